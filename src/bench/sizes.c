@@ -19,8 +19,11 @@ enum stp_status stp_sizes_add(struct stp_sizes *sizes, uint64_t size,
     if (i > 0 && sizes->size[i - 1] == size)
         return STP_OK;
     if (sizes->n == STP_MAX_SIZES)
-        return stp_fail(err, STP_ERR_LIMIT, "more than %d message sizes",
-                        STP_MAX_SIZES);
+        return stp_fail(
+            err, STP_ERR_LIMIT,
+            "more than %d message sizes, expected a greater factor or "
+            "step from size to size",
+            STP_MAX_SIZES);
     memmove(&sizes->size[i + 1], &sizes->size[i],
             (sizes->n - i) * sizeof(sizes->size[0]));
     sizes->size[i] = size;

@@ -26,8 +26,9 @@ static const struct stp_option check_table[] = {
      .help = "Check for this machine, too: a recorded one by its name or "
              "folder"},
     {"fix", 0, NULL, stp_option_flag, AT(fix),
-     .help = "Write the policy again without dead rules, with channels that "
-             "the machine has, and with ends at 4294967295 made inf if no rule "
+     .help = "Write the policy again without rules that never decide, with "
+             "channels that the machine has, and with ends at 4294967295 made "
+             "inf if no rule "
              "decides above; the old one is kept as POLICY.orig"},
     {"json", 0, NULL, stp_option_flag, AT(json),
      .help = "Print JSON instead of lines"},

@@ -25,7 +25,7 @@ enum stp_exit {
 
 enum { STP_CLI_PATH = 4096 };
 
-/* Where commands run that measure nothing, unless --on says otherwise. */
+/* Where commands run that play a recorded machine, unless --on names one. */
 #define STP_DEFAULT_MACHINE "h200x4"
 
 /* One subcommand.  run() gets argv[0] as "steptune NAME" and returns the exit
@@ -90,12 +90,19 @@ const char *stp_machine_name(const char *path);
  * GPUs or CPUs. */
 bool stp_is_live(const char *on, const char *backend);
 
-/* For a command that measures: without --on and --backend it needs a
- * GPU, and never takes a recorded machine for one.  'example' is what a user
- * would type to play one.  Complains and returns STP_EXIT_NOTHING, or returns
- * STP_EXIT_OK. */
-int stp_check_has_machine(const char *on, const char *backend,
-                          const char *example);
+/*
+ * For a command that measures: whether all is there that it takes, before it
+ * begins.  Without --on and --backend that is a GPU: a recorded machine is
+ * never taken for one, and 'example' is what a user would type to play one.
+ * Then the module of the transport, and our static tuner if 'takes_plugin'.
+ * Complains of each that is missing and returns STP_EXIT_NOTHING, or returns
+ * STP_EXIT_OK.
+ */
+int stp_check_needs(const char *on, const char *backend, const char *example,
+                    bool takes_plugin);
+
+/* Whether gnuplot is there; else says that there will be no plots. */
+bool stp_check_gnuplot(void);
 
 /* The module of a device, "cuda", "gloo" or "mpi", beside this program.
  * STP_ERR_NOTHING: it was not built; *err says what to install. */
@@ -232,8 +239,25 @@ enum stp_status stp_parse_arms(const char *list, const char *channels,
                                struct stp_error *err);
 
 /* Checks a list of arms (NULL: all) and of channel counts (or NULL) before
- * anything runs; complains and returns the exit status. */
-int stp_check_arms(const char *arms, const char *channels);
+ * anything runs: NCCL must have each arm that is named for one of the
+ * 'n_colls' collectives, 0 for all.  Complains and returns the exit status. */
+int stp_check_arms(const char *arms, const char *channels, const int *colls,
+                   size_t n_colls);
+
+/* Says which arms of the list (NULL: all) did not run, or not on as many
+ * channels as were asked for, in the data of this process.  Returns the exit
+ * status: a failure if none that is named ran. */
+int stp_tell_arms(const char *arms, const struct stp_dataset *data);
+
+/* Checks that the sizes have an order; complains and returns the exit status.
+ */
+int stp_check_sizes(const struct stp_measure_options *measure);
+
+/* Says where collectives do not begin at -b, as each rank has whole elements.
+ */
+void stp_tell_begin(const struct stp_device *device,
+                    const struct stp_measure_options *measure,
+                    const struct stp_measure_plan *plan);
 
 /* One type, which is bf16 as in training unless one was given; complains of
  * several and returns the exit status. */

@@ -4,7 +4,6 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/stat.h>
 
 #include "analyse/best.h"
 #include "analyse/constants/constants.h"
@@ -14,6 +13,7 @@
 #include "bench/measurement.h"
 #include "cli/cli.h"
 #include "core/text.h"
+#include "report/file.h"
 #include "report/measurements/best_csv.h"
 #include "report/measurements/measurements_csv.h"
 #include "report/measurements/nccl_text.h"
@@ -82,7 +82,7 @@ static const char *derive_read_arm(const struct stp_option *option,
 static const char *const outputs[] = {"policy", "constants", NULL};
 
 static const struct stp_option derive_table[] = {
-    {"output", 'o', "FILE", stp_option_text, AT(output),
+    {"output", 'o', "FILE", stp_option_text, AT(output), .path = STP_PATH_WRITE,
      .help = "File of the policy or constants (default: print them).  A policy "
              "that is there is kept as FILE.~1~, FILE.~2~ and so on"},
     {"as", 0, "WHAT", stp_option_word, AT(as_constants), .words = outputs,
@@ -132,13 +132,13 @@ static void derive_check_options(void *options, struct argp_state *state)
                         "sweep -o`, rounds.csv of `steptune iterate -o`, "
                         "text of nccl-tests or NVIDIA's performance "
                         "data");
-    if (o->on != NULL && !o->as_constants)
-        stp_usage_error(state, "--on alone, expected --as constants with it");
-    if (o->as_constants &&
-        (o->extrapolate || o->objective != STP_OBJECTIVE_TIME))
-        stp_usage_error(state, "--as constants with %s, which is for policies",
-                        o->extrapolate ? "--extrapolate"
-                                       : "--objective iteration");
+    for (size_t i = 0; i < o->n_inputs; i++)
+        if (o->output != NULL && stp_path_is_same(o->output, o->inputs[i].path))
+            stp_usage_error(
+                state,
+                "-o '%s' is a file that is read, expected another one "
+                "to write",
+                o->output);
 }
 
 static const struct stp_command_line derive_line = {
@@ -177,13 +177,8 @@ static enum derive_kind load_find_kind(const char *text, size_t len)
  * would count twice. */
 static bool load_is_repeated(const struct derive_input *inputs, size_t i)
 {
-    struct stat a, b;
-
-    if (stat(inputs[i].path, &a) != 0)
-        return false; /* reading it will say why */
     for (size_t j = 0; j < i; j++)
-        if (stat(inputs[j].path, &b) == 0 && a.st_dev == b.st_dev &&
-            a.st_ino == b.st_ino)
+        if (stp_path_is_same(inputs[i].path, inputs[j].path))
             return true;
     return false;
 }
@@ -230,6 +225,11 @@ static enum stp_status load_file(const struct derive_input *input,
         status = stp_fail(err, STP_ERR_RANGE,
                           "%s, which name their arms, expected %s for --arm",
                           kinds[kind], kinds[STP_DERIVE_TEXT]);
+    else if (coll >= 0 && kind != STP_DERIVE_TEXT)
+        status = stp_fail(
+            err, STP_ERR_RANGE,
+            "%s, which name their collectives, expected %s for --collective",
+            kinds[kind], kinds[STP_DERIVE_TEXT]);
     else
         status = load_add_text(text, len, coll, input, data, err);
     free(text);
@@ -282,9 +282,10 @@ static enum stp_status derive_keep_former(const char *output,
                                           struct stp_error *err)
 {
     char backup[STP_POLICY_BACKUP] = "";
-    enum stp_status status =
-        output != NULL ? stp_policy_back_up(output, backup, err) : STP_OK;
+    enum stp_status status = STP_OK;
 
+    if (output != NULL && !stp_file_is_special(output))
+        status = stp_policy_back_up(output, backup, err);
     if (*backup != '\0')
         stp_complain(STP_POLICY_KEPT, output, backup);
     return status;
@@ -304,9 +305,8 @@ static enum stp_status derive_write(const struct derive_options *o,
                                              .steadiness = steadiness};
     const bool is_printed = o->output == NULL && !o->json;
     struct stp_paragraph paragraph;
-    enum stp_status status;
+    enum stp_status status = derive_keep_former(o->output, err);
 
-    status = derive_keep_former(o->output, err);
     if (status == STP_OK && (o->output != NULL || is_printed))
         status = stp_policy_file_save(derived, &origin, o->output, err);
     if (status != STP_OK || is_printed)

@@ -35,7 +35,7 @@ static const struct stp_option explain_table[] = {
     {"plugin", 0, "SO", stp_option_text, AT(plugin),
      .help =
          "Tuner plugin of any vendor, as NCCL_TUNER_PLUGIN (default: ours)"},
-    {"policy", 0, "FILE", stp_option_text, AT(policy),
+    {"policy", 0, "FILE", stp_option_text, AT(policy), .path = STP_PATH_READ,
      .help = "Policy for the plugin, as NCCL_TUNER_CONFIG_FILE (default: as "
              "the environment says, with NCCL_WORKLOAD_OVERLAP=1 the policy "
              "for overlap)"},
@@ -54,7 +54,7 @@ static const struct stp_option explain_table[] = {
     {"diff", 0, "OTHER", stp_option_text, AT(diff),
      .help = "Where another policy, or another plugin's .so, decides "
              "differently; exit status 1 if it does"},
-    {"golden", 0, "FILE", stp_option_text, AT(golden),
+    {"golden", 0, "FILE", stp_option_text, AT(golden), .path = STP_PATH_WRITE,
      .help = "Write the decisions to FILE or, if FILE exists, compare them "
              "with it; exit status 1 if they differ"},
     {"update", 0, NULL, stp_option_flag, AT(update),
@@ -65,21 +65,15 @@ static const struct stp_option explain_table[] = {
 static void explain_check_options(void *options, struct argp_state *state)
 {
     const struct explain_options *o = options;
-    int n_modes = (o->why != 0) + (o->diff != NULL) + (o->golden != NULL);
 
     if (o->plugin == NULL && o->policy == NULL && !stp_has_policy())
         stp_usage_error(state,
                         "nothing to explain, expected --plugin or --policy");
-    if (n_modes > 1)
-        stp_usage_error(state, "expected one of --why, --diff and --golden");
-    if (o->update && o->golden == NULL)
-        stp_usage_error(state,
-                        "--update alone, expected --golden FILE with it");
 }
 
 static const struct stp_command_line explain_line = {
     .groups = (const struct stp_option_group[]){{.options = explain_table},
-                                                {.options = stp_machine_table,
+                                                {.options = stp_recorded_table,
                                                  .at = AT(machine)},
                                                 {0}},
     .check = explain_check_options,

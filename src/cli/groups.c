@@ -1,18 +1,26 @@
 /* groups.c - the tables of options that several commands have */
-#include "cli/options.h"
+#include "cli/cli.h"
 #include "launch/world.h"
 
 #define AT(member) offsetof(struct stp_machine_options, member)
 
 const struct stp_option stp_machine_table[] = {
     {"on", 0, "MACHINE", stp_option_text, AT(on),
-     .help = "Machine to run on: cuda, cpu, or a recorded machine by its name "
-             "or folder (default: cuda; of `explain`, `learn` and `replay`, "
-             "which measure nothing, h200x4)"},
+     .help = "Machine to measure: cuda, cpu, or a recorded machine by its name "
+             "or folder (default: cuda)"},
     {"json", 0, NULL, stp_option_flag, AT(json),
      .help = "Print JSON instead of tables"},
     {"seed", 0, "N", stp_option_number, AT(seed), .value = "1",
      .help = "Seed of the draws from a recorded machine's spread"},
+    {0},
+};
+
+const struct stp_option stp_recorded_table[] = {
+    {"on", 0, "MACHINE", stp_option_text, AT(on),
+     .help = "Recorded machine to play, by its name or folder "
+             "(default " STP_DEFAULT_MACHINE ")"},
+    {"json", 0, NULL, stp_option_flag, AT(json),
+     .help = "Print JSON instead of tables"},
     {0},
 };
 
@@ -24,7 +32,8 @@ const struct stp_option stp_measure_table[] = {
      .alias = "collectives", .n = AT(n_colls), .size = sizeof(int),
      .most = NCCL_NUM_TUNED_FUNCS,
      .help = "Collectives to measure, comma-separated (default: allreduce; "
-             "recorded machines: all that they have times of)"},
+             "recorded machines: all that they have times of; `tune`: "
+             "allgather, reducescatter and allreduce)"},
     {"minbytes", 'b', "SIZE", stp_option_size, AT(begin),
      .help = "Smallest message; sizes take K, M or G (default: the machine's "
              "recorded sizes, else 8)"},
@@ -97,12 +106,11 @@ const struct stp_option stp_workload_table[] = {
              "all (default overlap)"},
     {"bytes", 0, "LIST", stp_option_size, AT(bytes),
      .expected = "sizes such as 1M,16M", .n = AT(n_bytes),
-     .size = sizeof(uint64_t), .most = STP_MAX_SETTING_SIZES, .repeats = true,
+     .size = sizeof(uint64_t), .most = STP_MAX_SETTING_SIZES,
      .help = "Bytes of a collective, such as 1M,16M (default 16M)"},
     {"ratio", 0, "LIST", stp_option_double, AT(ratios), .min = 0.001,
      .max = 1000, .expected = "ratios from 0.001 to 1000 such as 0.5,1,2",
      .n = AT(n_ratios), .size = sizeof(double), .most = STP_MAX_SETTING_RATIOS,
-     .repeats = true,
      .help = "Compute time of a layer over the time of its collectives as NCCL "
              "chooses, each alone; the GEMM is chosen to fit (default 1)"},
     {"gemm", 0, "M,N,K", stp_option_count, AT(sides), .min = 1, .max = 1 << 16,
@@ -115,7 +123,7 @@ const struct stp_option stp_workload_table[] = {
      .value = "gemm",
      .help = "gemm: a GEMM per layer; training: forward and backward passes of "
              "GEMMs and elementwise kernels"},
-    {"layers", 0, "N", stp_option_count, AT(layers), .min = 1,
+    {"layers", 0, "N", stp_option_count, AT(layers), .min = 1, .max = 1000,
      .help = "Layers of an iteration (default 8; sequential: 1)"},
     {"place", 0, "in|out", stp_option_word, AT(out_of_place), .words = places,
      .value = "in",

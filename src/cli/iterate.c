@@ -55,7 +55,7 @@ static const struct stp_option iterate_table[] = {
              "NCCL's own choice once more (default: auto,auto2,simple,ll128)"},
     {"channels", 0, "LIST", stp_option_text, AT(channels),
      .help = "Also every such arm with each of these channel counts"},
-    {"policy", 0, "FILE", stp_option_text, AT(policy),
+    {"policy", 0, "FILE", stp_option_text, AT(policy), .path = STP_PATH_READ,
      .help = "Also the arm plugin: our tuner plugin with this policy"},
     {"plugin", 0, "SO", stp_option_text, AT(plugin),
      .help = "Also the arm plugin: this tuner plugin, with --policy if that is "
@@ -74,6 +74,7 @@ static const struct stp_option iterate_table[] = {
      .help = "Element type of GEMMs and collectives: f32, f16, bf16 or f64 "
              "(default bf16; on CPUs f32)"},
     {"output", 'o', "FOLDER", stp_option_text, AT(output),
+     .path = STP_PATH_FOLDER,
      .help = "Write iteration_times_ARM.txt, rounds.csv, summary.csv, .md and "
              ".json, and plots there"},
     {"force", 0, NULL, stp_option_flag, AT(force),
@@ -94,14 +95,6 @@ static const struct stp_option iterate_table[] = {
     {0},
 };
 
-static void iterate_check_options(void *options, struct argp_state *state)
-{
-    const struct iterate_options *o = options;
-
-    if (o->work.n_sides > 0 && o->work.n_ratios > 0)
-        stp_usage_error(state, STP_GEMM_AND_RATIO);
-}
-
 static const struct stp_command_line iterate_line = {
     .groups =
         (const struct stp_option_group[]){
@@ -110,7 +103,6 @@ static const struct stp_command_line iterate_line = {
             {.options = stp_machine_table, .at = AT(machine)},
             {stp_run_table, AT(run), STP_RUN_HEADING},
             {0}},
-    .check = iterate_check_options,
     .doc = "Times training iterations, compute and collectives, with every arm "
            "in interleaved rounds, each paired with NCCL's own choice in the "
            "same round.",
@@ -355,8 +347,8 @@ static enum stp_status iterate_draw(const struct iterate *it,
         (!it->is_complete && f->summary.n_settings > QUICK_PLOTS))
         return STP_OK;
     status = stp_iteration_plots_save(&f->report, it->o->output,
-                                      (enum stp_plot_format)it->o->format, NULL,
-                                      &n, err);
+                                      (enum stp_plot_format)it->o->format,
+                                      getenv("STEPTUNE_GNUPLOT"), &n, err);
     if (status == STP_ERR_NOTHING) {
         stp_complain("no plots: %s", err->text);
         return STP_OK;
@@ -416,6 +408,7 @@ static int iterate_body(void *user, const struct stp_world *world)
     struct stp_error err = {0};
     struct stp_error later;
     struct iterate *it = calloc(1, sizeof(*it));
+    int exit_status = STP_EXIT_OK;
     enum stp_status status;
 
     if (it == NULL)
@@ -432,9 +425,12 @@ static int iterate_body(void *user, const struct stp_world *world)
         iterate_report(it, status == STP_OK ? &err : &later) != STP_OK &&
         status == STP_OK)
         status = STP_ERR_IO;
+    if (status == STP_OK && world->rank == 0)
+        exit_status = stp_tell_arms(c->o.arms, &it->out.data);
     stp_iterations_free(&it->out);
     free(it);
-    return stp_complain_in(world, status, &err);
+    return status == STP_OK ? exit_status
+                            : stp_complain_in(world, status, &err);
 }
 
 /* Finds the plugin of the plugin arm, and sets the environment it reads. */
@@ -467,6 +463,22 @@ static int iterate_prepare_plugin(struct iterate_command *c)
     return exit_status;
 }
 
+/* Of the collectives that the modes have. */
+static int iterate_check_arms(const struct iterate_options *o)
+{
+    int colls[STP_N_MODES + 1] = {ncclFuncAllReduce};
+    size_t n = 0;
+
+    for (unsigned i = 0; i < o->work.n_modes; i++)
+        colls[n++] = o->work.modes[i] == STP_MODE_FSDP ? ncclFuncAllGather
+                                                       : ncclFuncAllReduce;
+    if (n == 0 && o->find_regimes)
+        colls[1] = ncclFuncAllGather;
+    if (n == 0)
+        n = o->find_regimes ? 2 : 1;
+    return stp_check_arms(o->arms, o->channels, colls, n);
+}
+
 static int iterate_launch(void *user)
 {
     struct iterate_command *c = user;
@@ -486,14 +498,15 @@ int stp_cmd_iterate(int argc, char **argv)
         stp_complain("--procs with %u numbers, expected one", o->run.n_procs);
         return STP_EXIT_USAGE;
     }
-    exit_status = stp_check_arms(o->arms, o->channels);
+    exit_status = iterate_check_arms(o);
     if (exit_status == STP_EXIT_OK)
-        exit_status =
-            stp_check_has_machine(o->machine.on, o->run.backend, "iterate");
+        exit_status = stp_check_needs(o->machine.on, o->run.backend, "iterate",
+                                      o->plugin == NULL && o->policy != NULL);
     if (exit_status == STP_EXIT_OK)
         exit_status = iterate_prepare_plugin(&c);
     if (exit_status != STP_EXIT_OK)
         return exit_status;
+    c.o.no_plots |= o->output != NULL && !o->no_plots && !stp_check_gnuplot();
     if (o->output != NULL &&
         stp_iteration_folder(o->output, o->force, &err) != STP_OK)
         return stp_complain_error(NULL, &err);

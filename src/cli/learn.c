@@ -119,7 +119,7 @@ static const char *const objectives[] = {"auto", "gpu", "step", "file", NULL};
 static const struct stp_option learn_table[] = {
     {"strategies", 0, "LIST", learn_read_strategy, AT(strategies),
      .n = AT(n_strategies), .size = MAX_WORD, .most = MAX_STRATEGIES,
-     .repeats = true, .value = "epsilon,halving",
+     .value = "epsilon,halving",
      .help = "Strategies to compare, as STEPTUNE_STRATEGY names them, beside "
              "NCCL alone and an oracle"},
     {"objective", 0, "WORD", stp_option_text, AT(objective),
@@ -130,6 +130,8 @@ static const struct stp_option learn_table[] = {
      .help = "Steps of a job"},
     {"seeds", 0, "N", stp_option_count, AT(job.n_seeds), .min = 1,
      .value = "20", .help = "Jobs, each with noise of its own"},
+    {"seed", 0, "N", stp_option_number, AT(job.seed), .value = "1",
+     .help = "Seed of the first job's noise"},
     {"job", 0, "LIST", stp_option_text, AT(job_text), .value = DEFAULT_JOB,
      .help = "Collectives of a step, each COLLECTIVE:SIZE, or "
              "COLLECTIVE:SIZE:US with the compute before it"},
@@ -164,7 +166,6 @@ static void learn_check_options(void *options, struct argp_state *state)
     o->job.step.calls = o->calls;
     o->job.step.n = learn_parse_job(o->job_text, o->compute_us, o->calls, why);
     o->job.step.tail_us = o->compute_us;
-    o->job.seed = o->machine.seed;
     o->job.progress = stp_progress;
     o->job.user = learn_counted;
     if (o->job.step.n == 0)
@@ -176,7 +177,7 @@ static void learn_check_options(void *options, struct argp_state *state)
 
 static const struct stp_command_line learn_line = {
     .groups = (const struct stp_option_group[]){{.options = learn_table},
-                                                {.options = stp_machine_table,
+                                                {.options = stp_recorded_table,
                                                  .at = AT(machine)},
                                                 {0}},
     .check = learn_check_options,

@@ -1,10 +1,12 @@
 /* open.c - from options to a device */
+#include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
 #include "cli/cli.h"
+#include "core/names.h"
 #include "device/mock/engine_mock.h"
 #include "device/module.h"
 
@@ -13,10 +15,12 @@ static const struct {
     const char *backend;
     const char *module;
     const char *on; /* its word of --on */
+    const char *needs;
+    const char *package; /* of Debian, or of NVIDIA's repository for it */
 } modules[] = {
-    {"nccl", "cuda", "cuda"},
-    {"gloo", "gloo", "cpu"},
-    {"mpi", "mpi", "cpu"},
+    {"nccl", "cuda", "cuda", "CUDA", "cuda-toolkit"},
+    {"gloo", "gloo", "cpu", "Gloo", "libgloo-dev"},
+    {"mpi", "mpi", "cpu", "MPI", "libopenmpi-dev"},
 };
 
 enum {
@@ -64,17 +68,83 @@ bool stp_is_live(const char *on, const char *backend)
     return open_choose_module(on, backend) >= 0;
 }
 
-int stp_check_has_machine(const char *on, const char *backend,
-                          const char *example)
+/* Whether the program is there: in $PATH, unless it has a folder. */
+static bool needs_has_program(const char *name)
+{
+    const char *at = getenv("PATH");
+    char path[STP_CLI_PATH];
+
+    if (strchr(name, '/') != NULL)
+        return access(name, X_OK) == 0;
+    while (at != NULL && *at != '\0') {
+        const size_t len = strcspn(at, ":");
+
+        snprintf(path, sizeof(path), "%.*s/%s", (int)len, at, name);
+        if (access(path, X_OK) == 0)
+            return true;
+        at += len + (at[len] == ':');
+    }
+    return false;
+}
+
+bool stp_check_gnuplot(void)
+{
+    const char *set = getenv("STEPTUNE_GNUPLOT");
+    const char *name = set != NULL ? set : "gnuplot";
+
+    if (needs_has_program(name))
+        return true;
+    stp_complain("no plots will be drawn: there is no '%s', expected gnuplot "
+                 "(Debian: gnuplot-nox), or its path in STEPTUNE_GNUPLOT",
+                 name);
+    return false;
+}
+
+/* What is missing to measure on this machine itself. */
+static bool needs_have_module(int module)
+{
+    char path[STP_CLI_PATH];
+
+    if (module < 0 ||
+        stp_find_module(modules[module].module, path, NULL) == STP_OK)
+        return true;
+    stp_complain("no steptune-%s.so in lib/steptune beside this program, which "
+                 "measures through %s: it is built where that is installed "
+                 "(Debian: %s)",
+                 modules[module].module, modules[module].needs,
+                 modules[module].package);
+    return false;
+}
+
+static bool needs_have_plugin(void)
+{
+    char path[STP_CLI_PATH];
+    struct stp_error err;
+
+    if (stp_find_plugin("steptune", path, &err) == STP_OK)
+        return true;
+    stp_complain("%s, where `cmake --install` puts it", err.text);
+    return false;
+}
+
+int stp_check_needs(const char *on, const char *backend, const char *example,
+                    bool takes_plugin)
 {
     char folder[STP_CLI_PATH];
+    bool all = true;
 
-    if (on != NULL || stp_is_live(NULL, backend))
-        return STP_EXIT_OK;
-    stp_complain("no GPU here, expected --on with one of the recorded machines "
-                 "in %s, such as `steptune %s --on " STP_DEFAULT_MACHINE "`",
-                 stp_machines_folder(folder), example);
-    return STP_EXIT_NOTHING;
+    if (on == NULL && !stp_is_live(NULL, backend)) {
+        stp_complain(
+            "no GPU here, expected --on with one of the recorded "
+            "machines in %s, such as `steptune %s --on " STP_DEFAULT_MACHINE
+            "`",
+            stp_machines_folder(folder), example);
+        return STP_EXIT_NOTHING;
+    }
+    all = needs_have_module(open_choose_module(on, backend));
+    if (takes_plugin)
+        all = needs_have_plugin() && all;
+    return all ? STP_EXIT_OK : STP_EXIT_NOTHING;
 }
 
 static enum stp_status open_recorded(const struct stp_open_options *o,
@@ -166,26 +236,34 @@ enum stp_status stp_open_engines(const struct stp_open_options *o,
     return open_ranks(o, &options, engines_ret, err);
 }
 
-enum stp_status stp_parse_arms(const char *list, const char *channels,
-                               struct stp_arms *arms_ret, struct stp_error *err)
+int stp_check_sizes(const struct stp_measure_options *measure)
 {
-    enum stp_status status = stp_arms_parse(list, arms_ret, err);
-
-    return status == STP_OK && channels != NULL
-               ? stp_arms_add_channels(arms_ret, channels, err)
-               : status;
+    if (measure->begin <= stp_max_bytes(measure))
+        return STP_EXIT_OK;
+    if (measure->end > 0)
+        stp_complain("-b %" PRIu64 " is above -e %" PRIu64, measure->begin,
+                     measure->end);
+    else
+        stp_complain("-b %" PRIu64 " is above the largest message, which is "
+                     "1G without -e",
+                     measure->begin);
+    return STP_EXIT_USAGE;
 }
 
-int stp_check_arms(const char *list, const char *channels)
+void stp_tell_begin(const struct stp_device *device,
+                    const struct stp_measure_options *measure,
+                    const struct stp_measure_plan *plan)
 {
-    struct stp_arms arms;
-    struct stp_error err;
+    const struct stp_sweep_plan *p = &plan->plan;
 
-    if (stp_parse_arms(list != NULL ? list : "all", channels, &arms, &err) ==
-        STP_OK)
-        return STP_EXIT_OK;
-    stp_complain_error(NULL, &err);
-    return STP_EXIT_USAGE;
+    for (size_t c = 0; c < p->n_colls; c++)
+        if (measure->begin > 0 && p->sizes[c].size[0] != measure->begin)
+            stp_complain("-b %" PRIu64 ": %s begins at %" PRIu64
+                         " bytes, as its sizes are multiples of %" PRIu64
+                         ", whole elements for every rank",
+                         measure->begin, stp_coll_name(p->colls[c]),
+                         p->sizes[c].size[0],
+                         stp_size_grain(device, p->colls[c], p->type));
 }
 
 int stp_choose_type(struct stp_measure_options *measure)

@@ -156,12 +156,13 @@ const char *stp_option_share(const struct stp_option *option, const char *text,
 
     if (stp_parse_double(text, is_percent ? len - 1 : len, &share)) {
         share = is_percent ? share / 100 : share;
-        if (share >= 0 && share < 10) {
+        if (share >= 0 && share <= 1) {
             *(double *)at = share;
             return NULL;
         }
     }
-    snprintf(expected, sizeof(expected), "a share such as %s", option->value);
+    snprintf(expected, sizeof(expected), "a share from 0%% to 100%% such as %s",
+             option->value);
     return expected;
 }
 
@@ -276,9 +277,11 @@ enum {
 struct option_row {
     const struct stp_option *option;
     char *table; /* the struct that it writes into */
+    bool is_given;
 };
 
-struct option_parser {
+/* A command line that is read. */
+struct stp_given {
     const struct stp_command_line *line;
     char *options;
     struct option_row rows[MAX_OPTIONS]; /* by key, if it is no letter */
@@ -308,25 +311,159 @@ static bool option_has_words(const struct stp_option *option)
            option->kind == stp_option_coll;
 }
 
-static error_t option_parse_row(const struct option_row *row, const char *text,
+/* "-b", or "--min-gain". */
+static const char *option_name(const struct stp_option *option)
+{
+    static char name[2][32]; /* of two options of a sentence */
+    static int next;
+
+    next = !next;
+    if (option->key != 0)
+        snprintf(name[next], sizeof(name[next]), "-%c", option->key);
+    else
+        snprintf(name[next], sizeof(name[next]), "--%s", option->name);
+    return name[next];
+}
+
+static bool option_is_list(const struct stp_option *option)
+{
+    return option->n > 0 ||
+           (option->arg != NULL && strcmp(option->arg, "LIST") == 0);
+}
+
+static error_t option_parse_row(struct option_row *row, const char *text,
                                 struct argp_state *state)
 {
     const struct stp_option *option = row->option;
     const char *wrong = option_read(row, &text);
-    const char letter[] = {option->key, '\0'};
     char hint[STP_HINT] = "";
 
-    if (wrong == NULL)
-        return 0;
-    if (option_has_words(option))
-        stp_hint_nearest(text, strlen(text), wrong, hint);
-    stp_usage_error(
-        state, "%s%s '%s', expected %s%s", option->key != 0 ? "-" : "--",
-        option->key != 0 ? letter : option->name, text, wrong, hint);
+    if (wrong != NULL) {
+        if (option_has_words(option))
+            stp_hint_nearest(text, strlen(text), wrong, hint);
+        stp_usage_error(state, "%s '%s', expected %s%s", option_name(option),
+                        text, wrong, hint);
+    }
+    if (row->is_given && option_is_list(option))
+        stp_usage_error(state, "%s twice, expected one comma-separated list",
+                        option_name(option));
+    row->is_given = true;
     return 0;
 }
 
-static error_t option_take_arguments(struct option_parser *p,
+/* ---- the whole of it ---- */
+
+static const struct option_row *given_find(const struct stp_given *p,
+                                           const char *name)
+{
+    for (int i = 0; i < p->n_rows; i++)
+        if (strcmp(p->rows[i].option->name, name) == 0)
+            return &p->rows[i];
+    return NULL;
+}
+
+const void *stp_given_value(const struct stp_given *given, const char *name,
+                            unsigned *n_ret)
+{
+    const struct option_row *row = given_find(given, name);
+
+    if (row == NULL)
+        return NULL;
+    *n_ret =
+        row->option->n > 0
+            ? *(const unsigned *)(const void *)(row->table + row->option->n)
+            : row->is_given || row->option->value != NULL;
+    return row->table + row->option->at;
+}
+
+bool stp_is_given(const struct stp_given *given, const char *name)
+{
+    const struct option_row *row = given_find(given, name);
+
+    return row != NULL && row->is_given;
+}
+
+const char *stp_given_name(const struct stp_given *given, const char *name)
+{
+    return option_name(given_find(given, name)->option);
+}
+
+static const char *option_get_path(const struct option_row *row)
+{
+    return row->option->path == STP_PATH_NONE
+               ? NULL
+               : *(const char *const *)(const void *)(row->table +
+                                                      row->option->at);
+}
+
+/* Whether the output 'path' is a file that the command reads. */
+static bool option_is_input(const struct stp_given *p, const char *path)
+{
+    const struct stp_arguments *arguments =
+        (const void *)(p->options + p->line->arguments);
+
+    for (int i = 0; i < p->n_rows; i++) {
+        const char *input = option_get_path(&p->rows[i]);
+
+        if (input != NULL && p->rows[i].option->path == STP_PATH_READ &&
+            stp_path_is_same(path, input))
+            return true;
+    }
+    for (int i = 0; p->line->reads && i < arguments->n; i++)
+        if (stp_path_is_same(path, arguments->v[i]))
+            return true;
+    return false;
+}
+
+static void option_check_path(const struct stp_given *p,
+                              const struct stp_option *option, const char *path,
+                              struct argp_state *state)
+{
+    char why[STP_RULE_TEXT];
+
+    if (stp_path_objects(option->path, path, why))
+        stp_usage_error(state, "%s '%s' %s", option_name(option), path, why);
+    if (option->path != STP_PATH_READ && option_is_input(p, path))
+        stp_usage_error(
+            state,
+            "%s '%s' is a file that is read, expected another one to "
+            "write",
+            option_name(option), path);
+}
+
+static void option_check_paths(const struct stp_given *p,
+                               struct argp_state *state)
+{
+    const struct stp_arguments *arguments =
+        (const void *)(p->options + p->line->arguments);
+    char why[STP_RULE_TEXT];
+
+    for (int i = 0; i < p->n_rows; i++) {
+        const char *path = option_get_path(&p->rows[i]);
+
+        if (path != NULL)
+            option_check_path(p, p->rows[i].option, path, state);
+    }
+    for (int i = 0; p->line->reads && i < arguments->n; i++)
+        if (stp_path_objects(STP_PATH_READ, arguments->v[i], why))
+            stp_usage_error(state, "'%s' %s", arguments->v[i], why);
+}
+
+/* Behind the last option and argument. */
+static void option_check_all(const struct stp_given *p,
+                             struct argp_state *state)
+{
+    const char *command = strchr(state->name, ' ');
+    char why[STP_RULE_TEXT];
+
+    if (stp_rules_object(command != NULL ? command + 1 : "", p, why))
+        stp_usage_error(state, "%s", why);
+    option_check_paths(p, state);
+    if (p->line->check != NULL)
+        p->line->check(p->options, state);
+}
+
+static error_t option_take_arguments(struct stp_given *p,
                                      struct argp_state *state)
 {
     struct stp_arguments *arguments = (void *)(p->options + p->line->arguments);
@@ -343,7 +480,7 @@ static error_t option_take_arguments(struct option_parser *p,
 
 static error_t option_parse(int key, char *arg, struct argp_state *state)
 {
-    struct option_parser *p = state->input;
+    struct stp_given *p = state->input;
 
     switch (key) {
     case ARGP_KEY_ARGS:
@@ -353,8 +490,7 @@ static error_t option_parse(int key, char *arg, struct argp_state *state)
             stp_usage_error(state, "%s", p->line->none);
         return 0;
     case ARGP_KEY_END:
-        if (p->line->check != NULL)
-            p->line->check(p->options, state);
+        option_check_all(p, state);
         return 0;
     default:
         break;
@@ -380,7 +516,7 @@ static bool option_begins(const char *name, const char *word, size_t len)
 }
 
 /* The first that the 'len' bytes at 'word' name, which may be a beginning. */
-static const struct argp_option *option_find_long(const struct option_parser *p,
+static const struct argp_option *option_find_long(const struct stp_given *p,
                                                   const char *word, size_t len)
 {
     for (int i = 0; i < p->n_argp; i++)
@@ -389,8 +525,8 @@ static const struct argp_option *option_find_long(const struct option_parser *p,
     return NULL;
 }
 
-static const struct stp_option *
-option_find_letter(const struct option_parser *p, char letter)
+static const struct stp_option *option_find_letter(const struct stp_given *p,
+                                                   char letter)
 {
     for (int i = 0; i < p->n_rows; i++)
         if (p->rows[i].option->key == letter)
@@ -406,7 +542,7 @@ static bool option_is_argps_own(const char *word, size_t len)
     return false;
 }
 
-static void option_refuse_long(const struct option_parser *p, const char *name,
+static void option_refuse_long(const struct stp_given *p, const char *name,
                                const char *word, size_t len)
 {
     char names[2048] = "";
@@ -424,7 +560,7 @@ static void option_refuse_long(const struct option_parser *p, const char *name,
 }
 
 /* Whether the argument behind the word "--NAME", which is known, is its own. */
-static bool option_meet_long(const struct option_parser *p, const char *name,
+static bool option_meet_long(const struct stp_given *p, const char *name,
                              const char *word)
 {
     const size_t len = strcspn(word, "=");
@@ -438,7 +574,7 @@ static bool option_meet_long(const struct option_parser *p, const char *name,
 }
 
 /* The same of a word of letters. */
-static bool option_meet_letters(const struct option_parser *p, const char *name,
+static bool option_meet_letters(const struct stp_given *p, const char *name,
                                 const char *word)
 {
     char text[64];
@@ -457,8 +593,7 @@ static bool option_meet_letters(const struct option_parser *p, const char *name,
 }
 
 /* Refuses what argp would refuse as it is, and makes -h what --help is. */
-static void option_look_ahead(const struct option_parser *p, int argc,
-                              char **argv)
+static void option_look_ahead(const struct stp_given *p, int argc, char **argv)
 {
     static char help[] = "--help";
 
@@ -490,7 +625,7 @@ static void option_set_default(const struct option_row *row)
 }
 
 /* Its help ends with the default. */
-static void option_add(struct option_parser *p, const struct stp_option *o,
+static void option_add(struct stp_given *p, const struct stp_option *o,
                        char *table, int group)
 {
     const int key = o->key != 0 ? o->key : FIRST_KEY + p->n_rows;
@@ -504,7 +639,7 @@ static void option_add(struct option_parser *p, const struct stp_option *o,
     else if (help != NULL)
         strcpy(help, o->help);
     p->help[p->n_rows] = help;
-    p->rows[p->n_rows] = (struct option_row){o, table};
+    p->rows[p->n_rows] = (struct option_row){o, table, false};
     option_set_default(&p->rows[p->n_rows++]);
     p->argp[p->n_argp++] =
         (struct argp_option){o->name, key, o->arg, 0, help, group};
@@ -516,7 +651,7 @@ static void option_add(struct option_parser *p, const struct stp_option *o,
 void stp_options_read(const struct stp_command_line *line, int argc,
                       char **argv, void *options)
 {
-    struct option_parser p = {.line = line, .options = options};
+    struct stp_given p = {.line = line, .options = options};
     struct argp argp = {.options = p.argp,
                         .parser = option_parse,
                         .args_doc = line->args_doc,

@@ -34,6 +34,16 @@ stp_option_kind stp_option_word;   /* int: by 'from_name', 'min' to 'max'; else
                                       'min' for the first of 'words' and so on */
 stp_option_kind stp_option_coll;   /* int: ncclFunc_t */
 
+/* What lies at the path of a text. */
+enum stp_path {
+    STP_PATH_NONE,
+    STP_PATH_READ,         /* a file, read more than once, that no output may
+                              replace; NULL and missing files are legal */
+    STP_PATH_WRITE,        /* a file, or a device such as /dev/stdout */
+    STP_PATH_WRITE_BESIDE, /* a file that others are written beside */
+    STP_PATH_FOLDER,       /* a folder that is made if need be */
+};
+
 struct stp_option {
     const char *name; /* --NAME; NULL ends a table */
     char key;         /* -KEY; 0: none */
@@ -49,6 +59,7 @@ struct stp_option {
     const char *const *words; /* NULL behind the last */
     int (*from_name)(const char *word, size_t len); /* -1: no such word */
     const char *expected; /* in an error; NULL: made of the rest */
+    enum stp_path path;   /* of a text: checked before the command begins */
     /* a list of different values, comma-separated: */
     size_t n;          /* offset of its length, an unsigned; 0: no list */
     size_t size;       /* of an entry */
@@ -82,12 +93,15 @@ struct stp_command_line {
     const char *one;      /* noun of the only argument; NULL: several */
     const char *none;     /* the error without any; NULL: they may lack */
     bool is_in_order;     /* options end at the first argument */
-    /* rules between options: calls stp_usage_error(); or NULL */
+    bool reads;           /* arguments are STP_PATH_READ */
+    /* what the tables, and the rules of rules.c, do not say: calls
+     * stp_usage_error(); or NULL */
     void (*check)(void *options, struct argp_state *state);
 };
 
 /* Sets the defaults, then reads options and arguments into '*options', or ends
- * the program as argp does. */
+ * the program as argp does: also if an option has no effect beside the others
+ * (rules.c), or an output has no place or would replace an input. */
 void stp_options_read(const struct stp_command_line *line, int argc,
                       char **argv, void *options);
 
@@ -96,15 +110,47 @@ void stp_options_read(const struct stp_command_line *line, int argc,
 void stp_usage_error(const struct argp_state *state, const char *fmt, ...)
     STP_PRINTF(2, 3) __attribute__((noreturn));
 
+/* ---- which options were given, for rules.c ---- */
+
+struct stp_given; /* opaque */
+
+/* Where the value of the option 'name' is, and how many there are: the entries
+ * of a list, 1 of others; 0 if it was not given and has no default.  NULL if
+ * the command has no such option. */
+const void *stp_given_value(const struct stp_given *given, const char *name,
+                            unsigned *n_ret);
+
+/* Whether the command line has the option. */
+bool stp_is_given(const struct stp_given *given, const char *name);
+
+/* Its name as users type it, such as "-b" or "--min-gain". */
+const char *stp_given_name(const struct stp_given *given, const char *name);
+
+enum { STP_RULE_TEXT = 256 };
+
+/* Whether an option that was given has no effect in 'command' beside the
+ * others: then 'text' is a sentence that says which, and why. */
+bool stp_rules_object(const char *command, const struct stp_given *given,
+                      char text[STP_RULE_TEXT]);
+
+/* Whether 'path' cannot be written as what it is, or is one of the files that
+ * are read: then 'text' says why. */
+bool stp_path_objects(enum stp_path kind, const char *path,
+                      char text[STP_RULE_TEXT]);
+bool stp_path_is_same(const char *a, const char *b);
+
 /* ---- tables that several commands have ---- */
 
-/* --on, --json, --seed */
+/* --on, --json, --seed: where to measure */
 struct stp_machine_options {
-    const char *on; /* NULL: GPUs, or the machine of what measures nothing */
+    const char *on; /* NULL: GPUs */
     bool json;
     uint64_t seed;
 };
 extern const struct stp_option stp_machine_table[];
+
+/* --on, --json: which recorded machine to play; NULL: the default one. */
+extern const struct stp_option stp_recorded_table[];
 
 /* How a real machine runs collectives. */
 struct stp_run_options {
@@ -122,8 +168,6 @@ extern const struct stp_option stp_run_table[];
 /* Of struct stp_measure_options and struct stp_workload_options. */
 extern const struct stp_option stp_measure_table[];
 extern const struct stp_option stp_workload_table[];
-#define STP_GEMM_AND_RATIO                                                     \
-    "--gemm and --ratio, expected one of them: the ratio chooses the product"
 
 /* Which gains become rules, and in which form. */
 struct stp_derive_options {

@@ -15,14 +15,16 @@
 #include "report/training/train_json.h"
 #include "report/training/train_summary.h"
 
+enum { DEFAULT_CURVES = 8 };
+
 struct plot_options {
     struct stp_arguments files;
     const char *out;
     unsigned format; /* STP_N_PLOT_FORMATS: all */
     const char *title;
-    int coll; /* -1: as the files say */
-    unsigned n_curves;
-    bool json; /* instead of the paths of the files written */
+    int coll;          /* -1: as the files say */
+    unsigned n_curves; /* 0: not given */
+    bool json;         /* instead of the paths of the files written */
 
     const char *gnuplot; /* NULL: as it is found */
     const char *blamed;  /* the file that an error is about; NULL: none */
@@ -36,7 +38,7 @@ static const char *const formats[] = {[STP_PLOT_PNG] = "png",
                                       [STP_N_PLOT_FORMATS + 1] = NULL};
 
 static const struct stp_option plot_table[] = {
-    {"out", 'o', "DIR", stp_option_text, AT(out),
+    {"out", 'o', "DIR", stp_option_text, AT(out), .path = STP_PATH_FOLDER,
      .help = "Folder of the plots, made if need be (default: the working "
              "directory)"},
     {"format", 0, "FORMAT", stp_option_word, AT(format), .words = formats,
@@ -44,9 +46,9 @@ static const struct stp_option plot_table[] = {
     {"title", 0, "TEXT", stp_option_text, AT(title),
      .help = "Text that every title begins with"},
     {"curves", 0, "N", stp_option_count, AT(n_curves), .min = 1,
-     .max = STP_PLOT_MAX_CURVES, .value = "8",
+     .max = STP_PLOT_MAX_CURVES,
      .help = "Curves of a plot, 1 to 32 at most: AUTO, then those that are the "
-             "fastest at most sizes"},
+             "fastest at most sizes (default 8)"},
     {"collective", 0, "NAME", stp_option_coll, AT(coll), .absent = -1,
      .help = "Collective of nccl-tests' text before version 2.17, which does "
              "not name it"},
@@ -60,6 +62,7 @@ static const struct stp_command_line plot_line = {
     .groups = (const struct stp_option_group[]){{.options = plot_table}, {0}},
     .args_doc = "FILE...",
     .arguments = AT(files),
+    .reads = true,
     .none = "no measurements, expected files of `steptune sweep` or of "
             "nccl-tests, or a journal",
     .doc =
@@ -214,6 +217,11 @@ static enum stp_status plot_load(struct plot_options *o,
 
     for (int i = 0; i < o->files.n && status == STP_OK; i++) {
         o->blamed = o->files.v[i];
+        for (int k = 0; k < i; k++)
+            if (stp_path_is_same(o->files.v[k], o->blamed))
+                return stp_fail(err, STP_ERR_RANGE,
+                                "given twice, expected different files to "
+                                "compare");
         status = stp_measurements_load_any(o->blamed, o->coll, &sets[i], err);
         if (status == STP_OK && stp_dataset_n_iterations(&sets[i]) > 0)
             status = stp_fail(err, STP_ERR_SYNTAX,
@@ -427,20 +435,42 @@ static const char *plot_find_file(const struct plot_options *o,
     return NULL;
 }
 
+/* Fails if an option has no effect on such files. */
+static enum stp_status plot_check_options(const struct plot_options *o,
+                                          bool is_training, bool is_journal,
+                                          struct stp_error *err)
+{
+    const bool is_sweep = !is_training && !is_journal;
+    const char *name = o->json && !is_training        ? "--json"
+                       : o->n_curves > 0 && !is_sweep ? "--curves"
+                       : o->coll >= 0 && !is_sweep    ? "--collective"
+                                                      : NULL;
+
+    if (name == NULL)
+        return STP_OK;
+    return stp_fail(err, STP_ERR_RANGE, "%s has no effect on %s", name,
+                    is_training  ? "results of `steptune train`"
+                    : is_journal ? "a journal"
+                                 : "measurements, but on results of `steptune "
+                                   "train`");
+}
+
 static enum stp_status plot_files(struct plot_options *o, struct stp_error *err)
 {
-    const bool json = o->json;
+    const char *journal = plot_find_file(o, stp_journal_begins);
+    const bool is_training =
+        journal == NULL && plot_find_file(o, stp_train_results_begin) != NULL;
+    enum stp_status status =
+        plot_check_options(o, is_training, journal != NULL, err);
 
-    o->blamed = plot_find_file(o, stp_journal_begins);
-    if (o->blamed == NULL && plot_find_file(o, stp_train_results_begin) != NULL)
-        return plot_training(o, err);
-    o->json = false;
-    if (o->blamed != NULL)
-        return plot_journal(o, err);
-    if (json)
-        return stp_fail(err, STP_ERR_RANGE,
-                        "--json, expected results of `steptune train`");
-    return plot_measurements(o, err);
+    if (status != STP_OK)
+        return status;
+    if (o->n_curves == 0)
+        o->n_curves = DEFAULT_CURVES;
+    o->blamed = journal;
+    return is_training       ? plot_training(o, err)
+           : journal != NULL ? plot_journal(o, err)
+                             : plot_measurements(o, err);
 }
 
 int stp_cmd_plot(int argc, char **argv)

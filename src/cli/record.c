@@ -63,7 +63,7 @@ struct record_options {
 #define AT(member) offsetof(struct record_options, member)
 
 static const struct stp_option record_table[] = {
-    {"output", 'o', "DIR", stp_option_text, AT(output),
+    {"output", 'o', "DIR", stp_option_text, AT(output), .path = STP_PATH_FOLDER,
      .help = "Folder in which the folder NAME is made (default "
              "fixtures/machines if there is one, else here)"},
     {"channels", 0, "LIST", stp_option_text, AT(channels),
@@ -559,7 +559,7 @@ int stp_cmd_record(int argc, char **argv)
     struct stp_error err;
 
     stp_options_read(&record_line, argc, argv, &o);
-    if (!record_is_possible(&o))
+    if (!record_is_possible(&o) || stp_check_sizes(&o.measure) != STP_EXIT_OK)
         return STP_EXIT_USAGE;
     record_complete(&o);
     if (stp_parse_arms("all", NULL, &o.window_arms, &err) != STP_OK ||
@@ -568,7 +568,7 @@ int stp_cmd_record(int argc, char **argv)
         stp_complain_error(NULL, &err);
         return STP_EXIT_USAGE;
     }
-    if (stp_check_has_machine(o.machine.on, o.run.backend, "record NAME") !=
+    if (stp_check_needs(o.machine.on, o.run.backend, "record NAME", false) !=
         STP_EXIT_OK)
         return STP_EXIT_NOTHING;
     if (record_find_folder(&o, &err) != STP_OK)

@@ -38,7 +38,7 @@ static const struct stp_option replay_table[] = {
     {"plugin", 0, "SO", stp_option_text, AT(plugin),
      .help =
          "Tuner plugin of any vendor, as NCCL_TUNER_PLUGIN (default: ours)"},
-    {"policy", 0, "FILE", stp_option_text, AT(policy),
+    {"policy", 0, "FILE", stp_option_text, AT(policy), .path = STP_PATH_READ,
      .help = "Policy for the plugin, as NCCL_TUNER_CONFIG_FILE (default: the "
              "one that the trace names, else as the environment says, with "
              "NCCL_WORKLOAD_OVERLAP=1 the policy for overlap)"},
@@ -76,14 +76,11 @@ static void replay_check_options(void *options, struct argp_state *state)
     if (o->trace == NULL && o->contract == NULL)
         stp_usage_error(state,
                         "nothing to replay, expected --trace or --contract");
-    if (o->contract != NULL && (o->trace != NULL || o->plugin != NULL))
-        stp_usage_error(state, "--contract with %s, expected one of them",
-                        o->trace != NULL ? "--trace" : "--plugin");
 }
 
 static const struct stp_command_line replay_line = {
     .groups = (const struct stp_option_group[]){{.options = replay_table},
-                                                {.options = stp_machine_table,
+                                                {.options = stp_recorded_table,
                                                  .at = AT(machine)},
                                                 {0}},
     .check = replay_check_options,

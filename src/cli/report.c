@@ -18,7 +18,7 @@ struct report_options {
 
 static const struct stp_option report_table[] = {
     {"output", 'o', "FILE", stp_option_text, AT(output), .value = "report.html",
-     .help = "File of the page"},
+     .path = STP_PATH_WRITE, .help = "File of the page"},
     {"title", 0, "TEXT", stp_option_text, AT(title),
      .help = "Title of the page"},
     {"json", 0, NULL, stp_option_flag, AT(json),
@@ -30,6 +30,7 @@ static const struct stp_command_line report_line = {
     .groups = (const struct stp_option_group[]){{.options = report_table}, {0}},
     .args_doc = "PATH...",
     .arguments = AT(paths),
+    .reads = true,
     .none = "nothing to report, expected a policy, measurements or a folder of "
             "them",
     .doc =
@@ -42,6 +43,21 @@ static const struct stp_command_line report_line = {
         "if they were named, and a sentence says so.  The page needs no "
         "network, and the same files give the same page.",
 };
+
+/* The measurements that lie beside a policy are no options or arguments. */
+static enum stp_status report_check_output(const struct report_options *o,
+                                           const struct stp_page_found *found,
+                                           struct stp_error *err)
+{
+    for (int i = 0; i < STP_PAGE_N_SOURCES; i++)
+        if (found->path[i][0] != '\0' &&
+            stp_path_is_same(o->output, found->path[i]))
+            return stp_fail(err, STP_ERR_RANGE,
+                            "-o '%.160s' is a file that is read, expected "
+                            "another one to write",
+                            o->output);
+    return STP_OK;
+}
 
 int stp_cmd_report(int argc, char **argv)
 {
@@ -56,6 +72,8 @@ int stp_cmd_report(int argc, char **argv)
     status = stp_page_find((const char *const *)o.paths.v, (size_t)o.paths.n,
                            found, &err);
     found->sources.title = o.title;
+    if (status == STP_OK)
+        status = report_check_output(&o, found, &err);
     if (status == STP_OK)
         status = stp_page_save(&found->sources, o.output, o.json, stdout, &err);
     free(found);

@@ -45,7 +45,7 @@ static const char *const strategies[] = {"halving", "epsilon", NULL};
 static const char *const objectives[] = {"auto", "step", "gpu", "file", NULL};
 
 static const struct stp_option run_table[] = {
-    {"policy", 0, "FILE", stp_option_text, AT(policy),
+    {"policy", 0, "FILE", stp_option_text, AT(policy), .path = STP_PATH_READ,
      .help = "Policy of the job (default: NCCL_TUNER_CONFIG_FILE, else "
              "steptune.conf)"},
     {"online", 0, NULL, stp_option_flag, AT(online),
@@ -64,21 +64,12 @@ static const struct stp_option run_table[] = {
     {0},
 };
 
-static void run_check_options(void *options, struct argp_state *state)
-{
-    const struct run_options *o = options;
-
-    if (!o->online && (o->run.strategy != NULL || o->run.objective != NULL))
-        stp_usage_error(state, "--strategy and --objective are of --online");
-}
-
 static const struct stp_command_line run_line = {
     .groups = (const struct stp_option_group[]){{.options = run_table}, {0}},
     .args_doc = "[--] COMMAND [ARGUMENT...]",
     .arguments = AT(command),
     .none = "no command, expected one such as `-- torchrun train.py`",
     .is_in_order = true,
-    .check = run_check_options,
     .doc = "Runs a job with the tuner plugin and a policy, and says afterwards "
            "on standard error what was decided, on this host. Calls are "
            "NCCL's questions to the plugin: one for collectives that it puts "

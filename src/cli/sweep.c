@@ -80,7 +80,7 @@ static const struct stp_option sweep_table[] = {
      .words = places, .min = STP_OUT_OF_PLACE, .value = "out",
      .help = "Where the arms' results go; NCCL's own choice is measured in "
              "both places on a real machine"},
-    {"output", 0, "FILE", stp_option_text, AT(output),
+    {"output", 0, "FILE", stp_option_text, AT(output), .path = STP_PATH_WRITE,
      .help = "Save every measurement, after every size: JSON if FILE ends in "
              ".json, else CSV"},
     {"format", 0, "FORMAT", stp_option_word, AT(format), .words = formats,
@@ -91,11 +91,25 @@ static const struct stp_option sweep_table[] = {
     {0},
 };
 
+/* Whether collectives were asked for that all only move data. */
+static bool sweep_reduces_nothing(const struct stp_measure_options *measure)
+{
+    for (unsigned i = 0; i < measure->n_colls; i++)
+        if (measure->colls[i] != ncclFuncBroadcast &&
+            measure->colls[i] != ncclFuncAllGather)
+            return false;
+    return measure->n_colls > 0;
+}
+
+/* -o may be a file's name, which the rules do not know. */
 static void sweep_check_options(void *options, struct argp_state *state)
 {
     struct sweep_options *o = options;
 
-    (void)state;
+    if ((o->n_ops > 1 || o->ops[0] != STP_OP_SUM) &&
+        sweep_reduces_nothing(&o->measure))
+        stp_usage_error(state, "-o has no effect on these collectives, which reduce "
+                          "nothing");
     if (o->format != FORMAT_DEFAULT)
         o->machine.json = o->format == FORMAT_JSON;
 }
@@ -257,6 +271,8 @@ static enum stp_status sweep_run_plan(struct sweep *s, int type, int op)
 
     if (status != STP_OK)
         return status;
+    if (s->world->rank == 0)
+        stp_tell_begin(&s->device, &s->o->measure, &s->plan);
     if (prints)
         sweep_print_head(s);
     stp_stop_begin();
@@ -407,6 +423,7 @@ static int sweep_body(void *user, const struct stp_world *world)
     struct stp_error later;
     struct sweep s = {.o = user, .err = &err};
     enum stp_status status = sweep_run_passes(&s, world);
+    int exit_status = STP_EXIT_OK;
 
     if (world->rank == 0 && s.data.n_rows > 0 &&
         sweep_report(&s, status == STP_OK ? &err : &later) != STP_OK &&
@@ -414,8 +431,11 @@ static int sweep_body(void *user, const struct stp_world *world)
         status = STP_ERR_IO;
     if (status == STP_OK && world->rank == 0)
         status = sweep_find_wrong(&s.data, &err);
+    if (status == STP_OK && world->rank == 0)
+        exit_status = stp_tell_arms(s.o->arms, &s.data);
     stp_dataset_free(&s.data);
-    return stp_complain_in(world, status, &err);
+    return status == STP_OK ? exit_status
+                            : stp_complain_in(world, status, &err);
 }
 
 int stp_cmd_sweep(int argc, char **argv)
@@ -424,10 +444,13 @@ int stp_cmd_sweep(int argc, char **argv)
     int exit_status;
 
     stp_options_read(&sweep_line, argc, argv, &o);
-    exit_status = stp_check_arms(o.arms, o.channels);
+    exit_status =
+        stp_check_arms(o.arms, o.channels, o.measure.colls, o.measure.n_colls);
+    if (exit_status == STP_EXIT_OK)
+        exit_status = stp_check_sizes(&o.measure);
     if (exit_status == STP_EXIT_OK)
         exit_status =
-            stp_check_has_machine(o.machine.on, o.run.backend, "sweep");
+            stp_check_needs(o.machine.on, o.run.backend, "sweep", false);
     if (exit_status != STP_EXIT_OK)
         return exit_status;
     return stp_launch(&o.machine, &o.run, sweep_body, &o);

@@ -134,7 +134,7 @@ static const struct stp_option train_table[] = {
 };
 
 static const struct stp_option train_tuner_table[] = {
-    {"policy", 0, "FILE", stp_option_text, AT(policy),
+    {"policy", 0, "FILE", stp_option_text, AT(policy), .path = STP_PATH_READ,
      .help = "Train with NCCL's own choice and with this policy, in turn, in "
              "one communicator, and compare"},
     {"plugin", 0, "SO", stp_option_text, AT(plugin),
@@ -147,6 +147,7 @@ static const struct stp_option train_tuner_table[] = {
 
 static const struct stp_option train_results_table[] = {
     {"output", 'o', "FOLDER", stp_option_text, AT(output),
+     .path = STP_PATH_FOLDER,
      .help = "Write benchmark_results_GPU.json into this folder, after each "
              "combination; combinations that are in it are not trained again"},
     {"fresh", 0, NULL, stp_option_flag, AT(fresh),
@@ -161,18 +162,6 @@ static const struct stp_option train_results_table[] = {
     {0},
 };
 
-static void train_check_options(void *options, struct argp_state *state)
-{
-    const struct train_options *o = options;
-
-    if (o->matrix.base.rounds > 0 && o->policy == NULL && o->plugin == NULL)
-        stp_usage_error(state,
-                        "--rounds without --policy or --plugin, expected one "
-                        "of them to compare");
-    if (o->fresh && o->output == NULL)
-        stp_usage_error(state, "--fresh requires -o FOLDER");
-}
-
 static const struct stp_command_line train_line = {
     .groups =
         (const struct stp_option_group[]){
@@ -182,7 +171,6 @@ static const struct stp_command_line train_line = {
             {train_tuner_table, 0, "Tuner"},
             {train_results_table, 0, "Results"},
             {0}},
-    .check = train_check_options,
     .doc = "Trains multilayer perceptrons on synthetic data, data-parallel, "
            "and prints how much time communication takes.",
 };
@@ -775,7 +763,8 @@ int stp_cmd_train(int argc, char **argv)
     stp_train_default(&o.matrix.base);
     o.matrix.base.n_epochs = 0;
     stp_options_read(&train_line, argc, argv, &o);
-    exit_status = stp_check_has_machine(o.machine.on, o.run.backend, "train");
+    exit_status = stp_check_needs(o.machine.on, o.run.backend, "train",
+                                  o.policy != NULL && o.plugin == NULL);
     if (exit_status != STP_EXIT_OK)
         return exit_status;
     train_complete(&o);

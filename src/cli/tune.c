@@ -3,7 +3,6 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/stat.h>
 
 #include "cli/cli.h"
 #include "core/text.h"
@@ -28,7 +27,7 @@ struct tune_options {
 
 static const struct stp_option tune_table[] = {
     {"output", 'o', "FILE", stp_option_text, AT(output),
-     .value = "steptune.conf",
+     .value = "steptune.conf", .path = STP_PATH_WRITE_BESIDE,
      .help = "File of the policy; FILE.overlap, report and measurements go "
              "beside it.  A policy that is there is kept as FILE.~1~, FILE.~2~ "
              "and so on"},
@@ -232,23 +231,6 @@ static void tune_print_times(const int64_t *stage_ms)
 
 /* ---- the command ---- */
 
-/* Before anything is measured or written. */
-static int tune_check_output(const char *output,
-                             struct stp_tune_files *files_ret)
-{
-    struct stat st;
-
-    if (*stp_base_name(output) == '\0' ||
-        (stat(output, &st) == 0 && !S_ISREG(st.st_mode)))
-        stp_complain("-o '%s' is a folder or a device, expected a file",
-                     output);
-    else if (!stp_tune_name_files(output, files_ret))
-        stp_complain("-o: the path is too long");
-    else
-        return STP_EXIT_OK;
-    return STP_EXIT_USAGE;
-}
-
 static int tune_run(struct tune_options *o, const struct stp_tune_files *files,
                     struct stp_tune_result *result)
 {
@@ -305,9 +287,19 @@ int stp_cmd_tune(int argc, char **argv)
     o.plan.seed = o.machine.seed;
     exit_status = stp_choose_type(&o.plan.measure);
     if (exit_status == STP_EXIT_OK)
-        exit_status = tune_check_output(o.output, &files);
+        exit_status = stp_check_sizes(&o.plan.measure);
+    if (exit_status == STP_EXIT_OK && o.machine.on != NULL &&
+        strcmp(o.machine.on, "cpu") == 0) {
+        stp_complain("--on cpu has no algorithms and protocols to choose from, "
+                     "expected --on cuda or a recorded machine");
+        return STP_EXIT_USAGE;
+    }
+    if (exit_status == STP_EXIT_OK && !stp_tune_name_files(o.output, &files)) {
+        stp_complain("-o: the path is too long");
+        return STP_EXIT_USAGE;
+    }
     if (exit_status == STP_EXIT_OK)
-        exit_status = stp_check_has_machine(o.machine.on, NULL, "tune");
+        exit_status = stp_check_needs(o.machine.on, NULL, "tune", true);
     if (exit_status == STP_EXIT_OK)
         exit_status = tune_run_locked(&o, &files);
     return exit_status;

@@ -41,21 +41,9 @@ static const struct stp_option verify_table[] = {
 static void verify_check_options(void *options, struct argp_state *state)
 {
     struct verify_options *o = options;
-    const struct stp_workload_options *w = &o->work;
 
     if (o->arguments.n == 0 && !stp_has_policy())
         stp_usage_error(state, STP_NO_POLICY " or NCCL_TUNER_CONFIG_FILE");
-    if (!o->iterates &&
-        (w->n_modes > 0 || w->n_bytes > 0 || w->n_ratios > 0 ||
-         w->n_sides > 0 || w->layers > 0 || w->compute != STP_COMPUTE_GEMM))
-        stp_usage_error(state, "options of iterations, expected --iterate with "
-                               "them");
-    if (o->iterates &&
-        (stp_measure_has_sizes(&o->measure) || o->measure.n_colls > 0))
-        stp_usage_error(state, "sizes of collectives, expected --bytes with "
-                               "--iterate");
-    if (w->n_sides > 0 && w->n_ratios > 0)
-        stp_usage_error(state, STP_GEMM_AND_RATIO);
 }
 
 static const struct stp_command_line verify_line = {
@@ -69,6 +57,7 @@ static const struct stp_command_line verify_line = {
     .args_doc = "[POLICY]",
     .arguments = AT(arguments),
     .one = "policy",
+    .reads = true,
     .check = verify_check_options,
     .doc = "Compares a policy (default: the one that the plugin takes in this "
            "environment), loaded by the tuner plugin, with NCCL's own "
@@ -122,6 +111,8 @@ static enum stp_status verify_measure_sizes(struct verify *v)
     enum stp_status status = stp_plan_measurements(
         &v->device, &v->o->measure, &stp_trial_arms, &plan, v->err);
 
+    if (status == STP_OK)
+        stp_tell_begin(&v->device, &v->o->measure, &plan);
     if (status == STP_OK)
         status = stp_trial_add_unseen(&v->device, v->o->policy, &plan, v->err);
     if (status == STP_OK)
@@ -202,7 +193,8 @@ int stp_cmd_verify(int argc, char **argv)
     size_t n_slower;
 
     stp_options_read(&verify_line, argc, argv, &o);
-    if (stp_choose_type(&o.measure) != STP_EXIT_OK)
+    if (stp_choose_type(&o.measure) != STP_EXIT_OK ||
+        stp_check_sizes(&o.measure) != STP_EXIT_OK)
         return STP_EXIT_USAGE;
     if (stp_choose_policy(o.arguments.n > 0 ? o.arguments.v[0] : NULL, true,
                           o.machine.json, o.chosen) != STP_EXIT_OK)
@@ -210,7 +202,7 @@ int stp_cmd_verify(int argc, char **argv)
     o.policy = o.chosen;
     if (stp_policy_file_hash(o.policy, v.hash, &err) != STP_OK)
         return stp_complain_error(o.policy, &err);
-    if (stp_check_has_machine(o.machine.on, NULL, "verify POLICY") !=
+    if (stp_check_needs(o.machine.on, NULL, "verify POLICY", true) !=
         STP_EXIT_OK)
         return STP_EXIT_NOTHING;
     status = verify_open(&v);

@@ -236,6 +236,7 @@ enum stp_status stp_arms_add_channels(struct stp_arms *arms, const char *list,
                                       struct stp_error *err)
 {
     struct stp_field words[STP_MAX_CHANNELS];
+    bool is_seen[STP_MAX_CHANNELS + 1] = {false};
     size_t n_arms = arms->n;
     size_t n = stp_split(list, strlen(list), words, STP_MAX_CHANNELS);
     enum stp_status status = STP_OK;
@@ -247,6 +248,11 @@ enum stp_status stp_arms_add_channels(struct stp_arms *arms, const char *list,
             return stp_fail_at(err, STP_ERR_SYNTAX, 0, words[i].column,
                                "channels '%.*s', expected 1 to %d",
                                (int)words[i].len, words[i].s, STP_MAX_CHANNELS);
+        if (is_seen[channels])
+            return stp_fail_at(err, STP_ERR_SYNTAX, 0, words[i].column,
+                               "channels '%d' twice, expected each once",
+                               channels);
+        is_seen[channels] = true;
         for (size_t a = 0; a < n_arms && status == STP_OK; a++) {
             struct stp_arm arm = arms->arm[a];
 

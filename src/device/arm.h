@@ -66,7 +66,7 @@ enum stp_status stp_arms_parse(const char *list, struct stp_arms *arms_ret,
 
 /*
  * Adds, for each forced arm that leaves the channels to NCCL, one arm for each
- * count of the comma-separated 'list' of numbers from 1 to 64.
+ * count of the comma-separated 'list' of different numbers from 1 to 64.
  */
 enum stp_status stp_arms_add_channels(struct stp_arms *arms, const char *list,
                                       struct stp_error *err);

@@ -59,9 +59,7 @@ static void file_give_usual_mode(int fd)
     fchmod(fd, 0666 & ~mask);
 }
 
-/* A device or a pipe, which must stay what it is: what has another name and
- * takes its place would be a file. */
-static bool file_is_special(const char *path)
+bool stp_file_is_special(const char *path)
 {
     struct stat st;
 
@@ -101,7 +99,7 @@ enum stp_status stp_file_begin(const char *path, struct stp_file *file_ret,
         return stp_nomem(err);
     }
     memcpy(f.path, path, len + 1);
-    if (file_is_special(path)) {
+    if (stp_file_is_special(path)) {
         free(f.temporary);
         f.temporary = NULL;
         f.fp = fopen(path, "w");

@@ -6,6 +6,7 @@
 #ifndef STP_FILE_H
 #define STP_FILE_H
 
+#include <stdbool.h>
 #include <stdio.h>
 
 #include "core/status.h"
@@ -27,6 +28,10 @@ enum stp_status stp_file_begin(const char *path, struct stp_file *file_ret,
  * say) what stood there before still does.  The file is closed either way.
  */
 enum stp_status stp_file_commit(struct stp_file *file, struct stp_error *err);
+
+/* Whether 'path' is a device or a pipe, also /dev/stdout that is redirected
+ * into a file: it must stay what it is, and is written in place. */
+bool stp_file_is_special(const char *path);
 
 /* Throws away what was written. */
 void stp_file_abandon(struct stp_file *file);

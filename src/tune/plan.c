@@ -1,6 +1,7 @@
 /* plan.c - from options to plans of collectives and of training iterations */
 #include "tune/plan.h"
 
+#include <inttypes.h>
 #include <string.h>
 
 enum {
@@ -254,6 +255,13 @@ enum stp_status stp_plan_iterations(const struct stp_device_info *info,
     plan->arms = &out->arms;
     plan->sizes = &out->sizes;
     out->sizes.n = 0;
+    for (size_t i = 0; i < sizes->n_bytes; i++)
+        if (sizes->bytes[i] < stp_type_size(plan->type))
+            return stp_fail(err, STP_ERR_RANGE,
+                            "a collective of %ju bytes, expected %u or more, "
+                            "an element",
+                            (uintmax_t)sizes->bytes[i],
+                            (unsigned)stp_type_size(plan->type));
     for (size_t i = 0; i < sizes->n_bytes && status == STP_OK; i++)
         status = stp_sizes_add(&out->sizes, sizes->bytes[i],
                                stp_type_size(plan->type), err);

@@ -1,8 +1,7 @@
 /* sweep.c - collectives alone: a grid of sizes, and more sizes and rounds where
  * they decide something */
-#include <string.h>
-
 #include "analyse/refine.h"
+#include "core/names.h"
 #include "launch/clock.h"
 #include "tune/stages.h"
 
@@ -99,26 +98,58 @@ static enum stp_status sweep_add_ends(struct sweep *s)
     return status;
 }
 
-static enum stp_status sweep_make_grid(struct sweep *s, bool own_sizes)
+/* A model is no ground for a policy. */
+static bool sweep_is_timed(const struct sweep *s, int coll)
+{
+    return s->pass->info.is_live ||
+           stp_device_sizes(s->pass->device, coll, NULL, 0) > 0;
+}
+
+/* Those asked for; else those of data-parallel training that the machine has
+ * times of, and a sentence about each other one. */
+static enum stp_status sweep_choose_colls(struct sweep *s,
+                                          struct stp_measure_options *measure)
 {
     static const int trained[] = {ncclFuncAllGather, ncclFuncReduceScatter,
                                   ncclFuncAllReduce};
+    const char *machine = s->pass->info.machine;
+    const unsigned n_asked = measure->n_colls;
+
+    for (unsigned i = 0; i < n_asked; i++)
+        if (!sweep_is_timed(s, measure->colls[i]))
+            return stp_fail(s->err, STP_ERR_NOTHING,
+                            "%s was not timed on machine '%s'; a model is no "
+                            "ground for a policy",
+                            stp_coll_name(measure->colls[i]), machine);
+    for (size_t i = 0; n_asked == 0 && i < sizeof(trained) / sizeof(*trained);
+         i++)
+        if (sweep_is_timed(s, trained[i]))
+            measure->colls[measure->n_colls++] = trained[i];
+        else
+            stp_tune_tell(s->pass->job,
+                          "%s is left out: it was not timed on machine '%s'",
+                          stp_coll_name(trained[i]), machine);
+    return STP_OK;
+}
+
+static enum stp_status sweep_make_grid(struct sweep *s, bool own_sizes)
+{
     const struct stp_device_info *info = &s->pass->info;
     struct stp_measure_options measure = s->pass->job->plan->measure;
     enum stp_status status;
 
     if (measure.factor == 0 && measure.step == 0 && !own_sizes)
         measure.factor = GRID_FACTOR;
-    if (measure.n_colls == 0 && info->is_live) {
-        memcpy(measure.colls, trained, sizeof(trained));
-        measure.n_colls = sizeof(trained) / sizeof(trained[0]);
-    }
-    status = stp_plan_measurements(s->pass->device, &measure, NULL, &s->plan,
-                                   s->err);
+    status = sweep_choose_colls(s, &measure);
+    if (status == STP_OK)
+        status = stp_plan_measurements(s->pass->device, &measure, NULL,
+                                       &s->plan, s->err);
+    if (status != STP_OK)
+        return status;
     s->rounds = s->plan.plan.rounds;
     if (info->max_rounds == 0 && measure.rounds == 0)
         s->rounds = GRID_ROUNDS;
-    return status == STP_OK && !own_sizes ? sweep_add_ends(s) : status;
+    return own_sizes ? STP_OK : sweep_add_ends(s);
 }
 
 /* Says how much of the grid an interrupted run left. */

@@ -129,7 +129,9 @@ TEST_F(Cli, CheckFixKeepsTheOriginalAndLeavesNothingToFix)
 TEST_F(Cli, CheckFixSaysAllThatItChanged)
 {
     Write("p.conf", "allreduce,0,4294967295,tree,simple,64,-1,-1\n"
-                    "reduce,0,inf,tree,simple,-1,-1,-1\n");
+                    "reduce,0,inf,tree,simple,-1,-1,-1\n"
+                    "broadcast,0,inf,ring,ll,-1,-1,-1\n"
+                    "broadcast,0,inf,ring,simple,-1,-1,-1\n");
 
     Outcome o = Run("check p.conf --fix --on h200x4");
 
@@ -139,12 +141,16 @@ TEST_F(Cli, CheckFixSaysAllThatItChanged)
               "would have no end\n"
               "p.conf:1:36: fixed: now 24: 64 channels, but h200x4 has 24 for "
               "tree: NCCL cuts what is more\n"
-              "p.conf:2:14: warning: no NCCL has tree/simple for reduce, so "
-              "that this rule never decides\n"
-              "p.conf: 2 fixed, 1 warning\n",
+              "p.conf:2:14: fixed: removed, since no NCCL has tree/simple for "
+              "reduce, so that this rule never decides\n"
+              "p.conf:4:1: warning: line 3 matches all that this rule matches, "
+              "so that it only decides if NCCL_ALGO or NCCL_PROTO forbids what "
+              "NCCL always has\n"
+              "p.conf: 3 fixed, 1 warning\n",
               o.out);
     EXPECT_EQ("allreduce,0,inf,tree,simple,24,-1,-1\n"
-              "reduce,0,inf,tree,simple,-1,-1,-1\n",
+              "broadcast,0,inf,ring,ll,-1,-1,-1\n"
+              "broadcast,0,inf,ring,simple,-1,-1,-1\n",
               Read("p.conf"));
 }
 

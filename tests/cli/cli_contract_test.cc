@@ -433,9 +433,9 @@ TEST_F(Contract, RefusesWhatItCannotDo)
         {
             {"replay", 2, "nothing to replay, expected --trace or --contract"},
             {"replay --contract a.so --trace t.csv", 2,
-             "--contract with --trace, expected one of them"},
+             "--trace has no effect with --contract"},
             {"replay --contract a.so --plugin b.so", 2,
-             "--contract with --plugin, expected one of them"},
+             "--plugin has no effect with --contract"},
             {"replay --contract a.so --time-limit 0", 2,
              "--time-limit '0', expected a number from 1"},
             {"replay --contract a.so --nccl 2.99", 1,

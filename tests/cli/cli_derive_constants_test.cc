@@ -91,20 +91,21 @@ TEST_F(CliDeriveConstants, WantWhatTheyCanBeFittedTo)
 {
     Sweep("--on h200x4 --collective allgather -b 4M -e 4M");
 
-    ExpectRefusals(
-        "derive ",
-        {
-            {"m.csv --as rules", 2,
-             "--as 'rules', expected policy or constants"},
-            {"m.csv --on h200x4", 2, "--on alone, expected --as constants"},
-            {"m.csv --as constants --extrapolate", 2, "which is for policies"},
-            {"m.csv --as constants --objective iteration", 2,
-             "which is for policies"},
-            {"m.csv --as constants --on nowhere", 1,
-             "no recorded machine 'nowhere'"},
-            {"m.csv --as constants --on h200x2", 1,
-             "measured on 4 ranks of 1 nodes, expected 2 of 1"},
-        });
+    ExpectRefusals("derive ",
+                   {
+                       {"m.csv --as rules", 2,
+                        "--as 'rules', expected policy or constants"},
+                       {"m.csv --on h200x4", 2,
+                        "--on has no effect without --as constants"},
+                       {"m.csv --as constants --extrapolate", 2,
+                        "--extrapolate has no effect with --as constants"},
+                       {"m.csv --as constants --objective iteration", 2,
+                        "--objective has no effect with --as constants"},
+                       {"m.csv --as constants --on nowhere", 1,
+                        "no recorded machine 'nowhere'"},
+                       {"m.csv --as constants --on h200x2", 1,
+                        "measured on 4 ranks of 1 nodes, expected 2 of 1"},
+                   });
 }
 
 } // namespace

@@ -550,14 +550,15 @@ TEST_F(Cli, GoldenThatCannotBeReadOrWrittenFails)
 {
     Write("p.conf", "allreduce,4M,16M,ring,ll128,16,-1,-1\n");
 
-    Outcome folder = Run("explain --policy p.conf --golden .");
-    Outcome nowhere = Run("explain --policy p.conf --golden no/g.csv");
-
-    EXPECT_EQ(1, folder.status);
-    EXPECT_THAT(folder.err, StrEq("steptune explain: .: is a directory\n"));
-    EXPECT_EQ(1, nowhere.status);
-    EXPECT_THAT(nowhere.err,
-                StartsWith("steptune explain: cannot write 'no/g.csv': "));
+    ExpectRefusals(
+        "explain --policy p.conf --golden ",
+        {
+            {".", 2, "--golden '.' is a folder, expected a file"},
+            {"no/g.csv", 2,
+             "--golden 'no/g.csv' has no place: there is no folder 'no'"},
+            {"p.conf --update", 2,
+             "--golden 'p.conf' is a file that is read, expected another one"},
+        });
     EXPECT_THAT(Files(), ElementsAre("p.conf"));
 }
 

@@ -311,9 +311,9 @@ TEST_F(Iterate, VerifyKeepsItsTwoKindsOfOptionsApart)
     Write("p.conf", "allreduce,0,inf,ring,ll128,-1,-1,-1\n");
 
     EXPECT_THAT(Run("verify p.conf --bytes 4M").err,
-                HasSubstr("expected --iterate with them"));
+                HasSubstr("--bytes has no effect without --iterate"));
     EXPECT_THAT(Run("verify p.conf --iterate -b 4M").err,
-                HasSubstr("expected --bytes with --iterate"));
+                HasSubstr("-b has no effect with --iterate"));
 }
 
 // ---- what is wrong ----
@@ -326,24 +326,28 @@ TEST_F(Iterate, SaysWhatIsWrong)
             {"--mode overlapped", 2, "--mode 'overlapped', expected"},
             {"--mode overlap,overlap", 2, "--mode 'overlap,overlap', expected"},
             {"--bytes 0", 2, "--bytes '0', expected sizes such as 1M,16M"},
+            {"--on h200x4 --bytes 1", 1,
+             "a collective of 1 bytes, expected 2 or more, an element"},
             {"--ratio 0", 2, "--ratio '0', expected ratios from 0.001 to 1000"},
             {"--ratio nan", 2, "--ratio 'nan', expected"},
             {"--gemm 64,64", 2, "--gemm '64,64', expected three sides"},
-            {"--gemm 64,64,64 --ratio 1", 2, "expected one of them"},
+            {"--gemm 64,64,64 --ratio 1", 2,
+             "--ratio has no effect with --gemm"},
             {"--compute mix", 2, "--compute 'mix', expected gemm or training"},
             {"--layers 0", 2, "--layers '0'"},
             {"--place there", 2, "--place 'there', expected in or out"},
             {"--arms rnig", 2, "arm 'rnig', expected"},
-            {"-d int8 --bytes 1M --on h200x4", 1, "multiplies no matrices of"},
+            {"--on h200x4 -d int8 --bytes 1M", 1, "multiplies no matrices of"},
             {"--format gif", 2, "--format 'gif', expected png or svg"},
-            {"--policy none.conf --on h200x4", 1, "none.conf: "},
-            {"--plugin none.so --on h200x4", 1,
+            {"--on h200x4 --policy none.conf", 1, "none.conf: "},
+            {"--on h200x4 --plugin none.so", 1,
              "--plugin 'none.so': no such file"},
             {"--plugin " STP_ONE_CHANNEL " --on nowhere", 77, "nowhere"},
             {"extra", 2, "'extra', expected options only"},
-            {"--rounds 1000 --on h200x4", 1, "was recorded in"},
+            {"--on h200x4 --rounds 1000", 1, "was recorded in"},
             {"--procs 2,4", 2, "--procs with 2 numbers, expected one"},
-            {"--on h100x8 --procs 2", 2, "'h100x8' is recorded"},
+            {"--on h100x8 --procs 2", 2,
+             "--procs has no effect on a recorded machine"},
         });
 }
 

@@ -198,8 +198,11 @@ TEST_F(Plot, RefusesWhatItCannotRead)
             {"empty.csv good.csv", 1,
              "empty.csv: a journal, expected no other file beside it"},
             {"good.csv empty.csv", 1, "empty.csv: a journal"},
-            {"good.csv --out good.csv/x", 1,
-             "cannot make the folder 'good.csv/x': Not a directory"},
+            {"good.csv --out good.csv/x", 2,
+             "-o 'good.csv/x' has no place: there is no folder 'good.csv'"},
+            {"good.csv --collective allreduce", 1,
+             "good.csv: measurements of Steptune, which name their "
+             "collectives, expected text of nccl-tests for --collective"},
         });
     EXPECT_EQ(0, Run("plot old.txt --collective allreduce").status);
 }

@@ -51,8 +51,11 @@ TEST_F(Cli, AnswersWrongUsageWithOneSentence)
             {"tune --min-gain 2x", 2, "--min-gain '2x', expected a share"},
             {"tune --min-gain -1%", 2, "--min-gain '-1%', expected a share"},
             {"sweep -b 8x", 2, "-b '8x', expected a size such as 8, 64K or 1G"},
-            {"sweep --on h200x4 -b 2M -e 1M", 1,
-             "sizes from 2097152 to 1048576 by 2"},
+            {"sweep --on h200x4 -b 2M -e 1M", 2,
+             "-b 2097152 is above -e 1048576"},
+            {"sweep --on h200x4 -b 2G", 2,
+             "-b 2147483648 is above the largest message, which is 1G "
+             "without -e"},
             {"sweep -f 1", 2, "-f '1', expected a number above 1"},
             {"sweep -n 0", 2, "-n '0', expected a number from 1"},
             {"sweep --arms rnig/ll", 2,
@@ -64,15 +67,16 @@ TEST_F(Cli, AnswersWrongUsageWithOneSentence)
             {"sweep --on nowhere", 77, "no recorded machine 'nowhere'"},
             {"sweep --on ./nowhere", 77, "no recorded machine './nowhere'"},
             {"record x --on cpu", 2, "search graphs and choices are NCCL's"},
-            {"sweep --on h200x4 --procs 2", 2, "'h200x4' is recorded"},
+            {"iterate -g 8", 77, "no GPU here, expected --on"},
+            {"sweep --on h200x4 --procs 2", 2,
+             "--procs has no effect on a recorded machine"},
             {"sweep --on cpu --backend nccl", 1,
              "--backend nccl does not run on"},
             {"derive", 2, "no measurements, expected files"},
             {"derive missing.csv", 1,
              "missing.csv: cannot be opened: No such file"},
-            {"tune -o .", 2, "-o '.' is a folder or a device, expected a file"},
-            {"tune -o no/", 2,
-             "-o 'no/' is a folder or a device, expected a file"},
+            {"tune -o .", 2, "-o '.' is a folder, expected a file"},
+            {"tune -o no/", 2, "-o 'no/' names no file"},
             {"derive .", 1, ".: is a directory"},
             {"verify", 2, "no policy, expected a file"},
             {"verify a b", 2, "'b', expected one policy"},
@@ -85,9 +89,9 @@ TEST_F(Cli, AnswersWrongUsageWithOneSentence)
             {"explain --policy x --collective all", 2,
              "--collective 'all', expected one of broadcast, "},
             {"explain --policy x --why 1 --diff y", 2,
-             "expected one of --why, --diff and --golden"},
+             "--diff has no effect with --why"},
             {"explain --policy x --update", 2,
-             "--update alone, expected --golden"},
+             "--update has no effect without --golden"},
         });
     EXPECT_EQ(2, Run("").status);
     EXPECT_THAT(Run("").err, StartsWith("Usage:"));
@@ -100,6 +104,7 @@ TEST_F(Cli, MeasuresAndWritesNothingWithoutAGpuUnlessToldWhere)
 {
     Set("STEPTUNE_MACHINES", "/machines");
     Write("steptune.conf", "# of real GPUs\n");
+    Write("p.conf", "allreduce,0,inf,ring,ll,-1,-1,-1\n");
     const struct {
         const char *command;
         const char *example;
@@ -115,6 +120,10 @@ TEST_F(Cli, MeasuresAndWritesNothingWithoutAGpuUnlessToldWhere)
         {"iterate -g 8 -o steps", "iterate"},
         {"train", "train"},
         {"train --gpus 4 -o results", "train"},
+        {"iterate", "iterate"},
+        {"iterate --find-regimes -g 4 -o scan", "iterate"},
+        {"verify p.conf", "verify POLICY"},
+        {"verify p.conf --iterate --proof", "verify POLICY"},
     };
     for (const auto &c : cases) {
         SCOPED_TRACE(c.command);
@@ -130,7 +139,7 @@ TEST_F(Cli, MeasuresAndWritesNothingWithoutAGpuUnlessToldWhere)
                   o.err);
     }
     EXPECT_EQ("# of real GPUs\n", Read("steptune.conf"));
-    EXPECT_THAT(Files(), ElementsAre("steptune.conf"));
+    EXPECT_THAT(Files(), ElementsAre("p.conf", "steptune.conf"));
 }
 
 TEST_F(Cli, HelpsOnEveryCommand)

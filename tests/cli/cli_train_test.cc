@@ -427,9 +427,8 @@ TEST_F(TrainCommand, RefusesWordsItDoesNotKnow)
             {"--sizes tiny,", 2,
              "--sizes '', expected tiny, base, large or xlarge"},
             {"--rounds 3", 2,
-             "--rounds without --policy or --plugin, expected one "
-             "of them to compare"},
-            {"--fresh", 2, "--fresh requires -o FOLDER"},
+             "--rounds has no effect without --policy or --plugin"},
+            {"--fresh", 2, "--fresh has no effect without -o"},
             {"--seed 9007199254740993", 2,
              "expected a number from 0 to "
              "9007199254740992"},

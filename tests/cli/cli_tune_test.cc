@@ -136,6 +136,30 @@ TEST_F(Cli, TuneTrimsARuleThatLosesBetweenTheSizesMeasured)
                 HasSubstr("\nallreduce,2400000,2400000,ring,simple,-1,1,4,"));
 }
 
+TEST_F(Cli, TuneSaysWhichCollectivesAMachineWasNotTimedWith)
+{
+    fs::copy(fs::path(STP_FIXTURES) / "machines/h200x4", dir_ / "mine");
+    const std::string timings = Read("mine/timings.csv");
+    std::stringstream lines(timings);
+    std::string kept;
+    for (std::string line; std::getline(lines, line);)
+        if (line.rfind("reducescatter,", 0) != 0)
+            kept += line + "\n";
+    Write("mine/timings.csv", kept);
+
+    const Outcome o = Run("tune --on ./mine --no-iterate -n 2");
+    EXPECT_EQ(0, o.status);
+    EXPECT_THAT(o.err, StartsWith("steptune tune: reducescatter is left out: "
+                                  "it was not timed on machine 'mine'\n"));
+    EXPECT_THAT(o.out, Not(HasSubstr("reducescatter")));
+    ExpectRefusals("tune --on ./mine --no-iterate -o other.conf --collective ",
+                   {{"allreduce,reducescatter", 77,
+                     "reducescatter was not timed on machine 'mine'; a model "
+                     "is no ground for a policy"},
+                    {"broadcast", 77, "broadcast was not timed on machine"}});
+    EXPECT_THAT(Files(), Not(Contains("other.conf")));
+}
+
 TEST_F(Cli, TuneRefusesToMakeAPolicyOfAModel)
 {
     Outcome o = Run("tune --on h100x8");
@@ -159,7 +183,7 @@ TEST_F(Cli, TuneLeavesNoPolicyThatItCouldNotVerify)
                               ">/dev/null 2>&1")
                                  .c_str());
 
-    EXPECT_EQ(1, WEXITSTATUS(status));
+    EXPECT_EQ(77, WEXITSTATUS(status));
     EXPECT_EQ("# old\n", Read("steptune.conf"));
     EXPECT_THAT(Files(), ElementsAre("bin", "steptune.conf"))
         << "which it knows before it measures";
@@ -191,12 +215,9 @@ TEST_F(Cli, TuneKeepsTheFormerPoliciesAsNumberedBackups)
 
 TEST_F(Cli, TuneLeavesNothingBehindWhereItCannotWrite)
 {
-    Outcome o = Run(
-        "tune --on h200x4 --collective allreduce -n 2 -o no/such/folder.conf");
-
-    EXPECT_EQ(1, o.status);
-    EXPECT_THAT(o.err, StartsWith("steptune tune: cannot write "
-                                  "'no/such/folder.unfinished.sweep.csv'"));
+    ExpectRefusals("tune --on h200x4 -n 2 ",
+                   {{"-o no/such/folder.conf", 2,
+                     "has no place: there is no folder 'no/such'"}});
     EXPECT_THAT(Files(), IsEmpty());
 }
 
@@ -277,7 +298,7 @@ TEST_F(Cli, VerifySaysHowManyRulesAreForTheMachine)
                     "reduce,ring,ll,2-4,NVIDIA H200\n");
 
     EXPECT_THAT(
-        Run("verify p.conf --collective allreduce -n 2 --on h200x4").out,
+        Run("verify p.conf --on h200x4 --collective allreduce -n 2").out,
         HasSubstr("\n1 of 3 rules apply to it\n"));
 }
 
@@ -308,7 +329,7 @@ TEST_F(Cli, VerifyFailsAPolicyThatIsSlower)
 {
     Write("slow.conf", "allreduce,0,inf,tree,simple,1,-1,-1\n");
 
-    Outcome o = Run("verify slow.conf --collective allreduce --on h200x4");
+    Outcome o = Run("verify slow.conf --on h200x4 --collective allreduce");
 
     EXPECT_EQ(1, o.status);
     EXPECT_THAT(o.out, HasSubstr("SLOWER"));
@@ -410,7 +431,7 @@ TEST_F(Cli, VerifyLeavesNothingBesideThePolicyUnlessAsked)
 {
     Write("p.conf", "allreduce,0,inf,ring,ll128,-1,-1,-1\n");
 
-    Run("verify p.conf --collective allreduce -n 2 --on h200x4");
+    Run("verify p.conf --on h200x4 --collective allreduce -n 2");
 
     EXPECT_THAT(Files(), ElementsAre("p.conf"));
 }
@@ -425,7 +446,7 @@ TEST_F(Cli, WhatIsMeasuredSaysHowSteadyItWas)
 
     EXPECT_THAT(Run("sweep --on h200x4 --collective allgather -b 3M -e 6M").out,
                 ContainsRegex(line));
-    EXPECT_THAT(Run("verify p.conf --collective allgather --on h200x4").out,
+    EXPECT_THAT(Run("verify p.conf --on h200x4 --collective allgather").out,
                 ContainsRegex(line));
 }
 
@@ -445,7 +466,7 @@ TEST_F(Cli, VerifyRefusesABadPolicyByLineAndColumn)
 {
     Write("bad.conf", "# fine\nallreduce,0,inf,rnig,simple,1,-1,-1\n");
 
-    Outcome o = Run("verify bad.conf");
+    Outcome o = Run("verify bad.conf --on h200x4");
 
     EXPECT_EQ(1, o.status);
     EXPECT_THAT(o.err, StartsWith("steptune verify: bad.conf:2:17: unknown "

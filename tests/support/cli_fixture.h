@@ -114,10 +114,15 @@ class Cli : public testing::Test
     // Runs it in the test's folder.
     Outcome Run(const std::string &arguments) const
     {
+        return RunProgram(STP_STEPTUNE, arguments);
+    }
+
+    Outcome RunProgram(const std::string &program,
+                       const std::string &arguments) const
+    {
         Outcome o;
-        std::string command = "cd '" + dir_.string() +
-                              "' && " STP_STEPTUNE " " + arguments +
-                              " >out 2>err </dev/null";
+        std::string command = "cd '" + dir_.string() + "' && " + program + " " +
+                              arguments + " >out 2>err </dev/null";
         int status = std::system(command.c_str());
         o.status = WIFEXITED(status) ? WEXITSTATUS(status) : -1;
         o.out = Read("out");

@@ -55,7 +55,8 @@ static void rules_add_no_kernel(struct stp_check_state *c, size_t i)
                   wrong_algo ? "algorithm" : "protocol",
                   "no NCCL has %s/%s for %s, so that this rule never decides",
                   stp_algo_name(rule->algo), stp_proto_name(rule->proto),
-                  stp_coll_name(rule->coll));
+                  stp_coll_name(rule->coll))
+        ->fix = STP_FIX_DROP;
 }
 
 static void rules_add_empty(struct stp_check_state *c, size_t i)

@@ -212,6 +212,11 @@ static enum stp_status measurements_read_any(const char *text, size_t len,
 
     if (stp_nccl_text_is(text, len))
         return stp_nccl_text_read(text, len, coll, data, NULL, err);
+    if (coll >= 0)
+        return stp_fail(err, STP_ERR_RANGE,
+                        "measurements of Steptune, which name their "
+                        "collectives, expected text of nccl-tests for "
+                        "--collective");
     if (blank < len && (text[blank] == '{' || text[blank] == '['))
         return stp_measurements_read_json(text, len, data, err);
     return stp_measurements_read(text, len, data, err);

@@ -5,6 +5,7 @@
 
 #include "core/csv.h"
 #include "core/dtype.h"
+#include "core/names.h"
 #include "core/utf8.h"
 #include "report/measurements/nccl_json.h"
 #include "report/measurements/nccl_log.h"
@@ -36,6 +37,7 @@ struct reader {
     struct stp_error *err;
     unsigned line;
     int coll; /* -1: not known */
+    int said; /* by the caller, of text that does not say; -1: nothing */
     struct stp_arm arm;
     unsigned iters;
     unsigned n_ranks;
@@ -304,6 +306,10 @@ text_read_starting(struct reader *r, const struct stp_field *words, size_t n)
 
     for (int c = 0; c < NCCL_NUM_TUNED_FUNCS; c++)
         if (stp_field_is(name, stp_nccl_text_program(c))) {
+            if (r->said >= 0 && r->said != c)
+                return stp_fail_at(r->err, STP_ERR_RANGE, r->line, name->column,
+                                   "times of %s, but --collective says %s",
+                                   stp_coll_name(c), stp_coll_name(r->said));
             r->coll = c;
             r->arm = (struct stp_arm){.kind = STP_ARM_AUTO};
             return STP_OK;
@@ -551,6 +557,7 @@ static enum stp_status text_read_rest(const char *text, size_t len, int coll,
     struct reader r = {.data = data,
                        .err = err,
                        .coll = coll,
+                       .said = coll,
                        .iters = 1,
                        .last_size = UINT64_MAX,
                        .log = log};

@@ -425,9 +425,10 @@ TEST(CheckFix, ChangesOnlyWhatItMust)
          "allreduce,8G,inf,ring,simple,-1,-1,-1\n"},
         {"an end that is another number", "allreduce,0,4G,ring,ll,1,-1,-1\n",
          "allreduce,0,4G,ring,ll,1,-1,-1\n"},
-        {"pairs that do not exist, which somebody meant otherwise",
-         "reduce,0,4294967295,tree,simple,-1,-1,-1\n",
-         "reduce,0,4294967295,tree,simple,-1,-1,-1\n"},
+        {"pairs that no NCCL has",
+         "reduce,0,4294967295,tree,simple,-1,-1,-1\n"
+         "reduce,0,8,ring,simple,-1,-1,-1\n",
+         "reduce,0,8,ring,simple,-1,-1,-1\n"},
     };
 
     for (const auto &c : cases) {

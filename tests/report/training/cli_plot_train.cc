@@ -125,8 +125,10 @@ TEST_F(PlotTraining, RefusesWhatIsNoResult)
         EXPECT_THAT(o.err, StartsWith(std::string("steptune plot: ") + file));
         EXPECT_FALSE(cli::fs::exists(dir_ / "none"));
     }
-    EXPECT_EQ("steptune plot: --json, expected results of `steptune train`\n",
-              Run("plot x.csv --json").err);
+    EXPECT_EQ(
+        "steptune plot: --json has no effect on measurements, but on results "
+        "of `steptune train`\n",
+        Run("plot x.csv --json").err);
 }
 
 // gnuplot itself, where it is installed, takes all scripts without a word.

@@ -1,0 +1,169 @@
+/* arms.c - arms that are asked for: which there are, and which ran */
+#include <stdio.h>
+#include <string.h>
+
+#include "cli/cli.h"
+#include "core/names.h"
+#include "core/text.h"
+
+enum { NAMES = 160 };
+
+enum stp_status stp_parse_arms(const char *list, const char *channels,
+                               struct stp_arms *arms_ret, struct stp_error *err)
+{
+    enum stp_status status = stp_arms_parse(list, arms_ret, err);
+
+    return status == STP_OK && channels != NULL
+               ? stp_arms_add_channels(arms_ret, channels, err)
+               : status;
+}
+
+/* Takes the next forced arm that the list names, other than those of "all";
+ * false at its end.  '*list' parses. */
+static bool arms_next_named(const char **list, struct stp_arm *arm_ret)
+{
+    while (*list != NULL && **list != '\0') {
+        size_t len = strcspn(*list, ",");
+        bool is_arm = stp_arm_from_name(*list, len, arm_ret);
+
+        *list += len + ((*list)[len] == ',');
+        if (is_arm && arm_ret->kind == STP_ARM_FORCED)
+            return true;
+    }
+    return false;
+}
+
+/* Whether some NCCL has a kernel of the arm for the collective. */
+static bool arm_has_kernel(const struct stp_arm *arm, int coll)
+{
+    for (int a = 0; a < NCCL_NUM_ALGORITHMS; a++)
+        for (int p = 0; p < NCCL_NUM_PROTOCOLS; p++)
+            if (stp_arm_ran(arm, a, p) && stp_pair_exists(coll, a, p))
+                return true;
+    return false;
+}
+
+/* Appends a collective to "allgather, reduce". */
+static void arms_add_name(char names[NAMES], int coll)
+{
+    const size_t len = strlen(names);
+
+    snprintf(names + len, NAMES - len, "%s%s", len > 0 ? ", " : "",
+             stp_coll_name(coll));
+}
+
+/* ---- before anything runs ---- */
+
+/* Complains if NCCL has the arm for none of the collectives. */
+static bool arms_lack_kernel(const struct stp_arm *arm, const int *colls,
+                             size_t n_colls)
+{
+    char name[STP_ARM_NAME];
+    char lacking[NAMES] = "";
+    char having[NAMES] = "";
+
+    for (size_t i = 0; i < n_colls; i++) {
+        if (arm_has_kernel(arm, colls[i]))
+            return false;
+        arms_add_name(lacking, colls[i]);
+    }
+    for (int c = 0; c < NCCL_NUM_TUNED_FUNCS; c++)
+        if (arm_has_kernel(arm, c))
+            arms_add_name(having, c);
+    stp_arm_name(arm, name);
+    if (having[0] == '\0')
+        stp_complain("arm %s: NCCL has no such kernel", name);
+    else
+        stp_complain("arm %s: NCCL has no such kernel for %s, only for %s",
+                     name, lacking, having);
+    return true;
+}
+
+int stp_check_arms(const char *list, const char *channels, const int *colls,
+                   size_t n_colls)
+{
+    static const int all[] = {ncclFuncBroadcast, ncclFuncReduce,
+                              ncclFuncAllGather, ncclFuncReduceScatter,
+                              ncclFuncAllReduce};
+    struct stp_arms arms;
+    struct stp_arm arm;
+    struct stp_error err;
+
+    if (stp_parse_arms(list != NULL ? list : "all", channels, &arms, &err) !=
+        STP_OK) {
+        stp_complain_error(NULL, &err);
+        return STP_EXIT_USAGE;
+    }
+    while (arms_next_named(&list, &arm))
+        if (arms_lack_kernel(&arm, n_colls > 0 ? colls : all,
+                             n_colls > 0 ? n_colls : NCCL_NUM_TUNED_FUNCS))
+            return STP_EXIT_USAGE;
+    return STP_EXIT_OK;
+}
+
+/* ---- afterwards ---- */
+
+static bool arms_have_row(const struct stp_dataset *data,
+                          const struct stp_arm *arm, int coll)
+{
+    for (size_t i = 0; i < data->n_rows; i++)
+        if (data->rows[i].coll == coll &&
+            stp_arm_equal(&data->rows[i].arm, arm))
+            return true;
+    return false;
+}
+
+/* Whether the arm ran; says for which of the collectives that were measured it
+ * did not. */
+static bool arms_tell_lacking(const struct stp_arm *arm,
+                              const struct stp_dataset *data)
+{
+    static const struct stp_arm own = {.kind = STP_ARM_AUTO};
+    char name[STP_ARM_NAME];
+    char lacking[NAMES] = "";
+    bool ran = false;
+
+    for (int c = 0; c < NCCL_NUM_TUNED_FUNCS; c++)
+        if (!arms_have_row(data, &own, c))
+            continue;
+        else if (arms_have_row(data, arm, c))
+            ran = true;
+        else
+            arms_add_name(lacking, c);
+    stp_arm_name(arm, name);
+    if (lacking[0] != '\0')
+        stp_complain("arm %s did not run for %s: NCCL %s rules it out there",
+                     name, lacking, data->nccl);
+    return ran;
+}
+
+/* The most channels that an arm of 'n_channels' ran on; 0: none ran. */
+static int arms_most_channels(const struct stp_dataset *data, int n_channels)
+{
+    int most = 0;
+
+    for (size_t i = 0; i < data->n_rows; i++)
+        if (data->rows[i].arm.n_channels == n_channels &&
+            data->rows[i].ran_channels > most)
+            most = data->rows[i].ran_channels;
+    return most;
+}
+
+int stp_tell_arms(const char *list, const struct stp_dataset *data)
+{
+    struct stp_arm arm;
+    size_t n = 0, n_ran = 0;
+
+    for (int channels = 1; channels <= STP_MAX_CHANNELS; channels++) {
+        const int most = arms_most_channels(data, channels);
+
+        if (most > 0 && most < channels)
+            stp_complain("no arm of %d channels ran on more than %d", channels,
+                         most);
+    }
+    for (; arms_next_named(&list, &arm); n++)
+        n_ran += arms_tell_lacking(&arm, data);
+    if (n == 0 || n_ran > 0)
+        return STP_EXIT_OK;
+    return stp_complain("none of the arms that --arms names ran");
+}
