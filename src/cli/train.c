@@ -16,6 +16,7 @@
 enum {
     DEFAULT_ROUNDS = 5,
     DEFAULT_EPOCHS = 5,
+    DEFAULT_MICRO_BATCH = 4096,
     FILE_MAX = 1 << 28, /* bytes of a policy or plugin */
     MAX_NAME = 96,
     MAX_PAIR = 40,
@@ -94,7 +95,8 @@ static const struct stp_option train_matrix_table[] = {
      .help = "fp32, tf32, bf16, fp16 (with dynamic loss scaling), fp64"},
     {"ga", 0, "LIST", stp_option_count, AT(matrix.accumulate),
      LIST(matrix.accumulate, matrix.n_accumulate), .min = 1, .value = "1",
-     .help = "Micro-batches of a step; only the last communicates"},
+     .help = "Micro-batches of a step, whose gradients are added up; only the "
+             "last communicates"},
     {"repeat", 0, "N", stp_option_count, AT(matrix.n_repeats), .min = 1,
      .value = "1",
      .help = "Repetitions of all combinations of a count of ranks, in turn"},
@@ -113,9 +115,14 @@ static const struct stp_option train_table[] = {
     {"half-gradients", 0, NULL, stp_option_flag, AT(matrix.base.half_gradients),
      .help = "Keep and send gradients in the 16 bits of bf16 or fp16, not in "
              "fp32"},
+    {"micro-batch", 0, "N", stp_option_count, AT(matrix.micro_batch), .min = 1,
+     .help = "Samples of a micro-batch, of all ranks (default 4096): --ga 4 "
+             "makes the step 4 times as long, and an epoch has a quarter of "
+             "the all-reduces"},
     {"batch", 0, "N", stp_option_count, AT(matrix.base.batch), .min = 1,
-     .value = "4096",
-     .help = "Samples of a step, of all ranks and micro-batches"},
+     .help = "Samples of a step, of all ranks and micro-batches, instead of "
+             "--micro-batch: --ga 4 makes its micro-batches a quarter as long, "
+             "and an epoch has as many all-reduces"},
     {"samples", 0, "N", stp_option_count, AT(matrix.base.n_samples), .min = 1,
      .value = "65536", .help = "Samples of an epoch"},
     {"epochs", 0, "N", stp_option_count, AT(matrix.base.n_epochs), .min = 1,
@@ -168,6 +175,9 @@ static void train_check_options(void *options, struct argp_state *state)
     if (o->matrix.base.rounds > 0 && o->policy == NULL && o->plugin == NULL)
         argp_error(state, "--rounds without --policy or --plugin, expected one "
                           "of them to compare");
+    if (o->matrix.base.batch > 0 && o->matrix.micro_batch > 0)
+        argp_error(state, "--batch and --micro-batch, expected one of them: "
+                          "the samples of a step or of a micro-batch");
     if (o->fresh && o->output == NULL)
         argp_error(state, "--fresh requires -o FOLDER");
 }
@@ -213,6 +223,8 @@ static void train_complete(struct train_options *o)
     if (m->n_models == 0)
         m->models[m->n_models++] =
             stp_train_find_model(o->place == ON_CPUS ? "tiny" : "base");
+    if (c->batch == 0 && m->micro_batch == 0)
+        m->micro_batch = DEFAULT_MICRO_BATCH;
     c->bucket_bytes = (uint64_t)(o->bucket_mib * (1 << 20));
     if (c->first_bucket_bytes > c->bucket_bytes)
         c->first_bucket_bytes = c->bucket_bytes;
@@ -773,6 +785,7 @@ int stp_cmd_train(int argc, char **argv)
 
     stp_train_default(&o.matrix.base);
     o.matrix.base.n_epochs = 0;
+    o.matrix.base.batch = 0;
     stp_options_read(&train_line, argc, argv, &o);
     exit_status = stp_check_has_machine(o.machine.on, o.run.backend, "train");
     if (exit_status != STP_EXIT_OK)

@@ -69,6 +69,36 @@ TEST_F(TrainCommand, HasTheSameLossesOnOneRankAndOnTwo)
     EXPECT_NEAR(want, losses("--gpus 2 --mode naive --ga 4"), 1e-6 * want);
 }
 
+TEST_F(TrainCommand, HasTheLossesOfAStepInMicroBatches)
+{
+    const auto run = [this](const std::string &how) {
+        Outcome o = Run("train --on cpu --samples 256 --epochs 2 --warmup 0 "
+                        "--gpus 2 --mode interleaved --precision fp64 --json " +
+                        how);
+        EXPECT_EQ(0, o.status) << o.err;
+        return Parse(o.out);
+    };
+    const Json whole = run("--batch 64");
+    const Json micro = run("--micro-batch 16 --ga 4");
+    const cJSON *want = cJSON_GetArrayItem(whole.get(), 0);
+    const cJSON *got = cJSON_GetArrayItem(micro.get(), 0);
+
+    EXPECT_EQ(64, Number(want, "batch_size"));
+    EXPECT_EQ(64, Number(want, "micro_batch_size"));
+    EXPECT_EQ(64, Number(got, "batch_size"));
+    EXPECT_EQ(16, Number(got, "micro_batch_size"));
+    EXPECT_EQ(4, Number(got, "grad_accum_steps"));
+    for (int e = 0; e < 2; e++) {
+        const double loss =
+            cJSON_GetArrayItem(cJSON_GetObjectItem(want, "losses"), e)
+                ->valuedouble;
+        EXPECT_NEAR(loss,
+                    cJSON_GetArrayItem(cJSON_GetObjectItem(got, "losses"), e)
+                        ->valuedouble,
+                    1e-12 * loss);
+    }
+}
+
 TEST_F(TrainCommand, SaysOnceWhatFailedAndWritesNothing)
 {
     const struct {
@@ -430,6 +460,12 @@ TEST_F(TrainCommand, RefusesWordsItDoesNotKnow)
              "--rounds without --policy or --plugin, expected one "
              "of them to compare"},
             {"--fresh", 2, "--fresh requires -o FOLDER"},
+            {"--batch 64 --micro-batch 16", 2,
+             "--batch and --micro-batch, expected one of them: the samples of "
+             "a step or of a micro-batch"},
+            {"--on h200x4 --ga 32", 1,
+             "a step of 32 micro-batches of 4096 samples, expected at most the "
+             "65536 samples of an epoch"},
             {"--seed 9007199254740993", 2,
              "expected a number from 0 to "
              "9007199254740992"},

@@ -137,6 +137,7 @@ static void train_write_sums(cJSON *row, const struct stp_train_run *run)
     cJSON_AddBoolToObject(row, "use_amp",
                           strcmp(run->precision, "bf16") == 0 ||
                               strcmp(run->precision, "fp16") == 0);
+    stp_json_number(row, "micro_batch_size", run->batch / run->ga);
     stp_json_number(row, "avg_epoch_time", total / run->n_epochs);
     stp_json_number(row, "avg_comm_time", comm / run->n_epochs);
     stp_json_number(row, "total_time", total);
