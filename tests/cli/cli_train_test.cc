@@ -28,7 +28,8 @@ TEST_F(TrainCommand, WritesWhatTheNotebookReads)
     ASSERT_EQ(0, o.status) << o.err;
     EXPECT_THAT(o.out, StartsWith("2 processes on "));
     EXPECT_THAT(o.out, HasSubstr("tiny, 52650 parameters, bucketed, bf16, 2 "
-                                 "ranks, 2 micro-batches a step"));
+                                 "ranks, a step of 64 samples in 2 "
+                                 "micro-batches"));
     EXPECT_THAT(o.out, ContainsRegex("samples/s, accuracy 0\\.[0-9]{4}"));
     ASSERT_EQ(1u, Results().size());
     EXPECT_THAT(Results()[0],
@@ -281,8 +282,10 @@ TEST_F(TrainCommand, TrainsOnlyWhatIsNotThereYet)
                 HasSubstr("steptune train: 1 of 2 configurations were in "
                           "results already; --fresh trains them anew\n"));
     // a line each; the run on one GPU is in the file, and so are speed-ups
-    EXPECT_THAT(more.out, ContainsRegex("tiny +2 +naive +fp32 +1 .*%.*\n"
-                                        "tiny +2 +naive +fp32 +4 .* - +-"));
+    EXPECT_THAT(more.out, ContainsRegex("tiny +52650 +2 +naive +fp32 +1 +16 "
+                                        ".*%.*\n"
+                                        "tiny +52650 +2 +naive +fp32 +4 +16 "
+                                        ".* - +-"));
     EXPECT_THAT(more.out, Not(HasSubstr("single")));
     const Json all = Parse(Read(file.c_str()));
     ASSERT_EQ(3, cJSON_GetArraySize(all.get()));

@@ -387,12 +387,12 @@ TEST_F(TrainResults, AreALineAConfiguration)
 
     EXPECT_EQ(
         "2 x FAKE 1\n\n"
-        "size  ranks  mode    prec  ga  s/epoch  samples/s  speed-up  "
-        "efficiency  exposed    loss\n"
-        "tiny      1  single  fp32   1   1.0000        128      1.00      "
-        "100.0%    25.0%  2.2500\n"
-        "tiny      2  naive   fp32   1   0.6875        188      1.47       "
-        "73.3%    25.0%  2.2500\n",
+        "size  params  ranks  mode    prec  ga  batch  s/epoch  comm s  "
+        "samples/s  speed-up  efficiency  exposed    loss  accuracy\n"
+        "tiny   52650      1  single  fp32   1     64   1.0000  0.5000        "
+        "128      1.00      100.0%    25.0%  2.2500    0.1250\n"
+        "tiny   52650      2  naive   fp32   1     64   0.6875  0.3438        "
+        "188      1.47       73.3%    25.0%  2.2500    0.1250\n",
         Summary());
 }
 

@@ -2,9 +2,12 @@
 #
 # data: a block per panel; columns panel, group, series, x (the middle of group g
 # is g), value, low and high ends of its interval, hue, note; of stacked bars
-# also the value without exposed communication, and without any.
+# also the value without exposed communication, that without any, and the
+# communication.
 # Settings of each panel: groups (words), most (bars of a group), tops.
 
+text_above(note) = \
+    stacked ? sprintf("%.3g %s\n%s", column(12), unit, note) : note
 array part_hues[3] = [1, 6, 2] # exposed, hidden, computing alone
 
 set multiplot
@@ -30,8 +33,8 @@ do for [p = 1:n_panels] {
          data index p - 1 using 4:6:(0):($7 - $6) \
              with vectors heads size screen 0.003,90 linecolor rgb '#333333', \
          for [k = 1:pixels >= 44] data index p - 1 \
-             using 4:(min($7, 1.6 * $5)):9 \
-             with labels font ',10' offset 0,0.7, \
+             using 4:(min($7, 1.6 * $5)):(text_above(strcol(9))) \
+             with labels font ',10' offset 0,(stacked ? 1.2 : 0.7), \
          for [k = 1:pixels >= 13 && pixels < 44] data index p - 1 \
              using 4:(min($7, 1.6 * $5)):9 \
              with labels font ',10' rotate by 90 left offset 0,0.4
