@@ -298,7 +298,8 @@ static enum stp_status plot_journal(struct plot_options *o,
 
 /* ---- training ---- */
 
-/* Moves the runs of a file to the others. */
+/* Moves the runs of a file to the others: all that were in no other file, as
+ * those of benchmark_results.json are. */
 static enum stp_status plot_load_runs(const char *path,
                                       struct stp_train_runs *runs,
                                       struct stp_error *err)
@@ -309,6 +310,8 @@ static enum stp_status plot_load_runs(const char *path,
     if (status != STP_OK)
         return status;
     for (size_t i = 0; i < some.n && status == STP_OK; i++) {
+        if (stp_train_runs_have(runs, &some.runs[i]))
+            continue;
         status = stp_train_runs_add(runs, &some.runs[i], err);
         if (status == STP_OK)
             some.runs[i] = (struct stp_train_run){.n_epochs = 0};

@@ -31,10 +31,11 @@ TEST_F(TrainCommand, WritesWhatTheNotebookReads)
                                  "ranks, a step of 64 samples in 2 "
                                  "micro-batches"));
     EXPECT_THAT(o.out, ContainsRegex("samples/s, accuracy 0\\.[0-9]{4}"));
-    ASSERT_EQ(1u, Results().size());
-    EXPECT_THAT(Results()[0],
-                MatchesRegex("benchmark_results_[A-Za-z0-9_]+\\.json"));
-    const Json all = Parse(Read(("results/" + Results()[0]).c_str()));
+    ASSERT_THAT(Results(),
+                ElementsAre("benchmark_results.json",
+                            MatchesRegex("benchmark_results_[A-Za-z0-9_]+"
+                                         "\\.json")));
+    const Json all = Parse(Read(("results/" + Results()[1]).c_str()));
     ASSERT_EQ(1, cJSON_GetArraySize(all.get()));
     const cJSON *run = cJSON_GetArrayItem(all.get(), 0);
     EXPECT_EQ("bucketed", String(run, "mode"));
@@ -51,6 +52,23 @@ TEST_F(TrainCommand, WritesWhatTheNotebookReads)
                 1e-12);
     EXPECT_NEAR(256 / Number(run, "total_time"), Number(run, "throughput"),
                 1e-3);
+    const Json plain = Parse(Read("results/benchmark_results.json"));
+    ASSERT_EQ(1, cJSON_GetArraySize(plain.get()));
+    EXPECT_EQ("ddp_builtin",
+              String(cJSON_GetArrayItem(plain.get(), 0), "mode"));
+}
+
+TEST_F(TrainCommand, LeavesTheNotebooksOwnFileAlone)
+{
+    const char *file = "results/benchmark_results.json";
+    const std::string own = "[{\"mode\": \"single_gpu\", \"n_gpus\": 1}]";
+    fs::create_directory(dir_ / "results");
+    Write(file, own);
+
+    EXPECT_EQ(0, Run(kQuick + "--gpus 1 -o results").status);
+
+    EXPECT_EQ(own, Read(file));
+    EXPECT_EQ(2u, Results().size());
 }
 
 TEST_F(TrainCommand, HasTheSameLossesOnOneRankAndOnTwo)
@@ -273,7 +291,7 @@ TEST_F(TrainCommand, TrainsOnlyWhatIsNotThereYet)
     EXPECT_EQ("steptune train: skipped: naive on 1 rank, where all is single; "
               "single on 2 ranks\n",
               first.err);
-    const std::string file = "results/" + Results().at(0);
+    const std::string file = "results/" + Results().back();
     const std::string before = Read(file.c_str());
 
     Outcome more = Run(kMatrix + "--gpus 2 --ga 1,4");
@@ -343,7 +361,7 @@ TEST_F(TrainCommand, GoesOnAfterWhatCannotBe)
 TEST_F(TrainCommand, LeavesAFileAloneThatItCannotRead)
 {
     ASSERT_EQ(0, Run(kMatrix + "--gpus 1").status);
-    const std::string name = Results().at(0);
+    const std::string name = Results().back();
     const std::string file = "results/" + name;
     const std::string whole = Read(file.c_str());
     const std::string half = whole.substr(0, whole.size() / 2);
@@ -357,7 +375,7 @@ TEST_F(TrainCommand, LeavesAFileAloneThatItCannotRead)
     EXPECT_THAT(o.err, HasSubstr("not JSON from here on"));
     EXPECT_THAT(o.err, HasSubstr("--fresh would train all anew"));
     EXPECT_EQ(half, Read(file.c_str()));
-    EXPECT_EQ(1u, Results().size());
+    EXPECT_EQ(2u, Results().size());
 }
 
 TEST_F(TrainCommand, KeepsWhatWasDoneBeforeASignal)
@@ -386,7 +404,7 @@ TEST_F(TrainCommand, KeepsWhatWasDoneBeforeASignal)
                     ContainsRegex("steptune train: stopped by a signal after "
                                   "[0-9]+ of 20000 configurations; the same "
                                   "command goes on from there\n$"));
-        ASSERT_EQ(1u, Results().size());
+        ASSERT_EQ(2u, Results().size());
 
         Outcome o = Run(kMatrix + "--gpus 1");
         EXPECT_EQ(0, o.status) << o.err;
