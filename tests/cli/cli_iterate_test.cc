@@ -233,6 +233,7 @@ TEST_F(Iterate, SaysWhatIsWrong)
             {"--mode overlapped", 2, "--mode 'overlapped', expected"},
             {"--mode overlap,overlap", 2, "--mode 'overlap,overlap', expected"},
             {"--bytes 0", 2, "--bytes '0', expected sizes such as 1M,16M"},
+            {"--sizes-bytes 1M,x", 2, "'x', expected sizes such as 1M,16M"},
             {"--ratio 0", 2, "--ratio '0', expected ratios from 0.001 to 1000"},
             {"--ratio nan", 2, "--ratio 'nan', expected"},
             {"--gemm 64,64", 2, "--gemm '64,64', expected three sides"},
