@@ -4,7 +4,7 @@
 #include <string.h>
 
 enum {
-    SOURCE = 200, /* letters that are shown */
+    SOURCE = 190, /* letters that are shown */
     SOURCES = SOURCE + 340,
 };
 
@@ -47,18 +47,34 @@ static void train_view_origin(const struct stp_train_view *view,
                  origin);
 }
 
+/* "A", "A and B", "A, B and C": the models of GPU of the view. */
+static void train_view_models(const struct stp_train_view *view,
+                              char text[2 * STP_TRAIN_LABEL])
+{
+    const struct stp_train_levels models =
+        stp_train_levels_of(view, STP_DIM_MODEL);
+    size_t len = 0;
+
+    text[0] = '\0';
+    for (size_t i = 0; i < models.n && len < 2 * STP_TRAIN_LABEL; i++)
+        len += (size_t)snprintf(text + len, 2 * STP_TRAIN_LABEL - len, "%s%s",
+                                i == 0              ? ""
+                                : i + 1 == models.n ? " and "
+                                                    : ", ",
+                                models.like[i]->gpu);
+}
+
 /* "TITLE: HEADING, GPU (ORIGIN)". */
 static void train_page_set_title(struct stp_train_page *page)
 {
-    const char *gpu = page->view.gpu;
-    char origin[STP_TRAIN_LABEL];
-    char text[4 * STP_TRAIN_LABEL];
+    char models[2 * STP_TRAIN_LABEL], origin[STP_TRAIN_LABEL];
+    char text[6 * STP_TRAIN_LABEL];
 
+    train_view_models(&page->view, models);
     train_view_origin(&page->view, origin);
-    snprintf(text, sizeof(text), "%s%s%s%s%s%s",
+    snprintf(text, sizeof(text), "%s%s%s, %s%s",
              page->title != NULL ? page->title : "",
-             page->title != NULL ? ": " : "", page->heading,
-             gpu != NULL ? ", " : "", gpu != NULL ? gpu : "", origin);
+             page->title != NULL ? ": " : "", page->heading, models, origin);
     stp_chart_text(page->chart, "title", text);
 }
 

@@ -116,6 +116,8 @@ TEST(TrainCharts, OfSeveralModelsOfGpuAreNamedForThem)
                             "train_loss_Card_A_1", "train_throughput_Card_A_1",
                             "train_overhead_base_Card_B", "train_loss_Card_B",
                             "train_throughput_Card_B", "train_hardware"));
+    EXPECT_EQ("'Training: epoch time by hardware, Card A-1 and Card (B)'",
+              charts::Setting(charts.Script("train_hardware"), "title"));
     EXPECT_THAT(Blocks(charts.Script("train_hardware")),
                 ElementsAre("1 2 GPUs Card A-1 -0.21 4 4 4 1 \n"
                             "1 2 GPUs Card (B) 0.21 2 2 2 2 2.00x\n"));
