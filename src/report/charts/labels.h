@@ -28,11 +28,15 @@ const char *stp_coll_title(int coll);
 /* "8", "1K", "1.5M", "1G": powers of two. */
 void stp_size_name(uint64_t n_bytes, char name[32]);
 
+/* The name of the curve's file, without its folders. */
+const char *stp_file_name(const struct stp_curve *curve);
+
 /* For sentences: "1 MB", "1.5 MiB", "8 bytes": powers of ten where the size is
  * a round number of them. */
 void stp_size_text(uint64_t n_bytes, char text[32]);
 
-/* All that the curves have in common: "4 ranks of NVIDIA H200, bf16 sum". */
+/* All GPUs, and what else the curves have in common: "4 ranks of NVIDIA H200,
+ * bf16 sum". */
 void stp_common_title(const struct stp_labelled_set *set, char *text,
                       size_t size);
 
@@ -53,9 +57,9 @@ enum stp_status stp_pick_curves(const struct stp_curves *curves, int coll,
                                 size_t n_max, struct stp_labelled_set *set_ret,
                                 struct stp_error *err);
 
-/* Likewise all curves of the study: all-reduce under AUTO, out of place where
- * both were measured. */
-enum stp_status stp_pick_study(const struct stp_curves *curves,
+/* Likewise all curves of the study: of a collective (-1: of all) under AUTO,
+ * out of place where both were measured. */
+enum stp_status stp_pick_study(const struct stp_curves *curves, int coll,
                                struct stp_labelled_set *set_ret,
                                struct stp_error *err);
 
