@@ -60,18 +60,20 @@ static const struct stp_command_line plot_line = {
     .groups = (const struct stp_option_group[]){{.options = plot_table}, {0}},
     .args_doc = "FILE...",
     .arguments = AT(files),
-    .none = "no measurements, expected files of `steptune sweep` or of "
-            "nccl-tests, or a journal",
+    .none = "no measurements, expected files of `steptune sweep`, of "
+            "nccl-tests or of `steptune train`, or a journal",
     .doc =
         "Plots measurements of `steptune sweep` (CSV or JSON) or the text of "
         "nccl-tests: bus bandwidth and latency against size, for every "
-        "collective. Several files, backends or numbers of processes of "
-        "all-reduce are also compared with each other, in plots, tables and "
-        "sentences. Of the journal of a job that learned (STEPTUNE_JOURNAL): "
-        "the time lost while learning, and what ran meanwhile. Of the results "
-        "of `steptune train`, of one model of GPU or several: precisions, "
-        "scaling, accumulation, exposed communication, loss, modes, throughput "
-        "and hardware, as far as there are runs to compare, and a table.\v"
+        "collective. Several files, machines, backends or numbers of processes "
+        "are also compared with each other: in tables, in one CSV "
+        "(combined_benchmark.csv), in sentences and, of all-reduce, in plots. "
+        "Of the journal of a job that learned (STEPTUNE_JOURNAL): the time "
+        "lost while learning, and what ran meanwhile. Of the results of "
+        "`steptune train` or of the PyTorch notebook that it follows, of one "
+        "model of GPU or several: precisions, scaling, accumulation, exposed "
+        "communication, loss, modes, throughput and hardware, as far as there "
+        "are runs to compare, and a table.\v"
         "gnuplot draws them; STEPTUNE_GNUPLOT names another.",
 };
 

@@ -116,13 +116,13 @@ static const struct stp_option train_table[] = {
      .help = "Keep and send gradients in the 16 bits of bf16 or fp16, not in "
              "fp32"},
     {"micro-batch", 0, "N", stp_option_count, AT(matrix.micro_batch), .min = 1,
-     .help = "Samples of a micro-batch, of all ranks (default 4096): --ga 4 "
-             "makes the step 4 times as long, and an epoch has a quarter of "
+     .help = "Samples of a micro-batch, of all ranks (default 4096): a step "
+             "with --ga 4 has four times as many, and an epoch a quarter of "
              "the all-reduces"},
     {"batch", 0, "N", stp_option_count, AT(matrix.base.batch), .min = 1,
      .help = "Samples of a step, of all ranks and micro-batches, instead of "
-             "--micro-batch: --ga 4 makes its micro-batches a quarter as long, "
-             "and an epoch has as many all-reduces"},
+             "--micro-batch: with --ga 4 an epoch has as many all-reduces as "
+             "with 1"},
     {"samples", 0, "N", stp_option_count, AT(matrix.base.n_samples), .min = 1,
      .value = "65536", .help = "Samples of an epoch"},
     {"epochs", 0, "N", stp_option_count, AT(matrix.base.n_epochs), .min = 1,
@@ -155,7 +155,8 @@ static const struct stp_option train_tuner_table[] = {
 static const struct stp_option train_results_table[] = {
     {"output", 'o', "FOLDER", stp_option_text, AT(output),
      .help = "Write benchmark_results_GPU.json into this folder, after each "
-             "combination; combinations that are in it are not trained again"},
+             "combination, and benchmark_results.json for the PyTorch "
+             "notebook; combinations that are in it are not trained again"},
     {"fresh", 0, NULL, stp_option_flag, AT(fresh),
      .help = "Discard the results in that folder"},
     {"profile", 0, NULL, stp_option_flag, AT(matrix.base.trace),
