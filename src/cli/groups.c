@@ -104,7 +104,7 @@ const struct stp_option stp_workload_table[] = {
              "after each layer, overlapped with the next layers, as DDP; fsdp: "
              "an all-gather ahead of each layer and a reduce-scatter after it; "
              "all (default overlap)"},
-    {"bytes", 0, "LIST", stp_option_size, AT(bytes),
+    {"bytes", 0, "LIST", stp_option_size, AT(bytes), .alias = "sizes-bytes",
      .expected = "sizes such as 1M,16M", .n = AT(n_bytes),
      .size = sizeof(uint64_t), .most = STP_MAX_SETTING_SIZES,
      .help = "Bytes of a collective, such as 1M,16M (default 16M)"},

@@ -63,18 +63,20 @@ static const struct stp_command_line plot_line = {
     .args_doc = "FILE...",
     .arguments = AT(files),
     .reads = true,
-    .none = "no measurements, expected files of `steptune sweep` or of "
-            "nccl-tests, or a journal",
+    .none = "no measurements, expected files of `steptune sweep`, of "
+            "nccl-tests or of `steptune train`, or a journal",
     .doc =
         "Plots measurements of `steptune sweep` (CSV or JSON) or the text of "
         "nccl-tests: bus bandwidth and latency against size, for every "
-        "collective. Several files, backends or numbers of processes of "
-        "all-reduce are also compared with each other, in plots, tables and "
-        "sentences. Of the journal of a job that learned (STEPTUNE_JOURNAL): "
-        "the time lost while learning, and what ran meanwhile. Of the results "
-        "of `steptune train`, of one model of GPU or several: precisions, "
-        "scaling, accumulation, exposed communication, loss, modes, throughput "
-        "and hardware, as far as there are runs to compare, and a table.\v"
+        "collective. Several files, machines, backends or numbers of processes "
+        "are also compared with each other: in tables, in one CSV "
+        "(combined_benchmark.csv), in sentences and, of all-reduce, in plots. "
+        "Of the journal of a job that learned (STEPTUNE_JOURNAL): the time "
+        "lost while learning, and what ran meanwhile. Of the results of "
+        "`steptune train` or of the PyTorch notebook that it follows, of one "
+        "model of GPU or several: precisions, scaling, accumulation, exposed "
+        "communication, loss, modes, throughput and hardware, as far as there "
+        "are runs to compare, and a table.\v"
         "gnuplot draws them; STEPTUNE_GNUPLOT names another.",
 };
 
@@ -306,7 +308,8 @@ static enum stp_status plot_journal(struct plot_options *o,
 
 /* ---- training ---- */
 
-/* Moves the runs of a file to the others. */
+/* Moves the runs of a file to the others: all that were in no other file, as
+ * those of benchmark_results.json are. */
 static enum stp_status plot_load_runs(const char *path,
                                       struct stp_train_runs *runs,
                                       struct stp_error *err)
@@ -317,6 +320,8 @@ static enum stp_status plot_load_runs(const char *path,
     if (status != STP_OK)
         return status;
     for (size_t i = 0; i < some.n && status == STP_OK; i++) {
+        if (stp_train_runs_have(runs, &some.runs[i]))
+            continue;
         status = stp_train_runs_add(runs, &some.runs[i], err);
         if (status == STP_OK)
             some.runs[i] = (struct stp_train_run){.n_epochs = 0};

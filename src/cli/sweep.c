@@ -69,6 +69,12 @@ static const struct stp_option sweep_table[] = {
              "nothing can be forced)"},
     {"channels", 0, "LIST", stp_option_text, AT(channels),
      .help = "Also every such arm with each of these channel counts"},
+    {"bytes", 0, "LIST", stp_option_size, AT(measure.bytes),
+     .alias = "sizes-bytes", .expected = "sizes such as 1M,10M",
+     .n = AT(measure.n_bytes), .size = sizeof(uint64_t),
+     .most = STP_MAX_SETTING_SIZES,
+     .help = "Messages of these sizes, such as 1M,10M, instead of -b, -e, -f "
+             "and -i"},
     {"op", 'o', "OP", sweep_read_o, 0, .value = "sum",
      .help = "Reduction: sum, prod, min, max, avg or all of them; as -o, "
              "anything else is the file of --output"},
@@ -105,11 +111,16 @@ static bool sweep_reduces_nothing(const struct stp_measure_options *measure)
 static void sweep_check_options(void *options, struct argp_state *state)
 {
     struct sweep_options *o = options;
+    const struct stp_measure_options *m = &o->measure;
 
-    if ((o->n_ops > 1 || o->ops[0] != STP_OP_SUM) &&
-        sweep_reduces_nothing(&o->measure))
-        stp_usage_error(state, "-o has no effect on these collectives, which reduce "
-                          "nothing");
+    if ((o->n_ops > 1 || o->ops[0] != STP_OP_SUM) && sweep_reduces_nothing(m))
+        stp_usage_error(
+            state,
+            "-o has no effect on these collectives, which reduce nothing");
+    if (m->n_bytes > 0 &&
+        (m->begin > 0 || m->end > 0 || m->factor > 0 || m->step > 0))
+        stp_usage_error(state, "--bytes with a range of sizes, expected either "
+                               "the list or -b, -e, -f and -i");
     if (o->format != FORMAT_DEFAULT)
         o->machine.json = o->format == FORMAT_JSON;
 }

@@ -16,6 +16,7 @@
 enum {
     DEFAULT_ROUNDS = 5,
     DEFAULT_EPOCHS = 5,
+    DEFAULT_MICRO_BATCH = 4096,
     FILE_MAX = 1 << 28, /* bytes of a policy or plugin */
     MAX_NAME = 96,
     MAX_PAIR = 40,
@@ -94,7 +95,8 @@ static const struct stp_option train_matrix_table[] = {
      .help = "fp32, tf32, bf16, fp16 (with dynamic loss scaling), fp64"},
     {"ga", 0, "LIST", stp_option_count, AT(matrix.accumulate),
      LIST(matrix.accumulate, matrix.n_accumulate), .min = 1, .value = "1",
-     .help = "Micro-batches of a step; only the last communicates"},
+     .help = "Micro-batches of a step, whose gradients are added up; only the "
+             "last communicates"},
     {"repeat", 0, "N", stp_option_count, AT(matrix.n_repeats), .min = 1,
      .value = "1",
      .help = "Repetitions of all combinations of a count of ranks, in turn"},
@@ -113,9 +115,14 @@ static const struct stp_option train_table[] = {
     {"half-gradients", 0, NULL, stp_option_flag, AT(matrix.base.half_gradients),
      .help = "Keep and send gradients in the 16 bits of bf16 or fp16, not in "
              "fp32"},
+    {"micro-batch", 0, "N", stp_option_count, AT(matrix.micro_batch), .min = 1,
+     .help = "Samples of a micro-batch, of all ranks (default 4096): a step "
+             "with --ga 4 has four times as many, and an epoch a quarter of "
+             "the all-reduces"},
     {"batch", 0, "N", stp_option_count, AT(matrix.base.batch), .min = 1,
-     .value = "4096",
-     .help = "Samples of a step, of all ranks and micro-batches"},
+     .help = "Samples of a step, of all ranks and micro-batches, instead of "
+             "--micro-batch: with --ga 4 an epoch has as many all-reduces as "
+             "with 1"},
     {"samples", 0, "N", stp_option_count, AT(matrix.base.n_samples), .min = 1,
      .value = "65536", .help = "Samples of an epoch"},
     {"epochs", 0, "N", stp_option_count, AT(matrix.base.n_epochs), .min = 1,
@@ -149,7 +156,8 @@ static const struct stp_option train_results_table[] = {
     {"output", 'o', "FOLDER", stp_option_text, AT(output),
      .path = STP_PATH_FOLDER,
      .help = "Write benchmark_results_GPU.json into this folder, after each "
-             "combination; combinations that are in it are not trained again"},
+             "combination, and benchmark_results.json for the PyTorch "
+             "notebook; combinations that are in it are not trained again"},
     {"fresh", 0, NULL, stp_option_flag, AT(fresh),
      .help = "Discard the results in that folder"},
     {"profile", 0, NULL, stp_option_flag, AT(matrix.base.trace),
@@ -162,6 +170,16 @@ static const struct stp_option train_results_table[] = {
     {0},
 };
 
+static void train_check_options(void *options, struct argp_state *state)
+{
+    const struct train_options *o = options;
+
+    if (o->matrix.base.batch > 0 && o->matrix.micro_batch > 0)
+        stp_usage_error(state,
+                        "--batch and --micro-batch, expected one of them: the "
+                        "samples of a step or of a micro-batch");
+}
+
 static const struct stp_command_line train_line = {
     .groups =
         (const struct stp_option_group[]){
@@ -171,6 +189,7 @@ static const struct stp_command_line train_line = {
             {train_tuner_table, 0, "Tuner"},
             {train_results_table, 0, "Results"},
             {0}},
+    .check = train_check_options,
     .doc = "Trains multilayer perceptrons on synthetic data, data-parallel, "
            "and prints how much time communication takes.",
 };
@@ -202,6 +221,8 @@ static void train_complete(struct train_options *o)
     if (m->n_models == 0)
         m->models[m->n_models++] =
             stp_train_find_model(o->place == ON_CPUS ? "tiny" : "base");
+    if (c->batch == 0 && m->micro_batch == 0)
+        m->micro_batch = DEFAULT_MICRO_BATCH;
     c->bucket_bytes = (uint64_t)(o->bucket_mib * (1 << 20));
     if (c->first_bucket_bytes > c->bucket_bytes)
         c->first_bucket_bytes = c->bucket_bytes;
@@ -762,6 +783,7 @@ int stp_cmd_train(int argc, char **argv)
 
     stp_train_default(&o.matrix.base);
     o.matrix.base.n_epochs = 0;
+    o.matrix.base.batch = 0;
     stp_options_read(&train_line, argc, argv, &o);
     exit_status = stp_check_needs(o.machine.on, o.run.backend, "train",
                                   o.policy != NULL && o.plugin == NULL);

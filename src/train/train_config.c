@@ -141,7 +141,7 @@ static enum stp_status config_check_batch(const struct stp_train_config *c,
     if (c->n_samples == 0 || c->n_samples % c->batch != 0)
         return stp_fail(
             err, STP_ERR_RANGE,
-            "%u samples in batches of %u, expected a multiple of the batch",
+            "an epoch of %u samples in steps of %u, expected a multiple",
             c->n_samples, c->batch);
     return STP_OK;
 }

@@ -31,6 +31,8 @@ static struct stp_train_job matrix_job(const struct stp_train_matrix *m,
     c->model = m->models[at->model];
     c->precision = (enum stp_precision)precision;
     c->accumulate = m->accumulate[at->accumulate];
+    if (m->micro_batch > 0)
+        c->batch = m->micro_batch * c->accumulate;
     c->mode = (enum stp_train_mode)at->mode;
     c->half_gradients = m->base.half_gradients &&
                         (matrix_is_16_bit(precision) || m->n_precisions == 1);
@@ -63,6 +65,23 @@ static void matrix_add_model(const struct stp_train_matrix *m, struct cell *at,
             matrix_add_modes(m, at, jobs);
 }
 
+/* A step that an epoch does not have is said before the first training. */
+static enum stp_status matrix_check_steps(const struct stp_train_matrix *m,
+                                          struct stp_error *err)
+{
+    for (unsigned i = 0; i < m->n_accumulate; i++) {
+        const uint64_t batch = (uint64_t)m->micro_batch * m->accumulate[i];
+
+        if (batch > m->base.n_samples)
+            return stp_fail(err, STP_ERR_RANGE,
+                            "a step of %u micro-batches of %u samples, "
+                            "expected at most the %u samples of an epoch",
+                            m->accumulate[i], m->micro_batch,
+                            m->base.n_samples);
+    }
+    return STP_OK;
+}
+
 enum stp_status stp_train_plan(const struct stp_train_matrix *m,
                                struct stp_train_jobs *jobs_ret,
                                struct stp_error *err)
@@ -71,7 +90,10 @@ enum stp_status stp_train_plan(const struct stp_train_matrix *m,
                           m->n_accumulate * m->n_modes * m->n_repeats;
     struct stp_train_jobs jobs = {.n = 0};
     struct cell at = {.gpus = 0};
+    enum stp_status status = matrix_check_steps(m, err);
 
+    if (status != STP_OK)
+        return status;
     if (most > MOST_JOBS)
         return stp_fail(err, STP_ERR_LIMIT,
                         "%ju configurations, expected at most %d",

@@ -20,6 +20,9 @@ struct stp_train_matrix {
     unsigned n_precisions;
     unsigned accumulate[STP_TRAIN_LIST];
     unsigned n_accumulate;
+    unsigned micro_batch; /* samples of a micro-batch, of all ranks, so that a
+                             step has as many times more; 0: a step has those
+                             of 'base' */
     int modes[STP_TRAIN_LIST]; /* enum stp_train_mode */
     unsigned n_modes;
     unsigned n_repeats; /* of the whole on each count of GPUs, from 1 */
@@ -45,7 +48,8 @@ struct stp_train_jobs {
  * is listed once, with the epochs of all rounds but without turns, and on more
  * there is no single.  16-bit gradients are those of precisions that have them,
  * unless there is only one precision.  There may be nothing to train.
- * STP_ERR_NOMEM, STP_ERR_LIMIT; *jobs_ret is untouched then.
+ * STP_ERR_NOMEM, STP_ERR_LIMIT, STP_ERR_RANGE for steps of more samples than an
+ * epoch has; *jobs_ret is untouched then.
  */
 enum stp_status stp_train_plan(const struct stp_train_matrix *matrix,
                                struct stp_train_jobs *jobs_ret,

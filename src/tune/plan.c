@@ -33,6 +33,12 @@ uint64_t stp_size_grain(const struct stp_device *device, int coll, int type)
 
 uint64_t stp_max_bytes(const struct stp_measure_options *measure)
 {
+    uint64_t most = 0;
+
+    for (unsigned i = 0; i < measure->n_bytes; i++)
+        most = measure->bytes[i] > most ? measure->bytes[i] : most;
+    if (most > 0)
+        return most;
     return measure->end > 0 ? measure->end : (uint64_t)1 << 30;
 }
 
@@ -51,7 +57,28 @@ static enum stp_status plan_add_known_sizes(const struct stp_device *device,
 
 bool stp_measure_has_sizes(const struct stp_measure_options *m)
 {
-    return m->begin != 0 || m->end != 0 || m->factor != 0 || m->step != 0;
+    return m->begin != 0 || m->end != 0 || m->factor != 0 || m->step != 0 ||
+           m->n_bytes != 0;
+}
+
+/* A size that was asked for by itself is measured, and no other in its place.
+ */
+static enum stp_status plan_add_asked_sizes(const struct stp_measure_options *m,
+                                            uint64_t grain,
+                                            struct stp_sizes *sizes,
+                                            struct stp_error *err)
+{
+    enum stp_status status = STP_OK;
+
+    for (unsigned i = 0; i < m->n_bytes && status == STP_OK; i++)
+        status =
+            m->bytes[i] % grain == 0
+                ? stp_sizes_add(sizes, m->bytes[i], grain, err)
+                : stp_fail(err, STP_ERR_RANGE,
+                           "--bytes %ju, expected a multiple of %ju: whole "
+                           "elements on all ranks",
+                           (uintmax_t)m->bytes[i], (uintmax_t)grain);
+    return status;
 }
 
 /* As all_reduce_perf, -f over -i. */
@@ -68,6 +95,8 @@ static enum stp_status plan_choose_sizes(const struct stp_device *device,
     sizes->n = 0;
     if (!stp_measure_has_sizes(m))
         status = plan_add_known_sizes(device, coll, sizes, err);
+    else if (m->n_bytes > 0)
+        status = plan_add_asked_sizes(m, grain, sizes, err);
     if (status != STP_OK || sizes->n > 0)
         return status;
     if (m->step > 0 && m->factor == 0)

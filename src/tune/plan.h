@@ -12,12 +12,16 @@
 
 enum { STP_MAX_PASSES = 16 }; /* numbers of ranks, one after the other */
 
+enum { STP_MAX_SETTING_SIZES = 64, STP_MAX_SETTING_RATIOS = 32, STP_SIDES = 3 };
+
 /* ---- collectives ---- */
 
 struct stp_measure_options {
     int colls[NCCL_NUM_TUNED_FUNCS];
-    unsigned n_colls; /* 0: not given */
-    uint64_t begin;   /* with 'end', 'factor' and 'step'; 0: not given */
+    unsigned n_colls;                      /* 0: not given */
+    uint64_t bytes[STP_MAX_SETTING_SIZES]; /* instead of the next four */
+    unsigned n_bytes;                      /* 0: not given */
+    uint64_t begin; /* with 'end', 'factor' and 'step'; 0: not given */
     uint64_t end;
     double factor;
     uint64_t step;   /* bytes from size to size */
@@ -39,7 +43,8 @@ struct stp_measure_plan {
 
 /*
  * Makes a plan for the device, of the first type: sizes as asked, else those
- * the device knows, else 8 bytes to 1 GiB by factors of 2.
+ * the device knows, else 8 bytes to 1 GiB by factors of 2.  STP_ERR_RANGE for a
+ * size of a list that the device cannot run, and other options that it cannot.
  */
 enum stp_status stp_plan_measurements(const struct stp_device *device,
                                       const struct stp_measure_options *measure,
@@ -58,8 +63,6 @@ uint64_t stp_size_grain(const struct stp_device *device, int coll, int type);
 uint64_t stp_max_bytes(const struct stp_measure_options *measure);
 
 /* ---- training iterations ---- */
-
-enum { STP_MAX_SETTING_SIZES = 64, STP_MAX_SETTING_RATIOS = 32, STP_SIDES = 3 };
 
 /* An option that is not given is 0. */
 struct stp_workload_options {

@@ -328,6 +328,7 @@ TEST_F(Iterate, SaysWhatIsWrong)
             {"--bytes 0", 2, "--bytes '0', expected sizes such as 1M,16M"},
             {"--on h200x4 --bytes 1", 1,
              "a collective of 1 bytes, expected 2 or more, an element"},
+            {"--sizes-bytes 1M,x", 2, "'x', expected sizes such as 1M,16M"},
             {"--ratio 0", 2, "--ratio '0', expected ratios from 0.001 to 1000"},
             {"--ratio nan", 2, "--ratio 'nan', expected"},
             {"--gemm 64,64", 2, "--gemm '64,64', expected three sides"},

@@ -79,7 +79,8 @@ TEST_F(Plot, StudiesSeveralFiles)
     Outcome o = Run("plot gloo.csv mpi.csv");
 
     EXPECT_EQ(0, o.status) << o.err;
-    EXPECT_EQ("full_results.md\nsummary_by_config.md\nanalysis.txt\n"
+    EXPECT_EQ("full_results.md\ncombined_benchmark.csv\n"
+              "summary_by_config.md\nanalysis.txt\n"
               "allreduce_time_vs_datasize.png\n"
               "allreduce_bandwidth_vs_datasize.png\n"
               "allreduce_backend_comparison_100mb.png\n"
@@ -87,7 +88,11 @@ TEST_F(Plot, StudiesSeveralFiles)
               o.out);
     EXPECT_THAT(Read("analysis.txt"),
                 StartsWith("mpi is the fastest: 2.00 times as fast as gloo "));
-    EXPECT_THAT(Read("full_results.md"), HasSubstr("| mpi | 2 | 1 | f32 |"));
+    EXPECT_THAT(Read("full_results.md"),
+                HasSubstr("| mpi | - | - | - | 2 | 1 | f32 |"));
+    EXPECT_THAT(Read("combined_benchmark.csv"),
+                AllOf(HasSubstr("\ngloo.csv,allreduce,gloo,"),
+                      HasSubstr("\nmpi.csv,allreduce,mpi,")));
 }
 
 TEST_F(Plot, WithoutGnuplotSaysSoAndLeavesNothing)

@@ -228,6 +228,41 @@ TEST_F(Cli, SweepPrintsARecordedMachineAsNcclTestsDo)
                                          ElementsAre("4194304", "N/A", "N/A")));
 }
 
+TEST_F(Cli, SweepMeasuresTheSizesOfAList)
+{
+    for (const char *name : {"--bytes", "--sizes-bytes"}) {
+        Outcome o = Run("sweep --on h200x4 --collective allreduce --arms auto "
+                        "--format nccl " +
+                        std::string(name) + " 100M,1M,10M");
+
+        ASSERT_EQ(0, o.status) << o.err;
+        EXPECT_THAT(Rows(o.out),
+                    ElementsAre(ElementsAre("1048576", "N/A", "N/A"),
+                                ElementsAre("10485760", "N/A", "N/A"),
+                                ElementsAre("104857600", "N/A", "N/A")));
+    }
+}
+
+TEST_F(Cli, SweepSaysWhichSizesCannotBe)
+{
+    const char *const both = "--bytes with a range of sizes, expected either "
+                             "the list or -b, -e, -f and -i";
+
+    ExpectRefusals(
+        "sweep --on h200x4 --collective allreduce --bytes ",
+        {
+            {"1M,none", 2, "--bytes 'none', expected sizes such as 1M,10M"},
+            {"1M,1024K", 2, "--bytes '1M,1024K', expected"},
+            {"1M,10", 1,
+             "--bytes 10, expected a multiple of 8: whole elements on all "
+             "ranks"},
+            {"1M -b 8", 2, both},
+            {"1M -e 1M", 2, both},
+            {"1M -f 4", 2, both},
+            {"1M -i 1M", 2, both},
+        });
+}
+
 TEST_F(Cli, SweepSaysWhereItRunsWithoutAGpu)
 {
     Outcome o =

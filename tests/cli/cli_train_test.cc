@@ -28,12 +28,14 @@ TEST_F(TrainCommand, WritesWhatTheNotebookReads)
     ASSERT_EQ(0, o.status) << o.err;
     EXPECT_THAT(o.out, StartsWith("2 processes on "));
     EXPECT_THAT(o.out, HasSubstr("tiny, 52650 parameters, bucketed, bf16, 2 "
-                                 "ranks, 2 micro-batches a step"));
+                                 "ranks, a step of 64 samples in 2 "
+                                 "micro-batches"));
     EXPECT_THAT(o.out, ContainsRegex("samples/s, accuracy 0\\.[0-9]{4}"));
-    ASSERT_EQ(1u, Results().size());
-    EXPECT_THAT(Results()[0],
-                MatchesRegex("benchmark_results_[A-Za-z0-9_]+\\.json"));
-    const Json all = Parse(Read(("results/" + Results()[0]).c_str()));
+    ASSERT_THAT(Results(),
+                ElementsAre("benchmark_results.json",
+                            MatchesRegex("benchmark_results_[A-Za-z0-9_]+"
+                                         "\\.json")));
+    const Json all = Parse(Read(("results/" + Results()[1]).c_str()));
     ASSERT_EQ(1, cJSON_GetArraySize(all.get()));
     const cJSON *run = cJSON_GetArrayItem(all.get(), 0);
     EXPECT_EQ("bucketed", String(run, "mode"));
@@ -50,6 +52,23 @@ TEST_F(TrainCommand, WritesWhatTheNotebookReads)
                 1e-12);
     EXPECT_NEAR(256 / Number(run, "total_time"), Number(run, "throughput"),
                 1e-3);
+    const Json plain = Parse(Read("results/benchmark_results.json"));
+    ASSERT_EQ(1, cJSON_GetArraySize(plain.get()));
+    EXPECT_EQ("ddp_builtin",
+              String(cJSON_GetArrayItem(plain.get(), 0), "mode"));
+}
+
+TEST_F(TrainCommand, LeavesTheNotebooksOwnFileAlone)
+{
+    const char *file = "results/benchmark_results.json";
+    const std::string own = "[{\"mode\": \"single_gpu\", \"n_gpus\": 1}]";
+    fs::create_directory(dir_ / "results");
+    Write(file, own);
+
+    EXPECT_EQ(0, Run(kQuick + "--gpus 1 -o results").status);
+
+    EXPECT_EQ(own, Read(file));
+    EXPECT_EQ(2u, Results().size());
 }
 
 TEST_F(TrainCommand, HasTheSameLossesOnOneRankAndOnTwo)
@@ -67,6 +86,36 @@ TEST_F(TrainCommand, HasTheSameLossesOnOneRankAndOnTwo)
 
     EXPECT_NEAR(want, losses("--gpus 2 --mode sharded"), 1e-6 * want);
     EXPECT_NEAR(want, losses("--gpus 2 --mode naive --ga 4"), 1e-6 * want);
+}
+
+TEST_F(TrainCommand, HasTheLossesOfAStepInMicroBatches)
+{
+    const auto run = [this](const std::string &how) {
+        Outcome o = Run("train --on cpu --samples 256 --epochs 2 --warmup 0 "
+                        "--gpus 2 --mode interleaved --precision fp64 --json " +
+                        how);
+        EXPECT_EQ(0, o.status) << o.err;
+        return Parse(o.out);
+    };
+    const Json whole = run("--batch 64");
+    const Json micro = run("--micro-batch 16 --ga 4");
+    const cJSON *want = cJSON_GetArrayItem(whole.get(), 0);
+    const cJSON *got = cJSON_GetArrayItem(micro.get(), 0);
+
+    EXPECT_EQ(64, Number(want, "batch_size"));
+    EXPECT_EQ(64, Number(want, "micro_batch_size"));
+    EXPECT_EQ(64, Number(got, "batch_size"));
+    EXPECT_EQ(16, Number(got, "micro_batch_size"));
+    EXPECT_EQ(4, Number(got, "grad_accum_steps"));
+    for (int e = 0; e < 2; e++) {
+        const double loss =
+            cJSON_GetArrayItem(cJSON_GetObjectItem(want, "losses"), e)
+                ->valuedouble;
+        EXPECT_NEAR(loss,
+                    cJSON_GetArrayItem(cJSON_GetObjectItem(got, "losses"), e)
+                        ->valuedouble,
+                    1e-12 * loss);
+    }
 }
 
 TEST_F(TrainCommand, SaysOnceWhatFailedAndWritesNothing)
@@ -242,7 +291,7 @@ TEST_F(TrainCommand, TrainsOnlyWhatIsNotThereYet)
     EXPECT_EQ("steptune train: skipped: naive on 1 rank, where all is single; "
               "single on 2 ranks\n",
               first.err);
-    const std::string file = "results/" + Results().at(0);
+    const std::string file = "results/" + Results().back();
     const std::string before = Read(file.c_str());
 
     Outcome more = Run(kMatrix + "--gpus 2 --ga 1,4");
@@ -251,8 +300,10 @@ TEST_F(TrainCommand, TrainsOnlyWhatIsNotThereYet)
                 HasSubstr("steptune train: 1 of 2 configurations were in "
                           "results already; --fresh trains them anew\n"));
     // a line each; the run on one GPU is in the file, and so are speed-ups
-    EXPECT_THAT(more.out, ContainsRegex("tiny +2 +naive +fp32 +1 .*%.*\n"
-                                        "tiny +2 +naive +fp32 +4 .* - +-"));
+    EXPECT_THAT(more.out, ContainsRegex("tiny +52650 +2 +naive +fp32 +1 +16 "
+                                        ".*%.*\n"
+                                        "tiny +52650 +2 +naive +fp32 +4 +16 "
+                                        ".* - +-"));
     EXPECT_THAT(more.out, Not(HasSubstr("single")));
     const Json all = Parse(Read(file.c_str()));
     ASSERT_EQ(3, cJSON_GetArraySize(all.get()));
@@ -310,7 +361,7 @@ TEST_F(TrainCommand, GoesOnAfterWhatCannotBe)
 TEST_F(TrainCommand, LeavesAFileAloneThatItCannotRead)
 {
     ASSERT_EQ(0, Run(kMatrix + "--gpus 1").status);
-    const std::string name = Results().at(0);
+    const std::string name = Results().back();
     const std::string file = "results/" + name;
     const std::string whole = Read(file.c_str());
     const std::string half = whole.substr(0, whole.size() / 2);
@@ -324,7 +375,7 @@ TEST_F(TrainCommand, LeavesAFileAloneThatItCannotRead)
     EXPECT_THAT(o.err, HasSubstr("not JSON from here on"));
     EXPECT_THAT(o.err, HasSubstr("--fresh would train all anew"));
     EXPECT_EQ(half, Read(file.c_str()));
-    EXPECT_EQ(1u, Results().size());
+    EXPECT_EQ(2u, Results().size());
 }
 
 TEST_F(TrainCommand, KeepsWhatWasDoneBeforeASignal)
@@ -353,7 +404,7 @@ TEST_F(TrainCommand, KeepsWhatWasDoneBeforeASignal)
                     ContainsRegex("steptune train: stopped by a signal after "
                                   "[0-9]+ of 20000 configurations; the same "
                                   "command goes on from there\n$"));
-        ASSERT_EQ(1u, Results().size());
+        ASSERT_EQ(2u, Results().size());
 
         Outcome o = Run(kMatrix + "--gpus 1");
         EXPECT_EQ(0, o.status) << o.err;
@@ -429,6 +480,12 @@ TEST_F(TrainCommand, RefusesWordsItDoesNotKnow)
             {"--rounds 3", 2,
              "--rounds has no effect without --policy or --plugin"},
             {"--fresh", 2, "--fresh has no effect without -o"},
+            {"--batch 64 --micro-batch 16", 2,
+             "--batch and --micro-batch, expected one of them: the samples of "
+             "a step or of a micro-batch"},
+            {"--on h200x4 --ga 32", 1,
+             "a step of 32 micro-batches of 4096 samples, expected at most the "
+             "65536 samples of an epoch"},
             {"--seed 9007199254740993", 2,
              "expected a number from 0 to "
              "9007199254740992"},

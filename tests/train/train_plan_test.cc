@@ -164,8 +164,8 @@ TEST(TrainCheck, SaysWhatItExpected)
         {"a batch of 12 for 4 ranks with 0 micro-batches each, expected a "
          "multiple of 0",
          4, 12, 0, 12, 1, STP_TRAIN_NAIVE, 1, false},
-        {"20 samples in batches of 8, expected a multiple of the batch", 4, 8,
-         2, 20, 1, STP_TRAIN_NAIVE, 1, false},
+        {"an epoch of 20 samples in steps of 8, expected a multiple", 4, 8, 2,
+         20, 1, STP_TRAIN_NAIVE, 1, false},
         {"mode single on 2 ranks, expected 1", 2, 8, 2, 24, 1, STP_TRAIN_SINGLE,
          1, false},
         {"0 epochs at a learning rate of 1, expected both above 0", 2, 8, 2, 24,
@@ -386,6 +386,44 @@ TEST(TrainMatrix, IsSingleOnOneGpuAndNowhereElse)
         if (c.gpus[0] == 1) {
             EXPECT_EQ("tiny, 1 rank, single, fp32, ga 1", Plan(m)[0]);
         }
+    }
+}
+
+TEST(TrainMatrix, MakesStepsOfWholeMicroBatches)
+{
+    const struct {
+        unsigned micro_batch, n_samples, ga;
+        unsigned batch;   // 0: refused
+        const char *text; // of the refusal
+    } cases[] = {
+        {0, 65536, 4, 4096, ""},
+        {4096, 65536, 1, 4096, ""},
+        {4096, 65536, 4, 16384, ""},
+        {4096, 65536, 16, 65536, ""},
+        {4096, 65536, 32, 0,
+         "a step of 32 micro-batches of 4096 samples, expected at most the "
+         "65536 samples of an epoch"},
+        {1u << 31, 1u << 31, 2, 0, // 0 in 32 bits
+         "a step of 2 micro-batches of 2147483648 samples, expected at most "
+         "the 2147483648 samples of an epoch"},
+    };
+
+    for (const auto &c : cases) {
+        stp_train_matrix m = Matrix();
+        stp_train_jobs jobs{};
+        stp_error err{};
+        m.base.n_samples = c.n_samples;
+        m.micro_batch = c.micro_batch;
+        m.accumulate[0] = c.ga;
+
+        EXPECT_EQ(c.batch > 0 ? STP_OK : STP_ERR_RANGE,
+                  stp_train_plan(&m, &jobs, &err));
+
+        EXPECT_STREQ(c.text, err.text);
+        ASSERT_EQ(c.batch > 0 ? 1u : 0u, jobs.n);
+        for (size_t i = 0; i < jobs.n; i++)
+            EXPECT_EQ(c.batch, jobs.jobs[i].config.batch);
+        stp_train_jobs_free(&jobs);
     }
 }
 

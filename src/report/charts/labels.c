@@ -26,6 +26,13 @@ const char *stp_coll_title(int coll)
 
 /* ---- properties of a curve ---- */
 
+const char *stp_file_name(const struct stp_curve *curve)
+{
+    const char *slash = strrchr(curve->file, '/');
+
+    return slash != NULL ? slash + 1 : curve->file;
+}
+
 enum label_property {
     LABEL_ARM,
     LABEL_BACKEND,
@@ -51,7 +58,6 @@ static void label_word(const struct stp_curve *c, enum label_property property,
                        char word[WORD])
 {
     const struct stp_measurement *m = &c->like;
-    const char *slash = strrchr(c->file, '/');
     const char *text = "";
     char name[STP_ARM_NAME];
 
@@ -88,11 +94,12 @@ static void label_word(const struct stp_curve *c, enum label_property property,
     case LABEL_MACHINE:
         text = c->data->machine;
         break;
-    case LABEL_GPU:
+    case LABEL_GPU: /* as short as it is unique */
         text = c->data->gpu;
+        text += strncmp(text, "NVIDIA ", 7) == 0 ? 7 : 0;
         break;
     case LABEL_FILE:
-        text = slash != NULL ? slash + 1 : c->file;
+        text = stp_file_name(c);
         break;
     }
     snprintf(word, WORD, "%s", text);
@@ -100,7 +107,8 @@ static void label_word(const struct stp_curve *c, enum label_property property,
 
 /* ---- as many properties as tell curves apart ---- */
 
-/* Whether the property tells two curves apart that have the same label so far.
+/* Whether the property tells two curves of a collective apart that have the
+ * same label so far.
  * Those of different numbers of processes are apart if 'by_ranks'. */
 static bool label_needed(const struct stp_labelled_set *set,
                          enum label_property property, bool by_ranks)
@@ -111,7 +119,8 @@ static bool label_needed(const struct stp_labelled_set *set,
             const struct stp_labelled *b = &set->all[j];
             char x[WORD], y[WORD];
 
-            if ((by_ranks &&
+            if (a->curve->like.coll != b->curve->like.coll ||
+                (by_ranks &&
                  a->curve->like.n_ranks != b->curve->like.n_ranks) ||
                 strcmp(a->series, b->series) != 0)
                 continue;
@@ -131,6 +140,24 @@ static void label_append(char label[STP_LABEL], const char *word)
              len > 0 && *word != '\0' ? ", " : "", word);
 }
 
+/* Whether curves of several models of GPU are compared: then all say which. */
+static bool label_needs_gpu(const struct stp_labelled_set *set)
+{
+    const char *first = NULL;
+
+    for (size_t i = 0; i < set->n; i++) {
+        const char *gpu = set->all[i].curve->data->gpu;
+
+        if (gpu[0] == '\0')
+            continue;
+        if (first == NULL)
+            first = gpu;
+        if (strcmp(first, gpu) != 0)
+            return true;
+    }
+    return false;
+}
+
 /* Into the series: the first property always, the others as far as needed. */
 static void label_add_properties(struct stp_labelled_set *set,
                                  const enum label_property *properties,
@@ -139,7 +166,9 @@ static void label_add_properties(struct stp_labelled_set *set,
     for (size_t i = 0; i < set->n; i++)
         set->all[i].series[0] = '\0';
     for (size_t p = 0; p < n; p++) {
-        if (p > 0 && !label_needed(set, properties[p], by_ranks))
+        if (p > 0 && !(properties[p] == LABEL_GPU
+                           ? label_needs_gpu(set)
+                           : label_needed(set, properties[p], by_ranks)))
             continue;
         for (size_t i = 0; i < set->n; i++) {
             char word[WORD];
@@ -154,9 +183,9 @@ static void label_add_properties(struct stp_labelled_set *set,
 static void label_arms(struct stp_labelled_set *set)
 {
     static const enum label_property properties[] = {
-        LABEL_ARM,   LABEL_RANKS, LABEL_BACKEND, LABEL_TYPE,
-        LABEL_OP,    LABEL_PLACE, LABEL_ROOT,    LABEL_MACHINE,
-        LABEL_NODES, LABEL_NCCL,  LABEL_FILE};
+        LABEL_ARM,     LABEL_RANKS, LABEL_GPU,   LABEL_BACKEND,
+        LABEL_TYPE,    LABEL_OP,    LABEL_PLACE, LABEL_ROOT,
+        LABEL_MACHINE, LABEL_NODES, LABEL_NCCL,  LABEL_FILE};
 
     label_add_properties(set, properties,
                          sizeof(properties) / sizeof(properties[0]), false);
@@ -169,7 +198,7 @@ static void label_arms(struct stp_labelled_set *set)
 static void label_series(struct stp_labelled_set *set)
 {
     static const enum label_property properties[] = {
-        LABEL_BACKEND, LABEL_TYPE,  LABEL_OP,   LABEL_PLACE,
+        LABEL_BACKEND, LABEL_GPU,   LABEL_TYPE, LABEL_OP,  LABEL_PLACE,
         LABEL_MACHINE, LABEL_NODES, LABEL_NCCL, LABEL_FILE};
 
     label_add_properties(set, properties,
@@ -202,19 +231,66 @@ static void label_common(const struct stp_labelled_set *set,
     }
 }
 
+/* What the curve was measured on; NULL: no GPU is known. */
+static const char *label_hardware(const struct stp_curve *c)
+{
+    const struct stp_dataset *data = c->data;
+
+    return data->gpu[0] != '\0'                 ? data->gpu
+           : strcmp(data->backend, "nccl") == 0 ? "unknown GPUs"
+                                                : "CPUs";
+}
+
+static bool label_is_new_hardware(const struct stp_labelled_set *set, size_t i)
+{
+    for (size_t k = 0; k < i; k++)
+        if (strcmp(label_hardware(set->all[k].curve),
+                   label_hardware(set->all[i].curve)) == 0)
+            return false;
+    return true;
+}
+
+/* "NVIDIA H200", "NVIDIA H200 and CPUs": all that the curves are of; "" if no
+ * GPU is known. */
+static void label_join_hardware(const struct stp_labelled_set *set,
+                                char text[STP_LABEL])
+{
+    bool has_gpu = false;
+    size_t n = 0, left = 0;
+
+    for (size_t i = 0; i < set->n; i++) {
+        has_gpu |= set->all[i].curve->data->gpu[0] != '\0';
+        left += label_is_new_hardware(set, i);
+    }
+    text[0] = '\0';
+    for (size_t i = 0; i < set->n && has_gpu; i++) {
+        const size_t len = strlen(text);
+
+        if (!label_is_new_hardware(set, i))
+            continue;
+        left--;
+        snprintf(text + len, STP_LABEL - len, "%s%s",
+                 n == 0      ? ""
+                 : left == 0 ? " and "
+                             : ", ",
+                 label_hardware(set->all[i].curve));
+        n++;
+    }
+}
+
 void stp_common_title(const struct stp_labelled_set *set, char *text,
                       size_t size)
 {
-    char ranks[WORD], gpu[WORD], backend[WORD], type[WORD], op[WORD];
+    char ranks[WORD], gpu[STP_LABEL], backend[WORD], type[WORD], op[WORD];
 
     label_common(set, LABEL_RANKS, ranks);
-    label_common(set, LABEL_GPU, gpu);
+    label_join_hardware(set, gpu);
     label_common(set, LABEL_BACKEND, backend);
     label_common(set, LABEL_TYPE, type);
     label_common(set, LABEL_OP, op);
     snprintf(text, size, "%s%s%s%s%s%s%s", ranks,
              ranks[0] && gpu[0] ? " of " : "", gpu,
-             (ranks[0] || gpu[0]) && type[0] ? ", " : "", type,
+             (ranks[0] || gpu[0]) && (type[0] || op[0]) ? ", " : "", type,
              type[0] && op[0] ? " " : "", op);
     if (gpu[0] == '\0' && backend[0] != '\0') {
         size_t len = strlen(text);
@@ -373,7 +449,7 @@ enum stp_status stp_pick_curves(const struct stp_curves *curves, int coll,
 
 bool stp_in_study(const struct stp_curves *curves, const struct stp_curve *c)
 {
-    if (c->like.coll != ncclFuncAllReduce || c->like.arm.kind != STP_ARM_AUTO)
+    if (c->like.arm.kind != STP_ARM_AUTO)
         return false;
     for (size_t i = 0; c->like.in_place && i < curves->n_curves; i++) {
         struct stp_curve outside = curves->curves[i];
@@ -397,7 +473,7 @@ static int curve_order_study(const void *pa, const void *pb)
     return (a->curve > b->curve) - (a->curve < b->curve);
 }
 
-enum stp_status stp_pick_study(const struct stp_curves *curves,
+enum stp_status stp_pick_study(const struct stp_curves *curves, int coll,
                                struct stp_labelled_set *set_ret,
                                struct stp_error *err)
 {
@@ -407,7 +483,8 @@ enum stp_status stp_pick_study(const struct stp_curves *curves,
     if (set.all == NULL)
         return stp_nomem(err);
     for (size_t i = 0; i < curves->n_curves; i++)
-        if (stp_in_study(curves, &curves->curves[i]))
+        if (stp_in_study(curves, &curves->curves[i]) &&
+            (coll < 0 || curves->curves[i].like.coll == coll))
             set.all[set.n++].curve = &curves->curves[i];
     qsort(set.all, set.n, sizeof(*set.all), curve_order_study);
     label_series(&set);

@@ -25,7 +25,11 @@ struct stp_labelled_set {
 /* "All-reduce" for ncclFuncAllReduce, and so on.  Static storage. */
 const char *stp_coll_title(int coll);
 
-/* All that the curves have in common: "4 ranks of NVIDIA H200, bf16 sum". */
+/* The name of the curve's file, without its folders. */
+const char *stp_file_name(const struct stp_curve *curve);
+
+/* All GPUs, and what else the curves have in common: "4 ranks of NVIDIA H200,
+ * bf16 sum". */
 void stp_common_title(const struct stp_labelled_set *set, char *text,
                       size_t size);
 
@@ -46,9 +50,9 @@ enum stp_status stp_pick_curves(const struct stp_curves *curves, int coll,
                                 size_t n_max, struct stp_labelled_set *set_ret,
                                 struct stp_error *err);
 
-/* Likewise all curves of the study: all-reduce under AUTO, out of place where
- * both were measured. */
-enum stp_status stp_pick_study(const struct stp_curves *curves,
+/* Likewise all curves of the study: of a collective (-1: of all) under AUTO,
+ * out of place where both were measured. */
+enum stp_status stp_pick_study(const struct stp_curves *curves, int coll,
                                struct stp_labelled_set *set_ret,
                                struct stp_error *err);
 

@@ -74,7 +74,8 @@ bool stp_plot_has(const struct stp_curves *curves, const struct stp_plot *plot)
         const struct stp_curve *c = &curves->curves[i];
 
         if (kinds[plot->kind].study
-                ? stp_in_study(curves, c) &&
+                ? c->like.coll == ncclFuncAllReduce &&
+                      stp_in_study(curves, c) &&
                       (!kinds[plot->kind].bars || stp_study_100mb(c) != NULL)
                 : c->like.coll == plot->coll)
             return true;
@@ -84,16 +85,17 @@ bool stp_plot_has(const struct stp_curves *curves, const struct stp_plot *plot)
 
 bool stp_plot_is_study(const struct stp_curves *curves)
 {
-    const struct stp_curve *first = NULL;
+    const struct stp_curve *first[NCCL_NUM_TUNED_FUNCS] = {NULL};
 
     for (size_t i = 0; i < curves->n_curves; i++) {
         const struct stp_curve *c = &curves->curves[i];
+        const struct stp_curve **of = &first[c->like.coll];
 
         if (!stp_in_study(curves, c))
             continue;
-        if (first == NULL)
-            first = c;
-        if (c->data != first->data || c->like.n_ranks != first->like.n_ranks)
+        if (*of == NULL)
+            *of = c;
+        if (c->data != (*of)->data || c->like.n_ranks != (*of)->like.n_ranks)
             return true;
     }
     return false;
@@ -288,7 +290,7 @@ enum stp_status stp_plot_make(const struct stp_curves *curves,
     struct stp_labelled_set set;
     enum stp_status status =
         kinds[plot->kind].study
-            ? stp_pick_study(curves, &set, err)
+            ? stp_pick_study(curves, ncclFuncAllReduce, &set, err)
             : stp_pick_curves(curves, plot->coll, plot->n_curves, &set, err);
 
     if (status != STP_OK)

@@ -39,8 +39,8 @@ struct stp_plot {
 /* Whether the plot has a curve. */
 bool stp_plot_has(const struct stp_curves *curves, const struct stp_plot *plot);
 
-/* Whether curves of several files, transports or numbers of processes need the
- * study. */
+/* Whether curves of a collective under AUTO are of several files, transports or
+ * numbers of processes, and need the study. */
 bool stp_plot_is_study(const struct stp_curves *curves);
 
 /* "allreduce_busbw_vs_size", and so on, without an ending. */

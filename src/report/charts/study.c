@@ -1,14 +1,16 @@
 /* study.c - tables and sentences of the study */
 #include "report/charts/study.h"
 
-#include <inttypes.h>
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "analyse/bandwidth.h"
 #include "core/dtype.h"
+#include "core/names.h"
+#include "nccl_tuner_abi.h"
 #include "report/charts/labels.h"
+#include "report/table.h"
 #include "report/words.h"
 
 /* The share of its peak from which on bandwidth is said to be saturated. */
@@ -45,63 +47,100 @@ static struct study_peak study_find_peak(const struct stp_curve *c)
 
 /* ---- every size ---- */
 
-static void study_write_point(const struct stp_labelled *l,
-                              const struct stp_curve_point *p, FILE *fp)
+/* A number with so many decimals in text, and all of it in CSV. */
+static void study_put_number(struct stp_table *t, const char *key,
+                             const char *heading, double value, int digits)
+{
+    stp_table_number(t, key, NULL, value, STP_TABLE_SHORT);
+    stp_table_number(t, NULL, heading, value, digits);
+}
+
+/* A word that may be unknown, which is empty. */
+static void study_put_word(struct stp_table *t, const char *key,
+                           const char *heading, const char *word)
+{
+    stp_table_word(t, key, heading, word[0] != '\0' ? word : NULL);
+}
+
+/* Which curve it is. */
+static void study_put_curve(struct stp_table *t, const struct stp_labelled *l)
+{
+    const struct stp_measurement *m = &l->curve->like;
+    const struct stp_dataset *data = l->curve->data;
+
+    stp_table_row(t);
+    stp_table_word(t, "file", "<file", stp_file_name(l->curve));
+    stp_table_word(t, "collective", "<collective", stp_coll_name(m->coll));
+    stp_table_word(t, "backend", "<backend", data->backend);
+    study_put_word(t, "machine", "<machine", data->machine);
+    study_put_word(t, "gpu", "<GPU", data->gpu);
+    study_put_word(t, "nccl", "<NCCL", data->nccl);
+    stp_table_count(t, "nRanks", "processes", m->n_ranks);
+}
+
+static void study_put_point(struct stp_table *t, const struct stp_labelled *l,
+                            const struct stp_curve_point *p)
 {
     const struct stp_measurement *m = &l->curve->like;
 
-    fprintf(fp,
-            "| %s | %u | %u | %s | %s | %s | %" PRIu64
-            " | %.2f | %.2f | %.2f | %.2f | %.2f | %.3f | %.3f | %u | ",
-            l->series, m->n_ranks, m->n_nodes, stp_type_name(m->type),
-            stp_op_name(m->op), m->in_place ? "in" : "out of", p->n_bytes,
-            p->us.mean, p->us.median, p->us.p95, p->us.p99, p->us.min,
-            stp_algbw(p->n_bytes, p->us.mean),
-            stp_busbw(m->coll, m->n_ranks, p->n_bytes, p->us.mean),
-            p->n_rounds);
-    if (p->n_wrong >= 0)
-        fprintf(fp, "%" PRId64, p->n_wrong);
-    else
-        fputs("not checked", fp);
-    fprintf(fp, " | %s |\n", stp_source_name(m->source));
+    study_put_curve(t, l);
+    stp_table_count(t, "nNodes", "nodes", m->n_nodes);
+    stp_table_word(t, "type", "<type", stp_type_name(m->type));
+    stp_table_word(t, "op", "<op",
+                   stp_coll_reduces(m->coll) ? stp_op_name(m->op) : NULL);
+    stp_table_count(t, "in_place", NULL, m->in_place);
+    stp_table_word(t, NULL, "<place", m->in_place ? "in" : "out of");
+    stp_table_count(t, "bytes", "bytes", p->n_bytes);
+    study_put_number(t, "mean_us", "mean us", p->us.mean, 2);
+    study_put_number(t, "median_us", "median us", p->us.median, 2);
+    study_put_number(t, "p95_us", "p95 us", p->us.p95, 2);
+    study_put_number(t, "p99_us", "p99 us", p->us.p99, 2);
+    study_put_number(t, "min_us", "min us", p->us.min, 2);
+    study_put_number(t, "algbw_gbps", "algbw GB/s",
+                     stp_algbw(p->n_bytes, p->us.mean), 3);
+    study_put_number(t, "busbw_gbps", "busbw GB/s", study_busbw(l->curve, p),
+                     3);
+    stp_table_count(t, "rounds", "rounds", p->n_rounds);
+    stp_table_number(t, "wrong", "wrong",
+                     p->n_wrong >= 0 ? (double)p->n_wrong : (double)NAN, 0);
+    stp_table_word(t, "source", "<times", stp_source_name(m->source));
+}
+
+static enum stp_status study_write_points(const struct stp_labelled_set *set,
+                                          enum stp_table_format format,
+                                          FILE *fp, struct stp_error *err)
+{
+    struct stp_table t = stp_table_begin(format);
+
+    for (size_t i = 0; i < set->n; i++)
+        for (size_t k = 0; k < set->all[i].curve->n_points; k++)
+            study_put_point(&t, &set->all[i], &set->all[i].curve->points[k]);
+    return stp_table_end(&t, fp, err);
 }
 
 static enum stp_status study_write_results(const struct stp_labelled_set *set,
                                            FILE *fp, struct stp_error *err)
 {
-    (void)err;
-    fputs(
-        "# All-reduce: every backend, number of processes and size\n\n"
-        "Mean, median, p95 and p99 are those of a round, averaged over the "
-        "rounds; min is the least of all rounds.\n\n"
-        "| backend | processes | nodes | type | op | place | bytes | mean us | "
-        "median us | p95 us | p99 us | min us | algbw GB/s | busbw GB/s | "
-        "rounds | wrong | times |\n"
-        "|---|--:|--:|---|---|---|--:|--:|--:|--:|--:|--:|--:|--:|--:|--:|---|"
-        "\n",
-        fp);
-    for (size_t i = 0; i < set->n; i++)
-        for (size_t k = 0; k < set->all[i].curve->n_points; k++)
-            study_write_point(&set->all[i], &set->all[i].curve->points[k], fp);
-    return STP_OK;
+    fputs("# Every file, collective, number of processes and size, under the "
+          "library's own choice\n\n"
+          "Mean, median, p95 and p99 are those of a round, averaged over the "
+          "rounds; min is the least of all rounds.\n\n",
+          fp);
+    return study_write_points(set, STP_TABLE_MARKDOWN, fp, err);
+}
+
+static enum stp_status study_write_csv(const struct stp_labelled_set *set,
+                                       FILE *fp, struct stp_error *err)
+{
+    return study_write_points(set, STP_TABLE_CSV, fp, err);
 }
 
 /* ---- every configuration ---- */
 
-static void study_write_100mb(const struct stp_curve *c, FILE *fp)
-{
-    const struct stp_curve_point *p = stp_study_100mb(c);
-
-    if (p != NULL)
-        fprintf(fp, " | %.3f | ", p->us.mean / 1e3);
-    else
-        fputs(" | - | ", fp);
-}
-
-static void study_write_config(const struct stp_labelled *l, FILE *fp)
+static void study_put_config(struct stp_table *t, const struct stp_labelled *l)
 {
     const struct stp_curve *c = l->curve;
-    const struct stp_measurement *m = &c->like;
+    const struct stp_curve_point *near_100mb = stp_study_100mb(c);
     struct study_peak peak = study_find_peak(c);
     char first[32], last[32], at[32];
     double worst = 0;
@@ -114,28 +153,33 @@ static void study_write_config(const struct stp_labelled *l, FILE *fp)
     stp_size_text(c->points[0].n_bytes, first);
     stp_size_text(c->points[c->n_points - 1].n_bytes, last);
     stp_size_text(peak.n_bytes, at);
-    fprintf(fp, "| %s | %u | %zu (%s to %s) | %.2f", l->series, m->n_ranks,
-            c->n_points, first, last, fastest);
-    study_write_100mb(c, fp);
-    fprintf(fp, "%.3f (%s) | %.1f%% |\n", peak.gbps, at, worst * 100);
+    study_put_curve(t, l);
+    stp_table_text(t, "<sizes", "%zu (%s to %s)", c->n_points, first, last);
+    stp_table_number(t, NULL, "shortest us", fastest, 2);
+    stp_table_number(
+        t, NULL, "about 100 MB, ms",
+        near_100mb != NULL ? near_100mb->us.mean / 1e3 : (double)NAN, 3);
+    stp_table_text(t, "peak busbw GB/s (at)", "%.3f (%s)", peak.gbps, at);
+    stp_table_text(t, "noisiest size", "%.1f%%", worst * 100);
+    stp_table_word(t, NULL, "<times", stp_source_name(c->like.source));
 }
 
 static enum stp_status study_write_summary(const struct stp_labelled_set *set,
                                            FILE *fp, struct stp_error *err)
 {
-    (void)err;
-    fputs(
-        "# All-reduce: backends and numbers of processes\n\n"
-        "| backend | processes | sizes | shortest us | about 100 MB, ms | peak "
-        "busbw GB/s (at) | noisiest size |\n"
-        "|---|--:|---|--:|--:|--:|--:|\n",
-        fp);
+    struct stp_table t = stp_table_begin(STP_TABLE_MARKDOWN);
+    enum stp_status status;
+
+    fputs("# Files, collectives and numbers of processes, under the library's "
+          "own choice\n\n",
+          fp);
     for (size_t i = 0; i < set->n; i++)
-        study_write_config(&set->all[i], fp);
+        study_put_config(&t, &set->all[i]);
+    status = stp_table_end(&t, fp, err);
     fputs("\nNoise is the standard deviation of the rounds' means over their "
           "mean.\n",
           fp);
-    return STP_OK;
+    return status;
 }
 
 /* The decimals with which the value has 'digits' digits: 1200, 1.25. */
@@ -432,16 +476,50 @@ static enum stp_status study_write_noise(const struct stp_labelled_set *set,
     return STP_OK;
 }
 
-static enum stp_status study_write_analysis(const struct stp_labelled_set *set,
-                                            FILE *fp, struct stp_error *err)
+/* Sentences about one collective. */
+static enum stp_status study_write_sentences(const struct stp_labelled_set *set,
+                                             FILE *fp, struct stp_error *err)
 {
-    if (set->n == 0)
-        return STP_OK;
     study_write_fastest(set, fp);
     study_write_size(set, fp);
     study_write_processes(set, fp);
     study_write_saturation(set, fp);
     return study_write_noise(set, fp, err);
+}
+
+/* The curves of 'set' that are of a collective, which it owns. */
+static struct stp_labelled_set
+study_find_coll(const struct stp_labelled_set *set, int coll,
+                struct stp_labelled *room)
+{
+    struct stp_labelled_set some = {.all = room};
+
+    for (size_t i = 0; i < set->n; i++)
+        if (set->all[i].curve->like.coll == coll)
+            room[some.n++] = set->all[i];
+    return some;
+}
+
+/* A paragraph a collective, with its name where there are several. */
+static enum stp_status study_write_analysis(const struct stp_labelled_set *set,
+                                            FILE *fp, struct stp_error *err)
+{
+    struct stp_labelled *room = calloc(set->n + 1, sizeof(*room));
+    enum stp_status status = room != NULL ? STP_OK : stp_nomem(err);
+    bool any = false;
+
+    for (int c = NCCL_NUM_TUNED_FUNCS; c-- > 0 && status == STP_OK;) {
+        const struct stp_labelled_set some = study_find_coll(set, c, room);
+
+        if (some.n == 0)
+            continue;
+        if (some.n < set->n)
+            fprintf(fp, "%s%s:\n", any ? "\n" : "", stp_coll_title(c));
+        status = study_write_sentences(&some, fp, err);
+        any = true;
+    }
+    free(room);
+    return status;
 }
 
 /* ---- all texts ---- */
@@ -452,6 +530,7 @@ static const struct {
                              struct stp_error *err);
 } study_texts[STP_N_STUDY_TEXTS] = {
     [STP_STUDY_RESULTS] = {"full_results", "md", study_write_results},
+    [STP_STUDY_CSV] = {"combined_benchmark", "csv", study_write_csv},
     [STP_STUDY_SUMMARY] = {"summary_by_config", "md", study_write_summary},
     [STP_STUDY_ANALYSIS] = {"analysis", "txt", study_write_analysis},
 };
@@ -467,7 +546,7 @@ enum stp_status stp_study_write(const struct stp_curves *curves,
                                 struct stp_error *err)
 {
     struct stp_labelled_set set;
-    enum stp_status status = stp_pick_study(curves, &set, err);
+    enum stp_status status = stp_pick_study(curves, -1, &set, err);
 
     if (status == STP_OK) {
         status = study_texts[text].write(&set, fp, err);

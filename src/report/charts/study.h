@@ -1,5 +1,6 @@
 /*
- * study.h - tables and sentences of the study that plot.h draws
+ * study.h - tables and sentences of a study: collectives under AUTO, of several
+ * transports, machines or numbers of processes
  */
 #ifndef STP_STUDY_H
 #define STP_STUDY_H
@@ -10,11 +11,13 @@
 
 enum stp_study_text {
     STP_STUDY_RESULTS,  /* Markdown: a row per curve and size */
-    STP_STUDY_SUMMARY,  /* Markdown: a row per transport and number of processes
-                         */
-    STP_STUDY_ANALYSIS, /* 2 to 5 sentences: the fastest transport, how time
-                           grows with size and with processes, where bandwidth
-                           saturates, and how noisy the rounds are */
+    STP_STUDY_CSV,      /* the same of all files in one CSV, with backend and
+                           machine in each row */
+    STP_STUDY_SUMMARY,  /* Markdown: a row per collective, transport, machine
+                           and number of processes */
+    STP_STUDY_ANALYSIS, /* 2 to 5 sentences a collective: the fastest transport,
+                           how time grows with size and with processes, where
+                           bandwidth saturates, and how noisy the rounds are */
     STP_N_STUDY_TEXTS,
 };
 

@@ -50,6 +50,9 @@ static bool bars_find_bar(const struct bars_grid *g, const struct bars_panel *p,
         return false;
     if (b->several && bar.cell.run->n_gpus == 1)
         return false;
+    if ((b->stacked && !isfinite(bar.cell.exposed)) ||
+        (b->throughput && bar.cell.run->n_samples == 0))
+        return false; /* unknown */
     bar.value = bar.cell.mean;
     bar.low = bar.cell.low;
     bar.high = bar.cell.high;
@@ -180,8 +183,8 @@ static void bars_find_note(const struct bars_grid *g,
 
 /* ---- the chart ---- */
 
-/* Heights without exposed and without any communication, for the lower parts.
- */
+/* Heights without exposed and without any communication, for the lower parts,
+ * and the communication. */
 static void bars_write_parts(const struct bars_grid *g,
                              const struct bars_bar *bar, FILE *fp)
 {
@@ -190,8 +193,8 @@ static void bars_write_parts(const struct bars_grid *g,
     const double hidden =
         fmin(fmax(0, bar->cell.comm - exposed), total - exposed);
 
-    fprintf(fp, "\t%.6g\t%.6g", (total - exposed) / g->unit,
-            (total - exposed - hidden) / g->unit);
+    fprintf(fp, "\t%.6g\t%.6g\t%.6g", (total - exposed) / g->unit,
+            (total - exposed - hidden) / g->unit, bar->cell.comm / g->unit);
 }
 
 /* The bars of a group stand together, whichever series it has. */
@@ -290,7 +293,7 @@ enum stp_status stp_train_make_bars(struct stp_train_page *page,
     status = stp_train_page_begin(
         page, stp_train_bars_gp,
         bars->stacked ? "panel\tgroup\tseries\tx\tvalue\tlow\thigh\thue\tnote"
-                        "\twithout_exposed\tcompute_alone"
+                        "\twithout_exposed\tcompute_alone\tcomm"
                       : "panel\tgroup\tseries\tx\tvalue\tlow\thigh\thue\tnote",
         bars->series == STP_DIM_MODE || bars->group == STP_DIM_MODE,
         bars->series == STP_DIM_GA, bars->notes, err);
@@ -308,6 +311,7 @@ enum stp_status stp_train_make_bars(struct stp_train_page *page,
     bars_write_keys(&g, page);
     stp_chart_set(page->chart, "stacked = %d\nslanted = %d\nlined = 0",
                   bars->stacked, bars->group == STP_DIM_MODE);
+    stp_chart_text(page->chart, "unit", g.unit < 1 ? "ms" : "s");
     stp_train_page_end(page, g.rows.n, g.columns.n, g.unit_name,
                        bars->group != STP_DIM_GPUS ? ""
                        : cpus                      ? "Processes"

@@ -6,10 +6,12 @@
 
 #include "analyse/order.h"
 
-static const char *const modes[] = {"single", "naive", "interleaved",
-                                    "bucketed", "sharded"};
-static const char *const precisions[] = {"fp32", "tf32", "bf16", "fp16",
-                                         "fp64"};
+enum { MODES = 5, PRECISIONS = 6 };
+
+static const char *const modes[MODES] = {"single", "naive", "interleaved",
+                                         "bucketed", "sharded"};
+static const char *const precisions[PRECISIONS] = {
+    "fp32", "tf32", "bf16", "fp16", STP_TRAIN_AMP, "fp64"};
 
 bool stp_train_on_cpus(const struct stp_train_run *run)
 {
@@ -31,8 +33,7 @@ static bool train_trait_applies(enum train_trait trait,
                                 const struct stp_train_run *r)
 {
     if (trait == TRAIT_GRADIENTS)
-        return strcmp(r->precision, "bf16") == 0 ||
-               strcmp(r->precision, "fp16") == 0;
+        return stp_train_is_mixed(r);
     return trait != TRAIT_BUCKETS || strcmp(r->mode, "bucketed") == 0;
 }
 
@@ -117,39 +118,6 @@ static size_t train_word_rank(const char *const *words, size_t n,
     return i;
 }
 
-/* The mode that jobs use most, among the modes of runs on several GPUs. */
-static const char *train_find_mode(const struct stp_train_view *view)
-{
-    static const char *const by_use[] = {"bucketed", "interleaved", "naive",
-                                         "sharded"};
-    size_t best = 4;
-
-    for (size_t i = 0; i < view->runs->n; i++) {
-        const struct stp_train_run *r = &view->runs->runs[i];
-        size_t at = train_word_rank(by_use, 4, r->mode);
-
-        if (stp_train_in_view(view, r) && r->n_gpus > 1 && at < best)
-            best = at;
-    }
-    return best < 4 ? by_use[best] : "single";
-}
-
-struct stp_train_view stp_train_view_of(const struct stp_train_runs *runs,
-                                        const char *gpu, const char *size)
-{
-    struct stp_train_view view = {
-        .runs = runs, .gpu = gpu, .size = size, .ga = UINT32_MAX};
-
-    for (size_t t = 0; t < STP_TRAIN_TRAITS; t++)
-        view.typical[t] = train_find_typical(&view, t);
-    view.mode = train_find_mode(&view);
-    for (size_t i = 0; i < runs->n; i++)
-        if (stp_train_in_view(&view, &runs->runs[i]) &&
-            runs->runs[i].ga < view.ga)
-            view.ga = runs->runs[i].ga;
-    return view;
-}
-
 /* ---- dimensions: properties that are compared ---- */
 
 static int train_order_words(const char *const *words, size_t n, const char *a,
@@ -169,19 +137,34 @@ static int train_order(enum stp_train_dim dim, const struct stp_train_run *a,
                    ? STP_ORDER(a->n_params, b->n_params)
                    : strcmp(a->size, b->size);
     case STP_DIM_PRECISION:
-        return train_order_words(precisions, 5, a->precision, b->precision);
+        return train_order_words(precisions, PRECISIONS, a->precision,
+                                 b->precision);
     case STP_DIM_GPUS:
         return STP_ORDER(a->n_gpus, b->n_gpus);
     case STP_DIM_GA:
-        return STP_ORDER(a->ga, b->ga);
+        return a->ga != b->ga ? STP_ORDER(a->ga, b->ga)
+                              : STP_ORDER(a->batch, b->batch);
     case STP_DIM_MODE:
-        return train_order_words(modes, 5, a->mode, b->mode);
+        return train_order_words(modes, MODES, a->mode, b->mode);
     case STP_DIM_MODEL: /* in the order of the files: all are in one array */
         return strcmp(a->gpu, b->gpu) == 0 ? 0 : a < b ? -1 : 1;
     case STP_DIM_NONE:
         break;
     }
     return 0;
+}
+
+/* "GA 4, batch 16384 (4 steps)": how often an epoch communicates. */
+static void train_label_step(const struct stp_train_run *like,
+                             char text[STP_TRAIN_LABEL])
+{
+    const int n = snprintf(text, STP_TRAIN_LABEL, "GA %u", like->ga);
+
+    if (like->batch > 0)
+        snprintf(text + n, STP_TRAIN_LABEL - (size_t)n,
+                 ", batch %u (%u step%s)", like->batch,
+                 like->n_samples / like->batch,
+                 like->n_samples / like->batch == 1 ? "" : "s");
 }
 
 void stp_train_level_label(enum stp_train_dim dim,
@@ -206,7 +189,7 @@ void stp_train_level_label(enum stp_train_dim dim,
                                            : "s");
         break;
     case STP_DIM_GA:
-        snprintf(text, STP_TRAIN_LABEL, "GA %u", like->ga);
+        train_label_step(like, text);
         break;
     case STP_DIM_MODE:
         snprintf(text, STP_TRAIN_LABEL, "%s", like->mode);
@@ -261,6 +244,45 @@ void stp_train_level_drop(struct stp_train_levels *levels, size_t i)
             (levels->n - i) * sizeof(levels->like[0]));
 }
 
+bool stp_train_same_step(const struct stp_train_run *a,
+                         const struct stp_train_run *b)
+{
+    return train_order(STP_DIM_GA, a, b) == 0;
+}
+
+/* ---- views ---- */
+
+/* The mode that jobs use most, among the modes of runs on several GPUs. */
+static const char *train_find_mode(const struct stp_train_view *view)
+{
+    static const char *const by_use[] = {"bucketed", "interleaved", "naive",
+                                         "sharded"};
+    size_t best = 4;
+
+    for (size_t i = 0; i < view->runs->n; i++) {
+        const struct stp_train_run *r = &view->runs->runs[i];
+        size_t at = train_word_rank(by_use, 4, r->mode);
+
+        if (stp_train_in_view(view, r) && r->n_gpus > 1 && at < best)
+            best = at;
+    }
+    return best < 4 ? by_use[best] : "single";
+}
+
+struct stp_train_view stp_train_view_of(const struct stp_train_runs *runs,
+                                        const char *gpu, const char *size)
+{
+    struct stp_train_view view = {.runs = runs, .gpu = gpu, .size = size};
+    struct stp_train_levels steps;
+
+    for (size_t t = 0; t < STP_TRAIN_TRAITS; t++)
+        view.typical[t] = train_find_typical(&view, t);
+    view.mode = train_find_mode(&view);
+    steps = stp_train_levels_of(&view, STP_DIM_GA);
+    view.step = steps.n > 0 ? steps.like[0] : NULL;
+    return view;
+}
+
 /* ---- cells ---- */
 
 static bool train_is_there(const struct stp_train_view *view,
@@ -272,7 +294,7 @@ static bool train_is_there(const struct stp_train_view *view,
     for (int d = 0; d < STP_N_DIMS; d++)
         if (where->like[d] != NULL && train_order(d, where->like[d], r) != 0)
             return false;
-    if (where->like[STP_DIM_GA] == NULL && r->ga != view->ga)
+    if (where->like[STP_DIM_GA] == NULL && !stp_train_same_step(r, view->step))
         return false;
     return where->like[STP_DIM_MODE] != NULL ||
            strcmp(r->mode, r->n_gpus == 1 ? "single" : view->mode) == 0;
@@ -302,8 +324,7 @@ bool stp_train_find_cell(const struct stp_train_view *view,
     for (size_t i = 0; i < view->runs->n; i++) {
         const struct stp_train_run *r = &view->runs->runs[i];
 
-        if (!train_is_there(view, where, r) ||
-            (cell.run != NULL && cell.run->batch != r->batch))
+        if (!train_is_there(view, where, r))
             continue;
         if (cell.run == NULL)
             cell.run = r;

@@ -180,9 +180,12 @@ enum stp_status stp_train_make_scaling(struct stp_train_page *page,
     if (status != STP_OK)
         return status;
     lines_set_arrays(page, sizes.n);
-    for (size_t i = 0; i < sizes.n; i++)
-        stp_train_page_key(page, sizes.like[i]->size, (int)i + 1,
-                           point_types[i % 6]);
+    for (size_t i = 0; i < sizes.n; i++) {
+        char label[STP_TRAIN_LABEL];
+
+        stp_train_level_label(STP_DIM_SIZE, sizes.like[i], label);
+        stp_train_page_key(page, label, (int)i + 1, point_types[i % 6]);
+    }
     stp_train_page_key(page, "ideal", 7, 0);
     highest = scaling_write_ideal(page);
     for (size_t p = 0; p < precisions.n; p++)
@@ -213,7 +216,7 @@ static unsigned loss_n_epochs(const struct stp_train_run *r)
 static bool loss_has(const struct stp_train_view *view,
                      const struct stp_train_run *r)
 {
-    if (!stp_train_in_view(view, r) || r->ga != view->ga ||
+    if (!stp_train_in_view(view, r) || !stp_train_same_step(r, view->step) ||
         loss_n_epochs(r) < 2)
         return false;
     for (unsigned e = 0; e < loss_n_epochs(r); e++)
@@ -300,6 +303,34 @@ static void loss_write_keys(const struct loss_lines *l,
             }
 }
 
+/* ", accuracy 0.11 to 0.12": of all lines, after the last epoch. */
+static void loss_print_accuracy(const struct stp_train_view *view,
+                                const char *precision,
+                                const struct loss_lines *l,
+                                char text[STP_TRAIN_LABEL])
+{
+    char from[16], to[16];
+    double low = INFINITY, high = -INFINITY;
+
+    for (size_t i = 0; i < l->n; i++) {
+        const struct stp_train_run *r =
+            loss_find(view, precision, l->of[i]->mode, l->of[i]->n_gpus);
+
+        if (r != NULL) {
+            low = fmin(low, r->accuracy);
+            high = fmax(high, r->accuracy);
+        }
+    }
+    text[0] = '\0';
+    if (low > high)
+        return;
+    snprintf(from, sizeof(from), "%.3f", low);
+    snprintf(to, sizeof(to), "%.3f", high);
+    snprintf(text, STP_TRAIN_LABEL, ", accuracy %s%s%s", from,
+             strcmp(from, to) != 0 ? " to " : "",
+             strcmp(from, to) != 0 ? to : "");
+}
+
 /* The largest spread of all lines in one epoch, in percent. */
 static double loss_find_spread(const struct stp_train_view *view,
                                const char *precision,
@@ -329,7 +360,7 @@ static void loss_write_panel(struct stp_train_page *page, size_t p,
                              const char *precision, const struct loss_lines *l)
 {
     const size_t first = page->chart->n_blocks;
-    char title[2 * STP_TRAIN_LABEL];
+    char title[2 * STP_TRAIN_LABEL], accuracy[STP_TRAIN_LABEL];
 
     for (size_t i = 0; i < l->n; i++) {
         const struct stp_train_run *r =
@@ -348,8 +379,9 @@ static void loss_write_panel(struct stp_train_page *page, size_t p,
             fprintf(page->chart->data, "%zu\t%s, %u\t%u\t%.8g\n", p + 1,
                     r->mode, r->n_gpus, e + 1, r->losses[e]);
     }
-    snprintf(title, sizeof(title), "%s, at most %.2g%% apart", precision,
-             loss_find_spread(&page->view, precision, l));
+    loss_print_accuracy(&page->view, precision, l, accuracy);
+    snprintf(title, sizeof(title), "%s, at most %.2g%% apart%s", precision,
+             loss_find_spread(&page->view, precision, l), accuracy);
     lines_add_panel(page, p, title, first + 1, page->chart->n_blocks - first);
 }
 

@@ -4,7 +4,7 @@
 #include <string.h>
 
 enum {
-    SOURCE = 200, /* letters that are shown */
+    SOURCE = 190, /* letters that are shown */
     SOURCES = SOURCE + 340,
 };
 
@@ -47,39 +47,66 @@ static void train_view_origin(const struct stp_train_view *view,
                  origin);
 }
 
+/* "A", "A and B", "A, B and C": the models of GPU of the view. */
+static void train_view_models(const struct stp_train_view *view,
+                              char text[2 * STP_TRAIN_LABEL])
+{
+    const struct stp_train_levels models =
+        stp_train_levels_of(view, STP_DIM_MODEL);
+    size_t len = 0;
+
+    text[0] = '\0';
+    for (size_t i = 0; i < models.n && len < 2 * STP_TRAIN_LABEL; i++)
+        len += (size_t)snprintf(text + len, 2 * STP_TRAIN_LABEL - len, "%s%s",
+                                i == 0              ? ""
+                                : i + 1 == models.n ? " and "
+                                                    : ", ",
+                                models.like[i]->gpu);
+}
+
 /* "TITLE: HEADING, GPU (ORIGIN)". */
 static void train_page_set_title(struct stp_train_page *page)
 {
-    const char *gpu = page->view.gpu;
-    char origin[STP_TRAIN_LABEL];
-    char text[4 * STP_TRAIN_LABEL];
+    char models[2 * STP_TRAIN_LABEL], origin[STP_TRAIN_LABEL];
+    char text[6 * STP_TRAIN_LABEL];
 
+    train_view_models(&page->view, models);
     train_view_origin(&page->view, origin);
-    snprintf(text, sizeof(text), "%s%s%s%s%s%s",
+    snprintf(text, sizeof(text), "%s%s%s, %s%s",
              page->title != NULL ? page->title : "",
-             page->title != NULL ? ": " : "", page->heading,
-             gpu != NULL ? ", " : "", gpu != NULL ? gpu : "", origin);
+             page->title != NULL ? ": " : "", page->heading, models, origin);
     stp_chart_text(page->chart, "title", text);
 }
 
-/* "tuned by a.conf, bucketed, GA 1, batch 64, 4096 samples an epoch; ...". */
+/* ", 4096 samples an epoch"; "" if they are unknown. */
+static void train_page_samples(const struct stp_train_run *run,
+                               char text[STP_TRAIN_LABEL])
+{
+    text[0] = '\0';
+    if (run->n_samples > 0)
+        snprintf(text, STP_TRAIN_LABEL, ", %u samples an epoch",
+                 run->n_samples);
+}
+
+/* "tuned by a.conf, bucketed, GA 1, batch 64 (64 steps), 4096 samples an epoch;
+ * ...". */
 static void train_page_set_how(struct stp_train_page *page, bool compares_modes,
                                bool compares_ga, const char *notes)
 {
     const struct stp_train_view *view = &page->view;
-    const struct stp_train_run *work = view->typical[1];
     const char *tuner = view->typical[0]->tuner;
     const bool tuned = strcmp(tuner, STP_TRAIN_NCCL) != 0;
-    char ga[32] = "";
-    char text[4 * STP_TRAIN_LABEL];
+    char step[STP_TRAIN_LABEL] = "";
+    char samples[STP_TRAIN_LABEL];
+    char text[5 * STP_TRAIN_LABEL];
 
     if (!compares_ga)
-        snprintf(ga, sizeof(ga), "GA %u, ", view->ga);
-    snprintf(
-        text, sizeof(text), "%s%.*s%s%s%s%sbatch %u, %u samples an epoch%s",
-        tuned ? "tuned by " : "", STP_TRAIN_LABEL, tuned ? tuner : "",
-        tuned ? ", " : "", compares_modes ? "" : view->mode,
-        compares_modes ? "" : ", ", ga, work->batch, work->n_samples, notes);
+        stp_train_level_label(STP_DIM_GA, view->step, step);
+    train_page_samples(view->step, samples);
+    snprintf(text, sizeof(text), "%s%.*s%s%s%s%s%s%s", tuned ? "tuned by " : "",
+             STP_TRAIN_LABEL, tuned ? tuner : "", tuned ? ", " : "",
+             compares_modes ? "" : view->mode,
+             compares_modes || compares_ga ? "" : ", ", step, samples, notes);
     stp_chart_text(page->chart, "how", text);
 }
 

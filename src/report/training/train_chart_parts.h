@@ -15,7 +15,7 @@ enum stp_train_dim {
     STP_DIM_SIZE,
     STP_DIM_PRECISION,
     STP_DIM_GPUS,
-    STP_DIM_GA,
+    STP_DIM_GA, /* micro-batches of a step, and its samples */
     STP_DIM_MODE,
     STP_DIM_MODEL, /* of GPU */
     STP_N_DIMS,
@@ -29,7 +29,9 @@ struct stp_train_view {
     const char *size; /* NULL: any */
     const struct stp_train_run *typical[STP_TRAIN_TRAITS];
     const char *mode; /* of several GPUs where modes are not compared */
-    unsigned ga;      /* where they are not compared: the smallest */
+    const struct stp_train_run *step; /* like whose steps all are where these
+                                         are not compared: of the fewest
+                                         micro-batches; NULL: no runs */
 };
 
 /* Values of a dimension in order, each as a run that has it. */
@@ -39,7 +41,7 @@ struct stp_train_levels {
 };
 
 /* For each dimension a run with its value; NULL: any value, but of modes and
- * micro-batches those of the view.  STP_DIM_NONE is ignored. */
+ * steps those of the view.  STP_DIM_NONE is ignored. */
 struct stp_train_where {
     const struct stp_train_run *like[STP_N_DIMS + 1];
 };
@@ -50,7 +52,7 @@ struct stp_train_cell {
     const struct stp_train_run *run; /* the first */
     size_t n;                        /* epochs */
     double mean, low, high;
-    double comm, exposed;
+    double comm, exposed; /* NaN: unknown */
 };
 
 /* Whether the ranks are processes on CPUs, according to the run's origin. */
@@ -59,6 +61,10 @@ bool stp_train_on_cpus(const struct stp_train_run *run);
 /* The runs of one model of GPU and one size, or of all. */
 struct stp_train_view stp_train_view_of(const struct stp_train_runs *runs,
                                         const char *gpu, const char *size);
+
+/* Whether the run's steps have as many micro-batches and samples. */
+bool stp_train_same_step(const struct stp_train_run *a,
+                         const struct stp_train_run *b);
 
 /* Whether the run is of the view. */
 bool stp_train_in_view(const struct stp_train_view *view,

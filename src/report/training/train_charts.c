@@ -43,14 +43,15 @@ static const struct {
         "Training: epoch time by micro-batches of a step (GA)",
         "no two numbers of micro-batches (--ga) of one model, precision, mode "
         "and number of GPUs",
-        .bars = {BARS(STP_DIM_GA, 2), .notes = SPEED_UPS}},
+        .bars = {BARS(STP_DIM_GA, 2),
+                 .notes = "; gradients are sent once a step" SPEED_UPS}},
     [STP_TRAIN_OVERHEAD] = {
         "train_overhead", "Training: what an epoch's time is made of",
-        "no run on several GPUs",
+        "no run on several GPUs whose time of communication is known",
         .bars = {STP_DIM_PRECISION, STP_DIM_GPUS, STP_DIM_MODE, STP_DIM_NONE,
                  .least = 1, .several = true, .stacked = true,
-                 .notes = "; hidden: computing meanwhile; exposed: only "
-                          "waiting, with its share above"},
+                 .notes = "; hidden: computing meanwhile; above: all "
+                          "communication, and the share of the epoch exposed"},
         .each_size = true},
     [STP_TRAIN_LOSS] = {
         "train_loss", "Training: loss",
@@ -62,7 +63,8 @@ static const struct {
         "no two modes of one model, precision and number of GPUs",
         .bars = {BARS(STP_DIM_MODE, 2), .several = true, .notes = SPEED_UPS}},
     [STP_TRAIN_THROUGHPUT] = {
-        "train_throughput", "Training: throughput", "no runs",
+        "train_throughput", "Training: throughput",
+        "no run whose number of samples is known",
         .bars = {BARS(STP_DIM_MODE, 1), .throughput = true,
                  .notes = "; " ENDS}},
     [STP_TRAIN_HARDWARE] = {

@@ -12,6 +12,7 @@
 #include "report/file.h"
 #include "report/folder.h"
 #include "report/json.h"
+#include "report/training/train_notebook.h"
 
 enum { TRAIN_FILE_MAX = 1 << 28 /* bytes */ };
 
@@ -33,30 +34,36 @@ struct train_key {
     size_t offset;
     size_t size; /* of a word */
     double min;  /* of numbers */
-    double null; /* the value of null; -1: null is refused */
+    double null; /* the value of null, unknown; -1: null is refused */
     const char *expected;
+    enum { OURS, SHARED, SHARED_OR_ABSENT } notebook;
 };
 
-#define MEMBER(name, type, member, min, null, expected)                        \
+#define KEY(notebook, name, type, member, min, null, expected)                 \
     {                                                                          \
         name, type, offsetof(struct stp_train_run, member),                    \
-            sizeof(((struct stp_train_run *)0)->member), min, null, expected   \
+            sizeof(((struct stp_train_run *)0)->member), min, null, expected,  \
+            notebook                                                           \
     }
+#define MEMBER(...) KEY(OURS, __VA_ARGS__)
 
 static const struct train_key train_keys[] = {
-    MEMBER("mode", WORD, mode, 0, -1, "a word"),
-    MEMBER("n_gpus", COUNT, n_gpus, 1, -1, "a number from 1"),
-    MEMBER("n_params", BIG, n_params, 1, -1, "a number from 1"),
-    MEMBER("model_size", WORD, size, 0, -1, "a word"),
-    MEMBER("grad_accum_steps", COUNT, ga, 1, -1, "a number from 1"),
-    MEMBER("epoch_times", LIST, epoch_s, DBL_MIN, -1, "seconds above 0"),
-    MEMBER("losses", LIST, losses, 0, NAN, "as many losses as epoch_times"),
-    MEMBER("comm_times", LIST, comm_s, 0, -1, "as many seconds as epoch_times"),
-    MEMBER("exposed_comm_times", LIST, exposed_s, 0, -1,
+    KEY(SHARED, "mode", WORD, mode, 0, -1, "a word"),
+    KEY(SHARED, "n_gpus", COUNT, n_gpus, 1, -1, "a number from 1"),
+    KEY(SHARED, "n_params", BIG, n_params, 1, -1, "a number from 1"),
+    KEY(SHARED, "model_size", WORD, size, 0, -1, "a word"),
+    KEY(SHARED, "grad_accum_steps", COUNT, ga, 1, -1, "a number from 1"),
+    KEY(SHARED, "epoch_times", LIST, epoch_s, DBL_MIN, -1, "seconds above 0"),
+    KEY(SHARED, "losses", LIST, losses, 0, NAN,
+        "as many losses as epoch_times"),
+    KEY(SHARED_OR_ABSENT, "comm_times", LIST, comm_s, 0, NAN,
+        "as many seconds as epoch_times"),
+    MEMBER("exposed_comm_times", LIST, exposed_s, 0, NAN,
            "as many seconds as epoch_times"),
-    MEMBER("final_accuracy", NUMBER, accuracy, 0, NAN, "a share"),
-    MEMBER("throughput", NUMBER, throughput, 0, -1, "a number from 0"),
-    MEMBER("gpu_name", WORD, gpu, 0, -1, "a word"),
+    KEY(SHARED, "final_accuracy", NUMBER, accuracy, 0, NAN, "a share"),
+    MEMBER("throughput", NUMBER, throughput, 0, NAN,
+           "a number from 0, or null"),
+    KEY(SHARED_OR_ABSENT, "gpu_name", WORD, gpu, 0, -1, "a word"),
     MEMBER("made_by", WORD, made_by, 0, -1, "a word"),
     MEMBER("tuner", WORD, tuner, 0, -1, "a word"),
     MEMBER("rounds", COUNT, rounds, 0, -1, "a number from 0"),
@@ -68,14 +75,16 @@ static const struct train_key train_keys[] = {
     MEMBER("repeat", COUNT, repeat, 1, -1, "a number from 1"),
     MEMBER("precision", WORD, precision, 0, -1, "a word"),
     MEMBER("gradients", WORD, gradients, 0, -1, "a word"),
-    MEMBER("batch_size", COUNT, batch, 1, -1, "a number from 1"),
-    MEMBER("n_samples", COUNT, n_samples, 1, -1, "a number from 1"),
-    MEMBER("warmup_steps", COUNT, warmup, 0, -1, "a number from 0"),
-    MEMBER("lr", NUMBER, rate, 0, -1, "a number from 0"),
-    MEMBER("seed", BIG, seed, 0, -1, "a number from 0"),
-    MEMBER("bucket_bytes", BIG, bucket_bytes, 0, -1, "a number from 0"),
-    MEMBER("first_bucket_bytes", BIG, first_bucket_bytes, 0, -1,
-           "a number from 0"),
+    MEMBER("batch_size", COUNT, batch, 1, 0, "a number from 1, or null"),
+    MEMBER("n_samples", COUNT, n_samples, 1, 0, "a number from 1, or null"),
+    MEMBER("warmup_steps", COUNT, warmup, 0, UINT32_MAX,
+           "a number from 0, or null"),
+    MEMBER("lr", NUMBER, rate, 0, 0, "a number from 0, or null"),
+    MEMBER("seed", BIG, seed, 0, STP_TRAIN_UNKNOWN, "a number from 0, or null"),
+    MEMBER("bucket_bytes", BIG, bucket_bytes, 0, STP_TRAIN_UNKNOWN,
+           "a number from 0, or null"),
+    MEMBER("first_bucket_bytes", BIG, first_bucket_bytes, 0, STP_TRAIN_UNKNOWN,
+           "a number from 0, or null"),
     MEMBER("skipped_steps", COUNT, n_skipped, 0, -1, "a number from 0"),
     MEMBER("last_loss_scale", NUMBER, loss_scale, 0, -1, "a number from 0"),
     MEMBER("traced_comm_ms", NUMBER, traced_comm_ms, 0, NAN,
@@ -98,6 +107,15 @@ static void train_write_list(cJSON *row, const char *name, const double *list,
                                         : cJSON_CreateNull());
 }
 
+/* A number, or null if it is the key's. */
+static void train_write_number(cJSON *row, const struct train_key *key,
+                               double number)
+{
+    stp_json_number(row, key->name,
+                    key->null != -1 && number == key->null ? (double)NAN
+                                                           : number);
+}
+
 static void train_write_key(cJSON *row, const struct train_key *key,
                             const struct stp_train_run *run)
 {
@@ -108,13 +126,13 @@ static void train_write_key(cJSON *row, const struct train_key *key,
         stp_json_word(row, key->name, *(const char *)at != '\0' ? at : NULL);
         break;
     case COUNT:
-        stp_json_number(row, key->name, *(const unsigned *)at);
+        train_write_number(row, key, *(const unsigned *)at);
         break;
     case BIG:
-        stp_json_number(row, key->name, (double)*(const uint64_t *)at);
+        train_write_number(row, key, (double)*(const uint64_t *)at);
         break;
     case NUMBER:
-        stp_json_number(row, key->name, *(const double *)at);
+        train_write_number(row, key, *(const double *)at);
         break;
     case LIST:
         train_write_list(row, key->name, *(double *const *)at, run->n_epochs);
@@ -125,18 +143,13 @@ static void train_write_key(cJSON *row, const struct train_key *key,
 /* Sums and shares for notebooks; they follow from the rest. */
 static void train_write_sums(cJSON *row, const struct stp_train_run *run)
 {
-    double total = 0;
-    double comm = 0;
-    double exposed = 0;
+    const double total = stp_train_total_s(run);
+    const double comm = stp_train_comm_s(run);
+    const double exposed = stp_train_exposed_s(run);
 
-    for (unsigned e = 0; e < run->n_epochs; e++) {
-        total += run->epoch_s[e];
-        comm += run->comm_s[e];
-        exposed += run->exposed_s[e];
-    }
-    cJSON_AddBoolToObject(row, "use_amp",
-                          strcmp(run->precision, "bf16") == 0 ||
-                              strcmp(run->precision, "fp16") == 0);
+    cJSON_AddBoolToObject(row, "use_amp", stp_train_is_mixed(run));
+    stp_json_number(row, "micro_batch_size",
+                    run->batch > 0 ? run->batch / run->ga : (double)NAN);
     stp_json_number(row, "avg_epoch_time", total / run->n_epochs);
     stp_json_number(row, "avg_comm_time", comm / run->n_epochs);
     stp_json_number(row, "total_time", total);
@@ -170,8 +183,9 @@ static bool train_read_number(const cJSON *value, const struct train_key *key,
 static bool train_read_whole(const cJSON *value, const struct train_key *key,
                              double max, double *number_ret)
 {
-    return train_read_number(value, key, number_ret) && *number_ret <= max &&
-           *number_ret == floor(*number_ret);
+    return train_read_number(value, key, number_ret) &&
+           (cJSON_IsNull(value) ||
+            (*number_ret <= max && *number_ret == floor(*number_ret)));
 }
 
 static bool train_read_word(const cJSON *value, const struct train_key *key,
@@ -244,6 +258,10 @@ static enum stp_status train_read_key(const cJSON *row, size_t n,
 {
     const cJSON *value = cJSON_GetObjectItemCaseSensitive(row, key->name);
 
+    if (stp_notebook_wrote(row) &&
+        (key->notebook == OURS ||
+         (value == NULL && key->notebook == SHARED_OR_ABSENT)))
+        return STP_OK; /* unknown */
     if (value == NULL)
         return stp_fail(err, STP_ERR_SYNTAX, "run %zu without %s, expected %s",
                         n + 1, key->name, key->expected);
@@ -269,8 +287,14 @@ static enum stp_status train_read_row(const cJSON *row, size_t n,
     struct stp_train_run run = {.n_epochs = 0};
     enum stp_status status = STP_OK;
 
+    if (stp_notebook_wrote(row))
+        run = stp_notebook_run();
     for (size_t i = 0; i < TRAIN_N_KEYS && status == STP_OK; i++)
         status = train_read_key(row, n, &train_keys[i], &run, err);
+    if (status == STP_OK)
+        stp_notebook_read_mode(&run);
+    if (status == STP_OK && stp_notebook_wrote(row))
+        status = stp_notebook_complete(row, &run, err);
     if (status == STP_OK && run.rounds > 0 && run.n_epochs % run.rounds != 0)
         status =
             stp_fail(err, STP_ERR_SYNTAX,
@@ -293,7 +317,8 @@ static enum stp_status train_read_rows(const cJSON *root,
 
     if (!cJSON_IsArray(root))
         return stp_fail(err, STP_ERR_SYNTAX,
-                        "no list of runs, expected what steptune train writes");
+                        "no list of runs, expected what steptune train or its "
+                        "PyTorch notebook writes");
     cJSON_ArrayForEach(row, root)
     {
         struct stp_train_run run;
@@ -497,17 +522,38 @@ enum stp_status stp_train_print_json(const struct stp_train_runs *runs,
     return stp_json_finish(root, fp, err);
 }
 
+/* Of the runs that the notebook's format has, with its words. */
+static enum stp_status train_print_notebook(const struct stp_train_runs *runs,
+                                            FILE *fp, struct stp_error *err)
+{
+    cJSON *root = cJSON_CreateArray();
+
+    for (size_t i = 0; i < runs->n; i++) {
+        struct stp_train_run run = runs->runs[i]; /* whose lists stay theirs */
+
+        if (!stp_notebook_has(&run))
+            continue;
+        stp_notebook_write_mode(&run);
+        stp_train_write_row(stp_json_row(root), &run);
+    }
+    return stp_json_finish(root, fp, err);
+}
+
 /* ---- the file ---- */
 
 char *stp_train_file_path(const char *folder, const char *gpu)
 {
-    const size_t size = strlen(folder) + strlen(gpu) + 40;
+    const size_t size = strlen(folder) + (gpu != NULL ? strlen(gpu) : 0) + 40;
     char *path = malloc(size);
     char *tag = path;
     size_t n = 0;
 
     if (path == NULL)
         return NULL;
+    if (gpu == NULL) {
+        snprintf(path, size, "%s/benchmark_results.json", folder);
+        return path;
+    }
     tag += snprintf(path, size, "%s/benchmark_results_", folder);
     for (; *gpu != '\0' && n < 95; gpu++)
         if (isalnum((unsigned char)*gpu))
@@ -520,22 +566,60 @@ char *stp_train_file_path(const char *folder, const char *gpu)
     return path;
 }
 
+/* Writes the file at 'path', which it frees. */
+static enum stp_status
+train_save_as(const struct stp_train_runs *runs, char *path,
+              enum stp_status (*print)(const struct stp_train_runs *runs,
+                                       FILE *fp, struct stp_error *err),
+              struct stp_error *err)
+{
+    struct stp_file file;
+    enum stp_status status =
+        path == NULL ? stp_nomem(err) : stp_file_begin(path, &file, err);
+
+    free(path);
+    return status == STP_OK
+               ? stp_file_end(&file, print(runs, file.fp, err), err)
+               : status;
+}
+
+/* Whether the file at 'path' is the notebook's own, or none of ours. */
+static bool train_is_others(const char *path)
+{
+    char *text = NULL;
+    size_t len;
+    bool is_ours = true;
+
+    if (stp_read_file(path, TRAIN_FILE_MAX, &text, &len, NULL) == STP_OK)
+        is_ours = strstr(text, "\"made_by\"") != NULL;
+    free(text);
+    return !is_ours;
+}
+
+/* What the notebook's format has of the runs. */
+static enum stp_status train_save_notebook(const struct stp_train_runs *runs,
+                                           const char *folder,
+                                           struct stp_error *err)
+{
+    char *path = stp_train_file_path(folder, NULL);
+    bool has = false;
+
+    for (size_t i = 0; i < runs->n; i++)
+        has |= stp_notebook_has(&runs->runs[i]);
+    if (path == NULL || (has && !train_is_others(path)))
+        return train_save_as(runs, path, train_print_notebook, err);
+    free(path);
+    return STP_OK;
+}
+
 enum stp_status stp_train_save(const struct stp_train_runs *runs,
                                const char *folder, struct stp_error *err)
 {
-    struct stp_file file;
-    enum stp_status status;
-    char *path;
+    enum stp_status status = stp_folder_make(folder, err);
 
-    status = stp_folder_make(folder, err);
-    if (status != STP_OK)
-        return status;
-    path = stp_train_file_path(folder, runs->runs[0].gpu);
-    if (path == NULL)
-        return stp_nomem(err);
-    status = stp_file_begin(path, &file, err);
-    free(path);
-    if (status != STP_OK)
-        return status;
-    return stp_file_end(&file, stp_train_print_json(runs, file.fp, err), err);
+    if (status == STP_OK)
+        status =
+            train_save_as(runs, stp_train_file_path(folder, runs->runs[0].gpu),
+                          stp_train_print_json, err);
+    return status == STP_OK ? train_save_notebook(runs, folder, err) : status;
 }

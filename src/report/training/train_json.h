@@ -49,11 +49,15 @@ enum stp_status stp_train_print_json(const struct stp_train_runs *runs,
                                      FILE *fp, struct stp_error *err);
 
 /* The path of "benchmark_results_GPU.json" in 'folder', for results of GPUs of
- * this model; to be freed, NULL without memory. */
+ * this model; NULL: of "benchmark_results.json".  To be freed, NULL without
+ * memory. */
 char *stp_train_file_path(const char *folder, const char *gpu);
 
 /* Writes the runs, all of one model of GPU, into that file, whole or not at
- * all; the folder is made if there is none.  STP_ERR_IO, STP_ERR_NOMEM. */
+ * all, and those of which the notebook's format can say all
+ * (train_notebook.h) also into benchmark_results.json, with its words for
+ * modes, unless the notebook's own is there; the folder is made if there is
+ * none.  STP_ERR_IO, STP_ERR_NOMEM. */
 enum stp_status stp_train_save(const struct stp_train_runs *runs,
                                const char *folder, struct stp_error *err);
 
@@ -63,11 +67,11 @@ enum stp_status stp_train_save(const struct stp_train_runs *runs,
 void stp_train_write_row(cJSON *row, const struct stp_train_run *run);
 
 /*
- * Reads the file at 'path', which stp_train_save() wrote, and derives the
- * rest.  STP_ERR_SYNTAX says where it is not JSON, or which run has which
- * key that means nothing and what was expected; STP_ERR_IO, STP_ERR_NOMEM,
- * STP_ERR_LIMIT.  The text of *err does not name the file; *runs_ret is
- * untouched on failure.
+ * Reads the file at 'path', which stp_train_save() or the notebook wrote, and
+ * derives the rest.  STP_ERR_SYNTAX says where it is not JSON, or which run has
+ * which key that means nothing and what was expected; STP_ERR_IO,
+ * STP_ERR_NOMEM, STP_ERR_LIMIT.  The text of *err does not name the file;
+ * *runs_ret is untouched on failure.
  */
 enum stp_status stp_train_read(const char *path,
                                struct stp_train_runs *runs_ret,

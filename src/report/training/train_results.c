@@ -38,25 +38,38 @@ enum stp_status stp_train_runs_add(struct stp_train_runs *runs,
     return STP_OK;
 }
 
+static double train_sum(const double *seconds, unsigned n)
+{
+    double sum = 0;
+
+    for (unsigned i = 0; i < n; i++)
+        sum += seconds[i];
+    return sum;
+}
+
 double stp_train_total_s(const struct stp_train_run *run)
 {
-    double total = 0;
+    return train_sum(run->epoch_s, run->n_epochs);
+}
 
-    for (unsigned e = 0; e < run->n_epochs; e++)
-        total += run->epoch_s[e];
-    return total;
+double stp_train_comm_s(const struct stp_train_run *run)
+{
+    return train_sum(run->comm_s, run->n_epochs);
+}
+
+double stp_train_exposed_s(const struct stp_train_run *run)
+{
+    return train_sum(run->exposed_s, run->n_epochs);
+}
+
+bool stp_train_is_mixed(const struct stp_train_run *run)
+{
+    return strcmp(run->precision, "bf16") == 0 ||
+           strcmp(run->precision, "fp16") == 0 ||
+           strcmp(run->precision, STP_TRAIN_AMP) == 0;
 }
 
 /* ---- which of them are alike ---- */
-
-static bool train_same_words(const struct stp_train_run *a,
-                             const struct stp_train_run *b)
-{
-    return strcmp(a->size, b->size) == 0 &&
-           strcmp(a->precision, b->precision) == 0 &&
-           strcmp(a->gradients, b->gradients) == 0 &&
-           strcmp(a->gpu, b->gpu) == 0;
-}
 
 /* Written and read back, a number may differ in its last bit. */
 static bool train_same_rate(double a, double b)
@@ -64,25 +77,35 @@ static bool train_same_rate(double a, double b)
     return fabs(a - b) <= 1e-12 * fabs(a);
 }
 
-static bool train_same_numbers(const struct stp_train_run *a,
-                               const struct stp_train_run *b)
+/* The model, and how its arithmetic is done. */
+static bool train_same_model(const struct stp_train_run *a,
+                             const struct stp_train_run *b)
 {
-    return a->n_gpus == b->n_gpus && a->n_samples == b->n_samples &&
-           a->warmup == b->warmup && train_same_rate(a->rate, b->rate) &&
+    return strcmp(a->size, b->size) == 0 &&
+           strcmp(a->precision, b->precision) == 0 &&
+           strcmp(a->gradients, b->gradients) == 0;
+}
+
+bool stp_train_same_work(const struct stp_train_run *a,
+                         const struct stp_train_run *b)
+{
+    return train_same_model(a, b) && strcmp(a->mode, b->mode) == 0 &&
+           strcmp(a->tuner, b->tuner) == 0 && a->n_gpus == b->n_gpus &&
+           a->ga == b->ga && a->batch == b->batch &&
+           a->n_samples == b->n_samples && train_same_rate(a->rate, b->rate) &&
            a->seed == b->seed && a->bucket_bytes == b->bucket_bytes &&
-           a->first_bucket_bytes == b->first_bucket_bytes &&
-           isnan(a->traced_comm_ms) == isnan(b->traced_comm_ms) &&
-           a->rounds == b->rounds && a->repeat == b->repeat &&
-           a->n_epochs == b->n_epochs;
+           a->first_bucket_bytes == b->first_bucket_bytes;
 }
 
 bool stp_train_same(const struct stp_train_run *a,
                     const struct stp_train_run *b)
 {
-    return train_same_words(a, b) && a->batch == b->batch && a->ga == b->ga &&
-           train_same_numbers(a, b) && strcmp(a->mode, b->mode) == 0 &&
-           strcmp(a->tuner, b->tuner) == 0 && strcmp(a->pair, b->pair) == 0 &&
-           strcmp(a->made_by, b->made_by) == 0;
+    return stp_train_same_work(a, b) && strcmp(a->gpu, b->gpu) == 0 &&
+           strcmp(a->pair, b->pair) == 0 &&
+           strcmp(a->made_by, b->made_by) == 0 && a->warmup == b->warmup &&
+           isnan(a->traced_comm_ms) == isnan(b->traced_comm_ms) &&
+           a->rounds == b->rounds && a->repeat == b->repeat &&
+           a->n_epochs == b->n_epochs;
 }
 
 bool stp_train_alike(const struct stp_train_run *a,
@@ -94,9 +117,27 @@ bool stp_train_alike(const struct stp_train_run *a,
     return stp_train_same(&twin, b);
 }
 
+bool stp_train_runs_have(const struct stp_train_runs *runs,
+                         const struct stp_train_run *run)
+{
+    for (size_t i = 0; i < runs->n; i++)
+        if (stp_train_same(&runs->runs[i], run) &&
+            memcmp(runs->runs[i].epoch_s, run->epoch_s,
+                   run->n_epochs * sizeof(double)) == 0)
+            return true;
+    return false;
+}
+
 /* ---- derived members ---- */
 
-/* Samples a second of one GPU; NaN: not measured. */
+/* How fast it is: samples a second, and epochs where these are unknown. */
+static double train_speed(const struct stp_train_run *r)
+{
+    return r->n_samples > 0 ? r->throughput
+                            : r->n_epochs / stp_train_total_s(r);
+}
+
+/* The speed on one GPU; NaN: not measured. */
 static double train_alone(const struct stp_train_runs *runs,
                           const struct stp_train_run *like)
 {
@@ -106,10 +147,11 @@ static double train_alone(const struct stp_train_runs *runs,
     for (size_t i = 0; i < runs->n; i++) {
         const struct stp_train_run *r = &runs->runs[i];
 
-        if (r->n_gpus != 1 || !train_same_words(r, like) ||
-            r->batch != like->batch || r->ga != like->ga)
+        if (r->n_gpus != 1 || !train_same_model(r, like) ||
+            strcmp(r->gpu, like->gpu) != 0 || r->batch != like->batch ||
+            r->ga != like->ga || (r->n_samples == 0) != (like->n_samples == 0))
             continue;
-        sum += r->throughput;
+        sum += train_speed(r);
         n++;
     }
     return n > 0 ? sum / n : (double)NAN;
@@ -120,12 +162,9 @@ void stp_train_derive(struct stp_train_runs *runs)
     for (size_t i = 0; i < runs->n; i++) {
         struct stp_train_run *r = &runs->runs[i];
         const double total = stp_train_total_s(r);
-        double exposed = 0;
 
-        for (unsigned e = 0; e < r->n_epochs; e++)
-            exposed += r->exposed_s[e];
-        r->exposed_share = total > 0 ? exposed / total : 0;
-        r->speed_up = r->throughput / train_alone(runs, r);
+        r->exposed_share = total > 0 ? stp_train_exposed_s(r) / total : 0;
+        r->speed_up = train_speed(r) / train_alone(runs, r);
         r->efficiency = r->speed_up / r->n_gpus;
     }
 }

@@ -15,28 +15,32 @@
 #include "core/status.h"
 
 #define STP_TRAIN_NCCL "nccl" /* the tuner that is none */
+#define STP_TRAIN_AMP  "amp"  /* bf16 or fp16, as PyTorch chose */
+
+#define STP_TRAIN_UNKNOWN (UINT64_C(1) << 63) /* exact in a double */
 
 /*
  * One configuration, trained under one tuner.  Times are in seconds, those of
  * the slowest rank.  Words are terminated, and cut if they are too long.
  */
 struct stp_train_run {
-    /* Members that define the run, all known. */
+    /* Members that define the run, all known but to files of the notebook. */
     char mode[16];      /* "single", "naive", "interleaved", "bucketed" or
                            "sharded" */
     char size[32];      /* of the model: "base" */
-    char precision[8];  /* "fp32", "tf32", "bf16", "fp16" or "fp64" */
+    char precision[8];  /* "fp32", "tf32", "bf16", "fp16" or "fp64";
+                           STP_TRAIN_AMP */
     char gradients[8];  /* likewise: the type that they are sent as */
     char tuner[96];     /* STP_TRAIN_NCCL, or the name of a policy or plugin */
     char gpu[96];       /* model of the GPU, or of the CPU */
     char made_by[320];  /* machine and libraries, in a line */
     unsigned n_gpus;    /* from 1 */
     unsigned ga;        /* micro-batches of a step, from 1 */
-    unsigned batch;     /* samples of a step, of all GPUs, from 1 */
-    unsigned n_samples; /* of an epoch, from 1 */
-    unsigned warmup;    /* steps */
-    double rate;
-    uint64_t seed;
+    unsigned batch;     /* samples of a step, of all GPUs; 0: unknown */
+    unsigned n_samples; /* of an epoch; 0: unknown */
+    unsigned warmup;    /* steps; UINT32_MAX: unknown */
+    double rate;        /* 0: unknown */
+    uint64_t seed;      /* or STP_TRAIN_UNKNOWN, as the next two */
     uint64_t bucket_bytes; /* of mode bucketed; 0 in others */
     uint64_t first_bucket_bytes;
     unsigned rounds; /* in which it took turns with the other tuner; 0: alone */
@@ -48,11 +52,11 @@ struct stp_train_run {
     uint64_t n_params;
     unsigned n_epochs;     /* from 1; of all rounds */
     double *epoch_s;       /* n_epochs, above 0 */
-    double *comm_s;        /* n_epochs: collectives, added up */
-    double *exposed_s;     /* n_epochs: in which compute waited for them */
+    double *comm_s;        /* n_epochs: collectives, added up; NaN: unknown */
+    double *exposed_s;     /* n_epochs: in which compute waited; NaN: unknown */
     double *losses;        /* n_epochs: means over steps; NaN without data */
     double accuracy;       /* share; NaN without data */
-    double throughput;     /* samples a second */
+    double throughput;     /* samples a second; NaN: unknown */
     unsigned n_skipped;    /* steps, of fp16, for an overflow */
     double loss_scale;     /* of fp16, the last; 1 in others */
     double traced_comm_ms; /* communication of a step that was traced; NaN */
@@ -65,7 +69,7 @@ struct stp_train_run {
     double speed_up;      /* throughput over that of one GPU; NaN: there is no
                              such run */
     double efficiency;    /* speed_up / n_gpus; NaN likewise */
-    double exposed_share; /* of the time, 0 to 1 */
+    double exposed_share; /* of the time, 0 to 1; NaN: unknown */
 };
 
 /* Free with stp_train_runs_free(). */
@@ -79,6 +83,10 @@ enum stp_status stp_train_runs_add(struct stp_train_runs *runs,
                                    const struct stp_train_run *run,
                                    struct stp_error *err);
 
+/* Whether it is one of them, with the same times of epochs. */
+bool stp_train_runs_have(const struct stp_train_runs *runs,
+                         const struct stp_train_run *run);
+
 void stp_train_run_free(struct stp_train_run *run);
 void stp_train_runs_free(struct stp_train_runs *runs);
 
@@ -90,8 +98,18 @@ bool stp_train_same(const struct stp_train_run *a,
 bool stp_train_alike(const struct stp_train_run *a,
                      const struct stp_train_run *b);
 
-/* Time of all epochs. */
+/* Whether they trained the same in the same way, whatever the GPU, the tuner's
+ * partner, the repeats and the number of epochs. */
+bool stp_train_same_work(const struct stp_train_run *a,
+                         const struct stp_train_run *b);
+
+/* Time of all epochs, that of their collectives, and that of waiting. */
 double stp_train_total_s(const struct stp_train_run *run);
+double stp_train_comm_s(const struct stp_train_run *run);
+double stp_train_exposed_s(const struct stp_train_run *run);
+
+/* Whether it computed in sixteen bits beside master weights. */
+bool stp_train_is_mixed(const struct stp_train_run *run);
 
 /* Derives the last members of all runs.  Speed-ups are over the mean of the
  * runs on one GPU of the same model, with the same size, precision, gradients,

@@ -239,6 +239,42 @@ TEST(Script, LabelsSayAsMuchAsTellsCurvesApart)
         ElementsAre("auto, out of place", "auto, in place"));
 }
 
+TEST(Script, NamesTheGpusInTitleAndLabelsOfSeveralModels)
+{
+    const auto of = [](const std::string &machine, const std::string &gpu,
+                       unsigned ranks) {
+        return Head(machine, gpu, "2.28.9", "nccl") + Auto(8, ranks, 1);
+    };
+    const struct {
+        std::vector<std::string> files;
+        const char *title;
+        std::vector<std::string> labels;
+    } cases[] = {
+        {{of("h", "H200", 4), of("a", "A100", 8)},
+         "'All-reduce latency, H200 and A100, f32 sum'",
+         {"auto, 4 ranks, H200", "auto, 8 ranks, A100"}},
+        {{of("h", "H200", 4), of("a", "A100", 4)},
+         "'All-reduce latency, 4 ranks of H200 and A100, f32 sum'",
+         {"auto, H200", "auto, A100"}},
+        {{of("h", "H200", 4), of("x", "", 4), of("a", "A100", 4)},
+         "'All-reduce latency, 4 ranks of H200, unknown GPUs and A100, f32 "
+         "sum'",
+         {"auto, H200", "auto", "auto, A100"}},
+        {{of("h2", "H200", 2), of("h4", "H200", 4)},
+         "'All-reduce latency, H200, f32 sum'",
+         {"auto, 2 ranks", "auto, 4 ranks"}},
+    };
+
+    for (const auto &c : cases) {
+        const std::string s =
+            Script(Curves(c.files).all,
+                   {STP_PLOT_LATENCY, ncclFuncAllReduce, nullptr, 8});
+
+        EXPECT_EQ(c.title, charts::Setting(s, "title"));
+        EXPECT_EQ(c.labels, Legend(s));
+    }
+}
+
 // ---- the study ----
 
 bool IsStudy(const std::vector<std::string> &texts)
@@ -256,8 +292,10 @@ TEST(Study, IsForSeveralFilesBackendsOrNumbersOfProcesses)
                           Row("allreduce", 8, 0, "auto,auto", 2, 1, true)}));
     EXPECT_TRUE(IsStudy({gloo + Auto(8, 2, 1) + Auto(8, 4, 1)}));
     EXPECT_TRUE(IsStudy({gloo + Auto(8, 2, 1), gloo + Auto(8, 2, 1)}));
+    EXPECT_TRUE(IsStudy({gloo + Row("reduce", 8, 0, "auto,auto", 2, 1),
+                         gloo + Row("reduce", 8, 0, "auto,auto", 4, 1)}));
     EXPECT_FALSE(IsStudy({gloo + Row("reduce", 8, 0, "auto,auto", 2, 1),
-                          gloo + Row("reduce", 8, 0, "auto,auto", 4, 1)}));
+                          gloo + Row("allgather", 8, 0, "auto,auto", 4, 1)}));
 }
 
 std::vector<std::string> TwoBackends()
@@ -282,14 +320,16 @@ TEST(Study, BarsAreExact)
                                        "gloo 4 100000000 120\n",
                                        "nccl 2 104857600 0.5\n"
                                        "nccl 4 104857600 0.75\n"));
-    EXPECT_EQ("array titles[4]\n"
-              "titles[1] = 'gloo'\n"
-              "titles[2] = 'nccl'\n"
-              "title = 'All-reduce time of 100 to 104.9 MB, f32 sum'\n"
-              "source = 'pc, gloo, measured; h, NVIDIA H200, NCCL 2.28.9, "
-              "measured'\n"
-              "n = 2\n",
-              Settings(s));
+    EXPECT_EQ(
+        "array titles[4]\n"
+        "titles[1] = 'gloo'\n"
+        "titles[2] = 'nccl'\n"
+        "title = 'All-reduce time of 100 to 104.9 MB, CPUs and NVIDIA H200, "
+        "f32 sum'\n"
+        "source = 'pc, gloo, measured; h, NVIDIA H200, NCCL 2.28.9, "
+        "measured'\n"
+        "n = 2\n",
+        Settings(s));
     EXPECT_THAT(s, HasSubstr("\n# bars.gp - "));
 }
 

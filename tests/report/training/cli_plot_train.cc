@@ -12,6 +12,7 @@ using made_up::Charts;
 using made_up::Runs;
 using testing::AllOf;
 using testing::ElementsAre;
+using testing::EndsWith;
 using testing::HasSubstr;
 using testing::Not;
 using testing::StartsWith;
@@ -111,6 +112,77 @@ TEST_F(PlotTraining, ComparesTheHardwareOfSeveralFiles)
                 AllOf(StartsWith("B\n"), HasSubstr("\n\nA\n")));
 }
 
+TEST_F(PlotTraining, TellsWhatRanOnSeveralModelsOfGpuInOneTable)
+{
+    const struct {
+        const char *file, *gpu;
+        double naive_s, single_s;
+    } cases[] = {{"a.json", "Card A", 4, 8}, {"b.json", "B", 2, 6}};
+    for (const auto &c : cases) {
+        Runs runs;
+        runs.Add({"single", "base", "fp32", 1, 1, c.gpu},
+                 {c.single_s, c.single_s});
+        runs.Add({"naive", "base", "fp32", 2, 1, c.gpu}, {c.naive_s});
+        runs.Add({"naive", "base", "fp32", 2, 1, c.gpu}, {2 * c.naive_s})
+            .repeat = 2;
+        if (*c.gpu == 'B') // alone
+            runs.Add({"naive", "base", "bf16", 2, 1, c.gpu}, {1, 1});
+        WriteResults(c.file, runs);
+    }
+
+    EXPECT_EQ(0, Run("plot a.json b.json").status);
+
+    EXPECT_THAT(
+        Read("train_summary.txt"),
+        EndsWith(
+            "\n\nThe same training on several models of GPU; speed-up over "
+            "the first of them\n\n"
+            "size  params  ranks  mode    prec  ga  batch  GPU     "
+            "s/epoch  comm s  speed-up\n"
+            "base  64.0 M      1  single  fp32   1   4096  Card A   "
+            "8.0000  0.0000      1.00\n"
+            "base  64.0 M      1  single  fp32   1   4096  B        "
+            "6.0000  0.0000      1.33\n"
+            "base  64.0 M      2  naive   fp32   1   4096  Card A   "
+            "6.0000  1.5000      1.00\n"
+            "base  64.0 M      2  naive   fp32   1   4096  B        "
+            "3.0000  0.7500      2.00\n"));
+    EXPECT_EQ(0, Run("plot a.json").status);
+    EXPECT_THAT(Read("train_summary.txt"), Not(HasSubstr("several models")));
+}
+
+TEST_F(PlotTraining, CountsARunOfTwoFilesOnce)
+{
+    Runs runs;
+    runs.Add({"single", "base", "fp32", 1}, {8, 8});
+    runs.Add({"single", "base", "fp32", 1}, {6, 6}); // another run, alike
+    WriteResults("a.json", runs);
+    WriteResults("same.json", runs);
+
+    const Json root = ParseJson(Run("plot a.json same.json --json").out);
+
+    EXPECT_EQ(2, cJSON_GetArraySize(At(root.get(), {"summary"})));
+}
+
+TEST_F(PlotTraining, DrawsWhatTheNotebookWrote)
+{
+    Write("n.json",
+          R"([{"mode": "dp_naive", "n_gpus": 2, "n_params": 64058378,
+          "model_size": "base", "use_amp": true, "grad_accum_steps": 1,
+          "epoch_times": [4, 2], "losses": [2.5, 2.25], "comm_times": [1, 1],
+          "final_accuracy": 0.125, "gpu_name": "NVIDIA H100"}])");
+
+    cli::Outcome o = Run("plot n.json");
+
+    EXPECT_EQ(0, o.status) << o.err;
+    EXPECT_EQ("train_summary.txt\ntrain_overhead_base.png\ntrain_loss.png\n",
+              o.out);
+    EXPECT_THAT(o.err, HasSubstr("no train_throughput: no run whose number of "
+                                 "samples is known\n"));
+    EXPECT_THAT(Read("train_overhead_base.gp"),
+                HasSubstr("'GA 1; hidden: computing meanwhile"));
+}
+
 TEST_F(PlotTraining, RefusesWhatIsNoResult)
 {
     Runs runs;
@@ -162,6 +234,10 @@ TEST_F(PlotTraining, GnuplotTakesTheScripts)
         EXPECT_THAT(svg, Not(HasSubstr("<B>"))) << name;
         EXPECT_EQ(cli::Count(svg, "<g "), cli::Count(svg, "</g>")) << name;
         EXPECT_EQ(cli::Count(svg, "<text"), cli::Count(svg, "</text>")) << name;
+        if (name == "train_modes_Card_A.svg") { // no first bar has a speed-up
+            EXPECT_EQ(cli::Count(Read("train_modes_Card_A.tsv"), "x\n"),
+                      cli::Count(svg, "x</text>"));
+        }
     }
 }
 

@@ -89,7 +89,8 @@ TEST(TrainCharts, SayWhyTheyAreLeftOut)
         {"train_accumulation",
          "no two numbers of micro-batches (--ga) of one model, precision, mode "
          "and number of GPUs"},
-        {"train_overhead", "no run on several GPUs"},
+        {"train_overhead",
+         "no run on several GPUs whose time of communication is known"},
         {"train_loss", "no run of two epochs or more with losses"},
         {"train_modes",
          "no two modes of one model, precision and number of GPUs"},
@@ -115,6 +116,8 @@ TEST(TrainCharts, OfSeveralModelsOfGpuAreNamedForThem)
                             "train_loss_Card_A_1", "train_throughput_Card_A_1",
                             "train_overhead_base_Card_B", "train_loss_Card_B",
                             "train_throughput_Card_B", "train_hardware"));
+    EXPECT_EQ("'Training: epoch time by hardware, Card A-1 and Card (B)'",
+              charts::Setting(charts.Script("train_hardware"), "title"));
     EXPECT_THAT(Blocks(charts.Script("train_hardware")),
                 ElementsAre("1 2 GPUs Card A-1 -0.21 4 4 4 1 \n"
                             "1 2 GPUs Card (B) 0.21 2 2 2 2 2.00x\n"));
@@ -162,7 +165,7 @@ TEST(TrainCharts, TakeAnyTunerIfNoneRanWithoutAndSaySo)
 
     EXPECT_EQ(0u, charts.all.n_runs_aside);
     EXPECT_THAT(charts.Script("train_throughput"),
-                HasSubstr("'tuned by a.co, GA 1, batch 4096, "));
+                HasSubstr("'tuned by a.co, GA 1, batch 4096 (16 steps), "));
 }
 
 TEST(TrainCharts, PoolRepeatedRuns)
@@ -180,17 +183,71 @@ TEST(TrainCharts, PoolRepeatedRuns)
     EXPECT_THAT(Array(script, "tops"), ElementsAre("52.4288"));
 }
 
-TEST(TrainCharts, MicroBatchesMayBePartsOfABatchOrMakeALargerOne)
+// Micro-batches may be parts of a batch, or make a larger one.
+TEST(TrainCharts, OfMicroBatchesSayTheBatchOfEachBar)
 {
-    for (unsigned batch : {4096u, 16384u}) {
+    const struct {
+        std::vector<unsigned> batches; // of GA 4, in a file's order
+        const char *bars;
+    } cases[] = {
+        {{4096},
+         "1 1 GPU GA 1, batch 4096 (16 steps) -0.21 2 2 2 1 \n"
+         "1 1 GPU GA 4, batch 4096 (16 steps) 0.21 4 4 4 2 0.50x\n"},
+        {{16384},
+         "1 1 GPU GA 1, batch 4096 (16 steps) -0.21 2 2 2 1 \n"
+         "1 1 GPU GA 4, batch 16384 (4 steps) 0.21 1 1 1 2 2.00x\n"},
+        {{16384, 4096},
+         "1 1 GPU GA 1, batch 4096 (16 steps) -0.28 2 2 2 1 \n"
+         "1 1 GPU GA 4, batch 4096 (16 steps) 0 4 4 4 2 0.50x\n"
+         "1 1 GPU GA 4, batch 16384 (4 steps) 0.28 1 1 1 3 2.00x\n"},
+    };
+
+    for (const auto &c : cases) {
         Runs runs;
         runs.Add({"single", "base", "fp32", 1, 1}, {2, 2});
-        runs.Add({"single", "base", "fp32", 1, 4}, {4, 4}).batch = batch;
+        for (unsigned batch : c.batches) {
+            const double s = batch > 4096 ? 1 : 4;
+            runs.Add({"single", "base", "fp32", 1, 4}, {s, s}).batch = batch;
+        }
 
-        EXPECT_THAT(Blocks(Charts(runs).Script("train_accumulation")),
-                    ElementsAre("1 1 GPU GA 1 -0.21 2 2 2 1 \n"
-                                "1 1 GPU GA 4 0.21 4 4 4 2 0.50x\n"))
-            << batch;
+        const std::string script = Charts(runs).Script("train_accumulation");
+
+        EXPECT_THAT(Blocks(script), ElementsAre(c.bars));
+        EXPECT_EQ("'single, 65536 samples an epoch; gradients are sent once a "
+                  "step; above: speed-up over the first bar; ends: 95% "
+                  "intervals over epochs'",
+                  charts::Setting(script, "how"));
+        // and all others are of the smallest, which they say
+        EXPECT_THAT(Blocks(Charts(runs).Script("train_throughput")),
+                    ElementsAre("1 1 GPU single 0 32.768 32.768 32.768 1 "
+                                "32.8\n"));
+    }
+}
+
+TEST(TrainCharts, LeaveOutWhatIsNotKnown)
+{
+    const struct {
+        const char *chart, *why;
+        void (*forget)(stp_train_run *r);
+    } cases[] = {
+        {"train_overhead",
+         "no run on several GPUs whose time of communication is known",
+         [](stp_train_run *r) { r->comm_s[0] = r->exposed_s[0] = NAN; }},
+        {"train_throughput", "no run whose number of samples is known",
+         [](stp_train_run *r) { r->n_samples = r->batch = 0; }},
+    };
+
+    for (const auto &c : cases) {
+        Runs runs;
+        c.forget(&runs.Add({"bucketed", "base", "fp32", 2}, {2, 2}));
+        Charts charts(runs);
+
+        EXPECT_EQ(c.why, charts.Why(c.chart));
+        EXPECT_THAT(charts.Script("train_loss"),
+                    HasSubstr(runs.all.runs[0].batch > 0
+                                  ? "'GA 1, batch 4096 (16 steps), 65536 "
+                                    "samples an epoch'"
+                                  : "'GA 1'"));
     }
 }
 
@@ -220,9 +277,10 @@ TEST(TrainCharts, PrecisionsHaveSpeedUpsOverTheFirst)
     EXPECT_EQ("'GPUs'", charts::Setting(script, "x_title"));
     EXPECT_EQ("'Training: epoch time by precision, Made-up GPU'",
               charts::Setting(script, "title"));
-    EXPECT_EQ("'bucketed, GA 1, batch 4096, 65536 samples an epoch; above: "
-              "speed-up over the first bar; ends: 95% intervals over epochs'",
-              charts::Setting(script, "how"));
+    EXPECT_EQ(
+        "'bucketed, GA 1, batch 4096 (16 steps), 65536 samples an epoch; "
+        "above: speed-up over the first bar; ends: 95% intervals over epochs'",
+        charts::Setting(script, "how"));
 }
 
 TEST(TrainCharts, IntervalsAreStudentsOfTheMean)
@@ -260,7 +318,9 @@ TEST(TrainCharts, ScalingIsOverOneGpuBesideTheIdeal)
     EXPECT_THAT(Array(script, "gpus"), ElementsAre("1", "2", "4", "8"));
     EXPECT_THAT(Array(script, "first"), ElementsAre("1"));
     EXPECT_THAT(Array(script, "count"), ElementsAre("2"));
-    EXPECT_THAT(Array(script, "keys"), ElementsAre("base", "large", "ideal"));
+    EXPECT_THAT(Array(script, "keys"),
+                ElementsAre("base (64 M parameters)",
+                            "large (250 M parameters)", "ideal"));
     EXPECT_EQ("8", charts::Setting(script, "highest"));
 }
 
@@ -272,10 +332,12 @@ TEST(TrainCharts, OverheadIsExposedAndHidden)
     runs.Add({"sharded", "base", "fp32", 2}, {8, 8}, 1.5, 0.5);
     std::string script = Charts(runs).Script("train_overhead_base");
 
-    // above all: without exposed communication, and without any
-    EXPECT_THAT(Blocks(script), ElementsAre("1 naive  0 8 8 8 1 25% 6 6\n"
-                                            "1 bucketed  1 8 8 8 1 12% 7 2\n"
-                                            "1 sharded  2 8 8 8 1 50% 4 0\n"));
+    // above all: without exposed communication, without any, and that alone
+    EXPECT_THAT(Blocks(script),
+                ElementsAre("1 naive  0 8 8 8 1 25% 6 6 2\n"
+                            "1 bucketed  1 8 8 8 1 12% 7 2 6\n"
+                            "1 sharded  2 8 8 8 1 50% 4 0 12\n"));
+    EXPECT_EQ("'s'", charts::Setting(script, "unit"));
     EXPECT_THAT(Array(script, "groups"), ElementsAre("naive bucketed sharded"));
     EXPECT_EQ("1", charts::Setting(script, "stacked"));
     EXPECT_THAT(Array(script, "keys"),
@@ -288,7 +350,9 @@ TEST(TrainCharts, LossIsOfTheLargestModelAndSaysHowFarModesAreApart)
     Runs runs;
     runs.Add({"single", "base", "fp32", 1}, {1, 1});
     runs.Add({"single", "large", "fp32", 1}, {1, 1});
-    runs.Add({"naive", "large", "fp32", 2}, {1, 1}).losses[1] = 2.5;
+    stp_train_run &naive = runs.Add({"naive", "large", "fp32", 2}, {1, 1});
+    naive.losses[1] = 2.5;
+    naive.accuracy = 0.25;
     runs.Add({"naive", "large", "fp32", 2, 4}, {1, 1}); // other micro-batches
     runs.Add({"naive", "xlarge", "fp32", 2}, {1, 1}).losses[1] = NAN;
     std::string script = Charts(runs).Script("train_loss");
@@ -296,8 +360,9 @@ TEST(TrainCharts, LossIsOfTheLargestModelAndSaysHowFarModesAreApart)
     EXPECT_THAT(Blocks(script),
                 ElementsAre("1 single, 1 1 2.5\n1 single, 1 2 2.375\n",
                             "1 naive, 2 1 2.5\n1 naive, 2 2 2.5\n"));
-    EXPECT_THAT(Array(script, "titles"),
-                ElementsAre("fp32, at most 5.3% apart"));
+    EXPECT_THAT(
+        Array(script, "titles"),
+        ElementsAre("fp32, at most 5.3% apart, accuracy 0.125 to 0.250"));
     EXPECT_THAT(Array(script, "thickness"), ElementsAre("0.5", "0"));
     EXPECT_THAT(charts::Setting(script, "title"),
                 HasSubstr("'Training: loss, large (250 M parameters), "));

@@ -15,6 +15,8 @@ extern "C" {
 }
 
 #include "report/training/tuned_engine.h"
+#include "support/in_folder.h"
+#include "support/json_at.h"
 #include "support/written.h"
 
 extern "C" {
@@ -151,7 +153,7 @@ TEST(TrainEngines, TrainInThreadsAndGiveTheResultOfTheFirst)
 using TrainRun = struct stp_train_run; // which a function is called, too
 
 // Runs of one file.
-class TrainResults : public testing::Test
+class TrainResults : public InFolder
 {
   protected:
     ~TrainResults() override
@@ -203,7 +205,7 @@ class TrainResults : public testing::Test
         ASSERT_EQ(STP_OK, stp_train_runs_take(&runs_, &report, &err));
     }
 
-    std::string Json()
+    std::string JsonText()
     {
         stp_error err{};
 
@@ -229,7 +231,7 @@ TEST_F(TrainResults, AreReadAsTheyWereWritten)
     Take(STP_TRAIN_BUCKETED, 2, {0.1, 0.2, 0.3});
     TakeTurns(1);
     TakeTurns(3, 2);
-    const std::string text = Json();
+    const std::string text = JsonText();
     stp_train_runs read{};
     stp_error err{};
 
@@ -268,7 +270,7 @@ TEST_F(TrainResults, SayWhatIsWrongWithAFile)
 {
     Take(STP_TRAIN_SINGLE, 1, {0.5});
     Take(STP_TRAIN_NAIVE, 2, {0.5});
-    const std::string good = Json();
+    const std::string good = JsonText();
     const struct {
         const char *cut, *put; // in the second run
         const char *text;
@@ -309,6 +311,151 @@ TEST_F(TrainResults, SayWhatIsWrongWithAFile)
     EXPECT_EQ(STP_ERR_SYNTAX, stp_train_read_json("{}", 2, &read, &err));
     EXPECT_THAT(err.text, HasSubstr("no list of runs"));
     EXPECT_EQ(STP_ERR_IO, stp_train_read("not/there", &read, &err));
+}
+
+// ---- the notebook's ----
+
+// What the notebook writes of a run on one GPU, of one that times its
+// all-reduces, and of one that does not.
+const char *const kNotebook = R"([
+ {"mode": "single_gpu", "n_gpus": 1, "n_params": 64058378,
+  "model_size": "base", "use_amp": false, "grad_accum_steps": 1,
+  "epoch_times": [4.0, 2.0], "losses": [2.5, 2.25], "final_accuracy": 0.125,
+  "avg_epoch_time": 3.0, "total_time": 6.0, "comm_time": 0.0,
+  "gpu_name": "NVIDIA H100 80GB HBM3"},
+ {"mode": "dp_naive", "n_gpus": 2, "n_params": 64058378,
+  "model_size": "base", "use_amp": false, "grad_accum_steps": 1,
+  "epoch_times": [1.0, 2.0], "losses": [2.5, 2.25], "comm_times": [0.25, 0.5],
+  "final_accuracy": 0.125, "avg_epoch_time": 1.5, "avg_comm_time": 0.375,
+  "total_time": 3.0, "comm_time": 0.75, "gpu_name": "NVIDIA H100 80GB HBM3"},
+ {"mode": "ddp_builtin", "n_gpus": 2, "n_params": 64058378,
+  "model_size": "base", "use_amp": true, "grad_accum_steps": 4,
+  "epoch_times": [1.0], "losses": [2.5], "final_accuracy": 0.125,
+  "avg_epoch_time": 1.0, "total_time": 1.0}
+])";
+
+stp_status ReadRuns(const std::string &text, stp_train_runs *runs,
+                    stp_error *err)
+{
+    return stp_train_read_json(text.data(), text.size(), runs, err);
+}
+
+TEST_F(TrainResults, OfTheNotebookAreRead)
+{
+    stp_error err{};
+    ASSERT_EQ(STP_OK, ReadRuns(kNotebook, &runs_, &err)) << err.text;
+    ASSERT_EQ(3u, runs_.n);
+    const TrainRun *r = runs_.runs;
+
+    EXPECT_STREQ("single", r[0].mode);
+    EXPECT_STREQ("naive", r[1].mode);
+    EXPECT_STREQ("bucketed", r[2].mode);
+    EXPECT_STREQ("fp32", r[1].precision);
+    EXPECT_STREQ("amp", r[2].precision);
+    EXPECT_STREQ("NVIDIA H100 80GB HBM3", r[1].gpu);
+    EXPECT_STREQ("unknown GPU", r[2].gpu);
+    EXPECT_STREQ("2 x NVIDIA H100 80GB HBM3, trained by PyTorch in a notebook",
+                 r[1].made_by);
+    EXPECT_EQ(4u, r[2].ga);
+    EXPECT_EQ(0, r[0].comm_s[1]);
+    EXPECT_EQ(0.5, r[1].comm_s[1]);
+    EXPECT_EQ(0.5, r[1].exposed_s[1]); // nothing was beside it
+    EXPECT_TRUE(std::isnan(r[2].comm_s[0]));
+    EXPECT_DOUBLE_EQ(2, r[1].speed_up);
+    EXPECT_DOUBLE_EQ(0.25, r[1].exposed_share);
+    for (size_t i = 0; i < 3; i++) { // what it does not say
+        EXPECT_EQ(0u, r[i].batch);
+        EXPECT_EQ(0u, r[i].n_samples);
+        EXPECT_TRUE(std::isnan(r[i].throughput));
+    }
+    EXPECT_THAT(
+        Summary(),
+        HasSubstr("base  64.1 M      2  naive     fp32   1      -   1.5000  "
+                  "0.3750          -      2.00      100.0%    25.0%"));
+}
+
+TEST_F(TrainResults, OfTheNotebookSayWithNullWhatTheyDoNotKnow)
+{
+    stp_error err{};
+    ASSERT_EQ(STP_OK, ReadRuns(kNotebook, &runs_, &err)) << err.text;
+    const std::string text = JsonText();
+    stp_train_runs read{};
+
+    for (const char *key :
+         {"batch_size", "micro_batch_size", "n_samples", "warmup_steps", "lr",
+          "seed", "bucket_bytes", "throughput"})
+        EXPECT_THAT(text, HasSubstr("\"" + std::string(key) + "\":\tnull"));
+    ASSERT_EQ(STP_OK, ReadRuns(text, &read, &err)) << err.text;
+    for (size_t i = 0; i < read.n; i++)
+        EXPECT_TRUE(stp_train_same(&runs_.runs[i], &read.runs[i])) << i;
+    stp_train_runs_free(&read);
+}
+
+TEST_F(TrainResults, OfTheNotebookSayWhatIsMissing)
+{
+    const struct {
+        const char *key, *text;
+    } cases[] = {
+        {"mode", "run 1 without mode, expected a word"},
+        {"n_gpus", "run 1 without n_gpus, expected a number from 1"},
+        {"epoch_times", "run 1 without epoch_times, expected seconds above 0"},
+        {"losses", "run 1 without losses, expected as many losses as "
+                   "epoch_times"},
+        {"final_accuracy", "run 1 without final_accuracy, expected a share"},
+    };
+
+    for (const auto &c : cases) {
+        std::string text = kNotebook;
+        const std::string key = "\"" + std::string(c.key) + "\"";
+        text.replace(text.find(key), key.size(), "\"x\"");
+        stp_error err{};
+
+        EXPECT_EQ(STP_ERR_SYNTAX, ReadRuns(text, &runs_, &err));
+        EXPECT_STREQ(c.text, err.text);
+    }
+}
+
+// What the notebook's own code reads of a file.
+TEST_F(TrainResults, AreWrittenForTheNotebook)
+{
+    stp_error err{};
+    Take(STP_TRAIN_SINGLE, 1, {1.0, 0.5});
+    Take(STP_TRAIN_NAIVE, 2, {0.5, 0.5});
+    Take(STP_TRAIN_INTERLEAVED, 2, {0.5, 0.5});
+    Take(STP_TRAIN_BUCKETED, 2, {0.5, 0.5});
+    Take(STP_TRAIN_SHARDED, 2, {0.5, 0.5});
+    TakeTurns(1); // in virtual time: two runs without losses
+    Take(STP_TRAIN_NAIVE, 4, {0.5, 0.5});
+    strcpy(runs_.runs[7].precision, "tf32");
+    Take(STP_TRAIN_NAIVE, 4, {0.5, 0.5});
+    strcpy(runs_.runs[8].tuner, "best.conf");
+    const std::string path = Path("results/benchmark_results.json");
+
+    ASSERT_EQ(STP_OK, stp_train_save(&runs_, Path("results").c_str(), &err))
+        << err.text;
+
+    const Json all = ParseJson(Read(path));
+    const char *const modes[] = {"single_gpu", "dp_naive", "dp_interleaved",
+                                 "ddp_builtin", "sharded"};
+    ASSERT_EQ(5, cJSON_GetArraySize(all.get()));
+    for (size_t i = 0; i < 5; i++) {
+        const cJSON *row = cJSON_GetArrayItem(all.get(), int(i));
+        EXPECT_EQ(modes[i], TextAt(row, {"mode"}));
+        for (const char *key :
+             {"n_gpus", "n_params", "grad_accum_steps", "final_accuracy",
+              "avg_epoch_time", "avg_comm_time", "total_time", "comm_time"})
+            EXPECT_TRUE(cJSON_IsNumber(At(row, {key}))) << key;
+        for (const char *key : {"model_size", "gpu_name"})
+            EXPECT_TRUE(cJSON_IsString(At(row, {key}))) << key;
+        for (const char *key : {"epoch_times", "losses", "comm_times"})
+            EXPECT_EQ(2, cJSON_GetArraySize(At(row, {key}))) << key;
+        EXPECT_TRUE(cJSON_IsBool(At(row, {"use_amp"})));
+    }
+    stp_train_runs read{};
+    ASSERT_EQ(STP_OK, stp_train_read(path.c_str(), &read, &err)) << err.text;
+    for (size_t i = 0; i < read.n; i++)
+        EXPECT_TRUE(stp_train_same(&runs_.runs[i], &read.runs[i])) << i;
+    stp_train_runs_free(&read);
 }
 
 TEST_F(TrainResults, AreTheSameIfAllThatDefinesThemIs)
@@ -387,12 +534,12 @@ TEST_F(TrainResults, AreALineAConfiguration)
 
     EXPECT_EQ(
         "2 x FAKE 1\n\n"
-        "size  ranks  mode    prec  ga  s/epoch  samples/s  speed-up  "
-        "efficiency  exposed    loss\n"
-        "tiny      1  single  fp32   1   1.0000        128      1.00      "
-        "100.0%    25.0%  2.2500\n"
-        "tiny      2  naive   fp32   1   0.6875        188      1.47       "
-        "73.3%    25.0%  2.2500\n",
+        "size  params  ranks  mode    prec  ga  batch  s/epoch  comm s  "
+        "samples/s  speed-up  efficiency  exposed    loss  accuracy\n"
+        "tiny   52650      1  single  fp32   1     64   1.0000  0.5000        "
+        "128      1.00      100.0%    25.0%  2.2500    0.1250\n"
+        "tiny   52650      2  naive   fp32   1     64   0.6875  0.3438        "
+        "188      1.47       73.3%    25.0%  2.2500    0.1250\n",
         Summary());
 }
 

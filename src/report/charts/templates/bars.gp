@@ -15,7 +15,7 @@ while (last < most) {
     groups[n_groups] = last
 }
 
-set title title font ',15'
+eval whole_title
 set ylabel 'Time (ms)'
 set grid noxtics
 set xrange [-0.6 : n_groups - 0.4]

@@ -47,6 +47,11 @@ set tics nomirror out textcolor rgb '#000000'
 set grid xtics ytics linetype 1 linewidth 1 linecolor rgb '#dddddd'
 set key outside right top vertical Left reverse samplen 4 spacing 1.2
 
+# To be evaluated: the title above plot and key, of which either may be wide.
+whole_title = 'set title " "; ' . \
+    'set label 2 title at screen 0.5,0.955 center ' . \
+    'font (strlen(title) > 90 ? ",12" : ",15")'
+
 # To be evaluated: an axis of sizes from first_bytes to last_bytes.
 size_axis = 'first_power = floor(log(first_bytes) / log(2) + 1e-9); ' . \
     'last_power = ceil(log(last_bytes) / log(2) - 1e-9); ' . \

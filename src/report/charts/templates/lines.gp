@@ -10,7 +10,7 @@ set dashtype 3 (2,3)
 set dashtype 4 (8,3,2,3)
 set dashtype 5 (14,4)
 array points[8] = [7, 5, 9, 13, 11, 6, 4, 8]
-set title title font ',15'
+eval whole_title
 set ylabel ylabel
 
 # The axes cover all curves; logarithmic where a linear one would hide the lower

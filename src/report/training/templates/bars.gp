@@ -2,9 +2,11 @@
 #
 # data: a block per panel; columns panel, group, series, x (the middle of group g
 # is g), value, low and high ends of its interval, hue, note; of stacked bars
-# also the value without exposed communication, and without any.
+# also the value without exposed communication, that without any, and the
+# communication.
 # Settings of each panel: groups (words), most (bars of a group), tops.
 
+above_stack(note, comm) = sprintf("%.3g %s\n%s", comm, unit, note)
 array part_hues[3] = [1, 6, 2] # exposed, hidden, computing alone
 
 set multiplot
@@ -29,9 +31,12 @@ do for [p = 1:n_panels] {
              with boxes linecolor rgb variable, \
          data index p - 1 using 4:6:(0):($7 - $6) \
              with vectors heads size screen 0.003,90 linecolor rgb '#333333', \
-         for [k = 1:pixels >= 44] data index p - 1 \
+         for [k = 1:pixels >= 44 && !stacked] data index p - 1 \
              using 4:(min($7, 1.6 * $5)):9 \
              with labels font ',10' offset 0,0.7, \
+         for [k = 1:pixels >= 44 && stacked] data index p - 1 \
+             using 4:(min($7, 1.6 * $5)):(above_stack(strcol(9), $12)) \
+             with labels font ',10' offset 0,1.2, \
          for [k = 1:pixels >= 13 && pixels < 44] data index p - 1 \
              using 4:(min($7, 1.6 * $5)):9 \
              with labels font ',10' rotate by 90 left offset 0,0.4
