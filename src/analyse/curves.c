@@ -79,12 +79,16 @@ static void curves_divide_times(struct stp_summary *sum, double n)
 static struct stp_curve_point curves_average_rounds(const struct entry *e,
                                                     size_t n, double *scratch)
 {
-    struct stp_curve_point p = {
-        .n_bytes = e->m->n_bytes, .n_rounds = (unsigned)n, .n_wrong = -1};
+    struct stp_curve_point p = {.n_bytes = e->m->n_bytes,
+                                .n_rounds = (unsigned)n,
+                                .n_wrong = -1,
+                                .source = STP_SOURCE_MEASURED};
 
     for (size_t i = 0; i < n; i++) {
         curves_add_times(&p.us, &e[i].m->us);
         scratch[i] = e[i].m->us.mean;
+        p.source = stp_source_worst(p.source, e[i].m->source);
+        p.single_pass |= e[i].m->single_pass;
         if (e[i].m->n_wrong > p.n_wrong)
             p.n_wrong = e[i].m->n_wrong;
     }
@@ -108,9 +112,8 @@ static struct stp_curve curves_make_one(const struct entry *e, size_t n,
         points[c.n_points++] = curves_average_rounds(&e[i], end - i, scratch);
         i = end;
     }
-    for (size_t i = 0; i < n; i++)
-        if (e[i].m->source > c.like.source)
-            c.like.source = e[i].m->source;
+    for (size_t i = 0; i < c.n_points; i++)
+        c.like.source = stp_source_worst(c.like.source, points[i].source);
     return c;
 }
 

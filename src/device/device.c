@@ -534,12 +534,15 @@ size_t stp_device_sizes(const struct stp_device *device, int coll,
                : 0;
 }
 
-enum stp_source stp_device_source(const struct stp_device *device)
+enum stp_source stp_device_source(const struct stp_device *device,
+                                  bool *single_pass_ret)
 {
     const struct stp_engine *engine = &device->ranks->local[0].engine;
 
-    return engine->ops->source != NULL ? engine->ops->source(engine->self)
-                                       : STP_SOURCE_MEASURED;
+    *single_pass_ret = false;
+    return engine->ops->source != NULL
+               ? engine->ops->source(engine->self, single_pass_ret)
+               : STP_SOURCE_MEASURED;
 }
 
 /* ---- rounds and arms ---- */

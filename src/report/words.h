@@ -5,9 +5,10 @@
 #define STP_WORDS_H
 
 #include "analyse/explain/explain.h"
+#include "bench/measurement.h"
 #include "core/stats.h"
 
-enum { STP_RAN_NAME = 32, STP_INTERVAL = 40 };
+enum { STP_RAN_NAME = 32, STP_INTERVAL = 40, STP_SOURCES_TEXT = 256 };
 
 /* An algorithm and protocol: "ring/ll128/16", "ring/ll128" with 0 channels, or
  * "-" if 'algo' is negative: unknown. */
@@ -15,6 +16,15 @@ void stp_ran_name(int algo, int proto, int n_channels, char name[STP_RAN_NAME]);
 
 /* "0.993 to 1.012"; "one round" has no interval. */
 void stp_interval_text(const struct stp_gain *gain, char text[STP_INTERVAL]);
+
+/* How many times are from where: "960 modelled", or "88 of 960 recorded, 872 of
+ * 960 modelled"; and ", 12 of 960 in single passes" if some are. */
+void stp_sources_text(const struct stp_source_count *count,
+                      char text[STP_SOURCES_TEXT]);
+
+/* The same, but "modelled" if all are. */
+void stp_sources_words(const struct stp_source_count *count,
+                       char text[STP_SOURCES_TEXT]);
 
 /* "nccl", "rule" or "plugin". */
 const char *stp_decider_name(enum stp_decider decider);

@@ -54,7 +54,9 @@ TEST_F(DeriveOthers, RunsOfNcclTestsAreRoundsIfTheyAreTrusted)
     EXPECT_THAT(o.err, IsEmpty());
     EXPECT_EQ(
         "# steptune derive\n"
-        "# from times of vm (NVIDIA H200, NCCL 2.28.9): 24 single_pass\n"
+        "# from times of vm (NVIDIA H200, NCCL 2.28.9): 24 measured, 24 of 24 "
+        "in "
+        "single passes\n"
         "# A rule stands where its gain over NCCL's own choice is at least 2 "
         "percent with 95 percent confidence.\n"
         "# 3 rounds; AUTO spreads by 0.50 percent (worst size 0.99); drift "
@@ -66,9 +68,9 @@ TEST_F(DeriveOthers, RunsOfNcclTestsAreRoundsIfTheyAreTrusted)
         "nRanks,gpu\n"
         "\n"
         "# 1024 B: auto 101.0 us -> 80.3 us, gain 1.257 (1.220 to 1.296), 3 "
-        "rounds single_pass\n"
+        "rounds measured, single pass\n"
         "# 4096 B: auto 50.0 us -> 40.0 us, gain 1.250 (1.250 to 1.250), 3 "
-        "rounds single_pass\n"
+        "rounds measured, single pass\n"
         "allreduce,1024,4096,ring,ll128,-1,1,2,NVIDIA H200\n",
         o.out);
 }

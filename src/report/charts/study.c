@@ -62,7 +62,7 @@ static void study_write_point(const struct stp_labelled *l,
         fprintf(fp, "%" PRId64, p->n_wrong);
     else
         fputs("not checked", fp);
-    fprintf(fp, " | %s |\n", stp_source_name(m->source));
+    fprintf(fp, " | %s |\n", stp_source_words(p->source, p->single_pass));
 }
 
 static enum stp_status study_write_results(const struct stp_labelled_set *set,

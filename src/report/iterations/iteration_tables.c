@@ -304,7 +304,7 @@ static void iteration_put_regime(const struct stp_regime *r,
                                  struct stp_table *t)
 {
     enum stp_source source =
-        r->alone->source > r->best->source ? r->alone->source : r->best->source;
+        stp_source_worst(r->alone->source, r->best->source);
     char name[STP_SETTING_NAME];
 
     stp_iteration_setting_name(r->setting, name);

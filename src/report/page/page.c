@@ -100,10 +100,12 @@ static enum stp_status page_say_json(const struct stp_page_data *data,
         {"not_measured", s->n_unknown},
     };
     cJSON *root = cJSON_CreateObject();
+    char source[STP_PAGE_TEXT];
+    bool has_times =
+        stp_page_source_sentence(&data->sets[STP_PAGE_SWEEP], 4, source);
 
     cJSON_AddStringToObject(root, "summary", sentence);
-    stp_json_word(root, "source",
-                  stp_page_source_sentence(&data->sets[STP_PAGE_SWEEP], 4));
+    stp_json_word(root, "source", has_times ? source : NULL);
     cJSON_AddBoolToObject(root, "policy", s->has_policy);
     cJSON_AddBoolToObject(root, "verified", s->tried);
     for (size_t i = 0; i < sizeof(counts) / sizeof(counts[0]); i++)

@@ -63,7 +63,9 @@ static void verdict_put(const struct stp_point *p,
     stp_table_ran(t, "choice", is_same ? NULL : "<choice", c->ran_algo,
                   c->ran_proto, c->ran_channels);
     stp_table_word(t, "verdict", "<verdict", stp_verdict_words(p, c));
-    stp_table_word(t, "source", "<times", stp_source_name(c->source));
+    stp_table_word(t, "source", NULL, stp_source_name(c->source));
+    stp_table_word(t, NULL, "<times",
+                   stp_source_words(c->source, c->single_pass));
 }
 
 static void verdict_put_all(const struct stp_comparisons *all,
@@ -110,7 +112,7 @@ stp_count_verdicts(const struct stp_comparisons *comparisons)
             gain = stp_verify_arm(p)->gain.gain;
             n.n_by_model += stp_is_by_model(p, stp_verify_arm(p));
         }
-        if (gain > best && p->source <= STP_SOURCE_RECORDED) {
+        if (gain > best && !stp_source_is_estimate(stp_verify_arm(p)->source)) {
             best = gain;
             n.best = p;
         }

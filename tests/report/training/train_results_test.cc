@@ -169,7 +169,8 @@ class TrainResults : public testing::Test
         stp_device_info info{};
         config.mode = mode;
         for (double s : seconds)
-            epochs.push_back({s, s / 2, s / 4, 2.25, false});
+            epochs.push_back(
+                {s, s / 2, s / 4, 2.25, false, STP_SOURCE_MEASURED});
         result.n_epochs = unsigned(epochs.size());
         result.epochs = epochs.data();
         result.accuracy = 0.125;
@@ -388,11 +389,11 @@ TEST_F(TrainResults, AreALineAConfiguration)
     EXPECT_EQ(
         "2 x FAKE 1\n\n"
         "size  ranks  mode    prec  ga  s/epoch  samples/s  speed-up  "
-        "efficiency  exposed    loss\n"
+        "efficiency  exposed    loss  times\n"
         "tiny      1  single  fp32   1   1.0000        128      1.00      "
-        "100.0%    25.0%  2.2500\n"
+        "100.0%    25.0%  2.2500  measured\n"
         "tiny      2  naive   fp32   1   0.6875        188      1.47       "
-        "73.3%    25.0%  2.2500\n",
+        "73.3%    25.0%  2.2500  measured\n",
         Summary());
 }
 
