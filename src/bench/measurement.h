@@ -43,12 +43,18 @@ struct stp_measurement {
                         them, in this round; 0: not measured */
 };
 
+/* Bytes of names: eight hexadecimal digits, and sixteen. */
+enum { STP_RUN_NAME = 9, STP_POLICY_HASH_NAME = 17 };
+
 /* Measurements and where they are from. */
 struct stp_dataset {
-    char machine[64]; /* name; "" if unknown */
-    char gpu[64];     /* model; "" if unknown */
-    char nccl[16];    /* version; "" if unknown */
-    char backend[16]; /* "nccl", "gloo" or "mpi"; "" if unknown */
+    char machine[64];       /* name; "" if unknown */
+    char gpu[64];           /* model; "" if unknown */
+    char nccl[16];          /* version; "" if unknown */
+    char backend[16];       /* "nccl", "gloo" or "mpi"; "" if unknown */
+    char run[STP_RUN_NAME]; /* of `steptune tune`; "" if of none, or several */
+    char policy_hash[STP_POLICY_HASH_NAME]; /* of the policy of plugin arms, as
+                                               the plugin logs it; likewise */
     struct stp_measurement *rows;
     size_t n_rows;
     size_t capacity;

@@ -24,8 +24,7 @@ enum stp_exit {
 
 enum { STP_CLI_PATH = 4096 };
 
-/* Where commands run without GPUs unless --on says otherwise, but for those of
- * stp_check_has_machine(). */
+/* Where commands run that measure nothing, unless --on says otherwise. */
 #define STP_DEFAULT_MACHINE "h200x4"
 
 /* One subcommand.  run() gets argv[0] as "steptune NAME" and returns the exit
@@ -75,7 +74,7 @@ const char *stp_machine_name(const char *path);
  * GPUs or CPUs. */
 bool stp_is_live(const char *on, const char *backend);
 
-/* For a command that measures and writes: without --on and --backend it needs a
+/* For a command that measures: without --on and --backend it needs a
  * GPU, and never takes a recorded machine for one.  'example' is what a user
  * would type to play one.  Complains and returns STP_EXIT_NOTHING, or returns
  * STP_EXIT_OK. */

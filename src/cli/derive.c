@@ -82,7 +82,8 @@ static const char *const outputs[] = {"policy", "constants", NULL};
 
 static const struct stp_option derive_table[] = {
     {"output", 'o', "FILE", stp_option_text, AT(output),
-     .help = "File of the policy or constants (default: print them)"},
+     .help = "File of the policy or constants (default: print them).  A policy "
+             "that is there is kept as FILE.~1~, FILE.~2~ and so on"},
     {"as", 0, "WHAT", stp_option_word, AT(as_constants), .words = outputs,
      .value = "policy",
      .help = "policy, or constants: of NCCL's own model, with which its "
@@ -265,6 +266,19 @@ static void derive_warn(const struct derive_options *o,
         stp_complain("%s", text);
 }
 
+/* Keeps what is in the output, of which NULL is none. */
+static enum stp_status derive_keep_former(const char *output,
+                                          struct stp_error *err)
+{
+    char backup[STP_POLICY_BACKUP] = "";
+    enum stp_status status =
+        output != NULL ? stp_policy_back_up(output, backup, err) : STP_OK;
+
+    if (*backup != '\0')
+        stp_complain(STP_POLICY_KEPT, output, backup);
+    return status;
+}
+
 static enum stp_status derive_write(const struct derive_options *o,
                                     const struct stp_dataset *data,
                                     const struct stp_steadiness *steadiness,
@@ -278,9 +292,10 @@ static enum stp_status derive_write(const struct derive_options *o,
                                              .trusts_passes = o->trust_passes,
                                              .steadiness = steadiness};
     const bool is_printed = o->output == NULL && !o->json;
-    enum stp_status status = STP_OK;
+    enum stp_status status;
 
-    if (o->output != NULL || is_printed)
+    status = derive_keep_former(o->output, err);
+    if (status == STP_OK && (o->output != NULL || is_printed))
         status = stp_policy_file_save(derived, &origin, o->output, err);
     if (status != STP_OK || is_printed)
         return status;
@@ -332,9 +347,9 @@ static enum stp_status derive_write_best(const struct derive_options *o,
                                          struct stp_error *err)
 {
     static const char made_by[] = "steptune derive";
-    enum stp_status status = STP_OK;
+    enum stp_status status = derive_keep_former(o->output, err);
 
-    if (o->output != NULL)
+    if (status == STP_OK && o->output != NULL)
         status = stp_best_policy_save(best, rows, made_by, o->output, err);
     if (status == STP_OK && o->json)
         return stp_best_print_json(best, stdout, err);

@@ -7,8 +7,8 @@
 const struct stp_option stp_machine_table[] = {
     {"on", 0, "MACHINE", stp_option_text, AT(on),
      .help = "Machine to run on: cuda, cpu, or a recorded machine by its name "
-             "or folder (default: cuda if there is a GPU, else h200x4, but "
-             "`tune`, `record` and `sweep` must be told)"},
+             "or folder (default: cuda; of `explain`, `learn` and `replay`, "
+             "which measure nothing, h200x4)"},
     {"json", 0, NULL, stp_option_flag, AT(json),
      .help = "Print JSON instead of tables"},
     {"seed", 0, "N", stp_option_number, AT(seed), .value = "1",

@@ -419,6 +419,9 @@ int stp_cmd_iterate(int argc, char **argv)
     }
     exit_status = stp_check_arms(o->arms, o->channels);
     if (exit_status == STP_EXIT_OK)
+        exit_status =
+            stp_check_has_machine(o->machine.on, o->run.backend, "iterate");
+    if (exit_status == STP_EXIT_OK)
         exit_status = iterate_prepare_plugin(&c);
     if (exit_status != STP_EXIT_OK)
         return exit_status;

@@ -143,11 +143,6 @@ static int launch_recorded(const struct stp_machine_options *machine,
     if (run->n_procs == 0 && run->n_threads == 0 && run->n_gpus == 0 &&
         run->graph == 0)
         return body(user, &stp_world_of_one);
-    if (machine->on == NULL) {
-        stp_complain("no GPU here for --procs, -t, -g or -G, and the recorded "
-                     "machine " STP_DEFAULT_MACHINE " takes none of them");
-        return STP_EXIT_NOTHING;
-    }
     stp_complain("--procs, -t, -g and -G are for --on cuda and --on cpu: '%s' "
                  "is recorded",
                  machine->on);

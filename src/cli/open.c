@@ -83,8 +83,7 @@ static enum stp_status open_recorded(const struct stp_open_options *o,
                                      struct stp_engines *engines_ret,
                                      struct stp_error *err)
 {
-    const char *on =
-        o->machine->on != NULL ? o->machine->on : STP_DEFAULT_MACHINE;
+    const char *on = o->machine->on;
     char path[STP_CLI_PATH];
 
     if (o->run != NULL && o->run->backend != NULL)

@@ -94,7 +94,7 @@ void stp_options_read(const struct stp_command_line *line, int argc,
 
 /* --on, --json, --seed */
 struct stp_machine_options {
-    const char *on; /* NULL: GPUs; without any the default machine, or none */
+    const char *on; /* NULL: GPUs, or the machine of what measures nothing */
     bool json;
     uint64_t seed;
 };

@@ -37,8 +37,10 @@ static const struct stp_command_line report_line = {
         "rules, plots, every size, and how it was measured. PATH is a policy, "
         "beside which STEM.sweep.csv, STEM.verify.csv, STEM.iterations.csv, "
         "POLICY.overlap and STEM.overlap-verify.csv are found; a folder of "
-        "`steptune tune` or `steptune iterate`; or files of measurements.\vThe "
-        "page needs no network, and the same files give the same page.",
+        "`steptune tune` or `steptune iterate`; or files of measurements.\v"
+        "Files of another run or of another policy are left out, or refused "
+        "if they were named, and a sentence says so.  The page needs no "
+        "network, and the same files give the same page.",
 };
 
 int stp_cmd_report(int argc, char **argv)

@@ -177,10 +177,11 @@ static enum stp_status tune_print(const struct tune_options *o,
         return stp_print_tuning_json(&report, stdout, err);
     }
     printf("%s\n\n", r->info.what);
-    status = stp_print_verdicts(&r->alone.verdicts, stdout, err);
+    status = stp_print_verdicts(&r->info, &r->alone.verdicts, stdout, err);
     if (status == STP_OK && r->overlap.verdicts.n_points > 0) {
         printf("\nOverlapped with compute, by the time of iterations:\n\n");
-        status = stp_print_verdicts(&r->overlap.verdicts, stdout, err);
+        status =
+            stp_print_verdicts(&r->info, &r->overlap.verdicts, stdout, err);
     }
     tune_print_use(o, files, r);
     return status;
@@ -243,7 +244,7 @@ static int tune_run(struct tune_options *o, const struct stp_tune_files *files,
     if (status == STP_ERR_STOPPED && result->is_begun)
         stp_complain("stopped; started again with the same options it "
                      "continues with what %s holds",
-                     files->sweep);
+                     files->state_sweep);
     else
         stp_complain_error(NULL, &err);
     return stp_exit_status(status);

@@ -1,10 +1,12 @@
 /* verify.c - `steptune verify` */
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 
 #include "cli/cli.h"
 #include "launch/stop.h"
 #include "report/measurements/measurements_csv.h"
+#include "report/policy_file.h"
 #include "report/results/results.h"
 #include "tune/trial.h"
 
@@ -82,6 +84,7 @@ struct verify {
     struct stp_device_info info;
     struct stp_dataset data;
     struct stp_comparisons verdicts;
+    char hash[STP_POLICY_HASH_NAME];
     struct stp_error *err;
 };
 
@@ -90,11 +93,11 @@ static enum stp_status verify_write_proof(const struct verify *v)
 {
     char path[STP_CLI_PATH];
     enum stp_status status =
-        stp_trial_prove(v->o->policy, &v->info, &v->verdicts, v->err);
+        stp_trial_prove(v->o->policy, &v->info, &v->data, &v->verdicts, v->err);
 
     if (status != STP_OK)
         return status;
-    snprintf(path, sizeof(path), "%s.verified.csv", v->o->policy);
+    snprintf(path, sizeof(path), "%s" STP_POLICY_PROOF_CSV, v->o->policy);
     return stp_measurements_save(&v->data, v->info.what, path, v->err);
 }
 
@@ -102,7 +105,8 @@ static enum stp_status verify_report(const struct verify *v)
 {
     enum stp_status status =
         v->o->machine.json
-            ? stp_print_verdicts_json(&v->info, &v->verdicts, stdout, v->err)
+            ? stp_print_verdicts_json(&v->info, v->hash, &v->verdicts, stdout,
+                                      v->err)
             : stp_trial_print(v->o->policy, &v->info, &v->verdicts, stdout,
                               v->err);
 
@@ -151,6 +155,7 @@ static enum stp_status verify_measure(struct verify *v)
     stp_stop_begin();
     status =
         v->o->iterates ? verify_measure_iterations(v) : verify_measure_sizes(v);
+    memcpy(v->data.policy_hash, v->hash, sizeof(v->hash));
     if (status == STP_OK)
         status = stp_compare(&v->data, &v->verdicts, v->err);
     if (status == STP_OK)
@@ -188,7 +193,6 @@ static enum stp_status verify_open(struct verify *v)
 int stp_cmd_verify(int argc, char **argv)
 {
     struct verify_options o = {0};
-    struct stp_policy *policy;
     struct stp_error err;
     struct verify v = {.o = &o, .err = &err};
     enum stp_status status;
@@ -201,9 +205,11 @@ int stp_cmd_verify(int argc, char **argv)
                           o.machine.json, o.chosen) != STP_EXIT_OK)
         return STP_EXIT_FAILED;
     o.policy = o.chosen;
-    if (stp_policy_load(o.policy, &policy, &err) != STP_OK)
+    if (stp_policy_file_hash(o.policy, v.hash, &err) != STP_OK)
         return stp_complain_error(o.policy, &err);
-    stp_policy_free(policy);
+    if (stp_check_has_machine(o.machine.on, NULL, "verify POLICY") !=
+        STP_EXIT_OK)
+        return STP_EXIT_NOTHING;
     status = verify_open(&v);
     if (status != STP_OK) {
         stp_complain_error(NULL, &err);

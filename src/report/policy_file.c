@@ -3,10 +3,13 @@
 #include <errno.h>
 #include <inttypes.h>
 #include <math.h>
+#include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include "analyse/objective.h"
+#include "core/csv.h"
 #include "core/names.h"
 #include "report/file.h"
 #include "report/words.h"
@@ -135,7 +138,7 @@ static void policy_write_passes(const struct stp_policy_origin *origin,
 
 static void policy_write_head(const struct stp_policy_origin *origin, FILE *fp)
 {
-    fprintf(fp, "# %s\n# from ", origin->made_by);
+    fputs("# from ", fp);
     stp_times_write(origin->data, fp);
     fprintf(fp,
             "# A rule stands where its gain over NCCL's own choice is at least "
@@ -198,6 +201,13 @@ static void policy_write_rule(const struct stp_derived_rule *rule,
 static void policy_write(const struct stp_derived *derived,
                          const struct stp_policy_origin *origin, FILE *fp)
 {
+    if (origin->why_not != NULL) {
+        fprintf(fp,
+                "# No rule: %s, so NCCL's own choice stands where "
+                "communication overlaps with compute.\n",
+                origin->why_not);
+        return;
+    }
     policy_write_head(origin, fp);
     if (derived->n_rules == 0)
         fprintf(fp, "# No rule: %s.\n", policy_no_rule_reason(origin));
@@ -205,17 +215,117 @@ static void policy_write(const struct stp_derived *derived,
         policy_write_rule(&derived->rules[i], origin, fp);
 }
 
+/* ---- marks ---- */
+
+static const char run_key[] = "# run: ";
+static const char hash_key[] = "# policy hash: ";
+
+void stp_policy_hash_name(const struct stp_policy *policy,
+                          char name[STP_POLICY_HASH_NAME])
+{
+    snprintf(name, STP_POLICY_HASH_NAME, "%016" PRIx64,
+             stp_policy_hash(policy));
+}
+
+enum stp_status stp_policy_file_hash(const char *path,
+                                     char hash_ret[STP_POLICY_HASH_NAME],
+                                     struct stp_error *err)
+{
+    struct stp_policy *policy;
+    enum stp_status status = stp_policy_load(path, &policy, err);
+
+    if (status != STP_OK)
+        return status;
+    stp_policy_hash_name(policy, hash_ret);
+    stp_policy_free(policy);
+    return STP_OK;
+}
+
+void stp_policy_mark_read(const char *text, size_t len,
+                          struct stp_policy_mark *mark)
+{
+    *mark = (struct stp_policy_mark){0};
+    while (len > 0) {
+        const char *end = memchr(text, '\n', len);
+        const size_t n = end != NULL ? (size_t)(end - text) : len;
+        const size_t line = n > 0 && text[n - 1] == '\r' ? n - 1 : n;
+
+        stp_csv_value(text, line, run_key, mark->run, sizeof(mark->run));
+        stp_csv_value(text, line, hash_key, mark->hash, sizeof(mark->hash));
+        text += n + (end != NULL);
+        len -= n + (end != NULL);
+    }
+}
+
+/* The hash is of what follows, and no comment is part of it. */
+static enum stp_status policy_write_marked(const struct stp_policy_origin *o,
+                                           const char *text, size_t len,
+                                           FILE *fp, struct stp_error *err)
+{
+    char hash[STP_POLICY_HASH_NAME];
+    struct stp_policy *policy;
+    enum stp_status status = stp_policy_parse(text, len, &policy, err);
+
+    if (status != STP_OK)
+        return status;
+    stp_policy_hash_name(policy, hash);
+    stp_policy_free(policy);
+    fprintf(fp, "# %s\n", o->made_by);
+    if (o->data->run[0] != '\0')
+        fprintf(fp, "%s%s\n", run_key, o->data->run);
+    fprintf(fp, "%s%s\n", hash_key, hash);
+    fwrite(text, 1, len, fp);
+    return STP_OK;
+}
+
 enum stp_status stp_policy_file_save(const struct stp_derived *derived,
                                      const struct stp_policy_origin *origin,
                                      const char *path, struct stp_error *err)
 {
+    char *text = NULL;
+    size_t len = 0;
+    FILE *fp = open_memstream(&text, &len);
     struct stp_file file;
-    enum stp_status status = stp_file_begin(path, &file, err);
+    enum stp_status status;
 
-    if (status != STP_OK)
-        return status;
-    policy_write(derived, origin, file.fp);
-    return stp_file_commit(&file, err);
+    if (fp == NULL)
+        return stp_nomem(err);
+    policy_write(derived, origin, fp);
+    status =
+        fclose(fp) == 0 ? stp_file_begin(path, &file, err) : stp_nomem(err);
+    if (status == STP_OK)
+        status = stp_file_end(
+            &file, policy_write_marked(origin, text, len, file.fp, err), err);
+    free(text);
+    return status;
+}
+
+/* ---- backups ---- */
+
+/* The files beside a policy that say how it was verified. */
+static const char *const proofs[] = {STP_POLICY_PROOF_TEXT,
+                                     STP_POLICY_PROOF_CSV};
+
+enum { N_PROOFS = sizeof(proofs) / sizeof(proofs[0]) };
+
+static bool policy_name_proof(const char *policy, const char *suffix,
+                              char path[STP_POLICY_BACKUP])
+{
+    int len = snprintf(path, STP_POLICY_BACKUP, "%s%s", policy, suffix);
+
+    return len >= 0 && len < STP_POLICY_BACKUP;
+}
+
+/* A proof goes with its policy. */
+static void policy_move_proofs(const char *path, const char *backup)
+{
+    char from[STP_POLICY_BACKUP];
+    char to[STP_POLICY_BACKUP];
+
+    for (int i = 0; i < N_PROOFS; i++)
+        if (policy_name_proof(path, proofs[i], from) &&
+            policy_name_proof(backup, proofs[i], to))
+            rename(from, to);
 }
 
 /* A link is kept as one, and so is the file that it names. */
@@ -223,9 +333,13 @@ enum stp_status stp_policy_back_up(const char *path,
                                    char backup_ret[STP_POLICY_BACKUP],
                                    struct stp_error *err)
 {
+    struct stat st;
     int result = -1;
     int len = 0;
 
+    *backup_ret = '\0';
+    if (stat(path, &st) == 0 && !S_ISREG(st.st_mode))
+        return STP_OK; /* a device or a pipe keeps nothing */
     for (unsigned n = 1; result != 0; n++) {
         len = snprintf(backup_ret, STP_POLICY_BACKUP, "%s.~%u~", path, n);
         errno = ENAMETOOLONG;
@@ -234,8 +348,10 @@ enum stp_status stp_policy_back_up(const char *path,
         if (result != 0 && errno != EEXIST)
             break;
     }
-    if (result == 0)
+    if (result == 0) {
+        policy_move_proofs(path, backup_ret);
         return STP_OK;
+    }
     *backup_ret = '\0';
     return errno == ENOENT ? STP_OK
                            : stp_fail(err, STP_ERR_IO,

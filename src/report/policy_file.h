@@ -16,6 +16,7 @@ struct stp_policy_origin {
                       numbers alone */
     bool trusts_passes;                      /* as in struct stp_derive_terms */
     const struct stp_steadiness *steadiness; /* NULL: left out */
+    const char *why_not; /* nothing was measured; NULL: something was */
 };
 
 /* Writes "times of h200x4 (NVIDIA H200, NCCL 2.28.9): 36 of 40 interpolated, 4
@@ -27,19 +28,47 @@ void stp_times_write(const struct stp_dataset *data, FILE *fp);
 void stp_steadiness_write(const struct stp_steadiness *steadiness, FILE *fp);
 
 /* Writes the rules to the file 'path', whole or not at all, or if that is NULL
- * to standard output: above each the gains it rests on, and above all the
- * workloads if these are of iterations. */
+ * to standard output: above each the gains it rests on, and above all the run
+ * of the measurements if they have one, the policy hash, and the workloads if
+ * these are of iterations. */
 enum stp_status stp_policy_file_save(const struct stp_derived *derived,
                                      const struct stp_policy_origin *origin,
                                      const char *path, struct stp_error *err);
 
-enum { STP_POLICY_BACKUP = 4096 + 16 };
+/* What a policy file says of itself. */
+struct stp_policy_mark {
+    char run[STP_RUN_NAME];          /* "": nothing */
+    char hash[STP_POLICY_HASH_NAME]; /* when it was written; "": nothing */
+};
+
+/* Reads the mark of the 'len' bytes of a policy file at 'text'. */
+void stp_policy_mark_read(const char *text, size_t len,
+                          struct stp_policy_mark *mark_ret);
+
+/* The hash of the policy's rules, as the plugin logs it. */
+void stp_policy_hash_name(const struct stp_policy *policy,
+                          char name[STP_POLICY_HASH_NAME]);
+
+/* Likewise, of the policy in the file 'path'.  The status of stp_policy_load().
+ */
+enum stp_status stp_policy_file_hash(const char *path,
+                                     char hash_ret[STP_POLICY_HASH_NAME],
+                                     struct stp_error *err);
+
+enum { STP_POLICY_BACKUP = 4096 + 32 };
+
+/* Behind a policy's path: how it was verified, and what was measured for it. */
+#define STP_POLICY_PROOF_TEXT ".verified.txt"
+#define STP_POLICY_PROOF_CSV  ".verified.csv"
+
+/* Tells of a path and its backup. */
+#define STP_POLICY_KEPT "the policy that was in %s is kept as %s"
 
 /*
  * Gives the file 'path', if there is one, a second name, under which it stays
  * when another takes its place: PATH.~1~, or with the next number that is free.
- * 'backup_ret' becomes that name, or "".  STP_ERR_IO, and no second name, where
- * the folder does not let it have one.
+ * Its proofs are renamed likewise.  'backup_ret' becomes that name, or "".
+ * STP_ERR_IO, and no second name, where the folder does not let it have one.
  */
 enum stp_status stp_policy_back_up(const char *path,
                                    char backup_ret[STP_POLICY_BACKUP],

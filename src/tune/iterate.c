@@ -224,7 +224,7 @@ iterate_measure_all(const struct stp_tune_pass *pass,
                                 stp_tune_ratios[i % STP_TUNE_RATIOS], n_ranks);
     if (there > 0)
         stp_tune_tell(pass->job, "continuing %s: %zu of %zu settings are there",
-                      pass->job->files->iterations, there, total);
+                      pass->job->files->state_iterations, there, total);
     for (size_t i = 0; i < total && status == STP_OK; i++) {
         const struct stp_tune_setting *setting = &settings[i / STP_TUNE_RATIOS];
         const double ratio = stp_tune_ratios[i % STP_TUNE_RATIOS];

@@ -6,6 +6,7 @@
 #include <unistd.h>
 
 #include "analyse/objective.h"
+#include "core/text.h"
 #include "report/file.h"
 #include "report/measurements/measurements_csv.h"
 #include "report/page/page.h"
@@ -40,6 +41,8 @@ bool stp_tune_name_files(const char *policy, struct stp_tune_files *files)
         {files->sweep, stem, ".sweep.csv"},
         {files->iterations, stem, ".iterations.csv"},
         {files->state, stem, ".unfinished"},
+        {files->state_sweep, stem, ".unfinished.sweep.csv"},
+        {files->state_iterations, stem, ".unfinished.iterations.csv"},
         {files->report, stem, ".report.txt"},
         {files->page, stem, ".report.html"},
     };
@@ -94,6 +97,22 @@ static enum stp_status run_measure_pass(const struct stp_tune_job *job,
     return status;
 }
 
+/* The run's name goes with its measurements, and from them to what is made of
+ * them. */
+static enum stp_status run_name(const struct stp_tune_state *state,
+                                struct stp_tune_result *r,
+                                struct stp_error *err)
+{
+    enum stp_status status = stp_tune_state_name(state, r->run, err);
+
+    if (status == STP_OK) {
+        memcpy(r->alone.data.run, r->run, sizeof(r->run));
+        memcpy(r->iterated.data.run, r->run, sizeof(r->run));
+        memcpy(r->overlap.data.run, r->run, sizeof(r->run));
+    }
+    return status;
+}
+
 static enum stp_status run_measure(const struct stp_tune_job *job,
                                    struct stp_tune_result *r,
                                    struct stp_error *err)
@@ -114,6 +133,8 @@ static enum stp_status run_measure(const struct stp_tune_job *job,
             status = saved;
     }
     r->is_begun = state.is_begun;
+    if (status == STP_OK)
+        status = run_name(&state, r, err);
     free(state.plan_text);
     return status;
 }
@@ -141,22 +162,6 @@ static enum stp_status run_derive_alone(const struct stp_tune_job *job,
     return stp_tune_save_policy(job->plan, p, job->files->trial, err);
 }
 
-/* A policy without rules: with NCCL_WORKLOAD_OVERLAP=1 it leaves NCCL alone. */
-static enum stp_status run_save_empty(const char *path, const char *why_not,
-                                      struct stp_error *err)
-{
-    struct stp_file file;
-    enum stp_status status = stp_file_begin(path, &file, err);
-
-    if (status != STP_OK)
-        return status;
-    fprintf(file.fp,
-            "# steptune tune\n# No rule: %s, so NCCL's own choice stands "
-            "where communication overlaps with compute.\n",
-            why_not);
-    return stp_file_commit(&file, err);
-}
-
 static enum stp_status run_derive_overlap(const struct stp_tune_job *job,
                                           struct stp_tune_result *r,
                                           struct stp_error *err)
@@ -168,8 +173,11 @@ static enum stp_status run_derive_overlap(const struct stp_tune_job *job,
     if (job->plan->no_iterate)
         return STP_OK;
     p->exists = true;
-    if (r->iterated.data.n_rows == 0)
-        return run_save_empty(path, r->why_not, err);
+    /* a policy without rules leaves NCCL alone */
+    if (r->iterated.data.n_rows == 0) {
+        p->why_not = r->why_not;
+        return stp_tune_save_policy(job->plan, p, path, err);
+    }
     r->why_not[0] = '\0'; /* only those of some ranks are missing */
     status = stp_objective_select(&r->iterated.data, STP_OBJECTIVE_ITERATION,
                                   &p->data, err);
@@ -188,39 +196,64 @@ static enum stp_status run_derive_overlap(const struct stp_tune_job *job,
 
 /* ---- files of the result ---- */
 
+/* Saves data of the run; if there are none, removes those of an earlier run. */
+static enum stp_status run_save_data(const struct stp_dataset *data,
+                                     const struct stp_device_info *info,
+                                     const char *path, struct stp_error *err)
+{
+    if (data->n_rows > 0)
+        return stp_measurements_save(data, info->what, path, err);
+    if (unlink(path) == 0 || errno == ENOENT)
+        return STP_OK;
+    return stp_fail(err, STP_ERR_IO,
+                    "cannot remove '%.160s', which an earlier run left: %s",
+                    path, strerror(errno));
+}
+
+/* Whether the file is a policy of an earlier run, and not of a person. */
+static bool run_is_earlier(const char *path)
+{
+    struct stp_policy_mark mark = {0};
+    char *text;
+    size_t len;
+
+    if (stp_read_file(path, STP_MAX_FILE, &text, &len, NULL) != STP_OK)
+        return false;
+    stp_policy_mark_read(text, len, &mark);
+    free(text);
+    return mark.run[0] != '\0';
+}
+
 /* Gives a verified policy its name; the policy that had it stays as a backup.
- */
+ * So does one of an earlier run where this run makes none. */
 static enum stp_status run_publish(const struct stp_tune_job *job,
                                    const struct stp_tune_policy *p,
                                    const char *trial, const char *path,
                                    struct stp_error *err)
 {
     char backup[STP_POLICY_BACKUP] = "";
-    enum stp_status status =
-        p->exists ? stp_policy_back_up(path, backup, err) : STP_OK;
+    enum stp_status status = STP_OK;
 
+    if (!p->exists && !run_is_earlier(path))
+        return STP_OK;
+    status = stp_policy_back_up(path, backup, err);
     if (status == STP_OK && *backup != '\0')
-        stp_tune_tell(job, "the policy that was in %s is kept as %s", path,
-                      backup);
-    if (status != STP_OK || !p->exists || rename(trial, path) == 0)
+        stp_tune_tell(job, STP_POLICY_KEPT, path, backup);
+    if (status != STP_OK ||
+        (p->exists ? rename(trial, path) : unlink(path)) == 0)
         return status;
     return stp_fail(err, STP_ERR_IO, "cannot write '%.160s': %s", path,
                     strerror(errno));
 }
 
-/* Saves the measurements and verdicts that a policy rests on. */
-static enum stp_status run_save_trial(const struct stp_tune_policy *p,
+/* Saves the verdicts of a policy; one without rules has none. */
+static enum stp_status run_save_proof(const struct stp_tune_policy *p,
                                       const struct stp_device_info *info,
-                                      const char *policy, const char *path,
-                                      struct stp_error *err)
+                                      const char *policy, struct stp_error *err)
 {
-    enum stp_status status = STP_OK;
-
-    if (p->tried.n_rows == 0)
-        return STP_OK;
-    status = stp_measurements_save(&p->tried, info->what, path, err);
-    return status == STP_OK ? stp_trial_prove(policy, info, &p->verdicts, err)
-                            : status;
+    return p->tried.n_rows > 0
+               ? stp_trial_prove(policy, info, &p->tried, &p->verdicts, err)
+               : STP_OK;
 }
 
 static enum stp_status run_save_page(const struct stp_tune_files *f,
@@ -243,16 +276,31 @@ static enum stp_status run_save_page(const struct stp_tune_files *f,
     return stp_page_save(&sources, f->page, false, NULL, err);
 }
 
+/* In a moment between two files a reader tells by the run's name which belong
+ * together. */
 static enum stp_status run_save_results(const struct stp_tune_job *job,
                                         const struct stp_tune_result *r,
                                         struct stp_error *err)
 {
     const struct stp_tune_files *f = job->files;
+    const struct {
+        const struct stp_dataset *data;
+        const char *path;
+    } data[] = {
+        {&r->alone.data, f->sweep},
+        {&r->iterated.data, f->iterations},
+        {&r->alone.tried, f->verify},
+        {&r->overlap.tried, f->overlap_verify},
+    };
     struct stp_tune_overlap overlap;
     struct stp_tune_report report;
-    enum stp_status status =
-        run_publish(job, &r->alone, f->trial, f->policy, err);
+    enum stp_status status = STP_OK;
 
+    for (size_t i = 0; i < sizeof(data) / sizeof(data[0]) && status == STP_OK;
+         i++)
+        status = run_save_data(data[i].data, &r->info, data[i].path, err);
+    if (status == STP_OK)
+        status = run_publish(job, &r->alone, f->trial, f->policy, err);
     if (status == STP_OK)
         status = run_publish(job, &r->overlap, f->overlap_trial,
                              f->overlap_policy, err);
@@ -260,10 +308,9 @@ static enum stp_status run_save_results(const struct stp_tune_job *job,
     if (status == STP_OK)
         status = stp_tune_report_save(&report, f->report, err);
     if (status == STP_OK)
-        status = run_save_trial(&r->alone, &r->info, f->policy, f->verify, err);
+        status = run_save_proof(&r->alone, &r->info, f->policy, err);
     if (status == STP_OK)
-        status = run_save_trial(&r->overlap, &r->info, f->overlap_policy,
-                                f->overlap_verify, err);
+        status = run_save_proof(&r->overlap, &r->info, f->overlap_policy, err);
     return status == STP_OK ? run_save_page(f, r, err) : status;
 }
 
@@ -277,13 +324,16 @@ void stp_tune_fill_report(const struct stp_tune_plan *plan,
 {
     *overlap_ret =
         (struct stp_tune_overlap){.policy_path = files->overlap_policy,
+                                  .policy_hash = r->overlap.hash,
                                   .why_not = r->why_not,
                                   .derived = &r->overlap.derived,
                                   .verdicts = &r->overlap.verdicts,
                                   .n_dropped = r->overlap.n_dropped};
     *report_ret = (struct stp_tune_report){
         .info = &r->info,
+        .run = r->run,
         .policy_path = files->policy,
+        .policy_hash = r->alone.hash,
         .min_gain = plan->min_gain,
         .iters = r->iters,
         .sweep = &r->alone.comparisons,
@@ -311,7 +361,7 @@ enum stp_status stp_tune_run(const struct stp_tune_plan *plan,
     if (status == STP_OK)
         status = run_save_results(&job, result, err);
     if (status == STP_OK) {
-        unlink(files->state);
+        stp_tune_state_end(files);
     } else {
         unlink(files->trial);
         unlink(files->overlap_trial);

@@ -35,6 +35,14 @@ enum stp_status stp_tune_state_begin(const struct stp_tune_job *job,
                                      struct stp_tune_state *state,
                                      struct stp_error *err);
 
+/* Names the run after its plan and measurements, in these. */
+enum stp_status stp_tune_state_name(const struct stp_tune_state *state,
+                                    char run_ret[STP_RUN_NAME],
+                                    struct stp_error *err);
+
+/* Removes the files, when those of the result are there. */
+void stp_tune_state_end(const struct stp_tune_files *files);
+
 /* Saves the measurements, at most a few times a second unless 'now'. */
 enum stp_status stp_tune_state_save(struct stp_tune_state *state, bool now,
                                     struct stp_error *err);
@@ -97,9 +105,9 @@ enum stp_status stp_tune_iterate(const struct stp_tune_pass *pass,
 
 /* ---- verify.c ---- */
 
-/* Writes the policy to 'path'. */
+/* Writes the policy to 'path', and reads its hash. */
 enum stp_status stp_tune_save_policy(const struct stp_tune_plan *plan,
-                                     const struct stp_tune_policy *policy,
+                                     struct stp_tune_policy *policy,
                                      const char *path, struct stp_error *err);
 
 /* Tries both policies against AUTO, through the plugin, and drops rules until

@@ -6,6 +6,7 @@
 #include <unistd.h>
 
 #include "core/names.h"
+#include "core/rng.h"
 #include "core/text.h"
 #include "launch/clock.h"
 #include "report/file.h"
@@ -84,7 +85,8 @@ static enum stp_status state_save_plan(const struct stp_tune_state *state,
     return stp_file_commit(&file, err);
 }
 
-/* The plan is last: until then the files may be of an earlier run. */
+/* The plan is there only with its own measurements: it goes before those of
+ * another run are replaced, and comes last. */
 enum stp_status stp_tune_state_save(struct stp_tune_state *state, bool now,
                                     struct stp_error *err)
 {
@@ -95,16 +97,59 @@ enum stp_status stp_tune_state_save(struct stp_tune_state *state, bool now,
     if ((!now && state->is_begun && stp_now_ms() - state->saved_ms < KEEP_MS) ||
         state->swept->n_rows == 0)
         return STP_OK;
-    status =
-        stp_measurements_save(state->swept, state->machine, files->sweep, err);
+    if (!state->is_begun)
+        unlink(files->state);
+    status = stp_measurements_save(state->swept, state->machine,
+                                   files->state_sweep, err);
     if (status == STP_OK && iterated->n_rows > 0)
         status = stp_measurements_save(iterated, state->machine,
-                                       files->iterations, err);
+                                       files->state_iterations, err);
     if (status == STP_OK)
         status = state_save_plan(state, err);
     state->is_begun |= status == STP_OK;
     state->saved_ms = stp_now_ms();
     return status;
+}
+
+void stp_tune_state_end(const struct stp_tune_files *files)
+{
+    unlink(files->state);
+    unlink(files->state_sweep);
+    unlink(files->state_iterations);
+}
+
+/* ---- the run's name ---- */
+
+/* All that decides what the run writes. */
+static void state_write_run(const struct stp_tune_state *state, FILE *fp)
+{
+    const struct stp_tune_plan *plan = state->job->plan;
+
+    fprintf(fp, "%siterate: %d\nportable: %d\n", state->plan_text,
+            !plan->no_iterate, plan->portable);
+    stp_measurements_write(state->swept, state->machine, fp);
+    stp_measurements_write(&state->iterated->data, state->machine, fp);
+}
+
+enum stp_status stp_tune_state_name(const struct stp_tune_state *state,
+                                    char run_ret[STP_RUN_NAME],
+                                    struct stp_error *err)
+{
+    char *text = NULL;
+    size_t len = 0;
+    uint64_t hash = 0;
+    FILE *fp = open_memstream(&text, &len);
+
+    if (fp == NULL)
+        return stp_nomem(err);
+    state_write_run(state, fp);
+    if (fclose(fp) != 0)
+        return stp_nomem(err);
+    for (size_t i = 0; i < len; i++)
+        hash = stp_hash(hash, (unsigned char)text[i]);
+    free(text);
+    snprintf(run_ret, STP_RUN_NAME, "%08" PRIx32, (uint32_t)(hash >> 32));
+    return STP_OK;
 }
 
 /* ---- resuming ---- */
@@ -164,10 +209,11 @@ static enum stp_status state_resume(struct stp_tune_state *state,
                       files->state, (int)len, line);
         return STP_OK;
     }
-    status = state_load(files->sweep, state->swept, err);
+    status = state_load(files->state_sweep, state->swept, err);
     if (status == STP_OK &&
         strcmp(then + strlen(state->plan_text), iterating) == 0)
-        status = state_load(files->iterations, &state->iterated->data, err);
+        status =
+            state_load(files->state_iterations, &state->iterated->data, err);
     state->is_begun = status == STP_OK;
     return status;
 }

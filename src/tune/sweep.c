@@ -134,7 +134,7 @@ static void sweep_tell_resumed(const struct sweep *s, size_t total)
                  0;
     if (n > 0)
         stp_tune_tell(job, "continuing %s: %zu of %zu sizes are there%s",
-                      job->files->sweep, n, total,
+                      job->files->state_sweep, n, total,
                       job->plan->n_passes > 1 ? " of these ranks" : "");
 }
 

@@ -8,6 +8,7 @@
 #include "core/policy/policy.h"
 #include "nccl_tuner_abi.h"
 #include "report/file.h"
+#include "report/policy_file.h"
 #include "report/results/results.h"
 
 const struct stp_arms stp_trial_arms = {
@@ -118,33 +119,81 @@ enum stp_status stp_trial_require_decisions(
                     path);
 }
 
+/* Whether an earlier point has as many ranks. */
+static bool trial_has_seen(const struct stp_comparisons *all, size_t i)
+{
+    for (size_t j = 0; j < i; j++)
+        if (all->points[j].n_ranks == all->points[i].n_ranks)
+            return true;
+    return false;
+}
+
+/* Whether points are of other ranks than the machine's, such as those of an
+ * earlier pass. */
+static bool trial_has_other_ranks(const struct stp_comparisons *all,
+                                  const struct stp_device_info *info)
+{
+    bool others = false;
+
+    for (size_t i = 0; i < all->n_points; i++)
+        others |= all->points[i].n_ranks != info->n_ranks;
+    return others;
+}
+
+/* Counts the rules for each number of ranks that was measured. */
+static enum stp_status trial_print_rules(const char *path,
+                                         const struct stp_device_info *info,
+                                         const struct stp_comparisons *all,
+                                         FILE *fp, struct stp_error *err)
+{
+    enum stp_status status = STP_OK;
+
+    for (size_t i = 0; i < all->n_points && status == STP_OK; i++) {
+        struct stp_device_info shape = *info;
+        struct stp_compiled *compiled;
+        size_t n_rules;
+
+        if (trial_has_seen(all, i))
+            continue;
+        shape.n_ranks = all->points[i].n_ranks;
+        status = trial_compile(&shape, path, &compiled, &n_rules, err);
+        if (status != STP_OK)
+            return status;
+        fprintf(fp, "%zu of %zu rules apply to ", stp_compiled_size(compiled),
+                n_rules);
+        if (trial_has_other_ranks(all, info))
+            fprintf(fp, "%u ranks\n", shape.n_ranks);
+        else
+            fprintf(fp, "it\n");
+        stp_compiled_free(compiled);
+    }
+    return status;
+}
+
 enum stp_status stp_trial_print(const char *path,
                                 const struct stp_device_info *info,
                                 const struct stp_comparisons *comparisons,
                                 FILE *fp, struct stp_error *err)
 {
-    struct stp_compiled *compiled;
-    size_t n_rules;
-    enum stp_status status =
-        trial_compile(info, path, &compiled, &n_rules, err);
+    enum stp_status status;
 
-    if (status != STP_OK)
-        return status;
-    fprintf(fp, "%s\n%zu of %zu rules apply to it\n\n", info->what,
-            stp_compiled_size(compiled), n_rules);
-    stp_compiled_free(compiled);
-    status = stp_print_verdicts(comparisons, fp, err);
+    fprintf(fp, "%s\n", info->what);
+    status = trial_print_rules(path, info, comparisons, fp, err);
+    fputc('\n', fp);
+    if (status == STP_OK)
+        status = stp_print_verdicts(info, comparisons, fp, err);
     return status == STP_OK ? stp_print_steadiness(comparisons, fp, err)
                             : status;
 }
 
 enum stp_status stp_trial_prove(const char *path,
                                 const struct stp_device_info *info,
+                                const struct stp_dataset *tried,
                                 const struct stp_comparisons *comparisons,
                                 struct stp_error *err)
 {
     char proof[STP_TRIAL_PATH];
-    int n = snprintf(proof, sizeof(proof), "%s.verified.txt", path);
+    int n = snprintf(proof, sizeof(proof), "%s" STP_POLICY_PROOF_TEXT, path);
     struct stp_file file;
     enum stp_status status;
 
@@ -154,7 +203,9 @@ enum stp_status stp_trial_prove(const char *path,
     status = stp_file_begin(proof, &file, err);
     if (status != STP_OK)
         return status;
-    fprintf(file.fp, "%s against NCCL's own choice\n", path);
+    fprintf(file.fp, "%s against NCCL's own choice\npolicy hash %s%s%s\n", path,
+            tried->policy_hash, tried->run[0] != '\0' ? ", run " : "",
+            tried->run);
     status = stp_trial_print(path, info, comparisons, file.fp, err);
     return stp_file_end(&file, status, err);
 }

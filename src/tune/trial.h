@@ -31,17 +31,19 @@ enum stp_status stp_trial_require_decisions(
     const char *path, const struct stp_device_info *info,
     const struct stp_comparisons *comparisons, struct stp_error *err);
 
-/* Prints how many rules of the policy 'path' apply to that machine, every
- * verdict, their sum and how steady the machine was. */
+/* Prints how many rules of the policy 'path' apply to that machine with the
+ * ranks that were measured, every verdict, their sum and how steady the machine
+ * was. */
 enum stp_status stp_trial_print(const char *path,
                                 const struct stp_device_info *info,
                                 const struct stp_comparisons *comparisons,
                                 FILE *fp, struct stp_error *err);
 
 /* Like stp_trial_print(), to the file 'path'.verified.txt, whole or not at
- * all. */
+ * all, with the policy hash and the run of what was measured. */
 enum stp_status stp_trial_prove(const char *path,
                                 const struct stp_device_info *info,
+                                const struct stp_dataset *tried,
                                 const struct stp_comparisons *comparisons,
                                 struct stp_error *err);
 

@@ -4,6 +4,11 @@
  * A pass is one number of ranks.  Each is swept and iterated; then both
  * policies are derived of all passes, and verified in each.  Measurements are
  * saved as they come, so that an interrupted run is resumed.
+ *
+ * The files of a run name it, by a hash of its plan and of all that it
+ * measured, and those about a policy name the policy's hash.  They take the
+ * place of an earlier run's when all is measured, and what they do not replace
+ * of it is removed.
  */
 #ifndef STP_TUNE_H
 #define STP_TUNE_H
@@ -39,7 +44,10 @@ struct stp_tune_files {
     char overlap_verify[STP_TUNE_PATH];
     char sweep[STP_TUNE_PATH];
     char iterations[STP_TUNE_PATH];
-    char state[STP_TUNE_PATH]; /* there while a run is not finished */
+    char state[STP_TUNE_PATH]; /* there while a run is not finished, and so are
+                                  its measurements so far */
+    char state_sweep[STP_TUNE_PATH];
+    char state_iterations[STP_TUNE_PATH];
     char report[STP_TUNE_PATH];
     char page[STP_TUNE_PATH];
 };
@@ -71,19 +79,22 @@ struct stp_tune_host {
 
 /* A policy, its measurements and its verdicts. */
 struct stp_tune_policy {
-    bool exists; /* it was derived */
+    bool exists;         /* it was derived */
+    const char *why_not; /* of no measurements; NULL: of some */
     struct stp_dataset data;
     struct stp_comparisons comparisons; /* of 'data'; iterations: pooled */
     struct stp_steadiness steadiness;
     struct stp_derived derived;
-    size_t n_dropped; /* rules that lost when verified */
-    struct stp_dataset tried;
+    size_t n_dropped;                /* rules that lost when verified */
+    struct stp_dataset tried;        /* names the policy's hash */
     struct stp_comparisons verdicts; /* of 'tried' */
+    char hash[STP_POLICY_HASH_NAME];
 };
 
 struct stp_tune_result {
     struct stp_device_info info;    /* of the last pass: the most ranks */
     unsigned iters;                 /* of the sweep, per arm and round */
+    char run[STP_RUN_NAME];         /* "" until all is measured */
     struct stp_tune_policy alone;   /* data: of the sweep */
     struct stp_tune_policy overlap; /* data: of pairs, from iterations */
     struct stp_iterations iterated;

@@ -1,5 +1,6 @@
 /* verify.c - both policies, through the plugin, against NCCL's own choice */
 #include <stdlib.h>
+#include <string.h>
 
 #include "analyse/verify.h"
 #include "launch/clock.h"
@@ -8,16 +9,20 @@
 #include "tune/trial.h"
 
 enum stp_status stp_tune_save_policy(const struct stp_tune_plan *plan,
-                                     const struct stp_tune_policy *policy,
+                                     struct stp_tune_policy *policy,
                                      const char *path, struct stp_error *err)
 {
     const struct stp_policy_origin origin = {.data = &policy->data,
                                              .made_by = "steptune tune",
                                              .min_gain = plan->min_gain,
                                              .portable = plan->portable,
-                                             .steadiness = &policy->steadiness};
+                                             .steadiness = &policy->steadiness,
+                                             .why_not = policy->why_not};
+    enum stp_status status =
+        stp_policy_file_save(&policy->derived, &origin, path, err);
 
-    return stp_policy_file_save(&policy->derived, &origin, path, err);
+    return status == STP_OK ? stp_policy_file_hash(path, policy->hash, err)
+                            : status;
 }
 
 /* A policy in a pass. */
@@ -199,6 +204,8 @@ static enum stp_status verify_try(struct verify *v, const char *gpu,
         status = try_pass(v);
         stp_device_close(&device);
     }
+    memcpy(p->tried.run, p->data.run, sizeof(p->tried.run));
+    memcpy(p->tried.policy_hash, p->hash, sizeof(p->hash));
     return status == STP_OK ? stp_compare(&p->tried, &p->verdicts, v->err)
                             : status;
 }

@@ -54,6 +54,7 @@ TEST_F(DeriveOthers, RunsOfNcclTestsAreRoundsIfTheyAreTrusted)
     EXPECT_THAT(o.err, IsEmpty());
     EXPECT_EQ(
         "# steptune derive\n"
+        "# policy hash: 6719ed583ed305d2\n"
         "# from times of vm (NVIDIA H200, NCCL 2.28.9): 24 measured, 24 of 24 "
         "in "
         "single passes\n"

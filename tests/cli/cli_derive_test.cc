@@ -45,6 +45,7 @@ TEST_F(DeriveIterations, PolicyNamesWorkloadsAndPairs)
 
     EXPECT_EQ(0, o.status) << o.err;
     EXPECT_EQ("# steptune derive\n"
+              "# policy hash: b9d2dd265c6d833e\n"
               "# from times of iterations on m (G, NCCL 2.28.9): 12 measured\n"
               "# A rule stands where its gain over NCCL's own choice is at "
               "least 2 percent with 95 percent confidence.\n"

@@ -39,7 +39,6 @@ TEST_F(Cli, AnswersWrongUsageWithOneSentence)
             {"sweep --on nowhere", 77, "no recorded machine 'nowhere'"},
             {"sweep --on ./nowhere", 77, "no recorded machine './nowhere'"},
             {"record x --on cpu", 2, "search graphs and choices are NCCL's"},
-            {"iterate -g 8", 77, "no GPU here for --procs, -t, -g or -G"},
             {"sweep --on h200x4 --procs 2", 2, "'h200x4' is recorded"},
             {"sweep --on cpu --backend nccl", 1,
              "--backend nccl does not run on"},
@@ -85,6 +84,10 @@ TEST_F(Cli, MeasuresAndWritesNothingWithoutAGpuUnlessToldWhere)
         {"record mybox", "record NAME"},
         {"sweep", "sweep"},
         {"sweep -g 8 -o s.csv", "sweep"},
+        {"verify steptune.conf", "verify POLICY"},
+        {"verify steptune.conf --iterate --proof", "verify POLICY"},
+        {"iterate", "iterate"},
+        {"iterate -g 8 -o steps", "iterate"},
         {"train", "train"},
         {"train --gpus 4 -o results", "train"},
     };

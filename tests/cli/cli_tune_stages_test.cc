@@ -221,10 +221,12 @@ TEST_F(Tune, LeavesNcclAloneBesideComputeWhereNothingIsKnownOfIterations)
 
         ASSERT_EQ(0, o.status) << o.err;
         EXPECT_THAT(o.err, HasSubstr(std::string("no iterations: ") + c.why));
-        EXPECT_EQ(std::string("# steptune tune\n# No rule: ") + c.why +
-                      ", so NCCL's own choice stands where communication "
-                      "overlaps with compute.\n",
-                  Read("t.conf.overlap"));
+        EXPECT_THAT(Read("t.conf.overlap"),
+                    MatchesRegex("# steptune tune\n# run: [0-9a-f]{8}\n"
+                                 "# policy hash: 0{15}1\n# No rule: " +
+                                 std::string(c.why) +
+                                 ", so NCCL's own choice stands where "
+                                 "communication overlaps with compute.\n"));
         EXPECT_THAT(Read("t.report.txt"), HasSubstr(c.why));
         EXPECT_EQ(0, Run("check t.conf.overlap --on h200x4").status);
         EXPECT_THAT(Files(), Not(Contains("t.iterations.csv")));
@@ -291,17 +293,19 @@ class TuneAgain : public Tune
 TEST_F(TuneAgain, GoesOnWhereASweepWasInterrupted)
 {
     ASSERT_EQ(1, Interrupt(kSweep, "machine", SIGINT));
-    std::string before = Read("t.sweep.csv");
-    EXPECT_THAT(Files(), ElementsAre("t.sweep.csv", "t.unfinished"));
+    const auto before = Rows(Read("t.unfinished.sweep.csv"));
+    EXPECT_THAT(Files(), ElementsAre("t.unfinished", "t.unfinished.sweep.csv"));
 
     Outcome o = Run(kSweep);
 
     ASSERT_EQ(0, o.status) << o.err;
-    EXPECT_GE(There(o.err, "t.sweep.csv"), 1) << o.err;
+    EXPECT_GE(There(o.err, "t.unfinished.sweep.csv"), 1) << o.err;
     EXPECT_THAT(o.err, HasSubstr(" of 4 sizes are there\n"));
-    EXPECT_THAT(Read("t.sweep.csv"), StartsWith(before))
-        << "nothing is measured again";
-    EXPECT_THAT(Files(), Not(Contains("t.unfinished")));
+    auto after = Rows(Read("t.sweep.csv"));
+    ASSERT_GT(after.size(), before.size());
+    after.resize(before.size());
+    EXPECT_EQ(before, after) << "nothing is measured again";
+    EXPECT_THAT(Files(), Not(Contains(StartsWith("t.unfinished"))));
     std::string rules = RulesOf(Read("t.conf"));
 
     Outcome again = Run(kSweep);
@@ -315,21 +319,44 @@ TEST_F(TuneAgain, GoesOnWhereASweepWasInterrupted)
 TEST_F(TuneAgain, GoesOnWithTheIterationsOfARunThatWasKilled)
 {
     ASSERT_EQ(-SIGKILL, Interrupt(kIterations, "iterations: yes", SIGKILL));
-    size_t rows = Rows(Read("t.iterations.csv")).size();
+    size_t rows = Rows(Read("t.unfinished.iterations.csv")).size();
     Outcome o = Run(kIterations);
 
     ASSERT_EQ(0, o.status) << o.err;
-    EXPECT_THAT(o.err, HasSubstr("continuing t.sweep.csv: 3 of 3 sizes are "
-                                 "there\n"));
-    EXPECT_GE(There(o.err, "t.iterations.csv"), 1) << o.err;
+    EXPECT_THAT(o.err,
+                HasSubstr("continuing t.unfinished.sweep.csv: 3 of 3 sizes are "
+                          "there\n"));
+    EXPECT_GE(There(o.err, "t.unfinished.iterations.csv"), 1) << o.err;
     EXPECT_GE(Rows(Read("t.iterations.csv")).size(), rows);
     EXPECT_EQ(12u, SettingsOf("t.iterations.csv"));
+}
+
+TEST_F(TuneAgain, LeavesTheFilesOfTheLastRunUntilItIsFinished)
+{
+    ASSERT_EQ(0, Run("tune --on h200x2 --collective allgather -b 1M -e 4M "
+                     "--no-iterate -o t.conf")
+                     .status);
+    const std::vector<std::string> files = Files();
+    std::vector<std::string> before;
+    for (const std::string &file : files)
+        before.push_back(Read(file));
+
+    ASSERT_EQ(-SIGKILL, Interrupt(kIterations, "iterations: yes", SIGKILL));
+
+    for (size_t i = 0; i < files.size(); i++)
+        EXPECT_EQ(before[i], Read(files[i])) << files[i];
+    const Outcome o = Run("report t.conf");
+    EXPECT_EQ(0, o.status) << o.err;
+    EXPECT_THAT(o.out, Not(HasSubstr("left out")));
+    ASSERT_EQ(0, Run(kIterations).status);
+    EXPECT_NE(before[0], Read(files[0]));
+    EXPECT_THAT(Files(), Not(Contains(StartsWith("t.unfinished"))));
 }
 
 TEST_F(TuneAgain, BeginsAnewWhereItMust)
 {
     ASSERT_EQ(1, Interrupt(kSweep, "machine", SIGINT));
-    const std::string sweep = Read("t.sweep.csv");
+    const std::string sweep = Read("t.unfinished.sweep.csv");
     const std::string state = std::regex_replace(
         Read("t.unfinished"), std::regex("iterations a round: 600"),
         "iterations a round: 2"); // quicker
@@ -349,7 +376,7 @@ TEST_F(TuneAgain, BeginsAnewWhereItMust)
     };
     for (const auto &c : cases) {
         SCOPED_TRACE(c.arguments);
-        Write("t.sweep.csv", sweep);
+        Write("t.unfinished.sweep.csv", sweep);
         Write("t.unfinished", state);
 
         Outcome o = Run(std::string("tune --on h200x4 --collective allgather "
@@ -360,19 +387,19 @@ TEST_F(TuneAgain, BeginsAnewWhereItMust)
         EXPECT_THAT(o.err, HasSubstr(c.text));
         EXPECT_THAT(o.err, Not(HasSubstr("continuing")));
     }
-    Write("t.sweep.csv", sweep);
+    Write("t.unfinished.sweep.csv", sweep);
     Write("t.unfinished", state);
     EXPECT_THAT(Run("tune --on h200x4 --collective allgather -o t.conf "
                     "-b 1M -e 64M -n 2")
                     .err,
-                HasSubstr("continuing t.sweep.csv: "))
+                HasSubstr("continuing t.unfinished.sweep.csv: "))
         << "else this test says nothing";
 }
 
 TEST_F(TuneAgain, TouchesNothingItCannotRead)
 {
     ASSERT_EQ(1, Interrupt(kSweep, "machine", SIGINT));
-    const std::string sweep = Read("t.sweep.csv");
+    const std::string sweep = Read("t.unfinished.sweep.csv");
     const std::string state = Read("t.unfinished");
     const struct {
         const char *what;
@@ -380,14 +407,14 @@ TEST_F(TuneAgain, TouchesNothingItCannotRead)
         const char *text;
     } cases[] = {
         {"truncated", sweep.substr(0, sweep.size() - 30), state,
-         "t.sweep.csv:"},
-        {"foreign", "my notes\n", state, "t.sweep.csv:1:"},
+         "t.unfinished.sweep.csv:"},
+        {"foreign", "my notes\n", state, "t.unfinished.sweep.csv:1:"},
         {"foreign state", sweep, "my notes\n",
          "t.unfinished: not what steptune tune leaves"},
     };
     for (const auto &c : cases) {
         SCOPED_TRACE(c.what);
-        Write("t.sweep.csv", c.sweep);
+        Write("t.unfinished.sweep.csv", c.sweep);
         Write("t.unfinished", c.state);
 
         Outcome o = Run(kSweep);
@@ -397,7 +424,7 @@ TEST_F(TuneAgain, TouchesNothingItCannotRead)
                     AllOf(HasSubstr(c.text),
                           HasSubstr("expected --fresh to start over\n")));
         EXPECT_EQ(1u, Count(o.err, "\n")) << o.err;
-        EXPECT_EQ(c.sweep, Read("t.sweep.csv"));
+        EXPECT_EQ(c.sweep, Read("t.unfinished.sweep.csv"));
         EXPECT_EQ(c.state, Read("t.unfinished"));
     }
 }

@@ -183,8 +183,9 @@ TEST_F(Cli, TuneKeepsTheFormerPoliciesAsNumberedBackups)
     EXPECT_EQ("# of another tool\n", Read("p.conf.~2~"));
     EXPECT_EQ(first, Read("p.conf.~3~"));
     EXPECT_EQ("# overlapped\n", Read("p.conf.overlap.~1~"));
-    EXPECT_THAT(Files(), Not(Contains("p.conf.overlap.~2~")))
-        << "which the second run leaves alone";
+    EXPECT_THAT(Files(), AllOf(Contains("p.conf.overlap.~2~"),
+                               Not(Contains("p.conf.overlap"))))
+        << "it is of the first run, and the second makes none";
 }
 
 TEST_F(Cli, TuneLeavesNothingBehindWhereItCannotWrite)
@@ -194,7 +195,7 @@ TEST_F(Cli, TuneLeavesNothingBehindWhereItCannotWrite)
 
     EXPECT_EQ(1, o.status);
     EXPECT_THAT(o.err, StartsWith("steptune tune: cannot write "
-                                  "'no/such/folder.sweep.csv'"));
+                                  "'no/such/folder.unfinished.sweep.csv'"));
     EXPECT_THAT(Files(), IsEmpty());
 }
 
@@ -230,7 +231,7 @@ TEST_F(Cli, SweepDeriveAndVerifyAreTheStepsOfTune)
     ASSERT_EQ(0,
               Run("sweep --on h200x4 --collective allgather -o s.csv").status);
     Outcome derived = Run("derive s.csv -o p.conf");
-    Outcome verified = Run("verify p.conf");
+    Outcome verified = Run("verify p.conf --on h200x4");
 
     ASSERT_EQ(0, derived.status) << derived.err;
     EXPECT_THAT(derived.out, HasSubstr("ring/ll128"));
@@ -274,8 +275,9 @@ TEST_F(Cli, VerifySaysHowManyRulesAreForTheMachine)
                     "allgather,ring,ll,8,*\n"
                     "reduce,ring,ll,2-4,NVIDIA H200\n");
 
-    EXPECT_THAT(Run("verify p.conf --collective allreduce -n 2").out,
-                HasSubstr("\n1 of 3 rules apply to it\n"));
+    EXPECT_THAT(
+        Run("verify p.conf --collective allreduce -n 2 --on h200x4").out,
+        HasSubstr("\n1 of 3 rules apply to it\n"));
 }
 
 TEST_F(Cli, DeriveMakesNoRuleOfSinglePasses)
@@ -305,7 +307,7 @@ TEST_F(Cli, VerifyFailsAPolicyThatIsSlower)
 {
     Write("slow.conf", "allreduce,0,inf,tree,simple,1,-1,-1\n");
 
-    Outcome o = Run("verify slow.conf --collective allreduce");
+    Outcome o = Run("verify slow.conf --collective allreduce --on h200x4");
 
     EXPECT_EQ(1, o.status);
     EXPECT_THAT(o.out, HasSubstr("SLOWER"));
@@ -389,12 +391,16 @@ TEST_F(Cli, VerifyWritesItsProofBesideThePolicy)
 {
     Write("p.conf", "allgather,2794506,20824325,ring,ll128,-1,1,4\n");
 
-    Outcome o = Run("verify p.conf --collective allgather --proof");
+    Outcome o = Run("verify p.conf --collective allgather --proof --on h200x4");
 
     ASSERT_EQ(0, o.status) << o.err;
-    EXPECT_EQ("p.conf against NCCL's own choice\n" + o.out,
+    EXPECT_EQ("p.conf against NCCL's own choice\n"
+              "policy hash c549f7a4754fdf3f\n" +
+                  o.out,
               Read("p.conf.verified.txt"));
-    EXPECT_THAT(Read("p.conf.verified.csv"), HasSubstr(",plugin,plugin,"));
+    EXPECT_THAT(Read("p.conf.verified.csv"),
+                AllOf(HasSubstr(",plugin,plugin,"),
+                      HasSubstr("\n# policy hash: c549f7a4754fdf3f\n")));
     EXPECT_EQ(0, Run("derive p.conf.verified.csv").status);
 }
 
@@ -402,7 +408,7 @@ TEST_F(Cli, VerifyLeavesNothingBesideThePolicyUnlessAsked)
 {
     Write("p.conf", "allreduce,0,inf,ring,ll128,-1,-1,-1\n");
 
-    Run("verify p.conf --collective allreduce -n 2");
+    Run("verify p.conf --collective allreduce -n 2 --on h200x4");
 
     EXPECT_THAT(Files(), ElementsAre("p.conf"));
 }
@@ -417,7 +423,7 @@ TEST_F(Cli, WhatIsMeasuredSaysHowSteadyItWas)
 
     EXPECT_THAT(Run("sweep --on h200x4 --collective allgather -b 3M -e 6M").out,
                 ContainsRegex(line));
-    EXPECT_THAT(Run("verify p.conf --collective allgather").out,
+    EXPECT_THAT(Run("verify p.conf --collective allgather --on h200x4").out,
                 ContainsRegex(line));
 }
 

@@ -19,9 +19,8 @@ export CUDA_VISIBLE_DEVICES=''
 "$steptune" iterate --on h200x4 --iters 5 -o steps >log
 "$steptune" verify my.conf --on h200x4 --proof >log
 mv my.conf.verified.csv my.verify.csv
-mv steps/rounds.csv my.iterations.csv
 echo '# </pre><script>console.error("a comment is no script")</script>' >>my.conf
-"$steptune" report my.conf -o page.html >log
+"$steptune" report my.conf steps/rounds.csv -o page.html >log
 
 # Pages of one size, and of many training steps.
 mkdir one

@@ -1,6 +1,8 @@
 // What the plugin decides in a job, among ranks that agree or do not, and which
 // settings it follows.
 #include <algorithm>
+#include <cinttypes>
+#include <cstdio>
 #include <cstdlib>
 #include <cstring>
 #include <fstream>
@@ -395,9 +397,15 @@ TEST_F(StaticPlugin, SaysOnceWhatItLoaded)
     for (const std::string &line : infos_)
         if (line.find("steptune: ") != std::string::npos)
             ours.push_back(line);
+    // which files about the policy name, too
+    stp_policy *policy = nullptr;
+    ASSERT_EQ(STP_OK, stp_policy_load(path.c_str(), &policy, nullptr));
+    char hash[17];
+    std::snprintf(hash, sizeof(hash), "%016" PRIx64, stp_policy_hash(policy));
+    stp_policy_free(policy);
     EXPECT_THAT(ours,
                 ElementsAre(AllOf(HasSubstr("4 ranks on 1 nodes: " + path),
-                                  HasSubstr(", hash "),
+                                  HasSubstr(std::string(", hash ") + hash),
                                   EndsWith("1 of 2 rules apply"))));
     EXPECT_THAT(warnings_, IsEmpty());
 }

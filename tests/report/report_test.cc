@@ -207,8 +207,8 @@ class PolicyFileTest : public Report
         stp_derived derived{};
         EXPECT_EQ(STP_OK, stp_compare(&data_, &all, nullptr));
         EXPECT_EQ(STP_OK, stp_derive(&all, 0.02, &derived, nullptr));
-        const stp_policy_origin origin{&data_,   "a test", 0.02,
-                                       portable, false,    nullptr};
+        const stp_policy_origin origin{&data_, "a test", 0.02,   portable,
+                                       false,  nullptr,  nullptr};
         EXPECT_EQ(STP_OK, stp_policy_file_save(&derived, &origin,
                                                Path("p.conf").c_str(), &err_));
         stp_derived_free(&derived);
@@ -221,6 +221,7 @@ TEST_F(PolicyFileTest, CarriesEachRulesEvidence)
 {
     EXPECT_EQ(
         "# a test\n"
+        "# policy hash: 182bb1dea35a2995\n"
         "# from times of h200x4 (NVIDIA H200, NCCL 2.28.9): 4 measured\n"
         "# A rule stands where its gain over NCCL's own choice is at least 2 "
         "percent with 95 percent confidence.\n"
@@ -246,8 +247,8 @@ TEST_F(PolicyFileTest, SaysWhatTheTimesAreWorth)
     strcpy(data_.gpu, "g");
     strcpy(data_.nccl, "2");
     const stp_derived none{};
-    const stp_policy_origin origin{&data_, "a test", 0.02,
-                                   true,   false,    nullptr};
+    const stp_policy_origin origin{&data_, "a test", 0.02,   true,
+                                   false,  nullptr,  nullptr};
     ASSERT_EQ(STP_OK, stp_policy_file_save(&none, &origin,
                                            Path("p.conf").c_str(), &err_));
 

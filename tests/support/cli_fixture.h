@@ -159,14 +159,14 @@ class Cli : public testing::Test
         }
     }
 
-    std::string Read(const char *name) const
+    std::string Read(const std::string &name) const
     {
         std::stringstream s;
         s << std::ifstream(dir_ / name).rdbuf();
         return s.str();
     }
 
-    void Write(const char *name, const std::string &text) const
+    void Write(const std::string &name, const std::string &text) const
     {
         std::ofstream(dir_ / name) << text;
     }

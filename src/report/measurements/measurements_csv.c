@@ -24,8 +24,13 @@ void stp_measurements_write(const struct stp_dataset *data, const char *made_by,
     struct stp_measurement_header header;
 
     stp_measurement_header_read(columns, &header);
-    fprintf(fp, "# %s\n# machine: %s\n# gpu: %s\n# nccl: %s\n# backend: %s\n",
-            made_by, data->machine, data->gpu, data->nccl, data->backend);
+    fprintf(fp, "# %s\n", made_by);
+    if (data->run[0] != '\0')
+        fprintf(fp, "# run: %s\n", data->run);
+    if (data->policy_hash[0] != '\0')
+        fprintf(fp, "# policy hash: %s\n", data->policy_hash);
+    fprintf(fp, "# machine: %s\n# gpu: %s\n# nccl: %s\n# backend: %s\n",
+            data->machine, data->gpu, data->nccl, data->backend);
     fprintf(fp, "%s\n", columns);
     for (size_t i = 0; i < data->n_rows; i++) {
         const struct stp_measurement_row row = {.m = data->rows[i]};
@@ -81,6 +86,9 @@ static void measurements_read_comment(void *user, const char *line, size_t len)
 {
     struct stp_dataset *d = &((struct reader *)user)->data;
 
+    stp_csv_value(line, len, "# run: ", d->run, sizeof(d->run));
+    stp_csv_value(line, len, "# policy hash: ", d->policy_hash,
+                  sizeof(d->policy_hash));
     stp_csv_value(line, len, "# machine: ", d->machine, sizeof(d->machine));
     stp_csv_value(line, len, "# gpu: ", d->gpu, sizeof(d->gpu));
     stp_csv_value(line, len, "# nccl: ", d->nccl, sizeof(d->nccl));
@@ -118,6 +126,15 @@ static unsigned measurements_count_rounds(const struct stp_dataset *data,
     return n;
 }
 
+/* Of measurements of several runs there is none to name. */
+static void measurements_keep_common(char *name, const char *more, bool first)
+{
+    if (first)
+        strcpy(name, more);
+    else if (strcmp(name, more) != 0)
+        *name = '\0';
+}
+
 enum stp_status stp_measurements_pool(struct stp_dataset *data,
                                       const struct stp_dataset *more,
                                       bool by_arm, struct stp_error *err)
@@ -147,6 +164,8 @@ enum stp_status stp_measurements_pool(struct stp_dataset *data,
         }
         data->rows[data->n_rows - 1].round += n_rounds;
     }
+    measurements_keep_common(data->run, more->run, n_rows == 0);
+    measurements_keep_common(data->policy_hash, more->policy_hash, n_rows == 0);
     memcpy(data->machine, more->machine, sizeof(data->machine));
     memcpy(data->gpu, more->gpu, sizeof(data->gpu));
     memcpy(data->nccl, more->nccl, sizeof(data->nccl));

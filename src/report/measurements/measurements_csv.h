@@ -2,8 +2,10 @@
  * measurements_csv.h - measurements as a CSV file, and read from any kind of
  * file that has some
  *
- * '#' lines at the top name machine, gpu, nccl and backend as "# key: value";
- * then a header line; then a row an arm, place and round:
+ * '#' lines at the top name machine, gpu, nccl and backend as "# key: value",
+ * of what `steptune tune` writes also the run, and of what a policy was
+ * measured with the policy hash; then a header line; then a row an arm, place
+ * and round:
  *
  *   collective     broadcast, reduce, allgather, reducescatter, allreduce
  *   bytes          as a tuner counts them
@@ -81,11 +83,12 @@ bool stp_same_run(const struct stp_measurement *a,
 
 /*
  * Appends the rows of 'more' to *data, and takes over machine, gpu, nccl and
- * backend.  Rounds of different data are different rounds, numbered through; if
- * 'by_arm', those of each arm by themselves, as if the first run of one were of
- * the same round as the first of another.  STP_ERR_SYNTAX if 'more' is from
- * another GPU, NCCL or backend than what *data already holds, of which times
- * say nothing of each other, or STP_ERR_NOMEM; *data is as it was then.
+ * backend, and run and policy hash if all have the same.  Rounds of different
+ * data are different rounds, numbered through; if 'by_arm', those of each arm
+ * by themselves, as if the first run of one were of the same round as the first
+ * of another.  STP_ERR_SYNTAX if 'more' is from another GPU, NCCL or backend
+ * than what *data already holds, of which times say nothing of each other, or
+ * STP_ERR_NOMEM; *data is as it was then.
  */
 enum stp_status stp_measurements_pool(struct stp_dataset *data,
                                       const struct stp_dataset *more,

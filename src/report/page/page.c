@@ -82,6 +82,7 @@ static void page_add_extreme(cJSON *root, const char *key,
     object = cJSON_AddObjectToObject(root, key);
     cJSON_AddStringToObject(object, "collective", stp_coll_name(extreme->coll));
     stp_json_number(object, "bytes", (double)extreme->n_bytes);
+    stp_json_number(object, "nRanks", extreme->n_ranks);
     stp_json_gain(object, &extreme->gain);
 }
 
@@ -103,8 +104,13 @@ static enum stp_status page_say_json(const struct stp_page_data *data,
     char source[STP_PAGE_TEXT];
     bool has_times =
         stp_page_source_sentence(&data->sets[STP_PAGE_SWEEP], 4, source);
+    cJSON *warnings;
 
     cJSON_AddStringToObject(root, "summary", sentence);
+    warnings = cJSON_AddArrayToObject(root, "warnings");
+    for (size_t i = 0; i < data->n_warnings; i++)
+        cJSON_AddItemToArray(warnings, cJSON_CreateString(data->warnings[i]));
+    stp_json_word(root, "run", data->run[0] != '\0' ? data->run : NULL);
     stp_json_word(root, "source", has_times ? source : NULL);
     cJSON_AddBoolToObject(root, "policy", s->has_policy);
     cJSON_AddBoolToObject(root, "verified", s->tried);
@@ -126,6 +132,8 @@ static enum stp_status page_say(const struct stp_page_data *data,
     if (as_json)
         return page_say_json(data, summary, sentence, fp, err);
     fprintf(fp, "%s\n", sentence);
+    for (size_t i = 0; i < data->n_warnings; i++)
+        fprintf(fp, "%s\n", data->warnings[i]);
     return STP_OK;
 }
 

@@ -25,13 +25,22 @@ enum stp_page_source {
 /* Files by enum stp_page_source: each may be NULL, but not all measurements. */
 struct stp_page_sources {
     const char *path[STP_PAGE_N_SOURCES];
-    const char *title; /* of the page; NULL: the usual one */
+    const char *title;                 /* of the page; NULL: the usual one */
+    bool is_named[STP_PAGE_N_SOURCES]; /* by the user: refused if it does not
+                                          belong to the others, else left out */
 };
 
 /*
  * Writes the page to the file 'path', whole or not at all; then its summary to
  * 'said' (NULL: nowhere), as one sentence and a newline, or its figures as one
- * JSON object.  STP_ERR_RANGE without measurements; the error of reading or
+ * JSON object.
+ *
+ * The files must be of one run, and verdicts of the policy as it is now.  What
+ * does not belong is left out, and a sentence on the page and in 'said' says
+ * so.
+ *
+ * STP_ERR_RANGE without measurements, or if a file that the user named does not
+ * belong; the error of reading or
  * comparing a file, whose name is in the text of *err then; STP_ERR_IO or
  * STP_ERR_NOMEM.
  */

@@ -35,7 +35,11 @@ static enum stp_status page_read_policy(const char *path,
     status = stp_read_file(path, STP_MAX_FILE, &policy->text, &len, err);
     if (status == STP_OK)
         status = stp_policy_parse(policy->text, len, &policy->rules, err);
-    return status;
+    if (status != STP_OK)
+        return status;
+    stp_policy_hash_name(policy->rules, policy->hash);
+    stp_policy_mark_read(policy->text, len, &policy->mark);
+    return STP_OK;
 }
 
 /*
@@ -272,6 +276,20 @@ const struct stp_page_set *stp_page_first_set(const struct stp_page_data *data)
     return set;
 }
 
+struct stp_range stp_page_ranks(const struct stp_page_data *data)
+{
+    struct stp_range ranks = {.min = UINT64_MAX};
+
+    for (int s = STP_PAGE_SWEEP; s < STP_PAGE_N_SOURCES; s++)
+        for (size_t i = 0; i < data->sets[s].data.n_rows; i++) {
+            const unsigned n = data->sets[s].data.rows[i].n_ranks;
+
+            ranks.min = n < ranks.min ? n : ranks.min;
+            ranks.max = n > ranks.max ? n : ranks.max;
+        }
+    return ranks;
+}
+
 /* ---- all of it ---- */
 
 static enum stp_status page_read_files(const struct stp_page_sources *sources,
@@ -279,14 +297,12 @@ static enum stp_status page_read_files(const struct stp_page_sources *sources,
                                        struct stp_error *err)
 {
     enum stp_status status = STP_OK;
-    bool any = false;
 
     for (int s = 0; s < STP_PAGE_N_SOURCES && status == STP_OK; s++) {
         const char *path = sources->path[s];
 
         if (path == NULL)
             continue;
-        any |= s >= STP_PAGE_SWEEP;
         if (s < STP_PAGE_SWEEP)
             status = page_read_policy(path, &data->policies[s], err);
         else
@@ -294,11 +310,21 @@ static enum stp_status page_read_files(const struct stp_page_sources *sources,
                                    &data->sets[s], err);
         status = page_name_file(status, path, err);
     }
-    if (status == STP_OK && !any)
-        status = stp_fail(err, STP_ERR_RANGE,
-                          "no measurements, expected those that the policy was "
-                          "made from, such as STEM.sweep.csv");
     return status;
+}
+
+static enum stp_status page_require_sets(const struct stp_page_data *data,
+                                         struct stp_error *err)
+{
+    for (int s = STP_PAGE_SWEEP; s < STP_PAGE_N_SOURCES; s++)
+        if (data->sets[s].name != NULL)
+            return STP_OK;
+    if (data->n_warnings > 0)
+        return stp_fail(err, STP_ERR_RANGE, "no measurements: %s",
+                        data->warnings[0]);
+    return stp_fail(err, STP_ERR_RANGE,
+                    "no measurements, expected those that the policy was made "
+                    "from, such as STEM.sweep.csv");
 }
 
 enum stp_status stp_page_read(const struct stp_page_sources *sources,
@@ -309,6 +335,10 @@ enum stp_status stp_page_read(const struct stp_page_sources *sources,
     memset(data, 0, sizeof(*data));
     data->title = sources->title;
     status = page_read_files(sources, data, err);
+    if (status == STP_OK)
+        status = stp_page_keep_own(sources, data, err);
+    if (status == STP_OK)
+        status = page_require_sets(data, err);
     if (status == STP_OK && !page_merge_sets(data))
         status = stp_nomem(err);
     if (status == STP_OK)
@@ -316,18 +346,28 @@ enum stp_status stp_page_read(const struct stp_page_sources *sources,
     return status;
 }
 
+void stp_page_drop_policy(struct stp_page_policy *policy)
+{
+    free(policy->text);
+    stp_policy_free(policy->rules);
+    *policy = (struct stp_page_policy){0};
+}
+
+void stp_page_drop_set(struct stp_page_set *set)
+{
+    stp_comparisons_free(&set->comparisons);
+    stp_iteration_summary_free(&set->iterations);
+    stp_dataset_free(&set->data);
+    free(set->regimes);
+    *set = (struct stp_page_set){0};
+}
+
 void stp_page_free(struct stp_page_data *data)
 {
-    for (int i = 0; i < STP_PAGE_N_SOURCES; i++) {
-        stp_comparisons_free(&data->sets[i].comparisons);
-        stp_iteration_summary_free(&data->sets[i].iterations);
-        stp_dataset_free(&data->sets[i].data);
-        free(data->sets[i].regimes);
-    }
-    for (int i = 0; i < STP_PAGE_SWEEP; i++) {
-        free(data->policies[i].text);
-        stp_policy_free(data->policies[i].rules);
-    }
+    for (int i = 0; i < STP_PAGE_N_SOURCES; i++)
+        stp_page_drop_set(&data->sets[i]);
+    for (int i = 0; i < STP_PAGE_SWEEP; i++)
+        stp_page_drop_policy(&data->policies[i]);
     free(data->rows);
     free(data->panels);
 }

@@ -7,12 +7,17 @@
 #include "analyse/iterations.h"
 #include "analyse/verify.h"
 #include "report/page/page.h"
+#include "report/policy_file.h"
+
+enum { STP_PAGE_TEXT = 480 };
 
 /* A policy file. */
 struct stp_page_policy {
     const char *name; /* without its folder; NULL: none */
     char *text;
     struct stp_policy *rules;
+    char hash[STP_POLICY_HASH_NAME]; /* of the rules */
+    struct stp_policy_mark mark;     /* what the file says */
 };
 
 /* A file of measurements: collectives are compared, training steps summed up.
@@ -53,6 +58,10 @@ struct stp_page_data {
     size_t n_rows;
     struct stp_page_panel *panels;
     size_t n_panels;
+    char run[STP_RUN_NAME]; /* that the files are of; "": they do not say */
+    char warnings[STP_PAGE_N_SOURCES][STP_PAGE_TEXT]; /* sentences: what was
+                                                       left out, or says less */
+    size_t n_warnings;
 };
 
 /* Reads all files into *data_ret, which is to be freed even after a failure.
@@ -62,8 +71,24 @@ enum stp_status stp_page_read(const struct stp_page_sources *sources,
                               struct stp_error *err);
 void stp_page_free(struct stp_page_data *data);
 
+/*
+ * Leaves out, of what was read, policies and sets that do not belong together,
+ * and says so in warnings.  STP_ERR_RANGE, and no warning, if the user named
+ * one.
+ */
+enum stp_status stp_page_keep_own(const struct stp_page_sources *sources,
+                                  struct stp_page_data *data,
+                                  struct stp_error *err);
+
+/* Frees a policy or a set, which is none then. */
+void stp_page_drop_policy(struct stp_page_policy *policy);
+void stp_page_drop_set(struct stp_page_set *set);
+
 /* The first set that was read. */
 const struct stp_page_set *stp_page_first_set(const struct stp_page_data *data);
+
+/* The fewest and the most ranks of all rows of all sets. */
+struct stp_range stp_page_ranks(const struct stp_page_data *data);
 
 /* The gain of the policy at a row, which is 1 where it keeps NCCL's choice;
  * false if its arm was not measured. */

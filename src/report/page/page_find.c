@@ -54,6 +54,7 @@ static enum stp_status page_find_add(struct stp_page_found *found,
         return stp_fail(err, STP_ERR_SYNTAX,
                         "'%.80s' and '%.80s' are both %s, expected one",
                         found->path[kind], path, kinds[kind].content);
+    found->sources.is_named[kind] = true;
     return page_find_format(found->path[kind], err, "%s", path);
 }
 

@@ -46,7 +46,8 @@ static void page_name_machine(const struct stp_page_set *set,
 static struct stp_page_extreme page_extreme(const struct stp_point *point,
                                             const struct stp_gain *gain)
 {
-    return (struct stp_page_extreme){*gain, point->coll, point->n_bytes};
+    return (struct stp_page_extreme){*gain, point->coll, point->n_bytes,
+                                     point->n_ranks};
 }
 
 /* Keeps the largest gain at a size that was measured round by round. */
@@ -109,11 +110,13 @@ void stp_page_sum_up(const struct stp_page_data *data,
                      struct stp_page_summary *s)
 {
     const struct stp_policy *rules = data->policies[STP_PAGE_POLICY].rules;
+    const struct stp_range ranks = stp_page_ranks(data);
     char machine[STP_PAGE_TEXT] = "";
 
     *s = (struct stp_page_summary){
         .tried = data->sets[STP_PAGE_VERIFY].name != NULL,
         .n_sizes = data->n_rows,
+        .has_ranks = ranks.min < ranks.max,
         .best.gain.gain = 1,
         .worst.gain.gain = 1,
     };
@@ -134,16 +137,32 @@ void stp_page_sum_up(const struct stp_page_data *data,
 
 /* ---- sentences ---- */
 
-static void page_say_changes(const struct stp_page_summary *s, char *text)
+enum { PAGE_PLACE = 64 };
+
+/* "4 MiB", or "4 MiB on 2 ranks". */
+static void page_name_place(const struct stp_page_summary *s,
+                            const struct stp_page_extreme *at,
+                            char place[PAGE_PLACE])
 {
     char size[32];
 
+    stp_size_text(at->n_bytes, size);
+    if (s->has_ranks)
+        snprintf(place, PAGE_PLACE, "%s on %u ranks", size, at->n_ranks);
+    else
+        snprintf(place, PAGE_PLACE, "%s", size);
+}
+
+static void page_say_changes(const struct stp_page_summary *s, char *text)
+{
+    char place[PAGE_PLACE];
+
     if (s->best.gain.gain > 1) {
-        stp_size_text(s->best.n_bytes, size);
+        page_name_place(s, &s->best, place);
         stp_page_say(
             text,
             "makes %s up to %.2fx as fast (at %s), changes %zu of %zu sizes",
-            stp_coll_name(s->best.coll), s->best.gain.gain, size, s->n_changed,
+            stp_coll_name(s->best.coll), s->best.gain.gain, place, s->n_changed,
             s->n_sizes);
     } else if (s->n_changed > 0) {
         stp_page_say(
@@ -158,16 +177,16 @@ static void page_say_changes(const struct stp_page_summary *s, char *text)
 static void page_say_losses(const struct stp_page_summary *s, char *text)
 {
     size_t n = s->n_slower > 0 ? s->n_slower : s->n_below;
-    char size[32];
+    char place[PAGE_PLACE];
 
-    stp_size_text(s->worst.n_bytes, size);
+    page_name_place(s, &s->worst, place);
     if (n > 0)
         stp_page_say(
             text,
             ", and is slower at %zu%s: at worst %s takes %.*fx as long (at %s)",
             n, s->n_slower > 0 ? "" : ", but within the noise",
             stp_coll_name(s->worst.coll), s->n_slower > 0 ? 2 : 3,
-            1 / s->worst.gain.gain, size);
+            1 / s->worst.gain.gain, place);
     else if (s->one_round)
         stp_page_say(text, "; one round has no confidence interval, so none of "
                            "this is certain");
@@ -182,12 +201,13 @@ static void page_say_losses(const struct stp_page_summary *s, char *text)
 
 static void page_say_arms(const struct stp_page_summary *s, char *text)
 {
-    char size[32];
+    char place[PAGE_PLACE];
 
-    stp_size_text(s->best.n_bytes, size);
+    page_name_place(s, &s->best, place);
     if (s->n_sizes == 0)
-        stp_page_say(text, "On %s: training iterations, without a policy.",
-                     s->machine);
+        stp_page_say(text, "On %s: training iterations%s.", s->machine,
+                     s->has_policy ? "; collectives alone were not measured"
+                                   : ", without a policy");
     else if (!(s->best.gain.gain > 1))
         stp_page_say(
             text,
@@ -200,7 +220,7 @@ static void page_say_arms(const struct stp_page_summary *s, char *text)
             "On %s some arm is faster than NCCL's own choice at %zu of %zu "
             "sizes, by up to %.2fx (%s at %s); there is no policy here.",
             s->machine, s->n_faster, s->n_sizes, s->best.gain.gain,
-            stp_coll_name(s->best.coll), size);
+            stp_coll_name(s->best.coll), place);
 }
 
 void stp_page_sentence(const struct stp_page_summary *s,
@@ -220,7 +240,9 @@ void stp_page_sentence(const struct stp_page_summary *s,
     }
     page_say_changes(s, text);
     page_say_losses(s, text);
-    stp_page_say(text, ".");
+    stp_page_say(text, s->tried ? "."
+                                : "; it was not verified: these are "
+                                  "gains of its arms in the sweep.");
 }
 
 void stp_page_sum_up_overlap(const struct stp_iteration_summary *iterations,

@@ -9,13 +9,12 @@
 
 #include "report/page/page_data.h"
 
-enum { STP_PAGE_TEXT = 480 };
-
 /* A gain and the collective it was measured at; no pairs: there is none. */
 struct stp_page_extreme {
     struct stp_gain gain;
     int coll;
     uint64_t n_bytes;
+    unsigned n_ranks;
 };
 
 struct stp_page_summary {
@@ -31,6 +30,7 @@ struct stp_page_summary {
                          no more than the noise */
     size_t n_unknown; /* sizes at which a rule's arm was not measured */
     bool one_round;   /* there are no intervals */
+    bool has_ranks;   /* not all sizes are of as many ranks */
     struct stp_page_extreme best;  /* the largest gain of the policy, or of an
                                       arm if there is no policy; gain 1: none */
     struct stp_page_extreme worst; /* the smallest of n_slower, or else of

@@ -50,6 +50,15 @@ static void view_gain(cJSON *object, const struct stp_gain *gain)
     cJSON_AddStringToObject(object, "interval", interval);
 }
 
+/* Adds the minimum only if it differs from the maximum. */
+static void view_span(cJSON *object, const char *min_key, const char *max_key,
+                      double min, double max)
+{
+    if (min < max)
+        stp_json_number(object, min_key, min);
+    stp_json_number(object, max_key, max);
+}
+
 /* ---- summary, machine and policies ---- */
 
 static void view_lead(cJSON *leads, const char *sentence, bool is_warning)
@@ -93,6 +102,8 @@ static void view_summary(const struct stp_page_data *data,
                             &overlap);
     if (stp_page_overlap_sentence(&overlap, sentence))
         view_lead(leads, sentence, overlap.n_slower > 0);
+    for (size_t i = 0; i < data->n_warnings; i++)
+        view_lead(leads, data->warnings[i], true);
     view_note(notes, "Collectives", &sets[STP_PAGE_SWEEP]);
     view_note(notes, "Training steps", &sets[STP_PAGE_ITERATIONS]);
 }
@@ -101,14 +112,17 @@ static void view_machine(const struct stp_page_data *data, cJSON *machine)
 {
     const struct stp_dataset *first = &stp_page_first_set(data)->data;
     const struct stp_measurement *row = first->rows;
+    const struct stp_range ranks = stp_page_ranks(data);
 
+    cJSON_AddStringToObject(machine, "run", data->run);
     cJSON_AddStringToObject(machine, "name", first->machine);
     cJSON_AddStringToObject(machine, "gpu", first->gpu);
     cJSON_AddStringToObject(machine, "nccl", first->nccl);
     cJSON_AddStringToObject(machine, "transport", first->backend);
     cJSON_AddStringToObject(machine, "type", stp_type_name(row->type));
     cJSON_AddStringToObject(machine, "op", stp_op_name(row->op));
-    stp_json_number(machine, "ranks", row->n_ranks);
+    view_span(machine, "min_ranks", "max_ranks", (double)ranks.min,
+              (double)ranks.max);
     stp_json_number(machine, "nodes", row->n_nodes);
 }
 
@@ -120,6 +134,7 @@ static void view_policy(const struct stp_page_policy *policy, cJSON *policies)
         return;
     object = stp_json_row(policies);
     cJSON_AddStringToObject(object, "name", policy->name);
+    cJSON_AddStringToObject(object, "hash", policy->hash);
     cJSON_AddStringToObject(object, "text", policy->text);
 }
 
@@ -394,17 +409,31 @@ static void view_step(const struct stp_iteration_arm *a, bool is_auto,
     }
 }
 
+/* Adds a text, and the ranks if not all rows of the page are of as many. */
+static void view_of_ranks(cJSON *object, const char *key, const char *text,
+                          const struct stp_iteration_setting *s, bool has_ranks)
+{
+    char name[STP_PAGE_TEXT] = "";
+
+    stp_page_say(name, "%s", text);
+    if (has_ranks)
+        stp_page_say(name, ", %u ranks", s->like.n_ranks);
+    cJSON_AddStringToObject(object, key, name);
+}
+
 /* "overlap: allreduce of 8 MiB, 8 layers of gemm, ratio 1" */
-static void view_workload(const struct stp_iteration_setting *s, cJSON *object)
+static void view_workload(const struct stp_iteration_setting *s, bool has_ranks,
+                          cJSON *object)
 {
     char size[32], text[STP_ITERATION_TEXT];
 
     stp_size_text(s->like.n_bytes, size);
     stp_iteration_what(s, size, text);
-    cJSON_AddStringToObject(object, "workload", text);
+    view_of_ranks(object, "workload", text, s, has_ranks);
 }
 
-static void view_setting(const struct stp_iteration_setting *s, cJSON *settings)
+static void view_setting(const struct stp_iteration_setting *s, bool has_ranks,
+                         cJSON *settings)
 {
     cJSON *setting = stp_json_row(settings);
     cJSON *arms;
@@ -413,26 +442,30 @@ static void view_setting(const struct stp_iteration_setting *s, cJSON *settings)
     stp_iteration_setting_name(s, name);
     for (char *c = name; *c != '\0'; c++)
         *c = *c == '_' ? ' ' : *c;
-    cJSON_AddStringToObject(setting, "name", name);
-    view_workload(s, setting);
+    view_of_ranks(setting, "name", name, s, has_ranks);
+    view_workload(s, has_ranks, setting);
     arms = cJSON_AddArrayToObject(setting, "arms");
     for (size_t a = 0; a < s->n_arms; a++)
         view_step(&s->arms[a], a == 0, arms);
 }
 
-static void view_regime(const struct stp_regime *r, cJSON *regimes)
+static void view_regime(const struct stp_regime *r, bool has_ranks,
+                        cJSON *regimes)
 {
     cJSON *regime = stp_json_row(regimes);
 
-    view_workload(r->setting, regime);
+    view_workload(r->setting, has_ranks, regime);
     view_arm(regime, "fastest", &r->alone->arm);
     view_arm(regime, "shortest", &r->best->arm);
     view_gain(regime, &r->gain);
 }
 
-static void view_steps(const struct stp_page_set *s, bool by_policy,
-                       cJSON *sets)
+static void view_steps(const struct stp_page_data *data, int source,
+                       bool by_policy, cJSON *sets)
 {
+    const struct stp_page_set *s = &data->sets[source];
+    const struct stp_range ranks = stp_page_ranks(data);
+    const bool has_ranks = ranks.min < ranks.max;
     cJSON *set, *settings, *regimes;
 
     if (s->name == NULL)
@@ -441,22 +474,13 @@ static void view_steps(const struct stp_page_set *s, bool by_policy,
     cJSON_AddBoolToObject(set, "by_policy", by_policy);
     settings = cJSON_AddArrayToObject(set, "settings");
     for (size_t i = 0; i < s->iterations.n_settings; i++)
-        view_setting(&s->iterations.settings[i], settings);
+        view_setting(&s->iterations.settings[i], has_ranks, settings);
     regimes = cJSON_AddArrayToObject(set, "regimes");
     for (size_t i = 0; i < s->n_regimes; i++)
-        view_regime(&s->regimes[i], regimes);
+        view_regime(&s->regimes[i], has_ranks, regimes);
 }
 
 /* ---- files of measurements, and how they were measured ---- */
-
-/* Adds the minimum only if it differs from the maximum. */
-static void view_span(cJSON *object, const char *min_key, const char *max_key,
-                      double min, double max)
-{
-    if (min < max)
-        stp_json_number(object, min_key, min);
-    stp_json_number(object, max_key, max);
-}
 
 /* Adds the steadiness of AUTO in percent. */
 static enum stp_status view_steadiness(const struct stp_comparisons *c,
@@ -537,8 +561,8 @@ static void view_plots(const struct stp_page_data *data, cJSON *plots)
 
     for (size_t i = 0; i < data->n_panels; i++)
         view_panel(data, &data->panels[i], panels);
-    view_steps(&data->sets[STP_PAGE_ITERATIONS], false, sets);
-    view_steps(&data->sets[STP_PAGE_OVERLAP_VERIFY], true, sets);
+    view_steps(data, STP_PAGE_ITERATIONS, false, sets);
+    view_steps(data, STP_PAGE_OVERLAP_VERIFY, true, sets);
 }
 
 enum stp_status stp_page_view(const struct stp_page_data *data,

@@ -43,14 +43,15 @@ enum stp_status stp_print_sweep_json(const struct stp_dataset *data, FILE *fp,
 enum stp_status stp_print_steadiness(const struct stp_comparisons *comparisons,
                                      FILE *fp, struct stp_error *err);
 
-/* A row a size: collective, size, AUTO us, tuned us, gain with interval,
- * choice, verdict; then their counts in a sentence. */
-enum stp_status stp_print_verdicts(const struct stp_comparisons *comparisons,
+/* A row a size: collective, size, ranks unless all are the machine's, AUTO us,
+ * tuned us, gain with interval, choice, verdict; then their counts in a
+ * sentence. */
+enum stp_status stp_print_verdicts(const struct stp_device_info *info,
+                                   const struct stp_comparisons *comparisons,
                                    FILE *fp, struct stp_error *err);
-enum stp_status
-stp_print_verdicts_json(const struct stp_device_info *info,
-                        const struct stp_comparisons *comparisons, FILE *fp,
-                        struct stp_error *err);
+enum stp_status stp_print_verdicts_json(
+    const struct stp_device_info *info, const char *policy_hash,
+    const struct stp_comparisons *comparisons, FILE *fp, struct stp_error *err);
 
 /* How many sizes have each verdict, and their gains. */
 struct stp_verdict_count {

@@ -53,12 +53,13 @@ static void tune_report_write_head(const struct stp_tune_report *r, FILE *fp)
 {
     fprintf(
         fp,
-        "Steptune: %s\n%s\n\n"
+        "Steptune: %s\n%s\nrun %s, policy hash %s\n\n"
         "Every size was run in interleaved rounds, %u collectives an arm "
         "and round; a round\ncounts with its median, an arm by the ratio to "
         "NCCL's own choice (AUTO) of the same\nround.  A rule stands where "
         "the 95 percent interval of its gain lies above %g percent.\n\n",
-        r->policy_path, r->info->what, r->iters, r->min_gain * 100);
+        r->policy_path, r->info->what, r->run, r->policy_hash, r->iters,
+        r->min_gain * 100);
 }
 
 static void tune_report_write_dropped(size_t n, FILE *fp)
@@ -93,7 +94,7 @@ tune_report_write_verdicts(const struct stp_tune_report *r, FILE *fp,
     enum stp_status status;
 
     fprintf(fp, "The policy, loaded by the plugin, against AUTO\n\n");
-    status = stp_print_verdicts(r->verdicts, fp, err);
+    status = stp_print_verdicts(r->info, r->verdicts, fp, err);
     if (status == STP_OK)
         status = stp_print_steadiness(r->verdicts, fp, err);
     return status;
@@ -101,13 +102,16 @@ tune_report_write_verdicts(const struct stp_tune_report *r, FILE *fp,
 
 /* Rules for collectives that overlap with compute, and iterations with them. */
 static enum stp_status
-tune_report_write_overlap(const struct stp_tune_overlap *o, FILE *fp,
+tune_report_write_overlap(const struct stp_tune_report *r, FILE *fp,
                           struct stp_error *err)
 {
+    const struct stp_tune_overlap *o = r->overlap;
     enum stp_status status = STP_OK;
 
-    fprintf(fp, "\nOverlapped with compute (NCCL_WORKLOAD_OVERLAP=1): %s\n\n",
-            o->policy_path);
+    fprintf(fp,
+            "\nOverlapped with compute (NCCL_WORKLOAD_OVERLAP=1): %s\n"
+            "run %s, policy hash %s\n\n",
+            o->policy_path, r->run, o->policy_hash);
     if (o->why_not[0] != '\0')
         fprintf(fp, "No iterations: %s.\n", o->why_not);
     if (o->derived->n_rules == 0)
@@ -118,7 +122,7 @@ tune_report_write_overlap(const struct stp_tune_overlap *o, FILE *fp,
     if (status != STP_OK || o->verdicts->n_points == 0)
         return status;
     fprintf(fp, "\nIterations with it, loaded by the plugin, against AUTO\n\n");
-    status = stp_print_verdicts(o->verdicts, fp, err);
+    status = stp_print_verdicts(r->info, o->verdicts, fp, err);
     return status == STP_OK ? stp_print_steadiness(o->verdicts, fp, err)
                             : status;
 }
@@ -146,7 +150,7 @@ enum stp_status stp_tune_report_save(const struct stp_tune_report *report,
     if (status == STP_OK)
         status = tune_report_write_verdicts(report, file.fp, err);
     if (status == STP_OK && report->overlap != NULL)
-        status = tune_report_write_overlap(report->overlap, file.fp, err);
+        status = tune_report_write_overlap(report, file.fp, err);
     if (status == STP_OK)
         status = tune_report_write_arms(report, file.fp, err);
     return stp_file_end(&file, status, err);

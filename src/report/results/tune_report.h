@@ -14,6 +14,7 @@
 /* The policy for collectives that overlap with compute. */
 struct stp_tune_overlap {
     const char *policy_path;
+    const char *policy_hash;
     const char *why_not; /* there are no iterations; "": there are */
     const struct stp_derived *derived;
     const struct stp_comparisons *verdicts; /* of iterations; empty without a
@@ -23,7 +24,9 @@ struct stp_tune_overlap {
 
 struct stp_tune_report {
     const struct stp_device_info *info;
+    const char *run;
     const char *policy_path;
+    const char *policy_hash;
     double min_gain;
     unsigned iters;                         /* an arm and round */
     const struct stp_comparisons *sweep;    /* every arm */

@@ -68,7 +68,9 @@ static void verdict_put(const struct stp_point *p,
                    stp_source_words(c->source, c->single_pass));
 }
 
-static void verdict_put_all(const struct stp_comparisons *all,
+/* The ranks are said of each row where they are not the machine's of all. */
+static void verdict_put_all(const struct stp_device_info *info,
+                            const struct stp_comparisons *all,
                             struct stp_table *t)
 {
     static const struct stp_point no_point;
@@ -76,7 +78,7 @@ static void verdict_put_all(const struct stp_comparisons *all,
     bool has_ranks = false;
 
     for (size_t i = 0; i < all->n_points; i++)
-        has_ranks |= all->points[i].n_ranks != all->points[0].n_ranks;
+        has_ranks |= all->points[i].n_ranks != info->n_ranks;
     if (stp_table_headings(t))
         verdict_put(&no_point, &no_arm, has_ranks, t);
     for (size_t i = 0; i < all->n_points; i++) {
@@ -146,14 +148,15 @@ static void verdict_print_count(const struct stp_verdict_count *count, FILE *fp)
     fprintf(fp, "\n");
 }
 
-enum stp_status stp_print_verdicts(const struct stp_comparisons *comparisons,
+enum stp_status stp_print_verdicts(const struct stp_device_info *info,
+                                   const struct stp_comparisons *comparisons,
                                    FILE *fp, struct stp_error *err)
 {
     const struct stp_verdict_count count = stp_count_verdicts(comparisons);
     struct stp_table t = stp_table_begin(STP_TABLE_TEXT);
     enum stp_status status;
 
-    verdict_put_all(comparisons, &t);
+    verdict_put_all(info, comparisons, &t);
     status = stp_table_end(&t, fp, err);
     fputc('\n', fp);
     verdict_print_count(&count, fp);
@@ -162,21 +165,23 @@ enum stp_status stp_print_verdicts(const struct stp_comparisons *comparisons,
 
 /* ---- JSON ---- */
 
-enum stp_status
-stp_print_verdicts_json(const struct stp_device_info *info,
-                        const struct stp_comparisons *comparisons, FILE *fp,
-                        struct stp_error *err)
+enum stp_status stp_print_verdicts_json(
+    const struct stp_device_info *info, const char *policy_hash,
+    const struct stp_comparisons *comparisons, FILE *fp, struct stp_error *err)
 {
     struct stp_table t = stp_table_result(true);
 
     stp_table_word(&t, "machine", NULL, info->what);
+    stp_table_word(&t, "policy_hash", NULL, policy_hash);
     stp_table_rows(&t, "sizes");
-    verdict_put_all(comparisons, &t);
+    verdict_put_all(info, comparisons, &t);
     return stp_table_end(&t, fp, err);
 }
 
 /* The policy that was verified, and its gains under 'key'. */
-static void verdict_json_policy(cJSON *object, const char *path,
+static void verdict_json_policy(const struct stp_device_info *info,
+                                cJSON *object, const char *path,
+                                const char *hash,
                                 const struct stp_derived *derived,
                                 const char *key,
                                 const struct stp_comparisons *comparisons)
@@ -184,9 +189,10 @@ static void verdict_json_policy(cJSON *object, const char *path,
     struct stp_table rows;
 
     stp_json_word(object, "policy", path);
+    stp_json_word(object, "policy_hash", hash);
     stp_json_number(object, "n_rules", (double)derived->n_rules);
     rows = stp_table_array(object, key);
-    verdict_put_all(comparisons, &rows);
+    verdict_put_all(info, comparisons, &rows);
 }
 
 enum stp_status stp_print_tuning_json(const struct stp_tune_report *report,
@@ -196,11 +202,14 @@ enum stp_status stp_print_tuning_json(const struct stp_tune_report *report,
     struct stp_table t = stp_table_result(true);
 
     stp_table_word(&t, "machine", NULL, report->info->what);
-    verdict_json_policy(t.root, report->policy_path, report->derived, "sizes",
+    stp_table_word(&t, "run", NULL, report->run);
+    verdict_json_policy(report->info, t.root, report->policy_path,
+                        report->policy_hash, report->derived, "sizes",
                         report->verdicts);
     if (o != NULL)
-        verdict_json_policy(cJSON_AddObjectToObject(t.root, "overlap"),
-                            o->policy_path, o->derived, "iterations",
-                            o->verdicts);
+        verdict_json_policy(report->info,
+                            cJSON_AddObjectToObject(t.root, "overlap"),
+                            o->policy_path, o->policy_hash, o->derived,
+                            "iterations", o->verdicts);
     return stp_table_end(&t, fp, err);
 }

@@ -69,6 +69,32 @@ TEST_F(Measured, FilesAreRoundsOfTheirOwn)
         EXPECT_EQ(i, data_.rows[i].round);
 }
 
+TEST_F(Measured, NameTheirRunAndPolicyUnlessTheyAreOfSeveral)
+{
+    const struct {
+        const char *files[2]; // their heads
+        const char *run, *policy_hash;
+    } cases[] = {
+        {{"# run: 0a1b2c3d\n", "# run: 0a1b2c3d\n"}, "0a1b2c3d", ""},
+        {{"# run: 0a1b2c3d\n# policy hash: 0123456789abcdef\n",
+          "# run: 11111111\n# policy hash: 0123456789abcdef\n"},
+         "",
+         "0123456789abcdef"},
+        {{"# run: 0a1b2c3d\n", ""}, "", ""},
+        {{"", "# policy hash: 0123456789abcdef\n"}, "", ""},
+    };
+    for (const auto &c : cases) {
+        stp_dataset_free(&data_);
+        for (const char *head : c.files)
+            ASSERT_EQ(STP_OK, ReadCsv(head + Row("bf16,sum,0,0,")));
+
+        EXPECT_STREQ(c.run, data_.run);
+        EXPECT_STREQ(c.policy_hash, data_.policy_hash);
+        EXPECT_EQ(*c.run != '\0',
+                  Csv(data_).find("# run: ") != std::string::npos);
+    }
+}
+
 TEST_F(Measured, IsRefusedWithLineColumnAndWord)
 {
 #define SHORT                                                                  \

@@ -101,8 +101,8 @@ stp_page_summary Summary()
     s.n_sizes = 84;
     s.n_changed = 14;
     s.n_faster = 14;
-    s.best = {{1.371, 1.36, 1.38, 4}, ncclFuncAllGather, 4 << 20};
-    s.worst = {{1, 0, 0, 0}, 0, 0};
+    s.best = {{1.371, 1.36, 1.38, 4}, ncclFuncAllGather, 4 << 20, 4};
+    s.worst = {{1, 0, 0, 0}, 0, 0, 0};
     s.mean_gain = 1.03;
     return s;
 }
@@ -122,7 +122,7 @@ TEST(Sentence, SaysWhatThePolicyIsWorth)
          [](stp_page_summary &s) {
              s.n_slower = 2;
              s.n_below = 1;
-             s.worst = {{0.8, 0.79, 0.81, 4}, ncclFuncAllReduce, 1 << 20};
+             s.worst = {{0.8, 0.79, 0.81, 4}, ncclFuncAllReduce, 1 << 20, 4};
          },
          "On 4 x NVIDIA H200 this policy makes allgather up to 1.37x as fast "
          "(at 4 MiB), changes 14 of 84 sizes, and is slower at 2: at worst "
@@ -130,7 +130,7 @@ TEST(Sentence, SaysWhatThePolicyIsWorth)
         {"slower within the noise",
          [](stp_page_summary &s) {
              s.n_below = 1;
-             s.worst = {{1 / 1.004, 0.99, 0.999, 4}, ncclFuncReduce, 64};
+             s.worst = {{1 / 1.004, 0.99, 0.999, 4}, ncclFuncReduce, 64, 4};
          },
          "On 4 x NVIDIA H200 this policy makes allgather up to 1.37x as fast "
          "(at 4 MiB), changes 14 of 84 sizes, and is slower at 1, but within "
@@ -181,8 +181,34 @@ TEST(Sentence, SaysWhatThePolicyIsWorth)
          },
          "On 4 x NVIDIA H200 no arm is significantly faster than NCCL's own "
          "choice at any of 84 sizes; there is no policy here."},
-        {"iterations alone", [](stp_page_summary &s) { s.n_sizes = 0; },
+        {"passes of several numbers of ranks",
+         [](stp_page_summary &s) {
+             s.has_ranks = true;
+             s.best.n_ranks = 2;
+             s.worst = {{0.8, 0.7, 0.9, 3}, ncclFuncAllReduce, 1 << 20, 4};
+             s.n_slower = 1;
+         },
+         "On 4 x NVIDIA H200 this policy makes allgather up to 1.37x as fast "
+         "(at 4 MiB on 2 ranks), changes 14 of 84 sizes, and is slower at 1: "
+         "at worst allreduce takes 1.25x as long (at 1 MiB on 4 ranks)."},
+        {"not verified", [](stp_page_summary &s) { s.tried = false; },
+         "On 4 x NVIDIA H200 this policy makes allgather up to 1.37x as fast "
+         "(at 4 MiB), changes 14 of 84 sizes, and is slower nowhere within the "
+         "95 percent intervals; it was not verified: these are gains of its "
+         "arms in the sweep."},
+        {"iterations alone",
+         [](stp_page_summary &s) {
+             s.n_sizes = 0;
+             s.has_policy = s.tried = false;
+         },
          "On 4 x NVIDIA H200: training iterations, without a policy."},
+        {"iterations and a policy",
+         [](stp_page_summary &s) {
+             s.n_sizes = 0;
+             s.tried = false;
+         },
+         "On 4 x NVIDIA H200: training iterations; collectives alone were not "
+         "measured."},
     };
     for (const auto &c : cases) {
         stp_page_summary s = Summary();

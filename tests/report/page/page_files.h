@@ -1,0 +1,93 @@
+// A page, and the files that it is made from.
+#ifndef PAGE_FILES_H
+#define PAGE_FILES_H
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <cstdlib>
+#include <filesystem>
+#include <string>
+#include <vector>
+
+extern "C" {
+#include "report/measurements/measurements_csv.h"
+#include "report/page/page.h"
+}
+
+#include "support/in_folder.h"
+#include "support/measured_data.h"
+
+namespace page
+{
+
+namespace fs = std::filesystem;
+using measured::Data;
+using measured::kPlugin;
+using measured::kRingLl128;
+using measured::kTreeLl;
+
+inline constexpr uint64_t kMiB = 1 << 20;
+
+class Page : public InFolder
+{
+  protected:
+    std::string Save(const std::string &name, Data *d,
+                     const char *gpu = "NVIDIA H200") const
+    {
+        std::snprintf(d->data.machine, sizeof(d->data.machine), "four");
+        std::snprintf(d->data.gpu, sizeof(d->data.gpu), "%s", gpu);
+        std::snprintf(d->data.nccl, sizeof(d->data.nccl), "2.28.9");
+        for (size_t i = 0; i < d->data.n_rows; i++) {
+            stp_measurement *m = &d->data.rows[i];
+            m->us.mean = m->us.p95 = m->us.p99 = m->us.min = m->us.median;
+            m->n_wrong = -1;
+        }
+        EXPECT_EQ(STP_OK, stp_measurements_save(&d->data, "test",
+                                                Path(name).c_str(), nullptr));
+        return Path(name);
+    }
+
+    // The page of these, or the error's text.
+    std::string Make(const stp_page_sources &sources)
+    {
+        const std::string path = Path("page.html");
+        said_.clear();
+        char *text = nullptr;
+        size_t size = 0;
+        FILE *fp = open_memstream(&text, &size);
+        stp_error err;
+        stp_status status =
+            stp_page_save(&sources, path.c_str(), false, fp, &err);
+        std::fclose(fp);
+        said_.assign(text, size);
+        std::free(text);
+        if (status != STP_OK) {
+            EXPECT_FALSE(fs::exists(path));
+            return err.text;
+        }
+        const std::string page = Read(path);
+        fs::remove(path);
+        return page;
+    }
+
+    std::string said_;
+};
+
+// AUTO of 100 us; ring/ll128 as fast as 'gains' say, from 1 MiB by doubling.
+inline void AddSweep(Data *d, const std::vector<double> &gains)
+{
+    uint64_t n_bytes = kMiB;
+    for (double gain : gains) {
+        d->AddAuto(n_bytes).AddGain(n_bytes, kRingLl128, gain);
+        d->AddGain(n_bytes, kTreeLl, 0.5);
+        n_bytes *= 2;
+    }
+}
+
+inline constexpr char kPolicy[] =
+    "allreduce,2097152,4194304,ring,ll128,-1,1,4\n";
+
+} // namespace page
+
+#endif // PAGE_FILES_H
