@@ -120,8 +120,8 @@ unsigned mock_machine_rounds(const struct mock_machine *machine);
 enum mock_time_source {
     MOCK_TIME_RECORDED,     /* measured at exactly this size */
     MOCK_TIME_INTERPOLATED, /* log-log between recorded sizes or channels */
-    MOCK_TIME_SINGLE_PASS,  /* recorded or interpolated, but from a run without
-                               interleaving: the times contain drift */
+    MOCK_TIME_VIRTUAL,      /* of a machine that was recorded on a machine in
+                               virtual time */
     MOCK_TIME_MODELLED, /* from NCCL's cost model, or outside the recorded range
                          */
 };
@@ -137,7 +137,8 @@ struct mock_run {
 
 struct mock_time {
     double us;
-    enum mock_time_source source;
+    enum mock_time_source source; /* the worst of all it is made of */
+    bool is_single_pass; /* from a run without interleaving: drift is in it */
 };
 
 /*
@@ -164,6 +165,8 @@ struct mock_overlap {
     double comm_us;    /* the collective's time without overlap */
     double slowdown;   /* factor on both times while the two overlap */
     enum mock_time_source source;
+    bool is_single_pass; /* as of a time; of one that is recorded as a whole
+                            never */
 };
 
 /*
@@ -202,6 +205,7 @@ struct mock_overlap_setting {
     int n_layers;
     unsigned m, n, k; /* shape of the GEMM that was the compute: m x k times k x
                          n in bf16; 0 if it was not recorded */
+    enum mock_time_source source;
 };
 
 /* Copies at most 'max' recorded settings into 'settings', sorted by collective,

@@ -8,7 +8,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { MAX_COLUMNS = 32, MAX_FIELDS = 40 };
+enum { MAX_COLUMNS = 64, MAX_FIELDS = 64 };
 
 struct mock_csv {
     FILE *file;

@@ -68,5 +68,6 @@ ncclResult_t mock_modelled_time(const struct mock_machine *machine,
     time_ret->us = table[run->algo][run->proto] +
                    mock_fewer_channels_us(&machine->model, run);
     time_ret->source = MOCK_TIME_MODELLED;
+    time_ret->is_single_pass = false;
     return ncclSuccess;
 }

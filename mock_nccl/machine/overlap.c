@@ -77,7 +77,7 @@ overlap_estimate_point(const struct mock_overlap_point *point,
     return (struct estimate){
         .log_slowdown = row->log_slowdown,
         .spread = mock_quantile(row->quantile, w->iteration),
-        .source = MOCK_TIME_RECORDED,
+        .source = point->source,
     };
 }
 
@@ -110,7 +110,8 @@ static struct estimate overlap_hold_ratio(const struct mock_overlap_point *last,
 
     if (fabs(last->log_ratio - w->log_ratio) > same_log_ratio)
         return overlap_hold(e);
-    e.source = MOCK_TIME_INTERPOLATED;
+    if (e.source < MOCK_TIME_INTERPOLATED)
+        e.source = MOCK_TIME_INTERPOLATED;
     return e;
 }
 
@@ -283,6 +284,8 @@ ncclResult_t mock_machine_overlap(const struct mock_machine *machine,
     overlap_ret->source = e.source;
     if (e.source != MOCK_TIME_RECORDED && alone.source > e.source)
         overlap_ret->source = alone.source;
+    overlap_ret->is_single_pass =
+        e.source != MOCK_TIME_RECORDED && alone.is_single_pass;
     return ncclSuccess;
 }
 
@@ -459,6 +462,13 @@ static ncclResult_t overlap_check_round(const struct overlap_build *b,
                      b->path, r->line, r->round, expected);
 }
 
+static void overlap_worsen(struct mock_overlap_point *point,
+                           enum mock_time_source source)
+{
+    if (source > point->source)
+        point->source = source;
+}
+
 static ncclResult_t overlap_add_record(struct overlap_build *b,
                                        const struct mock_record *r)
 {
@@ -472,6 +482,7 @@ static ncclResult_t overlap_add_record(struct overlap_build *b,
     if (rc != ncclSuccess)
         return rc;
     mock_quantiles(r, row->quantile);
+    overlap_worsen(&b->overlaps->points[b->overlaps->n_points - 1], r->source);
     b->overlaps->n_rows++;
     b->previous = r;
     return ncclSuccess;
@@ -532,6 +543,7 @@ static void overlap_list_settings(struct mock_overlaps *overlaps)
                     .m = size->points[k].m,
                     .n = size->points[k].n,
                     .k = size->points[k].k,
+                    .source = size->points[k].source,
                 };
         }
     qsort(list, (size_t)n, sizeof(*list), overlap_compare_settings);

@@ -43,7 +43,8 @@ struct mock_overlap_point {
     double log_ratio; /* compute over collective, each without overlap */
     double compute_us;
     int n_layers;
-    unsigned m, n, k; /* 0: not recorded */
+    unsigned m, n, k;             /* 0: not recorded */
+    enum mock_time_source source; /* the worst of its rows */
     const struct mock_overlap_row *rows;
 };
 

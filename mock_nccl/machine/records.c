@@ -10,8 +10,13 @@
 /* ---- one row ---- */
 
 /* The columns that are not read as their fields say. */
-enum { ALGORITHM = 2, PROTOCOL, RANKS = 5, RUN, LAYERS = 13 };
+enum { ALGORITHM = 2, PROTOCOL, RANKS = 5, RUN, SOURCE = 13, LAYERS };
 enum { MODE = LAYERS + 5, COMPUTE_KIND, TYPE, RAN_ALGORITHM, RAN_PROTOCOL };
+
+/* As files of steptune name them. */
+static const char *const source_words[] = {
+    "measured", "recorded", "interpolated", "virtual", "modelled"};
+static const struct mock_words sources = {source_words, 5};
 
 #define AT(member) offsetof(struct mock_record, member)
 // clang-format off
@@ -29,6 +34,7 @@ static const struct mock_field record_fields[] = {
     {"median_us", MOCK_FIELD_TIME, .at = AT(median)},
     {"p95_us", MOCK_FIELD_TIME, .at = AT(p95)},
     {"min_us", MOCK_FIELD_TIME, .at = AT(min)},
+    [SOURCE] = {"source", .words = &sources, .optional = true},
     /* from here on in overlap.csv only, those after MODE by `steptune iterate` */
     [LAYERS] = {"layers", MOCK_FIELD_INT, AT(n_layers), .min = 1, .max = 1 << 16},
     {"compute_us", MOCK_FIELD_TIME, .at = AT(compute_us)},
@@ -42,8 +48,8 @@ static const struct mock_field record_fields[] = {
     [RAN_PROTOCOL] = {"ran_protocol", .words = &mock_protos, .extra = "-", .optional = true},
     {"nNodes", .optional = true}, {"p99_us", .optional = true}, {"ran_channels", .optional = true},
     {"op", .optional = true}, {"root", .optional = true}, {"wrong", .optional = true},
-    {"in_place", .optional = true}, {"ratio", .optional = true}, {"source", .optional = true},
-    {"alone_us", .optional = true},
+    {"in_place", .optional = true}, {"ratio", .optional = true},
+    {"alone_us", .optional = true}, {"single_pass", .optional = true},
 };
 // clang-format on
 enum {
@@ -94,6 +100,22 @@ static ncclResult_t records_check_times(const struct mock_csv *csv,
     if (record->min > record->mean)
         return mock_csv_fail(csv, record->line, "mean_us is below min_us");
     return ncclSuccess;
+}
+
+/* What GPUs recorded has no such column, or says measured. */
+static ncclResult_t records_read_source(const struct mock_csv *csv,
+                                        struct mock_record *record)
+{
+    static const enum mock_time_source by_word[] = {
+        MOCK_TIME_RECORDED, MOCK_TIME_RECORDED, MOCK_TIME_INTERPOLATED,
+        MOCK_TIME_VIRTUAL, MOCK_TIME_MODELLED};
+    int word = 0;
+    ncclResult_t rc = ncclSuccess;
+
+    if (mock_csv_has(csv, SOURCE))
+        rc = mock_csv_word(csv, SOURCE, &word);
+    record->source = by_word[word];
+    return rc;
 }
 
 /* Replaces unforced parts of an arm with the pair that ran. */
@@ -171,6 +193,8 @@ static ncclResult_t records_read_columns(const struct mock_csv *csv,
         rc = records_read_pair(csv, is_overlap, record);
     if (rc == ncclSuccess)
         rc = records_check_times(csv, record);
+    if (rc == ncclSuccess)
+        rc = records_read_source(csv, record);
     return rc;
 }
 
@@ -289,6 +313,8 @@ static int records_pool(const struct mock_record *first,
         pooled->median += r->median;
         pooled->p95 += r->p95;
         pooled->min += r->min;
+        if (r->source > pooled->source)
+            pooled->source = r->source;
         n++;
     }
     pooled->mean /= n;

@@ -5,6 +5,7 @@
 #ifndef MOCK_RECORDS_H
 #define MOCK_RECORDS_H
 
+#include "mock_nccl.h"
 #include "model/cost_model.h"
 
 /* One row. The key is all members above 'is_auto'. */
@@ -25,6 +26,7 @@ struct mock_record {
     unsigned m, n,
         k; /* shape of the GEMM that was the compute; 0: not recorded */
     int n_ranks;
+    enum mock_time_source source; /* of a recording on GPUs RECORDED */
     size_t n_iterations;
     double mean;
     double median;

@@ -33,9 +33,14 @@ static enum mock_time_source timings_get_source(const struct span *span)
 
     if (!exact && (span->lo == span->hi || span->weight > 1))
         return MOCK_TIME_MODELLED;
-    if (span->lo->is_single_pass || span->hi->is_single_pass)
-        return MOCK_TIME_SINGLE_PASS;
-    return exact ? MOCK_TIME_RECORDED : MOCK_TIME_INTERPOLATED;
+    return timings_worse_source(
+        timings_worse_source(span->lo->source, span->hi->source),
+        exact ? MOCK_TIME_RECORDED : MOCK_TIME_INTERPOLATED);
+}
+
+static bool timings_is_single_pass(const struct span *span)
+{
+    return span->lo->is_single_pass || span->hi->is_single_pass;
 }
 
 /* The index of the first of 'n' elements of at least 'n_bytes', or 'n'; the
@@ -152,6 +157,7 @@ struct knot {
     double log_channels;
     double log_ratio;
     enum mock_time_source source;
+    bool is_single_pass;
 };
 
 static struct knot timings_knot_at(const struct mock_count *count,
@@ -167,6 +173,7 @@ static struct knot timings_knot_at(const struct mock_count *count,
         .log_channels = log(count->n_channels),
         .log_ratio = log(timings_get_mean(&span, 0)),
         .source = source,
+        .is_single_pass = timings_is_single_pass(&span),
     };
 }
 
@@ -186,7 +193,8 @@ static struct knot timings_get_knot(const struct mock_pair *pair, int i,
  */
 static double timings_channel_ratio(const struct mock_pair *pair,
                                     int n_channels, int n_own, size_t n_bytes,
-                                    enum mock_time_source *source_ret)
+                                    enum mock_time_source *source_ret,
+                                    bool *is_single_pass_ret)
 {
     int i = 0;
     struct knot lo, hi;
@@ -196,11 +204,13 @@ static double timings_channel_ratio(const struct mock_pair *pair,
         i++;
     hi = timings_get_knot(pair, i, n_own, n_bytes);
     *source_ret = hi.source;
+    *is_single_pass_ret = hi.is_single_pass;
     if (i < pair->n_counts && pair->counts[i].n_channels == n_channels)
         return exp(hi.log_ratio);
     lo = timings_get_knot(pair, i > 0 ? i - 1 : 0, n_own, n_bytes);
     *source_ret = timings_worse_source(
         timings_worse_source(lo.source, hi.source), MOCK_TIME_INTERPOLATED);
+    *is_single_pass_ret |= lo.is_single_pass;
     if (i == 0) {
         hi = timings_get_knot(pair, 1, n_own, n_bytes);
         *source_ret = MOCK_TIME_MODELLED;
@@ -219,6 +229,7 @@ struct lookup {
     struct span span;
     double ratio;
     enum mock_time_source source;
+    bool is_single_pass;
 };
 
 static struct lookup timings_look_up(const struct mock_machine *machine,
@@ -240,13 +251,15 @@ static struct lookup timings_look_up(const struct mock_machine *machine,
         source = MOCK_TIME_MODELLED; /* if no other count was recorded */
         if (pair->n_counts > 0 && pair->counts[0].n_channels < n_own)
             found.ratio = timings_channel_ratio(pair, run->n_channels, n_own,
-                                                run->n_bytes, &source);
+                                                run->n_bytes, &source,
+                                                &found.is_single_pass);
         else
             found.ratio = 1 + mock_fewer_channels_us(&machine->model, run) /
                                   timings_get_mean(&found.span, 0);
     }
     found.source =
         timings_worse_source(source, timings_get_source(&found.span));
+    found.is_single_pass |= timings_is_single_pass(&found.span);
     return found;
 }
 
@@ -297,6 +310,7 @@ ncclResult_t mock_machine_time(const struct mock_machine *machine,
     time_ret->us = timings_get_mean(&found.span, i) * found.ratio *
                    timings_get_spread(&found.span, i, iteration);
     time_ret->source = found.source;
+    time_ret->is_single_pass = found.is_single_pass;
     return ncclSuccess;
 }
 
@@ -321,6 +335,7 @@ ncclResult_t mock_machine_mean_time(const struct mock_machine *machine,
         sum += timings_get_mean(&found.span, i);
     time_ret->us = sum / n_rounds * found.ratio;
     time_ret->source = found.source;
+    time_ret->is_single_pass = found.is_single_pass;
     return ncclSuccess;
 }
 
@@ -405,6 +420,7 @@ static void timings_add_row(struct mock_curve *curve, int n_rows,
     point = &curve->points[curve->n_points - 1];
     point->n_rounds++;
     point->is_single_pass = record->round == 0 || point->n_rounds == 1;
+    point->source = timings_worse_source(point->source, record->source);
 }
 
 /* Whether the size lies between sizes of interleaved rounds. */

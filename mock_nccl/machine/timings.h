@@ -4,11 +4,14 @@
  * timings.csv has one row per size, pair, channel count and pass:
  *
  *   collective,bytes,algorithm,protocol,channels,nRanks,run,round,iters,
- *   mean_us,median_us,p95_us,min_us
+ *   mean_us,median_us,p95_us,min_us[,source]
  *
  * 'run' is a word; 'round' counts from 1 in an interleaved run, in which every
  * round measures everything once, and is 0 for a single pass. algorithm and
  * protocol "auto" (always both, with channels 0) are NCCL's own choice.
+ * 'source' is there where this machine was recorded on another in mock NCCL,
+ * and says what that one's times were: recorded, interpolated, virtual or
+ * modelled.
  *
  * Use of the rows:
  * - auto is averaged with the forced pair that NCCL chooses at this size, of
@@ -43,6 +46,7 @@ struct mock_point {
     int n_rounds;
     bool is_single_pass; /* not interleaved, or a single round, which cannot be
                             paired with another */
+    enum mock_time_source source; /* the worst of its rows */
 };
 
 /* Points, sorted by size. */

@@ -72,15 +72,13 @@ static double compare_average_round(const struct sorted *s, size_t i,
     return n > 0 ? sum / n : 0;
 }
 
-static enum stp_source compare_find_worst_source(const struct sorted *s,
-                                                 size_t i, size_t end)
+static void compare_worsen(const struct sorted *s, size_t i, size_t end,
+                           enum stp_source *source, bool *single_pass)
 {
-    enum stp_source worst = STP_SOURCE_MEASURED;
-
-    for (; i < end; i++)
-        if (s->rows[i]->source > worst)
-            worst = s->rows[i]->source;
-    return worst;
+    for (; i < end; i++) {
+        *source = stp_source_worst(*source, s->rows[i]->source);
+        *single_pass |= s->rows[i]->single_pass;
+    }
 }
 
 /* Puts the times of the rounds of [i, end), in order, into 'times'; returns how
@@ -135,7 +133,8 @@ static void compare_arm(const struct sorted *s, size_t first, size_t auto_end,
     c->ran_algo = s->rows[i]->ran_algo;
     c->ran_proto = s->rows[i]->ran_proto;
     c->ran_channels = s->rows[i]->ran_channels;
-    c->source = compare_find_worst_source(s, i, end);
+    compare_worsen(s, first, auto_end, &c->source, &c->single_pass);
+    compare_worsen(s, i, end, &c->source, &c->single_pass);
     c->gain =
         compare_get_gain(s, first, auto_end, i, end, compare_get_us, &c->us);
     c->alone_gain = compare_get_gain(s, first, auto_end, i, end,
@@ -172,15 +171,13 @@ static void compare_point(const struct sorted *s, size_t first, size_t end,
     p->auto_algo = auto_row->ran_algo;
     p->auto_proto = auto_row->ran_proto;
     p->auto_channels = auto_row->ran_channels;
-    p->source = compare_find_worst_source(s, first, auto_end);
+    compare_worsen(s, first, auto_end, &p->source, &p->single_pass);
     p->arms = arms;
     for (size_t i = auto_end; i < end;) {
         size_t j = compare_find_end(s, i, end, stp_order_arms);
         struct stp_comparison *c = &arms[p->n_arms];
 
         compare_arm(s, first, auto_end, i, j, c);
-        if (c->source < p->source)
-            c->source = p->source;
         if (c->gain.n_pairs > 0)
             p->n_arms++;
         i = j;

@@ -21,6 +21,7 @@ struct stp_comparison {
                                    rounds; 0: not measured */
     struct stp_gain alone_gain; /* likewise; no pairs if not measured */
     enum stp_source source;     /* the worse of its own and AUTO's */
+    bool single_pass;           /* some of its or AUTO's times */
 };
 
 /* One collective of one kind of data at one size on one kind of communicator,
@@ -45,6 +46,7 @@ struct stp_point {
     int auto_proto;
     int auto_channels;
     enum stp_source source;            /* of AUTO */
+    bool single_pass;                  /* likewise */
     const struct stp_comparison *arms; /* the other arms */
     size_t n_arms;
 };

@@ -71,13 +71,17 @@ static void curves_add_times(struct stp_summary *sum,
 static struct stp_curve_point curves_average_rounds(const struct entry *e,
                                                     size_t n, double *scratch)
 {
-    struct stp_curve_point p = {
-        .n_bytes = e->m->n_bytes, .n_rounds = (unsigned)n, .n_wrong = -1};
+    struct stp_curve_point p = {.n_bytes = e->m->n_bytes,
+                                .n_rounds = (unsigned)n,
+                                .n_wrong = -1,
+                                .source = STP_SOURCE_MEASURED};
 
     p.us.min = INFINITY;
     for (size_t i = 0; i < n; i++) {
         curves_add_times(&p.us, &e[i].m->us, 1 / (double)n);
         scratch[i] = e[i].m->us.mean;
+        p.source = stp_source_worst(p.source, e[i].m->source);
+        p.single_pass |= e[i].m->single_pass;
         if (e[i].m->n_wrong > p.n_wrong)
             p.n_wrong = e[i].m->n_wrong;
     }
@@ -100,9 +104,8 @@ static struct stp_curve curves_make_one(const struct entry *e, size_t n,
         points[c.n_points++] = curves_average_rounds(&e[i], end - i, scratch);
         i = end;
     }
-    for (size_t i = 0; i < n; i++)
-        if (e[i].m->source > c.like.source)
-            c.like.source = e[i].m->source;
+    for (size_t i = 0; i < c.n_points; i++)
+        c.like.source = stp_source_worst(c.like.source, points[i].source);
     return c;
 }
 

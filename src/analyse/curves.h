@@ -15,7 +15,9 @@ struct stp_curve_point {
                               least of all rounds */
     double noise; /* standard deviation of the rounds' means over their mean */
     unsigned n_rounds;
-    int64_t n_wrong; /* the most of any round; -1: never checked */
+    int64_t n_wrong;        /* the most of any round; -1: never checked */
+    enum stp_source source; /* the worst of all rounds */
+    bool single_pass;       /* of some round */
 };
 
 /* One arm of one collective of one kind of data, on one communicator. */

@@ -18,9 +18,10 @@ bool stp_arm_is_pair(const struct stp_arm *arm)
 
 bool stp_is_evidence(const struct stp_comparison *c, bool trust_passes)
 {
-    if (c->source == STP_SOURCE_SINGLE_PASS)
-        return trust_passes && c->gain.n_pairs >= STP_DERIVE_PASSES;
-    return c->source <= STP_SOURCE_INTERPOLATED;
+    if (!stp_source_decides(c->source))
+        return false;
+    return !c->single_pass ||
+           (trust_passes && c->gain.n_pairs >= STP_DERIVE_PASSES);
 }
 
 /* What NCCL chose by itself gains nothing, whatever its times say. */

@@ -147,8 +147,7 @@ static void iterations_sum_rounds(struct summing *s, const struct entry *e,
         arm->n_iterations += m->iters;
         arm->alone_us += m->alone_us;
         n_alone += m->alone_us > 0;
-        if (m->source > arm->source)
-            arm->source = m->source;
+        arm->source = stp_source_worst(arm->source, m->source);
     }
     if (n_alone > 0)
         arm->alone_us /= n_alone;

@@ -96,8 +96,8 @@ static bool refine_auto_differs(const struct stp_point *a,
 {
     return a->auto_algo >= 0 && b->auto_algo >= 0 &&
            (a->auto_algo != b->auto_algo || a->auto_proto != b->auto_proto) &&
-           a->source <= STP_SOURCE_INTERPOLATED &&
-           b->source <= STP_SOURCE_INTERPOLATED;
+           stp_source_decides(a->source) && !a->single_pass &&
+           stp_source_decides(b->source) && !b->single_pass;
 }
 
 bool stp_refine_between(const struct stp_point *a, const struct stp_point *b,

@@ -102,6 +102,16 @@ static bool iterate_reserve_samples(struct stp_iterations *out, size_t n)
     return true;
 }
 
+/* Adds where the times of the last run are from. */
+static void iterate_worsen(const struct loop *l, struct stp_measurement *row)
+{
+    bool single_pass;
+
+    row->source = stp_source_worst(row->source,
+                                   stp_device_source(l->device, &single_pass));
+    row->single_pass |= single_pass;
+}
+
 /* Appends the samples, and sums them up. */
 static void iterate_time_iterations(struct loop *l, struct stp_measurement *row)
 {
@@ -130,7 +140,7 @@ static void iterate_time_iterations(struct loop *l, struct stp_measurement *row)
                n * sizeof(*sorted));
         stp_summarise(sorted, n, &row->us);
         row->iters = (unsigned)n;
-        row->source = stp_device_source(d);
+        iterate_worsen(l, row);
         l->out->n_samples += n;
     }
     free(sorted);
@@ -143,6 +153,7 @@ static void iterate_time_alone(struct loop *l, struct stp_measurement *row)
     if (l->plan->alone && l->status == STP_OK)
         l->status =
             stp_time_collectives(&layer, l->n_alone, &row->alone_us, l->err);
+    iterate_worsen(l, row);
 }
 
 /* ---- one arm in one round ---- */

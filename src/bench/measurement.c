@@ -29,6 +29,33 @@ size_t stp_dataset_n_iterations(const struct stp_dataset *data)
     return n;
 }
 
+void stp_count_source(const struct stp_measurement *row,
+                      struct stp_source_count *count)
+{
+    count->n[row->source]++;
+    count->n_single_pass += row->single_pass;
+}
+
+int stp_source_of_all(const struct stp_source_count *count)
+{
+    int found = -1;
+
+    for (int s = 0; s < STP_N_SOURCES; s++)
+        if (count->n[s] > 0) {
+            if (found >= 0)
+                return -1;
+            found = s;
+        }
+    return found;
+}
+
+void stp_count_sources(const struct stp_dataset *data,
+                       struct stp_source_count *count)
+{
+    for (size_t i = 0; i < data->n_rows; i++)
+        stp_count_source(&data->rows[i], count);
+}
+
 void stp_dataset_free(struct stp_dataset *data)
 {
     free(data->rows);

@@ -33,6 +33,9 @@ struct stp_measurement {
     unsigned n_nodes;
     unsigned iters; /* in this round */
     enum stp_source source;
+    bool single_pass; /* the arms of this row's round did not run in turn, but
+                         one after the other: drift between them is in the
+                         numbers, and decides nothing unless it is trusted */
     struct stp_summary us;    /* of collectives back to back: the mean with the
                                  first launch and the last wait (sweep.h) */
     struct stp_workload work; /* what the collective is part of */
@@ -64,6 +67,23 @@ enum stp_status stp_dataset_add(struct stp_dataset *data,
 /* How many rows are of iterations of a workload, and not of collectives alone.
  */
 size_t stp_dataset_n_iterations(const struct stp_dataset *data);
+
+/* How many rows are of each source, and of single passes. */
+struct stp_source_count {
+    size_t n[STP_N_SOURCES];
+    size_t n_single_pass;
+};
+
+/* Adds the row to the count, which begins with 0. */
+void stp_count_source(const struct stp_measurement *row,
+                      struct stp_source_count *count);
+
+/* The source of all that were counted; -1 if there are several, or none. */
+int stp_source_of_all(const struct stp_source_count *count);
+
+/* Adds all rows. */
+void stp_count_sources(const struct stp_dataset *data,
+                       struct stp_source_count *count);
 
 /* Frees the rows, and leaves the data empty. */
 void stp_dataset_free(struct stp_dataset *data);

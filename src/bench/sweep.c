@@ -166,19 +166,31 @@ static void sweep_time_lane(struct sweep *s, const struct stp_collective *what,
         sweep_time_long(s, what, n, &row->us);
 }
 
+/* The most elements that were wrong in any of the iterations that are checked.
+ */
+static void sweep_check(struct sweep *s, const struct stp_collective *what,
+                        struct lane *lane)
+{
+    if (!s->info.has_data)
+        return;
+    for (unsigned i = 0; i < s->plan->check && s->status == STP_OK; i++) {
+        uint64_t n_wrong = 0;
+
+        STP_DEVICE_DO(s, check, what, s->plan->seed + s->n_checks++, &n_wrong,
+                      s->err);
+        if ((int64_t)n_wrong > lane->n_wrong)
+            lane->n_wrong = (int64_t)n_wrong;
+    }
+}
+
 /* The first collective of an arm connects what it needs: a second one says how
  * long they take.  Not if that is longer than a turn. */
 static void sweep_estimate(struct sweep *s, const struct stp_collective *what,
                            struct lane *lane)
 {
     struct stp_device_run run;
-    uint64_t n_wrong = 0;
 
-    if (s->plan->check && s->info.has_data) {
-        STP_DEVICE_DO(s, check, what, s->plan->seed + s->n_checks++, &n_wrong,
-                      s->err);
-        lane->n_wrong = (int64_t)n_wrong;
-    }
+    sweep_check(s, what, lane);
     lane->us = lane->ran.us;
     if ((s->plan->turn_us == 0 && s->info.event_us == 0) ||
         (s->plan->turn_us > 0 && lane->us > s->plan->turn_us))
@@ -217,6 +229,7 @@ static void sweep_add_row(struct sweep *s, const struct stp_collective *what,
     row->ran_proto = lane->ran.proto;
     row->ran_channels = lane->ran.n_channels;
     row->source = lane->ran.source;
+    row->single_pass = lane->ran.single_pass;
     row->n_wrong = lane->n_wrong;
     if (stp_dataset_add(s->data, row) != STP_OK)
         s->status = stp_nomem(s->err);

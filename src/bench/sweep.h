@@ -43,7 +43,8 @@ struct stp_sweep_plan {
                              device opened with graphs; else 0 */
     double turn_us; /* 'iters' are as many as fit into this time, at least one;
                        0: no limit */
-    bool check;     /* every arm's result at every size, in the first round */
+    unsigned check; /* so many iterations of every arm at every size, every
+                       element of them, in the first round */
     bool rotate;    /* begin each round with another arm: on machines that
                        drift */
     bool wake;      /* run some tenths of a second first, on a live GPU: its

@@ -254,17 +254,22 @@ static enum stp_status learn_report(const struct learn_command *o,
                                     struct stp_error *err)
 {
     const char *machine = stp_machine_name(o->job.machine_path);
-    bool modelled = false;
+    size_t n_times = 0, n_modelled = 0;
 
     if (o->machine.json)
         return stp_print_learned_json(&o->job, machine, learners, learned, n,
                                       stdout, err);
-    for (size_t i = 0; i < n; i++)
-        modelled |= learned[i].modelled;
+    for (size_t i = 0; i < n; i++) {
+        n_times += learned[i].n_times;
+        n_modelled += learned[i].n_modelled;
+    }
     printf("%zu steps of %s on the recorded machine %s in mock NCCL, not on "
-           "GPUs; %u seeds; times are %s\n\n",
+           "GPUs; %u seeds; steps are %s: %zu of %zu times of their "
+           "collectives are modelled\n\n",
            o->job.n_steps, o->job_text, machine, o->job.n_seeds,
-           modelled ? "in part modelled" : "recorded");
+           stp_source_name(n_modelled > 0 ? STP_SOURCE_MODELLED
+                                          : STP_SOURCE_VIRTUAL),
+           n_modelled, n_times);
     return stp_print_learned(learners, learned, n, stdout, err);
 }
 

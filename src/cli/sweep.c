@@ -80,8 +80,10 @@ static const struct stp_option sweep_table[] = {
              "anything else is the file of --output"},
     {"root", 'r', "RANK", stp_option_count, AT(measure.root), .value = "0",
      .help = "Root of broadcasts and reduces"},
-    {"check", 'c', "0|1", stp_option_count, AT(check), .value = "1",
-     .help = "Check every element of each arm's result at each size"},
+    {"check", 'c', "N", stp_option_count, AT(check), .value = "1",
+     .help =
+         "Check every element of the results of N iterations of each arm at "
+         "each size, and none with 0; a recorded machine has no elements"},
     {"place", 0, "out|in|both", stp_option_word, AT(arm_places),
      .words = places, .min = STP_OUT_OF_PLACE, .value = "out",
      .help = "Where the arms' results go; NCCL's own choice is measured in "
@@ -205,8 +207,10 @@ static void sweep_print_head(struct sweep *s)
         .step_bytes = s->o->measure.step,
         .warmup = plan->warmup,
         .iters = plan->iters,
+        .up_to = plan->turn_us > 0,
+        .rounds = plan->rounds,
         .agg_iters = 1,
-        .check = plan->check,
+        .check = s->info.has_data ? plan->check : 0,
         .graph = plan->graph,
     };
 
@@ -216,20 +220,65 @@ static void sweep_print_head(struct sweep *s)
     s->total = (struct stp_nccl_text_total){0};
 }
 
+static void sweep_print_section(struct sweep *s, int coll,
+                                const struct stp_arm *arm)
+{
+    stp_nccl_text_write_section(coll, arm, stdout);
+    stp_nccl_text_write_columns(stdout);
+    s->coll = coll;
+    s->total.times.rounds = 0; /* said once more */
+}
+
+static void sweep_print_row(struct sweep *s, const struct stp_measurement *like)
+{
+    struct stp_nccl_text_row row = stp_nccl_text_collapse(&s->data, like);
+
+    stp_nccl_text_write_row(&row, &s->total, stdout);
+}
+
 /* AUTO's row of the size that was measured last. */
 static void sweep_print_size(struct sweep *s)
 {
     const struct stp_measurement *first = &s->data.rows[s->n_printed];
-    struct stp_nccl_text_row row = stp_nccl_text_collapse(&s->data, first);
 
     stp_progress_clear();
-    if (first->coll != s->coll) {
-        stp_nccl_text_write_section(first->coll, &first->arm, stdout);
-        stp_nccl_text_write_columns(stdout);
-        s->coll = first->coll;
-    }
-    stp_nccl_text_write_row(&row, &s->total, stdout);
+    if (first->coll != s->coll)
+        sweep_print_section(s, first->coll, &first->arm);
+    sweep_print_row(s, first);
     fflush(stdout);
+}
+
+/* Whether an earlier row from 'begin' on is of the same size, or 'same_size' is
+ * false, and the same collective and arm. */
+static bool sweep_is_seen(const struct sweep *s, size_t begin, size_t i,
+                          bool same_size)
+{
+    const struct stp_measurement *m = &s->data.rows[i];
+
+    for (size_t k = begin; k < i; k++)
+        if (stp_same_run(&s->data.rows[k], m) &&
+            (!same_size || s->data.rows[k].n_bytes == m->n_bytes))
+            return true;
+    return false;
+}
+
+/* The arms other than AUTO, a section each, of the rows from 'begin' on. */
+static void sweep_print_arms(struct sweep *s, size_t begin)
+{
+    for (size_t i = begin; i < s->data.n_rows; i++) {
+        const struct stp_measurement *first = &s->data.rows[i];
+
+        if (first->arm.kind == STP_ARM_AUTO ||
+            sweep_is_seen(s, begin, i, false))
+            continue;
+        stp_nccl_text_write_foot(&s->total, s->coll, stdout);
+        s->total = (struct stp_nccl_text_total){0};
+        sweep_print_section(s, first->coll, &first->arm);
+        for (size_t k = i; k < s->data.n_rows; k++)
+            if (stp_same_run(&s->data.rows[k], first) &&
+                !sweep_is_seen(s, begin, k, true))
+                sweep_print_row(s, &s->data.rows[k]);
+    }
 }
 
 /* After every size: saves the measurements so far. */
@@ -269,7 +318,7 @@ static enum stp_status sweep_make_plan(struct sweep *s, int type, int op)
     plan->arm_places = (unsigned)s->o->arm_places;
     plan->auto_places = s->info.is_live ? STP_OUT_OF_PLACE | STP_IN_PLACE
                                         : (unsigned)s->o->arm_places;
-    plan->check = s->o->check > 0;
+    plan->check = s->o->check;
     plan->graph = s->o->run.graph;
     plan->seed = s->o->machine.seed;
     return status;
@@ -279,6 +328,7 @@ static enum stp_status sweep_run_plan(struct sweep *s, int type, int op)
 {
     enum stp_status status = sweep_make_plan(s, type, op);
     bool prints = s->world->rank == 0 && sweep_prints_nccl(s);
+    size_t begin = s->data.n_rows;
 
     if (status != STP_OK)
         return status;
@@ -289,6 +339,8 @@ static enum stp_status sweep_run_plan(struct sweep *s, int type, int op)
     stp_stop_begin();
     status = stp_sweep_run(&s->device, &s->plan.plan, sweep_progress, s,
                            &s->data, s->err);
+    if (prints && s->o->format == FORMAT_NCCL)
+        sweep_print_arms(s, begin);
     if (prints)
         stp_nccl_text_write_foot(&s->total, s->coll, stdout);
     if (s->saved == STP_OK)

@@ -74,7 +74,8 @@ struct stp_device_run {
     int proto;      /* NCCL_PROTO_*, or -1 */
     int n_channels; /* 0 if the device cannot tell */
     enum stp_source source;
-    double us; /* this one time, begin to end */
+    double us;        /* this one time, begin to end */
+    bool single_pass; /* as stp_device_source() */
 };
 
 /* The question that NCCL asked its tuner about a collective. */
@@ -221,7 +222,10 @@ double stp_device_elapsed_us(const struct stp_device *device, unsigned from,
  * and the last wait, as nccl-tests counts. */
 double stp_device_wall_us(const struct stp_device *device);
 
-/* How much the times of the last run are worth: the worst of all in it. */
-enum stp_source stp_device_source(const struct stp_device *device);
+/* Where the times of the last run are from: the worst of all in it.
+ * *single_pass_ret: whether some are of a recording that ran the arms one after
+ * the other and not in interleaved rounds, so that drift is in the numbers. */
+enum stp_source stp_device_source(const struct stp_device *device,
+                                  bool *single_pass_ret);
 
 #endif /* STP_DEVICE_H */

@@ -29,10 +29,13 @@ size_t stp_device_overlaps(const struct stp_device *device, int coll,
                : 0;
 }
 
-enum stp_source stp_device_source(const struct stp_device *device)
+enum stp_source stp_device_source(const struct stp_device *device,
+                                  bool *single_pass_ret)
 {
     const struct stp_engine *first = stp_device_engine(device);
 
-    return first->ops->source != NULL ? first->ops->source(first->self)
-                                      : STP_SOURCE_MEASURED;
+    *single_pass_ret = false;
+    return first->ops->source != NULL
+               ? first->ops->source(first->self, single_pass_ret)
+               : STP_SOURCE_MEASURED;
 }

@@ -274,7 +274,7 @@ struct stp_engine_ops {
     double (*ran_us)(const void *self);
 
     /* As stp_device_source(); NULL: all times are measured. */
-    enum stp_source (*source)(const void *self);
+    enum stp_source (*source)(const void *self, bool *single_pass_ret);
 
     /* From any thread: while it is true, synchronise() of this process's ranks
      * returns soon, with STP_ERR_STOPPED: another one failed.  Or NULL. */

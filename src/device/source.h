@@ -4,24 +4,46 @@
 #ifndef STP_SOURCE_H
 #define STP_SOURCE_H
 
+#include <stdbool.h>
 #include <stddef.h>
 
-/* How much a time is worth, best first. */
+/*
+ * What a time is worth, best first.  A time that is made of others is worth
+ * what the worst of them is, and every file and every print of a time says its
+ * source.
+ *
+ * Another property says whether it was taken in interleaved rounds or in a
+ * single pass (struct stp_measurement): any source may be either.
+ */
 enum stp_source {
-    STP_SOURCE_MEASURED,     /* here and now */
-    STP_SOURCE_RECORDED,     /* on the recorded machine, at this size */
-    STP_SOURCE_INTERPOLATED, /* between sizes of the recorded machine */
-    STP_SOURCE_SINGLE_PASS,  /* recorded, but arms one after the other and not
-                                in interleaved rounds: drift between them is in
-                                the numbers, so nothing may be decided by it */
-    STP_SOURCE_MODELLED,     /* by NCCL's cost model, not measured */
+    STP_SOURCE_MEASURED,     /* on the hardware, now */
+    STP_SOURCE_RECORDED,     /* there, earlier, at this size */
+    STP_SOURCE_INTERPOLATED, /* between recorded sizes */
+    STP_SOURCE_VIRTUAL,      /* simulated in virtual time, out of recorded or
+                                interpolated times */
+    STP_SOURCE_MODELLED,     /* NCCL's cost model or a model of compute gave it,
+                                or a part of it */
     STP_N_SOURCES,
 };
 
-/* "measured", "recorded", "interpolated", "single_pass" or "modelled". */
+#define STP_SOURCE_WORDS "measured, recorded, interpolated, virtual or modelled"
+
+/* One of STP_SOURCE_WORDS. */
 const char *stp_source_name(enum stp_source source);
+
+/* The same; of a single pass "recorded, single pass" and so on. */
+const char *stp_source_words(enum stp_source source, bool single_pass);
 
 /* The source of that name, or -1. */
 int stp_source_from_name(const char *word, size_t len);
+
+/* The source of what is made of both. */
+enum stp_source stp_source_worst(enum stp_source a, enum stp_source b);
+
+/* Whether such a time may decide which arm is used: models may not. */
+bool stp_source_decides(enum stp_source source);
+
+/* Whether the time belongs to another size or is none that anybody took. */
+bool stp_source_is_estimate(enum stp_source source);
 
 #endif /* STP_SOURCE_H */

@@ -12,6 +12,7 @@
 #include "core/csv.h"
 #include "core/names.h"
 #include "report/file.h"
+#include "report/words.h"
 
 /* A comma or a comment sign in it would break the line. */
 static bool policy_has_gpu_column(const struct stp_policy_origin *origin)
@@ -20,19 +21,13 @@ static bool policy_has_gpu_column(const struct stp_policy_origin *origin)
            strpbrk(origin->data->gpu, ",#") == NULL;
 }
 
-static size_t policy_count_rows(const struct stp_dataset *data, int source)
-{
-    size_t n = 0;
-
-    for (size_t i = 0; i < data->n_rows; i++)
-        n += data->rows[i].source == (enum stp_source)source;
-    return n;
-}
-
 void stp_times_write(const struct stp_dataset *data, FILE *fp)
 {
-    const char *before = ": ";
+    struct stp_source_count count = {0};
+    char sources[STP_SOURCES_TEXT];
 
+    stp_count_sources(data, &count);
+    stp_sources_text(&count, sources);
     fputs("times of ", fp);
     if (stp_dataset_n_iterations(data) > 0)
         fputs("iterations on ", fp);
@@ -40,13 +35,7 @@ void stp_times_write(const struct stp_dataset *data, FILE *fp)
         fprintf(fp, "%s (%s, NCCL %s)", data->machine, data->gpu, data->nccl);
     else
         fputs("a machine without a name", fp);
-    for (int s = 0; s < STP_N_SOURCES; s++)
-        if (policy_count_rows(data, s) > 0) {
-            fprintf(fp, "%s%zu %s", before, policy_count_rows(data, s),
-                    stp_source_name((enum stp_source)s));
-            before = ", ";
-        }
-    fputc('\n', fp);
+    fprintf(fp, ": %s\n", sources);
 }
 
 void stp_steadiness_write(const struct stp_steadiness *s, FILE *fp)
@@ -70,20 +59,24 @@ void stp_steadiness_write(const struct stp_steadiness *s, FILE *fp)
 /* Whether there are times that rules may rest on. */
 static bool policy_has_rounds(const struct stp_policy_origin *origin)
 {
-    int last = origin->trusts_passes ? STP_SOURCE_SINGLE_PASS
-                                     : STP_SOURCE_INTERPOLATED;
+    for (size_t i = 0; i < origin->data->n_rows; i++) {
+        const struct stp_measurement *m = &origin->data->rows[i];
 
-    for (int s = 0; s <= last; s++)
-        if (policy_count_rows(origin->data, s) > 0)
+        if (stp_source_decides(m->source) &&
+            (origin->trusts_passes || !m->single_pass))
             return true;
+    }
     return false;
 }
 
 void stp_no_rule_write(const struct stp_policy_origin *origin, FILE *fp)
 {
     const struct stp_dataset *data = origin->data;
-    const size_t n_modelled = policy_count_rows(data, STP_SOURCE_MODELLED);
+    struct stp_source_count count = {0};
+    size_t n_modelled;
 
+    stp_count_sources(data, &count);
+    n_modelled = count.n[STP_SOURCE_MODELLED];
     if (origin->steadiness != NULL && origin->steadiness->max_rounds < 2) {
         fputs("one round says nothing of its error", fp);
         return;
@@ -141,8 +134,10 @@ static void policy_write_workloads(const struct stp_dataset *data, FILE *fp)
 static void policy_write_passes(const struct stp_policy_origin *origin,
                                 FILE *fp)
 {
-    if (!origin->trusts_passes ||
-        policy_count_rows(origin->data, STP_SOURCE_SINGLE_PASS) == 0)
+    struct stp_source_count count = {0};
+
+    stp_count_sources(origin->data, &count);
+    if (!origin->trusts_passes || count.n_single_pass == 0)
         return;
     fputs("# Arms ran one after the other and not in interleaved rounds: drift "
           "between runs is in these numbers.\n",
@@ -195,7 +190,7 @@ static void policy_write_evidence(const struct stp_derived_rule *rule, FILE *fp)
                 " %.1f us -> %.1f us, gain %.3f (%.3f to %.3f), %zu rounds "
                 "%s\n",
                 p->auto_us, c->us, c->gain.gain, c->gain.low, c->gain.high,
-                c->gain.n_pairs, stp_source_name(c->source));
+                c->gain.n_pairs, stp_source_words(c->source, c->single_pass));
     }
 }
 

@@ -19,9 +19,9 @@ struct stp_policy_origin {
     const char *why_not; /* nothing was measured; NULL: something was */
 };
 
-/* Writes "times of h200x4 (NVIDIA H200, NCCL 2.28.9): 36 interpolated, 4
- * modelled" and a newline, of workloads "times of iterations on h200x4 ...":
- * their sources. */
+/* Writes "times of h200x4 (NVIDIA H200, NCCL 2.28.9): 36 of 40 interpolated, 4
+ * of 40 modelled" and a newline, of workloads "times of iterations on h200x4
+ * ...": their sources. */
 void stp_times_write(const struct stp_dataset *data, FILE *fp);
 
 /* Writes "4 rounds, ...", without a newline: how steady the machine was. */

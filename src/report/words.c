@@ -26,6 +26,46 @@ void stp_interval_text(const struct stp_gain *gain, char text[STP_INTERVAL])
         snprintf(text, STP_INTERVAL, "%.3f to %.3f", gain->low, gain->high);
 }
 
+static size_t words_add_count(char text[STP_SOURCES_TEXT], size_t len, size_t n,
+                              size_t n_all, const char *words)
+{
+    if (n == 0 || len >= STP_SOURCES_TEXT)
+        return len;
+    return len + (size_t)snprintf(text + len, STP_SOURCES_TEXT - len,
+                                  "%s%zu of %zu %s", len > 0 ? ", " : "", n,
+                                  n_all, words);
+}
+
+void stp_sources_text(const struct stp_source_count *count,
+                      char text[STP_SOURCES_TEXT])
+{
+    const int all = stp_source_of_all(count);
+    size_t n_all = 0, len = 0;
+
+    text[0] = '\0';
+    for (int s = 0; s < STP_N_SOURCES; s++)
+        n_all += count->n[s];
+    if (all >= 0)
+        len = (size_t)snprintf(text, STP_SOURCES_TEXT, "%zu %s", n_all,
+                               stp_source_name((enum stp_source)all));
+    for (int s = 0; s < STP_N_SOURCES && all < 0; s++)
+        len = words_add_count(text, len, count->n[s], n_all,
+                              stp_source_name((enum stp_source)s));
+    words_add_count(text, len, count->n_single_pass, n_all, "in single passes");
+}
+
+void stp_sources_words(const struct stp_source_count *count,
+                       char text[STP_SOURCES_TEXT])
+{
+    const int all = stp_source_of_all(count);
+
+    if (all >= 0 && count->n_single_pass == 0)
+        snprintf(text, STP_SOURCES_TEXT, "%s",
+                 stp_source_name((enum stp_source)all));
+    else
+        stp_sources_text(count, text);
+}
+
 const char *stp_decider_name(enum stp_decider decider)
 {
     static const char *const names[] = {

@@ -7,9 +7,10 @@
 #include <stdint.h>
 
 #include "analyse/explain/explain.h"
+#include "bench/measurement.h"
 #include "core/stats.h"
 
-enum { STP_RAN_NAME = 32, STP_INTERVAL = 40 };
+enum { STP_RAN_NAME = 32, STP_INTERVAL = 40, STP_SOURCES_TEXT = 256 };
 
 /* An algorithm and protocol: "ring/ll128/16", "ring/ll128" with 0 channels, or
  * "-" if 'algo' is negative: unknown. */
@@ -24,6 +25,15 @@ void stp_size_name(uint64_t n_bytes, char name[32]);
 /* For sentences: "1 MB", "1.5 MiB", "8 bytes": powers of ten where the size is
  * a round number of them. */
 void stp_size_text(uint64_t n_bytes, char text[32]);
+
+/* How many times are from where: "960 modelled", or "88 of 960 recorded, 872 of
+ * 960 modelled"; and ", 12 of 960 in single passes" if some are. */
+void stp_sources_text(const struct stp_source_count *count,
+                      char text[STP_SOURCES_TEXT]);
+
+/* The same, but "modelled" if all are. */
+void stp_sources_words(const struct stp_source_count *count,
+                       char text[STP_SOURCES_TEXT]);
 
 /* "nccl", "rule" or "plugin". */
 const char *stp_decider_name(enum stp_decider decider);

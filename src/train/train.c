@@ -171,6 +171,18 @@ static void train_prepare_epoch(struct run *r, unsigned e)
         train_stop(t);
 }
 
+/* Of the run before; alike on all ranks. */
+static void train_take_source(const struct stp_trainer *t,
+                              struct stp_train_epoch *epoch)
+{
+    const struct stp_engine *engine = &t->engine;
+    bool single_pass;
+
+    if (engine->ops->source != NULL)
+        epoch->source = stp_source_worst(
+            epoch->source, engine->ops->source(engine->self, &single_pass));
+}
+
 /* All ranks begin together. */
 static void train_run_epoch(struct run *r, unsigned e)
 {
@@ -189,6 +201,7 @@ static void train_run_epoch(struct run *r, unsigned e)
         train_take_overflow(t);
         train_take_losses(r, step, n);
         train_take_times(t, epoch);
+        train_take_source(t, epoch);
     }
     epoch->seconds = (t->engine.ops->now_us(t->engine.self) - from_us) / 1e6;
     for (unsigned i = 0; i < r->steps; i++)

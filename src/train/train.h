@@ -102,10 +102,11 @@ enum stp_status stp_train_check(const struct stp_train_config *config,
 /* Times of an epoch, those of the slowest rank. */
 struct stp_train_epoch {
     double seconds;
-    double comm_s;    /* collectives of gradients and weights, added up */
-    double exposed_s; /* what the main stream waited for them */
-    double loss;      /* mean over the steps; NaN without data */
-    bool by_plugin;   /* its collectives were tuned so */
+    double comm_s;          /* collectives of gradients and weights, added up */
+    double exposed_s;       /* what the main stream waited for them */
+    double loss;            /* mean over the steps; NaN without data */
+    bool by_plugin;         /* its collectives were tuned so */
+    enum stp_source source; /* of the times, the worst of all in them */
 };
 
 /* Free with stp_train_result_free(). */

@@ -27,14 +27,14 @@ class Recording
     {
         std::string csv = "collective,bytes,algorithm,protocol,channels,nRanks,"
                           "round,iters,mean_us,median_us,p95_us,min_us,nNodes,"
-                          "source\n";
+                          "source,single_pass\n";
         std::ifstream file(STP_FIXTURES "/machines/h200x4/timings.csv");
         const std::string mark = "," + run + ",";
         for (std::string line; std::getline(file, line);) {
             size_t at = line.find(mark);
             if (line.rfind("allreduce,", 0) == 0 && at != std::string::npos)
-                csv += line.erase(at, run.size() + 1) + ",1," +
-                       (run == "sweep" ? "single_pass" : "recorded") + "\n";
+                csv += line.erase(at, run.size() + 1) + ",1," + "recorded," +
+                       (run == "sweep" ? "1" : "0") + "\n";
         }
         stp_error err{};
         EXPECT_EQ(STP_OK,

@@ -163,36 +163,43 @@ TEST(DeriveTerms, NcclsOwnChoiceByAnotherNameIsNoGain)
 struct TimesCase {
     std::vector<double> us; // AUTO takes 100
     stp_source source;
+    bool single_pass;
     bool trust;
     size_t n_rules;
 };
 
 TEST(DeriveTerms, DecidesByTimesThatLeaveNoDoubt)
 {
-    const stp_source pass = STP_SOURCE_SINGLE_PASS;
+    const stp_source live = STP_SOURCE_MEASURED;
     const stp_source model = STP_SOURCE_MODELLED;
     const TimesCase cases[] = {
-        {{50, 50, 50}, STP_SOURCE_MEASURED, false, 1},
-        {{50}, STP_SOURCE_MEASURED, false, 0}, // no interval
+        {{50, 50, 50}, live, false, false, 1},
+        {{50}, live, false, false, 0}, // no interval
         // means 1.05, and the interval goes down to about 0.93
-        {{100 / 1.05, 100 / 1.10, 100}, STP_SOURCE_MEASURED, false, 0},
-        {{50, 50, 50}, pass, false, 0},
-        {{50, 50, 50}, pass, true, 1},
-        {{50, 50}, pass, true, 0},
-        {{50}, pass, true, 0},
-        {{50, 150, 50}, pass, true, 0}, // noise
-        {{50, 50, 50}, model, false, 0},
-        {{50, 50, 50}, model, true, 0},
+        {{100 / 1.05, 100 / 1.10, 100}, live, false, false, 0},
+        {{50, 50, 50}, live, true, false, 0},
+        {{50, 50, 50}, live, true, true, 1},
+        {{50, 50}, live, true, true, 0},
+        {{50}, live, true, true, 0},
+        {{50, 150, 50}, live, true, true, 0}, // noise
+        {{50, 50, 50}, STP_SOURCE_RECORDED, false, false, 1},
+        {{50, 50, 50}, STP_SOURCE_INTERPOLATED, false, false, 1},
+        {{50, 50, 50}, STP_SOURCE_VIRTUAL, false, false, 1},
+        {{50, 50, 50}, STP_SOURCE_VIRTUAL, true, false, 0},
+        {{50, 50, 50}, model, false, false, 0},
+        {{50, 50, 50}, model, false, true, 0},
+        {{50, 50, 50}, model, true, true, 0},
     };
 
     for (const TimesCase &c : cases) {
         Data d;
+        d.single_pass = c.single_pass;
         d.Add(64, kAuto, std::vector<double>(c.us.size(), 100),
-              c.source == model ? STP_SOURCE_MEASURED : c.source);
+              c.source == model ? live : c.source);
         d.Add(64, kTreeLl, c.us, c.source);
         EXPECT_EQ(c.n_rules, Rules(d, {0.02, c.trust, false}).size())
-            << c.us.size() << " of source " << c.source << ", trusted "
-            << c.trust;
+            << c.us.size() << " of source " << stp_source_name(c.source)
+            << ", single pass " << c.single_pass << ", trusted " << c.trust;
     }
 }
 

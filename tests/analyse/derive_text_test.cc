@@ -128,7 +128,8 @@ TEST_F(DeriveText, FindsTheArmInWhatNcclLogged)
         if (Add(c.text) == STP_OK) {
             const std::string run = std::string(c.want) + " 0";
             EXPECT_THAT(Runs(), ElementsAre(run, run));
-            EXPECT_EQ(STP_SOURCE_SINGLE_PASS, data_.rows[0].source);
+            EXPECT_EQ(STP_SOURCE_MEASURED, data_.rows[0].source);
+            EXPECT_TRUE(data_.rows[0].single_pass);
         } else {
             EXPECT_THAT(err_.text, HasSubstr(c.want));
             EXPECT_EQ(0u, data_.n_rows);

@@ -247,8 +247,9 @@ TEST(Refine, LooksTwiceAsCloseWhereNcclChangesItsMind)
 TEST(Refine, DecidesNothingBySinglePasses)
 {
     Data d;
-    d.Add(1000, kAuto, {100, 100, 100}, STP_SOURCE_SINGLE_PASS)
-        .Add(1000, kRingLl128, {50, 50, 50}, STP_SOURCE_SINGLE_PASS);
+    d.single_pass = true;
+    d.AddAuto(1000).AddGain(1000, kRingLl128, 2);
+    d.single_pass = false;
     d.AddAuto(4000).AddGain(4000, kRingLl128, 0.9);
 
     Points p(d);

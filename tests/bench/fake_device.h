@@ -51,8 +51,11 @@ class FakeDevice : public FakeEngine
         bool as_auto =
             arm_.kind == STP_ARM_AUTO || stp_arm_equal(&arm_, &ruled_out);
         *run = {as_auto ? NCCL_ALGO_RING : arm_.algo,
-                as_auto ? NCCL_PROTO_LL : arm_.proto, 8, STP_SOURCE_MEASURED,
-                probe_us};
+                as_auto ? NCCL_PROTO_LL : arm_.proto,
+                8,
+                STP_SOURCE_MEASURED,
+                probe_us,
+                false};
     }
     // Of a check: poison, then the input, which in place is there, too.
     void Fill(const stp_pattern &pattern, bool poison,

@@ -71,7 +71,11 @@ class FakeStreams : public FakeEngine
         bool own = Arm() == "auto" || Arm() == "auto2" ||
                    ruled_out.count({Arm(), collective.coll}) > 0;
         *run = {own ? NCCL_ALGO_RING : arm_.algo,
-                own ? NCCL_PROTO_LL : arm_.proto, 8, STP_SOURCE_MEASURED, 1};
+                own ? NCCL_PROTO_LL : arm_.proto,
+                8,
+                STP_SOURCE_MEASURED,
+                1,
+                false};
         log.push_back(Arm());
     }
     stp_status Collective(unsigned stream, const stp_transfer &t,

@@ -223,7 +223,7 @@ TEST_F(Sweep, EveryArmIsCheckedOnceInEachOfItsPlaces)
     fake_.n_wrong = 7;
     stp_arms_parse("tree/ll", &arms_, nullptr);
     sizes_.n = 1;
-    plan_.check = true;
+    plan_.check = 1;
     plan_.auto_places = STP_OUT_OF_PLACE | STP_IN_PLACE;
 
     ASSERT_EQ(STP_OK, Run());
@@ -240,11 +240,31 @@ TEST_F(Sweep, EveryArmIsCheckedOnceInEachOfItsPlaces)
         EXPECT_EQ(7, data_.rows[i].n_wrong);
 }
 
+// As nccl-tests' -c: so many iterations, each with data of its own.
+TEST_F(Sweep, AsManyIterationsAreCheckedAsTheTestsAskFor)
+{
+    fake_.n_wrong = 7;
+    sizes_.n = 1;
+    plan_.seed = 40;
+    for (unsigned n : {0, 1, 5}) {
+        fake_.seeds.clear();
+        stp_dataset_free(&data_);
+        plan_.check = n;
+
+        ASSERT_EQ(STP_OK, Run());
+
+        EXPECT_EQ(n * 3, fake_.seeds.size()) << "of three arms";
+        EXPECT_EQ(n > 0 ? 7 : -1, data_.rows[0].n_wrong) << "not a sum";
+        std::set<uint64_t> seeds(fake_.seeds.begin(), fake_.seeds.end());
+        EXPECT_EQ(fake_.seeds.size(), seeds.size());
+    }
+}
+
 // Processes that were left out of an earlier run have fewer rows.
 TEST_F(Sweep, WhatIsCheckedDoesNotDependOnTheRowsThereAre)
 {
     sizes_.n = 1;
-    plan_.check = true;
+    plan_.check = 1;
     plan_.seed = 40;
 
     ASSERT_EQ(STP_OK, Run());

@@ -55,7 +55,9 @@ TEST_F(DeriveOthers, RunsOfNcclTestsAreRoundsIfTheyAreTrusted)
     EXPECT_EQ(
         "# steptune derive\n"
         "# policy hash: 6719ed583ed305d2\n"
-        "# from times of vm (NVIDIA H200, NCCL 2.28.9): 24 single_pass\n"
+        "# from times of vm (NVIDIA H200, NCCL 2.28.9): 24 measured, 24 of 24 "
+        "in "
+        "single passes\n"
         "# A rule stands where its gain over NCCL's own choice is at least 2 "
         "percent with 95 percent confidence, and goes on at neighbouring "
         "sizes where its arm is faster with as much.\n"
@@ -68,9 +70,9 @@ TEST_F(DeriveOthers, RunsOfNcclTestsAreRoundsIfTheyAreTrusted)
         "nRanks,gpu\n"
         "\n"
         "# 1024 B: auto 101.0 us -> 80.3 us, gain 1.257 (1.220 to 1.296), 3 "
-        "rounds single_pass\n"
+        "rounds measured, single pass\n"
         "# 4096 B: auto 50.0 us -> 40.0 us, gain 1.250 (1.250 to 1.250), 3 "
-        "rounds single_pass\n"
+        "rounds measured, single pass\n"
         "allreduce,1024,4096,ring,ll128,-1,1,2,NVIDIA H200\n",
         o.out);
 }

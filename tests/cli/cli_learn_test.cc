@@ -21,7 +21,8 @@ TEST_F(Cli, LearnComparesStrategiesWithNcclAndAnOracle)
     EXPECT_THAT(o.out,
                 StartsWith("100 steps of allgather:4M,allreduce:64M:50 on the "
                            "recorded machine h200x4 in mock NCCL, not on GPUs; "
-                           "2 seeds; times are recorded\n\nstrategy "));
+                           "2 seeds; steps are virtual: 0 of 1600 times of "
+                           "their collectives are modelled\n\nstrategy "));
     for (const char *row :
          {"\ntry +2 +", "\nstay +2 +0 +0 +0 +0 +\\+0.00 +\\+0.00 ",
           "\nAUTO +2 +0 +0 +0 +0 ", "\noracle +2 +0 +0 +0 +0 +-",

@@ -46,7 +46,7 @@ TEST_F(Record, MakesAFolderThatReproducesTheMachine)
 
     EXPECT_EQ(0, o.status) << o.err;
     EXPECT_THAT(o.out, HasSubstr("405 of 405 choices reproduced\n"));
-    EXPECT_THAT(o.out, HasSubstr("recorded times in mock NCCL"));
+    EXPECT_THAT(o.out, HasSubstr("a recorded machine in mock NCCL"));
     EXPECT_THAT(o.err, IsEmpty());
     EXPECT_THAT(Files(), ElementsAre("again"));
     // tables as printed, choices and channels, by a test of mock NCCL itself

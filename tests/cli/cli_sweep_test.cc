@@ -222,7 +222,7 @@ TEST_F(Cli, SweepPrintsARecordedMachineAsNcclTestsDo)
                     "-b 1M -e 4M --format nccl");
 
     ASSERT_EQ(0, o.status) << o.err;
-    EXPECT_THAT(o.out, HasSubstr("recorded times in mock NCCL"));
+    EXPECT_THAT(o.out, HasSubstr("a recorded machine in mock NCCL"));
     EXPECT_THAT(Rows(o.out), ElementsAre(ElementsAre("1048576", "N/A", "N/A"),
                                          ElementsAre("2097152", "N/A", "N/A"),
                                          ElementsAre("4194304", "N/A", "N/A")));
@@ -263,6 +263,63 @@ TEST_F(Cli, SweepSaysWhichSizesCannotBe)
         });
 }
 
+TEST_F(Cli, SweepPrintsEveryArmAsNcclTestsDo)
+{
+    Outcome o = Run("sweep --on h200x4 --collective allreduce,allgather "
+                    "--arms tree/simple,ring/ll128/8 -b 2M -e 4M -n 2 "
+                    "--format nccl");
+    std::vector<std::string> found;
+    std::stringstream lines(o.out);
+
+    ASSERT_EQ(0, o.status) << o.err;
+    for (std::string line; std::getline(lines, line);)
+        for (const char *begin : {"# Collective test starting: ", "# Arm: ",
+                                  "# Source: ", "     2", "     4"})
+            if (line.rfind(begin, 0) == 0)
+                found.push_back(line[0] == '#' ? line : line.substr(5, 7));
+    const char source[] = "# Source: interpolated, 8 iterations in 4 rounds";
+    const char pass[] =
+        "# Source: interpolated, single pass, 8 iterations in 4 rounds";
+    EXPECT_THAT(found,
+                ElementsAre("# Collective test starting: all_reduce_perf",
+                            source, "2097152", "4194304", //
+                            "# Collective test starting: all_gather_perf",
+                            "# Arm: auto", source, "2097152", "4194304", //
+                            "# Collective test starting: all_reduce_perf",
+                            "# Arm: tree/simple", source, "2097152", "4194304",
+                            "# Collective test starting: all_reduce_perf",
+                            "# Arm: ring/ll128/8", pass, "2097152", "4194304",
+                            "# Collective test starting: all_gather_perf",
+                            "# Arm: ring/ll128/8", pass, "2097152", "4194304"));
+    Write("s.txt", o.out);
+    o = Run("derive s.txt --trust-passes");
+    EXPECT_THAT(o.out, HasSubstr(": 10 interpolated, 10 of 10 in single "
+                                 "passes\n"));
+}
+
+// The line of options says a turn's iterations, the line above a row all.
+TEST_F(Cli, SweepSaysHowManyIterationsRan)
+{
+    const struct {
+        const char *options;
+        const char *head, *source;
+    } cases[] = {
+        {"-n 3", " iters: 3 agg iters: 1 validation: 0 graph: 0 rounds: 4\n",
+         "# Source: interpolated, 12 iterations in 4 rounds\n"},
+        {"-n 1 --rounds 1 -c 5",
+         " iters: 1 agg iters: 1 validation: 0 graph: 0 rounds: 1\n",
+         "# Source: interpolated, 1 iteration in 1 round\n"},
+    };
+
+    for (const auto &c : cases) {
+        Outcome o = Run(std::string("sweep --on h200x4 --collective allreduce "
+                                    "--arms auto -b 2M -e 2M --format nccl ") +
+                        c.options);
+        EXPECT_THAT(o.out, HasSubstr(c.head));
+        EXPECT_THAT(o.out, HasSubstr(c.source));
+    }
+}
+
 TEST_F(Cli, SweepSaysWhereItRunsWithoutAGpu)
 {
     Outcome o =
@@ -270,7 +327,7 @@ TEST_F(Cli, SweepSaysWhereItRunsWithoutAGpu)
 
     ASSERT_EQ(0, o.status) << o.err;
     EXPECT_THAT(o.out, StartsWith("h200x4: 4 x NVIDIA H200, NCCL 2.28.9; "
-                                  "recorded times in mock NCCL"));
+                                  "a recorded machine in mock NCCL"));
 }
 
 } // namespace

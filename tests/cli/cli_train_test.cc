@@ -151,7 +151,7 @@ TEST_F(TrainCommand, TakesTheTimesOfARecordedMachine)
 
     ASSERT_EQ(0, o.status) << o.err;
     EXPECT_THAT(o.out, StartsWith("h200x4: 4 x NVIDIA H200, NCCL 2.28.9; "
-                                  "recorded times of collectives"));
+                                  "collectives of a recorded machine"));
     EXPECT_THAT(o.out, HasSubstr("base, 64058378 parameters, bucketed, fp32, 4 "
                                  "ranks"));
     EXPECT_THAT(o.out, Not(HasSubstr("nan")));
@@ -166,7 +166,7 @@ TEST_F(TrainCommand, TakesTheTimesOfARecordedMachine)
     EXPECT_TRUE(cJSON_IsNull(
         cJSON_GetArrayItem(cJSON_GetObjectItem(run, "losses"), 0)));
     EXPECT_TRUE(cJSON_IsNull(cJSON_GetObjectItem(run, "final_accuracy")));
-    EXPECT_THAT(String(run, "made_by"), HasSubstr("recorded times"));
+    EXPECT_THAT(String(run, "made_by"), HasSubstr("recorded machine"));
     EXPECT_GT(Number(run, "traced_comm_ms"), 1);
     EXPECT_GT(Number(run, "hidden_share"), 0.5);
     EXPECT_LT(Number(run, "hidden_share"), 1);

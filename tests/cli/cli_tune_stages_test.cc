@@ -318,7 +318,7 @@ class TuneAgain : public Tune
     {
         std::set<std::vector<std::string>> settings;
         for (const auto &row : Rows(Read(file)))
-            settings.insert({row[0], row[1], row.at(23), row.at(26)});
+            settings.insert({row[0], row[1], row.at(24), row.at(27)});
         return settings.size();
     }
 

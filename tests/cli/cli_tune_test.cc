@@ -80,7 +80,7 @@ TEST_F(Cli, TuneSaysFirstThatRecordedTimesAreRecorded)
                             "all\n"))
         << "no progress bar into a pipe";
     EXPECT_THAT(o.out, StartsWith("h200x4: 4 x NVIDIA H200, NCCL 2.28.9; "
-                                  "recorded times in mock NCCL, not a live "
+                                  "a recorded machine in mock NCCL, not a live "
                                   "measurement\n"));
     EXPECT_THAT(o.out, HasSubstr("/libnccl-tuner-steptune.so\n"));
     EXPECT_THAT(o.out, HasSubstr("export NCCL_TUNER_CONFIG_FILE=" +
@@ -310,7 +310,7 @@ TEST_F(Cli, DeriveMakesNoRuleOfSinglePasses)
     Outcome o = Run("derive s.csv");
 
     EXPECT_EQ(0, o.status);
-    EXPECT_THAT(Read("s.csv"), HasSubstr(",single_pass\n"));
+    EXPECT_THAT(Read("s.csv"), HasSubstr(",source,single_pass\n"));
     EXPECT_THAT(o.out, HasSubstr("# No rule: "));
 }
 

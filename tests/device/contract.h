@@ -8,6 +8,7 @@
 #define STP_CONTRACT_H
 
 #include "device/contract_fixtures.h"
+#include "support/source_of.h"
 
 /* ---- info ---- */
 
@@ -343,11 +344,11 @@ TEST_P(DeviceContract, SaysWhatTheTimesOfARunAreWorth)
     Record(STP_STREAM_MAIN, 1);
     Synchronise();
 
-    const stp_source source = stp_device_source(&device_);
+    const stp_source source = SourceOf(device_);
     EXPECT_NE(nullptr, stp_source_name(source));
     EXPECT_EQ(info_.is_live, source == STP_SOURCE_MEASURED);
     Replay();
-    EXPECT_EQ(source, stp_device_source(&device_));
+    EXPECT_EQ(source, SourceOf(device_));
 }
 
 TEST_P(DeviceContract, ARunIsWorthNoMoreThanTheWorstOfWhatIsInIt)
@@ -357,14 +358,13 @@ TEST_P(DeviceContract, ARunIsWorthNoMoreThanTheWorstOfWhatIsInIt)
 
     Note(STP_STREAM_MAIN, collective);
     Synchronise();
-    EXPECT_EQ(run.source, stp_device_source(&device_));
+    EXPECT_EQ(run.source, SourceOf(device_));
     Note(STP_STREAM_MAIN, collective);
     Elementwise(STP_STREAM_MAIN, 1 << 16);
     Synchronise();
 
-    EXPECT_GE(stp_device_source(&device_), run.source);
-    EXPECT_EQ(info_.is_live,
-              stp_device_source(&device_) == STP_SOURCE_MEASURED);
+    EXPECT_GE(SourceOf(device_), run.source);
+    EXPECT_EQ(info_.is_live, SourceOf(device_) == STP_SOURCE_MEASURED);
 }
 
 /* ---- arms, rounds, probes ---- */

@@ -240,7 +240,8 @@ TEST_F(PolicyFileTest, SaysWhatTheTimesAreWorth)
     stp_measurement row = Row(stp_arm{}, 0, 12);
     row.source = STP_SOURCE_MODELLED;
     stp_dataset_add(&data_, &row);
-    row.source = STP_SOURCE_SINGLE_PASS;
+    row.source = STP_SOURCE_RECORDED;
+    row.single_pass = true;
     stp_dataset_add(&data_, &row);
     stp_dataset_add(&data_, &row);
     strcpy(data_.machine, "m");
@@ -253,8 +254,9 @@ TEST_F(PolicyFileTest, SaysWhatTheTimesAreWorth)
                                            Path("p.conf").c_str(), &err_));
 
     std::string text = Read(Path("p.conf"));
-    EXPECT_THAT(text, HasSubstr("# from times of m (g, NCCL 2): 2 "
-                                "single_pass, 1 modelled\n"));
+    EXPECT_THAT(text,
+                HasSubstr("# from times of m (g, NCCL 2): 2 of 3 recorded, "
+                          "1 of 3 modelled, 2 of 3 in single passes\n"));
     EXPECT_THAT(text, HasSubstr("# No rule: none of these times is of "
                                 "interleaved rounds, and a model "
                                 "decides nothing.\n"));

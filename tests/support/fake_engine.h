@@ -146,7 +146,9 @@ class FakeEngine
                             size_t size) {
             Self(self)->RankLine(rank, line, size);
         };
-        ops->source = [](const void *self) { return Self(self)->Source(); };
+        ops->source = [](const void *self, bool *) {
+            return Self(self)->Source();
+        };
         ops->now_us = [](const void *) { return 0.; };
         ops->ran_us = [](const void *self) { return Self(self)->RanUs(); };
         ops->elapsed_us = [](const void *self, unsigned from, unsigned to,

@@ -56,6 +56,7 @@ class Data
             m.n_nodes = 1;
             m.iters = 1;
             m.source = source;
+            m.single_pass = single_pass;
             m.us.median = us[round];
             stp_dataset_add(&data, &m);
         }
@@ -73,6 +74,7 @@ class Data
         return Add(n_bytes, kAuto, {100, 100, 100});
     }
 
+    bool single_pass = false; // of what is added
     stp_dataset data{};
 };
 

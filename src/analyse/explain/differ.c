@@ -99,7 +99,8 @@ static uint64_t differ_choose_size(const struct mock_machine *machine,
 /* Returns what the time is worth. */
 static enum stp_source differ_fill_time(const struct mock_machine *machine,
                                         const struct stp_difference *d,
-                                        struct stp_differing *x)
+                                        struct stp_differing *x,
+                                        bool *single_pass)
 {
     const struct mock_run run = {.coll = (ncclFunc_t)d->coll,
                                  .n_bytes = d->at_bytes,
@@ -112,6 +113,7 @@ static enum stp_source differ_fill_time(const struct mock_machine *machine,
         time.source == MOCK_TIME_MODELLED)
         return STP_SOURCE_MODELLED;
     x->us = time.us;
+    *single_pass |= time.is_single_pass;
     return stp_mock_source(time.source);
 }
 
@@ -121,9 +123,9 @@ static void differ_fill_times(const struct mock_machine *machine,
     enum stp_source first, second;
 
     d->at_bytes = differ_choose_size(machine, d);
-    first = differ_fill_time(machine, d, &d->first);
-    second = differ_fill_time(machine, d, &d->second);
-    d->source = first > second ? first : second;
+    first = differ_fill_time(machine, d, &d->first, &d->single_pass);
+    second = differ_fill_time(machine, d, &d->second, &d->single_pass);
+    d->source = stp_source_worst(first, second);
 }
 
 enum stp_status stp_differ(const struct stp_explanation *first,

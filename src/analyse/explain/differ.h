@@ -23,6 +23,7 @@ struct stp_difference {
     struct stp_differing first;
     struct stp_differing second;
     uint64_t at_bytes;      /* a recorded size in the range, or its middle */
+    bool single_pass;       /* of some of the two times */
     enum stp_source source; /* the worse of the two times'; MODELLED if one of
                                them is not recorded */
 };

@@ -31,6 +31,7 @@ static struct stp_why_run why_describe(const struct stp_explainer *e,
         time.source != MOCK_TIME_MODELLED) {
         r.us = time.us;
         r.source = stp_mock_source(time.source);
+        r.single_pass = time.is_single_pass;
     }
     return r;
 }

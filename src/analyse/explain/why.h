@@ -16,6 +16,7 @@ struct stp_why_run {
                             for what NCCL rules out */
     double us;           /* recorded; NAN if nobody has */
     enum stp_source source; /* of 'us', MODELLED if nobody has */
+    bool single_pass;       /* likewise */
 };
 
 /* What a variable comes to. */

@@ -28,7 +28,7 @@ struct play {
     bool is_oracle;
     double *step_us;                              /* n_steps */
     struct stp_learn_story story[STP_LEARN_KEYS]; /* of a key each */
-    bool modelled;
+    size_t n_times, n_modelled;
 };
 
 /* What is summed up over seeds. */
@@ -165,7 +165,8 @@ static void play_note_step(void *user, const struct mock_job_step *step)
         const struct mock_job_run *run = &step->runs[i];
         struct stp_learn_story *story;
 
-        play->modelled |= run->source == MOCK_TIME_MODELLED;
+        play->n_times++;
+        play->n_modelled += run->source == MOCK_TIME_MODELLED;
         story = &play->story[keys_find(play->keys, run->call)];
         stp_learn_story_call(story, &run->run, story->n_calls < STP_LEARN_FIRST,
                              step->step >= play->n_steps - play->n_steps / 5);
@@ -233,6 +234,7 @@ static void study_play(struct study *s, const struct stp_learner *learner,
     struct mock_nccl *nccl;
 
     memset(play->story, 0, sizeof(play->story));
+    play->n_times = play->n_modelled = 0;
     play->n_steps = s->job->n_steps;
     play->is_oracle = learner->kind == STP_LEARNER_ORACLE;
     if (learner->prepare != NULL)
@@ -308,7 +310,8 @@ static void study_take_seed(struct study *s, unsigned seed, struct sum *sum,
     sum->final[seed] =
         simulate_sum(&s->play.step_us[n - n_last], n_last) / (double)n_last;
     learned->n_worse += study_ended_worse(s, n_last);
-    learned->modelled |= s->play.modelled;
+    learned->n_times += s->play.n_times;
+    learned->n_modelled += s->play.n_modelled;
     study_count_finals(s, learned);
 }
 

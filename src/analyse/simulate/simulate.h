@@ -95,7 +95,8 @@ struct stp_learned {
                               for each seed */
     unsigned n_worse;      /* seeds that ended worse than AUTO: by more than 0.5
                               percent, beyond the noise of its steps */
-    bool modelled;         /* some times were not recorded */
+    size_t n_times;        /* of collectives, in the jobs of this learner */
+    size_t n_modelled;     /* those that nobody recorded or interpolated */
     struct stp_learned_key keys[STP_LEARN_KEYS];
 };
 

@@ -520,6 +520,7 @@ static enum stp_status mock_probe(void *self, const struct stp_collective *c,
                                        .proto = out.proto,
                                        .n_channels = out.n_channels,
                                        .source = stp_mock_source(time.source),
+                                       .single_pass = time.is_single_pass,
                                        .us = time.us};
     if (question_ret == NULL)
         return STP_OK;
@@ -537,9 +538,12 @@ static enum stp_status mock_group(void *self, bool begin, struct stp_error *err)
     return mock_note(self, &noted, err);
 }
 
-static enum stp_source mock_source(const void *self)
+static enum stp_source mock_source(const void *self, bool *single_pass_ret)
 {
-    return ((const struct engine *)self)->program.source;
+    const struct engine *e = self;
+
+    *single_pass_ret = e->program.single_pass;
+    return e->program.source;
 }
 
 /* ---- closing ---- */
@@ -682,10 +686,10 @@ static void mock_print_line(const struct engine *e, bool measures,
 
     if (measures)
         times = has_timings
-                    ? "recorded times in mock NCCL, not a live measurement"
+                    ? "a recorded machine in mock NCCL, not a live measurement"
                     : "times modelled by NCCL's cost model, nothing measured";
     else
-        times = has_timings ? "recorded times of collectives in mock NCCL, "
+        times = has_timings ? "collectives of a recorded machine in mock NCCL, "
                               "modelled compute, in virtual time: nothing was "
                               "trained"
                             : "modelled times of collectives and compute, in "

@@ -4,6 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "device/mock/mock_source.h"
 #include "mock_nccl.h"
 
 /*
@@ -137,7 +138,8 @@ compute_from_neighbours(const struct neighbours *found, unsigned k,
                         double model_us, double near_us)
 {
     double beyond = compute_distance(&found->near, k) / found->near.k;
-    struct stp_mock_compute c = {found->near.compute_us, STP_SOURCE_RECORDED};
+    struct stp_mock_compute c = {found->near.compute_us,
+                                 stp_mock_source(found->near.source)};
 
     if (found->near.k == k)
         return c;
@@ -148,10 +150,11 @@ compute_from_neighbours(const struct neighbours *found, unsigned k,
     else
         c.us *= model_us / near_us;
     c.us = fmax(c.us, launch_us);
-    c.source =
+    c.source = stp_source_worst(
+        stp_source_worst(c.source, stp_mock_source(found->far.source)),
         compute_is_between(&found->near, &found->far, k) || beyond <= same_k
             ? STP_SOURCE_INTERPOLATED
-            : STP_SOURCE_MODELLED;
+            : STP_SOURCE_MODELLED);
     return c;
 }
 

@@ -24,8 +24,7 @@ static enum stp_status program_fail(struct stp_error *err)
 
 static void program_worsen(const struct running *r, enum stp_source source)
 {
-    if (source > r->p->source)
-        r->p->source = source;
+    r->p->source = stp_source_worst(r->p->source, source);
 }
 
 static bool program_computes(const struct stp_work *work)
@@ -93,6 +92,7 @@ static enum stp_status program_find_time(const struct running *r, size_t at,
             quantile, &overlap);
         *us_ret = overlap.comm_us;
         time.source = overlap.source;
+        time.is_single_pass = overlap.is_single_pass;
     } else {
         rc = mock_machine_time(r->time->machine, run, r->time->round, quantile,
                                &time);
@@ -101,6 +101,7 @@ static enum stp_status program_find_time(const struct running *r, size_t at,
     if (rc != ncclSuccess)
         return program_fail(r->err);
     program_worsen(r, stp_mock_source(time.source));
+    r->p->single_pass |= time.is_single_pass;
     return STP_OK;
 }
 
@@ -350,6 +351,8 @@ static enum stp_status program_prepare(const struct running *r)
             p->is_waited[note->event] = true;
         if (note->kind == STP_WORK_TASK)
             p->parts[i].compute = p->computes[note->task];
+        if (note->kind == STP_WORK_TASK || note->kind == STP_WORK_GROUP_BEGIN)
+            program_worsen(r, STP_SOURCE_VIRTUAL);
     }
     return STP_OK;
 }
@@ -364,6 +367,7 @@ enum stp_status stp_mock_run(struct stp_mock_program *p, struct mock_comm *comm,
     stp_program_begin(&p->noted);
     p->comm = comm;
     p->source = STP_SOURCE_RECORDED;
+    p->single_pass = false;
     status = program_prepare(&r);
     for (; r.begin < p->noted.n_notes && status == STP_OK; r.begin = r.end) {
         program_find_end(&r);

@@ -36,7 +36,9 @@ struct stp_mock_program {
     const struct stp_mock_compute *computes; /* of the owner's notes of
                                                 STP_WORK_TASK, by task */
     struct mock_comm *comm;                  /* whose collectives these are */
-    enum stp_source source; /* of the last run: the worst of its times */
+    enum stp_source source; /* of the last run: the worst of its times, and
+                               VIRTUAL where collectives are not all of it */
+    bool single_pass;       /* of some time of the last run */
 };
 
 /* The machine and the clock of a run. */

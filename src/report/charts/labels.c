@@ -8,8 +8,9 @@
 
 #include "core/dtype.h"
 #include "nccl_tuner_abi.h"
+#include "report/words.h"
 
-enum { WORD = 80, ORIGIN = 256 };
+enum { WORD = 80, ORIGIN = 512 };
 
 const char *stp_coll_title(int coll)
 {
@@ -307,12 +308,23 @@ void stp_origin_text(const struct stp_dataset *data, char *text, size_t size)
              data->nccl[0] ? data->nccl : data->backend);
 }
 
+/* Adds a time for each size. */
+static void label_count_sources(const struct stp_curve *c,
+                                struct stp_source_count *count)
+{
+    for (size_t i = 0; i < c->n_points; i++) {
+        count->n[c->points[i].source]++;
+        count->n_single_pass += c->points[i].single_pass;
+    }
+}
+
 /* The origin of curve 'i', with the sources of all times from there; "" if an
  * earlier curve has the same origin. */
 static void label_source(const struct stp_labelled_set *set, size_t i,
                          char text[ORIGIN])
 {
-    bool has[STP_N_SOURCES] = {false};
+    struct stp_source_count count = {0};
+    char sources[STP_SOURCES_TEXT];
     size_t len;
 
     stp_origin_text(set->all[i].curve->data, text, ORIGIN);
@@ -326,13 +338,11 @@ static void label_source(const struct stp_labelled_set *set, size_t i,
             text[0] = '\0';
             return;
         }
-        has[set->all[k].curve->like.source] = true;
+        label_count_sources(set->all[k].curve, &count);
     }
     len = strlen(text);
-    for (int source = 0; source < STP_N_SOURCES && len < ORIGIN; source++)
-        if (has[source])
-            len += (size_t)snprintf(text + len, ORIGIN - len, ", %s",
-                                    stp_source_name(source));
+    stp_sources_words(&count, sources);
+    snprintf(text + len, ORIGIN - len, ", %s", sources);
 }
 
 void stp_source_line(const struct stp_labelled_set *set, char *text,

@@ -36,8 +36,8 @@ void stp_common_title(const struct stp_labelled_set *set, char *text,
 /* Where the data was measured: "h200x4, NVIDIA H200, NCCL 2.28.9". */
 void stp_origin_text(const struct stp_dataset *data, char *text, size_t size);
 
-/* The origin of all times: "h200x4, NVIDIA H200, NCCL 2.28.9, recorded; ...".
- */
+/* The origin of all times: "h200x4, NVIDIA H200, NCCL 2.28.9, recorded; ...",
+ * or "..., 8 of 12 recorded, 4 of 12 modelled; ...". */
 void stp_source_line(const struct stp_labelled_set *set, char *text,
                      size_t size);
 

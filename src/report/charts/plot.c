@@ -110,7 +110,7 @@ static void plot_set_words(const struct stp_labelled_set *set,
 {
     char common[STP_LABEL * 2];
     char title[STP_LABEL * 4];
-    char source[STP_LABEL];
+    char source[STP_LABEL * 4];
 
     stp_common_title(set, common, sizeof(common));
     snprintf(title, sizeof(title), "%s%s%s %s%s%s%s",
@@ -217,11 +217,13 @@ static void plot_write_lines(const struct stp_labelled_set *set,
             const struct stp_curve_point *p = &c->points[k];
 
             stp_chart_field(chart, set->all[i].label);
-            fprintf(chart->data, "%" PRIu64 "\t%.6g\t%.6g\t%.6g\t%.6g\t%.6g\n",
+            fprintf(chart->data,
+                    "%" PRIu64 "\t%.6g\t%.6g\t%.6g\t%.6g\t%.6g\t%s\n",
                     p->n_bytes,
                     stp_busbw(c->like.coll, c->like.n_ranks, p->n_bytes,
                               p->us.mean),
-                    p->us.median, p->us.mean / 1e3, p->us.p95, p->us.p99);
+                    p->us.median, p->us.mean / 1e3, p->us.p95, p->us.p99,
+                    stp_source_name(p->source));
         }
     }
 }
@@ -244,8 +246,9 @@ static bool plot_write_series(const struct stp_labelled_set *set,
             stp_chart_block(chart);
         any = true;
         stp_chart_field(chart, series);
-        fprintf(chart->data, "%u\t%" PRIu64 "\t%.6g\n", l->curve->like.n_ranks,
-                p->n_bytes, p->us.mean / 1e3);
+        fprintf(chart->data, "%u\t%" PRIu64 "\t%.6g\t%s\n",
+                l->curve->like.n_ranks, p->n_bytes, p->us.mean / 1e3,
+                stp_source_name(p->source));
     }
     return any;
 }
@@ -296,9 +299,9 @@ enum stp_status stp_plot_make(const struct stp_curves *curves,
     if (status != STP_OK)
         return status;
     status = stp_chart_begin(templates, 1,
-                             bars ? "backend\tprocesses\tbytes\tms"
+                             bars ? "backend\tprocesses\tbytes\tms\tsource"
                                   : "curve\tbytes\tbusbw_gbps\tmedian_us\t"
-                                    "mean_ms\tp95_us\tp99_us",
+                                    "mean_ms\tp95_us\tp99_us\tsource",
                              chart_ret, err);
     if (status == STP_OK)
         (bars ? plot_write_bars : plot_write_lines)(&set, plot, chart_ret);

@@ -103,7 +103,9 @@ static void study_put_point(struct stp_table *t, const struct stp_labelled *l,
     stp_table_count(t, "rounds", "rounds", p->n_rounds);
     stp_table_number(t, "wrong", "wrong",
                      p->n_wrong >= 0 ? (double)p->n_wrong : (double)NAN, 0);
-    stp_table_word(t, "source", "<times", stp_source_name(m->source));
+    stp_table_word(t, "source", NULL, stp_source_name(p->source));
+    stp_table_word(t, NULL, "<times",
+                   stp_source_words(p->source, p->single_pass));
 }
 
 static enum stp_status study_write_points(const struct stp_labelled_set *set,

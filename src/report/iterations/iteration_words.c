@@ -118,8 +118,7 @@ stp_iteration_source(const struct stp_iteration_setting *setting)
     enum stp_source worst = STP_SOURCE_MEASURED;
 
     for (size_t a = 0; a < setting->n_arms; a++)
-        if (setting->arms[a].source > worst)
-            worst = setting->arms[a].source;
+        worst = stp_source_worst(worst, setting->arms[a].source);
     return worst;
 }
 
@@ -127,18 +126,17 @@ void stp_iteration_origin(const struct stp_dataset *data,
                           const struct stp_iteration_setting *settings,
                           size_t n, char text[STP_ITERATION_TEXT])
 {
-    bool has[STP_N_SOURCES] = {false};
+    struct stp_source_count count = {0};
+    char sources[STP_SOURCES_TEXT];
     size_t len;
 
     stp_origin_text(data, text, STP_ITERATION_TEXT);
     for (size_t i = 0; i < n; i++)
         for (size_t a = 0; a < settings[i].n_arms; a++)
-            has[settings[i].arms[a].source] = true;
+            count.n[settings[i].arms[a].source]++;
     len = strlen(text);
-    for (int s = 0; s < STP_N_SOURCES && len < STP_ITERATION_TEXT; s++)
-        if (has[s])
-            len += (size_t)snprintf(text + len, STP_ITERATION_TEXT - len,
-                                    ", %s", stp_source_name(s));
+    stp_sources_words(&count, sources);
+    snprintf(text + len, STP_ITERATION_TEXT - len, ", %s", sources);
 }
 
 /* ---- verdicts ---- */

@@ -35,7 +35,11 @@ static void learn_put(const char *name, const struct stp_learned *l,
     else
         stp_table_text(t, "final gain", "%.3f", l->final.gain);
     stp_table_count(t, "worse", "?worse than AUTO", l->n_worse);
-    stp_table_flag(t, "modelled", NULL, l->modelled);
+    stp_table_word(t, "source", NULL,
+                   stp_source_name(l->n_modelled > 0 ? STP_SOURCE_MODELLED
+                                                     : STP_SOURCE_VIRTUAL));
+    stp_table_count(t, "times", NULL, l->n_times);
+    stp_table_count(t, "modelled_times", NULL, l->n_modelled);
 }
 
 /* ---- messages ---- */

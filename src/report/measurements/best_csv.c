@@ -150,7 +150,9 @@ void stp_best_policy_write(const struct stp_best *best,
                            const struct stp_best_rows *rows,
                            const char *made_by, FILE *fp)
 {
-    fprintf(fp, "# %s\n# from NVIDIA's performance data: %zu times\n%s",
+    fprintf(fp,
+            "# %s\n# from NVIDIA's performance data: %zu times, of which the "
+            "file does not say where they are from\n%s",
             made_by, rows->n_rows, head);
     best_write_impossible(rows, fp);
     for (size_t i = 0; i < best->n_rules; i++)

@@ -122,6 +122,8 @@ static void machine_write_choices(const struct stp_machine_record *r, FILE *fp)
 #define COLUMNS                                                                \
     "collective,bytes,algorithm,protocol,channels,nRanks,run,round,iters,"     \
     "mean_us,median_us,p95_us,min_us"
+#define SOURCE       ",source"
+#define OVER_COMPUTE ",layers,compute_us,m,n,k"
 
 /*
  * Single collectives have an event behind each, those that the mean is of have
@@ -144,27 +146,44 @@ static void machine_write_row(const struct stp_measurement *m, const char *run,
     stp_measurement_row_write(&row, header, fp);
 }
 
+/* On GPUs all times are measured; a machine in mock NCCL makes no better ones
+ * than it has. */
+static const char *machine_time_columns(const struct stp_machine_record *r)
+{
+    return r->info.is_live ? COLUMNS : COLUMNS SOURCE;
+}
+
+static void machine_explain_source(const struct stp_machine_record *r, FILE *fp)
+{
+    if (!r->info.is_live)
+        fprintf(fp,
+                "# source: what the time was on %s, which this machine is "
+                "recorded from.\n",
+                r->info.machine);
+}
+
 /* Writes the rows of timings.csv, unless 'fp' is NULL; returns how many. */
 static size_t machine_write_runs(const struct stp_machine_record *r, FILE *fp)
 {
     const struct {
         const char *name;
         const struct stp_dataset *data;
-        enum stp_source worst; /* of the times that count as part of it */
-        unsigned first_round;  /* as files have it */
+        bool in_rounds;       /* times of single passes are no part of it */
+        unsigned first_round; /* as files have it */
     } runs[] = {
-        {"window", &r->window, STP_SOURCE_INTERPOLATED, 1},
-        {"sweep", &r->sweep, STP_SOURCE_SINGLE_PASS, 0},
+        {"window", &r->window, true, 1},
+        {"sweep", &r->sweep, false, 0},
     };
     struct stp_measurement_header header;
     size_t n = 0;
 
-    stp_measurement_header_read(COLUMNS, &header);
+    stp_measurement_header_read(machine_time_columns(r), &header);
     for (size_t k = 0; k < sizeof(runs) / sizeof(runs[0]); k++)
         for (size_t i = 0; i < runs[k].data->n_rows; i++) {
             const struct stp_measurement *m = &runs[k].data->rows[i];
 
-            if (m->source > runs[k].worst)
+            if (!stp_source_decides(m->source) ||
+                (runs[k].in_rounds && m->single_pass))
                 continue;
             n++;
             if (fp != NULL)
@@ -182,15 +201,15 @@ size_t stp_machine_n_times(const struct stp_machine_record *r)
 static void machine_write_timings(const struct stp_machine_record *r, FILE *fp)
 {
     machine_write_head(r, "bf16 sums, collectives back to back", fp);
-    fputs(
-        "# run window: interleaved rounds; a round runs auto (NCCL's own "
-        "choice) and every forced pair once at each size.\n"
-        "# run sweep, round 0: every pair and channel count once, not "
-        "interleaved.\n"
-        "# bytes is nBytes as a tuner gets it. Times are per collective, "
-        "max over ranks, microseconds. channels 0: NCCL's own count.\n" COLUMNS
-        "\n",
-        fp);
+    fputs("# run window: interleaved rounds; a round runs auto (NCCL's own "
+          "choice) and every forced pair once at each size.\n"
+          "# run sweep, round 0: every pair and channel count once, not "
+          "interleaved.\n"
+          "# bytes is nBytes as a tuner gets it. Times are per collective, "
+          "max over ranks, microseconds. channels 0: NCCL's own count.\n",
+          fp);
+    machine_explain_source(r, fp);
+    fprintf(fp, "%s\n", machine_time_columns(r));
     machine_write_runs(r, fp);
 }
 
@@ -198,7 +217,8 @@ static void machine_write_timings(const struct stp_machine_record *r, FILE *fp)
 
 static void machine_write_overlap(const struct stp_machine_record *r, FILE *fp)
 {
-    static const char columns[] = COLUMNS ",layers,compute_us,m,n,k";
+    const char *columns =
+        r->info.is_live ? COLUMNS OVER_COMPUTE : COLUMNS SOURCE OVER_COMPUTE;
     struct stp_measurement_header header;
 
     stp_measurement_header_read(columns, &header);
@@ -211,9 +231,9 @@ static void machine_write_overlap(const struct stp_machine_record *r, FILE *fp)
             "iterations a row.\n"
             "# compute_us: the GEMM (m x k times k x n) of one layer alone. "
             "Times are per iteration, max over ranks, microseconds. channels "
-            "0: NCCL's own count.\n"
-            "%s\n",
-            columns);
+            "0: NCCL's own count.\n");
+    machine_explain_source(r, fp);
+    fprintf(fp, "%s\n", columns);
     for (size_t i = 0; i < r->overlap.data.n_rows; i++)
         machine_write_row(&r->overlap.data.rows[i], "overlap", 1, &header, fp);
 }

@@ -13,15 +13,14 @@
 #define COLUMNS                                                                \
     "collective,bytes,round,algorithm,protocol,channels,nNodes,nRanks,iters,"  \
     "mean_us,median_us,p95_us,p99_us,min_us,ran_algorithm,ran_protocol,"       \
-    "ran_channels,type,op,root,in_place,wrong,source"
+    "ran_channels,type,op,root,in_place,wrong,source,single_pass"
+#define WORK ",mode,compute,layers,ratio,m,n,k,compute_us,alone_us"
 
 void stp_measurements_write(const struct stp_dataset *data, const char *made_by,
                             FILE *fp)
 {
     const char *columns =
-        stp_dataset_n_iterations(data) > 0 ? COLUMNS
-            ",mode,compute,layers,ratio,m,n,k,compute_us,alone_us"
-                                           : COLUMNS;
+        stp_dataset_n_iterations(data) > 0 ? COLUMNS WORK : COLUMNS;
     struct stp_measurement_header header;
 
     stp_measurement_header_read(columns, &header);

@@ -24,8 +24,8 @@
  *   root           rank; 0 where there is none
  *   in_place       1, or 0 for out of place
  *   wrong          elements that were; empty if nobody checked
- *   source         measured, recorded, interpolated, single_pass or modelled
- *
+ *   source         measured, recorded, interpolated, virtual or modelled
+ *   single_pass    1 if the arms ran one after the other and not in rounds
  *
  * and, if a row is of iterations, what of (bench/workload.h):
  *
@@ -40,9 +40,9 @@
  * When read, columns may stand in any order; collective, bytes, round,
  * algorithm, protocol, nNodes, nRanks and median_us must be there, and the
  * others have defaults: channels 0, iters 1, the other times equal to the
- * median, ran_* what the arm forces, source measured, type bf16, op sum, root
- * 0, in_place 0, wrong empty, backend nccl, mode alone, compute gemm, and 0 for
- * what follows.
+ * median, ran_* what the arm forces, source measured, single_pass 0, type bf16,
+ * op sum, root 0, in_place 0, wrong empty, backend nccl, mode alone, compute
+ * gemm, and 0 for what follows.
  *
  * A recorded machine's overlap.csv is read, too: with layers and compute_us but
  * without mode, it is overlap, nNodes 1 and source recorded by default.
@@ -51,8 +51,9 @@
  * nccl, backend and an array "measurements", of which each element has these
  * columns under the same names, but "arm" for algorithm, protocol and channels
  * ("auto", "ring/ll128/16"), "ran" as an object of those three, and "n_wrong";
- * null is for what nobody knows.  Those of a workload are there if there is
- * one. algbw_gbps and busbw_gbps follow from the others and are not read.
+ * null is for what nobody knows; single_pass may be missing.  Those of a
+ * workload are there if there is one. algbw_gbps and busbw_gbps follow from the
+ * others and are not read.
  */
 #ifndef STP_MEASUREMENTS_CSV_H
 #define STP_MEASUREMENTS_CSV_H

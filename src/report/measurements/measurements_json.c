@@ -15,6 +15,7 @@ struct key {
     const char *column;   /* with the same meaning; NULL: of the same name */
     const char *expected; /* NULL: as of the column */
     const char *refused;  /* a text that the column takes and JSON does not */
+    bool optional;
     bool (*read)(const cJSON *value, struct stp_measurement_row *row);
 };
 
@@ -44,6 +45,7 @@ static const struct key keys[] = {
     {.name = "p99_us"},
     {.name = "min_us"},
     {.name = "source"},
+    {.name = "single_pass", .expected = "true or false", .optional = true},
     {.name = "ran",
      .read = json_read_ran,
      .expected = "an object of algorithm, protocol and channels"},
@@ -143,6 +145,8 @@ static enum stp_status json_read_key(const cJSON *object, size_t n,
                                ? key->expected
                                : json_find_column(column)->expected;
 
+    if (value == NULL && key->optional)
+        return STP_OK;
     if (value == NULL)
         return stp_fail(err, STP_ERR_SYNTAX,
                         "measurements[%zu] without %s, expected %s", n,

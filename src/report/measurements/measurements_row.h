@@ -18,7 +18,7 @@ struct stp_measurement_row {
     const char *run; /* of a recorded machine, as it is written */
 };
 
-enum { STP_N_MEASUREMENT_COLUMNS = 33 };
+enum { STP_N_MEASUREMENT_COLUMNS = 34 };
 extern const struct stp_csv_column
     stp_measurement_columns[STP_N_MEASUREMENT_COLUMNS];
 

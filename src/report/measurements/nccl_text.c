@@ -41,9 +41,10 @@ static void text_write_options(const struct stp_nccl_text_run *r, FILE *fp)
     else
         fprintf(fp, " step: %" PRIu64 "(bytes)", r->step_bytes);
     fprintf(fp,
-            " warmup iters: %u iters: %u agg iters: %u validation: %d graph: "
-            "%u\n#\n",
-            r->warmup, r->iters, r->agg_iters, r->check, r->graph);
+            " warmup iters: %u iters: %s%u agg iters: %u validation: %u graph: "
+            "%u rounds: %u\n#\n",
+            r->warmup, r->up_to ? "up to " : "", r->iters, r->agg_iters,
+            r->check, r->graph, r->rounds);
 }
 
 void stp_nccl_text_write_head(const struct stp_nccl_text_run *run, int coll,
@@ -128,6 +129,20 @@ static void text_write_place(const struct stp_nccl_text_row *row,
     total->n_failed += place->n_wrong > 0;
 }
 
+static void text_write_times(const struct stp_nccl_text_times *t,
+                             struct stp_nccl_text_times *last, FILE *fp)
+{
+    if (last->rounds == t->rounds && last->iters == t->iters &&
+        last->source == t->source && last->single_pass == t->single_pass)
+        return;
+    fprintf(fp,
+            "# " STP_NCCL_TEXT_SOURCE "%s, %" PRIu64
+            " iteration%s in %u round%s\n",
+            stp_source_words(t->source, t->single_pass), t->iters,
+            t->iters == 1 ? "" : "s", t->rounds, t->rounds == 1 ? "" : "s");
+    *last = *t;
+}
+
 void stp_nccl_text_write_row(const struct stp_nccl_text_row *row,
                              struct stp_nccl_text_total *total, FILE *fp)
 {
@@ -135,6 +150,7 @@ void stp_nccl_text_write_row(const struct stp_nccl_text_row *row,
 
     if (row->coll == ncclFuncAllGather || row->coll == ncclFuncReduceScatter)
         count /= row->n_ranks;
+    text_write_times(&row->times, &total->times, fp);
     fprintf(fp, "%12" PRIu64 "  %12" PRIu64 "  %8s  %6s  %6d", row->n_bytes,
             count, stp_type_nccl_name(row->type),
             stp_coll_reduces(row->coll) ? stp_op_name(row->op) : "none",
@@ -168,9 +184,11 @@ static bool text_is_like(const struct stp_measurement *a,
 
 static struct stp_nccl_text_place
 text_collapse_place(const struct stp_dataset *data,
-                    const struct stp_measurement *like, bool in_place)
+                    const struct stp_measurement *like, bool in_place,
+                    struct stp_nccl_text_times *times)
 {
     struct stp_nccl_text_place place = {.n_wrong = -1};
+    uint64_t iters = 0;
     double sum = 0;
     unsigned n = 0;
 
@@ -181,11 +199,19 @@ text_collapse_place(const struct stp_dataset *data,
             continue;
         sum += m->us.mean;
         n++;
+        iters += m->iters;
+        times->source = stp_source_worst(times->source, m->source);
+        times->single_pass |= m->single_pass;
         if (m->n_wrong > place.n_wrong)
             place.n_wrong = m->n_wrong;
     }
-    if (n > 0)
-        place.us = sum / n;
+    if (n == 0)
+        return place;
+    place.us = sum / n;
+    if (times->rounds == 0 || iters < times->iters) {
+        times->iters = iters;
+        times->rounds = n;
+    }
     return place;
 }
 
@@ -193,14 +219,17 @@ struct stp_nccl_text_row
 stp_nccl_text_collapse(const struct stp_dataset *data,
                        const struct stp_measurement *like)
 {
-    return (struct stp_nccl_text_row){
+    struct stp_nccl_text_row row = {
         .coll = like->coll,
         .n_bytes = like->n_bytes,
         .type = like->type,
         .op = like->op,
         .root = like->root,
         .n_ranks = like->n_ranks,
-        .out_of_place = text_collapse_place(data, like, false),
-        .in_place = text_collapse_place(data, like, true),
+        .times = {.source = like->source},
     };
+
+    row.out_of_place = text_collapse_place(data, like, false, &row.times);
+    row.in_place = text_collapse_place(data, like, true, &row.times);
+    return row;
 }

@@ -13,6 +13,12 @@
  * time in us, bandwidths in GB/s (bandwidth.h).  N/A stands for what was not
  * measured or not checked.  Several sections, such as collectives or arms, may
  * follow each other.
+ *
+ * Before the first row, and where it changes, a line of ours says where the
+ * times of the rows below are from, and how many were taken:
+ *
+ *   # Source: recorded, 600 iterations in 12 rounds
+ *   # Source: recorded, single pass, 50 iterations in 1 round
  */
 #ifndef STP_NCCL_TEXT_H
 #define STP_NCCL_TEXT_H
@@ -35,16 +41,26 @@ struct stp_nccl_text_run {
     double factor;       /* from size to size; 0: 'step' */
     uint64_t step_bytes; /* from size to size */
     unsigned warmup;
-    unsigned iters;
+    unsigned iters;     /* of a round */
     unsigned agg_iters; /* collectives an NCCL group; 1: none */
-    bool check;
-    unsigned graph; /* launches of a CUDA graph */
+    unsigned check;     /* iterations of which every element is */
+    unsigned graph;     /* launches of a CUDA graph */
+    unsigned rounds;
+    bool up_to; /* 'iters' are the most, and of large sizes there are fewer */
 };
 
 /* One place of a row. */
 struct stp_nccl_text_place {
     double us;       /* 0: not measured */
     int64_t n_wrong; /* -1: not checked */
+};
+
+/* What the line before a row says of it. */
+struct stp_nccl_text_times {
+    enum stp_source source; /* the worst of both places */
+    uint64_t iters;         /* of all rounds, of the place that has fewer */
+    unsigned rounds;
+    bool single_pass; /* some of them */
 };
 
 struct stp_nccl_text_row {
@@ -56,12 +72,15 @@ struct stp_nccl_text_row {
     unsigned n_ranks;
     struct stp_nccl_text_place out_of_place;
     struct stp_nccl_text_place in_place;
+    struct stp_nccl_text_times times;
 };
 
 /* What the rows so far come to, for the lines at the bottom.  Begin with 0. */
 struct stp_nccl_text_total {
-    double busbw;      /* sum */
-    unsigned n_busbw;  /* of so many times */
+    struct stp_nccl_text_times times; /* that the last line said; 0 rounds: none
+                                         did */
+    double busbw;                     /* sum */
+    unsigned n_busbw;                 /* of so many times */
     unsigned n_failed; /* those of which some element was wrong */
 };
 
@@ -103,6 +122,9 @@ stp_nccl_text_collapse(const struct stp_dataset *data,
 /* After "# ", before an arm's name; ours only. */
 #define STP_NCCL_TEXT_ARM "Arm: "
 
+/* After "# ", before a source's name; ours only. */
+#define STP_NCCL_TEXT_SOURCE "Source: "
+
 /* Whether the text looks like the output of nccl-tests, as text or as the JSON
  * of their -J, or of the writer. */
 bool stp_nccl_text_is(const char *text, size_t len);
@@ -111,10 +133,12 @@ bool stp_nccl_text_is(const char *text, size_t len);
  * Reads the 'len' bytes at 'text' into *data, which is empty: output of all
  * versions of all_reduce_perf, all_gather_perf, reduce_scatter_perf,
  * broadcast_perf and reduce_perf, several runs one after the other, or of the
- * writer; or the JSON of one run (nccl_json.h).  Every pass over the sizes is a
- * round; median and percentiles are the mean where the text says no more.  The
- * log of NCCL says which pairs ran (nccl_log.h); rows of 0 bytes are skipped,
- * and so is text between the end of a run and the columns of the next.
+ * writer; or the JSON of one run (nccl_json.h).  Times are measured, but in
+ * text of the writer what it says, and modelled where it does not say.  Every
+ * pass over the sizes is a round; median and percentiles are the mean where the
+ * text says no more.  The log of NCCL says which pairs ran (nccl_log.h); rows
+ * of 0 bytes are skipped, and so is text between the end of a run and the
+ * columns of the next.
  *
  * 'coll' is the collective (ncclFunc_t) of text that does not say it, as before
  * version 2.17; -1 if unknown.  *settings_ret, unless NULL, is how NCCL was set
@@ -143,7 +167,7 @@ enum stp_status stp_nccl_text_read(const char *text, size_t len, int coll,
  *
  * Appends the rows of the 'len' bytes at 'text' to *data, its passes as further
  * rounds of 'arm', or if that is NULL of the arm that is found.  Runs of
- * different arms were not interleaved: their source is STP_SOURCE_SINGLE_PASS.
+ * different arms were not interleaved: they are of single passes.
  * 'coll' is as for stp_nccl_text_read().
  *
  * STP_ERR_SYNTAX with line and column; STP_ERR_RANGE if the arm cannot be told,

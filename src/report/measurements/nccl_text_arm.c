@@ -189,7 +189,7 @@ enum stp_status stp_nccl_text_add(const char *text, size_t len, int coll,
     if (status == STP_OK && !names_arms)
         status = arm_set(&more, arm, err);
     for (size_t i = 0; i < more.n_rows; i++)
-        more.rows[i].source = STP_SOURCE_SINGLE_PASS;
+        more.rows[i].single_pass = true;
     if (status == STP_OK)
         status = arm_number_passes(&more, err);
     if (status == STP_OK)

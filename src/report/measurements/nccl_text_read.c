@@ -40,6 +40,8 @@ struct reader {
     int said; /* by the caller, of text that does not say; -1: nothing */
     struct stp_arm arm;
     unsigned iters;
+    enum stp_source source;
+    bool single_pass;
     unsigned n_ranks;
     unsigned round;
     uint64_t last_size;     /* of the row before; UINT64_MAX: none */
@@ -215,12 +217,17 @@ static enum stp_status text_set_nccl(const struct reader *r,
         "NCCL version", r->data->nccl, sizeof(r->data->nccl));
 }
 
+/* Nobody knows better of our own text until it says so. */
 static enum stp_status
 text_read_version(struct reader *r, const struct stp_field *words, size_t n)
 {
     enum stp_status status = STP_OK;
     struct stp_field value;
     uint64_t nodes;
+
+    r->source = stp_field_is(&words[0], "steptune") ? STP_SOURCE_MODELLED
+                                                    : STP_SOURCE_MEASURED;
+    r->single_pass = false;
 
     for (size_t i = 0; i < n && status == STP_OK; i++)
         if (text_value(&words[i], "nccl-library=", &value))
@@ -334,6 +341,31 @@ static enum stp_status text_read_arm(struct reader *r,
         STP_SHOWN(name));
 }
 
+/* "Source: recorded, 600 iterations in 12 rounds", and after the source "single
+ * pass," where it is of one. */
+static enum stp_status text_read_source(struct reader *r,
+                                        const struct stp_field *words, size_t n)
+{
+    struct stp_field name = n > 1 ? words[1] : words[0];
+    size_t next = 2;
+    uint64_t iters;
+    int source;
+
+    name.len -= name.s[name.len - 1] == ',';
+    source = stp_source_from_name(name.s, name.len);
+    if (source < 0)
+        return stp_fail_at(r->err, STP_ERR_SYNTAX, r->line, name.column,
+                           "source '%.*s', expected " STP_SOURCE_WORDS,
+                           STP_SHOWN(&name));
+    r->source = (enum stp_source)source;
+    r->single_pass = n > next && stp_field_is(&words[next], "single");
+    next += r->single_pass ? 2 : 0;
+    if (n > next && stp_parse_u64(words[next].s, words[next].len, &iters) &&
+        iters > 0 && iters <= UINT32_MAX)
+        r->iters = (unsigned)iters;
+    return STP_OK;
+}
+
 /* The lines that follow are not the run's: a table of ours, or mpirun's. */
 static enum stp_status text_read_foot(struct reader *r,
                                       const struct stp_field *words, size_t n)
@@ -354,6 +386,7 @@ static const struct comment {
     {"steptune version ", text_read_version},
     {STP_NCCL_TEXT_STARTING, text_read_starting},
     {STP_NCCL_TEXT_ARM, text_read_arm},
+    {STP_NCCL_TEXT_SOURCE, text_read_source},
     {"nThread ", text_read_options},
     {"Rank ", text_read_rank},
     {"size ", text_read_header},
@@ -400,7 +433,8 @@ static enum stp_status text_add_place(struct reader *r, const struct row *row,
         .n_ranks = r->n_ranks,
         .n_nodes = n_nodes > 0 ? n_nodes : 1,
         .iters = r->iters,
-        .source = STP_SOURCE_MEASURED,
+        .source = r->source,
+        .single_pass = r->single_pass,
         .us = {.mean = p->us,
                .median = p->median_us > 0 ? p->median_us : p->us,
                .p95 = p->p95_us > 0 ? p->p95_us : p->us,

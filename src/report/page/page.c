@@ -101,6 +101,9 @@ static enum stp_status page_say_json(const struct stp_page_data *data,
         {"not_measured", s->n_unknown},
     };
     cJSON *root = cJSON_CreateObject();
+    char source[STP_PAGE_TEXT];
+    bool has_times =
+        stp_page_source_sentence(&data->sets[STP_PAGE_SWEEP], 4, source);
     cJSON *warnings;
 
     cJSON_AddStringToObject(root, "summary", sentence);
@@ -108,8 +111,7 @@ static enum stp_status page_say_json(const struct stp_page_data *data,
     for (size_t i = 0; i < data->n_warnings; i++)
         cJSON_AddItemToArray(warnings, cJSON_CreateString(data->warnings[i]));
     stp_json_word(root, "run", data->run[0] != '\0' ? data->run : NULL);
-    stp_json_word(root, "source",
-                  stp_page_source_sentence(&data->sets[STP_PAGE_SWEEP], 4));
+    stp_json_word(root, "source", has_times ? source : NULL);
     cJSON_AddBoolToObject(root, "policy", s->has_policy);
     cJSON_AddBoolToObject(root, "verified", s->tried);
     for (size_t i = 0; i < sizeof(counts) / sizeof(counts[0]); i++)

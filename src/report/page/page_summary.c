@@ -53,10 +53,10 @@ static struct stp_page_extreme page_extreme(const struct stp_point *point,
 
 /* Keeps the largest gain at a size that was measured round by round. */
 static void page_keep_best(const struct stp_point *point,
-                           const struct stp_gain *gain,
+                           const struct stp_gain *gain, enum stp_source source,
                            struct stp_page_summary *s)
 {
-    if (point->source <= STP_SOURCE_RECORDED && gain->gain > s->best.gain.gain)
+    if (!stp_source_is_estimate(source) && gain->gain > s->best.gain.gain)
         s->best = page_extreme(point, gain);
 }
 
@@ -94,7 +94,7 @@ static void page_count_row(const struct stp_page_row *row,
     if (row->verdict != STP_VERDICT_FASTER)
         return;
     s->n_faster++;
-    page_keep_best(row->point, &gain, s);
+    page_keep_best(row->point, &gain, row->policy->source, s);
 }
 
 /* Counts the fastest arm of a size, where there is no policy. */
@@ -104,7 +104,7 @@ static void page_count_arm(const struct stp_page_row *row,
     if (row->best == NULL || !(row->best->gain.low > 1))
         return;
     s->n_faster++;
-    page_keep_best(row->swept, &row->best->gain, s);
+    page_keep_best(row->swept, &row->best->gain, row->best->source, s);
 }
 
 void stp_page_sum_up(const struct stp_page_data *data,
@@ -302,30 +302,57 @@ bool stp_page_overlap_sentence(const struct stp_page_overlap *o,
 
 /* ---- sources ---- */
 
-const char *stp_page_source_sentence(const struct stp_page_set *sets, size_t n)
+/* "Of 960 times 88 were ..., 872 were ...", or "All 960 times were ...". */
+static void page_say_sources(const struct stp_source_count *count, size_t n_all,
+                             char *text)
 {
-    static const char *const sentences[STP_N_SOURCES] = {
-        [STP_SOURCE_MEASURED] = "Times were measured live.",
-        [STP_SOURCE_RECORDED] =
-            "Times were recorded on that machine and are replayed: this is not "
-            "a live measurement.",
-        [STP_SOURCE_INTERPOLATED] =
-            "Times were recorded on that machine and are replayed, "
-            "interpolated between recorded sizes: this is not a live "
-            "measurement.",
-        [STP_SOURCE_SINGLE_PASS] =
-            "Times were recorded on that machine and are replayed; those "
-            "recorded in a single pass decide nothing: this is not a live "
-            "measurement.",
-        [STP_SOURCE_MODELLED] =
-            "Some of these times were not measured: NCCL's cost model "
-            "computed them.",
+    static const char *const words[STP_N_SOURCES] = {
+        [STP_SOURCE_MEASURED] = "measured live",
+        [STP_SOURCE_RECORDED] = "recorded on that machine and are replayed",
+        [STP_SOURCE_INTERPOLATED] = "interpolated between recorded sizes",
+        [STP_SOURCE_VIRTUAL] =
+            "simulated in virtual time, out of recorded times",
+        [STP_SOURCE_MODELLED] = "modelled and measured by nobody",
     };
-    int worst = -1;
 
-    for (size_t s = 0; s < n; s++)
-        for (size_t i = 0; i < sets[s].data.n_rows; i++)
-            if ((int)sets[s].data.rows[i].source > worst)
-                worst = (int)sets[s].data.rows[i].source;
-    return worst >= 0 ? sentences[worst] : NULL;
+    for (int s = 0; s < STP_N_SOURCES; s++) {
+        if (count->n[s] == 0)
+            continue;
+        if (stp_source_of_all(count) == s)
+            stp_page_say(text, "All %zu times were %s", n_all, words[s]);
+        else if (text[0] == '\0')
+            stp_page_say(text, "Of %zu times %zu were %s", n_all, count->n[s],
+                         words[s]);
+        else
+            stp_page_say(text, ", %zu were %s", count->n[s], words[s]);
+    }
+    if (count->n_single_pass > 0)
+        stp_page_say(text,
+                     "; %zu of them were taken in single passes, and decide "
+                     "nothing unless they are trusted",
+                     count->n_single_pass);
+}
+
+bool stp_page_source_sentence(const struct stp_page_set *sets, size_t n,
+                              char text[STP_PAGE_TEXT])
+{
+    struct stp_source_count count = {0};
+    size_t n_all = 0;
+
+    text[0] = '\0';
+    for (size_t s = 0; s < n; s++) {
+        stp_count_sources(&sets[s].data, &count);
+        n_all += sets[s].data.n_rows;
+    }
+    if (n_all == 0)
+        return false;
+    if (count.n[STP_SOURCE_MEASURED] == n_all && count.n_single_pass == 0) {
+        stp_page_say(text, "Times were measured live.");
+        return true;
+    }
+    page_say_sources(&count, n_all, text);
+    if (count.n[STP_SOURCE_MEASURED] < n_all)
+        stp_page_say(text, ": this is not a live measurement");
+    stp_page_say(text, ".");
+    return true;
 }

@@ -62,9 +62,10 @@ void stp_page_sum_up_overlap(const struct stp_iteration_summary *iterations,
 bool stp_page_overlap_sentence(const struct stp_page_overlap *overlap,
                                char text[STP_PAGE_TEXT]);
 
-/* How the times of the 'n' sets were obtained, by their least direct source;
- * NULL without times. */
-const char *stp_page_source_sentence(const struct stp_page_set *sets, size_t n);
+/* Where the times of the 'n' sets are from, how many of how many; false without
+ * times. */
+bool stp_page_source_sentence(const struct stp_page_set *sets, size_t n,
+                              char text[STP_PAGE_TEXT]);
 
 /* Appends to 'text', and cuts what is too long. */
 void stp_page_say(char text[STP_PAGE_TEXT], const char *fmt, ...)

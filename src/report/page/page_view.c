@@ -72,10 +72,10 @@ static void view_lead(cJSON *leads, const char *sentence, bool is_warning)
 static void view_note(cJSON *notes, const char *times,
                       const struct stp_page_set *sets)
 {
-    const char *sentence = stp_page_source_sentence(sets, 2);
+    char sentence[STP_PAGE_TEXT];
     cJSON *note;
 
-    if (sentence == NULL)
+    if (!stp_page_source_sentence(sets, 2, sentence))
         return;
     note = stp_json_row(notes);
     cJSON_AddStringToObject(note, "times", times);
@@ -88,7 +88,7 @@ static void view_summary(const struct stp_page_data *data,
     const struct stp_page_set *sets = data->sets;
     const char *usual = data->policies[STP_PAGE_POLICY].name != NULL
                             ? "What a policy for NCCL is worth"
-                            : "NCCL, measured";
+                            : "NCCL, timed";
     cJSON *leads = cJSON_AddArrayToObject(view, "leads");
     cJSON *notes = cJSON_AddArrayToObject(view, "notes");
     struct stp_page_overlap overlap;
@@ -325,6 +325,24 @@ static void view_arms(const struct stp_page_row *r, cJSON *row)
     }
 }
 
+/* The worst of all times in the row. */
+static void view_row_source(const struct stp_page_row *r, cJSON *row)
+{
+    enum stp_source source = r->point->source;
+    bool single_pass = r->point->single_pass;
+
+    if (r->policy != NULL) {
+        source = stp_source_worst(source, r->policy->source);
+        single_pass |= r->policy->single_pass;
+    }
+    if (r->best != NULL) {
+        source = stp_source_worst(source, r->best->source);
+        single_pass |= r->best->single_pass;
+    }
+    cJSON_AddStringToObject(row, "source",
+                            stp_source_words(source, single_pass));
+}
+
 static void view_row(const struct stp_page_row *r, cJSON *rows)
 {
     static const char *const tones[] = {
@@ -340,7 +358,7 @@ static void view_row(const struct stp_page_row *r, cJSON *rows)
     view_size(row, p->n_bytes);
     cJSON_AddStringToObject(row, "verdict", stp_verdict_words(p, c));
     cJSON_AddStringToObject(row, "tone", tones[r->verdict]);
-    cJSON_AddStringToObject(row, "source", stp_source_name(p->source));
+    view_row_source(r, row);
     cJSON_AddBoolToObject(row, "changed", r->verdict != STP_VERDICT_SAME);
     cJSON_AddBoolToObject(row, "unmeasured", c == NULL && r->line > 0);
     view_time(row, "auto", p, p->auto_algo, p->auto_proto, p->auto_channels,
@@ -380,6 +398,7 @@ static void view_step(const struct stp_iteration_arm *a, bool is_auto,
     stp_json_number(arm, "us", a->us.mean);
     view_gain(arm, &a->gain);
     stp_json_number(arm, "pairs", (double)a->gain.n_pairs);
+    cJSON_AddStringToObject(arm, "source", stp_source_name(a->source));
     cJSON_AddBoolToObject(arm, "is_auto", is_auto);
     cJSON_AddBoolToObject(arm, "by_policy", a->arm.kind == STP_ARM_PLUGIN);
     if (a->alone_us > 0) {
@@ -488,19 +507,19 @@ static void view_counts(const struct stp_dataset *data, cJSON *file)
 {
     cJSON *sources = cJSON_AddArrayToObject(file, "sources");
     unsigned min = UINT32_MAX, max = 0;
-    size_t n[STP_N_SOURCES] = {0};
+    struct stp_source_count count = {0};
 
+    stp_count_sources(data, &count);
     for (size_t i = 0; i < data->n_rows; i++) {
         min = data->rows[i].iters < min ? data->rows[i].iters : min;
         max = data->rows[i].iters > max ? data->rows[i].iters : max;
-        n[data->rows[i].source]++;
     }
     view_span(file, "min_iters", "max_iters", min, max);
     for (int s = 0; s < STP_N_SOURCES; s++)
-        if (n[s] > 0) {
+        if (count.n[s] > 0) {
             cJSON *source = stp_json_row(sources);
 
-            stp_json_number(source, "n", (double)n[s]);
+            stp_json_number(source, "n", (double)count.n[s]);
             cJSON_AddStringToObject(source, "name",
                                     stp_source_name((enum stp_source)s));
         }

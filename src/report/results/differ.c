@@ -10,8 +10,9 @@ static void differ_put(const struct stp_difference *d, struct stp_table *t)
     const struct stp_differing *first = &d->first;
     const struct stp_differing *second = &d->second;
     bool is_timed = !isnan(first->us) || !isnan(second->us);
-    const char *source =
-        d->source == STP_SOURCE_MODELLED ? NULL : stp_source_name(d->source);
+    const char *source = d->source == STP_SOURCE_MODELLED
+                             ? NULL
+                             : stp_source_words(d->source, d->single_pass);
 
     stp_table_row(t);
     stp_table_word(t, "collective", "<collective", stp_coll_name(d->coll));
@@ -25,7 +26,8 @@ static void differ_put(const struct stp_difference *d, struct stp_table *t)
     stp_table_word(t, NULL, is_timed ? NULL : "at bytes", NULL);
     stp_table_number(t, "first_us", "?first us", first->us, 3);
     stp_table_number(t, "second_us", "?second us", second->us, 3);
-    stp_table_word(t, "source", NULL, source);
+    stp_table_word(t, "source", NULL,
+                   source != NULL ? stp_source_name(d->source) : NULL);
     stp_table_word(t, NULL, "<source",
                    source != NULL ? source
                    : is_timed     ? "one recorded"

@@ -71,7 +71,8 @@ static void sweep_put_arm(const struct stp_point *p,
     stp_table_word(t, NULL, "95% interval", interval);
     stp_table_ran(t, NULL, "?<ran as", c->ran_algo, c->ran_proto,
                   c->ran_channels);
-    stp_table_word(t, NULL, "<times", stp_source_name(c->source));
+    stp_table_word(t, NULL, "<times",
+                   stp_source_words(c->source, c->single_pass));
 }
 
 enum stp_status stp_print_sweep(const struct stp_comparisons *comparisons,
@@ -91,7 +92,8 @@ enum stp_status stp_print_sweep(const struct stp_comparisons *comparisons,
                                            .ran_proto = p->auto_proto,
                                            .ran_channels = p->auto_channels,
                                            .us = p->auto_us,
-                                           .source = p->source};
+                                           .source = p->source,
+                                           .single_pass = p->single_pass};
 
         sweep_put_arm(p, &own, &shown, &t);
         for (size_t a = 0; a < p->n_arms; a++)
@@ -239,6 +241,7 @@ static void sweep_put(const struct stp_measurement *m, struct stp_table *t)
                      stp_busbw(m->coll, m->n_ranks, m->n_bytes, m->us.mean), 2);
     stp_table_ran(t, "ran", NULL, m->ran_algo, m->ran_proto, m->ran_channels);
     stp_table_word(t, "source", NULL, stp_source_name(m->source));
+    stp_table_flag(t, "single_pass", NULL, m->single_pass);
     stp_table_word(t, "type", NULL, stp_type_name(m->type));
     stp_table_word(t, "op", NULL,
                    stp_coll_reduces(m->coll) ? stp_op_name(m->op) : NULL);

@@ -70,7 +70,9 @@ static void verdict_put(const struct stp_point *p,
     stp_table_ran(t, "choice", is_same ? NULL : "?<choice", c->ran_algo,
                   c->ran_proto, c->ran_channels);
     stp_table_word(t, "verdict", "<verdict", stp_verdict_words(p, c));
-    stp_table_word(t, "source", "<times", stp_source_name(c->source));
+    stp_table_word(t, "source", NULL, stp_source_name(c->source));
+    stp_table_word(t, NULL, "<times",
+                   stp_source_words(c->source, c->single_pass));
 }
 
 bool stp_have_ranks(const struct stp_device_info *info,
@@ -137,7 +139,7 @@ stp_count_verdicts(const struct stp_comparisons *comparisons)
         }
         n.n_workloads += p->work.mode != STP_MODE_ALONE;
         n.n_sizes += verdict_is_new_size(comparisons, i);
-        if (gain > best) {
+        if (gain > best && !stp_source_is_estimate(stp_verify_arm(p)->source)) {
             best = gain;
             n.best = p;
         }

@@ -60,9 +60,11 @@ static void why_put_run(const char *by, const struct stp_why_run *run,
     stp_table_number(t, "asked_channels", NULL, run->asked_channels, 0);
     stp_table_number(t, NULL, "asked for", asks ? run->asked_channels : NAN, 0);
     stp_table_number(t, "predicted_us", "?predicted us", run->predicted_us, 3);
-    stp_table_number(t, "recorded_us", "recorded us", run->us, 3);
+    stp_table_number(t, "us", "time us", run->us, 3);
     stp_table_word(t, "source", "<source",
-                   isnan(run->us) ? NULL : stp_source_name(run->source));
+                   isnan(run->us)
+                       ? NULL
+                       : stp_source_words(run->source, run->single_pass));
 }
 
 /* ---- decider ---- */

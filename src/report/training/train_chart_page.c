@@ -13,14 +13,14 @@ enum {
 /* How the times came about, according to the file; NULL: measured. */
 static const char *train_origin(const struct stp_train_run *r)
 {
-    const bool recorded = strstr(r->made_by, "recorded") != NULL;
+    static const char *const words[STP_N_SOURCES] = {
+        [STP_SOURCE_RECORDED] = "recorded, not measured",
+        [STP_SOURCE_INTERPOLATED] = "interpolated, not measured",
+        [STP_SOURCE_VIRTUAL] = "virtual, not measured",
+        [STP_SOURCE_MODELLED] = "modelled, not measured",
+    };
 
-    if (strstr(r->made_by, "modelled") != NULL)
-        return recorded ? "recorded collectives, modelled compute"
-                        : "modelled, not measured";
-    if (recorded)
-        return "recorded, not measured";
-    return isnan(r->accuracy) ? "in virtual time" : NULL;
+    return words[r->source];
 }
 
 /* How the times of the view came about; "" if all were measured. */

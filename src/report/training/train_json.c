@@ -164,6 +164,7 @@ void stp_train_write_row(cJSON *row, const struct stp_train_run *run)
 {
     for (size_t i = 0; i < TRAIN_N_KEYS; i++)
         train_write_key(row, &train_keys[i], run);
+    cJSON_AddStringToObject(row, "source", stp_source_name(run->source));
     train_write_sums(row, run);
 }
 
@@ -274,6 +275,28 @@ static enum stp_status train_read_key(const cJSON *row, size_t n,
     return STP_OK;
 }
 
+/* A file without it is older, or not ours: its line on the machine tells. */
+static enum stp_status train_read_source(const cJSON *row, size_t n,
+                                         struct stp_train_run *run,
+                                         struct stp_error *err)
+{
+    const char *name =
+        cJSON_GetStringValue(cJSON_GetObjectItemCaseSensitive(row, "source"));
+    const bool is_played = strstr(run->made_by, "recorded") != NULL ||
+                           strstr(run->made_by, "modelled") != NULL;
+    int source = is_played ? STP_SOURCE_MODELLED : STP_SOURCE_MEASURED;
+
+    if (name != NULL)
+        source = stp_source_from_name(name, strlen(name));
+    if (source < 0)
+        return stp_fail(err, STP_ERR_SYNTAX,
+                        "run %zu with a source that means nothing, "
+                        "expected " STP_SOURCE_WORDS,
+                        n + 1);
+    run->source = (enum stp_source)source;
+    return STP_OK;
+}
+
 /*
  * Reads the 'n'th row, from 0, into *run_ret, to be freed with
  * stp_train_run_free().  STP_ERR_SYNTAX says which key of which row is not
@@ -295,6 +318,8 @@ static enum stp_status train_read_row(const cJSON *row, size_t n,
         stp_notebook_read_mode(&run);
     if (status == STP_OK && stp_notebook_wrote(row))
         status = stp_notebook_complete(row, &run, err);
+    if (status == STP_OK)
+        status = train_read_source(row, n, &run, err);
     if (status == STP_OK && run.rounds > 0 && run.n_epochs % run.rounds != 0)
         status =
             stp_fail(err, STP_ERR_SYNTAX,
@@ -438,6 +463,7 @@ static void train_take_epochs(struct stp_train_run *run,
         run->comm_s[n] = epoch->comm_s;
         run->exposed_s[n] = epoch->exposed_s;
         run->losses[n] = epoch->loss;
+        run->source = stp_source_worst(run->source, epoch->source);
         n++;
     }
 }

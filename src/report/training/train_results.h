@@ -13,6 +13,7 @@
 
 #include "core/stats.h"
 #include "core/status.h"
+#include "device/source.h"
 
 #define STP_TRAIN_NCCL "nccl" /* the tuner that is none */
 #define STP_TRAIN_AMP  "amp"  /* bf16 or fp16, as PyTorch chose */
@@ -47,6 +48,8 @@ struct stp_train_run {
     char pair[40];   /* of both that took turns: a hash of the files of policy
                         and plugin; "" alone */
     unsigned repeat; /* number among equal runs, from 1 */
+
+    enum stp_source source; /* of the times, the worst of all in them */
 
     /* Results. */
     uint64_t n_params;

@@ -52,7 +52,8 @@ void stp_train_print_run(const struct stp_train_run *r, FILE *fp)
         summary_print_loss(r, "   ", 6, r->losses[e], fp);
         fputc('\n', fp);
     }
-    fprintf(fp, "\n%.0f samples/s", r->throughput);
+    fprintf(fp, "\ntimes %s, %.0f samples/s", stp_source_name(r->source),
+            r->throughput);
     summary_print_loss(r, ", accuracy ", 4, r->accuracy, fp);
     fputc('\n', fp);
     summary_print_hidden(r, fp);
@@ -172,6 +173,7 @@ static void summary_put(const struct summary_row *row,
     }
     if (shown->hidden)
         summary_put_share(t, "hidden", r->hidden_share);
+    stp_table_word(t, NULL, "<times", stp_source_name(r->source));
     if (!shown->gains)
         return;
     stp_interval_text(gain, interval);

@@ -108,6 +108,7 @@ class Fit : public testing::Test
             m.n_nodes = 1;
             m.iters = 1;
             m.source = source_;
+            m.single_pass = single_pass_;
             m.us = {us, us, us, us, us};
             m.work.mode = mode_;
             ASSERT_EQ(STP_OK, stp_dataset_add(&data_, &m));
@@ -150,6 +151,7 @@ class Fit : public testing::Test
     unsigned n_ranks_ = 4;
     int n_channels_ = 0;
     stp_source source_ = STP_SOURCE_MEASURED;
+    bool single_pass_ = false;
     stp_mode mode_ = STP_MODE_ALONE;
 };
 
@@ -261,6 +263,7 @@ struct RefusedCase {
     unsigned n_ranks;
     int n_channels;
     stp_source source;
+    bool single_pass;
     stp_mode mode;
     const char *nccl;
     stp_status status;
@@ -277,6 +280,7 @@ TEST_P(RefusedFit, SaysWhatTheModelDoesNotPredict)
     n_ranks_ = c.n_ranks;
     n_channels_ = c.n_channels;
     source_ = c.source;
+    single_pass_ = c.single_pass;
     mode_ = c.mode;
     nccl_ = c.nccl;
     const Model truth(Defaults());
@@ -290,19 +294,19 @@ TEST_P(RefusedFit, SaysWhatTheModelDoesNotPredict)
 constexpr char kNoSize[] = "no size at which two algorithms or protocols";
 
 const RefusedCase kRefused[] = {
-    {"other_ranks", 8, 0, STP_SOURCE_MEASURED, STP_MODE_ALONE, "2.28.9",
+    {"other_ranks", 8, 0, STP_SOURCE_MEASURED, false, STP_MODE_ALONE, "2.28.9",
      STP_ERR_RANGE, "8 ranks of 1 nodes, expected 4 of 1"},
-    {"arms_of_channels", 4, 8, STP_SOURCE_MEASURED, STP_MODE_ALONE, "2.28.9",
+    {"arms_of_channels", 4, 8, STP_SOURCE_MEASURED, false, STP_MODE_ALONE,
+     "2.28.9", STP_ERR_RANGE, kNoSize},
+    {"single_passes", 4, 0, STP_SOURCE_MEASURED, true, STP_MODE_ALONE, "2.28.9",
      STP_ERR_RANGE, kNoSize},
-    {"single_passes", 4, 0, STP_SOURCE_SINGLE_PASS, STP_MODE_ALONE, "2.28.9",
+    {"modelled", 4, 0, STP_SOURCE_MODELLED, false, STP_MODE_ALONE, "2.28.9",
      STP_ERR_RANGE, kNoSize},
-    {"modelled", 4, 0, STP_SOURCE_MODELLED, STP_MODE_ALONE, "2.28.9",
-     STP_ERR_RANGE, kNoSize},
-    {"iterations", 4, 0, STP_SOURCE_MEASURED, STP_MODE_OVERLAP, "2.28.9",
+    {"iterations", 4, 0, STP_SOURCE_MEASURED, false, STP_MODE_OVERLAP, "2.28.9",
      STP_ERR_RANGE, "these are times of iterations"},
-    {"older_nccl", 4, 0, STP_SOURCE_MEASURED, STP_MODE_ALONE, "2.27.7",
+    {"older_nccl", 4, 0, STP_SOURCE_MEASURED, false, STP_MODE_ALONE, "2.27.7",
      STP_ERR_DEVICE, "NCCL '2.27.7' takes no constants from a tuner"},
-    {"newer_nccl", 4, 0, STP_SOURCE_MEASURED, STP_MODE_ALONE, "2.31dev",
+    {"newer_nccl", 4, 0, STP_SOURCE_MEASURED, false, STP_MODE_ALONE, "2.31dev",
      STP_ERR_DEVICE, "NCCL '2.31dev' takes no constants from a tuner"},
 };
 
@@ -314,7 +318,7 @@ INSTANTIATE_TEST_SUITE_P(Table, RefusedFit, testing::ValuesIn(kRefused),
 TEST_F(Fit, TakesSinglePassesOnlyIfTrusted)
 {
     const Model truth(Defaults());
-    source_ = STP_SOURCE_SINGLE_PASS;
+    single_pass_ = true;
     Measure(truth, ncclFuncAllGather);
     const stp_constants_terms terms = {kMachine, "", true, 1, nullptr, nullptr};
 

@@ -164,7 +164,8 @@ TEST_F(Differ, TheSourceIsTheWorseOfBothTimes)
                 {{8388608, 8388608, kRing, kSimple, swap ? 0 : 16}});
 
         ASSERT_EQ(1u, all_.n_ranges);
-        EXPECT_EQ(STP_SOURCE_SINGLE_PASS, all_.ranges[0].source);
+        EXPECT_EQ(STP_SOURCE_INTERPOLATED, all_.ranges[0].source);
+        EXPECT_TRUE(all_.ranges[0].single_pass);
         EXPECT_FALSE(std::isnan(all_.ranges[0].first.us));
         EXPECT_FALSE(std::isnan(all_.ranges[0].second.us));
     }

@@ -5,6 +5,7 @@
 #include <string>
 
 #include "device/mock/device_mock_streams.h"
+#include "support/source_of.h"
 
 namespace
 {
@@ -37,9 +38,9 @@ TEST_F(DeviceMockStreams, BeyondRecordedProductsItIsInProportionToo)
                 1e-9);
     EXPECT_NEAR(48.4 + 13.2 * 384 / 1280, TimeGemm({2048, 2048, 4800, kBf16}),
                 1e-9);
-    EXPECT_EQ(STP_SOURCE_MODELLED, stp_device_source(&device_));
+    EXPECT_EQ(STP_SOURCE_MODELLED, SourceOf(device_));
     TimeGemm({2048, 2048, 4544, kBf16});
-    EXPECT_EQ(STP_SOURCE_INTERPOLATED, stp_device_source(&device_));
+    EXPECT_EQ(STP_SOURCE_VIRTUAL, SourceOf(device_));
 }
 
 TEST_F(DeviceMockStreams, OtherProductsAreModelledByThePeakRate)
@@ -69,7 +70,7 @@ TEST_F(DeviceMockStreams, ElementwiseIsModelledByTheMemorysRate)
         Open(c.machine);
         double us = Time([&] { Elementwise(kMain, n_bytes); });
         EXPECT_NEAR(4.75 + 3. * n_bytes / (c.terabytes * 1e6 * .92), us, 1e-9);
-        EXPECT_EQ(STP_SOURCE_MODELLED, stp_device_source(&device_));
+        EXPECT_EQ(STP_SOURCE_MODELLED, SourceOf(device_));
     }
 }
 
@@ -99,19 +100,19 @@ TEST_P(DeviceMockSource, IsTheWorstOfALayer)
         Wait(kMain, 0);
     });
 
-    EXPECT_EQ(c.want, stp_device_source(&device_));
+    EXPECT_EQ(c.want, SourceOf(device_));
 }
 
 // clang-format off
 INSTANTIATE_TEST_SUITE_P(
     Table, DeviceMockSource,
     testing::Values(
-        SourceCase{"recorded", "h200x4", kSquare, 4 * kMiB, kComm, STP_SOURCE_RECORDED},
-        SourceCase{"size_between", "h200x4", kSquare, 5 * kMiB, kComm, STP_SOURCE_INTERPOLATED},
-        SourceCase{"product_between", "h200x4", {2048, 2048, 1216, STP_TYPE_BF16}, 4 * kMiB, kComm, STP_SOURCE_INTERPOLATED},
+        SourceCase{"recorded", "h200x4", kSquare, 4 * kMiB, kComm, STP_SOURCE_VIRTUAL},
+        SourceCase{"size_between", "h200x4", kSquare, 5 * kMiB, kComm, STP_SOURCE_VIRTUAL},
+        SourceCase{"product_between", "h200x4", {2048, 2048, 1216, STP_TYPE_BF16}, 4 * kMiB, kComm, STP_SOURCE_VIRTUAL},
         SourceCase{"ratio_beyond", "h200x4", {4096, 4096, 10880, STP_TYPE_BF16}, 4 * kMiB, kComm, STP_SOURCE_MODELLED},
         SourceCase{"other_product", "h200x4", {512, 512, 512, STP_TYPE_BF16}, 4 * kMiB, kComm, STP_SOURCE_MODELLED},
-        SourceCase{"one_stream", "h200x4", kSquare, 4 * kMiB, kMain, STP_SOURCE_INTERPOLATED},
+        SourceCase{"one_stream", "h200x4", kSquare, 4 * kMiB, kMain, STP_SOURCE_VIRTUAL},
         SourceCase{"nothing_recorded", "h100x8", kSquare, 4 * kMiB, kComm, STP_SOURCE_MODELLED}),
     [](const auto &i) { return std::string(i.param.name); });
 // clang-format on

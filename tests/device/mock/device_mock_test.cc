@@ -69,13 +69,15 @@ TEST_F(DeviceMock, SaysWhatRanAndHowItKnowsTheTime)
     run = Probe(kAuto, ncclFuncAllGather, 3905536);
     EXPECT_EQ(NCCL_PROTO_SIMPLE, run.proto);
     EXPECT_EQ(STP_SOURCE_RECORDED, run.source);
+    EXPECT_FALSE(run.single_pass);
 
     run = Probe(kRingLl128, ncclFuncAllGather, 4000000);
     EXPECT_EQ(NCCL_PROTO_LL128, run.proto);
     EXPECT_EQ(STP_SOURCE_INTERPOLATED, run.source);
 
     run = Probe(kAuto, ncclFuncAllReduce, 1024);
-    EXPECT_EQ(STP_SOURCE_SINGLE_PASS, run.source);
+    EXPECT_EQ(STP_SOURCE_RECORDED, run.source);
+    EXPECT_TRUE(run.single_pass);
 
     run = Probe(kAuto, ncclFuncAllReduce, 1 << 26);
     EXPECT_EQ(24, run.n_channels);
@@ -106,7 +108,7 @@ TEST_F(DeviceMock, RunsAnArmWithTheChannelsItNames)
     run = Probe(eight, ncclFuncAllReduce, 1 << 26);
 
     EXPECT_EQ(8, run.n_channels);
-    EXPECT_EQ(STP_SOURCE_SINGLE_PASS, run.source);
+    EXPECT_TRUE(run.single_pass);
     EXPECT_GT(us, 1.5 * Mean(kAuto, ncclFuncAllReduce, 1 << 26, 10));
 }
 

@@ -200,10 +200,11 @@ TEST_F(EngineMock, SaysThatItIsRecordedOrModelled)
     stp_device_info info;
 
     ops_->info(self_, &info);
-    EXPECT_STREQ("h200x4: 4 x NVIDIA H200, NCCL 2.28.9; recorded times of "
-                 "collectives in mock NCCL, modelled compute, in virtual time: "
-                 "nothing was trained",
-                 info.what);
+    EXPECT_STREQ(
+        "h200x4: 4 x NVIDIA H200, NCCL 2.28.9; collectives of a "
+        "recorded machine in mock NCCL, modelled compute, in virtual time: "
+        "nothing was trained",
+        info.what);
     EXPECT_EQ(4u, info.n_ranks);
     EXPECT_FALSE(info.has_data);
 

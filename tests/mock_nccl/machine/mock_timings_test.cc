@@ -160,10 +160,10 @@ const TimingsCase kCases[] = {
      {{Ll(8), kMean, 10}, {Ll(1 << 30), kMean, 10}}},
     // channels
     {"of_channels_are_ratios_to_nccls_own_of_the_same_run", kCounts,
-     {{Simple(16 * M), kMean, 100}, {Simple(16 * M, 8), kMean, 200, MOCK_TIME_SINGLE_PASS},
+     {{Simple(16 * M), kMean, 100}, {Simple(16 * M, 8), kMean, 200, MOCK_TIME_RECORDED},
       {Simple(16 * M, 2), .5, 800}}},
     {"between_counts_lie_on_a_line_in_logarithms", kCounts, // from 8 (2) to NCCL's own 24 (1): 2 x 2^(-ln 2 / ln 3)
-     {{Simple(16 * M, 4), kMean, 400, MOCK_TIME_SINGLE_PASS},
+     {{Simple(16 * M, 4), kMean, 400, MOCK_TIME_INTERPOLATED},
       {Simple(16 * M, 16), kMean, 200 * std::pow(2, -std::log(2) / std::log(3))}}},
     {"from_nccls_own_count_on_are_its_own", kCounts, // which is 2 for 64 KiB
      {{Simple(16 * M, 24), kMean, 100}, {Simple(16 * M, 25), kMean, 100},
@@ -173,7 +173,7 @@ const TimingsCase kCases[] = {
      {{Simple(16 * M, 1), kMean, 1600, MOCK_TIME_MODELLED}, {Simple(64 * M, 1), kMean, 800}}},
     {"between_sizes_mix_the_ratios", kCounts,
      {{Simple(32 * M), kMean, std::sqrt(100 * 800)},
-      {Simple(32 * M, 8), kMean, std::sqrt(100 * 800) * std::sqrt(2 * 8), MOCK_TIME_SINGLE_PASS}}},
+      {Simple(32 * M, 8), kMean, std::sqrt(100 * 800) * std::sqrt(2 * 8), MOCK_TIME_INTERPOLATED}}},
     {"beyond_the_sizes_hold_the_ratios", kCounts, // 8 times from 16 to 64 MiB, so 64 times to 1 GiB
      {{Simple(1024 * M), kMean, 800 * 64}, {Simple(1024 * M, 8), kMean, 8 * 800 * 64},
       {Simple(8 * M, 8), kMean, 2 * 100}}},
@@ -211,18 +211,28 @@ TEST(Timings, ReportTheirSource)
                             {16384, kLl, "v,1", "40"}, // a round alone
                             {65536, kLl, "s,0", "80"},
                             {65536, kLl, "t,0", "90"}}); // passes, not rounds
-    const std::pair<size_t, mock_time_source> cases[] = {
-        {1023, MOCK_TIME_MODELLED},     {1024, MOCK_TIME_RECORDED},
-        {2048, MOCK_TIME_INTERPOLATED}, {4096, MOCK_TIME_RECORDED},
-        {8192, MOCK_TIME_SINGLE_PASS},  {16384, MOCK_TIME_SINGLE_PASS},
-        {32768, MOCK_TIME_SINGLE_PASS}, {65536, MOCK_TIME_SINGLE_PASS},
-        {65537, MOCK_TIME_MODELLED},
+    const struct {
+        size_t n_bytes;
+        mock_time_source source;
+        bool is_single_pass;
+    } cases[] = {
+        {1023, MOCK_TIME_MODELLED, false},
+        {1024, MOCK_TIME_RECORDED, false},
+        {2048, MOCK_TIME_INTERPOLATED, false},
+        {4096, MOCK_TIME_RECORDED, false},
+        {8192, MOCK_TIME_INTERPOLATED, true},
+        {16384, MOCK_TIME_RECORDED, true},
+        {32768, MOCK_TIME_INTERPOLATED, true},
+        {65536, MOCK_TIME_RECORDED, true},
+        {65537, MOCK_TIME_MODELLED, true},
     };
 
-    for (const auto &[n_bytes, source] : cases) {
-        EXPECT_EQ(source, Mean(machine, Ll(n_bytes)).source) << n_bytes;
-        EXPECT_EQ(source, At(machine, Ll(n_bytes), 0).source) << n_bytes;
-    }
+    for (const auto &c : cases)
+        for (const mock_time &time :
+             {Mean(machine, Ll(c.n_bytes)), At(machine, Ll(c.n_bytes), 0)}) {
+            EXPECT_EQ(c.source, time.source) << c.n_bytes;
+            EXPECT_EQ(c.is_single_pass, time.is_single_pass) << c.n_bytes;
+        }
 }
 
 TEST(Timings, WithoutAnyOtherCountAreModelledForFewerChannels)

@@ -105,17 +105,19 @@ TEST(Script, OfBandwidthIsExact)
     const std::string s =
         Script(c.all, {STP_PLOT_BUSBW, ncclFuncAllReduce, "Mine's", 8});
 
-    EXPECT_THAT(s, StartsWith("format = 'png'\n"
-                              "$data << EOD\n"
-                              "#curve\tbytes\tbusbw_gbps\tmedian_us\tmean_ms\t"
-                              "p95_us\tp99_us\n"
-                              "auto\t1048576\t15.7286\t100\t0.1\t125\t150\n"
-                              "auto\t4194304\t31.4573\t200\t0.2\t250\t300\n"
-                              "\n\n"
-                              "ring/ll\t1048576\t31.4573\t50\t0.05\t62.5\t75\n"
-                              "ring/ll\t4194304\t15.7286\t400\t0.4\t500\t600\n"
-                              "EOD\n"
-                              "data = '$data'\n"));
+    EXPECT_THAT(
+        s,
+        StartsWith("format = 'png'\n"
+                   "$data << EOD\n"
+                   "#curve\tbytes\tbusbw_gbps\tmedian_us\tmean_ms\t"
+                   "p95_us\tp99_us\tsource\n"
+                   "auto\t1048576\t15.7286\t100\t0.1\t125\t150\tmeasured\n"
+                   "auto\t4194304\t31.4573\t200\t0.2\t250\t300\tmeasured\n"
+                   "\n\n"
+                   "ring/ll\t1048576\t31.4573\t50\t0.05\t62.5\t75\tmeasured\n"
+                   "ring/ll\t4194304\t15.7286\t400\t0.4\t500\t600\tmeasured\n"
+                   "EOD\n"
+                   "data = '$data'\n"));
     EXPECT_EQ("title = 'Mine''s: All-reduce bus bandwidth, 4 ranks of NVIDIA "
               "A100, f32 sum'\n"
               "source = 'it''s_m, NVIDIA A100, NCCL 2.28.9, measured'\n"
@@ -315,11 +317,11 @@ TEST(Study, BarsAreExact)
         Script(c.all, {STP_PLOT_STUDY_BARS, 0, nullptr, 8}, STP_PLOT_SVG);
 
     EXPECT_THAT(s, StartsWith("format = 'svg'\n$data << EOD\n"
-                              "#backend\tprocesses\tbytes\tms\n"));
-    EXPECT_THAT(Blocks(s), ElementsAre("gloo 2 100000000 80\n"
-                                       "gloo 4 100000000 120\n",
-                                       "nccl 2 104857600 0.5\n"
-                                       "nccl 4 104857600 0.75\n"));
+                              "#backend\tprocesses\tbytes\tms\tsource\n"));
+    EXPECT_THAT(Blocks(s), ElementsAre("gloo 2 100000000 80 measured\n"
+                                       "gloo 4 100000000 120 measured\n",
+                                       "nccl 2 104857600 0.5 measured\n"
+                                       "nccl 4 104857600 0.75 measured\n"));
     EXPECT_EQ(
         "array titles[4]\n"
         "titles[1] = 'gloo'\n"

@@ -22,8 +22,8 @@ TEST_F(IterationTables, SummaryForPeopleIsExact)
     EXPECT_EQ(
         "# Training iterations: each arm against AUTO\n"
         "\n"
-        "h200x2, NVIDIA H200, NCCL 2.28.9, measured, interpolated; made by "
-        "hand\n"
+        "h200x2, NVIDIA H200, NCCL 2.28.9, 2 of 3 measured, 1 of 3 "
+        "interpolated; made by hand\n"
         "\n"
         "## overlap: allreduce of 8 MiB, 8 layers of gemm, ratio 1\n"
         "\n"
@@ -224,8 +224,8 @@ TEST_F(IterationTables, RegimesAreExact)
               Read("regimes.csv"));
     EXPECT_EQ("# Where the fastest collective is not the shortest iteration\n"
               "\n"
-              "h200x2, NVIDIA H200, NCCL 2.28.9, measured, interpolated; made "
-              "by hand\n"
+              "h200x2, NVIDIA H200, NCCL 2.28.9, 3 of 4 measured, 1 of 4 "
+              "interpolated; made by hand\n"
               "\n"
               "In 1 of 2 settings the arm that is the fastest alone is not the "
               "one with the shortest iteration, by at least 2 percent.\n"

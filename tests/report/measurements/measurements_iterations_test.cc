@@ -21,13 +21,14 @@ constexpr char kIterations[] =
     "# test\n# machine: m\n# gpu: G\n# nccl: 2.28.9\n# backend: nccl\n"
     "collective,bytes,round,algorithm,protocol,channels,nNodes,nRanks,iters,"
     "mean_us,median_us,p95_us,p99_us,min_us,ran_algorithm,ran_protocol,"
-    "ran_channels,type,op,root,in_place,wrong,source,mode,compute,layers,ratio,"
+    "ran_channels,type,op,root,in_place,wrong,source,single_pass,mode,compute,"
+    "layers,ratio,"
     "m,n,k,compute_us,alone_us\n"
     "allreduce,4096,0,auto,auto,0,1,4,20,10.500,10.250,11.000,12.000,9.125,"
-    "ring,ll,24,f32,sum,0,0,,measured,overlap,training,8,0.75,2048,1024,512,"
+    "ring,ll,24,f32,sum,0,0,,measured,0,overlap,training,8,0.75,2048,1024,512,"
     "1.125,2.250\n"
     "allgather,8192,1,auto2,auto2,0,1,4,15,8.500,8.250,9.000,9.500,7.125,ring,"
-    "simple,24,f32,none,0,0,,measured,fsdp,gemm,4,0,64,64,32,3.500,0.000\n";
+    "simple,24,f32,none,0,0,,measured,0,fsdp,gemm,4,0,64,64,32,3.500,0.000\n";
 
 TEST_F(Measured, IterationsComeBackAsTheyWereWritten)
 {
@@ -55,7 +56,7 @@ TEST_F(Measured, CollectivesAloneHaveNoWorkload)
 {
     std::string text = kIterations;
     text += "allreduce,64,0,auto,auto,0,1,4,1,5.000,5.000,5.000,5.000,5.000,-,"
-            "-,0,bf16,sum,0,0,,measured,alone,gemm,0,0,0,0,0,0.000,0.000\n";
+            "-,0,bf16,sum,0,0,,measured,0,alone,gemm,0,0,0,0,0,0.000,0.000\n";
 
     ASSERT_EQ(STP_OK, ReadCsv(text)) << err_.text;
     EXPECT_EQ(text, Csv(data_));

@@ -23,7 +23,7 @@ constexpr char kShort[] = "collective,bytes,round,algorithm,protocol,nNodes,"
 constexpr char kHeader[] =
     "collective,bytes,round,algorithm,protocol,channels,nNodes,nRanks,iters,"
     "mean_us,median_us,p95_us,p99_us,min_us,ran_algorithm,ran_protocol,"
-    "ran_channels,type,op,root,in_place,wrong,source\n";
+    "ran_channels,type,op,root,in_place,wrong,source,single_pass\n";
 
 std::string Row(const std::string &rest)
 {
@@ -52,7 +52,7 @@ TEST_F(Measured, NeedOnlyTheColumnsWithoutDefaults)
     EXPECT_EQ("# test\n# machine: \n# gpu: \n# nccl: \n# backend: nccl\n" +
                   std::string(kHeader) +
                   "allreduce,64,2,tree,ll,0,1,8,1,5.500,5.500,5.500,5.500,"
-                  "5.500,tree,ll,0,bf16,sum,0,0,,measured\n",
+                  "5.500,tree,ll,0,bf16,sum,0,0,,measured,0\n",
               Csv(data_));
 }
 
@@ -241,13 +241,13 @@ const std::string kAll =
     "# test\n# machine: m\n# gpu: G\n# nccl: 2.28.9\n# backend: mpi\n" +
     std::string(kHeader) +
     "allgather,4096,0,auto,auto,0,1,4,20,10.500,10.250,11.000,12.000,9.125,"
-    "ring,ll,24,bf16,none,0,0,,recorded\n"
+    "ring,ll,24,bf16,none,0,0,,recorded,0\n"
     "reduce,6442450944,3,ring,ll128,16,2,8,1,8.500,8.250,9.000,9.500,7.125,"
-    "ring,ll128,16,u8,max,7,1,12,measured\n"
+    "ring,ll128,16,u8,max,7,1,12,measured,0\n"
     "allreduce,64,1,plugin,plugin,0,1,4,20,8.500,8.250,9.000,9.500,7.125,-,-,"
-    "0,f64,avg,0,0,0,single_pass\n"
+    "0,f64,avg,0,0,0,virtual,0\n"
     "allreduce,8,0,auto,auto,0,2,16,20,8.500,8.250,9.000,9.500,7.125,tree,"
-    "simple,8,fp8e4m3,prod,0,0,,interpolated\n";
+    "simple,8,fp8e4m3,prod,0,0,,interpolated,0\n";
 
 TEST_F(Measured, CsvAndJsonComeBackAsTheyWereWritten)
 {

@@ -46,7 +46,7 @@ class Read : public Measured
         EXPECT_EQ(STP_OK, Parse(text, coll)) << err_.line << err_.text;
         const std::string csv = Csv(data_);
         return std::string(data_.machine) + ", " + data_.gpu + ", " +
-               data_.nccl + csv.substr(csv.find("source") + 6);
+               data_.nccl + csv.substr(csv.find("single_pass") + 11);
     }
 };
 
@@ -54,9 +54,9 @@ TEST_F(Read, VersionsBefore2_17DoNotSayWhichCollective)
 {
     EXPECT_EQ("a, Tesla V100, \n"
               "allreduce,1024,0,auto,auto,0,1,2,30,10.500,10.500,10.500,10.500,"
-              "10.500,-,-,0,f32,sum,0,0,0,measured\n"
+              "10.500,-,-,0,f32,sum,0,0,0,measured,0\n"
               "allreduce,1024,0,auto,auto,0,1,2,30,9.500,9.500,9.500,9.500,9."
-              "500,-,-,0,f32,sum,0,1,0,measured\n",
+              "500,-,-,0,f32,sum,0,1,0,measured,0\n",
               Rows(HEAD ROW));
     EXPECT_EQ(STP_ERR_SYNTAX, Parse(HEAD ROW, -1));
     EXPECT_THAT(err_.text, HasSubstr("what collective it is of"));
@@ -68,9 +68,9 @@ TEST_F(Read, ColumnsAreTakenByName)
 {
     EXPECT_EQ("a, Tesla V100, \n"
               "broadcast,4096,0,auto,auto,0,1,2,30,10.500,10.500,10.500,10.500,"
-              "10.500,-,-,0,f16,none,1,0,0,measured\n"
+              "10.500,-,-,0,f16,none,1,0,0,measured,0\n"
               "broadcast,4096,0,auto,auto,0,1,2,30,9.500,9.500,9.500,9.500,9."
-              "500,-,-,0,f16,none,1,1,,measured\n",
+              "500,-,-,0,f16,none,1,1,,measured,0\n",
               Rows(OPTIONS RANKS
                    "#       size         count    type    root     time   "
                    "algbw   busbw  error     time   algbw   busbw  error\n"
@@ -83,9 +83,9 @@ TEST_F(Read, PerIterationColumnsGivePercentiles)
     EXPECT_EQ(
         "a, Tesla V100, \n"
         "allreduce,64,0,auto,auto,0,1,2,30,5.500,5.500,5.500,8.500,4.500,-,-,0,"
-        "f32,sum,0,0,0,measured\n"
+        "f32,sum,0,0,0,measured,0\n"
         "allreduce,64,0,auto,auto,0,1,2,30,6.500,6.500,6.500,7.000,6.000,-,-,0,"
-        "f32,sum,0,1,1,measured\n",
+        "f32,sum,0,1,1,measured,0\n",
         Rows(OPTIONS RANKS
              "# size count type redop root time algbw busbw #wrong i_min "
              "i_max i_p99 i_cv% time algbw busbw #wrong i_min i_max i_p99 "
@@ -97,9 +97,9 @@ TEST_F(Read, NothingUnderRedopIsNoOperation)
 {
     EXPECT_EQ("a, Tesla V100, \n"
               "allgather,1024,0,auto,auto,0,1,2,30,10.500,10.500,10.500,10.500,"
-              "10.500,-,-,0,f32,none,0,0,0,measured\n"
+              "10.500,-,-,0,f32,none,0,0,0,measured,0\n"
               "allgather,1024,0,auto,auto,0,1,2,30,9.500,9.500,9.500,9.500,9."
-              "500,-,-,0,f32,none,0,1,,measured\n",
+              "500,-,-,0,f32,none,0,1,,measured,0\n",
               Rows(HEAD "1024  128  float          -1  10.5  0.1  0.1 "
                         " 0  9.5  0.1  0.1  N/A\n",
                    ncclFuncAllGather));
@@ -127,13 +127,13 @@ TEST_F(Read, RunsMayFollowEachOtherWithOtherRanks)
     EXPECT_EQ(
         "a, Tesla V100, \n"
         "allgather,1024,0,auto,auto,0,1,2,30,10.500,10.500,10.500,10.500,10."
-        "500,-,-,0,f32,none,0,0,0,measured\n"
+        "500,-,-,0,f32,none,0,0,0,measured,0\n"
         "allgather,1024,0,auto,auto,0,1,2,30,9.500,9.500,9.500,9.500,9.500,-,-,"
-        "0,f32,none,0,1,0,measured\n"
+        "0,f32,none,0,1,0,measured,0\n"
         "allreduce,1024,0,auto,auto,0,3,3,30,10.500,10.500,10.500,10.500,10."
-        "500,-,-,0,f32,sum,0,0,0,measured\n"
+        "500,-,-,0,f32,sum,0,0,0,measured,0\n"
         "allreduce,1024,0,auto,auto,0,3,3,30,9.500,9.500,9.500,9.500,9.500,-,-,"
-        "0,f32,sum,0,1,0,measured\n",
+        "0,f32,sum,0,1,0,measured,0\n",
         Rows("# Collective test starting: all_gather_perf\n" HEAD ROW
              "# Collective test starting: all_reduce_perf\n" OPTIONS
              "# Rank  0 Group  0 Pid  1 on  a device  0 [0000:06] Tesla V100\n"
@@ -276,11 +276,11 @@ TEST_F(Read, JsonOfNcclTestsSaysTheSame)
     EXPECT_TRUE(stp_nccl_text_is(kJson, strlen(kJson)));
     EXPECT_EQ("a, NVIDIA H200, 2.28.9\n"
               "allgather,1024,0,auto,auto,0,2,4,30,10.500,10.250,11.000,12.000,"
-              "9.500,-,-,0,f32,none,0,0,,measured\n"
+              "9.500,-,-,0,f32,none,0,0,,measured,0\n"
               "allgather,1024,0,auto,auto,0,2,4,30,9.500,9.500,9.500,9.500,9."
-              "500,-,-,0,f32,none,0,1,3,measured\n"
+              "500,-,-,0,f32,none,0,1,3,measured,0\n"
               "allgather,512,1,auto,auto,0,2,4,30,4.500,4.500,4.500,4.500,4."
-              "500,-,-,0,f16,none,1,1,0,measured\n",
+              "500,-,-,0,f16,none,1,1,0,measured,0\n",
               Rows(kJson, -1));
     EXPECT_STREQ("nccl", data_.backend);
 }

@@ -59,9 +59,11 @@ template <typename Write> std::string Text(Write write)
     });
 }
 
+// Without the line that says the source.
 std::string Row(const stp_nccl_text_row &row)
 {
     stp_nccl_text_total total{};
+    total.times = row.times;
     return Text([&](FILE *fp) { stp_nccl_text_write_row(&row, &total, fp); });
 }
 
@@ -93,9 +95,9 @@ TEST_F(Nvidias, IsReadWithWhatItSaysOfTheMachine)
         Csv(data_),
         testing::EndsWith(
             "allreduce,134217728,0,auto,auto,0,1,4,20,611.790,611.790,611.790,"
-            "611.790,611.790,-,-,0,f32,sum,0,0,0,measured\n"
+            "611.790,611.790,-,-,0,f32,sum,0,0,0,measured,0\n"
             "allreduce,134217728,0,auto,auto,0,1,4,20,616.010,616.010,616.010,"
-            "616.010,616.010,-,-,0,f32,sum,0,1,0,measured\n"));
+            "616.010,616.010,-,-,0,f32,sum,0,1,0,measured,0\n"));
 }
 
 // Bandwidths follow from the times, which have two decimals there: the last
@@ -156,8 +158,9 @@ TEST_F(Nvidias, AverageIsTheWritersAverage)
 
 stp_nccl_text_row Base()
 {
-    return {ncclFuncAllReduce, 1048576,  STP_TYPE_F32, STP_OP_SUM, 0, 4,
-            {28.77, 0},        {30.5, 0}};
+    return {ncclFuncAllReduce, 1048576,   STP_TYPE_F32,
+            STP_OP_SUM,        0,         4,
+            {28.77, 0},        {30.5, 0}, {STP_SOURCE_MEASURED, 100, 5, false}};
 }
 
 TEST(Rows, AreLaidOutByteForByte)
@@ -197,8 +200,8 @@ TEST(Rows, HaveTheConventionsOfEachCollective)
 
     for (const auto &c : cases) {
         SCOPED_TRACE(c.begin);
-        stp_nccl_text_row row{c.coll, 1048576, c.type,     c.op,
-                              3,      4,       {1000, -1}, {0, -1}};
+        stp_nccl_text_row row{c.coll, 1048576,    c.type,  c.op, 3,
+                              4,      {1000, -1}, {0, -1}, {}};
         stp_nccl_text_total total{};
         std::string got =
             Text([&](FILE *fp) { stp_nccl_text_write_row(&row, &total, fp); });
@@ -249,10 +252,14 @@ TEST(Rows, AreMeansOfTheRoundsOfOnePlace)
         m.us.mean = us;
         m.n_wrong = us == 20 ? 7 : -1;
         m.in_place = false;
+        m.iters = 20;
+        m.source = STP_SOURCE_RECORDED;
         stp_dataset_add(&data, &m);
         m.us.mean = 3 * us;
         m.n_wrong = -1;
         m.in_place = true;
+        m.iters = 3;
+        m.source = us == 20 ? STP_SOURCE_VIRTUAL : STP_SOURCE_RECORDED;
         stp_dataset_add(&data, &m);
         m.us.mean = 1000;
         m.arm = {STP_ARM_FORCED, NCCL_ALGO_RING, NCCL_PROTO_LL, 0};
@@ -268,6 +275,9 @@ TEST(Rows, AreMeansOfTheRoundsOfOnePlace)
     EXPECT_EQ(-1, row.in_place.n_wrong);
     EXPECT_EQ(64u, row.n_bytes);
     EXPECT_EQ(2u, row.n_ranks);
+    EXPECT_EQ(STP_SOURCE_VIRTUAL, row.times.source) << "the worst of both";
+    EXPECT_EQ(2u, row.times.rounds);
+    EXPECT_EQ(6u, row.times.iters) << "of the place that has fewer";
     stp_dataset_free(&data);
 }
 
@@ -295,7 +305,8 @@ class TwoHosts : public FakeEngine
 std::string OurText()
 {
     TwoHosts hosts;
-    stp_nccl_text_run run{"1.2.3", 1, 1, 64, 1048576, 2, 0, 5, 20, 1, true, 0};
+    stp_nccl_text_run run{"1.2.3", 1,  1, 64, 1048576, 2, 0,
+                          5,       20, 1, 1,  0,       5, true};
     const stp_arm ring{STP_ARM_FORCED, NCCL_ALGO_RING, NCCL_PROTO_LL128, 16};
     stp_nccl_text_row row = Base();
     row.n_ranks = 2;
@@ -333,7 +344,8 @@ TEST_F(Reading, OfOursIsWhole)
             "# two hosts, measured\n"
             "# Collective test starting: all_reduce_perf\n"
             "# nThread 1 nGpus 1 minBytes 64 maxBytes 1048576 step: 2(factor) "
-            "warmup iters: 5 iters: 20 agg iters: 1 validation: 1 graph: 0\n"
+            "warmup iters: 5 iters: up to 20 agg iters: 1 validation: 1 graph: "
+            "0 rounds: 5\n"
             "#\n"
             "# Using devices\n"
             "#  Rank  0 Group  0 Pid    930 on       node0 device  0 "
@@ -341,6 +353,7 @@ TEST_F(Reading, OfOursIsWhole)
             "#  Rank  1 Group  0 Pid    930 on       node1 device  0 "
             "[0000:00:01] NVIDIA A100-SXM4-80GB\n") +
             columns +
+            "# Source: measured, 100 iterations in 5 rounds\n"
             "     1048576        262144     float     sum      -1    28.77   "
             "36.45   36.45       0    30.50   34.38   34.38       0\n"
             "#\n"
@@ -366,14 +379,101 @@ TEST_F(Reading, OfOursIsReadBack)
     EXPECT_THAT(
         Csv(data_),
         testing::EndsWith(
-            "source\n"
-            "allreduce,1048576,0,auto,auto,0,2,2,20,28.770,28.770,28.770,"
-            "28.770,28.770,-,-,0,f32,sum,0,0,0,measured\n"
-            "allreduce,1048576,0,auto,auto,0,2,2,20,30.500,30.500,30.500,"
-            "30.500,30.500,-,-,0,f32,sum,0,1,0,measured\n"
-            "allgather,1048576,0,ring,ll128,16,2,2,20,28.770,28.770,28.770,"
-            "28.770,28.770,-,-,0,f32,none,0,0,12345700,measured\n"))
+            "single_pass\n"
+            "allreduce,1048576,0,auto,auto,0,2,2,100,28.770,28.770,28.770,"
+            "28.770,28.770,-,-,0,f32,sum,0,0,0,measured,0\n"
+            "allreduce,1048576,0,auto,auto,0,2,2,100,30.500,30.500,30.500,"
+            "30.500,30.500,-,-,0,f32,sum,0,1,0,measured,0\n"
+            "allgather,1048576,0,ring,ll128,16,2,2,100,28.770,28.770,28.770,"
+            "28.770,28.770,-,-,0,f32,none,0,0,12345700,measured,0\n"))
         << "six digits of #wrong are printed";
+}
+
+// Text of ours with each line of 'says' before a row.
+std::string Saying(const char *head, const std::vector<std::string> &says)
+{
+    std::string text = std::string(head) +
+                       "# Collective test starting: all_reduce_perf\n"
+                       "# Using devices\n"
+                       "#  Rank  0 on node0 device  0 [0] NVIDIA H200\n"
+                       "# size count type redop root time algbw busbw #wrong "
+                       "time algbw busbw #wrong\n";
+    uint64_t size = 64;
+    for (const std::string &line : says)
+        text += line + std::to_string(size *= 2) +
+                " 1 float sum -1 10.0 1 1 0 N/A N/A N/A N/A\n";
+    return text;
+}
+
+TEST_F(Reading, TakesTheSourceFromTheLineAbove)
+{
+    const char ours[] = "# steptune version 1.2.3 backend=nccl\n";
+    const struct {
+        const char *head;
+        std::vector<std::string> says;
+        std::vector<stp_source> want; // in order
+    } cases[] = {
+        {"# nccl-tests version 2.19.5 nccl-library=22809\n",
+         {""},
+         {STP_SOURCE_MEASURED}},
+        {"", {""}, {STP_SOURCE_MEASURED}}, // an old version
+        {ours, {""}, {STP_SOURCE_MODELLED}},
+        {ours,
+         {"# Source: recorded, 600 iterations in 12 rounds\n", "",
+          "# Source: modelled, 1 iteration in 1 round\n",
+          "# Source: modelled, single pass, 7 iterations in 1 round\n",
+          "#Source: virtual\n", "# Source: interpolated, x\n",
+          "# Source: measured,\n"},
+         {STP_SOURCE_RECORDED, STP_SOURCE_RECORDED, STP_SOURCE_MODELLED,
+          STP_SOURCE_MODELLED, STP_SOURCE_VIRTUAL, STP_SOURCE_INTERPOLATED,
+          STP_SOURCE_MEASURED}},
+    };
+
+    for (const auto &c : cases) {
+        SCOPED_TRACE(c.head);
+        ASSERT_EQ(STP_OK, Parse(Saying(c.head, c.says))) << err_.text;
+        ASSERT_EQ(c.want.size(), data_.n_rows);
+        for (size_t i = 0; i < data_.n_rows; i++)
+            EXPECT_EQ(c.want[i], data_.rows[i].source) << i;
+    }
+    for (size_t i = 0; i < data_.n_rows; i++)
+        EXPECT_EQ(i == 3, data_.rows[i].single_pass) << i;
+    EXPECT_EQ(7u, data_.rows[3].iters);
+    EXPECT_EQ(STP_ERR_SYNTAX, Parse(Saying(ours, {"# Source: guessed, 1\n"})));
+    EXPECT_STREQ("source 'guessed', expected measured, recorded, "
+                 "interpolated, virtual or modelled",
+                 err_.text);
+    EXPECT_EQ(6u, err_.line);
+    EXPECT_EQ(11u, err_.column);
+}
+
+TEST(Rows, SayTheirSourceWhereItChanges)
+{
+    stp_nccl_text_row row = Base();
+    std::string text = Text([&](FILE *fp) {
+        stp_nccl_text_total total{};
+        for (const stp_nccl_text_times &times :
+             std::vector<stp_nccl_text_times>{
+                 {STP_SOURCE_MODELLED, 1, 1, false},
+                 {STP_SOURCE_MODELLED, 1, 1, false},
+                 {STP_SOURCE_MODELLED, 20, 2, false},
+                 {STP_SOURCE_RECORDED, 20, 2, false},
+                 {STP_SOURCE_RECORDED, 20, 2, true}}) {
+            row.times = times;
+            stp_nccl_text_write_row(&row, &total, fp);
+        }
+    });
+    std::vector<std::string> lines;
+
+    for (const std::string &line : Lines(text))
+        lines.push_back(line[0] == '#' ? line : "row");
+    EXPECT_THAT(
+        lines, testing::ElementsAre(
+                   "# Source: modelled, 1 iteration in 1 round", "row", "row",
+                   "# Source: modelled, 20 iterations in 2 rounds", "row",
+                   "# Source: recorded, 20 iterations in 2 rounds", "row",
+                   "# Source: recorded, single pass, 20 iterations in 2 rounds",
+                   "row"));
 }
 
 // As parsers in the wild read it: skip '#', split at blanks, float() of fields

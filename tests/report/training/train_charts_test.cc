@@ -448,37 +448,33 @@ TEST(TrainCharts, TitlesSayWhatWasNotMeasured)
 {
     struct {
         const char *made_by;
-        double accuracy;
+        stp_source source;
         const char *title;
     } const cases[] = {
-        {"x: measured here and now", 0.5,
-         "'Training: throughput, Made-up GPU'"},
-        {"x; recorded times in mock NCCL, not a live measurement", NAN,
-         "Made-up GPU (recorded, not measured)'"},
-        {"x; recorded times of collectives in mock NCCL, modelled compute, in "
-         "virtual time: nothing was trained",
-         NAN, "Made-up GPU (recorded collectives, modelled compute)'"},
-        {"x; times modelled by NCCL's cost model, nothing measured", NAN,
-         "Made-up GPU (modelled, not measured)'"},
-        {"x", NAN, "Made-up GPU (in virtual time)'"},
+        {"x", STP_SOURCE_MEASURED, "'Training: throughput, Made-up GPU'"},
+        {"x", STP_SOURCE_RECORDED, "Made-up GPU (recorded, not measured)'"},
+        {"x", STP_SOURCE_INTERPOLATED,
+         "Made-up GPU (interpolated, not measured)'"},
+        {"x", STP_SOURCE_VIRTUAL, "Made-up GPU (virtual, not measured)'"},
+        {"x", STP_SOURCE_MODELLED, "Made-up GPU (modelled, not measured)'"},
     };
 
     for (const auto &c : cases) {
         Runs runs;
         stp_train_run &r = runs.Add({"single", "base", "fp32", 1}, {1, 1});
         made_up::Put(r.made_by, c.made_by);
-        r.accuracy = c.accuracy;
+        r.source = c.source;
         EXPECT_THAT(Charts(runs).Script("train_throughput"), HasSubstr(c.title))
-            << c.made_by;
+            << stp_source_name(c.source);
     }
     Runs runs;
     runs.Add({"single", "base", "fp32", 1}, {1, 1});
-    runs.Add({"single", "base", "bf16", 1}, {1, 1}).accuracy = NAN;
+    runs.Add({"single", "base", "bf16", 1}, {1, 1}).source = STP_SOURCE_VIRTUAL;
     EXPECT_THAT(Charts(runs).Script("train_throughput", "My job"),
                 HasSubstr("'My job: Training: throughput, Made-up GPU (partly "
-                          "in virtual time)'"));
-    made_up::Put(runs.Add({"single", "base", "tf32", 1}, {1, 1}).made_by,
-                 "x; recorded times");
+                          "virtual, not measured)'"));
+    runs.Add({"single", "base", "tf32", 1}, {1, 1}).source =
+        STP_SOURCE_RECORDED;
     EXPECT_THAT(Charts(runs).Script("train_throughput"),
                 HasSubstr("(partly recorded or modelled, not measured)'"));
 }

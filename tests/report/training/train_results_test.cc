@@ -171,7 +171,8 @@ class TrainResults : public InFolder
         stp_device_info info{};
         config.mode = mode;
         for (double s : seconds)
-            epochs.push_back({s, s / 2, s / 4, 2.25, false});
+            epochs.push_back(
+                {s, s / 2, s / 4, 2.25, false, STP_SOURCE_MEASURED});
         result.n_epochs = unsigned(epochs.size());
         result.epochs = epochs.data();
         result.accuracy = 0.125;
@@ -535,11 +536,11 @@ TEST_F(TrainResults, AreALineAConfiguration)
     EXPECT_EQ(
         "2 x FAKE 1\n\n"
         "size  params  ranks  mode    prec  ga  batch  s/epoch  comm s  "
-        "samples/s  speed-up  efficiency  exposed    loss  accuracy\n"
+        "samples/s  speed-up  efficiency  exposed    loss  accuracy  times\n"
         "tiny   52650      1  single  fp32   1     64   1.0000  0.5000        "
-        "128      1.00      100.0%    25.0%  2.2500    0.1250\n"
+        "128      1.00      100.0%    25.0%  2.2500    0.1250  measured\n"
         "tiny   52650      2  naive   fp32   1     64   0.6875  0.3438        "
-        "188      1.47       73.3%    25.0%  2.2500    0.1250\n",
+        "188      1.47       73.3%    25.0%  2.2500    0.1250  measured\n",
         Summary());
 }
 
