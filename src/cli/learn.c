@@ -26,6 +26,9 @@ struct learn_command {
     char strategies[MAX_STRATEGIES][MAX_WORD];
     unsigned n_strategies;
     unsigned n_steps;
+    unsigned launch_ahead;
+    unsigned launches;
+    unsigned sync_every;
     const char *job_text;
     double compute_us;
     const char *objective;
@@ -141,6 +144,20 @@ static const struct stp_option learn_table[] = {
     {"jitter", 0, "US", stp_option_double, AT(job.jitter_us), .max = 1e9,
      .expected = "microseconds", .value = "10",
      .help = "How much later than others a rank may enter a collective"},
+    {"launch-ahead", 0, "N", stp_option_count, AT(launch_ahead),
+     .value = "1024",
+     .help = "CUDA launches that the host is ahead of the GPUs at most; 0: it "
+             "waits for them after each step"},
+    {"launches", 0, "N", stp_option_count, AT(launches), .min = 1, .value = "6",
+     .help = "CUDA launches of a collective and of the compute before it"},
+    {"host-us", 0, "US", stp_option_double, AT(job.host.launch_us),
+     .above = true, .max = 1e6, .expected = "microseconds", .value = "12",
+     .help = "Host time of a launch; where launches take longer than what they "
+             "launch, the GPUs wait for the host"},
+    {"sync-every", 0, "N", stp_option_count, AT(sync_every), .value = "0",
+     .help = "Let the host wait for the GPUs after each N steps; 0: never"},
+    {"graph", 0, NULL, stp_option_flag, AT(job.captured),
+     .help = "Capture a step into a CUDA graph, and replay it"},
     {"overlap", 0, NULL, stp_option_flag, AT(job.overlapped),
      .help = "Overlap collectives with the compute that follows them"},
     {"own-channels", 0, NULL, stp_option_flag, AT(job.own_channels),
@@ -159,6 +176,9 @@ static void learn_check_options(void *options, struct argp_state *state)
     char why[160];
 
     o->job.n_steps = o->n_steps;
+    o->job.host.ahead = o->launch_ahead;
+    o->job.host.launches = o->launches;
+    o->job.host.sync_every = o->sync_every;
     o->job.step.calls = o->calls;
     o->job.step.n = learn_parse_job(o->job_text, o->compute_us, o->calls, why);
     o->job.step.tail_us = o->compute_us;

@@ -123,11 +123,13 @@ TEST_F(Cli, LearnRetestsToTheEndOfTheJob)
         SCOPED_TRACE(objective);
         const std::string name = std::string(objective) + ".csv";
         Set("STEPTUNE_JOURNAL", dir_ / name);
-        ASSERT_EQ(0, Run(std::string("learn --on h200x4 --job allgather:4M "
-                                     "--strategies halving --seeds 1 --steps "
-                                     "3000 --objective ") +
-                         objective)
-                         .status);
+        ASSERT_EQ(
+            0, Run(std::string(
+                       "learn --on h200x4 --job allgather:4M --launch-ahead 0 "
+                       "--strategies halving --seeds 1 --steps "
+                       "3000 --objective ") +
+                   objective)
+                   .status);
         const std::string journal = Read(name.c_str());
         const std::regex trial(",trial,2[0-9]{3},"); // the last 1000 calls
 

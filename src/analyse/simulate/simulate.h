@@ -30,6 +30,8 @@ struct stp_learn_job {
     uint64_t seed;              /* of the first; the others follow it */
     double compute_noise;       /* as in struct mock_job_options */
     double jitter_us;
+    struct mock_job_host host;
+    bool captured;
     bool overlapped;
     bool own_channels; /* the best arm has NCCL's own channel count */
 };
