@@ -83,8 +83,8 @@ struct mock_job_gpu_clocks {
     bool tree_ends;
 
     /* Mean time between two pauses of a rank's thread that reports events,
-     * while which another thread has its CPU: 0.05 to 0.5 ms, and for one of
-     * four 3 to 4 ms. The events of a pause come in a burst at its end. NCCL
+     * in which another thread has its CPU: 0.05 to 0.5 ms, and for 3 of
+     * 10 3 to 4 ms. The events of a pause come in a burst at its end. NCCL
      * keeps the times of the last 64 kernels: those of an older one are lost
      * then, and the profiler receives those of the kernel that replaced it. */
     double pause_every_us;

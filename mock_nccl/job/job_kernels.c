@@ -37,8 +37,8 @@ static const struct {
     double least;
     double most;
 } pauses[] = {
-    {0.75, 50, 500},
-    {0.25, 3000, 4000},
+    {0.7, 50, 500},
+    {0.3, 3000, 4000},
 };
 enum { N_PAUSES = sizeof(pauses) / sizeof(pauses[0]) };
 

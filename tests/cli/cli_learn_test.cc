@@ -23,14 +23,60 @@ TEST_F(Cli, LearnComparesStrategiesWithNcclAndAnOracle)
                            "recorded machine h200x4 in mock NCCL, not on GPUs; "
                            "2 seeds; times are recorded\n\nstrategy "));
     for (const char *row :
-         {"\ntry +2 +", "\nstay +2 +0 +0 +0 +0 +\\+0.00 +\\+0.00 ",
-          "\nAUTO +2 +0 +0 +0 +0 ", "\noracle +2 +0 +0 +0 +0 +-",
+         {"\ntry +2 +27 +",
+          "\nstay +2 +0 +0 +0 +0 +0 +0 of 4 +\\+0.00 +\\+0.00 ",
+          "\nAUTO +2 +0 +0 +0 +0 +0 +0 of 4 ",
+          "\noracle +2 +0 +0 +0 +0 +0 +0 of 4 +-",
           "\nmessage +best arm +over AUTO +try finds it +stay finds it\n",
           "\nallgather 4M +ring/ll128 +1.372x +2 of 2 \\([0-9]+\\) +0 of 2 "
           "\\(0\\)\n"})
         EXPECT_TRUE(std::regex_search(o.out, std::regex(row))) << row << "\n"
                                                                << o.out;
     EXPECT_EQ(11u, Count(o.out, "\n"));
+}
+
+TEST_F(Cli, LearnKnowsJobsByNameAndRepeatsCollectives)
+{
+    auto rows = [](const std::string &out) {
+        return out.substr(out.find('\n'));
+    };
+    const std::string learn = "learn --on h200x2 --plugin " STP_LEARNER
+                              " --strategies try --steps 50 --seeds 1 ";
+    Outcome named = Run(learn + "--job torch-step");
+    Outcome list = Run(learn + "--compute 0 --job 5xallreduce:2M:181,"
+                               "allreduce:2M:181,6xallreduce:2M:181");
+
+    ASSERT_EQ(0, named.status) << named.err;
+    EXPECT_THAT(named.out, StartsWith("50 steps of torch-step on "));
+    EXPECT_THAT(named.out, HasSubstr("\nallreduce 2M  "));
+    EXPECT_EQ(rows(list.out), rows(named.out));
+}
+
+// The oracle's gain is that of collectives of which the step consists.
+TEST_F(Cli, LearnPlaysWhatBoundsTheJob)
+{
+    const struct {
+        const char *options;
+        const char *oracle; // final gain
+    } cases[] = {
+        {"", "1\\.06[0-9]"}, // the GPUs: the collective and 150 us
+        {"--sync-every 1", "1\\.06[0-9]"},
+        {"--launches 60", "1\\.000"}, // the host, in 720 us
+        {"--host-us 120", "1\\.000"},
+        {"--host-us 120 --graph", "1\\.06[0-9]"}, // one launch
+    };
+    for (const auto &c : cases) {
+        Outcome o = Run(std::string("learn --on h200x4 --plugin " STP_LEARNER
+                                    " --strategies stay --seeds 1 --steps 200 "
+                                    "--compute 0 --compute-noise 0 "
+                                    "--job 12xallgather:4M:150 ") +
+                        c.options);
+        ASSERT_EQ(0, o.status) << o.err;
+        EXPECT_TRUE(std::regex_search(
+            o.out,
+            std::regex("\noracle .* 1 of 1 +" + std::string(c.oracle) + " ")))
+            << c.options << o.out;
+    }
 }
 
 TEST_F(Cli, LearnRepeatsItselfExactly)
@@ -150,6 +196,15 @@ TEST_F(Cli, LearnSaysWhatItCannotTake)
             {"--job allreduce:4M:x", 2,
              "expected microseconds of compute after"},
             {"--job allreduce:4M,", 2, "--job '', expected broadcast"},
+            {"--job 300xallreduce:4M", 2, "expected 1 to 256 collectives"},
+            {"--job 0xallreduce:4M", 2, "expected 1 to 256 collectives"},
+            {"--job 200xallreduce:4M,57xallreduce:4M", 2,
+             "expected 1 to 256 collectives"},
+            {"--job torch", 2, "--job 'torch', expected broadcast"},
+            {"--launches 0", 2, "--launches '0'"},
+            {"--host-us 0", 2, "--host-us '0', expected microseconds"},
+            {"--launch-ahead 5", 1,
+             "a queue of 5 launches, but a collective and its compute are 6"},
             {"--strategies epsilon,,halving", 2, "expected words such as"},
             {"--strategies ucb", 2, "'ucb', expected halving, epsilon"},
             {"--objective money", 2, "expected auto, gpu, step or file"},
