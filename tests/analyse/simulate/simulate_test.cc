@@ -152,6 +152,34 @@ TEST_F(Learn, PluginLearnsByTheProfilersTimesAndSettles)
     EXPECT_EQ(0u, l.n_worse);
 }
 
+// It chooses after 42 all-gathers, of 63 calls, by the times it has heard of.
+TEST_F(Learn, HostFarAheadChoosesBeforeItHearsOfTheGpus)
+{
+    const struct {
+        const char *name;
+        mock_job_host host;
+        bool captured;
+        bool finds_best;
+    } cases[] = {
+        {"waits for each step", {0, 1, 10, 0}, false, true},
+        {"6 calls ahead", {24, 4, 10, 0}, false, true},
+        {"96 calls ahead", {384, 4, 1, 0}, false, false},
+        {"and waits for each step", {384, 4, 1, 1}, false, true},
+        {"and has long launches", {384, 4, 1000, 0}, false, true},
+        {"asked at the capture alone", {384, 4, 10, 0}, true, false},
+    };
+
+    for (const auto &c : cases) {
+        SCOPED_TRACE(c.name);
+        job_.host = c.host;
+        job_.captured = c.captured;
+        ASSERT_EQ(STP_OK, Try({Plugin("try")})) << err_.text;
+
+        EXPECT_EQ(c.finds_best ? 3u : 0u, learned_[0].keys[0].n_best);
+        EXPECT_EQ(c.captured, learned_[0].trials_median == 0);
+    }
+}
+
 TEST_F(Learn, LossOfTheFirstStepsIsTheWholeOfAShortJob)
 {
     ASSERT_EQ(STP_OK, Try({Plugin("try")})) << err_.text;
