@@ -54,6 +54,8 @@ struct mock_job_host {
     double launch_us;  /* host time of a launch; 0 means 10 */
     size_t sync_every; /* the host also waits for the GPUs after each step whose
                           number, from 1, is a multiple of this; 0: never */
+    double timed_us;   /* host time that a call takes longer for each of its
+                          channels whose times the profiler requested */
 };
 
 /* A PyTorch job without CUDA graphs, as measured on 2 x H200. */

@@ -5,9 +5,10 @@
 
 /* Measured on 2 x H200 with PyTorch: between two all-reduces with two GEMMs and
  * a norm, the host is 170 calls ahead of the GPUs (6 launches of 1,024 each),
- * and takes 73 us a call while the queue is not full. */
+ * and takes 73 us a call while the queue is not full; a call whose times are
+ * requested takes 1 us longer on 1 channel, 2.5 us on 8 and 7 us on 24. */
 const struct mock_job_host mock_job_torch_host = {
-    .ahead = 1024, .launches = 6, .launch_us = 12};
+    .ahead = 1024, .launches = 6, .launch_us = 12, .timed_us = 0.3};
 
 size_t mock_job_count_launches(const struct mock_job_host *host)
 {
@@ -46,6 +47,14 @@ void mock_job_issue(struct mock_job *job, size_t i)
     *group = (struct mock_job_group){job->n_issued, host_count_group(job, i)};
     for (size_t k = 0; k < group->n; k++)
         job->pass.issued_us[i * n + k] = host_issue_launch(job);
+}
+
+void mock_job_end_call(struct mock_job *job, size_t i)
+{
+    const struct mock_outcome *outcome = &job->pass.outcomes[i];
+
+    if (outcome->is_timed && !job->options.captured)
+        job->host_us += job->options.host.timed_us * outcome->n_channels;
 }
 
 double mock_job_issued_us(const struct mock_job *job, size_t i, size_t k)

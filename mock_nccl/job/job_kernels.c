@@ -11,7 +11,7 @@
  */
 const struct mock_job_gpu_clocks mock_job_h200_clocks = {
     .offset_us = 500,
-    .drift_ppm = 5,
+    .drift_ppm = 10, /* 7 to 9 on 2 x H200 */
     .heard_late_us = 12, /* 4 to 15 us, at least 1, and up to 100 */
     .pause_every_us = 100000,
     .tree_ends = true,

@@ -92,6 +92,7 @@ static ncclResult_t job_ranks_run_call(struct mock_job *job, size_t i)
 {
     ncclResult_t rc = job_ranks_compare(job, i);
 
+    mock_job_end_call(job, i);
     if (rc == ncclSuccess)
         rc = mock_job_time(job, i);
     if (rc == ncclSuccess)

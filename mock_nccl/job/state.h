@@ -145,6 +145,9 @@ size_t mock_job_count_launches(const struct mock_job_host *host);
  * call. The ends of all launches but the last 'ahead' must be known. */
 void mock_job_issue(struct mock_job *job, size_t i);
 
+/* The host is through with call 'i' of the pass, whose outcome is known. */
+void mock_job_end_call(struct mock_job *job, size_t i);
+
 /* The times of launch 'k' and of the last launch of a group. */
 double mock_job_issued_us(const struct mock_job *job, size_t i, size_t k);
 double mock_job_launched_us(const struct mock_job *job, size_t i);

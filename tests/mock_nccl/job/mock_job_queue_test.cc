@@ -114,6 +114,20 @@ TEST_F(MockJobQueue, HostThatIsSlowerThanTheGpusIsNotAheadOfThem)
                      runs[2].launched_us - runs[0].launched_us);
 }
 
+TEST_F(MockJobQueue, RequestedTimesTakeTheHostLongerByTheChannel)
+{
+    options_.host = {1024, 6, 500, 0, 2};
+    for (int mask : {0, kKernels}) {
+        Profiler profiler(kListener, mask);
+        const std::vector<mock_job_run> runs = Runs(20, With(kListener));
+        const int n = OnMachine(machine_, calls_[0].call).n_channels;
+
+        EXPECT_DOUBLE_EQ(6 * 500 + (mask != 0 ? 2 * n : 0),
+                         runs[1].launched_us - runs[0].launched_us);
+        EXPECT_DOUBLE_EQ(runs[1].launched_us, runs[1].start_us);
+    }
+}
+
 TEST_F(MockJobQueue, HostWaitsForTheGpusAfterTheStepsAskedFor)
 {
     const struct {
