@@ -38,10 +38,11 @@ struct mock_job_shape {
 
 /*
  * How the host launches. It issues CUDA launches one after the other, and is
- * ahead of the GPUs by those that have not ended. Launches of all ranks have
- * the same times. NCCL asks the tuner at the launch of the collective, and the
- * GPUs run it when the compute before it has ended: up to 'ahead' launches
- * later. The tail of a step is launched like the compute before a call.
+ * ahead of the GPUs by those that have not ended. Each rank has a host; the
+ * GPUs wait for the last. NCCL asks the tuner at the launch of the collective,
+ * and the GPUs run it when the compute before it has ended: up to 'ahead'
+ * launches later. The tail of a step is launched like the compute before a
+ * call.
  */
 struct mock_job_host {
     /* Launches that were issued and have not ended, at most: the host then
@@ -56,6 +57,9 @@ struct mock_job_host {
                           number, from 1, is a multiple of this; 0: never */
     double timed_us;   /* host time that a call takes longer for each of its
                           channels whose times the profiler requested */
+    double noise;      /* variation of a call's host time between calls and
+                          ranks: sigma as a share of it, log-normal with mean 1;
+                          0: the ranks' launches have the same times */
 };
 
 /* A PyTorch job without CUDA graphs, as measured on 2 x H200. */
@@ -171,8 +175,8 @@ struct mock_job_run {
     struct mock_run run;
     double us; /* duration on the GPU after the last rank has entered it */
     double start_us;    /* start, since the job began */
-    double launched_us; /* time of its launch, when NCCL asked the tuner unless
-                           a graph replays it */
+    double launched_us; /* time of its launch on the last rank, when NCCL asked
+                           the tuner unless a graph replays it */
     size_t n_ahead;     /* launches issued and not ended at that time, this one
                            included */
     enum mock_time_source source;

@@ -28,13 +28,15 @@ static ncclResult_t job_alloc_pass(struct mock_job *job)
     pass->groups = calloc(n_groups, sizeof(*pass->groups));
     pass->issued_us = calloc(n_groups * mock_job_count_launches(host),
                              sizeof(*pass->issued_us));
+    pass->asked_us = calloc(n, sizeof(*pass->asked_us));
     pass->computed_us = calloc(n_groups, sizeof(*pass->computed_us));
     pass->outcomes = calloc(n, sizeof(*pass->outcomes));
     pass->late_us = calloc(n, sizeof(*pass->late_us));
     pass->runs = calloc(n_groups, sizeof(*pass->runs));
     if (job->ranks == NULL || job->ended_us == NULL || pass->groups == NULL ||
-        pass->issued_us == NULL || pass->computed_us == NULL ||
-        pass->outcomes == NULL || pass->late_us == NULL || pass->runs == NULL)
+        pass->issued_us == NULL || pass->asked_us == NULL ||
+        pass->computed_us == NULL || pass->outcomes == NULL ||
+        pass->late_us == NULL || pass->runs == NULL)
         return mock_fail_memory();
     return ncclSuccess;
 }
@@ -84,6 +86,7 @@ static void job_free_job(struct mock_job *job)
         fclose(job->rewards);
     free(pass->groups);
     free(pass->issued_us);
+    free(pass->asked_us);
     free(pass->computed_us);
     free(pass->outcomes);
     free(pass->late_us);
@@ -173,7 +176,7 @@ static void job_write_rewards(struct mock_job *job)
     struct mock_job_rewards *rewards;
 
     while ((rewards = job->first_reward) != NULL &&
-           rewards->us <= job->host_us) {
+           rewards->us <= job->ranks[0].host_us) {
         fputs(rewards->text, job->rewards);
         fflush(job->rewards);
         job->first_reward = rewards->next;
@@ -191,10 +194,10 @@ void mock_job_destroy(struct mock_job *job)
 {
     if (job == NULL)
         return;
-    job->host_us = fmax(job->host_us, job->gpu_us);
+    mock_job_wait(job);
     job_write_rewards(job);
     mock_job_report_kernels(job, INFINITY);
-    mock_job_clock(job->host_us);
+    mock_job_clock(mock_job_first_us(job));
     mock_job_stop_ranks(job);
     mock_clock_set(-1);
     job_free_job(job);
@@ -232,7 +235,7 @@ static ncclResult_t job_play_pass(struct mock_job *job, int shape)
         return rc;
     mock_job_end_host(job);
     if (job->threads == NULL) /* else while they launch the next pass */
-        mock_job_report_kernels(job, job->host_us);
+        mock_job_report_kernels(job, mock_job_first_us(job));
     job_write_rewards(job);
     job_report_step(job);
     return ncclSuccess;

@@ -7,8 +7,11 @@
  * a norm, the host is 170 calls ahead of the GPUs (6 launches of 1,024 each),
  * and takes 73 us a call while the queue is not full; a call whose times are
  * requested takes 1 us longer on 1 channel, 2.5 us on 8 and 7 us on 24. */
-const struct mock_job_host mock_job_torch_host = {
-    .ahead = 1024, .launches = 6, .launch_us = 12, .timed_us = 0.3};
+const struct mock_job_host mock_job_torch_host = {.ahead = 1024,
+                                                  .launches = 6,
+                                                  .launch_us = 12,
+                                                  .timed_us = 0.3,
+                                                  .noise = 0.2};
 
 size_t mock_job_count_launches(const struct mock_job_host *host)
 {
@@ -26,35 +29,74 @@ static size_t host_count_group(const struct mock_job *job, size_t i)
     return n > 1 ? n - 1 : 1;
 }
 
-static double host_issue_launch(struct mock_job *job)
+/* The host time of a launch of call 'i' on a rank. */
+static double host_draw_launch(const struct mock_job *job, size_t i, int r)
 {
     const struct mock_job_host *host = &job->options.host;
-
-    job->host_us +=
+    double us =
         host->launch_us > 0 ? host->launch_us : (double)MOCK_JOB_LAUNCH_US;
-    if (host->ahead > 0)
-        job->host_us =
-            fmax(job->host_us, job->ended_us[job->n_issued % host->ahead]);
-    job->n_issued++;
-    return job->host_us;
+
+    if (host->noise <= 0)
+        return us;
+    return us * mock_job_draw_factor(job, MOCK_JOB_HOST, host->noise,
+                                     job->pass.number,
+                                     i * (size_t)job->n_ranks + (size_t)r);
+}
+
+/* Issues the group's launches on a rank; the GPUs wait for the last rank. */
+static void host_issue_rank(struct mock_job *job, size_t i, int r)
+{
+    size_t ahead = job->options.host.ahead;
+    const struct mock_job_group *group = &job->pass.groups[i];
+    double *issued_us =
+        &job->pass.issued_us[i * mock_job_count_launches(&job->options.host)];
+    double *host_us = &job->ranks[r].host_us;
+    double us = host_draw_launch(job, i, r);
+
+    for (size_t k = 0; k < group->n; k++) {
+        *host_us += us;
+        if (ahead > 0)
+            *host_us =
+                fmax(*host_us, job->ended_us[(group->first + k) % ahead]);
+        issued_us[k] = r > 0 ? fmax(issued_us[k], *host_us) : *host_us;
+    }
+    job->pass.asked_us[i * (size_t)job->n_ranks + (size_t)r] = *host_us;
 }
 
 void mock_job_issue(struct mock_job *job, size_t i)
 {
     struct mock_job_group *group = &job->pass.groups[i];
-    size_t n = mock_job_count_launches(&job->options.host);
 
     *group = (struct mock_job_group){job->n_issued, host_count_group(job, i)};
-    for (size_t k = 0; k < group->n; k++)
-        job->pass.issued_us[i * n + k] = host_issue_launch(job);
+    for (int r = 0; r < job->n_ranks; r++)
+        host_issue_rank(job, i, r);
+    job->n_issued += group->n;
 }
 
 void mock_job_end_call(struct mock_job *job, size_t i)
 {
-    const struct mock_outcome *outcome = &job->pass.outcomes[i];
+    for (int r = 0; r < job->n_ranks; r++) {
+        const struct mock_outcome *outcome =
+            &job->pass.outcomes[(size_t)r * job->largest + i];
 
-    if (outcome->is_timed && !job->options.captured)
-        job->host_us += job->options.host.timed_us * outcome->n_channels;
+        if (outcome->is_timed && !job->options.captured)
+            job->ranks[r].host_us +=
+                job->options.host.timed_us * outcome->n_channels;
+    }
+}
+
+double mock_job_asked_us(const struct mock_job *job, size_t i, int r)
+{
+    return job->pass.asked_us[i * (size_t)job->n_ranks + (size_t)r];
+}
+
+double mock_job_first_us(const struct mock_job *job)
+{
+    double us = job->ranks[0].host_us;
+
+    for (int r = 1; r < job->n_ranks; r++)
+        us = fmin(us, job->ranks[r].host_us);
+    return us;
 }
 
 double mock_job_issued_us(const struct mock_job *job, size_t i, size_t k)
@@ -95,11 +137,17 @@ size_t mock_job_count_ahead(struct mock_job *job, size_t i)
     return (size_t)(end - job->n_ended);
 }
 
+void mock_job_wait(struct mock_job *job)
+{
+    for (int r = 0; r < job->n_ranks; r++)
+        job->ranks[r].host_us = fmax(job->ranks[r].host_us, job->gpu_us);
+}
+
 void mock_job_end_host(struct mock_job *job)
 {
     const struct mock_job_host *host = &job->options.host;
 
     if (host->ahead == 0 || (host->sync_every > 0 &&
                              (job->pass.number + 1) % host->sync_every == 0))
-        job->host_us = fmax(job->host_us, job->gpu_us);
+        mock_job_wait(job);
 }

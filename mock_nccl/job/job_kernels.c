@@ -11,7 +11,7 @@
  */
 const struct mock_job_gpu_clocks mock_job_h200_clocks = {
     .offset_us = 500,
-    .drift_ppm = 10, /* 7 to 9 on 2 x H200 */
+    .drift_ppm = 10,     /* 7 to 9 on 2 x H200 */
     .heard_late_us = 12, /* 4 to 15 us, at least 1, and up to 100 */
     .pause_every_us = 100000,
     .tree_ends = true,
@@ -356,6 +356,19 @@ void mock_job_report_kernels(struct mock_job *job, double until_us)
         int r = job_kernels_find_next(job, &us);
 
         if (r < 0 || us > until_us)
+            return;
+        job_kernels_report(job, r);
+    }
+}
+
+void mock_job_report_rank(struct mock_job *job, int r, double until_us)
+{
+    const struct mock_job_rank *rank = &job->ranks[r];
+
+    while (rank->n_kernels > 0) {
+        const struct mock_job_kernel *kernel = job_kernels_get_kernel(rank, 0);
+
+        if (kernel->event_us[kernel->stage] > until_us)
             return;
         job_kernels_report(job, r);
     }

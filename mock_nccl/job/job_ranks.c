@@ -45,7 +45,7 @@ static ncclResult_t job_ranks_launch_call(const struct mock_job *job, int r,
     int shape = job->pass.shape;
     struct mock_outcome *outcome = job_ranks_get_outcome(job, r, i);
 
-    mock_job_clock(mock_job_launched_us(job, i));
+    mock_job_clock(mock_job_asked_us(job, i, r));
     if (job->options.captured)
         return job_ranks_replay(job, r, shape, i, outcome);
     return mock_comm_collective(job->ranks[r].comm,
@@ -53,8 +53,7 @@ static ncclResult_t job_ranks_launch_call(const struct mock_job *job, int r,
 }
 
 /* The order of the ranks changes with each call. */
-static ncclResult_t job_ranks_launch_in_turn(const struct mock_job *job,
-                                             size_t i)
+static ncclResult_t job_ranks_launch_in_turn(struct mock_job *job, size_t i)
 {
     int first =
         (int)(mock_job_random(job, MOCK_JOB_ORDER, job->pass.number, i) *
@@ -62,7 +61,10 @@ static ncclResult_t job_ranks_launch_in_turn(const struct mock_job *job,
 
     for (int k = 0; k < job->n_ranks; k++) {
         int r = (first + k) % job->n_ranks;
-        ncclResult_t rc = job_ranks_launch_call(job, r, i);
+        ncclResult_t rc;
+
+        mock_job_report_rank(job, r, mock_job_asked_us(job, i, r));
+        rc = job_ranks_launch_call(job, r, i);
 
         if (rc != ncclSuccess)
             return mock_fail_prefix(rc, "rank %d: ", r);
@@ -107,7 +109,7 @@ static ncclResult_t job_ranks_launch_calls(struct mock_job *job)
 
     for (size_t i = 0; i < n && rc == ncclSuccess; i++) {
         mock_job_issue(job, i);
-        mock_job_report_kernels(job, mock_job_launched_us(job, i));
+        mock_job_report_kernels(job, mock_job_first_us(job));
         rc = mock_fail_prefix(job_ranks_launch_in_turn(job, i), "step %zu, ",
                               job->step);
         if (rc == ncclSuccess)
@@ -163,9 +165,9 @@ static ncclResult_t job_ranks_launch_at_once(struct mock_job *job)
 
     for (size_t i = 0; i <= n; i++)
         mock_job_issue(job, i);
-    rc = mock_fail_prefix(
-        job_ranks_run_at_once(job, job_ranks_launch_rank, job->host_us),
-        "step %zu, ", job->step);
+    rc = mock_fail_prefix(job_ranks_run_at_once(job, job_ranks_launch_rank,
+                                                mock_job_first_us(job)),
+                          "step %zu, ", job->step);
     for (size_t i = 0; i < n && rc == ncclSuccess; i++)
         rc = job_ranks_run_call(job, i);
     return rc;

@@ -5,18 +5,6 @@
 
 enum { ROUND_STEPS = 50 };
 
-/* The mean is 1, so noise does not make a job longer. */
-static double job_time_compute_factor(const struct mock_job *job, uint64_t pass)
-{
-    const double pi = 3.14159265358979323846;
-    double sigma = job->options.compute_noise;
-    double a = mock_job_random(job, MOCK_JOB_COMPUTE, pass, 0);
-    double b = mock_job_random(job, MOCK_JOB_COMPUTE, pass, 1);
-
-    return exp(sigma * sqrt(-2 * log1p(-a)) * cos(2 * pi * b) -
-               sigma * sigma / 2);
-}
-
 static double job_time_get_round(const struct mock_job *job, uint64_t pass)
 {
     size_t steps = job->options.round_steps;
@@ -234,7 +222,9 @@ void mock_job_begin_time(struct mock_job *job)
 {
     struct mock_job_pass *pass = &job->pass;
 
-    pass->factor = job_time_compute_factor(job, pass->number);
+    /* the mean is 1, so noise does not make a job longer */
+    pass->factor = mock_job_draw_factor(
+        job, MOCK_JOB_COMPUTE, job->options.compute_noise, pass->number, 0);
     pass->begin_us = job->gpu_us;
     for (size_t i = 0; i < job->shapes[pass->shape].n; i++)
         pass->runs[i].start_us = -1;

@@ -29,7 +29,8 @@ struct mock_job_pass {
     double factor;                 /* of the pass's compute */
     struct mock_job_group *groups; /* of each call, and of the tail */
     double *issued_us;             /* times of a group's launches */
-    double *computed_us;           /* ends of a group's compute, overlapped */
+    double *asked_us;    /* times of a call's last launch on each rank */
+    double *computed_us; /* ends of a group's compute, overlapped */
     /* outcomes of all calls of rank 0, then of rank 1, ... */
     struct mock_outcome *outcomes;
     struct mock_job_run *runs;
@@ -64,6 +65,7 @@ struct mock_job_kernel {
 
 struct mock_job_rank {
     struct mock_comm *comm;
+    double host_us; /* the host's last launch has returned */
     struct mock_cuda_graph **graphs[MOCK_JOB_SHAPES]; /* graph of each call */
 
     /* a ring of kernels with events to come, oldest first */
@@ -95,8 +97,7 @@ struct mock_job {
     FILE *rewards; /* reward file, or NULL */
     struct mock_job_rewards *first_reward, *last_reward;
 
-    double host_us; /* the host's last launch has returned */
-    double gpu_us;  /* the GPUs have done all launches */
+    double gpu_us; /* the GPUs have done all launches */
     uint64_t n_issued;
     uint64_t n_ended;   /* launches that had ended by the last call */
     double *ended_us;   /* ends of the last 'ahead' launches, by number */
@@ -127,10 +128,16 @@ enum mock_job_purpose {
     MOCK_JOB_PAUSE_KIND,
     MOCK_JOB_PAUSE,
     MOCK_JOB_PAUSE_GAP,
+    MOCK_JOB_HOST,
 };
 double mock_job_random(const struct mock_job *job,
                        enum mock_job_purpose purpose, uint64_t pass,
                        uint64_t place);
+
+/* Log-normal with mean 1; 'sigma' of its logarithm. */
+double mock_job_draw_factor(const struct mock_job *job,
+                            enum mock_job_purpose purpose, double sigma,
+                            uint64_t pass, uint64_t place);
 
 /* Sets this thread's clocks. */
 void mock_job_clock(double us);
@@ -148,7 +155,12 @@ void mock_job_issue(struct mock_job *job, size_t i);
 /* The host is through with call 'i' of the pass, whose outcome is known. */
 void mock_job_end_call(struct mock_job *job, size_t i);
 
-/* The times of launch 'k' and of the last launch of a group. */
+/* The time at which a rank's host launches call 'i'; that of the rank that is
+ * first after its last launch. */
+double mock_job_asked_us(const struct mock_job *job, size_t i, int r);
+double mock_job_first_us(const struct mock_job *job);
+
+/* The times of launch 'k' and of the last launch of a group, on all ranks. */
 double mock_job_issued_us(const struct mock_job *job, size_t i, size_t k);
 double mock_job_launched_us(const struct mock_job *job, size_t i);
 
@@ -159,7 +171,8 @@ void mock_job_end_launch(struct mock_job *job, size_t i, size_t k, double us);
  * without a limit.  Calls in their order. */
 size_t mock_job_count_ahead(struct mock_job *job, size_t i);
 
-/* The host waits for the GPUs, if it does after this pass. */
+/* The hosts wait for the GPUs; if they do after this pass. */
+void mock_job_wait(struct mock_job *job);
 void mock_job_end_host(struct mock_job *job);
 
 /* ---- the GPUs (job_time.c) ---- */
@@ -176,8 +189,10 @@ ncclResult_t mock_job_end_time(struct mock_job *job);
 /* Plans the events of call 'i' of the pass on all ranks. */
 ncclResult_t mock_job_plan_kernels(struct mock_job *job, size_t i);
 
-/* Reports the events until that time to the profilers, in their order. */
+/* Report the events until that time to the profilers of all ranks, in their
+ * order, and to that of a rank. */
 void mock_job_report_kernels(struct mock_job *job, double until_us);
+void mock_job_report_rank(struct mock_job *job, int r, double until_us);
 
 /* ---- ranks (job_ranks.c) ---- */
 

@@ -254,6 +254,7 @@ static void learn_check_options(void *options, struct argp_state *state)
     o->job.n_steps = o->n_steps;
     o->job.host.ahead = o->launch_ahead;
     o->job.host.timed_us = mock_job_torch_host.timed_us;
+    o->job.host.noise = mock_job_torch_host.noise;
     o->job.host.sync_every = o->sync_every;
     learn_read_job(o, why);
     o->job.seed = o->machine.seed;

@@ -160,7 +160,7 @@ TEST_F(MockJobQueue, TimelineOfTheGpusIsTheSameHoweverFarTheHostIsAhead)
 {
     options_.compute_noise = 0.1;
     options_.jitter_us = 20;
-    options_.host = {1024, 6, 5, 0};
+    options_.host = {1024, 6, 5, 0, 0, 0.2};
     Runs(50);
     const std::vector<double> times = done_.Times();
     options_.host.ahead = 64;
@@ -227,6 +227,45 @@ TEST_F(MockJobQueue, QuestionsAndEventsComeInTheOrderOfTheHostsClock)
                 kernels.of[r][i].begin_heard_us > asked_us[(i + 6) * kRanks];
         }
     EXPECT_GT(heard_late, 60u * kRanks); // than the question of 6 calls later
+}
+
+TEST_F(MockJobQueue, RanksHaveHostsOfTheirOwnAndTheGpusWaitForTheLast)
+{
+    std::vector<double> asked_us[kRanks];
+    int n_inits = 0;
+    options_.host = {60, 6, 50, 0, 0, 0.3};
+    on_init = [&](const Joined &joined) {
+        *joined.context = &asked_us[n_inits++];
+        return ncclSuccess;
+    };
+    on_ask = [](const Asked &asked) {
+        static_cast<std::vector<double> *>(asked.context)->push_back(HostUs());
+        return ncclSuccess;
+    };
+
+    const std::vector<mock_job_run> runs = Runs(50, WithScript());
+    job_.reset();
+    on_init = nullptr;
+    on_ask = nullptr;
+
+    double sum_us = 0;
+    for (size_t i = 0; i < runs.size(); i++) {
+        double last = 0, first = 1e9;
+        for (const auto &rank : asked_us) {
+            EXPECT_GT(rank[i], i == 0 ? 0 : rank[i - 1]);
+            last = std::max(last, rank[i]);
+            first = std::min(first, rank[i]);
+        }
+        if (i < 5) { // later all may wait for the same end
+            EXPECT_LT(first, last);
+        }
+        EXPECT_NEAR(last, runs[i].launched_us, 0.3);
+        EXPECT_LE(runs[i].launched_us, runs[i].start_us);
+        EXPECT_LE(runs[i].n_ahead, 60u);
+    }
+    for (const auto &rank : asked_us) // while none waits, 6 launches a call
+        sum_us += (rank[5] - rank[0]) / 5 / kRanks;
+    EXPECT_NEAR(6 * 50 + 5 * 50. / 2, sum_us, 60); // and 5 in the tail of two
 }
 
 TEST_F(MockJobQueue, RewardsAreWrittenWhenTheGpusAreThrough)
