@@ -89,8 +89,8 @@ struct mock_job_gpu_clocks {
     bool tree_ends;
 
     /* Mean time between two pauses of a rank's thread that reports events,
-     * in which another thread has its CPU: 0.05 to 0.5 ms, and for 3 of
-     * 10 3 to 4 ms. The events of a pause come in a burst at its end. NCCL
+     * in which another thread has its CPU: 0.05 to 0.5 ms, and 3 to 4 ms for 3
+     * pauses of 10. The events of a pause come in a burst at its end. NCCL
      * keeps the times of the last 64 kernels: those of an older one are lost
      * then, and the profiler receives those of the kernel that replaced it. */
     double pause_every_us;
@@ -101,8 +101,9 @@ extern const struct mock_job_gpu_clocks mock_job_h200_clocks;
 
 struct mock_job_options {
     /* MOCK_ONE_THREAD, which repeats exactly, or MOCK_THREADS: the ranks run at
-     * the same time, and another thread sends the profiler a step's kernel
-     * events while the ranks launch the next step. */
+     * the same time, and another thread sends the profiler the events of
+     * earlier steps while the ranks launch a step; no launch of a step waits
+     * for another one of it. */
     enum mock_layout layout;
     uint64_t comm_id;
     uint64_t seed; /* seed of all noise, losses and orders */
