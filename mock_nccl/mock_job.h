@@ -2,12 +2,13 @@
  * mock_job.h - a training job on all ranks of a communicator, in virtual time
  *
  * A job repeats a step: compute and collectives on a timeline of the GPUs. Each
- * rank launches its collectives 10 us apart, ahead of the GPUs, and waits for
- * them at the end of the step. A collective begins when the compute before it
- * has ended on all ranks, and takes the machine's recorded time for the
- * algorithm, protocol and channels that the ranks chose. If ranks choose
- * differently, the job fails. All clocks of a plugin return the job's virtual
- * time (mock_clock_set()).
+ * rank's host launches them ahead of the GPUs, as far as CUDA's queue allows
+ * (struct mock_job_host). A collective begins when the compute before it has
+ * ended on all ranks, and takes the machine's recorded time for the algorithm,
+ * protocol and channels that the ranks chose. If ranks choose differently, the
+ * job fails. All clocks of a plugin return the job's virtual time
+ * (mock_clock_set()): that of the host when NCCL asks the tuner, and that of a
+ * kernel's event when NCCL tells the profiler.
  *
  * The same options and seed give the same noise with any tuner.
  */
@@ -36,6 +37,35 @@ struct mock_job_shape {
 };
 
 /*
+ * How the host launches. It issues CUDA launches one after the other, and is
+ * ahead of the GPUs by those that have not ended. Each rank has a host; the
+ * GPUs wait for the last. NCCL asks the tuner at the launch of the collective,
+ * and the GPUs run it when the compute before it has ended: up to 'ahead'
+ * launches later. The tail of a step is launched like the compute before a
+ * call.
+ */
+struct mock_job_host {
+    /* Launches that were issued and have not ended, at most: the host then
+     * waits in the next launch until the oldest has ended. CUDA's limit is
+     * 1024. 0: the host has no limit, and waits for the GPUs after each step.
+     */
+    size_t ahead;
+    size_t launches;   /* launches of a collective and the compute before it;
+                          0 means 1, which is both. At most 'ahead' */
+    double launch_us;  /* host time of a launch; 0 means 10 */
+    size_t sync_every; /* the host also waits for the GPUs after each step whose
+                          number, from 1, is a multiple of this; 0: never */
+    double timed_us;   /* host time that a call takes longer for each of its
+                          channels whose times the profiler requested */
+    double noise;      /* variation of a call's host time between calls and
+                          ranks: sigma as a share of it, log-normal with mean 1;
+                          0: the ranks' launches have the same times */
+};
+
+/* A PyTorch job without CUDA graphs, as measured on 2 x H200. */
+extern const struct mock_job_host mock_job_torch_host;
+
+/*
  * How the times that a profiler receives differ from those of the kernels; 0
  * turns a difference off. The seed gives each rank a clock and noise of its
  * own. The job's timeline and struct mock_job_run hold the kernels' own times.
@@ -50,14 +80,20 @@ struct mock_job_gpu_clocks {
     /* Delay between the begin or end of a kernel and the profiler's event: 1/3
      * to 5/4 of this value for most events, at least 1/12, occasionally up to
      * 25/3. The host's clock then shows the time of the event, and all ranks
-     * receive the events of a step in that order. With 0 the profiler receives
-     * begin and end when the collective ends. The next step may be launched
-     * before the last event of a step arrives. */
+     * receive events in that order, between the launches of that time. With 0
+     * the profiler receives begin and end when the collective ends. */
     double heard_late_us;
 
     /* With the tree algorithm a rank's kernel ends when the rank has reduced
      * its part, long before the result is there. */
     bool tree_ends;
+
+    /* Mean time between two pauses of a rank's thread that reports events,
+     * in which another thread has its CPU: 0.05 to 0.5 ms, and 3 to 4 ms for 3
+     * pauses of 10. The events of a pause come in a burst at its end. NCCL
+     * keeps the times of the last 64 kernels: those of an older one are lost
+     * then, and the profiler receives those of the kernel that replaced it. */
+    double pause_every_us;
 };
 
 /* As measured on 4 x H200 with NCCL 2.28.9. */
@@ -65,8 +101,9 @@ extern const struct mock_job_gpu_clocks mock_job_h200_clocks;
 
 struct mock_job_options {
     /* MOCK_ONE_THREAD, which repeats exactly, or MOCK_THREADS: the ranks run at
-     * the same time, and another thread sends the profiler a step's kernel
-     * events while the ranks launch the next step. */
+     * the same time, and another thread sends the profiler the events of
+     * earlier steps while the ranks launch a step; no launch of a step waits
+     * for another one of it. */
     enum mock_layout layout;
     uint64_t comm_id;
     uint64_t seed; /* seed of all noise, losses and orders */
@@ -84,11 +121,17 @@ struct mock_job_options {
                                       shape never changes */
     size_t changed_from;
 
+    struct mock_job_host host;
+
     bool overlapped; /* collectives overlap the compute that follows them, and
-                        launching takes no time; else everything runs in
-                        sequence */
-    bool captured;   /* each collective is captured into a CUDA graph when its
-                        shape first runs, and replayed in later steps */
+                        no GPU waits for a launch but at the end of a step; else
+                        everything runs in sequence */
+    /* Each step is a CUDA graph, captured when its shape first runs, and
+     * launched at once: NCCL asks the tuner at the capture only. A profiler
+     * that requested channels' times then receives the launch of each
+     * collective at each replay, when the GPU comes to it, as NCCL has CUDA
+     * call back; else it receives nothing of replays. */
+    bool captured;
 
     double compute_noise; /* variation of a step's compute between steps: sigma
                              as a share of it, log-normal with mean 1 */
@@ -132,7 +175,11 @@ struct mock_job_run {
     const struct mock_call *call;
     struct mock_run run;
     double us; /* duration on the GPU after the last rank has entered it */
-    double start_us; /* start, since the job began */
+    double start_us;    /* start, since the job began */
+    double launched_us; /* time of its launch on the last rank, when NCCL asked
+                           the tuner unless a graph replays it */
+    size_t n_ahead;     /* launches issued and not ended at that time, this one
+                           included */
     enum mock_time_source source;
 };
 

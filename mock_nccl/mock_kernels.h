@@ -38,6 +38,17 @@ void mock_comm_kernel_ended(struct mock_comm *comm,
                             const struct mock_channel_time *times,
                             void *const *handles);
 
+/*
+ * Reports a launch of the graph's collectives to the profiler, before their
+ * kernels, as NCCL does on one node if the profiler requested channels' times
+ * when the graph was captured: CUDA calls NCCL back when the GPU comes to them.
+ * Otherwise it does nothing: a replay has no events. 'outcomes' are those of
+ * mock_graph_launch(); they receive the launch's events. Calls for one graph
+ * must not overlap.
+ */
+void mock_graph_call_back(struct mock_cuda_graph *graph,
+                          struct mock_outcome *outcomes);
+
 #ifdef __cplusplus
 }
 #endif

@@ -11,28 +11,60 @@
 #include "comm/comm.h"
 
 struct mock_cuda_graph {
+    struct mock_comm *comm;
     size_t n;
-    struct mock_outcome outcomes[]; /* outcome of each collective */
+    struct mock_outcome *outcomes; /* outcome of each collective */
+    size_t n_launched;
+    struct mock_launched launched[]; /* those that a kernel runs */
 };
+
+static struct mock_cuda_graph *capture_allocate(struct mock_comm *comm,
+                                                size_t n)
+{
+    struct mock_cuda_graph *graph =
+        calloc(1, sizeof(*graph) + n * sizeof(graph->launched[0]));
+
+    if (graph == NULL)
+        return NULL;
+    graph->comm = comm;
+    graph->n = n;
+    graph->outcomes = calloc(n + 1, sizeof(*graph->outcomes));
+    if (graph->outcomes != NULL)
+        return graph;
+    free(graph);
+    return NULL;
+}
+
+/* From now on no tuner is asked, and the capture's mask holds. */
+static void capture_end(struct mock_cuda_graph *graph)
+{
+    for (size_t i = 0; i < graph->n; i++)
+        graph->outcomes[i].asked = false;
+    for (size_t i = 0; i < graph->n_launched; i++) {
+        struct mock_launched *launched = &graph->launched[i];
+
+        launched->is_replay = true;
+        graph->outcomes[launched->number].is_timed =
+            mock_profile_is_timed(&launched->profiled);
+    }
+}
 
 ncclResult_t mock_comm_capture(struct mock_comm *comm,
                                const struct mock_call *calls, size_t n,
                                struct mock_cuda_graph **graph_ret)
 {
-    struct mock_cuda_graph *graph =
-        calloc(1, sizeof(*graph) + n * sizeof(graph->outcomes[0]));
+    struct mock_cuda_graph *graph = capture_allocate(comm, n);
     ncclResult_t rc;
 
     if (graph == NULL)
         return mock_fail_memory();
-    rc = mock_comm_plan(comm, calls, n, graph->outcomes);
+    rc = mock_comm_plan(comm, calls, n, graph->outcomes, graph->launched,
+                        &graph->n_launched);
     if (rc != ncclSuccess) {
-        free(graph);
+        mock_graph_destroy(graph);
         return rc;
     }
-    for (size_t i = 0; i < n; i++)
-        graph->outcomes[i].asked = false; /* from now on */
-    graph->n = n;
+    capture_end(graph);
     *graph_ret = graph;
     return ncclSuccess;
 }
@@ -44,7 +76,22 @@ void mock_graph_launch(const struct mock_cuda_graph *graph,
            graph->n * sizeof(graph->outcomes[0]));
 }
 
+/* NCCL adds host functions to the graph for those that are timed. */
+void mock_graph_call_back(struct mock_cuda_graph *graph,
+                          struct mock_outcome *outcomes)
+{
+    for (size_t i = 0; i < graph->n_launched; i++)
+        if (outcomes[graph->launched[i].number].is_timed) {
+            mock_profile_launch(&graph->comm->listener, graph->launched,
+                                graph->n_launched, outcomes);
+            return;
+        }
+}
+
 void mock_graph_destroy(struct mock_cuda_graph *graph)
 {
+    if (graph == NULL)
+        return;
+    free(graph->outcomes);
     free(graph);
 }

@@ -23,10 +23,13 @@ struct mock_comm {
 };
 
 /* Like mock_comm_group(), in a CUDA graph that is being captured, where all
- * buffers are registered. */
+ * buffers are registered. launched_ret has room for 'n' collectives; it
+ * receives those that a kernel runs. */
 ncclResult_t mock_comm_plan(struct mock_comm *comm,
                             const struct mock_call *calls, size_t n,
-                            struct mock_outcome *outcomes_ret);
+                            struct mock_outcome *outcomes_ret,
+                            struct mock_launched *launched_ret,
+                            size_t *n_launched_ret);
 
 /* Fills defaults into *filled_ret, clears *outcome, and rejects an invalid
  * call. */

@@ -168,50 +168,45 @@ static ncclResult_t group_schedule(struct mock_group *g)
 }
 
 static struct mock_launched group_get_launched(const struct mock_group *g,
-                                               struct mock_task *task)
+                                               const struct mock_task *task)
 {
     const struct mock_call *call = &task->call;
 
     return (struct mock_launched){
-        .call = call,
-        .outcome = &g->outcomes[task->number],
+        .call = *call,
+        .number = task->number,
         .share_bytes = mock_share_bytes(&g->comm->model, call->coll,
                                         call->n_bytes, call->element_size),
         .counts_channels = group_kind_of(g, task) < MOCK_KIND_COLLNET,
-        .profiled = &task->profiled,
+        .profiled = task->profiled,
     };
 }
 
-static void group_keep_events(const struct mock_group *g)
+/* By kind, in the order of their scheduling. */
+static size_t group_list_launched(const struct mock_group *g,
+                                  struct mock_launched *launched)
 {
-    for (size_t i = 0; i < g->n; i++) {
-        struct mock_outcome *outcome = &g->outcomes[g->tasks[i].number];
-        const struct mock_profiled_call *profiled = &g->tasks[i].profiled;
-
-        outcome->event = profiled->coll;
-        outcome->is_timed = (profiled->mask & NCCL_PROFILE_KERNEL_CH) != 0;
-    }
-}
-
-/* Reports the launches to the profiler: by kind, in the order of their
- * scheduling. */
-static ncclResult_t group_launch(struct mock_group *g)
-{
-    struct mock_listener *listener = &g->comm->listener;
-    struct mock_launched *launched;
     size_t n = 0;
 
-    if (listener->profiler == NULL)
-        return ncclSuccess;
-    launched = calloc(g->n + 1, sizeof(*launched));
-    if (launched == NULL)
-        return mock_fail_memory();
     for (int k = 0; k < MOCK_N_KINDS; k++)
         for (size_t i = 0; i < g->n; i++)
             if (group_kind_of(g, &g->tasks[i]) == (enum mock_kind)k)
                 launched[n++] = group_get_launched(g, &g->tasks[i]);
-    mock_profile_launch(listener, launched, n);
-    group_keep_events(g);
+    return n;
+}
+
+/* Reports the launches to the profiler. */
+static ncclResult_t group_launch(const struct mock_group *g)
+{
+    struct mock_launched *launched;
+
+    if (g->comm->listener.profiler == NULL)
+        return ncclSuccess;
+    launched = calloc(g->n + 1, sizeof(*launched));
+    if (launched == NULL)
+        return mock_fail_memory();
+    mock_profile_launch(&g->comm->listener, launched,
+                        group_list_launched(g, launched), g->outcomes);
     free(launched);
     return ncclSuccess;
 }
@@ -229,22 +224,23 @@ static ncclResult_t group_alloc_tasks(struct mock_group *g, size_t n,
     return ncclSuccess;
 }
 
+/* Up to the launch.  Tasks are in 'one' or to be freed. */
 static ncclResult_t group_run(struct mock_group *g,
-                              const struct mock_call *calls, size_t n)
+                              const struct mock_call *calls, size_t n,
+                              struct mock_task one[2])
 {
-    struct mock_task one[2];
     ncclResult_t rc = group_alloc_tasks(g, n, one);
 
     if (rc == ncclSuccess)
         rc = group_prepare(g, calls, n);
-    if (rc == ncclSuccess)
-        rc = group_schedule(g);
-    if (rc == ncclSuccess && !g->captured)
-        rc = group_launch(g);
+    return rc == ncclSuccess ? group_schedule(g) : rc;
+}
+
+static void group_end(struct mock_group *g, const struct mock_task *one)
+{
     mock_profile_group_stop(&g->comm->listener);
     if (g->tasks != one)
         free(g->tasks);
-    return rc;
 }
 
 ncclResult_t mock_comm_group(struct mock_comm *comm,
@@ -252,18 +248,30 @@ ncclResult_t mock_comm_group(struct mock_comm *comm,
                              struct mock_outcome *outcomes_ret)
 {
     struct mock_group g = {.comm = comm, .outcomes = outcomes_ret};
+    struct mock_task one[2];
+    ncclResult_t rc = group_run(&g, calls, n, one);
 
-    return group_run(&g, calls, n);
+    if (rc == ncclSuccess)
+        rc = group_launch(&g);
+    group_end(&g, one);
+    return rc;
 }
 
 ncclResult_t mock_comm_plan(struct mock_comm *comm,
                             const struct mock_call *calls, size_t n,
-                            struct mock_outcome *outcomes_ret)
+                            struct mock_outcome *outcomes_ret,
+                            struct mock_launched *launched_ret,
+                            size_t *n_launched_ret)
 {
     struct mock_group g = {
         .comm = comm, .outcomes = outcomes_ret, .captured = true};
+    struct mock_task one[2];
+    ncclResult_t rc = group_run(&g, calls, n, one);
 
-    return group_run(&g, calls, n);
+    if (rc == ncclSuccess)
+        *n_launched_ret = group_list_launched(&g, launched_ret);
+    group_end(&g, one);
+    return rc;
 }
 
 ncclResult_t mock_comm_collective(struct mock_comm *comm,

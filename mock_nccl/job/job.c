@@ -1,40 +1,56 @@
 /* job.c - a training job: runs its steps in order */
-#include "job/state.h"
-
+#define _GNU_SOURCE /* open_memstream() */
 #include <errno.h>
+#include <math.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "base/error.h"
 #include "base/names.h"
+#include "job/state.h"
 #include "machine/machine.h"
 
 enum { STEP, WARM_UP, EVALUATION, CHANGED };
 
 /* ---- life ---- */
 
-/* Makes room for the passes' results and for the events of one pass. */
-static ncclResult_t job_alloc_passes(struct mock_job *job)
+/* Makes room for a pass of any shape. */
+static ncclResult_t job_alloc_pass(struct mock_job *job)
 {
-    size_t n = (size_t)job->n_ranks * job->largest + 1;
-    bool full = true;
+    const struct mock_job_host *host = &job->options.host;
+    struct mock_job_pass *pass = &job->pass;
+    size_t n_groups = job->largest + 1;
+    size_t n = (size_t)job->n_ranks * n_groups;
 
     job->ranks = calloc((size_t)job->n_ranks, sizeof(*job->ranks));
-    job->events = calloc(2 * n, sizeof(*job->events));
-    job->handles = calloc(n * MOCK_MAX_CHANNELS, sizeof(*job->handles));
-    for (int i = 0; i < 2; i++) {
-        struct mock_job_pass *pass = &job->passes[i];
-
-        pass->outcomes = calloc(n, sizeof(*pass->outcomes));
-        pass->late_us = calloc(n, sizeof(*pass->late_us));
-        pass->runs = calloc(job->largest + 1, sizeof(*pass->runs));
-        full &= pass->outcomes != NULL && pass->late_us != NULL &&
-                pass->runs != NULL;
-    }
-    if (!full || job->ranks == NULL || job->events == NULL ||
-        job->handles == NULL)
+    job->ended_us = calloc(host->ahead + 1, sizeof(*job->ended_us));
+    pass->groups = calloc(n_groups, sizeof(*pass->groups));
+    pass->issued_us = calloc(n_groups * mock_job_count_launches(host),
+                             sizeof(*pass->issued_us));
+    pass->asked_us = calloc(n, sizeof(*pass->asked_us));
+    pass->computed_us = calloc(n_groups, sizeof(*pass->computed_us));
+    pass->outcomes = calloc(n, sizeof(*pass->outcomes));
+    pass->late_us = calloc(n, sizeof(*pass->late_us));
+    pass->runs = calloc(n_groups, sizeof(*pass->runs));
+    if (job->ranks == NULL || job->ended_us == NULL || pass->groups == NULL ||
+        pass->issued_us == NULL || pass->asked_us == NULL ||
+        pass->computed_us == NULL || pass->outcomes == NULL ||
+        pass->late_us == NULL || pass->runs == NULL)
         return mock_fail_memory();
     return ncclSuccess;
+}
+
+static ncclResult_t job_check(const struct mock_job_options *o)
+{
+    size_t n = mock_job_count_launches(&o->host);
+
+    if (o->host.ahead == 0 || o->host.ahead >= n)
+        return ncclSuccess;
+    return mock_fail(ncclInvalidArgument,
+                     "a queue of %zu launches, but a collective and its "
+                     "compute are %zu",
+                     o->host.ahead, n);
 }
 
 static ncclResult_t job_open_rewards(struct mock_job *job)
@@ -64,15 +80,18 @@ static void job_copy_shapes(struct mock_job *job)
 
 static void job_free_job(struct mock_job *job)
 {
-    for (int i = 0; i < 2; i++) {
-        free(job->passes[i].outcomes);
-        free(job->passes[i].late_us);
-        free(job->passes[i].runs);
-    }
+    struct mock_job_pass *pass = &job->pass;
+
     if (job->rewards != NULL)
         fclose(job->rewards);
-    free(job->events);
-    free(job->handles);
+    free(pass->groups);
+    free(pass->issued_us);
+    free(pass->asked_us);
+    free(pass->computed_us);
+    free(pass->outcomes);
+    free(pass->late_us);
+    free(pass->runs);
+    free(job->ended_us);
     free(job->ranks);
     free(job->threads);
     free(job);
@@ -94,7 +113,9 @@ ncclResult_t mock_job_create(struct mock_nccl *nccl,
     job->options = *options;
     job->n_ranks = machine->info.n_ranks;
     job_copy_shapes(job);
-    rc = job_alloc_passes(job);
+    rc = job_check(options);
+    if (rc == ncclSuccess)
+        rc = job_alloc_pass(job);
     if (rc == ncclSuccess)
         rc = job_open_rewards(job);
     if (rc != ncclSuccess) {
@@ -111,13 +132,72 @@ ncclResult_t mock_job_create(struct mock_nccl *nccl,
     return ncclSuccess;
 }
 
+/* ---- rewards ---- */
+
+static void job_print_rewards(const struct mock_job *job, FILE *fp)
+{
+    for (size_t i = 0; i < job->shapes[job->pass.shape].n; i++) {
+        const struct mock_job_run *run = &job->pass.runs[i];
+
+        fprintf(fp, "%s,%zu,%d,%d,%.6f\n",
+                mock_word(&mock_colls, run->call->coll), run->call->n_bytes,
+                job->machine->info.n_nodes, job->n_ranks, run->us / 1000);
+    }
+}
+
+/* The application knows the times when the GPUs have done the pass. */
+static ncclResult_t job_plan_rewards(struct mock_job *job)
+{
+    struct mock_job_rewards *rewards;
+    size_t size;
+    FILE *fp;
+
+    if (job->rewards == NULL)
+        return ncclSuccess;
+    rewards = calloc(1, sizeof(*rewards));
+    fp = rewards != NULL ? open_memstream(&rewards->text, &size) : NULL;
+    if (fp == NULL) {
+        free(rewards);
+        return mock_fail_memory();
+    }
+    job_print_rewards(job, fp);
+    fclose(fp);
+    rewards->us = job->gpu_us;
+    if (job->last_reward != NULL)
+        job->last_reward->next = rewards;
+    else
+        job->first_reward = rewards;
+    job->last_reward = rewards;
+    return ncclSuccess;
+}
+
+static void job_write_rewards(struct mock_job *job)
+{
+    struct mock_job_rewards *rewards;
+
+    while ((rewards = job->first_reward) != NULL &&
+           rewards->us <= job->ranks[0].host_us) {
+        fputs(rewards->text, job->rewards);
+        fflush(job->rewards);
+        job->first_reward = rewards->next;
+        if (job->first_reward == NULL)
+            job->last_reward = NULL;
+        free(rewards->text);
+        free(rewards);
+    }
+}
+
+/* ---- the end ---- */
+
+/* The host waits for the GPUs, and receives all events. */
 void mock_job_destroy(struct mock_job *job)
 {
     if (job == NULL)
         return;
-    if (job->reported != NULL)
-        mock_job_report_kernels(job, job->reported);
-    mock_job_clock(job->now_us);
+    mock_job_wait(job);
+    job_write_rewards(job);
+    mock_job_report_kernels(job, INFINITY);
+    mock_job_clock(mock_job_first_us(job));
     mock_job_stop_ranks(job);
     mock_clock_set(-1);
     job_free_job(job);
@@ -125,53 +205,39 @@ void mock_job_destroy(struct mock_job *job)
 
 /* ---- steps ---- */
 
-static void job_write_rewards(const struct mock_job *job,
-                              const struct mock_job_pass *pass)
+static void job_report_step(const struct mock_job *job)
 {
-    if (job->rewards == NULL)
-        return;
-    for (size_t i = 0; i < job->shapes[pass->shape].n; i++) {
-        const struct mock_job_run *run = &pass->runs[i];
+    const struct mock_job_pass *pass = &job->pass;
 
-        fprintf(job->rewards, "%s,%zu,%d,%d,%.6f\n",
-                mock_word(&mock_colls, run->call->coll), run->call->n_bytes,
-                job->machine->info.n_nodes, job->n_ranks, run->us / 1000);
-    }
-    fflush(job->rewards);
-}
-
-/* In one thread, kernels are reported after the host has waited for them. */
-static ncclResult_t job_play_pass(struct mock_job *job, int shape)
-{
-    uint64_t number = job->pass != NULL ? job->pass->number + 1 : 0;
-    struct mock_job_pass *pass = &job->passes[number % 2];
-    double end_us = 0;
-    ncclResult_t rc;
-
-    pass->number = number;
-    pass->shape = shape;
-    pass->begin_us = job->now_us;
-    job->pass = pass;
-    rc = mock_job_launch(job);
-    if (rc == ncclSuccess)
-        rc = mock_job_time(job, pass, &end_us);
-    if (rc != ncclSuccess)
-        return rc;
-    job->reported = pass;
-    if (job->threads == NULL) {
-        mock_job_report_kernels(job, pass);
-        job->reported = NULL;
-    }
-    job_write_rewards(job, pass);
     if (job->options.done != NULL)
         job->options.done(
             job->options.user,
             &(struct mock_job_step){.step = job->step,
-                                    .is_evaluation = shape == EVALUATION,
-                                    .us = end_us - job->now_us,
+                                    .is_evaluation = pass->shape == EVALUATION,
+                                    .us = job->gpu_us - pass->begin_us,
                                     .runs = pass->runs,
-                                    .n = job->shapes[shape].n});
-    job->now_us = end_us;
+                                    .n = job->shapes[pass->shape].n});
+}
+
+static ncclResult_t job_play_pass(struct mock_job *job, int shape)
+{
+    ncclResult_t rc;
+
+    job->pass.number = job->n_passes++;
+    job->pass.shape = shape;
+    mock_job_begin_time(job);
+    rc = mock_job_launch(job);
+    if (rc == ncclSuccess)
+        rc = mock_job_end_time(job);
+    if (rc == ncclSuccess)
+        rc = job_plan_rewards(job);
+    if (rc != ncclSuccess)
+        return rc;
+    mock_job_end_host(job);
+    if (job->threads == NULL) /* else while they launch the next pass */
+        mock_job_report_kernels(job, mock_job_first_us(job));
+    job_write_rewards(job);
+    job_report_step(job);
     return ncclSuccess;
 }
 

@@ -5,17 +5,15 @@
 #include "job/state.h"
 #include "machine/machine.h"
 
-static size_t job_ranks_count_calls(const struct mock_job *job,
-                                    const struct mock_job_pass *pass)
+static size_t job_ranks_count_calls(const struct mock_job *job)
 {
-    return job->shapes[pass->shape].n;
+    return job->shapes[job->pass.shape].n;
 }
 
-static struct mock_outcome *
-job_ranks_get_outcomes(const struct mock_job *job,
-                       const struct mock_job_pass *pass, int rank)
+static struct mock_outcome *job_ranks_get_outcome(const struct mock_job *job,
+                                                  int rank, size_t i)
 {
-    return &pass->outcomes[(size_t)rank * job->largest];
+    return &job->pass.outcomes[(size_t)rank * job->largest + i];
 }
 
 /* ---- launching ---- */
@@ -44,57 +42,81 @@ static ncclResult_t job_ranks_replay(const struct mock_job *job, int r,
 static ncclResult_t job_ranks_launch_call(const struct mock_job *job, int r,
                                           size_t i)
 {
-    const struct mock_job_pass *pass = job->pass;
-    struct mock_outcome *outcome = &job_ranks_get_outcomes(job, pass, r)[i];
+    int shape = job->pass.shape;
+    struct mock_outcome *outcome = job_ranks_get_outcome(job, r, i);
 
-    mock_job_clock(pass->begin_us + (double)(i + 1) * MOCK_JOB_LAUNCH_US);
+    mock_job_clock(mock_job_asked_us(job, i, r));
     if (job->options.captured)
-        return job_ranks_replay(job, r, pass->shape, i, outcome);
-    return mock_comm_collective(
-        job->ranks[r].comm, &job->shapes[pass->shape].calls[i].call, outcome);
+        return job_ranks_replay(job, r, shape, i, outcome);
+    return mock_comm_collective(job->ranks[r].comm,
+                                &job->shapes[shape].calls[i].call, outcome);
 }
 
-/* Launches call by call; the order of the ranks changes with each call. */
-static ncclResult_t job_ranks_launch_in_turn(struct mock_job *job)
+/* The order of the ranks changes with each call. */
+static ncclResult_t job_ranks_launch_in_turn(struct mock_job *job, size_t i)
 {
-    size_t n = job_ranks_count_calls(job, job->pass);
+    int first =
+        (int)(mock_job_random(job, MOCK_JOB_ORDER, job->pass.number, i) *
+              job->n_ranks);
 
-    for (size_t i = 0; i < n; i++) {
-        int first =
-            (int)(mock_job_random(job, MOCK_JOB_ORDER, job->pass->number, i) *
-                  job->n_ranks);
+    for (int k = 0; k < job->n_ranks; k++) {
+        int r = (first + k) % job->n_ranks;
+        ncclResult_t rc;
 
-        for (int k = 0; k < job->n_ranks; k++) {
-            int r = (first + k) % job->n_ranks;
-            ncclResult_t rc = job_ranks_launch_call(job, r, i);
+        mock_job_report_rank(job, r, mock_job_asked_us(job, i, r));
+        rc = job_ranks_launch_call(job, r, i);
 
-            if (rc != ncclSuccess)
-                return mock_fail_prefix(rc, "rank %d: ", r);
-        }
+        if (rc != ncclSuccess)
+            return mock_fail_prefix(rc, "rank %d: ", r);
     }
     return ncclSuccess;
 }
 
-static ncclResult_t job_ranks_compare(const struct mock_job *job)
+static ncclResult_t job_ranks_compare(const struct mock_job *job, size_t i)
 {
-    const struct mock_outcome *first =
-        job_ranks_get_outcomes(job, job->pass, 0);
+    const struct mock_decision first =
+        mock_decision_of(0, job_ranks_get_outcome(job, 0, i));
     ncclResult_t rc = ncclSuccess;
 
-    for (int r = 1; r < job->n_ranks; r++) {
-        const struct mock_outcome *other =
-            job_ranks_get_outcomes(job, job->pass, r);
+    for (int r = 1; r < job->n_ranks && rc == ncclSuccess; r++) {
+        const struct mock_decision other =
+            mock_decision_of(r, job_ranks_get_outcome(job, r, i));
 
-        for (size_t i = 0; i < job_ranks_count_calls(job, job->pass); i++) {
-            const struct mock_decision a = mock_decision_of(0, &first[i]);
-            const struct mock_decision b = mock_decision_of(r, &other[i]);
-
-            if (rc == ncclSuccess)
-                rc = mock_decision_compare(
-                    job->step, &job->shapes[job->pass->shape].calls[i].call, &a,
-                    &b);
-        }
+        rc = mock_decision_compare(job->step,
+                                   &job->shapes[job->pass.shape].calls[i].call,
+                                   &first, &other);
     }
+    return rc;
+}
+
+/* Places a launched call on the GPUs' timeline. */
+static ncclResult_t job_ranks_run_call(struct mock_job *job, size_t i)
+{
+    ncclResult_t rc = job_ranks_compare(job, i);
+
+    mock_job_end_call(job, i);
+    if (rc == ncclSuccess)
+        rc = mock_job_time(job, i);
+    if (rc == ncclSuccess)
+        rc = mock_job_plan_kernels(job, i);
+    return rc;
+}
+
+static ncclResult_t job_ranks_launch_calls(struct mock_job *job)
+{
+    size_t n = job_ranks_count_calls(job);
+    ncclResult_t rc = ncclSuccess;
+
+    for (size_t i = 0; i < n && rc == ncclSuccess; i++) {
+        mock_job_issue(job, i);
+        mock_job_report_kernels(job, mock_job_first_us(job));
+        rc = mock_fail_prefix(job_ranks_launch_in_turn(job, i), "step %zu, ",
+                              job->step);
+        if (rc == ncclSuccess)
+            rc = job_ranks_run_call(job, i);
+    }
+    if (rc == ncclSuccess)
+        mock_job_issue(job, n);
     return rc;
 }
 
@@ -114,40 +136,47 @@ static ncclResult_t job_ranks_launch_rank(void *job_, int r)
     const struct mock_job *job = job_;
     ncclResult_t rc = ncclSuccess;
 
-    for (size_t i = 0;
-         i < job_ranks_count_calls(job, job->pass) && rc == ncclSuccess; i++)
+    for (size_t i = 0; i < job_ranks_count_calls(job) && rc == ncclSuccess; i++)
         rc = job_ranks_launch_call(job, r, i);
     return rc;
 }
 
 /* Runs a function in the threads of all ranks, while this thread reports the
- * kernels of 'reported', unless that is NULL. */
+ * events until that time. */
 static ncclResult_t job_ranks_run_at_once(struct mock_job *job,
                                           ncclResult_t (*run)(void *user,
                                                               int rank),
-                                          const struct mock_job_pass *reported)
+                                          double until_us)
 {
     const struct mock_order order = {.task = MOCK_RUN, .run = run, .user = job};
 
     for (int r = 0; r < job->n_ranks; r++)
         job->threads[r].carrier->ops->post(&job->threads[r], &order, NULL);
-    if (reported != NULL)
-        mock_job_report_kernels(job, reported);
+    mock_job_report_kernels(job, until_us);
     return mock_ranks_wait(job->threads, job->n_ranks, ncclSuccess);
+}
+
+/* Each rank launches all calls without the others: none waits for a launch of
+ * the same pass. */
+static ncclResult_t job_ranks_launch_at_once(struct mock_job *job)
+{
+    size_t n = job_ranks_count_calls(job);
+    ncclResult_t rc;
+
+    for (size_t i = 0; i <= n; i++)
+        mock_job_issue(job, i);
+    rc = mock_fail_prefix(job_ranks_run_at_once(job, job_ranks_launch_rank,
+                                                mock_job_first_us(job)),
+                          "step %zu, ", job->step);
+    for (size_t i = 0; i < n && rc == ncclSuccess; i++)
+        rc = job_ranks_run_call(job, i);
+    return rc;
 }
 
 ncclResult_t mock_job_launch(struct mock_job *job)
 {
-    const struct mock_job_pass *reported = job->reported;
-    ncclResult_t rc;
-
-    job->reported = NULL;
-    if (job->threads != NULL)
-        rc = job_ranks_run_at_once(job, job_ranks_launch_rank, reported);
-    else
-        rc = job_ranks_launch_in_turn(job);
-    return rc == ncclSuccess ? job_ranks_compare(job)
-                             : mock_fail_prefix(rc, "step %zu, ", job->step);
+    return job->threads != NULL ? job_ranks_launch_at_once(job)
+                                : job_ranks_launch_calls(job);
 }
 
 /* ---- life ---- */
@@ -163,9 +192,8 @@ static ncclResult_t job_ranks_start_threads(struct mock_job *job)
         job->threads[r].number = r;
         rc = mock_thread_start(&job->threads[r]);
     }
-    return rc == ncclSuccess
-               ? job_ranks_run_at_once(job, job_ranks_create, NULL)
-               : rc;
+    return rc == ncclSuccess ? job_ranks_run_at_once(job, job_ranks_create, 0)
+                             : rc;
 }
 
 ncclResult_t mock_job_start_ranks(struct mock_job *job)
@@ -189,6 +217,7 @@ static void job_ranks_end_rank(struct mock_job *job, int r)
             mock_graph_destroy(rank->graphs[s][i]);
         free(rank->graphs[s]);
     }
+    free(rank->kernels);
     mock_comm_destroy(rank->comm);
 }
 

@@ -5,18 +5,6 @@
 
 enum { ROUND_STEPS = 50 };
 
-/* The mean is 1, so noise does not make a job longer. */
-static double job_time_compute_factor(const struct mock_job *job, uint64_t pass)
-{
-    const double pi = 3.14159265358979323846;
-    double sigma = job->options.compute_noise;
-    double a = mock_job_random(job, MOCK_JOB_COMPUTE, pass, 0);
-    double b = mock_job_random(job, MOCK_JOB_COMPUTE, pass, 1);
-
-    return exp(sigma * sqrt(-2 * log1p(-a)) * cos(2 * pi * b) -
-               sigma * sigma / 2);
-}
-
 static double job_time_get_round(const struct mock_job *job, uint64_t pass)
 {
     size_t steps = job->options.round_steps;
@@ -26,9 +14,9 @@ static double job_time_get_round(const struct mock_job *job, uint64_t pass)
 }
 
 /* The duration of call 'i' without overlap. */
-static ncclResult_t job_time_time_call(const struct mock_job *job,
-                                       struct mock_job_pass *pass, size_t i)
+static ncclResult_t job_time_time_call(struct mock_job *job, size_t i)
 {
+    struct mock_job_pass *pass = &job->pass;
     struct mock_job_run *r = &pass->runs[i];
     struct mock_time time;
     ncclResult_t rc;
@@ -43,6 +31,8 @@ static ncclResult_t job_time_time_call(const struct mock_job *job,
     if (rc != ncclSuccess)
         return rc;
     r->us = time.us;
+    r->launched_us = mock_job_launched_us(job, i);
+    r->n_ahead = mock_job_count_ahead(job, i);
     r->source = time.source;
     if (job->options.drift.factor > 0 && job->step >= job->options.drift.from &&
         r->run.algo == job->options.drift.algo &&
@@ -54,9 +44,9 @@ static ncclResult_t job_time_time_call(const struct mock_job *job,
 /* Sets each rank's lateness, the time by which it waits less than the first
  * one; returns the delay of the last rank after its compute.
  */
-static double job_time_spread_ranks(const struct mock_job *job,
-                                    struct mock_job_pass *pass, size_t i)
+static double job_time_spread_ranks(const struct mock_job *job, size_t i)
 {
+    const struct mock_job_pass *pass = &job->pass;
     size_t n = (size_t)job->n_ranks;
     double *late = &pass->late_us[i * n];
     double last = 0;
@@ -70,77 +60,98 @@ static double job_time_spread_ranks(const struct mock_job *job,
     return last;
 }
 
+static double job_time_compute_of(const struct mock_job *job, size_t i)
+{
+    const struct mock_job_shape *shape = &job->shapes[job->pass.shape];
+
+    return job->pass.factor *
+           (i < shape->n ? shape->calls[i].compute_us : shape->tail_us);
+}
+
 /* ---- one after the other ---- */
 
-static double job_time_place_in_turn(const struct mock_job *job,
-                                     struct mock_job_pass *pass, double factor)
+/* Compute, in equal parts of a launch each; but a call's last launch is its
+ * collective's, which has no part unless it is the only one. */
+static void job_time_place_compute(struct mock_job *job, size_t i)
 {
-    const struct mock_job_shape *shape = &job->shapes[pass->shape];
-    double now = pass->begin_us;
+    bool is_call = i < job->shapes[job->pass.shape].n;
+    size_t n = job->pass.groups[i].n;
+    double us = job_time_compute_of(job, i);
 
-    for (size_t i = 0; i < shape->n; i++) {
-        double launched = pass->begin_us + (double)(i + 1) * MOCK_JOB_LAUNCH_US;
-
-        now = fmax(now, launched) + shape->calls[i].compute_us * factor +
-              job_time_spread_ranks(job, pass, i);
-        pass->runs[i].start_us = now;
-        now += pass->runs[i].us;
+    n = n > 1 && is_call ? n - 1 : n > 1 ? n : 1;
+    for (size_t k = 0; k < n; k++) {
+        job->gpu_us =
+            fmax(job->gpu_us, mock_job_issued_us(job, i, k)) + us / (double)n;
+        mock_job_end_launch(job, i, k, job->gpu_us);
     }
-    return now + shape->tail_us * factor;
+}
+
+static void job_time_place_in_turn(struct mock_job *job, size_t i)
+{
+    struct mock_job_run *run = &job->pass.runs[i];
+    size_t n = job->pass.groups[i].n;
+
+    job_time_place_compute(job, i);
+    job->gpu_us =
+        fmax(job->gpu_us, run->launched_us) + job_time_spread_ranks(job, i);
+    run->start_us = job->gpu_us;
+    job->gpu_us += run->us;
+    mock_job_end_launch(job, i, n > 0 ? n - 1 : 0, job->gpu_us);
 }
 
 /* ---- beside each other ---- */
 
-/* Two streams, with the remaining time of their current work. */
-struct streams {
-    const struct mock_job *job;
-    struct mock_job_pass *pass;
-    const struct mock_job_shape *shape;
-    double factor;
-    double now_us;
-    size_t compute; /* index of the current compute; shape->n is the tail */
-    double compute_left_us;
-    size_t comm;
-    double comm_left_us;
-    double slowdown; /* slowdown of the current collective and compute; 0: not
-                        known */
-};
-
-static double job_time_compute_of(const struct streams *s, size_t i)
+static void job_time_begin_compute(struct mock_job *job, size_t i)
 {
-    double us =
-        i < s->shape->n ? s->shape->calls[i].compute_us : s->shape->tail_us;
+    struct mock_job_streams *s = &job->streams;
+    size_t n = job->shapes[job->pass.shape].n;
 
-    return us * s->factor;
-}
-
-static void job_time_begin_compute(struct streams *s, size_t i)
-{
     s->compute = i;
     s->slowdown = 0;
-    if (i <= s->shape->n)
-        s->compute_left_us = job_time_compute_of(s, i);
-    if (i < s->shape->n)
-        s->compute_left_us += job_time_spread_ranks(s->job, s->pass, i);
+    if (i <= n)
+        s->compute_left_us = job_time_compute_of(job, i);
+    if (i < n)
+        s->compute_left_us += job_time_spread_ranks(job, i);
 }
 
-static void job_time_begin_comm(struct streams *s, size_t i)
+static void job_time_begin_comm(struct mock_job *job, size_t i)
 {
+    struct mock_job_streams *s = &job->streams;
+
     s->comm = i;
     s->slowdown = 0;
-    if (i < s->shape->n)
-        s->comm_left_us = s->pass->runs[i].us;
+    if (i < job->shapes[job->pass.shape].n)
+        s->comm_left_us = job->pass.runs[i].us;
 }
 
-static ncclResult_t job_time_find_slowdown(struct streams *s)
+/* It may end before the host's time of its launch. */
+static void job_time_end_compute(struct mock_job *job)
 {
+    size_t i = job->streams.compute;
+
+    job->pass.computed_us[i] = job->streams.now_us;
+    job_time_begin_compute(job, i + 1);
+}
+
+static void job_time_end_comm(struct mock_job *job)
+{
+    struct mock_job_streams *s = &job->streams;
+    struct mock_job_run *run = &job->pass.runs[s->comm];
+
+    run->us = s->now_us - run->start_us;
+    job_time_begin_comm(job, s->comm + 1);
+}
+
+static ncclResult_t job_time_find_slowdown(struct mock_job *job)
+{
+    struct mock_job_streams *s = &job->streams;
+    uint64_t number = job->pass.number;
     struct mock_overlap overlap;
-    uint64_t number = s->pass->number;
     ncclResult_t rc = mock_machine_overlap(
-        s->job->machine, &s->pass->runs[s->comm].run,
-        fmax(1, job_time_compute_of(s, s->compute)),
-        job_time_get_round(s->job, number),
-        mock_job_random(s->job, MOCK_JOB_ITERATION, number, s->comm), &overlap);
+        job->machine, &job->pass.runs[s->comm].run,
+        fmax(1, job_time_compute_of(job, s->compute)),
+        job_time_get_round(job, number),
+        mock_job_random(job, MOCK_JOB_ITERATION, number, s->comm), &overlap);
 
     if (rc == ncclSuccess)
         s->slowdown = overlap.slowdown;
@@ -148,74 +159,100 @@ static ncclResult_t job_time_find_slowdown(struct streams *s)
 }
 
 /* Runs until the current work of a stream ends. */
-static ncclResult_t job_time_advance(struct streams *s)
+static ncclResult_t job_time_advance(struct mock_job *job)
 {
-    bool computes = s->compute <= s->shape->n;
-    bool sends = s->comm < s->shape->n && s->comm < s->compute;
+    struct mock_job_streams *s = &job->streams;
+    size_t n = job->shapes[job->pass.shape].n;
+    bool computes = s->compute <= n;
+    bool sends = s->comm < n && s->comm < s->compute;
     ncclResult_t rc = ncclSuccess;
     double us;
 
     if (computes && sends && s->slowdown == 0)
-        rc = job_time_find_slowdown(s);
+        rc = job_time_find_slowdown(job);
     us = computes && sends ? fmin(s->compute_left_us, s->comm_left_us)
          : computes        ? s->compute_left_us
                            : s->comm_left_us;
     s->now_us += us * (computes && sends ? s->slowdown : 1);
     if (sends && (s->comm_left_us -= us) <= 0)
-        job_time_begin_comm(s, s->comm + 1);
+        job_time_end_comm(job);
     if (computes && (s->compute_left_us -= us) <= 0)
-        job_time_begin_compute(s, s->compute + 1);
-    if (s->comm < s->shape->n && s->comm < s->compute &&
-        s->pass->runs[s->comm].start_us < 0)
-        s->pass->runs[s->comm].start_us = s->now_us;
+        job_time_end_compute(job);
+    if (s->comm < n && s->comm < s->compute &&
+        job->pass.runs[s->comm].start_us < 0)
+        job->pass.runs[s->comm].start_us = s->now_us;
     return rc;
+}
+
+static void job_time_end_launches(struct mock_job *job, size_t i)
+{
+    for (size_t k = 0; k < job->pass.groups[i].n; k++)
+        mock_job_end_launch(job, i, k, job->pass.computed_us[i]);
 }
 
 /* A collective's time then includes the slowdown of its overlap. */
-static ncclResult_t job_time_place_overlapped(const struct mock_job *job,
-                                              struct mock_job_pass *pass,
-                                              double factor, double *end_us_ret)
+static ncclResult_t job_time_place_overlapped(struct mock_job *job, size_t i)
 {
-    struct streams s = {.job = job,
-                        .pass = pass,
-                        .shape = &job->shapes[pass->shape],
-                        .factor = factor,
-                        .now_us = pass->begin_us};
+    size_t n = job->pass.groups[i].n;
     ncclResult_t rc = ncclSuccess;
 
-    for (size_t i = 0; i < s.shape->n; i++)
-        pass->runs[i].start_us = -1;
-    job_time_begin_compute(&s, 0);
-    job_time_begin_comm(&s, 0);
-    while ((s.compute <= s.shape->n || s.comm < s.shape->n) &&
-           rc == ncclSuccess) {
-        size_t comm = s.comm;
-
-        rc = job_time_advance(&s);
-        if (s.comm != comm)
-            pass->runs[comm].us = s.now_us - pass->runs[comm].start_us;
-    }
-    *end_us_ret = s.now_us;
+    job_time_begin_comm(job, i);
+    while (job->streams.comm <= i && rc == ncclSuccess)
+        rc = job_time_advance(job);
+    job_time_end_launches(job, i);
+    mock_job_end_launch(job, i, n > 0 ? n - 1 : 0, job->streams.now_us);
     return rc;
 }
 
-ncclResult_t mock_job_time(const struct mock_job *job,
-                           struct mock_job_pass *pass, double *end_us_ret)
+static ncclResult_t job_time_end_overlapped(struct mock_job *job)
 {
-    const struct mock_job_shape *shape = &job->shapes[pass->shape];
-    double factor = job_time_compute_factor(job, pass->number);
-    double launched =
-        pass->begin_us + (double)(shape->n + 1) * MOCK_JOB_LAUNCH_US;
+    size_t n = job->shapes[job->pass.shape].n;
     ncclResult_t rc = ncclSuccess;
 
-    for (size_t i = 0; i < shape->n && rc == ncclSuccess; i++)
-        rc = job_time_time_call(job, pass, i);
-    if (rc != ncclSuccess)
-        return rc;
+    while (job->streams.compute <= n && rc == ncclSuccess)
+        rc = job_time_advance(job);
+    job_time_end_launches(job, n);
+    job->gpu_us = fmax(job->streams.now_us, mock_job_launched_us(job, n));
+    return rc;
+}
+
+/* ---- a pass ---- */
+
+void mock_job_begin_time(struct mock_job *job)
+{
+    struct mock_job_pass *pass = &job->pass;
+
+    /* the mean is 1, so noise does not make a job longer */
+    pass->factor = mock_job_draw_factor(
+        job, MOCK_JOB_COMPUTE, job->options.compute_noise, pass->number, 0);
+    pass->begin_us = job->gpu_us;
+    for (size_t i = 0; i < job->shapes[pass->shape].n; i++)
+        pass->runs[i].start_us = -1;
+    job->streams = (struct mock_job_streams){.now_us = job->gpu_us};
+    job_time_begin_compute(job, 0);
+}
+
+ncclResult_t mock_job_time(struct mock_job *job, size_t i)
+{
+    ncclResult_t rc = job_time_time_call(job, i);
+
+    if (rc == ncclSuccess && job->options.overlapped)
+        return job_time_place_overlapped(job, i);
+    if (rc == ncclSuccess)
+        job_time_place_in_turn(job, i);
+    return rc;
+}
+
+ncclResult_t mock_job_end_time(struct mock_job *job)
+{
+    size_t n = job->shapes[job->pass.shape].n;
+    ncclResult_t rc = ncclSuccess;
+
     if (job->options.overlapped)
-        rc = job_time_place_overlapped(job, pass, factor, end_us_ret);
+        rc = job_time_end_overlapped(job);
     else
-        *end_us_ret = job_time_place_in_turn(job, pass, factor);
-    *end_us_ret = fmax(*end_us_ret, launched);
+        job_time_place_compute(job, n);
+    if (job->options.captured)
+        mock_job_end_launch(job, 0, 0, job->gpu_us);
     return rc;
 }

@@ -12,7 +12,13 @@
 
 enum {
     MOCK_JOB_SHAPES = 4,    /* step, warm-up, evaluation, changed */
-    MOCK_JOB_LAUNCH_US = 10 /* time between two launches of a rank */
+    MOCK_JOB_LAUNCH_US = 10 /* host time of a launch by default */
+};
+
+/* The launches of a call and the compute before it, or of the tail. */
+struct mock_job_group {
+    uint64_t first; /* number among all launches of the job */
+    size_t n;       /* 0: a graph's launch includes them */
 };
 
 /* One execution of a shape. */
@@ -20,6 +26,11 @@ struct mock_job_pass {
     uint64_t number; /* number among all passes */
     int shape;
     double begin_us;
+    double factor;                 /* of the pass's compute */
+    struct mock_job_group *groups; /* of each call, and of the tail */
+    double *issued_us;             /* times of a group's launches */
+    double *asked_us;    /* times of a call's last launch on each rank */
+    double *computed_us; /* ends of a group's compute, overlapped */
     /* outcomes of all calls of rank 0, then of rank 1, ... */
     struct mock_outcome *outcomes;
     struct mock_job_run *runs;
@@ -27,17 +38,52 @@ struct mock_job_pass {
                         it waits less than the first rank */
 };
 
-struct mock_job_rank {
-    struct mock_comm *comm;
-    struct mock_cuda_graph **graphs[MOCK_JOB_SHAPES]; /* graph of each call */
-    double last_event_us; /* time of the last kernel event that the profiler
-                             received */
+/* Compute and collectives of a pass beside each other, with the remaining time
+ * of their current work. */
+struct mock_job_streams {
+    double now_us;
+    size_t compute; /* index of the current compute; the last is the tail */
+    double compute_left_us;
+    size_t comm;
+    double comm_left_us;
+    double slowdown; /* slowdown of the current collective and compute; 0: not
+                        known */
 };
 
-/* The begin or end of a kernel, as a rank's profiler receives it. */
-struct mock_job_event {
-    double us;    /* time of the event */
-    size_t place; /* (call * n_ranks + rank) * 2, and 1 more for the end */
+/* A kernel on a rank, until the profiler has received all its events. */
+struct mock_job_kernel {
+    struct mock_outcome outcome;
+    struct mock_cuda_graph *graph; /* the graph that launches it, or NULL */
+    uint64_t number;               /* number among all kernels of the job */
+    uint64_t pass;
+    size_t place;       /* call * n_ranks + rank, in the pass */
+    double gpu_us[2];   /* begin and end, when the host's clock shows this */
+    double event_us[3]; /* launch by a graph, begin, end */
+    int stage;          /* the next event */
+    void *handles[MOCK_MAX_CHANNELS]; /* the profiler's */
+};
+
+struct mock_job_rank {
+    struct mock_comm *comm;
+    double host_us; /* the host's last launch has returned */
+    struct mock_cuda_graph **graphs[MOCK_JOB_SHAPES]; /* graph of each call */
+
+    /* a ring of kernels with events to come, oldest first */
+    struct mock_job_kernel *kernels;
+    size_t oldest;
+    size_t n_kernels;
+    size_t room; /* 0 or a power of 2 */
+
+    double last_event_us; /* time of the last event that was planned */
+    uint64_t n_pauses;    /* pauses of the thread that reports, until now */
+    double pause_us[2];   /* begin and end of the next */
+};
+
+/* Rewards of a pass, which the application writes when the GPUs are through. */
+struct mock_job_rewards {
+    struct mock_job_rewards *next;
+    double us;
+    char *text;
 };
 
 struct mock_job {
@@ -49,15 +95,18 @@ struct mock_job {
     int n_ranks;
     struct mock_job_rank *ranks;
     FILE *rewards; /* reward file, or NULL */
+    struct mock_job_rewards *first_reward, *last_reward;
 
-    double now_us;
+    double gpu_us; /* the GPUs have done all launches */
+    uint64_t n_issued;
+    uint64_t n_ended;   /* launches that had ended by the last call */
+    double *ended_us;   /* ends of the last 'ahead' launches, by number */
+    uint64_t n_kernels; /* of the job */
+
     size_t step;
-    struct mock_job_pass passes[2]; /* the last two passes */
-    struct mock_job_pass *pass;     /* the pass that is being launched */
-    /* the pass whose kernels are reported next, or NULL */
-    struct mock_job_pass *reported;
-    struct mock_job_event *events; /* room for the events of a pass */
-    void **handles; /* room for the profiler's handles of a kernel's channels */
+    uint64_t n_passes;
+    struct mock_job_pass pass; /* the pass that is being launched */
+    struct mock_job_streams streams;
 
     struct mock_rank *threads; /* of the ranks; NULL: they run in turn, in the
                                   caller's thread */
@@ -76,29 +125,83 @@ enum mock_job_purpose {
     MOCK_JOB_GPU_DRIFT,
     MOCK_JOB_DELAY_KIND,
     MOCK_JOB_DELAY,
+    MOCK_JOB_PAUSE_KIND,
+    MOCK_JOB_PAUSE,
+    MOCK_JOB_PAUSE_GAP,
+    MOCK_JOB_HOST,
 };
 double mock_job_random(const struct mock_job *job,
                        enum mock_job_purpose purpose, uint64_t pass,
                        uint64_t place);
 
+/* Log-normal with mean 1; 'sigma' of its logarithm. */
+double mock_job_draw_factor(const struct mock_job *job,
+                            enum mock_job_purpose purpose, double sigma,
+                            uint64_t pass, uint64_t place);
+
 /* Sets this thread's clocks. */
 void mock_job_clock(double us);
 
-/* Computes start and duration of each collective of the pass; *end_us_ret is
- * the end of the pass. */
-ncclResult_t mock_job_time(const struct mock_job *job,
-                           struct mock_job_pass *pass, double *end_us_ret);
+/* ---- the host (job_host.c) ---- */
 
-/* Reports the kernels of a pass to the profilers of all ranks. */
-void mock_job_report_kernels(struct mock_job *job,
-                             const struct mock_job_pass *pass);
+/* The launches of a call and the compute before it; 'ahead' is at least as
+ * many. */
+size_t mock_job_count_launches(const struct mock_job_host *host);
+
+/* Issues the launches of call 'i' of the pass, or of the tail behind the last
+ * call. The ends of all launches but the last 'ahead' must be known. */
+void mock_job_issue(struct mock_job *job, size_t i);
+
+/* The host is through with call 'i' of the pass, whose outcome is known. */
+void mock_job_end_call(struct mock_job *job, size_t i);
+
+/* The time at which a rank's host launches call 'i'; that of the rank that is
+ * first after its last launch. */
+double mock_job_asked_us(const struct mock_job *job, size_t i, int r);
+double mock_job_first_us(const struct mock_job *job);
+
+/* The times of launch 'k' and of the last launch of a group, on all ranks. */
+double mock_job_issued_us(const struct mock_job *job, size_t i, size_t k);
+double mock_job_launched_us(const struct mock_job *job, size_t i);
+
+/* Notes the end of launch 'k' of a group on the GPUs. */
+void mock_job_end_launch(struct mock_job *job, size_t i, size_t k, double us);
+
+/* Launches issued and not ended at the time of call 'i', its own included; 0
+ * without a limit.  Calls in their order. */
+size_t mock_job_count_ahead(struct mock_job *job, size_t i);
+
+/* The hosts wait for the GPUs; if they do after this pass. */
+void mock_job_wait(struct mock_job *job);
+void mock_job_end_host(struct mock_job *job);
+
+/* ---- the GPUs (job_time.c) ---- */
+
+/* The GPUs' timeline of a pass: its begin, call by call start and duration of
+ * the collective, and its end. The call's launches must be issued, and the
+ * outcomes known. */
+void mock_job_begin_time(struct mock_job *job);
+ncclResult_t mock_job_time(struct mock_job *job, size_t i);
+ncclResult_t mock_job_end_time(struct mock_job *job);
+
+/* ---- events (job_kernels.c) ---- */
+
+/* Plans the events of call 'i' of the pass on all ranks. */
+ncclResult_t mock_job_plan_kernels(struct mock_job *job, size_t i);
+
+/* Report the events until that time to the profilers of all ranks, in their
+ * order, and to that of a rank. */
+void mock_job_report_kernels(struct mock_job *job, double until_us);
+void mock_job_report_rank(struct mock_job *job, int r, double until_us);
+
+/* ---- ranks (job_ranks.c) ---- */
 
 /* Start and stop the ranks' threads, and their communicators. */
 ncclResult_t mock_job_start_ranks(struct mock_job *job);
 void mock_job_stop_ranks(struct mock_job *job);
 
-/* Launches job->pass on all ranks, and reports the kernels of job->reported to
- * their profilers. Fails if ranks choose differently. */
+/* Issues and launches the pass on all ranks, plans its events, and reports
+ * those of the time. Fails if ranks choose differently. */
 ncclResult_t mock_job_launch(struct mock_job *job);
 
 #endif /* MOCK_JOB_STATE_H */

@@ -340,8 +340,8 @@ void mock_listener_leave(struct mock_listener *l)
 
 /* ---- events ---- */
 
-/* Omitted are point-to-point calls, copy engines, network proxies, kernel
- * launches, and the replays of CUDA graphs; addresses of buffers and streams
+/* Omitted are point-to-point calls, copy engines, network proxies and kernel
+ * launches; addresses of buffers and streams
  * are NULL, and warps are 0. */
 
 enum {
@@ -406,6 +406,11 @@ void mock_profile_call(struct mock_listener *l, const struct mock_call *call,
     profiled_ret->coll_api = l->coll_api;
 }
 
+bool mock_profile_is_timed(const struct mock_profiled_call *profiled)
+{
+    return (profiled->mask & NCCL_PROFILE_KERNEL_CH) != 0;
+}
+
 void mock_profile_group_end(const struct mock_listener *l)
 {
     if (l->group_api != NULL)
@@ -432,27 +437,26 @@ static void *profiler_start_group(const struct mock_listener *l,
     int mask = 0;
 
     for (size_t i = 0; i < n && mask == 0; i++)
-        mask = launched[i].profiled->mask;
+        mask = launched[i].profiled.mask;
     if ((mask & ANY_GROUP) != 0)
         profiler_start(l, &event, &event_info);
     return event;
 }
 
 static void profiler_start_coll(const struct mock_listener *l,
-                                const struct mock_launched *launched,
-                                void *group)
+                                struct mock_launched *launched,
+                                const struct mock_outcome *outcome, void *group)
 {
-    const struct mock_call *call = launched->call;
-    const struct mock_outcome *outcome = launched->outcome;
+    const struct mock_call *call = &launched->call;
     const char *type =
         mock_type_in_messages(call->coll, call->element_size, call->fp8);
     ncclProfilerEvent_t event_info = {.type.v5 = NCCL_PROFILE_COLL,
-                                      .parentObj = launched->profiled->coll_api,
+                                      .parentObj = launched->profiled.coll_api,
                                       .rank = l->rank};
     bool in_bytes =
         call->coll == ncclFuncAllGather || call->coll == ncclFuncBroadcast;
 
-    if ((launched->profiled->mask & ANY_COLL) == 0 ||
+    if ((launched->profiled.mask & ANY_COLL) == 0 ||
         (group == NULL && l->profiler->rules->needs_group))
         return;
     event_info.coll.seqNumber = l->n_done[call->coll];
@@ -466,11 +470,25 @@ static void profiler_start_coll(const struct mock_listener *l,
     event_info.coll.algo = mock_algo_in_messages(outcome->algo);
     event_info.coll.proto = mock_proto_in_messages(outcome->proto);
     event_info.coll.parentGroup = group;
-    profiler_start(l, &launched->profiled->coll, &event_info);
+    profiler_start(l, &launched->profiled.coll, &event_info);
+}
+
+/* Replays count only if all ranks are sure to report them. */
+static bool profiler_is_counted(const struct mock_listener *l,
+                                const struct mock_launched *launched,
+                                const void *group)
+{
+    const struct mock_profiled_call *profiled = &launched->profiled;
+
+    return !launched->is_replay ||
+           (mock_profile_is_timed(profiled) &&
+            (group != NULL ||
+             (profiled->coll_api != NULL && !l->profiler->rules->needs_group)));
 }
 
 void mock_profile_launch(struct mock_listener *l,
-                         const struct mock_launched *launched, size_t n)
+                         struct mock_launched *launched, size_t n,
+                         struct mock_outcome *outcomes)
 {
     void *group;
 
@@ -478,12 +496,17 @@ void mock_profile_launch(struct mock_listener *l,
         return;
     group = profiler_start_group(l, launched, n);
     for (size_t i = 0; i < n; i++) {
-        profiler_start_coll(l, &launched[i], group);
-        l->n_done[launched[i].call->coll]++;
+        struct mock_outcome *outcome = &outcomes[launched[i].number];
+
+        profiler_start_coll(l, &launched[i], outcome, group);
+        l->n_done[launched[i].call.coll] +=
+            profiler_is_counted(l, &launched[i], group);
+        outcome->event = launched[i].profiled.coll;
+        outcome->is_timed = mock_profile_is_timed(&launched[i].profiled);
     }
     for (size_t i = 0; i < n; i++)
-        if (launched[i].profiled->coll != NULL)
-            profiler_stop(l, launched[i].profiled->coll);
+        if (launched[i].profiled.coll != NULL)
+            profiler_stop(l, launched[i].profiled.coll);
     if (group != NULL)
         profiler_stop(l, group);
 }

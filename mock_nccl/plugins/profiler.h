@@ -61,22 +61,28 @@ void mock_profile_call(struct mock_listener *l, const struct mock_call *call,
                        size_t share_bytes, bool in_group, bool captured,
                        struct mock_profiled_call *profiled_ret);
 
+/* Whether the profiler requested the times of the call's channels. */
+bool mock_profile_is_timed(const struct mock_profiled_call *profiled);
+
 /* Report the begin and the end of ncclGroupEnd. */
 void mock_profile_group_end(const struct mock_listener *l);
 void mock_profile_group_stop(struct mock_listener *l);
 
 /* A collective that is launched. */
 struct mock_launched {
-    const struct mock_call *call;
-    const struct mock_outcome *outcome;
+    struct mock_call call;
+    size_t number; /* index in the group */
     size_t share_bytes;
     bool counts_channels; /* false with CollNet */
-    struct mock_profiled_call *profiled;
+    bool is_replay;       /* a CUDA graph launches it */
+    struct mock_profiled_call profiled;
 };
 
-/* Reports the launches of one group, in the order of their kernels. */
+/* Reports the launches of one group, in the order of their kernels. Sets the
+ * event members of their outcomes, which are by number. */
 void mock_profile_launch(struct mock_listener *l,
-                         const struct mock_launched *launched, size_t n);
+                         struct mock_launched *launched, size_t n,
+                         struct mock_outcome *outcomes);
 
 /* Report the begin and the end of a kernel; see mock_kernels.h. */
 void mock_profile_kernel_start(const struct mock_listener *l,

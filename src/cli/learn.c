@@ -17,7 +17,36 @@
     "allgather:4M,reducescatter:4M,allreduce:9728K,allreduce:64M,"             \
     "allreduce:256K"
 
-enum { MAX_CALLS = 32, MAX_STRATEGIES = 8, MAX_WORD = 32 };
+#define MEGATRON_LAYER "allreduce:2M:25,allgather:4M:25,allreduce:256K:25,"
+#define FOUR(x)        x x x x
+
+/* A job that is not given as a list, and how its host launches. */
+struct learn_named_job {
+    const char *name;
+    const char *job;
+    unsigned launches; /* of a call */
+    double launch_us;
+    bool overlapped;
+};
+
+/* As measured on 2 x H200 with PyTorch.  The first has 12 layers of two GEMMs
+ * of 512 x 2048 x 24576, a norm and an all-reduce, the second 16 instead of 512
+ * rows, the others products of 2048 x 2048 x 2048. */
+static const struct learn_named_job named_jobs[] = {
+    {"torch-step", "12xallreduce:2M:181", 6, 12, false},
+    {"torch-host", "12xallreduce:64K:15", 6, 12, false},
+    {"ddp", "allreduce:4M:350,11xallreduce:4M:50", 4, 13, true},
+    {"fsdp", "12xallgather:4M:50,12xreducescatter:4M:50", 2, 26, true},
+    {"megatron",
+     FOUR(MEGATRON_LAYER) FOUR(MEGATRON_LAYER)
+         FOUR(MEGATRON_LAYER) "allreduce:16M:25",
+     3, 16, false},
+};
+static const struct learn_named_job other_job = {.launches = 6,
+                                                 .launch_us = 12};
+enum { N_NAMED_JOBS = sizeof(named_jobs) / sizeof(named_jobs[0]) };
+
+enum { MAX_CALLS = 256, MAX_STRATEGIES = 8, MAX_WORD = 32 };
 
 struct learn_command {
     struct stp_machine_options machine;
@@ -26,6 +55,9 @@ struct learn_command {
     char strategies[MAX_STRATEGIES][MAX_WORD];
     unsigned n_strategies;
     unsigned n_steps;
+    unsigned launch_ahead;
+    unsigned launches;
+    unsigned sync_every;
     const char *job_text;
     double compute_us;
     const char *objective;
@@ -72,27 +104,70 @@ static bool learn_parse_call(const char *word, double compute_us,
     return true;
 }
 
-/* A job in words: "allgather:4M,allreduce:64M", each with the compute before it
- * as ":US" or 'compute_us'.  Returns how many calls there are; 0 with a
+/* "12x" before a call; 1 if there is none, 0 if it is too many. */
+static size_t learn_parse_repeats(const char **text)
+{
+    size_t len = strspn(*text, "0123456789");
+    uint64_t n;
+
+    if (len == 0 || (*text)[len] != 'x')
+        return 1;
+    if (!stp_parse_u64(*text, len, &n) || n > MAX_CALLS)
+        return 0;
+    *text += len + 1;
+    return (size_t)n;
+}
+
+/* A job in words: "allgather:4M,12xallreduce:64M", each with the compute before
+ * it as ":US" or 'compute_us'.  Returns how many calls there are; 0 with a
  * sentence in 'why' if the words mean nothing. */
 static size_t learn_parse_job(const char *text, double compute_us,
                               struct mock_job_call calls[MAX_CALLS],
                               char why[160])
 {
+    struct mock_job_call call;
     size_t n = 0;
 
     for (;;) {
-        if (n == MAX_CALLS) {
-            snprintf(why, 160, "more than %d collectives", MAX_CALLS);
+        size_t repeats = learn_parse_repeats(&text);
+
+        if (repeats == 0 || n + repeats > MAX_CALLS) {
+            snprintf(why, 160, "expected 1 to %d collectives", MAX_CALLS);
             return 0;
         }
-        if (!learn_parse_call(text, compute_us, &calls[n++], why))
+        if (!learn_parse_call(text, compute_us, &call, why))
             return 0;
+        while (repeats-- > 0)
+            calls[n++] = call;
         text += strcspn(text, ",");
         if (*text == '\0')
             return n;
         text++;
     }
+}
+
+static const struct learn_named_job *learn_find_named_job(const char *name)
+{
+    for (size_t i = 0; i < N_NAMED_JOBS; i++)
+        if (strcmp(name, named_jobs[i].name) == 0)
+            return &named_jobs[i];
+    return &other_job;
+}
+
+/* A job that has a name ends with its last call. */
+static void learn_read_job(struct learn_command *o, char why[160])
+{
+    const struct learn_named_job *named = learn_find_named_job(o->job_text);
+
+    o->job.step.calls = o->calls;
+    o->job.step.n =
+        learn_parse_job(named->job != NULL ? named->job : o->job_text,
+                        o->compute_us, o->calls, why);
+    o->job.step.tail_us = named->job != NULL ? 0 : o->compute_us;
+    o->job.overlapped |= named->overlapped;
+    o->job.host.launches = o->launches > 0 ? o->launches : named->launches;
+    if (o->job.host.launch_us <= 0)
+        o->job.host.launch_us = named->launch_us;
 }
 
 /* ---- options ---- */
@@ -134,7 +209,9 @@ static const struct stp_option learn_table[] = {
      .help = "Seed of the first job's noise"},
     {"job", 0, "LIST", stp_option_text, AT(job_text), .value = DEFAULT_JOB,
      .help = "Collectives of a step, each COLLECTIVE:SIZE, or "
-             "COLLECTIVE:SIZE:US with the compute before it"},
+             "COLLECTIVE:SIZE:US with the compute before it, 12x before it for "
+             "12 of them; or a job's name: torch-step, torch-host, ddp, fsdp, "
+             "megatron"},
     {"compute", 0, "US", stp_option_double, AT(compute_us), .max = 1e9,
      .expected = "microseconds", .value = "200",
      .help = "Compute before each collective, and after the last"},
@@ -143,6 +220,22 @@ static const struct stp_option learn_table[] = {
     {"jitter", 0, "US", stp_option_double, AT(job.jitter_us), .max = 1e9,
      .expected = "microseconds", .value = "10",
      .help = "How much later than others a rank may enter a collective"},
+    {"launch-ahead", 0, "N", stp_option_count, AT(launch_ahead),
+     .value = "1024",
+     .help = "CUDA launches that the host is ahead of the GPUs at most; 0: it "
+             "waits for them after each step"},
+    {"launches", 0, "N", stp_option_count, AT(launches), .min = 1,
+     .help = "CUDA launches of a collective and of the compute before it "
+             "(default 6, or the named job's)"},
+    {"host-us", 0, "US", stp_option_double, AT(job.host.launch_us),
+     .above = true, .max = 1e6, .expected = "microseconds",
+     .help = "Host time of a launch (default 12, or the named job's); where "
+             "launches take longer than what they launch, the GPUs wait for "
+             "the host"},
+    {"sync-every", 0, "N", stp_option_count, AT(sync_every), .value = "0",
+     .help = "Let the host wait for the GPUs after each N steps; 0: never"},
+    {"graph", 0, NULL, stp_option_flag, AT(job.captured),
+     .help = "Capture a step into a CUDA graph, and replay it"},
     {"overlap", 0, NULL, stp_option_flag, AT(job.overlapped),
      .help = "Overlap collectives with the compute that follows them"},
     {"own-channels", 0, NULL, stp_option_flag, AT(job.own_channels),
@@ -163,11 +256,13 @@ static void learn_check_options(void *options, struct argp_state *state)
     char why[160];
 
     o->job.n_steps = o->n_steps;
-    o->job.step.calls = o->calls;
-    o->job.step.n = learn_parse_job(o->job_text, o->compute_us, o->calls, why);
-    o->job.step.tail_us = o->compute_us;
     o->job.progress = stp_progress;
     o->job.user = learn_counted;
+    o->job.host.ahead = o->launch_ahead;
+    o->job.host.timed_us = mock_job_torch_host.timed_us;
+    o->job.host.noise = mock_job_torch_host.noise;
+    o->job.host.sync_every = o->sync_every;
+    learn_read_job(o, why);
     if (o->job.step.n == 0)
         stp_usage_error(state, "--job %s", why);
     if (o->job.nccl != NULL && mock_release_find(o->job.nccl) < 0)
@@ -181,20 +276,27 @@ static const struct stp_command_line learn_line = {
                                                  .at = AT(machine)},
                                                 {0}},
     .check = learn_check_options,
-    .doc = "Plays a training job on a recorded machine with a plugin that "
-           "learns, and prints how soon it settled, what learning cost, and "
-           "what it gained.\v"
-           "settled: calls of a collective and size until the choice changed "
-           "for the last time within its first 1000, re-tests apart, median "
-           "and 95th percentile; searched: those of them since its first "
-           "trial, as a trial may wait for another.  lost: time over NCCL's "
-           "own choice in the first 1000 steps, and in all; negative is won.  "
-           "final gain: of the last fifth of the steps over NCCL's, with a 95 "
-           "percent interval.\n\n"
-           "over AUTO: the mean time of NCCL's own choice over that of the "
-           "best arm, which our plugin looks for from STEPTUNE_MIN_GAIN on, 2 "
-           "percent.  finds it: jobs that end within 1 percent of the best "
-           "arm, and the calls they searched (median).",
+    .doc =
+        "Plays a training job on a recorded machine with a plugin that "
+        "learns, and prints how soon it settled, what learning cost, and "
+        "what it gained.\v"
+        "trials: changes of the choice for a collective and size, but for "
+        "those back (median).  settled: its calls until the choice changed for "
+        "the last time, re-tests apart, median and 95th percentile; "
+        "searched: those of them since its first trial, as a trial may wait "
+        "for another; still trying: those whose choice still changed in the "
+        "last fifth of the calls.  lost: time over NCCL's "
+        "own choice in the first 1000 steps, and in all; negative is won.  "
+        "final gain: of the last fifth of the steps over NCCL's, with a 95 "
+        "percent interval.\n\n"
+        "over AUTO: the mean time of NCCL's own choice over that of the "
+        "best arm, which our plugin looks for from STEPTUNE_MIN_GAIN on, 2 "
+        "percent.  finds it: jobs that end within 1 percent of the best "
+        "arm, and the calls they searched (median).\n\n"
+        "The host launches a step's kernels ahead of the GPUs, up to "
+        "CUDA's limit of 1024, as PyTorch does; the times of kernels come "
+        "late, and in bursts.  The defaults are measured in a PyTorch job "
+        "on 2 x H200.",
 };
 
 /* ---- playing ---- */

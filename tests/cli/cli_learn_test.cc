@@ -24,8 +24,10 @@ TEST_F(Cli, LearnComparesStrategiesWithNcclAndAnOracle)
                            "2 seeds; steps are virtual: 0 of 1600 times of "
                            "their collectives are modelled\n\nstrategy "));
     for (const char *row :
-         {"\ntry +2 +", "\nstay +2 +0 +0 +0 +0 +\\+0.00 +\\+0.00 ",
-          "\nAUTO +2 +0 +0 +0 +0 ", "\noracle +2 +0 +0 +0 +0 +-",
+         {"\ntry +2 +27 +",
+          "\nstay +2 +0 +0 +0 +0 +0 +0 of 4 +\\+0.00 +\\+0.00 ",
+          "\nAUTO +2 +0 +0 +0 +0 +0 +0 of 4 ",
+          "\noracle +2 +0 +0 +0 +0 +0 +0 of 4 +-",
           "\nmessage +best arm +over AUTO +try finds it +stay finds it\n",
           "\nallgather 4M +ring/ll128 +1.372x +2 of 2 \\([0-9]+\\) +0 of 2 "
           "\\(0\\)\n"})
@@ -37,6 +39,50 @@ TEST_F(Cli, LearnComparesStrategiesWithNcclAndAnOracle)
                           "2 jobs\\.\nstay ends 1.000x [^\n]+\n$")))
         << o.out;
     EXPECT_EQ(14u, Count(o.out, "\n"));
+}
+
+TEST_F(Cli, LearnKnowsJobsByNameAndRepeatsCollectives)
+{
+    auto rows = [](const std::string &out) {
+        return out.substr(out.find('\n'));
+    };
+    const std::string learn = "learn --on h200x2 --plugin " STP_LEARNER
+                              " --strategies try --steps 50 --seeds 1 ";
+    Outcome named = Run(learn + "--job torch-step");
+    Outcome list = Run(learn + "--compute 0 --job 5xallreduce:2M:181,"
+                               "allreduce:2M:181,6xallreduce:2M:181");
+
+    ASSERT_EQ(0, named.status) << named.err;
+    EXPECT_THAT(named.out, StartsWith("50 steps of torch-step on "));
+    EXPECT_THAT(named.out, HasSubstr("\nallreduce 2M  "));
+    EXPECT_EQ(rows(list.out), rows(named.out));
+}
+
+// The oracle's gain is that of collectives of which the step consists.
+TEST_F(Cli, LearnPlaysWhatBoundsTheJob)
+{
+    const struct {
+        const char *options;
+        const char *oracle; // final gain
+    } cases[] = {
+        {"", "1\\.06[0-9]"}, // the GPUs: the collective and 150 us
+        {"--sync-every 1", "1\\.06[0-9]"},
+        {"--launches 60", "1\\.000"}, // the host, in 720 us
+        {"--host-us 120", "1\\.000"},
+        {"--host-us 120 --graph", "1\\.06[0-9]"}, // one launch
+    };
+    for (const auto &c : cases) {
+        Outcome o = Run(std::string("learn --on h200x4 --plugin " STP_LEARNER
+                                    " --strategies stay --seeds 1 --steps 200 "
+                                    "--compute 0 --compute-noise 0 "
+                                    "--job 12xallgather:4M:150 ") +
+                        c.options);
+        ASSERT_EQ(0, o.status) << o.err;
+        EXPECT_TRUE(std::regex_search(
+            o.out,
+            std::regex("\noracle .* 1 of 1 +" + std::string(c.oracle) + " ")))
+            << c.options << o.out;
+    }
 }
 
 TEST_F(Cli, LearnRepeatsItselfExactly)
@@ -129,11 +175,13 @@ TEST_F(Cli, LearnRetestsToTheEndOfTheJob)
         SCOPED_TRACE(objective);
         const std::string name = std::string(objective) + ".csv";
         Set("STEPTUNE_JOURNAL", dir_ / name);
-        ASSERT_EQ(0, Run(std::string("learn --on h200x4 --job allgather:4M "
-                                     "--strategies halving --seeds 1 --steps "
-                                     "3000 --objective ") +
-                         objective)
-                         .status);
+        ASSERT_EQ(
+            0, Run(std::string(
+                       "learn --on h200x4 --job allgather:4M --launch-ahead 0 "
+                       "--strategies halving --seeds 1 --steps "
+                       "3000 --objective ") +
+                   objective)
+                   .status);
         const std::string journal = Read(name.c_str());
         const std::regex trial(",trial,2[0-9]{3},"); // the last 1000 calls
 
@@ -154,6 +202,15 @@ TEST_F(Cli, LearnSaysWhatItCannotTake)
             {"--job allreduce:4M:x", 2,
              "expected microseconds of compute after"},
             {"--job allreduce:4M,", 2, "--job '', expected broadcast"},
+            {"--job 300xallreduce:4M", 2, "expected 1 to 256 collectives"},
+            {"--job 0xallreduce:4M", 2, "expected 1 to 256 collectives"},
+            {"--job 200xallreduce:4M,57xallreduce:4M", 2,
+             "expected 1 to 256 collectives"},
+            {"--job torch", 2, "--job 'torch', expected broadcast"},
+            {"--launches 0", 2, "--launches '0'"},
+            {"--host-us 0", 2, "--host-us '0', expected microseconds"},
+            {"--launch-ahead 5", 1,
+             "a queue of 5 launches, but a collective and its compute are 6"},
             {"--strategies epsilon,,halving", 2, "expected words such as"},
             {"--strategies ucb", 2, "'ucb', expected halving, epsilon"},
             {"--objective money", 2, "expected auto, gpu, step or file"},

@@ -35,6 +35,7 @@ struct play {
 struct sum {
     double *settled; /* of each seed and key */
     double *searched;
+    double *trials;
     size_t n_settled;
     double *auto_final; /* mean step at the end, of each seed */
     double *final;
@@ -168,7 +169,7 @@ static void play_note_step(void *user, const struct mock_job_step *step)
         play->n_times++;
         play->n_modelled += run->source == MOCK_TIME_MODELLED;
         story = &play->story[keys_find(play->keys, run->call)];
-        stp_learn_story_call(story, &run->run, story->n_calls < STP_LEARN_FIRST,
+        stp_learn_story_call(story, &run->run,
                              step->step >= play->n_steps - play->n_steps / 5);
     }
 }
@@ -190,6 +191,8 @@ static void play_run_job(struct study *s, struct mock_nccl *nccl, uint64_t seed,
         .comm_id = mock_new_comm_id(),
         .seed = seed,
         .step = job->step,
+        .host = job->host,
+        .captured = job->captured,
         .overlapped = job->overlapped,
         .compute_noise = job->compute_noise,
         .jitter_us = job->jitter_us,
@@ -288,6 +291,7 @@ static void study_take_story(const struct stp_learn_story *story,
                              struct sum *sum)
 {
     sum->settled[sum->n_settled] = (double)story->settled;
+    sum->trials[sum->n_settled] = (double)story->n_trials;
     sum->searched[sum->n_settled++] =
         (double)(story->settled - story->searched_from);
 }
@@ -299,8 +303,10 @@ static void study_take_seed(struct study *s, unsigned seed, struct sum *sum,
     size_t n_first = n < STP_LEARN_FIRST ? n : STP_LEARN_FIRST;
     size_t n_last = n / 5;
 
-    for (size_t k = 0; k < s->keys.n; k++)
+    for (size_t k = 0; k < s->keys.n; k++) {
         study_take_story(&s->play.story[k], sum);
+        learned->n_trying += stp_learn_story_is_trying(&s->play.story[k]);
+    }
     sum->auto_us += simulate_sum(s->baseline.step_us, n);
     sum->us += simulate_sum(s->play.step_us, n);
     sum->auto_first_us += simulate_sum(s->baseline.step_us, n_first);
@@ -376,6 +382,8 @@ static void study_conclude_key(const struct study *s, const struct sum *sum,
 static void study_conclude(const struct study *s, struct sum *sum,
                            struct stp_learned *learned)
 {
+    double p95;
+
     learned->n_keys = s->keys.n;
     for (size_t k = 0; k < s->keys.n; k++) {
         study_conclude_key(s, sum, k, &learned->keys[k]);
@@ -385,6 +393,8 @@ static void study_conclude(const struct study *s, struct sum *sum,
                             &learned->settled_median, &learned->settled_p95);
     simulate_find_quantiles(sum->searched, sum->n_settled,
                             &learned->searched_median, &learned->searched_p95);
+    simulate_find_quantiles(sum->trials, sum->n_settled,
+                            &learned->trials_median, &p95);
     learned->lost = sum->us / sum->auto_us - 1;
     learned->lost_first = sum->first_us / sum->auto_first_us - 1;
     learned->final =
@@ -408,10 +418,12 @@ static bool study_allocate(struct study *s, size_t n)
 
         sum->settled = calloc(n_seeds * s->keys.n, sizeof(double));
         sum->searched = calloc(n_seeds * s->keys.n, sizeof(double));
+        sum->trials = calloc(n_seeds * s->keys.n, sizeof(double));
         sum->auto_final = calloc(n_seeds, sizeof(double));
         sum->final = calloc(n_seeds, sizeof(double));
         if (sum->settled == NULL || sum->searched == NULL ||
-            sum->auto_final == NULL || sum->final == NULL)
+            sum->trials == NULL || sum->auto_final == NULL ||
+            sum->final == NULL)
             return false;
     }
     return true;
@@ -422,6 +434,7 @@ static void study_free(struct study *s, size_t n)
     for (size_t l = 0; s->sums != NULL && l < n; l++) {
         free(s->sums[l].settled);
         free(s->sums[l].searched);
+        free(s->sums[l].trials);
         free(s->sums[l].auto_final);
         free(s->sums[l].final);
     }

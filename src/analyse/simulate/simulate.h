@@ -16,8 +16,8 @@
 #include "mock_job.h"
 
 enum {
-    STP_LEARN_FIRST = 1000, /* steps, and calls of a key, that are looked at as
-                               the time of learning */
+    STP_LEARN_FIRST = 1000, /* steps that are looked at as the time of learning
+                             */
     STP_LEARN_KEYS = 64,    /* of a job */
 };
 
@@ -30,6 +30,8 @@ struct stp_learn_job {
     uint64_t seed;              /* of the first; the others follow it */
     double compute_noise;       /* as in struct mock_job_options */
     double jitter_us;
+    struct mock_job_host host;
+    bool captured;
     bool overlapped;
     bool own_channels; /* the best arm has NCCL's own channel count */
 
@@ -74,10 +76,12 @@ struct stp_learned_key {
 struct stp_learned {
     size_t n_keys; /* of one job */
 
-    /* Calls of a key within its first STP_LEARN_FIRST: until its choice changed
-     * for the last time, re-tests apart (simulate_story.h), and of
-     * those from the first change on, as one key may wait for another; 0:
-     * never. */
+    /* Changes of a key's choice, but for those back. */
+    double trials_median;
+
+    /* Calls of a key until its choice changed for the last time, re-tests apart
+     * (simulate_story.h), and of those from the first change on, as one key may
+     * wait for another; 0: never. */
     double settled_median;
     double settled_p95;
     double searched_median;
@@ -85,6 +89,9 @@ struct stp_learned {
 
     double lost;       /* share of always-AUTO's time; below 0: won */
     double lost_first; /* of the first STP_LEARN_FIRST steps */
+
+    size_t n_trying; /* keys of all seeds whose choice still changed in the last
+                        fifth of their calls, re-tests apart */
 
     /* Keys of all seeds whose choice in most of the last fifth of their calls
      * takes at most 1 percent longer than the best arm. */

@@ -15,10 +15,13 @@ static void learn_put(const char *name, const struct stp_learned *l,
 {
     stp_table_word(t, "strategy", "<strategy", name);
     stp_table_count(t, "keys", "?keys", l->n_keys);
+    stp_table_number(t, "trials_median", "trials", l->trials_median, 0);
     stp_table_number(t, "settled_median", "settled", l->settled_median, 0);
     stp_table_number(t, "settled_p95", "?p95", l->settled_p95, 0);
     stp_table_number(t, "searched_median", "searched", l->searched_median, 0);
     stp_table_number(t, "searched_p95", "?p95", l->searched_p95, 0);
+    stp_table_count(t, "trying", NULL, l->n_trying);
+    stp_table_text(t, "still trying", "%zu of %zu", l->n_trying, l->n_finals);
     stp_table_number(t, "lost_first", NULL, l->lost_first, 4);
     stp_table_text(t, "lost %", "%+.2f", 100 * l->lost_first);
     stp_table_number(t, "lost", NULL, l->lost, 4);

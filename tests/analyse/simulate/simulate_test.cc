@@ -172,6 +172,34 @@ TEST_F(Learn, PluginLearnsByTheProfilersTimesAndSettles)
     EXPECT_EQ(0u, l.n_worse);
 }
 
+// It chooses after 42 all-gathers, of 63 calls, by the times it has heard of.
+TEST_F(Learn, HostFarAheadChoosesBeforeItHearsOfTheGpus)
+{
+    const struct {
+        const char *name;
+        mock_job_host host;
+        bool captured;
+        bool finds_best;
+    } cases[] = {
+        {"waits for each step", {0, 1, 10, 0}, false, true},
+        {"6 calls ahead", {24, 4, 10, 0}, false, true},
+        {"96 calls ahead", {384, 4, 1, 0}, false, false},
+        {"and waits for each step", {384, 4, 1, 1}, false, true},
+        {"and has long launches", {384, 4, 1000, 0}, false, true},
+        {"asked at the capture alone", {384, 4, 10, 0}, true, false},
+    };
+
+    for (const auto &c : cases) {
+        SCOPED_TRACE(c.name);
+        job_.host = c.host;
+        job_.captured = c.captured;
+        ASSERT_EQ(STP_OK, Try({Plugin("try")})) << err_.text;
+
+        EXPECT_EQ(c.finds_best ? 3u : 0u, learned_[0].keys[0].n_best);
+        EXPECT_EQ(c.captured, learned_[0].trials_median == 0);
+    }
+}
+
 TEST_F(Learn, LossOfTheFirstStepsIsTheWholeOfAShortJob)
 {
     ASSERT_EQ(STP_OK, Try({Plugin("try")})) << err_.text;
@@ -198,7 +226,11 @@ TEST(LearnStory, EndsAtTheLastChangeThatIsNoRetest)
         {"goes back at once", "aabaa", 3, 2},
         {"waits for others", quiet + "baaabaa", 55, 50},
         {"re-test", "aab" + quiet + "bb" + quiet, 3, 2},
-        {"two re-tests", "aab" + quiet + "bb" + quiet + "c" + quiet, 3, 2},
+        {"two re-tests", "aab" + quiet + "bb" + quiet + "b" + quiet, 3, 2},
+        {"tries another", "aab" + quiet + "bb" + quiet + "c" + quiet, 106, 2},
+        {"tries others, slowly",
+         "aab" + quiet + "b" + quiet + "c" + quiet + "d" + quiet + "d" + quiet,
+         156, 2},
         {"re-test too soon", "aab" + quiet.substr(1) + "bb" + quiet, 54, 2},
         {"long re-test", "aab" + quiet + std::string(17, 'b') + quiet, 70, 2},
         {"re-test that changes its mind", "aab" + quiet + "bbc", 55, 2},
@@ -210,46 +242,60 @@ TEST(LearnStory, EndsAtTheLastChangeThatIsNoRetest)
         for (char arm : c.calls) {
             mock_run run{};
             run.algo = arm;
-            stp_learn_story_call(&story, &run, true, false);
+            stp_learn_story_call(&story, &run, false);
         }
         EXPECT_EQ(c.settled, story.settled) << c.name;
         EXPECT_EQ(c.searched_from, story.searched_from) << c.name;
     }
 }
 
-TEST(LearnStory, IsOfTheFirstCallsAndComesToWhatRanMostAtTheEnd)
+TEST(LearnStory, ComesToWhatRanMostAtTheEnd)
 {
-    const std::string calls = "abab-bcbcb"; // what counts, then the end
+    const std::string calls = "abab-bcbcb"; // the end from the sixth on
     stp_learn_story story{};
 
     for (size_t i = 0; i < calls.size(); i++) {
         mock_run run{};
         run.algo = calls[i];
-        stp_learn_story_call(&story, &run, i<4, i> 4);
+        stp_learn_story_call(&story, &run, i > 4);
     }
 
-    EXPECT_EQ(3u, story.settled);
     EXPECT_EQ('b', story.final.algo);
 }
 
-TEST(LearnStory, ARetestMayEndAfterTheFirstCalls)
+TEST(LearnStory, CountsTrialsAndSaysWhetherThereAreMoreAtTheEnd)
 {
-    const std::string calls = "aab" + std::string(STP_STORY_QUIET, 'a') + "bb";
-    const StoryCase cases[] = {
-        {"and does", calls + "abab", 3, 2},
-        {"and does not", calls + std::string(STP_STORY_RETEST, 'b') + "a", 53,
-         2},
+    const std::string quiet(STP_STORY_QUIET, 'a');
+    const struct {
+        const char *name;
+        std::string calls;
+        size_t n_trials;
+        bool is_trying;
+    } cases[] = {
+        {"never changes", quiet, 0, false},
+        {"one trial", "ab" + quiet, 1, false},
+        {"two trials of calls", "abbabba" + quiet, 2, false},
+        {"two arms", "abaca" + quiet, 2, false},
+        {"changes for good", "ab" + std::string(100, 'b'), 1, false},
+        {"and tries the first", "ab" + std::string(100, 'b') + "ab", 2, false},
+        {"re-tests", "ab" + quiet + "b" + quiet + "b" + quiet + "ba", 4, false},
+        {"tries two others at the end",
+         "ab" + quiet + "b" + quiet + "b" + quiet + "caba", 5, true},
+        {"tries others, slowly",
+         "ab" + quiet + "b" + quiet + "c" + quiet + "d" + quiet + "e" + quiet,
+         5, true},
+        {"changes at the end", quiet + quiet + "b", 1, true},
     };
 
-    for (const StoryCase &c : cases) {
+    for (const auto &c : cases) {
         stp_learn_story story{};
-        for (size_t i = 0; i < c.calls.size(); i++) {
+        for (char arm : c.calls) {
             mock_run run{};
-            run.algo = c.calls[i];
-            stp_learn_story_call(&story, &run, i < calls.size(), false);
+            run.algo = arm;
+            stp_learn_story_call(&story, &run, false);
         }
-        EXPECT_EQ(c.settled, story.settled) << c.name;
-        EXPECT_EQ(c.searched_from, story.searched_from) << c.name;
+        EXPECT_EQ(c.n_trials, story.n_trials) << c.name;
+        EXPECT_EQ(c.is_trying, stp_learn_story_is_trying(&story)) << c.name;
     }
 }
 
@@ -311,10 +357,11 @@ TEST(LearnReport, IsATableOfALineForEachLearnerAndOneForEachMessage)
     const stp_learner learners[] = {{STP_LEARNER_PLUGIN, "halving"},
                                     {STP_LEARNER_AUTO, "AUTO"}};
     stp_learned learned[2]{};
-    learned[0] = {2,       38.5,   42, 30, 36.5,
-                  -0.0012, 0.0034, 24, 50, {1.012, 1.011, 1.013, 5},
+    learned[0] = {2,       12,     38.5, 42, 30, 36.5,
+                  -0.0012, 0.0034, 3,    24, 50, {1.012, 1.011, 1.013, 5},
                   1,       false};
-    learned[1] = {2, 0, 0, 0, 0, 0, 0, 10, 50, {1, 0, HUGE_VAL, 1}, 0, false};
+    learned[1] = {2, 0,    0, 0, 0, 0, 0, 0, 0, 10, 50, {1, 0, HUGE_VAL, 1},
+                  0, false};
     learned[0].keys[0] = {
         ncclFuncAllGather,
         4 << 20,
@@ -333,11 +380,14 @@ TEST(LearnReport, IsATableOfALineForEachLearnerAndOneForEachMessage)
         return stp_print_learned(learners, learned, 2, fp, nullptr);
     });
 
-    EXPECT_EQ("strategy  keys  settled  p95  searched  p95  lost %  all %  "
+    EXPECT_EQ("strategy  keys  trials  settled  p95  searched  p95  still "
+              "trying  lost %  all %  "
               "within 1% of best           final gain  worse than AUTO\n"
-              "halving      2       38   42        30   36   +0.34  -0.12  "
+              "halving      2      12       38   42        30   36       3 of "
+              "50   +0.34  -0.12  "
               "         24 of 50  1.012 (1.011-1.013)                1\n"
-              "AUTO         2        0    0         0    0   +0.00  +0.00  "
+              "AUTO         2       0        0    0         0    0       0 of "
+              "50   +0.00  +0.00  "
               "         10 of 50                1.000                0\n"
               "\n"
               "message         best arm       over AUTO  halving finds it\n"

@@ -2,6 +2,12 @@
 #ifndef MOCK_JOB_TEST_H
 #define MOCK_JOB_TEST_H
 
+#include <cstdio>
+#include <ctime>
+#include <map>
+#include <tuple>
+#include <utility>
+
 #include "mock_job.h"
 #include "support/mock_profiler.h"
 
@@ -38,6 +44,83 @@ struct Done {
             times.push_back(step.us);
         return times;
     }
+};
+
+constexpr int kRanks = 4; // of h200x4
+
+// The begin of a kernel's first channel: the time on its GPU's clock, and the
+// time of the event on the host's, since the job began.
+struct Kernel {
+    double begin_ns, end_ns;
+    double begin_heard_us, end_heard_us;
+
+    double Ns() const
+    {
+        return end_ns - begin_ns;
+    }
+    auto All() const
+    {
+        return std::tie(begin_ns, end_ns, begin_heard_us, end_heard_us);
+    }
+    bool operator==(const Kernel &other) const
+    {
+        return All() == other.All();
+    }
+};
+
+inline double HostUs()
+{
+    timespec now;
+    clock_gettime(CLOCK_MONOTONIC, &now);
+    return (static_cast<double>(now.tv_sec) - 1.7e9) * 1e6 +
+           static_cast<double>(now.tv_nsec) / 1000;
+}
+
+// Receives the listener's lines on the thread that reports the events.
+class Kernels
+{
+  public:
+    Kernels()
+    {
+        mock_set_log(Take, this);
+    }
+    ~Kernels()
+    {
+        mock_set_log(nullptr, nullptr);
+    }
+    Kernels(const Kernels &) = delete;
+    Kernels &operator=(const Kernels &) = delete;
+
+    std::vector<Kernel> of[kRanks];
+    std::vector<double> heard_us; // in the order of being told
+
+  private:
+    static void Take(void *user, ncclDebugLogLevel, unsigned long,
+                     const char *text)
+    {
+        auto *self = static_cast<Kernels *>(user);
+        size_t rank, number, at_ns;
+        int channel;
+        if (std::sscanf(text,
+                        "%zu start %zu KernelCh of %*u rank %*d channel %d at "
+                        "%zu",
+                        &rank, &number, &channel, &at_ns) == 4 &&
+            channel == 0) {
+            std::vector<Kernel> &kernels = self->of[rank - 1000];
+            kernels.push_back({static_cast<double>(at_ns), 0, HostUs(), 0});
+            self->running_[number] = {rank - 1000, kernels.size() - 1};
+            self->heard_us.push_back(HostUs());
+        }
+        if (std::sscanf(text, "state %zu 22 at %zu", &number, &at_ns) == 2 &&
+            self->running_.count(number) != 0) {
+            auto [r, i] = self->running_[number];
+            self->of[r][i].end_ns = static_cast<double>(at_ns);
+            self->of[r][i].end_heard_us = HostUs();
+            self->heard_us.push_back(HostUs());
+        }
+    }
+
+    std::map<size_t, std::pair<size_t, size_t>> running_;
 };
 
 class MockJob : public testing::Test
