@@ -22,11 +22,6 @@
  * proposes.  Each proposal is taken once, in the order in which they were made,
  * unless the agreement freezes before.
  *
- * On one rank the duration of a collective includes its waiting for the others.
- * So each rank notes when collectives began and ended on it, in a row that it
- * alone writes and the observer reads.  A row is a ring: old times are
- * overwritten.
- *
  * An implementation is a table of functions.  There is one: memory that the
  * ranks of a host share (shm.c).  One that spans hosts, over TCPStore or Redis,
  * would fill in the same table, and a thread of its own would do what blocks.
@@ -38,18 +33,15 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#include "core/learn/gpu_clock.h"
 #include "core/status.h"
 
 /* What ranks do with an agreement beside comparing fingerprints; bits. */
 enum {
     STP_AGREE_PROPOSALS = 1,
-    STP_AGREE_TIMES = 2, /* only with STP_AGREE_PROPOSALS */
 };
 
 enum {
-    STP_AGREE_RANKS = 1024,     /* at most, with STP_AGREE_PROPOSALS */
-    STP_AGREE_TIME_SLOTS = 512, /* collectives that a rank's row holds */
+    STP_AGREE_RANKS = 1024, /* at most, with STP_AGREE_PROPOSALS */
 };
 
 /* All that enters a decision, and two hashes that tell why it differs. */
@@ -77,20 +69,14 @@ struct stp_agreement_rank {
     unsigned parts; /* STP_AGREE_... */
 };
 
-/* A collective, the same on all ranks. */
-struct stp_collective {
-    unsigned coll;   /* ncclFunc_t, 0 to 7 */
-    uint64_t number; /* per-function sequence number, below 2^60 */
-};
-
 /* A rank's handle, which an implementation's own begins with. */
 struct stp_agreement {
     const struct stp_agreement_ops *ops;
     unsigned parts; /* that this rank takes part in */
 };
 
-/* Callable from any thread, but for one handle's next_epoch() and put_time(),
- * each of which one thread at a time may call.  None but join(), compare() and
+/* Callable from any thread, but for one handle's next_epoch(), which one
+ * thread at a time may call.  None but join(), compare() and
  * leave() blocks, allocates or does I/O. */
 struct stp_agreement_ops {
     /*
@@ -136,19 +122,6 @@ struct stp_agreement_ops {
      * that all later epochs change nothing, from the same epoch on for all. */
     uint32_t (*next_epoch)(struct stp_agreement *agreement,
                            bool *is_frozen_ret);
-
-    /* ---- STP_AGREE_TIMES ---- */
-
-    /* Notes this rank's time of a collective. */
-    void (*put_time)(struct stp_agreement *agreement,
-                     struct stp_collective collective,
-                     const struct stp_rank_time *time);
-
-    /* False if not all ranks have noted it, yet or any more; else *times_ret is
-     * of all of them. */
-    bool (*get_times)(const struct stp_agreement *agreement,
-                      struct stp_collective collective,
-                      struct stp_rank_times *times_ret);
 
     /* To the ranks that stay it is as if this rank were stopped. */
     void (*leave)(struct stp_agreement *agreement);

@@ -2,8 +2,8 @@
  * shm.c - an agreement in memory that the ranks of a host share
  *
  * One segment a communicator: the outcome of the comparison, how many ranks
- * joined with each part, each rank's identity, then, for ranks that asked for
- * them, the board of proposals and a row of times a rank.
+ * joined to propose, each rank's identity, then, for ranks that asked for it,
+ * the board of proposals.
  */
 #include <stdatomic.h>
 #include <stdlib.h>
@@ -17,23 +17,12 @@
 _Static_assert((int)STP_AGREE_RANKS == (int)STP_BOARD_RANKS,
                "a board has room for all ranks");
 
-/* A collective's time.  'id' 0 is of no collective; it is written last, and is
- * 0 while the others are written: a reader that finds the same id before and
- * after has read the times that belong to it. */
-struct shm_slot {
-    _Atomic uint64_t id;
-    _Atomic uint64_t begin_ns;
-    _Atomic uint64_t end_ns;
-    uint64_t unused;
-};
-
 enum shm_outcome { OPEN, AGREED, REFUSED };
 
 struct shm_parts {
     _Atomic uint32_t outcome;     /* enum shm_outcome */
     _Atomic uint32_t n_proposals; /* ranks with STP_AGREE_PROPOSALS */
-    _Atomic uint32_t n_times;     /* ranks with STP_AGREE_TIMES */
-    uint32_t unused[13];
+    uint32_t unused[14];
 };
 
 struct shm_agreement {
@@ -42,9 +31,8 @@ struct shm_agreement {
     struct shm_parts *parts;
     struct stp_identity *identities; /* after the parts */
     size_t n_needed;
-    struct stp_board *board;                       /* after the identities */
-    struct shm_slot (*rows)[STP_AGREE_TIME_SLOTS]; /* after the board */
-    struct stp_board_step step;                    /* this rank's */
+    struct stp_board *board;    /* after the identities */
+    struct stp_board_step step; /* this rank's */
 };
 
 static struct shm_agreement *shm_of(const struct stp_agreement *agreement)
@@ -59,9 +47,6 @@ static size_t shm_bytes(const struct stp_agreement_rank *rank)
 
     if (rank->parts & STP_AGREE_PROPOSALS)
         n_bytes += stp_board_bytes(rank->n_ranks);
-    if (rank->parts & STP_AGREE_TIMES)
-        n_bytes +=
-            rank->n_ranks * STP_AGREE_TIME_SLOTS * sizeof(struct shm_slot);
     return n_bytes;
 }
 
@@ -72,15 +57,12 @@ static void shm_lay_out(struct shm_agreement *shm,
     shm->parts = stp_segment_memory(shm->segment);
     shm->identities = (struct stp_identity *)(shm->parts + 1);
     shm->board = (struct stp_board *)(shm->identities + rank->n_ranks);
-    shm->rows = (void *)((char *)shm->board + stp_board_bytes(rank->n_ranks));
     shm->step.n_ranks = (uint32_t)rank->n_ranks;
     shm->step.n_slots = STP_BOARD_SLOTS;
     shm->n_needed = rank->n_needed;
     stp_identity_write(&shm->identities[shm->step.rank], rank);
     if (rank->parts & STP_AGREE_PROPOSALS)
         atomic_fetch_add(&shm->parts->n_proposals, 1);
-    if (rank->parts & STP_AGREE_TIMES)
-        atomic_fetch_add(&shm->parts->n_times, 1);
 }
 
 static enum stp_status shm_join(const struct stp_agreement_rank *rank,
@@ -159,10 +141,8 @@ static bool shm_is_complete(struct stp_agreement *agreement, unsigned part)
 {
     struct shm_agreement *shm = shm_of(agreement);
 
-    return stp_segment_is_full(shm->segment) &&
-           atomic_load(part == STP_AGREE_TIMES
-                           ? &shm->parts->n_times
-                           : &shm->parts->n_proposals) == shm->step.n_ranks;
+    return stp_segment_is_full(shm->segment) && part == STP_AGREE_PROPOSALS &&
+           atomic_load(&shm->parts->n_proposals) == shm->step.n_ranks;
 }
 
 /* ---- proposals ---- */
@@ -203,67 +183,6 @@ static uint32_t shm_next_epoch(struct stp_agreement *agreement,
     return shm->step.decision;
 }
 
-/* ---- times ---- */
-
-static uint64_t shm_slot_id(struct stp_collective c)
-{
-    return c.number << 4 | (c.coll & 7) << 1 | 1;
-}
-
-/* Those of different functions lie apart. */
-static size_t shm_slot_index(struct stp_collective c)
-{
-    return (c.number + (uint64_t)c.coll * (STP_AGREE_TIME_SLOTS / 5)) %
-           STP_AGREE_TIME_SLOTS;
-}
-
-static void shm_put_time(struct stp_agreement *agreement,
-                         struct stp_collective collective,
-                         const struct stp_rank_time *time)
-{
-    const struct shm_agreement *shm = shm_of(agreement);
-    struct shm_slot *slot =
-        &shm->rows[shm->step.rank][shm_slot_index(collective)];
-
-    atomic_store_explicit(&slot->id, 0, memory_order_relaxed);
-    atomic_store_explicit(&slot->begin_ns, time->begin_ns,
-                          memory_order_release);
-    atomic_store_explicit(&slot->end_ns, time->end_ns, memory_order_release);
-    atomic_store_explicit(&slot->id, shm_slot_id(collective),
-                          memory_order_release);
-}
-
-static bool shm_read_slot(struct shm_slot *slot, uint64_t id,
-                          struct stp_rank_time *time_ret)
-{
-    if (atomic_load_explicit(&slot->id, memory_order_acquire) != id)
-        return false;
-    time_ret->begin_ns =
-        atomic_load_explicit(&slot->begin_ns, memory_order_acquire);
-    time_ret->end_ns =
-        atomic_load_explicit(&slot->end_ns, memory_order_acquire);
-    return atomic_load_explicit(&slot->id, memory_order_relaxed) == id;
-}
-
-static bool shm_get_times(const struct stp_agreement *agreement,
-                          struct stp_collective collective,
-                          struct stp_rank_times *times_ret)
-{
-    const struct shm_agreement *shm = shm_of(agreement);
-    struct stp_rank_times times = {0};
-
-    for (size_t r = 0; r < shm->step.n_ranks; r++) {
-        struct stp_rank_time time;
-
-        if (!shm_read_slot(&shm->rows[r][shm_slot_index(collective)],
-                           shm_slot_id(collective), &time))
-            return false;
-        stp_rank_times_add(&times, &time);
-    }
-    *times_ret = times;
-    return true;
-}
-
 static void shm_leave(struct stp_agreement *agreement)
 {
     stp_segment_leave(shm_of(agreement)->segment);
@@ -279,7 +198,5 @@ const struct stp_agreement_ops stp_agreement_shm = {
     .propose = shm_propose,
     .is_pending = shm_is_pending,
     .next_epoch = shm_next_epoch,
-    .put_time = shm_put_time,
-    .get_times = shm_get_times,
     .leave = shm_leave,
 };

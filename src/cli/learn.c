@@ -189,7 +189,7 @@ static const char *learn_read_strategy(const struct stp_option *option,
 
 #define AT(member) offsetof(struct learn_command, member)
 
-static const char *const objectives[] = {"auto", "gpu", "step", "file", NULL};
+static const char *const objectives[] = {"auto", "gpu", "file", NULL};
 
 static const struct stp_option learn_table[] = {
     {"strategies", 0, "LIST", learn_read_strategy, AT(strategies),
@@ -199,7 +199,7 @@ static const struct stp_option learn_table[] = {
              "NCCL alone and an oracle"},
     {"objective", 0, "WORD", stp_option_text, AT(objective),
      .words = objectives, .value = "auto",
-     .help = "Source of rewards, as STEPTUNE_OBJECTIVE: auto, gpu, step or "
+     .help = "Source of rewards, as STEPTUNE_OBJECTIVE: auto, gpu or "
              "file, which the played job writes; auto with epsilon is file"},
     {"steps", 0, "N", stp_option_count, AT(n_steps), .min = 20, .value = "1000",
      .help = "Steps of a job"},
@@ -290,8 +290,8 @@ static const struct stp_command_line learn_line = {
         "final gain: of the last fifth of the steps over NCCL's, with a 95 "
         "percent interval.\n\n"
         "over AUTO: the mean time of NCCL's own choice over that of the "
-        "best arm, which our plugin looks for from STEPTUNE_MIN_GAIN on, 2 "
-        "percent.  finds it: jobs that end within 1 percent of the best "
+        "best arm; our plugin takes it if steps gain STEPTUNE_MIN_GAIN by it, "
+        "0.2 percent.  finds it: jobs that end within 1 percent of the best "
         "arm, and the calls they searched (median).\n\n"
         "The host launches a step's kernels ahead of the GPUs, up to "
         "CUDA's limit of 1024, as PyTorch does; the times of kernels come "
@@ -454,13 +454,23 @@ static int learn_run(void *user)
 /* Another vendor's plugin has strategies of its own. */
 static bool learn_knows_strategies(const struct learn_command *o)
 {
-    for (size_t i = 0; o->plugin == NULL && i < o->n_strategies; i++)
-        if (stp_strategy_from_name(o->strategies[i], strlen(o->strategies[i])) <
-            0) {
-            stp_complain("--strategies '%s', expected halving, epsilon",
-                         o->strategies[i]);
+    for (size_t i = 0; o->plugin == NULL && i < o->n_strategies; i++) {
+        const char *name = o->strategies[i];
+        int strategy = stp_strategy_from_name(name, strlen(name));
+
+        if (strategy < 0) {
+            stp_complain("--strategies '%s', expected halving, epsilon", name);
             return false;
         }
+        if (strcmp(o->objective, "auto") != 0 &&
+            (strategy == STP_STRATEGY_EPSILON) !=
+                (strcmp(o->objective, "file") == 0)) {
+            stp_complain("--objective %s with --strategies %s, expected file "
+                         "with epsilon and gpu with halving",
+                         o->objective, name);
+            return false;
+        }
+    }
     return true;
 }
 

@@ -42,7 +42,7 @@ struct run_options {
 #define AT(member) offsetof(struct run_options, member)
 
 static const char *const strategies[] = {"halving", "epsilon", NULL};
-static const char *const objectives[] = {"auto", "step", "gpu", "file", NULL};
+static const char *const objectives[] = {"auto", "gpu", "file", NULL};
 
 static const struct stp_option run_table[] = {
     {"policy", 0, "FILE", stp_option_text, AT(policy), .path = STP_PATH_READ,
@@ -56,7 +56,7 @@ static const struct stp_option run_table[] = {
      .help = "Strategy of learning: halving (default) or epsilon"},
     {"objective", 0, "NAME", stp_option_text, AT(run.objective),
      .words = objectives,
-     .help = "Times to learn from: auto (default), step, gpu or file"},
+     .help = "Times to learn from: auto (default), gpu or file"},
     {"quiet", 'q', NULL, stp_option_flag, AT(quiet),
      .help = "Print no report of the decisions"},
     {"json", 0, NULL, stp_option_flag, AT(json),

@@ -31,7 +31,7 @@ namespace
 {
 
 constexpr int64_t kFrozen = -1;
-constexpr unsigned kAll = STP_AGREE_PROPOSALS | STP_AGREE_TIMES;
+constexpr unsigned kAll = STP_AGREE_PROPOSALS;
 
 class Agreement : public testing::Test
 {
@@ -118,23 +118,10 @@ class Agreement : public testing::Test
         return is_frozen ? kFrozen : static_cast<int64_t>(proposal);
     }
 
-    static void Put(stp_agreement *agreement, unsigned coll, uint64_t number,
-                    uint64_t begin_ns, uint64_t end_ns)
-    {
-        const stp_rank_time time{begin_ns, end_ns};
-        agreement->ops->put_time(agreement, {coll, number}, &time);
-    }
-
-    static bool Get(const stp_agreement *agreement, unsigned coll,
-                    uint64_t number, stp_rank_times *times)
-    {
-        return agreement->ops->get_times(agreement, {coll, number}, times);
-    }
-
     std::string Path(size_t n_ranks) const
     {
         char name[96];
-        snprintf(name, sizeof(name), "/dev/shm/steptune-%u-%016llx-%zu-3",
+        snprintf(name, sizeof(name), "/dev/shm/steptune-%u-%016llx-%zu-4",
                  static_cast<unsigned>(geteuid()),
                  static_cast<unsigned long long>(id_), n_ranks);
         return name;
@@ -424,14 +411,12 @@ TEST_F(Agreement, HasOneObserver)
 struct Parts {
     unsigned last; // rank's; the others have all
     bool has_proposals;
-    bool has_times;
 };
 
 TEST_F(Agreement, IsCompleteInThePartsThatAllRanksHave)
 {
     for (const Parts &parts :
-         {Parts{kAll, true, true}, Parts{STP_AGREE_PROPOSALS, true, false},
-          Parts{0, false, false}}) {
+         {Parts{STP_AGREE_PROPOSALS, true}, Parts{0, false}}) {
         Join(3);
         Join(3);
         for (stp_agreement *rank : ranks_)
@@ -439,10 +424,8 @@ TEST_F(Agreement, IsCompleteInThePartsThatAllRanksHave)
         EXPECT_TRUE(Exists(3));
         Join(3, 7, parts.last);
 
-        for (stp_agreement *rank : ranks_) {
+        for (stp_agreement *rank : ranks_)
             EXPECT_EQ(parts.has_proposals, IsComplete(rank));
-            EXPECT_EQ(parts.has_times, IsComplete(rank, STP_AGREE_TIMES));
-        }
         EXPECT_FALSE(Exists(3));
         LeaveAll();
     }
@@ -554,84 +537,6 @@ TEST_F(Agreement, IsTheSameForThreadsAndProcessesOfWhichSomeAreKilled)
             EXPECT_TRUE(job.kills || !Exists(job.n_ranks));
         }
     }
-}
-
-// ---- times ----
-
-TEST_F(Agreement, HasATimeWhenAllRanksHaveNotedIt)
-{
-    stp_agreement *a = Join(3);
-    stp_agreement *b = Join(3);
-    stp_agreement *c = Join(3);
-    stp_rank_times times{};
-
-    Put(b, ncclFuncAllReduce, 0, 100, 190);
-    Put(a, ncclFuncAllReduce, 0, 120, 191);
-    EXPECT_FALSE(Get(a, ncclFuncAllReduce, 0, &times));
-    Put(c, ncclFuncAllGather, 0, 500, 600); // of another function
-    Put(c, ncclFuncAllReduce, 1, 700, 800); // another collective
-    EXPECT_FALSE(Get(a, ncclFuncAllReduce, 0, &times));
-    Put(c, ncclFuncAllReduce, 0, 80, 189);
-    ASSERT_TRUE(Get(a, ncclFuncAllReduce, 0, &times));
-    EXPECT_EQ(3u, times.n);
-    EXPECT_EQ(120u, times.last_begin_ns);
-    EXPECT_EQ(189u, times.first_end_ns);
-    EXPECT_EQ(191u, times.last_end_ns);
-}
-
-TEST_F(Agreement, HasAsManyTimesAsARowHolds)
-{
-    stp_agreement *a = Join(1);
-    stp_rank_times times{};
-
-    for (uint64_t i = 0; i < 2u * STP_AGREE_TIME_SLOTS; i++)
-        Put(a, ncclFuncReduceScatter, i, i, i + 5);
-    for (uint64_t i = 0; i < 2u * STP_AGREE_TIME_SLOTS; i++)
-        EXPECT_EQ(i >= STP_AGREE_TIME_SLOTS,
-                  Get(a, ncclFuncReduceScatter, i, &times))
-            << i;
-}
-
-TEST_F(Agreement, KeepsTimesOfFunctionsApart)
-{
-    stp_agreement *a = Join(1);
-    stp_rank_times times{};
-
-    for (unsigned coll = 0; coll < NCCL_NUM_TUNED_FUNCS; coll++)
-        for (uint64_t i = 1000; i < 1064; i++)
-            Put(a, coll, i, i, i + coll);
-    for (unsigned coll = 0; coll < NCCL_NUM_TUNED_FUNCS; coll++)
-        for (uint64_t i = 1000; i < 1064; i++) {
-            ASSERT_TRUE(Get(a, coll, i, &times));
-            EXPECT_EQ(coll, times.last_end_ns - times.last_begin_ns);
-        }
-}
-
-TEST_F(Agreement, NeverMixesTheTimesOfTwoCollectives)
-{
-    constexpr uint64_t kEnd = 50000;
-    stp_agreement *writer = Join(2);
-    stp_agreement *reader = Join(2);
-    std::atomic<uint64_t> now{0};
-
-    std::thread thread([&] {
-        for (uint64_t i = 1; i < kEnd; i++) {
-            Put(writer, ncclFuncAllReduce, i * STP_AGREE_TIME_SLOTS, i, 3 * i);
-            now.store(i);
-        }
-    });
-    for (uint64_t i = 0; i < kEnd - 1;) {
-        stp_rank_times times{};
-        i = now.load();
-        const uint64_t number = i * STP_AGREE_TIME_SLOTS;
-        Put(reader, ncclFuncAllReduce, number, i, 3 * i);
-        if (Get(reader, ncclFuncAllReduce, number, &times)) {
-            EXPECT_EQ(i, times.last_begin_ns);
-            EXPECT_EQ(3 * i, times.last_end_ns);
-            EXPECT_EQ(3 * i, times.first_end_ns);
-        }
-    }
-    thread.join();
 }
 
 } // namespace

@@ -140,7 +140,8 @@ TEST(Calibrate, ChoosesAProductShorterThanALaunch)
     FakeLaunches device;
     Layer l(&device);
 
-    ASSERT_EQ(STP_OK, stp_calibrate(l.layer.device, 4, &l.work, nullptr));
+    ASSERT_EQ(STP_OK,
+              stp_calibrate(l.layer.device, &l.what, 4, &l.work, nullptr));
 
     EXPECT_NEAR(4, l.work.compute_us, 0.5);
     EXPECT_NEAR(FakeLaunches::GemmUs(l.work.gemm), l.work.compute_us, 1e-9);

@@ -346,7 +346,7 @@ TEST_F(CliDoctor, KnowsThePluginThatLearns)
         Found("ok"),
         AllOf(HasSubstr("loads tuner 'steptune-online' by "),
               HasSubstr("the plugin that learns is NCCL's profiler, too|"),
-              HasSubstr("it learns by strategy halving, objective auto, and "
+              HasSubstr("it learns by strategy halving, objective gpu, and "
                         "writes steptune.learned.conf|"),
               HasSubstr("no policy: learning begins with NCCL's own choice|")));
     EXPECT_EQ("", Found("note"));
@@ -362,8 +362,8 @@ struct OnlineCase {
 
 TEST_F(CliDoctor, SeesWhereOnlyOneHalfOfItIsLoaded)
 {
-    const char *slow = "the plugin sees no times on the GPU, and learns from "
-                       "the steps alone, which takes longer|"
+    const char *slow = "the plugin sees no times on the GPU, and learns only "
+                       "from times that the application writes|"
                        "set NCCL_PROFILER_PLUGIN=steptune-online\n";
     const OnlineCase cases[] = {
         {"steptune-online", "", "note",

@@ -11,8 +11,8 @@ using namespace testing;
 
 // An all-gather of which ring/ll128 is faster than NCCL's own choice, and an
 // all-reduce of which nothing is.
-constexpr const char *kLearns = "finalize @300 2xg4194304 1x1048576";
-constexpr const char *kCrashes = "crash @300 2xg4194304 1x1048576";
+constexpr const char *kLearns = "finalize @3000 2xg4194304 1x1048576";
+constexpr const char *kCrashes = "crash @3000 2xg4194304 1x1048576";
 
 class RunOnline : public Cli
 {
@@ -53,15 +53,14 @@ TEST_F(RunOnline, TellsWhatWasLearned)
               Not(HasSubstr(":0"))));
     EXPECT_THAT(
         o.err,
-        AllOf(ContainsRegex("\nLearning by strategy halving, objective auto, "
-                            "[0-9]+ steps timed: the learned policy is " +
+        AllOf(ContainsRegex("\nLearning by strategy halving, objective gpu, "
+                            "[0-9]+ comparisons: the learned policy is " +
                             (dir_ / "steptune.learned.conf").string() + ".\n"),
               ContainsRegex("4 +allgather +4194304 +5242879 +[0-9]+ +[0-9]+ +"
-                            "ring/ll128 +1\\.[34][0-9]+x \\(1\\..* +"
-                            "1\\.0[0-9]+x \\(1\\.0[0-9]+ to 1\\.[0-9]+\\) +"
-                            "confirmed\n"),
+                            "ring/ll128 +1\\.[0-9]+x \\(1\\.[0-9]+ to "
+                            "1\\.[0-9]+\\) +settled\n"),
               ContainsRegex("4 +allreduce +1048576 +1310719 +[0-9]+ +[0-9]+ +"
-                            "NCCL's own +- +- +settled\n")));
+                            "NCCL's own +- +settled\n")));
     EXPECT_THAT(Files("tmp"), IsEmpty());
 }
 
@@ -74,7 +73,7 @@ TEST_F(RunOnline, NamesThePolicyThatStaysInForce)
     EXPECT_EQ(0, o.status) << o.err;
     EXPECT_THAT(o.err,
                 ContainsRegex("4 +allreduce +1048576 +1310719 +[0-9]+ +[0-9]+ +"
-                              "as in steptune.conf +- +- +settled\n"));
+                              "as in steptune.conf +- +settled\n"));
 }
 
 // Learn once, replay.
@@ -113,23 +112,22 @@ TEST_F(RunOnline, TellsItAsJson)
 
     const cJSON *learning = cJSON_GetObjectItem(json.get(), "learning");
     EXPECT_EQ("halving", String(learning, "strategy"));
-    EXPECT_EQ("auto", String(learning, "objective"));
+    EXPECT_EQ("gpu", String(learning, "objective"));
     EXPECT_EQ((dir_ / "steptune.learned.conf").string(),
               String(learning, "learned"));
-    EXPECT_LT(40, Number(learning, "steps"));
+    EXPECT_LE(8, Number(learning, "comparisons"));
     const cJSON *messages = cJSON_GetObjectItem(learning, "messages");
     ASSERT_EQ(2, cJSON_GetArraySize(messages));
     const cJSON *gather = cJSON_GetArrayItem(messages, 0);
-    EXPECT_EQ("confirmed", String(gather, "verdict"));
+    EXPECT_EQ("settled", String(gather, "verdict"));
     EXPECT_EQ("ll128",
               String(cJSON_GetObjectItem(gather, "choice"), "protocol"));
-    EXPECT_LT(1.3, Number(cJSON_GetObjectItem(gather, "time"), "gain"));
     EXPECT_LT(1, Number(cJSON_GetObjectItem(gather, "step"), "gain_low"));
-    EXPECT_TRUE(cJSON_IsNull(cJSON_GetObjectItem(gather, "steps_needed")));
+    EXPECT_TRUE(cJSON_IsNull(cJSON_GetObjectItem(gather, "least_gain")));
     const cJSON *own =
         cJSON_GetArrayItem(cJSON_GetObjectItem(gather, "arms"), 0);
     EXPECT_TRUE(cJSON_IsNull(cJSON_GetObjectItem(own, "choice")));
-    EXPECT_NEAR(40, Number(own, "mean"), 4);
+    EXPECT_LT(40, Number(own, "mean"));
 }
 
 // ---- how jobs end ----
@@ -140,7 +138,7 @@ TEST_F(RunOnline, TellsItOfAKilledJob)
     Outcome o = Job(kCrashes);
 
     EXPECT_EQ(128 + 6, o.status);
-    EXPECT_THAT(o.err, AllOf(ContainsRegex("ring/ll128 .* confirmed\n"),
+    EXPECT_THAT(o.err, AllOf(ContainsRegex("ring/ll128 .* settled\n"),
                              HasSubstr("the learned policy was not written")));
     EXPECT_THAT(Files(), ElementsAre("tmp"));
     EXPECT_THAT(Files("tmp"), IsEmpty());
@@ -162,12 +160,12 @@ TEST_F(RunOnline, TellsOfJobsWithNothingToLearnFrom)
     EXPECT_EQ(0, no_calls.status) << no_calls.err;
     EXPECT_THAT(no_calls.err,
                 AllOf(HasSubstr("The plugin served 4 communicators"),
-                      HasSubstr(", 0 steps timed: nothing was learned.\n"),
+                      HasSubstr(", 0 comparisons: nothing was learned.\n"),
                       Not(HasSubstr("verdict"))));
 
     Outcome few = Job("finalize @9 1x4096");
     EXPECT_THAT(few.err, AllOf(HasSubstr(": nothing was learned.\n"),
-                               ContainsRegex("4096 +5119 +[0-9]+ +0 +- +- +- +"
+                               ContainsRegex("4096 +5119 +[0-9]+ +0 +- +- +"
                                              "never explored\n")));
 
     Outcome no_nccl = Run("run --online -- true");
@@ -235,7 +233,7 @@ TEST_F(RunOnline, GivesTheJobWhatItIsAskedTo)
 {
     Write("p.conf", "allreduce,0,65535,tree,ll,-1,-1,-1\n");
     Outcome o = Run(
-        "run --online --policy p.conf --strategy epsilon --objective step -- "
+        "run --online --policy p.conf --strategy epsilon --objective file -- "
         "sh -c 'cd /; basename $NCCL_TUNER_PLUGIN; basename "
         "$NCCL_PROFILER_PLUGIN; echo $STEPTUNE_STRATEGY $STEPTUNE_OBJECTIVE; "
         "echo $STEPTUNE_WARM_START; echo $STEPTUNE_LEARNED; "
@@ -243,7 +241,7 @@ TEST_F(RunOnline, GivesTheJobWhatItIsAskedTo)
     const std::string here = fs::canonical(dir_).string();
 
     EXPECT_EQ("libnccl-tuner-steptune-online.so\n"
-              "libnccl-tuner-steptune-online.so\nepsilon step\n" +
+              "libnccl-tuner-steptune-online.so\nepsilon file\n" +
                   here + "/p.conf\n" + here + "/steptune.learned.conf\n\n" +
                   (dir_ / "tmp").string() + "\n",
               o.out);
@@ -297,7 +295,7 @@ TEST_F(RunOnline, SaysWhatIsWrong)
                     {"--online --strategy greedy -- true", 2,
                      "--strategy 'greedy', expected halving or epsilon"},
                     {"--online --objective speed -- true", 2,
-                     "--objective 'speed', expected auto, step, gpu or file"},
+                     "--objective 'speed', expected auto, gpu or file"},
                     {"--strategy halving -- true", 2, "--online"},
                     {"--online --policy bad.conf -- true", 1, "bad.conf:1:17"},
                     {"--online --policy none.conf -- true", 1, "none.conf: "},

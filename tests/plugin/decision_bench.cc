@@ -373,7 +373,6 @@ void Register()
         // the online plugin gets no times
         {"follows", {{"STEPTUNE_OBJECTIVE", "gpu"}}, 1},
         {"explores_by_gpu_times", {{"STEPTUNE_OBJECTIVE", "gpu"}}, 0},
-        {"explores_by_steps", {{"STEPTUNE_OBJECTIVE", "step"}}, 0},
         {"settled",
          {{"STEPTUNE_OBJECTIVE", "file"},
           {"STEPTUNE_STRATEGY", "epsilon"},

@@ -96,7 +96,7 @@ const Kind kKinds[] = {
              return Set("STEPTUNE_STRATEGY", "epsilon");
          case 4:
              return Set("STEPTUNE_OBJECTIVE",
-                        Pick(random, {"step", "file", "gpu", "x"}));
+                        Pick(random, {"file", "gpu", "x"}));
          case 5:
              return Set("STEPTUNE_WARM_START",
                         Pick(random, {"none", "p.conf", "c.csv"}));

@@ -290,10 +290,10 @@ static void study_count_finals(struct study *s, struct stp_learned *learned)
 static void study_take_story(const struct stp_learn_story *story,
                              struct sum *sum)
 {
-    sum->settled[sum->n_settled] = (double)story->settled;
+    sum->settled[sum->n_settled] = (double)stp_learn_story_settled(story);
     sum->trials[sum->n_settled] = (double)story->n_trials;
     sum->searched[sum->n_settled++] =
-        (double)(story->settled - story->searched_from);
+        (double)(stp_learn_story_settled(story) - story->searched_from);
 }
 
 static void study_take_seed(struct study *s, unsigned seed, struct sum *sum,

@@ -18,41 +18,48 @@ static void story_vote(struct stp_learn_story *story,
         story->votes--;
 }
 
-static bool story_ends_retest(const struct stp_learn_story *story,
-                              const struct mock_run *run)
+/* Whether one other arm was tried, and the one that ran before goes on. */
+static bool story_went_back(const struct stp_learn_story *story)
 {
-    return story->was_quiet && story_same_arm(&story->before, run) &&
-           story->n_calls - story->changed <= STP_STORY_RETEST;
+    return story->is_single && story_same_arm(&story->last, &story->base);
 }
 
-/* After a re-test of another arm it is a search. */
-static void story_end_retest(struct stp_learn_story *story)
+static bool story_is_retest(const struct stp_learn_story *story)
 {
-    bool is_other = story->retest_end > 0 &&
-                    story->retest_end >= story->settled_before &&
-                    !story_same_arm(&story->retested, &story->last);
+    return !story->is_first && story_went_back(story) &&
+           (!story->was_single || story_same_arm(&story->other, &story->tried));
+}
 
-    story->settled = is_other ? story->n_calls : story->settled_before;
-    story->retested = story->last;
-    story->retest_end = story->n_calls;
+size_t stp_learn_story_settled(const struct stp_learn_story *story)
+{
+    return story_is_retest(story) ? story->settled_before : story->changed;
+}
+
+/* After calls without a change. */
+static void story_begin_changes(struct stp_learn_story *story,
+                                const struct mock_run *run)
+{
+    story->settled_before = stp_learn_story_settled(story);
+    story->was_single = !story->is_first && story_went_back(story);
+    story->tried = story->other;
+    story->is_first = story->searched_from == 0;
+    story->base = story->last;
+    story->other = *run;
+    story->is_single = true;
 }
 
 static void story_change(struct stp_learn_story *story,
                          const struct mock_run *run)
 {
     const size_t n = story->n_calls;
-    const bool ends_retest = story_ends_retest(story, run);
 
     story->is_away = !(story->is_away && story_same_arm(&story->before, run));
     story->n_trials += story->is_away;
-    if (ends_retest) {
-        story_end_retest(story);
-    } else {
-        story->settled_before = story->settled;
-        story->settled = n;
-    }
-    story->was_quiet = !ends_retest && story->searched_from > 0 &&
-                       n - story->changed >= STP_STORY_QUIET;
+    if (story->searched_from == 0 || n - story->changed >= STP_STORY_QUIET)
+        story_begin_changes(story, run);
+    if (!story_same_arm(run, &story->base) &&
+        !story_same_arm(run, &story->other))
+        story->is_single = false;
     if (story->searched_from == 0)
         story->searched_from = n;
     story->before = story->last;
@@ -72,5 +79,5 @@ void stp_learn_story_call(struct stp_learn_story *story,
 
 bool stp_learn_story_is_trying(const struct stp_learn_story *story)
 {
-    return story->settled > story->n_calls - story->n_calls / 5;
+    return stp_learn_story_settled(story) > story->n_calls - story->n_calls / 5;
 }

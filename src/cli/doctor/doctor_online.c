@@ -42,8 +42,8 @@ static void doctor_judge_profiler(struct stp_doctor *d)
                      "%s=%s (%s) is another one than %s", profiler, value,
                      stp_doctor_where(d, profiler), tuner);
     stp_diagnose_why(&d->diagnosis,
-                     "the plugin sees no times on the GPU, and learns from the "
-                     "steps alone, which takes longer");
+                     "the plugin sees no times on the GPU, and learns only from "
+                     "times that the application writes");
     stp_diagnose_todo(&d->diagnosis, "set %s=%s", profiler,
                       doctor_setting(tuner));
 }

@@ -44,11 +44,10 @@ struct stp_bandit_rules stp_bandit_rules_default(enum stp_strategy strategy)
     struct stp_bandit_rules rules = {
         .strategy = strategy,
         .epsilon = 0.1,
-        .min_gain = 0.02,
+        .min_gain = 0.002,
         .prune = 2.5,
         .budget = 0.01,
         .retest_calls = 1000,
-        .retest_trials = 5,
     };
 
     if (strategy == STP_STRATEGY_EPSILON) {
@@ -109,6 +108,7 @@ enum stp_status stp_bandit_open(const struct stp_bandit_rules *rules,
     if (bandit == NULL)
         return stp_nomem(err);
     bandit->rules = *rules;
+    bandit->active = STP_BANDIT_KEYS;
     *bandit_ret = bandit;
     return STP_OK;
 }
@@ -194,7 +194,6 @@ void stp_bandit_add_key(struct stp_bandit *bandit, unsigned key,
     if (slot == NULL)
         return;
     slot->max_channels = max_channels;
-    slot->last_call = bandit->n_calls;
     if (!stp_bandit_make_arms(&bandit->rules, view, slot)) {
         bandit_free_slot(slot);
         return;
@@ -217,19 +216,31 @@ void stp_bandit_saw_channels(struct stp_bandit *bandit, unsigned key,
         slot->max_channels = n_channels;
 }
 
-/* ---- while the job runs ---- */
-
-bool stp_bandit_wants(struct stp_bandit *bandit, double elapsed,
-                      struct stp_bandit_want *want_ret)
+void stp_bandit_set_share(struct stp_bandit *bandit, unsigned key,
+                          unsigned n_calls, unsigned window_calls)
 {
-    return bandit_ops(bandit)->want(bandit, elapsed, want_ret);
+    struct stp_bandit_slot *slot = bandit_slot(bandit, key);
+
+    bandit->window = window_calls;
+    if (slot != NULL)
+        slot->share = n_calls;
 }
 
-bool stp_bandit_awaits(const struct stp_bandit *bandit, unsigned key)
+/* ---- while the job runs ---- */
+
+bool stp_bandit_wants(struct stp_bandit *bandit,
+                      const struct stp_bandit_clock *clock,
+                      struct stp_bandit_want *want_ret)
+{
+    return bandit_ops(bandit)->want(bandit, clock, want_ret);
+}
+
+bool stp_bandit_awaits(const struct stp_bandit *bandit, unsigned key,
+                       uint64_t n_calls)
 {
     const struct stp_bandit_slot *slot = bandit_slot(bandit, key);
 
-    return slot != NULL && bandit_ops(bandit)->awaits(bandit, slot);
+    return slot != NULL && bandit_ops(bandit)->awaits(bandit, slot, n_calls);
 }
 
 void stp_bandit_began(struct stp_bandit *bandit,
@@ -242,50 +253,25 @@ void stp_bandit_began(struct stp_bandit *bandit,
         bandit_ops(bandit)->began(bandit, slot, want);
 }
 
+void stp_bandit_add_value(struct stp_bandit_try *arm, double value)
+{
+    double off = value - arm->mean;
+
+    arm->n += arm->n < UINT32_MAX;
+    arm->mean += off / arm->n;
+    arm->ss += off * (value - arm->mean);
+}
+
 void stp_bandit_reward(struct stp_bandit *bandit, unsigned key, unsigned arm,
                        double value)
 {
     struct stp_bandit_slot *slot = bandit_slot_with(bandit, key, arm);
-    struct stp_bandit_try *state;
-    double off;
 
-    if (slot == NULL || !(value > 0 && isfinite(value)))
+    if (slot == NULL || bandit->rules.strategy != STP_STRATEGY_EPSILON ||
+        !(value > 0 && isfinite(value)))
         return;
-    state = &slot->arms[arm];
-    state->n += state->n < UINT32_MAX;
-    off = value - state->mean;
-    state->mean += off / state->n;
-    state->ss += off * (value - state->mean);
-    bandit_ops(bandit)->reward(bandit, slot, arm, value);
-}
-
-void stp_bandit_call(struct stp_bandit *bandit, unsigned key)
-{
-    struct stp_bandit_slot *slot = bandit_slot(bandit, key);
-
-    bandit->n_calls++;
-    if (slot == NULL)
-        return;
-    slot->n_calls++;
-    slot->last_call = bandit->n_calls;
-}
-
-void stp_bandit_give_up(struct stp_bandit *bandit, unsigned key)
-{
-    struct stp_bandit_slot *slot = bandit_slot(bandit, key);
-
-    if (slot == NULL)
-        return;
-    slot->batch.is_open = false;
-    slot->n_recent = 0;
-}
-
-void stp_bandit_veto(struct stp_bandit *bandit, unsigned key, unsigned arm)
-{
-    struct stp_bandit_slot *slot = bandit_slot_with(bandit, key, arm);
-
-    if (slot != NULL && arm != 0)
-        bandit_ops(bandit)->veto(bandit, slot, arm);
+    stp_bandit_add_value(&slot->arms[arm], value);
+    stp_bandit_epsilon_reward(bandit, slot, arm, value);
 }
 
 /* ---- results ---- */
@@ -302,7 +288,6 @@ struct stp_bandit_key_state stp_bandit_get_key(const struct stp_bandit *bandit,
     state.n_arms = slot->n_arms;
     state.running = slot->running;
     state.n_calls = slot->n_calls;
-    state.n_trial_calls = slot->n_trial_calls;
     state.lost = slot->lost;
     bandit_ops(bandit)->verdict(slot, &state);
     return state;

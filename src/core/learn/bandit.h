@@ -3,13 +3,13 @@
  *
  * A key is a kind of message: a collective and a band of sizes on one
  * communicator.  An arm is an algorithm, a protocol and a number of channels;
- * arm 0 is always NCCL's own choice.  A reward is a time, the less the better,
- * in any one unit a key: microseconds of a collective, of a step, or a time
- * that an application wrote.
+ * arm 0 is always NCCL's own choice.
  *
- * A bandit decides, but its arms run only once all ranks agree: it returns the
- * arm it wants next (stp_bandit_wants()), is told when that arm is in force
- * (stp_bandit_began()), and learns from the rewards since.
+ * A bandit decides, but its arms run only once all ranks agree: it returns what
+ * it wants next (stp_bandit_wants()), is told when that is in force
+ * (stp_bandit_began()), and learns from what was measured since: HALVING from
+ * blocks of windows (windows.h), EPSILON from times that an application wrote,
+ * the less the better.
  *
  * Pure: no clock, no environment, no I/O.  One thread at a time.
  */
@@ -20,6 +20,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "core/learn/windows.h"
 #include "core/policy/policy.h"
 #include "core/status.h"
 
@@ -31,19 +32,15 @@ enum {
 /*
  * Those of STEPTUNE_STRATEGY.
  *
- * HALVING runs NCCL's own choice for six calls, then each arm for one call
- * again and again (from the third time on for two), between calls of NCCL's
- * own: an arm's gain is the mean over its trials of the logarithm of how much
- * faster it was than those.  The noise of calls is learned from
- * neighbouring calls.  An arm is out when it is worse than another or cannot
- * gain min_gain by 1.5 standard errors, at once by 35 percent, or after four
- * trials if it is not promising.  It wins when it is the last one and has
- * min_gain, and 3 standard errors: 95 percent each of 20 arms.  Then channel
- * counts, a half, a quarter and all, are arms like the winner, except the count
- * it has anyway.  These numbers are those by which the times recorded on 2 and
- * 4 x H200 settle within 40 calls in half of all keys, with nothing slower than
- * NCCL's own choice in the end; a gain of 5 percent where calls vary by 5
- * percent needs up to 150.
+ * HALVING tries the arms of a key in turn, in blocks of windows between which
+ * it need not wait for times.  An arm's gain is the mean logarithm of its
+ * blocks'; their noise is known from windows of one arm in one block.  An arm
+ * is out when by 2 standard errors it is slower than another, or does not gain
+ * min_gain; a block in which two windows of one arm differ by more than 5
+ * standard deviations was disturbed and does not count.  An arm wins when no
+ * other is left and its gain is 3 standard errors above min_gain: 95 percent
+ * each of 20 arms.  Then channel counts, a half, a quarter and all, are arms
+ * like the winner, except the count it has anyway.
  */
 enum stp_strategy {
     STP_STRATEGY_HALVING, /* successive elimination with confidence bounds */
@@ -62,13 +59,14 @@ struct stp_bandit_arm {
 struct stp_bandit_rules {
     enum stp_strategy strategy;
     double epsilon;  /* in [0, 1]: share of epochs that explore; EPSILON only */
-    double min_gain; /* NCCL's own choice stays unless an arm is faster by this
-                        with 95 percent confidence; 0.02 */
+    double min_gain; /* NCCL's own choice stays unless windows are faster by
+                        this beyond doubt; 0.002; HALVING only */
     double prune;    /* arms that NCCL's cost table puts this many times above
                         its best are never tried; 2.5; 0: none are pruned */
-    double budget;   /* share of the elapsed time that trials may lose; 0.01 */
-    unsigned retest_calls;  /* of a key between re-tests; 1000; 0: none */
-    unsigned retest_trials; /* calls of a re-test; 5 */
+    double budget;   /* share of the elapsed time that trials may lose; 0.01;
+                        HALVING only */
+    unsigned retest_calls; /* of the communicator until a key is tested again;
+                              doubles each time; 1000; 0: never; HALVING only */
     uint64_t seed;
     /* Arms of every key beside NCCL's own; n_arms 0: every pair that the cost
      * table allows, and once one of these has settled its channel counts. */
@@ -121,58 +119,71 @@ void stp_bandit_add_key(struct stp_bandit *bandit, unsigned key,
 void stp_bandit_saw_channels(struct stp_bandit *bandit, unsigned key,
                              unsigned arm, unsigned n_channels);
 
+/* How many calls of the key a window has, and the calls of a window: 0 and
+ * anything for a key that is not made at present, which is not tried. */
+void stp_bandit_set_share(struct stp_bandit *bandit, unsigned key,
+                          unsigned n_calls, unsigned window_calls);
+
 /* ---- while the job runs ---- */
 
-/* The arm to run next. */
+/* What to do next. */
 struct stp_bandit_want {
     unsigned key;
-    unsigned arm;     /* of that key */
-    bool is_trial;    /* else it is the incumbent, or the arm it settles with */
-    unsigned n_calls; /* of the key that the trial needs, after which ranks may
-                         return to the incumbent; 0: unknown */
+    unsigned arm;      /* of that key */
+    unsigned n_blocks; /* of a trial, in which it takes turns with the
+                          incumbent; 0: it stays */
+};
+
+/* How much of a job has been seen. */
+struct stp_bandit_clock {
+    uint64_t n_calls; /* of the communicator */
+    double call_us;   /* mean time from call to call under the incumbents */
 };
 
 /*
- * Whether a key should run another arm than it runs.  'elapsed' is the time
- * since the communicator began, in the unit of rewards, for the budget.  Only
- * one key is explored at a time.  Deterministic: depends on the calls of these
- * functions and on the seed.
+ * Whether a trial or another incumbent is wanted.  Of HALVING one key is
+ * searched at a time, that with the most time in collectives first; trials may
+ * follow before the results of those before have arrived.  Deterministic:
+ * depends on the calls of these functions and on the seed.
  */
-bool stp_bandit_wants(struct stp_bandit *bandit, double elapsed,
+bool stp_bandit_wants(struct stp_bandit *bandit,
+                      const struct stp_bandit_clock *clock,
                       struct stp_bandit_want *want_ret);
 
-/* Whether rewards of the key decide something: before it has settled, and from
- * when a re-test is due until it has ended. */
-bool stp_bandit_awaits(const struct stp_bandit *bandit, unsigned key);
+/* Whether more blocks of the key are to come: before it has settled, and while
+ * a re-test is due or under way. */
+bool stp_bandit_awaits(const struct stp_bandit *bandit, unsigned key,
+                       uint64_t n_calls);
 
-/* The wanted arm is in force from now on; so is, with is_trial false, the
- * incumbent after a trial.  Rewards may be late, but those of one key arrive in
- * the order of its calls. */
+/* The trial has begun, or the arm is in force. */
 void stp_bandit_began(struct stp_bandit *bandit,
                       const struct stp_bandit_want *want);
 
-/* One call of 'key' took 'value' while 'arm' was in force. */
+/* EPSILON: a call of 'key' took 'value' while 'arm' was in force. */
 void stp_bandit_reward(struct stp_bandit *bandit, unsigned key, unsigned arm,
                        double value);
 
-/* A call of 'key' was made, with or without a reward: re-tests count these. */
-void stp_bandit_call(struct stp_bandit *bandit, unsigned key);
+/* HALVING: noise of a block's gain, before any block is known. */
+void stp_bandit_set_noise(struct stp_bandit *bandit, double noise);
 
-/* Abandons the trial of the key, if there is one: its rewards do not arrive.
- * There is no other before a reward of the incumbent. */
-void stp_bandit_give_up(struct stp_bandit *bandit, unsigned key);
+/* HALVING: the least gain of a window that a search finds, as a ratio, by the
+ * noise of the last blocks. */
+double stp_bandit_least_gain(const struct stp_bandit *bandit);
 
-/* Bans the arm from the key: a confirmation found it worse. */
-void stp_bandit_veto(struct stp_bandit *bandit, unsigned key, unsigned arm);
+/* HALVING: the next block of a trial, each in turn.  One that is not complete
+ * only ends the trial, if it is the last. */
+void stp_bandit_block(struct stp_bandit *bandit, const struct stp_block *block,
+                      uint64_t n_calls);
 
 /* ---- results ---- */
 
 struct stp_bandit_arm_state {
     struct stp_bandit_arm arm;
-    uint64_t n;  /* rewards */
-    double mean; /* of them */
+    uint64_t n;  /* rewards or blocks */
+    double mean; /* of them; of blocks, the logarithm of their gain over the
+                    incumbent */
     double stddev;
-    bool is_out; /* pruned, eliminated or vetoed */
+    bool is_out; /* pruned or eliminated */
 };
 
 struct stp_bandit_key_state {
@@ -180,11 +191,11 @@ struct stp_bandit_key_state {
     unsigned running; /* the arm in force */
     unsigned best;    /* the arm with which it would settle now */
     bool is_settled;
-    uint64_t n_calls;
-    uint64_t n_trial_calls; /* until it settled first: trials, and the calls
-                               that they were compared to */
-    double lost; /* by trials, in the unit of rewards; below 0: they gained */
-    double gain; /* of 'best' over NCCL's own choice */
+    uint64_t n_calls; /* HALVING: in trials until it settled first, under the
+                         arm and under the incumbent */
+    double lost; /* by trials, us, or the unit of rewards; below 0: they gained
+                  */
+    double gain; /* of 'best' over NCCL's own choice: of windows, or rewards */
     double gain_low; /* 95 percent interval */
     double gain_high;
 };

@@ -142,6 +142,8 @@ bool stp_bandit_make_arms(const struct stp_bandit_rules *rules,
     const struct stp_bandit_arm none = {.algo = -1};
 
     slot->own = arms_have_costs(view) ? arms_cheapest(view) : none;
+    if (slot->own.algo >= 0)
+        slot->own_us = arms_cost(view, slot->own.algo, slot->own.proto);
     if (stp_bandit_add_arm(slot, &none, STP_STAGE_PAIRS, 1) == NULL)
         return false;
     if (rules->n_arms == 0)

@@ -52,7 +52,8 @@ static int epsilon_key(const struct stp_bandit *bandit, uint64_t epoch)
     return n == 0 ? -1 : (int)keys[epoch % n];
 }
 
-static bool epsilon_want(struct stp_bandit *bandit, double elapsed,
+static bool epsilon_want(struct stp_bandit *bandit,
+                         const struct stp_bandit_clock *clock,
                          struct stp_bandit_want *want_ret)
 {
     uint64_t epoch = bandit->epoch++;
@@ -62,7 +63,7 @@ static bool epsilon_want(struct stp_bandit *bandit, double elapsed,
     bool is_random;
     unsigned arm;
 
-    (void)elapsed;
+    (void)clock;
     if (key < 0)
         return false;
     slot = bandit->keys[key];
@@ -72,22 +73,18 @@ static bool epsilon_want(struct stp_bandit *bandit, double elapsed,
               : epsilon_greedy_arm(slot);
     if (arm == slot->running)
         return false;
-    *want_ret = (struct stp_bandit_want){
-        .key = (unsigned)key,
-        .arm = arm,
-        .is_trial = is_random || slot->arms[arm].n == 0,
-    };
+    *want_ret = (struct stp_bandit_want){.key = (unsigned)key, .arm = arm};
     return true;
 }
 
 static bool epsilon_awaits(const struct stp_bandit *bandit,
-                           const struct stp_bandit_slot *slot)
+                           const struct stp_bandit_slot *slot, uint64_t n_calls)
 {
-    (void)bandit;
-    return !slot->was_settled;
+    (void)n_calls;
+    return !slot->was_settled || bandit->rules.epsilon > 0;
 }
 
-static void epsilon_began(const struct stp_bandit *bandit,
+static void epsilon_began(struct stp_bandit *bandit,
                           struct stp_bandit_slot *slot,
                           const struct stp_bandit_want *now)
 {
@@ -104,27 +101,20 @@ static bool epsilon_is_explored(const struct stp_bandit_slot *slot)
     return true;
 }
 
-static void epsilon_reward(struct stp_bandit *bandit,
-                           struct stp_bandit_slot *slot, unsigned arm,
-                           double value)
+void stp_bandit_epsilon_reward(struct stp_bandit *bandit,
+                               struct stp_bandit_slot *slot, unsigned arm,
+                               double value)
 {
     const struct stp_bandit_try *own = &slot->arms[0];
 
     if (!slot->was_settled) {
-        slot->n_trial_calls++;
+        slot->n_calls++;
         slot->was_settled = epsilon_is_explored(slot);
     }
     if (arm != 0 && arm != epsilon_greedy_arm(slot) && own->n > 0) {
         slot->lost += value - own->mean;
         bandit->lost += value - own->mean;
     }
-}
-
-static void epsilon_veto(const struct stp_bandit *bandit,
-                         struct stp_bandit_slot *slot, unsigned arm)
-{
-    (void)bandit;
-    slot->arms[arm].is_out = slot->arms[arm].is_banned = true;
 }
 
 /* The variance of the logarithm of a mean. */
@@ -160,7 +150,5 @@ const struct stp_strategy_ops stp_bandit_epsilon = {
     .want = epsilon_want,
     .awaits = epsilon_awaits,
     .began = epsilon_began,
-    .reward = epsilon_reward,
-    .veto = epsilon_veto,
     .verdict = epsilon_verdict,
 };

@@ -31,17 +31,21 @@ void stp_ring_free(struct stp_ring *ring)
 bool stp_ring_put(struct stp_ring *ring, const struct stp_note *note)
 {
     uint32_t at = atomic_load_explicit(&ring->n_put, memory_order_relaxed);
-    uint32_t room = note->kind == STP_NOTE_CALL ? STP_RING_SIZE - STP_RING_SPARE
-                                                : STP_RING_SIZE;
 
-    if (at - ring->seen_taken >= room)
+    if (at - ring->seen_taken >= STP_RING_SIZE)
         ring->seen_taken =
             atomic_load_explicit(&ring->n_taken, memory_order_acquire);
-    if (at - ring->seen_taken >= room)
+    if (at - ring->seen_taken >= STP_RING_SIZE)
         return false;
     ring->notes[at % STP_RING_SIZE] = *note;
     atomic_store_explicit(&ring->n_put, at + 1, memory_order_release);
     return true;
+}
+
+uint32_t stp_ring_count(const struct stp_ring *ring)
+{
+    return atomic_load_explicit(&ring->n_put, memory_order_acquire) -
+           atomic_load_explicit(&ring->n_taken, memory_order_relaxed);
 }
 
 bool stp_ring_take(struct stp_ring *ring, struct stp_note *note_ret)

@@ -1,5 +1,5 @@
 /*
- * ring.h - notes from the thread that launches to the thread that learns
+ * ring.h - notes from the threads that launch to the thread that learns
  *
  * One thread puts, one takes; neither waits.  When the ring is full, notes are
  * lost: the taker must not assume that it saw all.
@@ -10,30 +10,28 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-enum {
-    STP_RING_SIZE = 1024, /* a power of two */
-    STP_RING_SPARE = 16,  /* of it, that calls leave to other notes */
-};
+enum { STP_RING_SIZE = 1024 }; /* a power of two */
 
 enum stp_note_kind {
-    STP_NOTE_CALL,  /* of 'key', at t_ns on the host's clock */
-    STP_NOTE_BEGAN, /* 'arm' of 'key' is in force for the calls that follow */
-    STP_NOTE_RAN,   /* a collective with 'arm' was over at t_ns on the GPU's */
-    STP_NOTE_TOOK,  /* a collective that ran with 'arm': us on the GPU, or its
-                       per-function sequence number */
+    STP_NOTE_SET,    /* 'arm' of 'key' is in force from 'call' on */
+    STP_NOTE_TRIAL,  /* 'arm' of 'key' takes turns with the incumbent from
+                        'call' on, in 'n_blocks' blocks */
+    STP_NOTE_WINDOW, /* windows have 'n_calls' calls */
+    STP_NOTE_TIME,   /* 'call', of 'key' with 'arm', began on the GPU at t_ns */
 };
 
 struct stp_note {
     uint8_t kind; /* enum stp_note_kind */
     uint8_t key;
     uint8_t arm;
-    uint8_t n_channels; /* of STP_NOTE_TOOK, as what follows */
-    int8_t algo;        /* of the run */
     union {
-        uint64_t t_ns;
-        uint64_t number;
-        double us;
+        uint8_t n_blocks;
+        uint8_t n_channels; /* of STP_NOTE_TIME */
+        bool is_settled;    /* of STP_NOTE_SET: epochs are long from now on */
     };
+    uint32_t n_calls; /* of STP_NOTE_TRIAL, too */
+    uint64_t call;    /* number */
+    uint64_t t_ns;
 };
 
 struct stp_ring; /* opaque: it holds atomics, which C++ cannot read */
@@ -41,8 +39,11 @@ struct stp_ring; /* opaque: it holds atomics, which C++ cannot read */
 struct stp_ring *stp_ring_new(void); /* NULL: out of memory */
 void stp_ring_free(struct stp_ring *ring);
 
-/* False if it is full; to a call it is so STP_RING_SPARE notes earlier. */
+/* False if it is full. */
 bool stp_ring_put(struct stp_ring *ring, const struct stp_note *note);
+
+/* Notes in it; to the thread that takes, at least. */
+uint32_t stp_ring_count(const struct stp_ring *ring);
 
 /* False if it is empty. */
 bool stp_ring_take(struct stp_ring *ring, struct stp_note *note_ret);

@@ -5,37 +5,74 @@
 #include <stdlib.h>
 
 #include "core/rng.h"
-#include "plugin/online/proposal.h"
 #include "plugin/shared_policy.h"
+
+/* ---- trials ---- */
+
+static void follower_begin_trial(struct stp_follower *f,
+                                 const struct stp_proposal *p)
+{
+    f->trial = (struct stp_follower_trial){
+        .is_on = f->window_calls != 0,
+        .key = p->key,
+        .tried = {p->arm, (uint8_t)p->index},
+        .n_left = STP_TRIAL_LEAD,
+        .n_windows = p->n_blocks * STP_BLOCK_WINDOWS,
+        .first_call = f->n_calls + STP_TRIAL_LEAD,
+    };
+}
+
+/* Counts a call.  True if a window begins with it, or the last has ended. */
+static bool follower_count_trial_call(struct stp_follower *f)
+{
+    struct stp_follower_trial *trial = &f->trial;
+
+    if (!trial->is_on || trial->n_left-- != 0)
+        return false;
+    trial->n_left = f->window_calls - 1;
+    trial->is_on = trial->window < trial->n_windows;
+    trial->is_arm =
+        trial->is_on && stp_trial_is_arm(trial->first_call, trial->window);
+    trial->window++;
+    return true;
+}
+
+static const struct stp_in_force *
+follower_find_in_force(const struct stp_follower *f, unsigned key)
+{
+    return f->trial.is_arm && f->trial.key == key ? &f->trial.tried
+                                                  : &f->in_force[key];
+}
 
 /* ---- epochs ---- */
 
 static void follower_take_proposal(struct stp_follower *f, uint32_t word)
 {
     const struct stp_proposal p = stp_proposal_unpack(word);
-    struct stp_in_force *in_force = &f->in_force[p.key];
 
     f->proposed_key = p.key;
-    if (in_force->n_left == 0) {
-        in_force->incumbent = in_force->arm;
-        in_force->incumbent_index = in_force->index;
-    }
-    in_force->arm = p.arm;
-    in_force->index = (uint8_t)p.index;
-    in_force->n_left = (uint8_t)p.n_calls;
-    f->is_searching = !p.is_settled;
+    if (p.kind == STP_PROPOSE_WINDOW)
+        f->window_calls = p.n_calls;
+    else if (p.kind == STP_PROPOSE_TRIAL)
+        follower_begin_trial(f, &p);
+    else
+        f->in_force[p.key] = (struct stp_in_force){p.arm, (uint8_t)p.index};
     f->epoch_calls = p.is_settled ? STP_EPOCH_SETTLED : f->short_epoch;
     if (f->observer != NULL)
-        stp_observer_began(f->observer, p.key, p.index);
+        stp_observer_began(f->observer, &p,
+                           p.kind == STP_PROPOSE_TRIAL ? f->trial.first_call
+                                                       : f->n_calls,
+                           f->window_calls);
 }
 
-/* No later epoch changes anything, which all ranks read in the same epoch.  The
- * last proposal may be a trial, which must not stay. */
+/* No later epoch changes anything, which all ranks read in the same epoch.  No
+ * trial is under way, as epochs wait for its end; but what epsilon-greedy
+ * proposed last may be one, which must not stay. */
 static void follower_freeze(struct stp_follower *f)
 {
-    if (f->epoch_calls == f->short_epoch)
+    if (f->keys.strategy == STP_STRATEGY_EPSILON &&
+        f->epoch_calls == f->short_epoch)
         f->in_force[f->proposed_key] = (struct stp_in_force){.arm.algo = -1};
-    f->is_searching = false;
     if (f->observer != NULL)
         stp_observer_stop(f->observer);
 }
@@ -54,28 +91,15 @@ static void follower_enter_epoch(struct stp_follower *f)
 
 /* ---- calls ---- */
 
-static bool follower_all_have(const struct stp_follower *f, unsigned part)
-{
-    return f->agreement != NULL &&
-           f->agreement->ops->is_complete(f->agreement, part);
-}
-
 /* Before the first decision, when all ranks have joined. */
 static void follower_check(struct stp_follower *f)
 {
-    bool is_blind = f->by_gpu && !follower_all_have(f, STP_AGREE_TIMES);
-
     f->is_checked = true;
-    f->takes_part = follower_all_have(f, STP_AGREE_PROPOSALS);
-    f->is_searching = f->takes_part;
-    f->by_gpu = f->by_gpu && !is_blind;
-    f->by_host |= is_blind;
-    if (f->observer == NULL)
-        return;
-    if (!f->takes_part)
+    f->takes_part =
+        f->agreement != NULL &&
+        f->agreement->ops->is_complete(f->agreement, STP_AGREE_PROPOSALS);
+    if (f->observer != NULL && !f->takes_part)
         stp_observer_stop(f->observer);
-    else if (is_blind)
-        stp_observer_go_blind(f->observer);
 }
 
 static bool follower_ask_policy(const struct stp_follower *f,
@@ -88,34 +112,23 @@ static bool follower_ask_policy(const struct stp_follower *f,
                                view, choice_ret);
 }
 
-static void follower_end_trial_call(struct stp_follower *f, unsigned key)
-{
-    struct stp_in_force *in_force = &f->in_force[key];
-
-    if (--in_force->n_left > 0)
-        return;
-    in_force->arm = in_force->incumbent;
-    in_force->index = in_force->incumbent_index;
-    if (f->observer != NULL)
-        stp_observer_began(f->observer, key, in_force->index);
-}
-
 static void follower_report_call(const struct stp_follower *f, unsigned key,
-                                 bool is_new, const struct stp_query *query,
+                                 bool is_new, bool is_timed,
+                                 const struct stp_query *query,
                                  const struct stp_cost_view *view)
 {
-    struct stp_observed_call call = {
-        .key = key, .policy_arm.algo = -1, .is_new = is_new, .t_ns = f->t_ns};
+    struct stp_observed_call call = {.key = key,
+                                     .policy_arm.algo = -1,
+                                     .is_new = is_new,
+                                     .is_timed = is_timed};
     struct stp_choice choice;
 
     if (is_new && follower_ask_policy(f, query, view, &choice)) {
         call.policy_arm.algo = (int8_t)choice.algo;
         call.policy_arm.proto = (int8_t)choice.proto;
     }
-    if (key < STP_BANDIT_KEYS) {
-        call.index = f->in_force[key].index;
-        call.arm = f->in_force[key].arm;
-    }
+    if (key < STP_BANDIT_KEYS)
+        call.index = follower_find_in_force(f, key)->index;
     stp_observer_call(f->observer, &call, query, view);
 }
 
@@ -151,18 +164,18 @@ static struct stp_bandit_arm follower_find_arm(struct stp_follower *f,
                                                const struct stp_cost_view *view)
 {
     struct stp_bandit_arm arm = {.algo = -1};
-    bool is_new;
+    bool is_new, is_timed;
     unsigned key;
 
-    if (--f->countdown == 0)
+    if (!f->trial.is_on && --f->countdown == 0)
         follower_enter_epoch(f);
+    is_timed = follower_count_trial_call(f);
     key = follower_find_key(&f->keys, query->coll, query->n_bytes, &is_new);
-    if (key < STP_BANDIT_KEYS)
-        arm = f->in_force[key].arm;
     if (f->observer != NULL)
-        follower_report_call(f, key, is_new, query, view);
-    if (key < STP_BANDIT_KEYS && f->in_force[key].n_left > 0)
-        follower_end_trial_call(f, key);
+        follower_report_call(f, key, is_new, is_timed, query, view);
+    if (key < STP_BANDIT_KEYS)
+        arm = follower_find_in_force(f, key)->arm;
+    f->n_calls++;
     return arm;
 }
 
@@ -188,18 +201,10 @@ bool stp_follower_choose(struct stp_follower *follower,
 
 bool stp_follower_wants_time(const struct stp_follower *follower)
 {
-    /* But for steps, only the job's run time is of interest: once an epoch is
-     * enough, and times on the GPU tell it anyway. */
     return follower->observer != NULL &&
-           (follower->by_host ||
-            (!follower->by_gpu && follower->countdown == 1)) &&
-           stp_observer_wants_time(follower->observer);
-}
-
-bool stp_follower_wants_gpu_times(const struct stp_follower *follower)
-{
-    return follower->by_gpu &&
-           (follower->is_searching || !follower->is_checked);
+           ((follower->trial.is_on &&
+             follower->trial.n_left < stp_observer_lead(follower->observer)) ||
+            stp_observer_is_sampling(follower->observer));
 }
 
 /* ---- life ---- */
@@ -232,23 +237,6 @@ static const char *follower_obstacle(const struct stp_comm_info *info,
     return NULL;
 }
 
-static void follower_set_rules(struct stp_follower *f,
-                               const struct stp_learner_rules *rules)
-{
-    static const uint32_t short_epochs[STP_N_STRATEGIES] = {
-        [STP_STRATEGY_HALVING] = STP_EPOCH_HALVING,
-        [STP_STRATEGY_EPSILON] = STP_EPOCH_EPSILON,
-    };
-
-    f->keys.strategy = rules->bandit.strategy;
-    f->short_epoch = f->epoch_calls = short_epochs[rules->bandit.strategy];
-    if (f->why_not != NULL)
-        return;
-    f->by_gpu = stp_learn_objective_is_gpu(rules->objective);
-    f->by_host = rules->objective == STP_LEARN_STEP;
-    f->parts = STP_AGREE_PROPOSALS | (f->by_gpu ? STP_AGREE_TIMES : 0);
-}
-
 enum stp_status stp_follower_open(const struct stp_comm_info *info,
                                   const char *policy_path,
                                   const struct stp_learner_rules *rules,
@@ -272,7 +260,13 @@ enum stp_status stp_follower_open(const struct stp_comm_info *info,
         f->in_force[k].arm.algo = -1;
     f->why_not = follower_obstacle(info, rules);
     if (rules != NULL)
-        follower_set_rules(f, rules);
+        f->keys.strategy = rules->bandit.strategy;
+    f->short_epoch = f->keys.strategy == STP_STRATEGY_EPSILON
+                         ? STP_EPOCH_EPSILON
+                         : STP_EPOCH_HALVING;
+    f->epoch_calls = f->short_epoch;
+    if (f->why_not == NULL)
+        f->parts = STP_AGREE_PROPOSALS;
     *follower_ret = f;
     return STP_OK;
 }
@@ -285,7 +279,6 @@ void stp_follower_join(struct stp_follower *follower,
         return;
     if (agreement == NULL || agreement->parts == 0) {
         follower->why_not = "the ranks have no shared memory to agree in";
-        follower->by_gpu = follower->by_host = false;
         return;
     }
     follower->agreement = agreement;

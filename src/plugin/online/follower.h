@@ -25,16 +25,25 @@ struct stp_keys {
     } slots[STP_KEYS_SLOTS];
 };
 
-/* The arm in force for a key.  NCCL's own choice to begin with. */
+/* The arm in force for a key, but for trials. */
 struct stp_in_force {
-    struct stp_bandit_arm arm;
-    struct stp_bandit_arm incumbent; /* to which a trial returns */
-    uint8_t index;                   /* of 'arm' */
-    uint8_t incumbent_index;
-    uint8_t n_left; /* calls of the trial; 0: there is none */
+    struct stp_bandit_arm arm; /* algo -1: NCCL's own choice to begin with */
+    uint8_t index;             /* of it */
 };
 
-/* One rank's; written by follower.c alone, except 't_ns'. */
+/* The trial under way.  All ranks count its calls alike. */
+struct stp_follower_trial {
+    bool is_on;
+    bool is_arm; /* in this window the arm runs, not the incumbent */
+    unsigned key;
+    struct stp_in_force tried;
+    uint32_t n_left;    /* calls to the next window */
+    uint32_t window;    /* the next one's number, from 0 */
+    uint32_t n_windows; /* of the trial */
+    uint64_t first_call;
+};
+
+/* One rank's; written by follower.c alone. */
 struct stp_follower {
     struct stp_shared_policy *policy; /* NULL: none */
     struct stp_agreement *agreement;  /* NULL: nothing is learned */
@@ -43,16 +52,15 @@ struct stp_follower {
     unsigned parts;                   /* of an agreement that it needs */
     bool is_checked;                  /* that all ranks take part */
     bool takes_part;                  /* if so */
-    bool is_searching;                /* arms are tried now and then */
-    bool by_gpu;                      /* learns from times on GPUs */
-    bool by_host;          /* learns from steps on the host's clock */
-    uint32_t countdown;    /* calls to the next epoch */
-    uint32_t epoch_calls;  /* of an epoch */
-    uint32_t short_epoch;  /* calls of one while arms are tried */
-    unsigned proposed_key; /* the key of the last proposal */
-    uint64_t t_ns;         /* of the next call; 0: unknown */
+    uint64_t n_calls;                 /* since then */
+    uint32_t countdown;               /* calls to the next epoch */
+    uint32_t epoch_calls;             /* of an epoch */
+    uint32_t short_epoch;             /* of one while arms are tried */
+    uint32_t window_calls;            /* of a window; 0: not yet agreed on */
+    unsigned proposed_key;            /* of the last proposal */
     struct stp_keys keys;
     struct stp_in_force in_force[STP_BANDIT_KEYS];
+    struct stp_follower_trial trial;
 };
 
 /* 'policy_path' NULL: none; 'rules' NULL: nothing is to be learned.  Allocates,
@@ -75,19 +83,15 @@ void stp_follower_fingerprint(const struct stp_follower *follower,
 void stp_follower_describe(const struct stp_follower *follower, char *buf,
                            size_t size);
 
-/* Whether 't_ns' is of use to the next call.  Before stp_follower_choose(), in
- * its thread. */
-bool stp_follower_wants_time(const struct stp_follower *follower);
-
 /* As stp_backend_choose(). */
 bool stp_follower_choose(struct stp_follower *follower,
                          const struct stp_query *query,
                          const struct stp_cost_view *view,
                          struct stp_choice *choice_ret);
 
-/* Whether times on the GPU are of use for calls to come: the same on all ranks.
- * After stp_follower_choose(), in its thread. */
-bool stp_follower_wants_gpu_times(const struct stp_follower *follower);
+/* Whether the next call is to be timed.  After stp_follower_choose(), in its
+ * thread. */
+bool stp_follower_wants_time(const struct stp_follower *follower);
 
 void stp_follower_close(struct stp_follower *follower);
 

@@ -30,7 +30,6 @@ struct stp_journal {
     uint64_t comm_id;
     size_t n_ranks;
     size_t n_nodes;
-    const char *reward_unit;
     size_t length; /* of what is not written yet: whole lines */
     char text[ROOM];
 };
@@ -114,7 +113,6 @@ static void journal_release_file(struct file *file)
 
 enum stp_status stp_journal_open(const char *path,
                                  const struct stp_comm_info *info,
-                                 enum stp_learn_objective objective,
                                  struct stp_journal **journal_ret,
                                  struct stp_error *err)
 {
@@ -126,7 +124,6 @@ enum stp_status stp_journal_open(const char *path,
     journal->comm_id = info->comm_id;
     journal->n_ranks = info->shape.n_ranks;
     journal->n_nodes = info->shape.n_nodes;
-    journal->reward_unit = objective == STP_LEARN_FILE ? "ms" : "us";
     fd = stp_file_open(path, O_WRONLY | O_APPEND | O_CREAT);
     if (fd < 0) {
         free(journal);
@@ -179,17 +176,14 @@ static void journal_describe_arm(const struct stp_learned *learned,
                  stp_proto_name(learned->arm.proto), learned->arm.n_channels);
 }
 
-static const char *journal_unit(const struct stp_journal *journal,
-                                enum stp_learn_kind kind)
+static const char *journal_unit(enum stp_learn_kind kind)
 {
     static const char *const units[STP_N_LEARN_KINDS] = {
-        [STP_LEARN_STEPPED] = "us",
-        [STP_LEARN_PERIOD] = "calls",
-        [STP_LEARN_NOISY] = "steps",
+        [STP_LEARN_WINDOW] = "calls", [STP_LEARN_TRIAL] = "calls",
+        [STP_LEARN_BLOCK] = "us",     [STP_LEARN_REWARD] = "ms",
+        [STP_LEARN_ALONE] = "calls",
     };
 
-    if (kind == STP_LEARN_REWARD)
-        return journal->reward_unit;
     return units[kind] != NULL ? units[kind] : "";
 }
 
@@ -212,7 +206,7 @@ void stp_journal_write(struct stp_journal *journal, uint64_t t_ns,
                  (double)t_ns / 1e3, journal->comm_id, journal->n_nodes,
                  journal->n_ranks, stp_learn_kind_name(event->kind),
                  event->call, arm, event->value, gain,
-                 journal_unit(journal, event->kind));
+                 journal_unit(event->kind));
     if (n > 0 && n < LINE)
         journal->length += (size_t)n;
 }

@@ -18,10 +18,8 @@
 
 struct stp_journal; /* opaque */
 
-/* 'objective' determines the unit of rewards. */
 enum stp_status stp_journal_open(const char *path,
                                  const struct stp_comm_info *info,
-                                 enum stp_learn_objective objective,
                                  struct stp_journal **journal_ret,
                                  struct stp_error *err);
 

@@ -5,24 +5,29 @@
 #include <string.h>
 
 #include "core/learn/ring.h"
+#include "core/rng.h"
 #include "nccl_tuner_abi.h"
-#include "plugin/online/proposal.h"
 
-/* Collectives whose time this rank has noted, and others have not. */
-enum { AWAITED = 256 };
-
-enum { N_QUESTIONS = 16 }; /* that a launch is compared with */
+enum {
+    N_QUESTIONS = 16,       /* that a launch is compared with */
+    NUMBER = (1 << 17) - 1, /* bits of a call's number that are remembered */
+    NO_ARM = STP_BANDIT_ARMS - 1, /* of a call without a key */
+    LEAD_LOST = 8, /* timed calls in a row without a launch, after which the
+                      profiler is switched on earlier */
+};
 
 /*
- * The last questions, to which launches are matched; all 0 at first.  Questions
- * are not launches: some are simulated or captured, and several of a group come
- * before the first launch.  The launch path notes questions, NCCL's profiler
- * looks them up for launches, perhaps in another thread.
+ * The last timed calls, to which launches are matched; all 0 at first.  NCCL
+ * asks the tuner about all collectives of a group, then launches them; some
+ * calls are simulated or captured, and never launched.  The launch path notes
+ * calls, NCCL's profiler looks them up for launches, perhaps in another thread.
  */
 struct recent {
     _Atomic unsigned n;
     _Atomic unsigned first;    /* of the group that is asked about */
-    _Atomic bool is_launching; /* the next question is of another group */
+    _Atomic bool is_launching; /* the next call is of another group */
+    _Atomic unsigned n_lost;   /* timed calls since the last launch */
+    _Atomic unsigned lead;
     _Atomic uint64_t words[N_QUESTIONS];
 };
 
@@ -39,43 +44,48 @@ struct stp_observer {
     struct stp_agreement *agreement;
     struct stp_learner_rules rules;
     struct stp_learner *learner; /* NULL until it begins */
-    struct stp_ring *calls;      /* from the launch path */
-    struct stp_ring *gpu;        /* from the profiler; NULL: without it */
-    _Atomic bool is_exploring;
+    struct stp_history *history;
+    struct stp_ring *began; /* from the launch path */
+    struct stp_ring *times; /* from the profiler */
+    _Atomic bool is_sampling;
     _Atomic bool is_stopped; /* nothing is proposed any more */
-    _Atomic bool is_blind;   /* not all ranks note times */
     _Atomic unsigned n_keys; /* counted after 'first' is written */
     unsigned n_added;        /* keys that the learner knows */
-    bool is_settled;         /* epochs are long, as proposed last */
     struct recent recent;
     struct first_call first[STP_BANDIT_KEYS];
-    unsigned n_awaited;
-    struct stp_note awaited[AWAITED]; /* the oldest first */
-
-    /* Calls that are only counted, and how many the learner knows of. */
-    _Atomic uint32_t n_calls[STP_BANDIT_KEYS + 1];
-    uint32_t n_noted[STP_BANDIT_KEYS + 1];
 };
 
-/* ---- launches and their questions ---- */
+/* ---- launches and their calls ---- */
 
-/* A decision: bytes in 43 bits, 3 of the collective, 7 of the key, 3 and 2 of
- * algorithm and protocol (0: NCCL's own choice), 5 of the arm, and a 1. */
-static uint64_t recent_word(const struct stp_observed_call *call,
-                            const struct stp_query *query)
+/* A hash of the message in 32 bits, the call's number in 17, its key in 7, its
+ * arm in 5, and a 1. */
+static uint64_t recent_word(uint64_t message, uint64_t number, unsigned key,
+                            unsigned index)
 {
-    return query->n_bytes << 21 | ((uint64_t)query->coll & 7) << 18 |
-           (uint64_t)call->key << 11 | (uint64_t)(call->arm.algo + 1) << 8 |
-           ((uint64_t)call->arm.proto & 3) << 6 | (uint64_t)call->index << 1 |
-           1;
+    return message << 32 | (number & NUMBER) << 14 |
+           (uint64_t)(key & 0x7f) << 7 | (uint64_t)index << 1 | 1;
 }
 
-/* NCCL asks about all of a group, then launches it.  A question from before
- * that is not launched by then never will be: it was simulated or captured, or
- * the profiler was off. */
-static void recent_ask(struct recent *recent,
-                       const struct stp_observed_call *call,
-                       const struct stp_query *query)
+static uint64_t recent_message(int coll, uint64_t n_bytes)
+{
+    return stp_hash((uint64_t)coll, n_bytes) >> 32;
+}
+
+/* Too many timed calls that nobody launched: NCCL asked its profiler about them
+ * before it was on, as it does about all of a group. */
+static void recent_count_lost(struct recent *recent)
+{
+    unsigned lead = atomic_load_explicit(&recent->lead, memory_order_relaxed);
+
+    if (atomic_fetch_add_explicit(&recent->n_lost, 1, memory_order_relaxed) <
+        LEAD_LOST)
+        return;
+    atomic_store_explicit(&recent->n_lost, 0, memory_order_relaxed);
+    if (lead < STP_WINDOW_MAX)
+        atomic_store_explicit(&recent->lead, 2 * lead, memory_order_relaxed);
+}
+
+static void recent_ask(struct recent *recent, uint64_t word)
 {
     unsigned at = atomic_load_explicit(&recent->n, memory_order_relaxed);
 
@@ -84,53 +94,20 @@ static void recent_ask(struct recent *recent,
                               memory_order_relaxed);
         atomic_store_explicit(&recent->first, at, memory_order_relaxed);
     }
-    atomic_store_explicit(&recent->words[at % N_QUESTIONS],
-                          recent_word(call, query), memory_order_relaxed);
+    recent_count_lost(recent);
+    atomic_store_explicit(&recent->words[at % N_QUESTIONS], word,
+                          memory_order_relaxed);
     atomic_store_explicit(&recent->n, at + 1, memory_order_release);
 }
 
-static void recent_skip(struct recent *recent)
-{
-    if (!atomic_load_explicit(&recent->is_launching, memory_order_relaxed))
-        atomic_store_explicit(&recent->is_launching, true,
-                              memory_order_relaxed);
-}
-
-/* 8 bits each of the algorithm that runs, the key, the channels and the arm. */
-static uint32_t recent_token(uint64_t word, const struct stp_launch *launch)
-{
-    return (uint32_t)(launch->algo & 0xff) << 24 |
-           (uint32_t)(word >> 11 & 0x7f) << 16 |
-           (uint32_t)(launch->n_channels & 0xff) << 8 |
-           (uint32_t)(word >> 1 & 0x1f);
-}
-
-/* How well a decision fits a launch: 0 not at all, for another message or
- * because NCCL need not follow; 2 if the arm's pair is launched. */
-static int recent_fit(uint64_t word, const struct stp_launch *launch)
-{
-    bool is_own = (word >> 8 & 7) == 0;
-
-    if (word == 0 ||
-        word >> 18 != (launch->n_bytes << 3 | ((uint64_t)launch->coll & 7)))
-        return 0;
-    if (is_own)
-        return 1;
-    return (int)(word >> 8 & 7) - 1 == launch->algo &&
-                   (int)(word >> 6 & 3) == launch->proto
-               ? 2
-               : 0;
-}
-
-/* Takes the oldest of the best fits.  Each is for one launch. */
+/* Takes the oldest call of the message.  Each is for one launch. */
 static bool recent_launched(struct recent *recent,
                             const struct stp_launch *launch,
                             uint32_t *token_ret)
 {
+    uint64_t message = recent_message(launch->coll, launch->n_bytes);
     unsigned end = atomic_load_explicit(&recent->n, memory_order_acquire);
     unsigned i = atomic_load_explicit(&recent->first, memory_order_relaxed);
-    unsigned at = 0;
-    uint64_t found = 0;
 
     atomic_store_explicit(&recent->is_launching, true, memory_order_relaxed);
     if (end - i > N_QUESTIONS)
@@ -139,23 +116,17 @@ static bool recent_launched(struct recent *recent,
         uint64_t word = atomic_load_explicit(&recent->words[i % N_QUESTIONS],
                                              memory_order_relaxed);
 
-        if (recent_fit(word, launch) > recent_fit(found, launch)) {
-            found = word;
-            at = i % N_QUESTIONS;
-        }
+        if (word == 0 || word >> 32 != message)
+            continue;
+        *token_ret = (uint32_t)word;
+        atomic_store_explicit(&recent->n_lost, 0, memory_order_relaxed);
+        return atomic_compare_exchange_strong(&recent->words[i % N_QUESTIONS],
+                                              &word, 0);
     }
-    if (found == 0)
-        return false;
-    *token_ret = recent_token(found, launch);
-    return atomic_compare_exchange_strong(&recent->words[at], &found, 0);
+    return false;
 }
 
 /* ---- on the launch path ---- */
-
-bool stp_observer_wants_time(const struct stp_observer *observer)
-{
-    return atomic_load_explicit(&observer->is_exploring, memory_order_relaxed);
-}
 
 /* The policy's answer is the cheapest, as it is to NCCL after the plugin has
  * answered: the arm that runs anyway is not tried. */
@@ -195,61 +166,62 @@ static void observer_note_first_call(struct stp_observer *o,
     atomic_store_explicit(&o->n_keys, call->key + 1, memory_order_release);
 }
 
-/* A call whose time is of no use. */
-static void observer_count_call(struct stp_observer *o, unsigned key)
-{
-    uint32_t n = atomic_load_explicit(&o->n_calls[key], memory_order_relaxed);
-
-    atomic_store_explicit(&o->n_calls[key], n + 1, memory_order_relaxed);
-    recent_skip(&o->recent);
-}
-
 void stp_observer_call(struct stp_observer *observer,
                        const struct stp_observed_call *call,
                        const struct stp_query *query,
                        const struct stp_cost_view *view)
 {
-    const struct stp_note note = {
-        .kind = STP_NOTE_CALL, .key = (uint8_t)call->key, .t_ns = call->t_ns};
+    uint64_t number = stp_history_add(observer->history, (uint8_t)call->key);
 
     if (call->is_new)
         observer_note_first_call(observer, call, query, view);
-    if (!stp_observer_wants_time(observer)) {
-        observer_count_call(observer, call->key);
-        return;
-    }
-    stp_ring_put(observer->calls, &note);
-    if (call->key < STP_BANDIT_KEYS)
-        recent_ask(&observer->recent, call, query);
+    if (call->is_timed || stp_observer_is_sampling(observer))
+        recent_ask(
+            &observer->recent,
+            recent_word(recent_message(query->coll, query->n_bytes), number,
+                        call->key,
+                        call->key < STP_BANDIT_KEYS ? call->index : NO_ARM));
 }
 
-void stp_observer_began(struct stp_observer *observer, unsigned key,
-                        unsigned index)
+void stp_observer_began(struct stp_observer *observer,
+                        const struct stp_proposal *proposal, uint64_t call,
+                        unsigned window_calls)
 {
-    const struct stp_note note = {
-        .kind = STP_NOTE_BEGAN, .key = (uint8_t)key, .arm = (uint8_t)index};
+    static const enum stp_note_kind kinds[] = {
+        [STP_PROPOSE_ARM] = STP_NOTE_SET,
+        [STP_PROPOSE_TRIAL] = STP_NOTE_TRIAL,
+        [STP_PROPOSE_WINDOW] = STP_NOTE_WINDOW,
+    };
+    struct stp_note note = {.kind = (uint8_t)kinds[proposal->kind],
+                            .key = (uint8_t)proposal->key,
+                            .arm = (uint8_t)proposal->index,
+                            .n_calls = window_calls,
+                            .call = call};
 
-    stp_ring_put(observer->calls, &note);
+    if (proposal->kind == STP_PROPOSE_TRIAL)
+        note.n_blocks = (uint8_t)proposal->n_blocks;
+    stp_ring_put(observer->began, &note);
+}
+
+bool stp_observer_is_sampling(const struct stp_observer *observer)
+{
+    return atomic_load_explicit(&observer->is_sampling, memory_order_relaxed);
+}
+
+unsigned stp_observer_lead(const struct stp_observer *observer)
+{
+    return atomic_load_explicit(&observer->recent.lead, memory_order_relaxed);
 }
 
 void stp_observer_stop(struct stp_observer *observer)
 {
     atomic_store(&observer->is_stopped, true);
+    atomic_store(&observer->is_sampling, false);
 }
 
 bool stp_observer_is_stopped(const struct stp_observer *observer)
 {
     return atomic_load(&observer->is_stopped);
-}
-
-void stp_observer_go_blind(struct stp_observer *observer)
-{
-    atomic_store(&observer->is_blind, true);
-}
-
-bool stp_observer_is_blind(const struct stp_observer *observer)
-{
-    return atomic_load(&observer->is_blind);
 }
 
 /* ---- from the profiler ---- */
@@ -261,21 +233,18 @@ bool stp_observer_launched(struct stp_observer *observer,
 }
 
 void stp_observer_took(struct stp_observer *observer, uint32_t token,
-                       uint64_t number, uint64_t end_ns)
+                       unsigned n_channels, uint64_t begin_ns)
 {
-    const struct stp_note run = {.kind = STP_NOTE_RAN,
-                                 .key = (uint8_t)(token >> 16),
-                                 .arm = (uint8_t)token,
-                                 .t_ns = end_ns};
-    const struct stp_note note = {.kind = STP_NOTE_TOOK,
-                                  .key = (uint8_t)(token >> 16),
-                                  .n_channels = (uint8_t)(token >> 8),
-                                  .arm = (uint8_t)token,
-                                  .algo = (int8_t)(token >> 24),
-                                  .number = number};
+    uint64_t last = stp_history_calls(observer->history) - 1;
+    const struct stp_note note = {.kind = STP_NOTE_TIME,
+                                  .key = token >> 7 & 0x7f,
+                                  .arm = token >> 1 & 0x1f,
+                                  .n_channels = (uint8_t)n_channels,
+                                  .call =
+                                      last - ((last - (token >> 14)) & NUMBER),
+                                  .t_ns = begin_ns};
 
-    stp_ring_put(observer->gpu, &run);
-    stp_ring_put(observer->gpu, &note);
+    stp_ring_put(observer->times, &note);
 }
 
 /* ---- thinking ---- */
@@ -284,156 +253,60 @@ enum stp_status stp_observer_begin(struct stp_observer *observer,
                                    stp_learn_sink sink, void *user,
                                    struct stp_error *err)
 {
-    return stp_learner_open(&observer->rules, sink, user, &observer->learner,
-                            err);
+    return stp_learner_open(&observer->rules, observer->history, sink, user,
+                            &observer->learner, err);
 }
 
 static void observer_add_keys(struct stp_observer *o)
 {
     unsigned n = atomic_load_explicit(&o->n_keys, memory_order_acquire);
 
-    for (; o->n_added < n; o->n_added++) {
-        const struct first_call *first = &o->first[o->n_added];
+    while (o->n_added < n) {
+        unsigned key = o->n_added++;
+        const struct first_call *first = &o->first[key];
         const struct stp_cost_view view = {first->cost, first->n_algo,
                                            first->n_proto};
 
-        stp_learner_add_key(o->learner, o->n_added, &view, 0);
+        stp_learner_add_key(o->learner, key, &view, 0);
     }
 }
 
-static void observer_note_calls(struct stp_observer *o)
-{
-    for (unsigned key = 0; key <= STP_BANDIT_KEYS; key++) {
-        const struct stp_note note = {.kind = STP_NOTE_CALL,
-                                      .key = (uint8_t)key};
-        uint32_t n =
-            atomic_load_explicit(&o->n_calls[key], memory_order_relaxed);
-
-        for (; o->n_noted[key] != n; o->n_noted[key]++)
-            stp_learner_note(o->learner, &note);
-    }
-}
-
-/* Where there are too many, the oldest will never be complete: a rank has lost
- * an event of it. */
-static void observer_await_times(struct stp_observer *o,
-                                 const struct stp_note *note)
-{
-    if ((o->agreement->parts & STP_AGREE_TIMES) == 0)
-        return;
-    if (o->n_awaited == AWAITED)
-        memmove(o->awaited, o->awaited + 1,
-                --o->n_awaited * sizeof(o->awaited[0]));
-    o->awaited[o->n_awaited++] = *note;
-}
-
-static void observer_drain(struct stp_observer *o, struct stp_ring *ring)
+/* Not notes that come meanwhile: they may come for ever. */
+static void observer_drain(struct stp_observer *o, struct stp_ring *ring,
+                           uint32_t n)
 {
     struct stp_note note;
 
-    /* Not notes that come meanwhile: they may come for ever. */
-    for (int i = 0; i < STP_RING_SIZE && stp_ring_take(ring, &note); i++) {
-        observer_add_keys(o);
-        if (note.kind == STP_NOTE_TOOK)
-            observer_await_times(o, &note);
-        else
-            stp_learner_note(o->learner, &note);
-    }
-}
-
-/* The time of all ranks.  A tree's time has a lower and an upper bound only:
- * NCCL's own choice gets the lower, arms get the upper, so that no arm wins by
- * time that was not seen. */
-static bool observer_find_time(const struct stp_observer *o,
-                               struct stp_note *note)
-{
-    const struct stp_collective id = {(unsigned)o->first[note->key].coll,
-                                      note->number};
-    struct stp_rank_times all;
-
-    if (!o->agreement->ops->get_times(o->agreement, id, &all))
-        return false;
-    note->us =
-        stp_rank_times_us(&all, note->algo == NCCL_ALGO_TREE && note->arm != 0);
-    return true;
-}
-
-static void observer_read_times(struct stp_observer *o)
-{
-    unsigned n = o->n_awaited;
-
-    o->n_awaited = 0;
-    for (unsigned i = 0; i < n; i++) {
-        struct stp_note note = o->awaited[i];
-
-        if (observer_find_time(o, &note))
-            stp_learner_note(o->learner, &note);
-        else
-            o->awaited[o->n_awaited++] = note;
-    }
+    for (; n > 0 && stp_ring_take(ring, &note); n--)
+        stp_learner_note(o->learner, &note);
 }
 
 /* A proposal that fails now always will: a rank was too far behind. */
-static void observer_propose(struct stp_observer *o,
-                             const struct stp_bandit_want *want,
-                             const struct stp_bandit_arm *arm, bool is_settled)
+static void observer_propose(struct stp_observer *o)
 {
-    unsigned n_calls =
-        want->n_calls < STP_PROPOSAL_CALLS ? want->n_calls : STP_PROPOSAL_CALLS;
-    const struct stp_proposal p = {.key = want->key,
-                                   .index = want->arm,
-                                   .arm = *arm,
-                                   .n_calls = n_calls,
-                                   .is_settled = is_settled};
+    struct stp_proposal proposal;
 
-    o->is_settled = is_settled;
-    if (!o->agreement->ops->propose(o->agreement, stp_proposal_pack(&p)))
+    if (stp_learner_wants(o->learner, &proposal) &&
+        !o->agreement->ops->propose(o->agreement, stp_proposal_pack(&proposal)))
         stp_observer_stop(o);
-}
-
-/* Epochs are short, and all ranks note their times, while arms are tried.  To
- * change that alone, the arm in force is proposed once more. */
-static void observer_propose_again(struct stp_observer *o, bool is_settled)
-{
-    const struct stp_bandit_key_state key = stp_learner_key(o->learner, 0);
-    const struct stp_bandit_want want = {.key = 0, .arm = key.running};
-    const struct stp_bandit_arm arm =
-        stp_bandit_get_arm(stp_learner_bandit(o->learner), 0, key.running).arm;
-
-    if (o->is_settled != is_settled && o->n_added > 0)
-        observer_propose(o, &want, &arm, is_settled);
-}
-
-static void observer_propose_next(struct stp_observer *o)
-{
-    struct stp_bandit_want want;
-    struct stp_bandit_arm arm;
-
-    if (stp_learner_wants(o->learner, &want, &arm))
-        observer_propose(o, &want, &arm, false);
-    else
-        observer_propose_again(o, !stp_learner_is_exploring(o->learner));
 }
 
 void stp_observer_think(struct stp_observer *observer)
 {
     struct stp_observer *o = observer;
+    uint32_t n_times;
 
     if (o->learner == NULL)
         return;
-    if (stp_observer_is_blind(o))
-        stp_learner_do_without_gpu(o->learner);
     observer_add_keys(o);
-    observer_note_calls(o);
-    observer_drain(o, o->calls);
-    if (o->gpu != NULL)
-        observer_drain(o, o->gpu);
-    observer_read_times(o);
-    if (!stp_observer_is_stopped(o) &&
-        !o->agreement->ops->is_pending(o->agreement))
-        observer_propose_next(o);
-    atomic_store(&o->is_exploring, !stp_observer_is_stopped(o) &&
-                                       stp_learner_is_exploring(o->learner));
+    /* Times of a trial arrive after the note that it began. */
+    n_times = stp_ring_count(o->times);
+    observer_drain(o, o->began, stp_ring_count(o->began));
+    observer_drain(o, o->times, n_times);
+    if (!stp_observer_is_stopped(o))
+        observer_propose(o);
+    atomic_store(&o->is_sampling, !stp_observer_is_stopped(o) &&
+                                      stp_learner_is_sampling(o->learner));
 }
 
 static unsigned observer_band(const struct stp_observer *o, uint64_t n_bytes)
@@ -506,21 +379,20 @@ struct stp_observer *stp_observer_new(const struct stp_learner_rules *rules,
                                       struct stp_agreement *agreement)
 {
     struct stp_observer *o = calloc(1, sizeof(*o));
-    bool is_timed = (agreement->parts & STP_AGREE_TIMES) != 0;
 
     if (o == NULL)
         return NULL;
     o->agreement = agreement;
     o->rules = *rules;
-    o->calls = stp_ring_new();
-    if (is_timed)
-        o->gpu = stp_ring_new();
-    atomic_init(&o->is_exploring, true);
-    if (o->calls == NULL || (is_timed && o->gpu == NULL)) {
-        stp_observer_free(o);
-        return NULL;
-    }
-    return o;
+    o->history = stp_history_new();
+    o->began = stp_ring_new();
+    o->times = stp_ring_new();
+    atomic_init(&o->recent.lead, 1);
+    atomic_init(&o->is_sampling, rules->objective != STP_LEARN_FILE);
+    if (o->history != NULL && o->began != NULL && o->times != NULL)
+        return o;
+    stp_observer_free(o);
+    return NULL;
 }
 
 void stp_observer_free(struct stp_observer *observer)
@@ -528,7 +400,8 @@ void stp_observer_free(struct stp_observer *observer)
     if (observer == NULL)
         return;
     stp_learner_close(observer->learner);
-    stp_ring_free(observer->calls);
-    stp_ring_free(observer->gpu);
+    stp_history_free(observer->history);
+    stp_ring_free(observer->began);
+    stp_ring_free(observer->times);
     free(observer);
 }

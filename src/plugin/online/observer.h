@@ -16,7 +16,7 @@
 
 struct stp_observer; /* opaque */
 
-/* Proposes to 'agreement' and reads its times; it must live as long.  NULL: out
+/* Proposes to 'agreement', which must live as long.  NULL: out
  * of memory. */
 struct stp_observer *stp_observer_new(const struct stp_learner_rules *rules,
                                       struct stp_agreement *agreement);
@@ -24,35 +24,35 @@ void stp_observer_free(struct stp_observer *observer); /* NULL is allowed */
 
 /* ---- on the launch path ---- */
 
-/* Whether the time of calls is of use. */
-bool stp_observer_wants_time(const struct stp_observer *observer);
-
-/* A call of 'key'. */
+/* The next call. */
 struct stp_observed_call {
-    unsigned key;
-    unsigned index; /* of the arm in force */
-    struct stp_bandit_arm arm;
+    unsigned key;                     /* STP_BANDIT_KEYS if it has none */
+    unsigned index;                   /* of the arm in force */
     struct stp_bandit_arm policy_arm; /* the policy's answer; algo -1: none */
     bool is_new;                      /* the first call of the key */
-    uint64_t t_ns;                    /* on the host's clock; 0: unknown */
+    bool is_timed;                    /* a window begins with it */
 };
 void stp_observer_call(struct stp_observer *observer,
                        const struct stp_observed_call *call,
                        const struct stp_query *query,
                        const struct stp_cost_view *view);
 
-/* The arm 'index' is in force for 'key' from the next call on. */
-void stp_observer_began(struct stp_observer *observer, unsigned key,
-                        unsigned index);
+/* A proposal is in force: from call number 'call' on. */
+void stp_observer_began(struct stp_observer *observer,
+                        const struct stp_proposal *proposal, uint64_t call,
+                        unsigned window_calls);
+
+/* Whether all calls are to be timed. */
+bool stp_observer_is_sampling(const struct stp_observer *observer);
+
+/* How many calls before a timed one the profiler is to be switched on: 1, or
+ * more where NCCL is given several collectives at once. */
+unsigned stp_observer_lead(const struct stp_observer *observer);
 
 /* Nothing is proposed any more: not all ranks take part, or the agreement is
  * frozen. */
 void stp_observer_stop(struct stp_observer *observer);
 bool stp_observer_is_stopped(const struct stp_observer *observer);
-
-/* Not all ranks note times on the GPU: learns without them. */
-void stp_observer_go_blind(struct stp_observer *observer);
-bool stp_observer_is_blind(const struct stp_observer *observer);
 
 /* ---- from NCCL's profiler, in any thread ---- */
 
@@ -60,9 +60,6 @@ bool stp_observer_is_blind(const struct stp_observer *observer);
 struct stp_launch {
     int coll;         /* ncclFunc_t */
     uint64_t n_bytes; /* as a tuner counts them */
-    int algo;
-    int proto;
-    unsigned n_channels;
 };
 
 /* False if the time of it is of no use; else *token_ret is for
@@ -71,10 +68,9 @@ bool stp_observer_launched(struct stp_observer *observer,
                            const struct stp_launch *launch,
                            uint32_t *token_ret);
 
-/* This rank has noted its time of a launch: the collective's per-function
- * sequence number, and when it ended by the GPU's clock. */
+/* A launch began on the GPU, by its clock.  One thread at a time. */
 void stp_observer_took(struct stp_observer *observer, uint32_t token,
-                       uint64_t number, uint64_t end_ns);
+                       unsigned n_channels, uint64_t begin_ns);
 
 /* ---- off the launch path, one thread at a time ---- */
 
@@ -95,7 +91,7 @@ struct stp_learned {
     int coll; /* -1: an event is of no key */
     struct stp_range bytes;
     struct stp_bandit_arm arm;
-    double gain; /* over the policy's answer or NCCL's own choice */
+    double gain; /* of windows over the policy's answer or NCCL's own choice */
     double gain_low;
     double gain_high;
     uint64_t n_calls;

@@ -34,7 +34,6 @@ enum message {
     NOT_SAVED,
     GRAPHS,
     STOPPED,
-    BLIND,
     N_MESSAGES
 };
 
@@ -95,33 +94,26 @@ static void online_log_event(const struct stp_backend *b,
     switch (e->kind) {
     case STP_LEARN_SETTLED:
         LOG(b, NCCL_LOG_INFO,
-            "%s: settled after %" PRIu64 " calls: %s, %.3fx "
-            "(%.3f to %.3f)",
+            "%s: settled after %" PRIu64 " calls in trials: %s, steps are "
+            "%.3fx as fast (%.3f to %.3f)",
             STP_TUNER_NAME, learned->n_calls, text, e->gain, e->gain_low,
             e->gain_high);
         break;
-    case STP_LEARN_CONFIRMED:
-    case STP_LEARN_LONGER:
-        LOG(b, NCCL_LOG_INFO, "%s: %s: steps are %s, %.4fx (%.4f to %.4f)",
-            STP_TUNER_NAME, text,
-            e->kind == STP_LEARN_CONFIRMED ? "shorter" : "not shorter", e->gain,
-            e->gain_low, e->gain_high);
-        break;
     case STP_LEARN_NOISY:
-        if (e->value > 0.0)
-            LOG(b, NCCL_LOG_INFO,
-                "%s: %s: too noisy to learn from, it would take %.0f steps "
-                "with it and as many without to tell what it saves",
-                STP_TUNER_NAME, text, e->value);
-        else
-            LOG(b, NCCL_LOG_INFO,
-                "%s: %s: calls do not repeat, so there are no steps to "
-                "confirm it by (STEPTUNE_OBJECTIVE=gpu needs none)",
-                STP_TUNER_NAME, text);
+        LOG(b, NCCL_LOG_INFO,
+            "%s: %s: windows vary so much that a step less than %.3fx as fast "
+            "is not found",
+            STP_TUNER_NAME, text, e->gain);
         break;
-    case STP_LEARN_PERIOD:
-        LOG(b, NCCL_LOG_INFO, "%s: a step has %.0f collectives", STP_TUNER_NAME,
-            e->value);
+    case STP_LEARN_ALONE:
+        LOG(b, NCCL_LOG_INFO,
+            "%s: nothing is tried: %.0f calls repeat no sequence of up to %d, "
+            "so there is no equal work to compare",
+            STP_TUNER_NAME, e->value, STP_SEQUENCE_MAX);
+        break;
+    case STP_LEARN_WINDOW:
+        LOG(b, NCCL_LOG_INFO, "%s: compares windows of %.0f collectives",
+            STP_TUNER_NAME, e->value);
         break;
     default:
         break;
@@ -216,11 +208,6 @@ static void online_think(struct stp_backend *b)
             "%s: nothing more is learned: a rank has no part in it (its log "
             "says why), or was thousands of calls behind; what was found stays",
             STP_TUNER_NAME);
-    if (stp_observer_is_blind(b->observer) && online_logs_first(b, BLIND))
-        LOG(b, NCCL_LOG_WARN,
-            "%s: not all ranks have NCCL_PROFILER_PLUGIN set to this plugin, "
-            "so there are no times on the GPU: learns from steps",
-            STP_TUNER_NAME);
     if (b->profile != NULL && stp_profile_saw_graph(b->profile) &&
         online_logs_first(b, GRAPHS))
         LOG(b, NCCL_LOG_INFO,
@@ -257,13 +244,12 @@ bool stp_backend_choose(struct stp_backend *backend,
     struct stp_follower *follower = backend->follower;
     bool decided;
 
-    if (backend->observer != NULL)
-        follower->t_ns = stp_follower_wants_time(follower) ? stp_now_ns() : 0;
     decided = stp_follower_choose(follower, query, view, choice_ret);
+    if (backend->observer == NULL)
+        return decided;
     if (backend->profile != NULL)
-        stp_profile_want(backend->profile,
-                         stp_follower_wants_gpu_times(follower));
-    if (backend->set.is_inline && backend->observer != NULL)
+        stp_profile_want(backend->profile, stp_follower_wants_time(follower));
+    if (backend->set.is_inline)
         online_run_inline(backend);
     return decided;
 }
@@ -283,10 +269,6 @@ static enum stp_status online_open_follower(struct stp_backend *b,
     b->pid = getpid();
     b->saved_ns = stp_now_ns();
     b->profile = stp_profile_take(info->comm_id);
-    /* Without the profiler, only steps tell which arm is better. */
-    if (b->profile == NULL &&
-        stp_learn_objective_is_gpu(b->set.rules.objective))
-        b->set.rules.objective = STP_LEARN_STEP;
     return stp_follower_open(info, policy_path,
                              b->set.is_frozen ? NULL : &b->set.rules,
                              &b->follower, err);
@@ -364,8 +346,7 @@ static void online_open_files(struct stp_backend *b)
     struct stp_error err;
 
     if (b->set.journal[0] != '\0' &&
-        stp_journal_open(b->set.journal, &b->info, b->set.rules.objective,
-                         &b->journal, &err) != STP_OK)
+        stp_journal_open(b->set.journal, &b->info, &b->journal, &err) != STP_OK)
         LOG(b, NCCL_LOG_WARN, "%s: no journal: %s", STP_TUNER_NAME, err.text);
     if (b->set.rules.objective == STP_LEARN_FILE &&
         stp_reward_file_open(b->set.rewards, &b->rewards, &err) != STP_OK)
@@ -377,7 +358,7 @@ static void online_stop_learning(struct stp_backend *b)
     b->observer = NULL;
     if (b->profile != NULL) {
         stp_profile_want(b->profile, false);
-        stp_profile_attach(b->profile, NULL, NULL);
+        stp_profile_attach(b->profile, NULL);
     }
 }
 
@@ -394,27 +375,25 @@ static void online_start_task(struct stp_backend *b)
         online_stop_learning(b);
         return;
     }
-    LOG(b, NCCL_LOG_INFO, "%s: %s by %s%s", STP_TUNER_NAME,
+    LOG(b, NCCL_LOG_INFO, "%s: %s by %s", STP_TUNER_NAME,
         stp_strategy_name(b->set.rules.bandit.strategy),
-        stp_learn_objective_name(b->set.rules.objective),
-        b->profile != NULL || b->set.rules.objective == STP_LEARN_FILE
-            ? ""
-            : "; for times on the GPU set NCCL_PROFILER_PLUGIN to this plugin, "
-              "too");
+        stp_learn_objective_name(b->set.rules.objective));
 }
 
 void stp_backend_start(struct stp_backend *backend)
 {
-    struct stp_agreement *agreement = backend->follower->agreement;
-
-    /* Every rank notes its times. */
-    if (backend->profile != NULL && agreement != NULL &&
-        (agreement->parts & STP_AGREE_TIMES) != 0) {
-        stp_profile_attach(backend->profile, agreement, backend->observer);
-        stp_profile_want(backend->profile, true);
-    }
     if (backend->observer == NULL)
         return;
+    if (backend->profile != NULL) {
+        stp_profile_attach(backend->profile, backend->observer);
+        stp_profile_want(backend->profile,
+                         stp_observer_is_sampling(backend->observer));
+    } else if (backend->set.rules.objective != STP_LEARN_FILE) {
+        LOG(backend, NCCL_LOG_WARN,
+            "%s: nothing is learned without times on the GPU: set "
+            "NCCL_PROFILER_PLUGIN to this plugin, too (NCCL 2.27 and later)",
+            STP_TUNER_NAME);
+    }
     online_open_files(backend);
     online_start_task(backend);
 }

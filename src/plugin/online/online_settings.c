@@ -172,12 +172,21 @@ static enum stp_status settings_read_words(struct stp_online_settings *s,
         objective_number =
             stp_learn_objective_from_name(objective, strlen(objective));
     if (objective_number < 0)
-        return settings_refuse("STEPTUNE_OBJECTIVE", "auto, step, gpu or file",
-                               err);
-    if (objective_number == STP_LEARN_AUTO &&
-        (strategy_number == STP_STRATEGY_EPSILON ||
-         stp_setting("NCCL_TUNER_REWARD_FILE") != NULL))
-        objective_number = STP_LEARN_FILE;
+        return settings_refuse("STEPTUNE_OBJECTIVE", "auto, gpu or file", err);
+    if (objective_number == STP_LEARN_AUTO)
+        objective_number = strategy_number == STP_STRATEGY_EPSILON ||
+                                   stp_setting("NCCL_TUNER_REWARD_FILE") != NULL
+                               ? STP_LEARN_FILE
+                               : STP_LEARN_GPU;
+    /* Windows are compared by successive elimination, times of an application
+     * by epsilon-greedy. */
+    if (strategy == NULL && objective_number == STP_LEARN_FILE)
+        strategy_number = STP_STRATEGY_EPSILON;
+    if ((strategy_number == STP_STRATEGY_EPSILON) !=
+        (objective_number == STP_LEARN_FILE))
+        return settings_refuse(
+            "STEPTUNE_STRATEGY",
+            "epsilon with the objective file, halving with gpu", err);
     s->rules.bandit =
         stp_bandit_rules_default((enum stp_strategy)strategy_number);
     s->rules.objective = (enum stp_learn_objective)objective_number;

@@ -1,5 +1,5 @@
 /*
- * profile.h - durations of collectives on the GPU, by NCCL's profiler
+ * profile.h - when collectives began on the GPU, by NCCL's profiler
  *
  * One .so is NCCL's tuner and its profiler.  NCCL makes the profiler's context
  * of a communicator first, then the tuner's, in the same thread, and names
@@ -23,15 +23,13 @@ struct stp_profile *stp_profile_take(uint64_t comm_id);
 /* NULL is allowed. */
 void stp_profile_release(struct stp_profile *profile);
 
-/* From now on times are noted in the agreement, and reported to the observer
- * unless it is NULL.  Both NULL: times are of no more use, also those of
- * collectives under way. */
+/* From now on times are reported to the observer.  NULL: times are of no more
+ * use, also those of collectives under way. */
 void stp_profile_attach(struct stp_profile *profile,
-                        struct stp_agreement *agreement,
                         struct stp_observer *observer);
 
-/* Whether times are wanted: NCCL's profiler is on for the process while any
- * communicator wants them, and else costs nothing. */
+/* Whether the next collectives are to be timed: NCCL's profiler is on for the
+ * process while any communicator wants it, and else costs nothing. */
 void stp_profile_want(struct stp_profile *profile, bool is_wanted);
 
 /* Whether a collective was captured into a CUDA graph; once. */

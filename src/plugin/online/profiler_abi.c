@@ -1,9 +1,8 @@
 /*
  * profiler_abi.c - NCCL's profiler ABI, for a plugin that learns
  *
- * On a rank a collective lasts from the first begin of its channels to their
- * last end.  Each rank notes that in its agreement (agree/agreement.h), on the
- * host's clock.
+ * On a rank a collective begins when the first of its channels does.  That is
+ * all that is asked for: when channels end is not.
  */
 #define _GNU_SOURCE /* syscall() */
 #include <pthread.h>
@@ -13,42 +12,24 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
-#include "core/learn/gpu_clock.h"
 #include "core/names.h"
 #include "core/policy/policy.h"
 #include "nccl_profiler_abi.h"
-#include "plugin/online/clock.h"
 #include "plugin/online/profile.h"
 
 enum {
-    N_FLIGHTS = 64,   /* collectives that are launched and not over, of those
-                         that are timed: a host may be far ahead of its GPU */
-    LOST_AFTER = 512, /* launches after which one that is not over yet never
-                          will be: it has lost a channel's event */
+    /* Collectives that are timed, launched and have not begun: a host is up to
+     * 1024 launches, CUDA's queue, ahead of its GPU. */
+    N_FLIGHTS = 1024,
     EVENTS = NCCL_PROFILE_COLL | NCCL_PROFILE_KERNEL_CH,
-};
-
-struct flight;
-
-struct channel {
-    struct flight *flight;
-    uint64_t begin_ns; /* 0: not begun */
 };
 
 /* A collective under way. */
 struct flight {
     struct stp_profile *profile;
-    bool is_used;
-    unsigned launch;  /* number of launches before */
-    bool is_observed; /* its end is reported to the observer */
     uint32_t token;
-    struct stp_collective id;
-    unsigned n_channels; /* that it runs on */
-    unsigned n_ended;
-    uint64_t begin_ns; /* the first channel's; 0: none has begun */
-    uint64_t end_ns;
-    struct stp_instant heard; /* the end with the least delay */
-    struct channel channels[STP_MAX_CHANNELS];
+    uint8_t n_channels;
+    bool is_used; /* until it has begun */
 };
 
 struct stp_profile {
@@ -60,13 +41,11 @@ struct stp_profile {
     int group; /* where its address is a handle, for NCCL 2.27 */
     _Atomic bool is_wanted;
     _Atomic bool saw_graph;
-    pthread_mutex_t lock;            /* of the members below */
-    struct stp_agreement *agreement; /* NULL: times are of no use */
-    struct stp_observer *observer;
-    struct stp_gpu_clock clock;
+    pthread_mutex_t lock;                       /* of the members below */
+    struct stp_observer *observer;              /* NULL: times are of no use */
     uint64_t next_number[NCCL_NUM_TUNED_FUNCS]; /* number of each function */
     unsigned n_launches;
-    struct flight flights[N_FLIGHTS];
+    struct flight *flights; /* a ring of N_FLIGHTS; with an observer */
 };
 
 /* NCCL has one activation mask a process. */
@@ -134,17 +113,18 @@ void stp_profile_release(struct stp_profile *profile)
     if (profile == NULL || atomic_fetch_sub(&profile->n_users, 1) != 1)
         return;
     pthread_mutex_destroy(&profile->lock);
+    free(profile->flights);
     free(profile);
 }
 
 void stp_profile_attach(struct stp_profile *profile,
-                        struct stp_agreement *agreement,
                         struct stp_observer *observer)
 {
     pthread_mutex_lock(&profile->lock);
-    profile->agreement = agreement;
-    profile->observer = observer;
-    for (int i = 0; i < N_FLIGHTS; i++)
+    if (profile->flights == NULL && observer != NULL)
+        profile->flights = calloc(N_FLIGHTS, sizeof(*profile->flights));
+    profile->observer = profile->flights != NULL ? observer : NULL;
+    for (int i = 0; i < N_FLIGHTS && profile->flights != NULL; i++)
         profile->flights[i].is_used = false;
     pthread_mutex_unlock(&profile->lock);
 }
@@ -176,13 +156,6 @@ bool stp_profile_saw_graph(struct stp_profile *profile)
 
 /* ---- launches ---- */
 
-/* -1 for NULL and unknown words. */
-static int profile_word_number(const char *word,
-                               int (*from_name)(const char *, size_t))
-{
-    return word != NULL ? stp_from_any_case(word, strlen(word), from_name) : -1;
-}
-
 /* "ncclBfloat16": its first number is bits. */
 static uint64_t profile_type_bytes(const char *datatype)
 {
@@ -195,7 +168,10 @@ static bool profile_read_launch(const struct stp_profile *p,
                                 const ncclProfilerEvent_t *event,
                                 struct stp_launch *launch)
 {
-    int coll = profile_word_number(event->coll.func, stp_coll_from_name);
+    const char *func = event->coll.func;
+    int coll = func == NULL
+                   ? -1
+                   : stp_from_any_case(func, strlen(func), stp_coll_from_name);
 
     if (coll < 0 || event->coll.datatype == NULL)
         return false;
@@ -204,52 +180,13 @@ static bool profile_read_launch(const struct stp_profile *p,
         event->coll.count * profile_type_bytes(event->coll.datatype);
     if (coll == ncclFuncAllGather || coll == ncclFuncReduceScatter)
         launch->n_bytes *= p->n_ranks; /* as a tuner counts */
-    launch->algo = profile_word_number(event->coll.algo, stp_algo_from_name);
-    launch->proto = profile_word_number(event->coll.proto, stp_proto_from_name);
-    launch->n_channels = event->coll.nChannels;
     return true;
 }
 
 /* ---- events ---- */
 
-/* A free flight; NULL: too many are under way. */
-static struct flight *profile_find_room(struct stp_profile *p)
-{
-    unsigned launch = p->n_launches++;
-
-    for (unsigned i = 0; i < N_FLIGHTS; i++) {
-        struct flight *f = &p->flights[(launch + i) % N_FLIGHTS];
-
-        if (!f->is_used || launch - f->launch > LOST_AFTER) {
-            f->launch = launch;
-            return f;
-        }
-    }
-    return NULL;
-}
-
-static struct flight *profile_begin_flight(struct stp_profile *p,
-                                           struct flight *f,
-                                           const ncclProfilerEvent_t *event,
-                                           const struct stp_launch *launch)
-{
-    f->profile = p;
-    f->is_used = true;
-    f->is_observed = p->observer != NULL &&
-                     stp_observer_launched(p->observer, launch, &f->token);
-    f->id =
-        (struct stp_collective){(unsigned)launch->coll, event->coll.seqNumber};
-    f->n_channels = event->coll.nChannels;
-    f->n_ended = 0;
-    f->begin_ns = 0;
-    f->end_ns = 0;
-    for (int c = 0; c < STP_MAX_CHANNELS; c++)
-        f->channels[c] = (struct channel){.flight = f};
-    return f;
-}
-
-/* NCCL does not count launches of a CUDA graph, so ranks cannot tell them
- * apart. */
+/* NCCL does not count launches of a CUDA graph, and nobody asked about
+ * them. */
 static bool profile_is_counted(struct stp_profile *p, int coll, uint64_t number)
 {
     bool is_next = number >= p->next_number[coll];
@@ -259,77 +196,38 @@ static bool profile_is_counted(struct stp_profile *p, int coll, uint64_t number)
     return is_next;
 }
 
+/* The oldest flight makes room: it began, or its event was lost. */
 static void *profile_start_collective(struct stp_profile *p,
                                       const ncclProfilerEvent_t *event)
 {
     struct stp_launch launch;
     struct flight *flight = NULL;
+    uint32_t token;
 
     pthread_mutex_lock(&p->lock);
-    if (p->agreement != NULL && event->coll.nChannels > 0 &&
+    if (p->observer != NULL && event->coll.nChannels > 0 &&
         profile_read_launch(p, event, &launch) &&
-        profile_is_counted(p, launch.coll, event->coll.seqNumber)) {
-        flight = profile_find_room(p);
-        if (flight != NULL)
-            profile_begin_flight(p, flight, event, &launch);
+        profile_is_counted(p, launch.coll, event->coll.seqNumber) &&
+        stp_observer_launched(p->observer, &launch, &token)) {
+        flight = &p->flights[p->n_launches++ % N_FLIGHTS];
+        *flight = (struct flight){p, token, event->coll.nChannels, true};
     }
     pthread_mutex_unlock(&p->lock);
     return flight;
 }
 
-static void *profile_start_channel(struct stp_profile *p,
-                                   const ncclProfilerEvent_t *event)
+static void profile_start_channel(const ncclProfilerEvent_t *event)
 {
     struct flight *f = event->parentObj;
-    struct channel *channel = NULL;
 
-    if (f == NULL || event->kernelCh.channelId >= STP_MAX_CHANNELS)
-        return NULL;
-    pthread_mutex_lock(&p->lock);
-    if (f->is_used) {
-        channel = &f->channels[event->kernelCh.channelId];
-        channel->begin_ns = event->kernelCh.pTimer;
-        if (f->begin_ns == 0 || event->kernelCh.pTimer < f->begin_ns)
-            f->begin_ns = event->kernelCh.pTimer;
-    }
-    pthread_mutex_unlock(&p->lock);
-    return channel;
-}
-
-/* Notes the times of a collective that is over on this rank. */
-static void profile_note_time(struct stp_profile *p, const struct flight *f)
-{
-    uint64_t offset_ns;
-    struct stp_rank_time time;
-
-    stp_gpu_clock_heard(&p->clock, &f->heard);
-    if (p->agreement == NULL || f->end_ns <= f->begin_ns ||
-        !stp_gpu_clock_offset(&p->clock, f->end_ns, &offset_ns))
+    if (f == NULL)
         return;
-    time.begin_ns = f->begin_ns + offset_ns;
-    time.end_ns = f->end_ns + offset_ns;
-    p->agreement->ops->put_time(p->agreement, f->id, &time);
-    if (f->is_observed && p->observer != NULL)
-        stp_observer_took(p->observer, f->token, f->id.number, f->end_ns);
-}
-
-static void profile_end_channel(struct channel *channel, uint64_t end_ns)
-{
-    const struct stp_instant now = {end_ns, stp_now_ns()};
-    struct flight *f = channel->flight;
-
-    if (!f->is_used || channel->begin_ns == 0)
-        return;
-    channel->begin_ns = 0;
-    if (f->n_ended == 0 ||
-        now.heard_ns - now.gpu_ns + f->heard.gpu_ns < f->heard.heard_ns)
-        f->heard = now;
-    if (end_ns > f->end_ns)
-        f->end_ns = end_ns;
-    if (++f->n_ended < f->n_channels)
-        return;
+    pthread_mutex_lock(&f->profile->lock);
+    if (f->is_used && f->profile->observer != NULL)
+        stp_observer_took(f->profile->observer, f->token, f->n_channels,
+                          event->kernelCh.pTimer);
     f->is_used = false;
-    profile_note_time(f->profile, f);
+    pthread_mutex_unlock(&f->profile->lock);
 }
 
 static ncclResult_t profile_start(struct stp_profile *p, void **handle,
@@ -351,7 +249,7 @@ static ncclResult_t profile_start(struct stp_profile *p, void **handle,
         *handle = profile_start_collective(p, event);
         break;
     case NCCL_PROFILE_KERNEL_CH:
-        *handle = profile_start_channel(p, event);
+        profile_start_channel(event);
         break;
     default:
         break;
@@ -377,20 +275,12 @@ static ncclResult_t profile_stop(void *event)
     return ncclSuccess;
 }
 
-/* Only channels have that state. */
 static ncclResult_t profile_record_state(void *event, int state,
                                          const void *args)
 {
-    const ncclProfilerStateArgs_t *state_args = args;
-    struct channel *channel = event;
-    struct stp_profile *p;
-
-    if (state != NCCL_PROFILE_KERNEL_CH_STOP || event == NULL || args == NULL)
-        return ncclSuccess;
-    p = channel->flight->profile;
-    pthread_mutex_lock(&p->lock);
-    profile_end_channel(channel, state_args->kernelCh.pTimer);
-    pthread_mutex_unlock(&p->lock);
+    (void)event;
+    (void)state;
+    (void)args;
     return ncclSuccess;
 }
 

@@ -76,7 +76,7 @@ static bool journal_unit(const struct stp_field *f, double *scale)
     if (stp_field_is(f, "ms"))
         *scale = 1e3;
     return f->len == 0 || stp_field_is(f, "us") || stp_field_is(f, "ms") ||
-           stp_field_is(f, "calls") || stp_field_is(f, "steps");
+           stp_field_is(f, "calls");
 }
 
 /* Defines journal_read_COLUMN(), which reads the field 'f' into 'line'. */
@@ -108,7 +108,8 @@ static const struct stp_csv_column journal_columns[] = {
     {"nNodes", "a number from 1", true, WHOLE(1), INTO(n_nodes)},
     {"nRanks", "a number from 1", true, WHOLE(1), INTO(n_ranks)},
     {"event",
-     "trial, back, reward, step, period, settled, confirmed, longer or noisy",
+     "message, window, trial, block, incumbent, reward, settled, noisy or "
+     "alone",
      true, STP_CSV_WORD, INTO(kind), .from_name = journal_event_from_name},
     {"call", "a number", true, WHOLE(0), INTO(call)},
     {"collective", "a collective", true, STP_CSV_WORD, INTO(coll),
@@ -125,7 +126,7 @@ static const struct stp_csv_column journal_columns[] = {
     {"gain", "a number", true, .read = journal_read_gain},
     {"gain_low", "a number", true, .read = journal_read_low},
     {"gain_high", "a number", true, .read = journal_read_high},
-    {"unit", "us, ms, calls or steps", .read = journal_read_unit},
+    {"unit", "us, ms or calls", .read = journal_read_unit},
 };
 // clang-format on
 
@@ -163,7 +164,7 @@ static enum stp_status journal_end_row(void *user, void *row,
                                        struct stp_error *err)
 {
     static const bool of_job[STP_N_LEARN_KINDS] = {
-        [STP_LEARN_STEPPED] = true, [STP_LEARN_PERIOD] = true};
+        [STP_LEARN_WINDOW] = true, [STP_LEARN_ALONE] = true};
     struct journal_reading *r = user;
     struct stp_journal_line *line = row;
 

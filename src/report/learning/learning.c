@@ -90,34 +90,14 @@ learning_gain_of(const struct stp_journal_line *line)
                                       line->gain_high};
 }
 
-/* A later line on the same has the last word. */
-static void learning_take_verdict(struct stp_learning_key *key,
-                                  const struct stp_journal_line *line,
-                                  enum stp_learning_verdict verdict)
-{
-    key->verdict = verdict;
-    key->steps = learning_gain_of(line);
-    key->steps_needed = line->value;
-}
-
-/* It may settle with an arm whose steps were looked at, or with NCCL's own
- * choice if none passed. */
 static void learning_take_settled(struct stp_learning_key *key,
                                   const struct stp_journal_line *line)
 {
-    bool is_own = line->arm.algo < 0;
-    bool is_judged = key->verdict == STP_LEARNING_CONFIRMED
-                         ? !is_own
-                         : is_own && (key->verdict == STP_LEARNING_LONGER ||
-                                      key->verdict == STP_LEARNING_NOISY);
-
     key->is_settled = true;
     key->with = line->arm;
     key->gain = learning_gain_of(line);
-    if (is_judged)
-        return;
-    key->verdict = STP_LEARNING_SETTLED;
-    key->steps = (struct stp_learning_gain){0};
+    if (key->verdict != STP_LEARNING_NOISY || line->arm.algo >= 0)
+        key->verdict = STP_LEARNING_SETTLED;
 }
 
 static void learning_take_line(struct stp_learning_key *key,
@@ -130,23 +110,15 @@ static void learning_take_line(struct stp_learning_key *key,
             key->verdict = STP_LEARNING_TRYING;
         break;
     case STP_LEARN_BLOCK:
-        if (key->verdict == STP_LEARNING_UNTRIED)
-            key->verdict = STP_LEARNING_TRYING;
-        break;
     case STP_LEARN_REWARD:
         learning_add_time(key, line);
         break;
     case STP_LEARN_SETTLED:
         learning_take_settled(key, line);
         break;
-    case STP_LEARN_CONFIRMED:
-        learning_take_verdict(key, line, STP_LEARNING_CONFIRMED);
-        break;
-    case STP_LEARN_LONGER:
-        learning_take_verdict(key, line, STP_LEARNING_LONGER);
-        break;
     case STP_LEARN_NOISY:
-        learning_take_verdict(key, line, STP_LEARNING_NOISY);
+        key->verdict = STP_LEARNING_NOISY;
+        key->least_gain = line->gain;
         break;
     default:
         break;
@@ -182,39 +154,14 @@ static bool learning_make_keys(const struct stp_journal_lines *lines,
     return l->keys != NULL;
 }
 
-/* ---- steps ---- */
-
-static int learning_order_comms(const void *pa, const void *pb)
+/* Lines that are of no message, and blocks. */
+static void learning_take_job_line(struct stp_learning *l,
+                                   const struct stp_journal_line *line)
 {
-    const uint64_t *a = pa;
-    const uint64_t *b = pb;
-
-    return (*a > *b) - (*a < *b);
-}
-
-/* Of the communicator that has the most. */
-static bool learning_count_steps(const struct stp_journal_lines *lines,
-                                 uint64_t *n_ret)
-{
-    uint64_t *comms = calloc(lines->n + 1, sizeof(*comms));
-    uint64_t most = 0;
-    size_t n = 0;
-
-    if (comms == NULL)
-        return false;
-    for (size_t i = 0; i < lines->n; i++)
-        if (lines->all[i].kind == STP_LEARN_STEPPED)
-            comms[n++] = lines->all[i].comm;
-    qsort(comms, n, sizeof(*comms), learning_order_comms);
-    for (size_t i = 0, first = 0; i < n; i++) {
-        if (comms[i] != comms[first])
-            first = i;
-        if (i - first + 1 > most)
-            most = i - first + 1;
-    }
-    free(comms);
-    *n_ret = most;
-    return true;
+    if (line->kind == STP_LEARN_BLOCK && line->gain > 0)
+        l->n_blocks++;
+    if (line->kind == STP_LEARN_ALONE && (uint64_t)line->value > l->n_alone)
+        l->n_alone = (uint64_t)line->value;
 }
 
 /* ---- all ---- */
@@ -225,8 +172,7 @@ enum stp_status stp_learning_sum(const struct stp_journal_lines *lines,
 {
     struct stp_learning l = {0};
 
-    if (!learning_count_steps(lines, &l.n_steps) ||
-        !learning_make_keys(lines, &l)) {
+    if (!learning_make_keys(lines, &l)) {
         stp_learning_free(&l);
         return stp_nomem(err);
     }
@@ -234,6 +180,7 @@ enum stp_status stp_learning_sum(const struct stp_journal_lines *lines,
         const struct stp_learning_key *key =
             stp_learning_find(&l, &lines->all[i]);
 
+        learning_take_job_line(&l, &lines->all[i]);
         if (key != NULL)
             learning_take_line(&l.keys[key - l.keys], &lines->all[i]);
     }

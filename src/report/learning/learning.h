@@ -12,12 +12,11 @@ struct cJSON;
 
 /* The state of a message when the journal ends. */
 enum stp_learning_verdict {
-    STP_LEARNING_UNTRIED,   /* NCCL's own choice ran, and nothing else */
-    STP_LEARNING_TRYING,    /* still, when the journal ends */
-    STP_LEARNING_SETTLED,   /* with an arm, or with NCCL's own choice */
-    STP_LEARNING_CONFIRMED, /* settled, and steps got shorter by it */
-    STP_LEARNING_LONGER,    /* an arm was faster, but steps were not shorter */
-    STP_LEARNING_NOISY,     /* an arm was faster, but steps cannot tell */
+    STP_LEARNING_UNTRIED, /* NCCL's own choice ran, and nothing else */
+    STP_LEARNING_TRYING,  /* still, when the journal ends */
+    STP_LEARNING_SETTLED, /* with an arm, or with NCCL's own choice */
+    STP_LEARNING_NOISY,   /* with NCCL's own choice, where small gains are not
+                             found */
     STP_N_LEARNING_VERDICTS,
 };
 
@@ -30,8 +29,8 @@ struct stp_learning_gain {
 
 struct stp_learning_arm {
     struct stp_bandit_arm arm;
-    uint64_t n; /* times */
-    double mean;
+    uint64_t n;  /* times */
+    double mean; /* of a window, or of a reward */
 };
 
 /* A kind of message on communicators of one shape. */
@@ -43,10 +42,9 @@ struct stp_learning_key {
     uint64_t n_times;
     uint64_t n_trials;
     bool is_settled;
-    struct stp_bandit_arm with; /* if so */
-    struct stp_learning_gain gain;
-    struct stp_learning_gain steps;
-    double steps_needed; /* by the last that was too noisy; 0: no steps */
+    struct stp_bandit_arm with;    /* if so */
+    struct stp_learning_gain gain; /* of a step, or of rewards */
+    double least_gain; /* that would have been found, if too noisy; else 0 */
     enum stp_learning_verdict verdict;
     struct stp_learning_arm arms[STP_BANDIT_ARMS];
     size_t n_arms;
@@ -55,7 +53,8 @@ struct stp_learning_key {
 struct stp_learning {
     struct stp_learning_key *keys; /* by shape, collective and bytes */
     size_t n;
-    uint64_t n_steps; /* of the communicator that has the most */
+    uint64_t n_blocks; /* of windows that were compared */
+    uint64_t n_alone;  /* calls that repeat no sequence, at most; 0: they do */
 };
 
 /* Sums up the lines, to be freed with stp_learning_free().  STP_OK or

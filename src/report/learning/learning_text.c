@@ -14,8 +14,6 @@ static const char *const learning_verdicts[STP_N_LEARNING_VERDICTS] = {
     [STP_LEARNING_UNTRIED] = "never explored",
     [STP_LEARNING_TRYING] = "still trying",
     [STP_LEARNING_SETTLED] = "settled",
-    [STP_LEARNING_CONFIRMED] = "confirmed",
-    [STP_LEARNING_LONGER] = "steps not shorter",
     [STP_LEARNING_NOISY] = "too noisy",
 };
 
@@ -41,6 +39,11 @@ static void learning_print_policy(const struct stp_learning *l,
                     "or NCCL_DEBUG=WARN says why.\n");
     else if (learning_count_settled(l, false) > 0)
         fprintf(fp, "nothing is better than what ran before.\n");
+    else if (l->n_alone > 0)
+        fprintf(fp,
+                "nothing was learned, for %" PRIu64
+                " calls repeat no sequence.\n",
+                l->n_alone);
     else
         fprintf(fp, "nothing was learned.\n");
 }
@@ -72,18 +75,15 @@ static void learning_put_verdict(const struct stp_learning_key *key,
     const char *name = learning_verdicts[key->verdict];
     const char *const heading = "<verdict";
     bool is_noisy = key->verdict == STP_LEARNING_NOISY;
-    bool needs_steps = is_noisy && key->steps_needed > 0.0;
 
-    stp_table_number(t, "steps_needed", NULL,
-                     needs_steps ? key->steps_needed : NAN, 0);
+    stp_table_number(t, "least_gain", NULL, is_noisy ? key->least_gain : NAN,
+                     3);
     stp_table_word(t, "verdict", NULL, name);
-    if (!is_noisy)
-        stp_table_text(t, heading, "%s", name);
-    else if (needs_steps && key->steps_needed < 1e9)
-        stp_table_text(t, heading, "%s (%.0f steps needed)", name,
-                       key->steps_needed);
+    if (is_noisy)
+        stp_table_text(t, heading, "%s to find gains below %.3fx", name,
+                       key->least_gain);
     else
-        stp_table_text(t, heading, "%s (no steps to tell by)", name);
+        stp_table_text(t, heading, "%s", name);
 }
 
 /* The arm that the key is settled with, 'base' being as in struct
@@ -127,9 +127,8 @@ static void learning_put(const struct stp_learning_key *key, const char *base,
     stp_table_count(t, "times", "times", key->n_times);
     stp_table_count(t, "trials", "trials", key->n_trials);
     learning_put_choice(key, base, t);
-    learning_put_gain(&key->gain, "time", NULL, t);
-    learning_put_gain(has_arm ? &key->gain : &none, NULL, "<gain", t);
-    learning_put_gain(&key->steps, "step", "<gain of steps", t);
+    learning_put_gain(&key->gain, "step", NULL, t);
+    learning_put_gain(has_arm ? &key->gain : &none, NULL, "<gain of a step", t);
     learning_put_verdict(key, t);
 }
 
@@ -140,9 +139,9 @@ enum stp_status stp_print_learning(const struct stp_learning *learning,
     struct stp_table t = stp_table_begin(STP_TABLE_TEXT);
 
     fprintf(fp,
-            "Learning by strategy %s, objective %s, %" PRIu64 " step%s timed: ",
-            setting->strategy, setting->objective, learning->n_steps,
-            learning->n_steps == 1 ? "" : "s");
+            "Learning by strategy %s, objective %s, %" PRIu64 " comparison%s: ",
+            setting->strategy, setting->objective, learning->n_blocks,
+            learning->n_blocks == 1 ? "" : "s");
     learning_print_policy(learning, setting->policy, fp);
     if (learning->n == 0)
         return STP_OK;
@@ -176,7 +175,7 @@ void stp_json_learning(cJSON *root, const struct stp_learning *learning,
 
     stp_json_word(object, "strategy", setting->strategy);
     stp_json_word(object, "objective", setting->objective);
-    stp_json_number(object, "steps", (double)learning->n_steps);
+    stp_json_number(object, "comparisons", (double)learning->n_blocks);
     stp_json_word(object, "learned", setting->policy);
     rows = stp_table_array(object, "messages");
     for (size_t i = 0; i < learning->n; i++) {

@@ -151,10 +151,16 @@ static double journal_lost_by(const struct journal_regret *r,
                               const struct stp_journal_line *line)
 {
     size_t arm = stp_learning_find_arm(r->key, &line->arm);
+    double n = line->kind == STP_LEARN_BLOCK ? STP_BLOCK_WINDOWS / 2.0 : 1.0;
 
     return arm < r->key->n_arms && r->best < r->key->n_arms
-               ? r->key->arms[arm].mean - r->key->arms[r->best].mean
+               ? n * (r->key->arms[arm].mean - r->key->arms[r->best].mean)
                : 0.0;
+}
+
+static bool journal_is_time(const struct stp_journal_line *line)
+{
+    return line->kind == STP_LEARN_REWARD || line->kind == STP_LEARN_BLOCK;
 }
 
 static void journal_write_point(const struct journal_span *span,
@@ -185,10 +191,9 @@ static bool journal_write_curve(const struct stp_journal_plot *plot,
 
         if (stp_learning_find(plot->learning, line) != r->key)
             continue;
-        if (line->kind == STP_LEARN_REWARD)
+        if (journal_is_time(line))
             r->lost += journal_lost_by(r, line);
-        if (!settles &&
-            (line->kind != STP_LEARN_REWARD || line->t_us < r->next_us))
+        if (!settles && (!journal_is_time(line) || line->t_us < r->next_us))
             continue;
         journal_write_point(&span, r, line->t_us, settles, chart);
         settled |= settles;
@@ -332,10 +337,10 @@ static void journal_count_calls(const struct stp_journal_plot *plot,
 
         if (stp_learning_find(plot->learning, line) != key)
             continue;
-        if (line->kind == STP_LEARN_REWARD)
+        if (journal_is_time(line))
             panel->counts[w][journal_layer_of(l, &line->arm)]++;
-        if (line->kind == STP_LEARN_TRIAL || line->kind == STP_LEARN_BACK ||
-            line->kind == STP_LEARN_BLOCK || line->kind == STP_LEARN_SETTLED)
+        if (line->kind == STP_LEARN_INCUMBENT ||
+            line->kind == STP_LEARN_SETTLED)
             in_force[w] = journal_layer_of(l, &line->arm);
     }
     journal_fill_gaps(in_force, panel);

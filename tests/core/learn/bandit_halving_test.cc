@@ -1,7 +1,12 @@
-// What successive elimination decides, with times that are known.
+// Which arm wins by windows of equal work, and what that costs.
 #include <gmock/gmock.h>
 
+#include <cmath>
+#include <deque>
+#include <functional>
+
 #include "core/learn/bandit_job.h"
+#include "core/learn/noise.h"
 
 namespace
 {
@@ -9,297 +14,359 @@ namespace
 using namespace bandit_job;
 using testing::ElementsAre;
 
-TEST(Halving, BeginsWithNcclsOwnChoiceAndReturnsToItAfterEachTrial)
+constexpr Arm kTreeLl128Half{NCCL_ALGO_TREE, NCCL_PROTO_LL128, 12};
+constexpr double kWindowUs = 1000;
+constexpr unsigned kWindow = 10; // calls, half of which are of the key
+
+// How many us a window is shorter with an arm than with NCCL's own choice.
+using Saved = std::function<double(const Arm &)>;
+
+Saved Saves(const Arm &best, double us)
 {
-    Job job = Start(Only(kRingSimple, 50));
-    std::vector<unsigned> ran;
-
-    for (int i = 0; i < 12; i++)
-        ran.push_back(job.Call());
-
-    EXPECT_THAT(ran, ElementsAre(0, 0, 0, 0, 0, 0, 1, 0, 2, 0, 3, 0));
+    return [=](const Arm &arm) {
+        return arm == best ? us : arm == kOwn ? 0. : -20.;
+    };
 }
 
-struct SettleCase {
-    const char *name;
-    Arm arm;
-    double us;
-    Arm want;
-};
+// A job in which trials run one after another, and whose times arrive 'late'
+// trials later.
+struct Trials {
+    Bandit bandit;
+    Saved saved;
+    double noise; // of a window
+    unsigned late = 0;
+    uint64_t seed = 1;
+    uint64_t n_calls = 100000;
+    uint64_t n_windows = 0;
+    double lost_us = 0;
+    std::deque<stp_block> blocks;
+    std::vector<Arm> tried;
+    unsigned n_trials = 0;
 
-constexpr SettleCase kSettles[] = {
-    {"twice_as_fast", kRingSimple, 50, kRingSimple},
-    {"five_percent", kTreeLl128, 95, kTreeLl128},
-    {"less_than_the_least_gain", kRingSimple, 99, kOwn},
-    {"the_same", kRingSimple, 100, kOwn},
-    {"slower", kRingSimple, 130, kOwn},
-    {"fewer_channels_of_nccls_pair",
-     {NCCL_ALGO_RING, NCCL_PROTO_LL128, 12},
-     90,
-     {NCCL_ALGO_RING, NCCL_PROTO_LL128, 12}},
-    {"fewer_channels_of_another_pair",
-     {NCCL_ALGO_TREE, NCCL_PROTO_LL128, 6},
-     50,
-     kOwn},
-    {"pruned", kTreeSimple, 50, kOwn},
-};
+    explicit Trials(const Saved &what_arms_save, double of_noise = .002,
+                    const stp_bandit_rules &rules = Halving())
+        : bandit(Open(rules)), saved(what_arms_save), noise(of_noise)
+    {
+        AddKey(bandit);
+        stp_bandit_set_share(bandit.get(), 0, kWindow / 2, kWindow);
+        stp_bandit_set_noise(bandit.get(), of_noise);
+    }
 
-TEST(Halving, SettlesWithWhatIsFasterByTheLeastGainWithinFortyCalls)
-{
-    for (const SettleCase &c : kSettles) {
-        SCOPED_TRACE(c.name);
-        Job job = Start(Only(c.arm, c.us));
+    Arm Incumbent(unsigned key = 0)
+    {
+        return ArmOf(bandit, stp_bandit_get_key(bandit.get(), key).running,
+                     key);
+    }
 
-        EXPECT_EQ(c.want, job.Settle());
-        EXPECT_LE(job.State().n_trial_calls, 40U);
-        if (c.want == kOwn) {
-            EXPECT_EQ(1, job.State().gain);
-        } else {
-            EXPECT_NEAR(100 / c.us, job.State().gain, 1e-4);
-            EXPECT_GT(job.State().gain_low, 1);
+    double Window(const Arm &arm)
+    {
+        n_calls += kWindow;
+        return (kWindowUs - saved(arm)) *
+               std::exp(noise * Noise(seed, n_windows++));
+    }
+
+    void Play(const stp_bandit_want &want, unsigned block)
+    {
+        const Arm arm = ArmOf(bandit, want.arm, want.key);
+        double own[2], with[2];
+        stp_block b{};
+
+        for (int i = 0; i < 2; i++) {
+            own[i] = Window(Incumbent(want.key));
+            with[i] = Window(arm);
+        }
+        lost_us += 2 * (saved(Incumbent(want.key)) - saved(arm));
+        b.trial.key = want.key;
+        b.trial.arm = want.arm;
+        b.trial.n_blocks = want.n_blocks;
+        b.trial.n_calls = kWindow;
+        b.is_complete = true;
+        b.is_last = block + 1 == want.n_blocks;
+        b.own_us = (own[0] + own[1]) / 2;
+        b.arm_us = (with[0] + with[1]) / 2;
+        b.gain = std::log(b.own_us / b.arm_us);
+        b.spread[0] = std::log(own[0] / own[1]);
+        b.spread[1] = std::log(with[0] / with[1]);
+        blocks.push_back(b);
+    }
+
+    // Does what the bandit wants next; false if that is nothing.
+    bool Next()
+    {
+        stp_bandit_clock clock{n_calls, kWindowUs / kWindow};
+        stp_bandit_want want;
+
+        if (!stp_bandit_wants(bandit.get(), &clock, &want))
+            return false;
+        stp_bandit_began(bandit.get(), &want);
+        n_trials += want.n_blocks > 0;
+        if (want.n_blocks > 0)
+            tried.push_back(ArmOf(bandit, want.arm, want.key));
+        for (unsigned i = 0; i < want.n_blocks; i++)
+            Play(want, i);
+        return true;
+    }
+
+    void Arrive(size_t left)
+    {
+        while (blocks.size() > left) {
+            stp_bandit_block(bandit.get(), &blocks.front(), n_calls);
+            blocks.pop_front();
         }
     }
-}
 
-// Channel counts that were tried, of whatever settled.
-std::vector<int> CountsTried(Job &job)
+    stp_bandit_key_state State(unsigned key = 0)
+    {
+        return stp_bandit_get_key(bandit.get(), key);
+    }
+
+    // Runs until the key has settled and its arm is in force.
+    Arm Settle(unsigned key = 0)
+    {
+        for (int i = 0; i < 5000 && !State(key).is_settled; i++) {
+            bool did = Next();
+
+            Arrive(did ? late : 0);
+            if (!did)
+                n_calls += kWindow;
+        }
+        EXPECT_TRUE(State(key).is_settled);
+        Arrive(0);
+        while (State(key).running != State(key).best && Next())
+            ;
+        return Incumbent(key);
+    }
+};
+
+// ---- what wins ----
+
+struct WinCase {
+    const char *name;
+    double saved_us;
+    double noise;
+    Arm expected;
+};
+
+TEST(Halving, SettlesWithTheArmThatMakesWindowsShorter)
 {
-    std::vector<int> counts;
-
-    for (unsigned i = 0; i < job.State().n_arms; i++)
-        if (ArmOf(job.bandit, i).n_channels != 0 &&
-            stp_bandit_get_arm(job.bandit.get(), 0, i).n > 0)
-            counts.push_back(ArmOf(job.bandit, i).n_channels);
-    return counts;
-}
-
-TEST(Halving, TriesNoChannelCountThatAnArmHasAnyway)
-{
-    const struct {
-        Arm best;
-        unsigned n_own;    // channels of NCCL's own choice; 0: not seen
-        unsigned n_simple; // and of ring/simple
-        std::vector<int> tried;
-    } cases[] = {
-        {kOwn, 0, 0, {12, 24}},         {kOwn, 24, 0, {12}},
-        {kRingSimple, 24, 0, {12, 24}}, {kRingSimple, 24, 24, {12}},
-        {kRingSimple, 24, 12, {6, 24}},
+    const WinCase cases[] = {
+        {"by 5 percent", 50, .002, kTreeLl128},
+        {"by 1 percent", 10, .002, kTreeLl128},
+        {"by 1 percent without noise", 10, 0, kTreeLl128},
+        {"by 5 percent among noise of 3", 50, .03, kTreeLl128},
+        {"by less than counts", 1, .002, kOwn},
+        {"not at all", 0, .002, kOwn},
+        {"not at all among noise of 3 percent", 0, .03, kOwn},
     };
 
-    for (const auto &c : cases) {
-        // Where half the channels are slow, a quarter is not tried.
-        Job job = Start([&](const Arm &arm, unsigned) {
-            return Only(c.best, 50)(arm, 0) * (arm.n_channels == 12 ? 2.5 : 1);
-        });
-        stp_bandit_saw_channels(job.bandit.get(), 0, 0, c.n_own);
-        for (unsigned i = 1; i < job.State().n_arms; i++)
-            if (ArmOf(job.bandit, i) == kRingSimple)
-                stp_bandit_saw_channels(job.bandit.get(), 0, i, c.n_simple);
+    for (const WinCase &c : cases)
+        for (uint64_t seed = 1; seed <= 20; seed++) {
+            SCOPED_TRACE(c.name);
+            SCOPED_TRACE(seed);
+            Trials job(Saves(kTreeLl128, c.saved_us), c.noise);
 
-        EXPECT_EQ(c.best, job.Settle());
-        EXPECT_EQ(c.tried, CountsTried(job));
-    }
+            job.seed = seed;
+            EXPECT_EQ(c.expected, job.Settle());
+            if (c.expected == kOwn) {
+                EXPECT_EQ(1, job.State().gain);
+                continue;
+            }
+            EXPECT_LE(job.State().gain_low, job.State().gain);
+            EXPECT_GT(job.State().gain_low, 1);
+            EXPECT_NEAR(kWindowUs / (kWindowUs - c.saved_us), job.State().gain,
+                        c.noise + 1e-9);
+        }
 }
 
-TEST(Halving, OneCallThatIsTwiceAsLongEndsAnArm)
+TEST(Halving, DropsMostArmsAfterOneBlock)
 {
-    Job job = Start([](const Arm &arm, unsigned) {
-        return arm == kRingSimple ? 210. : 100.;
-    });
+    Trials job(Saves(kTreeLl128, 50));
 
     job.Settle();
 
-    EXPECT_EQ(1U, stp_bandit_get_arm(job.bandit.get(), 0, 1).n);
+    EXPECT_EQ(1U, stp_bandit_get_arm(job.bandit.get(), 0, 3).n);
+    EXPECT_LE(job.State().n_calls, 80U * kWindow);
 }
 
-TEST(Halving, TrialsWaitUntilTheBudgetHasTheirLoss)
+TEST(Halving, NeedNotWaitForTimes)
 {
-    stp_bandit_rules rules = Halving();
-    rules.budget = 0.01;
-    Job job = Start(Only(kOwn, 100), rules);
+    Trials job(Saves(kTreeLl128, 50));
 
-    while (job.Call() == 0)
-        ;
-    // The table says that ring/simple takes 1.1 times as long: 10 us, and a
-    // little by rounding.  After 11 calls there are 11.
-    EXPECT_EQ(12U, job.call);
-    for (int i = 0; i < 2000; i++) {
-        job.Call();
-        EXPECT_LE(job.State().lost, 0.0101 * job.elapsed + 10);
+    for (int i = 0; i < 3; i++)
+        EXPECT_TRUE(job.Next());
+    EXPECT_FALSE(job.Next()) << "each arm is on trial";
+    EXPECT_THAT(job.tried, ElementsAre(kRingSimple, kTreeLl128, kRingLl));
+    job.late = 2;
+    EXPECT_EQ(kTreeLl128, job.Settle());
+}
+
+TEST(Halving, PutsAWinnerInForceWhileOthersAreTried)
+{
+    Trials job(
+        [](const Arm &arm) {
+            return arm == kTreeLl128 ? 50. : arm == kRingLl ? 45. : 0.;
+        },
+        .005);
+
+    EXPECT_EQ(kTreeLl128, job.Settle());
+    EXPECT_NEAR(1.0526, job.State().gain, .004);
+}
+
+TEST(Halving, ABlockThatAPauseHitDoesNotCount)
+{
+    Trials job(Saves(kTreeLl128, 0));
+    unsigned n = 0;
+
+    for (int i = 0; i < 200 && !job.State().is_settled; i++) {
+        job.Next();
+        for (stp_block &block : job.blocks)
+            if (n++ % 3 == 1) { // the incumbent's second window
+                block.spread[0] = -1;
+                block.gain += .5;
+                block.own_us *= 1.6;
+            }
+        job.Arrive(0);
     }
-}
 
-// Every seventh call of NCCL's own choice, whatever follows it.
-TEST(Halving, CallsThatAreOffMakeNoArmWin)
-{
-    for (unsigned phase = 0; phase < 7; phase++) {
-        SCOPED_TRACE(phase);
-        Job job = Start([=](const Arm &arm, unsigned call) {
-            return arm == kOwn && call % 7 == phase ? 190. : 100.;
-        });
-
-        EXPECT_EQ(kOwn, job.Settle());
-    }
-}
-
-TEST(Halving, AWinnerThatIsSlowOnceItRunsIsTakenBackAtOnce)
-{
-    Job job;
-    job = Start([&](const Arm &arm, unsigned) {
-        bool has_won = job.State().best == 1;
-        return arm == kRingSimple ? (has_won ? 150. : 50.) : 100.;
-    });
-
-    EXPECT_EQ(kOwn, job.Settle());
-    EXPECT_LE(stp_bandit_get_arm(job.bandit.get(), 0, 1).n, 16U);
-}
-
-TEST(Halving, AVetoSendsAKeyBack)
-{
-    Job job = Start(Only(kRingSimple, 50));
-    ASSERT_EQ(kRingSimple, job.Settle());
-
-    stp_bandit_veto(job.bandit.get(), 0, 1);
-    job.Calls(500);
-
-    EXPECT_EQ(0U, job.State().running);
     EXPECT_TRUE(job.State().is_settled);
-    EXPECT_TRUE(stp_bandit_get_arm(job.bandit.get(), 0, 1).is_out);
-}
-
-TEST(Halving, ARetestFindsThatAnArmIsNoLongerFaster)
-{
-    Job job = Start([](const Arm &arm, unsigned call) {
-        return arm == kRingSimple ? (call < 500 ? 80. : 120.) : 100.;
-    });
-    ASSERT_EQ(kRingSimple, job.Settle());
-
-    job.Calls(900);
-    EXPECT_EQ(1U, job.State().running);
-    job.Calls(200);
-
     EXPECT_EQ(0U, job.State().best);
 }
 
-TEST(Halving, ARetestFindsThatAnArmHasBecomeFaster)
+TEST(Halving, TriesFewerChannelsOfTheWinner)
 {
-    Job job = Start([](const Arm &arm, unsigned call) {
-        if (arm == kRingSimple)
-            return call > 500 ? 80. : 99.;
-        return arm == kOwn ? 100. : 110.;
+    Trials job([](const Arm &arm) {
+        return arm == kTreeLl128Half ? 80.
+               : arm == kTreeLl128   ? 50.
+               : arm == kOwn         ? 0.
+                                     : -20.;
     });
-    ASSERT_EQ(kOwn, job.Settle());
 
-    job.Calls(1200);
-
-    EXPECT_EQ(kRingSimple, ArmOf(job.bandit, job.State().best));
+    EXPECT_EQ(kTreeLl128Half, job.Settle());
+    EXPECT_NEAR(1000. / 920, job.State().gain, .004);
 }
 
-TEST(Halving, ARetestIsOfSeveralCallsAlsoOfAnArmThatIsOut)
+TEST(Halving, BlocksWithoutTimesOnlyEndTheirTrial)
 {
-    Job job = Start(Only(kRingSimple, 105));
-    ASSERT_EQ(kOwn, job.Settle());
-    const unsigned settled = job.call;
+    Trials job(Saves(kTreeLl128, 50));
 
-    std::vector<unsigned> trials; // their calls since
-    for (unsigned i = 0; i < 3100; i++)
-        if (job.Call() != 0)
-            trials.push_back(job.call - settled);
+    for (int i = 0; i < 30; i++) {
+        job.Next();
+        for (stp_block &block : job.blocks)
+            block.is_complete = false;
+        job.Arrive(0);
+    }
 
-    ASSERT_EQ(15U, trials.size());
-    for (unsigned i = 0; i < trials.size(); i += 5) {
-        EXPECT_EQ(trials[i] + 4, trials[i + 4]) << "without a call between";
-        EXPECT_NEAR(1000 * (i / 5 + 1), trials[i], 50);
+    EXPECT_FALSE(job.State().is_settled);
+    EXPECT_EQ(30u, job.n_trials);
+    EXPECT_EQ(kTreeLl128, job.Settle());
+}
+
+// ---- what it costs ----
+
+TEST(Halving, NeverLosesMoreThanItsBudget)
+{
+    stp_bandit_rules rules = Halving();
+
+    rules.budget = .01;
+    for (double us : {-300., -50., 0., 50.}) {
+        Trials job([us](const Arm &arm) { return arm == kOwn ? 0 : us; }, .002,
+                   rules);
+
+        job.n_calls = 0;
+        for (int i = 0; i < 20000; i++) {
+            if (!job.Next())
+                job.n_calls += kWindow;
+            job.Arrive(0);
+            /* the first trial of an arm may be worse than NCCL expects */
+            ASSERT_LE(job.lost_us,
+                      .01 * job.n_calls * kWindowUs / kWindow + 3 * 2 * 300)
+                << us;
+        }
+        EXPECT_TRUE(job.State().is_settled) << us;
     }
 }
 
-TEST(Halving, ARetestIsComparedWithCallsOfItsTime)
+TEST(Halving, WithoutABudgetTriesNothing)
 {
-    Job job = Start([](const Arm &arm, unsigned call) {
-        const double us = arm == kRingSimple ? 96. : arm == kOwn ? 100. : 110.;
-        return call < 1000 ? us : 1.5 * us; // the clock of the GPU changed
-    });
-    ASSERT_EQ(kRingSimple, job.Settle());
-    job.Calls(200); // with the first re-test
-    stp_bandit_want want;
-    for (; job.call < 2000; job.call++) // whose times do not arrive
-        stp_bandit_call(job.bandit.get(), 0);
-    ASSERT_TRUE(stp_bandit_awaits(job.bandit.get(), 0));
-    EXPECT_FALSE(stp_bandit_wants(job.bandit.get(), 1e9, &want))
-        << "before the incumbent was heard again";
+    stp_bandit_rules rules = Halving();
 
-    job.Calls(50);
+    rules.budget = 0;
+    Trials job(Saves(kTreeLl128, 50), .002, rules);
 
-    EXPECT_EQ(1U, job.State().running);
-    EXPECT_TRUE(job.State().is_settled);
-    EXPECT_FALSE(stp_bandit_awaits(job.bandit.get(), 0));
+    EXPECT_FALSE(job.Next());
 }
 
-TEST(Halving, ExploresOneKeyAtATime)
-{
-    Job job = Start(Only(kRingSimple, 50));
-    AddKey(job.bandit, 1);
+// ---- keys ----
 
-    while (!job.State(0).is_settled) {
-        EXPECT_EQ(0U, job.Call(1));
-        job.Call(0);
+TEST(Halving, SearchesTheKeyWithTheMostTimeFirst)
+{
+    Trials job(Saves(kTreeLl128, 50));
+
+    AddKey(job.bandit, 1);
+    AddKey(job.bandit, 2);
+    stp_bandit_set_share(job.bandit.get(), 0, 2, kWindow);
+    stp_bandit_set_share(job.bandit.get(), 1, 0, kWindow);
+    stp_bandit_set_share(job.bandit.get(), 2, 8, kWindow);
+
+    EXPECT_EQ(kTreeLl128, job.Settle(2));
+    EXPECT_FALSE(job.State(0).is_settled);
+    EXPECT_EQ(kTreeLl128, job.Settle(0));
+    while (job.Next())
+        job.Arrive(0);
+    EXPECT_FALSE(job.State(1).is_settled) << "it is not made";
+}
+
+// ---- re-tests ----
+
+TEST(Halving, TestsTheWinnerAgainEverLessOften)
+{
+    Trials job(Saves(kTreeLl128, 50));
+    std::vector<uint64_t> at;
+    unsigned n;
+
+    job.Settle();
+    n = job.n_trials;
+    for (int i = 0; i < 30000; i++) {
+        job.Next();
+        job.Arrive(0);
+        job.n_calls++;
+        if (job.n_trials != n)
+            at.push_back(job.n_calls);
+        n = job.n_trials;
     }
-    for (int i = 0; i < 100; i++)
-        job.Call(1);
 
-    EXPECT_TRUE(job.State(1).is_settled);
+    ASSERT_GE(at.size(), 4u);
+    EXPECT_LE(at.size(), 5u);
+    EXPECT_NEAR(2. * double(at[2] - at[1]), double(at[3] - at[2]), 300);
+    EXPECT_EQ(kTreeLl128, job.Incumbent());
 }
 
-TEST(Halving, AKeyThatIsNoLongerCalledHoldsUpNoOther)
+TEST(Halving, BeginsAnewWhenTheWinnerIsSlower)
 {
-    Job job = Start(Only(kRingSimple, 50));
-    AddKey(job.bandit, 1);
-    while (job.State(0).running == 0)
-        job.Call(0);
+    Trials job(Saves(kTreeLl128, 50));
 
-    for (int i = 0; i < 2100; i++)
-        job.Call(1);
+    job.Settle();
+    job.saved = Saves(kRingSimple, 30);
+    for (int i = 0; i < 5000 && !(job.Incumbent() == kRingSimple); i++) {
+        job.Next();
+        job.Arrive(0);
+        job.n_calls++;
+    }
 
-    EXPECT_EQ(0U, job.State(0).running);
-    EXPECT_TRUE(job.State(1).is_settled);
+    EXPECT_EQ(kRingSimple, job.Incumbent());
 }
 
-TEST(Halving, TakesRewardsThatComeAfterTheReturn)
+TEST(Halving, WithoutRetestsTriesNothingMore)
 {
-    Bandit bandit = Open(Halving());
-    stp_bandit_want want;
-    AddKey(bandit);
-    for (int i = 0; i < 6; i++)
-        stp_bandit_reward(bandit.get(), 0, 0, 100);
-    ASSERT_TRUE(stp_bandit_wants(bandit.get(), 1e9, &want));
-    EXPECT_EQ(1U, want.n_calls);
-    stp_bandit_began(bandit.get(), &want);
-    stp_bandit_want back{0, 0, false, 0};
-    stp_bandit_began(bandit.get(), &back);
+    stp_bandit_rules rules = Halving();
 
-    EXPECT_FALSE(stp_bandit_wants(bandit.get(), 1e9, &want));
-    stp_bandit_reward(bandit.get(), 0, 1, 120);
-    stp_bandit_reward(bandit.get(), 0, 0, 100);
+    rules.retest_calls = 0;
+    Trials job(Saves(kTreeLl128, 50), .002, rules);
 
-    EXPECT_NEAR(20, stp_bandit_get_key(bandit.get(), 0).lost, 1e-9);
-    ASSERT_TRUE(stp_bandit_wants(bandit.get(), 1e9, &want));
-    EXPECT_EQ(2U, want.arm);
-}
-
-TEST(Halving, DoesNothingForWhatItDoesNotKnow)
-{
-    Bandit bandit = Open(Halving());
-    stp_bandit_want want{7, 0, true, 1};
-    AddKey(bandit);
-
-    stp_bandit_reward(bandit.get(), 7, 0, 1);
-    stp_bandit_reward(bandit.get(), 0, 31, 1);
-    stp_bandit_reward(bandit.get(), 0, 0, -1);
-    stp_bandit_veto(bandit.get(), STP_BANDIT_KEYS, 1);
-    stp_bandit_began(bandit.get(), &want);
-
-    EXPECT_EQ(0U, stp_bandit_get_arm(bandit.get(), 0, 0).n);
-    EXPECT_EQ(0U, stp_bandit_get_key(bandit.get(), 7).n_arms);
+    job.Settle();
+    job.n_calls += 1000000;
+    EXPECT_FALSE(job.Next());
+    EXPECT_FALSE(stp_bandit_awaits(job.bandit.get(), 0, job.n_calls));
 }
 
 } // namespace

@@ -119,18 +119,16 @@ struct Job {
     Bandit bandit;
     Time time;
     unsigned call = 0;
-    double elapsed = 0;
 
     unsigned Call(unsigned key = 0)
     {
         unsigned arm = stp_bandit_get_key(bandit.get(), key).running;
         double us = time(ArmOf(bandit, arm, key), call++);
+        stp_bandit_clock clock{call, 100};
         stp_bandit_want want;
 
-        elapsed += us;
-        stp_bandit_call(bandit.get(), key);
         stp_bandit_reward(bandit.get(), key, arm, us);
-        if (stp_bandit_wants(bandit.get(), elapsed, &want))
+        if (stp_bandit_wants(bandit.get(), &clock, &want))
             stp_bandit_began(bandit.get(), &want);
         return arm;
     }
@@ -139,21 +137,13 @@ struct Job {
         for (unsigned i = 0; i < n; i++)
             Call();
     }
-    Arm Settle(unsigned most = 1000)
-    {
-        while (call < most && !State().is_settled)
-            Call();
-        EXPECT_TRUE(State().is_settled);
-        Call(); // what it settled with comes into force
-        return ArmOf(bandit, State().running);
-    }
     stp_bandit_key_state State(unsigned key = 0)
     {
         return stp_bandit_get_key(bandit.get(), key);
     }
 };
 
-inline Job Start(const Time &time, const stp_bandit_rules &rules = Halving())
+inline Job Start(const Time &time, const stp_bandit_rules &rules)
 {
     Job job{Open(rules), time};
 

@@ -102,12 +102,13 @@ TEST(BanditArms, WithoutATableThereIsNoneButNcclsOwn)
     Bandit bandit = Open(Halving());
     stp_bandit_want want;
 
+    stp_bandit_clock clock{1000, 100};
+
     stp_bandit_add_key(bandit.get(), 0, nullptr, 0);
-    for (int i = 0; i < 6; i++)
-        stp_bandit_reward(bandit.get(), 0, 0, 100);
+    stp_bandit_set_share(bandit.get(), 0, 1, 1);
 
     EXPECT_THAT(ArmsOf(bandit, false), ElementsAre(kOwn));
-    EXPECT_FALSE(stp_bandit_wants(bandit.get(), 1e9, &want));
+    EXPECT_FALSE(stp_bandit_wants(bandit.get(), &clock, &want));
     EXPECT_TRUE(stp_bandit_get_key(bandit.get(), 0).is_settled);
 }
 
@@ -159,17 +160,6 @@ TEST(Epsilon, ExploresInItsShareOfEpochsAndOneSeedDecidesAlike)
     }
 
     EXPECT_NEAR(.2 * 3 / 4 * 2000, others, 40);
-}
-
-TEST(Epsilon, LeavesOutWhatNcclRulesOutAndWhatWasVetoed)
-{
-    Job job = Start(Only(kTreeLl128, 90), Epsilon(.5));
-
-    stp_bandit_veto(job.bandit.get(), 0, 2);
-    job.Calls(500);
-
-    EXPECT_EQ(0U, stp_bandit_get_arm(job.bandit.get(), 0, 2).n);
-    EXPECT_EQ(0U, job.State().best);
 }
 
 } // namespace

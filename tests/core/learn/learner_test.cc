@@ -1,346 +1,387 @@
-// What a learner makes of a job's calls, changes and times, told note by note.
-#include <deque>
-#include <string>
+// A job that learns while it runs, its host ahead of its GPU.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
 
-#include "core/learn/learner_job.h"
+#include <cmath>
+#include <deque>
+#include <functional>
+#include <memory>
+#include <vector>
+
+extern "C" {
+#include "core/learn/learner.h"
+}
+
+#include "core/learn/bandit_job.h"
+#include "core/learn/noise.h"
 
 namespace
 {
 
-using namespace learner_job;
-using testing::Contains;
+using bandit_job::Arm;
+using bandit_job::Costs;
+using bandit_job::kOwn;
+using bandit_job::kTreeLl128;
 using testing::ElementsAre;
-using testing::IsEmpty;
 
-// ---- steps ----
-
-TEST_F(Learner, AStepInWhichTheArmChangedIsNobodys)
-{
-    Open(STP_LEARN_STEP);
-    AddKey(0), AddKey(1);
-
-    Steps(300, {0, 1, 1}, Faster);
-
-    // three calls of 100, of which the arm saves 10 each
-    EXPECT_LE(1u, N(STP_LEARN_TRIAL, 0));
-    EXPECT_LE(1u, N(STP_LEARN_TRIAL, 1));
-    EXPECT_THAT(Values(STP_LEARN_REWARD, 0, 1),
-                testing::Each(testing::AnyOf(290.0, 270.0)));
-    EXPECT_THAT(Values(STP_LEARN_REWARD, 1, 1),
-                testing::Each(testing::AnyOf(280.0, 270.0)));
-    EXPECT_EQ(1u, N(STP_LEARN_SETTLED, 0));
-    EXPECT_EQ(1u, N(STP_LEARN_SETTLED, 1));
-}
-
-TEST_F(Learner, OneKeyIsOnTrialAtATime)
-{
-    Open(STP_LEARN_STEP);
-    for (unsigned k = 0; k < 4; k++)
-        AddKey(k);
-    std::set<int> on_trial;
-
-    Steps(500, {0, 1, 2, 3}, Faster);
-
-    for (const stp_learn_event &e : events_) {
-        if (e.kind == STP_LEARN_TRIAL)
-            on_trial.insert(e.key);
-        if (e.kind == STP_LEARN_BACK)
-            on_trial.erase(e.key);
-        ASSERT_GE(1u, on_trial.size());
-        if (e.kind == STP_LEARN_REWARD && !on_trial.empty()) {
-            ASSERT_EQ(*on_trial.begin(), e.key);
-        }
+struct Close {
+    void operator()(stp_learner *learner) const
+    {
+        stp_learner_close(learner);
     }
-    for (int k = 0; k < 4; k++)
-        EXPECT_EQ(1u, N(STP_LEARN_SETTLED, k));
-}
-
-TEST_F(Learner, EvaluationsAreNoRewards)
-{
-    Open(STP_LEARN_STEP);
-    AddKey(0), AddKey(1), AddKey(2);
-
-    for (int phase = 0; phase < 20; phase++) {
-        Steps(53 + static_cast<size_t>(phase), {0, 1}, Faster);
-        Steps(9, {2, 1, 1}, [](unsigned, unsigned) { return 7.0; });
+    void operator()(stp_history *history) const
+    {
+        stp_history_free(history);
     }
-
-    EXPECT_EQ(0u, N(STP_LEARN_REWARD, 2));
-    for (const stp_learn_event &e : events_)
-        if (e.kind == STP_LEARN_REWARD) {
-            EXPECT_LE(180, e.value);
-            EXPECT_GE(200, e.value);
-        }
-    EXPECT_EQ(1u, N(STP_LEARN_SETTLED, 0));
-    EXPECT_EQ(1u, N(STP_LEARN_SETTLED, 1));
-}
-
-// ---- steps that do not come ----
-
-TEST_F(Learner, ATrialOfWhichNothingIsHeardGoesBack)
-{
-    Open(STP_LEARN_STEP);
-    AddKey(0), AddKey(1);
-    for (int i = 0; i < 400 && arm_[0] == 0; i++)
-        Steps(1, {0, 1}, Faster);
-    ASSERT_EQ(1u, arm_[0]);
-
-    for (unsigned i = 0; i < 40; i++) // no step repeats
-        Steps(1, std::vector<unsigned>(i % 7 + 1, i % 3 == 0), Faster);
-
-    EXPECT_EQ(0u, arm_[0]);
-    Steps(300, {0, 1}, Faster); // and is tried again when they do
-    EXPECT_EQ(1u, N(STP_LEARN_SETTLED, 0));
-    EXPECT_EQ(1u, N(STP_LEARN_SETTLED, 1));
-}
-
-TEST_F(Learner, AKeyThatIsGoneDuringItsTrialBlocksNoOther)
-{
-    for (stp_learn_objective objective : {STP_LEARN_STEP, STP_LEARN_GPU}) {
-        events_.clear();
-        std::fill(std::begin(arm_), std::end(arm_), 0u);
-        std::fill(std::begin(left_), std::end(left_), 0u);
-        gpu_ = objective == STP_LEARN_GPU ? Faster : Time();
-        Open(objective);
-        AddKey(0);
-        for (int i = 0; i < 400 && arm_[0] == 0; i++)
-            Steps(1, {0}, Faster);
-        ASSERT_EQ(1u, arm_[0]);
-        AddKey(1), AddKey(2);
-
-        Steps(3000, {1, 2}, Faster);
-
-        EXPECT_EQ(1u, N(STP_LEARN_SETTLED, 1));
-        EXPECT_EQ(1u, N(STP_LEARN_SETTLED, 2));
-        EXPECT_EQ(0u, arm_[0]);
-    }
-}
-
-// ---- GPU times ----
-
-TEST_F(Learner, TimesThatComeLateAreOfTheirArm)
-{
-    std::vector<std::pair<unsigned, double>> late;
-    Open(STP_LEARN_GPU);
-    AddKey(0);
-
-    for (int i = 0; i < 3000; i++) {
-        late.push_back({arm_[0], Faster(0, arm_[0])});
-        Call(0, 100);
-        if (late.size() > 60) { // the trial is long over
-            Took(0, late.front().first, late.front().second);
-            late.erase(late.begin());
-        }
-    }
-
-    EXPECT_THAT(Values(STP_LEARN_REWARD, 0, 0), ElementsAre(100.0));
-    EXPECT_THAT(Values(STP_LEARN_REWARD, 0, 1), ElementsAre(90.0));
-    EXPECT_EQ(1u, N(STP_LEARN_SETTLED, 0));
-    EXPECT_EQ(1u, arm_[0]);
-}
-
-// The cost table says that the arm takes 1.2 times as long as 100 us, of which
-// there must be more than 20 us in one percent of the time.
-TEST_F(Learner, ATrialWaitsForItsShareOfTheTimeOnTheGpu)
-{
-    const struct {
-        const char *name;
-        uint64_t (*ends_us)(uint64_t i); // the i-th call on the GPU
-        size_t begins;                   // after so many
-    } cases[] = {
-        {"in order", [](uint64_t i) { return 100 * i; }, 22},
-        {"two by two", [](uint64_t i) { return 100 * (i ^ 1); }, 23},
-        {"another clock", // from the 12th on
-         [](uint64_t i) { return 100 * i + (i < 12 ? 5000000 : 0); }, 23},
-    };
-
-    for (const auto &c : cases) {
-        size_t n = 0;
-        wants_.clear();
-        std::fill(std::begin(arm_), std::end(arm_), 0u);
-        budget_ = 0.01;
-        Open(STP_LEARN_GPU);
-        AddKey(0);
-        while (wants_.empty() && n < 1000) {
-            Note(STP_NOTE_CALL, 0, 0, 0);
-            Note(STP_NOTE_RAN, 0, 0, 1000000000 + 1000 * c.ends_us(n++));
-            Took(0, 0, 100);
-            Follow();
-        }
-        EXPECT_EQ(c.begins, n) << c.name;
-    }
-}
-
-TEST_F(Learner, TrialsSayHowManyCallsTheyNeedWhereTimesAreOfCalls)
-{
-    for (stp_learn_objective objective : {STP_LEARN_GPU, STP_LEARN_STEP}) {
-        wants_.clear();
-        std::fill(std::begin(arm_), std::end(arm_), 0u);
-        gpu_ = Faster;
-        Open(objective);
-        AddKey(0), AddKey(1);
-        Steps(200, {0, 1}, Faster);
-        ASSERT_THAT(wants_,
-                    Contains(testing::Field(&stp_bandit_want::is_trial, true)));
-        for (const stp_bandit_want &want : wants_)
-            if (want.is_trial) {
-                EXPECT_EQ(objective == STP_LEARN_GPU, want.n_calls > 0);
-            }
-    }
-}
-
-TEST_F(Learner, NothingIsWantedWhileAProposalIsPending)
-{
-    stp_bandit_want want{};
-    stp_bandit_arm arm{};
-    Open(STP_LEARN_GPU);
-    AddKey(0);
-    follows_ = false;
-    gpu_ = Faster;
-    Steps(20, {0}, Faster);
-
-    ASSERT_TRUE(stp_learner_wants(learner_.get(), &want, &arm));
-    for (int i = 0; i < 100; i++) {
-        Steps(1, {0}, Faster);
-        EXPECT_FALSE(stp_learner_wants(learner_.get(), &want, &arm));
-    }
-    EXPECT_TRUE(stp_learner_is_exploring(learner_.get()));
-}
-
-// Ranks note times only while the learner explores.
-TEST_F(Learner, RetestsGoOnWhereTimesArriveOnlyWhileItExplores)
-{
-    for (stp_learn_objective objective : {STP_LEARN_GPU, STP_LEARN_STEP}) {
-        SCOPED_TRACE(stp_learn_objective_name(objective));
-        retest_calls_ = 100;
-        events_.clear();
-        Open(objective);
-        AddKey(0);
-        size_t n_quiet = 0;
-        for (size_t s = 0; s < 3000; s++) {
-            if (stp_learner_is_exploring(learner_.get())) {
-                gpu_ = objective == STP_LEARN_GPU ? Slower : Time();
-                Steps(1, {0}, Slower);
-                continue;
-            }
-            n_quiet++;
-            Note(STP_NOTE_CALL, 0, 0, 0);
-            now_ns_ += 100000;
-            Follow();
-        }
-
-        EXPECT_EQ(1U, N(STP_LEARN_SETTLED)) << "and found nothing else";
-        EXPECT_GT(N(STP_LEARN_TRIAL), 15U);
-        EXPECT_GT(n_quiet, 1500U);
-    }
-}
-
-TEST_F(Learner, AShareOfEpochsThatExploresNeverEnds)
-{
-    for (double epsilon : {0.0, 0.1}) {
-        SCOPED_TRACE(epsilon);
-        Open(STP_LEARN_GPU, STP_STRATEGY_EPSILON, epsilon);
-        AddKey(0);
-        gpu_ = Faster;
-
-        Steps(100, {0}, Faster);
-
-        EXPECT_TRUE(stp_learner_key(learner_.get(), 0).is_settled);
-        EXPECT_EQ(epsilon > 0, stp_learner_is_exploring(learner_.get()));
-    }
-}
-
-// ---- a file ----
-
-// Calls of a key, each with a line of what its arm takes, 'late' calls later.
-TEST_F(Learner, LinesOfAFileAreOfTheCallsInTheirOrder)
-{
-    for (size_t late : {0, 1, 7, 100}) {
-        SCOPED_TRACE(late);
-        std::deque<double> unwritten;
-        Open(STP_LEARN_FILE);
-        AddKey(0);
-        arm_[0] = 0;
-        events_.clear();
-
-        for (int i = 0; i < 4000; i++) {
-            unwritten.push_back(arm_[0] == 0 ? 1.0 : 0.9);
-            Call(0, 1000);
-            Took(0, 0, 55); // not asked for
-            if (unwritten.size() <= late)
-                continue;
-            stp_learner_reward(learner_.get(), 0, unwritten.front());
-            unwritten.pop_front();
-        }
-
-        EXPECT_THAT(Values(STP_LEARN_REWARD, 0, 0), ElementsAre(1.0));
-        EXPECT_THAT(Values(STP_LEARN_REWARD, 0, 1), ElementsAre(0.9));
-        EXPECT_EQ(1u, N(STP_LEARN_SETTLED, 0));
-        EXPECT_EQ(1u, stp_learner_key(learner_.get(), 0).best);
-    }
-}
-
-struct LinesCase {
-    const char *name;
-    int calls_a_line, lines_a_call;
 };
 
-TEST_F(Learner, LinesOfAFileThatAreSomeOrManyAreOfTheArmInForce)
+// What a call of a key takes on the GPU with an arm, with the compute before
+// the next one, us.
+using CallUs = std::function<double(unsigned key, const Arm &arm)>;
+
+CallUs Saves(double us)
 {
-    const LinesCase cases[] = {{"every tenth call", 10, 1},
-                               {"of four ranks", 1, 4}};
+    return [us](unsigned, const Arm &arm) {
+        return arm == kTreeLl128 ? 100 - us : arm == kOwn ? 100. : 102.;
+    };
+}
 
-    for (const LinesCase &c : cases) {
-        SCOPED_TRACE(c.name);
-        std::vector<unsigned> in_force, got;
-        Open(STP_LEARN_FILE);
-        AddKey(0);
-        arm_[0] = 0;
-        events_.clear();
+// One rank, that takes proposals as all ranks do: at every fourth call, but
+// for trials.
+class Job : public testing::Test
+{
+  protected:
+    void Open(stp_learn_objective objective = STP_LEARN_GPU, double budget = 1)
+    {
+        stp_learner_rules rules{};
+        stp_learner *learner = nullptr;
+        stp_error err{};
 
-        for (int i = 0; i < 4000; i++) {
-            Call(0, 1000);
-            for (int j = 0; i % c.calls_a_line == 0 && j < c.lines_a_call;
-                 j++) {
-                in_force.push_back(arm_[0]);
-                stp_learner_reward(learner_.get(), 0, 1.0);
-            }
+        rules.bandit = stp_bandit_rules_default(objective == STP_LEARN_FILE
+                                                    ? STP_STRATEGY_EPSILON
+                                                    : STP_STRATEGY_HALVING);
+        rules.bandit.epsilon = 0;
+        rules.bandit.budget = budget;
+        rules.objective = objective;
+        history_.reset(stp_history_new());
+        ASSERT_EQ(STP_OK,
+                  stp_learner_open(
+                      &rules, history_.get(),
+                      [](void *self, const stp_learn_event *event) {
+                          static_cast<Job *>(self)->events_.push_back(*event);
+                      },
+                      this, &learner, &err))
+            << err.text;
+        learner_.reset(learner);
+    }
+
+    void Note(stp_note_kind kind, unsigned key, unsigned arm, uint64_t call,
+              uint32_t n_calls = 0, uint8_t rest = 0, uint64_t t_ns = 0)
+    {
+        stp_note note{};
+
+        note.kind = kind;
+        note.key = uint8_t(key);
+        note.arm = uint8_t(arm);
+        note.call = call;
+        note.n_calls = n_calls;
+        note.n_blocks = rest;
+        note.t_ns = t_ns;
+        stp_learner_note(learner_.get(), &note);
+    }
+
+    // ---- the rank ----
+
+    void TakeProposal()
+    {
+        const stp_proposal &p = proposal_;
+
+        has_proposal_ = false;
+        if (p.kind == STP_PROPOSE_WINDOW) {
+            window_ = p.n_calls;
+            Note(STP_NOTE_WINDOW, 0, 0, n_calls_, window_);
+        } else if (p.kind == STP_PROPOSE_TRIAL) {
+            trial_ = {p.key, p.index, p.n_blocks, window_,
+                      n_calls_ + STP_TRIAL_LEAD};
+            in_trial_ = true;
+            n_trials_++;
+            Note(STP_NOTE_TRIAL, p.key, p.index, trial_.first_call, window_,
+                 uint8_t(p.n_blocks));
+        } else {
+            in_force_[p.key] = p.index;
+            epoch_ = p.is_settled ? STP_EPOCH_SETTLED : STP_EPOCH_HALVING;
+            Note(STP_NOTE_SET, p.key, p.index, n_calls_);
         }
-
-        for (const stp_learn_event &e : events_)
-            if (e.kind == STP_LEARN_REWARD)
-                got.push_back(e.arm);
-        EXPECT_THAT(got, Contains(1u));
-        // known by then
-        in_force.erase(in_force.begin(), in_force.begin() + 40);
-        got.erase(got.begin(), got.begin() + 40);
-        EXPECT_EQ(in_force, got);
-    }
-}
-
-TEST_F(Learner, ToEpsilonGreedyLinesAreOfTheLastArm)
-{
-    Open(STP_LEARN_FILE, STP_STRATEGY_EPSILON);
-    AddKey(0);
-
-    for (int i = 0; i < 20; i++) {
-        Call(0, 1000);
-        stp_learner_reward(learner_.get(), 0, arm_[0] == 0 ? 1.0 : 0.9);
     }
 
-    EXPECT_THAT(Values(STP_LEARN_REWARD, 0, 0), ElementsAre(1.0));
-    EXPECT_THAT(Values(STP_LEARN_REWARD, 0, 1), Contains(0.9));
+    // The arm of a call, and whether a window begins with it.
+    unsigned ArmOfCall(unsigned key, bool *is_timed)
+    {
+        uint64_t at = n_calls_ - trial_.first_call;
+        unsigned window;
+
+        *is_timed = stp_learner_is_sampling(learner_.get());
+        if (!in_trial_ || n_calls_ < trial_.first_call)
+            return in_force_[key];
+        window = unsigned(at / trial_.n_calls);
+        *is_timed |= at % trial_.n_calls == 0;
+        in_trial_ = window < stp_trial_windows(&trial_);
+        return in_trial_ && key == trial_.key &&
+                       stp_trial_is_arm(trial_.first_call, window)
+                   ? trial_.arm
+                   : in_force_[key];
+    }
+
+    void Call(unsigned key, const CallUs &us)
+    {
+        bool is_timed;
+        unsigned arm;
+
+        if (key >= n_keys_)
+            AddKeys(key + 1);
+        if (!in_trial_ && has_proposal_ && n_calls_ % epoch_ == 0)
+            TakeProposal();
+        arm = ArmOfCall(key, &is_timed);
+        stp_history_add(history_.get(), uint8_t(key));
+        gpu_.push_back({n_calls_++, key, arm, is_timed && has_times_, now_ns_});
+        now_ns_ += 1e3 * us(key, Name(key, arm)) *
+                   std::exp(noise_ * Noise(seed_, n_calls_));
+        while (gpu_.size() > ahead_) {
+            if (gpu_.front().is_timed)
+                Note(STP_NOTE_TIME, gpu_.front().key, gpu_.front().arm,
+                     gpu_.front().call, 0, 24, uint64_t(gpu_.front().ns));
+            gpu_.pop_front();
+        }
+        if (n_calls_ % think_every_ == 0 && !has_proposal_)
+            has_proposal_ = stp_learner_wants(learner_.get(), &proposal_);
+    }
+
+    void AddKeys(unsigned n)
+    {
+        Costs costs;
+        stp_cost_view view = costs.View();
+
+        for (; n_keys_ < n; n_keys_++)
+            stp_learner_add_key(learner_.get(), n_keys_, &view, 0);
+    }
+
+    Arm Name(unsigned key, unsigned arm)
+    {
+        stp_bandit_arm a =
+            stp_bandit_get_arm(stp_learner_bandit(learner_.get()), key, arm)
+                .arm;
+        return {a.algo, a.proto, a.n_channels};
+    }
+
+    void Steps(const std::vector<unsigned> &step, size_t n, const CallUs &us)
+    {
+        for (size_t i = 0; i < n; i++)
+            for (unsigned key : step)
+                Call(key, us);
+    }
+
+    std::vector<stp_learn_event> Events(stp_learn_kind kind) const
+    {
+        std::vector<stp_learn_event> some;
+
+        for (const stp_learn_event &event : events_)
+            if (event.kind == kind)
+                some.push_back(event);
+        return some;
+    }
+
+    Arm InForce(unsigned key = 0)
+    {
+        return Name(key, in_force_[key]);
+    }
+
+    struct Timed {
+        uint64_t call;
+        unsigned key, arm;
+        bool is_timed;
+        double ns;
+    };
+
+    std::unique_ptr<stp_history, Close> history_;
+    std::unique_ptr<stp_learner, Close> learner_;
+    std::vector<stp_learn_event> events_;
+    double noise_ = .002;
+    uint64_t seed_ = 1;
+    size_t ahead_ = 172;
+    unsigned think_every_ = 48;
+    bool has_times_ = true;
+    uint64_t n_calls_ = 0;
+    unsigned n_trials_ = 0;
+
+  private:
+    unsigned n_keys_ = 0;
+    double now_ns_ = 1e9;
+    std::deque<Timed> gpu_;
+    bool has_proposal_ = false, in_trial_ = false;
+    stp_proposal proposal_{};
+    stp_trial trial_{};
+    unsigned window_ = 0, epoch_ = STP_EPOCH_HALVING;
+    unsigned in_force_[STP_BANDIT_KEYS] = {};
+};
+
+// ---- jobs that repeat ----
+
+TEST_F(Job, WhoseCallsAreAllAlikeSettlesWithinTwoThousand)
+{
+    Open();
+    Steps({0}, 2000, Saves(5));
+
+    EXPECT_EQ(kTreeLl128, InForce());
+    ASSERT_EQ(1u, Events(STP_LEARN_SETTLED).size());
+    EXPECT_NEAR(100. / 95, Events(STP_LEARN_SETTLED)[0].gain, .003);
+    EXPECT_LT(Events(STP_LEARN_SETTLED)[0].gain_low, 100. / 95);
+    EXPECT_GT(Events(STP_LEARN_SETTLED)[0].gain_high, 100. / 95);
 }
 
-TEST_F(Learner, OnlyAFileHasLines)
+struct AheadCase {
+    size_t ahead;
+    unsigned think_every;
+};
+
+class Ahead : public Job, public testing::WithParamInterface<AheadCase>
 {
-    Open(STP_LEARN_STEP);
-    AddKey(0);
+};
 
-    Call(0, 1000);
-    stp_learner_reward(learner_.get(), 0, 1.0);
+TEST_P(Ahead, OfItsGpuIsNoObstacle)
+{
+    ahead_ = GetParam().ahead;
+    think_every_ = GetParam().think_every;
+    Open();
+    Steps({0, 1, 1}, 4000, [](unsigned key, const Arm &arm) {
+        return key == 0 ? 300 : Saves(5)(key, arm);
+    });
 
-    EXPECT_THAT(events_, IsEmpty());
+    EXPECT_EQ(kOwn, InForce(0));
+    EXPECT_EQ(kTreeLl128, InForce(1));
+    EXPECT_EQ(2u, Events(STP_LEARN_SETTLED).size());
+}
+
+INSTANTIATE_TEST_SUITE_P(Hosts, Ahead,
+                         testing::Values(AheadCase{0, 1}, AheadCase{0, 8},
+                                         AheadCase{10, 100}, AheadCase{172, 48},
+                                         AheadCase{1024, 200}));
+
+TEST_F(Job, WithAPauseInEachStepHasWindowsOfWholeSteps)
+{
+    unsigned n = 0;
+
+    Open();
+    Steps({0}, 4000, [&n](unsigned key, const Arm &arm) {
+        return Saves(5)(key, arm) + (++n % 24 == 0 ? 3000 : 0);
+    });
+
+    ASSERT_EQ(1u, Events(STP_LEARN_WINDOW).size());
+    EXPECT_EQ(24, Events(STP_LEARN_WINDOW)[0].value);
+    EXPECT_EQ(kTreeLl128, InForce());
+}
+
+TEST_F(Job, ThatVariesTooMuchKeepsNcclsOwnChoice)
+{
+    noise_ = .5;
+    Open();
+    Steps({0}, 60000, Saves(.5));
+
+    EXPECT_EQ(kOwn, InForce());
+    ASSERT_EQ(1u, Events(STP_LEARN_NOISY).size());
+    EXPECT_GT(Events(STP_LEARN_NOISY)[0].gain, 1.01);
+    EXPECT_EQ(1u, Events(STP_LEARN_SETTLED).size());
+}
+
+TEST_F(Job, SettledTriesNothingButRetests)
+{
+    Open();
+    Steps({0}, 3000, Saves(5));
+    unsigned n = n_trials_;
+    Steps({0}, 30000, Saves(5));
+
+    EXPECT_FALSE(stp_learner_is_sampling(learner_.get()));
+    EXPECT_LE(n_trials_ - n, 5u);
+    EXPECT_EQ(kTreeLl128, InForce());
+}
+
+// ---- jobs that do not ----
+
+TEST_F(Job, WhoseCallsRepeatNothingTriesNothing)
+{
+    Open();
+    for (unsigned i = 0; i < 20000; i++)
+        Call(unsigned(stp_rng(7, i) % 5), Saves(5));
+
+    EXPECT_EQ(0u, n_trials_);
+    EXPECT_TRUE(Events(STP_LEARN_WINDOW).empty());
+    EXPECT_EQ(1u, Events(STP_LEARN_ALONE).size());
+}
+
+TEST_F(Job, FindsItsWindowAgainWhenItsStepsChange)
+{
+    Open();
+    Steps({0, 0, 1}, 400, Saves(5));
+    Steps({2, 1, 0, 2}, 6000, Saves(5));
+
+    ASSERT_EQ(2u, Events(STP_LEARN_WINDOW).size());
+    EXPECT_EQ(0, std::fmod(Events(STP_LEARN_WINDOW)[1].value, 4));
+    for (unsigned key : {0u, 1u, 2u})
+        EXPECT_EQ(kTreeLl128, InForce(key)) << key;
+}
+
+TEST_F(Job, ComparesNoUnequalWork)
+{
+    Open();
+    // Every hundredth step is another one, ten times as long.
+    for (int i = 0; i < 600; i++) {
+        Steps({0, 1}, 99, Saves(0));
+        Steps({0, 2, 2, 2}, 1, [](unsigned, const Arm &) { return 500.; });
+    }
+
+    for (const stp_learn_event &block : Events(STP_LEARN_BLOCK))
+        if (block.gain > 0) {
+            EXPECT_NEAR(1, block.gain, .06);
+        }
+    EXPECT_EQ(kOwn, InForce());
+}
+
+TEST_F(Job, WithoutTimesTriesNothingAndLooksEverLessOften)
+{
+    unsigned n_sampling = 0;
+
+    has_times_ = false;
+    Open();
+    for (int i = 0; i < 100000; i++) {
+        Call(0, Saves(5));
+        n_sampling += stp_learner_is_sampling(learner_.get());
+    }
+
+    EXPECT_EQ(0u, n_trials_);
+    EXPECT_GT(n_sampling, 0u);
+    EXPECT_LT(n_sampling, 5000u);
+}
+
+// ---- by an application's times ----
+
+TEST_F(Job, WithTimesOfItsOwnLearnsByThem)
+{
+    Open(STP_LEARN_FILE);
+    think_every_ = 4;
+    for (int i = 0; i < 400; i++) {
+        Call(0, Saves(5));
+        stp_learner_reward(learner_.get(), 0, InForce() == kTreeLl128 ? .9 : 1);
+    }
+
+    EXPECT_EQ(kTreeLl128, InForce());
+    ASSERT_FALSE(Events(STP_LEARN_SETTLED).empty());
+    EXPECT_NEAR(1 / .9, Events(STP_LEARN_SETTLED)[0].gain, 1e-6);
+}
+
+TEST(Objectives, GoBothWays)
+{
+    EXPECT_STREQ("gpu", stp_learn_objective_name(STP_LEARN_GPU));
+    EXPECT_EQ(STP_LEARN_FILE, stp_learn_objective_from_name("file,", 4));
+    EXPECT_EQ(-1, stp_learn_objective_from_name("step", 4));
 }
 
 } // namespace

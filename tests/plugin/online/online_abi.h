@@ -36,11 +36,12 @@ inline double TimeOf(const Pair &pair)
     return pair == kOwn ? 100 : 110 + 20 * (pair.algo * 3 + pair.proto);
 }
 
-// A reward, as the journal has it.
-struct Reward {
+// One side of a comparison, as the journal has it: windows of 'n_calls' calls.
+struct Block {
     uint64_t min_bytes;
     std::string algo, proto;
     double us;
+    double n_calls;
 };
 
 class OnlineAbi : public OnlinePlugin
@@ -133,10 +134,11 @@ class OnlineAbi : public OnlinePlugin
         return pair;
     }
 
-    // All ranks ask, and are answered the same.
+    // All ranks ask, and are answered the same.  NCCL reads the mask first.
     Pair AskAll(const std::vector<Rank> &ranks, size_t n_bytes,
                 ncclFunc_t coll = ncclFuncAllReduce)
     {
+        is_timed_ = mask_ != 0;
         Pair pair = Ask(ranks[0], n_bytes, coll);
         for (size_t r = 1; r < ranks.size(); r++)
             EXPECT_EQ(pair, Ask(ranks[r], n_bytes, coll));
@@ -171,95 +173,79 @@ class OnlineAbi : public OnlinePlugin
     {
         Events events(ranks.size());
 
-        for (size_t r = 0; r < ranks.size() && mask_ != 0; r++)
+        for (size_t r = 0; r < ranks.size() && is_timed_; r++)
             events[r] = LaunchOn(ranks[r], n_bytes, pair);
         n_launched_++;
         return events;
     }
 
-    // Rank r's GPU is 'r' seconds ahead of the others, and the host hears of
-    // all of it 1 us after it was.
-    void RanOn(const Rank &rank, void *event, size_t r, uint64_t begin_ns,
-               int n_channels)
+    // Rank r's GPU is 'r' seconds ahead of the others.
+    void BeganOn(const Rank &rank, void *event, size_t r)
     {
-        const uint64_t ahead = r * 1000000000;
-        std::vector<void *> channels(kChannels);
-
-        if (event == nullptr)
-            return;
-        for (int c = 0; c < n_channels; c++) {
+        for (int c = 0; event != nullptr && c < kChannels; c++) {
             ncclProfilerEvent_t what{};
+            void *channel = nullptr;
             what.type.v5 = NCCL_PROFILE_KERNEL_CH;
             what.parentObj = event;
             what.kernelCh.channelId = static_cast<uint8_t>(c);
             what.kernelCh.pTimer =
-                begin_ns + ahead + static_cast<uint64_t>(10 * c);
-            profiler_->startEvent(rank.profiler,
-                                  &channels[static_cast<size_t>(c)], &what);
-        }
-        for (int c = 0; c < n_channels; c++) {
-            ncclProfilerStateArgs_t args{};
-            const uint64_t end_ns = gpu_ns_ - static_cast<uint64_t>(10 * c);
-            args.kernelCh.pTimer = end_ns + ahead;
-            mock_clock_set(static_cast<int64_t>(end_ns) + 1000);
-            if (channels[static_cast<size_t>(c)] != nullptr)
-                profiler_->recordEventState(channels[static_cast<size_t>(c)],
-                                            NCCL_PROFILE_KERNEL_CH_STOP, &args);
+                gpu_ns_ + r * 1000000000 + static_cast<uint64_t>(10 * c);
+            EXPECT_EQ(ncclSuccess,
+                      profiler_->startEvent(rank.profiler, &channel, &what));
+            if (channel != nullptr)
+                profiler_->stopEvent(channel);
         }
     }
 
-    // The GPUs ran it in 'us'; the first 'n_channels' are heard of.  Each rank
-    // came 30 us later than the next one, and waited.
-    void Ran(const std::vector<Rank> &ranks, const Events &events, double us,
-             int n_channels)
+    // The GPUs ran it in 'us'.
+    void Ran(const std::vector<Rank> &ranks, const Events &events, double us)
     {
-        const uint64_t begin_ns = gpu_ns_ + 30000 * ranks.size();
-
-        gpu_ns_ = begin_ns + static_cast<uint64_t>(us * 1e3);
         for (size_t r = 0; r < ranks.size(); r++)
-            RanOn(ranks[r], events[r], r, begin_ns - 30000 * r, n_channels);
+            BeganOn(ranks[r], events[r], r);
+        gpu_ns_ += static_cast<uint64_t>(us * 1e3);
     }
 
     // A call from question to end.
-    void Call(const std::vector<Rank> &ranks, size_t n_bytes,
-              int n_channels = kChannels)
+    void Call(const std::vector<Rank> &ranks, size_t n_bytes)
     {
         Pair pair = AskAll(ranks, n_bytes);
-        Ran(ranks, Launch(ranks, n_bytes, pair), TimeOf(pair), n_channels);
+        Ran(ranks, Launch(ranks, n_bytes, pair), TimeOf(pair));
     }
 
-    std::vector<Reward> Rewards() const
+    std::vector<Block> Blocks() const
     {
-        std::vector<Reward> rewards;
+        std::vector<Block> blocks;
+        double n_calls = 0;
         for (const std::string &line : LinesOf(Journal())) {
             std::vector<std::string> cells;
             std::istringstream in(line);
             for (std::string cell; std::getline(in, cell, ',');)
                 cells.push_back(cell);
-            if (cells.size() > 12 && cells[4] == "reward")
-                rewards.push_back({std::stoull(cells[7]), cells[9], cells[10],
-                                   std::stod(cells[12])});
+            if (cells.size() > 12 && cells[4] == "window")
+                n_calls = std::stod(cells[12]);
+            if (cells.size() > 12 && cells[4] == "block")
+                blocks.push_back({std::stoull(cells[7]), cells[9], cells[10],
+                                  std::stod(cells[12]), n_calls});
         }
-        return rewards;
+        return blocks;
     }
 
-    // That each reward is what its arm takes; how many there are of others than
-    // NCCL's own choice.
-    static size_t CheckTimes(const std::vector<Reward> &rewards)
+    // That each block of a job whose calls are all alike took what its arm
+    // takes; how many there are of others than NCCL's own choice.
+    static size_t CheckTimes(const std::vector<Block> &blocks)
     {
         static const char *const algos[] = {"tree", "ring"};
         static const char *const protos[] = {"ll", "ll128", "simple"};
         size_t n = 0;
 
-        for (const Reward &reward : rewards) {
+        for (const Block &block : blocks) {
             Pair pair = kOwn;
             for (int i = 0; i < 6; i++)
-                if (reward.algo == algos[i / 3] &&
-                    reward.proto == protos[i % 3])
+                if (block.algo == algos[i / 3] && block.proto == protos[i % 3])
                     pair = {i / 3, i % 3};
-            EXPECT_EQ(TimeOf(pair), reward.us)
-                << reward.algo << "/" << reward.proto;
-            n += reward.algo != "auto";
+            EXPECT_NEAR(TimeOf(pair) * block.n_calls, block.us, 1e-3 * block.us)
+                << block.algo << "/" << block.proto;
+            n += block.algo != "auto";
         }
         return n;
     }
@@ -269,6 +255,7 @@ class OnlineAbi : public OnlinePlugin
     ncclTuner_v5_t *tuner_ = nullptr;
     ncclProfiler_v5_t *profiler_ = nullptr;
     int mask_ = 0;
+    bool is_timed_ = false; // the call that was asked about last
     uint64_t gpu_ns_ = 1000000;
     uint64_t n_launched_ = 0;
 };

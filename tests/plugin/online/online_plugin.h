@@ -75,6 +75,7 @@ class OnlinePlugin : public OnAllRanks
     static void ForceExploration()
     {
         Set("STEPTUNE_STRATEGY", "epsilon");
+        Set("STEPTUNE_OBJECTIVE", "file");
         Set("NCCL_TUNER_EPS", "1");
     }
 

@@ -98,7 +98,7 @@ TEST_P(OnlineLearnsBy, FindsTheFasterArmAndSavesIt)
     Set("STEPTUNE_ARMS", "ring/ll128,ring/simple,tree/simple");
     Set("NCCL_TUNER_EPS", "0.02");
     Set("STEPTUNE_JOURNAL", Journal());
-    if (GetParam().objective == std::string("file")) {
+    if (!GetParam().with_profiler) {
         Set("NCCL_TUNER_REWARD_FILE", rewards);
         options_.reward_file = rewards.c_str();
     }
@@ -111,34 +111,38 @@ TEST_P(OnlineLearnsBy, FindsTheFasterArmAndSavesIt)
     EXPECT_GT(0.9 * Mean(0, 6), Mean(us_.size() - 100, us_.size()));
     EXPECT_THAT(LinesOf(Learned()), Contains(HasSubstr("allgather,")));
     EXPECT_THAT(warnings_, IsEmpty());
-    const bool is_file = GetParam().objective == std::string("file");
-    EXPECT_THAT(LinesOf(Journal()),
-                AllOf(Contains(ContainsRegex(is_file ? ",reward,.*,ms$"
-                                                     : ",reward,.*,us$")),
-                      Not(Contains(ContainsRegex(
-                          is_file ? ",reward,.*,us$" : ",reward,.*,ms$")))));
+    const bool is_file = !GetParam().with_profiler;
+    EXPECT_THAT(
+        LinesOf(Journal()),
+        Contains(ContainsRegex(is_file ? ",reward,.*,ms$" : ",block,.*,us$")));
 }
 
 INSTANTIATE_TEST_SUITE_P(
     All, OnlineLearnsBy,
-    testing::Values(How{"HalvingByGpu", "halving", "gpu", true, 500},
-                    How{"HalvingByStep", "halving", "step", false, 3000},
+    testing::Values(How{"HalvingByGpu", "halving", "gpu", true, 3000},
                     How{"HalvingByAuto", "halving", "auto", true, 3000},
-                    How{"HalvingByFile", "halving", "file", false, 500},
                     How{"EpsilonByFile", "epsilon", "file", false, 500},
-                    How{"EpsilonByGpu", "epsilon", "gpu", true, 1500},
-                    How{"EpsilonByStep", "epsilon", "step", false, 3000}),
+                    How{"EpsilonByAuto", "epsilon", "auto", false, 500}),
     [](const testing::TestParamInfo<How> &test) {
         return std::string(test.param.name);
     });
 
-TEST_F(OnlineLearns, GpuTimesProposeAndStepsConfirm)
+TEST_F(OnlineLearns, ComparesWindowsOfWholeSteps)
 {
     Play(3000, StartOnline("2.28", STP_PLUGIN));
 
-    EXPECT_EQ(1u, Count(infos_, "a step has 2 collectives"));
-    EXPECT_LE(1u, Count(infos_, "steps are shorter"));
+    EXPECT_EQ(1u, Count(infos_, "compares windows of "));
     EXPECT_LE(1u, Count(infos_, "settled after"));
+    EXPECT_LE(1u, Count(infos_, "ring/ll128, steps are 1."));
+}
+
+TEST_F(OnlineLearns, WithoutTheProfilerItSaysThatNothingIsLearned)
+{
+    Play(300, StartOnline());
+
+    EXPECT_EQ(1u, Count(warnings_, "nothing is learned without times on the "
+                                   "GPU: set NCCL_PROFILER_PLUGIN"));
+    EXPECT_THAT(LinesOf(Learned()), IsEmpty());
 }
 
 // A policy's own answer is what runs before: no trial of it, and of all else.
@@ -150,7 +154,7 @@ TEST_F(OnlineLearns, WhatThePolicySaysIsNotTried)
     Set("STEPTUNE_PRUNE", "0");
     Set("STEPTUNE_JOURNAL", Journal());
 
-    Play(300, StartOnline("2.28", STP_PLUGIN));
+    Play(3000, StartOnline("2.28", STP_PLUGIN));
 
     const std::vector<std::string> lines = LinesOf(Journal());
     const std::string tried = "trial,[0-9]+,allgather,[0-9]+,[0-9]+,ring,";
@@ -162,12 +166,11 @@ TEST_F(OnlineLearns, AJobThatIsTooNoisyIsToldSoAndKeepsNcclsChoice)
 {
     calls_[0].compute_us = calls_[1].compute_us = 20000;
     options_.compute_noise = 0.2;
+    Set("STEPTUNE_BUDGET", "1");
 
-    Play(1500, StartOnline("2.28", STP_PLUGIN));
+    Play(15000, StartOnline("2.28", STP_PLUGIN));
 
-    EXPECT_LE(1u, Count(infos_, "ring/ll128: too noisy to learn from, it would "
-                                "take "));
-    EXPECT_EQ(0u, Count(infos_, "steps are shorter"));
+    EXPECT_LE(1u, Count(infos_, "NCCL's own choice: windows vary so much"));
     EXPECT_THAT(LinesOf(Learned()), Not(Contains(HasSubstr("allgather,"))));
 }
 
@@ -177,9 +180,9 @@ TEST_F(OnlineLearns, LostEventsAreNoHindrance)
     options_.lost_events = 0.1;
     options_.lost_channels = 0.002;
 
-    Play(1500, StartOnline("2.28", STP_PLUGIN));
+    Play(5000, StartOnline("2.28", STP_PLUGIN));
 
-    EXPECT_GT(0.9 * Mean(0, 6), Mean(1400, 1500));
+    EXPECT_GT(0.9 * Mean(0, 6), Mean(4900, 5000));
 }
 
 TEST_F(OnlineLearns, EvaluationsAndWarmUpsAreNoStepsOfTheJob)
@@ -188,16 +191,15 @@ TEST_F(OnlineLearns, EvaluationsAndWarmUpsAreNoStepsOfTheJob)
                                           After(50, ncclFuncAllGather, 3905536),
                                           After(10, ncclFuncBroadcast, 4096)};
     std::vector<mock_job_call> warm_up{After(9000, ncclFuncAllReduce, 64)};
-    Set("STEPTUNE_OBJECTIVE", "step");
     options_.warm_up = {warm_up.data(), warm_up.size(), 10};
     options_.n_warm_up = 20;
     options_.evaluation = {evaluation.data(), evaluation.size(), 20};
     options_.evaluation_every = 700; // too rarely to be part of the step
     options_.n_evaluation = 10;
 
-    Play(4000, StartOnline());
+    Play(4000, StartOnline("2.28", STP_PLUGIN));
 
-    EXPECT_EQ(1u, Count(infos_, "a step has 2 collectives"));
+    EXPECT_LE(1u, Count(infos_, "compares windows of "));
     EXPECT_GT(0.9 * Mean(20, 26), Mean(3900, 4000));
 }
 

@@ -187,22 +187,21 @@ TEST_F(OnlineLife, OverSeveralHostsThePolicyServes)
                                 "several hosts"));
 }
 
-TEST_F(OnlineLife, WithoutAProfilerStepsDecideAndTheLogSaysHowToGetMore)
+TEST_F(OnlineLife, WithoutAProfilerTheLogSaysThatNothingIsLearned)
 {
     Nccl nccl = StartOnline();
     Comm comm = Join(nccl);
 
-    EXPECT_EQ(1u, Count(infos_, "halving by step; for times on the GPU set "
-                                "NCCL_PROFILER_PLUGIN to this plugin, too"));
+    EXPECT_EQ(1u, Count(warnings_, "set NCCL_PROFILER_PLUGIN to this plugin"));
 }
 
-TEST_F(OnlineLife, WithAProfilerTheGpuProposesAndStepsConfirm)
+TEST_F(OnlineLife, WithAProfilerItLearnsByTheGpu)
 {
     Nccl nccl = StartOnline("2.28", STP_PLUGIN);
     Comm comm = Join(nccl);
 
-    EXPECT_EQ(1u, Count(infos_, "halving by auto"));
-    EXPECT_EQ(0u, Count(infos_, "NCCL_PROFILER_PLUGIN to this"));
+    EXPECT_EQ(1u, Count(infos_, "halving by gpu"));
+    EXPECT_THAT(warnings_, IsEmpty());
 }
 
 TEST_F(OnlineLife, AsAProfilerAloneItIsHarmless)

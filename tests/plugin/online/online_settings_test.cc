@@ -53,8 +53,8 @@ TEST_F(OnlineSettings, HasDefaults)
     ASSERT_EQ(STP_OK, Read());
 
     EXPECT_EQ(STP_STRATEGY_HALVING, set_->rules.bandit.strategy);
-    EXPECT_EQ(STP_LEARN_AUTO, set_->rules.objective);
-    EXPECT_EQ(0.02, set_->rules.bandit.min_gain);
+    EXPECT_EQ(STP_LEARN_GPU, set_->rules.objective);
+    EXPECT_EQ(0.002, set_->rules.bandit.min_gain);
     EXPECT_EQ(2.5, set_->rules.bandit.prune);
     EXPECT_EQ(0.01, set_->rules.bandit.budget);
     EXPECT_EQ(1000u, set_->rules.bandit.retest_calls);
@@ -88,9 +88,25 @@ TEST_F(OnlineSettings, ARewardFileIsTheObjectiveWhereItIsSet)
     EXPECT_EQ(STP_LEARN_FILE, set_->rules.objective);
     EXPECT_STREQ("/tmp/rewards", set_->rewards);
 
-    setenv("STEPTUNE_OBJECTIVE", "step", 1);
+    EXPECT_EQ(STP_STRATEGY_EPSILON, set_->rules.bandit.strategy);
+
+    setenv("STEPTUNE_OBJECTIVE", "gpu", 1);
     ASSERT_EQ(STP_OK, Read());
-    EXPECT_EQ(STP_LEARN_STEP, set_->rules.objective);
+    EXPECT_EQ(STP_LEARN_GPU, set_->rules.objective);
+    EXPECT_EQ(STP_STRATEGY_HALVING, set_->rules.bandit.strategy);
+}
+
+TEST_F(OnlineSettings, RefusesAStrategyThatDoesNotTakeTheObjective)
+{
+    setenv("STEPTUNE_STRATEGY", "epsilon", 1);
+    setenv("STEPTUNE_OBJECTIVE", "gpu", 1);
+    EXPECT_EQ(STP_ERR_SYNTAX, Read());
+    EXPECT_STREQ("STEPTUNE_STRATEGY is 'epsilon', expected epsilon with the "
+                 "objective file, halving with gpu",
+                 err_.text);
+    setenv("STEPTUNE_STRATEGY", "halving", 1);
+    setenv("STEPTUNE_OBJECTIVE", "file", 1);
+    EXPECT_EQ(STP_ERR_SYNTAX, Read());
 }
 
 TEST_F(OnlineSettings, ReadsArms)
@@ -118,7 +134,7 @@ TEST_F(OnlineSettings, RefusesWhatMeansNothing)
                              "31";
     const Refusal cases[] = {
         {"STEPTUNE_STRATEGY", "ucb", "halving or epsilon"},
-        {"STEPTUNE_OBJECTIVE", "time", "auto, step, gpu or file"},
+        {"STEPTUNE_OBJECTIVE", "time", "auto, gpu or file"},
         {"NCCL_TUNER_EPS", "1.5", "a number from 0 to 1"},
         {"NCCL_TUNER_EPS", "nan", "a number from 0 to 1"},
         {"NCCL_TUNER_EPS", "0.1x", "a number from 0 to 1"},

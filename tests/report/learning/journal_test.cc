@@ -48,24 +48,23 @@ TEST(Journal, HasTimesInMicroseconds)
                         .at(0)
                         .value);
     EXPECT_EQ(3,
-              Lines(head + "1,1,1,4,period,2,,,,,,,3,,,,calls\n").at(0).value);
+              Lines(head + "1,1,1,4,window,2,,,,,,,3,,,,calls\n").at(0).value);
 }
 
 TEST(Journal, HasAllThatALineSays)
 {
-    auto lines =
-        Lines(kHead +
-              "17000.250,00ff68a77e72779a,2,16,confirmed,361,allgather,4194304,"
-              "5242879,ring,ll128,24,8,1.06595,1.05852,inf\n"
-              "17001,1,1,4,period,31,,,,,,,3,,,\n"
-              "17002,1,1,4,reward,32,allreduce,8,8,auto,auto,,1.5e+06,,,\n");
+    auto lines = Lines(
+        kHead + "17000.250,00ff68a77e72779a,2,16,settled,361,allgather,4194304,"
+                "5242879,ring,ll128,24,8,1.06595,1.05852,inf\n"
+                "17001,1,1,4,window,31,,,,,,,3,,,\n"
+                "17002,1,1,4,reward,32,allreduce,8,8,auto,auto,,1.5e+06,,,\n");
 
     ASSERT_EQ(3u, lines.size());
     EXPECT_EQ(17000.25, lines[0].t_us);
     EXPECT_EQ(0x00ff68a77e72779au, lines[0].comm);
     EXPECT_EQ(2u, lines[0].n_nodes);
     EXPECT_EQ(16u, lines[0].n_ranks);
-    EXPECT_EQ(STP_LEARN_CONFIRMED, lines[0].kind);
+    EXPECT_EQ(STP_LEARN_SETTLED, lines[0].kind);
     EXPECT_EQ(361u, lines[0].call);
     EXPECT_EQ(ncclFuncAllGather, lines[0].coll);
     EXPECT_EQ(4194304u, lines[0].bytes.min);
@@ -106,20 +105,20 @@ TEST(Journal, HasAllEvents)
 
 TEST(Journal, LeavesOutALineThatAKilledJobDidNotFinish)
 {
-    const std::string line = "1,1,1,4,step,0,,,,,,,9,,,\n";
+    const std::string line = "1,1,1,4,window,0,,,,,,,9,,,\n";
 
     EXPECT_EQ(0u, Lines("").size());
     EXPECT_EQ(0u, Lines("t_us,com").size());
     EXPECT_EQ(0u, Lines(kHead).size());
-    EXPECT_EQ(0u, Lines(kHead + "1,1,1,4,st").size());
+    EXPECT_EQ(0u, Lines(kHead + "1,1,1,4,wi").size());
     EXPECT_EQ(1u, Lines(kHead + line + line.substr(0, 12)).size());
     EXPECT_EQ(1u, Lines(kHead + line + line.substr(0, line.size() - 1)).size());
 }
 
 TEST(Journal, LeavesOutWhatEarlierJobsWrote)
 {
-    const std::string early = kHead + "1,1,1,4,step,0,,,,,,,9,,,\n";
-    const std::string text = early + "2,1,1,4,step,7,,,,,,,8,,,\n";
+    const std::string early = kHead + "1,1,1,4,window,0,,,,,,,9,,,\n";
+    const std::string text = early + "2,1,1,4,window,7,,,,,,,8,,,\n";
 
     EXPECT_EQ(2u, Lines(text, 0).size());
     ASSERT_EQ(1u, Lines(text, early.size()).size());
@@ -137,7 +136,7 @@ struct BadCase {
 
 TEST(Journal, RefusesWhatIsNone)
 {
-    const std::string good = "1,1,1,4,step,0,,,,,,,9,,,\n";
+    const std::string good = "1,1,1,4,window,0,,,,,,,9,,,\n";
     const std::string row = "1,1,1,4,trial,0,allreduce,8,9,";
     const BadCase cases[] = {
         {"measurements", "collective,bytes\nallreduce,8\n", 1, "no journal"},
@@ -147,7 +146,7 @@ TEST(Journal, RefusesWhatIsNone)
         {"fields", kHead + good + "1,1,1,4,st\n" + good, 3, "5 fields"},
         {"torn within", kHead + "1,1,1,4" + good, 2, "fields, expected 16"},
         {"event", kHead + "1,1,1,4,trail,0,,,,,,,9,,,\n", 2,
-         "event 'trail', expected trial, back, reward, step"},
+         "event 'trail', expected message, window, trial"},
         {"comm", kHead + "1,0x1,1,4,step,0,,,,,,,9,,,\n", 2, "comm '0x1'"},
         {"no comm", kHead + "1,,1,4,step,0,,,,,,,9,,,\n", 2, "comm ''"},
         {"long comm", kHead + "1,12345678901234567,1,4,step,0,,,,,,,9,,,\n", 2,
@@ -168,7 +167,7 @@ TEST(Journal, RefusesWhatIsNone)
         {"unit",
          kHead.substr(0, kHead.size() - 1) + ",unit\n" + row +
              "ring,ll,0,0,,,,s\n",
-         2, "unit 's', expected us, ms, calls or steps"},
+         2, "unit 's', expected us, ms or calls"},
     };
 
     for (const BadCase &c : cases) {

@@ -32,11 +32,7 @@ using testing::HasSubstr;
 using testing::Not;
 using testing::StartsWith;
 
-const std::string kConfirmed =
-    Line(50, "confirmed", kRing, "8,1.066,1.059,1.073");
-const std::string kLonger = Line(50, "longer", kRing, "8,0.98,0.97,0.99");
-const std::string kNoisy = Line(50, "noisy", kRing, "5120,1.01,0.9,1.1");
-const std::string kNoSteps = Line(50, "noisy", kRing, kNoGain);
+const std::string kNoisy = Line(50, "noisy", kOwn, "0,1.023,0,0");
 
 // A journal may have as many kinds of message as it has lines: each line finds
 // its own without a look at all others.
@@ -92,30 +88,17 @@ TEST(Learning, SaysWhatBecameOfAMessage)
 {
     const std::string tried = Reward(1, kOwn, 40) + Trial(8, kRing);
     const VerdictCase cases[] = {
-        {"untried", Reward(1, kOwn, 40), "1 0 - - - never explored"},
-        {"trying", tried, "1 1 - - - still trying"},
-        {"gone back", tried + Line(9, "back", kOwn, kNoGain),
-         "1 1 - - - still trying"},
+        {"untried", Reward(1, kOwn, 40), "1 0 - - never explored"},
+        {"trying", tried, "1 1 - - still trying"},
         {"settled", tried + Settled(20, kRing),
-         "1 1 ring/ll128/24 1.400x (1.300 to 1.500) - settled"},
-        {"own", tried + Settled(20, kOwn), "1 1 NCCL's own - - settled"},
-        {"confirmed", tried + kConfirmed + Settled(60, kRing),
-         "1 1 ring/ll128/24 1.400x (1.300 to 1.500) 1.066x (1.059 to 1.073) "
-         "confirmed"},
-        {"longer", tried + kLonger + Settled(60, kOwn),
-         "1 1 NCCL's own - 0.980x (0.970 to 0.990) steps not shorter"},
-        {"longer, then another", tried + kLonger + Settled(60, "tree,ll,0"),
-         "1 1 tree/ll 1.400x (1.300 to 1.500) - settled"},
+         "1 1 ring/ll128/24 1.400x (1.300 to 1.500) settled"},
+        {"own", tried + Settled(20, kOwn), "1 1 NCCL's own - settled"},
         {"noisy", tried + kNoisy + Settled(60, kOwn),
-         "1 1 NCCL's own - 1.010x (0.900 to 1.100) too noisy (5120 steps "
-         "needed)"},
-        {"no steps", tried + kNoSteps + Settled(60, kOwn),
-         "1 1 NCCL's own - - too noisy (no steps to tell by)"},
-        {"drifted", tried + kConfirmed + Settled(60, kRing) + Settled(90, kOwn),
-         "1 1 NCCL's own - - settled"},
-        {"unbounded",
-         tried + Line(50, "noisy", kRing, "1.8e+19,1.00000,0.00000,inf"),
-         "1 1 - - - too noisy (no steps to tell by)"},
+         "1 1 NCCL's own - too noisy to find gains below 1.023x"},
+        {"noisy, then found", tried + kNoisy + Settled(60, kRing),
+         "1 1 ring/ll128/24 1.400x (1.300 to 1.500) settled"},
+        {"drifted", tried + Settled(60, kRing) + Settled(90, kOwn),
+         "1 1 NCCL's own - settled"},
     };
 
     for (const VerdictCase &c : cases)
@@ -130,8 +113,8 @@ TEST(Learning, NamesThePolicyThatStaysWhereNothingIsFaster)
     const Learning own(Reward(1, kOwn, 40) + Settled(9, kOwn));
 
     EXPECT_THAT(Table(own, nullptr, "/etc/base.conf"),
-                HasSubstr(" as in base.conf - - settled\n"));
-    EXPECT_THAT(Table(own), HasSubstr(" NCCL's own - - settled\n"));
+                HasSubstr(" as in base.conf - settled\n"));
+    EXPECT_THAT(Table(own), HasSubstr(" NCCL's own - settled\n"));
 }
 
 TEST(Learning, PutsCommunicatorsOfOneShapeTogether)
@@ -151,23 +134,21 @@ TEST(Learning, PutsCommunicatorsOfOneShapeTogether)
     EXPECT_THAT(Table(l), HasSubstr("\n16 on 2 nodes allreduce 8 9 1 0 "));
 }
 
-// Each communicator has its own steps.
-TEST(Learning, CountsTheStepsOfTheCommunicatorWithTheMost)
+TEST(Learning, CountsComparisons)
 {
-    std::string text;
-    for (int i = 0; i < 5; i++)
-        text += "1,a,1,4,step,1,,,,,,,9,,,\n1,b,1,2,period,1,,,,,,,9,,,\n";
-    text += "1,b,1,2,step,1,,,,,,,9,,,\n1,c,1,2,step,1,,,,,,,9,,,\n";
+    const std::string block = Line(2, "block", kOwn, "20,,,") +
+                              Line(2, "block", kRing, "19,1.05,1,1");
 
-    EXPECT_EQ(5u, Learning(text).sum.n_steps);
-    EXPECT_EQ(0u, Learning("").sum.n_steps);
+    EXPECT_EQ(2u, Learning(block + block).sum.n_blocks);
+    EXPECT_EQ(4u, Learning(block + block).sum.keys[0].n_times);
+    EXPECT_EQ(0u, Learning("").sum.n_blocks);
 }
 
 // ---- the line above the table ----
 
 TEST(Learning, SaysWhereTheLearnedPolicyIs)
 {
-    EXPECT_EQ("Learning by strategy halving, objective auto, 0 steps timed: "
+    EXPECT_EQ("Learning by strategy halving, objective auto, 0 comparisons: "
               "nothing was learned.\n",
               Table(Learning(""), nullptr));
     EXPECT_THAT(Table(Learning(Settled(9, kRing))),
@@ -178,6 +159,9 @@ TEST(Learning, SaysWhereTheLearnedPolicyIs)
                 HasSubstr(": nothing is better than what ran before.\n"));
     EXPECT_THAT(Table(Learning(Trial(9, kRing))),
                 HasSubstr(": nothing was learned.\n"));
+    EXPECT_THAT(Table(Learning("1,1,1,4,alone,20000,,,,,,,20000,,,\n")),
+                HasSubstr(": nothing was learned, for 20000 calls repeat no "
+                          "sequence.\n"));
 }
 
 // ---- plots ----

@@ -1,0 +1,70 @@
+/*
+ * proposal.h - what the observer proposes to all ranks, in 31 bits
+ */
+#ifndef STP_PROPOSAL_H
+#define STP_PROPOSAL_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "core/learn/bandit.h"
+
+enum {
+    /* Calls of an epoch: few while arms are tried, which with EPSILON takes the
+     * epoch. */
+    STP_EPOCH_HALVING = 4,
+    STP_EPOCH_EPSILON = 8,
+    STP_EPOCH_SETTLED = 256,
+};
+
+enum stp_proposal_kind {
+    STP_PROPOSE_ARM = 1, /* is in force from now on */
+    STP_PROPOSE_TRIAL,   /* of an arm against the one in force */
+    STP_PROPOSE_WINDOW,  /* later trials have windows of so many calls */
+};
+
+struct stp_proposal {
+    enum stp_proposal_kind kind;
+    unsigned key;              /* below STP_BANDIT_KEYS */
+    unsigned index;            /* of the arm, below STP_BANDIT_ARMS */
+    struct stp_bandit_arm arm; /* that it is */
+    unsigned n_blocks;         /* of a trial, 1 to STP_TRIAL_BLOCKS */
+    bool is_settled;           /* of an arm: epochs are long from now on */
+    unsigned n_calls;          /* of a window, 1 to STP_WINDOW_MAX */
+};
+
+/* Never 0, and below 1 << 31. */
+static inline uint32_t stp_proposal_pack(const struct stp_proposal *p)
+{
+    uint32_t word = (uint32_t)p->kind << 28;
+    uint32_t last =
+        p->kind == STP_PROPOSE_TRIAL ? p->n_blocks : (uint32_t)p->is_settled;
+
+    if (p->kind == STP_PROPOSE_WINDOW)
+        return word | (uint32_t)p->n_calls;
+    return word | (uint32_t)p->key << 21 | (uint32_t)p->index << 16 |
+           (uint32_t)(p->arm.algo + 1) << 13 |
+           ((uint32_t)p->arm.proto & 3) << 11 |
+           (uint32_t)p->arm.n_channels << 4 | last;
+}
+
+static inline struct stp_proposal stp_proposal_unpack(uint32_t word)
+{
+    struct stp_proposal p = {
+        (enum stp_proposal_kind)(word >> 28), 0, 0, {0, 0, 0}, 0, false, 0};
+
+    if (p.kind == STP_PROPOSE_WINDOW) {
+        p.n_calls = word & STP_WINDOW_MAX;
+        return p;
+    }
+    p.key = word >> 21 & 0x7f;
+    p.index = word >> 16 & 0x1f;
+    p.arm.algo = (int8_t)((int)(word >> 13 & 7) - 1);
+    p.arm.proto = (int8_t)(word >> 11 & 3);
+    p.arm.n_channels = (uint8_t)(word >> 4 & 0x7f);
+    p.n_blocks = p.kind == STP_PROPOSE_TRIAL ? word & 15 : 0;
+    p.is_settled = p.kind == STP_PROPOSE_ARM && (word & 1) != 0;
+    return p;
+}
+
+#endif /* STP_PROPOSAL_H */

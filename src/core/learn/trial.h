@@ -1,0 +1,48 @@
+/*
+ * trial.h - when an arm on trial is in force: the same on all ranks
+ *
+ * A trial is blocks of four windows of equal work: the arm runs in two of them,
+ * the incumbent in the other two, in the order ABBA or BAAB.  A linear drift
+ * cancels in either; which of the two it is looks random, so that nothing else
+ * that repeats with the calls favours an arm.
+ */
+#ifndef STP_TRIAL_H
+#define STP_TRIAL_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "core/rng.h"
+
+enum {
+    STP_BLOCK_WINDOWS = 4,
+    STP_TRIAL_BLOCKS = 8,  /* of a trial, at most */
+    STP_WINDOW_MAX = 4095, /* calls of a window */
+    STP_TRIAL_LEAD = 8,    /* calls between the epoch and the first window, in
+                              which the profiler is switched on: NCCL asks it
+                              before it asks the tuner */
+};
+
+struct stp_trial {
+    unsigned key; /* below STP_BANDIT_KEYS */
+    unsigned arm; /* of the key */
+    unsigned n_blocks;
+    unsigned n_calls;    /* of a window */
+    uint64_t first_call; /* calls of the communicator before its first window */
+};
+
+/* Whether the arm runs in the window, from 0, and not the incumbent. */
+static inline bool stp_trial_is_arm(uint64_t first_call, unsigned window)
+{
+    bool is_inner = ((window + 1) & 2) != 0;
+
+    return is_inner != ((stp_hash(first_call, window >> 2) & 1) != 0);
+}
+
+/* Windows of a trial. */
+static inline unsigned stp_trial_windows(const struct stp_trial *trial)
+{
+    return trial->n_blocks * STP_BLOCK_WINDOWS;
+}
+
+#endif /* STP_TRIAL_H */

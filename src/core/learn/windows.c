@@ -1,0 +1,238 @@
+#include "core/learn/windows.h"
+
+#include <math.h>
+#include <stdlib.h>
+
+enum {
+    N_TIMES = STP_TRIAL_BLOCKS * STP_BLOCK_WINDOWS + 1, /* of a trial */
+    LEAST_BLOCKS = 6, /* by which the noise of a window's length is known */
+};
+
+/* What a window costs beside its calls: an event of the profiler, and a share
+ * of the time from trial to trial. */
+static const double window_cost_us = 500;
+
+struct pending {
+    struct stp_trial trial;
+    unsigned next_block;
+    uint64_t begin_ns[N_TIMES]; /* of windows, and of what follows the last; 0:
+                                   not known */
+};
+
+/* A ring; the oldest trial is at 'first'. */
+struct stp_windows {
+    size_t first;
+    size_t n;
+    uint64_t last_call; /* the latest whose time arrived */
+    struct pending trials[STP_WINDOWS_TRIALS];
+};
+
+struct stp_windows *stp_windows_new(void)
+{
+    return calloc(1, sizeof(struct stp_windows));
+}
+
+void stp_windows_free(struct stp_windows *windows)
+{
+    free(windows);
+}
+
+size_t stp_windows_pending(const struct stp_windows *windows)
+{
+    return windows->n;
+}
+
+static struct pending *windows_at(struct stp_windows *w, size_t i)
+{
+    return &w->trials[(w->first + i) % STP_WINDOWS_TRIALS];
+}
+
+bool stp_windows_begin(struct stp_windows *windows,
+                       const struct stp_trial *trial)
+{
+    if (windows->n == STP_WINDOWS_TRIALS ||
+        trial->n_blocks > STP_TRIAL_BLOCKS || trial->n_calls == 0)
+        return false;
+    *windows_at(windows, windows->n++) = (struct pending){.trial = *trial};
+    return true;
+}
+
+void stp_windows_time(struct stp_windows *windows, uint64_t call, uint64_t ns)
+{
+    if (call > windows->last_call)
+        windows->last_call = call;
+    for (size_t i = 0; i < windows->n; i++) {
+        struct pending *p = windows_at(windows, i);
+        uint64_t at = call - p->trial.first_call;
+
+        if (call >= p->trial.first_call && at % p->trial.n_calls == 0 &&
+            at / p->trial.n_calls <= stp_trial_windows(&p->trial))
+            p->begin_ns[at / p->trial.n_calls] = ns;
+    }
+}
+
+/* ---- blocks ---- */
+
+static bool block_read(const struct pending *p, unsigned block,
+                       double us[STP_BLOCK_WINDOWS])
+{
+    const uint64_t *ns = p->begin_ns + (size_t)block * STP_BLOCK_WINDOWS;
+
+    for (int i = 0; i < STP_BLOCK_WINDOWS; i++) {
+        if (ns[i] == 0 || ns[i + 1] <= ns[i])
+            return false;
+        us[i] = (double)(ns[i + 1] - ns[i]) / 1e3;
+    }
+    return true;
+}
+
+/* The gain of the two inner windows over the two outer ones. */
+static double block_gain(const double us[STP_BLOCK_WINDOWS])
+{
+    return log((us[0] + us[3]) / (us[1] + us[2]));
+}
+
+static void block_compare(const struct pending *p, unsigned block,
+                          const double us[STP_BLOCK_WINDOWS],
+                          struct stp_block *ret)
+{
+    bool is_baab =
+        stp_trial_is_arm(p->trial.first_call, block * STP_BLOCK_WINDOWS);
+    double outer = (us[0] + us[3]) / 2, inner = (us[1] + us[2]) / 2;
+
+    ret->own_us = is_baab ? inner : outer;
+    ret->arm_us = is_baab ? outer : inner;
+    ret->gain = is_baab ? -block_gain(us) : block_gain(us);
+    ret->spread[is_baab] = log(us[0] / us[3]);
+    ret->spread[!is_baab] = log(us[1] / us[2]);
+}
+
+static bool windows_is_lost(const struct stp_windows *w,
+                            const struct pending *p, uint64_t too_late)
+{
+    uint64_t n = p->trial.n_calls;
+    uint64_t end =
+        p->trial.first_call + (p->next_block + 1) * STP_BLOCK_WINDOWS * n;
+
+    return w->last_call > end + STP_BLOCK_WINDOWS * n || too_late > end;
+}
+
+bool stp_windows_next(struct stp_windows *windows, uint64_t too_late,
+                      struct stp_block *block_ret)
+{
+    struct pending *p = windows_at(windows, 0);
+    struct stp_block block = {.is_complete = true};
+    double us[STP_BLOCK_WINDOWS];
+
+    if (windows->n == 0)
+        return false;
+    if (block_read(p, p->next_block, us))
+        block_compare(p, p->next_block, us, &block);
+    else if (windows_is_lost(windows, p, too_late))
+        block.is_complete = false;
+    else
+        return false;
+    block.trial = p->trial;
+    block.first_call = p->trial.first_call + (uint64_t)p->next_block *
+                                                 STP_BLOCK_WINDOWS *
+                                                 p->trial.n_calls;
+    block.is_last = ++p->next_block == p->trial.n_blocks;
+    if (block.is_last) {
+        windows->first = (windows->first + 1) % STP_WINDOWS_TRIALS;
+        windows->n--;
+    }
+    *block_ret = block;
+    return true;
+}
+
+/* ---- how long a window should be ---- */
+
+/* An upper bound of the noise of a block by those in which all windows ran
+ * alike: by their gains or by their spreads, which vary by the root of 2 more,
+ * and see what takes turns with the windows.  Few blocks may be alike by
+ * chance.  Negative if there are too few. */
+static double choose_noise(const uint64_t *begin_ns, size_t n, size_t n_calls)
+{
+    struct pending p = {.trial.n_calls = (unsigned)n_calls};
+    double us[STP_BLOCK_WINDOWS], gains = 0, spreads = 0;
+    size_t n_blocks = 0;
+
+    for (size_t at = 0; at + STP_BLOCK_WINDOWS * n_calls < n; at += n_calls) {
+        double outer, inner;
+
+        for (size_t i = 0; i <= STP_BLOCK_WINDOWS; i++)
+            p.begin_ns[i] = begin_ns[at + i * n_calls];
+        if (!block_read(&p, 0, us))
+            continue;
+        outer = log(us[0] / us[3]);
+        inner = log(us[1] / us[2]);
+        gains += block_gain(us) * block_gain(us);
+        spreads += (outer * outer + inner * inner) / 2;
+        n_blocks++;
+    }
+    return n_blocks < LEAST_BLOCKS
+               ? -1
+               : sqrt(fmax(gains, spreads / 2) / (double)n_blocks) *
+                     (1 + 2 / sqrt((double)n_blocks));
+}
+
+/* The mean time from call to call; 0 if it is not known. */
+static double choose_call_us(const uint64_t *begin_ns, size_t n)
+{
+    size_t last = n;
+
+    while (last > 1 && begin_ns[last - 1] == 0)
+        last--;
+    if (last < 2 || begin_ns[last - 1] <= begin_ns[0])
+        return 0;
+    return (double)(begin_ns[last - 1] - begin_ns[0]) / 1e3 /
+           (double)(last - 1);
+}
+
+/* The time in which a gain is found, up to a factor: as many blocks as the
+ * square of the noise, each as long as its windows.  One long pause among the
+ * calls disturbs all lengths alike. */
+static double choose_worth(const struct stp_window_choice *choice)
+{
+    return choice->noise * choice->noise *
+           (choice->n_calls + window_cost_us / choice->call_us);
+}
+
+/* The next longer window, of those whose noise is known. */
+static bool choose_next(const uint64_t *begin_ns, size_t n, size_t sequence,
+                        struct stp_window_choice *choice)
+{
+    size_t w = choice->n_calls + sequence;
+
+    for (; w <= STP_WINDOW_MAX && w * STP_BLOCK_WINDOWS < n; w += sequence) {
+        choice->n_calls = (unsigned)w;
+        choice->noise = choose_noise(begin_ns, n, w);
+        if (choice->noise >= 0)
+            return true;
+    }
+    return false;
+}
+
+/* The shortest window of those that are worth about the same: many blocks tell
+ * more of themselves than few. */
+bool stp_windows_choose(const uint64_t *begin_ns, size_t n, size_t sequence,
+                        struct stp_window_choice *choice_ret)
+{
+    struct stp_window_choice choice = {0};
+    double least = INFINITY;
+
+    for (; n > 0 && *begin_ns == 0; n--)
+        begin_ns++;
+    choice.call_us = choose_call_us(begin_ns, n);
+    if (choice.call_us <= 0)
+        return false;
+    while (choose_next(begin_ns, n, sequence, &choice))
+        least = fmin(least, choose_worth(&choice));
+    choice.n_calls = 0;
+    while (choose_next(begin_ns, n, sequence, &choice))
+        if (choose_worth(&choice) <= 1.5 * least) {
+            *choice_ret = choice;
+            return true;
+        }
+    return false;
+}

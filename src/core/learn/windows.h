@@ -1,0 +1,81 @@
+/*
+ * windows.h - GPU times of windows of equal work, paired
+ *
+ * A window lasts from when its first collective begins on the GPU to when the
+ * first one of the next window begins: the job's compute and all that waits are
+ * in it.  So only one call a window is timed, and the host may be ahead of the
+ * GPU by any number of calls.  Times are of one rank's GPU, by its own clock;
+ * collectives keep the ranks in step.
+ *
+ * Pure: no clock, no environment, no I/O.  One thread at a time.
+ */
+#ifndef STP_WINDOWS_H
+#define STP_WINDOWS_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "core/learn/trial.h"
+
+enum {
+    STP_WINDOWS_TRIALS = 32, /* that wait for times, at most */
+};
+
+/* Four windows of a trial. */
+struct stp_block {
+    struct stp_trial trial;
+    uint64_t first_call; /* of the block */
+    bool is_complete;    /* all of its times arrived: else those below are 0 */
+    bool is_last;        /* of the trial */
+    double own_us;       /* of a window, under the incumbent and the arm */
+    double arm_us;
+    double gain;      /* logarithm of own_us / arm_us */
+    double spread[2]; /* logarithms of the ratios of the incumbent's windows and
+                         of the arm's: noise */
+};
+
+struct stp_windows; /* opaque */
+
+struct stp_windows *stp_windows_new(void); /* NULL: out of memory */
+void stp_windows_free(struct stp_windows *windows);
+
+/* Trials that wait for times. */
+size_t stp_windows_pending(const struct stp_windows *windows);
+
+/* A trial began, after all before it.  Beyond STP_WINDOWS_TRIALS it is
+ * dropped: false. */
+bool stp_windows_begin(struct stp_windows *windows,
+                       const struct stp_trial *trial);
+
+/* Call number 'call' began on the GPU at 'ns', above 0. */
+void stp_windows_time(struct stp_windows *windows, uint64_t call, uint64_t ns);
+
+/*
+ * The next block, in order, whose times have arrived, or never will: times of
+ * windows after it have, or call 'too_late' was made, which must be above all
+ * that can still be on their way.  False if there is none yet.
+ */
+bool stp_windows_next(struct stp_windows *windows, uint64_t too_late,
+                      struct stp_block *block_ret);
+
+/* ---- how long a window should be ---- */
+
+/* What windows of 'n_calls' are worth. */
+struct stp_window_choice {
+    unsigned n_calls;
+    double call_us; /* mean time from call to call */
+    double noise;   /* of a block's gain: standard deviation of its logarithm */
+};
+
+/*
+ * Chooses the window, a multiple of 'sequence' calls, by which a gain is found
+ * in the least time: begin_ns[i] is when the i-th of 'n' calls that ran alike
+ * began on the GPU, 0 if it is not known.  A job may have a longer rhythm than
+ * its calls show, as a pause after each 24 equal calls: windows of that many
+ * calls have less noise.  False if too few are known for any.
+ */
+bool stp_windows_choose(const uint64_t *begin_ns, size_t n, size_t sequence,
+                        struct stp_window_choice *choice_ret);
+
+#endif /* STP_WINDOWS_H */

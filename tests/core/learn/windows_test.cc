@@ -1,0 +1,274 @@
+// Windows of equal work: what their times say, and how long they should be.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <cmath>
+#include <functional>
+#include <memory>
+#include <set>
+#include <vector>
+
+extern "C" {
+#include "core/learn/windows.h"
+}
+
+#include "core/learn/noise.h"
+
+namespace
+{
+
+struct Free {
+    void operator()(stp_windows *windows) const
+    {
+        stp_windows_free(windows);
+    }
+};
+using Windows = std::unique_ptr<stp_windows, Free>;
+
+stp_trial Trial(uint64_t first_call, unsigned n_blocks = 2,
+                unsigned n_calls = 10)
+{
+    stp_trial trial{};
+
+    trial.key = 3;
+    trial.arm = 5;
+    trial.n_blocks = n_blocks;
+    trial.n_calls = n_calls;
+    trial.first_call = first_call;
+    return trial;
+}
+
+// A call whose trial begins with the arm in the outer windows, or the inner.
+uint64_t FirstCall(bool is_outer)
+{
+    uint64_t call = 100;
+
+    while (stp_trial_is_arm(call, 0) != is_outer)
+        call++;
+    return call;
+}
+
+// ---- the order of a trial ----
+
+TEST(Trial, RunsTheArmInTwoWindowsOfEachBlockInBalancedOrder)
+{
+    std::set<std::vector<bool>> orders;
+    unsigned n_outer = 0;
+
+    for (uint64_t call = 0; call < 1000; call++)
+        for (unsigned block = 0; block < STP_TRIAL_BLOCKS; block++) {
+            std::vector<bool> is_arm;
+
+            for (unsigned i = 0; i < STP_BLOCK_WINDOWS; i++)
+                is_arm.push_back(
+                    stp_trial_is_arm(call, block * STP_BLOCK_WINDOWS + i));
+            n_outer += is_arm[0];
+            orders.insert(is_arm);
+        }
+
+    EXPECT_EQ(orders,
+              (std::set<std::vector<bool>>{{false, true, true, false},
+                                           {true, false, false, true}}));
+    EXPECT_NEAR(4000, n_outer, 200);
+}
+
+// ---- blocks ----
+
+// Gives the windows of a trial their times, of 'us' each, from 'ns' on.
+void Give(const Windows &windows, const stp_trial &trial,
+          const std::vector<double> &us, std::set<unsigned> lost = {},
+          double ns = 1e9)
+{
+    for (unsigned i = 0; i <= us.size(); i++) {
+        if (lost.count(i) == 0)
+            stp_windows_time(windows.get(),
+                             trial.first_call + uint64_t(i) * trial.n_calls,
+                             uint64_t(std::llround(ns)));
+        if (i < us.size())
+            ns += us[i] * 1e3;
+    }
+}
+
+struct BlockCase {
+    const char *name;
+    bool is_outer; // the arm runs in the outer windows
+    std::vector<double> us;
+    double own_us, arm_us;
+};
+
+TEST(Windows, CompareTheArmWithTheIncumbent)
+{
+    const BlockCase cases[] = {
+        {"the arm is faster", false, {100, 80, 80, 100}, 100, 80},
+        {"also where it comes first", true, {80, 100, 100, 80}, 100, 80},
+        {"drift cancels", false, {100, 110, 120, 130}, 115, 115},
+        {"in either order", true, {100, 110, 120, 130}, 115, 115},
+    };
+
+    for (const BlockCase &c : cases) {
+        SCOPED_TRACE(c.name);
+        Windows windows(stp_windows_new());
+        stp_trial trial = Trial(FirstCall(c.is_outer), 1);
+        stp_block block;
+
+        ASSERT_TRUE(stp_windows_begin(windows.get(), &trial));
+        EXPECT_FALSE(stp_windows_next(windows.get(), 0, &block));
+        Give(windows, trial, c.us);
+        ASSERT_TRUE(stp_windows_next(windows.get(), 0, &block));
+        EXPECT_TRUE(block.is_complete);
+        EXPECT_TRUE(block.is_last);
+        EXPECT_EQ(5u, block.trial.arm);
+        EXPECT_EQ(trial.first_call, block.first_call);
+        EXPECT_NEAR(c.own_us, block.own_us, 1e-9);
+        EXPECT_NEAR(c.arm_us, block.arm_us, 1e-9);
+        EXPECT_NEAR(std::log(c.own_us / c.arm_us), block.gain, 1e-9);
+        EXPECT_NEAR(std::log(c.us[0] / c.us[3]), block.spread[c.is_outer],
+                    1e-9);
+        EXPECT_NEAR(std::log(c.us[1] / c.us[2]), block.spread[!c.is_outer],
+                    1e-9);
+        EXPECT_FALSE(stp_windows_next(windows.get(), 0, &block));
+        EXPECT_EQ(0u, stp_windows_pending(windows.get()));
+    }
+}
+
+TEST(Windows, AreReadInOrderWhenTheirTimesArriveLate)
+{
+    Windows windows(stp_windows_new());
+    stp_trial first = Trial(100), second = Trial(300);
+    stp_block block;
+    std::vector<uint64_t> calls;
+
+    ASSERT_TRUE(stp_windows_begin(windows.get(), &first));
+    ASSERT_TRUE(stp_windows_begin(windows.get(), &second));
+    EXPECT_FALSE(stp_windows_next(windows.get(), 0, &block));
+    Give(windows, first, std::vector<double>(8, 50));
+    Give(windows, second, std::vector<double>(8, 50));
+    while (stp_windows_next(windows.get(), 0, &block)) {
+        EXPECT_TRUE(block.is_complete);
+        calls.push_back(block.first_call);
+    }
+
+    EXPECT_THAT(calls, testing::ElementsAre(100, 140, 300, 340));
+}
+
+TEST(Windows, WithALostTimeEndOnceLaterOnesArrive)
+{
+    Windows windows(stp_windows_new());
+    stp_trial trial = Trial(100, 3);
+    stp_block block;
+    std::vector<bool> is_complete;
+
+    ASSERT_TRUE(stp_windows_begin(windows.get(), &trial));
+    Give(windows, trial, std::vector<double>(8, 50), {2});
+    EXPECT_FALSE(stp_windows_next(windows.get(), 0, &block)) << "may be late";
+    Give(windows, trial, std::vector<double>(12, 50), {2});
+    while (stp_windows_next(windows.get(), 0, &block))
+        is_complete.push_back(block.is_complete);
+
+    EXPECT_THAT(is_complete, testing::ElementsAre(false, true, true));
+}
+
+TEST(Windows, WithoutAnyTimeEndWhenItIsTooLate)
+{
+    Windows windows(stp_windows_new());
+    stp_trial trial = Trial(100, 1);
+    stp_block block;
+
+    ASSERT_TRUE(stp_windows_begin(windows.get(), &trial));
+    EXPECT_FALSE(stp_windows_next(windows.get(), 140, &block));
+    ASSERT_TRUE(stp_windows_next(windows.get(), 141, &block));
+    EXPECT_FALSE(block.is_complete);
+    EXPECT_TRUE(block.is_last);
+}
+
+TEST(Windows, WhoseClockRunsBackwardsAreNotComplete)
+{
+    Windows windows(stp_windows_new());
+    stp_trial trial = Trial(100, 1);
+    stp_block block;
+
+    ASSERT_TRUE(stp_windows_begin(windows.get(), &trial));
+    Give(windows, trial, {50, 50, -60, 50});
+    ASSERT_TRUE(stp_windows_next(windows.get(), 10000, &block));
+    EXPECT_FALSE(block.is_complete);
+}
+
+TEST(Windows, BeyondTheirRoomAreRefused)
+{
+    Windows windows(stp_windows_new());
+    stp_trial trial = Trial(100, STP_TRIAL_BLOCKS + 1);
+
+    EXPECT_FALSE(stp_windows_begin(windows.get(), &trial));
+    for (unsigned i = 0; i < STP_WINDOWS_TRIALS; i++) {
+        trial = Trial(1000 * (i + 1));
+        EXPECT_TRUE(stp_windows_begin(windows.get(), &trial));
+    }
+    EXPECT_FALSE(stp_windows_begin(windows.get(), &trial));
+}
+
+// ---- how long a window should be ----
+
+std::vector<uint64_t> Begin(size_t n, const std::function<double(size_t)> &us)
+{
+    std::vector<uint64_t> ns;
+    double now = 1e9;
+
+    for (size_t i = 0; i < n; i++) {
+        ns.push_back(uint64_t(now));
+        now += us(i) * 1e3;
+    }
+    return ns;
+}
+
+TEST(Window, HasTheRhythmOfTheJob)
+{
+    const std::vector<uint64_t> ns = Begin(512, [](size_t i) {
+        return 100 + Noise(1, i) + (i % 24 == 23 ? 2000 : 0);
+    });
+    stp_window_choice choice;
+
+    ASSERT_TRUE(stp_windows_choose(ns.data(), ns.size(), 1, &choice));
+    EXPECT_EQ(24u, choice.n_calls);
+    EXPECT_NEAR(183, choice.call_us, 1);
+    EXPECT_LT(choice.noise, .002);
+}
+
+TEST(Window, IsAMultipleOfTheSequence)
+{
+    const std::vector<uint64_t> ns = Begin(
+        512, [](size_t i) { return (i % 7 == 0 ? 900 : 100) + Noise(1, i); });
+    stp_window_choice choice;
+
+    ASSERT_TRUE(stp_windows_choose(ns.data(), ns.size(), 7, &choice));
+    EXPECT_EQ(0u, choice.n_calls % 7);
+    EXPECT_LT(choice.noise, .01);
+}
+
+TEST(Window, IsLongerWhereCallsAreShort)
+{
+    stp_window_choice brief, slow;
+    const std::vector<uint64_t> often =
+        Begin(512, [](size_t i) { return 10 + .1 * Noise(1, i); });
+    const std::vector<uint64_t> seldom =
+        Begin(512, [](size_t i) { return 1000 + 10 * Noise(1, i); });
+
+    ASSERT_TRUE(stp_windows_choose(often.data(), 512, 1, &brief));
+    ASSERT_TRUE(stp_windows_choose(seldom.data(), 512, 1, &slow));
+    EXPECT_GT(brief.n_calls, 10 * slow.n_calls);
+}
+
+TEST(Window, IsNotChosenByTooFewTimes)
+{
+    std::vector<uint64_t> ns(256, 0);
+    stp_window_choice choice;
+
+    EXPECT_FALSE(stp_windows_choose(ns.data(), ns.size(), 1, &choice));
+    ns = Begin(256, [](size_t) { return 100; });
+    EXPECT_FALSE(stp_windows_choose(ns.data(), ns.size(), 60, &choice));
+    for (size_t i = 0; i < ns.size(); i += 2)
+        ns[i] = 0;
+    ASSERT_TRUE(stp_windows_choose(ns.data(), ns.size(), 1, &choice));
+    EXPECT_EQ(0u, choice.n_calls % 2);
+}
+
+} // namespace
