@@ -19,8 +19,8 @@ static const struct {
     const char *package; /* of Debian, or of NVIDIA's repository for it */
 } modules[] = {
     {"nccl", "cuda", "cuda", "CUDA", "cuda-toolkit"},
-    {"gloo", "gloo", "cpu", "Gloo", "libgloo-dev"},
-    {"mpi", "mpi", "cpu", "MPI", "libopenmpi-dev"},
+    {"gloo", "gloo", "cpu", "Gloo and OpenBLAS", "libgloo-dev libopenblas-dev"},
+    {"mpi", "mpi", "cpu", "MPI and OpenBLAS", "libopenmpi-dev libopenblas-dev"},
 };
 
 enum {
@@ -108,11 +108,10 @@ static bool needs_have_module(int module)
     if (module < 0 ||
         stp_find_module(modules[module].module, path, NULL) == STP_OK)
         return true;
-    stp_complain("no steptune-%s.so in lib/steptune beside this program, which "
-                 "measures through %s: it is built where that is installed "
-                 "(Debian: %s)",
-                 modules[module].module, modules[module].needs,
-                 modules[module].package);
+    stp_complain(
+        "no steptune-%s.so in lib/steptune beside this program: install "
+        "%s (Debian: %s), and build Steptune again",
+        modules[module].module, modules[module].needs, modules[module].package);
     return false;
 }
 

@@ -87,7 +87,7 @@ TEST_F(Cli, AnOptionWithoutEffectBesideOthersIsRefused)
         {"replay --contract x.so", "--jobs 2", "with --contract"},
         {"replay --trace t.csv", "--time-limit 9", "without --contract"},
         {"run", "--strategy epsilon", "without --online"},
-        {"run", "--objective step", "without --online"},
+        {"run", "--objective gpu", "without --online"},
         {"run -q", "--json", "with -q"},
     };
     for (const auto &c : cases) {
@@ -317,9 +317,9 @@ TEST_F(Cli, WhatACommandTakesAndIsMissingIsSaidBeforeItBegins)
     const std::vector<std::string> files = Files();
     const std::string no_plugin = "no libnccl-tuner-steptune.so in ";
     const std::string no_gloo =
-        "no steptune-gloo.so in lib/steptune beside this program, which "
-        "measures through Gloo: it is built where that is installed (Debian: "
-        "libgloo-dev)\n";
+        "no steptune-gloo.so in lib/steptune beside this program: install Gloo "
+        "and OpenBLAS (Debian: libgloo-dev libopenblas-dev), and build "
+        "Steptune again\n";
     const std::string no_mpi = "no steptune-mpi.so in lib/steptune";
     const std::string no_cuda = "no steptune-cuda.so in lib/steptune";
     const struct {

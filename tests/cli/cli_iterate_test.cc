@@ -119,7 +119,8 @@ TEST_F(Iterate, FindsTheRegimesThatWereRecorded)
 
     ASSERT_EQ(0, o.status) << o.err;
     EXPECT_EQ(
-        "h200x2: 2 x NVIDIA H200, NCCL 2.28.9; recorded times in mock NCCL, "
+        "h200x2: 2 x NVIDIA H200, NCCL 2.28.9; a recorded machine in mock "
+        "NCCL, "
         "not a live measurement\n"
         "\n"
         "In 1 of 27 settings the arm that is the fastest alone is not the one "
@@ -127,7 +128,7 @@ TEST_F(Iterate, FindsTheRegimesThatWereRecorded)
         "mode     collective  bytes  GEMM            ratio  fastest alone  "
         "shortest iteration   gain    95% interval  gain alone  times\n"
         "overlap  allreduce   2 MiB  4096x4096x1152   1.88  ll128          "
-        "ll128/16            1.025  1.019 to 1.031       0.921  recorded\n"
+        "ll128/16            1.025  1.019 to 1.031       0.921  virtual\n"
         "steptune.regimes/summary.md has all settings and arms, regimes.md "
         "these; derive a policy by `steptune derive "
         "steptune.regimes/rounds.csv --objective iteration`.\n",
@@ -187,11 +188,11 @@ TEST_F(Iterate, TakesARecordedProductThatIsNearEnough)
         const char *k;
         const char *source;
     } cases[] = {
-        {"--bytes 16M --ratio 2", ",8192,8192,832,", "recorded"}, // of 1.93
-        {"--bytes 16M --ratio 1.76", ",8192,8192,832,", "recorded"},
+        {"--bytes 16M --ratio 2", ",8192,8192,832,", "virtual"}, // of 1.93
+        {"--bytes 16M --ratio 1.76", ",8192,8192,832,", "virtual"},
         // the nearest are of 1.01 and 1.93
-        {"--bytes 16M --ratio 1.5", ",8192,8192,640,", "interpolated"},
-        {"--bytes 2M --ratio 2", ",4096,4096,1152,", "recorded"},
+        {"--bytes 16M --ratio 1.5", ",8192,8192,640,", "virtual"},
+        {"--bytes 2M --ratio 2", ",4096,4096,1152,", "virtual"},
         {"--bytes 3M --ratio 2", ",4096,4096,", "modelled"}, // of no size
     };
     for (const auto &c : cases) {
@@ -260,7 +261,7 @@ TEST_F(Iterate, VerifiesAPolicyByIterations)
         o.out,
         HasSubstr("\n4 workloads of 2 sizes: 1 faster, 3 as NCCL's own choice, "
                   "0 unsure, 0 slower; geometric mean of all gains 1.009, best "
-                  "1.035 (overlap x 8, ratio 1, 4194304 bytes, interpolated)\n"
+                  "1.038 (overlap x 8, ratio 1, 4194304 bytes, virtual)\n"
                   "Every choice that is not NCCL's own is faster, with 95 "
                   "percent confidence in all of them together.\n"));
 }

@@ -13,8 +13,8 @@ namespace
 using namespace cli;
 using namespace testing;
 
-const std::string kMachine = "h200x4: 4 x NVIDIA H200, NCCL 2.28.9; recorded "
-                             "times in mock NCCL, not a live measurement\n";
+const std::string kMachine = "h200x4: 4 x NVIDIA H200, NCCL 2.28.9; a recorded "
+                             "machine in mock NCCL, not a live measurement\n";
 
 class Output : public Cli
 {
@@ -104,11 +104,13 @@ TEST_F(Output, OfTuneIsWhatChangesAndHowToUseIt)
             "\n"
             "collective    from      to  runs          gain    95% interval    "
             "  at  times\n"
-            "allgather   2.378M  19.03M  ring/ll128  1.422x  1.415 to 1.429  "
+            "allgather   2.378M  26.91M  ring/ll128  1.422x  1.415 to 1.429  "
             "3.084M  interpolated\n"
             "\n"
-            "17 sizes: 11 faster, 6 as NCCL's own choice, 0 unsure, 0 slower; "
-            "geometric mean of the gains 1.132\n"
+            "17 sizes: 13 faster, 4 as NCCL's own choice, 0 unsure, 0 slower; "
+            "geometric mean of all gains 1.135\n"
+            "Every choice that is not NCCL's own is faster, with 95 percent "
+            "confidence in all of them together.\n"
             "\n"
             "Wrote my.conf (1 rule), my.report.txt (every size and arm) and "
             "my.report.html.\n"
@@ -130,7 +132,7 @@ TEST_F(Output, OfTuneOffersNoPolicyWithoutRules)
                          "own choice by 90 percent or more beyond doubt.\n"
                          "\n"
                          "11 sizes: 0 faster, 11 as NCCL's own choice, 0 "
-                         "unsure, 0 slower; geometric mean of the gains 1.000\n"
+                         "unsure, 0 slower; geometric mean of all gains 1.000\n"
                          "\n"
                          "Wrote my.conf (0 rules), my.report.txt (every size "
                          "and arm) and my.report.html.\n",
@@ -189,8 +191,8 @@ TEST_F(Output, OfDeriveEndsWithWhatWasWritten)
 {
     Derive();
 
-    EXPECT_EQ("From times of h200x4 (NVIDIA H200, NCCL 2.28.9): 72 "
-              "interpolated, 8 single_pass\n"
+    EXPECT_EQ("From times of h200x4 (NVIDIA H200, NCCL 2.28.9): 4 of "
+              "80 recorded, 76 of 80 interpolated, 8 of 80 in single passes\n"
               "4 rounds; AUTO spreads by 0.25 percent (worst size 0.54); drift "
               "from first to last third -0.21 percent (worst size +0.60); "
               "gains from 0.87 percent up stand out from noise\n"
@@ -227,7 +229,9 @@ TEST_F(Output, OfVerifyIsARowForEachRangeThatChanges)
                   "1.380  4M  interpolated\n"
                   "\n"
                   "11 sizes: 7 faster, 4 as NCCL's own choice, 0 unsure, 0 "
-                  "slower; geometric mean of the gains 1.101\n",
+                  "slower; geometric mean of all gains 1.101\n"
+                  "Every choice that is not NCCL's own is faster, with 95 "
+                  "percent confidence in all of them together.\n",
               o.out);
 }
 
@@ -263,7 +267,7 @@ TEST_F(Output, OfVerifyShowsWhereAPolicyIsSlower)
             "ring/ll128/24  tree/simple/24  SLOWER   interpolated\n"
             "\n"
             "7 sizes: 0 faster, 6 as NCCL's own choice, 0 unsure, 1 slower; "
-            "geometric mean of the gains 0.878\n",
+            "geometric mean of all gains 0.878\n",
         o.out);
 }
 

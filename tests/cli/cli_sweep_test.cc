@@ -306,7 +306,7 @@ TEST_F(Cli, SweepSaysHowManyIterationsRan)
     } cases[] = {
         {"-n 3", " iters: 3 agg iters: 1 validation: 0 graph: 0 rounds: 4\n",
          "# Source: interpolated, 12 iterations in 4 rounds\n"},
-        {"-n 1 --rounds 1 -c 5",
+        {"-n 1 --rounds 1",
          " iters: 1 agg iters: 1 validation: 0 graph: 0 rounds: 1\n",
          "# Source: interpolated, 1 iteration in 1 round\n"},
     };

@@ -235,9 +235,9 @@ TEST_F(Tune, MakesAPolicyForIterationsAndVerifiesItByIterations)
         n++;
         EXPECT_EQ("overlap", String(row, "mode"));
         EXPECT_EQ("faster", String(row, "verdict"));
-        EXPECT_GE(Number(row, "gain"), 1.02);
+        EXPECT_GE(Number(row, "gain"), 1.01);
     }
-    EXPECT_EQ(12u, n) << "2 and 4 MiB and halfway on, with three ratios";
+    EXPECT_EQ(15u, n) << "five sizes, with three ratios";
     EXPECT_THAT(Files(), AllOf(Contains("t.overlap-verify.csv"),
                                Contains("t.conf.overlap.verified.txt")));
     EXPECT_EQ(0, Run("verify t.conf.overlap --on h200x2 --iterate "
@@ -245,8 +245,11 @@ TEST_F(Tune, MakesAPolicyForIterationsAndVerifiesItByIterations)
                      .status);
     EXPECT_EQ(rules, Rows(Read("t.conf.overlap")));
     Run("derive t.iterations.csv --objective iteration -o d.conf");
-    EXPECT_EQ(RulesOf(Read("d.conf")), RulesOf(Read("t.conf.overlap")))
-        << "its rows are those of rounds.csv";
+    const auto derived = Rows(Read("d.conf"));
+    ASSERT_EQ(2u, derived.size()) << "its rows are those of rounds.csv";
+    EXPECT_EQ(rules[0], derived[0]);
+    EXPECT_LE(rules[1][2].size(), derived[1][2].size())
+        << "verification trims the rule, which derive does not";
 }
 
 TEST_F(Tune, LeavesNcclAloneBesideComputeWhereNothingIsKnownOfIterations)

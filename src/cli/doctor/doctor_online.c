@@ -41,9 +41,10 @@ static void doctor_judge_profiler(struct stp_doctor *d)
         stp_diagnose(&d->diagnosis, STP_SYMPTOM_NOTE,
                      "%s=%s (%s) is another one than %s", profiler, value,
                      stp_doctor_where(d, profiler), tuner);
-    stp_diagnose_why(&d->diagnosis,
-                     "the plugin sees no times on the GPU, and learns only from "
-                     "times that the application writes");
+    stp_diagnose_why(
+        &d->diagnosis,
+        "the plugin sees no times on the GPU, and learns only from "
+        "times that the application writes");
     stp_diagnose_todo(&d->diagnosis, "set %s=%s", profiler,
                       doctor_setting(tuner));
 }

@@ -146,7 +146,7 @@ static bool halving_is_behind(const struct stp_bandit *b,
 
     return behind > z_out * (e + e_leader) ||
            (arm->n >= N_ALIKE && leader->n >= N_ALIKE &&
-            behind + z_out * hypot(e, e_leader) < alike);
+            behind + z_out * sqrt(e * e + e_leader * e_leader) < alike);
 }
 
 static bool halving_must_go(const struct stp_bandit *b,

@@ -96,7 +96,7 @@ stp_count_verdicts(const struct stp_comparisons *comparisons);
 void stp_print_verdict_count(const struct stp_verdict_count *count, FILE *fp);
 
 /* What the verdicts, each of one size, say together: a bound of the loss, in a
- * sentence, if there are intervals. */
+ * sentence, if there are intervals and none is slower. */
 void stp_print_verdicts_together(const struct stp_comparisons *comparisons,
                                  const struct stp_verdict_count *count,
                                  FILE *fp);

@@ -199,7 +199,7 @@ void stp_print_verdicts_together(const struct stp_comparisons *comparisons,
     struct stp_paragraph paragraph;
     FILE *fp;
 
-    if (n == 0 || least == 0)
+    if (n == 0 || least == 0 || count->n_slower > 0)
         return;
     fp = stp_paragraph_begin(&paragraph, out);
     if (least >= 1)

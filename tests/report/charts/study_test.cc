@@ -63,13 +63,13 @@ TEST(StudyTexts, ResultsHaveARowACurveAndSize)
         "|---|---|---|---|---|---|--:|--:|---|---|---|--:|--:|--:|--:|--:|--:|"
         "--:|--:|--:|--:|---|\n"
         "| a.csv | allreduce | gloo | pc | - | - | 2 | 1 | f32 | sum | out of "
-        "| 1000000 | 1000.00 | 1000.00 | 1250.00 | 1500.00 | 1000.00 | 1.000 | "
+        "| 1000000 | 1000.00 | 1000.00 | 1250.00 | 1500.00 | 900.00 | 1.000 | "
         "1.000 | 2 | 0 | measured |\n"
         "| b.csv | allgather | nccl | h | NVIDIA H200 | 2.28.9 | 4 | 1 | f32 | "
         "- | out of | 64 | 7.00 | 7.00 | 8.75 | 10.50 | 7.00 | 0.009 | 0.007 | "
         "1 | 0 | measured |\n"
         "| b.csv | allreduce | nccl | h | NVIDIA H200 | 2.28.9 | 4 | 1 | f32 | "
-        "sum | out of | 8 | 4.12 | 4.12 | 5.16 | 6.19 | 4.12 | 0.002 | 0.003 | "
+        "sum | out of | 8 | 4.12 | 4.12 | 5.16 | 6.19 | 3.71 | 0.002 | 0.003 | "
         "2 | 0 | measured |\n",
         Said(Curves(TwoMachines()), STP_STUDY_RESULTS));
 }
@@ -84,11 +84,11 @@ TEST(StudyTexts, CsvHasTheRowsOfAllFiles)
               "in_place,bytes,mean_us,median_us,p95_us,p99_us,min_us,"
               "algbw_gbps,busbw_gbps,rounds,wrong,source\n"
               "a.csv,allreduce,gloo,pc,,,2,1,f32,sum,0,1000000,1000,1000,1250,"
-              "1500,1000,1,1,2,,modelled\n"
+              "1500,900,1,1,2,,modelled\n"
               "b.csv,allgather,nccl,h,NVIDIA H200,2.28.9,4,1,f32,,0,64,7,7,"
               "8.75,10.5,7,0.00914285714,0.00685714286,1,0,measured\n"
               "b.csv,allreduce,nccl,h,NVIDIA H200,2.28.9,4,1,f32,sum,0,8,"
-              "4.125,4.125,5.15625,6.1875,4.125,0.00193939394,0.00290909091,2,"
+              "4.125,4.125,5.15625,6.1875,3.7125,0.00193939394,0.00290909091,2,"
               "0,measured\n",
               Said(Curves(files), STP_STUDY_CSV));
 }
