@@ -89,26 +89,16 @@ static ssize_t guard_write(void *cookie, const char *s, size_t size)
     return done ? (ssize_t)size : 0;
 }
 
-static int guard_close(void *cookie)
-{
-    free(cookie);
-    return 0;
-}
-
+/* 'fd' is that of standard output or of standard error. */
 FILE *stp_guard_output(int fd)
 {
-    const cookie_io_functions_t functions = {.write = guard_write,
-                                             .close = guard_close};
-    struct guard *g = malloc(sizeof(*g));
-    FILE *fp = NULL;
+    static struct guard guards[STDERR_FILENO + 1];
+    const cookie_io_functions_t functions = {.write = guard_write};
+    FILE *fp;
 
-    if (g != NULL) {
-        *g = (struct guard){.fd = fd};
-        fp = fopencookie(g, "w", functions);
-    }
-    if (fp == NULL)
-        free(g);
-    else if (isatty(fd))
+    guards[fd] = (struct guard){.fd = fd};
+    fp = fopencookie(&guards[fd], "w", functions);
+    if (fp != NULL && isatty(fd))
         setvbuf(fp, NULL, _IOLBF, 0);
     return fp;
 }

@@ -158,7 +158,7 @@ static void policy_write_head(const struct stp_policy_origin *origin, FILE *fp)
         fp,
         "# A rule stands where its gain over NCCL's own choice is at least "
         "%g percent with 95 percent confidence, and goes on at neighbouring "
-        "sizes where its arm is faster with as much.\n",
+        "sizes where its arm is faster by less, with the same confidence.\n",
         origin->min_gain * 100);
     if (origin->steadiness != NULL) {
         fputs("# ", fp);

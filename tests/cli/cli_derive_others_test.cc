@@ -60,7 +60,7 @@ TEST_F(DeriveOthers, RunsOfNcclTestsAreRoundsIfTheyAreTrusted)
         "single passes\n"
         "# A rule stands where its gain over NCCL's own choice is at least 2 "
         "percent with 95 percent confidence, and goes on at neighbouring "
-        "sizes where its arm is faster with as much.\n"
+        "sizes where its arm is faster by less, with the same confidence.\n"
         "# 3 rounds; AUTO spreads by 0.50 percent (worst size 0.99); drift "
         "from first to last third +1.00 percent (worst size +2.00); gains from "
         "1.53 percent up stand out from noise\n"

@@ -225,7 +225,7 @@ TEST_F(PolicyFileTest, CarriesEachRulesEvidence)
         "# from times of h200x4 (NVIDIA H200, NCCL 2.28.9): 4 measured\n"
         "# A rule stands where its gain over NCCL's own choice is at least 2 "
         "percent with 95 percent confidence, and goes on at neighbouring sizes "
-        "where its arm is faster with as much.\n"
+        "where its arm is faster by less, with the same confidence.\n"
         "collective,min_bytes,max_bytes,algorithm,protocol,channels,nNodes,"
         "nRanks,gpu\n"
         "\n"
