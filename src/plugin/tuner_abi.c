@@ -184,14 +184,17 @@ static void tuner_apply_constants(struct context *ctx,
                                   const struct tuner_constants *constants,
                                   ncclTunerConstants_v5_t *nccl)
 {
+    bool is_agreed;
+
     if (constants->hash == 0)
         return;
-    if (!settings->assumes_agreement && ctx->must_compare &&
-        !tuner_compare(ctx, INIT_WAIT_MS))
-        return;
-    stp_constants_apply(&constants->values, nccl);
+    is_agreed = settings->assumes_agreement || !ctx->must_compare ||
+                tuner_compare(ctx, INIT_WAIT_MS);
+    if (is_agreed)
+        stp_constants_apply(&constants->values, nccl);
     LOG(ctx->log, NCCL_LOG_INFO,
-        "%s: set %zu of NCCL's constants: %s, hash %016" PRIx64, STP_TUNER_NAME,
+        "%s: %s %zu of NCCL's constants: %s, hash %016" PRIx64, STP_TUNER_NAME,
+        is_agreed ? "set" : "did not set",
         stp_constants_size(&constants->values), constants->path,
         constants->hash);
 }
@@ -261,12 +264,13 @@ static void tuner_join(struct context *ctx, const struct stp_comm_info *info,
     }
 }
 
-static void tuner_start(struct context *ctx, const struct stp_comm_info *info)
+/* Says what this rank would decide, also where it then steps aside. */
+static void tuner_describe(struct context *ctx,
+                           const struct stp_comm_info *info)
 {
     unsigned line = stp_backend_reg_buff_line(ctx->backend);
     char text[STP_PATH_SIZE + 128];
 
-    stp_backend_join(ctx->backend, ctx->agreement);
     stp_backend_describe(ctx->backend, text, sizeof(text));
     LOG(ctx->log, NCCL_LOG_INFO, "%s: %zu ranks on %zu nodes: %s",
         STP_TUNER_NAME, info->shape.n_ranks, info->shape.n_nodes, text);
@@ -282,7 +286,6 @@ static void tuner_start(struct context *ctx, const struct stp_comm_info *info)
             "sees for its own buffers: the job hangs if some ranks register "
             "their buffers and others do not",
             STP_TUNER_NAME, line);
-    stp_backend_start(ctx->backend);
 }
 
 static void tuner_open_backend(struct context *ctx,
@@ -322,9 +325,13 @@ static void tuner_open(struct context *ctx, int version,
     tuner_read_constants(ctx, &settings, info, nccl, &constants);
     fingerprint = tuner_fingerprint(ctx, &settings, version, &constants);
     tuner_join(ctx, info, &settings, &fingerprint, &constants);
+    if (ctx->backend != NULL) {
+        stp_backend_join(ctx->backend, ctx->agreement);
+        tuner_describe(ctx, info);
+    }
     tuner_apply_constants(ctx, &settings, &constants, nccl);
     if (ctx->backend != NULL)
-        tuner_start(ctx, info);
+        stp_backend_start(ctx->backend);
 }
 
 /* The ranks on this host, at least: on one node, all. */
