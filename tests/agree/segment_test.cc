@@ -284,11 +284,14 @@ TEST_F(Segment, GrowsToTheLongestThatARankAsksFor)
 TEST_F(Segment, OfTooSmallASizeIsNotShared)
 {
     const std::string path = Path(id_, 2);
-    const int fd = open(path.c_str(), O_RDWR | O_CREAT | O_EXCL, 0600);
+    // Without its lock any rank on this host may remove the file.
+    const std::string made = "/dev/shm/made-" + std::to_string(getpid());
+    const int fd = open(made.c_str(), O_RDWR | O_CREAT | O_EXCL, 0600);
     struct flock lock = {};
     lock.l_type = F_RDLCK;
     ASSERT_EQ(0, fcntl(fd, F_OFD_SETLK, &lock));
     ASSERT_EQ(0, ftruncate(fd, 10));
+    ASSERT_EQ(0, rename(made.c_str(), path.c_str()));
 
     CannotJoin("cannot share " + path + ": Invalid argument");
 
