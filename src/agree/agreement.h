@@ -35,13 +35,8 @@
 
 #include "core/status.h"
 
-/* What ranks do with an agreement beside comparing fingerprints; bits. */
 enum {
-    STP_AGREE_PROPOSALS = 1,
-};
-
-enum {
-    STP_AGREE_RANKS = 1024, /* at most, with STP_AGREE_PROPOSALS */
+    STP_AGREE_RANKS = 1024, /* at most, with proposals */
 };
 
 /* All that enters a decision, and two hashes that tell why it differs. */
@@ -66,23 +61,23 @@ struct stp_agreement_rank {
     size_t n_needed;  /* of them: with fewer, all step aside; 1 to n_ranks */
     int number;       /* among them if the launcher tells, else -1 */
     struct stp_fingerprint fingerprint;
-    unsigned parts; /* STP_AGREE_... */
+    bool proposes; /* takes part in proposals, beside comparing fingerprints */
 };
 
 /* A rank's handle, which an implementation's own begins with. */
 struct stp_agreement {
     const struct stp_agreement_ops *ops;
-    unsigned parts; /* that this rank takes part in */
+    bool proposes; /* this rank takes part in proposals */
 };
 
-/* Callable from any thread, but for one handle's next_epoch(), which one
- * thread at a time may call.  None but join(), compare() and
- * leave() blocks, allocates or does I/O. */
+/* Callable from any thread, but for one handle's next_epoch(), which one thread
+ * at a time may call.  None but join(), compare() and leave() blocks, allocates
+ * or does I/O. */
 struct stp_agreement_ops {
     /*
      * Joins.  STP_OK and *agreement_ret, to be given back with leave(); else
      * *agreement_ret is untouched: STP_ERR_IO or STP_ERR_NOMEM if the ranks
-     * cannot meet, STP_ERR_LIMIT if there are none or too many for the parts.
+     * cannot meet, STP_ERR_LIMIT if there are none, or too many for proposals.
      */
     enum stp_status (*join)(const struct stp_agreement_rank *rank,
                             struct stp_agreement **agreement_ret,
@@ -101,12 +96,12 @@ struct stp_agreement_ops {
     void (*explain)(const struct stp_agreement *agreement, char *text,
                     size_t size);
 
-    /* Whether all ranks of the communicator joined with 'part', a bit; the same
-     * on all ranks once NCCL's barrier is passed.  Ranks may act on a part only
-     * if so. */
-    bool (*is_complete)(struct stp_agreement *agreement, unsigned part);
+    /* ---- proposals ---- */
 
-    /* ---- STP_AGREE_PROPOSALS ---- */
+    /* Whether all ranks of the communicator take part in proposals; the same on
+     * all ranks once NCCL's barrier is passed.  Only then ranks may act on
+     * them. */
+    bool (*is_complete)(struct stp_agreement *agreement);
 
     bool (*is_observer)(const struct stp_agreement *agreement);
 
@@ -130,8 +125,8 @@ struct stp_agreement_ops {
 /* Of the ranks of a host that share /dev/shm and a user. */
 extern const struct stp_agreement_ops stp_agreement_shm;
 
-/* Joins with as many of the parts as there is room for, the handle's 'parts';
- * else as the implementation's join(). */
+/* Joins, without proposals where there is no room for them; else as the
+ * implementation's join(). */
 enum stp_status stp_agreement_join(const struct stp_agreement_rank *rank,
                                    struct stp_agreement **agreement_ret,
                                    struct stp_error *err);

@@ -19,17 +19,17 @@ _Static_assert((int)STP_AGREE_RANKS == (int)STP_BOARD_RANKS,
 
 enum shm_outcome { OPEN, AGREED, REFUSED };
 
-struct shm_parts {
+struct shm_state {
     _Atomic uint32_t outcome;     /* enum shm_outcome */
-    _Atomic uint32_t n_proposals; /* ranks with STP_AGREE_PROPOSALS */
+    _Atomic uint32_t n_proposing; /* ranks that take part in proposals */
     uint32_t unused[14];
 };
 
 struct shm_agreement {
     struct stp_agreement base;
     struct stp_segment *segment;
-    struct shm_parts *parts;
-    struct stp_identity *identities; /* after the parts */
+    struct shm_state *state;
+    struct stp_identity *identities; /* after the state */
     size_t n_needed;
     struct stp_board *board;    /* after the identities */
     struct stp_board_step step; /* this rank's */
@@ -43,9 +43,9 @@ static struct shm_agreement *shm_of(const struct stp_agreement *agreement)
 static size_t shm_bytes(const struct stp_agreement_rank *rank)
 {
     size_t n_bytes =
-        sizeof(struct shm_parts) + rank->n_ranks * sizeof(struct stp_identity);
+        sizeof(struct shm_state) + rank->n_ranks * sizeof(struct stp_identity);
 
-    if (rank->parts & STP_AGREE_PROPOSALS)
+    if (rank->proposes)
         n_bytes += stp_board_bytes(rank->n_ranks);
     return n_bytes;
 }
@@ -53,16 +53,16 @@ static size_t shm_bytes(const struct stp_agreement_rank *rank)
 static void shm_lay_out(struct shm_agreement *shm,
                         const struct stp_agreement_rank *rank)
 {
-    shm->base = (struct stp_agreement){&stp_agreement_shm, rank->parts};
-    shm->parts = stp_segment_memory(shm->segment);
-    shm->identities = (struct stp_identity *)(shm->parts + 1);
+    shm->base = (struct stp_agreement){&stp_agreement_shm, rank->proposes};
+    shm->state = stp_segment_memory(shm->segment);
+    shm->identities = (struct stp_identity *)(shm->state + 1);
     shm->board = (struct stp_board *)(shm->identities + rank->n_ranks);
     shm->step.n_ranks = (uint32_t)rank->n_ranks;
     shm->step.n_slots = STP_BOARD_SLOTS;
     shm->n_needed = rank->n_needed;
     stp_identity_write(&shm->identities[shm->step.rank], rank);
-    if (rank->parts & STP_AGREE_PROPOSALS)
-        atomic_fetch_add(&shm->parts->n_proposals, 1);
+    if (rank->proposes)
+        atomic_fetch_add(&shm->state->n_proposing, 1);
 }
 
 static enum stp_status shm_join(const struct stp_agreement_rank *rank,
@@ -75,7 +75,7 @@ static enum stp_status shm_join(const struct stp_agreement_rank *rank,
     enum stp_status status;
 
     if (rank->n_ranks < 1 ||
-        (rank->parts != 0 && rank->n_ranks > STP_AGREE_RANKS))
+        (rank->proposes && rank->n_ranks > STP_AGREE_RANKS))
         return stp_fail(err, STP_ERR_LIMIT,
                         "%zu ranks cannot agree on a host: expected 1 to %d",
                         rank->n_ranks, STP_AGREE_RANKS);
@@ -97,7 +97,7 @@ static enum stp_status shm_join(const struct stp_agreement_rank *rank,
 
 static uint32_t shm_read_outcome(const struct shm_agreement *shm)
 {
-    return atomic_load(&shm->parts->outcome);
+    return atomic_load(&shm->state->outcome);
 }
 
 /* All that have joined by now count; a rank that joins later reads what these
@@ -110,7 +110,7 @@ static void shm_write_outcome(struct shm_agreement *shm)
         stp_identities_are_equal(shm->identities, shm->step.n_ranks);
     uint32_t open = OPEN;
 
-    atomic_compare_exchange_strong(&shm->parts->outcome, &open,
+    atomic_compare_exchange_strong(&shm->state->outcome, &open,
                                    is_agreed ? AGREED : REFUSED);
 }
 
@@ -137,12 +137,12 @@ static void shm_explain(const struct stp_agreement *agreement, char *text,
                            shm->step.rank, text, size);
 }
 
-static bool shm_is_complete(struct stp_agreement *agreement, unsigned part)
+static bool shm_is_complete(struct stp_agreement *agreement)
 {
     struct shm_agreement *shm = shm_of(agreement);
 
-    return stp_segment_is_full(shm->segment) && part == STP_AGREE_PROPOSALS &&
-           atomic_load(&shm->parts->n_proposals) == shm->step.n_ranks;
+    return stp_segment_is_full(shm->segment) &&
+           atomic_load(&shm->state->n_proposing) == shm->step.n_ranks;
 }
 
 /* ---- proposals ---- */

@@ -50,12 +50,12 @@ void stp_backend_fingerprint(const struct stp_backend *backend,
 /* The line of a rule in force that depends on regBuff; 0 if none does. */
 unsigned stp_backend_reg_buff_line(const struct stp_backend *backend);
 
-/* The parts of an agreement (agree/agreement.h) that the instance needs; 0 if
- * it only compares fingerprints. */
-unsigned stp_backend_parts(const struct stp_backend *backend);
+/* Whether the instance takes part in proposals of an agreement
+ * (agree/agreement.h), beside comparing fingerprints. */
+bool stp_backend_proposes(const struct stp_backend *backend);
 
 /* Takes part in an agreement, NULL if there is none, which lives as long as the
- * instance if stp_backend_parts() is not 0. */
+ * instance if stp_backend_proposes(). */
 void stp_backend_join(struct stp_backend *backend,
                       struct stp_agreement *agreement);
 

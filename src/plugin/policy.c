@@ -55,10 +55,10 @@ unsigned stp_backend_reg_buff_line(const struct stp_backend *backend)
         stp_shared_policy_compiled(policy_of(backend)));
 }
 
-unsigned stp_backend_parts(const struct stp_backend *backend)
+bool stp_backend_proposes(const struct stp_backend *backend)
 {
     (void)backend;
-    return 0;
+    return false;
 }
 
 void stp_backend_join(struct stp_backend *backend,

@@ -111,7 +111,7 @@ static bool tuner_compare(struct context *ctx, unsigned wait_ms)
         ctx->agreement->ops->explain(ctx->agreement, why, sizeof(why));
         tuner_step_aside(ctx, why);
     }
-    if (ctx->backend == NULL || stp_backend_parts(ctx->backend) == 0) {
+    if (ctx->backend == NULL || !stp_backend_proposes(ctx->backend)) {
         stp_agreement_leave(ctx->agreement);
         ctx->agreement = NULL;
     }
@@ -243,7 +243,7 @@ static void tuner_join(struct context *ctx, const struct stp_comm_info *info,
         .n_needed = settings->assumes_agreement ? 1 : info->n_local,
         .number = stp_launcher_rank(info->shape.n_ranks),
         .fingerprint = *fingerprint,
-        .parts = ctx->backend != NULL ? stp_backend_parts(ctx->backend) : 0,
+        .proposes = ctx->backend != NULL && stp_backend_proposes(ctx->backend),
     };
     char why[STP_ERROR_TEXT + 64];
     struct stp_error err;

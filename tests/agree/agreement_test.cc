@@ -31,7 +31,6 @@ namespace
 {
 
 constexpr int64_t kFrozen = -1;
-constexpr unsigned kAll = STP_AGREE_PROPOSALS;
 
 class Agreement : public testing::Test
 {
@@ -44,21 +43,21 @@ class Agreement : public testing::Test
 
     // One that needs all ranks, and differs in its policy.
     static stp_agreement_rank Rank(uint64_t id, size_t n_ranks, uint64_t policy,
-                                   unsigned parts)
+                                   bool proposes)
     {
         stp_agreement_rank rank{};
         rank.comm_id = id;
         rank.n_ranks = rank.n_needed = n_ranks;
         rank.number = -1;
         rank.fingerprint.part[STP_FINGERPRINT_POLICY] = policy;
-        rank.parts = parts;
+        rank.proposes = proposes;
         return rank;
     }
 
     stp_agreement *Join(size_t n_ranks, uint64_t policy = 7,
-                        unsigned parts = kAll)
+                        bool proposes = true)
     {
-        return JoinAs(Rank(id_, n_ranks, policy, parts));
+        return JoinAs(Rank(id_, n_ranks, policy, proposes));
     }
 
     stp_agreement *JoinAs(const stp_agreement_rank &rank)
@@ -94,10 +93,9 @@ class Agreement : public testing::Test
         return text;
     }
 
-    static bool IsComplete(stp_agreement *agreement,
-                           unsigned part = STP_AGREE_PROPOSALS)
+    static bool IsComplete(stp_agreement *agreement)
     {
-        return agreement->ops->is_complete(agreement, part);
+        return agreement->ops->is_complete(agreement);
     }
 
     static bool Propose(stp_agreement *agreement, uint32_t proposal)
@@ -188,7 +186,7 @@ TEST_F(Agreement, TakesMoreRanksThanThereAreMappings)
     constexpr size_t kRanks = 70000;
 
     for (size_t r = 0; r < kRanks; r++)
-        Join(kRanks, r == 50000 ? 8 : 7, 0);
+        Join(kRanks, r == 50000 ? 8 : 7, false);
 
     EXPECT_FALSE(MayDecide(ranks_[0]));
     EXPECT_FALSE(Exists(kRanks));
@@ -202,8 +200,7 @@ TEST_F(Agreement, RefusesMoreRanksThanItHasPlacesFor)
     stp_agreement *agreement = nullptr;
 
     for (size_t n_ranks : {size_t{0}, size_t{1025}}) {
-        const stp_agreement_rank rank =
-            Rank(id_, n_ranks, 7, STP_AGREE_PROPOSALS);
+        const stp_agreement_rank rank = Rank(id_, n_ranks, 7, true);
         EXPECT_EQ(STP_ERR_LIMIT,
                   stp_agreement_shm.join(&rank, &agreement, &err_));
         EXPECT_EQ(std::to_string(n_ranks) +
@@ -211,31 +208,30 @@ TEST_F(Agreement, RefusesMoreRanksThanItHasPlacesFor)
                   err_.text);
     }
     EXPECT_EQ(nullptr, agreement);
-    EXPECT_EQ(0U, Join(1025)->parts); // but it compares fingerprints
+    EXPECT_FALSE(Join(1025)->proposes); // but it compares fingerprints
     LeaveAll();
     for (int i = 0; i < 1024; i++)
-        Join(1024, 7, STP_AGREE_PROPOSALS);
+        Join(1024, 7, true);
     EXPECT_TRUE(IsComplete(ranks_[0]));
     for (stp_agreement *rank : ranks_)
         ASSERT_EQ(0, Next(rank));
 }
 
 // A file may grow so far here, as where /dev/shm is nearly full.
-TEST_F(Agreement, HasThePartsThatThereIsRoomFor)
+TEST_F(Agreement, HasProposalsWhereThereIsRoomForThem)
 {
-    for (const auto &[room, parts] :
-         {std::pair<rlim_t, unsigned>{1 << 20, kAll},
-          {16384, STP_AGREE_PROPOSALS},
-          {1024, 0}}) {
+    for (const auto &[room, proposes] : {std::pair<rlim_t, bool>{1 << 20, true},
+                                         {16384, true},
+                                         {1024, false}}) {
         processes::Process process([this, room = room]() -> std::string {
             const struct rlimit limit = {room, room};
             setrlimit(RLIMIT_FSIZE, &limit);
-            stp_agreement *a = Join(2, 7, kAll);
-            stp_agreement *b = Join(2, 8, 0);
-            return std::to_string(a->parts) +
+            stp_agreement *a = Join(2, 7, true);
+            stp_agreement *b = Join(2, 8, false);
+            return std::to_string(a->proposes) +
                    (MayDecide(a) || IsComplete(b) ? " agree" : " differ");
         });
-        EXPECT_EQ(std::to_string(parts) + " differ", process.Said());
+        EXPECT_EQ(std::to_string(proposes) + " differ", process.Said());
     }
 }
 
@@ -245,7 +241,7 @@ TEST_F(Agreement, ShowsAllRanksWhetherFingerprintsDiffer)
 {
     for (uint64_t last : {7, 8}) {
         for (uint64_t policy : {uint64_t{7}, uint64_t{7}, last})
-            Join(3, policy, last == 7 ? 0 : kAll);
+            Join(3, policy, last != 7);
 
         for (stp_agreement *rank : ranks_)
             EXPECT_EQ(last == 7, MayDecide(rank));
@@ -257,9 +253,9 @@ TEST_F(Agreement, ComparesWhatDecidesAndNotTheFileItCameFrom)
 {
     for (int part = 0; part < STP_N_FINGERPRINT; part++) {
         SCOPED_TRACE(part);
-        stp_agreement_rank odd = Rank(id_, 2, 7, 0);
+        stp_agreement_rank odd = Rank(id_, 2, 7, false);
         odd.fingerprint.part[part] += 1;
-        stp_agreement *a = Join(2, 7, 0);
+        stp_agreement *a = Join(2, 7, false);
         stp_agreement *b = JoinAs(odd);
 
         EXPECT_EQ(part == STP_FINGERPRINT_FILE, MayDecide(a));
@@ -285,7 +281,7 @@ TEST_F(Agreement, RefusesWhereARankIsMissingAlsoIfItJoinsLater)
 
 TEST_F(Agreement, NeedsNoMoreRanksThanItIsTold)
 {
-    stp_agreement_rank rank = Rank(id_, 4, 7, 0);
+    stp_agreement_rank rank = Rank(id_, 4, 7, false);
     rank.n_needed = 2;
 
     stp_agreement *first = JoinAs(rank);
@@ -299,7 +295,7 @@ TEST_F(Agreement, WaitsForARankThatJoinsInTime)
 {
     stp_agreement *first = Join(2);
     stp_agreement *second = nullptr;
-    const stp_agreement_rank rank = Rank(id_, 2, 7, kAll);
+    const stp_agreement_rank rank = Rank(id_, 2, 7, true);
     std::thread other([&] {
         stp_error err;
         std::this_thread::sleep_for(std::chrono::milliseconds(20));
@@ -338,7 +334,7 @@ TEST_F(Agreement, ComparesThreadsThatJoinAtOnce)
             threads.emplace_back([&, r] {
                 const stp_agreement_rank rank =
                     Rank(id_ + 2 * static_cast<uint64_t>(repeat), 8,
-                         r == 5 ? UINT64_C(9) : 7, r % 2 ? kAll : 0);
+                         r == 5 ? UINT64_C(9) : 7, r % 2);
                 stp_error err;
                 stp_agreement_join(&rank, &ranks_[r], &err);
             });
@@ -368,7 +364,7 @@ TEST_F(Agreement, ComparesProcesses)
             pid_t pid = fork();
             if (pid == 0) {
                 const stp_agreement_rank rank =
-                    Rank(id_ + odd, 4, r == 2 ? odd : 7, r % 2 ? kAll : 0);
+                    Rank(id_ + odd, 4, r == 2 ? odd : 7, r % 2);
                 stp_agreement *agreement = nullptr;
                 char byte;
                 close(barrier[1]);
@@ -408,24 +404,18 @@ TEST_F(Agreement, HasOneObserver)
     }
 }
 
-struct Parts {
-    unsigned last; // rank's; the others have all
-    bool has_proposals;
-};
-
-TEST_F(Agreement, IsCompleteInThePartsThatAllRanksHave)
+TEST_F(Agreement, IsCompleteIfAllRanksTakePartInProposals)
 {
-    for (const Parts &parts :
-         {Parts{STP_AGREE_PROPOSALS, true}, Parts{0, false}}) {
+    for (bool does_last : {true, false}) {
         Join(3);
         Join(3);
         for (stp_agreement *rank : ranks_)
             EXPECT_FALSE(IsComplete(rank));
         EXPECT_TRUE(Exists(3));
-        Join(3, 7, parts.last);
+        Join(3, 7, does_last);
 
         for (stp_agreement *rank : ranks_)
-            EXPECT_EQ(parts.has_proposals, IsComplete(rank));
+            EXPECT_EQ(does_last, IsComplete(rank));
         EXPECT_FALSE(Exists(3));
         LeaveAll();
     }

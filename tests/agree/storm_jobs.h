@@ -105,14 +105,13 @@ inline void RunRank(const Job &job, uint32_t rank, JobSaid *said)
     as.comm_id = job.comm_id;
     as.n_ranks = as.n_needed = job.n_ranks;
     as.number = -1;
-    as.parts = STP_AGREE_PROPOSALS;
+    as.proposes = true;
     if (stp_agreement_join(&as, &agreement, &err) != STP_OK) {
         said->n_failed++;
         return;
     }
     said->n_joined++;
-    if (PassBarrier(job, said) &&
-        agreement->ops->is_complete(agreement, STP_AGREE_PROPOSALS)) {
+    if (PassBarrier(job, said) && agreement->ops->is_complete(agreement)) {
         said->ranks[rank].was_complete = 1;
         ComeToAllEpochs(job, agreement, &random, &said->ranks[rank]);
     }

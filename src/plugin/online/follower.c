@@ -96,8 +96,7 @@ static void follower_check(struct stp_follower *f)
 {
     f->is_checked = true;
     f->takes_part =
-        f->agreement != NULL &&
-        f->agreement->ops->is_complete(f->agreement, STP_AGREE_PROPOSALS);
+        f->agreement != NULL && f->agreement->ops->is_complete(f->agreement);
     if (f->observer != NULL && !f->takes_part)
         stp_observer_stop(f->observer);
 }
@@ -265,8 +264,6 @@ enum stp_status stp_follower_open(const struct stp_comm_info *info,
                          ? STP_EPOCH_EPSILON
                          : STP_EPOCH_HALVING;
     f->epoch_calls = f->short_epoch;
-    if (f->why_not == NULL)
-        f->parts = STP_AGREE_PROPOSALS;
     *follower_ret = f;
     return STP_OK;
 }
@@ -275,9 +272,9 @@ void stp_follower_join(struct stp_follower *follower,
                        struct stp_agreement *agreement,
                        const struct stp_learner_rules *rules)
 {
-    if (follower->parts == 0)
+    if (follower->why_not != NULL)
         return;
-    if (agreement == NULL || agreement->parts == 0) {
+    if (agreement == NULL || !agreement->proposes) {
         follower->why_not = "the ranks have no shared memory to agree in";
         return;
     }

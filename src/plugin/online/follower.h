@@ -1,10 +1,12 @@
 /*
  * follower.h - the launch path of the online plugin, the same on every rank
  *
- * Each rank takes the proposals of its communicator's agreement: an arm for a
- * key from an epoch on.  Epochs are counted in calls, which all ranks make
- * alike.  On the observer, each call is reported to observer.h.  Where no arm
- * is in force, a policy decides, if there is one, and NCCL else.
+ * Each rank takes the proposals of its communicator's agreement from an epoch
+ * on: an arm for a key, a trial of one (core/learn/trial.h), or how long
+ * windows are.  Epochs and windows are counted in calls, which all ranks make
+ * alike; an epoch does not end while a trial is under way.  On the observer,
+ * each call is reported to observer.h.  Where no arm is in force, a policy
+ * decides, if there is one, and NCCL else.
  */
 #ifndef STP_FOLLOWER_H
 #define STP_FOLLOWER_H
@@ -47,9 +49,8 @@ struct stp_follower_trial {
 struct stp_follower {
     struct stp_shared_policy *policy; /* NULL: none */
     struct stp_agreement *agreement;  /* NULL: nothing is learned */
-    const char *why_not;              /* then */
+    const char *why_not;              /* then; NULL: it may be */
     struct stp_observer *observer;    /* NULL on the other ranks */
-    unsigned parts;                   /* of an agreement that it needs */
     bool is_checked;                  /* that all ranks take part */
     bool takes_part;                  /* if so */
     uint64_t n_calls;                 /* since then */

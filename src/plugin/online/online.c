@@ -321,9 +321,9 @@ unsigned stp_backend_reg_buff_line(const struct stp_backend *backend)
                : 0;
 }
 
-unsigned stp_backend_parts(const struct stp_backend *backend)
+bool stp_backend_proposes(const struct stp_backend *backend)
 {
-    return backend->follower->parts;
+    return backend->follower->why_not == NULL;
 }
 
 void stp_backend_join(struct stp_backend *backend,
