@@ -56,6 +56,10 @@ TEST_F(RunOnline, TellsWhatWasLearned)
         AllOf(ContainsRegex("\nLearning by strategy halving, objective gpu, "
                             "[0-9]+ comparisons: the learned policy is " +
                             (dir_ / "steptune.learned.conf").string() + ".\n"),
+              ContainsRegex("\nWith all that was learned steps are "
+                            "1\\.[0-9]+x as fast as with NCCL alone "
+                            "\\(1\\.[0-9]+ to 1\\.[0-9]+; 16 blocks of "
+                            "windows\\)\\.\n"),
               ContainsRegex("4 +allgather +4194304 +5242879 +[0-9]+ +[0-9]+ +"
                             "ring/ll128 +1\\.[0-9]+x \\(1\\.[0-9]+ to "
                             "1\\.[0-9]+\\) +settled\n"),
@@ -116,6 +120,13 @@ TEST_F(RunOnline, TellsItAsJson)
     EXPECT_EQ((dir_ / "steptune.learned.conf").string(),
               String(learning, "learned"));
     EXPECT_LE(8, Number(learning, "comparisons"));
+    const cJSON *together = cJSON_GetObjectItem(learning, "together");
+    ASSERT_EQ(1, cJSON_GetArraySize(together));
+    EXPECT_EQ(1, Number(cJSON_GetArrayItem(together, 0), "arms"));
+    EXPECT_EQ(16, Number(cJSON_GetArrayItem(together, 0), "blocks"));
+    EXPECT_LT(
+        1, Number(cJSON_GetObjectItem(cJSON_GetArrayItem(together, 0), "step"),
+                  "gain_low"));
     const cJSON *messages = cJSON_GetObjectItem(learning, "messages");
     ASSERT_EQ(2, cJSON_GetArraySize(messages));
     const cJSON *gather = cJSON_GetArrayItem(messages, 0);
@@ -132,9 +143,21 @@ TEST_F(RunOnline, TellsItAsJson)
 
 // ---- how jobs end ----
 
+// What was confirmed is saved at once.
+TEST_F(RunOnline, KeepsThePolicyOfAKilledJob)
+{
+    Outcome o = Job(kCrashes);
+
+    EXPECT_EQ(128 + 6, o.status);
+    EXPECT_THAT(o.err, HasSubstr("the learned policy is /"));
+    EXPECT_THAT(Read("steptune.learned.conf"),
+                HasSubstr("\nallgather,4194304,5242879,ring,ll128,-1,1,4,*\n"));
+}
+
 // Whatever was learned until then is told, but the plugin wrote no policy.
 TEST_F(RunOnline, TellsItOfAKilledJob)
 {
+    Set("STEPTUNE_CONFIRM", "0");
     Outcome o = Job(kCrashes);
 
     EXPECT_EQ(128 + 6, o.status);
@@ -147,6 +170,7 @@ TEST_F(RunOnline, TellsItOfAKilledJob)
 // An earlier job's is not this one's.
 TEST_F(RunOnline, TakesNoOldPolicyForALearnedOne)
 {
+    Set("STEPTUNE_CONFIRM", "0");
     ASSERT_EQ(0, Job(kLearns).status);
 
     EXPECT_THAT(Job(kCrashes).err,

@@ -48,6 +48,7 @@ struct stp_bandit_rules stp_bandit_rules_default(enum stp_strategy strategy)
         .prune = 2.5,
         .budget = 0.01,
         .retest_calls = 1000,
+        .confirm_blocks = STP_CONFIRM_LEAST,
     };
 
     if (strategy == STP_STRATEGY_EPSILON) {
@@ -216,14 +217,32 @@ void stp_bandit_saw_channels(struct stp_bandit *bandit, unsigned key,
         slot->max_channels = n_channels;
 }
 
-void stp_bandit_set_share(struct stp_bandit *bandit, unsigned key,
-                          unsigned n_calls, unsigned window_calls)
+/* Whether each key has the share of all calls that it had. */
+static bool bandit_is_same_step(const struct stp_bandit *bandit,
+                                const unsigned shares[STP_BANDIT_KEYS],
+                                unsigned n_calls)
 {
-    struct stp_bandit_slot *slot = bandit_slot(bandit, key);
+    for (unsigned i = 0; i < bandit->n_keys; i++)
+        if (bandit->keys[i] != NULL &&
+            (uint64_t)bandit->keys[i]->share * n_calls !=
+                (uint64_t)shares[i] * bandit->window)
+            return false;
+    return true;
+}
 
-    bandit->window = window_calls;
-    if (slot != NULL)
-        slot->share = n_calls;
+void stp_bandit_set_window(struct stp_bandit *bandit,
+                           const unsigned shares[STP_BANDIT_KEYS],
+                           unsigned n_calls)
+{
+    bool is_new =
+        bandit->window != 0 && !bandit_is_same_step(bandit, shares, n_calls);
+
+    bandit->window = n_calls;
+    for (unsigned i = 0; i < bandit->n_keys; i++)
+        if (bandit->keys[i] != NULL)
+            bandit->keys[i]->share = shares[i];
+    if (is_new && bandit->rules.strategy == STP_STRATEGY_HALVING)
+        stp_bandit_halving_renew(bandit);
 }
 
 /* ---- while the job runs ---- */
@@ -240,6 +259,8 @@ bool stp_bandit_awaits(const struct stp_bandit *bandit, unsigned key,
 {
     const struct stp_bandit_slot *slot = bandit_slot(bandit, key);
 
+    if (key == STP_BANDIT_SET)
+        return stp_bandit_set_awaits(bandit);
     return slot != NULL && bandit_ops(bandit)->awaits(bandit, slot, n_calls);
 }
 
@@ -249,7 +270,10 @@ void stp_bandit_began(struct stp_bandit *bandit,
     struct stp_bandit_slot *slot =
         bandit_slot_with(bandit, want->key, want->arm);
 
-    if (slot != NULL)
+    if (want->key == STP_BANDIT_SET) {
+        bandit->set.n_pending += want->n_blocks;
+        bandit->pending += want->n_blocks * bandit->set.pending_us;
+    } else if (slot != NULL)
         bandit_ops(bandit)->began(bandit, slot, want);
 }
 

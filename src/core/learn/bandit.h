@@ -27,6 +27,7 @@
 enum {
     STP_BANDIT_KEYS = 128, /* of a communicator; further ones are NCCL's */
     STP_BANDIT_ARMS = 32,  /* of a key */
+    STP_BANDIT_SET = STP_BANDIT_KEYS, /* in place of a key: all of them */
 };
 
 /*
@@ -41,6 +42,11 @@ enum {
  * other is left and its gain is 3 standard errors above min_gain: 95 percent
  * each of 20 arms.  Then channel counts, a half, a quarter and all, are arms
  * like the winner, except the count it has anyway.
+ *
+ * What won was compared while other keys ran something else.  So the set of all
+ * incumbents is compared with NCCL's own choice for all keys, in blocks as
+ * well, each time it has changed and no search is under way; a set that is not
+ * faster is dropped.
  */
 enum stp_strategy {
     STP_STRATEGY_HALVING, /* successive elimination with confidence bounds */
@@ -65,8 +71,11 @@ struct stp_bandit_rules {
                         its best are never tried; 2.5; 0: none are pruned */
     double budget;   /* share of the elapsed time that trials may lose; 0.01;
                         HALVING only */
-    unsigned retest_calls; /* of the communicator until a key is tested again;
-                              doubles each time; 1000; 0: never; HALVING only */
+    unsigned retest_calls;   /* of the communicator until a key is tested again;
+                                doubles each time; 1000; 0: never; HALVING only */
+    unsigned confirm_blocks; /* in which a set is compared with NCCL's own
+                                choice, once nothing is left to search: 16 at
+                                least before that; 0: never; HALVING only */
     uint64_t seed;
     /* Arms of every key beside NCCL's own; n_arms 0: every pair that the cost
      * table allows, and once one of these has settled its channel counts. */
@@ -119,17 +128,19 @@ void stp_bandit_add_key(struct stp_bandit *bandit, unsigned key,
 void stp_bandit_saw_channels(struct stp_bandit *bandit, unsigned key,
                              unsigned arm, unsigned n_channels);
 
-/* How many calls of the key a window has, and the calls of a window: 0 and
- * anything for a key that is not made at present, which is not tried. */
-void stp_bandit_set_share(struct stp_bandit *bandit, unsigned key,
-                          unsigned n_calls, unsigned window_calls);
+/* The calls of a window, and how many of them each key has: a key with 0 is
+ * not tried.  Where keys have another share of the calls than before, the step
+ * is another one: what was found by the old one is tested again. */
+void stp_bandit_set_window(struct stp_bandit *bandit,
+                           const unsigned shares[STP_BANDIT_KEYS],
+                           unsigned n_calls);
 
 /* ---- while the job runs ---- */
 
 /* What to do next. */
 struct stp_bandit_want {
-    unsigned key;
-    unsigned arm;      /* of that key */
+    unsigned key;      /* or STP_BANDIT_SET */
+    unsigned arm;      /* of that key; 0 of the set */
     unsigned n_blocks; /* of a trial, in which it takes turns with the
                           incumbent; 0: it stays */
 };
@@ -150,8 +161,8 @@ bool stp_bandit_wants(struct stp_bandit *bandit,
                       const struct stp_bandit_clock *clock,
                       struct stp_bandit_want *want_ret);
 
-/* Whether more blocks of the key are to come: before it has settled, and while
- * a re-test is due or under way. */
+/* Whether more blocks of the key, or of the set, are to come: before it has
+ * settled, and while a re-test is due or under way. */
 bool stp_bandit_awaits(const struct stp_bandit *bandit, unsigned key,
                        uint64_t n_calls);
 
@@ -200,8 +211,20 @@ struct stp_bandit_key_state {
     double gain_high;
 };
 
+/* The set of all incumbents, HALVING only. */
+struct stp_bandit_set_state {
+    unsigned number;   /* another set has another one */
+    unsigned n_blocks; /* of comparison with NCCL's own choice */
+    bool is_confirmed; /* in 16 blocks at least, or is dropped */
+    bool is_dropped;
+    double gain; /* over NCCL's own choice; 1 without blocks */
+    double gain_low;
+    double gain_high;
+};
+
 struct stp_bandit_key_state stp_bandit_get_key(const struct stp_bandit *bandit,
                                                unsigned key);
+struct stp_bandit_set_state stp_bandit_get_set(const struct stp_bandit *bandit);
 struct stp_bandit_arm_state stp_bandit_get_arm(const struct stp_bandit *bandit,
                                                unsigned key, unsigned arm);
 

@@ -11,80 +11,21 @@
  * arms are out after one block.
  */
 enum {
-    N_WIN = 5,       /* blocks of an arm before it wins */
-    N_SPENT = 48,    /* blocks of an arm, after which it is out unless it leads
-                        with promise */
-    N_ALIKE = 16,    /* blocks of each, after which arms may count as equal */
-    N_OWN_ERROR = 4, /* blocks from which an arm's own deviation counts */
-    N_RETEST = 4,    /* blocks of a re-test */
-    N_NOISE = 6,     /* spreads by which the noise is known */
+    N_WIN = 5,    /* blocks of an arm before it wins */
+    N_SPENT = 48, /* blocks of an arm, after which it is out unless it leads
+                     with promise */
+    N_ALIKE = 16, /* blocks of each, after which arms may count as equal */
+    N_RETEST = 4, /* blocks of a re-test */
     RETEST_MAX = 1 << 20, /* calls between two re-tests */
 };
 
 static const double z_in = 3;   /* 95 percent each of 20 arms: 0.05 / 20 */
 static const double z_out = 2;  /* arm is worse; most are, and few by little */
 static const double z_hope = 1; /* arm is promising */
-static const double z_flip = 2.6;  /* 99 percent: re-tests are frequent */
-static const double alike = 0.001; /* gains that count as equal */
-static const double disturbed = 5; /* standard deviations of a spread */
-static const double least_noise = 0.0005; /* of a block; a clock's own */
+static const double z_flip = 2.6;    /* 99 percent: re-tests are frequent */
+static const double alike = 0.001;   /* gains that count as equal */
 static const double ratio_min = 1.1; /* limits of a ratio that the cost table */
 static const double ratio_max = 2.5; /* predicts */
-
-/* ---- noise ---- */
-
-static int halving_by_value(const void *a, const void *b)
-{
-    double x = *(const double *)a, y = *(const double *)b;
-
-    return (x > y) - (x < y);
-}
-
-/* The difference of two windows varies by the root of 2 more than the gain of a
- * block, which is the mean of two such differences. */
-static void halving_add_spreads(struct stp_bandit *b,
-                                const struct stp_block *block)
-{
-    double sorted[STP_SPREADS];
-    unsigned n;
-
-    for (int i = 0; i < 2; i++)
-        b->spreads[b->n_spreads++ % STP_SPREADS] = fabs(block->spread[i]);
-    if (b->n_spreads < N_NOISE)
-        return;
-    n = b->n_spreads < STP_SPREADS ? b->n_spreads : STP_SPREADS;
-    memcpy(sorted, b->spreads, n * sizeof(sorted[0]));
-    qsort(sorted, n, sizeof(sorted[0]), halving_by_value);
-    /* 1.4826: of the normal distribution, from the median to the deviation. */
-    b->noise = fmax(least_noise, 1.4826 * sorted[n / 2] / sqrt(2));
-}
-
-void stp_bandit_set_noise(struct stp_bandit *bandit, double noise)
-{
-    bandit->noise = fmax(least_noise, noise);
-    bandit->n_spreads = 0;
-}
-
-double stp_bandit_least_gain(const struct stp_bandit *bandit)
-{
-    return exp(log1p(bandit->rules.min_gain) +
-               z_in * bandit->noise / sqrt(N_SPENT));
-}
-
-static bool halving_is_disturbed(const struct stp_bandit *b,
-                                 const struct stp_block *block)
-{
-    return fmax(fabs(block->spread[0]), fabs(block->spread[1])) >
-           disturbed * sqrt(2) * b->noise;
-}
-
-static double halving_error(const struct stp_bandit *b,
-                            const struct stp_bandit_try *arm)
-{
-    double own = arm->n < N_OWN_ERROR ? 0 : sqrt(arm->ss / (arm->n - 1));
-
-    return fmax(b->noise, own) / sqrt(arm->n);
-}
 
 /* ---- which arms are left ---- */
 
@@ -129,11 +70,17 @@ static bool halving_any_left(const struct stp_bandit_slot *slot)
 
 /* ---- verdicts ---- */
 
+double stp_bandit_least_gain(const struct stp_bandit *bandit)
+{
+    return exp(log1p(bandit->rules.min_gain) +
+               z_in * bandit->noise / sqrt(N_SPENT));
+}
+
 /* Whether an arm's gain is above the least that counts by 'z' errors. */
 static bool halving_is_better(const struct stp_bandit *b,
                               const struct stp_bandit_try *arm, double z)
 {
-    return arm->mean - z * halving_error(b, arm) > log1p(b->rules.min_gain);
+    return arm->mean - z * stp_bandit_error(b, arm) > log1p(b->rules.min_gain);
 }
 
 /* Whether two arms are told apart, or need not be. */
@@ -141,7 +88,7 @@ static bool halving_is_behind(const struct stp_bandit *b,
                               const struct stp_bandit_try *arm,
                               const struct stp_bandit_try *leader)
 {
-    double e = halving_error(b, arm), e_leader = halving_error(b, leader);
+    double e = stp_bandit_error(b, arm), e_leader = stp_bandit_error(b, leader);
     double behind = leader->mean - arm->mean;
 
     return behind > z_out * (e + e_leader) ||
@@ -155,7 +102,8 @@ static bool halving_must_go(const struct stp_bandit *b,
 {
     const struct stp_bandit_try *arm = &slot->arms[i];
 
-    if (arm->mean + z_out * halving_error(b, arm) <= log1p(b->rules.min_gain))
+    if (arm->mean + z_out * stp_bandit_error(b, arm) <=
+        log1p(b->rules.min_gain))
         return true;
     if (i != leader && halving_is_behind(b, arm, &slot->arms[leader]))
         return true;
@@ -182,9 +130,9 @@ static void halving_promote(const struct stp_bandit *b,
     const struct stp_bandit_try arm = slot->arms[leader];
 
     slot->incumbent_gain += arm.mean;
-    slot->incumbent_var += halving_error(b, &arm) * halving_error(b, &arm);
+    slot->incumbent_var +=
+        stp_bandit_error(b, &arm) * stp_bandit_error(b, &arm);
     slot->incumbent_n = arm.n;
-    slot->runner_up = slot->incumbent;
     slot->incumbent = leader;
     for (unsigned i = 0; i < slot->n_arms; i++)
         slot->arms[i].mean -= arm.mean;
@@ -292,8 +240,8 @@ static void halving_take_gain(struct stp_bandit *b,
         slot->n_calls += STP_BLOCK_WINDOWS * (uint64_t)block->trial.n_calls;
     slot->lost += lost;
     b->lost += lost;
-    halving_add_spreads(b, block);
-    if (!halving_is_disturbed(b, block))
+    stp_bandit_add_spreads(b, block);
+    if (!stp_bandit_is_disturbed(b, block))
         stp_bandit_add_value(arm, block->gain);
 }
 
@@ -305,6 +253,8 @@ void stp_bandit_block(struct stp_bandit *bandit, const struct stp_block *block,
                                        : NULL;
     struct stp_bandit_try *arm;
 
+    if (block->trial.key == STP_BANDIT_SET)
+        stp_bandit_set_block(bandit, block);
     if (slot == NULL || block->trial.arm >= slot->n_arms)
         return;
     arm = &slot->arms[block->trial.arm];
@@ -312,7 +262,7 @@ void stp_bandit_block(struct stp_bandit *bandit, const struct stp_block *block,
         bandit->pending -= arm->pending_us;
     if (block->is_last)
         arm->is_pending = false;
-    if (block->is_complete && arm->base == slot->incumbent)
+    if (block->is_complete && block->trial.base == slot->incumbent)
         halving_take_gain(bandit, slot, arm, block);
     if (!slot->is_settled)
         halving_judge(bandit, slot, n_calls);
@@ -437,7 +387,11 @@ static bool halving_want(struct stp_bandit *bandit,
     int key = halving_find_switch(bandit);
 
     if (key < 0)
-        return halving_want_trial(bandit, clock, want_ret);
+        return stp_bandit_set_wants(bandit, clock, STP_CONFIRM_LEAST,
+                                    want_ret) ||
+               halving_want_trial(bandit, clock, want_ret) ||
+               stp_bandit_set_wants(bandit, clock, bandit->rules.confirm_blocks,
+                                    want_ret);
     *want_ret = (struct stp_bandit_want){.key = (unsigned)key,
                                          .arm = bandit->keys[key]->incumbent};
     return true;
@@ -456,6 +410,8 @@ static void halving_began(struct stp_bandit *bandit,
     struct stp_bandit_try *arm = &slot->arms[now->arm];
 
     if (now->n_blocks == 0) {
+        if (slot->running != now->arm)
+            stp_bandit_set_renew(bandit);
         slot->running = now->arm;
         return;
     }
@@ -464,8 +420,45 @@ static void halving_began(struct stp_bandit *bandit,
         halving_forget(arm);
     }
     arm->is_pending = true;
-    arm->base = (uint8_t)slot->running;
     bandit->pending += now->n_blocks * arm->pending_us;
+}
+
+/* What has settled is tested again, and the search for others begins anew. */
+void stp_bandit_halving_renew(struct stp_bandit *bandit)
+{
+    for (unsigned i = 0; i < bandit->n_keys; i++) {
+        struct stp_bandit_slot *slot = bandit->keys[i];
+
+        if (slot == NULL)
+            continue;
+        if (!slot->is_settled)
+            halving_restart(slot);
+        slot->retest_at = 0;
+        slot->retest_wait = bandit->rules.retest_calls;
+    }
+    stp_bandit_set_renew(bandit);
+}
+
+/* An arm that won alone and is no longer faster is searched for anew.  Of
+ * several, each is the first that re-tests look at: they return one by one. */
+void stp_bandit_halving_drop(struct stp_bandit *bandit)
+{
+    struct stp_bandit_slot *last = NULL;
+    unsigned n = 0;
+
+    for (unsigned i = 0; i < bandit->n_keys; i++) {
+        struct stp_bandit_slot *slot = bandit->keys[i];
+
+        if (slot == NULL || slot->incumbent == 0)
+            continue;
+        slot->runner_up = slot->incumbent;
+        slot->incumbent = 0;
+        slot->incumbent_gain = slot->incumbent_var = 0;
+        last = slot;
+        n++;
+    }
+    if (n == 1)
+        halving_restart(last);
 }
 
 static void halving_verdict(const struct stp_bandit_slot *slot,

@@ -20,7 +20,6 @@ struct stp_bandit_try {
     uint8_t stage;
     uint8_t own_channels; /* NCCL's own count for it; 0: not known */
     bool is_pending;      /* its trial began, and blocks of it are to come */
-    uint8_t base;         /* the incumbent of that trial */
     float ratio;          /* expected time over that of NCCL's own choice */
     double pending_us;    /* what a block is expected to lose */
     uint32_t n;  /* rewards, or logarithms of gains over the incumbent */
@@ -54,7 +53,19 @@ struct stp_bandit_slot {
     uint32_t incumbent_n; /* blocks behind it */
 };
 
-enum { STP_SPREADS = 64 };
+/* The incumbents of all keys, against NCCL's own choice. */
+struct stp_bandit_set {
+    unsigned number;
+    unsigned n_pending; /* blocks of trials that began */
+    double pending_us;  /* what a block is expected to lose */
+    bool is_dropped;
+    struct stp_bandit_try gain; /* n, mean and ss: logarithms */
+};
+
+enum {
+    STP_SPREADS = 64,
+    STP_CONFIRM_LEAST = 16, /* blocks after which a set may be dropped */
+};
 
 struct stp_bandit {
     struct stp_bandit_rules rules;
@@ -65,7 +76,8 @@ struct stp_bandit {
     double pending;  /* what those without times are expected to lose */
     unsigned active; /* the key being searched; STP_BANDIT_KEYS: none */
     unsigned window; /* calls of a window */
-    double noise;    /* of a block's gain: its standard deviation */
+    struct stp_bandit_set set;
+    double noise; /* of a block's gain: its standard deviation */
     unsigned n_spreads;
     double spreads[STP_SPREADS]; /* of the last blocks, absolute; a ring */
 };
@@ -91,6 +103,37 @@ int stp_bandit_index(const struct stp_bandit_slot *slot,
 /* Adds a value to the arm's statistics. */
 void stp_bandit_add_value(struct stp_bandit_try *arm, double value);
 
+/* ---- noise ---- */
+
+/* Learns the noise of blocks from two windows of one arm in each. */
+void stp_bandit_add_spreads(struct stp_bandit *bandit,
+                            const struct stp_block *block);
+
+/* Whether windows of one arm differ so much that the block does not count. */
+bool stp_bandit_is_disturbed(const struct stp_bandit *bandit,
+                             const struct stp_block *block);
+
+/* Standard error of the mean of an arm's gain. */
+double stp_bandit_error(const struct stp_bandit *bandit,
+                        const struct stp_bandit_try *arm);
+
+/* ---- the set of incumbents ---- */
+
+/* A trial of the set, until it has had 'n_blocks'. */
+bool stp_bandit_set_wants(struct stp_bandit *bandit,
+                          const struct stp_bandit_clock *clock,
+                          unsigned n_blocks, struct stp_bandit_want *want_ret);
+
+/* Whether blocks of it are to come. */
+bool stp_bandit_set_awaits(const struct stp_bandit *bandit);
+
+/* The set has changed, or the step has. */
+void stp_bandit_set_renew(struct stp_bandit *bandit);
+
+/* Takes a block of a trial of the set. */
+void stp_bandit_set_block(struct stp_bandit *bandit,
+                          const struct stp_block *block);
+
 /* ---- strategies ---- */
 
 /* A strategy.  As the functions of bandit.h, for a key that exists. */
@@ -109,6 +152,12 @@ struct stp_strategy_ops {
 
 extern const struct stp_strategy_ops stp_bandit_epsilon;
 extern const struct stp_strategy_ops stp_bandit_halving;
+
+/* HALVING: the keys' shares of a window are others than before. */
+void stp_bandit_halving_renew(struct stp_bandit *bandit);
+
+/* HALVING: all keys return to NCCL's own choice. */
+void stp_bandit_halving_drop(struct stp_bandit *bandit);
 
 /* EPSILON, after the reward has been added to the arm. */
 void stp_bandit_epsilon_reward(struct stp_bandit *bandit,

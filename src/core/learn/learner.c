@@ -53,8 +53,9 @@ struct stp_learner {
     unsigned n_broken;
     bool is_alone; /* reported so */
 
-    bool is_pending; /* a proposal was not taken yet */
-    bool is_settled; /* as proposed last: epochs are long */
+    unsigned set_reported; /* the last report of a set; 0: none was */
+    bool is_pending;       /* a proposal was not taken yet */
+    bool is_settled;       /* as proposed last: epochs are long */
     struct learner_key keys[STP_BANDIT_KEYS];
 };
 
@@ -71,7 +72,8 @@ static const char *const kinds[STP_N_LEARN_KINDS] = {
     [STP_LEARN_TRIAL] = "trial",         [STP_LEARN_BLOCK] = "block",
     [STP_LEARN_INCUMBENT] = "incumbent", [STP_LEARN_REWARD] = "reward",
     [STP_LEARN_SETTLED] = "settled",     [STP_LEARN_NOISY] = "noisy",
-    [STP_LEARN_ALONE] = "alone",
+    [STP_LEARN_ALONE] = "alone",         [STP_LEARN_SET] = "set",
+    [STP_LEARN_CONFIRMED] = "confirmed", [STP_LEARN_DROPPED] = "dropped",
 };
 
 const char *stp_learn_objective_name(enum stp_learn_objective objective)
@@ -196,11 +198,31 @@ static void learner_report_settled(struct stp_learner *l, unsigned key)
     l->keys[key].was_settled = state.is_settled;
 }
 
-static void learner_report_newly_settled(struct stp_learner *l)
+static void learner_report_set(struct stp_learner *l)
+{
+    struct stp_bandit_set_state set = stp_bandit_get_set(l->bandit);
+    unsigned report = 2 * set.number + 1 + set.is_dropped;
+
+    if (!set.is_confirmed || l->set_reported == report)
+        return;
+    l->set_reported = report;
+    learner_report(
+        l, (struct stp_learn_event){
+               .kind = set.is_dropped ? STP_LEARN_DROPPED : STP_LEARN_CONFIRMED,
+               .key = -1,
+               .value = set.n_blocks,
+               .gain = set.gain,
+               .gain_low = set.gain_low,
+               .gain_high = set.gain_high});
+}
+
+static void learner_report_results(struct stp_learner *l)
 {
     for (unsigned k = 0; k < STP_BANDIT_KEYS; k++)
         if (l->keys[k].is_known)
             learner_report_settled(l, k);
+    if (!learner_is_by_file(l))
+        learner_report_set(l);
 }
 
 /* ---- the sequence ---- */
@@ -291,12 +313,13 @@ static bool learner_count_shares(const struct stp_learner *l, uint64_t from,
 static void learner_set_window(struct stp_learner *l)
 {
     unsigned n = (unsigned)(l->window.n_calls / l->sequence);
+    unsigned shares[STP_BANDIT_KEYS];
 
     for (unsigned k = 0; k < STP_BANDIT_KEYS; k++)
-        stp_bandit_set_share(l->bandit, k, l->shares[k] * n, l->window.n_calls);
+        shares[k] = l->shares[k] * n;
+    stp_bandit_set_window(l->bandit, shares, l->window.n_calls);
     stp_bandit_set_noise(l->bandit, l->window.noise);
     l->phase = TRY;
-    l->is_pending = true;
     l->n_broken = 0;
     l->check_at = learner_calls(l) + CHECK_CALLS;
 }
@@ -383,10 +406,19 @@ static void learner_report_block(const struct stp_learner *l,
                                  const struct stp_block *block)
 {
     unsigned key = block->trial.key;
-    unsigned own = stp_bandit_get_key(l->bandit, key).best;
     double gain = exp(block->gain);
 
-    learner_report_arm(l, STP_LEARN_BLOCK, key, own, block->own_us);
+    if (key == STP_BANDIT_SET) {
+        learner_report(l, (struct stp_learn_event){.kind = STP_LEARN_SET,
+                                                   .key = -1,
+                                                   .value = block->own_us,
+                                                   .gain = 1 / gain,
+                                                   .gain_low = 1 / gain,
+                                                   .gain_high = 1 / gain});
+        return;
+    }
+    learner_report_arm(l, STP_LEARN_BLOCK, key, block->trial.base,
+                       block->own_us);
     learner_report(l, (struct stp_learn_event){.kind = STP_LEARN_BLOCK,
                                                .key = (int)key,
                                                .arm = block->trial.arm,
@@ -429,15 +461,19 @@ static void learner_take_arm(struct stp_learner *l, const struct stp_note *note)
 static void learner_take_trial(struct stp_learner *l,
                                const struct stp_note *note)
 {
-    const struct stp_trial trial = {.key = note->key,
-                                    .arm = note->arm,
-                                    .n_blocks = note->n_blocks,
-                                    .n_calls = note->n_calls,
-                                    .first_call = note->call};
+    bool is_set = note->key == STP_BANDIT_SET;
+    const struct stp_trial trial = {
+        .key = note->key,
+        .arm = note->arm,
+        .base = is_set ? stp_bandit_get_set(l->bandit).number
+                       : l->keys[note->key].in_force,
+        .n_blocks = note->n_blocks,
+        .n_calls = note->n_calls,
+        .first_call = note->call};
     const struct stp_bandit_want now = {note->key, note->arm, note->n_blocks};
 
     stp_bandit_began(l->bandit, &now);
-    if (stp_windows_begin(l->windows, &trial))
+    if (stp_windows_begin(l->windows, &trial) && !is_set)
         learner_report_arm(l, STP_LEARN_TRIAL, note->key, note->arm,
                            (double)stp_trial_windows(&trial) * note->n_calls);
 }
@@ -455,11 +491,11 @@ void stp_learner_note(struct stp_learner *learner, const struct stp_note *note)
                        (struct stp_learn_event){.kind = STP_LEARN_WINDOW,
                                                 .key = -1,
                                                 .value = note->n_calls});
-    else if (note->key >= STP_BANDIT_KEYS)
+    else if (note->key > STP_BANDIT_SET)
         return;
     else if (note->kind == STP_NOTE_TRIAL)
         learner_take_trial(learner, note);
-    else
+    else if (note->key < STP_BANDIT_KEYS)
         learner_take_arm(learner, note);
 }
 
@@ -488,6 +524,12 @@ static bool learner_want_by_bandit(struct stp_learner *l,
         return false;
     if (!stp_bandit_wants(l->bandit, &clock, &want))
         return false;
+    if (want.key == STP_BANDIT_SET) {
+        *p = (struct stp_proposal){.kind = STP_PROPOSE_CONFIRM,
+                                   .arm.algo = -1,
+                                   .n_blocks = want.n_blocks};
+        return true;
+    }
     *p = (struct stp_proposal){
         .kind = want.n_blocks > 0 ? STP_PROPOSE_TRIAL : STP_PROPOSE_ARM,
         .key = want.key,
@@ -538,7 +580,7 @@ bool stp_learner_wants(struct stp_learner *learner,
 {
     if (!learner_is_by_file(learner))
         learner_take_blocks(learner);
-    learner_report_newly_settled(learner);
+    learner_report_results(learner);
     if (learner->is_pending || !learner_want(learner, proposal_ret))
         return false;
     learner->is_pending = true;
@@ -569,7 +611,8 @@ bool stp_learner_is_exploring(const struct stp_learner *learner)
         if (l->keys[k].is_known &&
             stp_bandit_awaits(l->bandit, k, learner_calls(l)))
             return true;
-    return false;
+    return !learner_is_by_file(l) &&
+           stp_bandit_awaits(l->bandit, STP_BANDIT_SET, learner_calls(l));
 }
 
 struct stp_bandit_key_state stp_learner_key(const struct stp_learner *learner,

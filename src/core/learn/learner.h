@@ -53,6 +53,10 @@ enum stp_learn_kind {
     STP_LEARN_NOISY,     /* settled with NCCL's own choice, but windows vary so
                             much that a gain below 'gain' is not found */
     STP_LEARN_ALONE,     /* 'value' calls, and no sequence in them */
+    STP_LEARN_SET,       /* a window with all incumbents took 'value' us; their
+                            gain over NCCL's own choice, in one block */
+    STP_LEARN_CONFIRMED, /* that gain, in 'value' blocks */
+    STP_LEARN_DROPPED,   /* likewise; NCCL's own choice returns */
     STP_N_LEARN_KINDS,
 };
 const char *stp_learn_kind_name(enum stp_learn_kind kind);

@@ -21,11 +21,13 @@ enum stp_proposal_kind {
     STP_PROPOSE_ARM = 1, /* is in force from now on */
     STP_PROPOSE_TRIAL,   /* of an arm against the one in force */
     STP_PROPOSE_WINDOW,  /* later trials have windows of so many calls */
+    STP_PROPOSE_CONFIRM, /* a trial of arm 0 of all keys against those in
+                            force */
 };
 
 struct stp_proposal {
     enum stp_proposal_kind kind;
-    unsigned key;              /* below STP_BANDIT_KEYS */
+    unsigned key;              /* below STP_BANDIT_KEYS; else unused */
     unsigned index;            /* of the arm, below STP_BANDIT_ARMS */
     struct stp_bandit_arm arm; /* that it is */
     unsigned n_blocks;         /* of a trial, 1 to STP_TRIAL_BLOCKS */
@@ -42,6 +44,8 @@ static inline uint32_t stp_proposal_pack(const struct stp_proposal *p)
 
     if (p->kind == STP_PROPOSE_WINDOW)
         return word | (uint32_t)p->n_calls;
+    if (p->kind == STP_PROPOSE_CONFIRM)
+        return word | (uint32_t)p->n_blocks;
     return word | (uint32_t)p->key << 21 | (uint32_t)p->index << 16 |
            (uint32_t)(p->arm.algo + 1) << 13 |
            ((uint32_t)p->arm.proto & 3) << 11 |
@@ -55,6 +59,11 @@ static inline struct stp_proposal stp_proposal_unpack(uint32_t word)
 
     if (p.kind == STP_PROPOSE_WINDOW) {
         p.n_calls = word & STP_WINDOW_MAX;
+        return p;
+    }
+    if (p.kind == STP_PROPOSE_CONFIRM) {
+        p.arm.algo = -1;
+        p.n_blocks = word & 15;
         return p;
     }
     p.key = word >> 21 & 0x7f;

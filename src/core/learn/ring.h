@@ -14,8 +14,8 @@ enum { STP_RING_SIZE = 1024 }; /* a power of two */
 
 enum stp_note_kind {
     STP_NOTE_SET,    /* 'arm' of 'key' is in force from 'call' on */
-    STP_NOTE_TRIAL,  /* 'arm' of 'key' takes turns with the incumbent from
-                        'call' on, in 'n_blocks' blocks */
+    STP_NOTE_TRIAL,  /* 'arm' of 'key', or of all keys, takes turns with the
+                        incumbent from 'call' on, in 'n_blocks' blocks */
     STP_NOTE_WINDOW, /* windows have 'n_calls' calls */
     STP_NOTE_TIME,   /* 'call', of 'key' with 'arm', began on the GPU at t_ns */
 };
@@ -27,7 +27,6 @@ struct stp_note {
     union {
         uint8_t n_blocks;
         uint8_t n_channels; /* of STP_NOTE_TIME */
-        bool is_settled;    /* of STP_NOTE_SET: epochs are long from now on */
     };
     uint32_t n_calls; /* of STP_NOTE_TRIAL, too */
     uint64_t call;    /* number */

@@ -24,8 +24,9 @@ enum {
 };
 
 struct stp_trial {
-    unsigned key; /* below STP_BANDIT_KEYS */
-    unsigned arm; /* of the key */
+    unsigned key;  /* below STP_BANDIT_KEYS; STP_BANDIT_SET: of all keys */
+    unsigned arm;  /* of the key; 0 of all keys */
+    unsigned base; /* the incumbent: an arm, or of all keys the set's number */
     unsigned n_blocks;
     unsigned n_calls;    /* of a window */
     uint64_t first_call; /* calls of the communicator before its first window */

@@ -53,8 +53,8 @@ void stp_windows_time(struct stp_windows *windows, uint64_t call, uint64_t ns);
 
 /*
  * The next block, in order, whose times have arrived, or never will: times of
- * windows after it have, or call 'too_late' was made, which must be above all
- * that can still be on their way.  False if there is none yet.
+ * windows after it have, or it ends before call 'too_late', and times of calls
+ * before that one are no longer expected.  False if there is none yet.
  */
 bool stp_windows_next(struct stp_windows *windows, uint64_t too_late,
                       struct stp_block *block_ret);

@@ -14,7 +14,7 @@ static void follower_begin_trial(struct stp_follower *f,
 {
     f->trial = (struct stp_follower_trial){
         .is_on = f->window_calls != 0,
-        .key = p->key,
+        .key = p->kind == STP_PROPOSE_CONFIRM ? STP_BANDIT_SET : p->key,
         .tried = {p->arm, (uint8_t)p->index},
         .n_left = STP_TRIAL_LEAD,
         .n_windows = p->n_blocks * STP_BLOCK_WINDOWS,
@@ -40,8 +40,9 @@ static bool follower_count_trial_call(struct stp_follower *f)
 static const struct stp_in_force *
 follower_find_in_force(const struct stp_follower *f, unsigned key)
 {
-    return f->trial.is_arm && f->trial.key == key ? &f->trial.tried
-                                                  : &f->in_force[key];
+    bool is_tried = f->trial.key == key || f->trial.key == STP_BANDIT_SET;
+
+    return f->trial.is_arm && is_tried ? &f->trial.tried : &f->in_force[key];
 }
 
 /* ---- epochs ---- */
@@ -49,19 +50,20 @@ follower_find_in_force(const struct stp_follower *f, unsigned key)
 static void follower_take_proposal(struct stp_follower *f, uint32_t word)
 {
     const struct stp_proposal p = stp_proposal_unpack(word);
+    bool is_trial =
+        p.kind == STP_PROPOSE_TRIAL || p.kind == STP_PROPOSE_CONFIRM;
 
     f->proposed_key = p.key;
     if (p.kind == STP_PROPOSE_WINDOW)
         f->window_calls = p.n_calls;
-    else if (p.kind == STP_PROPOSE_TRIAL)
+    else if (is_trial)
         follower_begin_trial(f, &p);
     else
         f->in_force[p.key] = (struct stp_in_force){p.arm, (uint8_t)p.index};
     f->epoch_calls = p.is_settled ? STP_EPOCH_SETTLED : f->short_epoch;
     if (f->observer != NULL)
         stp_observer_began(f->observer, &p,
-                           p.kind == STP_PROPOSE_TRIAL ? f->trial.first_call
-                                                       : f->n_calls,
+                           is_trial ? f->trial.first_call : f->n_calls,
                            f->window_calls);
 }
 

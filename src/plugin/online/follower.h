@@ -2,11 +2,11 @@
  * follower.h - the launch path of the online plugin, the same on every rank
  *
  * Each rank takes the proposals of its communicator's agreement from an epoch
- * on: an arm for a key, a trial of one (core/learn/trial.h), or how long
- * windows are.  Epochs and windows are counted in calls, which all ranks make
- * alike; an epoch does not end while a trial is under way.  On the observer,
- * each call is reported to observer.h.  Where no arm is in force, a policy
- * decides, if there is one, and NCCL else.
+ * on: an arm for a key, a trial of one or of NCCL's own choice for all keys
+ * (core/learn/trial.h), or how long windows are.  Epochs and windows are
+ * counted in calls, which all ranks make alike; an epoch does not end while a
+ * trial is under way.  On the observer, each call is reported to observer.h.
+ * Where no arm is in force, a policy decides, if there is one, and NCCL else.
  */
 #ifndef STP_FOLLOWER_H
 #define STP_FOLLOWER_H
@@ -36,8 +36,8 @@ struct stp_in_force {
 /* The trial under way.  All ranks count its calls alike. */
 struct stp_follower_trial {
     bool is_on;
-    bool is_arm; /* in this window the arm runs, not the incumbent */
-    unsigned key;
+    bool is_arm;  /* in this window the arm runs, not the incumbent */
+    unsigned key; /* or STP_BANDIT_SET */
     struct stp_in_force tried;
     uint32_t n_left;    /* calls to the next window */
     uint32_t window;    /* the next one's number, from 0 */

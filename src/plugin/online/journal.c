@@ -181,7 +181,8 @@ static const char *journal_unit(enum stp_learn_kind kind)
     static const char *const units[STP_N_LEARN_KINDS] = {
         [STP_LEARN_WINDOW] = "calls", [STP_LEARN_TRIAL] = "calls",
         [STP_LEARN_BLOCK] = "us",     [STP_LEARN_REWARD] = "ms",
-        [STP_LEARN_ALONE] = "calls",
+        [STP_LEARN_ALONE] = "calls",  [STP_LEARN_SET] = "us",
+        [STP_LEARN_CONFIRMED] = "",   [STP_LEARN_DROPPED] = "",
     };
 
     return units[kind] != NULL ? units[kind] : "";

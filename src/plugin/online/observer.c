@@ -191,6 +191,7 @@ void stp_observer_began(struct stp_observer *observer,
         [STP_PROPOSE_ARM] = STP_NOTE_SET,
         [STP_PROPOSE_TRIAL] = STP_NOTE_TRIAL,
         [STP_PROPOSE_WINDOW] = STP_NOTE_WINDOW,
+        [STP_PROPOSE_CONFIRM] = STP_NOTE_TRIAL,
     };
     struct stp_note note = {.kind = (uint8_t)kinds[proposal->kind],
                             .key = (uint8_t)proposal->key,
@@ -198,7 +199,9 @@ void stp_observer_began(struct stp_observer *observer,
                             .n_calls = window_calls,
                             .call = call};
 
-    if (proposal->kind == STP_PROPOSE_TRIAL)
+    if (proposal->kind == STP_PROPOSE_CONFIRM)
+        note.key = STP_BANDIT_SET;
+    if (note.kind == STP_NOTE_TRIAL)
         note.n_blocks = (uint8_t)proposal->n_blocks;
     stp_ring_put(observer->began, &note);
 }

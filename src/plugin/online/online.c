@@ -50,6 +50,7 @@ struct stp_backend {
     struct stp_reward_file *rewards;
     uint64_t n_calls; /* inline */
     uint64_t saved_ns;
+    bool has_news; /* a set was confirmed or dropped since then */
     bool is_logged[N_MESSAGES];
     pid_t pid;
 };
@@ -84,6 +85,13 @@ static void online_describe_arm(const struct stp_learned *learned,
              learned->bytes.max, arm);
 }
 
+/* What the set is compared with. */
+static const char *online_base_name(const struct stp_backend *b)
+{
+    return b->follower->policy != NULL ? "the policy alone"
+                                       : "NCCL's own choice";
+}
+
 static void online_log_event(const struct stp_backend *b,
                              const struct stp_learn_event *e,
                              const struct stp_learned *learned)
@@ -111,6 +119,21 @@ static void online_log_event(const struct stp_backend *b,
             "so there is no equal work to compare",
             STP_TUNER_NAME, e->value, STP_SEQUENCE_MAX);
         break;
+    case STP_LEARN_CONFIRMED:
+        LOG(b, NCCL_LOG_INFO,
+            "%s: confirmed in %.0f blocks of windows: with all that was "
+            "learned steps are %.3fx as fast as with %s (%.3f to %.3f)",
+            STP_TUNER_NAME, e->value, e->gain, online_base_name(b), e->gain_low,
+            e->gain_high);
+        break;
+    case STP_LEARN_DROPPED:
+        LOG(b, NCCL_LOG_INFO,
+            "%s: dropped after %.0f blocks of windows: with all that was "
+            "learned together steps are %.3fx as fast as with %s (%.3f to "
+            "%.3f)",
+            STP_TUNER_NAME, e->value, e->gain, online_base_name(b), e->gain_low,
+            e->gain_high);
+        break;
     case STP_LEARN_WINDOW:
         LOG(b, NCCL_LOG_INFO, "%s: compares windows of %.0f collectives",
             STP_TUNER_NAME, e->value);
@@ -125,6 +148,8 @@ static void online_take_event(void *user, const struct stp_learn_event *event)
     struct stp_backend *b = user;
     struct stp_learned learned;
 
+    if (event->kind == STP_LEARN_CONFIRMED || event->kind == STP_LEARN_DROPPED)
+        b->has_news = true;
     stp_observer_explain(b->observer, event, &learned);
     online_log_event(b, event, &learned);
     if (b->journal != NULL)
@@ -140,6 +165,7 @@ static void online_save(struct stp_backend *b)
     struct stp_error err;
 
     b->saved_ns = stp_now_ns();
+    b->has_news = false;
     if (rules == NULL)
         return;
     while (learned.n < MAX_LEARNED &&
@@ -196,7 +222,8 @@ static void online_process_files(struct stp_backend *b)
         online_read_rewards(b);
     if (b->journal != NULL)
         stp_journal_flush(b->journal);
-    if (every_ns != 0 && stp_now_ns() - b->saved_ns >= every_ns)
+    if (every_ns != 0 &&
+        (b->has_news || stp_now_ns() - b->saved_ns >= every_ns))
         online_save(b);
 }
 

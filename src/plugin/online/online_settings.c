@@ -36,6 +36,7 @@ static const struct setting table[] = {
     SETTING("STEPTUNE_MIN_GAIN", REAL, rules.bandit.min_gain, 1),
     SETTING("STEPTUNE_BUDGET", REAL, rules.bandit.budget, 1),
     SETTING("STEPTUNE_RETEST", COUNT, rules.bandit.retest_calls, 1000000000),
+    SETTING("STEPTUNE_CONFIRM", COUNT, rules.bandit.confirm_blocks, 1000000000),
     SETTING("STEPTUNE_SAVE_MINUTES", COUNT, save_minutes, 1000000),
     SETTING("STEPTUNE_SEED", COUNT_64, rules.bandit.seed, UINT64_MAX),
     SETTING("STEPTUNE_FREEZE", FLAG, is_frozen, 1),

@@ -1,8 +1,11 @@
 /* learning.c - the verdicts of a journal */
 #include "report/learning/learning.h"
 
+#include <math.h>
 #include <stdlib.h>
 #include <string.h>
+
+#include "core/stats.h"
 
 /* ---- keys and arms ---- */
 
@@ -66,8 +69,40 @@ size_t stp_learning_find_arm(const struct stp_learning_key *key,
     return i;
 }
 
+/* Adds a value to a mean of 'n' with the sum of squares about it. */
+static void learning_add(double value, size_t *n, double *mean, double *ss)
+{
+    double off = value - *mean;
+
+    *mean += off / (double)++*n;
+    *ss += off * (value - *mean);
+}
+
+/* A block's first line has the time of the arm that it is compared with, its
+ * second line that of the other one, and the gain. */
+static void learning_add_gain(const struct stp_learning_key *key,
+                              const struct stp_journal_line *line,
+                              struct stp_learning_set *set,
+                              struct stp_learning_arm *arm)
+{
+    size_t base;
+
+    if (line->kind != STP_LEARN_BLOCK)
+        return;
+    if (!(line->gain > 0)) {
+        set->base = line->arm;
+        return;
+    }
+    base = stp_learning_find_arm(key, &set->base);
+    learning_add(log(line->gain) + (set->base.algo >= 0 && base < key->n_arms
+                                        ? key->arms[base].log_gain
+                                        : 0),
+                 &arm->n_blocks, &arm->log_gain, &arm->log_ss);
+}
+
 static void learning_add_time(struct stp_learning_key *key,
-                              const struct stp_journal_line *line)
+                              const struct stp_journal_line *line,
+                              struct stp_learning_set *set)
 {
     size_t i = stp_learning_find_arm(key, &line->arm);
     struct stp_learning_arm *arm = &key->arms[i];
@@ -79,6 +114,7 @@ static void learning_add_time(struct stp_learning_key *key,
         key->arms[key->n_arms++] = (struct stp_learning_arm){.arm = line->arm};
     arm->n++;
     arm->mean += (line->value - arm->mean) / (double)arm->n;
+    learning_add_gain(key, line, set, arm);
 }
 
 /* ---- lines ---- */
@@ -101,7 +137,8 @@ static void learning_take_settled(struct stp_learning_key *key,
 }
 
 static void learning_take_line(struct stp_learning_key *key,
-                               const struct stp_journal_line *line)
+                               const struct stp_journal_line *line,
+                               struct stp_learning_set *set)
 {
     switch (line->kind) {
     case STP_LEARN_TRIAL:
@@ -111,7 +148,7 @@ static void learning_take_line(struct stp_learning_key *key,
         break;
     case STP_LEARN_BLOCK:
     case STP_LEARN_REWARD:
-        learning_add_time(key, line);
+        learning_add_time(key, line, set);
         break;
     case STP_LEARN_SETTLED:
         learning_take_settled(key, line);
@@ -164,7 +201,118 @@ static void learning_take_job_line(struct stp_learning *l,
         l->n_alone = (uint64_t)line->value;
 }
 
+/* ---- sets ---- */
+
+/* The communicator's, which is new unless it is there.  There is room for as
+ * many as there are communicators. */
+static struct stp_learning_set *
+learning_find_set(struct stp_learning *l, const struct stp_journal_line *line)
+{
+    struct stp_learning_set *set = l->sets;
+
+    while (set < l->sets + l->n_sets && set->comm != line->comm)
+        set++;
+    if (set == l->sets + l->n_sets) {
+        *set = (struct stp_learning_set){.comm = line->comm,
+                                         .n_nodes = line->n_nodes,
+                                         .n_ranks = line->n_ranks,
+                                         .base.algo = -1};
+        l->n_sets++;
+    }
+    return set;
+}
+
+static void set_clear(struct stp_learning_set *set)
+{
+    set->n_blocks = 0;
+    set->window_us = set->log_gain = set->log_ss = 0;
+    set->is_dropped = false;
+}
+
+static void set_put_arm(struct stp_learning_set *set,
+                        const struct stp_journal_line *line)
+{
+    size_t i = 0;
+
+    set_clear(set);
+    while (i < set->n_arms && (set->arms[i].coll != line->coll ||
+                               set->arms[i].bytes.min != line->bytes.min))
+        i++;
+    if (i < set->n_arms)
+        set->arms[i] = set->arms[--set->n_arms];
+    if (line->arm.algo < 0 || set->n_arms == STP_BANDIT_KEYS)
+        return;
+    set->arms[set->n_arms].coll = line->coll;
+    set->arms[set->n_arms].bytes = line->bytes;
+    set->arms[set->n_arms++].arm = line->arm;
+}
+
+static void set_take_line(struct stp_learning_set *set,
+                          const struct stp_journal_line *line)
+{
+    switch (line->kind) {
+    case STP_LEARN_WINDOW:
+        set->window_calls = line->value;
+        set_clear(set);
+        break;
+    case STP_LEARN_INCUMBENT:
+        if (!set->is_dropped || line->arm.algo >= 0)
+            set_put_arm(set, line);
+        break;
+    case STP_LEARN_SET:
+        learning_add(log(line->gain), &set->n_blocks, &set->log_gain,
+                     &set->log_ss);
+        set->window_us +=
+            (line->value - set->window_us) / (double)set->n_blocks;
+        break;
+    case STP_LEARN_DROPPED:
+        set->is_dropped = true;
+        set->n_arms = 0;
+        break;
+    default:
+        break;
+    }
+}
+
+struct stp_learning_gain stp_learning_gain_of(size_t n_blocks, double log_gain,
+                                              double log_ss)
+{
+    double half;
+
+    if (n_blocks < 2)
+        return (struct stp_learning_gain){0};
+    half = stp_t975(n_blocks - 1) *
+           sqrt(log_ss / (double)(n_blocks - 1) / (double)n_blocks);
+    return (struct stp_learning_gain){exp(log_gain), exp(log_gain - half),
+                                      exp(log_gain + half)};
+}
+
 /* ---- all ---- */
+
+static int learning_order_comms(const void *pa, const void *pb)
+{
+    const uint64_t *a = pa, *b = pb;
+
+    return (*a > *b) - (*a < *b);
+}
+
+/* Makes room for the sets of all communicators. */
+static bool learning_make_sets(const struct stp_journal_lines *lines,
+                               struct stp_learning *l)
+{
+    uint64_t *comms = calloc(lines->n + 1, sizeof(*comms));
+    size_t n = 0;
+
+    for (size_t i = 0; comms != NULL && i < lines->n; i++)
+        comms[i] = lines->all[i].comm;
+    if (comms != NULL)
+        qsort(comms, lines->n, sizeof(*comms), learning_order_comms);
+    for (size_t i = 0; comms != NULL && i < lines->n; i++)
+        n += i == 0 || comms[i - 1] != comms[i];
+    l->sets = comms != NULL ? calloc(n + 1, sizeof(*l->sets)) : NULL;
+    free(comms);
+    return l->sets != NULL;
+}
 
 enum stp_status stp_learning_sum(const struct stp_journal_lines *lines,
                                  struct stp_learning *learning_ret,
@@ -172,17 +320,19 @@ enum stp_status stp_learning_sum(const struct stp_journal_lines *lines,
 {
     struct stp_learning l = {0};
 
-    if (!learning_make_keys(lines, &l)) {
+    if (!learning_make_keys(lines, &l) || !learning_make_sets(lines, &l)) {
         stp_learning_free(&l);
         return stp_nomem(err);
     }
     for (size_t i = 0; i < lines->n; i++) {
         const struct stp_learning_key *key =
             stp_learning_find(&l, &lines->all[i]);
+        struct stp_learning_set *set = learning_find_set(&l, &lines->all[i]);
 
         learning_take_job_line(&l, &lines->all[i]);
+        set_take_line(set, &lines->all[i]);
         if (key != NULL)
-            learning_take_line(&l.keys[key - l.keys], &lines->all[i]);
+            learning_take_line(&l.keys[key - l.keys], &lines->all[i], set);
     }
     *learning_ret = l;
     return STP_OK;
@@ -191,5 +341,6 @@ enum stp_status stp_learning_sum(const struct stp_journal_lines *lines,
 void stp_learning_free(struct stp_learning *learning)
 {
     free(learning->keys);
+    free(learning->sets);
     *learning = (struct stp_learning){0};
 }

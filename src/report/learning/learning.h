@@ -29,8 +29,11 @@ struct stp_learning_gain {
 
 struct stp_learning_arm {
     struct stp_bandit_arm arm;
-    uint64_t n;  /* times */
-    double mean; /* of a window, or of a reward */
+    uint64_t n;      /* times */
+    double mean;     /* of a window, or of a reward */
+    size_t n_blocks; /* in which it was compared with another */
+    double log_gain; /* mean logarithm of its gain over what ran before */
+    double log_ss;   /* sum of squares about that */
 };
 
 /* A kind of message on communicators of one shape. */
@@ -50,9 +53,31 @@ struct stp_learning_key {
     size_t n_arms;
 };
 
+/* The arms in force on one communicator, together. */
+struct stp_learning_set {
+    uint64_t comm;
+    uint64_t n_nodes;
+    uint64_t n_ranks;
+    double window_calls; /* of a window */
+    double window_us;    /* mean time of one with these arms */
+    size_t n_blocks;     /* in which they were compared with what ran before */
+    double log_gain;     /* as above */
+    double log_ss;
+    bool is_dropped; /* as they were no faster; n_arms is 0 then */
+    size_t n_arms;
+    struct {
+        int coll;
+        struct stp_range bytes;
+        struct stp_bandit_arm arm;
+    } arms[STP_BANDIT_KEYS];
+    struct stp_bandit_arm base; /* of the block being read */
+};
+
 struct stp_learning {
     struct stp_learning_key *keys; /* by shape, collective and bytes */
     size_t n;
+    struct stp_learning_set *sets; /* in the order of the journal */
+    size_t n_sets;
     uint64_t n_blocks; /* of windows that were compared */
     uint64_t n_alone;  /* calls that repeat no sequence, at most; 0: they do */
 };
@@ -82,7 +107,13 @@ struct stp_learning_setting {
                            a file; NULL: there was none */
 };
 
-/* Prints a line on the whole and, if there is one, a row for each key. */
+/* The gain that blocks tell, with its 95 percent interval; 0 for fewer than
+ * two. */
+struct stp_learning_gain stp_learning_gain_of(size_t n_blocks, double log_gain,
+                                              double log_ss);
+
+/* Prints a line on the whole, one for each set that was compared and, if there
+ * is one, a row for each key. */
 enum stp_status stp_print_learning(const struct stp_learning *learning,
                                    const struct stp_learning_setting *setting,
                                    FILE *fp, struct stp_error *err);

@@ -132,6 +132,28 @@ static void learning_put(const struct stp_learning_key *key, const char *base,
     learning_put_verdict(key, t);
 }
 
+/* What was in force together was compared with what ran before, when all single
+ * searches had ended. */
+static void learning_print_set(const struct stp_learning_set *set,
+                               bool is_one_of_several, const char *base,
+                               FILE *fp)
+{
+    const struct stp_learning_gain gain =
+        stp_learning_gain_of(set->n_blocks, set->log_gain, set->log_ss);
+    char on[48] = "";
+
+    if (!(gain.gain > 0))
+        return;
+    if (is_one_of_several)
+        snprintf(on, sizeof(on), " on communicator %016" PRIx64, set->comm);
+    fprintf(fp,
+            "With all that was learned%s steps are %.3fx as fast as with %s "
+            "(%.3f to %.3f; %zu blocks of windows)%s.\n",
+            on, gain.gain, base != NULL ? stp_base_name(base) : "NCCL alone",
+            gain.low, gain.high, set->n_blocks,
+            set->is_dropped ? ", so it was dropped" : "");
+}
+
 enum stp_status stp_print_learning(const struct stp_learning *learning,
                                    const struct stp_learning_setting *setting,
                                    FILE *fp, struct stp_error *err)
@@ -143,6 +165,9 @@ enum stp_status stp_print_learning(const struct stp_learning *learning,
             setting->strategy, setting->objective, learning->n_blocks,
             learning->n_blocks == 1 ? "" : "s");
     learning_print_policy(learning, setting->policy, fp);
+    for (size_t i = 0; i < learning->n_sets; i++)
+        learning_print_set(&learning->sets[i], learning->n_sets > 1,
+                           setting->base, fp);
     if (learning->n == 0)
         return STP_OK;
     for (size_t i = 0; i < learning->n; i++) {
@@ -153,6 +178,28 @@ enum stp_status stp_print_learning(const struct stp_learning *learning,
 }
 
 /* ---- JSON ---- */
+
+static void learning_put_set(const struct stp_learning_set *set,
+                             struct stp_table *t)
+{
+    const struct stp_learning_gain gain =
+        stp_learning_gain_of(set->n_blocks, set->log_gain, set->log_ss);
+
+    char comm[24];
+
+    snprintf(comm, sizeof(comm), "%016" PRIx64, set->comm);
+    stp_table_row(t);
+    stp_table_word(t, "comm", NULL, comm);
+    stp_table_count(t, "nNodes", NULL, set->n_nodes);
+    stp_table_count(t, "nRanks", NULL, set->n_ranks);
+    stp_table_count(t, "arms", NULL, set->n_arms);
+    stp_table_count(t, "blocks", NULL, set->n_blocks);
+    stp_table_number(t, "window_calls", NULL, set->window_calls, 0);
+    stp_table_number(t, "window_us", NULL,
+                     set->n_blocks > 0 ? set->window_us : NAN, 3);
+    stp_table_flag(t, "dropped", NULL, set->is_dropped);
+    learning_put_gain(&gain, "step", NULL, t);
+}
 
 static void learning_put_arm(const struct stp_learning_arm *a,
                              struct stp_table *t)
@@ -177,6 +224,9 @@ void stp_json_learning(cJSON *root, const struct stp_learning *learning,
     stp_json_word(object, "objective", setting->objective);
     stp_json_number(object, "comparisons", (double)learning->n_blocks);
     stp_json_word(object, "learned", setting->policy);
+    rows = stp_table_array(object, "together");
+    for (size_t i = 0; i < learning->n_sets; i++)
+        learning_put_set(&learning->sets[i], &rows);
     rows = stp_table_array(object, "messages");
     for (size_t i = 0; i < learning->n; i++) {
         const struct stp_learning_key *key = &learning->keys[i];

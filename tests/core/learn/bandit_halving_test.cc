@@ -39,16 +39,18 @@ struct Trials {
     uint64_t n_calls = 100000;
     uint64_t n_windows = 0;
     double lost_us = 0;
+    double together = 0; // what the set saves beside its arms
     std::deque<stp_block> blocks;
     std::vector<Arm> tried;
     unsigned n_trials = 0;
+    unsigned n_set_blocks = 0;
 
     explicit Trials(const Saved &what_arms_save, double of_noise = .002,
                     const stp_bandit_rules &rules = Halving())
         : bandit(Open(rules)), saved(what_arms_save), noise(of_noise)
     {
         AddKey(bandit);
-        stp_bandit_set_share(bandit.get(), 0, kWindow / 2, kWindow);
+        SetWindow(bandit, {kWindow / 2}, kWindow);
         stp_bandit_set_noise(bandit.get(), of_noise);
     }
 
@@ -65,19 +67,24 @@ struct Trials {
                std::exp(noise * Noise(seed, n_windows++));
     }
 
+    // Trials of the set have windows as key 0 alone has.
     void Play(const stp_bandit_want &want, unsigned block)
     {
-        const Arm arm = ArmOf(bandit, want.arm, want.key);
+        bool is_set = want.key == STP_BANDIT_SET;
+        const Arm arm = is_set ? kOwn : ArmOf(bandit, want.arm, want.key);
+        const Arm incumbent = Incumbent(is_set ? 0 : want.key);
         double own[2], with[2];
         stp_block b{};
 
         for (int i = 0; i < 2; i++) {
-            own[i] = Window(Incumbent(want.key));
+            own[i] = Window(incumbent) - (is_set ? together : 0);
             with[i] = Window(arm);
         }
-        lost_us += 2 * (saved(Incumbent(want.key)) - saved(arm));
+        lost_us += 2 * (saved(incumbent) - saved(arm));
         b.trial.key = want.key;
         b.trial.arm = want.arm;
+        b.trial.base = is_set ? stp_bandit_get_set(bandit.get()).number
+                              : State(want.key).running;
         b.trial.n_blocks = want.n_blocks;
         b.trial.n_calls = kWindow;
         b.is_complete = true;
@@ -99,8 +106,11 @@ struct Trials {
         if (!stp_bandit_wants(bandit.get(), &clock, &want))
             return false;
         stp_bandit_began(bandit.get(), &want);
-        n_trials += want.n_blocks > 0;
-        if (want.n_blocks > 0)
+        if (want.key == STP_BANDIT_SET)
+            n_set_blocks += want.n_blocks;
+        else
+            n_trials += want.n_blocks > 0;
+        if (want.n_blocks > 0 && want.key != STP_BANDIT_SET)
             tried.push_back(ArmOf(bandit, want.arm, want.key));
         for (unsigned i = 0; i < want.n_blocks; i++)
             Play(want, i);
@@ -120,6 +130,16 @@ struct Trials {
         return stp_bandit_get_key(bandit.get(), key);
     }
 
+    // Arms of key 0 of which something is known.
+    unsigned Known()
+    {
+        unsigned n = 0;
+
+        for (unsigned i = 0; i < State().n_arms; i++)
+            n += stp_bandit_get_arm(bandit.get(), 0, i).n > 0;
+        return n;
+    }
+
     // Runs until the key has settled and its arm is in force.
     Arm Settle(unsigned key = 0)
     {
@@ -135,6 +155,18 @@ struct Trials {
         while (State(key).running != State(key).best && Next())
             ;
         return Incumbent(key);
+    }
+
+    // Compares the set with NCCL's own choice until nothing is to come.
+    stp_bandit_set_state Confirm()
+    {
+        for (int i = 0; i < 1000 && stp_bandit_awaits(bandit.get(),
+                                                      STP_BANDIT_SET, n_calls);
+             i++) {
+            Next();
+            Arrive(0);
+        }
+        return stp_bandit_get_set(bandit.get());
     }
 };
 
@@ -304,9 +336,7 @@ TEST(Halving, SearchesTheKeyWithTheMostTimeFirst)
 
     AddKey(job.bandit, 1);
     AddKey(job.bandit, 2);
-    stp_bandit_set_share(job.bandit.get(), 0, 2, kWindow);
-    stp_bandit_set_share(job.bandit.get(), 1, 0, kWindow);
-    stp_bandit_set_share(job.bandit.get(), 2, 8, kWindow);
+    SetWindow(job.bandit, {2, 0, 8}, kWindow);
 
     EXPECT_EQ(kTreeLl128, job.Settle(2));
     EXPECT_FALSE(job.State(0).is_settled);
@@ -314,6 +344,142 @@ TEST(Halving, SearchesTheKeyWithTheMostTimeFirst)
     while (job.Next())
         job.Arrive(0);
     EXPECT_FALSE(job.State(1).is_settled) << "it is not made";
+}
+
+// ---- the set of all incumbents ----
+
+struct SetCase {
+    const char *name;
+    double together_us; // beside what the arm saves by itself, 50
+    unsigned confirm_blocks;
+    unsigned n_blocks; // expected
+    bool is_dropped;
+};
+
+TEST(Halving, ConfirmsOrDropsTheSet)
+{
+    const SetCase cases[] = {
+        {"as its arm", 0, 16, 16, false},
+        {"worse than its arm, and faster", -40, 16, 16, false},
+        {"slower than NCCL's own choice", -60, 16, 16, true},
+        {"for longer", 0, 100, 100, false},
+        {"slower, for longer", -60, 100, 16, true},
+        {"never", -60, 0, 0, false},
+    };
+
+    for (const SetCase &c : cases) {
+        SCOPED_TRACE(c.name);
+        stp_bandit_rules rules = Halving();
+
+        rules.confirm_blocks = c.confirm_blocks;
+        Trials job(Saves(kTreeLl128, 50), .002, rules);
+        job.together = c.together_us;
+        job.Settle();
+        const stp_bandit_set_state set = job.Confirm();
+
+        EXPECT_EQ(c.n_blocks, set.n_blocks);
+        EXPECT_EQ(c.n_blocks, job.n_set_blocks);
+        EXPECT_EQ(c.n_blocks >= 16, set.is_confirmed);
+        EXPECT_EQ(c.is_dropped, set.is_dropped);
+        if (c.n_blocks > 0) {
+            EXPECT_NEAR(1000 / (950 - c.together_us), set.gain, .003);
+            EXPECT_GT(set.gain, set.gain_low);
+            EXPECT_LT(set.gain, set.gain_high);
+            EXPECT_LT(set.gain_high / set.gain_low, 1.006);
+        }
+        if (c.is_dropped) {
+            job.Next();
+            EXPECT_EQ(kOwn, job.Incumbent());
+            EXPECT_NE(set.number, stp_bandit_get_set(job.bandit.get()).number);
+            EXPECT_EQ(0U, stp_bandit_get_set(job.bandit.get()).n_blocks);
+        }
+    }
+}
+
+TEST(Halving, ComparesNoSetWhereNcclsOwnChoiceStays)
+{
+    Trials job(Saves(kTreeLl128, 0));
+
+    job.Settle();
+
+    EXPECT_EQ(0U, job.Confirm().n_blocks);
+    EXPECT_FALSE(job.Next());
+}
+
+// Key 1 is searched after the set of key 0's arm alone was compared.
+TEST(Halving, ComparesTheSetAnewWhenItHasChanged)
+{
+    Trials job(Saves(kTreeLl128, 50));
+    stp_bandit_set_state set;
+
+    AddKey(job.bandit, 1);
+    SetWindow(job.bandit, {8, 2}, kWindow);
+    job.Settle(0);
+    while (job.n_set_blocks < 16) {
+        job.Next();
+        job.Arrive(0);
+    }
+    set = stp_bandit_get_set(job.bandit.get());
+    EXPECT_TRUE(set.is_confirmed);
+    EXPECT_EQ(0U, job.State(1).n_calls);
+    job.Settle(1);
+    EXPECT_FALSE(stp_bandit_get_set(job.bandit.get()).is_confirmed);
+
+    EXPECT_EQ(16U, job.Confirm().n_blocks);
+    EXPECT_EQ(32U, job.n_set_blocks);
+    EXPECT_NE(set.number, stp_bandit_get_set(job.bandit.get()).number);
+}
+
+TEST(Halving, DoesNotCountBlocksOfASetThatIsNoMore)
+{
+    Trials job(Saves(kTreeLl128, 50));
+    stp_bandit_want other{};
+
+    job.Settle();
+    job.Next();
+    ASSERT_EQ(8U, job.blocks.size());
+    job.Arrive(4);
+    EXPECT_EQ(4U, stp_bandit_get_set(job.bandit.get()).n_blocks);
+    stp_bandit_began(job.bandit.get(), &other); // arm 0 of key 0
+    job.Arrive(0);
+
+    EXPECT_EQ(0U, stp_bandit_get_set(job.bandit.get()).n_blocks);
+}
+
+// ---- steps that change ----
+
+TEST(Halving, SearchesAnewForAStepThatIsAnotherOne)
+{
+    Trials job(Saves(kTreeLl128, 50));
+
+    AddKey(job.bandit, 1);
+    job.Next();
+    job.Arrive(0);
+    ASSERT_EQ(1U, job.Known());
+
+    SetWindow(job.bandit, {kWindow, 0}, 2 * kWindow);
+    EXPECT_EQ(1U, job.Known()) << "a window of two steps";
+    SetWindow(job.bandit, {kWindow, 1}, 2 * kWindow);
+    EXPECT_EQ(0U, job.Known());
+}
+
+TEST(Halving, TestsItsWinnerAtOnceWhenTheStepIsAnotherOne)
+{
+    Trials job(Saves(kTreeLl128, 50));
+    unsigned n;
+
+    job.Settle();
+    job.Confirm();
+    n = job.n_trials;
+    EXPECT_FALSE(job.Next());
+    SetWindow(job.bandit, {kWindow / 4}, kWindow);
+
+    EXPECT_EQ(kTreeLl128, job.Incumbent());
+    EXPECT_EQ(0U, stp_bandit_get_set(job.bandit.get()).n_blocks);
+    job.Confirm();
+    while (job.Next())
+        job.Arrive(0);
+    EXPECT_EQ(n + 1, job.n_trials);
 }
 
 // ---- re-tests ----
@@ -364,6 +530,7 @@ TEST(Halving, WithoutRetestsTriesNothingMore)
     Trials job(Saves(kTreeLl128, 50), .002, rules);
 
     job.Settle();
+    job.Confirm();
     job.n_calls += 1000000;
     EXPECT_FALSE(job.Next());
     EXPECT_FALSE(stp_bandit_awaits(job.bandit.get(), 0, job.n_calls));

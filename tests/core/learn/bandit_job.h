@@ -74,6 +74,14 @@ inline void AddKey(const Bandit &bandit, unsigned key = 0,
     stp_bandit_add_key(bandit.get(), key, &view, max_channels);
 }
 
+// The first keys' shares of a window; the others have none.
+inline void SetWindow(const Bandit &bandit, std::vector<unsigned> shares,
+                      unsigned n_calls)
+{
+    shares.resize(STP_BANDIT_KEYS);
+    stp_bandit_set_window(bandit.get(), shares.data(), n_calls);
+}
+
 struct Arm {
     int algo, proto, n_channels;
     bool operator==(const Arm &other) const

@@ -105,7 +105,7 @@ TEST(BanditArms, WithoutATableThereIsNoneButNcclsOwn)
     stp_bandit_clock clock{1000, 100};
 
     stp_bandit_add_key(bandit.get(), 0, nullptr, 0);
-    stp_bandit_set_share(bandit.get(), 0, 1, 1);
+    SetWindow(bandit, {1}, 1);
 
     EXPECT_THAT(ArmsOf(bandit, false), ElementsAre(kOwn));
     EXPECT_FALSE(stp_bandit_wants(bandit.get(), &clock, &want));

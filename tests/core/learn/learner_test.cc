@@ -101,17 +101,28 @@ class Job : public testing::Test
             window_ = p.n_calls;
             Note(STP_NOTE_WINDOW, 0, 0, n_calls_, window_);
         } else if (p.kind == STP_PROPOSE_TRIAL) {
-            trial_ = {p.key, p.index, p.n_blocks, window_,
-                      n_calls_ + STP_TRIAL_LEAD};
-            in_trial_ = true;
             n_trials_++;
-            Note(STP_NOTE_TRIAL, p.key, p.index, trial_.first_call, window_,
-                 uint8_t(p.n_blocks));
+            BeginTrial(p.key, p.index);
+        } else if (p.kind == STP_PROPOSE_CONFIRM) {
+            BeginTrial(STP_BANDIT_SET, 0);
         } else {
             in_force_[p.key] = p.index;
             epoch_ = p.is_settled ? STP_EPOCH_SETTLED : STP_EPOCH_HALVING;
             Note(STP_NOTE_SET, p.key, p.index, n_calls_);
         }
+    }
+
+    void BeginTrial(unsigned key, unsigned arm)
+    {
+        trial_ = {};
+        trial_.key = key;
+        trial_.arm = arm;
+        trial_.n_blocks = proposal_.n_blocks;
+        trial_.n_calls = window_;
+        trial_.first_call = n_calls_ + STP_TRIAL_LEAD;
+        in_trial_ = true;
+        Note(STP_NOTE_TRIAL, key, arm, trial_.first_call, window_,
+             uint8_t(proposal_.n_blocks));
     }
 
     // The arm of a call, and whether a window begins with it.
@@ -126,7 +137,8 @@ class Job : public testing::Test
         window = unsigned(at / trial_.n_calls);
         *is_timed |= at % trial_.n_calls == 0;
         in_trial_ = window < stp_trial_windows(&trial_);
-        return in_trial_ && key == trial_.key &&
+        return in_trial_ &&
+                       (key == trial_.key || trial_.key == STP_BANDIT_SET) &&
                        stp_trial_is_arm(trial_.first_call, window)
                    ? trial_.arm
                    : in_force_[key];
@@ -236,6 +248,43 @@ TEST_F(Job, WhoseCallsAreAllAlikeSettlesWithinTwoThousand)
     EXPECT_NEAR(100. / 95, Events(STP_LEARN_SETTLED)[0].gain, .003);
     EXPECT_LT(Events(STP_LEARN_SETTLED)[0].gain_low, 100. / 95);
     EXPECT_GT(Events(STP_LEARN_SETTLED)[0].gain_high, 100. / 95);
+    Steps({0}, 1000, Saves(5));
+    EXPECT_EQ(16u, Events(STP_LEARN_SET).size());
+    ASSERT_EQ(1u, Events(STP_LEARN_CONFIRMED).size());
+    EXPECT_EQ(16, Events(STP_LEARN_CONFIRMED)[0].value);
+    EXPECT_NEAR(100. / 95, Events(STP_LEARN_CONFIRMED)[0].gain, .003);
+}
+
+// The arm is faster until it has settled.
+TEST_F(Job, DropsWhatIsNoLongerFaster)
+{
+    Open();
+    for (int i = 0; i < 6000; i++)
+        Call(0, Saves(Events(STP_LEARN_SETTLED).empty() ? 5 : -5));
+
+    ASSERT_EQ(1u, Events(STP_LEARN_DROPPED).size());
+    EXPECT_NEAR(100. / 105, Events(STP_LEARN_DROPPED)[0].gain, .01);
+    EXPECT_TRUE(Events(STP_LEARN_CONFIRMED).empty());
+    EXPECT_EQ(2u, Events(STP_LEARN_SETTLED).size());
+    EXPECT_EQ(kOwn, InForce());
+}
+
+// The arm that wins in the first steps loses in those after them.
+TEST_F(Job, FindsWhatIsBestInTheStepsOfNow)
+{
+    Open();
+    Steps({0, 0, 1}, 1500, [](unsigned key, const Arm &arm) {
+        return key == 0 ? Saves(5)(key, arm) : 100;
+    });
+    EXPECT_EQ(kTreeLl128, InForce(0));
+    events_.clear();
+    Steps({2, 0, 1, 2}, 6000, [](unsigned key, const Arm &arm) {
+        return key == 0 ? Saves(-5)(key, arm) : 100;
+    });
+
+    EXPECT_EQ(kOwn, InForce(0));
+    for (const stp_learn_event &e : Events(STP_LEARN_CONFIRMED))
+        EXPECT_GE(e.gain, 1);
 }
 
 struct AheadCase {

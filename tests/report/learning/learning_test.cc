@@ -6,6 +6,7 @@ extern "C" {
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <cmath>
 #include <string>
 
 extern "C" {
@@ -142,6 +143,102 @@ TEST(Learning, CountsComparisons)
     EXPECT_EQ(2u, Learning(block + block).sum.n_blocks);
     EXPECT_EQ(4u, Learning(block + block).sum.keys[0].n_times);
     EXPECT_EQ(0u, Learning("").sum.n_blocks);
+}
+
+// ---- arms together ----
+
+// A block in which 'arm' had a gain over 'base'.
+std::string Block(const std::string &base, const std::string &arm, double gain)
+{
+    const std::string g = std::to_string(gain);
+
+    return Line(2, "block", base, "20,,,") +
+           Line(2, "block", arm, "19," + g + "," + g + "," + g);
+}
+
+std::string Set(double gain, const char *comm = "1", const char *us = "500")
+{
+    const std::string g = std::to_string(gain);
+
+    return "9," + std::string(comm) + ",1,4,set,9,,,,,,," + us + "," + g + "," +
+           g + "," + g + "\n";
+}
+
+std::string Incumbent(const std::string &arm)
+{
+    return Line(8, "incumbent", arm, kNoGain);
+}
+
+TEST(Learning, SumsUpWhatAnArmGainsOverWhatRanBefore)
+{
+    const std::string ll = "ring,ll,0";
+    Learning l(Block(kOwn, kRing, 1.1) + Block(kOwn, kRing, 1.1) +
+               Block(kRing, ll, 1.2) + Block(kOwn, kRing, 1.21));
+    const auto &arms = l.sum.keys[0].arms;
+
+    ASSERT_EQ(3u, l.sum.keys[0].n_arms);
+    EXPECT_EQ(0u, arms[0].n_blocks);
+    EXPECT_EQ(3u, arms[1].n_blocks);
+    EXPECT_NEAR(std::log(1.1 * 1.1 * 1.21) / 3, arms[1].log_gain, 1e-6);
+    EXPECT_NEAR(std::pow(std::log(1.1), 2) * 2 / 3, arms[1].log_ss, 1e-6);
+    EXPECT_EQ(1u, arms[2].n_blocks);
+    EXPECT_NEAR(std::log(1.1 * 1.2), arms[2].log_gain, 1e-6);
+}
+
+struct TogetherCase {
+    const char *name;
+    std::string text;
+    const char *line; // nullptr: none
+};
+
+TEST(Learning, SaysWhatAllArmsTogetherGain)
+{
+    const std::string in_force = Incumbent(kRing);
+    const std::string drop = "9,1,1,4,dropped,9,,,,,,,2,0.9,0.8,1\n";
+    const TogetherCase cases[] = {
+        {"none", in_force, nullptr},
+        {"one block", in_force + Set(1.1), nullptr},
+        {"alike", in_force + Set(1.1) + Set(1.1),
+         "\nWith all that was learned steps are 1.100x as fast as with NCCL "
+         "alone (1.100 to 1.100; 2 blocks of windows).\n"},
+        {"of the last set",
+         in_force + Set(2) + Set(2) + Incumbent("ring,ll,0") + Set(1.2) +
+             Set(1.2),
+         "steps are 1.200x as fast as with NCCL alone (1.200 to 1.200; 2 "
+         "blocks"},
+        {"of the last window",
+         in_force + Set(2) + "9,1,1,4,window,9,,,,,,,24,,,\n" + Set(1.2) +
+             Set(1.2),
+         "(1.200 to 1.200; 2 blocks"},
+        {"dropped", in_force + Set(.9) + Set(.9) + drop + Incumbent(kOwn),
+         "(0.900 to 0.900; 2 blocks of windows), so it was dropped.\n"},
+        {"of two communicators",
+         in_force + Set(1.1) + Set(1.1) + Set(1.3, "2") + Set(1.3, "2"),
+         "learned on communicator 0000000000000002 steps are 1.300x"},
+    };
+
+    for (const TogetherCase &c : cases) {
+        const std::string table = Table(Learning(c.text));
+
+        if (c.line != nullptr)
+            EXPECT_THAT(table, HasSubstr(c.line)) << c.name;
+        else
+            EXPECT_THAT(table, Not(HasSubstr("steps are"))) << c.name;
+    }
+}
+
+TEST(Learning, KnowsTheArmsInForceOfEachCommunicator)
+{
+    Learning l(Incumbent("ring,ll,0") + Incumbent(kRing) +
+               "9,1,1,4,incumbent,9,allreduce,8,9,tree,ll,,0,,,\n" +
+               Set(1.1, "2", "100") + Set(1.1, "2", "300"));
+
+    ASSERT_EQ(2u, l.sum.n_sets);
+    ASSERT_EQ(2u, l.sum.sets[0].n_arms);
+    EXPECT_EQ(NCCL_PROTO_LL128, l.sum.sets[0].arms[0].arm.proto);
+    EXPECT_EQ(ncclFuncAllReduce, l.sum.sets[0].arms[1].coll);
+    EXPECT_EQ(0u, l.sum.sets[1].n_arms);
+    EXPECT_EQ(200, l.sum.sets[1].window_us);
 }
 
 // ---- the line above the table ----

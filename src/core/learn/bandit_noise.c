@@ -1,0 +1,62 @@
+/* bandit_noise.c - how much blocks of windows vary */
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "core/learn/bandit_state.h"
+
+enum {
+    N_OWN_ERROR = 4, /* blocks from which an arm's own deviation counts */
+    N_NOISE = 6,     /* spreads by which the noise is known */
+};
+
+static const double disturbed = 5;        /* standard deviations of a spread */
+static const double least_noise = 0.0005; /* of a block; a clock's own */
+
+static int noise_by_value(const void *a, const void *b)
+{
+    double x = *(const double *)a, y = *(const double *)b;
+
+    return (x > y) - (x < y);
+}
+
+/* The difference of two windows varies by the root of 2 more than the gain of a
+ * block, which is the mean of two such differences. */
+void stp_bandit_add_spreads(struct stp_bandit *bandit,
+                            const struct stp_block *block)
+{
+    double sorted[STP_SPREADS];
+    unsigned n;
+
+    for (int i = 0; i < 2; i++)
+        bandit->spreads[bandit->n_spreads++ % STP_SPREADS] =
+            fabs(block->spread[i]);
+    if (bandit->n_spreads < N_NOISE)
+        return;
+    n = bandit->n_spreads < STP_SPREADS ? bandit->n_spreads : STP_SPREADS;
+    memcpy(sorted, bandit->spreads, n * sizeof(sorted[0]));
+    qsort(sorted, n, sizeof(sorted[0]), noise_by_value);
+    /* 1.4826: of the normal distribution, from the median to the deviation. */
+    bandit->noise = fmax(least_noise, 1.4826 * sorted[n / 2] / sqrt(2));
+}
+
+void stp_bandit_set_noise(struct stp_bandit *bandit, double noise)
+{
+    bandit->noise = fmax(least_noise, noise);
+    bandit->n_spreads = 0;
+}
+
+bool stp_bandit_is_disturbed(const struct stp_bandit *bandit,
+                             const struct stp_block *block)
+{
+    return fmax(fabs(block->spread[0]), fabs(block->spread[1])) >
+           disturbed * sqrt(2) * bandit->noise;
+}
+
+double stp_bandit_error(const struct stp_bandit *bandit,
+                        const struct stp_bandit_try *arm)
+{
+    double own = arm->n < N_OWN_ERROR ? 0 : sqrt(arm->ss / (arm->n - 1));
+
+    return fmax(bandit->noise, own) / sqrt(arm->n);
+}
