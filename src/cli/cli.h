@@ -118,6 +118,9 @@ enum stp_status stp_find_plugin(const char *name, char path[STP_CLI_PATH],
  * cannot be made. */
 bool stp_make_temporary(const char *name, char path[STP_CLI_PATH]);
 
+/* Removes such a folder, and the files in it. */
+void stp_remove_temporary(const char *path);
+
 /* The absolute path of something that exists; false if it does not. */
 bool stp_absolute_path(const char *path, char absolute[STP_CLI_PATH]);
 

@@ -1,24 +1,18 @@
 /* run.c - `steptune run` */
-#include <dirent.h>
-#include <errno.h>
-#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
-#include <sys/wait.h>
 #include <unistd.h>
 
 #include "cli/cli.h"
+#include "job/job.h"
 #include "plugin/online/online_settings.h"
 #include "report/learning/journal.h"
 #include "report/learning/learning.h"
 #include "report/learning/ledgers.h"
 
 #define DEFAULT_POLICY "steptune.conf"
-
-/* As shells have it. */
-enum { EXIT_NOT_RUN = 126, EXIT_NOT_FOUND = 127, EXIT_SIGNAL = 128 };
 
 /* A job that learns. */
 struct online_run {
@@ -85,25 +79,22 @@ static const struct stp_command_line run_line = {
 
 /* ---- variables of the job ---- */
 
-static bool run_is_set(const char *name)
-{
-    const char *value = getenv(name);
-
-    return value != NULL && value[0] != '\0';
-}
-
 /* Sets a variable of the job; complains without memory. */
 static int run_set(const char *name, const char *value)
 {
-    return setenv(name, value, 1) == 0 ? STP_EXIT_OK
-                                       : stp_complain("out of memory");
+    const struct stp_job_variable variable = {name, value};
+    struct stp_error err;
+
+    return stp_job_set(&variable, 1, &err) == STP_OK
+               ? STP_EXIT_OK
+               : stp_complain_error(NULL, &err);
 }
 
 /* Sets NCCL_TUNER_PLUGIN or NCCL_PROFILER_PLUGIN, and says so if that replaces
  * another one. */
 static int run_set_plugin(const char *name, const char *plugin)
 {
-    if (run_is_set(name) && strcmp(getenv(name), plugin) != 0)
+    if (stp_job_has(name) && strcmp(getenv(name), plugin) != 0)
         stp_complain("%s=%s is replaced for this job", name, getenv(name));
     return run_set(name, plugin);
 }
@@ -116,7 +107,7 @@ static int online_set_learned(void)
     static const char name[] = "/steptune.learned.conf";
     char path[STP_CLI_PATH];
 
-    if (run_is_set("STEPTUNE_LEARNED"))
+    if (stp_job_has("STEPTUNE_LEARNED"))
         return STP_EXIT_OK;
     if (getcwd(path, sizeof(path) - sizeof(name)) == NULL)
         return stp_complain("no path of the working directory");
@@ -128,7 +119,7 @@ static int online_set_journal(const char *folder)
 {
     char path[STP_CLI_PATH + 16];
 
-    if (folder[0] == '\0' || run_is_set("STEPTUNE_JOURNAL"))
+    if (folder[0] == '\0' || stp_job_has("STEPTUNE_JOURNAL"))
         return STP_EXIT_OK;
     snprintf(path, sizeof(path), "%s/journal.csv", folder);
     return run_set("STEPTUNE_JOURNAL", path);
@@ -237,9 +228,9 @@ static const char *run_name_policy(const struct run_options *o)
 
     if (o->policy != NULL)
         return o->policy;
-    if (o->online && run_is_set("STEPTUNE_WARM_START"))
+    if (o->online && stp_job_has("STEPTUNE_WARM_START"))
         return getenv("STEPTUNE_WARM_START");
-    if (run_is_set("NCCL_TUNER_CONFIG_FILE"))
+    if (stp_job_has("NCCL_TUNER_CONFIG_FILE"))
         return getenv("NCCL_TUNER_CONFIG_FILE");
     for (int i = 0; i < (o->online ? 2 : 1); i++)
         if (access(names[i], F_OK) == 0)
@@ -270,21 +261,6 @@ static int run_find_policy(const struct run_options *o, char path[STP_CLI_PATH])
     return STP_EXIT_OK;
 }
 
-static void run_remove_folder(const char *path)
-{
-    char file[STP_CLI_PATH + 256];
-    const struct dirent *entry;
-    DIR *folder = opendir(path);
-
-    while (folder != NULL && (entry = readdir(folder)) != NULL)
-        if (entry->d_name[0] != '.' &&
-            snprintf(file, sizeof(file), "%s/%s", path, entry->d_name) > 0)
-            unlink(file);
-    if (folder != NULL)
-        closedir(folder);
-    rmdir(path);
-}
-
 static int run_set_environment(struct run_options *o, const char *policy,
                                const char *folder)
 {
@@ -309,61 +285,16 @@ static int run_set_environment(struct run_options *o, const char *policy,
 
 /* ---- the job ---- */
 
-static const int forwarded[] = {SIGINT,  SIGQUIT, SIGTERM, SIGHUP,
-                                SIGUSR1, SIGUSR2, SIGCONT};
-
-enum { N_FORWARDED = sizeof(forwarded) / sizeof(forwarded[0]) };
-
-/* Signals that are waited for, and not handled: none is lost between two looks
- * at the job. */
-static void run_watch_signals(sigset_t *watched, sigset_t *old)
+/* Returns its exit status, or complains. */
+static int run_await_job(char **argv)
 {
-    sigemptyset(watched);
-    sigaddset(watched, SIGCHLD);
-    for (int i = 0; i < N_FORWARDED; i++)
-        sigaddset(watched, forwarded[i]);
-    signal(SIGCHLD, SIG_DFL); /* ignored, there would be nothing to wait for */
-    sigprocmask(SIG_BLOCK, watched, old);
-}
+    const struct stp_job job = {.argv = argv};
+    struct stp_job_end end = {.status = STP_EXIT_FAILED};
+    struct stp_error err;
 
-/* The exit status, as a shell has it.  What the terminal sends goes to the job
- * as well, and is not sent again. */
-static int run_await(pid_t pid, const sigset_t *watched)
-{
-    int status;
-    pid_t ended;
-
-    while ((ended = waitpid(pid, &status, WNOHANG)) == 0) {
-        siginfo_t info;
-
-        if (sigwaitinfo(watched, &info) > 0 && info.si_signo != SIGCHLD &&
-            info.si_code != SI_KERNEL)
-            kill(pid, info.si_signo);
-    }
-    if (ended < 0)
-        return STP_EXIT_FAILED;
-    return WIFSIGNALED(status) ? EXIT_SIGNAL + WTERMSIG(status)
-                               : WEXITSTATUS(status);
-}
-
-/* Signals stay blocked, so that the report follows a job that a signal ends. */
-static int run_start_and_await(char **argv)
-{
-    sigset_t watched, old;
-    pid_t pid;
-
-    fflush(NULL);
-    run_watch_signals(&watched, &old);
-    pid = fork();
-    if (pid == 0) {
-        sigprocmask(SIG_SETMASK, &old, NULL);
-        execvp(argv[0], argv);
-        stp_complain("cannot run '%s': %s", argv[0], strerror(errno));
-        _exit(errno == ENOENT ? EXIT_NOT_FOUND : EXIT_NOT_RUN);
-    }
-    if (pid < 0)
-        return stp_complain("cannot start a process: %s", strerror(errno));
-    return run_await(pid, &watched);
+    if (stp_job_run(&job, &end, &err) != STP_OK)
+        stp_complain_error(NULL, &err);
+    return end.status;
 }
 
 /* ---- after the job ---- */
@@ -435,11 +366,11 @@ int stp_cmd_run(int argc, char **argv)
     if (exit_status == STP_EXIT_OK)
         exit_status = run_set_environment(&o, policy, folder);
     if (exit_status == STP_EXIT_OK) {
-        exit_status = run_start_and_await(o.command.v);
+        exit_status = run_await_job(o.command.v);
         if (folder[0] != '\0')
             run_report(&o, policy, folder);
     }
     if (folder[0] != '\0')
-        run_remove_folder(folder);
+        stp_remove_temporary(folder);
     return exit_status;
 }

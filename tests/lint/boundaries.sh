@@ -31,6 +31,7 @@ may src/agree agree/ core/
 may src/plugin 'plugin/[a-z_]+.h"' agree/ core/ $abi
 may src/plugin/online plugin/ agree/ core/ $abi
 may src/launch launch/ core/
+may src/job job/ core/
 may src/device 'device/[a-z_0-9]+.h"' launch/ core/ $abi
 may src/device/cpu device/cpu/ 'device/[a-z_]+.h"' launch/ core/ $abi
 may src/device/cuda device/cuda/ 'device/[a-z_]+.h"' launch/ core/ $abi

@@ -1,0 +1,207 @@
+#include "job/job.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <signal.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/wait.h>
+#include <time.h>
+#include <unistd.h>
+
+static const int forwarded[] = {SIGINT,  SIGQUIT, SIGTERM, SIGHUP,
+                                SIGUSR1, SIGUSR2, SIGCONT};
+
+enum { N_FORWARDED = sizeof(forwarded) / sizeof(forwarded[0]), N_STOPS = 4 };
+
+/* A job that runs. */
+struct running {
+    const struct stp_job *job;
+    pid_t pid;
+    sigset_t watched;
+    double begin_s;
+    double deadline_s; /* when it is sent the next signal; 0: never */
+    struct stp_job_end end;
+};
+
+static double job_now_s(void)
+{
+    struct timespec now;
+
+    clock_gettime(CLOCK_MONOTONIC, &now);
+    return (double)now.tv_sec + (double)now.tv_nsec / 1e9;
+}
+
+/* Signals that are waited for, and not handled: none is lost between two looks
+ * at the job. */
+static void job_watch_signals(sigset_t *watched, sigset_t *old)
+{
+    sigemptyset(watched);
+    sigaddset(watched, SIGCHLD);
+    for (int i = 0; i < N_FORWARDED; i++)
+        sigaddset(watched, forwarded[i]);
+    signal(SIGCHLD, SIG_DFL); /* ignored, there would be nothing to wait for */
+    sigprocmask(SIG_BLOCK, watched, old);
+}
+
+/* ---- the child ---- */
+
+/* Puts the file in the place of standard output and error, and nothing in that
+ * of the input. */
+static bool job_redirect(const char *output)
+{
+    int in = open("/dev/null", O_RDONLY);
+    int out = open(output, O_WRONLY | O_CREAT | O_TRUNC, 0666);
+
+    return in >= 0 && out >= 0 && dup2(in, STDIN_FILENO) >= 0 &&
+           dup2(out, STDOUT_FILENO) >= 0 && dup2(out, STDERR_FILENO) >= 0 &&
+           (in <= STDERR_FILENO || close(in) == 0) &&
+           (out <= STDERR_FILENO || close(out) == 0);
+}
+
+/* What the child says where it could not become the job. */
+struct failure {
+    int error;
+    bool is_output;
+};
+
+static void job_become(const struct stp_job *job, const sigset_t *signals,
+                       int told)
+{
+    struct failure failure = {0};
+
+    sigprocmask(SIG_SETMASK, signals, NULL);
+    if (job->output != NULL) {
+        setpgid(0, 0);
+        failure.is_output = !job_redirect(job->output);
+    }
+    if (!failure.is_output &&
+        stp_job_set(job->variables, job->n_variables, NULL) == STP_OK)
+        execvp(job->argv[0], job->argv);
+    failure.error = errno;
+    if (write(told, &failure, sizeof(failure)) < 0)
+        errno = 0; /* the status is all that is left to say it */
+    _exit(failure.error == ENOENT ? STP_JOB_NOT_FOUND : STP_JOB_NOT_RUN);
+}
+
+/* Nothing is told by a child that became the job. */
+static enum stp_status job_read_failure(const struct stp_job *job, int told,
+                                        struct stp_error *err)
+{
+    struct failure failure;
+    ssize_t n;
+
+    do
+        n = read(told, &failure, sizeof(failure));
+    while (n < 0 && errno == EINTR);
+    if (n != (ssize_t)sizeof(failure))
+        return STP_OK;
+    if (failure.is_output)
+        return stp_fail(err, STP_ERR_IO, "cannot write '%.140s': %s",
+                        job->output, strerror(failure.error));
+    return stp_fail(err, STP_ERR_NOTHING, "cannot run '%.140s': %s",
+                    job->argv[0], strerror(failure.error));
+}
+
+static enum stp_status job_start(struct running *r, struct stp_error *err)
+{
+    sigset_t old;
+    int told[2];
+    enum stp_status status;
+
+    if (pipe(told) != 0)
+        return stp_fail(err, STP_ERR_DEVICE, "cannot start a process: %s",
+                        strerror(errno));
+    fcntl(told[1], F_SETFD, FD_CLOEXEC);
+    fflush(NULL);
+    job_watch_signals(&r->watched, &old);
+    r->begin_s = job_now_s();
+    r->pid = fork();
+    if (r->pid == 0) {
+        close(told[0]);
+        job_become(r->job, &old, told[1]);
+    }
+    close(told[1]);
+    if (r->pid < 0)
+        status = stp_fail(err, STP_ERR_DEVICE, "cannot start a process: %s",
+                          strerror(errno));
+    else
+        status = job_read_failure(r->job, told[0], err);
+    close(told[0]);
+    return status;
+}
+
+/* ---- its end ---- */
+
+static void job_send(const struct running *r, int number)
+{
+    kill(r->job->output != NULL ? -r->pid : r->pid, number);
+}
+
+/* What the terminal sends goes to the job as well, and is not sent again,
+ * unless the job is in a group of its own. */
+static void job_pass_on(struct running *r, const siginfo_t *info)
+{
+    for (int i = 0; i < N_STOPS; i++)
+        if (info->si_signo == forwarded[i])
+            r->end.signal = info->si_signo;
+    if (info->si_code != SI_KERNEL || r->job->output != NULL)
+        job_send(r, info->si_signo);
+}
+
+/* Waits for a signal, or until the deadline, at which the job is sent one. */
+static void job_wait(struct running *r)
+{
+    double left_s = r->deadline_s - job_now_s();
+    siginfo_t info;
+    struct timespec left;
+    int number;
+
+    if (left_s < 0)
+        left_s = 0;
+    left.tv_sec = (time_t)left_s;
+    left.tv_nsec = (long)((left_s - (double)left.tv_sec) * 1e9);
+    number = r->deadline_s > 0 ? sigtimedwait(&r->watched, &info, &left)
+                               : sigwaitinfo(&r->watched, &info);
+    if (number > 0 && number != SIGCHLD)
+        job_pass_on(r, &info);
+    if (number > 0 || r->deadline_s <= 0 || errno != EAGAIN)
+        return;
+    job_send(r, r->end.is_limited ? SIGKILL : SIGTERM);
+    r->end.is_limited = true;
+    r->deadline_s += STP_JOB_GRACE_S;
+}
+
+static void job_await(struct running *r)
+{
+    int status = 0;
+    pid_t ended;
+
+    while ((ended = waitpid(r->pid, &status, WNOHANG)) == 0)
+        job_wait(r);
+    r->end.wall_s = job_now_s() - r->begin_s;
+    if (ended < 0)
+        r->end.status = 1; /* somebody else awaited it */
+    else
+        r->end.status = WIFSIGNALED(status) ? STP_JOB_SIGNAL + WTERMSIG(status)
+                                            : WEXITSTATUS(status);
+    if (r->end.is_limited && r->job->output != NULL)
+        job_send(r, SIGKILL); /* what it left behind */
+}
+
+enum stp_status stp_job_run(const struct stp_job *job,
+                            struct stp_job_end *end_ret, struct stp_error *err)
+{
+    struct running r = {.job = job};
+    enum stp_status status = job_start(&r, err);
+
+    if (r.pid <= 0)
+        return status;
+    if (job->limit_s > 0)
+        r.deadline_s = r.begin_s + job->limit_s;
+    job_await(&r);
+    if (status == STP_OK || status == STP_ERR_NOTHING)
+        *end_ret = r.end;
+    return status;
+}

@@ -1,0 +1,50 @@
+/*
+ * job.h - runs a user's command as a job, and awaits its end
+ *
+ * What asks this process to stop, and other signals, go to the job, which
+ * decides what to make of them: this process reports afterwards.  They stay
+ * blocked here from the first job on.
+ */
+#ifndef STP_JOB_H
+#define STP_JOB_H
+
+#include <stdbool.h>
+#include <stddef.h>
+
+#include "core/status.h"
+#include "job/environment.h"
+
+/* As shells have it. */
+enum { STP_JOB_NOT_RUN = 126, STP_JOB_NOT_FOUND = 127, STP_JOB_SIGNAL = 128 };
+
+struct stp_job {
+    char **argv; /* the command; NULL behind the last */
+    const struct stp_job_variable *variables; /* of the job alone */
+    size_t n_variables;
+    const char *output; /* the file that gets what it prints, while its input is
+                           empty and it runs in a process group of its own;
+                           NULL: all of that is this process's */
+    unsigned limit_s;   /* after so long it is sent SIGTERM; 0: no limit */
+};
+
+struct stp_job_end {
+    int status;      /* as a shell has it */
+    double wall_s;   /* from its start to its end */
+    int signal;      /* the last one that asked this process to stop; 0: none */
+    bool is_limited; /* the limit ended it */
+};
+
+/*
+ * Runs the job and awaits its end.  Once the limit is reached, and the job is
+ * there STP_JOB_GRACE_S later, it is killed.
+ *
+ * STP_ERR_IO if the output cannot be written, STP_ERR_DEVICE if no process can
+ * be started; and STP_ERR_NOTHING if the command cannot be run: then the end
+ * has STP_JOB_NOT_RUN or STP_JOB_NOT_FOUND.  On the first two *end_ret is
+ * untouched.
+ */
+enum { STP_JOB_GRACE_S = 40 }; /* torchrun gives its workers 30 */
+enum stp_status stp_job_run(const struct stp_job *job,
+                            struct stp_job_end *end_ret, struct stp_error *err);
+
+#endif /* STP_JOB_H */

@@ -1,0 +1,138 @@
+// Jobs: what they inherit, where their output goes, and how they end.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+#include <signal.h>
+#include <unistd.h>
+
+#include <cstdlib>
+#include <filesystem>
+#include <fstream>
+#include <sstream>
+#include <string>
+
+extern "C" {
+#include "job/job.h"
+}
+
+#include "support/processes.h"
+
+namespace
+{
+
+using processes::Process;
+
+class Job : public testing::Test
+{
+  protected:
+    void SetUp() override
+    {
+        std::string dir = testing::TempDir() + "steptune-job-XXXXXX";
+        ASSERT_NE(nullptr, mkdtemp(dir.data()));
+        dir_ = dir;
+        output_ = dir + "/output";
+    }
+    void TearDown() override
+    {
+        std::filesystem::remove_all(dir_);
+    }
+    // "STATUS" or "STATUS ERROR" of a shell command, run in a process of its
+    // own, as signals stay blocked in it.
+    std::string Run(const char *command, stp_job job,
+                    const char *program = "sh") const
+    {
+        Process process([&] {
+            std::string words[] = {program, "-c", command};
+            char *argv[] = {words[0].data(), words[1].data(), words[2].data(),
+                            nullptr};
+            stp_job_end end{};
+            stp_error err{};
+            job.argv = argv;
+            const stp_status status = stp_job_run(&job, &end, &err);
+            return std::to_string(end.status) +
+                   (end.signal != 0 ? " signal " + std::to_string(end.signal)
+                                    : std::string()) +
+                   (end.is_limited ? " limited" : "") +
+                   (status != STP_OK ? std::string(" ") + err.text
+                                     : std::string());
+        });
+        return process.Said();
+    }
+    std::string Output() const
+    {
+        std::stringstream s;
+        s << std::ifstream(output_).rdbuf();
+        return s.str();
+    }
+
+    std::filesystem::path dir_;
+    std::string output_;
+};
+
+TEST_F(Job, EndsAsShellsSayIt)
+{
+    const struct {
+        const char *command;
+        const char *program;
+        const char *end;
+    } cases[] = {
+        {"exit 0", "sh", "0"},
+        {"exit 7", "sh", "7"},
+        {"kill -9 $$", "sh", "137"},
+        {"", "/nothing-there",
+         "127 cannot run '/nothing-there': No such file or directory"},
+        {"", "/dev/null", "126 cannot run '/dev/null': Permission denied"},
+        {"kill -TERM $PPID; sleep 0.2", "sh", "143 signal 15"},
+        {"trap 'exit 5' TERM; kill -TERM $PPID; while :; do sleep 0.02; done",
+         "sh", "5 signal 15"},
+        {"kill -USR1 $PPID; sleep 5", "sh", "138"},
+    };
+
+    for (const auto &c : cases) {
+        SCOPED_TRACE(c.program + std::string(" ") + c.command);
+        EXPECT_EQ(c.end, Run(c.command, {}, c.program));
+    }
+}
+
+TEST_F(Job, HasItsOwnVariablesAndOutput)
+{
+    const stp_job_variable variables[] = {{"JOB_SET", "a b"},
+                                          {"JOB_GONE", nullptr}};
+    setenv("JOB_SET", "before", 1);
+    setenv("JOB_GONE", "before", 1);
+    setenv("JOB_KEPT", "before", 1);
+    stp_job job{};
+    job.variables = variables;
+    job.n_variables = 2;
+    job.output = output_.c_str();
+
+    EXPECT_EQ("3", Run("echo $JOB_SET,$JOB_KEPT,${JOB_GONE-none}; echo err >&2;"
+                       "cat; exit 3",
+                       job));
+    EXPECT_EQ("a b,before,none\nerr\n", Output());
+    EXPECT_STREQ("before", getenv("JOB_SET"));
+}
+
+TEST_F(Job, SaysThatItsOutputCannotBeWritten)
+{
+    output_ = (dir_ / "none" / "output").string();
+    stp_job job{};
+    job.output = output_.c_str();
+
+    EXPECT_THAT(Run("exit 0", job),
+                testing::AllOf(testing::HasSubstr("/none/output"),
+                               testing::HasSubstr("No such file")));
+}
+
+// With all that it started.
+TEST_F(Job, IsEndedByItsLimit)
+{
+    stp_job job{};
+    job.output = output_.c_str();
+    job.limit_s = 1;
+
+    EXPECT_EQ("143 limited",
+              Run("sh -c 'echo begun; exec sleep 100'; exit 0", job));
+    EXPECT_EQ("begun\n", Output());
+}
+
+} // namespace
