@@ -166,6 +166,26 @@ const char *stp_option_share(const struct stp_option *option, const char *text,
     return expected;
 }
 
+const char *stp_option_duration(const struct stp_option *option,
+                                const char *text, void *at)
+{
+    static const char units[] = "smh";
+    static const unsigned seconds[] = {1, 60, 3600};
+    enum { LONGEST = 30 * 24 * 3600 };
+    char *end;
+    unsigned long n = strtoul(text, &end, 10);
+    const char *unit = *end != '\0' ? strchr(units, *end) : units;
+
+    (void)option;
+    if (*text >= '0' && *text <= '9' && n > 0 && n <= LONGEST && unit != NULL &&
+        (*end == '\0' || end[1] == '\0') &&
+        n * seconds[unit - units] <= LONGEST) {
+        *(unsigned *)at = (unsigned)(n * seconds[unit - units]);
+        return NULL;
+    }
+    return "a time from 1s to 30 days such as 60s, 5m or 2h";
+}
+
 const char *stp_option_word(const struct stp_option *option, const char *text,
                             void *at)
 {
@@ -374,6 +394,14 @@ const void *stp_given_value(const struct stp_given *given, const char *name,
             ? *(const unsigned *)(const void *)(row->table + row->option->n)
             : row->is_given || row->option->value != NULL;
     return row->table + row->option->at;
+}
+
+int stp_given_arguments(const struct stp_given *given)
+{
+    const struct stp_arguments *arguments =
+        (const void *)(given->options + given->line->arguments);
+
+    return given->line->args_doc != NULL ? arguments->n : 0;
 }
 
 bool stp_is_given(const struct stp_given *given, const char *name)

@@ -30,9 +30,10 @@ stp_option_kind stp_option_number; /* uint64_t; 'max' 0: any */
 stp_option_kind stp_option_size;   /* uint64_t: bytes with K, M or G, from 1 */
 stp_option_kind stp_option_double; /* double; 'max' 0: any */
 stp_option_kind stp_option_share;  /* double: "2%" or "0.02", below 10 */
-stp_option_kind stp_option_word;   /* int: by 'from_name', 'min' to 'max'; else
-                                      'min' for the first of 'words' and so on */
-stp_option_kind stp_option_coll;   /* int: ncclFunc_t */
+stp_option_kind stp_option_duration; /* unsigned, seconds: 90, 90s, 5m, 2h */
+stp_option_kind stp_option_word; /* int: by 'from_name', 'min' to 'max'; else
+                                    'min' for the first of 'words' and so on */
+stp_option_kind stp_option_coll; /* int: ncclFunc_t */
 
 /* What lies at the path of a text. */
 enum stp_path {
@@ -119,6 +120,9 @@ struct stp_given; /* opaque */
  * the command has no such option. */
 const void *stp_given_value(const struct stp_given *given, const char *name,
                             unsigned *n_ret);
+
+/* How many arguments there are that are no options. */
+int stp_given_arguments(const struct stp_given *given);
 
 /* Whether the command line has the option. */
 bool stp_is_given(const struct stp_given *given, const char *name);

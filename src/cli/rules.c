@@ -108,6 +108,16 @@ static bool rules_are_no_constants(const struct stp_given *given)
     return !rules_are_constants(given);
 }
 
+static bool rules_have_command(const struct stp_given *given)
+{
+    return stp_given_arguments(given) > 0;
+}
+
+static bool rules_have_no_command(const struct stp_given *given)
+{
+    return !rules_have_command(given);
+}
+
 /* ---- the rules ---- */
 
 /* Names are those of the tables, without "--", separated by spaces.  The
@@ -149,6 +159,14 @@ static const struct option_rule rules[] = {
      .without = "iterate"},
     {"verify", "collective minbytes maxbytes stepfactor stepbytes warmup_iters",
      .with = "iterate"},
+    {"tune",
+     "on seed ranks resolution no-iterate table fresh min-gain collective "
+     "minbytes maxbytes stepfactor stepbytes iters warmup_iters rounds "
+     "datatype op",
+     .is_idle = rules_have_command,
+     .where = "with a COMMAND, whose own collectives are measured"},
+    {"tune", "for resume", .is_idle = rules_have_no_command,
+     .where = "without -- COMMAND"},
     {"train", "rounds", .without = "policy plugin"},
     {"train", "fresh", .without = "output"},
     {"train", "bucket-mb", .is_idle = rules_have_no_buckets,

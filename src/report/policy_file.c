@@ -278,7 +278,7 @@ void stp_policy_mark_read(const char *text, size_t len,
 }
 
 /* The hash is of what follows, and no comment is part of it. */
-static enum stp_status policy_write_marked(const struct stp_policy_origin *o,
+static enum stp_status policy_write_marked(const char *made_by, const char *run,
                                            const char *text, size_t len,
                                            FILE *fp, struct stp_error *err)
 {
@@ -290,12 +290,33 @@ static enum stp_status policy_write_marked(const struct stp_policy_origin *o,
         return status;
     stp_policy_hash_name(policy, hash);
     stp_policy_free(policy);
-    fprintf(fp, "# %s\n", o->made_by);
-    if (o->data->run[0] != '\0')
-        fprintf(fp, "%s%s\n", run_key, o->data->run);
+    fprintf(fp, "# %s\n", made_by);
+    if (run[0] != '\0')
+        fprintf(fp, "%s%s\n", run_key, run);
     fprintf(fp, "%s%s\n", hash_key, hash);
     fwrite(text, 1, len, fp);
     return STP_OK;
+}
+
+static enum stp_status policy_save_marked(const char *made_by, const char *run,
+                                          const char *text, size_t len,
+                                          const char *path,
+                                          struct stp_error *err)
+{
+    struct stp_file file;
+    enum stp_status status = stp_file_begin(path, &file, err);
+
+    if (status != STP_OK)
+        return status;
+    return stp_file_end(
+        &file, policy_write_marked(made_by, run, text, len, file.fp, err), err);
+}
+
+enum stp_status stp_policy_text_save(const char *made_by, const char *text,
+                                     size_t len, const char *path,
+                                     struct stp_error *err)
+{
+    return policy_save_marked(made_by, "", text, len, path, err);
 }
 
 enum stp_status stp_policy_file_save(const struct stp_derived *derived,
@@ -305,17 +326,15 @@ enum stp_status stp_policy_file_save(const struct stp_derived *derived,
     char *text = NULL;
     size_t len = 0;
     FILE *fp = open_memstream(&text, &len);
-    struct stp_file file;
     enum stp_status status;
 
     if (fp == NULL)
         return stp_nomem(err);
     policy_write(derived, origin, fp);
-    status =
-        fclose(fp) == 0 ? stp_file_begin(path, &file, err) : stp_nomem(err);
-    if (status == STP_OK)
-        status = stp_file_end(
-            &file, policy_write_marked(origin, text, len, file.fp, err), err);
+    status = fclose(fp) == 0
+                 ? policy_save_marked(origin->made_by, origin->data->run, text,
+                                      len, path, err)
+                 : stp_nomem(err);
     free(text);
     return status;
 }

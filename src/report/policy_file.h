@@ -38,6 +38,12 @@ enum stp_status stp_policy_file_save(const struct stp_derived *derived,
                                      const struct stp_policy_origin *origin,
                                      const char *path, struct stp_error *err);
 
+/* Writes the 'len' bytes at 'text', which are a policy, to the file 'path',
+ * whole or not at all, below lines that name what made it and its hash. */
+enum stp_status stp_policy_text_save(const char *made_by, const char *text,
+                                     size_t len, const char *path,
+                                     struct stp_error *err);
+
 /* What a policy file says of itself. */
 struct stp_policy_mark {
     char run[STP_RUN_NAME];          /* "": nothing */

@@ -23,6 +23,8 @@ class RunOnline : public Cli
         fs::create_directory(dir_ / "tmp");
         Set("TMPDIR", (dir_ / "tmp"));
         Set("STEPTUNE_INLINE", "1");
+        Set("STEPTUNE_CONFIRM_MS", "1");
+        Set("STEPTUNE_BUDGET", "1");
     }
     // A job on all ranks of the recorded h200x4, in virtual time.
     Outcome Job(const std::string &end_and_steps,
@@ -58,7 +60,7 @@ TEST_F(RunOnline, TellsWhatWasLearned)
                             (dir_ / "steptune.learned.conf").string() + ".\n"),
               ContainsRegex("\nWith all that was learned steps are "
                             "1\\.[0-9]+x as fast as with NCCL alone "
-                            "\\(1\\.[0-9]+ to 1\\.[0-9]+; 16 blocks of "
+                            "\\(1\\.[0-9]+ to 1\\.[0-9]+; 8 blocks of "
                             "windows\\)\\.\n"),
               ContainsRegex("4 +allgather +4194304 +5242879 +[0-9]+ +[0-9]+ +"
                             "ring/ll128 +1\\.[0-9]+x \\(1\\.[0-9]+ to "
@@ -123,7 +125,7 @@ TEST_F(RunOnline, TellsItAsJson)
     const cJSON *together = cJSON_GetObjectItem(learning, "together");
     ASSERT_EQ(1, cJSON_GetArraySize(together));
     EXPECT_EQ(1, Number(cJSON_GetArrayItem(together, 0), "arms"));
-    EXPECT_EQ(16, Number(cJSON_GetArrayItem(together, 0), "blocks"));
+    EXPECT_EQ(8, Number(cJSON_GetArrayItem(together, 0), "blocks"));
     EXPECT_LT(
         1, Number(cJSON_GetObjectItem(cJSON_GetArrayItem(together, 0), "step"),
                   "gain_low"));

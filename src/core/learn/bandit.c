@@ -49,6 +49,7 @@ struct stp_bandit_rules stp_bandit_rules_default(enum stp_strategy strategy)
         .budget = 0.01,
         .retest_calls = 1000,
         .confirm_blocks = STP_CONFIRM_LEAST,
+        .confirm_us = 300000,
     };
 
     if (strategy == STP_STRATEGY_EPSILON) {
@@ -80,6 +81,7 @@ static enum stp_status bandit_check_rules(const struct stp_bandit_rules *rules,
         {"min_gain", rules->min_gain, 0, 1},
         {"prune", rules->prune, 0, 1e6},
         {"budget", rules->budget, 0, 1},
+        {"confirm_us", rules->confirm_us, 0, 1e9},
         {"number of arms", (double)rules->n_arms, 0, STP_BANDIT_ARMS - 1},
     };
 
@@ -259,8 +261,6 @@ bool stp_bandit_awaits(const struct stp_bandit *bandit, unsigned key,
 {
     const struct stp_bandit_slot *slot = bandit_slot(bandit, key);
 
-    if (key == STP_BANDIT_SET)
-        return stp_bandit_set_awaits(bandit);
     return slot != NULL && bandit_ops(bandit)->awaits(bandit, slot, n_calls);
 }
 

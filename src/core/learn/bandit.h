@@ -43,10 +43,11 @@ enum {
  * each of 20 arms.  Then channel counts, a half, a quarter and all, are arms
  * like the winner, except the count it has anyway.
  *
- * What won was compared while other keys ran something else.  So the set of all
- * incumbents is compared with NCCL's own choice for all keys, in blocks as
- * well, each time it has changed and no search is under way; a set that is not
- * faster is dropped.
+ * What won was compared in short windows, while other keys ran something else.
+ * So the set of all incumbents is compared with NCCL's own choice for all keys,
+ * in blocks of long windows (trial.h), once nothing is left to search and each
+ * time that it has changed; of a set that is slower by more than 2 standard
+ * errors the newest arm is dropped.
  */
 enum stp_strategy {
     STP_STRATEGY_HALVING, /* successive elimination with confidence bounds */
@@ -74,8 +75,11 @@ struct stp_bandit_rules {
     unsigned retest_calls;   /* of the communicator until a key is tested again;
                                 doubles each time; 1000; 0: never; HALVING only */
     unsigned confirm_blocks; /* in which a set is compared with NCCL's own
-                                choice, once nothing is left to search: 16 at
-                                least before that; 0: never; HALVING only */
+                                choice, for a fifth of the budget; 8; 0: never;
+                                HALVING only */
+    double confirm_us;       /* at least, of a window for that; 300000 */
+    bool persists; /* where noise hid small gains, searches on; HALVING
+                      only */
     uint64_t seed;
     /* Arms of every key beside NCCL's own; n_arms 0: every pair that the cost
      * table allows, and once one of these has settled its channel counts. */
@@ -143,6 +147,7 @@ struct stp_bandit_want {
     unsigned arm;      /* of that key; 0 of the set */
     unsigned n_blocks; /* of a trial, in which it takes turns with the
                           incumbent; 0: it stays */
+    unsigned n_calls;  /* of a window of a trial of the set */
 };
 
 /* How much of a job has been seen. */
@@ -161,8 +166,8 @@ bool stp_bandit_wants(struct stp_bandit *bandit,
                       const struct stp_bandit_clock *clock,
                       struct stp_bandit_want *want_ret);
 
-/* Whether more blocks of the key, or of the set, are to come: before it has
- * settled, and while a re-test is due or under way. */
+/* Whether more blocks of the key are to come: before it has settled, and while
+ * a re-test is due or under way. */
 bool stp_bandit_awaits(const struct stp_bandit *bandit, unsigned key,
                        uint64_t n_calls);
 
@@ -173,6 +178,13 @@ void stp_bandit_began(struct stp_bandit *bandit,
 /* EPSILON: a call of 'key' took 'value' while 'arm' was in force. */
 void stp_bandit_reward(struct stp_bandit *bandit, unsigned key, unsigned arm,
                        double value);
+
+/* HALVING: what earlier runs know of an arm of the key, which has not been
+ * tried: 'n' blocks, the mean logarithm of its gain over NCCL's own choice, and
+ * the sum of squares about that.  An arm that NCCL rules out stays out. */
+void stp_bandit_recall(struct stp_bandit *bandit, unsigned key,
+                       const struct stp_bandit_arm *arm, uint32_t n,
+                       double log_gain, double log_ss);
 
 /* HALVING: noise of a block's gain, before any block is known. */
 void stp_bandit_set_noise(struct stp_bandit *bandit, double noise);
@@ -215,7 +227,7 @@ struct stp_bandit_key_state {
 struct stp_bandit_set_state {
     unsigned number;   /* another set has another one */
     unsigned n_blocks; /* of comparison with NCCL's own choice */
-    bool is_confirmed; /* in 16 blocks at least, or is dropped */
+    bool is_confirmed; /* in enough blocks to keep or to drop it */
     bool is_dropped;
     double gain; /* over NCCL's own choice; 1 without blocks */
     double gain_low;

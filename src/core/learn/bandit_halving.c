@@ -17,6 +17,7 @@ enum {
     N_ALIKE = 16, /* blocks of each, after which arms may count as equal */
     N_RETEST = 4, /* blocks of a re-test */
     RETEST_MAX = 1 << 20, /* calls between two re-tests */
+    REOPEN_MAX = 16,      /* times that a search is opened again */
 };
 
 static const double z_in = 3;   /* 95 percent each of 20 arms: 0.05 / 20 */
@@ -107,7 +108,19 @@ static bool halving_must_go(const struct stp_bandit *b,
         return true;
     if (i != leader && halving_is_behind(b, arm, &slot->arms[leader]))
         return true;
-    return arm->n >= N_SPENT &&
+    return false;
+}
+
+/* Whether too many blocks were spent on an arm that does not lead with promise.
+ */
+static bool halving_is_spent(const struct stp_bandit *b,
+                             const struct stp_bandit_slot *slot, unsigned i,
+                             unsigned leader)
+{
+    const struct stp_bandit_try *arm = &slot->arms[i];
+    unsigned patience = slot->patience != 0 ? slot->patience : N_SPENT;
+
+    return arm->n >= patience &&
            (i != leader || !halving_is_better(b, arm, z_hope));
 }
 
@@ -117,15 +130,17 @@ static void halving_eliminate(const struct stp_bandit *b,
     unsigned leader = halving_leader(slot);
 
     for (unsigned i = 1; i < slot->n_arms; i++)
-        if (slot->arms[i].n > 0 && halving_is_left(slot, i) &&
-            halving_must_go(b, slot, i, leader))
-            slot->arms[i].is_out = true;
+        if (slot->arms[i].n > 0 && halving_is_left(slot, i)) {
+            slot->arms[i].is_spent = halving_is_spent(b, slot, i, leader);
+            slot->arms[i].is_out =
+                slot->arms[i].is_spent || halving_must_go(b, slot, i, leader);
+        }
 }
 
 /* The leader becomes the incumbent: the others' gains are over it from now on.
  */
-static void halving_promote(const struct stp_bandit *b,
-                            struct stp_bandit_slot *slot, unsigned leader)
+static void halving_promote(struct stp_bandit *b, struct stp_bandit_slot *slot,
+                            unsigned leader)
 {
     const struct stp_bandit_try arm = slot->arms[leader];
 
@@ -134,6 +149,7 @@ static void halving_promote(const struct stp_bandit *b,
         stp_bandit_error(b, &arm) * stp_bandit_error(b, &arm);
     slot->incumbent_n = arm.n;
     slot->incumbent = leader;
+    slot->promoted = ++b->n_promoted;
     for (unsigned i = 0; i < slot->n_arms; i++)
         slot->arms[i].mean -= arm.mean;
 }
@@ -161,8 +177,8 @@ static void halving_settle(const struct stp_bandit *b,
     slot->runner_up = slot->incumbent != 0 ? 0 : halving_runner_up(slot);
 }
 
-static void halving_judge(const struct stp_bandit *b,
-                          struct stp_bandit_slot *slot, uint64_t n_calls)
+static void halving_judge(struct stp_bandit *b, struct stp_bandit_slot *slot,
+                          uint64_t n_calls)
 {
     unsigned leader;
 
@@ -197,6 +213,7 @@ static void halving_restart(struct stp_bandit_slot *slot)
 {
     for (unsigned i = 0; i < slot->n_arms; i++) {
         slot->arms[i].is_out = slot->arms[i].is_banned;
+        slot->arms[i].is_spent = false;
         halving_forget(&slot->arms[i]);
     }
     slot->stage = STP_STAGE_PAIRS;
@@ -225,6 +242,39 @@ static bool halving_may_retest(const struct stp_bandit *b,
 {
     return b->rules.retest_calls != 0 && slot->incumbent != slot->runner_up &&
            !slot->arms[slot->runner_up].is_banned;
+}
+
+/* ---- searches that go on ---- */
+
+/* Opens a settled key's search again, for the arms that were out for want of
+ * blocks alone: they get as many once more.  False: there are none. */
+static bool halving_reopen_key(struct stp_bandit_slot *slot)
+{
+    bool any = false;
+
+    for (unsigned i = 1; i < slot->n_arms; i++) {
+        struct stp_bandit_try *arm = &slot->arms[i];
+
+        if (!arm->is_spent || i == slot->incumbent)
+            continue;
+        if (arm->stage == STP_STAGE_PAIRS)
+            slot->stage = STP_STAGE_PAIRS;
+        arm->is_out = arm->is_spent = false;
+        any = true;
+    }
+    if (any) {
+        slot->patience = 2 * (slot->patience != 0 ? slot->patience : N_SPENT);
+        slot->is_settled = false;
+    }
+    return any;
+}
+
+static void halving_reopen(struct stp_bandit *b)
+{
+    b->n_reopened += b->n_reopened < REOPEN_MAX;
+    for (unsigned i = 0; i < b->n_keys; i++)
+        if (b->keys[i] != NULL && b->keys[i]->share > 0)
+            (void)halving_reopen_key(b->keys[i]);
 }
 
 /* ---- blocks ---- */
@@ -268,6 +318,31 @@ void stp_bandit_block(struct stp_bandit *bandit, const struct stp_block *block,
         halving_judge(bandit, slot, n_calls);
     else if (slot->is_retesting && block->is_last)
         halving_end_retest(bandit, slot, block->trial.arm, n_calls);
+}
+
+void stp_bandit_recall(struct stp_bandit *bandit, unsigned key,
+                       const struct stp_bandit_arm *arm, uint32_t n,
+                       double log_gain, double log_ss)
+{
+    struct stp_bandit_slot *slot =
+        key < STP_BANDIT_KEYS ? bandit->keys[key] : NULL;
+    struct stp_bandit_try *known;
+    int i;
+
+    if (slot == NULL || bandit->rules.strategy != STP_STRATEGY_HALVING)
+        return;
+    i = stp_bandit_index(slot, arm);
+    if (i > 0)
+        known = &slot->arms[i];
+    else if (i < 0 && arm->n_channels != 0)
+        known = stp_bandit_add_arm(slot, arm, STP_STAGE_CHANNELS, 1);
+    else
+        known = NULL;
+    if (known == NULL || known->n != 0)
+        return;
+    known->n = n;
+    known->mean = log_gain;
+    known->ss = log_ss;
 }
 
 /* ---- what to run ---- */
@@ -352,21 +427,30 @@ static int halving_find_switch(const struct stp_bandit *b)
     return -1;
 }
 
+/* Chooses the key to search; STP_BANDIT_KEYS: none.  Of a key without arms
+ * nothing is left; of others earlier runs may know enough. */
+static void halving_choose_key(struct stp_bandit *b, uint64_t n_calls)
+{
+    int key = halving_find_key(b, n_calls);
+    bool is_new = key >= 0 && b->active != (unsigned)key;
+
+    b->active = key >= 0 ? (unsigned)key : STP_BANDIT_KEYS;
+    if (key >= 0 && !b->keys[key]->is_settled &&
+        (is_new || !halving_any_left(b->keys[key])))
+        halving_judge(b, b->keys[key], n_calls);
+}
+
 static bool halving_want_trial(struct stp_bandit *b,
                                const struct stp_bandit_clock *clock,
                                struct stp_bandit_want *want_ret)
 {
-    int key = halving_find_key(b, clock->n_calls);
     struct stp_bandit_slot *slot;
     struct stp_bandit_try *arm;
     unsigned next, n_blocks;
 
-    if (key < 0)
+    if (b->active == STP_BANDIT_KEYS)
         return false;
-    slot = b->keys[key];
-    b->active = (unsigned)key;
-    if (!slot->is_settled && !halving_any_left(slot))
-        halving_judge(b, slot, clock->n_calls); /* a key without arms */
+    slot = b->keys[b->active];
     next = halving_next_arm(b, slot, clock->n_calls);
     if (next == slot->incumbent)
         return false;
@@ -376,7 +460,8 @@ static bool halving_want_trial(struct stp_bandit *b,
     if (fmax(b->lost, 0) + b->pending + n_blocks * arm->pending_us >
         b->rules.budget * (double)clock->n_calls * clock->call_us)
         return false;
-    *want_ret = (struct stp_bandit_want){(unsigned)key, next, n_blocks};
+    *want_ret = (struct stp_bandit_want){
+        .key = b->active, .arm = next, .n_blocks = n_blocks};
     return true;
 }
 
@@ -384,14 +469,16 @@ static bool halving_want(struct stp_bandit *bandit,
                          const struct stp_bandit_clock *clock,
                          struct stp_bandit_want *want_ret)
 {
-    int key = halving_find_switch(bandit);
+    int key;
 
+    halving_choose_key(bandit, clock->n_calls);
+    if (bandit->active == STP_BANDIT_KEYS && bandit->rules.persists &&
+        stp_bandit_set_has(bandit, STP_CONFIRM_LEAST << bandit->n_reopened))
+        halving_reopen(bandit);
+    key = halving_find_switch(bandit);
     if (key < 0)
-        return stp_bandit_set_wants(bandit, clock, STP_CONFIRM_LEAST,
-                                    want_ret) ||
-               halving_want_trial(bandit, clock, want_ret) ||
-               stp_bandit_set_wants(bandit, clock, bandit->rules.confirm_blocks,
-                                    want_ret);
+        return halving_want_trial(bandit, clock, want_ret) ||
+               stp_bandit_set_wants(bandit, clock, want_ret);
     *want_ret = (struct stp_bandit_want){.key = (unsigned)key,
                                          .arm = bandit->keys[key]->incumbent};
     return true;
@@ -439,26 +526,23 @@ void stp_bandit_halving_renew(struct stp_bandit *bandit)
     stp_bandit_set_renew(bandit);
 }
 
-/* An arm that won alone and is no longer faster is searched for anew.  Of
- * several, each is the first that re-tests look at: they return one by one. */
+/* The newest of the incumbents is out for good, or it would win its search and
+ * be dropped again and again. */
 void stp_bandit_halving_drop(struct stp_bandit *bandit)
 {
-    struct stp_bandit_slot *last = NULL;
-    unsigned n = 0;
+    struct stp_bandit_slot *newest = NULL;
 
     for (unsigned i = 0; i < bandit->n_keys; i++) {
         struct stp_bandit_slot *slot = bandit->keys[i];
 
-        if (slot == NULL || slot->incumbent == 0)
-            continue;
-        slot->runner_up = slot->incumbent;
-        slot->incumbent = 0;
-        slot->incumbent_gain = slot->incumbent_var = 0;
-        last = slot;
-        n++;
+        if (slot != NULL && slot->incumbent != 0 &&
+            (newest == NULL || slot->promoted > newest->promoted))
+            newest = slot;
     }
-    if (n == 1)
-        halving_restart(last);
+    if (newest == NULL)
+        return;
+    newest->arms[newest->incumbent].is_banned = true;
+    halving_restart(newest);
 }
 
 static void halving_verdict(const struct stp_bandit_slot *slot,

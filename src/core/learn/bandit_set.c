@@ -3,7 +3,19 @@
 #include <math.h>
 
 #include "core/learn/bandit_state.h"
+#include "core/learn/proposal.h"
 #include "core/stats.h"
+
+/* While NCCL's own choice takes its turns, steps are as long as before. */
+static const double budget_share = 0.2;
+
+static const double z_drop = 2;
+
+/* The standard error of the gain of two blocks or more. */
+static double set_error(const struct stp_bandit_set *set)
+{
+    return sqrt(set->gain.ss / (set->gain.n - 1) / set->gain.n);
+}
 
 /* A search under way would change the set. */
 static bool set_is_searched(const struct stp_bandit *b)
@@ -36,40 +48,46 @@ static bool set_is_empty(const struct stp_bandit *b)
     return true;
 }
 
-/* Blocks that are wanted beside those under way. */
-static unsigned set_n_wanted(const struct stp_bandit *b, unsigned n_blocks)
+/* Whether another block is wanted beside those under way. */
+static bool set_is_wanted(const struct stp_bandit *b)
 {
-    unsigned n = b->set.gain.n + b->set.n_pending;
+    return b->set.gain.n + b->set.n_pending < b->rules.confirm_blocks &&
+           !b->set.is_dropped && !set_is_searched(b) && !set_is_empty(b);
+}
 
-    if (b->rules.confirm_blocks == 0 || b->set.is_dropped || n >= n_blocks ||
-        set_is_searched(b) || set_is_empty(b))
-        return 0;
-    return n_blocks - n < STP_TRIAL_BLOCKS ? n_blocks - n : STP_TRIAL_BLOCKS;
+/* Whole windows of the search, for as long as the rules say. */
+static unsigned set_window_calls(const struct stp_bandit *b, double call_us)
+{
+    double n = ceil(b->rules.confirm_us / (b->window * call_us));
+
+    return b->window * (unsigned)fmin(fmax(n, 1), STP_CONFIRM_MAX / b->window);
 }
 
 bool stp_bandit_set_wants(struct stp_bandit *bandit,
                           const struct stp_bandit_clock *clock,
-                          unsigned n_blocks, struct stp_bandit_want *want_ret)
+                          struct stp_bandit_want *want_ret)
 {
     struct stp_bandit_set *set = &bandit->set;
-    unsigned n = set_n_wanted(bandit, n_blocks);
     double gain = set->gain.n > 0 ? set->gain.mean : set_sum_gains(bandit);
+    unsigned n_calls;
 
-    if (n == 0)
+    if (!set_is_wanted(bandit) || !(clock->call_us > 0))
         return false;
-    set->pending_us =
-        2 * bandit->window * clock->call_us * fmax(exp(gain) - 1, 0);
-    if (fmax(bandit->lost, 0) + bandit->pending + n * set->pending_us >
-        bandit->rules.budget * (double)clock->n_calls * clock->call_us)
+    n_calls = set_window_calls(bandit, clock->call_us);
+    set->pending_us = 4 * n_calls * clock->call_us * fmax(exp(gain) - 1, 0);
+    if (fmax(bandit->lost, 0) + bandit->pending + set->pending_us >
+        budget_share * bandit->rules.budget * (double)clock->n_calls *
+            clock->call_us)
         return false;
-    *want_ret = (struct stp_bandit_want){.key = STP_BANDIT_SET, .n_blocks = n};
+    *want_ret = (struct stp_bandit_want){
+        .key = STP_BANDIT_SET, .n_blocks = 1, .n_calls = n_calls};
     return true;
 }
 
-bool stp_bandit_set_awaits(const struct stp_bandit *bandit)
+bool stp_bandit_set_has(const struct stp_bandit *bandit, unsigned n_blocks)
 {
-    return bandit->set.n_pending > 0 ||
-           set_n_wanted(bandit, bandit->rules.confirm_blocks) > 0;
+    return bandit->set.gain.n >= n_blocks || bandit->set.is_dropped ||
+           set_is_empty(bandit);
 }
 
 void stp_bandit_set_renew(struct stp_bandit *bandit)
@@ -83,19 +101,16 @@ void stp_bandit_set_block(struct stp_bandit *bandit,
                           const struct stp_block *block)
 {
     struct stp_bandit_set *set = &bandit->set;
-    double lost = 2 * (block->arm_us - block->own_us);
+    double lost = 4 * (block->arm_us - block->own_us);
 
     set->n_pending -= set->n_pending > 0;
     bandit->pending -= set->pending_us;
     if (!block->is_complete || block->trial.base != set->number)
         return;
     bandit->lost += lost;
-    stp_bandit_add_spreads(bandit, block);
-    if (stp_bandit_is_disturbed(bandit, block))
-        return;
     stp_bandit_add_value(&set->gain, -block->gain);
-    if (set->gain.n < STP_CONFIRM_LEAST || set->gain.mean >= 0 ||
-        set->is_dropped)
+    if (set->gain.n < STP_CONFIRM_LEAST || set->is_dropped ||
+        set->gain.mean >= -z_drop * set_error(set))
         return;
     set->is_dropped = true;
     stp_bandit_halving_drop(bandit);
@@ -115,7 +130,7 @@ struct stp_bandit_set_state stp_bandit_get_set(const struct stp_bandit *bandit)
     state.is_confirmed = set->gain.n >= STP_CONFIRM_LEAST;
     if (set->gain.n < 2)
         return state;
-    half = stp_t975(set->gain.n - 1) * stp_bandit_error(bandit, &set->gain);
+    half = stp_t975(set->gain.n - 1) * set_error(set);
     state.gain_low = exp(set->gain.mean - half);
     state.gain_high = exp(set->gain.mean + half);
     return state;

@@ -16,7 +16,8 @@ enum stp_stage {
 struct stp_bandit_try {
     struct stp_bandit_arm arm;
     bool is_out;    /* pruned or eliminated */
-    bool is_banned; /* pruned: out for good */
+    bool is_spent;  /* eliminated for want of blocks */
+    bool is_banned; /* pruned, or dropped with a set: out for good */
     uint8_t stage;
     uint8_t own_channels; /* NCCL's own count for it; 0: not known */
     bool is_pending;      /* its trial began, and blocks of it are to come */
@@ -42,12 +43,14 @@ struct stp_bandit_slot {
     double own_us;             /* what NCCL expects of it; 0: not known */
     unsigned share;            /* calls of a window; 0: it is not made */
     unsigned incumbent;
+    unsigned promoted; /* number of its promotion, over all keys */
     unsigned runner_up;
     uint8_t stage;
     uint64_t retest_at;   /* calls of the communicator */
     uint64_t retest_wait; /* from the last to the next: doubles with each that
                              finds nothing new */
     bool is_retesting;
+    unsigned patience;     /* blocks of an arm, until it is spent */
     double incumbent_gain; /* logarithm of its gain over arm 0, and variance */
     double incumbent_var;
     uint32_t incumbent_n; /* blocks behind it */
@@ -64,7 +67,7 @@ struct stp_bandit_set {
 
 enum {
     STP_SPREADS = 64,
-    STP_CONFIRM_LEAST = 16, /* blocks after which a set may be dropped */
+    STP_CONFIRM_LEAST = 8, /* blocks after which a set may be dropped */
 };
 
 struct stp_bandit {
@@ -77,7 +80,9 @@ struct stp_bandit {
     unsigned active; /* the key being searched; STP_BANDIT_KEYS: none */
     unsigned window; /* calls of a window */
     struct stp_bandit_set set;
-    double noise; /* of a block's gain: its standard deviation */
+    unsigned n_promoted;
+    unsigned n_reopened; /* how often searches were opened again */
+    double noise;        /* of a block's gain: its standard deviation */
     unsigned n_spreads;
     double spreads[STP_SPREADS]; /* of the last blocks, absolute; a ring */
 };
@@ -119,13 +124,13 @@ double stp_bandit_error(const struct stp_bandit *bandit,
 
 /* ---- the set of incumbents ---- */
 
-/* A trial of the set, until it has had 'n_blocks'. */
+/* A trial of the set. */
 bool stp_bandit_set_wants(struct stp_bandit *bandit,
                           const struct stp_bandit_clock *clock,
-                          unsigned n_blocks, struct stp_bandit_want *want_ret);
+                          struct stp_bandit_want *want_ret);
 
-/* Whether blocks of it are to come. */
-bool stp_bandit_set_awaits(const struct stp_bandit *bandit);
+/* Whether it has had 'n_blocks', or there is nothing to compare. */
+bool stp_bandit_set_has(const struct stp_bandit *bandit, unsigned n_blocks);
 
 /* The set has changed, or the step has. */
 void stp_bandit_set_renew(struct stp_bandit *bandit);
@@ -156,7 +161,8 @@ extern const struct stp_strategy_ops stp_bandit_halving;
 /* HALVING: the keys' shares of a window are others than before. */
 void stp_bandit_halving_renew(struct stp_bandit *bandit);
 
-/* HALVING: all keys return to NCCL's own choice. */
+/* HALVING: the newest of the incumbents is out, and its key's search begins
+ * anew. */
 void stp_bandit_halving_drop(struct stp_bandit *bandit);
 
 /* EPSILON, after the reward has been added to the arm. */

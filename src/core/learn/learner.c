@@ -50,6 +50,7 @@ struct stp_learner {
     struct stp_window_choice window;
     uint8_t shares[STP_BANDIT_KEYS]; /* of the sequence; at most 255 */
     uint64_t check_at;
+    uint64_t broken_at; /* calls at the last check that failed */
     unsigned n_broken;
     bool is_alone; /* reported so */
 
@@ -74,6 +75,7 @@ static const char *const kinds[STP_N_LEARN_KINDS] = {
     [STP_LEARN_SETTLED] = "settled",     [STP_LEARN_NOISY] = "noisy",
     [STP_LEARN_ALONE] = "alone",         [STP_LEARN_SET] = "set",
     [STP_LEARN_CONFIRMED] = "confirmed", [STP_LEARN_DROPPED] = "dropped",
+    [STP_LEARN_GRAPHS] = "graphs",
 };
 
 const char *stp_learn_objective_name(enum stp_learn_objective objective)
@@ -175,6 +177,13 @@ void stp_learner_add_key(struct stp_learner *learner, unsigned key,
     learner->keys[key].is_known = true;
     stp_bandit_add_key(learner->bandit, key, view, max_channels);
     learner_report_arm(learner, STP_LEARN_MESSAGE, key, 0, 0);
+}
+
+void stp_learner_recall(struct stp_learner *learner, unsigned key,
+                        const struct stp_evidence *evidence)
+{
+    stp_bandit_recall(learner->bandit, key, &evidence->arm, evidence->n_blocks,
+                      evidence->log_gain, evidence->log_ss);
 }
 
 static void learner_report_settled(struct stp_learner *l, unsigned key)
@@ -356,6 +365,13 @@ static bool learner_end_sample(struct stp_learner *l,
     return true;
 }
 
+/* When all that was compared together is equal work: no check has failed since
+ * the block began. */
+static bool learner_held_since(const struct stp_learner *l, uint64_t call)
+{
+    return l->broken_at <= call;
+}
+
 /* Looks now and then whether the job still makes the same calls. */
 static void learner_check_sequence(struct stp_learner *l)
 {
@@ -371,8 +387,11 @@ static void learner_check_sequence(struct stp_learner *l)
         learner_count_shares(l, n_calls - n, shares) &&
         memcmp(shares, l->shares, sizeof(shares)) == 0)
         l->n_broken = 0;
-    else if (++l->n_broken == BROKEN_CHECKS)
-        learner_find_again(l);
+    else {
+        l->broken_at = n_calls;
+        if (++l->n_broken == BROKEN_CHECKS)
+            learner_find_again(l);
+    }
 }
 
 /* ---- times ---- */
@@ -397,6 +416,8 @@ static bool learner_is_equal_work(const struct stp_learner *l,
     uint8_t keys[STP_HISTORY_CALLS];
     size_t n = (size_t)STP_BLOCK_WINDOWS * block->trial.n_calls;
 
+    if (block->trial.key == STP_BANDIT_SET)
+        return learner_held_since(l, block->first_call);
     return n <= sizeof(keys) &&
            stp_history_copy(l->history, block->first_call, n, keys) &&
            stp_sequence_holds(keys, n, block->trial.n_calls);
@@ -469,8 +490,10 @@ static void learner_take_trial(struct stp_learner *l,
                        : l->keys[note->key].in_force,
         .n_blocks = note->n_blocks,
         .n_calls = note->n_calls,
-        .first_call = note->call};
-    const struct stp_bandit_want now = {note->key, note->arm, note->n_blocks};
+        .first_call = note->call,
+        .is_twofold = is_set};
+    const struct stp_bandit_want now = {note->key, note->arm, note->n_blocks,
+                                        note->n_calls};
 
     stp_bandit_began(l->bandit, &now);
     if (stp_windows_begin(l->windows, &trial) && !is_set)
@@ -527,7 +550,8 @@ static bool learner_want_by_bandit(struct stp_learner *l,
     if (want.key == STP_BANDIT_SET) {
         *p = (struct stp_proposal){.kind = STP_PROPOSE_CONFIRM,
                                    .arm.algo = -1,
-                                   .n_blocks = want.n_blocks};
+                                   .n_blocks = want.n_blocks,
+                                   .n_calls = want.n_calls};
         return true;
     }
     *p = (struct stp_proposal){
@@ -569,7 +593,6 @@ static bool learner_want(struct stp_learner *l, struct stp_proposal *p)
     case SAMPLE:
         return learner_end_sample(l, p);
     default:
-        learner_check_sequence(l);
         return (l->n_broken == 0 && learner_want_by_bandit(l, p)) ||
                learner_want_long_epochs(l, p);
     }
@@ -578,6 +601,8 @@ static bool learner_want(struct stp_learner *l, struct stp_proposal *p)
 bool stp_learner_wants(struct stp_learner *learner,
                        struct stp_proposal *proposal_ret)
 {
+    if (learner->phase == TRY)
+        learner_check_sequence(learner);
     if (!learner_is_by_file(learner))
         learner_take_blocks(learner);
     learner_report_results(learner);
@@ -611,8 +636,7 @@ bool stp_learner_is_exploring(const struct stp_learner *learner)
         if (l->keys[k].is_known &&
             stp_bandit_awaits(l->bandit, k, learner_calls(l)))
             return true;
-    return !learner_is_by_file(l) &&
-           stp_bandit_awaits(l->bandit, STP_BANDIT_SET, learner_calls(l));
+    return false;
 }
 
 struct stp_bandit_key_state stp_learner_key(const struct stp_learner *learner,

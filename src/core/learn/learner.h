@@ -22,6 +22,7 @@
 #define STP_LEARNER_H
 
 #include "core/learn/bandit.h"
+#include "core/learn/evidence.h"
 #include "core/learn/history.h"
 #include "core/learn/proposal.h"
 #include "core/learn/ring.h"
@@ -56,7 +57,9 @@ enum stp_learn_kind {
     STP_LEARN_SET,       /* a window with all incumbents took 'value' us; their
                             gain over NCCL's own choice, in one block */
     STP_LEARN_CONFIRMED, /* that gain, in 'value' blocks */
-    STP_LEARN_DROPPED,   /* likewise; NCCL's own choice returns */
+    STP_LEARN_DROPPED,   /* likewise; the newest of them is out for good */
+    STP_LEARN_GRAPHS,    /* collectives are captured into CUDA graphs; of the
+                            plugin */
     STP_N_LEARN_KINDS,
 };
 const char *stp_learn_kind_name(enum stp_learn_kind kind);
@@ -90,6 +93,10 @@ void stp_learner_close(struct stp_learner *learner); /* NULL is allowed */
 void stp_learner_add_key(struct stp_learner *learner, unsigned key,
                          const struct stp_cost_view *view,
                          unsigned max_channels);
+
+/* What earlier runs know of an arm of the key; as stp_bandit_recall(). */
+void stp_learner_recall(struct stp_learner *learner, unsigned key,
+                        const struct stp_evidence *evidence);
 
 /* Takes a note.  One of a key that was not added only counts as a time. */
 void stp_learner_note(struct stp_learner *learner, const struct stp_note *note);

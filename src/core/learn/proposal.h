@@ -15,14 +15,15 @@ enum {
     STP_EPOCH_HALVING = 4,
     STP_EPOCH_EPSILON = 8,
     STP_EPOCH_SETTLED = 256,
+    STP_CONFIRM_MAX = (1 << 28) - 1,
 };
 
 enum stp_proposal_kind {
     STP_PROPOSE_ARM = 1, /* is in force from now on */
     STP_PROPOSE_TRIAL,   /* of an arm against the one in force */
     STP_PROPOSE_WINDOW,  /* later trials have windows of so many calls */
-    STP_PROPOSE_CONFIRM, /* a trial of arm 0 of all keys against those in
-                            force */
+    STP_PROPOSE_CONFIRM, /* a twofold trial of arm 0 of all keys against those
+                            in force, of one block */
 };
 
 struct stp_proposal {
@@ -32,7 +33,8 @@ struct stp_proposal {
     struct stp_bandit_arm arm; /* that it is */
     unsigned n_blocks;         /* of a trial, 1 to STP_TRIAL_BLOCKS */
     bool is_settled;           /* of an arm: epochs are long from now on */
-    unsigned n_calls;          /* of a window, 1 to STP_WINDOW_MAX */
+    unsigned n_calls;          /* of a window, 1 to STP_WINDOW_MAX; of CONFIRM
+                                  1 to STP_CONFIRM_MAX */
 };
 
 /* Never 0, and below 1 << 31. */
@@ -42,10 +44,8 @@ static inline uint32_t stp_proposal_pack(const struct stp_proposal *p)
     uint32_t last =
         p->kind == STP_PROPOSE_TRIAL ? p->n_blocks : (uint32_t)p->is_settled;
 
-    if (p->kind == STP_PROPOSE_WINDOW)
+    if (p->kind == STP_PROPOSE_WINDOW || p->kind == STP_PROPOSE_CONFIRM)
         return word | (uint32_t)p->n_calls;
-    if (p->kind == STP_PROPOSE_CONFIRM)
-        return word | (uint32_t)p->n_blocks;
     return word | (uint32_t)p->key << 21 | (uint32_t)p->index << 16 |
            (uint32_t)(p->arm.algo + 1) << 13 |
            ((uint32_t)p->arm.proto & 3) << 11 |
@@ -63,7 +63,8 @@ static inline struct stp_proposal stp_proposal_unpack(uint32_t word)
     }
     if (p.kind == STP_PROPOSE_CONFIRM) {
         p.arm.algo = -1;
-        p.n_blocks = word & 15;
+        p.n_blocks = 1;
+        p.n_calls = word & STP_CONFIRM_MAX;
         return p;
     }
     p.key = word >> 21 & 0x7f;

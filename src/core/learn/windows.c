@@ -51,7 +51,7 @@ bool stp_windows_begin(struct stp_windows *windows,
                        const struct stp_trial *trial)
 {
     if (windows->n == STP_WINDOWS_TRIALS ||
-        trial->n_blocks > STP_TRIAL_BLOCKS || trial->n_calls == 0)
+        stp_trial_windows(trial) >= N_TIMES || trial->n_calls == 0)
         return false;
     *windows_at(windows, windows->n++) = (struct pending){.trial = *trial};
     return true;
@@ -73,17 +73,31 @@ void stp_windows_time(struct stp_windows *windows, uint64_t call, uint64_t ns)
 
 /* ---- blocks ---- */
 
+/* The last window of each turn. */
 static bool block_read(const struct pending *p, unsigned block,
                        double us[STP_BLOCK_WINDOWS])
 {
-    const uint64_t *ns = p->begin_ns + (size_t)block * STP_BLOCK_WINDOWS;
+    unsigned turn = stp_trial_turn(&p->trial);
+    const uint64_t *ns =
+        p->begin_ns + (size_t)block * STP_BLOCK_WINDOWS * turn + turn - 1;
 
-    for (int i = 0; i < STP_BLOCK_WINDOWS; i++) {
-        if (ns[i] == 0 || ns[i + 1] <= ns[i])
+    for (int i = 0; i < STP_BLOCK_WINDOWS; i++, ns += turn) {
+        if (ns[0] == 0 || ns[1] <= ns[0])
             return false;
-        us[i] = (double)(ns[i + 1] - ns[i]) / 1e3;
+        us[i] = (double)(ns[1] - ns[0]) / 1e3;
     }
     return true;
+}
+
+/* The calls of a block, and that before which block 'i' begins. */
+static uint64_t block_calls(const struct stp_trial *trial)
+{
+    return (uint64_t)STP_BLOCK_WINDOWS * stp_trial_turn(trial) * trial->n_calls;
+}
+
+static uint64_t block_begin(const struct stp_trial *trial, unsigned i)
+{
+    return trial->first_call + i * block_calls(trial);
 }
 
 /* The gain of the two inner windows over the two outer ones. */
@@ -110,11 +124,9 @@ static void block_compare(const struct pending *p, unsigned block,
 static bool windows_is_lost(const struct stp_windows *w,
                             const struct pending *p, uint64_t too_late)
 {
-    uint64_t n = p->trial.n_calls;
-    uint64_t end =
-        p->trial.first_call + (p->next_block + 1) * STP_BLOCK_WINDOWS * n;
+    uint64_t end = block_begin(&p->trial, p->next_block + 1);
 
-    return w->last_call > end + STP_BLOCK_WINDOWS * n || too_late > end;
+    return w->last_call > end + block_calls(&p->trial) || too_late > end;
 }
 
 bool stp_windows_next(struct stp_windows *windows, uint64_t too_late,
@@ -133,9 +145,7 @@ bool stp_windows_next(struct stp_windows *windows, uint64_t too_late,
     else
         return false;
     block.trial = p->trial;
-    block.first_call = p->trial.first_call + (uint64_t)p->next_block *
-                                                 STP_BLOCK_WINDOWS *
-                                                 p->trial.n_calls;
+    block.first_call = block_begin(&p->trial, p->next_block);
     block.is_last = ++p->next_block == p->trial.n_blocks;
     if (block.is_last) {
         windows->first = (windows->first + 1) % STP_WINDOWS_TRIALS;

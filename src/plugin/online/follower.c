@@ -12,12 +12,17 @@
 static void follower_begin_trial(struct stp_follower *f,
                                  const struct stp_proposal *p)
 {
+    bool is_set = p->kind == STP_PROPOSE_CONFIRM;
+    unsigned turn = is_set ? 2 : 1;
+
     f->trial = (struct stp_follower_trial){
         .is_on = f->window_calls != 0,
-        .key = p->kind == STP_PROPOSE_CONFIRM ? STP_BANDIT_SET : p->key,
+        .key = is_set ? STP_BANDIT_SET : p->key,
         .tried = {p->arm, (uint8_t)p->index},
         .n_left = STP_TRIAL_LEAD,
-        .n_windows = p->n_blocks * STP_BLOCK_WINDOWS,
+        .n_calls = is_set ? p->n_calls : f->window_calls,
+        .turn = turn,
+        .n_windows = p->n_blocks * STP_BLOCK_WINDOWS * turn,
         .first_call = f->n_calls + STP_TRIAL_LEAD,
     };
 }
@@ -29,10 +34,11 @@ static bool follower_count_trial_call(struct stp_follower *f)
 
     if (!trial->is_on || trial->n_left-- != 0)
         return false;
-    trial->n_left = f->window_calls - 1;
+    trial->n_left = trial->n_calls - 1;
     trial->is_on = trial->window < trial->n_windows;
     trial->is_arm =
-        trial->is_on && stp_trial_is_arm(trial->first_call, trial->window);
+        trial->is_on &&
+        stp_trial_is_arm(trial->first_call, trial->window / trial->turn);
     trial->window++;
     return true;
 }
@@ -64,7 +70,7 @@ static void follower_take_proposal(struct stp_follower *f, uint32_t word)
     if (f->observer != NULL)
         stp_observer_began(f->observer, &p,
                            is_trial ? f->trial.first_call : f->n_calls,
-                           f->window_calls);
+                           is_trial ? f->trial.n_calls : f->window_calls);
 }
 
 /* No later epoch changes anything, which all ranks read in the same epoch.  No

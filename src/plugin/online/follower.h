@@ -42,6 +42,8 @@ struct stp_follower_trial {
     uint32_t n_left;    /* calls to the next window */
     uint32_t window;    /* the next one's number, from 0 */
     uint32_t n_windows; /* of the trial */
+    uint32_t n_calls;   /* of a window */
+    uint32_t turn;      /* windows in place of each: 2 of a twofold trial */
     uint64_t first_call;
 };
 

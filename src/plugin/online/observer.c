@@ -51,6 +51,9 @@ struct stp_observer {
     _Atomic bool is_stopped; /* nothing is proposed any more */
     _Atomic unsigned n_keys; /* counted after 'first' is written */
     unsigned n_added;        /* keys that the learner knows */
+    const struct stp_evidence_list *evidence; /* of earlier runs; or NULL */
+    size_t n_nodes;                           /* of the communicator, for it */
+    size_t n_ranks;
     struct recent recent;
     struct first_call first[STP_BANDIT_KEYS];
 };
@@ -260,6 +263,29 @@ enum stp_status stp_observer_begin(struct stp_observer *observer,
                             &observer->learner, err);
 }
 
+void stp_observer_recall(struct stp_observer *observer,
+                         const struct stp_evidence_list *list,
+                         const struct stp_shape *shape)
+{
+    observer->evidence = list;
+    observer->n_nodes = shape->n_nodes;
+    observer->n_ranks = shape->n_ranks;
+}
+
+static void observer_recall_key(struct stp_observer *o, unsigned key)
+{
+    const struct first_call *first = &o->first[key];
+
+    for (size_t i = 0; o->evidence != NULL && i < o->evidence->n; i++) {
+        const struct stp_evidence *e = &o->evidence->all[i];
+
+        if (e->coll == first->coll && e->n_nodes == o->n_nodes &&
+            e->n_ranks == o->n_ranks && e->bytes.min <= first->n_bytes &&
+            first->n_bytes <= e->bytes.max)
+            stp_learner_recall(o->learner, key, e);
+    }
+}
+
 static void observer_add_keys(struct stp_observer *o)
 {
     unsigned n = atomic_load_explicit(&o->n_keys, memory_order_acquire);
@@ -271,6 +297,7 @@ static void observer_add_keys(struct stp_observer *o)
                                            first->n_proto};
 
         stp_learner_add_key(o->learner, key, &view, 0);
+        observer_recall_key(o, key);
     }
 }
 

@@ -48,7 +48,8 @@ struct stp_backend {
     struct stp_profile *profile;   /* NULL: NCCL has loaded no profiler */
     struct stp_journal *journal;
     struct stp_reward_file *rewards;
-    uint64_t n_calls; /* inline */
+    struct stp_evidence_list evidence; /* of earlier runs */
+    uint64_t n_calls;                  /* inline */
     uint64_t saved_ns;
     bool has_news; /* a set was confirmed or dropped since then */
     bool is_logged[N_MESSAGES];
@@ -128,11 +129,11 @@ static void online_log_event(const struct stp_backend *b,
         break;
     case STP_LEARN_DROPPED:
         LOG(b, NCCL_LOG_INFO,
-            "%s: dropped after %.0f blocks of windows: with all that was "
-            "learned together steps are %.3fx as fast as with %s (%.3f to "
-            "%.3f)",
-            STP_TUNER_NAME, e->value, e->gain, online_base_name(b), e->gain_low,
-            e->gain_high);
+            "%s: with all that was learned steps are %.3fx as fast as with %s "
+            "(%.3f to %.3f), in %.0f blocks of windows: what was learned last "
+            "is dropped",
+            STP_TUNER_NAME, e->gain, online_base_name(b), e->gain_low,
+            e->gain_high, e->value);
         break;
     case STP_LEARN_WINDOW:
         LOG(b, NCCL_LOG_INFO, "%s: compares windows of %.0f collectives",
@@ -227,6 +228,15 @@ static void online_process_files(struct stp_backend *b)
         online_save(b);
 }
 
+static void online_note_graphs(struct stp_backend *b)
+{
+    const struct stp_learn_event event = {.kind = STP_LEARN_GRAPHS, .key = -1};
+    const struct stp_learned none = {.coll = -1};
+
+    if (b->journal != NULL)
+        stp_journal_write(b->journal, stp_now_ns(), &event, &none);
+}
+
 static void online_think(struct stp_backend *b)
 {
     stp_observer_think(b->observer);
@@ -236,11 +246,13 @@ static void online_think(struct stp_backend *b)
             "says why), or was thousands of calls behind; what was found stays",
             STP_TUNER_NAME);
     if (b->profile != NULL && stp_profile_saw_graph(b->profile) &&
-        online_logs_first(b, GRAPHS))
+        online_logs_first(b, GRAPHS)) {
         LOG(b, NCCL_LOG_INFO,
             "%s: collectives are captured into CUDA graphs, for which NCCL "
             "asks once; something else is tried only with the next capture",
             STP_TUNER_NAME);
+        online_note_graphs(b);
+    }
 }
 
 /* In the process's thread. */
@@ -317,9 +329,9 @@ enum stp_status stp_backend_open(const struct stp_comm_info *info,
     b->log = log;
     status = stp_online_settings_read(info->comm_id, &b->set, err);
     if (status == STP_OK) {
-        if (b->set.warm_start[0] != '\0')
-            memcpy(settings->policy_path, b->set.warm_start, STP_PATH_SIZE);
         policy_path = stp_online_base(&b->set, settings);
+        if (policy_path == b->set.warm_start)
+            memcpy(settings->policy_path, b->set.warm_start, STP_PATH_SIZE);
         status = online_open_follower(b, info, policy_path, err);
         if (status != STP_OK && policy_path != NULL)
             *subject_ret = settings->policy_path;
@@ -380,6 +392,20 @@ static void online_open_files(struct stp_backend *b)
         LOG(b, NCCL_LOG_WARN, "%s: no rewards: %s", STP_TUNER_NAME, err.text);
 }
 
+static void online_load_evidence(struct stp_backend *b)
+{
+    struct stp_error err;
+
+    if (b->set.evidence[0] == '\0')
+        return;
+    if (stp_evidence_load(b->set.evidence, &b->evidence, &err) == STP_OK)
+        stp_observer_recall(b->observer, &b->evidence, &b->info.shape);
+    else
+        LOG(b, NCCL_LOG_WARN,
+            "%s: nothing is known of earlier runs: %.140s:%u: %s",
+            STP_TUNER_NAME, b->set.evidence, err.line, err.text);
+}
+
 static void online_stop_learning(struct stp_backend *b)
 {
     b->observer = NULL;
@@ -422,6 +448,7 @@ void stp_backend_start(struct stp_backend *backend)
             STP_TUNER_NAME);
     }
     online_open_files(backend);
+    online_load_evidence(backend);
     online_start_task(backend);
 }
 
@@ -460,6 +487,7 @@ void stp_backend_close(struct stp_backend *backend)
     stp_journal_close(backend->journal);
     stp_reward_file_close(backend->rewards);
     stp_follower_close(backend->follower);
+    stp_evidence_free(&backend->evidence);
     free(backend);
 }
 

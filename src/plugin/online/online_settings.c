@@ -37,6 +37,8 @@ static const struct setting table[] = {
     SETTING("STEPTUNE_BUDGET", REAL, rules.bandit.budget, 1),
     SETTING("STEPTUNE_RETEST", COUNT, rules.bandit.retest_calls, 1000000000),
     SETTING("STEPTUNE_CONFIRM", COUNT, rules.bandit.confirm_blocks, 1000000000),
+    SETTING("STEPTUNE_CONFIRM_MS", REAL, confirm_ms, 1000000),
+    SETTING("STEPTUNE_PERSIST", FLAG, rules.bandit.persists, 1),
     SETTING("STEPTUNE_SAVE_MINUTES", COUNT, save_minutes, 1000000),
     SETTING("STEPTUNE_SEED", COUNT_64, rules.bandit.seed, UINT64_MAX),
     SETTING("STEPTUNE_FREEZE", FLAG, is_frozen, 1),
@@ -45,6 +47,7 @@ static const struct setting table[] = {
     SETTING("STEPTUNE_WARM_START", PATH, warm_start, 0),
     SETTING("STEPTUNE_LEARNED", PATH, learned, 0),
     SETTING("STEPTUNE_JOURNAL", PATH, journal, 0),
+    SETTING("STEPTUNE_EVIDENCE", PATH, evidence, 0),
 };
 
 /* Writes the number to 'member'; false if it is none or out of range. */
@@ -201,6 +204,7 @@ enum stp_status stp_online_settings_read(uint64_t comm_id,
     enum stp_status status;
 
     *ret = (struct stp_online_settings){.save_minutes = 5,
+                                        .confirm_ms = 300,
                                         .learned = "steptune.learned.conf"};
     snprintf(ret->rewards, STP_PATH_SIZE,
              "/tmp/nccl_tuner_rewards_%" PRIu64 ".log", comm_id);
@@ -208,6 +212,7 @@ enum stp_status stp_online_settings_read(uint64_t comm_id,
     for (size_t i = 0; i < sizeof(table) / sizeof(table[0]); i++)
         if (status == STP_OK)
             status = settings_read(&table[i], ret, err);
+    ret->rules.bandit.confirm_us = ret->confirm_ms * 1e3;
     if (status == STP_OK)
         status = settings_read_arms(&ret->rules.bandit, err);
     return status;
@@ -216,6 +221,8 @@ enum stp_status stp_online_settings_read(uint64_t comm_id,
 const char *stp_online_base(const struct stp_online_settings *online,
                             const struct stp_plugin_settings *settings)
 {
+    if (strcmp(online->warm_start, "none") == 0)
+        return NULL;
     if (online->warm_start[0] != '\0')
         return online->warm_start;
     return settings->policy_is_named || access(settings->policy_path, F_OK) == 0

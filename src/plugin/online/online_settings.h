@@ -18,10 +18,12 @@ struct stp_online_settings {
     bool is_frozen;
     bool is_inline;
     unsigned save_minutes;
+    double confirm_ms;
     char warm_start[STP_PATH_SIZE]; /* "": none was named */
     char rewards[STP_PATH_SIZE];
     char learned[STP_PATH_SIZE];
-    char journal[STP_PATH_SIZE]; /* "" for none */
+    char journal[STP_PATH_SIZE];  /* "" for none */
+    char evidence[STP_PATH_SIZE]; /* "" for none */
 };
 
 /* Reads the environment.  STP_ERR_SYNTAX or STP_ERR_LIMIT names variable and
@@ -30,7 +32,8 @@ enum stp_status stp_online_settings_read(uint64_t comm_id,
                                          struct stp_online_settings *ret,
                                          struct stp_error *err);
 
-/* The file of the policy that decides where no arm is in force; NULL: none.
+/* The file of the policy that decides where no arm is in force; NULL: none,
+ * which STEPTUNE_WARM_START=none asks for.
  * Lives as long as both arguments. */
 const char *stp_online_base(const struct stp_online_settings *online,
                             const struct stp_plugin_settings *settings);

@@ -163,11 +163,10 @@ static void *journal_begin_row(void *user, unsigned line)
 static enum stp_status journal_end_row(void *user, void *row,
                                        struct stp_error *err)
 {
-    static const bool of_job[STP_N_LEARN_KINDS] = {[STP_LEARN_WINDOW] = true,
-                                                   [STP_LEARN_ALONE] = true,
-                                                   [STP_LEARN_SET] = true,
-                                                   [STP_LEARN_CONFIRMED] = true,
-                                                   [STP_LEARN_DROPPED] = true};
+    static const bool of_job[STP_N_LEARN_KINDS] = {
+        [STP_LEARN_WINDOW] = true,  [STP_LEARN_ALONE] = true,
+        [STP_LEARN_SET] = true,     [STP_LEARN_CONFIRMED] = true,
+        [STP_LEARN_DROPPED] = true, [STP_LEARN_GRAPHS] = true};
     struct journal_reading *r = user;
     struct stp_journal_line *line = row;
 

@@ -197,6 +197,7 @@ static void learning_take_job_line(struct stp_learning *l,
 {
     if (line->kind == STP_LEARN_BLOCK && line->gain > 0)
         l->n_blocks++;
+    l->has_graphs |= line->kind == STP_LEARN_GRAPHS;
     if (line->kind == STP_LEARN_ALONE && (uint64_t)line->value > l->n_alone)
         l->n_alone = (uint64_t)line->value;
 }
@@ -238,8 +239,11 @@ static void set_put_arm(struct stp_learning_set *set,
     while (i < set->n_arms && (set->arms[i].coll != line->coll ||
                                set->arms[i].bytes.min != line->bytes.min))
         i++;
-    if (i < set->n_arms)
-        set->arms[i] = set->arms[--set->n_arms];
+    if (i < set->n_arms) {
+        set->n_arms--;
+        memmove(&set->arms[i], &set->arms[i + 1],
+                (set->n_arms - i) * sizeof(set->arms[0]));
+    }
     if (line->arm.algo < 0 || set->n_arms == STP_BANDIT_KEYS)
         return;
     set->arms[set->n_arms].coll = line->coll;
@@ -267,7 +271,7 @@ static void set_take_line(struct stp_learning_set *set,
         break;
     case STP_LEARN_DROPPED:
         set->is_dropped = true;
-        set->n_arms = 0;
+        set->n_arms -= set->n_arms > 0;
         break;
     default:
         break;

@@ -63,13 +63,13 @@ struct stp_learning_set {
     size_t n_blocks;     /* in which they were compared with what ran before */
     double log_gain;     /* as above */
     double log_ss;
-    bool is_dropped; /* as they were no faster; n_arms is 0 then */
+    bool is_dropped; /* they were slower, so the newest was */
     size_t n_arms;
     struct {
         int coll;
         struct stp_range bytes;
         struct stp_bandit_arm arm;
-    } arms[STP_BANDIT_KEYS];
+    } arms[STP_BANDIT_KEYS];    /* the newest last */
     struct stp_bandit_arm base; /* of the block being read */
 };
 
@@ -80,6 +80,7 @@ struct stp_learning {
     size_t n_sets;
     uint64_t n_blocks; /* of windows that were compared */
     uint64_t n_alone;  /* calls that repeat no sequence, at most; 0: they do */
+    bool has_graphs;   /* collectives were captured into CUDA graphs */
 };
 
 /* Sums up the lines, to be freed with stp_learning_free().  STP_OK or
@@ -117,6 +118,15 @@ struct stp_learning_gain stp_learning_gain_of(size_t n_blocks, double log_gain,
 enum stp_status stp_print_learning(const struct stp_learning *learning,
                                    const struct stp_learning_setting *setting,
                                    FILE *fp, struct stp_error *err);
+
+/* Prints the rows alone: nothing without any. */
+enum stp_status stp_print_learned_keys(const struct stp_learning *learning,
+                                       const char *base, FILE *fp,
+                                       struct stp_error *err);
+
+/* Adds an array "messages" of them to 'root'. */
+void stp_json_learned_keys(struct cJSON *root,
+                           const struct stp_learning *learning);
 
 /* Adds an object "learning" to 'root'. */
 void stp_json_learning(struct cJSON *root, const struct stp_learning *learning,

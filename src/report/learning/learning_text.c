@@ -128,7 +128,8 @@ static void learning_put(const struct stp_learning_key *key, const char *base,
     stp_table_count(t, "trials", "trials", key->n_trials);
     learning_put_choice(key, base, t);
     learning_put_gain(&key->gain, "step", NULL, t);
-    learning_put_gain(has_arm ? &key->gain : &none, NULL, "<gain of a step", t);
+    learning_put_gain(has_arm ? &key->gain : &none, NULL, "<gain of a window",
+                      t);
     learning_put_verdict(key, t);
 }
 
@@ -151,15 +152,13 @@ static void learning_print_set(const struct stp_learning_set *set,
             "(%.3f to %.3f; %zu blocks of windows)%s.\n",
             on, gain.gain, base != NULL ? stp_base_name(base) : "NCCL alone",
             gain.low, gain.high, set->n_blocks,
-            set->is_dropped ? ", so it was dropped" : "");
+            set->is_dropped ? ", so the last of it was dropped" : "");
 }
 
 enum stp_status stp_print_learning(const struct stp_learning *learning,
                                    const struct stp_learning_setting *setting,
                                    FILE *fp, struct stp_error *err)
 {
-    struct stp_table t = stp_table_begin(STP_TABLE_TEXT);
-
     fprintf(fp,
             "Learning by strategy %s, objective %s, %" PRIu64 " comparison%s: ",
             setting->strategy, setting->objective, learning->n_blocks,
@@ -168,11 +167,20 @@ enum stp_status stp_print_learning(const struct stp_learning *learning,
     for (size_t i = 0; i < learning->n_sets; i++)
         learning_print_set(&learning->sets[i], learning->n_sets > 1,
                            setting->base, fp);
+    return stp_print_learned_keys(learning, setting->base, fp, err);
+}
+
+enum stp_status stp_print_learned_keys(const struct stp_learning *learning,
+                                       const char *base, FILE *fp,
+                                       struct stp_error *err)
+{
+    struct stp_table t = stp_table_begin(STP_TABLE_TEXT);
+
     if (learning->n == 0)
         return STP_OK;
     for (size_t i = 0; i < learning->n; i++) {
         stp_table_row(&t);
-        learning_put(&learning->keys[i], setting->base, &t);
+        learning_put(&learning->keys[i], base, &t);
     }
     return stp_table_end(&t, fp, err);
 }
@@ -227,7 +235,13 @@ void stp_json_learning(cJSON *root, const struct stp_learning *learning,
     rows = stp_table_array(object, "together");
     for (size_t i = 0; i < learning->n_sets; i++)
         learning_put_set(&learning->sets[i], &rows);
-    rows = stp_table_array(object, "messages");
+    stp_json_learned_keys(object, learning);
+}
+
+void stp_json_learned_keys(cJSON *root, const struct stp_learning *learning)
+{
+    struct stp_table rows = stp_table_array(root, "messages");
+
     for (size_t i = 0; i < learning->n; i++) {
         const struct stp_learning_key *key = &learning->keys[i];
         cJSON *row = stp_table_row(&rows);

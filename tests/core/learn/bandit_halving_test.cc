@@ -4,6 +4,11 @@
 #include <cmath>
 #include <deque>
 #include <functional>
+#include <utility>
+
+extern "C" {
+#include "core/learn/proposal.h"
+}
 
 #include "core/learn/bandit_job.h"
 #include "core/learn/noise.h"
@@ -80,7 +85,8 @@ struct Trials {
             own[i] = Window(incumbent) - (is_set ? together : 0);
             with[i] = Window(arm);
         }
-        lost_us += 2 * (saved(incumbent) - saved(arm));
+        lost_us += (is_set ? 4 : 2) * (saved(incumbent) - saved(arm));
+        n_calls += is_set ? 4 * kWindow : 0; // windows that do not count
         b.trial.key = want.key;
         b.trial.arm = want.arm;
         b.trial.base = is_set ? stp_bandit_get_set(bandit.get()).number
@@ -160,10 +166,9 @@ struct Trials {
     // Compares the set with NCCL's own choice until nothing is to come.
     stp_bandit_set_state Confirm()
     {
-        for (int i = 0; i < 1000 && stp_bandit_awaits(bandit.get(),
-                                                      STP_BANDIT_SET, n_calls);
-             i++) {
-            Next();
+        for (int i = 0; i < 1000; i++) {
+            if (stp_bandit_get_set(bandit.get()).is_dropped || !Next())
+                break;
             Arrive(0);
         }
         return stp_bandit_get_set(bandit.get());
@@ -359,11 +364,11 @@ struct SetCase {
 TEST(Halving, ConfirmsOrDropsTheSet)
 {
     const SetCase cases[] = {
-        {"as its arm", 0, 16, 16, false},
-        {"worse than its arm, and faster", -40, 16, 16, false},
-        {"slower than NCCL's own choice", -60, 16, 16, true},
+        {"as its arm", 0, 8, 8, false},
+        {"worse than its arm, and faster", -40, 8, 8, false},
+        {"slower than NCCL's own choice", -60, 8, 8, true},
         {"for longer", 0, 100, 100, false},
-        {"slower, for longer", -60, 100, 16, true},
+        {"slower, for longer", -60, 100, 8, true},
         {"never", -60, 0, 0, false},
     };
 
@@ -379,21 +384,40 @@ TEST(Halving, ConfirmsOrDropsTheSet)
 
         EXPECT_EQ(c.n_blocks, set.n_blocks);
         EXPECT_EQ(c.n_blocks, job.n_set_blocks);
-        EXPECT_EQ(c.n_blocks >= 16, set.is_confirmed);
+        EXPECT_EQ(c.n_blocks >= 8, set.is_confirmed);
         EXPECT_EQ(c.is_dropped, set.is_dropped);
         if (c.n_blocks > 0) {
             EXPECT_NEAR(1000 / (950 - c.together_us), set.gain, .003);
             EXPECT_GT(set.gain, set.gain_low);
             EXPECT_LT(set.gain, set.gain_high);
-            EXPECT_LT(set.gain_high / set.gain_low, 1.006);
+            EXPECT_LT(set.gain_high / set.gain_low, 1.01);
         }
         if (c.is_dropped) {
             job.Next();
             EXPECT_EQ(kOwn, job.Incumbent());
             EXPECT_NE(set.number, stp_bandit_get_set(job.bandit.get()).number);
             EXPECT_EQ(0U, stp_bandit_get_set(job.bandit.get()).n_blocks);
+            EXPECT_EQ(kOwn, job.Settle()) << "it does not return";
         }
     }
+}
+
+// Key 1 won last, and goes; key 0 stays.
+TEST(Halving, DropsTheNewestArmOfASet)
+{
+    Trials job(Saves(kTreeLl128, 50));
+
+    AddKey(job.bandit, 1);
+    SetWindow(job.bandit, {8, 2}, kWindow);
+    job.Settle(0);
+    job.Settle(1);
+    job.together = -60;
+    EXPECT_TRUE(job.Confirm().is_dropped);
+    job.together = 0;
+
+    EXPECT_EQ(kOwn, job.Settle(1));
+    EXPECT_EQ(kTreeLl128, job.Incumbent(0));
+    EXPECT_FALSE(job.Confirm().is_dropped);
 }
 
 TEST(Halving, ComparesNoSetWhereNcclsOwnChoiceStays)
@@ -406,28 +430,63 @@ TEST(Halving, ComparesNoSetWhereNcclsOwnChoiceStays)
     EXPECT_FALSE(job.Next());
 }
 
-// Key 1 is searched after the set of key 0's arm alone was compared.
+TEST(Halving, ComparesTheSetOnceNothingIsLeftToSearch)
+{
+    Trials job(Saves(kTreeLl128, 50));
+
+    AddKey(job.bandit, 1);
+    SetWindow(job.bandit, {8, 2}, kWindow);
+    job.Settle(0);
+    job.Settle(1);
+    EXPECT_EQ(0U, job.n_set_blocks);
+
+    EXPECT_EQ(8U, job.Confirm().n_blocks);
+}
+
 TEST(Halving, ComparesTheSetAnewWhenItHasChanged)
 {
     Trials job(Saves(kTreeLl128, 50));
     stp_bandit_set_state set;
 
-    AddKey(job.bandit, 1);
-    SetWindow(job.bandit, {8, 2}, kWindow);
-    job.Settle(0);
-    while (job.n_set_blocks < 16) {
+    job.Settle();
+    set = job.Confirm();
+    EXPECT_TRUE(set.is_confirmed);
+    job.saved = Saves(kRingSimple, 30);
+    for (int i = 0; i < 5000 && !(job.Incumbent() == kRingSimple); i++) {
         job.Next();
         job.Arrive(0);
+        job.n_calls++;
     }
-    set = stp_bandit_get_set(job.bandit.get());
-    EXPECT_TRUE(set.is_confirmed);
-    EXPECT_EQ(0U, job.State(1).n_calls);
-    job.Settle(1);
-    EXPECT_FALSE(stp_bandit_get_set(job.bandit.get()).is_confirmed);
-
-    EXPECT_EQ(16U, job.Confirm().n_blocks);
-    EXPECT_EQ(32U, job.n_set_blocks);
     EXPECT_NE(set.number, stp_bandit_get_set(job.bandit.get()).number);
+    job.Settle();
+
+    EXPECT_EQ(8U, job.Confirm().n_blocks);
+}
+
+TEST(Halving, ComparesTheSetInWindowsAsLongAsTheRulesSay)
+{
+    const std::pair<double, unsigned> cases[] = {
+        {0, kWindow},
+        {kWindowUs, kWindow},
+        {2.5 * kWindowUs, 3 * kWindow},
+        {1e9, 10000000},
+    };
+
+    for (const auto &[us, n_calls] : cases) {
+        stp_bandit_rules rules = Halving();
+        stp_bandit_clock clock{100000, kWindowUs / kWindow};
+        stp_bandit_want want;
+
+        rules.confirm_us = us;
+        rules.retest_calls = 0;
+        Trials job(Saves(kTreeLl128, 50), .002, rules);
+        job.Settle();
+        clock.n_calls = uint64_t(1) << 40; // the budget allows all
+        ASSERT_TRUE(stp_bandit_wants(job.bandit.get(), &clock, &want));
+        EXPECT_EQ(unsigned(STP_BANDIT_SET), want.key);
+        EXPECT_EQ(n_calls, want.n_calls);
+        EXPECT_EQ(1U, want.n_blocks);
+    }
 }
 
 TEST(Halving, DoesNotCountBlocksOfASetThatIsNoMore)
@@ -436,14 +495,97 @@ TEST(Halving, DoesNotCountBlocksOfASetThatIsNoMore)
     stp_bandit_want other{};
 
     job.Settle();
-    job.Next();
-    ASSERT_EQ(8U, job.blocks.size());
-    job.Arrive(4);
+    for (int i = 0; i < 5; i++)
+        job.Next();
+    ASSERT_EQ(5U, job.blocks.size());
+    job.Arrive(1);
     EXPECT_EQ(4U, stp_bandit_get_set(job.bandit.get()).n_blocks);
     stp_bandit_began(job.bandit.get(), &other); // arm 0 of key 0
     job.Arrive(0);
 
     EXPECT_EQ(0U, stp_bandit_get_set(job.bandit.get()).n_blocks);
+}
+
+// ---- searches that go on ----
+
+TEST(Halving, GoesOnWhereNoiseHidAGainIfItIsTo)
+{
+    unsigned n_found = 0;
+
+    for (uint64_t seed = 1; seed <= 10; seed++)
+        for (bool persists : {false, true}) {
+            stp_bandit_rules rules = Halving();
+
+            rules.persists = persists;
+            Trials job(Saves(kTreeLl128, 8), .03, rules);
+            job.seed = seed;
+            for (int i = 0; i < 3000; i++) {
+                if (!job.Next())
+                    job.n_calls += kWindow;
+                job.Arrive(0);
+            }
+            if (persists)
+                EXPECT_EQ(kTreeLl128, job.Incumbent()) << seed;
+            else
+                n_found += job.Incumbent() == kTreeLl128;
+        }
+    EXPECT_LT(n_found, 10u);
+}
+
+// ---- what earlier runs know ----
+
+void Recall(Trials &job, const Arm &arm, uint32_t n, double gain)
+{
+    stp_bandit_arm a = {int8_t(arm.algo), int8_t(arm.proto),
+                        uint8_t(arm.n_channels)};
+
+    stp_bandit_recall(job.bandit.get(), 0, &a, n, std::log(gain),
+                      (n - 1) * .002 * .002);
+}
+
+TEST(Halving, TriesNoArmThatEarlierRunsKnow)
+{
+    Trials job(Saves(kTreeLl128, 50));
+
+    Recall(job, kRingSimple, 5, .98);
+    Recall(job, kTreeLl128, 9, 1.05);
+    Recall(job, kRingLl, 5, .98);
+    Recall(job, kTreeSimple, 5, .98);
+    job.Next();
+    EXPECT_EQ(kTreeLl128, job.Incumbent());
+    EXPECT_EQ(0U, job.n_trials);
+    EXPECT_EQ(kTreeLl128, job.Settle());
+    for (const Arm &arm : job.tried)
+        EXPECT_GT(arm.n_channels, 0);
+    EXPECT_NEAR(1.05, job.State().gain, 1e-6);
+}
+
+TEST(Halving, RecallsAnArmWithItsChannels)
+{
+    Trials job([](const Arm &arm) {
+        return arm == kTreeLl128Half ? 80. : arm == kTreeLl128 ? 50. : -20.;
+    });
+
+    Recall(job, kTreeLl128, 9, 1.05);
+    Recall(job, kTreeLl128Half, 9, 1.087);
+    EXPECT_EQ(kTreeLl128Half, job.Settle());
+}
+
+TEST(Halving, RecallsNothingOfWhatNcclRulesOutOrIsTriedAlready)
+{
+    const Arm no_kernel = {NCCL_ALGO_NVLS, NCCL_PROTO_SIMPLE, 0};
+    Trials job(Saves(kTreeLl128, 50));
+    const unsigned n_arms = job.State().n_arms;
+
+    Recall(job, no_kernel, 9, 2);
+    Recall(job, kOwn, 9, 2);
+    EXPECT_EQ(n_arms, job.State().n_arms);
+    EXPECT_EQ(0U, job.Known());
+    job.Next();
+    job.Arrive(0);
+    Recall(job, job.tried[0], 9, 2);
+    EXPECT_EQ(1U, job.Known());
+    EXPECT_EQ(kTreeLl128, job.Settle());
 }
 
 // ---- steps that change ----

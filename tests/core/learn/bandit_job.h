@@ -39,6 +39,7 @@ inline stp_bandit_rules Halving()
     stp_bandit_rules rules = stp_bandit_rules_default(STP_STRATEGY_HALVING);
 
     rules.budget = 1; // a test that waits for it says so
+    rules.confirm_us = 0;
     return rules;
 }
 

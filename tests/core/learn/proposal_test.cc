@@ -57,6 +57,17 @@ TEST(Proposal, SurvivesPackingAtItsLimits)
             }
 }
 
+TEST(Proposal, ToConfirmSurvivesAtAnyLength)
+{
+    for (unsigned n_calls : {1u, 4096u, unsigned(STP_CONFIRM_MAX)}) {
+        stp_proposal p = Arm(STP_PROPOSE_CONFIRM, 0, 0, {-1, 0, 0});
+
+        p.n_blocks = 1;
+        p.n_calls = n_calls;
+        ExpectSurvives(p);
+    }
+}
+
 TEST(Proposal, OfAWindowSurvivesAtAnyLength)
 {
     stp_proposal p{};

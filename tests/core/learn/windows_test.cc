@@ -131,6 +131,30 @@ TEST(Windows, CompareTheArmWithTheIncumbent)
     }
 }
 
+// Of two windows in a row the second counts.
+TEST(Windows, OfATwofoldTrialAreTheLastOfEachTurn)
+{
+    Windows windows(stp_windows_new());
+    stp_trial trial = Trial(FirstCall(false), 1);
+    stp_block block;
+
+    trial.is_twofold = true;
+    EXPECT_EQ(8u, stp_trial_windows(&trial));
+    ASSERT_TRUE(stp_windows_begin(windows.get(), &trial));
+    Give(windows, trial, {1, 100, 2, 80, 3, 82, 4, 102});
+    ASSERT_TRUE(stp_windows_next(windows.get(), 0, &block));
+
+    EXPECT_TRUE(block.is_complete);
+    EXPECT_TRUE(block.is_last);
+    EXPECT_EQ(trial.first_call, block.first_call);
+    EXPECT_NEAR(101, block.own_us, 1e-9);
+    EXPECT_NEAR(81, block.arm_us, 1e-9);
+    EXPECT_NEAR(std::log(101. / 81), block.gain, 1e-9);
+
+    trial.n_blocks = STP_TRIAL_BLOCKS;
+    EXPECT_FALSE(stp_windows_begin(windows.get(), &trial)) << "too many";
+}
+
 TEST(Windows, AreReadInOrderWhenTheirTimesArriveLate)
 {
     Windows windows(stp_windows_new());

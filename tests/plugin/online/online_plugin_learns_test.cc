@@ -203,16 +203,81 @@ TEST_F(OnlineLearns, EvaluationsAndWarmUpsAreNoStepsOfTheJob)
     EXPECT_GT(0.9 * Mean(20, 26), Mean(3900, 4000));
 }
 
+// ---- ranks ----
+
+// Which thread is faster decides when a trial begins, but not on whom: NCCL in
+// mock fails if ranks disagree.
+TEST_F(OnlineLearns, RanksAtTheirOwnPaceTryTheSame)
+{
+    Set("STEPTUNE_JOURNAL", Journal());
+    Set("STEPTUNE_CONFIRM_MS", "1");
+    Set("STEPTUNE_BUDGET", "1");
+    options_.layout = MOCK_THREADS;
+    for (uint64_t seed = 1; seed <= 4; seed++) {
+        SCOPED_TRACE(seed);
+        options_.seed = seed;
+        Play(1500, StartOnline("2.28", STP_PLUGIN));
+    }
+
+    EXPECT_LT(0u, Count(LinesOf(Journal()), ",trial,"));
+}
+
+TEST_F(OnlineLearns, AllThatWasLearnedTakesTurnsOnAllRanks)
+{
+    Set("STEPTUNE_JOURNAL", Journal());
+    Set("STEPTUNE_CONFIRM_MS", "1");
+    Set("STEPTUNE_BUDGET", "1");
+    Play(3000, StartOnline("2.28", STP_PLUGIN));
+
+    EXPECT_EQ(8u, Count(LinesOf(Journal()), ",set,"));
+    EXPECT_EQ(1u, Count(LinesOf(Journal()), ",confirmed,"));
+    EXPECT_EQ(1u, Count(infos_, "confirmed in 8 blocks of windows: with all "
+                                "that was learned steps are 1."));
+}
+
+// What it knows of an earlier run, it does not try.
+TEST_F(OnlineLearns, WhatEarlierRunsKnowIsNotTried)
+{
+    Set("STEPTUNE_JOURNAL", Journal());
+    Play(1500, StartOnline("2.28", STP_PLUGIN));
+    const size_t n_trials = Count(LinesOf(Journal()), ",trial,");
+    fs::remove(Journal());
+    std::ofstream evidence(dir_ / "evidence.csv");
+    evidence << "collective,min_bytes,max_bytes,nNodes,nRanks,algorithm,"
+                "protocol,channels,blocks,log_gain,log_ss\n";
+    for (const char *arm : {"ring,ll", "ring,ll128", "tree,ll", "tree,ll128",
+                            "tree,simple", "ring,simple", "nvls,simple"})
+        evidence << "allgather,3670016,4194303,1,4," << arm
+                 << ",0,9,-0.5,0.001\n";
+    evidence.close();
+    Set("STEPTUNE_EVIDENCE", (dir_ / "evidence.csv").string());
+    Play(1500, StartOnline("2.28", STP_PLUGIN));
+
+    EXPECT_LT(Count(LinesOf(Journal()), ",trial,"), n_trials);
+    EXPECT_EQ(0u, Count(LinesOf(Journal()), ",incumbent,"));
+}
+
+TEST_F(OnlineLearns, WithoutReadableEvidenceItLearnsAndSaysSo)
+{
+    Set("STEPTUNE_EVIDENCE", (dir_ / "none.csv").string());
+    Play(1500, StartOnline("2.28", STP_PLUGIN));
+
+    EXPECT_EQ(1u, Count(warnings_, "nothing is known of earlier runs: "));
+    EXPECT_LE(1u, Count(infos_, ": settled after "));
+}
+
 // ---- CUDA graphs ----
 
 TEST_F(OnlineLearns, CapturesAreSaidOnce)
 {
     Set("STEPTUNE_OBJECTIVE", "gpu");
+    Set("STEPTUNE_JOURNAL", Journal());
     options_.captured = true;
 
     Play(200, StartOnline("2.28", STP_PLUGIN));
 
     EXPECT_EQ(1u, Count(infos_, "captured into CUDA graphs"));
+    EXPECT_EQ(1u, Count(LinesOf(Journal()), ",graphs,"));
 }
 
 TEST_F(OnlineLearns, WithoutCapturesThereIsNoWordOfThem)

@@ -211,7 +211,8 @@ TEST(Learning, SaysWhatAllArmsTogetherGain)
              Set(1.2),
          "(1.200 to 1.200; 2 blocks"},
         {"dropped", in_force + Set(.9) + Set(.9) + drop + Incumbent(kOwn),
-         "(0.900 to 0.900; 2 blocks of windows), so it was dropped.\n"},
+         "(0.900 to 0.900; 2 blocks of windows), so the last of it "
+         "was dropped.\n"},
         {"of two communicators",
          in_force + Set(1.1) + Set(1.1) + Set(1.3, "2") + Set(1.3, "2"),
          "learned on communicator 0000000000000002 steps are 1.300x"},

@@ -10,6 +10,7 @@
 #include "report/results/results.h"
 #include "report/results/tune_report.h"
 #include "report/terminal.h"
+#include "cli/tune/tune_job.h"
 #include "tune/tune.h"
 
 /* ---- options ---- */
@@ -21,6 +22,9 @@ struct tune_options {
     const char *output;
     bool table;
     char plugin[STP_CLI_PATH]; /* of the plan */
+    unsigned limit_s;          /* of the job; 0: none */
+    bool resume;
+    struct stp_arguments command; /* the job; none: a machine is tuned */
 };
 
 #define AT(member) offsetof(struct tune_options, member)
@@ -52,6 +56,27 @@ static const struct stp_option tune_table[] = {
     {0},
 };
 
+static const struct stp_option job_table[] = {
+    {"for", 0, "TIME", stp_option_duration, AT(limit_s),
+     .help = "Stop the job after this time, such as 60s or 5m (default: it "
+             "runs to its end)"},
+    {"resume", 0, NULL, stp_option_flag, AT(resume),
+     .help = "Add to what earlier runs of the job found out, which is beside "
+             "the policy"},
+    {0},
+};
+
+/* A word by itself is more likely an option that was misspelt than a job. */
+static void tune_check(void *options, struct argp_state *state)
+{
+    const struct tune_options *o = options;
+
+    if (o->command.n > 0 && strcmp(o->command.v[-1], "--") != 0)
+        stp_usage_error(state,
+                        "'%s', expected options only, or -- and a command",
+                        o->command.v[0]);
+}
+
 static const struct stp_command_line tune_line = {
     .groups =
         (const struct stp_option_group[]){
@@ -59,13 +84,24 @@ static const struct stp_command_line tune_line = {
             {.options = stp_measure_table, .at = AT(plan.measure)},
             {.options = stp_derive_table, .at = AT(derive)},
             {.options = stp_machine_table, .at = AT(machine)},
+            {.options = job_table, .heading = "Tuning in a job:"},
             {0}},
+    .args_doc = "[-- COMMAND [ARGUMENT...]]",
+    .arguments = AT(command),
+    .is_in_order = true,
+    .check = tune_check,
     .doc = "Measures every arm on a coarse grid of sizes (by factors of 4) and "
            "more sizes where decisions change, and training iterations with "
            "the best; derives a policy for collectives alone and one for "
            "those that overlap compute, loads them with the tuner plugin and "
            "verifies them against NCCL's own choice, at the sizes measured and "
-           "between them. Started again after an interruption, it resumes.",
+           "between them. Started again after an interruption, it "
+           "resumes.\vWith a COMMAND the user's own job, unchanged, is the "
+           "benchmark: it runs once with the learning plugin, which lets all "
+           "arms of its messages take turns with NCCL's own choice in windows "
+           "of equal work, those that take the most time first, and then all "
+           "that won together. The policy is of this job, on this machine. "
+           "Put torchrun, mpirun or srun into the command.",
 };
 
 /* ---- the host of the run ---- */
@@ -282,6 +318,15 @@ int stp_cmd_tune(int argc, char **argv)
     int exit_status;
 
     stp_options_read(&tune_line, argc, argv, &o);
+    if (o.command.n > 0)
+        return stp_tune_job(&(const struct stp_tune_job){
+            .argv = o.command.v,
+            .output = o.output,
+            .limit_s = o.limit_s,
+            .resume = o.resume,
+            .portable = o.derive.portable,
+            .json = o.machine.json,
+        });
     o.plan.min_gain = o.derive.min_gain;
     o.plan.portable = o.derive.portable;
     o.plan.seed = o.machine.seed;

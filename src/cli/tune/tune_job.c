@@ -1,0 +1,378 @@
+#include "cli/tune/tune_job.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "cli/cli.h"
+#include "core/text.h"
+#include "job/job.h"
+#include "launch/launch.h"
+#include "plugin/settings.h"
+#include "report/file.h"
+#include "report/json.h"
+#include "report/learning/job_rules.h"
+#include "report/learning/journal.h"
+#include "report/learning/ledgers.h"
+#include "report/policy_file.h"
+
+/* While the job runs, and of it. */
+struct job_run {
+    const struct stp_tune_job *job;
+    char command[192];              /* in one line, to be named */
+    char plugin[STP_CLI_PATH];      /* that learns */
+    char journal[STP_CLI_PATH];     /* of all runs, beside the policy */
+    off_t journal_from;             /* bytes of earlier runs */
+    char folder[STP_CLI_PATH];      /* temporary */
+    char evidence[STP_CLI_PATH];    /* in it, of earlier runs */
+    char learned[STP_CLI_PATH];     /* in it, as the plugin writes it */
+    char backup[STP_POLICY_BACKUP]; /* of the policy that was there; or "" */
+    struct stp_job_end end;
+};
+
+/* What came of it. */
+struct job_result {
+    struct stp_learning all; /* of all runs */
+    struct stp_learning last;
+    struct stp_ledgers ledgers;
+    struct stp_job_rules rules;
+    char gpu[64]; /* "": not known */
+};
+
+/* ---- files ---- */
+
+/* "torchrun --nproc-per-node 2 train.py" */
+static void job_name_command(char **argv, char *text, size_t size)
+{
+    size_t len = 0;
+
+    text[0] = '\0';
+    for (int i = 0; argv[i] != NULL && len < size - 1; i++) {
+        int n =
+            snprintf(text + len, size - len, "%s%s", i > 0 ? " " : "", argv[i]);
+
+        len = n > 0 && len + (size_t)n < size ? len + (size_t)n : size - 1;
+    }
+    for (char *c = text; *c != '\0'; c++)
+        if ((unsigned char)*c < ' ')
+            *c = ' ';
+}
+
+/* Paths are absolute, as the job may have another working directory. */
+static int job_name_files(struct job_run *run)
+{
+    char folder[STP_CLI_PATH];
+    const char *output = run->job->output;
+    const char *slash = strrchr(output, '/');
+    int n;
+
+    if (slash == NULL)
+        snprintf(folder, sizeof(folder), ".");
+    else
+        snprintf(folder, sizeof(folder), "%.*s/", (int)(slash - output),
+                 output);
+    if (!stp_absolute_path(folder, run->journal))
+        return stp_complain("-o: there is no folder '%s'", folder);
+    snprintf(folder, sizeof(folder), "%s", run->journal);
+    n = snprintf(run->journal, sizeof(run->journal), "%s/%s.journal.csv",
+                 folder, slash != NULL ? slash + 1 : output);
+    if (n < 0 || n >= STP_PATH_SIZE)
+        return stp_complain("-o: the path is too long");
+    if (!stp_make_temporary("steptune-tune", run->folder))
+        return stp_complain("no folder can be made in TMPDIR or /tmp");
+    if (snprintf(run->evidence, STP_CLI_PATH, "%s/evidence.csv", run->folder) >=
+            STP_PATH_SIZE ||
+        snprintf(run->learned, STP_CLI_PATH, "%s/learned.conf", run->folder) >=
+            STP_PATH_SIZE)
+        return stp_complain("TMPDIR: the path is too long");
+    return STP_EXIT_OK;
+}
+
+static enum stp_status job_load(const struct job_run *run, off_t from,
+                                struct stp_learning *learning_ret,
+                                struct stp_error *err)
+{
+    struct stp_journal_lines lines;
+    enum stp_status status =
+        stp_journal_load(run->journal, (size_t)from, &lines, err);
+
+    if (status != STP_OK)
+        return status;
+    status = stp_learning_sum(&lines, learning_ret, err);
+    stp_journal_free(&lines);
+    return status;
+}
+
+/* ---- before the job ---- */
+
+static enum stp_status job_save_evidence(const struct job_run *run,
+                                         const struct stp_learning *before,
+                                         struct stp_error *err)
+{
+    struct stp_file file;
+    enum stp_status status = stp_file_begin(run->evidence, &file, err);
+
+    if (status != STP_OK)
+        return status;
+    stp_job_evidence_write(before, file.fp);
+    return stp_file_end(&file, STP_OK, err);
+}
+
+/* What earlier runs found out is for this one, or goes. */
+static int job_begin_journal(struct job_run *run)
+{
+    struct stp_learning before;
+    struct stp_error err;
+    struct stat st;
+    bool is_there = stat(run->journal, &st) == 0;
+
+    if (!run->job->resume) {
+        if (is_there && unlink(run->journal) != 0)
+            return stp_complain("%s: cannot be replaced", run->journal);
+        return STP_EXIT_OK;
+    }
+    if (!is_there)
+        return stp_complain("--resume: there is no %s of an earlier run",
+                            run->journal);
+    run->journal_from = st.st_size;
+    if (job_load(run, 0, &before, &err) != STP_OK)
+        return stp_complain_error(run->journal, &err);
+    if (before.n > 0 && job_save_evidence(run, &before, &err) != STP_OK) {
+        stp_learning_free(&before);
+        return stp_complain_error(NULL, &err);
+    }
+    if (before.n == 0)
+        run->evidence[0] = '\0';
+    stp_learning_free(&before);
+    return STP_EXIT_OK;
+}
+
+/* ---- the job ---- */
+
+static int job_run(struct job_run *run)
+{
+    const struct stp_job_variable variables[] = {
+        {"NCCL_TUNER_PLUGIN", run->plugin},
+        {"NCCL_PROFILER_PLUGIN", run->plugin},
+        {"STEPTUNE_STRATEGY", "halving"},
+        {"STEPTUNE_OBJECTIVE", "gpu"},
+        {"STEPTUNE_ARMS", NULL},
+        {"STEPTUNE_FREEZE", NULL},
+        {"STEPTUNE_WARM_START", "none"},
+        {"STEPTUNE_PRUNE", "0"},
+        {"STEPTUNE_BUDGET", "1"},
+        {"STEPTUNE_CONFIRM", "1000000"},
+        {"STEPTUNE_PERSIST", "1"},
+        {"STEPTUNE_JOURNAL", run->journal},
+        {"STEPTUNE_LEARNED", run->learned},
+        {"STEPTUNE_EVIDENCE",
+         run->job->resume && run->evidence[0] != '\0' ? run->evidence : NULL},
+        {"STEPTUNE_LEDGER", run->folder},
+    };
+    const struct stp_job job = {
+        .argv = run->job->argv,
+        .variables = variables,
+        .n_variables = sizeof(variables) / sizeof(variables[0]),
+        .limit_s = run->job->limit_s,
+    };
+    struct stp_error err;
+    enum stp_status status = stp_job_run(&job, &run->end, &err);
+
+    if (status == STP_OK)
+        return STP_EXIT_OK;
+    stp_complain_error(NULL, &err);
+    return status == STP_ERR_NOTHING ? run->end.status : STP_EXIT_FAILED;
+}
+
+/* ---- what came of it ---- */
+
+/* The GPU that the plugin names in its own file; "" if it wrote none. */
+static void job_find_gpu(const struct job_run *run, char gpu[64])
+{
+    struct stp_policy *policy;
+
+    gpu[0] = '\0';
+    if (run->job->portable ||
+        stp_policy_load(run->learned, &policy, NULL) != STP_OK)
+        return;
+    for (size_t i = 0; i < stp_policy_size(policy) && gpu[0] == '\0'; i++)
+        if (stp_policy_rule(policy, i)->gpu != NULL)
+            snprintf(gpu, 64, "%s", stp_policy_rule(policy, i)->gpu);
+    stp_policy_free(policy);
+}
+
+static enum stp_status job_sum_up(const struct job_run *run,
+                                  struct job_result *r, struct stp_error *err)
+{
+    enum stp_status status = job_load(run, 0, &r->all, err);
+
+    if (status == STP_OK)
+        status = job_load(run, run->journal_from, &r->last, err);
+    if (status == STP_OK)
+        status = stp_ledgers_load(run->folder, &r->ledgers, err);
+    if (status == STP_OK)
+        status = stp_job_rules_make(&r->all, &r->last, &r->rules, err);
+    job_find_gpu(run, r->gpu);
+    return status;
+}
+
+static void job_free_result(struct job_result *r)
+{
+    stp_job_rules_free(&r->rules);
+    stp_ledgers_free(&r->ledgers);
+    stp_learning_free(&r->all);
+    stp_learning_free(&r->last);
+}
+
+/* ---- output ---- */
+
+/* Why nothing was found out; NULL if something was. */
+static const char *job_explain(const struct job_result *r)
+{
+    if (r->ledgers.n == 0)
+        return "NCCL did not load the plugin: the job made no communicator, "
+               "or `steptune doctor` says why";
+    if (r->last.n_blocks > 0)
+        return NULL;
+    if (r->last.has_graphs)
+        return "the job's collectives are captured into CUDA graphs, for "
+               "which NCCL asks a tuner once: nothing can be tried in their "
+               "replays. `steptune compare --policy none,FILE -- COMMAND` "
+               "measures a policy between runs, such as one of `steptune "
+               "tune` without a command";
+    if (r->last.n_alone > 0)
+        return "the job's collectives repeat no sequence, so there is no "
+               "equal work to compare";
+    if (r->last.n == 0)
+        return "the job made no collective on a communicator whose ranks can "
+               "learn: NCCL_DEBUG=WARN says why";
+    return "the job ended before anything was compared: let it run longer";
+}
+
+static void job_print_end(const struct job_run *run, FILE *fp)
+{
+    fprintf(fp, "The job ran for %.1f s", run->end.wall_s);
+    if (run->end.is_limited)
+        fputs(", until --for ended it", fp);
+    else if (run->end.signal != 0)
+        fprintf(fp, ", until signal %d ended it", run->end.signal);
+    else if (run->end.status != 0)
+        fprintf(fp, " and ended with status %d", run->end.status);
+    fputs(".\n", fp);
+}
+
+static enum stp_status job_print(const struct job_run *run,
+                                 const struct job_result *r,
+                                 struct stp_error *err)
+{
+    enum stp_status status;
+    size_t n = r->rules.n;
+
+    job_print_end(run, stdout);
+    putchar('\n');
+    status = stp_print_learned_keys(&r->last, NULL, stdout, err);
+    putchar('\n');
+    stp_job_totals_write(&r->rules, "", stdout);
+    if (n == 0)
+        puts("No arm makes the step shorter beyond doubt: NCCL's own choice "
+             "stays.");
+    printf("Wrote %s (%zu rule%s).\n", run->job->output, n, n == 1 ? "" : "s");
+    if (n > 0)
+        printf("Run the job with it:  steptune run --policy %s -- %s\n"
+               "Measure for longer:   steptune tune --resume -o %s -- %s\n",
+               run->job->output, run->command, run->job->output, run->command);
+    return status;
+}
+
+static enum stp_status job_print_json(const struct job_run *run,
+                                      const struct job_result *r,
+                                      struct stp_error *err)
+{
+    cJSON *root = cJSON_CreateObject();
+
+    stp_json_word(root, "command", run->command);
+    stp_json_word(root, "policy", run->job->output);
+    stp_json_number(root, "seconds", run->end.wall_s);
+    stp_json_number(root, "status", run->end.status);
+    stp_json_number(root, "comparisons", (double)r->last.n_blocks);
+    stp_json_job_rules(root, &r->rules);
+    stp_json_learned_keys(root, &r->last);
+    return stp_json_finish(root, stdout, err);
+}
+
+/* A run in which nothing was compared leaves the policy as it is. */
+static int job_finish(struct job_run *run, const struct job_result *r)
+{
+    const struct stp_job_origin origin = {
+        .command = run->command,
+        .gpu = r->gpu[0] != '\0' ? r->gpu : NULL,
+    };
+    const char *why = job_explain(r);
+    struct stp_error err;
+    enum stp_status status;
+
+    if (why != NULL) {
+        job_print_end(run, stderr);
+        return stp_complain("nothing was learned, and no policy is written: "
+                            "%s",
+                            why);
+    }
+    status = stp_policy_back_up(run->job->output, run->backup, &err);
+    if (status == STP_OK)
+        status = stp_job_rules_save(&r->rules, &origin, run->job->output, &err);
+    if (status == STP_OK && run->backup[0] != '\0')
+        stp_complain(STP_POLICY_KEPT, run->job->output, run->backup);
+    if (status == STP_OK)
+        status = run->job->json ? job_print_json(run, r, &err)
+                                : job_print(run, r, &err);
+    return status == STP_OK ? STP_EXIT_OK : stp_complain_error(NULL, &err);
+}
+
+static int job_run_and_finish(struct job_run *run)
+{
+    struct job_result result = {0};
+    struct stp_error err;
+    int exit_status = job_begin_journal(run);
+
+    if (exit_status == STP_EXIT_OK)
+        exit_status = job_run(run);
+    if (exit_status != STP_EXIT_OK)
+        return exit_status;
+    exit_status = job_sum_up(run, &result, &err) == STP_OK
+                      ? job_finish(run, &result)
+                      : stp_complain_error(NULL, &err);
+    job_free_result(&result);
+    if (exit_status == STP_EXIT_OK && run->end.status != 0 &&
+        !run->end.is_limited && run->end.signal == 0)
+        exit_status =
+            stp_complain("the job failed with status %d", run->end.status);
+    return exit_status;
+}
+
+int stp_tune_job(const struct stp_tune_job *job)
+{
+    struct job_run run = {.job = job};
+    struct stp_lock lock;
+    struct stp_error err;
+    int exit_status;
+
+    if (stp_launched_by() != STP_LAUNCHED_BY_HAND)
+        return stp_complain("one process tunes a job, but torchrun, mpirun or "
+                            "srun started this one: put the launcher into the "
+                            "command, as in `steptune tune -- torchrun "
+                            "train.py`");
+    job_name_command(job->argv, run.command, sizeof(run.command));
+    if (stp_find_plugin("steptune-online", run.plugin, &err) != STP_OK)
+        return stp_complain_error(NULL, &err);
+    if (stp_lock_take(job->output, false, &lock, &err) != STP_OK)
+        return stp_complain_error(NULL, &err);
+    exit_status = job_name_files(&run);
+    if (exit_status == STP_EXIT_OK)
+        exit_status = job_run_and_finish(&run);
+    if (run.folder[0] != '\0')
+        stp_remove_temporary(run.folder);
+    stp_lock_release(&lock);
+    return exit_status;
+}

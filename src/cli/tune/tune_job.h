@@ -1,0 +1,21 @@
+/*
+ * tune_job.h - `steptune tune -- COMMAND`: the user's job is the benchmark
+ */
+#ifndef STP_TUNE_JOB_H
+#define STP_TUNE_JOB_H
+
+#include <stdbool.h>
+
+struct stp_tune_job {
+    char **argv;        /* the command; NULL behind the last */
+    const char *output; /* the policy's file */
+    unsigned limit_s;   /* after which the job is stopped; 0: never */
+    bool resume;        /* adds to the journal of earlier runs */
+    bool portable;      /* a policy with NVIDIA's columns only */
+    bool json;
+};
+
+/* Runs the job and writes the policy; returns the exit status. */
+int stp_tune_job(const struct stp_tune_job *job);
+
+#endif /* STP_TUNE_JOB_H */

@@ -1,0 +1,337 @@
+#include "report/learning/job_rules.h"
+
+#include <inttypes.h>
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "core/names.h"
+#include "core/text.h"
+#include "report/json.h"
+#include "report/policy_file.h"
+#include "report/table.h"
+
+/* ---- the rules ---- */
+
+static bool rules_is_of(const struct stp_learning_set *set,
+                        const struct stp_learning_key *key)
+{
+    return set->n_nodes == key->n_nodes && set->n_ranks == key->n_ranks;
+}
+
+/* The key's arm in force in the set; NULL: none is. */
+static const struct stp_bandit_arm *
+rules_find_in_set(const struct stp_learning_set *set,
+                  const struct stp_learning_key *key)
+{
+    for (size_t i = 0; i < set->n_arms; i++)
+        if (set->arms[i].coll == key->coll &&
+            set->arms[i].bytes.min == key->bytes.min)
+            return &set->arms[i].arm;
+    return NULL;
+}
+
+/* The key's arm with the greatest gain of those in force on any communicator
+ * of the last run. */
+static const struct stp_learning_arm *
+rules_choose_arm(const struct stp_learning_key *key,
+                 const struct stp_learning *last)
+{
+    const struct stp_learning_arm *best = NULL;
+
+    for (size_t i = 0; i < last->n_sets; i++) {
+        const struct stp_learning_set *set = &last->sets[i];
+        const struct stp_bandit_arm *arm =
+            rules_is_of(set, key) ? rules_find_in_set(set, key) : NULL;
+        size_t at = arm != NULL ? stp_learning_find_arm(key, arm) : key->n_arms;
+
+        if (at < key->n_arms &&
+            (best == NULL || key->arms[at].log_gain > best->log_gain))
+            best = &key->arms[at];
+    }
+    return best;
+}
+
+static void rules_add(struct stp_job_rules *r,
+                      const struct stp_learning_key *key,
+                      const struct stp_learning_arm *arm)
+{
+    r->rules[r->n++] = (struct stp_job_rule){
+        .key = key,
+        .arm = arm->arm,
+        .n_blocks = arm->n_blocks,
+        .gain = stp_learning_gain_of(arm->n_blocks, arm->log_gain, arm->log_ss),
+    };
+}
+
+/* ---- all together ---- */
+
+/* Whether the set is of all rules for its shape, and of no others. */
+static bool rules_are_set(const struct stp_job_rules *r,
+                          const struct stp_learning_set *set)
+{
+    size_t n = 0;
+
+    for (size_t i = 0; i < r->n; i++) {
+        const struct stp_job_rule *rule = &r->rules[i];
+        const struct stp_bandit_arm *arm;
+
+        if (!rules_is_of(set, rule->key))
+            continue;
+        arm = rules_find_in_set(set, rule->key);
+        if (arm == NULL || arm->algo != rule->arm.algo ||
+            arm->proto != rule->arm.proto ||
+            arm->n_channels != rule->arm.n_channels)
+            return false;
+        n++;
+    }
+    return n == set->n_arms;
+}
+
+/* Blocks of sets put together. */
+struct pool {
+    size_t n;
+    double mean;
+    double ss;
+};
+
+static void pool_add(struct pool *p, const struct stp_learning_set *set)
+{
+    double n = (double)(p->n + set->n_blocks);
+    double off = set->log_gain - p->mean;
+
+    p->ss += set->log_ss + off * off * (double)p->n * (double)set->n_blocks / n;
+    p->mean += off * (double)set->n_blocks / n;
+    p->n += set->n_blocks;
+}
+
+static struct stp_job_total rules_total(const struct stp_job_rules *r,
+                                        const struct stp_learning_key *key,
+                                        const struct stp_learning *all)
+{
+    struct stp_job_total total = {.n_nodes = key->n_nodes,
+                                  .n_ranks = key->n_ranks};
+    struct pool pool = {0};
+
+    for (size_t i = 0; i < all->n_sets; i++) {
+        const struct stp_learning_set *set = &all->sets[i];
+
+        if (!rules_is_of(set, key) || set->n_blocks == 0 ||
+            !rules_are_set(r, set))
+            continue;
+        pool_add(&pool, set);
+        total.n_comms++;
+        total.window_calls = set->window_calls;
+    }
+    total.n_blocks = pool.n;
+    total.gain = stp_learning_gain_of(pool.n, pool.mean, pool.ss);
+    return total;
+}
+
+/* Keys are in the order of shapes. */
+static void rules_add_totals(struct stp_job_rules *r,
+                             const struct stp_learning *all)
+{
+    for (size_t i = 0; i < r->n; i++) {
+        const struct stp_learning_key *key = r->rules[i].key;
+
+        if (i == 0 || key->n_nodes != r->rules[i - 1].key->n_nodes ||
+            key->n_ranks != r->rules[i - 1].key->n_ranks)
+            r->totals[r->n_totals++] = rules_total(r, key, all);
+    }
+}
+
+enum stp_status stp_job_rules_make(const struct stp_learning *all,
+                                   const struct stp_learning *last,
+                                   struct stp_job_rules *rules_ret,
+                                   struct stp_error *err)
+{
+    struct stp_job_rules r = {0};
+
+    r.rules = calloc(all->n + 1, sizeof(*r.rules));
+    r.totals = calloc(all->n + 1, sizeof(*r.totals));
+    if (r.rules == NULL || r.totals == NULL) {
+        stp_job_rules_free(&r);
+        return stp_nomem(err);
+    }
+    for (size_t i = 0; i < all->n; i++) {
+        const struct stp_learning_arm *arm =
+            rules_choose_arm(&all->keys[i], last);
+
+        if (arm != NULL)
+            rules_add(&r, &all->keys[i], arm);
+    }
+    rules_add_totals(&r, all);
+    *rules_ret = r;
+    return STP_OK;
+}
+
+void stp_job_rules_free(struct stp_job_rules *rules)
+{
+    free(rules->rules);
+    free(rules->totals);
+    *rules = (struct stp_job_rules){0};
+}
+
+/* ---- for the next run ---- */
+
+static void evidence_write_arm(const struct stp_learning_key *key,
+                               const struct stp_learning_arm *arm, FILE *fp)
+{
+    if (arm->n_blocks == 0 || arm->arm.algo < 0)
+        return;
+    fprintf(fp, "%s,%" PRIu64 ",%" PRIu64 ",%" PRIu64 ",%" PRIu64 ",",
+            stp_coll_name(key->coll), key->bytes.min, key->bytes.max,
+            key->n_nodes, key->n_ranks);
+    fprintf(fp, "%s,%s,%d,%zu,%.9g,%.9g\n", stp_algo_name(arm->arm.algo),
+            stp_proto_name(arm->arm.proto), arm->arm.n_channels, arm->n_blocks,
+            arm->log_gain, arm->log_ss);
+}
+
+void stp_job_evidence_write(const struct stp_learning *all, FILE *fp)
+{
+    fputs("collective,min_bytes,max_bytes,nNodes,nRanks,algorithm,protocol,"
+          "channels,blocks,log_gain,log_ss\n",
+          fp);
+    for (size_t i = 0; i < all->n; i++)
+        for (size_t k = 0; k < all->keys[i].n_arms; k++)
+            evidence_write_arm(&all->keys[i], &all->keys[i].arms[k], fp);
+}
+
+/* ---- the policy ---- */
+
+void stp_job_totals_write(const struct stp_job_rules *rules, const char *prefix,
+                          FILE *fp)
+{
+    for (size_t i = 0; i < rules->n_totals; i++) {
+        const struct stp_job_total *t = &rules->totals[i];
+        char of[64] = "";
+
+        if (rules->n_totals > 1)
+            snprintf(of, sizeof(of), " of %" PRIu64 " ranks", t->n_ranks);
+        if (t->gain.gain > 0)
+            fprintf(fp,
+                    "%sThe step%s is %.3fx as fast as with NCCL alone (%.3f to "
+                    "%.3f): %zu blocks of windows of %.0f collectives measured "
+                    "in the job.\n",
+                    prefix, of, t->gain.gain, t->gain.low, t->gain.high,
+                    t->n_blocks, t->window_calls);
+        else
+            fprintf(fp,
+                    "%sThe rules%s were not compared together with NCCL "
+                    "alone: the job ended before that.\n",
+                    prefix, of);
+    }
+}
+
+static void rules_write_rule(const struct stp_job_rule *rule, const char *gpu,
+                             FILE *fp)
+{
+    const struct stp_learning_key *key = rule->key;
+
+    fprintf(fp,
+            "\n# %.3fx (%.3f to %.3f) in windows of equal work, %zu blocks "
+            "measured\n",
+            rule->gain.gain, rule->gain.low, rule->gain.high, rule->n_blocks);
+    fprintf(fp, "%s,%" PRIu64 ",%" PRIu64 ",%s,%s,%d,%" PRIu64 ",%" PRIu64,
+            stp_coll_name(key->coll), key->bytes.min, key->bytes.max,
+            stp_algo_name(rule->arm.algo), stp_proto_name(rule->arm.proto),
+            rule->arm.n_channels == 0 ? -1 : rule->arm.n_channels, key->n_nodes,
+            key->n_ranks);
+    fprintf(fp, gpu != NULL ? ",%s\n" : "\n", gpu);
+}
+
+static void rules_write(const struct stp_job_rules *rules, const char *gpu,
+                        FILE *fp)
+{
+    fputs("# Measured in the job itself: a rule took turns with what ran "
+          "before in windows of equal work.\n",
+          fp);
+    stp_job_totals_write(rules, "# ", fp);
+    if (rules->n == 0)
+        fputs("# No rule: no arm makes the step shorter beyond doubt.\n", fp);
+    else
+        fprintf(fp,
+                "collective,min_bytes,max_bytes,algorithm,protocol,channels,"
+                "nNodes,nRanks%s\n",
+                gpu != NULL ? ",gpu" : "");
+    for (size_t i = 0; i < rules->n; i++)
+        rules_write_rule(&rules->rules[i], gpu, fp);
+}
+
+enum stp_status stp_job_rules_save(const struct stp_job_rules *rules,
+                                   const struct stp_job_origin *origin,
+                                   const char *path, struct stp_error *err)
+{
+    const char *gpu = origin->gpu;
+    char *text = NULL;
+    size_t len = 0;
+    FILE *fp = open_memstream(&text, &len);
+    char made_by[256];
+    enum stp_status status;
+
+    if (fp == NULL)
+        return stp_nomem(err);
+    if (gpu != NULL && strpbrk(gpu, ",#\n") != NULL)
+        gpu = NULL;
+    rules_write(rules, gpu, fp);
+    snprintf(made_by, sizeof(made_by), "steptune tune -- %s", origin->command);
+    status = fclose(fp) == 0
+                 ? stp_policy_text_save(made_by, text, len, path, err)
+                 : stp_nomem(err);
+    free(text);
+    return status;
+}
+
+/* ---- JSON ---- */
+
+static void rules_put_gain(const struct stp_learning_gain *gain,
+                           struct stp_table *t)
+{
+    struct stp_table object;
+
+    if (!(gain->gain > 0)) {
+        stp_table_word(t, "step", NULL, NULL);
+        return;
+    }
+    object = stp_table_member(t->row, "step");
+    stp_table_number(&object, "gain", NULL, gain->gain, 5);
+    stp_table_number(&object, "gain_low", NULL, gain->low, 5);
+    stp_table_number(&object, "gain_high", NULL, gain->high, 5);
+}
+
+static void rules_put_shape(uint64_t n_nodes, uint64_t n_ranks,
+                            struct stp_table *t)
+{
+    stp_table_row(t);
+    stp_table_count(t, "nNodes", NULL, n_nodes);
+    stp_table_count(t, "nRanks", NULL, n_ranks);
+}
+
+void stp_json_job_rules(cJSON *root, const struct stp_job_rules *rules)
+{
+    struct stp_table t = stp_table_array(root, "rules");
+
+    for (size_t i = 0; i < rules->n; i++) {
+        const struct stp_job_rule *rule = &rules->rules[i];
+
+        rules_put_shape(rule->key->n_nodes, rule->key->n_ranks, &t);
+        stp_table_word(&t, "collective", NULL, stp_coll_name(rule->key->coll));
+        stp_table_count(&t, "min_bytes", NULL, rule->key->bytes.min);
+        stp_table_count(&t, "max_bytes", NULL, rule->key->bytes.max);
+        stp_table_ran(&t, "choice", NULL, rule->arm.algo, rule->arm.proto,
+                      rule->arm.n_channels);
+        stp_table_count(&t, "blocks", NULL, rule->n_blocks);
+        rules_put_gain(&rule->gain, &t);
+    }
+    t = stp_table_array(root, "together");
+    for (size_t i = 0; i < rules->n_totals; i++) {
+        const struct stp_job_total *total = &rules->totals[i];
+
+        rules_put_shape(total->n_nodes, total->n_ranks, &t);
+        stp_table_count(&t, "communicators", NULL, total->n_comms);
+        stp_table_count(&t, "blocks", NULL, total->n_blocks);
+        stp_table_number(&t, "window_calls", NULL, total->window_calls, 0);
+        rules_put_gain(&total->gain, &t);
+    }
+}

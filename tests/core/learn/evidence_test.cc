@@ -1,0 +1,93 @@
+// What earlier runs of a job know, as a file.
+#include <gmock/gmock.h>
+
+extern "C" {
+#include "core/learn/evidence.h"
+}
+
+#include "nccl_tuner_abi.h"
+#include "support/in_folder.h"
+
+namespace
+{
+
+using testing::HasSubstr;
+
+class Evidence : public InFolder
+{
+};
+
+constexpr const char *kHead =
+    "collective,min_bytes,max_bytes,nNodes,nRanks,algorithm,protocol,channels,"
+    "blocks,log_gain,log_ss\n";
+
+TEST_F(Evidence, IsReadInFull)
+{
+    stp_evidence_list read{};
+
+    Write("e.csv", std::string("# of a job\n") + kHead +
+                       "allreduce,2097152,2621439,1,8,ring,ll128,0,24,0.0125,"
+                       "1e-05\n"
+                       "allgather,0,18446744073709551615,2,16,nvls,simple,16,1,"
+                       "-2.5,0\n");
+    ASSERT_EQ(STP_OK, stp_evidence_load(Path("e.csv").c_str(), &read, &err_))
+        << err_.text;
+
+    ASSERT_EQ(2u, read.n);
+    EXPECT_EQ(ncclFuncAllReduce, read.all[0].coll);
+    EXPECT_EQ(2097152u, read.all[0].bytes.min);
+    EXPECT_EQ(2621439u, read.all[0].bytes.max);
+    EXPECT_EQ(1u, read.all[0].n_nodes);
+    EXPECT_EQ(8u, read.all[0].n_ranks);
+    EXPECT_EQ(NCCL_ALGO_RING, read.all[0].arm.algo);
+    EXPECT_EQ(NCCL_PROTO_LL128, read.all[0].arm.proto);
+    EXPECT_EQ(0u, read.all[0].arm.n_channels);
+    EXPECT_EQ(24u, read.all[0].n_blocks);
+    EXPECT_EQ(.0125, read.all[0].log_gain);
+    EXPECT_EQ(1e-5, read.all[0].log_ss);
+    EXPECT_EQ(UINT64_MAX, read.all[1].bytes.max);
+    EXPECT_EQ(16u, read.all[1].arm.n_channels);
+    EXPECT_EQ(-2.5, read.all[1].log_gain);
+    stp_evidence_free(&read);
+}
+
+TEST_F(Evidence, OfNoFileIsAnError)
+{
+    stp_evidence_list read{};
+
+    EXPECT_EQ(STP_ERR_IO,
+              stp_evidence_load(Path("none.csv").c_str(), &read, &err_));
+    EXPECT_THAT(err_.text, HasSubstr("cannot be opened"));
+}
+
+struct BadCase {
+    const char *row;
+    const char *error;
+};
+
+TEST_F(Evidence, IsRefusedWithThePlaceOfAnError)
+{
+    const BadCase cases[] = {
+        {"alltoall,0,1,1,2,ring,ll,0,1,0,0", "collective 'alltoall'"},
+        {"allreduce,0,1,0,2,ring,ll,0,1,0,0", "nNodes '0'"},
+        {"allreduce,0,1,1,2,ring,ll,65,1,0,0", "channels '65'"},
+        {"allreduce,0,1,1,2,ring,ll,0,0,0,0", "blocks '0'"},
+        {"allreduce,0,1,1,2,ring,ll,0,1,nan,0", "log_gain 'nan'"},
+        {"allreduce,0,1,1,2,ring,ll,0,1,0,-1", "log_ss '-1'"},
+        {"allreduce,0,1,1,2,ring,ll,0,1,0", "fields"},
+    };
+    for (const BadCase &c : cases) {
+        stp_evidence_list read{};
+        stp_error err{};
+
+        Write("e.csv", std::string(kHead) + c.row + "\n");
+        EXPECT_EQ(STP_ERR_SYNTAX,
+                  stp_evidence_load(Path("e.csv").c_str(), &read, &err))
+            << c.row;
+        EXPECT_EQ(2u, err.line) << c.row;
+        EXPECT_THAT(err.text, HasSubstr(c.error)) << c.row;
+        EXPECT_EQ(nullptr, read.all);
+    }
+}
+
+} // namespace

@@ -1,0 +1,227 @@
+// The policy of `steptune tune -- COMMAND`, from the job's journal.
+#include <gmock/gmock.h>
+
+#include <cmath>
+
+extern "C" {
+#include "core/learn/evidence.h"
+#include "report/learning/job_rules.h"
+}
+
+#include "nccl_tuner_abi.h"
+#include "report/learning/journals.h"
+#include "support/in_folder.h"
+#include "support/written.h"
+
+namespace
+{
+
+using namespace journals;
+using testing::AllOf;
+using testing::HasSubstr;
+using testing::Not;
+
+const std::string kLl = "ring,ll,0";
+const std::string kTree = "tree,ll128,0";
+
+// Blocks in which 'arm' had a gain over NCCL's own choice, and won.
+std::string Wins(const std::string &arm, double gain, int n_blocks,
+                 const char *comm = "1")
+{
+    std::string text;
+    const std::string g = std::to_string(gain);
+
+    for (int i = 0; i < n_blocks; i++)
+        text += Line(2, "block", kOwn, "20,,,", comm) +
+                Line(2, "block", arm, "19," + g + "," + g + "," + g, comm);
+    return text + Line(3, "incumbent", arm, kNoGain, comm);
+}
+
+std::string Sets(double gain, int n, const std::string &comm = "1")
+{
+    std::string text = "4," + comm + ",1,4,window,9,,,,,,,24,,,\n";
+    const std::string g = std::to_string(gain);
+
+    for (int i = 0; i < n; i++)
+        text += "9," + comm + ",1,4,set,9,,,,,,,500," + g + "," + g + "," + g +
+                "\n";
+    return text;
+}
+
+// Of runs one after another, of which the last counts for what is in force.
+class Rules
+{
+  public:
+    Rules(const std::string &before, const std::string &last)
+        : all(before + last), last_(last)
+    {
+        stp_error err{};
+
+        EXPECT_EQ(STP_OK,
+                  stp_job_rules_make(&all.sum, &last_.sum, &rules, &err));
+    }
+    ~Rules()
+    {
+        stp_job_rules_free(&rules);
+    }
+
+    std::string Sentences() const
+    {
+        return Written([&](FILE *fp) {
+            stp_job_totals_write(&rules, "", fp);
+            return STP_OK;
+        });
+    }
+
+    Learning all;
+    stp_job_rules rules{};
+
+  private:
+    Learning last_;
+};
+
+TEST(JobRules, AreTheArmsInForceWhenTheJobEnds)
+{
+    Rules r("", Wins(kLl, 1.02, 5) + Wins(kRing, 1.1, 6) + Sets(1.1, 8));
+
+    ASSERT_EQ(1u, r.rules.n);
+    EXPECT_EQ(NCCL_PROTO_LL128, r.rules.rules[0].arm.proto);
+    EXPECT_EQ(24, r.rules.rules[0].arm.n_channels);
+    EXPECT_EQ(6u, r.rules.rules[0].n_blocks);
+    EXPECT_NEAR(1.1, r.rules.rules[0].gain.gain, 1e-6);
+    EXPECT_EQ("The step is 1.100x as fast as with NCCL alone (1.100 to 1.100): "
+              "8 blocks of windows of 24 collectives measured in the job.\n",
+              r.Sentences());
+}
+
+TEST(JobRules, AreNoneWhereNcclsOwnChoiceReturned)
+{
+    const std::string dropped =
+        Sets(.9, 8) + "9,1,1,4,dropped,9,,,,,,,8,0.9,0.8,1\n";
+
+    EXPECT_EQ(0u, Rules("", "").rules.n);
+    EXPECT_EQ(0u, Rules("", Wins(kRing, 1.1, 6) + Wins(kOwn, 1, 1)).rules.n);
+    EXPECT_EQ(0u, Rules("", Wins(kRing, 1.1, 6) + dropped).rules.n);
+}
+
+TEST(JobRules, OfACommunicatorThatWasNotComparedSayIt)
+{
+    Rules r("", Wins(kRing, 1.1, 6));
+
+    EXPECT_EQ("The rules were not compared together with NCCL alone: the job "
+              "ended before that.\n",
+              r.Sentences());
+}
+
+// What runs found out adds up; the set of an earlier run counts if it is the
+// same.
+TEST(JobRules, RestOnAllRuns)
+{
+    const std::string first = Wins(kRing, 1.1, 6) + Sets(1.1, 8);
+
+    Rules same(first, Wins(kRing, 1.1, 4, "2") + Sets(1.1, 8, "2"));
+    ASSERT_EQ(1u, same.rules.n);
+    EXPECT_EQ(10u, same.rules.rules[0].n_blocks);
+    EXPECT_EQ(16u, same.rules.totals[0].n_blocks);
+    EXPECT_EQ(2u, same.rules.totals[0].n_comms);
+
+    Rules other(first, Wins(kTree, 1.2, 4, "2") + Sets(1.2, 8, "2"));
+    ASSERT_EQ(1u, other.rules.n);
+    EXPECT_EQ(NCCL_ALGO_TREE, other.rules.rules[0].arm.algo);
+    EXPECT_EQ(4u, other.rules.rules[0].n_blocks);
+    EXPECT_EQ(8u, other.rules.totals[0].n_blocks);
+    EXPECT_NEAR(1.2, other.rules.totals[0].gain.gain, 1e-6);
+}
+
+TEST(JobRules, PoolBlocksOfCommunicators)
+{
+    Rules r("", Wins(kRing, 1.1, 6) + Wins(kRing, 1.1, 6, "2") + Sets(1.1, 2) +
+                    Sets(1.21, 2, "2"));
+    const double off = std::log(1.1) / 2;
+    const stp_learning_gain gain =
+        stp_learning_gain_of(4, 3 * off, 4 * off * off);
+
+    ASSERT_EQ(1u, r.rules.n_totals);
+    EXPECT_EQ(4u, r.rules.totals[0].n_blocks);
+    EXPECT_NEAR(gain.gain, r.rules.totals[0].gain.gain, 1e-6);
+    EXPECT_NEAR(gain.low, r.rules.totals[0].gain.low, 1e-6);
+    EXPECT_NEAR(gain.high, r.rules.totals[0].gain.high, 1e-6);
+}
+
+TEST(JobRules, TakeTheBetterOfArmsThatDiffer)
+{
+    Rules r("", Wins(kRing, 1.1, 6) + Wins(kLl, 1.05, 6, "2") + Sets(1.1, 2) +
+                    Sets(1.05, 2, "2"));
+
+    ASSERT_EQ(1u, r.rules.n);
+    EXPECT_EQ(NCCL_PROTO_LL128, r.rules.rules[0].arm.proto);
+    EXPECT_EQ(2u, r.rules.totals[0].n_blocks) << "of the first communicator";
+}
+
+// ---- files ----
+
+class JobFiles : public InFolder
+{
+};
+
+TEST_F(JobFiles, AreAPolicyWithItsEvidence)
+{
+    Rules r("", Wins(kRing, 1.1, 6) + Sets(1.08, 8));
+    const stp_job_origin origin = {"torchrun train.py", "NVIDIA H200"};
+
+    ASSERT_EQ(STP_OK, stp_job_rules_save(&r.rules, &origin,
+                                         Path("p.conf").c_str(), &err_));
+
+    EXPECT_THAT(
+        Read("p.conf"),
+        AllOf(
+            HasSubstr("# steptune tune -- torchrun train.py\n# policy hash: "),
+            HasSubstr("\n# The step is 1.080x as fast as with NCCL alone "),
+            HasSubstr("\n# 1.100x (1.100 to 1.100) in windows of equal work, "
+                      "6 blocks measured\n"
+                      "allgather,4194304,5242879,ring,ll128,24,1,4,NVIDIA "
+                      "H200\n")));
+    stp_policy *policy = nullptr;
+    ASSERT_EQ(STP_OK, stp_policy_load(Path("p.conf").c_str(), &policy, &err_));
+    EXPECT_EQ(1u, stp_policy_size(policy));
+    stp_policy_free(policy);
+}
+
+TEST_F(JobFiles, NameNoGpuThatIsNotKnownOrCannotBeWritten)
+{
+    Rules r("", Wins(kRing, 1.1, 6));
+
+    for (const char *gpu : {(const char *)nullptr, "a,b", "a#b"}) {
+        const stp_job_origin origin = {"job", gpu};
+
+        ASSERT_EQ(STP_OK, stp_job_rules_save(&r.rules, &origin,
+                                             Path("p.conf").c_str(), &err_));
+        EXPECT_THAT(Read("p.conf"), AllOf(HasSubstr("ring,ll128,24,1,4\n"),
+                                          Not(HasSubstr("gpu"))));
+    }
+}
+
+TEST_F(JobFiles, TellTheNextRunWhatIsKnown)
+{
+    Rules r("", Wins(kLl, .9, 1) + Wins(kRing, 1.1, 6));
+    stp_evidence_list read{};
+
+    Write("e.csv", Written([&](FILE *fp) {
+              stp_job_evidence_write(&r.all.sum, fp);
+              return STP_OK;
+          }));
+    ASSERT_EQ(STP_OK, stp_evidence_load(Path("e.csv").c_str(), &read, &err_))
+        << err_.text;
+
+    ASSERT_EQ(2u, read.n);
+    EXPECT_EQ(NCCL_PROTO_LL, read.all[0].arm.proto);
+    EXPECT_EQ(1u, read.all[0].n_blocks);
+    EXPECT_NEAR(std::log(.9), read.all[0].log_gain, 1e-6);
+    EXPECT_EQ(24u, read.all[1].arm.n_channels);
+    EXPECT_EQ(6u, read.all[1].n_blocks);
+    EXPECT_EQ(4u, read.all[1].n_ranks);
+    EXPECT_EQ(4194304u, read.all[1].bytes.min);
+    stp_evidence_free(&read);
+}
+
+} // namespace
