@@ -113,6 +113,14 @@ bool stp_file_lock(int fd, bool *is_kept)
     return is_locked;
 }
 
+void stp_file_write_head(int fd, const char *head, bool *is_kept)
+{
+    stp_file_lock(fd, is_kept);
+    if (lseek(fd, 0, SEEK_END) == 0 && write(fd, head, strlen(head)) < 0)
+        errno = 0; /* what follows will fail, too, and harms no job */
+    flock(fd, LOCK_UN);
+}
+
 /* ---- reading ---- */
 
 /* Reads up to the end, or 'n_known' bytes if that is not 0: the size of all

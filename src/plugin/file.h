@@ -40,6 +40,11 @@ int stp_file_create(char *path);
  * locks. */
 bool stp_file_lock(int fd, bool *is_kept);
 
+/* Writes the first line of a file to which several processes append, unless one
+ * of them has.  Where somebody keeps the lock, as stp_file_lock() has it, two
+ * may write it. */
+void stp_file_write_head(int fd, const char *head, bool *is_kept);
+
 /* As stp_policy_load() and stp_constants_load(). */
 enum stp_status stp_file_load_policy(const char *path,
                                      struct stp_policy **policy_ret,

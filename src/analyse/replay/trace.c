@@ -133,7 +133,11 @@ static const struct stp_csv_column columns[] = {
      .none = "", .none_value = STP_OP_SUM},
     {"numPipeOps", "nothing or a number from 1",
      COUNT(row.call.n_pipe_ops, 1, MANY)},
+    {"begin_ns", "nothing or a time from 1", COUNT(row.begin_ns, 1, UINT64_MAX)},
+    {"end_ns", "nothing or a time from 1", COUNT(row.end_ns, 1, UINT64_MAX)},
     {"t_ns", "", .kind = STP_CSV_SKIP},
+    {"process", "", .kind = STP_CSV_SKIP},
+    {"graph", "", .kind = STP_CSV_SKIP},
 };
 // clang-format on
 

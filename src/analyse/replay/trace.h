@@ -28,9 +28,14 @@
  *                empty: bf16
  *   op           sum prod min max avg premulsum; empty: sum
  *   numPipeOps   of a row without group, the number passed to the tuner: a
- * recorded call is the sum of a run, whose group is not to be seen; in a group,
- * the number that NCCL must compute; empty: NCCL's t_ns         of a recording;
- * not used here
+ *                recorded call is the sum of a run, whose group is not to be
+ *                seen; in a group, the number that NCCL must compute; empty:
+ *                NCCL's
+ *   begin_ns     of a recording: when it began and ended on the rank's GPU, by
+ *   end_ns       the GPU's clock; empty: not known
+ *   t_ns         of a recording, not used here, as the next two: the host's
+ *   process      clock at the launch; the process that recorded it; and 1 if a
+ *   graph        CUDA graph launched it, else 0
  *
  * The lines "# machine: NAME", "# policy: FILE" (beside the trace) and
  * "# nccl: VERSION" name the machine, the policy and the NCCL version of the
@@ -71,6 +76,8 @@ struct stp_trace_row {
     uint64_t group;        /* 0: by itself */
     unsigned n_launches;   /* of its graph; 0: not captured */
     struct stp_expect expect;
+    uint64_t begin_ns; /* on the GPU, by its clock; 0: not known */
+    uint64_t end_ns;
     unsigned line;
 };
 

@@ -6,7 +6,6 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/file.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -46,17 +45,6 @@ static void journal_lock_files(void)
         files = NULL;
 }
 
-/* The first process writes the head; the others find a file that is not empty.
- * Where somebody keeps the lock, two may write it. */
-static void journal_write_head(int fd)
-{
-    stp_file_lock(fd, &is_lock_kept);
-    if (lseek(fd, 0, SEEK_END) == 0 &&
-        write(fd, STP_JOURNAL_HEAD, strlen(STP_JOURNAL_HEAD)) < 0)
-        errno = 0; /* the lines will fail, too, and are only a journal */
-    flock(fd, LOCK_UN);
-}
-
 static struct file *journal_find_file(const struct statx *id)
 {
     for (struct file *f = files; f != NULL; f = f->next)
@@ -80,7 +68,7 @@ static struct file *journal_take_file(int fd)
             close(fd);
             return NULL;
         }
-        journal_write_head(fd);
+        stp_file_write_head(fd, STP_JOURNAL_HEAD, &is_lock_kept);
         file->fd = fd;
         file->id = id;
         file->pid = getpid();

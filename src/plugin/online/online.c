@@ -415,11 +415,14 @@ static void online_stop_learning(struct stp_backend *b)
     }
 }
 
+static void online_finish_at_exit(void *user);
+
 static void online_start_task(struct stp_backend *b)
 {
     struct stp_error err;
 
     b->task.run = b->set.is_inline ? NULL : online_run_pass;
+    b->task.finish = online_finish_at_exit;
     b->task.user = b;
     if (stp_observer_begin(b->observer, online_take_event, b, &err) != STP_OK ||
         stp_service_add(&b->task, &err) != STP_OK) {
@@ -507,6 +510,6 @@ __attribute__((destructor)) static void online_save_all(void)
     struct stp_entry entry;
 
     stp_entry_begin(&entry);
-    stp_service_end(online_finish_at_exit);
+    stp_service_end();
     stp_entry_end(&entry);
 }

@@ -48,6 +48,8 @@ static const struct setting table[] = {
     SETTING("STEPTUNE_LEARNED", PATH, learned, 0),
     SETTING("STEPTUNE_JOURNAL", PATH, journal, 0),
     SETTING("STEPTUNE_EVIDENCE", PATH, evidence, 0),
+    SETTING("STEPTUNE_TRACE", PATH, trace, 0),
+    SETTING("STEPTUNE_TRACE_CALLS", COUNT, trace_calls, 1000000000),
 };
 
 /* Writes the number to 'member'; false if it is none or out of range. */
@@ -205,6 +207,7 @@ enum stp_status stp_online_settings_read(uint64_t comm_id,
 
     *ret = (struct stp_online_settings){.save_minutes = 5,
                                         .confirm_ms = 300,
+                                        .trace_calls = 1000000,
                                         .learned = "steptune.learned.conf"};
     snprintf(ret->rewards, STP_PATH_SIZE,
              "/tmp/nccl_tuner_rewards_%" PRIu64 ".log", comm_id);

@@ -24,6 +24,8 @@ struct stp_online_settings {
     char learned[STP_PATH_SIZE];
     char journal[STP_PATH_SIZE];  /* "" for none */
     char evidence[STP_PATH_SIZE]; /* "" for none */
+    char trace[STP_PATH_SIZE];    /* likewise */
+    unsigned trace_calls;         /* that it may have of a process */
 };
 
 /* Reads the environment.  STP_ERR_SYNTAX or STP_ERR_LIMIT names variable and

@@ -1,8 +1,9 @@
 /*
- * profiler_abi.c - NCCL's profiler ABI, for a plugin that learns
+ * profiler_abi.c - NCCL's profiler ABI, for a plugin that learns, and for a
+ * trace of a job
  *
  * On a rank a collective begins when the first of its channels does.  That is
- * all that is asked for: when channels end is not.
+ * all that learning asks for; a trace has when the last channel ended, too.
  */
 #define _GNU_SOURCE /* syscall() */
 #include <pthread.h>
@@ -12,10 +13,12 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
+#include "core/dtype.h"
 #include "core/names.h"
 #include "core/policy/policy.h"
 #include "nccl_profiler_abi.h"
 #include "plugin/online/profile.h"
+#include "plugin/online/recorder.h"
 
 enum {
     /* Collectives that are timed, launched and have not begun: a host is up to
@@ -24,9 +27,20 @@ enum {
     EVENTS = NCCL_PROFILE_COLL | NCCL_PROFILE_KERNEL_CH,
 };
 
+/* What a handle is, in its lowest bits; the others are a pointer or a number.
+ * NCCL keeps handles of calls beyond their end. */
+enum handle {
+    HANDLE_POINTER, /* to a struct flight, or to a profile's 'group' */
+    HANDLE_RECORD,  /* a collective, or a channel of one, by recorder.h */
+    HANDLE_GROUP,   /* an ncclGroup: its number, 0 for a call alone */
+    HANDLE_CALL,    /* of NCCL's API: see profile_start_call() */
+    HANDLE_BITS = 3,
+};
+
 /* A collective under way. */
 struct flight {
     struct stp_profile *profile;
+    uint64_t record; /* in the trace; 0: none */
     uint32_t token;
     uint8_t n_channels;
     bool is_used; /* until it has begun */
@@ -38,7 +52,9 @@ struct stp_profile {
     _Atomic int n_users;      /* NCCL's context and ours */
     uint64_t comm_id;
     size_t n_ranks;
-    int group; /* where its address is a handle, for NCCL 2.27 */
+    int group;        /* where its address is a handle, for NCCL 2.27 */
+    bool is_recorded; /* stp_recorder_open() */
+    _Atomic bool needs_record; /* the trace has room */
     _Atomic bool is_wanted;
     _Atomic bool saw_graph;
     pthread_mutex_t lock;                       /* of the members below */
@@ -97,6 +113,24 @@ static void profile_put_on(struct stp_profile *profile)
     pthread_mutex_unlock(&waiting.lock);
 }
 
+/* ---- handles ---- */
+
+static void *handle_make(enum handle kind, uint64_t number)
+{
+    return (void *)(uintptr_t)(number << HANDLE_BITS | kind);
+}
+
+static bool handle_is(const void *handle, enum handle kind)
+{
+    return ((uintptr_t)handle & ((1 << HANDLE_BITS) - 1)) == (uintptr_t)kind;
+}
+
+/* 0 if it is of another kind. */
+static uint64_t handle_number(const void *handle, enum handle kind)
+{
+    return handle_is(handle, kind) ? (uintptr_t)handle >> HANDLE_BITS : 0;
+}
+
 /* ---- the tuner's side ---- */
 
 struct stp_profile *stp_profile_take(uint64_t comm_id)
@@ -137,16 +171,21 @@ static void profile_set_mask(void)
                          __ATOMIC_RELAXED);
 }
 
-void stp_profile_want(struct stp_profile *profile, bool is_wanted)
+/* One of the reasons for which a profile needs times. */
+static void profile_set_want(_Atomic bool *want, bool is_wanted)
 {
-    if (atomic_load_explicit(&profile->is_wanted, memory_order_relaxed) ==
-            is_wanted ||
-        atomic_exchange(&profile->is_wanted, is_wanted) == is_wanted)
+    if (atomic_load_explicit(want, memory_order_relaxed) == is_wanted ||
+        atomic_exchange(want, is_wanted) == is_wanted)
         return;
     pthread_mutex_lock(&process.lock);
     process.n_wants += is_wanted ? 1 : -1;
     profile_set_mask();
     pthread_mutex_unlock(&process.lock);
+}
+
+void stp_profile_want(struct stp_profile *profile, bool is_wanted)
+{
+    profile_set_want(&profile->is_wanted, is_wanted);
 }
 
 bool stp_profile_saw_graph(struct stp_profile *profile)
@@ -156,12 +195,30 @@ bool stp_profile_saw_graph(struct stp_profile *profile)
 
 /* ---- launches ---- */
 
-/* "ncclBfloat16": its first number is bits. */
-static uint64_t profile_type_bytes(const char *datatype)
+/* "ncclBfloat16"; -1 if it is not known. */
+static int profile_type(const char *datatype)
 {
-    size_t at = strcspn(datatype, "0123456789");
+    static const char *const names[] = {
+        [STP_TYPE_I8] = "Int8",
+        [STP_TYPE_U8] = "Uint8",
+        [STP_TYPE_I32] = "Int32",
+        [STP_TYPE_U32] = "Uint32",
+        [STP_TYPE_I64] = "Int64",
+        [STP_TYPE_U64] = "Uint64",
+        [STP_TYPE_F16] = "Float16",
+        [STP_TYPE_F32] = "Float32",
+        [STP_TYPE_F64] = "Float64",
+        [STP_TYPE_BF16] = "Bfloat16",
+        [STP_TYPE_FP8_E4M3] = "Float8e4m3",
+        [STP_TYPE_FP8_E5M2] = "Float8e5m2",
+    };
 
-    return strtoul(datatype + at, NULL, 10) / 8;
+    if (datatype == NULL || strncmp(datatype, "nccl", 4) != 0)
+        return -1;
+    for (int i = 0; i < STP_N_TYPES; i++)
+        if (strcmp(datatype + 4, names[i]) == 0)
+            return i;
+    return -1;
 }
 
 static bool profile_read_launch(const struct stp_profile *p,
@@ -173,11 +230,12 @@ static bool profile_read_launch(const struct stp_profile *p,
                    ? -1
                    : stp_from_any_case(func, strlen(func), stp_coll_from_name);
 
-    if (coll < 0 || event->coll.datatype == NULL)
+    const int type = profile_type(event->coll.datatype);
+
+    if (coll < 0 || type < 0)
         return false;
     launch->coll = coll;
-    launch->n_bytes =
-        event->coll.count * profile_type_bytes(event->coll.datatype);
+    launch->n_bytes = event->coll.count * stp_type_size(type);
     if (coll == ncclFuncAllGather || coll == ncclFuncReduceScatter)
         launch->n_bytes *= p->n_ranks; /* as a tuner counts */
     return true;
@@ -196,38 +254,126 @@ static bool profile_is_counted(struct stp_profile *p, int coll, uint64_t number)
     return is_next;
 }
 
-/* The oldest flight makes room: it began, or its event was lost. */
-static void *profile_start_collective(struct stp_profile *p,
-                                      const ncclProfilerEvent_t *event)
+/* The handle of a group for its calls, whichever communicator of it is told. */
+static void *profile_start_group(const ncclProfilerEvent_t *event)
 {
-    struct stp_launch launch;
+    if (!stp_recorder_wants())
+        return NULL;
+    return handle_make(HANDLE_GROUP, event->groupApi.groupDepth > 1
+                                         ? stp_recorder_new_group()
+                                         : 0);
+}
+
+enum { CALL_GRAPH_BITS = 1, CALL_TYPE_BITS = 5 };
+
+/* The handle of a call says what its launches do not: its group, its type plus
+ * 1, as launches of some functions count bytes, and whether a graph has it. */
+static void *profile_start_call(struct stp_profile *p,
+                                const ncclProfilerEvent_t *event)
+{
+    const uint64_t group = handle_number(event->parentObj, HANDLE_GROUP);
+    const int type = profile_type(event->collApi.datatype);
+
+    if (event->collApi.graphCaptured)
+        atomic_store(&p->saw_graph, true);
+    if (!stp_recorder_wants())
+        return NULL;
+    return handle_make(HANDLE_CALL,
+                       (group << CALL_TYPE_BITS | (uint64_t)(type + 1))
+                               << CALL_GRAPH_BITS |
+                           event->collApi.graphCaptured);
+}
+
+static uint64_t profile_record(struct stp_profile *p,
+                               const ncclProfilerEvent_t *event,
+                               const struct stp_launch *launch)
+{
+    const uint64_t call = handle_number(event->parentObj, HANDLE_CALL);
+    const uint64_t typed = call >> CALL_GRAPH_BITS;
+    struct stp_recorded recorded = {
+        .comm_id = p->comm_id,
+        .n_ranks = p->n_ranks,
+        .group = typed >> CALL_TYPE_BITS,
+        .is_graph = (call & 1) != 0,
+        .coll = launch->coll,
+        .n_bytes = launch->n_bytes,
+        .type = (int)(typed & ((1 << CALL_TYPE_BITS) - 1)) - 1,
+        .n_channels = event->coll.nChannels,
+    };
+
+    if (recorded.type < 0 && stp_coll_reduces(launch->coll))
+        recorded.type = profile_type(event->coll.datatype);
+    if (!stp_recorder_wants())
+        profile_set_want(&p->needs_record, false);
+    return stp_recorder_launched(&recorded);
+}
+
+/* For the learner; NULL if it needs no time.  The oldest flight makes room: it
+ * began, or its event was lost. */
+static struct flight *profile_follow(struct stp_profile *p,
+                                     const ncclProfilerEvent_t *event,
+                                     const struct stp_launch *launch,
+                                     uint64_t record)
+{
     struct flight *flight = NULL;
     uint32_t token;
 
     pthread_mutex_lock(&p->lock);
     if (p->observer != NULL && event->coll.nChannels > 0 &&
-        profile_read_launch(p, event, &launch) &&
-        profile_is_counted(p, launch.coll, event->coll.seqNumber) &&
-        stp_observer_launched(p->observer, &launch, &token)) {
+        profile_is_counted(p, launch->coll, event->coll.seqNumber) &&
+        stp_observer_launched(p->observer, launch, &token)) {
         flight = &p->flights[p->n_launches++ % N_FLIGHTS];
-        *flight = (struct flight){p, token, event->coll.nChannels, true};
+        *flight =
+            (struct flight){p, record, token, event->coll.nChannels, true};
     }
     pthread_mutex_unlock(&p->lock);
     return flight;
 }
 
-static void profile_start_channel(const ncclProfilerEvent_t *event)
+static void *profile_start_collective(struct stp_profile *p,
+                                      const ncclProfilerEvent_t *event)
 {
-    struct flight *f = event->parentObj;
+    struct stp_launch launch;
+    struct flight *flight;
+    uint64_t record = 0;
 
-    if (f == NULL)
-        return;
+    if (!profile_read_launch(p, event, &launch))
+        return NULL;
+    if (p->is_recorded)
+        record = profile_record(p, event, &launch);
+    flight = profile_follow(p, event, &launch, record);
+    if (flight != NULL)
+        return flight;
+    return record != 0 ? handle_make(HANDLE_RECORD, record) : NULL;
+}
+
+/* Returns the number in the trace. */
+static uint64_t profile_begin_flight(struct flight *f, uint64_t begin_ns)
+{
+    uint64_t record;
+
     pthread_mutex_lock(&f->profile->lock);
     if (f->is_used && f->profile->observer != NULL)
         stp_observer_took(f->profile->observer, f->token, f->n_channels,
-                          event->kernelCh.pTimer);
+                          begin_ns);
     f->is_used = false;
+    record = f->record;
     pthread_mutex_unlock(&f->profile->lock);
+    return record;
+}
+
+static void *profile_start_channel(const ncclProfilerEvent_t *event)
+{
+    void *parent = event->parentObj;
+    const uint64_t begin_ns = event->kernelCh.pTimer;
+    uint64_t record = handle_number(parent, HANDLE_RECORD);
+
+    if (parent != NULL && handle_is(parent, HANDLE_POINTER))
+        record = profile_begin_flight(parent, begin_ns);
+    if (record == 0)
+        return NULL;
+    stp_recorder_began(record, begin_ns);
+    return handle_make(HANDLE_RECORD, record);
 }
 
 static ncclResult_t profile_start(struct stp_profile *p, void **handle,
@@ -241,15 +387,17 @@ static ncclResult_t profile_start(struct stp_profile *p, void **handle,
     case NCCL_PROFILE_GROUP:
         *handle = &p->group;
         break;
+    case NCCL_PROFILE_GROUP_API:
+        *handle = profile_start_group(event);
+        break;
     case NCCL_PROFILE_COLL_API:
-        if (event->collApi.graphCaptured)
-            atomic_store(&p->saw_graph, true);
+        *handle = profile_start_call(p, event);
         break;
     case NCCL_PROFILE_COLL:
         *handle = profile_start_collective(p, event);
         break;
     case NCCL_PROFILE_KERNEL_CH:
-        profile_start_channel(event);
+        *handle = profile_start_channel(event);
         break;
     default:
         break;
@@ -278,9 +426,11 @@ static ncclResult_t profile_stop(void *event)
 static ncclResult_t profile_record_state(void *event, int state,
                                          const void *args)
 {
-    (void)event;
-    (void)state;
-    (void)args;
+    const ncclProfilerStateArgs_t *told = args;
+    const uint64_t record = handle_number(event, HANDLE_RECORD);
+
+    if (state == NCCL_PROFILE_KERNEL_CH_STOP && record != 0 && told != NULL)
+        stp_recorder_ended(record, told->kernelCh.pTimer);
     return ncclSuccess;
 }
 
@@ -294,8 +444,6 @@ static ncclResult_t profile_init_v5(void **context, uint64_t comm_id, int *mask,
 
     (void)name;
     (void)n_nodes;
-    (void)rank;
-    (void)log;
     if (p == NULL)
         return ncclSystemError; /* NCCL goes on without */
     atomic_init(&p->n_users, 1);
@@ -306,6 +454,8 @@ static ncclResult_t profile_init_v5(void **context, uint64_t comm_id, int *mask,
     process.mask = mask;
     profile_set_mask();
     pthread_mutex_unlock(&process.lock);
+    p->is_recorded = stp_recorder_open(comm_id, rank, log);
+    profile_set_want(&p->needs_record, p->is_recorded);
     p->thread = profile_thread();
     *context = p;
     profile_put_on(p);
@@ -322,10 +472,15 @@ static ncclResult_t profile_init_v4(void **context, int *mask, const char *name,
 
 static ncclResult_t profile_finalize(void *context)
 {
+    struct stp_profile *p = context;
+
     if (context == NULL)
         return ncclSuccess;
-    profile_take_off(context, 0);
-    stp_profile_release(context);
+    profile_take_off(p, 0);
+    profile_set_want(&p->needs_record, false);
+    if (p->is_recorded)
+        stp_recorder_close();
+    stp_profile_release(p);
     return ncclSuccess;
 }
 

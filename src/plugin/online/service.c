@@ -102,7 +102,7 @@ void stp_service_remove(struct stp_task *task)
     stp_thread_stop(idle); /* which may wait for the lock */
 }
 
-void stp_service_end(void (*finish)(void *user))
+void stp_service_end(void)
 {
     struct stp_thread *thread;
 
@@ -113,6 +113,6 @@ void stp_service_end(void (*finish)(void *user))
     stp_thread_stop(thread);
     service_lock();
     for (const struct stp_task *t = service.tasks; t != NULL; t = t->next)
-        finish(t->user);
+        t->finish(t->user);
     service_unlock();
 }

@@ -1,5 +1,6 @@
 /*
- * service.h - the one thread of a process, for all communicators that learn
+ * service.h - the one thread of a process, of all that is done beside its
+ * launches
  *
  * It runs from the first task to the last.  A child of fork() has neither: it
  * begins anew with its own.
@@ -11,17 +12,18 @@
 
 #include "core/status.h"
 
-/* Of one communicator; lies in memory of the caller's. */
+/* Lies in memory of the caller's. */
 struct stp_task {
     struct stp_task *next;
     void (*run)(void *user); /* called every STP_SERVICE_MS; NULL: no thread is
                                 needed */
+    void (*finish)(void *user); /* called by stp_service_end() */
     void *user;
 };
 
 enum { STP_SERVICE_MS = 10 };
 
-/* Adds a task, whose members run and user are set.  STP_ERR_NOMEM: there is no
+/* Adds a task, whose members but next are set.  STP_ERR_NOMEM: there is no
  * thread to be had, and the task is not added. */
 enum stp_status stp_service_add(struct stp_task *task, struct stp_error *err);
 
@@ -29,8 +31,8 @@ enum stp_status stp_service_add(struct stp_task *task, struct stp_error *err);
  * that is not there is none of this process: nothing is done. */
 void stp_service_remove(struct stp_task *task);
 
-/* At the end of the process: no task runs any more, and 'finish' is called for
- * each, which stays. */
-void stp_service_end(void (*finish)(void *user));
+/* At the end of the process: no task runs any more, and each is finished, and
+ * stays. */
+void stp_service_end(void);
 
 #endif /* STP_SERVICE_H */

@@ -1,0 +1,393 @@
+// The trace that the learning plugin records as NCCL's profiler: every
+// collective of rank 0, in order, with its times, whatever tunes the job and
+// however it ends.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <set>
+
+extern "C" {
+#include "analyse/replay/trace.h"
+}
+
+#include "plugin/online/online_plugin.h"
+
+namespace
+{
+
+using namespace online_plugin;
+using testing::ElementsAre;
+using testing::HasSubstr;
+using testing::IsEmpty;
+
+using Fields = std::vector<std::string>;
+
+// The columns, as they stand in the file.
+enum {
+    kHost,
+    kProcess,
+    kComm,
+    kRanks,
+    kGroup,
+    kGraph,
+    kColl,
+    kBytes,
+    kType,
+    kBegin,
+    kEnd,
+    kColumns
+};
+
+mock_job_call After(double compute_us, ncclFunc_t coll, size_t n_bytes)
+{
+    mock_job_call call{};
+    call.compute_us = compute_us;
+    call.call.coll = coll;
+    call.call.n_bytes = n_bytes;
+    return call;
+}
+
+struct FreeJob {
+    void operator()(mock_job *job) const
+    {
+        mock_job_destroy(job);
+    }
+};
+using Job = std::unique_ptr<mock_job, FreeJob>;
+
+class OnlineTrace : public OnlinePlugin
+{
+  protected:
+    void SetUp() override
+    {
+        OnlinePlugin::SetUp();
+        Set("STEPTUNE_TRACE", Trace());
+    }
+
+    std::string Trace() const
+    {
+        return (dir_ / "trace.csv").string();
+    }
+
+    std::vector<Fields> Rows() const
+    {
+        std::vector<Fields> rows;
+        for (const std::string &line : LinesOf(Trace())) {
+            Fields fields(1);
+            if (line[0] == '#' || line[0] == 't')
+                continue;
+            for (char c : line)
+                if (c == ',')
+                    fields.emplace_back();
+                else
+                    fields.back() += c;
+            EXPECT_EQ(size_t{kColumns}, fields.size()) << line;
+            rows.push_back(fields);
+        }
+        return rows;
+    }
+
+    // Each field of this column.
+    std::vector<std::string> Column(int column) const
+    {
+        std::vector<std::string> fields;
+        for (const Fields &row : Rows())
+            fields.push_back(row[static_cast<size_t>(column)]);
+        return fields;
+    }
+
+    Job MakeJob(const Nccl &nccl)
+    {
+        mock_job *job = nullptr;
+        options_.comm_id = mock_new_comm_id();
+        options_.step = {calls_.data(), calls_.size(), 20};
+        options_.user = this;
+        options_.done = [](void *user, const mock_job_step *step) {
+            for (size_t i = 0; i < step->n; i++)
+                static_cast<OnlineTrace *>(user)->runs_.push_back(
+                    step->runs[i]);
+        };
+        EXPECT_EQ(ncclSuccess,
+                  mock_job_create(nccl.get(), machine_.get(), &options_, &job))
+            << mock_last_error();
+        return Job(job);
+    }
+
+    void Play(size_t n_steps, const Nccl &nccl)
+    {
+        const Job job = MakeJob(nccl);
+        ASSERT_EQ(ncclSuccess, mock_job_play(job.get(), n_steps))
+            << mock_last_error();
+    }
+
+    // That row i is the i-th collective of the job, with its times if
+    // 'has_times', by a clock that may be ahead.
+    void ExpectRuns(const std::vector<Fields> &rows, bool has_times) const
+    {
+        const double ahead =
+            has_times && !rows.empty()
+                ? std::stod(rows[0][kBegin]) / 1e3 - runs_[0].start_us
+                : 0;
+        ASSERT_EQ(runs_.size(), rows.size());
+        for (size_t i = 0; i < rows.size(); i++) {
+            SCOPED_TRACE("row " + std::to_string(i));
+            EXPECT_EQ(runs_[i].call->coll == ncclFuncAllGather ? "allgather"
+                                                               : "allreduce",
+                      rows[i][kColl]);
+            EXPECT_EQ(std::to_string(runs_[i].call->n_bytes), rows[i][kBytes]);
+            if (!has_times)
+                continue;
+            const double begin = std::stod(rows[i][kBegin]) / 1e3 - ahead;
+            const double end = std::stod(rows[i][kEnd]) / 1e3 - ahead;
+            EXPECT_NEAR(runs_[i].start_us, begin, 0.01);
+            EXPECT_NEAR(runs_[i].start_us + runs_[i].us, end, 0.01);
+        }
+    }
+
+    std::vector<mock_job_call> calls_{After(20, ncclFuncAllGather, 3905536),
+                                      After(20, ncclFuncAllReduce, 256 << 10),
+                                      After(90, ncclFuncAllReduce, 4 << 20)};
+    mock_job_options options_{};
+    std::vector<mock_job_run> runs_;
+};
+
+struct Tuned {
+    const char *name;
+    const char *version;
+    const char *tuner; // NULL: none
+};
+
+const Tuned kTuned[] = {
+    {"v4_alone", "2.27", nullptr},       {"v4_policy", "2.27", STP_STATIC},
+    {"v5_alone", "2.28", nullptr},       {"v5_policy", "2.28", STP_STATIC},
+    {"v5_anothers", "2.28", STP_ECHO},   {"v5_learning", "2.28", STP_PLUGIN},
+    {"v6_alone", "2.29", nullptr},       {"v6_policy", "2.30", STP_STATIC},
+    {"v6_learning", "2.30", STP_PLUGIN},
+};
+
+TEST_F(OnlineTrace, HasEachCollectiveWithItsTimesWhateverTunes)
+{
+    for (const Tuned &c : kTuned) {
+        SCOPED_TRACE(c.name);
+        fs::remove(Trace());
+        runs_.clear();
+
+        Play(2000, StartOnline(c.version, STP_PLUGIN, c.tuner));
+
+        const std::vector<Fields> rows = Rows();
+        ASSERT_EQ(6000u, rows.size());
+        ExpectRuns(rows, true);
+        EXPECT_EQ("4", rows[0][kRanks]);
+        EXPECT_EQ(std::to_string(getpid()), rows[0][kProcess]);
+        EXPECT_EQ("", rows[0][kGroup]);
+        EXPECT_EQ("0", rows[0][kGraph]);
+        // 2.27 tells an all-gather's bytes alone
+        EXPECT_EQ(c.version == std::string("2.27") ? "" : "bf16",
+                  rows[0][kType]);
+        EXPECT_EQ("bf16", rows[1][kType]);
+    }
+}
+
+// It is one, for replay and the rest.
+TEST_F(OnlineTrace, IsReadAsATrace)
+{
+    stp_trace trace{};
+    stp_error err{};
+    Play(50, StartOnline("2.28", STP_PLUGIN, nullptr));
+
+    ASSERT_EQ(STP_OK, stp_trace_load(Trace().c_str(), &trace, &err))
+        << err.text;
+
+    ASSERT_EQ(150u, trace.n_rows);
+    ASSERT_EQ(1u, trace.n_comms);
+    EXPECT_EQ(4, trace.comms[0].n_ranks);
+    EXPECT_EQ(size_t{3905536}, trace.rows[0].call.n_bytes);
+    EXPECT_NEAR(
+        runs_[5].start_us - runs_[0].start_us,
+        static_cast<double>(trace.rows[5].begin_ns - trace.rows[0].begin_ns) /
+            1e3,
+        0.01);
+    EXPECT_LT(trace.rows[5].begin_ns, trace.rows[5].end_ns);
+    stp_trace_free(&trace);
+}
+
+TEST_F(OnlineTrace, SaysWhatAGraphLaunched)
+{
+    options_.captured = true;
+    Play(40, StartOnline("2.28", STP_PLUGIN, nullptr));
+
+    ExpectRuns(Rows(), true);
+    EXPECT_EQ(std::vector<std::string>(120, "1"), Column(kGraph));
+}
+
+TEST_F(OnlineTrace, SaysWhatRanInOneGroup)
+{
+    const size_t sizes[] = {1 << 20, 8 << 20, 64};
+    {
+        const Nccl nccl = StartOnline("2.28", STP_PLUGIN, nullptr);
+        const Comm comm = Join(nccl);
+        for (size_t n : {3, 1, 2}) {
+            std::vector<mock_call> calls(n);
+            std::vector<mock_outcome> outcomes(n);
+            for (size_t i = 0; i < n; i++) {
+                calls[i].coll = ncclFuncAllReduce;
+                calls[i].n_bytes = sizes[i];
+                calls[i].element_size = 4;
+            }
+            if (n == 1)
+                ASSERT_EQ(ncclSuccess,
+                          mock_comm_collective(comm.get(), calls.data(),
+                                               outcomes.data()));
+            else
+                ASSERT_EQ(ncclSuccess, mock_comm_group(comm.get(), calls.data(),
+                                                       n, outcomes.data()));
+        }
+    }
+
+    const std::vector<std::string> groups = Column(kGroup);
+    ASSERT_EQ(6u, groups.size());
+    EXPECT_NE("", groups[0]);
+    EXPECT_THAT(groups, ElementsAre(groups[0], groups[0], groups[0], "",
+                                    groups[4], groups[4]));
+    EXPECT_NE(groups[0], groups[4]);
+    EXPECT_EQ(std::vector<std::string>(6, "f32"), Column(kType));
+    EXPECT_EQ(std::vector<std::string>(6, ""), Column(kBegin));
+}
+
+TEST_F(OnlineTrace, HasTheOrderOfLaunchesWhereTimesAreLateAndLost)
+{
+    unsetenv("STEPTUNE_INLINE"); // written by the thread
+    options_.layout = MOCK_THREADS;
+    options_.gpu_clocks = mock_job_h200_clocks;
+    options_.host = mock_job_torch_host;
+    options_.lost_events = 0.02;
+    options_.lost_channels = 0.02;
+    options_.seed = 7;
+
+    Play(2000, StartOnline("2.28", STP_PLUGIN, nullptr));
+
+    const std::vector<Fields> rows = Rows();
+    ExpectRuns(rows, false);
+    size_t n_begin = 0;
+    for (const Fields &row : rows)
+        n_begin += !row[kBegin].empty();
+    EXPECT_LT(0.9 * static_cast<double>(rows.size()), n_begin);
+    EXPECT_GT(rows.size(), n_begin);
+    EXPECT_THAT(warnings_, IsEmpty());
+}
+
+TEST_F(OnlineTrace, EndsAtItsLimitAndSaysSoOnce)
+{
+    Set("STEPTUNE_TRACE_CALLS", "100");
+    {
+        const Nccl nccl = StartOnline("2.28", STP_PLUGIN, nullptr);
+        const Job job = MakeJob(nccl);
+        ASSERT_EQ(ncclSuccess, mock_job_play(job.get(), 20000));
+    }
+
+    EXPECT_EQ(100u, Rows().size());
+    EXPECT_THAT(warnings_, ElementsAre(HasSubstr(
+                               "100 collectives of this process, as many as "
+                               "STEPTUNE_TRACE_CALLS allows")));
+}
+
+TEST_F(OnlineTrace, IsOfRankZeroOfEachCommunicator)
+{
+    RandomScript random(1, 20);
+    size_t n_calls = 0;
+    for (size_t i = 0; i < random.script.n_steps; i++)
+        n_calls += random.script.steps[i].n;
+    {
+        const Nccl nccl = StartOnline("2.28", STP_PLUGIN, nullptr);
+        const Job job = MakeJob(nccl);
+        ASSERT_EQ(ncclSuccess, mock_job_play(job.get(), 10));
+        const Ranks ranks = JoinAll(nccl, nullptr, MOCK_THREADS);
+        ASSERT_EQ(ncclSuccess, mock_ranks_play(ranks.get(), &random.script, 1));
+        ASSERT_EQ(ncclSuccess, mock_job_play(job.get(), 10));
+    }
+
+    const std::vector<std::string> comms = Column(kComm);
+    EXPECT_EQ(60 + n_calls, comms.size());
+    EXPECT_EQ(60, std::count(comms.begin(), comms.end(), comms.front()));
+    EXPECT_EQ(2u, std::set<std::string>(comms.begin(), comms.end()).size());
+}
+
+TEST_F(OnlineTrace, IsSharedByProcesses)
+{
+    {
+        const Nccl nccl = StartOnline("2.28", STP_PLUGIN, nullptr);
+        const Ranks ranks = JoinAll(nccl, nullptr, MOCK_PROCESSES);
+        RandomScript random(1, 20);
+        ASSERT_EQ(ncclSuccess, mock_ranks_play(ranks.get(), &random.script, 1));
+    }
+    {
+        const Nccl nccl = StartOnline("2.28", STP_PLUGIN, nullptr);
+        Play(10, nccl);
+    }
+
+    const std::vector<std::string> processes = Column(kProcess);
+    EXPECT_EQ(2u,
+              std::set<std::string>(processes.begin(), processes.end()).size());
+    EXPECT_EQ(1u, Count(LinesOf(Trace()), "t_ns,process"));
+}
+
+TEST_F(OnlineTrace, HasWholeLinesHoweverTheJobEnds)
+{
+    unsetenv("STEPTUNE_INLINE");
+    for (int how : {0, 9}) {
+        fs::remove(Trace());
+        const pid_t child = fork();
+        if (child == 0) {
+            mock_set_log(nullptr, nullptr);
+            const Nccl nccl = StartOnline("2.28", STP_PLUGIN, nullptr);
+            const Job job = MakeJob(nccl);
+            mock_job_play(job.get(), 300);
+            while (how != 0 && LinesOf(Trace()).size() < 500)
+                usleep(1000);
+            if (how != 0)
+                raise(how);
+            exit(0); // NCCL is not told
+        }
+        int status = 0;
+        ASSERT_EQ(child, waitpid(child, &status, 0));
+
+        EXPECT_EQ(how, WIFSIGNALED(status) ? WTERMSIG(status) : 0);
+        EXPECT_LE(how == 0 ? 900u : 499u, Rows().size());
+        std::stringstream text;
+        text << std::ifstream(Trace()).rdbuf();
+        EXPECT_EQ('\n', text.str().back());
+    }
+}
+
+TEST_F(OnlineTrace, IsGoneWithoutHarmWhereItsFileCannotBeWritten)
+{
+    const struct {
+        const char *variable;
+        std::string value;
+        const char *why;
+    } cases[] = {
+        {"STEPTUNE_TRACE", (dir_ / "none" / "trace").string(), "No such file"},
+        {"STEPTUNE_TRACE", dir_.string(), "directory"},
+        {"STEPTUNE_TRACE_CALLS", "many",
+         "STEPTUNE_TRACE_CALLS is 'many', expected a number"},
+    };
+
+    for (const auto &c : cases) {
+        SCOPED_TRACE(c.why);
+        warnings_.clear();
+        runs_.clear();
+        Set("STEPTUNE_TRACE", Trace());
+        Set(c.variable, c.value);
+        Play(10, StartOnline("2.28", STP_PLUGIN, nullptr));
+
+        EXPECT_EQ(30u, runs_.size());
+        EXPECT_THAT(warnings_, ElementsAre(testing::AllOf(
+                                   HasSubstr("steptune-online: no trace: "),
+                                   HasSubstr(c.why))));
+    }
+}
+
+} // namespace
