@@ -5,9 +5,12 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "analyse/replay/trace.h"
 #include "cli/cli.h"
 #include "job/job.h"
 #include "plugin/online/online_settings.h"
+#include "plugin/online/recorder.h"
+#include "report/file.h"
 #include "report/learning/journal.h"
 #include "report/learning/learning.h"
 #include "report/learning/ledgers.h"
@@ -26,6 +29,7 @@ struct online_run {
 
 struct run_options {
     const char *policy; /* NULL: see run_find_policy() */
+    const char *trace;  /* NULL: none is recorded */
     bool json;
     bool quiet;
     bool online;
@@ -51,6 +55,10 @@ static const struct stp_option run_table[] = {
     {"objective", 0, "NAME", stp_option_text, AT(run.objective),
      .words = objectives,
      .help = "Times to learn from: auto (default), gpu or file"},
+    {"record-trace", 0, "FILE", stp_option_text, AT(trace),
+     .path = STP_PATH_WRITE,
+     .help = "Record every collective of the job with its times on the GPU, "
+             "with or without a policy: a trace for replay"},
     {"quiet", 'q', NULL, stp_option_flag, AT(quiet),
      .help = "Print no report of the decisions"},
     {"json", 0, NULL, stp_option_flag, AT(json),
@@ -74,7 +82,12 @@ static const struct stp_command_line run_line = {
            "own choice, and writes what it learned to steptune.learned.conf "
            "here (STEPTUNE_LEARNED names another file): a policy for jobs "
            "without --online. Everything it did goes to the file that "
-           "STEPTUNE_JOURNAL names, which `steptune plot` draws.",
+           "STEPTUNE_JOURNAL names, which `steptune plot` draws.\n\n"
+           "With --record-trace the learning plugin is NCCL's profiler (NCCL "
+           "2.27 and later), whatever tunes, and every collective of rank 0 of "
+           "each communicator is appended to the file, at the cost of NCCL's "
+           "profiler; steptune-plugins(7) has STEPTUNE_TRACE_CALLS, the most "
+           "that are recorded.",
 };
 
 /* ---- variables of the job ---- */
@@ -247,7 +260,7 @@ static int run_find_policy(const struct run_options *o, char path[STP_CLI_PATH])
     struct stp_error err;
 
     path[0] = '\0';
-    if (name == NULL && o->online)
+    if (name == NULL && (o->online || o->trace != NULL))
         return STP_EXIT_OK;
     if (name == NULL)
         return stp_complain("no policy, expected --policy FILE, "
@@ -261,8 +274,14 @@ static int run_find_policy(const struct run_options *o, char path[STP_CLI_PATH])
     return STP_EXIT_OK;
 }
 
-static int run_set_environment(struct run_options *o, const char *policy,
-                               const char *folder)
+/* Whatever NCCL chooses is NCCL's own. */
+static bool run_has_no_tuner(const struct run_options *o, const char *policy)
+{
+    return policy[0] == '\0' && !o->online;
+}
+
+static int run_set_tuner(struct run_options *o, const char *policy,
+                         const char *folder)
 {
     const char *name = o->online ? "steptune-online" : "steptune";
     char plugin[STP_CLI_PATH];
@@ -280,6 +299,40 @@ static int run_set_environment(struct run_options *o, const char *policy,
         status = online_begin(&o->run, policy, folder);
     if (status == STP_EXIT_OK && folder[0] != '\0')
         status = run_set("STEPTUNE_LEDGER", folder);
+    return status;
+}
+
+/* An empty trace, to which the ranks append. */
+static int run_set_trace(const char *path)
+{
+    char absolute[STP_CLI_PATH];
+    char plugin[STP_CLI_PATH];
+    struct stp_error err;
+    int status;
+
+    if (stp_file_is_special(path))
+        return stp_complain("%s is a device or a pipe, expected a file", path);
+    if (stp_find_plugin("steptune-online", plugin, &err) != STP_OK ||
+        stp_file_save(path, STP_TRACE_HEAD, strlen(STP_TRACE_HEAD), &err) !=
+            STP_OK)
+        return stp_complain_error(NULL, &err);
+    if (!stp_absolute_path(path, absolute))
+        return stp_complain("%s: no such file", path);
+    status = run_set_plugin("NCCL_PROFILER_PLUGIN", plugin);
+    if (status == STP_EXIT_OK)
+        status = run_set("STEPTUNE_TRACE", absolute);
+    return status;
+}
+
+static int run_set_environment(struct run_options *o, const char *policy,
+                               const char *folder)
+{
+    int status = STP_EXIT_OK;
+
+    if (!run_has_no_tuner(o, policy))
+        status = run_set_tuner(o, policy, folder);
+    if (status == STP_EXIT_OK && o->trace != NULL)
+        status = run_set_trace(o->trace);
     return status;
 }
 
@@ -348,6 +401,25 @@ static void run_report(const struct run_options *o, const char *policy,
         stp_complain_error(NULL, &err);
 }
 
+/* A trace without a row is refused by its reader. */
+static void run_report_trace(const struct run_options *o)
+{
+    struct stp_trace trace;
+    struct stp_error err;
+
+    if (stp_trace_load(o->trace, &trace, &err) != STP_OK) {
+        stp_complain("no collective is in %s, expected a job of several ranks "
+                     "with NCCL 2.27 or later",
+                     o->trace);
+        return;
+    }
+    if (!o->quiet && !o->json)
+        stp_complain("%s has %zu collective%s of %zu communicator%s", o->trace,
+                     trace.n_rows, trace.n_rows == 1 ? "" : "s", trace.n_comms,
+                     trace.n_comms == 1 ? "" : "s");
+    stp_trace_free(&trace);
+}
+
 int stp_cmd_run(int argc, char **argv)
 {
     struct run_options o = {0};
@@ -367,8 +439,10 @@ int stp_cmd_run(int argc, char **argv)
         exit_status = run_set_environment(&o, policy, folder);
     if (exit_status == STP_EXIT_OK) {
         exit_status = run_await_job(o.command.v);
-        if (folder[0] != '\0')
+        if (folder[0] != '\0' && !run_has_no_tuner(&o, policy))
             run_report(&o, policy, folder);
+        if (o.trace != NULL)
+            run_report_trace(&o);
     }
     if (folder[0] != '\0')
         stp_remove_temporary(folder);

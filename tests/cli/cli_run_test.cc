@@ -157,7 +157,52 @@ TEST_F(Run, SaysWhatIsWrong)
                     {"-- ./nothing-there", 127, "cannot run './nothing-there'"},
                     {"-- ./steptune.conf", 126, "cannot run './steptune.conf'"},
                     {"--fast -- true", 2, "--fast"},
+                    {"--record-trace none/t.csv -- true", 2,
+                     "--record-trace 'none/t.csv' has no place"},
+                    {"--record-trace /dev/null -- true", 1,
+                     "/dev/null is a device or a pipe, expected a file"},
                 });
+}
+
+// Of all ranks, in virtual time.
+TEST_F(Run, RecordsATraceWhateverTunes)
+{
+    const struct {
+        const char *name;
+        const char *options;
+        const char *err; // a part
+    } cases[] = {
+        {"policy", "", "ring/simple/8 +steptune.conf:3\n"},
+        {"learning", "--online",
+         "Plugin: learns, beginning with .*/steptune.conf"},
+        {"nothing", "",
+         "^steptune run: trace.csv has 600 collectives of 1 "
+         "communicator\n$"},
+    };
+    Set("STEPTUNE_INLINE", "1");
+    Write("trace.csv", "an old one");
+
+    for (const auto &c : cases) {
+        SCOPED_TRACE(c.name);
+        if (c.name == std::string("nothing"))
+            fs::remove(dir_ / "steptune.conf");
+        Outcome o = Job("finalize @200 2xg4194304 1x1048576",
+                        std::string("--record-trace trace.csv ") + c.options);
+
+        EXPECT_EQ(0, o.status);
+        EXPECT_THAT(o.err, ContainsRegex(c.err));
+        EXPECT_THAT(o.err, HasSubstr("trace.csv has 600 collectives of 1 "
+                                     "communicator\n"));
+        EXPECT_EQ(601u, Count(Read("trace.csv"), "\n"));
+        EXPECT_THAT(Read("trace.csv"), StartsWith("t_ns,process,"));
+    }
+    Write("any.conf", kPolicy);
+    EXPECT_EQ(0, Cli::Run("replay --trace trace.csv --policy any.conf").status);
+    Outcome none = Cli::Run("run --record-trace trace.csv -- true");
+    EXPECT_EQ(0, none.status);
+    EXPECT_EQ("steptune run: no collective is in trace.csv, expected a job of "
+              "several ranks with NCCL 2.27 or later\n",
+              none.err);
 }
 
 TEST_F(Run, PassesSignalsOnToTheJob)
