@@ -1,0 +1,245 @@
+#include "analyse/jobs/steps.h"
+
+#include <math.h>
+#include <stdbool.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "core/learn/history.h"
+#include "core/stats.h"
+
+enum {
+    MAX_KINDS = 255,   /* of collectives; further ones repeat nothing */
+    N_CHUNKS = 20,     /* means of successive steps, which are then trimmed */
+    TRIM_PERCENT = 10, /* at each end */
+    MIN_STEPS = 5,     /* after the first ones */
+};
+
+/* The collectives of a communicator, in the order of their launches. */
+struct calls {
+    uint8_t *keys;
+    uint64_t *begin_ns;
+    size_t n;
+};
+
+/* A sequence, and where it is. */
+struct sequence {
+    size_t n_calls; /* 0: none */
+    size_t *starts; /* its places in the calls, none within another */
+    size_t n_starts;
+};
+
+/* ---- the calls ---- */
+
+/* A number for the kind of a collective. */
+static uint8_t steps_key(const struct stp_trace_row **kinds, size_t *n_kinds,
+                         const struct stp_trace_row *row)
+{
+    size_t i;
+
+    for (i = 0; i < *n_kinds; i++)
+        if (kinds[i]->call.coll == row->call.coll &&
+            kinds[i]->call.n_bytes == row->call.n_bytes)
+            return (uint8_t)i;
+    if (*n_kinds < MAX_KINDS)
+        kinds[(*n_kinds)++] = row;
+    return (uint8_t)i;
+}
+
+static void steps_take_calls(const struct stp_trace *trace, size_t comm,
+                             struct calls *calls)
+{
+    const struct stp_trace_row *kinds[MAX_KINDS];
+    size_t n_kinds = 0;
+
+    calls->n = 0;
+    for (size_t i = 0; i < trace->n_rows; i++) {
+        const struct stp_trace_row *row = &trace->rows[i];
+
+        if (row->comm != comm)
+            continue;
+        calls->keys[calls->n] = steps_key(kinds, &n_kinds, row);
+        calls->begin_ns[calls->n++] = row->begin_ns;
+    }
+}
+
+/* ---- their sequence ---- */
+
+/* Where the 'n_calls' calls before 'end' stand. */
+static void sequence_locate(const struct calls *calls, size_t end,
+                            size_t n_calls, struct sequence *s)
+{
+    const uint8_t *pattern = calls->keys + end - n_calls;
+    /* so that the sequence before 'end' is among those found */
+    size_t i = (end - n_calls) % n_calls;
+
+    s->n_calls = n_calls;
+    s->n_starts = 0;
+    while (i + n_calls <= calls->n)
+        if (memcmp(calls->keys + i, pattern, n_calls) == 0) {
+            s->starts[s->n_starts++] = i;
+            i += n_calls;
+        } else
+            i++;
+}
+
+/* Steps may be interrupted by evaluations, and the last calls may be of none:
+ * looks at windows of calls for the sequence that holds most of them. */
+static void sequence_find(const struct calls *calls, struct sequence *best,
+                          struct sequence *other)
+{
+    static const size_t windows[] = {STP_HISTORY_CALLS, 2048, 512, 128, 32};
+    static const unsigned percents[] = {100, 90, 75, 50};
+
+    best->n_calls = best->n_starts = 0;
+    for (size_t w = 0; w < sizeof(windows) / sizeof(windows[0]); w++)
+        for (size_t p = 0; p < sizeof(percents) / sizeof(percents[0]); p++) {
+            const size_t end = calls->n * percents[p] / 100;
+            const size_t n = end < windows[w] ? end : windows[w];
+            const size_t n_calls =
+                stp_sequence_find(calls->keys + end - n, n, n / 2);
+            size_t *spare = best->starts;
+
+            if (n_calls == 0 ||
+                memchr(calls->keys + end - n_calls, MAX_KINDS, n_calls) != NULL)
+                continue;
+            sequence_locate(calls, end, n_calls, other);
+            if (other->n_starts * other->n_calls <=
+                best->n_starts * best->n_calls)
+                continue;
+            *best = *other;
+            other->starts = spare;
+        }
+}
+
+/* ---- their times ---- */
+
+static int steps_compare_doubles(const void *a, const void *b)
+{
+    const double x = *(const double *)a;
+    const double y = *(const double *)b;
+
+    return (x > y) - (x < y);
+}
+
+static double steps_trimmed_mean(double *values, size_t n)
+{
+    const size_t trim = n * TRIM_PERCENT / 100;
+
+    qsort(values, n, sizeof(*values), steps_compare_doubles);
+    return stp_mean(values + trim, n - 2 * trim);
+}
+
+static size_t steps_first(size_t n)
+{
+    return (n * STP_WARM_UP_PERCENT + 99) / 100;
+}
+
+/* Means of successive steps, by the begins that are known, of steps that follow
+ * each other. */
+static bool sequence_time(const struct calls *calls, const struct sequence *s,
+                          struct stp_job_step *step)
+{
+    const size_t first = steps_first(s->n_starts);
+    const size_t n = s->n_starts - first;
+    const size_t n_chunks = n < N_CHUNKS ? n : N_CHUNKS;
+    double ns[N_CHUNKS] = {0};
+    size_t n_steps[N_CHUNKS] = {0};
+    size_t last = s->n_starts; /* the last begin that is known; this: none */
+    size_t n_means = 0;
+
+    *step = (struct stp_job_step){.n_calls = s->n_calls};
+    for (size_t i = first; i < s->n_starts; i++) {
+        const size_t n_calls = s->starts[i] - s->starts[i > 0 ? i - 1 : 0];
+        const uint64_t begin = calls->begin_ns[s->starts[i]];
+
+        if (i > first && n_calls != s->n_calls)
+            last = s->n_starts; /* something else was between */
+        if (begin == 0)
+            continue;
+        if (last < i && begin > calls->begin_ns[s->starts[last]]) {
+            const size_t chunk = (last - first) * n_chunks / n;
+
+            ns[chunk] += (double)(begin - calls->begin_ns[s->starts[last]]);
+            n_steps[chunk] += i - last;
+        }
+        last = i;
+    }
+    for (size_t i = 0; i < n_chunks; i++)
+        if (n_steps[i] > 0) {
+            ns[n_means++] = ns[i] / (double)n_steps[i];
+            step->n_steps += n_steps[i];
+        }
+    if (step->n_steps < MIN_STEPS)
+        return false;
+    step->time = steps_trimmed_mean(ns, n_means) / 1e3;
+    return true;
+}
+
+static enum stp_status steps_measure(const struct stp_trace *trace,
+                                     struct calls *calls, struct sequence *best,
+                                     struct sequence *other,
+                                     struct stp_job_step *step_ret,
+                                     struct stp_error *err)
+{
+    size_t most = 0;      /* calls that repeat */
+    size_t n_untimed = 0; /* likewise, without times */
+
+    for (size_t comm = 0; comm < trace->n_comms; comm++) {
+        struct stp_job_step step;
+        size_t n;
+
+        steps_take_calls(trace, comm, calls);
+        sequence_find(calls, best, other);
+        n = best->n_starts * best->n_calls;
+        if (n <= most || 2 * n < calls->n)
+            continue;
+        if (!sequence_time(calls, best, &step)) {
+            n_untimed = n;
+            continue;
+        }
+        most = n;
+        *step_ret = step;
+    }
+    if (most > 0)
+        return STP_OK;
+    if (n_untimed > 0)
+        return stp_fail(err, STP_ERR_NOTHING,
+                        "fewer than %d steps have times on the GPU", MIN_STEPS);
+    return stp_fail(err, STP_ERR_NOTHING,
+                    "no sequence of at most %d collectives repeats",
+                    STP_SEQUENCE_MAX);
+}
+
+enum stp_status stp_job_step_traced(const struct stp_trace *trace,
+                                    struct stp_job_step *step_ret,
+                                    struct stp_error *err)
+{
+    const size_t n = trace->n_rows + 1;
+    struct calls calls = {.keys = malloc(n),
+                          .begin_ns = malloc(n * sizeof(uint64_t))};
+    struct sequence best = {.starts = malloc(n * sizeof(size_t))};
+    struct sequence other = {.starts = malloc(n * sizeof(size_t))};
+    enum stp_status status;
+
+    if (calls.keys == NULL || calls.begin_ns == NULL || best.starts == NULL ||
+        other.starts == NULL)
+        status = stp_nomem(err);
+    else
+        status = steps_measure(trace, &calls, &best, &other, step_ret, err);
+    free(calls.keys);
+    free(calls.begin_ns);
+    free(best.starts);
+    free(other.starts);
+    return status;
+}
+
+struct stp_job_step stp_job_step_printed(double *times, size_t n)
+{
+    const size_t first = n > 1 ? steps_first(n) : 0;
+
+    return (struct stp_job_step){
+        .time = steps_trimmed_mean(times + first, n - first),
+        .n_steps = n - first,
+    };
+}

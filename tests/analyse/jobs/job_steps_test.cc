@@ -1,0 +1,204 @@
+// The time of a step, out of a job's trace or what it prints.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <random>
+#include <vector>
+
+extern "C" {
+#include "analyse/jobs/steps.h"
+}
+
+namespace
+{
+
+using testing::HasSubstr;
+
+// A trace as it is recorded.
+class Recording
+{
+  public:
+    explicit Recording(size_t n_comms = 1) : comms_(n_comms)
+    {
+    }
+
+    // A collective that begins 'us' after the one before.
+    void Add(double us, size_t n_bytes, size_t comm = 0,
+             ncclFunc_t coll = ncclFuncAllReduce)
+    {
+        stp_trace_row row{};
+        ns_ += static_cast<uint64_t>(us * 1e3);
+        row.comm = comm;
+        row.call.coll = coll;
+        row.call.n_bytes = n_bytes;
+        row.begin_ns = ns_;
+        rows.push_back(row);
+    }
+
+    // A step of 'sizes', a collective of each every 'us', and 'tail_us'.
+    void Step(const std::vector<size_t> &sizes, double us, double tail_us)
+    {
+        for (size_t n_bytes : sizes)
+            Add(us, n_bytes);
+        ns_ += static_cast<uint64_t>(tail_us * 1e3);
+    }
+
+    // "TIME STEPS CALLS", or why there is none.
+    std::string Measure()
+    {
+        stp_trace trace{};
+        stp_job_step step{};
+        stp_error err{};
+        trace.rows = rows.data();
+        trace.n_rows = rows.size();
+        trace.comms = comms_.data();
+        trace.n_comms = comms_.size();
+        if (stp_job_step_traced(&trace, &step, &err) != STP_OK)
+            return err.text;
+        char text[80];
+        snprintf(text, sizeof(text), "%.1f %zu %zu", step.time, step.n_steps,
+                 step.n_calls);
+        return text;
+    }
+
+    std::vector<stp_trace_row> rows;
+
+  private:
+    uint64_t ns_ = 1000000000000000000; // as GPUs count since 1970
+    std::vector<stp_trace_comm> comms_;
+};
+
+const std::vector<size_t> kStep = {64, 128, 64, 256, 64};
+
+TEST(JobSteps, AreASequenceThatRepeats)
+{
+    Recording r;
+    for (int i = 0; i < 100; i++)
+        r.Step(kStep, 100, 500);
+
+    EXPECT_EQ("1000.0 79 5", r.Measure());
+}
+
+TEST(JobSteps, OfCallsThatAreAllAlikeAreCalls)
+{
+    Recording r;
+    for (int i = 0; i < 6000; i++)
+        r.Step(std::vector<size_t>(12, 2 << 20), 100, 0);
+
+    EXPECT_EQ("100.0 57599 1", r.Measure());
+}
+
+TEST(JobSteps, LeaveOutTheFirstFifthAndWhatIsNoStep)
+{
+    Recording r;
+    for (int i = 0; i < 5; i++)
+        r.Add(1e5, 1 << 20, 0, ncclFuncBroadcast); // the model
+    for (int i = 0; i < 40; i++)
+        r.Step(kStep, 300, 500); // until all is compiled
+    for (int i = 0; i < 160; i++) {
+        if (i % 50 == 0) // a validation
+            for (int k = 0; k < 7; k++)
+                r.Add(1e4, 8);
+        r.Step(kStep, 100, 500);
+    }
+    for (int i = 0; i < 20; i++)
+        r.Add(1e5, 8); // the end
+
+    EXPECT_EQ("1000.0 152 5", r.Measure());
+}
+
+TEST(JobSteps, AreNotThoseOfAPhaseOfAlikeCallsWithinThem)
+{
+    std::vector<size_t> sizes(200, 4096);
+    sizes.push_back(8);
+    Recording r;
+    for (int i = 0; i < 60; i++)
+        r.Step(sizes, 10, 990);
+
+    EXPECT_EQ("3000.0 47 201", r.Measure());
+}
+
+TEST(JobSteps, TakeNoPauseForAStep)
+{
+    Recording r;
+    for (int i = 0; i < 100; i++)
+        r.Step(kStep, 100, i == 50 || i == 70 ? 1e6 : 500);
+
+    EXPECT_EQ("1000.0 79 5", r.Measure());
+}
+
+TEST(JobSteps, AreKnownWhereTimesWereLost)
+{
+    std::mt19937_64 random(5);
+    Recording r;
+    for (int i = 0; i < 1000; i++)
+        r.Step(kStep, 100, 500);
+    for (stp_trace_row &row : r.rows)
+        if (random() % 5 == 0)
+            row.begin_ns = 0;
+
+    EXPECT_THAT(r.Measure(), HasSubstr("1000.0 7"));
+}
+
+TEST(JobSteps, AreOfTheCommunicatorThatRepeatsMost)
+{
+    Recording r(3);
+    for (int i = 0; i < 100; i++) {
+        r.Add(10, 64, 0, ncclFuncAllGather);
+        for (int k = 0; k < 4; k++)
+            r.Add(20, size_t{1} << k, 1);
+        r.Add(10, 64, 2);
+    }
+
+    EXPECT_EQ("100.0 79 4", r.Measure());
+}
+
+TEST(JobSteps, AreNotMadeUp)
+{
+    Recording random, untimed, few, changing;
+    std::mt19937_64 numbers(3);
+    for (int i = 0; i < 5000; i++)
+        random.Add(10, numbers() % 1000);
+    for (int i = 0; i < 100; i++)
+        untimed.Step(kStep, 100, 0);
+    for (stp_trace_row &row : untimed.rows)
+        row.begin_ns = 0;
+    for (int i = 0; i < 4; i++)
+        few.Step(kStep, 100, 0);
+    for (size_t i = 0; i < 600; i++)
+        for (size_t k = 0; k < 10; k++)
+            changing.Add(10, k == 3 ? 1000 + i : k);
+
+    EXPECT_EQ("no sequence of at most 512 collectives repeats",
+              random.Measure());
+    EXPECT_EQ("fewer than 5 steps have times on the GPU", untimed.Measure());
+    EXPECT_EQ("fewer than 5 steps have times on the GPU", few.Measure());
+    EXPECT_EQ("no sequence of at most 512 collectives repeats",
+              Recording().Measure());
+}
+
+TEST(JobSteps, ArePrintedByTheJob)
+{
+    const struct {
+        std::vector<double> times;
+        double time;
+        size_t n_steps;
+    } cases[] = {
+        {{7}, 7, 1},
+        {{100, 8, 8, 8, 8}, 8, 4},
+        {{50, 40, 9, 1, 2, 3, 4, 5, 6, 7}, 4.625, 8},
+        {{99, 99, 99, 99, 1, 2, 2, 2, 2, 2, 2, 2, 2, 2, 2, 2, 2, 2, 2, 77},
+         2,
+         16},
+    };
+
+    for (auto c : cases) {
+        const stp_job_step step =
+            stp_job_step_printed(c.times.data(), c.times.size());
+
+        EXPECT_DOUBLE_EQ(c.time, step.time);
+        EXPECT_EQ(c.n_steps, step.n_steps);
+    }
+}
+
+} // namespace
