@@ -50,7 +50,7 @@ may src/analyse/contract analyse/contract/ analyse/replay/ "$analyse" bench/ dev
 below='analyse/|train/|bench/|device/|core/|'$abi
 report='report/[a-z_]+.h"'
 may src/report "$report" launch/stop.h $below
-for folder in measurements results charts; do
+for folder in jobs measurements results charts; do
 	may src/report/$folder report/$folder/ "$report" $below
 done
 may src/report/iterations report/iterations/ report/charts/ report/measurements/ "$report" $below

@@ -1,0 +1,222 @@
+#include "report/jobs/job_comparison.h"
+
+#include <math.h>
+
+#include "analyse/jobs/steps.h"
+#include "report/table.h"
+#include "report/words.h"
+
+/* How times are printed. */
+static const struct {
+    const char *word; /* in JSON */
+    const char *unit; /* in JSON; NULL: the job's own */
+    const char *heading;
+    const char *noun; /* of what is compared */
+    int digits;
+} measures[] = {
+    [STP_JOB_GPU] = {"gpu", "us", "step us", "step", 1},
+    [STP_JOB_PRINTED] = {"printed", NULL, "step as printed", "step",
+                         STP_TABLE_SHORT},
+    [STP_JOB_WALL] = {"wall", "s", "run s", "run", 3},
+};
+
+/* What there is to print. */
+struct comparison {
+    const struct stp_job_runs *runs;
+    struct stp_job_arm arms[STP_JOB_ARMS];
+    size_t n_rounds;
+    enum stp_job_measure measure;
+    const char *why; /* steps are not compared; NULL: they are */
+};
+
+/* ---- verdicts ---- */
+
+static const char *comparison_verdict(const struct comparison *c, unsigned arm)
+{
+    const struct stp_gain *gain = &c->arms[arm].gain;
+
+    if (arm == 0)
+        return "baseline";
+    if (c->n_rounds < 2)
+        return "one round";
+    if (gain->low > 1)
+        return "faster";
+    return gain->high < 1 ? "slower" : "no difference";
+}
+
+static void comparison_tell_arm(const struct comparison *c, unsigned arm,
+                                FILE *fp)
+{
+    const char *label = c->runs->labels[arm];
+    const char *baseline = c->runs->labels[0];
+    const struct stp_gain *gain = &c->arms[arm].gain;
+    char interval[STP_INTERVAL];
+
+    stp_interval_text(gain, interval);
+    if (c->n_rounds < 2)
+        fprintf(fp,
+                "%s: %.3fx in one round, which has no interval; add rounds "
+                "with --resume, or give --rounds.\n",
+                label, gain->gain);
+    else if (gain->low <= 1 && gain->high >= 1)
+        fprintf(fp,
+                "%s: no difference from %s beyond noise (%.3fx, 95 percent: "
+                "%s).\n",
+                label, baseline, gain->gain, interval);
+    else
+        fprintf(fp,
+                "%s makes the %s %.3fx as fast as %s (95 percent: %s): it is "
+                "%s.\n",
+                label, measures[c->measure].noun, gain->gain, baseline,
+                interval, comparison_verdict(c, arm));
+}
+
+/* "2.301", or "2.301 (2.300 to 2.302)". */
+static void comparison_print_loss(const struct stp_job_arm *arm, char text[96])
+{
+    if (arm->loss_min == arm->loss_max)
+        snprintf(text, 96, "%.6g", arm->loss_min);
+    else
+        snprintf(text, 96, "%.6g (%.6g to %.6g)", arm->loss, arm->loss_min,
+                 arm->loss_max);
+}
+
+static void comparison_tell_loss(const struct comparison *c, unsigned number,
+                                 FILE *fp)
+{
+    const struct stp_job_arm *base = &c->arms[0];
+    const struct stp_job_arm *arm = &c->arms[number];
+    const double spread = base->loss_max - base->loss_min;
+    const double difference = arm->loss - base->loss;
+    char own[96], baseline[96];
+
+    if (base->n_losses == 0 || arm->n_losses == 0)
+        return;
+    comparison_print_loss(arm, own);
+    comparison_print_loss(base, baseline);
+    if (spread == 0 && arm->loss_min == arm->loss_max &&
+        arm->loss_min == base->loss_min) {
+        fprintf(fp, "Last loss: %s in all runs of %s and %s.\n", own,
+                c->runs->labels[number], c->runs->labels[0]);
+        return;
+    }
+    fprintf(fp, "Last loss: %s under %s, %s under %s: a difference of %+.2g, ",
+            own, c->runs->labels[number], baseline, c->runs->labels[0],
+            difference);
+    if (base->n_losses < 2)
+        fprintf(fp, "of one run of the latter.\n");
+    else
+        fprintf(fp, "%s than between runs of the latter (%.2g).\n",
+                fabs(difference) > spread ? "more" : "no more", spread);
+}
+
+static void comparison_tell_measure(const struct comparison *c, FILE *fp)
+{
+    const struct stp_job_run *run = &c->runs->runs[0];
+
+    if (c->measure == STP_JOB_GPU && run->calls == 1)
+        fprintf(fp,
+                "All collectives are alike: a step is from one to the next");
+    else if (c->measure == STP_JOB_GPU)
+        fprintf(fp,
+                "A step is the sequence of %u collectives that the job repeats",
+                run->calls);
+    if (c->measure == STP_JOB_GPU)
+        fprintf(fp, ", from begin to begin on the GPU by NCCL's profiler");
+    else if (c->measure == STP_JOB_PRINTED)
+        fprintf(fp, "Times of steps are those that the job prints");
+    else
+        fprintf(fp, "Times are of whole runs, from start to end, because %s",
+                c->why);
+    if (c->measure != STP_JOB_WALL)
+        fprintf(fp, "; the first %d percent of each run are left out",
+                STP_WARM_UP_PERCENT);
+    fprintf(fp, ".\n");
+}
+
+/* ---- the table ---- */
+
+static void comparison_put_loss(const struct stp_job_arm *arm,
+                                struct stp_table *t)
+{
+    const bool has = arm->n_losses > 0;
+
+    stp_table_number(t, "loss", NULL, arm->loss, STP_TABLE_SHORT);
+    stp_table_number(t, "loss_min", NULL, has ? arm->loss_min : NAN,
+                     STP_TABLE_SHORT);
+    stp_table_number(t, "loss_max", NULL, has ? arm->loss_max : NAN,
+                     STP_TABLE_SHORT);
+}
+
+static void comparison_put_arm(const struct comparison *c, unsigned number,
+                               struct stp_table *t)
+{
+    const struct stp_job_arm *arm = &c->arms[number];
+
+    stp_table_row(t);
+    stp_table_word(t, "arm", "<arm", c->runs->labels[number]);
+    stp_table_count(t, "runs", "runs", arm->n_runs);
+    stp_table_number(t, "time", measures[c->measure].heading, arm->time,
+                     measures[c->measure].digits);
+    if (number > 0 || t->format == STP_TABLE_JSON) {
+        stp_table_gain(t, &arm->gain);
+    } else {
+        stp_table_text(t, "gain", "-");
+        stp_table_text(t, "95% interval", "-");
+    }
+    stp_table_word(t, "verdict", "<verdict", comparison_verdict(c, number));
+    comparison_put_loss(arm, t);
+}
+
+static enum stp_status comparison_print_table(const struct comparison *c,
+                                              bool is_json, FILE *fp,
+                                              struct stp_error *err)
+{
+    struct stp_table t = stp_table_result(is_json);
+    const struct stp_job_runs *runs = c->runs;
+
+    if (is_json) {
+        stp_table_word(&t, "command", NULL, runs->command);
+        stp_table_word(&t, "measure", NULL, measures[c->measure].word);
+        stp_table_word(&t, "unit", NULL, measures[c->measure].unit);
+        stp_table_word(&t, "why_not_steps", NULL, c->why);
+        stp_table_number(&t, "collectives_of_a_step", NULL,
+                         c->measure == STP_JOB_GPU && runs->n > 0
+                             ? runs->runs[0].calls
+                             : NAN,
+                         0);
+        stp_table_count(&t, "complete_rounds", NULL, c->n_rounds);
+    }
+    stp_table_rows(&t, "arms");
+    for (unsigned i = 0; i < runs->n_arms && c->n_rounds > 0; i++)
+        comparison_put_arm(c, i, &t);
+    return stp_table_end(&t, fp, err);
+}
+
+enum stp_status stp_print_job_comparison(const struct stp_job_runs *runs,
+                                         bool is_json, FILE *fp,
+                                         struct stp_error *err)
+{
+    struct comparison c = {.runs = runs};
+    enum stp_status status;
+
+    c.measure = runs->step_time[0] != '\0' ? STP_JOB_PRINTED : STP_JOB_GPU;
+    if (!stp_job_runs_have(runs->runs, runs->n, c.measure, &c.why))
+        c.measure = STP_JOB_WALL;
+    status = stp_job_runs_sum(runs->runs, runs->n, c.measure, runs->n_arms,
+                              c.arms, &c.n_rounds, err);
+    if (status == STP_OK && (c.n_rounds > 0 || is_json))
+        status = comparison_print_table(&c, is_json, fp, err);
+    if (status != STP_OK || is_json)
+        return status;
+    if (c.n_rounds == 0) {
+        fprintf(fp, "No round is complete: nothing is compared.\n");
+        return STP_OK;
+    }
+    for (unsigned i = 1; i < runs->n_arms; i++)
+        comparison_tell_arm(&c, i, fp);
+    for (unsigned i = 1; i < runs->n_arms; i++)
+        comparison_tell_loss(&c, i, fp);
+    comparison_tell_measure(&c, fp);
+    return STP_OK;
+}

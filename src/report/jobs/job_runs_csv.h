@@ -1,0 +1,48 @@
+/*
+ * job_runs_csv.h - the runs of a job that are compared, as a file to which
+ * later runs are added
+ *
+ * '#' lines say what was run: the command, where step times come from, and the
+ * arms; then a row a run.
+ */
+#ifndef STP_JOB_RUNS_CSV_H
+#define STP_JOB_RUNS_CSV_H
+
+#include "analyse/jobs/runs.h"
+#include "core/status.h"
+
+enum { STP_JOB_TEXT = 4096, STP_JOB_LABEL = 256 };
+
+struct stp_job_runs {
+    char command[STP_JOB_TEXT];   /* its words, separated by blanks */
+    char step_time[STP_JOB_TEXT]; /* the expression that finds it in what the
+                                     job prints; "": it is GPU time */
+    char labels[STP_JOB_ARMS][STP_JOB_LABEL]; /* of the arms */
+    unsigned n_arms;
+    struct stp_job_run *runs;
+    size_t n;
+    size_t capacity;
+};
+
+/* STP_ERR_NOMEM. */
+enum stp_status stp_job_runs_add(struct stp_job_runs *runs,
+                                 const struct stp_job_run *run,
+                                 struct stp_error *err);
+
+enum stp_status stp_job_runs_save(const char *path,
+                                  const struct stp_job_runs *runs,
+                                  struct stp_error *err);
+
+/* Into *runs_ret, to be freed; or leaves it untouched. */
+enum stp_status stp_job_runs_load(const char *path,
+                                  struct stp_job_runs *runs_ret,
+                                  struct stp_error *err);
+
+/* Whether the runs of 'a' may be added to those of 'b': else '*what_ret' is
+ * what differs, "command", "arms" or "step time". */
+bool stp_job_runs_alike(const struct stp_job_runs *a,
+                        const struct stp_job_runs *b, const char **what_ret);
+
+void stp_job_runs_free(struct stp_job_runs *runs);
+
+#endif /* STP_JOB_RUNS_CSV_H */
