@@ -47,6 +47,7 @@ int stp_cmd_check(int argc, char **argv);
 int stp_cmd_replay(int argc, char **argv);
 int stp_cmd_learn(int argc, char **argv);
 int stp_cmd_run(int argc, char **argv);
+int stp_cmd_compare(int argc, char **argv);
 int stp_cmd_plot(int argc, char **argv);
 int stp_cmd_report(int argc, char **argv);
 int stp_cmd_record(int argc, char **argv);

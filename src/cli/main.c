@@ -28,6 +28,8 @@ static const struct stp_command commands[] = {
      stp_cmd_learn},
     {"run", "run a job with the plugin and a policy, and report decisions",
      stp_cmd_run},
+    {"compare", "compare whole runs of a job: policies, NCCLs, variables",
+     stp_cmd_compare},
     {"plot", "plot measurements, ours or of nccl-tests", stp_cmd_plot},
     {"report", "write an HTML page: how much a policy gains, and why",
      stp_cmd_report},

@@ -184,6 +184,7 @@ static const struct option_rule rules[] = {
     {"replay", "time-limit", .without = "contract"},
     {"run", "strategy objective", .without = "online"},
     {"run", "json", .with = "quiet"},
+    {"compare", "resume", .without = "output"},
 };
 
 enum { N_RULES = sizeof(rules) / sizeof(rules[0]) };

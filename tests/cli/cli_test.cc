@@ -167,7 +167,7 @@ TEST_F(Cli, HelpsOnEveryCommand)
         }
         n_commands++;
     }
-    EXPECT_EQ(16u, n_commands);
+    EXPECT_EQ(17u, n_commands);
     EXPECT_EQ(Run("--help").out, Run("help").out);
     EXPECT_EQ(Run("--help").out, Run("-h").out);
 }

@@ -1,0 +1,373 @@
+/* compare.c - `steptune compare` */
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "cli/compare/compare.h"
+#include "core/text.h"
+#include "core/utf8.h"
+#include "report/folder.h"
+#include "report/jobs/job_comparison.h"
+
+#define DEFAULT_LOSS "[Ll]oss[ =:]+([-+0-9.eE]+)"
+
+#define AT(member) offsetof(struct stp_compare_options, member)
+
+/* One more --env. */
+static const char *option_env(const struct stp_option *option, const char *text,
+                              void *at)
+{
+    struct stp_compare_options *o =
+        (struct stp_compare_options *)(void *)((char *)at - option->at);
+
+    if (o->n_envs == STP_COMPARE_ENVS)
+        return "at most 8 variables";
+    o->envs[o->n_envs++] = text;
+    return NULL;
+}
+
+/* "90", "90s", "15m" or "2h". */
+static const char *option_seconds(const struct stp_option *option,
+                                  const char *text, void *at)
+{
+    static const struct {
+        char unit;
+        unsigned seconds;
+    } units[] = {{'s', 1}, {'m', 60}, {'h', 3600}};
+    const size_t len = strlen(text);
+    unsigned factor = 1;
+    uint64_t n = 0;
+    bool has_unit = false;
+
+    (void)option;
+    for (size_t i = 0; i < sizeof(units) / sizeof(units[0]) && len > 0; i++)
+        if (text[len - 1] == units[i].unit) {
+            factor = units[i].seconds;
+            has_unit = true;
+        }
+    if (!stp_parse_u64(text, len - has_unit, &n) || n < 1 || n > 1000000)
+        return "a time such as 90s, 15m or 2h";
+    *(unsigned *)at = (unsigned)n * factor;
+    return NULL;
+}
+
+static const struct stp_option compare_table[] = {
+    {"policy", 0, "LIST", stp_option_text, AT(policies),
+     .help = "Policies, applied by the tuner plugin; none: NCCL's own choice"},
+    {"plugin", 0, "LIST", stp_option_text, AT(plugins),
+     .help = "Tuner plugins, as NCCL_TUNER_PLUGIN names them; none: no tuner"},
+    {"nccl", 0, "LIST", stp_option_text, AT(nccls),
+     .help = "Files libnccl.so.2, or their folders; own: the job's own"},
+    {"env", 0, "NAME=LIST", option_env, AT(envs),
+     .help = "Values of a variable; unset: it is not set. May be repeated"},
+    {"rounds", 'n', "N", stp_option_count, AT(rounds), .value = "4", .min = 1,
+     .max = 1000, .help = "Rounds, in which every arm runs twice"},
+    {"for", 0, "TIME", option_seconds, AT(limit_s),
+     .help = "End each run after a time such as 90s or 15m"},
+    {"step-time", 0, "REGEX", stp_option_text, AT(step_time),
+     .help = "Take times of steps from what the job prints: the first group of "
+             "an extended regular expression (default: GPU time by NCCL's "
+             "profiler)"},
+    {"loss", 0, "REGEX", stp_option_text, AT(loss), .value = DEFAULT_LOSS,
+     .help = "Compare the last losses that the job prints"},
+    {"output", 'o', "FOLDER", stp_option_text, AT(output),
+     .path = STP_PATH_FOLDER,
+     .help = "Keep the output of each run, and runs.csv"},
+    {"resume", 0, NULL, stp_option_flag, AT(resume),
+     .help = "Add rounds to those in the folder"},
+    {"json", 0, NULL, stp_option_flag, AT(json), .help = "Print JSON"},
+    {0},
+};
+
+static void compare_check(void *options, struct argp_state *state)
+{
+    const struct stp_compare_options *o = options;
+    const struct {
+        const char *option;
+        const char *pattern;
+    } patterns[] = {{"--step-time", o->step_time}, {"--loss", o->loss}};
+
+    if (o->policies != NULL && o->plugins != NULL)
+        stp_usage_error(state, "--policy and --plugin both choose the tuner, "
+                               "expected one of them");
+    for (size_t i = 0; i < sizeof(patterns) / sizeof(patterns[0]); i++) {
+        regex_t regex;
+        const char *wrong;
+
+        if (patterns[i].pattern == NULL)
+            continue;
+        wrong = stp_compare_compile(patterns[i].pattern, &regex);
+        if (wrong != NULL)
+            stp_usage_error(state, "%s '%s' is no expression: %s",
+                            patterns[i].option, patterns[i].pattern, wrong);
+        regfree(&regex);
+    }
+}
+
+static const struct stp_command_line compare_line = {
+    .groups =
+        (const struct stp_option_group[]){{.options = compare_table}, {0}},
+    .args_doc = "[--] COMMAND [ARGUMENT...]",
+    .arguments = AT(command),
+    .none = "no command, expected one such as `-- torchrun train.py`",
+    .is_in_order = true,
+    .doc =
+        "Runs a job several times, under arms that cannot be switched within a "
+        "process, and says by how much each changes the time of a step: with a "
+        "policy and without (steptune.conf here, if no arm is given), other "
+        "tuner plugins, versions of NCCL, and environment variables. Only the "
+        "environment of the job changes, so that torchrun, mpirun and srun "
+        "start it as they always do.\vThe first value of a list is the "
+        "baseline, and each other value is an arm that differs in it alone; a "
+        "list of one value is compared with none, own or unset. Runs alternate "
+        "as ABBA, then BAAB, so that drift hits all arms alike; a round gives "
+        "a ratio, and the rounds a 95 percent interval.\n\nA step is the "
+        "sequence of collectives that the job repeats, and its time is GPU "
+        "time, from begin to begin: the profiler of the learning plugin "
+        "records it (NCCL 2.27 and later) under all arms alike, at the cost of "
+        "NCCL's profiler. With --step-time nothing is recorded. Where neither "
+        "has steps, times of whole runs are compared, and that is said.",
+    .check = compare_check,
+};
+
+/* ---- the session ---- */
+
+static bool compare_name_file(const struct stp_compare_session *s,
+                              char path[STP_CLI_PATH])
+{
+    return snprintf(path, STP_CLI_PATH, "%s/runs.csv", s->folder) <
+           STP_CLI_PATH;
+}
+
+/* The words as one line, as the file of runs has it. */
+static void compare_join_command(char *const *words, char text[STP_JOB_TEXT])
+{
+    char joined[STP_JOB_TEXT] = "";
+    size_t used = 0;
+
+    for (; *words != NULL && used < sizeof(joined); words++)
+        used += (size_t)snprintf(joined + used, sizeof(joined) - used, "%s%s",
+                                 used > 0 ? " " : "", *words);
+    stp_printable(joined, strlen(joined), text, STP_JOB_TEXT);
+}
+
+static void compare_describe(const struct stp_compare_session *s,
+                             struct stp_job_runs *runs)
+{
+    const char *step_time = s->o->step_time != NULL ? s->o->step_time : "";
+
+    compare_join_command(s->o->command.v, runs->command);
+    stp_printable(step_time, strlen(step_time), runs->step_time, STP_JOB_TEXT);
+    runs->n_arms = s->arms->n;
+    for (unsigned i = 0; i < s->arms->n; i++)
+        stp_printable(s->arms->all[i].label, strlen(s->arms->all[i].label),
+                      runs->labels[i], STP_JOB_LABEL);
+}
+
+/* Takes the runs that the folder has. */
+static int compare_resume(struct stp_compare_session *s, const char *path)
+{
+    struct stp_job_runs *before = calloc(1, sizeof(*before));
+    const char *what;
+    struct stp_error err;
+    int status = STP_EXIT_OK;
+
+    if (before == NULL)
+        return stp_complain("out of memory");
+    if (access(path, F_OK) != 0)
+        stp_complain("%s: no such file; the comparison begins", path);
+    else if (stp_job_runs_load(path, before, &err) != STP_OK)
+        status = stp_complain_error(path, &err);
+    else if (!stp_job_runs_alike(before, &s->runs, &what)) {
+        stp_job_runs_free(before);
+        status = stp_complain("%s has runs with another %s, expected the same "
+                              "command and options, or another folder",
+                              path, what);
+    } else {
+        s->runs = *before;
+    }
+    free(before);
+    return status;
+}
+
+static int compare_open_folder(struct stp_compare_session *s)
+{
+    char path[STP_CLI_PATH];
+    struct stp_error err;
+
+    if (s->o->output == NULL) {
+        snprintf(s->folder, sizeof(s->folder), "%s", s->temporary);
+        return STP_EXIT_OK;
+    }
+    snprintf(s->folder, sizeof(s->folder), "%s", s->o->output);
+    if (!compare_name_file(s, path))
+        return stp_complain("-o: the path is too long");
+    if (stp_folder_make(s->folder, &err) != STP_OK)
+        return stp_complain_error(NULL, &err);
+    if (s->o->resume)
+        return compare_resume(s, path);
+    if (access(path, F_OK) == 0)
+        return stp_complain("%s is there already, expected --resume or another "
+                            "folder",
+                            path);
+    return STP_EXIT_OK;
+}
+
+static int compare_find_recorder(struct stp_compare_session *s)
+{
+    const char *before = getenv("NCCL_PROFILER_PLUGIN");
+    struct stp_error err;
+
+    if (s->o->step_time != NULL)
+        return STP_EXIT_OK;
+    if (stp_find_plugin("steptune-online", s->plugin, &err) != STP_OK)
+        return stp_complain_error(NULL, &err);
+    if (stp_job_has("NCCL_PROFILER_PLUGIN") && strcmp(before, s->plugin) != 0)
+        stp_complain("NCCL_PROFILER_PLUGIN=%s is replaced for these runs",
+                     before);
+    return STP_EXIT_OK;
+}
+
+/* ---- runs ---- */
+
+static int compare_save(const struct stp_compare_session *s)
+{
+    char path[STP_CLI_PATH];
+    struct stp_error err;
+
+    if (s->o->output == NULL || !compare_name_file(s, path) ||
+        stp_job_runs_save(path, &s->runs, &err) == STP_OK)
+        return STP_EXIT_OK;
+    return stp_complain_error(NULL, &err);
+}
+
+/* The round after those that were begun. */
+static unsigned compare_next_round(const struct stp_job_runs *runs)
+{
+    unsigned next = 0;
+
+    for (size_t i = 0; i < runs->n; i++)
+        if (runs->runs[i].round >= next)
+            next = runs->runs[i].round + 1;
+    return next;
+}
+
+static int compare_run_rounds(struct stp_compare_session *s)
+{
+    const unsigned first = compare_next_round(&s->runs);
+    const unsigned n_places = 2 * s->arms->n;
+    const unsigned n = s->o->rounds * n_places;
+    int status = STP_EXIT_OK;
+
+    for (unsigned i = 0; i < n && status == STP_EXIT_OK && s->signal == 0;
+         i++) {
+        stp_progress("runs", i, n);
+        status = stp_compare_run(s, first + i / n_places, i % n_places);
+        if (status == STP_EXIT_OK && s->signal == 0)
+            status = compare_save(s);
+    }
+    stp_progress_clear();
+    return status;
+}
+
+/* ---- results ---- */
+
+static void compare_tell_signal(const struct stp_compare_session *s)
+{
+    const size_t n = s->runs.n;
+
+    if (s->o->output != NULL)
+        stp_complain("stopped by signal %d (%s); %s has %zu run%s, to which "
+                     "--resume adds",
+                     s->signal, strsignal(s->signal), s->folder, n,
+                     n == 1 ? "" : "s");
+    else
+        stp_complain("stopped by signal %d (%s) after %zu run%s", s->signal,
+                     strsignal(s->signal), n, n == 1 ? "" : "s");
+}
+
+/* Which NCCL the arms of --nccl ran: a job may have its own linked in. */
+static void compare_tell_nccl(const struct stp_compare_session *s)
+{
+    const struct stp_compare_arm *arms = s->arms->all;
+    bool is_same = true;
+
+    if (s->o->nccls == NULL || s->o->json)
+        return;
+    for (unsigned i = 0; i < s->arms->n; i++) {
+        if (arms[i].nccl[0] == '\0')
+            return;
+        is_same = is_same && strcmp(arms[i].nccl, arms[0].nccl) == 0;
+    }
+    if (is_same)
+        printf("All arms ran NCCL %s.\n", arms[0].nccl);
+    for (unsigned i = 0; i < s->arms->n && !is_same; i++)
+        printf("NCCL %s ran under %s.\n", arms[i].nccl, arms[i].label);
+}
+
+static int compare_finish(struct stp_compare_session *s, int status)
+{
+    struct stp_error err;
+
+    if (s->signal != 0)
+        compare_tell_signal(s);
+    if (s->signal != 0 || status != STP_EXIT_OK) {
+        status = STP_EXIT_FAILED;
+        if (s->runs.n == 0)
+            return status;
+    }
+    if (stp_print_job_comparison(&s->runs, s->o->json, stdout, &err) != STP_OK)
+        return stp_complain_error(NULL, &err);
+    compare_tell_nccl(s);
+    return status;
+}
+
+static int compare_run_session(struct stp_compare_session *s)
+{
+    int status = stp_compare_make_arms(s->o, s->arms);
+
+    if (status != STP_EXIT_OK)
+        return status;
+    compare_describe(s, &s->runs);
+    status = compare_find_recorder(s);
+    if (status == STP_EXIT_OK)
+        status = compare_open_folder(s);
+    if (status != STP_EXIT_OK)
+        return status;
+    if (s->o->step_time != NULL)
+        stp_compare_compile(s->o->step_time, &s->step_time);
+    stp_compare_compile(s->o->loss, &s->loss);
+    status = compare_finish(s, compare_run_rounds(s));
+    if (s->o->step_time != NULL)
+        regfree(&s->step_time);
+    regfree(&s->loss);
+    return status;
+}
+
+int stp_cmd_compare(int argc, char **argv)
+{
+    struct stp_compare_options o = {0};
+    struct stp_compare_session *s = calloc(1, sizeof(*s));
+    int status;
+
+    stp_options_read(&compare_line, argc, argv, &o);
+    if (s != NULL)
+        s->arms = calloc(1, sizeof(*s->arms));
+    if (s == NULL || s->arms == NULL) {
+        free(s);
+        return stp_complain("out of memory");
+    }
+    s->o = &o;
+    if (stp_make_temporary("steptune-compare", s->temporary)) {
+        status = compare_run_session(s);
+        stp_remove_temporary(s->temporary);
+    } else {
+        status = stp_complain("no folder can be made in TMPDIR or /tmp");
+    }
+    stp_job_runs_free(&s->runs);
+    free(s->arms);
+    free(s);
+    return status;
+}

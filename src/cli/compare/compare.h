@@ -1,0 +1,103 @@
+/*
+ * compare.h - the parts of `steptune compare`: arms, runs, and what a run
+ * printed
+ */
+#ifndef STP_CLI_COMPARE_H
+#define STP_CLI_COMPARE_H
+
+#include <regex.h>
+#include <stdbool.h>
+
+#include "cli/cli.h"
+#include "job/job.h"
+#include "report/jobs/job_runs_csv.h"
+
+enum {
+    STP_COMPARE_ENVS = 8,       /* options --env */
+    STP_COMPARE_VARIABLES = 20, /* of a run */
+    STP_COMPARE_NCCL = 64,
+};
+
+/* ---- options ---- */
+
+struct stp_compare_options {
+    const char *policies; /* lists; NULL: not given */
+    const char *plugins;
+    const char *nccls;
+    const char *envs[STP_COMPARE_ENVS];
+    unsigned n_envs;
+    unsigned rounds;
+    unsigned limit_s;
+    const char *step_time; /* NULL: by NCCL's profiler */
+    const char *loss;
+    const char *output; /* NULL: a temporary folder */
+    bool resume;
+    bool json;
+    struct stp_arguments command;
+};
+
+/* ---- arms ---- */
+
+/* An environment of the job. */
+struct stp_compare_arm {
+    const char *label;
+    struct stp_job_variable variables[STP_COMPARE_VARIABLES];
+    size_t n_variables;
+    bool has_policy; /* of ours: whether the plugin was loaded is said */
+    char nccl[STP_COMPARE_NCCL]; /* the version that a run printed; "": none */
+};
+
+/* All arms; their texts are in 'text'. */
+struct stp_compare_arms {
+    struct stp_compare_arm all[STP_JOB_ARMS];
+    unsigned n;
+    size_t used;
+    char text[1 << 16];
+};
+
+/* Makes the arms of the options: the first has the first value of every list,
+ * and each other one another value of one list.  Complains and returns the exit
+ * status. */
+int stp_compare_make_arms(const struct stp_compare_options *o,
+                          struct stp_compare_arms *arms);
+
+/* ---- what a run printed ---- */
+
+/* Compiles an extended regular expression with a group.  NULL, or what is wrong
+ * with it in static storage. */
+const char *stp_compare_compile(const char *pattern, regex_t *regex_ret);
+
+/* The numbers of the first group, wherever the text matches, in *numbers_ret,
+ * to be freed.  STP_ERR_NOMEM. */
+enum stp_status stp_compare_find_numbers(const char *text, const regex_t *regex,
+                                         double **numbers_ret, size_t *n_ret,
+                                         struct stp_error *err);
+
+/* The version that NCCL says it has, or "". */
+void stp_compare_find_nccl(const char *text, char version[STP_COMPARE_NCCL]);
+
+/* Prints the last lines of a run's output to standard error. */
+void stp_compare_tell_output(const char *text);
+
+/* ---- runs ---- */
+
+struct stp_compare_session {
+    const struct stp_compare_options *o;
+    struct stp_compare_arms *arms;
+    regex_t step_time; /* if there is one */
+    regex_t loss;
+    struct stp_job_runs runs;
+    char plugin[STP_CLI_PATH];    /* that records */
+    char folder[STP_CLI_PATH];    /* of outputs */
+    char temporary[STP_CLI_PATH]; /* of what is read and removed */
+    int signal;                   /* that asked to stop; 0: none */
+    bool has_told_steps;          /* that there are none */
+    bool has_told_plugin;         /* that it was not loaded */
+};
+
+/* Runs the job once more and adds the run.  Complains and returns the exit
+ * status; STP_EXIT_OK after a signal, too, without the run. */
+int stp_compare_run(struct stp_compare_session *s, unsigned round,
+                    unsigned place);
+
+#endif /* STP_CLI_COMPARE_H */

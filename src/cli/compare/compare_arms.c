@@ -1,0 +1,316 @@
+/* compare_arms.c - the arms of `steptune compare`, out of lists of values */
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "cli/compare/compare.h"
+
+#define DEFAULT_POLICY "steptune.conf"
+
+/* What a list is of. */
+enum list_kind { LIST_POLICY, LIST_PLUGIN, LIST_NCCL, LIST_ENV };
+
+static const struct {
+    const char *option;
+    const char *noun;
+    const char *none; /* the value of doing nothing */
+} lists[] = {
+    [LIST_POLICY] = {"--policy", "policy", "none"},
+    [LIST_PLUGIN] = {"--plugin", "plugin", "none"},
+    [LIST_NCCL] = {"--nccl", "NCCL", "own"},
+    [LIST_ENV] = {"--env", NULL, "unset"},
+};
+
+struct list {
+    enum list_kind kind;
+    const char *name; /* of the variable */
+    const char *values[STP_JOB_ARMS];
+    unsigned n;
+};
+
+/* Keeps a text with the arms. */
+STP_PRINTF(2, 3)
+static const char *arms_keep(struct stp_compare_arms *arms, const char *fmt,
+                             ...)
+{
+    char *text = arms->text + arms->used;
+    const size_t room = sizeof(arms->text) - arms->used;
+    va_list va;
+    int n;
+
+    va_start(va, fmt);
+    n = vsnprintf(text, room, fmt, va);
+    va_end(va);
+    if (n < 0 || (size_t)n >= room)
+        return NULL;
+    arms->used += (size_t)n + 1;
+    return text;
+}
+
+static int arms_complain_room(void)
+{
+    return stp_complain("the lists of arms are too long, expected less than "
+                        "64 KiB in all");
+}
+
+/* ---- lists ---- */
+
+/* One value is compared with doing nothing. */
+static int list_read(struct stp_compare_arms *arms, struct list *list,
+                     const char *text)
+{
+    const char *end;
+
+    list->n = 0;
+    if (strchr(text, ',') == NULL)
+        list->values[list->n++] = lists[list->kind].none;
+    for (;; text = end + 1) {
+        end = text + strcspn(text, ",");
+        if (end == text && list->kind != LIST_ENV)
+            return stp_complain("%s has an empty value, expected '%s' or "
+                                "something to compare with it",
+                                lists[list->kind].option,
+                                lists[list->kind].none);
+        if (list->n == STP_JOB_ARMS)
+            return stp_complain("%s has more than %d values",
+                                lists[list->kind].option, STP_JOB_ARMS);
+        list->values[list->n] =
+            arms_keep(arms, "%.*s", (int)(end - text), text);
+        if (list->values[list->n++] == NULL)
+            return arms_complain_room();
+        if (*end == '\0')
+            return STP_EXIT_OK;
+    }
+}
+
+static int list_read_env(struct stp_compare_arms *arms, struct list *list,
+                         const char *text)
+{
+    const size_t len = strspn(text, "ABCDEFGHIJKLMNOPQRSTUVWXYZ_"
+                                    "abcdefghijklmnopqrstuvwxyz0123456789");
+
+    list->kind = LIST_ENV;
+    if (len == 0 || text[len] != '=' || (text[0] >= '0' && text[0] <= '9'))
+        return stp_complain("--env '%s', expected NAME=VALUE or "
+                            "NAME=VALUE,VALUE",
+                            text);
+    list->name = arms_keep(arms, "%.*s", (int)len, text);
+    return list->name != NULL ? list_read(arms, list, text + len + 1)
+                              : arms_complain_room();
+}
+
+/* Without any option: nothing against the policy that is here. */
+static int arms_read_lists(const struct stp_compare_options *o,
+                           struct stp_compare_arms *arms, struct list *all,
+                           unsigned *n_ret)
+{
+    const struct {
+        enum list_kind kind;
+        const char *text;
+    } given[] = {
+        {LIST_POLICY, o->policies},
+        {LIST_PLUGIN, o->plugins},
+        {LIST_NCCL, o->nccls},
+    };
+    unsigned n = 0;
+    int status = STP_EXIT_OK;
+
+    for (size_t i = 0; i < sizeof(given) / sizeof(given[0]); i++)
+        if (status == STP_EXIT_OK && given[i].text != NULL) {
+            all[n].kind = given[i].kind;
+            status = list_read(arms, &all[n++], given[i].text);
+        }
+    for (unsigned i = 0; i < o->n_envs && status == STP_EXIT_OK; i++)
+        status = list_read_env(arms, &all[n++], o->envs[i]);
+    if (n == 0) {
+        if (access(DEFAULT_POLICY, F_OK) != 0)
+            return stp_complain("nothing to compare, expected --policy, "
+                                "--plugin, --nccl, --env or a " DEFAULT_POLICY
+                                " here");
+        all[n].kind = LIST_POLICY;
+        status = list_read(arms, &all[n++], DEFAULT_POLICY);
+    }
+    *n_ret = n;
+    return status;
+}
+
+/* ---- values ---- */
+
+static int arm_set(struct stp_compare_arm *arm, const char *name,
+                   const char *value)
+{
+    arm->variables[arm->n_variables++] = (struct stp_job_variable){name, value};
+    return STP_EXIT_OK;
+}
+
+static int arm_set_text(struct stp_compare_arms *arms,
+                        struct stp_compare_arm *arm, const char *name,
+                        const char *value)
+{
+    value = arms_keep(arms, "%s", value);
+    return value != NULL ? arm_set(arm, name, value) : arms_complain_room();
+}
+
+static int arm_set_policy(struct stp_compare_arms *arms,
+                          struct stp_compare_arm *arm, const char *value)
+{
+    char path[STP_CLI_PATH];
+    struct stp_policy *policy;
+    struct stp_error err;
+    int status;
+
+    if (stp_policy_load(value, &policy, &err) != STP_OK)
+        return stp_complain_error(value, &err);
+    stp_policy_free(policy);
+    if (!stp_absolute_path(value, path))
+        return stp_complain("%s: no such file", value);
+    arm->has_policy = true;
+    status = arm_set_text(arms, arm, "NCCL_TUNER_CONFIG_FILE", path);
+    if (status == STP_EXIT_OK &&
+        stp_find_plugin("steptune", path, &err) != STP_OK)
+        return stp_complain_error(NULL, &err);
+    return status == STP_EXIT_OK
+               ? arm_set_text(arms, arm, "NCCL_TUNER_PLUGIN", path)
+               : status;
+}
+
+/* A path, or a word that NCCL makes a path of. */
+static int arm_set_plugin(struct stp_compare_arms *arms,
+                          struct stp_compare_arm *arm, const char *value)
+{
+    char path[STP_CLI_PATH];
+
+    if (strchr(value, '/') == NULL && access(value, F_OK) != 0)
+        return arm_set(arm, "NCCL_TUNER_PLUGIN", value);
+    if (!stp_absolute_path(value, path))
+        return stp_complain("%s: no such plugin", value);
+    return arm_set_text(arms, arm, "NCCL_TUNER_PLUGIN", path);
+}
+
+/* Whatever finds libraries for the job, a preloaded one of the same name comes
+ * first: PyTorch's own NCCL is found by a path that LD_LIBRARY_PATH does not
+ * change. */
+static int arm_set_nccl(struct stp_compare_arms *arms,
+                        struct stp_compare_arm *arm, const char *value)
+{
+    const char *before = getenv("LD_PRELOAD");
+    char file[STP_CLI_PATH + 16];
+    char path[STP_CLI_PATH];
+    struct stat st;
+
+    snprintf(file, sizeof(file), "%s%s", value,
+             stat(value, &st) == 0 && S_ISDIR(st.st_mode) ? "/libnccl.so.2"
+                                                          : "");
+    if (!stp_absolute_path(file, path))
+        return stp_complain("--nccl: no file '%s', expected a libnccl.so.2 or "
+                            "its folder",
+                            file);
+    before = before != NULL && before[0] != '\0' ? before : NULL;
+    value = arms_keep(arms, "%s%s%s", path, before != NULL ? ":" : "",
+                      before != NULL ? before : "");
+    return value != NULL ? arm_set(arm, "LD_PRELOAD", value)
+                         : arms_complain_room();
+}
+
+static int arm_set_value(struct stp_compare_arms *arms,
+                         struct stp_compare_arm *arm, const struct list *list,
+                         const char *value)
+{
+    const bool is_none = strcmp(value, lists[list->kind].none) == 0;
+
+    switch (list->kind) {
+    case LIST_POLICY:
+        return is_none ? arm_set(arm, "NCCL_TUNER_PLUGIN", "none")
+                       : arm_set_policy(arms, arm, value);
+    case LIST_PLUGIN:
+        return is_none ? arm_set(arm, "NCCL_TUNER_PLUGIN", "none")
+                       : arm_set_plugin(arms, arm, value);
+    case LIST_NCCL:
+        /* which NCCL it is, it says itself */
+        if (!stp_job_has("NCCL_DEBUG"))
+            arm_set(arm, "NCCL_DEBUG", "VERSION");
+        return is_none ? STP_EXIT_OK : arm_set_nccl(arms, arm, value);
+    case LIST_ENV:
+        return arm_set(arm, list->name, is_none ? NULL : value);
+    }
+    return STP_EXIT_OK;
+}
+
+/* ---- labels ---- */
+
+static void label_add(char label[STP_JOB_LABEL], const struct list *list,
+                      const char *value)
+{
+    const size_t used = strlen(label);
+    const char *comma = used > 0 ? ", " : "";
+    char *to = label + used;
+    const size_t room = STP_JOB_LABEL - used;
+
+    if (list->kind != LIST_ENV)
+        snprintf(to, room, "%s%s %s", comma, lists[list->kind].noun, value);
+    else if (strcmp(value, lists[LIST_ENV].none) == 0)
+        snprintf(to, room, "%s%s unset", comma, list->name);
+    else
+        snprintf(to, room, "%s%s=%s", comma, list->name, value);
+}
+
+/* Arms that are alike, to see what noise does, have a number. */
+static int arm_set_label(struct stp_compare_arms *arms,
+                         struct stp_compare_arm *arm, const char *label)
+{
+    unsigned n_alike = 1;
+
+    for (const struct stp_compare_arm *a = arms->all; a < arm; a++) {
+        const size_t len = strlen(label);
+
+        n_alike +=
+            strncmp(a->label, label, len) == 0 &&
+            (a->label[len] == '\0' || strncmp(a->label + len, " (", 2) == 0);
+    }
+    arm->label = n_alike == 1 ? arms_keep(arms, "%s", label)
+                              : arms_keep(arms, "%s (%u)", label, n_alike);
+    return arm->label != NULL ? STP_EXIT_OK : arms_complain_room();
+}
+
+/* The arm that has value 'i' of list 'varied' (NULL: the baseline), and the
+ * first one of all others. */
+static int arms_add(struct stp_compare_arms *arms, const struct list *all,
+                    unsigned n, const struct list *varied, unsigned i)
+{
+    struct stp_compare_arm *arm = &arms->all[arms->n];
+    char label[STP_JOB_LABEL] = "";
+    int status = STP_EXIT_OK;
+
+    if (arms->n == STP_JOB_ARMS)
+        return stp_complain("more than %d arms to compare", STP_JOB_ARMS);
+    for (const struct list *list = all; list < all + n; list++) {
+        const char *value = list->values[list == varied ? i : 0];
+
+        if (status == STP_EXIT_OK)
+            status = arm_set_value(arms, arm, list, value);
+        if (varied == NULL || list == varied)
+            label_add(label, list, value);
+    }
+    if (status == STP_EXIT_OK)
+        status = arm_set_label(arms, arm, label);
+    arms->n++;
+    return status;
+}
+
+int stp_compare_make_arms(const struct stp_compare_options *o,
+                          struct stp_compare_arms *arms)
+{
+    struct list all[3 + STP_COMPARE_ENVS];
+    unsigned n = 0;
+    int status = arms_read_lists(o, arms, all, &n);
+
+    if (status == STP_EXIT_OK)
+        status = arms_add(arms, all, n, NULL, 0);
+    for (unsigned k = 0; k < n; k++)
+        for (unsigned i = 1; i < all[k].n && status == STP_EXIT_OK; i++)
+            status = arms_add(arms, all, n, &all[k], i);
+    return status;
+}

@@ -1,0 +1,249 @@
+/* compare_run.c - a run of a compared job, and what is learned from it */
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "analyse/jobs/steps.h"
+#include "cli/compare/compare.h"
+#include "core/text.h"
+#include "plugin/online/recorder.h"
+#include "report/learning/ledgers.h"
+
+enum { MAX_OUTPUT = 1 << 30 };
+
+/* A run under way. */
+struct attempt {
+    struct stp_compare_session *s;
+    struct stp_compare_arm *arm;
+    unsigned number; /* from 1, in this session and those before */
+    char output[STP_CLI_PATH];
+    char trace[STP_CLI_PATH + 16];
+    char ledger[STP_CLI_PATH + 16];
+    struct stp_job_end end;
+    struct stp_job_run run;
+    char *text; /* the output */
+};
+
+/* ---- the job ---- */
+
+static size_t attempt_set_variables(const struct attempt *a,
+                                    struct stp_job_variable *variables)
+{
+    size_t n = a->arm->n_variables;
+
+    memcpy(variables, a->arm->variables, n * sizeof(*variables));
+    if (a->arm->has_policy)
+        variables[n++] =
+            (struct stp_job_variable){"STEPTUNE_LEDGER", a->ledger};
+    if (a->s->o->step_time != NULL)
+        return n;
+    variables[n++] =
+        (struct stp_job_variable){"NCCL_PROFILER_PLUGIN", a->s->plugin};
+    variables[n++] = (struct stp_job_variable){"STEPTUNE_TRACE", a->trace};
+    return n;
+}
+
+static enum stp_status attempt_start(struct attempt *a, struct stp_error *err)
+{
+    const struct stp_compare_session *s = a->s;
+    struct stp_job_variable variables[STP_COMPARE_VARIABLES + 3];
+    const struct stp_job job = {
+        .argv = s->o->command.v,
+        .variables = variables,
+        .n_variables = attempt_set_variables(a, variables),
+        .output = a->output,
+        .limit_s = s->o->limit_s,
+    };
+    enum stp_status status;
+
+    unlink(a->trace);
+    mkdir(a->ledger, 0700);
+    status = stp_job_run(&job, &a->end, err);
+    if (status == STP_OK)
+        status =
+            stp_read_file(a->output, MAX_OUTPUT, &a->text, &(size_t){0}, err);
+    return status;
+}
+
+static int attempt_complain(const struct attempt *a, const char *why)
+{
+    stp_complain("run %u (%s) %s; the last lines of its output%s%s:", a->number,
+                 a->arm->label, why, a->s->o->output != NULL ? ", " : "",
+                 a->s->o->output != NULL ? a->output : "");
+    stp_compare_tell_output(a->text);
+    return STP_EXIT_FAILED;
+}
+
+static int attempt_check_end(const struct attempt *a)
+{
+    char why[64];
+
+    if (a->end.status == 0 || a->end.is_limited)
+        return STP_EXIT_OK;
+    if (a->end.status > STP_JOB_SIGNAL)
+        snprintf(why, sizeof(why), "was ended by signal %d (%s)",
+                 a->end.status - STP_JOB_SIGNAL,
+                 strsignal(a->end.status - STP_JOB_SIGNAL));
+    else
+        snprintf(why, sizeof(why), "ended with status %d", a->end.status);
+    return attempt_complain(a, why);
+}
+
+/* ---- what it shows ---- */
+
+static int attempt_read_printed(struct attempt *a)
+{
+    struct stp_job_step step;
+    struct stp_error err;
+    double *times;
+    size_t n;
+
+    if (stp_compare_find_numbers(a->text, &a->s->step_time, &times, &n, &err) !=
+        STP_OK)
+        return stp_complain_error(NULL, &err);
+    if (n == 0)
+        return attempt_complain(a, "printed nothing that --step-time matches");
+    step = stp_job_step_printed(times, n);
+    free(times);
+    if (!(step.time > 0))
+        return attempt_complain(a, "printed times of steps that are not above "
+                                   "0");
+    a->run.step = step.time;
+    a->run.steps = (unsigned)step.n_steps;
+    return STP_EXIT_OK;
+}
+
+/* Says once why whole runs are compared; where a limit ends them, they all take
+ * as long. */
+static int attempt_tell_no_steps(const struct attempt *a, const char *why)
+{
+    char text[STP_ERROR_TEXT + 160];
+
+    if (a->end.is_limited) {
+        snprintf(text, sizeof(text),
+                 "has no times of steps (%s), and --for ended it, so that its "
+                 "own time says nothing",
+                 why);
+        return attempt_complain(a, text);
+    }
+    if (!a->s->has_told_steps)
+        stp_complain("run %u (%s) has no times of steps: %s; times of whole "
+                     "runs are compared, or give --step-time",
+                     a->number, a->arm->label, why);
+    a->s->has_told_steps = true;
+    return STP_EXIT_OK;
+}
+
+static int attempt_read_trace(struct attempt *a)
+{
+    struct stp_trace trace;
+    struct stp_job_step step;
+    struct stp_error err;
+    enum stp_status status;
+
+    /* one without a row is refused by its reader */
+    if (stp_trace_load(a->trace, &trace, &err) != STP_OK)
+        return attempt_tell_no_steps(
+            a, "NCCL's profiler recorded no collective, which takes NCCL 2.27 "
+               "or later and several ranks");
+    status = stp_job_step_traced(&trace, &step, &err);
+    stp_trace_free(&trace);
+    if (status == STP_ERR_NOTHING)
+        return attempt_tell_no_steps(a, err.text);
+    if (status != STP_OK)
+        return stp_complain_error(NULL, &err);
+    a->run.step = step.time;
+    a->run.steps = (unsigned)step.n_steps;
+    a->run.calls = (unsigned)step.n_calls;
+    return STP_EXIT_OK;
+}
+
+static int attempt_read_loss(struct attempt *a)
+{
+    struct stp_error err;
+    double *losses;
+    size_t n;
+
+    if (stp_compare_find_numbers(a->text, &a->s->loss, &losses, &n, &err) !=
+        STP_OK)
+        return stp_complain_error(NULL, &err);
+    a->run.loss = n > 0 ? losses[n - 1] : NAN;
+    free(losses);
+    return STP_EXIT_OK;
+}
+
+/* A policy that was not loaded makes no difference. */
+static void attempt_check_plugin(struct attempt *a)
+{
+    struct stp_ledgers ledgers = {0};
+    struct stp_error err;
+    const char *aside = NULL;
+
+    if (!a->arm->has_policy || a->s->has_told_plugin ||
+        stp_ledgers_load(a->ledger, &ledgers, &err) != STP_OK)
+        return;
+    for (size_t i = 0; i < ledgers.n; i++)
+        if (ledgers.all[i].is_aside)
+            aside = ledgers.all[i].what;
+    if (ledgers.n == 0)
+        stp_complain("run %u (%s): the plugin was not loaded, so that NCCL "
+                     "tuned alone",
+                     a->number, a->arm->label);
+    else if (aside != NULL)
+        stp_complain("run %u (%s): the plugin stepped aside, so that NCCL "
+                     "tuned alone: %s",
+                     a->number, a->arm->label, aside);
+    a->s->has_told_plugin = ledgers.n == 0 || aside != NULL;
+    stp_ledgers_free(&ledgers);
+}
+
+static int attempt_read(struct attempt *a)
+{
+    int status = attempt_check_end(a);
+
+    if (status == STP_EXIT_OK)
+        status = a->s->o->step_time != NULL ? attempt_read_printed(a)
+                                            : attempt_read_trace(a);
+    if (status == STP_EXIT_OK)
+        status = attempt_read_loss(a);
+    if (status != STP_EXIT_OK)
+        return status;
+    attempt_check_plugin(a);
+    stp_compare_find_nccl(a->text, a->arm->nccl);
+    a->run.wall_s = a->end.wall_s;
+    a->run.is_limited = a->end.is_limited;
+    return STP_EXIT_OK;
+}
+
+int stp_compare_run(struct stp_compare_session *s, unsigned round,
+                    unsigned place)
+{
+    const unsigned arm = stp_job_arm_at(round, place, s->arms->n);
+    struct attempt a = {
+        .s = s,
+        .arm = &s->arms->all[arm],
+        .number = (unsigned)s->runs.n + 1,
+        .run = {.round = round, .place = place, .arm = arm, .loss = NAN},
+    };
+    struct stp_error err;
+    int status;
+
+    if (snprintf(a.output, sizeof(a.output), "%s/round%u-place%u-arm%u.txt",
+                 s->folder, round, place, arm) >= (int)sizeof(a.output))
+        return stp_complain("-o: the path is too long");
+    snprintf(a.trace, sizeof(a.trace), "%s/trace.csv", s->temporary);
+    snprintf(a.ledger, sizeof(a.ledger), "%s/ledger", s->temporary);
+    if (attempt_start(&a, &err) != STP_OK)
+        return stp_complain_error(NULL, &err);
+    s->signal = a.end.signal;
+    status = s->signal == 0 ? attempt_read(&a) : STP_EXIT_OK;
+    if (status == STP_EXIT_OK && s->signal == 0 &&
+        stp_job_runs_add(&s->runs, &a.run, &err) != STP_OK)
+        status = stp_complain_error(NULL, &err);
+    stp_remove_temporary(a.ledger);
+    free(a.text);
+    return status;
+}
