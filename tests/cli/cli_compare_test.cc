@@ -268,6 +268,12 @@ TEST_F(Compare, AddsToTheRunsOfAFolder)
         EXPECT_THAT(refused.err, HasSubstr("runs/runs.csv has runs with "
                                            "another "));
     }
+    {
+        HeldLock lock(dir_ / "runs/runs.csv.lock", "77 elsewhere\n");
+        EXPECT_THAT(Run(command + "--resume " + job).err,
+                    HasSubstr("holds 'runs/runs.csv.lock'"));
+    }
+    fs::remove(dir_ / "runs/runs.csv.lock");
     Write("runs/runs.csv", "round\n");
     EXPECT_THAT(Run(command + "--resume " + job).err,
                 StartsWith("steptune compare: runs/runs.csv:1:1: "));

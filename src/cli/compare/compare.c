@@ -194,7 +194,6 @@ static int compare_resume(struct stp_compare_session *s, const char *path)
 
 static int compare_open_folder(struct stp_compare_session *s)
 {
-    char path[STP_CLI_PATH];
     struct stp_error err;
 
     if (s->o->output == NULL) {
@@ -202,10 +201,13 @@ static int compare_open_folder(struct stp_compare_session *s)
         return STP_EXIT_OK;
     }
     snprintf(s->folder, sizeof(s->folder), "%s", s->o->output);
-    if (!compare_name_file(s, path))
-        return stp_complain("-o: the path is too long");
     if (stp_folder_make(s->folder, &err) != STP_OK)
         return stp_complain_error(NULL, &err);
+    return STP_EXIT_OK;
+}
+
+static int compare_read_folder(struct stp_compare_session *s, const char *path)
+{
     if (s->o->resume)
         return compare_resume(s, path);
     if (access(path, F_OK) == 0)
@@ -324,6 +326,41 @@ static int compare_finish(struct stp_compare_session *s, int status)
     return status;
 }
 
+static int compare_run_expressions(struct stp_compare_session *s)
+{
+    int status;
+
+    if (s->o->step_time != NULL)
+        stp_compare_compile(s->o->step_time, &s->step_time);
+    stp_compare_compile(s->o->loss, &s->loss);
+    status = compare_finish(s, compare_run_rounds(s));
+    if (s->o->step_time != NULL)
+        regfree(&s->step_time);
+    regfree(&s->loss);
+    return status;
+}
+
+/* One session at a time adds to a folder. */
+static int compare_run_locked(struct stp_compare_session *s)
+{
+    char path[STP_CLI_PATH];
+    struct stp_lock lock;
+    struct stp_error err;
+    int status;
+
+    if (s->o->output == NULL)
+        return compare_run_expressions(s);
+    if (!compare_name_file(s, path))
+        return stp_complain("-o: the path is too long");
+    if (stp_lock_take(path, false, &lock, &err) != STP_OK)
+        return stp_complain_error(NULL, &err);
+    status = compare_read_folder(s, path);
+    if (status == STP_EXIT_OK)
+        status = compare_run_expressions(s);
+    stp_lock_release(&lock);
+    return status;
+}
+
 static int compare_run_session(struct stp_compare_session *s)
 {
     int status = stp_compare_make_arms(s->o, s->arms);
@@ -334,16 +371,7 @@ static int compare_run_session(struct stp_compare_session *s)
     status = compare_find_recorder(s);
     if (status == STP_EXIT_OK)
         status = compare_open_folder(s);
-    if (status != STP_EXIT_OK)
-        return status;
-    if (s->o->step_time != NULL)
-        stp_compare_compile(s->o->step_time, &s->step_time);
-    stp_compare_compile(s->o->loss, &s->loss);
-    status = compare_finish(s, compare_run_rounds(s));
-    if (s->o->step_time != NULL)
-        regfree(&s->step_time);
-    regfree(&s->loss);
-    return status;
+    return status == STP_EXIT_OK ? compare_run_locked(s) : status;
 }
 
 int stp_cmd_compare(int argc, char **argv)
