@@ -112,13 +112,16 @@ TEST_F(Compare, FindsTheRatioOfPrintedTimesThroughDrift)
 
 TEST_F(Compare, FindsStepsByNcclsProfiler)
 {
+    Write("fast.conf", "allgather,0,inf,ring,ll128,-1,-1,-1\n");
+
     Outcome o =
-        Run("compare --policy none,none,steptune.conf -n 2 --json -- " +
+        Run("compare --policy none,none,steptune.conf,fast.conf -n 2 "
+            "--json -- " +
             std::string(kMockJob) + "finalize @200 2xg4194304 1x1048576");
 
     ASSERT_EQ(0, o.status) << o.err;
     EXPECT_EQ("", o.err);
-    const Json json = Arms(o, 3);
+    const Json json = Arms(o, 4);
     EXPECT_EQ("gpu", String(json.get(), "measure"));
     EXPECT_EQ(3, Number(json.get(), "collectives_of_a_step"));
     EXPECT_EQ("policy none (2)", String(Arm(json, 1), "arm"));
@@ -128,6 +131,7 @@ TEST_F(Compare, FindsStepsByNcclsProfiler)
     EXPECT_EQ("slower", String(Arm(json, 2), "verdict"));
     EXPECT_EQ(4, Number(Arm(json, 2), "runs"));
     EXPECT_TRUE(cJSON_IsNull(cJSON_GetObjectItem(Arm(json, 2), "loss")));
+    EXPECT_EQ("faster", String(Arm(json, 3), "verdict"));
 }
 
 // As users type it first.

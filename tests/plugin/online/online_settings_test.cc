@@ -21,7 +21,7 @@ const char *const variables[] = {
     "STEPTUNE_MIN_GAIN",     "STEPTUNE_BUDGET",        "STEPTUNE_RETEST",
     "STEPTUNE_WARM_START",   "STEPTUNE_FREEZE",        "STEPTUNE_LEARNED",
     "STEPTUNE_SAVE_MINUTES", "STEPTUNE_JOURNAL",       "STEPTUNE_SEED",
-    "STEPTUNE_INLINE",
+    "STEPTUNE_INLINE",       "STEPTUNE_TRACE",         "STEPTUNE_TRACE_CALLS",
 };
 
 class OnlineSettings : public testing::Test
@@ -66,6 +66,8 @@ TEST_F(OnlineSettings, HasDefaults)
     EXPECT_STREQ("steptune.learned.conf", set_->learned);
     EXPECT_STREQ("", set_->journal);
     EXPECT_STREQ("", set_->warm_start);
+    EXPECT_STREQ("", set_->trace);
+    EXPECT_EQ(1000000u, set_->trace_calls);
 }
 
 TEST_F(OnlineSettings, EpsilonIsTheSeedsDesign)
