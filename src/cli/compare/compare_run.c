@@ -14,6 +14,10 @@
 
 enum { MAX_OUTPUT = 1 << 30 };
 
+/* Collectives of a process that are recorded: more make no step more certain,
+ * and eight processes share a file. */
+#define TRACE_CALLS "200000"
+
 /* A run under way. */
 struct attempt {
     struct stp_compare_session *s;
@@ -43,13 +47,16 @@ static size_t attempt_set_variables(const struct attempt *a,
     variables[n++] =
         (struct stp_job_variable){"NCCL_PROFILER_PLUGIN", a->s->plugin};
     variables[n++] = (struct stp_job_variable){"STEPTUNE_TRACE", a->trace};
+    if (!stp_job_has("STEPTUNE_TRACE_CALLS"))
+        variables[n++] =
+            (struct stp_job_variable){"STEPTUNE_TRACE_CALLS", TRACE_CALLS};
     return n;
 }
 
 static enum stp_status attempt_start(struct attempt *a, struct stp_error *err)
 {
     const struct stp_compare_session *s = a->s;
-    struct stp_job_variable variables[STP_COMPARE_VARIABLES + 3];
+    struct stp_job_variable variables[STP_COMPARE_VARIABLES + 4];
     const struct stp_job job = {
         .argv = s->o->command.v,
         .variables = variables,
