@@ -14,7 +14,7 @@ extern "C" {
 #include "analyse/replay/trace.h"
 }
 
-#include "plugin/online/online_plugin.h"
+#include "plugin/online/online_abi.h"
 
 namespace
 {
@@ -59,6 +59,25 @@ struct FreeJob {
 };
 using Job = std::unique_ptr<mock_job, FreeJob>;
 
+// The rows of a trace.
+std::vector<Fields> RowsOf(const std::string &path)
+{
+    std::vector<Fields> rows;
+    for (const std::string &line : LinesOf(path)) {
+        Fields fields(1);
+        if (line[0] == '#' || line[0] == 't')
+            continue;
+        for (char c : line)
+            if (c == ',')
+                fields.emplace_back();
+            else
+                fields.back() += c;
+        EXPECT_EQ(size_t{kColumns}, fields.size()) << line;
+        rows.push_back(fields);
+    }
+    return rows;
+}
+
 class OnlineTrace : public OnlinePlugin
 {
   protected:
@@ -75,20 +94,7 @@ class OnlineTrace : public OnlinePlugin
 
     std::vector<Fields> Rows() const
     {
-        std::vector<Fields> rows;
-        for (const std::string &line : LinesOf(Trace())) {
-            Fields fields(1);
-            if (line[0] == '#' || line[0] == 't')
-                continue;
-            for (char c : line)
-                if (c == ',')
-                    fields.emplace_back();
-                else
-                    fields.back() += c;
-            EXPECT_EQ(size_t{kColumns}, fields.size()) << line;
-            rows.push_back(fields);
-        }
-        return rows;
+        return RowsOf(Trace());
     }
 
     // Each field of this column.
@@ -430,6 +436,105 @@ TEST_F(OnlineTrace, IsGoneWithoutHarmWhereItsFileCannotBeWritten)
                                    HasSubstr("steptune-online: no trace: "),
                                    HasSubstr(c.why))));
     }
+}
+
+// ---- by the profiler's own table ----
+
+class OnlineTraceAbi : public OnlineAbi
+{
+  protected:
+    void SetUp() override
+    {
+        OnlineAbi::SetUp();
+        Set("STEPTUNE_TRACE", (dir_ / "trace.csv").string());
+        ranks_ = Init(2, 2, false);
+    }
+
+    std::vector<Fields> Rows()
+    {
+        Finalize(ranks_);
+        return RowsOf((dir_ / "trace.csv").string());
+    }
+
+    void *Launch()
+    {
+        return LaunchOn(ranks_[0], 1 << 20, kOwn);
+    }
+
+    // A channel that ran from 'begin_ns' on; its handle, for Ended().
+    void *Began(void *event, uint64_t begin_ns)
+    {
+        ncclProfilerEvent_t what{};
+        void *channel = nullptr;
+        what.type.v5 = NCCL_PROFILE_KERNEL_CH;
+        what.parentObj = event;
+        what.kernelCh.pTimer = begin_ns;
+        profiler_->startEvent(ranks_[0].profiler, &channel, &what);
+        EXPECT_NE(nullptr, channel);
+        return channel;
+    }
+
+    void Ended(void *channel, uint64_t end_ns)
+    {
+        ncclProfilerStateArgs_t args{};
+        args.kernelCh.pTimer = end_ns;
+        profiler_->recordEventState(channel, NCCL_PROFILE_KERNEL_CH_STOP,
+                                    &args);
+        profiler_->stopEvent(channel);
+    }
+
+    // So many collectives of which nothing is told.
+    void LaunchMore(int n)
+    {
+        for (int i = 0; i < n; i++)
+            EXPECT_NE(nullptr, Launch());
+    }
+
+    std::vector<Rank> ranks_;
+};
+
+TEST_F(OnlineTraceAbi, WaitsForTheFirstBeginAndTheLastEndOfAllChannels)
+{
+    void *event = Launch();
+    void *a = Began(event, 500);
+    Ended(a, 900);
+    LaunchMore(5000); // while some are written
+    void *b = Began(event, 300);
+    void *c = Began(event, 400);
+    Ended(b, 700);
+    Ended(c, 1200);
+    Ended(Began(event, 600), 1100);
+
+    const std::vector<Fields> rows = Rows();
+
+    ASSERT_EQ(5001u, rows.size());
+    EXPECT_EQ("300", rows[0][kBegin]);
+    EXPECT_EQ("1200", rows[0][kEnd]);
+    EXPECT_EQ("", rows[1][kBegin]);
+}
+
+TEST_F(OnlineTraceAbi, LosesNoCollectiveOfWhichNothingIsTold)
+{
+    LaunchMore(50000);
+
+    EXPECT_EQ(50000u, Rows().size());
+}
+
+// NCCL keeps handles beyond their use.
+TEST_F(OnlineTraceAbi, TakesNoTimesOfACollectiveThatIsWritten)
+{
+    void *old = Launch();
+    void *channel = Began(old, 500);
+    LaunchMore(50000);
+    Ended(channel, 900);
+    Ended(Began(old, 100), 200);
+
+    const std::vector<Fields> rows = Rows();
+
+    ASSERT_EQ(50001u, rows.size());
+    EXPECT_EQ("500", rows[0][kBegin]);
+    for (const Fields &row : rows)
+        ASSERT_EQ("", row[kEnd]);
 }
 
 } // namespace
