@@ -513,6 +513,25 @@ TEST_F(OnlineTraceAbi, WaitsForTheFirstBeginAndTheLastEndOfAllChannels)
     EXPECT_EQ("", rows[1][kBegin]);
 }
 
+TEST_F(OnlineTraceAbi, WaitsForACommunicatorWhoseGpuIsBehind)
+{
+    const std::vector<Rank> other = Init(2, 2, false);
+    void *event = Launch();
+    for (int i = 0; i < 5000; i++) {
+        void *ended = LaunchOn(other[0], 1 << 20, kOwn);
+        for (int c = 0; c < kChannels; c++)
+            Ended(Began(ended, 100), 200);
+    }
+    Ended(Began(event, 300), 400);
+    Finalize(other);
+
+    const std::vector<Fields> rows = Rows();
+
+    ASSERT_EQ(5001u, rows.size());
+    EXPECT_EQ("300", rows[0][kBegin]);
+    EXPECT_EQ("200", rows[1][kEnd]);
+}
+
 TEST_F(OnlineTraceAbi, LosesNoCollectiveOfWhichNothingIsTold)
 {
     LaunchMore(50000);
