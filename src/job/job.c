@@ -33,16 +33,28 @@ static double job_now_s(void)
     return (double)now.tv_sec + (double)now.tv_nsec / 1e9;
 }
 
+/* The signals that this process blocked before its first job, which all jobs
+ * inherit. */
+static struct {
+    bool is_set;
+    sigset_t blocked;
+} before;
+
 /* Signals that are waited for, and not handled: none is lost between two looks
  * at the job. */
-static void job_watch_signals(sigset_t *watched, sigset_t *old)
+static void job_watch_signals(sigset_t *watched)
 {
+    sigset_t blocked;
+
     sigemptyset(watched);
     sigaddset(watched, SIGCHLD);
     for (int i = 0; i < N_FORWARDED; i++)
         sigaddset(watched, forwarded[i]);
     signal(SIGCHLD, SIG_DFL); /* ignored, there would be nothing to wait for */
-    sigprocmask(SIG_BLOCK, watched, old);
+    sigprocmask(SIG_BLOCK, watched, &blocked);
+    if (!before.is_set)
+        before.blocked = blocked;
+    before.is_set = true;
 }
 
 /* ---- the child ---- */
@@ -66,12 +78,11 @@ struct failure {
     bool is_output;
 };
 
-static void job_become(const struct stp_job *job, const sigset_t *signals,
-                       int told)
+static void job_become(const struct stp_job *job, int told)
 {
     struct failure failure = {0};
 
-    sigprocmask(SIG_SETMASK, signals, NULL);
+    sigprocmask(SIG_SETMASK, &before.blocked, NULL);
     if (job->output != NULL) {
         setpgid(0, 0);
         failure.is_output = !job_redirect(job->output);
@@ -106,7 +117,6 @@ static enum stp_status job_read_failure(const struct stp_job *job, int told,
 
 static enum stp_status job_start(struct running *r, struct stp_error *err)
 {
-    sigset_t old;
     int told[2];
     enum stp_status status;
 
@@ -115,12 +125,12 @@ static enum stp_status job_start(struct running *r, struct stp_error *err)
                         strerror(errno));
     fcntl(told[1], F_SETFD, FD_CLOEXEC);
     fflush(NULL);
-    job_watch_signals(&r->watched, &old);
+    job_watch_signals(&r->watched);
     r->begin_s = job_now_s();
     r->pid = fork();
     if (r->pid == 0) {
         close(told[0]);
-        job_become(r->job, &old, told[1]);
+        job_become(r->job, told[1]);
     }
     close(told[1]);
     if (r->pid < 0)

@@ -123,6 +123,28 @@ TEST_F(Job, SaysThatItsOutputCannotBeWritten)
                                testing::HasSubstr("No such file")));
 }
 
+// What this process blocks since its first job is its own.
+TEST_F(Job, BlocksNoSignalsInTheNextOne)
+{
+    Process process([] {
+        std::string said;
+        for (int i = 0; i < 2; i++) {
+            std::string words[] = {"sh", "-c", "kill -TERM $$; exit 3"};
+            char *argv[] = {words[0].data(), words[1].data(), words[2].data(),
+                            nullptr};
+            stp_job job{};
+            stp_job_end end{};
+            stp_error err{};
+            job.argv = argv;
+            EXPECT_EQ(STP_OK, stp_job_run(&job, &end, &err));
+            said += std::to_string(end.status) + " ";
+        }
+        return said;
+    });
+
+    EXPECT_EQ("143 143 ", process.Said());
+}
+
 // With all that it started.
 TEST_F(Job, IsEndedByItsLimit)
 {
