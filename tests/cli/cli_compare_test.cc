@@ -219,15 +219,24 @@ TEST_F(Compare, EndsWithTheRunThatFails)
     }
 }
 
-TEST_F(Compare, EndsRunsThatPrintTheirStepsForAsLongAsIsAsked)
+// The job is recorded until then by a thread, and by what it printed.
+TEST_F(Compare, EndsEachRunAfterTheTimeThatIsAsked)
 {
+    Set("STEPTUNE_INLINE", "");
     Job("while :; do echo step 5 ms; sleep 0.1; done\n");
 
-    Outcome o = Run("compare --env A=0,1 -n 1 --for 1 "
-                    "--step-time 'step ([0-9]+) ms' --json -- ./job.sh");
+    Outcome printed = Run("compare --env A=0,1 -n 1 --for 1 "
+                          "--step-time 'step ([0-9]+) ms' --json -- ./job.sh");
+    Outcome recorded =
+        Run("compare --env A=0,1 -n 1 --for 2s --json -- " +
+            std::string(kMockJob) + "wait @200 2xg4194304 1x1048576");
 
-    EXPECT_EQ(0, o.status) << o.err;
-    EXPECT_EQ(5, Number(Arm(Arms(o, 2), 1), "time"));
+    EXPECT_EQ(0, printed.status) << printed.err;
+    EXPECT_EQ(5, Number(Arm(Arms(printed, 2), 1), "time"));
+    EXPECT_EQ(0, recorded.status) << recorded.err;
+    const Json json = Arms(recorded, 2);
+    EXPECT_EQ("gpu", String(json.get(), "measure"));
+    EXPECT_EQ(1, Number(Arm(json, 1), "gain"));
 }
 
 TEST_F(Compare, AddsToTheRunsOfAFolder)
