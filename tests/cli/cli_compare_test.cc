@@ -160,6 +160,15 @@ TEST_F(Compare, SaysThatLossesAreTheSame)
 
     EXPECT_THAT(o.out, HasSubstr("\nLast loss: 0.125 in all runs of A=1 and A "
                                  "unset.\n"));
+
+    Job("echo 'loss: 7'; echo \"loss: ${A-8}\"\n");
+    o = Run("compare --env A=-nan,inf,1 -n 1 -- ./job.sh");
+    EXPECT_THAT(o.err,
+                AllOf(HasSubstr("run 1 (A=-nan): the last loss is no finite "
+                                "number\n"),
+                      HasSubstr("run 2 (A=inf): the last loss is no finite "
+                                "number\n")));
+    EXPECT_THAT(o.out, Not(HasSubstr("Last loss")));
 }
 
 TEST_F(Compare, ComparesWholeRunsWhereThereAreNoSteps)

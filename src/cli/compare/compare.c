@@ -11,7 +11,7 @@
 #include "report/folder.h"
 #include "report/jobs/job_comparison.h"
 
-#define DEFAULT_LOSS "[Ll]oss[ =:]+([-+0-9.eE]+)"
+#define DEFAULT_LOSS "[Ll]oss[ =:]+([-+]?([Nn]a[Nn]|[Ii]nf)|[-+0-9.eE]+)"
 
 #define AT(member) offsetof(struct stp_compare_options, member)
 

@@ -68,7 +68,7 @@ int stp_compare_make_arms(const struct stp_compare_options *o,
 const char *stp_compare_compile(const char *pattern, regex_t *regex_ret);
 
 /* The numbers of the first group, wherever the text matches, in *numbers_ret,
- * to be freed.  STP_ERR_NOMEM. */
+ * to be freed; NAN for what is no finite number.  STP_ERR_NOMEM. */
 enum stp_status stp_compare_find_numbers(const char *text, const regex_t *regex,
                                          double **numbers_ret, size_t *n_ret,
                                          struct stp_error *err);

@@ -1,4 +1,5 @@
 /* compare_output.c - what a run of a compared job printed */
+#include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -47,11 +48,12 @@ enum stp_status stp_compare_find_numbers(const char *text, const regex_t *regex,
             }
             numbers = more;
         }
-        if (match[1].rm_so >= 0 &&
+        number = NAN;
+        if (match[1].rm_so >= 0)
             stp_parse_double(text + match[1].rm_so,
                              (size_t)(match[1].rm_eo - match[1].rm_so),
-                             &number))
-            numbers[n++] = number;
+                             &number);
+        numbers[n++] = number;
         /* an empty match goes on behind the next character */
         if (match[0].rm_eo == match[0].rm_so && text[match[0].rm_eo] == '\0')
             break;

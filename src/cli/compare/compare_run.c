@@ -103,18 +103,22 @@ static int attempt_check_end(const struct attempt *a)
 
 static int attempt_read_printed(struct attempt *a)
 {
-    struct stp_job_step step;
+    struct stp_job_step step = {0};
     struct stp_error err;
     double *times;
-    size_t n;
+    size_t n_found, n = 0;
 
-    if (stp_compare_find_numbers(a->text, &a->s->step_time, &times, &n, &err) !=
-        STP_OK)
+    if (stp_compare_find_numbers(a->text, &a->s->step_time, &times, &n_found,
+                                 &err) != STP_OK)
         return stp_complain_error(NULL, &err);
+    for (size_t i = 0; i < n_found; i++)
+        if (!isnan(times[i]))
+            times[n++] = times[i];
+    if (n > 0)
+        step = stp_job_step_printed(times, n);
+    free(times);
     if (n == 0)
         return attempt_complain(a, "printed nothing that --step-time matches");
-    step = stp_job_step_printed(times, n);
-    free(times);
     if (!(step.time > 0))
         return attempt_complain(a, "printed times of steps that are not above "
                                    "0");
@@ -179,6 +183,9 @@ static int attempt_read_loss(struct attempt *a)
         return stp_complain_error(NULL, &err);
     a->run.loss = n > 0 ? losses[n - 1] : NAN;
     free(losses);
+    if (n > 0 && isnan(a->run.loss))
+        stp_complain("run %u (%s): the last loss is no finite number",
+                     a->number, a->arm->label);
     return STP_EXIT_OK;
 }
 
