@@ -28,31 +28,6 @@ static const char *option_env(const struct stp_option *option, const char *text,
     return NULL;
 }
 
-/* "90", "90s", "15m" or "2h". */
-static const char *option_seconds(const struct stp_option *option,
-                                  const char *text, void *at)
-{
-    static const struct {
-        char unit;
-        unsigned seconds;
-    } units[] = {{'s', 1}, {'m', 60}, {'h', 3600}};
-    const size_t len = strlen(text);
-    unsigned factor = 1;
-    uint64_t n = 0;
-    bool has_unit = false;
-
-    (void)option;
-    for (size_t i = 0; i < sizeof(units) / sizeof(units[0]) && len > 0; i++)
-        if (text[len - 1] == units[i].unit) {
-            factor = units[i].seconds;
-            has_unit = true;
-        }
-    if (!stp_parse_u64(text, len - has_unit, &n) || n < 1 || n > 1000000)
-        return "a time such as 90s, 15m or 2h";
-    *(unsigned *)at = (unsigned)n * factor;
-    return NULL;
-}
-
 static const struct stp_option compare_table[] = {
     {"policy", 0, "LIST", stp_option_text, AT(policies),
      .help = "Policies, applied by the tuner plugin; none: NCCL's own choice"},
@@ -64,7 +39,7 @@ static const struct stp_option compare_table[] = {
      .help = "Values of a variable; unset: it is not set. May be repeated"},
     {"rounds", 'n', "N", stp_option_count, AT(rounds), .value = "4", .min = 1,
      .max = 1000, .help = "Rounds, in which every arm runs twice"},
-    {"for", 0, "TIME", option_seconds, AT(limit_s),
+    {"for", 0, "TIME", stp_option_duration, AT(limit_s),
      .help = "End each run after a time such as 90s or 15m"},
     {"step-time", 0, "REGEX", stp_option_text, AT(step_time),
      .help = "Take times of steps from what the job prints: the first group of "

@@ -20,8 +20,8 @@ inline constexpr const char *kOnlineVariables[] = {
     "STEPTUNE_SAVE_MINUTES", "STEPTUNE_JOURNAL",       "STEPTUNE_SEED",
     "STEPTUNE_INLINE",       "STEPTUNE_LEARNED",       "NCCL_TUNER_EPS",
     "STEPTUNE_CONFIRM",      "STEPTUNE_CONFIRM_MS",    "STEPTUNE_PERSIST",
-    "STEPTUNE_EVIDENCE",     "NCCL_TUNER_REWARD_FILE",
-    "STEPTUNE_TRACE",        "STEPTUNE_TRACE_CALLS",
+    "STEPTUNE_EVIDENCE",     "NCCL_TUNER_REWARD_FILE", "STEPTUNE_TRACE",
+    "STEPTUNE_TRACE_CALLS",
 };
 
 // How many of 'lines' contain 'text'.
