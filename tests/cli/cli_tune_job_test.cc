@@ -49,7 +49,7 @@ TEST_F(TuneJob, WritesThePolicyOfTheJobWithItsEvidence)
                             "1\\.[0-9]+\\)  settled\n"),
               ContainsRegex("\nThe step is 1\\.0[0-9]+x as fast as with NCCL "
                             "alone \\(1\\.0[0-9]+ to 1\\.0[0-9]+\\): [0-9]+ "
-                            "blocks of windows of [0-9]+ collectives measured "
+                            "blocks of windows of [0-9.]+ s measured "
                             "in the job\\.\n"),
               HasSubstr("\nWrote steptune.conf (1 rule).\n"),
               HasSubstr("steptune run --policy steptune.conf -- /")));

@@ -121,7 +121,7 @@ static struct stp_job_total rules_total(const struct stp_job_rules *r,
             continue;
         pool_add(&pool, set);
         total.n_comms++;
-        total.window_calls = set->window_calls;
+        total.window_us = set->window_us;
     }
     total.n_blocks = pool.n;
     total.gain = stp_learning_gain_of(pool.n, pool.mean, pool.ss);
@@ -212,10 +212,11 @@ void stp_job_totals_write(const struct stp_job_rules *rules, const char *prefix,
         if (t->gain.gain > 0)
             fprintf(fp,
                     "%sThe step%s is %.3fx as fast as with NCCL alone (%.3f to "
-                    "%.3f): %zu blocks of windows of %.0f collectives measured "
-                    "in the job.\n",
+                    "%.3f): %zu block%s of windows of %.2g s measured in the "
+                    "job.\n",
                     prefix, of, t->gain.gain, t->gain.low, t->gain.high,
-                    t->n_blocks, t->window_calls);
+                    t->n_blocks, t->n_blocks == 1 ? "" : "s",
+                    t->window_us / 1e6);
         else
             fprintf(fp,
                     "%sThe rules%s were not compared together with NCCL "
@@ -331,7 +332,7 @@ void stp_json_job_rules(cJSON *root, const struct stp_job_rules *rules)
         rules_put_shape(total->n_nodes, total->n_ranks, &t);
         stp_table_count(&t, "communicators", NULL, total->n_comms);
         stp_table_count(&t, "blocks", NULL, total->n_blocks);
-        stp_table_number(&t, "window_calls", NULL, total->window_calls, 0);
+        stp_table_number(&t, "window_us", NULL, total->window_us, 0);
         rules_put_gain(&total->gain, &t);
     }
 }

@@ -25,7 +25,7 @@ struct stp_job_total {
     size_t n_comms; /* that compared them, of all runs */
     size_t n_blocks;
     struct stp_learning_gain gain; /* 0: they were not compared */
-    double window_calls;           /* of the last */
+    double window_us;              /* of the last */
 };
 
 struct stp_job_rules {

@@ -256,7 +256,6 @@ static void set_take_line(struct stp_learning_set *set,
 {
     switch (line->kind) {
     case STP_LEARN_WINDOW:
-        set->window_calls = line->value;
         set_clear(set);
         break;
     case STP_LEARN_INCUMBENT:

@@ -58,10 +58,9 @@ struct stp_learning_set {
     uint64_t comm;
     uint64_t n_nodes;
     uint64_t n_ranks;
-    double window_calls; /* of a window */
-    double window_us;    /* mean time of one with these arms */
-    size_t n_blocks;     /* in which they were compared with what ran before */
-    double log_gain;     /* as above */
+    double window_us; /* mean time of one with these arms */
+    size_t n_blocks;  /* in which they were compared with what ran before */
+    double log_gain;  /* as above */
     double log_ss;
     bool is_dropped; /* they were slower, so the newest was */
     size_t n_arms;

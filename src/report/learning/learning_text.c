@@ -202,7 +202,6 @@ static void learning_put_set(const struct stp_learning_set *set,
     stp_table_count(t, "nRanks", NULL, set->n_ranks);
     stp_table_count(t, "arms", NULL, set->n_arms);
     stp_table_count(t, "blocks", NULL, set->n_blocks);
-    stp_table_number(t, "window_calls", NULL, set->window_calls, 0);
     stp_table_number(t, "window_us", NULL,
                      set->n_blocks > 0 ? set->window_us : NAN, 3);
     stp_table_flag(t, "dropped", NULL, set->is_dropped);

@@ -90,7 +90,7 @@ TEST(JobRules, AreTheArmsInForceWhenTheJobEnds)
     EXPECT_EQ(6u, r.rules.rules[0].n_blocks);
     EXPECT_NEAR(1.1, r.rules.rules[0].gain.gain, 1e-6);
     EXPECT_EQ("The step is 1.100x as fast as with NCCL alone (1.100 to 1.100): "
-              "8 blocks of windows of 24 collectives measured in the job.\n",
+              "8 blocks of windows of 0.0005 s measured in the job.\n",
               r.Sentences());
 }
 

@@ -1,0 +1,185 @@
+// What the learning plugin costs a collective: one process, a thread a GPU, and
+// short blocks of all-reduces in turn on communicators whose plugin is frozen,
+// learns, or is always trying an arm.
+//
+//   latency_bench PLUGIN [ROUNDS [ARM]]
+//
+// PLUGIN is libnccl-tuner-steptune-online.so.  ARM, such as ring/ll, is what
+// the third one tries: the arm that NCCL takes anyway shows what sampling alone
+// costs.  Differences are of blocks of the same round, with 95 percent
+// intervals.
+#include <cuda_runtime.h>
+#include <nccl.h>
+#include <pthread.h>
+
+#include <algorithm>
+#include <array>
+#include <chrono>
+#include <cmath>
+#include <cstdio>
+#include <cstdlib>
+#include <thread>
+#include <vector>
+
+extern "C" {
+#include "core/stats.h"
+}
+
+namespace
+{
+
+enum { FROZEN, LEARNS, TRIES, N_KINDS };
+
+constexpr int kCalls = 200; // of a block
+constexpr const char *kNames[N_KINDS] = {"frozen", "learns", "tries"};
+
+struct Rank {
+    ncclComm_t comms[N_KINDS];
+    cudaStream_t stream;
+    float *buffer;
+};
+
+void Check(bool ok, const char *action)
+{
+    if (ok)
+        return;
+    fprintf(stderr, "latency_bench: %s failed\n", action);
+    exit(1);
+}
+
+void SetKind(int kind, const char *arm)
+{
+    setenv("STEPTUNE_FREEZE", kind == FROZEN ? "1" : "0", 1);
+    if (kind != TRIES)
+        return;
+    setenv("STEPTUNE_ARMS", arm, 1);
+    setenv("STEPTUNE_BUDGET", "1", 1);
+    setenv("STEPTUNE_RETEST", "1", 1);
+    setenv("STEPTUNE_MIN_GAIN", "1", 1);
+    setenv("STEPTUNE_CONFIRM", "0", 1);
+    setenv("STEPTUNE_PERSIST", "1", 1);
+}
+
+std::vector<Rank> MakeRanks(int n, size_t n_bytes, const char *arm)
+{
+    std::vector<Rank> ranks(n);
+
+    for (int kind = 0; kind < N_KINDS; kind++) {
+        std::vector<ncclComm_t> comms(n);
+
+        SetKind(kind, arm);
+        Check(ncclCommInitAll(comms.data(), n, nullptr) == ncclSuccess,
+              "ncclCommInitAll");
+        for (int i = 0; i < n; i++)
+            ranks[i].comms[kind] = comms[i];
+    }
+    for (int i = 0; i < n; i++) {
+        Check(cudaSetDevice(i) == cudaSuccess &&
+                  cudaStreamCreate(&ranks[i].stream) == cudaSuccess &&
+                  cudaMalloc(&ranks[i].buffer, n_bytes) == cudaSuccess &&
+                  cudaMemset(ranks[i].buffer, 0, n_bytes) == cudaSuccess,
+              "memory");
+    }
+    return ranks;
+}
+
+double Block(const Rank &rank, int kind, size_t n_bytes)
+{
+    const auto begin = std::chrono::steady_clock::now();
+
+    for (int i = 0; i < kCalls; i++)
+        Check(ncclAllReduce(rank.buffer, rank.buffer, n_bytes / sizeof(float),
+                            ncclFloat, ncclSum, rank.comms[kind],
+                            rank.stream) == ncclSuccess,
+              "ncclAllReduce");
+    Check(cudaStreamSynchronize(rank.stream) == cudaSuccess, "a kernel");
+    return std::chrono::duration<double, std::micro>(
+               std::chrono::steady_clock::now() - begin)
+               .count() /
+           kCalls;
+}
+
+// There and back, so that a drift cancels.
+using Times = std::array<std::vector<double>, N_KINDS>;
+void Run(int device, const Rank &rank, size_t n_bytes, int n_rounds,
+         pthread_barrier_t *barrier, Times &times)
+{
+    cudaSetDevice(device);
+    for (int round = 0; round < n_rounds; round++) {
+        double us[N_KINDS] = {};
+
+        for (int i = 0; i < 2 * N_KINDS; i++) {
+            const int kind = i < N_KINDS ? i : 2 * N_KINDS - 1 - i;
+
+            pthread_barrier_wait(barrier);
+            us[kind] += Block(rank, kind, n_bytes) / 2;
+        }
+        for (int kind = 0; kind < N_KINDS; kind++)
+            times[kind].push_back(us[kind]);
+    }
+}
+
+// Of the later half, when what learns has settled; blocks that a pause hit are
+// left out, a tenth at either end.
+void Print(size_t n_bytes, const Times &times, int kind)
+{
+    std::vector<double> off;
+
+    for (size_t i = times[kind].size() / 2; i < times[kind].size(); i++)
+        off.push_back(times[kind][i] - times[FROZEN][i]);
+    std::sort(off.begin(), off.end());
+    off.erase(off.end() - off.size() / 10, off.end());
+    off.erase(off.begin(), off.begin() + off.size() / 10);
+    const double mean = stp_mean(off.data(), off.size());
+    const double half = stp_t975(off.size() - 1) *
+                        stp_stddev(off.data(), off.size()) /
+                        std::sqrt(double(off.size()));
+    std::vector<double> own = times[FROZEN];
+    std::sort(own.begin(), own.end());
+    printf("%zu bytes: frozen %.2f us, %s %+.3f us (%+.3f to %+.3f), %zu "
+           "rounds\n",
+           n_bytes, own[own.size() / 2], kNames[kind], mean, mean - half,
+           mean + half, off.size());
+}
+
+void Measure(size_t n_bytes, int n, int n_rounds, const char *arm)
+{
+    std::vector<Rank> ranks = MakeRanks(n, n_bytes, arm);
+    std::vector<std::thread> threads;
+    std::vector<Times> times(n);
+    pthread_barrier_t barrier;
+
+    pthread_barrier_init(&barrier, nullptr, unsigned(n));
+    for (int i = 0; i < n; i++)
+        threads.emplace_back([&, i] {
+            Run(i, ranks[i], n_bytes, n_rounds, &barrier, times[i]);
+        });
+    for (std::thread &thread : threads)
+        thread.join();
+    pthread_barrier_destroy(&barrier);
+    for (int kind = LEARNS; kind < N_KINDS; kind++)
+        Print(n_bytes, times[0], kind);
+    for (Rank &rank : ranks)
+        for (ncclComm_t comm : rank.comms)
+            ncclCommDestroy(comm);
+}
+
+} // namespace
+
+int main(int argc, char **argv)
+{
+    int n = 0;
+
+    if (argc < 2) {
+        fprintf(stderr, "latency_bench: expected the learning plugin\n");
+        return 2;
+    }
+    setenv("NCCL_TUNER_PLUGIN", argv[1], 1);
+    setenv("NCCL_PROFILER_PLUGIN", argv[1], 1);
+    setenv("STEPTUNE_LEARNED", "/dev/null", 1);
+    Check(cudaGetDeviceCount(&n) == cudaSuccess && n > 1, "finding two GPUs");
+    for (size_t n_bytes : {size_t(8), size_t(64) << 10})
+        Measure(n_bytes, n, argc > 2 ? atoi(argv[2]) : 400,
+                argc > 3 ? argv[3] : "ring/ll");
+    return 0;
+}
