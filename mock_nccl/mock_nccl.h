@@ -330,13 +330,14 @@ ncclResult_t mock_comm_create_rank(struct mock_nccl *nccl,
  * ncclCommShrink() do, over all GPUs of 'machine', the child's machine. The
  * child's commId depends on the parent's, on the number of the parent's splits
  * so far and on 'color', so two shrinks of one parent have the same commId.
+ * 'rank' is this rank's number in the child.
  * Returns the errors of mock_comm_create(). With a color below 0
  * (NCCL_SPLIT_NOCOLOR) this rank joins no child: the split is counted, and
  * *child_ret is set to NULL.
  */
 ncclResult_t mock_comm_split(struct mock_comm *parent,
                              const struct mock_machine *machine, int color,
-                             struct mock_comm **child_ret);
+                             int rank, struct mock_comm **child_ret);
 ncclResult_t mock_comm_shrink(struct mock_comm *parent,
                               const struct mock_machine *machine,
                               struct mock_comm **child_ret);

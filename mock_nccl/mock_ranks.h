@@ -65,6 +65,20 @@ ncclResult_t mock_ranks_create(struct mock_nccl *nccl,
 ncclResult_t mock_ranks_split(struct mock_ranks *parent,
                               const struct mock_machine *machine, int color,
                               struct mock_ranks **child_ret);
+
+/*
+ * Creates the children of one ncclCommSplit() in which rank r of the parent
+ * passes colors[r], or NCCL_SPLIT_NOCOLOR if that is below 0. Ranks keep their
+ * order. Each color must be that of as many ranks as 'machine' has GPUs.
+ * mock_ranks_play() runs a script in all the children, ranks of different
+ * children in any order, and compares the ranks of each child. The parent must
+ * not be such children itself.
+ */
+ncclResult_t mock_ranks_split_colors(struct mock_ranks *parent,
+                                     const struct mock_machine *machine,
+                                     const int *colors,
+                                     struct mock_ranks **children_ret);
+
 /* Creates a child by ncclCommShrink(), which excludes the last ranks. */
 ncclResult_t mock_ranks_shrink(struct mock_ranks *parent,
                                const struct mock_machine *machine,
@@ -95,7 +109,8 @@ struct mock_script {
     void (*before_step)(void *user, int rank, size_t step);
 
     /* NULL, or a function that receives the outcome of call 'i' of a step from
-     * the rank that reached it first. It runs in the caller's thread. */
+     * the rank that reached it first; of several children, one from each. It
+     * runs in the caller's thread. */
     void (*decided)(void *user, size_t step, size_t i,
                     const struct mock_outcome *outcome);
     void *user; /* argument of all three functions */

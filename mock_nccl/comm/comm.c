@@ -440,14 +440,14 @@ ncclResult_t mock_comm_create(struct mock_nccl *nccl,
 
 ncclResult_t mock_comm_split(struct mock_comm *parent,
                              const struct mock_machine *machine, int color,
-                             struct mock_comm **child_ret)
+                             int rank, struct mock_comm **child_ret)
 {
     parent->n_splits++;
     if (color >= 0)
         return mock_comm_create_rank(
             parent->nccl, machine,
-            mock_child_id(parent->id, parent->n_splits, color),
-            parent->listener.rank, child_ret);
+            mock_child_id(parent->id, parent->n_splits, color), rank,
+            child_ret);
     *child_ret = NULL;
     return ncclSuccess;
 }

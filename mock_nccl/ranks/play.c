@@ -19,8 +19,10 @@ struct player {
 struct play {
     const struct mock_ranks *ranks;
     const struct mock_script *script;
-    struct mock_decision *decisions; /* per collective of the script;
-                    rank -1: no rank has reached it */
+    struct mock_decision *decisions; /* per communicator and collective of
+                                        the script; rank -1: no rank has
+                                        reached it */
+    size_t n_decisions;              /* of one communicator */
     size_t *first;                   /* index of each step's first collective */
     size_t largest;                  /* collectives of the largest step */
 
@@ -43,8 +45,11 @@ static ncclResult_t play_compare(struct play *p, int rank, size_t step,
 {
     const struct player *player = &p->players[rank];
     const struct mock_outcome *out = &player->outcomes[i];
-    struct mock_decision *first = &p->decisions[p->first[step] + i];
-    const struct mock_decision mine = mock_decision_of(rank, out);
+    const size_t color = (size_t)mock_ranks_color(p->ranks, rank);
+    struct mock_decision *first =
+        &p->decisions[color * p->n_decisions + p->first[step] + i];
+    const struct mock_decision mine =
+        mock_decision_of(mock_ranks_get(p->ranks, rank)->number, out);
 
     if (first->rank >= 0)
         return mock_decision_compare(step, &player->calls[i], first, &mine);
@@ -69,7 +74,7 @@ static ncclResult_t play_compare_all(struct play *p, int rank)
 
 static struct mock_rank *play_get_rank(const struct play *p, int rank)
 {
-    return &p->ranks->pool->ranks[rank];
+    return mock_ranks_get(p->ranks, rank);
 }
 
 static void play_prepare_step(struct play *p, int rank)
@@ -80,8 +85,8 @@ static void play_prepare_step(struct play *p, int rank)
     memcpy(player->calls, step->calls, step->n * sizeof(*player->calls));
     if (p->script->vary != NULL)
         for (size_t i = 0; i < step->n; i++)
-            p->script->vary(p->script->user, rank, player->at,
-                            &player->calls[i]);
+            p->script->vary(p->script->user, play_get_rank(p, rank)->number,
+                            player->at, &player->calls[i]);
     player->order = (struct mock_order){.task = MOCK_STEP,
                                         .comm = p->ranks->comm,
                                         .before_step = p->script->before_step,
@@ -95,7 +100,7 @@ static ncclResult_t play_name_step(const struct play *p, int rank,
                                    ncclResult_t rc)
 {
     return mock_fail_prefix(rc, "step %zu, rank %d: ", p->players[rank].at,
-                            rank);
+                            play_get_rank(p, rank)->number);
 }
 
 static ncclResult_t play_step(struct play *p, int rank)
@@ -122,7 +127,7 @@ static bool play_rank_dies(const struct play *p, int rank)
 {
     const struct mock_death *death = p->script->death;
 
-    return death != NULL && death->rank == rank &&
+    return death != NULL && death->rank == play_get_rank(p, rank)->number &&
            death->step == p->players[rank].at;
 }
 
@@ -181,11 +186,12 @@ static ncclResult_t play_gather(struct play *p, int n_posted, ncclResult_t rc)
 
     mock_keep(&first, rc);
     for (int place = 0; place < n_posted; place++) {
-        struct mock_rank *rank = play_get_rank(p, p->active[place]);
+        const int player = p->active[place];
+        struct mock_rank *rank = play_get_rank(p, player);
         ncclResult_t one = rank->carrier->ops->wait(rank);
 
-        one = one == ncclSuccess ? play_compare_all(p, rank->number)
-                                 : play_name_step(p, rank->number, one);
+        one = one == ncclSuccess ? play_compare_all(p, player)
+                                 : play_name_step(p, player, one);
         if (first.rc == ncclSuccess)
             mock_keep(&first, one);
     }
@@ -201,11 +207,12 @@ static ncclResult_t play_at_once(struct play *p)
 
         play_remove_dead(p);
         while (n_posted < p->n_active && rc == ncclSuccess) {
-            struct mock_rank *rank = play_get_rank(p, p->active[n_posted]);
-            struct player *player = &p->players[rank->number];
+            const int place = p->active[n_posted];
+            struct mock_rank *rank = play_get_rank(p, place);
+            struct player *player = &p->players[place];
 
-            play_prepare_step(p, rank->number);
-            rc = play_name_step(p, rank->number,
+            play_prepare_step(p, place);
+            rc = play_name_step(p, place,
                                 rank->carrier->ops->post(rank, &player->order,
                                                          player->outcomes));
             n_posted += rc == ncclSuccess;
@@ -228,6 +235,8 @@ static bool play_count_calls(struct play *p)
         if (p->script->steps[s].n > p->largest)
             p->largest = p->script->steps[s].n;
     }
+    p->n_decisions = n_calls;
+    n_calls *= (size_t)p->ranks->n_colors;
     p->decisions = calloc(n_calls + 1, sizeof(*p->decisions));
     for (size_t i = 0; p->decisions != NULL && i < n_calls; i++)
         p->decisions[i].rank = -1;

@@ -36,8 +36,8 @@ static ncclResult_t rank_create(struct mock_rank *rank,
         o->before(o->user, rank->number);
     switch (o->task) {
     case MOCK_SPLIT:
-        rc =
-            mock_comm_split(rank->comms[o->parent], o->machine, o->color, comm);
+        rc = mock_comm_split(rank->comms[o->parent], o->machine, o->color,
+                             o->rank, comm);
         break;
     case MOCK_SHRINK:
         rc = mock_comm_shrink(rank->comms[o->parent], o->machine, comm);

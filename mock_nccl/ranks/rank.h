@@ -21,6 +21,7 @@ struct mock_order {
     int comm;   /* number of the communicator */
     int parent; /* number of a child's parent */
     int color;
+    int rank; /* number of the rank in a child by a split */
     uint64_t comm_id;
     const struct mock_machine *machine; /* machine of a new communicator */
     void (*before)(void *user, int rank);

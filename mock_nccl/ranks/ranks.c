@@ -114,11 +114,12 @@ void mock_ranks_destroy(struct mock_ranks *ranks)
     if (ranks == NULL)
         return;
     if (ranks->n > 0)
-        mock_rank_run_order(&ranks->pool->ranks[0], &order, NULL);
+        mock_rank_run_order(mock_ranks_get(ranks, 0), &order, NULL);
     for (int r = ranks->n - 1; r > 0; r--)
-        mock_rank_run_order(&ranks->pool->ranks[r], &order, NULL);
+        mock_rank_run_order(mock_ranks_get(ranks, r), &order, NULL);
     if (--ranks->pool->n_users == 0)
         ranks_free_pool(ranks->pool);
+    free(ranks->members);
     free(ranks);
 }
 
@@ -170,6 +171,7 @@ static ncclResult_t ranks_make_ranks(struct mock_rank_pool *pool, int n,
         return mock_fail_memory();
     ranks->pool = pool;
     ranks->n = n;
+    ranks->n_colors = 1;
     ranks->comm = pool->n_comms++;
     pool->n_users++;
     *ranks_ret = ranks;
@@ -218,6 +220,18 @@ ncclResult_t mock_ranks_create(struct mock_nccl *nccl,
 
 /* ---- children ---- */
 
+/* Runs the order on the parent's rank 'r', with its color and rank in the
+ * child. */
+static ncclResult_t ranks_run_on(struct mock_ranks *parent, int r,
+                                 struct mock_order order, int color, int rank)
+{
+    struct mock_rank *all = parent->pool->ranks;
+
+    order.color = color;
+    order.rank = rank;
+    return ranks_run_in_turn(&all[r], 1, &order);
+}
+
 /* The parent's first ranks execute 'order', the rest the same without a color.
  */
 static ncclResult_t ranks_make_child(struct mock_ranks *parent,
@@ -227,9 +241,12 @@ static ncclResult_t ranks_make_child(struct mock_ranks *parent,
 {
     struct mock_ranks *child = NULL;
     int n = machine->info.n_ranks;
-    struct mock_rank *all = parent->pool->ranks;
     ncclResult_t rc;
 
+    if (parent->members != NULL)
+        return mock_fail(ncclInvalidArgument,
+                         "a child of the children of a split, expected one of "
+                         "a communicator of all ranks");
     if (n > parent->n)
         return mock_fail(ncclInvalidArgument,
                          "a child of %d ranks, but its parent has %d", n,
@@ -240,10 +257,11 @@ static ncclResult_t ranks_make_child(struct mock_ranks *parent,
     order.comm = child->comm;
     order.parent = parent->comm;
     order.machine = machine;
-    rc = ranks_run_in_turn(all, n, &order);
-    order.color = -1;
-    if (rc == ncclSuccess && order.task == MOCK_SPLIT)
-        rc = ranks_run_in_turn(&all[n], parent->n - n, &order);
+    for (int r = 0; r < n && rc == ncclSuccess; r++)
+        rc = ranks_run_on(parent, r, order, order.color, r);
+    for (int r = n;
+         r < parent->n && rc == ncclSuccess && order.task == MOCK_SPLIT; r++)
+        rc = ranks_run_on(parent, r, order, -1, -1);
     if (rc != ncclSuccess)
         return ranks_abandon(child, rc);
     *child_ret = child;
@@ -257,6 +275,88 @@ ncclResult_t mock_ranks_split(struct mock_ranks *parent,
     const struct mock_order order = {.task = MOCK_SPLIT, .color = color};
 
     return ranks_make_child(parent, machine, order, child_ret);
+}
+
+static int ranks_compare_members(const void *pa, const void *pb)
+{
+    const struct mock_member *a = pa;
+    const struct mock_member *b = pb;
+
+    return a->color != b->color
+               ? (a->color > b->color) - (a->color < b->color)
+               : (a->number > b->number) - (a->number < b->number);
+}
+
+/* Lists the ranks that have a color, child by child, and numbers the children.
+ * Each must have 'size' ranks. */
+static ncclResult_t ranks_list_members(struct mock_ranks *children,
+                                       const int *colors, int n_parent,
+                                       int size)
+{
+    int n_of_color = 0;
+    int last = -1;
+
+    children->n = 0;
+    children->n_colors = 0;
+    for (int r = 0; r < n_parent; r++)
+        if (colors[r] >= 0)
+            children->members[children->n++] =
+                (struct mock_member){r, colors[r]};
+    qsort(children->members, (size_t)children->n, sizeof(*children->members),
+          ranks_compare_members);
+    for (int i = 0; i < children->n; i++) {
+        struct mock_member *member = &children->members[i];
+
+        n_of_color = member->color == last ? n_of_color + 1 : 1;
+        last = member->color;
+        children->n_colors += n_of_color == 1;
+        member->color = children->n_colors - 1;
+        if (n_of_color > size ||
+            (n_of_color < size &&
+             (i + 1 == children->n || children->members[i + 1].color != last)))
+            return mock_fail(ncclInvalidArgument,
+                             "color %d with another number of ranks than %d, "
+                             "which its machine has",
+                             last, size);
+    }
+    return children->n > 0 ? ncclSuccess
+                           : mock_fail(ncclInvalidArgument,
+                                       "a split in which no rank has a color");
+}
+
+ncclResult_t mock_ranks_split_colors(struct mock_ranks *parent,
+                                     const struct mock_machine *machine,
+                                     const int *colors,
+                                     struct mock_ranks **children_ret)
+{
+    const int size = machine->info.n_ranks;
+    struct mock_order order = {.task = MOCK_SPLIT, .machine = machine};
+    struct mock_ranks *children = NULL;
+    ncclResult_t rc;
+
+    if (parent->members != NULL)
+        return mock_fail(ncclInvalidArgument,
+                         "a split of the children of a split, expected one of "
+                         "a communicator of all ranks");
+    rc = ranks_make_ranks(parent->pool, parent->n, &children);
+    if (rc != ncclSuccess)
+        return rc;
+    order.comm = children->comm;
+    order.parent = parent->comm;
+    children->members = calloc((size_t)parent->n, sizeof(*children->members));
+    rc = children->members == NULL
+             ? mock_fail_memory()
+             : ranks_list_members(children, colors, parent->n, size);
+    for (int i = 0; i < children->n && rc == ncclSuccess; i++)
+        rc = ranks_run_on(parent, children->members[i].number, order,
+                          colors[children->members[i].number], i % size);
+    for (int r = 0; r < parent->n && rc == ncclSuccess; r++)
+        if (colors[r] < 0)
+            rc = ranks_run_on(parent, r, order, -1, -1);
+    if (rc != ncclSuccess)
+        return ranks_abandon(children, rc);
+    *children_ret = children;
+    return ncclSuccess;
 }
 
 ncclResult_t mock_ranks_shrink(struct mock_ranks *parent,

@@ -18,7 +18,29 @@ struct mock_rank_pool {
 struct mock_ranks {
     struct mock_rank_pool *pool;
     int comm; /* number of the communicator */
-    int n;    /* the communicator has the pool's first n ranks */
+    int n;    /* ranks, of all children of a split */
+    int n_colors;
+    struct mock_member *members; /* the n ranks, by their number in the pool;
+                                    NULL: the pool's first n ranks */
 };
+
+/* A rank of a child of a split. */
+struct mock_member {
+    int number; /* in the pool */
+    int color;  /* number of the child, from 0 */
+};
+
+/* The i-th rank, and the number of its communicator. */
+static inline struct mock_rank *mock_ranks_get(const struct mock_ranks *ranks,
+                                               int i)
+{
+    return &ranks->pool
+                ->ranks[ranks->members != NULL ? ranks->members[i].number : i];
+}
+
+static inline int mock_ranks_color(const struct mock_ranks *ranks, int i)
+{
+    return ranks->members != NULL ? ranks->members[i].color : 0;
+}
 
 #endif /* MOCK_RANKS_INTERNAL_H */
