@@ -7,6 +7,7 @@
 
 #include "analyse/contract/contract.h"
 #include "analyse/replay/replay.h"
+#include "analyse/traces/traces.h"
 #include "cli/cli.h"
 #include "launch/stop.h"
 #include "report/results/results.h"
@@ -33,8 +34,9 @@ static const char *const layouts[] = {[MOCK_ONE_THREAD] = "one-thread",
                                       [MOCK_PROCESSES + 1] = NULL};
 
 static const struct stp_option replay_table[] = {
-    {"trace", 0, "FILE.csv", stp_option_text, AT(trace),
-     .help = "Collectives to replay"},
+    {"trace", 0, "FILE", stp_option_text, AT(trace),
+     .help = "Collectives to replay: a CSV file of ours, a workload of AICB or "
+             "SimAI, or PyTorch's execution trace, also compressed by gzip"},
     {"plugin", 0, "SO", stp_option_text, AT(plugin),
      .help =
          "Tuner plugin of any vendor, as NCCL_TUNER_PLUGIN (default: ours)"},
@@ -92,8 +94,11 @@ static const struct stp_command_line replay_line = {
         "fails."
         "\vA trace is a CSV file with a header line. Its columns are "
         "collective and bytes and, where they matter, group, regBuff, expect, "
-        "comm, nRanks, create (init, split COMM, shrink COMM), capture "
-        "(launches of a CUDA graph), type, op and numPipeOps.",
+        "comm, nRanks, create (init, split COMM, shrink COMM), ranks (of each "
+        "color of a split, as 0+2/1+3), capture (launches of a CUDA graph), "
+        "type, op and numPipeOps. Rows of compute (collective compute) and the "
+        "columns m, n, k, us, stream, wait and step are for steptune "
+        "iterate.",
 };
 
 /* ---- --trace ---- */
@@ -114,6 +119,9 @@ static enum stp_status replay_report(const struct replay_options *o,
                                      const struct stp_replay *replay,
                                      struct stp_error *err)
 {
+    if (!o->machine.json &&
+        (trace->n_skips > 0 || strcmp(trace->format, "steptune CSV") != 0))
+        stp_print_trace(trace, stdout);
     if (replay->resized && !o->machine.json)
         printf("modelled: %s has %u GPUs, and for others NCCL would search its "
                "graphs anew\n",
@@ -201,7 +209,7 @@ static int replay_load_and_run(void *user)
     struct stp_error err;
     int exit_status;
 
-    if (stp_trace_load(o->trace, &trace, &err) != STP_OK)
+    if (stp_traces_load(o->trace, &trace, &err) != STP_OK)
         return stp_complain_error(o->trace, &err);
     exit_status = replay_run(o, &trace);
     stp_trace_free(&trace);

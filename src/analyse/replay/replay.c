@@ -41,6 +41,21 @@ static enum stp_status play_fail(const struct play *p, size_t comm)
                     mock_last_error());
 }
 
+static bool replay_came_out(const struct stp_expect *want,
+                            const struct stp_replayed *got)
+{
+    switch (want->kind) {
+    case STP_EXPECT_ANYTHING:
+        return true;
+    case STP_EXPECT_AUTO:
+        return got->algo == got->auto_algo && got->proto == got->auto_proto;
+    case STP_EXPECT_PAIR:
+        return got->algo == want->algo && got->proto == want->proto &&
+               (want->n_channels == 0 || got->n_channels == want->n_channels);
+    }
+    return false;
+}
+
 static void play_note(void *user, size_t step, size_t i,
                       const struct mock_outcome *outcome)
 {
@@ -48,7 +63,11 @@ static void play_note(void *user, size_t step, size_t i,
     const struct stp_replay_plan *plan = p->plan;
     size_t call = plan->first[p->first + step] + i;
     struct stp_replayed *row = &p->rows[plan->order[call]];
+    const struct stp_expect *want =
+        &plan->trace->rows[plan->order[call]].expect;
 
+    if (row->n_colors++ > 0 && !replay_came_out(want, row))
+        return;
     row->algo = outcome->algo;
     row->proto = outcome->proto;
     row->n_channels = outcome->n_channels;
@@ -68,6 +87,9 @@ static ncclResult_t play_create(const struct play *p, size_t i)
 
     switch (comm->creation) {
     case STP_SPLIT:
+        if (p->plan->colors[i] != NULL)
+            return mock_ranks_split_colors(parent, machine, p->plan->colors[i],
+                                           &p->ranks[i]);
         return mock_ranks_split(parent, machine, 0, &p->ranks[i]);
     case STP_SHRINK:
         return mock_ranks_shrink(parent, machine, &p->ranks[i]);
@@ -82,11 +104,20 @@ static void play_destroy(const struct play *p, size_t i)
     p->ranks[i] = NULL;
 }
 
-/* What takes another one's name is created first: that may be its parent. */
+/* What takes another one's name is created first: that may be its parent, which
+ * is created for this where it has run nothing. */
 static enum stp_status play_open_comm(const struct play *p, size_t i)
 {
+    const struct stp_trace_comm *comm = &p->plan->trace->comms[i];
+
     if (p->ranks[i] != NULL)
         return STP_OK;
+    if (comm->creation != STP_INIT && p->ranks[comm->parent] == NULL) {
+        enum stp_status status = play_open_comm(p, comm->parent);
+
+        if (status != STP_OK)
+            return status;
+    }
     if (play_create(p, i) != ncclSuccess)
         return play_fail(p, i);
     if (p->plan->trace->comms[i].replaces != i)
@@ -453,7 +484,7 @@ static enum stp_status replay_play_step(struct replay *r, size_t step)
 
     if (mock_comm_group(r->comms[size], s->calls, s->n, r->outcomes) !=
         ncclSuccess)
-        return replay_fail(r, row->line);
+        return replay_fail(r, row->place.line);
     for (size_t i = 0; i < s->n; i++)
         replay_note_alone(r, first + i, &r->outcomes[i]);
     return STP_OK;
@@ -475,21 +506,6 @@ static enum stp_status replay_play_alone(struct replay *r)
 }
 
 /* ---- expectations ---- */
-
-static bool replay_came_out(const struct stp_expect *want,
-                            const struct stp_replayed *got)
-{
-    switch (want->kind) {
-    case STP_EXPECT_ANYTHING:
-        return true;
-    case STP_EXPECT_AUTO:
-        return got->algo == got->auto_algo && got->proto == got->auto_proto;
-    case STP_EXPECT_PAIR:
-        return got->algo == want->algo && got->proto == want->proto &&
-               (want->n_channels == 0 || got->n_channels == want->n_channels);
-    }
-    return false;
-}
 
 static void replay_describe(const struct stp_expect *want,
                             const struct stp_replayed *got, char text[80])
@@ -515,7 +531,7 @@ static enum stp_status replay_check_rows(struct replay *r)
         if (replay_came_out(&row->expect, got))
             continue;
         replay_describe(&row->expect, got, want);
-        return stp_fail_at(r->err, STP_ERR_DEVICE, row->line, 0,
+        return stp_fail_at(r->err, STP_ERR_DEVICE, row->place.line, 0,
                            "%s of %zu bytes: wanted %s, got %s/%s/%d",
                            stp_coll_name((int)row->call.coll),
                            row->call.n_bytes, want, stp_algo_name(got->algo),

@@ -35,7 +35,10 @@ struct stp_replayed {
     int n_channels;
     int auto_algo; /* NCCL alone */
     int auto_proto;
-    int n_ranks; /* of its communicator */
+    int n_ranks;       /* of its communicator */
+    unsigned n_colors; /* communicators that ran it in schedule 0: those of a
+                          split with colors; of them the choice of one that is
+                          not as the row expects, else of the last */
 };
 
 struct stp_replay {

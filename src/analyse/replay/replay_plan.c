@@ -12,7 +12,7 @@ static enum stp_status plan_fail(struct stp_error *err, unsigned line)
 
 struct sizing {
     struct stp_replay_plan *plan;
-    int *ranks;  /* of each communicator */
+    int *ranks;  /* of each communicator; of each of its colors */
     int world;   /* of those that the trace gives no number, or the largest */
     int asked;   /* by the user; 0: nothing */
     int largest; /* that the trace says; 0: none */
@@ -22,9 +22,14 @@ struct sizing {
 static int plan_get_ranks(const struct sizing *s,
                           const struct stp_trace_comm *comm)
 {
+    if (comm->stride != 0) {
+        const struct stp_rank_groups groups = {comm->n_ranks, comm->stride};
+
+        return stp_rank_groups_cut(&groups, s->ranks[comm->parent]).size;
+    }
     if (comm->n_ranks == 0)
         return comm->creation == STP_INIT ? s->world : s->ranks[comm->parent];
-    if (s->asked != 0 && comm->n_ranks == s->largest)
+    if (s->asked != 0 && comm->n_ranks == s->largest && comm->color == NULL)
         return s->world;
     return comm->n_ranks;
 }
@@ -69,6 +74,34 @@ static enum stp_status plan_find_size(const struct sizing *s, int n_ranks,
     return STP_OK;
 }
 
+/* The colors of the parent's ranks, of a communicator that has some. */
+static enum stp_status plan_color(const struct sizing *s, size_t i)
+{
+    const struct stp_trace_comm *comm = &s->plan->trace->comms[i];
+    const int n = s->ranks[comm->parent];
+    const struct stp_rank_groups asked = {comm->n_ranks, comm->stride};
+    struct stp_rank_groups groups;
+    int *colors;
+
+    if (comm->stride == 0 && comm->color == NULL)
+        return STP_OK;
+    if (comm->n_listed > n)
+        return stp_fail_at(s->err, STP_ERR_DEVICE, comm->line, 0,
+                           "communicator '%s' with rank %d, expected ranks "
+                           "below the %d of its parent",
+                           comm->name, comm->n_listed - 1, n);
+    s->plan->colors[i] = colors = calloc((size_t)n, sizeof(*colors));
+    if (colors == NULL)
+        return stp_nomem(s->err);
+    if (comm->stride != 0)
+        groups = stp_rank_groups_cut(&asked, n);
+    for (int r = 0; r < n; r++)
+        colors[r] = comm->stride != 0    ? stp_rank_groups_color(&groups, r)
+                    : r < comm->n_listed ? comm->color[r]
+                                         : -1;
+    return STP_OK;
+}
+
 static enum stp_status plan_size_all(struct sizing *s)
 {
     const struct stp_trace *trace = s->plan->trace;
@@ -86,6 +119,8 @@ static enum stp_status plan_size_all(struct sizing *s)
             status = plan_find_size(s, s->ranks[i],
                                     comm->n_ranks != 0 ? comm->line : 0,
                                     &s->plan->size_of[i]);
+        if (status == STP_OK)
+            status = plan_color(s, i);
     }
     return status;
 }
@@ -105,7 +140,9 @@ static enum stp_status plan_make_sizes(struct stp_replay_plan *plan, int asked,
         s.world = mock_machine_get_info(plan->machine)->n_ranks;
     plan->sizes = calloc(n, sizeof(*plan->sizes));
     plan->size_of = calloc(n, sizeof(*plan->size_of));
-    if (s.ranks == NULL || plan->sizes == NULL || plan->size_of == NULL)
+    plan->colors = calloc(n, sizeof(*plan->colors));
+    if (s.ranks == NULL || plan->sizes == NULL || plan->size_of == NULL ||
+        plan->colors == NULL)
         status = stp_nomem(err);
     else
         status = plan_size_all(&s);
@@ -225,7 +262,7 @@ static enum stp_status plan_check_pipe_ops(const struct stp_replay_plan *plan,
         row = &plan->trace->rows[plan->order[plan->first[step] + i]];
         if (row->call.n_pipe_ops != 0 && row->call.n_pipe_ops != n)
             return stp_fail_at(
-                err, STP_ERR_DEVICE, row->line, 0,
+                err, STP_ERR_DEVICE, row->place.line, 0,
                 "numPipeOps %d, but NCCL comes to %d for the group",
                 row->call.n_pipe_ops, n);
     }
@@ -276,6 +313,9 @@ void stp_replay_plan_free(struct stp_replay_plan *plan)
 {
     for (size_t i = 0; i < plan->n_sizes; i++)
         mock_machine_free(plan->sizes[i].owned);
+    for (size_t i = 0; plan->colors != NULL && i < plan->trace->n_comms; i++)
+        free(plan->colors[i]);
+    free(plan->colors);
     mock_machine_free(plan->machine);
     free(plan->sizes);
     free(plan->size_of);

@@ -28,6 +28,8 @@ struct stp_replay_plan {
     struct stp_replay_size *sizes;
     size_t n_sizes;
     size_t *size_of; /* each communicator */
+    int **colors;    /* of each communicator, of its parent's ranks, below 0 for
+                        none; NULL: it has no colors */
 
     size_t *order;           /* rows as they are played */
     struct mock_call *calls; /* likewise */

@@ -1,5 +1,6 @@
 #include "analyse/replay/trace.h"
 
+#include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -7,14 +8,25 @@
 #include "core/csv.h"
 #include "core/dtype.h"
 #include "core/names.h"
+#include "analyse/replay/trace_build.h"
 #include "device/mock/operation.h"
+
+enum { COMPUTE = 100 }; /* in place of a collective */
+
+static const char *const streams[] = {"main", "comm", NULL};
 
 /* A row as its fields say it. */
 struct raw {
     struct stp_trace_row row;
+    struct stp_trace_compute compute;
     int coll, type, op;
     uint64_t n_bytes;
     int reg_buff; /* -1: not said */
+    int step;     /* -1: not said */
+    int wait;
+    int *color; /* of 'ranks'; NULL: not said */
+    int n_listed;
+    int n_together; /* ranks of each color */
     char comm[STP_COMM_NAME];
     char parent[STP_COMM_NAME];
     bool created; /* 'create' is not empty */
@@ -25,15 +37,15 @@ struct raw {
     unsigned creation_column;
     unsigned n_ranks_column;
     unsigned capture_column;
+    unsigned ranks_column;
+    unsigned us_column;
+    unsigned bytes_column;
 };
 
 struct reader {
-    struct stp_trace trace;
-    size_t capacity;      /* of rows */
-    size_t comm_capacity; /* of comms, a power of 2 */
-    size_t *slots; /* twice as many: a hash table of names, with the place of
-                      the newest communicator of each, plus 1 */
+    struct stp_trace_build build;
     struct raw raw;
+    unsigned step; /* of the row before */
 };
 
 /* ---- fields ---- */
@@ -100,6 +112,116 @@ static bool trace_read_expect(const struct stp_field *f, void *opaque)
     return true;
 }
 
+/* The place in a list of words, which NULL ends. */
+static int trace_stream_from_name(const char *word, size_t len)
+{
+    for (int i = 0; streams[i] != NULL; i++)
+        if (strlen(streams[i]) == len && memcmp(streams[i], word, len) == 0)
+            return i;
+    return -1;
+}
+
+static int trace_row_from_name(const char *word, size_t len)
+{
+    return len == 7 && memcmp(word, "compute", 7) == 0
+               ? COMPUTE
+               : stp_coll_from_name(word, len);
+}
+
+/* ---- ranks of several colors ---- */
+
+/* Gives the rank a color, unless it has one. */
+static bool trace_color_rank(struct raw *raw, uint64_t rank, int color)
+{
+    if (rank >= MOCK_MAX_RANKS)
+        return false;
+    if ((int)rank >= raw->n_listed) {
+        const size_t n = (size_t)rank + 1;
+        int *more = realloc(raw->color, n * sizeof(*more));
+
+        if (more == NULL)
+            return false;
+        raw->color = more;
+        while (raw->n_listed < (int)n)
+            more[raw->n_listed++] = -1;
+    }
+    if (raw->color[rank] >= 0)
+        return false;
+    raw->color[rank] = color;
+    return true;
+}
+
+/* "N", "N-M" or "N-M:S": returns how many ranks; 0 if it is none of them. */
+static int trace_color_range(struct raw *raw, const char *s, size_t len,
+                             int color)
+{
+    const char *dash = memchr(s, '-', len);
+    const char *colon = memchr(s, ':', len);
+    const char *end = s + len;
+    uint64_t first, last, every = 1;
+    int n = 0;
+
+    if (colon != NULL &&
+        (dash == NULL || dash > colon ||
+         !stp_parse_u64(colon + 1, (size_t)(end - colon - 1), &every)))
+        return 0;
+    if (colon != NULL)
+        end = colon;
+    if (!stp_parse_u64(s, (size_t)((dash != NULL ? dash : end) - s), &first))
+        return 0;
+    last = first;
+    if (dash != NULL &&
+        !stp_parse_u64(dash + 1, (size_t)(end - dash - 1), &last))
+        return 0;
+    if (every == 0 || last < first || last >= MOCK_MAX_RANKS)
+        return 0;
+    for (uint64_t r = first; r <= last; r += every, n++)
+        if (!trace_color_rank(raw, r, color))
+            return 0;
+    return n;
+}
+
+/* Ranges of one color; 0 if one is none. */
+static int trace_color_group(struct raw *raw, const char *s, size_t len,
+                             int color)
+{
+    int n = 0;
+
+    while (true) {
+        const char *plus = memchr(s, '+', len);
+        const size_t part = plus != NULL ? (size_t)(plus - s) : len;
+        const int more = trace_color_range(raw, s, part, color);
+
+        if (more == 0 || plus == NULL)
+            return more == 0 ? 0 : n + more;
+        n += more;
+        s += part + 1;
+        len -= part + 1;
+    }
+}
+
+static bool trace_read_ranks(const struct stp_field *f, void *opaque)
+{
+    struct raw *raw = opaque;
+    const char *s = f->s;
+    size_t left = f->len;
+
+    for (int color = 0; f->len > 0; color++) {
+        const char *slash = memchr(s, '/', left);
+        const size_t part = slash != NULL ? (size_t)(slash - s) : left;
+        const int n = trace_color_group(raw, s, part, color);
+
+        if (n == 0 || (color > 0 && n != raw->n_together))
+            return false;
+        raw->n_together = n;
+        if (slash == NULL)
+            return true;
+        s += part + 1;
+        left -= part + 1;
+    }
+    return true;
+}
+
 #define INTO(member) STP_CSV_INTO(raw, member)
 #define COUNT(member, least, most)                                             \
     .kind = STP_CSV_WHOLE, INTO(member), .min = (least), .max = (most),        \
@@ -111,10 +233,10 @@ static bool trace_read_expect(const struct stp_field *f, void *opaque)
 
 // clang-format off
 static const struct stp_csv_column columns[] = {
-    {"collective", "the name of a collective", .required = true,
-     WORD(coll, stp_coll_from_name)},
+    {"collective", "the name of a collective, or compute", .required = true,
+     WORD(coll, trace_row_from_name)},
     {"bytes", "a number of bytes", .required = true, .kind = STP_CSV_SIZE,
-     INTO(n_bytes)},
+     INTO(n_bytes), .none = "", .none_value = -1, PLACE(bytes_column)},
     {"group", "nothing or a number from 1", COUNT(row.group, 1, UINT64_MAX)},
     {"regBuff", "nothing, 0 or 1", COUNT(reg_buff, 0, 1), .none_value = -1},
     {"expect",
@@ -135,6 +257,20 @@ static const struct stp_csv_column columns[] = {
      COUNT(row.call.n_pipe_ops, 1, MANY)},
     {"begin_ns", "nothing or a time from 1", COUNT(row.begin_ns, 1, UINT64_MAX)},
     {"end_ns", "nothing or a time from 1", COUNT(row.end_ns, 1, UINT64_MAX)},
+    {"ranks", "ranks of one or more colors such as 0-3, 0-6:2 or 0+2/1+3, as "
+              "many of each, and each rank once",
+     .read = trace_read_ranks, PLACE(ranks_column)},
+    {"m", "nothing or a side of a GEMM", COUNT(compute.gemm.m, 1, MANY)},
+    {"n", "nothing or a side of a GEMM", COUNT(compute.gemm.n, 1, MANY)},
+    {"k", "nothing or a side of a GEMM", COUNT(compute.gemm.k, 1, MANY)},
+    {"us", "nothing or a number of microseconds above 0",
+     .kind = STP_CSV_POSITIVE, INTO(compute.us), .none = "",
+     PLACE(us_column)},
+    {"stream", "nothing, main or comm", WORD(row.place.stream,
+     trace_stream_from_name), .none = ""},
+    {"wait", "nothing, 0 or 1", COUNT(wait, 0, 1)},
+    {"step", "nothing or a number from 0", COUNT(step, 0, MANY),
+     .none_value = -1},
     {"t_ns", "", .kind = STP_CSV_SKIP},
     {"process", "", .kind = STP_CSV_SKIP},
     {"graph", "", .kind = STP_CSV_SKIP},
@@ -143,123 +279,108 @@ static const struct stp_csv_column columns[] = {
 
 /* ---- communicators ---- */
 
-/* The slot of that name; 0 if there is no such communicator.  There must be
- * slots. */
-static size_t *trace_find_slot(const struct reader *r, const char *name)
+static enum stp_status trace_fail(const struct raw *raw, unsigned column,
+                                  struct stp_error *err, const char *fmt, ...)
+    STP_PRINTF(4, 5);
+static enum stp_status trace_fail(const struct raw *raw, unsigned column,
+                                  struct stp_error *err, const char *fmt, ...)
 {
-    size_t mask = 2 * r->comm_capacity - 1;
-    uint64_t hash = UINT64_C(0xcbf29ce484222325); /* FNV-1a */
-    size_t at;
+    char text[STP_ERROR_TEXT];
+    va_list args;
 
-    for (const char *s = name; *s != '\0'; s++)
-        hash = (hash ^ (unsigned char)*s) * UINT64_C(0x100000001b3);
-    for (at = hash & mask; r->slots[at] != 0; at = (at + 1) & mask)
-        if (strcmp(r->trace.comms[r->slots[at] - 1].name, name) == 0)
-            break;
-    return &r->slots[at];
-}
-
-/* The newest communicator of that name; n_comms if there is none. */
-static size_t trace_find_comm(const struct reader *r, const char *name)
-{
-    size_t found = r->slots != NULL ? *trace_find_slot(r, name) : 0;
-
-    return found != 0 ? found - 1 : r->trace.n_comms;
+    va_start(args, fmt);
+    vsnprintf(text, sizeof(text), fmt, args);
+    va_end(args);
+    return stp_fail_at(err, STP_ERR_SYNTAX, raw->row.place.line, column, "%s",
+                       text);
 }
 
 static enum stp_status trace_find_parent(const struct reader *r, size_t *parent,
                                          struct stp_error *err)
 {
     const struct raw *raw = &r->raw;
+    const struct stp_trace *t = &r->build.trace;
 
-    *parent = trace_find_comm(r, raw->parent);
-    if (*parent == r->trace.n_comms)
-        return stp_fail_at(
-            err, STP_ERR_SYNTAX, raw->row.line, raw->creation_column,
-            "create from '%s', expected the communicator of an earlier row",
-            raw->parent);
+    *parent = stp_trace_find_comm(&r->build, raw->parent);
+    if (*parent == t->n_comms)
+        return trace_fail(raw, raw->creation_column, err,
+                          "create from '%s', expected the communicator of an "
+                          "earlier row",
+                          raw->parent);
+    if (t->comms[*parent].color != NULL)
+        return trace_fail(raw, raw->creation_column, err,
+                          "create from '%s', which has several colors, "
+                          "expected a communicator of one",
+                          raw->parent);
     if (raw->creation == STP_SHRINK && raw->n_ranks == 0)
-        return stp_fail_at(
-            err, STP_ERR_SYNTAX, raw->row.line, raw->creation_column,
-            "shrink of '%s', expected the nRanks that are left", raw->parent);
+        return trace_fail(raw, raw->creation_column, err,
+                          "shrink of '%s', expected the nRanks that are left",
+                          raw->parent);
     return STP_OK;
 }
 
-/* Doubles the room when it is full. */
-static void *trace_grow(void *items, size_t n, size_t *capacity, size_t size)
+/* Ranks of colors, which only a split has. */
+static enum stp_status trace_set_colors(const struct raw *raw,
+                                        struct stp_trace_comm *comm,
+                                        struct stp_error *err)
 {
-    size_t more = *capacity ? 2 * *capacity : 64;
-
-    if (n < *capacity)
-        return items;
-    items = realloc(items, more * size);
-    if (items != NULL)
-        *capacity = more;
-    return items;
+    if (raw->color == NULL)
+        return STP_OK;
+    if (!raw->created || raw->creation != STP_SPLIT)
+        return trace_fail(raw, raw->ranks_column, err,
+                          "ranks without a split, expected create with "
+                          "split COMM in this row");
+    if (raw->n_ranks != 0 && raw->n_ranks != raw->n_together)
+        return trace_fail(raw, raw->n_ranks_column, err,
+                          "nRanks %d, expected the %d of each color in ranks",
+                          raw->n_ranks, raw->n_together);
+    comm->n_ranks = raw->n_together;
+    comm->color = raw->color;
+    comm->n_listed = raw->n_listed;
+    return STP_OK;
 }
 
-/* Makes room for another communicator, and for its name. */
-static bool trace_grow_comms(struct reader *r)
+static enum stp_status trace_add_comm(struct reader *r, size_t *place_ret,
+                                      struct stp_error *err)
 {
-    struct stp_trace *t = &r->trace;
-    struct stp_trace_comm *comms =
-        trace_grow(t->comms, t->n_comms, &r->comm_capacity, sizeof(*comms));
+    struct raw *raw = &r->raw;
+    struct stp_trace_comm comm = {.creation = raw->creation,
+                                  .n_ranks = raw->n_ranks,
+                                  .line = raw->row.place.line};
+    enum stp_status status = trace_set_colors(raw, &comm, err);
 
-    if (comms == NULL)
-        return false;
-    t->comms = comms;
-    if (t->n_comms > 0 && 2 * t->n_comms != r->comm_capacity)
-        return true; /* it has not grown */
-    free(r->slots);
-    r->slots = calloc(2 * r->comm_capacity, sizeof(*r->slots));
-    for (size_t i = 0; r->slots != NULL && i < t->n_comms; i++)
-        *trace_find_slot(r, comms[i].name) = i + 1;
-    return r->slots != NULL;
-}
-
-static enum stp_status trace_add_comm(struct reader *r, struct stp_error *err)
-{
-    struct stp_trace *t = &r->trace;
-    struct stp_trace_comm comm = {.creation = r->raw.creation,
-                                  .replaces = trace_find_comm(r, r->raw.comm),
-                                  .n_ranks = r->raw.n_ranks,
-                                  .line = r->raw.row.line};
-    enum stp_status status = STP_OK;
-
-    if (comm.creation != STP_INIT)
+    if (status == STP_OK && comm.creation != STP_INIT)
         status = trace_find_parent(r, &comm.parent, err);
-    if (status != STP_OK)
-        return status;
-    if (!trace_grow_comms(r))
-        return stp_nomem(err);
-    memcpy(comm.name, r->raw.comm, sizeof(comm.name));
-    t->comms[t->n_comms++] = comm;
-    *trace_find_slot(r, comm.name) = t->n_comms;
-    return STP_OK;
+    memcpy(comm.name, raw->comm, sizeof(comm.name));
+    if (status == STP_OK)
+        status = stp_trace_add_comm(&r->build, &comm, place_ret, err);
+    if (status == STP_OK)
+        raw->color = NULL; /* the trace's */
+    return status;
 }
 
 /* Sets the communicator of the row. */
 static enum stp_status trace_set_comm(struct reader *r, struct stp_error *err)
 {
     struct raw *raw = &r->raw;
-    struct stp_trace *t = &r->trace;
-    struct stp_trace_comm *comm;
-    size_t found = trace_find_comm(r, raw->comm);
+    const struct stp_trace *t = &r->build.trace;
+    const struct stp_trace_comm *comm;
+    size_t found = stp_trace_find_comm(&r->build, raw->comm);
     enum stp_status status = STP_OK;
 
-    if (raw->created || found == t->n_comms) {
-        found = t->n_comms;
-        status = trace_add_comm(r, err);
-    }
+    if (raw->created || found == t->n_comms)
+        status = trace_add_comm(r, &found, err);
+    else
+        status = trace_set_colors(raw, NULL, err); /* no colors here */
     if (status != STP_OK)
         return status;
     raw->row.comm = found;
     comm = &t->comms[found];
     if (raw->n_ranks != 0 && raw->n_ranks != comm->n_ranks)
-        return stp_fail_at(
-            err, STP_ERR_SYNTAX, raw->row.line, raw->n_ranks_column,
-            "nRanks %d, expected what line %u says of communicator '%s'",
-            raw->n_ranks, comm->line, comm->name);
+        return trace_fail(raw, raw->n_ranks_column, err,
+                          "nRanks %d, expected what line %u says of "
+                          "communicator '%s'",
+                          raw->n_ranks, comm->line, comm->name);
     return STP_OK;
 }
 
@@ -269,10 +390,12 @@ static void *trace_begin_row(void *user, unsigned line)
 {
     struct raw *raw = &((struct reader *)user)->raw;
 
-    *raw = (struct raw){.row = {.line = line},
+    free(raw->color);
+    *raw = (struct raw){.row = {.place = {.line = line}},
                         .type = STP_TYPE_BF16,
                         .op = STP_OP_SUM,
-                        .reg_buff = -1};
+                        .reg_buff = -1,
+                        .step = -1};
     return raw;
 }
 
@@ -288,10 +411,60 @@ static enum stp_status trace_check_capture(const struct stp_trace *t,
     if (raw->row.group != last->group ||
         raw->row.n_launches == last->n_launches)
         return STP_OK;
-    return stp_fail_at(
-        err, STP_ERR_SYNTAX, raw->row.line, raw->capture_column,
-        "capture %u, expected the %u of the row before in its group",
-        raw->row.n_launches, last->n_launches);
+    return trace_fail(raw, raw->capture_column, err,
+                      "capture %u, expected the %u of the row before in its "
+                      "group",
+                      raw->row.n_launches, last->n_launches);
+}
+
+static enum stp_status trace_end_compute(struct reader *r,
+                                         struct stp_error *err)
+{
+    struct raw *raw = &r->raw;
+    struct stp_gemm *gemm = &raw->compute.gemm;
+    const int n_sides = (gemm->m > 0) + (gemm->n > 0) + (gemm->k > 0);
+
+    if (n_sides != 3 * (raw->compute.us == 0))
+        return trace_fail(raw, raw->us_column, err,
+                          "compute, expected either m, n and k, or us");
+    if (raw->row.place.stream != STP_STREAM_MAIN)
+        return trace_fail(raw, 1, err, "compute in stream comm, expected main");
+    if (n_sides == 3)
+        gemm->type = raw->type;
+    raw->compute.place = raw->row.place;
+    return stp_trace_add_compute(&r->build, &raw->compute, err);
+}
+
+static enum stp_status trace_end_collective(struct reader *r,
+                                            struct stp_error *err)
+{
+    struct raw *raw = &r->raw;
+    struct stp_trace_row *row = &raw->row;
+    enum stp_status status = STP_OK;
+
+    if (raw->n_bytes == UINT64_MAX)
+        status = trace_fail(raw, raw->bytes_column, err,
+                            "bytes '', expected a number of bytes");
+    if (status == STP_OK &&
+        (raw->compute.us != 0 || raw->compute.gemm.m != 0 ||
+         raw->compute.gemm.n != 0 || raw->compute.gemm.k != 0))
+        status = trace_fail(raw, raw->us_column, err,
+                            "a collective with m, n, k or us, expected them "
+                            "of compute only");
+    if (status == STP_OK)
+        status = trace_set_comm(r, err);
+    if (status == STP_OK)
+        status = trace_check_capture(&r->build.trace, raw, err);
+    if (status != STP_OK)
+        return status;
+    row->type = raw->type;
+    row->op = raw->op;
+    row->call.coll = (ncclFunc_t)raw->coll;
+    row->call.n_bytes = raw->n_bytes;
+    stp_set_operation(&row->call, raw->type, raw->op);
+    row->call.reg_buff =
+        raw->reg_buff >= 0 ? raw->reg_buff : row->n_launches > 0;
+    return stp_trace_add_row(&r->build, row, err);
 }
 
 static enum stp_status trace_end_row(void *user, void *opaque,
@@ -299,30 +472,18 @@ static enum stp_status trace_end_row(void *user, void *opaque,
 {
     struct reader *r = user;
     struct raw *raw = opaque;
-    struct stp_trace *t = &r->trace;
-    struct stp_trace_row *rows;
-    enum stp_status status = trace_set_comm(r, err);
 
-    if (status == STP_OK)
-        status = trace_check_capture(t, raw, err);
-    if (status != STP_OK)
-        return status;
-    raw->row.call.coll = (ncclFunc_t)raw->coll;
-    raw->row.call.n_bytes = raw->n_bytes;
-    stp_set_operation(&raw->row.call, raw->type, raw->op);
-    raw->row.call.reg_buff =
-        raw->reg_buff >= 0 ? raw->reg_buff : raw->row.n_launches > 0;
-    rows = trace_grow(t->rows, t->n_rows, &r->capacity, sizeof(*rows));
-    if (rows == NULL)
-        return stp_nomem(err);
-    t->rows = rows;
-    rows[t->n_rows++] = raw->row;
-    return STP_OK;
+    if (raw->step >= 0)
+        r->step = (unsigned)raw->step;
+    raw->row.place.step = r->step;
+    raw->row.place.waits = raw->wait != 0;
+    return raw->coll == COMPUTE ? trace_end_compute(r, err)
+                                : trace_end_collective(r, err);
 }
 
 static void trace_read_comment(void *user, const char *line, size_t len)
 {
-    struct stp_trace *t = &((struct reader *)user)->trace;
+    struct stp_trace *t = &((struct reader *)user)->build.trace;
 
     stp_csv_value(line, len, "# machine: ", t->machine, sizeof(t->machine));
     stp_csv_value(line, len, "# policy: ", t->policy, sizeof(t->policy));
@@ -338,24 +499,15 @@ static const struct stp_csv_format format = {
     .comment = trace_read_comment,
 };
 
-enum stp_status stp_trace_load(const char *path, struct stp_trace *trace_ret,
-                               struct stp_error *err)
+enum stp_status stp_trace_read_csv(const char *text, size_t len,
+                                   struct stp_trace *trace_ret,
+                                   struct stp_error *err)
 {
-    struct reader r = {.capacity = 0};
-    enum stp_status status =
-        stp_csv_load(&format, &r, path, (size_t)1 << 30, err);
+    struct reader r = {.step = 1};
+    enum stp_status status;
 
-    if (status == STP_OK)
-        *trace_ret = r.trace;
-    else
-        stp_trace_free(&r.trace);
-    free(r.slots);
-    return status;
-}
-
-void stp_trace_free(struct stp_trace *trace)
-{
-    free(trace->rows);
-    free(trace->comms);
-    memset(trace, 0, sizeof(*trace));
+    strcpy(r.build.trace.format, "steptune CSV");
+    status = stp_csv_read(&format, &r, text, len, err);
+    free(r.raw.color);
+    return stp_trace_finish(&r.build, status, trace_ret, err);
 }

@@ -1,13 +1,14 @@
 /*
- * trace.h - a sequence of collectives, as recorded from a job or written by
- * hand
+ * trace.h - a sequence of collectives and compute, as recorded from a job or
+ * written by hand
  *
  * A CSV file: '#' lines, a header line that names the columns in any order, and
- * a row a collective.  All columns but the first two are optional, and so are
- * their fields.
+ * a row a collective or a piece of compute.  All columns but the first two are
+ * optional, and so are their fields.  (Traces of others: analyse/traces.)
  *
- *   collective   broadcast, reduce, allgather, reducescatter, allreduce
- *   bytes        as a tuner counts them
+ *   collective   broadcast, reduce, allgather, reducescatter, allreduce; or
+ *                compute
+ *   bytes        as a tuner counts them; empty for compute
  *   group        rows that follow each other with the same number ran in one
  *                ncclGroup, one of each communicator's; empty: by itself
  *   regBuff      0 or 1; empty: 1 if captured, else 0
@@ -22,6 +23,11 @@
  *                whose first nRanks ranks it has; empty: init on its first row,
  *                nothing on others.  A word that is used already now means the
  *                new communicator, and the old one is destroyed
+ *   ranks        with split: the ranks of COMM that each color has, colors
+ *                separated by / and ranks by +, as 0+2/1+3; N-M are ranks N to
+ *                M, N-M:S every S-th of them.  All colors are communicators of
+ *                this word, and each runs all of its rows; ranks of no color
+ *                are in none.  Empty: one, of the first nRanks ranks
  *   capture      K >= 1: captured into a CUDA graph, with its group, which is
  *                then launched K times; 0 or empty: an ordinary launch
  *   type         i8 u8 i32 u32 i64 u64 f16 bf16 f32 f64 fp8e4m3 fp8e5m2;
@@ -37,6 +43,16 @@
  *   process      clock at the launch; the process that recorded it; and 1 if a
  *   graph        CUDA graph launched it, else 0
  *
+ *   m, n, k      of compute: a GEMM of these sides, of 'type'
+ *   us           of compute without them: microseconds
+ *   stream       main, where all compute is, or comm: a collective in comm
+ *                begins after all that is above it in main and runs at the same
+ *                time as what follows in main; empty: main
+ *   wait         1: this row, and those of main after it, wait for all that is
+ *                above it in comm; 0 or empty: they do not
+ *   step         number of the job's step; 0: once, before the first step;
+ *                empty: as the row above, of the first row 1
+ *
  * The lines "# machine: NAME", "# policy: FILE" (beside the trace) and
  * "# nccl: VERSION" name the machine, the policy and the NCCL version of the
  * replay.
@@ -45,6 +61,8 @@
 #define STP_TRACE_H
 
 #include "core/status.h"
+#include "device/call.h"
+#include "device/device.h"
 #include "mock_nccl.h"
 
 enum stp_expect_kind { STP_EXPECT_ANYTHING, STP_EXPECT_AUTO, STP_EXPECT_PAIR };
@@ -66,8 +84,47 @@ struct stp_trace_comm {
     enum stp_creation creation;
     size_t parent;   /* place of an earlier one, of a child */
     size_t replaces; /* place of the one that had the name; its own: none */
-    int n_ranks;     /* 0 if the trace does not say */
+    int n_ranks;     /* 0 if the trace does not say; of each color */
     unsigned line;   /* that it is created before */
+
+    /* Of a split with several colors, which all run its rows.  By rule: ranks
+     * that are 'stride' apart are together, n_ranks of them or, if that is 0,
+     * as many as there are.  Or by list: color[r] is that of the parent's rank
+     * r, below 0 for none, and none for ranks from n_listed on. */
+    int stride; /* 0: not by rule */
+    int *color; /* NULL: not by list */
+    int n_listed;
+};
+
+/* Ranks of groups: 'size' ranks together that are 'stride' apart. */
+struct stp_rank_groups {
+    int size;
+    int stride;
+};
+
+/*
+ * The groups of '*groups' (size 0: as many ranks as there are) among 'n_ranks'
+ * ranks, so that each rank is in one: those of the trace, or, where there are
+ * not so many ranks, smaller ones.  The size becomes the largest divisor of
+ * 'n_ranks' up to the size, and the stride the largest that is left.
+ */
+struct stp_rank_groups stp_rank_groups_cut(const struct stp_rank_groups *groups,
+                                           int n_ranks);
+
+/* The color of a rank in them. */
+static inline int stp_rank_groups_color(const struct stp_rank_groups *groups,
+                                        int rank)
+{
+    return rank / (groups->size * groups->stride) * groups->stride +
+           rank % groups->stride;
+}
+
+/* Where a row is in the job. */
+struct stp_trace_place {
+    unsigned stream; /* STP_STREAM_MAIN or STP_STREAM_COMM */
+    bool waits;      /* main waits for comm before it */
+    unsigned step;   /* 0: before the first step */
+    unsigned line;
 };
 
 struct stp_trace_row {
@@ -76,14 +133,37 @@ struct stp_trace_row {
     uint64_t group;        /* 0: by itself */
     unsigned n_launches;   /* of its graph; 0: not captured */
     struct stp_expect expect;
+    int type; /* enum stp_type, and the operation: enum stp_op */
+    int op;
+    struct stp_trace_place place;
     uint64_t begin_ns; /* on the GPU, by its clock; 0: not known */
     uint64_t end_ns;
     unsigned line;
 };
 
+/* Compute of main. */
+struct stp_trace_compute {
+    size_t row;           /* that comes next; n_rows: none */
+    double us;            /* 0: of the GEMM */
+    struct stp_gemm gemm; /* all 0: of the time */
+    struct stp_trace_place place;
+};
+
+/* Rows of a name that cannot be played. */
+struct stp_trace_skip {
+    char name[64];
+    size_t n;
+    unsigned line; /* the first of them */
+};
+
 struct stp_trace {
+    char format[48]; /* of the file: "steptune CSV", "AICB workload", ... */
     struct stp_trace_row *rows;
     size_t n_rows;
+    struct stp_trace_compute *computes;
+    size_t n_computes;
+    struct stp_trace_skip *skips;
+    size_t n_skips;
     struct stp_trace_comm *comms; /* in the order of their creation */
     size_t n_comms;
     char machine[64];
@@ -91,10 +171,11 @@ struct stp_trace {
     char nccl[16]; /* each "" if the trace does not say */
 };
 
-/* Reads the file 'path' into *trace_ret, to be freed with stp_trace_free(); or
+/* Reads the CSV text into *trace_ret, to be freed with stp_trace_free(); or
  * leaves it untouched, with line, column and the word in *err. */
-enum stp_status stp_trace_load(const char *path, struct stp_trace *trace_ret,
-                               struct stp_error *err);
+enum stp_status stp_trace_read_csv(const char *text, size_t len,
+                                   struct stp_trace *trace_ret,
+                                   struct stp_error *err);
 
 void stp_trace_free(struct stp_trace *trace);
 

@@ -8,6 +8,8 @@
 #include "report/results/results.h"
 #include "report/table.h"
 
+enum { MAX_SKIPS = 5 }; /* names that are printed */
+
 /* A collective of the trace; in text it stands for all that are alike. */
 struct replay_row {
     const struct stp_trace_row *call;
@@ -27,7 +29,7 @@ static void replay_put(const struct stp_trace *trace,
     stp_table_word(t, "collective", "<collective",
                    stp_coll_name((int)call->call.coll));
     stp_table_count(t, "bytes", "bytes", call->call.n_bytes);
-    stp_table_count(t, "line", NULL, call->line);
+    stp_table_count(t, "line", NULL, call->place.line);
     stp_table_word(t, "comm", NULL, trace->comms[call->comm].name);
     stp_table_number(t, "ranks", replay->mixed ? "ranks" : NULL, got->n_ranks,
                      0);
@@ -106,6 +108,53 @@ static enum stp_status replay_put_merged(const struct stp_trace *trace,
         replay_put(trace, replay, &rows[i], t);
     free(rows);
     return STP_OK;
+}
+
+/* ---- the trace ---- */
+
+/* The most frequent first. */
+static int replay_compare_skips(const void *pa, const void *pb)
+{
+    const struct stp_trace_skip *a = pa;
+    const struct stp_trace_skip *b = pb;
+
+    if (a->n != b->n)
+        return a->n < b->n ? 1 : -1;
+    return (a->line > b->line) - (a->line < b->line);
+}
+
+static const char *replay_plural(size_t n)
+{
+    return n == 1 ? "" : "s";
+}
+
+static void replay_print_skips(const struct stp_trace *trace, FILE *fp)
+{
+    size_t n = 0;
+
+    qsort(trace->skips, trace->n_skips, sizeof(*trace->skips),
+          replay_compare_skips);
+    for (size_t i = 0; i < trace->n_skips; i++)
+        n += trace->skips[i].n;
+    fprintf(fp, "not played, %zu row%s: ", n, replay_plural(n));
+    for (size_t i = 0; i < trace->n_skips && i < MAX_SKIPS; i++)
+        fprintf(fp, "%s%zu x %s (first in line %u)", i > 0 ? ", " : "",
+                trace->skips[i].n, trace->skips[i].name, trace->skips[i].line);
+    if (trace->n_skips > MAX_SKIPS)
+        fprintf(fp, ", and %zu further names", trace->n_skips - MAX_SKIPS);
+    fprintf(fp, "\n");
+}
+
+void stp_print_trace(const struct stp_trace *trace, FILE *fp)
+{
+    fprintf(fp, "%s: %zu collective%s", trace->format, trace->n_rows,
+            replay_plural(trace->n_rows));
+    if (trace->n_computes > 0)
+        fprintf(fp, ", %zu GEMM%s", trace->n_computes,
+                replay_plural(trace->n_computes));
+    fprintf(fp, "\n");
+    if (trace->n_skips > 0)
+        replay_print_skips(trace, fp);
 }
 
 enum stp_status stp_print_replay(const struct stp_trace *trace,

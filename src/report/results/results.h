@@ -146,6 +146,10 @@ enum stp_status stp_print_why(const struct stp_why_report *report, bool is_json,
 
 /* A row for each collective and size of the trace, with AUTO's and the plugin's
  * choice; in JSON for each row of the trace. */
+/* A line: the format of a trace, and how much is in it; another that names the
+ * rows that are not played, if there are any. */
+void stp_print_trace(const struct stp_trace *trace, FILE *fp);
+
 enum stp_status stp_print_replay(const struct stp_trace *trace,
                                  const struct stp_replay *replay, bool is_json,
                                  FILE *fp, struct stp_error *err);

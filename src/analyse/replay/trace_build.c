@@ -1,0 +1,244 @@
+#include "analyse/replay/trace_build.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "core/utf8.h"
+#include "device/mock/operation.h"
+
+/* ---- ranks of groups ---- */
+
+static int groups_largest_divisor(int n, int most)
+{
+    int d = most < n ? most : n;
+
+    while (n % d != 0)
+        d--;
+    return d;
+}
+
+struct stp_rank_groups stp_rank_groups_cut(const struct stp_rank_groups *groups,
+                                           int n_ranks)
+{
+    const int asked = groups->size != 0
+                          ? groups->size
+                          : (n_ranks + groups->stride - 1) / groups->stride;
+    const int size = groups_largest_divisor(n_ranks, asked);
+
+    return (struct stp_rank_groups){
+        size, groups_largest_divisor(n_ranks / size, groups->stride)};
+}
+
+/* ---- room ---- */
+
+/* Doubles the room when it is full. */
+static void *trace_grow(void *items, size_t n, size_t *capacity, size_t size)
+{
+    size_t more = *capacity ? 2 * *capacity : 64;
+
+    if (n < *capacity)
+        return items;
+    items = realloc(items, more * size);
+    if (items != NULL)
+        *capacity = more;
+    return items;
+}
+
+/* Makes room for another item of 'trace.items'; jumps to the end without
+ * memory. */
+#define TRACE_GROW(b, items, n_items, capacity)                                \
+    do {                                                                       \
+        void *more_ = trace_grow((b)->trace.items, (b)->trace.n_items,         \
+                                 &(b)->capacity, sizeof(*(b)->trace.items));   \
+                                                                               \
+        if (more_ == NULL)                                                     \
+            return stp_nomem(err);                                             \
+        (b)->trace.items = more_;                                              \
+    } while (0)
+
+/* ---- communicators ---- */
+
+/* The slot of that name; 0 if there is no such communicator.  There must be
+ * slots. */
+static size_t *trace_find_slot(const struct stp_trace_build *b,
+                               const char *name)
+{
+    size_t mask = 2 * b->comm_capacity - 1;
+    uint64_t hash = UINT64_C(0xcbf29ce484222325); /* FNV-1a */
+    size_t at;
+
+    for (const char *s = name; *s != '\0'; s++)
+        hash = (hash ^ (unsigned char)*s) * UINT64_C(0x100000001b3);
+    for (at = hash & mask; b->slots[at] != 0; at = (at + 1) & mask)
+        if (strcmp(b->trace.comms[b->slots[at] - 1].name, name) == 0)
+            break;
+    return &b->slots[at];
+}
+
+size_t stp_trace_find_comm(const struct stp_trace_build *b, const char *name)
+{
+    size_t found = b->slots != NULL ? *trace_find_slot(b, name) : 0;
+
+    return found != 0 ? found - 1 : b->trace.n_comms;
+}
+
+/* Makes room for another communicator, and for its name. */
+static enum stp_status trace_grow_comms(struct stp_trace_build *b,
+                                        struct stp_error *err)
+{
+    struct stp_trace *t = &b->trace;
+
+    TRACE_GROW(b, comms, n_comms, comm_capacity);
+    if (t->n_comms > 0 && 2 * t->n_comms != b->comm_capacity)
+        return STP_OK; /* it has not grown */
+    free(b->slots);
+    b->slots = calloc(2 * b->comm_capacity, sizeof(*b->slots));
+    if (b->slots == NULL)
+        return stp_nomem(err);
+    for (size_t i = 0; i < t->n_comms; i++)
+        *trace_find_slot(b, t->comms[i].name) = i + 1;
+    return STP_OK;
+}
+
+enum stp_status stp_trace_add_comm(struct stp_trace_build *b,
+                                   const struct stp_trace_comm *comm,
+                                   size_t *place_ret, struct stp_error *err)
+{
+    struct stp_trace *t = &b->trace;
+    const size_t replaces = stp_trace_find_comm(b, comm->name);
+    enum stp_status status = trace_grow_comms(b, err);
+
+    if (status != STP_OK)
+        return status;
+    *place_ret = t->n_comms++;
+    t->comms[*place_ret] = *comm;
+    t->comms[*place_ret].replaces = replaces;
+    *trace_find_slot(b, comm->name) = t->n_comms;
+    return STP_OK;
+}
+
+static enum stp_status trace_need_world(struct stp_trace_build *b, int n_world,
+                                        unsigned line, size_t *place_ret,
+                                        struct stp_error *err)
+{
+    const struct stp_trace_comm comm = {
+        .name = "world", .n_ranks = n_world, .line = line};
+
+    *place_ret = stp_trace_find_comm(b, comm.name);
+    return *place_ret < b->trace.n_comms
+               ? STP_OK
+               : stp_trace_add_comm(b, &comm, place_ret, err);
+}
+
+enum stp_status stp_trace_need_groups(struct stp_trace_build *b,
+                                      const char *name,
+                                      const struct stp_rank_groups *groups,
+                                      int n_world, unsigned line,
+                                      size_t *place_ret, struct stp_error *err)
+{
+    struct stp_trace_comm comm = {.creation = STP_SPLIT,
+                                  .n_ranks = groups->size,
+                                  .stride = groups->stride,
+                                  .line = line};
+    enum stp_status status;
+
+    if (groups->size == 1)
+        return STP_ERR_NOTHING;
+    *place_ret = stp_trace_find_comm(b, name);
+    if (*place_ret < b->trace.n_comms)
+        return STP_OK;
+    if (groups->size == 0 ? groups->stride == 1 : groups->size == n_world) {
+        comm.creation = STP_INIT; /* all ranks */
+        comm.stride = 0;
+    }
+    snprintf(comm.name, sizeof(comm.name), "%s", name);
+    status = comm.creation == STP_INIT
+                 ? STP_OK
+                 : trace_need_world(b, n_world, line, &comm.parent, err);
+    return status == STP_OK ? stp_trace_add_comm(b, &comm, place_ret, err)
+                            : status;
+}
+
+/* ---- rows ---- */
+
+enum stp_status stp_trace_add_row(struct stp_trace_build *b,
+                                  const struct stp_trace_row *row,
+                                  struct stp_error *err)
+{
+    TRACE_GROW(b, rows, n_rows, row_capacity);
+    b->trace.rows[b->trace.n_rows++] = *row;
+    return STP_OK;
+}
+
+enum stp_status stp_trace_add_compute(struct stp_trace_build *b,
+                                      const struct stp_trace_compute *compute,
+                                      struct stp_error *err)
+{
+    TRACE_GROW(b, computes, n_computes, compute_capacity);
+    b->trace.computes[b->trace.n_computes] = *compute;
+    b->trace.computes[b->trace.n_computes++].row = b->trace.n_rows;
+    return STP_OK;
+}
+
+enum stp_status stp_trace_add_skip(struct stp_trace_build *b, const char *name,
+                                   size_t len, unsigned line,
+                                   struct stp_error *err)
+{
+    struct stp_trace_skip skip = {.n = 1, .line = line};
+
+    stp_printable(name, len, skip.name, sizeof(skip.name));
+    for (size_t i = 0; i < b->trace.n_skips; i++)
+        if (strcmp(b->trace.skips[i].name, skip.name) == 0) {
+            b->trace.skips[i].n++;
+            return STP_OK;
+        }
+    TRACE_GROW(b, skips, n_skips, skip_capacity);
+    b->trace.skips[b->trace.n_skips++] = skip;
+    return STP_OK;
+}
+
+enum stp_status stp_trace_add_message(struct stp_trace_build *b,
+                                      const struct stp_trace_message *m,
+                                      struct stp_error *err)
+{
+    struct stp_trace_row row = {
+        .comm = m->comm,
+        .type = m->type,
+        .op = m->op,
+        .call = {.coll = (ncclFunc_t)m->coll, .n_bytes = m->n_bytes},
+        .place = m->place};
+
+    stp_set_operation(&row.call, m->type, m->op);
+    return stp_trace_add_row(b, &row, err);
+}
+
+/* ---- the end ---- */
+
+enum stp_status stp_trace_finish(struct stp_trace_build *b,
+                                 enum stp_status status,
+                                 struct stp_trace *trace_ret,
+                                 struct stp_error *err)
+{
+    free(b->slots);
+    if (status == STP_OK && b->trace.n_rows == 0)
+        status = stp_fail(err, STP_ERR_SYNTAX,
+                          "%s without a collective, expected one at least",
+                          b->trace.format);
+    if (status == STP_OK)
+        *trace_ret = b->trace;
+    else
+        stp_trace_free(&b->trace);
+    return status;
+}
+
+void stp_trace_free(struct stp_trace *trace)
+{
+    for (size_t i = 0; i < trace->n_comms; i++)
+        free(trace->comms[i].color);
+    free(trace->rows);
+    free(trace->computes);
+    free(trace->skips);
+    free(trace->comms);
+    memset(trace, 0, sizeof(*trace));
+}

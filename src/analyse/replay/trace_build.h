@@ -1,0 +1,72 @@
+/*
+ * trace_build.h - a trace that a reader fills, row by row
+ */
+#ifndef STP_TRACE_BUILD_H
+#define STP_TRACE_BUILD_H
+
+#include "analyse/replay/trace.h"
+
+/* All zero to begin with. */
+struct stp_trace_build {
+    struct stp_trace trace;
+    size_t row_capacity;
+    size_t compute_capacity;
+    size_t skip_capacity;
+    size_t comm_capacity; /* a power of 2 */
+    size_t *slots; /* twice as many: a hash table of names, with the place of
+                      the newest communicator of each, plus 1 */
+};
+
+/* The newest communicator of that name; n_comms if there is none. */
+size_t stp_trace_find_comm(const struct stp_trace_build *b, const char *name);
+
+/* Append a copy; a communicator is then the newest of its name.  Its 'replaces'
+ * is set here, and its list of colors is the trace's from then on. */
+enum stp_status stp_trace_add_comm(struct stp_trace_build *b,
+                                   const struct stp_trace_comm *comm,
+                                   size_t *place_ret, struct stp_error *err);
+enum stp_status stp_trace_add_row(struct stp_trace_build *b,
+                                  const struct stp_trace_row *row,
+                                  struct stp_error *err);
+/* Its 'row' is set here. */
+enum stp_status stp_trace_add_compute(struct stp_trace_build *b,
+                                      const struct stp_trace_compute *compute,
+                                      struct stp_error *err);
+
+/* Counts a row that cannot be played; names are cut. */
+enum stp_status stp_trace_add_skip(struct stp_trace_build *b, const char *name,
+                                   size_t len, unsigned line,
+                                   struct stp_error *err);
+
+/* Appends a collective of 'n_bytes' as a tuner counts them. */
+struct stp_trace_message {
+    size_t comm;
+    int coll; /* ncclFunc_t */
+    int type; /* enum stp_type */
+    int op;   /* enum stp_op */
+    uint64_t n_bytes;
+    struct stp_trace_place place;
+};
+enum stp_status stp_trace_add_message(struct stp_trace_build *b,
+                                      const struct stp_trace_message *message,
+                                      struct stp_error *err);
+
+/*
+ * The communicator 'name' of groups by rule, made when it is first asked for;
+ * of a job of 'n_world' ranks (0: the file does not say).  Of one rank that is
+ * STP_ERR_NOTHING: there is nothing to play.
+ */
+enum stp_status stp_trace_need_groups(struct stp_trace_build *b,
+                                      const char *name,
+                                      const struct stp_rank_groups *groups,
+                                      int n_world, unsigned line,
+                                      size_t *place_ret, struct stp_error *err);
+
+/* Hands the trace over, or frees it after a failure 'status', which is
+ * returned.  A trace without a row is STP_ERR_SYNTAX. */
+enum stp_status stp_trace_finish(struct stp_trace_build *b,
+                                 enum stp_status status,
+                                 struct stp_trace *trace_ret,
+                                 struct stp_error *err);
+
+#endif /* STP_TRACE_BUILD_H */

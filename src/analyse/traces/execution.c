@@ -1,0 +1,626 @@
+/*
+ * execution.c - PyTorch's execution traces, as JSON of schemas 1.0 and 1.1
+ *
+ * Nodes are operators in the order of their ids.  A collective is a node
+ * record_param_comms: the values of its inputs are tensors, a number, the
+ * process group, a rank, the collective's name, two lists of split sizes, from
+ * schema 1.1 on the group's first rank and its stride, and the ranks of the
+ * group.  Compute is the GEMMs of matrix
+ * products and convolutions; of other operators there is no time, and they are
+ * counted.
+ */
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <cjson/cJSON.h>
+
+#include "analyse/traces/formats.h"
+#include "nccl_tuner_abi.h"
+
+enum { MAX_DIMS = 8, MAX_ANCESTORS = 8 };
+
+struct node {
+    const cJSON *json;
+    uint64_t id;
+    uint64_t parent;
+    unsigned line;    /* of its id; 0: not known */
+    bool is_played;   /* its children are parts of it */
+    bool is_a_parent; /* of some node */
+};
+
+struct execution {
+    struct stp_trace_build *b;
+    struct node *nodes; /* by id */
+    size_t n_nodes;
+    int world; /* ranks of the largest process group; 0: not known */
+    struct stp_trace_place place;
+    struct stp_error *err;
+};
+
+static const struct stp_trace_word words[] = {
+    {"allreduce", ncclFuncAllReduce},
+    {"allreduce_coalesced", ncclFuncAllReduce},
+    {"all_reduce", ncclFuncAllReduce},
+    {"broadcast", ncclFuncBroadcast},
+    {"_broadcast_oop", ncclFuncBroadcast},
+    {"reduce", ncclFuncReduce},
+    {"_reduce_oop", ncclFuncReduce},
+    {"allgather", ncclFuncAllGather},
+    {"all_gather", ncclFuncAllGather},
+    {"_allgather_base", ncclFuncAllGather},
+    {"_all_gather_base", ncclFuncAllGather},
+    {"all_gather_into_tensor", ncclFuncAllGather},
+    {"allgather_into_tensor_coalesced", ncclFuncAllGather},
+    {"reduce_scatter", ncclFuncReduceScatter},
+    {"_reduce_scatter_base", ncclFuncReduceScatter},
+    {"reduce_scatter_tensor", ncclFuncReduceScatter},
+    {"reduce_scatter_tensor_coalesced", ncclFuncReduceScatter},
+    {"all_to_all", STP_NOT_TUNED},
+    {"all_to_allv", STP_NOT_TUNED},
+    {"barrier", STP_NOT_TUNED},
+    {"send", STP_NOT_TUNED},
+    {"recv", STP_NOT_TUNED},
+    {"gather", STP_NOT_TUNED},
+    {"scatter", STP_NOT_TUNED},
+    {"init", STP_NOT_TUNED},
+    {"wait", STP_NOT_TUNED},
+    {NULL, 0},
+};
+
+static const struct {
+    const char *name; /* in "Tensor(NAME)" */
+    int type;         /* enum stp_type */
+} types[] = {
+    {"float", STP_TYPE_F32},        {"double", STP_TYPE_F64},
+    {"c10::Half", STP_TYPE_F16},    {"c10::BFloat16", STP_TYPE_BF16},
+    {"int", STP_TYPE_I32},          {"long", STP_TYPE_I64},
+    {"long int", STP_TYPE_I64},     {"signed char", STP_TYPE_I8},
+    {"unsigned char", STP_TYPE_U8}, {"bool", STP_TYPE_U8},
+};
+
+/* Operators that launch no kernel: other views of a tensor, and memory. */
+static const char *const without_work[] = {
+    "aten::alias",     "aten::as_strided",   "aten::detach",
+    "aten::empty",     "aten::empty_like",   "aten::empty_strided",
+    "aten::expand",    "aten::flatten",      "aten::lift_fresh",
+    "aten::narrow",    "aten::permute",      "aten::_reshape_alias",
+    "aten::reshape",   "aten::resize_",      "aten::result_type",
+    "aten::select",    "aten::slice",        "aten::squeeze",
+    "aten::t",         "aten::to",           "aten::transpose",
+    "aten::unsqueeze", "aten::_unsafe_view", "aten::view",
+    "detach",
+};
+
+/* ---- parts of a node ---- */
+
+static const char *execution_name(const struct node *node)
+{
+    const char *name = cJSON_GetStringValue(
+        cJSON_GetObjectItemCaseSensitive(node->json, "name"));
+
+    return name != NULL ? name : "";
+}
+
+/* "values", "shapes" or "types" of a node's "inputs" or "outputs": in schema
+ * 1.0 those of inputs are "inputs", "input_shapes", "input_types". */
+static const cJSON *execution_part(const struct node *node, const char *side,
+                                   const char *part)
+{
+    const cJSON *all = cJSON_GetObjectItemCaseSensitive(node->json, side);
+    char key[32];
+
+    if (cJSON_IsObject(all))
+        return cJSON_GetObjectItemCaseSensitive(all, part);
+    if (strcmp(part, "values") == 0)
+        return all;
+    snprintf(key, sizeof(key), "%.*s_%s", (int)strlen(side) - 1, side, part);
+    return cJSON_GetObjectItemCaseSensitive(node->json, key);
+}
+
+/* A whole number from 0; false if it is none. */
+static bool execution_whole(const cJSON *json, uint64_t *value_ret)
+{
+    const double value = cJSON_IsNumber(json) ? json->valuedouble : -1;
+
+    if (!(value >= 0 && value < 9e15) || floor(value) != value)
+        return false;
+    *value_ret = (uint64_t)value;
+    return true;
+}
+
+static bool execution_attribute_whole(const cJSON *node, const char *key,
+                                      uint64_t *value_ret)
+{
+    return execution_whole(cJSON_GetObjectItemCaseSensitive(node, key),
+                           value_ret);
+}
+
+/* The 'i'-th shape: how many sides; 0 if there is none. */
+static size_t execution_shape(const cJSON *shapes, int i,
+                              uint64_t dims[MAX_DIMS])
+{
+    const cJSON *shape = cJSON_GetArrayItem(shapes, i);
+    const cJSON *side;
+    size_t n = 0;
+
+    cJSON_ArrayForEach(side,
+                       shape) if (n == MAX_DIMS ||
+                                  !execution_whole(side, &dims[n++])) return 0;
+    return n;
+}
+
+/* The type of the first "Tensor(NAME)" in a word; -1 if we have none. */
+static int execution_type(const cJSON *word)
+{
+    const char *s = cJSON_GetStringValue(word);
+
+    s = s != NULL ? strstr(s, "Tensor(") : NULL;
+    for (size_t i = 0; s != NULL && i < sizeof(types) / sizeof(types[0]); i++) {
+        const size_t n = strlen(types[i].name);
+
+        if (strncmp(s + 7, types[i].name, n) == 0 &&
+            (s[7 + n] == ')' || s[7 + n] == ','))
+            return types[i].type;
+    }
+    return -1;
+}
+
+/* The bytes of all tensors within a value: [tensor, storage, offset, elements,
+ * bytes of each, device]. */
+static double execution_bytes(const cJSON *value)
+{
+    const cJSON *item;
+    double sum = 0;
+
+    if (cJSON_GetArraySize(value) >= 6 &&
+        cJSON_IsString(cJSON_GetArrayItem(value, 5)) &&
+        cJSON_IsNumber(cJSON_GetArrayItem(value, 4)))
+        return cJSON_GetArrayItem(value, 3)->valuedouble *
+               cJSON_GetArrayItem(value, 4)->valuedouble;
+    if (!cJSON_IsArray(value))
+        return 0;
+    cJSON_ArrayForEach(item, value) sum += execution_bytes(item);
+    return sum;
+}
+
+static enum stp_status execution_refuse(const struct execution *e,
+                                        const struct node *node,
+                                        const char *expected)
+{
+    return stp_fail_at(e->err, STP_ERR_SYNTAX, node->line, 0,
+                       "node %ju '%.60s', expected %s", (uintmax_t)node->id,
+                       execution_name(node), expected);
+}
+
+static enum stp_status execution_skip(const struct execution *e,
+                                      const struct node *node, const char *name)
+{
+    return stp_trace_add_skip(e->b, name, strlen(name), node->line, e->err);
+}
+
+/* ---- collectives ---- */
+
+/* Where the values name the collective; -1 if they do not.  A name that nobody
+ * knows is the last word. */
+static int execution_find_word(const cJSON *values, int *coll_ret)
+{
+    const cJSON *value;
+    int at = -1;
+    int i = 0;
+
+    *coll_ret = STP_NO_WORD;
+    cJSON_ArrayForEach(value, values)
+    {
+        const char *s = cJSON_GetStringValue(value);
+
+        if (s != NULL && *coll_ret == STP_NO_WORD) {
+            *coll_ret = stp_trace_word(words, s, strlen(s));
+            at = i;
+        }
+        i++;
+    }
+    return at;
+}
+
+/* The process group: its ranks and their stride from behind the name of the
+ * collective, or as many ranks as there are. */
+static enum stp_status execution_find_comm(const struct execution *e,
+                                           const struct node *node,
+                                           const cJSON *values, int at,
+                                           size_t *comm_ret)
+{
+    const cJSON *group = cJSON_GetArrayItem(values, 2);
+    const int last = cJSON_GetArraySize(values) - 1;
+    uint64_t stride = 1, size = 0;
+    struct stp_rank_groups groups;
+    char name[STP_COMM_NAME];
+
+    if (cJSON_IsArray(group))
+        group = cJSON_GetArrayItem(group, 0);
+    if (last >= at + 5)
+        execution_whole(cJSON_GetArrayItem(values, last - 1), &stride);
+    if (last >= at + 3)
+        execution_whole(cJSON_GetArrayItem(values, last), &size);
+    if (stride > MOCK_MAX_RANKS || size > MOCK_MAX_RANKS)
+        return execution_refuse(e, node, "a process group of fewer ranks");
+    if (cJSON_IsString(group))
+        snprintf(name, sizeof(name), "group %s", group->valuestring);
+    else
+        snprintf(name, sizeof(name), "group %g",
+                 cJSON_IsNumber(group) ? group->valuedouble : 0);
+    groups = (struct stp_rank_groups){(int)size, stride > 0 ? (int)stride : 1};
+    return stp_trace_need_groups(e->b, name, &groups, e->world, node->line,
+                                 comm_ret, e->err);
+}
+
+/* Bytes as a tuner counts them; an all-gather's inputs are a rank's part. */
+static double execution_message_bytes(const struct execution *e,
+                                      const struct node *node, int coll,
+                                      size_t comm)
+{
+    const int n_ranks = e->b->trace.comms[comm].n_ranks;
+    const double in = execution_bytes(
+        cJSON_GetArrayItem(execution_part(node, "inputs", "values"), 0));
+    const double out =
+        execution_bytes(execution_part(node, "outputs", "values"));
+
+    if (coll != (int)ncclFuncAllGather)
+        return in;
+    return n_ranks > 0 ? in * n_ranks : out;
+}
+
+static enum stp_status execution_add_collective(struct execution *e,
+                                                const struct node *node)
+{
+    const cJSON *values = execution_part(node, "inputs", "values");
+    struct stp_trace_message m = {
+        .type = execution_type(
+            cJSON_GetArrayItem(execution_part(node, "inputs", "types"), 0)),
+        .op = STP_OP_SUM};
+    const int at = execution_find_word(values, &m.coll);
+    const char *word =
+        at >= 0 ? cJSON_GetArrayItem(values, at)->valuestring : "";
+    enum stp_status status;
+    double n_bytes;
+
+    if (at < 0)
+        return execution_refuse(e, node, "the name of a collective in values");
+    if (strcmp(word, "wait") == 0) {
+        e->place.waits = true;
+        return STP_OK;
+    }
+    if (m.coll < 0 || m.type < 0)
+        return execution_skip(e, node, word);
+    status = execution_find_comm(e, node, values, at, &m.comm);
+    if (status == STP_ERR_NOTHING)
+        return execution_skip(e, node, word);
+    if (status != STP_OK)
+        return status;
+    n_bytes = execution_message_bytes(e, node, m.coll, m.comm);
+    if (!(n_bytes >= 0 && n_bytes < 9e15))
+        return execution_refuse(e, node, "tensors of fewer bytes");
+    if (n_bytes == 0)
+        return execution_skip(e, node, word);
+    m.n_bytes = (uint64_t)n_bytes;
+    m.place = e->place;
+    m.place.stream = STP_STREAM_COMM;
+    m.place.line = node->line;
+    e->place.waits = false;
+    return stp_trace_add_message(e->b, &m, e->err);
+}
+
+/* ---- compute ---- */
+
+static enum stp_status execution_add_sides(struct execution *e,
+                                           const struct node *node,
+                                           const uint64_t sides[3], int type)
+{
+    struct stp_trace_place place = e->place;
+
+    if (sides[0] == 0 || sides[1] == 0 || sides[2] == 0)
+        return STP_OK; /* nothing to compute */
+    place.line = node->line;
+    e->place.waits = false;
+    return stp_trace_add_gemm(e->b, sides, type, &place, e->err);
+}
+
+static uint64_t execution_product(const uint64_t *dims, size_t n)
+{
+    uint64_t product = 1;
+
+    for (size_t i = 0; i < n; i++)
+        product = dims[i] <= UINT32_MAX && product <= UINT32_MAX
+                      ? product * dims[i]
+                      : UINT64_MAX;
+    return product;
+}
+
+/* A times B, which are the inputs 'at' and 'at' + 1; a batch of them is one of
+ * as many rows. */
+static enum stp_status execution_add_matrices(struct execution *e,
+                                              const struct node *node, int at,
+                                              int type)
+{
+    const cJSON *shapes = execution_part(node, "inputs", "shapes");
+    uint64_t a[MAX_DIMS], b[MAX_DIMS], sides[3];
+    const size_t n_a = execution_shape(shapes, at, a);
+    const size_t n_b = execution_shape(shapes, at + 1, b);
+
+    if (n_a < 2 || n_b < 2 || a[n_a - 1] != b[n_b - 2])
+        return execution_refuse(e, node, "the shapes of two matrices");
+    sides[0] = execution_product(a, n_a - 1);
+    sides[1] = b[n_b - 1];
+    sides[2] = a[n_a - 1];
+    return execution_add_sides(e, node, sides, type);
+}
+
+/* As a GEMM: pixels x channels out x (channels in and window). */
+static enum stp_status execution_add_forward(struct execution *e,
+                                             const struct node *node, int at,
+                                             int type)
+{
+    uint64_t weight[MAX_DIMS], out[MAX_DIMS], sides[3];
+    const size_t n_weight = execution_shape(
+        execution_part(node, "inputs", "shapes"), at + 1, weight);
+    const size_t n_out =
+        execution_shape(execution_part(node, "outputs", "shapes"), 0, out);
+
+    if (n_weight < 3 || n_out < 3)
+        return execution_refuse(e, node, "the shapes of a convolution");
+    sides[0] = out[0] * execution_product(out + 2, n_out - 2);
+    sides[1] = weight[0];
+    sides[2] = execution_product(weight + 1, n_weight - 1);
+    return execution_add_sides(e, node, sides, type);
+}
+
+/* The gradients of the input and of the weight, those that are asked for. */
+static enum stp_status execution_add_backward(struct execution *e,
+                                              const struct node *node, int at,
+                                              int type)
+{
+    const cJSON *shapes = execution_part(node, "inputs", "shapes");
+    const cJSON *values = execution_part(node, "inputs", "values");
+    const cJSON *mask =
+        cJSON_GetArrayItem(values, cJSON_GetArraySize(values) - 1);
+    uint64_t out[MAX_DIMS], weight[MAX_DIMS];
+    const size_t n_out = execution_shape(shapes, at, out);
+    const size_t n_weight = execution_shape(shapes, at + 2, weight);
+    enum stp_status status = STP_OK;
+    uint64_t pixels, window;
+
+    if (n_out < 3 || n_weight < 3)
+        return execution_refuse(e, node, "the shapes of a convolution");
+    pixels = out[0] * execution_product(out + 2, n_out - 2);
+    window = execution_product(weight + 1, n_weight - 1);
+    if (!cJSON_IsFalse(cJSON_GetArrayItem(mask, 0)))
+        status = execution_add_sides(
+            e, node, (const uint64_t[]){pixels, window, weight[0]}, type);
+    if (status == STP_OK && !cJSON_IsFalse(cJSON_GetArrayItem(mask, 1)))
+        status = execution_add_sides(
+            e, node, (const uint64_t[]){weight[0], window, pixels}, type);
+    return status;
+}
+
+static const struct {
+    const char *name;
+    enum stp_status (*add)(struct execution *e, const struct node *node, int at,
+                           int type);
+    int at; /* of its inputs */
+} computes[] = {
+    {"aten::mm", execution_add_matrices, 0},
+    {"aten::addmm", execution_add_matrices, 1},
+    {"aten::bmm", execution_add_matrices, 0},
+    {"aten::baddbmm", execution_add_matrices, 1},
+    {"aten::convolution", execution_add_forward, 0},
+    {"aten::convolution_backward", execution_add_backward, 0},
+};
+
+/* *is_ret: whether the node is compute that is played. */
+static enum stp_status execution_add_compute(struct execution *e,
+                                             const struct node *node,
+                                             bool *is_ret)
+{
+    const char *name = execution_name(node);
+    const cJSON *words_of_types = execution_part(node, "inputs", "types");
+
+    for (size_t i = 0; i < sizeof(computes) / sizeof(computes[0]); i++) {
+        const int type =
+            execution_type(cJSON_GetArrayItem(words_of_types, computes[i].at));
+
+        if (strcmp(name, computes[i].name) != 0)
+            continue;
+        *is_ret = type == STP_TYPE_F32 || type == STP_TYPE_F64 ||
+                  type == STP_TYPE_F16 || type == STP_TYPE_BF16;
+        return *is_ret ? computes[i].add(e, node, computes[i].at, type)
+                       : STP_OK;
+    }
+    return STP_OK;
+}
+
+/* ---- nodes ---- */
+
+static bool execution_has_work(const struct node *node)
+{
+    const char *name = execution_name(node);
+
+    for (size_t i = 0; i < sizeof(without_work) / sizeof(without_work[0]); i++)
+        if (strcmp(name, without_work[i]) == 0)
+            return false;
+    return execution_bytes(execution_part(node, "outputs", "values")) > 0;
+}
+
+static int execution_compare(const void *pa, const void *pb)
+{
+    const struct node *a = pa;
+    const struct node *b = pb;
+
+    return (a->id > b->id) - (a->id < b->id);
+}
+
+static struct node *execution_find(const struct execution *e, uint64_t id)
+{
+    const struct node key = {.id = id};
+
+    return bsearch(&key, e->nodes, e->n_nodes, sizeof(key), execution_compare);
+}
+
+static bool execution_is_part(const struct execution *e,
+                              const struct node *node)
+{
+    for (int i = 0; i < MAX_ANCESTORS && node != NULL; i++) {
+        node = execution_find(e, node->parent);
+        if (node != NULL && node->is_played)
+            return true;
+    }
+    return false;
+}
+
+/* After the last optimizer of a step the next one begins; gradients are there
+ * before it, and before DDP copies them out of a bucket. */
+static void execution_mark_step(struct execution *e, const char *name)
+{
+    if (strncmp(name, "Optimizer.step", 14) == 0) {
+        e->place.waits = true;
+        e->place.step++;
+    } else if (strstr(name, "copy_bucket_to_grad") != NULL) {
+        e->place.waits = true;
+    }
+}
+
+static enum stp_status execution_read_node(struct execution *e,
+                                           struct node *node)
+{
+    const char *name = execution_name(node);
+    enum stp_status status;
+
+    execution_mark_step(e, name);
+    if (strcmp(name, "record_param_comms") == 0) {
+        node->is_played = true;
+        return execution_add_collective(e, node);
+    }
+    if (execution_is_part(e, node))
+        return STP_OK;
+    status = execution_add_compute(e, node, &node->is_played);
+    if (status != STP_OK || node->is_played || node->is_a_parent ||
+        !execution_has_work(node))
+        return status;
+    return execution_skip(e, node, name);
+}
+
+/* The ranks of the groups that were made. */
+static void execution_read_groups(struct execution *e, const struct node *node)
+{
+    const cJSON *text =
+        cJSON_GetArrayItem(execution_part(node, "inputs", "values"), 0);
+    cJSON *groups =
+        cJSON_IsString(text) ? cJSON_Parse(text->valuestring) : NULL;
+    const cJSON *group;
+    uint64_t size;
+
+    cJSON_ArrayForEach(
+        group,
+        groups) if (execution_attribute_whole(group, "group_size", &size) &&
+                    size <= MOCK_MAX_RANKS && (int)size > e->world) e->world =
+        (int)size;
+    cJSON_Delete(groups);
+}
+
+/* Lines are those of the ids, which are in the text in the order of 'nodes'. */
+static void execution_find_line(const char **at, unsigned *line,
+                                struct node *node)
+{
+    char key[40];
+    const char *found;
+
+    snprintf(key, sizeof(key), "\"id\": %ju,", (uintmax_t)node->id);
+    found = strstr(*at, key);
+    if (found == NULL)
+        return;
+    for (; *at < found; ++*at)
+        *line += **at == '\n';
+    node->line = *line;
+}
+
+static enum stp_status
+execution_list_nodes(struct execution *e, const cJSON *nodes, const char *text)
+{
+    const int n = cJSON_GetArraySize(nodes);
+    const cJSON *json;
+    unsigned line = 1;
+
+    e->nodes = calloc((size_t)n + 1, sizeof(*e->nodes));
+    if (e->nodes == NULL)
+        return stp_nomem(e->err);
+    cJSON_ArrayForEach(json, nodes)
+    {
+        struct node *node = &e->nodes[e->n_nodes];
+
+        node->json = json;
+        if (!execution_attribute_whole(json, "id", &node->id))
+            return stp_fail_at(e->err, STP_ERR_SYNTAX, line, 0,
+                               "node %zu of the list without an id, expected a "
+                               "number",
+                               e->n_nodes);
+        if (!execution_attribute_whole(json, "ctrl_deps", &node->parent))
+            execution_attribute_whole(json, "parent", &node->parent);
+        execution_find_line(&text, &line, node);
+        e->n_nodes++;
+    }
+    qsort(e->nodes, e->n_nodes, sizeof(*e->nodes), execution_compare);
+    for (size_t i = 0; i < e->n_nodes; i++) {
+        struct node *parent = execution_find(e, e->nodes[i].parent);
+
+        if (parent != NULL)
+            parent->is_a_parent = true;
+        if (strstr(execution_name(&e->nodes[i]), "process_group:init") != NULL)
+            execution_read_groups(e, &e->nodes[i]);
+    }
+    return STP_OK;
+}
+
+static enum stp_status execution_parse(const char *text, size_t len,
+                                       cJSON **root_ret, struct stp_error *err)
+{
+    const char *end = text;
+    unsigned line = 1, column = 1;
+
+    *root_ret = cJSON_ParseWithLengthOpts(text, len + 1, &end, true);
+    if (*root_ret != NULL)
+        return STP_OK;
+    for (const char *s = text; s < end; s++) {
+        column = *s == '\n' ? 1 : column + 1;
+        line += *s == '\n';
+    }
+    return stp_fail_at(err, STP_ERR_SYNTAX, line, column,
+                       "this is not JSON, expected what PyTorch's "
+                       "ExecutionTraceObserver writes");
+}
+
+enum stp_status stp_read_execution(struct stp_trace_build *b, const char *text,
+                                   size_t len, struct stp_error *err)
+{
+    struct execution e = {.b = b, .place = {.step = 1}, .err = err};
+    const cJSON *nodes;
+    const char *schema;
+    cJSON *root;
+    enum stp_status status = execution_parse(text, len, &root, err);
+
+    if (status != STP_OK)
+        return status;
+    nodes = cJSON_GetObjectItemCaseSensitive(root, "nodes");
+    schema =
+        cJSON_GetStringValue(cJSON_GetObjectItemCaseSensitive(root, "schema"));
+    if (schema == NULL || schema[0] != '1' || !cJSON_IsArray(nodes))
+        status = stp_fail(err, STP_ERR_SYNTAX,
+                          "JSON without nodes of a schema 1.x, expected what "
+                          "PyTorch's ExecutionTraceObserver writes");
+    if (status == STP_OK)
+        status = execution_list_nodes(&e, nodes, text);
+    for (size_t i = 0; i < e.n_nodes && status == STP_OK; i++)
+        status = execution_read_node(&e, &e.nodes[i]);
+    free(e.nodes);
+    cJSON_Delete(root);
+    return status;
+}

@@ -1,0 +1,34 @@
+/*
+ * traces.h - traces of jobs, in our format and in those of others
+ *
+ * What a trace holds is told by its text, whatever its name, and a text that
+ * gzip compressed is read as well:
+ *
+ *   steptune CSV      analyse/replay/trace.h
+ *   AICB workload     aicb/workload/physical: a line of ranks, a CSV header
+ *                     with comm_type, a row a collective or computation
+ *   SimAI workload    aicb/workload/simAI: a line that begins with the
+ *                     parallelism, the number of layers, a line a layer with
+ *                     the times and collectives of three passes
+ *   execution trace   PyTorch's ExecutionTraceObserver, JSON, schemas 1.0 and
+ *                     1.1 (PARAM and Chakra read it)
+ *
+ * A row that cannot be played, since NCCL asks no tuner about it or nobody
+ * knows what it is, is counted by its name in 'skips' of the trace.
+ */
+#ifndef STP_TRACES_H
+#define STP_TRACES_H
+
+#include "analyse/replay/trace.h"
+
+/* Reads the file 'path' into *trace_ret, to be freed with stp_trace_free(); or
+ * leaves it untouched, with line, column and the word in *err. */
+enum stp_status stp_traces_load(const char *path, struct stp_trace *trace_ret,
+                                struct stp_error *err);
+
+/* The same for the 'len' bytes at 'text', with a NUL behind them. */
+enum stp_status stp_traces_read(const char *text, size_t len,
+                                struct stp_trace *trace_ret,
+                                struct stp_error *err);
+
+#endif /* STP_TRACES_H */
