@@ -9,12 +9,28 @@ static bool collective_is_in_blocks(const struct stp_collective *c)
     return c->coll == ncclFuncAllGather || c->coll == ncclFuncReduceScatter;
 }
 
+enum stp_status stp_rank_groups_check(const struct stp_rank_groups *groups,
+                                      unsigned n_ranks, struct stp_error *err)
+{
+    const uint64_t block = (uint64_t)groups->size * groups->stride;
+
+    return groups->size == 0 || (block > 0 && n_ranks % block == 0)
+               ? STP_OK
+               : stp_fail(err, STP_ERR_RANGE,
+                          "groups of %u ranks that are %u apart, of %u ranks",
+                          groups->size, groups->stride, n_ranks);
+}
+
 enum stp_status stp_collective_check(const struct stp_collective *c,
                                      unsigned n_ranks, uint64_t max_bytes,
                                      struct stp_error *err)
 {
+    enum stp_status status = stp_rank_groups_check(&c->groups, n_ranks, err);
     uint64_t grain;
 
+    if (status != STP_OK)
+        return status;
+    n_ranks = stp_collective_ranks(c, n_ranks);
     if (c->coll < ncclFuncBroadcast || c->coll > ncclFuncAllReduce)
         return stp_fail(err, STP_ERR_RANGE, "no collective %d", c->coll);
     if (stp_coll_has_root(c->coll) && c->root >= n_ranks)
@@ -41,8 +57,10 @@ struct stp_transfer stp_collective_of_rank(const struct stp_collective *c,
                                            char *send, char *recv)
 {
     const uint64_t n = c->n_bytes / stp_type_size(c->type);
-    const uint64_t block = collective_is_in_blocks(c) ? n / n_ranks : n;
-    const uint64_t mine = rank * block * stp_type_size(c->type);
+    const uint64_t block =
+        collective_is_in_blocks(c) ? n / stp_collective_ranks(c, n_ranks) : n;
+    const uint64_t mine =
+        stp_rank_in_group(&c->groups, rank) * block * stp_type_size(c->type);
 
     if (c->in_place) {
         send = c->coll == ncclFuncAllGather ? recv + mine : recv;

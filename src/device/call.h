@@ -10,6 +10,31 @@
 #include "core/dtype.h"
 #include "core/status.h"
 
+/*
+ * Groups of ranks, each rank in one: 'size' ranks that are 'stride' apart, as
+ * {0,2} and {1,3} of four with 2 and 2.  Their product divides the number of
+ * all ranks.  Size 0: all ranks are one group.
+ */
+struct stp_rank_groups {
+    unsigned size;
+    unsigned stride;
+};
+
+/* The number of a rank within its group, and that of the group. */
+static inline unsigned stp_rank_in_group(const struct stp_rank_groups *groups,
+                                         unsigned rank)
+{
+    return groups->size == 0 ? rank : rank / groups->stride % groups->size;
+}
+static inline unsigned
+stp_rank_groups_color(const struct stp_rank_groups *groups, unsigned rank)
+{
+    return groups->size == 0
+               ? 0
+               : rank / (groups->size * groups->stride) * groups->stride +
+                     rank % groups->stride;
+}
+
 /* One collective on every rank. */
 struct stp_collective {
     int coll;         /* ncclFunc_t */
@@ -20,7 +45,16 @@ struct stp_collective {
     int op;           /* enum stp_op; means nothing if none reduces */
     unsigned root;    /* rank; means nothing if there is none */
     bool in_place;
+    struct stp_rank_groups groups; /* that run it, all at the same time; bytes
+                                      and root are those of each */
 };
+
+/* The ranks of each group that runs it, of 'n_ranks' in all. */
+static inline unsigned stp_collective_ranks(const struct stp_collective *c,
+                                            unsigned n_ranks)
+{
+    return c->groups.size != 0 ? c->groups.size : n_ranks;
+}
 
 /* A collective as a rank sees it. */
 struct stp_transfer {
@@ -37,17 +71,24 @@ struct stp_transfer {
                   the result may be overwritten: on all ranks of a reduce, and
                   as many bytes as 'in' has of a reducescatter out of place. */
     bool in_place;
+    unsigned split; /* number of the engine's split() whose group runs it, from
+                       1; 0: all ranks.  The root is a rank of the group */
 };
 
-/* STP_ERR_RANGE, and why, for no collective, root or datatype of 'n_ranks', and
+/* STP_ERR_RANGE for groups that do not divide 'n_ranks'. */
+enum stp_status stp_rank_groups_check(const struct stp_rank_groups *groups,
+                                      unsigned n_ranks, struct stp_error *err);
+
+/* STP_ERR_RANGE, and why, for no collective, root, datatype or groups of
+ * 'n_ranks', and
  * for sizes that are no multiple of an element of each rank, or above
  * 'max_bytes'. */
 enum stp_status stp_collective_check(const struct stp_collective *c,
                                      unsigned n_ranks, uint64_t max_bytes,
                                      struct stp_error *err);
 
-/* The part of 'rank' of 'n_ranks' in a collective, with buffers of c->n_bytes.
- */
+/* The part of 'rank' of 'n_ranks' in a collective, with buffers of c->n_bytes;
+ * the split is the caller's to say. */
 struct stp_transfer stp_collective_of_rank(const struct stp_collective *c,
                                            unsigned rank, unsigned n_ranks,
                                            char *send, char *recv);

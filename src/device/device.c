@@ -4,6 +4,7 @@
 #include <stdlib.h>
 
 #include "device/engine.h"
+#include "device/splits.h"
 #include "launch/thread_pool.h"
 #include "nccl_tuner_abi.h"
 
@@ -28,6 +29,7 @@ struct stp_ranks {
     unsigned n_per_thread;
     unsigned n_all; /* engines of all processes */
     struct stp_program program;
+    struct stp_splits splits;
     /* Of the last run: n_times of each engine, the times of its events and then
      * that of the host's clock. */
     double *local_us;
@@ -98,11 +100,13 @@ static struct stp_transfer ranks_place(const struct stp_ranks *d,
                                        unsigned k)
 {
     const uint64_t offset = ranks_offset(d, c->n_bytes, k);
+    struct stp_transfer transfer =
+        stp_collective_of_rank(c, r->rank, d->info.n_ranks,
+                               (char *)r->room[stream][STP_ROOM_SEND] + offset,
+                               (char *)r->room[stream][STP_ROOM_RECV] + offset);
 
-    return stp_collective_of_rank(
-        c, r->rank, d->info.n_ranks,
-        (char *)r->room[stream][STP_ROOM_SEND] + offset,
-        (char *)r->room[stream][STP_ROOM_RECV] + offset);
+    transfer.split = stp_splits_find(&d->splits, &c->groups);
+    return transfer;
 }
 
 /* ---- before a run ---- */
@@ -153,23 +157,6 @@ static enum stp_status rank_prepare(struct rank *r, uint64_t max_bytes,
     }
 }
 
-static enum stp_status part_prepare(struct part *p)
-{
-    const struct stp_program *program = p->run->program;
-    enum stp_status status = STP_OK;
-
-    for (unsigned i = 0; i < p->n && status == STP_OK; i++) {
-        struct rank *r = &p->ranks[i];
-
-        if (r->engine.ops->prepare != NULL)
-            status = RANK_DO(r, prepare, program->n_events, NULL, p->err);
-        for (size_t k = 0; k < program->n_notes && status == STP_OK; k++)
-            status =
-                rank_prepare(r, p->d->max_bytes, &program->notes[k], p->err);
-    }
-    return status;
-}
-
 /* ---- issuing noted work ---- */
 
 static enum stp_status part_group(struct part *p, bool begin,
@@ -191,6 +178,23 @@ static enum stp_status part_group_ranks(struct part *p, bool begin,
         return part_group(p, begin, p->err);
     if (!begin)
         part_group(p, false, NULL);
+    return status;
+}
+
+static enum stp_status part_prepare(struct part *p)
+{
+    const struct stp_program *program = p->run->program;
+    enum stp_status status = STP_OK;
+
+    for (unsigned i = 0; i < p->n && status == STP_OK; i++) {
+        struct rank *r = &p->ranks[i];
+
+        if (r->engine.ops->prepare != NULL)
+            status = RANK_DO(r, prepare, program->n_events, NULL, p->err);
+        for (size_t k = 0; k < program->n_notes && status == STP_OK; k++)
+            status =
+                rank_prepare(r, p->d->max_bytes, &program->notes[k], p->err);
+    }
     return status;
 }
 
@@ -552,8 +556,47 @@ enum stp_status stp_device_select_arm(const struct stp_device *device,
 
 /* ---- noting ---- */
 
+/* Makes the last of the splits on the ranks of a thread. */
+static enum stp_status part_split(void *user, unsigned thread,
+                                  struct stp_error *err)
+{
+    struct stp_ranks *d = user;
+    struct part p = {.d = d,
+                     .ranks = &d->local[thread * d->n_per_thread],
+                     .n = d->n_per_thread,
+                     .err = err};
+    enum stp_status status = part_group_ranks(&p, true, STP_OK);
+
+    for (unsigned i = 0; i < p.n && status == STP_OK; i++)
+        status =
+            RANK_DO(&p.ranks[i], split, &d->splits.all[d->splits.n - 1], err);
+    return part_group_ranks(&p, false, status);
+}
+
+/* Makes the groups of a collective, unless they are there. */
+static enum stp_status ranks_need_split(struct stp_ranks *d,
+                                        const struct stp_rank_groups *groups,
+                                        struct stp_error *err)
+{
+    enum stp_status status;
+
+    if (groups->size == 0 || stp_splits_find(&d->splits, groups) != 0)
+        return STP_OK;
+    status = stp_rank_groups_check(groups, d->info.n_ranks, err);
+    if (status != STP_OK)
+        return status;
+    if (d->local[0].engine.ops->split == NULL)
+        return stp_fail(err, STP_ERR_RANGE,
+                        "no groups of %u ranks: transport '%s' has none",
+                        groups->size, d->info.backend);
+    status = stp_splits_add(&d->splits, groups, err);
+    if (status == STP_OK)
+        status = ranks_do(d, part_split, d, err);
+    return stp_world_agree(d->world, status, err);
+}
+
 /* Whether all ranks of this process can run it. */
-static enum stp_status ranks_check_work(const struct stp_ranks *d,
+static enum stp_status ranks_check_work(struct stp_ranks *d,
                                         const struct stp_work *work,
                                         struct stp_error *err)
 {
@@ -564,79 +607,22 @@ static enum stp_status ranks_check_work(const struct stp_ranks *d,
                                       d->max_bytes, err);
     for (unsigned i = 0; i < d->n_local && status == STP_OK; i++)
         status = RANK_DO(&d->local[i], check, work, err);
+    if (status == STP_OK && work->kind == STP_WORK_COLLECTIVE)
+        status = ranks_need_split(d, &work->collective.groups, err);
     return status;
 }
 
-static enum stp_status ranks_note(struct stp_ranks *d, struct stp_work work,
-                                  struct stp_error *err)
+enum stp_status stp_device_note(const struct stp_device *device,
+                                const struct stp_work *work,
+                                struct stp_error *err)
 {
+    struct stp_ranks *d = device->ranks;
     enum stp_status status = STP_OK;
 
-    if (work.kind == STP_WORK_COLLECTIVE || work.kind == STP_WORK_GEMM ||
-        work.kind == STP_WORK_ELEMENTWISE)
-        status = ranks_check_work(d, &work, err);
-    return status == STP_OK ? stp_program_add(&d->program, &work, err) : status;
-}
-
-enum stp_status stp_device_collective(const struct stp_device *device,
-                                      unsigned stream,
-                                      const struct stp_collective *collective,
-                                      struct stp_error *err)
-{
-    const struct stp_work work = {.kind = STP_WORK_COLLECTIVE,
-                                  .stream = stream,
-                                  .collective = *collective};
-
-    return ranks_note(device->ranks, work, err);
-}
-
-enum stp_status stp_device_gemm(const struct stp_device *device,
-                                unsigned stream, const struct stp_gemm *gemm,
-                                struct stp_error *err)
-{
-    const struct stp_work work = {
-        .kind = STP_WORK_GEMM, .stream = stream, .gemm = *gemm};
-
-    return ranks_note(device->ranks, work, err);
-}
-
-enum stp_status stp_device_elementwise(const struct stp_device *device,
-                                       unsigned stream, uint64_t n_bytes,
-                                       struct stp_error *err)
-{
-    const struct stp_work work = {
-        .kind = STP_WORK_ELEMENTWISE, .stream = stream, .n_bytes = n_bytes};
-
-    return ranks_note(device->ranks, work, err);
-}
-
-enum stp_status stp_device_group(const struct stp_device *device, bool begin,
-                                 struct stp_error *err)
-{
-    const struct stp_work work = {.kind = begin ? STP_WORK_GROUP_BEGIN
-                                                : STP_WORK_GROUP_END};
-
-    return ranks_note(device->ranks, work, err);
-}
-
-enum stp_status stp_device_record(const struct stp_device *device,
-                                  unsigned stream, unsigned event,
-                                  struct stp_error *err)
-{
-    const struct stp_work work = {
-        .kind = STP_WORK_RECORD, .stream = stream, .event = event};
-
-    return ranks_note(device->ranks, work, err);
-}
-
-enum stp_status stp_device_wait(const struct stp_device *device,
-                                unsigned stream, unsigned event,
-                                struct stp_error *err)
-{
-    const struct stp_work work = {
-        .kind = STP_WORK_WAIT, .stream = stream, .event = event};
-
-    return ranks_note(device->ranks, work, err);
+    if (work->kind == STP_WORK_COLLECTIVE || work->kind == STP_WORK_GEMM ||
+        work->kind == STP_WORK_ELEMENTWISE)
+        status = ranks_check_work(d, work, err);
+    return status == STP_OK ? stp_program_add(&d->program, work, err) : status;
 }
 
 enum stp_status stp_device_replay(const struct stp_device *device,
@@ -700,20 +686,33 @@ struct check {
     bool counts;             /* it ran */
 };
 
+/* The data of a rank; those of every group are others. */
+static struct stp_pattern rank_pattern(const struct rank *r,
+                                       const struct check *c)
+{
+    const struct stp_rank_groups *groups = &c->collective->groups;
+    struct stp_pattern pattern = c->pattern;
+
+    pattern.rank = stp_rank_in_group(groups, r->rank);
+    pattern.seed += stp_rank_groups_color(groups, r->rank);
+    return pattern;
+}
+
 /* Poison first: in place the input lies within the output. */
 static enum stp_status rank_fill(struct rank *r, const struct check *c,
                                  struct stp_error *err)
 {
     const struct stp_transfer t =
         ranks_place(c->ranks, r, STP_STREAM_MAIN, c->collective, 0);
+    const struct stp_pattern pattern = rank_pattern(r, c);
     const bool gives = c->collective->coll != ncclFuncBroadcast ||
-                       r->rank == c->collective->root;
+                       pattern.rank == c->collective->root;
     enum stp_status status =
-        RANK_DO(r, fill, &c->pattern, true, t.out, c->n_recv, err);
+        RANK_DO(r, fill, &pattern, true, t.out, c->n_recv, err);
 
-    return status == STP_OK && gives ? RANK_DO(r, fill, &c->pattern, false,
-                                               (void *)t.in, c->n_send, err)
-                                     : status;
+    return status == STP_OK && gives
+               ? RANK_DO(r, fill, &pattern, false, (void *)t.in, c->n_send, err)
+               : status;
 }
 
 static enum stp_status rank_count_wrong(struct rank *r, const struct check *c,
@@ -721,11 +720,12 @@ static enum stp_status rank_count_wrong(struct rank *r, const struct check *c,
 {
     const struct stp_transfer t =
         ranks_place(c->ranks, r, STP_STREAM_MAIN, c->collective, 0);
-    const bool gets =
-        c->collective->coll != ncclFuncReduce || r->rank == c->collective->root;
+    const struct stp_pattern pattern = rank_pattern(r, c);
+    const bool gets = c->collective->coll != ncclFuncReduce ||
+                      pattern.rank == c->collective->root;
 
     r->n_wrong = 0;
-    return gets ? RANK_DO(r, count_wrong, &c->pattern, t.out, c->n_recv,
+    return gets ? RANK_DO(r, count_wrong, &pattern, t.out, c->n_recv,
                           &r->n_wrong, err)
                 : STP_OK;
 }
@@ -773,14 +773,15 @@ enum stp_status stp_device_check(const struct stp_device *device,
     struct stp_ranks *d = device->ranks;
     const struct stp_work work = {.kind = STP_WORK_COLLECTIVE,
                                   .collective = *collective};
-    struct check check = {.ranks = d,
-                          .collective = collective,
-                          .pattern = {.coll = collective->coll,
-                                      .type = collective->type,
-                                      .op = collective->op,
-                                      .root = collective->root,
-                                      .ranks = d->info.n_ranks,
-                                      .seed = seed}};
+    struct check check = {
+        .ranks = d,
+        .collective = collective,
+        .pattern = {.coll = collective->coll,
+                    .type = collective->type,
+                    .op = collective->op,
+                    .root = collective->root,
+                    .ranks = stp_collective_ranks(collective, d->info.n_ranks),
+                    .seed = seed}};
     enum stp_status status = ranks_check_work(d, &work, err);
 
     if (status != STP_OK)

@@ -157,8 +157,16 @@ struct stp_engine_ops {
                               const struct stp_kernel *kernel,
                               struct stp_error *err);
 
-    /* Of all ranks: all-reduce, reduce-scatter, all-gather and broadcast, of
-     * sums and maxima, as struct stp_transfer has them. */
+    /*
+     * At once, on all ranks: makes the communicators of these groups.  The
+     * first call makes split 1 of stp_transfer, the next one split 2.  They run
+     * as the arm says, and stay until close().  NULL: there are no groups.
+     */
+    enum stp_status (*split)(void *self, const struct stp_rank_groups *groups,
+                             struct stp_error *err);
+
+    /* Of all ranks, or of a group: all-reduce, reduce-scatter, all-gather and
+     * broadcast, of sums and maxima, as struct stp_transfer has them. */
     enum stp_status (*collective)(void *self, unsigned stream,
                                   const struct stp_transfer *transfer,
                                   struct stp_error *err);
@@ -235,13 +243,13 @@ struct stp_engine_ops {
                                const struct stp_product *product,
                                struct stp_error *err);
 
-    /* Before the work noted next: 'n' elements that this rank gives to a
+    /* Before the work noted next: 'n' elements that pattern->rank gives to a
      * collective, or poison, which is wrong as its result.  No stream waits. */
     enum stp_status (*fill)(void *self, const struct stp_pattern *pattern,
                             bool poison, void *data, uint64_t n,
                             struct stp_error *err);
 
-    /* At once: how many of 'n' elements are wrong as this rank's result. */
+    /* At once: how many of 'n' elements are wrong as pattern->rank's result. */
     enum stp_status (*count_wrong)(void *self,
                                    const struct stp_pattern *pattern,
                                    const void *data, uint64_t n,
@@ -324,6 +332,11 @@ struct stp_engines {
 enum stp_status stp_device_open(const struct stp_device_options *options,
                                 const struct stp_engines *engines,
                                 struct stp_device *device_ret,
+                                struct stp_error *err);
+
+/* Notes work on all ranks, for device_note.c. */
+enum stp_status stp_device_note(const struct stp_device *device,
+                                const struct stp_work *work,
                                 struct stp_error *err);
 
 /* The engine of the first rank here, for device_info.c. */

@@ -38,6 +38,7 @@ struct stp_pattern {
     uint64_t block; /* elements that a rank sends in an allgather, gets in a
                        reducescatter; of the buffer otherwise */
     uint64_t seed;
+    unsigned rank; /* whose data a device fills in and counts */
 };
 
 /* Bits of a floating-point type. */

@@ -26,6 +26,7 @@ struct stp_work {
     struct stp_gemm gemm;
     uint64_t n_bytes; /* of each vector of an elementwise kernel */
     size_t task;      /* which of the engine's */
+    unsigned split;   /* of a collective that an engine notes */
 };
 
 /* Begin with zeros; free with stp_program_free(). */

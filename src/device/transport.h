@@ -13,6 +13,7 @@
 
 #include "core/status.h"
 #include "device/call.h"
+#include "device/splits.h"
 #include "launch/world.h"
 
 struct stp_transport_ops {
@@ -28,6 +29,12 @@ struct stp_transport_ops {
     enum stp_status (*open)(const struct stp_world *world, unsigned n_nodes,
                             unsigned time_limit_s, void **self_ret,
                             struct stp_error *err);
+
+    /* Makes this rank's communicator of split 'number', 1 to STP_MAX_SPLITS, of
+     * more than one rank.  All ranks call it. */
+    enum stp_status (*split)(void *self, unsigned number,
+                             const struct stp_rank_groups *groups,
+                             struct stp_error *err);
 
     /* Runs one and blocks until this rank's part is done. */
     enum stp_status (*collective)(void *self, unsigned stream,

@@ -88,6 +88,7 @@ const ContractCase kGloo[] = {
     {"alone", MakeRanks<Gloo<1>>},
     {"two_ranks", MakeRanks<Gloo<2>>},
     {"three_ranks", MakeRanks<Gloo<3>>},
+    {"four_ranks", MakeRanks<Gloo<4>>},
 };
 
 INSTANTIATE_TEST_SUITE_P(Gloo, DeviceContract, testing::ValuesIn(kGloo),

@@ -23,9 +23,11 @@ static int plan_get_ranks(const struct sizing *s,
                           const struct stp_trace_comm *comm)
 {
     if (comm->stride != 0) {
-        const struct stp_rank_groups groups = {comm->n_ranks, comm->stride};
+        const struct stp_rank_groups groups = {(unsigned)comm->n_ranks,
+                                               comm->stride};
+        const unsigned n_parent = (unsigned)s->ranks[comm->parent];
 
-        return stp_rank_groups_cut(&groups, s->ranks[comm->parent]).size;
+        return (int)stp_rank_groups_cut(&groups, n_parent).size;
     }
     if (comm->n_ranks == 0)
         return comm->creation == STP_INIT ? s->world : s->ranks[comm->parent];
@@ -79,8 +81,9 @@ static enum stp_status plan_color(const struct sizing *s, size_t i)
 {
     const struct stp_trace_comm *comm = &s->plan->trace->comms[i];
     const int n = s->ranks[comm->parent];
-    const struct stp_rank_groups asked = {comm->n_ranks, comm->stride};
-    struct stp_rank_groups groups;
+    const struct stp_rank_groups asked = {(unsigned)comm->n_ranks,
+                                          comm->stride};
+    struct stp_rank_groups groups = {0, 0};
     int *colors;
 
     if (comm->stride == 0 && comm->color == NULL)
@@ -94,9 +97,10 @@ static enum stp_status plan_color(const struct sizing *s, size_t i)
     if (colors == NULL)
         return stp_nomem(s->err);
     if (comm->stride != 0)
-        groups = stp_rank_groups_cut(&asked, n);
+        groups = stp_rank_groups_cut(&asked, (unsigned)n);
     for (int r = 0; r < n; r++)
-        colors[r] = comm->stride != 0    ? stp_rank_groups_color(&groups, r)
+        colors[r] = comm->stride != 0
+                        ? (int)stp_rank_groups_color(&groups, (unsigned)r)
                     : r < comm->n_listed ? comm->color[r]
                                          : -1;
     return STP_OK;

@@ -91,15 +91,9 @@ struct stp_trace_comm {
      * that are 'stride' apart are together, n_ranks of them or, if that is 0,
      * as many as there are.  Or by list: color[r] is that of the parent's rank
      * r, below 0 for none, and none for ranks from n_listed on. */
-    int stride; /* 0: not by rule */
-    int *color; /* NULL: not by list */
+    unsigned stride; /* 0: not by rule */
+    int *color;      /* NULL: not by list */
     int n_listed;
-};
-
-/* Ranks of groups: 'size' ranks together that are 'stride' apart. */
-struct stp_rank_groups {
-    int size;
-    int stride;
 };
 
 /*
@@ -109,15 +103,7 @@ struct stp_rank_groups {
  * 'n_ranks' up to the size, and the stride the largest that is left.
  */
 struct stp_rank_groups stp_rank_groups_cut(const struct stp_rank_groups *groups,
-                                           int n_ranks);
-
-/* The color of a rank in them. */
-static inline int stp_rank_groups_color(const struct stp_rank_groups *groups,
-                                        int rank)
-{
-    return rank / (groups->size * groups->stride) * groups->stride +
-           rank % groups->stride;
-}
+                                           unsigned n_ranks);
 
 /* Where a row is in the job. */
 struct stp_trace_place {

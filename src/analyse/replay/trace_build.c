@@ -9,9 +9,9 @@
 
 /* ---- ranks of groups ---- */
 
-static int groups_largest_divisor(int n, int most)
+static unsigned groups_largest_divisor(unsigned n, unsigned most)
 {
-    int d = most < n ? most : n;
+    unsigned d = most < n ? most : n;
 
     while (n % d != 0)
         d--;
@@ -19,12 +19,12 @@ static int groups_largest_divisor(int n, int most)
 }
 
 struct stp_rank_groups stp_rank_groups_cut(const struct stp_rank_groups *groups,
-                                           int n_ranks)
+                                           unsigned n_ranks)
 {
-    const int asked = groups->size != 0
-                          ? groups->size
+    const unsigned asked =
+        groups->size != 0 ? groups->size
                           : (n_ranks + groups->stride - 1) / groups->stride;
-    const int size = groups_largest_divisor(n_ranks, asked);
+    const unsigned size = groups_largest_divisor(n_ranks, asked);
 
     return (struct stp_rank_groups){
         size, groups_largest_divisor(n_ranks / size, groups->stride)};
@@ -138,7 +138,7 @@ enum stp_status stp_trace_need_groups(struct stp_trace_build *b,
                                       size_t *place_ret, struct stp_error *err)
 {
     struct stp_trace_comm comm = {.creation = STP_SPLIT,
-                                  .n_ranks = groups->size,
+                                  .n_ranks = (int)groups->size,
                                   .stride = groups->stride,
                                   .line = line};
     enum stp_status status;
@@ -148,7 +148,8 @@ enum stp_status stp_trace_need_groups(struct stp_trace_build *b,
     *place_ret = stp_trace_find_comm(b, name);
     if (*place_ret < b->trace.n_comms)
         return STP_OK;
-    if (groups->size == 0 ? groups->stride == 1 : groups->size == n_world) {
+    if (groups->size == 0 ? groups->stride == 1
+                          : (int)groups->size == n_world) {
         comm.creation = STP_INIT; /* all ranks */
         comm.stride = 0;
     }

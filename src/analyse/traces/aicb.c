@@ -122,15 +122,15 @@ static void aicb_count_world(struct aicb *a, const char *text, size_t len)
 
 /* How far the ranks of a group are apart in Megatron's order: tensor, expert,
  * data, pipeline. */
-static int aicb_stride(const struct aicb *a, const struct stp_field *group,
-                       int size)
+static unsigned aicb_stride(const struct aicb *a, const struct stp_field *group,
+                            int size)
 {
     if (stp_field_is(group, "pp_group") ||
         stp_field_is(group, "embedding_group"))
-        return a->world > size ? a->world / size : 1;
+        return a->world > size ? (unsigned)(a->world / size) : 1;
     return stp_field_is(group, "dp_group") || stp_field_is(group, "ep_group") ||
                    stp_field_is(group, "ep_dp_group")
-               ? a->tp
+               ? (unsigned)a->tp
                : 1;
 }
 
@@ -139,7 +139,7 @@ static enum stp_status aicb_find_comm(const struct aicb *a,
                                       size_t *comm_ret)
 {
     char name[STP_COMM_NAME];
-    struct stp_rank_groups groups = {row->group_size, 1};
+    struct stp_rank_groups groups = {(unsigned)row->group_size, 1};
     const struct stp_trace_comm *comm;
     enum stp_status status;
 

@@ -250,7 +250,8 @@ static enum stp_status execution_find_comm(const struct execution *e,
     else
         snprintf(name, sizeof(name), "group %g",
                  cJSON_IsNumber(group) ? group->valuedouble : 0);
-    groups = (struct stp_rank_groups){(int)size, stride > 0 ? (int)stride : 1};
+    groups = (struct stp_rank_groups){(unsigned)size,
+                                      stride > 0 ? (unsigned)stride : 1};
     return stp_trace_need_groups(e->b, name, &groups, e->world, node->line,
                                  comm_ret, e->err);
 }

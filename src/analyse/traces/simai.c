@@ -177,14 +177,15 @@ static struct stp_rank_groups simai_find_groups(const struct simai *w, int pass,
     *len = word->len - (is_dp_ep ? 6 : is_ep ? 3 : 0);
     *name_ret = is_dp_ep ? "dp_ep" : is_ep ? "ep" : "dp";
     if (is_dp_ep)
-        return (struct stp_rank_groups){(int)(stage / (w->tp * w->ep)),
-                                        (int)(w->tp * w->ep)};
+        return (struct stp_rank_groups){(unsigned)(stage / (w->tp * w->ep)),
+                                        (unsigned)(w->tp * w->ep)};
     if (is_ep)
-        return (struct stp_rank_groups){(int)w->ep, (int)w->tp};
+        return (struct stp_rank_groups){(unsigned)w->ep, (unsigned)w->tp};
     if (pass == WEIGHT_GRADIENT || w->tp == 1)
-        return (struct stp_rank_groups){(int)(stage / w->tp), (int)w->tp};
+        return (struct stp_rank_groups){(unsigned)(stage / w->tp),
+                                        (unsigned)w->tp};
     *name_ret = "tp";
-    return (struct stp_rank_groups){(int)w->tp, 1};
+    return (struct stp_rank_groups){(unsigned)w->tp, 1};
 }
 
 static enum stp_status simai_add_collective(const struct simai *w, int pass,

@@ -10,6 +10,7 @@
 #include "device/cpu/cpu_host.h"
 #include "device/cpu/cpu_math.h"
 #include "device/engine.h"
+#include "device/splits.h"
 #include "device/transport.h"
 
 enum stp_cpu_task_kind {
@@ -55,6 +56,7 @@ struct stp_cpu {
     const struct stp_world *world;
     struct stp_cpu_host *hosts; /* by rank */
     unsigned n_threads;         /* of a product */
+    struct stp_splits splits;
     unsigned time_limit_s;
     uint64_t budget; /* bytes that this rank may take */
     uint64_t taken;

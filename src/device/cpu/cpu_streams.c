@@ -80,12 +80,16 @@ static enum stp_status cpu_run_collective(struct stp_cpu *e, unsigned stream,
                                           struct stp_error *err)
 {
     const bool averages = t->op == STP_OP_AVG && stp_coll_reduces(t->coll);
+    const struct stp_rank_groups groups =
+        t->split > 0 ? e->splits.all[t->split - 1]
+                     : (struct stp_rank_groups){e->world->size, 1};
     const bool gets =
-        t->coll != ncclFuncReduce || t->root == (int)e->world->rank;
+        t->coll != ncclFuncReduce ||
+        t->root == (int)stp_rank_in_group(&groups, e->world->rank);
     struct stp_transfer sum = *t;
     enum stp_status status;
 
-    if (e->link == NULL) {
+    if (e->link == NULL || (t->split > 0 && groups.size == 1)) {
         memmove(t->out, t->in, t->n * stp_type_size(t->type));
         return STP_OK;
     }
@@ -93,7 +97,7 @@ static enum stp_status cpu_run_collective(struct stp_cpu *e, unsigned stream,
         sum.op = STP_OP_SUM;
     status = e->transport->collective(e->link, stream, &sum, err);
     if (status == STP_OK && averages && gets)
-        stp_reduce_divide(t->type, t->out, t->n, e->world->size);
+        stp_reduce_divide(t->type, t->out, t->n, groups.size);
     return status;
 }
 

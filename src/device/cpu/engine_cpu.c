@@ -310,6 +310,18 @@ static enum stp_status cpu_collective(void *self, unsigned stream,
     return status == STP_OK ? cpu_add_task(e, stream, &task, err) : status;
 }
 
+static enum stp_status cpu_split(void *self,
+                                 const struct stp_rank_groups *groups,
+                                 struct stp_error *err)
+{
+    struct stp_cpu *e = self;
+    enum stp_status status = stp_splits_add(&e->splits, groups, err);
+
+    return status == STP_OK && e->link != NULL && groups->size > 1
+               ? e->transport->split(e->link, e->splits.n, groups, err)
+               : status;
+}
+
 static enum stp_status cpu_record(void *self, unsigned stream, unsigned event,
                                   struct stp_error *err)
 {
@@ -452,14 +464,14 @@ static enum stp_status cpu_fill(void *self, const struct stp_pattern *pattern,
                                 bool poison, void *data, uint64_t n,
                                 struct stp_error *err)
 {
-    const unsigned rank = ((const struct stp_cpu *)self)->world->rank;
     const unsigned size = stp_type_size(pattern->type);
 
+    (void)self;
     (void)err;
     for (uint64_t i = 0; i < n; i++)
         cpu_put_bits(data, size, i,
-                     poison ? stp_pattern_poison(pattern, rank, i)
-                            : stp_pattern_input(pattern, rank, i));
+                     poison ? stp_pattern_poison(pattern, pattern->rank, i)
+                            : stp_pattern_input(pattern, pattern->rank, i));
     return STP_OK;
 }
 
@@ -467,14 +479,14 @@ static enum stp_status
 cpu_count_wrong(void *self, const struct stp_pattern *pattern, const void *data,
                 uint64_t n, uint64_t *n_wrong_ret, struct stp_error *err)
 {
-    const unsigned rank = ((const struct stp_cpu *)self)->world->rank;
     const unsigned size = stp_type_size(pattern->type);
 
+    (void)self;
     (void)err;
     *n_wrong_ret = 0;
     for (uint64_t i = 0; i < n; i++)
-        *n_wrong_ret +=
-            !stp_pattern_right(pattern, rank, i, cpu_get_bits(data, size, i));
+        *n_wrong_ret += !stp_pattern_right(pattern, pattern->rank, i,
+                                           cpu_get_bits(data, size, i));
     return STP_OK;
 }
 
@@ -528,6 +540,7 @@ static const struct stp_engine_ops cpu_ops = {
     .cross_entropy = cpu_cross_entropy,
     .update = cpu_update,
     .kernel = cpu_kernel,
+    .split = cpu_split,
     .collective = cpu_collective,
     .record = cpu_record,
     .wait = cpu_wait,

@@ -10,6 +10,7 @@
 #include <gloo/config.h>
 #include <gloo/reduce.h>
 #include <gloo/rendezvous/context.h>
+#include <gloo/rendezvous/prefix_store.h>
 #include <gloo/rendezvous/store.h>
 #include <gloo/transport/tcp/device.h>
 #include <ifaddrs.h>
@@ -142,7 +143,26 @@ struct Link {
     std::shared_ptr<gloo::rendezvous::Context> context;
     unsigned rank;
     unsigned n_ranks;
+    const stp_world *world;
+    unsigned n_nodes;
+    unsigned time_limit_s;
+    std::map<unsigned, Link> parts; // by the number of their split
 };
+
+// Connects the ranks that share 'store'.
+void Connect(Link &link, gloo::rendezvous::Store &store)
+{
+    auto device = MakeDevice(link.n_nodes);
+
+    link.context = std::make_shared<gloo::rendezvous::Context>(
+        static_cast<int>(link.rank), static_cast<int>(link.n_ranks));
+    link.context->setTimeout(kConnectTime);
+    link.context->connectFullMesh(store, device);
+    link.context->setTimeout(
+        link.time_limit_s == 0
+            ? kNoTimeLimit
+            : Milliseconds(1000 * uint64_t{link.time_limit_s}));
+}
 
 /* ---- errors ---- */
 
@@ -172,19 +192,35 @@ enum stp_status Open(const stp_world *world, unsigned n_nodes,
 {
     return Guard(err, [&] {
         auto link = std::make_unique<Link>();
-        auto device = MakeDevice(n_nodes);
         WorldStore store(world);
 
         link->rank = world->rank;
         link->n_ranks = world->size;
-        link->context = std::make_shared<gloo::rendezvous::Context>(
-            static_cast<int>(world->rank), static_cast<int>(world->size));
-        link->context->setTimeout(kConnectTime);
-        link->context->connectFullMesh(store, device);
-        link->context->setTimeout(
-            time_limit_s == 0 ? kNoTimeLimit
-                              : Milliseconds(1000 * uint64_t{time_limit_s}));
+        link->world = world;
+        link->n_nodes = n_nodes;
+        link->time_limit_s = time_limit_s;
+        Connect(*link, store);
         *self_ret = link.release();
+    });
+}
+
+// Groups have keys of their own in the store of all ranks.
+enum stp_status Split(void *self, unsigned number,
+                      const stp_rank_groups *groups, stp_error *err)
+{
+    return Guard(err, [&] {
+        Link &link = *static_cast<Link *>(self);
+        Link &part = link.parts[number];
+        WorldStore store(link.world);
+        gloo::rendezvous::PrefixStore own(
+            std::to_string(stp_rank_groups_color(groups, link.rank)), store);
+
+        part.rank = stp_rank_in_group(groups, link.rank);
+        part.n_ranks = groups->size;
+        part.world = link.world;
+        part.n_nodes = link.n_nodes;
+        part.time_limit_s = link.time_limit_s;
+        Connect(part, own);
     });
 }
 
@@ -305,7 +341,11 @@ enum stp_status Collective(void *self, unsigned stream,
                   "the order of run[]");
 
     return Guard(err, [&] {
-        run[transfer->coll](*static_cast<Link *>(self), stream, *transfer);
+        Link &all = *static_cast<Link *>(self);
+
+        run[transfer->coll](transfer->split > 0 ? all.parts.at(transfer->split)
+                                                : all,
+                            stream, *transfer);
     });
 }
 
@@ -345,6 +385,7 @@ const stp_transport_ops kGloo = {
     "Gloo " VERSION_TEXT(GLOO_VERSION_MAJOR, GLOO_VERSION_MINOR) " over tcp",
     UINT64_MAX,
     Open,
+    Split,
     Collective,
     Barrier,
     Abort,

@@ -17,6 +17,7 @@ struct link {
     MPI_Comm comm[STP_N_STREAMS]; /* calls of two threads may not share one */
     MPI_Op op[STP_N_TYPES][N_OPS];
     int rank;
+    struct link *parts[STP_MAX_SPLITS]; /* of this rank's groups; NULL: none */
 };
 
 /* ---- arithmetic that is not MPI's ----
@@ -155,7 +156,9 @@ static enum stp_status mpi_collective(void *self, unsigned stream,
         [ncclFuncReduceScatter] = mpi_reduce_scatter,
         [ncclFuncAllReduce] = mpi_all_reduce,
     };
-    const struct link *link = self;
+    const struct link *whole = self;
+    const struct link *link =
+        transfer->split > 0 ? whole->parts[transfer->split - 1] : whole;
     int code = run[transfer->coll](link, link->comm[stream], transfer);
 
     return code == MPI_SUCCESS ? STP_OK : stp_mpi_fail(code, err);
@@ -170,6 +173,28 @@ static enum stp_status mpi_barrier(void *self, unsigned stream,
     return code == MPI_SUCCESS ? STP_OK : stp_mpi_fail(code, err);
 }
 
+/* The part has the operations of the whole. */
+static enum stp_status mpi_split(void *self, unsigned number,
+                                 const struct stp_rank_groups *groups,
+                                 struct stp_error *err)
+{
+    struct link *link = self;
+    struct link *part = malloc(sizeof(*part));
+    const int color = (int)stp_rank_groups_color(groups, (unsigned)link->rank);
+    int code = MPI_SUCCESS;
+
+    if (part == NULL)
+        return stp_nomem(err);
+    *part = *link;
+    part->rank = (int)stp_rank_in_group(groups, (unsigned)link->rank);
+    link->parts[number - 1] = part;
+    for (unsigned s = 0; s < STP_N_STREAMS; s++)
+        part->comm[s] = MPI_COMM_NULL;
+    for (unsigned s = 0; s < STP_N_STREAMS && code == MPI_SUCCESS; s++)
+        code = MPI_Comm_split(link->comm[s], color, part->rank, &part->comm[s]);
+    return code == MPI_SUCCESS ? STP_OK : stp_mpi_fail(code, err);
+}
+
 /* ---- life ---- */
 
 /* No call of MPI can be ended from outside. */
@@ -180,10 +205,20 @@ static void mpi_abort(void *self, const char *why)
     MPI_Abort(MPI_COMM_WORLD, 1);
 }
 
+static void mpi_close_part(struct link *part)
+{
+    for (unsigned s = 0; part != NULL && s < STP_N_STREAMS; s++)
+        if (part->comm[s] != MPI_COMM_NULL)
+            MPI_Comm_free(&part->comm[s]);
+    free(part);
+}
+
 static void mpi_close(void *self)
 {
     struct link *link = self;
 
+    for (unsigned i = 0; i < STP_MAX_SPLITS; i++)
+        mpi_close_part(link->parts[i]);
     mpi_free_operations(link);
     for (unsigned s = 0; s < STP_N_STREAMS; s++)
         MPI_Comm_free(&link->comm[s]);
@@ -234,6 +269,7 @@ static const struct stp_transport_ops mpi_ops = {
     .what = LIBRARY,
     .max_elements = INT_MAX,
     .open = mpi_open,
+    .split = mpi_split,
     .collective = mpi_collective,
     .barrier = mpi_barrier,
     .abort = mpi_abort,

@@ -16,6 +16,7 @@
 #include "device/cuda/cuda_trace.h"
 #include "device/cuda/nccl_api.h"
 #include "device/engine.h"
+#include "device/splits.h"
 #include "device/module.h"
 #include "launch/thread_pool.h"
 
@@ -35,6 +36,8 @@ struct stp_cuda_rank {
     unsigned number; /* among those of this process */
     cudaStream_t stream[STP_N_STREAMS];
     stp_nccl_comm comm;
+    stp_nccl_comm parts[STP_MAX_SPLITS]; /* of its group in each split */
+    unsigned n_parts;
     struct stp_cuda_lt *lt; /* NULL until it is needed */
     cudaEvent_t *events;
     cudaEvent_t *joins; /* in graphs, of events that a stream waits for */

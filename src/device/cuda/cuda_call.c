@@ -38,6 +38,7 @@ enum stp_status stp_cuda_collective(const struct stp_cuda_rank *r,
                                     struct stp_error *err)
 {
     const struct stp_nccl_api *nccl = &r->cuda->nccl;
+    const stp_nccl_comm comm = t->split > 0 ? r->parts[t->split - 1] : r->comm;
     cudaStream_t s = r->stream[stream];
     const char *call;
     int result;
@@ -46,26 +47,25 @@ enum stp_status stp_cuda_collective(const struct stp_cuda_rank *r,
     case ncclFuncBroadcast:
         call = "ncclBroadcast";
         result =
-            nccl->broadcast(t->in, t->out, t->n, t->type, t->root, r->comm, s);
+            nccl->broadcast(t->in, t->out, t->n, t->type, t->root, comm, s);
         break;
     case ncclFuncReduce:
         call = "ncclReduce";
-        result = nccl->reduce(t->in, t->out, t->n, t->type, t->op, t->root,
-                              r->comm, s);
+        result =
+            nccl->reduce(t->in, t->out, t->n, t->type, t->op, t->root, comm, s);
         break;
     case ncclFuncAllGather:
         call = "ncclAllGather";
-        result = nccl->all_gather(t->in, t->out, t->n, t->type, r->comm, s);
+        result = nccl->all_gather(t->in, t->out, t->n, t->type, comm, s);
         break;
     case ncclFuncReduceScatter:
         call = "ncclReduceScatter";
-        result = nccl->reduce_scatter(t->in, t->out, t->n, t->type, t->op,
-                                      r->comm, s);
+        result =
+            nccl->reduce_scatter(t->in, t->out, t->n, t->type, t->op, comm, s);
         break;
     case ncclFuncAllReduce:
         call = "ncclAllReduce";
-        result =
-            nccl->all_reduce(t->in, t->out, t->n, t->type, t->op, r->comm, s);
+        result = nccl->all_reduce(t->in, t->out, t->n, t->type, t->op, comm, s);
         break;
     default:
         return stp_fail(err, STP_ERR_RANGE, "no collective %d", t->coll);

@@ -417,6 +417,9 @@ static void cuda_close_rank(struct stp_cuda_rank *r)
     free(r->events);
     free(r->joins);
     free(r->recorded);
+    for (unsigned i = 0; i < r->n_parts; i++)
+        if (r->parts[i] != NULL)
+            r->cuda->nccl.comm_destroy(r->parts[i]);
     if (r->comm != NULL)
         r->cuda->nccl.comm_destroy(r->comm);
     cudaFree(r->n_wrong);

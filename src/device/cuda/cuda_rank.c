@@ -316,6 +316,26 @@ static enum stp_status cuda_collective(void *self, unsigned stream,
     return rank_done(r, stp_cuda_collective(r, stream, transfer, err));
 }
 
+/* A communicator of one rank is made, too. */
+static enum stp_status cuda_split(void *self,
+                                  const struct stp_rank_groups *groups,
+                                  struct stp_error *err)
+{
+    struct stp_cuda_rank *r = self;
+    const enum stp_status status = rank_begin(r, err);
+    int result;
+
+    if (status != STP_OK)
+        return status;
+    if (r->n_parts == STP_MAX_SPLITS)
+        return stp_fail(err, STP_ERR_RANGE, "more than %d splits",
+                        STP_MAX_SPLITS);
+    result = r->cuda->nccl.comm_split(
+        r->comm, (int)stp_rank_groups_color(groups, r->rank), (int)r->rank,
+        &r->parts[r->n_parts++], NULL);
+    return rank_done(r, stp_cuda_nccl_result(r, result, "ncclCommSplit", err));
+}
+
 /* ---- order and time ---- */
 
 /* In a graph an event that is timed cannot be waited for: two are recorded. */
@@ -584,10 +604,11 @@ static enum stp_status cuda_fill(void *self, const struct stp_pattern *pattern,
 
     if (status != STP_OK)
         return status;
-    return rank_called(r,
-                       poison ? stp_kernel_poison(pattern, r->rank, data, n, s)
-                              : stp_kernel_fill(pattern, r->rank, data, n, s),
-                       "filling buffers", err);
+    return rank_called(
+        r,
+        poison ? stp_kernel_poison(pattern, pattern->rank, data, n, s)
+               : stp_kernel_fill(pattern, pattern->rank, data, n, s),
+        "filling buffers", err);
 }
 
 static enum stp_status cuda_count_wrong(void *self,
@@ -606,8 +627,8 @@ static enum stp_status cuda_count_wrong(void *self,
         return status;
     result = cudaMemsetAsync(r->n_wrong, 0, sizeof(*r->n_wrong), s);
     if (result == cudaSuccess)
-        result =
-            stp_kernel_count_wrong(pattern, r->rank, data, n, r->n_wrong, s);
+        result = stp_kernel_count_wrong(pattern, pattern->rank, data, n,
+                                        r->n_wrong, s);
     if (result == cudaSuccess)
         result = cudaMemcpyAsync(&n_wrong, r->n_wrong, sizeof(n_wrong),
                                  cudaMemcpyDeviceToHost, s);
@@ -709,6 +730,7 @@ const struct stp_engine_ops stp_cuda_ops = {
     .cross_entropy = cuda_cross_entropy,
     .update = cuda_update,
     .kernel = cuda_kernel,
+    .split = cuda_split,
     .collective = cuda_collective,
     .record = cuda_record,
     .wait = cuda_wait,

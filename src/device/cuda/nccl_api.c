@@ -12,6 +12,7 @@ static const struct stp_dl_symbol functions[] = {
     {"ncclGetVersion", offsetof(struct stp_nccl_api, get_version)},
     {"ncclGetUniqueId", offsetof(struct stp_nccl_api, get_unique_id)},
     {"ncclCommInitRank", offsetof(struct stp_nccl_api, comm_init_rank)},
+    {"ncclCommSplit", offsetof(struct stp_nccl_api, comm_split)},
     {"ncclCommDestroy", offsetof(struct stp_nccl_api, comm_destroy)},
     {"ncclCommAbort", offsetof(struct stp_nccl_api, comm_abort)},
     {"ncclCommGetAsyncError",

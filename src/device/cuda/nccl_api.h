@@ -23,6 +23,8 @@ struct stp_nccl_api {
     int (*get_unique_id)(struct stp_nccl_id *id);
     int (*comm_init_rank)(stp_nccl_comm *comm, int n_ranks,
                           struct stp_nccl_id id, int rank);
+    int (*comm_split)(stp_nccl_comm comm, int color, int key,
+                      stp_nccl_comm *child, void *config);
     int (*comm_destroy)(stp_nccl_comm comm);
     int (*comm_abort)(stp_nccl_comm comm);
     int (*comm_get_async_error)(stp_nccl_comm comm, int *error);

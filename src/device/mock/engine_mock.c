@@ -12,13 +12,15 @@
 #include "device/mock/mock_compute.h"
 #include "device/mock/mock_program.h"
 #include "device/mock/mock_source.h"
+#include "device/splits.h"
 
 enum { MAX_SETTINGS = 512 }; /* recorded iterations that products are of */
 
-/* libnccl, and a communicator of it. */
+/* libnccl, and its communicators. */
 struct library {
     struct mock_nccl *nccl;
-    struct mock_comm *comm;
+    struct stp_mock_world worlds[1 + STP_MAX_SPLITS]; /* all ranks, then a group
+                                                         of each split */
 };
 
 /* The span of a trace that a note becomes. */
@@ -29,6 +31,9 @@ struct label {
 
 struct engine {
     struct mock_machine *machine;
+    struct mock_machine *parts[STP_MAX_SPLITS]; /* machines of groups; NULL: of
+                                                   one rank */
+    struct stp_splits splits;
     struct library own;    /* NCCL without a tuner, or for measuring with the
                               tuner that forces arms */
     struct library plugin; /* empty if there is none */
@@ -118,7 +123,7 @@ static enum stp_status mock_select_arm(void *self, const struct stp_arm *arm,
 {
     struct engine *e = self;
 
-    if (arm->kind == STP_ARM_PLUGIN && e->plugin.comm == NULL)
+    if (arm->kind == STP_ARM_PLUGIN && e->plugin.nccl == NULL)
         return stp_fail(err, STP_ERR_RANGE,
                         "no tuner plugin: the machine was opened without one");
     e->use_plugin = arm->kind == STP_ARM_PLUGIN;
@@ -275,6 +280,45 @@ static enum stp_status mock_kernel(void *self, unsigned stream,
                            stp_kernel_name(kernel->kind), err);
 }
 
+/* ---- groups of ranks ---- */
+
+static enum stp_status mock_split_library(struct library *library,
+                                          const struct mock_machine *machine,
+                                          unsigned number,
+                                          struct stp_error *err)
+{
+    struct stp_mock_world *world = &library->worlds[number];
+
+    if (library->nccl == NULL)
+        return STP_OK;
+    world->machine = machine;
+    return mock_comm_split(library->worlds[0].comm, machine, 0, 0,
+                           &world->comm) == ncclSuccess
+               ? STP_OK
+               : mock_fail(err);
+}
+
+/* The first group stands for all.  Of one rank there is nothing to run. */
+static enum stp_status mock_split(void *self,
+                                  const struct stp_rank_groups *groups,
+                                  struct stp_error *err)
+{
+    struct engine *e = self;
+    struct mock_machine **part = &e->parts[e->splits.n % STP_MAX_SPLITS];
+    enum stp_status status = stp_splits_add(&e->splits, groups, err);
+
+    if (status != STP_OK)
+        return status;
+    if (groups->size == 1)
+        return STP_OK;
+    if (mock_machine_resize(e->machine, (int)groups->size, part) != ncclSuccess)
+        return mock_fail(err);
+    status = mock_split_library(&e->own, *part, e->splits.n, err);
+    return status == STP_OK
+               ? mock_split_library(&e->plugin, *part, e->splits.n, err)
+               : status;
+}
+
 /* Of one rank NCCL copies, or in place does nothing. */
 static enum stp_status mock_copy(struct engine *e, unsigned stream,
                                  const struct stp_transfer *t,
@@ -293,10 +337,13 @@ static enum stp_status mock_collective(void *self, unsigned stream,
     struct engine *e = self;
     const bool of_parts =
         t->coll == ncclFuncAllGather || t->coll == ncclFuncReduceScatter;
-    const uint64_t n = of_parts ? t->n * e->info.n_ranks : t->n;
+    const unsigned n_ranks =
+        t->split > 0 ? e->splits.all[t->split - 1].size : e->info.n_ranks;
+    const uint64_t n = of_parts ? t->n * n_ranks : t->n;
     const struct stp_work work = {
         .kind = STP_WORK_COLLECTIVE,
         .stream = stream,
+        .split = t->split,
         .collective = {.coll = t->coll,
                        .n_bytes = n * stp_type_size(t->type),
                        .type = t->type,
@@ -306,7 +353,7 @@ static enum stp_status mock_collective(void *self, unsigned stream,
 
     if (t->n == 0)
         return STP_OK;
-    if (e->info.n_ranks == 1)
+    if (n_ranks == 1)
         return mock_copy(e, stream, t, err);
     return mock_add(e, &work, (struct stp_mock_compute){0}, err,
                     "%s %s %ju bytes", stp_coll_name(t->coll),
@@ -357,9 +404,9 @@ static enum stp_status mock_keep_spans(struct engine *e, struct stp_error *err)
     return status;
 }
 
-static struct mock_comm *mock_comm_in_use(const struct engine *e)
+static struct library *mock_library_in_use(struct engine *e)
 {
-    return e->use_plugin ? e->plugin.comm : e->own.comm;
+    return e->use_plugin ? &e->plugin : &e->own;
 }
 
 static enum stp_status mock_synchronise(void *self, struct stp_error *err)
@@ -370,7 +417,8 @@ static enum stp_status mock_synchronise(void *self, struct stp_error *err)
     if (e->program.noted.ran || e->program.noted.n_notes == 0)
         return STP_OK; /* nothing was noted since */
     e->program.computes = e->computes;
-    status = stp_mock_run(&e->program, mock_comm_in_use(e), &e->time, err);
+    e->program.worlds = mock_library_in_use(e)->worlds;
+    status = stp_mock_run(&e->program, &e->time, err);
     return status == STP_OK && e->traces ? mock_keep_spans(e, err) : status;
 }
 
@@ -506,14 +554,17 @@ static enum stp_status mock_probe(void *self, const struct stp_collective *c,
 {
     struct engine *e = self;
     const struct mock_call call = stp_mock_call(c);
+    const struct stp_mock_world *world =
+        &mock_library_in_use(e)
+             ->worlds[stp_splits_find(&e->splits, &c->groups)];
     struct mock_outcome out;
     struct mock_run run;
     struct mock_time time;
 
-    if (mock_comm_collective(mock_comm_in_use(e), &call, &out) != ncclSuccess)
+    if (mock_comm_collective(world->comm, &call, &out) != ncclSuccess)
         return mock_fail(err);
     run = mock_outcome_run(&call, &out);
-    if (mock_machine_time(e->machine, &run, e->time.round, 0.5, &time) !=
+    if (mock_machine_time(world->machine, &run, e->time.round, 0.5, &time) !=
         ncclSuccess)
         return mock_fail(err);
     *run_ret = (struct stp_device_run){.algo = out.algo,
@@ -550,8 +601,9 @@ static enum stp_source mock_source(const void *self, bool *single_pass_ret)
 
 static void mock_close_library(struct library *library)
 {
-    if (library->comm != NULL)
-        mock_comm_destroy(library->comm);
+    for (unsigned i = 0; i <= STP_MAX_SPLITS; i++)
+        if (library->worlds[i].comm != NULL)
+            mock_comm_destroy(library->worlds[i].comm);
     if (library->nccl != NULL)
         mock_nccl_destroy(library->nccl);
 }
@@ -562,6 +614,8 @@ static void mock_close(void *self)
 
     mock_close_library(&e->own);
     mock_close_library(&e->plugin);
+    for (unsigned i = 0; i < e->splits.n; i++)
+        mock_machine_free(e->parts[i]);
     mock_machine_free(e->machine);
     stp_mock_program_free(&e->program);
     stp_spans_free(&e->spans);
@@ -582,6 +636,7 @@ static const struct stp_engine_ops mock_ops = {
     .cross_entropy = mock_cross_entropy,
     .update = mock_update,
     .kernel = mock_kernel,
+    .split = mock_split,
     .collective = mock_collective,
     .record = mock_record,
     .wait = mock_wait,
@@ -622,10 +677,11 @@ static enum stp_status mock_open_library(struct engine *e, const char *plugin,
     if (setenv("STEPTUNE_AGREE", "assume", 1) != 0 ||
         mock_nccl_create(&options, &library->nccl) != ncclSuccess ||
         mock_comm_create(library->nccl, e->machine, mock_new_comm_id(),
-                         &library->comm) != ncclSuccess)
+                         &library->worlds[0].comm) != ncclSuccess)
         return mock_fail(err);
+    library->worlds[0].machine = e->machine;
     if ((plugin != NULL || tuner != NULL) &&
-        mock_comm_tuner_version(library->comm) == 0)
+        mock_comm_tuner_version(library->worlds[0].comm) == 0)
         return stp_fail(err, STP_ERR_DEVICE,
                         "NCCL %s would not load tuner plugin '%s'",
                         options.version, plugin != NULL ? plugin : tuner->name);
@@ -745,8 +801,8 @@ static enum stp_status mock_set_up(struct engine *e, const char *machine_path,
     e->memory = stp_mock_memory(e->machine);
     if (e->memory == 0)
         e->memory = UINT64_MAX;
-    e->time = (struct stp_virtual_time){
-        .machine = e->machine, .seed = seed, .round = measures ? 0 : 0.5};
+    e->time =
+        (struct stp_virtual_time){.seed = seed, .round = measures ? 0 : 0.5};
     return STP_OK;
 }
 

@@ -27,6 +27,12 @@ static void program_worsen(const struct running *r, enum stp_source source)
     r->p->source = stp_source_worst(r->p->source, source);
 }
 
+static const struct stp_mock_world *program_world(const struct running *r,
+                                                  size_t at)
+{
+    return &r->p->worlds[r->p->noted.notes[at].split];
+}
+
 static bool program_computes(const struct stp_work *work)
 {
     return work->kind == STP_WORK_TASK;
@@ -85,17 +91,18 @@ static enum stp_status program_find_time(const struct running *r, size_t at,
     struct mock_overlap overlap;
     ncclResult_t rc;
 
+    const struct mock_machine *machine = program_world(r, at)->machine;
+
+    r->p->parts[at].machine = machine;
     if (r->overlaps) {
         rc = mock_machine_overlap(
-            r->time->machine, run,
-            r->p->parts[program_find_compute(r, at)].compute.us, r->time->round,
-            quantile, &overlap);
+            machine, run, r->p->parts[program_find_compute(r, at)].compute.us,
+            r->time->round, quantile, &overlap);
         *us_ret = overlap.comm_us;
         time.source = overlap.source;
         time.is_single_pass = overlap.is_single_pass;
     } else {
-        rc = mock_machine_time(r->time->machine, run, r->time->round, quantile,
-                               &time);
+        rc = mock_machine_time(machine, run, r->time->round, quantile, &time);
         *us_ret = time.us;
     }
     if (rc != ncclSuccess)
@@ -166,13 +173,14 @@ static enum stp_status program_run_group(const struct running *r, size_t at,
         status = stp_nomem(r->err);
     for (size_t i = 0; i < n && status == STP_OK; i++)
         calls[i] = stp_mock_call(&notes[i].collective);
-    if (status == STP_OK &&
-        mock_comm_group(r->p->comm, calls, n, outcomes) != ncclSuccess)
+    if (status == STP_OK && mock_comm_group(program_world(r, at)->comm, calls,
+                                            n, outcomes) != ncclSuccess)
         status = program_fail(r->err);
     if (status == STP_OK)
         status = program_price(r, at, n, calls, outcomes);
     for (size_t i = 1; i < n && status == STP_OK; i++) {
         r->p->parts[at + i].run = r->p->parts[at].run;
+        r->p->parts[at + i].machine = r->p->parts[at].machine;
         r->p->tasks[at + i].kind = STP_TASK_NOTHING;
     }
     free(calls);
@@ -187,7 +195,8 @@ static enum stp_status program_run_collective(const struct running *r,
         stp_mock_call(&r->p->noted.notes[at].collective);
     struct mock_outcome outcome;
 
-    if (mock_comm_collective(r->p->comm, &call, &outcome) != ncclSuccess)
+    if (mock_comm_collective(program_world(r, at)->comm, &call, &outcome) !=
+        ncclSuccess)
         return program_fail(r->err);
     return program_price(r, at, 1, &call, &outcome);
 }
@@ -238,15 +247,17 @@ static void program_find_end(struct running *r)
 static enum stp_status program_price_compute(const struct running *r, size_t at)
 {
     double alone_us = r->p->parts[at].compute.us;
+    const struct stp_mock_part *part;
     struct mock_overlap overlap;
 
     program_worsen(r, r->p->parts[at].compute.source);
     r->p->tasks[at].us = alone_us;
     if (!r->overlaps)
         return STP_OK;
-    if (mock_machine_overlap(
-            r->time->machine, &r->p->parts[program_find_collective(r, at)].run,
-            alone_us, r->time->round, r->quantile, &overlap) != ncclSuccess)
+    part = &r->p->parts[program_find_collective(r, at)];
+    if (mock_machine_overlap(part->machine, &part->run, alone_us,
+                             r->time->round, r->quantile,
+                             &overlap) != ncclSuccess)
         return program_fail(r->err);
     r->p->tasks[at].us = overlap.compute_us;
     return STP_OK;
@@ -316,9 +327,10 @@ static bool program_reserve_parts(struct stp_mock_program *p)
 static double program_slowdown(void *user, size_t compute, size_t collective)
 {
     const struct running *r = user;
+    const struct stp_mock_part *part = &r->p->parts[collective];
     struct mock_overlap overlap;
 
-    if (mock_machine_overlap(r->time->machine, &r->p->parts[collective].run,
+    if (mock_machine_overlap(part->machine, &part->run,
                              r->p->parts[compute].compute.us, r->time->round,
                              0.5, &overlap) != ncclSuccess)
         return 1; /* it had a time, so it has this */
@@ -357,7 +369,7 @@ static enum stp_status program_prepare(const struct running *r)
     return STP_OK;
 }
 
-enum stp_status stp_mock_run(struct stp_mock_program *p, struct mock_comm *comm,
+enum stp_status stp_mock_run(struct stp_mock_program *p,
                              struct stp_virtual_time *time,
                              struct stp_error *err)
 {
@@ -365,7 +377,6 @@ enum stp_status stp_mock_run(struct stp_mock_program *p, struct mock_comm *comm,
     enum stp_status status;
 
     stp_program_begin(&p->noted);
-    p->comm = comm;
     p->source = STP_SOURCE_RECORDED;
     p->single_pass = false;
     status = program_prepare(&r);

@@ -16,11 +16,19 @@
 #include "device/program.h"
 #include "mock_nccl.h"
 
+/* The communicator of collectives, of which one stands for all of a split, and
+ * the machine of its ranks. */
+struct stp_mock_world {
+    struct mock_comm *comm;
+    const struct mock_machine *machine;
+};
+
 /* The collective and the compute of a note that runs. */
 struct stp_mock_part {
-    struct mock_run run;             /* of a collective; of a group its largest
-                                        part */
-    struct stp_mock_compute compute; /* alone, as recorded or modelled */
+    struct mock_run run; /* of a collective; of a group its largest
+                            part */
+    const struct mock_machine *machine; /* of it */
+    struct stp_mock_compute compute;    /* alone, as recorded or modelled */
 };
 
 /* All zero to begin with. */
@@ -35,23 +43,22 @@ struct stp_mock_program {
     size_t n_events;
     const struct stp_mock_compute *computes; /* of the owner's notes of
                                                 STP_WORK_TASK, by task */
-    struct mock_comm *comm;                  /* whose collectives these are */
+    struct stp_mock_world *worlds; /* by split: all ranks, then the groups */
     enum stp_source source; /* of the last run: the worst of its times, and
                                VIRTUAL where collectives are not all of it */
     bool single_pass;       /* of some time of the last run */
 };
 
-/* The machine and the clock of a run. */
+/* The clock of a run. */
 struct stp_virtual_time {
-    const struct mock_machine *machine;
     uint64_t seed;
     uint64_t n_draws; /* of the spread so far */
     double round;     /* in [0, 1), which recorded round */
     double now_us;
 };
 
-/* Runs the work noted since the last time, on 'comm'. */
-enum stp_status stp_mock_run(struct stp_mock_program *p, struct mock_comm *comm,
+/* Runs the work noted since the last time; p->worlds is set. */
+enum stp_status stp_mock_run(struct stp_mock_program *p,
                              struct stp_virtual_time *time,
                              struct stp_error *err);
 

@@ -248,8 +248,8 @@ TEST_F(DeviceCpu, RefusesWhatItCannotRun)
     Open();
 
     for (const auto &c : cases) {
-        const stp_collective collective{c.coll, c.n_bytes, c.type,
-                                        c.op,   c.root,    false};
+        const stp_collective collective{c.coll, c.n_bytes, c.type, c.op,
+                                        c.root, false,     {}};
         stp_device_run run{};
         EXPECT_EQ(STP_ERR_RANGE,
                   stp_device_collective(&device_, 0, &collective, &err_));

@@ -68,6 +68,12 @@ inline stp_status PlanCollective(void *, unsigned, const stp_transfer *t,
     return STP_OK;
 }
 
+inline stp_status PlanSplit(void *, unsigned, const stp_rank_groups *,
+                            stp_error *)
+{
+    return STP_OK;
+}
+
 inline stp_status PlanBarrier(void *, unsigned, stp_error *)
 {
     return STP_OK;
@@ -86,7 +92,7 @@ inline void PlanClose(void *)
 }
 
 const stp_transport_ops kPlan = {
-    "gloo",         "a plan",    100000,    PlanOpen,
+    "gloo",         "a plan",    100000,    PlanOpen,  PlanSplit,
     PlanCollective, PlanBarrier, PlanAbort, PlanClose,
 };
 
