@@ -122,7 +122,9 @@ static void iterations_sum_bandwidth(const struct stp_measurement *m,
 {
     const struct stp_collective what = {.coll = m->coll, .n_bytes = m->n_bytes};
     struct stp_collective colls[STP_MAX_LAYER_COLLS];
-    size_t n = stp_workload_collectives(&m->work, &what, colls);
+    size_t n = m->work.mode != STP_MODE_TRACE
+                   ? stp_workload_collectives(&m->work, &what, colls)
+                   : 0; /* of several sizes */
 
     for (size_t i = 0; i < n && arm->alone_us > 0; i++) {
         arm->algbw += stp_algbw(colls[i].n_bytes, arm->alone_us);

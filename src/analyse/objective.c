@@ -65,8 +65,17 @@ enum stp_status stp_objective_select(const struct stp_dataset *data,
 {
     bool wants_alone = objective == STP_OBJECTIVE_TIME;
     size_t n_iterations = stp_dataset_n_iterations(data);
+    size_t n_traces = 0;
     struct stp_dataset out = *data;
 
+    for (size_t i = 0; i < data->n_rows; i++)
+        n_traces += data->rows[i].work.mode == STP_MODE_TRACE;
+    if (n_traces > 0 && n_traces == n_iterations && !wants_alone)
+        return stp_fail(err, STP_ERR_RANGE,
+                        "all %zu times of iterations are of traces, whose "
+                        "steps have messages of several kinds, expected those "
+                        "of `steptune iterate` without --trace",
+                        n_traces);
     if (n_iterations == (wants_alone ? data->n_rows : 0))
         return objective_refuse(data, objective, err);
     out.rows = NULL;
@@ -75,7 +84,8 @@ enum stp_status stp_objective_select(const struct stp_dataset *data,
         struct stp_measurement m = data->rows[i];
         bool is_alone = m.work.mode == STP_MODE_ALONE;
 
-        if (is_alone != wants_alone || !objective_name_pair(&m))
+        if (is_alone != wants_alone || m.work.mode == STP_MODE_TRACE ||
+            !objective_name_pair(&m))
             continue;
         if (stp_dataset_add(&out, &m) != STP_OK) {
             stp_dataset_free(&out);

@@ -37,9 +37,9 @@ struct loop {
     size_t n_total; /* turns */
 
     /* the setting */
-    const struct stp_gemm *gemm; /* NULL: by ratio */
     struct stp_collective what;
-    struct stp_collective colls[STP_MAX_LAYER_COLLS];
+    struct stp_collective of_layer[STP_MAX_LAYER_COLLS];
+    const struct stp_collective *colls; /* that differ */
     size_t n_colls;
     struct stp_workload work;
     unsigned warmup;
@@ -48,15 +48,18 @@ struct loop {
     size_t first_row;
     double compute_us; /* the rounds' sum */
     struct lane lanes[STP_MAX_ARMS];
-    struct stp_device_run own[STP_MAX_LAYER_COLLS]; /* under AUTO */
+    struct stp_device_run *own; /* of each of them, under AUTO */
 };
 
 static struct stp_layer iterate_layer(const struct loop *l)
 {
+    const struct stp_job_step *step = l->work.step;
+
     return (struct stp_layer){.device = l->device,
                               .work = &l->work,
-                              .colls = l->colls,
-                              .n_colls = l->n_colls};
+                              .colls = step != NULL ? step->colls : l->colls,
+                              .n_colls =
+                                  step != NULL ? step->n_colls : l->n_colls};
 }
 
 /* ---- one turn ---- */
@@ -206,6 +209,7 @@ static void iterate_add_row(struct loop *l, const struct lane *lane,
     row->ran_channels = lane->ran.n_channels;
     row->n_wrong = -1;
     row->work = l->work;
+    row->work.step = NULL;
     if (l->status == STP_OK && stp_dataset_add(&l->out->data, row) != STP_OK)
         l->status = stp_nomem(l->err);
 }
@@ -334,11 +338,14 @@ static void iterate_choose_compute(struct loop *l)
     struct stp_layer layer = iterate_layer(l);
     double comm_us = 0;
 
+    if (l->status == STP_OK && l->plan->step != NULL)
+        l->status =
+            stp_job_step_fit(l->device, l->plan->step, l->plan->type, l->err);
     if (l->status == STP_OK)
         l->status = stp_time_collectives(&layer, N_CALIBRATE, &comm_us, l->err);
     if (l->status != STP_OK)
         return;
-    if (l->gemm == NULL)
+    if (l->work.ratio > 0)
         l->status = stp_calibrate(l->device, &l->what, l->work.ratio * comm_us,
                                   &l->work, l->err);
     else
@@ -411,7 +418,6 @@ static void iterate_begin_setting(struct loop *l, int mode, uint64_t n_bytes,
     const struct stp_iterate_plan *plan = l->plan;
     int coll = iterate_coll(plan, mode);
 
-    l->gemm = product->gemm.k != 0 ? &product->gemm : NULL;
     l->what = (struct stp_collective){
         .coll = coll,
         .n_bytes = iterate_whole_bytes(l, coll, n_bytes),
@@ -424,19 +430,30 @@ static void iterate_begin_setting(struct loop *l, int mode, uint64_t n_bytes,
                                     .ratio = product->ratio,
                                     .gemm = product->gemm};
     l->work.gemm.type = plan->type;
-    l->n_colls = stp_workload_collectives(&l->work, &l->what, l->colls);
+    l->n_colls = stp_workload_collectives(&l->work, &l->what, l->of_layer);
+    l->colls = l->of_layer;
+}
+
+static void iterate_begin_step(struct loop *l)
+{
+    const struct stp_job_step *step = l->plan->step;
+
+    l->what = step->kinds[0];
+    l->colls = step->kinds;
+    l->n_colls = step->n_kinds;
+    l->work = (struct stp_workload){
+        .mode = STP_MODE_TRACE, .layers = 1, .step = step};
+}
+
+/* Of the setting that was begun. */
+static void iterate_measure_setting(struct loop *l)
+{
+    const struct stp_iterate_plan *plan = l->plan;
+
     l->first_row = l->out->data.n_rows;
     l->compute_us = 0;
     for (size_t i = 0; i < plan->arms->n; i++)
         l->lanes[i] = (struct lane){.arm = &plan->arms->arm[i]};
-}
-
-static void iterate_measure_setting(struct loop *l, int mode, uint64_t n_bytes,
-                                    const struct product *product)
-{
-    const struct stp_iterate_plan *plan = l->plan;
-
-    iterate_begin_setting(l, mode, n_bytes, product);
     STP_DEVICE_DO(l, begin_round, 0, plan->rounds, l->err);
     STP_DEVICE_DO(l, select_arm, &plan->arms->arm[0], l->err);
     iterate_choose_compute(l);
@@ -454,6 +471,8 @@ size_t stp_iterate_settings(const struct stp_device *device,
     struct product products[MAX_PRODUCTS];
     size_t n = 0;
 
+    if (plan->step != NULL)
+        return 1;
     for (size_t m = 0; m < plan->n_modes; m++)
         for (size_t i = 0; i < plan->sizes->n; i++)
             n += iterate_list_products(device, plan, plan->modes[m],
@@ -467,14 +486,21 @@ static void iterate_measure_all(struct loop *l)
     const size_t n = plan->sizes->n;
     struct product products[MAX_PRODUCTS];
 
+    if (plan->step != NULL) {
+        iterate_begin_step(l);
+        iterate_measure_setting(l);
+        return;
+    }
     for (size_t i = 0; i < plan->n_modes * n; i++) {
         const int mode = plan->modes[i / n];
         const uint64_t n_bytes = plan->sizes->size[i % n];
         const size_t n_products =
             iterate_list_products(l->device, plan, mode, n_bytes, products);
 
-        for (size_t p = 0; p < n_products && l->status == STP_OK; p++)
-            iterate_measure_setting(l, mode, n_bytes, &products[p]);
+        for (size_t p = 0; p < n_products && l->status == STP_OK; p++) {
+            iterate_begin_setting(l, mode, n_bytes, &products[p]);
+            iterate_measure_setting(l);
+        }
     }
 }
 
@@ -485,10 +511,16 @@ enum stp_status stp_iterate_run(const struct stp_device *device,
                                 struct stp_error *err)
 {
     struct loop *l = calloc(1, sizeof(*l));
+    const size_t n_kinds = plan->step != NULL ? plan->step->n_kinds : 0;
     enum stp_status status;
 
     if (l == NULL)
         return stp_nomem(err);
+    l->own = calloc(n_kinds + STP_MAX_LAYER_COLLS, sizeof(*l->own));
+    if (l->own == NULL) {
+        free(l);
+        return stp_nomem(err);
+    }
     l->device = device;
     l->plan = plan;
     l->progress = progress;
@@ -501,6 +533,7 @@ enum stp_status stp_iterate_run(const struct stp_device *device,
     stp_name_data(&l->info, &l->out->data);
     iterate_measure_all(l);
     status = l->status;
+    free(l->own);
     free(l);
     return status;
 }

@@ -13,6 +13,7 @@
 #ifndef STP_ITERATE_H
 #define STP_ITERATE_H
 
+#include "bench/job_step.h"
 #include "bench/measurement.h"
 #include "bench/sizes.h"
 #include "bench/sweep.h"
@@ -21,7 +22,10 @@
 /* Settings are all modes with all sizes and all products: the one given, those
  * that the device knows with each size, or one for each ratio. */
 struct stp_iterate_plan {
-    const int *modes; /* enum stp_mode, not ALONE */
+    struct stp_job_step *step; /* the one setting is this; NULL: it is not.
+                                  GEMMs that it gives by their time are chosen
+                                  here */
+    const int *modes;          /* enum stp_mode, not ALONE */
     size_t n_modes;
     const struct stp_sizes *sizes; /* bytes of a collective; rounded up to what
                                       the ranks can share evenly */
@@ -66,7 +70,8 @@ struct stp_iterations {
  * product of one before it: collectives can be so short that no product is
  * short enough.  In fsdp a row's collective is the all-gather; its arm is that
  * of the reduce-scatters, too, and what ran is that of the first of them that
- * ran otherwise than NCCL chooses by itself.
+ * ran otherwise than NCCL chooses by itself.  So it is of a job's step, whose
+ * row has the collective of the most bytes.
  *
  * 'progress' is called after every turn, of which there are as many as settings
  * times rounds times arms: a round is complete where 'done' is a multiple of

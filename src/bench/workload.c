@@ -2,14 +2,14 @@
 
 #include <string.h>
 
+#include "bench/job_step.h"
 #include "device/device.h"
 #include "nccl_tuner_abi.h"
 
 static const char *const mode_names[STP_N_MODES] = {
-    [STP_MODE_ALONE] = "alone",
-    [STP_MODE_SEQUENTIAL] = "sequential",
-    [STP_MODE_OVERLAP] = "overlap",
-    [STP_MODE_FSDP] = "fsdp",
+    [STP_MODE_ALONE] = "alone",     [STP_MODE_SEQUENTIAL] = "sequential",
+    [STP_MODE_OVERLAP] = "overlap", [STP_MODE_FSDP] = "fsdp",
+    [STP_MODE_TRACE] = "trace",
 };
 
 static const char *const compute_names[STP_N_COMPUTES] = {
@@ -198,6 +198,11 @@ static void workload_note_fsdp(struct noting *n)
     workload_join(n, STP_STREAM_COMM, STP_STREAM_MAIN);
 }
 
+static void workload_note_step(struct noting *n)
+{
+    n->status = stp_job_step_note(n->device, n->work->step, n->event, n->err);
+}
+
 /* ---- the interface ---- */
 
 size_t
@@ -228,6 +233,8 @@ enum stp_status stp_workload_note_compute(const struct stp_device *device,
 {
     struct noting n = {.device = device, .work = work, .err = err};
 
+    if (work->step != NULL)
+        return stp_job_step_note_compute(device, work->step, stream, err);
     workload_compute(&n, stream, &passes[work->compute].forward);
     workload_compute(&n, stream, &passes[work->compute].backward);
     return n.status;
@@ -238,6 +245,8 @@ unsigned stp_workload_events(const struct stp_workload *work)
     unsigned layers = work->layers;
 
     switch (work->mode) {
+    case STP_MODE_TRACE:
+        return work->step->program.n_events;
     case STP_MODE_OVERLAP:
         return layers + 1;
     case STP_MODE_FSDP:
@@ -257,6 +266,7 @@ enum stp_status stp_workload_note(const struct stp_device *device,
         [STP_MODE_SEQUENTIAL] = workload_note_sequential,
         [STP_MODE_OVERLAP] = workload_note_overlap,
         [STP_MODE_FSDP] = workload_note_fsdp,
+        [STP_MODE_TRACE] = workload_note_step,
     };
     struct noting n = {.device = device,
                        .work = work,

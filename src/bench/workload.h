@@ -8,6 +8,7 @@
  *               in one stream
  *   overlap     compute, and behind it the layer's collective on the other
  *               stream, beside the compute of the next layers: as DDP's buckets
+ *   trace       a step of a job as its trace has it (job_step.h)
  *   fsdp        an all-gather of the layer's parameters, one layer ahead of the
  *               compute that waits for it, and a reduce-scatter of its
  *               gradients behind
@@ -26,12 +27,14 @@
 #include "device/call.h"
 
 struct stp_device;
+struct stp_job_step;
 
 enum stp_mode {
     STP_MODE_ALONE, /* collectives back to back: no iteration */
     STP_MODE_SEQUENTIAL,
     STP_MODE_OVERLAP,
     STP_MODE_FSDP,
+    STP_MODE_TRACE,
     STP_N_MODES,
 };
 
@@ -49,10 +52,13 @@ struct stp_workload {
     double ratio; /* that was asked for: a layer's compute over its collectives
                      as NCCL chooses, each alone; 0: the product was given */
     struct stp_gemm gemm;
-    double compute_us; /* of a layer alone, measured */
+    double compute_us;               /* of a layer alone, measured */
+    const struct stp_job_step *step; /* of mode trace, which has one layer: that
+                                        step.  NULL in measurements */
 };
 
-/* "alone", "sequential", "overlap" or "fsdp"; and "gemm" or "training". */
+/* "alone", "sequential", "overlap", "fsdp" or "trace"; and "gemm" or
+ * "training". */
 const char *stp_mode_name(int mode);
 const char *stp_compute_name(int compute);
 
@@ -90,7 +96,8 @@ int stp_workload_order(const struct stp_workload *a,
 enum { STP_MAX_LAYER_COLLS = 3 };
 
 /*
- * The collectives of one layer, each with the bytes, type and operation of
+ * The collectives of one layer, but of a trace's step, each with the bytes,
+ * type and operation of
  * '*what'; of sequential and overlap '*what' itself.  Returns how many.
  */
 size_t

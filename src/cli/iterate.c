@@ -5,10 +5,14 @@
 #include <unistd.h>
 
 #include "analyse/iterations.h"
+#include "analyse/traces/trace_step.h"
+#include "analyse/traces/traces.h"
 #include "cli/cli.h"
+#include "core/text.h"
 #include "launch/clock.h"
 #include "launch/stop.h"
 #include "report/iterations/iteration_plots.h"
+#include "report/results/results.h"
 
 enum {
     SAVE_MS = 1000,
@@ -32,6 +36,7 @@ struct iterate_options {
     const char *plugin; /* NULL: ours, if there is a policy */
     const char *output; /* folder */
     bool force;
+    const char *trace; /* NULL: a workload of options */
     bool find_regimes;
     double min_gain; /* of regimes */
     int type;        /* enum stp_type; -1: not given */
@@ -83,6 +88,11 @@ static const struct stp_option iterate_table[] = {
      .value = "png", .help = "Format of the plots"},
     {"no-plots", 0, NULL, stp_option_flag, AT(no_plots),
      .help = "Draw no plots"},
+    {"trace", 0, "FILE", stp_option_text, AT(trace),
+     .help = "Instead of a workload of options: a step of this trace, whose "
+             "compute becomes GEMMs and whose communicators become groups of "
+             "the ranks: a workload of AICB or SimAI, PyTorch's execution "
+             "trace, or a CSV file of ours as for steptune replay"},
     {"find-regimes", 0, NULL, stp_option_flag, AT(find_regimes),
      .help = "Scan sizes, ratios and modes for where the arm that is the "
              "fastest alone does not have the shortest iteration, print a "
@@ -95,6 +105,20 @@ static const struct stp_option iterate_table[] = {
     {0},
 };
 
+static void iterate_check_options(void *options, struct argp_state *state)
+{
+    const struct iterate_options *o = options;
+    const struct stp_workload_options *w = &o->work;
+
+    if (o->trace != NULL &&
+        (o->find_regimes || w->layers > 0 || w->compute != STP_COMPUTE_GEMM ||
+         w->n_modes + w->n_bytes + w->n_ratios + w->n_sides > 0))
+        stp_usage_error(state,
+                        "--trace with --mode, --bytes, --ratio, --gemm, "
+                        "--compute, --layers or --find-regimes, expected the "
+                        "trace alone: it is the workload");
+}
+
 static const struct stp_command_line iterate_line = {
     .groups =
         (const struct stp_option_group[]){
@@ -103,6 +127,7 @@ static const struct stp_command_line iterate_line = {
             {.options = stp_machine_table, .at = AT(machine)},
             {stp_run_table, AT(run), STP_RUN_HEADING},
             {0}},
+    .check = iterate_check_options,
     .doc = "Times training iterations, compute and collectives, with every arm "
            "in interleaved rounds, each paired with NCCL's own choice in the "
            "same round.",
@@ -112,9 +137,12 @@ static const struct stp_command_line iterate_line = {
 
 struct iterate {
     const struct iterate_options *o;
+    const struct stp_trace *trace; /* NULL: none */
+    struct stp_trace_step step;    /* of it */
     const struct stp_world *world;
     struct stp_device device;
     struct stp_device_info info;
+    char made_by[sizeof(((struct stp_device_info *)0)->what) + STP_CLI_PATH];
     struct stp_workload_plan plan;
     struct stp_iterations out;
     bool is_complete;
@@ -157,7 +185,7 @@ static enum stp_status iterate_sum_up(const struct iterate *it,
         return stp_nomem(err);
     }
     f->report = (struct stp_iteration_report){
-        .made_by = it->info.what,
+        .made_by = it->made_by,
         .iterations = &it->out,
         .summary = &f->summary,
         .regimes = f->regimes,
@@ -274,6 +302,11 @@ static enum stp_status iterate_measure(struct iterate *it)
     plan->rounds = o->rounds;
     plan->graph = o->run.graph;
     plan->alone = true;
+    if (status == STP_OK && it->trace != NULL)
+        status = stp_trace_step_make(it->trace, it->info.n_ranks, o->type,
+                                     &it->step, it->err);
+    if (it->trace != NULL)
+        plan->step = &it->step.work;
     if (status == STP_OK)
         status = stp_plan_iterations(&it->info, &o->work, o->find_regimes,
                                      &it->plan, it->err);
@@ -300,13 +333,18 @@ static enum stp_status iterate_open_and_measure(struct iterate *it,
         .machine = &o->machine,
         .run = &o->run,
         .world = it->world,
-        .max_bytes = stp_workload_max_bytes(&o->work, o->find_regimes),
+        .max_bytes = it->trace != NULL
+                         ? stp_trace_max_bytes(it->trace)
+                         : stp_workload_max_bytes(&o->work, o->find_regimes),
         .plugin = plugin};
     enum stp_status status = stp_open(&open, &it->device, it->err);
 
     if (status != STP_OK)
         return status;
     stp_device_get_info(&it->device, &it->info);
+    snprintf(it->made_by, sizeof(it->made_by), "%s%s%s", it->info.what,
+             it->trace != NULL ? "; trace " : "",
+             it->trace != NULL ? stp_base_name(o->trace) : "");
     status = iterate_measure(it);
     stp_device_close(&it->device);
     return status;
@@ -323,7 +361,12 @@ static enum stp_status iterate_print(const struct iterate *it,
     stp_progress_clear();
     if (it->o->machine.json)
         return stp_print_iterations_json(&f->report, stdout, err);
-    printf("%s\n\n", it->info.what);
+    printf("%s\n", it->made_by);
+    if (it->trace != NULL) {
+        stp_print_trace(it->trace, stdout);
+        stp_print_trace_step(it->trace, &it->step, it->info.n_ranks, stdout);
+    }
+    printf("\n");
     if (!it->o->find_regimes)
         return stp_print_iterations(&f->summary, stdout, err);
     status = stp_print_regimes(&f->report, stdout, err);
@@ -378,6 +421,7 @@ static enum stp_status iterate_report(struct iterate *it, struct stp_error *err)
 
 struct iterate_command {
     struct iterate_options o;
+    struct stp_trace trace;
     char plugin[STP_CLI_PATH]; /* "": none */
 };
 
@@ -414,6 +458,7 @@ static int iterate_body(void *user, const struct stp_world *world)
     if (it == NULL)
         return stp_complain("out of memory");
     it->o = &c->o;
+    it->trace = c->o.trace != NULL ? &c->trace : NULL;
     it->world = world;
     it->err = &err;
     status = iterate_choose_folder(it);
@@ -428,6 +473,7 @@ static int iterate_body(void *user, const struct stp_world *world)
     if (status == STP_OK && world->rank == 0)
         exit_status = stp_tell_arms(c->o.arms, &it->out.data);
     stp_iterations_free(&it->out);
+    stp_trace_step_free(&it->step);
     free(it);
     return status == STP_OK ? exit_status
                             : stp_complain_in(world, status, &err);
@@ -469,6 +515,9 @@ static int iterate_check_arms(const struct iterate_options *o)
     int colls[STP_N_MODES + 1] = {ncclFuncAllReduce};
     size_t n = 0;
 
+    if (o->trace != NULL) /* any */
+        return stp_check_arms(o->arms, o->channels, NULL, 0);
+
     for (unsigned i = 0; i < o->work.n_modes; i++)
         colls[n++] = o->work.modes[i] == STP_MODE_FSDP ? ncclFuncAllGather
                                                        : ncclFuncAllReduce;
@@ -506,6 +555,8 @@ int stp_cmd_iterate(int argc, char **argv)
         exit_status = iterate_prepare_plugin(&c);
     if (exit_status != STP_EXIT_OK)
         return exit_status;
+    if (o->trace != NULL && stp_traces_load(o->trace, &c.trace, &err) != STP_OK)
+        return stp_complain_error(o->trace, &err);
     c.o.no_plots |= o->output != NULL && !o->no_plots && !stp_check_gnuplot();
     if (o->output != NULL &&
         stp_iteration_folder(o->output, o->force, &err) != STP_OK)

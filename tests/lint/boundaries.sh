@@ -46,7 +46,7 @@ for folder in check constants explain simulate; do
 done
 may src/analyse/replay analyse/replay/ "$analyse" bench/ device/ core/ $abi "$mock"
 may src/analyse/jobs analyse/jobs/ analyse/replay/ "$analyse" core/
-may src/analyse/traces analyse/traces/ analyse/replay/ "$analyse" device/ core/ $abi
+may src/analyse/traces analyse/traces/ analyse/replay/ "$analyse" bench/ device/ core/ $abi
 may src/analyse/contract analyse/contract/ analyse/replay/ "$analyse" bench/ device/ core/ $abi "$mock"
 below='analyse/|train/|bench/|device/|core/|'$abi
 report='report/[a-z_]+.h"'

@@ -40,12 +40,14 @@ struct raw {
     unsigned ranks_column;
     unsigned us_column;
     unsigned bytes_column;
+    unsigned step_column;
 };
 
 struct reader {
     struct stp_trace_build build;
     struct raw raw;
-    unsigned step; /* of the row before */
+    unsigned step; /* of the row before; 1 if there is none */
+    bool has_step; /* there is one */
 };
 
 /* ---- fields ---- */
@@ -270,7 +272,7 @@ static const struct stp_csv_column columns[] = {
      trace_stream_from_name), .none = ""},
     {"wait", "nothing, 0 or 1", COUNT(wait, 0, 1)},
     {"step", "nothing or a number from 0", COUNT(step, 0, MANY),
-     .none_value = -1},
+     .none_value = -1, PLACE(step_column)},
     {"t_ns", "", .kind = STP_CSV_SKIP},
     {"process", "", .kind = STP_CSV_SKIP},
     {"graph", "", .kind = STP_CSV_SKIP},
@@ -473,8 +475,13 @@ static enum stp_status trace_end_row(void *user, void *opaque,
     struct reader *r = user;
     struct raw *raw = opaque;
 
+    if (raw->step >= 0 && (unsigned)raw->step < r->step && r->has_step)
+        return trace_fail(raw, raw->step_column, err,
+                          "step %d after step %u, expected steps in order",
+                          raw->step, r->step);
     if (raw->step >= 0)
         r->step = (unsigned)raw->step;
+    r->has_step = true;
     raw->row.place.step = r->step;
     raw->row.place.waits = raw->wait != 0;
     return raw->coll == COMPUTE ? trace_end_compute(r, err)

@@ -97,7 +97,8 @@ struct stp_trace_comm {
 };
 
 /*
- * The groups of '*groups' (size 0: as many ranks as there are) among 'n_ranks'
+ * The groups of '*groups' (size 0: as many ranks as there are, and all of them
+ * where that were one) among 'n_ranks'
  * ranks, so that each rank is in one: those of the trace, or, where there are
  * not so many ranks, smaller ones.  The size becomes the largest divisor of
  * 'n_ranks' up to the size, and the stride the largest that is left.

@@ -21,9 +21,10 @@ static unsigned groups_largest_divisor(unsigned n, unsigned most)
 struct stp_rank_groups stp_rank_groups_cut(const struct stp_rank_groups *groups,
                                            unsigned n_ranks)
 {
-    const unsigned asked =
-        groups->size != 0 ? groups->size
-                          : (n_ranks + groups->stride - 1) / groups->stride;
+    const unsigned left = n_ranks / groups->stride;
+    const unsigned asked = groups->size != 0 ? groups->size
+                           : left > 1        ? left
+                                             : n_ranks;
     const unsigned size = groups_largest_divisor(n_ranks, asked);
 
     return (struct stp_rank_groups){

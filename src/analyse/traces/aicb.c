@@ -248,7 +248,7 @@ static enum stp_status aicb_add_collective(const struct aicb *a,
 /* Rows before the first end of an epoch are the job's beginning. */
 static unsigned aicb_step(struct aicb *a, const struct aicb_row *row)
 {
-    if (aicb_begins(&row->stage, "init"))
+    if (a->n_ends == 0 && !a->began && aicb_begins(&row->stage, "init"))
         return 0;
     a->began |= a->n_ends == 0;
     return a->n_ends + a->began;

@@ -174,9 +174,9 @@ static void iteration_put_arm(const struct stp_iteration_setting *setting,
     iteration_put(t, "alone_us", "alone us", "alone us", us,
                   iteration_measured(arm->alone_us));
     iteration_put(t, "alone_algbw", "alone algbw GB/s", NULL, RATE,
-                  has_alone ? arm->algbw : NAN);
+                  has_alone && arm->algbw > 0 ? arm->algbw : NAN);
     iteration_put(t, "alone_busbw", "alone busbw GB/s", "busbw", RATE,
-                  has_alone ? arm->busbw : NAN);
+                  has_alone && arm->algbw > 0 ? arm->busbw : NAN);
     iteration_put_gain(t, true, false, &arm->alone_gain, is_auto,
                        has_alone && (is_auto || arm->alone_gain.n_pairs > 0));
     if (is_csv)

@@ -50,6 +50,11 @@ static void iteration_name_setting(const struct stp_iteration_setting *setting,
     bool usual = iteration_is_usual(w->mode, m->coll);
     char product[48];
 
+    if (w->mode == STP_MODE_TRACE) {
+        snprintf(name, STP_SETTING_NAME, "%s_%s", stp_mode_name(w->mode),
+                 stp_coll_name(m->coll));
+        return;
+    }
     if (w->ratio != 0)
         snprintf(product, sizeof(product), "ratio%g", w->ratio);
     else
@@ -97,6 +102,13 @@ void stp_iteration_what(const struct stp_iteration_setting *setting,
     char product[48];
 
     iteration_data_text(m, data);
+    if (w->mode == STP_MODE_TRACE) {
+        snprintf(text, STP_ITERATION_TEXT,
+                 "%s: a step of it, most of its bytes by %s%s%s%s",
+                 stp_mode_name(w->mode), stp_coll_name(m->coll),
+                 size != NULL ? " of " : "", size != NULL ? size : "", data);
+        return;
+    }
     if (w->ratio != 0)
         snprintf(product, sizeof(product), ", ratio %g", w->ratio);
     else

@@ -133,7 +133,7 @@ const struct stp_csv_column
     {"in_place", "0 or 1", .kind = STP_CSV_FLAG, INTO(in_place)},
     {"wrong", "a number of elements, or nothing", .kind = STP_CSV_WHOLE,
      INTO(n_wrong), .max = INT64_MAX, .none = "", .none_value = -1},
-    {"mode", "alone, sequential, overlap or fsdp",
+    {"mode", "alone, sequential, overlap, fsdp or trace",
      WORD(work.mode, stp_mode_from_name, stp_mode_name)},
     {"compute", "gemm or training", WORD(work.compute, stp_compute_from_name,
      stp_compute_name)},

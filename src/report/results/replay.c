@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "analyse/replay/replay.h"
+#include "analyse/traces/trace_step.h"
 #include "core/names.h"
 #include "report/results/results.h"
 #include "report/table.h"
@@ -155,6 +156,46 @@ void stp_print_trace(const struct stp_trace *trace, FILE *fp)
     fprintf(fp, "\n");
     if (trace->n_skips > 0)
         replay_print_skips(trace, fp);
+}
+
+static void replay_print_comm(const struct stp_trace_comm *comm,
+                              const struct stp_rank_groups *groups,
+                              unsigned n_ranks, FILE *fp)
+{
+    const char *name = comm->name[0] != '\0' ? comm->name : "communicator";
+
+    fprintf(fp, "%s", name);
+    if (comm->n_ranks > 0)
+        fprintf(fp, " of %d ranks", comm->n_ranks);
+    if (groups->size == 0)
+        fprintf(fp, " on all %u", n_ranks);
+    else
+        fprintf(fp, " on %u groups of %u, %u apart", n_ranks / groups->size,
+                groups->size, groups->stride);
+}
+
+void stp_print_trace_step(const struct stp_trace *trace,
+                          const struct stp_trace_step *step, unsigned n_ranks,
+                          FILE *fp)
+{
+    bool is_first = true;
+
+    if (step->n_steps > 1)
+        fprintf(fp, "step %u, of %u that the trace has: ", step->number,
+                step->n_steps);
+    else
+        fprintf(fp, "its step: ");
+    fprintf(fp, "%zu collective%s, %zu GEMM%s\n", step->work.n_colls,
+            replay_plural(step->work.n_colls), step->n_gemms,
+            replay_plural(step->n_gemms));
+    for (size_t i = 0; i < trace->n_comms; i++) {
+        if (!step->is_used[i])
+            continue;
+        fputs(is_first ? "" : "; ", fp);
+        replay_print_comm(&trace->comms[i], &step->groups[i], n_ranks, fp);
+        is_first = false;
+    }
+    fputc('\n', fp);
 }
 
 enum stp_status stp_print_replay(const struct stp_trace *trace,

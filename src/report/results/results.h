@@ -150,6 +150,13 @@ enum stp_status stp_print_why(const struct stp_why_report *report, bool is_json,
  * rows that are not played, if there are any. */
 void stp_print_trace(const struct stp_trace *trace, FILE *fp);
 
+/* Lines: the step that is played, and the ranks of each communicator in it, as
+ * the trace has them and here. */
+struct stp_trace_step;
+void stp_print_trace_step(const struct stp_trace *trace,
+                          const struct stp_trace_step *step, unsigned n_ranks,
+                          FILE *fp);
+
 enum stp_status stp_print_replay(const struct stp_trace *trace,
                                  const struct stp_replay *replay, bool is_json,
                                  FILE *fp, struct stp_error *err);

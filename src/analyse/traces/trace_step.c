@@ -1,0 +1,346 @@
+#include "analyse/traces/trace_step.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+enum { ROUNDING = 1 << 16 }; /* bytes of max_bytes */
+
+/* A step that is being made.  The first failure stays. */
+struct making {
+    const struct stp_trace *trace;
+    struct stp_trace_step *out;
+    unsigned n_ranks;
+    int type;
+    unsigned n_events;
+    bool main_is_new; /* main has work that comm has not waited for */
+    bool comm_is_new; /* likewise */
+    uint64_t group;   /* the NCCL group that is open; 0: none */
+    enum stp_status status;
+    struct stp_error *err;
+};
+
+/* ---- communicators ---- */
+
+/* The stride of the first rank that has a color. */
+static unsigned step_find_stride(const struct stp_trace_comm *comm)
+{
+    int first = 0;
+    int second;
+
+    while (comm->color[first] < 0)
+        first++;
+    second = first + 1;
+    while (second < comm->n_listed && comm->color[second] != comm->color[first])
+        second++;
+    return second < comm->n_listed ? (unsigned)(second - first) : 1;
+}
+
+/* Whether the groups of a communicator by list are these: each is of one color,
+ * and each color of one of them. */
+static bool step_follows_rule(const struct stp_trace_comm *comm,
+                              const struct stp_rank_groups *groups)
+{
+    const size_t n = (size_t)comm->n_listed;
+    int *color_of = calloc(2 * n, sizeof(*color_of)); /* a group, and 1 more */
+    int *group_of = color_of + n;                     /* a color, likewise */
+    bool follows = color_of != NULL;
+
+    for (size_t r = 0; r < n && follows; r++) {
+        const int color = comm->color[r];
+        const unsigned group = stp_rank_groups_color(groups, (unsigned)r);
+
+        if (color < 0)
+            continue;
+        follows = (color_of[group] == 0 || color_of[group] == color + 1) &&
+                  (group_of[color] == 0 || group_of[color] == (int)group + 1);
+        color_of[group] = color + 1;
+        group_of[color] = (int)group + 1;
+    }
+    free(color_of);
+    return follows;
+}
+
+/* The groups of a communicator by list, if they are by a rule. */
+static bool step_find_rule(const struct stp_trace_comm *comm,
+                           struct stp_rank_groups *groups)
+{
+    groups->size = (unsigned)comm->n_ranks;
+    groups->stride = step_find_stride(comm);
+    return step_follows_rule(comm, groups);
+}
+
+/* The ranks of a communicator in the trace; size 0: all. */
+static enum stp_status step_find_groups(struct making *m, size_t i, int largest,
+                                        struct stp_rank_groups *groups)
+{
+    const struct stp_trace_comm *comm = &m->trace->comms[i];
+
+    *groups = (struct stp_rank_groups){0, 1};
+    if (comm->color != NULL)
+        return step_find_rule(comm, groups)
+                   ? STP_OK
+                   : stp_fail_at(m->err, STP_ERR_RANGE, comm->line, 0,
+                                 "communicator '%s' of ranks that are not "
+                                 "equally far apart, expected such as 0+2/1+3",
+                                 comm->name);
+    if (comm->stride == 0 && (comm->n_ranks == 0 || comm->n_ranks == largest))
+        return STP_OK;
+    groups->size = (unsigned)comm->n_ranks;
+    if (comm->stride != 0)
+        groups->stride = comm->stride;
+    return STP_OK;
+}
+
+static enum stp_status step_place_comm(struct making *m, size_t i, int largest)
+{
+    const struct stp_trace_comm *comm = &m->trace->comms[i];
+    struct stp_rank_groups groups;
+    enum stp_status status = step_find_groups(m, i, largest, &groups);
+
+    if (status != STP_OK || (groups.size == 0 && comm->stride == 0))
+        return status;
+    groups = stp_rank_groups_cut(&groups, m->n_ranks);
+    if (groups.size == 1 && m->n_ranks > 1)
+        return stp_fail_at(m->err, STP_ERR_RANGE, comm->line, 0,
+                           "communicator '%s' of %d ranks, which %u ranks "
+                           "cannot be divided into",
+                           comm->name, comm->n_ranks, m->n_ranks);
+    if (groups.size < m->n_ranks)
+        m->out->groups[i] = groups;
+    return STP_OK;
+}
+
+static enum stp_status step_place_comms(struct making *m)
+{
+    const struct stp_trace *t = m->trace;
+    enum stp_status status = STP_OK;
+    int largest = 0;
+
+    m->out->groups = calloc(t->n_comms, sizeof(*m->out->groups));
+    m->out->is_used = calloc(t->n_comms, sizeof(*m->out->is_used));
+    if (m->out->groups == NULL || m->out->is_used == NULL)
+        return stp_nomem(m->err);
+    for (size_t i = 0; i < t->n_comms; i++)
+        if (t->comms[i].n_ranks > largest)
+            largest = t->comms[i].n_ranks;
+    for (size_t i = 0; i < t->n_comms && status == STP_OK; i++)
+        status = step_place_comm(m, i, largest);
+    return status;
+}
+
+/* ---- which step ---- */
+
+/* Rows are in the order of steps. */
+static void step_choose(struct making *m)
+{
+    const struct stp_trace *t = m->trace;
+    size_t most = 0;
+    size_t c = 0;
+
+    for (size_t i = 0, end; i < t->n_rows; i = end) {
+        const unsigned step = t->rows[i].place.step;
+        size_t n;
+
+        for (end = i; end < t->n_rows && t->rows[end].place.step == step;)
+            end++;
+        n = end - i;
+        for (; c < t->n_computes && t->computes[c].place.step <= step; c++)
+            n += t->computes[c].place.step == step;
+        if (step == 0)
+            continue;
+        m->out->n_steps++;
+        if (n >= most)
+            m->out->number = step;
+        most = n > most ? n : most;
+    }
+}
+
+/* ---- its work ---- */
+
+static void step_add(struct making *m, const struct stp_work *work)
+{
+    if (m->status == STP_OK)
+        m->status = stp_program_add(&m->out->work.program, work, m->err);
+}
+
+/* Makes 'to' wait for all work of 'from', if there is some since it did. */
+static void step_join(struct making *m, unsigned from, unsigned to,
+                      bool *is_new)
+{
+    const unsigned event = m->n_events;
+
+    if (!*is_new)
+        return;
+    m->n_events++;
+    *is_new = false;
+    step_add(m, &(struct stp_work){
+                    .kind = STP_WORK_RECORD, .stream = from, .event = event});
+    step_add(m, &(struct stp_work){
+                    .kind = STP_WORK_WAIT, .stream = to, .event = event});
+}
+
+static void step_end_group(struct making *m)
+{
+    if (m->group != 0)
+        step_add(m, &(struct stp_work){.kind = STP_WORK_GROUP_END});
+    m->group = 0;
+}
+
+/* Before work in a stream: main waits if the trace says so, comm for all work
+ * of main. */
+static void step_enter(struct making *m, const struct stp_trace_place *place)
+{
+    if (place->waits)
+        step_join(m, STP_STREAM_COMM, STP_STREAM_MAIN, &m->comm_is_new);
+    if (place->stream == STP_STREAM_COMM)
+        step_join(m, STP_STREAM_MAIN, STP_STREAM_COMM, &m->main_is_new);
+    if (place->stream == STP_STREAM_COMM)
+        m->comm_is_new = true;
+    else
+        m->main_is_new = true;
+}
+
+static bool step_is_float(int type)
+{
+    return type == STP_TYPE_F16 || type == STP_TYPE_BF16 ||
+           type == STP_TYPE_F32 || type == STP_TYPE_F64;
+}
+
+static struct stp_collective step_collective(const struct making *m,
+                                             const struct stp_trace_row *row)
+{
+    struct stp_collective c = {.coll = (int)row->call.coll,
+                               .n_bytes = row->call.n_bytes,
+                               .type = row->type,
+                               .op = row->op,
+                               .root = (unsigned)row->call.root,
+                               .in_place = true,
+                               .groups = m->out->groups[row->comm]};
+    const unsigned n_ranks = stp_collective_ranks(&c, m->n_ranks);
+    uint64_t grain;
+
+    if (m->type >= 0 && step_is_float(row->type))
+        c.type = m->type;
+    grain = (uint64_t)stp_type_size(c.type) * n_ranks;
+    c.n_bytes = (c.n_bytes + grain - 1) / grain * grain;
+    if (c.root >= n_ranks)
+        c.root = 0;
+    return c;
+}
+
+/* A group of several communicators or streams is one for each. */
+static void step_add_row(struct making *m, const struct stp_trace_row *row,
+                         const struct stp_trace_row *last,
+                         const struct stp_trace_row *next)
+{
+    const bool goes_on = m->group != 0 && row->group == m->group &&
+                         row->comm == last->comm &&
+                         row->place.stream == last->place.stream;
+    const bool has_next =
+        next != NULL && row->group != 0 && next->group == row->group &&
+        next->comm == row->comm && next->place.stream == row->place.stream &&
+        next->place.step == row->place.step;
+
+    if (row->call.n_bytes == 0)
+        return;
+    if (!goes_on) {
+        step_end_group(m);
+        step_enter(m, &row->place);
+        if (has_next) {
+            step_add(m, &(struct stp_work){.kind = STP_WORK_GROUP_BEGIN});
+            m->group = row->group;
+        }
+    }
+    m->out->is_used[row->comm] = true;
+    step_add(m, &(struct stp_work){.kind = STP_WORK_COLLECTIVE,
+                                   .stream = row->place.stream,
+                                   .collective = step_collective(m, row)});
+}
+
+static void step_add_compute(struct making *m,
+                             const struct stp_trace_compute *compute)
+{
+    struct stp_gemm gemm = compute->gemm;
+
+    step_end_group(m);
+    step_enter(m, &compute->place);
+    m->out->n_gemms++;
+    if (compute->us != 0 && m->status == STP_OK) {
+        m->status = stp_job_step_add_time(&m->out->work, compute->us, m->err);
+        return;
+    }
+    if (m->type >= 0)
+        gemm.type = m->type;
+    step_add(m, &(struct stp_work){.kind = STP_WORK_GEMM,
+                                   .stream = STP_STREAM_MAIN,
+                                   .gemm = gemm});
+}
+
+static void step_add_all(struct making *m)
+{
+    const struct stp_trace *t = m->trace;
+    const unsigned step = m->out->number;
+    size_t c = 0;
+
+    m->main_is_new = true; /* comm begins with the step */
+    for (size_t i = 0; i <= t->n_rows; i++) {
+        for (; c < t->n_computes && t->computes[c].row == i; c++)
+            if (t->computes[c].place.step == step)
+                step_add_compute(m, &t->computes[c]);
+        if (i < t->n_rows && t->rows[i].place.step == step)
+            step_add_row(m, &t->rows[i], i > 0 ? &t->rows[i - 1] : NULL,
+                         i + 1 < t->n_rows && (c == t->n_computes ||
+                                               t->computes[c].row != i + 1)
+                             ? &t->rows[i + 1]
+                             : NULL);
+    }
+    step_end_group(m);
+    step_join(m, STP_STREAM_COMM, STP_STREAM_MAIN, &m->comm_is_new);
+}
+
+enum stp_status stp_trace_step_make(const struct stp_trace *trace,
+                                    unsigned n_ranks, int type,
+                                    struct stp_trace_step *step_ret,
+                                    struct stp_error *err)
+{
+    struct stp_trace_step out = {.number = 0};
+    struct making m = {.trace = trace,
+                       .out = &out,
+                       .n_ranks = n_ranks,
+                       .type = type,
+                       .err = err};
+
+    m.status = step_place_comms(&m);
+    if (m.status == STP_OK) {
+        step_choose(&m);
+        step_add_all(&m);
+    }
+    if (m.status == STP_OK)
+        m.status = stp_job_step_finish(&out.work, err);
+    if (m.status == STP_OK && out.work.n_colls == 0)
+        m.status = stp_fail(err, STP_ERR_RANGE,
+                            "a step without a collective of at least a byte");
+    if (m.status == STP_OK)
+        *step_ret = out;
+    else
+        stp_trace_step_free(&out);
+    return m.status;
+}
+
+void stp_trace_step_free(struct stp_trace_step *step)
+{
+    stp_job_step_free(&step->work);
+    free(step->groups);
+    free(step->is_used);
+    *step = (struct stp_trace_step){.number = 0};
+}
+
+uint64_t stp_trace_max_bytes(const struct stp_trace *trace)
+{
+    uint64_t most = 0;
+
+    for (size_t i = 0; i < trace->n_rows; i++)
+        if (trace->rows[i].call.n_bytes > most)
+            most = trace->rows[i].call.n_bytes;
+    return most + ROUNDING;
+}

@@ -1,0 +1,165 @@
+#include "bench/job_step.h"
+
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "bench/calibrate.h"
+#include "device/engine.h"
+
+/* GEMMs whose times are so near are one. */
+static const double same_time = 0.05;
+
+/* ---- making it ---- */
+
+enum stp_status stp_job_step_add_time(struct stp_job_step *step, double us,
+                                      struct stp_error *err)
+{
+    const struct stp_work work = {
+        .kind = STP_WORK_GEMM, .stream = STP_STREAM_MAIN, .task = step->n_us};
+
+    if (step->n_us == step->us_capacity) {
+        const size_t n = 2 * step->us_capacity + 64;
+        double *more = realloc(step->us, n * sizeof(*more));
+
+        if (more == NULL)
+            return stp_nomem(err);
+        step->us = more;
+        step->us_capacity = n;
+    }
+    step->us[step->n_us++] = us;
+    return stp_program_add(&step->program, &work, err);
+}
+
+static bool step_same_kind(const struct stp_collective *a,
+                           const struct stp_collective *b)
+{
+    return a->coll == b->coll && a->n_bytes == b->n_bytes &&
+           a->type == b->type && a->op == b->op && a->root == b->root &&
+           a->groups.size == b->groups.size &&
+           a->groups.stride == b->groups.stride;
+}
+
+/* Moves the kind of the most bytes to the front. */
+static void step_choose_first(struct stp_job_step *step, const uint64_t *sums)
+{
+    const struct stp_collective first = step->kinds[0];
+    size_t most = 0;
+
+    for (size_t i = 1; i < step->n_kinds; i++)
+        if (sums[i] > sums[most])
+            most = i;
+    step->kinds[0] = step->kinds[most];
+    step->kinds[most] = first;
+}
+
+enum stp_status stp_job_step_finish(struct stp_job_step *step,
+                                    struct stp_error *err)
+{
+    const size_t n = step->program.n_notes;
+    uint64_t *sums = calloc(n + 1, sizeof(*sums));
+
+    step->colls = calloc(n + 1, sizeof(*step->colls));
+    step->kinds = calloc(n + 1, sizeof(*step->kinds));
+    if (sums == NULL || step->colls == NULL || step->kinds == NULL) {
+        free(sums);
+        return stp_nomem(err);
+    }
+    for (size_t i = 0; i < n; i++) {
+        const struct stp_work *note = &step->program.notes[i];
+        size_t k = 0;
+
+        if (note->kind != STP_WORK_COLLECTIVE)
+            continue;
+        step->colls[step->n_colls++] = note->collective;
+        while (k < step->n_kinds &&
+               !step_same_kind(&step->kinds[k], &note->collective))
+            k++;
+        if (k == step->n_kinds)
+            step->kinds[step->n_kinds++] = note->collective;
+        sums[k] += note->collective.n_bytes;
+    }
+    step_choose_first(step, sums);
+    free(sums);
+    return STP_OK;
+}
+
+void stp_job_step_free(struct stp_job_step *step)
+{
+    stp_program_free(&step->program);
+    free(step->us);
+    free(step->colls);
+    free(step->kinds);
+    *step = (struct stp_job_step){0};
+}
+
+/* ---- GEMMs by their time ---- */
+
+/* An earlier GEMM of about this time; NULL if there is none. */
+static const struct stp_gemm *step_find_gemm(const struct stp_job_step *step,
+                                             const struct stp_work *note)
+{
+    const double us = step->us[note->task];
+
+    for (const struct stp_work *n = step->program.notes; n < note; n++)
+        if (n->kind == STP_WORK_GEMM && n->task < note->task &&
+            fabs(step->us[n->task] / us - 1) <= same_time)
+            return &n->gemm;
+    return NULL;
+}
+
+enum stp_status stp_job_step_fit(const struct stp_device *device,
+                                 struct stp_job_step *step, int type,
+                                 struct stp_error *err)
+{
+    enum stp_status status = STP_OK;
+
+    for (size_t i = 0; i < step->program.n_notes && status == STP_OK; i++) {
+        struct stp_work *note = &step->program.notes[i];
+        struct stp_workload work = {.gemm = {.type = type}};
+        const struct stp_gemm *known;
+
+        if (note->kind != STP_WORK_GEMM || note->gemm.m != 0)
+            continue;
+        known = step_find_gemm(step, note);
+        if (known != NULL) {
+            note->gemm = *known;
+            continue;
+        }
+        status = stp_calibrate(device, &step->kinds[0], step->us[note->task],
+                               &work, err);
+        note->gemm = work.gemm;
+    }
+    return status;
+}
+
+/* ---- noting it ---- */
+
+enum stp_status stp_job_step_note(const struct stp_device *device,
+                                  const struct stp_job_step *step,
+                                  unsigned event, struct stp_error *err)
+{
+    enum stp_status status = STP_OK;
+
+    for (size_t i = 0; i < step->program.n_notes && status == STP_OK; i++) {
+        struct stp_work work = step->program.notes[i];
+
+        work.event += event;
+        status = stp_device_note(device, &work, err);
+    }
+    return status;
+}
+
+enum stp_status stp_job_step_note_compute(const struct stp_device *device,
+                                          const struct stp_job_step *step,
+                                          unsigned stream,
+                                          struct stp_error *err)
+{
+    enum stp_status status = STP_OK;
+
+    for (size_t i = 0; i < step->program.n_notes && status == STP_OK; i++)
+        if (step->program.notes[i].kind == STP_WORK_GEMM)
+            status = stp_device_gemm(device, stream,
+                                     &step->program.notes[i].gemm, err);
+    return status;
+}
