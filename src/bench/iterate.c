@@ -53,7 +53,7 @@ struct loop {
 
 static struct stp_layer iterate_layer(const struct loop *l)
 {
-    const struct stp_job_step *step = l->work.step;
+    const struct stp_traced_step *step = l->work.step;
 
     return (struct stp_layer){.device = l->device,
                               .work = &l->work,
@@ -340,7 +340,7 @@ static void iterate_choose_compute(struct loop *l)
 
     if (l->status == STP_OK && l->plan->step != NULL)
         l->status =
-            stp_job_step_fit(l->device, l->plan->step, l->plan->type, l->err);
+            stp_traced_step_fit(l->device, l->plan->step, l->plan->type, l->err);
     if (l->status == STP_OK)
         l->status = stp_time_collectives(&layer, N_CALIBRATE, &comm_us, l->err);
     if (l->status != STP_OK)
@@ -436,7 +436,7 @@ static void iterate_begin_setting(struct loop *l, int mode, uint64_t n_bytes,
 
 static void iterate_begin_step(struct loop *l)
 {
-    const struct stp_job_step *step = l->plan->step;
+    const struct stp_traced_step *step = l->plan->step;
 
     l->what = step->kinds[0];
     l->colls = step->kinds;

@@ -13,7 +13,7 @@
 #ifndef STP_ITERATE_H
 #define STP_ITERATE_H
 
-#include "bench/job_step.h"
+#include "bench/traced_step.h"
 #include "bench/measurement.h"
 #include "bench/sizes.h"
 #include "bench/sweep.h"
@@ -22,7 +22,7 @@
 /* Settings are all modes with all sizes and all products: the one given, those
  * that the device knows with each size, or one for each ratio. */
 struct stp_iterate_plan {
-    struct stp_job_step *step; /* the one setting is this; NULL: it is not.
+    struct stp_traced_step *step; /* the one setting is this; NULL: it is not.
                                   GEMMs that it gives by their time are chosen
                                   here */
     const int *modes;          /* enum stp_mode, not ALONE */

@@ -2,7 +2,7 @@
 
 #include <string.h>
 
-#include "bench/job_step.h"
+#include "bench/traced_step.h"
 #include "device/device.h"
 #include "nccl_tuner_abi.h"
 
@@ -200,7 +200,7 @@ static void workload_note_fsdp(struct noting *n)
 
 static void workload_note_step(struct noting *n)
 {
-    n->status = stp_job_step_note(n->device, n->work->step, n->event, n->err);
+    n->status = stp_traced_step_note(n->device, n->work->step, n->event, n->err);
 }
 
 /* ---- the interface ---- */
@@ -234,7 +234,7 @@ enum stp_status stp_workload_note_compute(const struct stp_device *device,
     struct noting n = {.device = device, .work = work, .err = err};
 
     if (work->step != NULL)
-        return stp_job_step_note_compute(device, work->step, stream, err);
+        return stp_traced_step_note_compute(device, work->step, stream, err);
     workload_compute(&n, stream, &passes[work->compute].forward);
     workload_compute(&n, stream, &passes[work->compute].backward);
     return n.status;

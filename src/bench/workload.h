@@ -8,7 +8,7 @@
  *               in one stream
  *   overlap     compute, and behind it the layer's collective on the other
  *               stream, beside the compute of the next layers: as DDP's buckets
- *   trace       a step of a job as its trace has it (job_step.h)
+ *   trace       a step of a job as its trace has it (traced_step.h)
  *   fsdp        an all-gather of the layer's parameters, one layer ahead of the
  *               compute that waits for it, and a reduce-scatter of its
  *               gradients behind
@@ -27,7 +27,7 @@
 #include "device/call.h"
 
 struct stp_device;
-struct stp_job_step;
+struct stp_traced_step;
 
 enum stp_mode {
     STP_MODE_ALONE, /* collectives back to back: no iteration */
@@ -53,7 +53,7 @@ struct stp_workload {
                      as NCCL chooses, each alone; 0: the product was given */
     struct stp_gemm gemm;
     double compute_us;               /* of a layer alone, measured */
-    const struct stp_job_step *step; /* of mode trace, which has one layer: that
+    const struct stp_traced_step *step; /* of mode trace, which has one layer: that
                                         step.  NULL in measurements */
 };
 

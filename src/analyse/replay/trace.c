@@ -46,8 +46,9 @@ struct raw {
 struct reader {
     struct stp_trace_build build;
     struct raw raw;
-    unsigned step; /* of the row before; 1 if there is none */
-    bool has_step; /* there is one */
+    unsigned step;    /* of the row before; 1 if there is none */
+    bool has_step;    /* there is one */
+    uint64_t last_ns; /* when it ended on the GPU; 0: not known */
 };
 
 /* ---- fields ---- */
@@ -257,8 +258,6 @@ static const struct stp_csv_column columns[] = {
      .none = "", .none_value = STP_OP_SUM},
     {"numPipeOps", "nothing or a number from 1",
      COUNT(row.call.n_pipe_ops, 1, MANY)},
-    {"begin_ns", "nothing or a time from 1", COUNT(row.begin_ns, 1, UINT64_MAX)},
-    {"end_ns", "nothing or a time from 1", COUNT(row.end_ns, 1, UINT64_MAX)},
     {"ranks", "ranks of one or more colors such as 0-3, 0-6:2 or 0+2/1+3, as "
               "many of each, and each rank once",
      .read = trace_read_ranks, PLACE(ranks_column)},
@@ -273,6 +272,8 @@ static const struct stp_csv_column columns[] = {
     {"wait", "nothing, 0 or 1", COUNT(wait, 0, 1)},
     {"step", "nothing or a number from 0", COUNT(step, 0, MANY),
      .none_value = -1, PLACE(step_column)},
+    {"begin_ns", "nothing or a time from 1", COUNT(row.begin_ns, 1, UINT64_MAX)},
+    {"end_ns", "nothing or a time from 1", COUNT(row.end_ns, 1, UINT64_MAX)},
     {"t_ns", "", .kind = STP_CSV_SKIP},
     {"process", "", .kind = STP_CSV_SKIP},
     {"graph", "", .kind = STP_CSV_SKIP},
@@ -437,6 +438,20 @@ static enum stp_status trace_end_compute(struct reader *r,
     return stp_trace_add_compute(&r->build, &raw->compute, err);
 }
 
+/* Between two recorded collectives is compute. */
+static enum stp_status trace_add_gap(struct reader *r, struct stp_error *err)
+{
+    const struct stp_trace_row *row = &r->raw.row;
+    const uint64_t last_ns = r->last_ns;
+
+    r->last_ns = row->end_ns;
+    return last_ns != 0 && row->begin_ns > last_ns
+               ? stp_trace_add_time(&r->build,
+                                    (double)(row->begin_ns - last_ns) / 1e3,
+                                    &row->place, err)
+               : STP_OK;
+}
+
 static enum stp_status trace_end_collective(struct reader *r,
                                             struct stp_error *err)
 {
@@ -466,7 +481,8 @@ static enum stp_status trace_end_collective(struct reader *r,
     stp_set_operation(&row->call, raw->type, raw->op);
     row->call.reg_buff =
         raw->reg_buff >= 0 ? raw->reg_buff : row->n_launches > 0;
-    return stp_trace_add_row(&r->build, row, err);
+    status = trace_add_gap(r, err);
+    return status == STP_OK ? stp_trace_add_row(&r->build, row, err) : status;
 }
 
 static enum stp_status trace_end_row(void *user, void *opaque,
@@ -481,6 +497,7 @@ static enum stp_status trace_end_row(void *user, void *opaque,
                           raw->step, r->step);
     if (raw->step >= 0)
         r->step = (unsigned)raw->step;
+    r->build.trace.has_steps |= raw->step >= 0;
     r->has_step = true;
     raw->row.place.step = r->step;
     raw->row.place.waits = raw->wait != 0;
@@ -505,6 +522,21 @@ static const struct stp_csv_format format = {
     .end_row = trace_end_row,
     .comment = trace_read_comment,
 };
+
+enum stp_status stp_trace_load(const char *path, struct stp_trace *trace_ret,
+                               struct stp_error *err)
+{
+    char *text;
+    size_t len;
+    enum stp_status status =
+        stp_read_file(path, (size_t)1 << 30, &text, &len, err);
+
+    if (status != STP_OK)
+        return status;
+    status = stp_trace_read_csv(text, len, trace_ret, err);
+    free(text);
+    return status;
+}
 
 enum stp_status stp_trace_read_csv(const char *text, size_t len,
                                    struct stp_trace *trace_ret,

@@ -38,7 +38,8 @@
  *                seen; in a group, the number that NCCL must compute; empty:
  *                NCCL's
  *   begin_ns     of a recording: when it began and ended on the rank's GPU, by
- *   end_ns       the GPU's clock; empty: not known
+ *   end_ns       the GPU's clock; empty: not known.  The time from the end of
+ *                the row above to the begin is compute
  *   t_ns         of a recording, not used here, as the next two: the host's
  *   process      clock at the launch; the process that recorded it; and 1 if a
  *   graph        CUDA graph launched it, else 0
@@ -120,12 +121,11 @@ struct stp_trace_row {
     uint64_t group;        /* 0: by itself */
     unsigned n_launches;   /* of its graph; 0: not captured */
     struct stp_expect expect;
+    uint64_t begin_ns; /* on the GPU, by its clock; 0: not known */
+    uint64_t end_ns;
     int type; /* enum stp_type, and the operation: enum stp_op */
     int op;
     struct stp_trace_place place;
-    uint64_t begin_ns; /* on the GPU, by its clock; 0: not known */
-    uint64_t end_ns;
-    unsigned line;
 };
 
 /* Compute of main. */
@@ -153,10 +153,16 @@ struct stp_trace {
     size_t n_skips;
     struct stp_trace_comm *comms; /* in the order of their creation */
     size_t n_comms;
+    bool has_steps; /* the file says which step rows are of */
     char machine[64];
     char policy[256];
     char nccl[16]; /* each "" if the trace does not say */
 };
+
+/* Reads the CSV file 'path' into *trace_ret, to be freed with stp_trace_free();
+ * or leaves it untouched, with line, column and the word in *err. */
+enum stp_status stp_trace_load(const char *path, struct stp_trace *trace_ret,
+                               struct stp_error *err);
 
 /* Reads the CSV text into *trace_ret, to be freed with stp_trace_free(); or
  * leaves it untouched, with line, column and the word in *err. */

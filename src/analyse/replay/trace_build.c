@@ -1,5 +1,6 @@
 #include "analyse/replay/trace_build.h"
 
+#include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -181,6 +182,25 @@ enum stp_status stp_trace_add_compute(struct stp_trace_build *b,
     b->trace.computes[b->trace.n_computes] = *compute;
     b->trace.computes[b->trace.n_computes++].row = b->trace.n_rows;
     return STP_OK;
+}
+
+enum stp_status stp_trace_add_time(struct stp_trace_build *b, double us,
+                                   const struct stp_trace_place *place,
+                                   struct stp_error *err)
+{
+    const double n = fmax(1, ceil(us / STP_MAX_COMPUTE_US));
+    const struct stp_trace_compute compute = {.us = us / n, .place = *place};
+    enum stp_status status = STP_OK;
+
+    if (us < 1)
+        return STP_OK;
+    if (!(n <= 1e6))
+        return stp_fail_at(err, STP_ERR_SYNTAX, place->line, 0,
+                           "compute of %g us, expected at most %g", us,
+                           1e6 * STP_MAX_COMPUTE_US);
+    for (double i = 0; i < n && status == STP_OK; i++)
+        status = stp_trace_add_compute(b, &compute, err);
+    return status;
 }
 
 enum stp_status stp_trace_add_skip(struct stp_trace_build *b, const char *name,

@@ -33,6 +33,14 @@ enum stp_status stp_trace_add_compute(struct stp_trace_build *b,
                                       const struct stp_trace_compute *compute,
                                       struct stp_error *err);
 
+/* Longer compute is played as several pieces of at most this. */
+enum { STP_MAX_COMPUTE_US = 4000 };
+
+/* Appends compute of a time, in pieces; less than 1 us is none. */
+enum stp_status stp_trace_add_time(struct stp_trace_build *b, double us,
+                                   const struct stp_trace_place *place,
+                                   struct stp_error *err);
+
 /* Counts a row that cannot be played; names are cut. */
 enum stp_status stp_trace_add_skip(struct stp_trace_build *b, const char *name,
                                    size_t len, unsigned line,

@@ -608,6 +608,7 @@ enum stp_status stp_read_execution(struct stp_trace_build *b, const char *text,
     cJSON *root;
     enum stp_status status = execution_parse(text, len, &root, err);
 
+    b->trace.has_steps = true;
     if (status != STP_OK)
         return status;
     nodes = cJSON_GetObjectItemCaseSensitive(root, "nodes");

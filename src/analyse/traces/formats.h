@@ -28,14 +28,6 @@ enum { STP_NOT_TUNED = -1, STP_NO_WORD = -2 };
 int stp_trace_word(const struct stp_trace_word *words, const char *s,
                    size_t len);
 
-/* Longer compute is played as several pieces of at most this. */
-enum { STP_MAX_COMPUTE_US = 4000 };
-
-/* Appends compute of a time, in pieces; less than 1 us is none. */
-enum stp_status stp_trace_add_time(struct stp_trace_build *b, double us,
-                                   const struct stp_trace_place *place,
-                                   struct stp_error *err);
-
 /* Appends a GEMM.  STP_ERR_SYNTAX for a side that is 0, or above 2^30. */
 enum stp_status stp_trace_add_gemm(struct stp_trace_build *b,
                                    const uint64_t sides[3], int type,

@@ -261,6 +261,7 @@ enum stp_status stp_read_simai(struct stp_trace_build *b, const char *text,
     size_t n;
     enum stp_status status = STP_OK;
 
+    b->trace.has_steps = true;
     while (status == STP_OK &&
            (line = stp_next_line(&s, text + len, &n)) != NULL) {
         w.line++;

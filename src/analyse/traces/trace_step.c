@@ -3,7 +3,11 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { ROUNDING = 1 << 16 }; /* bytes of max_bytes */
+enum {
+    ROUNDING = 1 << 16,   /* bytes of max_bytes */
+    MOST_REPEATED = 8192, /* rows at the end that are looked at */
+    MIN_REPEATED = 4,     /* rows that tell a repetition from chance */
+};
 
 /* A step that is being made.  The first failure stays. */
 struct making {
@@ -11,6 +15,7 @@ struct making {
     struct stp_trace_step *out;
     unsigned n_ranks;
     int type;
+    size_t first_row; /* of the step; its rows are from here on */
     unsigned n_events;
     bool main_is_new; /* main has work that comm has not waited for */
     bool comm_is_new; /* likewise */
@@ -130,8 +135,57 @@ static enum stp_status step_place_comms(struct making *m)
 
 /* ---- which step ---- */
 
+static bool step_same_row(const struct stp_trace_row *a,
+                          const struct stp_trace_row *b)
+{
+    return a->call.coll == b->call.coll && a->call.n_bytes == b->call.n_bytes &&
+           a->comm == b->comm && a->type == b->type && a->op == b->op &&
+           a->place.stream == b->place.stream;
+}
+
+/* The length of the sequence that the last rows repeat; as many as there are if
+ * they repeat none.  borders[] is that of the rows from the last on, as Knuth,
+ * Morris and Pratt match words. */
+static size_t step_find_period(const struct stp_trace_row *rows, size_t n,
+                               size_t *borders)
+{
+    const struct stp_trace_row *last = &rows[n - 1];
+    size_t period = n;
+
+    borders[0] = 0;
+    for (size_t i = 1, k = 0; i < n; i++) {
+        while (k > 0 && !step_same_row(last - i, last - k))
+            k = borders[k - 1];
+        k += step_same_row(last - i, last - k);
+        borders[i] = k;
+        if (2 * (i + 1 - k) <= i + 1 && i + 1 >= MIN_REPEATED)
+            period = i + 1 - k;
+    }
+    return period;
+}
+
+/* Of a trace that does not say which step its rows are of: the sequence of
+ * collectives that it repeats is one. */
+static void step_choose_repeated(struct making *m)
+{
+    const struct stp_trace *t = m->trace;
+    const size_t n = t->n_rows < MOST_REPEATED ? t->n_rows : MOST_REPEATED;
+    size_t *borders = calloc(n, sizeof(*borders));
+    size_t period;
+
+    if (borders == NULL) {
+        m->status = stp_nomem(m->err);
+        return;
+    }
+    period = step_find_period(&t->rows[t->n_rows - n], n, borders);
+    free(borders);
+    m->out->n_steps = (unsigned)(t->n_rows / period);
+    m->out->number = m->out->n_steps;
+    m->first_row = t->n_rows - period;
+}
+
 /* Rows are in the order of steps. */
-static void step_choose(struct making *m)
+static void step_choose_largest(struct making *m)
 {
     const struct stp_trace *t = m->trace;
     size_t most = 0;
@@ -266,7 +320,8 @@ static void step_add_compute(struct making *m,
     step_enter(m, &compute->place);
     m->out->n_gemms++;
     if (compute->us != 0 && m->status == STP_OK) {
-        m->status = stp_job_step_add_time(&m->out->work, compute->us, m->err);
+        m->status =
+            stp_traced_step_add_time(&m->out->work, compute->us, m->err);
         return;
     }
     if (m->type >= 0)
@@ -276,18 +331,25 @@ static void step_add_compute(struct making *m,
                                    .gemm = gemm});
 }
 
+/* Whether a row, or compute before that row, is of the step. */
+static bool step_is_of(const struct making *m, size_t row,
+                       const struct stp_trace_place *place)
+{
+    return m->trace->has_steps ? place->step == m->out->number
+                               : row >= m->first_row;
+}
+
 static void step_add_all(struct making *m)
 {
     const struct stp_trace *t = m->trace;
-    const unsigned step = m->out->number;
     size_t c = 0;
 
     m->main_is_new = true; /* comm begins with the step */
     for (size_t i = 0; i <= t->n_rows; i++) {
         for (; c < t->n_computes && t->computes[c].row == i; c++)
-            if (t->computes[c].place.step == step)
+            if (step_is_of(m, i, &t->computes[c].place))
                 step_add_compute(m, &t->computes[c]);
-        if (i < t->n_rows && t->rows[i].place.step == step)
+        if (i < t->n_rows && step_is_of(m, i, &t->rows[i].place))
             step_add_row(m, &t->rows[i], i > 0 ? &t->rows[i - 1] : NULL,
                          i + 1 < t->n_rows && (c == t->n_computes ||
                                                t->computes[c].row != i + 1)
@@ -312,11 +374,14 @@ enum stp_status stp_trace_step_make(const struct stp_trace *trace,
 
     m.status = step_place_comms(&m);
     if (m.status == STP_OK) {
-        step_choose(&m);
+        if (trace->has_steps)
+            step_choose_largest(&m);
+        else
+            step_choose_repeated(&m);
         step_add_all(&m);
     }
     if (m.status == STP_OK)
-        m.status = stp_job_step_finish(&out.work, err);
+        m.status = stp_traced_step_finish(&out.work, err);
     if (m.status == STP_OK && out.work.n_colls == 0)
         m.status = stp_fail(err, STP_ERR_RANGE,
                             "a step without a collective of at least a byte");
@@ -329,7 +394,7 @@ enum stp_status stp_trace_step_make(const struct stp_trace *trace,
 
 void stp_trace_step_free(struct stp_trace_step *step)
 {
-    stp_job_step_free(&step->work);
+    stp_traced_step_free(&step->work);
     free(step->groups);
     free(step->is_used);
     *step = (struct stp_trace_step){.number = 0};

@@ -5,11 +5,11 @@
 #define STP_TRACE_STEP_H
 
 #include "analyse/replay/trace.h"
-#include "bench/job_step.h"
+#include "bench/traced_step.h"
 
 /* What of a trace is played, and where. */
 struct stp_trace_step {
-    struct stp_job_step work;
+    struct stp_traced_step work;
     unsigned number;  /* the step's, in the job */
     unsigned n_steps; /* that the trace has; 0: only what is before them */
     size_t n_gemms;
@@ -20,10 +20,12 @@ struct stp_trace_step {
 
 /*
  * Takes the step of the most rows, of several the last, which is not the one
- * that warms up; without steps all rows.  The largest communicators have all
- * 'n_ranks' ranks, the others stp_rank_groups_cut() of theirs.  Bytes are
- * rounded up to what the ranks of a group can share.  'type' is that of GEMMs
- * and of collectives of floats; below 0 the trace's.
+ * that warms up.  Where the trace does not say which step rows are of, it is
+ * the sequence of collectives that the end of the trace repeats, or all rows.
+ * The largest communicators have all 'n_ranks' ranks, the others
+ * stp_rank_groups_cut() of theirs.  Bytes are rounded up to what the ranks of a
+ * group can share.  'type' is that of GEMMs and of collectives of floats; below
+ * 0 the trace's.
  *
  * STP_ERR_RANGE for a communicator that those ranks cannot have.  Free with
  * stp_trace_step_free().

@@ -1,7 +1,6 @@
 #include "analyse/traces/traces.h"
 
 #include <ctype.h>
-#include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -21,25 +20,6 @@ int stp_trace_word(const struct stp_trace_word *words, const char *s,
         if (strlen(words->name) == len && memcmp(words->name, s, len) == 0)
             return words->coll;
     return STP_NO_WORD;
-}
-
-enum stp_status stp_trace_add_time(struct stp_trace_build *b, double us,
-                                   const struct stp_trace_place *place,
-                                   struct stp_error *err)
-{
-    const double n = fmax(1, ceil(us / STP_MAX_COMPUTE_US));
-    const struct stp_trace_compute compute = {.us = us / n, .place = *place};
-    enum stp_status status = STP_OK;
-
-    if (us < 1)
-        return STP_OK;
-    if (!(n <= 1e6))
-        return stp_fail_at(err, STP_ERR_SYNTAX, place->line, 0,
-                           "compute of %g us, expected at most %g", us,
-                           1e6 * STP_MAX_COMPUTE_US);
-    for (double i = 0; i < n && status == STP_OK; i++)
-        status = stp_trace_add_compute(b, &compute, err);
-    return status;
 }
 
 enum stp_status stp_trace_add_gemm(struct stp_trace_build *b,

@@ -1,4 +1,4 @@
-#include "bench/job_step.h"
+#include "bench/traced_step.h"
 
 #include <math.h>
 #include <stdlib.h>
@@ -12,7 +12,7 @@ static const double same_time = 0.05;
 
 /* ---- making it ---- */
 
-enum stp_status stp_job_step_add_time(struct stp_job_step *step, double us,
+enum stp_status stp_traced_step_add_time(struct stp_traced_step *step, double us,
                                       struct stp_error *err)
 {
     const struct stp_work work = {
@@ -41,7 +41,7 @@ static bool step_same_kind(const struct stp_collective *a,
 }
 
 /* Moves the kind of the most bytes to the front. */
-static void step_choose_first(struct stp_job_step *step, const uint64_t *sums)
+static void step_choose_first(struct stp_traced_step *step, const uint64_t *sums)
 {
     const struct stp_collective first = step->kinds[0];
     size_t most = 0;
@@ -53,7 +53,7 @@ static void step_choose_first(struct stp_job_step *step, const uint64_t *sums)
     step->kinds[most] = first;
 }
 
-enum stp_status stp_job_step_finish(struct stp_job_step *step,
+enum stp_status stp_traced_step_finish(struct stp_traced_step *step,
                                     struct stp_error *err)
 {
     const size_t n = step->program.n_notes;
@@ -84,19 +84,19 @@ enum stp_status stp_job_step_finish(struct stp_job_step *step,
     return STP_OK;
 }
 
-void stp_job_step_free(struct stp_job_step *step)
+void stp_traced_step_free(struct stp_traced_step *step)
 {
     stp_program_free(&step->program);
     free(step->us);
     free(step->colls);
     free(step->kinds);
-    *step = (struct stp_job_step){0};
+    *step = (struct stp_traced_step){0};
 }
 
 /* ---- GEMMs by their time ---- */
 
 /* An earlier GEMM of about this time; NULL if there is none. */
-static const struct stp_gemm *step_find_gemm(const struct stp_job_step *step,
+static const struct stp_gemm *step_find_gemm(const struct stp_traced_step *step,
                                              const struct stp_work *note)
 {
     const double us = step->us[note->task];
@@ -108,8 +108,8 @@ static const struct stp_gemm *step_find_gemm(const struct stp_job_step *step,
     return NULL;
 }
 
-enum stp_status stp_job_step_fit(const struct stp_device *device,
-                                 struct stp_job_step *step, int type,
+enum stp_status stp_traced_step_fit(const struct stp_device *device,
+                                 struct stp_traced_step *step, int type,
                                  struct stp_error *err)
 {
     enum stp_status status = STP_OK;
@@ -135,8 +135,8 @@ enum stp_status stp_job_step_fit(const struct stp_device *device,
 
 /* ---- noting it ---- */
 
-enum stp_status stp_job_step_note(const struct stp_device *device,
-                                  const struct stp_job_step *step,
+enum stp_status stp_traced_step_note(const struct stp_device *device,
+                                  const struct stp_traced_step *step,
                                   unsigned event, struct stp_error *err)
 {
     enum stp_status status = STP_OK;
@@ -150,8 +150,8 @@ enum stp_status stp_job_step_note(const struct stp_device *device,
     return status;
 }
 
-enum stp_status stp_job_step_note_compute(const struct stp_device *device,
-                                          const struct stp_job_step *step,
+enum stp_status stp_traced_step_note_compute(const struct stp_device *device,
+                                          const struct stp_traced_step *step,
                                           unsigned stream,
                                           struct stp_error *err)
 {
