@@ -480,17 +480,18 @@ size_t stp_iterate_settings(const struct stp_device *device,
     return n;
 }
 
+static void iterate_measure_step(struct loop *l)
+{
+    iterate_begin_step(l);
+    iterate_measure_setting(l);
+}
+
 static void iterate_measure_all(struct loop *l)
 {
     const struct stp_iterate_plan *plan = l->plan;
     const size_t n = plan->sizes->n;
     struct product products[MAX_PRODUCTS];
 
-    if (plan->step != NULL) {
-        iterate_begin_step(l);
-        iterate_measure_setting(l);
-        return;
-    }
     for (size_t i = 0; i < plan->n_modes * n; i++) {
         const int mode = plan->modes[i / n];
         const uint64_t n_bytes = plan->sizes->size[i % n];
@@ -531,7 +532,10 @@ enum stp_status stp_iterate_run(const struct stp_device *device,
         stp_iterate_settings(device, plan) * plan->rounds * plan->arms->n;
     stp_device_get_info(device, &l->info);
     stp_name_data(&l->info, &l->out->data);
-    iterate_measure_all(l);
+    if (plan->step != NULL)
+        iterate_measure_step(l);
+    else
+        iterate_measure_all(l);
     status = l->status;
     free(l->own);
     free(l);

@@ -67,6 +67,116 @@ TEST_F(Iterate, SaysTheSameTwiceWithOneSeed)
     EXPECT_NE(nullptr, Parse(a.out));
 }
 
+/* ---- traces ---- */
+
+const std::string kTrace = "--trace " STP_FIXTURES "/traces/";
+
+// On four ranks the groups are two of two ranks each, whose times are modelled.
+TEST_F(Iterate, PlaysAStepOfATrace)
+{
+    const struct {
+        const char *machine;
+        const char *trace;
+        const char *head;
+        const char *what;
+        const char *arms;
+    } cases[] = {
+        {"h200x2", "aicb_megatron_tp2_dp2.csv",
+         "AICB workload: 6 collectives, 4 GEMMs\n"
+         "not played, 3 rows: 1 x barrier (first in line 5), 1 x all_to_all "
+         "(first in line 11), 1 x all_reduce of 0 bytes (first in line 17)\n"
+         "its step: 5 collectives, 4 GEMMs\n"
+         "dp_group of 2 ranks on all 2; tp_group of 2 ranks on all 2\n\n",
+         "trace: a step of it, most of its bytes by reducescatter of 67108864 "
+         "bytes; ",
+         "auto   ring/simple/24   677.85  "},
+        {"h200x4", "aicb_megatron_tp2_dp2.csv",
+         "dp_group of 2 ranks on 2 groups of 2, 2 apart; tp_group of 2 ranks "
+         "on "
+         "2 groups of 2, 1 apart\n\n",
+         "compute alone 284.83 us, communication alone 294.34 us: ratio 0.968; "
+         "modelled\n",
+         "auto   ring/simple/24   550.76  550.76  550.76  550.76      1"},
+        {"h200x4", "torch_ddp_et.json.gz",
+         "step 2, of 2 that the trace has: 4 collectives, 8 GEMMs\n"
+         "group 0 of 2 ranks on all 4\n\n",
+         "most of its bytes by allreduce of 31502336 bytes, f32; ", "auto "},
+        {"h200x4", "simai_tp2_dp2.txt",
+         "tp of 2 ranks on 2 groups of 2, 1 apart; dp of 2 ranks on 2 groups "
+         "of "
+         "2, 2 apart\n\n",
+         "most of its bytes by allreduce of 16777216 bytes; ", "auto "},
+    };
+
+    for (const auto &c : cases) {
+        SCOPED_TRACE(std::string(c.machine) + " " + c.trace);
+        Outcome o =
+            Run(std::string("iterate --no-plots --arms auto,ll128 --on ") +
+                c.machine + " " + kTrace + c.trace);
+        ASSERT_EQ(0, o.status) << o.err;
+        EXPECT_THAT(o.out, StartsWith(std::string(c.machine) + ": "));
+        EXPECT_THAT(o.out, HasSubstr(std::string("; trace ") + c.trace + "\n"));
+        EXPECT_THAT(o.out, HasSubstr(c.head));
+        EXPECT_THAT(o.out, HasSubstr(c.what));
+        EXPECT_THAT(o.out, HasSubstr(c.arms));
+        EXPECT_THAT(o.out, HasSubstr("ll128  ring/ll128/24 "));
+    }
+}
+
+TEST_F(Iterate, OfATraceComparesAPolicyAndWritesItsFiles)
+{
+    Write("p.conf", "reducescatter,0,inf,ring,ll128,-1,-1,-1\n");
+
+    Outcome o = Run("iterate --no-plots --on h200x2 -n 3 --rounds 2 -o dir "
+                    "--arms auto --policy p.conf " +
+                    kTrace + "aicb_megatron_tp2_dp2.csv");
+
+    ASSERT_EQ(0, o.status) << o.err;
+    EXPECT_EQ(4u, Rows("dir/rounds.csv").size());
+    EXPECT_THAT(Rows("dir/rounds.csv"), Each(HasSubstr(",trace,gemm,1,0,")));
+    EXPECT_THAT(Read("dir/rounds.csv"),
+                HasSubstr("; trace aicb_megatron_tp2_dp2.csv\n"));
+    EXPECT_THAT(Read("dir/summary.md"), HasSubstr("plugin"));
+    EXPECT_NE(nullptr, Parse(Read("dir/summary.json")));
+
+    Outcome derived = Run("derive dir/rounds.csv --objective iteration");
+    EXPECT_EQ(1, derived.status);
+    EXPECT_THAT(derived.err,
+                HasSubstr("all 4 times of iterations are of traces"));
+}
+
+TEST_F(Iterate, RefusesATraceThatItCannotPlay)
+{
+    const struct {
+        const char *text;
+        const char *options;
+        int status;
+        const char *why;
+    } cases[] = {
+        {"collective,bytes\nallreduce,0\n", "", 1,
+         "a step without a collective of at least a byte"},
+        {"collective,bytes,comm,create,ranks\nallreduce,8,w,,\n"
+         "allreduce,8,t,split w,0+3/1+2\n",
+         "", 1, "communicator 't' of ranks that are not equally far apart"},
+        {"collective,bytes\nallreduce\n", "", 1,
+         "t.csv:2:1: 1 fields, expected 2 as in the header"},
+        {"collective,bytes\nallreduce,8\n", "--bytes 4M", 2, "--trace with"},
+        {"collective,bytes\nallreduce,8\n", "--find-regimes", 2,
+         "it is the workload"},
+        {"collective,bytes\nallreduce,8\n", "--gemm 8,8,8", 2, "--trace with"},
+    };
+
+    for (const auto &c : cases) {
+        SCOPED_TRACE(c.text);
+        Write("t.csv", c.text);
+        Outcome o =
+            Run(std::string("iterate --on h200x4 --trace t.csv ") + c.options);
+        EXPECT_EQ(c.status, o.status);
+        EXPECT_THAT(o.err, HasSubstr(c.why));
+    }
+    EXPECT_EQ(1, Run("iterate --on h200x4 --trace nothing.csv").status);
+}
+
 TEST_F(Iterate, OfSeveralSettingsEachHasItsFiles)
 {
     Outcome o = Run(kQuick + "--mode all --bytes 4M,16M "

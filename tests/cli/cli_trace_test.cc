@@ -247,6 +247,103 @@ TEST_F(CliTrace, TheFirstScheduleThatFailsIsReportedByAnyNumberOfProcesses)
               Run(replay + std::to_string(seed + 1) + " --jobs 4").err);
 }
 
+/* ---- colors, and traces of others ---- */
+
+constexpr char kColors[] = "collective,bytes,comm,create,ranks\n"
+                           "allreduce,4M,w,,\n"
+                           "allreduce,4M,tp,split w,0-3/4-7\n"
+                           "allreduce,4M,dp,split w,0+4/1+5/2+6/3+7\n";
+
+TEST_F(CliTrace, RanksOfEveryColorAgreeInEveryLayout)
+{
+    for (const char *layout : {"one-thread", "threads", "processes"}) {
+        Outcome o =
+            Replay("h100x8", kColors, "allreduce,0,inf,ring,ll128,-1,-1,-1\n",
+                   std::string("--seeds 4 --layout ") + layout);
+        EXPECT_EQ(0, o.status) << o.err;
+        EXPECT_THAT(o.out,
+                    HasSubstr("3 collectives in 3 steps, on 8 ranks, in 4 "
+                              "random schedules: all ranks agree"));
+    }
+}
+
+// The tuner's seventh communicator, which differs by its turn, is that of rank
+// 1 in {1,3}.
+TEST_F(CliTrace, RanksOfAColorThatDifferAreFound)
+{
+    std::string rows = "collective,bytes,comm,create,ranks\n"
+                       "allreduce,4M,w,,\nallreduce,4M,dp,split w,0+2/1+3\n";
+    for (int i = 0; i < 1100; i++)
+        rows += "allreduce,4M,dp,,\n";
+    Write("t.csv", rows);
+
+    Outcome o = Run("replay --plugin " STP_BY_TURN
+                    " --on h200x4 --trace t.csv --seeds 50");
+
+    EXPECT_EQ(1, o.status);
+    EXPECT_THAT(o.err, ContainsRegex(
+                           "steptune replay: t.csv: schedule [0-9]+: "
+                           "communicator 'dp': step [0-9]+, allreduce of "
+                           "4194304 bytes: rank (1 runs .*, rank 3|3 runs .*, "
+                           "rank 1) "));
+}
+
+TEST_F(CliTrace, AColorThatIsNotAsExpectedFails)
+{
+    Outcome o = Replay("h100x8",
+                       "collective,bytes,comm,create,ranks,expect\n"
+                       "allreduce,4M,w,,,\n"
+                       "allreduce,4M,tp,split w,0-3/4-7,tree/ll\n",
+                       "allreduce,0,inf,ring,ll128,-1,-1,-1\n");
+
+    EXPECT_EQ(1, o.status);
+    EXPECT_THAT(o.err, HasSubstr(":3: allreduce of 4194304 bytes: wanted "
+                                 "tree/ll, got ring/ll128/"));
+}
+
+TEST_F(CliTrace, RanksOfColorsAreThoseOfTheParent)
+{
+    Outcome o = Replay("h200x4",
+                       "collective,bytes,comm,create,ranks\n"
+                       "allreduce,4M,w,,\nallreduce,4M,t,split w,0+4/1+2\n",
+                       "");
+
+    EXPECT_EQ(1, o.status);
+    EXPECT_THAT(o.err, HasSubstr("t.csv:3: communicator 't' with rank 4, "
+                                 "expected ranks below the 4 of its parent"));
+}
+
+TEST_F(CliTrace, TracesOfOthersArePlayedOnAllRanks)
+{
+    const struct {
+        const char *name;
+        const char *head;
+    } cases[] = {
+        {"aicb_megatron_tp2_dp2.csv",
+         "AICB workload: 6 collectives, 4 GEMMs\n"
+         "not played, 3 rows: 1 x barrier (first in line 5), 1 x all_to_all "
+         "(first in line 11), 1 x all_reduce of 0 bytes (first in line 17)\n"},
+        {"simai_tp2_dp2.txt",
+         "SimAI workload: 7 collectives, 8 GEMMs\n"
+         "not played, 1 row: 1 x ALLTOALL (first in line 6)\n"},
+        {"torch_ddp_et.json.gz",
+         "execution trace: 8 collectives, 16 GEMMs\n"
+         "not played, 4 rows: 2 x aten::relu_ (first in line 36), 2 x "
+         "aten::_foreach_add_ (first in line 102)\n"},
+        {"groups.csv", "modelled: h200x4 has 4 GPUs"},
+    };
+    Write("p.conf", "allreduce,0,inf,ring,ll128,-1,-1,-1\n");
+
+    for (const auto &c : cases) {
+        Outcome o = Run(std::string("replay --on h200x4 --seeds 4 --policy "
+                                    "p.conf --trace " STP_FIXTURES "/traces/") +
+                        c.name);
+        EXPECT_EQ(0, o.status) << o.err;
+        EXPECT_THAT(o.out, StartsWith(c.head));
+        EXPECT_THAT(o.out, HasSubstr("all ranks agree"));
+    }
+}
+
 TEST_F(CliTrace, OptionsThatMeanNothingAreRefused)
 {
     const char *options[] = {"--layout here", "--jobs 0",        "--jobs 257",

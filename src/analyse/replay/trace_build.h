@@ -34,7 +34,7 @@ enum stp_status stp_trace_add_compute(struct stp_trace_build *b,
                                       struct stp_error *err);
 
 /* Longer compute is played as several pieces of at most this. */
-enum { STP_MAX_COMPUTE_US = 4000 };
+enum { STP_MAX_COMPUTE_US = 2000 };
 
 /* Appends compute of a time, in pieces; less than 1 us is none. */
 enum stp_status stp_trace_add_time(struct stp_trace_build *b, double us,

@@ -560,10 +560,10 @@ execution_list_nodes(struct execution *e, const cJSON *nodes, const char *text)
 
         node->json = json;
         if (!execution_attribute_whole(json, "id", &node->id))
-            return stp_fail_at(e->err, STP_ERR_SYNTAX, line, 0,
-                               "node %zu of the list without an id, expected a "
-                               "number",
-                               e->n_nodes);
+            return stp_fail(e->err, STP_ERR_SYNTAX,
+                            "node %zu of the list without an id, expected a "
+                            "number",
+                            e->n_nodes);
         if (!execution_attribute_whole(json, "ctrl_deps", &node->parent))
             execution_attribute_whole(json, "parent", &node->parent);
         execution_find_line(&text, &line, node);

@@ -36,10 +36,7 @@ enum stp_status stp_trace_add_gemm(struct stp_trace_build *b,
     for (int i = 0; i < 3; i++)
         if (sides[i] == 0 || sides[i] > most)
             return stp_fail_at(err, STP_ERR_SYNTAX, place->line, 0,
-                               "a GEMM of %ju x %ju x %ju, expected sides from "
-                               "1 to 2^30",
-                               (uintmax_t)sides[0], (uintmax_t)sides[1],
-                               (uintmax_t)sides[2]);
+                               "a GEMM with a side of 0, or above 2^30");
     return stp_trace_add_compute(b, &compute, err);
 }
 
@@ -59,15 +56,19 @@ static bool traces_is_json(const char *text, size_t len)
     return len > 0 && *text == '{';
 }
 
-/* A header with comm_type is on the first line, or below one of ranks. */
+/* A header with comm_type is on the first line, or below one of ranks; lines
+ * with # are none. */
 static bool traces_is_aicb(const char *text, size_t len)
 {
-    unsigned line;
+    const char *end = text + len;
     const char *s = text;
+    unsigned line;
     size_t n;
 
-    if (len > 0 && text[0] == '[')
-        stp_next_line(&s, text + len, &n);
+    while (s < end && *s == '#')
+        stp_next_line(&s, end, &n);
+    if (s < end && *s == '[')
+        stp_next_line(&s, end, &n);
     return stp_csv_has_column(s, (size_t)(text + len - s), "comm_type", &line);
 }
 

@@ -339,6 +339,151 @@ TEST_F(Layouts, AChildHasNoMoreRanksThanItsParent)
     EXPECT_EQ(nullptr, child);
 }
 
+// ---- several colors ----
+
+// {0,2} and {1,3}, as data-parallel groups of four ranks are.
+constexpr int kDataParallel[] = {0, 1, 0, 1};
+
+TEST_F(Layouts, ColorsOfASplitAreCommunicatorsOfTheirOwn)
+{
+    const struct {
+        const char *name;
+        std::vector<int> colors;
+        size_t n_inits;
+        size_t n_ids;
+    } cases[] = {
+        {"tensor parallel", {0, 0, 1, 1}, 4, 2},
+        {"data parallel", {0, 1, 0, 1}, 4, 2},
+        {"large numbers", {70, 9, 9, 70}, 4, 2},
+        {"ranks without a color", {-1, 3, -1, 3}, 2, 1},
+    };
+    Machine two = LoadMachine("h200x2");
+
+    for (const auto &c : cases) {
+        SCOPED_TRACE(c.name);
+        Ranks parent = Join();
+        mock_ranks *children = nullptr;
+        inits.clear();
+
+        ASSERT_EQ(ncclSuccess,
+                  mock_ranks_split_colors(parent.get(), two.get(),
+                                          c.colors.data(), &children))
+            << mock_last_error();
+
+        Ranks owner(children);
+        EXPECT_THAT(inits, SizeIs(c.n_inits));
+        EXPECT_THAT(std::set<uint64_t>(inits.begin(), inits.end()),
+                    SizeIs(c.n_ids));
+    }
+}
+
+TEST_P(InALayout, ColorsOfASplitRunScriptsTogether)
+{
+    Ranks parent = JoinThem();
+    ASSERT_TRUE(parent) << mock_last_error();
+    Machine two = LoadMachine("h200x2");
+    mock_ranks *children = nullptr;
+    ASSERT_EQ(ncclSuccess, mock_ranks_split_colors(parent.get(), two.get(),
+                                                   kDataParallel, &children))
+        << mock_last_error();
+    Ranks owner(children);
+    size_t n_decided = 0;
+    script_.user = &n_decided;
+    script_.decided = [](void *user, size_t, size_t, const mock_outcome *) {
+        ++*static_cast<size_t *>(user);
+    };
+
+    for (uint64_t seed = 0; seed < 8; seed++)
+        EXPECT_EQ(ncclSuccess, Play(owner, seed)) << mock_last_error();
+
+    EXPECT_EQ(8u * 2 * 4, n_decided); // 4 collectives in each communicator
+    parent.reset();                   // they outlive it
+    EXPECT_EQ(ncclSuccess, Play(owner)) << mock_last_error();
+}
+
+// Communicators need not choose alike, but the ranks of each must.
+TEST_P(InALayout, RanksAreComparedWithinTheirColor)
+{
+    const struct {
+        const char *name;
+        int differs[2]; // ranks
+        const char *expected;
+    } cases[] = {
+        {"all ranks of a color", {1, 3}, nullptr},
+        {"a rank of each", {2, 3}, "rank 2"},
+        {"one rank", {3, 3}, "rank 3"},
+    };
+    Machine two = LoadMachine("h200x2");
+
+    for (const auto &c : cases) {
+        SCOPED_TRACE(c.name);
+        decide = [](int, size_t n_bytes, int, Table table, int *) {
+            if (my_number >= 0 && n_bytes == 4096)
+                table[NCCL_ALGO_TREE][NCCL_PROTO_LL] = 0;
+        };
+        Ranks parent = JoinThem();
+        ASSERT_TRUE(parent) << mock_last_error();
+        mock_ranks *children = nullptr;
+        ASSERT_EQ(ncclSuccess,
+                  mock_ranks_split_colors(parent.get(), two.get(),
+                                          kDataParallel, &children))
+            << mock_last_error();
+        Ranks owner(children);
+        script_.user = const_cast<int *>(c.differs);
+        script_.before_step = [](void *user, int rank, size_t) {
+            const int *differs = static_cast<const int *>(user);
+            my_number = rank == differs[0] || rank == differs[1] ? rank : -1;
+        };
+
+        EXPECT_EQ(c.expected == nullptr ? ncclSuccess : ncclInternalError,
+                  Play(owner, 4))
+            << mock_last_error();
+        if (c.expected != nullptr) {
+            EXPECT_THAT(mock_last_error(), HasSubstr(c.expected));
+        }
+        script_.before_step = nullptr;
+        my_number = -1;
+    }
+}
+
+TEST_F(Layouts, ColorsMustFitTheirMachine)
+{
+    const struct {
+        std::vector<int> colors;
+        const char *expected;
+    } cases[] = {
+        {{0, 0, 0, 1},
+         "color 0 with another number of ranks than 2, which its machine has"},
+        {{0, 1, 1, 2},
+         "color 0 with another number of ranks than 2, which its machine has"},
+        {{-1, -1, 5, -1},
+         "color 5 with another number of ranks than 2, which its machine has"},
+        {{-1, -1, -1, -1}, "a split in which no rank has a color"},
+    };
+    Ranks parent = Join();
+    Machine two = LoadMachine("h200x2");
+    mock_ranks *children = nullptr;
+
+    for (const auto &c : cases) {
+        EXPECT_EQ(ncclInvalidArgument,
+                  mock_ranks_split_colors(parent.get(), two.get(),
+                                          c.colors.data(), &children));
+        EXPECT_THAT(mock_last_error(), StrEq(c.expected));
+    }
+    ASSERT_EQ(ncclSuccess, mock_ranks_split_colors(parent.get(), two.get(),
+                                                   kDataParallel, &children));
+    Ranks owner(children);
+    mock_ranks *more = nullptr;
+    EXPECT_EQ(
+        ncclInvalidArgument,
+        mock_ranks_split_colors(owner.get(), two.get(), kDataParallel, &more));
+    EXPECT_THAT(mock_last_error(),
+                StrEq("a split of the children of a split, expected one of a "
+                      "communicator of all ranks"));
+    EXPECT_EQ(ncclInvalidArgument,
+              mock_ranks_shrink(owner.get(), two.get(), &more));
+}
+
 // ---- clocks ----
 
 TEST_F(Layouts, HaveClocksThatDifferByRank)

@@ -1,0 +1,449 @@
+// A step of a traced job on the ranks of a device, and its times.
+#include "analyse/traces/trace_words.h"
+#include "support/mock_device.h"
+
+extern "C" {
+#include "analyse/traces/trace_step.h"
+#include "bench/iterate.h"
+#include "nccl_tuner_abi.h"
+}
+
+namespace
+{
+
+using namespace testing;
+
+const std::string kTraces = STP_FIXTURES "/traces/";
+
+class Step
+{
+  public:
+    Step() = default;
+    Step(const Step &) = delete;
+    Step &operator=(const Step &) = delete;
+    ~Step()
+    {
+        stp_trace_step_free(&step);
+    }
+
+    std::string Make(const std::string &text, unsigned n_ranks, int type = -1)
+    {
+        stp_error err{};
+
+        EXPECT_EQ("", trace.Read(text));
+        stp_trace_step_free(&step);
+        return stp_trace_step_make(&trace.get(), n_ranks, type, &step, &err) ==
+                       STP_OK
+                   ? ""
+                   : std::to_string(err.line) + ": " + err.text;
+    }
+
+    // "allreduce:8:bf16", of groups "allreduce:8:bf16@2/1"; "gemm:8x4x2:bf16",
+    // "us:5", "record0", "wait0", "begin", "end"; "/" for stream comm.
+    std::vector<std::string> Notes() const
+    {
+        std::vector<std::string> words;
+
+        for (size_t i = 0; i < step.work.program.n_notes; i++) {
+            const stp_work &w = step.work.program.notes[i];
+            std::ostringstream s;
+
+            s << (w.stream == STP_STREAM_COMM ? "/" : "");
+            switch (w.kind) {
+            case STP_WORK_COLLECTIVE:
+                s << Word(w.collective);
+                break;
+            case STP_WORK_GEMM:
+                if (w.gemm.m == 0)
+                    s << "us:" << step.work.us[w.task];
+                else
+                    s << "gemm:" << w.gemm.m << "x" << w.gemm.n << "x"
+                      << w.gemm.k << ":" << stp_type_name(w.gemm.type);
+                break;
+            case STP_WORK_RECORD:
+                s << "record" << w.event;
+                break;
+            case STP_WORK_WAIT:
+                s << "wait" << w.event;
+                break;
+            default:
+                s << (w.kind == STP_WORK_GROUP_BEGIN ? "begin" : "end");
+            }
+            words.push_back(s.str());
+        }
+        return words;
+    }
+
+    // "4" for all ranks, else "2/1": as many, so far apart.
+    std::vector<std::string> Groups() const
+    {
+        std::vector<std::string> words;
+
+        for (size_t i = 0; i < trace.get().n_comms; i++)
+            words.push_back(Word(step.groups[i]));
+        return words;
+    }
+
+    static std::string Word(const stp_rank_groups &groups)
+    {
+        return groups.size == 0 ? "all"
+                                : std::to_string(groups.size) + "/" +
+                                      std::to_string(groups.stride);
+    }
+
+    static std::string Word(const stp_collective &c)
+    {
+        return std::string(stp_coll_name(c.coll)) + ":" +
+               std::to_string(c.n_bytes) + ":" + stp_type_name(c.type) +
+               (c.groups.size != 0 ? "@" + Word(c.groups) : "");
+    }
+
+    TraceUnderTest trace;
+    stp_trace_step step{};
+};
+
+/* ---- what it does ---- */
+
+TEST(TraceStep, HasTheWorkOfTheTraceInItsStreams)
+{
+    Step step;
+
+    ASSERT_EQ("", step.Make(TextOf(kTraces + "groups.csv"), 4));
+
+    EXPECT_THAT(step.Notes(),
+                ElementsAre("gemm:2048x4096x4096:bf16",
+                            "allreduce:16777216:bf16@2/1",
+                            "gemm:2048x4096x2048:bf16", "record0", "/wait0",
+                            "/reducescatter:33554432:bf16@2/2", "us:400",
+                            "allreduce:16777216:bf16@2/1", "record1", "/wait1",
+                            "/allgather:33554432:bf16@2/2", "/record2", "wait2",
+                            "allreduce:16:f32"));
+    EXPECT_EQ(5u, step.step.work.n_colls);
+    ASSERT_EQ(4u, step.step.work.n_kinds);
+    EXPECT_EQ("allreduce:16777216:bf16@2/1",
+              Step::Word(step.step.work.kinds[0]));
+}
+
+TEST(TraceStep, IsTheLastOfTheLongest)
+{
+    Step step;
+
+    ASSERT_EQ("", step.Make(TextOf(kTraces + "torch_ddp_et.json"), 2));
+
+    EXPECT_EQ(2u, step.step.number);
+    EXPECT_EQ(2u, step.step.n_steps);
+    EXPECT_EQ(8u, step.step.n_gemms);
+    EXPECT_THAT(step.Notes(),
+                ElementsAre("record0", "/wait0", "/broadcast:432:i64",
+                            "/record1", "wait1", "gemm:401408x64x147:f32",
+                            "gemm:100352x128x576:f32", "gemm:32x1000x128:f32",
+                            "gemm:32x128x1000:f32", "gemm:1000x128x32:f32",
+                            "record2", "/wait2", "/allreduce:8196000:f32",
+                            "gemm:100352x576x128:f32",
+                            "gemm:128x576x100352:f32", "record3", "/wait3",
+                            "/allreduce:31502336:f32", "gemm:64x147x401408:f32",
+                            "record4", "/wait4", "/allreduce:9724160:f32",
+                            "/record5", "wait5"));
+}
+
+TEST(TraceStep, TakesAnotherTypeForFloats)
+{
+    Step step;
+
+    ASSERT_EQ("", step.Make("collective,bytes,type,m,n,k\n"
+                            "compute,,bf16,8,4,2\nallreduce,7,f16,,,\n"
+                            "allreduce,7,i64,,,\n",
+                            2, STP_TYPE_F32));
+
+    EXPECT_THAT(step.Notes(), ElementsAre("gemm:8x4x2:f32", "allreduce:8:f32",
+                                          "allreduce:16:i64"));
+}
+
+TEST(TraceStep, HasGroupsOfNcclWithinOneStreamAndCommunicator)
+{
+    Step step;
+
+    ASSERT_EQ("", step.Make("collective,bytes,group,comm,stream,step\n"
+                            "allreduce,8,1,a,,1\nallreduce,16,1,a,,1\n"
+                            "allreduce,8,2,a,,1\nallreduce,8,3,a,,1\n"
+                            "allreduce,8,3,b,,1\nallreduce,16,3,b,,1\n"
+                            "allreduce,8,4,a,comm,1\nallreduce,16,4,a,comm,1\n"
+                            "allreduce,8,5,a,,1\nallreduce,16,5,a,comm,1\n",
+                            2));
+
+    EXPECT_THAT(step.Notes(),
+                ElementsAre("begin", "allreduce:8:bf16", "allreduce:16:bf16",
+                            "end", "allreduce:8:bf16", "allreduce:8:bf16",
+                            "begin", "allreduce:8:bf16", "allreduce:16:bf16",
+                            "end", "record0", "/wait0", "begin",
+                            "/allreduce:8:bf16", "/allreduce:16:bf16", "end",
+                            "allreduce:8:bf16", "record1", "/wait1",
+                            "/allreduce:16:bf16", "/record2", "wait2"));
+}
+
+/* ---- steps that a recording does not name ---- */
+
+TEST(TraceStep, IsTheSequenceThatTheTraceRepeats)
+{
+    const struct {
+        const char *name;
+        const char *sizes; // a letter each
+        unsigned n_steps;
+        size_t n_colls;
+    } cases[] = {
+        {"alike", "aaaaaaaa", 8, 1},
+        {"after a start", "xyzabcabcabc", 4, 3},
+        {"with repeats within", "abccccabccccabcccc", 3, 6},
+        {"twice", "abcdabcd", 2, 4},
+        {"ending within a step", "abcabcab", 2, 3},
+        {"nothing", "abcdefgh", 1, 8},
+        {"by chance", "abcdee", 1, 6},
+        {"one", "a", 1, 1},
+    };
+
+    for (const auto &c : cases) {
+        SCOPED_TRACE(c.name);
+        std::string text = "collective,bytes\n";
+        Step step;
+
+        for (const char *s = c.sizes; *s != '\0'; s++)
+            text += "allreduce," + std::to_string(16 * *s) + "\n";
+        ASSERT_EQ("", step.Make(text, 2));
+        EXPECT_EQ(c.n_steps, step.step.n_steps);
+        EXPECT_EQ(c.n_colls, step.step.work.n_colls);
+    }
+}
+
+TEST(TraceStep, HasTheComputeBetweenItsCollectives)
+{
+    std::string text = "collective,bytes,begin_ns,end_ns\n";
+    Step step;
+
+    for (int i = 1; i <= 4; i++) {
+        const int at = 1000000 * i;
+        text += "allreduce,1K," + std::to_string(at) + "," +
+                std::to_string(at + 100000) + "\n";
+        text += "allgather,2K," + std::to_string(at + 400000) + "," +
+                std::to_string(at + 450000) + "\n";
+    }
+    ASSERT_EQ("", step.Make(text, 2));
+
+    EXPECT_EQ(4u, step.step.n_steps);
+    EXPECT_THAT(step.Notes(), ElementsAre("us:550", "allreduce:1024:bf16",
+                                          "us:300", "allgather:2048:bf16"));
+}
+
+/* ---- where ---- */
+
+TEST(TraceStep, CutsGroupsToTheRanksThatThereAre)
+{
+    const std::string groups = TextOf(kTraces + "groups.csv");
+    const std::string aicb =
+        "[rank0 ~ rank127]\n"
+        "comm_type,comm_group,comm_group_size,msg_size,stage\n"
+        "CommType.all_reduce,CommGroup.tp_group,8,1024,\n"
+        "CommType.all_reduce,CommGroup.dp_group,16,1024,\n";
+    const std::string head = "collective,bytes,comm,create,nRanks,ranks\n"
+                             "allreduce,8,w,,8,\n";
+    const struct {
+        const std::string &text;
+        unsigned n_ranks;
+        std::vector<std::string> groups;
+        const char *why;
+    } cases[] = {
+        {groups, 1, {"all", "all", "all"}, ""},
+        {groups, 2, {"all", "all", "all"}, ""},
+        {groups, 4, {"all", "2/1", "2/2"}, ""},
+        {groups, 8, {"all", "2/1", "2/2"}, ""},
+        {groups, 6, {"all", "2/1", "2/1"}, ""},
+        {groups,
+         3,
+         {},
+         "7: communicator 'tp' of 2 ranks, which 3 ranks cannot be divided "
+         "into"},
+        {aicb, 2, {"all", "all", "all"}, ""},
+        {aicb, 8, {"all", "all", "all"}, ""},
+        {aicb, 16, {"all", "8/1", "all"}, ""},
+        {aicb, 32, {"all", "8/1", "16/2"}, ""},
+        {aicb, 128, {"all", "8/1", "16/8"}, ""},
+        {head + "allreduce,8,a,split w,4,\n", 8, {"all", "4/1"}, ""},
+        {head + "allreduce,8,a,split w,4,\n", 4, {"all", "all"}, ""},
+        {head + "allreduce,8,a,shrink w,7,\n", 8, {"all", "4/1"}, ""},
+        {head + "allreduce,8,a,split w,,1+3\n", 8, {"all", "2/2"}, ""},
+        {head + "allreduce,8,a,split w,,0+1/2+4\n",
+         8,
+         {},
+         "3: communicator 'a' of ranks that are not equally far apart, "
+         "expected "
+         "such as 0+2/1+3"},
+        {head + "allreduce,8,a,split w,,0+3/1+2\n",
+         8,
+         {},
+         "3: communicator 'a' of ranks that are not equally far apart, "
+         "expected "
+         "such as 0+2/1+3"},
+        {head + "allreduce,0,a,split w,4,\n", 8, {"all", "4/1"}, ""},
+    };
+
+    for (const auto &c : cases) {
+        SCOPED_TRACE(c.text + " on " + std::to_string(c.n_ranks));
+        Step step;
+
+        EXPECT_EQ(c.why, step.Make(c.text, c.n_ranks));
+        if (c.why[0] == '\0') {
+            EXPECT_THAT(step.Groups(), ElementsAreArray(c.groups));
+        }
+    }
+}
+
+TEST(TraceStep, WantsAByteToSend)
+{
+    Step step;
+
+    EXPECT_EQ("0: a step without a collective of at least a byte",
+              step.Make("collective,bytes\nallreduce,0\n", 2));
+}
+
+/* ---- times on recorded machines ---- */
+
+class TimesOfAStep : public TestWithParam<const char *>
+{
+  protected:
+    void Open()
+    {
+        ASSERT_EQ(STP_OK, OpenMockDevice(GetParam(), 3, &device_, &err_))
+            << err_.text;
+        stp_device_get_info(&device_, &info_);
+        arms_.n = 2;
+        arms_.arm[0] = {};
+        arms_.arm[1] = {};
+        arms_.arm[0].kind = STP_ARM_AUTO;
+        arms_.arm[1].kind = STP_ARM_FORCED;
+        arms_.arm[1].algo = NCCL_ALGO_RING;
+        arms_.arm[1].proto = NCCL_PROTO_LL128;
+    }
+
+    void TearDown() override
+    {
+        stp_iterations_free(&out_);
+        stp_device_close(&device_);
+    }
+
+    // Iterations of each arm, AUTO's first.
+    std::vector<double> Iterate(Step *step)
+    {
+        stp_iterate_plan plan{};
+        std::vector<double> us;
+
+        plan.step = &step->step.work;
+        plan.arms = &arms_;
+        plan.rounds = 1;
+        plan.iters = 1;
+        plan.alone = true;
+        plan.type = STP_TYPE_BF16;
+        stp_iterations_free(&out_);
+        EXPECT_EQ(STP_OK, stp_iterate_run(&device_, &plan, nullptr, nullptr,
+                                          &out_, &err_))
+            << err_.text;
+        for (size_t i = 0; i < out_.data.n_rows; i++)
+            us.push_back(out_.data.rows[i].us.mean);
+        return us;
+    }
+
+    double Collectives(const Step &step, const stp_arm &arm)
+    {
+        double us = 0;
+
+        EXPECT_EQ(STP_OK, stp_device_select_arm(&device_, &arm, &err_));
+        for (size_t i = 0; i < step.step.work.n_colls; i++) {
+            stp_device_run run{};
+            EXPECT_EQ(STP_OK,
+                      stp_device_probe(&device_, &step.step.work.colls[i], &run,
+                                       nullptr, &err_));
+            us += run.us;
+        }
+        return us;
+    }
+
+    stp_device device_{};
+    stp_device_info info_{};
+    stp_arms arms_{};
+    stp_iterations out_{};
+    stp_error err_{};
+};
+
+// In one stream nothing overlaps: the sum of all parts.  On b200x8 and in
+// groups times are modelled, and do not spread.
+TEST_P(TimesOfAStep, AreTheSumOfItsPartsInOneStream)
+{
+    const std::string text = "collective,bytes,comm,create,ranks,m,n,k,us\n"
+                             "broadcast,1K,w,,,,,,\n"
+                             "compute,,,,,2048,4096,4096,\n"
+                             "allreduce,16M,tp,split w,0+1/2+3,,,,\n"
+                             "allgather,4M,dp,split w,0+2/1+3,,,,\n"
+                             "compute,,,,,,,,400\n"
+                             "allreduce,16M,tp,,,,,,\n";
+    Step step;
+
+    Open();
+    ASSERT_EQ("", step.Make(text, info_.n_ranks));
+    const std::vector<double> us = Iterate(&step);
+
+    ASSERT_EQ(2u, us.size());
+    const double compute_us = out_.data.rows[0].work.compute_us;
+    EXPECT_THAT(compute_us, Gt(400));
+    for (unsigned a = 0; a < 2; a++)
+        EXPECT_NEAR(compute_us + Collectives(step, arms_.arm[a]), us[a],
+                    out_.data.rows[a].source == STP_SOURCE_MODELLED &&
+                            info_.n_ranks == 8
+                        ? 1e-6
+                        : .02 * us[a])
+            << a;
+}
+
+TEST_P(TimesOfAStep, AreShorterThanTheSumWhereStreamsOverlap)
+{
+    Step step;
+
+    Open();
+    ASSERT_EQ("", step.Make("collective,bytes,stream,us,wait\n"
+                            "compute,,,300,\nallreduce,16M,comm,,\n"
+                            "compute,,,300,\nallreduce,16M,comm,,\n"
+                            "compute,,,300,\nallreduce,8,,,1\n",
+                            info_.n_ranks));
+    const std::vector<double> us = Iterate(&step);
+
+    ASSERT_EQ(2u, us.size());
+    const double compute_us = out_.data.rows[0].work.compute_us;
+    const double comm_us = Collectives(step, arms_.arm[0]);
+    EXPECT_NEAR(900, compute_us, 45);
+    EXPECT_GT(us[0], compute_us);
+    EXPECT_LT(us[0], compute_us + comm_us - 50);
+}
+
+TEST_P(TimesOfAStep, StandForTheMessageOfTheMostBytes)
+{
+    Step step;
+
+    Open();
+    ASSERT_EQ("",
+              step.Make(TextOf(kTraces + "simai_tp2_dp2.txt"), info_.n_ranks));
+    Iterate(&step);
+
+    ASSERT_EQ(2u, out_.data.n_rows);
+    const stp_measurement &row = out_.data.rows[0];
+    EXPECT_EQ(int(ncclFuncAllReduce), row.coll);
+    EXPECT_EQ(16777216u, row.n_bytes);
+    EXPECT_EQ(STP_MODE_TRACE, row.work.mode);
+    EXPECT_EQ(1u, row.work.layers);
+    EXPECT_EQ(nullptr, row.work.step);
+    EXPECT_NEAR(540 + 486 + 592 + 592 + 529 + 6000, row.work.compute_us,
+                .05 * 8739);
+    EXPECT_GT(row.alone_us, 0);
+}
+
+INSTANTIATE_TEST_SUITE_P(OnMachines, TimesOfAStep,
+                         Values("h200x2", "h200x4", "b200x8"),
+                         [](const auto &machine) { return machine.param; });
+
+} // namespace

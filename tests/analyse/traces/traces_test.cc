@@ -1,0 +1,444 @@
+// Readers of traces: ours, AICB's, SimAI's and PyTorch's.
+#include <cstdlib>
+#include <filesystem>
+
+#include "analyse/traces/trace_words.h"
+
+namespace
+{
+
+using namespace testing;
+
+const std::string kTraces = STP_FIXTURES "/traces/";
+
+const char kAicbHead[] =
+    "comm_type,comm_group,comm_group_size,msg_size,stage,additional\n";
+
+/* ---- what they read ---- */
+
+struct Read {
+    const char *name;
+    std::string text;
+    const char *format;
+    std::vector<std::string> comms;
+    std::vector<std::string> rows;
+    std::vector<std::string> skips;
+};
+
+std::vector<Read> Reads()
+{
+    return {
+        {"OurColors",
+         TextOf(kTraces + "groups.csv"),
+         "steptune CSV",
+         {"world: 0", "tp: 2 of world, 0011", "dp: 2 of world, 0101"},
+         {"0:broadcast:1048576:bf16@world", "1:gemm:2048x4096x4096:bf16",
+          "1:allreduce:16777216:bf16@tp", "1:gemm:2048x4096x2048:bf16",
+          "/1:reducescatter:33554432:bf16@dp", "1:us:400",
+          "1:allreduce:16777216:bf16@tp", "/1:allgather:33554432:bf16@dp",
+          "<1:allreduce:4:f32@world"},
+         {}},
+        {"OursAsRecorded",
+         "collective,bytes,begin_ns,end_ns,t_ns,process,graph\n"
+         "allreduce,8,1000,2000,5,1,0\n"
+         "allreduce,8,12500,13000,6,1,0\n"
+         "allreduce,8,13500,14000,6,1,0\n" // less than 1 us
+         "allreduce,8,,,6,1,0\n"
+         "allreduce,8,9014000,9015000,6,1,0\n",
+         "steptune CSV",
+         {": 0"},
+         {"1:allreduce:8:bf16@", "1:us:10.5", "1:allreduce:8:bf16@",
+          "1:allreduce:8:bf16@", "1:allreduce:8:bf16@", "1:allreduce:8:bf16@"},
+         {}},
+        {"OursWithLongCompute",
+         "collective,bytes,begin_ns,end_ns\n"
+         "allreduce,8,1,1000\n"
+         "allreduce,8,10001000,10002000\n",
+         "steptune CSV",
+         {": 0"},
+         {"1:allreduce:8:bf16@", "1:us:2000", "1:us:2000", "1:us:2000",
+          "1:us:2000", "1:us:2000", "1:allreduce:8:bf16@"},
+         {}},
+        {"RanksOfAllKinds",
+         "collective,bytes,comm,create,ranks\n"
+         "allreduce,8,a,init,\n"
+         "allreduce,8,b,split a,0-3\n"
+         "allreduce,8,c,split a,6-0:1\n",
+         nullptr,
+         {},
+         {},
+         {}},
+        {"Aicb",
+         TextOf(kTraces + "aicb_megatron_tp2_dp2.csv"),
+         "AICB workload",
+         {"world: 4", "dp_group: 2 of world, 2 apart",
+          "tp_group: 2 of world, 1 apart"},
+         {"0:allreduce:8:bf16@dp_group", "1:broadcast:17408:bf16@tp_group",
+          "1:gemm:2048x6144x4096:bf16", "1:gemm:2048x4096x2048:bf16",
+          "1:allreduce:16777216:bf16@tp_group", "1:gemm:2048x2048x4096:bf16",
+          "1:allreduce:16777216:bf16@tp_group",
+          "/1:reducescatter:67108864:bf16@dp_group",
+          "1:gemm:2048x4096x2048:bf16", "1:allgather:33554432:bf16@dp_group"},
+         {"1 x barrier from line 5", "1 x all_to_all from line 11",
+          "1 x all_reduce of 0 bytes from line 17"}},
+        {"AicbOfSeveralStages",
+         std::string("[ pp_stage0: [rank0, rank1, rank2, rank3] ]\n") +
+             kAicbHead +
+             "CommType.all_reduce,CommGroup.dp_group,2,8,,\n"
+             "CommType.all_reduce,CommGroup.pp_group,2,16,,\n"
+             "CommType.isend,CommGroup.pp_group,2,8,,send_next\n"
+             "CommType.all_reduce,CommGroup.tp_group,2,32,,\n"
+             "CommType.all_reduce,CommGroup.cp_group,1,64,,\n"
+             "CommType.all_reduce,CommGroup.all,8,128,,\n"
+             "[ pp_stage1: [rank4, rank5, rank6, rank7] ]\n" +
+             kAicbHead + "CommType.all_reduce,CommGroup.tp_group,2,32,,\n",
+         "AICB workload",
+         {"world: 8", "dp_group: 2 of world, 2 apart",
+          "pp_group: 2 of world, 4 apart", "tp_group: 2 of world, 1 apart",
+          "all: 8"},
+         {"1:allreduce:8:bf16@dp_group", "1:allreduce:16:bf16@pp_group",
+          "1:allreduce:32:bf16@tp_group", "1:allreduce:128:bf16@all"},
+         {"1 x isend from line 5", "1 x all_reduce of one rank from line 7",
+          "1 x all_reduce of another pipeline stage from line 11"}},
+        {"AicbWithoutRanksCountsStepsFromItsEpochs",
+         std::string(kAicbHead) +
+             "CommType.all_gather_into_tensor,CommGroup.dp_group,4,8,init,\n"
+             "CommType.epoch_end,None,None,0,,\n"
+             "CommType.reduce_scatter_tensor,CommGroup.dp_group,4,8,,\n"
+             "CommType.epoch_end,None,None,0,,\n"
+             "CommType.reduce,CommGroup.dp_group,4,8,init again,\n",
+         "AICB workload",
+         {"world: 0", "dp_group: 4 of world, 1 apart"},
+         {"0:allgather:8:bf16@dp_group", "1:reducescatter:8:bf16@dp_group",
+          "2:reduce:8:bf16@dp_group"},
+         {}},
+        {"SimAi",
+         TextOf(kTraces + "simai_tp2_dp2.txt"),
+         "SimAI workload",
+         {"world: 4", "tp: 2 of world, 1 apart", "dp: 2 of world, 2 apart"},
+         {"1:allreduce:16777216:bf16@tp", "1:us:540",
+          "1:allreduce:16777216:bf16@tp", "1:us:486", "1:us:529",
+          "1:allreduce:16777216:bf16@tp", "1:us:2000", "1:us:2000", "1:us:2000",
+          "1:us:592", "1:allreduce:16777216:bf16@tp", "1:us:592",
+          "/1:allreduce:8388608:bf16@dp", "1:allreduce:16777216:bf16@tp",
+          "/1:reducescatter:67108864:bf16@dp"},
+         {"1 x ALLTOALL from line 6"}},
+        {"SimAiWithoutTensorParallelRanks",
+         "HYBRID_TRANSFORMER model_parallel_NPU_group: 1\n1\n"
+         "l -1 1000 NONE 0   2000\tALLGATHER 64  1 ALLREDUCE 128 100",
+         "SimAI workload",
+         {"dp: 0"},
+         {"1:us:1", "1:us:2", "1:allgather:64:bf16@dp",
+          "/1:allreduce:128:bf16@dp"},
+         {}},
+        {"SimAiOfExperts",
+         "HYBRID_TRANSFORMER model_parallel_NPU_group: 2 ep: 4 pp: 2 "
+         "all_gpus: 64\n1\n"
+         "l -1 1 ALLGATHER_EP 64 1 NONE 0 1 ALLREDUCE_DP_EP 128 100\n",
+         "SimAI workload",
+         {"world: 64", "ep: 4 of world, 2 apart", "dp_ep: 4 of world, 8 apart"},
+         {"1:allgather:64:bf16@ep", "/1:allreduce:128:bf16@dp_ep"},
+         {}},
+        {"ExecutionTrace",
+         TextOf(kTraces + "torch_ddp_et.json"),
+         "execution trace",
+         {"group 0: 2"},
+         {"/1:broadcast:424:i64@group 0",
+          "<1:gemm:401408x64x147:f32",
+          "1:gemm:100352x128x576:f32",
+          "1:gemm:32x1000x128:f32",
+          "1:gemm:32x128x1000:f32",
+          "1:gemm:1000x128x32:f32",
+          "/1:allreduce:8196000:f32@group 0",
+          "1:gemm:100352x576x128:f32",
+          "1:gemm:128x576x100352:f32",
+          "/1:allreduce:31502336:f32@group 0",
+          "1:gemm:64x147x401408:f32",
+          "/1:allreduce:9724160:f32@group 0",
+          "</2:broadcast:424:i64@group 0",
+          "<2:gemm:401408x64x147:f32",
+          "2:gemm:100352x128x576:f32",
+          "2:gemm:32x1000x128:f32",
+          "2:gemm:32x128x1000:f32",
+          "2:gemm:1000x128x32:f32",
+          "/2:allreduce:8196000:f32@group 0",
+          "2:gemm:100352x576x128:f32",
+          "2:gemm:128x576x100352:f32",
+          "/2:allreduce:31502336:f32@group 0",
+          "2:gemm:64x147x401408:f32",
+          "/2:allreduce:9724160:f32@group 0"},
+         {"2 x aten::relu_ from line 36",
+          "2 x aten::_foreach_add_ from line 102"}},
+        {"ExecutionTraceOfSchema10",
+         "{\"schema\": \"1.0.1\", \"nodes\": [\n"
+         "{\"id\": 2, \"name\": \"aten::bmm\", \"parent\": 1,\n"
+         " \"inputs\": [[1,2,0,64,2,\"cuda:0\"], [3,4,0,64,2,\"cuda:0\"]],\n"
+         " \"input_shapes\": [[2,4,8],[2,8,4]],\n"
+         " \"input_types\": [\"Tensor(c10::Half)\", \"Tensor(c10::Half)\"],\n"
+         " \"outputs\": [[5,6,0,32,2,\"cuda:0\"]]},\n"
+         "{\"id\": 4, \"name\": \"record_param_comms\", \"parent\": 1,\n"
+         " \"inputs\": [[[5,6,0,32,2,\"cuda:0\"]], 12, 777, 0, "
+         "\"_allgather_base\", [], [], 4],\n"
+         " \"input_shapes\": [[[32]]], "
+         "\"input_types\": [\"GenericList[Tensor(c10::BFloat16)]\"],\n"
+         " \"outputs\": []},\n"
+         "{\"id\": 3, \"name\": \"record_param_comms\", \"parent\": 1,\n"
+         " \"inputs\": [[[5,6,0,32,2,\"cuda:0\"]], 12, 777, 0, "
+         "\"all_to_all\", [], [], 4],\n"
+         " \"input_types\": [\"GenericList[Tensor(float)]\"]}]}",
+         "execution trace",
+         {"world: 0", "group 777: 4 of world, 1 apart"},
+         {"1:gemm:8x4x8:f16", "/1:allgather:256:bf16@group 777"},
+         {"1 x all_to_all from line 11"}},
+    };
+}
+
+TEST(Traces, AreReadWithTheirGroupsComputeAndSteps)
+{
+    for (const Read &c : Reads()) {
+        SCOPED_TRACE(c.name);
+        TraceUnderTest trace;
+        const std::string why = trace.Read(c.text);
+
+        if (c.format == nullptr) {
+            EXPECT_THAT(why, HasSubstr("expected ranks"));
+            continue;
+        }
+        EXPECT_EQ("", why);
+        EXPECT_STREQ(c.format, trace.get().format);
+        EXPECT_THAT(trace.Comms(), ElementsAreArray(c.comms));
+        EXPECT_THAT(trace.Rows(), ElementsAreArray(c.rows));
+        EXPECT_THAT(trace.Skips(), ElementsAreArray(c.skips));
+    }
+}
+
+TEST(Traces, CompressedOnesAreTheSame)
+{
+    TraceUnderTest plain, compressed;
+
+    ASSERT_EQ("", plain.Load(kTraces + "torch_ddp_et.json"));
+    ASSERT_EQ("", compressed.Load(kTraces + "torch_ddp_et.json.gz"));
+
+    EXPECT_EQ(plain.Rows(), compressed.Rows());
+    EXPECT_EQ(plain.Comms(), compressed.Comms());
+    EXPECT_EQ(plain.Skips(), compressed.Skips());
+}
+
+TEST(Traces, AllFixturesAreRead)
+{
+    for (const auto &file : std::filesystem::directory_iterator(kTraces)) {
+        TraceUnderTest trace;
+
+        if (file.path().filename() == "README")
+            continue;
+        EXPECT_EQ("", trace.Load(file.path())) << file.path();
+    }
+}
+
+/* ---- what they refuse ---- */
+
+std::string Et(const std::string &nodes)
+{
+    return "{\"schema\": \"1.1.0\", \"nodes\": [\n" + nodes + "]}";
+}
+
+std::string EtNode(const char *name, const char *shapes, const char *types)
+{
+    return Et(
+        std::string("{\"id\": 7, \"name\": \"") + name +
+        "\", \"ctrl_deps\": 1, \"inputs\": {\"values\": [], \"shapes\": " +
+        shapes + ", \"types\": " + types + "}, \"outputs\": {}}");
+}
+
+TEST(Traces, SayLineAndWordOfWhatTheyRefuse)
+{
+    const std::string split = "collective,bytes,comm,create,ranks,nRanks\n"
+                              "allreduce,8,w,,,4\n";
+    const std::string compute = "collective,bytes,m,n,k,us,stream\n";
+    const std::string step = "collective,bytes,step\nallreduce,8,2\n";
+    const std::string simai = "HYBRID model_parallel_NPU_group: 2\n";
+    const char layer[] = "l -1 1 NONE 0 1 NONE 0 1 ALLREDUCE 8 1\n";
+    const char types[] = "[\"Tensor(float)\", \"Tensor(float)\"]";
+    const struct {
+        std::string text;
+        const char *why;
+    } cases[] = {
+        {"", "no collectives, expected a header line and rows"},
+        {std::string(257, 'x') + "ustar" + std::string(300, '\0'),
+         "a tar archive, expected a trace: unpack it, and name a file of it"},
+        // ranks
+        {split + "allreduce,8,t,split w,0+1/2,\n",
+         "3:23: ranks '0+1/2', expected ranks of one or more colors such as "
+         "0-3, 0-6:2 or 0+2/1+3, as many of each, and each rank once"},
+        {split + "allreduce,8,t,split w,0+1/1+2,\n", "3:23: ranks '0+1/1+2'"},
+        {split + "allreduce,8,t,split w,0+0,\n", "3:23: ranks '0+0'"},
+        {split + "allreduce,8,t,split w,3-1,\n", "3:23: ranks '3-1'"},
+        {split + "allreduce,8,t,split w,0-3:0,\n", "3:23: ranks '0-3:0'"},
+        {split + "allreduce,8,t,split w,0:2,\n", "3:23: ranks '0:2'"},
+        {split + "allreduce,8,t,split w,/,\n", "3:23: ranks '/'"},
+        {split + "allreduce,8,t,split w,+,\n", "3:23: ranks '+'"},
+        {split + "allreduce,8,t,split w,0-99999999999999999999,\n",
+         "3:23: ranks '0-99999999999999999999'"},
+        {split + "allreduce,8,t,split w,4294967296,\n",
+         "3:23: ranks '4294967296'"},
+        {split + "allreduce,8,t,,0+1,\n",
+         "3:16: ranks without a split, expected create with split COMM in this "
+         "row"},
+        {split + "allreduce,8,w,,0+1,\n", "3:16: ranks without a split"},
+        {split + "allreduce,8,t,shrink w,0+1,2\n",
+         "3:24: ranks without a split"},
+        {split + "allreduce,8,t,split w,0+1,3\n",
+         "3:27: nRanks 3, expected the 2 of each color in ranks"},
+        {split + "allreduce,8,t,split w,0+1/2+3,\nallreduce,8,u,split t,0+1,\n",
+         "4:15: create from 't', which has several colors, expected a "
+         "communicator of one"},
+        // compute
+        {compute + "compute,,,,,,\n",
+         "2:13: compute, expected either m, n and k, or us"},
+        {compute + "compute,,8,8,,,\n",
+         "2:15: compute, expected either m, n and k, or us"},
+        {compute + "compute,,8,8,8,5,\n",
+         "2:16: compute, expected either m, n and k, or us"},
+        {compute + "compute,,8,8,0,,\n", "2:14: k '0', expected nothing or"},
+        {compute + "compute,,,,,-1,\n", "2:13: us '-1', expected nothing or"},
+        {compute + "compute,,,,,1,comm\n",
+         "2:1: compute in stream comm, expected main"},
+        {compute + "compute,,,,,1,other\n", "2:15: stream 'other', expected"},
+        {compute + "allreduce,8,,,,1,\n", "2:16: a collective with m, n, k or "
+                                          "us, expected them of compute only"},
+        {compute + "allreduce,,,,,,\n", "2:11: bytes '', expected a number"},
+        {compute + "compute,,,,,5,\n",
+         "steptune CSV without a collective, expected one at least"},
+        {step + "allreduce,8,1\n",
+         "3:13: step 1 after step 2, expected steps in order"},
+        // AICB
+        {"[rank0 ~ rank3]\n" + std::string("comm_type,stage\n"),
+         "2:1: header without the column comm_group"},
+        {std::string(kAicbHead) + "all_reduce,CommGroup.tp_group,2,8,,\n",
+         "2:1: comm_type 'all_reduce', expected CommType.NAME"},
+        {std::string(kAicbHead) +
+             "CommType.all_reduce,CommGroup.tp_group,0,8,,",
+         "2:40: comm_group_size '0', expected None or a number of ranks"},
+        {std::string(kAicbHead) + "CommType.all_reduce,None,None,8,,\n",
+         "2: comm_group_size 'None', expected the ranks of the group"},
+        {std::string(kAicbHead) +
+             "CommType.all_reduce,CommGroup.tp_group,2,x,,",
+         "2:42: msg_size 'x', expected a number of bytes"},
+        {std::string(kAicbHead) + "CommType.all_reduce,CommGroup.tp_group,2,8",
+         "2:1: 4 fields, expected 6 as in the header"},
+        {std::string(kAicbHead) +
+             "CommType.all_reduce,CommGroup.dp_group,2,8,,\n"
+             "CommType.all_reduce,CommGroup.dp_group,4,8,,\n",
+         "3: comm_group_size 4, expected the 2 that line 2 says of 'dp_group'"},
+        {std::string(kAicbHead) +
+             "CommType.computation,CommGroup.all,1,((2 3) (4 5)),,\n",
+         "2:38: msg_size '((2 3) (4 5))' of a computation, expected the shapes "
+         "of two matrices as ((M K) (K N))"},
+        {std::string(kAicbHead) + "CommType.computation,CommGroup.all,1,((2 3",
+         "2:1: 4 fields"},
+        {std::string(kAicbHead) + "CommType.computation,CommGroup.all,1,(,,",
+         "2:38: msg_size '('"},
+        {std::string(kAicbHead) +
+             "CommType.computation,CommGroup.all,1,((0 3) (3 5)),,\n",
+         "2: a GEMM with a side of 0, or above 2^30"},
+        {std::string(kAicbHead) +
+             "CommType.computation,CommGroup.all,1,((99999999999 99999999999 "
+             "3) (3 5)),,\n",
+         "2: a GEMM with a side of 0, or above 2^30"},
+        {std::string(kAicbHead) + "CommType.epoch_end,None,None,0,,\n",
+         "AICB workload without a collective, expected one at least"},
+        // SimAI
+        {simai + "2\n" + layer, "3: 1 layers, expected the 2 of line 2"},
+        {simai + "1\n" + layer + layer,
+         "4:1: a further layer, expected the 1 of line 2"},
+        {simai + "0\n", "2:1: '0', expected the number of layers, from 1"},
+        {simai + "99999999999999999\n" + layer,
+         "3: 1 layers, expected the 99999999999999999 of line 2"},
+        {"HYBRID model_parallel_NPU_group: 0\n1\n" + std::string(layer),
+         "1:34: '0', expected a number of ranks from 1"},
+        {"HYBRID model_parallel_NPU_group:\n1\n" + std::string(layer),
+         "1:8: 'model_parallel_NPU_group:', expected a number of ranks from 1"},
+        {simai + "1\nl -1 1 NONE 0 1 NONE 0 1 NONE 0\n",
+         "3:1: 11 fields, expected the 12 of a layer"},
+        {simai + "1\nl -1 x NONE 0 1 NONE 0 1 NONE 0 1\n",
+         "3:6: 'x', expected a time in ns"},
+        {simai + "1\nl -1 1 NONE -1 1 NONE 0 1 NONE 0 1\n",
+         "3:13: '-1', expected a number of bytes"},
+        {simai + "1\nl -1 1e300 ALLREDUCE 8 1 NONE 0 1 NONE 0 1\n",
+         "3: compute of 1e+297 us, expected at most 2e+09"},
+        {simai + "1\nl -1 1 ALLTOALL 8 1 NONE 0 1 NONE 0 1\n",
+         "SimAI workload without a collective, expected one at least"},
+        // execution traces
+        {"{", "1:2: this is not JSON"},
+        {"{\n \"schema\": x}", "2:12: this is not JSON"},
+        {"{}", "JSON without nodes of a schema 1.x"},
+        {"{\"schema\": \"2.0\", \"nodes\": []}", "JSON without nodes"},
+        {"{\"schema\": 1, \"nodes\": []}", "JSON without nodes"},
+        {"{\"schema\": \"1.1\", \"nodes\": {}}", "JSON without nodes"},
+        {Et(""), "execution trace without a collective, expected one at least"},
+        {Et("{\"name\": \"x\"}"), "node 0 of the list without an id"},
+        {Et("{\"id\": -1}"), "node 0 of the list without an id"},
+        {Et("{\"id\": 1e99}"), "node 0 of the list without an id"},
+        {Et("17"), "node 0 of the list without an id"},
+        {EtNode("aten::mm", "[[2,3],[4,5]]", types),
+         "2: node 7 'aten::mm', expected the shapes of two matrices"},
+        {EtNode("aten::mm", "[[2,3.5],[3,5]]", types), "2: node 7 'aten::mm'"},
+        {EtNode("aten::mm", "[]", types), "2: node 7 'aten::mm'"},
+        {EtNode("aten::mm", "[[2,2,2,2,2,2,2,2,2],[2,2]]", types),
+         "2: node 7 'aten::mm'"},
+        {EtNode("aten::mm", "[[9999999999,3],[3,5]]", types),
+         "2: a GEMM with a side of 0, or above 2^30"},
+        {EtNode("aten::convolution", "[[1,1,1],[1]]", types),
+         "2: node 7 'aten::convolution', expected the shapes of a convolution"},
+        {EtNode("record_param_comms", "[]", "[]"),
+         "2: node 7 'record_param_comms', expected the name of a collective in "
+         "values"},
+    };
+
+    for (const auto &c : cases) {
+        SCOPED_TRACE(c.text);
+        TraceUnderTest trace;
+        const std::string why = trace.Read(c.text);
+
+        EXPECT_THAT(why, StartsWith(c.why));
+        EXPECT_EQ(0u, trace.get().n_rows) << "the trace is left as it was";
+    }
+}
+
+// Cut, or with a byte changed, a file is read or refused, and nothing else.
+TEST(Traces, SurviveDamage)
+{
+    for (const char *name : {"groups.csv", "aicb_megatron_tp2_dp2.csv",
+                             "simai_tp2_dp2.txt", "torch_ddp_et.json"}) {
+        const std::string whole = TextOf(kTraces + name);
+        unsigned random = 1;
+
+        for (int i = 0; i < 300; i++) {
+            std::string text = whole;
+            TraceUnderTest trace;
+
+            random = random * 1103515245 + 12345;
+            const size_t at = random / 65536 % text.size();
+            if (i % 2 == 0)
+                text.resize(at);
+            else
+                text[at] = "0-9,/x{\"\n"[random / 7 % 9];
+            trace.Read(text);
+        }
+    }
+}
+
+TEST(Traces, DamagedGzipIsRefused)
+{
+    const std::string whole = TextOf(kTraces + "torch_ddp_et.json.gz");
+    const std::string path = TempDir() + "damaged.json.gz";
+
+    for (size_t n : {3ul, 20ul, whole.size() / 2, whole.size() - 1}) {
+        TraceUnderTest trace;
+
+        std::ofstream(path, std::ios::binary) << whole.substr(0, n);
+        EXPECT_THAT(trace.Load(path), HasSubstr("cut or damaged")) << n;
+    }
+}
+
+} // namespace
