@@ -6,11 +6,14 @@
 #include <unistd.h>
 
 #include "analyse/simulate/simulate.h"
+#include "analyse/simulate/traced_job.h"
+#include "analyse/traces/traces.h"
 #include "cli/cli.h"
 #include "core/learn/bandit.h"
 #include "core/names.h"
 #include "core/text.h"
 #include "report/learning/learn.h"
+#include "report/results/results.h"
 
 /* Of these, on 4 x H200, NCCL's own choice is the best for some. */
 #define DEFAULT_JOB                                                            \
@@ -58,7 +61,9 @@ struct learn_command {
     unsigned launch_ahead;
     unsigned launches;
     unsigned sync_every;
-    const char *job_text;
+    const char *job_text;         /* NULL: the default, or the trace */
+    const char *trace;            /* NULL: none */
+    struct stp_traced_job traced; /* of it */
     double compute_us;
     const char *objective;
     const char *plugin; /* NULL: ours */
@@ -207,11 +212,14 @@ static const struct stp_option learn_table[] = {
      .value = "20", .help = "Jobs, each with noise of its own"},
     {"seed", 0, "N", stp_option_number, AT(job.seed), .value = "1",
      .help = "Seed of the first job's noise"},
-    {"job", 0, "LIST", stp_option_text, AT(job_text), .value = DEFAULT_JOB,
+    {"trace", 0, "FILE", stp_option_text, AT(trace),
+     .help = "Instead of --job: a step of this trace, on one communicator of "
+             "all ranks, as steptune iterate --trace takes it"},
+    {"job", 0, "LIST", stp_option_text, AT(job_text),
      .help = "Collectives of a step, each COLLECTIVE:SIZE, or "
              "COLLECTIVE:SIZE:US with the compute before it, 12x before it for "
              "12 of them; or a job's name: torch-step, torch-host, ddp, fsdp, "
-             "megatron"},
+             "megatron (default: " DEFAULT_JOB ")"},
     {"compute", 0, "US", stp_option_double, AT(compute_us), .max = 1e9,
      .expected = "microseconds", .value = "200",
      .help = "Compute before each collective, and after the last"},
@@ -262,8 +270,13 @@ static void learn_check_options(void *options, struct argp_state *state)
     o->job.host.timed_us = mock_job_torch_host.timed_us;
     o->job.host.noise = mock_job_torch_host.noise;
     o->job.host.sync_every = o->sync_every;
-    learn_read_job(o, why);
-    if (o->job.step.n == 0)
+    if (o->trace != NULL && o->job_text != NULL)
+        stp_usage_error(state, "--trace with --job, expected one of them");
+    if (o->job_text == NULL)
+        o->job_text = o->trace != NULL ? "" : DEFAULT_JOB;
+    if (o->trace == NULL)
+        learn_read_job(o, why);
+    if (o->trace == NULL && o->job.step.n == 0)
         stp_usage_error(state, "--job %s", why);
     if (o->job.nccl != NULL && mock_release_find(o->job.nccl) < 0)
         stp_usage_error(state, "--nccl '%s', expected 2.21 to 2.30 or 2.31dev",
@@ -427,6 +440,30 @@ static enum stp_status learn_play_in_folder(struct learn_command *o,
     return status;
 }
 
+/* The step of the trace, as a job without a name. */
+static int learn_read_trace(struct learn_command *o)
+{
+    struct stp_trace trace;
+    struct stp_error err;
+    enum stp_status status = stp_traces_load(o->trace, &trace, &err);
+
+    if (status != STP_OK)
+        return stp_complain_error(o->trace, &err);
+    status = stp_traced_job_make(&trace, o->machine_path, &o->traced, &err);
+    if (status == STP_OK && !o->machine.json)
+        stp_print_trace(&trace, stdout);
+    stp_trace_free(&trace);
+    if (status != STP_OK)
+        return stp_complain_error(o->trace, &err);
+    o->job_text = stp_base_name(o->trace);
+    o->job.step = o->traced.step;
+    o->job.overlapped |= o->traced.overlapped;
+    o->job.host.launches = o->launches > 0 ? o->launches : other_job.launches;
+    if (o->job.host.launch_us <= 0)
+        o->job.host.launch_us = other_job.launch_us;
+    return STP_EXIT_OK;
+}
+
 static int learn_run(void *user)
 {
     struct learn_command *o = user;
@@ -438,6 +475,8 @@ static int learn_run(void *user)
     if (stp_choose_machine(o->machine.on, o->machine_path) != STP_EXIT_OK)
         return STP_EXIT_NOTHING;
     o->job.machine_path = o->machine_path;
+    if (o->trace != NULL && learn_read_trace(o) != STP_EXIT_OK)
+        return STP_EXIT_FAILED;
     if (o->plugin == NULL)
         status = stp_find_plugin("steptune-online", ours, &err);
     unsetenv("NCCL_WORKLOAD_OVERLAP"); /* the study has no such policy */
@@ -477,9 +516,12 @@ static bool learn_knows_strategies(const struct learn_command *o)
 int stp_cmd_learn(int argc, char **argv)
 {
     struct learn_command o = {0};
+    int exit_status;
 
     stp_options_read(&learn_line, argc, argv, &o);
     if (!learn_knows_strategies(&o))
         return STP_EXIT_USAGE;
-    return stp_run_plugin(o.plugin, learn_run, &o);
+    exit_status = stp_run_plugin(o.plugin, learn_run, &o);
+    stp_traced_job_free(&o.traced);
+    return exit_status;
 }

@@ -185,6 +185,46 @@ TEST_F(Cli, LearnRetestsToTheEndOfTheJob)
         << "ever less often";
 }
 
+const std::string kTraced =
+    "learn --plugin " STP_LEARNER " --strategies stay --steps 20 --seeds 2 "
+    "--trace " STP_FIXTURES "/traces/";
+
+TEST_F(Cli, LearnPlaysAStepOfATrace)
+{
+    Outcome o = Run(kTraced + "torch_ddp_et.json.gz --on h200x2");
+
+    ASSERT_EQ(0, o.status) << o.err;
+    EXPECT_THAT(o.out, StartsWith("execution trace: 8 collectives, 16 GEMMs\n"
+                                  "not played, 4 rows: "));
+    EXPECT_THAT(o.out, HasSubstr("\n20 steps of torch_ddp_et.json.gz on the "
+                                 "recorded machine h200x2"));
+    for (const char *message : {"\nbroadcast 432 ", "\nallreduce 7.816M ",
+                                "\nallreduce 30.04M ", "\nallreduce 9.274M "})
+        EXPECT_THAT(o.out, HasSubstr(message));
+
+    Outcome groups = Run(kTraced + "groups.csv --on h200x4");
+    EXPECT_EQ(1, groups.status);
+    EXPECT_THAT(
+        groups.err,
+        HasSubstr("groups.csv: a job of groups of 2 ranks, but a played "
+                  "one has one communicator, of all ranks: take a "
+                  "machine of 2 ranks"));
+    EXPECT_EQ(2, Run(kTraced + "groups.csv --job allreduce:8").status);
+}
+
+// Below 8 B and above 1 GiB every time is modelled, and none is the best.
+TEST_F(Cli, LearnTakesSizesThatWereNotRecorded)
+{
+    for (const char *job :
+         {"allreduce:4", "allreduce:2G", "reducescatter:8G"}) {
+        Outcome o = Run("learn --plugin " STP_LEARNER
+                        " --strategies stay --steps 20 --seeds 1 --job " +
+                        std::string(job));
+        EXPECT_EQ(0, o.status) << o.err;
+        EXPECT_THAT(o.out, HasSubstr(" 1.000x "));
+    }
+}
+
 TEST_F(Cli, LearnSaysWhatItCannotTake)
 {
     ExpectRefusals(

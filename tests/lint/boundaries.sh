@@ -41,11 +41,12 @@ may src/train train/ bench/ 'device/[a-z_]+.h"' launch/ core/ $abi
 analyse='analyse/[a-z_]+.h"'
 mock='mock_(nccl|ranks|job).h"'
 may src/analyse "$analyse" bench/ device/ core/ $abi
-for folder in check constants explain simulate; do
+for folder in check constants explain; do
 	may src/analyse/$folder analyse/$folder/ "$analyse" bench/ device/ core/ $abi "$mock"
 done
 may src/analyse/replay analyse/replay/ "$analyse" bench/ device/ core/ $abi "$mock"
 may src/analyse/jobs analyse/jobs/ analyse/replay/ "$analyse" core/
+may src/analyse/simulate analyse/simulate/ analyse/traces/ analyse/replay/ "$analyse" bench/ device/ core/ $abi "$mock"
 may src/analyse/traces analyse/traces/ analyse/replay/ "$analyse" bench/ device/ core/ $abi
 may src/analyse/contract analyse/contract/ analyse/replay/ "$analyse" bench/ device/ core/ $abi "$mock"
 below='analyse/|train/|bench/|device/|core/|'$abi

@@ -99,7 +99,8 @@ static void keys_try_arm(struct study *s, const struct mock_run *run,
     }
 }
 
-/* All that NCCL allows, and below NCCL's own channels all powers of two. */
+/* All that NCCL allows, and below NCCL's own channels all powers of two; NCCL's
+ * own choice where nothing of this size was recorded. */
 static void keys_find_best(struct study *s, const struct mock_outcome *own,
                            struct key *key)
 {
@@ -113,6 +114,11 @@ static void keys_find_best(struct study *s, const struct mock_outcome *own,
                              &(struct mock_run){key->coll, key->n_bytes, a, p,
                                                 channels[c]},
                              key);
+    if (key->best_us == 0) {
+        key->best = (struct mock_run){key->coll, key->n_bytes, own->algo,
+                                      own->proto, 0};
+        key->best_us = key->own_us;
+    }
 }
 
 static void keys_add(struct study *s, struct mock_comm *comm,
