@@ -339,8 +339,8 @@ static void iterate_choose_compute(struct loop *l)
     double comm_us = 0;
 
     if (l->status == STP_OK && l->plan->step != NULL)
-        l->status =
-            stp_traced_step_fit(l->device, l->plan->step, l->plan->type, l->err);
+        l->status = stp_traced_step_fit(l->device, l->plan->step, l->plan->type,
+                                        l->err);
     if (l->status == STP_OK)
         l->status = stp_time_collectives(&layer, N_CALIBRATE, &comm_us, l->err);
     if (l->status != STP_OK)

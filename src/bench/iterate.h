@@ -25,7 +25,7 @@ struct stp_iterate_plan {
     struct stp_traced_step *step; /* the one setting is this; NULL: it is not.
                                   GEMMs that it gives by their time are chosen
                                   here */
-    const int *modes;          /* enum stp_mode, not ALONE */
+    const int *modes;             /* enum stp_mode, not ALONE */
     size_t n_modes;
     const struct stp_sizes *sizes; /* bytes of a collective; rounded up to what
                                       the ranks can share evenly */

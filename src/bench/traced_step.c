@@ -12,8 +12,8 @@ static const double same_time = 0.05;
 
 /* ---- making it ---- */
 
-enum stp_status stp_traced_step_add_time(struct stp_traced_step *step, double us,
-                                      struct stp_error *err)
+enum stp_status stp_traced_step_add_time(struct stp_traced_step *step,
+                                         double us, struct stp_error *err)
 {
     const struct stp_work work = {
         .kind = STP_WORK_GEMM, .stream = STP_STREAM_MAIN, .task = step->n_us};
@@ -41,7 +41,8 @@ static bool step_same_kind(const struct stp_collective *a,
 }
 
 /* Moves the kind of the most bytes to the front. */
-static void step_choose_first(struct stp_traced_step *step, const uint64_t *sums)
+static void step_choose_first(struct stp_traced_step *step,
+                              const uint64_t *sums)
 {
     const struct stp_collective first = step->kinds[0];
     size_t most = 0;
@@ -54,7 +55,7 @@ static void step_choose_first(struct stp_traced_step *step, const uint64_t *sums
 }
 
 enum stp_status stp_traced_step_finish(struct stp_traced_step *step,
-                                    struct stp_error *err)
+                                       struct stp_error *err)
 {
     const size_t n = step->program.n_notes;
     uint64_t *sums = calloc(n + 1, sizeof(*sums));
@@ -109,8 +110,8 @@ static const struct stp_gemm *step_find_gemm(const struct stp_traced_step *step,
 }
 
 enum stp_status stp_traced_step_fit(const struct stp_device *device,
-                                 struct stp_traced_step *step, int type,
-                                 struct stp_error *err)
+                                    struct stp_traced_step *step, int type,
+                                    struct stp_error *err)
 {
     enum stp_status status = STP_OK;
 
@@ -136,8 +137,8 @@ enum stp_status stp_traced_step_fit(const struct stp_device *device,
 /* ---- noting it ---- */
 
 enum stp_status stp_traced_step_note(const struct stp_device *device,
-                                  const struct stp_traced_step *step,
-                                  unsigned event, struct stp_error *err)
+                                     const struct stp_traced_step *step,
+                                     unsigned event, struct stp_error *err)
 {
     enum stp_status status = STP_OK;
 
@@ -151,9 +152,9 @@ enum stp_status stp_traced_step_note(const struct stp_device *device,
 }
 
 enum stp_status stp_traced_step_note_compute(const struct stp_device *device,
-                                          const struct stp_traced_step *step,
-                                          unsigned stream,
-                                          struct stp_error *err)
+                                             const struct stp_traced_step *step,
+                                             unsigned stream,
+                                             struct stp_error *err)
 {
     enum stp_status status = STP_OK;
 

@@ -26,30 +26,30 @@ struct stp_traced_step {
 };
 
 /* Adds a GEMM that is to take 'us' to the main stream. */
-enum stp_status stp_traced_step_add_time(struct stp_traced_step *step, double us,
-                                      struct stp_error *err);
+enum stp_status stp_traced_step_add_time(struct stp_traced_step *step,
+                                         double us, struct stp_error *err);
 
 /* To be called once, after all work was added: lists the collectives. */
 enum stp_status stp_traced_step_finish(struct stp_traced_step *step,
-                                    struct stp_error *err);
+                                       struct stp_error *err);
 
 void stp_traced_step_free(struct stp_traced_step *step);
 
 /* Chooses all GEMMs that are given by their time, of 'type': each as close to
  * it as can be, those within 5 percent of each other alike. */
 enum stp_status stp_traced_step_fit(const struct stp_device *device,
-                                 struct stp_traced_step *step, int type,
-                                 struct stp_error *err);
+                                    struct stp_traced_step *step, int type,
+                                    struct stp_error *err);
 
 /* Notes the step; its events are those from 'event' on. */
 enum stp_status stp_traced_step_note(const struct stp_device *device,
-                                  const struct stp_traced_step *step,
-                                  unsigned event, struct stp_error *err);
+                                     const struct stp_traced_step *step,
+                                     unsigned event, struct stp_error *err);
 
 /* Notes its GEMMs in a stream. */
 enum stp_status stp_traced_step_note_compute(const struct stp_device *device,
-                                          const struct stp_traced_step *step,
-                                          unsigned stream,
-                                          struct stp_error *err);
+                                             const struct stp_traced_step *step,
+                                             unsigned stream,
+                                             struct stp_error *err);
 
 #endif /* STP_TRACED_STEP_H */

@@ -200,7 +200,8 @@ static void workload_note_fsdp(struct noting *n)
 
 static void workload_note_step(struct noting *n)
 {
-    n->status = stp_traced_step_note(n->device, n->work->step, n->event, n->err);
+    n->status =
+        stp_traced_step_note(n->device, n->work->step, n->event, n->err);
 }
 
 /* ---- the interface ---- */

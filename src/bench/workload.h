@@ -52,9 +52,9 @@ struct stp_workload {
     double ratio; /* that was asked for: a layer's compute over its collectives
                      as NCCL chooses, each alone; 0: the product was given */
     struct stp_gemm gemm;
-    double compute_us;               /* of a layer alone, measured */
-    const struct stp_traced_step *step; /* of mode trace, which has one layer: that
-                                        step.  NULL in measurements */
+    double compute_us;                  /* of a layer alone, measured */
+    const struct stp_traced_step *step; /* of mode trace, which has one layer:
+                                        that step.  NULL in measurements */
 };
 
 /* "alone", "sequential", "overlap", "fsdp" or "trace"; and "gemm" or

@@ -140,7 +140,8 @@ TEST(Compare, SeparatesWorkloads)
     Data d;
     d.Add(1024, kAuto, {60, 60}).Add(1024, kTreeLl, {50, 50});
     AddChanged(&d, [](stp_measurement *m) {
-        m->work = {STP_MODE_OVERLAP, STP_COMPUTE_GEMM, 8, 1, {}, m->us.median};
+        m->work = {STP_MODE_OVERLAP, STP_COMPUTE_GEMM, 8, 1, {},
+                   m->us.median,     nullptr};
         m->us.median *= m->arm.kind == STP_ARM_AUTO ? 10 : 6;
     });
 
@@ -192,7 +193,7 @@ TEST(Compare, NamesTheWorkloadWithoutAuto)
     Data d;
     d.AddGain(4096, kTreeLl, 1);
     for (size_t i = 0; i < 3; i++)
-        d.data.rows[i].work = {STP_MODE_OVERLAP, 0, 8, 1, {}, 1};
+        d.data.rows[i].work = {STP_MODE_OVERLAP, 0, 8, 1, {}, 1, nullptr};
     stp_comparisons out{};
     stp_error err{};
 

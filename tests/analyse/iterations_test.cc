@@ -22,8 +22,9 @@ using testing::ElementsAre;
 
 constexpr uint64_t kMiB = 1 << 20;
 constexpr stp_workload kOverlap{
-    STP_MODE_OVERLAP, STP_COMPUTE_GEMM, 8, 1, {}, 10};
-constexpr stp_workload kFsdp{STP_MODE_FSDP, STP_COMPUTE_GEMM, 8, 1, {}, 10};
+    STP_MODE_OVERLAP, STP_COMPUTE_GEMM, 8, 1, {}, 10, nullptr};
+constexpr stp_workload kFsdp{STP_MODE_FSDP, STP_COMPUTE_GEMM, 8, 1, {}, 10,
+                             nullptr};
 
 // Rows with their samples, in whatever order a test adds them.
 class Iterations

@@ -23,10 +23,11 @@ using testing::ElementsAre;
 using testing::IsEmpty;
 
 constexpr stp_arm kSimple{STP_ARM_FORCED, STP_ANY, NCCL_PROTO_SIMPLE, 0};
-constexpr stp_workload kSequential{STP_MODE_SEQUENTIAL, 0, 1, 1, {}, 10};
-constexpr stp_workload kOverlap{STP_MODE_OVERLAP, 0, 8, 1, {}, 10};
-constexpr stp_workload kDeep{STP_MODE_OVERLAP, 0, 32, 0.5, {}, 20};
-constexpr stp_workload kFsdp{STP_MODE_FSDP, 0, 8, 1, {}, 10};
+constexpr stp_workload kSequential{
+    STP_MODE_SEQUENTIAL, 0, 1, 1, {}, 10, nullptr};
+constexpr stp_workload kOverlap{STP_MODE_OVERLAP, 0, 8, 1, {}, 10, nullptr};
+constexpr stp_workload kDeep{STP_MODE_OVERLAP, 0, 32, 0.5, {}, 20, nullptr};
+constexpr stp_workload kFsdp{STP_MODE_FSDP, 0, 8, 1, {}, 10, nullptr};
 
 // Makes all rows that are not yet of a workload those of this one.
 Data &Of(Data &d, const stp_workload &work)
@@ -163,6 +164,24 @@ TEST_F(Objective, ArmsBecomeThePairThatNcclRan)
                 stp_arm_name(&selected_.rows[1].arm, name);
             EXPECT_STREQ(c.name, name);
         }
+}
+
+// A step of a trace has messages of several kinds: no rule can be of it.
+TEST_F(Objective, LeavesOutTraces)
+{
+    const stp_workload traced{STP_MODE_TRACE, 0, 1, 0, {}, 10, nullptr};
+    stp_dataset selected{};
+    stp_error err{};
+    Data d;
+    d.Add(1024, kAuto, {60, 60});
+    Of(d, traced);
+
+    EXPECT_EQ(STP_ERR_RANGE,
+              stp_objective_select(&d.data, STP_OBJECTIVE_ITERATION, &selected,
+                                   &err));
+    EXPECT_THAT(err.text, testing::StartsWith("all 2 times of iterations are "
+                                              "of traces, whose steps have "
+                                              "messages of several kinds"));
 }
 
 TEST(Derive, KnowsNoRuleForAnArmThatIsNoPair)

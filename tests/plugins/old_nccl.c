@@ -16,6 +16,7 @@ int ncclGetVersion(int *version)
 
 FUNCTION(ncclGetUniqueId)
 FUNCTION(ncclCommInitRank)
+FUNCTION(ncclCommSplit)
 FUNCTION(ncclCommDestroy)
 FUNCTION(ncclCommAbort)
 FUNCTION(ncclCommGetAsyncError)

@@ -148,6 +148,8 @@ static void iteration_put_arm(const struct stp_iteration_setting *setting,
     const bool is_csv = t->format == STP_TABLE_CSV;
     const bool is_auto = arm->arm.kind == STP_ARM_AUTO;
     const bool has_alone = arm->alone_us > 0;
+    const bool has_bandwidth = /* of one size */
+        has_alone && setting->like.work.mode != STP_MODE_TRACE;
 
     stp_table_row(t);
     if (is_csv)
@@ -174,9 +176,9 @@ static void iteration_put_arm(const struct stp_iteration_setting *setting,
     iteration_put(t, "alone_us", "alone us", "alone us", us,
                   iteration_measured(arm->alone_us));
     iteration_put(t, "alone_algbw", "alone algbw GB/s", NULL, RATE,
-                  has_alone && arm->algbw > 0 ? arm->algbw : NAN);
+                  has_bandwidth ? arm->algbw : NAN);
     iteration_put(t, "alone_busbw", "alone busbw GB/s", "busbw", RATE,
-                  has_alone && arm->algbw > 0 ? arm->busbw : NAN);
+                  has_bandwidth ? arm->busbw : NAN);
     iteration_put_gain(t, true, false, &arm->alone_gain, is_auto,
                        has_alone && (is_auto || arm->alone_gain.n_pairs > 0));
     if (is_csv)

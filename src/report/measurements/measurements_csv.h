@@ -29,7 +29,8 @@
  *
  * and, if a row is of iterations, what of (bench/workload.h):
  *
- *   mode           sequential, overlap or fsdp; alone for collectives alone
+ *   mode           sequential, overlap, fsdp or trace; alone for collectives
+ *                  alone
  *   compute        gemm or training
  *   layers
  *   ratio          that was asked for; 0 if the product was

@@ -62,7 +62,7 @@ static const struct key keys[] = {
 static const struct key work_keys[] = {
     {.name = "mode",
      .refused = "alone",
-     .expected = "sequential, overlap or fsdp"},
+     .expected = "sequential, overlap, fsdp or trace"},
     {.name = "compute"},
     {.name = "layers", .refused = "0", .expected = "a number from 1"},
     {.name = "ratio"},

@@ -75,7 +75,8 @@ TEST_F(Measured, WorkloadsThatMeanNothingAreRefused)
         const char *expected;
     } cases[] = {
         {"overlap,training", "overlpa,training",
-         "mode 'overlpa', expected alone, sequential, overlap or fsdp"},
+         "mode 'overlpa', expected alone, sequential, overlap, fsdp or "
+         "trace"},
         {"overlap,training", "overlap,none",
          "compute 'none', expected gemm or training"},
         {"training,8,", "training,0,",
@@ -109,7 +110,7 @@ TEST_F(Measured, JsonOfIterationsIsWholeOrRefused)
         {"\"layers\":\t8", "\"layers\":\t0", "expected a number from 1"},
         {"\"mode\":\t\"overlap\"", "\"mode\":\t\"alone\"",
          "measurements[0] with a mode that means nothing, expected sequential, "
-         "overlap or fsdp"},
+         "overlap, fsdp or trace"},
         {"\"compute_us\":\t3.5", "\"compute_us\":\tnull",
          "measurements[1] with a compute_us"},
     };
