@@ -294,6 +294,7 @@ static enum stp_status iterate_measure(struct iterate *it)
 {
     const struct iterate_options *o = it->o;
     struct stp_iterate_plan *plan = &it->plan.plan;
+    const bool on_cpus = strcmp(it->info.backend, "nccl") != 0;
     enum stp_status status = iterate_choose_arms(it);
 
     plan->type = o->type;
@@ -303,8 +304,10 @@ static enum stp_status iterate_measure(struct iterate *it)
     plan->graph = o->run.graph;
     plan->alone = true;
     if (status == STP_OK && it->trace != NULL)
-        status = stp_trace_step_make(it->trace, it->info.n_ranks, o->type,
-                                     &it->step, it->err);
+        status =
+            stp_trace_step_make(it->trace, it->info.n_ranks,
+                                o->type < 0 && on_cpus ? STP_TYPE_F32 : o->type,
+                                &it->step, it->err);
     if (it->trace != NULL)
         plan->step = &it->step.work;
     if (status == STP_OK)

@@ -542,6 +542,25 @@ INSTANTIATE_TEST_SUITE_P(Ranks, DeathOnCpus, Bool(), [](const auto &i) {
     return i.param ? "writer" : "other";
 });
 
+// {0,1} {2,3} and {0,2} {1,3} over Gloo, in f32, which CPUs have.
+TEST_F(IterateOnCpus, PlaysTheGroupsOfATrace)
+{
+    Write("t.csv", "collective,bytes,comm,create,ranks,m,n,k,stream\n"
+                   "allreduce,4K,w,,,,,,\n"
+                   "compute,,,,,16,16,16,\n"
+                   "allgather,8K,tp,split w,0+1/2+3,,,,\n"
+                   "reducescatter,8K,dp,split w,0+2/1+3,,,,comm\n");
+
+    Outcome o = Run(kGloo + "--procs 4 --rounds 1 -n 2 -w 1 --trace t.csv "
+                            "--arms auto -o dir");
+
+    ASSERT_EQ(0, o.status) << o.err;
+    EXPECT_THAT(o.out, HasSubstr("tp of 2 ranks on 2 groups of 2, 1 apart; dp "
+                                 "of 2 ranks on 2 groups of 2, 2 apart\n"));
+    EXPECT_THAT(Rows("dir/rounds.csv"),
+                ElementsAre(AllOf(HasSubstr(",f32,"), HasSubstr(",trace,"))));
+}
+
 TEST_F(IterateOnCpus, StopsInOrderWhenInterrupted)
 {
     pid_t child = Start(kGloo + "--procs 2 --bytes 64K "
