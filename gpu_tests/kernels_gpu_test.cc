@@ -41,9 +41,14 @@ class Kernels : public testing::TestWithParam<Case>
   protected:
     void SetUp() override
     {
-        pattern_ = {GetParam().coll, GetParam().type, GetParam().op,
-                    /*root*/ 1,      /*ranks*/ 4,     /*block*/ kElements / 4,
-                    /*seed*/ 42};
+        pattern_ = {GetParam().coll,
+                    GetParam().type,
+                    GetParam().op,
+                    /*root*/ 1,
+                    /*ranks*/ 4,
+                    /*block*/ kElements / 4,
+                    /*seed*/ 42,
+                    0};
         size_ = stp_type_size(pattern_.type);
         ASSERT_EQ(cudaSuccess, cudaMalloc(&data_, kElements * size_));
         ASSERT_EQ(cudaSuccess, cudaMalloc(reinterpret_cast<void **>(&n_wrong_),
