@@ -198,6 +198,13 @@ TEST_F(Run, RecordsATraceWhateverTunes)
     }
     Write("any.conf", kPolicy);
     EXPECT_EQ(0, Cli::Run("replay --trace trace.csv --policy any.conf").status);
+    Outcome played =
+        Cli::Run("iterate --on h200x4 --no-plots --arms auto,ll128 "
+                 "--trace trace.csv");
+    EXPECT_EQ(0, played.status) << played.err;
+    EXPECT_THAT(
+        played.out,
+        HasSubstr("step 200, of 200 that the trace has: 3 collectives, "));
     Outcome none = Cli::Run("run --record-trace trace.csv -- true");
     EXPECT_EQ(0, none.status);
     EXPECT_EQ("steptune run: no collective is in trace.csv, expected a job of "
