@@ -275,7 +275,7 @@ static const struct stp_csv_column columns[] = {
     {"begin_ns", "nothing or a time from 1", COUNT(row.begin_ns, 1, UINT64_MAX)},
     {"end_ns", "nothing or a time from 1", COUNT(row.end_ns, 1, UINT64_MAX)},
     {"t_ns", "", .kind = STP_CSV_SKIP},
-    {"process", "", .kind = STP_CSV_SKIP},
+    {"process", "nothing or a number", COUNT(row.process, 0, UINT64_MAX)},
     {"graph", "", .kind = STP_CSV_SKIP},
 };
 // clang-format on
@@ -438,12 +438,16 @@ static enum stp_status trace_end_compute(struct reader *r,
     return stp_trace_add_compute(&r->build, &raw->compute, err);
 }
 
-/* Between two recorded collectives is compute. */
+/* Between two recorded collectives is compute.  Each process has a clock of its
+ * own. */
 static enum stp_status trace_add_gap(struct reader *r, struct stp_error *err)
 {
     const struct stp_trace_row *row = &r->raw.row;
     const uint64_t last_ns = r->last_ns;
 
+    if (r->build.trace.n_rows > 0 &&
+        row->process != r->build.trace.rows[0].process)
+        return STP_OK;
     r->last_ns = row->end_ns;
     return last_ns != 0 && row->begin_ns > last_ns
                ? stp_trace_add_time(&r->build,

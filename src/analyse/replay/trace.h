@@ -40,9 +40,10 @@
  *   begin_ns     of a recording: when it began and ended on the rank's GPU, by
  *   end_ns       the GPU's clock; empty: not known.  The time from the end of
  *                the row above to the begin is compute
- *   t_ns         of a recording, not used here, as the next two: the host's
- *   process      clock at the launch; the process that recorded it; and 1 if a
- *   graph        CUDA graph launched it, else 0
+ *   process      of a recording: the number of the process; compute is that of
+ *                the first row's process
+ *   t_ns         of a recording, not used here, as the next: the host's clock
+ *   graph        at the launch; and 1 if a CUDA graph launched it, else 0
  *
  *   m, n, k      of compute: a GEMM of these sides, of 'type'
  *   us           of compute without them: microseconds
@@ -123,7 +124,8 @@ struct stp_trace_row {
     struct stp_expect expect;
     uint64_t begin_ns; /* on the GPU, by its clock; 0: not known */
     uint64_t end_ns;
-    int type; /* enum stp_type, and the operation: enum stp_op */
+    uint64_t process; /* that recorded it; 0: not known */
+    int type;         /* enum stp_type, and the operation: enum stp_op */
     int op;
     struct stp_trace_place place;
 };

@@ -233,6 +233,27 @@ TEST(TraceStep, HasTheComputeBetweenItsCollectives)
                                           "us:300", "allgather:2048:bf16"));
 }
 
+// Rank 0 of each communicator is recorded: of {0,1} {2,3} in two processes,
+// whose GPUs have clocks of their own.
+TEST(TraceStep, OfARecordingIsThatOfOneProcess)
+{
+    std::string text = "process,comm,nRanks,collective,bytes,begin_ns,end_ns\n";
+    Step step;
+
+    for (int i = 1; i <= 4; i++) {
+        const std::string at = std::to_string(i);
+        text += "70,a,2,allreduce,1K," + at + "000000," + at + "100000\n";
+        text += "72,b,2,allreduce,1K,9" + at + "000000,9" + at + "100000\n";
+        text += "70,w,4,allgather,4K," + at + "400000," + at + "450000\n";
+    }
+    ASSERT_EQ("", step.Make(text, 4));
+
+    EXPECT_EQ(4u, step.step.n_steps);
+    EXPECT_THAT(step.Notes(), ElementsAre("us:550", "allreduce:1024:bf16@2/1",
+                                          "us:300", "allgather:4096:bf16"));
+    EXPECT_THAT(step.Groups(), ElementsAre("2/1", "2/1", "all"));
+}
+
 /* ---- where ---- */
 
 TEST(TraceStep, CutsGroupsToTheRanksThatThereAre)
