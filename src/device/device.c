@@ -590,9 +590,11 @@ static enum stp_status ranks_need_split(struct stp_ranks *d,
                         "no groups of %u ranks: transport '%s' has none",
                         groups->size, d->info.backend);
     status = stp_splits_add(&d->splits, groups, err);
-    if (status == STP_OK)
-        status = ranks_do(d, part_split, d, err);
-    return stp_world_agree(d->world, status, err);
+    if (status != STP_OK)
+        return status;
+    status = stp_world_agree(d->world, ranks_do(d, part_split, d, err), err);
+    d->splits.n -= status != STP_OK;
+    return status;
 }
 
 /* Whether all ranks of this process can run it. */

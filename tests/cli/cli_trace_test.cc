@@ -313,6 +313,41 @@ TEST_F(CliTrace, RanksOfColorsAreThoseOfTheParent)
                                  "expected ranks below the 4 of its parent"));
 }
 
+// Of {0,8} on two nodes a machine of two ranks would have one node.
+TEST_F(CliTrace, GroupsAcrossNodesAreNotTakenForNeighbours)
+{
+    const struct {
+        const char *name;
+        const char *ranks;
+        const char *why; // "": none
+    } cases[] = {
+        {"a node each", "0-7/8-15", ""},
+        {"within a node", "0-7:2/1-7:2/8-15:2/9-15:2", ""},
+        {"across nodes", "0+8/1+9/2+10/3+11/4+12/5+13/6+14/7+15", "'t' of "},
+        {"one of them across nodes", "0+1/7+8",
+         "'t' of ranks on several nodes "},
+        {"some per node", "0+4+8+12/1+5+9+13/2+6+10+14/3+7+11+15", "'t' of "},
+    };
+
+    for (const auto &c : cases) {
+        SCOPED_TRACE(c.name);
+        const std::string rows = "collective,bytes,comm,create,ranks\n"
+                                 "allreduce,8,w,,\nallreduce,8,t,split w," +
+                                 std::string(c.ranks) + "\n";
+        Outcome o = Replay("h100n2x8", rows, "");
+        EXPECT_EQ(c.why[0] != '\0', o.status) << o.err;
+        EXPECT_THAT(o.err, HasSubstr(c.why));
+    }
+    Write("t.csv", "collective,bytes,comm,create,ranks\nallreduce,8,w,,\n"
+                   "allreduce,8,t,split w,"
+                   "0+8/1+9/2+10/3+11/4+12/5+13/6+14/7+15\n");
+    Outcome o = Run("iterate --on h100n2x8 --arms auto --trace t.csv");
+    EXPECT_EQ(1, o.status);
+    EXPECT_THAT(
+        o.err, HasSubstr("groups of 2 ranks that are 8 apart are on several "
+                         "nodes of h100n2x8: no machine is modelled for them"));
+}
+
 TEST_F(CliTrace, TracesOfOthersArePlayedOnAllRanks)
 {
     const struct {

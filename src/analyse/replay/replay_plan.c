@@ -76,6 +76,39 @@ static enum stp_status plan_find_size(const struct sizing *s, int n_ranks,
     return STP_OK;
 }
 
+/* Whether each color is on as many nodes as the machine that is modelled for
+ * it, where neighbours share nodes. */
+static enum stp_status plan_check_nodes(const struct sizing *s, size_t i,
+                                        const int *colors, int n)
+{
+    const struct stp_trace_comm *comm = &s->plan->trace->comms[i];
+    const struct mock_machine_info *parent =
+        mock_machine_get_info(stp_replay_machine(s->plan, comm->parent));
+    const int want =
+        mock_machine_get_info(stp_replay_machine(s->plan, i))->n_nodes;
+    const int per_node = parent->n_ranks / parent->n_nodes;
+    int *n_nodes = calloc(2 * (size_t)n, sizeof(*n_nodes)); /* by color */
+    int *last = n_nodes + n; /* node of each color, plus 1 */
+    bool fits = true;
+
+    if (n_nodes == NULL)
+        return stp_nomem(s->err);
+    for (int r = 0; r < n; r++)
+        if (colors[r] >= 0 && last[colors[r]] != r / per_node + 1) {
+            last[colors[r]] = r / per_node + 1;
+            n_nodes[colors[r]]++;
+        }
+    for (int c = 0; c < n; c++)
+        fits &= n_nodes[c] == 0 || n_nodes[c] == want;
+    free(n_nodes);
+    return fits ? STP_OK
+                : stp_fail_at(s->err, STP_ERR_DEVICE, comm->line, 0,
+                              "communicator '%s' of ranks on several nodes "
+                              "that do not follow each other: no machine is "
+                              "modelled for them, expected one node",
+                              comm->name);
+}
+
 /* The colors of the parent's ranks, of a communicator that has some. */
 static enum stp_status plan_color(const struct sizing *s, size_t i)
 {
@@ -103,7 +136,7 @@ static enum stp_status plan_color(const struct sizing *s, size_t i)
                         ? (int)stp_rank_groups_color(&groups, (unsigned)r)
                     : r < comm->n_listed ? comm->color[r]
                                          : -1;
-    return STP_OK;
+    return plan_check_nodes(s, i, colors, n);
 }
 
 static enum stp_status plan_size_all(struct sizing *s)

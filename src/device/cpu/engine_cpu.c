@@ -317,9 +317,11 @@ static enum stp_status cpu_split(void *self,
     struct stp_cpu *e = self;
     enum stp_status status = stp_splits_add(&e->splits, groups, err);
 
-    return status == STP_OK && e->link != NULL && groups->size > 1
-               ? e->transport->split(e->link, e->splits.n, groups, err)
-               : status;
+    if (status != STP_OK || e->link == NULL || groups->size == 1)
+        return status;
+    status = e->transport->split(e->link, e->splits.n, groups, err);
+    e->splits.n -= status != STP_OK;
+    return status;
 }
 
 static enum stp_status cpu_record(void *self, unsigned stream, unsigned event,

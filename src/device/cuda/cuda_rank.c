@@ -332,7 +332,8 @@ static enum stp_status cuda_split(void *self,
                         STP_MAX_SPLITS);
     result = r->cuda->nccl.comm_split(
         r->comm, (int)stp_rank_groups_color(groups, r->rank), (int)r->rank,
-        &r->parts[r->n_parts++], NULL);
+        &r->parts[r->n_parts], NULL);
+    r->n_parts += result == 0;
     return rank_done(r, stp_cuda_nccl_result(r, result, "ncclCommSplit", err));
 }
 

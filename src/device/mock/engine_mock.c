@@ -298,24 +298,65 @@ static enum stp_status mock_split_library(struct library *library,
                : mock_fail(err);
 }
 
-/* The first group stands for all.  Of one rank there is nothing to run. */
+/* Whether the groups are on as many nodes as the machine that is modelled for
+ * them, where neighbours share nodes. */
+static bool mock_models_nodes(const struct engine *e,
+                              const struct stp_rank_groups *groups,
+                              const struct mock_machine *part)
+{
+    const unsigned per_node = e->info.n_ranks / e->info.n_nodes;
+    unsigned n_nodes = 1;
+
+    for (unsigned i = 1; i < groups->size; i++)
+        n_nodes += i * groups->stride / per_node !=
+                   (i - 1) * groups->stride / per_node;
+    return (int)n_nodes == mock_machine_get_info(part)->n_nodes;
+}
+
+/* The machine of a group; NULL of one rank, of which there is nothing to run.
+ */
+static enum stp_status mock_make_part(const struct engine *e,
+                                      const struct stp_rank_groups *groups,
+                                      struct mock_machine **part_ret,
+                                      struct stp_error *err)
+{
+    *part_ret = NULL;
+    if (groups->size == 1)
+        return STP_OK;
+    if (mock_machine_resize(e->machine, (int)groups->size, part_ret) !=
+        ncclSuccess)
+        return mock_fail(err);
+    if (mock_models_nodes(e, groups, *part_ret))
+        return STP_OK;
+    mock_machine_free(*part_ret);
+    return stp_fail(err, STP_ERR_RANGE,
+                    "groups of %u ranks that are %u apart are on several nodes "
+                    "of %s: no machine is modelled for them",
+                    groups->size, groups->stride, e->info.machine);
+}
+
+/* The first group stands for all. */
 static enum stp_status mock_split(void *self,
                                   const struct stp_rank_groups *groups,
                                   struct stp_error *err)
 {
     struct engine *e = self;
-    struct mock_machine **part = &e->parts[e->splits.n % STP_MAX_SPLITS];
-    enum stp_status status = stp_splits_add(&e->splits, groups, err);
+    struct mock_machine *part;
+    enum stp_status status = mock_make_part(e, groups, &part, err);
 
     if (status != STP_OK)
         return status;
-    if (groups->size == 1)
+    status = stp_splits_add(&e->splits, groups, err);
+    if (status != STP_OK) {
+        mock_machine_free(part);
+        return status;
+    }
+    e->parts[e->splits.n - 1] = part;
+    if (part == NULL)
         return STP_OK;
-    if (mock_machine_resize(e->machine, (int)groups->size, part) != ncclSuccess)
-        return mock_fail(err);
-    status = mock_split_library(&e->own, *part, e->splits.n, err);
+    status = mock_split_library(&e->own, part, e->splits.n, err);
     return status == STP_OK
-               ? mock_split_library(&e->plugin, *part, e->splits.n, err)
+               ? mock_split_library(&e->plugin, part, e->splits.n, err)
                : status;
 }
 

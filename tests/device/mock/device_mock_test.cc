@@ -123,6 +123,32 @@ TEST_F(DeviceMock, KnowsTheSizesOfInterleavedRounds)
     EXPECT_EQ(0u, stp_device_sizes(&device_, ncclFuncBroadcast, sizes, 64));
 }
 
+// {0,8} and so on: a machine of two ranks would be one node.
+TEST_F(DeviceMock, RefusesGroupsAcrossNodesEachTime)
+{
+    Open("h100n2x8");
+    for (const stp_rank_groups &groups :
+         {stp_rank_groups{2, 8}, stp_rank_groups{4, 4}}) {
+        stp_collective collective{};
+        stp_device_run run{};
+        collective.coll = ncclFuncAllReduce;
+        collective.n_bytes = 1024;
+        collective.type = STP_TYPE_F32;
+        collective.groups = groups;
+        for (int i = 0; i < 2; i++) {
+            EXPECT_EQ(STP_ERR_RANGE,
+                      stp_device_collective(&device_, 0, &collective, &err_));
+            EXPECT_EQ(STP_ERR_RANGE, stp_device_probe(&device_, &collective,
+                                                      &run, nullptr, &err_));
+            EXPECT_THAT(err_.text,
+                        testing::HasSubstr("no machine is modelled for them"));
+        }
+        collective.groups = {8, 1};
+        EXPECT_EQ(STP_OK, stp_device_probe(&device_, &collective, &run, nullptr,
+                                           &err_));
+    }
+}
+
 TEST_F(DeviceMock, DrawsTheSameForTheSameSeed)
 {
     double us[3];
