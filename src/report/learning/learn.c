@@ -99,8 +99,9 @@ static void learn_print_ends(const struct stp_learner *learners,
             continue;
         stp_interval_text(&l->final, interval);
         fprintf(stp_paragraph_begin(&paragraph, fp),
-                "%s ends %.3fx as fast as NCCL's own choice (%s), and "
-                "worse than it in %u of %zu jobs.",
+                "%s: the last fifth of the steps, trials included, is %.3fx as "
+                "fast as with NCCL's own choice (%s), and slower beyond doubt "
+                "in %u of %zu jobs.",
                 learners[i].name, l->final.gain, interval, l->n_worse,
                 l->n_finals / l->n_keys);
         stp_paragraph_end(&paragraph);
