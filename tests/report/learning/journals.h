@@ -49,13 +49,14 @@ inline std::string Settled(unsigned call, const std::string &arm)
                 arm == kOwn ? "0,1,1,1" : "0,1.4,1.3,1.5");
 }
 
-// What lines below the head come to.
+// What lines come to, with a head or without.
 class Learning
 {
   public:
     explicit Learning(const std::string &text)
     {
-        const std::string all = kHead + text;
+        const std::string all =
+            text.rfind("t_us,", 0) == 0 ? text : kHead + text;
         stp_error err{};
 
         EXPECT_EQ(STP_OK,
