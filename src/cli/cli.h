@@ -91,6 +91,9 @@ const char *stp_machine_name(const char *path);
  * GPUs or CPUs. */
 bool stp_is_live(const char *on, const char *backend);
 
+/* Whether they mean the CPUs of this machine. */
+bool stp_is_on_cpus(const char *on, const char *backend);
+
 /*
  * For a command that measures: whether all is there that it takes, before it
  * begins.  Without --on and --backend that is a GPU: a recorded machine is
@@ -102,10 +105,22 @@ bool stp_is_live(const char *on, const char *backend);
 int stp_check_needs(const char *on, const char *backend, const char *example,
                     bool takes_plugin);
 
+/* Whether the program is there: in $PATH, unless 'name' has a folder. */
+bool stp_has_program(const char *name);
+
 /* Whether gnuplot is there; else says that there will be no plots. */
 bool stp_check_gnuplot(void);
 
-/* The module of a device, "cuda", "gloo" or "mpi", beside this program.
+/* What moves the data of a real machine, and the module that has it. */
+struct stp_transport {
+    const char *backend; /* its word of --backend; NULL ends the table */
+    const char *module;
+    const char *on;    /* its word of --on */
+    const char *needs; /* to build the module, with the packages of it */
+};
+extern const struct stp_transport stp_transports[];
+
+/* The module of this name, one of the table's, beside this program.
  * STP_ERR_NOTHING: it was not built; *err says what to install. */
 enum stp_status stp_find_module(const char *name, char path[STP_CLI_PATH],
                                 struct stp_error *err);
@@ -228,10 +243,6 @@ int stp_launch(const struct stp_machine_options *machine,
  * and returns the exit status. */
 int stp_complain_in(const struct stp_world *world, enum stp_status status,
                     const struct stp_error *err);
-
-/* Whether --on or --backend mean the CPUs of this machine. */
-bool stp_is_on_cpus(const struct stp_machine_options *machine,
-                    const struct stp_run_options *run);
 
 /* The exit status for a failure. */
 int stp_exit_status(enum stp_status status);

@@ -64,10 +64,10 @@ const struct stp_option stp_measure_table[] = {
 #undef AT
 #define AT(member) offsetof(struct stp_run_options, member)
 
-static const char *const backends[] = {"nccl", "gloo", "mpi", NULL};
+const char *const stp_backends[] = {"nccl", "gloo", "mpi", NULL};
 
 const struct stp_option stp_run_table[] = {
-    {"backend", 0, "NAME", stp_option_text, AT(backend), .words = backends,
+    {"backend", 0, "NAME", stp_option_text, AT(backend), .words = stp_backends,
      .help = "Transport: nccl on GPUs, gloo or mpi on CPUs (default: nccl)"},
     {"procs", 0, "LIST", stp_option_count, AT(procs), .min = 1,
      .max = STP_MAX_PROCESSES, .n = AT(n_procs), .size = sizeof(unsigned),

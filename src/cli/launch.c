@@ -124,7 +124,7 @@ static int launch_by_hand(const struct stp_run_options *run, body_fn body,
 static void launch_complete(const struct stp_machine_options *machine,
                             enum stp_launched by, struct stp_run_options *run)
 {
-    if (stp_is_on_cpus(machine, run) && run->n_procs == 0 &&
+    if (stp_is_on_cpus(machine->on, run->backend) && run->n_procs == 0 &&
         by == STP_LAUNCHED_BY_HAND) {
         run->n_procs = 1;
         run->procs[0] = 2;

@@ -246,28 +246,49 @@ enum stp_status stp_find_plugin(const char *name, char path[STP_CLI_PATH],
     return locate_library("", file, path, err);
 }
 
+/* ---- transports ---- */
+
+const struct stp_transport stp_transports[] = {
+    {"nccl", "cuda", "cuda", "the CUDA toolkit (NVIDIA: cuda-toolkit)"},
+    {"gloo", "gloo", "cpu",
+     "Gloo and OpenBLAS (Debian: libgloo-dev libopenblas-dev)"},
+    {"mpi", "mpi", "cpu",
+     "Open MPI and OpenBLAS (Debian: libopenmpi-dev openmpi-bin "
+     "libopenblas-dev)"},
+    {0},
+};
+
+bool stp_has_program(const char *name)
+{
+    const char *at = getenv("PATH");
+    char path[STP_CLI_PATH];
+
+    if (strchr(name, '/') != NULL)
+        return access(name, X_OK) == 0;
+    while (at != NULL && *at != '\0') {
+        const size_t len = strcspn(at, ":");
+
+        snprintf(path, sizeof(path), "%.*s/%s", (int)len, at, name);
+        if (access(path, X_OK) == 0)
+            return true;
+        at += len + (at[len] == ':');
+    }
+    return false;
+}
+
 enum stp_status stp_find_module(const char *name, char path[STP_CLI_PATH],
                                 struct stp_error *err)
 {
-    static const struct {
-        const char *name;
-        const char *needs; /* to be built */
-    } modules[] = {
-        {"cuda", "the CUDA toolkit"},
-        {"gloo", "Gloo and OpenBLAS (Debian: libgloo-dev libopenblas-dev)"},
-        {"mpi", "Open MPI (Debian: libopenmpi-dev openmpi-bin)"},
-    };
-    const char *needs = "";
+    const struct stp_transport *t = stp_transports;
     char file[64];
 
-    for (size_t i = 0; i < sizeof(modules) / sizeof(modules[0]); i++)
-        if (strcmp(name, modules[i].name) == 0)
-            needs = modules[i].needs;
+    while (strcmp(name, t->module) != 0)
+        t++;
     snprintf(file, sizeof(file), "steptune-%s.so", name);
     if (locate_library("steptune/", file, path, NULL) == STP_OK)
         return STP_OK;
     return stp_fail(err, STP_ERR_NOTHING,
                     "no %s in lib/steptune beside this program: install %s, "
                     "and build Steptune again",
-                    file, needs);
+                    file, t->needs);
 }

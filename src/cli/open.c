@@ -10,25 +10,9 @@
 #include "device/mock/engine_mock.h"
 #include "device/module.h"
 
-/* The module of each transport. */
-static const struct {
-    const char *backend;
-    const char *module;
-    const char *on; /* its word of --on */
-    const char *needs;
-    const char *package; /* of Debian, or of NVIDIA's repository for it */
-} modules[] = {
-    {"nccl", "cuda", "cuda", "CUDA", "cuda-toolkit"},
-    {"gloo", "gloo", "cpu", "Gloo and OpenBLAS", "libgloo-dev libopenblas-dev"},
-    {"mpi", "mpi", "cpu", "MPI and OpenBLAS", "libopenmpi-dev libopenblas-dev"},
-};
-
-enum {
-    N_MODULES = sizeof(modules) / sizeof(modules[0]),
-    /* Sizes are rounded up to an element of every rank, of which only the
-     * opened device knows how many there are. */
-    LEAST_BYTES = 1 << 20,
-};
+/* Sizes are rounded up to an element of every rank, of which only the opened
+ * device knows how many there are. */
+enum { LEAST_BYTES = 1 << 20 };
 
 /* Linux's and WSL's; asking CUDA takes a second, and does not survive a
  * fork. */
@@ -45,46 +29,28 @@ static bool open_has_gpu(void)
            stp_find_module("cuda", path, NULL) == STP_OK;
 }
 
-/* The first that fits; -1: a recorded machine. */
-static int open_choose_module(const char *on, const char *backend)
+/* The first that fits; NULL: a recorded machine. */
+static const struct stp_transport *open_choose(const char *on,
+                                               const char *backend)
 {
-    for (int i = 0; i < N_MODULES; i++)
-        if ((backend == NULL || strcmp(backend, modules[i].backend) == 0) &&
+    for (const struct stp_transport *t = stp_transports; t->backend != NULL;
+         t++)
+        if ((backend == NULL || strcmp(backend, t->backend) == 0) &&
             (on == NULL ? backend != NULL || open_has_gpu()
-                        : strcmp(on, modules[i].on) == 0))
-            return i;
-    return -1;
+                        : strcmp(on, t->on) == 0))
+            return t;
+    return NULL;
 }
 
-bool stp_is_on_cpus(const struct stp_machine_options *machine,
-                    const struct stp_run_options *run)
+bool stp_is_on_cpus(const char *on, const char *backend)
 {
-    return (machine->on != NULL && strcmp(machine->on, "cpu") == 0) ||
-           (run->backend != NULL && strcmp(run->backend, "nccl") != 0);
+    return (on != NULL && strcmp(on, "cpu") == 0) ||
+           (backend != NULL && strcmp(backend, "nccl") != 0);
 }
 
 bool stp_is_live(const char *on, const char *backend)
 {
-    return open_choose_module(on, backend) >= 0;
-}
-
-/* Whether the program is there: in $PATH, unless it has a folder. */
-static bool needs_has_program(const char *name)
-{
-    const char *at = getenv("PATH");
-    char path[STP_CLI_PATH];
-
-    if (strchr(name, '/') != NULL)
-        return access(name, X_OK) == 0;
-    while (at != NULL && *at != '\0') {
-        const size_t len = strcspn(at, ":");
-
-        snprintf(path, sizeof(path), "%.*s/%s", (int)len, at, name);
-        if (access(path, X_OK) == 0)
-            return true;
-        at += len + (at[len] == ':');
-    }
-    return false;
+    return open_choose(on, backend) != NULL;
 }
 
 bool stp_check_gnuplot(void)
@@ -92,7 +58,7 @@ bool stp_check_gnuplot(void)
     const char *set = getenv("STEPTUNE_GNUPLOT");
     const char *name = set != NULL ? set : "gnuplot";
 
-    if (needs_has_program(name))
+    if (stp_has_program(name))
         return true;
     stp_complain("no plots will be drawn: there is no '%s', expected gnuplot "
                  "(Debian: gnuplot-nox), or its path in STEPTUNE_GNUPLOT",
@@ -100,18 +66,16 @@ bool stp_check_gnuplot(void)
     return false;
 }
 
-/* What is missing to measure on this machine itself. */
-static bool needs_have_module(int module)
+/* NULL, a recorded machine, needs none. */
+static bool needs_have_module(const struct stp_transport *transport)
 {
     char path[STP_CLI_PATH];
+    struct stp_error err;
 
-    if (module < 0 ||
-        stp_find_module(modules[module].module, path, NULL) == STP_OK)
+    if (transport == NULL ||
+        stp_find_module(transport->module, path, &err) == STP_OK)
         return true;
-    stp_complain(
-        "no steptune-%s.so in lib/steptune beside this program: install "
-        "%s (Debian: %s), and build Steptune again",
-        modules[module].module, modules[module].needs, modules[module].package);
+    stp_complain_error(NULL, &err);
     return false;
 }
 
@@ -140,7 +104,7 @@ int stp_check_needs(const char *on, const char *backend, const char *example,
             stp_machines_folder(folder), example);
         return STP_EXIT_NOTHING;
     }
-    all = needs_have_module(open_choose_module(on, backend));
+    all = needs_have_module(open_choose(on, backend));
     if (takes_plugin)
         all = needs_have_plugin() && all;
     return all ? STP_EXIT_OK : STP_EXIT_NOTHING;
@@ -167,12 +131,12 @@ static enum stp_status open_recorded(const struct stp_open_options *o,
 
 /* All processes of the world call it. */
 static enum stp_status open_load_module(const struct stp_world *world,
-                                        int module,
+                                        const char *name,
                                         const struct stp_module **module_ret,
                                         struct stp_error *err)
 {
     char path[STP_CLI_PATH];
-    enum stp_status status = stp_find_module(modules[module].module, path, err);
+    enum stp_status status = stp_find_module(name, path, err);
 
     if (status == STP_OK)
         status = stp_module_open(path, module_ret, err);
@@ -185,14 +149,14 @@ static enum stp_status open_ranks(const struct stp_open_options *o,
                                   struct stp_engines *engines_ret,
                                   struct stp_error *err)
 {
-    const int module = open_choose_module(
-        o->machine->on, o->run != NULL ? o->run->backend : NULL);
+    const struct stp_transport *transport =
+        open_choose(o->machine->on, o->run != NULL ? o->run->backend : NULL);
     const struct stp_module *opened;
     enum stp_status status;
 
-    if (module < 0)
+    if (transport == NULL)
         return open_recorded(o, options, engines_ret, err);
-    status = open_load_module(options->world, module, &opened, err);
+    status = open_load_module(options->world, transport->module, &opened, err);
     return status == STP_OK ? opened->open(options, engines_ret, err) : status;
 }
 

@@ -167,6 +167,7 @@ struct stp_run_options {
     unsigned time_limit_s;          /* of a measurement; 0: none */
 };
 extern const struct stp_option stp_run_table[];
+extern const char *const stp_backends[]; /* the words of its --backend */
 #define STP_RUN_HEADING "On a real machine:"
 
 /* Of struct stp_measure_options and struct stp_workload_options. */

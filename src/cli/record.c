@@ -542,7 +542,7 @@ static bool record_is_possible(const struct record_options *o)
     const int type = o->measure.types[0];
     const bool is_bf16 = o->measure.n_types == 0 ||
                          (o->measure.n_types == 1 && type == STP_TYPE_BF16);
-    const bool is_on_cpus = stp_is_on_cpus(&o->machine, &o->run);
+    const bool is_on_cpus = stp_is_on_cpus(o->machine.on, o->run.backend);
 
     if (!is_bf16)
         stp_complain("-d %s, expected bf16: times are recorded in it",

@@ -39,8 +39,7 @@ static bool rules_are_on_cpus(const struct stp_given *given)
     const char *const *on = stp_given_value(given, "on", &n);
     const char *const *backend = stp_given_value(given, "backend", &n);
 
-    return (*on != NULL && strcmp(*on, "cpu") == 0) ||
-           (*backend != NULL && strcmp(*backend, "nccl") != 0);
+    return stp_is_on_cpus(*on, *backend);
 }
 
 /* What a recorded machine has times of is known when it is opened. */

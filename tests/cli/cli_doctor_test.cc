@@ -121,7 +121,8 @@ TEST_F(CliDoctor, SaysWhatATransportLacks)
 #ifdef STP_HAS_mpi
     Set("PATH", (dir_ / "lib").string());
     EXPECT_EQ("mpi does not work here|there is no mpirun in PATH|install Open "
-              "MPI (Debian: libopenmpi-dev, openmpi-bin)\n",
+              "MPI (Debian: openmpi-bin), or name its mpirun in "
+              "STEPTUNE_MPIRUN\n",
               Found("problem", "--backend mpi"));
 #endif
     // a copy of the program without any module beside it
@@ -133,8 +134,8 @@ TEST_F(CliDoctor, SaysWhatATransportLacks)
     EXPECT_EQ(1, WEXITSTATUS(std::system(text.c_str())));
     EXPECT_EQ("problem  gloo does not work here\n"
               "         why: there is no steptune-gloo.so beside this program\n"
-              "         do:  install Gloo (Debian: libgloo-dev), and build "
-              "Steptune again\n"
+              "         do:  install Gloo and OpenBLAS (Debian: libgloo-dev "
+              "libopenblas-dev), and build Steptune again\n"
               "\nproblems: 1, notes: 0, ok: 0\n",
               Read("out"));
 }

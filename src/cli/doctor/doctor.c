@@ -18,13 +18,11 @@ struct doctor_options {
 
 #define AT(member) offsetof(struct doctor_options, member)
 
-static const char *const backends[] = {"nccl", "gloo", "mpi", NULL};
-
 static const struct stp_option doctor_table[] = {
     {"policy", 0, "FILE", stp_option_text, AT(policy),
      .help = "Policy to examine (default: the one in "
              "NCCL_TUNER_CONFIG_FILE)"},
-    {"backend", 0, "NAME", stp_option_text, AT(backend), .words = backends,
+    {"backend", 0, "NAME", stp_option_text, AT(backend), .words = stp_backends,
      .help = "Try this transport alone: two ranks reduce and check a few "
              "messages; nccl on GPUs, gloo or mpi on CPUs"},
     {"json", 0, NULL, stp_option_flag, AT(json),

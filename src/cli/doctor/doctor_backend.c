@@ -13,23 +13,11 @@
 
 enum { N_RANKS = 2, TIME_LIMIT_S = 20, EACH_MS = 300 };
 
-/* What each transport needs, and the packages that have it. */
-static const struct transport {
-    const char *backend;
-    const char *module;
-    const char *program; /* that starts it, or NULL */
-    const char *needs;
-} transports[] = {
-    {"nccl", "cuda", NULL, "the CUDA toolkit"},
-    {"gloo", "gloo", NULL, "Gloo (Debian: libgloo-dev)"},
-    {"mpi", "mpi", "mpirun", "Open MPI (Debian: libopenmpi-dev, openmpi-bin)"},
-};
-
 static const uint64_t sizes[] = {8, 64 << 10, 4 << 20};
 enum { N_SIZES = sizeof(sizes) / sizeof(sizes[0]) };
 
 struct backend_try {
-    const struct transport *transport;
+    const struct stp_transport *transport;
     struct stp_machine_options machine;
     struct stp_run_options run;
     bool is_json;
@@ -149,25 +137,15 @@ static int backend_body(void *user, const struct stp_world *world)
 
 /* ---- the command ---- */
 
-static bool backend_has_program(const char *name)
+/* What starts the processes of MPI. */
+static bool backend_has_mpirun(void)
 {
-    const char *folders = getenv("PATH");
-    char path[STP_CLI_PATH];
-
-    while (folders != NULL && *folders != '\0') {
-        const size_t len = strcspn(folders, ":");
-
-        snprintf(path, sizeof(path), "%.*s/%s", (int)len, folders, name);
-        if (access(path, X_OK) == 0)
-            return true;
-        folders += len + (folders[len] != '\0');
-    }
-    return false;
+    return getenv("STEPTUNE_MPIRUN") != NULL || stp_has_program("mpirun");
 }
 
 int stp_doctor_backend(const char *backend, bool is_json)
 {
-    const struct transport *found = transports;
+    const struct stp_transport *found = stp_transports;
     struct backend_try t = {.is_json = is_json};
     char path[STP_CLI_PATH];
     char why[STP_SYMPTOM_TEXT];
@@ -189,11 +167,9 @@ int stp_doctor_backend(const char *backend, bool is_json)
                  found->module);
         return backend_refuse(&t, why, todo);
     }
-    if (found->program != NULL && getenv("STEPTUNE_MPIRUN") == NULL &&
-        !backend_has_program(found->program)) {
-        snprintf(why, sizeof(why), "there is no %s in PATH", found->program);
-        snprintf(todo, sizeof(todo), "install %s", found->needs);
-        return backend_refuse(&t, why, todo);
-    }
+    if (strcmp(backend, "mpi") == 0 && !backend_has_mpirun())
+        return backend_refuse(&t, "there is no mpirun in PATH",
+                              "install Open MPI (Debian: openmpi-bin), or "
+                              "name its mpirun in STEPTUNE_MPIRUN");
     return stp_launch(&t.machine, &t.run, backend_body, &t);
 }
