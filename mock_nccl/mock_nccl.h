@@ -357,6 +357,14 @@ enum mock_windows {
     MOCK_WINDOWS_RECV,
 };
 
+/* The reduction of a collective, by type and operation, as the kernels for
+ * symmetric windows tell them apart. */
+enum mock_reduction {
+    MOCK_REDUCTION_SUM,     /* sum of floats of up to 4 bytes */
+    MOCK_REDUCTION_AVERAGE, /* average of them */
+    MOCK_REDUCTION_OTHER,   /* other types, other operations */
+};
+
 /* A collective with the attributes that the application and NCCL's grouping
  * give it. */
 struct mock_call {
@@ -375,6 +383,7 @@ struct mock_call {
                     Ring entries times 1024, -1 included */
     bool no_pat; /* PAT does not support the operation of a reducescatter: avg,
                     premulsum */
+    enum mock_reduction reduction;
     /* calls of a group with different kinds never share a decision: the type
      * and operation on the GPU, where min and max are one */
     unsigned kind;
@@ -384,15 +393,16 @@ struct mock_call {
 
     /*
      * On one node whose GPUs are all joined by NVLink, NCCL has kernels for
-     * symmetric windows: allgathers, and sums of floats of up to 4 bytes by
-     * allreduce and reducescatter (from 2.30 on also avg; the flags above that
-     * exclude a float sum apply). If both buffers are in windows, NCCL does not
-     * call the tuner and chooses nothing: in 2.27 for a collective alone, from
-     * 2.28 on for all. From 2.29 on one buffer can be enough: if only a kernel
-     * with LL qualifies, NCCL asks the tuner about this collective alone, and
-     * takes the kernel if the answer's protocol is LL; else it asks again as
-     * usual. Omitted: NCCL may prefer LL for small messages if it has other
-     * kernels, and 2.31dev asks tuners about these kernels.
+     * symmetric windows below 64 GiB: allgathers, and sums of floats of up to 4
+     * bytes by allreduce and reducescatter (from 2.30 on also averages). If
+     * both buffers are in windows, NCCL does not call the tuner and chooses
+     * nothing: in 2.27 for a collective alone, from 2.28 on for all. From 2.29
+     * on one buffer can be enough: if only a kernel with LL qualifies, NCCL
+     * asks the tuner about this collective alone, and takes the kernel if the
+     * answer's protocol is LL; else it asks again as usual. Collectives that
+     * could use these kernels but do not are decided after the others of their
+     * group, in another order. Omitted: NCCL may prefer LL for small messages
+     * if it has other kernels, and 2.31dev asks tuners about these kernels.
      */
     enum mock_windows windows;
 };

@@ -108,7 +108,10 @@ static void group_order_restore(struct mock_task *tasks, size_t n)
     for (size_t i = 0; i < n; i++) {
         size_t j = 0;
 
-        while (!mock_same_kind(&tasks[i].call, &tasks[j].call) ||
+        if (!tasks[i].apart)
+            continue;
+        while (!tasks[j].apart ||
+               !mock_same_kind(&tasks[i].call, &tasks[j].call) ||
                tasks[i].call.windows != tasks[j].call.windows)
             j++;
         tasks[i].list = j;

@@ -6,28 +6,28 @@
  */
 #include "comm/group_order.h"
 
-#define LL_LIMIT ((size_t)2 << 30) /* LL kernels cannot count more bytes */
+/* Kernels cannot count more bytes. */
+#define LL_LIMIT     ((size_t)2 << 30)
+#define KERNEL_LIMIT ((size_t)64 << 30)
 
-static bool group_symmetric_is_float_sum(const struct mock_choice_rules *rules,
-                                         const struct mock_call *call)
+static bool group_symmetric_can_reduce(const struct mock_choice_rules *rules,
+                                       enum mock_reduction reduction)
 {
-    bool is_float =
-        call->fp8 || call->element_size == 2 || call->element_size == 4;
-
-    if (call->no_pat)
-        return rules->symmetric_avg && is_float;
-    return is_float && (call->fp8 || !call->no_nvls);
+    return reduction == MOCK_REDUCTION_SUM ||
+           (reduction == MOCK_REDUCTION_AVERAGE && rules->symmetric_avg);
 }
 
 static bool group_symmetric_has_kernel(const struct mock_choice_rules *rules,
                                        const struct mock_call *call)
 {
+    if (call->n_bytes >= KERNEL_LIMIT)
+        return false;
     switch (call->coll) {
     case ncclFuncAllGather:
         return true;
     case ncclFuncAllReduce:
     case ncclFuncReduceScatter:
-        return group_symmetric_is_float_sum(rules, call);
+        return group_symmetric_can_reduce(rules, call->reduction);
     default:
         return false;
     }

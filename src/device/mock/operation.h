@@ -10,7 +10,7 @@
 struct mock_call; /* mock_nccl.h */
 
 /* Sets the members that follow from a type and an operation for the call's
- * collective: element_size, kind, no_nvls, no_pat and fp8. */
+ * collective: element_size, kind, no_nvls, no_pat, fp8 and reduction. */
 void stp_set_operation(struct mock_call *call, int type, int op);
 
 #endif /* STP_OPERATION_H */

@@ -5,6 +5,11 @@
 #include "mock_ranks.h"
 #include "support/mock_script.h"
 
+extern "C" {
+#include "core/dtype.h"
+#include "device/mock/operation.h"
+}
+
 using namespace mock_test;
 using testing::ElementsAre;
 
@@ -225,36 +230,74 @@ TEST_F(Apart, ItsRegBuffIsThatOfTheLargest)
 
 struct KernelCase {
     ncclFunc_t coll;
-    size_t element_size;
-    bool no_nvls, fp8, no_pat;
-    bool in_2_29, in_2_30;
+    int type, op;
+    bool in_2_28, in_2_30;
 };
 
+// ncclSymkAvailable() of 2.28.9, 2.29.7 and 2.30.7.
 TEST_F(Apart, KernelsAreForSumsOfSmallFloatsAndAnyAllGather)
 {
     const KernelCase cases[] = {
-        {ncclFuncAllGather, 8, false, false, false, true, true},
-        {ncclFuncAllReduce, 2, false, false, false, true, true},
-        {ncclFuncAllReduce, 4, false, false, false, true, true},
-        {ncclFuncReduceScatter, 1, true, true, false, true, true},
-        {ncclFuncReduceScatter, 2, true, false, true, false, true}, // avg
-        {ncclFuncAllReduce, 4, true, false, false, false, false},   // max
-        {ncclFuncAllReduce, 8, false, false, false, false, false},
-        {ncclFuncAllReduce, 1, false, false, false, false, false},
-        {ncclFuncReduce, 2, false, false, false, false, false},
+        {kAg, STP_TYPE_F64, STP_OP_PROD, true, true},
+        {kAr, STP_TYPE_F16, STP_OP_SUM, true, true},
+        {kAr, STP_TYPE_F32, STP_OP_SUM, true, true},
+        {kRs, STP_TYPE_FP8_E5M2, STP_OP_SUM, true, true},
+        {kRs, STP_TYPE_BF16, STP_OP_AVG, false, true},
+        {kAr, STP_TYPE_FP8_E4M3, STP_OP_AVG, false, true},
+        {kAr, STP_TYPE_F32, STP_OP_PREMULSUM, false, false},
+        {kAr, STP_TYPE_F16, STP_OP_PREMULSUM, false, false},
+        {kAr, STP_TYPE_F16, STP_OP_MIN, false, false},
+        {kAr, STP_TYPE_BF16, STP_OP_MAX, false, false},
+        {kAr, STP_TYPE_F32, STP_OP_MAX, false, false},
+        {kAr, STP_TYPE_F16, STP_OP_PROD, false, false},
+        {kAr, STP_TYPE_FP8_E4M3, STP_OP_MAX, false, false},
+        {kAr, STP_TYPE_I32, STP_OP_SUM, false, false},
+        {kAr, STP_TYPE_U32, STP_OP_SUM, false, false},
+        {kAr, STP_TYPE_I32, STP_OP_AVG, false, false},
+        {kAr, STP_TYPE_I8, STP_OP_SUM, false, false},
+        {kAr, STP_TYPE_F64, STP_OP_SUM, false, false},
+        {kAr, STP_TYPE_F64, STP_OP_AVG, false, false},
+        {ncclFuncReduce, STP_TYPE_F16, STP_OP_SUM, false, false},
     };
 
     for (const KernelCase &c : cases) {
         mock_call call = Windows(c.coll, M, MOCK_WINDOWS_BOTH);
-        call.element_size = c.element_size;
-        call.no_nvls = c.no_nvls;
-        call.fp8 = c.fp8;
-        call.no_pat = c.no_pat;
-        size_t i = static_cast<size_t>(&c - cases);
-        EXPECT_EQ(c.in_2_29 ? 0u : 1u, Asks("2.28", {call}).size()) << i;
-        EXPECT_EQ(c.in_2_29 ? 0u : 1u, Asks("2.29", {call}).size()) << i;
-        EXPECT_EQ(c.in_2_30 ? 0u : 1u, Asks("2.30", {call}).size()) << i;
+        stp_set_operation(&call, c.type, c.op);
+        const auto i = &c - cases;
+        EXPECT_EQ(c.in_2_28, Asks("2.28", {call}).empty()) << i;
+        EXPECT_EQ(c.in_2_28, Asks("2.29", {call}).empty()) << i;
+        EXPECT_EQ(c.in_2_30, Asks("2.30", {call}).empty()) << i;
         EXPECT_EQ(c.in_2_30 ? -1 : NCCL_ALGO_RING, outcomes_[0].algo) << i;
+    }
+    const mock_call huge = Windows(kAg, size_t{64} << 30, MOCK_WINDOWS_BOTH);
+    EXPECT_EQ(1u, Asks("2.30", {huge}).size());
+}
+
+TEST_F(Apart, KindsThatCouldUseWindowsAreOneQuestionAndOthersByThree)
+{
+    const struct {
+        int type, op;
+        bool in_2_29, in_2_30;
+    } kinds[] = {
+        {STP_TYPE_BF16, STP_OP_SUM, true, true},
+        {STP_TYPE_FP8_E4M3, STP_OP_SUM, true, true},
+        {STP_TYPE_F16, STP_OP_AVG, false, true},
+        {STP_TYPE_I32, STP_OP_SUM, false, false},
+        {STP_TYPE_U32, STP_OP_SUM, false, false},
+        {STP_TYPE_F16, STP_OP_MIN, false, false},
+        {STP_TYPE_FP8_E4M3, STP_OP_MAX, false, false},
+        {STP_TYPE_F32, STP_OP_PREMULSUM, false, false},
+    };
+    machine_ = LoadMachine("h100x8");
+
+    for (const auto &kind : kinds) {
+        std::vector<mock_call> calls = {Call(kAr, K), Call(kAr, 64 * K),
+                                        Call(kAr, 4 * M)};
+        for (mock_call &call : calls)
+            stp_set_operation(&call, kind.type, kind.op);
+        const auto i = &kind - kinds;
+        EXPECT_EQ(kind.in_2_29 ? 1u : 3u, Asks("2.29", calls).size()) << i;
+        EXPECT_EQ(kind.in_2_30 ? 1u : 3u, Asks("2.30", calls).size()) << i;
     }
 }
 
@@ -264,6 +307,21 @@ void AnswerProtocol(int proto)
         table[NCCL_ALGO_RING][proto] = 0;
         return ncclSuccess;
     };
+}
+
+// Scaled sums and averages of f16 are one kind, but no kernel scales.
+TEST_F(Apart, ListsBeginWithCallsThatCouldUseWindows)
+{
+    mock_call scaled = Call(kAr, 4 * M), plain = Call(kAr, K),
+              in_window = Windows(kAr, 256 * K, MOCK_WINDOWS_SEND);
+    stp_set_operation(&scaled, STP_TYPE_F16, STP_OP_PREMULSUM);
+    stp_set_operation(&plain, STP_TYPE_F16, STP_OP_AVG);
+    stp_set_operation(&in_window, STP_TYPE_F16, STP_OP_AVG);
+    AnswerProtocol(NCCL_PROTO_SIMPLE);
+
+    EXPECT_THAT(
+        Asks("2.30", {scaled, in_window, plain}),
+        ElementsAre("4 262144 x1", "4 1024 x1", "4 262144 x1", "4 4194304 x1"));
 }
 
 TEST_F(Apart, OneWindowIsEnoughFrom2_29IfTheAnswerIsLl)
