@@ -391,6 +391,7 @@ static ncclResult_t comm_build_model(struct mock_comm *comm,
     if (rc != ncclSuccess)
         return rc;
     choice.collnet = options->collnet && mock_machine_collnet(machine, &info);
+    mock_machine_fit_nvls(machine, &comm->version->model, &info);
     mock_model_build(&comm->model, &info, &machine->graphs,
                      &comm->version->model, constants, &choice);
     return ncclSuccess;

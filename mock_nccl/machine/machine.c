@@ -41,9 +41,12 @@ enum {
     FEW_CHANNELS = 16, /* too few channels for a fast ring between nodes */
     NVSWITCH_GPUS = 8, /* GPUs of an HGX board */
     NVLS_CHANNELS_HOPPER = 16,
-    NVLS_CHANNELS_BLACKWELL = 24, /* channel limit within one node */
+    NVLS_CHANNELS_BLACKWELL = 24, /* within one node */
     NVLS_CHANNELS_BLACKWELL_NODES = 32,
+    NVLS_FEW_RANKS = 8, /* GPUs per node */
 };
+static const float nvls_network = 48.0f; /* GB/s of a NIC */
+static const float nvls_fast_network = 96.0f;
 
 static const float fast_ring = 45.0f; /* GB/s per channel */
 
@@ -95,16 +98,48 @@ bool mock_machine_collnet(const struct mock_machine *machine,
     return true;
 }
 
-int mock_nvls_channel_count(const struct mock_machine_info *info,
-                            const struct mock_graphs *graphs)
+/* The bandwidth of the slowest NIC counts, for which the graph's stands. */
+static bool machine_needs_few_nvls(const struct mock_machine_info *info,
+                                   float network)
 {
-    if (graphs->graph[MOCK_GRAPH_NVLS].n_channels == 0 ||
-        info->n_ranks / info->n_nodes < 2)
+    if (info->n_nodes == 1)
+        return true;
+    return info->n_nodes > 2 && network >= nvls_network &&
+           (network < nvls_fast_network ||
+            info->n_ranks / info->n_nodes <= NVLS_FEW_RANKS);
+}
+
+int mock_nvls_channel_count(const struct mock_machine_info *info,
+                            const struct mock_graphs *graphs,
+                            const struct mock_model_rules *rules)
+{
+    const struct mock_graph *nvls = &graphs->graph[MOCK_GRAPH_NVLS];
+    float network = rules->nvls_by_network ? nvls->bw_inter : 0;
+
+    if (nvls->n_channels == 0 || info->n_ranks / info->n_nodes < 2)
         return 0;
     if (info->compute_capability < 100)
         return NVLS_CHANNELS_HOPPER;
-    return info->n_nodes > 1 ? NVLS_CHANNELS_BLACKWELL_NODES
-                             : NVLS_CHANNELS_BLACKWELL;
+    return machine_needs_few_nvls(info, network)
+               ? NVLS_CHANNELS_BLACKWELL
+               : NVLS_CHANNELS_BLACKWELL_NODES;
+}
+
+/* The count of the version that made the machine. */
+static int machine_count_nvls(const struct mock_machine_info *info,
+                              const struct mock_graphs *graphs)
+{
+    return mock_nvls_channel_count(info, graphs,
+                                   &mock_version_find(NULL)->model);
+}
+
+void mock_machine_fit_nvls(const struct mock_machine *machine,
+                           const struct mock_model_rules *rules,
+                           struct mock_machine_info *info)
+{
+    if (info->n_nvls_channels == machine_count_nvls(info, &machine->graphs))
+        info->n_nvls_channels =
+            mock_nvls_channel_count(info, &machine->graphs, rules);
 }
 
 ncclResult_t mock_machine_model(struct mock_machine *machine)
@@ -245,7 +280,7 @@ static ncclResult_t machine_fill_channels(const char *path,
     if (info->n_channels == NOT_GIVEN)
         info->n_channels = mock_channel_count(info, &machine->graphs);
     if (info->n_nvls_channels == NOT_GIVEN)
-        info->n_nvls_channels = mock_nvls_channel_count(info, &machine->graphs);
+        info->n_nvls_channels = machine_count_nvls(info, &machine->graphs);
     if (info->n_nvls_channels > 0 &&
         machine->graphs.graph[MOCK_GRAPH_NVLS].n_channels == 0)
         return mock_fail(ncclInvalidArgument,
@@ -354,10 +389,9 @@ static void machine_resize_channels(const struct mock_machine *machine,
 
     if (from->n_channels == mock_channel_count(from, &machine->graphs))
         to->n_channels = mock_channel_count(to, &resized->graphs);
-    if (from->n_nvls_channels ==
-            mock_nvls_channel_count(from, &machine->graphs) ||
+    if (from->n_nvls_channels == machine_count_nvls(from, &machine->graphs) ||
         to->n_ranks / to->n_nodes < 2)
-        to->n_nvls_channels = mock_nvls_channel_count(to, &resized->graphs);
+        to->n_nvls_channels = machine_count_nvls(to, &resized->graphs);
 }
 
 /* Whether the node has fewer GPUs than its NVSwitch can have. */

@@ -28,8 +28,18 @@ ncclResult_t mock_machine_model(struct mock_machine *machine);
  */
 int mock_channel_count(const struct mock_machine_info *info,
                        const struct mock_graphs *graphs);
+
+/* Of the version of 'rules': from 2.30 on the network decides, too
+ * (ncclNvlsTuning()). */
 int mock_nvls_channel_count(const struct mock_machine_info *info,
-                            const struct mock_graphs *graphs);
+                            const struct mock_graphs *graphs,
+                            const struct mock_model_rules *rules);
+
+/* Replaces the NVLS channels of 'info', a copy of the machine's, by those of
+ * the version of 'rules', unless machine.csv has other counts than 2.28.9. */
+void mock_machine_fit_nvls(const struct mock_machine *machine,
+                           const struct mock_model_rules *rules,
+                           struct mock_machine_info *info);
 
 /* Whether CollNet is in use if the user has enabled it. It can add channels to
  * 'info', a copy of the machine's, unless machine.csv has the counts. */

@@ -184,11 +184,12 @@ struct mock_model_rules {
     bool ring_backup;    /* a setting that forbids all algorithms keeps rings */
     bool ring_keeps_protocols; /* a setting that forbids all protocols keeps
                                   rings */
-    bool needs_collnet;  /* NCCL_ALGO takes effect only if it names more than
-                            algorithms that need CollNet */
-    bool nvls_heads;     /* with NVLS, CollNet has the heads of NVLS */
-    bool heads_for_nvls; /* NVLS gathers between nodes if all GPUs are heads */
-    bool chain_on_heads; /* CollNet Chain needs the heads of CollNet */
+    bool needs_collnet;   /* NCCL_ALGO takes effect only if it names more than
+                             algorithms that need CollNet */
+    bool nvls_heads;      /* with NVLS, CollNet has the heads of NVLS */
+    bool heads_for_nvls;  /* NVLS gathers between nodes if all GPUs are heads */
+    bool nvls_by_network; /* the network decides on NVLS channels, too */
+    bool chain_on_heads;  /* CollNet Chain needs the heads of CollNet */
 
     /* bandwidths */
     enum mock_nvls_model nvls;

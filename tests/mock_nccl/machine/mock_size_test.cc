@@ -73,7 +73,8 @@ TEST(Channels, AreThoseThatEveryMachineWasRecordedWith)
                   mock_channel_count(&machine->info, &machine->graphs))
             << entry.path();
         EXPECT_EQ(machine->info.n_nvls_channels,
-                  mock_nvls_channel_count(&machine->info, &machine->graphs))
+                  mock_nvls_channel_count(&machine->info, &machine->graphs,
+                                          &mock_version_find("2.28")->model))
             << entry.path();
         n_machines++;
     }
@@ -112,7 +113,9 @@ TEST_P(Derived, AreTheChannelsOfNcclsPostset)
     graphs.graph[MOCK_GRAPH_NVLS].n_channels = c.heads;
 
     EXPECT_EQ(c.n_channels, mock_channel_count(&info, &graphs));
-    EXPECT_EQ(c.n_nvls_channels, mock_nvls_channel_count(&info, &graphs));
+    EXPECT_EQ(c.n_nvls_channels,
+              mock_nvls_channel_count(&info, &graphs,
+                                      &mock_version_find("2.28")->model));
 }
 
 // clang-format off
@@ -131,7 +134,59 @@ const DerivedCase kDerived[] = {
     {"blackwell_nodes",          103, 16, 2,  4,  4,  46, 8, 16, 32},
     {"one_gpu_a_node_no_nvls",    90,  4, 4,  2,  2,  24, 1,  4,  0},
 };
+
+struct NvlsCase {
+    const char *name;
+    int compute_capability;
+    int n_nodes;
+    int per_node;
+    float network; // GB/s of a NIC
+    int in_2_29;
+    int in_2_30;
+};
+const NvlsCase kNvls[] = {
+    {"one_node",           100,  1,  8, 48, 24, 24},
+    {"two_nodes",          100,  2,  8, 48, 32, 32},
+    {"two_fast_nodes",     100,  2,  4, 96, 32, 32},
+    {"many_nodes",         100,  3,  8, 48, 32, 24},
+    {"many_crowded_nodes", 100,  3, 16, 48, 32, 24},
+    {"many_fast_nodes",    100, 16,  8, 96, 32, 24},
+    {"many_fast_crowded",  100,  4,  9, 96, 32, 32},
+    {"many_slow_nodes",    100,  4,  8, 47, 32, 32},
+    {"hopper",              90,  4,  8, 48, 16, 16},
+    {"one_gpu_a_node",     100,  4,  1, 48,  0,  0},
+};
+
+class Nvls : public testing::TestWithParam<NvlsCase>
+{
+};
+
+// ncclNvlsInit() of 2.29.7, ncclNvlsTuning() of 2.30.7.
+TEST_P(Nvls, ChannelsFollowTheNetworkFrom2_30)
+{
+    const NvlsCase &c = GetParam();
+    mock_machine machine{};
+    machine.info.compute_capability = c.compute_capability;
+    machine.info.n_nodes = c.n_nodes;
+    machine.info.n_ranks = c.n_nodes * c.per_node;
+    machine.graphs.graph[MOCK_GRAPH_NVLS].n_channels = 8;
+    machine.graphs.graph[MOCK_GRAPH_NVLS].bw_inter = c.network;
+    const auto fit = [&](const char *version, int n) {
+        mock_machine_info info = machine.info;
+        info.n_nvls_channels = n;
+        mock_machine_fit_nvls(&machine, &mock_version_find(version)->model,
+                              &info);
+        return info.n_nvls_channels;
+    };
+
+    EXPECT_EQ(c.in_2_29, fit("2.29", c.in_2_29));
+    EXPECT_EQ(c.in_2_30, fit("2.30", c.in_2_29));
+    EXPECT_EQ(7, fit("2.30", 7)) << "of the user";
+}
+INSTANTIATE_TEST_SUITE_P(Table, Nvls, testing::ValuesIn(kNvls),
+                         mock_test::CaseName());
 // clang-format on
+
 INSTANTIATE_TEST_SUITE_P(Table, Derived, testing::ValuesIn(kDerived),
                          CaseName());
 
