@@ -243,7 +243,7 @@ int mock_release_find(const char *version);
 
 /* The default constants of the cost model of a version, by its number. */
 void mock_release_constants(int release,
-                            ncclTunerConstants_v5_t *constants_ret);
+                            ncclTunerConstants_v7_t *constants_ret);
 
 struct mock_nccl; /* libnccl in one process: the state of its plugin loaders */
 
@@ -256,7 +256,7 @@ struct mock_nccl_options {
      * read. */
     const char *tuner_plugin;
 
-    /* A tuner struct and its version, 2 to 6, which replace a library. NULL for
+    /* A tuner struct and its version, 2 to 7, which replace a library. NULL for
      * none. */
     const void *static_tuner;
     int static_tuner_version;
@@ -280,7 +280,7 @@ struct mock_nccl_options {
     /* Constants that replace the version's own in the cost model; NULL for the
      * version's. Read when a communicator is created, before a tuner edits its
      * copy. */
-    const ncclTunerConstants_v5_t *constants;
+    const ncclTunerConstants_v7_t *constants;
 
     /* Value of NCCL_PROFILER_PLUGIN: "" if unset; NULL disables profilers and
      * their log lines. Supported from 2.27 on, for profilers of versions 4 to
@@ -291,7 +291,7 @@ struct mock_nccl_options {
 ncclResult_t mock_nccl_create(const struct mock_nccl_options *options,
                               struct mock_nccl **nccl_ret);
 /* Finds and opens the tuner as the first communicator would, without calling
- * its init. Returns its version, 2 to 6, and its name, cut to 'size'; or 0 if
+ * its init. Returns its version, 2 to 7, and its name, cut to 'size'; or 0 if
  * there is no tuner. */
 int mock_nccl_find_tuner(struct mock_nccl *nccl, char *name_ret, size_t size);
 
@@ -346,7 +346,7 @@ ncclResult_t mock_comm_shrink(struct mock_comm *parent,
  * when NCCL would. */
 void mock_comm_destroy(struct mock_comm *comm);
 
-/* The version of the loaded tuner, 2 to 6, or 0 without a tuner. */
+/* The version of the loaded tuner, 2 to 7, or 0 without a tuner. */
 int mock_comm_tuner_version(const struct mock_comm *comm);
 
 /* The buffers of a collective that are in symmetric windows. */

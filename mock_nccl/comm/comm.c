@@ -317,7 +317,7 @@ ncclResult_t mock_comm_decide_own(struct mock_comm *comm,
 /* ---- communicators: creating, splitting, ending ---- */
 
 static ncclResult_t comm_init_tuner(struct mock_comm *comm, uint64_t comm_id,
-                                    ncclTunerConstants_v5_t *constants)
+                                    ncclTunerConstants_v7_t *constants)
 {
     int n_ranks = comm->machine->info.n_ranks;
     int n_nodes = comm->machine->info.n_nodes;
@@ -329,7 +329,7 @@ static ncclResult_t comm_init_tuner(struct mock_comm *comm, uint64_t comm_id,
         .constants = constants,
     };
     const char *name = mock_tuner_name(comm->tuner);
-    ncclTunerConstants_v5_t lost = {0};
+    ncclTunerConstants_v7_t lost = {0};
     ncclResult_t rc;
 
     if (!mock_tuner_is_complete(comm->tuner))
@@ -377,7 +377,7 @@ static ncclResult_t comm_drop_plugins(struct mock_comm *comm)
 /* NCCL reads NCCL_ALGO and NCCL_PROTO after the tuner's init, and not at all
  * for one rank. */
 static ncclResult_t comm_build_model(struct mock_comm *comm,
-                                     const ncclTunerConstants_v5_t *constants)
+                                     const ncclTunerConstants_v7_t *constants)
 {
     const struct mock_machine *machine = comm->machine;
     struct mock_machine_info info = machine->info;
@@ -402,7 +402,7 @@ ncclResult_t mock_comm_create_rank(struct mock_nccl *nccl,
                                    uint64_t comm_id, int rank,
                                    struct mock_comm **comm_ret)
 {
-    ncclTunerConstants_v5_t constants;
+    ncclTunerConstants_v7_t constants;
     struct mock_comm *comm = calloc(1, sizeof(*comm));
     ncclResult_t rc = ncclSuccess;
 

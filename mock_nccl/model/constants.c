@@ -2,7 +2,7 @@
 #include "model/cost_model.h"
 
 // clang-format off
-const ncclTunerConstants_v5_t mock_default_constants = {
+const ncclTunerConstants_v7_t mock_default_constants = {
     .baseLatencies = {
         [NCCL_ALGO_TREE] = {6.8, 14.0, 8.4},
         [NCCL_ALGO_RING] = {6.6, 14.0, 8.4},
@@ -69,7 +69,7 @@ const ncclTunerConstants_v5_t mock_default_constants = {
 
 /* The constants that differ from those of 2.28, with the first and the last
  * version that have them; each is known by its index among the doubles. */
-#define AT(field)        (offsetof(ncclTunerConstants_v5_t, field) / sizeof(double))
+#define AT(field)        (offsetof(ncclTunerConstants_v7_t, field) / sizeof(double))
 #define HW(hw, algo)     AT(hwLatencies[hw][algo][NCCL_PROTO_SIMPLE])
 #define BLACKWELL(field) AT(field[NCCL_BLACKWELL_COMPCAP_IDX])
 
@@ -103,7 +103,7 @@ enum {
         sizeof(constants_differences) / sizeof(constants_differences[0])
 };
 
-void mock_release_constants(int release, ncclTunerConstants_v5_t *constants_ret)
+void mock_release_constants(int release, ncclTunerConstants_v7_t *constants_ret)
 {
     double *numbers = (double *)constants_ret;
 

@@ -86,7 +86,7 @@ static float cost_ring_bus_bw(const struct mock_inputs *in, int proto)
 
 static float cost_tree_bus_bw(const struct mock_inputs *in, int proto)
 {
-    const ncclTunerConstants_v5_t *k = in->constants;
+    const ncclTunerConstants_v7_t *k = in->constants;
     const struct mock_graph *tree = mock_graph_of(in, NCCL_ALGO_TREE);
     float bus = (float)tree->n_channels * cost_channel_bw(in, tree);
     double ll128 = in->n_nodes == 1 ? 7.0 / 9.0 : 120.0 / 128.0;

@@ -15,7 +15,7 @@
 /* The input of the formulas. */
 struct mock_inputs {
     const struct mock_model_rules *rules;
-    const ncclTunerConstants_v5_t *constants;
+    const ncclTunerConstants_v7_t *constants;
     const struct mock_graphs *graphs;
     int compcap;
     int compcap_index;

@@ -50,7 +50,7 @@ static struct mock_inputs
 cost_model_get_inputs(const struct mock_machine_info *info,
                       const struct mock_graphs *graphs,
                       const struct mock_model_rules *rules,
-                      const ncclTunerConstants_v5_t *constants,
+                      const ncclTunerConstants_v7_t *constants,
                       const struct mock_user_choice *choice)
 {
     bool amd = strcmp(info->cpu_vendor, "amd") == 0;
@@ -248,7 +248,7 @@ void mock_model_build(struct mock_model *model,
                       const struct mock_machine_info *info,
                       const struct mock_graphs *graphs,
                       const struct mock_model_rules *rules,
-                      const ncclTunerConstants_v5_t *constants,
+                      const ncclTunerConstants_v7_t *constants,
                       const struct mock_user_choice *user)
 {
     const struct mock_inputs in =

@@ -13,13 +13,13 @@
 #include "versions/versions.h"
 
 /* The default constants of NCCL 2.28, which the init of a v5 tuner can edit. */
-extern const ncclTunerConstants_v5_t mock_default_constants;
+extern const ncclTunerConstants_v7_t mock_default_constants;
 
 void mock_model_build(struct mock_model *model,
                       const struct mock_machine_info *info,
                       const struct mock_graphs *graphs,
                       const struct mock_model_rules *rules,
-                      const ncclTunerConstants_v5_t *constants,
+                      const ncclTunerConstants_v7_t *constants,
                       const struct mock_user_choice *choice);
 
 /* A collective for which NCCL computes a cost table. */

@@ -23,7 +23,7 @@ static ncclResult_t loader_check(const struct mock_nccl_options *options)
          options->static_tuner_version > MOCK_NEWEST_TUNER))
         return mock_fail(ncclInvalidArgument,
                          "tuner version %d is none of "
-                         "2 to 6",
+                         "2 to 7",
                          options->static_tuner_version);
     return ncclSuccess;
 }

@@ -12,7 +12,7 @@ struct calls {
 
 /* ---- calls ---- */
 
-/* v2, v3 and v4 share their init, v5 and v6 theirs, and v4 to v6 their
+/* v2, v3 and v4 share their init, v5 and v6 theirs, and v4 to v7 their
  * getCollInfo. */
 static ncclResult_t tuner_init_v2(const void *symbol,
                                   struct mock_init_args *args, void **context)
@@ -26,6 +26,20 @@ static ncclResult_t tuner_init_v5(const void *symbol,
                                   struct mock_init_args *args, void **context)
 {
     const ncclTuner_v5_t *tuner = symbol;
+    ncclTunerConstants_v5_t constants;
+    ncclResult_t rc;
+
+    nccl_constants_to_v5(args->constants, &constants);
+    rc = tuner->init(context, args->comm_id, args->n_ranks, args->n_nodes,
+                     mock_log, &args->domains, &constants);
+    nccl_constants_to_v7(&constants, args->constants);
+    return rc;
+}
+
+static ncclResult_t tuner_init_v7(const void *symbol,
+                                  struct mock_init_args *args, void **context)
+{
+    const ncclTuner_v7_t *tuner = symbol;
 
     return tuner->init(context, args->comm_id, args->n_ranks, args->n_nodes,
                        mock_log, &args->domains, args->constants);
@@ -105,13 +119,13 @@ ncclResult_t mock_tuner_ask_pair(const struct mock_tuner *tuner, void *context,
                           n_channels);
 }
 
-/* ---- chunks ---- */
+/* ---- chunks, which v7 has as v6 ---- */
 
 bool mock_tuner_has_chunks(const struct mock_tuner *tuner)
 {
     const ncclTuner_v6_t *v6 = tuner->symbol;
 
-    return tuner->version == 6 && v6->getChunkSize != NULL;
+    return tuner->version >= 6 && v6->getChunkSize != NULL;
 }
 
 ncclResult_t mock_tuner_chunk(const struct mock_tuner *tuner, void *context,
@@ -132,6 +146,7 @@ static const struct calls calls[MOCK_NEWEST_TUNER + 1] = {
     [4] = {.init = tuner_init_v2, .ask = tuner_ask_v4},
     [5] = {.init = tuner_init_v5, .ask = tuner_ask_v4},
     [6] = {.init = tuner_init_v5, .ask = tuner_ask_v4},
+    [7] = {.init = tuner_init_v7, .ask = tuner_ask_v4},
 };
 
 /* Tuners of all versions begin with a name and three functions, as a v2 tuner

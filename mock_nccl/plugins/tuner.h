@@ -9,7 +9,7 @@
 
 #include "base/error.h"
 
-enum { MOCK_OLDEST_TUNER = 2, MOCK_NEWEST_TUNER = 6 };
+enum { MOCK_OLDEST_TUNER = 2, MOCK_NEWEST_TUNER = 7 };
 
 struct mock_tuner {
     int version;        /* MOCK_OLDEST_TUNER to MOCK_NEWEST_TUNER */
@@ -28,7 +28,7 @@ struct mock_init_args {
     size_t n_ranks;
     size_t n_nodes;
     ncclNvlDomainInfo_v5_t domains;
-    ncclTunerConstants_v5_t *constants; /* edited in place */
+    ncclTunerConstants_v7_t *constants; /* edited in place */
 };
 
 struct mock_ask_args {

@@ -87,11 +87,13 @@ static const struct stp_option derive_table[] = {
              "that is there is kept as FILE.~1~, FILE.~2~ and so on"},
     {"as", 0, "WHAT", stp_option_word, AT(as_constants), .words = outputs,
      .value = "policy",
-     .help = "policy, or constants: of NCCL's own model, with which its "
-             "choices are right at the sizes measured, between and beyond "
-             "them, for STEPTUNE_CONSTANTS_FILE and NCCL 2.28 to 2.30. Verify "
-             "them by runs with and without: in one communicator they hold for "
-             "every arm, so that `steptune verify` cannot compare them"},
+     .help =
+         "policy, or constants: of NCCL's own model, with which its "
+         "choices are right at the sizes measured, between and beyond "
+         "them, for STEPTUNE_CONSTANTS_FILE and NCCL 2.28 to 2.30 or 2.32.6. "
+         "Verify them by runs with and without: in one communicator they hold "
+         "for "
+         "every arm, so that `steptune verify` cannot compare them"},
     {"on", 0, "MACHINE", stp_option_text, AT(on),
      .help = "With --as constants, the recorded machine whose model is fitted "
              "(default: the one that the data name)"},

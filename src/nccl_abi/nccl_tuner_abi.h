@@ -1,14 +1,15 @@
 /*
- * nccl_tuner_abi.h - NCCL's tuner plugin ABI, versions 2 to 6, as we declare it
+ * nccl_tuner_abi.h - NCCL's tuner plugin ABI, versions 2 to 7, as we declare it
  *
  * Layouts and numbers are NCCL's, the declarations are ours, and the
  * static_asserts at the end hold them.  Nothing here may change once NCCL has
  * shipped it: a new ABI version gets new types.
  *
- * A plugin exports one data object a version, ncclTunerPlugin_v2 to _v6.  NCCL
+ * A plugin exports one data object a version, ncclTunerPlugin_v2 to _v7.  NCCL
  * takes the newest one it knows:
  *
  *   v2  NCCL 2.21    v3  2.22    v4  2.24    v5  2.28    v6  2.30
+ *   v7  2.32.6
  *
  * What all versions share, and headers elsewhere get wrong:
  * - the cost table is ONE contiguous float[n_algo][n_proto] in microseconds,
@@ -26,6 +27,7 @@
 #include <assert.h>
 #include <stddef.h>
 #include <stdint.h>
+#include <string.h>
 
 #ifdef __cplusplus
 extern "C" {
@@ -125,7 +127,9 @@ enum {
     NCCL_AMPERE_COMPCAP_IDX = 1,
     NCCL_HOPPER_COMPCAP_IDX = 2,
     NCCL_BLACKWELL_COMPCAP_IDX = 3,
-    NCCL_NUM_COMPCAPS = 4,
+    NCCL_NUM_COMPCAPS_V5 = 4, /* in the constants of v5 and v6 */
+    NCCL_RUBIN_COMPCAP_IDX = 4,
+    NCCL_NUM_COMPCAPS = 5,
 };
 enum {
     NCCL_TUNING_SCALE_1NODE = 0,
@@ -140,12 +144,24 @@ typedef struct {
     double baseLatencies[NCCL_NUM_ALGORITHMS][NCCL_NUM_PROTOCOLS];
     double hwLatencies[NCCL_NUM_HW_LINKS][NCCL_NUM_ALGORITHMS]
                       [NCCL_NUM_PROTOCOLS];
+    double llMaxBws[NCCL_NUM_COMPCAPS_V5][NCCL_NUM_TUNING_SCALES];
+    double perChMaxRingLL128Bws[NCCL_NUM_COMPCAPS_V5][NCCL_NUM_TUNING_SCALES];
+    double perChMaxTreeLL128Bws[NCCL_NUM_COMPCAPS_V5][NCCL_NUM_TUNING_SCALES];
+    double perChMaxTreeBws[NCCL_NUM_COMPCAPS_V5][NCCL_NUM_TUNING_SCALES];
+    double perChMaxNVLSTreeBws[NCCL_NUM_COMPCAPS_V5][NCCL_NUM_TUNING_SCALES];
+} ncclTunerConstants_v5_t;
+
+/* Those of v7 have a row for Rubin. */
+typedef struct {
+    double baseLatencies[NCCL_NUM_ALGORITHMS][NCCL_NUM_PROTOCOLS];
+    double hwLatencies[NCCL_NUM_HW_LINKS][NCCL_NUM_ALGORITHMS]
+                      [NCCL_NUM_PROTOCOLS];
     double llMaxBws[NCCL_NUM_COMPCAPS][NCCL_NUM_TUNING_SCALES];
     double perChMaxRingLL128Bws[NCCL_NUM_COMPCAPS][NCCL_NUM_TUNING_SCALES];
     double perChMaxTreeLL128Bws[NCCL_NUM_COMPCAPS][NCCL_NUM_TUNING_SCALES];
     double perChMaxTreeBws[NCCL_NUM_COMPCAPS][NCCL_NUM_TUNING_SCALES];
     double perChMaxNVLSTreeBws[NCCL_NUM_COMPCAPS][NCCL_NUM_TUNING_SCALES];
-} ncclTunerConstants_v5_t;
+} ncclTunerConstants_v7_t;
 
 /*
  * v2 has no cost table: the plugin names one pair, or leaves both -1.  NCCL
@@ -221,6 +237,23 @@ typedef struct {
                                  int nChannels, size_t *chunkSize);
 } ncclTuner_v6_t;
 
+/* v7, from NCCL 2.32.6 on: v6 with the constants of v7. */
+typedef struct {
+    const char *name;
+    ncclResult_t (*init)(void **context, uint64_t commId, size_t nRanks,
+                         size_t nNodes, ncclDebugLogger_t logFunction,
+                         ncclNvlDomainInfo_v5_t *nvlDomainInfo,
+                         ncclTunerConstants_v7_t *constants);
+    ncclResult_t (*getCollInfo)(void *context, ncclFunc_t collType,
+                                size_t nBytes, int numPipeOps,
+                                float **collCostTable, int numAlgo,
+                                int numProto, int regBuff, int *nChannels);
+    ncclResult_t (*finalize)(void *context);
+    ncclResult_t (*getChunkSize)(void *context, ncclFunc_t collType,
+                                 size_t nBytes, int algorithm, int protocol,
+                                 int nChannels, size_t *chunkSize);
+} ncclTuner_v7_t;
+
 /* ---- what NCCL was compiled to ---- */
 
 #define NCCL_ABI_AT(type, member, offset)                                      \
@@ -244,6 +277,15 @@ NCCL_ABI_AT(ncclTunerConstants_v5_t, perChMaxRingLL128Bws, 768);
 NCCL_ABI_AT(ncclTunerConstants_v5_t, perChMaxTreeLL128Bws, 864);
 NCCL_ABI_AT(ncclTunerConstants_v5_t, perChMaxTreeBws, 960);
 NCCL_ABI_AT(ncclTunerConstants_v5_t, perChMaxNVLSTreeBws, 1056);
+
+NCCL_ABI_SIZE(ncclTunerConstants_v7_t, 1272);
+NCCL_ABI_AT(ncclTunerConstants_v7_t, baseLatencies, 0);
+NCCL_ABI_AT(ncclTunerConstants_v7_t, hwLatencies, 168);
+NCCL_ABI_AT(ncclTunerConstants_v7_t, llMaxBws, 672);
+NCCL_ABI_AT(ncclTunerConstants_v7_t, perChMaxRingLL128Bws, 792);
+NCCL_ABI_AT(ncclTunerConstants_v7_t, perChMaxTreeLL128Bws, 912);
+NCCL_ABI_AT(ncclTunerConstants_v7_t, perChMaxTreeBws, 1032);
+NCCL_ABI_AT(ncclTunerConstants_v7_t, perChMaxNVLSTreeBws, 1152);
 
 NCCL_ABI_SIZE(ncclTuner_v2_t, 32);
 NCCL_ABI_AT(ncclTuner_v2_t, name, 0);
@@ -275,6 +317,41 @@ NCCL_ABI_AT(ncclTuner_v6_t, init, 8);
 NCCL_ABI_AT(ncclTuner_v6_t, getCollInfo, 16);
 NCCL_ABI_AT(ncclTuner_v6_t, finalize, 24);
 NCCL_ABI_AT(ncclTuner_v6_t, getChunkSize, 32);
+
+NCCL_ABI_SIZE(ncclTuner_v7_t, 40);
+NCCL_ABI_AT(ncclTuner_v7_t, name, 0);
+NCCL_ABI_AT(ncclTuner_v7_t, init, 8);
+NCCL_ABI_AT(ncclTuner_v7_t, getCollInfo, 16);
+NCCL_ABI_AT(ncclTuner_v7_t, finalize, 24);
+NCCL_ABI_AT(ncclTuner_v7_t, getChunkSize, 32);
+
+/* ---- the constants of v5 and v7 ---- */
+
+#define NCCL_ABI_ROWS(copy)                                                    \
+    copy(baseLatencies);                                                       \
+    copy(hwLatencies);                                                         \
+    copy(llMaxBws);                                                            \
+    copy(perChMaxRingLL128Bws);                                                \
+    copy(perChMaxTreeLL128Bws);                                                \
+    copy(perChMaxTreeBws);                                                     \
+    copy(perChMaxNVLSTreeBws)
+
+/* Copies what both have. */
+static inline void nccl_constants_to_v7(const ncclTunerConstants_v5_t *v5,
+                                        ncclTunerConstants_v7_t *v7)
+{
+#define NCCL_ABI_COPY(field) memcpy(v7->field, v5->field, sizeof(v5->field))
+    NCCL_ABI_ROWS(NCCL_ABI_COPY);
+#undef NCCL_ABI_COPY
+}
+
+static inline void nccl_constants_to_v5(const ncclTunerConstants_v7_t *v7,
+                                        ncclTunerConstants_v5_t *v5)
+{
+#define NCCL_ABI_COPY(field) memcpy(v5->field, v7->field, sizeof(v5->field))
+    NCCL_ABI_ROWS(NCCL_ABI_COPY);
+#undef NCCL_ABI_COPY
+}
 
 #ifdef __cplusplus
 }

@@ -8,6 +8,7 @@
  * communicator, an error from getCollInfo the collective.  A tuner that cannot
  * help logs why, once, and changes nothing.
  */
+#include <float.h>
 #include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -89,7 +90,7 @@ static void tuner_open_ledger(struct context *ctx, const char *dir,
             STP_TUNER_NAME, err.text);
 }
 
-static bool tuner_constants_are_empty(const ncclTunerConstants_v5_t *nccl)
+static bool tuner_constants_are_empty(const ncclTunerConstants_v7_t *nccl)
 {
     const double *numbers = (const double *)nccl;
 
@@ -127,10 +128,11 @@ struct tuner_constants {
     uint64_t hash; /* 0: there are none to apply */
 };
 
-/* NCCL 2.28 to 2.30 hand a tuner's init the constants of their model, and build
- * the model from the values that init leaves.  'nccl' is NULL where NCCL hands
- * none, before 2.28. */
-static enum stp_status tuner_load_constants(const ncclTunerConstants_v5_t *nccl,
+/* NCCL 2.28 to 2.30, and 2.32.6 and later, hand a tuner's init the constants of
+ * their model, and build the model from the values that init leaves; 2.31 hands
+ * zeroes, and does not read them.  'nccl' is NULL where NCCL hands none, before
+ * 2.28. */
+static enum stp_status tuner_load_constants(const ncclTunerConstants_v7_t *nccl,
                                             bool is_comparable,
                                             struct tuner_constants *constants,
                                             struct stp_error *err)
@@ -144,7 +146,7 @@ static enum stp_status tuner_load_constants(const ncclTunerConstants_v5_t *nccl,
     if (tuner_constants_are_empty(nccl))
         return stp_fail(err, STP_ERR_RANGE,
                         "this NCCL forgets the constants that a tuner sets, "
-                        "expected 2.28 to 2.30");
+                        "expected 2.28 to 2.30, or 2.32.6 or later");
     if (!is_comparable)
         return stp_fail(err, STP_ERR_RANGE,
                         "ranks on several hosts cannot compare their "
@@ -159,7 +161,7 @@ static enum stp_status tuner_load_constants(const ncclTunerConstants_v5_t *nccl,
 static void tuner_read_constants(struct context *ctx,
                                  const struct stp_plugin_settings *settings,
                                  const struct stp_comm_info *info,
-                                 const ncclTunerConstants_v5_t *nccl,
+                                 const ncclTunerConstants_v7_t *nccl,
                                  struct tuner_constants *constants)
 {
     bool is_comparable =
@@ -182,7 +184,7 @@ static void tuner_read_constants(struct context *ctx,
 static void tuner_apply_constants(struct context *ctx,
                                   const struct stp_plugin_settings *settings,
                                   const struct tuner_constants *constants,
-                                  ncclTunerConstants_v5_t *nccl)
+                                  ncclTunerConstants_v7_t *nccl)
 {
     bool is_agreed;
 
@@ -308,7 +310,7 @@ static void tuner_open_backend(struct context *ctx,
 
 static void tuner_open(struct context *ctx, int version,
                        struct stp_comm_info *info,
-                       ncclTunerConstants_v5_t *nccl)
+                       ncclTunerConstants_v7_t *nccl)
 {
     struct stp_plugin_settings settings;
     struct tuner_constants constants;
@@ -349,7 +351,7 @@ static size_t tuner_count_local(const struct stp_shape *shape,
 static struct context *tuner_init(int version, struct stp_comm_info info,
                                   const ncclNvlDomainInfo_v5_t *nvl,
                                   ncclDebugLogger_t log,
-                                  ncclTunerConstants_v5_t *constants)
+                                  ncclTunerConstants_v7_t *constants)
 {
     struct context *ctx = calloc(1, sizeof(*ctx));
     struct stp_entry entry;
@@ -410,6 +412,23 @@ static ncclResult_t tuner_init_v2(size_t n_ranks, size_t n_nodes,
     return ncclSuccess;
 }
 
+/* Versions 5 and 6. */
+static struct context *tuner_init_narrow(int version, struct stp_comm_info info,
+                                         const ncclNvlDomainInfo_v5_t *nvl,
+                                         ncclDebugLogger_t log,
+                                         ncclTunerConstants_v5_t *constants)
+{
+    ncclTunerConstants_v7_t wide = {0};
+    struct context *ctx;
+
+    if (constants == NULL)
+        return tuner_init(version, info, nvl, log, NULL);
+    nccl_constants_to_v7(constants, &wide);
+    ctx = tuner_init(version, info, nvl, log, &wide);
+    nccl_constants_to_v5(&wide, constants);
+    return ctx;
+}
+
 static ncclResult_t tuner_init_v5(void **context, uint64_t comm_id,
                                   size_t n_ranks, size_t n_nodes,
                                   ncclDebugLogger_t log,
@@ -419,7 +438,7 @@ static ncclResult_t tuner_init_v5(void **context, uint64_t comm_id,
     const struct stp_comm_info info = {.comm_id = comm_id,
                                        .shape = {n_ranks, n_nodes, NULL}};
 
-    *context = tuner_init(5, info, nvl, log, constants);
+    *context = tuner_init_narrow(5, info, nvl, log, constants);
     return ncclSuccess;
 }
 
@@ -432,7 +451,20 @@ static ncclResult_t tuner_init_v6(void **context, uint64_t comm_id,
     const struct stp_comm_info info = {.comm_id = comm_id,
                                        .shape = {n_ranks, n_nodes, NULL}};
 
-    *context = tuner_init(6, info, nvl, log, constants);
+    *context = tuner_init_narrow(6, info, nvl, log, constants);
+    return ncclSuccess;
+}
+
+static ncclResult_t tuner_init_v7(void **context, uint64_t comm_id,
+                                  size_t n_ranks, size_t n_nodes,
+                                  ncclDebugLogger_t log,
+                                  ncclNvlDomainInfo_v5_t *nvl,
+                                  ncclTunerConstants_v7_t *constants)
+{
+    const struct stp_comm_info info = {.comm_id = comm_id,
+                                       .shape = {n_ranks, n_nodes, NULL}};
+
+    *context = tuner_init(7, info, nvl, log, constants);
     return ncclSuccess;
 }
 
@@ -467,20 +499,73 @@ static ncclResult_t tuner_get_coll_info_v2(void *context, ncclFunc_t coll,
     return ncclSuccess;
 }
 
-/* Versions 3 to 6.  Writes nothing unless the tuner decides. */
-static bool tuner_decide(struct context *ctx, const struct stp_query *query,
-                         float **cost_table, int n_algo, int n_proto,
-                         int *n_channels, struct stp_choice *choice)
+/* The next number below a positive one.  Floats are ordered as their bits. */
+static float tuner_step_below(float number)
 {
-    float *cost = (float *)cost_table; /* contiguous, whatever its type says */
-    const struct stp_cost_view view = {cost, n_algo, n_proto};
+    uint32_t bits;
 
-    if (!tuner_choose(ctx, query, &view, choice))
-        return false;
-    cost[choice->algo * n_proto + choice->proto] = 0.0f;
-    if (choice->n_channels != 0)
-        *n_channels = choice->n_channels;
+    memcpy(&bits, &number, sizeof(bits));
+    bits--;
+    memcpy(&number, &bits, sizeof(bits));
+    return number;
+}
+
+/*
+ * Makes entry 'at' the smallest by the least that a float can tell: from 2.31
+ * on NCCL compares it with the times of kernels that the table does not show,
+ * and before them 0 would be right whatever they take.  Entries of 0, which no
+ * version computes, make room.
+ */
+static void tuner_make_smallest(float *cost, int n, int at)
+{
+    float least = cost[at];
+
+    for (int i = 0; i < n; i++)
+        if (cost[i] >= 0 && cost[i] < least)
+            least = cost[i];
+    if (least > 0) {
+        cost[at] = tuner_step_below(least);
+        return;
+    }
+    for (int i = 0; i < n; i++)
+        if (cost[i] == 0)
+            cost[i] = FLT_MIN;
+    cost[at] = 0;
+}
+
+/*
+ * From 2.31 on NCCL also calls a tuner while it looks for a kernel for
+ * symmetric windows: first with a table in which nothing is left to choose,
+ * then perhaps with a whole table, the bytes of one rank, and 0 operations.  No
+ * collective runs by these answers; one that finds no such kernel is asked
+ * again.  All ranks see the same tables.
+ */
+static bool tuner_is_preview(const struct stp_query *query,
+                             const struct stp_cost_view *view)
+{
+    int n = view->n_algo * view->n_proto;
+
+    for (int i = 0; i < n && query->n_pipe_ops != 0; i++)
+        if (view->cost[i] >= 0)
+            return false;
     return true;
+}
+
+/* Versions 3 to 7.  Writes nothing unless the tuner decides. */
+static void tuner_decide(struct context *ctx, const struct stp_query *query,
+                         const struct stp_cost_view *view, float *cost,
+                         int *n_channels)
+{
+    struct stp_choice choice;
+    bool decided = tuner_choose(ctx, query, view, &choice);
+
+    stp_chunk_note(&ctx->chunks, query->coll, decided ? &choice : NULL);
+    if (!decided)
+        return;
+    tuner_make_smallest(cost, view->n_algo * view->n_proto,
+                        choice.algo * view->n_proto + choice.proto);
+    if (choice.n_channels != 0)
+        *n_channels = choice.n_channels;
 }
 
 static ncclResult_t tuner_get_coll_info_v4(void *context, ncclFunc_t coll,
@@ -490,10 +575,16 @@ static ncclResult_t tuner_get_coll_info_v4(void *context, ncclFunc_t coll,
                                            int *n_channels)
 {
     const struct stp_query query = {(int)coll, n_bytes, n_pipe_ops, reg_buff};
-    struct stp_choice choice;
+    float *cost = (float *)cost_table; /* contiguous, whatever its type says */
+    const struct stp_cost_view view = {cost, n_algo, n_proto};
+    struct context *ctx = context;
 
-    tuner_decide(context, &query, cost_table, n_algo, n_proto, n_channels,
-                 &choice);
+    if (ctx == NULL)
+        return ncclSuccess;
+    if (!tuner_is_preview(&query, &view))
+        tuner_decide(ctx, &query, &view, cost, n_channels);
+    else if (ctx->ledger != NULL)
+        ctx->ledger->n_previews++;
     return ncclSuccess;
 }
 
@@ -504,23 +595,6 @@ static ncclResult_t tuner_get_coll_info_v3(void *context, ncclFunc_t coll,
 {
     return tuner_get_coll_info_v4(context, coll, n_bytes, n_pipe_ops,
                                   cost_table, n_algo, n_proto, 0, n_channels);
-}
-
-static ncclResult_t tuner_get_coll_info_v6(void *context, ncclFunc_t coll,
-                                           size_t n_bytes, int n_pipe_ops,
-                                           float **cost_table, int n_algo,
-                                           int n_proto, int reg_buff,
-                                           int *n_channels)
-{
-    const struct stp_query query = {(int)coll, n_bytes, n_pipe_ops, reg_buff};
-    struct context *ctx = context;
-    struct stp_choice choice;
-    bool decided = tuner_decide(ctx, &query, cost_table, n_algo, n_proto,
-                                n_channels, &choice);
-
-    if (ctx != NULL)
-        stp_chunk_note(&ctx->chunks, (int)coll, decided ? &choice : NULL);
-    return ncclSuccess;
 }
 
 static ncclResult_t tuner_get_chunk_size_v6(void *context, ncclFunc_t coll,
@@ -548,6 +622,7 @@ EXPORT const ncclTuner_v3_t ncclTunerPlugin_v3;
 EXPORT const ncclTuner_v4_t ncclTunerPlugin_v4;
 EXPORT const ncclTuner_v5_t ncclTunerPlugin_v5;
 EXPORT const ncclTuner_v6_t ncclTunerPlugin_v6;
+EXPORT const ncclTuner_v7_t ncclTunerPlugin_v7;
 
 const ncclTuner_v2_t ncclTunerPlugin_v2 = {
     .name = STP_TUNER_NAME,
@@ -580,7 +655,15 @@ const ncclTuner_v5_t ncclTunerPlugin_v5 = {
 const ncclTuner_v6_t ncclTunerPlugin_v6 = {
     .name = STP_TUNER_NAME,
     .init = tuner_init_v6,
-    .getCollInfo = tuner_get_coll_info_v6,
+    .getCollInfo = tuner_get_coll_info_v4,
+    .finalize = tuner_finalize,
+    .getChunkSize = tuner_get_chunk_size_v6,
+};
+
+const ncclTuner_v7_t ncclTunerPlugin_v7 = {
+    .name = STP_TUNER_NAME,
+    .init = tuner_init_v7,
+    .getCollInfo = tuner_get_coll_info_v4,
     .finalize = tuner_finalize,
     .getChunkSize = tuner_get_chunk_size_v6,
 };

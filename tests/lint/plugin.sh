@@ -10,11 +10,11 @@ complain() { echo "$so: $*"; bad=1; }
 exports=$(nm -D --defined-only "$so" | awk '{print $NF}')
 for symbol in $exports; do
 	case $symbol in
-	ncclTunerPlugin_v[2-6] | ncclProfiler_v[4-6]) ;;
+	ncclTunerPlugin_v[2-7] | ncclProfiler_v[4-6]) ;;
 	*) complain "exports $symbol" ;;
 	esac
 done
-for version in 2 3 4 5 6; do
+for version in 2 3 4 5 6 7; do
 	echo "$exports" | grep -qx "ncclTunerPlugin_v$version" ||
 		complain "does not export ncclTunerPlugin_v$version"
 done

@@ -1,8 +1,13 @@
 // What mock NCCL does not do with the plugin: the bare interface.
 #include <dlfcn.h>
 
+#include <algorithm>
+#include <array>
+#include <cfloat>
+#include <cmath>
 #include <cstdlib>
 #include <cstring>
+#include <limits>
 #include <string>
 #include <vector>
 
@@ -69,7 +74,7 @@ TEST_F(BareInterface, ReadsTheFileAgainOnceNoCommunicatorHoldsIt)
         v4->getCollInfo(ctx, ncclFuncAllReduce, 64, 1, (float **)table, 7, 3, 0,
                         &channels);
         v4->destroy(ctx);
-        EXPECT_EQ(0, table[NCCL_ALGO_TREE][proto]);
+        EXPECT_GT(4, table[NCCL_ALGO_TREE][proto]);
     }
 }
 
@@ -90,6 +95,44 @@ TEST_F(BareInterface, LeavesNcclsConstantsAlone)
     EXPECT_EQ(0, memcmp(&before, &constants, sizeof(before)));
 }
 
+TEST_F(BareInterface, SetsRubinsConstantsWhereNcclHasThem)
+{
+    setenv("STEPTUNE_CONSTANTS_FILE",
+           Policy("constant,row,column,value\n"
+                  "ll_bandwidth,hopper,1,30\n"
+                  "ll_bandwidth,rubin,3+,40\n"
+                  "nvls_tree_bandwidth,rubin,1,50\n",
+                  "c.csv")
+               .c_str(),
+           1);
+    Policy("allreduce,0,inf,tree,ll,-1,-1,-1\n");
+    ncclTunerConstants_v5_t v5;
+    ncclTunerConstants_v7_t v7;
+    ncclNvlDomainInfo_v5_t nvl{1, 1, 1};
+    void *ctx = nullptr;
+    std::fill_n(reinterpret_cast<double *>(&v5), sizeof(v5) / 8, 7.0);
+    std::fill_n(reinterpret_cast<double *>(&v7), sizeof(v7) / 8, 7.0);
+    ncclTunerConstants_v5_t v5_after = v5;
+    ncclTunerConstants_v7_t v7_after = v7;
+    v5_after.llMaxBws[NCCL_HOPPER_COMPCAP_IDX][0] = 30;
+    v7_after.llMaxBws[NCCL_HOPPER_COMPCAP_IDX][0] = 30;
+    v7_after.llMaxBws[NCCL_RUBIN_COMPCAP_IDX][2] = 40;
+    v7_after.perChMaxNVLSTreeBws[NCCL_RUBIN_COMPCAP_IDX][0] = 50;
+
+    for (const char *name : {"ncclTunerPlugin_v5", "ncclTunerPlugin_v6"}) {
+        ncclTunerConstants_v5_t constants = v5;
+        const auto *tuner = Tuner<ncclTuner_v5_t>(name);
+        tuner->init(&ctx, 1, 1, 1, nullptr, &nvl, &constants);
+        tuner->finalize(ctx);
+        EXPECT_EQ(0, memcmp(&v5_after, &constants, sizeof(v5))) << name;
+    }
+    const auto *tuner = Tuner<ncclTuner_v7_t>("ncclTunerPlugin_v7");
+    tuner->init(&ctx, 1, 1, 1, nullptr, &nvl, &v7);
+    tuner->finalize(ctx);
+    EXPECT_EQ(0, memcmp(&v7_after, &v7, sizeof(v7)));
+    unsetenv("STEPTUNE_CONSTANTS_FILE");
+}
+
 TEST_F(BareInterface, IgnoresTheGpuColumnOnSeveralNodes)
 {
     Policy("collective,algorithm,protocol,gpu\n"
@@ -105,7 +148,7 @@ TEST_F(BareInterface, IgnoresTheGpuColumnOnSeveralNodes)
         v4->getCollInfo(ctx, ncclFuncAllReduce, 64, 1, (float **)table, 7, 3, 0,
                         &channels);
         v4->destroy(ctx);
-        EXPECT_EQ(n_nodes == 1 ? 0.0f : 5.0f, table[0][0]);
+        EXPECT_EQ(n_nodes == 1, table[0][0] < 4);
     }
 }
 
@@ -169,6 +212,116 @@ TEST_F(BareInterface, TellsTheChunkSizeOfWhatItDecidedAndOfNothingElse)
         }
     }
     v6->finalize(ctx);
+}
+
+// ---- the entry that is written ----
+
+using Costs = std::array<float, 21>;
+
+// tree/ll, tree/ll128, tree/simple, ring/ll, the others ruled out.
+Costs CostsOf(float tree_ll, float tree_ll128, float tree_simple, float ring_ll)
+{
+    Costs costs;
+    costs.fill(-1);
+    costs[0] = tree_ll;
+    costs[1] = tree_ll128;
+    costs[2] = tree_simple;
+    costs[3] = ring_ll;
+    return costs;
+}
+
+struct WrittenCase {
+    const char *name;
+    Costs before;
+    Costs after;
+};
+
+class Written : public BareInterface,
+                public testing::WithParamInterface<WrittenCase>
+{
+};
+
+// tree/ll128 wins in every version: before 2.31 the first of the smallest does,
+// later the last, and it is compared with kernels that the table lacks.
+TEST_P(Written, IsTheSmallestByTheLeast)
+{
+    Policy("allreduce,0,inf,tree,ll128,-1,-1,-1\n");
+    const auto *v3 = Tuner<ncclTuner_v3_t>("ncclTunerPlugin_v3");
+    const auto *v4 = Tuner<ncclTuner_v4_t>("ncclTunerPlugin_v4");
+    void *ctx = nullptr;
+    v4->init(4, 1, nullptr, &ctx);
+
+    for (const bool is_v3 : {true, false}) {
+        Costs costs = GetParam().before;
+        int channels = 0;
+        auto *table = reinterpret_cast<float **>(costs.data());
+        EXPECT_EQ(ncclSuccess,
+                  is_v3 ? v3->getCollInfo(ctx, ncclFuncAllReduce, 64, 1, table,
+                                          7, 3, &channels)
+                        : v4->getCollInfo(ctx, ncclFuncAllReduce, 64, 1, table,
+                                          7, 3, 0, &channels));
+        EXPECT_EQ(GetParam().after, costs);
+    }
+    v4->destroy(ctx);
+}
+
+const float kTiny = std::numeric_limits<float>::denorm_min();
+const float kInf = std::numeric_limits<float>::infinity();
+
+const WrittenCase kWritten[] = {
+    {"below_another", CostsOf(9, 8, 7, 5),
+     CostsOf(9, std::nextafter(5.0f, 0.0f), 7, 5)},
+    {"below_itself", CostsOf(9, 5, 7, 6),
+     CostsOf(9, std::nextafter(5.0f, 0.0f), 7, 6)},
+    {"below_its_equals", CostsOf(5, 5, 5, 5),
+     CostsOf(5, std::nextafter(5.0f, 0.0f), 5, 5)},
+    {"below_a_power_of_two", CostsOf(9, 8, 7, 4),
+     CostsOf(9, 0x1.fffffep1f, 7, 4)},
+    {"below_infinity", CostsOf(kInf, kInf, -1, -1024),
+     CostsOf(kInf, FLT_MAX, -1, -1024)},
+    {"below_the_least_float", CostsOf(9, 8, 7, kTiny), CostsOf(9, 0, 7, kTiny)},
+    {"zeros_make_room", CostsOf(0, 8, 7, 0), CostsOf(FLT_MIN, 0, 7, FLT_MIN)},
+    {"zero_itself", CostsOf(9, 0, 7, 6), CostsOf(9, 0, 7, 6)},
+    {"ruled_out_itself", CostsOf(9, -1, 7, 6), CostsOf(9, -1, 7, 6)},
+    {"fp8_is_ruled_out", CostsOf(9, -1024, 7, 6), CostsOf(9, -1024, 7, 6)},
+};
+INSTANTIATE_TEST_SUITE_P(Table, Written, testing::ValuesIn(kWritten),
+                         [](const auto &c) {
+                             return std::string(c.param.name);
+                         });
+
+// ---- calls by which no collective runs ----
+
+TEST_F(BareInterface, AnswersNothingWhileNcclLooksForSymmetricKernels)
+{
+    Policy("collective,algorithm,protocol,channels,chunk_bytes\n"
+           "allreduce,tree,ll128,4,64K\n");
+    setenv("STEPTUNE_AGREE", "assume", 1); // no other rank joins
+    const auto *v7 = Tuner<ncclTuner_v7_t>("ncclTunerPlugin_v7");
+    ncclTunerConstants_v7_t constants{};
+    ncclNvlDomainInfo_v5_t nvl{1, 4, 4};
+    void *ctx = nullptr;
+    size_t chunk = 1234;
+    v7->init(&ctx, 1, 4, 1, nullptr, &nvl, &constants);
+    const auto ask = [&](Costs costs, int n_pipe_ops) {
+        const Costs before = costs;
+        int channels = 0;
+        EXPECT_EQ(ncclSuccess,
+                  v7->getCollInfo(ctx, ncclFuncAllReduce, 64, n_pipe_ops,
+                                  reinterpret_cast<float **>(costs.data()), 7,
+                                  3, 0, &channels));
+        EXPECT_EQ(costs != before, channels == 4);
+        return costs != before;
+    };
+
+    EXPECT_TRUE(ask(CostsOf(9, 8, 7, 5), 1));
+    EXPECT_FALSE(ask(CostsOf(-1, -1, -1, -1), 0));
+    EXPECT_FALSE(ask(CostsOf(-1, -1, -1, -1024), 1));
+    EXPECT_FALSE(ask(CostsOf(9, 8, 7, 5), 0));
+    v7->getChunkSize(ctx, ncclFuncAllReduce, 64, NCCL_ALGO_TREE,
+                     NCCL_PROTO_LL128, 1, &chunk);
+    EXPECT_EQ(65536u, chunk) << "of the call that decided";
+    v7->finalize(ctx);
 }
 
 } // namespace

@@ -168,7 +168,7 @@ const RefusedCase kRefusedCases[] = {
      "good: this NCCL takes no constants from a tuner, expected 2.28 or later"},
     {"forgotten", "good", "2.31dev",
      "good: this NCCL forgets the constants that a tuner sets, expected 2.28 "
-     "to 2.30"},
+     "to 2.30, or 2.32.6 or later"},
 };
 
 INSTANTIATE_TEST_SUITE_P(Table, NotTaken, testing::ValuesIn(kRefusedCases),

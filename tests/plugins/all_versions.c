@@ -28,6 +28,14 @@ static ncclResult_t init_v5(void **context, uint64_t comm_id, size_t n_ranks,
     return init(n_ranks, n_nodes, logger, context);
 }
 
+static ncclResult_t init_v7(void **context, uint64_t comm_id, size_t n_ranks,
+                            size_t n_nodes, ncclDebugLogger_t logger,
+                            ncclNvlDomainInfo_v5_t *domains,
+                            ncclTunerConstants_v7_t *constants)
+{
+    return init(n_ranks, n_nodes, logger, context);
+}
+
 static ncclResult_t ask_v2(void *context, ncclFunc_t coll, size_t n_bytes,
                            int collnet, int nvls, int n_pipe_ops, int *algo,
                            int *proto, int *n_channels)
@@ -67,3 +75,5 @@ TUNER(4, init, ask);
 TUNER(5, init_v5, ask);
 __attribute__((visibility("default")))
 const ncclTuner_v6_t ncclTunerPlugin_v6 = {NAME, init_v5, ask, finalize, NULL};
+__attribute__((visibility("default")))
+const ncclTuner_v7_t ncclTunerPlugin_v7 = {NAME, init_v7, ask, finalize, NULL};

@@ -1,6 +1,6 @@
 /*
  * echo.c - a tuner that logs its arguments and asks for ring/simple on 4
- * channels, of the version ECHO (2 to 6), a macro of the build
+ * channels, of the version ECHO (2 to 7), a macro of the build
  */
 #include "nccl_tuner_abi.h"
 
@@ -25,10 +25,15 @@ static ncclResult_t echo_init(size_t n_ranks, size_t n_nodes,
     return ncclSuccess;
 }
 #else
+#if ECHO == 7
+#define CONSTANTS ncclTunerConstants_v7_t
+#else
+#define CONSTANTS ncclTunerConstants_v5_t
+#endif
 static ncclResult_t echo_init(void **context, uint64_t comm_id, size_t n_ranks,
                               size_t n_nodes, ncclDebugLogger_t logger,
                               ncclNvlDomainInfo_v5_t *domains,
-                              ncclTunerConstants_v5_t *constants)
+                              CONSTANTS *constants)
 {
     echo_log = logger;
     *context = &echo_log;
@@ -91,7 +96,7 @@ static ncclResult_t echo_end(void *context)
     return ncclSuccess;
 }
 
-#if ECHO == 6
+#if ECHO >= 6
 static ncclResult_t echo_chunk(void *context, ncclFunc_t coll, size_t n_bytes,
                                int algo, int proto, int n_channels,
                                size_t *size)

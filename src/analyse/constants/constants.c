@@ -262,7 +262,7 @@ typedef float table[NCCL_NUM_ALGORITHMS][NCCL_NUM_PROTOCOLS]; /* us */
 struct search {
     struct stp_const_model *model;
     const struct sizes *sizes;
-    ncclTunerConstants_v5_t defaults;
+    ncclTunerConstants_v7_t defaults;
     size_t at[STP_N_CONSTANTS]; /* those that matter */
     size_t n;
     double weight; /* of all sizes */
@@ -286,7 +286,7 @@ static double search_round(double value)
 
 static void search_get_constants(const struct search *s,
                                  const struct place *place,
-                                 ncclTunerConstants_v5_t *constants)
+                                 ncclTunerConstants_v7_t *constants)
 {
     double *numbers = (double *)constants;
 
@@ -336,7 +336,7 @@ static double search_get_regret(const struct search *s, const struct size *size)
 
 static void search_evaluate(const struct search *s, struct place *place)
 {
-    ncclTunerConstants_v5_t constants;
+    ncclTunerConstants_v7_t constants;
     double regret = 0;
     double moved = 0;
 
@@ -407,7 +407,7 @@ static bool search_matters(const struct search *s, size_t i, const table *costs,
     static const double factors[] = {16, 1.0 / 16};
 
     for (size_t f = 0; f < 2; f++) {
-        ncclTunerConstants_v5_t constants = s->defaults;
+        ncclTunerConstants_v7_t constants = s->defaults;
 
         ((double *)&constants)[i] *= factors[f];
         stp_const_model_build(s->model, &constants);
@@ -502,7 +502,7 @@ static void search_drop_moves(const struct search *s, struct place *best)
 static enum stp_status search_run(struct stp_const_model *model,
                                   const struct sizes *sizes, unsigned n_starts,
                                   uint64_t seed,
-                                  ncclTunerConstants_v5_t *best_ret,
+                                  ncclTunerConstants_v7_t *best_ret,
                                   struct stp_error *err)
 {
     struct search s = {.model = model, .sizes = sizes};
@@ -559,7 +559,7 @@ static void fit_finish_residual(struct stp_residual *r)
 /* Of the sizes of 'n_bytes' that have neighbours, or of all if that is 0. */
 static enum stp_status
 fit_get_residual(const struct fitting *f,
-                 const ncclTunerConstants_v5_t *constants, uint64_t n_bytes,
+                 const ncclTunerConstants_v7_t *constants, uint64_t n_bytes,
                  struct stp_residual *r)
 {
     stp_const_model_build(f->model, constants);
@@ -596,7 +596,7 @@ static enum stp_status fit_leave_out(const struct fitting *f, uint64_t n_bytes,
                                      struct stp_constants_fit *fit)
 {
     struct sizes rest;
-    ncclTunerConstants_v5_t constants;
+    ncclTunerConstants_v7_t constants;
     enum stp_status status =
         fit_get_residual(f, &fit->defaults, n_bytes, &fit->left_before);
 
@@ -696,7 +696,7 @@ static enum stp_status fit_find_misfits(const struct fitting *f,
 
 /* ---- the fit ---- */
 
-static void fit_take_changed(const ncclTunerConstants_v5_t *found,
+static void fit_take_changed(const ncclTunerConstants_v7_t *found,
                              struct stp_constants_fit *fit)
 {
     const double *numbers = (const double *)found;
@@ -711,7 +711,7 @@ static void fit_take_changed(const ncclTunerConstants_v5_t *found,
 static enum stp_status fit_search(const struct fitting *f,
                                   struct stp_constants_fit *fit)
 {
-    ncclTunerConstants_v5_t found;
+    ncclTunerConstants_v7_t found;
     enum stp_status status =
         search_run(f->model, &f->sizes, STARTS, f->terms->seed, &found, f->err);
 

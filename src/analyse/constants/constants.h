@@ -55,7 +55,7 @@ struct stp_misfit {
 
 struct stp_constants_fit {
     struct stp_constants constants;    /* those that are not NCCL's own */
-    ncclTunerConstants_v5_t defaults;  /* NCCL's own */
+    ncclTunerConstants_v7_t defaults;  /* NCCL's own */
     struct stp_residual before, after; /* with NCCL's own, and with these */
     /* At each size but the smallest and largest of a collective: with NCCL's
      * own, and with constants fitted without that size.  What is to be expected

@@ -11,7 +11,7 @@ struct stp_const_model {
     struct mock_nccl *nccl;
     struct mock_comm *comm; /* NULL until it is built */
     int release;
-    ncclTunerConstants_v5_t constants; /* that 'nccl' reads */
+    ncclTunerConstants_v7_t constants; /* that 'nccl' reads */
     enum stp_status status;            /* of the first failure */
     struct stp_error *err;
 };
@@ -103,13 +103,13 @@ unsigned stp_const_model_nodes(const struct stp_const_model *m)
 }
 
 void stp_const_model_defaults(const struct stp_const_model *m,
-                              ncclTunerConstants_v5_t *constants_ret)
+                              ncclTunerConstants_v7_t *constants_ret)
 {
     mock_release_constants(m->release, constants_ret);
 }
 
 void stp_const_model_build(struct stp_const_model *m,
-                           const ncclTunerConstants_v5_t *constants)
+                           const ncclTunerConstants_v7_t *constants)
 {
     if (m->status != STP_OK)
         return;

@@ -29,7 +29,7 @@ unsigned stp_const_model_nodes(const struct stp_const_model *model);
 
 /* What NCCL starts from. */
 void stp_const_model_defaults(const struct stp_const_model *model,
-                              ncclTunerConstants_v5_t *constants_ret);
+                              ncclTunerConstants_v7_t *constants_ret);
 
 /* The first failure; from then on the model builds nothing and answers 0. */
 enum stp_status stp_const_model_status(const struct stp_const_model *model);
@@ -39,7 +39,7 @@ void stp_const_model_fail(struct stp_const_model *model,
 
 /* Builds it with these constants, for the questions that follow. */
 void stp_const_model_build(struct stp_const_model *model,
-                           const ncclTunerConstants_v5_t *constants);
+                           const ncclTunerConstants_v7_t *constants);
 
 /* Returns the pair that NCCL would choose, algorithm * NCCL_NUM_PROTOCOLS +
  * protocol, and out of which costs; NULL: not asked. */

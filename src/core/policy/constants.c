@@ -34,6 +34,7 @@ static const char *const generation_words[] = {
     [NCCL_AMPERE_COMPCAP_IDX] = "ampere",
     [NCCL_HOPPER_COMPCAP_IDX] = "hopper",
     [NCCL_BLACKWELL_COMPCAP_IDX] = "blackwell",
+    [NCCL_RUBIN_COMPCAP_IDX] = "rubin",
 };
 static const char *const scale_words[] = {
     [NCCL_TUNING_SCALE_1NODE] = "1",
@@ -47,7 +48,7 @@ static const struct axis generations = {"generation", generation_words,
                                         NCCL_NUM_COMPCAPS};
 static const struct axis scales = {"number of nodes", scale_words, N_COLUMNS};
 
-#define AT(field) (offsetof(ncclTunerConstants_v5_t, field) / sizeof(double))
+#define AT(field) (offsetof(ncclTunerConstants_v7_t, field) / sizeof(double))
 
 /* In the order of the struct. */
 static const struct matrix matrices[] = {
@@ -270,7 +271,7 @@ size_t stp_constants_size(const struct stp_constants *constants)
 }
 
 void stp_constants_apply(const struct stp_constants *constants,
-                         ncclTunerConstants_v5_t *nccl)
+                         ncclTunerConstants_v7_t *nccl)
 {
     double *numbers = (double *)nccl;
 

@@ -20,7 +20,7 @@
 #include "nccl_tuner_abi.h"
 
 enum {
-    STP_N_CONSTANTS = sizeof(ncclTunerConstants_v5_t) / sizeof(double),
+    STP_N_CONSTANTS = sizeof(ncclTunerConstants_v7_t) / sizeof(double),
     STP_MAX_CONSTANTS_FILE = 1 << 20, /* bytes */
 };
 
@@ -72,7 +72,7 @@ size_t stp_constants_size(const struct stp_constants *constants);
 
 /* Copies the constants that the file sets into '*nccl', and no others. */
 void stp_constants_apply(const struct stp_constants *constants,
-                         ncclTunerConstants_v5_t *nccl);
+                         ncclTunerConstants_v7_t *nccl);
 
 /* A hash of the constants and their values, independent of the order and the
  * spelling in the file.  Never 0. */

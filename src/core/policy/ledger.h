@@ -41,9 +41,11 @@ struct stp_ledger {
     uint64_t comm_id; /* 0: NCCL did not tell */
     uint64_t n_ranks;
     uint64_t n_nodes;
-    uint32_t is_aside;          /* decides nothing: 'what' says why */
-    uint32_t n_entries;         /* in use */
-    uint64_t n_lost;            /* calls that found no room */
+    uint32_t is_aside;   /* decides nothing: 'what' says why */
+    uint32_t n_entries;  /* in use */
+    uint64_t n_lost;     /* calls that found no room */
+    uint64_t n_previews; /* calls by whose answer no collective runs: NCCL looks
+                            for a kernel for symmetric windows */
     char what[STP_LEDGER_TEXT]; /* the policy, and how much of it applies */
     struct stp_ledger_entry entries[STP_LEDGER_ENTRIES]; /* a hash table */
 };

@@ -214,13 +214,34 @@ static void ledgers_print_state(const struct stp_ledgers *ledgers, FILE *fp)
                     ledgers->all[i].what);
 }
 
-static uint64_t ledgers_count_lost(const struct stp_ledgers *ledgers)
-{
-    uint64_t n = 0;
+/* Calls that are in no row. */
+struct ledgers_unlisted {
+    uint64_t lost;
+    uint64_t previews;
+};
 
-    for (size_t i = 0; i < ledgers->n; i++)
-        n += ledgers->all[i].n_lost;
+static struct ledgers_unlisted
+ledgers_count_unlisted(const struct stp_ledgers *ledgers)
+{
+    struct ledgers_unlisted n = {0};
+
+    for (size_t i = 0; i < ledgers->n; i++) {
+        n.lost += ledgers->all[i].n_lost;
+        n.previews += ledgers->all[i].n_previews;
+    }
     return n;
+}
+
+static void ledgers_print_unlisted(const struct ledgers_unlisted *n, FILE *fp)
+{
+    if (n->lost > 0)
+        fprintf(fp, "%" PRIu64 " more calls, of too many kinds to list.\n",
+                n->lost);
+    if (n->previews > 0)
+        fprintf(fp,
+                "%" PRIu64 " more calls in which NCCL looked for a kernel for "
+                "symmetric windows, and used no answer.\n",
+                n->previews);
 }
 
 static void ledgers_put(const struct ledgers_sum *sum, const char *policy,
@@ -272,7 +293,7 @@ enum stp_status stp_print_ledgers(const struct stp_ledgers *ledgers,
                                   struct stp_error *err)
 {
     struct stp_table t = stp_table_begin(STP_TABLE_TEXT);
-    uint64_t n_lost = ledgers_count_lost(ledgers);
+    const struct ledgers_unlisted unlisted = ledgers_count_unlisted(ledgers);
     struct ledgers_sums sums;
     enum stp_status status;
 
@@ -281,9 +302,7 @@ enum stp_status stp_print_ledgers(const struct stp_ledgers *ledgers,
     ledgers_print_state(ledgers, fp);
     ledgers_put_all(&sums, policy, &t);
     status = stp_table_end(&t, fp, err);
-    if (n_lost > 0)
-        fprintf(fp, "%" PRIu64 " more calls, of too many kinds to list.\n",
-                n_lost);
+    ledgers_print_unlisted(&unlisted, fp);
     free(sums.all);
     return status;
 }
@@ -296,6 +315,7 @@ stp_print_ledgers_json(const struct stp_ledgers *ledgers, const char *policy,
                        const struct stp_learning_setting *setting, FILE *fp,
                        struct stp_error *err)
 {
+    const struct ledgers_unlisted unlisted = ledgers_count_unlisted(ledgers);
     cJSON *root = cJSON_CreateObject();
     struct stp_table t;
     struct ledgers_sums sums;
@@ -319,8 +339,9 @@ stp_print_ledgers_json(const struct stp_ledgers *ledgers, const char *policy,
     }
     t = stp_table_array(root, "decisions");
     ledgers_put_all(&sums, policy, &t);
-    stp_json_number(root, "calls_not_listed",
-                    (double)ledgers_count_lost(ledgers));
+    stp_json_number(root, "calls_not_listed", (double)unlisted.lost);
+    stp_json_number(root, "calls_about_symmetric_kernels",
+                    (double)unlisted.previews);
     if (learning != NULL)
         stp_json_learning(root, learning, setting);
     free(sums.all);

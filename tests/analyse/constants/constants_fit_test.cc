@@ -28,7 +28,7 @@ constexpr char kMachine[] = STP_FIXTURES "/machines/h200x4";
 class Model
 {
   public:
-    explicit Model(const ncclTunerConstants_v5_t &constants)
+    explicit Model(const ncclTunerConstants_v7_t &constants)
         : constants_(constants)
     {
         mock_nccl_options options{};
@@ -60,22 +60,22 @@ class Model
     }
 
   private:
-    const ncclTunerConstants_v5_t constants_;
+    const ncclTunerConstants_v7_t constants_;
     mock_machine *machine_ = nullptr;
     mock_nccl *nccl_ = nullptr;
     mock_comm *comm_ = nullptr;
 };
 
-ncclTunerConstants_v5_t Defaults()
+ncclTunerConstants_v7_t Defaults()
 {
-    ncclTunerConstants_v5_t c;
+    ncclTunerConstants_v7_t c;
     mock_release_constants(mock_release_find("2.28"), &c);
     return c;
 }
 
-ncclTunerConstants_v5_t With(const stp_constants &fitted)
+ncclTunerConstants_v7_t With(const stp_constants &fitted)
 {
-    ncclTunerConstants_v5_t c = Defaults();
+    ncclTunerConstants_v7_t c = Defaults();
     stp_constants_apply(&fitted, &c);
     return c;
 }
@@ -245,7 +245,7 @@ TEST_F(Fit, LeavesConstantsThatAreRightAlone)
 
 TEST_F(Fit, ChangesFewConstants)
 {
-    ncclTunerConstants_v5_t slow = Defaults();
+    ncclTunerConstants_v7_t slow = Defaults();
     slow.llMaxBws[NCCL_HOPPER_COMPCAP_IDX][0] = 30;
     const Model truth(slow);
     Measure(truth, ncclFuncAllGather);

@@ -128,7 +128,7 @@ TEST(GoodConstants, MeanWhatTheirCommentsSay)
 TEST(GoodConstants, EditWhatTheyNameAndNothingElse)
 {
     const stp_constants c = Load("all_matrices.csv");
-    ncclTunerConstants_v5_t nccl, expected;
+    ncclTunerConstants_v7_t nccl, expected;
     double *numbers = reinterpret_cast<double *>(&nccl);
     for (size_t i = 0; i < STP_N_CONSTANTS; i++)
         numbers[i] = -1000.0 - static_cast<double>(i);

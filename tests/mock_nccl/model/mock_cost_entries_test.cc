@@ -120,7 +120,7 @@ mock_model ModelOf(const mock_version *version, const CostMachine &machine,
 {
     const mock_graphs graphs = GraphsOf(machine);
     const mock_machine_info info = InfoOf(machine);
-    ncclTunerConstants_v5_t constants;
+    ncclTunerConstants_v7_t constants;
     mock_model model;
 
     mock_release_constants(version->model.release, &constants);

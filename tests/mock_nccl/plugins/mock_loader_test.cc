@@ -68,8 +68,8 @@ TEST(Options, InvalidOnesAreRejected)
         {{"2.280", nullptr, nullptr, 0},
          "NCCL version '2.280' is none of " KNOWN},
         {{"", nullptr, nullptr, 0}, "NCCL version '' is none of " KNOWN},
-        {{nullptr, nullptr, &tuner, 1}, "tuner version 1 is none of 2 to 6"},
-        {{nullptr, nullptr, &tuner, 7}, "tuner version 7 is none of 2 to 6"},
+        {{nullptr, nullptr, &tuner, 1}, "tuner version 1 is none of 2 to 7"},
+        {{nullptr, nullptr, &tuner, 8}, "tuner version 8 is none of 2 to 7"},
     };
 
     for (const auto &[options, error] : cases) {

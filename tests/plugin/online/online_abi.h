@@ -7,6 +7,7 @@
 
 #include <dlfcn.h>
 
+#include <array>
 #include <map>
 #include <sstream>
 #include <string>
@@ -110,6 +111,26 @@ class OnlineAbi : public OnlinePlugin
         }
     }
 
+    // As NCCL 2.31 and later, which look for a kernel for symmetric windows: a
+    // table with nothing to choose, and one with the bytes of one rank.
+    void Preview(const std::vector<Rank> &ranks, size_t n_bytes)
+    {
+        for (const Rank &rank : ranks)
+            for (float cost : {-1.0f, 20.0f}) {
+                std::array<float, 21> table, before;
+                int n_channels = 0;
+                table.fill(cost);
+                before = table;
+                EXPECT_EQ(ncclSuccess,
+                          tuner_->getCollInfo(
+                              rank.tuner, ncclFuncAllReduce, n_bytes, 0,
+                              reinterpret_cast<float **>(table.data()), 7, 3, 0,
+                              &n_channels));
+                EXPECT_EQ(before, table);
+                EXPECT_EQ(0, n_channels);
+            }
+    }
+
     Pair Ask(const Rank &rank, size_t n_bytes, ncclFunc_t coll)
     {
         float table[NCCL_NUM_ALGORITHMS][NCCL_NUM_PROTOCOLS];
@@ -129,7 +150,7 @@ class OnlineAbi : public OnlinePlugin
                                       0, &n_channels));
         for (int a = 0; a < 2; a++)
             for (int p = 0; p < 3; p++)
-                if (table[a][p] == 0.0f)
+                if (table[a][p] < 10.0f)
                     pair = {a, p};
         return pair;
     }

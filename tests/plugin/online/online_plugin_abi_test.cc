@@ -118,6 +118,23 @@ TEST_F(OnlineAbi, AWindowTakesWhatItsArmTakes)
     EXPECT_LE(4u, CheckTimes(Blocks()));
 }
 
+TEST_F(OnlineAbi, PreviewsOfSymmetricKernelsTeachNothing)
+{
+    std::vector<Rank> ranks = Init(2);
+
+    for (int i = 0; i < 2000; i++) {
+        Preview(ranks, 1 << 19);
+        Call(ranks, 1 << 20);
+    }
+
+    Finalize(ranks);
+    EXPECT_LE(4u, CheckTimes(Blocks()));
+    size_t n_messages = 0;
+    for (const std::string &line : LinesOf(Journal()))
+        n_messages += line.find(",message,") != std::string::npos;
+    EXPECT_EQ(1u, n_messages);
+}
+
 // Such as those that are simulated, or captured into a graph.
 TEST_F(OnlineAbi, CallsThatAreNotLaunchedShiftNoTimes)
 {
