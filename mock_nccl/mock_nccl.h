@@ -12,12 +12,18 @@
  *
  * For all versions the search for a tuner, its calls, the use of its answers,
  * groups and log lines are those of NCCL, except that channels of 2.21 are
- * assigned as in 2.22. The cost models of 2.21 to 2.30 are exact, each that of
- * its last patch release, NCCL_ALGO and NCCL_PROTO included; 2.31dev has that
- * of 2.30 without the penalty for fp8. The recorded search graphs and channel
- * counts of a machine serve all versions, though older ones may have searched
- * and counted differently. Log lines about things that tuners do not see, and
- * lines that contain addresses, are omitted.
+ * assigned as in 2.22. The cost models of 2.21 to 2.31 are exact, each that of
+ * its last patch release, NCCL_ALGO and NCCL_PROTO included, but for CollNet in
+ * 2.31, which was only read. 2.32.3 is played as 2.31, and 2.32.6 with those of
+ * its differences that were read: constants, fp8, channels of PAT, and the
+ * constants of tuners, which it uses again. What it has for Rubin, its rings
+ * and trees among the symmetric kernels (NCCL_SYM_GENK_ENABLE), per-call
+ * configurations (ncclCollConfig_t) and NCCL_ENQUEUE_REARCH_ENABLE are omitted.
+ *
+ * The recorded search graphs and channel counts of a machine serve all
+ * versions, though older ones may have searched and counted differently. Log
+ * lines about things that tuners do not see, and lines that contain addresses,
+ * are omitted, and so is 2.31's "Best tuning".
  *
  * A function that can fail returns an ncclResult_t; mock_last_error() of the
  * calling thread then holds the reason. Sizes are bytes, times microseconds,
@@ -237,9 +243,13 @@ void mock_set_log(mock_log_sink sink, void *user);
  * 'i' beyond the last. */
 const char *mock_release_name(size_t i);
 
-/* The number of a version that an option names, such as "2.28.9"; -1 if there
- * is none. */
+/* The number of a version that an option names, such as "2.28.9"; of the newest
+ * if that is newer; -1 if there is none. */
 int mock_release_find(const char *version);
+
+/* Whether a version is newer than the newest supported one, as which it is
+ * played. */
+bool mock_release_is_newer(const char *version);
 
 /* The default constants of the cost model of a version, by its number. */
 void mock_release_constants(int release,
@@ -248,8 +258,8 @@ void mock_release_constants(int release,
 struct mock_nccl; /* libnccl in one process: the state of its plugin loaders */
 
 struct mock_nccl_options {
-    /* "2.21" to "2.30" or "2.31dev"; text after a second dot is ignored; NULL
-     * for 2.28. See versions.h. */
+    /* "2.21" to "2.32", and newer, which is played as that; text after a second
+     * dot is ignored but for "2.32.3"; NULL for 2.28. See versions.h. */
     const char *version;
 
     /* Value of NCCL_TUNER_PLUGIN; NULL if unset. The environment itself is not
@@ -365,6 +375,17 @@ enum mock_reduction {
     MOCK_REDUCTION_OTHER,   /* other types, other operations */
 };
 
+/* A kernel for symmetric windows. */
+struct mock_symmetric_kernel {
+    const char *name; /* static, as NCCL names it */
+    bool is_ll;
+    int n_blocks;     /* GPU multiprocessors that it takes */
+    float us;         /* predicted */
+    float charged_us; /* with 2.5 percent for each block, by which NCCL
+                         compares them */
+};
+enum { MOCK_MAX_SYMMETRIC = 4 };
+
 /* A collective with the attributes that the application and NCCL's grouping
  * give it. */
 struct mock_call {
@@ -397,12 +418,16 @@ struct mock_call {
      * bytes by allreduce and reducescatter (from 2.30 on also averages). If
      * both buffers are in windows, NCCL does not call the tuner and chooses
      * nothing: in 2.27 for a collective alone, from 2.28 on for all. From 2.29
-     * on one buffer can be enough: if only a kernel with LL qualifies, NCCL
-     * asks the tuner about this collective alone, and takes the kernel if the
-     * answer's protocol is LL; else it asks again as usual. Collectives that
-     * could use these kernels but do not are decided after the others of their
-     * group, in another order. Omitted: NCCL may prefer LL for small messages
-     * if it has other kernels, and 2.31dev asks tuners about these kernels.
+     * on one buffer can be enough: if the fastest kernel (symmetric.h) is one
+     * with LL, NCCL asks the tuner about this collective alone, and takes the
+     * kernel if the answer's protocol is LL; else it asks again as usual.
+     * Collectives that could use these kernels but do not are decided after the
+     * others of their group, in another order.
+     *
+     * From 2.31 on NCCL asks the tuner about all that could use these kernels,
+     * in windows or not, once for all of a kind: with the bytes of one rank, 0
+     * operations, and a table in which nothing is left to choose. Unless such a
+     * kernel is taken, it asks again with a whole table, then as usual.
      */
     enum mock_windows windows;
 };

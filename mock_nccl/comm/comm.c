@@ -294,6 +294,17 @@ ncclResult_t mock_comm_decide(struct mock_comm *comm,
     return rc;
 }
 
+ncclResult_t mock_comm_preview(struct mock_comm *comm,
+                               const struct mock_call *call)
+{
+    struct mock_outcome nothing = {0};
+
+    for (int a = 0; a < NCCL_NUM_ALGORITHMS; a++)
+        for (int p = 0; p < NCCL_NUM_PROTOCOLS; p++)
+            nothing.cost[a][p] = NCCL_ALGO_PROTO_IGNORE;
+    return comm_ask(comm, call, &nothing);
+}
+
 ncclResult_t mock_comm_decide_own(struct mock_comm *comm,
                                   const struct mock_call *call,
                                   struct mock_outcome *outcome,

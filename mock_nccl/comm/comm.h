@@ -55,6 +55,11 @@ ncclResult_t mock_comm_decide(struct mock_comm *comm,
                               struct mock_outcome *outcome,
                               int *max_channels_ret);
 
+/* Calls the tuner with a table in which all is ruled out, as NCCL does
+ * from 2.31 on while it looks for a symmetric kernel. */
+ncclResult_t mock_comm_preview(struct mock_comm *comm,
+                               const struct mock_call *call);
+
 /*
  * NCCL's decision from a cost table after the tuner's edits: sets the outcome's
  * algorithm and protocol from 'cost_after' by the version's rules; in 2.21 they

@@ -175,8 +175,7 @@ ncclResult_t mock_decide(const struct mock_comm *comm,
     } else if (!decide_fall_back(comm, question, outcome, &d.us)) {
         rc = decide_fail_no_algorithm(comm, call);
     }
-    if (rc == ncclSuccess && rules->decided != NULL &&
-        (comm->listener.rank == 0 || rules->all_ranks_log))
+    if (rc == ncclSuccess && rules->decided != NULL && comm->listener.rank == 0)
         decide_report(rules->decided, &d);
     return rc;
 }

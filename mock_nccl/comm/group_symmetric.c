@@ -5,10 +5,9 @@
  * ncclPrepareTasks() of 2.27.
  */
 #include "comm/group_order.h"
+#include "model/symmetric.h"
 
-/* Kernels cannot count more bytes. */
-#define LL_LIMIT     ((size_t)2 << 30)
-#define KERNEL_LIMIT ((size_t)64 << 30)
+#define KERNEL_LIMIT ((size_t)64 << 30) /* bytes that kernels can count */
 
 static bool group_symmetric_can_reduce(const struct mock_choice_rules *rules,
                                        enum mock_reduction reduction)
@@ -33,103 +32,180 @@ static bool group_symmetric_has_kernel(const struct mock_choice_rules *rules,
     }
 }
 
-/* True if the buffers in windows allow only kernels with LL. */
-static bool group_symmetric_needs_ll(const struct mock_call *call)
+/* ---- collectives of one kernel ---- */
+
+/* Those of one kind and the same windows, in the order in which NCCL finds
+ * them. */
+struct batch {
+    struct mock_symmetric_work work;
+    struct mock_call call; /* as NCCL asks about them */
+    size_t first;          /* place of the first */
+};
+
+static bool group_symmetric_is_alike(const struct mock_task *a,
+                                     const struct mock_task *b)
 {
-    return !(call->coll == ncclFuncAllGather &&
-             call->windows == MOCK_WINDOWS_RECV) &&
-           !(call->coll == ncclFuncReduceScatter &&
-             call->windows == MOCK_WINDOWS_SEND);
+    return b->apart && a->call.windows == b->call.windows &&
+           mock_same_kind(&a->call, &b->call);
 }
 
-static bool group_symmetric_is_alone(const struct mock_group *g, size_t i)
+static bool group_symmetric_is_first(const struct mock_group *g, size_t i)
 {
-    for (size_t j = 0; j < g->n; j++)
-        if (j != i && g->tasks[j].apart &&
-            g->tasks[j].call.windows == g->tasks[i].call.windows &&
-            mock_same_kind(&g->tasks[j].call, &g->tasks[i].call))
+    for (size_t j = 0; j < i; j++)
+        if (group_symmetric_is_alike(&g->tasks[i], &g->tasks[j]))
             return false;
     return true;
 }
 
+/* The bytes of one rank, which is how NCCL counts them here. */
+static struct batch group_symmetric_gather(const struct mock_group *g, size_t i)
+{
+    const struct mock_model *model = &g->comm->model;
+    const struct mock_call *call = &g->tasks[i].call;
+    struct batch batch = {.work = {.coll = call->coll,
+                                   .fp8 = call->fp8,
+                                   .windows = call->windows},
+                          .call = *call,
+                          .first = i};
+
+    for (size_t j = i; j < g->n; j++) {
+        const struct mock_call *other = &g->tasks[j].call;
+        size_t bytes;
+
+        if (!group_symmetric_is_alike(&g->tasks[i], &g->tasks[j]))
+            continue;
+        bytes = mock_symmetric_round(mock_share_bytes(
+            model, other->coll, other->n_bytes, other->element_size));
+        batch.work.n_works++;
+        batch.work.n_bytes += bytes;
+        if (bytes > batch.work.max_bytes)
+            batch.work.max_bytes = bytes;
+    }
+    return batch;
+}
+
+/* ---- asking ---- */
+
 /* Whether the tuner's answer has LL. */
 static ncclResult_t group_symmetric_ask_ll(struct mock_group *g,
-                                           struct mock_task *task,
-                                           bool *runs_ret)
+                                           const struct batch *batch,
+                                           bool *has_ll_ret)
 {
-    struct mock_outcome *outcome = &g->outcomes[task->number];
-    const struct mock_outcome before = *outcome;
-    struct mock_call call = task->call;
+    const struct mock_choice_rules *rules = &g->comm->version->choice;
+    struct mock_outcome outcome = {0};
+    struct mock_call call = batch->call;
     int max_channels;
     ncclResult_t rc;
 
     call.n_pipe_ops = 1;
-    rc = mock_comm_decide(g->comm, &call, MOCK_SCOPE_PROTOCOL, outcome,
+    if (rules->symmetric == MOCK_SYMMETRIC_ASKED) {
+        call.n_bytes = batch->work.n_bytes;
+        call.n_pipe_ops = 0;
+    }
+    rc = mock_comm_decide(g->comm, &call, MOCK_SCOPE_PROTOCOL, &outcome,
                           &max_channels);
-    *runs_ret = rc == ncclSuccess && outcome->proto == NCCL_PROTO_LL;
-    *outcome = before;
-    outcome->asked = true;
-    return g->comm->version->choice.ignores_symmetric_error ? ncclSuccess : rc;
+    *has_ll_ret = rc == ncclSuccess && outcome.proto == NCCL_PROTO_LL;
+    g->outcomes[g->tasks[batch->first].number].asked = true;
+    return rules->ignores_symmetric_error ? ncclSuccess : rc;
 }
 
-/* Whether one buffer is enough for task 'i'. */
-static ncclResult_t group_symmetric_try(struct mock_group *g, size_t i,
+static ncclResult_t group_symmetric_preview(struct mock_group *g,
+                                            const struct batch *batch)
+{
+    struct mock_call call = batch->call;
+
+    call.n_bytes = batch->work.n_bytes;
+    call.n_pipe_ops = 0;
+    return mock_comm_preview(g->comm, &call);
+}
+
+/* Whether a kernel runs the batch. */
+static ncclResult_t group_symmetric_try(struct mock_group *g,
+                                        const struct batch *batch,
                                         bool *runs_ret)
 {
-    struct mock_task *task = &g->tasks[i];
+    struct mock_symmetric_kernel kernels[MOCK_MAX_SYMMETRIC];
+    const struct mock_symmetric_kernel *best;
+    bool asks = g->comm->version->choice.symmetric == MOCK_SYMMETRIC_ASKED;
+    bool has_ll = false;
+    ncclResult_t rc = ncclSuccess;
 
-    *runs_ret = false;
-    if (task->call.windows == MOCK_WINDOWS_NONE)
+    if (asks)
+        rc = group_symmetric_preview(g, batch);
+    if (rc != ncclSuccess)
+        return rc;
+    best = mock_symmetric_pick(
+        &g->comm->model, kernels,
+        mock_symmetric_list(&g->comm->model, &batch->work, kernels));
+    *runs_ret = best != NULL &&
+                (batch->work.windows == MOCK_WINDOWS_BOTH || !best->is_ll);
+    if (*runs_ret)
         return ncclSuccess;
-    if (!group_symmetric_needs_ll(&task->call)) {
-        *runs_ret = true;
-        return ncclSuccess;
-    }
-    if (!group_symmetric_is_alone(g, i) || task->call.n_bytes >= LL_LIMIT)
-        return ncclSuccess;
-    return group_symmetric_ask_ll(g, task, runs_ret);
+    if (asks || (best != NULL && batch->work.windows != MOCK_WINDOWS_NONE))
+        rc = group_symmetric_ask_ll(g, batch, &has_ll);
+    *runs_ret =
+        best != NULL && batch->work.windows != MOCK_WINDOWS_NONE && has_ll;
+    return rc;
 }
 
-static ncclResult_t group_symmetric_runs(struct mock_group *g, size_t i,
-                                         bool *runs_ret)
+static void group_symmetric_drop(struct mock_group *g, size_t first)
+{
+    const struct mock_task like = g->tasks[first];
+
+    for (size_t i = first; i < g->n; i++)
+        if (group_symmetric_is_alike(&like, &g->tasks[i]))
+            g->tasks[i].list = 1;
+}
+
+static ncclResult_t group_symmetric_try_all(struct mock_group *g)
+{
+    ncclResult_t rc = ncclSuccess;
+
+    for (size_t i = 0; i < g->n && rc == ncclSuccess; i++) {
+        bool runs = false;
+
+        if (!g->tasks[i].apart || !group_symmetric_is_first(g, i))
+            continue;
+        const struct batch batch = group_symmetric_gather(g, i);
+        rc = group_symmetric_try(g, &batch, &runs);
+        if (runs)
+            group_symmetric_drop(g, i);
+    }
+    return rc;
+}
+
+/* 2.27 and 2.28. */
+static void group_symmetric_drop_both(struct mock_group *g, bool must_be_alone)
 {
     const struct mock_choice_rules *rules = &g->comm->version->choice;
-    struct mock_task *task = &g->tasks[i];
 
-    *runs_ret = task->call.windows == MOCK_WINDOWS_BOTH;
-    if (rules->symmetric == MOCK_SYMMETRIC_ALONE)
-        *runs_ret = *runs_ret && g->n == 1;
-    if (*runs_ret || rules->symmetric != MOCK_SYMMETRIC_ONE)
-        return ncclSuccess;
-    return group_symmetric_try(g, i, runs_ret);
+    for (size_t i = 0; i < g->n; i++)
+        if (g->tasks[i].call.windows == MOCK_WINDOWS_BOTH &&
+            (!must_be_alone || g->n == 1) &&
+            group_symmetric_has_kernel(rules, &g->tasks[i].call))
+            g->tasks[i].list = 1;
 }
 
 ncclResult_t mock_apart_symmetric(struct mock_group *g)
 {
     const struct mock_choice_rules *rules = &g->comm->version->choice;
-    bool apart = rules->symmetric == MOCK_SYMMETRIC_ONE;
+    ncclResult_t rc = ncclSuccess;
     size_t n_left = 0;
 
     if (rules->symmetric == MOCK_SYMMETRIC_NEVER || !g->comm->model.all_nvlink)
         return ncclSuccess;
     mock_group_sort(g->tasks, g->n);
-    for (size_t i = 0; i < g->n; i++)
-        g->tasks[i].apart =
-            apart && group_symmetric_has_kernel(rules, &g->tasks[i].call);
-    for (size_t i = 0; i < g->n; i++) {
-        bool drop = false;
-        ncclResult_t rc = ncclSuccess;
-
-        if (group_symmetric_has_kernel(rules, &g->tasks[i].call))
-            rc = group_symmetric_runs(g, i, &drop);
-        if (rc != ncclSuccess)
-            return rc;
-        if (drop)
-            g->tasks[i].list = 1;
+    if (rules->symmetric < MOCK_SYMMETRIC_ONE) {
+        group_symmetric_drop_both(g, rules->symmetric == MOCK_SYMMETRIC_ALONE);
+    } else {
+        for (size_t i = 0; i < g->n; i++)
+            g->tasks[i].apart =
+                group_symmetric_has_kernel(rules, &g->tasks[i].call);
+        rc = group_symmetric_try_all(g);
     }
     for (size_t i = 0; i < g->n; i++)
         if (g->tasks[i].list == 0)
             g->tasks[n_left++] = g->tasks[i];
     g->n = n_left;
-    return ncclSuccess;
+    return rc;
 }

@@ -30,6 +30,11 @@ enum mock_kind mock_kind_of(const struct mock_model *model, int algo)
     }
 }
 
+bool mock_pat_is_by_nvls(const struct mock_model *model)
+{
+    return model->n_nodes != model->n_ranks;
+}
+
 /* Takes channels away one by one while the bytes do not justify their number,
  * in stages that end at 16, 8, 4, 2 and 1 channels. Halfway down a stage, at
  * 24, 12, 6 and 3 channels, the bytes per thread that justify a channel are
@@ -69,6 +74,8 @@ int mock_default_channels(const struct mock_model *model, int algo, int proto,
         return n < model->n_nvls_channels ? n : model->n_nvls_channels;
     if (algo == NCCL_ALGO_NVLS || algo == NCCL_ALGO_NVLS_TREE)
         return model->n_nvls_channels;
+    if (algo == NCCL_ALGO_PAT && mock_pat_is_by_nvls(model))
+        return n < model->n_nvls_channels ? n : model->n_nvls_channels;
     while (n >= 2 && n_bytes < channels_count_worth(n, n_threads, threshold))
         n--;
     return n;

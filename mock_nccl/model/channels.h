@@ -49,6 +49,9 @@ enum mock_kind {
 };
 enum mock_kind mock_kind_of(const struct mock_model *model, int algo);
 
+/* Whether PAT moves data within nodes by NVLS: several ranks a node. */
+bool mock_pat_is_by_nvls(const struct mock_model *model);
+
 /*
  * The channels that the collectives of one kind in a group share. Each
  * collective begins on the channel where the previous one ended, or on the next

@@ -72,6 +72,7 @@ const ncclTunerConstants_v7_t mock_default_constants = {
 #define AT(field)        (offsetof(ncclTunerConstants_v7_t, field) / sizeof(double))
 #define HW(hw, algo)     AT(hwLatencies[hw][algo][NCCL_PROTO_SIMPLE])
 #define BLACKWELL(field) AT(field[NCCL_BLACKWELL_COMPCAP_IDX])
+#define RUBIN(field)     AT(field[NCCL_RUBIN_COMPCAP_IDX])
 
 static const struct {
     enum mock_release first;
@@ -91,10 +92,27 @@ static const struct {
     {MOCK_2_25, MOCK_2_27, BLACKWELL(perChMaxTreeBws) + 0, 77.4},
     {MOCK_2_25, MOCK_2_27, BLACKWELL(perChMaxTreeBws) + 1, 82.8},
     {MOCK_2_25, MOCK_2_27, BLACKWELL(perChMaxTreeBws) + 2, 72},
-    {MOCK_2_29, MOCK_2_31, BLACKWELL(perChMaxRingLL128Bws) + 0, 40},
-    {MOCK_2_29, MOCK_2_31, BLACKWELL(perChMaxRingLL128Bws) + 1, 40},
-    {MOCK_2_29, MOCK_2_31, BLACKWELL(perChMaxRingLL128Bws) + 2, 40},
-    {MOCK_2_30, MOCK_2_31, BLACKWELL(perChMaxNVLSTreeBws) + 2, 80},
+    {MOCK_2_29, MOCK_2_32_6, BLACKWELL(perChMaxRingLL128Bws) + 0, 40},
+    {MOCK_2_29, MOCK_2_32_6, BLACKWELL(perChMaxRingLL128Bws) + 1, 40},
+    {MOCK_2_29, MOCK_2_32_6, BLACKWELL(perChMaxRingLL128Bws) + 2, 40},
+    {MOCK_2_30, MOCK_2_32_6, BLACKWELL(perChMaxNVLSTreeBws) + 2, 80},
+    {MOCK_2_32_6, MOCK_2_32_6, BLACKWELL(llMaxBws) + 0, 282.4},
+    {MOCK_2_32_6, MOCK_2_32_6, BLACKWELL(perChMaxTreeLL128Bws) + 1, 36.7},
+    {MOCK_2_32_6, MOCK_2_32_6, RUBIN(llMaxBws) + 0, 2},
+    {MOCK_2_32_6, MOCK_2_32_6, RUBIN(llMaxBws) + 1, .6},
+    {MOCK_2_32_6, MOCK_2_32_6, RUBIN(llMaxBws) + 2, .46},
+    {MOCK_2_32_6, MOCK_2_32_6, RUBIN(perChMaxRingLL128Bws) + 0, 21.6},
+    {MOCK_2_32_6, MOCK_2_32_6, RUBIN(perChMaxRingLL128Bws) + 1, 17},
+    {MOCK_2_32_6, MOCK_2_32_6, RUBIN(perChMaxRingLL128Bws) + 2, 14},
+    {MOCK_2_32_6, MOCK_2_32_6, RUBIN(perChMaxTreeLL128Bws) + 0, 11.2},
+    {MOCK_2_32_6, MOCK_2_32_6, RUBIN(perChMaxTreeLL128Bws) + 1, 11.91},
+    {MOCK_2_32_6, MOCK_2_32_6, RUBIN(perChMaxTreeLL128Bws) + 2, 11.91},
+    {MOCK_2_32_6, MOCK_2_32_6, RUBIN(perChMaxTreeBws) + 0, -1},
+    {MOCK_2_32_6, MOCK_2_32_6, RUBIN(perChMaxTreeBws) + 1, -1},
+    {MOCK_2_32_6, MOCK_2_32_6, RUBIN(perChMaxTreeBws) + 2, -1},
+    {MOCK_2_32_6, MOCK_2_32_6, RUBIN(perChMaxNVLSTreeBws) + 0, -1},
+    {MOCK_2_32_6, MOCK_2_32_6, RUBIN(perChMaxNVLSTreeBws) + 1, -1},
+    {MOCK_2_32_6, MOCK_2_32_6, RUBIN(perChMaxNVLSTreeBws) + 2, -1},
 };
 // clang-format on
 

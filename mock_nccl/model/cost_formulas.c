@@ -68,11 +68,37 @@ static float cost_channel_bw(const struct mock_inputs *in,
     return in->n_nodes <= 2 ? graph->bw_intra : graph->bw_inter;
 }
 
+static float cost_slower_bw(const struct mock_graph *graph)
+{
+    return fminf(graph->bw_inter, graph->bw_intra);
+}
+
+static bool cost_is_blackwell(const struct mock_inputs *in)
+{
+    return in->compcap >= 100;
+}
+
+static float cost_ring_channel_bw(const struct mock_inputs *in,
+                                  const struct mock_graph *ring)
+{
+    if (in->rules->slower_links && cost_is_blackwell(in) && in->n_nodes == 2)
+        return ring->bw_inter;
+    return cost_channel_bw(in, ring);
+}
+
+static float cost_tree_channel_bw(const struct mock_inputs *in,
+                                  const struct mock_graph *tree)
+{
+    if (in->rules->slower_links && cost_is_blackwell(in))
+        return cost_slower_bw(tree);
+    return cost_channel_bw(in, tree);
+}
+
 static float cost_ring_bus_bw(const struct mock_inputs *in, int proto)
 {
     const struct mock_graph *ring = mock_graph_of(in, NCCL_ALGO_RING);
     double ll128 = in->per_node < 2 ? in->rules->ring_ll128_alone : .92;
-    float bus = (float)ring->n_channels * cost_channel_bw(in, ring);
+    float bus = (float)ring->n_channels * cost_ring_channel_bw(in, ring);
 
     if (proto == NCCL_PROTO_LL)
         return (float)fmin(cost_ll_limit(in), bus * .5);
@@ -88,7 +114,7 @@ static float cost_tree_bus_bw(const struct mock_inputs *in, int proto)
 {
     const ncclTunerConstants_v7_t *k = in->constants;
     const struct mock_graph *tree = mock_graph_of(in, NCCL_ALGO_TREE);
-    float bus = (float)tree->n_channels * cost_channel_bw(in, tree);
+    float bus = (float)tree->n_channels * cost_tree_channel_bw(in, tree);
     double ll128 = in->n_nodes == 1 ? 7.0 / 9.0 : 120.0 / 128.0;
 
     bus =
@@ -149,7 +175,9 @@ static float cost_nvls_bus_bw(const struct mock_inputs *in, int coll, int algo)
 static float cost_pat_bus_bw(const struct mock_inputs *in)
 {
     const struct mock_graph *graph = mock_graph_of(in, NCCL_ALGO_PAT);
-    float bus = (float)graph->n_channels * cost_channel_bw(in, graph);
+    float bus = (float)graph->n_channels * (in->rules->slower_links
+                                                ? cost_slower_bw(graph)
+                                                : cost_channel_bw(in, graph));
 
     return (float)(bus * in->rules->pat_share);
 }
@@ -215,40 +243,70 @@ static float cost_bus_bw(const struct mock_inputs *in, int coll, int algo,
     }
 }
 
+static bool cost_gathers(int coll)
+{
+    return coll == ncclFuncAllGather || coll == ncclFuncReduceScatter;
+}
+
 /* Between nodes an allgather or reducescatter by CollNet Direct or NVLS needs
  * every GPU of a node as a head. */
-static bool cost_lacks_heads(const struct mock_inputs *in, int algo)
+static bool cost_lacks_heads(const struct mock_inputs *in, int coll, int algo)
 {
-    bool counts = algo == NCCL_ALGO_COLLNET_DIRECT ||
-                  (algo == NCCL_ALGO_NVLS && in->rules->heads_for_nvls);
+    bool is_collnet =
+        algo == NCCL_ALGO_COLLNET_DIRECT || algo == NCCL_ALGO_COLLNET_CHAIN;
+    bool counts =
+        cost_gathers(coll)
+            ? algo == NCCL_ALGO_COLLNET_DIRECT ||
+                  (algo == NCCL_ALGO_NVLS && in->rules->heads_for_nvls)
+            : is_collnet && in->rules->collnet_on_heads;
 
     return counts && in->n_nodes > 1 && in->per_node > in->n_heads;
 }
 
-/* The ratio of algorithm bandwidth to bus bandwidth. */
+static bool cost_is_nvls(int algo)
+{
+    return algo == NCCL_ALGO_NVLS || algo == NCCL_ALGO_NVLS_TREE;
+}
+
+/* The ratio of algorithm bandwidth to bus bandwidth; rings apart. */
 static float cost_seen(const struct mock_inputs *in, int coll, int algo)
 {
-    bool gathers = coll == ncclFuncAllGather || coll == ncclFuncReduceScatter;
-    bool nvls = algo == NCCL_ALGO_NVLS || algo == NCCL_ALGO_NVLS_TREE;
-
-    if (nvls && gathers && !in->rules->scales_nvls_gathers)
-        return 1;
-    if (nvls && in->rules->nvls != MOCK_NVLS_EFFICIENCY)
+    if (cost_is_nvls(algo) && in->rules->nvls != MOCK_NVLS_EFFICIENCY)
         return (float)(5.0 / 6.0);
-    if (nvls || algo == NCCL_ALGO_RING)
-        return (float)((1.0 * in->n_ranks) /
-                       mock_ring_steps(coll, in->n_ranks));
-    return gathers ? 1 : .5f;
+    return cost_gathers(coll) ? 1 : .5f;
+}
+
+static bool cost_is_like_ring(const struct mock_inputs *in, int coll, int algo)
+{
+    if (cost_is_nvls(algo))
+        return in->rules->nvls == MOCK_NVLS_EFFICIENCY && !cost_gathers(coll);
+    return algo == NCCL_ALGO_RING;
+}
+
+/* Of a ring: n ranks in so many steps. */
+static float cost_apply_steps(const struct mock_inputs *in, int coll, float bus)
+{
+    int n_steps = mock_ring_steps(coll, in->n_ranks);
+
+    if (in->rules->ratio_last)
+        return bus * (float)in->n_ranks / (float)n_steps;
+    return bus * (float)((1.0 * in->n_ranks) / n_steps);
 }
 
 float mock_bandwidth(const struct mock_inputs *in, int coll, int algo,
                      int proto)
 {
-    bool gathers = coll == ncclFuncAllGather || coll == ncclFuncReduceScatter;
+    float bus;
 
-    if (gathers && cost_lacks_heads(in, algo))
+    if (cost_lacks_heads(in, coll, algo))
         return 0;
-    return cost_bus_bw(in, coll, algo, proto) * cost_seen(in, coll, algo);
+    bus = cost_bus_bw(in, coll, algo, proto);
+    if (cost_is_like_ring(in, coll, algo))
+        return cost_apply_steps(in, coll, bus);
+    if (cost_is_nvls(algo) && cost_gathers(coll) &&
+        !in->rules->scales_nvls_gathers)
+        return bus;
+    return bus * cost_seen(in, coll, algo);
 }
 
 /* ---- latency ---- */
@@ -276,7 +334,9 @@ static struct steps cost_count_steps(const struct mock_inputs *in, int algo,
 {
     float wire = mock_graph_of(in, algo)->latency_inter;
     /* With one rank per node NCCL takes the tree's latency of the network. */
-    bool like_tree = in->rules->alone_like_tree && in->per_node == 1;
+    bool like_tree = in->per_node == 1 &&
+                     (algo == NCCL_ALGO_RING ? in->rules->alone_like_tree
+                                             : in->rules->all_like_tree);
     int like = like_tree ? NCCL_ALGO_TREE : algo;
     struct steps steps = {
         .intra = cost_hw_latency(in, cost_intra_hw(in, algo), algo, proto),
@@ -284,8 +344,9 @@ static struct steps cost_count_steps(const struct mock_inputs *in, int algo,
     };
 
     steps.inter += wire;
-    if (proto ==
-        NCCL_PROTO_SIMPLE) /* the receiver also flushes, which takes as long */
+    /* the receiver also flushes, which takes as long */
+    if (proto == NCCL_PROTO_SIMPLE &&
+        (algo != NCCL_ALGO_PAT || in->rules->pat_flushes))
         steps.inter += wire;
     return steps;
 }

@@ -85,12 +85,23 @@ cost_model_get_inputs(const struct mock_machine_info *info,
 
 /* ---- supported combinations ---- */
 
+/* PAT has one rank a node, or all of a node's are heads of NVLS. */
+static bool cost_model_has_pat(const struct mock_inputs *in)
+{
+    const struct mock_graph *nvls = mock_graph_of(in, NCCL_ALGO_NVLS);
+
+    if (!in->rules->pat || in->per_node == 1)
+        return in->rules->pat;
+    return in->rules->pat_by_nvls && in->nvls && in->n_nodes > 1 &&
+           nvls->n_channels == in->per_node;
+}
+
 /* Whether NCCL models the combination; it does not model broadcasts along a
  * tree, for example. */
 static bool cost_model_supports(const struct mock_inputs *in, int coll,
                                 int algo, int proto)
 {
-    if (algo == NCCL_ALGO_PAT && (!in->rules->pat || in->per_node != 1))
+    if (algo == NCCL_ALGO_PAT && !cost_model_has_pat(in))
         return false;
     return mock_kernel_exists(coll, algo, proto);
 }
@@ -191,9 +202,10 @@ static void cost_model_set_threads(struct mock_model *model,
         threshold[NCCL_PROTO_LL128] = 8;
         threshold[NCCL_PROTO_SIMPLE] = 64;
     }
-    if (slow)
+    if (slow && !model->rules->ring_threads)
         model->max_threads[NCCL_ALGO_RING][NCCL_PROTO_SIMPLE] = 256;
-    model->max_threads[NCCL_ALGO_PAT][NCCL_PROTO_SIMPLE] = 0;
+    if (!model->rules->pat_threads)
+        model->max_threads[NCCL_ALGO_PAT][NCCL_PROTO_SIMPLE] = 0;
     model->thread_threshold[NCCL_ALGO_COLLNET_DIRECT][NCCL_PROTO_SIMPLE] = 512;
     model->thread_threshold[NCCL_ALGO_COLLNET_CHAIN][NCCL_PROTO_SIMPLE] = 512;
     model->thread_threshold[NCCL_ALGO_RING][NCCL_PROTO_LL] *= model->n_ranks;
@@ -244,6 +256,15 @@ cost_model_enable_ring_fallback(struct mock_model *model,
     }
 }
 
+/* A list of algorithms, which has no symmetric kernel. */
+static bool cost_model_is_listed(const struct mock_user_choice *user, int coll)
+{
+    for (int a = 0; a < NCCL_NUM_ALGORITHMS; a++)
+        if (user->algo[coll][a] == MOCK_USE_NO)
+            return true;
+    return false;
+}
+
 void mock_model_build(struct mock_model *model,
                       const struct mock_machine_info *info,
                       const struct mock_graphs *graphs,
@@ -263,16 +284,21 @@ void mock_model_build(struct mock_model *model,
     model->is_x86 = strcmp(info->cpu_vendor, "intel") == 0 ||
                     strcmp(info->cpu_vendor, "amd") == 0 ||
                     strcmp(info->cpu_vendor, "mixed") == 0;
+    model->is_arm = strcmp(info->cpu_vendor, "arm") == 0;
     model->all_nvlink =
         info->n_nodes == 1 &&
         graphs->graph[MOCK_GRAPH_RING].type_intra == MOCK_PATH_NVL;
     model->n_channels = info->n_channels;
     model->n_nvls_channels = info->n_nvls_channels;
+    model->nvls_network = graphs->graph[MOCK_GRAPH_NVLS].bw_inter;
     model->n_nvls_heads = graphs->graph[MOCK_GRAPH_NVLS].n_channels;
     model->n_collnet_heads = graphs->graph[MOCK_GRAPH_COLLNET_DIRECT].n_heads;
     model->collnet = in.collnet;
     mock_set_nvls_chunks(model, &graphs->graph[MOCK_GRAPH_NVLS]);
     cost_model_set_threads(model, &graphs->graph[MOCK_GRAPH_RING]);
+    for (int c = 0; c < NCCL_NUM_TUNED_FUNCS; c++)
+        model->no_symmetric[c] =
+            rules->symmetric_by_algo && cost_model_is_listed(user, c);
     if (info->n_ranks == 1)
         return; /* NCCL never uses the others */
     for (int c = 0; c < NCCL_NUM_TUNED_FUNCS; c++)

@@ -1,13 +1,19 @@
 /*
  * cost_table.c - the cost table of one collective, from a communicator's model
  */
-#include "model/cost_model.h"
+#include <float.h>
+
+#include "model/channels.h"
 #include "model/cost_formulas.h"
+#include "model/cost_model.h"
 
 enum {
     MAX_EXACT_FP8_RANKS =
         8, /* ranks of a ring; with more, fp8 loses too much precision */
-    MIN_PLATEAU = 64, /* bytes per rank and channel */
+    MIN_PLATEAU = 64,  /* bytes per rank and channel */
+    RANKS_OF_ARM = 4,  /* GPUs per node */
+    FAST_NETWORK = 96, /* GB/s of a NIC */
+    FP8_FACTOR = 1024,
 };
 
 // clang-format off
@@ -63,6 +69,16 @@ static bool cost_table_allows_nvls(const struct mock_model *model,
            !(gathers && rules->nvls_gathers_one_node);
 }
 
+static bool cost_table_allows_pat(const struct mock_model *model,
+                                  const struct mock_question *q)
+{
+    if (q->coll != ncclFuncReduceScatter)
+        return true;
+    if (mock_pat_is_by_nvls(model))
+        return mock_model_nvls(model, q);
+    return !q->no_pat || model->rules->pat_averages;
+}
+
 static bool cost_table_is_allowed(const struct mock_model *model,
                                   const struct mock_question *q, int algo)
 {
@@ -79,7 +95,7 @@ static bool cost_table_is_allowed(const struct mock_model *model,
         return cost_table_network_supports(q) &&
                mock_within(per_node, model->rules->max_chain_ranks);
     case NCCL_ALGO_PAT:
-        return !q->no_pat || q->coll != ncclFuncReduceScatter;
+        return cost_table_allows_pat(model, q);
     default:
         return true;
     }
@@ -91,20 +107,77 @@ static bool cost_table_is_on_plateau(const struct mock_model *model,
                                      int proto)
 {
     size_t parts = (size_t)(model->n_channels * model->n_ranks);
+    bool gathers =
+        q->coll == ncclFuncAllGather || q->coll == ncclFuncReduceScatter;
+    bool has_plateau = model->n_nodes > 1
+                           ? q->coll == ncclFuncAllReduce
+                           : gathers && model->rules->plateau_on_node &&
+                                 model->all_nvlink &&
+                                 model->compute_capability >= 100;
 
     return algo == NCCL_ALGO_RING && proto == NCCL_PROTO_SIMPLE &&
-           model->n_nodes > 1 && q->coll == ncclFuncAllReduce &&
-           q->n_bytes / parts >= MIN_PLATEAU;
+           has_plateau && q->n_bytes / parts >= MIN_PLATEAU;
+}
+
+/* NVLS trees of Blackwell. */
+static int cost_table_n_nvls_tree_corrections(const struct mock_model *model)
+{
+    int n = model->rules->n_nvls_tree_corrections;
+
+    if (model->is_x86)
+        return n;
+    if (!model->rules->nvls_tree_on_arm || !model->is_arm ||
+        model->nvls_network < FAST_NETWORK ||
+        model->n_ranks / model->n_nodes != RANKS_OF_ARM)
+        return 0;
+    return model->n_nodes > 2 ? n : n - 1;
 }
 
 static int cost_table_n_corrections(const struct mock_model *model, int algo)
 {
     if (algo == NCCL_ALGO_TREE)
         return N_TREE_CORRECTIONS;
-    if (algo == NCCL_ALGO_NVLS_TREE && model->compute_capability >= 100 &&
-        model->is_x86)
-        return model->rules->n_nvls_tree_corrections;
+    if (algo == NCCL_ALGO_NVLS_TREE && model->compute_capability >= 100)
+        return cost_table_n_nvls_tree_corrections(model);
     return 0;
+}
+
+/* NCCL moves allgather and broadcast as bytes, whatever the type. */
+static bool cost_table_penalizes_fp8(const struct mock_model *model,
+                                     const struct mock_question *q, int algo)
+{
+    return q->fp8 && algo == NCCL_ALGO_RING &&
+           model->n_ranks > MAX_EXACT_FP8_RANKS &&
+           q->coll != ncclFuncAllGather && q->coll != ncclFuncBroadcast;
+}
+
+static float cost_table_time(const struct mock_model *model,
+                             const struct mock_question *q, int algo,
+                             float latency, float bw)
+{
+    enum mock_fp8_penalty fp8 = cost_table_penalizes_fp8(model, q, algo)
+                                    ? model->rules->fp8
+                                    : MOCK_FP8_FREE;
+    int batch = model->rules->batch;
+    int n_latencies = algo == NCCL_ALGO_RING
+                          ? q->n_pipe_ops
+                          : (q->n_pipe_ops + batch - 1) / batch;
+    float bytes_us = (float)q->n_bytes / (1000 * bw);
+
+    if (fp8 == MOCK_FP8_BYTES)
+        bytes_us *= FP8_FACTOR;
+    return (latency * (float)n_latencies + bytes_us) *
+           (fp8 == MOCK_FP8_TIMES || fp8 == MOCK_FP8_ENTRIES ? FP8_FACTOR : 1);
+}
+
+static float cost_table_ruled_out(const struct mock_model *model,
+                                  const struct mock_question *q, int algo)
+{
+    bool penalizes = model->rules->fp8 == MOCK_FP8_ENTRIES &&
+                     cost_table_penalizes_fp8(model, q, algo);
+
+    return penalizes ? NCCL_ALGO_PROTO_IGNORE * FP8_FACTOR
+                     : NCCL_ALGO_PROTO_IGNORE;
 }
 
 static float cost_table_entry(const struct mock_model *model,
@@ -113,11 +186,11 @@ static float cost_table_entry(const struct mock_model *model,
 {
     float latency = model->latency[q->coll][algo][proto];
     int log_size = mock_log2(q->n_bytes >> 6);
-    int n_latencies = q->n_pipe_ops;
-    int batch = model->rules->batch;
 
     if (bw == 0 || !cost_table_is_allowed(model, q, algo))
-        return NCCL_ALGO_PROTO_IGNORE;
+        return cost_table_ruled_out(model, q, algo);
+    if (algo == NCCL_ALGO_PAT && mock_pat_is_by_nvls(model))
+        return FLT_MAX / 2;
     if (log_size < 0 && model->rules->corrects_tiny)
         log_size = 0;
     if (log_size >= 0 && log_size < cost_table_n_corrections(model, algo))
@@ -125,18 +198,7 @@ static float cost_table_entry(const struct mock_model *model,
     if (cost_table_is_on_plateau(model, q, algo, proto))
         latency =
             (float)(latency * (model->compute_capability < 80 ? 1.9 : 1.4));
-    if (algo != NCCL_ALGO_RING)
-        n_latencies = (n_latencies + batch - 1) / batch;
-    return latency * (float)n_latencies + (float)q->n_bytes / (1000 * bw);
-}
-
-/* NCCL moves allgather and broadcast as bytes, whatever the type. */
-static bool cost_table_penalizes_fp8(const struct mock_model *model,
-                                     const struct mock_question *q)
-{
-    return q->fp8 && model->rules->fp8_penalty &&
-           model->n_ranks > MAX_EXACT_FP8_RANKS &&
-           q->coll != ncclFuncAllGather && q->coll != ncclFuncBroadcast;
+    return cost_table_time(model, q, algo, latency, bw);
 }
 
 void mock_model_table(const struct mock_model *model,
@@ -146,10 +208,6 @@ void mock_model_table(const struct mock_model *model,
         for (int p = 0; p < NCCL_NUM_PROTOCOLS; p++)
             table[a][p] = cost_table_entry(
                 model, question, a, p, model->bandwidth[question->coll][a][p]);
-    if (cost_table_penalizes_fp8(model, question))
-        for (int p = 0; p < NCCL_NUM_PROTOCOLS; p++)
-            table[NCCL_ALGO_RING][p] *=
-                1024; /* also entries that are ruled out */
 }
 
 void mock_model_backup(const struct mock_model *model,

@@ -17,10 +17,14 @@ struct mock_model {
     int n_ranks;
     int n_nodes;
     int compute_capability;
-    bool is_x86;     /* the CPU is an x86 */
+    bool is_x86; /* the CPU is an x86 */
+    bool is_arm;
     bool all_nvlink; /* one node, whose GPUs are all joined by NVLink */
+    /* NCCL_ALGO rules symmetric kernels out (from 2.31 on) */
+    bool no_symmetric[NCCL_NUM_TUNED_FUNCS];
     int n_channels;
     int n_nvls_channels;
+    float nvls_network;  /* GB/s between nodes of an NVLS channel */
     int n_nvls_heads;    /* number of GPUs that are heads of NVLS channels */
     int n_collnet_heads; /* number of GPUs that are heads of CollNet Direct
                             channels */

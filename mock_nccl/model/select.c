@@ -20,7 +20,7 @@ bool mock_select_first(const mock_table table, int n_algos, float ceiling,
     return found;
 }
 
-/* 2.31dev: the last smallest entry, below zero or not, that NCCL itself
+/* From 2.31 on: the last smallest entry, below zero or not, that NCCL itself
  * supports. */
 static bool select_valid(struct mock_outcome *outcome, int n_algos, float *time)
 {

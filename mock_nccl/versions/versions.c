@@ -3,6 +3,7 @@
 #include <dlfcn.h>
 #include <float.h>
 #include <limits.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "mock_nccl.h"
@@ -13,7 +14,7 @@
 #define ENV_TUNING  ((unsigned long)(NCCL_ENV | NCCL_TUNING))
 #define INIT_ENV    ((unsigned long)(NCCL_INIT | NCCL_ENV))
 #define DESTROY     0x10000ul /* 2.30's own subsystem for closing */
-#define NEWEST      MOCK_2_31
+#define NEWEST      MOCK_2_32_6
 
 #define TUNER    "TUNER/Plugin: "
 #define PROFILER "PROFILER/Plugin: "
@@ -120,23 +121,23 @@ enum { LIBRARY_NAME_SIZE = 255 }; /* from 2.26 on */
     .channels = (v) == MOCK_2_21 ? MOCK_CHANNELS_WHOLE \
                 : (v) < MOCK_2_31 ? MOCK_CHANNELS_FIELD : MOCK_CHANNELS_LOWER, \
     .symmetric = (v) < MOCK_2_27 ? MOCK_SYMMETRIC_NEVER : (v) == MOCK_2_27 ? MOCK_SYMMETRIC_ALONE \
-                 : (v) == MOCK_2_28 ? MOCK_SYMMETRIC_BOTH : MOCK_SYMMETRIC_ONE, \
+                 : (v) == MOCK_2_28 ? MOCK_SYMMETRIC_BOTH \
+                 : (v) < MOCK_2_31 ? MOCK_SYMMETRIC_ONE : MOCK_SYMMETRIC_ASKED, \
     .plain_lists = (v) < MOCK_2_24, \
     .symmetric_avg = (v) >= MOCK_2_30, \
     .ignores_symmetric_error = (v) >= MOCK_2_30, \
     .gathers_broadcasts = (v) >= MOCK_2_29, \
     .groups_by_count = (v) == MOCK_2_21, \
     .ceiling = (v) < MOCK_2_29 ? NO_HOUR : FLT_MAX, \
-    .drops_edits = (v) >= MOCK_2_31, \
+    .drops_edits = (v) == MOCK_2_31 || (v) == MOCK_2_32_3, \
     .reports_variables = (v) >= MOCK_2_24, \
-    .all_ranks_log = (v) >= MOCK_2_31, \
     .nothing = (v) < MOCK_2_24 ? "Error : no algorithm/protocol available" \
                : (v) < MOCK_2_30 ? "Error : no algorithm/protocol " AVAILABLE \
                : (v) < MOCK_2_31 ? "No algorithm/protocol " AVAILABLE \
                : "No algorithm/protocol nor symKernelId " AVAILABLE, \
     .decided = (v) < MOCK_2_23 ? "<bytes> Bytes -> Algo <algo> proto <proto> time <us>" \
                : (v) < MOCK_2_24 ? "<function>: <bytes> Bytes -> Algo <algo> proto <proto> time <us>" \
-               : (v) < MOCK_2_31 ? NULL : "Best tuning, algorithm, <algorithm>, protocol, <protocol>", \
+               : NULL, \
     .scheduled = (v) < MOCK_2_24 ? NULL : "<function>: <bytes> Bytes -> Algo <algorithm> proto <protocol> " \
                                           "channel{Lo..Hi}={<lo>..<hi>}", \
 }
@@ -173,13 +174,28 @@ enum { NVLS_TREE_CORRECTIONS = 24 };
     .crosses_twice = (v) < MOCK_2_23, \
     .pat_base_first = (v) < MOCK_2_28, \
     .batch = (v) == MOCK_2_21 ? 9 : (v) == MOCK_2_22 ? 16 : (v) < MOCK_2_30 ? 10 : 8, \
-    .fp8_penalty = (v) >= MOCK_2_24 && (v) < MOCK_2_31, \
+    .fp8 = (v) < MOCK_2_24 ? MOCK_FP8_FREE : (v) < MOCK_2_31 ? MOCK_FP8_ENTRIES \
+           : (v) < MOCK_2_32_6 ? MOCK_FP8_TIMES : MOCK_FP8_BYTES, \
+    .collnet_on_heads = (v) >= MOCK_2_31, \
+    .ring_threads = (v) >= MOCK_2_31, \
+    .pat_threads = (v) >= MOCK_2_32_6, \
+    .slower_links = (v) >= MOCK_2_31, \
+    .ratio_last = (v) >= MOCK_2_31, \
+    .pat_by_nvls = (v) >= MOCK_2_31, \
+    .pat_averages = (v) >= MOCK_2_31, \
+    .nvls_tree_on_arm = (v) >= MOCK_2_31, \
+    .all_like_tree = (v) >= MOCK_2_23 && (v) < MOCK_2_31, \
+    .plateau_on_node = (v) >= MOCK_2_31, \
+    .pat_flushes = (v) < MOCK_2_31, \
     .allgather_by_type = (v) == MOCK_2_21, \
     .nvls_gathers_one_node = (v) < MOCK_2_27, \
     .max_nvls_gather_ranks = (v) < MOCK_2_25 ? 0 : MAX_NVLS_RANKS, \
     .max_collnet_ranks = (v) < MOCK_2_23 ? MAX_COLLNET_RANKS : 0, \
     .max_direct_ranks = (v) < MOCK_2_23 ? 0 : MAX_COLLNET_RANKS, \
     .max_chain_ranks = (v) < MOCK_2_28 ? 0 : MAX_COLLNET_RANKS, \
+    .symmetric_even = (v) >= MOCK_2_31, \
+    .symmetric_scatters = (v) >= MOCK_2_31, \
+    .symmetric_by_algo = (v) >= MOCK_2_31, \
     .fine_cells = (v) < MOCK_2_23, \
     .weighs_ll = (v) >= MOCK_2_26, \
     .fills_channels = (v) >= MOCK_2_29, \
@@ -210,11 +226,15 @@ static const struct mock_version versions[MOCK_N_RELEASES] = {
     VERSION(MOCK_2_28, "2.28", 5, 7),
     VERSION(MOCK_2_29, "2.29", 5, 7),
     VERSION(MOCK_2_30, "2.30", 6, 7),
-    VERSION(MOCK_2_31, "2.31dev", 6, 7),
+    VERSION(MOCK_2_31, "2.31", 6, 7),
+    VERSION(MOCK_2_32_3, "2.32.3", 6, 7),
+    VERSION(MOCK_2_32_6, "2.32", 7, 7),
 };
 // clang-format on
 
 static const char default_name[] = "2.28";
+
+enum { MAX_NUMBER = 999 }; /* of a version */
 
 const struct mock_line *mock_line_find(const struct mock_loader_rules *rules,
                                        enum mock_line_kind kind)
@@ -232,6 +252,29 @@ const char *mock_release_name(size_t i)
     return i < MOCK_N_RELEASES ? versions[i].name : NULL;
 }
 
+/* "2.32.6" as 2032; -1 if it is no version. */
+static long versions_number(const char *version)
+{
+    char *dot;
+    char *end;
+    long major = strtol(version, &dot, 10);
+    long minor;
+
+    if (dot == version || dot[0] != '.' || dot[1] < '0' || dot[1] > '9' ||
+        major < 0 || major > MAX_NUMBER)
+        return -1;
+    minor = strtol(dot + 1, &end, 10);
+    if ((*end != '\0' && *end != '.') || minor > MAX_NUMBER)
+        return -1;
+    return major * (MAX_NUMBER + 1) + minor;
+}
+
+bool mock_release_is_newer(const char *version)
+{
+    return versions_number(version) >
+           versions_number(versions[MOCK_N_RELEASES - 1].name);
+}
+
 int mock_release_find(const char *version)
 {
     for (int i = 0; i < MOCK_N_RELEASES; i++) {
@@ -241,7 +284,7 @@ int mock_release_find(const char *version)
             (version[len] == '\0' || version[len] == '.'))
             return i;
     }
-    return -1;
+    return mock_release_is_newer(version) ? MOCK_N_RELEASES - 1 : -1;
 }
 
 const struct mock_version *mock_version_find(const char *name)

@@ -3,7 +3,7 @@
  *
  * One row per minor version, read from the source of its last patch release:
  * 2.21.5, 2.22.3, 2.23.4, 2.24.3, 2.25.1, 2.26.6, 2.27.7, 2.28.9, 2.29.7,
- * 2.30.7, and of the development branch after it (commit 1fc949c5).
+ * 2.30.7 and 2.31.2.  2.32 has two rows, 2.32.3 and 2.32.6.
  */
 #ifndef MOCK_VERSIONS_H
 #define MOCK_VERSIONS_H
@@ -24,6 +24,8 @@ enum mock_release {
     MOCK_2_29,
     MOCK_2_30,
     MOCK_2_31,
+    MOCK_2_32_3,
+    MOCK_2_32_6,
     MOCK_N_RELEASES
 };
 
@@ -131,6 +133,7 @@ enum mock_symmetric {
     MOCK_SYMMETRIC_BOTH,  /* both buffers */
     MOCK_SYMMETRIC_ONE,   /* both buffers, or one of them for some kernels;
                              collectives that qualify are handled separately */
+    MOCK_SYMMETRIC_ASKED, /* likewise, and tuners are asked about each */
 };
 
 /*
@@ -156,10 +159,17 @@ struct mock_choice_rules {
                        */
     bool reports_variables; /* without a choice, a set variable makes the error
                                ncclInvalidUsage */
-    bool all_ranks_log;     /* all ranks log decisions; else only rank 0 */
     const char *nothing;    /* warning: no entry is left to select */
     const char *decided;    /* line per decision */
     const char *scheduled;  /* line per collective, when it has its channels */
+};
+
+/* What the lack of precision of fp8 in long rings is charged on. */
+enum mock_fp8_penalty {
+    MOCK_FP8_FREE,
+    MOCK_FP8_ENTRIES, /* all entries of rings, those ruled out too */
+    MOCK_FP8_TIMES,   /* the times of rings */
+    MOCK_FP8_BYTES,   /* the part of the times that grows with the bytes */
 };
 
 /* The share of the links' bandwidth that NVLS and NVLS_TREE reach. */
@@ -189,13 +199,25 @@ struct mock_model_rules {
     bool nvls_heads;      /* with NVLS, CollNet has the heads of NVLS */
     bool heads_for_nvls;  /* NVLS gathers between nodes if all GPUs are heads */
     bool nvls_by_network; /* the network decides on NVLS channels, too */
-    bool chain_on_heads;  /* CollNet Chain needs the heads of CollNet */
+    /* an all-reduce by CollNet, too, needs all GPUs of a node as heads */
+    bool collnet_on_heads;
+    bool ring_threads;   /* slow rings have as many threads as others */
+    bool pat_threads;    /* threads of PAT justify its channels */
+    bool chain_on_heads; /* CollNet Chain needs the heads of CollNet */
 
     /* bandwidths */
     enum mock_nvls_model nvls;
     /* share that LL128 reaches with one rank per node */
     double ring_ll128_alone;
-    double pat_share;         /* share that PAT reaches */
+    double pat_share;  /* share that PAT reaches */
+    bool slower_links; /* PAT, and on Blackwell trees, have the bandwidth of the
+                          slower links, and rings of Blackwell between two
+                          nodes that of the network */
+    bool ratio_last;   /* a ring's bandwidth is multiplied by the ranks, then
+                          divided by the steps, which changes the rounding */
+    bool pat_by_nvls; /* PAT with several ranks a node, by NVLS, if nothing else
+                         is left */
+    bool pat_averages;        /* PAT scatters averages and scaled sums */
     bool scales_nvls_gathers; /* NVLS gathers are scaled like reductions */
     /* gathers by CollNet Direct are slower with more ranks per node; else as
      * fast as the network allows */
@@ -203,17 +225,23 @@ struct mock_model_rules {
     int n_nvls_tree_corrections; /* number of powers of two from 64 B up for
                                     which NVLS_TREE is corrected as Tree is, on
                                     Blackwell with an x86 CPU */
-    bool corrects_tiny; /* Tree below 64 B has the correction of 64 B */
+    bool nvls_tree_on_arm; /* so is NVLS_TREE with an ARM CPU, 4 GPUs a node and
+                              a fast network */
+    bool corrects_tiny;    /* Tree below 64 B has the correction of 64 B */
 
     /* latencies */
     bool alone_like_tree; /* rings with one rank per node have the tree's
                              latency */
+    bool all_like_tree;   /* so do all others */
+    bool plateau_on_node; /* gathers by rings of Blackwell's NVLink have the
+                             plateau of all-reduces between nodes */
+    bool pat_flushes;     /* PAT waits twice for the network */
     bool crosses_twice; /* a ring's all-reduce crosses nodes twice per node, not
                            twice per node except one */
     bool pat_base_first; /* the base latency is the first term of the sum, which
                             changes the rounding */
     int batch; /* number of collectives that share a latency, except on rings */
-    bool fp8_penalty; /* entries of long rings are multiplied by 1024 for fp8 */
+    enum mock_fp8_penalty fp8; /* times 1024 */
 
     /* entries that are ruled out for a collective; 0 ranks: no limit */
     bool allgather_by_type; /* NVLS is ruled out by the type, which is always
@@ -223,6 +251,13 @@ struct mock_model_rules {
     int max_collnet_ranks;     /* per node, for CollNet of any kind */
     int max_direct_ranks;      /* per node */
     int max_chain_ranks;       /* per node */
+
+    /* kernels for symmetric windows */
+    bool symmetric_even; /* they have one block or an even number; of equals the
+                            last is taken, not the first */
+    bool symmetric_scatters; /* those of a reducescatter have times of their own
+                                on Blackwell */
+    bool symmetric_by_algo;  /* NCCL_ALGO rules them out */
 
     /* channels */
     bool fine_cells; /* channels receive 16 bytes at a time, not min_traffic */
@@ -248,11 +283,11 @@ struct mock_version {
 const struct mock_line *mock_line_find(const struct mock_loader_rules *rules,
                                        enum mock_line_kind kind);
 
-/* The version of a name, "2.28" or "2.28.9"; NULL means 2.28. Returns NULL for
- * unknown names. */
+/* The version of a name, "2.28" or "2.28.9"; NULL means 2.28. Versions newer
+ * than the newest are the newest. Returns NULL for unknown names. */
 const struct mock_version *mock_version_find(const char *name);
 
 /* The supported versions, for error messages. */
-#define MOCK_VERSIONS "2.21 to 2.30 and 2.31dev"
+#define MOCK_VERSIONS "2.21 to 2.32"
 
 #endif /* MOCK_VERSIONS_H */

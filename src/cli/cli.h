@@ -306,4 +306,7 @@ int stp_complain(const char *fmt, ...) STP_PRINTF(1, 2);
 /* Prints an error about the file 'path', or about none if it is NULL. */
 int stp_complain_error(const char *path, const struct stp_error *err);
 
+/* Says so if mock NCCL plays a version as an older one; NULL: none is named. */
+void stp_say_played(const char *nccl);
+
 #endif /* STP_CLI_H */

@@ -279,7 +279,7 @@ static void learn_check_options(void *options, struct argp_state *state)
     if (o->trace == NULL && o->job.step.n == 0)
         stp_usage_error(state, "--job %s", why);
     if (o->job.nccl != NULL && mock_release_find(o->job.nccl) < 0)
-        stp_usage_error(state, "--nccl '%s', expected 2.21 to 2.30 or 2.31dev",
+        stp_usage_error(state, "--nccl '%s', expected 2.21 to 2.32",
                         o->job.nccl);
 }
 

@@ -8,6 +8,7 @@
 #include "core/utf8.h"
 #include "launch/clock.h"
 #include "launch/stop.h"
+#include "mock_nccl.h"
 #include "report/terminal.h"
 
 const char *stp_command_name = "steptune";
@@ -36,6 +37,18 @@ int stp_complain_error(const char *path, const struct stp_error *err)
         return stp_complain("%s", err->text);
     stp_error_string(err, path, text, sizeof(text));
     return stp_complain("%s", text);
+}
+
+void stp_say_played(const char *nccl)
+{
+    size_t newest = 0;
+
+    if (nccl == NULL || !mock_release_is_newer(nccl))
+        return;
+    while (mock_release_name(newest + 1) != NULL)
+        newest++;
+    stp_complain("NCCL %s is newer than Steptune knows, and is played as %s",
+                 nccl, mock_release_name(newest));
 }
 
 /* ---- progress ---- */

@@ -45,7 +45,7 @@ static const struct stp_option replay_table[] = {
              "one that the trace names, else as the environment says, with "
              "NCCL_WORKLOAD_OVERLAP=1 the policy for overlap)"},
     {"nccl", 0, "VERSION", stp_option_text, AT(nccl),
-     .help = "NCCL to play, 2.21 to 2.30 or 2.31dev (default: the "
+     .help = "NCCL to play, 2.21 to 2.32 (default: the "
              "version that "
              "the trace names, else the machine's)"},
     {"seeds", 0, "K", stp_option_count, AT(n_seeds), .min = 1, .max = 1e8,
@@ -182,6 +182,7 @@ static int replay_run(struct replay_options *o, const struct stp_trace *trace)
     if (o->policy == NULL && trace->policy[0] != '\0' &&
         replay_find_policy(o->trace, trace->policy, beside))
         o->policy = beside;
+    stp_say_played(o->nccl);
     if (stp_choose_machine(o->machine.on, machine) != STP_EXIT_OK)
         return STP_EXIT_NOTHING;
     if (ours) {
@@ -272,6 +273,7 @@ static int contract_run(const struct replay_options *o)
     char machine[STP_CLI_PATH];
     struct stp_error err;
 
+    stp_say_played(o->nccl);
     if (stp_choose_machine(o->machine.on, machine) != STP_EXIT_OK)
         return STP_EXIT_NOTHING;
     if (!contract_can_open(o->policy))

@@ -311,7 +311,7 @@ TEST_F(Contract, PassesOurPlugin)
     std::vector<Verdict> verdicts = Verdicts(o.out);
     EXPECT_THAT(NamesWith(verdicts, "FAIL"), IsEmpty()) << o.out;
     EXPECT_THAT(NamesWith(verdicts, "skip"), IsEmpty()) << o.out;
-    EXPECT_EQ("v2 v3 v4 v5 v6 in NCCL 2.21 to 2.31dev",
+    EXPECT_EQ("v2 v3 v4 v5 v6 v7 in NCCL 2.21 to 2.32",
               TextOf(verdicts, "loads"));
     EXPECT_THAT(Files(), IsEmpty());
 }
@@ -409,7 +409,7 @@ TEST_F(Contract, PlaysTheOldestNcclIfTheMachinesDoesNotTakeTheTuner)
 
     EXPECT_THAT(o.out, HasSubstr("in mock NCCL 2.30 on h200x4\n"));
     EXPECT_THAT(o.out, HasSubstr("\nok    loads                        v6 in "
-                                 "NCCL 2.30 to 2.31dev\n"));
+                                 "NCCL 2.30 to 2.32\n"));
 }
 
 TEST_F(Contract, LeavesNothingBehindWhenInterrupted)
@@ -438,8 +438,8 @@ TEST_F(Contract, RefusesWhatItCannotDo)
              "--plugin has no effect with --contract"},
             {"replay --contract a.so --time-limit 0", 2,
              "--time-limit '0', expected a number from 1"},
-            {"replay --contract a.so --nccl 2.99", 1,
-             "NCCL version '2.99' is none of"},
+            {"replay --contract a.so --nccl 2.20", 1,
+             "NCCL version '2.20' is none of"},
             {"replay --contract a.so --on nowhere", 77,
              "no recorded machine 'nowhere'"},
             {"replay --contract a.so --policy no.conf", 1,

@@ -254,7 +254,7 @@ TEST_F(Cli, LearnSaysWhatItCannotTake)
             {"--compute -1", 2, "--compute '-1', expected microseconds"},
             {"--compute-noise lots", 2,
              "expected a share from 0% to 100% such as 5%"},
-            {"--nccl 1.0", 2, "--nccl '1.0', expected 2.21 to 2.30"},
+            {"--nccl 1.0", 2, "--nccl '1.0', expected 2.21 to 2.32"},
             {"more", 2, "'more', expected options only"},
             {"--on nowhere", 77, "no recorded machine 'nowhere'"},
             {"--plugin /nowhere.so", 1,

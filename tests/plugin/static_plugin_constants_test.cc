@@ -166,7 +166,7 @@ const RefusedCase kRefusedCases[] = {
      "good: this NCCL takes no constants from a tuner, expected 2.28 or later"},
     {"v4", "good", "2.24",
      "good: this NCCL takes no constants from a tuner, expected 2.28 or later"},
-    {"forgotten", "good", "2.31dev",
+    {"forgotten", "good", "2.31",
      "good: this NCCL forgets the constants that a tuner sets, expected 2.28 "
      "to 2.30, or 2.32.6 or later"},
 };
@@ -268,7 +268,7 @@ TEST_F(Constants, OfAllRanksAlikeNeverMakeThemDisagree)
 
     agree_ = "assume"; // or two nodes could not set them
     for (const char *machine : {"h200x4", "h100n2x8"})
-        for (const char *version : {"2.28", "2.30", "2.31dev"}) {
+        for (const char *version : {"2.28", "2.30", "2.31"}) {
             SCOPED_TRACE(std::string(machine) + " " + version);
             machine_ = Load(machine);
             Nccl nccl = Start(version);

@@ -88,7 +88,7 @@ static void doctor_judge_version(struct stp_doctor *d, const char *path,
     bool known;
 
     stp_nccl_version_name(version, name);
-    known = mock_release_find(name) >= 0;
+    known = mock_release_find(name) >= 0 && !mock_release_is_newer(name);
     stp_diagnose(&d->diagnosis,
                  known             ? STP_SYMPTOM_OK
                  : version < 22100 ? STP_SYMPTOM_PROBLEM
@@ -102,8 +102,8 @@ static void doctor_judge_version(struct stp_doctor *d, const char *path,
         return;
     }
     stp_diagnose_why(&d->diagnosis,
-                     "it is newer than what Steptune knows, and may "
-                     "take its tuner otherwise");
+                     "it is newer than what Steptune knows, may take its "
+                     "tuner otherwise, and is played as the newest known");
 }
 
 static void doctor_add_version(struct stp_doctor *d, int version)

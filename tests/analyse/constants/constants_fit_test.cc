@@ -306,8 +306,8 @@ const RefusedCase kRefused[] = {
      STP_ERR_RANGE, "these are times of iterations"},
     {"older_nccl", 4, 0, STP_SOURCE_MEASURED, false, STP_MODE_ALONE, "2.27.7",
      STP_ERR_DEVICE, "NCCL '2.27.7' takes no constants from a tuner"},
-    {"newer_nccl", 4, 0, STP_SOURCE_MEASURED, false, STP_MODE_ALONE, "2.31dev",
-     STP_ERR_DEVICE, "NCCL '2.31dev' takes no constants from a tuner"},
+    {"newer_nccl", 4, 0, STP_SOURCE_MEASURED, false, STP_MODE_ALONE, "2.31",
+     STP_ERR_DEVICE, "NCCL '2.31' takes no constants from a tuner"},
 };
 
 INSTANTIATE_TEST_SUITE_P(Table, RefusedFit, testing::ValuesIn(kRefused),

@@ -60,8 +60,8 @@ TEST_F(Versions, LogsThatNothingIsLeft)
         {"2.29", kNew},
         {"2.30", "No algorithm/protocol available for function ReduceScatter "
                  "with datatype ncclFloat32."},
-        {"2.31dev", "No algorithm/protocol nor symKernelId available for "
-                    "function ReduceScatter with datatype ncclFloat32."},
+        {"2.31", "No algorithm/protocol nor symKernelId available for "
+                 "function ReduceScatter with datatype ncclFloat32."},
     };
     script = [](Table table, int *) {
         for (int p = 0; p < NCCL_NUM_PROTOCOLS; p++)
@@ -97,8 +97,7 @@ TEST_F(Versions, LogsDecisions)
         {"2.24", {kScheduled}},
         {"2.28", {kScheduled}},
         {"2.30", {kScheduled}},
-        {"2.31dev",
-         {"Best tuning, algorithm, RING, protocol, SIMPLE", kScheduled}},
+        {"2.31", {kScheduled}},
     };
     script = [](Table table, int *n_channels) {
         table[NCCL_ALGO_RING][NCCL_PROTO_SIMPLE] = .25f;
@@ -308,9 +307,9 @@ struct ChannelCase {
 TEST_F(Versions, ChannelsAreTakenAsThatVersionTakesThem)
 {
     const ChannelCase cases[] = {
-        {"2.28", 3, 3},      {"2.28", 257, 1},     {"2.28", 256, -1},
-        {"2.28", -2, -2},    {"2.29", -2, -1},     {"2.31dev", 3, 3},
-        {"2.31dev", -2, 24}, {"2.31dev", 256, 24}, {"2.31dev", 257, 24}};
+        {"2.28", 3, 3},   {"2.28", 257, 1},  {"2.28", 256, -1},
+        {"2.28", -2, -2}, {"2.29", -2, -1},  {"2.31", 3, 3},
+        {"2.31", -2, 24}, {"2.31", 256, 24}, {"2.31", 257, 24}};
     mock_call call = Call(ncclFuncAllReduce, 1 << 20);
 
     for (const ChannelCase &c : cases) {
@@ -348,7 +347,7 @@ TEST_F(Versions, ChannelsAreGivenOutAsThatVersionDoes)
     }
 }
 
-// ---- 2.31dev ----
+// ---- 2.31 ----
 
 struct DevCase {
     const char *name;
@@ -379,7 +378,7 @@ TEST_P(V2_31, TakesTheLastSmallestOfWhatItHas)
     };
 
     EXPECT_EQ(ncclSuccess,
-              Try(Options("2.31dev"), Call(ncclFuncAllReduce, 1 << 20)));
+              Try(Options("2.31"), Call(ncclFuncAllReduce, 1 << 20)));
 
     EXPECT_EQ(c.algo, outcome_.algo);
     EXPECT_EQ(c.proto, outcome_.proto);
@@ -397,7 +396,7 @@ const DevCase kDevCases[] = {
 INSTANTIATE_TEST_SUITE_P(Table, V2_31, testing::ValuesIn(kDevCases),
                          CaseName());
 
-TEST_F(Versions, EditsOfTheConstantsAreLostIn2_31)
+TEST_F(Versions, EditsOfTheConstantsAreLostFrom2_31To2_32_3)
 {
     mock_call call = Call(ncclFuncBroadcast, 1 << 20);
     double seen = -1;
@@ -413,29 +412,47 @@ TEST_F(Versions, EditsOfTheConstantsAreLostIn2_31)
     EXPECT_EQ(ncclSuccess, Try(WithScript("2.30", 6), call));
     EXPECT_EQ(6.6, seen);
     first = outcome_.cost[NCCL_ALGO_RING][NCCL_PROTO_LL];
-    EXPECT_EQ(ncclSuccess, Try(WithScript("2.31dev", 6), call));
-
-    EXPECT_EQ(0, seen);
-    EXPECT_NEAR(first - 1000 + 6.6,
-                outcome_.cost[NCCL_ALGO_RING][NCCL_PROTO_LL], 1e-3);
+    for (const char *version : {"2.31.2", "2.32.3"}) {
+        EXPECT_EQ(ncclSuccess, Try(WithScript(version, 6), call));
+        EXPECT_EQ(0, seen);
+        EXPECT_NEAR(first - 1000 + 6.6,
+                    outcome_.cost[NCCL_ALGO_RING][NCCL_PROTO_LL], 1e-3);
+    }
+    EXPECT_EQ(ncclSuccess, Try(WithScript("2.32.6", 6), call));
+    EXPECT_EQ(6.6, seen);
+    EXPECT_EQ(first, outcome_.cost[NCCL_ALGO_RING][NCCL_PROTO_LL]);
 }
 
-TEST_F(Versions, Fp8IsNoWorseOnLongRingsIn2_23AndIn2_31)
+TEST_F(Versions, Fp8IsWorseOnLongRingsFrom2_24)
 {
-    const std::pair<const char *, float> cases[] = {
-        {"2.23", 1}, {"2.24", 1024}, {"2.30", 1024}, {"2.31dev", 1}};
+    const struct {
+        const char *version;
+        float latency, bytes, ruled_out; // factors
+    } cases[] = {{"2.23", 1, 1, 1},          {"2.24", 1024, 1024, 1024},
+                 {"2.30", 1024, 1024, 1024}, {"2.31.2", 1024, 1024, 1},
+                 {"2.32.3", 1024, 1024, 1},  {"2.32.6", 1, 1024, 1}};
     machine_ = LoadMachine("h100n2x8");
     mock_call call = Call(ncclFuncAllReduce, 1 << 20);
     call.no_nvls = true;
 
-    for (auto [version, factor] : cases) {
-        call.fp8 = false;
-        ASSERT_EQ(ncclSuccess, Try(Options(version), call));
-        float plain = outcome_.cost[NCCL_ALGO_RING][NCCL_PROTO_LL];
-        call.fp8 = true;
-        ASSERT_EQ(ncclSuccess, Try(Options(version), call));
-        EXPECT_EQ(factor * plain, outcome_.cost[NCCL_ALGO_RING][NCCL_PROTO_LL])
-            << version;
+    for (const auto &c : cases) {
+        float us[2][2]; // without bytes and with them
+        float ruled_out = 0;
+        for (int fp8 = 0; fp8 < 2; fp8++)
+            for (int i = 0; i < 2; i++) {
+                mock_nccl_options options = Options(c.version);
+                options.proto = "LL";
+                call.fp8 = fp8 == 1;
+                call.n_bytes = i == 0 ? 1 : size_t{1} << 30;
+                ASSERT_EQ(ncclSuccess, Try(options, call));
+                us[fp8][i] = outcome_.cost[NCCL_ALGO_RING][NCCL_PROTO_LL];
+                ruled_out = outcome_.cost[NCCL_ALGO_RING][NCCL_PROTO_SIMPLE];
+            }
+        EXPECT_NEAR(c.latency, us[1][0] / us[0][0], 2e-3) << c.version;
+        EXPECT_NEAR(c.bytes, (us[1][1] - us[1][0]) / (us[0][1] - us[0][0]),
+                    1e-3 * c.bytes)
+            << c.version;
+        EXPECT_EQ(-c.ruled_out, ruled_out) << c.version;
     }
 }
 

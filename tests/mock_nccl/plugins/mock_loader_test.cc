@@ -41,9 +41,9 @@ struct CutOffCase {
 TEST(CutOff, IsTheNewestVersionThatTheLibraryKnows)
 {
     const CutOffCase cases[] = {
-        {"2.21", 2}, {"2.22", 3},   {"2.23", 3},   {"2.24", 4},   {"2.25", 4},
-        {"2.26", 4}, {"2.27", 4},   {"2.28", 5},   {"2.28.9", 5}, {nullptr, 5},
-        {"2.29", 5}, {"2.30.7", 6}, {"2.31dev", 6}};
+        {"2.21", 2}, {"2.22", 3},   {"2.23", 3}, {"2.24", 4},   {"2.25", 4},
+        {"2.26", 4}, {"2.27", 4},   {"2.28", 5}, {"2.28.9", 5}, {nullptr, 5},
+        {"2.29", 5}, {"2.30.7", 6}, {"2.31", 6}};
     Machine machine = LoadMachine("h200x4");
 
     for (const CutOffCase &c : cases) {
@@ -54,19 +54,41 @@ TEST(CutOff, IsTheNewestVersionThatTheLibraryKnows)
     }
 }
 
-#define KNOWN "2.21 to 2.30 and 2.31dev"
+TEST(Release, NewerThanTheNewestIsPlayedAsThat)
+{
+    const struct {
+        const char *version;
+        const char *name; // nullptr: none
+        bool is_newer;
+    } cases[] = {{"2.30.7", "2.30", false},   {"2.31.2", "2.31", false},
+                 {"2.32.3", "2.32.3", false}, {"2.32.3.1", "2.32.3", false},
+                 {"2.32.6", "2.32", false},   {"2.32", "2.32", false},
+                 {"2.33.1", "2.32", true},    {"2.100", "2.32", true},
+                 {"3.0", "2.32", true},       {"2.20.5", nullptr, false},
+                 {"2.33x", nullptr, false},   {"3", nullptr, false},
+                 {"2.", nullptr, false},      {"-3.1", nullptr, false},
+                 {"99999.1", nullptr, false}};
+
+    for (const auto &c : cases) {
+        const int i = mock_release_find(c.version);
+        EXPECT_STREQ(c.name == nullptr ? "" : c.name,
+                     i < 0 ? "" : mock_release_name((size_t)i))
+            << c.version;
+        EXPECT_EQ(c.is_newer, mock_release_is_newer(c.version)) << c.version;
+    }
+}
+
+#define KNOWN "2.21 to 2.32"
 TEST(Options, InvalidOnesAreRejected)
 {
     static const int tuner = 0;
     const std::pair<mock_nccl_options, const char *> cases[] = {
         {{"2.20", nullptr, nullptr, 0},
          "NCCL version '2.20' is none of " KNOWN},
-        {{"2.31", nullptr, nullptr, 0},
-         "NCCL version '2.31' is none of " KNOWN},
+        {{"3", nullptr, nullptr, 0}, "NCCL version '3' is none of " KNOWN},
+        {{"2.x", nullptr, nullptr, 0}, "NCCL version '2.x' is none of " KNOWN},
         {{"2.28x", nullptr, nullptr, 0},
          "NCCL version '2.28x' is none of " KNOWN},
-        {{"2.280", nullptr, nullptr, 0},
-         "NCCL version '2.280' is none of " KNOWN},
         {{"", nullptr, nullptr, 0}, "NCCL version '' is none of " KNOWN},
         {{nullptr, nullptr, &tuner, 1}, "tuner version 1 is none of 2 to 7"},
         {{nullptr, nullptr, &tuner, 8}, "tuner version 8 is none of 2 to 7"},

@@ -64,12 +64,12 @@ struct StayCase {
 TEST(Stay, AfterTwoCommunicatorsAtOnceIsAsInThatVersion)
 {
     const StayCase cases[] = {
-        {"2.21", true, 0, false},   {"2.22", false, 3, true},
-        {"2.23", false, 3, true},   {"2.24", false, 4, true},
-        {"2.25", false, 4, true},   {"2.26", false, 4, true},
-        {"2.27", false, 4, true},   {"2.28", false, 5, true},
-        {"2.29", false, 5, true},   {"2.30", false, 6, true},
-        {"2.31dev", false, 6, true}};
+        {"2.21", true, 0, false}, {"2.22", false, 3, true},
+        {"2.23", false, 3, true}, {"2.24", false, 4, true},
+        {"2.25", false, 4, true}, {"2.26", false, 4, true},
+        {"2.27", false, 4, true}, {"2.28", false, 5, true},
+        {"2.29", false, 5, true}, {"2.30", false, 6, true},
+        {"2.31", false, 6, true}};
     Machine machine = LoadMachine("h200x4");
 
     for (const StayCase &c : cases) {

@@ -22,12 +22,23 @@ std::vector<std::string> asked; // "4 1048576 x1": collective, bytes, pipe ops
 std::function<ncclResult_t(Table, int *)> answer;
 int last_reg_buff;
 
+bool HasChoice(Table table)
+{
+    bool any = false;
+
+    for (int a = 0; a < NCCL_NUM_ALGORITHMS; a++)
+        for (int p = 0; p < NCCL_NUM_PROTOCOLS; p++)
+            any |= table[a][p] >= 0;
+    return any;
+}
+
 ncclResult_t RecordAsk(const Asked &question)
 {
     last_reg_buff = question.reg_buff;
     asked.push_back(std::to_string(question.coll) + " " +
                     std::to_string(question.n_bytes) + " x" +
-                    std::to_string(question.n_pipe_ops));
+                    std::to_string(question.n_pipe_ops) +
+                    (HasChoice(question.table) ? "" : " of none"));
     return answer ? answer(question.table, question.n_channels) : ncclSuccess;
 }
 
@@ -106,7 +117,10 @@ TEST_P(ApartTable, AsksAsThatVersionDoes)
 constexpr ncclFunc_t kAr = ncclFuncAllReduce;
 constexpr ncclFunc_t kAg = ncclFuncAllGather;
 constexpr ncclFunc_t kRs = ncclFuncReduceScatter;
-const std::vector<const char *> kNew = {"2.29", "2.30", "2.31dev"};
+const std::vector<const char *> kNew = {"2.29", "2.30"};
+const std::vector<const char *> kNewest = {"2.31", "2.32.3", "2.32"};
+// The calls of a preview: one without anything to choose, one with all.
+#define PREVIEW(call) call " x0 of none", call " x0"
 const std::vector<mock_call> kRoots = {Broadcast(2, K), Broadcast(0, 3 * K),
                                        Broadcast(1, 2 * K)};
 const std::vector<mock_call> kRootAndReduce = {Broadcast(0, K),
@@ -140,6 +154,16 @@ const ApartCase kApartCases[] = {
     {"a_scatter_needs_the_sent", {"2.30"}, {Windows(kRs, M, MOCK_WINDOWS_SEND)}, {}},
     {"a_gather_of_the_sent_needs_ll", {"2.30"}, {Windows(kAg, M, MOCK_WINDOWS_SEND)},
      {"2 1048576 x1", "2 1048576 x1"}},
+    {"a_small_gather_is_one_of_ll", {"2.30"}, {Windows(kAg, K, MOCK_WINDOWS_RECV)}, {"2 1024 x1", "2 1024 x1"}},
+    {"broadcasts_of_roots_in_2_31", kNewest, kRoots, {"2 12288 x1"}},
+    {"previews_of_each_kind", kNewest, kSizes, {PREVIEW("4 1053696"), "4 1053696 x1"}},
+    {"previews_come_first", kNewest, kTwo, {PREVIEW("4 1048576"), "1 1024 x1", "4 1048576 x1"}},
+    {"previews_count_bytes_of_one_rank", kNewest, {Call(kAg, 4 * M + 4)}, {PREVIEW("2 1049600"), "2 4194308 x1"}},
+    {"a_preview_of_both_windows", kNewest, {kBoth}, {"4 1048576 x0 of none"}},
+    {"previews_of_one_window", kNewest, {Windows(kAr, M, MOCK_WINDOWS_SEND)}, {PREVIEW("4 1048576"), "4 1048576 x1"}},
+    {"a_preview_of_the_received", kNewest, {Windows(kAg, M, MOCK_WINDOWS_RECV)}, {"2 262144 x0 of none"}},
+    {"no_preview_of_other_kinds", kNewest, {Call(ncclFuncReduce, K)}, {"1 1024 x1"}},
+    {"no_preview_over_several_nodes", kNewest, {Call(kAr, K)}, {"4 1024 x1"}, "h100n2x8"},
     {"a_scatter_of_the_received_needs_ll", {"2.30"}, {Windows(kRs, M, MOCK_WINDOWS_RECV)},
      {"3 1048576 x1", "3 1048576 x1"}},
 };
@@ -355,6 +379,21 @@ TEST_F(Apart, FailureOfThatQuestionFailsTheCollectiveIn2_29Only)
     asked.clear();
     EXPECT_EQ(ncclSuccess, Run("2.30", {call}));
     EXPECT_EQ(2u, asked.size());
+}
+
+TEST_F(Apart, FailureOfAPreviewFailsTheCollective)
+{
+    answer = [](Table table, int *) {
+        return HasChoice(table) ? ncclSuccess : ncclSystemError;
+    };
+    EXPECT_EQ(ncclSystemError, Run("2.31", {kBoth}));
+    answer = [](Table, int *) {
+        return asked.back().find(" x0") != std::string::npos &&
+                       asked.back().find("none") == std::string::npos
+                   ? ncclSystemError
+                   : ncclSuccess;
+    };
+    EXPECT_EQ(ncclSuccess, Run("2.31", {Call(kAr, M)}));
 }
 
 // ---- all ranks ----

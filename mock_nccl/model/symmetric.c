@@ -1,0 +1,235 @@
+#include "model/symmetric.h"
+
+#include <math.h>
+
+enum {
+    CELL = 1024, /* bytes */
+    MAX_BLOCKS = 64,
+    LL_FACTOR = 9, /* bytes on the links for each byte, by LL */
+};
+
+#define LL_LIMIT     ((size_t)2 << 30)
+#define KERNEL_LIMIT ((size_t)64 << 30)
+
+/* How the bytes on the links follow from those of a rank. */
+enum traffic {
+    TRAFFIC_LL,        /* all ranks' bytes, by LL */
+    TRAFFIC_OTHERS,    /* those of all other ranks */
+    TRAFFIC_TWICE,     /* of a reduction, then a gather */
+    TRAFFIC_MULTICAST, /* likewise, by multicast */
+};
+
+enum multicast { UNICAST, STORES, LOADS };
+
+// clang-format off
+static const struct symmetric_kernel {
+    const char *name;
+    int coll;
+    enum traffic traffic;
+    enum multicast multicast;
+    double multiplier; /* of the bandwidth of a block */
+    bool times_ranks;  /* times the number of ranks */
+} symmetric_kernels[] = {
+    {"AllReduce_AGxLL_R", ncclFuncAllReduce, TRAFFIC_LL, UNICAST, 1, false},
+    {"AllReduce_AGxLLMC_R", ncclFuncAllReduce, TRAFFIC_LL, STORES, 1.1, false},
+    {"AllReduce_RSxLD_AGxST", ncclFuncAllReduce, TRAFFIC_TWICE, UNICAST, 1, false},
+    {"AllReduce_RSxLDMC_AGxSTMC", ncclFuncAllReduce, TRAFFIC_MULTICAST, LOADS, 1, true},
+    {"AllGather_LL", ncclFuncAllGather, TRAFFIC_LL, UNICAST, 1, false},
+    {"AllGather_LLMC", ncclFuncAllGather, TRAFFIC_LL, STORES, 1.1, false},
+    {"AllGather_ST", ncclFuncAllGather, TRAFFIC_OTHERS, UNICAST, 1, false},
+    {"AllGather_STMC", ncclFuncAllGather, TRAFFIC_OTHERS, STORES, .55, true},
+    {"ReduceScatter_LL", ncclFuncReduceScatter, TRAFFIC_LL, UNICAST, 1, false},
+    {"ReduceScatter_LD", ncclFuncReduceScatter, TRAFFIC_OTHERS, UNICAST, 1, false},
+    {"ReduceScatter_LDMC", ncclFuncReduceScatter, TRAFFIC_OTHERS, LOADS, .55, true},
+};
+// clang-format on
+enum { N_KERNELS = sizeof(symmetric_kernels) / sizeof(symmetric_kernels[0]) };
+
+size_t mock_symmetric_round(size_t share_bytes)
+{
+    return (share_bytes + CELL - 1) / CELL * CELL;
+}
+
+/* ---- which kernels can run it ---- */
+
+/* Kernels other than LL need the buffers that other ranks read or write. */
+static bool symmetric_has_buffers(const struct mock_symmetric_work *work)
+{
+    return work->windows == MOCK_WINDOWS_BOTH ||
+           (work->coll == ncclFuncAllGather &&
+            work->windows == MOCK_WINDOWS_RECV) ||
+           (work->coll == ncclFuncReduceScatter &&
+            work->windows == MOCK_WINDOWS_SEND);
+}
+
+static bool symmetric_has_multicast(const struct mock_model *model,
+                                    const struct mock_symmetric_work *work,
+                                    enum multicast multicast)
+{
+    if (multicast == UNICAST)
+        return true;
+    if (model->n_nvls_channels == 0 || model->n_ranks <= 2)
+        return false;
+    return multicast == STORES || !work->fp8 ||
+           model->compute_capability >= 100;
+}
+
+static bool symmetric_is_possible(const struct mock_model *model,
+                                  const struct mock_symmetric_work *work,
+                                  const struct symmetric_kernel *kernel)
+{
+    size_t sides = work->coll == ncclFuncAllReduce ? 1 : (size_t)model->n_ranks;
+    size_t bus = sides * work->max_bytes;
+
+    if (kernel->coll != work->coll || bus >= KERNEL_LIMIT ||
+        !symmetric_has_multicast(model, work, kernel->multicast))
+        return false;
+    if (kernel->traffic == TRAFFIC_LL)
+        return work->n_works == 1 && bus < LL_LIMIT;
+    return symmetric_has_buffers(work);
+}
+
+/* ---- times ---- */
+
+static size_t symmetric_count_bytes(const struct symmetric_kernel *kernel,
+                                    size_t n_ranks, size_t n_bytes)
+{
+    switch (kernel->traffic) {
+    case TRAFFIC_LL:
+        return n_ranks * n_bytes * LL_FACTOR;
+    case TRAFFIC_OTHERS:
+        return (n_ranks - 1) * n_bytes;
+    case TRAFFIC_TWICE:
+        return 2 * n_bytes * (n_ranks - 1) / n_ranks;
+    default:
+        return n_bytes / n_ranks + n_bytes;
+    }
+}
+
+/* Latency in us, bandwidths in bytes per us. */
+struct speed {
+    double latency;
+    double block;
+    double peak;
+};
+
+static struct speed symmetric_get_speed(const struct mock_model *model,
+                                        const struct symmetric_kernel *kernel)
+{
+    const double unit = (1 << 30) / 1.e6;
+    bool is_ll = kernel->traffic == TRAFFIC_LL;
+    bool is_twice = kernel->traffic == TRAFFIC_MULTICAST;
+    bool gathers = kernel->coll == ncclFuncAllGather;
+    bool reduces = kernel->coll == ncclFuncAllReduce;
+    bool scatters = kernel->coll == ncclFuncReduceScatter;
+    bool apart = model->rules->symmetric_scatters && scatters;
+
+    if (model->compute_capability < 100)
+        return (struct speed){is_ll ? 4.5 : 7.8, (reduces ? 65 : 44) * unit,
+                              (is_twice ? 480 : 320) * unit};
+    return (struct speed){is_ll     ? gathers ? 8.5
+                                      : apart ? 10.5
+                                              : 11
+                          : reduces ? 19.5
+                                    : 13,
+                          55 * unit,
+                          (is_twice ? 1000
+                           : apart  ? 650
+                                    : 600) *
+                              unit};
+}
+
+static double symmetric_soft_min(double x, double ceiling, double softness)
+{
+    return ceiling -
+           softness * log1p((exp(ceiling / softness) - 1) * exp(-x / softness));
+}
+
+static double symmetric_soft_plus(double x)
+{
+    return x >= 100 ? x : log1p(exp(x));
+}
+
+static double symmetric_predict(const struct speed *speed, double bus_bytes,
+                                int n_blocks, double multiplier)
+{
+    double bw = symmetric_soft_min(n_blocks * speed->block * multiplier,
+                                   speed->peak, speed->block);
+
+    return speed->latency + symmetric_soft_plus(bus_bytes / bw - 1);
+}
+
+static int symmetric_get_max_blocks(const struct mock_model *model,
+                                    const struct symmetric_kernel *kernel)
+{
+    int all = model->compute_capability < 100 ? 16 : 32;
+    int n = kernel->times_ranks ? (all + model->n_ranks - 1) / model->n_ranks
+                                : MAX_BLOCKS;
+
+    return model->rules->symmetric_even && n > 1 ? n / 2 * 2 : n;
+}
+
+/* The fewest blocks that are almost as fast as all. */
+static void symmetric_set_time(const struct mock_model *model,
+                               const struct symmetric_kernel *kernel,
+                               size_t n_bytes,
+                               struct mock_symmetric_kernel *ret)
+{
+    const struct speed speed = symmetric_get_speed(model, kernel);
+    double bus =
+        (double)symmetric_count_bytes(kernel, (size_t)model->n_ranks, n_bytes);
+    double multiplier =
+        kernel->multiplier * (kernel->times_ranks ? model->n_ranks : 1);
+    int max = symmetric_get_max_blocks(model, kernel);
+    int step = 1;
+
+    ret->n_blocks = max;
+    ret->us = (float)symmetric_predict(&speed, bus, max, multiplier);
+    for (int n = 1; n < max; n += step) {
+        double us = symmetric_predict(&speed, bus, n, multiplier);
+
+        if (us <= 1.025 * (double)ret->us) {
+            ret->n_blocks = n;
+            ret->us = (float)us;
+            return;
+        }
+        if (model->rules->symmetric_even && n > 1)
+            step = 2;
+    }
+}
+
+size_t mock_symmetric_list(const struct mock_model *model,
+                           const struct mock_symmetric_work *work,
+                           struct mock_symmetric_kernel *kernels_ret)
+{
+    size_t n = 0;
+
+    if (!model->all_nvlink || model->no_symmetric[work->coll])
+        return 0;
+    for (int i = 0; i < N_KERNELS; i++) {
+        struct mock_symmetric_kernel *ret = &kernels_ret[n];
+
+        if (!symmetric_is_possible(model, work, &symmetric_kernels[i]))
+            continue;
+        ret->name = symmetric_kernels[i].name;
+        ret->is_ll = symmetric_kernels[i].traffic == TRAFFIC_LL;
+        symmetric_set_time(model, &symmetric_kernels[i], work->n_bytes, ret);
+        ret->charged_us = ret->us * (1.0f + .025f * (float)ret->n_blocks);
+        n++;
+    }
+    return n;
+}
+
+const struct mock_symmetric_kernel *
+mock_symmetric_pick(const struct mock_model *model,
+                    const struct mock_symmetric_kernel *kernels, size_t n)
+{
+    const struct mock_symmetric_kernel *best = NULL;
+
+    for (size_t i = 0; i < n; i++)
+        if (best == NULL || kernels[i].charged_us < best->charged_us ||
+            (model->rules->symmetric_even &&
+             kernels[i].charged_us <= best->charged_us))
+            best = &kernels[i];
+    return best;
+}

@@ -1,0 +1,39 @@
+/*
+ * symmetric.h - NCCL's prediction for its kernels for symmetric windows
+ *
+ * Follows queryModel_lsa() of NCCL 2.29.7 and 2.30.7 (src/sym_kernels.cc) and
+ * of 2.31.2 (src/tuning/sym_model.cc), on one node.  Omitted: kernels that move
+ * data by TMA, which 2.31 has on Blackwell, kernels between nodes, and
+ * NCCL_SYM_KERNEL, NCCL_SYM_CTAS and NCCL_SYM_NOWIN_ENABLE.
+ */
+#ifndef MOCK_SYMMETRIC_H
+#define MOCK_SYMMETRIC_H
+
+#include "mock_nccl.h"
+#include "model/model.h"
+
+/* Collectives that one kernel would run. */
+struct mock_symmetric_work {
+    int coll;
+    bool fp8;
+    size_t n_bytes;   /* of one rank and all collectives, each rounded up */
+    size_t max_bytes; /* of the largest */
+    int n_works;
+    enum mock_windows windows;
+};
+
+/* The bytes of one rank as kernels count them. */
+size_t mock_symmetric_round(size_t share_bytes);
+
+/* Fills in the kernels that can run the work, in NCCL's order; there are at
+ * most MOCK_MAX_SYMMETRIC. Returns their number. */
+size_t mock_symmetric_list(const struct mock_model *model,
+                           const struct mock_symmetric_work *work,
+                           struct mock_symmetric_kernel *kernels_ret);
+
+/* The kernel that NCCL prefers, each charged for its blocks; NULL of none. */
+const struct mock_symmetric_kernel *
+mock_symmetric_pick(const struct mock_model *model,
+                    const struct mock_symmetric_kernel *kernels, size_t n);
+
+#endif /* MOCK_SYMMETRIC_H */

@@ -1,0 +1,149 @@
+// Kernels for symmetric windows, compared with NCCL's own code: name, time and
+// blocks. 2.31 charges blocks to the time.
+#include "support/mock_test.h"
+
+// In C a function and a struct can share a name.
+#pragma GCC diagnostic push
+#pragma GCC diagnostic ignored "-Wshadow"
+extern "C" {
+#include "machine/machine.h"
+#include "model/symmetric.h"
+}
+#pragma GCC diagnostic pop
+
+namespace
+{
+
+using namespace mock_test;
+
+struct KernelCase {
+    const char *version;
+    const char *machine;
+    int coll;
+    bool fp8;
+    size_t n_bytes; // of one rank and all collectives
+    int n_works;    // of equal size
+    mock_windows windows;
+    const char *name;
+    float us;
+    int n_blocks;
+};
+
+mock_model ModelOf(const char *version, const char *machine_name,
+                   const char *algo = nullptr)
+{
+    Machine machine = LoadMachine(machine_name);
+    const mock_version *v = mock_version_find(version);
+    ncclTunerConstants_v7_t constants;
+    mock_user_choice choice;
+    mock_model model;
+
+    EXPECT_EQ(ncclSuccess, mock_user_choice_parse(v, algo, nullptr, &choice));
+    mock_release_constants(v->model.release, &constants);
+    mock_model_build(&model, &machine->info, &machine->graphs, &v->model,
+                     &constants, &choice);
+    return model;
+}
+
+TEST(Symmetric, KernelsAreThoseOfNcclToTheLastBit)
+{
+    // clang-format off
+    const KernelCase cases[] = {
+        {"2.30", "h100x8", ncclFuncAllGather, false, 1024, 1, MOCK_WINDOWS_NONE, "AllGather_LLMC", 4.96489191f, 3},
+        {"2.30", "h100x8", ncclFuncAllReduce, false, 100485120, 1, MOCK_WINDOWS_RECV, "AllReduce_AGxLLMC_R", 21319.459f, 7},
+        {"2.30", "h100x8", ncclFuncReduceScatter, false, 513191936, 2, MOCK_WINDOWS_SEND, "ReduceScatter_LDMC", 10752.0254f, 2},
+        {"2.30", "h100x8", ncclFuncAllGather, false, 1024, 1, MOCK_WINDOWS_BOTH, "AllGather_LLMC", 4.96489191f, 3},
+        {"2.30", "h100x8", ncclFuncAllGather, false, 61297959936, 1, MOCK_WINDOWS_SEND, "none", 0, 0},
+        {"2.30", "h100x8", ncclFuncAllReduce, false, 2048, 2, MOCK_WINDOWS_RECV, "none", 0, 0},
+        {"2.30", "h100x4", ncclFuncReduceScatter, false, 3072, 1, MOCK_WINDOWS_BOTH, "ReduceScatter_LL", 5.00925493f, 4},
+        {"2.30", "h100x4", ncclFuncAllGather, false, 8318976, 1, MOCK_WINDOWS_SEND, "AllGather_LLMC", 883.549194f, 9},
+        {"2.30", "h100x4", ncclFuncReduceScatter, false, 2048, 2, MOCK_WINDOWS_SEND, "ReduceScatter_LDMC", 8.12954807f, 1},
+        {"2.30", "h100x4", ncclFuncReduceScatter, true, 6429696, 1, MOCK_WINDOWS_NONE, "ReduceScatter_LL", 692.658325f, 9},
+        {"2.30", "h100x4", ncclFuncAllReduce, false, 299008, 2, MOCK_WINDOWS_BOTH, "AllReduce_RSxLDMC_AGxSTMC", 8.38484764f, 2},
+        {"2.30", "h100x4", ncclFuncAllGather, false, 2048, 2, MOCK_WINDOWS_BOTH, "AllGather_STMC", 8.12954807f, 1},
+        {"2.30", "b200x8", ncclFuncAllGather, false, 2048, 2, MOCK_WINDOWS_RECV, "AllGather_STMC", 13.3284063f, 1},
+        {"2.30", "b200x8", ncclFuncReduceScatter, true, 208896, 2, MOCK_WINDOWS_NONE, "none", 0, 0},
+        {"2.30", "b200x8", ncclFuncReduceScatter, true, 128000, 1, MOCK_WINDOWS_NONE, "ReduceScatter_LL", 24.6952381f, 12},
+        {"2.30", "b200x8", ncclFuncAllGather, false, 14895104, 2, MOCK_WINDOWS_BOTH, "AllGather_STMC", 175.284241f, 3},
+        {"2.30", "b200x8", ncclFuncReduceScatter, true, 2067500032, 1, MOCK_WINDOWS_SEND, "ReduceScatter_LDMC", 22676.5059f, 3},
+        {"2.30", "b200x8", ncclFuncAllGather, false, 28278784, 2, MOCK_WINDOWS_SEND, "none", 0, 0},
+        {"2.30", "h200x4", ncclFuncReduceScatter, false, 38912, 2, MOCK_WINDOWS_NONE, "none", 0, 0},
+        {"2.30", "h200x4", ncclFuncAllGather, false, 125129728, 1, MOCK_WINDOWS_RECV, "AllGather_ST", 1124.4552f, 9},
+        {"2.30", "h200x4", ncclFuncAllReduce, false, 4220715008, 1, MOCK_WINDOWS_RECV, "none", 0, 0},
+        {"2.30", "h200x4", ncclFuncReduceScatter, false, 2631680, 2, MOCK_WINDOWS_BOTH, "ReduceScatter_LD", 30.3060913f, 9},
+        {"2.30", "h200x4", ncclFuncReduceScatter, false, 3321856, 2, MOCK_WINDOWS_SEND, "ReduceScatter_LD", 36.4707222f, 9},
+        {"2.30", "h200x4", ncclFuncAllGather, false, 37888, 1, MOCK_WINDOWS_BOTH, "AllGather_ST", 8.40061283f, 3},
+        {"2.30", "h200x2", ncclFuncAllReduce, true, 1024, 1, MOCK_WINDOWS_BOTH, "AllReduce_AGxLL_R", 4.89249182f, 1},
+        {"2.30", "h200x2", ncclFuncAllGather, false, 14336, 1, MOCK_WINDOWS_BOTH, "AllGather_LL", 5.16812134f, 6},
+        {"2.30", "h200x2", ncclFuncReduceScatter, true, 37265408, 2, MOCK_WINDOWS_SEND, "ReduceScatter_LD", 117.75119f, 9},
+        {"2.30", "h200x2", ncclFuncAllGather, false, 15230976, 2, MOCK_WINDOWS_NONE, "none", 0, 0},
+        {"2.30", "h200x2", ncclFuncReduceScatter, true, 29743183872, 1, MOCK_WINDOWS_RECV, "none", 0, 0},
+        {"2.30", "a100x8", ncclFuncAllGather, false, 2048, 2, MOCK_WINDOWS_BOTH, "AllGather_ST", 8.20444965f, 1},
+        {"2.30", "a100x8", ncclFuncAllReduce, false, 1737878528, 1, MOCK_WINDOWS_BOTH, "AllReduce_RSxLD_AGxST", 9074.06543f, 7},
+        {"2.30", "a100x8", ncclFuncAllGather, false, 1024, 1, MOCK_WINDOWS_SEND, "AllGather_LL", 4.9826231f, 3},
+        {"2.30", "a100x8", ncclFuncAllGather, false, 830728192, 1, MOCK_WINDOWS_RECV, "AllGather_ST", 17320.2285f, 9},
+        {"2.30", "a100x8", ncclFuncAllGather, false, 1024, 1, MOCK_WINDOWS_BOTH, "AllGather_LL", 4.9826231f, 3},
+        {"2.30", "a100x8", ncclFuncAllGather, false, 80153141248, 2, MOCK_WINDOWS_SEND, "none", 0, 0},
+        {"2.31", "h100x8", ncclFuncReduceScatter, false, 513191936, 2, MOCK_WINDOWS_SEND, "ReduceScatter_LDMC", 11289.626f, 2},
+        {"2.31", "h100x8", ncclFuncAllGather, false, 1024, 1, MOCK_WINDOWS_BOTH, "AllGather_LLMC", 5.41550779f, 4},
+        {"2.31", "h100x4", ncclFuncReduceScatter, false, 2048, 2, MOCK_WINDOWS_SEND, "ReduceScatter_LDMC", 8.33278656f, 1},
+        {"2.31", "h100x4", ncclFuncAllReduce, false, 299008, 2, MOCK_WINDOWS_BOTH, "AllReduce_RSxLDMC_AGxSTMC", 8.80408955f, 2},
+        {"2.31", "h100x4", ncclFuncAllGather, false, 2048, 2, MOCK_WINDOWS_BOTH, "AllGather_STMC", 8.33278656f, 1},
+        {"2.31", "h100x4", ncclFuncAllGather, false, 2048, 2, MOCK_WINDOWS_RECV, "AllGather_STMC", 8.33278656f, 1},
+        {"2.31", "b200x8", ncclFuncReduceScatter, true, 2067500032, 1, MOCK_WINDOWS_SEND, "ReduceScatter_LDMC", 22829.0254f, 4},
+        {"2.31", "b200x8", ncclFuncAllGather, false, 125129728, 1, MOCK_WINDOWS_RECV, "AllGather_STMC", 1508.91736f, 4},
+        {"2.31", "b200x8", ncclFuncReduceScatter, false, 2631680, 2, MOCK_WINDOWS_BOTH, "ReduceScatter_LDMC", 42.2418137f, 4},
+        {"2.31", "h200x4", ncclFuncAllReduce, true, 1024, 1, MOCK_WINDOWS_BOTH, "AllReduce_AGxLL_R", 5.13807726f, 2},
+        {"2.31", "h200x4", ncclFuncAllGather, false, 14336, 1, MOCK_WINDOWS_BOTH, "AllGather_LL", 6.63576126f, 8},
+        {"2.31", "h200x4", ncclFuncReduceScatter, true, 37265408, 2, MOCK_WINDOWS_SEND, "ReduceScatter_LD", 418.7836f, 10},
+        {"2.31", "h200x2", ncclFuncAllGather, false, 830728192, 1, MOCK_WINDOWS_RECV, "AllGather_ST", 3057.20898f, 10},
+        {"2.31", "h200x2", ncclFuncAllGather, false, 1024, 1, MOCK_WINDOWS_BOTH, "AllGather_LL", 5.05752277f, 1},
+        {"2.31", "a100x8", ncclFuncReduceScatter, false, 629434368, 1, MOCK_WINDOWS_SEND, "ReduceScatter_LD", 16178.332f, 10},
+    };
+    // clang-format on
+
+    for (const KernelCase &c : cases) {
+        const mock_model model = ModelOf(c.version, c.machine);
+        const mock_symmetric_work work{c.coll,    c.fp8,
+                                       c.n_bytes, c.n_bytes / (size_t)c.n_works,
+                                       c.n_works, c.windows};
+        mock_symmetric_kernel kernels[MOCK_MAX_SYMMETRIC];
+        const mock_symmetric_kernel *best = mock_symmetric_pick(
+            &model, kernels, mock_symmetric_list(&model, &work, kernels));
+        const auto i = &c - cases;
+
+        if (best == nullptr) {
+            EXPECT_STREQ("none", c.name) << i;
+            continue;
+        }
+        EXPECT_STREQ(c.name, best->name) << i;
+        EXPECT_EQ(c.us, c.version == std::string("2.31") ? best->charged_us
+                                                         : best->us)
+            << i;
+        EXPECT_EQ(c.n_blocks, best->n_blocks) << i;
+    }
+}
+
+TEST(Symmetric, AListOfAlgorithmsRulesKernelsOutFrom2_31)
+{
+    const mock_symmetric_work work{ncclFuncAllReduce, false, 1024, 1024, 1,
+                                   MOCK_WINDOWS_BOTH};
+    mock_symmetric_kernel kernels[MOCK_MAX_SYMMETRIC];
+    const struct {
+        const char *version;
+        const char *algo;
+        size_t n;
+    } cases[] = {{"2.30", nullptr, 4},
+                 {"2.30", "ring", 4},
+                 {"2.31", nullptr, 4},
+                 {"2.31", "ring", 0},
+                 {"2.31", "allgather:ring", 4}};
+
+    for (const auto &c : cases) {
+        const mock_model model = ModelOf(c.version, "h100x8", c.algo);
+        EXPECT_EQ(c.n, mock_symmetric_list(&model, &work, kernels))
+            << c.version;
+    }
+}
+
+} // namespace
