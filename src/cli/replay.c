@@ -4,6 +4,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "analyse/contract/contract.h"
 #include "analyse/replay/replay.h"
@@ -231,16 +232,28 @@ static enum stp_status contract_report(const struct replay_options *o,
     return stp_print_contract(contract, o->machine.json, stdout, err);
 }
 
+/* A file that is here, as people name it; dlopen() would search for it. */
+static const char *contract_name_file(const char *name, char path[STP_CLI_PATH])
+{
+    int n = snprintf(path, STP_CLI_PATH, "./%s", name);
+
+    return strchr(name, '/') == NULL && n > 0 && n < STP_CLI_PATH &&
+                   access(path, R_OK) == 0
+               ? path
+               : name;
+}
+
 static int contract_judge(const struct replay_options *o, const char *machine)
 {
-    const struct stp_contract_options options = {.plugin = o->contract,
-                                                 .machine_path = machine,
-                                                 .nccl = o->nccl,
-                                                 .policy = o->policy,
-                                                 .n_ranks = o->n_ranks,
-                                                 .n_seeds = o->n_seeds,
-                                                 .time_limit_s =
-                                                     o->time_limit_s};
+    char path[STP_CLI_PATH];
+    const struct stp_contract_options options = {
+        .plugin = contract_name_file(o->contract, path),
+        .machine_path = machine,
+        .nccl = o->nccl,
+        .policy = o->policy,
+        .n_ranks = o->n_ranks,
+        .n_seeds = o->n_seeds,
+        .time_limit_s = o->time_limit_s};
     struct stp_contract contract;
     struct stp_error err;
     size_t n_failed;

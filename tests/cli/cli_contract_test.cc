@@ -137,7 +137,7 @@ const Planted kPlanted[] = {
     {"planted_writes_minus_one",
      "never negative",
      "allreduce of 8 bytes on h200x4: -1 written to tree/ll, which NCCL 2.31 "
-     "would take as the cheapest",
+     "and later would take as the cheapest",
      {"never negative"}},
     {"planted_revives",
      "never revives",
@@ -206,6 +206,15 @@ const Planted kPlanted[] = {
      "ranks agree as processes",
      "processes, schedule 0: step ",
      {}},
+    {"planted_by_number",
+     "ranks of children agree",
+     "processes, schedule 3: step ",
+     {"ranks of children agree"}},
+    {"planted_needs_operations",
+     "all NCCL versions",
+     "crashed (Segmentation fault) in NCCL 2.31 (tuner v5): allgather of 8 "
+     "bytes on h200x4, with policy base.conf",
+     {"all NCCL versions"}},
     {"planted_fails_in_v6",
      "all NCCL versions",
      "NCCL 2.30 (tuner v6): broadcast of 8 bytes on h200x4: tuner 'fails in "
@@ -233,7 +242,9 @@ const Planted kPlanted[] = {
      {"quiet"}},
     {"planted_sleeps", "fast", " us (median), expected at most 100", {"fast"}},
     {"planted_crashes", "never fails a collective",
-     "crashed (Segmentation fault) in broadcast of 17179869184 bytes on h200x4",
+     "crashed (Segmentation fault) in broadcast of 17179869184 bytes on "
+     "h200x4, "
+     "with policy base.conf",
      kCalls},
     {"planted_exits", "never fails a collective",
      "ended the process with exit status 3 in broadcast of 17179869184 bytes",
@@ -424,6 +435,17 @@ TEST_F(Contract, LeavesNothingBehindWhenInterrupted)
     ASSERT_TRUE(WIFEXITED(status));
     EXPECT_EQ(124, WEXITSTATUS(status)) << "it ended before the signal";
     EXPECT_THAT(Files(), IsEmpty());
+}
+
+// As dlopen() does not, which searches for a name without a slash.
+TEST_F(Contract, FindsAFileThatIsHere)
+{
+    fs::copy(Plugin("planted_clean"), dir_ / "x.so");
+
+    Outcome o = Run("replay --contract x.so --seeds 1 --json");
+
+    EXPECT_EQ(0, o.status) << o.err;
+    EXPECT_THAT(NamesWith(Verdicts(o.out), "FAIL"), IsEmpty());
 }
 
 TEST_F(Contract, RefusesWhatItCannotDo)

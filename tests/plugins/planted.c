@@ -22,6 +22,7 @@
 /* A communicator. */
 struct planted {
     size_t n_ranks;
+    uint64_t comm_id;
     ncclDebugLogger_t log;
     ncclResult_t result; /* of the current init or call */
     long long number;    /* members that a fault uses as it likes */
@@ -254,6 +255,28 @@ ASK(by_process)
     planted_take(call, NCCL_ALGO_RING, NCCL_PROTO_SIMPLE, 1 + getpid() % 16);
 }
 
+/* The number of a communicator among those that this process has seen. */
+INIT(by_number)
+{
+    static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
+    static uint64_t seen[1 << 16];
+    static long long n;
+
+    pthread_mutex_lock(&lock);
+    self->number = 0;
+    while (self->number < n && seen[self->number] != self->comm_id)
+        self->number++;
+    if (self->number == n && n < 1 << 16)
+        seen[n++] = self->comm_id;
+    pthread_mutex_unlock(&lock);
+}
+
+/* From the fifth on. */
+ASK(by_number)
+{
+    planted_choose(call, self->number >= 4);
+}
+
 INIT(by_rank_variable)
 {
     const char *rank = getenv("LOCAL_RANK");
@@ -284,6 +307,14 @@ ASK(channels_200)
 ASK(crashes)
 {
     if (call->n_bytes == (size_t)16 << 30)
+        raise(SIGSEGV);
+    planted_decide(call);
+}
+
+/* As a division by their number would, by a signal too. */
+ASK(needs_operations)
+{
+    if (call->n_pipe_ops == 0)
         raise(SIGSEGV);
     planted_decide(call);
 }
@@ -516,6 +547,8 @@ ASK(writes_outside)
 #define PLANTED_by_file_reload "by file, reload", FAULT(by_file_reload, by_file_reload, correctly)
 /* Counts its finalizes in the environment, which outlives the tuner. */
 #define PLANTED_by_life "by life", FAULT(by_life, by_life, by_life)
+/* Decides by the number of communicators that its process has seen. */
+#define PLANTED_by_number "by number", FAULT(by_number, by_number, correctly)
 /* Chooses channels by the process id. */
 #define PLANTED_by_process "by process", FAULT(correctly, by_process, correctly)
 /* Decides by a variable that a launcher sets per rank. */
@@ -555,6 +588,8 @@ ASK(writes_outside)
 /* Creates a shared memory object of its process, and does not remove it; the
  * value of PLANTED_BEFORE precedes the process's number. */
 #define PLANTED_leaves_names "leaves names", FAULT(leaves_names, correctly, correctly)
+/* Crashes where a call is of no operations, as from NCCL 2.31 on. */
+#define PLANTED_needs_operations "needs operations", FAULT(correctly, needs_operations, correctly)
 /* Has no name. */
 #define PLANTED_no_name NULL, FAULT(correctly, correctly, correctly)
 /* Creates a file during its lifetime, and fails if it finds the file of a rank
@@ -599,6 +634,7 @@ static ncclResult_t init_v5(void **context, uint64_t comm_id, size_t n_ranks,
     if (self == NULL)
         return ncclSystemError;
     self->n_ranks = n_ranks;
+    self->comm_id = comm_id;
     self->log = log;
     *context = self;
     planted.init(self);

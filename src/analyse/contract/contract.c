@@ -42,7 +42,7 @@ const struct stp_contract_entry stp_contract_checks[STP_N_CONTRACT_CHECKS] = {
      .fn = stp_check_stories, .stories = stp_stories_threads},
     {"ranks agree as processes", "a process for each rank",
      .fn = stp_check_stories, .stories = stp_stories_processes},
-    {"ranks of children agree", "split and shrunk communicators",
+    {"ranks of children agree", "split and shrunk, over some ranks and over all",
      .fn = stp_check_agree_children},
     {"ranks agree on regBuff", "which may differ from rank to rank",
      .fn = stp_check_stories, .stories = stp_stories_reg_buff},

@@ -215,6 +215,19 @@ static void agree_make_child(struct tale *tale, int i,
         story_fail(tale, is_split ? ", split: " : ", shrink: ");
 }
 
+/* Over all ranks, of which only some have been in other children: a tuner that
+ * numbers communicators has seen more of them there. */
+static void agree_play_late_child(struct tale *tale)
+{
+    struct mock_ranks *child;
+
+    stp_contract_at(tale->run, "init of a child over all ranks");
+    if (mock_ranks_split(tale->ranks, tale->machine, 0, &child) != ncclSuccess)
+        story_fail(tale, ", split over all ranks: ");
+    story_play(tale, child, 3, NULL);
+    mock_ranks_destroy(child);
+}
+
 static void agree_play_family(struct tale *tale)
 {
     struct mock_ranks *children[N_CHILDREN];
@@ -224,6 +237,7 @@ static void agree_play_family(struct tale *tale)
     story_play(tale, tale->ranks, 0, NULL);
     for (int i = 0; i < N_CHILDREN; i++)
         story_play(tale, children[i], (uint64_t)i, NULL);
+    agree_play_late_child(tale);
     mock_ranks_destroy(children[2]);
     story_play(tale, children[3], 1, NULL);
     mock_ranks_destroy(tale->ranks); /* before its children */

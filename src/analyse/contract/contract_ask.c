@@ -7,6 +7,7 @@
 
 #include "analyse/contract/contract_suite.h"
 #include "core/names.h"
+#include "core/text.h"
 
 /* ---- verdicts ---- */
 
@@ -77,11 +78,18 @@ void stp_contract_skip(struct stp_contract_run *run, const char *fmt, ...)
 
 void stp_contract_at(struct stp_contract_run *run, const char *fmt, ...)
 {
+    const char *policy = getenv("NCCL_TUNER_CONFIG_FILE");
+    char *at = run->slot->at;
+    size_t len;
     va_list args;
 
     va_start(args, fmt);
-    vsnprintf(run->slot->at, sizeof(run->slot->at), fmt, args);
+    vsnprintf(at, sizeof(run->slot->at), fmt, args);
     va_end(args);
+    len = strlen(at);
+    if (policy != NULL && policy[0] != '\0')
+        snprintf(at + len, sizeof(run->slot->at) - len, ", with policy %s",
+                 stp_base_name(policy));
 }
 
 /* ---- NCCL and communicators ---- */

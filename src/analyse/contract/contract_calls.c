@@ -123,7 +123,8 @@ static void calls_ask_all(struct stp_contract_run *run,
         if (call.fp8 && !sees_table)
             continue;
         calls_describe(&asked, how, machine);
-        stp_contract_at(run, "%s", asked.text);
+        stp_contract_at(run, "%s%s%s", run->about != NULL ? run->about : "",
+                        run->about != NULL ? ": " : "", asked.text);
         asked.alone_fails =
             mock_comm_collective(comm_alone, &call, &alone) != ncclSuccess;
         asked.rc = mock_comm_collective(comm, &call, &outcome);
@@ -225,8 +226,8 @@ void stp_judge_negative(struct stp_contract_run *run,
 
     if (calls_find_written(asked, calls_is_new_negative, &e))
         stp_contract_fail(run,
-                          "%s: %g written to %s/%s, which NCCL 2.31 would take "
-                          "as the cheapest",
+                          "%s: %g written to %s/%s, which NCCL 2.31 and later "
+                          "would take as the cheapest",
                           asked->text, (double)e.after, e.algo, e.proto);
 }
 
