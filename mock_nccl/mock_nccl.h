@@ -255,6 +255,10 @@ bool mock_release_is_newer(const char *version);
 void mock_release_constants(int release,
                             ncclTunerConstants_v7_t *constants_ret);
 
+/* Whether a version takes constants from a tuner: 2.28 to 2.30 do, and 2.32.6
+ * and later. */
+bool mock_release_takes_constants(int release);
+
 struct mock_nccl; /* libnccl in one process: the state of its plugin loaders */
 
 struct mock_nccl_options {
@@ -498,6 +502,21 @@ ncclResult_t mock_comm_group(struct mock_comm *comm,
  * n_channels is NCCL's signed 8-bit copy of the tuner's count. */
 struct mock_run mock_outcome_run(const struct mock_call *call,
                                  const struct mock_outcome *outcome);
+
+/* NCCL's own number of channels, if the tuner asked for more and NCCL, as from
+ * 2.31 on, takes no more; 0 if not. */
+int mock_outcome_limit(const struct mock_outcome *outcome);
+
+/*
+ * The kernels for symmetric windows that NCCL 2.29 and later compare for one
+ * collective with both buffers in windows, in NCCL's order. Returns their
+ * number; *best_ret is the one that runs, whatever a tuner says, and NULL
+ * without any.
+ */
+size_t
+mock_comm_kernels(const struct mock_comm *comm, const struct mock_call *call,
+                  struct mock_symmetric_kernel kernels_ret[MOCK_MAX_SYMMETRIC],
+                  const struct mock_symmetric_kernel **best_ret);
 
 /* ---- CUDA graphs ---- */
 

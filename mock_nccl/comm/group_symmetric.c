@@ -174,6 +174,31 @@ static ncclResult_t group_symmetric_try_all(struct mock_group *g)
     return rc;
 }
 
+size_t
+mock_comm_kernels(const struct mock_comm *comm, const struct mock_call *call,
+                  struct mock_symmetric_kernel kernels_ret[MOCK_MAX_SYMMETRIC],
+                  const struct mock_symmetric_kernel **best_ret)
+{
+    const struct mock_choice_rules *rules = &comm->version->choice;
+    const struct mock_model *model = &comm->model;
+    size_t element = call->element_size != 0 ? call->element_size : 2;
+    size_t bytes = mock_symmetric_round(
+        mock_share_bytes(model, call->coll, call->n_bytes, element));
+    const struct mock_symmetric_work work = {.coll = call->coll,
+                                             .fp8 = call->fp8,
+                                             .n_bytes = bytes,
+                                             .max_bytes = bytes,
+                                             .n_works = 1,
+                                             .windows = MOCK_WINDOWS_BOTH};
+    size_t n = 0;
+
+    if (rules->symmetric >= MOCK_SYMMETRIC_ONE && model->all_nvlink &&
+        mock_comm_asks(comm, call) && group_symmetric_has_kernel(rules, call))
+        n = mock_symmetric_list(model, &work, kernels_ret);
+    *best_ret = mock_symmetric_pick(model, kernels_ret, n);
+    return n;
+}
+
 /* 2.27 and 2.28. */
 static void group_symmetric_drop_both(struct mock_group *g, bool must_be_alone)
 {

@@ -354,6 +354,15 @@ struct mock_run mock_outcome_run(const struct mock_call *call,
     };
 }
 
+int mock_outcome_limit(const struct mock_outcome *outcome)
+{
+    int asked = outcome->asked_channels;
+    int kept = outcome->tuned_channels;
+
+    /* others keep the count, or the low bits of one above INT8_MAX */
+    return kept > 0 && kept < asked && asked <= INT8_MAX ? kept : 0;
+}
+
 /* ---- timings load ---- */
 
 /* Adjacent records with common members. */

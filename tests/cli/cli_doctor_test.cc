@@ -443,10 +443,38 @@ TEST_F(CliDoctor, ReadsNcclsConstants)
                 AllOf(HasSubstr("STEPTUNE_CONSTANTS_FILE: bad.csv:2:"),
                       HasSubstr("|NCCL keeps its own constants|")));
     Set("STEPTUNE_CONSTANTS_FILE", "c.csv");
-    Set("FAKE_NCCL", "22703");
-    EXPECT_THAT(Found("problem"),
-                HasSubstr("STEPTUNE_CONSTANTS_FILE=c.csv has 2 of NCCL's "
-                          "constants|no NCCL here lets a tuner set them"));
+    for (const char *version : {"22703", "23102", "23203"}) {
+        Set("FAKE_NCCL", version);
+        EXPECT_THAT(Found("problem"),
+                    HasSubstr("STEPTUNE_CONSTANTS_FILE=c.csv has 2 of NCCL's "
+                              "constants|no NCCL here lets a tuner set them: "
+                              "2.28 to 2.30 do, and 2.32.6 and later|"))
+            << version;
+    }
+    for (const char *version : {"22809", "23007", "23206"}) {
+        Set("FAKE_NCCL", version);
+        EXPECT_THAT(Found("ok"), HasSubstr("constants c.csv are valid"))
+            << version;
+    }
+}
+
+TEST_F(CliDoctor, NamesRulesWhoseChannelsAreALimit)
+{
+    const std::string rest = ",-1,-1\n";
+
+    Write("p.conf", "allreduce,0,4K,ring,ll,8" + rest +
+                        "allreduce,8K,9K,ring,ll,-1" + rest +
+                        "broadcast,0,4K,ring,ll,2" + rest);
+    Set("NCCL_TUNER_CONFIG_FILE", "p.conf");
+    Set("FAKE_NCCL", "23007");
+    EXPECT_THAT(Found("note"), Not(HasSubstr("as a limit")));
+    Set("FAKE_NCCL", "23102");
+    EXPECT_THAT(Found("note"),
+                HasSubstr("2 rules of policy p.conf set channels|NCCL 2.31 and "
+                          "later take them as a limit: a rule can lower "
+                          "NCCL's own number, and not raise it|"));
+    Write("p.conf", "allreduce,8K,9K,ring,ll,-1" + rest);
+    EXPECT_THAT(Found("note"), Not(HasSubstr("as a limit")));
 }
 
 } // namespace

@@ -46,6 +46,15 @@ class Folder
     {
         std::filesystem::remove(path_ + "/" + name);
     }
+    // As 'machine' is, but with another NCCL.
+    void WriteAs(const std::string &machine, const std::string &nccl) const
+    {
+        const std::string folder = STP_FIXTURES "/machines/" + machine + "/";
+        std::string text = ReadFile(folder + "machine.csv");
+        text.replace(text.rfind(',') + 1, std::string::npos, nccl + "\n");
+        Write("machine.csv", text);
+        Write("graphs.xml", ReadFile(folder + "graphs.xml"));
+    }
     const std::string &Path() const
     {
         return path_;

@@ -90,24 +90,6 @@ static int machine_get_channels(const struct there *t, int algo)
                                                     : t->info->n_channels;
 }
 
-static void machine_check_channels(const struct there *t, size_t i)
-{
-    const struct stp_rule *rule = stp_policy_rule(t->c->policy, i);
-    int limit = machine_get_channels(t, rule->algo);
-    struct stp_finding *f;
-
-    if (rule->n_channels <= limit || limit == 0)
-        return;
-    f = stp_check_add(t->c, i, STP_CHECK_CHANNELS, "channels",
-                      "%d channels, but %s has %d for %s: %s", rule->n_channels,
-                      t->info->name, limit, stp_algo_name(rule->algo),
-                      machine_takes_channels(t, rule->algo)
-                          ? "NCCL would fail"
-                          : "NCCL cuts what is more");
-    f->fix = STP_FIX_CHANNELS;
-    f->n_channels = limit;
-}
-
 /* ---- what NCCL makes of it ---- */
 
 /* False after failing the check. */
@@ -131,27 +113,35 @@ static bool machine_ask(const struct there *t, struct mock_comm *comm,
     return false;
 }
 
-/* Whether the rule changes what NCCL runs at this size. */
-static bool machine_differs(const struct there *t, const struct stp_rule *rule,
-                            uint64_t n_bytes)
+/* What runs with the rule; false after failing the check. */
+static bool machine_force(const struct there *t, const struct stp_rule *rule,
+                          uint64_t n_bytes, struct mock_outcome *out)
 {
     const struct stp_arm nccls_own = {.kind = STP_ARM_AUTO};
     const struct stp_arm forced = {.kind = STP_ARM_FORCED,
                                    .algo = rule->algo,
                                    .proto = rule->proto,
                                    .n_channels = rule->n_channels};
-    struct mock_outcome alone, with;
     bool asked;
 
+    stp_arm_tuner_set(&forced);
+    asked = machine_ask(t, t->comm, rule, n_bytes, out);
     stp_arm_tuner_set(&nccls_own);
+    return asked;
+}
+
+/* Whether the rule changes what NCCL runs at this size. */
+static bool machine_differs(const struct there *t, const struct stp_rule *rule,
+                            uint64_t n_bytes)
+{
+    struct mock_outcome alone, with;
+
     if (!machine_ask(t, t->comm, rule, n_bytes, &alone))
         return false;
     if (alone.algo != rule->algo || alone.proto != rule->proto)
         return true;
-    stp_arm_tuner_set(&forced);
-    asked = machine_ask(t, t->comm, rule, n_bytes, &with);
-    stp_arm_tuner_set(&nccls_own);
-    return asked && alone.n_channels != with.n_channels;
+    return machine_force(t, rule, n_bytes, &with) &&
+           alone.n_channels != with.n_channels;
 }
 
 static void machine_probe_size(const struct there *t, struct probe *p,
@@ -257,6 +247,66 @@ static bool machine_check_choices(const struct there *t, size_t i)
     return p.exists;
 }
 
+/* ---- channels ---- */
+
+/* NCCL's own count for the rule, at the size with the largest, if that is less
+ * than the rule's; 0 if not. */
+static int machine_find_limit(const struct there *t, size_t i)
+{
+    const struct stp_rule *rule = stp_policy_rule(t->c->policy, i);
+    const struct stp_range sizes = machine_get_sizes(t, i);
+    struct mock_outcome out;
+
+    return sizes.min <= sizes.max && machine_force(t, rule, sizes.max, &out) &&
+                   out.algo == rule->algo
+               ? mock_outcome_limit(&out)
+               : 0;
+}
+
+/* From 2.31 on, NCCL takes a rule's channels as a limit. */
+static void machine_check_limit(const struct there *t, size_t i)
+{
+    const struct stp_rule *rule = stp_policy_rule(t->c->policy, i);
+    int limit = machine_find_limit(t, i);
+    struct stp_finding *f;
+
+    if (limit == 0)
+        return;
+    f = stp_check_add(t->c, i, STP_CHECK_CHANNELS, "channels",
+                      "%d channels, but NCCL %s runs %s on %d of %s itself, "
+                      "and takes no more from a rule",
+                      rule->n_channels, t->info->nccl,
+                      stp_algo_name(rule->algo), limit, t->info->name);
+    if (rule->n_channels > machine_get_channels(t, rule->algo)) {
+        f->fix = STP_FIX_CHANNELS;
+        f->n_channels = machine_get_channels(t, rule->algo);
+    }
+}
+
+static void machine_check_channels(const struct there *t, size_t i)
+{
+    const struct stp_rule *rule = stp_policy_rule(t->c->policy, i);
+    int limit = machine_get_channels(t, rule->algo);
+    struct stp_finding *f;
+
+    if (mock_release_find(t->info->nccl) >= mock_release_find("2.31")) {
+        machine_check_limit(t, i);
+        return;
+    }
+    if (rule->n_channels <= limit || limit == 0)
+        return;
+    f = stp_check_add(t->c, i, STP_CHECK_CHANNELS, "channels",
+                      "%d channels, but %s has %d for %s: %s", rule->n_channels,
+                      t->info->name, limit, stp_algo_name(rule->algo),
+                      machine_takes_channels(t, rule->algo)
+                          ? "NCCL would fail"
+                          : "NCCL cuts what is more");
+    f->fix = STP_FIX_CHANNELS;
+    f->n_channels = limit;
+}
+
+/* ---- all of a rule ---- */
+
 static void machine_check_rule(const struct there *t, size_t i)
 {
     if (t->c->idle[i])
@@ -319,6 +369,7 @@ static void machine_open(struct there *t, const char *machine_path)
     t->box.side[STP_SIDE_RANKS].min = t->box.side[STP_SIDE_RANKS].max =
         (uint64_t)t->info->n_ranks;
     machine_match_rules(t);
+    stp_arm_tuner_set(&(struct stp_arm){.kind = STP_ARM_AUTO});
     machine_open_nccl(t, &tuned, &t->nccl, &t->comm);
     machine_open_nccl(t, &most, &t->nccl_most, &t->most);
 }

@@ -19,6 +19,7 @@ static struct stp_why_run why_describe(const struct stp_explainer *e,
     struct stp_why_run r = {
         .pick = {out->algo, out->proto},
         .asked_channels = out->asked_channels,
+        .limit = mock_outcome_limit(out),
         .n_channels = out->n_channels,
         .predicted_us = predicted >= 0 ? (double)predicted : NAN,
         .us = NAN,
@@ -154,6 +155,32 @@ static void why_add_override(const struct stp_explainer *e, const char *plugin,
     }
 }
 
+/* ---- symmetric windows ---- */
+
+static void why_compare_kernels(const struct stp_explainer *e,
+                                const struct mock_call *call,
+                                struct stp_why *why)
+{
+    const struct mock_symmetric_kernel *best;
+
+    why->n_kernels = mock_comm_kernels(e->alone, call, why->kernels, &best);
+    if (best != NULL)
+        why->best_kernel = (size_t)(best - why->kernels);
+}
+
+/* ---- constants ---- */
+
+static bool why_drops_constants(const struct stp_explainer *e,
+                                char *(*variable)(const char *name))
+{
+    const char *nccl = mock_machine_get_info(e->machine)->nccl;
+    const char *path =
+        variable != NULL ? variable("STEPTUNE_CONSTANTS_FILE") : NULL;
+
+    return path != NULL && path[0] != '\0' &&
+           !mock_release_takes_constants(mock_release_find(nccl));
+}
+
 /* ---- all of it ---- */
 
 static enum stp_status why_fill(struct stp_explainer *e, const char *plugin,
@@ -170,6 +197,8 @@ static enum stp_status why_fill(struct stp_explainer *e, const char *plugin,
     why->tuned = why_describe(e, &asked, &asked.tuned);
     memcpy(why->cost, asked.alone.cost, sizeof(why->cost));
     memcpy(why->cost_after, asked.tuned.cost_after, sizeof(why->cost_after));
+    why->drops_constants = why_drops_constants(e, variable);
+    why_compare_kernels(e, &asked.call, why);
     why->decider = asked.decider;
     why->line = asked.line;
     for (size_t i = 0; i < N_VARIABLES && variable != NULL; i++) {

@@ -10,7 +10,9 @@
 /* What runs, and how long that takes. */
 struct stp_why_run {
     struct stp_pick pick;
-    int asked_channels;  /* by the plugin; 0: NCCL's own count */
+    int asked_channels; /* by the plugin; 0: NCCL's own count */
+    int limit; /* NCCL's own count, if it takes no more from the plugin, which
+                  asks for more; 0 if not */
     int n_channels;      /* that it runs on */
     double predicted_us; /* by NCCL's model, which knows no channel counts; NAN
                             for what NCCL rules out */
@@ -46,6 +48,11 @@ struct stp_why {
     mock_table cost_after; /* as the plugin leaves it */
     struct stp_why_run alone;
     struct stp_why_run tuned;
+    /* of what NCCL compares if both buffers are in symmetric windows */
+    struct mock_symmetric_kernel kernels[MOCK_MAX_SYMMETRIC];
+    size_t n_kernels;
+    size_t best_kernel;   /* that runs; of some */
+    bool drops_constants; /* those of STEPTUNE_CONSTANTS_FILE, which is set */
     enum stp_decider decider;
     unsigned line; /* of the rule */
     struct stp_override overrides[STP_MAX_OVERRIDES];

@@ -99,12 +99,17 @@ void stp_doctor_online(struct stp_doctor *d)
 
 /* ---- constants ---- */
 
-enum { FIRST_CONSTANTS = 22800 }; /* NCCL that hands them to tuners */
+/* NCCL 2.31.2 and 2.32.3 ask a tuner for constants, and go on with their own.
+ */
+static bool doctor_takes_constants(int version)
+{
+    return (version >= 22800 && version < 23100) || version >= 23206;
+}
 
 static bool doctor_any_takes_constants(const struct stp_doctor *d)
 {
     for (size_t i = 0; i < d->n_versions; i++)
-        if (d->versions[i] >= FIRST_CONSTANTS)
+        if (doctor_takes_constants(d->versions[i]))
             return true;
     return d->n_versions == 0;
 }
@@ -135,8 +140,9 @@ static void doctor_judge_constants(struct stp_doctor *d, const char *path)
                  "STEPTUNE_CONSTANTS_FILE=%s has %zu of NCCL's constants", path,
                  n);
     stp_diagnose_why(&d->diagnosis,
-                     "no NCCL here lets a tuner set them: 2.28 is the first");
-    stp_diagnose_todo(&d->diagnosis, "unset it, or use a newer NCCL");
+                     "no NCCL here lets a tuner set them: 2.28 to 2.30 do, "
+                     "and 2.32.6 and later");
+    stp_diagnose_todo(&d->diagnosis, "unset it, or use such an NCCL");
 }
 
 void stp_doctor_constants(struct stp_doctor *d)

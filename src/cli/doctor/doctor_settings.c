@@ -143,6 +143,37 @@ static size_t doctor_count_foreign(const struct stp_policy *policy,
     return n;
 }
 
+/* NCCL that takes a rule's channels as a limit. */
+enum { FIRST_LIMIT = 23100 };
+
+static bool doctor_any_limits(const struct stp_doctor *d)
+{
+    for (size_t i = 0; i < d->n_versions; i++)
+        if (d->versions[i] >= FIRST_LIMIT)
+            return true;
+    return false;
+}
+
+static void doctor_judge_channels(struct stp_doctor *d, const char *path,
+                                  const struct stp_policy *policy)
+{
+    size_t n = 0;
+
+    for (size_t i = 0; i < stp_policy_size(policy); i++)
+        n += stp_policy_rule(policy, i)->n_channels > 0;
+    if (n == 0 || !doctor_any_limits(d))
+        return;
+    stp_diagnose(&d->diagnosis, STP_SYMPTOM_NOTE,
+                 "%zu %s of policy %s set%s channels", n,
+                 n == 1 ? "rule" : "rules", path, n == 1 ? "s" : "");
+    stp_diagnose_why(&d->diagnosis,
+                     "NCCL 2.31 and later take them as a limit: a rule can "
+                     "lower NCCL's own number, and not raise it");
+    stp_diagnose_todo(&d->diagnosis,
+                      "see which rules that concerns by `steptune check "
+                      "--on` a machine recorded with that NCCL");
+}
+
 static void doctor_judge_policy(struct stp_doctor *d, const char *path,
                                 const struct stp_policy *policy,
                                 const char *gpu)
@@ -177,6 +208,7 @@ static void doctor_load_policy(struct stp_doctor *d, const char *path,
 
     if (stp_policy_load(path, &policy, &err) == STP_OK) {
         doctor_judge_policy(d, path, policy, gpu);
+        doctor_judge_channels(d, path, policy);
         stp_policy_free(policy);
         return;
     }

@@ -67,6 +67,36 @@ static void why_put_run(const char *by, const struct stp_why_run *run,
                        : stp_source_words(run->source, run->single_pass));
 }
 
+/* ---- symmetric windows ---- */
+
+static void why_put_kernels(const struct stp_why *why, struct stp_table *t)
+{
+    for (size_t i = 0; i < why->n_kernels; i++) {
+        const struct mock_symmetric_kernel *k = &why->kernels[i];
+
+        stp_table_row(t);
+        stp_table_word(t, "kernel", "<kernel", k->name);
+        stp_table_count(t, "blocks", "blocks", (size_t)k->n_blocks);
+        stp_table_number(t, "us", "NCCL's us", (double)k->us, 3);
+        stp_table_number(t, "charged_us", "with blocks' charge",
+                         (double)k->charged_us, 3);
+        stp_table_flag(t, "runs", "<runs", i == why->best_kernel);
+    }
+}
+
+static enum stp_status why_print_kernels(const struct stp_why *why, FILE *fp,
+                                         struct stp_error *err)
+{
+    struct stp_table t = stp_table_begin(STP_TABLE_TEXT);
+
+    if (why->n_kernels == 0)
+        return STP_OK;
+    fprintf(fp, "\nWith both buffers in symmetric windows one of these runs, "
+                "whatever the plugin says:\n\n");
+    why_put_kernels(why, &t);
+    return stp_table_end(&t, fp, err);
+}
+
 /* ---- decider ---- */
 
 static void why_print_decider(const struct stp_why_report *r, FILE *fp)
@@ -90,6 +120,15 @@ static void why_print_decider(const struct stp_why_report *r, FILE *fp)
             fprintf(fp, "Decided by NCCL: the plugin changed nothing.\n");
         break;
     }
+}
+
+static void why_print_limit(const struct stp_why_run *run, FILE *fp)
+{
+    if (run->limit != 0)
+        fprintf(fp,
+                "The plugin asks for %d channels, and NCCL takes no more than "
+                "its own %d, as from 2.31 on.\n",
+                run->asked_channels, run->limit);
 }
 
 static void why_print_override(const struct stp_override *o, FILE *fp)
@@ -148,7 +187,14 @@ static enum stp_status why_print_text(const struct stp_why_report *report,
         stp_table_free(&t);
     fputc('\n', fp);
     why_print_decider(report, fp);
+    why_print_limit(&why->tuned, fp);
+    if (why->drops_constants)
+        fprintf(fp, "STEPTUNE_CONSTANTS_FILE is set here, but this NCCL takes "
+                    "no constants from a plugin: 2.28 to 2.30 do, and 2.32.6 "
+                    "and later.\n");
     why_print_overrides(why, fp);
+    if (status == STP_OK)
+        status = why_print_kernels(why, fp, err);
     return status;
 }
 
@@ -198,6 +244,12 @@ static enum stp_status why_print_json(const struct stp_why_report *report,
         stp_json_number(root, "line", why->line);
         stp_json_word(root, "rule", report->rule);
     }
+    if (why->drops_constants)
+        cJSON_AddBoolToObject(root, "drops_constants", true);
+    t = stp_table_array(root, "symmetric_kernels");
+    why_put_kernels(why, &t);
+    if (why->tuned.limit != 0)
+        stp_json_number(root, "channel_limit", why->tuned.limit);
     list = cJSON_AddArrayToObject(root, "overrides");
     for (size_t i = 0; i < why->n_overrides; i++)
         why_json_override(stp_json_row(list), &why->overrides[i]);

@@ -6,6 +6,8 @@
 
 #include <gmock/gmock.h>
 
+#include "support/mock_folder.h"
+
 extern "C" {
 #include "analyse/check/check.h"
 }
@@ -31,10 +33,12 @@ struct Result {
     std::string fixed;
 };
 
+// 'machine' is a folder, or the name of one in fixtures.
 Result Check(const std::string &csv, const char *machine = nullptr)
 {
     const std::string path =
-        std::string(STP_FIXTURES "/machines/") + (machine ? machine : "");
+        (machine && machine[0] == '/' ? "" : STP_FIXTURES "/machines/") +
+        std::string(machine ? machine : "");
     const stp_check_options options = {csv.data(), csv.size(),
                                        machine ? path.c_str() : nullptr};
     stp_findings findings{};
@@ -330,6 +334,42 @@ TEST(CheckOn, FindsMoreChannelsThanThereAre)
           {"1:34 elsewhere: this rule does not apply on h100x8, which "
            "has 8 ranks"}}},
         "h100x8");
+}
+
+// From 2.31 on, of a ring's 24 channels here one runs 4 KiB.
+TEST(CheckOn, FindsMoreChannelsThanNcclTakes)
+{
+    const std::string rest = " itself, and takes no more from a rule";
+    const std::string all = "allreduce,0,inf,ring,simple,";
+    const std::string small = "allreduce,0,4K,ring,simple,";
+    const mock_test::Folder folder;
+
+    for (const char *nccl : {"2.28.9", "2.30.7", "2.31.2", "2.32.6"}) {
+        const bool limits = std::string(nccl) > "2.31";
+        const std::string runs =
+            " channels, but NCCL " + std::string(nccl) + " runs ring on ";
+        const std::string name =
+            folder.Path().substr(folder.Path().rfind('/') + 1);
+
+        SCOPED_TRACE(nccl);
+        folder.WriteAs("h100x8", nccl);
+        EXPECT_THAT(Check(all + "24,-1,-1\n", folder.Path().c_str()).found,
+                    IsEmpty());
+        EXPECT_THAT(Check(small + "1,-1,-1\n", folder.Path().c_str()).found,
+                    IsEmpty());
+        Result small16 = Check(small + "16,-1,-1\n", folder.Path().c_str());
+        EXPECT_THAT(small16.found, ElementsAreArray(std::vector<std::string>(
+                                       limits, "1:28 channels: 16" + runs +
+                                                   "1 of " + name + rest)));
+        EXPECT_EQ(small + "16,-1,-1\n", small16.fixed);
+        Result all32 = Check(all + "32,-1,-1\n", folder.Path().c_str());
+        EXPECT_EQ(all + "24,-1,-1\n", all32.fixed);
+        if (limits) {
+            EXPECT_THAT(all32.found,
+                        ElementsAreArray({"1:29 channels: 32" + runs +
+                                          "24 of " + name + rest}));
+        }
+    }
 }
 
 TEST(CheckOn, FindsRulesForOtherMachines)

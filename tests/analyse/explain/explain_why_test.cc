@@ -10,6 +10,8 @@
 #include <map>
 #include <string>
 
+#include "support/mock_folder.h"
+
 extern "C" {
 #include "analyse/explain/why.h"
 #include "core/names.h"
@@ -52,11 +54,13 @@ class Why : public testing::Test
         unsetenv("STEPTUNE_AGREE");
     }
 
+    // 'machine' is a folder, or the name of one in fixtures.
     stp_why Ask(const char *machine, const char *policy, int coll,
                 uint64_t n_bytes, const char *plugin = STP_PLUGIN)
     {
         const std::string folder =
-            std::string(STP_FIXTURES "/machines/") + machine;
+            (machine[0] == '/' ? "" : STP_FIXTURES "/machines/") +
+            std::string(machine);
         stp_policy *parsed = nullptr;
         stp_why why{};
         stp_error err{};
@@ -132,6 +136,49 @@ TEST_F(Why, MachinesWithoutTimingsHaveNoneButAPrediction)
     EXPECT_TRUE(std::isnan(why.tuned.us));
     EXPECT_EQ(STP_SOURCE_MODELLED, why.tuned.source);
     EXPECT_GT(why.tuned.predicted_us, why.alone.predicted_us);
+}
+
+struct VersionCase {
+    const char *nccl;
+    int limit; // of 24 channels of all-reduces of 1 MiB
+    bool drops_constants;
+    const char *kernel; // that runs in symmetric windows
+};
+
+TEST_F(Why, SaysWhatTheVersionTakesAndWhatItComparesInWindows)
+{
+    const VersionCase cases[] = {
+        {"2.27.7", 0, true, ""},
+        {"2.28.9", 0, false, ""},
+        {"2.29.7", 0, false, "AllReduce_RSxLDMC_AGxSTMC"},
+        {"2.30.7", 0, false, "AllReduce_RSxLDMC_AGxSTMC"},
+        {"2.31.2", 24, true, "AllReduce_RSxLDMC_AGxSTMC"},
+        {"2.32.3", 24, true, "AllReduce_RSxLDMC_AGxSTMC"},
+        {"2.32.6", 24, false, "AllReduce_RSxLDMC_AGxSTMC"},
+    };
+    const mock_test::Folder folder;
+
+    for (const VersionCase &c : cases) {
+        SCOPED_TRACE(c.nccl);
+        folder.WriteAs("h100x8", c.nccl);
+        environment["STEPTUNE_CONSTANTS_FILE"] = "c.csv";
+        stp_why why =
+            Ask(folder.Path().c_str(), "allreduce,0,inf,ring,simple,32,-1,-1\n",
+                ncclFuncAllReduce, 1 << 20);
+        environment.clear();
+
+        EXPECT_EQ(32, why.tuned.asked_channels);
+        EXPECT_EQ(c.limit, why.tuned.limit);
+        EXPECT_EQ(c.drops_constants, why.drops_constants);
+        EXPECT_EQ(c.kernel[0] != '\0' ? 4u : 0u, why.n_kernels);
+        EXPECT_STREQ(c.kernel, why.n_kernels != 0
+                                   ? why.kernels[why.best_kernel].name
+                                   : "");
+        EXPECT_FALSE(Ask(folder.Path().c_str(), "", ncclFuncBroadcast, 1 << 20)
+                         .drops_constants);
+        EXPECT_EQ(0u, Ask(folder.Path().c_str(), "", ncclFuncBroadcast, 1 << 20)
+                          .n_kernels);
+    }
 }
 
 struct OverrideCase {
