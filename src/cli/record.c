@@ -423,6 +423,7 @@ static int record_check(struct record *r)
     const struct stp_recorded recorded = {&r->machine, path, &mock};
     int exit_status = STP_EXIT_FAILED;
 
+    stp_say_played(r->machine.info.nccl);
     if (record_ask_mock(path, &r->machine.choices, &mock, &r->err) != STP_OK) {
         stp_complain("%s is there, but mock NCCL cannot play it: %s", path,
                      r->err.text);

@@ -101,6 +101,120 @@ TEST_F(CliMachines, PutsThoseOfTheEnvironmentFirst)
     EXPECT_EQ(1u, n);
 }
 
+// ---- choices ----
+
+// As h200x2 has them: 413, of which a part is forged, and NCCL may be newer.
+class CliMachinesCheck : public CliMachines
+{
+  protected:
+    void SetUp() override
+    {
+        CliMachines::SetUp();
+        Copy("mine/box", {"machine.csv", "graphs.xml", "choices.csv"});
+        Set("STEPTUNE_MACHINES", (dir_ / "mine").string());
+    }
+    void Forge(const std::string &file, const std::string &from,
+               const std::string &to)
+    {
+        std::string text = Read("mine/box/" + file);
+        size_t at = text.rfind(from);
+        ASSERT_NE(std::string::npos, at) << from;
+        Write("mine/box/" + file, text.replace(at, from.size(), to));
+    }
+};
+
+TEST_F(CliMachinesCheck, CountsTheRowsThatMockNcclReproduces)
+{
+    const Outcome o = Run("machines --check h200x4 a100x8 box");
+
+    EXPECT_EQ(0, o.status) << o.err;
+    EXPECT_EQ("machine  NCCL    choices  reproduced\n"
+              "h200x4   2.28.9      176         176\n"
+              "a100x8   2.28.9        -           -\n"
+              "box      2.28.9      413         413\n",
+              o.out);
+}
+
+TEST_F(CliMachinesCheck, TellsWhatDiffers)
+{
+    const std::string box = fs::canonical(dir_ / "mine/box").string();
+    const std::string eight = "allreduce of 8 bytes of i8: NCCL runs ";
+
+    Forge("choices.csv", "8.00013065", "8.00013066");
+    Forge("choices.csv",
+          "1506.50806,-1,-1,-1,-1,-1,-1,-1,-1,-1,-1,-1,-1,-1,-1,"
+          "-1,ring,simple,24",
+          "1506.50806,-1,-1,-1,-1,-1,-1,-1,-1,-1,-1,-1,-1,-1,-1,-1,tree,simple,"
+          "23");
+    const Outcome o = Run("machines --check box");
+
+    EXPECT_EQ(1, o.status);
+    EXPECT_EQ("machine  NCCL    choices  reproduced\n"
+              "box      2.28.9      413         411\n"
+              "\n" +
+                  box +
+                  "\n"
+                  "  choices.csv:404: " +
+                  eight +
+                  "ring/ll/1, mock NCCL ring/ll/1; cost of "
+                  "tree/ll 8.00013066 us, mock NCCL 8.00013065\n"
+                  "  choices.csv:417: allreduce of 536870912 bytes of i8: NCCL "
+                  "runs tree/simple/23, mock NCCL ring/simple/24\n",
+              o.out);
+    const Json all = Parse(Run("machines --check box --json").out);
+    const cJSON *machine = cJSON_GetArrayItem(
+        cJSON_GetObjectItemCaseSensitive(all.get(), "machines"), 0);
+    EXPECT_EQ("2.28.9", String(machine, "nccl"));
+    EXPECT_EQ(413, Number(machine, "choices"));
+    EXPECT_EQ(411, Number(machine, "reproduced"));
+    EXPECT_EQ(2, cJSON_GetArraySize(
+                     cJSON_GetObjectItemCaseSensitive(machine, "differences")));
+}
+
+// What is newer than mock NCCL is played as the newest, which is said.
+TEST_F(CliMachinesCheck, SaysAsWhatItPlaysANewerNccl)
+{
+    Forge("machine.csv", "2.28.9", "2.99.1");
+    const Outcome o = Run("machines --check box");
+
+    EXPECT_EQ(1, o.status);
+    EXPECT_THAT(o.out, HasSubstr("\nbox      2.99.1      413  "));
+    EXPECT_EQ(
+        "steptune machines: NCCL 2.99.1 is newer than Steptune knows, and "
+        "is played as 2.32\n",
+        o.err);
+}
+
+TEST_F(CliMachinesCheck, RefusesRowsThatItCannotReadOrAsk)
+{
+    const std::pair<const char *, const char *> forged[] = {
+        {"bf16,1,2,1,0", "bf16,1,4,1,0"},
+        {"ring,simple,24", "ring,simple"},
+        {"ring,simple,24", "rung,simple,24"},
+        {"allreduce,536870912,1,i8", "allreduce,536870912,99,i8"},
+    };
+    const char *const errors[] = {
+        ":1: 4 ranks on 1 nodes, expected 2 on 1, as the machine has them\n",
+        ":1: 31 fields, expected 32 as in the header\n",
+        ": algo 'rung', expected an algorithm\n",
+        ": group_ops '99', expected a whole number\n",
+    };
+    const std::string whole = Read("mine/box/choices.csv");
+
+    for (size_t i = 0; i < 4; i++) {
+        Write("mine/box/choices.csv", whole);
+        Forge("choices.csv", forged[i].first, forged[i].second);
+        const Outcome o = Run("machines --check box h200x4");
+
+        EXPECT_EQ(1, o.status);
+        EXPECT_THAT(o.err, AllOf(HasSubstr("mine/box/choices.csv:"),
+                                 EndsWith(errors[i])));
+        EXPECT_EQ("machine  NCCL    choices  reproduced\n"
+                  "h200x4   2.28.9      176         176\n",
+                  o.out);
+    }
+}
+
 TEST_F(CliMachines, FailsForWhatCannotBeReadAndListsTheRest)
 {
     Copy("mine/good", {"machine.csv", "graphs.xml"});

@@ -53,6 +53,22 @@ TEST_F(Record, MakesAFolderThatReproducesTheMachine)
     EXPECT_EQ(405, ExpectChoices(In("again")));
 }
 
+// Mock NCCL has no model of its own for what is newer than it.
+TEST_F(Record, SaysAsWhatMockNcclPlaysANewerNccl)
+{
+    const mock_test::Folder newer;
+
+    newer.WriteAs("h100x8", "2.99.1");
+    Outcome o = Run("record again --on " + newer.Path() +
+                    " --collective allgather -b 1M -e 2M --no-overlap "
+                    "--channels 8 --rounds 1");
+
+    EXPECT_EQ(0, o.status) << o.err;
+    EXPECT_THAT(o.out, ContainsRegex("([0-9]+) of [0-9]+ choices reproduced"));
+    EXPECT_THAT(o.err, EndsWith("steptune record: NCCL 2.99.1 is newer than "
+                                "Steptune knows, and is played as 2.32\n"));
+}
+
 // "NCCL 2.28.9" and so on, in every file.
 TEST_F(Record, SaysInEveryFileWhatItIsFrom)
 {

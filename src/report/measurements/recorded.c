@@ -83,15 +83,19 @@ static void recorded_print_text(const struct stp_recorded *recorded, FILE *fp)
 {
     const struct stp_machine_record *r = recorded->record;
     size_t n_times = stp_machine_n_times(r);
+    size_t n_alike = stp_recorded_alike(recorded);
     char text[TEXT];
     size_t at = 0;
 
     fprintf(fp,
             "%s\n\n%s: %zu time%s, %zu of collectives overlapped with compute\n"
-            "%zu of %zu choices reproduced\n",
+            "%zu of %zu choices reproduced",
             r->info.what, recorded->path, n_times, recorded_plural(n_times),
-            r->overlap.data.n_rows, stp_recorded_alike(recorded),
-            r->choices.n_rows);
+            r->overlap.data.n_rows, n_alike, r->choices.n_rows);
+    if (n_alike < r->choices.n_rows)
+        fprintf(fp, ", %zu differ%s", r->choices.n_rows - n_alike,
+                r->choices.n_rows - n_alike == 1 ? "s" : "");
+    fputc('\n', fp);
     for (int i = 0; i < MAX_SHOWN && recorded_find_next(recorded, &at, text);
          i++)
         fprintf(fp, "  %s\n", text);

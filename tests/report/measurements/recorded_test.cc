@@ -1,0 +1,62 @@
+// What record says of choices that mock NCCL makes otherwise.
+#include <cstring>
+#include <string>
+#include <vector>
+
+#include <gtest/gtest.h>
+
+extern "C" {
+#include "core/dtype.h"
+#include "report/measurements/machine_folder.h"
+}
+
+#include "support/written.h"
+
+namespace
+{
+
+stp_nccl_choice Choice(int algo, int n_channels, float ring_ll)
+{
+    stp_nccl_choice c{};
+    c.what.coll = ncclFuncAllReduce;
+    c.what.n_bytes = 1024;
+    c.what.type = STP_TYPE_F32;
+    c.question.cost[NCCL_ALGO_RING][NCCL_PROTO_LL] = ring_ll;
+    c.algo = algo;
+    c.n_channels = n_channels;
+    return c;
+}
+
+TEST(Recorded, TellsHowManyChoicesDifferAndHow)
+{
+    const stp_nccl_choice ring = Choice(NCCL_ALGO_RING, 24, 2);
+    std::vector<stp_nccl_choice> nccl(4, ring);
+    std::vector<stp_nccl_choice> mock(4, ring);
+    stp_machine_record record{};
+    stp_choices played{mock.data(), mock.size(), mock.size()};
+    const stp_recorded recorded{&record, "box", &played};
+
+    std::strcpy(record.info.what, "box");
+    record.choices = {nccl.data(), nccl.size(), nccl.size()};
+    auto print = [&] {
+        return Written([&](FILE *fp) {
+            return stp_print_recorded(&recorded, false, fp, nullptr);
+        });
+    };
+    const std::string head =
+        "box\n\nbox: 0 times, 0 of collectives overlapped with compute\n";
+
+    EXPECT_EQ(head + "4 of 4 choices reproduced\n", print());
+    mock[2] = Choice(NCCL_ALGO_TREE, 1, 2);
+    const std::string third = "  allreduce 1024 f32: NCCL ring/ll on 24 "
+                              "channels, mock NCCL tree/ll on 1\n";
+    EXPECT_EQ(head + "3 of 4 choices reproduced, 1 differs\n" + third, print());
+    mock[3] = Choice(NCCL_ALGO_RING, 24, 3);
+    EXPECT_EQ(head + "2 of 4 choices reproduced, 2 differ\n" + third +
+                  "  allreduce 1024 f32: NCCL ring/ll on 24 channels, mock "
+                  "NCCL ring/ll on 24; cost of ring/ll 2 us, mock NCCL 3\n",
+              print());
+    EXPECT_EQ(2u, stp_recorded_alike(&recorded));
+}
+
+} // namespace
