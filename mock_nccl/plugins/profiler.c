@@ -196,7 +196,12 @@ static int profiler_mask(const struct mock_profiler *p)
                                  : 0;
 }
 
-/* Members that v4 does not set contain whatever the stack contains. */
+/* Members that a version does not set contain whatever the stack contains. */
+static void profiler_forget(ncclProfilerEvent_t *event, size_t from)
+{
+    memset((char *)event + from, 0xa5, sizeof(*event) - from);
+}
+
 static void profiler_start_v4(const ncclProfiler_v4_t *profiler, void *context,
                               void **event,
                               const ncclProfilerEvent_t *event_info)
@@ -212,7 +217,7 @@ static void profiler_start_v4(const ncclProfiler_v4_t *profiler, void *context,
     if (event_info->type.v5 == NCCL_PROFILE_COLL) {
         old.coll = event_info->coll;
         old.parentObj = event_info->coll.parentGroup;
-        memset(&old.coll.parentGroup, 0xa5, sizeof(old.coll.parentGroup));
+        profiler_forget(&old, offsetof(ncclProfilerEvent_t, coll.parentGroup));
     } else if (event_info->type.v5 == NCCL_PROFILE_KERNEL_CH) {
         old.kernelCh = event_info->kernelCh;
     }
@@ -224,11 +229,15 @@ static void profiler_start(const struct mock_listener *l, void **event,
 {
     const void *symbol = atomic_load(&l->profiler->symbol);
     const ncclProfiler_v5_t *v5 = symbol;
+    ncclProfilerEvent_t told = *event_info;
 
+    if (l->profiler->version < 7)
+        profiler_forget(&told,
+                        offsetof(ncclProfilerEvent_t, coll.kernelVariant));
     if (l->profiler->version == 4)
         profiler_start_v4(symbol, l->context, event, event_info);
     else
-        v5->startEvent(l->context, event, event_info);
+        v5->startEvent(l->context, event, &told);
 }
 
 /* v4 and v5 differ only in their init. */
@@ -282,8 +291,28 @@ static void profiler_report_failure(struct mock_profiler *p, ncclResult_t rc)
               (int)rc, strerror(errno));
 }
 
+/* From 2.31 on NCCL removes the phases of kernels from the mask of older
+ * profilers, and adds their channels to that of newer ones. */
+static void profiler_fit_mask(struct mock_profiler *p)
+{
+    int mask = __atomic_load_n(&p->mask, __ATOMIC_RELAXED);
+
+    if (p->rules->newest < 7 || (mask & NCCL_PROFILE_KERNEL_PHASE) == 0)
+        return;
+    if (p->version < 7) {
+        mask &= ~NCCL_PROFILE_KERNEL_PHASE;
+    } else if ((mask & NCCL_PROFILE_KERNEL_CH) == 0) {
+        mask |= NCCL_PROFILE_KERNEL_CH;
+        MOCK_INFO(NCCL_INIT,
+                  "Profiler: enabling ncclProfileKernelCh implicitly (plugin "
+                  "set ncclProfileKernelPhase, which requires it)");
+    }
+    __atomic_store_n(&p->mask, mask, __ATOMIC_RELAXED);
+}
+
 static void profiler_log_mask(const struct mock_profiler *p)
 {
+    /* in NCCL's order, without KernelPhase, which is behind KernelCh */
     static const char *const names[] = {
         "Group",     "Coll",         "P2p",       "ProxyOp",  "ProxyStep",
         "ProxyCtrl", "KernelCh",     "NetPlugin", "GroupApi", "CollApi",
@@ -294,10 +323,16 @@ static void profiler_log_mask(const struct mock_profiler *p)
 
     if (!p->rules->lists_mask || mask == 0)
         return;
-    for (size_t i = 0; i < sizeof(names) / sizeof(names[0]); i++)
+    for (size_t i = 0; i < sizeof(names) / sizeof(names[0]); i++) {
+        bool has_phase = 1 << i == NCCL_PROFILE_KERNEL_CH &&
+                         p->rules->newest >= 7 &&
+                         (mask & NCCL_PROFILE_KERNEL_PHASE) != 0;
+
         if ((mask & (1 << i)) != 0)
             used += (size_t)snprintf(enabled + used, sizeof(enabled) - used,
-                                     "%s ", names[i]);
+                                     "%s %s", names[i],
+                                     has_phase ? "KernelPhase " : "");
+    }
     MOCK_INFO(NCCL_INIT, "Profiler event mask: 0x%x (%d) - Enabled: %s",
               (unsigned)mask, mask, enabled);
 }
@@ -319,6 +354,7 @@ void mock_listener_join(struct mock_listener *l, struct mock_profiler *p,
         atomic_store(&p->is_wired, true);
     else
         profiler_report_failure(p, rc);
+    profiler_fit_mask(p);
     profiler_log_mask(p);
 }
 
@@ -340,9 +376,9 @@ void mock_listener_leave(struct mock_listener *l)
 
 /* ---- events ---- */
 
-/* Omitted are point-to-point calls, copy engines, network proxies and kernel
- * launches; addresses of buffers and streams
- * are NULL, and warps are 0. */
+/* Omitted are point-to-point calls, copy engines, network proxies, kernel
+ * launches, and of 2.31 and later kernels for symmetric windows with their
+ * phases; addresses of buffers and streams are NULL, and warps are 0. */
 
 enum {
     /* a bit of an event enables the events above it */

@@ -1,7 +1,7 @@
 /*
  * profiler.h - the profiler of a process, and its events of a communicator
  *
- * Follows NCCL's src/plugin/profiler.cc, for versions 4 to 6 of the interface.
+ * Follows NCCL's src/plugin/profiler.cc, for versions 4 to 7 of the interface.
  */
 #ifndef MOCK_PROFILER_H
 #define MOCK_PROFILER_H

@@ -105,7 +105,8 @@ enum { LIBRARY_NAME_SIZE = 255 }; /* from 2.26 on */
 
 #define PROFILERS(v) { \
     .loader = LOADER(v, "libnccl-profiler", profiler_lines, PROFILER_NET(v)), \
-    .newest = (v) < MOCK_2_27 ? 0 : (v) == MOCK_2_27 ? 4 : (v) == MOCK_2_28 ? 5 : 6, \
+    .newest = (v) < MOCK_2_27 ? 0 : (v) == MOCK_2_27 ? 4 : (v) == MOCK_2_28 ? 5 \
+              : (v) < MOCK_2_31 ? 6 : 7, \
     .failure = (v) <= MOCK_2_27 ? MOCK_PROFILER_UNLOADED \
                : (v) < MOCK_2_30 ? MOCK_PROFILER_KEPT : MOCK_PROFILER_RELEASED, \
     .needs_group = (v) == MOCK_2_27, \

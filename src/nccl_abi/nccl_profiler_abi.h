@@ -1,12 +1,12 @@
 /*
- * nccl_profiler_abi.h - NCCL's profiler plugin ABI, versions 4 to 6, as we
+ * nccl_profiler_abi.h - NCCL's profiler plugin ABI, versions 4 to 7, as we
  * declare it
  *
  * Of the events only what is read here is spelled out: groups, collectives and
- * their channels.  Their members lie at the same places in all three versions;
- * only 'type' is one byte in v4 and eight since.
+ * their channels.  Their members lie at the same places in all versions; only
+ * 'type' is one byte in v4 and eight since, and v7 has more of a collective.
  *
- *   v4  NCCL 2.27.3    v5  2.28    v6  2.29.2
+ *   v4  NCCL 2.27.3    v5  2.28    v6  2.29.2    v7  2.31.2
  *
  * What NCCL reports of a collective, in this order:
  *
@@ -17,7 +17,8 @@
  *   Group      of what is launched at once, while it is launched
  *   Coll       of each collective in it, while it is launched.  Its parent is
  *              the CollApi, in v4 the Group.  2.27 has none without a handle
- *              for the Group
+ *              for the Group.  From 2.31 on a kernel for symmetric windows has
+ *              some, too, to profilers of any version, with a protocol of ""
  *   KernelCh   of each channel, later and from another thread, with the GPU's
  *              times.  Its parent is the Coll.  The state
  *              NCCL_PROFILE_KERNEL_CH_STOP brings the end; some get lost
@@ -61,6 +62,7 @@ enum {
     NCCL_PROFILE_COLL_API = 1 << 9,
     NCCL_PROFILE_P2P_API = 1 << 10,
     NCCL_PROFILE_KERNEL_LAUNCH = 1 << 11,
+    NCCL_PROFILE_KERNEL_PHASE = 1 << 15, /* from v7 on */
 };
 
 /* States that recordEventState() is told. */
@@ -103,6 +105,11 @@ typedef struct {
             const char *algo; /* "RING" and so on; NULL before they are known */
             const char *proto; /* "LL128" and so on */
             void *parentGroup; /* from v5 on: the Group's handle */
+            /* from v7 on; events of older versions end before */
+            const char *kernelVariant; /* "AllReduce_AGxLL_R"; NULL if not of
+                                          symmetric windows */
+            bool isSymColl;
+            uint64_t userTag; /* the application's; 0: none */
         } coll;
         struct {
             uint8_t channelId;
@@ -132,7 +139,7 @@ typedef struct {
     ncclResult_t (*finalize)(void *context);
 } ncclProfiler_v4_t;
 
-/* v6 has the same members. */
+/* v6 and v7 have the same members. */
 typedef struct {
     const char *name;
     ncclResult_t (*init)(void **context, uint64_t commId, int *eActivationMask,
@@ -147,7 +154,7 @@ typedef struct {
 
 static_assert(sizeof(ncclProfiler_v4_t) == 48, "ncclProfiler_v4_t");
 static_assert(sizeof(ncclProfiler_v5_t) == 48, "ncclProfiler_v5_t");
-static_assert(sizeof(ncclProfilerEvent_t) == 112, "ncclProfilerEvent_t");
+static_assert(sizeof(ncclProfilerEvent_t) == 136, "ncclProfilerEvent_t");
 static_assert(sizeof(ncclProfilerStateArgs_t) == 8, "ncclProfilerStateArgs_t");
 static_assert(offsetof(ncclProfilerEvent_t, parentObj) == 8, "parent");
 static_assert(offsetof(ncclProfilerEvent_t, rank) == 16, "rank");
@@ -170,6 +177,11 @@ static_assert(offsetof(ncclProfilerEvent_t, coll.nWarps) == 81, "warps");
 static_assert(offsetof(ncclProfilerEvent_t, coll.algo) == 88, "algo");
 static_assert(offsetof(ncclProfilerEvent_t, coll.proto) == 96, "proto");
 static_assert(offsetof(ncclProfilerEvent_t, coll.parentGroup) == 104, "group");
+static_assert(offsetof(ncclProfilerEvent_t, coll.kernelVariant) == 112,
+              "variant");
+static_assert(offsetof(ncclProfilerEvent_t, coll.isSymColl) == 120,
+              "symmetric");
+static_assert(offsetof(ncclProfilerEvent_t, coll.userTag) == 128, "tag");
 static_assert(offsetof(ncclProfilerEvent_t, kernelCh.channelId) == 24,
               "channel");
 static_assert(offsetof(ncclProfilerEvent_t, kernelCh.pTimer) == 32, "timer");

@@ -10,7 +10,7 @@ complain() { echo "$so: $*"; bad=1; }
 exports=$(nm -D --defined-only "$so" | awk '{print $NF}')
 for symbol in $exports; do
 	case $symbol in
-	ncclTunerPlugin_v[2-7] | ncclProfiler_v[4-6]) ;;
+	ncclTunerPlugin_v[2-7] | ncclProfiler_v[4-7]) ;;
 	*) complain "exports $symbol" ;;
 	esac
 done

@@ -160,6 +160,8 @@ EXPORT const ncclProfiler_v5_t ncclProfiler_v5 = {"listener", join_v5, start_v5,
                                                   stop,       state,   leave};
 EXPORT const ncclProfiler_v5_t ncclProfiler_v6 = {"listener", join_v5, start_v5,
                                                   stop,       state,   leave};
+EXPORT const ncclProfiler_v5_t ncclProfiler_v7 = {"listener", join_v5, start_v5,
+                                                  stop,       state,   leave};
 
 static ncclResult_t tuner_init(void **context, uint64_t comm_id, size_t n_ranks,
                                size_t n_nodes, ncclDebugLogger_t log,

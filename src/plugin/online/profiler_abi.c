@@ -308,6 +308,12 @@ static uint64_t profile_record(struct stp_profile *p,
     return stp_recorder_launched(&recorded);
 }
 
+/* Whether a kernel for symmetric windows runs it: no tuner decided on that. */
+static bool profile_is_symmetric(const ncclProfilerEvent_t *event)
+{
+    return event->coll.proto != NULL && event->coll.proto[0] == '\0';
+}
+
 /* For the learner; NULL if it needs no time.  The oldest flight makes room: it
  * began, or its event was lost. */
 static struct flight *profile_follow(struct stp_profile *p,
@@ -320,6 +326,7 @@ static struct flight *profile_follow(struct stp_profile *p,
 
     pthread_mutex_lock(&p->lock);
     if (p->observer != NULL && event->coll.nChannels > 0 &&
+        !profile_is_symmetric(event) &&
         profile_is_counted(p, launch->coll, event->coll.seqNumber) &&
         stp_observer_launched(p->observer, launch, &token)) {
         flight = &p->flights[p->n_launches++ % N_FLIGHTS];
@@ -489,6 +496,7 @@ static ncclResult_t profile_finalize(void *context)
 EXPORT const ncclProfiler_v4_t ncclProfiler_v4;
 EXPORT const ncclProfiler_v5_t ncclProfiler_v5;
 EXPORT const ncclProfiler_v5_t ncclProfiler_v6;
+EXPORT const ncclProfiler_v5_t ncclProfiler_v7;
 
 const ncclProfiler_v4_t ncclProfiler_v4 = {
     STP_TUNER_NAME, profile_init_v4,      profile_start_v4,
@@ -497,5 +505,8 @@ const ncclProfiler_v5_t ncclProfiler_v5 = {
     STP_TUNER_NAME, profile_init_v5,      profile_start_v5,
     profile_stop,   profile_record_state, profile_finalize};
 const ncclProfiler_v5_t ncclProfiler_v6 = {
+    STP_TUNER_NAME, profile_init_v5,      profile_start_v5,
+    profile_stop,   profile_record_state, profile_finalize};
+const ncclProfiler_v5_t ncclProfiler_v7 = {
     STP_TUNER_NAME, profile_init_v5,      profile_start_v5,
     profile_stop,   profile_record_state, profile_finalize};

@@ -72,6 +72,42 @@ TEST_F(MockProfilerLife, ProcessHasOneMaskWhichOutlivesCommunicators)
     EXPECT_EQ(mask, profiler->nccl_mask);
 }
 
+// Of NCCL 2.31 and later: v7 has phases, which need channels.
+TEST_F(MockProfilerLife, PhasesOfKernelsAreForNewProfilers)
+{
+    const int phases = NCCL_PROFILE_KERNEL_PHASE;
+    const struct {
+        const char *path;
+        const char *version;
+        int mask, fitted;
+        const char *said; // the end of the line on the mask
+    } cases[] = {
+        {kListener, "2.30", phases, phases, "Enabled: "},
+        {kListener, "2.31", phases, phases | kKernels,
+         "0x8040 (32832) - Enabled: KernelCh KernelPhase "},
+        {kListener, "2.31", kKernels, kKernels,
+         "0x40 (64) - Enabled: KernelCh "},
+        {kListenerV4, "2.31", phases | NCCL_PROFILE_COLL, NCCL_PROFILE_COLL,
+         "0x2 (2) - Enabled: Coll "},
+        {kListenerV4, "2.30", kKernels, kKernels, "Enabled: KernelCh "},
+    };
+
+    for (const auto &c : cases) {
+        SCOPED_TRACE(std::string(c.version) + " " + c.path);
+        Profiler profiler(c.path, c.mask);
+        Nccl nccl = MakeNccl(With(c.path, c.version));
+        Log log;
+        Comm comm = MakeComm(nccl, machine_);
+
+        EXPECT_EQ(c.fitted, *profiler->nccl_mask);
+        Lines masks;
+        for (const Log::Line &line : log.lines)
+            if (line.text.find("event mask") != std::string::npos)
+                masks.push_back(line.text);
+        EXPECT_THAT(masks, ElementsAre(testing::EndsWith(c.said)));
+    }
+}
+
 // ---- loading ----
 
 class MockProfilerLoad : public testing::TestWithParam<LogCase>

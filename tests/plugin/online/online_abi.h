@@ -169,7 +169,9 @@ class OnlineAbi : public OnlinePlugin
     // A collective's events on each rank; NULL unless its times are wanted.
     using Events = std::vector<void *>;
 
-    void *LaunchOn(const Rank &rank, size_t n_bytes, const Pair &pair)
+    // A kernel for symmetric windows has no protocol.
+    void *LaunchOn(const Rank &rank, size_t n_bytes, const Pair &pair,
+                   bool is_symmetric = false)
     {
         ncclProfilerEvent_t what{};
         void *event = nullptr;
@@ -181,7 +183,7 @@ class OnlineAbi : public OnlinePlugin
         what.coll.datatype = "ncclFloat32";
         what.coll.nChannels = kChannels;
         what.coll.algo = kAlgo[pair.algo];
-        what.coll.proto = kProto[pair.proto];
+        what.coll.proto = is_symmetric ? "" : kProto[pair.proto];
         EXPECT_EQ(ncclSuccess,
                   profiler_->startEvent(rank.profiler, &event, &what));
         if (event != nullptr)

@@ -23,7 +23,12 @@ using testing::IsEmpty;
 TEST_F(OnlineAbi, BothHalvesAreShownAsThePluginThatLearns)
 {
     EXPECT_STREQ("steptune-online", tuner_->name);
-    EXPECT_STREQ("steptune-online", profiler_->name);
+    for (const char *name : {"ncclProfiler_v4", "ncclProfiler_v5",
+                             "ncclProfiler_v6", "ncclProfiler_v7"}) {
+        auto *table = static_cast<ncclProfiler_v5_t *>(dlsym(library_, name));
+        ASSERT_NE(nullptr, table) << name;
+        EXPECT_STREQ("steptune-online", table->name);
+    }
 }
 
 // How many of 'n' calls were timed.
@@ -133,6 +138,24 @@ TEST_F(OnlineAbi, PreviewsOfSymmetricKernelsTeachNothing)
     for (const std::string &line : LinesOf(Journal()))
         n_messages += line.find(",message,") != std::string::npos;
     EXPECT_EQ(1u, n_messages);
+}
+
+// NCCL 2.31 reports those, too, and no tuner decided on them.
+TEST_F(OnlineAbi, SymmetricKernelsAreNotTakenForCallsOfTheTuner)
+{
+    std::vector<Rank> ranks = Init(2);
+    int n = 0;
+
+    for (int i = 0; i < 2000; i++) {
+        Pair pair = AskAll(ranks, 1 << 20);
+        for (size_t r = 0; r < ranks.size() && is_timed_; r++, n++)
+            EXPECT_EQ(nullptr, LaunchOn(ranks[r], 1 << 20, pair, true));
+        Ran(ranks, Launch(ranks, 1 << 20, pair), TimeOf(pair));
+    }
+
+    Finalize(ranks);
+    EXPECT_LE(100, n);
+    EXPECT_LE(4u, CheckTimes(Blocks()));
 }
 
 // Such as those that are simulated, or captured into a graph.
