@@ -157,7 +157,7 @@ const Planted kPlanted[] = {
     {"planted_channels_200",
      "channels in range",
      "broadcast of 8 bytes on h200x4: asks for 200 channels, expected 0 to 64; "
-     "NCCL's 8-bit field makes that -56",
+     "the 8-bit field of NCCL up to 2.30 makes that -56",
      {"channels in range", "all NCCL versions"}},
     {"one_channel",
      "leaves unmatched untouched",

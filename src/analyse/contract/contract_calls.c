@@ -254,8 +254,8 @@ void stp_judge_channels(struct stp_contract_run *run,
     if (n < 0 || n > MAX_CHANNELS)
         stp_contract_fail(
             run,
-            "%s: asks for %d channels, expected 0 to %d; NCCL's 8-bit field "
-            "makes that %d",
+            "%s: asks for %d channels, expected 0 to %d; the 8-bit field of "
+            "NCCL up to 2.30 makes that %d",
             asked->text, n, MAX_CHANNELS, (int)(int8_t)(uint8_t)n);
 }
 
