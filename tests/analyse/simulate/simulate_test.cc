@@ -397,7 +397,7 @@ TEST(LearnReport, IsATableOfALineForEachLearnerAndOneForEachMessage)
         "allreduce 9.5M  tree/simple       1.000x       1 of 25 (0)\n"
         "\n"
         "halving: the last fifth of the steps, trials included, is 1.012x "
-        "as fast as with\nNCCL's own choice (1.011 to 1.013), and slower "
+        "as fast as with NCCL's own choice (1.011 to 1.013), and slower "
         "beyond doubt in 1 of 25 jobs.\n",
         text);
 }
