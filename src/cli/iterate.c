@@ -538,11 +538,27 @@ static int iterate_launch(void *user)
     return stp_launch(&c->o.machine, &c->o.run, iterate_body, c);
 }
 
+static int iterate_begin(struct iterate_command *c)
+{
+    const struct iterate_options *o = &c->o;
+    struct stp_error err;
+
+    if (o->trace != NULL &&
+        stp_traces_load(o->trace, &c->trace, &err) != STP_OK)
+        return stp_complain_error(o->trace, &err);
+    c->o.no_plots |= o->output != NULL && !o->no_plots && !stp_check_gnuplot();
+    if (o->output != NULL &&
+        stp_iteration_folder(o->output, o->force, &err) != STP_OK)
+        return stp_complain_error(NULL, &err);
+    if (o->plugin != NULL && !stp_is_live(o->machine.on, o->run.backend))
+        return stp_run_plugin(c->plugin, iterate_launch, c);
+    return iterate_launch(c);
+}
+
 int stp_cmd_iterate(int argc, char **argv)
 {
     struct iterate_command c = {0};
     const struct iterate_options *o = &c.o;
-    struct stp_error err;
     int exit_status;
 
     stp_options_read(&iterate_line, argc, argv, &c.o);
@@ -558,13 +574,7 @@ int stp_cmd_iterate(int argc, char **argv)
         exit_status = iterate_prepare_plugin(&c);
     if (exit_status != STP_EXIT_OK)
         return exit_status;
-    if (o->trace != NULL && stp_traces_load(o->trace, &c.trace, &err) != STP_OK)
-        return stp_complain_error(o->trace, &err);
-    c.o.no_plots |= o->output != NULL && !o->no_plots && !stp_check_gnuplot();
-    if (o->output != NULL &&
-        stp_iteration_folder(o->output, o->force, &err) != STP_OK)
-        return stp_complain_error(NULL, &err);
-    if (o->plugin != NULL && !stp_is_live(o->machine.on, o->run.backend))
-        return stp_run_plugin(c.plugin, iterate_launch, &c);
-    return iterate_launch(&c);
+    exit_status = iterate_begin(&c);
+    stp_trace_free(&c.trace);
+    return exit_status;
 }

@@ -499,32 +499,26 @@ static ncclResult_t tuner_get_coll_info_v2(void *context, ncclFunc_t coll,
     return ncclSuccess;
 }
 
-/* The next number below a positive one.  Floats are ordered as their bits. */
-static float tuner_step_below(float number)
-{
-    uint32_t bits;
-
-    memcpy(&bits, &number, sizeof(bits));
-    bits--;
-    memcpy(&number, &bits, sizeof(bits));
-    return number;
-}
-
 /*
- * Makes entry 'at' the smallest by the least that a float can tell: from 2.31
- * on NCCL compares it with the times of kernels that the table does not show,
- * and before them 0 would be right whatever they take.  Entries of 0, which no
- * version computes, make room.
+ * Makes entry 'at', which is not ruled out, the smallest by the least that a
+ * float can tell: from 2.31 on NCCL compares it with the times of kernels that
+ * the table does not show, and before them 0 would be right whatever they take.
+ * Entries of 0, which no version computes, make room.  Floats that are not
+ * negative are ordered as their bits, and the others come after them.
  */
 static void tuner_make_smallest(float *cost, int n, int at)
 {
-    float least = cost[at];
+    uint32_t least = UINT32_MAX;
 
-    for (int i = 0; i < n; i++)
-        if (cost[i] >= 0 && cost[i] < least)
-            least = cost[i];
+    for (int i = 0; i < n; i++) {
+        uint32_t bits;
+
+        memcpy(&bits, &cost[i], sizeof(bits));
+        least = bits < least ? bits : least;
+    }
     if (least > 0) {
-        cost[at] = tuner_step_below(least);
+        least--;
+        memcpy(&cost[at], &least, sizeof(least));
         return;
     }
     for (int i = 0; i < n; i++)
