@@ -140,6 +140,9 @@ static void connection_close(struct connection *c, bool is_bad)
         return;
     connection_stop_waiting(c);
     connection_note_unsent(c, false);
+    /* Another process may have the socket, too: closing it here would leave its
+     * events. */
+    epoll_ctl(server->epoll, EPOLL_CTL_DEL, c->fd, NULL);
     close(c->fd);
     c->fd = -1;
     server->n_strangers -= !c->is_trusted;

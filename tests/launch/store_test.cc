@@ -278,6 +278,31 @@ TEST_F(Store, DropsTheOldestOfTooManyStrangers)
         close(fd);
 }
 
+// As processes that were forked have: the kernel still tells of the socket
+// after the server has closed it.
+TEST(StoreServer, ForgetsASocketThatAnotherProcessHasToo)
+{
+    int pair[2], n_closed = 0;
+    stp_server *server;
+    stp_error err{};
+    stp_server_hooks hooks{};
+
+    hooks.user = &n_closed;
+    hooks.closed = [](void *user, int, bool) { ++*static_cast<int *>(user); };
+    ASSERT_EQ(STP_OK, stp_server_new("test", &hooks, &server, &err));
+    ASSERT_EQ(0, socketpair(AF_UNIX, SOCK_STREAM, 0, pair));
+    const int other = dup(pair[0]);
+    ASSERT_TRUE(stp_server_adopt(server, pair[0], 1, "a"));
+    close(pair[1]);
+
+    for (int i = 0; i < 3; i++)
+        stp_server_step(server, 0);
+
+    EXPECT_EQ(1, n_closed);
+    stp_server_free(server);
+    close(other);
+}
+
 TEST(StoreFuzz, NeitherHarmsNorHoldsAnyProcess)
 {
     for (uint64_t seed = 1; seed <= 300; seed++)
