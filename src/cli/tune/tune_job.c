@@ -1,5 +1,6 @@
 #include "cli/tune/tune_job.h"
 
+#include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -130,7 +131,8 @@ static int job_begin_journal(struct job_run *run)
 
     if (!run->job->resume) {
         if (is_there && unlink(run->journal) != 0)
-            return stp_complain("%s: cannot be replaced", run->journal);
+            return stp_complain("%s cannot be removed: %s", run->journal,
+                                strerror(errno));
         return STP_EXIT_OK;
     }
     if (!is_there)

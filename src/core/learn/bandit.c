@@ -270,10 +270,9 @@ void stp_bandit_began(struct stp_bandit *bandit,
     struct stp_bandit_slot *slot =
         bandit_slot_with(bandit, want->key, want->arm);
 
-    if (want->key == STP_BANDIT_SET) {
-        bandit->set.n_pending += want->n_blocks;
-        bandit->pending += want->n_blocks * bandit->set.pending_us;
-    } else if (slot != NULL)
+    if (want->key == STP_BANDIT_SET)
+        stp_bandit_set_began(bandit, want->n_blocks);
+    else if (slot != NULL)
         bandit_ops(bandit)->began(bandit, slot, want);
 }
 

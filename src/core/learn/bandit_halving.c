@@ -12,8 +12,7 @@
  */
 enum {
     N_WIN = 5,    /* blocks of an arm before it wins */
-    N_SPENT = 48, /* blocks of an arm, after which it is out unless it leads
-                     with promise */
+    N_SPENT = 48, /* see halving_patience() */
     N_ALIKE = 16, /* blocks of each, after which arms may count as equal */
     N_RETEST = 4, /* blocks of a re-test */
     RETEST_MAX = 1 << 20, /* calls between two re-tests */
@@ -111,6 +110,12 @@ static bool halving_must_go(const struct stp_bandit *b,
     return false;
 }
 
+/* Blocks of an arm, after which it is out unless it leads with promise. */
+static unsigned halving_patience(const struct stp_bandit_slot *slot)
+{
+    return slot->patience != 0 ? slot->patience : N_SPENT;
+}
+
 /* Whether too many blocks were spent on an arm that does not lead with promise.
  */
 static bool halving_is_spent(const struct stp_bandit *b,
@@ -118,9 +123,8 @@ static bool halving_is_spent(const struct stp_bandit *b,
                              unsigned leader)
 {
     const struct stp_bandit_try *arm = &slot->arms[i];
-    unsigned patience = slot->patience != 0 ? slot->patience : N_SPENT;
 
-    return arm->n >= patience &&
+    return arm->n >= halving_patience(slot) &&
            (i != leader || !halving_is_better(b, arm, z_hope));
 }
 
@@ -246,9 +250,9 @@ static bool halving_may_retest(const struct stp_bandit *b,
 
 /* ---- searches that go on ---- */
 
-/* Opens a settled key's search again, for the arms that were out for want of
- * blocks alone: they get as many once more.  False: there are none. */
-static bool halving_reopen_key(struct stp_bandit_slot *slot)
+/* Opens a settled key's search again if arms were out for want of blocks alone:
+ * they get as many once more. */
+static void halving_reopen_key(struct stp_bandit_slot *slot)
 {
     bool any = false;
 
@@ -263,10 +267,9 @@ static bool halving_reopen_key(struct stp_bandit_slot *slot)
         any = true;
     }
     if (any) {
-        slot->patience = 2 * (slot->patience != 0 ? slot->patience : N_SPENT);
+        slot->patience = 2 * halving_patience(slot);
         slot->is_settled = false;
     }
-    return any;
 }
 
 static void halving_reopen(struct stp_bandit *b)
@@ -274,7 +277,7 @@ static void halving_reopen(struct stp_bandit *b)
     b->n_reopened += b->n_reopened < REOPEN_MAX;
     for (unsigned i = 0; i < b->n_keys; i++)
         if (b->keys[i] != NULL && b->keys[i]->share > 0)
-            (void)halving_reopen_key(b->keys[i]);
+            halving_reopen_key(b->keys[i]);
 }
 
 /* ---- blocks ---- */

@@ -74,8 +74,8 @@ bool stp_bandit_set_wants(struct stp_bandit *bandit,
     if (!set_is_wanted(bandit) || !(clock->call_us > 0))
         return false;
     n_calls = set_window_calls(bandit, clock->call_us);
-    set->pending_us = 4 * n_calls * clock->call_us * fmax(exp(gain) - 1, 0);
-    if (fmax(bandit->lost, 0) + bandit->pending + set->pending_us >
+    set->block_us = 4 * n_calls * clock->call_us * fmax(exp(gain) - 1, 0);
+    if (fmax(bandit->lost, 0) + bandit->pending + set->block_us >
         budget_share * bandit->rules.budget * (double)clock->n_calls *
             clock->call_us)
         return false;
@@ -97,14 +97,34 @@ void stp_bandit_set_renew(struct stp_bandit *bandit)
     bandit->set.gain = (struct stp_bandit_try){0};
 }
 
+void stp_bandit_set_began(struct stp_bandit *bandit, unsigned n_blocks)
+{
+    struct stp_bandit_set *set = &bandit->set;
+
+    set->n_pending += n_blocks;
+    set->pending_us += n_blocks * set->block_us;
+    bandit->pending += n_blocks * set->block_us;
+}
+
+/* A block under way has ended: what each was expected to lose may differ, but
+ * not the sum of them. */
+static void set_end_block(struct stp_bandit *b)
+{
+    struct stp_bandit_set *set = &b->set;
+    double us = set->n_pending > 0 ? set->pending_us / set->n_pending : 0;
+
+    set->n_pending -= set->n_pending > 0;
+    set->pending_us -= us;
+    b->pending -= us;
+}
+
 void stp_bandit_set_block(struct stp_bandit *bandit,
                           const struct stp_block *block)
 {
     struct stp_bandit_set *set = &bandit->set;
     double lost = 4 * (block->arm_us - block->own_us);
 
-    set->n_pending -= set->n_pending > 0;
-    bandit->pending -= set->pending_us;
+    set_end_block(bandit);
     if (!block->is_complete || block->trial.base != set->number)
         return;
     bandit->lost += lost;

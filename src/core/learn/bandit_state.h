@@ -50,7 +50,8 @@ struct stp_bandit_slot {
     uint64_t retest_wait; /* from the last to the next: doubles with each that
                              finds nothing new */
     bool is_retesting;
-    unsigned patience;     /* blocks of an arm, until it is spent */
+    unsigned patience;     /* blocks of an arm, until it is spent; 0: as many
+                              as at first */
     double incumbent_gain; /* logarithm of its gain over arm 0, and variance */
     double incumbent_var;
     uint32_t incumbent_n; /* blocks behind it */
@@ -60,7 +61,8 @@ struct stp_bandit_slot {
 struct stp_bandit_set {
     unsigned number;
     unsigned n_pending; /* blocks of trials that began */
-    double pending_us;  /* what a block is expected to lose */
+    double pending_us;  /* what they are expected to lose */
+    double block_us;    /* what one that is wanted is */
     bool is_dropped;
     struct stp_bandit_try gain; /* n, mean and ss: logarithms */
 };
@@ -134,6 +136,9 @@ bool stp_bandit_set_has(const struct stp_bandit *bandit, unsigned n_blocks);
 
 /* The set has changed, or the step has. */
 void stp_bandit_set_renew(struct stp_bandit *bandit);
+
+/* A trial of the set has begun. */
+void stp_bandit_set_began(struct stp_bandit *bandit, unsigned n_blocks);
 
 /* Takes a block of a trial of the set. */
 void stp_bandit_set_block(struct stp_bandit *bandit,

@@ -365,13 +365,6 @@ static bool learner_end_sample(struct stp_learner *l,
     return true;
 }
 
-/* When all that was compared together is equal work: no check has failed since
- * the block began. */
-static bool learner_held_since(const struct stp_learner *l, uint64_t call)
-{
-    return l->broken_at <= call;
-}
-
 /* Looks now and then whether the job still makes the same calls. */
 static void learner_check_sequence(struct stp_learner *l)
 {
@@ -417,7 +410,7 @@ static bool learner_is_equal_work(const struct stp_learner *l,
     size_t n = (size_t)STP_BLOCK_WINDOWS * block->trial.n_calls;
 
     if (block->trial.key == STP_BANDIT_SET)
-        return learner_held_since(l, block->first_call);
+        return l->broken_at <= block->first_call; /* longer than the history */
     return n <= sizeof(keys) &&
            stp_history_copy(l->history, block->first_call, n, keys) &&
            stp_sequence_holds(keys, n, block->trial.n_calls);

@@ -402,7 +402,7 @@ static void online_load_evidence(struct stp_backend *b)
         stp_observer_recall(b->observer, &b->evidence, &b->info.shape);
     else
         LOG(b, NCCL_LOG_WARN,
-            "%s: nothing is known of earlier runs: %.140s:%u: %s",
+            "%s: nothing is known of earlier runs: %.140s: line %u: %s",
             STP_TUNER_NAME, b->set.evidence, err.line, err.text);
 }
 

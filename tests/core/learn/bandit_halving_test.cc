@@ -506,6 +506,31 @@ TEST(Halving, DoesNotCountBlocksOfASetThatIsNoMore)
     EXPECT_EQ(0U, stp_bandit_get_set(job.bandit.get()).n_blocks);
 }
 
+// What two blocks under way may lose was expected by different clocks.
+TEST(Halving, OwesNothingOnceTheBlocksOfASetHaveArrived)
+{
+    stp_bandit_rules rules = Halving();
+
+    rules.retest_calls = 0;
+    Trials job(Saves(kTreeLl128, 50), .002, rules);
+    const stp_bandit_clock nothing_elapsed{0, 100};
+    stp_bandit_want want;
+
+    job.Settle();
+    job.together = -45;
+    for (double call_us : {100., 300.}) {
+        const stp_bandit_clock clock{uint64_t(1) << 40, call_us};
+
+        ASSERT_TRUE(stp_bandit_wants(job.bandit.get(), &clock, &want));
+        ASSERT_EQ(unsigned(STP_BANDIT_SET), want.key);
+        stp_bandit_began(job.bandit.get(), &want);
+        job.Play(want, 0);
+    }
+    job.Arrive(0);
+
+    EXPECT_FALSE(stp_bandit_wants(job.bandit.get(), &nothing_elapsed, &want));
+}
+
 // ---- searches that go on ----
 
 TEST(Halving, GoesOnWhereNoiseHidAGainIfItIsTo)
