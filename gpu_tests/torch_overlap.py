@@ -5,7 +5,7 @@ another stream; the next step begins when all of them have ended. NCCL is called
 ctypes, as PyTorch's process group takes longer to launch than these kernels run. Prints the
 mean step of the last half by GPU clock:
 
-    torchrun --nproc-per-node 2 overlap_job.py --gemm 4096,4096,704 --bytes 8388608
+    torchrun --nproc-per-node 2 torch_overlap.py --gemm 4096,4096,704 --bytes 8388608
 """
 import argparse
 import ctypes
