@@ -136,6 +136,17 @@ static void learning_take_settled(struct stp_learning_key *key,
         key->verdict = STP_LEARNING_SETTLED;
 }
 
+/* The arm with which the key had settled was dropped, or lost a re-test. */
+static void learning_unsettle(struct stp_learning_key *key)
+{
+    if (!key->is_settled || key->with.algo < 0)
+        return;
+    key->is_settled = false;
+    key->with.algo = -1;
+    key->gain = (struct stp_learning_gain){0};
+    key->verdict = STP_LEARNING_TRYING;
+}
+
 static void learning_take_line(struct stp_learning_key *key,
                                const struct stp_journal_line *line,
                                struct stp_learning_set *set)
@@ -152,6 +163,10 @@ static void learning_take_line(struct stp_learning_key *key,
         break;
     case STP_LEARN_SETTLED:
         learning_take_settled(key, line);
+        break;
+    case STP_LEARN_INCUMBENT:
+        if (line->arm.algo < 0)
+            learning_unsettle(key);
         break;
     case STP_LEARN_NOISY:
         key->verdict = STP_LEARNING_NOISY;

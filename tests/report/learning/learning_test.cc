@@ -98,6 +98,9 @@ TEST(Learning, SaysWhatBecameOfAMessage)
          "1 1 NCCL's own - too noisy to find gains below 1.023x"},
         {"noisy, then found", tried + kNoisy + Settled(60, kRing),
          "1 1 ring/ll128/24 1.400x (1.300 to 1.500) settled"},
+        {"dropped",
+         tried + Settled(60, kRing) + Line(90, "incumbent", kOwn, kNoGain),
+         "1 1 - - still trying"},
         {"drifted", tried + Settled(60, kRing) + Settled(90, kOwn),
          "1 1 NCCL's own - settled"},
     };
