@@ -15,8 +15,9 @@ static const double same_time = 0.05;
 enum stp_status stp_traced_step_add_time(struct stp_traced_step *step,
                                          double us, struct stp_error *err)
 {
-    const struct stp_work work = {
-        .kind = STP_WORK_GEMM, .stream = STP_STREAM_MAIN, .task = step->n_us};
+    const struct stp_work work = {.kind = STP_WORK_GEMM,
+                                  .stream = STP_STREAM_MAIN,
+                                  .task = step->n_us + 1};
 
     if (step->n_us == step->us_capacity) {
         const size_t n = 2 * step->us_capacity + 64;
@@ -96,15 +97,15 @@ void stp_traced_step_free(struct stp_traced_step *step)
 
 /* ---- GEMMs by their time ---- */
 
-/* An earlier GEMM of about this time; NULL if there is none. */
+/* An earlier GEMM that was given by about this time; NULL if there is none. */
 static const struct stp_gemm *step_find_gemm(const struct stp_traced_step *step,
                                              const struct stp_work *note)
 {
-    const double us = step->us[note->task];
+    const double us = step->us[note->task - 1];
 
     for (const struct stp_work *n = step->program.notes; n < note; n++)
-        if (n->kind == STP_WORK_GEMM && n->task < note->task &&
-            fabs(step->us[n->task] / us - 1) <= same_time)
+        if (n->kind == STP_WORK_GEMM && n->task > 0 &&
+            fabs(step->us[n->task - 1] / us - 1) <= same_time)
             return &n->gemm;
     return NULL;
 }
@@ -127,8 +128,8 @@ enum stp_status stp_traced_step_fit(const struct stp_device *device,
             note->gemm = *known;
             continue;
         }
-        status = stp_calibrate(device, &step->kinds[0], step->us[note->task],
-                               &work, err);
+        status = stp_calibrate(device, &step->kinds[0],
+                               step->us[note->task - 1], &work, err);
         note->gemm = work.gemm;
     }
     return status;

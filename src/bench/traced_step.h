@@ -11,8 +11,8 @@
 /* Its work in two streams.  All zero to begin with. */
 struct stp_traced_step {
     /* Collectives, NCCL groups, GEMMs, and events from 0 that a stream waits
-     * for.  A GEMM without sides is yet to be chosen so that it takes
-     * us[note.task]. */
+     * for.  A GEMM with a task above 0 is given by its time, us[task - 1];
+     * until one is chosen that takes as long, it has no sides. */
     struct stp_program program;
     double *us;
     size_t n_us;

@@ -14,8 +14,8 @@ static enum stp_status job_time_gemm(const struct mock_machine *machine,
     struct stp_mock_compute compute = {0};
     enum stp_status status = STP_OK;
 
-    if (note->gemm.m == 0) {
-        *us_ret = step->us[note->task];
+    if (note->task > 0) {
+        *us_ret = step->us[note->task - 1];
         return STP_OK;
     }
     status = stp_mock_gemm(machine, &note->gemm, &compute, err);

@@ -55,7 +55,7 @@ class Step
                 break;
             case STP_WORK_GEMM:
                 if (w.gemm.m == 0)
-                    s << "us:" << step.work.us[w.task];
+                    s << "us:" << step.work.us[w.task - 1];
                 else
                     s << "gemm:" << w.gemm.m << "x" << w.gemm.n << "x"
                       << w.gemm.k << ":" << stp_type_name(w.gemm.type);
@@ -440,6 +440,25 @@ TEST_P(TimesOfAStep, AreShorterThanTheSumWhereStreamsOverlap)
     EXPECT_NEAR(900, compute_us, 45);
     EXPECT_GT(us[0], compute_us);
     EXPECT_LT(us[0], compute_us + comm_us - 50);
+}
+
+// 8192^3 takes far longer than 400 us on all of these machines.
+TEST_P(TimesOfAStep, OfComputeAreThoseThatTheTraceGives)
+{
+    const std::string head = "collective,bytes,m,n,k,us\nallreduce,8,,,,\n"
+                             "compute,,8192,8192,8192,\n";
+    Step of_shape, of_both;
+
+    Open();
+    ASSERT_EQ("", of_shape.Make(head, info_.n_ranks));
+    ASSERT_EQ("", of_both.Make(head + "compute,,,,,400\ncompute,,,,,400\n",
+                               info_.n_ranks));
+
+    Iterate(&of_shape);
+    const double shape_us = out_.data.rows[0].work.compute_us;
+    EXPECT_GT(shape_us, 600);
+    Iterate(&of_both);
+    EXPECT_NEAR(shape_us + 800, out_.data.rows[0].work.compute_us, 40);
 }
 
 TEST_P(TimesOfAStep, StandForTheMessageOfTheMostBytes)
