@@ -2,7 +2,7 @@
 #include <csignal>
 #include <fstream>
 
-#include "support/cli_fixture.h"
+#include "support/cli_jobs.h"
 
 namespace
 {
@@ -10,18 +10,12 @@ namespace
 using namespace cli;
 using namespace testing;
 
-constexpr const char *kMockJob =
-    STP_MOCK_JOB " " STP_FIXTURES "/machines/h200x4 ";
-
-class Compare : public Cli
+class Compare : public CliOfVirtualJobs
 {
   protected:
     void SetUp() override
     {
-        Cli::SetUp();
-        fs::create_directory(dir_ / "tmp");
-        Set("TMPDIR", (dir_ / "tmp"));
-        Set("STEPTUNE_INLINE", "1");
+        CliOfVirtualJobs::SetUp();
         Write("steptune.conf", "allgather,0,inf,tree,ll,-1,-1,-1\n"
                                "allreduce,0,inf,tree,ll,-1,-1,-1\n");
     }
@@ -114,10 +108,9 @@ TEST_F(Compare, FindsStepsByNcclsProfiler)
 {
     Write("fast.conf", "allgather,0,inf,ring,ll128,-1,-1,-1\n");
 
-    Outcome o =
-        Run("compare --policy none,none,steptune.conf,fast.conf -n 2 "
-            "--json -- " +
-            std::string(kMockJob) + "finalize @200 2xg4194304 1x1048576");
+    Outcome o = Run("compare --policy none,none,steptune.conf,fast.conf -n 2 "
+                    "--json -- " +
+                    MockJob("finalize @200 2xg4194304 1x1048576"));
 
     ASSERT_EQ(0, o.status) << o.err;
     EXPECT_EQ("", o.err);
@@ -137,8 +130,7 @@ TEST_F(Compare, FindsStepsByNcclsProfiler)
 // As users type it first.
 TEST_F(Compare, ComparesThePolicyThatIsHereWithNone)
 {
-    Outcome o = Run("compare -n 1 -- " + std::string(kMockJob) +
-                    "finalize @200 1xg4194304");
+    Outcome o = Run("compare -n 1 -- " + MockJob("finalize @200 1xg4194304"));
 
     ASSERT_EQ(0, o.status) << o.err;
     EXPECT_THAT(
@@ -236,9 +228,8 @@ TEST_F(Compare, EndsEachRunAfterTheTimeThatIsAsked)
 
     Outcome printed = Run("compare --env A=0,1 -n 1 --for 1 "
                           "--step-time 'step ([0-9]+) ms' --json -- ./job.sh");
-    Outcome recorded =
-        Run("compare --env A=0,1 -n 1 --for 2s --json -- " +
-            std::string(kMockJob) + "wait @200 2xg4194304 1x1048576");
+    Outcome recorded = Run("compare --env A=0,1 -n 1 --for 2s --json -- " +
+                           MockJob("wait @200 2xg4194304 1x1048576"));
 
     EXPECT_EQ(0, printed.status) << printed.err;
     EXPECT_EQ(5, Number(Arm(Arms(printed, 2), 1), "time"));
@@ -359,7 +350,7 @@ TEST_F(Compare, SaysThatThePluginDecidedNothing)
               o.err);
 
     Job("[ $NCCL_TUNER_PLUGIN = none ] || echo bad >steptune.conf\n" +
-        std::string(kMockJob) + "0 1x4096 && echo step 1 ms\n");
+        MockJob("0 1x4096") + " && echo step 1 ms\n");
     EXPECT_THAT(Run("compare " + options + "-- ./job.sh").err,
                 StartsWith("steptune compare: run 2 (policy steptune.conf): "
                            "the plugin stepped aside, so that NCCL tuned "

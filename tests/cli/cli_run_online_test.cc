@@ -1,7 +1,7 @@
 // steptune run --online: jobs that learn, and what is told of that.
 #include <fstream>
 
-#include "support/cli_fixture.h"
+#include "support/cli_jobs.h"
 
 namespace
 {
@@ -14,26 +14,19 @@ using namespace testing;
 constexpr const char *kLearns = "finalize @3000 2xg4194304 1x1048576";
 constexpr const char *kCrashes = "crash @3000 2xg4194304 1x1048576";
 
-class RunOnline : public Cli
+class RunOnline : public CliOfVirtualJobs
 {
   protected:
     void SetUp() override
     {
-        Cli::SetUp();
-        fs::create_directory(dir_ / "tmp");
-        Set("TMPDIR", (dir_ / "tmp"));
-        Set("STEPTUNE_INLINE", "1");
-        Set("STEPTUNE_CONFIRM_MS", "1");
+        CliOfVirtualJobs::SetUp();
         Set("STEPTUNE_BUDGET", "1");
     }
-    // A job on all ranks of the recorded h200x4, in virtual time.
     Outcome Job(const std::string &end_and_steps,
                 const std::string &options = "") const
     {
-        return Cli::Run("run --online " + options +
-                        " -- " STP_MOCK_JOB " " STP_FIXTURES
-                        "/machines/h200x4 " +
-                        end_and_steps);
+        return Cli::Run("run --online " + options + " -- " +
+                        MockJob(end_and_steps));
     }
 };
 
@@ -90,8 +83,8 @@ TEST_F(RunOnline, LeavesAPolicyForJobsThatDoNotLearn)
     EXPECT_THAT(Read("steptune.learned.conf"),
                 HasSubstr("\nallgather,4194304,5242879,ring,ll128,-1,1,4,*\n"));
     EXPECT_EQ(0, Run("check steptune.learned.conf").status);
-    EXPECT_THAT(Run("run --policy steptune.learned.conf -- " STP_MOCK_JOB
-                    " " STP_FIXTURES "/machines/h200x4 finalize 3xg4194304")
+    EXPECT_THAT(Run("run --policy steptune.learned.conf -- " +
+                    MockJob("finalize 3xg4194304"))
                     .err,
                 ContainsRegex("4194304 +3 +ring/ll128 +"
                               "steptune.learned.conf:[0-9]+\n"));

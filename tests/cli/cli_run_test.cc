@@ -2,7 +2,7 @@
 #include <csignal>
 #include <fstream>
 
-#include "support/cli_fixture.h"
+#include "support/cli_jobs.h"
 
 namespace
 {
@@ -14,24 +14,18 @@ constexpr const char *kPolicy = "# two rules\n"
                                 "allreduce,0,65535,tree,ll,-1,-1,-1\n"
                                 "allreduce,1048576,inf,ring,simple,8,-1,-1\n";
 
-class Run : public Cli
+class Run : public CliOfJobs
 {
   protected:
     void SetUp() override
     {
-        Cli::SetUp();
+        CliOfJobs::SetUp();
         Write("steptune.conf", kPolicy);
-        fs::create_directory(dir_ / "tmp");
-        Set("TMPDIR", (dir_ / "tmp"));
     }
-    // A job on the recorded h200x4.
     Outcome Job(const std::string &end_and_calls,
                 const std::string &options = "") const
     {
-        return Cli::Run("run " + options +
-                        " -- " STP_MOCK_JOB " " STP_FIXTURES
-                        "/machines/h200x4 " +
-                        end_and_calls);
+        return Cli::Run("run " + options + " -- " + MockJob(end_and_calls));
     }
 };
 
@@ -111,8 +105,8 @@ TEST_F(Run, LeavesTheRestOfTheJobAlone)
 
 TEST_F(Run, SaysWhyThePluginSteppedAside)
 {
-    Outcome o = Cli::Run("run -- sh -c 'echo bad > steptune.conf; " STP_MOCK_JOB
-                         " " STP_FIXTURES "/machines/h200x4 0 2x4096'");
+    Outcome o = Cli::Run("run -- sh -c 'echo bad > steptune.conf; " +
+                         MockJob("0 2x4096") + "'");
 
     EXPECT_EQ(0, o.status);
     EXPECT_THAT(o.err, AllOf(HasSubstr("Stepped aside, NCCL tuned alone: "),
@@ -214,8 +208,7 @@ TEST_F(Run, RecordsATraceWhateverTunes)
 
 TEST_F(Run, PassesSignalsOnToTheJob)
 {
-    pid_t child = Start("run -- " STP_MOCK_JOB " " STP_FIXTURES
-                        "/machines/h200x4 wait 3x4096");
+    pid_t child = Start("run -- " + MockJob("wait 3x4096"));
     for (int i = 0; i < 3000 && Read("out") != "ready\n"; i++)
         std::this_thread::sleep_for(std::chrono::milliseconds(10));
 

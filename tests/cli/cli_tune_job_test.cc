@@ -1,5 +1,5 @@
 // steptune tune -- COMMAND: the user's job is the benchmark.
-#include "support/cli_fixture.h"
+#include "support/cli_jobs.h"
 
 namespace
 {
@@ -15,23 +15,13 @@ using testing::StartsWith;
 
 constexpr const char *kSteps = "@3000 2xg4194304 1x1048576";
 
-class TuneJob : public Cli
+class TuneJob : public CliOfVirtualJobs
 {
   protected:
-    void SetUp() override
-    {
-        Cli::SetUp();
-        fs::create_directory(dir_ / "tmp");
-        Set("TMPDIR", (dir_ / "tmp"));
-        Set("STEPTUNE_INLINE", "1");
-        Set("STEPTUNE_CONFIRM_MS", "1");
-    }
-    // All ranks of the recorded h200x4, in virtual time.
     static std::string Job(const std::string &end = "finalize",
                            const std::string &steps = kSteps)
     {
-        return "-- " STP_MOCK_JOB " " STP_FIXTURES "/machines/h200x4 " + end +
-               " " + steps;
+        return "-- " + MockJob(end + " " + steps);
     }
 };
 
