@@ -43,6 +43,14 @@ class Recording
         ns_ += static_cast<uint64_t>(tail_us * 1e3);
     }
 
+    // 'n' of them.
+    void Steps(int n, const std::vector<size_t> &sizes, double us,
+               double tail_us)
+    {
+        for (int i = 0; i < n; i++)
+            Step(sizes, us, tail_us);
+    }
+
     // "TIME STEPS CALLS", or why there is none.
     std::string Measure()
     {
@@ -73,8 +81,7 @@ const std::vector<size_t> kStep = {64, 128, 64, 256, 64};
 TEST(JobSteps, AreASequenceThatRepeats)
 {
     Recording r;
-    for (int i = 0; i < 100; i++)
-        r.Step(kStep, 100, 500);
+    r.Steps(100, kStep, 100, 500);
 
     EXPECT_EQ("1000.0 79 5", r.Measure());
 }
@@ -82,8 +89,7 @@ TEST(JobSteps, AreASequenceThatRepeats)
 TEST(JobSteps, OfCallsThatAreAllAlikeAreCalls)
 {
     Recording r;
-    for (int i = 0; i < 6000; i++)
-        r.Step(std::vector<size_t>(12, 2 << 20), 100, 0);
+    r.Steps(6000, std::vector<size_t>(12, 2 << 20), 100, 0);
 
     EXPECT_EQ("100.0 57599 1", r.Measure());
 }
@@ -93,8 +99,7 @@ TEST(JobSteps, LeaveOutTheFirstFifthAndWhatIsNoStep)
     Recording r;
     for (int i = 0; i < 5; i++)
         r.Add(1e5, 1 << 20, 0, ncclFuncBroadcast); // the model
-    for (int i = 0; i < 40; i++)
-        r.Step(kStep, 300, 500); // until all is compiled
+    r.Steps(40, kStep, 300, 500);                  // until all is compiled
     for (int i = 0; i < 160; i++) {
         if (i % 50 == 0) // a validation
             for (int k = 0; k < 7; k++)
@@ -112,8 +117,7 @@ TEST(JobSteps, AreNotThoseOfAPhaseOfAlikeCallsWithinThem)
     std::vector<size_t> sizes(200, 4096);
     sizes.push_back(8);
     Recording r;
-    for (int i = 0; i < 60; i++)
-        r.Step(sizes, 10, 990);
+    r.Steps(60, sizes, 10, 990);
 
     EXPECT_EQ("3000.0 47 201", r.Measure());
 }
@@ -121,8 +125,11 @@ TEST(JobSteps, AreNotThoseOfAPhaseOfAlikeCallsWithinThem)
 TEST(JobSteps, TakeNoPauseForAStep)
 {
     Recording r;
-    for (int i = 0; i < 100; i++)
-        r.Step(kStep, 100, i == 50 || i == 70 ? 1e6 : 500);
+    r.Steps(50, kStep, 100, 500);
+    r.Step(kStep, 100, 1e6);
+    r.Steps(19, kStep, 100, 500);
+    r.Step(kStep, 100, 1e6);
+    r.Steps(29, kStep, 100, 500);
 
     EXPECT_EQ("1000.0 79 5", r.Measure());
 }
@@ -131,8 +138,7 @@ TEST(JobSteps, AreKnownWhereTimesWereLost)
 {
     std::mt19937_64 random(5);
     Recording r;
-    for (int i = 0; i < 1000; i++)
-        r.Step(kStep, 100, 500);
+    r.Steps(1000, kStep, 100, 500);
     for (stp_trace_row &row : r.rows)
         if (random() % 5 == 0)
             row.begin_ns = 0;
@@ -159,12 +165,10 @@ TEST(JobSteps, AreNotMadeUp)
     std::mt19937_64 numbers(3);
     for (int i = 0; i < 5000; i++)
         random.Add(10, numbers() % 1000);
-    for (int i = 0; i < 100; i++)
-        untimed.Step(kStep, 100, 0);
+    untimed.Steps(100, kStep, 100, 0);
     for (stp_trace_row &row : untimed.rows)
         row.begin_ns = 0;
-    for (int i = 0; i < 4; i++)
-        few.Step(kStep, 100, 0);
+    few.Steps(4, kStep, 100, 0);
     for (size_t i = 0; i < 600; i++)
         for (size_t k = 0; k < 10; k++)
             changing.Add(10, k == 3 ? 1000 + i : k);
