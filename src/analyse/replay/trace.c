@@ -432,8 +432,10 @@ static enum stp_status trace_end_compute(struct reader *r,
                           "compute, expected either m, n and k, or us");
     if (raw->row.place.stream != STP_STREAM_MAIN)
         return trace_fail(raw, 1, err, "compute in stream comm, expected main");
-    if (n_sides == 3)
-        gemm->type = raw->type;
+    if (n_sides == 0)
+        return stp_trace_add_time(&r->build, raw->compute.us, &raw->row.place,
+                                  err);
+    gemm->type = raw->type;
     raw->compute.place = raw->row.place;
     return stp_trace_add_compute(&r->build, &raw->compute, err);
 }

@@ -46,7 +46,7 @@
  *   graph        at the launch; and 1 if a CUDA graph launched it, else 0
  *
  *   m, n, k      of compute: a GEMM of these sides, of 'type'
- *   us           of compute without them: microseconds
+ *   us           of compute without them: microseconds; less than 1 is none
  *   stream       main, where all compute is, or comm: a collective in comm
  *                begins after all that is above it in main and runs at the same
  *                time as what follows in main; empty: main

@@ -447,11 +447,14 @@ TEST_P(TimesOfAStep, OfComputeAreThoseThatTheTraceGives)
 {
     const std::string head = "collective,bytes,m,n,k,us\nallreduce,8,,,,\n"
                              "compute,,8192,8192,8192,\n";
-    Step of_shape, of_both;
+    Step of_shape, of_both, of_time;
 
     Open();
     ASSERT_EQ("", of_shape.Make(head, info_.n_ranks));
     ASSERT_EQ("", of_both.Make(head + "compute,,,,,400\ncompute,,,,,400\n",
+                               info_.n_ranks));
+    ASSERT_EQ("", of_time.Make("collective,bytes,us\nallreduce,8,\n"
+                               "compute,,40000\n",
                                info_.n_ranks));
 
     Iterate(&of_shape);
@@ -459,6 +462,8 @@ TEST_P(TimesOfAStep, OfComputeAreThoseThatTheTraceGives)
     EXPECT_GT(shape_us, 600);
     Iterate(&of_both);
     EXPECT_NEAR(shape_us + 800, out_.data.rows[0].work.compute_us, 40);
+    Iterate(&of_time);
+    EXPECT_NEAR(40000, out_.data.rows[0].work.compute_us, 2000);
 }
 
 TEST_P(TimesOfAStep, StandForTheMessageOfTheMostBytes)
