@@ -528,20 +528,32 @@ static void execution_read_groups(struct execution *e, const struct node *node)
     cJSON_Delete(groups);
 }
 
-/* Lines are those of the ids, which are in the text in the order of 'nodes'. */
+/* Whether the text is a member "id" of this value, and no longer number. */
+static bool execution_is_id(const char *s, uint64_t id)
+{
+    char *end;
+
+    s += strlen("\"id\"");
+    s += strspn(s, " \t\r\n");
+    if (*s != ':')
+        return false;
+    return strtod(s + 1, &end) == (double)id && end != s + 1;
+}
+
+/* Lines are those of the ids, which are in the text in the order of 'nodes'.
+ * Each is looked for from the last one on: behind one that is not found, at the
+ * end of the text, none is. */
 static void execution_find_line(const char **at, unsigned *line,
                                 struct node *node)
 {
-    char key[40];
-    const char *found;
+    const char *found = strstr(*at, "\"id\"");
 
-    snprintf(key, sizeof(key), "\"id\": %ju,", (uintmax_t)node->id);
-    found = strstr(*at, key);
-    if (found == NULL)
-        return;
-    for (; *at < found; ++*at)
+    while (found != NULL && !execution_is_id(found, node->id))
+        found = strstr(found + 1, "\"id\"");
+    for (; found != NULL ? *at < found : **at != '\0'; ++*at)
         *line += **at == '\n';
-    node->line = *line;
+    if (found != NULL)
+        node->line = *line;
 }
 
 static enum stp_status

@@ -384,6 +384,10 @@ TEST(Traces, SayLineAndWordOfWhatTheyRefuse)
          "2: node 7 'aten::mm', expected the shapes of two matrices"},
         {EtNode("aten::mm", "[[2,3.5],[3,5]]", types), "2: node 7 'aten::mm'"},
         {EtNode("aten::mm", "[]", types), "2: node 7 'aten::mm'"},
+        {"{\"schema\":\"1.1.0\",\"nodes\":[{\"id\":71},\n" // without blanks
+         "{\"name\":\"aten::mm\",\"inputs\":{\"types\":[\"Tensor(float)\"]},"
+         "\"id\":7}]}",
+         "2: node 7 'aten::mm'"},
         {EtNode("aten::mm", "[[2,2,2,2,2,2,2,2,2],[2,2]]", types),
          "2: node 7 'aten::mm'"},
         {EtNode("aten::mm", "[[9999999999,3],[3,5]]", types),
