@@ -504,16 +504,18 @@ static ncclResult_t tuner_get_coll_info_v2(void *context, ncclFunc_t coll,
  * float can tell: from 2.31 on NCCL compares it with the times of kernels that
  * the table does not show, and before them 0 would be right whatever they take.
  * Entries of 0, which no version computes, make room.  Floats that are not
- * negative are ordered as their bits, and the others come after them.
+ * negative are ordered as their bits; negative ones and those that are not a
+ * number come after them.
  */
 static void tuner_make_smallest(float *cost, int n, int at)
 {
     uint32_t least = UINT32_MAX;
 
     for (int i = 0; i < n; i++) {
+        const float time = cost[i] + 0.0f; /* 0 of -0.0, whose bits differ */
         uint32_t bits;
 
-        memcpy(&bits, &cost[i], sizeof(bits));
+        memcpy(&bits, &time, sizeof(bits));
         least = bits < least ? bits : least;
     }
     if (least > 0) {

@@ -230,6 +230,14 @@ Costs CostsOf(float tree_ll, float tree_ll128, float tree_simple, float ring_ll)
     return costs;
 }
 
+// Tells 0 from -0, and finds a NaN equal to itself.
+std::array<uint32_t, 21> BitsOf(const Costs &costs)
+{
+    std::array<uint32_t, 21> bits;
+    memcpy(bits.data(), costs.data(), sizeof(bits));
+    return bits;
+}
+
 struct WrittenCase {
     const char *name;
     Costs before;
@@ -260,13 +268,14 @@ TEST_P(Written, IsTheSmallestByTheLeast)
                                           7, 3, &channels)
                         : v4->getCollInfo(ctx, ncclFuncAllReduce, 64, 1, table,
                                           7, 3, 0, &channels));
-        EXPECT_EQ(GetParam().after, costs);
+        EXPECT_EQ(BitsOf(GetParam().after), BitsOf(costs));
     }
     v4->destroy(ctx);
 }
 
 const float kTiny = std::numeric_limits<float>::denorm_min();
 const float kInf = std::numeric_limits<float>::infinity();
+const float kNan = std::numeric_limits<float>::quiet_NaN();
 
 const WrittenCase kWritten[] = {
     {"below_another", CostsOf(9, 8, 7, 5),
@@ -277,11 +286,21 @@ const WrittenCase kWritten[] = {
      CostsOf(5, std::nextafter(5.0f, 0.0f), 5, 5)},
     {"below_a_power_of_two", CostsOf(9, 8, 7, 4),
      CostsOf(9, 0x1.fffffep1f, 7, 4)},
+    {"the_only_one", CostsOf(-1, 5, -1, -1),
+     CostsOf(-1, std::nextafter(5.0f, 0.0f), -1, -1)},
+    {"nan_beside_it", CostsOf(kNan, 8, -kNan, 5),
+     CostsOf(kNan, std::nextafter(5.0f, 0.0f), -kNan, 5)},
+    {"nan_itself", CostsOf(9, kNan, 7, 6), CostsOf(9, kNan, 7, 6)},
     {"below_infinity", CostsOf(kInf, kInf, -1, -1024),
      CostsOf(kInf, FLT_MAX, -1, -1024)},
     {"below_the_least_float", CostsOf(9, 8, 7, kTiny), CostsOf(9, 0, 7, kTiny)},
     {"zeros_make_room", CostsOf(0, 8, 7, 0), CostsOf(FLT_MIN, 0, 7, FLT_MIN)},
     {"zero_itself", CostsOf(9, 0, 7, 6), CostsOf(9, 0, 7, 6)},
+    {"zero_alone", CostsOf(-1, 0, -1, -1), CostsOf(-1, 0, -1, -1)},
+    {"minus_zero_makes_room", CostsOf(-0.0f, 8, 7, 5),
+     CostsOf(FLT_MIN, 0, 7, 5)},
+    {"minus_zero_itself", CostsOf(9, -0.0f, 7, 6), CostsOf(9, 0, 7, 6)},
+    {"minus_zero_alone", CostsOf(-1, -0.0f, -1, -1), CostsOf(-1, 0, -1, -1)},
     {"ruled_out_itself", CostsOf(9, -1, 7, 6), CostsOf(9, -1, 7, 6)},
     {"fp8_is_ruled_out", CostsOf(9, -1024, 7, 6), CostsOf(9, -1024, 7, 6)},
 };
