@@ -403,12 +403,17 @@ static ncclResult_t tuner_finalize(void *opaque)
 
 /* ---- init ---- */
 
+static struct stp_comm_info tuner_info(uint64_t comm_id, size_t n_ranks,
+                                       size_t n_nodes)
+{
+    return (struct stp_comm_info){.comm_id = comm_id,
+                                  .shape = {n_ranks, n_nodes, NULL}};
+}
+
 static ncclResult_t tuner_init_v2(size_t n_ranks, size_t n_nodes,
                                   ncclDebugLogger_t log, void **context)
 {
-    const struct stp_comm_info info = {.shape = {n_ranks, n_nodes, NULL}};
-
-    *context = tuner_init(2, info, NULL, log, NULL);
+    *context = tuner_init(2, tuner_info(0, n_ranks, n_nodes), NULL, log, NULL);
     return ncclSuccess;
 }
 
@@ -435,10 +440,8 @@ static ncclResult_t tuner_init_v5(void **context, uint64_t comm_id,
                                   ncclNvlDomainInfo_v5_t *nvl,
                                   ncclTunerConstants_v5_t *constants)
 {
-    const struct stp_comm_info info = {.comm_id = comm_id,
-                                       .shape = {n_ranks, n_nodes, NULL}};
-
-    *context = tuner_init_narrow(5, info, nvl, log, constants);
+    *context = tuner_init_narrow(5, tuner_info(comm_id, n_ranks, n_nodes), nvl,
+                                 log, constants);
     return ncclSuccess;
 }
 
@@ -448,10 +451,8 @@ static ncclResult_t tuner_init_v6(void **context, uint64_t comm_id,
                                   ncclNvlDomainInfo_v5_t *nvl,
                                   ncclTunerConstants_v5_t *constants)
 {
-    const struct stp_comm_info info = {.comm_id = comm_id,
-                                       .shape = {n_ranks, n_nodes, NULL}};
-
-    *context = tuner_init_narrow(6, info, nvl, log, constants);
+    *context = tuner_init_narrow(6, tuner_info(comm_id, n_ranks, n_nodes), nvl,
+                                 log, constants);
     return ncclSuccess;
 }
 
@@ -461,10 +462,8 @@ static ncclResult_t tuner_init_v7(void **context, uint64_t comm_id,
                                   ncclNvlDomainInfo_v5_t *nvl,
                                   ncclTunerConstants_v7_t *constants)
 {
-    const struct stp_comm_info info = {.comm_id = comm_id,
-                                       .shape = {n_ranks, n_nodes, NULL}};
-
-    *context = tuner_init(7, info, nvl, log, constants);
+    *context = tuner_init(7, tuner_info(comm_id, n_ranks, n_nodes), nvl, log,
+                          constants);
     return ncclSuccess;
 }
 
