@@ -10,12 +10,58 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "core/utf8.h"
+
+/* ---- its command ---- */
+
+/* Text that is cut where it is full. */
+struct line {
+    char text[STP_JOB_COMMAND];
+    size_t len;
+};
+
+static void line_add(struct line *line, const char *s, size_t len)
+{
+    const size_t room = sizeof(line->text) - line->len;
+
+    len = len < room ? len : room;
+    memcpy(line->text + line->len, s, len);
+    line->len += len;
+}
+
+static void line_add_word(struct line *line, const char *word)
+{
+    const size_t n_plain = strspn(word, "ABCDEFGHIJKLMNOPQRSTUVWXYZ"
+                                        "abcdefghijklmnopqrstuvwxyz"
+                                        "0123456789%+,-./:=@^_");
+    const bool is_plain = n_plain > 0 && word[n_plain] == '\0';
+
+    if (!is_plain)
+        line_add(line, "'", 1);
+    for (; *word != '\0'; word++)
+        line_add(line, *word == '\'' ? "'\\''" : word, *word == '\'' ? 4 : 1);
+    if (!is_plain)
+        line_add(line, "'", 1);
+}
+
+void stp_job_print_command(char *const *argv, char text[STP_JOB_COMMAND])
+{
+    struct line line = {.len = 0};
+
+    for (char *const *word = argv; *word != NULL; word++) {
+        line_add(&line, " ", word > argv ? 1 : 0);
+        line_add_word(&line, *word);
+    }
+    stp_printable(line.text, line.len, text, STP_JOB_COMMAND);
+}
+
+/* ---- a job that runs ---- */
+
 static const int forwarded[] = {SIGINT,  SIGQUIT, SIGTERM, SIGHUP,
                                 SIGUSR1, SIGUSR2, SIGCONT};
 
 enum { N_FORWARDED = sizeof(forwarded) / sizeof(forwarded[0]), N_STOPS = 4 };
 
-/* A job that runs. */
 struct running {
     const struct stp_job *job;
     pid_t pid;

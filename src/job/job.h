@@ -27,6 +27,11 @@ struct stp_job {
     unsigned limit_s;   /* after so long it is sent SIGTERM; 0: no limit */
 };
 
+/* Writes the command in one printable line, as one types it into a shell: words
+ * that need quotes have them.  Cut if it is longer. */
+enum { STP_JOB_COMMAND = 4096 };
+void stp_job_print_command(char *const *argv, char text[STP_JOB_COMMAND]);
+
 struct stp_job_end {
     int status;      /* as a shell has it */
     double wall_s;   /* from its start to its end */

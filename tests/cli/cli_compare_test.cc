@@ -270,16 +270,19 @@ TEST_F(Compare, AddsToTheRunsOfAFolder)
     EXPECT_NEAR(1.25, Number(Arm(json, 1), "gain_low"), 1e-9);
     EXPECT_THAT(Files("runs"), Contains("round1-place0-arm1.txt"));
 
-    for (const char *other :
-         {"compare --env A=0,1 -o runs --resume -- ./job.sh",
-          "compare --env A=0,2 --step-time 'step ([0-9.e]+) ms' -o runs "
-          "--resume -- ./job.sh",
-          "compare --env A=0,1 --step-time 'step ([0-9.e]+) ms' -o runs "
-          "--resume -- ./job.sh more"}) {
-        Outcome refused = Run(other);
+    const std::string of_steps = "--step-time 'step ([0-9.e]+) ms' ";
+    const std::string expected = ", expected the same command and options, or "
+                                 "another folder\n";
+    const std::map<std::string, std::string> others = {
+        {"--env A=0,1 -- ./job.sh", "another expression of --step-time"},
+        {"--env A=0,2 " + of_steps + "-- ./job.sh", "other arms"},
+        {"--env A=0,1 " + of_steps + "-- ./job.sh more", "another command"}};
+    for (const auto &[other, difference] : others) {
+        Outcome refused = Run("compare -o runs --resume " + other);
         EXPECT_EQ(1, refused.status);
-        EXPECT_THAT(refused.err, HasSubstr("runs/runs.csv has runs with "
-                                           "another "));
+        EXPECT_EQ("steptune compare: runs/runs.csv has runs with " +
+                      difference + expected,
+                  refused.err);
     }
     {
         HeldLock lock(dir_ / "runs/runs.csv.lock", "77 elsewhere\n");

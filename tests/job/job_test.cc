@@ -9,6 +9,7 @@
 #include <fstream>
 #include <sstream>
 #include <string>
+#include <vector>
 
 extern "C" {
 #include "job/job.h"
@@ -143,6 +144,34 @@ TEST_F(Job, BlocksNoSignalsInTheNextOne)
     });
 
     EXPECT_EQ("143 143 ", process.Said());
+}
+
+TEST(JobCommand, IsPrintedAsItIsTyped)
+{
+    const struct {
+        std::vector<std::string> words;
+        std::string text;
+    } cases[] = {
+        {{"torchrun", "--nproc-per-node=2", "train.py"},
+         "torchrun --nproc-per-node=2 train.py"},
+        {{"sh", "-c", "a; b \"$C\"", ""}, "sh -c 'a; b \"$C\"' ''"},
+        {{"echo", "it's", "~", "a\nb"}, "echo 'it'\\''s' '~' 'a\\x0Ab'"},
+        {{std::string(300, 'x')}, std::string(300, 'x')},
+        {{std::string(5000, 'x'), "y"}, std::string(STP_JOB_COMMAND - 1, 'x')},
+    };
+
+    for (const auto &c : cases) {
+        std::vector<std::string> words = c.words;
+        std::vector<char *> argv;
+        char text[STP_JOB_COMMAND];
+        for (std::string &word : words)
+            argv.push_back(word.data());
+        argv.push_back(nullptr);
+
+        stp_job_print_command(argv.data(), text);
+
+        EXPECT_EQ(c.text, text);
+    }
 }
 
 // With all that it started.

@@ -116,24 +116,12 @@ static bool compare_name_file(const struct stp_compare_session *s,
            STP_CLI_PATH;
 }
 
-/* The words as one line, as the file of runs has it. */
-static void compare_join_command(char *const *words, char text[STP_JOB_TEXT])
-{
-    char joined[STP_JOB_TEXT] = "";
-    size_t used = 0;
-
-    for (; *words != NULL && used < sizeof(joined); words++)
-        used += (size_t)snprintf(joined + used, sizeof(joined) - used, "%s%s",
-                                 used > 0 ? " " : "", *words);
-    stp_printable(joined, strlen(joined), text, STP_JOB_TEXT);
-}
-
 static void compare_describe(const struct stp_compare_session *s,
                              struct stp_job_runs *runs)
 {
     const char *step_time = s->o->step_time != NULL ? s->o->step_time : "";
 
-    compare_join_command(s->o->command.v, runs->command);
+    stp_job_print_command(s->o->command.v, runs->command);
     stp_printable(step_time, strlen(step_time), runs->step_time, STP_JOB_TEXT);
     runs->n_arms = s->arms->n;
     for (unsigned i = 0; i < s->arms->n; i++)
@@ -145,7 +133,7 @@ static void compare_describe(const struct stp_compare_session *s,
 static int compare_resume(struct stp_compare_session *s, const char *path)
 {
     struct stp_job_runs *before = calloc(1, sizeof(*before));
-    const char *what;
+    const char *difference;
     struct stp_error err;
     int status = STP_EXIT_OK;
 
@@ -155,11 +143,11 @@ static int compare_resume(struct stp_compare_session *s, const char *path)
         stp_complain("%s: no such file; the comparison begins", path);
     else if (stp_job_runs_load(path, before, &err) != STP_OK)
         status = stp_complain_error(path, &err);
-    else if (!stp_job_runs_alike(before, &s->runs, &what)) {
+    else if (!stp_job_runs_alike(before, &s->runs, &difference)) {
         stp_job_runs_free(before);
-        status = stp_complain("%s has runs with another %s, expected the same "
+        status = stp_complain("%s has runs with %s, expected the same "
                               "command and options, or another folder",
-                              path, what);
+                              path, difference);
     } else {
         s->runs = *before;
     }

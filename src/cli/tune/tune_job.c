@@ -22,7 +22,7 @@
 /* While the job runs, and of it. */
 struct job_run {
     const struct stp_tune_job *job;
-    char command[192];              /* in one line, to be named */
+    char command[STP_JOB_COMMAND];  /* to be named */
     char plugin[STP_CLI_PATH];      /* that learns */
     char journal[STP_CLI_PATH];     /* of all runs, beside the policy */
     off_t journal_from;             /* bytes of earlier runs */
@@ -43,23 +43,6 @@ struct job_result {
 };
 
 /* ---- files ---- */
-
-/* "torchrun --nproc-per-node 2 train.py" */
-static void job_name_command(char **argv, char *text, size_t size)
-{
-    size_t len = 0;
-
-    text[0] = '\0';
-    for (int i = 0; argv[i] != NULL && len < size - 1; i++) {
-        int n =
-            snprintf(text + len, size - len, "%s%s", i > 0 ? " " : "", argv[i]);
-
-        len = n > 0 && len + (size_t)n < size ? len + (size_t)n : size - 1;
-    }
-    for (char *c = text; *c != '\0'; c++)
-        if ((unsigned char)*c < ' ')
-            *c = ' ';
-}
 
 /* Paths are absolute, as the job may have another working directory. */
 static int job_name_files(struct job_run *run)
@@ -365,7 +348,7 @@ int stp_tune_job(const struct stp_tune_job *job)
                             "srun started this one: put the launcher into the "
                             "command, as in `steptune tune -- torchrun "
                             "train.py`");
-    job_name_command(job->argv, run.command, sizeof(run.command));
+    stp_job_print_command(job->argv, run.command);
     if (stp_find_plugin("steptune-online", run.plugin, &err) != STP_OK)
         return stp_complain_error(NULL, &err);
     if (stp_lock_take(job->output, false, &lock, &err) != STP_OK)

@@ -156,19 +156,20 @@ enum stp_status stp_job_runs_load(const char *path,
 }
 
 bool stp_job_runs_alike(const struct stp_job_runs *a,
-                        const struct stp_job_runs *b, const char **what_ret)
+                        const struct stp_job_runs *b,
+                        const char **difference_ret)
 {
     bool is_alike = a->n_arms == b->n_arms;
 
-    *what_ret = "arms";
+    *difference_ret = "other arms";
     for (unsigned i = 0; i < a->n_arms && is_alike; i++)
         is_alike = strcmp(a->labels[i], b->labels[i]) == 0;
     if (is_alike && strcmp(a->command, b->command) != 0) {
-        *what_ret = "command";
+        *difference_ret = "another command";
         return false;
     }
     if (is_alike && strcmp(a->step_time, b->step_time) != 0) {
-        *what_ret = "step time";
+        *difference_ret = "another expression of --step-time";
         return false;
     }
     return is_alike;

@@ -14,7 +14,7 @@
 enum { STP_JOB_TEXT = 4096, STP_JOB_LABEL = 256 };
 
 struct stp_job_runs {
-    char command[STP_JOB_TEXT];   /* its words, separated by blanks */
+    char command[STP_JOB_TEXT];   /* as stp_job_print_command() has it */
     char step_time[STP_JOB_TEXT]; /* the expression that finds it in what the
                                      job prints; "": it is GPU time */
     char labels[STP_JOB_ARMS][STP_JOB_LABEL]; /* of the arms */
@@ -38,10 +38,12 @@ enum stp_status stp_job_runs_load(const char *path,
                                   struct stp_job_runs *runs_ret,
                                   struct stp_error *err);
 
-/* Whether the runs of 'a' may be added to those of 'b': else '*what_ret' is
- * what differs, "command", "arms" or "step time". */
+/* Whether the runs of 'a' may be added to those of 'b': else
+ * '*difference_ret' says in static storage what 'a' has, such as "another
+ * command". */
 bool stp_job_runs_alike(const struct stp_job_runs *a,
-                        const struct stp_job_runs *b, const char **what_ret);
+                        const struct stp_job_runs *b,
+                        const char **difference_ret);
 
 void stp_job_runs_free(struct stp_job_runs *runs);
 

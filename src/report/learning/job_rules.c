@@ -268,7 +268,7 @@ enum stp_status stp_job_rules_save(const struct stp_job_rules *rules,
     char *text = NULL;
     size_t len = 0;
     FILE *fp = open_memstream(&text, &len);
-    char made_by[256];
+    char made_by[4200];
     enum stp_status status;
 
     if (fp == NULL)
