@@ -13,19 +13,19 @@
 #ifndef STP_ITERATE_H
 #define STP_ITERATE_H
 
-#include "bench/traced_step.h"
 #include "bench/measurement.h"
 #include "bench/sizes.h"
 #include "bench/sweep.h"
+#include "bench/traced_step.h"
 #include "bench/workload.h"
 
 /* Settings are all modes with all sizes and all products: the one given, those
  * that the device knows with each size, or one for each ratio. */
 struct stp_iterate_plan {
-    struct stp_traced_step *step; /* the one setting is this; NULL: it is not.
-                                  GEMMs that it gives by their time are chosen
-                                  here */
-    const int *modes;             /* enum stp_mode, not ALONE */
+    struct stp_traced_step *step; /* the one setting, of which GEMMs that are
+                                     given by their time are then chosen; NULL:
+                                     settings are those of the members below */
+    const int *modes;             /* enum stp_mode, neither ALONE nor TRACE */
     size_t n_modes;
     const struct stp_sizes *sizes; /* bytes of a collective; rounded up to what
                                       the ranks can share evenly */

@@ -8,10 +8,10 @@
  *               in one stream
  *   overlap     compute, and behind it the layer's collective on the other
  *               stream, beside the compute of the next layers: as DDP's buckets
- *   trace       a step of a job as its trace has it (traced_step.h)
  *   fsdp        an all-gather of the layer's parameters, one layer ahead of the
  *               compute that waits for it, and a reduce-scatter of its
  *               gradients behind
+ *   trace       a step of a job as its trace has it (traced_step.h)
  *
  * Compute is one GEMM a layer, or that of training: forward through
  * all layers (a product and an elementwise kernel), then backward through them

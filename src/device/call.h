@@ -80,9 +80,8 @@ enum stp_status stp_rank_groups_check(const struct stp_rank_groups *groups,
                                       unsigned n_ranks, struct stp_error *err);
 
 /* STP_ERR_RANGE, and why, for no collective, root, datatype or groups of
- * 'n_ranks', and
- * for sizes that are no multiple of an element of each rank, or above
- * 'max_bytes'. */
+ * 'n_ranks', and for sizes that are no multiple of an element of each rank, or
+ * above 'max_bytes'. */
 enum stp_status stp_collective_check(const struct stp_collective *c,
                                      unsigned n_ranks, uint64_t max_bytes,
                                      struct stp_error *err);

@@ -158,10 +158,10 @@ struct stp_engine_ops {
                               struct stp_error *err);
 
     /*
-     * At once, on all ranks: makes the communicators of these groups.  The
-     * first call makes split 1 of stp_transfer, the next one split 2; one that
-     * fails makes none.  They run
-     * as the arm says, and stay until close().  NULL: there are no groups.
+     * At once, on all ranks: makes the communicators of these groups, which
+     * run as the arm says and stay until close().  The first call makes split 1
+     * of stp_transfer, the next one split 2; one that fails makes none.  NULL:
+     * there are no groups.
      */
     enum stp_status (*split)(void *self, const struct stp_rank_groups *groups,
                              struct stp_error *err);

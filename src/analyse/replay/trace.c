@@ -115,7 +115,7 @@ static bool trace_read_expect(const struct stp_field *f, void *opaque)
     return true;
 }
 
-/* The place in a list of words, which NULL ends. */
+/* The stream of that name; -1 if there is none. */
 static int trace_stream_from_name(const char *word, size_t len)
 {
     for (int i = 0; streams[i] != NULL; i++)

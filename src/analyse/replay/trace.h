@@ -42,8 +42,8 @@
  *                the row above to the begin is compute
  *   process      of a recording: the number of the process; compute is that of
  *                the first row's process
- *   t_ns         of a recording, not used here, as the next: the host's clock
- *   graph        at the launch; and 1 if a CUDA graph launched it, else 0
+ *   t_ns         of a recording: the host's clock at the launch; not used here
+ *   graph        of a recording: 1 if a CUDA graph launched it, else 0
  *
  *   m, n, k      of compute: a GEMM of these sides, of 'type'
  *   us           of compute without them: microseconds; less than 1 is none
@@ -99,11 +99,11 @@ struct stp_trace_comm {
 };
 
 /*
- * The groups of '*groups' (size 0: as many ranks as there are, and all of them
- * where that were one) among 'n_ranks'
- * ranks, so that each rank is in one: those of the trace, or, where there are
- * not so many ranks, smaller ones.  The size becomes the largest divisor of
- * 'n_ranks' up to the size, and the stride the largest that is left.
+ * The groups of '*groups' among 'n_ranks' ranks, so that each rank is in one:
+ * those of the trace or, where there are not so many ranks, smaller ones.  The
+ * size becomes the largest divisor of 'n_ranks' up to the size, and then the
+ * stride the largest divisor of the number of groups up to the stride.  Size 0
+ * asks for as many ranks as the stride leaves, or for all if it leaves one.
  */
 struct stp_rank_groups stp_rank_groups_cut(const struct stp_rank_groups *groups,
                                            unsigned n_ranks);

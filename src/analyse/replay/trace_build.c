@@ -47,8 +47,8 @@ static void *trace_grow(void *items, size_t n, size_t *capacity, size_t size)
     return items;
 }
 
-/* Makes room for another item of 'trace.items'; jumps to the end without
- * memory. */
+/* Makes room for another item of 'trace.items'; without memory the function
+ * that this is in returns STP_ERR_NOMEM. */
 #define TRACE_GROW(b, items, n_items, capacity)                                \
     do {                                                                       \
         void *more_ = trace_grow((b)->trace.items, (b)->trace.n_items,         \

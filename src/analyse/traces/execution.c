@@ -4,10 +4,9 @@
  * Nodes are operators in the order of their ids.  A collective is a node
  * record_param_comms: the values of its inputs are tensors, a number, the
  * process group, a rank, the collective's name, two lists of split sizes, from
- * schema 1.1 on the group's first rank and its stride, and the ranks of the
- * group.  Compute is the GEMMs of matrix
- * products and convolutions; of other operators there is no time, and they are
- * counted.
+ * schema 1.1 on the group's first rank and its stride, and the number of the
+ * group's ranks.  Compute is the GEMMs of linear layers, products and
+ * convolutions.  Of other operators there is no time: they are counted.
  */
 #include <math.h>
 #include <stdio.h>
@@ -145,9 +144,11 @@ static size_t execution_shape(const cJSON *shapes, int i,
     const cJSON *side;
     size_t n = 0;
 
-    cJSON_ArrayForEach(side,
-                       shape) if (n == MAX_DIMS ||
-                                  !execution_whole(side, &dims[n++])) return 0;
+    cJSON_ArrayForEach(side, shape)
+    {
+        if (n == MAX_DIMS || !execution_whole(side, &dims[n++]))
+            return 0;
+    }
     return n;
 }
 
@@ -520,11 +521,12 @@ static void execution_read_groups(struct execution *e, const struct node *node)
     const cJSON *group;
     uint64_t size;
 
-    cJSON_ArrayForEach(
-        group,
-        groups) if (execution_attribute_whole(group, "group_size", &size) &&
-                    size <= MOCK_MAX_RANKS && (int)size > e->world) e->world =
-        (int)size;
+    cJSON_ArrayForEach(group, groups)
+    {
+        if (execution_attribute_whole(group, "group_size", &size) &&
+            size <= MOCK_MAX_RANKS && (int)size > e->world)
+            e->world = (int)size;
+    }
     cJSON_Delete(groups);
 }
 

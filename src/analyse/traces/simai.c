@@ -1,5 +1,4 @@
 /* simai.c - SimAI's workloads: workload/simAI of aliyun/aicb */
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -11,8 +10,7 @@ enum { N_FIELDS = 12, MAX_FIELDS = 64 };
 /* A pass of a layer: compute, and then a collective. */
 struct simai_pass {
     double us;
-    struct stp_field
-        word; /* NONE, or a collective with the suffix of a group */
+    struct stp_field word; /* NONE, or a collective, with a group */
     uint64_t n_bytes;
 };
 

@@ -19,13 +19,16 @@ struct stp_trace_step {
 };
 
 /*
- * Takes the step of the most rows, of several the last, which is not the one
- * that warms up; of a recording the rows of its first row's process.  Where the
- * trace does not say which step rows are of, it is the sequence of collectives
- * that the end of the trace repeats, or all rows. The largest communicators
- * have all 'n_ranks' ranks, the others stp_rank_groups_cut() of theirs.  Bytes
- * are rounded up to what the ranks of a group can share.  'type' is that of
- * GEMMs and of collectives of floats; below 0 the trace's.
+ * Takes the step of the most rows and, of several such steps, the last: the
+ * first may be one that warms up.  Of a recording it takes the rows of the
+ * first row's process.  Where the trace does not say which step rows are of,
+ * the step is the sequence of collectives that the end of the trace repeats, or
+ * all rows.
+ *
+ * The largest communicators have all 'n_ranks' ranks, the others
+ * stp_rank_groups_cut() of theirs.  Bytes are rounded up to what the ranks of a
+ * group can share.  'type' is that of GEMMs and of collectives of floats; below
+ * 0 the trace's.
  *
  * STP_ERR_RANGE for a communicator that those ranks cannot have.  Free with
  * stp_trace_step_free().
