@@ -1,0 +1,28 @@
+#include "core/memory.h"
+
+#include <string.h>
+
+static const char *const words[STP_N_MEMORIES] = {
+    [STP_MEMORY_PLAIN] = "plain",
+    [STP_MEMORY_REG] = "reg",
+    [STP_MEMORY_SYM] = "sym",
+    [STP_MEMORY_CE] = "ce",
+};
+
+int stp_memory_from_name(const char *word, size_t len)
+{
+    for (int i = 0; i < STP_N_MEMORIES; i++)
+        if (strlen(words[i]) == len && memcmp(words[i], word, len) == 0)
+            return i;
+    return -1;
+}
+
+const char *stp_memory_name(int memory)
+{
+    return memory >= 0 && memory < STP_N_MEMORIES ? words[memory] : "?";
+}
+
+const char *stp_memory_names(void)
+{
+    return "plain, reg, sym, ce";
+}

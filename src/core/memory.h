@@ -1,0 +1,31 @@
+/*
+ * memory.h - what an application may do with a buffer before NCCL moves it, and
+ * so which kernels or engines NCCL can move it by
+ *
+ * The words stand in the files steptune.conf.memory and in measurements.
+ */
+#ifndef STP_MEMORY_H
+#define STP_MEMORY_H
+
+#include <stddef.h>
+
+enum stp_memory {
+    STP_MEMORY_PLAIN, /* nothing: memory of cudaMalloc() */
+    STP_MEMORY_REG,   /* ncclCommRegister() */
+    STP_MEMORY_SYM,   /* ncclMemAlloc() and ncclCommWindowRegister(): symmetric
+                         memory, which NCCL's symmetric kernels need */
+    STP_MEMORY_CE,    /* windows of a communicator with CTA policy ZERO: copy
+                         engines */
+    STP_N_MEMORIES,
+};
+
+/* The value that the 'len' bytes at 'word' stand for, or -1. */
+int stp_memory_from_name(const char *word, size_t len);
+
+/* The word for a value, or "?" if there is none.  Static. */
+const char *stp_memory_name(int memory);
+
+/* All words, joined by ", ", for messages.  Static. */
+const char *stp_memory_names(void);
+
+#endif /* STP_MEMORY_H */
