@@ -9,6 +9,7 @@
 #include "analyse/check/check_text.h"
 #include "analyse/check/findings.h"
 #include "core/names.h"
+#include "core/policy/policy_columns.h"
 #include "nccl_tuner_abi.h"
 
 /* Comparisons of two rules: some seconds. */
@@ -112,6 +113,11 @@ static const struct shadow {
 
 enum { N_SHADOWS = sizeof(shadows) / sizeof(shadows[0]) };
 
+/* NCCL rules out nothing that a buffer is registered as. */
+static const struct shadow memory_shadow = {
+    rules_may_decide, STP_CHECK_DEAD, STP_FIX_DROP,
+    "this rule is dead: ", "all that it matches"};
+
 /* Covers rule 'i' by those at 'counted', as few as one if that is enough, and
  * marks in 'used' which it took. */
 static enum stp_cover rules_cover(struct stp_check_state *c, size_t i,
@@ -178,6 +184,7 @@ static const char *const side_names[STP_N_SIDES] = {
     [STP_SIDE_RANKS] = "nRanks",
     [STP_SIDE_PIPE_OPS] = "numPipeOps",
     [STP_SIDE_REG_BUFF] = "regBuff",
+    [STP_SIDE_OVERLAP] = "overlap",
 };
 
 struct part {
@@ -249,6 +256,16 @@ static size_t rules_find_met(struct stp_check_state *c, size_t i)
     return n;
 }
 
+static bool rules_is_shadowed(struct stp_check_state *c, size_t i, size_t n_met)
+{
+    if (stp_policy_get_kind(c->policy) == STP_POLICY_OF_MEMORY)
+        return rules_try_shadow(c, i, &memory_shadow, n_met);
+    for (size_t s = 0; s < N_SHADOWS && c->status == STP_OK; s++)
+        if (rules_try_shadow(c, i, &shadows[s], n_met))
+            return true;
+    return false;
+}
+
 static void rules_check_shadows(struct stp_check_state *c, size_t i)
 {
     const struct stp_rule *rule = stp_policy_rule(c->policy, i);
@@ -257,7 +274,8 @@ static void rules_check_shadows(struct stp_check_state *c, size_t i)
     stp_check_spend(c, i);
     if (c->status != STP_OK)
         return;
-    if (!stp_pair_exists(rule->coll, rule->algo, rule->proto)) {
+    if (stp_policy_get_kind(c->policy) == STP_POLICY_OF_ARMS &&
+        !stp_pair_exists(rule->coll, rule->algo, rule->proto)) {
         rules_add_no_kernel(c, i);
         return;
     }
@@ -266,10 +284,7 @@ static void rules_check_shadows(struct stp_check_state *c, size_t i)
         return;
     }
     n_met = rules_find_met(c, i);
-    for (size_t s = 0; s < N_SHADOWS && c->status == STP_OK; s++)
-        if (rules_try_shadow(c, i, &shadows[s], n_met))
-            return;
-    if (n_met > 0)
+    if (!rules_is_shadowed(c, i, n_met) && n_met > 0)
         rules_add_overlap(c, i, n_met);
 }
 
@@ -281,22 +296,26 @@ static void rules_add_gap(struct stp_check_state *c, size_t i, size_t next)
     struct stp_finding *f =
         stp_check_add(c, i, STP_CHECK_GAP, "max_bytes", NULL);
     const char *coll = stp_coll_name(rule->coll);
+    const char *otherwise =
+        stp_policy_get_kind(c->policy) == STP_POLICY_OF_MEMORY
+            ? "buffers stay plain"
+            : "NCCL's own choice holds";
 
     if (next == c->n) {
         f->fix = rule->bytes.max == UINT32_END ? STP_FIX_END : STP_FIX_NONE;
         snprintf(f->text, sizeof(f->text),
-                 "no rule decides %s above %" PRIu64 " bytes, so that NCCL's "
-                 "own choice holds there; inf would have no end",
-                 coll, rule->bytes.max);
+                 "no rule decides %s above %" PRIu64 " bytes, so that %s "
+                 "there; inf would have no end",
+                 coll, rule->bytes.max, otherwise);
         return;
     }
     stp_finding_other(f, stp_policy_rule(c->policy, next)->line);
     snprintf(f->text, sizeof(f->text),
              "no rule decides %s from %" PRIu64 " to %" PRIu64
-             " bytes, between this rule and line %u, so that NCCL's own choice "
-             "holds there",
+             " bytes, between this rule and line %u, so that %s there",
              coll, rule->bytes.max + 1,
-             c->boxes[next].side[STP_SIDE_BYTES].min - 1, f->others[0]);
+             c->boxes[next].side[STP_SIDE_BYTES].min - 1, f->others[0],
+             otherwise);
 }
 
 /* Whether rule 'i' would match sizes from where it ends to below 'limit', were
@@ -391,7 +410,9 @@ enum stp_status stp_check(const struct stp_check_options *options,
     struct stp_check_state c = {.budget = MAX_COMPARISONS, .err = err};
     struct stp_policy *policy;
 
-    c.status = stp_policy_parse(options->csv, options->len, &policy, err);
+    c.out.policy_kind = options->kind;
+    c.status = stp_policy_parse_kind(options->kind, options->csv, options->len,
+                                     &policy, err);
     if (c.status != STP_OK)
         return c.status;
     c.policy = policy;

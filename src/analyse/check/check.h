@@ -8,6 +8,7 @@
 #include <stdbool.h>
 #include <stddef.h>
 
+#include "core/policy/policy.h"
 #include "core/status.h"
 
 enum stp_check_kind {
@@ -59,17 +60,20 @@ struct stp_findings {
     struct stp_finding *at;
     size_t n;
     size_t capacity;
+    enum stp_policy_kind policy_kind;
 };
 
 struct stp_check_options {
     const char *csv; /* the policy's text */
     size_t len;
     const char *machine_path; /* as mock_machine_load() takes it; NULL: none */
+    enum stp_policy_kind kind;
 };
 
 /*
  * Checks a policy; with a machine also for it, as recorded and with its NCCL,
- * asked through mock NCCL a sixteenth of an octave apart.
+ * asked through mock NCCL a sixteenth of an octave apart.  Of a memory policy
+ * NCCL is asked nothing.
  *
  * Returns STP_OK, and findings to be freed with stp_findings_free(); or a
  * status of stp_policy_parse(); STP_ERR_LIMIT for rules that take too long to

@@ -18,6 +18,7 @@ enum stp_side {
     STP_SIDE_RANKS,
     STP_SIDE_PIPE_OPS,
     STP_SIDE_REG_BUFF,
+    STP_SIDE_OVERLAP,
     STP_N_SIDES,
 };
 
@@ -32,7 +33,7 @@ struct stp_box stp_box_of(const struct stp_rule *rule);
 /* Whether some message is in it: bytes over ranks are its bytes per rank. */
 bool stp_box_exists(const struct stp_box *box);
 
-/* Whether some communicator, numPipeOps and regBuff are in both. */
+/* Whether some communicator, numPipeOps, regBuff and overlap are in both. */
 bool stp_boxes_share_calls(const struct stp_box *a, const struct stp_box *b);
 
 /* What is in both; false if nothing is. */

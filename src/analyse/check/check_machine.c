@@ -313,7 +313,8 @@ static void machine_check_rule(const struct there *t, size_t i)
         return;
     if (!t->applies[i])
         machine_check_elsewhere(t, i);
-    else if (machine_check_choices(t, i))
+    else if (stp_policy_get_kind(t->c->policy) == STP_POLICY_OF_ARMS &&
+             machine_check_choices(t, i))
         machine_check_channels(t, i);
 }
 
@@ -353,7 +354,8 @@ static void machine_open(struct there *t, const char *machine_path)
     static const struct stp_rule any = {.bytes = {0, UINT64_MAX},
                                         .bytes_per_rank = {0, UINT64_MAX},
                                         .n_pipe_ops = -1,
-                                        .reg_buff = -1};
+                                        .reg_buff = -1,
+                                        .overlap = -1};
 
     if (mock_machine_load(machine_path, &t->machine) != ncclSuccess) {
         machine_fail(t);

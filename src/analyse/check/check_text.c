@@ -13,6 +13,7 @@
 /* Where a walk through the text is, and its current line. */
 struct lines {
     const char *next, *end;
+    enum stp_policy_kind kind;
     const struct stp_column *columns[STP_N_COLUMNS]; /* in the file's order */
     size_t n_columns;
     bool past_header;
@@ -25,17 +26,19 @@ struct lines {
     size_t n_fields;
 };
 
-/* Begins before the first line of a text that stp_policy_parse() has read. */
-static void lines_begin(struct lines *lines, const char *csv, size_t len)
+/* Begins before the first line of a text that has been parsed. */
+static void lines_begin(struct lines *lines, enum stp_policy_kind kind,
+                        const char *csv, size_t len)
 {
     memset(lines, 0, sizeof(*lines));
+    lines->kind = kind;
     lines->next = csv;
     lines->end = csv + len;
     if (len >= 3 && memcmp(csv, "\xEF\xBB\xBF", 3) == 0)
         lines->next += 3;
-    for (size_t i = 0; i < STP_N_PLAIN_COLUMNS; i++)
+    lines->n_columns = stp_policy_formats[kind].max_plain;
+    for (size_t i = 0; i < lines->n_columns; i++)
         lines->columns[i] = &stp_columns[i];
-    lines->n_columns = STP_N_PLAIN_COLUMNS;
 }
 
 static void lines_read_header(struct lines *lines)
@@ -43,11 +46,11 @@ static void lines_read_header(struct lines *lines)
     if (lines->past_header || lines->fields[0].len == 0)
         return;
     lines->past_header = true;
-    if (stp_column_find(&lines->fields[0]) == NULL)
+    if (stp_column_find(lines->kind, &lines->fields[0]) == NULL)
         return;
     lines->n_columns = lines->n_fields;
     for (size_t i = 0; i < lines->n_columns; i++)
-        lines->columns[i] = stp_column_find(&lines->fields[i]);
+        lines->columns[i] = stp_column_find(lines->kind, &lines->fields[i]);
 }
 
 /* Goes to the next line; false at the end. */
@@ -111,7 +114,7 @@ void stp_findings_place(struct stp_findings *findings, const char *csv,
         return;
     qsort(findings->at, findings->n, sizeof(*findings->at),
           text_compare_findings);
-    lines_begin(&lines, csv, len);
+    lines_begin(&lines, findings->policy_kind, csv, len);
     while (i < findings->n && lines_next(&lines))
         for (; i < findings->n && findings->at[i].line == lines.number; i++)
             findings->at[i].column =
@@ -201,7 +204,7 @@ enum stp_status stp_check_fix(const char *csv, size_t len,
 
     if (text.at == NULL)
         return stp_nomem(err);
-    lines_begin(&lines, csv, len);
+    lines_begin(&lines, findings->policy_kind, csv, len);
     text_add(&text, csv, (size_t)(lines.next - csv));
     while (lines_next(&lines)) {
         const struct stp_finding *of_line =

@@ -34,24 +34,34 @@ struct stp_range {
     uint64_t max; /* UINT64_MAX: no upper end */
 };
 
-/* One line of a policy file. */
+/* One line of a policy file.  What only the other kind of policy has is at its
+ * default. */
 struct stp_rule {
     int coll;       /* ncclFunc_t */
     int algo;       /* NCCL_ALGO_* */
     int proto;      /* NCCL_PROTO_* */
     int n_channels; /* 1 to 64; 0: NCCL's own count */
+    int memory;     /* enum stp_memory, of a memory policy */
     struct stp_range bytes;
     struct stp_range bytes_per_rank;
     struct stp_range nodes; /* of the communicator; from 1 */
     struct stp_range ranks;
     int n_pipe_ops;       /* from 1; -1: any */
     int reg_buff;         /* 0 or 1; -1: any */
+    int overlap;          /* 0 or 1; -1: any */
     uint32_t chunk_bytes; /* 0: NCCL's own */
     const char *gpu;      /* NULL: any.  Owned by the policy. */
     unsigned line;        /* where it stands in the file, from 1 */
 };
 
 struct stp_policy; /* opaque; made by stp_policy_parse() */
+
+/* Each has columns of its own. */
+enum stp_policy_kind {
+    STP_POLICY_OF_ARMS,   /* read by stp_policy_parse() */
+    STP_POLICY_OF_MEMORY, /* read by stp_memory_policy_parse() */
+    STP_N_POLICY_KINDS,
+};
 
 /*
  * Reads a policy from the 'len' bytes of CSV at 'csv', which need not end in
@@ -82,6 +92,8 @@ void stp_policy_free(struct stp_policy *policy);
 size_t stp_policy_size(const struct stp_policy *policy);
 const struct stp_rule *stp_policy_rule(const struct stp_policy *policy,
                                        size_t i);
+
+enum stp_policy_kind stp_policy_get_kind(const struct stp_policy *policy);
 
 /*
  * A hash of what the rules say.  Equal for two files that differ only in
@@ -127,9 +139,9 @@ struct stp_choice {
 struct stp_compiled; /* opaque; made by stp_policy_compile() */
 
 /*
- * Sorts the rules that can match '*shape' into disjoint ranges of message
- * sizes, so that a lookup takes the same time for ten rules as for 100,000.
- * Nothing of 'policy' or 'shape' is kept.
+ * Sorts the rules of arms that can match '*shape' into disjoint ranges of
+ * message sizes, so that a lookup takes the same time for ten rules as for
+ * 100,000. Nothing of 'policy' or 'shape' is kept.
  *
  * Returns STP_OK and *compiled_ret, to be freed with stp_compiled_free(); or,
  * with *compiled_ret untouched, STP_ERR_NOMEM, or STP_ERR_LIMIT if rules that

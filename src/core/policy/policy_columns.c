@@ -5,6 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "core/memory.h"
 #include "core/names.h"
 
 /* How many GPU names a new one is compared with: a bound for a file that names
@@ -41,13 +42,16 @@ const char *stp_show(const struct stp_field *field, struct stp_shown *shown)
     return shown->text;
 }
 
-const char *stp_column_names(struct stp_column_names *names)
+const char *stp_column_names(enum stp_policy_kind kind,
+                             struct stp_column_names *names)
 {
     size_t len = 0;
 
     for (size_t i = 0; i < STP_N_COLUMNS; i++)
-        len += (size_t)snprintf(names->text + len, sizeof(names->text) - len,
-                                "%s%s", i > 0 ? ", " : "", stp_columns[i].name);
+        if (stp_column_is_of(&stp_columns[i], kind))
+            len += (size_t)snprintf(names->text + len,
+                                    sizeof(names->text) - len, "%s%s",
+                                    i > 0 ? ", " : "", stp_columns[i].name);
     return names->text;
 }
 
@@ -245,45 +249,66 @@ static enum stp_status column_read_gpu(const struct stp_column *col,
 
 #define AT(member) .offset = offsetof(struct stp_rule, member)
 #define SIZE       "bytes such as 0, 4096, 64K, 32M or 2G"
+#define SWITCH     "-1, 0 or 1"
 #define RANGE      "-1, N, N-M or N-inf, from 1"
+#define ARMS       .kinds = 1u << STP_POLICY_OF_ARMS
+#define MEMORY     .kinds = 1u << STP_POLICY_OF_MEMORY
+#define BOTH       .kinds = 1u << STP_POLICY_OF_ARMS | 1u << STP_POLICY_OF_MEMORY
 
 // clang-format off
 const struct stp_column stp_columns[STP_N_COLUMNS] = {
-    {"collective", "colltype", column_read_word, AT(coll), .required = true,
+    {"collective", "colltype", column_read_word, AT(coll), BOTH, .required = true,
      .from_name = stp_coll_from_name, .names = stp_coll_names},
-    {"min_bytes", "minbytes", column_read_size, AT(bytes.min), .expected = SIZE},
-    {"max_bytes", "maxbytes", column_read_max_size, AT(bytes.max),
+    {"min_bytes", "minbytes", column_read_size, AT(bytes.min), BOTH, .expected = SIZE},
+    {"max_bytes", "maxbytes", column_read_max_size, AT(bytes.max), BOTH,
      .expected = SIZE ", or inf"},
-    {"algorithm", NULL, column_read_word, AT(algo), .required = true,
+    {"algorithm", NULL, column_read_word, AT(algo), ARMS, .required = true,
      .from_name = stp_algo_from_name, .names = stp_algo_names},
-    {"protocol", NULL, column_read_word, AT(proto), .required = true,
+    {"protocol", NULL, column_read_word, AT(proto), ARMS, .required = true,
      .from_name = stp_proto_from_name, .names = stp_proto_names},
-    {"channels", NULL, column_read_int, AT(n_channels), .expected = "-1, 0 or 1 to 64",
-     .any = 0, .min = 0, .max = STP_MAX_CHANNELS},
-    {"nNodes", NULL, column_read_range, AT(nodes), .expected = RANGE},
-    {"nRanks", NULL, column_read_range, AT(ranks), .expected = RANGE},
-    {"numPipeOps", NULL, column_read_int, AT(n_pipe_ops),
+    {"channels", NULL, column_read_int, AT(n_channels), ARMS,
+     .expected = "-1, 0 or 1 to 64", .any = 0, .min = 0, .max = STP_MAX_CHANNELS},
+    {"nNodes", NULL, column_read_range, AT(nodes), BOTH, .expected = RANGE},
+    {"nRanks", NULL, column_read_range, AT(ranks), BOTH, .expected = RANGE},
+    {"numPipeOps", NULL, column_read_int, AT(n_pipe_ops), ARMS,
      .expected = "-1 or a count from 1", .any = -1, .min = 1, .max = INT_MAX},
-    {"regBuff", NULL, column_read_int, AT(reg_buff), .expected = "-1, 0 or 1",
-     .any = -1, .min = 0, .max = 1},
-    {"min_bytes_per_rank", NULL, column_read_size, AT(bytes_per_rank.min),
+    {"regBuff", NULL, column_read_int, AT(reg_buff), ARMS,
+     .expected = SWITCH, .any = -1, .min = 0, .max = 1},
+    {"min_bytes_per_rank", NULL, column_read_size, AT(bytes_per_rank.min), ARMS,
      .expected = SIZE},
-    {"max_bytes_per_rank", NULL, column_read_max_size, AT(bytes_per_rank.max),
+    {"max_bytes_per_rank", NULL, column_read_max_size, AT(bytes_per_rank.max), ARMS,
      .expected = SIZE ", or inf"},
-    {"chunk_bytes", NULL, column_read_chunk, AT(chunk_bytes),
+    {"chunk_bytes", NULL, column_read_chunk, AT(chunk_bytes), ARMS,
      .expected = "-1, 0 or 4K to 16M"},
-    {"gpu", NULL, column_read_gpu, AT(gpu),
+    {"memory", NULL, column_read_word, AT(memory), MEMORY, .required = true,
+     .from_name = stp_memory_from_name, .names = stp_memory_names},
+    {"overlap", NULL, column_read_int, AT(overlap), MEMORY,
+     .expected = SWITCH, .any = -1, .min = 0, .max = 1},
+    {"gpu", NULL, column_read_gpu, AT(gpu), BOTH,
      .expected = "the name of a GPU model, or * for any"},
+};
+
+const struct stp_policy_format stp_policy_formats[STP_N_POLICY_KINDS] = {
+    {STP_POLICY_OF_ARMS, "collective, algorithm and protocol", .max_plain = 10,
+     .min_plain = 8},
+    {STP_POLICY_OF_MEMORY, "collective and memory", .max_plain = 0},
 };
 // clang-format on
 
-const struct stp_column *stp_column_find(const struct stp_field *field)
+bool stp_column_is_of(const struct stp_column *col, enum stp_policy_kind kind)
+{
+    return (col->kinds >> kind & 1) != 0;
+}
+
+const struct stp_column *stp_column_find(enum stp_policy_kind kind,
+                                         const struct stp_field *field)
 {
     for (size_t i = 0; i < STP_N_COLUMNS; i++) {
         const struct stp_column *col = &stp_columns[i];
 
-        if (stp_field_is(field, col->name) ||
-            (col->alias != NULL && stp_field_is(field, col->alias)))
+        if (stp_column_is_of(col, kind) &&
+            (stp_field_is(field, col->name) ||
+             (col->alias != NULL && stp_field_is(field, col->alias))))
             return col;
     }
     return NULL;

@@ -1,6 +1,6 @@
 /*
- * policy_columns.h - the columns of a policy file and how a field of each is
- * read; only for policy_parse.c and analyse/check/check_text.c
+ * policy_columns.h - the columns of policy files and how a field of each is
+ * read; only for policy_parse.c, memory_policy.c and analyse/check
  */
 #ifndef STP_POLICY_COLUMNS_H
 #define STP_POLICY_COLUMNS_H
@@ -12,11 +12,18 @@
 #include "core/status.h"
 #include "core/text.h"
 
-enum {
-    STP_N_COLUMNS = 14,
-    STP_N_PLAIN_COLUMNS = 10,  /* of a file without a header: the first ones */
-    STP_MIN_PLAIN_COLUMNS = 8, /* the last two may be left out */
+enum { STP_N_COLUMNS = 16 };
+
+/* What differs between the kinds of policy, beside their columns. */
+struct stp_policy_format {
+    enum stp_policy_kind kind;
+    const char *least; /* the columns that a header needs, for messages */
+    size_t max_plain;  /* fields of a file without a header: the first columns;
+                          0: there must be a header */
+    size_t min_plain;  /* the last ones may be left out */
 };
+
+extern const struct stp_policy_format stp_policy_formats[STP_N_POLICY_KINDS];
 
 /* A GPU's name, kept once however many rules name it. */
 struct stp_gpu_name {
@@ -48,18 +55,34 @@ struct stp_column {
     const char *(*names)(void);
     int any, min, max; /* whole numbers: what -1 becomes; the other values */
     bool required;     /* in a header */
+    unsigned kinds;    /* of policies that have it: 1 << enum stp_policy_kind */
 };
 
 extern const struct stp_column stp_columns[STP_N_COLUMNS];
 
+/* Whether such policies have the column. */
+bool stp_column_is_of(const struct stp_column *col, enum stp_policy_kind kind);
+
 /* The column that the field names, or NULL. */
-const struct stp_column *stp_column_find(const struct stp_field *field);
+const struct stp_column *stp_column_find(enum stp_policy_kind kind,
+                                         const struct stp_field *field);
 
 /* All names, joined by ", ". */
 struct stp_column_names {
     char text[200];
 };
-const char *stp_column_names(struct stp_column_names *names);
+const char *stp_column_names(enum stp_policy_kind kind,
+                             struct stp_column_names *names);
+
+/* Like stp_policy_parse() and stp_policy_load(), for policies of any kind. */
+enum stp_status stp_policy_parse_kind(enum stp_policy_kind kind,
+                                      const char *csv, size_t len,
+                                      struct stp_policy **policy_ret,
+                                      struct stp_error *err);
+enum stp_status stp_policy_load_kind(enum stp_policy_kind kind,
+                                     const char *path,
+                                     struct stp_policy **policy_ret,
+                                     struct stp_error *err);
 
 /* Reads the cell into the rule, or refuses it. */
 enum stp_status stp_column_read(const struct stp_column *col,

@@ -11,6 +11,7 @@
 static const char bom[] = "\xEF\xBB\xBF"; /* UTF-8's byte order mark */
 
 struct stp_policy {
+    const struct stp_policy_format *format;
     struct stp_rule *rules;
     size_t n_rules;
     size_t capacity;
@@ -24,6 +25,7 @@ static const struct stp_rule default_rule = {
     .ranks = {1, UINT64_MAX},
     .n_pipe_ops = -1,
     .reg_buff = -1,
+    .overlap = -1,
 };
 
 struct parser {
@@ -61,7 +63,8 @@ static enum stp_status policy_unknown_column(const struct parser *p,
 
     return stp_fail_at(p->err, STP_ERR_SYNTAX, p->line, field->column,
                        "unknown column '%s', expected %s",
-                       stp_show(field, &shown), stp_column_names(&names));
+                       stp_show(field, &shown),
+                       stp_column_names(p->policy->format->kind, &names));
 }
 
 /* More fields than there are columns cannot all differ, so that this ends
@@ -69,8 +72,10 @@ static enum stp_status policy_unknown_column(const struct parser *p,
 static enum stp_status policy_read_header(struct parser *p,
                                           const struct fields *f)
 {
+    const struct stp_policy_format *format = p->policy->format;
+
     for (size_t i = 0; i < f->n; i++) {
-        const struct stp_column *col = stp_column_find(&f->at[i]);
+        const struct stp_column *col = stp_column_find(format->kind, &f->at[i]);
 
         if (col == NULL)
             return policy_unknown_column(p, &f->at[i]);
@@ -82,11 +87,11 @@ static enum stp_status policy_read_header(struct parser *p,
     }
     for (size_t i = 0; i < STP_N_COLUMNS; i++)
         if (stp_columns[i].required &&
+            stp_column_is_of(&stp_columns[i], format->kind) &&
             !policy_has_column(p, f->n, &stp_columns[i]))
             return stp_fail_at(p->err, STP_ERR_SYNTAX, p->line, f->at[0].column,
-                               "the header lacks '%s', expected at least "
-                               "collective, algorithm and protocol",
-                               stp_columns[i].name);
+                               "the header lacks '%s', expected at least %s",
+                               stp_columns[i].name, format->least);
     p->min_fields = p->max_fields = f->n;
     p->has_header = true;
     return STP_OK;
@@ -94,10 +99,33 @@ static enum stp_status policy_read_header(struct parser *p,
 
 static void policy_assume_plain_columns(struct parser *p)
 {
-    for (size_t i = 0; i < STP_N_PLAIN_COLUMNS; i++)
+    const struct stp_policy_format *format = p->policy->format;
+
+    for (size_t i = 0; i < format->max_plain; i++)
         p->columns[i] = &stp_columns[i];
-    p->min_fields = STP_MIN_PLAIN_COLUMNS;
-    p->max_fields = STP_N_PLAIN_COLUMNS;
+    p->min_fields = format->min_plain;
+    p->max_fields = format->max_plain;
+}
+
+/* The first line that is no comment: a header, or a rule where a file needs
+ * none. */
+static enum stp_status policy_read_first(struct parser *p,
+                                         const struct fields *f, bool *is_rule)
+{
+    const struct stp_policy_format *format = p->policy->format;
+    struct stp_shown shown;
+
+    p->past_header = true;
+    *is_rule = false;
+    if (stp_column_find(format->kind, &f->at[0]) != NULL)
+        return policy_read_header(p, f);
+    if (format->max_plain == 0)
+        return stp_fail_at(p->err, STP_ERR_SYNTAX, p->line, f->at[0].column,
+                           "'%s' is no column, expected a header line that "
+                           "names at least %s",
+                           stp_show(&f->at[0], &shown), format->least);
+    *is_rule = true;
+    return STP_OK;
 }
 
 /* ---- rules ---- */
@@ -195,7 +223,8 @@ static enum stp_status policy_read_rule(struct parser *p,
     status = policy_read_fields(p, f, rule);
     if (status == STP_OK)
         p->policy->n_rules++;
-    else if (status == STP_ERR_SYNTAX && stp_column_find(&f->at[0]) != NULL)
+    else if (status == STP_ERR_SYNTAX &&
+             stp_column_find(p->policy->format->kind, &f->at[0]) != NULL)
         return stp_fail_at(p->err, STP_ERR_SYNTAX, p->line, f->at[0].column,
                            "header word '%s' in the wrong place, expected one "
                            "header line at most, before the first rule",
@@ -237,9 +266,10 @@ static enum stp_status policy_check_bytes(const struct parser *p,
 static enum stp_status policy_read_line(struct parser *p, const char *line,
                                         size_t len)
 {
-    struct fields f;
+    bool is_rule = true;
     enum stp_status status;
     const char *comment;
+    struct fields f;
 
     if (len > STP_MAX_LINE)
         return stp_fail_at(p->err, STP_ERR_SYNTAX, p->line, STP_MAX_LINE + 1,
@@ -255,12 +285,9 @@ static enum stp_status policy_read_line(struct parser *p, const char *line,
     f.n = stp_split(line, len, f.at, STP_N_COLUMNS + 1);
     if (f.n == 1 && f.at[0].len == 0)
         return STP_OK;
-    if (!p->past_header) {
-        p->past_header = true;
-        if (stp_column_find(&f.at[0]) != NULL)
-            return policy_read_header(p, &f);
-    }
-    return policy_read_rule(p, &f);
+    if (!p->past_header)
+        status = policy_read_first(p, &f, &is_rule);
+    return status == STP_OK && is_rule ? policy_read_rule(p, &f) : status;
 }
 
 static enum stp_status policy_read_text(struct parser *p, const char *s,
@@ -281,9 +308,10 @@ static enum stp_status policy_read_text(struct parser *p, const char *s,
     return status;
 }
 
-enum stp_status stp_policy_parse(const char *csv, size_t len,
-                                 struct stp_policy **policy_ret,
-                                 struct stp_error *err)
+enum stp_status stp_policy_parse_kind(enum stp_policy_kind kind,
+                                      const char *csv, size_t len,
+                                      struct stp_policy **policy_ret,
+                                      struct stp_error *err)
 {
     struct parser p = {.err = err};
     enum stp_status status;
@@ -295,6 +323,7 @@ enum stp_status stp_policy_parse(const char *csv, size_t len,
     p.policy = calloc(1, sizeof(*p.policy));
     if (p.policy == NULL)
         return stp_nomem(err);
+    p.policy->format = &stp_policy_formats[kind];
     policy_assume_plain_columns(&p);
     status = policy_read_text(&p, csv, len);
     if (status == STP_OK)
@@ -304,9 +333,17 @@ enum stp_status stp_policy_parse(const char *csv, size_t len,
     return status;
 }
 
-enum stp_status stp_policy_load(const char *path,
-                                struct stp_policy **policy_ret,
-                                struct stp_error *err)
+enum stp_status stp_policy_parse(const char *csv, size_t len,
+                                 struct stp_policy **policy_ret,
+                                 struct stp_error *err)
+{
+    return stp_policy_parse_kind(STP_POLICY_OF_ARMS, csv, len, policy_ret, err);
+}
+
+enum stp_status stp_policy_load_kind(enum stp_policy_kind kind,
+                                     const char *path,
+                                     struct stp_policy **policy_ret,
+                                     struct stp_error *err)
 {
     enum stp_status status;
     char *text;
@@ -315,9 +352,16 @@ enum stp_status stp_policy_load(const char *path,
     status = stp_read_file(path, STP_MAX_FILE, &text, &len, err);
     if (status != STP_OK)
         return status;
-    status = stp_policy_parse(text, len, policy_ret, err);
+    status = stp_policy_parse_kind(kind, text, len, policy_ret, err);
     free(text);
     return status;
+}
+
+enum stp_status stp_policy_load(const char *path,
+                                struct stp_policy **policy_ret,
+                                struct stp_error *err)
+{
+    return stp_policy_load_kind(STP_POLICY_OF_ARMS, path, policy_ret, err);
 }
 
 void stp_policy_free(struct stp_policy *policy)
@@ -341,6 +385,11 @@ const struct stp_rule *stp_policy_rule(const struct stp_policy *policy,
                                        size_t i)
 {
     return &policy->rules[i];
+}
+
+enum stp_policy_kind stp_policy_get_kind(const struct stp_policy *policy)
+{
+    return policy->format->kind;
 }
 
 /* ---- hash ---- */
@@ -380,7 +429,13 @@ uint64_t stp_policy_hash(const struct stp_policy *policy)
 {
     uint64_t hash = policy->n_rules;
 
-    for (size_t i = 0; i < policy->n_rules; i++)
-        hash = policy_mix_rule(hash, &policy->rules[i]);
+    for (size_t i = 0; i < policy->n_rules; i++) {
+        const struct stp_rule *rule = &policy->rules[i];
+
+        hash = policy_mix_rule(hash, rule);
+        if (stp_policy_get_kind(policy) == STP_POLICY_OF_MEMORY)
+            hash = stp_hash(hash, (uint64_t)rule->memory << 8 |
+                                      (uint64_t)(rule->overlap + 1));
+    }
     return hash != 0 ? hash : 1;
 }

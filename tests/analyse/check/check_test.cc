@@ -34,13 +34,14 @@ struct Result {
 };
 
 // 'machine' is a folder, or the name of one in fixtures.
-Result Check(const std::string &csv, const char *machine = nullptr)
+Result Check(const std::string &csv, const char *machine = nullptr,
+             stp_policy_kind kind = STP_POLICY_OF_ARMS)
 {
     const std::string path =
         (machine && machine[0] == '/' ? "" : STP_FIXTURES "/machines/") +
         std::string(machine ? machine : "");
     const stp_check_options options = {csv.data(), csv.size(),
-                                       machine ? path.c_str() : nullptr};
+                                       machine ? path.c_str() : nullptr, kind};
     stp_findings findings{};
     stp_error err{};
     Result result;
@@ -68,11 +69,13 @@ struct Case {
     std::vector<std::string> found;
 };
 
-void ExpectAll(const std::vector<Case> &cases, const char *machine = nullptr)
+void ExpectAll(const std::vector<Case> &cases, const char *machine = nullptr,
+               stp_policy_kind kind = STP_POLICY_OF_ARMS)
 {
     for (const Case &c : cases) {
         SCOPED_TRACE(c.name);
-        EXPECT_THAT(Check(c.csv, machine).found, ElementsAreArray(c.found));
+        EXPECT_THAT(Check(c.csv, machine, kind).found,
+                    ElementsAreArray(c.found));
     }
 }
 
@@ -282,7 +285,8 @@ TEST(Check, FindsGaps)
 TEST(Check, RefusesWhatDoesNotParse)
 {
     const std::string csv = "allreduce,0,1,ring,ll,-1,-1,-1\nallreduce,x\n";
-    const stp_check_options options = {csv.data(), csv.size(), nullptr};
+    const stp_check_options options = {csv.data(), csv.size(), nullptr,
+                                       STP_POLICY_OF_ARMS};
     stp_findings findings{};
     stp_error err{};
 
@@ -292,7 +296,59 @@ TEST(Check, RefusesWhatDoesNotParse)
     EXPECT_EQ(nullptr, findings.at);
 }
 
+TEST(Check, FindsInMemoryPoliciesWhatNeverDecides)
+{
+    const std::string dead = " dead: this rule is dead: ";
+    const std::string head =
+        "collective,min_bytes,max_bytes,memory,nNodes,nRanks,overlap,gpu\n";
+
+    ExpectAll(
+        {
+            {"nothing at all", "", {}},
+            {"alone and overlapped",
+             head + "allreduce,0,inf,sym,-1,-1,0,*\n"
+                    "allreduce,0,inf,ce,-1,-1,1,*\n",
+             {}},
+            {"whatever the memory",
+             head + "allreduce,0,inf,plain,-1,-1,-1,*\n"
+                    "allreduce,1M,2M,sym,1,2,0,H200\n",
+             {"3:1" + dead + "line 2 matches all that it matches"}},
+            {"by alone and overlapped together",
+             head + "allreduce,0,9,sym,-1,-1,0,*\n"
+                    "allreduce,0,9,ce,-1,-1,1,*\n"
+                    "allreduce,5,9,reg,-1,-1,-1,*\n",
+             {"4:1" + dead + "lines 2 and 3 match all that it matches"}},
+            {"a part",
+             head + "allreduce,0,9,sym,-1,-1,1,*\n"
+                    "allreduce,0,19,reg,-1,-1,-1,*\n",
+             {"3:1 overlap: line 2 comes before this rule for bytes 0 to 9, "
+              "overlap 1" +
+              kRest}},
+            {"a gap",
+             head + "allreduce,0,9,sym,-1,-1,-1,*\n"
+                    "allreduce,20,4294967295,reg,-1,-1,-1,*\n",
+             {"2:13 gap: no rule decides allreduce from 10 to 19 bytes, "
+              "between this rule and line 3, so that buffers stay plain there",
+              "3:14 gap: no rule decides allreduce above 4294967295 bytes, so "
+              "that buffers stay plain there; inf would have no end"}},
+        },
+        nullptr, STP_POLICY_OF_MEMORY);
+}
+
 // ---- for a machine ----
+
+TEST(CheckOn, FindsMemoryRulesForOtherMachines)
+{
+    ExpectAll(
+        {{"an other GPU, and other ranks",
+          "collective,memory,gpu,nRanks\nallreduce,sym,NVIDIA A100,-1\n"
+          "allgather,reg,*,8\nreducescatter,ce,*,4\n",
+          {"2:15 elsewhere: this rule does not apply on h200x4, which has the "
+           "GPU NVIDIA H200",
+           "3:17 elsewhere: this rule does not apply on h200x4, which has 4 "
+           "ranks"}}},
+        "h200x4", STP_POLICY_OF_MEMORY);
+}
 
 TEST(CheckOn, FindsPairsThatAMachineLacks)
 {
@@ -423,7 +479,8 @@ TEST(CheckOn, FindsWhatNcclChoosesAnyway)
 
 TEST(CheckOn, SaysWhyAMachineCannotBeHad)
 {
-    const stp_check_options options = {"", 0, STP_FIXTURES "/machines"};
+    const stp_check_options options = {"", 0, STP_FIXTURES "/machines",
+                                       STP_POLICY_OF_ARMS};
     stp_findings findings{};
     stp_error err{};
 

@@ -9,6 +9,7 @@
 
 extern "C" {
 #include "core/names.h"
+#include "core/policy/memory_policy.h"
 }
 
 #include "support/policy_text.h"
@@ -25,12 +26,12 @@ std::string ReadFile(const std::filesystem::path &path)
     return text.str();
 }
 
-std::vector<std::filesystem::path> Fixtures(const char *folder)
+std::vector<std::filesystem::path> Fixtures(const std::string &folder)
 {
     std::vector<std::filesystem::path> paths;
 
     for (const auto &file : std::filesystem::directory_iterator(
-             std::string(STP_FIXTURES "/policies/") + folder))
+             STP_FIXTURES "/policies/" + folder))
         if (file.path().extension() == ".csv")
             paths.push_back(file.path());
     std::sort(paths.begin(), paths.end());
@@ -38,18 +39,18 @@ std::vector<std::filesystem::path> Fixtures(const char *folder)
 }
 
 // The first line of each file is "# expect LINE:COLUMN: TEXT".
-TEST(BadPolicyFixtures, AreRefusedWithPlaceAndReason)
+void ExpectRefusals(const char *folder, decltype(stp_policy_load) *load)
 {
     int n_files = 0;
 
-    for (const auto &path : Fixtures("bad")) {
+    for (const auto &path : Fixtures(folder)) {
         SCOPED_TRACE(path.filename().string());
         stp_policy *const untouched = reinterpret_cast<stp_policy *>(&n_files);
         stp_policy *policy = untouched;
         stp_error err{};
         const std::string text = ReadFile(path);
 
-        EXPECT_EQ(STP_ERR_SYNTAX, stp_policy_load(path.c_str(), &policy, &err));
+        EXPECT_EQ(STP_ERR_SYNTAX, load(path.c_str(), &policy, &err));
 
         EXPECT_EQ(untouched, policy) << "output must be untouched on failure";
         EXPECT_EQ(text.substr(0, text.find('\n')),
@@ -58,6 +59,16 @@ TEST(BadPolicyFixtures, AreRefusedWithPlaceAndReason)
         n_files++;
     }
     EXPECT_GE(n_files, 40) << "fixtures are missing";
+}
+
+TEST(BadPolicyFixtures, AreRefusedWithPlaceAndReason)
+{
+    ExpectRefusals("bad", stp_policy_load);
+}
+
+TEST(BadMemoryPolicyFixtures, AreRefusedWithPlaceAndReason)
+{
+    ExpectRefusals("memory/bad", stp_memory_policy_load);
 }
 
 // Answers "COLL BYTES NODES RANKS PIPE_OPS REG_BUFF" as
@@ -94,16 +105,36 @@ std::string Ask(const stp_policy *policy, const std::string &gpu,
     return out.str();
 }
 
+// Answers "COLL BYTES NODES RANKS OVERLAP" with a word of enum stp_memory.
+std::string AskMemory(const stp_policy *policy, const std::string &gpu,
+                      const std::string &question)
+{
+    std::istringstream in(question);
+    stp_memory_query query{};
+    std::string coll;
+
+    in >> coll >> query.n_bytes >> query.n_nodes >> query.n_ranks >>
+        query.overlaps;
+    query.coll = stp_coll_from_name(coll.data(), coll.size());
+    query.gpu = gpu.c_str();
+    return in.fail() || query.coll < 0
+               ? "cannot read the question"
+               : stp_memory_name(stp_memory_policy_lookup(policy, &query));
+}
+
 // Comments say what a file means: "# rules N", "# gpu NAME" for the questions
 // behind it, "# ask QUESTION -> ANSWER".  One without "# rules" has none.
-TEST(GoodPolicyFixtures, MeanWhatTheirCommentsSay)
+void ExpectAnswers(const char *folder, decltype(stp_policy_load) *load,
+                   decltype(Ask) *ask_policy, int least_files, int least_asked)
 {
     int n_files = 0, n_asked = 0;
 
-    for (const auto &path : Fixtures("good")) {
+    for (const auto &path : Fixtures(folder)) {
         SCOPED_TRACE(path.filename().string());
-        Policy policy = Parse(ReadFile(path));
-        ASSERT_TRUE(policy);
+        stp_policy *loaded = nullptr;
+        stp_error err{};
+        ASSERT_EQ(STP_OK, load(path.c_str(), &loaded, &err)) << err.text;
+        Policy policy(loaded);
         std::ifstream in(path);
         std::string line, gpu;
         size_t n_rules = 0;
@@ -121,17 +152,27 @@ TEST(GoodPolicyFixtures, MeanWhatTheirCommentsSay)
                 gpu = line.substr(6);
             if (ask == std::string::npos)
                 continue;
-            EXPECT_EQ(
-                line.substr(arrow + 4),
-                Ask(policy.get(), gpu, line.substr(ask + 6, arrow - ask - 6)))
+            EXPECT_EQ(line.substr(arrow + 4),
+                      ask_policy(policy.get(), gpu,
+                                 line.substr(ask + 6, arrow - ask - 6)))
                 << line;
             n_asked++;
         }
         EXPECT_EQ(n_rules, stp_policy_size(policy.get()));
         n_files++;
     }
-    EXPECT_GE(n_files, 18) << "fixtures are missing";
-    EXPECT_GE(n_asked, 80);
+    EXPECT_GE(n_files, least_files) << "fixtures are missing";
+    EXPECT_GE(n_asked, least_asked);
+}
+
+TEST(GoodPolicyFixtures, MeanWhatTheirCommentsSay)
+{
+    ExpectAnswers("good", stp_policy_load, Ask, 18, 80);
+}
+
+TEST(GoodMemoryPolicyFixtures, MeanWhatTheirCommentsSay)
+{
+    ExpectAnswers("memory/good", stp_memory_policy_load, AskMemory, 12, 40);
 }
 
 } // namespace

@@ -2,6 +2,7 @@
 #include <algorithm>
 #include <cstdint>
 #include <cstring>
+#include <set>
 #include <string>
 #include <utility>
 #include <vector>
@@ -10,6 +11,7 @@
 
 extern "C" {
 #include "core/names.h"
+#include "core/policy/memory_policy.h"
 }
 
 #include "support/policy_text.h"
@@ -350,6 +352,25 @@ TEST(PolicyHash, DependsOnEveryField)
     std::sort(hashes.begin(), hashes.end());
     EXPECT_EQ(hashes.end(), std::adjacent_find(hashes.begin(), hashes.end()));
     EXPECT_NE(0u, hashes.front());
+}
+
+TEST(PolicyHash, OfMemoryPoliciesDependsOnMemoryAndOverlap)
+{
+    std::set<uint64_t> hashes;
+
+    for (const std::string memory : {"plain", "reg", "sym", "ce"})
+        for (const std::string overlap : {"-1", "0", "1"}) {
+            const std::string csv = "collective,memory,overlap\nallreduce," +
+                                    memory + "," + overlap;
+            stp_policy *policy = nullptr;
+
+            ASSERT_EQ(STP_OK, stp_memory_policy_parse(csv.data(), csv.size(),
+                                                      &policy, nullptr));
+            EXPECT_EQ(STP_POLICY_OF_MEMORY, stp_policy_get_kind(policy));
+            hashes.insert(stp_policy_hash(policy));
+            stp_policy_free(policy);
+        }
+    EXPECT_EQ(12u, hashes.size());
 }
 
 TEST(PolicyHash, DependsOnOrderAndNumberOfRules)

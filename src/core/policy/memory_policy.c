@@ -1,0 +1,49 @@
+#include "core/policy/memory_policy.h"
+
+#include <string.h>
+
+#include "core/policy/policy_columns.h"
+
+enum stp_status stp_memory_policy_parse(const char *csv, size_t len,
+                                        struct stp_policy **policy_ret,
+                                        struct stp_error *err)
+{
+    return stp_policy_parse_kind(STP_POLICY_OF_MEMORY, csv, len, policy_ret,
+                                 err);
+}
+
+enum stp_status stp_memory_policy_load(const char *path,
+                                       struct stp_policy **policy_ret,
+                                       struct stp_error *err)
+{
+    return stp_policy_load_kind(STP_POLICY_OF_MEMORY, path, policy_ret, err);
+}
+
+static bool memory_is_within(const struct stp_range *range, uint64_t value)
+{
+    return range->min <= value && value <= range->max;
+}
+
+static bool memory_matches(const struct stp_rule *rule,
+                           const struct stp_memory_query *query)
+{
+    return rule->coll == query->coll &&
+           memory_is_within(&rule->bytes, query->n_bytes) &&
+           memory_is_within(&rule->ranks, query->n_ranks) &&
+           memory_is_within(&rule->nodes, query->n_nodes) &&
+           (rule->overlap == -1 || rule->overlap == (int)query->overlaps) &&
+           (rule->gpu == NULL ||
+            (query->gpu != NULL && strcmp(rule->gpu, query->gpu) == 0));
+}
+
+enum stp_memory stp_memory_policy_lookup(const struct stp_policy *policy,
+                                         const struct stp_memory_query *query)
+{
+    for (size_t i = 0; i < stp_policy_size(policy); i++) {
+        const struct stp_rule *rule = stp_policy_rule(policy, i);
+
+        if (memory_matches(rule, query))
+            return (enum stp_memory)rule->memory;
+    }
+    return STP_MEMORY_PLAIN;
+}
