@@ -8,6 +8,7 @@
 
 #include "analyse/check/check.h"
 #include "cli/cli.h"
+#include "core/policy/memory_policy.h"
 #include "core/text.h"
 #include "report/file.h"
 #include "report/results/results.h"
@@ -43,7 +44,8 @@ static const struct stp_command_line check_line = {
     .none = STP_NO_POLICY,
     .doc = "Lints a policy that NCCL would take: rules that never decide or "
            "hide others, sizes that no rule decides, and with --on rules that "
-           "do not fit a machine.  Exit status: 0 without warnings, even if "
+           "do not fit a machine.  A file whose name ends in .memory is a "
+           "memory policy.  Exit status: 0 without warnings, even if "
            "there are notes, 1 with a warning that is left.",
 };
 
@@ -124,11 +126,24 @@ static int check_report(const struct check_options *o,
                                                                : STP_EXIT_OK;
 }
 
+/* By its name. */
+static enum stp_policy_kind check_get_kind(const char *path)
+{
+    const size_t len = strlen(path), n = strlen(STP_MEMORY_SUFFIX);
+
+    return len >= n && strcmp(path + len - n, STP_MEMORY_SUFFIX) == 0
+               ? STP_POLICY_OF_MEMORY
+               : STP_POLICY_OF_ARMS;
+}
+
 static int check_run(const struct check_options *o, const char *machine,
                      const struct check_text *text)
 {
     const struct stp_check_options options = {
-        .csv = text->csv, .len = text->len, .machine_path = machine};
+        .csv = text->csv,
+        .len = text->len,
+        .machine_path = machine,
+        .kind = check_get_kind(o->policy.v[0])};
     struct stp_findings findings;
     struct stp_error err;
     enum stp_status status = stp_check(&options, &findings, &err);

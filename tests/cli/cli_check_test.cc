@@ -45,6 +45,21 @@ TEST_F(Cli, CheckWarnsAsCompilersDo)
     EXPECT_THAT(Files(), ElementsAre("p.conf"));
 }
 
+TEST_F(Cli, CheckReadsAndMendsMemoryPolicies)
+{
+    const std::string head = "collective,min_bytes,memory\n";
+    Write("p.conf.memory", head + "allreduce,0,sym\nallreduce,1M,reg # here\n");
+
+    Outcome o = Run("check p.conf.memory");
+    EXPECT_EQ(1, o.status);
+    EXPECT_EQ("p.conf.memory:3:1: warning: this rule is dead: line 2 matches "
+              "all that it matches\np.conf.memory: 1 warning\n",
+              o.out);
+
+    EXPECT_EQ(0, Run("check --fix p.conf.memory").status);
+    EXPECT_EQ(head + "allreduce,0,sym\n# here\n", Read("p.conf.memory"));
+}
+
 TEST_F(Cli, CheckSucceedsWithNotesAlone)
 {
     Write("p.conf", "allreduce,0,4294967295,ring,ll,-1,-1,-1\n");
