@@ -11,6 +11,7 @@
 #include "analyse/objective.h"
 #include "core/csv.h"
 #include "core/names.h"
+#include "core/policy/policy_columns.h"
 #include "report/file.h"
 #include "report/words.h"
 
@@ -278,28 +279,27 @@ void stp_policy_mark_read(const char *text, size_t len,
 }
 
 /* The hash is of what follows, and no comment is part of it. */
-static enum stp_status policy_write_marked(const char *made_by, const char *run,
-                                           const char *text, size_t len,
+static enum stp_status policy_write_marked(const struct stp_policy_text *text,
                                            FILE *fp, struct stp_error *err)
 {
     char hash[STP_POLICY_HASH_NAME];
     struct stp_policy *policy;
-    enum stp_status status = stp_policy_parse(text, len, &policy, err);
+    enum stp_status status =
+        stp_policy_parse_kind(text->kind, text->text, text->len, &policy, err);
 
     if (status != STP_OK)
         return status;
     stp_policy_hash_name(policy, hash);
     stp_policy_free(policy);
-    fprintf(fp, "# %s\n", made_by);
-    if (run[0] != '\0')
-        fprintf(fp, "%s%s\n", run_key, run);
+    fprintf(fp, "# %s\n", text->made_by);
+    if (text->run[0] != '\0')
+        fprintf(fp, "%s%s\n", run_key, text->run);
     fprintf(fp, "%s%s\n", hash_key, hash);
-    fwrite(text, 1, len, fp);
+    fwrite(text->text, 1, text->len, fp);
     return STP_OK;
 }
 
-static enum stp_status policy_save_marked(const char *made_by, const char *run,
-                                          const char *text, size_t len,
+static enum stp_status policy_save_marked(const struct stp_policy_text *text,
                                           const char *path,
                                           struct stp_error *err)
 {
@@ -308,35 +308,39 @@ static enum stp_status policy_save_marked(const char *made_by, const char *run,
 
     if (status != STP_OK)
         return status;
-    return stp_file_end(
-        &file, policy_write_marked(made_by, run, text, len, file.fp, err), err);
+    return stp_file_end(&file, policy_write_marked(text, file.fp, err), err);
 }
 
-enum stp_status stp_policy_text_save(const char *made_by, const char *text,
-                                     size_t len, const char *path,
-                                     struct stp_error *err)
+enum stp_status stp_policy_text_begin(struct stp_policy_text *text,
+                                      struct stp_error *err)
 {
-    return policy_save_marked(made_by, "", text, len, path, err);
+    text->fp = open_memstream(&text->text, &text->len);
+    return text->fp != NULL ? STP_OK : stp_nomem(err);
+}
+
+enum stp_status stp_policy_text_end(struct stp_policy_text *text,
+                                    const char *path, struct stp_error *err)
+{
+    enum stp_status status = fclose(text->fp) == 0
+                                 ? policy_save_marked(text, path, err)
+                                 : stp_nomem(err);
+
+    free(text->text);
+    return status;
 }
 
 enum stp_status stp_policy_file_save(const struct stp_derived *derived,
                                      const struct stp_policy_origin *origin,
                                      const char *path, struct stp_error *err)
 {
-    char *text = NULL;
-    size_t len = 0;
-    FILE *fp = open_memstream(&text, &len);
-    enum stp_status status;
+    struct stp_policy_text text = {.kind = STP_POLICY_OF_ARMS,
+                                   .made_by = origin->made_by,
+                                   .run = origin->data->run};
 
-    if (fp == NULL)
-        return stp_nomem(err);
-    policy_write(derived, origin, fp);
-    status = fclose(fp) == 0
-                 ? policy_save_marked(origin->made_by, origin->data->run, text,
-                                      len, path, err)
-                 : stp_nomem(err);
-    free(text);
-    return status;
+    if (stp_policy_text_begin(&text, err) != STP_OK)
+        return STP_ERR_NOMEM;
+    policy_write(derived, origin, text.fp);
+    return stp_policy_text_end(&text, path, err);
 }
 
 /* ---- backups ---- */

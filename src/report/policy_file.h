@@ -38,11 +38,25 @@ enum stp_status stp_policy_file_save(const struct stp_derived *derived,
                                      const struct stp_policy_origin *origin,
                                      const char *path, struct stp_error *err);
 
-/* Writes the 'len' bytes at 'text', which are a policy, to the file 'path',
- * whole or not at all, below lines that name what made it and its hash. */
-enum stp_status stp_policy_text_save(const char *made_by, const char *text,
-                                     size_t len, const char *path,
-                                     struct stp_error *err);
+/* The text of a policy while it is written. */
+struct stp_policy_text {
+    enum stp_policy_kind kind;
+    const char *made_by; /* the first comment line */
+    const char *run;     /* of its measurements; "": none */
+    FILE *fp;            /* where the rules are to be written */
+    char *text;
+    size_t len;
+};
+
+/* Opens text->fp, on memory; the members above it are set.  STP_ERR_NOMEM. */
+enum stp_status stp_policy_text_begin(struct stp_policy_text *text,
+                                      struct stp_error *err);
+
+/* Closes text->fp, and writes what was written there, which is a policy, to the
+ * file 'path', whole or not at all, or if that is NULL to standard output,
+ * below lines that name what made it, its run and its hash. */
+enum stp_status stp_policy_text_end(struct stp_policy_text *text,
+                                    const char *path, struct stp_error *err);
 
 /* What a policy file says of itself. */
 struct stp_policy_mark {

@@ -13,10 +13,12 @@
 #include <filesystem>
 #include <fstream>
 #include <string>
+#include <vector>
 
 extern "C" {
-#include "core/policy/policy.h"
+#include "core/policy/memory_policy.h"
 #include "report/file.h"
+#include "report/memory_file.h"
 #include "report/policy_file.h"
 #include "report/table.h"
 }
@@ -29,6 +31,7 @@ namespace
 {
 
 namespace fs = std::filesystem;
+using testing::EndsWith;
 using testing::HasSubstr;
 
 class Report : public InFolder
@@ -233,6 +236,109 @@ TEST_F(PolicyFileTest, CarriesEachRulesEvidence)
         "1.200), 2 rounds measured\n"
         "allgather,4096,4096,ring,ll128,-1,1,4,NVIDIA H200\n",
         Save(false));
+}
+
+class MemoryFileTest : public PolicyFileTest
+{
+  protected:
+    std::string SaveMemory(const std::vector<stp_memory_rule> &rules)
+    {
+        const stp_memory_table table{rules.data(), rules.size()};
+        const stp_policy_origin origin{&data_, "a test", 0.02,   false,
+                                       false,  nullptr,  nullptr};
+        stp_policy *policy = nullptr;
+
+        EXPECT_EQ(STP_OK, stp_memory_file_save(&table, &origin,
+                                               Path("p.memory").c_str(), &err_))
+            << err_.text;
+        EXPECT_EQ(STP_OK, stp_memory_policy_load(Path("p.memory").c_str(),
+                                                 &policy, &err_));
+        EXPECT_EQ(rules.size(), stp_policy_size(policy));
+        stp_policy_free(policy);
+        return Read(Path("p.memory"));
+    }
+    static stp_rule Rule(stp_memory memory, uint64_t min, uint64_t max)
+    {
+        stp_rule rule{};
+
+        rule.coll = ncclFuncAllReduce;
+        rule.memory = memory;
+        rule.bytes = {min, max};
+        rule.bytes_per_rank = {0, UINT64_MAX};
+        rule.nodes = {1, 1};
+        rule.ranks = {2, 2};
+        rule.n_pipe_ops = rule.reg_buff = rule.overlap = -1;
+        return rule;
+    }
+    const std::string head_ =
+        "# from times of a machine without a name: \n"
+        "# A rule stands where its gain over plain buffers, with the best rule "
+        "of a policy, is at least 2 percent with 95 percent confidence; "
+        "elsewhere buffers stay plain.\n";
+};
+
+TEST_F(MemoryFileTest, CarriesEachRulesEvidence)
+{
+    const stp_memory_evidence e[] = {
+        {2 << 20,
+         28.9,
+         22.4,
+         {1.29, 1.281, 1.3, 20},
+         "ring/ll128",
+         {1.094, 1.09, 1.098, 20},
+         STP_SOURCE_MEASURED,
+         false},
+        {4 << 20,
+         40,
+         38,
+         {1.0526, 1.05, 1.06, 20},
+         "",
+         {},
+         STP_SOURCE_RECORDED,
+         true},
+    };
+
+    EXPECT_EQ("# a test\n# policy hash: ",
+              SaveMemory({{Rule(STP_MEMORY_SYM, 1 << 20, 6 << 20), e, 2}})
+                  .substr(0, 24));
+    EXPECT_THAT(
+        Read(Path("p.memory")),
+        EndsWith("collective,min_bytes,max_bytes,memory,nNodes,nRanks\n"
+                 "\n"
+                 "# 2097152 B: plain 28.9 us -> sym 22.4 us, gain 1.290 (1.281 "
+                 "to 1.300), over ring/ll128 1.094 (1.090 to 1.098), 20 rounds "
+                 "measured\n"
+                 "# 4194304 B: plain 40.0 us -> sym 38.0 us, gain 1.053 (1.050 "
+                 "to 1.060), 20 rounds recorded, single pass\n"
+                 "allreduce,1048576,6291456,sym,1,2\n"));
+}
+
+TEST_F(MemoryFileTest, HasTheColumnsThatRulesNeed)
+{
+    stp_rule overlapped = Rule(STP_MEMORY_CE, 0, UINT64_MAX);
+    overlapped.overlap = 1;
+    stp_rule of_gpu = Rule(STP_MEMORY_REG, 8, 8);
+    of_gpu.gpu = "NVIDIA H200";
+    of_gpu.ranks = {2, 8};
+    of_gpu.nodes = {1, UINT64_MAX};
+
+    EXPECT_THAT(SaveMemory({{overlapped, nullptr, 0}, {of_gpu, nullptr, 0}}),
+                EndsWith("nRanks,overlap,gpu\n\n"
+                         "allreduce,0,inf,ce,1,2,1,*\n\n"
+                         "allreduce,8,8,reg,1-inf,2-8,-1,NVIDIA H200\n"));
+    of_gpu.gpu = "A, or B";
+    EXPECT_THAT(SaveMemory({{of_gpu, nullptr, 0}}),
+                EndsWith("nRanks\n\nallreduce,8,8,reg,1-inf,2-8\n"));
+}
+
+TEST_F(MemoryFileTest, SaysThatThereIsNoRule)
+{
+    EXPECT_THAT(SaveMemory({}),
+                EndsWith(head_ +
+                         "# No rule: plain buffers are as good at every "
+                         "size.\n"
+                         "collective,min_bytes,max_bytes,memory,nNodes,"
+                         "nRanks\n"));
 }
 
 TEST_F(PolicyFileTest, SaysWhatTheTimesAreWorth)

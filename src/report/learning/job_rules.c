@@ -265,23 +265,17 @@ enum stp_status stp_job_rules_save(const struct stp_job_rules *rules,
                                    const char *path, struct stp_error *err)
 {
     const char *gpu = origin->gpu;
-    char *text = NULL;
-    size_t len = 0;
-    FILE *fp = open_memstream(&text, &len);
     char made_by[4200];
-    enum stp_status status;
+    struct stp_policy_text text = {
+        .kind = STP_POLICY_OF_ARMS, .made_by = made_by, .run = ""};
 
-    if (fp == NULL)
-        return stp_nomem(err);
+    if (stp_policy_text_begin(&text, err) != STP_OK)
+        return STP_ERR_NOMEM;
     if (gpu != NULL && strpbrk(gpu, ",#\n") != NULL)
         gpu = NULL;
-    rules_write(rules, gpu, fp);
+    rules_write(rules, gpu, text.fp);
     snprintf(made_by, sizeof(made_by), "steptune tune -- %s", origin->command);
-    status = fclose(fp) == 0
-                 ? stp_policy_text_save(made_by, text, len, path, err)
-                 : stp_nomem(err);
-    free(text);
-    return status;
+    return stp_policy_text_end(&text, path, err);
 }
 
 /* ---- JSON ---- */

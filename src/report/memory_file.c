@@ -1,0 +1,110 @@
+#include "report/memory_file.h"
+
+#include <inttypes.h>
+#include <string.h>
+
+#include "core/names.h"
+
+/* The optional columns that some rule needs; a comma in a GPU's name would
+ * break the line. */
+struct memory_columns {
+    bool overlap, gpu;
+};
+
+static struct memory_columns
+memory_choose_columns(const struct stp_memory_table *table)
+{
+    struct memory_columns columns = {false, false};
+
+    for (size_t i = 0; i < table->n_rules; i++) {
+        const char *gpu = table->rules[i].rule.gpu;
+
+        columns.overlap |= table->rules[i].rule.overlap != -1;
+        columns.gpu |= gpu != NULL && strpbrk(gpu, ",#\n") == NULL;
+    }
+    return columns;
+}
+
+static void memory_write_evidence(const struct stp_memory_rule *rule, FILE *fp)
+{
+    for (size_t i = 0; i < rule->n_evidence; i++) {
+        const struct stp_memory_evidence *e = &rule->evidence[i];
+
+        fprintf(fp,
+                "# %" PRIu64 " B: plain %.1f us -> %s %.1f us, gain %.3f (%.3f "
+                "to %.3f)",
+                e->n_bytes, e->auto_us, stp_memory_name(rule->rule.memory),
+                e->us, e->gain.gain, e->gain.low, e->gain.high);
+        if (e->best[0] != '\0')
+            fprintf(fp, ", over %s %.3f (%.3f to %.3f)", e->best,
+                    e->gain_over_best.gain, e->gain_over_best.low,
+                    e->gain_over_best.high);
+        fprintf(fp, ", %zu rounds %s\n", e->gain.n_pairs,
+                stp_source_words(e->source, e->single_pass));
+    }
+}
+
+/* Of the ends of a range, such as nRanks. */
+static void memory_write_range(const struct stp_range *range, FILE *fp)
+{
+    fprintf(fp, ",%" PRIu64, range->min);
+    if (range->max == UINT64_MAX)
+        fputs("-inf", fp);
+    else if (range->max != range->min)
+        fprintf(fp, "-%" PRIu64, range->max);
+}
+
+static void memory_write_rule(const struct stp_rule *rule,
+                              const struct memory_columns *columns, FILE *fp)
+{
+    fprintf(fp, "%s,%" PRIu64 ",", stp_coll_name(rule->coll), rule->bytes.min);
+    if (rule->bytes.max == UINT64_MAX)
+        fputs("inf", fp);
+    else
+        fprintf(fp, "%" PRIu64, rule->bytes.max);
+    fprintf(fp, ",%s", stp_memory_name(rule->memory));
+    memory_write_range(&rule->nodes, fp);
+    memory_write_range(&rule->ranks, fp);
+    if (columns->overlap)
+        fprintf(fp, ",%d", rule->overlap);
+    if (columns->gpu)
+        fprintf(fp, ",%s", rule->gpu != NULL ? rule->gpu : "*");
+    fputc('\n', fp);
+}
+
+static void memory_write(const struct stp_memory_table *table,
+                         const struct stp_policy_origin *origin, FILE *fp)
+{
+    const struct memory_columns columns = memory_choose_columns(table);
+
+    fputs("# from ", fp);
+    stp_times_write(origin->data, fp);
+    fprintf(fp,
+            "# A rule stands where its gain over plain buffers, with the best "
+            "rule of a policy, is at least %g percent with 95 percent "
+            "confidence; elsewhere buffers stay plain.\n",
+            origin->min_gain * 100);
+    if (table->n_rules == 0)
+        fputs("# No rule: plain buffers are as good at every size.\n", fp);
+    fprintf(fp, "collective,min_bytes,max_bytes,memory,nNodes,nRanks%s%s\n",
+            columns.overlap ? ",overlap" : "", columns.gpu ? ",gpu" : "");
+    for (size_t i = 0; i < table->n_rules; i++) {
+        fputc('\n', fp);
+        memory_write_evidence(&table->rules[i], fp);
+        memory_write_rule(&table->rules[i].rule, &columns, fp);
+    }
+}
+
+enum stp_status stp_memory_file_save(const struct stp_memory_table *table,
+                                     const struct stp_policy_origin *origin,
+                                     const char *path, struct stp_error *err)
+{
+    struct stp_policy_text text = {.kind = STP_POLICY_OF_MEMORY,
+                                   .made_by = origin->made_by,
+                                   .run = origin->data->run};
+
+    if (stp_policy_text_begin(&text, err) != STP_OK)
+        return STP_ERR_NOMEM;
+    memory_write(table, origin, text.fp);
+    return stp_policy_text_end(&text, path, err);
+}

@@ -1,0 +1,47 @@
+/*
+ * memory_file.h - a memory policy as a file, each rule with its evidence
+ */
+#ifndef STP_MEMORY_FILE_H
+#define STP_MEMORY_FILE_H
+
+#include "core/memory.h"
+#include "core/policy/policy.h"
+#include "report/policy_file.h"
+
+/* What was measured at one size, against plain buffers. */
+struct stp_memory_evidence {
+    uint64_t n_bytes;
+    double auto_us; /* of plain buffers and NCCL's own choice, > 0 */
+    double us;
+    struct stp_gain gain;    /* over that */
+    char best[STP_ARM_NAME]; /* the fastest arm of plain buffers that a
+                                policy could name; "": AUTO */
+    struct stp_gain gain_over_best;
+    enum stp_source source;
+    bool single_pass;
+};
+
+struct stp_memory_rule {
+    struct stp_rule rule; /* of a memory policy; 'line' does not matter */
+    const struct stp_memory_evidence *evidence; /* by size */
+    size_t n_evidence;
+};
+
+/* Rules in the order in which they are to be looked up. */
+struct stp_memory_table {
+    const struct stp_memory_rule *rules;
+    size_t n_rules;
+};
+
+/*
+ * Writes the rules to the file 'path', whole or not at all, or if that is NULL
+ * to standard output: above each the times it rests on, and above all what made
+ * it, the run of the measurements if they have one, the policy hash, the source
+ * of the times and, without rules, that there are none.  Columns overlap and
+ * gpu are there if a rule needs them.
+ */
+enum stp_status stp_memory_file_save(const struct stp_memory_table *table,
+                                     const struct stp_policy_origin *origin,
+                                     const char *path, struct stp_error *err);
+
+#endif /* STP_MEMORY_FILE_H */
