@@ -30,6 +30,7 @@ may src/core/learn core/ $abi
 may src/agree agree/ core/
 may src/plugin 'plugin/[a-z_]+.h"' agree/ core/ $abi
 may src/plugin/online plugin/ agree/ core/ $abi
+may src/memory memory/ 'plugin/[a-z_]+.h"' core/
 may src/launch launch/ core/
 may src/job job/ core/
 may src/device 'device/[a-z_0-9]+.h"' launch/ core/ $abi

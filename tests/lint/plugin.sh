@@ -1,22 +1,29 @@
 #!/bin/sh
-# plugin.sh PLUGIN.so - fails unless the plugin exports NCCL's symbols only,
-# needs libc (and libm) only, and no glibc symbol newer than 2.28.
+# plugin.sh LIBRARY.so [SYMBOL...] - fails unless the library exports these
+# symbols, a plugin NCCL's, and no others, needs libc (and libm) only, and no
+# glibc symbol newer than 2.28.
 set -eu
 so=$1
+shift
 bad=0
+optional=
+if [ $# = 0 ]; then
+	set -- ncclTunerPlugin_v2 ncclTunerPlugin_v3 ncclTunerPlugin_v4 \
+		ncclTunerPlugin_v5 ncclTunerPlugin_v6 ncclTunerPlugin_v7
+	optional='ncclProfiler_v4 ncclProfiler_v5 ncclProfiler_v6 ncclProfiler_v7'
+fi
 
 complain() { echo "$so: $*"; bad=1; }
 
 exports=$(nm -D --defined-only "$so" | awk '{print $NF}')
 for symbol in $exports; do
-	case $symbol in
-	ncclTunerPlugin_v[2-7] | ncclProfiler_v[4-7]) ;;
+	case " $* $optional " in
+	*" $symbol "*) ;;
 	*) complain "exports $symbol" ;;
 	esac
 done
-for version in 2 3 4 5 6 7; do
-	echo "$exports" | grep -qx "ncclTunerPlugin_v$version" ||
-		complain "does not export ncclTunerPlugin_v$version"
+for symbol in "$@"; do
+	echo "$exports" | grep -qx "$symbol" || complain "does not export $symbol"
 done
 for library in $(readelf -d "$so" | sed -n 's/.*(NEEDED).*\[\(.*\)\]/\1/p'); do
 	case $library in

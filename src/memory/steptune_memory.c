@@ -1,0 +1,120 @@
+#include "memory/steptune_memory.h"
+
+#include <assert.h>
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "core/names.h"
+#include "core/policy/memory_policy.h"
+#include "plugin/gpu.h"
+#include "plugin/settings.h"
+
+static_assert((int)STEPTUNE_MEMORY_PLAIN == (int)STP_MEMORY_PLAIN &&
+                  (int)STEPTUNE_MEMORY_REG == (int)STP_MEMORY_REG &&
+                  (int)STEPTUNE_MEMORY_SYM == (int)STP_MEMORY_SYM &&
+                  (int)STEPTUNE_MEMORY_CE == (int)STP_MEMORY_CE,
+              "answers are passed on");
+
+struct steptune_memory_policy {
+    struct stp_policy *rules; /* NULL: there is no file */
+    char gpu[STP_GPU_SIZE];
+};
+
+/* The file that a variable names, or else the one beside the policy. */
+static void memory_find_file(char path[STP_PATH_SIZE])
+{
+    const char *named = stp_setting("STEPTUNE_MEMORY_CONFIG_FILE");
+    const char *policy = stp_setting("NCCL_TUNER_CONFIG_FILE");
+
+    if (named != NULL)
+        snprintf(path, STP_PATH_SIZE, "%s", named);
+    else
+        snprintf(path, STP_PATH_SIZE, "%s" STP_MEMORY_SUFFIX,
+                 policy != NULL ? policy : "nccl_tuner.conf");
+}
+
+static void memory_find_gpu(char gpu[STP_GPU_SIZE])
+{
+    const char *named = stp_setting("STEPTUNE_GPU");
+
+    if (named != NULL)
+        snprintf(gpu, STP_GPU_SIZE, "%s", named);
+    else
+        stp_read_gpu(STP_DRIVER_GPUS, gpu);
+}
+
+static enum steptune_memory_result memory_load(const char *path,
+                                               struct stp_policy **rules,
+                                               char *text, size_t size)
+{
+    struct stp_error err;
+    enum stp_status status;
+
+    if (access(path, F_OK) != 0 && errno == ENOENT) {
+        snprintf(text, size, "there is no memory policy %s: buffers stay plain",
+                 path);
+        return STEPTUNE_MEMORY_NO_FILE;
+    }
+    status = stp_memory_policy_load(path, rules, &err);
+    if (status == STP_OK)
+        return STEPTUNE_MEMORY_OK;
+    if (size > 0)
+        stp_error_string(&err, path, text, size);
+    return status == STP_ERR_SYNTAX ? STEPTUNE_MEMORY_REFUSED
+                                    : STEPTUNE_MEMORY_FAILED;
+}
+
+int steptune_memory_open(const char *path,
+                         struct steptune_memory_policy **policy_ret, char *text,
+                         size_t size)
+{
+    struct steptune_memory_policy *policy = calloc(1, sizeof(*policy));
+    enum steptune_memory_result result = STEPTUNE_MEMORY_FAILED;
+    char found[STP_PATH_SIZE];
+
+    if (policy == NULL) {
+        snprintf(text, size, "out of memory");
+        return result;
+    }
+    if (path == NULL)
+        memory_find_file(found);
+    result =
+        memory_load(path != NULL ? path : found, &policy->rules, text, size);
+    if (result < 0) {
+        free(policy);
+        return result;
+    }
+    memory_find_gpu(policy->gpu);
+    *policy_ret = policy;
+    return result;
+}
+
+int steptune_memory_ask(const struct steptune_memory_policy *policy,
+                        const struct steptune_memory_call *call)
+{
+    const struct stp_memory_query query = {
+        .coll = stp_coll_from_name(call->collective, strlen(call->collective)),
+        .n_bytes = call->n_bytes,
+        .n_ranks = call->n_ranks,
+        .n_nodes = call->n_nodes,
+        .overlaps = call->overlaps != 0,
+        .gpu = policy->gpu,
+    };
+
+    if (query.coll < 0 || query.n_ranks == 0 || query.n_nodes == 0)
+        return -1;
+    return policy->rules != NULL
+               ? (int)stp_memory_policy_lookup(policy->rules, &query)
+               : STEPTUNE_MEMORY_PLAIN;
+}
+
+void steptune_memory_close(struct steptune_memory_policy *policy)
+{
+    if (policy == NULL)
+        return;
+    stp_policy_free(policy->rules);
+    free(policy);
+}
