@@ -69,8 +69,10 @@ TEST_F(CliDoctor, HasNothingToSayWhereAllIsWell)
                      HasSubstr("ok       no variable overrides the plugin\n"),
                      HasSubstr("ok       policy nccl_tuner.conf is valid: 1 "
                                "rule, all for the GPU here (not known)\n"),
+                     HasSubstr("ok       no variable switches off a fast path "
+                               "of NCCL\n"),
                      HasSubstr("root/dev/shm has "),
-                     HasSubstr("\nproblems: 0, notes: 0, ok: 7\n")));
+                     HasSubstr("\nproblems: 0, notes: 0, ok: 8\n")));
     EXPECT_THAT(o.out, Not(HasSubstr("why:")));
 }
 
@@ -229,8 +231,8 @@ TEST_F(CliDoctor, ListsWhatOverridesThePluginAndWhereItIsSet)
     Set("NCCL_ALGO", "tree");
     Write("home/.nccl.conf", "# NCCL_CTA_POLICY=1\n"
                              "NCCL_ALGO=ring\n"
-                             "NCCL_NVLS_ENABLE=0\n");
-    Write("root/etc/nccl.conf", "NCCL_NVLS_ENABLE=1\nNCCL_PROTO=LL\n");
+                             "NCCL_NVLS_ENABLE=1\n");
+    Write("root/etc/nccl.conf", "NCCL_NVLS_ENABLE=0\nNCCL_PROTO=LL\n");
 
     const std::string problems = Found("problem");
     const std::string notes = Found("note");
@@ -241,9 +243,169 @@ TEST_F(CliDoctor, ListsWhatOverridesThePluginAndWhereItIsSet)
     EXPECT_THAT(problems,
                 HasSubstr("NCCL_PROTO=LL is set in " +
                           (dir_ / "root/etc/nccl.conf").string() + ":2|"));
-    EXPECT_THAT(notes, HasSubstr("NCCL_NVLS_ENABLE=0 is set in " +
+    EXPECT_THAT(notes, HasSubstr("NCCL_NVLS_ENABLE=1 is set in " +
                                  (dir_ / "home/.nccl.conf").string() + ":3|"));
     EXPECT_THAT(problems + notes, Not(HasSubstr("NCCL_CTA_POLICY")));
+}
+
+// ---- fast paths ----
+
+TEST_F(CliDoctor, NamesFastPathsThatAreSwitchedOff)
+{
+    const char *const unmeasured = "|what that costs was not measured here|"
+                                   "unset it, or measure ";
+    const struct {
+        const char *name, *off;
+        std::vector<const char *> on;
+        const char *path, *how;
+    } cases[] = {
+        {"NCCL_CUMEM_ENABLE",
+         "0",
+         {"1", "-2", "", "no"},
+         "symmetric memory: NCCL's symmetric kernels and copy engines",
+         "without it by `steptune sweep --arms all,memory`"},
+        {"NCCL_WIN_ENABLE",
+         "0x0",
+         {"1"},
+         "symmetric memory: NCCL's symmetric kernels and copy engines",
+         "without it by `steptune sweep --arms all,memory`"},
+        {"NCCL_LOCAL_REGISTER",
+         "0",
+         {"1"},
+         "ncclCommRegister()",
+         "without it by `steptune sweep"},
+        {"NCCL_GRAPH_REGISTER",
+         "0",
+         {"1"},
+         "registration of the buffers of CUDA graphs",
+         "a job with it and without it by `steptune compare --env`"},
+        {"NCCL_NVLS_ENABLE",
+         "0",
+         {"1", "2"},
+         "NVLS, so that rules for nvls and nvls_tree never decide",
+         "without it by `steptune sweep"},
+        {"NCCL_P2P_DISABLE",
+         "1",
+         {"0", "2"},
+         "direct access of GPUs to each other, over NVLink and PCIe, and "
+         "symmetric memory",
+         "a job with it"},
+        {"NCCL_P2P_LEVEL",
+         "LOC",
+         {"NVL", "SYS", "1"},
+         "direct access of GPUs to each other, over NVLink and PCIe, and "
+         "symmetric memory",
+         "a job with it"},
+        {"NCCL_P2P_DIRECT_DISABLE",
+         "1",
+         {"0"},
+         "copies without a buffer between GPUs of one process",
+         "a job with "},
+        {"NCCL_SHM_DISABLE",
+         "1",
+         {"0"},
+         "shared memory, so that GPUs of a host without direct access to each "
+         "other talk over the network",
+         "a job with it"},
+        {"NCCL_MNNVL_ENABLE",
+         "0",
+         {"2"},
+         "NVLink between hosts",
+         "a job with it"},
+        {"NCCL_IB_DISABLE",
+         "1",
+         {"0"},
+         "InfiniBand and RoCE, so that hosts talk over sockets",
+         "a job with it"},
+        {"NCCL_NET_GDR_LEVEL",
+         "0",
+         {"PIX", "5"},
+         "GPUDirect RDMA, so that data for other hosts go through host memory",
+         "a job with it"},
+    };
+
+    for (const auto &c : cases) {
+        Set(c.name, c.off);
+        EXPECT_THAT(Found("note"),
+                    StartsWith(std::string(c.name) + "=" + c.off +
+                               " (the environment) switches off " + c.path +
+                               unmeasured + c.how));
+        for (const char *value : c.on) {
+            Set(c.name, value);
+            EXPECT_THAT(Found("ok"),
+                        HasSubstr("no variable switches off a fast path of "
+                                  "NCCL||\n"))
+                << c.name << "=" << value;
+        }
+        unsetenv(c.name);
+    }
+}
+
+const char kMeasured[] = "collective,bytes,round,algorithm,protocol,channels,"
+                         "nNodes,nRanks,median_us,ran_algorithm,ran_protocol,"
+                         "source\n";
+
+TEST_F(CliDoctor, PricesByMeasurementsWhatIsSwitchedOff)
+{
+    Set("NCCL_NVLS_ENABLE", "0");
+    Set("NCCL_SHM_DISABLE", "1");
+    // AUTO is nvls itself, another arm is, none is faster, and two that say
+    // nothing: a model's, and a message with nvls alone
+    Write("m.csv",
+          kMeasured +
+              std::string(
+                  "allreduce,1024,0,auto,auto,0,1,8,10,nvls,simple,measured\n"
+                  "allreduce,1024,0,ring,ll,0,1,8,15,ring,ll,measured\n"
+                  "allreduce,2048,0,auto,auto,0,1,8,20,ring,ll,recorded\n"
+                  "allreduce,2048,0,nvls,simple,0,1,8,10,nvls,simple,recorded\n"
+                  "allreduce,4096,0,auto,auto,0,1,8,20,ring,ll,measured\n"
+                  "allreduce,4096,0,nvls,simple,0,1,8,20,nvls,simple,measured\n"
+                  "allreduce,8192,0,auto,auto,0,1,8,90,ring,ll,modelled\n"
+                  "allreduce,8192,0,nvls,simple,0,1,8,1,nvls,simple,modelled\n"
+                  "allgather,8192,0,auto,auto,0,1,8,1,nvls,simple,measured\n"));
+
+    const std::string notes = Found("note", "--measurements m.csv");
+
+    EXPECT_THAT(
+        notes, HasSubstr("nvls_tree never decide|by m.csv that costs 2 percent "
+                         "or more at 2 of 3 messages, most at allreduce of "
+                         "2048 bytes: 20.0 us instead of 10.0 us (2.00x; "
+                         "recorded)|unset it, or keep it where it costs "
+                         "nothing\n"));
+    EXPECT_THAT(notes, HasSubstr("|what that costs was not measured in m.csv|"
+                                 "unset it, or measure a job"));
+}
+
+TEST_F(CliDoctor, CallsNoNoiseAPrice)
+{
+    Set("NCCL_NVLS_ENABLE", "0");
+    Write(
+        "m.csv",
+        kMeasured +
+            std::string("allreduce,4096,0,auto,auto,0,1,8,20,ring,ll,measured\n"
+                        "allreduce,4096,0,nvls,simple,0,1,8,19.9,nvls,simple,"
+                        "measured\n"));
+
+    EXPECT_THAT(Found("note", "--measurements m.csv"),
+                HasSubstr("|by m.csv that costs less than 2 percent at each "
+                          "message measured with it and without it (1)|"));
+}
+
+TEST_F(CliDoctor, PricesByWhatTuneLeftBesideThePolicy)
+{
+    Set("NCCL_NVLS_ENABLE", "0");
+    Write(
+        "nccl_tuner.sweep.csv",
+        kMeasured +
+            std::string("allreduce,8,0,auto,auto,0,1,8,9,ring,ll,measured\n"));
+    EXPECT_THAT(Found("note"), HasSubstr("|what that costs was not measured in "
+                                         "nccl_tuner.sweep.csv|"));
+
+    Write("nccl_tuner.sweep.csv", "allreduce,1024\n");
+    EXPECT_THAT(Found("problem"),
+                HasSubstr("measurements nccl_tuner.sweep.csv:1"));
+    EXPECT_THAT(Found("problem", "--measurements none.csv"),
+                HasSubstr("measurements none.csv: "));
 }
 
 TEST_F(CliDoctor, ANamedConfTakesThePlaceOfTheUsers)

@@ -13,6 +13,7 @@
 struct doctor_options {
     const char *policy;
     const char *backend;
+    const char *measurements;
     bool json;
 };
 
@@ -25,6 +26,10 @@ static const struct stp_option doctor_table[] = {
     {"backend", 0, "NAME", stp_option_text, AT(backend), .words = stp_backends,
      .help = "Try this transport alone: two ranks reduce and check a few "
              "messages; nccl on GPUs, gloo or mpi on CPUs"},
+    {"measurements", 0, "FILE", stp_option_text, AT(measurements),
+     .help = "Measurements of `steptune sweep` by which to say what costs that "
+             "a fast path is switched off (default: those of `steptune tune` "
+             "beside the policy)"},
     {"json", 0, NULL, stp_option_flag, AT(json),
      .help = "Print JSON instead of text"},
     {0},
@@ -34,8 +39,8 @@ static const struct stp_command_line doctor_line = {
     .groups = (const struct stp_option_group[]){{.options = doctor_table}, {0}},
     .doc = "Says what is here and what would happen to a job: which GPUs, "
            "which NCCL it finds, which plugin that loads, which policy the "
-           "plugin reads, and which "
-           "settings override it. Exit status 1 if there is a problem.",
+           "plugin reads, which settings override it, and which switch fast "
+           "paths of NCCL off. Exit status 1 if there is a problem.",
 };
 
 /* ---- children ---- */
@@ -147,6 +152,7 @@ static enum stp_status doctor_examine(struct stp_doctor *d, const char *policy,
     stp_doctor_online(d);
     stp_doctor_glibc(d);
     stp_doctor_variables(d);
+    stp_doctor_paths(d);
     stp_doctor_policy(d);
     stp_doctor_constants(d);
     stp_doctor_shm(d);
@@ -175,6 +181,7 @@ int stp_cmd_doctor(int argc, char **argv)
     if (d.root == NULL)
         d.root = "";
     d.home = doctor_find_home(d.root);
+    d.measurements = o.measurements;
     status = doctor_examine(&d, o.policy, &err);
     if (status == STP_OK)
         status = stp_print_diagnosis(&d.diagnosis, o.json, stdout, &err);

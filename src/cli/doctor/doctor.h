@@ -20,6 +20,7 @@ struct stp_doctor {
     const char *root; /* of /etc, /dev, /proc and /usr; "" but in tests */
     char *home;       /* NULL if there is none */
     bool named;       /* the policy is, by an option or a variable */
+    const char *measurements; /* the file; NULL: that of `steptune tune` */
     struct stp_conf_setting settings[STP_MAX_SETTINGS];
     size_t n_settings;
     int versions[STP_MAX_LIBRARIES]; /* of the libnccls found, 22809 */
@@ -33,6 +34,9 @@ void stp_doctor_read_conf(struct stp_doctor *d);
 
 /* Where a variable comes from: "FILE:LINE" or "the environment". */
 const char *stp_doctor_where(const struct stp_doctor *d, const char *name);
+
+/* Whether the variable is set to what switches a fast path of NCCL off. */
+bool stp_doctor_is_off(const char *name);
 
 /* Whether NCCL_TUNER_PLUGIN names the plugin that learns. */
 bool stp_doctor_learns(void);
@@ -58,6 +62,7 @@ void stp_doctor_plugin(struct stp_doctor *d);
 void stp_doctor_online(struct stp_doctor *d);
 void stp_doctor_glibc(struct stp_doctor *d);
 void stp_doctor_variables(struct stp_doctor *d);
+void stp_doctor_paths(struct stp_doctor *d);
 void stp_doctor_policy(struct stp_doctor *d);
 void stp_doctor_constants(struct stp_doctor *d);
 void stp_doctor_shm(struct stp_doctor *d);

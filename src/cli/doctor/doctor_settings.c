@@ -103,7 +103,7 @@ void stp_doctor_variables(struct stp_doctor *d)
     for (size_t i = 0; (name = stp_override_name(i)) != NULL; i++) {
         const char *value = getenv(name);
 
-        if (value == NULL)
+        if (value == NULL || stp_doctor_is_off(name))
             continue;
         any = true;
         stp_diagnose(

@@ -1,0 +1,304 @@
+/* doctor_paths.c - variables that switch fast paths of NCCL off, each with what
+ * that costs by measurements */
+#include <inttypes.h>
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "analyse/compare.h"
+#include "cli/doctor/doctor.h"
+#include "core/names.h"
+#include "core/text.h"
+#include "plugin/settings.h"
+#include "report/measurements/measurements_csv.h"
+#include "tune/tune.h"
+
+/* Gains below are noise. */
+#define LEAST_COST 1.02
+
+/* ---- the variables ---- */
+
+/* Whether NCCL takes the value for this number. */
+static bool paths_is_number(const char *value, long long number)
+{
+    char *end;
+    const long long n = strtoll(value, &end, 0);
+
+    return end != value && *end == '\0' && n == number;
+}
+
+static bool paths_is_0(const char *value)
+{
+    return paths_is_number(value, 0);
+}
+
+static bool paths_is_1(const char *value)
+{
+    return paths_is_number(value, 1);
+}
+
+static bool paths_is_not_0(const char *value)
+{
+    char *end;
+
+    return strtoll(value, &end, 0) != 0 && *end == '\0';
+}
+
+/* Of a distance: none at all. */
+static bool paths_is_nowhere(const char *value)
+{
+    return strcmp(value, "LOC") == 0 || paths_is_0(value);
+}
+
+#define WINDOWS "symmetric memory: NCCL's symmetric kernels and copy engines"
+#define DIRECT                                                                 \
+    "direct access of GPUs to each other, over NVLink and PCIe, and "          \
+    "symmetric "                                                               \
+    "memory"
+
+static const struct path_switch {
+    const char *name;
+    bool (*is_off)(const char *value);
+    const char *path; /* that is off */
+    const char *arms; /* that need it, by the first words of their names; NULL:
+                         one measures them all with it or all without */
+} switches[] = {
+    {"NCCL_CUMEM_ENABLE", paths_is_0, WINDOWS, "sym,ce"},
+    {"NCCL_WIN_ENABLE", paths_is_0, WINDOWS, "sym,ce"},
+    {"NCCL_LOCAL_REGISTER", paths_is_0, "ncclCommRegister()", "reg"},
+    {"NCCL_GRAPH_REGISTER", paths_is_0,
+     "registration of the buffers of CUDA graphs", NULL},
+    {"NCCL_NVLS_ENABLE", paths_is_0,
+     "NVLS, so that rules for nvls and nvls_tree never decide",
+     "nvls,nvls_tree"},
+    {"NCCL_P2P_DISABLE", paths_is_1, DIRECT, NULL},
+    {"NCCL_P2P_LEVEL", paths_is_nowhere, DIRECT, NULL},
+    {"NCCL_P2P_DIRECT_DISABLE", paths_is_not_0,
+     "copies without a buffer between GPUs of one process", NULL},
+    {"NCCL_SHM_DISABLE", paths_is_1,
+     "shared memory, so that GPUs of a host without direct access to each "
+     "other "
+     "talk over the network",
+     NULL},
+    {"NCCL_MNNVL_ENABLE", paths_is_0, "NVLink between hosts", NULL},
+    {"NCCL_IB_DISABLE", paths_is_not_0,
+     "InfiniBand and RoCE, so that hosts talk over sockets", NULL},
+    {"NCCL_NET_GDR_LEVEL", paths_is_nowhere,
+     "GPUDirect RDMA, so that data for other hosts go through host memory",
+     NULL},
+};
+
+enum { N_SWITCHES = sizeof(switches) / sizeof(switches[0]) };
+
+static const char *paths_get_off(const struct path_switch *s)
+{
+    const char *value = getenv(s->name);
+
+    return value != NULL && s->is_off(value) ? value : NULL;
+}
+
+bool stp_doctor_is_off(const char *name)
+{
+    for (size_t i = 0; i < N_SWITCHES; i++)
+        if (strcmp(switches[i].name, name) == 0)
+            return paths_get_off(&switches[i]) != NULL;
+    return false;
+}
+
+/* ---- what it costs ---- */
+
+/* Times of a message with the path and without it, in us; INFINITY where
+ * nothing was measured. */
+struct path_times {
+    double with, without;
+    enum stp_source source;
+};
+
+struct path_cost {
+    size_t n_points;  /* messages measured with the path and without it */
+    size_t n_costing; /* where LEAST_COST or more */
+    double most;      /* without over with */
+    const struct stp_point *at;
+    struct path_times times; /* there */
+};
+
+/* Whether the first word of an arm's name is in the list. */
+static bool paths_names(const char *arms, const char *name)
+{
+    const struct stp_field word = {.s = name, .len = strcspn(name, "/")};
+    const size_t n = strlen(arms);
+    struct stp_field fields[4];
+    const size_t n_fields =
+        stp_split(arms, n, fields, sizeof(fields) / sizeof(fields[0]));
+
+    for (size_t i = 0; i < n_fields; i++)
+        if (fields[i].len == word.len &&
+            memcmp(fields[i].s, word.s, word.len) == 0)
+            return true;
+    return false;
+}
+
+/* What a model says is no price. */
+static void paths_add_time(struct path_times *times, bool needs, double us,
+                           enum stp_source source)
+{
+    double *best = needs ? &times->with : &times->without;
+
+    if (!stp_source_decides(source))
+        return;
+    if (us < *best)
+        *best = us;
+    times->source = stp_source_worst(times->source, source);
+}
+
+static struct path_times paths_time_point(const struct stp_point *point,
+                                          const char *arms)
+{
+    struct path_times times = {INFINITY, INFINITY, STP_SOURCE_MEASURED};
+    const bool is_known = point->auto_algo >= 0;
+
+    if (is_known)
+        paths_add_time(&times,
+                       paths_names(arms, stp_algo_name(point->auto_algo)),
+                       point->auto_us, point->source);
+    for (size_t i = 0; i < point->n_arms; i++) {
+        const struct stp_comparison *arm = &point->arms[i];
+        char name[STP_ARM_NAME];
+
+        if (arm->arm.kind == STP_ARM_AUTO_AGAIN ||
+            arm->arm.kind == STP_ARM_PLUGIN)
+            continue;
+        stp_arm_name(&arm->arm, name);
+        paths_add_time(&times, paths_names(arms, name), arm->us, arm->source);
+    }
+    return times;
+}
+
+static struct path_cost paths_find_cost(const struct stp_comparisons *all,
+                                        const char *arms)
+{
+    struct path_cost cost = {.most = 0};
+
+    for (size_t i = 0; i < all->n_points; i++) {
+        const struct path_times times = paths_time_point(&all->points[i], arms);
+        const double ratio = times.without / times.with;
+
+        if (isinf(times.with) || isinf(times.without))
+            continue;
+        cost.n_points++;
+        cost.n_costing += ratio >= LEAST_COST;
+        if (ratio > cost.most) {
+            cost.most = ratio;
+            cost.at = &all->points[i];
+            cost.times = times;
+        }
+    }
+    return cost;
+}
+
+/* ---- findings ---- */
+
+/* What was measured; n_points is 0 and 'path' empty if nothing was. */
+struct path_measurements {
+    char path[STP_CLI_PATH];
+    struct stp_dataset data;
+    struct stp_comparisons all;
+};
+
+static void paths_price(struct stp_doctor *d, const struct path_switch *s,
+                        const struct path_measurements *m)
+{
+    const struct path_cost cost = s->arms != NULL
+                                      ? paths_find_cost(&m->all, s->arms)
+                                      : (struct path_cost){.n_points = 0};
+
+    if (cost.n_points == 0) {
+        stp_diagnose_why(&d->diagnosis, "what that costs was not measured%s%s",
+                         m->path[0] != '\0' ? " in " : " here", m->path);
+        stp_diagnose_todo(
+            &d->diagnosis,
+            s->arms != NULL
+                ? "unset it, or measure without it by `steptune sweep --arms "
+                  "all,memory`, and name the file by --measurements"
+                : "unset it, or measure a job with it and without it by "
+                  "`steptune compare --env`");
+        return;
+    }
+    stp_diagnose_todo(&d->diagnosis, "unset it, or keep it where it costs "
+                                     "nothing");
+    if (cost.n_costing == 0)
+        stp_diagnose_why(&d->diagnosis,
+                         "by %s that costs less than 2 percent at each "
+                         "message measured with it and without it (%zu)",
+                         m->path, cost.n_points);
+    else
+        stp_diagnose_why(
+            &d->diagnosis,
+            "by %s that costs 2 percent or more at %zu of %zu messages, most "
+            "at %s of %" PRIu64
+            " bytes: %.1f us instead of %.1f us (%.2fx; %s)",
+            m->path, cost.n_costing, cost.n_points,
+            stp_coll_name(cost.at->coll), cost.at->n_bytes, cost.times.without,
+            cost.times.with, cost.most, stp_source_name(cost.times.source));
+}
+
+/* The file that is named, or that `steptune tune` left beside the policy. */
+static bool paths_find_file(const struct stp_doctor *d, char path[STP_CLI_PATH])
+{
+    static struct stp_tune_files files;
+    struct stp_plugin_settings settings;
+
+    path[0] = '\0';
+    if (d->measurements != NULL)
+        return snprintf(path, STP_CLI_PATH, "%s", d->measurements) <
+               STP_CLI_PATH;
+    if (stp_settings_read(&settings, NULL) != STP_OK ||
+        !stp_tune_name_files(settings.policy_path, &files) ||
+        access(files.sweep, R_OK) != 0)
+        return false;
+    return snprintf(path, STP_CLI_PATH, "%s", files.sweep) < STP_CLI_PATH;
+}
+
+static void paths_load(struct stp_doctor *d, struct path_measurements *m)
+{
+    char text[STP_CLI_PATH + STP_ERROR_TEXT];
+    struct stp_error err;
+
+    if (!paths_find_file(d, m->path))
+        return;
+    if (stp_measurements_load_any(m->path, -1, &m->data, &err) == STP_OK &&
+        stp_compare(&m->data, &m->all, &err) == STP_OK)
+        return;
+    stp_error_string(&err, m->path, text, sizeof(text));
+    stp_diagnose(&d->diagnosis, STP_SYMPTOM_PROBLEM, "measurements %s", text);
+    stp_diagnose_why(&d->diagnosis,
+                     "what is switched off has no price without them");
+    stp_diagnose_todo(&d->diagnosis, "name others by --measurements");
+    m->path[0] = '\0';
+}
+
+void stp_doctor_paths(struct stp_doctor *d)
+{
+    struct path_measurements m = {.path = ""};
+    bool any = false;
+
+    paths_load(d, &m);
+    for (size_t i = 0; i < N_SWITCHES; i++) {
+        const char *value = paths_get_off(&switches[i]);
+
+        if (value == NULL)
+            continue;
+        any = true;
+        stp_diagnose(&d->diagnosis, STP_SYMPTOM_NOTE,
+                     "%s=%s (%s) switches off %s", switches[i].name, value,
+                     stp_doctor_where(d, switches[i].name), switches[i].path);
+        paths_price(d, &switches[i], &m);
+    }
+    if (!any)
+        stp_diagnose(&d->diagnosis, STP_SYMPTOM_OK,
+                     "no variable switches off a fast path of NCCL");
+    stp_comparisons_free(&m.all);
+    stp_dataset_free(&m.data);
+}
