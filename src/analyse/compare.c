@@ -133,6 +133,7 @@ static void compare_arm(const struct sorted *s, size_t first, size_t auto_end,
     c->ran_algo = s->rows[i]->ran_algo;
     c->ran_proto = s->rows[i]->ran_proto;
     c->ran_channels = s->rows[i]->ran_channels;
+    memcpy(c->ran_kernel, s->rows[i]->ran_kernel, sizeof(c->ran_kernel));
     compare_worsen(s, first, auto_end, &c->source, &c->single_pass);
     compare_worsen(s, i, end, &c->source, &c->single_pass);
     c->gain =

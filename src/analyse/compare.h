@@ -15,8 +15,9 @@ struct stp_comparison {
     int ran_algo;
     int ran_proto;
     int ran_channels;
-    double us;                  /* mean over its rounds */
-    struct stp_gain gain;       /* over AUTO, by rounds that have both */
+    char ran_kernel[STP_KERNEL_NAME]; /* as of a measurement */
+    double us;                        /* mean over its rounds */
+    struct stp_gain gain;             /* over AUTO, by rounds that have both */
     double alone_us;            /* of a layer's collectives alone, mean over its
                                    rounds; 0: not measured */
     struct stp_gain alone_gain; /* likewise; no pairs if not measured */

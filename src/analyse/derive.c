@@ -13,7 +13,7 @@ typedef const struct stp_comparison *choice;
 bool stp_arm_is_pair(const struct stp_arm *arm)
 {
     return arm->kind == STP_ARM_FORCED && arm->algo != STP_ANY &&
-           arm->proto != STP_ANY;
+           arm->proto != STP_ANY && arm->chunk_bytes == 0;
 }
 
 bool stp_is_evidence(const struct stp_comparison *c, bool trust_passes)

@@ -170,6 +170,7 @@ static void iterations_sum_arm(struct summing *s, const struct entry *e,
     arm->ran_algo = e->m->ran_algo;
     arm->ran_proto = e->m->ran_proto;
     arm->ran_channels = e->m->ran_channels;
+    memcpy(arm->ran_kernel, e->m->ran_kernel, sizeof(arm->ran_kernel));
     iterations_sum_rounds(s, e, n, arm);
     stp_summarise(s->pool, arm->n_iterations, &arm->us);
     arm->exposed_us = arm->us.mean - setting->compute_us;

@@ -20,6 +20,7 @@ struct stp_iteration_arm {
     int ran_algo; /* what NCCL ran; -1 where nobody knows */
     int ran_proto;
     int ran_channels;
+    char ran_kernel[STP_KERNEL_NAME]; /* as of a measurement */
     enum stp_source source;
     unsigned n_rounds;
     size_t n_iterations;   /* of all rounds */

@@ -165,7 +165,7 @@ static bool iterate_is_same_run(const struct stp_device_run *a,
                                 const struct stp_device_run *b)
 {
     return a->algo == b->algo && a->proto == b->proto &&
-           a->n_channels == b->n_channels;
+           a->n_channels == b->n_channels && strcmp(a->kernel, b->kernel) == 0;
 }
 
 /* How it runs: asked once, and of a plugin every time, which may change its
@@ -207,6 +207,7 @@ static void iterate_add_row(struct loop *l, const struct lane *lane,
     row->ran_algo = lane->ran.algo;
     row->ran_proto = lane->ran.proto;
     row->ran_channels = lane->ran.n_channels;
+    memcpy(row->ran_kernel, lane->ran.kernel, sizeof(row->ran_kernel));
     row->n_wrong = -1;
     row->work = l->work;
     row->work.step = NULL;

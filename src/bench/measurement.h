@@ -12,6 +12,7 @@
 #include "core/policy/policy.h"
 #include "core/stats.h"
 #include "device/arm.h"
+#include "device/device.h"
 #include "device/source.h"
 
 /* One arm in one round at one size.  Times are microseconds for one collective,
@@ -24,8 +25,9 @@ struct stp_measurement {
     int ran_algo; /* what NCCL ran; -1 where nobody knows */
     int ran_proto;
     int ran_channels;
-    int type; /* enum stp_type */
-    int op;   /* enum stp_op */
+    char ran_kernel[STP_KERNEL_NAME]; /* as struct stp_device_run has it */
+    int type;                         /* enum stp_type */
+    int op;                           /* enum stp_op */
     unsigned root;
     bool in_place;
     int64_t n_wrong; /* elements, of a checked one; -1: not checked */

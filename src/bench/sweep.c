@@ -228,6 +228,7 @@ static void sweep_add_row(struct sweep *s, const struct stp_collective *what,
     row->ran_algo = lane->ran.algo;
     row->ran_proto = lane->ran.proto;
     row->ran_channels = lane->ran.n_channels;
+    memcpy(row->ran_kernel, lane->ran.kernel, sizeof(row->ran_kernel));
     row->source = lane->ran.source;
     row->single_pass = lane->ran.single_pass;
     row->n_wrong = lane->n_wrong;

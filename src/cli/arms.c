@@ -149,10 +149,36 @@ static int arms_most_channels(const struct stp_dataset *data, int n_channels)
     return most;
 }
 
+/* Where buffers were registered, and NCCL ran what it runs without. */
+static void arms_tell_no_effect(const struct stp_dataset *data,
+                                enum stp_memory memory, int coll)
+{
+    size_t n = 0, n_same = 0;
+
+    for (size_t i = 0; i < data->n_rows; i++) {
+        const struct stp_measurement *m = &data->rows[i];
+
+        if (m->coll != coll || m->arm.setup.memory != memory)
+            continue;
+        n++;
+        n_same += m->ran_kernel[0] == '\0';
+    }
+    if (n_same > 0)
+        stp_complain("arm %s had no effect in %zu of %zu measurements of %s: "
+                     "NCCL %s ran neither a symmetric kernel nor copy engines",
+                     stp_memory_name(memory), n_same, n, stp_coll_name(coll),
+                     data->nccl);
+}
+
 int stp_tell_arms(const char *list, const struct stp_dataset *data)
 {
     struct stp_arm arm;
     size_t n = 0, n_ran = 0;
+
+    for (int c = 0; c < NCCL_NUM_TUNED_FUNCS; c++) {
+        arms_tell_no_effect(data, STP_MEMORY_SYM, c);
+        arms_tell_no_effect(data, STP_MEMORY_CE, c);
+    }
 
     for (int channels = 1; channels <= STP_MAX_CHANNELS; channels++) {
         const int most = arms_most_channels(data, channels);

@@ -1,5 +1,7 @@
 #include "device/arm.h"
 
+#include <inttypes.h>
+#include <stdarg.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -10,21 +12,29 @@
 #include "nccl_tuner_abi.h"
 
 static const struct stp_arm auto_arm = {.kind = STP_ARM_AUTO};
+static const struct stp_arm any_arm = {
+    .kind = STP_ARM_FORCED, .algo = STP_ANY, .proto = STP_ANY};
 
-/* The names of kinds; a forced arm has more to say. */
+/* The names of kinds; of others the members say more. */
 static const char *const kind_words[] = {
-    [STP_ARM_AUTO] = "auto",
-    [STP_ARM_AUTO_AGAIN] = "auto2",
-    [STP_ARM_FORCED] = NULL,
-    [STP_ARM_PLUGIN] = "plugin",
+    [STP_ARM_AUTO] = "auto", [STP_ARM_AUTO_AGAIN] = "auto2",
+    [STP_ARM_FORCED] = NULL, [STP_ARM_PLUGIN] = "plugin",
+    [STP_ARM_SETUP] = NULL,
 };
 
-enum { N_KINDS = sizeof(kind_words) / sizeof(kind_words[0]) };
+enum { N_KINDS = sizeof(kind_words) / sizeof(kind_words[0]), MAX_CGA = 8 };
+
+bool stp_setup_equal(const struct stp_setup *a, const struct stp_setup *b)
+{
+    return a->memory == b->memory && a->min_ctas == b->min_ctas &&
+           a->max_ctas == b->max_ctas && a->cga == b->cga;
+}
 
 bool stp_arm_equal(const struct stp_arm *a, const struct stp_arm *b)
 {
     return a->kind == b->kind && a->algo == b->algo && a->proto == b->proto &&
-           a->n_channels == b->n_channels;
+           a->n_channels == b->n_channels && a->chunk_bytes == b->chunk_bytes &&
+           stp_setup_equal(&a->setup, &b->setup);
 }
 
 static bool arm_fits(int forced, int ran)
@@ -38,43 +48,92 @@ bool stp_arm_ran(const struct stp_arm *arm, int algo, int proto)
            (arm_fits(arm->algo, algo) && arm_fits(arm->proto, proto));
 }
 
-/* "ring/ll128", or the forced part of it. */
-static void arm_name_pair(const struct stp_arm *arm, char name[STP_ARM_NAME])
-{
-    if (arm->algo == STP_ANY)
-        snprintf(name, STP_ARM_NAME, "%s",
-                 arm->proto == STP_ANY ? "auto" : stp_proto_name(arm->proto));
-    else if (arm->proto == STP_ANY)
-        snprintf(name, STP_ARM_NAME, "%s", stp_algo_name(arm->algo));
-    else
-        snprintf(name, STP_ARM_NAME, "%s/%s", stp_algo_name(arm->algo),
-                 stp_proto_name(arm->proto));
-}
+/* ---- names ---- */
 
-void stp_arm_name(const struct stp_arm *arm, char name[STP_ARM_NAME])
-{
+/* A name that grows by words between slashes. */
+struct name {
+    char *text; /* STP_ARM_NAME bytes */
     size_t len;
+};
 
-    if (arm->kind != STP_ARM_FORCED) {
-        snprintf(name, STP_ARM_NAME, "%s", kind_words[arm->kind]);
-        return;
-    }
-    arm_name_pair(arm, name);
-    len = strlen(name);
-    if (arm->n_channels != 0)
-        snprintf(name + len, STP_ARM_NAME - len, "/%d", arm->n_channels);
+static void name_add(struct name *name, const char *fmt, ...) STP_PRINTF(2, 3);
+
+static void name_add(struct name *name, const char *fmt, ...)
+{
+    va_list args;
+
+    if (name->len > 0 && name->len < STP_ARM_NAME - 1)
+        name->text[name->len++] = '/';
+    va_start(args, fmt);
+    vsnprintf(name->text + name->len, STP_ARM_NAME - name->len, fmt, args);
+    va_end(args);
+    name->len += strlen(name->text + name->len);
 }
 
-void stp_arm_columns(const struct stp_arm *arm, const char **algo_ret,
-                     const char **proto_ret)
+static void name_add_setup(struct name *name, const struct stp_setup *setup)
+{
+    if (setup->memory != STP_MEMORY_PLAIN)
+        name_add(name, "%s", stp_memory_name(setup->memory));
+    if (setup->min_ctas != 0)
+        name_add(name, "ctas=%d-%d", setup->min_ctas, setup->max_ctas);
+    else if (setup->max_ctas != 0)
+        name_add(name, "ctas=%d", setup->max_ctas);
+    if (setup->cga != 0)
+        name_add(name, "cga=%d", setup->cga - 1);
+}
+
+static void name_add_chunk(struct name *name, uint32_t n_bytes)
+{
+    if (n_bytes % 1048576 == 0)
+        name_add(name, "chunk=%" PRIu32 "M", n_bytes / 1048576);
+    else if (n_bytes % 1024 == 0)
+        name_add(name, "chunk=%" PRIu32 "K", n_bytes / 1024);
+    else
+        name_add(name, "chunk=%" PRIu32, n_bytes);
+}
+
+static void name_add_forced(struct name *name, const struct stp_arm *arm)
+{
+    if (arm->algo == STP_ANY && arm->proto == STP_ANY)
+        name_add(name, "auto");
+    if (arm->algo != STP_ANY)
+        name_add(name, "%s", stp_algo_name(arm->algo));
+    if (arm->proto != STP_ANY)
+        name_add(name, "%s", stp_proto_name(arm->proto));
+    if (arm->n_channels != 0)
+        name_add(name, "%d", arm->n_channels);
+    if (arm->chunk_bytes != 0)
+        name_add_chunk(name, arm->chunk_bytes);
+}
+
+void stp_arm_name(const struct stp_arm *arm, char text[STP_ARM_NAME])
+{
+    struct name name = {.text = text};
+
+    text[0] = '\0';
+    if (arm->kind == STP_ARM_FORCED)
+        name_add_forced(&name, arm);
+    else if (arm->kind == STP_ARM_SETUP)
+        name_add_setup(&name, &arm->setup);
+    else
+        name_add(&name, "%s", kind_words[arm->kind]);
+}
+
+void stp_arm_columns(const struct stp_arm *arm, char algo[STP_ARM_NAME],
+                     char proto[STP_ARM_NAME])
 {
     if (arm->kind != STP_ARM_FORCED) {
-        *algo_ret = *proto_ret = kind_words[arm->kind];
+        stp_arm_name(arm, algo);
+        stp_arm_name(arm, proto);
         return;
     }
-    *algo_ret = arm->algo == STP_ANY ? "auto" : stp_algo_name(arm->algo);
-    *proto_ret = arm->proto == STP_ANY ? "auto" : stp_proto_name(arm->proto);
+    snprintf(algo, STP_ARM_NAME, "%s",
+             arm->algo == STP_ANY ? "auto" : stp_algo_name(arm->algo));
+    snprintf(proto, STP_ARM_NAME, "%s",
+             arm->proto == STP_ANY ? "auto" : stp_proto_name(arm->proto));
 }
+
+/* ---- lists ---- */
 
 static enum stp_status arms_add(struct stp_arms *arms,
                                 const struct stp_arm *arm,
@@ -98,7 +157,8 @@ static enum stp_status arms_add_all(struct stp_arms *arms,
 
     for (int a = 0; a < NCCL_NUM_ALGORITHMS; a++)
         for (int p = 0; p < NCCL_NUM_PROTOCOLS; p++) {
-            const struct stp_arm arm = {STP_ARM_FORCED, a, p, 0};
+            const struct stp_arm arm = {
+                .kind = STP_ARM_FORCED, .algo = a, .proto = p};
 
             if (status == STP_OK && (stp_pair_exists(ncclFuncAllReduce, a, p) ||
                                      stp_pair_exists(ncclFuncAllGather, a, p)))
@@ -107,6 +167,22 @@ static enum stp_status arms_add_all(struct stp_arms *arms,
     return status;
 }
 
+static enum stp_status arms_add_memories(struct stp_arms *arms,
+                                         struct stp_error *err)
+{
+    enum stp_status status = STP_OK;
+
+    for (int m = STP_MEMORY_PLAIN + 1; m < STP_N_MEMORIES && status == STP_OK;
+         m++) {
+        const struct stp_arm arm = {.kind = STP_ARM_SETUP,
+                                    .setup.memory = (enum stp_memory)m};
+
+        status = arms_add(arms, &arm, err);
+    }
+    return status;
+}
+
+/* Channels, or the CTAs that each of them is. */
 static bool arm_parse_channels(const char *s, size_t len, int *n_channels_ret)
 {
     uint64_t n;
@@ -117,15 +193,41 @@ static bool arm_parse_channels(const char *s, size_t len, int *n_channels_ret)
     return true;
 }
 
-/* A word of a forced arm's name: the algorithm, the protocol or the channels,
- * in this order, as far as they are there. */
+/* The bytes of a word behind 'key'; NULL, and len untouched, if it begins
+ * otherwise. */
+static const char *arm_value(const char *key, const char *s, size_t *len)
+{
+    const size_t n = strlen(key);
+
+    if (*len < n || memcmp(s, key, n) != 0)
+        return NULL;
+    *len -= n;
+    return s + n;
+}
+
+static bool arm_parse_chunk(const char *s, size_t len, struct stp_arm *arm)
+{
+    uint64_t n;
+
+    s = arm_value("chunk=", s, &len);
+    if (s == NULL || arm->chunk_bytes != 0 || !stp_parse_size(s, len, &n) ||
+        n < 1 || n > UINT32_MAX)
+        return false;
+    arm->chunk_bytes = (uint32_t)n;
+    return true;
+}
+
+/* A word of a forced arm's name: the algorithm, the protocol, the channels and
+ * the chunk, in this order, as far as they are there. */
 static bool arm_parse_word(const char *s, size_t len, struct stp_arm *arm)
 {
     int algo = stp_algo_from_name(s, len);
     int proto = stp_proto_from_name(s, len);
     bool is_first = arm->algo == STP_ANY && arm->proto == STP_ANY;
 
-    if (arm->n_channels != 0)
+    if (arm_parse_chunk(s, len, arm))
+        return true;
+    if (arm->n_channels != 0 || arm->chunk_bytes != 0)
         return false;
     if (algo >= 0 && is_first)
         arm->algo = algo;
@@ -136,28 +238,89 @@ static bool arm_parse_word(const char *s, size_t len, struct stp_arm *arm)
     return true;
 }
 
-/* "ALGORITHM/PROTOCOL/CHANNELS" or a part of it, "auto" standing for neither of
- * the first two. */
+/* "8" or "4-16" */
+static bool arm_parse_ctas(const char *s, size_t len, struct stp_setup *setup)
+{
+    const char *dash = memchr(s, '-', len);
+    const size_t n_first = dash != NULL ? (size_t)(dash - s) : 0;
+    int most;
+
+    if (setup->max_ctas != 0 ||
+        (dash != NULL && !arm_parse_channels(s, n_first, &setup->min_ctas)) ||
+        !arm_parse_channels(dash != NULL ? dash + 1 : s,
+                            dash != NULL ? len - n_first - 1 : len, &most))
+        return false;
+    setup->max_ctas = most;
+    return setup->min_ctas <= most;
+}
+
+/* A word of a setup's name. */
+static bool arm_parse_setup_word(const char *s, size_t len, struct stp_arm *arm)
+{
+    static const struct stp_setup none = {.memory = STP_MEMORY_PLAIN};
+    struct stp_setup *setup = &arm->setup;
+    const int memory = stp_memory_from_name(s, len);
+    const char *value;
+    uint64_t n;
+
+    if (memory > STP_MEMORY_PLAIN && stp_setup_equal(setup, &none)) {
+        setup->memory = (enum stp_memory)memory;
+        return true;
+    }
+    value = arm_value("ctas=", s, &len);
+    if (value != NULL)
+        return arm_parse_ctas(value, len, setup);
+    value = arm_value("cga=", s, &len);
+    if (value == NULL || setup->cga != 0 || !stp_parse_u64(value, len, &n) ||
+        n > MAX_CGA)
+        return false;
+    setup->cga = (int)n + 1;
+    return true;
+}
+
+/* Whether 'read' takes all words from 's' on. */
+static bool arm_parse_words(const char *s, const char *end,
+                            bool (*read)(const char *s, size_t len,
+                                         struct stp_arm *arm),
+                            struct stp_arm *arm)
+{
+    for (;;) {
+        const char *slash = memchr(s, '/', (size_t)(end - s));
+
+        if (!read(s, (size_t)((slash ? slash : end) - s), arm))
+            return false;
+        if (slash == NULL)
+            return true;
+        s = slash + 1;
+    }
+}
+
+/* "ALGORITHM/PROTOCOL/CHANNELS/chunk=BYTES" or a part of it, "auto" standing
+ * for neither of the first two. */
 static bool arm_parse_forced(const struct stp_field *word,
                              struct stp_arm *arm_ret)
 {
-    const char *at = word->s;
     const char *end = word->s + word->len;
-    struct stp_arm arm = {STP_ARM_FORCED, STP_ANY, STP_ANY, 0};
+    const bool is_auto = word->len > 5 && memcmp(word->s, "auto/", 5) == 0;
+    struct stp_arm arm = any_arm;
 
-    if (word->len > 5 && memcmp(at, "auto/", 5) == 0)
-        at += 5;
-    for (;;) {
-        const char *slash = memchr(at, '/', (size_t)(end - at));
-
-        if (!arm_parse_word(at, (size_t)((slash ? slash : end) - at), &arm))
-            return false;
-        if (slash == NULL)
-            break;
-        at = slash + 1;
-    }
-    if (arm.algo == STP_ANY && arm.proto == STP_ANY && at == word->s)
+    if (!arm_parse_words(word->s + (is_auto ? 5 : 0), end, arm_parse_word,
+                         &arm))
+        return false;
+    if (arm.algo == STP_ANY && arm.proto == STP_ANY && !is_auto)
         return false; /* a number alone */
+    *arm_ret = arm;
+    return true;
+}
+
+static bool arm_parse_setup(const struct stp_field *word,
+                            struct stp_arm *arm_ret)
+{
+    struct stp_arm arm = {.kind = STP_ARM_SETUP};
+
+    if (!arm_parse_words(word->s, word->s + word->len, arm_parse_setup_word,
+                         &arm))
+        return false;
     *arm_ret = arm;
     return true;
 }
@@ -171,23 +334,25 @@ bool stp_arm_from_name(const char *name, size_t len, struct stp_arm *arm_ret)
             *arm_ret = (struct stp_arm){.kind = (enum stp_arm_kind)i};
             return true;
         }
-    return arm_parse_forced(&word, arm_ret);
+    return arm_parse_forced(&word, arm_ret) || arm_parse_setup(&word, arm_ret);
 }
 
 /* What was meant by the first part of the name that is no word of one. */
 static const char *arm_hint(const struct stp_field *name, char hint[STP_HINT])
 {
     const char *end = name->s + name->len;
-    char words[128];
+    char words[160];
 
-    snprintf(words, sizeof(words), "auto, auto2, all, %s, %s", stp_algo_names(),
-             stp_proto_names());
+    snprintf(words, sizeof(words), "auto, auto2, all, memory, %s, %s, %s",
+             stp_algo_names(), stp_proto_names(), stp_memory_names());
     for (const char *s = name->s; s < end; s++) {
         const char *slash = memchr(s, '/', (size_t)(end - s));
         const size_t len = (size_t)((slash ? slash : end) - s);
-        struct stp_arm arm = {STP_ARM_FORCED, STP_ANY, STP_ANY, 0};
+        struct stp_arm forced = any_arm;
+        struct stp_arm setup = {.kind = STP_ARM_SETUP};
 
-        if (!arm_parse_word(s, len, &arm))
+        if (!arm_parse_word(s, len, &forced) &&
+            !arm_parse_setup_word(s, len, &setup))
             return stp_hint_nearest(s, len, words, hint);
         s += len;
     }
@@ -204,15 +369,15 @@ static enum stp_status arms_add_word(struct stp_arms *arms,
 
     if (stp_field_is(word, "all"))
         return arms_add_all(arms, err);
+    if (stp_field_is(word, "memory"))
+        return arms_add_memories(arms, err);
     if (!stp_arm_from_name(word->s, word->len, &arm) ||
         arm.kind == STP_ARM_PLUGIN)
         return stp_fail_at(err, STP_ERR_SYNTAX, 0, word->column,
-                           "arm '%.*s', expected auto, auto2, all or "
-                           "ALGORITHM/PROTOCOL/CHANNELS or a part of it, with "
-                           "one of %s, one of %s, and 1 to %d%s",
-                           (int)word->len, word->s, stp_algo_names(),
-                           stp_proto_names(), STP_MAX_CHANNELS,
-                           arm_hint(word, hint));
+                           "arm '%.*s', expected auto, auto2, all, memory, "
+                           "ALGORITHM/PROTOCOL/CHANNELS/chunk=BYTES, "
+                           "MEMORY/ctas=MIN-MAX/cga=SIZE or a part of one%s",
+                           (int)word->len, word->s, arm_hint(word, hint));
     return arms_add(arms, &arm, err);
 }
 

@@ -6,7 +6,9 @@
 
 #include <stdbool.h>
 #include <stddef.h>
+#include <stdint.h>
 
+#include "core/memory.h"
 #include "core/status.h"
 
 enum stp_arm_kind {
@@ -15,27 +17,43 @@ enum stp_arm_kind {
     STP_ARM_FORCED,     /* an algorithm, a protocol or both, at every size, or a
                            number of channels */
     STP_ARM_PLUGIN,     /* whatever the tuner plugin under test says */
+    STP_ARM_SETUP,      /* NCCL's own choice with buffers that are registered,
+                           or in a communicator of another configuration */
 };
 
 /* Of an arm that forces the other one alone: NCCL's own choice with that, as if
  * NCCL_ALGO or NCCL_PROTO were set. */
 enum { STP_ANY = -1 };
 
-struct stp_arm {
-    enum stp_arm_kind kind;
-    int algo;       /* NCCL_ALGO_* or STP_ANY; 0 unless forced */
-    int proto;      /* NCCL_PROTO_* or STP_ANY; 0 unless forced */
-    int n_channels; /* 1 to 64; 0 for NCCL's own count */
+/* What an application decides before it communicates; members of 0 are what
+ * NCCL does by itself. */
+struct stp_setup {
+    enum stp_memory memory;
+    int min_ctas; /* ncclConfig_t.minCTAs, 1 to 64 */
+    int max_ctas; /* ncclConfig_t.maxCTAs, 1 to 64 */
+    int cga;      /* ncclConfig_t.cgaClusterSize, 0 to 8, and 1 */
 };
 
-/* "ring/ll128/16" is the longest kind of name that arms have. */
-enum { STP_ARM_NAME = 40, STP_MAX_ARMS = 256 };
+struct stp_arm {
+    enum stp_arm_kind kind;
+    int algo;               /* NCCL_ALGO_* or STP_ANY; 0 unless forced */
+    int proto;              /* NCCL_PROTO_* or STP_ANY; 0 unless forced */
+    int n_channels;         /* 1 to 64; 0 for NCCL's own count */
+    uint32_t chunk_bytes;   /* that tuner v6 asks for; 0 for NCCL's own, and
+                               unless forced */
+    struct stp_setup setup; /* all 0 unless kind is STP_ARM_SETUP */
+};
+
+/* "ring/ll128/16/chunk=512K" and "sym/ctas=16-32/cga=4" are the longest kinds
+ * of names that arms have. */
+enum { STP_ARM_NAME = 48, STP_MAX_ARMS = 256 };
 
 struct stp_arms {
     struct stp_arm arm[STP_MAX_ARMS];
     size_t n;
 };
 
+bool stp_setup_equal(const struct stp_setup *a, const struct stp_setup *b);
 bool stp_arm_equal(const struct stp_arm *a, const struct stp_arm *b);
 
 /* Whether NCCL ran this arm: one that is forced, but that NCCL rules
@@ -43,23 +61,25 @@ bool stp_arm_equal(const struct stp_arm *a, const struct stp_arm *b);
 bool stp_arm_ran(const struct stp_arm *arm, int algo, int proto);
 
 /* "auto", "auto2", "plugin", "ring/ll128" or "ring/ll128/16"; where one is
- * forced alone "ring", "ll128", "ll128/16" or "auto/16". */
+ * forced alone "ring", "ll128", "ll128/16", "auto/16" or "auto/chunk=128K"; of
+ * setups "sym", "sym/ctas=16", "ctas=8-16" or "cga=0". */
 void stp_arm_name(const struct stp_arm *arm, char name[STP_ARM_NAME]);
 
 /* The words in the columns of a file for the algorithm and the protocol:
- * "auto" for one that is not forced, and the name of a kind that forces nothing
- * in both.  Static storage. */
-void stp_arm_columns(const struct stp_arm *arm, const char **algo_ret,
-                     const char **proto_ret);
+ * "auto" for one that is not forced, and the name of an arm that forces nothing
+ * in both. */
+void stp_arm_columns(const struct stp_arm *arm, char algo[STP_ARM_NAME],
+                     char proto[STP_ARM_NAME]);
 
 /* The arm of such a name; false, and *arm_ret untouched, if there is none. */
 bool stp_arm_from_name(const char *name, size_t len, struct stp_arm *arm_ret);
 
 /*
  * Reads a comma-separated list of names: "all" is every algorithm with every
- * protocol that NCCL has kernels for; "plugin" is not in a list.  AUTO is
- * always the first of *arms_ret, named or not, and no arm is in it twice.  *err
- * names the word that means nothing; *arms_ret is undefined then.
+ * protocol that NCCL has kernels for, "memory" every way to register buffers;
+ * "plugin" is not in a list.  AUTO is always the first of *arms_ret, named or
+ * not, and no arm is in it twice.  *err names the word that means nothing;
+ * *arms_ret is undefined then.
  */
 enum stp_status stp_arms_parse(const char *list, struct stp_arms *arms_ret,
                                struct stp_error *err);

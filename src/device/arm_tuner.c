@@ -3,18 +3,20 @@
 #include <stdatomic.h>
 #include <stdint.h>
 
-/* The arm in one word, so that no thread sees half of one: 1 << 24 if forced,
- * then algorithm, protocol and channels, a byte each. */
-static _Atomic uint32_t current;
+/* The arm in one word, so that no thread sees half of one: the bytes of a chunk
+ * above 32 bits, 1 << 24 if forced, then algorithm, protocol and channels, a
+ * byte each. */
+static _Atomic uint64_t current;
 
 enum { ANY = 0xff }; /* algorithm or protocol */
 
 void stp_arm_tuner_set(const struct stp_arm *arm)
 {
-    uint32_t word = 0;
+    uint64_t word = 0;
 
     if (arm->kind == STP_ARM_FORCED)
-        word = UINT32_C(1) << 24 | ((uint32_t)arm->algo & ANY) << 16 |
+        word = (uint64_t)arm->chunk_bytes << 32 | UINT32_C(1) << 24 |
+               ((uint32_t)arm->algo & ANY) << 16 |
                ((uint32_t)arm->proto & ANY) << 8 | (uint32_t)arm->n_channels;
     atomic_store(&current, word);
 }
@@ -59,7 +61,7 @@ static ncclResult_t arm_tuner_get_coll_info(void *context, ncclFunc_t coll,
                                             int n_proto, int reg_buff,
                                             int *n_channels)
 {
-    uint32_t word = atomic_load(&current);
+    const uint64_t word = atomic_load(&current);
     float *entry;
 
     (void)context;
@@ -80,15 +82,34 @@ static ncclResult_t arm_tuner_get_coll_info(void *context, ncclFunc_t coll,
     return ncclSuccess;
 }
 
+static ncclResult_t arm_tuner_get_chunk_size(void *context, ncclFunc_t coll,
+                                             size_t n_bytes, int algo,
+                                             int proto, int n_channels,
+                                             size_t *chunk_bytes)
+{
+    const uint64_t word = atomic_load(&current);
+
+    (void)context;
+    (void)coll;
+    (void)n_bytes;
+    (void)algo;
+    (void)proto;
+    (void)n_channels;
+    if (word >> 32 != 0)
+        *chunk_bytes = (size_t)(word >> 32);
+    return ncclSuccess;
+}
+
 static ncclResult_t arm_tuner_finalize(void *context)
 {
     (void)context;
     return ncclSuccess;
 }
 
-const ncclTuner_v5_t stp_arm_tuner = {
+const ncclTuner_v6_t stp_arm_tuner = {
     .name = "steptune-arm",
     .init = arm_tuner_init,
     .getCollInfo = arm_tuner_get_coll_info,
     .finalize = arm_tuner_finalize,
+    .getChunkSize = arm_tuner_get_chunk_size,
 };

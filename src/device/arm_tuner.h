@@ -12,8 +12,8 @@
 #include "nccl_tuner_abi.h"
 
 /* Leaves NCCL's choice alone unless a forced arm is set; a pair that NCCL has
- * ruled out, too. */
-extern const ncclTuner_v5_t stp_arm_tuner;
+ * ruled out, too.  Begins as a v5, whose NCCL asks for no chunk. */
+extern const ncclTuner_v6_t stp_arm_tuner;
 
 /* Sets the arm for the getCollInfo calls that begin after it returns, in any
  * thread.  AUTO to begin with. */

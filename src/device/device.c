@@ -3,40 +3,10 @@
 #include <math.h>
 #include <stdlib.h>
 
-#include "device/engine.h"
-#include "device/splits.h"
-#include "launch/thread_pool.h"
+#include "device/device_ranks.h"
 #include "nccl_tuner_abi.h"
 
 enum { ALIGNMENT = 128 };
-
-/* A rank of this process, used by one thread. */
-struct rank {
-    struct stp_engine engine;
-    unsigned rank; /* of all */
-    void *room[STP_N_STREAMS][STP_N_ROOMS];
-    uint64_t n_wrong; /* elements that the last check found */
-};
-
-struct stp_ranks {
-    const struct stp_world *world;
-    uint64_t max_bytes;           /* of a collective */
-    bool graph;                   /* noted work runs as a graph */
-    unsigned time_limit_s;        /* for one run; 0: none */
-    struct stp_device_info info;  /* of the first rank here */
-    struct stp_thread_pool *pool; /* NULL: the caller's thread alone */
-    unsigned n_local;
-    unsigned n_per_thread;
-    unsigned n_all; /* engines of all processes */
-    struct stp_program program;
-    struct stp_splits splits;
-    /* Of the last run: n_times of each engine, the times of its events and then
-     * that of the host's clock. */
-    double *local_us;
-    double *all_us; /* in the same memory */
-    unsigned n_times;
-    struct rank local[]; /* of this process */
-};
 
 /* A run, of all threads of a process. */
 struct run {
@@ -55,10 +25,6 @@ struct part {
     unsigned n_collectives; /* issued so far */
     struct stp_error *err;
 };
-
-/* An operation of a rank's engine. */
-#define RANK_DO(rank, op, ...)                                                 \
-    ((rank)->engine.ops->op((rank)->engine.self, __VA_ARGS__))
 
 /* ---- where the data of a collective lie ---- */
 
@@ -94,10 +60,9 @@ static uint64_t ranks_offset(const struct stp_ranks *d, uint64_t n_bytes,
     return d->info.rotates && n_places > 0 ? k % n_places * stride : 0;
 }
 
-static struct stp_transfer ranks_place(const struct stp_ranks *d,
-                                       const struct rank *r, unsigned stream,
-                                       const struct stp_collective *c,
-                                       unsigned k)
+struct stp_transfer stp_ranks_place(const struct stp_ranks *d,
+                                    const struct rank *r, unsigned stream,
+                                    const struct stp_collective *c, unsigned k)
 {
     const uint64_t offset = ranks_offset(d, c->n_bytes, k);
     struct stp_transfer transfer =
@@ -205,8 +170,8 @@ static enum stp_status part_issue_collective(struct part *p,
 
     for (unsigned i = 0; i < p->n && status == STP_OK; i++) {
         const struct stp_transfer transfer =
-            ranks_place(p->d, &p->ranks[i], note->stream, &note->collective,
-                        p->n_collectives);
+            stp_ranks_place(p->d, &p->ranks[i], note->stream, &note->collective,
+                            p->n_collectives);
 
         status =
             RANK_DO(&p->ranks[i], collective, note->stream, &transfer, p->err);
@@ -427,9 +392,8 @@ static enum stp_status part_run(void *user, unsigned thread,
     return status;
 }
 
-/* Has every thread do the job on its ranks. */
-static enum stp_status ranks_do(struct stp_ranks *d, stp_thread_pool_job job,
-                                void *user, struct stp_error *err)
+enum stp_status stp_ranks_do(struct stp_ranks *d, stp_thread_pool_job job,
+                             void *user, struct stp_error *err)
 {
     struct stp_error why;
     enum stp_status status;
@@ -462,17 +426,40 @@ static enum stp_status ranks_run(struct stp_ranks *d,
     d->local_us = us;
     d->all_us = &us[n_local];
     d->n_times = (unsigned)n_times;
-    status = ranks_do(d, part_run, &run, err);
+    status = stp_ranks_do(d, part_run, &run, err);
     return status == STP_OK
                ? world->ops->exchange(world->self, d->local_us,
                                       n_local * sizeof(*us), d->all_us, err)
                : status;
 }
 
-/* One collective alone, between events 0 and 1. */
-static enum stp_status ranks_run_one(struct stp_ranks *d,
-                                     const struct stp_collective *collective,
+static enum stp_status part_capture_alone(void *user, unsigned thread,
+                                          struct stp_error *err)
+{
+    const struct run *run = user;
+    struct stp_ranks *d = run->ranks;
+    struct part p = {.run = run,
+                     .d = d,
+                     .ranks = &d->local[thread * d->n_per_thread],
+                     .n = d->n_per_thread,
+                     .err = err};
+
+    return part_capture(&p);
+}
+
+/* Has every rank capture the program, which ran before. */
+static enum stp_status ranks_capture(struct stp_ranks *d,
+                                     const struct stp_program *program,
                                      struct stp_error *err)
+{
+    struct run run = {.ranks = d, .program = program, .use_graph = true};
+
+    return stp_ranks_do(d, part_capture_alone, &run, err);
+}
+
+enum stp_status stp_ranks_run_one(struct stp_ranks *d,
+                                  const struct stp_collective *collective,
+                                  bool captures, struct stp_error *err)
 {
     const struct stp_work notes[] = {
         {.kind = STP_WORK_RECORD, .event = 0},
@@ -486,6 +473,8 @@ static enum stp_status ranks_run_one(struct stp_ranks *d,
         status = stp_program_add(&program, &notes[i], err);
     if (status == STP_OK)
         status = ranks_run(d, &program, false, false, err);
+    if (status == STP_OK && captures)
+        status = ranks_capture(d, &program, err);
     stp_program_free(&program);
     return status;
 }
@@ -547,11 +536,27 @@ enum stp_status stp_device_begin_round(const struct stp_device *device,
                : status;
 }
 
+/* The buffers of the main stream, which nearly all runs need. */
+static enum stp_status ranks_reserve(struct stp_ranks *d, struct stp_error *err)
+{
+    enum stp_status status = STP_OK;
+
+    for (unsigned i = 0; i < d->n_local && status == STP_OK; i++)
+        status = rank_reserve_pair(&d->local[i], STP_STREAM_MAIN, STP_ROOM_SEND,
+                                   STP_TYPE_U8, d->max_bytes, err);
+    return status;
+}
+
 enum stp_status stp_device_select_arm(const struct stp_device *device,
                                       const struct stp_arm *arm,
                                       struct stp_error *err)
 {
-    return RANK_DO(&device->ranks->local[0], select_arm, arm, err);
+    const enum stp_status status =
+        RANK_DO(&device->ranks->local[0], select_arm, arm, err);
+
+    if (status == STP_OK)
+        device->ranks->arm = arm->kind;
+    return status == STP_OK ? ranks_reserve(device->ranks, err) : status;
 }
 
 /* ---- noting ---- */
@@ -592,15 +597,15 @@ static enum stp_status ranks_need_split(struct stp_ranks *d,
     status = stp_splits_add(&d->splits, groups, err);
     if (status != STP_OK)
         return status;
-    status = stp_world_agree(d->world, ranks_do(d, part_split, d, err), err);
+    status =
+        stp_world_agree(d->world, stp_ranks_do(d, part_split, d, err), err);
     d->splits.n -= status != STP_OK;
     return status;
 }
 
-/* Whether all ranks of this process can run it. */
-static enum stp_status ranks_check_work(struct stp_ranks *d,
-                                        const struct stp_work *work,
-                                        struct stp_error *err)
+enum stp_status stp_ranks_check_work(struct stp_ranks *d,
+                                     const struct stp_work *work,
+                                     struct stp_error *err)
 {
     enum stp_status status = STP_OK;
 
@@ -623,7 +628,7 @@ enum stp_status stp_device_note(const struct stp_device *device,
 
     if (work->kind == STP_WORK_COLLECTIVE || work->kind == STP_WORK_GEMM ||
         work->kind == STP_WORK_ELEMENTWISE)
-        status = ranks_check_work(d, work, err);
+        status = stp_ranks_check_work(d, work, err);
     return status == STP_OK ? stp_program_add(&d->program, work, err) : status;
 }
 
@@ -642,165 +647,6 @@ enum stp_status stp_device_synchronise(const struct stp_device *device,
 
     stp_program_begin(&d->program);
     return ranks_run(d, &d->program, d->graph, false, err);
-}
-
-/* ---- probes and checks ---- */
-
-enum stp_status stp_device_probe(const struct stp_device *device,
-                                 const struct stp_collective *collective,
-                                 struct stp_device_run *run_ret,
-                                 struct stp_question *question_ret,
-                                 struct stp_error *err)
-{
-    struct stp_ranks *d = device->ranks;
-    const struct stp_engine *first = &d->local[0].engine;
-    const struct stp_work work = {.kind = STP_WORK_COLLECTIVE,
-                                  .collective = *collective};
-    struct stp_device_run run = {.algo = -1, .proto = -1};
-    struct stp_question question = {.n_bytes = 0};
-    enum stp_status status = ranks_check_work(d, &work, err);
-
-    if (status == STP_OK && first->ops->probe != NULL)
-        return first->ops->probe(first->self, collective, run_ret, question_ret,
-                                 err);
-    if (status == STP_OK && first->ops->listen != NULL)
-        first->ops->listen(first->self);
-    if (status == STP_OK)
-        status = ranks_run_one(d, collective, err);
-    if (first->ops->heard != NULL)
-        first->ops->heard(first->self, &run, &question);
-    if (status != STP_OK)
-        return status;
-    run.source = STP_SOURCE_MEASURED;
-    run.us = stp_device_elapsed_us(device, 0, 1);
-    *run_ret = run;
-    if (question_ret != NULL)
-        *question_ret = question;
-    return STP_OK;
-}
-
-/* Whether the results of a collective are right. */
-struct check {
-    struct stp_ranks *ranks;
-    const struct stp_collective *collective;
-    struct stp_pattern pattern;
-    uint64_t n_send, n_recv; /* elements of a rank */
-    bool counts;             /* it ran */
-};
-
-/* The data of a rank; those of every group are others. */
-static struct stp_pattern rank_pattern(const struct rank *r,
-                                       const struct check *c)
-{
-    const struct stp_rank_groups *groups = &c->collective->groups;
-    struct stp_pattern pattern = c->pattern;
-
-    pattern.rank = stp_rank_in_group(groups, r->rank);
-    pattern.seed += stp_rank_groups_color(groups, r->rank);
-    return pattern;
-}
-
-/* Poison first: in place the input lies within the output. */
-static enum stp_status rank_fill(struct rank *r, const struct check *c,
-                                 struct stp_error *err)
-{
-    const struct stp_transfer t =
-        ranks_place(c->ranks, r, STP_STREAM_MAIN, c->collective, 0);
-    const struct stp_pattern pattern = rank_pattern(r, c);
-    const bool gives = c->collective->coll != ncclFuncBroadcast ||
-                       pattern.rank == c->collective->root;
-    enum stp_status status =
-        RANK_DO(r, fill, &pattern, true, t.out, c->n_recv, err);
-
-    return status == STP_OK && gives
-               ? RANK_DO(r, fill, &pattern, false, (void *)t.in, c->n_send, err)
-               : status;
-}
-
-static enum stp_status rank_count_wrong(struct rank *r, const struct check *c,
-                                        struct stp_error *err)
-{
-    const struct stp_transfer t =
-        ranks_place(c->ranks, r, STP_STREAM_MAIN, c->collective, 0);
-    const struct stp_pattern pattern = rank_pattern(r, c);
-    const bool gets = c->collective->coll != ncclFuncReduce ||
-                      pattern.rank == c->collective->root;
-
-    r->n_wrong = 0;
-    return gets ? RANK_DO(r, count_wrong, &pattern, t.out, c->n_recv,
-                          &r->n_wrong, err)
-                : STP_OK;
-}
-
-static enum stp_status ranks_check_part(void *user, unsigned thread,
-                                        struct stp_error *err)
-{
-    const struct check *c = user;
-    const unsigned n = c->ranks->n_per_thread;
-    struct rank *ranks = &c->ranks->local[thread * n];
-    enum stp_status status = STP_OK;
-
-    for (unsigned i = 0; i < n && status == STP_OK; i++)
-        status = c->counts ? rank_count_wrong(&ranks[i], c, err)
-                           : rank_fill(&ranks[i], c, err);
-    return status;
-}
-
-/* Over all ranks of all processes. */
-static enum stp_status ranks_add_up_wrong(const struct stp_ranks *d,
-                                          uint64_t *n_wrong_ret,
-                                          struct stp_error *err)
-{
-    const struct stp_world *world = d->world;
-    uint64_t all[STP_MAX_PROCESSES];
-    uint64_t mine = 0;
-    uint64_t sum = 0;
-    enum stp_status status;
-
-    for (unsigned i = 0; i < d->n_local; i++)
-        mine += d->local[i].n_wrong;
-    status = world->ops->exchange(world->self, &mine, sizeof(mine), all, err);
-    for (unsigned i = 0; i < world->size && status == STP_OK; i++)
-        sum += all[i];
-    if (status == STP_OK)
-        *n_wrong_ret = sum;
-    return status;
-}
-
-enum stp_status stp_device_check(const struct stp_device *device,
-                                 const struct stp_collective *collective,
-                                 uint64_t seed, uint64_t *n_wrong_ret,
-                                 struct stp_error *err)
-{
-    struct stp_ranks *d = device->ranks;
-    const struct stp_work work = {.kind = STP_WORK_COLLECTIVE,
-                                  .collective = *collective};
-    struct check check = {
-        .ranks = d,
-        .collective = collective,
-        .pattern = {.coll = collective->coll,
-                    .type = collective->type,
-                    .op = collective->op,
-                    .root = collective->root,
-                    .ranks = stp_collective_ranks(collective, d->info.n_ranks),
-                    .seed = seed}};
-    enum stp_status status = ranks_check_work(d, &work, err);
-
-    if (status != STP_OK)
-        return status;
-    if (!d->info.has_data) {
-        *n_wrong_ret = 0; /* there are no bytes in virtual time */
-        return STP_OK;
-    }
-    stp_pattern_sizes(&check.pattern, collective->n_bytes, &check.n_send,
-                      &check.n_recv);
-    status = ranks_do(d, ranks_check_part, &check, err);
-    if (status == STP_OK)
-        status = ranks_run_one(d, collective, err);
-    check.counts = true;
-    if (status == STP_OK)
-        status = ranks_do(d, ranks_check_part, &check, err);
-    return status == STP_OK ? ranks_add_up_wrong(d, n_wrong_ret, err) : status;
 }
 
 /* ---- opening and closing ---- */
@@ -826,12 +672,11 @@ void stp_device_close(struct stp_device *device)
     device->ranks = NULL;
 }
 
-/* The buffers of the main stream, which nearly all runs need. */
 static enum stp_status ranks_set_up(struct stp_ranks *d,
                                     const struct stp_engines *engines,
                                     struct stp_error *err)
 {
-    enum stp_status status = STP_OK;
+    enum stp_status status;
 
     for (unsigned i = 0; i < d->n_local; i++) {
         struct rank *r = &d->local[i];
@@ -839,11 +684,9 @@ static enum stp_status ranks_set_up(struct stp_ranks *d,
         r->engine = engines->all[i];
         RANK_DO(r, info, &d->info);
         r->rank = d->info.rank;
-        if (status == STP_OK)
-            status = rank_reserve_pair(r, STP_STREAM_MAIN, STP_ROOM_SEND,
-                                       STP_TYPE_U8, d->max_bytes, err);
     }
     RANK_DO(&d->local[0], info, &d->info);
+    status = ranks_reserve(d, err);
     if (status == STP_OK && engines->n_threads > 0)
         status = stp_thread_pool_create(engines->n_threads, &d->pool, err);
     return status;

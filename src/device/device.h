@@ -68,14 +68,22 @@ enum {
     STP_N_STREAMS,
 };
 
+/* "AllReduce_RSxLDMC_AGxSTMC_sum_f8e4m3" is the longest. */
+enum { STP_KERNEL_NAME = 40 };
+#define STP_COPY_ENGINES "copy engines"
+
 /* How a collective ran. */
 struct stp_device_run {
-    int algo;       /* NCCL_ALGO_*, or -1 if the device cannot tell */
+    int algo;       /* NCCL_ALGO_*, or -1 if the device cannot tell, or NCCL ran
+                       something else */
     int proto;      /* NCCL_PROTO_*, or -1 */
     int n_channels; /* 0 if the device cannot tell */
     enum stp_source source;
-    double us;        /* this one time, begin to end */
-    bool single_pass; /* as stp_device_source() */
+    double us;                    /* this one time, begin to end */
+    bool single_pass;             /* as stp_device_source() */
+    char kernel[STP_KERNEL_NAME]; /* what ran where it is neither: a symmetric
+                                     kernel, as NCCL names it, or
+                                     STP_COPY_ENGINES; else "" */
 };
 
 /* The question that NCCL asked its tuner about a collective. */

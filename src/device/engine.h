@@ -132,9 +132,11 @@ struct stp_engine_ops {
 
     /*
      * Collectives from now on run as this arm says, in the same communicator;
-     * AUTO to begin with.  The arm is the process's: no rank of it may still
-     * run earlier work.  STP_ERR_RANGE for the plugin arm if the engine was
-     * opened without a plugin, and for a forced one if nothing can be forced.
+     * AUTO to begin with; a setup gets a communicator when it is first
+     * selected, by all processes alike.  The arm is the process's: no rank of
+     * it may still run earlier work.  STP_ERR_RANGE for the plugin arm if the
+     * engine was opened without a plugin, and for a forced one if nothing can
+     * be forced.
      */
     enum stp_status (*select_arm)(void *self, const struct stp_arm *arm,
                                   struct stp_error *err);
@@ -277,6 +279,9 @@ struct stp_engine_ops {
     enum stp_status (*begin_capture)(void *self, struct stp_error *err);
     enum stp_status (*end_capture)(void *self, struct stp_error *err);
     enum stp_status (*launch)(void *self, struct stp_error *err);
+    /* What the graph of one collective runs, as stp_device_run.kernel; NULL:
+     * nobody knows. */
+    void (*captured)(const void *self, char kernel[STP_KERNEL_NAME]);
 
     /* How long the last synchronise() took from where all ranks began; NULL: as
      * now_us() counts. */

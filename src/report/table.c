@@ -208,6 +208,20 @@ void stp_table_ran(struct stp_table *t, const char *key, const char *heading,
         table_add(t, heading, ran);
 }
 
+void stp_table_ran_kernel(struct stp_table *t, const char *key,
+                          const char *heading, const char *kernel, int algo,
+                          int proto, int n_channels)
+{
+    if (kernel[0] != '\0' && t->format == STP_TABLE_TEXT) {
+        stp_table_text(t, heading, "%s", kernel);
+        return;
+    }
+    stp_table_ran(t, key, heading, algo, proto, n_channels);
+    if (kernel[0] != '\0' && t->format == STP_TABLE_JSON && key != NULL)
+        stp_json_word(cJSON_GetObjectItemCaseSensitive(t->row, key), "kernel",
+                      kernel);
+}
+
 void stp_table_gain(struct stp_table *t, const struct stp_gain *gain)
 {
     char interval[STP_INTERVAL];

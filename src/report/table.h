@@ -100,6 +100,12 @@ void stp_table_flag(struct stp_table *table, const char *key,
 void stp_table_ran(struct stp_table *table, const char *key,
                    const char *heading, int algo, int proto, int n_channels);
 
+/* The same, or the kernel that ran instead of them, unless it is "": in JSON a
+ * further member of the object. */
+void stp_table_ran_kernel(struct stp_table *table, const char *key,
+                          const char *heading, const char *kernel, int algo,
+                          int proto, int n_channels);
+
 /* A gain and its interval under these headings; in JSON gain, gain_low,
  * gain_high and rounds. */
 void stp_table_gain(struct stp_table *table, const struct stp_gain *gain);

@@ -100,7 +100,7 @@ std::vector<Rule> Believed(const stp_comparisons &all)
         const stp_best_row *r = best.rules[i].points[0].row;
         rules.push_back({best.rules[i].min_bytes,
                          best.rules[i].max_bytes,
-                         {STP_ARM_FORCED, r->algo, r->proto, 0}});
+                         {STP_ARM_FORCED, r->algo, r->proto, 0, 0, {}}});
     }
     stp_best_free(&best);
     stp_best_rows_free(&rows);

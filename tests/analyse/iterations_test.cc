@@ -455,7 +455,8 @@ TEST(FindRegimes, ArmsThatRanAlikeAreOne)
                  {-1, 24, 1}};
 
     for (const auto &c : cases) {
-        const stp_arm simple{STP_ARM_FORCED, STP_ANY, NCCL_PROTO_SIMPLE, 0};
+        const stp_arm simple{
+            STP_ARM_FORCED, STP_ANY, NCCL_PROTO_SIMPLE, 0, 0, {}};
         Iterations it; // AUTO runs ring/simple on 24 channels
         it.Setting(kOverlap).Rounds(kAuto, 110, 5).Rounds(simple, 100, 6);
         for (size_t i = 3; i < 6; i++) {

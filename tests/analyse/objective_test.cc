@@ -22,7 +22,7 @@ namespace
 using testing::ElementsAre;
 using testing::IsEmpty;
 
-constexpr stp_arm kSimple{STP_ARM_FORCED, STP_ANY, NCCL_PROTO_SIMPLE, 0};
+constexpr stp_arm kSimple{STP_ARM_FORCED, STP_ANY, NCCL_PROTO_SIMPLE, 0, 0, {}};
 constexpr stp_workload kSequential{
     STP_MODE_SEQUENTIAL, 0, 1, 1, {}, 10, nullptr};
 constexpr stp_workload kOverlap{STP_MODE_OVERLAP, 0, 8, 1, {}, 10, nullptr};
@@ -130,19 +130,19 @@ TEST_F(Objective, ArmsBecomeThePairThatNcclRan)
     const PairCase cases[] = {
         {kSimple, NCCL_ALGO_RING, NCCL_PROTO_SIMPLE, "ring/simple"},
         {kSimple, any, NCCL_PROTO_SIMPLE, ""},
-        {{STP_ARM_FORCED, any, NCCL_PROTO_LL, 8},
+        {{STP_ARM_FORCED, any, NCCL_PROTO_LL, 8, 0, {}},
          NCCL_ALGO_TREE,
          NCCL_PROTO_LL,
          "tree/ll/8"},
-        {{STP_ARM_FORCED, NCCL_ALGO_NVLS, any, 0},
+        {{STP_ARM_FORCED, NCCL_ALGO_NVLS, any, 0, 0, {}},
          NCCL_ALGO_NVLS,
          NCCL_PROTO_SIMPLE,
          "nvls/simple"},
-        {{STP_ARM_FORCED, any, any, 16},
+        {{STP_ARM_FORCED, any, any, 16, 0, {}},
          NCCL_ALGO_RING,
          NCCL_PROTO_LL128,
          "ring/ll128/16"},
-        {{STP_ARM_FORCED, any, any, 16}, NCCL_ALGO_RING, any, ""},
+        {{STP_ARM_FORCED, any, any, 16, 0, {}}, NCCL_ALGO_RING, any, ""},
         {kTreeLl, any, any, "tree/ll"},
         {kPlugin, NCCL_ALGO_RING, NCCL_PROTO_LL, "plugin"},
     };

@@ -21,8 +21,8 @@ using testing::IsEmpty;
 namespace
 {
 
-constexpr stp_arm kRingSimple{STP_ARM_FORCED, NCCL_ALGO_RING, NCCL_PROTO_SIMPLE,
-                              0};
+constexpr stp_arm kRingSimple{
+    STP_ARM_FORCED, NCCL_ALGO_RING, NCCL_PROTO_SIMPLE, 0, 0, {}};
 constexpr uint64_t kMiB = 1 << 20;
 
 // Gains of arms by size; AUTO takes 100 us.

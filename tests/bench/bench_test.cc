@@ -67,8 +67,9 @@ struct BadArm {
 TEST(Arms, RefuseWordsThatMeanNothing)
 {
     const BadArm cases[] = {
-        {"rong", "arm 'rong', expected auto, auto2, all or "
-                 "ALGORITHM/PROTOCOL/CHANNELS or a part of it"},
+        {"rong", "arm 'rong', expected auto, auto2, all, memory, "
+                 "ALGORITHM/PROTOCOL/CHANNELS/chunk=BYTES, "
+                 "MEMORY/ctas=MIN-MAX/cga=SIZE or a part of one"},
         {"16", "arm '16'"},
         {"auto/", "arm 'auto/'"},
         {"plugin", "arm 'plugin'"},
@@ -97,42 +98,119 @@ struct NamedArm {
     const char *proto;
 };
 
+stp_arm ForcedArm(int algo, int proto, int n_channels, uint32_t chunk)
+{
+    return {STP_ARM_FORCED, algo, proto, n_channels, chunk, {}};
+}
+
+stp_arm SetupArm(int memory, int min_ctas, int max_ctas, int cga)
+{
+    return {STP_ARM_SETUP,
+            0,
+            0,
+            0,
+            0,
+            {stp_memory(memory), min_ctas, max_ctas, cga}};
+}
+
 TEST(Arms, HaveNamesThatAreRead)
 {
     // clang-format off
+    const int any = STP_ANY, sym = STP_MEMORY_SYM;
     const NamedArm cases[] = {
-        {"auto",          {STP_ARM_AUTO, 0, 0, 0},                               "auto",   "auto"},
-        {"auto2",         {STP_ARM_AUTO_AGAIN, 0, 0, 0},                         "auto2",  "auto2"},
-        {"plugin",        {STP_ARM_PLUGIN, 0, 0, 0},                             "plugin", "plugin"},
-        {"ring/ll128",    {STP_ARM_FORCED, NCCL_ALGO_RING, NCCL_PROTO_LL128, 0}, "ring",   "ll128"},
-        {"ring/ll128/16", {STP_ARM_FORCED, NCCL_ALGO_RING, NCCL_PROTO_LL128, 16},"ring",   "ll128"},
-        {"simple",        {STP_ARM_FORCED, STP_ANY, NCCL_PROTO_SIMPLE, 0},       "auto",   "simple"},
-        {"ll128/4",       {STP_ARM_FORCED, STP_ANY, NCCL_PROTO_LL128, 4},        "auto",   "ll128"},
-        {"tree",          {STP_ARM_FORCED, NCCL_ALGO_TREE, STP_ANY, 0},          "tree",   "auto"},
-        {"tree/8",        {STP_ARM_FORCED, NCCL_ALGO_TREE, STP_ANY, 8},          "tree",   "auto"},
-        {"auto/16",       {STP_ARM_FORCED, STP_ANY, STP_ANY, 16},                "auto",   "auto"},
+        {"auto",          {STP_ARM_AUTO, 0, 0, 0, 0, {}},       "auto",   "auto"},
+        {"auto2",         {STP_ARM_AUTO_AGAIN, 0, 0, 0, 0, {}}, "auto2",  "auto2"},
+        {"plugin",        {STP_ARM_PLUGIN, 0, 0, 0, 0, {}},     "plugin", "plugin"},
+        {"ring/ll128",    ForcedArm(NCCL_ALGO_RING, NCCL_PROTO_LL128, 0, 0),  "ring", "ll128"},
+        {"ring/ll128/16", ForcedArm(NCCL_ALGO_RING, NCCL_PROTO_LL128, 16, 0), "ring", "ll128"},
+        {"simple",        ForcedArm(any, NCCL_PROTO_SIMPLE, 0, 0), "auto",   "simple"},
+        {"ll128/4",       ForcedArm(any, NCCL_PROTO_LL128, 4, 0),  "auto",   "ll128"},
+        {"tree",          ForcedArm(NCCL_ALGO_TREE, any, 0, 0),    "tree",   "auto"},
+        {"tree/8",        ForcedArm(NCCL_ALGO_TREE, any, 8, 0),    "tree",   "auto"},
+        {"auto/16",       ForcedArm(any, any, 16, 0),              "auto",   "auto"},
+        {"auto/chunk=3M", ForcedArm(any, any, 0, 3 << 20),         "auto",   "auto"},
+        {"tree/4/chunk=24K", ForcedArm(NCCL_ALGO_TREE, any, 4, 24576), "tree", "auto"},
+        {"ll/chunk=1025", ForcedArm(any, NCCL_PROTO_LL, 0, 1025),  "auto",   "ll"},
+        {"reg",           SetupArm(STP_MEMORY_REG, 0, 0, 0),       "reg",    "reg"},
+        {"ce",            SetupArm(STP_MEMORY_CE, 0, 0, 0),        "ce",     "ce"},
+        {"sym/ctas=16",   SetupArm(sym, 0, 16, 0), "sym/ctas=16", "sym/ctas=16"},
+        {"sym/ctas=8-64/cga=8", SetupArm(sym, 8, 64, 9), "sym/ctas=8-64/cga=8", "sym/ctas=8-64/cga=8"},
+        {"cga=0",         SetupArm(STP_MEMORY_PLAIN, 0, 0, 1),     "cga=0",  "cga=0"},
+        {"ctas=1",        SetupArm(STP_MEMORY_PLAIN, 0, 1, 0),     "ctas=1", "ctas=1"},
     };
     // clang-format on
 
     for (const NamedArm &c : cases) {
         char name[STP_ARM_NAME];
         stp_arm arm{};
-        const char *algo, *proto;
+        char algo[STP_ARM_NAME], proto[STP_ARM_NAME];
 
         EXPECT_TRUE(stp_arm_from_name(c.name, strlen(c.name), &arm)) << c.name;
         EXPECT_TRUE(stp_arm_equal(&c.arm, &arm)) << c.name;
         stp_arm_name(&c.arm, name);
         EXPECT_STREQ(c.name, name);
-        stp_arm_columns(&c.arm, &algo, &proto);
+        stp_arm_columns(&c.arm, algo, proto);
         EXPECT_STREQ(c.algo, algo);
         EXPECT_STREQ(c.proto, proto);
     }
 }
 
+TEST(Arms, AreNoOtherNames)
+{
+    for (const std::string name : {"",
+                                   "plain",
+                                   "sym/sym",
+                                   "reg/sym",
+                                   "ctas=8/sym",
+                                   "sym/ctas=0",
+                                   "ctas=65",
+                                   "ctas=9-8",
+                                   "ctas=-8",
+                                   "ctas=8-",
+                                   "ctas=4/ctas=4",
+                                   "ctas",
+                                   "cga=9",
+                                   "cga=",
+                                   "cga=1/cga=1",
+                                   "sym/ring",
+                                   "ring/sym",
+                                   "chunk=",
+                                   "chunk=0",
+                                   "chunk=4G",
+                                   "chunk=64K",
+                                   "ring/chunk=64K/8",
+                                   "ring/chunk=64K/chunk=64K",
+                                   "auto/",
+                                   "8"}) {
+        stp_arm arm{};
+
+        EXPECT_FALSE(stp_arm_from_name(name.data(), name.size(), &arm)) << name;
+    }
+}
+
+TEST(Arms, OfMemoryAreAllWaysToRegister)
+{
+    const char *const expected[] = {"auto", "reg", "sym", "ce"};
+    stp_arms arms;
+
+    ASSERT_EQ(STP_OK, stp_arms_parse("sym,memory", &arms, nullptr));
+
+    ASSERT_EQ(4u, arms.n);
+    for (const char *name : expected) {
+        stp_arm arm{};
+        ASSERT_TRUE(stp_arm_from_name(name, strlen(name), &arm));
+        EXPECT_EQ(1, std::count_if(arms.arm, arms.arm + arms.n,
+                                   [&](const stp_arm &other) {
+                                       return stp_arm_equal(&arm, &other);
+                                   }))
+            << name;
+    }
+}
+
 TEST(Arms, OfOneWordRanIfThatIsWhatRan)
 {
-    const stp_arm simple{STP_ARM_FORCED, STP_ANY, NCCL_PROTO_SIMPLE, 0};
-    const stp_arm tree{STP_ARM_FORCED, NCCL_ALGO_TREE, STP_ANY, 0};
+    const stp_arm simple{STP_ARM_FORCED, STP_ANY, NCCL_PROTO_SIMPLE, 0, 0, {}};
+    const stp_arm tree{STP_ARM_FORCED, NCCL_ALGO_TREE, STP_ANY, 0, 0, {}};
 
     EXPECT_TRUE(stp_arm_ran(&simple, NCCL_ALGO_RING, NCCL_PROTO_SIMPLE));
     EXPECT_FALSE(stp_arm_ran(&simple, NCCL_ALGO_RING, NCCL_PROTO_LL));

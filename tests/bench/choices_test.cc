@@ -23,7 +23,7 @@ class Fake : public FakeEngine
     std::function<void(stp_device_run *, stp_question *)> change =
         [](stp_device_run *, stp_question *) {};
     std::vector<stp_collective> probed;
-    stp_arm arm{STP_ARM_FORCED, 0, 0, 0};
+    stp_arm arm{STP_ARM_FORCED, 0, 0, 0, 0, {}};
 
   private:
     void Info(stp_device_info *info) const override
@@ -39,8 +39,13 @@ class Fake : public FakeEngine
     void Probe(const stp_collective &collective, stp_device_run *run,
                stp_question *question) override
     {
-        *run = {NCCL_ALGO_RING, NCCL_PROTO_LL, 8, STP_SOURCE_MEASURED, 1,
-                false};
+        *run = {NCCL_ALGO_RING,
+                NCCL_PROTO_LL,
+                8,
+                STP_SOURCE_MEASURED,
+                1,
+                false,
+                {}};
         *question = {};
         question->n_bytes = collective.n_bytes;
         question->n_pipe_ops = 1;

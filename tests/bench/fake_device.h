@@ -14,12 +14,13 @@ class FakeDevice : public FakeEngine
   public:
     // microseconds of the next collective; the arguments are arm and round
     std::function<double(const stp_arm &, unsigned)> us;
-    stp_arm ruled_out{STP_ARM_FORCED, -1, -1, 0};
+    stp_arm ruled_out{STP_ARM_FORCED, -1, -1, 0, 0, {}};
     size_t fail_at = SIZE_MAX; // the call that fails
     uint64_t n_wrong = 0;
     std::vector<uint64_t> seeds; // of what was checked
     double event_us = 0;         // what a record adds
     double probe_us = 1;
+    std::string kernel; // that setups run
     double wait_us = 0; // until the host knows of the end
     size_t n_calls = 0;
     std::vector<std::string> log; // rounds and arms, in order
@@ -55,7 +56,12 @@ class FakeDevice : public FakeEngine
                 8,
                 STP_SOURCE_MEASURED,
                 probe_us,
-                false};
+                false,
+                {}};
+        if (arm_.kind == STP_ARM_SETUP) {
+            run->algo = run->proto = -1;
+            snprintf(run->kernel, sizeof(run->kernel), "%s", kernel.c_str());
+        }
     }
     // Of a check: poison, then the input, which in place is there, too.
     void Fill(const stp_pattern &pattern, bool poison,

@@ -104,9 +104,23 @@ TEST_F(Sweep, KeepsWhatRanAndWhere)
     EXPECT_STREQ("2.28.9", data_.nccl);
 }
 
+TEST_F(Sweep, KeepsTheKernelOfASetupWhateverItIs)
+{
+    ASSERT_EQ(STP_OK, stp_arms_parse("sym,ctas=8", &arms_, nullptr));
+    fake_.kernel = "AllReduce_AGxLL_R_sum_bf16";
+
+    ASSERT_EQ(STP_OK, Run());
+
+    ASSERT_EQ(12u, data_.n_rows); // two sizes, two rounds, three arms
+    EXPECT_STREQ("", data_.rows[0].ran_kernel);
+    EXPECT_EQ(fake_.kernel, data_.rows[1].ran_kernel);
+    EXPECT_EQ(-1, data_.rows[1].ran_algo);
+    EXPECT_EQ(fake_.kernel, data_.rows[11].ran_kernel);
+}
+
 TEST_F(Sweep, LeavesOutAnArmThatNcclRulesOut)
 {
-    fake_.ruled_out = {STP_ARM_FORCED, NCCL_ALGO_TREE, NCCL_PROTO_LL, 0};
+    fake_.ruled_out = {STP_ARM_FORCED, NCCL_ALGO_TREE, NCCL_PROTO_LL, 0, 0, {}};
 
     ASSERT_EQ(STP_OK, Run());
 

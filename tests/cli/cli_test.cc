@@ -43,7 +43,7 @@ TEST_F(Cli, AnswersWrongUsageWithOneSentence)
             {"iterate --dtype bf61", 2, "or f64; did you mean 'bf16'?\n"},
             {"sweep --backend glo", 2, "or mpi; did you mean 'gloo'?\n"},
             {"sweep --arms ring/simpel", 2,
-             "1 to 64; did you mean 'simple'?\n"},
+             "or a part of one; did you mean 'simple'?\n"},
             {"sweep --arms rnig/simple/16", 2, "; did you mean 'ring'?\n"},
             {"sweep --on h200x5", 77, "; did you mean 'h200x2'?\n"},
             {"sweep --on h200x4_fulll", 77, "; did you mean 'h200x4_full'?\n"},

@@ -372,7 +372,7 @@ TEST_P(DeviceContract, ARunIsWorthNoMoreThanTheWorstOfWhatIsInIt)
 
 TEST_P(DeviceContract, HasNoPluginArmWithoutAPlugin)
 {
-    const stp_arm plugin{STP_ARM_PLUGIN, 0, 0, 0};
+    const stp_arm plugin{STP_ARM_PLUGIN, 0, 0, 0, 0, {}};
 
     ExpectRefusal(stp_device_select_arm(&device_, &plugin, &err_));
 
@@ -382,7 +382,8 @@ TEST_P(DeviceContract, HasNoPluginArmWithoutAPlugin)
 
 TEST_P(DeviceContract, ForcesAnArmOrRefuses)
 {
-    const stp_arm ring{STP_ARM_FORCED, NCCL_ALGO_RING, NCCL_PROTO_SIMPLE, 0};
+    const stp_arm ring{
+        STP_ARM_FORCED, NCCL_ALGO_RING, NCCL_PROTO_SIMPLE, 0, 0, {}};
     const stp_collective collective = Count(ncclFuncAllReduce, 10000);
 
     const stp_status status = stp_device_select_arm(&device_, &ring, &err_);
@@ -836,8 +837,8 @@ TEST_P(EngineContract, RefusesStreamsAndWaitsThatCannotBe)
 
 TEST_P(EngineContract, RefusesAPluginThatItWasNotOpenedWith)
 {
-    const stp_arm own{STP_ARM_AUTO, 0, 0, 0};
-    const stp_arm plugin{STP_ARM_PLUGIN, 0, 0, 0};
+    const stp_arm own{STP_ARM_AUTO, 0, 0, 0, 0, {}};
+    const stp_arm plugin{STP_ARM_PLUGIN, 0, 0, 0, 0, {}};
 
     EXPECT_EQ(STP_OK, ops_->select_arm(self_, &own, &err_));
     EXPECT_EQ(STP_ERR_RANGE, ops_->select_arm(self_, &plugin, &err_));

@@ -17,7 +17,7 @@ extern "C" {
 class DeviceFixture : public testing::Test
 {
   protected:
-    static constexpr stp_arm kAuto{STP_ARM_AUTO, 0, 0, 0};
+    static constexpr stp_arm kAuto{STP_ARM_AUTO, 0, 0, 0, 0, {}};
     static constexpr uint64_t kUntouched = 12345;
 
     ~DeviceFixture() override

@@ -195,8 +195,8 @@ class PolicyFileTest : public Report
   protected:
     std::string Save(bool portable)
     {
-        const stp_arm forced{STP_ARM_FORCED, NCCL_ALGO_RING, NCCL_PROTO_LL128,
-                             0};
+        const stp_arm forced{
+            STP_ARM_FORCED, NCCL_ALGO_RING, NCCL_PROTO_LL128, 0, 0, {}};
         for (unsigned r = 0; r < 2; r++) {
             stp_measurement a = Row(stp_arm{}, r, 12);
             stp_measurement b = Row(forced, r, 10);

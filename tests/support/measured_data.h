@@ -18,15 +18,15 @@ extern "C" {
 namespace measured
 {
 
-inline constexpr stp_arm kAuto{STP_ARM_AUTO, 0, 0, 0};
-inline constexpr stp_arm kAutoAgain{STP_ARM_AUTO_AGAIN, 0, 0, 0};
-inline constexpr stp_arm kPlugin{STP_ARM_PLUGIN, 0, 0, 0};
-inline constexpr stp_arm kRingLl128{STP_ARM_FORCED, NCCL_ALGO_RING,
-                                    NCCL_PROTO_LL128, 0};
-inline constexpr stp_arm kRingSimple{STP_ARM_FORCED, NCCL_ALGO_RING,
-                                     NCCL_PROTO_SIMPLE, 0}; // AUTO's own
-inline constexpr stp_arm kTreeLl{STP_ARM_FORCED, NCCL_ALGO_TREE, NCCL_PROTO_LL,
-                                 0};
+inline constexpr stp_arm kAuto{STP_ARM_AUTO, 0, 0, 0, 0, {}};
+inline constexpr stp_arm kAutoAgain{STP_ARM_AUTO_AGAIN, 0, 0, 0, 0, {}};
+inline constexpr stp_arm kPlugin{STP_ARM_PLUGIN, 0, 0, 0, 0, {}};
+inline constexpr stp_arm kRingLl128{
+    STP_ARM_FORCED, NCCL_ALGO_RING, NCCL_PROTO_LL128, 0, 0, {}};
+inline constexpr stp_arm kRingSimple{
+    STP_ARM_FORCED, NCCL_ALGO_RING, NCCL_PROTO_SIMPLE, 0, 0, {}}; // AUTO's own
+inline constexpr stp_arm kTreeLl{
+    STP_ARM_FORCED, NCCL_ALGO_TREE, NCCL_PROTO_LL, 0, 0, {}};
 
 // Measurements, one arm after the other.
 class Data

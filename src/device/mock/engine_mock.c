@@ -118,6 +118,19 @@ static enum stp_status mock_agree(void *self, enum stp_status status,
     return status;
 }
 
+static enum stp_status mock_refuse_arm(const struct engine *e,
+                                       const struct stp_arm *arm,
+                                       struct stp_error *err)
+{
+    char name[STP_ARM_NAME];
+
+    stp_arm_name(arm, name);
+    return stp_fail(err, STP_ERR_RANGE,
+                    "arm %s: machine '%s' has no recorded times of it, and "
+                    "none are modelled",
+                    name, e->info.machine);
+}
+
 static enum stp_status mock_select_arm(void *self, const struct stp_arm *arm,
                                        struct stp_error *err)
 {
@@ -126,6 +139,8 @@ static enum stp_status mock_select_arm(void *self, const struct stp_arm *arm,
     if (arm->kind == STP_ARM_PLUGIN && e->plugin.nccl == NULL)
         return stp_fail(err, STP_ERR_RANGE,
                         "no tuner plugin: the machine was opened without one");
+    if (arm->kind == STP_ARM_SETUP || arm->chunk_bytes != 0)
+        return mock_refuse_arm(e, arm, err);
     e->use_plugin = arm->kind == STP_ARM_PLUGIN;
     stp_arm_tuner_set(arm);
     return STP_OK;
@@ -704,7 +719,7 @@ static const struct stp_engine_ops mock_ops = {
 
 /* With the tuner 'plugin', the static one, or none. */
 static enum stp_status mock_open_library(struct engine *e, const char *plugin,
-                                         const ncclTuner_v5_t *tuner,
+                                         const ncclTuner_v6_t *tuner,
                                          struct library *library,
                                          struct stp_error *err)
 {

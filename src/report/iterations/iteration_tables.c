@@ -155,8 +155,8 @@ static void iteration_put_arm(const struct stp_iteration_setting *setting,
     if (is_csv)
         iteration_put_setting(setting, t);
     iteration_put_arm_name(arm, "arm", "<arm", t);
-    stp_table_ran(t, "ran", "<ran as", arm->ran_algo, arm->ran_proto,
-                  arm->ran_channels);
+    stp_table_ran_kernel(t, "ran", "<ran as", arm->ran_kernel, arm->ran_algo,
+                         arm->ran_proto, arm->ran_channels);
     if (!is_csv)
         stp_table_word(t, "source", NULL, source);
     iteration_put(t, "rounds", "rounds", NULL, COUNT, arm->n_rounds);

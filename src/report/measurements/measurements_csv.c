@@ -1,5 +1,6 @@
 #include "report/measurements/measurements_csv.h"
 
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -14,15 +15,28 @@
     "collective,bytes,round,algorithm,protocol,channels,nNodes,nRanks,iters,"  \
     "mean_us,median_us,p95_us,p99_us,min_us,ran_algorithm,ran_protocol,"       \
     "ran_channels,type,op,root,in_place,wrong,source,single_pass"
-#define WORK ",mode,compute,layers,ratio,m,n,k,compute_us,alone_us"
+#define SETUPS ",chunk,ran_kernel"
+#define WORK   ",mode,compute,layers,ratio,m,n,k,compute_us,alone_us"
+
+/* Whether an arm of them is more than an algorithm, a protocol and channels. */
+static bool measurements_have_setups(const struct stp_dataset *data)
+{
+    for (size_t i = 0; i < data->n_rows; i++)
+        if (data->rows[i].arm.kind == STP_ARM_SETUP ||
+            data->rows[i].arm.chunk_bytes != 0)
+            return true;
+    return false;
+}
 
 void stp_measurements_write(const struct stp_dataset *data, const char *made_by,
                             FILE *fp)
 {
-    const char *columns =
-        stp_dataset_n_iterations(data) > 0 ? COLUMNS WORK : COLUMNS;
+    char columns[sizeof(COLUMNS SETUPS WORK)];
     struct stp_measurement_header header;
 
+    snprintf(columns, sizeof(columns), COLUMNS "%s%s",
+             measurements_have_setups(data) ? SETUPS : "",
+             stp_dataset_n_iterations(data) > 0 ? WORK : "");
     stp_measurement_header_read(columns, &header);
     fprintf(fp, "# %s\n", made_by);
     if (data->run[0] != '\0')

@@ -34,8 +34,7 @@ static const struct key keys[] = {
     {.name = "round"},
     {.name = "arm",
      .read = json_read_arm,
-     .expected = "auto, auto2, plugin or ALGORITHM/PROTOCOL/CHANNELS or a part "
-                 "of it"},
+     .expected = "an arm such as auto, auto2, plugin, ring/ll128/16 or sym"},
     {.name = "nNodes"},
     {.name = "nRanks"},
     {.name = "iters"},
@@ -86,7 +85,8 @@ static bool json_get_field(const cJSON *value,
         s = column->none;
     else if (cJSON_IsBool(value) && column->kind == STP_CSV_FLAG)
         s = cJSON_IsTrue(value) ? "1" : "0";
-    else if (cJSON_IsString(value) && column->kind == STP_CSV_WORD)
+    else if (cJSON_IsString(value) &&
+             (column->kind == STP_CSV_WORD || column->kind == STP_CSV_TEXT))
         s = value->valuestring;
     else if (cJSON_IsNumber(value) && column->kind >= STP_CSV_WHOLE) {
         snprintf(number, 32, column->kind == STP_CSV_WHOLE ? "%.16g" : "%.17g",
@@ -122,13 +122,17 @@ static bool json_read_column(const cJSON *value, const char *name,
 /* null stands for an unknown algorithm or protocol. */
 static bool json_read_ran(const cJSON *value, struct stp_measurement_row *row)
 {
-    static const char *const names[] = {"algorithm", "protocol", "channels"};
+    static const char *const names[] = {"algorithm", "protocol", "channels",
+                                        "kernel"};
+    enum { N_REQUIRED = 3, N = sizeof(names) / sizeof(names[0]) };
     char column[24];
 
-    for (size_t i = 0; i < 3; i++) {
+    for (size_t i = 0; i < N; i++) {
+        const cJSON *part = cJSON_GetObjectItemCaseSensitive(value, names[i]);
+
         snprintf(column, sizeof(column), "ran_%s", names[i]);
-        if (!json_read_column(cJSON_GetObjectItemCaseSensitive(value, names[i]),
-                              column, NULL, row))
+        if ((part != NULL || i < N_REQUIRED) &&
+            !json_read_column(part, column, NULL, row))
             return false;
     }
     return true;

@@ -12,44 +12,45 @@ enum { UNSAID = -2 };
 
 /* ---- columns ---- */
 
-/* A word of the arm: a number of the list, or a kind of arm that forces nothing
- * and stands in both columns. */
+/* A word of the arm: a number of the list, or the name of an arm that forces
+ * nothing and stands in both columns. */
 static bool row_read_arm(const struct stp_field *f,
                          int (*from_name)(const char *, size_t),
-                         int *number_ret, enum stp_arm_kind *kind_ret)
+                         int *number_ret, struct stp_arm *arm_ret)
 {
-    struct stp_arm arm = {STP_ARM_FORCED, STP_ANY, STP_ANY, 0};
+    struct stp_arm arm = {.kind = STP_ARM_FORCED};
 
     *number_ret = from_name(f->s, f->len);
     if (*number_ret < 0 &&
         (!stp_arm_from_name(f->s, f->len, &arm) || arm.kind == STP_ARM_FORCED))
         return false;
-    *kind_ret = arm.kind == STP_ARM_AUTO ? STP_ARM_FORCED : arm.kind;
+    if (arm.kind == STP_ARM_AUTO)
+        arm.kind = STP_ARM_FORCED;
+    *arm_ret = arm;
     return true;
 }
 
 static bool row_read_algo(const struct stp_field *f, void *row)
 {
     struct stp_measurement_row *r = row;
-    return row_read_arm(f, stp_algo_from_name, &r->m.arm.algo, &r->algo_kind);
+    return row_read_arm(f, stp_algo_from_name, &r->m.arm.algo, &r->algo_arm);
 }
 
 static bool row_read_proto(const struct stp_field *f, void *row)
 {
     struct stp_measurement_row *r = row;
-    return row_read_arm(f, stp_proto_from_name, &r->m.arm.proto,
-                        &r->proto_kind);
+    return row_read_arm(f, stp_proto_from_name, &r->m.arm.proto, &r->proto_arm);
 }
 
 /* ---- fields that no kind can write ---- */
 
 static void row_write_arm(const void *row, bool is_algo, FILE *fp)
 {
-    const char *algo;
-    const char *proto;
+    char algo[STP_ARM_NAME];
+    char proto[STP_ARM_NAME];
 
-    stp_arm_columns(&((const struct stp_measurement_row *)row)->m.arm, &algo,
-                    &proto);
+    stp_arm_columns(&((const struct stp_measurement_row *)row)->m.arm, algo,
+                    proto);
     fputs(is_algo ? algo : proto, fp);
 }
 
@@ -74,6 +75,11 @@ static void row_write_op(const void *row, FILE *fp)
 static void row_write_run(const void *row, FILE *fp)
 {
     fputs(((const struct stp_measurement_row *)row)->run, fp);
+}
+
+static void row_write_kernel(const void *row, FILE *fp)
+{
+    fputs(((const struct stp_measurement_row *)row)->m.ran_kernel, fp);
 }
 
 static const char *row_source_name(int source)
@@ -103,11 +109,13 @@ const struct stp_csv_column
     {"bytes", "a number of bytes", .required = true, .kind = STP_CSV_WHOLE,
      INTO(n_bytes), .max = UINT64_MAX},
     {"round", FROM_0, .required = true, COUNT(round, 0)},
-    {"algorithm", "an algorithm, auto, auto2 or plugin", .required = true,
+    {"algorithm", "an algorithm, auto, or an arm that forces none", .required = true,
      .read = row_read_algo, .write = row_write_algo},
-    {"protocol", "a protocol, auto, auto2 or plugin", .required = true,
+    {"protocol", "a protocol, auto, or an arm that forces none", .required = true,
      .read = row_read_proto, .write = row_write_proto},
     {"channels", "0 to 64", CHANNELS(arm.n_channels)},
+    {"chunk", "a number of bytes", .kind = STP_CSV_WHOLE,
+     INTO(arm.chunk_bytes), .max = UINT32_MAX},
     {"nNodes", FROM_1, COUNT(n_nodes, 1)},
     {"nRanks", FROM_1, .required = true, COUNT(n_ranks, 1)},
     {"iters", FROM_1, COUNT(iters, 1)},
@@ -123,6 +131,8 @@ const struct stp_csv_column
      stp_proto_name),
      .none = "-", .none_value = -1},
     {"ran_channels", "0 to 64", CHANNELS(ran_channels)},
+    {"ran_kernel", "a name of fewer than 40 bytes, or nothing",
+     .kind = STP_CSV_TEXT, INTO(ran_kernel), .write = row_write_kernel},
     {"source", STP_SOURCE_WORDS,
      WORD(source, stp_source_from_name, row_source_name)},
     {"single_pass", "0 or 1", .kind = STP_CSV_FLAG, INTO(single_pass)},
@@ -173,15 +183,15 @@ static enum stp_status row_finish_arm(struct stp_measurement_row *r,
 {
     struct stp_arm *arm = &r->m.arm;
 
-    if (r->algo_kind != r->proto_kind)
+    if (!stp_arm_equal(&r->algo_arm, &r->proto_arm))
         return stp_fail_at(
             err, STP_ERR_SYNTAX, r->line, 0,
-            "algorithm and protocol are not of one arm, expected auto2 or "
-            "plugin in both columns or in none");
-    if (r->algo_kind != STP_ARM_FORCED)
-        *arm = (struct stp_arm){.kind = r->algo_kind};
+            "algorithm and protocol are not of one arm, expected an arm that "
+            "forces none, such as auto2 or sym, in both columns or in none");
+    if (r->algo_arm.kind != STP_ARM_FORCED)
+        *arm = r->algo_arm;
     else if (arm->algo == STP_ANY && arm->proto == STP_ANY &&
-             arm->n_channels == 0)
+             arm->n_channels == 0 && arm->chunk_bytes == 0)
         *arm = (struct stp_arm){.kind = STP_ARM_AUTO};
     else
         arm->kind = STP_ARM_FORCED;

@@ -13,12 +13,13 @@
 struct stp_measurement_row {
     struct stp_measurement m;
     unsigned line;
-    enum stp_arm_kind algo_kind; /* FORCED for auto, too */
-    enum stp_arm_kind proto_kind;
+    struct stp_arm algo_arm; /* of the two columns: what they force, or an */
+    struct stp_arm
+        proto_arm;   /* arm that stands in both; FORCED for auto, too */
     const char *run; /* of a recorded machine, as it is written */
 };
 
-enum { STP_N_MEASUREMENT_COLUMNS = 34 };
+enum { STP_N_MEASUREMENT_COLUMNS = 36 };
 extern const struct stp_csv_column
     stp_measurement_columns[STP_N_MEASUREMENT_COLUMNS];
 

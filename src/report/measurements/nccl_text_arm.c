@@ -69,7 +69,8 @@ static enum stp_status arm_find(const struct stp_dataset *data,
                                    "size (NCCL_DEBUG=INFO "
                                    "NCCL_DEBUG_SUBSYS=TUNING,ENV)");
         if (ran.one_algo && ran.one_proto)
-            arm = (struct stp_arm){STP_ARM_FORCED, ran.algo, ran.proto, 0};
+            arm = (struct stp_arm){
+                .kind = STP_ARM_FORCED, .algo = ran.algo, .proto = ran.proto};
         else if (ran.one_algo || ran.one_proto || settings->has_tuner)
             return arm_refuse(err, settings->has_tuner
                                        ? "a tuner plugin chose"

@@ -201,8 +201,10 @@ static void page_fill_row(struct stp_page_row *row,
     if (row->tried != NULL)
         row->policy = stp_verify_arm(row->tried);
     if (compiled != NULL && page_look_up(compiled, row->point, &choice)) {
-        const struct stp_arm arm = {STP_ARM_FORCED, choice.algo, choice.proto,
-                                    choice.n_channels};
+        const struct stp_arm arm = {.kind = STP_ARM_FORCED,
+                                    .algo = choice.algo,
+                                    .proto = choice.proto,
+                                    .n_channels = choice.n_channels};
 
         row->line = choice.line;
         if (row->tried == NULL)

@@ -69,8 +69,8 @@ static void sweep_put_arm(const struct stp_point *p,
     stp_table_number(t, NULL, "gain", is_auto ? 1 : c->gain.gain,
                      is_auto ? 0 : 3);
     stp_table_word(t, NULL, "95% interval", interval);
-    stp_table_ran(t, NULL, "?<ran as", c->ran_algo, c->ran_proto,
-                  c->ran_channels);
+    stp_table_ran_kernel(t, NULL, "?<ran as", c->ran_kernel, c->ran_algo,
+                         c->ran_proto, c->ran_channels);
     stp_table_word(t, NULL, "<times",
                    stp_source_words(c->source, c->single_pass));
 }
@@ -239,7 +239,8 @@ static void sweep_put(const struct stp_measurement *m, struct stp_table *t)
                      stp_algbw(m->n_bytes, m->us.mean), 2);
     stp_table_number(t, is_alone ? "busbw_gbps" : NULL, NULL,
                      stp_busbw(m->coll, m->n_ranks, m->n_bytes, m->us.mean), 2);
-    stp_table_ran(t, "ran", NULL, m->ran_algo, m->ran_proto, m->ran_channels);
+    stp_table_ran_kernel(t, "ran", NULL, m->ran_kernel, m->ran_algo,
+                         m->ran_proto, m->ran_channels);
     stp_table_word(t, "source", NULL, stp_source_name(m->source));
     stp_table_flag(t, "single_pass", NULL, m->single_pass);
     stp_table_word(t, "type", NULL, stp_type_name(m->type));

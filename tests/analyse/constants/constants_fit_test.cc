@@ -123,12 +123,12 @@ class Fit : public testing::Test
         for (size_t n = kFirst; n <= kLast; n *= 2) {
             const mock_outcome times = truth.Ask(coll, n);
             const mock_outcome chosen = own.Ask(coll, n);
-            Add(coll, n, {STP_ARM_AUTO, 0, 0, 0}, chosen,
+            Add(coll, n, {STP_ARM_AUTO, 0, 0, 0, 0, {}}, chosen,
                 double{times.cost[chosen.algo][chosen.proto]});
             for (int a = 0; a < NCCL_NUM_ALGORITHMS; a++)
                 for (int p = 0; p < NCCL_NUM_PROTOCOLS; p++)
                     if (times.cost[a][p] > 0)
-                        Add(coll, n, {STP_ARM_FORCED, a, p, n_channels_},
+                        Add(coll, n, {STP_ARM_FORCED, a, p, n_channels_, 0, {}},
                             chosen, double{times.cost[a][p]});
         }
     }

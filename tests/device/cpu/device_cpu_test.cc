@@ -277,8 +277,8 @@ TEST_F(DeviceCpu, RefusesStreamsAndWaitsThatCannotBe)
 
 TEST_F(DeviceCpu, RefusesArms)
 {
-    const stp_arm ring{STP_ARM_FORCED, NCCL_ALGO_RING, NCCL_PROTO_LL, 0};
-    const stp_arm plugin{STP_ARM_PLUGIN, 0, 0, 0};
+    const stp_arm ring{STP_ARM_FORCED, NCCL_ALGO_RING, NCCL_PROTO_LL, 0, 0, {}};
+    const stp_arm plugin{STP_ARM_PLUGIN, 0, 0, 0, 0, {}};
     Open();
 
     EXPECT_EQ(STP_ERR_RANGE, stp_device_select_arm(&device_, &ring, &err_));

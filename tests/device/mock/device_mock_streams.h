@@ -16,7 +16,8 @@ extern "C" {
 
 constexpr unsigned kMain = STP_STREAM_MAIN;
 constexpr unsigned kComm = STP_STREAM_COMM;
-constexpr stp_arm kRing{STP_ARM_FORCED, NCCL_ALGO_RING, NCCL_PROTO_LL128, 0};
+constexpr stp_arm kRing{
+    STP_ARM_FORCED, NCCL_ALGO_RING, NCCL_PROTO_LL128, 0, 0, {}};
 constexpr unsigned kMiB = 1 << 20;
 constexpr int kBf16 = STP_TYPE_BF16;
 

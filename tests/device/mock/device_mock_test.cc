@@ -7,9 +7,9 @@ namespace
 
 using testing::HasSubstr;
 
-constexpr stp_arm kRingLl128{STP_ARM_FORCED, NCCL_ALGO_RING, NCCL_PROTO_LL128,
-                             0};
-constexpr stp_arm kPlugin{STP_ARM_PLUGIN, 0, 0, 0};
+constexpr stp_arm kRingLl128{
+    STP_ARM_FORCED, NCCL_ALGO_RING, NCCL_PROTO_LL128, 0, 0, {}};
+constexpr stp_arm kPlugin{STP_ARM_PLUGIN, 0, 0, 0, 0, {}};
 
 class DeviceMock : public DeviceFixture
 {
@@ -88,7 +88,8 @@ TEST_F(DeviceMock, SaysWhatRanAndHowItKnowsTheTime)
 
 TEST_F(DeviceMock, RunsAnArmThatNcclRulesOutAsNcclsOwnChoice)
 {
-    const stp_arm nvls{STP_ARM_FORCED, NCCL_ALGO_NVLS, NCCL_PROTO_SIMPLE, 4};
+    const stp_arm nvls{
+        STP_ARM_FORCED, NCCL_ALGO_NVLS, NCCL_PROTO_SIMPLE, 4, 0, {}};
     stp_device_run run{};
     Open("h200x4");
 
@@ -100,7 +101,8 @@ TEST_F(DeviceMock, RunsAnArmThatNcclRulesOutAsNcclsOwnChoice)
 
 TEST_F(DeviceMock, RunsAnArmWithTheChannelsItNames)
 {
-    const stp_arm eight{STP_ARM_FORCED, NCCL_ALGO_RING, NCCL_PROTO_SIMPLE, 8};
+    const stp_arm eight{
+        STP_ARM_FORCED, NCCL_ALGO_RING, NCCL_PROTO_SIMPLE, 8, 0, {}};
     stp_device_run run{};
     Open("h200x4");
 

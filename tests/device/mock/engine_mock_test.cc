@@ -224,8 +224,8 @@ TEST_F(EngineMock, IsTunedByThePluginInTurnsWithNcclAlone)
     t.type = STP_TYPE_F32;
     t.n = 1 << 22;
 
-    const stp_arm own{STP_ARM_AUTO, 0, 0, 0};
-    const stp_arm plugin{STP_ARM_PLUGIN, 0, 0, 0};
+    const stp_arm own{STP_ARM_AUTO, 0, 0, 0, 0, {}};
+    const stp_arm plugin{STP_ARM_PLUGIN, 0, 0, 0, 0, {}};
     for (const stp_arm &arm : {own, plugin, own}) {
         const double from = e->ops->now_us(e->self);
         Ok(e->ops->select_arm(e->self, &arm, &err_));

@@ -116,7 +116,8 @@ TEST_F(Measured, IsRefusedWithLineColumnAndWord)
         {SHORT "allreduce,-64,0,auto,auto,1,4,5\n", 2, 11,
          "bytes '-64', expected a number of bytes"},
         {SHORT "allreduce,64,0,rnig,ll,1,4,5\n", 2, 16,
-         "algorithm 'rnig', expected an algorithm, auto, auto2 or plugin"},
+         "algorithm 'rnig', expected an algorithm, auto, or an arm that forces "
+         "none"},
         {SHORT "allreduce,64,0,auto,auto,1,4,0\n", 2, 30,
          "median_us '0', expected a time above 0"},
         {SHORT "allreduce,64,0,auto,auto,1,4,nan\n", 2, 30,
@@ -179,11 +180,19 @@ TEST_F(Measured, ArmsComeBackAsTheyWereWritten)
         const char *columns; // algorithm, protocol, channels
         const char *name;
     } cases[] = {
-        {"auto,auto,0", "auto"},       {"auto2,auto2,0", "auto2"},
-        {"plugin,plugin,0", "plugin"}, {"ring,ll128,0", "ring/ll128"},
-        {"tree,ll,16", "tree/ll/16"},  {"auto,simple,0", "simple"},
-        {"auto,ll128,8", "ll128/8"},   {"ring,auto,0", "ring"},
-        {"nvls,auto,24", "nvls/24"},   {"auto,auto,16", "auto/16"},
+        {"auto,auto,0", "auto"},
+        {"auto2,auto2,0", "auto2"},
+        {"plugin,plugin,0", "plugin"},
+        {"ring,ll128,0", "ring/ll128"},
+        {"tree,ll,16", "tree/ll/16"},
+        {"auto,simple,0", "simple"},
+        {"auto,ll128,8", "ll128/8"},
+        {"ring,auto,0", "ring"},
+        {"nvls,auto,24", "nvls/24"},
+        {"auto,auto,16", "auto/16"},
+        {"sym,sym,0", "sym"},
+        {"ctas=8,ctas=8,0", "ctas=8"},
+        {"ce/cga=0,ce/cga=0,0", "ce/cga=0"},
     };
 
     for (const auto &c : cases) {
@@ -226,12 +235,14 @@ TEST_F(Measured, WhatRanIsKnownOnlyAsFarAsTheArmForcesIt)
 
 TEST_F(Measured, ColumnsOfTwoArmsAreRefused)
 {
-    for (const char *arm : {"auto2,auto,0", "ring,plugin,0", "auto2,plugin,0"})
+    for (const char *arm : {"auto2,auto,0", "ring,plugin,0", "auto2,plugin,0",
+                            "sym,auto,0", "sym,ce,0", "sym,sym/ctas=8,0"})
         EXPECT_EQ(STP_ERR_SYNTAX, ReadCsv(ArmRow(arm))) << arm;
 
     EXPECT_EQ(2u, err_.line);
-    EXPECT_STREQ("algorithm and protocol are not of one arm, expected auto2 or "
-                 "plugin in both columns or in none",
+    EXPECT_STREQ("algorithm and protocol are not of one arm, expected an arm "
+                 "that forces none, such as auto2 or sym, in both columns or "
+                 "in none",
                  err_.text);
 }
 
@@ -261,6 +272,39 @@ TEST_F(Measured, CsvAndJsonComeBackAsTheyWereWritten)
     EXPECT_EQ(json, Json(data_));
     EXPECT_EQ(uint64_t{6442450944}, data_.rows[1].n_bytes);
     EXPECT_EQ(STP_ARM_PLUGIN, data_.rows[2].arm.kind);
+}
+
+// Only where there are such arms, as others read these files, too.
+TEST_F(Measured, KernelsAndChunksComeBackAsTheyWereWritten)
+{
+    const std::string with =
+        "# test\n# machine: m\n# gpu: G\n"
+        "# nccl: 2.30.7\n# backend: nccl\n" +
+        std::string(kHeader).substr(0, strlen(kHeader) - 1) +
+        ",chunk,ran_kernel\n";
+    const std::string times = "1,4,20,10.500,10.250,11.000,12.000,9.125,";
+    const std::string rows =
+        "allreduce,4096,0,sym,sym,0," + times +
+        "-,-,0,bf16,sum,0,0,0,measured,0,0,AllReduce_AGxLL_R_sum_bf16\n" +
+        "allgather,4096,0,ce,ce,0," + times +
+        "-,-,0,bf16,none,0,0,0,measured,0,0,copy engines\n" +
+        "allreduce,4096,0,ring,simple,0," + times +
+        "ring,simple,16,bf16,sum,0,0,0,measured,0,131072,\n";
+
+    ASSERT_EQ(STP_OK, ReadCsv(with + rows)) << err_.text;
+    EXPECT_EQ(with + rows, Csv(data_));
+    const std::string json = Json(data_);
+    ASSERT_EQ(STP_OK, ReadJson(json)) << err_.text;
+
+    EXPECT_EQ(with + rows, Csv(data_));
+    EXPECT_EQ(json, Json(data_));
+    EXPECT_EQ(131072u, data_.rows[2].arm.chunk_bytes);
+    EXPECT_STREQ("copy engines", data_.rows[1].ran_kernel);
+    EXPECT_EQ(STP_ERR_SYNTAX,
+              ReadCsv(with + "allreduce,8,0,sym,sym,0," + times +
+                      "-,-,0,bf16,sum,0,0,0,measured,0,0," +
+                      std::string(STP_KERNEL_NAME, 'x') + "\n"));
+    EXPECT_THAT(err_.text, HasSubstr("fewer than 40 bytes"));
 }
 
 TEST_F(Measured, JsonHasBandwidthsAndNullsForWhatNobodyKnows)
@@ -306,7 +350,7 @@ TEST_F(Measured, JsonThatMeansNothingIsRefusedWithItsKey)
         {"\"mean_us\":\t10.5", "\"maen_us\":\t1",
          "measurements[0] without mean_us"},
         {"\"arm\":\t\"auto\"", "\"arm\":\t\"rnig\"",
-         "auto, auto2, plugin or ALGORITHM/PROTOCOL/CHANNELS or a part of it"},
+         "an arm such as auto, auto2, plugin, ring/ll128/16 or sym"},
         {"\"in_place\":\ttrue", "\"in_place\":\t1", "true or false"},
         {"\"root\":\t7", "\"root\":\t0.5", "a rank from 0"},
         {"\"source\":\t\"recorded\"", "\"source\":\t\"rcorded\"", "measured,"},

@@ -262,7 +262,7 @@ TEST(Rows, AreMeansOfTheRoundsOfOnePlace)
         m.source = us == 20 ? STP_SOURCE_VIRTUAL : STP_SOURCE_RECORDED;
         stp_dataset_add(&data, &m);
         m.us.mean = 1000;
-        m.arm = {STP_ARM_FORCED, NCCL_ALGO_RING, NCCL_PROTO_LL, 0};
+        m.arm = {STP_ARM_FORCED, NCCL_ALGO_RING, NCCL_PROTO_LL, 0, 0, {}};
         stp_dataset_add(&data, &m);
         m.arm = {};
     }
@@ -307,7 +307,8 @@ std::string OurText()
     TwoHosts hosts;
     stp_nccl_text_run run{"1.2.3", 1,  1, 64, 1048576, 2, 0,
                           5,       20, 1, 1,  0,       5, true};
-    const stp_arm ring{STP_ARM_FORCED, NCCL_ALGO_RING, NCCL_PROTO_LL128, 16};
+    const stp_arm ring{
+        STP_ARM_FORCED, NCCL_ALGO_RING, NCCL_PROTO_LL128, 16, 0, {}};
     stp_nccl_text_row row = Base();
     row.n_ranks = 2;
 

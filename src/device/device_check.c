@@ -1,0 +1,168 @@
+/* device_check.c - how a collective runs, and whether its results are right */
+#include "device/device_ranks.h"
+#include "nccl_tuner_abi.h"
+
+enum stp_status stp_device_probe(const struct stp_device *device,
+                                 const struct stp_collective *collective,
+                                 struct stp_device_run *run_ret,
+                                 struct stp_question *question_ret,
+                                 struct stp_error *err)
+{
+    struct stp_ranks *d = device->ranks;
+    const struct stp_engine *first = &d->local[0].engine;
+    const struct stp_work work = {.kind = STP_WORK_COLLECTIVE,
+                                  .collective = *collective};
+    struct stp_device_run run = {.algo = -1, .proto = -1};
+    struct stp_question question = {.n_bytes = 0};
+    enum stp_status status = stp_ranks_check_work(d, &work, err);
+    const bool captures =
+        d->arm == STP_ARM_SETUP && first->ops->captured != NULL;
+
+    if (status == STP_OK && first->ops->probe != NULL)
+        return first->ops->probe(first->self, collective, run_ret, question_ret,
+                                 err);
+    if (status == STP_OK && first->ops->listen != NULL)
+        first->ops->listen(first->self);
+    if (status == STP_OK)
+        status = stp_ranks_run_one(d, collective, captures, err);
+    if (first->ops->heard != NULL)
+        first->ops->heard(first->self, &run, &question);
+    if (captures)
+        first->ops->captured(first->self, run.kernel);
+    if (run.kernel[0] != '\0') {
+        run.algo = run.proto = -1; /* which NCCL asked about before */
+        run.n_channels = 0;
+    }
+    if (status != STP_OK)
+        return status;
+    run.source = STP_SOURCE_MEASURED;
+    run.us = stp_device_elapsed_us(device, 0, 1);
+    *run_ret = run;
+    if (question_ret != NULL)
+        *question_ret = question;
+    return STP_OK;
+}
+
+/* Whether the results of a collective are right. */
+struct check {
+    struct stp_ranks *ranks;
+    const struct stp_collective *collective;
+    struct stp_pattern pattern;
+    uint64_t n_send, n_recv; /* elements of a rank */
+    bool counts;             /* it ran */
+};
+
+/* The data of a rank; those of every group are others. */
+static struct stp_pattern rank_pattern(const struct rank *r,
+                                       const struct check *c)
+{
+    const struct stp_rank_groups *groups = &c->collective->groups;
+    struct stp_pattern pattern = c->pattern;
+
+    pattern.rank = stp_rank_in_group(groups, r->rank);
+    pattern.seed += stp_rank_groups_color(groups, r->rank);
+    return pattern;
+}
+
+/* Poison first: in place the input lies within the output. */
+static enum stp_status rank_fill(struct rank *r, const struct check *c,
+                                 struct stp_error *err)
+{
+    const struct stp_transfer t =
+        stp_ranks_place(c->ranks, r, STP_STREAM_MAIN, c->collective, 0);
+    const struct stp_pattern pattern = rank_pattern(r, c);
+    const bool gives = c->collective->coll != ncclFuncBroadcast ||
+                       pattern.rank == c->collective->root;
+    enum stp_status status =
+        RANK_DO(r, fill, &pattern, true, t.out, c->n_recv, err);
+
+    return status == STP_OK && gives
+               ? RANK_DO(r, fill, &pattern, false, (void *)t.in, c->n_send, err)
+               : status;
+}
+
+static enum stp_status rank_count_wrong(struct rank *r, const struct check *c,
+                                        struct stp_error *err)
+{
+    const struct stp_transfer t =
+        stp_ranks_place(c->ranks, r, STP_STREAM_MAIN, c->collective, 0);
+    const struct stp_pattern pattern = rank_pattern(r, c);
+    const bool gets = c->collective->coll != ncclFuncReduce ||
+                      pattern.rank == c->collective->root;
+
+    r->n_wrong = 0;
+    return gets ? RANK_DO(r, count_wrong, &pattern, t.out, c->n_recv,
+                          &r->n_wrong, err)
+                : STP_OK;
+}
+
+static enum stp_status ranks_check_part(void *user, unsigned thread,
+                                        struct stp_error *err)
+{
+    const struct check *c = user;
+    const unsigned n = c->ranks->n_per_thread;
+    struct rank *ranks = &c->ranks->local[thread * n];
+    enum stp_status status = STP_OK;
+
+    for (unsigned i = 0; i < n && status == STP_OK; i++)
+        status = c->counts ? rank_count_wrong(&ranks[i], c, err)
+                           : rank_fill(&ranks[i], c, err);
+    return status;
+}
+
+/* Over all ranks of all processes. */
+static enum stp_status ranks_add_up_wrong(const struct stp_ranks *d,
+                                          uint64_t *n_wrong_ret,
+                                          struct stp_error *err)
+{
+    const struct stp_world *world = d->world;
+    uint64_t all[STP_MAX_PROCESSES];
+    uint64_t mine = 0;
+    uint64_t sum = 0;
+    enum stp_status status;
+
+    for (unsigned i = 0; i < d->n_local; i++)
+        mine += d->local[i].n_wrong;
+    status = world->ops->exchange(world->self, &mine, sizeof(mine), all, err);
+    for (unsigned i = 0; i < world->size && status == STP_OK; i++)
+        sum += all[i];
+    if (status == STP_OK)
+        *n_wrong_ret = sum;
+    return status;
+}
+
+enum stp_status stp_device_check(const struct stp_device *device,
+                                 const struct stp_collective *collective,
+                                 uint64_t seed, uint64_t *n_wrong_ret,
+                                 struct stp_error *err)
+{
+    struct stp_ranks *d = device->ranks;
+    const struct stp_work work = {.kind = STP_WORK_COLLECTIVE,
+                                  .collective = *collective};
+    struct check check = {
+        .ranks = d,
+        .collective = collective,
+        .pattern = {.coll = collective->coll,
+                    .type = collective->type,
+                    .op = collective->op,
+                    .root = collective->root,
+                    .ranks = stp_collective_ranks(collective, d->info.n_ranks),
+                    .seed = seed}};
+    enum stp_status status = stp_ranks_check_work(d, &work, err);
+
+    if (status != STP_OK)
+        return status;
+    if (!d->info.has_data) {
+        *n_wrong_ret = 0; /* there are no bytes in virtual time */
+        return STP_OK;
+    }
+    stp_pattern_sizes(&check.pattern, collective->n_bytes, &check.n_send,
+                      &check.n_recv);
+    status = stp_ranks_do(d, ranks_check_part, &check, err);
+    if (status == STP_OK)
+        status = stp_ranks_run_one(d, collective, false, err);
+    check.counts = true;
+    if (status == STP_OK)
+        status = stp_ranks_do(d, ranks_check_part, &check, err);
+    return status == STP_OK ? ranks_add_up_wrong(d, n_wrong_ret, err) : status;
+}
