@@ -17,7 +17,7 @@ namespace
 
 using testing::HasSubstr;
 
-constexpr stp_arm kPlugin{STP_ARM_PLUGIN, 0, 0, 0};
+constexpr stp_arm kPlugin{STP_ARM_PLUGIN, 0, 0, 0, 0, {}};
 constexpr uint64_t kMaxBytes = 32 << 20;
 
 class Cuda : public DeviceFixture
@@ -107,7 +107,7 @@ TEST_F(Cuda, EveryArmOfEveryCollectiveRunsAsItselfAndRight)
             for (int proto = 0; proto < NCCL_NUM_PROTOCOLS; proto++) {
                 if (!stp_pair_exists(coll, algo, proto))
                     continue;
-                const stp_arm arm{STP_ARM_FORCED, algo, proto, 0};
+                const stp_arm arm{STP_ARM_FORCED, algo, proto, 0, 0, {}};
                 const std::string what = std::string(stp_coll_name(coll)) +
                                          " " + stp_algo_name(algo) + "/" +
                                          stp_proto_name(proto);
@@ -127,18 +127,58 @@ TEST_F(Cuda, AnArmsChannelsAreThoseThatRun)
     Open();
 
     for (int channels : {1, 2, 3, 8}) {
-        const stp_arm arm{STP_ARM_FORCED, NCCL_ALGO_RING, NCCL_PROTO_SIMPLE,
-                          channels};
+        const stp_arm arm{
+            STP_ARM_FORCED, NCCL_ALGO_RING, NCCL_PROTO_SIMPLE, channels, 0, {}};
         EXPECT_EQ(channels,
                   Probe(arm, ncclFuncAllReduce, kMaxBytes).n_channels);
         EXPECT_EQ(0u, CountWrong(ncclFuncAllReduce, kMaxBytes));
     }
 }
 
+stp_arm ArmOf(const std::string &name)
+{
+    stp_arm arm{};
+    EXPECT_TRUE(stp_arm_from_name(name.data(), name.size(), &arm)) << name;
+    return arm;
+}
+
+TEST_F(Cuda, RegisteredBuffersRunAsTheyShouldAndRight)
+{
+    Open();
+    int major = 0, minor = 0;
+    ASSERT_EQ(2, sscanf(info_.nccl, "%d.%d", &major, &minor));
+    const int copied = ncclFuncAllGather;
+
+    for (const char *name : {"reg", "sym", "ce", "sym/ctas=4", "ctas=2"})
+        for (int coll :
+             {ncclFuncAllGather, ncclFuncReduceScatter, ncclFuncAllReduce}) {
+            const std::string what =
+                std::string(name) + " " + stp_coll_name(coll);
+            const stp_arm arm = ArmOf(name);
+            if (arm.setup.memory >= STP_MEMORY_SYM && minor < 28)
+                continue;
+            const stp_device_run run = Probe(arm, coll, 1 << 20);
+            const std::string kernel = run.kernel;
+            if (arm.setup.memory == STP_MEMORY_CE && coll == copied)
+                EXPECT_EQ(STP_COPY_ENGINES, kernel);
+            else if (arm.setup.memory >= STP_MEMORY_SYM)
+                EXPECT_THAT(kernel, HasSubstr("_")) << what;
+            else
+                EXPECT_EQ("", kernel) << what;
+            if (arm.setup.memory == STP_MEMORY_PLAIN)
+                EXPECT_LE(run.n_channels, arm.setup.max_ctas) << what;
+            EXPECT_EQ(0u, CountWrong(coll, 1 << 20)) << what;
+            EXPECT_EQ(0u, CountWrong(coll, kMaxBytes)) << what;
+        }
+    const stp_device_run own = Probe(kAuto, ncclFuncAllReduce, 1 << 20);
+    EXPECT_STREQ("", own.kernel);
+    EXPECT_EQ(0u, CountWrong(ncclFuncAllReduce, 1 << 20));
+}
+
 TEST_F(Cuda, NcclsOwnChoiceIsTheSameBeforeAndAfterArms)
 {
     Open();
-    const stp_arm tree{STP_ARM_FORCED, NCCL_ALGO_TREE, NCCL_PROTO_LL, 1};
+    const stp_arm tree{STP_ARM_FORCED, NCCL_ALGO_TREE, NCCL_PROTO_LL, 1, 0, {}};
 
     for (uint64_t n_bytes : {uint64_t{8}, uint64_t{1} << 16, kMaxBytes}) {
         const stp_device_run before = Probe(kAuto, ncclFuncAllReduce, n_bytes);

@@ -22,10 +22,23 @@
 
 struct stp_cuda_lt; /* GEMMs, cuda_lt.h */
 
+enum {
+    STP_CUDA_N_MEMORIES = 2, /* to send and to receive */
+    STP_CUDA_SETUPS = 16,
+};
+
 struct stp_cuda_room {
     void *at;
     uint64_t nbytes;
     int type; /* of the numbers in it */
+};
+
+/* A rank of a communicator of another configuration, which knows the registered
+ * memory. */
+struct stp_cuda_setup {
+    struct stp_setup setup;
+    stp_nccl_comm comm;
+    void *handles[STP_CUDA_N_MEMORIES]; /* of a window, or of a registration */
 };
 
 /* One GPU, and its rank of the communicator. */
@@ -48,7 +61,12 @@ struct stp_cuda_rank {
     /* ---- measuring ---- */
     uint64_t free_bytes; /* next to the buffers, when it was opened */
     struct stp_cuda_room rooms[STP_N_STREAMS][STP_N_ROOMS];
-    unsigned long long *n_wrong; /* on the GPU */
+    void *memories[STP_CUDA_N_MEMORIES]; /* ncclMemAlloc()ed when a setup needs
+                                            them, as large as rooms */
+    struct stp_cuda_setup setups[STP_CUDA_SETUPS];
+    unsigned n_setups;
+    char captured[STP_KERNEL_NAME]; /* what the last graph runs */
+    unsigned long long *n_wrong;    /* on the GPU */
     cudaGraphExec_t graph;
     bool captures;
 
@@ -86,6 +104,7 @@ struct stp_cuda {
     struct stp_device_info info;       /* but for the rank */
     char (*rank_lines)[STP_RANK_LINE]; /* of all ranks */
     struct stp_arm arm;
+    unsigned setup; /* of it, in every rank's setups[]; n_setups: none */
 
     atomic_bool is_abandoned; /* a thread that measures failed */
     atomic_bool failed;       /* one that trains, for good */
@@ -139,6 +158,29 @@ enum stp_status stp_cuda_job_fail(struct stp_cuda_rank *rank,
 /* Waits for both streams of a rank.  A failure is the process's. */
 enum stp_status stp_cuda_wait(struct stp_cuda_rank *rank,
                               struct stp_error *err);
+
+/* ---- cuda_setup.c ---- */
+
+/* Makes the communicators of a setup on all ranks of all processes, unless they
+ * are there, and '*number_ret' their place in setups[].  STP_ERR_RANGE for what
+ * this NCCL lacks. */
+enum stp_status stp_cuda_setup(struct stp_cuda *d,
+                               const struct stp_setup *setup,
+                               unsigned *number_ret, struct stp_error *err);
+
+/* Where measured collectives send from (0) or receive (1) in the setup of the
+ * arm; NULL: in the rank's room. */
+void *stp_cuda_setup_memory(const struct stp_cuda_rank *rank, unsigned number);
+
+/* The communicator of the arm. */
+stp_nccl_comm stp_cuda_setup_comm(const struct stp_cuda_rank *rank);
+
+void stp_cuda_setup_close(struct stp_cuda_rank *rank);
+
+/* ---- cuda_graph.c ---- */
+
+/* What NCCL runs in a graph of a collective, as stp_device_run.kernel. */
+void stp_cuda_graph_kernel(cudaGraph_t graph, char kernel[STP_KERNEL_NAME]);
 
 /* ---- cuda_rank.c, cuda_open.c ---- */
 

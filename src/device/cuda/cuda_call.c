@@ -38,7 +38,8 @@ enum stp_status stp_cuda_collective(const struct stp_cuda_rank *r,
                                     struct stp_error *err)
 {
     const struct stp_nccl_api *nccl = &r->cuda->nccl;
-    const stp_nccl_comm comm = t->split > 0 ? r->parts[t->split - 1] : r->comm;
+    const stp_nccl_comm comm =
+        t->split > 0 ? r->parts[t->split - 1] : stp_cuda_setup_comm(r);
     cudaStream_t s = r->stream[stream];
     const char *call;
     int result;

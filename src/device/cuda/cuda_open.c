@@ -420,6 +420,7 @@ static void cuda_close_rank(struct stp_cuda_rank *r)
     for (unsigned i = 0; i < r->n_parts; i++)
         if (r->parts[i] != NULL)
             r->cuda->nccl.comm_destroy(r->parts[i]);
+    stp_cuda_setup_close(r);
     if (r->comm != NULL)
         r->cuda->nccl.comm_destroy(r->comm);
     cudaFree(r->n_wrong);
@@ -502,6 +503,7 @@ static enum stp_status cuda_open(const struct stp_device_options *options,
         return status;
     }
     stp_cuda_plugin_select(&(struct stp_arm){.kind = STP_ARM_AUTO});
+    d->setup = STP_CUDA_SETUPS;
     d->n_open = d->n_local;
     engines_ret->n_threads = d->n_local / d->n_gpus;
     engines_ret->n_per_thread = d->n_gpus;

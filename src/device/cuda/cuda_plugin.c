@@ -16,6 +16,7 @@
 static struct {
     /* set before the first communicator */
     const ncclTuner_v5_t *inner_v5; /* the tuner under test; v6 begins alike */
+    const ncclTuner_v6_t *inner_v6;
     const ncclTuner_v4_t *inner_v4;
     const ncclTuner_v3_t *inner_v3;
 
@@ -128,6 +129,19 @@ static ncclResult_t plugin_ask_v3(void *context, ncclFunc_t coll,
                       n_proto, 0, n_channels);
 }
 
+static ncclResult_t plugin_ask_chunk(void *context, ncclFunc_t coll,
+                                     size_t n_bytes, int algo, int proto,
+                                     int n_channels, size_t *chunk_bytes)
+{
+    if (!atomic_load(&plugin.asks_inner))
+        return stp_arm_tuner.getChunkSize(NULL, coll, n_bytes, algo, proto,
+                                          n_channels, chunk_bytes);
+    return plugin.inner_v6 != NULL && plugin.inner_v6->getChunkSize != NULL
+               ? plugin.inner_v6->getChunkSize(context, coll, n_bytes, algo,
+                                               proto, n_channels, chunk_bytes)
+               : ncclSuccess;
+}
+
 static ncclResult_t plugin_tuner_finalize(void *context)
 {
     if (plugin.inner_v5 != NULL)
@@ -142,6 +156,7 @@ static ncclResult_t plugin_tuner_finalize(void *context)
 extern const ncclTuner_v3_t ncclTunerPlugin_v3;
 extern const ncclTuner_v4_t ncclTunerPlugin_v4;
 extern const ncclTuner_v5_t ncclTunerPlugin_v5;
+extern const ncclTuner_v6_t ncclTunerPlugin_v6;
 
 EXPORT const ncclTuner_v3_t ncclTunerPlugin_v3 = {
     "steptune-bench", plugin_init_v4, plugin_ask_v3, plugin_tuner_finalize};
@@ -149,6 +164,9 @@ EXPORT const ncclTuner_v4_t ncclTunerPlugin_v4 = {
     "steptune-bench", plugin_init_v4, plugin_ask, plugin_tuner_finalize};
 EXPORT const ncclTuner_v5_t ncclTunerPlugin_v5 = {
     "steptune-bench", plugin_init_v5, plugin_ask, plugin_tuner_finalize};
+EXPORT const ncclTuner_v6_t ncclTunerPlugin_v6 = {
+    "steptune-bench", plugin_init_v5, plugin_ask, plugin_tuner_finalize,
+    plugin_ask_chunk};
 
 /* ---- the profiler ---- */
 
@@ -269,7 +287,8 @@ static enum stp_status plugin_open_inner(const char *path,
 
     if (library == NULL)
         return stp_fail(err, STP_ERR_DEVICE, "%s", dlerror());
-    plugin.inner_v5 = dlsym(library, "ncclTunerPlugin_v6");
+    plugin.inner_v6 = dlsym(library, "ncclTunerPlugin_v6");
+    plugin.inner_v5 = (const void *)plugin.inner_v6;
     if (plugin.inner_v5 == NULL)
         plugin.inner_v5 = dlsym(library, "ncclTunerPlugin_v5");
     plugin.inner_v4 = dlsym(library, "ncclTunerPlugin_v4");

@@ -10,6 +10,8 @@
 #include "device/cuda/kernels.h"
 #include "device/cuda/train_kernels.h"
 
+enum { NCCL_WITH_CHUNKS = 23000 };
+
 /* ---- beginning and ending of all operations ---- */
 
 static enum stp_status rank_begin(struct stp_cuda_rank *r,
@@ -190,15 +192,29 @@ static enum stp_status cuda_select_arm(void *self, const struct stp_arm *arm,
     if (arm->kind == STP_ARM_PLUGIN && !d->has_plugin)
         return stp_fail(err, STP_ERR_RANGE,
                         "no tuner plugin: the GPUs were opened without one");
-    if (arm->kind >= STP_ARM_FORCED && d->measures && !d->info.has_arms)
+    if (arm->kind == STP_ARM_FORCED && d->measures && !d->info.has_arms)
         return stp_fail(
             err, STP_ERR_RANGE,
             "NCCL %s did not load our tuner, so nothing can be forced: "
             "expected NCCL 2.22 or later and more than one rank",
             d->info.nccl);
+    if (arm->chunk_bytes != 0 && d->nccl.version < NCCL_WITH_CHUNKS)
+        return stp_fail(err, STP_ERR_RANGE,
+                        "NCCL %s asks no tuner for chunks, expected 2.30 or "
+                        "later",
+                        d->info.nccl);
     if (r->number == 0) {
+        unsigned setup = STP_CUDA_SETUPS;
+        enum stp_status status =
+            arm->kind == STP_ARM_SETUP
+                ? stp_cuda_setup(d, &arm->setup, &setup, err)
+                : STP_OK;
+
+        if (status != STP_OK)
+            return status;
         stp_cuda_plugin_select(arm);
         d->arm = *arm;
+        d->setup = setup;
     }
     return STP_OK;
 }
@@ -313,6 +329,10 @@ static enum stp_status cuda_collective(void *self, unsigned stream,
 
     if (status != STP_OK || transfer->n == 0)
         return status;
+    if (transfer->split > 0 && r->cuda->arm.kind == STP_ARM_SETUP)
+        return stp_fail(err, STP_ERR_RANGE,
+                        "groups of ranks have no communicators of another "
+                        "configuration, expected an arm without one");
     return rank_done(r, stp_cuda_collective(r, stream, transfer, err));
 }
 
@@ -572,7 +592,10 @@ static enum stp_status cuda_room(void *self, enum stp_room which,
                 is_vector ? "room for vectors" : "room for matrices", err);
     }
     if (status == STP_OK)
-        *address_ret = room->at;
+        *address_ret =
+            which <= STP_ROOM_RECV && stp_cuda_setup_memory(r, which) != NULL
+                ? stp_cuda_setup_memory(r, which)
+                : room->at;
     return status;
 }
 
@@ -700,8 +723,10 @@ static enum stp_status cuda_end_capture(void *self, struct stp_error *err)
         result = cudaGraphInstantiateWithFlags(&r->graph, graph, 0);
     if (result == cudaSuccess)
         result = cudaGraphUpload(r->graph, r->stream[STP_STREAM_MAIN]);
-    if (graph != NULL)
+    if (graph != NULL) {
+        stp_cuda_graph_kernel(graph, r->captured);
         cudaGraphDestroy(graph);
+    }
     return rank_called(r, result, "cudaStreamEndCapture", err);
 }
 
@@ -711,6 +736,12 @@ static enum stp_status cuda_launch(void *self, struct stp_error *err)
 
     return rank_called(r, cudaGraphLaunch(r->graph, r->stream[STP_STREAM_MAIN]),
                        "cudaGraphLaunch", err);
+}
+
+static void cuda_captured(const void *self, char kernel[STP_KERNEL_NAME])
+{
+    memcpy(kernel, ((const struct stp_cuda_rank *)self)->captured,
+           STP_KERNEL_NAME);
 }
 
 static void cuda_abandon(void *self, bool is_abandoned)
@@ -754,6 +785,7 @@ const struct stp_engine_ops stp_cuda_ops = {
     .begin_capture = cuda_begin_capture,
     .end_capture = cuda_end_capture,
     .launch = cuda_launch,
+    .captured = cuda_captured,
     .abandon = cuda_abandon,
     .close = stp_cuda_close,
 };

@@ -1,0 +1,220 @@
+/* cuda_setup.c - communicators of other configurations, and registered memory
+ */
+#include <string.h>
+
+#include "device/cuda/cuda.h"
+#include "device/cuda/kernels.h"
+#include "nccl_tuner_abi.h"
+
+/* ---- what NCCL is asked for ---- */
+
+static enum stp_status setup_check(const struct stp_cuda *d,
+                                   const struct stp_setup *setup,
+                                   struct stp_error *err)
+{
+    static const struct {
+        int version;
+        const char *has;
+    } needs[STP_N_MEMORIES] = {
+        [STP_MEMORY_SYM] = {STP_NCCL_WITH_WINDOWS,
+                            "no symmetric memory, expected 2.27"},
+        [STP_MEMORY_CE] = {STP_NCCL_WITH_COPY_ENGINES,
+                           "no collectives by copy engines, expected 2.28"},
+    };
+
+    if (d->nccl.version >= needs[setup->memory].version)
+        return STP_OK;
+    return stp_fail(err, STP_ERR_RANGE, "NCCL %s has %s or later", d->info.nccl,
+                    needs[setup->memory].has);
+}
+
+static struct stp_nccl_config setup_config(const struct stp_cuda *d,
+                                           const struct stp_setup *setup)
+{
+    struct stp_nccl_config config = stp_nccl_config_default(d->nccl.version);
+
+    if (setup->min_ctas != 0)
+        config.min_ctas = setup->min_ctas;
+    if (setup->max_ctas != 0)
+        config.max_ctas = setup->max_ctas;
+    if (setup->cga != 0)
+        config.cga_cluster_size = setup->cga - 1;
+    if (setup->memory == STP_MEMORY_CE)
+        config.cta_policy = STP_NCCL_CTA_POLICY_ZERO;
+    return config;
+}
+
+/* ---- a rank ---- */
+
+/* Random data to time with, as in the rooms. */
+static enum stp_status setup_make_memories(struct stp_cuda_rank *r,
+                                           struct stp_error *err)
+{
+    const uint64_t nbytes = r->cuda->max_bytes > 16 ? r->cuda->max_bytes : 16;
+    const struct stp_pattern pattern = {
+        .type = STP_TYPE_U64, .ranks = r->cuda->n_ranks, .block = 1};
+    enum stp_status status = STP_OK;
+
+    for (int i = 0; i < STP_CUDA_N_MEMORIES && status == STP_OK; i++) {
+        if (r->memories[i] != NULL)
+            continue;
+        status = stp_cuda_nccl_result(
+            r, r->cuda->nccl.mem_alloc(&r->memories[i], nbytes), "ncclMemAlloc",
+            err);
+        if (status == STP_OK)
+            status =
+                stp_cuda_result(r,
+                                stp_kernel_fill(&pattern, r->rank,
+                                                r->memories[i], nbytes / 8, 0),
+                                "filling memory", err);
+    }
+    return status == STP_OK ? stp_cuda_result(r, cudaDeviceSynchronize(),
+                                              "cudaDeviceSynchronize", err)
+                            : status;
+}
+
+static int setup_connect(struct stp_cuda_rank *r)
+{
+    struct stp_cuda_setup *s = &r->setups[r->n_setups];
+    struct stp_nccl_config config = setup_config(r->cuda, &s->setup);
+
+    return r->cuda->nccl.comm_split(r->comm, 0, (int)r->rank, &s->comm,
+                                    &config);
+}
+
+static int setup_register(struct stp_cuda_rank *r)
+{
+    const struct stp_nccl_api *nccl = &r->cuda->nccl;
+    const uint64_t nbytes = r->cuda->max_bytes > 16 ? r->cuda->max_bytes : 16;
+    struct stp_cuda_setup *s = &r->setups[r->n_setups];
+    int result = ncclSuccess;
+
+    for (int i = 0; i < STP_CUDA_N_MEMORIES && result == ncclSuccess; i++)
+        result = s->setup.memory == STP_MEMORY_REG
+                     ? nccl->comm_register(s->comm, r->memories[i], nbytes,
+                                           &s->handles[i])
+                     : nccl->window_register(s->comm, r->memories[i], nbytes,
+                                             &s->handles[i],
+                                             STP_NCCL_WINDOW_SYMMETRIC);
+    return result;
+}
+
+/* A call of NCCL on the ranks of a thread, which must be one group. */
+static enum stp_status setup_call(struct stp_cuda_rank *first,
+                                  int (*call)(struct stp_cuda_rank *rank),
+                                  const char *name, struct stp_error *err)
+{
+    const struct stp_nccl_api *nccl = &first->cuda->nccl;
+    int result = nccl->group_start();
+    int ended;
+
+    for (unsigned i = 0; i < first->cuda->n_gpus && result == ncclSuccess;
+         i++) {
+        cudaSetDevice(first[i].gpu);
+        result = call(&first[i]);
+    }
+    ended = nccl->group_end();
+    cudaSetDevice(first->gpu);
+    return stp_cuda_nccl_result(first, result != ncclSuccess ? result : ended,
+                                name, err);
+}
+
+/* Those of a thread. */
+static enum stp_status setup_open_part(void *user, unsigned thread,
+                                       struct stp_error *err)
+{
+    struct stp_cuda *d = user;
+    struct stp_cuda_rank *first = &d->ranks[thread * d->n_gpus];
+    const enum stp_memory memory = first->setups[first->n_setups].setup.memory;
+    enum stp_status status = STP_OK;
+
+    for (unsigned i = 0;
+         i < d->n_gpus && memory != STP_MEMORY_PLAIN && status == STP_OK; i++) {
+        cudaSetDevice(first[i].gpu);
+        status = setup_make_memories(&first[i], err);
+    }
+    if (status == STP_OK)
+        status = setup_call(first, setup_connect, "ncclCommSplit", err);
+    if (status == STP_OK && memory != STP_MEMORY_PLAIN)
+        status = setup_call(first, setup_register,
+                            memory == STP_MEMORY_REG ? "ncclCommRegister"
+                                                     : "ncclCommWindowRegister",
+                            err);
+    return status;
+}
+
+/* ---- all of them ---- */
+
+enum stp_status stp_cuda_setup(struct stp_cuda *d,
+                               const struct stp_setup *setup,
+                               unsigned *number_ret, struct stp_error *err)
+{
+    const unsigned n = d->ranks[0].n_setups;
+    enum stp_status status;
+
+    for (unsigned i = 0; i < n; i++)
+        if (stp_setup_equal(&d->ranks[0].setups[i].setup, setup)) {
+            *number_ret = i;
+            return STP_OK;
+        }
+    if (n == STP_CUDA_SETUPS)
+        return stp_fail(err, STP_ERR_LIMIT,
+                        "more than %d communicators of other configurations",
+                        STP_CUDA_SETUPS);
+    status = setup_check(d, setup, err);
+    if (status != STP_OK)
+        return status;
+    for (unsigned i = 0; i < d->n_local; i++)
+        d->ranks[i].setups[n] = (struct stp_cuda_setup){.setup = *setup};
+    status = stp_thread_pool_run(d->pool, setup_open_part, d, d->world, 0, err);
+    for (unsigned i = 0; i < d->n_local; i++)
+        d->ranks[i].n_setups += status == STP_OK;
+    *number_ret = n;
+    return status;
+}
+
+static const struct stp_cuda_setup *setup_of_arm(const struct stp_cuda_rank *r)
+{
+    return r->cuda->setup < r->n_setups ? &r->setups[r->cuda->setup] : NULL;
+}
+
+void *stp_cuda_setup_memory(const struct stp_cuda_rank *r, unsigned number)
+{
+    const struct stp_cuda_setup *s = setup_of_arm(r);
+
+    return s != NULL && s->setup.memory != STP_MEMORY_PLAIN
+               ? r->memories[number]
+               : NULL;
+}
+
+stp_nccl_comm stp_cuda_setup_comm(const struct stp_cuda_rank *r)
+{
+    const struct stp_cuda_setup *s = setup_of_arm(r);
+
+    return s != NULL ? s->comm : r->comm;
+}
+
+static void setup_deregister(const struct stp_nccl_api *nccl,
+                             const struct stp_cuda_setup *s)
+{
+    for (int i = 0; i < STP_CUDA_N_MEMORIES; i++)
+        if (s->handles[i] == NULL)
+            continue;
+        else if (s->setup.memory == STP_MEMORY_REG)
+            nccl->comm_deregister(s->comm, s->handles[i]);
+        else
+            nccl->window_deregister(s->comm, s->handles[i]);
+}
+
+void stp_cuda_setup_close(struct stp_cuda_rank *r)
+{
+    const struct stp_nccl_api *nccl = &r->cuda->nccl;
+
+    for (unsigned i = 0; i < r->n_setups; i++) {
+        setup_deregister(nccl, &r->setups[i]);
+        nccl->comm_destroy(r->setups[i].comm);
+    }
+    for (int i = 0; i < STP_CUDA_N_MEMORIES; i++)
+        if (r->memories[i] != NULL)
+            nccl->mem_free(r->memories[i]);
+}
