@@ -159,12 +159,13 @@ TEST_F(Cuda, RegisteredBuffersRunAsTheyShouldAndRight)
                 continue;
             const stp_device_run run = Probe(arm, coll, 1 << 20);
             const std::string kernel = run.kernel;
-            if (arm.setup.memory == STP_MEMORY_CE && coll == copied)
+            if (arm.setup.memory == STP_MEMORY_CE && coll == copied) {
                 EXPECT_EQ(STP_COPY_ENGINES, kernel);
-            else if (arm.setup.memory >= STP_MEMORY_SYM)
+            } else if (arm.setup.memory >= STP_MEMORY_SYM) {
                 EXPECT_THAT(kernel, HasSubstr("_")) << what;
-            else
+            } else {
                 EXPECT_EQ("", kernel) << what;
+            }
             if (arm.setup.memory == STP_MEMORY_PLAIN)
                 EXPECT_LE(run.n_channels, arm.setup.max_ctas) << what;
             EXPECT_EQ(0u, CountWrong(coll, 1 << 20)) << what;

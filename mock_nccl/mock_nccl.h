@@ -132,11 +132,27 @@ enum mock_time_source {
                          */
 };
 
+/*
+ * How collectives of buffers that the application has registered may run,
+ * beside NCCL's algorithms: numbers of mock_run.algo, with protocol and
+ * channels of 0. Their times can be recorded; nothing is modelled of them.
+ */
+enum mock_way {
+    MOCK_WAY_REG = NCCL_NUM_ALGORITHMS, /* ncclCommRegister() */
+    MOCK_WAY_SYM, /* windows: symmetric kernels, where NCCL has them */
+    MOCK_WAY_CE,  /* the same with CTA policy ZERO: copy engines */
+    MOCK_NUM_WAYS,
+};
+
+/* Whether times of the way were recorded for a collective. */
+bool mock_machine_has_way(const struct mock_machine *machine, ncclFunc_t coll,
+                          enum mock_way way);
+
 /* A collective as it ran. */
 struct mock_run {
     ncclFunc_t coll;
     size_t n_bytes; /* as getCollInfo counts them */
-    int algo;
+    int algo;       /* NCCL_ALGO_*, or enum mock_way */
     int proto;
     int n_channels; /* a tuner's request; 0 for NCCL's own count */
 };
@@ -145,6 +161,9 @@ struct mock_time {
     double us;
     enum mock_time_source source; /* the worst of all it is made of */
     bool is_single_pass; /* from a run without interleaving: drift is in it */
+    const char *kernel;  /* of a way, at the nearest recorded size: what was
+                            recorded to have run; "" if that was an algorithm.
+                            The machine's */
 };
 
 /*
@@ -181,7 +200,7 @@ struct mock_overlap {
  * sizes, and between recorded ratios of compute to collective, each without
  * overlap. Outside the recorded range the nearest slowdown applies; an arm
  * without records has the mean of the recorded arms (of the same algorithm and
- * protocol if there are any, and of the same size): both are
+ * protocol if there are any, and of the same size), copy engines none: all are
  * MOCK_TIME_MODELLED. So is any machine without overlap.csv, with the mean
  * slowdown of h200x4, 1.43.
  *

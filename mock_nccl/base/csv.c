@@ -276,7 +276,8 @@ static ncclResult_t csv_copy_text(const struct mock_csv *csv, int field,
     ncclResult_t rc = column->words != NULL ? mock_csv_word(csv, field, &number)
                                             : ncclSuccess;
 
-    if (rc == ncclSuccess)
+    text = csv->fields[csv->place[field]];
+    if (rc == ncclSuccess && column->min > 0)
         rc = csv_get_text(csv, field, &text);
     if (rc != ncclSuccess)
         return rc;

@@ -22,7 +22,8 @@ struct mock_field {
     const char *name;
     enum {
         MOCK_FIELD_OTHER, /* the caller reads it, or nobody */
-        MOCK_FIELD_TEXT,  /* char[max]; one of 'words' unless that is NULL */
+        MOCK_FIELD_TEXT,  /* char[max]; one of 'words' unless that is NULL; not
+                             empty if min is above 0 */
         MOCK_FIELD_WORD,  /* int, the index of one of 'words'; -1 for 'extra' */
         MOCK_FIELD_INT,   /* int, from min to max */
         MOCK_FIELD_SIZE,  /* size_t, from min to max */

@@ -24,14 +24,14 @@ static const struct mock_words vendors = {vendor_words, 5};
 #define LENGTH(member) sizeof(((struct mock_machine_info *)0)->member)
 // clang-format off
 static const struct mock_field machine_fields[] = {
-    {"gpu", MOCK_FIELD_TEXT, AT(gpu), .max = LENGTH(gpu)},
+    {"gpu", MOCK_FIELD_TEXT, AT(gpu), .min = 1, .max = LENGTH(gpu)},
     {"compute_capability", MOCK_FIELD_INT, AT(compute_capability), .min = 60, .max = 129},
     {"ranks", MOCK_FIELD_INT, AT(n_ranks), .min = 1, .max = MOCK_MAX_RANKS, .optional = true},
     {"nodes", MOCK_FIELD_INT, AT(n_nodes), .min = 1, .max = MOCK_MAX_RANKS, .optional = true},
-    {"cpu_vendor", MOCK_FIELD_TEXT, AT(cpu_vendor), .max = LENGTH(cpu_vendor), .words = &vendors},
+    {"cpu_vendor", MOCK_FIELD_TEXT, AT(cpu_vendor), .min = 1, .max = LENGTH(cpu_vendor), .words = &vendors},
     {"channels", MOCK_FIELD_INT, AT(n_channels), .min = 1, .max = 64, .optional = true},
     {"nvls_channels", MOCK_FIELD_INT, AT(n_nvls_channels), .min = 0, .max = 64, .optional = true},
-    {"nccl", MOCK_FIELD_TEXT, AT(nccl), .max = LENGTH(nccl)},
+    {"nccl", MOCK_FIELD_TEXT, AT(nccl), .min = 1, .max = LENGTH(nccl)},
 };
 // clang-format on
 enum { N_FIELDS = sizeof(machine_fields) / sizeof(machine_fields[0]) };

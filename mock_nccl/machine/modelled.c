@@ -56,6 +56,11 @@ ncclResult_t mock_modelled_time(const struct mock_machine *machine,
     };
     mock_table table;
 
+    if (run->algo >= NCCL_NUM_ALGORITHMS)
+        return mock_fail(ncclInvalidArgument,
+                         "no time for %s of registered buffers: none was "
+                         "recorded on %s, and none is modelled",
+                         mock_word(&mock_colls, run->coll), machine->info.name);
     mock_model_table(&machine->model, &question, table);
     if (table[run->algo][run->proto] < 0)
         return mock_fail(ncclInvalidArgument,
@@ -69,5 +74,6 @@ ncclResult_t mock_modelled_time(const struct mock_machine *machine,
                    mock_fewer_channels_us(&machine->model, run);
     time_ret->source = MOCK_TIME_MODELLED;
     time_ret->is_single_pass = false;
+    time_ret->kernel = "";
     return ncclSuccess;
 }

@@ -218,13 +218,21 @@ overlap_estimate_others(const struct mock_overlaps *overlaps,
 static struct estimate overlap_estimate(const struct mock_machine *machine,
                                         const struct overlap_query *w)
 {
+    /* Copies run beside kernels; that they share memory with them is not
+     * modelled. */
+    static const struct estimate free_engines = {0, 1, MOCK_TIME_MODELLED};
     const struct mock_overlap_arm *arm;
 
+    if (machine->overlaps == NULL && w->algo == MOCK_WAY_CE)
+        return free_engines;
     if (machine->overlaps == NULL)
         return (struct estimate){log(default_slowdown), 1, MOCK_TIME_MODELLED};
     arm = overlap_find_arm(machine->overlaps, w);
-    return arm != NULL ? overlap_estimate_arm(arm, w)
-                       : overlap_estimate_others(machine->overlaps, w);
+    if (arm != NULL)
+        return overlap_estimate_arm(arm, w);
+    return w->algo == MOCK_WAY_CE
+               ? free_engines
+               : overlap_estimate_others(machine->overlaps, w);
 }
 
 /* ---- the interface ---- */

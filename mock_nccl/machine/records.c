@@ -10,7 +10,7 @@
 /* ---- one row ---- */
 
 /* The columns that are not read as their fields say. */
-enum { ALGORITHM = 2, PROTOCOL, RANKS = 5, RUN, SOURCE = 13, LAYERS };
+enum { ALGORITHM = 2, PROTOCOL, RANKS = 5, RUN, SOURCE = 13, KERNEL, LAYERS };
 enum { MODE = LAYERS + 5, COMPUTE_KIND, TYPE, RAN_ALGORITHM, RAN_PROTOCOL };
 
 /* As files of steptune name them. */
@@ -18,16 +18,27 @@ static const char *const source_words[] = {
     "measured", "recorded", "interpolated", "virtual", "modelled"};
 static const struct mock_words sources = {source_words, 5};
 
+/* The words of both columns of a way, behind those of algorithms and of
+ * protocols. */
+#define WAYS "reg", "sym", "ce"
+static const char *const algo_words[] = {
+    "tree", "ring", "collnet_direct", "collnet_chain", "nvls", "nvls_tree",
+    "pat",  WAYS};
+static const char *const proto_words[] = {"ll", "ll128", "simple", WAYS};
+static const struct mock_words algos_and_ways = {algo_words, MOCK_NUM_WAYS};
+static const struct mock_words protos_and_ways = {
+    proto_words, NCCL_NUM_PROTOCOLS + MOCK_NUM_WAYS - NCCL_NUM_ALGORITHMS};
+
 #define AT(member) offsetof(struct mock_record, member)
 // clang-format off
 static const struct mock_field record_fields[] = {
     {"collective", MOCK_FIELD_WORD, AT(coll), .words = &mock_colls},
     {"bytes", MOCK_FIELD_SIZE, AT(n_bytes), .min = 1, .max = 1ll << 50},
-    [ALGORITHM] = {"algorithm", .words = &mock_algos, .extra = "auto"},
-    [PROTOCOL] = {"protocol", .words = &mock_protos, .extra = "auto"},
+    [ALGORITHM] = {"algorithm", .words = &algos_and_ways, .extra = "auto"},
+    [PROTOCOL] = {"protocol", .words = &protos_and_ways, .extra = "auto"},
     {"channels", MOCK_FIELD_INT, AT(n_channels), .min = 0, .max = 64},
     [RANKS] = {"nRanks", MOCK_FIELD_INT, .at = AT(n_ranks)},
-    [RUN] = {"run", MOCK_FIELD_TEXT, AT(run), .max = sizeof(((struct mock_record *)0)->run)},
+    [RUN] = {"run", MOCK_FIELD_TEXT, AT(run), .min = 1, .max = sizeof(((struct mock_record *)0)->run)},
     {"round", MOCK_FIELD_INT, AT(round), .min = 0, .max = 1 << 20},
     {"iters", MOCK_FIELD_SIZE, AT(n_iterations), .min = 1, .max = 1ll << 40},
     {"mean_us", MOCK_FIELD_TIME, .at = AT(mean)},
@@ -35,6 +46,8 @@ static const struct mock_field record_fields[] = {
     {"p95_us", MOCK_FIELD_TIME, .at = AT(p95)},
     {"min_us", MOCK_FIELD_TIME, .at = AT(min)},
     [SOURCE] = {"source", .words = &sources, .optional = true},
+    [KERNEL] = {"ran_kernel", .kind = MOCK_FIELD_TEXT, .at = AT(kernel),
+     .max = sizeof(((struct mock_record *)0)->kernel), .optional = true},
     /* from here on in overlap.csv only, those after MODE by `steptune iterate` */
     [LAYERS] = {"layers", MOCK_FIELD_INT, AT(n_layers), .min = 1, .max = 1 << 16},
     {"compute_us", MOCK_FIELD_TIME, .at = AT(compute_us)},
@@ -50,6 +63,7 @@ static const struct mock_field record_fields[] = {
     {"op", .optional = true}, {"root", .optional = true}, {"wrong", .optional = true},
     {"in_place", .optional = true}, {"ratio", .optional = true},
     {"alone_us", .optional = true}, {"single_pass", .optional = true},
+    {"chunk", .optional = true},
 };
 // clang-format on
 enum {
@@ -73,6 +87,23 @@ static bool records_is_foreign(const struct mock_csv *csv)
     return mock_csv_is(csv, ALGORITHM, "plugin");
 }
 
+/* Makes the protocol of a way 0. */
+static ncclResult_t records_check_way(const struct mock_csv *csv,
+                                      struct mock_record *record)
+{
+    int way = record->proto - NCCL_NUM_PROTOCOLS + NCCL_NUM_ALGORITHMS;
+
+    if (record->algo < NCCL_NUM_ALGORITHMS &&
+        record->proto < NCCL_NUM_PROTOCOLS)
+        return ncclSuccess;
+    if (record->algo != way || record->n_channels != 0)
+        return mock_csv_fail(csv, record->line,
+                             "algorithm and protocol are not of one arm, "
+                             "expected reg, sym or ce in both, and channels 0");
+    record->proto = 0;
+    return ncclSuccess;
+}
+
 /* "auto2" is a second measurement of auto in a round, of iterations only. */
 static ncclResult_t records_read_pair(const struct mock_csv *csv,
                                       bool is_overlap,
@@ -88,7 +119,7 @@ static ncclResult_t records_read_pair(const struct mock_csv *csv,
     rc = mock_csv_word(csv, ALGORITHM, &record->algo);
     if (rc == ncclSuccess)
         rc = mock_csv_word(csv, PROTOCOL, &record->proto);
-    return rc;
+    return rc == ncclSuccess ? records_check_way(csv, record) : rc;
 }
 
 static ncclResult_t records_check_times(const struct mock_csv *csv,
@@ -175,7 +206,8 @@ static ncclResult_t records_resolve(const struct mock_csv *csv,
 static ncclResult_t records_check_pair(const struct mock_csv *csv,
                                        const struct mock_record *record)
 {
-    if (mock_kernel_exists(record->coll, record->algo, record->proto))
+    if (record->algo >= NCCL_NUM_ALGORITHMS ||
+        mock_kernel_exists(record->coll, record->algo, record->proto))
         return ncclSuccess;
     return mock_csv_fail(csv, record->line, "NCCL has no %s/%s for %s",
                          mock_word(&mock_algos, record->algo),

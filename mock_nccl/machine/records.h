@@ -11,7 +11,7 @@
 /* One row. The key is all members above 'is_auto'. */
 struct mock_record {
     int coll;
-    int algo;
+    int algo; /* NCCL_ALGO_*, or enum mock_way with a protocol of 0 */
     int proto;
     int n_channels;
     size_t n_bytes;
@@ -28,6 +28,7 @@ struct mock_record {
     int n_ranks;
     enum mock_time_source source; /* of a recording on GPUs RECORDED */
     size_t n_iterations;
+    char kernel[40]; /* of a way: what ran */
     double mean;
     double median;
     double p95;

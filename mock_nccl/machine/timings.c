@@ -92,6 +92,11 @@ static const struct mock_row *timings_get_row(const struct mock_point *point,
     return &point->rows[round % point->n_rounds];
 }
 
+static const struct mock_point *timings_nearest(const struct span *span)
+{
+    return span->weight < .5 ? span->lo : span->hi;
+}
+
 /* The mean of one round. It does not decrease beyond the last point. */
 static double timings_get_mean(const struct span *span, int round)
 {
@@ -266,7 +271,7 @@ static struct lookup timings_look_up(const struct mock_machine *machine,
 static ncclResult_t timings_check_run(const struct mock_run *run)
 {
     if ((unsigned)run->coll >= NCCL_NUM_TUNED_FUNCS ||
-        (unsigned)run->algo >= NCCL_NUM_ALGORITHMS ||
+        (unsigned)run->algo >= MOCK_NUM_WAYS ||
         (unsigned)run->proto >= NCCL_NUM_PROTOCOLS)
         return mock_fail(ncclInvalidArgument,
                          "no time for collective %d, algorithm %d and protocol "
@@ -287,6 +292,14 @@ static bool timings_has_pair(const struct mock_machine *machine,
     return machine->timings != NULL &&
            machine->timings->pairs[run->coll][run->algo][run->proto]
                    .own.n_points > 0;
+}
+
+bool mock_machine_has_way(const struct mock_machine *machine, ncclFunc_t coll,
+                          enum mock_way way)
+{
+    const struct mock_run run = {.coll = coll, .algo = (int)way};
+
+    return timings_has_pair(machine, &run);
 }
 
 ncclResult_t mock_machine_time(const struct mock_machine *machine,
@@ -311,6 +324,7 @@ ncclResult_t mock_machine_time(const struct mock_machine *machine,
                    timings_get_spread(&found.span, i, iteration);
     time_ret->source = found.source;
     time_ret->is_single_pass = found.is_single_pass;
+    time_ret->kernel = timings_nearest(&found.span)->kernel;
     return ncclSuccess;
 }
 
@@ -336,6 +350,7 @@ ncclResult_t mock_machine_mean_time(const struct mock_machine *machine,
     time_ret->us = sum / n_rounds * found.ratio;
     time_ret->source = found.source;
     time_ret->is_single_pass = found.is_single_pass;
+    time_ret->kernel = timings_nearest(&found.span)->kernel;
     return ncclSuccess;
 }
 
@@ -430,6 +445,7 @@ static void timings_add_row(struct mock_curve *curve, int n_rows,
     point->n_rounds++;
     point->is_single_pass = record->round == 0 || point->n_rounds == 1;
     point->source = timings_worse_source(point->source, record->source);
+    memcpy(point->kernel, record->kernel, sizeof(point->kernel));
 }
 
 /* Whether the size lies between sizes of interleaved rounds. */
@@ -599,7 +615,7 @@ static int timings_list_sizes(const struct mock_timings *timings, int coll,
 {
     int n = 0;
 
-    for (int a = 0; a < NCCL_NUM_ALGORITHMS; a++)
+    for (int a = 0; a < MOCK_NUM_WAYS; a++)
         for (int p = 0; p < NCCL_NUM_PROTOCOLS; p++) {
             const struct mock_curve *own = &timings->pairs[coll][a][p].own;
 
@@ -686,7 +702,7 @@ void mock_timings_free(struct mock_timings *timings)
     if (timings == NULL)
         return;
     for (int c = 0; c < NCCL_NUM_TUNED_FUNCS; c++) {
-        for (int a = 0; a < NCCL_NUM_ALGORITHMS; a++)
+        for (int a = 0; a < MOCK_NUM_WAYS; a++)
             for (int p = 0; p < NCCL_NUM_PROTOCOLS; p++)
                 timings_free_pair(&timings->pairs[c][a][p]);
         free(timings->sizes[c]);

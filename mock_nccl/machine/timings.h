@@ -4,11 +4,13 @@
  * timings.csv has one row per size, pair, channel count and pass:
  *
  *   collective,bytes,algorithm,protocol,channels,nRanks,run,round,iters,
- *   mean_us,median_us,p95_us,min_us[,source]
+ *   mean_us,median_us,p95_us,min_us[,source][,ran_kernel]
  *
  * 'run' is a word; 'round' counts from 1 in an interleaved run, in which every
  * round measures everything once, and is 0 for a single pass. algorithm and
  * protocol "auto" (always both, with channels 0) are NCCL's own choice.
+ * "reg", "sym" and "ce" (likewise) are of buffers that were registered, and
+ * 'ran_kernel' is what ran there, if it was no algorithm.
  * 'source' is there where this machine was recorded on another in mock NCCL,
  * and says what that one's times were: recorded, interpolated, virtual or
  * modelled.
@@ -47,6 +49,7 @@ struct mock_point {
     bool is_single_pass; /* not interleaved, or a single round, which cannot be
                             paired with another */
     enum mock_time_source source; /* the worst of its rows */
+    char kernel[40];              /* as of a record, of its last row */
 };
 
 /* Points, sorted by size. */
@@ -76,7 +79,7 @@ struct mock_size {
 };
 
 struct mock_timings {
-    struct mock_pair pairs[NCCL_NUM_TUNED_FUNCS][NCCL_NUM_ALGORITHMS]
+    struct mock_pair pairs[NCCL_NUM_TUNED_FUNCS][MOCK_NUM_WAYS]
                           [NCCL_NUM_PROTOCOLS];
     struct mock_size *sizes[NCCL_NUM_TUNED_FUNCS]; /* sorted by size */
     int n_sizes[NCCL_NUM_TUNED_FUNCS];

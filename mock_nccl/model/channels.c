@@ -64,10 +64,13 @@ static int channels_direct_channels(const struct mock_model *model,
 int mock_default_channels(const struct mock_model *model, int algo, int proto,
                           size_t n_bytes)
 {
-    int n_threads = model->max_threads[algo][proto];
-    int threshold = model->thread_threshold[algo][proto];
     int n = model->n_channels;
+    int n_threads, threshold;
 
+    if (algo >= NCCL_NUM_ALGORITHMS)
+        return 0; /* registered buffers have other kernels */
+    n_threads = model->max_threads[algo][proto];
+    threshold = model->thread_threshold[algo][proto];
     if (algo == NCCL_ALGO_COLLNET_DIRECT)
         return channels_direct_channels(model, n_bytes);
     if (mock_kind_of(model, algo) == MOCK_KIND_COLLNET_NVLS)

@@ -64,12 +64,14 @@ static bool refine_has_open(const struct stp_point *p,
 
 /* ---- sizes in between ---- */
 
+/* Of what a tuner can choose. */
 static double refine_find_fastest(const struct stp_point *p)
 {
     double us = p->auto_us;
 
     for (size_t i = 0; i < p->n_arms; i++)
-        us = fmin(us, p->arms[i].us);
+        if (p->arms[i].arm.kind != STP_ARM_SETUP)
+            us = fmin(us, p->arms[i].us);
     return us;
 }
 

@@ -130,6 +130,8 @@ struct record {
     struct stp_machine_record machine;
     struct stp_choices_part parts[N_TYPES * NCCL_NUM_TUNED_FUNCS];
     size_t n_parts;
+    struct stp_arms window_arms; /* with those of registered buffers */
+    struct stp_arms overlap_arms;
     struct stp_measure_plan window;
     struct stp_measure_plan sweep;
     struct stp_sizes overlap_sizes;
@@ -225,9 +227,14 @@ static void record_drop_unknown(struct record *r)
 
 static enum stp_status record_plan_window(struct record *r)
 {
-    enum stp_status status = stp_plan_measurements(
-        &r->device, &r->o->measure, &r->o->window_arms, &r->window, &r->err);
+    enum stp_status status;
 
+    r->window_arms = r->o->window_arms;
+    status = stp_arms_add_memories(&r->window_arms, r->machine.info.memories,
+                                   &r->err);
+    if (status == STP_OK)
+        status = stp_plan_measurements(&r->device, &r->o->measure,
+                                       &r->window_arms, &r->window, &r->err);
     record_drop_unknown(r);
     record_count_steps(r, &r->window.plan);
     return status;
@@ -261,8 +268,11 @@ static enum stp_status record_plan_overlap(struct record *r)
 {
     const size_t n_sizes = sizeof(overlap_sizes) / sizeof(overlap_sizes[0]);
     const size_t n_ratios = sizeof(overlap_ratios) / sizeof(overlap_ratios[0]);
-    enum stp_status status = STP_OK;
+    enum stp_status status;
 
+    r->overlap_arms = r->o->overlap_arms;
+    status = stp_arms_add_memories(&r->overlap_arms, r->machine.info.memories,
+                                   &r->err);
     r->overlap = (struct stp_iterate_plan){
         .modes = overlap_modes,
         .n_modes = 1,
@@ -270,7 +280,7 @@ static enum stp_status record_plan_overlap(struct record *r)
         .sizes = &r->overlap_sizes,
         .ratios = overlap_ratios,
         .n_ratios = n_ratios,
-        .arms = &r->o->overlap_arms,
+        .arms = &r->overlap_arms,
         .layers = {[STP_MODE_OVERLAP] = OVERLAP_LAYERS},
         .rounds = r->window.plan.rounds,
         .warmup = OVERLAP_WARMUP,
@@ -282,7 +292,7 @@ static enum stp_status record_plan_overlap(struct record *r)
     };
     if (r->o->no_overlap || r->machine.info.models_overlap ||
         !record_has_coll(r->o, ncclFuncAllReduce))
-        return STP_OK;
+        return status;
     for (size_t i = 0; i < n_sizes && status == STP_OK; i++)
         if (overlap_sizes[i] >= record_first_size(r->o, 0) &&
             overlap_sizes[i] <= record_last_size(r->o, max_size))

@@ -1,6 +1,7 @@
 #include "device/arm.h"
 
 #include <inttypes.h>
+#include <limits.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <string.h>
@@ -167,17 +168,17 @@ static enum stp_status arms_add_all(struct stp_arms *arms,
     return status;
 }
 
-static enum stp_status arms_add_memories(struct stp_arms *arms,
-                                         struct stp_error *err)
+enum stp_status stp_arms_add_memories(struct stp_arms *arms, unsigned memories,
+                                      struct stp_error *err)
 {
     enum stp_status status = STP_OK;
 
-    for (int m = STP_MEMORY_PLAIN + 1; m < STP_N_MEMORIES && status == STP_OK;
-         m++) {
+    for (int m = STP_MEMORY_PLAIN + 1; m < STP_N_MEMORIES; m++) {
         const struct stp_arm arm = {.kind = STP_ARM_SETUP,
                                     .setup.memory = (enum stp_memory)m};
 
-        status = arms_add(arms, &arm, err);
+        if (status == STP_OK && (memories >> m & 1) != 0)
+            status = arms_add(arms, &arm, err);
     }
     return status;
 }
@@ -370,7 +371,7 @@ static enum stp_status arms_add_word(struct stp_arms *arms,
     if (stp_field_is(word, "all"))
         return arms_add_all(arms, err);
     if (stp_field_is(word, "memory"))
-        return arms_add_memories(arms, err);
+        return stp_arms_add_memories(arms, UINT_MAX, err);
     if (!stp_arm_from_name(word->s, word->len, &arm) ||
         arm.kind == STP_ARM_PLUGIN)
         return stp_fail_at(err, STP_ERR_SYNTAX, 0, word->column,

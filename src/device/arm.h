@@ -84,6 +84,10 @@ bool stp_arm_from_name(const char *name, size_t len, struct stp_arm *arm_ret);
 enum stp_status stp_arms_parse(const char *list, struct stp_arms *arms_ret,
                                struct stp_error *err);
 
+/* Adds an arm for each way to register buffers whose bit is in 'memories'. */
+enum stp_status stp_arms_add_memories(struct stp_arms *arms, unsigned memories,
+                                      struct stp_error *err);
+
 /*
  * Adds, for each forced arm that leaves the channels to NCCL, one arm for each
  * count of the comma-separated 'list' of different numbers from 1 to 64.

@@ -200,8 +200,10 @@ static enum stp_status iterate_measure(const struct stp_tune_pass *pass,
 
     iterate_choose_arms(swept, pass->info.n_ranks, setting, &arms);
     out->n_samples = 0; /* they are not used */
-    status = stp_tune_run_setting(&pass->job->plan->measure, pass->device,
-                                  setting, ratio, &arms, out, err);
+    status = stp_arms_add_memories(&arms, pass->info.memories, err);
+    if (status == STP_OK)
+        status = stp_tune_run_setting(&pass->job->plan->measure, pass->device,
+                                      setting, ratio, &arms, out, err);
     if (status == STP_OK)
         return stp_tune_state_save(pass->state, false, err);
     out->data.n_rows = n_rows;

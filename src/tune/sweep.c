@@ -177,6 +177,8 @@ static enum stp_status sweep_measure_grid(struct sweep *s)
     size_t total = 0;
     enum stp_status status = stp_arms_parse("all", &all, s->err);
 
+    if (status == STP_OK)
+        status = stp_arms_add_memories(&all, s->pass->info.memories, s->err);
     for (size_t c = 0; c < plan->n_colls; c++)
         total += plan->sizes[c].n;
     sweep_tell_resumed(s, total);

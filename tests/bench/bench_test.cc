@@ -207,6 +207,19 @@ TEST(Arms, OfMemoryAreAllWaysToRegister)
     }
 }
 
+TEST(Arms, OfMemoryAreAddedAsFarAsADeviceHasThem)
+{
+    stp_arms arms;
+    ASSERT_EQ(STP_OK, stp_arms_parse("auto", &arms, nullptr));
+
+    ASSERT_EQ(STP_OK, stp_arms_add_memories(
+                          &arms, 1u << STP_MEMORY_PLAIN | 1u << STP_MEMORY_SYM,
+                          nullptr));
+
+    ASSERT_EQ(2u, arms.n);
+    EXPECT_EQ(STP_MEMORY_SYM, arms.arm[1].setup.memory);
+}
+
 TEST(Arms, OfOneWordRanIfThatIsWhatRan)
 {
     const stp_arm simple{STP_ARM_FORCED, STP_ANY, NCCL_PROTO_SIMPLE, 0, 0, {}};

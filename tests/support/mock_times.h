@@ -24,7 +24,7 @@ inline mock_run Simple(size_t n_bytes, int n_channels = 0)
 
 inline mock_time Mean(const Machine &machine, const mock_run &run)
 {
-    mock_time time{-1, MOCK_TIME_MODELLED, false};
+    mock_time time{-1, MOCK_TIME_MODELLED, false, ""};
     EXPECT_EQ(ncclSuccess, mock_machine_mean_time(machine.get(), &run, &time))
         << mock_last_error();
     return time;
@@ -33,7 +33,7 @@ inline mock_time Mean(const Machine &machine, const mock_run &run)
 inline mock_time At(const Machine &machine, const mock_run &run, double round,
                     double iteration = .5)
 {
-    mock_time time{-1, MOCK_TIME_MODELLED, false};
+    mock_time time{-1, MOCK_TIME_MODELLED, false, ""};
     EXPECT_EQ(ncclSuccess,
               mock_machine_time(machine.get(), &run, round, iteration, &time))
         << mock_last_error();

@@ -168,6 +168,9 @@ enum stp_status stp_cuda_setup(struct stp_cuda *d,
                                const struct stp_setup *setup,
                                unsigned *number_ret, struct stp_error *err);
 
+/* As struct stp_device_info has them. */
+unsigned stp_cuda_setup_memories(const struct stp_cuda *d);
+
 /* Where measured collectives send from (0) or receive (1) in the setup of the
  * arm; NULL: in the rank's room. */
 void *stp_cuda_setup_memory(const struct stp_cuda_rank *rank, unsigned number);

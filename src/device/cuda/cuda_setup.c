@@ -8,24 +8,37 @@
 
 /* ---- what NCCL is asked for ---- */
 
+/* The first version of NCCL, and what earlier ones lack. */
+static const struct {
+    int version;
+    const char *lacks;
+} needs[STP_N_MEMORIES] = {
+    [STP_MEMORY_SYM] = {STP_NCCL_WITH_WINDOWS,
+                        "symmetric memory, expected 2.27"},
+    [STP_MEMORY_CE] = {STP_NCCL_WITH_COPY_ENGINES,
+                       "collectives by copy engines, expected 2.28"},
+};
+
+/* Of one rank there is nothing to register for. */
+unsigned stp_cuda_setup_memories(const struct stp_cuda *d)
+{
+    unsigned memories = 0;
+
+    for (int m = 0; m < STP_N_MEMORIES; m++)
+        if (m == STP_MEMORY_PLAIN ||
+            (d->n_ranks > 1 && d->nccl.version >= needs[m].version))
+            memories |= 1u << m;
+    return memories;
+}
+
 static enum stp_status setup_check(const struct stp_cuda *d,
                                    const struct stp_setup *setup,
                                    struct stp_error *err)
 {
-    static const struct {
-        int version;
-        const char *has;
-    } needs[STP_N_MEMORIES] = {
-        [STP_MEMORY_SYM] = {STP_NCCL_WITH_WINDOWS,
-                            "no symmetric memory, expected 2.27"},
-        [STP_MEMORY_CE] = {STP_NCCL_WITH_COPY_ENGINES,
-                           "no collectives by copy engines, expected 2.28"},
-    };
-
-    if (d->nccl.version >= needs[setup->memory].version)
-        return STP_OK;
-    return stp_fail(err, STP_ERR_RANGE, "NCCL %s has %s or later", d->info.nccl,
-                    needs[setup->memory].has);
+    return d->nccl.version >= needs[setup->memory].version
+               ? STP_OK
+               : stp_fail(err, STP_ERR_RANGE, "NCCL %s has no %s or later",
+                          d->info.nccl, needs[setup->memory].lacks);
 }
 
 static struct stp_nccl_config setup_config(const struct stp_cuda *d,

@@ -118,12 +118,32 @@ static enum stp_status mock_agree(void *self, enum stp_status status,
     return status;
 }
 
-static enum stp_status mock_refuse_arm(const struct engine *e,
-                                       const struct stp_arm *arm,
-                                       struct stp_error *err)
+/* The way that collectives of registered memory run. */
+static const int ways[STP_N_MEMORIES] = {[STP_MEMORY_REG] = MOCK_WAY_REG,
+                                         [STP_MEMORY_SYM] = MOCK_WAY_SYM,
+                                         [STP_MEMORY_CE] = MOCK_WAY_CE};
+
+/* Whether times are recorded of some collective. */
+static bool mock_has_memory(const struct engine *e, enum stp_memory memory)
 {
+    bool has = memory == STP_MEMORY_PLAIN;
+
+    for (int c = 0; c < NCCL_NUM_TUNED_FUNCS && !has; c++)
+        has = mock_machine_has_way(e->machine, (ncclFunc_t)c,
+                                   (enum mock_way)ways[memory]);
+    return has;
+}
+
+static enum stp_status mock_check_setup(const struct engine *e,
+                                        const struct stp_arm *arm,
+                                        struct stp_error *err)
+{
+    const struct stp_setup *setup = &arm->setup;
     char name[STP_ARM_NAME];
 
+    if (setup->max_ctas == 0 && setup->cga == 0 && arm->chunk_bytes == 0 &&
+        mock_has_memory(e, setup->memory))
+        return STP_OK;
     stp_arm_name(arm, name);
     return stp_fail(err, STP_ERR_RANGE,
                     "arm %s: machine '%s' has no recorded times of it, and "
@@ -135,13 +155,16 @@ static enum stp_status mock_select_arm(void *self, const struct stp_arm *arm,
                                        struct stp_error *err)
 {
     struct engine *e = self;
+    enum stp_status status;
 
     if (arm->kind == STP_ARM_PLUGIN && e->plugin.nccl == NULL)
         return stp_fail(err, STP_ERR_RANGE,
                         "no tuner plugin: the machine was opened without one");
-    if (arm->kind == STP_ARM_SETUP || arm->chunk_bytes != 0)
-        return mock_refuse_arm(e, arm, err);
+    status = mock_check_setup(e, arm, err);
+    if (status != STP_OK)
+        return status;
     e->use_plugin = arm->kind == STP_ARM_PLUGIN;
+    e->program.way = ways[arm->setup.memory];
     stp_arm_tuner_set(arm);
     return STP_OK;
 }
@@ -619,7 +642,7 @@ static enum stp_status mock_probe(void *self, const struct stp_collective *c,
 
     if (mock_comm_collective(world->comm, &call, &out) != ncclSuccess)
         return mock_fail(err);
-    run = mock_outcome_run(&call, &out);
+    run = stp_mock_call_run(&call, &out, e->program.way);
     if (mock_machine_time(world->machine, &run, e->time.round, 0.5, &time) !=
         ncclSuccess)
         return mock_fail(err);
@@ -629,6 +652,11 @@ static enum stp_status mock_probe(void *self, const struct stp_collective *c,
                                        .source = stp_mock_source(time.source),
                                        .single_pass = time.is_single_pass,
                                        .us = time.us};
+    if (e->program.way != 0) {
+        run_ret->algo = run_ret->proto = -1;
+        run_ret->n_channels = 0;
+        snprintf(run_ret->kernel, sizeof(run_ret->kernel), "%s", time.kernel);
+    }
     if (question_ret == NULL)
         return STP_OK;
     *question_ret = (struct stp_question){.n_pipe_ops = 1};
@@ -832,6 +860,9 @@ static void mock_fill_info(struct engine *e, bool measures)
     snprintf(info.nccl, sizeof(info.nccl), "%s", m->nccl);
     snprintf(info.backend, sizeof(info.backend), "nccl");
     snprintf(info.cpu_vendor, sizeof(info.cpu_vendor), "%s", m->cpu_vendor);
+    for (int i = 0; i < STP_N_MEMORIES; i++)
+        if (mock_has_memory(e, (enum stp_memory)i))
+            info.memories |= 1u << i;
     mock_print_line(e, measures, &info);
     e->info = info;
 }

@@ -48,6 +48,15 @@ struct mock_call stp_mock_call(const struct stp_collective *c)
     return call;
 }
 
+struct mock_run stp_mock_call_run(const struct mock_call *call,
+                                  const struct mock_outcome *outcome, int way)
+{
+    if (way == 0)
+        return mock_outcome_run(call, outcome);
+    return (struct mock_run){
+        .coll = call->coll, .n_bytes = call->n_bytes, .algo = way};
+}
+
 /* ---- collectives ---- */
 
 static double program_draw(struct stp_virtual_time *time)
@@ -138,7 +147,8 @@ static enum stp_status program_price(const struct running *r, size_t at,
     *us = 0;
     part->run.n_bytes = 0;
     for (size_t i = 0; i < n; i++) {
-        struct mock_run run = mock_outcome_run(&calls[i], &outcomes[i]);
+        struct mock_run run =
+            stp_mock_call_run(&calls[i], &outcomes[i], r->p->way);
         bool counted = false;
         double part_us = 0;
         enum stp_status status;

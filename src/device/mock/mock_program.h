@@ -43,6 +43,7 @@ struct stp_mock_program {
     size_t n_events;
     const struct stp_mock_compute *computes; /* of the owner's notes of
                                                 STP_WORK_TASK, by task */
+    int way; /* of all collectives: enum mock_way; 0: what NCCL chooses */
     struct stp_mock_world *worlds; /* by split: all ranks, then the groups */
     enum stp_source source; /* of the last run: the worst of its times, and
                                VIRTUAL where collectives are not all of it */
@@ -66,5 +67,9 @@ void stp_mock_program_free(struct stp_mock_program *p);
 
 /* The collective as mock NCCL is called with it. */
 struct mock_call stp_mock_call(const struct stp_collective *c);
+
+/* How it runs: as NCCL chose, or 'way', unless that is 0. */
+struct mock_run stp_mock_call_run(const struct mock_call *call,
+                                  const struct mock_outcome *outcome, int way);
 
 #endif /* STP_MOCK_PROGRAM_H */

@@ -123,6 +123,7 @@ static void machine_write_choices(const struct stp_machine_record *r, FILE *fp)
     "collective,bytes,algorithm,protocol,channels,nRanks,run,round,iters,"     \
     "mean_us,median_us,p95_us,min_us"
 #define SOURCE       ",source"
+#define KERNEL       ",ran_kernel"
 #define OVER_COMPUTE ",layers,compute_us,m,n,k"
 
 /*
@@ -146,11 +147,21 @@ static void machine_write_row(const struct stp_measurement *m, const char *run,
     stp_measurement_row_write(&row, header, fp);
 }
 
-/* On GPUs all times are measured; a machine in mock NCCL makes no better ones
- * than it has. */
-static const char *machine_time_columns(const struct stp_machine_record *r)
+/*
+ * Of timings.csv or, with 'compute', of overlap.csv.  On GPUs all times are
+ * measured; a machine in mock NCCL makes no better ones than it has.
+ */
+static const char *machine_columns(const struct stp_machine_record *r,
+                                   bool compute)
 {
-    return r->info.is_live ? COLUMNS : COLUMNS SOURCE;
+    static const char *const columns[2][2][2] = {
+        {{COLUMNS SOURCE, COLUMNS SOURCE KERNEL}, {COLUMNS, COLUMNS KERNEL}},
+        {{COLUMNS SOURCE OVER_COMPUTE, COLUMNS SOURCE KERNEL OVER_COMPUTE},
+         {COLUMNS OVER_COMPUTE, COLUMNS KERNEL OVER_COMPUTE}},
+    };
+    const bool has_kernels = (r->info.memories >> STP_MEMORY_REG) != 0;
+
+    return columns[compute][r->info.is_live][has_kernels];
 }
 
 static void machine_explain_source(const struct stp_machine_record *r, FILE *fp)
@@ -177,7 +188,7 @@ static size_t machine_write_runs(const struct stp_machine_record *r, FILE *fp)
     struct stp_measurement_header header;
     size_t n = 0;
 
-    stp_measurement_header_read(machine_time_columns(r), &header);
+    stp_measurement_header_read(machine_columns(r, false), &header);
     for (size_t k = 0; k < sizeof(runs) / sizeof(runs[0]); k++)
         for (size_t i = 0; i < runs[k].data->n_rows; i++) {
             const struct stp_measurement *m = &runs[k].data->rows[i];
@@ -201,15 +212,18 @@ size_t stp_machine_n_times(const struct stp_machine_record *r)
 static void machine_write_timings(const struct stp_machine_record *r, FILE *fp)
 {
     machine_write_head(r, "bf16 sums, collectives back to back", fp);
-    fputs("# run window: interleaved rounds; a round runs auto (NCCL's own "
-          "choice) and every forced pair once at each size.\n"
-          "# run sweep, round 0: every pair and channel count once, not "
-          "interleaved.\n"
-          "# bytes is nBytes as a tuner gets it. Times are per collective, "
-          "max over ranks, microseconds. channels 0: NCCL's own count.\n",
-          fp);
+    fputs(
+        "# run window: interleaved rounds; a round runs auto (NCCL's own "
+        "choice) and every forced pair once at each size, and reg, sym and ce "
+        "(its choice for buffers that are registered: ran_kernel) where "
+        "NCCL has them.\n"
+        "# run sweep, round 0: every pair and channel count once, not "
+        "interleaved.\n"
+        "# bytes is nBytes as a tuner gets it. Times are per collective, "
+        "max over ranks, microseconds. channels 0: NCCL's own count.\n",
+        fp);
     machine_explain_source(r, fp);
-    fprintf(fp, "%s\n", machine_time_columns(r));
+    fprintf(fp, "%s\n", machine_columns(r, false));
     machine_write_runs(r, fp);
 }
 
@@ -217,8 +231,7 @@ static void machine_write_timings(const struct stp_machine_record *r, FILE *fp)
 
 static void machine_write_overlap(const struct stp_machine_record *r, FILE *fp)
 {
-    const char *columns =
-        r->info.is_live ? COLUMNS OVER_COMPUTE : COLUMNS SOURCE OVER_COMPUTE;
+    const char *columns = machine_columns(r, true);
     struct stp_measurement_header header;
 
     stp_measurement_header_read(columns, &header);

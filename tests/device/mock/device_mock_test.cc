@@ -1,6 +1,7 @@
 // A recorded machine as a device: whose times it gives, and in which rounds.
 #include "device/device_fixture.h"
 #include "support/mock_device.h"
+#include "support/mock_folder.h"
 
 namespace
 {
@@ -112,6 +113,96 @@ TEST_F(DeviceMock, RunsAnArmWithTheChannelsItNames)
     EXPECT_EQ(8, run.n_channels);
     EXPECT_TRUE(run.single_pass);
     EXPECT_GT(us, 1.5 * Mean(kAuto, ncclFuncAllReduce, 1 << 26, 10));
+}
+
+// ---- registered buffers ----
+
+stp_arm Registered(stp_memory memory)
+{
+    return {STP_ARM_SETUP, 0, 0, 0, 0, {memory, 0, 0, 0}};
+}
+
+class DeviceMockMemory : public DeviceMock
+{
+  protected:
+    // All-gathers of 1 MiB take 100 us, and with copy engines 50.
+    DeviceMockMemory()
+    {
+        std::string text(mock_test::kTimingsHeader);
+        text.insert(text.size() - 1, ",ran_kernel");
+        for (const char *round : {"1", "2"})
+            for (const char *row : {"auto,auto,0,4,w,@,9,100,100,100,100,",
+                                    "ring,ll,0,4,w,@,9,100,100,100,100,",
+                                    "ce,ce,0,4,w,@,9,50,50,50,50,copy engines"})
+                text += "allgather,1048576," +
+                        std::string(row).replace(std::string(row).find('@'), 1,
+                                                 round) +
+                        "\n";
+        folder_.Write("timings.csv", text);
+        Open(folder_.Path().c_str());
+        stp_device_get_info(&device_, &info_);
+    }
+
+    mock_test::Folder folder_;
+    stp_device_info info_{};
+};
+
+TEST_F(DeviceMockMemory, RunsInTheTimeThatWasRecorded)
+{
+    BeginRound(0, 2);
+    const stp_device_run run =
+        Probe(Registered(STP_MEMORY_CE), ncclFuncAllGather, 1 << 20);
+
+    EXPECT_EQ(1u << STP_MEMORY_PLAIN | 1u << STP_MEMORY_CE, info_.memories);
+    EXPECT_STREQ("copy engines", run.kernel);
+    EXPECT_EQ(-1, run.algo);
+    EXPECT_EQ(STP_SOURCE_RECORDED, run.source);
+    EXPECT_NEAR(50,
+                Mean(Registered(STP_MEMORY_CE), ncclFuncAllGather, 1 << 20, 10),
+                1e-6);
+    EXPECT_NEAR(100, Mean(kAuto, ncclFuncAllGather, 1 << 20, 10), 1e-6);
+}
+
+TEST_F(DeviceMockMemory, IsRefusedWhereNothingWasRecorded)
+{
+    for (const stp_arm &arm :
+         {Registered(STP_MEMORY_SYM),
+          stp_arm{STP_ARM_SETUP, 0, 0, 0, 0, {STP_MEMORY_CE, 0, 8, 0}},
+          stp_arm{STP_ARM_FORCED, NCCL_ALGO_RING, NCCL_PROTO_LL, 0, 4096, {}}})
+        EXPECT_EQ(STP_ERR_RANGE, stp_device_select_arm(&device_, &arm, &err_));
+
+    EXPECT_THAT(
+        err_.text,
+        HasSubstr("arm ring/ll/chunk=4K: machine '" +
+                  std::string(info_.machine) +
+                  "' has no recorded times of it, and none are modelled"));
+}
+
+// Nothing else of the overlap was recorded: kernels slow each other down by
+// 1.43, copy engines leave the SMs to compute.
+TEST_F(DeviceMockMemory, CopiesLeaveTheSmsToCompute)
+{
+    const stp_gemm gemm{4096, 4096, 4096, STP_TYPE_BF16};
+    const auto beside = [&](const stp_arm &arm) {
+        Select(arm);
+        Record(0, 0);
+        Ok(stp_device_gemm(&device_, STP_STREAM_MAIN, &gemm, &err_));
+        Record(0, 1);
+        Ok(stp_device_wait(&device_, STP_STREAM_COMM, 0, &err_));
+        Note(STP_STREAM_COMM, Make(ncclFuncAllGather, 1 << 20, STP_TYPE_BF16));
+        Synchronise();
+        return Elapsed(0, 1);
+    };
+    BeginRound(0, 2);
+    Select(kAuto);
+    Record(0, 0);
+    Ok(stp_device_gemm(&device_, STP_STREAM_MAIN, &gemm, &err_));
+    Record(0, 1);
+    Synchronise();
+    const double alone = Elapsed(0, 1);
+
+    EXPECT_GT(beside(kAuto), alone + 10);
+    EXPECT_NEAR(alone, beside(Registered(STP_MEMORY_CE)), 1e-6);
 }
 
 TEST_F(DeviceMock, KnowsTheSizesOfInterleavedRounds)

@@ -267,6 +267,50 @@ TEST(Timings, ListTheInterleavedSizes)
     EXPECT_EQ(2u, mock_machine_rounds(machine.get()));
 }
 
+// Registered buffers have times of their own, of which nothing is modelled.
+TEST(Timings, OfRegisteredBuffersAreThoseThatWereRecorded)
+{
+    Folder folder;
+    std::string text(kTimingsHeader, strlen(kTimingsHeader) - 1);
+    text += ",ran_kernel\n";
+    for (const char *row : {"1024,ring,ll,0,4,w,1,10,9,9,9,9,",
+                            "1024,sym,sym,0,4,w,1,10,5,5,5,5,AllReduce_A",
+                            "1024,sym,sym,0,4,w,2,10,6,6,6,6,AllReduce_A",
+                            "4096,sym,sym,0,4,w,1,10,9,9,9,9,AllReduce_B",
+                            "4096,sym,sym,0,4,w,2,10,9,9,9,9,AllReduce_B",
+                            "1024,reg,reg,0,4,w,1,10,8,8,8,8,"})
+        text += std::string("allreduce,") + row + "\n";
+    folder.Write("timings.csv", text);
+    Machine machine = LoadFolder(folder.Path());
+    const mock_run sym{ncclFuncAllReduce, 1024, MOCK_WAY_SYM, 0, 0};
+    const mock_run larger{ncclFuncAllReduce, 3000, MOCK_WAY_SYM, 0, 0};
+    const mock_run reg{ncclFuncAllReduce, 1024, MOCK_WAY_REG, 0, 0};
+    const mock_run copied{ncclFuncAllReduce, 1024, MOCK_WAY_CE, 0, 0};
+    mock_time time{};
+
+    EXPECT_NEAR(5, At(machine, sym, 0).us, 1e-9);
+    EXPECT_NEAR(6, At(machine, sym, .5).us, 1e-9);
+    EXPECT_EQ(MOCK_TIME_RECORDED, At(machine, sym, 0).source);
+    EXPECT_STREQ("AllReduce_A", At(machine, sym, 0).kernel);
+    EXPECT_EQ(MOCK_TIME_INTERPOLATED, Mean(machine, larger).source);
+    EXPECT_STREQ("AllReduce_B", Mean(machine, larger).kernel);
+    EXPECT_STREQ("", Mean(machine, reg).kernel);
+    EXPECT_STREQ("", Mean(machine, Ll(1024)).kernel);
+    EXPECT_EQ(ncclInvalidArgument,
+              mock_machine_time(machine.get(), &copied, 0, 0, &time));
+    EXPECT_EQ("no time for allreduce of registered buffers: none was recorded "
+              "on " +
+                  std::string(mock_machine_get_info(machine.get())->name) +
+                  ", and none is modelled",
+              mock_last_error());
+    EXPECT_TRUE(
+        mock_machine_has_way(machine.get(), ncclFuncAllReduce, MOCK_WAY_SYM));
+    EXPECT_FALSE(
+        mock_machine_has_way(machine.get(), ncclFuncAllGather, MOCK_WAY_SYM));
+    EXPECT_FALSE(
+        mock_machine_has_way(machine.get(), ncclFuncAllReduce, MOCK_WAY_CE));
+}
+
 TEST(NoTimings, HaveNoSizesAndNoRounds)
 {
     Machine machine = LoadMachine("h100x8");
