@@ -131,9 +131,13 @@ static enum stp_status replay_report(const struct replay_options *o,
         printf("%zu collectives in %zu steps, on %u ranks, in %u random "
                "schedules: all ranks agree\n"
                "rank 0 asks its tuner %" PRIu64 " times and runs %" PRIu64
-               " collectives\n\n",
+               " collectives\n",
                trace->n_rows, replay->n_steps, replay->n_ranks, o->n_seeds,
                replay->n_asked, replay->n_run);
+    if (!o->machine.json) {
+        stp_print_unaligned(trace, replay, stdout);
+        putchar('\n');
+    }
     return stp_print_replay(trace, replay, o->machine.json, stdout, err);
 }
 

@@ -172,6 +172,50 @@ TEST_F(Cli, ReplayRefusesABadTraceByLineAndColumn)
     }
 }
 
+TEST_F(Cli, ReplayNamesPartsThatAreNoMultipleOf16Bytes)
+{
+    const std::string replay = "replay --policy p.conf --trace t.csv";
+    Write("p.conf", "allgather,0,inf,ring,simple,-1,-1,-1\n"
+                    "reducescatter,0,100,ring,ll,-1,-1,-1\n"
+                    "reducescatter,101,inf,ring,ll128,-1,-1,-1\n");
+    // per rank: 16, 8, 24 by LL, 26 by LL128, 20 twice as launched, and
+    // collectives without parts
+    Write("t.csv", "collective,bytes,capture\n"
+                   "allgather,64,\nallgather,32,\nreducescatter,96,\n"
+                   "reducescatter,104,\nallgather,80,2\nallgather,32,\n"
+                   "allreduce,40,\nbroadcast,40,\n");
+
+    Outcome o = Run(replay);
+
+    ASSERT_EQ(0, o.status) << o.err;
+    EXPECT_THAT(
+        o.out,
+        HasSubstr("collectives\nnot a multiple of 16 bytes a rank, which LL128 "
+                  "and Simple move more slowly, 5 calls: 2 x allgather of 32 "
+                  "bytes on 4 ranks (first in line 3), 1 x reducescatter of "
+                  "104 bytes on 4 ranks (first in line 5), 2 x allgather of 80 "
+                  "bytes on 4 ranks (first in line 6)\n\n"));
+    EXPECT_EQ(5, Number(Parse(Run(replay + " --json").out).get(), "unaligned"));
+}
+
+TEST_F(Cli, ReplayNamesFiveUnalignedSizesAndCountsTheOthers)
+{
+    const std::string replay = "replay --policy p.conf --trace t.csv";
+    std::string many = "collective,bytes\n";
+    Write("p.conf", "allgather,0,inf,ring,simple,-1,-1,-1\n");
+    for (int i = 0; i < 7; i++)
+        many += "allgather," + std::to_string(8 + 64 * i) + "\n";
+    Write("t.csv", many);
+    EXPECT_THAT(
+        Run(replay).out,
+        AllOf(HasSubstr(" 7 calls: 1 x allgather of 8 bytes"),
+              HasSubstr("(first in line 6), and 2 of further sizes\n")));
+
+    Write("t.csv", "collective,bytes\nallgather,64\nallreduce,40\n");
+    EXPECT_THAT(Run(replay).out, AllOf(HasSubstr("runs 2 collectives\n\n"),
+                                       Not(HasSubstr("multiple"))));
+}
+
 TEST_F(Cli, ReplayPrintsEveryRowAsJson)
 {
     Write("t.csv", "collective,bytes\nallreduce,1M\nallgather,64\n");

@@ -1,5 +1,6 @@
 /* replay.c - AUTO's and a plugin's choice for the collectives of a
  * trace */
+#include <inttypes.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -9,7 +10,9 @@
 #include "report/results/results.h"
 #include "report/table.h"
 
-enum { MAX_SKIPS = 5 }; /* names that are printed */
+enum { MAX_SKIPS = 5, MAX_UNALIGNED = 5 }; /* names that are printed */
+
+enum { GRAIN = 16 }; /* bytes that NCCL's kernels load and store at once */
 
 /* A collective of the trace; in text it stands for all that are alike. */
 struct replay_row {
@@ -17,6 +20,11 @@ struct replay_row {
     const struct stp_replayed *got;
     uint64_t n_calls;
 };
+
+static uint64_t replay_count_calls(const struct stp_trace_row *row)
+{
+    return row->n_launches > 0 ? row->n_launches : 1;
+}
 
 /* Ranks are left out of text where all communicators have the same. */
 static void replay_put(const struct stp_trace *trace,
@@ -98,12 +106,9 @@ static enum stp_status replay_put_merged(const struct stp_trace *trace,
 
     if (rows == NULL)
         return stp_nomem(err);
-    for (size_t i = 0; i < trace->n_rows; i++) {
-        unsigned n_launches = trace->rows[i].n_launches;
-
+    for (size_t i = 0; i < trace->n_rows; i++)
         rows[i] = (struct replay_row){&trace->rows[i], &replay->rows[i],
-                                      n_launches > 0 ? n_launches : 1};
-    }
+                                      replay_count_calls(&trace->rows[i])};
     n = replay_merge(rows, trace->n_rows);
     for (size_t i = 0; i < n; i++)
         replay_put(trace, replay, &rows[i], t);
@@ -156,6 +161,85 @@ void stp_print_trace(const struct stp_trace *trace, FILE *fp)
     fprintf(fp, "\n");
     if (trace->n_skips > 0)
         replay_print_skips(trace, fp);
+}
+
+/* ---- alignment ---- */
+
+/* Whether parts of some ranks begin between two grains, which LL alone does not
+ * mind. */
+static bool replay_is_unaligned(const struct replay_row *row)
+{
+    const struct mock_call *call = &row->call->call;
+    const uint64_t n_ranks = (uint64_t)row->got->n_ranks;
+
+    return (call->coll == ncclFuncAllGather ||
+            call->coll == ncclFuncReduceScatter) &&
+           row->got->proto != NCCL_PROTO_LL && n_ranks > 1 &&
+           call->n_bytes / n_ranks % GRAIN != 0;
+}
+
+static uint64_t replay_count_unaligned(const struct stp_trace *trace,
+                                       const struct stp_replay *replay)
+{
+    uint64_t n = 0;
+
+    for (size_t i = 0; i < trace->n_rows; i++)
+        if (replay_is_unaligned(
+                &(struct replay_row){&trace->rows[i], &replay->rows[i], 1}))
+            n += replay_count_calls(&trace->rows[i]);
+    return n;
+}
+
+/* Adds the row to those of its collective, size and ranks. */
+static void replay_add_unaligned(struct replay_row *names, size_t *n_names,
+                                 const struct replay_row *row)
+{
+    const struct mock_call *call = &row->call->call;
+    size_t i = 0;
+
+    while (i < *n_names && (names[i].call->call.coll != call->coll ||
+                            names[i].call->call.n_bytes != call->n_bytes ||
+                            names[i].got->n_ranks != row->got->n_ranks))
+        i++;
+    if (i < *n_names)
+        names[i].n_calls += row->n_calls;
+    else if (i < MAX_UNALIGNED)
+        names[(*n_names)++] = *row;
+}
+
+void stp_print_unaligned(const struct stp_trace *trace,
+                         const struct stp_replay *replay, FILE *fp)
+{
+    struct replay_row names[MAX_UNALIGNED];
+    uint64_t n = replay_count_unaligned(trace, replay);
+    size_t n_names = 0;
+
+    if (n == 0)
+        return;
+    fprintf(fp,
+            "not a multiple of %d bytes a rank, which LL128 and Simple move "
+            "more slowly, %" PRIu64 " call%s: ",
+            GRAIN, n, replay_plural(n));
+    for (size_t i = 0; i < trace->n_rows; i++) {
+        const struct replay_row row = {&trace->rows[i], &replay->rows[i],
+                                       replay_count_calls(&trace->rows[i])};
+
+        if (replay_is_unaligned(&row))
+            replay_add_unaligned(names, &n_names, &row);
+    }
+    for (size_t i = 0; i < n_names; i++) {
+        fprintf(fp,
+                "%s%" PRIu64 " x %s of %zu bytes on %d ranks (first in "
+                "line %u)",
+                i > 0 ? ", " : "", names[i].n_calls,
+                stp_coll_name((int)names[i].call->call.coll),
+                names[i].call->call.n_bytes, names[i].got->n_ranks,
+                names[i].call->place.line);
+        n -= names[i].n_calls;
+    }
+    if (n > 0)
+        fprintf(fp, ", and %" PRIu64 " of further sizes", n);
+    fprintf(fp, "\n");
 }
 
 static void replay_print_comm(const struct stp_trace_comm *comm,
@@ -211,6 +295,8 @@ enum stp_status stp_print_replay(const struct stp_trace *trace,
     stp_table_flag(&t, "modelled", NULL, replay->resized);
     stp_table_count(&t, "asked", NULL, replay->n_asked);
     stp_table_count(&t, "run", NULL, replay->n_run);
+    stp_table_count(&t, "unaligned", NULL,
+                    replay_count_unaligned(trace, replay));
     stp_table_rows(&t, "collectives");
     for (size_t i = 0; i < trace->n_rows && is_json; i++)
         replay_put(trace, replay,

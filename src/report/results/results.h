@@ -157,6 +157,11 @@ void stp_print_trace_step(const struct stp_trace *trace,
                           const struct stp_trace_step *step, unsigned n_ranks,
                           FILE *fp);
 
+/* A line that counts and names the calls whose ranks have parts that are not a
+ * multiple of 16 bytes and that LL does not move, if there are any. */
+void stp_print_unaligned(const struct stp_trace *trace,
+                         const struct stp_replay *replay, FILE *fp);
+
 enum stp_status stp_print_replay(const struct stp_trace *trace,
                                  const struct stp_replay *replay, bool is_json,
                                  FILE *fp, struct stp_error *err);
