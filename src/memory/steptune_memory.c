@@ -9,7 +9,6 @@
 
 #include "core/names.h"
 #include "core/policy/memory_policy.h"
-#include "plugin/gpu.h"
 #include "plugin/settings.h"
 
 static_assert((int)STEPTUNE_MEMORY_PLAIN == (int)STP_MEMORY_PLAIN &&
@@ -22,29 +21,6 @@ struct steptune_memory_policy {
     struct stp_policy *rules; /* NULL: there is no file */
     char gpu[STP_GPU_SIZE];
 };
-
-/* The file that a variable names, or else the one beside the policy. */
-static void memory_find_file(char path[STP_PATH_SIZE])
-{
-    const char *named = stp_setting("STEPTUNE_MEMORY_CONFIG_FILE");
-    const char *policy = stp_setting("NCCL_TUNER_CONFIG_FILE");
-
-    if (named != NULL)
-        snprintf(path, STP_PATH_SIZE, "%s", named);
-    else
-        snprintf(path, STP_PATH_SIZE, "%s" STP_MEMORY_SUFFIX,
-                 policy != NULL ? policy : "nccl_tuner.conf");
-}
-
-static void memory_find_gpu(char gpu[STP_GPU_SIZE])
-{
-    const char *named = stp_setting("STEPTUNE_GPU");
-
-    if (named != NULL)
-        snprintf(gpu, STP_GPU_SIZE, "%s", named);
-    else
-        stp_read_gpu(STP_DRIVER_GPUS, gpu);
-}
 
 static enum steptune_memory_result memory_load(const char *path,
                                                struct stp_policy **rules,
@@ -72,22 +48,25 @@ int steptune_memory_open(const char *path,
                          size_t size)
 {
     struct steptune_memory_policy *policy = calloc(1, sizeof(*policy));
-    enum steptune_memory_result result = STEPTUNE_MEMORY_FAILED;
+    enum steptune_memory_result result;
     char found[STP_PATH_SIZE];
+    struct stp_error err;
 
-    if (policy == NULL) {
-        snprintf(text, size, "out of memory");
-        return result;
+    if (policy == NULL)
+        stp_nomem(&err);
+    if (policy == NULL ||
+        (path == NULL && stp_settings_memory(found, &err) != STP_OK)) {
+        snprintf(text, size, "%s", err.text);
+        free(policy);
+        return STEPTUNE_MEMORY_FAILED;
     }
-    if (path == NULL)
-        memory_find_file(found);
     result =
         memory_load(path != NULL ? path : found, &policy->rules, text, size);
     if (result < 0) {
         free(policy);
         return result;
     }
-    memory_find_gpu(policy->gpu);
+    stp_settings_gpu(policy->gpu);
     *policy_ret = policy;
     return result;
 }

@@ -6,6 +6,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "core/policy/memory_policy.h"
+
 #define DEFAULT_POLICY "nccl_tuner.conf"
 
 const char *stp_setting(const char *name)
@@ -79,18 +81,36 @@ static enum stp_status settings_read_agreement(bool *assumes_ret,
                     value);
 }
 
+enum stp_status stp_settings_memory(char path[STP_PATH_SIZE],
+                                    struct stp_error *err)
+{
+    const char *named = stp_setting("STEPTUNE_MEMORY_CONFIG_FILE");
+    const char *policy = stp_setting("NCCL_TUNER_CONFIG_FILE");
+
+    if (named != NULL)
+        return settings_set_path(path, named, "", err);
+    return settings_set_path(path, policy != NULL ? policy : DEFAULT_POLICY,
+                             STP_MEMORY_SUFFIX, err);
+}
+
+void stp_settings_gpu(char gpu[STP_GPU_SIZE])
+{
+    const char *named = stp_setting("STEPTUNE_GPU");
+
+    if (named != NULL)
+        snprintf(gpu, STP_GPU_SIZE, "%s", named);
+    else
+        stp_read_gpu(STP_DRIVER_GPUS, gpu);
+}
+
 enum stp_status stp_settings_read(struct stp_plugin_settings *settings_ret,
                                   struct stp_error *err)
 {
-    const char *gpu = stp_setting("STEPTUNE_GPU");
     const char *constants = stp_setting("STEPTUNE_CONSTANTS_FILE");
     const char *ledger = stp_setting("STEPTUNE_LEDGER");
     enum stp_status status;
 
-    if (gpu != NULL)
-        snprintf(settings_ret->gpu, STP_GPU_SIZE, "%s", gpu);
-    else
-        stp_read_gpu(STP_DRIVER_GPUS, settings_ret->gpu);
+    stp_settings_gpu(settings_ret->gpu);
     snprintf(settings_ret->constants, STP_PATH_SIZE, "%s",
              constants != NULL ? constants : "");
     snprintf(settings_ret->ledger, STP_PATH_SIZE, "%s",

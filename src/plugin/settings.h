@@ -34,6 +34,17 @@ struct stp_plugin_settings {
 enum stp_status stp_settings_read(struct stp_plugin_settings *settings_ret,
                                   struct stp_error *err);
 
+/*
+ * The memory policy that applications read: $STEPTUNE_MEMORY_CONFIG_FILE, else
+ * the one beside $NCCL_TUNER_CONFIG_FILE or its default.  STP_ERR_LIMIT, and
+ * 'path' undefined, if that is too long.
+ */
+enum stp_status stp_settings_memory(char path[STP_PATH_SIZE],
+                                    struct stp_error *err);
+
+/* The GPU's model: $STEPTUNE_GPU, else as the driver reports it. */
+void stp_settings_gpu(char gpu[STP_GPU_SIZE]);
+
 /* The number that the launcher (torchrun, Open MPI, PMI, Slurm) gives this rank
  * among 'n_ranks', for messages; -1 if it tells none, or of another number of
  * ranks. */

@@ -376,6 +376,27 @@ TEST_F(CliDoctor, PricesByMeasurementsWhatIsSwitchedOff)
                                  "unset it, or measure a job"));
 }
 
+TEST_F(CliDoctor, PricesSymmetricMemoryByItsArms)
+{
+    Write("m.csv", kMeasured + std::string("allreduce,8,0,auto,auto,0,1,2,20,"
+                                           "ring,ll,measured\n"
+                                           "allreduce,8,0,sym,sym,0,1,2,16,-,-,"
+                                           "measured\n"
+                                           "allreduce,8,0,reg,reg,0,1,2,19,"
+                                           "ring,ll,measured\n"));
+    const std::string most = " at 1 of 1 messages, most at allreduce of 8 "
+                             "bytes: ";
+
+    Set("NCCL_CUMEM_ENABLE", "0");
+    EXPECT_THAT(Found("note", "--measurements m.csv"),
+                HasSubstr(most + "19.0 us instead of 16.0 us (1.19x; "
+                                 "measured)|"));
+    unsetenv("NCCL_CUMEM_ENABLE");
+    Set("NCCL_LOCAL_REGISTER", "0");
+    EXPECT_THAT(Found("note", "--measurements m.csv"),
+                HasSubstr("|by m.csv that costs less than 2 percent"));
+}
+
 TEST_F(CliDoctor, CallsNoNoiseAPrice)
 {
     Set("NCCL_NVLS_ENABLE", "0");
@@ -406,6 +427,38 @@ TEST_F(CliDoctor, PricesByWhatTuneLeftBesideThePolicy)
                 HasSubstr("measurements nccl_tuner.sweep.csv:1"));
     EXPECT_THAT(Found("problem", "--measurements none.csv"),
                 HasSubstr("measurements none.csv: "));
+}
+
+TEST_F(CliDoctor, ExaminesTheMemoryPolicyThatApplicationsRead)
+{
+    Set("STEPTUNE_GPU", "NVIDIA H200");
+    EXPECT_THAT(Run("doctor").out, Not(HasSubstr("memory policy")));
+
+    Write("nccl_tuner.conf.memory", "collective,memory,gpu\nallreduce,sym,*\n"
+                                    "allgather,reg,NVIDIA H200\n");
+    EXPECT_THAT(Found("ok"),
+                HasSubstr("memory policy nccl_tuner.conf.memory is valid: 2 "
+                          "rules, all for the GPU here (NVIDIA H200)||\n"));
+    Set("NCCL_WIN_ENABLE", "0");
+    EXPECT_THAT(Found("note"),
+                HasSubstr("1 of the 2 rules of memory policy "
+                          "nccl_tuner.conf.memory want memory that "
+                          "NCCL_WIN_ENABLE=0 switches off|applications "
+                          "register buffers in vain|unset it\n"));
+    Set("STEPTUNE_GPU", "NVIDIA H100");
+    EXPECT_THAT(Found("note"),
+                HasSubstr("1 of the 2 rules of memory policy "
+                          "nccl_tuner.conf.memory are for another GPU than the "
+                          "one here (NVIDIA H100)|they never apply|"));
+
+    Write("mine.memory", "collective,memory\nallreduce,symm\n");
+    Set("STEPTUNE_MEMORY_CONFIG_FILE", "mine.memory");
+    EXPECT_THAT(Found("problem"),
+                HasSubstr("memory policy mine.memory:2:11: unknown memory "
+                          "'symm', expected plain, reg, sym, ce|applications "
+                          "cannot ask it what to register|"));
+    Set("STEPTUNE_MEMORY_CONFIG_FILE", "none.memory");
+    EXPECT_THAT(Found("problem"), HasSubstr("memory policy none.memory: "));
 }
 
 TEST_F(CliDoctor, ANamedConfTakesThePlaceOfTheUsers)

@@ -38,6 +38,9 @@ const char *stp_doctor_where(const struct stp_doctor *d, const char *name);
 /* Whether the variable is set to what switches a fast path of NCCL off. */
 bool stp_doctor_is_off(const char *name);
 
+/* The variable that switches off what the arm needs; NULL: none does. */
+const char *stp_doctor_off_for(const char *arm);
+
 /* Whether NCCL_TUNER_PLUGIN names the plugin that learns. */
 bool stp_doctor_learns(void);
 

@@ -107,6 +107,31 @@ bool stp_doctor_is_off(const char *name)
     return false;
 }
 
+/* Whether the first word of an arm's name is in the list. */
+static bool paths_names(const char *arms, const char *name)
+{
+    const struct stp_field word = {.s = name, .len = strcspn(name, "/")};
+    const size_t n = strlen(arms);
+    struct stp_field fields[4];
+    const size_t n_fields =
+        stp_split(arms, n, fields, sizeof(fields) / sizeof(fields[0]));
+
+    for (size_t i = 0; i < n_fields; i++)
+        if (fields[i].len == word.len &&
+            memcmp(fields[i].s, word.s, word.len) == 0)
+            return true;
+    return false;
+}
+
+const char *stp_doctor_off_for(const char *arm)
+{
+    for (size_t i = 0; i < N_SWITCHES; i++)
+        if (switches[i].arms != NULL && paths_names(switches[i].arms, arm) &&
+            paths_get_off(&switches[i]) != NULL)
+            return switches[i].name;
+    return NULL;
+}
+
 /* ---- what it costs ---- */
 
 /* Times of a message with the path and without it, in us; INFINITY where
@@ -123,22 +148,6 @@ struct path_cost {
     const struct stp_point *at;
     struct path_times times; /* there */
 };
-
-/* Whether the first word of an arm's name is in the list. */
-static bool paths_names(const char *arms, const char *name)
-{
-    const struct stp_field word = {.s = name, .len = strcspn(name, "/")};
-    const size_t n = strlen(arms);
-    struct stp_field fields[4];
-    const size_t n_fields =
-        stp_split(arms, n, fields, sizeof(fields) / sizeof(fields[0]));
-
-    for (size_t i = 0; i < n_fields; i++)
-        if (fields[i].len == word.len &&
-            memcmp(fields[i].s, word.s, word.len) == 0)
-            return true;
-    return false;
-}
 
 /* What a model says is no price. */
 static void paths_add_time(struct path_times *times, bool needs, double us,

@@ -6,6 +6,7 @@
 
 #include "analyse/explain/why.h"
 #include "cli/doctor/doctor.h"
+#include "core/policy/memory_policy.h"
 #include "core/text.h"
 #include "plugin/settings.h"
 
@@ -180,19 +181,22 @@ static void doctor_judge_policy(struct stp_doctor *d, const char *path,
 {
     size_t n = stp_policy_size(policy);
     size_t foreign = doctor_count_foreign(policy, gpu);
+    const char *kind = stp_policy_get_kind(policy) == STP_POLICY_OF_MEMORY
+                           ? "memory policy"
+                           : "policy";
     const char *here = gpu[0] != '\0' ? gpu : "not known";
 
     if (foreign == 0) {
         stp_diagnose(&d->diagnosis, STP_SYMPTOM_OK,
-                     "policy %s is valid: %zu %s, all for the GPU here (%s)",
+                     "%s %s is valid: %zu %s, all for the GPU here (%s)", kind,
                      path, n, n == 1 ? "rule" : "rules", here);
         return;
     }
     stp_diagnose(
         &d->diagnosis, foreign == n ? STP_SYMPTOM_PROBLEM : STP_SYMPTOM_NOTE,
-        "%zu of the %zu rules of policy %s are for another GPU than the "
-        "one here (%s)",
-        foreign, n, path, here);
+        "%zu of the %zu rules of %s %s are for another GPU than the one here "
+        "(%s)",
+        foreign, n, kind, path, here);
     stp_diagnose_why(&d->diagnosis, "they never apply");
     stp_diagnose_todo(&d->diagnosis,
                       "make a policy here with `steptune tune`, or set "
@@ -240,6 +244,57 @@ static bool doctor_is_set(const char *name)
     return value != NULL && value[0] != '\0';
 }
 
+/* ---- the memory policy ---- */
+
+/* Rules for memory that a variable switches off, which is told. */
+static void doctor_judge_memory(struct stp_doctor *d, const char *path,
+                                const struct stp_policy *policy)
+{
+    const char *off = NULL;
+    size_t n = 0;
+
+    for (size_t i = 0; i < stp_policy_size(policy); i++) {
+        const int memory = stp_policy_rule(policy, i)->memory;
+        const char *by = stp_doctor_off_for(stp_memory_name(memory));
+
+        n += by != NULL;
+        off = by != NULL ? by : off;
+    }
+    if (n == 0)
+        return;
+    stp_diagnose(&d->diagnosis, STP_SYMPTOM_NOTE,
+                 "%zu of the %zu rules of memory policy %s want memory that "
+                 "%s=%s switches off",
+                 n, stp_policy_size(policy), path, off, getenv(off));
+    stp_diagnose_why(&d->diagnosis, "applications register buffers in vain");
+    stp_diagnose_todo(&d->diagnosis, "unset it");
+}
+
+/* Most jobs have none. */
+static void doctor_load_memory(struct stp_doctor *d, const char *gpu)
+{
+    char text[STP_CLI_PATH + STP_ERROR_TEXT];
+    char path[STP_PATH_SIZE];
+    struct stp_policy *policy;
+    struct stp_error err;
+
+    if (stp_settings_memory(path, &err) != STP_OK ||
+        (access(path, F_OK) != 0 &&
+         !doctor_is_set("STEPTUNE_MEMORY_CONFIG_FILE")))
+        return;
+    if (stp_memory_policy_load(path, &policy, &err) == STP_OK) {
+        doctor_judge_policy(d, path, policy, gpu);
+        doctor_judge_memory(d, path, policy);
+        stp_policy_free(policy);
+        return;
+    }
+    stp_error_string(&err, path, text, sizeof(text));
+    stp_diagnose(&d->diagnosis, STP_SYMPTOM_PROBLEM, "memory policy %s", text);
+    stp_diagnose_why(&d->diagnosis,
+                     "applications cannot ask it what to register");
+    stp_diagnose_todo(&d->diagnosis, "correct the file or its name");
+}
+
 void stp_doctor_policy(struct stp_doctor *d)
 {
     struct stp_plugin_settings settings;
@@ -258,6 +313,7 @@ void stp_doctor_policy(struct stp_doctor *d)
     snprintf(gpus, sizeof(gpus), "%s" STP_DRIVER_GPUS, d->root);
     if (!doctor_is_set("STEPTUNE_GPU"))
         stp_read_gpu(gpus, settings.gpu);
+    doctor_load_memory(d, settings.gpu);
     if (doctor_is_set("NCCL_WORKLOAD_OVERLAP"))
         stp_diagnose(&d->diagnosis, STP_SYMPTOM_NOTE,
                      "NCCL_WORKLOAD_OVERLAP=%s: the policy is %s",
