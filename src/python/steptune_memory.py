@@ -463,7 +463,8 @@ class Pool:
 def pool(group, nbytes, memory="sym"):
     """A Pool of nbytes for the group (None: of all ranks), registered as
     `memory`, which wants() gives: "plain" registers nothing, so that a program
-    is the same with and without registration.
+    is the same with and without registration.  nbytes is the sum of the pool's
+    buffers, each rounded up to 512 bytes.
 
     The group's backend is NCCL, and torch.cuda.set_device() chose the GPU.  For
     "ce" the group has the CTA policy ZERO."""
