@@ -349,8 +349,9 @@ TEST_F(CliDoctor, PricesByMeasurementsWhatIsSwitchedOff)
 {
     Set("NCCL_NVLS_ENABLE", "0");
     Set("NCCL_SHM_DISABLE", "1");
-    // AUTO is nvls itself, another arm is, none is faster, and two that say
-    // nothing: a model's, and a message with nvls alone
+    // AUTO is nvls itself, another arm is, none is faster, and three that say
+    // nothing: a model's, a message with nvls alone, and one where NCCL ran
+    // something else
     Write("m.csv",
           kMeasured +
               std::string(
@@ -362,7 +363,9 @@ TEST_F(CliDoctor, PricesByMeasurementsWhatIsSwitchedOff)
                   "allreduce,4096,0,nvls,simple,0,1,8,20,nvls,simple,measured\n"
                   "allreduce,8192,0,auto,auto,0,1,8,90,ring,ll,modelled\n"
                   "allreduce,8192,0,nvls,simple,0,1,8,1,nvls,simple,modelled\n"
-                  "allgather,8192,0,auto,auto,0,1,8,1,nvls,simple,measured\n"));
+                  "allgather,8192,0,auto,auto,0,1,8,1,nvls,simple,measured\n"
+                  "reduce,8192,0,auto,auto,0,1,8,9,ring,ll,measured\n"
+                  "reduce,8192,0,nvls,simple,0,1,8,1,ring,ll,measured\n"));
 
     const std::string notes = Found("note", "--measurements m.csv");
 

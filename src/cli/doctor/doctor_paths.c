@@ -177,7 +177,8 @@ static struct path_times paths_time_point(const struct stp_point *point,
         char name[STP_ARM_NAME];
 
         if (arm->arm.kind == STP_ARM_AUTO_AGAIN ||
-            arm->arm.kind == STP_ARM_PLUGIN)
+            arm->arm.kind == STP_ARM_PLUGIN ||
+            !stp_arm_ran(&arm->arm, arm->ran_algo, arm->ran_proto))
             continue;
         stp_arm_name(&arm->arm, name);
         paths_add_time(&times, paths_names(arms, name), arm->us, arm->source);
@@ -209,7 +210,7 @@ static struct path_cost paths_find_cost(const struct stp_comparisons *all,
 
 /* ---- findings ---- */
 
-/* What was measured; n_points is 0 and 'path' empty if nothing was. */
+/* What was measured: no points, and no path, if nothing was. */
 struct path_measurements {
     char path[STP_CLI_PATH];
     struct stp_dataset data;
