@@ -24,13 +24,68 @@ bool stp_is_evidence(const struct stp_comparison *c, bool trust_passes)
            (trust_passes && c->gain.n_pairs >= STP_DERIVE_PASSES);
 }
 
+bool stp_arm_registers(const struct stp_arm *arm)
+{
+    return arm->kind == STP_ARM_SETUP &&
+           arm->setup.memory != STP_MEMORY_PLAIN && arm->setup.max_ctas == 0 &&
+           arm->setup.cga == 0;
+}
+
+struct stp_gain stp_gain_over_rule(const struct stp_point *point,
+                                   const struct stp_comparison *registered,
+                                   double min_gain,
+                                   const struct stp_comparison **rule_ret)
+{
+    const struct stp_derive_terms terms = {.min_gain = min_gain};
+
+    *rule_ret = stp_derive_choice(point, &terms);
+    return *rule_ret != NULL
+               ? stp_gain_over(&registered->gain, &(*rule_ret)->gain)
+               : registered->gain;
+}
+
+/* Whether registered buffers were as fast as the policy when they were measured
+ * once more at this size, if they were. */
+static bool derive_holds(const struct stp_point *p, const struct stp_arm *arm,
+                         const struct stp_comparisons *trials)
+{
+    static const struct stp_arm by_policy = {.kind = STP_ARM_PLUGIN};
+
+    for (size_t i = 0; trials != NULL && i < trials->n_points; i++) {
+        const struct stp_point *again = &trials->points[i];
+        const struct stp_comparison *it, *policy;
+
+        if (!stp_point_alike(p, again) || again->n_bytes != p->n_bytes)
+            continue;
+        it = stp_point_arm(again, arm);
+        policy = stp_point_arm(again, &by_policy);
+        return it == NULL ||
+               it->gain.gain > (policy != NULL ? policy->gain.gain : 1);
+    }
+    return true;
+}
+
+static bool derive_registers(const struct stp_point *p,
+                             const struct stp_comparison *c,
+                             const struct stp_derive_terms *terms)
+{
+    const struct stp_comparison *rule;
+
+    return stp_arm_registers(&c->arm) &&
+           stp_gain_over_rule(p, c, terms->min_gain, &rule).low > 1 &&
+           derive_holds(p, &c->arm, terms->trials);
+}
+
 /* What NCCL chose by itself gains nothing, whatever its times say. */
 static bool derive_is_faster(const struct stp_point *p,
                              const struct stp_comparison *c,
                              const struct stp_derive_terms *terms)
 {
-    return stp_arm_is_pair(&c->arm) && !stp_ran_as_auto(p, c) &&
-           c->gain.low > 1 && stp_is_evidence(c, terms->trust_passes);
+    if (!(c->gain.low > 1) || !stp_is_evidence(c, terms->trust_passes))
+        return false;
+    return terms->registers
+               ? derive_registers(p, c, terms)
+               : stp_arm_is_pair(&c->arm) && !stp_ran_as_auto(p, c);
 }
 
 static bool derive_qualifies(const struct stp_point *p,
@@ -144,7 +199,8 @@ static void derive_go_on(const struct stp_comparisons *all,
 static bool derive_runs_arm(const struct stp_point *p,
                             const struct stp_arm *arm)
 {
-    return p->auto_algo == arm->algo && p->auto_proto == arm->proto &&
+    return arm->kind == STP_ARM_FORCED && p->auto_algo == arm->algo &&
+           p->auto_proto == arm->proto &&
            (arm->n_channels == 0 || arm->n_channels == p->auto_channels);
 }
 

@@ -38,6 +38,14 @@ struct stp_derive_terms {
                           more each: drift between them may be the gain */
     bool extrapolate;  /* a rule of the two smallest sizes reaches down to 0, of
                           the two largest up to STP_DERIVE_NO_END */
+    bool registers;    /* what to register is decided, not an arm of a tuner: an
+                          arm of registered buffers takes the place of plain
+                          ones where it is as much faster than AUTO, and faster
+                          than the arm that tuners would be given there */
+    const struct stp_comparisons *trials; /* of registers: AUTO, the policy and
+                          registered buffers, measured again; where these are
+                          not faster than the policy, there is no rule.  NULL:
+                          they were not */
 };
 
 struct stp_derived_rule {
@@ -81,6 +89,16 @@ bool stp_is_evidence(const struct stp_comparison *c, bool trust_passes);
 const struct stp_comparison *
 stp_derive_choice(const struct stp_point *point,
                   const struct stp_derive_terms *terms);
+
+/* Whether the arm is of registered buffers, and else NCCL's own. */
+bool stp_arm_registers(const struct stp_arm *arm);
+
+/* What an arm of registered buffers gains over what a policy of 'min_gain' runs
+ * at that point: its arm is '*rule_ret', or NULL for AUTO. */
+struct stp_gain stp_gain_over_rule(const struct stp_point *point,
+                                   const struct stp_comparison *registered,
+                                   double min_gain,
+                                   const struct stp_comparison **rule_ret);
 
 /* Like stp_derive_on() with 'min_gain' alone. */
 enum stp_status stp_derive(const struct stp_comparisons *comparisons,

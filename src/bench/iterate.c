@@ -183,6 +183,10 @@ static void iterate_probe(struct loop *l, struct lane *lane, unsigned round)
         STP_DEVICE_DO(l, probe, &l->colls[i], &ran, NULL, l->err);
         if (l->status != STP_OK)
             return;
+        if (ran.is_unknown) {
+            lane->ruled_out = true;
+            return;
+        }
         if (stp_arm_ran(lane->arm, ran.algo, ran.proto))
             lane->ruled_out = false;
         if (lane->arm->kind == STP_ARM_AUTO)

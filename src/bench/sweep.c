@@ -208,7 +208,8 @@ static void sweep_probe_arm(struct sweep *s, const struct stp_collective *what,
     if (round > 0 && lane->arm->kind != STP_ARM_PLUGIN)
         return;
     STP_DEVICE_DO(s, probe, what, &lane->ran, NULL, s->err);
-    lane->ruled_out = !stp_arm_ran(lane->arm, lane->ran.algo, lane->ran.proto);
+    lane->ruled_out = lane->ran.is_unknown ||
+                      !stp_arm_ran(lane->arm, lane->ran.algo, lane->ran.proto);
     if (round == 0 && !lane->ruled_out)
         sweep_estimate(s, what, lane);
 }

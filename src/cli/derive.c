@@ -18,6 +18,7 @@
 #include "report/measurements/measurements_csv.h"
 #include "report/measurements/nccl_text.h"
 #include "report/policy_file.h"
+#include "report/results/memory_rules.h"
 #include "report/results/constants_file.h"
 #include "report/results/results.h"
 #include "report/terminal.h"
@@ -44,10 +45,13 @@ struct derive_data {
     struct stp_best_rows rows; /* instead, if NVIDIA's */
 };
 
+/* In the order of 'outputs'. */
+enum derive_output { DERIVE_POLICY, DERIVE_CONSTANTS, DERIVE_MEMORY };
+
 struct derive_options {
     struct stp_derive_options derive;
-    int objective; /* enum stp_objective */
-    int as_constants;
+    int objective;  /* enum stp_objective */
+    int as;         /* enum derive_output */
     const char *on; /* NULL: not given */
     bool trust_passes;
     bool extrapolate;
@@ -79,21 +83,21 @@ static const char *derive_read_arm(const struct stp_option *option,
 
 #define AT(member) offsetof(struct derive_options, member)
 
-static const char *const outputs[] = {"policy", "constants", NULL};
+static const char *const outputs[] = {"policy", "constants", "memory", NULL};
 
 static const struct stp_option derive_table[] = {
     {"output", 'o', "FILE", stp_option_text, AT(output), .path = STP_PATH_WRITE,
      .help = "File of the policy or constants (default: print them).  A policy "
              "that is there is kept as FILE.~1~, FILE.~2~ and so on"},
-    {"as", 0, "WHAT", stp_option_word, AT(as_constants), .words = outputs,
+    {"as", 0, "WHAT", stp_option_word, AT(as), .words = outputs,
      .value = "policy",
      .help =
-         "policy, or constants: of NCCL's own model, with which its "
+         "policy; memory: what an application should register, by arms reg, "
+         "sym and ce; or constants: of NCCL's own model, with which its "
          "choices are right at the sizes measured, between and beyond "
          "them, for STEPTUNE_CONSTANTS_FILE and NCCL 2.28 to 2.30 or 2.32.6. "
-         "Verify them by runs with and without: in one communicator they hold "
-         "for "
-         "every arm, so that `steptune verify` cannot compare them"},
+         "Verify constants by runs with and without: in one communicator they "
+         "hold for every arm, so that `steptune verify` cannot compare them"},
     {"on", 0, "MACHINE", stp_option_text, AT(on),
      .help = "With --as constants, the recorded machine whose model is fitted "
              "(default: the one that the data name)"},
@@ -518,6 +522,95 @@ static int constants_derive(const struct derive_options *o,
     return exit_status;
 }
 
+/* ---- what to register ---- */
+
+/* Measurements of one objective; without any, nothing. */
+struct memory_part {
+    struct stp_dataset selected;
+    struct stp_comparisons all;
+};
+
+static enum stp_status
+memory_add_part(const struct derive_options *o, const struct stp_dataset *data,
+                enum stp_objective objective, struct memory_part *part,
+                struct stp_memory_situation *situation, struct stp_error *err)
+{
+    enum stp_status status =
+        stp_objective_select(data, objective, &part->selected, err);
+
+    if (status == STP_OK)
+        status =
+            stp_objective_compare(&part->selected, objective, &part->all, err);
+    *situation = (struct stp_memory_situation){
+        .overlaps = objective == STP_OBJECTIVE_ITERATION,
+        .comparisons = &part->all,
+        .terms = {.min_gain = o->derive.min_gain,
+                  .trust_passes = o->trust_passes,
+                  .extrapolate = o->extrapolate,
+                  .registers = true}};
+    return status;
+}
+
+static enum stp_status memory_write(const struct derive_options *o,
+                                    const struct stp_dataset *data,
+                                    const struct stp_memory_table *table,
+                                    struct stp_error *err)
+{
+    const struct stp_policy_origin origin = {.data = data,
+                                             .made_by = "steptune derive",
+                                             .min_gain = o->derive.min_gain};
+    const bool is_printed = o->output == NULL && !o->json;
+    enum stp_status status = derive_keep_former(o->output, err);
+
+    if (status == STP_OK && (o->output != NULL || is_printed))
+        status = stp_memory_file_save(table, &origin, o->output, err);
+    if (status != STP_OK || is_printed)
+        return status;
+    if (o->json)
+        return stp_print_memory_rules_json(table, stdout, err);
+    status = stp_print_memory_rules(table, stdout, err);
+    derive_print_written(o, table->n_rules, "rule", data->n_rows);
+    return status;
+}
+
+/* Of collectives alone and of iterations, as far as there are any. */
+static int memory_derive(const struct derive_options *o,
+                         const struct stp_dataset *data)
+{
+    const size_t n_iterations = stp_dataset_n_iterations(data);
+    struct memory_part parts[STP_N_OBJECTIVES] = {0};
+    struct stp_memory_situation situations[STP_N_OBJECTIVES];
+    struct stp_memory_rules rules = {0};
+    struct stp_error err;
+    enum stp_status status = STP_OK;
+    bool is_measured = false;
+    size_t n = 0;
+
+    for (int i = 0; i < STP_N_OBJECTIVES && status == STP_OK; i++) {
+        if (n_iterations == (i == STP_OBJECTIVE_TIME ? data->n_rows : 0))
+            continue;
+        status = memory_add_part(o, data, (enum stp_objective)i, &parts[n],
+                                 &situations[n], &err);
+        is_measured |= stp_memory_was_measured(&parts[n++].all);
+    }
+    if (status == STP_OK && !is_measured)
+        status = stp_fail(&err, STP_ERR_RANGE,
+                          "no times of registered buffers, expected those of "
+                          "arms reg, sym or ce: `steptune sweep --arms "
+                          "all,memory`");
+    if (status == STP_OK)
+        status =
+            stp_memory_rules_derive(situations, n, data->gpu, &rules, &err);
+    if (status == STP_OK)
+        status = memory_write(o, data, &rules.table, &err);
+    stp_memory_rules_free(&rules);
+    for (size_t i = 0; i < n; i++) {
+        stp_comparisons_free(&parts[i].all);
+        stp_dataset_free(&parts[i].selected);
+    }
+    return status == STP_OK ? STP_EXIT_OK : stp_complain_error(NULL, &err);
+}
+
 /* ---- the command ---- */
 
 static bool derive_has_auto(const struct stp_dataset *data)
@@ -538,7 +631,7 @@ static const char *derive_find_objection(const struct derive_options *o,
     if (data->kind == STP_DERIVE_TEXT && !derive_has_auto(&data->data))
         return "no run of NCCL's own choice to compare with, expected one, "
                "such as --arm auto=FILE";
-    if (data->kind == STP_DERIVE_NVIDIA && o->as_constants)
+    if (data->kind == STP_DERIVE_NVIDIA && o->as == DERIVE_CONSTANTS)
         return "NVIDIA's data have no times of NCCL's own choice, which "
                "constants are to change";
     return NULL;
@@ -553,7 +646,9 @@ static int derive_run(const struct derive_options *o,
 
     if (why != NULL)
         return stp_complain("%s", why);
-    if (o->as_constants)
+    if (o->as == DERIVE_MEMORY)
+        return memory_derive(o, &data->data);
+    if (o->as == DERIVE_CONSTANTS)
         return constants_derive(o, &data->data);
     status = data->kind == STP_DERIVE_NVIDIA
                  ? derive_from_best(o, &data->rows, &err)

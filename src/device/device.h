@@ -86,6 +86,8 @@ struct stp_device_run {
     char kernel[STP_KERNEL_NAME]; /* what ran where it is neither: a symmetric
                                      kernel, as NCCL names it, or
                                      STP_COPY_ENGINES; else "" */
+    bool is_unknown; /* no time of the arm is recorded for this collective, so
+                        that it cannot run; other members mean nothing */
 };
 
 /* The question that NCCL asked its tuner about a collective. */

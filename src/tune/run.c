@@ -6,6 +6,7 @@
 #include <unistd.h>
 
 #include "analyse/objective.h"
+#include "core/policy/memory_policy.h"
 #include "core/text.h"
 #include "report/file.h"
 #include "report/measurements/measurements_csv.h"
@@ -34,6 +35,7 @@ bool stp_tune_name_files(const char *policy, struct stp_tune_files *files)
         {files->stem, stem, ""},
         {files->policy, len, ""},
         {files->overlap_policy, len, ".overlap"},
+        {files->memory_policy, len, STP_MEMORY_SUFFIX},
         {files->trial, len, ".unverified"},
         {files->overlap_trial, len, ".overlap.unverified"},
         {files->verify, stem, ".verify.csv"},
@@ -194,6 +196,34 @@ static enum stp_status run_derive_overlap(const struct stp_tune_job *job,
                             : status;
 }
 
+/* After both policies are verified, so that registering is compared with what
+ * they leave. */
+static enum stp_status run_derive_memory(const struct stp_tune_job *job,
+                                         struct stp_tune_result *r,
+                                         struct stp_error *err)
+{
+    const struct stp_derive_terms terms = {.min_gain = job->plan->min_gain,
+                                           .registers = true};
+    struct stp_comparisons trials = {0};
+    struct stp_memory_situation situations[] = {
+        {false, &r->alone.comparisons, terms},
+        {true, &r->overlap.comparisons, terms}};
+    enum stp_status status = STP_OK;
+
+    r->has_memory = stp_memory_was_measured(&r->alone.comparisons);
+    if (!r->has_memory)
+        return STP_OK;
+    if (r->registered.n_rows > 0)
+        status = stp_compare(&r->registered, &trials, err);
+    situations[0].terms.trials = &trials;
+    if (status == STP_OK)
+        status = stp_memory_rules_derive(
+            situations, r->overlap.comparisons.n_points > 0 ? 2 : 1,
+            r->info.gpu, &r->memory, err);
+    stp_comparisons_free(&trials);
+    return status;
+}
+
 /* ---- files of the result ---- */
 
 /* Saves data of the run; if there are none, removes those of an earlier run. */
@@ -224,6 +254,24 @@ static bool run_is_earlier(const char *path)
     return mark.run[0] != '\0';
 }
 
+/* Keeps the policy that has the name, and says so. */
+static enum stp_status run_keep_former(const struct stp_tune_job *job,
+                                       const char *path, struct stp_error *err)
+{
+    char backup[STP_POLICY_BACKUP] = "";
+    enum stp_status status = stp_policy_back_up(path, backup, err);
+
+    if (status == STP_OK && *backup != '\0')
+        stp_tune_tell(job, STP_POLICY_KEPT, path, backup);
+    return status;
+}
+
+static enum stp_status run_refuse_write(const char *path, struct stp_error *err)
+{
+    return stp_fail(err, STP_ERR_IO, "cannot write '%.160s': %s", path,
+                    strerror(errno));
+}
+
 /* Gives a verified policy its name; the policy that had it stays as a backup.
  * So does one of an earlier run where this run makes none. */
 static enum stp_status run_publish(const struct stp_tune_job *job,
@@ -231,19 +279,15 @@ static enum stp_status run_publish(const struct stp_tune_job *job,
                                    const char *trial, const char *path,
                                    struct stp_error *err)
 {
-    char backup[STP_POLICY_BACKUP] = "";
-    enum stp_status status = STP_OK;
+    enum stp_status status;
 
     if (!p->exists && !run_is_earlier(path))
         return STP_OK;
-    status = stp_policy_back_up(path, backup, err);
-    if (status == STP_OK && *backup != '\0')
-        stp_tune_tell(job, STP_POLICY_KEPT, path, backup);
+    status = run_keep_former(job, path, err);
     if (status != STP_OK ||
         (p->exists ? rename(trial, path) : unlink(path)) == 0)
         return status;
-    return stp_fail(err, STP_ERR_IO, "cannot write '%.160s': %s", path,
-                    strerror(errno));
+    return run_refuse_write(path, err);
 }
 
 /* Saves the verdicts of a policy; one without rules has none. */
@@ -276,6 +320,28 @@ static enum stp_status run_save_page(const struct stp_tune_files *f,
     return stp_page_save(&sources, f->page, false, NULL, err);
 }
 
+/* Of a machine without arms of registered buffers there is none, nor is one
+ * left of an earlier run. */
+static enum stp_status run_save_memory(const struct stp_tune_job *job,
+                                       const struct stp_tune_result *r,
+                                       struct stp_error *err)
+{
+    const char *path = job->files->memory_policy;
+    const struct stp_policy_origin origin = {.data = &r->alone.data,
+                                             .made_by = "steptune tune",
+                                             .min_gain = job->plan->min_gain};
+    enum stp_status status;
+
+    if (!r->has_memory && !run_is_earlier(path))
+        return STP_OK;
+    status = run_keep_former(job, path, err);
+    if (status == STP_OK && r->has_memory)
+        return stp_memory_file_save(&r->memory.table, &origin, path, err);
+    if (status != STP_OK || unlink(path) == 0)
+        return status;
+    return run_refuse_write(path, err);
+}
+
 /* In a moment between two files a reader tells by the run's name which belong
  * together. */
 static enum stp_status run_save_results(const struct stp_tune_job *job,
@@ -304,6 +370,8 @@ static enum stp_status run_save_results(const struct stp_tune_job *job,
     if (status == STP_OK)
         status = run_publish(job, &r->overlap, f->overlap_trial,
                              f->overlap_policy, err);
+    if (status == STP_OK)
+        status = run_save_memory(job, r, err);
     stp_tune_fill_report(job->plan, f, r, &report, &overlap);
     if (status == STP_OK)
         status = stp_tune_report_save(&report, f->report, err);
@@ -342,7 +410,8 @@ void stp_tune_fill_report(const struct stp_tune_plan *plan,
         .derived = &r->alone.derived,
         .verdicts = &r->alone.verdicts,
         .n_dropped = r->alone.n_dropped,
-        .overlap = r->overlap.exists ? overlap_ret : NULL};
+        .overlap = r->overlap.exists ? overlap_ret : NULL,
+        .memory = r->has_memory ? &r->memory.table : NULL};
 }
 
 enum stp_status stp_tune_run(const struct stp_tune_plan *plan,
@@ -360,6 +429,8 @@ enum stp_status stp_tune_run(const struct stp_tune_plan *plan,
         status = run_derive_overlap(&job, result, err);
     if (status == STP_OK)
         status = stp_tune_verify(&job, result, err);
+    if (status == STP_OK)
+        status = run_derive_memory(&job, result, err);
     if (status == STP_OK)
         status = run_save_results(&job, result, err);
     if (status == STP_OK) {
@@ -384,5 +455,7 @@ void stp_tune_result_free(struct stp_tune_result *result)
 {
     run_free_policy(&result->overlap);
     run_free_policy(&result->alone);
+    stp_memory_rules_free(&result->memory);
+    stp_dataset_free(&result->registered);
     stp_iterations_free(&result->iterated);
 }

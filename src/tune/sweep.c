@@ -218,7 +218,9 @@ static enum stp_status sweep_refine_once(struct sweep *s,
         if (!sweep_is_of_pass(s, p) || !stp_point_alike(p, p + 1) ||
             !stp_refine_between(p, p + 1, terms, grain, &size, &arms))
             continue;
-        status = sweep_measure(s, p->coll, size, &arms, s->rounds);
+        status = stp_arms_add_memories(&arms, s->pass->info.memories, s->err);
+        if (status == STP_OK)
+            status = sweep_measure(s, p->coll, size, &arms, s->rounds);
         if (status == STP_OK)
             status = stp_tune_progress(s->pass->job, STP_TUNE_REFINE, i + 1,
                                        all->n_points, s->err);

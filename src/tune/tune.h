@@ -16,6 +16,7 @@
 #include "analyse/compare.h"
 #include "analyse/derive.h"
 #include "analyse/steadiness.h"
+#include "report/results/memory_rules.h"
 #include "tune/plan.h"
 
 enum { STP_TUNE_PATH = 4096 };
@@ -38,6 +39,7 @@ struct stp_tune_files {
     char stem[STP_TUNE_PATH]; /* of the policy's name: all begin with it */
     char policy[STP_TUNE_PATH];
     char overlap_policy[STP_TUNE_PATH];
+    char memory_policy[STP_TUNE_PATH];
     char trial[STP_TUNE_PATH]; /* the policy until it is verified */
     char overlap_trial[STP_TUNE_PATH];
     char verify[STP_TUNE_PATH];
@@ -98,6 +100,10 @@ struct stp_tune_result {
     struct stp_tune_policy alone;   /* data: of the sweep */
     struct stp_tune_policy overlap; /* data: of pairs, from iterations */
     struct stp_iterations iterated;
+    struct stp_dataset registered;  /* AUTO, the policy and registered buffers,
+                                       in turn, to verify what to register */
+    struct stp_memory_rules memory; /* what to register */
+    bool has_memory;                /* registered buffers were measured */
     char why_not[STP_ERROR_TEXT]; /* there are no iterations; "" if there are */
     bool is_begun; /* after a failure: a run that can be resumed is there */
     int64_t stage_ms[STP_TUNE_N_STAGES]; /* spent */

@@ -32,6 +32,8 @@ struct verify {
     const char *path; /* of the policy until it is verified */
     const struct stp_device *device;
     struct stp_device_info info;
+    struct stp_dataset *registered; /* of the result */
+    unsigned n_tries;
     struct stp_error *err;
 };
 
@@ -72,12 +74,36 @@ static bool verify_progress(void *user, size_t done, size_t total)
            STP_OK;
 }
 
+/* Takes rows of registered buffers out of the policy's, and copies of the rows
+ * they are to be compared with. */
+static enum stp_status verify_take_registered(struct verify *v, size_t first)
+{
+    struct stp_dataset *tried = &v->policy->tried;
+    size_t n_kept = first;
+
+    for (size_t i = first; i < tried->n_rows; i++) {
+        if (stp_dataset_add(v->registered, &tried->rows[i]) != STP_OK)
+            return stp_nomem(v->err);
+        if (!stp_arm_registers(&tried->rows[i].arm))
+            tried->rows[n_kept++] = tried->rows[i];
+    }
+    tried->n_rows = n_kept;
+    return STP_OK;
+}
+
+/* Registered buffers are tried once, with the first of the policies. */
 static enum stp_status verify_try_alone(struct verify *v)
 {
+    struct stp_arms arms = stp_trial_arms;
+    const size_t first = v->policy->tried.n_rows;
     struct stp_measure_plan plan;
-    enum stp_status status = stp_plan_measurements(
-        v->device, &v->job->plan->measure, &stp_trial_arms, &plan, v->err);
+    enum stp_status status = STP_OK;
 
+    if (v->n_tries == 1)
+        status = stp_arms_add_memories(&arms, v->info.memories, v->err);
+    if (status == STP_OK)
+        status = stp_plan_measurements(v->device, &v->job->plan->measure, &arms,
+                                       &plan, v->err);
     if (status == STP_OK)
         status = verify_take_sizes(&v->policy->comparisons, v->info.n_ranks,
                                    &plan, v->err);
@@ -86,7 +112,9 @@ static enum stp_status verify_try_alone(struct verify *v)
     if (status == STP_OK)
         status = stp_sweep_run(v->device, &plan.plan, verify_progress, v,
                                &v->policy->tried, v->err);
-    return status;
+    return status == STP_OK && arms.n > stp_trial_arms.n
+               ? verify_take_registered(v, first)
+               : status;
 }
 
 /* ---- iterations ---- */
@@ -203,6 +231,7 @@ static enum stp_status verify_try(struct verify *v, const char *gpu,
     struct stp_tune_policy *p = v->policy;
     enum stp_status status = stp_trial_environment(v->path, gpu, v->err);
 
+    v->n_tries++;
     stp_comparisons_free(&p->verdicts);
     stp_dataset_free(&p->tried);
     for (size_t i = 0;
@@ -249,6 +278,7 @@ enum stp_status stp_tune_verify(const struct stp_tune_job *job,
     struct verify alone = {.job = job,
                            .policy = &result->alone,
                            .path = job->files->trial,
+                           .registered = &result->registered,
                            .err = err};
     struct verify overlap = {.job = job,
                              .policy = &result->overlap,

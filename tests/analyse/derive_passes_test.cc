@@ -62,7 +62,7 @@ struct Rule {
 
 std::vector<Rule> Derived(const stp_comparisons &all, bool trust_passes)
 {
-    const stp_derive_terms terms{0, trust_passes, true};
+    const stp_derive_terms terms{0, trust_passes, true, false, nullptr};
     stp_derived d{};
     std::vector<Rule> rules;
 

@@ -57,7 +57,8 @@ class FakeDevice : public FakeEngine
                 STP_SOURCE_MEASURED,
                 probe_us,
                 false,
-                {}};
+                {},
+                false};
         if (arm_.kind == STP_ARM_SETUP) {
             run->algo = run->proto = -1;
             snprintf(run->kernel, sizeof(run->kernel), "%s", kernel.c_str());

@@ -76,7 +76,8 @@ class FakeStreams : public FakeEngine
                 STP_SOURCE_MEASURED,
                 1,
                 false,
-                {}};
+                {},
+                false};
         log.push_back(Arm());
     }
     stp_status Collective(unsigned stream, const stp_transfer &t,

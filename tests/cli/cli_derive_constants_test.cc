@@ -94,7 +94,7 @@ TEST_F(CliDeriveConstants, WantWhatTheyCanBeFittedTo)
     ExpectRefusals("derive ",
                    {
                        {"m.csv --as rules", 2,
-                        "--as 'rules', expected policy or constants"},
+                        "--as 'rules', expected policy, constants or memory"},
                        {"m.csv --on h200x4", 2,
                         "--on has no effect without --as constants"},
                        {"m.csv --as constants --extrapolate", 2,

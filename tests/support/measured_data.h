@@ -28,6 +28,11 @@ inline constexpr stp_arm kRingSimple{
 inline constexpr stp_arm kTreeLl{
     STP_ARM_FORCED, NCCL_ALGO_TREE, NCCL_PROTO_LL, 0, 0, {}};
 
+inline constexpr stp_arm kSym{
+    STP_ARM_SETUP, 0, 0, 0, 0, {STP_MEMORY_SYM, 0, 0, 0}};
+inline constexpr stp_arm kReg{
+    STP_ARM_SETUP, 0, 0, 0, 0, {STP_MEMORY_REG, 0, 0, 0}};
+
 // Measurements, one arm after the other.
 class Data
 {

@@ -181,11 +181,8 @@ static void tune_tell(void *user, const char *text)
 
 /* ---- output ---- */
 
-static void tune_print_policy(const char *path, const struct stp_tune_policy *p,
-                              FILE *fp)
+static void tune_print_rules(const char *path, size_t n, FILE *fp)
 {
-    const size_t n = p->derived.n_rules;
-
     fprintf(fp, "%s (%zu rule%s), ", path, n, n == 1 ? "" : "s");
 }
 
@@ -211,6 +208,17 @@ static void tune_print_use(const struct tune_options *o,
                f->overlap_policy);
 }
 
+/* Rules that only an application can follow. */
+static void tune_print_memory_use(const struct stp_tune_files *f,
+                                  const struct stp_tune_result *r)
+{
+    if (r->memory.table.n_rules > 0)
+        printf("An application that registers its buffers asks %s, by "
+               "steptune_memory.py or libsteptune_memory: "
+               "steptune-policy(5)\n",
+               f->memory_policy);
+}
+
 static void tune_print_files(const struct tune_options *o,
                              const struct stp_tune_files *f,
                              const struct stp_tune_result *r)
@@ -221,9 +229,11 @@ static void tune_print_files(const struct tune_options *o,
     putchar('\n');
     text = stp_paragraph_begin(&paragraph, stdout);
     fputs("Wrote ", text);
-    tune_print_policy(o->output, &r->alone, text);
+    tune_print_rules(o->output, r->alone.derived.n_rules, text);
     if (r->overlap.exists)
-        tune_print_policy(f->overlap_policy, &r->overlap, text);
+        tune_print_rules(f->overlap_policy, r->overlap.derived.n_rules, text);
+    if (r->has_memory)
+        tune_print_rules(f->memory_policy, r->memory.table.n_rules, text);
     fprintf(text, "%s (every size and arm) and %s.", f->report, f->page);
     stp_paragraph_end(&paragraph);
 }
@@ -245,6 +255,7 @@ static enum stp_status tune_print(const struct tune_options *o,
         return status;
     tune_print_files(o, files, r);
     tune_print_use(o, files, r);
+    tune_print_memory_use(files, r);
     return STP_OK;
 }
 

@@ -12,6 +12,7 @@
 #include "device/mock/mock_compute.h"
 #include "device/mock/mock_program.h"
 #include "device/mock/mock_source.h"
+#include "device/mock/mock_way.h"
 #include "device/splits.h"
 
 enum { MAX_SETTINGS = 512 }; /* recorded iterations that products are of */
@@ -118,39 +119,6 @@ static enum stp_status mock_agree(void *self, enum stp_status status,
     return status;
 }
 
-/* The way that collectives of registered memory run. */
-static const int ways[STP_N_MEMORIES] = {[STP_MEMORY_REG] = MOCK_WAY_REG,
-                                         [STP_MEMORY_SYM] = MOCK_WAY_SYM,
-                                         [STP_MEMORY_CE] = MOCK_WAY_CE};
-
-/* Whether times are recorded of some collective. */
-static bool mock_has_memory(const struct engine *e, enum stp_memory memory)
-{
-    bool has = memory == STP_MEMORY_PLAIN;
-
-    for (int c = 0; c < NCCL_NUM_TUNED_FUNCS && !has; c++)
-        has = mock_machine_has_way(e->machine, (ncclFunc_t)c,
-                                   (enum mock_way)ways[memory]);
-    return has;
-}
-
-static enum stp_status mock_check_setup(const struct engine *e,
-                                        const struct stp_arm *arm,
-                                        struct stp_error *err)
-{
-    const struct stp_setup *setup = &arm->setup;
-    char name[STP_ARM_NAME];
-
-    if (setup->max_ctas == 0 && setup->cga == 0 && arm->chunk_bytes == 0 &&
-        mock_has_memory(e, setup->memory))
-        return STP_OK;
-    stp_arm_name(arm, name);
-    return stp_fail(err, STP_ERR_RANGE,
-                    "arm %s: machine '%s' has no recorded times of it, and "
-                    "none are modelled",
-                    name, e->info.machine);
-}
-
 static enum stp_status mock_select_arm(void *self, const struct stp_arm *arm,
                                        struct stp_error *err)
 {
@@ -160,11 +128,10 @@ static enum stp_status mock_select_arm(void *self, const struct stp_arm *arm,
     if (arm->kind == STP_ARM_PLUGIN && e->plugin.nccl == NULL)
         return stp_fail(err, STP_ERR_RANGE,
                         "no tuner plugin: the machine was opened without one");
-    status = mock_check_setup(e, arm, err);
+    status = stp_mock_find_way(e->machine, arm, &e->program.way, err);
     if (status != STP_OK)
         return status;
     e->use_plugin = arm->kind == STP_ARM_PLUGIN;
-    e->program.way = ways[arm->setup.memory];
     stp_arm_tuner_set(arm);
     return STP_OK;
 }
@@ -640,6 +607,12 @@ static enum stp_status mock_probe(void *self, const struct stp_collective *c,
     struct mock_run run;
     struct mock_time time;
 
+    if (e->program.way != 0 &&
+        !mock_machine_has_way(world->machine, call.coll,
+                              (enum mock_way)e->program.way)) {
+        *run_ret = (struct stp_device_run){.is_unknown = true};
+        return STP_OK;
+    }
     if (mock_comm_collective(world->comm, &call, &out) != ncclSuccess)
         return mock_fail(err);
     run = stp_mock_call_run(&call, &out, e->program.way);
@@ -849,6 +822,7 @@ static void mock_fill_info(struct engine *e, bool measures)
         .max_rounds = n_recorded > 0 ? n_recorded : 1, /* 2nd: the same */
         .compute_capability = m->compute_capability,
         .has_arms = measures,
+        .memories = stp_mock_memories(e->machine),
         .models_overlap =
             mock_machine_overlap_settings(e->machine, NULL, 0) == 0,
         .has_tf32 = stp_mock_has_tf32(e->machine),
@@ -860,9 +834,6 @@ static void mock_fill_info(struct engine *e, bool measures)
     snprintf(info.nccl, sizeof(info.nccl), "%s", m->nccl);
     snprintf(info.backend, sizeof(info.backend), "nccl");
     snprintf(info.cpu_vendor, sizeof(info.cpu_vendor), "%s", m->cpu_vendor);
-    for (int i = 0; i < STP_N_MEMORIES; i++)
-        if (mock_has_memory(e, (enum stp_memory)i))
-            info.memories |= 1u << i;
     mock_print_line(e, measures, &info);
     e->info = info;
 }

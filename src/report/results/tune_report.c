@@ -163,6 +163,17 @@ tune_report_write_overlap(const struct stp_tune_report *r, FILE *fp,
                             : status;
 }
 
+static enum stp_status
+tune_report_write_memory(const struct stp_memory_table *memory, FILE *fp,
+                         struct stp_error *err)
+{
+    fprintf(fp,
+            "\nWhat to register, for an application that can: gains over "
+            "plain buffers with NCCL's own choice, and over the best rule\n\n");
+    return memory->n_rules > 0 ? stp_print_memory_sizes(memory, fp, err)
+                               : stp_print_memory_rules(memory, fp, err);
+}
+
 static enum stp_status tune_report_write_arms(const struct stp_tune_report *r,
                                               FILE *fp, struct stp_error *err)
 {
@@ -187,6 +198,8 @@ enum stp_status stp_tune_report_save(const struct stp_tune_report *report,
         status = tune_report_write_verdicts(report, file.fp, err);
     if (status == STP_OK && report->overlap != NULL)
         status = tune_report_write_overlap(report, file.fp, err);
+    if (status == STP_OK && report->memory != NULL)
+        status = tune_report_write_memory(report->memory, file.fp, err);
     if (status == STP_OK)
         status = tune_report_write_arms(report, file.fp, err);
     return stp_file_end(&file, status, err);
@@ -251,7 +264,14 @@ enum stp_status stp_print_tuning(const struct stp_tune_report *r,
     status = has_table ? stp_print_verdicts(r->info, r->verdicts,
                                             STP_VERDICTS_ALL, fp, err)
                        : stp_print_gains(r->info, r->verdicts, NULL, fp, err);
-    if (status != STP_OK || r->overlap == NULL)
+    if (status == STP_OK && r->overlap != NULL)
+        status = tune_report_print_overlap(r, has_table, fp, err);
+    if (status != STP_OK || r->memory == NULL)
         return status;
-    return tune_report_print_overlap(r, has_table, fp, err);
+    fputc('\n', fp);
+    stp_print_paragraph("What to register, for an application that can "
+                        "(gains over plain buffers, and over the best rule):",
+                        fp);
+    fputc('\n', fp);
+    return stp_print_memory_rules(r->memory, fp, err);
 }

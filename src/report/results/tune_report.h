@@ -11,6 +11,7 @@
 #include "analyse/derive.h"
 #include "analyse/steadiness.h"
 #include "device/device.h"
+#include "report/results/memory_rules.h"
 
 /* The policy for collectives that overlap with compute. */
 struct stp_tune_overlap {
@@ -37,6 +38,8 @@ struct stp_tune_report {
     const struct stp_comparisons *verdicts; /* the policy against AUTO */
     size_t n_dropped; /* rules that verification removed */
     const struct stp_tune_overlap *overlap; /* NULL: not asked for */
+    const struct stp_memory_table *memory;  /* what to register; NULL: that was
+                                               not measured */
 };
 
 /* How far a policy is from the best arm at each size that was swept: the

@@ -278,5 +278,10 @@ enum stp_status stp_print_tuning_json(const struct stp_tune_report *report,
                             cJSON_AddObjectToObject(t.root, "overlap"),
                             o->policy_path, o->policy_hash, o->derived,
                             "iterations", o->verdicts);
+    if (report->memory != NULL) {
+        struct stp_table rows = stp_table_array(t.root, "memory");
+
+        stp_put_memory_rules(report->memory, &rows);
+    }
     return stp_table_end(&t, fp, err);
 }

@@ -178,6 +178,16 @@ TEST_F(DeviceMockMemory, IsRefusedWhereNothingWasRecorded)
                   "' has no recorded times of it, and none are modelled"));
 }
 
+TEST_F(DeviceMockMemory, DoesNotRunCollectivesOfWhichNothingWasRecorded)
+{
+    BeginRound(0, 2);
+
+    EXPECT_TRUE(Probe(Registered(STP_MEMORY_CE), ncclFuncAllReduce, 1 << 20)
+                    .is_unknown);
+    EXPECT_FALSE(Probe(Registered(STP_MEMORY_CE), ncclFuncAllGather, 1 << 20)
+                     .is_unknown);
+}
+
 // Nothing else of the overlap was recorded: kernels slow each other down by
 // 1.43, copy engines leave the SMs to compute.
 TEST_F(DeviceMockMemory, CopiesLeaveTheSmsToCompute)

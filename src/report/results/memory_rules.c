@@ -1,0 +1,245 @@
+#include "report/results/memory_rules.h"
+
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "core/names.h"
+#include "report/table.h"
+#include "report/words.h"
+
+static bool rules_have_memory(const struct stp_point *p)
+{
+    for (size_t a = 0; a < p->n_arms; a++)
+        if (stp_arm_registers(&p->arms[a].arm))
+            return true;
+    return false;
+}
+
+bool stp_memory_was_measured(const struct stp_comparisons *all)
+{
+    for (size_t i = 0; i < all->n_points; i++)
+        if (rules_have_memory(&all->points[i]))
+            return true;
+    return false;
+}
+
+/* ---- deriving ---- */
+
+/* Where the rules of several situations are gathered. */
+struct gathering {
+    struct stp_memory_rules out;
+    size_t n_evidence;
+    const char *gpu;
+};
+
+static void rules_add_evidence(const struct stp_point *p,
+                               const struct stp_comparison *c, double min_gain,
+                               struct stp_memory_evidence *e)
+{
+    const struct stp_comparison *rule;
+
+    *e = (struct stp_memory_evidence){
+        .n_bytes = p->n_bytes,
+        .auto_us = p->auto_us,
+        .us = c->us,
+        .gain = c->gain,
+        .gain_over_best = stp_gain_over_rule(p, c, min_gain, &rule),
+        .source = c->source,
+        .single_pass = c->single_pass};
+    if (rule != NULL)
+        stp_arm_name(&rule->arm, e->best);
+}
+
+static void rules_add(struct gathering *g, const struct stp_derived_rule *rule,
+                      const struct stp_memory_situation *s)
+{
+    struct stp_memory_rule *out = &g->out.rules[g->out.table.n_rules++];
+    struct stp_memory_evidence *evidence = &g->out.evidence[g->n_evidence];
+
+    for (size_t i = 0; i < rule->n_points; i++)
+        rules_add_evidence(&rule->points[i],
+                           stp_derived_evidence(rule, &rule->points[i]),
+                           s->terms.min_gain, &evidence[i]);
+    g->n_evidence += rule->n_points;
+    *out = (struct stp_memory_rule){
+        .rule = {.coll = rule->coll,
+                 .memory = (int)rule->arm.setup.memory,
+                 .bytes = {rule->min_bytes, rule->max_bytes},
+                 .nodes = {rule->n_nodes, rule->n_nodes},
+                 .ranks = {rule->n_ranks, rule->n_ranks},
+                 .overlap = s->overlaps,
+                 .gpu = g->gpu[0] != '\0' ? g->gpu : NULL},
+        .evidence = evidence,
+        .n_evidence = rule->n_points};
+}
+
+/* Sizes at which only arms of tuners were measured say nothing, and break no
+ * range. */
+static enum stp_status rules_gather(struct gathering *g,
+                                    const struct stp_memory_situation *s,
+                                    struct stp_error *err)
+{
+    struct stp_comparisons with = *s->comparisons;
+    struct stp_derived derived = {0};
+    enum stp_status status;
+
+    with.points = calloc(with.n_points + 1, sizeof(*with.points));
+    if (with.points == NULL)
+        return stp_nomem(err);
+    with.n_points = 0;
+    for (size_t i = 0; i < s->comparisons->n_points; i++)
+        if (rules_have_memory(&s->comparisons->points[i]))
+            with.points[with.n_points++] = s->comparisons->points[i];
+    status = stp_derive_on(&with, &s->terms, &derived, err);
+    for (size_t i = 0; i < derived.n_rules; i++)
+        rules_add(g, &derived.rules[i], s);
+    stp_derived_free(&derived);
+    free(with.points);
+    return status;
+}
+
+enum stp_status
+stp_memory_rules_derive(const struct stp_memory_situation *situations, size_t n,
+                        const char *gpu, struct stp_memory_rules *rules_ret,
+                        struct stp_error *err)
+{
+    struct gathering g = {.gpu = gpu};
+    enum stp_status status = STP_OK;
+    size_t n_points = 1;
+
+    for (size_t i = 0; i < n; i++)
+        n_points += situations[i].comparisons->n_points;
+    g.out.rules = calloc(n_points, sizeof(*g.out.rules));
+    g.out.evidence = calloc(n_points, sizeof(*g.out.evidence));
+    if (g.out.rules == NULL || g.out.evidence == NULL)
+        status = stp_nomem(err);
+    for (size_t i = 0; i < n && status == STP_OK; i++)
+        status = rules_gather(&g, &situations[i], err);
+    g.out.table.rules = g.out.rules;
+    if (status == STP_OK)
+        *rules_ret = g.out;
+    else
+        stp_memory_rules_free(&g.out);
+    return status;
+}
+
+void stp_memory_rules_free(struct stp_memory_rules *rules)
+{
+    free(rules->rules);
+    free(rules->evidence);
+    memset(rules, 0, sizeof(*rules));
+}
+
+/* ---- printing ---- */
+
+static void rules_put_calls(const struct stp_rule *rule, struct stp_table *t)
+{
+    stp_table_word(t, "collective", "<collective", stp_coll_name(rule->coll));
+    stp_table_count(t, "nRanks", "ranks", rule->ranks.min);
+    stp_table_word(t, "when", "<when",
+                   rule->overlap == 1 ? "overlapped" : "alone");
+    stp_table_word(t, "memory", "<register as", stp_memory_name(rule->memory));
+}
+
+static void rules_put_size(const struct stp_memory_rule *rule, size_t i,
+                           struct stp_table *t)
+{
+    const struct stp_memory_evidence *e = &rule->evidence[i];
+    const bool has_best = e->best[0] != '\0';
+    char interval[STP_INTERVAL] = "";
+
+    if (has_best)
+        stp_interval_text(&e->gain_over_best, interval);
+    stp_table_row(t);
+    rules_put_calls(&rule->rule, t);
+    stp_table_count(t, "bytes", "bytes", e->n_bytes);
+    stp_table_number(t, "plain_us", "plain us", e->auto_us, 2);
+    stp_table_number(t, "us", "us", e->us, 2);
+    stp_table_gain(t, &e->gain);
+    stp_table_word(t, "best", "?<best rule", e->best);
+    stp_table_text(t, "?gain over it", has_best ? "%.3f" : "",
+                   e->gain_over_best.gain);
+    stp_table_text(t, "?95% interval of that", "%s", interval);
+    stp_table_word(t, "source", "<times",
+                   stp_source_words(e->source, e->single_pass));
+}
+
+enum stp_status stp_print_memory_sizes(const struct stp_memory_table *table,
+                                       FILE *fp, struct stp_error *err)
+{
+    struct stp_table t = stp_table_begin(STP_TABLE_TEXT);
+
+    for (size_t i = 0; i < table->n_rules; i++)
+        for (size_t k = 0; k < table->rules[i].n_evidence; k++)
+            rules_put_size(&table->rules[i], k, &t);
+    return stp_table_end(&t, fp, err);
+}
+
+/* The least and the greatest gain of the sizes of a rule. */
+struct extremes {
+    double low, high;
+};
+
+static struct extremes rules_find_gains(const struct stp_memory_rule *rule,
+                                        bool over_best)
+{
+    struct extremes gains = {INFINITY, 0};
+
+    for (size_t i = 0; i < rule->n_evidence; i++) {
+        const struct stp_memory_evidence *e = &rule->evidence[i];
+        const double gain = over_best ? e->gain_over_best.gain : e->gain.gain;
+
+        gains.low = fmin(gains.low, gain);
+        gains.high = fmax(gains.high, gain);
+    }
+    return gains;
+}
+
+static void rules_put(const struct stp_memory_rule *rule, struct stp_table *t)
+{
+    const struct extremes gains = rules_find_gains(rule, false);
+    const struct extremes over = rules_find_gains(rule, true);
+
+    stp_table_row(t);
+    rules_put_calls(&rule->rule, t);
+    stp_table_count(t, "min_bytes", "min bytes", rule->rule.bytes.min);
+    stp_table_count(t, "max_bytes", "max bytes", rule->rule.bytes.max);
+    stp_table_count(t, "sizes", "sizes", rule->n_evidence);
+    stp_table_number(t, "gain_least", NULL, gains.low, 4);
+    stp_table_number(t, "gain_most", NULL, gains.high, 4);
+    stp_table_text(t, "gains", "%.3f to %.3f", gains.low, gains.high);
+    stp_table_number(t, "gain_over_best_least", NULL, over.low, 4);
+    stp_table_number(t, "gain_over_best_most", NULL, over.high, 4);
+    stp_table_text(t, "over the best rule", "%.3f to %.3f", over.low,
+                   over.high);
+}
+
+void stp_put_memory_rules(const struct stp_memory_table *table,
+                          struct stp_table *t)
+{
+    for (size_t i = 0; i < table->n_rules; i++)
+        rules_put(&table->rules[i], t);
+}
+
+enum stp_status stp_print_memory_rules(const struct stp_memory_table *table,
+                                       FILE *fp, struct stp_error *err)
+{
+    struct stp_table t = stp_table_begin(STP_TABLE_TEXT);
+
+    if (table->n_rules == 0)
+        fputs("Nothing: plain buffers are as good at every size.\n", fp);
+    stp_put_memory_rules(table, &t);
+    return stp_table_end(&t, fp, err);
+}
+
+enum stp_status
+stp_print_memory_rules_json(const struct stp_memory_table *table, FILE *fp,
+                            struct stp_error *err)
+{
+    struct stp_table t = stp_table_result(true);
+
+    stp_table_rows(&t, "rules");
+    stp_put_memory_rules(table, &t);
+    return stp_table_end(&t, fp, err);
+}

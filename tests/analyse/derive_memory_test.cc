@@ -1,0 +1,114 @@
+// What to register, by gains over NCCL's own choice and over the best rule.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <string>
+#include <vector>
+
+#include "support/measured_data.h"
+
+using namespace measured;
+
+namespace
+{
+
+// Gains over AUTO's 100 us, in rounds without error; 0: not measured.
+struct SizeRow {
+    uint64_t n_bytes;
+    double tree, reg, sym;
+    double policy_again, sym_again; // when they were verified
+};
+
+struct MemoryCase {
+    const char *name;
+    std::vector<SizeRow> sizes;
+    std::vector<std::string> memory; // rules
+    std::vector<std::string> arms;   // those of tuners
+};
+
+void Add(Data *data, uint64_t n_bytes, const stp_arm &arm, double gain)
+{
+    if (gain != 0)
+        data->AddGain(n_bytes, arm, gain);
+}
+
+class DeriveMemory : public testing::TestWithParam<MemoryCase>
+{
+};
+
+TEST_P(DeriveMemory, NamesWhatIsWorthIt)
+{
+    Data measured, again;
+    for (const SizeRow &size : GetParam().sizes) {
+        measured.AddAuto(size.n_bytes);
+        Add(&measured, size.n_bytes, kTreeLl, size.tree);
+        Add(&measured, size.n_bytes, kReg, size.reg);
+        Add(&measured, size.n_bytes, kSym, size.sym);
+        if (size.policy_again != 0 || size.sym_again != 0)
+            again.AddAuto(size.n_bytes);
+        Add(&again, size.n_bytes, kPlugin, size.policy_again);
+        Add(&again, size.n_bytes, kSym, size.sym_again);
+    }
+    const Compared all(measured), trials(again);
+    const stp_derive_terms arms{0.02, false, false, false, nullptr};
+    const stp_derive_terms memory{0.02, false, false, true, &trials.all};
+    const auto none = [](const stp_derived_rule &) { return ""; };
+
+    EXPECT_EQ(GetParam().memory, Rules(all.all, memory, none));
+    EXPECT_EQ(GetParam().arms, Rules(all.all, arms, none));
+}
+
+// clang-format off
+INSTANTIATE_TEST_SUITE_P(Table, DeriveMemory, testing::Values(
+    MemoryCase{"where_it_is_faster_than_nccls_own_choice",
+               {{100, 0, 0, 1.1, 0, 0}, {400, 0, 0, 0.9, 0, 0}},
+               {"100-193 sym"}, {}},
+    MemoryCase{"and_than_the_best_rule",
+               {{100, 1.1, 0, 1.2, 0, 0}, {400, 1.2, 0, 1.1, 0, 0}},
+               {"100-200 sym"}, {"100-400 tree/ll"}},
+    MemoryCase{"by_the_least_gain_of_rules",
+               {{100, 0, 0, 1.01, 0, 0}}, {}, {}},
+    MemoryCase{"the_fastest_way_to_register",
+               {{100, 0, 1.3, 1.2, 0, 0}}, {"100-100 reg"}, {}},
+    MemoryCase{"not_an_arm_that_nccls_own_choice_is_as_fast_as",
+               {{100, 1.1, 1, 1, 0, 0}}, {}, {"100-100 tree/ll"}},
+    MemoryCase{"only_where_it_was_faster_again",
+               {{100, 1.1, 0, 1.2, 1.1, 1.15}, {400, 1.1, 0, 1.2, 1.1, 1.05}},
+               {"100-200 sym"}, {"100-400 tree/ll"}},
+    MemoryCase{"and_faster_than_nccl_where_no_policy_ran",
+               {{100, 0, 0, 1.2, 0, 0.99}}, {}, {}}),
+    [](const auto &of) { return of.param.name; });
+// clang-format on
+
+// NCCL's own algorithm is no arm of registered buffers.
+TEST(DeriveMemoryRange, EndsBeforeASizeWhereNcclRunsATree)
+{
+    Data d;
+    d.AddAuto(100).AddGain(100, kSym, 1.1).AddAuto(400).AddGain(400, kSym, 1);
+    for (size_t i = 0; i < d.data.n_rows; i++) {
+        d.data.rows[i].ran_algo = NCCL_ALGO_TREE;
+        d.data.rows[i].ran_proto = NCCL_PROTO_LL;
+    }
+    const stp_derive_terms memory{0.02, false, false, true, nullptr};
+
+    EXPECT_EQ(std::vector<std::string>{"100-200 sym"},
+              Rules(Compared(d).all, memory,
+                    [](const stp_derived_rule &) { return ""; }));
+}
+
+// 1.2 in 1.1 to 1.3 over 1.1 in 1.0 to 1.21.
+TEST(GainOver, HasTheIntervalOfIndependentOnes)
+{
+    const stp_gain one{1.2, 1.1, 1.2 * 1.2 / 1.1, 5};
+    const stp_gain other{1.1, 1.0, 1.21, 4};
+
+    const stp_gain over = stp_gain_over(&one, &other);
+
+    const double half = std::hypot(std::log(1.2 / 1.1), std::log(1.1));
+    EXPECT_NEAR(1.2 / 1.1, over.gain, 1e-12);
+    EXPECT_NEAR(1.2 / 1.1 * std::exp(-half), over.low, 1e-12);
+    EXPECT_NEAR(1.2 / 1.1 * std::exp(half), over.high, 1e-12);
+    EXPECT_EQ(4u, over.n_pairs);
+}
+
+} // namespace

@@ -1,0 +1,210 @@
+// What to register: measured, derived, verified, recorded and played again.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <sstream>
+
+#include "support/cli_fixture.h"
+
+namespace
+{
+
+using namespace cli;
+using namespace testing;
+
+// h200x2 in ./m, made as if registered buffers had been recorded on it:
+// symmetric memory takes 0.8 times as long up to 8 MiB and 1.2 times above,
+// copy engines gather 0.9 times as long from 32 MiB on and else take 1.3 times
+// as long, and registering alone changes nothing.
+class Memory : public Cli
+{
+  protected:
+    void SetUp() override
+    {
+        Cli::SetUp();
+        fs::copy(fs::path(STP_FIXTURES) / "machines/h200x2", dir_ / "m");
+        std::stringstream lines(Read("m/timings.csv"));
+        std::string text;
+        for (std::string line; std::getline(lines, line);) {
+            const bool is_row = line[0] != '#' && line.find("collective,") != 0;
+            text += line + (line[0] == '#' ? "\n"
+                            : is_row       ? ",\n"
+                                           : ",ran_kernel\n");
+            if (is_row)
+                text += Registered(line);
+        }
+        Write("m/timings.csv", text);
+    }
+
+    static std::string Registered(const std::string &line)
+    {
+        std::stringstream in(line);
+        std::vector<std::string> fields;
+        for (std::string field; std::getline(in, field, ',');)
+            fields.push_back(field);
+        if (fields[2] != "auto" || fields[6] != "window" ||
+            (fields[0] != "allgather" && fields[0] != "allreduce"))
+            return "";
+        const bool gathers = fields[0] == "allgather";
+        const double bytes = std::stod(fields[1]);
+        const bool is_small = bytes <= 8 << 20;
+        const double copied = gathers && bytes >= 32 << 20 ? 0.9 : 1.3;
+        return With(fields, "reg", 1, "") +
+               With(fields, "sym", is_small ? 0.8 : 1.2, "Kernel_A") +
+               With(fields, "ce", copied,
+                    gathers ? "copy engines" : "Kernel_A");
+    }
+
+    static std::string With(std::vector<std::string> fields,
+                            const std::string &memory, double factor,
+                            const std::string &kernel)
+    {
+        fields[2] = fields[3] = memory;
+        for (size_t i = 9; i < 13; i++)
+            fields[i] = std::to_string(std::stod(fields[i]) * factor);
+        std::string line;
+        for (const std::string &field : fields)
+            line += field + ",";
+        return line + kernel + "\n";
+    }
+
+    // The lines that are rules.
+    std::vector<std::string> Rules(const std::string &file)
+    {
+        std::stringstream lines(Read(file));
+        std::vector<std::string> rules;
+        for (std::string line; std::getline(lines, line);)
+            if (line.find("all") == 0)
+                rules.push_back(line);
+        return rules;
+    }
+};
+
+TEST_F(Memory, TuneWritesWhatToRegisterWithItsEvidence)
+{
+    const std::string tune = "tune --on ./m -b 1M -e 128M -f 4 --no-iterate "
+                             "--collective allgather,allreduce ";
+
+    const Outcome o = Run(tune);
+
+    ASSERT_EQ(0, o.status) << o.err;
+    EXPECT_THAT(o.out, HasSubstr("steptune.conf.memory (3 rules)"));
+    EXPECT_THAT(o.out, ContainsRegex("allgather +2  alone  sym +1048576 "));
+    const std::vector<std::string> rules = Rules("steptune.conf.memory");
+    EXPECT_THAT(
+        rules,
+        ElementsAre(
+            MatchesRegex("allgather,1048576,[0-9]*,sym,1,2,0,NVIDIA H200"),
+            MatchesRegex("allgather,[0-9]*,134217728,ce,1,2,0,NVIDIA H200"),
+            MatchesRegex("allreduce,1048576,[0-9]*,sym,1,2,0,NVIDIA H200")));
+    EXPECT_THAT(
+        Read("steptune.conf.memory"),
+        ContainsRegex("\n# 4194304 B: plain [0-9.]* us -> sym [0-9.]* "
+                      "us, gain 1.2[0-9]* [^\n]*, over ring/ll128 1.0"));
+    EXPECT_THAT(Read("steptune.report.txt"), HasSubstr("What to register"));
+    EXPECT_THAT(Run("check steptune.conf.memory").status, 0);
+    // rules of algorithms stay what NVIDIA's tuner reads
+    EXPECT_THAT(Read("steptune.conf"), Not(HasSubstr("sym")));
+
+    Json root = Parse(Run(tune + "--json").out);
+    ASSERT_NE(nullptr, root);
+    const cJSON *memory = cJSON_GetObjectItem(root.get(), "memory");
+    ASSERT_EQ(3, cJSON_GetArraySize(memory));
+    EXPECT_EQ("sym", String(cJSON_GetArrayItem(memory, 0), "memory"));
+    EXPECT_NEAR(1.25, Number(cJSON_GetArrayItem(memory, 0), "gain_least"), .03);
+    EXPECT_THAT(Files(), Contains("steptune.conf.memory.~1~"));
+}
+
+TEST_F(Memory, TuneOfAMachineWithoutSuchTimesLeavesNoneOfAnEarlierRun)
+{
+    const std::string tune =
+        "tune -b 1M -e 4M -f 4 --no-iterate --collective allreduce --on ";
+    ASSERT_EQ(0, Run(tune + "./m").status);
+    ASSERT_THAT(Files(), Contains("steptune.conf.memory"));
+
+    EXPECT_EQ(0, Run(tune + "h200x2").status);
+
+    EXPECT_THAT(Files(), Not(Contains("steptune.conf.memory")));
+}
+
+TEST_F(Memory, DeriveMakesItOfMeasurementsOfBothKinds)
+{
+    ASSERT_EQ(0, Run("sweep --on ./m --arms all,memory -b 1M -e 64M -f 4 "
+                     "--collective allgather -o sweep.csv")
+                     .status);
+    // as iterate writes them on GPUs
+    std::string rounds =
+        "# machine: m\n# gpu: NVIDIA H200\n# nccl: 2.28.9\n# backend: nccl\n"
+        "collective,bytes,round,algorithm,protocol,nNodes,nRanks,median_us,"
+        "mode,compute,layers,ratio,m,n,k,compute_us,alone_us\n";
+    for (const char *round : {"0", "1", "2"})
+        for (const auto &[arm, us] :
+             {std::pair("auto", "100.0"), std::pair("ce", "80.0")})
+            rounds += std::string("allreduce,4194304,") + round + "," + arm +
+                      "," + arm + ",1,2," + us + round +
+                      ",overlap,gemm,8,1,512,512,256,50,40\n";
+    Write("rounds.csv", rounds);
+
+    const Outcome o = Run("derive sweep.csv rounds.csv --as memory -o "
+                          "x.conf.memory");
+
+    ASSERT_EQ(0, o.status) << o.err;
+    EXPECT_THAT(o.out, HasSubstr("3 rules from "));
+    EXPECT_THAT(
+        Rules("x.conf.memory"),
+        ElementsAre(
+            MatchesRegex("allgather,1048576,[0-9]*,sym,1,2,0,NVIDIA H200"),
+            MatchesRegex("allgather,[0-9]*,67108864,ce,1,2,0,NVIDIA H200"),
+            "allreduce,4194304,4194304,ce,1,2,1,NVIDIA H200"));
+    ExpectRefusals("derive --as memory ",
+                   {{STP_FIXTURES "/machines/h200x2/overlap.csv", 1,
+                     "no times of registered buffers, expected those of arms "
+                     "reg, sym or ce"}});
+}
+
+TEST_F(Memory, SweepAndRecordKeepWhatRan)
+{
+    const Outcome o = Run("sweep --on ./m --arms memory -b 32M -e 32M "
+                          "--collective allgather,broadcast --format csv");
+    ASSERT_EQ(0, o.status) << o.err;
+    EXPECT_THAT(o.out, HasSubstr(",chunk,ran_kernel\n"));
+    EXPECT_THAT(o.out, ContainsRegex("\nallgather,33554432,0,ce,ce,0,[^\n]*,0,"
+                                     "copy engines\n"));
+    EXPECT_THAT(o.out, HasSubstr("\nbroadcast,33554432,0,auto,auto,"));
+    EXPECT_THAT(o.out, Not(HasSubstr("broadcast,33554432,0,sym")));
+
+    ASSERT_EQ(0,
+              Run("record --on ./m again -o . --no-overlap -b 1M -e 32M -f 4 "
+                  "--collective allgather --channels 8")
+                  .status);
+    const std::string again = Read("again/timings.csv");
+    EXPECT_THAT(again, HasSubstr("min_us,source,ran_kernel\n"));
+    EXPECT_THAT(again, ContainsRegex("\nallgather,1048576,sym,sym,0,2,window,"
+                                     "1,[^\n]*,recorded,Kernel_A\n"));
+    EXPECT_EQ(0, Run("sweep --on ./again --arms ce -b 32M -e 32M "
+                     "--collective allgather")
+                     .status);
+}
+
+TEST_F(Memory, ArmsThatHadNoEffectOrNoTimesAreNamed)
+{
+    std::string text = Read("m/timings.csv");
+    for (size_t at; (at = text.find("Kernel_A")) != std::string::npos;)
+        text.erase(at, 8);
+    Write("m/timings.csv", text);
+
+    const Outcome o = Run("sweep --on ./m --arms sym -b 1M -e 1M "
+                          "--collective allreduce");
+    EXPECT_EQ(0, o.status);
+    EXPECT_EQ("steptune sweep: arm sym had no effect in 5 of 5 measurements of "
+              "allreduce: NCCL 2.28.9 ran neither a symmetric kernel nor copy "
+              "engines\n",
+              o.err);
+    ExpectRefusals("sweep --on h200x2 -b 1M -e 1M --arms ",
+                   {{"sym", 1,
+                     "arm sym: machine 'h200x2' has no recorded times of it, "
+                     "and none are modelled"},
+                    {"sym/ctas=16", 1, "arm sym/ctas=16: machine"}});
+}
+
+} // namespace
