@@ -173,7 +173,17 @@ const Planted kPlanted[] = {
      "thread-safe init",
      "with 8 inits at once: tuner 'busy init': init returned 2 "
      "(ncclSystemError)",
-     {"thread-safe init", "ranks agree as threads"}},
+     {"thread-safe init"}},
+    {"planted_splits_words",
+     "thread-safe init",
+     "init calls strtok() of libc, whose memory all threads of the "
+     "process share",
+     {"thread-safe init"}},
+    {"planted_breaks_time_down",
+     "thread-safe calls",
+     "getCollInfo calls gmtime() or localtime() of libc, whose memory all "
+     "threads of the process share",
+     {"thread-safe calls"}},
     {"planted_remembers_the_dead",
      "ranks agree when one dies",
      "processes, one is killed before its first call: rank 0: tuner "

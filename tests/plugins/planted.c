@@ -188,6 +188,20 @@ ASK(by_age)
     planted_choose(call, now_by_age() - self->number > 60);
 }
 
+INIT(splits_words)
+{
+    char list[] = "ring,simple";
+
+    self->number = strtok(list, ",") != NULL && strtok(NULL, ",") != NULL;
+}
+
+ASK(breaks_time_down)
+{
+    const time_t noon = 43200;
+
+    planted_choose(call, gmtime(&noon)->tm_hour != 12);
+}
+
 static atomic_uint n_calls_by_count;
 
 ASK(by_count)
@@ -530,6 +544,8 @@ ASK(writes_outside)
 // clang-format off
 /* Stops deciding after the first communicator's end. */
 #define PLANTED_after_finalize "after finalize", FAULT(correctly, after_finalize, after_finalize)
+/* Looks at the hour by a function that all threads share. */
+#define PLANTED_breaks_time_down "breaks time down", FAULT(correctly, breaks_time_down, correctly)
 /* Decides differently during a call of another communicator. */
 #define PLANTED_busy_call "busy call", FAULT(correctly, busy_call, correctly)
 /* Cannot be initialised while it is being initialised. */
@@ -600,6 +616,8 @@ ASK(writes_outside)
 /* Writes a cost for nvls/simple, even if NCCL has ruled it out.  The cost is too
  * high to be chosen: the fault is detected without harm. */
 #define PLANTED_revives "revives", FAULT(correctly, revives, correctly)
+/* Splits its settings by a function that all threads share. */
+#define PLANTED_splits_words "splits words", FAULT(splits_words, correctly, correctly)
 /* Sleeps in each call. */
 #define PLANTED_sleeps "sleeps", FAULT(correctly, sleeps, correctly)
 /* Logs each call. */

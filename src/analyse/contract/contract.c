@@ -3,11 +3,11 @@
 
 const struct stp_contract_entry stp_contract_checks[STP_N_CONTRACT_CHECKS] = {
     // clang-format off
-    {"loads", "some NCCL finds a tuner in it", NULL, .basic = true},
+    {"loads", "some NCCL finds a tuner in it", NULL, .stage = STP_STAGE_BASIC},
     {"complete", "a name, and no function that is NULL",
-     .fn = stp_check_complete, .basic = true},
+     .fn = stp_check_complete, .stage = STP_STAGE_BASIC},
     {"init", "succeeds on one rank and on many, on one node and on many",
-     .fn = stp_check_init, .basic = true},
+     .fn = stp_check_init, .stage = STP_STAGE_BASIC},
     {"survives reload", "decides the same each time it is loaded anew",
      .fn = stp_check_reload},
     {"survives staying loaded", "decides the same if it is never unloaded",
@@ -15,7 +15,7 @@ const struct stp_contract_entry stp_contract_checks[STP_N_CONTRACT_CHECKS] = {
     {"finalize in any order", "contexts go in the order that NCCL has",
      .fn = stp_check_finalize},
     {"thread-safe init", "many communicators are made at once",
-     .fn = stp_check_threads_init},
+     .fn = stp_check_threads_init, .stage = STP_STAGE_INITS},
     {"thread-safe calls", "many communicators ask at once",
      .fn = stp_check_threads_ask},
     {"contexts apart", "a communicator does not change what another gets",
@@ -64,6 +64,7 @@ const struct stp_contract_entry stp_contract_checks[STP_N_CONTRACT_CHECKS] = {
      .fn = stp_check_process},
     {"quiet", "no log line a call, and few warnings",
      .fn = stp_check_quiet},
-    {"fast", "a call takes 100 us at most", .fn = stp_check_fast, .alone = true},
+    {"fast", "a call takes 100 us at most", .fn = stp_check_fast,
+     .stage = STP_STAGE_ALONE},
     // clang-format on
 };

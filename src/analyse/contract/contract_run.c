@@ -414,42 +414,54 @@ static void suite_choose_nccl(struct suite *s)
 
 /* ---- stages ---- */
 
+/* Appends the jobs of a stage's checks to 'n' others; returns how many there
+ * are then. */
+static size_t suite_add_stage(struct suite *s, enum stp_contract_stage stage,
+                              size_t n)
+{
+    for (int i = 0; i < STP_N_CONTRACT_CHECKS; i++)
+        if (stp_contract_checks[i].stage == stage &&
+            stp_contract_checks[i].fn != NULL)
+            s->jobs[n++] = suite_get_job(s, i, stp_contract_checks[i].fn);
+    return n;
+}
+
 static enum stp_status suite_run_basic(struct suite *s, struct stp_error *err)
 {
-    size_t n = 0;
     enum stp_status status;
 
-    for (int i = 0; i < STP_N_CONTRACT_CHECKS; i++)
-        if (stp_contract_checks[i].basic && stp_contract_checks[i].fn != NULL)
-            s->jobs[n++] = suite_get_job(s, i, stp_contract_checks[i].fn);
-    s->jobs[n++] = suite_get_job(s, PROBE, stp_check_probe);
-    status = suite_run_jobs(s, n, false, err);
+    s->jobs[0] = suite_get_job(s, PROBE, stp_check_probe);
+    status =
+        suite_run_jobs(s, suite_add_stage(s, STP_STAGE_BASIC, 1), false, err);
     s->common.reads_file = s->slots[PROBE].reads_file;
     return status;
 }
 
-static enum stp_status suite_run_others(struct suite *s, bool alone,
-                                        struct stp_error *err)
+static enum stp_status suite_run_stage(struct suite *s,
+                                       enum stp_contract_stage stage,
+                                       struct stp_error *err)
 {
-    size_t n = 0;
+    enum stp_status status = suite_run_jobs(s, suite_add_stage(s, stage, 0),
+                                            stage == STP_STAGE_ALONE, err);
 
-    for (int i = 0; i < STP_N_CONTRACT_CHECKS; i++)
-        if (!stp_contract_checks[i].basic &&
-            stp_contract_checks[i].alone == alone)
-            s->jobs[n++] = suite_get_job(s, i, stp_contract_checks[i].fn);
-    return suite_run_jobs(s, n, alone, err);
+    for (int i = 0; i < STP_N_CONTRACT_CHECKS && stage == STP_STAGE_INITS; i++)
+        s->common.inits_race |= stp_contract_checks[i].stage == stage &&
+                                s->slots[i].verdict == STP_CONTRACT_FAIL;
+    return status;
 }
 
 static void suite_skip(struct suite *s, bool basic_too, const char *why)
 {
     for (int i = 0; i < STP_N_CONTRACT_CHECKS; i++)
         if (i != STP_CONTRACT_LOADS &&
-            (basic_too || !stp_contract_checks[i].basic))
+            (basic_too || stp_contract_checks[i].stage != STP_STAGE_BASIC))
             stp_contract_set(&s->slots[i], STP_CONTRACT_SKIP, "%s", why);
 }
 
 static enum stp_status suite_run_all(struct suite *s, struct stp_error *err)
 {
+    static const enum stp_contract_stage after_basic[] = {
+        STP_STAGE_INITS, STP_STAGE_MOST, STP_STAGE_ALONE};
     enum stp_status status = suite_find_versions(s, err);
 
     if (status != STP_OK)
@@ -464,10 +476,9 @@ static enum stp_status suite_run_all(struct suite *s, struct stp_error *err)
         suite_skip(s, false, "no communicator could be made");
         return STP_OK;
     }
-    if (status == STP_OK)
-        status = suite_run_others(s, false, err);
-    if (status == STP_OK)
-        status = suite_run_others(s, true, err);
+    for (size_t i = 0; i < sizeof(after_basic) / sizeof(after_basic[0]); i++)
+        if (status == STP_OK)
+            status = suite_run_stage(s, after_basic[i], err);
     return status;
 }
 

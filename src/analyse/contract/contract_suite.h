@@ -101,7 +101,9 @@ struct stp_contract_run {
                                          does not take it */
     char tuner_name[64];
     enum stp_reads_file reads_file;
-    int number; /* of the check */
+    bool inits_race; /* inits at once are not safe, which one check has found:
+                        to others whatever they do is chance */
+    int number;      /* of the check */
     struct stp_contract_slot *slot;
 
     const char *about; /* before the text of a failure; NULL: nothing */
@@ -257,6 +259,14 @@ extern const struct stp_story stp_stories_threads[], stp_stories_processes[],
 stp_contract_fn stp_check_leak_call, stp_check_leak_comm, stp_check_process,
     stp_check_fast, stp_check_quiet;
 
+/* When a check runs. */
+enum stp_contract_stage {
+    STP_STAGE_MOST,  /* with others at the same time */
+    STP_STAGE_BASIC, /* before all others, and without them if it fails */
+    STP_STAGE_INITS, /* then: whether inits race */
+    STP_STAGE_ALONE, /* with nothing else running */
+};
+
 /* A check of the suite, in contract.c. */
 struct stp_contract_entry {
     const char *name;
@@ -264,8 +274,7 @@ struct stp_contract_entry {
     stp_contract_fn *fn; /* NULL: comes out of the search for versions */
     stp_judge_fn *judge;
     const struct stp_story *stories; /* the last has no title */
-    bool basic; /* before all others, and without them if it fails */
-    bool alone; /* with nothing else running */
+    enum stp_contract_stage stage;
 };
 
 enum { STP_N_CONTRACT_CHECKS = 32, STP_CONTRACT_LOADS = 0 };

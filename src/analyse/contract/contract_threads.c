@@ -2,6 +2,7 @@
 #include <pthread.h>
 #include <stdio.h>
 #include <string.h>
+#include <time.h>
 
 #include "analyse/contract/contract_suite.h"
 
@@ -66,8 +67,91 @@ static void threads_init_in_turn(struct stp_contract_run *run,
     for (int i = 0; i < N_THREADS; i++)
         ranks[i].comm =
             stp_contract_comm(run, nccl, ranks[i].machine, ranks[i].comm_id);
+}
+
+static void threads_ask_in_turn(struct stp_contract_run *run)
+{
     for (int i = 0; i < N_THREADS; i++)
         stp_contract_ask(run, ranks[i].comm, &ranks[i].before);
+}
+
+/* ---- state of libc ---- */
+
+/*
+ * Functions of libc that keep what they go on with in memory that all threads
+ * share. A tuner that calls one races with inits and calls of other
+ * communicators and with the application, which may be between two calls of
+ * it; how often that shows is chance. So the application's part is played here:
+ * what it was told must still hold after the tuner had its turn.
+ */
+static char words[] = "first second";
+
+static void shared_begin_strtok(void)
+{
+    words[sizeof("first") - 1] = ' ';
+    (void)strtok(words, " ");
+}
+
+static bool shared_holds_strtok(void)
+{
+    const char *word = strtok(NULL, " ");
+
+    return word != NULL && strcmp(word, "second") == 0;
+}
+
+static const time_t some_day = 86400;
+static const char *told_text;
+static char first_text[32];
+
+static void shared_begin_ctime(void)
+{
+    told_text = ctime(&some_day);
+    snprintf(first_text, sizeof(first_text), "%s", told_text);
+}
+
+static bool shared_holds_ctime(void)
+{
+    return strcmp(told_text, first_text) == 0;
+}
+
+static const struct tm *told;
+
+static void shared_begin_gmtime(void)
+{
+    told = gmtime(&some_day);
+}
+
+static bool shared_holds_gmtime(void)
+{
+    return told->tm_year == 70 && told->tm_yday == 1 && told->tm_hour == 0;
+}
+
+static const struct shared {
+    const char *functions;
+    void (*begin)(void);
+    bool (*holds)(void);
+} shared[] = {
+    {"strtok()", shared_begin_strtok, shared_holds_strtok},
+    {"ctime() or asctime()", shared_begin_ctime, shared_holds_ctime},
+    /* after ctime(), which calls it */
+    {"gmtime() or localtime()", shared_begin_gmtime, shared_holds_gmtime},
+};
+enum { N_SHARED = sizeof(shared) / sizeof(shared[0]) };
+
+static void threads_begin_shared(void)
+{
+    for (int i = 0; i < N_SHARED; i++)
+        shared[i].begin();
+}
+
+static void threads_check_shared(struct stp_contract_run *run, const char *who)
+{
+    for (int i = 0; i < N_SHARED; i++)
+        if (!shared[i].holds())
+            stp_contract_fail(run,
+                              "%s calls %s of libc, whose memory all threads "
+                              "of the process share",
+                              who, shared[i].functions);
 }
 
 /* ---- init ---- */
@@ -113,7 +197,10 @@ void stp_check_threads_init(struct stp_contract_run *run)
     struct mock_nccl *nccl = stp_contract_open(run);
     struct stp_decisions in_turn;
 
+    threads_begin_shared();
     threads_init_in_turn(run, nccl);
+    threads_check_shared(run, "init");
+    threads_ask_in_turn(run);
     in_turn = ranks[0].before;
     threads_destroy_all(run);
     stp_contract_unload(run, nccl);
@@ -139,6 +226,9 @@ static void *threads_ask(void *opaque)
 void stp_check_threads_ask(struct stp_contract_run *run)
 {
     threads_init_in_turn(run, stp_contract_open(run));
+    threads_begin_shared();
+    threads_ask_in_turn(run);
+    threads_check_shared(run, "getCollInfo");
     stp_contract_at(run, "getCollInfo on %d communicators at once", N_THREADS);
     threads_run(run, threads_ask);
     for (int i = 1; i < N_THREADS; i++)
