@@ -407,7 +407,7 @@ struct mock_symmetric_kernel {
     float charged_us; /* with 2.5 percent for each block, by which NCCL
                          compares them */
 };
-enum { MOCK_MAX_SYMMETRIC = 4 };
+enum { MOCK_MAX_SYMMETRIC = 6 };
 
 /* A collective with the attributes that the application and NCCL's grouping
  * give it. */

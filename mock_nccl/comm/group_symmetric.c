@@ -74,10 +74,10 @@ static struct batch group_symmetric_gather(const struct mock_group *g, size_t i)
 
         if (!group_symmetric_is_alike(&g->tasks[i], &g->tasks[j]))
             continue;
-        bytes = mock_symmetric_round(mock_share_bytes(
-            model, other->coll, other->n_bytes, other->element_size));
+        bytes = mock_share_bytes(model, other->coll, other->n_bytes,
+                                 other->element_size);
         batch.work.n_works++;
-        batch.work.n_bytes += bytes;
+        batch.work.n_bytes += mock_symmetric_round(bytes);
         if (bytes > batch.work.max_bytes)
             batch.work.max_bytes = bytes;
     }
@@ -182,11 +182,11 @@ mock_comm_kernels(const struct mock_comm *comm, const struct mock_call *call,
     const struct mock_choice_rules *rules = &comm->version->choice;
     const struct mock_model *model = &comm->model;
     size_t element = call->element_size != 0 ? call->element_size : 2;
-    size_t bytes = mock_symmetric_round(
-        mock_share_bytes(model, call->coll, call->n_bytes, element));
+    size_t bytes = mock_share_bytes(model, call->coll, call->n_bytes, element);
     const struct mock_symmetric_work work = {.coll = call->coll,
                                              .fp8 = call->fp8,
-                                             .n_bytes = bytes,
+                                             .n_bytes =
+                                                 mock_symmetric_round(bytes),
                                              .max_bytes = bytes,
                                              .n_works = 1,
                                              .windows = MOCK_WINDOWS_BOTH};

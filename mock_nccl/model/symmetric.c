@@ -21,6 +21,10 @@ enum traffic {
 
 enum multicast { UNICAST, STORES, LOADS };
 
+/* By TMA, from 2.31 on, on Blackwell: the bytes that one block must have to do,
+ * or all of them on all ranks, or all of them together. */
+enum tma { NO_TMA, TMA_A_BLOCK, TMA_A_RANK, TMA_ALL };
+
 // clang-format off
 static const struct symmetric_kernel {
     const char *name;
@@ -29,18 +33,23 @@ static const struct symmetric_kernel {
     enum multicast multicast;
     double multiplier; /* of the bandwidth of a block */
     bool times_ranks;  /* times the number of ranks */
+    enum tma tma;
 } symmetric_kernels[] = {
-    {"AllReduce_AGxLL_R", ncclFuncAllReduce, TRAFFIC_LL, UNICAST, 1, false},
-    {"AllReduce_AGxLLMC_R", ncclFuncAllReduce, TRAFFIC_LL, STORES, 1.1, false},
-    {"AllReduce_RSxLD_AGxST", ncclFuncAllReduce, TRAFFIC_TWICE, UNICAST, 1, false},
-    {"AllReduce_RSxLDMC_AGxSTMC", ncclFuncAllReduce, TRAFFIC_MULTICAST, LOADS, 1, true},
-    {"AllGather_LL", ncclFuncAllGather, TRAFFIC_LL, UNICAST, 1, false},
-    {"AllGather_LLMC", ncclFuncAllGather, TRAFFIC_LL, STORES, 1.1, false},
-    {"AllGather_ST", ncclFuncAllGather, TRAFFIC_OTHERS, UNICAST, 1, false},
-    {"AllGather_STMC", ncclFuncAllGather, TRAFFIC_OTHERS, STORES, .55, true},
-    {"ReduceScatter_LL", ncclFuncReduceScatter, TRAFFIC_LL, UNICAST, 1, false},
-    {"ReduceScatter_LD", ncclFuncReduceScatter, TRAFFIC_OTHERS, UNICAST, 1, false},
-    {"ReduceScatter_LDMC", ncclFuncReduceScatter, TRAFFIC_OTHERS, LOADS, .55, true},
+    {"AllReduce_AGxLL_R", ncclFuncAllReduce, TRAFFIC_LL, UNICAST, 1, false, NO_TMA},
+    {"AllReduce_AGxLLMC_R", ncclFuncAllReduce, TRAFFIC_LL, STORES, 1.1, false, NO_TMA},
+    {"AllReduce_RSxTmaLD_AGxTmaST", ncclFuncAllReduce, TRAFFIC_TWICE, UNICAST, 1, false, TMA_A_RANK},
+    {"AllReduce_RSxLD_AGxST", ncclFuncAllReduce, TRAFFIC_TWICE, UNICAST, 1, false, NO_TMA},
+    {"AllReduce_RSxLDMC_AGxSTMC", ncclFuncAllReduce, TRAFFIC_MULTICAST, LOADS, 1, true, NO_TMA},
+    {"AllGather_LL", ncclFuncAllGather, TRAFFIC_LL, UNICAST, 1, false, NO_TMA},
+    {"AllGather_LLMC", ncclFuncAllGather, TRAFFIC_LL, STORES, 1.1, false, NO_TMA},
+    {"AllGather_TmaST", ncclFuncAllGather, TRAFFIC_OTHERS, UNICAST, 1, false, TMA_A_BLOCK},
+    {"AllGather_ST", ncclFuncAllGather, TRAFFIC_OTHERS, UNICAST, 1, false, NO_TMA},
+    {"AllGather_TmaSTMC", ncclFuncAllGather, TRAFFIC_OTHERS, STORES, .99 * .55, true, TMA_ALL},
+    {"AllGather_STMC", ncclFuncAllGather, TRAFFIC_OTHERS, STORES, .55, true, NO_TMA},
+    {"ReduceScatter_LL", ncclFuncReduceScatter, TRAFFIC_LL, UNICAST, 1, false, NO_TMA},
+    {"ReduceScatter_TmaLD", ncclFuncReduceScatter, TRAFFIC_OTHERS, UNICAST, 1, false, TMA_A_RANK},
+    {"ReduceScatter_LD", ncclFuncReduceScatter, TRAFFIC_OTHERS, UNICAST, 1, false, NO_TMA},
+    {"ReduceScatter_LDMC", ncclFuncReduceScatter, TRAFFIC_OTHERS, LOADS, .55, true, NO_TMA},
 };
 // clang-format on
 enum { N_KERNELS = sizeof(symmetric_kernels) / sizeof(symmetric_kernels[0]) };
@@ -74,15 +83,45 @@ static bool symmetric_has_multicast(const struct mock_model *model,
            model->compute_capability >= 100;
 }
 
+/* Whether the largest collective is worth TMA on so many blocks. */
+static bool symmetric_is_worth_tma(const struct mock_model *model,
+                                   const struct mock_symmetric_work *work,
+                                   const struct symmetric_kernel *kernel,
+                                   int n_blocks)
+{
+    const size_t blocks = (size_t)n_blocks;
+
+    switch (kernel->tma) {
+    case NO_TMA:
+        return true;
+    case TMA_A_BLOCK:
+        return work->max_bytes >= 8 * CELL * blocks;
+    case TMA_A_RANK:
+        return work->max_bytes >= 16 * CELL * (size_t)model->n_ranks * blocks;
+    default:
+        return work->max_bytes >= 4 * CELL;
+    }
+}
+
+static bool symmetric_has_tma(const struct mock_model *model,
+                              const struct mock_symmetric_work *work,
+                              const struct symmetric_kernel *kernel)
+{
+    return kernel->tma == NO_TMA ||
+           (model->rules->symmetric_tma && model->compute_capability >= 100 &&
+            symmetric_is_worth_tma(model, work, kernel, 1));
+}
+
 static bool symmetric_is_possible(const struct mock_model *model,
                                   const struct mock_symmetric_work *work,
                                   const struct symmetric_kernel *kernel)
 {
     size_t sides = work->coll == ncclFuncAllReduce ? 1 : (size_t)model->n_ranks;
-    size_t bus = sides * work->max_bytes;
+    size_t bus = sides * mock_symmetric_round(work->max_bytes);
 
     if (kernel->coll != work->coll || bus >= KERNEL_LIMIT ||
-        !symmetric_has_multicast(model, work, kernel->multicast))
+        !symmetric_has_multicast(model, work, kernel->multicast) ||
+        !symmetric_has_tma(model, work, kernel))
         return false;
     if (kernel->traffic == TRAFFIC_LL)
         return work->n_works == 1 && bus < LL_LIMIT;
@@ -169,20 +208,38 @@ static int symmetric_get_max_blocks(const struct mock_model *model,
     return model->rules->symmetric_even && n > 1 ? n / 2 * 2 : n;
 }
 
+static struct speed symmetric_add_tma(const struct symmetric_kernel *kernel,
+                                      struct speed speed)
+{
+    if (kernel->tma == NO_TMA)
+        return speed;
+    speed.latency += 4;
+    if (kernel->tma == TMA_A_BLOCK) {
+        speed.latency += 19;
+        speed.peak = 700 * ((1 << 30) / 1.e6);
+    }
+    if (kernel->tma != TMA_ALL)
+        speed.peak *= 1.07;
+    return speed;
+}
+
 /* The fewest blocks that are almost as fast as all. */
 static void symmetric_set_time(const struct mock_model *model,
                                const struct symmetric_kernel *kernel,
-                               size_t n_bytes,
+                               const struct mock_symmetric_work *work,
                                struct mock_symmetric_kernel *ret)
 {
-    const struct speed speed = symmetric_get_speed(model, kernel);
-    double bus =
-        (double)symmetric_count_bytes(kernel, (size_t)model->n_ranks, n_bytes);
+    const struct speed speed =
+        symmetric_add_tma(kernel, symmetric_get_speed(model, kernel));
+    double bus = (double)symmetric_count_bytes(kernel, (size_t)model->n_ranks,
+                                               work->n_bytes);
     double multiplier =
         kernel->multiplier * (kernel->times_ranks ? model->n_ranks : 1);
     int max = symmetric_get_max_blocks(model, kernel);
     int step = 1;
 
+    while (max > 1 && !symmetric_is_worth_tma(model, work, kernel, max))
+        max -= max == 2 ? 1 : 2;
     ret->n_blocks = max;
     ret->us = (float)symmetric_predict(&speed, bus, max, multiplier);
     for (int n = 1; n < max; n += step) {
@@ -213,7 +270,7 @@ size_t mock_symmetric_list(const struct mock_model *model,
             continue;
         ret->name = symmetric_kernels[i].name;
         ret->is_ll = symmetric_kernels[i].traffic == TRAFFIC_LL;
-        symmetric_set_time(model, &symmetric_kernels[i], work->n_bytes, ret);
+        symmetric_set_time(model, &symmetric_kernels[i], work, ret);
         ret->charged_us = ret->us * (1.0f + .025f * (float)ret->n_blocks);
         n++;
     }

@@ -2,9 +2,9 @@
  * symmetric.h - NCCL's prediction for its kernels for symmetric windows
  *
  * Follows queryModel_lsa() of NCCL 2.29.7 and 2.30.7 (src/sym_kernels.cc) and
- * of 2.31.2 (src/tuning/sym_model.cc), on one node.  Omitted: kernels that move
- * data by TMA, which 2.31 has on Blackwell, kernels between nodes, and
- * NCCL_SYM_KERNEL, NCCL_SYM_CTAS and NCCL_SYM_NOWIN_ENABLE.
+ * of 2.31.2 (src/tuning/sym_model.cc), on one node, of buffers aligned alike to
+ * 16 bytes.  Omitted: kernels between nodes, and NCCL_SYM_KERNEL,
+ * NCCL_SYM_CTAS, NCCL_SYM_TMA_ENABLE and NCCL_SYM_NOWIN_ENABLE.
  */
 #ifndef MOCK_SYMMETRIC_H
 #define MOCK_SYMMETRIC_H
@@ -17,7 +17,7 @@ struct mock_symmetric_work {
     int coll;
     bool fp8;
     size_t n_bytes;   /* of one rank and all collectives, each rounded up */
-    size_t max_bytes; /* of the largest */
+    size_t max_bytes; /* of the largest, not rounded */
     int n_works;
     enum mock_windows windows;
 };

@@ -258,6 +258,7 @@ struct mock_model_rules {
     bool symmetric_scatters; /* those of a reducescatter have times of their own
                                 on Blackwell */
     bool symmetric_by_algo;  /* NCCL_ALGO rules them out */
+    bool symmetric_tma;      /* some move data by TMA on Blackwell */
 
     /* channels */
     bool fine_cells; /* channels receive 16 bytes at a time, not min_traffic */

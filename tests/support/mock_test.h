@@ -54,6 +54,15 @@ inline Machine LoadMachine(const std::string &name)
     return LoadFolder(STP_FIXTURES "/machines/" + name);
 }
 
+inline Machine Resized(const Machine &machine, int n_ranks)
+{
+    mock_machine *resized = nullptr;
+    EXPECT_EQ(ncclSuccess,
+              mock_machine_resize(machine.get(), n_ranks, &resized))
+        << mock_last_error();
+    return Machine(resized);
+}
+
 inline Nccl MakeNccl(const mock_nccl_options &options)
 {
     mock_nccl *nccl = nullptr;

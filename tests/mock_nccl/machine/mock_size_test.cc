@@ -255,15 +255,6 @@ TEST(MachineCsv, MustFitTheGraphs)
 
 // ---- other sizes ----
 
-Machine Resized(const Machine &machine, int n_ranks)
-{
-    mock_machine *resized = nullptr;
-    EXPECT_EQ(ncclSuccess,
-              mock_machine_resize(machine.get(), n_ranks, &resized))
-        << mock_last_error();
-    return Machine(resized);
-}
-
 struct SizeCase {
     const char *name;
     const char *machine;

@@ -27,12 +27,15 @@ struct KernelCase {
     const char *name;
     float us;
     int n_blocks;
+    int n_ranks = 0; // 0: those of the machine
 };
 
 mock_model ModelOf(const char *version, const char *machine_name,
-                   const char *algo = nullptr)
+                   const char *algo = nullptr, int n_ranks = 0)
 {
     Machine machine = LoadMachine(machine_name);
+    if (n_ranks != 0)
+        machine = Resized(machine, n_ranks);
     const mock_version *v = mock_version_find(version);
     ncclTunerConstants_v7_t constants;
     mock_user_choice choice;
@@ -98,12 +101,18 @@ TEST(Symmetric, KernelsAreThoseOfNcclToTheLastBit)
         {"2.31", "h200x4", ncclFuncReduceScatter, true, 37265408, 2, MOCK_WINDOWS_SEND, "ReduceScatter_LD", 418.7836f, 10},
         {"2.31", "h200x2", ncclFuncAllGather, false, 830728192, 1, MOCK_WINDOWS_RECV, "AllGather_ST", 3057.20898f, 10},
         {"2.31", "h200x2", ncclFuncAllGather, false, 1024, 1, MOCK_WINDOWS_BOTH, "AllGather_LL", 5.05752277f, 1},
+        {"2.31", "b200x8", ncclFuncAllGather, false, 1159708672, 1, MOCK_WINDOWS_BOTH, "AllGather_TmaST", 2080.99341f, 16, 2},
+        {"2.31", "b200x8", ncclFuncAllGather, false, 6239911936, 2, MOCK_WINDOWS_RECV, "AllGather_TmaST", 10982.3154f, 16, 2},
+        {"2.31", "b200x8", ncclFuncAllReduce, false, 3390283776, 1, MOCK_WINDOWS_BOTH, "AllReduce_RSxTmaLD_AGxTmaST", 6723.24414f, 14, 2},
+        {"2.31", "b200x8", ncclFuncReduceScatter, false, 179939328, 2, MOCK_WINDOWS_SEND, "ReduceScatter_TmaLD", 352.898743f, 14, 2},
+        {"2.31", "b200x8", ncclFuncReduceScatter, true, 7687781376, 1, MOCK_WINDOWS_SEND, "ReduceScatter_TmaLD", 14176.1064f, 14, 2},
         {"2.31", "a100x8", ncclFuncReduceScatter, false, 629434368, 1, MOCK_WINDOWS_SEND, "ReduceScatter_LD", 16178.332f, 10},
     };
     // clang-format on
 
     for (const KernelCase &c : cases) {
-        const mock_model model = ModelOf(c.version, c.machine);
+        const mock_model model =
+            ModelOf(c.version, c.machine, nullptr, c.n_ranks);
         const mock_symmetric_work work{c.coll,    c.fp8,
                                        c.n_bytes, c.n_bytes / (size_t)c.n_works,
                                        c.n_works, c.windows};
@@ -143,6 +152,40 @@ TEST(Symmetric, AListOfAlgorithmsRulesKernelsOutFrom2_31)
         const mock_model model = ModelOf(c.version, "h100x8", c.algo);
         EXPECT_EQ(c.n, mock_symmetric_list(&model, &work, kernels))
             << c.version;
+    }
+}
+
+// Of the largest collective, unrounded, in 2.31: a block must have enough to
+// move.
+TEST(Symmetric, TmaNeedsBlackwellAndBytesForABlock)
+{
+    const struct {
+        const char *version;
+        const char *machine;
+        int coll;
+        size_t max_bytes;
+        size_t n;
+    } cases[] = {
+        {"2.30", "b200x8", ncclFuncAllGather, 1 << 20, 4},
+        {"2.31", "h100x8", ncclFuncAllGather, 1 << 20, 4},
+        {"2.31", "b200x8", ncclFuncAllGather, 4095, 4},
+        {"2.31", "b200x8", ncclFuncAllGather, 4096, 5},
+        {"2.31", "b200x8", ncclFuncAllGather, 8191, 5},
+        {"2.31", "b200x8", ncclFuncAllGather, 8192, 6},
+        {"2.31", "b200x8", ncclFuncAllReduce, 131071, 4},
+        {"2.31", "b200x8", ncclFuncAllReduce, 131072, 5},
+        {"2.31", "b200x8", ncclFuncReduceScatter, 131071, 3},
+        {"2.31", "b200x8", ncclFuncReduceScatter, 131072, 4},
+    };
+
+    for (const auto &c : cases) {
+        const mock_model model = ModelOf(c.version, c.machine);
+        const mock_symmetric_work work{
+            c.coll,      false, mock_symmetric_round(c.max_bytes),
+            c.max_bytes, 1,     MOCK_WINDOWS_BOTH};
+        mock_symmetric_kernel kernels[MOCK_MAX_SYMMETRIC];
+        EXPECT_EQ(c.n, mock_symmetric_list(&model, &work, kernels))
+            << c.machine << " " << c.max_bytes;
     }
 }
 
