@@ -17,8 +17,8 @@
  * 2.31, which was only read. 2.32.3 is played as 2.31, and 2.32.6 with those of
  * its differences that were read: constants, fp8, channels of PAT, and the
  * constants of tuners, which it uses again. What it has for Rubin, its rings
- * and trees among the symmetric kernels (NCCL_SYM_GENK_ENABLE), per-call
- * configurations (ncclCollConfig_t) and NCCL_ENQUEUE_REARCH_ENABLE are omitted.
+ * and trees among the symmetric kernels (NCCL_SYM_GENK_ENABLE), and per-call
+ * configurations (ncclCollConfig_t) are omitted.
  *
  * The recorded search graphs and channel counts of a machine serve all
  * versions, though older ones may have searched and counted differently. Log
@@ -310,6 +310,16 @@ struct mock_nccl_options {
      * machine whose graphs have no channels of CollNet Chain. */
     bool collnet;
 
+    /* NCCL_CTA_POLICY=2: from 2.28 on the copy engines run allgathers whose
+     * buffers are in symmetric windows, see mock_call.windows. */
+    bool zero_ctas;
+
+    /* NCCL_ENQUEUE_REARCH_ENABLE=1, which 2.31 and later know: NCCL compares
+     * symmetric and general kernels of each collective by itself, in the
+     * application's order, broadcasts last, without groups. It asks the tuner
+     * once, and again where a symmetric kernel that cannot run is the best. */
+    bool rearch;
+
     /* Constants that replace the version's own in the cost model; NULL for the
      * version's. Read when a communicator is created, before a tuner edits its
      * copy. */
@@ -409,6 +419,13 @@ struct mock_symmetric_kernel {
 };
 enum { MOCK_MAX_SYMMETRIC = 6 };
 
+/* An allgather by the GPUs' copy engines, without a kernel. */
+struct mock_copy {
+    const char *name; /* static, as NCCL names it */
+    float us;         /* predicted, as 2.31 compares them */
+};
+enum { MOCK_MAX_COPIES = 2 };
+
 /* A collective with the attributes that the application and NCCL's grouping
  * give it. */
 struct mock_call {
@@ -451,6 +468,15 @@ struct mock_call {
      * in windows or not, once for all of a kind: with the bytes of one rank, 0
      * operations, and a table in which nothing is left to choose. Unless such a
      * kernel is taken, it asks again with a whole table, then as usual.
+     *
+     * Copy engines run allgathers into windows (in 2.28 also from windows) with
+     * mock_nccl_options.zero_ctas, and from 2.29 on those of more than 8 Mi
+     * elements a rank on Blackwell (from 2.31 on 32 Mi without multicast).
+     * Nobody asks the tuner what is best, but 2.31 and later, which compare
+     * multicast with unicast: with the bytes of one rank, after all others of
+     * the group, and a table in which nothing is left to choose; an error does
+     * no harm. That NCCL has prepared symmetric kernels before is taken for
+     * granted.
      */
     enum mock_windows windows;
 };
@@ -461,6 +487,8 @@ typedef float mock_table[NCCL_NUM_ALGORITHMS][NCCL_NUM_PROTOCOLS];
 struct mock_outcome {
     int algo;
     int proto;
+    const char *kernel; /* symmetric kernel or way of copying that runs instead
+                           of a pair, from 2.29 on; NULL for none */
     int n_channels;     /* channels of the collective */
     int asked_channels; /* the tuner's count; 0: NCCL's own count */
     int tuned_channels; /* NCCL's copy of the tuner's count; 0: its own count */
@@ -536,6 +564,12 @@ size_t
 mock_comm_kernels(const struct mock_comm *comm, const struct mock_call *call,
                   struct mock_symmetric_kernel kernels_ret[MOCK_MAX_SYMMETRIC],
                   const struct mock_symmetric_kernel **best_ret);
+
+/* Likewise the ways of copying that 2.31 and later compare for an allgather
+ * into windows; none in older versions. */
+size_t mock_comm_copies(const struct mock_comm *comm,
+                        const struct mock_call *call,
+                        struct mock_copy copies_ret[MOCK_MAX_COPIES]);
 
 /* ---- CUDA graphs ---- */
 

@@ -148,6 +148,9 @@ static ncclResult_t group_prepare(struct mock_group *g,
 
     if (rc != ncclSuccess)
         return rc;
+    if (mock_group_is_rearch(g))
+        return mock_group_decide_rearch(g);
+    mock_apart_copies(g);
     mock_apart_broadcasts(g);
     rc = mock_apart_symmetric(g);
     if (rc != ncclSuccess)
@@ -164,6 +167,8 @@ static ncclResult_t group_schedule(struct mock_group *g)
         rc = group_schedule_kind(g, (enum mock_kind)k);
     if (rc == ncclSuccess)
         rc = mock_apart_gather(g);
+    if (rc == ncclSuccess)
+        mock_run_copies(g);
     return rc;
 }
 
@@ -211,23 +216,25 @@ static ncclResult_t group_launch(const struct mock_group *g)
     return ncclSuccess;
 }
 
-/* A single collective's task lies in 'one', with room for a broadcast. */
+/* A single collective's task lies in 'one', with room for a broadcast and a
+ * copy. */
 static ncclResult_t group_alloc_tasks(struct mock_group *g, size_t n,
-                                      struct mock_task one[2])
+                                      struct mock_task one[3])
 {
     if (n == 1)
-        memset(one, 0, 2 * sizeof(*one));
-    g->tasks = n == 1 ? one : calloc(2 * n + 1, sizeof(*g->tasks));
+        memset(one, 0, 3 * sizeof(*one));
+    g->tasks = n == 1 ? one : calloc(3 * n + 1, sizeof(*g->tasks));
     if (g->tasks == NULL)
         return mock_fail_memory();
     g->broadcasts = &g->tasks[n];
+    g->copies = &g->tasks[2 * n];
     return ncclSuccess;
 }
 
 /* Up to the launch.  Tasks are in 'one' or to be freed. */
 static ncclResult_t group_run(struct mock_group *g,
                               const struct mock_call *calls, size_t n,
-                              struct mock_task one[2])
+                              struct mock_task one[3])
 {
     ncclResult_t rc = group_alloc_tasks(g, n, one);
 
@@ -248,7 +255,7 @@ ncclResult_t mock_comm_group(struct mock_comm *comm,
                              struct mock_outcome *outcomes_ret)
 {
     struct mock_group g = {.comm = comm, .outcomes = outcomes_ret};
-    struct mock_task one[2];
+    struct mock_task one[3];
     ncclResult_t rc = group_run(&g, calls, n, one);
 
     if (rc == ncclSuccess)
@@ -265,7 +272,7 @@ ncclResult_t mock_comm_plan(struct mock_comm *comm,
 {
     struct mock_group g = {
         .comm = comm, .outcomes = outcomes_ret, .captured = true};
-    struct mock_task one[2];
+    struct mock_task one[3];
     ncclResult_t rc = group_run(&g, calls, n, one);
 
     if (rc == ncclSuccess)

@@ -27,6 +27,9 @@ struct mock_group {
     size_t n;
     struct mock_task *broadcasts; /* broadcasts for AllGatherV, in order */
     size_t n_broadcasts;
+    struct mock_task *copies; /* allgathers for copy engines, in order; room for
+                                 all tasks */
+    size_t n_copies;
     struct mock_outcome *outcomes; /* by index in the group */
     bool captured;                 /* the group is captured into a CUDA graph */
 };
@@ -47,6 +50,14 @@ void mock_group_order(const struct mock_choice_rules *rules,
 size_t mock_group_run_end(const struct mock_choice_rules *rules,
                           const struct mock_task *tasks, size_t n, size_t i);
 
+/* ---- collectives that NCCL decides one by one ---- */
+
+/* Whether NCCL_ENQUEUE_REARCH_ENABLE takes effect. */
+bool mock_group_is_rearch(const struct mock_group *g);
+
+/* Decides on all tasks, and removes those that symmetric kernels run. */
+ncclResult_t mock_group_decide_rearch(struct mock_group *g);
+
 /* ---- collectives that NCCL decides separately from runs ---- */
 
 /* Moves broadcasts of several roots from the tasks to g->broadcasts. */
@@ -54,6 +65,12 @@ void mock_apart_broadcasts(struct mock_group *g);
 
 /* Decides and schedules these broadcasts, as AllGatherV. */
 ncclResult_t mock_apart_gather(struct mock_group *g);
+
+/* Moves allgathers that copy engines run from the tasks to g->copies. */
+void mock_apart_copies(struct mock_group *g);
+
+/* Chooses how they are copied; may call the tuner. */
+void mock_run_copies(struct mock_group *g);
 
 /* Removes tasks that run from symmetric windows, and marks those that could;
  * may call the tuner. */

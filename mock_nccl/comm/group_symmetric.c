@@ -119,10 +119,10 @@ static ncclResult_t group_symmetric_preview(struct mock_group *g,
     return mock_comm_preview(g->comm, &call);
 }
 
-/* Whether a kernel runs the batch. */
+/* The kernel that runs the batch, or NULL. */
 static ncclResult_t group_symmetric_try(struct mock_group *g,
                                         const struct batch *batch,
-                                        bool *runs_ret)
+                                        const char **kernel_ret)
 {
     struct mock_symmetric_kernel kernels[MOCK_MAX_SYMMETRIC];
     const struct mock_symmetric_kernel *best;
@@ -137,24 +137,28 @@ static ncclResult_t group_symmetric_try(struct mock_group *g,
     best = mock_symmetric_pick(
         &g->comm->model, kernels,
         mock_symmetric_list(&g->comm->model, &batch->work, kernels));
-    *runs_ret = best != NULL &&
-                (batch->work.windows == MOCK_WINDOWS_BOTH || !best->is_ll);
-    if (*runs_ret)
+    if (best != NULL &&
+        (batch->work.windows == MOCK_WINDOWS_BOTH || !best->is_ll)) {
+        *kernel_ret = best->name;
         return ncclSuccess;
+    }
     if (asks || (best != NULL && batch->work.windows != MOCK_WINDOWS_NONE))
         rc = group_symmetric_ask_ll(g, batch, &has_ll);
-    *runs_ret =
-        best != NULL && batch->work.windows != MOCK_WINDOWS_NONE && has_ll;
+    if (best != NULL && batch->work.windows != MOCK_WINDOWS_NONE && has_ll)
+        *kernel_ret = best->name;
     return rc;
 }
 
-static void group_symmetric_drop(struct mock_group *g, size_t first)
+static void group_symmetric_drop(struct mock_group *g, size_t first,
+                                 const char *kernel)
 {
     const struct mock_task like = g->tasks[first];
 
     for (size_t i = first; i < g->n; i++)
-        if (group_symmetric_is_alike(&like, &g->tasks[i]))
+        if (group_symmetric_is_alike(&like, &g->tasks[i])) {
             g->tasks[i].list = 1;
+            g->outcomes[g->tasks[i].number].kernel = kernel;
+        }
 }
 
 static ncclResult_t group_symmetric_try_all(struct mock_group *g)
@@ -162,14 +166,14 @@ static ncclResult_t group_symmetric_try_all(struct mock_group *g)
     ncclResult_t rc = ncclSuccess;
 
     for (size_t i = 0; i < g->n && rc == ncclSuccess; i++) {
-        bool runs = false;
+        const char *kernel = NULL;
 
         if (!g->tasks[i].apart || !group_symmetric_is_first(g, i))
             continue;
         const struct batch batch = group_symmetric_gather(g, i);
-        rc = group_symmetric_try(g, &batch, &runs);
-        if (runs)
-            group_symmetric_drop(g, i);
+        rc = group_symmetric_try(g, &batch, &kernel);
+        if (kernel != NULL)
+            group_symmetric_drop(g, i, kernel);
     }
     return rc;
 }

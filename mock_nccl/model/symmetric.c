@@ -71,13 +71,18 @@ static bool symmetric_has_buffers(const struct mock_symmetric_work *work)
             work->windows == MOCK_WINDOWS_SEND);
 }
 
-static bool symmetric_has_multicast(const struct mock_model *model,
+bool mock_symmetric_has_multicast(const struct mock_model *model)
+{
+    return model->n_nvls_channels != 0 && model->n_ranks > 2;
+}
+
+static bool symmetric_can_multicast(const struct mock_model *model,
                                     const struct mock_symmetric_work *work,
                                     enum multicast multicast)
 {
     if (multicast == UNICAST)
         return true;
-    if (model->n_nvls_channels == 0 || model->n_ranks <= 2)
+    if (!mock_symmetric_has_multicast(model))
         return false;
     return multicast == STORES || !work->fp8 ||
            model->compute_capability >= 100;
@@ -120,7 +125,7 @@ static bool symmetric_is_possible(const struct mock_model *model,
     size_t bus = sides * mock_symmetric_round(work->max_bytes);
 
     if (kernel->coll != work->coll || bus >= KERNEL_LIMIT ||
-        !symmetric_has_multicast(model, work, kernel->multicast) ||
+        !symmetric_can_multicast(model, work, kernel->multicast) ||
         !symmetric_has_tma(model, work, kernel))
         return false;
     if (kernel->traffic == TRAFFIC_LL)

@@ -22,6 +22,9 @@ struct mock_symmetric_work {
     enum mock_windows windows;
 };
 
+/* Whether the GPUs of a node can write to all of them at once. */
+bool mock_symmetric_has_multicast(const struct mock_model *model);
+
 /* The bytes of one rank as kernels count them. */
 size_t mock_symmetric_round(size_t share_bytes);
 

@@ -124,6 +124,9 @@ enum { LIBRARY_NAME_SIZE = 255 }; /* from 2.26 on */
     .symmetric = (v) < MOCK_2_27 ? MOCK_SYMMETRIC_NEVER : (v) == MOCK_2_27 ? MOCK_SYMMETRIC_ALONE \
                  : (v) == MOCK_2_28 ? MOCK_SYMMETRIC_BOTH \
                  : (v) < MOCK_2_31 ? MOCK_SYMMETRIC_ONE : MOCK_SYMMETRIC_ASKED, \
+    .copies = (v) < MOCK_2_28 ? MOCK_COPIES_NEVER : (v) == MOCK_2_28 ? MOCK_COPIES_BOTH \
+              : (v) < MOCK_2_31 ? MOCK_COPIES_INTO : MOCK_COPIES_ASKED, \
+    .rearch = (v) >= MOCK_2_31, \
     .plain_lists = (v) < MOCK_2_24, \
     .symmetric_avg = (v) >= MOCK_2_30, \
     .ignores_symmetric_error = (v) >= MOCK_2_30, \

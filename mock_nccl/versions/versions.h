@@ -136,6 +136,14 @@ enum mock_symmetric {
     MOCK_SYMMETRIC_ASKED, /* likewise, and tuners are asked about each */
 };
 
+/* The allgathers that copy engines run. */
+enum mock_copies {
+    MOCK_COPIES_NEVER,
+    MOCK_COPIES_BOTH,  /* both buffers in windows */
+    MOCK_COPIES_INTO,  /* into a window; large ones unasked */
+    MOCK_COPIES_ASKED, /* likewise, and tuners are asked about each */
+};
+
 /*
  * The texts are lines of NCCL's log; NULL if the version logs nothing. Their
  * <words>: <function>, <type>, <algorithm> and <protocol> by name, <algo> and
@@ -146,6 +154,8 @@ struct mock_choice_rules {
     enum mock_selection selection;
     enum mock_channel_rule channels;
     enum mock_symmetric symmetric;
+    enum mock_copies copies;
+    bool rearch;        /* NCCL_ENQUEUE_REARCH_ENABLE is known */
     bool plain_lists;   /* NCCL_ALGO and NCCL_PROTO: see user_choice.h */
     bool symmetric_avg; /* symmetric kernels support avg */
     bool ignores_symmetric_error; /* a tuner's error about such a kernel is
