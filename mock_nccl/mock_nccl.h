@@ -557,13 +557,11 @@ int mock_outcome_limit(const struct mock_outcome *outcome);
 /*
  * The kernels for symmetric windows that NCCL 2.29 and later compare for one
  * collective with both buffers in windows, in NCCL's order. Returns their
- * number; *best_ret is the one that runs, whatever a tuner says, and NULL
- * without any.
+ * number.
  */
 size_t
 mock_comm_kernels(const struct mock_comm *comm, const struct mock_call *call,
-                  struct mock_symmetric_kernel kernels_ret[MOCK_MAX_SYMMETRIC],
-                  const struct mock_symmetric_kernel **best_ret);
+                  struct mock_symmetric_kernel kernels_ret[MOCK_MAX_SYMMETRIC]);
 
 /* Likewise the ways of copying that 2.31 and later compare for an allgather
  * into windows; none in older versions. */

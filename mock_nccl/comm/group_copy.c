@@ -92,13 +92,13 @@ size_t mock_comm_copies(const struct mock_comm *comm,
                         struct mock_copy copies_ret[MOCK_MAX_COPIES])
 {
     const struct mock_model *model = &comm->model;
+    size_t element = call->element_size != 0 ? call->element_size : 2;
 
     if (call->coll != ncclFuncAllGather || !model->all_nvlink ||
         !mock_comm_asks(comm, call) ||
         comm->version->choice.copies != MOCK_COPIES_ASKED)
         return 0;
     return mock_copy_list(
-        model,
-        mock_share_bytes(model, call->coll, call->n_bytes, call->element_size),
+        model, mock_share_bytes(model, call->coll, call->n_bytes, element),
         false, copies_ret);
 }

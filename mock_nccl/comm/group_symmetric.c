@@ -180,8 +180,7 @@ static ncclResult_t group_symmetric_try_all(struct mock_group *g)
 
 size_t
 mock_comm_kernels(const struct mock_comm *comm, const struct mock_call *call,
-                  struct mock_symmetric_kernel kernels_ret[MOCK_MAX_SYMMETRIC],
-                  const struct mock_symmetric_kernel **best_ret)
+                  struct mock_symmetric_kernel kernels_ret[MOCK_MAX_SYMMETRIC])
 {
     const struct mock_choice_rules *rules = &comm->version->choice;
     const struct mock_model *model = &comm->model;
@@ -194,13 +193,11 @@ mock_comm_kernels(const struct mock_comm *comm, const struct mock_call *call,
                                              .max_bytes = bytes,
                                              .n_works = 1,
                                              .windows = MOCK_WINDOWS_BOTH};
-    size_t n = 0;
 
-    if (rules->symmetric >= MOCK_SYMMETRIC_ONE && model->all_nvlink &&
-        mock_comm_asks(comm, call) && group_symmetric_has_kernel(rules, call))
-        n = mock_symmetric_list(model, &work, kernels_ret);
-    *best_ret = mock_symmetric_pick(model, kernels_ret, n);
-    return n;
+    if (rules->symmetric < MOCK_SYMMETRIC_ONE || !model->all_nvlink ||
+        !mock_comm_asks(comm, call) || !group_symmetric_has_kernel(rules, call))
+        return 0;
+    return mock_symmetric_list(model, &work, kernels_ret);
 }
 
 /* 2.27 and 2.28. */

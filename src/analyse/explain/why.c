@@ -157,15 +157,67 @@ static void why_add_override(const struct stp_explainer *e, const char *plugin,
 
 /* ---- symmetric windows ---- */
 
+static const struct why_setting {
+    const char *where;
+    const char *since; /* NCCL that knows it */
+    struct mock_nccl_options options;
+    enum mock_windows windows;
+} settings[STP_MAX_WHY_CASES] = {
+    {"in windows", "2.29", {0}, MOCK_WINDOWS_BOTH},
+    {"in windows, NCCL_CTA_POLICY=2",
+     "2.29",
+     {.zero_ctas = true},
+     MOCK_WINDOWS_BOTH},
+    {"NCCL_ENQUEUE_REARCH_ENABLE=1",
+     "2.31",
+     {.rearch = true},
+     MOCK_WINDOWS_NONE},
+    {"in windows, NCCL_ENQUEUE_REARCH_ENABLE=1",
+     "2.31",
+     {.rearch = true},
+     MOCK_WINDOWS_BOTH},
+};
+
+/* Asks a libnccl of its own; false where this NCCL does not know the
+ * setting. */
+static bool why_play_case(const struct stp_explainer *e, const char *plugin,
+                          const struct mock_call *call,
+                          const struct why_setting *setting,
+                          struct stp_why_case *ret)
+{
+    struct mock_nccl_options options = setting->options;
+    struct mock_call in_windows = *call;
+    struct mock_outcome out = {.algo = -1, .proto = -1};
+    const char *version = mock_machine_get_info(e->machine)->nccl;
+    struct mock_nccl *nccl = NULL;
+    struct mock_comm *comm = NULL;
+    struct stp_error err;
+
+    if (mock_release_find(version) < mock_release_find(setting->since))
+        return false;
+    options.tuner_plugin = plugin;
+    in_windows.windows = setting->windows;
+    if (stp_explainer_comm(e, &options, &nccl, &comm, &err) == STP_OK)
+        (void)mock_comm_collective(comm, &in_windows, &out);
+    *ret = (struct stp_why_case){
+        setting->where, out.kernel, {out.algo, out.proto}};
+    if (comm != NULL)
+        mock_comm_destroy(comm);
+    if (nccl != NULL)
+        mock_nccl_destroy(nccl);
+    return true;
+}
+
 static void why_compare_kernels(const struct stp_explainer *e,
+                                const char *plugin,
                                 const struct mock_call *call,
                                 struct stp_why *why)
 {
-    const struct mock_symmetric_kernel *best;
-
-    why->n_kernels = mock_comm_kernels(e->alone, call, why->kernels, &best);
-    if (best != NULL)
-        why->best_kernel = (size_t)(best - why->kernels);
+    why->n_kernels = mock_comm_kernels(e->alone, call, why->kernels);
+    why->n_copies = mock_comm_copies(e->alone, call, why->copies);
+    for (int i = 0; i < STP_MAX_WHY_CASES && why->n_kernels != 0; i++)
+        why->n_cases += why_play_case(e, plugin, call, &settings[i],
+                                      &why->cases[why->n_cases]);
 }
 
 /* ---- constants ---- */
@@ -198,7 +250,7 @@ static enum stp_status why_fill(struct stp_explainer *e, const char *plugin,
     memcpy(why->cost, asked.alone.cost, sizeof(why->cost));
     memcpy(why->cost_after, asked.tuned.cost_after, sizeof(why->cost_after));
     why->drops_constants = why_drops_constants(e, variable);
-    why_compare_kernels(e, &asked.call, why);
+    why_compare_kernels(e, plugin, &asked.call, why);
     why->decider = asked.decider;
     why->line = asked.line;
     for (size_t i = 0; i < N_VARIABLES && variable != NULL; i++) {

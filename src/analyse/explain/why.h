@@ -41,6 +41,15 @@ struct stp_override {
 
 enum { STP_MAX_OVERRIDES = 16 };
 
+/* What runs where buffers or variables are others than the message's. */
+struct stp_why_case {
+    const char *where;    /* static, e.g. "in windows" */
+    const char *kernel;   /* static; NULL: the pair below */
+    struct stp_pick pick; /* -1: nothing, NCCL fails */
+};
+
+enum { STP_MAX_WHY_CASES = 4 };
+
 struct stp_why {
     int coll;
     uint64_t n_bytes;
@@ -48,10 +57,14 @@ struct stp_why {
     mock_table cost_after; /* as the plugin leaves it */
     struct stp_why_run alone;
     struct stp_why_run tuned;
-    /* of what NCCL compares if both buffers are in symmetric windows */
+    /* what NCCL compares if both buffers are in symmetric windows, and what
+     * runs; all empty where nothing can run but pairs */
     struct mock_symmetric_kernel kernels[MOCK_MAX_SYMMETRIC];
     size_t n_kernels;
-    size_t best_kernel;   /* that runs; of some */
+    struct mock_copy copies[MOCK_MAX_COPIES];
+    size_t n_copies;
+    struct stp_why_case cases[STP_MAX_WHY_CASES];
+    size_t n_cases;
     bool drops_constants; /* those of STEPTUNE_CONSTANTS_FILE, which is set */
     enum stp_decider decider;
     unsigned line; /* of the rule */

@@ -75,12 +75,40 @@ static void why_put_kernels(const struct stp_why *why, struct stp_table *t)
         const struct mock_symmetric_kernel *k = &why->kernels[i];
 
         stp_table_row(t);
-        stp_table_word(t, "kernel", "<kernel", k->name);
+        stp_table_word(t, "kind", "<kind", "kernel");
+        stp_table_word(t, "name", "<name", k->name);
         stp_table_count(t, "blocks", "blocks", (size_t)k->n_blocks);
         stp_table_number(t, "us", "NCCL's us", (double)k->us, 3);
         stp_table_number(t, "charged_us", "with blocks' charge",
                          (double)k->charged_us, 3);
-        stp_table_flag(t, "runs", "<runs", i == why->best_kernel);
+    }
+    for (size_t i = 0; i < why->n_copies; i++) {
+        const struct mock_copy *c = &why->copies[i];
+
+        stp_table_row(t);
+        stp_table_word(t, "kind", "<kind", "copy engines");
+        stp_table_word(t, "name", "<name", c->name);
+        stp_table_count(t, "blocks", "blocks", 0);
+        stp_table_number(t, "us", "NCCL's us", (double)c->us, 3);
+        stp_table_number(t, "charged_us", "with blocks' charge", (double)c->us,
+                         3);
+    }
+}
+
+static void why_put_cases(const struct stp_why *why, struct stp_table *t)
+{
+    for (size_t i = 0; i < why->n_cases; i++) {
+        const struct stp_why_case *c = &why->cases[i];
+
+        stp_table_row(t);
+        stp_table_word(t, "where", "<where", c->where);
+        stp_table_word(t, "algorithm", NULL, stp_algo_name(c->pick.algo));
+        stp_table_word(t, "protocol", NULL, stp_proto_name(c->pick.proto));
+        stp_table_word(t, "kernel", NULL, c->kernel);
+        if (c->kernel != NULL)
+            stp_table_word(t, NULL, "<runs", c->kernel);
+        else
+            stp_table_ran(t, NULL, "<runs", c->pick.algo, c->pick.proto, 0);
     }
 }
 
@@ -88,12 +116,18 @@ static enum stp_status why_print_kernels(const struct stp_why *why, FILE *fp,
                                          struct stp_error *err)
 {
     struct stp_table t = stp_table_begin(STP_TABLE_TEXT);
+    enum stp_status status;
 
     if (why->n_kernels == 0)
         return STP_OK;
-    fprintf(fp, "\nWith both buffers in symmetric windows one of these runs, "
-                "whatever the plugin says:\n\n");
+    fprintf(fp, "\nIn symmetric windows NCCL compares these, too:\n\n");
     why_put_kernels(why, &t);
+    status = stp_table_end(&t, fp, err);
+    if (status != STP_OK)
+        return status;
+    fprintf(fp, "\nWith the plugin, both buffers in windows where it says "
+                "so:\n\n");
+    why_put_cases(why, &t);
     return stp_table_end(&t, fp, err);
 }
 
@@ -246,8 +280,10 @@ static enum stp_status why_print_json(const struct stp_why_report *report,
     }
     if (why->drops_constants)
         cJSON_AddBoolToObject(root, "drops_constants", true);
-    t = stp_table_array(root, "symmetric_kernels");
+    t = stp_table_array(root, "in_windows");
     why_put_kernels(why, &t);
+    t = stp_table_array(root, "cases");
+    why_put_cases(why, &t);
     if (why->tuned.limit != 0)
         stp_json_number(root, "channel_limit", why->tuned.limit);
     list = cJSON_AddArrayToObject(root, "overrides");

@@ -171,13 +171,65 @@ TEST_F(Why, SaysWhatTheVersionTakesAndWhatItComparesInWindows)
         EXPECT_EQ(c.limit, why.tuned.limit);
         EXPECT_EQ(c.drops_constants, why.drops_constants);
         EXPECT_EQ(c.kernel[0] != '\0' ? 4u : 0u, why.n_kernels);
-        EXPECT_STREQ(c.kernel, why.n_kernels != 0
-                                   ? why.kernels[why.best_kernel].name
-                                   : "");
+        EXPECT_STREQ(c.kernel, why.n_cases != 0 ? why.cases[0].kernel : "");
         EXPECT_FALSE(Ask(folder.Path().c_str(), "", ncclFuncBroadcast, 1 << 20)
                          .drops_constants);
         EXPECT_EQ(0u, Ask(folder.Path().c_str(), "", ncclFuncBroadcast, 1 << 20)
                           .n_kernels);
+    }
+}
+
+// By the table's order: in windows, with NCCL_CTA_POLICY=2, with
+// NCCL_ENQUEUE_REARCH_ENABLE=1, and with that in windows. The policy is of
+// rings: by their cost the kernel is faster nevertheless.
+struct WindowsCase {
+    const char *machine;
+    const char *nccl;
+    ncclFunc_t coll;
+    size_t n_copies;
+    std::vector<std::string> runs;
+};
+
+TEST_F(Why, PlaysWindowsCopyEnginesAndTheNewQueue)
+{
+    const WindowsCase cases[] = {
+        {"h100x8", "2.28.9", ncclFuncAllGather, 0, {}},
+        {"h100x8",
+         "2.30.7",
+         ncclFuncAllGather,
+         0,
+         {"AllGather_LLMC", "AllGather_UC"}},
+        {"h100x8",
+         "2.31.2",
+         ncclFuncAllGather,
+         2,
+         {"AllGather_LLMC", "AllGather_MC", "ring/ll", "AllGather_LLMC"}},
+        {"h100x8",
+         "2.31.2",
+         ncclFuncAllReduce,
+         0,
+         {"AllReduce_AGxLLMC_R", "AllReduce_AGxLLMC_R", "ring/ll",
+          "AllReduce_AGxLLMC_R"}},
+        {"h100n2x8", "2.31.2", ncclFuncAllGather, 0, {}},
+    };
+    const mock_test::Folder folder;
+
+    for (const WindowsCase &c : cases) {
+        SCOPED_TRACE(std::string(c.machine) + " " + c.nccl);
+        folder.WriteAs(c.machine, c.nccl);
+        stp_why why = Ask(folder.Path().c_str(),
+                          "allreduce,0,inf,ring,ll,-1,-1,-1\n", c.coll, 4096);
+        std::vector<std::string> runs;
+        for (size_t i = 0; i < why.n_cases; i++) {
+            const stp_why_case &r = why.cases[i];
+            runs.push_back(r.kernel != nullptr
+                               ? r.kernel
+                               : std::string(stp_algo_name(r.pick.algo)) + "/" +
+                                     stp_proto_name(r.pick.proto));
+        }
+
+        EXPECT_EQ(c.runs, runs);
+        EXPECT_EQ(c.n_copies, why.n_copies);
     }
 }
 
