@@ -18,6 +18,10 @@ enum { MOCK_MAX_CHANNELS = 64 }; /* channels of a collective at most */
 struct mock_channel_time {
     uint64_t start_ns;
     uint64_t stop_ns;
+    /* of a kernel for symmetric windows: when all ranks had begun, and when
+     * this one had done its part; 0 for others, which are all one phase */
+    uint64_t moves_ns;
+    uint64_t moved_ns;
 };
 
 /*

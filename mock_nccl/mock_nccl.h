@@ -489,7 +489,9 @@ struct mock_outcome {
     int proto;
     const char *kernel; /* symmetric kernel or way of copying that runs instead
                            of a pair, from 2.29 on; NULL for none */
-    int n_channels;     /* channels of the collective */
+    int n_channels;     /* channels of the collective; blocks of a symmetric
+                           kernel, at the first that it runs, where NCCL
+                           reports them to profilers: from 2.31 on */
     int asked_channels; /* the tuner's count; 0: NCCL's own count */
     int tuned_channels; /* NCCL's copy of the tuner's count; 0: its own count */
     bool asked; /* NCCL called getCollInfo of its tuner, if it has one; false if
@@ -500,6 +502,7 @@ struct mock_outcome {
     int first_channel;  /* first channel of the collective */
     bool is_timed;      /* the profiler requests the channels' times, see
                            mock_kernels.h */
+    bool has_phases;    /* and their phases */
     void *event; /* the profiler's handle of the collective; NULL if none */
     /* cost table before the tuner edits it, us, below 0 ruled out; a tuner
      * of 2.21 receives no table, and this one is NCCL's */

@@ -182,7 +182,9 @@ static struct mock_launched group_get_launched(const struct mock_group *g,
         .number = task->number,
         .share_bytes = mock_share_bytes(&g->comm->model, call->coll,
                                         call->n_bytes, call->element_size),
-        .counts_channels = group_kind_of(g, task) < MOCK_KIND_COLLNET,
+        .counts_channels = g->outcomes[task->number].kernel != NULL ||
+                           group_kind_of(g, task) < MOCK_KIND_COLLNET,
+        .kernel = g->outcomes[task->number].kernel,
         .profiled = task->profiled,
     };
 }
@@ -200,41 +202,69 @@ static size_t group_list_launched(const struct mock_group *g,
     return n;
 }
 
-/* Reports the launches to the profiler. */
+/* The end of the tasks that one symmetric kernel runs: the first of the next
+ * has channels. */
+static size_t group_kernel_end(const struct mock_group *g, size_t i)
+{
+    size_t end = i + 1;
+
+    while (end < g->n_kernels &&
+           g->outcomes[g->kernels[end].number].n_channels == 0)
+        end++;
+    return end;
+}
+
+/* Reports the launches to the profiler: symmetric kernels, each by itself, then
+ * general ones, then copies. */
 static ncclResult_t group_launch(const struct mock_group *g)
 {
+    struct mock_listener *l = &g->comm->listener;
     struct mock_launched *launched;
 
-    if (g->comm->listener.profiler == NULL)
+    if (l->profiler == NULL)
         return ncclSuccess;
-    launched = calloc(g->n + 1, sizeof(*launched));
+    launched = calloc(g->n + g->n_kernels + 1, sizeof(*launched));
     if (launched == NULL)
         return mock_fail_memory();
-    mock_profile_launch(&g->comm->listener, launched,
-                        group_list_launched(g, launched), g->outcomes);
+    for (size_t i = 0; i < g->n_kernels;) {
+        size_t end = group_kernel_end(g, i);
+        size_t n = 0;
+
+        while (i < end)
+            launched[n++] = group_get_launched(g, &g->kernels[i++]);
+        mock_profile_launch(l, launched, n, g->outcomes);
+    }
+    mock_profile_launch(l, launched, group_list_launched(g, launched),
+                        g->outcomes);
+    for (size_t i = 0; i < g->n_copies; i++) {
+        const struct mock_launched copy = group_get_launched(g, &g->copies[i]);
+
+        mock_profile_copy(l, &copy);
+    }
     free(launched);
     return ncclSuccess;
 }
 
-/* A single collective's task lies in 'one', with room for a broadcast and a
- * copy. */
+/* A single collective's task lies in 'one', with room for others of its
+ * kind. */
 static ncclResult_t group_alloc_tasks(struct mock_group *g, size_t n,
-                                      struct mock_task one[3])
+                                      struct mock_task one[4])
 {
     if (n == 1)
-        memset(one, 0, 3 * sizeof(*one));
-    g->tasks = n == 1 ? one : calloc(3 * n + 1, sizeof(*g->tasks));
+        memset(one, 0, 4 * sizeof(*one));
+    g->tasks = n == 1 ? one : calloc(4 * n + 1, sizeof(*g->tasks));
     if (g->tasks == NULL)
         return mock_fail_memory();
     g->broadcasts = &g->tasks[n];
     g->copies = &g->tasks[2 * n];
+    g->kernels = &g->tasks[3 * n];
     return ncclSuccess;
 }
 
 /* Up to the launch.  Tasks are in 'one' or to be freed. */
 static ncclResult_t group_run(struct mock_group *g,
                               const struct mock_call *calls, size_t n,
-                              struct mock_task one[3])
+                              struct mock_task one[4])
 {
     ncclResult_t rc = group_alloc_tasks(g, n, one);
 
@@ -255,7 +285,7 @@ ncclResult_t mock_comm_group(struct mock_comm *comm,
                              struct mock_outcome *outcomes_ret)
 {
     struct mock_group g = {.comm = comm, .outcomes = outcomes_ret};
-    struct mock_task one[3];
+    struct mock_task one[4];
     ncclResult_t rc = group_run(&g, calls, n, one);
 
     if (rc == ncclSuccess)
@@ -272,7 +302,7 @@ ncclResult_t mock_comm_plan(struct mock_comm *comm,
 {
     struct mock_group g = {
         .comm = comm, .outcomes = outcomes_ret, .captured = true};
-    struct mock_task one[3];
+    struct mock_task one[4];
     ncclResult_t rc = group_run(&g, calls, n, one);
 
     if (rc == ncclSuccess)

@@ -30,6 +30,9 @@ struct mock_group {
     struct mock_task *copies; /* allgathers for copy engines, in order; room for
                                  all tasks */
     size_t n_copies;
+    struct mock_task *kernels; /* what symmetric kernels run, kernel by kernel,
+                                  where NCCL reports that */
+    size_t n_kernels;
     struct mock_outcome *outcomes; /* by index in the group */
     bool captured;                 /* the group is captured into a CUDA graph */
 };
@@ -65,6 +68,11 @@ void mock_apart_broadcasts(struct mock_group *g);
 
 /* Decides and schedules these broadcasts, as AllGatherV. */
 ncclResult_t mock_apart_gather(struct mock_group *g);
+
+/* Notes that a kernel runs a task, the first or another of its tasks. */
+void mock_note_kernel(struct mock_group *g, const struct mock_task *task,
+                      const struct mock_symmetric_kernel *kernel,
+                      bool is_first);
 
 /* Moves allgathers that copy engines run from the tasks to g->copies. */
 void mock_apart_copies(struct mock_group *g);

@@ -67,7 +67,7 @@ static ncclResult_t rearch_decide(struct mock_group *g, struct mock_task *task,
         return rc;
     rc = rearch_try_kernel(g, task, best, outcome, is_apart_ret);
     if (*is_apart_ret) {
-        outcome->kernel = best->name;
+        mock_note_kernel(g, task, best, true);
         outcome->algo = NCCL_ALGO_UNDEF;
         outcome->proto = NCCL_PROTO_UNDEF;
     }

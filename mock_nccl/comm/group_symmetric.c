@@ -119,10 +119,10 @@ static ncclResult_t group_symmetric_preview(struct mock_group *g,
     return mock_comm_preview(g->comm, &call);
 }
 
-/* The kernel that runs the batch, or NULL. */
-static ncclResult_t group_symmetric_try(struct mock_group *g,
-                                        const struct batch *batch,
-                                        const char **kernel_ret)
+/* The kernel that runs the batch; '*kernel_ret' is untouched if none does. */
+static ncclResult_t
+group_symmetric_try(struct mock_group *g, const struct batch *batch,
+                    struct mock_symmetric_kernel *kernel_ret)
 {
     struct mock_symmetric_kernel kernels[MOCK_MAX_SYMMETRIC];
     const struct mock_symmetric_kernel *best;
@@ -139,25 +139,40 @@ static ncclResult_t group_symmetric_try(struct mock_group *g,
         mock_symmetric_list(&g->comm->model, &batch->work, kernels));
     if (best != NULL &&
         (batch->work.windows == MOCK_WINDOWS_BOTH || !best->is_ll)) {
-        *kernel_ret = best->name;
+        *kernel_ret = *best;
         return ncclSuccess;
     }
     if (asks || (best != NULL && batch->work.windows != MOCK_WINDOWS_NONE))
         rc = group_symmetric_ask_ll(g, batch, &has_ll);
     if (best != NULL && batch->work.windows != MOCK_WINDOWS_NONE && has_ll)
-        *kernel_ret = best->name;
+        *kernel_ret = *best;
     return rc;
 }
 
+void mock_note_kernel(struct mock_group *g, const struct mock_task *task,
+                      const struct mock_symmetric_kernel *kernel, bool is_first)
+{
+    struct mock_outcome *outcome = &g->outcomes[task->number];
+
+    outcome->kernel = kernel->name;
+    if (!mock_profile_has_symmetric(&g->comm->listener))
+        return;
+    outcome->n_channels = is_first ? kernel->n_blocks : 0;
+    g->kernels[g->n_kernels++] = *task;
+}
+
+/* NCCL's list of them has the last first. */
 static void group_symmetric_drop(struct mock_group *g, size_t first,
-                                 const char *kernel)
+                                 const struct mock_symmetric_kernel *kernel)
 {
     const struct mock_task like = g->tasks[first];
+    bool is_first = true;
 
-    for (size_t i = first; i < g->n; i++)
+    for (size_t i = g->n; i-- > first;)
         if (group_symmetric_is_alike(&like, &g->tasks[i])) {
             g->tasks[i].list = 1;
-            g->outcomes[g->tasks[i].number].kernel = kernel;
+            mock_note_kernel(g, &g->tasks[i], kernel, is_first);
+            is_first = false;
         }
 }
 
@@ -166,14 +181,14 @@ static ncclResult_t group_symmetric_try_all(struct mock_group *g)
     ncclResult_t rc = ncclSuccess;
 
     for (size_t i = 0; i < g->n && rc == ncclSuccess; i++) {
-        const char *kernel = NULL;
+        struct mock_symmetric_kernel kernel = {.name = NULL};
 
         if (!g->tasks[i].apart || !group_symmetric_is_first(g, i))
             continue;
         const struct batch batch = group_symmetric_gather(g, i);
         rc = group_symmetric_try(g, &batch, &kernel);
-        if (kernel != NULL)
-            group_symmetric_drop(g, i, kernel);
+        if (kernel.name != NULL)
+            group_symmetric_drop(g, i, &kernel);
     }
     return rc;
 }

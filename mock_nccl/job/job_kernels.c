@@ -288,6 +288,7 @@ static void job_kernels_tell(const struct mock_job *job, int r,
     struct mock_channel_time times[MOCK_MAX_CHANNELS];
     const struct mock_job_kernel *kept =
         job_kernels_find_kept(rank, kernel->stage);
+    uint64_t start_ns = job_kernels_to_gpu_ns(job, r, kept->gpu_us[0]);
     uint64_t ns =
         job_kernels_to_gpu_ns(job, r, kept->gpu_us[kernel->stage - BEGIN]);
 
@@ -296,7 +297,7 @@ static void job_kernels_tell(const struct mock_job *job, int r,
             job, MOCK_JOB_LOST_CHANNEL, job->options.lost_channels,
             kernel->pass, kernel->place * MOCK_MAX_CHANNELS + (uint64_t)c);
 
-        times[c] = (struct mock_channel_time){ns, is_lost ? 0 : ns};
+        times[c] = (struct mock_channel_time){start_ns, is_lost ? 0 : ns, 0, 0};
     }
     if (kernel->stage == BEGIN)
         mock_comm_kernel_began(rank->comm, &kernel->outcome, times,

@@ -376,9 +376,9 @@ void mock_listener_leave(struct mock_listener *l)
 
 /* ---- events ---- */
 
-/* Omitted are point-to-point calls, copy engines, network proxies, kernel
- * launches, and of 2.31 and later kernels for symmetric windows with their
- * phases; addresses of buffers and streams are NULL, and warps are 0. */
+/* Omitted are point-to-point calls, network proxies, kernel launches, the parts
+ * of what copy engines run, and symmetric kernels in CUDA graphs; addresses of
+ * buffers and streams are NULL, and warps are 0. */
 
 enum {
     /* a bit of an event enables the events above it */
@@ -386,10 +386,12 @@ enum {
                  NCCL_PROFILE_KERNEL_CH | NCCL_PROFILE_NET_PLUGIN,
     ANY_COLL = NCCL_PROFILE_COLL | BELOW_COLL,
     ANY_GROUP = NCCL_PROFILE_GROUP | NCCL_PROFILE_P2P | ANY_COLL,
-    ANY_COLL_API = NCCL_PROFILE_COLL_API | ANY_COLL,
+    ANY_COPY =
+        NCCL_PROFILE_CE_COLL | NCCL_PROFILE_CE_SYNC | NCCL_PROFILE_CE_BATCH,
+    ANY_COLL_API = NCCL_PROFILE_COLL_API | ANY_COLL | ANY_COPY,
     ANY_GROUP_API = NCCL_PROFILE_GROUP_API | NCCL_PROFILE_P2P_API |
                     NCCL_PROFILE_COLL_API | NCCL_PROFILE_KERNEL_LAUNCH |
-                    ANY_GROUP,
+                    ANY_GROUP | ANY_COPY,
 };
 
 /* ---- calls ---- */
@@ -436,6 +438,8 @@ void mock_profile_call(struct mock_listener *l, const struct mock_call *call,
     if (!profiler_is_active(l->profiler))
         return;
     l->mask = profiler_mask(l->profiler);
+    if (l->profiler->rules->newest < 6)
+        l->mask &= ~ANY_COPY; /* bits that NCCL does not know */
     profiler_start_group_api(l, in_group, captured);
     profiler_report_coll_api(l, call, share_bytes, captured);
     profiled_ret->mask = l->mask;
@@ -445,6 +449,11 @@ void mock_profile_call(struct mock_listener *l, const struct mock_call *call,
 bool mock_profile_is_timed(const struct mock_profiled_call *profiled)
 {
     return (profiled->mask & NCCL_PROFILE_KERNEL_CH) != 0;
+}
+
+bool mock_profile_has_symmetric(const struct mock_listener *l)
+{
+    return l->profiler != NULL && l->profiler->rules->newest >= 7;
 }
 
 void mock_profile_group_end(const struct mock_listener *l)
@@ -505,6 +514,12 @@ static void profiler_start_coll(const struct mock_listener *l,
         launched->counts_channels ? (uint8_t)outcome->n_channels : 0;
     event_info.coll.algo = mock_algo_in_messages(outcome->algo);
     event_info.coll.proto = mock_proto_in_messages(outcome->proto);
+    if (launched->kernel != NULL) { /* "AllGather_LL" */
+        event_info.coll.algo = strchr(launched->kernel, '_') + 1;
+        event_info.coll.proto = "";
+        event_info.coll.kernelVariant = launched->kernel;
+        event_info.coll.isSymColl = true;
+    }
     event_info.coll.parentGroup = group;
     profiler_start(l, &launched->profiled.coll, &event_info);
 }
@@ -539,12 +554,38 @@ void mock_profile_launch(struct mock_listener *l,
             profiler_is_counted(l, &launched[i], group);
         outcome->event = launched[i].profiled.coll;
         outcome->is_timed = mock_profile_is_timed(&launched[i].profiled);
+        outcome->has_phases =
+            l->profiler->version >= 7 &&
+            (launched[i].profiled.mask & NCCL_PROFILE_KERNEL_PHASE) != 0;
     }
     for (size_t i = 0; i < n; i++)
         if (launched[i].profiled.coll != NULL)
             profiler_stop(l, launched[i].profiled.coll);
     if (group != NULL)
         profiler_stop(l, group);
+}
+
+void mock_profile_copy(struct mock_listener *l,
+                       const struct mock_launched *launched)
+{
+    const struct mock_call *call = &launched->call;
+    ncclProfilerEvent_t event_info = {.type.v5 = NCCL_PROFILE_CE_COLL,
+                                      .parentObj = launched->profiled.coll_api,
+                                      .rank = l->rank};
+    void *event = NULL;
+
+    if (!profiler_is_active(l->profiler) || l->profiler->version < 6 ||
+        (profiler_mask(l->profiler) & ANY_COPY) == 0)
+        return;
+    event_info.ceColl.seqNumber = l->n_copied;
+    event_info.ceColl.ceSeqNum = (uint32_t)l->n_copied++;
+    event_info.ceColl.func = mock_coll_in_messages(call->coll);
+    event_info.ceColl.count = launched->share_bytes;
+    event_info.ceColl.datatype = mock_type_in_messages(call->coll, 1, false);
+    event_info.ceColl.syncStrategy = "MC";
+    profiler_start(l, &event, &event_info);
+    if (event != NULL)
+        profiler_stop(l, event);
 }
 
 /* ---- kernels ---- */
@@ -569,6 +610,37 @@ void mock_profile_kernel_start(const struct mock_listener *l,
     }
 }
 
+/* NCCL leaves out phases that take no time. */
+static void profiler_tell_phases(const struct mock_listener *l, void *channel,
+                                 int number,
+                                 const struct mock_channel_time *time)
+{
+    static const char *const names[] = {"initial_sync", "compute",
+                                        "final_sync"};
+    const uint64_t ns[] = {
+        time->start_ns, time->moves_ns != 0 ? time->moves_ns : time->start_ns,
+        time->moved_ns != 0 ? time->moved_ns : time->stop_ns, time->stop_ns};
+
+    for (uint8_t i = 0; i < 3; i++) {
+        ncclProfilerEvent_t event_info = {.type.v5 = NCCL_PROFILE_KERNEL_PHASE,
+                                          .parentObj = channel};
+        const ncclProfilerStateArgs_t args = {.kernelCh = {ns[i + 1]}};
+        void *event = NULL;
+
+        if (ns[i] == ns[i + 1])
+            continue;
+        event_info.kernelPhase.channelId = (uint8_t)number;
+        event_info.kernelPhase.phaseId = i;
+        event_info.kernelPhase.phaseName = names[i];
+        event_info.kernelPhase.pTimer = ns[i];
+        profiler_start(l, &event, &event_info);
+        if (event == NULL)
+            continue;
+        profiler_state(l, event, NCCL_PROFILE_KERNEL_PHASE_STOP, &args);
+        profiler_stop(l, event);
+    }
+}
+
 void mock_profile_kernel_stop(const struct mock_listener *l,
                               const struct mock_outcome *outcome,
                               const struct mock_channel_time *times,
@@ -579,6 +651,9 @@ void mock_profile_kernel_stop(const struct mock_listener *l,
     for (int c = 0; c < outcome->n_channels; c++) {
         ncclProfilerStateArgs_t args = {.kernelCh = {times[c].stop_ns}};
 
+        if (times[c].stop_ns != 0 && outcome->has_phases)
+            profiler_tell_phases(l, handles[c], outcome->first_channel + c,
+                                 &times[c]);
         if (handles[c] == NULL)
             continue;
         profiler_state(l, handles[c], NCCL_PROFILE_KERNEL_CH_STOP, &args);

@@ -30,6 +30,7 @@ struct mock_listener {
     void *context;
     int rank;
     uint64_t n_done[NCCL_NUM_TUNED_FUNCS];
+    uint64_t n_copied;
 
     /* NCCL has these members per thread, rather than per communicator. */
     int mask;          /* mask at the last call */
@@ -64,6 +65,9 @@ void mock_profile_call(struct mock_listener *l, const struct mock_call *call,
 /* Whether the profiler requested the times of the call's channels. */
 bool mock_profile_is_timed(const struct mock_profiled_call *profiled);
 
+/* Whether NCCL reports kernels for symmetric windows. */
+bool mock_profile_has_symmetric(const struct mock_listener *l);
+
 /* Report the begin and the end of ncclGroupEnd. */
 void mock_profile_group_end(const struct mock_listener *l);
 void mock_profile_group_stop(struct mock_listener *l);
@@ -75,6 +79,7 @@ struct mock_launched {
     size_t share_bytes;
     bool counts_channels; /* false with CollNet */
     bool is_replay;       /* a CUDA graph launches it */
+    const char *kernel;   /* for symmetric windows; NULL: a general one */
     struct mock_profiled_call profiled;
 };
 
@@ -83,6 +88,10 @@ struct mock_launched {
 void mock_profile_launch(struct mock_listener *l,
                          struct mock_launched *launched, size_t n,
                          struct mock_outcome *outcomes);
+
+/* Reports what copy engines run. */
+void mock_profile_copy(struct mock_listener *l,
+                       const struct mock_launched *launched);
 
 /* Report the begin and the end of a kernel; see mock_kernels.h. */
 void mock_profile_kernel_start(const struct mock_listener *l,

@@ -21,7 +21,16 @@
  *              some, too, to profilers of any version, with a protocol of ""
  *   KernelCh   of each channel, later and from another thread, with the GPU's
  *              times.  Its parent is the Coll.  The state
- *              NCCL_PROFILE_KERNEL_CH_STOP brings the end; some get lost
+ *              NCCL_PROFILE_KERNEL_CH_STOP brings the end; some get lost. Those
+ *              of a kernel for symmetric windows have the first Coll of those
+ *              that it runs as their parent
+ *   KernelPhase  of v7, up to three of a channel, before its end, each with its
+ *              begin, and its end by the state NCCL_PROFILE_KERNEL_PHASE_STOP.
+ *              Only a kernel for symmetric windows waits for other ranks in the
+ *              first and the last.  Others have the compute phase alone, and
+ *              wait in it: ring, tree and NVLS wait for each chunk
+ *   CeColl     from v6 on, of what copy engines run, while it is enqueued, with
+ *              no time of the GPU.  Its parent is the CollApi
  *
  * Under CUDA graphs GroupApi and CollApi are of the capture, the rest of each
  * replay, if NCCL_PROFILE_KERNEL_CH was on at the capture.
@@ -62,6 +71,9 @@ enum {
     NCCL_PROFILE_COLL_API = 1 << 9,
     NCCL_PROFILE_P2P_API = 1 << 10,
     NCCL_PROFILE_KERNEL_LAUNCH = 1 << 11,
+    NCCL_PROFILE_CE_COLL = 1 << 12, /* from v6 on */
+    NCCL_PROFILE_CE_SYNC = 1 << 13,
+    NCCL_PROFILE_CE_BATCH = 1 << 14,
     NCCL_PROFILE_KERNEL_PHASE = 1 << 15, /* from v7 on */
 };
 
@@ -70,6 +82,7 @@ enum {
     NCCL_PROFILE_KERNEL_CH_STOP = 22,
     NCCL_PROFILE_GROUP_START_STOP = 23, /* ncclGroupStart is done; args NULL */
     NCCL_PROFILE_GROUP_END_START = 24,  /* ncclGroupEnd begins; args NULL */
+    NCCL_PROFILE_KERNEL_PHASE_STOP = 31,
 };
 
 typedef struct {
@@ -115,13 +128,36 @@ typedef struct {
             uint8_t channelId;
             uint64_t pTimer; /* when the GPU began, its clock's ns */
         } kernelCh;
+        struct {
+            uint8_t channelId;
+            uint8_t phaseId;
+            const char *phaseName; /* "initial_sync", "compute", "final_sync" */
+            uint64_t pTimer;       /* when it began, as in kernelCh */
+        } kernelPhase;
+        struct {
+            uint64_t seqNumber;
+            const char *func; /* as in coll, up to 'datatype' */
+            const void *sendBuff;
+            void *recvBuff;
+            size_t count;
+            int root;
+            const char *datatype;
+            const char *syncStrategy; /* "MC" or "UC" */
+            bool intraBatchSync;
+            uint32_t batchSize;
+            uint32_t numBatches;
+            uint32_t ceSeqNum;
+            void *stream;
+            uint64_t userTag; /* from v7 on */
+        } ceColl;
     };
 } ncclProfilerEvent_t;
 
 /* What recordEventState() is handed with a state. */
 typedef union {
     struct {
-        uint64_t pTimer; /* when the GPU was done, its clock's ns */
+        uint64_t pTimer; /* when the GPU was done, its clock's ns; of a phase,
+                            too */
     } kernelCh;
     size_t other;
 } ncclProfilerStateArgs_t;
@@ -185,6 +221,19 @@ static_assert(offsetof(ncclProfilerEvent_t, coll.userTag) == 128, "tag");
 static_assert(offsetof(ncclProfilerEvent_t, kernelCh.channelId) == 24,
               "channel");
 static_assert(offsetof(ncclProfilerEvent_t, kernelCh.pTimer) == 32, "timer");
+static_assert(offsetof(ncclProfilerEvent_t, kernelPhase.phaseId) == 25,
+              "phase");
+static_assert(offsetof(ncclProfilerEvent_t, kernelPhase.phaseName) == 32,
+              "phase's name");
+static_assert(offsetof(ncclProfilerEvent_t, kernelPhase.pTimer) == 40,
+              "phase's timer");
+static_assert(offsetof(ncclProfilerEvent_t, ceColl.count) == 56, "count");
+static_assert(offsetof(ncclProfilerEvent_t, ceColl.datatype) == 72, "type");
+static_assert(offsetof(ncclProfilerEvent_t, ceColl.syncStrategy) == 80,
+              "strategy");
+static_assert(offsetof(ncclProfilerEvent_t, ceColl.ceSeqNum) == 100, "number");
+static_assert(offsetof(ncclProfilerEvent_t, ceColl.stream) == 104, "stream");
+static_assert(offsetof(ncclProfilerEvent_t, ceColl.userTag) == 112, "tag");
 
 #ifdef __cplusplus
 }

@@ -67,6 +67,13 @@ static void describe(int type, const ncclProfilerEvent_t *e, char *text,
         snprintf(text + used, size - used, " in %zu",
                  (size_t)(uintptr_t)e->coll.parentGroup);
     }
+    if (type == NCCL_PROFILE_KERNEL_PHASE)
+        snprintf(text, size, " channel %d phase %d %s at %" PRIu64,
+                 e->kernelPhase.channelId, e->kernelPhase.phaseId,
+                 e->kernelPhase.phaseName, e->kernelPhase.pTimer);
+    if (type == NCCL_PROFILE_CE_COLL)
+        snprintf(text, size, " %s %zu %s number %u", e->ceColl.func,
+                 e->ceColl.count, e->ceColl.datatype, e->ceColl.ceSeqNum);
     if (type == NCCL_PROFILE_KERNEL_CH)
         snprintf(text, size, " channel %d at %" PRIu64, e->kernelCh.channelId,
                  e->kernelCh.pTimer);
@@ -85,6 +92,10 @@ static const char *name_of(int type)
         return "Coll";
     case NCCL_PROFILE_KERNEL_CH:
         return "KernelCh";
+    case NCCL_PROFILE_KERNEL_PHASE:
+        return "KernelPhase";
+    case NCCL_PROFILE_CE_COLL:
+        return "CeColl";
     default:
         return "?";
     }

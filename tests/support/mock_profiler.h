@@ -68,6 +68,16 @@ inline Lines ProfilerLines(const Log &log)
     return lines;
 }
 
+// Those without the events that got no handle.
+inline Lines FollowedLines(const Log &log)
+{
+    Lines lines;
+    for (const std::string &line : ProfilerLines(log))
+        if (line.find("start 0 ") == std::string::npos)
+            lines.push_back(line);
+    return lines;
+}
+
 // A communicator of h200x4 with this profiler.
 struct Profiled {
     Profiler profiler;

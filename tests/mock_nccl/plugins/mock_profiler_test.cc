@@ -295,6 +295,109 @@ TEST(MockProfiler, SymmetricCallsAreNotLaunched)
     EXPECT_EQ(0u, p.profiler->events);
 }
 
+// From 2.31 on; of those of one kernel the first has its blocks.
+TEST(MockProfiler, SymmetricKernelsAreLaunchedFirstFrom2_31)
+{
+    Profiled p(kListener, kKernels, NCCL_PROFILE_COLL | NCCL_PROFILE_KERNEL_CH,
+               "2.31");
+    std::vector<mock_call> calls(3, Call(ncclFuncAllReduce, 65536));
+    calls[1] = Call(ncclFuncReduce, 32768);
+    calls[0].windows = calls[2].windows = MOCK_WINDOWS_BOTH;
+    std::vector<mock_outcome> outcomes(3);
+    Log log;
+
+    ASSERT_EQ(ncclSuccess,
+              mock_comm_group(p.comm.get(), calls.data(), 3, outcomes.data()));
+    EXPECT_EQ(4, outcomes[0].n_channels + outcomes[2].n_channels);
+    EXPECT_THAT(
+        FollowedLines(log),
+        ElementsAre("1000 start 1 Coll of 0 rank 0 AllReduce 32768 "
+                    "ncclBfloat16 root 0 RSxLD_AGxST/ on 4 number 0 in 0",
+                    "1000 start 2 Coll of 0 rank 0 AllReduce 32768 "
+                    "ncclBfloat16 root 0 RSxLD_AGxST/ on 0 number 1 in 0",
+                    "stop 1", "stop 2",
+                    "1000 start 3 Coll of 0 rank 0 Reduce 16384 ncclBfloat16 "
+                    "root 0 RING/LL on 2 number 0 in 0",
+                    "stop 3"));
+}
+
+struct PhaseCase {
+    const char *version;
+    mock_channel_time time;
+    Lines want;
+};
+
+// General kernels wait for other ranks within their only phase.
+TEST(MockProfiler, PhasesAreToldBeforeTheChannelsEndToV7)
+{
+    const PhaseCase cases[] = {
+        {"2.30", {100, 900, 200, 800}, {"state 1 22 at 900", "stop 1"}},
+        {"2.31",
+         {100, 900, 200, 800},
+         {"1000 start 2 KernelPhase of 1 rank 0 channel 0 phase 0 "
+          "initial_sync at 100",
+          "state 2 31 at 200", "stop 2",
+          "1000 start 3 KernelPhase of 1 rank 0 channel 0 phase 1 compute at "
+          "200",
+          "state 3 31 at 800", "stop 3",
+          "1000 start 4 KernelPhase of 1 rank 0 channel 0 phase 2 final_sync "
+          "at 800",
+          "state 4 31 at 900", "stop 4", "state 1 22 at 900", "stop 1"}},
+        {"2.31",
+         {100, 900, 0, 0},
+         {"1000 start 2 KernelPhase of 1 rank 0 channel 0 phase 1 compute at "
+          "100",
+          "state 2 31 at 900", "stop 2", "state 1 22 at 900", "stop 1"}},
+    };
+
+    for (const PhaseCase &c : cases) {
+        Profiled p(kListener, kKernels | NCCL_PROFILE_KERNEL_PHASE,
+                   NCCL_PROFILE_KERNEL_CH | NCCL_PROFILE_KERNEL_PHASE,
+                   c.version);
+        mock_outcome outcome = RunOne(p.comm, Call(ncclFuncReduce, 64));
+        void *handles[1];
+        ASSERT_EQ(1, outcome.n_channels);
+        mock_comm_kernel_began(p.comm.get(), &outcome, &c.time, handles);
+        Log log;
+
+        mock_comm_kernel_ended(p.comm.get(), &outcome, &c.time, handles);
+
+        EXPECT_EQ(c.want, ProfilerLines(log)) << c.version;
+    }
+}
+
+TEST(MockProfiler, CopyEnginesAreToldFromV6OnAsTheyAreEnqueued)
+{
+    const struct {
+        const char *version;
+        Lines want;
+    } cases[] = {
+        {"2.28", {}},
+        {"2.30",
+         {"1000 start 1 CeColl of 0 rank 0 AllGather 16384 ncclInt8 number 0",
+          "stop 1",
+          "1000 start 2 CeColl of 0 rank 0 AllGather 16384 ncclInt8 number 1",
+          "stop 2"}},
+    };
+
+    for (const auto &c : cases) {
+        Profiler profiler(kListener, NCCL_PROFILE_CE_COLL,
+                          NCCL_PROFILE_CE_COLL);
+        mock_nccl_options options = With(kListener, c.version);
+        options.zero_ctas = true;
+        Nccl nccl = MakeNccl(options);
+        Comm comm = MakeComm(nccl, LoadMachine("h200x4"));
+        mock_call call = Call(ncclFuncAllGather, 65536);
+        call.windows = MOCK_WINDOWS_BOTH;
+        Log log;
+
+        RunOne(comm, call);
+        RunOne(comm, call);
+
+        EXPECT_EQ(c.want, FollowedLines(log)) << c.version;
+    }
+}
+
 TEST(MockProfiler, CaptureReportsOnlyCalls)
 {
     Profiled p(kListener, kKernels);
