@@ -478,10 +478,28 @@ static void online_end_task(struct stp_backend *b)
     stp_entry_end(&entry);
 }
 
+static void online_tell_others(const struct stp_backend *b)
+{
+    struct stp_profile_others others;
+
+    if (b->profile == NULL)
+        return;
+    others = stp_profile_others(b->profile);
+    if (others.n_symmetric != 0 || others.n_copied != 0)
+        LOG(b, NCCL_LOG_INFO,
+            "%s: nothing is learned of what no tuner decides on: collectives "
+            "by kernels for symmetric windows (%.0f timed) and by copy engines "
+            "(%.0f)",
+            STP_TUNER_NAME, (double)others.n_symmetric,
+            (double)others.n_copied);
+}
+
 void stp_backend_close(struct stp_backend *backend)
 {
     if (backend == NULL)
         return;
+    if (backend->observer != NULL)
+        online_tell_others(backend);
     /* A child of fork() has nothing to save. */
     if (backend->observer != NULL && backend->pid == getpid())
         online_end_task(backend);

@@ -35,4 +35,12 @@ void stp_profile_want(struct stp_profile *profile, bool is_wanted);
 /* Whether a collective was captured into a CUDA graph; once. */
 bool stp_profile_saw_graph(struct stp_profile *profile);
 
+/* Collectives on which no tuner decides, among those that NCCL reported while
+ * times were wanted. */
+struct stp_profile_others {
+    uint64_t n_symmetric; /* kernels for symmetric windows */
+    uint64_t n_copied;    /* copy engines */
+};
+struct stp_profile_others stp_profile_others(struct stp_profile *profile);
+
 #endif /* STP_PROFILE_H */

@@ -24,7 +24,9 @@ enum {
     /* Collectives that are timed, launched and have not begun: a host is up to
      * 1024 launches, CUDA's queue, ahead of its GPU. */
     N_FLIGHTS = 1024,
-    EVENTS = NCCL_PROFILE_COLL | NCCL_PROFILE_KERNEL_CH,
+    /* Not the phases of v7: in the kernels on which a tuner decides they do not
+     * tell waiting from moving. */
+    EVENTS = NCCL_PROFILE_COLL | NCCL_PROFILE_KERNEL_CH | NCCL_PROFILE_CE_COLL,
 };
 
 /* What a handle is, in its lowest bits; the others are a pointer or a number.
@@ -57,6 +59,8 @@ struct stp_profile {
     _Atomic bool needs_record; /* the trace has room */
     _Atomic bool is_wanted;
     _Atomic bool saw_graph;
+    _Atomic uint64_t n_symmetric; /* of stp_profile_others() */
+    _Atomic uint64_t n_copied;
     pthread_mutex_t lock;                       /* of the members below */
     struct stp_observer *observer;              /* NULL: times are of no use */
     uint64_t next_number[NCCL_NUM_TUNED_FUNCS]; /* number of each function */
@@ -193,6 +197,12 @@ bool stp_profile_saw_graph(struct stp_profile *profile)
     return atomic_exchange(&profile->saw_graph, false);
 }
 
+struct stp_profile_others stp_profile_others(struct stp_profile *profile)
+{
+    return (struct stp_profile_others){atomic_load(&profile->n_symmetric),
+                                       atomic_load(&profile->n_copied)};
+}
+
 /* ---- launches ---- */
 
 /* "ncclBfloat16"; -1 if it is not known. */
@@ -221,6 +231,7 @@ static int profile_type(const char *datatype)
     return -1;
 }
 
+/* Of a Coll or a CeColl, which begin alike. */
 static bool profile_read_launch(const struct stp_profile *p,
                                 const ncclProfilerEvent_t *event,
                                 struct stp_launch *launch)
@@ -286,7 +297,8 @@ static void *profile_start_call(struct stp_profile *p,
 
 static uint64_t profile_record(struct stp_profile *p,
                                const ncclProfilerEvent_t *event,
-                               const struct stp_launch *launch)
+                               const struct stp_launch *launch,
+                               unsigned n_channels)
 {
     const uint64_t call = handle_number(event->parentObj, HANDLE_CALL);
     const uint64_t typed = call >> CALL_GRAPH_BITS;
@@ -298,7 +310,7 @@ static uint64_t profile_record(struct stp_profile *p,
         .coll = launch->coll,
         .n_bytes = launch->n_bytes,
         .type = (int)(typed & ((1 << CALL_TYPE_BITS) - 1)) - 1,
-        .n_channels = event->coll.nChannels,
+        .n_channels = n_channels,
     };
 
     if (recorded.type < 0 && stp_coll_reduces(launch->coll))
@@ -347,11 +359,26 @@ static void *profile_start_collective(struct stp_profile *p,
     if (!profile_read_launch(p, event, &launch))
         return NULL;
     if (p->is_recorded)
-        record = profile_record(p, event, &launch);
+        record = profile_record(p, event, &launch, event->coll.nChannels);
+    if (profile_is_symmetric(event))
+        atomic_fetch_add(&p->n_symmetric, 1);
     flight = profile_follow(p, event, &launch, record);
     if (flight != NULL)
         return flight;
     return record != 0 ? handle_make(HANDLE_RECORD, record) : NULL;
+}
+
+/* Copy engines have no kernel to time, and nothing is learned of them. */
+static void profile_note_copy(struct stp_profile *p,
+                              const ncclProfilerEvent_t *event)
+{
+    struct stp_launch launch;
+
+    if (!profile_read_launch(p, event, &launch))
+        return;
+    atomic_fetch_add(&p->n_copied, 1);
+    if (p->is_recorded)
+        profile_record(p, event, &launch, 0);
 }
 
 /* Returns the number in the trace. */
@@ -405,6 +432,9 @@ static ncclResult_t profile_start(struct stp_profile *p, void **handle,
         break;
     case NCCL_PROFILE_KERNEL_CH:
         *handle = profile_start_channel(event);
+        break;
+    case NCCL_PROFILE_CE_COLL:
+        profile_note_copy(p, event);
         break;
     default:
         break;

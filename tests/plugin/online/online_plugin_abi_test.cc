@@ -164,6 +164,31 @@ TEST_F(OnlineAbi, SymmetricKernelsAreNotTakenForCallsOfTheTuner)
     EXPECT_LE(4u, CheckTimes(Blocks()));
 }
 
+TEST_F(OnlineAbi, CopyEnginesAreNotTakenForCallsOfTheTuner)
+{
+    std::vector<Rank> ranks = Init(2);
+    int n = 0;
+
+    for (int i = 0; i < 2000; i++) {
+        for (size_t r = 0; r < ranks.size() && is_timed_; r++, n++) {
+            ncclProfilerEvent_t what{};
+            void *event = &what;
+            what.type.v5 = NCCL_PROFILE_CE_COLL;
+            what.ceColl.func = "AllGather";
+            what.ceColl.count = 1 << 20;
+            what.ceColl.datatype = "ncclInt8";
+            EXPECT_EQ(ncclSuccess,
+                      profiler_->startEvent(ranks[r].profiler, &event, &what));
+            EXPECT_EQ(nullptr, event);
+        }
+        Call(ranks, 1 << 20);
+    }
+
+    Finalize(ranks);
+    EXPECT_LE(100, n);
+    EXPECT_LE(4u, CheckTimes(Blocks()));
+}
+
 // Such as those that are simulated, or captured into a graph.
 TEST_F(OnlineAbi, CallsThatAreNotLaunchedShiftNoTimes)
 {

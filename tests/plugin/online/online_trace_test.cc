@@ -14,12 +14,14 @@ extern "C" {
 #include "analyse/replay/trace.h"
 }
 
+#include "mock_kernels.h"
 #include "plugin/online/online_abi.h"
 
 namespace
 {
 
 using namespace online_plugin;
+using testing::Contains;
 using testing::ElementsAre;
 using testing::HasSubstr;
 using testing::IsEmpty;
@@ -262,6 +264,48 @@ TEST_F(OnlineTrace, SaysWhatRanInOneGroup)
     EXPECT_NE(groups[0], groups[4]);
     EXPECT_EQ(std::vector<std::string>(6, "f32"), Column(kType));
     EXPECT_EQ(std::vector<std::string>(6, ""), Column(kBegin));
+}
+
+// Those of symmetric kernels, with their times, and of copy engines, without.
+TEST_F(OnlineTrace, HasWhatNoTunerDecidesOn)
+{
+    machine_ = Load("h100x8");
+    {
+        mock_nccl_options options{};
+        options.version = "2.31";
+        options.tuner_plugin = STP_PLUGIN;
+        options.profiler_plugin = STP_PLUGIN;
+        options.zero_ctas = true;
+        mock_nccl *made = nullptr;
+        ASSERT_EQ(ncclSuccess, mock_nccl_create(&options, &made));
+        const Nccl nccl(made);
+        const Comm comm = Join(nccl);
+        for (ncclFunc_t coll : {ncclFuncAllReduce, ncclFuncAllGather}) {
+            mock_call call{};
+            mock_outcome outcome;
+            call.coll = coll;
+            call.n_bytes = 8 << 20;
+            call.element_size = 4;
+            call.windows = MOCK_WINDOWS_BOTH;
+            ASSERT_EQ(ncclSuccess,
+                      mock_comm_collective(comm.get(), &call, &outcome));
+            ASSERT_NE(nullptr, outcome.kernel);
+            std::vector<mock_channel_time> times(
+                MOCK_MAX_CHANNELS, mock_channel_time{1000, 9000, 2000, 8000});
+            void *handles[MOCK_MAX_CHANNELS];
+            mock_comm_kernel_began(comm.get(), &outcome, times.data(), handles);
+            mock_comm_kernel_ended(comm.get(), &outcome, times.data(), handles);
+        }
+    }
+
+    EXPECT_THAT(infos_, Contains(HasSubstr(
+                            "by kernels for symmetric windows (1 timed) and by "
+                            "copy engines (1)")));
+    EXPECT_THAT(Column(kColl), ElementsAre("allreduce", "allgather"));
+    EXPECT_THAT(Column(kBytes), ElementsAre("8388608", "8388608"));
+    EXPECT_THAT(Column(kType), ElementsAre("f32", "f32"));
+    EXPECT_THAT(Column(kBegin), ElementsAre("1000", ""));
+    EXPECT_THAT(Column(kEnd), ElementsAre("9000", ""));
 }
 
 TEST_F(OnlineTrace, HasTheOrderOfLaunchesWhereTimesAreLateAndLost)
