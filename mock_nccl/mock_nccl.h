@@ -14,10 +14,11 @@
  * groups and log lines are those of NCCL, except that channels of 2.21 are
  * assigned as in 2.22. The cost models of 2.21 to 2.31 are exact, each that of
  * its last patch release, NCCL_ALGO and NCCL_PROTO included, but for CollNet in
- * 2.31, which was only read. 2.32.3 is played as 2.31, and 2.32.6 with those of
- * its differences that were read: constants, fp8, channels of PAT, and the
- * constants of tuners, which it uses again. What it has for Rubin, its rings
- * and trees among the symmetric kernels (NCCL_SYM_GENK_ENABLE), and per-call
+ * 2.31, which was only read. 2.32.3 has its own rings and NVLS trees, 2.32.6
+ * its own constants, fp8, channels of PAT, and the constants of tuners, which
+ * it uses again; the rest, with the symmetric kernels, is 2.31's. What 2.32.6
+ * has for Rubin, its rings and trees among the symmetric kernels
+ * (NCCL_SYM_GENK_ENABLE), symmetric kernels between nodes, and per-call
  * configurations (ncclCollConfig_t) are omitted.
  *
  * The recorded search graphs and channel counts of a machine serve all

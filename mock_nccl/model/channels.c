@@ -78,7 +78,9 @@ int mock_default_channels(const struct mock_model *model, int algo, int proto,
     if (algo == NCCL_ALGO_NVLS || algo == NCCL_ALGO_NVLS_TREE)
         return model->n_nvls_channels;
     if (algo == NCCL_ALGO_PAT && mock_pat_is_by_nvls(model))
-        return n < model->n_nvls_channels ? n : model->n_nvls_channels;
+        return model->rules->pat_by_nvls_channels || model->n_nvls_channels < n
+                   ? model->n_nvls_channels
+                   : n;
     while (n >= 2 && n_bytes < channels_count_worth(n, n_threads, threshold))
         n--;
     return n;

@@ -2,6 +2,7 @@
  * cost_table.c - the cost table of one collective, from a communicator's model
  */
 #include <float.h>
+#include <math.h>
 
 #include "model/channels.h"
 #include "model/cost_formulas.h"
@@ -101,22 +102,65 @@ static bool cost_table_is_allowed(const struct mock_model *model,
     }
 }
 
+/* Blackwell whose NVLink joins all GPUs. */
+static bool cost_table_is_blackwell_node(const struct mock_model *model)
+{
+    return model->all_nvlink && model->compute_capability >= 100;
+}
+
+static size_t cost_table_part(const struct mock_model *model,
+                              const struct mock_question *q)
+{
+    return q->n_bytes / (size_t)(model->n_channels * model->n_ranks);
+}
+
 /* Above a threshold a step of a ring over several nodes takes longer. */
 static bool cost_table_is_on_plateau(const struct mock_model *model,
                                      const struct mock_question *q, int algo,
                                      int proto)
 {
-    size_t parts = (size_t)(model->n_channels * model->n_ranks);
+    bool reduces = q->coll == ncclFuncAllReduce;
     bool gathers =
         q->coll == ncclFuncAllGather || q->coll == ncclFuncReduceScatter;
     bool has_plateau = model->n_nodes > 1
-                           ? q->coll == ncclFuncAllReduce
-                           : gathers && model->rules->plateau_on_node &&
-                                 model->all_nvlink &&
-                                 model->compute_capability >= 100;
+                           ? reduces
+                           : cost_table_is_blackwell_node(model) &&
+                                 ((gathers && model->rules->plateau_on_node) ||
+                                  (reduces && model->rules->plateau_by_steps));
 
     return algo == NCCL_ALGO_RING && proto == NCCL_PROTO_SIMPLE &&
-           has_plateau && q->n_bytes / parts >= MIN_PLATEAU;
+           has_plateau && cost_table_part(model, q) >= MIN_PLATEAU;
+}
+
+/* A ring of one step has none; each step closes three quarters of the gap. */
+static float cost_table_lower_plateau(const struct mock_model *model,
+                                      const struct mock_question *q,
+                                      float plateau)
+{
+    const float delta = .1f;
+    const size_t large = 256 << 10;
+    const size_t part = cost_table_part(model, q);
+    const int n_steps =
+        (q->coll == ncclFuncAllReduce ? 2 : 1) * (model->n_ranks - 1);
+    const float most = plateau - 1;
+    const float share = 1 - powf(delta / most, (float)(n_steps - 1));
+    float height = most;
+
+    if (part > large)
+        height -= delta * fminf(1, (float)(part - large) / (float)large);
+    return 1 + share * height;
+}
+
+static float cost_table_plateau(const struct mock_model *model,
+                                const struct mock_question *q, float latency)
+{
+    const double factor = model->compute_capability < 80 ? 1.9 : 1.4;
+
+    if (!model->rules->plateau_by_steps)
+        return (float)(latency * factor);
+    if (cost_table_is_blackwell_node(model))
+        return latency * cost_table_lower_plateau(model, q, (float)factor);
+    return latency * (float)factor;
 }
 
 /* NVLS trees of Blackwell. */
@@ -126,11 +170,11 @@ static int cost_table_n_nvls_tree_corrections(const struct mock_model *model)
 
     if (model->is_x86)
         return n;
-    if (!model->rules->nvls_tree_on_arm || !model->is_arm ||
+    if (model->rules->n_nvls_tree_on_arm == 0 || !model->is_arm ||
         model->nvls_network < FAST_NETWORK ||
         model->n_ranks / model->n_nodes != RANKS_OF_ARM)
         return 0;
-    return model->n_nodes > 2 ? n : n - 1;
+    return model->n_nodes > 2 ? n : model->rules->n_nvls_tree_on_arm;
 }
 
 static int cost_table_n_corrections(const struct mock_model *model, int algo)
@@ -196,8 +240,7 @@ static float cost_table_entry(const struct mock_model *model,
     if (log_size >= 0 && log_size < cost_table_n_corrections(model, algo))
         bw *= tree_correction[proto][log_size];
     if (cost_table_is_on_plateau(model, q, algo, proto))
-        latency =
-            (float)(latency * (model->compute_capability < 80 ? 1.9 : 1.4));
+        latency = cost_table_plateau(model, q, latency);
     return cost_table_time(model, q, algo, latency, bw);
 }
 

@@ -183,13 +183,15 @@ enum { NVLS_TREE_CORRECTIONS = 24 };
     .collnet_on_heads = (v) >= MOCK_2_31, \
     .ring_threads = (v) >= MOCK_2_31, \
     .pat_threads = (v) >= MOCK_2_32_6, \
+    .pat_by_nvls_channels = (v) >= MOCK_2_32_6, \
     .slower_links = (v) >= MOCK_2_31, \
     .ratio_last = (v) >= MOCK_2_31, \
     .pat_by_nvls = (v) >= MOCK_2_31, \
     .pat_averages = (v) >= MOCK_2_31, \
-    .nvls_tree_on_arm = (v) >= MOCK_2_31, \
+    .n_nvls_tree_on_arm = (v) < MOCK_2_31 ? 0 : (v) == MOCK_2_31 ? NVLS_TREE_CORRECTIONS - 1 : 20, \
     .all_like_tree = (v) >= MOCK_2_23 && (v) < MOCK_2_31, \
     .plateau_on_node = (v) >= MOCK_2_31, \
+    .plateau_by_steps = (v) >= MOCK_2_32_3, \
     .pat_flushes = (v) < MOCK_2_31, \
     .allgather_by_type = (v) == MOCK_2_21, \
     .nvls_gathers_one_node = (v) < MOCK_2_27, \

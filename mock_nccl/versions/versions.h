@@ -211,9 +211,10 @@ struct mock_model_rules {
     bool nvls_by_network; /* the network decides on NVLS channels, too */
     /* an all-reduce by CollNet, too, needs all GPUs of a node as heads */
     bool collnet_on_heads;
-    bool ring_threads;   /* slow rings have as many threads as others */
-    bool pat_threads;    /* threads of PAT justify its channels */
-    bool chain_on_heads; /* CollNet Chain needs the heads of CollNet */
+    bool ring_threads;         /* slow rings have as many threads as others */
+    bool pat_by_nvls_channels; /* PAT by NVLS has all channels of NVLS */
+    bool pat_threads;          /* threads of PAT justify its channels */
+    bool chain_on_heads;       /* CollNet Chain needs the heads of CollNet */
 
     /* bandwidths */
     enum mock_nvls_model nvls;
@@ -235,17 +236,20 @@ struct mock_model_rules {
     int n_nvls_tree_corrections; /* number of powers of two from 64 B up for
                                     which NVLS_TREE is corrected as Tree is, on
                                     Blackwell with an x86 CPU */
-    bool nvls_tree_on_arm; /* so is NVLS_TREE with an ARM CPU, 4 GPUs a node and
-                              a fast network */
-    bool corrects_tiny;    /* Tree below 64 B has the correction of 64 B */
+    int n_nvls_tree_on_arm; /* and for NVLS_TREE with an ARM CPU, 4 GPUs a node
+                               and a fast network between two nodes; 0: not,
+                               nor between more */
+    bool corrects_tiny;     /* Tree below 64 B has the correction of 64 B */
 
     /* latencies */
-    bool alone_like_tree; /* rings with one rank per node have the tree's
-                             latency */
-    bool all_like_tree;   /* so do all others */
-    bool plateau_on_node; /* gathers by rings of Blackwell's NVLink have the
-                             plateau of all-reduces between nodes */
-    bool pat_flushes;     /* PAT waits twice for the network */
+    bool alone_like_tree;  /* rings with one rank per node have the tree's
+                              latency */
+    bool all_like_tree;    /* so do all others */
+    bool plateau_on_node;  /* gathers by rings of Blackwell's NVLink have the
+                              plateau of all-reduces between nodes */
+    bool plateau_by_steps; /* so do its all-reduces, and the plateau there is
+                              lower with few steps and many bytes */
+    bool pat_flushes;      /* PAT waits twice for the network */
     bool crosses_twice; /* a ring's all-reduce crosses nodes twice per node, not
                            twice per node except one */
     bool pat_base_first; /* the base latency is the first term of the sum, which
