@@ -241,6 +241,16 @@ static unsigned cuda_count_hosts(char (*hosts)[HOST_NAME], unsigned n)
     return n_hosts;
 }
 
+/* What tells NCCL one host from another: what the user says it does, or else
+ * the host's name. */
+static void cuda_identify_host(const char *name, char host_ret[HOST_NAME])
+{
+    const char *id = getenv("NCCL_HOSTID");
+
+    memset(host_ret, 0, HOST_NAME);
+    snprintf(host_ret, HOST_NAME, "%s", id != NULL && *id != '\0' ? id : name);
+}
+
 static enum stp_status cuda_exchange_names(struct stp_cuda *d,
                                            struct stp_error *err)
 {
@@ -250,9 +260,11 @@ static enum stp_status cuda_exchange_names(struct stp_cuda *d,
     enum stp_status status = STP_ERR_NOMEM;
 
     if (hosts != NULL && lines != NULL) {
+        char host[HOST_NAME];
+
         stp_host_name(d->info.machine, sizeof(d->info.machine));
-        status = world->ops->exchange(world->self, d->info.machine, HOST_NAME,
-                                      hosts, err);
+        cuda_identify_host(d->info.machine, host);
+        status = world->ops->exchange(world->self, host, HOST_NAME, hosts, err);
     } else
         stp_fail(err, status, "out of memory");
     if (status == STP_OK) {
