@@ -308,16 +308,19 @@ static void sweep_measure_size(struct sweep *s, int coll, uint64_t n_bytes)
         s->data->n_rows = n_rows; /* half a size compares nothing */
 }
 
-/* As many collectives in every process, whatever they take in one. */
+/* Until a third of a second or so many collectives are over, which is the same
+ * in every process, as times are of the slowest rank. */
 static void sweep_wake_device(struct sweep *s)
 {
     enum { WAKE_BYTES = 16 << 20, FEW = 2000, MANY = 20000, AT_ONCE = 100 };
     static const struct stp_arm own = {.kind = STP_ARM_AUTO};
+    static const double enough_us = 3e5;
     struct stp_collective what = {.coll = s->plan->colls[0],
                                   .type = s->plan->type,
                                   .op = s->plan->op,
                                   .root = s->plan->root};
     const struct stp_sizes *sizes = &s->plan->sizes[0];
+    double us = 0;
     unsigned n;
 
     STP_DEVICE_DO(s, begin_round, 0, 1, s->err);
@@ -325,10 +328,12 @@ static void sweep_wake_device(struct sweep *s)
     for (size_t i = 0; i < sizes->n && sizes->size[i] <= WAKE_BYTES; i++)
         what.n_bytes = sizes->size[i];
     n = what.n_bytes > WAKE_BYTES / 16 ? FEW : MANY;
-    for (unsigned i = 0; what.n_bytes > 0 && i < n && s->status == STP_OK;
+    for (unsigned i = 0;
+         what.n_bytes > 0 && i < n && us < enough_us && s->status == STP_OK;
          i += AT_ONCE) {
         sweep_note(s, &what, AT_ONCE, 0);
         STP_DEVICE_DO(s, synchronise, s->err);
+        us += stp_device_wall_us(s->device);
     }
 }
 

@@ -239,6 +239,11 @@ int stp_launch(const struct stp_machine_options *machine,
                int (*body)(void *user, const struct stp_world *world),
                void *user);
 
+/* For a body of stp_launch(): like stp_progress(), drawn by rank 0; all
+ * processes stop, or none. */
+bool stp_progress_in(const struct stp_world *world, const char *counted,
+                     size_t done, size_t total);
+
 /* For a body of stp_launch(): says why it failed, unless another process does,
  * and returns the exit status. */
 int stp_complain_in(const struct stp_world *world, enum stp_status status,

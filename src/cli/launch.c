@@ -6,6 +6,7 @@
 #include "device/module.h"
 #include "launch/fork.h"
 #include "launch/launch.h"
+#include "launch/stop.h"
 #include "launch/torchrun.h"
 
 typedef int (*body_fn)(void *user, const struct stp_world *world);
@@ -33,6 +34,16 @@ int stp_complain_in(const struct stp_world *world, enum stp_status status,
     if (status != STP_OK && launch_must_tell(world, status))
         stp_complain_error(NULL, err);
     return stp_exit_status(status);
+}
+
+bool stp_progress_in(const struct stp_world *world, const char *counted,
+                     size_t done, size_t total)
+{
+    struct stp_error err;
+    bool stops = world->rank == 0 ? !stp_progress((void *)counted, done, total)
+                                  : stp_stop_wished();
+
+    return stp_world_any(world, stops, &stops, &err) == STP_OK && !stops;
 }
 
 static int launch_fail(enum stp_status status, const struct stp_error *err)
@@ -137,13 +148,29 @@ static void launch_complete(const struct stp_machine_options *machine,
         run->n_gpus = 1;
 }
 
+/* A recorded machine has all its ranks in one process: rank 0 of those that a
+ * launcher started does it all. */
+static int launch_alone(body_fn body, void *user)
+{
+    unsigned rank, size;
+
+    if (!stp_launched_as(&rank, &size) || size < 2)
+        return body(user, &stp_world_of_one);
+    if (rank > 0)
+        return STP_EXIT_OK;
+    stp_complain("%u processes were started, of which a recorded machine takes "
+                 "one: the others do nothing",
+                 size);
+    return body(user, &stp_world_of_one);
+}
+
 int stp_launch(const struct stp_machine_options *machine,
                struct stp_run_options *run, body_fn body, void *user)
 {
     enum stp_launched by = stp_launched_by();
 
     if (!stp_is_live(machine->on, run->backend))
-        return body(user, &stp_world_of_one); /* it has all its ranks */
+        return launch_alone(body, user);
     launch_complete(machine, by, run);
     if (by == STP_LAUNCHED_BY_TORCHRUN)
         return launch_under_torchrun(run, body, user);

@@ -18,6 +18,7 @@ struct verify_options {
     bool table;
     bool proof;
     struct stp_arguments arguments;
+    struct stp_run_options run; /* of several processes */
     const char *policy;
     char chosen[STP_CLI_PATH]; /* what "policy" points to */
 };
@@ -72,6 +73,7 @@ static const struct stp_command_line verify_line = {
 /* A policy on a device. */
 struct verify {
     const struct verify_options *o;
+    const struct stp_world *world;
     struct stp_device device;
     struct stp_device_info info;
     struct stp_dataset data;
@@ -93,16 +95,28 @@ static enum stp_status verify_write_proof(const struct verify *v)
     return stp_measurements_save(&v->data, v->info.what, path, v->err);
 }
 
+/* By the first of several processes, which all have the same data. */
 static enum stp_status verify_report(const struct verify *v)
 {
     enum stp_status status =
-        v->o->machine.json
+        v->world->rank > 0 ? STP_OK
+        : v->o->machine.json
             ? stp_print_verdicts_json(&v->info, v->hash, &v->verdicts, stdout,
                                       v->err)
             : stp_trial_print(v->o->policy, &v->info, &v->verdicts, v->o->table,
                               stdout, v->err);
 
-    return status == STP_OK && v->o->proof ? verify_write_proof(v) : status;
+    return status == STP_OK && v->o->proof && v->world->rank == 0
+               ? verify_write_proof(v)
+               : status;
+}
+
+static bool verify_progress(void *user, size_t done, size_t total)
+{
+    const struct verify *v = user;
+
+    return stp_progress_in(v->world, v->o->iterates ? "turns" : NULL, done,
+                           total);
 }
 
 static enum stp_status verify_measure_sizes(struct verify *v)
@@ -111,12 +125,12 @@ static enum stp_status verify_measure_sizes(struct verify *v)
     enum stp_status status = stp_plan_measurements(
         &v->device, &v->o->measure, &stp_trial_arms, &plan, v->err);
 
-    if (status == STP_OK)
+    if (status == STP_OK && v->world->rank == 0)
         stp_tell_begin(&v->device, &v->o->measure, &plan);
     if (status == STP_OK)
         status = stp_trial_add_unseen(&v->device, v->o->policy, &plan, v->err);
     if (status == STP_OK)
-        status = stp_sweep_run(&v->device, &plan.plan, stp_progress, NULL,
+        status = stp_sweep_run(&v->device, &plan.plan, verify_progress, v,
                                &v->data, v->err);
     return status;
 }
@@ -124,7 +138,6 @@ static enum stp_status verify_measure_sizes(struct verify *v)
 /* The dataset is moved out of the iterations; their samples are not used. */
 static enum stp_status verify_measure_iterations(struct verify *v)
 {
-    static char turns[] = "turns";
     struct stp_workload_plan plan = {.plan = {.type = v->o->measure.types[0],
                                               .iters = v->o->measure.iters,
                                               .rounds = v->o->measure.rounds,
@@ -135,7 +148,7 @@ static enum stp_status verify_measure_iterations(struct verify *v)
 
     plan.plan.arms = &stp_trial_arms;
     if (status == STP_OK)
-        status = stp_iterate_run(&v->device, &plan.plan, stp_progress, turns,
+        status = stp_iterate_run(&v->device, &plan.plan, verify_progress, v,
                                  &out, v->err);
     free(out.sample_us);
     v->data = out.data;
@@ -167,6 +180,8 @@ static enum stp_status verify_open(struct verify *v)
     char plugin[STP_CLI_PATH];
     struct stp_open_options open = {
         .machine = &o->machine,
+        .run = &o->run,
+        .world = v->world,
         .max_bytes = o->iterates ? stp_workload_max_bytes(&o->work, true)
                                  : stp_max_bytes(&o->measure)};
     enum stp_status status = stp_find_plugin("steptune", plugin, v->err);
@@ -184,13 +199,37 @@ static enum stp_status verify_open(struct verify *v)
     return status == STP_OK ? stp_open(&open, &v->device, v->err) : status;
 }
 
+/* One process, or one of several. */
+static int verify_body(void *user, const struct stp_world *world)
+{
+    const struct verify_options *o = user;
+    struct stp_error err;
+    struct verify v = {.o = o, .world = world, .err = &err};
+    enum stp_status status = stp_world_agree(
+        world, stp_policy_file_hash(o->policy, v.hash, &err), &err);
+    size_t n_slower;
+
+    if (status == STP_OK)
+        status = verify_open(&v);
+    if (status != STP_OK)
+        return stp_complain_in(world, status, &err);
+    status = verify_measure(&v);
+    n_slower = stp_count_verdicts(&v.verdicts).n_slower;
+    stp_comparisons_free(&v.verdicts);
+    stp_dataset_free(&v.data);
+    stp_device_close(&v.device);
+    if (status != STP_OK) {
+        stp_complain_in(world, status, &err);
+        return STP_EXIT_FAILED;
+    }
+    return n_slower == 0 ? STP_EXIT_OK : STP_EXIT_FAILED;
+}
+
 int stp_cmd_verify(int argc, char **argv)
 {
     struct verify_options o = {0};
+    char hash[STP_POLICY_HASH_NAME];
     struct stp_error err;
-    struct verify v = {.o = &o, .err = &err};
-    enum stp_status status;
-    size_t n_slower;
 
     stp_options_read(&verify_line, argc, argv, &o);
     if (stp_choose_type(&o.measure) != STP_EXIT_OK ||
@@ -200,22 +239,10 @@ int stp_cmd_verify(int argc, char **argv)
                           o.machine.json, o.chosen) != STP_EXIT_OK)
         return STP_EXIT_FAILED;
     o.policy = o.chosen;
-    if (stp_policy_file_hash(o.policy, v.hash, &err) != STP_OK)
+    if (stp_policy_file_hash(o.policy, hash, &err) != STP_OK)
         return stp_complain_error(o.policy, &err);
     if (stp_check_needs(o.machine.on, NULL, "verify POLICY", true) !=
         STP_EXIT_OK)
         return STP_EXIT_NOTHING;
-    status = verify_open(&v);
-    if (status != STP_OK) {
-        stp_complain_error(NULL, &err);
-        return stp_exit_status(status);
-    }
-    status = verify_measure(&v);
-    n_slower = stp_count_verdicts(&v.verdicts).n_slower;
-    stp_comparisons_free(&v.verdicts);
-    stp_dataset_free(&v.data);
-    stp_device_close(&v.device);
-    if (status != STP_OK)
-        return stp_complain_error(NULL, &err);
-    return n_slower == 0 ? STP_EXIT_OK : STP_EXIT_FAILED;
+    return stp_launch(&o.machine, &o.run, verify_body, &o);
 }

@@ -1,6 +1,7 @@
 #include "launch/launch.h"
 
 #include <errno.h>
+#include <limits.h>
 #include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -48,6 +49,34 @@ enum stp_launched stp_launched_by(void)
         if (launch_sign_holds(&signs[i]))
             return signs[i].launched;
     return STP_LAUNCHED_BY_HAND;
+}
+
+static bool launch_read(const char *name, unsigned *number_ret)
+{
+    const char *text = getenv(name);
+    uint64_t number;
+
+    if (text == NULL || !stp_parse_u64(text, strlen(text), &number) ||
+        number > UINT_MAX)
+        return false;
+    *number_ret = (unsigned)number;
+    return true;
+}
+
+bool stp_launched_as(unsigned *rank_ret, unsigned *size_ret)
+{
+    static const struct {
+        const char *rank, *size;
+    } names[] = {{"RANK", "WORLD_SIZE"},
+                 {"OMPI_COMM_WORLD_RANK", "OMPI_COMM_WORLD_SIZE"},
+                 {"PMI_RANK", "PMI_SIZE"},
+                 {"SLURM_PROCID", "SLURM_STEP_NUM_TASKS"}};
+
+    for (size_t i = 0; i < sizeof(names) / sizeof(names[0]); i++)
+        if (launch_read(names[i].rank, rank_ret) &&
+            launch_read(names[i].size, size_ret))
+            return stp_launched_by() != STP_LAUNCHED_BY_HAND;
+    return false;
 }
 
 /* ---- again, under mpirun ---- */

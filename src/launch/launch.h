@@ -4,6 +4,8 @@
 #ifndef STP_LAUNCH_H
 #define STP_LAUNCH_H
 
+#include <stdbool.h>
+
 #include "core/status.h"
 
 enum stp_launched {
@@ -14,6 +16,10 @@ enum stp_launched {
 
 /* Reads the environment.  A shell within a Slurm job counts as by hand. */
 enum stp_launched stp_launched_by(void);
+
+/* The number of this process, and of all that were started, as the launcher's
+ * environment has them; false by hand, and where it does not say. */
+bool stp_launched_as(unsigned *rank_ret, unsigned *size_ret);
 
 /*
  * Replaces this process by `mpirun -np N` of itself, with the same arguments;

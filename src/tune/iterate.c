@@ -4,7 +4,6 @@
 
 #include "analyse/refine.h"
 #include "launch/clock.h"
-#include "launch/stop.h"
 #include "tune/stages.h"
 
 enum {
@@ -133,13 +132,14 @@ static void iterate_choose_arms(const struct stp_comparisons *swept,
 /* A signal ends a setting between rounds. */
 static bool iterate_goes_on(void *user, size_t done, size_t total)
 {
-    (void)user;
+    const struct stp_tune_job *job = user;
+
     (void)done;
     (void)total;
-    return !stp_stop_wished();
+    return job->host->goes_on(job->host->user);
 }
 
-enum stp_status stp_tune_run_setting(const struct stp_measure_options *measure,
+enum stp_status stp_tune_run_setting(const struct stp_tune_job *job,
                                      const struct stp_device *device,
                                      const struct stp_tune_setting *setting,
                                      double ratio, const struct stp_arms *arms,
@@ -152,6 +152,7 @@ enum stp_status stp_tune_run_setting(const struct stp_measure_options *measure,
                                               .n_bytes = 1,
                                               .ratios = {ratio},
                                               .n_ratios = 1};
+    const struct stp_measure_options *measure = &job->plan->measure;
     struct stp_workload_plan plan = {.plan = {.type = measure->types[0],
                                               .rounds = measure->rounds,
                                               .warmup = WARMUP}};
@@ -164,8 +165,8 @@ enum stp_status stp_tune_run_setting(const struct stp_measure_options *measure,
     status = stp_plan_iterations(&info, &work, false, &plan, err);
     plan.plan.arms = arms;
     if (status == STP_OK)
-        status = stp_iterate_run(device, &plan.plan, iterate_goes_on, NULL, out,
-                                 err);
+        status = stp_iterate_run(device, &plan.plan, iterate_goes_on,
+                                 (void *)job, out, err);
     return status;
 }
 
@@ -202,8 +203,8 @@ static enum stp_status iterate_measure(const struct stp_tune_pass *pass,
     out->n_samples = 0; /* they are not used */
     status = stp_arms_add_memories(&arms, pass->info.memories, err);
     if (status == STP_OK)
-        status = stp_tune_run_setting(&pass->job->plan->measure, pass->device,
-                                      setting, ratio, &arms, out, err);
+        status = stp_tune_run_setting(pass->job, pass->device, setting, ratio,
+                                      &arms, out, err);
     if (status == STP_OK)
         return stp_tune_state_save(pass->state, false, err);
     out->data.n_rows = n_rows;

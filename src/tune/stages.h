@@ -88,7 +88,7 @@ enum { STP_TUNE_RATIOS = 3, STP_TUNE_MAX_SETTINGS = 64 };
 extern const double stp_tune_ratios[STP_TUNE_RATIOS];
 
 /* Runs one setting, of one ratio, with these arms, and appends to *out. */
-enum stp_status stp_tune_run_setting(const struct stp_measure_options *measure,
+enum stp_status stp_tune_run_setting(const struct stp_tune_job *job,
                                      const struct stp_device *device,
                                      const struct stp_tune_setting *setting,
                                      double ratio, const struct stp_arms *arms,

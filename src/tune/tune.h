@@ -71,9 +71,12 @@ struct stp_tune_host {
     enum stp_status (*open)(void *user, unsigned n_ranks, const char *plugin,
                             struct stp_device *device_ret,
                             struct stp_error *err);
-    /* how far a stage is; false stops the run */
+    /* how far a stage is; false stops the run, in all of several processes or
+     * in none */
     bool (*progress)(void *user, enum stp_tune_stage stage, size_t done,
                      size_t total);
+    /* the same within a step */
+    bool (*goes_on)(void *user);
     /* tells the user a sentence */
     void (*tell)(void *user, const char *text);
     void *user;
@@ -110,7 +113,11 @@ struct stp_tune_result {
 };
 
 /*
- * Runs all of it.  '*result' begins as zeros, and is to be freed also after a
+ * Runs all of it.  Several processes of one run make the same calls with the
+ * same numbers and so come to the same policy; each has files of its own, since
+ * its plugin reads the policy there, and starts over (plan->fresh).
+ *
+ * '*result' begins as zeros, and is to be freed also after a
  * failure.  No policy is there that was not verified: after a failure those of
  * an earlier run are untouched.  STP_ERR_STOPPED if the host stopped it.
  */

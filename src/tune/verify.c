@@ -178,7 +178,7 @@ static enum stp_status verify_try_overlap(struct verify *v)
 
     for (size_t i = 0; i < n && status == STP_OK; i++) {
         out.n_samples = 0;
-        status = stp_tune_run_setting(&v->job->plan->measure, v->device,
+        status = stp_tune_run_setting(v->job, v->device,
                                       &settings[i / STP_TUNE_RATIOS],
                                       stp_tune_ratios[i % STP_TUNE_RATIOS],
                                       &stp_trial_arms, &out, v->err);

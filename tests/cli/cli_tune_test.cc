@@ -160,6 +160,31 @@ TEST_F(Cli, TuneSaysWhichCollectivesAMachineWasNotTimedWith)
     EXPECT_THAT(Files(), Not(Contains("other.conf")));
 }
 
+// They would write the same files.
+TEST_F(Cli, TuneOnARecordedMachineIsForTheFirstOfSeveralProcesses)
+{
+    const std::string tune = "tune --on h200x2 --collective allreduce "
+                             "--no-iterate -n 2 -o ";
+    Set("WORLD_SIZE", "2");
+    Set("MASTER_ADDR", "127.0.0.1");
+    Set("MASTER_PORT", "29500");
+
+    Set("RANK", "1");
+    const Outcome other = Run(tune + "other.conf");
+    Set("RANK", "0");
+    const Outcome first = Run(tune + "first.conf");
+
+    EXPECT_EQ(0, other.status);
+    EXPECT_EQ("", other.out + other.err);
+    EXPECT_EQ(0, first.status);
+    EXPECT_THAT(first.err,
+                StartsWith("steptune tune: 2 processes were started, of which "
+                           "a recorded machine takes one: the others do "
+                           "nothing\n"));
+    EXPECT_THAT(Files(),
+                AllOf(Contains("first.conf"), Not(Contains("other.conf"))));
+}
+
 TEST_F(Cli, TuneRefusesToMakeAPolicyOfAModel)
 {
     Outcome o = Run("tune --on h100x8");

@@ -77,6 +77,35 @@ INSTANTIATE_TEST_SUITE_P(Table, Launched, testing::ValuesIn(kLaunched),
                              return std::string(c.param.name);
                          });
 
+TEST(LaunchedAs, IsTheRankOfTheFirstLauncherThatSaysIt)
+{
+    const struct {
+        std::vector<std::pair<const char *, const char *>> variables;
+        const char *want; // rank/size, or - by hand
+    } cases[] = {
+        {{{"RANK", "1"}, {"WORLD_SIZE", "2"}}, "1/2"},
+        {{{"OMPI_COMM_WORLD_RANK", "3"}, {"OMPI_COMM_WORLD_SIZE", "8"}}, "3/8"},
+        {{{"PMI_RANK", "0"}, {"PMI_SIZE", "4"}}, "0/4"},
+        {{{"SLURM_PROCID", "1"}, {"SLURM_STEP_NUM_TASKS", "2"}}, "1/2"},
+        {{{"SLURM_PROCID", "0"}, {"SLURM_STEP_NUM_TASKS", "1"}}, "-"},
+        {{{"RANK", "first"}, {"WORLD_SIZE", "2"}}, "-"},
+        {{}, "-"},
+    };
+
+    for (const auto &c : cases) {
+        Process process([&] {
+            clearenv();
+            for (const auto &[name, value] : c.variables)
+                setenv(name, value, 1);
+            unsigned rank = 0, size = 0;
+            return stp_launched_as(&rank, &size)
+                       ? std::to_string(rank) + "/" + std::to_string(size)
+                       : "-";
+        });
+        EXPECT_EQ(c.want, process.Said());
+    }
+}
+
 class Mpirun : public testing::Test
 {
   protected:

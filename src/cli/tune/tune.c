@@ -3,10 +3,12 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "cli/cli.h"
 #include "core/text.h"
 #include "launch/stop.h"
+#include "report/folder.h"
 #include "report/results/results.h"
 #include "report/results/tune_report.h"
 #include "report/terminal.h"
@@ -17,6 +19,7 @@
 
 struct tune_options {
     struct stp_machine_options machine;
+    struct stp_run_options run; /* of several processes */
     struct stp_derive_options derive;
     struct stp_tune_plan plan;
     const char *output;
@@ -95,7 +98,8 @@ static const struct stp_command_line tune_line = {
            "the best; derives a policy for collectives alone and one for "
            "those that overlap compute, loads them with the tuner plugin and "
            "verifies them against NCCL's own choice, at the sizes measured and "
-           "between them. Started again after an interruption, it "
+           "between them. Under torchrun, mpirun or srun, one process a GPU, "
+           "it tunes over all of them. Started again after an interruption, it "
            "resumes.\vWith a COMMAND the user's own job, unchanged, is the "
            "benchmark: it runs once with the learning plugin, which lets all "
            "arms of its messages take turns with NCCL's own choice in windows "
@@ -125,16 +129,24 @@ static enum stp_status tune_name_sibling(const char *on, unsigned n_ranks,
                     on);
 }
 
+/* One process of a run. */
+struct tuning {
+    const struct tune_options *o;
+    const struct stp_world *world;
+};
+
 static enum stp_status tune_open(void *user, unsigned n_ranks,
                                  const char *plugin,
                                  struct stp_device *device_ret,
                                  struct stp_error *err)
 {
-    const struct tune_options *o = user;
+    const struct tuning *t = user;
+    const struct tune_options *o = t->o;
     struct stp_machine_options machine = o->machine;
-    struct stp_run_options run = {0};
+    struct stp_run_options run = o->run;
     const struct stp_open_options open = {.machine = &machine,
                                           .run = &run,
+                                          .world = t->world,
                                           .max_bytes =
                                               stp_max_bytes(&o->plan.measure),
                                           .plugin = plugin};
@@ -143,7 +155,7 @@ static enum stp_status tune_open(void *user, unsigned n_ranks,
     enum stp_status status = STP_OK;
 
     if (stp_is_live(machine.on, NULL)) {
-        run.n_threads = n_ranks;
+        run.n_threads = n_ranks > 0 ? n_ranks : run.n_threads;
     } else if (n_ranks > 0) {
         status = tune_name_sibling(machine.on, n_ranks, name, err);
         machine.on = name;
@@ -160,6 +172,16 @@ static enum stp_status tune_open(void *user, unsigned n_ranks,
                     n_ranks, info.machine, info.n_ranks);
 }
 
+static bool tune_goes_on(void *user)
+{
+    const struct tuning *t = user;
+    struct stp_error err;
+    bool stops = true;
+
+    return stp_world_any(t->world, stp_stop_wished(), &stops, &err) == STP_OK &&
+           !stops;
+}
+
 static bool tune_progress(void *user, enum stp_tune_stage stage, size_t done,
                           size_t total)
 {
@@ -168,15 +190,17 @@ static bool tune_progress(void *user, enum stp_tune_stage stage, size_t done,
         [STP_TUNE_REFINE] = "points refined",
         [STP_TUNE_ITERATE] = "settings iterated",
         [STP_TUNE_VERIFY] = "verified"};
+    const struct tuning *t = user;
 
-    (void)user;
-    return stp_progress(words[stage], done, total);
+    return stp_progress_in(t->world, words[stage], done, total);
 }
 
 static void tune_tell(void *user, const char *text)
 {
-    (void)user;
-    stp_complain("%s", text);
+    const struct tuning *t = user;
+
+    if (t->world->rank == 0)
+        stp_complain("%s", text);
 }
 
 /* ---- output ---- */
@@ -201,7 +225,7 @@ static void tune_print_use(const struct tune_options *o,
            "or, without steptune run:\n"
            "  export NCCL_TUNER_PLUGIN=%s\n"
            "  export NCCL_TUNER_CONFIG_FILE=%s\n",
-           o->output, o->plan.plugin, policy);
+           o->output, o->plugin, policy);
     if (r->overlap.derived.n_rules > 0)
         printf("  export NCCL_WORKLOAD_OVERLAP=1   # if communication overlaps "
                "with compute: %s\n",
@@ -239,6 +263,7 @@ static void tune_print_files(const struct tune_options *o,
 }
 
 static enum stp_status tune_print(const struct tune_options *o,
+                                  const struct stp_tune_plan *plan,
                                   const struct stp_tune_files *files,
                                   const struct stp_tune_result *r,
                                   struct stp_error *err)
@@ -247,7 +272,7 @@ static enum stp_status tune_print(const struct tune_options *o,
     struct stp_tune_overlap overlap;
     enum stp_status status;
 
-    stp_tune_fill_report(&o->plan, files, r, &report, &overlap);
+    stp_tune_fill_report(plan, files, r, &report, &overlap);
     if (o->machine.json)
         return stp_print_tuning_json(&report, stdout, err);
     status = stp_print_tuning(&report, o->table, stdout, err);
@@ -276,56 +301,112 @@ static void tune_print_times(const int64_t *stage_ms)
     fprintf(stderr, " %.1f s in all\n", (double)sum / 1e3);
 }
 
-/* ---- the command ---- */
+/* ---- a process of the run ---- */
 
-static int tune_run(struct tune_options *o, const struct stp_tune_files *files,
+static int tune_run(const struct tuning *t, const struct stp_tune_plan *plan,
+                    const struct stp_tune_files *files,
                     struct stp_tune_result *result)
 {
-    const struct stp_tune_host host = {tune_open, tune_progress, tune_tell, o};
+    const struct stp_tune_host host = {tune_open, tune_progress, tune_goes_on,
+                                       tune_tell, (void *)t};
     struct stp_error err;
-    enum stp_status status = stp_find_plugin("steptune", o->plugin, &err);
+    enum stp_status status = stp_tune_run(plan, &host, files, result, &err);
 
-    stp_stop_begin();
-    o->plan.plugin = o->plugin;
-    if (status == STP_OK)
-        status = stp_tune_run(&o->plan, &host, files, result, &err);
-    if (status == STP_OK) {
+    if (status == STP_OK && t->world->rank == 0) {
         tune_print_times(result->stage_ms);
-        status = tune_print(o, files, result, &err);
+        status = tune_print(t->o, plan, files, result, &err);
     }
     if (status == STP_OK)
         return STP_EXIT_OK;
     stp_progress_clear();
-    if (status == STP_ERR_STOPPED && result->is_begun)
+    if (status != STP_ERR_STOPPED || !result->is_begun)
+        return stp_complain_in(t->world, status, &err);
+    if (t->world->size == 1)
         stp_complain("stopped; started again with the same options it "
                      "continues with what %s holds",
                      files->state_sweep);
-    else
-        stp_complain_error(NULL, &err);
+    else if (t->world->rank == 0)
+        stp_complain("stopped");
     return stp_exit_status(status);
 }
 
 /* The files of runs with the same stem are the same. */
-static int tune_run_locked(struct tune_options *o,
+static int tune_run_locked(const struct tuning *t,
+                           const struct stp_tune_plan *plan,
                            const struct stp_tune_files *files)
 {
     struct stp_tune_result result = {0};
     struct stp_lock lock;
     struct stp_error err;
+    enum stp_status status = stp_lock_take(files->stem, false, &lock, &err);
+    const bool is_locked = status == STP_OK;
     int exit_status;
 
-    if (stp_lock_take(files->stem, false, &lock, &err) != STP_OK)
-        return stp_complain_error(NULL, &err);
-    exit_status = tune_run(o, files, &result);
+    status = stp_world_agree(t->world, status, &err);
+    exit_status = status == STP_OK ? tune_run(t, plan, files, &result)
+                                   : stp_complain_in(t->world, status, &err);
     stp_tune_result_free(&result);
-    stp_lock_release(&lock);
+    if (is_locked)
+        stp_lock_release(&lock);
     return exit_status;
 }
+
+/* All processes but the first write into a folder of their own, which goes when
+ * they are done: their plugins read the policy there while it is verified. */
+static int tune_run_aside(const struct tuning *t,
+                          const struct stp_tune_plan *plan)
+{
+    char home[] = P_tmpdir "/steptune-tune-XXXXXX";
+    char path[STP_FOLDER_PATH];
+    struct stp_folder folder;
+    struct stp_tune_files files;
+    struct stp_error err;
+    int exit_status = STP_EXIT_FAILED;
+
+    if (mkdtemp(home) == NULL)
+        return stp_complain("cannot make a folder in " P_tmpdir);
+    snprintf(path, sizeof(path), "%s/run", home);
+    if (stp_folder_begin(path, false, &folder, &err) != STP_OK) {
+        rmdir(home);
+        return stp_complain_error(NULL, &err);
+    }
+    if (stp_folder_file(&folder, "steptune.conf", path) &&
+        stp_tune_name_files(path, &files))
+        exit_status = tune_run_locked(t, plan, &files);
+    stp_folder_abandon(&folder);
+    rmdir(home);
+    return exit_status;
+}
+
+static int tune_body(void *user, const struct stp_world *world)
+{
+    const struct tune_options *o = user;
+    const struct tuning t = {o, world};
+    struct stp_tune_plan plan = o->plan;
+    struct stp_tune_files files;
+
+    plan.plugin = o->plugin;
+    if (world->size > 1 && plan.n_passes > 0) {
+        if (world->rank == 0)
+            stp_complain("--ranks takes one process, but %s started %u",
+                         world->ops->name, world->size);
+        return STP_EXIT_USAGE;
+    }
+    plan.fresh |= world->size > 1;
+    stp_stop_begin();
+    if (world->rank > 0)
+        return tune_run_aside(&t, &plan);
+    stp_tune_name_files(o->output, &files);
+    return tune_run_locked(&t, &plan, &files);
+}
+
+/* ---- the command ---- */
 
 int stp_cmd_tune(int argc, char **argv)
 {
     struct tune_options o = {0};
     struct stp_tune_files files;
+    struct stp_error err;
     int exit_status;
 
     stp_options_read(&tune_line, argc, argv, &o);
@@ -356,7 +437,9 @@ int stp_cmd_tune(int argc, char **argv)
     }
     if (exit_status == STP_EXIT_OK)
         exit_status = stp_check_needs(o.machine.on, NULL, "tune", true);
-    if (exit_status == STP_EXIT_OK)
-        exit_status = tune_run_locked(&o, &files);
-    return exit_status;
+    if (exit_status != STP_EXIT_OK)
+        return exit_status;
+    if (stp_find_plugin("steptune", o.plugin, &err) != STP_OK)
+        return stp_complain_error(NULL, &err);
+    return stp_launch(&o.machine, &o.run, tune_body, &o);
 }
