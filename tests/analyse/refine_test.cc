@@ -15,6 +15,7 @@ extern "C" {
 #include "support/measured_data.h"
 
 using namespace measured;
+using testing::Contains;
 using testing::ElementsAre;
 using testing::IsEmpty;
 
@@ -188,6 +189,23 @@ TEST(Refine, TakesTheMiddleAndWhatIsInTheRunningAtEitherEnd)
     EXPECT_EQ(2000u, p.size);
     EXPECT_THAT(Names(p.arms), ElementsAre("auto", "ring/ll128", "ring/simple"))
         << "tree/ll takes 2.6 times as long as the best, ring/simple 1.43";
+}
+
+// What an application registers is no arm that a tuner could choose instead.
+TEST(Refine, JudgesArmsOfTunersByEachOther)
+{
+    Data d;
+    d.AddAuto(1000).AddGain(1000, kRingLl128, 1.3).AddGain(1000, kSym, 3);
+    d.AddAuto(4000).AddGain(4000, kRingSimple, 0.9).AddGain(4000, kSym, 3);
+    Points p(d);
+    stp_arms contenders{};
+
+    ASSERT_TRUE(p.Between(1.4));
+    stp_refine_contenders(&p.a, 1, &contenders);
+
+    EXPECT_THAT(Names(p.arms),
+                ElementsAre("auto", "ring/ll128", "ring/simple"));
+    EXPECT_THAT(Names(contenders), Contains("ring/ll128"));
 }
 
 TEST(Refine, RoundsToTheGrainAndStopsWhereNothingFitsBetween)

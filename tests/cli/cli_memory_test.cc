@@ -105,6 +105,8 @@ TEST_F(Memory, TuneWritesWhatToRegisterWithItsEvidence)
     EXPECT_THAT(Run("check steptune.conf.memory").status, 0);
     // rules of algorithms stay what NVIDIA's tuner reads
     EXPECT_THAT(Read("steptune.conf"), Not(HasSubstr("sym")));
+    EXPECT_THAT(Read("steptune.verify.csv"),
+                AllOf(HasSubstr(",plugin,"), Not(HasSubstr(",sym,"))));
 
     Json root = Parse(Run(tune + "--json").out);
     ASSERT_NE(nullptr, root);
