@@ -375,20 +375,27 @@ static void ranks_abandon(const struct stp_ranks *d, bool is_abandoned)
         engine->ops->abandon(engine->self, is_abandoned);
 }
 
+/* The ranks of a thread. */
+static struct part run_part(const struct run *run, unsigned thread,
+                            struct stp_error *err)
+{
+    struct stp_ranks *d = run->ranks;
+
+    return (struct part){.run = run,
+                         .d = d,
+                         .ranks = &d->local[thread * d->n_per_thread],
+                         .n = d->n_per_thread,
+                         .err = err};
+}
+
 static enum stp_status part_run(void *user, unsigned thread,
                                 struct stp_error *err)
 {
-    const struct run *run = user;
-    struct stp_ranks *d = run->ranks;
-    struct part p = {.run = run,
-                     .d = d,
-                     .ranks = &d->local[thread * d->n_per_thread],
-                     .n = d->n_per_thread,
-                     .err = err};
+    struct part p = run_part(user, thread, err);
     enum stp_status status = part_time(&p);
 
     if (status != STP_OK)
-        ranks_abandon(d, true);
+        ranks_abandon(p.d, true);
     return status;
 }
 
@@ -436,13 +443,7 @@ static enum stp_status ranks_run(struct stp_ranks *d,
 static enum stp_status part_capture_alone(void *user, unsigned thread,
                                           struct stp_error *err)
 {
-    const struct run *run = user;
-    struct stp_ranks *d = run->ranks;
-    struct part p = {.run = run,
-                     .d = d,
-                     .ranks = &d->local[thread * d->n_per_thread],
-                     .n = d->n_per_thread,
-                     .err = err};
+    struct part p = run_part(user, thread, err);
 
     return part_capture(&p);
 }
