@@ -126,16 +126,6 @@ static int check_report(const struct check_options *o,
                                                                : STP_EXIT_OK;
 }
 
-/* By its name. */
-static enum stp_policy_kind check_get_kind(const char *path)
-{
-    const size_t len = strlen(path), n = strlen(STP_MEMORY_SUFFIX);
-
-    return len >= n && strcmp(path + len - n, STP_MEMORY_SUFFIX) == 0
-               ? STP_POLICY_OF_MEMORY
-               : STP_POLICY_OF_ARMS;
-}
-
 static int check_run(const struct check_options *o, const char *machine,
                      const struct check_text *text)
 {
@@ -143,7 +133,7 @@ static int check_run(const struct check_options *o, const char *machine,
         .csv = text->csv,
         .len = text->len,
         .machine_path = machine,
-        .kind = check_get_kind(o->policy.v[0])};
+        .kind = stp_policy_kind_of_file(o->policy.v[0])};
     struct stp_findings findings;
     struct stp_error err;
     enum stp_status status = stp_check(&options, &findings, &err);

@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "cli/cli.h"
+#include "core/policy/memory_policy.h"
 #include "launch/stop.h"
 #include "report/measurements/measurements_csv.h"
 #include "report/policy_file.h"
@@ -64,7 +65,9 @@ static const struct stp_command_line verify_line = {
            "environment), loaded by the tuner plugin, with NCCL's own "
            "choice: in interleaved rounds, at every size that is known or "
            "asked for, halfway between those, and at both sides of every range "
-           "end; with --iterate by the time of training iterations. Exit "
+           "end; with --iterate by the time of training iterations. A policy "
+           "whose name ends with .memory says what to register, and is "
+           "compared with plain buffers. Exit "
            "status 1 if it is slower anywhere beyond noise (where times come "
            "from NCCL's cost model in one round: slower by the model), or if "
            "none of its rules decides anything there.",
@@ -76,6 +79,8 @@ struct verify {
     const struct stp_world *world;
     struct stp_device device;
     struct stp_device_info info;
+    struct stp_policy *memory; /* that is verified; NULL: a policy of arms is */
+    struct stp_arms arms;
     struct stp_dataset data;
     struct stp_comparisons verdicts;
     char hash[STP_POLICY_HASH_NAME];
@@ -122,8 +127,8 @@ static bool verify_progress(void *user, size_t done, size_t total)
 static enum stp_status verify_measure_sizes(struct verify *v)
 {
     struct stp_measure_plan plan;
-    enum stp_status status = stp_plan_measurements(
-        &v->device, &v->o->measure, &stp_trial_arms, &plan, v->err);
+    enum stp_status status = stp_plan_measurements(&v->device, &v->o->measure,
+                                                   &v->arms, &plan, v->err);
 
     if (status == STP_OK && v->world->rank == 0)
         stp_tell_begin(&v->device, &v->o->measure, &plan);
@@ -146,7 +151,7 @@ static enum stp_status verify_measure_iterations(struct verify *v)
     enum stp_status status =
         stp_plan_iterations(&v->info, &v->o->work, true, &plan, v->err);
 
-    plan.plan.arms = &stp_trial_arms;
+    plan.plan.arms = &v->arms;
     if (status == STP_OK)
         status = stp_iterate_run(&v->device, &plan.plan, verify_progress, v,
                                  &out, v->err);
@@ -163,13 +168,34 @@ static enum stp_status verify_measure(struct verify *v)
     status =
         v->o->iterates ? verify_measure_iterations(v) : verify_measure_sizes(v);
     memcpy(v->data.policy_hash, v->hash, sizeof(v->hash));
+    if (status == STP_OK && v->memory != NULL)
+        status = stp_trial_take_memory(v->memory, &v->info, &v->data, v->err);
     if (status == STP_OK)
         status = stp_compare(&v->data, &v->verdicts, v->err);
     if (status == STP_OK)
         status = verify_report(v);
-    return status == STP_OK ? stp_trial_require_decisions(
-                                  v->o->policy, &v->info, &v->verdicts, v->err)
-                            : status;
+    return status == STP_OK && v->memory == NULL
+               ? stp_trial_require_decisions(v->o->policy, &v->info,
+                                             &v->verdicts, v->err)
+               : status;
+}
+
+/* A memory policy takes no plugin: its arms are those of the buffers. */
+static enum stp_status verify_open_memory(struct verify *v,
+                                          const struct stp_open_options *open)
+{
+    enum stp_status status =
+        stp_policy_load_any(v->o->policy, &v->memory, v->err);
+
+    v->arms = (struct stp_arms){.arm = {stp_trial_arms.arm[0]}, .n = 1};
+    if (status == STP_OK)
+        status = stp_arms_add_memories(
+            &v->arms, stp_trial_find_memories(v->memory), v->err);
+    if (status == STP_OK)
+        status = stp_open(open, &v->device, v->err);
+    if (status == STP_OK)
+        stp_device_get_info(&v->device, &v->info);
+    return status;
 }
 
 /* Opens the device with our static plugin, which reads the policy in the
@@ -184,8 +210,12 @@ static enum stp_status verify_open(struct verify *v)
         .world = v->world,
         .max_bytes = o->iterates ? stp_workload_max_bytes(&o->work, true)
                                  : stp_max_bytes(&o->measure)};
-    enum stp_status status = stp_find_plugin("steptune", plugin, v->err);
+    enum stp_status status;
 
+    if (stp_policy_kind_of_file(o->policy) == STP_POLICY_OF_MEMORY)
+        return verify_open_memory(v, &open);
+    v->arms = stp_trial_arms;
+    status = stp_find_plugin("steptune", plugin, v->err);
     if (status == STP_OK)
         status = stp_open(&open, &v->device, v->err);
     if (status != STP_OK)
@@ -211,12 +241,15 @@ static int verify_body(void *user, const struct stp_world *world)
 
     if (status == STP_OK)
         status = verify_open(&v);
-    if (status != STP_OK)
+    if (status != STP_OK) {
+        stp_policy_free(v.memory);
         return stp_complain_in(world, status, &err);
+    }
     status = verify_measure(&v);
     n_slower = stp_count_verdicts(&v.verdicts).n_slower;
     stp_comparisons_free(&v.verdicts);
     stp_dataset_free(&v.data);
+    stp_policy_free(v.memory);
     stp_device_close(&v.device);
     if (status != STP_OK) {
         stp_complain_in(world, status, &err);

@@ -11,6 +11,7 @@
 #include "analyse/objective.h"
 #include "core/csv.h"
 #include "core/names.h"
+#include "core/policy/memory_policy.h"
 #include "core/policy/policy_columns.h"
 #include "report/file.h"
 #include "report/words.h"
@@ -253,7 +254,7 @@ enum stp_status stp_policy_file_hash(const char *path,
                                      struct stp_error *err)
 {
     struct stp_policy *policy;
-    enum stp_status status = stp_policy_load(path, &policy, err);
+    enum stp_status status = stp_policy_load_any(path, &policy, err);
 
     if (status != STP_OK)
         return status;

@@ -4,8 +4,9 @@
 #include <stdio.h>
 #include <stdlib.h>
 
+#include "analyse/derive.h"
 #include "analyse/verify.h"
-#include "core/policy/policy.h"
+#include "core/policy/memory_policy.h"
 #include "nccl_tuner_abi.h"
 #include "report/file.h"
 #include "report/policy_file.h"
@@ -180,7 +181,7 @@ enum stp_status stp_trial_print(const char *path,
 
     stp_print_paragraph(info->what, fp);
     status = stp_print_steadiness(comparisons, fp, err);
-    if (status == STP_OK)
+    if (status == STP_OK && stp_policy_kind_of_file(path) == STP_POLICY_OF_ARMS)
         status = trial_print_rules(path, info, comparisons, fp, err);
     fputc('\n', fp);
     if (status != STP_OK)
@@ -212,6 +213,63 @@ enum stp_status stp_trial_prove(const char *path,
             tried->run);
     status = stp_trial_print(path, info, comparisons, true, file.fp, err);
     return stp_file_end(&file, status, err);
+}
+
+unsigned stp_trial_find_memories(const struct stp_policy *memory)
+{
+    unsigned memories = 0;
+
+    for (size_t i = 0; i < stp_policy_size(memory); i++)
+        memories |= 1u << stp_policy_rule(memory, i)->memory;
+    return memories;
+}
+
+/* Whether the policy wants the message of the row as it was measured. */
+static bool trial_wants_row(const struct stp_policy *memory,
+                            const struct stp_device_info *info,
+                            const struct stp_measurement *row)
+{
+    const struct stp_memory_query query = {.coll = row->coll,
+                                           .n_bytes = row->n_bytes,
+                                           .n_ranks = row->n_ranks,
+                                           .n_nodes = row->n_nodes,
+                                           .overlaps =
+                                               row->work.mode != STP_MODE_ALONE,
+                                           .gpu = info->gpu};
+
+    return stp_arm_registers(&row->arm) &&
+           row->arm.setup.memory == stp_memory_policy_lookup(memory, &query);
+}
+
+enum stp_status stp_trial_take_memory(const struct stp_policy *memory,
+                                      const struct stp_device_info *info,
+                                      struct stp_dataset *data,
+                                      struct stp_error *err)
+{
+    size_t n_kept = 0, n_auto = 0;
+
+    for (size_t i = 0; i < data->n_rows; i++) {
+        struct stp_measurement row = data->rows[i];
+        const bool is_auto = row.arm.kind == STP_ARM_AUTO;
+
+        if (!is_auto && !trial_wants_row(memory, info, &row))
+            continue;
+        n_auto += is_auto;
+        if (!is_auto) {
+            if (row.ran_kernel[0] == '\0')
+                snprintf(row.ran_kernel, sizeof(row.ran_kernel), "%s",
+                         stp_memory_name(row.arm.setup.memory));
+            row.arm = stp_trial_arms.arm[1];
+            row.ran_algo = row.ran_proto = -1; /* not as plain buffers ran */
+        }
+        data->rows[n_kept++] = row;
+    }
+    data->n_rows = n_kept;
+    return n_kept > n_auto
+               ? STP_OK
+               : stp_fail(err, STP_ERR_RANGE,
+                          "no rule of the memory policy names a message that "
+                          "was measured, so nothing is verified");
 }
 
 /* The last size of each of the policy's ranges of this collective. */
@@ -255,7 +313,7 @@ enum stp_status stp_trial_add_unseen(const struct stp_device *device,
 {
     struct stp_policy *policy;
     uint64_t *ends;
-    enum stp_status status = stp_policy_load(path, &policy, err);
+    enum stp_status status = stp_policy_load_any(path, &policy, err);
 
     if (status != STP_OK)
         return status;

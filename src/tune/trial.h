@@ -7,6 +7,7 @@
 #include <stdio.h>
 
 #include "analyse/compare.h"
+#include "core/policy/policy.h"
 #include "tune/plan.h"
 
 enum { STP_TRIAL_PATH = 4096 };
@@ -48,6 +49,21 @@ enum stp_status stp_trial_prove(const char *path,
                                 const struct stp_dataset *tried,
                                 const struct stp_comparisons *comparisons,
                                 struct stp_error *err);
+
+/*
+ * Of data that have AUTO and arms of registered buffers, keeps AUTO and the arm
+ * that the memory policy names for each message, as if it were the plugin's;
+ * where it names none, buffers are plain.  STP_ERR_RANGE if it names none of
+ * the messages.
+ */
+enum stp_status stp_trial_take_memory(const struct stp_policy *memory,
+                                      const struct stp_device_info *info,
+                                      struct stp_dataset *data,
+                                      struct stp_error *err);
+
+/* The ways to register that the rules of a memory policy name, as bits of enum
+ * stp_memory. */
+unsigned stp_trial_find_memories(const struct stp_policy *memory);
 
 /*
  * Adds to the sizes of each collective in '*plan' those that verify the policy

@@ -129,6 +129,34 @@ TEST_F(Memory, TuneOfAMachineWithoutSuchTimesLeavesNoneOfAnEarlierRun)
     EXPECT_THAT(Files(), Not(Contains("steptune.conf.memory")));
 }
 
+TEST_F(Memory, VerifyComparesItWithPlainBuffers)
+{
+    const std::string verify =
+        "verify --on ./m -b 1M -e 64M -f 8 --collective allgather,allreduce ";
+    Write("good.memory",
+          "collective,min_bytes,max_bytes,memory\n"
+          "allgather,0,8388608,sym\nallgather,33554432,inf,ce\n");
+    Write("bad.memory", "collective,min_bytes,max_bytes,memory\n"
+                        "allgather,0,8388608,sym\nallreduce,8388609,inf,sym\n");
+
+    const Outcome good = Run(verify + "--table good.memory");
+    const Outcome bad = Run(verify + "bad.memory");
+
+    EXPECT_EQ(0, good.status) << good.err;
+    EXPECT_THAT(good.out, ContainsRegex("allgather +8388608 [^\n]* 1.2[0-9]* "
+                                        "[^\n]*Kernel_A +faster"));
+    EXPECT_THAT(good.out, ContainsRegex("allgather +67108864 [^\n]* copy "
+                                        "engines +faster"));
+    EXPECT_THAT(good.out, HasSubstr(" 0 slower"));
+    EXPECT_EQ(1, bad.status);
+    EXPECT_THAT(bad.out, ContainsRegex("allreduce +67108864 [^\n]*0.83"));
+    EXPECT_THAT(Parse(Run(verify + "--json good.memory").out), NotNull());
+    Write("none.memory", "collective,memory\nbroadcast,sym\n");
+    ExpectRefusals(verify, {{"none.memory", 1,
+                             "no rule of the memory policy names a message "
+                             "that was measured, so nothing is verified"}});
+}
+
 TEST_F(Memory, DeriveMakesItOfMeasurementsOfBothKinds)
 {
     ASSERT_EQ(0, Run("sweep --on ./m --arms all,memory -b 1M -e 64M -f 4 "

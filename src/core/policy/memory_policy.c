@@ -19,6 +19,23 @@ enum stp_status stp_memory_policy_load(const char *path,
     return stp_policy_load_kind(STP_POLICY_OF_MEMORY, path, policy_ret, err);
 }
 
+enum stp_policy_kind stp_policy_kind_of_file(const char *path)
+{
+    const size_t len = strlen(path), n = strlen(STP_MEMORY_SUFFIX);
+
+    return len >= n && strcmp(path + len - n, STP_MEMORY_SUFFIX) == 0
+               ? STP_POLICY_OF_MEMORY
+               : STP_POLICY_OF_ARMS;
+}
+
+enum stp_status stp_policy_load_any(const char *path,
+                                    struct stp_policy **policy_ret,
+                                    struct stp_error *err)
+{
+    return stp_policy_load_kind(stp_policy_kind_of_file(path), path, policy_ret,
+                                err);
+}
+
 static bool memory_is_within(const struct stp_range *range, uint64_t value)
 {
     return range->min <= value && value <= range->max;

@@ -23,6 +23,15 @@ enum stp_status stp_memory_policy_load(const char *path,
                                        struct stp_policy **policy_ret,
                                        struct stp_error *err);
 
+/* The kind of the policy in a file of that name: of memory if it ends with
+ * STP_MEMORY_SUFFIX. */
+enum stp_policy_kind stp_policy_kind_of_file(const char *path);
+
+/* Like stp_policy_load(), of that kind. */
+enum stp_status stp_policy_load_any(const char *path,
+                                    struct stp_policy **policy_ret,
+                                    struct stp_error *err);
+
 struct stp_memory_query {
     int coll;         /* ncclFunc_t */
     uint64_t n_bytes; /* as NCCL counts them for a tuner */

@@ -79,7 +79,8 @@ static void gain_put(const struct gain_range *g, bool has_ranks,
     stp_table_count(t, NULL, has_ranks ? "ranks" : NULL, g->first->n_ranks);
     stp_table_text(t, "from", "%s", from);
     stp_table_text(t, "to", "%s", to);
-    stp_table_ran(t, NULL, "<runs", c->ran_algo, c->ran_proto, 0);
+    stp_table_ran_kernel(t, NULL, "<runs", c->ran_kernel, c->ran_algo,
+                         c->ran_proto, 0);
     stp_table_text(t, "gain", "%.3fx", c->gain.gain);
     stp_table_text(t, "95% interval", "%s", interval);
     stp_table_text(t, "?at", "%s", at);

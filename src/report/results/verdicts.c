@@ -67,8 +67,9 @@ static void verdict_put(const struct stp_point *p,
     stp_table_ran(t, "auto", "?<AUTO", p->auto_algo, p->auto_proto,
                   p->auto_channels);
     stp_table_word(t, NULL, is_same ? "?<choice" : NULL, "NCCL's own");
-    stp_table_ran(t, "choice", is_same ? NULL : "?<choice", c->ran_algo,
-                  c->ran_proto, c->ran_channels);
+    stp_table_ran_kernel(t, "choice", is_same ? NULL : "?<choice",
+                         c->ran_kernel, c->ran_algo, c->ran_proto,
+                         c->ran_channels);
     stp_table_word(t, "verdict", "<verdict", stp_verdict_words(p, c));
     stp_table_word(t, "source", NULL, stp_source_name(c->source));
     stp_table_word(t, NULL, "<times",
