@@ -32,6 +32,9 @@ enum { STP_DERIVE_PASSES = 3 };
 /* Of a rule that reaches beyond all sizes. */
 #define STP_DERIVE_NO_END UINT64_MAX
 
+/* What a rule gains at least, unless the user says otherwise. */
+#define STP_DERIVE_MIN_GAIN 0.02
+
 struct stp_derive_terms {
     double min_gain;   /* >= 0; 0.02 is 2 percent */
     bool trust_passes; /* single passes decide, too, of STP_DERIVE_PASSES or

@@ -19,6 +19,7 @@ struct stp_memory_evidence {
     struct stp_gain gain_over_best;
     enum stp_source source;
     bool single_pass;
+    bool overlaps; /* with compute: times are of iterations */
 };
 
 struct stp_memory_rule {

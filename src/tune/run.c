@@ -309,6 +309,7 @@ static enum stp_status run_save_page(const struct stp_tune_files *f,
             [STP_PAGE_POLICY] = f->policy,
             [STP_PAGE_OVERLAP_POLICY] =
                 r->overlap.exists ? f->overlap_policy : NULL,
+            [STP_PAGE_MEMORY_POLICY] = r->has_memory ? f->memory_policy : NULL,
             [STP_PAGE_SWEEP] = f->sweep,
             [STP_PAGE_VERIFY] = r->alone.tried.n_rows > 0 ? f->verify : NULL,
             [STP_PAGE_ITERATIONS] =

@@ -115,6 +115,22 @@ TEST_F(Memory, TuneWritesWhatToRegisterWithItsEvidence)
     EXPECT_EQ("sym", String(cJSON_GetArrayItem(memory, 0), "memory"));
     EXPECT_NEAR(1.25, Number(cJSON_GetArrayItem(memory, 0), "gain_least"), .03);
     EXPECT_THAT(Files(), Contains("steptune.conf.memory.~1~"));
+
+    // the page tells the same, by tune and by report
+    const std::string page = Read("steptune.report.html");
+    EXPECT_THAT(page, HasSubstr("<p class=\"lead\">Registering buffers makes "
+                                "allgather up to 1.2"));
+    EXPECT_THAT(page, HasSubstr("<h3><code>steptune.conf.memory</code>"));
+    for (const cJSON *rule = memory->child; rule != nullptr; rule = rule->next)
+        for (const std::string gain : {"gain_", "gain_over_best_"}) {
+            char range[64];
+            std::snprintf(range, sizeof(range), "<summary>%.3f to %.3f",
+                          Number(rule, (gain + "least").c_str()),
+                          Number(rule, (gain + "most").c_str()));
+            EXPECT_THAT(page, HasSubstr(range));
+        }
+    ASSERT_EQ(0, Run("report . -o again.html").status);
+    EXPECT_EQ(page, Read("again.html"));
 }
 
 TEST_F(Memory, TuneOfAMachineWithoutSuchTimesLeavesNoneOfAnEarlierRun)

@@ -287,6 +287,7 @@ TEST_F(MemoryFileTest, CarriesEachRulesEvidence)
          "ring/ll128",
          {1.094, 1.09, 1.098, 20},
          STP_SOURCE_MEASURED,
+         false,
          false},
         {4 << 20,
          40,
@@ -295,7 +296,8 @@ TEST_F(MemoryFileTest, CarriesEachRulesEvidence)
          "",
          {},
          STP_SOURCE_RECORDED,
-         true},
+         true,
+         false},
     };
 
     EXPECT_EQ("# a test\n# policy hash: ",

@@ -53,14 +53,20 @@ static bool memory_matches(const struct stp_rule *rule,
             (query->gpu != NULL && strcmp(rule->gpu, query->gpu) == 0));
 }
 
+const struct stp_rule *
+stp_memory_policy_match(const struct stp_policy *policy,
+                        const struct stp_memory_query *query)
+{
+    for (size_t i = 0; i < stp_policy_size(policy); i++)
+        if (memory_matches(stp_policy_rule(policy, i), query))
+            return stp_policy_rule(policy, i);
+    return NULL;
+}
+
 enum stp_memory stp_memory_policy_lookup(const struct stp_policy *policy,
                                          const struct stp_memory_query *query)
 {
-    for (size_t i = 0; i < stp_policy_size(policy); i++) {
-        const struct stp_rule *rule = stp_policy_rule(policy, i);
+    const struct stp_rule *rule = stp_memory_policy_match(policy, query);
 
-        if (memory_matches(rule, query))
-            return (enum stp_memory)rule->memory;
-    }
-    return STP_MEMORY_PLAIN;
+    return rule != NULL ? (enum stp_memory)rule->memory : STP_MEMORY_PLAIN;
 }

@@ -42,8 +42,13 @@ struct stp_memory_query {
                          do not match */
 };
 
-/* What the first rule that matches says; takes time with the number of rules.
+/* The first rule that matches, or NULL; takes time with the number of rules.
  * Any number of threads may ask at once. */
+const struct stp_rule *
+stp_memory_policy_match(const struct stp_policy *policy,
+                        const struct stp_memory_query *query);
+
+/* What that rule says. */
 enum stp_memory stp_memory_policy_lookup(const struct stp_policy *policy,
                                          const struct stp_memory_query *query);
 

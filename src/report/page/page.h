@@ -15,6 +15,7 @@
 enum stp_page_source {
     STP_PAGE_POLICY,
     STP_PAGE_OVERLAP_POLICY, /* for steps that overlap compute */
+    STP_PAGE_MEMORY_POLICY,  /* what to register */
     STP_PAGE_SWEEP,          /* collectives alone, all arms */
     STP_PAGE_VERIFY,         /* collectives alone, AUTO and the policy */
     STP_PAGE_ITERATIONS,     /* training steps, all arms: rounds.csv */

@@ -152,6 +152,10 @@ const addReadout = ({figure, svg}, x, rows, bottom, textOf) => {
 const noGain = {gain: 1, low: 1, high: 1};
 const gainOf = row => row.unmeasured ? null : row.policy || noGain;
 
+// Legend entries of what a panel may lack.
+const setupLegend = ({has_setups}) =>
+  has_setups ? [['setup', 'fastest setup']] : [];
+
 const gainText = row => {
   let text = `NCCL ${row.auto.ran} ${row.auto.us.toFixed(2)} us; `;
   if (row.changed)
@@ -161,8 +165,10 @@ const gainText = row => {
     text += "the policy's choice was not measured";
   else
     text += 'policy: the same';
-  return row.best
-    ? text + `; fastest ${row.best.arm} ${row.best.gain.toFixed(3)}` : text;
+  if (row.best)
+    text += `; fastest ${row.best.arm} ${row.best.gain.toFixed(3)}`;
+  return row.setup
+    ? text + `; setup ${row.setup.arm} ${row.setup.gain.toFixed(3)}` : text;
 };
 
 // The same tint in all panels: ring's protocols apart, others by algorithm.
@@ -194,14 +200,16 @@ const drawGain = (parent, panel) => {
   const caption = "Gain over NCCL's own choice, times as fast";
   const plot = addFigure(parent, caption, `${panel.name}: ${caption}`,
     [['policy', 'policy'], ['band', '95 percent interval'],
-     ['slower', 'slower'], ['best', 'fastest arm']], 338);
+     ['slower', 'slower'], ['best', 'fastest arm'], ...setupLegend(panel)], 338);
   const svg = plot.svg, gains = rows.map(gainOf).filter(Boolean);
   const best = rows.filter(row => row.swept)
     .map(row => [row, row.best ? row.best.gain : 1]);
+  const setups = rows.filter(row => row.setup)
+    .map(row => [row, row.setup.gain]);
   // An interval of one round has no ends (low is 0, high is null).
   const min = Math.min(0.98, ...gains.map(g => g.low || g.gain)) - 0.01;
   const max = Math.max(1.05, ...gains.map(g => g.high ?? g.gain),
-    ...best.map(([, gain]) => gain)) + 0.02;
+    ...[...best, ...setups].map(([, gain]) => gain)) + 0.02;
   const y = axis(min, max, bottom, TOP, false);
   const at = (row, gain) =>
     [x.at(sizesOf(row)), y.at(Math.min(max, Math.max(min, gain)))];
@@ -216,6 +224,7 @@ const drawGain = (parent, panel) => {
   addLine(svg, 'band', [...along(gain => gain.high ?? max),
     ...along(gain => gain.low).reverse()]);
   addLine(svg, 'best', best.map(([row, gain]) => at(row, gain)));
+  addLine(svg, 'setup', setups.map(([row, gain]) => at(row, gain)));
   addLine(svg, 'policy', along(gain => gain.gain));
   for (const row of rows.filter(row => row.changed))
     addDot(svg, row.tone === 'bad' ? 'slower' : 'changed',
@@ -246,12 +255,13 @@ const drawTimes = (parent, panel, caption, unit, valueOf, axisOf) => {
   const plot = addFigure(parent, caption, `${panel.name}: ${caption}`,
     [['auto', "NCCL's own choice"], ['policy', 'policy'],
      ['changed', 'changed by it'], ['best', 'fastest arm'],
-     ['other', 'other arms']], 330);
+     ...setupLegend(panel), ['other', 'other arms']], 330);
   const auto = row => row.auto.us;
   const policy = row => (row.policy || row.auto).us;
   const best = row => row.best_us;
-  // The axis fits these three curves; those of other arms may be clipped.
-  const values = rows.flatMap(row => [auto, policy, best]
+  const setup = row => row.setup?.us;
+  // The axis fits these curves; those of other arms may be clipped.
+  const values = rows.flatMap(row => [auto, policy, best, setup]
     .filter(us => us(row) > 0).map(us => valueOf(row, us(row))));
   const y = axisOf(Math.min(...values), Math.max(...values), bottom);
   const at = (row, us) =>
@@ -263,6 +273,7 @@ const drawTimes = (parent, panel, caption, unit, valueOf, axisOf) => {
   const text = row => `NCCL ${digits(valueOf(row, auto(row)))}` +
     (row.policy ? `, policy ${digits(valueOf(row, policy(row)))}` : '') +
     (best(row) ? `, fastest ${digits(valueOf(row, best(row)))}` : '') +
+    (setup(row) ? `, setup ${digits(valueOf(row, setup(row)))}` : '') +
     ' ' + unit;
 
   addSizes(plot.svg, x, bottom);
@@ -274,6 +285,7 @@ const drawTimes = (parent, panel, caption, unit, valueOf, axisOf) => {
     addLine(inner, 'other', points);
   addLine(inner, 'auto', curve(auto));
   addLine(inner, 'best', curve(best));
+  addLine(inner, 'setup', curve(setup));
   addLine(inner, 'policy', curve(policy));
   for (const row of rows.filter(row => row.changed))
     addDot(inner, row.tone === 'bad' ? 'slower' : 'changed',

@@ -3,7 +3,9 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "analyse/objective.h"
 #include "analyse/order.h"
+#include "core/policy/memory_policy.h"
 #include "core/text.h"
 #include "nccl_tuner_abi.h"
 #include "report/measurements/measurements_csv.h"
@@ -24,7 +26,7 @@ static enum stp_status page_name_file(enum stp_status status, const char *path,
     return status;
 }
 
-static enum stp_status page_read_policy(const char *path,
+static enum stp_status page_read_policy(const char *path, int source,
                                         struct stp_page_policy *policy,
                                         struct stp_error *err)
 {
@@ -33,7 +35,10 @@ static enum stp_status page_read_policy(const char *path,
 
     policy->name = stp_base_name(path);
     status = stp_read_file(path, STP_MAX_FILE, &policy->text, &len, err);
-    if (status == STP_OK)
+    if (status == STP_OK && source == STP_PAGE_MEMORY_POLICY)
+        status =
+            stp_memory_policy_parse(policy->text, len, &policy->rules, err);
+    else if (status == STP_OK)
         status = stp_policy_parse(policy->text, len, &policy->rules, err);
     if (status != STP_OK)
         return status;
@@ -178,6 +183,19 @@ static const struct stp_comparison *page_fastest_arm(const struct stp_point *p)
     return best;
 }
 
+/* NULL if the point has none. */
+static const struct stp_comparison *
+page_fastest_setup(const struct stp_point *p)
+{
+    const struct stp_comparison *best = NULL;
+
+    for (size_t i = 0; i < p->n_arms; i++)
+        if (p->arms[i].arm.kind == STP_ARM_SETUP &&
+            (best == NULL || p->arms[i].gain.gain > best->gain.gain))
+            best = &p->arms[i];
+    return best;
+}
+
 /* Looks a point up as if NCCL had ruled out no algorithm or protocol. */
 static bool page_look_up(const struct stp_compiled *compiled,
                          const struct stp_point *p, struct stp_choice *choice)
@@ -196,8 +214,10 @@ static void page_fill_row(struct stp_page_row *row,
 {
     struct stp_choice choice;
 
-    if (row->swept != NULL)
+    if (row->swept != NULL) {
         row->best = page_fastest_arm(row->swept);
+        row->setup = page_fastest_setup(row->swept);
+    }
     if (row->tried != NULL)
         row->policy = stp_verify_arm(row->tried);
     if (compiled != NULL && page_look_up(compiled, row->point, &choice)) {
@@ -294,6 +314,49 @@ struct stp_range stp_page_ranks(const struct stp_page_data *data)
     return ranks;
 }
 
+/* ---- what to register ---- */
+
+/* Compares the training steps as rules of overlap are derived; leaves them out
+ * if they say nothing of it. */
+static enum stp_status page_compare_steps(const struct stp_dataset *data,
+                                          struct stp_comparisons *steps,
+                                          struct stp_error *err)
+{
+    struct stp_dataset selected = {0};
+    enum stp_status status =
+        stp_objective_select(data, STP_OBJECTIVE_ITERATION, &selected, err);
+
+    if (status == STP_OK)
+        status = stp_objective_compare(&selected, STP_OBJECTIVE_ITERATION,
+                                       steps, err);
+    stp_dataset_free(&selected);
+    return status == STP_ERR_RANGE ? STP_OK : status;
+}
+
+static enum stp_status page_measure_memory(struct stp_page_data *data,
+                                           struct stp_error *err)
+{
+    const struct stp_policy *policy =
+        data->policies[STP_PAGE_MEMORY_POLICY].rules;
+    const struct stp_derive_terms terms = {.min_gain = STP_DERIVE_MIN_GAIN};
+    struct stp_comparisons steps = {0};
+    const struct stp_memory_situation situations[] = {
+        {false, &data->sets[STP_PAGE_SWEEP].comparisons, terms},
+        {true, &steps, terms}};
+    enum stp_status status;
+
+    if (policy == NULL)
+        return STP_OK;
+    status =
+        page_compare_steps(&data->sets[STP_PAGE_ITERATIONS].data, &steps, err);
+    if (status == STP_OK)
+        status = stp_memory_rules_measure(policy, situations, 2,
+                                          stp_page_first_set(data)->data.gpu,
+                                          &data->memory, err);
+    stp_comparisons_free(&steps);
+    return status;
+}
+
 /* ---- all of it ---- */
 
 static enum stp_status page_read_files(const struct stp_page_sources *sources,
@@ -308,7 +371,7 @@ static enum stp_status page_read_files(const struct stp_page_sources *sources,
         if (path == NULL)
             continue;
         if (s < STP_PAGE_SWEEP)
-            status = page_read_policy(path, &data->policies[s], err);
+            status = page_read_policy(path, s, &data->policies[s], err);
         else
             status = page_read_set(path, s >= STP_PAGE_ITERATIONS,
                                    &data->sets[s], err);
@@ -347,6 +410,8 @@ enum stp_status stp_page_read(const struct stp_page_sources *sources,
         status = stp_nomem(err);
     if (status == STP_OK)
         status = page_make_panels(data, err);
+    if (status == STP_OK)
+        status = page_measure_memory(data, err);
     return status;
 }
 
@@ -372,6 +437,7 @@ void stp_page_free(struct stp_page_data *data)
         stp_page_drop_set(&data->sets[i]);
     for (int i = 0; i < STP_PAGE_SWEEP; i++)
         stp_page_drop_policy(&data->policies[i]);
+    stp_memory_rules_free(&data->memory);
     free(data->rows);
     free(data->panels);
 }

@@ -8,6 +8,7 @@
 #include "analyse/verify.h"
 #include "report/page/page.h"
 #include "report/policy_file.h"
+#include "report/results/memory_rules.h"
 
 enum { STP_PAGE_TEXT = 480 };
 
@@ -36,8 +37,12 @@ struct stp_page_row {
     const struct stp_point *swept;       /* NULL: not in the sweep */
     const struct stp_point *tried;       /* NULL: not in the verification */
     const struct stp_point *point;       /* 'tried', or else 'swept' */
-    const struct stp_comparison *best;   /* the fastest arm of the sweep; NULL:
-                                            none is faster than AUTO */
+    const struct stp_comparison *best;   /* the fastest arm of the sweep that a
+                                            tuner can choose; NULL: none is
+                                            faster than AUTO */
+    const struct stp_comparison *setup;  /* the fastest setup of the sweep,
+                                            faster than AUTO or not; NULL: none
+                                            was measured */
     const struct stp_comparison *policy; /* of 'point'; NULL: no rule matches,
                                             or its arm was not measured */
     enum stp_verdict verdict;
@@ -52,7 +57,8 @@ struct stp_page_panel {
 
 struct stp_page_data {
     const char *title;                               /* NULL: the usual one */
-    struct stp_page_policy policies[STP_PAGE_SWEEP]; /* by source, both */
+    struct stp_page_policy policies[STP_PAGE_SWEEP]; /* by source */
+    struct stp_memory_rules memory;                  /* of the memory policy */
     struct stp_page_set sets[STP_PAGE_N_SOURCES];    /* from STP_PAGE_SWEEP */
     struct stp_page_row *rows;                       /* by panel, then size */
     size_t n_rows;

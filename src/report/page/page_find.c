@@ -8,17 +8,18 @@
 #include <unistd.h>
 
 #include "bench/measurement.h"
-#include "core/policy/policy.h"
+#include "core/policy/memory_policy.h"
 #include "report/measurements/measurements_csv.h"
 
-/* What a file holds, and the end of its name: after the policy's name for the
- * overlap policy, after the policy's name without its extension for others. */
+/* What a file holds, and the end of its name: after the policy's name for other
+ * policies, after the policy's name without its extension for measurements. */
 static const struct {
     const char *content;
     const char *suffix;
 } kinds[STP_PAGE_N_SOURCES] = {
     [STP_PAGE_POLICY] = {"policies", ".conf"},
     [STP_PAGE_OVERLAP_POLICY] = {"overlap policies", ".overlap"},
+    [STP_PAGE_MEMORY_POLICY] = {"memory policies", STP_MEMORY_SUFFIX},
     [STP_PAGE_SWEEP] = {"sweeps", ".sweep.csv"},
     [STP_PAGE_VERIFY] = {"measurements of a policy", ".verify.csv"},
     [STP_PAGE_ITERATIONS] = {"measurements of iterations", ".iterations.csv"},
@@ -77,48 +78,67 @@ static bool page_find_ends_in(const char *text, const char *end)
     return n > m && strcmp(text + n - m, end) == 0;
 }
 
+/* Why a file is nothing of a kind. */
+struct page_errors {
+    struct stp_error policy, memory, measurements;
+};
+
 /* Refuses a file that is neither a policy nor measurements, with the error of
  * what its name says that it is. */
 static enum stp_status page_find_refuse(const char *path,
-                                        const struct stp_error *policy,
-                                        const struct stp_error *measurements,
+                                        const struct page_errors *as,
                                         struct stp_error *err)
 {
     bool measured = page_find_ends_in(path, ".csv") ||
                     page_find_ends_in(path, ".json") ||
                     page_find_ends_in(path, ".txt");
+    const struct stp_error *why = measured ? &as->measurements : &as->policy;
     char text[STP_ERROR_TEXT];
 
-    stp_error_string(measured ? measurements : policy, path, text,
-                     sizeof(text));
+    if (page_find_ends_in(path, kinds[STP_PAGE_MEMORY_POLICY].suffix))
+        why = &as->memory;
+    stp_error_string(why, path, text, sizeof(text));
     return stp_fail(err, STP_ERR_SYNTAX, "%s", text);
+}
+
+/* The kind of policy that the file is, or STP_PAGE_N_SOURCES. */
+static enum stp_page_source page_find_policy(const char *path,
+                                             struct page_errors *as)
+{
+    struct stp_policy *policy;
+    enum stp_page_source kind = STP_PAGE_POLICY;
+
+    if (page_find_ends_in(path, kinds[STP_PAGE_OVERLAP_POLICY].suffix))
+        kind = STP_PAGE_OVERLAP_POLICY;
+    if (stp_policy_load(path, &policy, &as->policy) != STP_OK) {
+        kind = STP_PAGE_MEMORY_POLICY;
+        if (stp_memory_policy_load(path, &policy, &as->memory) != STP_OK)
+            return STP_PAGE_N_SOURCES;
+    }
+    stp_policy_free(policy);
+    return kind;
 }
 
 static enum stp_status page_find_add_file(struct stp_page_found *found,
                                           const char *path,
                                           struct stp_error *err)
 {
-    bool overlap =
-        page_find_ends_in(path, kinds[STP_PAGE_OVERLAP_POLICY].suffix);
-    struct stp_error as_policy, as_measurements;
     struct stp_dataset data = {0};
-    struct stp_policy *policy;
+    struct page_errors as;
+    enum stp_page_source kind;
     enum stp_status status;
 
     if (access(path, R_OK) != 0)
         return stp_fail(err, STP_ERR_IO, "cannot read '%.160s': %s", path,
                         strerror(errno));
-    if (stp_policy_load(path, &policy, &as_policy) == STP_OK) {
-        stp_policy_free(policy);
-        return page_find_add(
-            found, overlap ? STP_PAGE_OVERLAP_POLICY : STP_PAGE_POLICY, path,
-            err);
-    }
-    status = stp_measurements_load_any(path, -1, &data, &as_measurements);
+    kind = page_find_policy(path, &as);
+    if (kind != STP_PAGE_N_SOURCES)
+        return page_find_add(found, kind, path, err);
+    status = stp_measurements_load_any(path, -1, &data, &as.measurements);
     if (status == STP_OK)
         status = page_find_add(found, page_find_kind(&data), path, err);
     else
-        status = page_find_refuse(path, &as_policy, &as_measurements, err);
+        status = page_find_refuse(path, &as, err);
     stp_dataset_free(&data);
     return status;
 }
@@ -210,7 +230,7 @@ static enum stp_status page_find_add_beside(struct stp_page_found *found,
 
     for (int k = STP_PAGE_OVERLAP_POLICY;
          stem > 0 && k < STP_PAGE_N_SOURCES && status == STP_OK; k++) {
-        size_t len = k == STP_PAGE_OVERLAP_POLICY ? strlen(base) : stem;
+        size_t len = k < STP_PAGE_SWEEP ? strlen(base) : stem;
         char path[STP_PAGE_PATH];
 
         status = page_find_format(path, err, "%.*s%s", (int)len, base,

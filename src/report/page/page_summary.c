@@ -300,6 +300,59 @@ bool stp_page_overlap_sentence(const struct stp_page_overlap *o,
     return true;
 }
 
+/* The evidence of the largest gain, of collectives alone or of training steps,
+ * that is measured and beyond doubt; '*rule_ret' has it.  NULL: there is none.
+ */
+static const struct stp_memory_evidence *
+page_best_memory(const struct stp_memory_table *memory, bool overlaps,
+                 const struct stp_rule **rule_ret)
+{
+    const struct stp_memory_evidence *best = NULL;
+
+    for (size_t r = 0; r < memory->n_rules; r++)
+        for (size_t i = 0; i < memory->rules[r].n_evidence; i++) {
+            const struct stp_memory_evidence *e = &memory->rules[r].evidence[i];
+
+            if (e->overlaps != overlaps || !(e->gain.low > 1) ||
+                stp_source_is_estimate(e->source) ||
+                (best != NULL && best->gain.gain >= e->gain.gain))
+                continue;
+            best = e;
+            *rule_ret = &memory->rules[r].rule;
+        }
+    return best;
+}
+
+bool stp_page_memory_sentence(const struct stp_memory_table *memory,
+                              char text[STP_PAGE_TEXT])
+{
+    const struct stp_rule *rule = NULL;
+    const struct stp_memory_evidence *alone =
+        page_best_memory(memory, false, &rule);
+    const struct stp_rule *step_rule = NULL;
+    const struct stp_memory_evidence *step =
+        page_best_memory(memory, true, &step_rule);
+    char size[32];
+
+    text[0] = '\0';
+    if (alone == NULL && step == NULL)
+        return false;
+    stp_page_say(text, "Registering buffers makes ");
+    if (alone != NULL) {
+        stp_size_text(alone->n_bytes, size);
+        stp_page_say(text, "%s up to %.2fx as fast (at %s)%s",
+                     stp_coll_name(rule->coll), alone->gain.gain, size,
+                     step != NULL ? ", and " : "");
+    }
+    if (step != NULL) {
+        stp_size_text(step->n_bytes, size);
+        stp_page_say(text, "training steps up to %.2fx as fast (%s of %s)",
+                     step->gain.gain, stp_coll_name(step_rule->coll), size);
+    }
+    stp_page_say(text, "; only an application can do that, and no tuner.");
+    return true;
+}
+
 /* ---- sources ---- */
 
 /* "Of 960 times 88 were ..., 872 were ...", or "All 960 times were ...". */

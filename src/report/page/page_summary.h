@@ -62,6 +62,11 @@ void stp_page_sum_up_overlap(const struct stp_iteration_summary *iterations,
 bool stp_page_overlap_sentence(const struct stp_page_overlap *overlap,
                                char text[STP_PAGE_TEXT]);
 
+/* What registering is worth, at sizes that were measured; false if it is worth
+ * nothing there. */
+bool stp_page_memory_sentence(const struct stp_memory_table *memory,
+                              char text[STP_PAGE_TEXT]);
+
 /* Where the times of the 'n' sets are from, how many of how many; false without
  * times. */
 bool stp_page_source_sentence(const struct stp_page_set *sets, size_t n,

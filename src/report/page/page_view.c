@@ -39,6 +39,16 @@ static void view_ran(cJSON *object, const char *key, int algo, int proto,
     cJSON_AddStringToObject(object, key, name);
 }
 
+/* What NCCL ran that may be no algorithm. */
+static void view_ran_kernel(cJSON *object, const char *key, const char *kernel,
+                            int algo, int proto, int n_channels)
+{
+    if (kernel[0] != '\0')
+        cJSON_AddStringToObject(object, key, kernel);
+    else
+        view_ran(object, key, algo, proto, n_channels);
+}
+
 static void view_gain(cJSON *object, const struct stp_gain *gain)
 {
     char interval[STP_INTERVAL];
@@ -102,6 +112,8 @@ static void view_summary(const struct stp_page_data *data,
                             &overlap);
     if (stp_page_overlap_sentence(&overlap, sentence))
         view_lead(leads, sentence, overlap.n_slower > 0);
+    if (stp_page_memory_sentence(&data->memory.table, sentence))
+        view_lead(leads, sentence, false);
     for (size_t i = 0; i < data->n_warnings; i++)
         view_lead(leads, data->warnings[i], true);
     view_note(notes, "Collectives", &sets[STP_PAGE_SWEEP]);
@@ -257,6 +269,65 @@ static void view_rules(const struct stp_page_data *data, cJSON *view)
         view_rule(data, stp_policy_rule(policy, i), rules);
 }
 
+/* ---- what to register ---- */
+
+static void view_memory_size(const struct stp_memory_evidence *e, cJSON *sizes)
+{
+    cJSON *size = stp_json_row(sizes);
+
+    view_size(size, e->n_bytes);
+    view_gain(size, &e->gain);
+    if (e->best[0] != '\0') {
+        cJSON *best = cJSON_AddObjectToObject(size, "best");
+
+        cJSON_AddStringToObject(best, "arm", e->best);
+        view_gain(best, &e->gain_over_best);
+    }
+}
+
+static void view_memory_rule(const struct stp_memory_rule *m, cJSON *rules)
+{
+    static const char *const whens[] = {"alone", "overlapped"};
+    const struct stp_memory_gains gains = stp_memory_rule_gains(m, false);
+    const struct stp_memory_gains over = stp_memory_rule_gains(m, true);
+    const struct stp_rule *r = &m->rule;
+    cJSON *rule = stp_json_row(rules);
+    cJSON *sizes = cJSON_AddArrayToObject(rule, "sizes");
+
+    cJSON_AddStringToObject(rule, "collective", stp_coll_name(r->coll));
+    view_range(rule, "bytes", &r->bytes);
+    view_count(rule, "nodes", &r->nodes, "node");
+    view_count(rule, "ranks", &r->ranks, "rank");
+    stp_json_word(rule, "gpu", r->gpu);
+    cJSON_AddStringToObject(
+        rule, "when", r->overlap < 0 ? "alone, overlapped" : whens[r->overlap]);
+    cJSON_AddBoolToObject(rule, "overlaps", r->overlap != 0);
+    cJSON_AddStringToObject(rule, "memory", stp_memory_name(r->memory));
+    stp_json_number(rule, "n_sizes", (double)m->n_evidence);
+    stp_json_number(rule, "low", gains.low);
+    stp_json_number(rule, "high", gains.high);
+    stp_json_number(rule, "over_low", over.low);
+    stp_json_number(rule, "over_high", over.high);
+    for (size_t i = 0; i < m->n_evidence; i++)
+        view_memory_size(&m->evidence[i], sizes);
+}
+
+/* Nothing without a memory policy. */
+static void view_memory(const struct stp_page_data *data, cJSON *view)
+{
+    const struct stp_page_policy *policy =
+        &data->policies[STP_PAGE_MEMORY_POLICY];
+    cJSON *memory, *rules;
+
+    if (policy->name == NULL)
+        return;
+    memory = cJSON_AddObjectToObject(view, "memory");
+    cJSON_AddStringToObject(memory, "name", policy->name);
+    rules = cJSON_AddArrayToObject(memory, "rules");
+    for (size_t i = 0; i < data->memory.table.n_rules; i++)
+        view_memory_rule(&data->memory.table.rules[i], rules);
+}
+
 /* ---- collectives, size by size ---- */
 
 static void view_panel_name(const struct stp_page_data *data,
@@ -285,7 +356,7 @@ static void view_panel_name(const struct stp_page_data *data,
     cJSON_AddStringToObject(panel, "name", name);
 }
 
-/* Adds the arm that NCCL ran at a point, its time and its bus bandwidth. */
+/* Adds what NCCL ran at a point, its time and its bus bandwidth. */
 static cJSON *view_time(cJSON *row, const char *key, const struct stp_point *p,
                         int algo, int proto, int n_channels, double us)
 {
@@ -325,6 +396,21 @@ static void view_arms(const struct stp_page_row *r, cJSON *row)
     }
 }
 
+/* Adds the fastest setup, which no tuner can choose. */
+static void view_setup(const struct stp_page_row *r, cJSON *row)
+{
+    cJSON *setup;
+
+    if (r->setup == NULL)
+        return;
+    setup = cJSON_AddObjectToObject(row, "setup");
+    view_arm(setup, "arm", &r->setup->arm);
+    view_ran_kernel(setup, "ran", r->setup->ran_kernel, r->setup->ran_algo,
+                    r->setup->ran_proto, r->setup->ran_channels);
+    stp_json_number(setup, "us", r->setup->us);
+    view_gain(setup, &r->setup->gain);
+}
+
 /* The worst of all times in the row. */
 static void view_row_source(const struct stp_page_row *r, cJSON *row)
 {
@@ -338,6 +424,10 @@ static void view_row_source(const struct stp_page_row *r, cJSON *row)
     if (r->best != NULL) {
         source = stp_source_worst(source, r->best->source);
         single_pass |= r->best->single_pass;
+    }
+    if (r->setup != NULL) {
+        source = stp_source_worst(source, r->setup->source);
+        single_pass |= r->setup->single_pass;
     }
     cJSON_AddStringToObject(row, "source",
                             stp_source_words(source, single_pass));
@@ -368,6 +458,7 @@ static void view_row(const struct stp_page_row *r, cJSON *rows)
                             c->ran_channels, c->us),
                   &c->gain);
     view_arms(r, row);
+    view_setup(r, row);
 }
 
 static void view_panel(const struct stp_page_data *data,
@@ -375,10 +466,14 @@ static void view_panel(const struct stp_page_data *data,
 {
     const struct stp_point *first = p->rows->point;
     cJSON *panel = stp_json_row(panels);
+    bool has_setups = false;
     cJSON *rows;
 
+    for (size_t i = 0; i < p->n_rows; i++)
+        has_setups |= p->rows[i].setup != NULL;
     view_panel_name(data, first, panel);
     stp_json_number(panel, "n_rows", (double)p->n_rows);
+    cJSON_AddBoolToObject(panel, "has_setups", has_setups);
     stp_json_number(panel, "bus_factor",
                     stp_bus_factor(first->coll, first->n_ranks));
     rows = cJSON_AddArrayToObject(panel, "rows");
@@ -394,7 +489,8 @@ static void view_step(const struct stp_iteration_arm *a, bool is_auto,
     cJSON *arm = stp_json_row(arms);
 
     view_arm(arm, "arm", &a->arm);
-    view_ran(arm, "ran", a->ran_algo, a->ran_proto, a->ran_channels);
+    view_ran_kernel(arm, "ran", a->ran_kernel, a->ran_algo, a->ran_proto,
+                    a->ran_channels);
     stp_json_number(arm, "us", a->us.mean);
     view_gain(arm, &a->gain);
     stp_json_number(arm, "pairs", (double)a->gain.n_pairs);
@@ -577,6 +673,7 @@ enum stp_status stp_page_view(const struct stp_page_data *data,
     view_summary(data, summary, view);
     view_machine(data, cJSON_AddObjectToObject(view, "machine"));
     view_rules(data, view);
+    view_memory(data, view);
     view_plots(data, cJSON_AddObjectToObject(view, "plots"));
     for (int s = 0; s < STP_PAGE_SWEEP; s++)
         view_policy(&data->policies[s], policies);

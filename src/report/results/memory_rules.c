@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "core/names.h"
+#include "core/policy/memory_policy.h"
 #include "report/table.h"
 #include "report/words.h"
 
@@ -34,17 +35,19 @@ struct gathering {
 };
 
 static void rules_add_evidence(const struct stp_point *p,
-                               const struct stp_comparison *c, double min_gain,
+                               const struct stp_comparison *c,
+                               const struct stp_memory_situation *s,
                                struct stp_memory_evidence *e)
 {
     const struct stp_comparison *rule;
 
     *e = (struct stp_memory_evidence){
         .n_bytes = p->n_bytes,
+        .overlaps = s->overlaps,
         .auto_us = p->auto_us,
         .us = c->us,
         .gain = c->gain,
-        .gain_over_best = stp_gain_over_rule(p, c, min_gain, &rule),
+        .gain_over_best = stp_gain_over_rule(p, c, s->terms.min_gain, &rule),
         .source = c->source,
         .single_pass = c->single_pass};
     if (rule != NULL)
@@ -59,8 +62,8 @@ static void rules_add(struct gathering *g, const struct stp_derived_rule *rule,
 
     for (size_t i = 0; i < rule->n_points; i++)
         rules_add_evidence(&rule->points[i],
-                           stp_derived_evidence(rule, &rule->points[i]),
-                           s->terms.min_gain, &evidence[i]);
+                           stp_derived_evidence(rule, &rule->points[i]), s,
+                           &evidence[i]);
     g->n_evidence += rule->n_points;
     *out = (struct stp_memory_rule){
         .rule = {.coll = rule->coll,
@@ -99,29 +102,105 @@ static enum stp_status rules_gather(struct gathering *g,
     return status;
 }
 
+static bool rules_begin(struct gathering *g, size_t n_rules, size_t n_evidence)
+{
+    g->out.rules = calloc(n_rules + 1, sizeof(*g->out.rules));
+    g->out.evidence = calloc(n_evidence + 1, sizeof(*g->out.evidence));
+    g->out.table.rules = g->out.rules;
+    return g->out.rules != NULL && g->out.evidence != NULL;
+}
+
+static size_t rules_count_points(const struct stp_memory_situation *situations,
+                                 size_t n)
+{
+    size_t n_points = 0;
+
+    for (size_t i = 0; i < n; i++)
+        n_points += situations[i].comparisons->n_points;
+    return n_points;
+}
+
 enum stp_status
 stp_memory_rules_derive(const struct stp_memory_situation *situations, size_t n,
                         const char *gpu, struct stp_memory_rules *rules_ret,
                         struct stp_error *err)
 {
     struct gathering g = {.gpu = gpu};
-    enum stp_status status = STP_OK;
-    size_t n_points = 1;
+    const size_t n_points = rules_count_points(situations, n);
+    enum stp_status status =
+        rules_begin(&g, n_points, n_points) ? STP_OK : stp_nomem(err);
 
-    for (size_t i = 0; i < n; i++)
-        n_points += situations[i].comparisons->n_points;
-    g.out.rules = calloc(n_points, sizeof(*g.out.rules));
-    g.out.evidence = calloc(n_points, sizeof(*g.out.evidence));
-    if (g.out.rules == NULL || g.out.evidence == NULL)
-        status = stp_nomem(err);
     for (size_t i = 0; i < n && status == STP_OK; i++)
         status = rules_gather(&g, &situations[i], err);
-    g.out.table.rules = g.out.rules;
     if (status == STP_OK)
         *rules_ret = g.out;
     else
         stp_memory_rules_free(&g.out);
     return status;
+}
+
+/* ---- measuring rules that are there ---- */
+
+static bool rules_has_out_of_place(const struct stp_comparisons *all)
+{
+    for (size_t i = 0; i < all->n_points; i++)
+        if (!all->points[i].in_place)
+            return true;
+    return false;
+}
+
+/* Adds what the rule's arm did at the sizes of one situation that it decides.
+ */
+static void rules_measure(struct gathering *g, const struct stp_policy *policy,
+                          const struct stp_memory_situation *s,
+                          struct stp_memory_rule *rule)
+{
+    const struct stp_arm arm = {.kind = STP_ARM_SETUP,
+                                .setup.memory =
+                                    (enum stp_memory)rule->rule.memory};
+    const bool out_of_place = rules_has_out_of_place(s->comparisons);
+
+    for (size_t i = 0; i < s->comparisons->n_points; i++) {
+        const struct stp_point *p = &s->comparisons->points[i];
+        const struct stp_memory_query query = {.coll = p->coll,
+                                               .n_bytes = p->n_bytes,
+                                               .n_ranks = p->n_ranks,
+                                               .n_nodes = p->n_nodes,
+                                               .overlaps = s->overlaps,
+                                               .gpu = g->gpu};
+        const struct stp_rule *match = stp_memory_policy_match(policy, &query);
+        const struct stp_comparison *c = stp_point_arm(p, &arm);
+
+        if (match == NULL || match->line != rule->rule.line || c == NULL ||
+            (p->in_place && out_of_place))
+            continue;
+        rules_add_evidence(p, c, s, &g->out.evidence[g->n_evidence++]);
+        rule->n_evidence++;
+    }
+}
+
+enum stp_status stp_memory_rules_measure(
+    const struct stp_policy *policy,
+    const struct stp_memory_situation *situations, size_t n, const char *gpu,
+    struct stp_memory_rules *rules_ret, struct stp_error *err)
+{
+    struct gathering g = {.gpu = gpu};
+    const size_t n_rules = stp_policy_size(policy);
+
+    if (!rules_begin(&g, n_rules, rules_count_points(situations, n))) {
+        stp_memory_rules_free(&g.out);
+        return stp_nomem(err);
+    }
+    for (size_t i = 0; i < n_rules; i++) {
+        struct stp_memory_rule *rule = &g.out.rules[g.out.table.n_rules++];
+
+        rule->rule = *stp_policy_rule(policy, i);
+        rule->evidence = &g.out.evidence[g.n_evidence];
+        for (size_t s = 0; s < n; s++)
+            rules_measure(&g, policy, &situations[s], rule);
+    }
+    *rules_ret = g.out;
+    return STP_OK;
 }
 
 void stp_memory_rules_free(struct stp_memory_rules *rules)
@@ -176,15 +255,10 @@ enum stp_status stp_print_memory_sizes(const struct stp_memory_table *table,
     return stp_table_end(&t, fp, err);
 }
 
-/* The least and the greatest gain of the sizes of a rule. */
-struct extremes {
-    double low, high;
-};
-
-static struct extremes rules_find_gains(const struct stp_memory_rule *rule,
-                                        bool over_best)
+struct stp_memory_gains
+stp_memory_rule_gains(const struct stp_memory_rule *rule, bool over_best)
 {
-    struct extremes gains = {INFINITY, 0};
+    struct stp_memory_gains gains = {INFINITY, 0};
 
     for (size_t i = 0; i < rule->n_evidence; i++) {
         const struct stp_memory_evidence *e = &rule->evidence[i];
@@ -198,8 +272,8 @@ static struct extremes rules_find_gains(const struct stp_memory_rule *rule,
 
 static void rules_put(const struct stp_memory_rule *rule, struct stp_table *t)
 {
-    const struct extremes gains = rules_find_gains(rule, false);
-    const struct extremes over = rules_find_gains(rule, true);
+    const struct stp_memory_gains gains = stp_memory_rule_gains(rule, false);
+    const struct stp_memory_gains over = stp_memory_rule_gains(rule, true);
 
     stp_table_row(t);
     rules_put_calls(&rule->rule, t);

@@ -31,7 +31,24 @@ stp_memory_rules_derive(const struct stp_memory_situation *situations, size_t n,
                         const char *gpu, struct stp_memory_rules *rules_ret,
                         struct stp_error *err);
 
+/* The rules of a memory policy as it is, which outlives them, each with what
+ * was measured at sizes that it decides: of points out of place, if there are
+ * any.  Likewise. */
+enum stp_status stp_memory_rules_measure(
+    const struct stp_policy *policy,
+    const struct stp_memory_situation *situations, size_t n, const char *gpu,
+    struct stp_memory_rules *rules_ret, struct stp_error *err);
+
 void stp_memory_rules_free(struct stp_memory_rules *rules);
+
+/* The least and the greatest gain of the sizes of a rule, over plain buffers or
+ * over the best rule of a policy; INFINITY and 0 without sizes. */
+struct stp_memory_gains {
+    double low, high;
+};
+
+struct stp_memory_gains
+stp_memory_rule_gains(const struct stp_memory_rule *rule, bool over_best);
 
 struct stp_table;
 

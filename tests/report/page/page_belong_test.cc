@@ -4,6 +4,7 @@
 #include <sstream>
 
 extern "C" {
+#include "core/policy/memory_policy.h"
 #include "report/policy_file.h"
 }
 
@@ -24,7 +25,7 @@ constexpr char kHash[] = "cccccccccccccccc"; // of another policy
 constexpr char kOwn[] = "own";               // of the policy that is there
 
 const char *const kNames[STP_PAGE_N_SOURCES] = {
-    "s.conf",       "s.conf.overlap",   "s.sweep.csv",
+    "s.conf",       "s.conf.overlap",   "s.conf.memory",       "s.sweep.csv",
     "s.verify.csv", "s.iterations.csv", "s.overlap-verify.csv"};
 
 // What a file says.
@@ -52,21 +53,29 @@ Set OfOneRun()
 class Belonging : public Page
 {
   protected:
-    static std::string HashOf(const std::string &policy)
+    static std::string HashOf(const std::string &path)
     {
+        const bool is_memory = path.find(".memory") != std::string::npos;
         char hash[STP_POLICY_HASH_NAME];
-        EXPECT_EQ(STP_OK, stp_policy_file_hash(policy.c_str(), hash, nullptr));
+        stp_policy *policy = nullptr;
+        EXPECT_EQ(STP_OK,
+                  (is_memory ? stp_memory_policy_load : stp_policy_load)(
+                      path.c_str(), &policy, nullptr));
+        stp_policy_hash_name(policy, hash);
+        stp_policy_free(policy);
         return hash;
     }
 
     void WritePolicy(int source, const Says &says) const
     {
-        const std::string path = Write(kNames[source], kPolicy);
+        const char *rules =
+            source == STP_PAGE_MEMORY_POLICY ? kMemory : kPolicy;
+        const std::string path = Write(kNames[source], rules);
         const std::string hash = says.hash == kOwn ? HashOf(path) : says.hash;
         Write(kNames[source],
               (says.run.empty() ? "" : "# run: " + says.run + "\n") +
                   (hash.empty() ? "" : "# policy hash: " + hash + "\n") +
-                  kPolicy);
+                  rules);
     }
 
     void WriteSet(int source, const Says &says) const
@@ -136,6 +145,7 @@ struct BelongCase {
 TEST_F(Belonging, OfOneRunAndOfThePolicyAsItIs)
 {
     const std::string own = HashOf(Write("p.conf", kPolicy));
+    const std::string memory = HashOf(Write("p.conf.memory", kMemory));
     const std::string not_here =
         "s.overlap-verify.csv is left out: the policy that it verifies is not "
         "here.";
@@ -179,6 +189,16 @@ TEST_F(Belonging, OfOneRunAndOfThePolicyAsItIs)
          },
          {STP_PAGE_OVERLAP_POLICY},
          {"s.conf.overlap is left out: it names no run" AS_POLICY}},
+        {"memory policy of another run",
+         [](Set &s) { s[STP_PAGE_MEMORY_POLICY].run = kOther; },
+         {STP_PAGE_MEMORY_POLICY},
+         {"s.conf.memory" OF_OTHER}},
+        {"memory policy that was changed",
+         [](Set &s) { s[STP_PAGE_MEMORY_POLICY].hash = kHash; },
+         {},
+         {"s.conf.memory was changed since it was written: its policy hash was "
+          "cccccccccccccccc and is " +
+          memory + "."}},
         {"sweep of no run",
          [](Set &s) { s[STP_PAGE_SWEEP].run = kNone; },
          {STP_PAGE_SWEEP},
@@ -280,6 +300,7 @@ TEST_F(Belonging, WhatTheUserNamedIsRefusedAndNothingIsNoPage)
          [](Set &s) {
              s[STP_PAGE_POLICY].is_there = false;
              s[STP_PAGE_OVERLAP_POLICY].is_there = false;
+             s[STP_PAGE_MEMORY_POLICY].is_there = false;
              s[STP_PAGE_VERIFY].is_there = false;
              s[STP_PAGE_OVERLAP_VERIFY].is_there = false;
              s[STP_PAGE_ITERATIONS].run = kOther;

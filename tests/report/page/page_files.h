@@ -8,6 +8,7 @@
 #include <cstdlib>
 #include <filesystem>
 #include <string>
+#include <utility>
 #include <vector>
 
 extern "C" {
@@ -24,11 +25,25 @@ namespace page
 namespace fs = std::filesystem;
 using measured::Data;
 using measured::kPlugin;
+using measured::kReg;
 using measured::kRingLl128;
 using measured::kRingSimple;
+using measured::kSym;
 using measured::kTreeLl;
 
 inline constexpr uint64_t kMiB = 1 << 20;
+
+// A page of these files, by enum stp_page_source; the user named none.
+inline stp_page_sources
+Sources(const std::vector<std::pair<int, const std::string &>> &files,
+        const char *title = nullptr)
+{
+    stp_page_sources sources{};
+    for (const auto &[source, path] : files)
+        sources.path[source] = path.c_str();
+    sources.title = title;
+    return sources;
+}
 
 class Page : public InFolder
 {
@@ -88,6 +103,13 @@ inline void AddSweep(Data *d, const std::vector<double> &gains)
 
 inline constexpr char kPolicy[] =
     "allreduce,2097152,4194304,ring,ll128,-1,1,4\n";
+
+inline constexpr char kMemoryHeader[] =
+    "collective,min_bytes,max_bytes,memory,nNodes,nRanks,overlap,gpu\n";
+
+inline constexpr char kMemory[] =
+    "collective,min_bytes,max_bytes,memory,nNodes,nRanks\n"
+    "allreduce,1048576,4194304,sym,1,4\n";
 
 } // namespace page
 

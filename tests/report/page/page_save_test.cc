@@ -40,10 +40,8 @@ TEST_F(Page, RulesAreWorthWhatTheirArmsWereInTheSweep)
     d.AddGain(4 * kMiB, kRingSimple, 2); // AUTO by another name
     const std::string sweep = Save("s.sweep.csv", &d);
     const std::string policy = Write("s.conf", kPolicy);
-    const std::string page = Make(
-        {{policy.c_str(), nullptr, sweep.c_str(), nullptr, nullptr, nullptr},
-         nullptr,
-         {}});
+    const std::string page =
+        Make(Sources({{STP_PAGE_POLICY, policy}, {STP_PAGE_SWEEP, sweep}}));
 
     EXPECT_EQ("On 4 x NVIDIA H200 with NCCL 2.28.9 this policy makes allreduce "
               "up to 1.50x as fast (at 4 MiB), changes 2 of 4 sizes, and is "
@@ -85,10 +83,9 @@ TEST_F(Page, WhatWasRunCountsAndLossesAreProminent)
             run.data.rows[i].ran_proto = NCCL_PROTO_LL128;
     const std::string verify = Save("s.verify.csv", &run);
     const std::string policy = Write("s.conf", kPolicy);
-    const std::string page = Make({{policy.c_str(), nullptr, sweep.c_str(),
-                                    verify.c_str(), nullptr, nullptr},
-                                   nullptr,
-                                   {}});
+    const std::string page = Make(Sources({{STP_PAGE_POLICY, policy},
+                                           {STP_PAGE_SWEEP, sweep},
+                                           {STP_PAGE_VERIFY, verify}}));
 
     EXPECT_EQ("On 4 x NVIDIA H200 with NCCL 2.28.9 this policy makes allreduce "
               "up to 1.20x as fast (at 2 MiB), changes 2 of 4 sizes, and is "
@@ -113,10 +110,9 @@ TEST_F(Page, ShowsWhatFilesSayAsText)
     const std::string policy = Write(
         "s.conf",
         std::string("# </pre><script>alert('x')</script> & more\n") + kPolicy);
-    const std::string page = Make(
-        {{policy.c_str(), nullptr, sweep.c_str(), nullptr, nullptr, nullptr},
-         "<i>\"mine\"</i>",
-         {}});
+    const std::string page =
+        Make(Sources({{STP_PAGE_POLICY, policy}, {STP_PAGE_SWEEP, sweep}},
+                     "<i>\"mine\"</i>"));
 
     EXPECT_THAT(page, HasSubstr("# &lt;/pre&gt;&lt;script&gt;alert(&#39;x&#39;)"
                                 "&lt;/script&gt; &amp; more\n"));
@@ -134,10 +130,8 @@ TEST_F(Page, NamesNoPathAndNothingOutsideAndIsTheSameAgain)
     AddSweep(&d, {1, 1.25});
     const std::string sweep = Save("s.sweep.csv", &d);
     const std::string policy = Write("s.conf", kPolicy);
-    const stp_page_sources sources = {
-        {policy.c_str(), nullptr, sweep.c_str(), nullptr, nullptr, nullptr},
-        nullptr,
-        {}};
+    const stp_page_sources sources =
+        Sources({{STP_PAGE_POLICY, policy}, {STP_PAGE_SWEEP, sweep}});
     const std::string page = Make(sources);
 
     EXPECT_EQ(page, Make(sources));
@@ -164,10 +158,7 @@ TEST_F(Page, ShowsIterationsAndWhereAnotherArmHasTheShortestStep)
                 : 10 + m->round * 0.1;
     }
     const std::string rounds = Save("rounds.csv", &d);
-    const std::string page =
-        Make({{nullptr, nullptr, nullptr, nullptr, rounds.c_str(), nullptr},
-              nullptr,
-              {}});
+    const std::string page = Make(Sources({{STP_PAGE_ITERATIONS, rounds}}));
 
     EXPECT_EQ("On 4 x NVIDIA H200 with NCCL 2.28.9: training iterations, "
               "without a policy.\n",
@@ -192,24 +183,192 @@ TEST_F(Page, SaysWhichFileIsWrong)
     const std::string no_auto = Save("no_auto.csv", &broken);
     const std::string bad = Write("bad.conf", "allreduce,1\n");
     const std::string policy = Write("s.conf", kPolicy);
-    const char *none = nullptr;
+    const std::string nowhere = "/nowhere/x.csv";
     const struct {
         stp_page_sources sources;
         const char *expect;
     } cases[] = {
-        {{{policy.c_str(), none, none, none, none, none}, none, {}},
+        {Sources({{STP_PAGE_POLICY, policy}}),
          "no measurements, expected those that the policy was made from"},
-        {{{bad.c_str(), none, sweep.c_str(), none, none, none}, none, {}},
+        {Sources({{STP_PAGE_POLICY, bad}, {STP_PAGE_SWEEP, sweep}}),
          "bad.conf:1:12: expected 8 to 10 fields"},
-        {{{none, none, no_auto.c_str(), none, none, none}, none, {}},
-         "no_auto.csv: "},
-        {{{none, none, none, none, sweep.c_str(), none}, none, {}},
+        {Sources({{STP_PAGE_MEMORY_POLICY, policy}, {STP_PAGE_SWEEP, sweep}}),
+         "s.conf:1:1: "},
+        {Sources({{STP_PAGE_SWEEP, no_auto}}), "no_auto.csv: "},
+        {Sources({{STP_PAGE_ITERATIONS, sweep}}),
          "sweep.csv: 0 of 9 rows are of iterations, expected all"},
-        {{{none, none, "/nowhere/x.csv", none, none, none}, none, {}},
-         "x.csv: "},
+        {Sources({{STP_PAGE_SWEEP, nowhere}}), "x.csv: "},
     };
     for (const auto &c : cases)
         EXPECT_THAT(Make(c.sources), HasSubstr(c.expect));
+}
+
+// ---- what to register ----
+
+// Sizes of 1, 2 and 4 MiB: AUTO, ring/ll128 from 2 MiB on, reg, and sym, which
+// is a kernel.
+void AddSetups(Data *d)
+{
+    const struct {
+        uint64_t n_bytes;
+        double ring, sym;
+    } sizes[] = {{kMiB, 1, 1.5}, {2 * kMiB, 1.25, 2}, {4 * kMiB, 1.25, 0.8}};
+    for (const auto &s : sizes) {
+        d->AddAuto(s.n_bytes).AddGain(s.n_bytes, kRingLl128, s.ring);
+        d->AddGain(s.n_bytes, kReg, 1).AddGain(s.n_bytes, kSym, s.sym);
+    }
+    for (size_t i = 0; i < d->data.n_rows; i++)
+        if (d->data.rows[i].arm.setup.memory == STP_MEMORY_SYM)
+            std::snprintf(d->data.rows[i].ran_kernel, STP_KERNEL_NAME,
+                          "Symmetric_A");
+}
+
+void MakeSteps(Data *d)
+{
+    for (size_t i = 0; i < d->data.n_rows; i++) {
+        d->data.rows[i].work.mode = STP_MODE_OVERLAP;
+        d->data.rows[i].work.layers = 8;
+        d->data.rows[i].work.ratio = 1;
+    }
+}
+
+TEST_F(Page, SaysWhatToRegisterAndWhatItIsWorth)
+{
+    Data swept, steps;
+    AddSetups(&swept);
+    steps.AddAuto(kMiB).AddGain(kMiB, kSym, 1.1);
+    MakeSteps(&steps);
+    const std::string sweep = Save("s.sweep.csv", &swept);
+    const std::string iterations = Save("s.iterations.csv", &steps);
+    const std::string memory =
+        Write("s.conf.memory", std::string(kMemoryHeader) +
+                                   // the first that matches decides
+                                   "allreduce,0,2M,sym,1,4,0,NVIDIA H200\n"
+                                   "allreduce,0,4M,reg,1,2-4,-1,*\n"
+                                   "allreduce,0,inf,sym,1,4,1,*\n"
+                                   "allgather,1M,2M,ce,1,4,0,*\n"
+                                   "allreduce,0,inf,sym,1,4,0,NVIDIA A100\n");
+    const std::string page = Make(Sources({{STP_PAGE_MEMORY_POLICY, memory},
+                                           {STP_PAGE_SWEEP, sweep},
+                                           {STP_PAGE_ITERATIONS, iterations}}));
+
+    const auto size = [](const std::string &text) {
+        return "<li><b>" + text + "</li>\n";
+    };
+    const std::string rows[] = {
+        "<td>allreduce</td><td>0 to 2M<br><small>1 node, 4 ranks, NVIDIA H200"
+        "</small></td><td>alone</td><td><b>sym</b></td><td><details><summary>"
+        "1.500 to 1.600</summary><ul class=\"gains\">\n" +
+            size("1M</b> 1.500 over AUTO") +
+            size("2M</b> 1.600 over ring/ll128") +
+            "</ul></details></td><td><details><summary>1.500 to 2.000 at 2 "
+            "sizes</summary><ul class=\"gains\">\n" +
+            size("1M</b> 1.500 (1.500 to 1.500)") +
+            size("2M</b> 2.000 (2.000 to 2.000)") + "</ul></details></td>",
+        "any GPU</small></td><td>alone, overlapped</td><td><b>reg</b></td><td>"
+        "<details><summary>0.800 to 0.800</summary><ul class=\"gains\">\n" +
+            size("4M</b> 0.800 over ring/ll128"),
+        "<td>overlapped</td><td><b>sym</b></td><td></td><td>not measured at "
+        "any size in its range, or slower in some workload</td>",
+        "<td>allgather</td><td>1M to 2M<br><small>1 node, 4 ranks, any GPU"
+        "</small></td><td>alone</td><td><b>ce</b></td><td></td><td>not measured"
+        " at any size in its range</td>",
+        "NVIDIA A100</small></td><td>alone</td><td><b>sym</b></td><td></td>"
+        "<td>not measured"};
+    EXPECT_EQ(5U, Count(page, "</small></td><td>alone") +
+                      Count(page, "</small></td><td>overlapped"));
+    for (const std::string &row : rows)
+        EXPECT_THAT(page, HasSubstr(row));
+    EXPECT_THAT(page,
+                HasSubstr("<p class=\"lead\">Registering buffers makes "
+                          "allreduce up to 2.00x as fast (at 2 MiB); only "
+                          "an application can do that, and no tuner."));
+    EXPECT_THAT(page, HasSubstr("<h3><code>s.conf.memory</code>, policy hash"));
+}
+
+TEST_F(Page, SaysWhatToRegisterInTrainingSteps)
+{
+    const char *sentence =
+        "Registering buffers makes training steps up to 1.10x as fast "
+        "(allreduce of 1 MiB); only an application can do that, and no tuner.";
+    const struct {
+        double gain, error; // in percent of the first round
+        bool is_said;
+        const char *cell;
+    } cases[] = {
+        {1.1, 0, true, "<summary>1.100 to 1.100 at 1 size</summary>"},
+        {1.1, 30, false, "<summary>1.008 to 1.008 at 1 size</summary>"},
+        {0.9, 0, false,
+         "<td>not measured at any size in its range, or slower in some "
+         "workload</td>"},
+    };
+    const std::string memory =
+        Write("s.conf.memory", std::string(kMemoryHeader) +
+                                   "allreduce,0,inf,sym,1,4,1,NVIDIA H200\n");
+    for (const auto &c : cases) {
+        Data d;
+        const double us = 100 / c.gain;
+        d.AddAuto(kMiB).Add(kMiB, kSym, {us * (1 + c.error / 100), us, us});
+        MakeSteps(&d);
+        const std::string rounds = Save("rounds.csv", &d);
+        const std::string page = Make(Sources(
+            {{STP_PAGE_MEMORY_POLICY, memory}, {STP_PAGE_ITERATIONS, rounds}}));
+
+        EXPECT_EQ(c.is_said ? 1U : 0U, Count(page, sentence));
+        EXPECT_EQ(1U, Count(page, c.cell)) << c.cell;
+    }
+}
+
+TEST_F(Page, AMemoryPolicyWithoutRulesSaysSo)
+{
+    Data d;
+    AddSetups(&d);
+    const std::string sweep = Save("s.sweep.csv", &d);
+    const std::string memory = Write("s.conf.memory", kMemoryHeader);
+    const std::string with = Make(
+        Sources({{STP_PAGE_MEMORY_POLICY, memory}, {STP_PAGE_SWEEP, sweep}}));
+
+    EXPECT_THAT(with, HasSubstr("<p>Nothing: plain buffers are as good at "));
+    EXPECT_THAT(with, Not(HasSubstr("Registering buffers makes")));
+    EXPECT_THAT(Make(Sources({{STP_PAGE_SWEEP, sweep}})),
+                Not(HasSubstr("What to register")));
+}
+
+TEST_F(Page, SetupsStandBesideTheArmsThatATunerCanChoose)
+{
+    Data swept, steps, plain;
+    AddSetups(&swept);
+    swept.AddAuto(8 * kMiB);
+    AddSetups(&steps);
+    MakeSteps(&steps);
+    AddSweep(&plain, {1.5});
+    const std::string sweep = Save("s.sweep.csv", &swept);
+    const std::string rounds = Save("s.iterations.csv", &steps);
+    const std::string page =
+        Make(Sources({{STP_PAGE_SWEEP, sweep}, {STP_PAGE_ITERATIONS, rounds}}));
+
+    EXPECT_EQ("On 4 x NVIDIA H200 with NCCL 2.28.9 some arm is faster than "
+              "NCCL's own choice at 2 of 4 sizes, by up to 1.25x (allreduce at "
+              "2 MiB); there is no policy here.\n",
+              said_);
+    EXPECT_EQ(1U, Count(page, "<th>Fastest setup</th>"));
+    for (const char *cells :
+         {"<td>ring/ll128</td><td>1.250 (1.250 to 1.250)</td><td>sym</td>"
+          "<td>Symmetric_A</td><td>2.000 (2.000 to 2.000)</td>",
+          "<td>reg</td><td>ring/simple/24</td><td>1.000 (1.000 to 1.000)</td>",
+          "<td colspan=\"3\" class=\"same\">not measured</td>",
+          "<tr><td>sym</td><td>Symmetric_A</td>",
+          "<tr><td>reg</td><td>ring/simple/24</td>"})
+        EXPECT_THAT(page, HasSubstr(cells));
+    const Json plots = Plots(page);
+    const cJSON *row = At(plots.get(), {"panels", "0", "rows", "1"});
+    EXPECT_EQ(80, At(row, {"best_us"})->valuedouble);
+    EXPECT_EQ(1, cJSON_GetArraySize(At(row, {"arms"})));
+    EXPECT_EQ(50, At(row, {"setup", "us"})->valuedouble);
+
+    const std::string without = Save("plain.csv", &plain);
+    EXPECT_THAT(Make(Sources({{STP_PAGE_SWEEP, without}})),
+                Not(HasSubstr("<th>Fastest setup</th>")));
 }
 
 // ---- finding ----
@@ -224,8 +383,13 @@ TEST_F(Page, FindsWhatLiesBesideAPolicy)
     Save("other.csv", &d);
     Write("s.conf", kPolicy);
     Write("s.conf.overlap", kPolicy);
+    Write("s.conf.memory", kMemory);
     const std::vector<std::vector<std::string>> given = {
-        {"s.conf"}, {"."}, {"s.sweep.csv", "s.conf"}, {"s.conf.overlap", "."}};
+        {"s.conf"},
+        {"."},
+        {"s.sweep.csv", "s.conf"},
+        {"s.conf.overlap", "."},
+        {"s.conf.memory", "s.conf"}};
     for (const auto &names : given) {
         std::vector<std::string> paths;
         std::vector<const char *> arguments;
@@ -242,6 +406,8 @@ TEST_F(Page, FindsWhatLiesBesideAPolicy)
         EXPECT_EQ("s.conf", fs::path(s.path[STP_PAGE_POLICY]).filename());
         EXPECT_EQ("s.conf.overlap",
                   fs::path(s.path[STP_PAGE_OVERLAP_POLICY]).filename());
+        EXPECT_EQ("s.conf.memory",
+                  fs::path(s.path[STP_PAGE_MEMORY_POLICY]).filename());
         EXPECT_EQ("s.sweep.csv", fs::path(s.path[STP_PAGE_SWEEP]).filename());
         EXPECT_EQ("s.verify.csv", fs::path(s.path[STP_PAGE_VERIFY]).filename());
         EXPECT_EQ(nullptr, s.path[STP_PAGE_ITERATIONS]);
@@ -258,6 +424,10 @@ TEST_F(Page, RefusesWhatIsUnclear)
     const std::string two = Save("two.csv", &d);
     const std::string bad = Write("bad.conf", "allreduce,1\n");
     const std::string text = Write("bad.csv", "x,y\n1,2\n");
+    const std::string memory = Write("m.conf.memory", kMemory);
+    const std::string word =
+        Write("bad.conf.memory",
+              std::string(kMemory) + "allreduce,1,2,symmetric,1,4\n");
     Write("good.conf", kPolicy);
     const struct {
         std::vector<std::string> paths;
@@ -265,6 +435,8 @@ TEST_F(Page, RefusesWhatIsUnclear)
     } cases[] = {
         {{one, two}, "are both sweeps, expected one"},
         {{bad}, "bad.conf:1:"},
+        {{memory, memory}, "are both memory policies, expected one"},
+        {{word}, "bad.conf.memory:3:15: "},
         {{text}, "bad.csv:"},
         {{Path("none")}, "No such file"},
         {{Path("empty")}, "has no rounds.csv, *.conf or *.sweep.csv"},
