@@ -265,7 +265,8 @@ const struct stp_comparison *stp_point_arm(const struct stp_point *point,
 bool stp_ran_as_auto(const struct stp_point *point,
                      const struct stp_comparison *arm)
 {
-    return arm->ran_algo >= 0 && arm->ran_algo == point->auto_algo &&
+    return arm->arm.chunk_bytes == 0 && arm->ran_algo >= 0 &&
+           arm->ran_algo == point->auto_algo &&
            arm->ran_proto == point->auto_proto &&
            arm->ran_channels == point->auto_channels;
 }

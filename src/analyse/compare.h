@@ -62,7 +62,8 @@ struct stp_comparisons {
 const struct stp_comparison *stp_point_arm(const struct stp_point *point,
                                            const struct stp_arm *arm);
 
-/* Whether the arm ran as NCCL's own choice did; false if nobody knows. */
+/* Whether the arm ran as NCCL's own choice did; false if nobody knows, and with
+ * chunks of another size. */
 bool stp_ran_as_auto(const struct stp_point *point,
                      const struct stp_comparison *arm);
 

@@ -233,6 +233,27 @@ TEST_F(Plots, HaveAutoAndTheBestSevenOthers)
                             "ring/simple/7"));
 }
 
+TEST_F(Plots, NameSetups)
+{
+    const char *names[] = {"reg", "sym/ctas=16", "ce", "ctas=8-16", "cga=2"};
+    Iterations its;
+    for (uint64_t size : {kMib, 2 * kMib}) {
+        its.Setting(STP_MODE_OVERLAP, size);
+        its.Arm("auto", {{100}});
+        for (const char *name : names)
+            its.Arm(name, {{100}}).gain = {1, 0, INFINITY, 1};
+    }
+
+    Draw(its);
+
+    EXPECT_THAT(
+        Legend(Read("iteration_times_ecdf_overlap_1M_ratio1_layers8.svg")),
+        ElementsAre("auto, 100 us", "reg, 100 us", "sym/ctas=16, 100 us",
+                    "ce, 100 us", "ctas=8-16, 100 us", "cga=2, 100 us"));
+    EXPECT_THAT(Legend(Read("gain_vs_size.svg")),
+                ElementsAre("reg", "sym/ctas=16", "ce", "ctas=8-16", "cga=2"));
+}
+
 // ---- gains ----
 
 void Gains(Iterations &its, uint64_t size, stp_gain gain, stp_gain alone)
