@@ -56,8 +56,11 @@ static const char *const formats[] = {[STP_PLOT_PNG] = "png",
 static const struct stp_option iterate_table[] = {
     {"arms", 0, "LIST", stp_option_text, AT(arms),
      .help = "Arms to compare with NCCL's own choice: "
-             "ALGORITHM/PROTOCOL/CHANNELS or a part of it, all, auto2 for "
-             "NCCL's own choice once more (default: auto,auto2,simple,ll128)"},
+             "ALGORITHM/PROTOCOL/CHANNELS/chunk=BYTES or a part of it, all, "
+             "auto2 for NCCL's own choice once more; of what an application "
+             "chooses MEMORY/ctas=MIN-MAX/cga=SIZE or a part of it, MEMORY "
+             "being reg, sym or ce, and memory for these three (default: "
+             "auto,auto2,simple,ll128)"},
     {"channels", 0, "LIST", stp_option_text, AT(channels),
      .help = "Also every such arm with each of these channel counts"},
     {"policy", 0, "FILE", stp_option_text, AT(policy), .path = STP_PATH_READ,

@@ -64,9 +64,12 @@ static const char *const formats[] = {"nccl", "table", "csv", "json", NULL};
 
 static const struct stp_option sweep_table[] = {
     {"arms", 0, "LIST", stp_option_text, AT(arms),
-     .help = "Arms to compare with NCCL's own choice: all, auto, "
-             "ALGORITHM/PROTOCOL[/CHANNELS], ... (default all; auto where "
-             "nothing can be forced)"},
+     .help = "Arms to compare with NCCL's own choice: "
+             "ALGORITHM/PROTOCOL/CHANNELS/chunk=BYTES or a part of it, all, "
+             "auto; of what an application chooses MEMORY/ctas=MIN-MAX/"
+             "cga=SIZE or a part of it, MEMORY being reg, sym or ce, and "
+             "memory for these three (default all; auto where nothing can be "
+             "forced)"},
     {"channels", 0, "LIST", stp_option_text, AT(channels),
      .help = "Also every such arm with each of these channel counts"},
     {"bytes", 0, "LIST", stp_option_size, AT(measure.bytes),
