@@ -2,17 +2,80 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "analyse/derive.h"
 #include "cli/cli.h"
 #include "core/names.h"
 #include "core/text.h"
 
 enum { NAMES = 160 };
 
-enum stp_status stp_parse_arms(const char *list, const char *channels,
+/* Whether the list names the arm itself. */
+static bool arms_list_arm(const char *list, const struct stp_arm *arm)
+{
+    struct stp_arm named;
+    bool has = false;
+
+    while (*list != '\0') {
+        const size_t len = strcspn(list, ",");
+
+        has |=
+            stp_arm_from_name(list, len, &named) && stp_arm_equal(&named, arm);
+        list += len + (list[len] == ',');
+    }
+    return has;
+}
+
+static bool arms_list_memory(const char *list)
+{
+    static const char word[] = "memory";
+    bool has = false;
+
+    while (*list != '\0') {
+        const size_t len = strcspn(list, ",");
+
+        has |= len == strlen(word) && memcmp(list, word, len) == 0;
+        list += len + (list[len] == ',');
+    }
+    return has;
+}
+
+/* Drops what the word "memory" stands for and the device lacks, but not what
+ * the list names itself. */
+static enum stp_status arms_limit(const struct stp_device_info *info,
+                                  const char *list, struct stp_arms *arms,
+                                  struct stp_error *err)
+{
+    size_t n_kept = 0, n_memories = 0;
+
+    for (size_t i = 0; i < arms->n; i++) {
+        const struct stp_arm *arm = &arms->arm[i];
+        const bool has = (info->memories >> arm->setup.memory & 1) != 0;
+
+        if (!stp_arm_registers(arm)) {
+            arms->arm[n_kept++] = *arm;
+            continue;
+        }
+        n_memories += has;
+        if (has || arms_list_arm(list, arm))
+            arms->arm[n_kept++] = *arm;
+    }
+    arms->n = n_kept;
+    return n_memories > 0
+               ? STP_OK
+               : stp_fail(err, STP_ERR_RANGE,
+                          "arm 'memory': %s has no arms of registered buffers",
+                          info->machine[0] != '\0' ? info->machine
+                                                   : "this machine");
+}
+
+enum stp_status stp_parse_arms(const struct stp_device_info *info,
+                               const char *list, const char *channels,
                                struct stp_arms *arms_ret, struct stp_error *err)
 {
     enum stp_status status = stp_arms_parse(list, arms_ret, err);
 
+    if (status == STP_OK && info != NULL && arms_list_memory(list))
+        status = arms_limit(info, list, arms_ret, err);
     return status == STP_OK && channels != NULL
                ? stp_arms_add_channels(arms_ret, channels, err)
                : status;
@@ -89,8 +152,8 @@ int stp_check_arms(const char *list, const char *channels, const int *colls,
     struct stp_arm arm;
     struct stp_error err;
 
-    if (stp_parse_arms(list != NULL ? list : "all", channels, &arms, &err) !=
-        STP_OK) {
+    if (stp_parse_arms(NULL, list != NULL ? list : "all", channels, &arms,
+                       &err) != STP_OK) {
         stp_complain_error(NULL, &err);
         return STP_EXIT_USAGE;
     }

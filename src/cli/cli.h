@@ -252,9 +252,11 @@ int stp_complain_in(const struct stp_world *world, enum stp_status status,
 /* The exit status for a failure. */
 int stp_exit_status(enum stp_status status);
 
-/* Parses a list of arms, and adds those of channel counts unless that is NULL.
- */
-enum stp_status stp_parse_arms(const char *list, const char *channels,
+/* Parses a list of arms for a device, NULL if it is not known yet, and adds
+ * those of channel counts unless that is NULL.  The word "memory" is what the
+ * device has of it; STP_ERR_RANGE if that is nothing. */
+enum stp_status stp_parse_arms(const struct stp_device_info *info,
+                               const char *list, const char *channels,
                                struct stp_arms *arms_ret,
                                struct stp_error *err);
 

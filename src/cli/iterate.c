@@ -251,7 +251,7 @@ static enum stp_status iterate_choose_arms(struct iterate *it)
         list = !it->info.has_arms || it->info.n_ranks == 1 ? "auto,auto2"
                : o->find_regimes                           ? scan_arms
                                                            : one_arms;
-    status = stp_parse_arms(list, o->channels, arms, it->err);
+    status = stp_parse_arms(&it->info, list, o->channels, arms, it->err);
     if (status != STP_OK || (o->policy == NULL && o->plugin == NULL))
         return status;
     if (arms->n == STP_MAX_ARMS)

@@ -573,9 +573,11 @@ int stp_cmd_record(int argc, char **argv)
     if (!record_is_possible(&o) || stp_check_sizes(&o.measure) != STP_EXIT_OK)
         return STP_EXIT_USAGE;
     record_complete(&o);
-    if (stp_parse_arms("all", NULL, &o.window_arms, &err) != STP_OK ||
-        stp_parse_arms("all", o.channels, &o.sweep_arms, &err) != STP_OK ||
-        stp_parse_arms(overlap_arms, NULL, &o.overlap_arms, &err) != STP_OK) {
+    if (stp_parse_arms(NULL, "all", NULL, &o.window_arms, &err) != STP_OK ||
+        stp_parse_arms(NULL, "all", o.channels, &o.sweep_arms, &err) !=
+            STP_OK ||
+        stp_parse_arms(NULL, overlap_arms, NULL, &o.overlap_arms, &err) !=
+            STP_OK) {
         stp_complain_error(NULL, &err);
         return STP_EXIT_USAGE;
     }

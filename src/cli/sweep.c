@@ -308,7 +308,8 @@ static enum stp_status sweep_make_plan(struct sweep *s, int type, int op)
     struct stp_measure_options measure = s->o->measure;
     struct stp_sweep_plan *plan = &s->plan.plan;
     const bool has_arms = s->info.has_arms && s->info.n_ranks > 1;
-    enum stp_status status = stp_parse_arms(s->o->arms != NULL ? s->o->arms
+    enum stp_status status = stp_parse_arms(&s->info,
+                                            s->o->arms != NULL ? s->o->arms
                                             : has_arms         ? "all"
                                                                : "auto",
                                             s->o->channels, &s->arms, s->err);

@@ -308,7 +308,8 @@ static bool arm_parse_forced(const struct stp_field *word,
     if (!arm_parse_words(word->s + (is_auto ? 5 : 0), end, arm_parse_word,
                          &arm))
         return false;
-    if (arm.algo == STP_ANY && arm.proto == STP_ANY && !is_auto)
+    if (arm.algo == STP_ANY && arm.proto == STP_ANY && !is_auto &&
+        arm.n_channels != 0)
         return false; /* a number alone */
     *arm_ret = arm;
     return true;

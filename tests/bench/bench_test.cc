@@ -177,7 +177,7 @@ TEST(Arms, AreNoOtherNames)
                                    "chunk=",
                                    "chunk=0",
                                    "chunk=4G",
-                                   "chunk=64K",
+                                   "8/chunk=64K",
                                    "ring/chunk=64K/8",
                                    "ring/chunk=64K/chunk=64K",
                                    "auto/",

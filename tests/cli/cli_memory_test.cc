@@ -232,6 +232,30 @@ TEST_F(Memory, SweepAndRecordKeepWhatRan)
                      .status);
 }
 
+// "memory" is what a machine has, a name is what was asked for.
+TEST_F(Memory, ArmsAreThoseThatTheMachineHas)
+{
+    std::string text = Read("m/timings.csv"), kept;
+    std::stringstream lines(text);
+    for (std::string line; std::getline(lines, line);)
+        if (line.find(",ce,ce,") == std::string::npos)
+            kept += line + "\n";
+    Write("m/timings.csv", kept);
+    const std::string sweep = "sweep --on ./m -b 1M -e 1M --collective "
+                              "allreduce --format csv --arms ";
+
+    const Outcome o = Run(sweep + "memory");
+
+    EXPECT_EQ(0, o.status) << o.err;
+    EXPECT_THAT(o.out, AllOf(HasSubstr(",sym,sym,"), HasSubstr(",reg,reg,"),
+                             Not(HasSubstr(",ce,ce,"))));
+    ExpectRefusals(sweep, {{"memory,ce", 1, "arm ce: machine 'm' has no"}});
+    ExpectRefusals("sweep --on h200x2 -b 1M -e 1M --arms ",
+                   {{"memory", 1,
+                     "arm 'memory': h200x2 has no arms of registered "
+                     "buffers"}});
+}
+
 TEST_F(Memory, ArmsThatHadNoEffectOrNoTimesAreNamed)
 {
     std::string text = Read("m/timings.csv");
