@@ -80,9 +80,10 @@ static void memory_write(const struct stp_memory_table *table,
     fputs("# from ", fp);
     stp_times_write(origin->data, fp);
     fprintf(fp,
-            "# A rule stands where its gain over plain buffers, with the best "
-            "rule of a policy, is at least %g percent with 95 percent "
-            "confidence; elsewhere buffers stay plain.\n",
+            "# A rule stands where its gain over plain buffers with NCCL's own "
+            "choice is at least %g percent, and where it is faster than the "
+            "best rule of a policy, both with 95 percent confidence; elsewhere "
+            "buffers stay plain.\n",
             origin->min_gain * 100);
     if (table->n_rules == 0)
         fputs("# No rule: plain buffers are as good at every size.\n", fp);

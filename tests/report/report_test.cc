@@ -272,9 +272,10 @@ class MemoryFileTest : public PolicyFileTest
     }
     const std::string head_ =
         "# from times of a machine without a name: \n"
-        "# A rule stands where its gain over plain buffers, with the best rule "
-        "of a policy, is at least 2 percent with 95 percent confidence; "
-        "elsewhere buffers stay plain.\n";
+        "# A rule stands where its gain over plain buffers with NCCL's own "
+        "choice is at least 2 percent, and where it is faster than the best "
+        "rule of a policy, both with 95 percent confidence; elsewhere buffers "
+        "stay plain.\n";
 };
 
 TEST_F(MemoryFileTest, CarriesEachRulesEvidence)
