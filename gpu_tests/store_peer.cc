@@ -14,10 +14,10 @@
 #include <vector>
 
 extern "C" {
-#include "launch/clock.h"
-#include "launch/store_client.h"
 #include "launch/store_server.h"
 #include "launch/torchrun.h"
+#include "store/clock.h"
+#include "store/store_client.h"
 }
 
 namespace

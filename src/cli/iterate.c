@@ -9,10 +9,10 @@
 #include "analyse/traces/traces.h"
 #include "cli/cli.h"
 #include "core/text.h"
-#include "launch/clock.h"
 #include "launch/stop.h"
 #include "report/iterations/iteration_plots.h"
 #include "report/results/results.h"
+#include "store/clock.h"
 
 enum {
     SAVE_MS = 1000,

@@ -6,10 +6,10 @@
 
 #include "cli/cli.h"
 #include "core/utf8.h"
-#include "launch/clock.h"
 #include "launch/stop.h"
 #include "mock_nccl.h"
 #include "report/terminal.h"
+#include "store/clock.h"
 
 const char *stp_command_name = "steptune";
 

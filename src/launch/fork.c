@@ -12,8 +12,8 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include "launch/clock.h"
 #include "launch/store_world.h"
+#include "store/clock.h"
 
 enum {
     MOMENT_MS = 1000,

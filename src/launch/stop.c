@@ -8,7 +8,7 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "launch/clock.h"
+#include "store/clock.h"
 
 /* When the first signal came; 0: none did.  Handlers may run in two threads at
  * once: libraries start some that block no signals. */

@@ -12,7 +12,7 @@
 #include <unistd.h>
 
 #include "core/text.h"
-#include "launch/clock.h"
+#include "store/clock.h"
 
 enum {
     MAX_STRANGERS = 128,

@@ -16,8 +16,8 @@
 #define STP_STORE_SERVER_H
 
 #include "core/status.h"
-#include "launch/store.h"
 #include "launch/store_table.h"
+#include "store/store.h"
 
 struct stp_server;
 

@@ -10,9 +10,9 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
-#include "launch/clock.h"
-#include "launch/store_client.h"
 #include "launch/store_server.h"
+#include "store/clock.h"
+#include "store/store_client.h"
 
 enum {
     STEP_MS = 1000,

@@ -12,10 +12,10 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
-#include "launch/clock.h"
-#include "launch/store_client.h"
 #include "launch/store_world.h"
 #include "launch/torchrun.h"
+#include "store/clock.h"
+#include "store/store_client.h"
 
 enum {
     ANSWER_MS = 5000, /* for a store to answer */

@@ -2,7 +2,7 @@
 #include <stdarg.h>
 #include <stdio.h>
 
-#include "launch/clock.h"
+#include "store/clock.h"
 #include "tune/stages.h"
 
 void stp_tune_tell(const struct stp_tune_job *job, const char *fmt, ...)

@@ -3,7 +3,7 @@
 #include <stdio.h>
 
 #include "analyse/refine.h"
-#include "launch/clock.h"
+#include "store/clock.h"
 #include "tune/stages.h"
 
 enum {

@@ -8,9 +8,9 @@
 #include "core/names.h"
 #include "core/rng.h"
 #include "core/text.h"
-#include "launch/clock.h"
 #include "report/file.h"
 #include "report/measurements/measurements_csv.h"
+#include "store/clock.h"
 #include "tune/stages.h"
 
 enum { KEEP_MS = 200, MAX_STATE = 1 << 16 };

@@ -2,7 +2,7 @@
  * they decide something */
 #include "analyse/refine.h"
 #include "core/names.h"
-#include "launch/clock.h"
+#include "store/clock.h"
 #include "tune/stages.h"
 
 enum {

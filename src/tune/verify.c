@@ -3,8 +3,8 @@
 #include <string.h>
 
 #include "analyse/verify.h"
-#include "launch/clock.h"
 #include "report/policy_file.h"
+#include "store/clock.h"
 #include "tune/stages.h"
 #include "tune/trial.h"
 

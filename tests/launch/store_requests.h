@@ -7,8 +7,8 @@
 #include <string>
 
 extern "C" {
-#include "launch/store.h"
 #include "launch/store_world.h"
+#include "store/store.h"
 }
 
 namespace requests

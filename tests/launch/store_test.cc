@@ -10,9 +10,9 @@
 #include <vector>
 
 extern "C" {
-#include "launch/clock.h"
-#include "launch/store_client.h"
 #include "launch/store_server.h"
+#include "store/clock.h"
+#include "store/store_client.h"
 }
 
 #include "launch/store_fuzz.h"

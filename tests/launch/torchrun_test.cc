@@ -16,11 +16,11 @@
 #include <vector>
 
 extern "C" {
-#include "launch/store.h"
-#include "launch/store_client.h"
 #include "launch/store_server.h"
 #include "launch/store_world.h"
 #include "launch/torchrun.h"
+#include "store/store.h"
+#include "store/store_client.h"
 }
 
 #include "launch/store_requests.h"

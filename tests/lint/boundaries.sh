@@ -27,11 +27,12 @@ may src/nccl_abi $abi
 may src/core 'core/[a-z_0-9]+.h"' $abi
 may src/core/policy core/policy/ 'core/[a-z_0-9]+.h"' $abi
 may src/core/learn core/ $abi
-may src/agree agree/ core/
+may src/store store/ core/
+may src/agree agree/ store/ core/
 may src/plugin 'plugin/[a-z_]+.h"' agree/ core/ $abi
 may src/plugin/online plugin/ agree/ core/ $abi
 may src/memory memory/ 'plugin/[a-z_]+.h"' core/
-may src/launch launch/ core/
+may src/launch launch/ store/ core/
 may src/job job/ core/
 may src/device 'device/[a-z_0-9]+.h"' launch/ core/ $abi
 may src/device/cpu device/cpu/ 'device/[a-z_]+.h"' launch/ core/ $abi
@@ -60,7 +61,7 @@ may src/report/iterations report/iterations/ report/charts/ report/measurements/
 may src/report/training report/training/ report/charts/ "$report" $below
 may src/report/learning report/learning/ report/charts/ report/measurements/ "$report" $below
 may src/report/page report/ $below
-may src/tune tune/ report/ $below launch/
+may src/tune tune/ report/ $below launch/ store/
 
 # Inside mock NCCL, which knows nothing of src/ but the ABI.
 public='mock_[a-z]+.h"'

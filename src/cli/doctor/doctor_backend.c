@@ -7,9 +7,9 @@
 
 #include "cli/doctor/doctor.h"
 #include "core/dtype.h"
-#include "launch/clock.h"
 #include "launch/torchrun.h"
 #include "nccl_tuner_abi.h"
+#include "store/clock.h"
 
 enum { N_RANKS = 2, TIME_LIMIT_S = 20, EACH_MS = 300 };
 

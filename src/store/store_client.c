@@ -1,5 +1,5 @@
 #define _GNU_SOURCE /* SOCK_CLOEXEC, POLLRDHUP */
-#include "launch/store_client.h"
+#include "store/store_client.h"
 
 #include <errno.h>
 #include <netdb.h>
@@ -10,7 +10,7 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
-#include "launch/clock.h"
+#include "store/clock.h"
 
 enum {
     CONNECT_MS = 5000, /* for one address to answer at all */

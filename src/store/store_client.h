@@ -9,7 +9,7 @@
 
 #include <sys/uio.h>
 
-#include "launch/store.h"
+#include "store/store.h"
 
 struct stp_client {
     int fd; /* -1: none */

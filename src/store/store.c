@@ -1,5 +1,5 @@
 #define _GNU_SOURCE /* struct tcp_info */
-#include "launch/store.h"
+#include "store/store.h"
 
 #include <errno.h>
 #include <netinet/in.h>
