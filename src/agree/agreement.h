@@ -22,9 +22,12 @@
  * proposes.  Each proposal is taken once, in the order in which they were made,
  * unless the agreement freezes before.
  *
+ * The ranks of several hosts do not propose, but compare: where there is a
+ * store, the first rank that joined on each host speaks for the host there
+ * (hosts.h), in a thread of its own, and the host's ranks await the outcome.
+ *
  * An implementation is a table of functions.  There is one: memory that the
- * ranks of a host share (shm.c).  One that spans hosts, over TCPStore or Redis,
- * would fill in the same table, and a thread of its own would do what blocks.
+ * ranks of a host share (shm.c).
  */
 #ifndef STP_AGREEMENT_H
 #define STP_AGREEMENT_H
@@ -54,25 +57,37 @@ struct stp_fingerprint {
     uint64_t part[STP_N_FINGERPRINT];
 };
 
+/* Where hosts meet. */
+struct stp_agreement_store {
+    char address[256]; /* a name or an address, IPv4 or IPv6; "": nowhere */
+    unsigned port;
+    unsigned timeout_ms; /* for all hosts to come, from the first join here */
+    char run[96];        /* jobs of different runs do not meet */
+    char host[60];       /* this host's name, for messages */
+};
+
 /* One rank of a communicator. */
 struct stp_agreement_rank {
     uint64_t comm_id; /* not 0 */
+    uint64_t host_id; /* tells apart hosts that share memory; else 0 */
     size_t n_ranks;   /* of the communicator, not 0 */
     size_t n_needed;  /* of them: with fewer, all step aside; 1 to n_ranks */
     int number;       /* among them if the launcher tells, else -1 */
     struct stp_fingerprint fingerprint;
     bool proposes; /* takes part in proposals, beside comparing fingerprints */
+    struct stp_agreement_store store; /* where hosts are compared, too */
 };
 
 /* A rank's handle, which an implementation's own begins with. */
 struct stp_agreement {
     const struct stp_agreement_ops *ops;
     bool proposes; /* this rank takes part in proposals */
+    bool speaks;   /* for its host: a thread must call speak() */
 };
 
 /* Callable from any thread, but for one handle's next_epoch(), which one thread
- * at a time may call.  None but join(), compare() and leave() blocks, allocates
- * or does I/O. */
+ * at a time may call.  None but join(), compare(), speak() and leave() blocks,
+ * allocates or does I/O. */
 struct stp_agreement_ops {
     /*
      * Joins.  STP_OK and *agreement_ret, to be given back with leave(); else
@@ -87,7 +102,8 @@ struct stp_agreement_ops {
      * Whether the ranks may decide: at least 'n_needed' have joined, and the
      * fingerprints of all that have are equal.  Waits up to 'wait_ms' for ranks
      * that have not joined.  The same on all ranks from the first call on any
-     * of them that returns.
+     * of them that returns.  With a store: all ranks of all hosts; it waits for
+     * the outcome, a few seconds longer than the store's 'timeout_ms'.
      */
     bool (*compare)(struct stp_agreement *agreement, unsigned wait_ms);
 
@@ -95,6 +111,11 @@ struct stp_agreement_ops {
      * are missing or differ, and in what. */
     void (*explain)(const struct stp_agreement *agreement, char *text,
                     size_t size);
+
+    /* Speaks for the host at the store, where all hosts must do so; returns
+     * with the outcome, or soon after hush().  At most once. */
+    void (*speak)(struct stp_agreement *agreement);
+    void (*hush)(struct stp_agreement *agreement);
 
     /* ---- proposals ---- */
 

@@ -7,7 +7,7 @@
 
 enum { MAX_LISTED = 8 };
 
-static bool identity_is_full(const struct stp_identity *identity)
+bool stp_identity_is_full(const struct stp_identity *identity)
 {
     return __atomic_load_n(&identity->is_full, __ATOMIC_ACQUIRE) != 0;
 }
@@ -34,7 +34,7 @@ static int identities_find_part(const struct stp_identity *identities, size_t n,
 {
     for (int part = 0; part < STP_N_FINGERPRINT_DECIDES; part++)
         for (size_t i = 0; i < n; i++)
-            if (identity_is_full(&identities[i]) &&
+            if (stp_identity_is_full(&identities[i]) &&
                 identity_differs(&identities[i], &identities[own], part))
                 return part;
     return STP_N_FINGERPRINT_DECIDES;
@@ -44,7 +44,7 @@ bool stp_identities_are_equal(const struct stp_identity *identities, size_t n)
 {
     size_t own = 0;
 
-    while (own < n && !identity_is_full(&identities[own]))
+    while (own < n && !stp_identity_is_full(&identities[own]))
         own++;
     return own == n || identities_find_part(identities, n, own) ==
                            STP_N_FINGERPRINT_DECIDES;
@@ -74,6 +74,12 @@ text_append(struct text *text, const char *format, ...)
     text->left -= (size_t)n;
 }
 
+/* What stands before item 'i' of 'n'. */
+static const char *text_joint(size_t i, size_t n)
+{
+    return i == 0 ? "" : i == n - 1 ? " and " : ", ";
+}
+
 /* "rank 1", "ranks 1, 3 and 5", "processes 100, 101 and 9 more". */
 static void text_append_list(struct text *text, const char *noun,
                              const char *nouns, const int32_t *items, size_t n)
@@ -82,11 +88,7 @@ static void text_append_list(struct text *text, const char *noun,
 
     text_append(text, "%s ", n == 1 ? noun : nouns);
     for (size_t i = 0; i < n_listed; i++)
-        text_append(text, "%s%d",
-                    i == 0       ? ""
-                    : i == n - 1 ? " and "
-                                 : ", ",
-                    (int)items[i]);
+        text_append(text, "%s%d", text_joint(i, n), (int)items[i]);
     if (n > n_listed)
         text_append(text, " and %zu more", n - n_listed);
 }
@@ -122,7 +124,7 @@ static bool identities_are_numbered(const struct stp_identity *identities,
                                     size_t n)
 {
     for (size_t i = 0; i < n; i++)
-        if (identity_is_full(&identities[i]) && identities[i].number < 0)
+        if (stp_identity_is_full(&identities[i]) && identities[i].number < 0)
             return false;
     return true;
 }
@@ -178,7 +180,7 @@ static void identities_explain_part(const struct stp_identity *identities,
     size_t last = own;
 
     for (size_t i = 0; i < n; i++) {
-        if (!identity_is_full(&identities[i]) ||
+        if (!stp_identity_is_full(&identities[i]) ||
             !identity_differs(&identities[i], &identities[own], part))
             continue;
         last = i;
@@ -198,7 +200,8 @@ static bool identities_have_number(const struct stp_identity *identities,
                                    size_t n, int32_t number)
 {
     for (size_t i = 0; i < n; i++)
-        if (identity_is_full(&identities[i]) && identities[i].number == number)
+        if (stp_identity_is_full(&identities[i]) &&
+            identities[i].number == number)
             return true;
     return false;
 }
@@ -229,11 +232,84 @@ void stp_identities_explain(const struct stp_identity *identities, size_t n,
     size_t n_joined = 0;
 
     for (size_t i = 0; i < n; i++)
-        n_joined += identity_is_full(&identities[i]);
+        n_joined += stp_identity_is_full(&identities[i]);
     if (part < STP_N_FINGERPRINT_DECIDES)
         identities_explain_part(identities, n, own, part, &text);
     else if (n_joined < n_needed)
         identities_explain_missing(identities, n, n_needed, n_joined, &text);
     else
         text_append(&text, "a rank joined too late");
+}
+
+/* ---- of several hosts ---- */
+
+/* The first row of the same host. */
+static size_t hosts_find(const struct stp_host_row *rows, size_t row)
+{
+    size_t i = 0;
+
+    while (strncmp(rows[i].name, rows[row].name, STP_HOST_NAME) != 0)
+        i++;
+    return i;
+}
+
+/* "host a", "hosts a, b and c", "hosts a, b and 9 more". */
+static void hosts_append_list(struct text *text,
+                              const struct stp_host_row *rows,
+                              const struct list *list)
+{
+    size_t n_listed = list->n > MAX_LISTED ? MAX_LISTED - 1 : list->n;
+
+    text_append(text, "%s ", list->n == 1 ? "host" : "hosts");
+    for (size_t i = 0; i < n_listed; i++)
+        text_append(text, "%s%.*s", text_joint(i, list->n), STP_HOST_NAME,
+                    rows[list->items[i]].name);
+    if (list->n > n_listed)
+        text_append(text, " and %zu more", list->n - n_listed);
+}
+
+/* The first deciding part in which a row differs from 'own'. */
+static int hosts_find_part(const struct stp_host_row *rows, size_t n,
+                           const struct stp_identity *own)
+{
+    for (int part = 0; part < STP_N_FINGERPRINT_DECIDES; part++)
+        for (size_t i = 0; i < n; i++)
+            if (identity_differs(&rows[i].identity, own, part))
+                return part;
+    return STP_N_FINGERPRINT_DECIDES;
+}
+
+void stp_hosts_explain(const struct stp_host_row *rows, size_t n,
+                       const struct stp_identity *own, size_t n_ranks,
+                       const char *place, char *buf, size_t size)
+{
+    int part = hosts_find_part(rows, n, own);
+    bool are_equal = part == STP_N_FINGERPRINT_DECIDES;
+    struct text text = {buf, size};
+    struct list list = {.n = 0};
+    size_t n_came = 0;
+    size_t last = 0;
+
+    for (size_t i = 0; i < n; i++) {
+        n_came += rows[i].n_ranks;
+        if (!are_equal && !identity_differs(&rows[i].identity, own, part))
+            continue;
+        last = i;
+        list_add_process(&list, (int32_t)hosts_find(rows, i));
+    }
+    if (are_equal && n_came < n_ranks)
+        text_append(&text, "%s knows of %zu of %zu ranks, of ", place, n_came,
+                    n_ranks);
+    hosts_append_list(&text, rows, &list);
+    if (!are_equal)
+        text_append(
+            &text, " %s",
+            identity_predicate(&rows[last].identity, own, part, list.n == 1));
+    else if (n_came < n_ranks)
+        text_append(&text, ": the others have no Steptune plugin, or another "
+                           "STEPTUNE_AGREE or TORCHELASTIC_RUN_ID, or came "
+                           "after STEPTUNE_AGREE_TIMEOUT");
+    else
+        text_append(&text, " hold the same, but one of them could not confirm "
+                           "it in time");
 }

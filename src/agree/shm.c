@@ -4,26 +4,43 @@
  * One segment a communicator: the outcome of the comparison, how many ranks
  * joined to propose, each rank's identity, then, for ranks that asked for it,
  * the board of proposals.
+ *
+ * With a store the outcome is what the rank that speaks finds there.  Until it
+ * has told the store that this host is ready (COMMITTED) the others may lose
+ * patience with it, and then it does not.
  */
 #include <stdatomic.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <time.h>
 
 #include "agree/agreement.h"
 #include "agree/board.h"
+#include "agree/hosts.h"
 #include "agree/identity.h"
 #include "agree/segment.h"
+#include "core/rng.h"
+#include "store/clock.h"
 
 _Static_assert((int)STP_AGREE_RANKS == (int)STP_BOARD_RANKS,
                "a board has room for all ranks");
 
-enum shm_outcome { OPEN, AGREED, REFUSED };
+enum shm_outcome { OPEN, COMMITTED, AGREED, REFUSED };
+
+enum {
+    PATIENCE_MS = 5000, /* with a rank that speaks, after its time limit */
+    WHY_TEXT = 496,
+};
 
 struct shm_state {
     _Atomic uint32_t outcome;     /* enum shm_outcome */
     _Atomic uint32_t n_proposing; /* ranks that take part in proposals */
-    uint32_t unused[14];
+    _Atomic uint32_t has_why;     /* 'why' is written */
+    uint32_t unused;
+    char why[WHY_TEXT]; /* the hosts do not agree */
 };
+
+_Static_assert(sizeof(struct shm_state) % 64 == 0, "rows are cache lines");
 
 struct shm_agreement {
     struct stp_agreement base;
@@ -33,6 +50,10 @@ struct shm_agreement {
     size_t n_needed;
     struct stp_board *board;    /* after the identities */
     struct stp_board_step step; /* this rank's */
+    struct stp_agreement_store store;
+    uint64_t comm_id;
+    int64_t patience_ms; /* with the rank that speaks, on stp_now_ms() */
+    atomic_bool is_hushed;
 };
 
 static struct shm_agreement *shm_of(const struct stp_agreement *agreement)
@@ -53,13 +74,19 @@ static size_t shm_bytes(const struct stp_agreement_rank *rank)
 static void shm_lay_out(struct shm_agreement *shm,
                         const struct stp_agreement_rank *rank)
 {
-    shm->base = (struct stp_agreement){&stp_agreement_shm, rank->proposes};
+    shm->base = (struct stp_agreement){
+        .ops = &stp_agreement_shm,
+        .proposes = rank->proposes,
+        .speaks = rank->store.address[0] != '\0' && shm->step.rank == 0};
     shm->state = stp_segment_memory(shm->segment);
     shm->identities = (struct stp_identity *)(shm->state + 1);
     shm->board = (struct stp_board *)(shm->identities + rank->n_ranks);
     shm->step.n_ranks = (uint32_t)rank->n_ranks;
     shm->step.n_slots = STP_BOARD_SLOTS;
     shm->n_needed = rank->n_needed;
+    shm->store = rank->store;
+    shm->comm_id = rank->comm_id;
+    shm->patience_ms = stp_now_ms() + rank->store.timeout_ms + PATIENCE_MS;
     stp_identity_write(&shm->identities[shm->step.rank], rank);
     if (rank->proposes)
         atomic_fetch_add(&shm->state->n_proposing, 1);
@@ -69,8 +96,10 @@ static enum stp_status shm_join(const struct stp_agreement_rank *rank,
                                 struct stp_agreement **agreement_ret,
                                 struct stp_error *err)
 {
-    const struct stp_segment_key key = {rank->comm_id, rank->n_ranks,
-                                        shm_bytes(rank)};
+    const struct stp_segment_key key = {
+        rank->host_id == 0 ? rank->comm_id
+                           : stp_hash(rank->comm_id, rank->host_id),
+        rank->n_ranks, shm_bytes(rank)};
     struct shm_agreement *shm;
     enum stp_status status;
 
@@ -114,18 +143,73 @@ static void shm_write_outcome(struct shm_agreement *shm)
                                    is_agreed ? AGREED : REFUSED);
 }
 
-static bool shm_compare(struct stp_agreement *agreement, unsigned wait_ms)
+static void shm_nap(void)
 {
     const struct timespec nap = {.tv_nsec = 1000000};
+
+    nanosleep(&nap, NULL);
+}
+
+static bool shm_move_outcome(struct shm_agreement *shm, enum shm_outcome from,
+                             enum shm_outcome to)
+{
+    uint32_t outcome = from;
+
+    return atomic_compare_exchange_strong(&shm->state->outcome, &outcome, to);
+}
+
+/* A rank that speaks and was stopped for long is given up. */
+static bool shm_await_hosts(struct shm_agreement *shm)
+{
+    while (shm_read_outcome(shm) <= COMMITTED &&
+           stp_now_ms() < shm->patience_ms)
+        shm_nap();
+    if (!shm_move_outcome(shm, OPEN, REFUSED))
+        shm_move_outcome(shm, COMMITTED, REFUSED);
+    return shm_read_outcome(shm) == AGREED;
+}
+
+static bool shm_compare(struct stp_agreement *agreement, unsigned wait_ms)
+{
     struct shm_agreement *shm = shm_of(agreement);
 
+    if (shm->store.address[0] != '\0')
+        return shm_await_hosts(shm);
     for (unsigned i = 0; i < wait_ms && shm_read_outcome(shm) == OPEN &&
                          stp_segment_n_joined(shm->segment) < shm->n_needed;
          i++)
-        nanosleep(&nap, NULL);
+        shm_nap();
     if (shm_read_outcome(shm) == OPEN)
         shm_write_outcome(shm);
     return shm_read_outcome(shm) == AGREED;
+}
+
+static bool shm_commit(void *user)
+{
+    return shm_move_outcome(user, OPEN, COMMITTED);
+}
+
+static void shm_speak(struct stp_agreement *agreement)
+{
+    struct shm_agreement *shm = shm_of(agreement);
+    const struct stp_hosts hosts = {.store = &shm->store,
+                                    .comm_id = shm->comm_id,
+                                    .n_ranks = shm->step.n_ranks,
+                                    .identities = shm->identities,
+                                    .is_hushed = &shm->is_hushed,
+                                    .commit = shm_commit,
+                                    .user = shm};
+    bool is_agreed =
+        stp_hosts_compare(&hosts, shm->state->why, sizeof(shm->state->why));
+
+    atomic_store(&shm->state->has_why, !is_agreed);
+    if (!shm_move_outcome(shm, COMMITTED, is_agreed ? AGREED : REFUSED))
+        shm_move_outcome(shm, OPEN, REFUSED);
+}
+
+static void shm_hush(struct stp_agreement *agreement)
+{
+    atomic_store(&shm_of(agreement)->is_hushed, true);
 }
 
 static void shm_explain(const struct stp_agreement *agreement, char *text,
@@ -133,8 +217,18 @@ static void shm_explain(const struct stp_agreement *agreement, char *text,
 {
     const struct shm_agreement *shm = shm_of(agreement);
 
-    stp_identities_explain(shm->identities, shm->step.n_ranks, shm->n_needed,
-                           shm->step.rank, text, size);
+    if (shm->store.address[0] == '\0' ||
+        !stp_identities_are_equal(shm->identities, shm->step.n_ranks))
+        stp_identities_explain(shm->identities, shm->step.n_ranks,
+                               shm->n_needed, shm->step.rank, text, size);
+    else if (atomic_load(&shm->state->has_why))
+        snprintf(text, size, "%s", shm->state->why);
+    else
+        snprintf(text, size,
+                 "process %d, which speaks for this host at the store, was "
+                 "stopped or gone for %d s",
+                 (int)shm->identities[0].pid,
+                 (int)(shm->store.timeout_ms + PATIENCE_MS) / 1000);
 }
 
 static bool shm_is_complete(struct stp_agreement *agreement)
@@ -193,6 +287,8 @@ const struct stp_agreement_ops stp_agreement_shm = {
     .join = shm_join,
     .compare = shm_compare,
     .explain = shm_explain,
+    .speak = shm_speak,
+    .hush = shm_hush,
     .is_complete = shm_is_complete,
     .is_observer = shm_is_observer,
     .propose = shm_propose,

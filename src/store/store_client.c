@@ -257,6 +257,15 @@ bool stp_client_set(struct stp_client *client, const char *key,
     return client_send(client, &request);
 }
 
+bool stp_client_append(struct stp_client *client, const char *key,
+                       const void *value, size_t size)
+{
+    struct stp_bytes request = client_begin(client, STP_APPEND, key);
+
+    stp_bytes_add_value(&request, value, size);
+    return client_send(client, &request);
+}
+
 bool stp_client_check(struct stp_client *client, const char *key,
                       bool *is_there_ret)
 {

@@ -27,6 +27,8 @@ void stp_client_close(struct stp_client *client);
 
 bool stp_client_set(struct stp_client *client, const char *key,
                     const void *value, size_t size);
+bool stp_client_append(struct stp_client *client, const char *key,
+                       const void *value, size_t size);
 bool stp_client_check(struct stp_client *client, const char *key,
                       bool *is_there_ret);
 bool stp_client_add(struct stp_client *client, const char *key, int64_t number,

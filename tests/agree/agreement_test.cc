@@ -119,7 +119,7 @@ class Agreement : public testing::Test
     std::string Path(size_t n_ranks) const
     {
         char name[96];
-        snprintf(name, sizeof(name), "/dev/shm/steptune-%u-%016llx-%zu-4",
+        snprintf(name, sizeof(name), "/dev/shm/steptune-%u-%016llx-%zu-5",
                  static_cast<unsigned>(geteuid()),
                  static_cast<unsigned long long>(id_), n_ranks);
         return name;

@@ -1,7 +1,7 @@
 #include "plugin/online/service.h"
 
 #include "plugin/online/process_lock.h"
-#include "plugin/online/thread.h"
+#include "plugin/thread.h"
 
 /* Zero in a new process. */
 static struct stp_process_lock lock;

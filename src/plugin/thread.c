@@ -1,4 +1,4 @@
-#include "plugin/online/thread.h"
+#include "plugin/thread.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -26,8 +26,11 @@ static void *thread_run(void *arg)
     int n;
 
     stp_entry_begin(&entry);
-    while ((n = poll(&stop, 1, t->ms)) == 0 || (n < 0 && errno == EINTR))
+    if (t->ms == STP_THREAD_ONCE)
         t->body(t->user);
+    else
+        while ((n = poll(&stop, 1, t->ms)) == 0 || (n < 0 && errno == EINTR))
+            t->body(t->user);
     stp_entry_end(&entry);
     return NULL;
 }

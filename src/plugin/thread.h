@@ -1,5 +1,6 @@
 /*
- * thread.h - a thread that calls a function periodically, until it is stopped
+ * thread.h - a thread that calls a function once, or periodically until it is
+ * stopped
  */
 #ifndef STP_THREAD_H
 #define STP_THREAD_H
@@ -8,8 +9,10 @@
 
 struct stp_thread; /* opaque */
 
-/* Calls 'body' every 'ms' milliseconds, within a struct stp_entry.  Takes no
- * signals.  STP_ERR_NOMEM. */
+enum { STP_THREAD_ONCE = -1 };
+
+/* Calls 'body' every 'ms' milliseconds, or once at once, within a struct
+ * stp_entry.  Takes no signals.  STP_ERR_NOMEM. */
 enum stp_status stp_thread_start(void (*body)(void *user), void *user, int ms,
                                  struct stp_thread **thread_ret,
                                  struct stp_error *err);
