@@ -5,8 +5,11 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "core/policy/memory_policy.h"
+#include "core/rng.h"
+#include "core/text.h"
 
 #define DEFAULT_POLICY "nccl_tuner.conf"
 
@@ -68,16 +71,130 @@ settings_read_policy(struct stp_plugin_settings *settings,
     return settings_set_path(path, file, ".overlap", err);
 }
 
-static enum stp_status settings_read_agreement(bool *assumes_ret,
-                                               struct stp_error *err)
+/* ---- how ranks are compared ---- */
+
+#define STORE_SCHEME "tcpstore://"
+
+enum { AGREE_TIMEOUT_MS = 5000, AGREE_TIMEOUT_MAX_S = 600 };
+
+/* HOST and PORT, which are 'n_host' and the rest of bytes. */
+static bool settings_set_store(const char *host, size_t n_host,
+                               const char *port,
+                               struct stp_agreement_store *store)
+{
+    uint64_t number;
+
+    if (n_host == 0 || n_host >= sizeof(store->address) ||
+        !stp_parse_u64(port, strlen(port), &number) || number < 1 ||
+        number > UINT16_MAX)
+        return false;
+    memcpy(store->address, host, n_host);
+    store->address[n_host] = '\0';
+    store->port = (unsigned)number;
+    return true;
+}
+
+/* "a:1", "10.0.0.1:1" or "[::1]:1". */
+static bool settings_parse_store(const char *place,
+                                 struct stp_agreement_store *store)
+{
+    const char *colon = strrchr(place, ':');
+    size_t n_host;
+
+    if (colon == NULL)
+        return false;
+    n_host = (size_t)(colon - place);
+    if (n_host > 2 && place[0] == '[' && colon[-1] == ']')
+        return settings_set_store(place + 1, n_host - 2, colon + 1, store);
+    return memchr(place, ':', n_host) == NULL &&
+           settings_set_store(place, n_host, colon + 1, store);
+}
+
+/* The store of a job that torchrun started, or what else sets its variables:
+ * torchrun's own (TORCHELASTIC_USE_AGENT_STORE), or that of rank 0's PyTorch.
+ */
+static bool settings_find_store(struct stp_agreement_store *store)
+{
+    const char *host = stp_setting("MASTER_ADDR");
+    const char *port = stp_setting("MASTER_PORT");
+
+    return stp_setting("RANK") != NULL && stp_setting("WORLD_SIZE") != NULL &&
+           host != NULL && port != NULL &&
+           settings_set_store(host, strlen(host), port, store);
+}
+
+static void settings_name_host(struct stp_plugin_settings *settings)
+{
+    struct stp_agreement_store *store = &settings->store;
+    const char *host = stp_setting("NCCL_HOSTID");
+    const char *run = stp_setting("TORCHELASTIC_RUN_ID");
+
+    if (host != NULL)
+        snprintf(store->host, sizeof(store->host), "%s", host);
+    else if (gethostname(store->host, sizeof(store->host)) != 0)
+        snprintf(store->host, sizeof(store->host), "?");
+    store->host[sizeof(store->host) - 1] = '\0';
+    for (; host != NULL && *host != '\0'; host++)
+        settings->host_id = stp_hash(settings->host_id, (unsigned char)*host);
+    snprintf(store->run, sizeof(store->run), "%s", run != NULL ? run : "none");
+}
+
+static enum stp_status settings_read_timeout(unsigned *ms_ret,
+                                             struct stp_error *err)
+{
+    const char *text = stp_setting("STEPTUNE_AGREE_TIMEOUT");
+    double seconds;
+
+    *ms_ret = AGREE_TIMEOUT_MS;
+    if (text == NULL)
+        return STP_OK;
+    if (!stp_parse_double(text, strlen(text), &seconds) || seconds < 0 ||
+        seconds > AGREE_TIMEOUT_MAX_S)
+        return stp_fail(err, STP_ERR_SYNTAX,
+                        "STEPTUNE_AGREE_TIMEOUT is '%.60s', expected seconds "
+                        "from 0 to %d",
+                        text, AGREE_TIMEOUT_MAX_S);
+    *ms_ret = (unsigned)(seconds * 1000);
+    return STP_OK;
+}
+
+static const struct {
+    const char *word;
+    enum stp_agree agree;
+    bool finds_store, is_required;
+} agreements[] = {
+    {"auto", STP_AGREE_HOST, true, false},
+    {"required", STP_AGREE_HOST, true, true},
+    {"shm", STP_AGREE_HOST, false, false},
+    {"compare", STP_AGREE_HOST, false, false}, /* its first name */
+    {"assume", STP_AGREE_ASSUME, false, false},
+};
+
+static enum stp_status
+settings_read_agreement(struct stp_plugin_settings *settings,
+                        struct stp_error *err)
 {
     const char *value = stp_setting("STEPTUNE_AGREE");
 
-    *assumes_ret = value != NULL && strcmp(value, "assume") == 0;
-    if (*assumes_ret || value == NULL || strcmp(value, "compare") == 0)
+    if (value == NULL)
+        value = "auto";
+    for (size_t i = 0; i < sizeof(agreements) / sizeof(agreements[0]); i++) {
+        if (strcmp(value, agreements[i].word) != 0)
+            continue;
+        settings->agree = agreements[i].agree;
+        settings->agree_is_required = agreements[i].is_required;
+        if (agreements[i].finds_store && settings_find_store(&settings->store))
+            settings->agree = STP_AGREE_STORE;
         return STP_OK;
+    }
+    settings->agree = STP_AGREE_STORE;
+    if (strncmp(value, STORE_SCHEME, strlen(STORE_SCHEME)) == 0 &&
+        settings_parse_store(value + strlen(STORE_SCHEME), &settings->store))
+        return STP_OK;
+    settings->agree = STP_AGREE_HOST;
     return stp_fail(err, STP_ERR_SYNTAX,
-                    "STEPTUNE_AGREE is '%.60s', expected compare or assume",
+                    "STEPTUNE_AGREE is '%.60s', expected auto, shm, assume, "
+                    "required or " STORE_SCHEME "HOST:PORT",
                     value);
 }
 
@@ -115,7 +232,14 @@ enum stp_status stp_settings_read(struct stp_plugin_settings *settings_ret,
              constants != NULL ? constants : "");
     snprintf(settings_ret->ledger, STP_PATH_SIZE, "%s",
              ledger != NULL ? ledger : "");
-    status = settings_read_agreement(&settings_ret->assumes_agreement, err);
+    settings_ret->agree = STP_AGREE_HOST;
+    settings_ret->agree_is_required = false;
+    settings_ret->store = (struct stp_agreement_store){.address = ""};
+    settings_ret->host_id = 0;
+    settings_name_host(settings_ret);
+    status = settings_read_timeout(&settings_ret->store.timeout_ms, err);
+    if (status == STP_OK)
+        status = settings_read_agreement(settings_ret, err);
     return status == STP_OK ? settings_read_policy(settings_ret, err) : status;
 }
 

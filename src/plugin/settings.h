@@ -12,10 +12,18 @@
 #include <stdbool.h>
 #include <stddef.h>
 
+#include "agree/agreement.h"
 #include "core/status.h"
 #include "plugin/gpu.h"
 
 enum { STP_PATH_SIZE = 4096 };
+
+/* How ranks that must decide alike are compared. */
+enum stp_agree {
+    STP_AGREE_HOST,   /* within each host */
+    STP_AGREE_ASSUME, /* ranks that cannot be compared hold the same */
+    STP_AGREE_STORE,  /* hosts are compared, too, in a store */
+};
 
 struct stp_plugin_settings {
     char policy_path[STP_PATH_SIZE];
@@ -23,7 +31,10 @@ struct stp_plugin_settings {
     char constants[STP_PATH_SIZE]; /* "" for none */
     char gpu[STP_GPU_SIZE];        /* "" if unknown, or if the GPUs differ */
     char ledger[STP_PATH_SIZE];    /* "" for none */
-    bool assumes_agreement; /* ranks that cannot be compared hold the same */
+    enum stp_agree agree;
+    bool agree_is_required; /* ranks that are not compared are inactive */
+    struct stp_agreement_store store; /* for STP_AGREE_STORE */
+    uint64_t host_id;                 /* hash of $NCCL_HOSTID; 0: unset */
 };
 
 /*

@@ -27,11 +27,13 @@
 #include "plugin/ledger_file.h"
 #include "plugin/log.h"
 #include "plugin/settings.h"
+#include "plugin/thread.h"
 
 /* One communicator; NULL if there was no memory for it. */
 struct context {
     struct stp_backend *backend;     /* NULL: inactive, NCCL tunes alone */
     struct stp_agreement *agreement; /* NULL: none, or of no more use */
+    struct stp_thread *speech;       /* for this host; NULL: none */
     bool must_compare;               /* ranks, at the first decision */
     bool has_warned;                 /* why it is inactive */
     ncclDebugLogger_t log;
@@ -43,8 +45,11 @@ struct context {
  * How long ranks wait for those that have not joined.  In init, which all ranks
  * run at about the same time and which returns constants that NCCL uses at
  * once: plenty.  Later all ranks have passed NCCL's barrier, and no more join.
+ * Hosts that are compared in a store have a time limit of their own.
  */
 enum { INIT_WAIT_MS = 5000, CALL_WAIT_MS = 100 };
+
+enum { WHY_TEXT = 512 };
 
 #define LOG(log, level, ...)                                                   \
     stp_log(log, level, "tuner_abi.c", __LINE__, __VA_ARGS__)
@@ -100,14 +105,23 @@ static bool tuner_constants_are_empty(const ncclTunerConstants_v7_t *nccl)
     return true;
 }
 
+static void tuner_end_speech(struct context *ctx)
+{
+    if (ctx->speech != NULL)
+        ctx->agreement->ops->hush(ctx->agreement);
+    stp_thread_stop(ctx->speech);
+    ctx->speech = NULL;
+}
+
 /* Before anything is decided, or constants are set.  False if the ranks may not
  * decide. */
 static bool tuner_compare(struct context *ctx, unsigned wait_ms)
 {
     bool is_agreed = ctx->agreement->ops->compare(ctx->agreement, wait_ms);
-    char why[STP_ERROR_TEXT];
+    char why[WHY_TEXT];
 
     ctx->must_compare = false;
+    tuner_end_speech(ctx);
     if (!is_agreed) {
         ctx->agreement->ops->explain(ctx->agreement, why, sizeof(why));
         tuner_step_aside(ctx, why);
@@ -150,8 +164,8 @@ static enum stp_status tuner_load_constants(const ncclTunerConstants_v7_t *nccl,
     if (!is_comparable)
         return stp_fail(err, STP_ERR_RANGE,
                         "ranks on several hosts cannot compare their "
-                        "constants, expected STEPTUNE_AGREE=assume if all have "
-                        "the same");
+                        "constants without a store, expected STEPTUNE_AGREE="
+                        "tcpstore://HOST:PORT, or assume if all have the same");
     status = stp_file_load_constants(constants->path, &constants->values, err);
     if (status == STP_OK)
         constants->hash = stp_constants_hash(&constants->values);
@@ -165,7 +179,7 @@ static void tuner_read_constants(struct context *ctx,
                                  struct tuner_constants *constants)
 {
     bool is_comparable =
-        info->shape.n_nodes == 1 || settings->assumes_agreement;
+        info->shape.n_nodes == 1 || settings->agree != STP_AGREE_HOST;
     char why[STP_PATH_SIZE + STP_ERROR_TEXT];
     struct stp_error err;
 
@@ -190,7 +204,7 @@ static void tuner_apply_constants(struct context *ctx,
 
     if (constants->hash == 0)
         return;
-    is_agreed = settings->assumes_agreement || !ctx->must_compare ||
+    is_agreed = settings->agree == STP_AGREE_ASSUME || !ctx->must_compare ||
                 tuner_compare(ctx, INIT_WAIT_MS);
     if (is_agreed)
         stp_constants_apply(&constants->values, nccl);
@@ -224,9 +238,39 @@ tuner_fingerprint(const struct context *ctx,
     f.part[STP_FINGERPRINT_BUILD] = stp_hash(
         tuner_hash_text(STP_TUNER_NAME " " STP_VERSION), (uint64_t)version);
     f.part[STP_FINGERPRINT_SETTINGS] =
-        stp_hash(f.part[STP_FINGERPRINT_SETTINGS], settings->assumes_agreement);
+        stp_hash(f.part[STP_FINGERPRINT_SETTINGS], settings->agree);
     f.part[STP_FINGERPRINT_CONSTANTS] = constants->hash;
     return f;
+}
+
+/* Whether this job was told that ranks which are not compared do not decide,
+ * and these are not. */
+static bool tuner_must_not_decide(const struct stp_comm_info *info,
+                                  const struct stp_plugin_settings *settings)
+{
+    return settings->agree_is_required && info->shape.n_ranks > 1 &&
+           (info->comm_id == 0 ||
+            (info->shape.n_nodes > 1 && settings->agree != STP_AGREE_STORE));
+}
+
+static void tuner_speak(void *agreement)
+{
+    ((struct stp_agreement *)agreement)->ops->speak(agreement);
+}
+
+/* Without a thread this host says only that all must step aside. */
+static void tuner_start_speech(struct context *ctx)
+{
+    struct stp_error err;
+
+    if (!ctx->agreement->speaks ||
+        stp_thread_start(tuner_speak, ctx->agreement, STP_THREAD_ONCE,
+                         &ctx->speech, &err) == STP_OK)
+        return;
+    LOG(ctx->log, NCCL_LOG_INFO, "%s: this host cannot be compared: %s",
+        STP_TUNER_NAME, err.text);
+    ctx->agreement->ops->hush(ctx->agreement);
+    tuner_speak(ctx->agreement);
 }
 
 /*
@@ -239,10 +283,11 @@ static void tuner_join(struct context *ctx, const struct stp_comm_info *info,
                        const struct stp_fingerprint *fingerprint,
                        struct tuner_constants *constants)
 {
-    const struct stp_agreement_rank rank = {
+    struct stp_agreement_rank rank = {
         .comm_id = info->comm_id,
+        .host_id = settings->host_id,
         .n_ranks = info->shape.n_ranks,
-        .n_needed = settings->assumes_agreement ? 1 : info->n_local,
+        .n_needed = settings->agree == STP_AGREE_ASSUME ? 1 : info->n_local,
         .number = stp_launcher_rank(info->shape.n_ranks),
         .fingerprint = *fingerprint,
         .proposes = ctx->backend != NULL && stp_backend_proposes(ctx->backend),
@@ -252,13 +297,16 @@ static void tuner_join(struct context *ctx, const struct stp_comm_info *info,
 
     if (info->comm_id == 0 || info->shape.n_ranks == 1)
         return;
+    if (settings->agree == STP_AGREE_STORE)
+        rank.store = settings->store;
     if (stp_agreement_join(&rank, &ctx->agreement, &err) == STP_OK) {
         ctx->must_compare = true;
+        tuner_start_speech(ctx);
         return;
     }
     snprintf(why, sizeof(why), "cannot be compared with the other ranks: %s",
              err.text);
-    if (settings->assumes_agreement)
+    if (settings->agree == STP_AGREE_ASSUME)
         LOG(ctx->log, NCCL_LOG_INFO, "%s: %s", STP_TUNER_NAME, why);
     else {
         tuner_step_aside(ctx, why);
@@ -323,7 +371,16 @@ static void tuner_open(struct context *ctx, int version,
      * decide by their own. */
     if (info->shape.n_nodes == 1 && settings.gpu[0] != '\0')
         info->shape.gpu = settings.gpu;
+    if (info->shape.n_nodes == 1 && settings.agree == STP_AGREE_STORE)
+        settings.agree = STP_AGREE_HOST; /* which is all of them */
     tuner_open_backend(ctx, info, &settings, status, &err);
+    if (tuner_must_not_decide(info, &settings))
+        tuner_step_aside(
+            ctx,
+            "these ranks cannot be compared, which STEPTUNE_AGREE=required "
+            "demands: that takes NCCL 2.28 or later and, on several "
+            "hosts, torchrun's variables or "
+            "STEPTUNE_AGREE=tcpstore://HOST:PORT");
     tuner_read_constants(ctx, &settings, info, nccl, &constants);
     fingerprint = tuner_fingerprint(ctx, &settings, version, &constants);
     tuner_join(ctx, info, &settings, &fingerprint, &constants);
@@ -395,6 +452,7 @@ static ncclResult_t tuner_finalize(void *opaque)
     if (ctx == NULL)
         return ncclSuccess;
     stp_backend_close(ctx->backend);
+    tuner_end_speech(ctx);
     stp_agreement_leave(ctx->agreement);
     stp_ledger_close(ctx->ledger);
     free(ctx);

@@ -242,7 +242,10 @@ class Job
             const_cast<int *>(&job->logs_[rank][1]));
         setenv("RANK", std::to_string(rank).c_str(), 1);
         setenv("WORLD_SIZE", std::to_string(job->n_ranks_).c_str(), 1);
-        unsetenv("STEPTUNE_AGREE");
+        for (const char *name :
+             {"STEPTUNE_AGREE", "STEPTUNE_AGREE_TIMEOUT", "NCCL_HOSTID",
+              "MASTER_ADDR", "MASTER_PORT", "TORCHELASTIC_RUN_ID"})
+            unsetenv(name);
         setenv("STEPTUNE_GPU", "H200", 1);
         setenv("NCCL_TUNER_CONFIG_FILE", "p.conf", 1);
         setenv("STEPTUNE_OBJECTIVE", "file", 1); // needs no profiler

@@ -297,9 +297,10 @@ TEST_F(Constants, OfRanksOnSeveralHostsNeedTheUsersWord)
                 warnings_,
                 AllOf(SizeIs(16),
                       Each(EndsWith("ranks on several hosts cannot compare "
-                                    "their constants, expected "
-                                    "STEPTUNE_AGREE=assume if all have the "
-                                    "same; NCCL keeps its own constants"))));
+                                    "their constants without a store, expected "
+                                    "STEPTUNE_AGREE=tcpstore://HOST:PORT, or "
+                                    "assume if all have the same; NCCL keeps "
+                                    "its own constants"))));
     }
 }
 

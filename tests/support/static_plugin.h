@@ -35,7 +35,8 @@ inline constexpr const char *kVariables[] = {"NCCL_TUNER_CONFIG_FILE",
                                              "STEPTUNE_OVERLAP_CONFIG_FILE",
                                              "STEPTUNE_CONSTANTS_FILE",
                                              "STEPTUNE_GPU",
-                                             "STEPTUNE_AGREE"};
+                                             "STEPTUNE_AGREE",
+                                             "MASTER_ADDR"};
 
 template <auto destroy> struct Destroy {
     template <typename T> void operator()(T *p) const

@@ -1,0 +1,173 @@
+// No host decides alone: two hosts of eight ranks, of which the second differs
+// in one thing, meet in the job's store.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "plugin/odd_rank.h"
+#include "support/processes.h"
+#include "support/store_thread.h"
+
+namespace
+{
+
+using namespace odd_rank;
+using static_plugin::Machine;
+using testing::Each;
+using testing::ElementsAre;
+using testing::HasSubstr;
+using testing::IsEmpty;
+
+constexpr char kOtherPolicy[] = "allreduce,0,inf,ring,simple,-1,-1,-1\n";
+
+enum Store { kNone, kTorchrun, kNamed, kDeaf };
+
+struct Case {
+    const char *name;
+    Store store;
+    const char *agree; // "": not set
+    Change second;     // host
+    bool tuned;
+    const char *first_says; // in each rank's one warning; "": none
+    const char *second_says;
+    const char *timeout = "60"; // nothing waits so long
+    bool hangs = false;
+    bool both = false; // hosts are as the second
+};
+
+void PrintTo(const Case &c, std::ostream *out)
+{
+    *out << c.name;
+}
+
+// A store in a process: what has ranks as processes may have no threads.
+class ForkedStore
+{
+  public:
+    unsigned port() const
+    {
+        return port_;
+    }
+
+  private:
+    unsigned port_ = 0;
+    int listener_ = store_thread::Listen(&port_);
+    processes::Process server_{[this]() -> std::string {
+        stp_server *server = nullptr;
+        stp_error err{};
+        if (stp_server_new("agree", nullptr, &server, &err) != STP_OK ||
+            !stp_server_listen(server, listener_))
+            return err.text;
+        while (stp_server_step(server, 1000))
+            ;
+        return "no more sockets";
+    }};
+};
+
+class OddHost : public testing::TestWithParam<Case>
+{
+  protected:
+    void SetUp() override
+    {
+        mock_machine *machine = nullptr;
+        ASSERT_EQ(
+            ncclSuccess,
+            mock_machine_load(STP_FIXTURES "/machines/h100n2x8", &machine));
+        machine_.reset(machine);
+        close(store_thread::Listen(&deaf_port_, false));
+    }
+
+    // In each rank's process.
+    static void Enter(const Case &c, unsigned port)
+    {
+        const bool is_second = std::stoi(getenv("RANK")) >= 8;
+        const std::string agree =
+            c.store == kNamed ? "tcpstore://127.0.0.1:" + std::to_string(port)
+                              : c.agree;
+
+        setenv("NCCL_HOSTID", is_second ? "b" : "a", 1);
+        setenv("STEPTUNE_AGREE", agree.c_str(), 1);
+        setenv("STEPTUNE_AGREE_TIMEOUT", c.timeout, 1);
+        if (c.store == kTorchrun || c.store == kDeaf) {
+            setenv("MASTER_ADDR", "127.0.0.1", 1);
+            setenv("MASTER_PORT", std::to_string(port).c_str(), 1);
+        }
+        if (is_second || c.both)
+            c.second();
+    }
+
+    Machine machine_;
+    unsigned deaf_port_ = 0;
+};
+
+TEST_P(OddHost, NeverDecidesOtherwiseThanTheOther)
+{
+    const Case &c = GetParam();
+
+    for (const char *plugin : {STP_PLUGIN, STP_ONLINE}) {
+        SCOPED_TRACE(plugin);
+        const ForkedStore store;
+        const unsigned port = c.store == kDeaf ? deaf_port_ : store.port();
+        Job job(machine_.get(), "2.28", plugin);
+        const Outcome out = job.Run([&] { Enter(c, port); }, 0, [] {});
+
+        EXPECT_EQ(c.hangs, out.rc != ncclSuccess) << out.error;
+        if (c.hangs)
+            continue;
+        EXPECT_EQ(c.tuned, out.tuned);
+        ASSERT_EQ(16U, out.warnings.size());
+        for (size_t r = 0; r < 16; r++) {
+            const char *says = r < 8 ? c.first_says : c.second_says;
+            if (*says == '\0') {
+                EXPECT_THAT(out.warnings[r], IsEmpty()) << r;
+            } else {
+                EXPECT_THAT(out.warnings[r], ElementsAre(HasSubstr(says))) << r;
+            }
+        }
+    }
+}
+
+// Sets constants in the model of NCCL, which wants them in init.
+void SetConstants()
+{
+    Write("c.csv",
+          "constant,row,column,value\nring_ll128_bandwidth,hopper,1,30\n");
+    setenv("STEPTUNE_CONSTANTS_FILE", "c.csv", 1);
+}
+
+// clang-format off
+const Case kCases[] = {
+    {"the_same", kTorchrun, "", [] {}, true, "", ""},
+    {"the_same_in_a_named_store", kNamed, "", [] {}, true, "", ""},
+    {"the_same_if_required", kTorchrun, "required", [] {}, true, "", ""},
+    {"another_policy", kTorchrun, "auto", Replace("p.conf", kOtherPolicy), false,
+     "host b holds another policy than this rank (NCCL_TUNER_CONFIG_FILE",
+     "host a holds another policy than this rank (NCCL_TUNER_CONFIG_FILE"},
+    {"no_policy", kTorchrun, "", Set("NCCL_TUNER_CONFIG_FILE", "missing"), false,
+     "host b has no policy in force", "missing: cannot be opened"},
+    {"other_constants", kTorchrun, "", SetConstants, false,
+     "host b sets other constants than this rank", "host a sets other constants than this rank"},
+    {"the_same_constants", kTorchrun, "", SetConstants, true, "", "", "60", false, true},
+    {"no_plugin", kTorchrun, "", Plugin(""), false, "of 16 ranks, of host a: ", "", "0.2"},
+    {"another_run", kTorchrun, "", Set("TORCHELASTIC_RUN_ID", "other"), false,
+     "of 16 ranks, of host a: ", "of 16 ranks, of host b: ", "0.2"},
+    {"no_store_there", kDeaf, "", [] {}, false,
+     "cannot be used: Connection refused", "cannot be used: Connection refused"},
+    {"no_store_and_required", kNone, "required", [] {}, false,
+     "cannot be compared, which STEPTUNE_AGREE=required demands",
+     "cannot be compared, which STEPTUNE_AGREE=required demands"},
+    {"a_bad_word", kNone, "tcpstore://nowhere", [] {}, false,
+     "STEPTUNE_AGREE is 'tcpstore://nowhere', expected auto, shm, assume, required or tcpstore://HOST:PORT",
+     "STEPTUNE_AGREE is 'tcpstore://nowhere', expected"},
+    {"a_bad_time", kTorchrun, "", Set("STEPTUNE_AGREE_TIMEOUT", "-1"), false,
+     "of 16 ranks, of host a: ",
+     "STEPTUNE_AGREE_TIMEOUT is '-1', expected seconds from 0 to 600", "0.2"},
+    {"no_store", kNone, "", [] {}, true, "", ""},
+    {"not_in_the_store", kTorchrun, "shm", [] {}, true, "", ""},
+    {"another_policy_without_a_store", kNone, "", Replace("p.conf", kOtherPolicy), true, "", "", "60", true},
+};
+// clang-format on
+
+INSTANTIATE_TEST_SUITE_P(Case, OddHost, testing::ValuesIn(kCases),
+                         [](const auto &row) { return row.param.name; });
+
+} // namespace
