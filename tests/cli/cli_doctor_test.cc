@@ -529,6 +529,38 @@ TEST_F(CliDoctor, ComparesThePolicyWithTheGpusHere)
                           "here (NVIDIA H200)|"));
 }
 
+TEST_F(CliDoctor, SaysWhetherHostsComparePolicies)
+{
+    Write("one.conf", "allreduce,0,inf,tree,ll,-1,-1,-1\n"
+                      "allgather,0,inf,ring,ll,-1,1,-1\n");
+    Write("two.conf", "allreduce,0,inf,tree,ll,-1,2,-1\n");
+    EXPECT_THAT(Found("note", "--policy one.conf"), Not(HasSubstr("hosts")));
+    EXPECT_THAT(Found("note", "--policy two.conf"),
+                HasSubstr("1 rule of policy two.conf is for several hosts, and "
+                          "no store is known in which hosts compare their "
+                          "policies|the job hangs if one host has another "
+                          "policy|"));
+
+    Set("STEPTUNE_AGREE", "required");
+    EXPECT_THAT(Found("note", "--policy two.conf"),
+                HasSubstr("|STEPTUNE_AGREE=required: the plugin steps aside on "
+                          "several hosts|"));
+
+    Set("STEPTUNE_AGREE", "tcpstore://[::1]:29500");
+    EXPECT_THAT(Found("ok", "--policy two.conf"),
+                HasSubstr("hosts compare their policies in the store at ::1 "
+                          "port 29500|"));
+
+    Set("STEPTUNE_AGREE", "");
+    for (auto [name, value] : {std::pair{"MASTER_ADDR", "10.0.0.1"},
+                               {"MASTER_PORT", "29501"},
+                               {"RANK", "0"},
+                               {"WORLD_SIZE", "16"}})
+        Set(name, value);
+    EXPECT_THAT(Found("ok", "--policy two.conf"),
+                HasSubstr("in the store at 10.0.0.1 port 29501|"));
+}
+
 TEST_F(CliDoctor, ExaminesThePolicyForOverlapIfThatIsOn)
 {
     Set("NCCL_WORKLOAD_OVERLAP", "1");

@@ -203,6 +203,37 @@ static void doctor_judge_policy(struct stp_doctor *d, const char *path,
                       "STEPTUNE_GPU if the model is named wrongly");
 }
 
+/* Rules for several hosts, which hang a job if the hosts hold others. */
+static void doctor_judge_hosts(struct stp_doctor *d, const char *path,
+                               const struct stp_policy *policy)
+{
+    struct stp_plugin_settings settings;
+    struct stp_error err;
+    size_t n = 0;
+
+    for (size_t i = 0; i < stp_policy_size(policy); i++)
+        n += stp_policy_rule(policy, i)->nodes.min > 1;
+    if (n == 0 || stp_settings_read(&settings, &err) != STP_OK)
+        return;
+    if (settings.agree == STP_AGREE_STORE) {
+        stp_diagnose(&d->diagnosis, STP_SYMPTOM_OK,
+                     "hosts compare their policies in the store at %s port %u",
+                     settings.store.address, settings.store.port);
+        return;
+    }
+    stp_diagnose(&d->diagnosis, STP_SYMPTOM_NOTE,
+                 "%zu %s of policy %s %s for several hosts, and no store is "
+                 "known in which hosts compare their policies",
+                 n, n == 1 ? "rule" : "rules", path, n == 1 ? "is" : "are");
+    stp_diagnose_why(&d->diagnosis, "%s",
+                     settings.agree_is_required
+                         ? "STEPTUNE_AGREE=required: the plugin steps aside "
+                           "on several hosts"
+                         : "the job hangs if one host has another policy");
+    stp_diagnose_todo(&d->diagnosis, "start the job with torchrun, or set "
+                                     "STEPTUNE_AGREE=tcpstore://HOST:PORT");
+}
+
 static void doctor_load_policy(struct stp_doctor *d, const char *path,
                                const char *gpu)
 {
@@ -213,6 +244,7 @@ static void doctor_load_policy(struct stp_doctor *d, const char *path,
     if (stp_policy_load(path, &policy, &err) == STP_OK) {
         doctor_judge_policy(d, path, policy, gpu);
         doctor_judge_channels(d, path, policy);
+        doctor_judge_hosts(d, path, policy);
         stp_policy_free(policy);
         return;
     }
