@@ -19,8 +19,10 @@ const struct stp_arms stp_trial_arms = {
 enum stp_status stp_trial_environment(const char *path, const char *gpu,
                                       struct stp_error *err)
 {
+    /* all processes have this policy, and their launcher may have no store */
     if (setenv("NCCL_TUNER_CONFIG_FILE", path, 1) == 0 &&
         setenv("STEPTUNE_GPU", gpu, 1) == 0 &&
+        setenv("STEPTUNE_AGREE", "shm", 0) == 0 &&
         unsetenv("NCCL_WORKLOAD_OVERLAP") == 0)
         return STP_OK;
     return stp_fail(err, STP_ERR_NOMEM, "cannot set the environment");

@@ -16,7 +16,8 @@ enum { STP_TRIAL_PATH = 4096 };
 extern const struct stp_arms stp_trial_arms;
 
 /* Sets the environment of a job with this policy on such a GPU, which may be
- * that of a recorded machine.  Before any other thread runs. */
+ * that of a recorded machine.  Ranks compare within a host only, unless the
+ * user says otherwise.  Before any other thread runs. */
 enum stp_status stp_trial_environment(const char *path, const char *gpu,
                                       struct stp_error *err);
 
