@@ -226,10 +226,12 @@ static void rules_put_size(const struct stp_memory_rule *rule, size_t i,
 {
     const struct stp_memory_evidence *e = &rule->evidence[i];
     const bool has_best = e->best[0] != '\0';
-    char interval[STP_INTERVAL] = "";
+    char gain[32] = "", interval[STP_INTERVAL] = "";
 
-    if (has_best)
+    if (has_best) {
+        snprintf(gain, sizeof(gain), "%.3f", e->gain_over_best.gain);
         stp_interval_text(&e->gain_over_best, interval);
+    }
     stp_table_row(t);
     rules_put_calls(&rule->rule, t);
     stp_table_count(t, "bytes", "bytes", e->n_bytes);
@@ -237,8 +239,7 @@ static void rules_put_size(const struct stp_memory_rule *rule, size_t i,
     stp_table_number(t, "us", "us", e->us, 2);
     stp_table_gain(t, &e->gain);
     stp_table_word(t, "best", "?<best rule", e->best);
-    stp_table_text(t, "?gain over it", has_best ? "%.3f" : "",
-                   e->gain_over_best.gain);
+    stp_table_text(t, "?gain over it", "%s", gain);
     stp_table_text(t, "?95% interval of that", "%s", interval);
     stp_table_word(t, "source", "<times",
                    stp_source_words(e->source, e->single_pass));
