@@ -53,13 +53,13 @@ int Serve()
 
 int Check(unsigned port)
 {
+    const auto address = stp_store_at("127.0.0.1", port);
     stp_client c{};
     bool is_there = true;
     int64_t sum = 0;
     char value[8] = "";
     size_t size = 0;
-    if (stp_client_connect(&c, "127.0.0.1", port, "test",
-                           stp_now_ms() + 10000) &&
+    if (stp_client_open(&c, &address, "test", stp_now_ms() + 10000) &&
         stp_client_check(&c, "k", &is_there) && !is_there &&
         stp_client_set(&c, "k", "value", 5) && stp_client_wait(&c, "k") &&
         stp_client_get(&c, "k", value, sizeof(value), &size) && size == 5 &&

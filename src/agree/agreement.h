@@ -37,6 +37,7 @@
 #include <stdint.h>
 
 #include "core/status.h"
+#include "store/store_address.h"
 
 enum {
     STP_AGREE_RANKS = 1024, /* at most, with proposals */
@@ -59,8 +60,7 @@ struct stp_fingerprint {
 
 /* Where hosts meet. */
 struct stp_agreement_store {
-    char address[256]; /* a name or an address, IPv4 or IPv6; "": nowhere */
-    unsigned port;
+    struct stp_store_address address;
     unsigned timeout_ms; /* for all hosts to come, from the first join here */
     char run[96];        /* jobs of different runs do not meet */
     char host[60];       /* this host's name, for messages */

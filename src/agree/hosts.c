@@ -50,8 +50,7 @@ static bool speech_connect(struct speech *s, int64_t deadline_ms)
 {
     const struct stp_agreement_store *store = s->hosts->store;
 
-    return stp_client_connect(&s->client, store->address, store->port, TOKEN,
-                              deadline_ms);
+    return stp_client_open(&s->client, &store->address, TOKEN, deadline_ms);
 }
 
 static bool speech_add(struct speech *s, const char *name, size_t n,
@@ -283,12 +282,11 @@ static void speech_explain(struct speech *s, char *why, size_t size)
     const struct stp_hosts *h = s->hosts;
     const size_t max = MAX_ROWS * sizeof(struct stp_host_row);
     struct stp_host_row *rows = NULL;
-    char place[320];
+    char place[STP_STORE_PLACE];
     char key[KEY_TEXT];
     size_t n_bytes = 0;
 
-    snprintf(place, sizeof(place), "the store at %s port %u", h->store->address,
-             h->store->port);
+    stp_store_describe(&h->store->address, place);
     if (s->decision[0] == '\0') {
         speech_explain_lost(s, place, why, size);
         return;

@@ -74,10 +74,11 @@ static size_t shm_bytes(const struct stp_agreement_rank *rank)
 static void shm_lay_out(struct shm_agreement *shm,
                         const struct stp_agreement_rank *rank)
 {
-    shm->base = (struct stp_agreement){
-        .ops = &stp_agreement_shm,
-        .proposes = rank->proposes,
-        .speaks = rank->store.address[0] != '\0' && shm->step.rank == 0};
+    shm->base = (struct stp_agreement){.ops = &stp_agreement_shm,
+                                       .proposes = rank->proposes,
+                                       .speaks = rank->store.address.engine !=
+                                                     STP_STORE_NOWHERE &&
+                                                 shm->step.rank == 0};
     shm->state = stp_segment_memory(shm->segment);
     shm->identities = (struct stp_identity *)(shm->state + 1);
     shm->board = (struct stp_board *)(shm->identities + rank->n_ranks);
@@ -173,7 +174,7 @@ static bool shm_compare(struct stp_agreement *agreement, unsigned wait_ms)
 {
     struct shm_agreement *shm = shm_of(agreement);
 
-    if (shm->store.address[0] != '\0')
+    if (shm->store.address.engine != STP_STORE_NOWHERE)
         return shm_await_hosts(shm);
     for (unsigned i = 0; i < wait_ms && shm_read_outcome(shm) == OPEN &&
                          stp_segment_n_joined(shm->segment) < shm->n_needed;
@@ -217,7 +218,7 @@ static void shm_explain(const struct stp_agreement *agreement, char *text,
 {
     const struct shm_agreement *shm = shm_of(agreement);
 
-    if (shm->store.address[0] == '\0' ||
+    if (shm->store.address.engine == STP_STORE_NOWHERE ||
         !stp_identities_are_equal(shm->identities, shm->step.n_ranks))
         stp_identities_explain(shm->identities, shm->step.n_ranks,
                                shm->n_needed, shm->step.rank, text, size);

@@ -446,7 +446,8 @@ static bool view_alive(void *self, struct stp_error *err)
  * would reset the connection and left/R would be lost. */
 static void members_leave(struct members *m)
 {
-    struct stp_client client = {.fd = m->fd,
+    struct stp_client client = {.ops = &stp_store_tcp,
+                                .fd = m->fd,
                                 .deadline_ms = stp_now_ms() + FAREWELL_MS};
     char key[STP_KEY_TEXT];
     char unread[4096];

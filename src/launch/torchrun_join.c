@@ -40,10 +40,11 @@ static int64_t join_soon(const struct stp_torchrun *s, unsigned ms)
 static bool join_open_job_store(const struct stp_torchrun *s,
                                 struct stp_client *job, bool *has_key)
 {
-    job->fd = -1;
-    return s->job_port != 0 &&
-           stp_client_connect(job, s->host, s->job_port, s->token,
-                              join_soon(s, ANSWER_MS)) &&
+    const struct stp_store_address address = stp_store_at(s->host, s->job_port);
+
+    *job = (struct stp_client){.fd = -1};
+    return address.engine != STP_STORE_NOWHERE &&
+           stp_client_open(job, &address, s->token, join_soon(s, ANSWER_MS)) &&
            stp_client_check(job, RANK_0_KEY, has_key);
 }
 
@@ -287,13 +288,15 @@ static bool attempt_join(struct attempt *a, const struct stp_torchrun *s,
     const bool has_job = attempt_look_up(a, s);
     const int64_t soon_ms =
         join_soon(s, has_job || s->job_port == 0 ? ANSWER_MS : DOUBT_MS);
+    struct stp_store_address address;
 
     if (!has_job) {
         a->port = s->port;
         snprintf(a->token, sizeof(a->token), "%s", s->token);
     }
-    if (stp_client_connect(&a->client, s->host, a->port, a->token,
-                           soon_ms < deadline_ms ? soon_ms : deadline_ms) &&
+    address = stp_store_at(s->host, a->port);
+    if (stp_client_open(&a->client, &address, a->token,
+                        soon_ms < deadline_ms ? soon_ms : deadline_ms) &&
         attempt_ask(a, s))
         return true;
     stp_client_close(&a->client);

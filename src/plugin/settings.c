@@ -10,6 +10,7 @@
 #include "core/policy/memory_policy.h"
 #include "core/rng.h"
 #include "core/text.h"
+#include "store/store_address.h"
 
 #define DEFAULT_POLICY "nccl_tuner.conf"
 
@@ -73,54 +74,23 @@ settings_read_policy(struct stp_plugin_settings *settings,
 
 /* ---- how ranks are compared ---- */
 
-#define STORE_SCHEME "tcpstore://"
-
 enum { AGREE_TIMEOUT_MS = 5000, AGREE_TIMEOUT_MAX_S = 600 };
-
-/* HOST and PORT, which are 'n_host' and the rest of bytes. */
-static bool settings_set_store(const char *host, size_t n_host,
-                               const char *port,
-                               struct stp_agreement_store *store)
-{
-    uint64_t number;
-
-    if (n_host == 0 || n_host >= sizeof(store->address) ||
-        !stp_parse_u64(port, strlen(port), &number) || number < 1 ||
-        number > UINT16_MAX)
-        return false;
-    memcpy(store->address, host, n_host);
-    store->address[n_host] = '\0';
-    store->port = (unsigned)number;
-    return true;
-}
-
-/* "a:1", "10.0.0.1:1" or "[::1]:1". */
-static bool settings_parse_store(const char *place,
-                                 struct stp_agreement_store *store)
-{
-    const char *colon = strrchr(place, ':');
-    size_t n_host;
-
-    if (colon == NULL)
-        return false;
-    n_host = (size_t)(colon - place);
-    if (n_host > 2 && place[0] == '[' && colon[-1] == ']')
-        return settings_set_store(place + 1, n_host - 2, colon + 1, store);
-    return memchr(place, ':', n_host) == NULL &&
-           settings_set_store(place, n_host, colon + 1, store);
-}
 
 /* The store of a job that torchrun started, or what else sets its variables:
  * torchrun's own (TORCHELASTIC_USE_AGENT_STORE), or that of rank 0's PyTorch.
  */
-static bool settings_find_store(struct stp_agreement_store *store)
+static bool settings_find_store(struct stp_store_address *address)
 {
     const char *host = stp_setting("MASTER_ADDR");
     const char *port = stp_setting("MASTER_PORT");
+    uint64_t number;
 
-    return stp_setting("RANK") != NULL && stp_setting("WORLD_SIZE") != NULL &&
-           host != NULL && port != NULL &&
-           settings_set_store(host, strlen(host), port, store);
+    if (stp_setting("RANK") == NULL || stp_setting("WORLD_SIZE") == NULL ||
+        host == NULL || port == NULL ||
+        !stp_parse_u64(port, strlen(port), &number) || number > UINT16_MAX)
+        return false;
+    *address = stp_store_at(host, (unsigned)number);
+    return address->engine != STP_STORE_NOWHERE;
 }
 
 static void settings_name_host(struct stp_plugin_settings *settings)
@@ -183,18 +153,18 @@ settings_read_agreement(struct stp_plugin_settings *settings,
             continue;
         settings->agree = agreements[i].agree;
         settings->agree_is_required = agreements[i].is_required;
-        if (agreements[i].finds_store && settings_find_store(&settings->store))
+        if (agreements[i].finds_store &&
+            settings_find_store(&settings->store.address))
             settings->agree = STP_AGREE_STORE;
         return STP_OK;
     }
-    settings->agree = STP_AGREE_STORE;
-    if (strncmp(value, STORE_SCHEME, strlen(STORE_SCHEME)) == 0 &&
-        settings_parse_store(value + strlen(STORE_SCHEME), &settings->store))
+    if (stp_store_parse(value, &settings->store.address)) {
+        settings->agree = STP_AGREE_STORE;
         return STP_OK;
-    settings->agree = STP_AGREE_HOST;
+    }
     return stp_fail(err, STP_ERR_SYNTAX,
                     "STEPTUNE_AGREE is '%.60s', expected auto, shm, assume, "
-                    "required or " STORE_SCHEME "HOST:PORT",
+                    "required or " STP_STORE_EXPECTED,
                     value);
 }
 
@@ -234,7 +204,7 @@ enum stp_status stp_settings_read(struct stp_plugin_settings *settings_ret,
              ledger != NULL ? ledger : "");
     settings_ret->agree = STP_AGREE_HOST;
     settings_ret->agree_is_required = false;
-    settings_ret->store = (struct stp_agreement_store){.address = ""};
+    settings_ret->store = (struct stp_agreement_store){.timeout_ms = 0};
     settings_ret->host_id = 0;
     settings_name_host(settings_ret);
     status = settings_read_timeout(&settings_ret->store.timeout_ms, err);

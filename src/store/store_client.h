@@ -1,36 +1,48 @@
 /*
- * store_client.h - a client of a key-value store: PyTorch's, or our own
+ * store_client.h - a client of a key-value store, whichever engine it has
  *
- * Not for several threads at once.  Functions return false on failure; 'why'
- * then says the reason, and the client can only be closed.
+ * An engine is a table of functions.  All keep what is promised here.  Not for
+ * several threads at once.  Functions return false on failure; 'why' then says
+ * the reason, and the client can only be closed.
  */
 #ifndef STP_STORE_CLIENT_H
 #define STP_STORE_CLIENT_H
 
-#include <sys/uio.h>
-
+#include "store/socket.h"
 #include "store/store.h"
+#include "store/store_address.h"
 
 struct stp_client {
-    int fd; /* -1: none */
+    const struct stp_store_ops *ops; /* NULL: not open */
+    int fd;                          /* of an engine with a socket; else -1 */
+    void *state;                     /* of the engine */
     char prefix[STP_STORE_PREFIX];
-    int64_t deadline_ms; /* for all calls (stp_now_ms()) */
-    char address[64];    /* that was tried last, or "" */
-    char why[160];
+    int64_t deadline_ms;              /* for all calls (stp_now_ms()) */
+    char address[STP_SOCKET_ADDRESS]; /* that was tried last, or "" */
+    char why[256];
 };
 
-/* Connects to a name or an address, IPv4 or IPv6.  'token' is that of the keys
+/* Opens the store at 'address'.  'token' is that of the keys
  * (stp_store_prefix()).  Also a failed client is to be closed. */
-bool stp_client_connect(struct stp_client *client, const char *name,
-                        unsigned port, const char *token, int64_t deadline_ms);
+bool stp_client_open(struct stp_client *client,
+                     const struct stp_store_address *address, const char *token,
+                     int64_t deadline_ms);
+
+/* Also of a client that is all zero, or closed. */
 void stp_client_close(struct stp_client *client);
 
+/* Values have STP_STORE_MAX_VALUE bytes at most. */
 bool stp_client_set(struct stp_client *client, const char *key,
                     const void *value, size_t size);
+
+/* Adds bytes to the value, which is empty if there is none; atomic. */
 bool stp_client_append(struct stp_client *client, const char *key,
                        const void *value, size_t size);
 bool stp_client_check(struct stp_client *client, const char *key,
                       bool *is_there_ret);
+
+/* Adds to a number, which is 0 if there is none, and is stored in decimal;
+ * atomic.  Adding 0 reads it. */
 bool stp_client_add(struct stp_client *client, const char *key, int64_t number,
                     int64_t *sum_ret);
 bool stp_client_delete(struct stp_client *client, const char *key);
@@ -43,22 +55,40 @@ bool stp_client_get(struct stp_client *client, const char *key, void *value,
                     size_t max, size_t *size_ret);
 
 /* Gives the key a value if it has none; then as stp_client_get(), without
- * waiting.  'after' is sent with it: requests whose replies come later. */
+ * waiting; atomic.  'after' is sent with it, to a TCPStore alone: requests
+ * whose replies come later. */
 bool stp_client_compare_set(struct stp_client *client, const char *key,
                             const void *value, size_t size,
                             const struct stp_bytes *after, void *now,
                             size_t max, size_t *now_size_ret);
 
-/* ---- for connections that are used without these functions ---- */
+/* ---- engines ---- */
 
-/* Waits, at most a second, and until the deadline. False and errno if that has
- * passed, or if the other host is gone. */
-bool stp_socket_await(int fd, short events, int64_t deadline_ms);
+/* Functions as above.  open() finds 'prefix' and 'deadline_ms' filled in;
+ * close() is also called when it failed. */
+struct stp_store_ops {
+    bool (*open)(struct stp_client *client,
+                 const struct stp_store_address *address);
+    void (*close)(struct stp_client *client);
+    bool (*set)(struct stp_client *client, const char *key, const void *value,
+                size_t size);
+    bool (*append)(struct stp_client *client, const char *key,
+                   const void *value, size_t size);
+    bool (*check)(struct stp_client *client, const char *key,
+                  bool *is_there_ret);
+    bool (*add)(struct stp_client *client, const char *key, int64_t number,
+                int64_t *sum_ret);
+    bool (*del)(struct stp_client *client, const char *key);
+    bool (*wait)(struct stp_client *client, const char *key);
+    bool (*get)(struct stp_client *client, const char *key, void *value,
+                size_t max, size_t *size_ret);
+    bool (*compare_set)(struct stp_client *client, const char *key,
+                        const void *value, size_t size,
+                        const struct stp_bytes *after, void *now, size_t max,
+                        size_t *now_size_ret);
+};
 
-/* Sends the parts, which it changes.  With 'until_input' it ends, with true,
- * when something can be read. */
-bool stp_socket_send(int fd, struct iovec *parts, int n_parts, bool until_input,
-                     int64_t deadline_ms);
-bool stp_socket_receive(int fd, void *to, size_t size, int64_t deadline_ms);
+/* PyTorch's TCPStore, or our own. */
+extern const struct stp_store_ops stp_store_tcp;
 
 #endif /* STP_STORE_CLIENT_H */

@@ -92,8 +92,7 @@ class Host
         rank.number = -1;
         rank.fingerprint.part[STP_FINGERPRINT_POLICY] = policy;
         rank.fingerprint.part[STP_FINGERPRINT_FILE] = policy;
-        strcpy(rank.store.address, "127.0.0.1");
-        rank.store.port = place.port;
+        rank.store.address = stp_store_at("127.0.0.1", place.port);
         rank.store.timeout_ms = place.timeout_ms;
         strcpy(rank.store.run, place.run);
         strcpy(rank.store.host, name.c_str());

@@ -251,6 +251,7 @@ inline std::string FuzzClient(Dice &dice)
     while (dice.Roll(4) != 0)
         replies += dice.Roll(2) ? dice.SomeValue() : U64(dice.Number());
     stp_client client{};
+    client.ops = &stp_store_tcp;
     client.fd = Said(replies, &peers);
     client.deadline_ms = stp_now_ms() + 10000;
     stp_store_prefix("test", client.prefix);

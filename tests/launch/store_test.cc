@@ -56,9 +56,9 @@ class Store : public testing::Test
 
     int Connect() const
     {
+        const auto address = stp_store_at("127.0.0.1", port_);
         stp_client client{};
-        EXPECT_TRUE(
-            stp_client_connect(&client, "127.0.0.1", port_, "test", INT64_MAX));
+        EXPECT_TRUE(stp_client_open(&client, &address, "test", INT64_MAX));
         fcntl(client.fd, F_SETFL, 0);
         Limit(client.fd);
         return client.fd; // VALIDATE has been sent
@@ -197,13 +197,13 @@ TEST_F(Store, AnswersAGetWhenAnotherSetsTheKeys)
 
 TEST_F(Store, HasAClientForAllThis)
 {
+    const auto address = stp_store_at("127.0.0.1", port_);
     stp_client client{};
     bool is_there = true;
     int64_t sum = 0;
     char value[8] = "";
     size_t size = 0;
-    ASSERT_TRUE(
-        stp_client_connect(&client, "127.0.0.1", port_, "test", INT64_MAX));
+    ASSERT_TRUE(stp_client_open(&client, &address, "test", INT64_MAX));
 
     EXPECT_TRUE(stp_client_check(&client, "k", &is_there) && !is_there);
     EXPECT_TRUE(stp_client_set(&client, "k", "value", 5));

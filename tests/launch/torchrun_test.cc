@@ -275,12 +275,12 @@ class TorchrunJob : public Torchrun
     // What rank 0 has published, or "" if it has not.
     std::string Place(bool waits) const
     {
+        const auto address = stp_store_at("127.0.0.1", job_port_);
         stp_client client{};
         char place[128];
         size_t size = 0;
         bool is_there = false;
-        EXPECT_TRUE(stp_client_connect(&client, "127.0.0.1", job_port_, "run/0",
-                                       INT64_MAX));
+        EXPECT_TRUE(stp_client_open(&client, &address, "run/0", INT64_MAX));
         EXPECT_TRUE(stp_client_check(&client, "rank0", &is_there));
         EXPECT_TRUE(
             (!is_there && !waits) ||
@@ -309,9 +309,9 @@ TEST_F(TorchrunJob, IsWhereRanksFindRank0)
 TEST_F(TorchrunJob, OutlivesWhatAKilledRunLeft)
 {
     for (const char *stale : {"1 abc", "99999 abc", "0 abc", "oops", ""}) {
+        const auto address = stp_store_at("127.0.0.1", job_port_);
         stp_client client{};
-        EXPECT_TRUE(stp_client_connect(&client, "127.0.0.1", job_port_, "run/0",
-                                       INT64_MAX));
+        EXPECT_TRUE(stp_client_open(&client, &address, "run/0", INT64_MAX));
         EXPECT_TRUE(stp_client_set(&client, "rank0", stale, strlen(stale)));
         stp_client_close(&client);
         Process other = Start(1, 2);

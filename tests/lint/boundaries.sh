@@ -29,7 +29,7 @@ may src/core/policy core/policy/ 'core/[a-z_0-9]+.h"' $abi
 may src/core/learn core/ $abi
 may src/store store/ core/
 may src/agree agree/ store/ core/
-may src/plugin 'plugin/[a-z_]+.h"' agree/ core/ $abi
+may src/plugin 'plugin/[a-z_]+.h"' agree/ store/ core/ $abi
 may src/plugin/online plugin/ agree/ core/ $abi
 may src/memory memory/ 'plugin/[a-z_]+.h"' core/
 may src/launch launch/ store/ core/

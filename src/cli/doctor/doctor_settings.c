@@ -208,6 +208,7 @@ static void doctor_judge_hosts(struct stp_doctor *d, const char *path,
                                const struct stp_policy *policy)
 {
     struct stp_plugin_settings settings;
+    char place[STP_STORE_PLACE];
     struct stp_error err;
     size_t n = 0;
 
@@ -216,9 +217,9 @@ static void doctor_judge_hosts(struct stp_doctor *d, const char *path,
     if (n == 0 || stp_settings_read(&settings, &err) != STP_OK)
         return;
     if (settings.agree == STP_AGREE_STORE) {
+        stp_store_describe(&settings.store.address, place);
         stp_diagnose(&d->diagnosis, STP_SYMPTOM_OK,
-                     "hosts compare their policies in the store at %s port %u",
-                     settings.store.address, settings.store.port);
+                     "hosts compare their policies in %s", place);
         return;
     }
     stp_diagnose(&d->diagnosis, STP_SYMPTOM_NOTE,

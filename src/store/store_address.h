@@ -1,0 +1,38 @@
+/*
+ * store_address.h - where a store is, and which engine it has
+ */
+#ifndef STP_STORE_ADDRESS_H
+#define STP_STORE_ADDRESS_H
+
+#include <stdbool.h>
+#include <stddef.h>
+
+enum stp_store_engine {
+    STP_STORE_NOWHERE,
+    STP_STORE_TCP, /* PyTorch's TCPStore, or our own */
+};
+
+struct stp_store_address {
+    enum stp_store_engine engine;
+    char host[256]; /* a name or an address, IPv4 or IPv6 */
+    unsigned port;
+};
+
+/* What stp_store_parse() takes, for messages. */
+#define STP_STORE_EXPECTED "tcpstore://HOST:PORT"
+
+/* A TCPStore.  NOWHERE if the host is empty or too long, or the port is none
+ * of 1 to 65535. */
+struct stp_store_address stp_store_at(const char *host, unsigned port);
+
+/* An address of STP_STORE_EXPECTED.  False, and *address_ret untouched, if the
+ * text is none. */
+bool stp_store_parse(const char *text, struct stp_store_address *address_ret);
+
+enum { STP_STORE_PLACE = 320 };
+
+/* "the store at HOST port PORT", for messages. */
+void stp_store_describe(const struct stp_store_address *address,
+                        char place[STP_STORE_PLACE]);
+
+#endif /* STP_STORE_ADDRESS_H */
