@@ -55,8 +55,11 @@ struct stp_learner {
     bool is_alone; /* reported so */
 
     unsigned set_reported; /* the last report of a set; 0: none was */
-    bool is_pending;       /* a proposal was not taken yet */
-    bool is_settled;       /* as proposed last: epochs are long */
+    struct stp_proposal planned[STP_LEARNER_PLANS]; /* proposed last */
+    size_t n_planned;
+    size_t n_taken;    /* of them */
+    bool needs_window; /* one was refused */
+    bool is_settled;   /* as proposed last: epochs are long */
     struct learner_key keys[STP_BANDIT_KEYS];
 };
 
@@ -329,6 +332,7 @@ static void learner_set_window(struct stp_learner *l)
     stp_bandit_set_window(l->bandit, shares, l->window.n_calls);
     stp_bandit_set_noise(l->bandit, l->window.noise);
     l->phase = TRY;
+    l->needs_window = false;
     l->n_broken = 0;
     l->check_at = learner_calls(l) + CHECK_CALLS;
 }
@@ -485,10 +489,7 @@ static void learner_take_trial(struct stp_learner *l,
         .n_calls = note->n_calls,
         .first_call = note->call,
         .is_twofold = is_set};
-    const struct stp_bandit_want now = {note->key, note->arm, note->n_blocks,
-                                        note->n_calls};
 
-    stp_bandit_began(l->bandit, &now);
     if (stp_windows_begin(l->windows, &trial) && !is_set)
         learner_report_arm(l, STP_LEARN_TRIAL, note->key, note->arm,
                            (double)stp_trial_windows(&trial) * note->n_calls);
@@ -501,7 +502,7 @@ void stp_learner_note(struct stp_learner *learner, const struct stp_note *note)
             learner_take_time(learner, note);
         return;
     }
-    learner->is_pending = false;
+    learner->n_taken += learner->n_taken < learner->n_planned;
     if (note->kind == STP_NOTE_WINDOW)
         learner_report(learner,
                        (struct stp_learn_event){.kind = STP_LEARN_WINDOW,
@@ -529,14 +530,35 @@ void stp_learner_reward(struct stp_learner *learner, unsigned key, double ms)
 
 /* ---- wants ---- */
 
+static bool learner_is_trial(const struct stp_proposal *p)
+{
+    return p->kind == STP_PROPOSE_TRIAL || p->kind == STP_PROPOSE_CONFIRM;
+}
+
+static struct stp_bandit_want learner_want_of(const struct stp_proposal *p)
+{
+    return (struct stp_bandit_want){
+        p->kind == STP_PROPOSE_CONFIRM ? STP_BANDIT_SET : p->key, p->index,
+        p->n_blocks, p->n_calls};
+}
+
+/* Whether the trials that wait for times or are to begin leave no room. */
+static bool learner_has_many_trials(const struct stp_learner *l)
+{
+    size_t n = stp_windows_pending(l->windows);
+
+    for (size_t i = l->n_taken; i < l->n_planned; i++)
+        n += learner_is_trial(&l->planned[i]);
+    return n >= STP_WINDOWS_TRIALS;
+}
+
 static bool learner_want_by_bandit(struct stp_learner *l,
                                    struct stp_proposal *p)
 {
     const struct stp_bandit_clock clock = {learner_calls(l), l->window.call_us};
     struct stp_bandit_want want;
 
-    if (!learner_is_by_file(l) &&
-        stp_windows_pending(l->windows) == STP_WINDOWS_TRIALS)
+    if (!learner_is_by_file(l) && learner_has_many_trials(l))
         return false;
     if (!stp_bandit_wants(l->bandit, &clock, &want))
         return false;
@@ -575,6 +597,19 @@ static bool learner_want_long_epochs(struct stp_learner *l,
     return true;
 }
 
+static bool learner_want_in_trials(struct stp_learner *l,
+                                   struct stp_proposal *p)
+{
+    if (l->needs_window) {
+        l->needs_window = false;
+        *p = (struct stp_proposal){.kind = STP_PROPOSE_WINDOW,
+                                   .n_calls = l->window.n_calls};
+        return true;
+    }
+    return (l->n_broken == 0 && learner_want_by_bandit(l, p)) ||
+           learner_want_long_epochs(l, p);
+}
+
 static bool learner_want(struct stp_learner *l, struct stp_proposal *p)
 {
     if (learner_is_by_file(l))
@@ -586,24 +621,75 @@ static bool learner_want(struct stp_learner *l, struct stp_proposal *p)
     case SAMPLE:
         return learner_end_sample(l, p);
     default:
-        return (l->n_broken == 0 && learner_want_by_bandit(l, p)) ||
-               learner_want_long_epochs(l, p);
+        return learner_want_in_trials(l, p);
     }
 }
 
-bool stp_learner_wants(struct stp_learner *learner,
-                       struct stp_proposal *proposal_ret)
+/* A trial counts as begun, so that others may follow it. */
+static void learner_plan(struct stp_learner *l, const struct stp_proposal *p)
 {
-    if (learner->phase == TRY)
-        learner_check_sequence(learner);
-    if (!learner_is_by_file(learner))
-        learner_take_blocks(learner);
-    learner_report_results(learner);
-    if (learner->is_pending || !learner_want(learner, proposal_ret))
-        return false;
-    learner->is_pending = true;
-    learner->is_settled = proposal_ret->is_settled;
-    return true;
+    const struct stp_bandit_want want = learner_want_of(p);
+
+    l->planned[l->n_planned++] = *p;
+    l->is_settled = p->is_settled;
+    if (learner_is_trial(p))
+        stp_bandit_began(l->bandit, &want);
+}
+
+size_t stp_learner_wants(struct stp_learner *learner,
+                         struct stp_proposal *proposals_ret, size_t max)
+{
+    struct stp_learner *l = learner;
+    struct stp_proposal p;
+
+    if (l->phase == TRY)
+        learner_check_sequence(l);
+    if (!learner_is_by_file(l))
+        learner_take_blocks(l);
+    learner_report_results(l);
+    if (l->n_taken < l->n_planned)
+        return 0;
+    l->n_planned = l->n_taken = 0;
+    while (l->n_planned < max && l->n_planned < STP_LEARNER_PLANS &&
+           learner_want(l, &p)) {
+        learner_plan(l, &p);
+        if (p.kind == STP_PROPOSE_ARM)
+            break;
+    }
+    memcpy(proposals_ret, l->planned, l->n_planned * sizeof(p));
+    return l->n_planned;
+}
+
+/* A trial that never begins ends without times. */
+static void learner_end_trial(struct stp_learner *l,
+                              const struct stp_proposal *p)
+{
+    const struct stp_bandit_want want = learner_want_of(p);
+
+    for (unsigned i = 0; i < want.n_blocks; i++) {
+        const struct stp_block block = {.trial = {.key = want.key,
+                                                  .arm = want.arm,
+                                                  .n_blocks = want.n_blocks},
+                                        .is_last = i + 1 == want.n_blocks};
+
+        stp_bandit_block(l->bandit, &block, learner_calls(l));
+    }
+}
+
+void stp_learner_was_refused(struct stp_learner *learner)
+{
+    struct stp_learner *l = learner;
+
+    for (; l->n_taken < l->n_planned; l->n_taken++) {
+        const struct stp_proposal *p = &l->planned[l->n_taken];
+
+        if (learner_is_trial(p))
+            learner_end_trial(l, p);
+        else if (p->kind == STP_PROPOSE_WINDOW)
+            l->needs_window = l->phase == TRY;
+        else
+            l->is_settled = false;
+    }
 }
 
 bool stp_learner_is_sampling(const struct stp_learner *learner)

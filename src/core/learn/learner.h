@@ -37,6 +37,8 @@ enum stp_learn_objective {
 const char *stp_learn_objective_name(enum stp_learn_objective objective);
 int stp_learn_objective_from_name(const char *word, size_t len); /* -1 */
 
+enum { STP_LEARNER_PLANS = 32 }; /* proposals at once, at most */
+
 struct stp_learner_rules {
     struct stp_bandit_rules bandit; /* HALVING with gpu, EPSILON with file */
     enum stp_learn_objective objective;
@@ -104,10 +106,14 @@ void stp_learner_note(struct stp_learner *learner, const struct stp_note *note);
 /* The application wrote a time for the key. */
 void stp_learner_reward(struct stp_learner *learner, unsigned key, double ms);
 
-/* What to propose next, if anything: nothing while the last proposal is
- * pending. */
-bool stp_learner_wants(struct stp_learner *learner,
-                       struct stp_proposal *proposal_ret);
+/* What to propose next, to be taken in this order: up to 'max' proposals, none
+ * while the last were not all taken.  Trials may follow each other, and end
+ * with what depends on their results. */
+size_t stp_learner_wants(struct stp_learner *learner,
+                         struct stp_proposal *proposals_ret, size_t max);
+
+/* What it proposed last and was not taken never will be. */
+void stp_learner_was_refused(struct stp_learner *learner);
 
 /* Whether all calls are to be timed, not only those at which windows begin: the
  * first ones, too, which tell whether the profiler works. */

@@ -168,7 +168,8 @@ class Job : public testing::Test
             gpu_.pop_front();
         }
         if (n_calls_ % think_every_ == 0 && !has_proposal_)
-            has_proposal_ = stp_learner_wants(learner_.get(), &proposal_);
+            has_proposal_ =
+                stp_learner_wants(learner_.get(), &proposal_, 1) == 1;
     }
 
     void AddKeys(unsigned n)
