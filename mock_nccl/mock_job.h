@@ -165,6 +165,11 @@ struct mock_job_options {
     void (*replace)(void *user, const struct mock_call *call,
                     struct mock_run *run);
 
+    /* NULL, or a function that is called before each rank's init, in the rank's
+     * thread; its changes to the environment hold for that init with
+     * MOCK_ONE_THREAD. */
+    void (*before_init)(void *user, int rank);
+
     /* NULL, or a function that is called after each step. */
     void (*done)(void *user, const struct mock_job_step *step);
     void *user;

@@ -127,6 +127,8 @@ static ncclResult_t job_ranks_create(void *job_, int r)
     struct mock_job *job = job_;
 
     mock_job_clock(0);
+    if (job->options.before_init != NULL)
+        job->options.before_init(job->options.user, r);
     return mock_comm_create_rank(job->nccl, job->machine, job->options.comm_id,
                                  r, &job->ranks[r].comm);
 }

@@ -111,7 +111,6 @@ void stp_plan_put(struct stp_plan_board *board, const struct stp_plan *plan);
 /* Decides a plan that was put: COMMITTED, DROPPED or LOST.  Returns what it is:
  * LOST if that came before. */
 enum stp_plan_state stp_plan_decide(struct stp_plan_board *board,
-                                    uint64_t number,
-                                    enum stp_plan_state state);
+                                    uint64_t number, enum stp_plan_state state);
 
 #endif /* STP_PLAN_BOARD_H */

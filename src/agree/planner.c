@@ -119,11 +119,10 @@ static enum planner_stage planner_obey(struct stp_planner *p,
                                        const struct stp_plan_reply *reply,
                                        enum planner_stage next)
 {
-    bool is_committed =
-        reply->size == strlen(COMMITTED) &&
-        memcmp(reply->value, COMMITTED, strlen(COMMITTED)) == 0;
-    size_t size = reply->size < sizeof(p->verdict) ? reply->size
-                                                   : sizeof(p->verdict) - 1;
+    bool is_committed = reply->size == strlen(COMMITTED) &&
+                        memcmp(reply->value, COMMITTED, strlen(COMMITTED)) == 0;
+    size_t size =
+        reply->size < sizeof(p->verdict) ? reply->size : sizeof(p->verdict) - 1;
 
     memcpy(p->verdict, reply->value, size);
     p->verdict[size] = '\0';
@@ -193,8 +192,7 @@ static void planner_ask_lead(struct stp_planner *p, int64_t now_ms,
     if (!planner_make_plan(p))
         return;
     p->stage = PUBLISH;
-    *request =
-        planner_say(p, STP_PLAN_SET, "plan", &p->plan, sizeof(p->plan));
+    *request = planner_say(p, STP_PLAN_SET, "plan", &p->plan, sizeof(p->plan));
 }
 
 static enum planner_stage planner_take_nap(struct stp_planner *p,
@@ -246,8 +244,7 @@ static void planner_ask_commit(struct stp_planner *p, int64_t now_ms,
         planner_drop(p);
         planner_object(p, "leads, and acknowledgements came too late");
     }
-    *request =
-        planner_say_text(p, STP_PLAN_COMPARE_SET, "verdict", p->verdict);
+    *request = planner_say_text(p, STP_PLAN_COMPARE_SET, "verdict", p->verdict);
 }
 
 static enum planner_stage
@@ -277,8 +274,7 @@ static enum planner_stage planner_take_plan(struct stp_planner *p,
     if (reply->size != sizeof(p->plan))
         return planner_end(p, "the store holds a plan of another size");
     memcpy(&p->plan, reply->value, sizeof(p->plan));
-    if (p->plan.number != number || p->plan.n < 1 ||
-        p->plan.n > STP_PLAN_WORDS)
+    if (p->plan.number != number || p->plan.n < 1 || p->plan.n > STP_PLAN_WORDS)
         return planner_end(p, "the store holds a plan that is none");
     if (p->host->acknowledges)
         return ROOM;
@@ -411,7 +407,8 @@ planner_take_remembered(struct stp_planner *p,
         return REFUSE;
     if (p->is_in_doubt)
         stp_plan_decide(p->host->board, p->plan.number, STP_PLAN_LOST);
-    return planner_end(p, "the store was restarted, and has forgotten");
+    return planner_end(p, "the store does not have the plan: it was "
+                          "restarted, or never got it");
 }
 
 static void planner_ask_refuse(struct stp_planner *p, int64_t now_ms,
@@ -420,8 +417,7 @@ static void planner_ask_refuse(struct stp_planner *p, int64_t now_ms,
     (void)now_ms;
     if (strncmp(p->verdict, ABORT, strlen(ABORT)) != 0)
         planner_object(p, "lost the store, and asks again");
-    *request =
-        planner_say_text(p, STP_PLAN_COMPARE_SET, "verdict", p->verdict);
+    *request = planner_say_text(p, STP_PLAN_COMPARE_SET, "verdict", p->verdict);
 }
 
 static enum planner_stage
@@ -429,11 +425,10 @@ planner_take_refused(struct stp_planner *p, const struct stp_plan_reply *reply)
 {
     if (!reply->is_ok)
         return planner_lose(p, reply);
-    return planner_obey(p, reply,
-                        p->host->leads ||
-                                planner_verdict(p) == STP_PLAN_COMMITTED
-                            ? TELL
-                            : REFUSED);
+    return planner_obey(
+        p, reply,
+        p->host->leads || planner_verdict(p) == STP_PLAN_COMMITTED ? TELL
+                                                                   : REFUSED);
 }
 
 static void planner_ask_refused(struct stp_planner *p, int64_t now_ms,
@@ -523,9 +518,9 @@ void stp_planner_begin(struct stp_planner *planner,
                                     .stage = host->leads ? LEAD : FOLLOW,
                                     .oldest = 1,
                                     .ahead = AHEAD_LEAST};
-    if (host->leads && !host->acknowledges)
+    if (!host->acknowledges)
         planner->stage =
-            planner_end(planner, "ranks of this host take no part");
+            planner_end(planner, "not all ranks of all hosts take part");
 }
 
 void stp_planner_ask(struct stp_planner *planner, int64_t now_ms,
@@ -547,7 +542,8 @@ void stp_planner_take(struct stp_planner *planner,
 bool stp_planner_propose(struct stp_planner *planner, const uint32_t *words,
                          size_t n, unsigned epoch_calls)
 {
-    if (planner->has_proposal || n < 1 || n > STP_PLAN_WORDS)
+    if (planner->has_proposal || planner->stage == OVER || n < 1 ||
+        n > STP_PLAN_WORDS)
         return false;
     planner->proposal.n = (uint32_t)n;
     memcpy(planner->proposal.words, words, n * sizeof(words[0]));
@@ -555,6 +551,11 @@ bool stp_planner_propose(struct stp_planner *planner, const uint32_t *words,
     planner->has_proposal = true;
     planner->was_dropped = false;
     return true;
+}
+
+bool stp_planner_is_over(const struct stp_planner *planner)
+{
+    return planner->stage == OVER;
 }
 
 void stp_planner_hush(struct stp_planner *planner)

@@ -53,7 +53,7 @@ struct stp_planner_host {
     size_t n_own;          /* ranks of this host */
     size_t n_ranks;        /* of the communicator */
     bool leads;            /* one host does */
-    bool acknowledges;     /* all ranks of this host take part */
+    bool acknowledges;     /* all ranks of all hosts take part */
     unsigned timeout_ms;   /* for all to acknowledge, and for a verdict */
     unsigned margin_ms;    /* between a verdict and the plan, at least */
     unsigned margin_calls; /* likewise */
@@ -70,7 +70,7 @@ enum stp_plan_ask {
     STP_PLAN_CHECK,       /* whether 'key' is there: 0 or 1 */
     STP_PLAN_COMPARE_SET, /* 'value' if there is none; the one there is */
     STP_PLAN_DELETE,
-    STP_PLAN_END,         /* nothing more: it is over */
+    STP_PLAN_END, /* nothing more: it is over */
 };
 
 struct stp_plan_request {
@@ -137,6 +137,9 @@ void stp_planner_take(struct stp_planner *planner,
  * those before have 'epoch_calls'.  False if the last plan is not decided. */
 bool stp_planner_propose(struct stp_planner *planner, const uint32_t *words,
                          size_t n, unsigned epoch_calls);
+
+/* Whether it proposes and takes no more, nor ever will. */
+bool stp_planner_is_over(const struct stp_planner *planner);
 
 /* Ends it: the rank that speaks makes no more calls, so no rank of this host
  * will come to a plan that is not decided yet. */

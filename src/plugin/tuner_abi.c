@@ -36,6 +36,7 @@ struct context {
     struct stp_thread *speech;       /* for this host; NULL: none */
     bool must_compare;               /* ranks, at the first decision */
     bool has_warned;                 /* why it is inactive */
+    bool is_lost; /* what other hosts choose is not known: warned so */
     ncclDebugLogger_t log;
     struct stp_chunk_notes chunks;
     struct stp_ledger *ledger; /* NULL: the settings name no folder */
@@ -121,12 +122,12 @@ static bool tuner_compare(struct context *ctx, unsigned wait_ms)
     char why[WHY_TEXT];
 
     ctx->must_compare = false;
-    tuner_end_speech(ctx);
     if (!is_agreed) {
         ctx->agreement->ops->explain(ctx->agreement, why, sizeof(why));
         tuner_step_aside(ctx, why);
     }
     if (ctx->backend == NULL || !stp_backend_proposes(ctx->backend)) {
+        tuner_end_speech(ctx);
         stp_agreement_leave(ctx->agreement);
         ctx->agreement = NULL;
     }
@@ -373,6 +374,7 @@ static void tuner_open(struct context *ctx, int version,
         info->shape.gpu = settings.gpu;
     if (info->shape.n_nodes == 1 && settings.agree == STP_AGREE_STORE)
         settings.agree = STP_AGREE_HOST; /* which is all of them */
+    info->has_store = settings.agree == STP_AGREE_STORE;
     tuner_open_backend(ctx, info, &settings, status, &err);
     if (tuner_must_not_decide(info, &settings))
         tuner_step_aside(
@@ -427,22 +429,45 @@ static struct context *tuner_init(int version, struct stp_comm_info info,
     return ctx;
 }
 
-static bool tuner_choose(struct context *ctx, const struct stp_query *query,
-                         const struct stp_cost_view *view,
-                         struct stp_choice *choice)
+/* What a tuner returns only here, where ranks on other hosts may choose
+ * differently: a job that fails by name is better than one that hangs. */
+static ncclResult_t tuner_fail_lost(struct context *ctx)
 {
-    bool decided = false;
+    char why[WHY_TEXT];
 
+    if (!ctx->is_lost) {
+        ctx->agreement->ops->explain(ctx->agreement, why, sizeof(why));
+        LOG(ctx->log, NCCL_LOG_WARN,
+            "%s: this collective fails, as it could hang: %s", STP_TUNER_NAME,
+            why);
+        tuner_note(ctx, true, why);
+    }
+    ctx->is_lost = true;
+    return ncclSystemError;
+}
+
+/* *decided_ret says whether 'choice' is filled in. */
+static ncclResult_t tuner_choose(struct context *ctx,
+                                 const struct stp_query *query,
+                                 const struct stp_cost_view *view,
+                                 struct stp_choice *choice, bool *decided_ret)
+{
+    enum stp_answer answer = STP_ANSWER_NCCLS;
+
+    *decided_ret = false;
     if (ctx == NULL)
-        return false;
+        return ncclSuccess;
     if (ctx->must_compare)
         tuner_compare(ctx, CALL_WAIT_MS);
     if (ctx->backend != NULL)
-        decided = stp_backend_choose(ctx->backend, query, view, choice);
+        answer = stp_backend_choose(ctx->backend, query, view, choice);
+    if (answer == STP_ANSWER_LOST)
+        return tuner_fail_lost(ctx);
+    *decided_ret = answer == STP_ANSWER_OURS;
     if (ctx->ledger != NULL)
         stp_ledger_count(ctx->ledger, query->coll, query->n_bytes,
-                         decided ? choice : NULL);
-    return decided;
+                         *decided_ret ? choice : NULL);
+    return ncclSuccess;
 }
 
 static ncclResult_t tuner_finalize(void *opaque)
@@ -546,9 +571,12 @@ static ncclResult_t tuner_get_coll_info_v2(void *context, ncclFunc_t coll,
                                        NCCL_NUM_PROTOCOLS};
     const struct stp_query query = {(int)coll, n_bytes, n_pipe_ops, 0};
     struct stp_choice choice;
+    bool decided;
+    ncclResult_t result =
+        tuner_choose(context, &query, &view, &choice, &decided);
 
-    if (!tuner_choose(context, &query, &view, &choice))
-        return ncclSuccess;
+    if (!decided)
+        return result;
     *algo = choice.algo;
     *proto = choice.proto;
     if (choice.n_channels != 0)
@@ -605,20 +633,23 @@ static bool tuner_is_preview(const struct stp_query *query,
 }
 
 /* Versions 3 to 7.  Writes nothing unless the tuner decides. */
-static void tuner_decide(struct context *ctx, const struct stp_query *query,
-                         const struct stp_cost_view *view, float *cost,
-                         int *n_channels)
+static ncclResult_t tuner_decide(struct context *ctx,
+                                 const struct stp_query *query,
+                                 const struct stp_cost_view *view, float *cost,
+                                 int *n_channels)
 {
     struct stp_choice choice;
-    bool decided = tuner_choose(ctx, query, view, &choice);
+    bool decided;
+    ncclResult_t result = tuner_choose(ctx, query, view, &choice, &decided);
 
     stp_chunk_note(&ctx->chunks, query->coll, decided ? &choice : NULL);
     if (!decided)
-        return;
+        return result;
     tuner_make_smallest(cost, view->n_algo * view->n_proto,
                         choice.algo * view->n_proto + choice.proto);
     if (choice.n_channels != 0)
         *n_channels = choice.n_channels;
+    return ncclSuccess;
 }
 
 static ncclResult_t tuner_get_coll_info_v4(void *context, ncclFunc_t coll,
@@ -635,8 +666,8 @@ static ncclResult_t tuner_get_coll_info_v4(void *context, ncclFunc_t coll,
     if (ctx == NULL)
         return ncclSuccess;
     if (!tuner_is_preview(&query, &view))
-        tuner_decide(ctx, &query, &view, cost, n_channels);
-    else if (ctx->ledger != NULL)
+        return tuner_decide(ctx, &query, &view, cost, n_channels);
+    if (ctx->ledger != NULL)
         ctx->ledger->n_previews++;
     return ncclSuccess;
 }

@@ -20,6 +20,7 @@ bool stp_client_open(struct stp_client *client,
 {
     *client = (struct stp_client){.ops = client_find_engine(address),
                                   .fd = -1,
+                                  .wake_fd = -1,
                                   .deadline_ms = deadline_ms};
     stp_store_prefix(token, client->prefix);
     if (client->ops != NULL)

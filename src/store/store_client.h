@@ -15,7 +15,8 @@
 struct stp_client {
     const struct stp_store_ops *ops; /* NULL: not open */
     int fd;                          /* of an engine with a socket; else -1 */
-    void *state;                     /* of the engine */
+    int wake_fd; /* once it can be read, waiting fails; -1: none */
+    void *state; /* of the engine */
     char prefix[STP_STORE_PREFIX];
     int64_t deadline_ms;              /* for all calls (stp_now_ms()) */
     char address[STP_SOCKET_ADDRESS]; /* that was tried last, or "" */

@@ -1,5 +1,6 @@
 /* store_tcp.c - the engine that speaks PyTorch's protocol (store.h) */
 #include <errno.h>
+#include <poll.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -90,7 +91,12 @@ static bool tcp_ask(struct stp_client *client, enum stp_query query,
 {
     struct stp_bytes request = tcp_begin(client, query, key);
 
-    if (!tcp_send(client, &request) || !tcp_receive(client, byte_ret, 1))
+    if (!tcp_send(client, &request))
+        return false;
+    if (!stp_socket_await_unless(client->fd, POLLIN, client->wake_fd,
+                                 client->deadline_ms))
+        return tcp_fail(client);
+    if (!tcp_receive(client, byte_ret, 1))
         return false;
     errno = EPROTO;
     return *byte_ret <= 1 || tcp_fail(client);

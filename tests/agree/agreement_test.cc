@@ -100,20 +100,21 @@ class Agreement : public testing::Test
 
     static bool Propose(stp_agreement *agreement, uint32_t proposal)
     {
-        return agreement->ops->propose(agreement, proposal);
+        return agreement->ops->propose(agreement, &proposal, 1, 1);
     }
 
-    static bool IsPending(const stp_agreement *agreement)
+    static bool IsPending(stp_agreement *agreement)
     {
-        return agreement->ops->is_pending(agreement);
+        return agreement->ops->proposed(agreement) == STP_PROPOSED_PENDING;
     }
 
     static int64_t Next(stp_agreement *agreement)
     {
-        bool is_frozen = false;
-        const uint32_t proposal =
-            agreement->ops->next_epoch(agreement, &is_frozen);
-        return is_frozen ? kFrozen : static_cast<int64_t>(proposal);
+        uint32_t proposal = 0;
+        const stp_epoch epoch =
+            agreement->ops->next_epoch(agreement, &proposal);
+        return epoch == STP_EPOCH_FROZEN ? kFrozen
+                                         : static_cast<int64_t>(proposal);
     }
 
     std::string Path(size_t n_ranks) const

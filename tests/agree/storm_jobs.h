@@ -82,12 +82,13 @@ inline void ComeToAllEpochs(const Job &job, stp_agreement *agreement,
     const bool is_observer = agreement->ops->is_observer(agreement);
 
     for (uint32_t epoch = 1; epoch <= job.n_epochs; epoch++) {
+        const uint32_t proposal = said->n_put + 1;
         if (is_observer && random->OneIn(3) &&
-            agreement->ops->propose(agreement, said->n_put + 1))
+            agreement->ops->propose(agreement, &proposal, 1, 1))
             said->n_put++;
-        bool is_frozen = false;
-        const uint32_t decision =
-            agreement->ops->next_epoch(agreement, &is_frozen);
+        uint32_t decision = 0;
+        const bool is_frozen = agreement->ops->next_epoch(
+                                   agreement, &decision) == STP_EPOCH_FROZEN;
         said->told[epoch - 1] = decision | (is_frozen ? kFrozen : 0);
         said->n_told = epoch;
         Stall(random);

@@ -83,6 +83,15 @@ class StoreThread
         return is_dead_;
     }
 
+    size_t n_requests()
+    {
+        std::lock_guard<std::mutex> lock(mutex_);
+        size_t n = 0;
+        for (const auto &count : counts_)
+            n += static_cast<size_t>(count.second);
+        return n;
+    }
+
     // Waits until there were so many requests about a key that ends so.
     void Await(stp_query query, const std::string &key, int n)
     {

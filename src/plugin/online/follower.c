@@ -67,7 +67,7 @@ static void follower_take_proposal(struct stp_follower *f, uint32_t word)
     else
         f->in_force[p.key] = (struct stp_in_force){p.arm, (uint8_t)p.index};
     f->epoch_calls = p.is_settled ? STP_EPOCH_SETTLED : f->short_epoch;
-    if (f->observer != NULL)
+    if (f->learns)
         stp_observer_began(f->observer, &p,
                            is_trial ? f->trial.first_call : f->n_calls,
                            is_trial ? f->trial.n_calls : f->window_calls);
@@ -82,19 +82,20 @@ static void follower_freeze(struct stp_follower *f)
         f->epoch_calls == f->short_epoch)
         f->in_force[f->proposed_key] = (struct stp_in_force){.arm.algo = -1};
     if (f->observer != NULL)
-        stp_observer_stop(f->observer);
+        stp_observer_stop(f->observer, "a rank was thousands of calls behind");
 }
 
 static void follower_enter_epoch(struct stp_follower *f)
 {
-    bool is_frozen;
-    uint32_t word = f->agreement->ops->next_epoch(f->agreement, &is_frozen);
+    uint32_t word;
+    enum stp_epoch epoch = f->agreement->ops->next_epoch(f->agreement, &word);
 
+    f->is_lost = epoch == STP_EPOCH_LOST;
     if (word != 0)
         follower_take_proposal(f, word);
-    if (is_frozen)
+    if (epoch == STP_EPOCH_FROZEN)
         follower_freeze(f);
-    f->countdown = is_frozen ? UINT32_MAX : f->epoch_calls;
+    f->countdown = epoch == STP_EPOCH_FROZEN ? UINT32_MAX : f->epoch_calls;
 }
 
 /* ---- calls ---- */
@@ -105,8 +106,14 @@ static void follower_check(struct stp_follower *f)
     f->is_checked = true;
     f->takes_part =
         f->agreement != NULL && f->agreement->ops->is_complete(f->agreement);
-    if (f->observer != NULL && !f->takes_part)
-        stp_observer_stop(f->observer);
+    if (f->observer == NULL)
+        return;
+    f->learns = f->takes_part && f->agreement->ops->is_observer(f->agreement);
+    if (!f->learns)
+        stp_observer_stop(f->observer,
+                          f->takes_part
+                              ? NULL
+                              : "a rank has no part in it (its log says why)");
 }
 
 static bool follower_ask_policy(const struct stp_follower *f,
@@ -178,7 +185,7 @@ static struct stp_bandit_arm follower_find_arm(struct stp_follower *f,
         follower_enter_epoch(f);
     is_timed = follower_count_trial_call(f);
     key = follower_find_key(&f->keys, query->coll, query->n_bytes, &is_new);
-    if (f->observer != NULL)
+    if (f->learns)
         follower_report_call(f, key, is_new, is_timed, query, view);
     if (key < STP_BANDIT_KEYS)
         arm = follower_find_in_force(f, key)->arm;
@@ -186,10 +193,15 @@ static struct stp_bandit_arm follower_find_arm(struct stp_follower *f,
     return arm;
 }
 
-bool stp_follower_choose(struct stp_follower *follower,
-                         const struct stp_query *query,
-                         const struct stp_cost_view *view,
-                         struct stp_choice *choice_ret)
+static enum stp_answer follower_answer(bool is_answered)
+{
+    return is_answered ? STP_ANSWER_OURS : STP_ANSWER_NCCLS;
+}
+
+enum stp_answer stp_follower_choose(struct stp_follower *follower,
+                                    const struct stp_query *query,
+                                    const struct stp_cost_view *view,
+                                    struct stp_choice *choice_ret)
 {
     struct stp_bandit_arm arm = {.algo = -1};
 
@@ -197,18 +209,27 @@ bool stp_follower_choose(struct stp_follower *follower,
         follower_check(follower);
     if (follower->takes_part)
         arm = follower_find_arm(follower, query, view);
+    if (follower->is_lost)
+        return STP_ANSWER_LOST;
     if (arm.algo < 0 || arm.algo >= view->n_algo ||
         arm.proto >= view->n_proto ||
         !(view->cost[arm.algo * view->n_proto + arm.proto] >= 0.0f))
-        return follower_ask_policy(follower, query, view, choice_ret);
+        return follower_answer(
+            follower_ask_policy(follower, query, view, choice_ret));
     *choice_ret = (struct stp_choice){
         .algo = arm.algo, .proto = arm.proto, .n_channels = arm.n_channels};
-    return true;
+    return STP_ANSWER_OURS;
+}
+
+bool stp_follower_learns(const struct stp_follower *follower)
+{
+    return follower->agreement != NULL &&
+           follower->agreement->ops->is_observer(follower->agreement);
 }
 
 bool stp_follower_wants_time(const struct stp_follower *follower)
 {
-    return follower->observer != NULL &&
+    return follower->learns &&
            ((follower->trial.is_on &&
              follower->trial.n_left < stp_observer_lead(follower->observer)) ||
             stp_observer_is_sampling(follower->observer));
@@ -237,10 +258,16 @@ static const char *follower_obstacle(const struct stp_comm_info *info,
 {
     if (rules == NULL)
         return "STEPTUNE_FREEZE is set";
-    if (info->shape.n_nodes != 1)
-        return "the communicator spans several hosts";
     if (info->comm_id == 0)
         return "this NCCL names no communicator, 2.28 does";
+    if (info->shape.n_nodes == 1)
+        return NULL;
+    if (!info->has_store)
+        return "the communicator spans several hosts, which have no store to "
+               "agree in (STEPTUNE_AGREE)";
+    if (rules->objective == STP_LEARN_FILE)
+        return "the communicator spans several hosts, where times of a file "
+               "are not learned from";
     return NULL;
 }
 
@@ -287,7 +314,7 @@ void stp_follower_join(struct stp_follower *follower,
         return;
     }
     follower->agreement = agreement;
-    if (agreement->ops->is_observer(agreement))
+    if (agreement->may_observe)
         follower->observer = stp_observer_new(rules, agreement);
 }
 
@@ -308,7 +335,12 @@ void stp_follower_describe(const struct stp_follower *follower, char *buf,
                  base);
     else
         snprintf(buf, size, "%s, beginning with %s",
-                 follower->observer != NULL ? "learns" : "follows", base);
+                 follower->observer == NULL ? "follows"
+                 : follower->agreement->max_proposals > 1
+                     ? "learns, or follows "
+                       "the host that leads"
+                     : "learns",
+                 base);
 }
 
 void stp_follower_close(struct stp_follower *follower)

@@ -239,12 +239,14 @@ static void online_note_graphs(struct stp_backend *b)
 
 static void online_think(struct stp_backend *b)
 {
+    const char *why;
+
     stp_observer_think(b->observer);
-    if (stp_observer_is_stopped(b->observer) && online_logs_first(b, STOPPED))
-        LOG(b, NCCL_LOG_WARN,
-            "%s: nothing more is learned: a rank has no part in it (its log "
-            "says why), or was thousands of calls behind; what was found stays",
-            STP_TUNER_NAME);
+    why = stp_observer_why_stopped(b->observer);
+    if (why != NULL && online_logs_first(b, STOPPED))
+        LOG(b, stp_follower_learns(b->follower) ? NCCL_LOG_WARN : NCCL_LOG_INFO,
+            "%s: nothing more is learned: %s; what was found stays",
+            STP_TUNER_NAME, why);
     if (b->profile != NULL && stp_profile_saw_graph(b->profile) &&
         online_logs_first(b, GRAPHS)) {
         LOG(b, NCCL_LOG_INFO,
@@ -275,22 +277,22 @@ static void online_run_inline(struct stp_backend *b)
     stp_entry_end(&entry);
 }
 
-bool stp_backend_choose(struct stp_backend *backend,
-                        const struct stp_query *query,
-                        const struct stp_cost_view *view,
-                        struct stp_choice *choice_ret)
+enum stp_answer stp_backend_choose(struct stp_backend *backend,
+                                   const struct stp_query *query,
+                                   const struct stp_cost_view *view,
+                                   struct stp_choice *choice_ret)
 {
     struct stp_follower *follower = backend->follower;
-    bool decided;
+    enum stp_answer answer =
+        stp_follower_choose(follower, query, view, choice_ret);
 
-    decided = stp_follower_choose(follower, query, view, choice_ret);
     if (backend->observer == NULL)
-        return decided;
+        return answer;
     if (backend->profile != NULL)
         stp_profile_want(backend->profile, stp_follower_wants_time(follower));
     if (backend->set.is_inline)
         online_run_inline(backend);
-    return decided;
+    return answer;
 }
 
 /* ---- opening ---- */
