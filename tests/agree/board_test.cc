@@ -4,7 +4,6 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
-#include <functional>
 #include <memory>
 #include <string>
 #include <unordered_set>
@@ -28,34 +27,20 @@ struct Explored {
     size_t n_frozen = 0; // ends
     uint32_t most_put = 0;
     std::string fault;
-};
 
-// All states that can follow 'ranks'.  A dead rank is one that makes no more
-// accesses, so each state is an end, too.
-void Explore(const Ranks &ranks, uint32_t n_actors,
-             std::unordered_set<size_t> *seen, Explored *explored)
-{
-    bool is_end = true;
+    bool Add(const Ranks &ranks, bool is_end)
+    {
+        Ranks stopped = ranks;
 
-    if (!explored->fault.empty() ||
-        !seen->insert(std::hash<std::string>()(ranks.State())).second)
-        return;
-    explored->n_states++;
-    Ranks stopped = ranks;
-    stopped.CompareProposals();
-    explored->fault = stopped.fault();
-    for (uint32_t actor = 0; actor < n_actors; actor++) {
-        if (ranks.IsDone(actor))
-            continue;
-        is_end = false;
-        Ranks next = ranks;
-        next.Step(actor);
-        Explore(next, n_actors, seen, explored);
+        stopped.CompareProposals();
+        fault = stopped.fault();
+        n_states++;
+        n_ends += is_end;
+        n_frozen += is_end && ranks.is_frozen();
+        most_put = std::max(most_put, ranks.n_put());
+        return fault.empty();
     }
-    explored->n_ends += is_end;
-    explored->n_frozen += is_end && ranks.is_frozen();
-    explored->most_put = std::max(explored->most_put, ranks.n_put());
-}
+};
 
 struct AllOrders {
     Shape shape;
@@ -72,7 +57,10 @@ TEST_P(Board, TellsTheSameInAllOrders)
     std::unordered_set<size_t> seen;
     Explored explored;
 
-    Explore(Ranks(shape), shape.n_ranks + 1, &seen, &explored);
+    schedules::Explore(Ranks(shape), shape.n_ranks + 1, &seen,
+                       [&explored](const Ranks &ranks, bool is_end) {
+                           return explored.Add(ranks, is_end);
+                       });
 
     EXPECT_EQ("", explored.fault);
     EXPECT_EQ(shape.n_proposals, explored.most_put);

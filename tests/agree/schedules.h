@@ -4,7 +4,9 @@
 #define STP_TESTS_SCHEDULES_H
 
 #include <cstdint>
+#include <functional>
 #include <string>
+#include <unordered_set>
 #include <vector>
 
 extern "C" {
@@ -14,6 +16,29 @@ extern "C" {
 
 namespace schedules
 {
+
+// Visits each state that can follow 'state' once, until 'visit(state, is_end)'
+// is false.  A dead actor is one that makes no more steps, so each state is an
+// end for somebody; 'is_end': for all.
+template <typename T, typename Visit>
+bool Explore(const T &state, uint32_t n_actors,
+             std::unordered_set<size_t> *seen, const Visit &visit)
+{
+    bool is_end = true;
+
+    if (!seen->insert(std::hash<std::string>()(state.State())).second)
+        return true;
+    for (uint32_t actor = 0; actor < n_actors; actor++) {
+        if (state.IsDone(actor))
+            continue;
+        is_end = false;
+        T next = state;
+        next.Step(actor);
+        if (!Explore(next, n_actors, seen, visit))
+            return false;
+    }
+    return visit(state, is_end);
+}
 
 struct Shape {
     uint32_t n_ranks;
