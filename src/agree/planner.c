@@ -536,7 +536,8 @@ void stp_planner_ask(struct stp_planner *planner, int64_t now_ms,
 void stp_planner_take(struct stp_planner *planner,
                       const struct stp_plan_reply *reply)
 {
-    planner->stage = planner_stages[planner->stage].take(planner, reply);
+    if (planner->stage != OVER) /* it was hushed meanwhile */
+        planner->stage = planner_stages[planner->stage].take(planner, reply);
 }
 
 bool stp_planner_propose(struct stp_planner *planner, const uint32_t *words,

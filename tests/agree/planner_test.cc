@@ -1,0 +1,93 @@
+// Whether hosts plan as they should.
+#include <gtest/gtest.h>
+
+#include <cstring>
+#include <string>
+#include <vector>
+
+extern "C" {
+#include "agree/planner.h"
+}
+
+namespace
+{
+
+// A host that leads, of one rank, and a store that answers as it is told.
+class Leader
+{
+  public:
+    explicit Leader(size_t n_ranks)
+        : memory_(stp_plan_board_bytes(1) / sizeof(uint64_t))
+    {
+        host_.board = reinterpret_cast<stp_plan_board *>(memory_.data());
+        host_.n_own = 1;
+        host_.n_ranks = n_ranks;
+        host_.leads = true;
+        host_.acknowledges = true;
+        host_.timeout_ms = 100;
+        host_.margin_calls = 40;
+        strcpy(host_.name, "host0");
+        stp_planner_begin(&planner_, &host_);
+    }
+
+    bool Propose(size_t n, unsigned epoch_calls)
+    {
+        const std::vector<uint32_t> words(n, 7);
+
+        return stp_planner_propose(&planner_, words.data(), n, epoch_calls);
+    }
+
+    // What it asks, and of which key.
+    std::string Ask()
+    {
+        static const char *const kAsks[] = {"nap",         "connect", "set",
+                                            "add",         "get",     "check",
+                                            "compare_set", "delete",  "end"};
+        stp_plan_request request;
+
+        stp_planner_ask(&planner_, 0, &request);
+        return kAsks[request.ask] +
+               (request.key != nullptr ? std::string(" ") + request.key : "");
+    }
+
+    void Take(bool is_ok, uint64_t number = 0, const std::string &value = "")
+    {
+        stp_plan_reply reply{};
+
+        reply.is_ok = is_ok;
+        reply.number = number;
+        reply.value = value.data();
+        reply.size = value.size();
+        stp_planner_take(&planner_, &reply);
+    }
+
+    const stp_planner &planner() const
+    {
+        return planner_;
+    }
+
+    void Hush()
+    {
+        stp_planner_hush(&planner_);
+    }
+
+  private:
+    std::vector<uint64_t> memory_;
+    stp_planner_host host_{};
+    stp_planner planner_{};
+};
+
+TEST(Planners, TakeNoReplyOnceTheyAreHushed)
+{
+    Leader leader(1);
+
+    leader.Propose(1, 1);
+    EXPECT_EQ("set plan", leader.Ask());
+    leader.Hush();
+    leader.Take(true);
+
+    EXPECT_EQ("end", leader.Ask());
+    EXPECT_STREQ("", leader.planner().why);
+}
+
+} // namespace
