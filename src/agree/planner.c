@@ -168,10 +168,12 @@ static uint32_t planner_margin(const struct stp_planner *p)
                               : by_calls;
 }
 
+/* Ranks that have not passed the last plan come to the next one after it. */
 static bool planner_make_plan(struct stp_planner *p)
 {
     const struct stp_planner_host *h = p->host;
     uint64_t number = p->plan.number + 1;
+    uint64_t after = p->n_dropped == 0 ? p->plan.first + p->plan.n : 0;
 
     if (!p->has_proposal || !stp_plan_has_room(h->board, h->n_own, number))
         return false;
@@ -180,6 +182,8 @@ static bool planner_make_plan(struct stp_planner *p)
     p->plan.margin = planner_margin(p);
     p->plan.first = stp_plan_epoch(h->board, h->n_own) +
                     (uint64_t)p->ahead * p->plan.margin + 1;
+    if (p->plan.first < after)
+        p->plan.first = after;
     stp_plan_put(h->board, &p->plan);
     p->is_put = true;
     return true;

@@ -90,4 +90,25 @@ TEST(Planners, TakeNoReplyOnceTheyAreHushed)
     EXPECT_STREQ("", leader.planner().why);
 }
 
+TEST(Planners, BeginAPlanAfterTheLastOneEnds)
+{
+    Leader leader(1);
+
+    leader.Propose(5, 1);
+    EXPECT_EQ("set plan", leader.Ask());
+    EXPECT_EQ(81U, leader.planner().plan.first);
+    leader.Take(true);
+    EXPECT_EQ("add acks", leader.Ask());
+    leader.Take(true, 1);
+    EXPECT_EQ("compare_set verdict", leader.Ask());
+    leader.Take(true, 0, "commit");
+    EXPECT_EQ("set known", leader.Ask());
+    leader.Take(true);
+    leader.Propose(1, 40);
+
+    EXPECT_EQ("set plan", leader.Ask());
+    EXPECT_EQ(1U, leader.planner().plan.margin);
+    EXPECT_EQ(86U, leader.planner().plan.first);
+}
+
 } // namespace
