@@ -83,6 +83,8 @@ static enum planner_stage planner_go_on(struct stp_planner *p,
     p->has_proposal = false;
     p->was_dropped = state == STP_PLAN_DROPPED;
     p->n_dropped = p->was_dropped ? p->n_dropped + 1 : 0;
+    if (p->was_dropped && p->ahead < AHEAD_MOST)
+        p->ahead *= 2;
     if (p->n_dropped == STP_PLANNER_TRIES)
         return planner_end(p, p->verdict);
     return LEAD;
@@ -94,8 +96,6 @@ static void planner_drop(struct stp_planner *p)
     if (p->is_put)
         stp_plan_decide(p->host->board, p->plan.number, STP_PLAN_DROPPED);
     p->is_put = false;
-    if (p->host->leads && p->ahead < AHEAD_MOST)
-        p->ahead *= 2;
 }
 
 /* The store was lost, or did not answer in time. */

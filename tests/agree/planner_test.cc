@@ -111,4 +111,28 @@ TEST(Planners, BeginAPlanAfterTheLastOneEnds)
     EXPECT_EQ(86U, leader.planner().plan.first);
 }
 
+TEST(Planners, BeginAPlanTwiceAsFarAheadAfterOneThatWasDropped)
+{
+    Leader leader(2);
+
+    for (uint64_t first : {81, 161}) {
+        leader.Propose(1, 1);
+        EXPECT_EQ("set plan", leader.Ask());
+        EXPECT_EQ(first, leader.planner().plan.first);
+        leader.Take(true);
+        EXPECT_EQ("add acks", leader.Ask());
+        leader.Take(true, 1);
+        EXPECT_EQ("get acked", leader.Ask());
+        leader.Take(false);
+        EXPECT_EQ("connect", leader.Ask());
+        leader.Take(true);
+        EXPECT_EQ("check plan", leader.Ask());
+        leader.Take(true, 1);
+        EXPECT_EQ("compare_set verdict", leader.Ask());
+        leader.Take(true, 0, leader.planner().verdict);
+        EXPECT_EQ("set known", leader.Ask());
+        leader.Take(true);
+    }
+}
+
 } // namespace
