@@ -1,4 +1,5 @@
-// Whether hosts plan as they should.
+// Whether hosts plan as they should, and ranks of all hosts take the same plans
+// whatever fails, in very many random orders.
 #include <gtest/gtest.h>
 
 #include <cstring>
@@ -8,6 +9,8 @@
 extern "C" {
 #include "agree/planner.h"
 }
+
+#include "agree/planners.h"
 
 namespace
 {
@@ -133,6 +136,21 @@ TEST(Planners, BeginAPlanTwiceAsFarAheadAfterOneThatWasDropped)
         EXPECT_EQ("set known", leader.Ask());
         leader.Take(true);
     }
+}
+
+TEST(Planners, AgreeInAHundredThousandRandomOrders)
+{
+    planners::Outcome sum{};
+
+    for (uint64_t seed = 0; seed < 100000; seed++) {
+        sum.Add(planners::RunRandom(seed));
+        ASSERT_EQ("", sum.fault) << "seed " << seed;
+    }
+
+    // They are worth running.
+    EXPECT_GT(sum.n_committed, 50000U);
+    EXPECT_GT(sum.n_published - sum.n_committed, 50000U);
+    EXPECT_GT(sum.n_failed, 1000U);
 }
 
 } // namespace
