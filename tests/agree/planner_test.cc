@@ -151,6 +151,7 @@ TEST(Planners, AgreeInAHundredThousandRandomOrders)
     EXPECT_GT(sum.n_committed, 50000U);
     EXPECT_GT(sum.n_published - sum.n_committed, 50000U);
     EXPECT_GT(sum.n_failed, 1000U);
+    EXPECT_LT(sum.n_late, 500U);
 }
 
 } // namespace

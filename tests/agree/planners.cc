@@ -210,7 +210,7 @@ class Job
     bool wakes_; // those that await a key that is compared and set
     bool is_up_ = true;
     bool has_failures_ = false;
-    bool may_fail_ = false; // a rank, as the store was lost while in doubt
+    bool may_fail_ = false; // a rank: what was in doubt is lost for good
     Outcome outcome_{};
 };
 
@@ -373,7 +373,7 @@ void Job::CheckFailed(Host *host, const Rank &rank)
         Fault("a rank fails in plan " + std::to_string(number) +
               ", which is not lost");
     if (!may_fail_ && host->speaker != Speaker::kDead)
-        Fault("a rank fails though the store was not lost in doubt");
+        Fault("a rank fails though nothing in doubt was lost for good");
 }
 
 // ---- hosts ----
@@ -401,6 +401,7 @@ void Job::Ask(uint32_t at)
     } else if (request.ask == STP_PLAN_CONNECT) {
         host->due = now_ + Delay(8 * kMs);
         host->is_connected = false;
+        outcome_.n_late += !has_failures_ && truths_[request.plan].is_committed;
     } else if (request.ask == STP_PLAN_END) {
         host->speaker = Speaker::kOver;
         if (!host->is_hushed && host->planner.why[0] == '\0')
@@ -690,7 +691,7 @@ void Job::Fail(Failure failure)
         is_up_ = true;
         return;
     }
-    may_fail_ |= !HasNothingInDoubt();
+    may_fail_ |= failure != Failure::kOutage && !HasNothingInDoubt();
     outcome_.n_store_losses = 1;
     for (uint32_t i = 0; i < hosts_.size(); i++)
         Lose(i, true);

@@ -16,6 +16,8 @@ struct Outcome {
     uint64_t n_committed;     // plans
     uint64_t n_words;         // that ranks took
     uint64_t n_failed;        // ranks, by name
+    uint64_t n_late;          // verdicts that a host did not hear in time,
+                              // without any failure
     uint64_t n_requests;      // to the store
     uint64_t n_with_failures; // of hosts, connections or the store
     uint64_t n_store_losses;  // with failures of the store
@@ -27,6 +29,7 @@ struct Outcome {
         n_committed += outcome.n_committed;
         n_words += outcome.n_words;
         n_failed += outcome.n_failed;
+        n_late += outcome.n_late;
         n_requests += outcome.n_requests;
         n_with_failures += outcome.n_with_failures;
         n_store_losses += outcome.n_store_losses;
