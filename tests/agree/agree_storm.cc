@@ -1,6 +1,6 @@
 // agree_storm - whether ranks ever disagree: N random schedules of ranks that
-// run access by access, N of hosts that plan through a store, and M jobs of
-// ranks that run as they like, as threads, processes and both, every second
+// run access by access, P (or N) of hosts that plan through a store, and M jobs
+// of ranks that run as they like, as threads, processes and both, every second
 // with a kill -9.  Not a test: it takes minutes.  Exit status 1 if they do.
 #include <unistd.h>
 
@@ -105,12 +105,15 @@ int main(int argc, char **argv)
         argc > 1 ? strtoull(argv[1], nullptr, 10) : 1000000;
     const uint64_t n_jobs = argc > 2 ? strtoull(argv[2], nullptr, 10) : 10000;
     const uint64_t seed = argc > 3 ? strtoull(argv[3], nullptr, 10) : 1;
+    const uint64_t n_plans =
+        argc > 4 ? strtoull(argv[4], nullptr, 10) : n_schedules;
 
-    if (argc > 4 || n_schedules == 0) {
-        fprintf(stderr, "usage: agree_storm [SCHEDULES [JOBS [SEED]]]\n");
+    if (argc > 5 || n_schedules == 0) {
+        fprintf(stderr,
+                "usage: agree_storm [SCHEDULES [JOBS [SEED [PLANS]]]]\n");
         return 2;
     }
-    return RunSchedules(seed, n_schedules) && RunPlans(seed, n_schedules) &&
+    return RunSchedules(seed, n_schedules) && RunPlans(seed, n_plans) &&
                    RunJobs(seed, n_jobs / 3, storm::Kind::kThreads,
                            "jobs of threads") &&
                    RunJobs(seed, n_jobs / 3, storm::Kind::kProcesses,

@@ -124,6 +124,7 @@ struct Truth {
     stp_plan plan{};
     bool is_committed = false;
     bool is_dropped = false; // by a host
+    bool is_refused = false; // by another host than the leader
     bool is_over = false;    // its verdict was deleted
     uint32_t n_acknowledged = 0;
 };
@@ -401,7 +402,9 @@ void Job::Ask(uint32_t at)
     } else if (request.ask == STP_PLAN_CONNECT) {
         host->due = now_ + Delay(8 * kMs);
         host->is_connected = false;
-        outcome_.n_late += !has_failures_ && truths_[request.plan].is_committed;
+        outcome_.n_late +=
+            !has_failures_ && (truths_[request.plan].is_committed ||
+                               (at == 0 && truths_[request.plan].is_refused));
     } else if (request.ask == STP_PLAN_END) {
         host->speaker = Speaker::kOver;
         if (!host->is_hushed && host->planner.why[0] == '\0')
@@ -423,6 +426,10 @@ void Job::CheckAsked(Host *host, const stp_plan_request &request)
     if (request.ask == STP_PLAN_SET && key == kPlan) {
         memcpy(&truth->plan, request.value, sizeof(truth->plan));
         outcome_.n_published++;
+        if (number > STP_PLANNER_TRIES &&
+            std::none_of(truth - STP_PLANNER_TRIES, truth,
+                         [](const Truth &t) { return t.is_committed; }))
+            Fault("the leader proposes though its plans are dropped");
     }
     if (request.ask == STP_PLAN_ADD) {
         truth->n_acknowledged += static_cast<uint32_t>(request.number);
@@ -431,9 +438,12 @@ void Job::CheckAsked(Host *host, const stp_plan_request &request)
         if (!host->host.leads && host->ahead != number)
             Fault("a plan is acknowledged without its margin");
     }
-    if (request.ask != STP_PLAN_COMPARE_SET ||
-        strcmp(host->planner.verdict, "commit") != 0)
+    if (request.ask != STP_PLAN_COMPARE_SET)
         return;
+    if (strcmp(host->planner.verdict, "commit") != 0) {
+        truth->is_refused |= !host->host.leads;
+        return;
+    }
     if (!host->host.leads)
         Fault("a host asks to commit that does not lead");
     if (truth->n_acknowledged != host->host.n_ranks)
