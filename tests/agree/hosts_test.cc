@@ -3,129 +3,18 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include <memory>
-#include <string>
-#include <thread>
-#include <vector>
-
-extern "C" {
-#include "agree/agreement.h"
-}
-
+#include "agree/meeting_hosts.h"
 #include "support/store_thread.h"
 
 namespace
 {
 
+using namespace meeting_hosts;
 using namespace store_thread;
 using testing::AllOf;
 using testing::AnyOf;
 using testing::HasSubstr;
 using testing::StartsWith;
-
-constexpr unsigned kLongMs = 120000; // nothing waits for it
-constexpr unsigned kShortMs = 50;
-
-struct Place {
-    unsigned port;
-    uint64_t comm_id;
-    size_t n_ranks;
-    const char *run = "none";
-    unsigned timeout_ms = kLongMs;
-};
-
-// A host whose ranks have these policies; they join one after another, and
-// the one that speaks does so in a thread.
-class Host
-{
-  public:
-    Host(const Place &place, const std::string &name,
-         const std::vector<uint64_t> &policies)
-    {
-        for (uint64_t policy : policies)
-            Join(place, name, policy);
-    }
-    Host(const Host &) = delete;
-    Host &operator=(const Host &) = delete;
-    ~Host()
-    {
-        AwaitSpeech();
-        for (stp_agreement *rank : ranks_)
-            stp_agreement_leave(rank);
-    }
-
-    void AwaitSpeech()
-    {
-        for (stp_agreement *rank : ranks_)
-            rank->ops->hush(rank);
-        if (speech_.joinable())
-            speech_.join();
-    }
-
-    // The same on all ranks of the host.
-    bool Follows()
-    {
-        const bool follows = ranks_[0]->ops->compare(ranks_[0], 0);
-        for (stp_agreement *rank : ranks_)
-            EXPECT_EQ(follows, rank->ops->compare(rank, 0));
-        return follows;
-    }
-
-    std::string Explain(size_t rank = 0) const
-    {
-        char text[512] = "";
-        ranks_[rank]->ops->explain(ranks_[rank], text, sizeof(text));
-        return text;
-    }
-
-  private:
-    void Join(const Place &place, const std::string &name, uint64_t policy)
-    {
-        stp_agreement_rank rank{};
-        stp_agreement *agreement = nullptr;
-        stp_error err;
-
-        rank.comm_id = place.comm_id;
-        rank.host_id = 1 + std::hash<std::string>()(name + place.run) / 2;
-        rank.n_ranks = place.n_ranks;
-        rank.n_needed = 1;
-        rank.number = -1;
-        rank.fingerprint.part[STP_FINGERPRINT_POLICY] = policy;
-        rank.fingerprint.part[STP_FINGERPRINT_FILE] = policy;
-        rank.store.address = stp_store_at("127.0.0.1", place.port);
-        rank.store.timeout_ms = place.timeout_ms;
-        strcpy(rank.store.run, place.run);
-        strcpy(rank.store.host, name.c_str());
-        ASSERT_EQ(STP_OK, stp_agreement_join(&rank, &agreement, &err))
-            << err.text;
-        EXPECT_EQ(ranks_.empty(), agreement->speaks);
-        if (agreement->speaks)
-            speech_ = std::thread(agreement->ops->speak, agreement);
-        ranks_.push_back(agreement);
-    }
-
-    std::vector<stp_agreement *> ranks_;
-    std::thread speech_;
-};
-
-using Hosts = std::vector<std::unique_ptr<Host>>;
-
-// Hosts a, b, ... of one communicator.
-Hosts Start(Place place, const std::vector<std::vector<uint64_t>> &policies)
-{
-    Hosts hosts;
-    for (size_t i = 0; i < policies.size(); i++)
-        hosts.push_back(std::make_unique<Host>(
-            place, std::string(1, static_cast<char>('a' + i)), policies[i]));
-    return hosts;
-}
-
-uint64_t NewId()
-{
-    static uint64_t n = 0;
-    return (uint64_t{0xa905} << 48) | (static_cast<uint64_t>(getpid()) << 16) |
-           ++n;
-}
 
 size_t CountRanks(const std::vector<std::vector<uint64_t>> &policies)
 {

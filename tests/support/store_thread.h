@@ -92,6 +92,13 @@ class StoreThread
         return n;
     }
 
+    // About a key that ends so.
+    int n_requests(stp_query query, const std::string &key)
+    {
+        std::lock_guard<std::mutex> lock(mutex_);
+        return counts_[{query, key}];
+    }
+
     // Waits until there were so many requests about a key that ends so.
     void Await(stp_query query, const std::string &key, int n)
     {
