@@ -109,12 +109,15 @@ struct stp_engine_ops {
     /* ---- at once, while no noted work is yet to run ---- */
 
     /*
-     * 'nbytes' of zeros.  STP_ERR_NOMEM says for which 'purpose', such as
-     * "gradients", how much was asked and how much there is.  Freed by
-     * release().
+     * 'nbytes' of zeros.  'registers': collectives use it, and setups of
+     * registered buffers that are selected from now on register it, so that all
+     * ranks ask for as much; two at a time.  STP_ERR_NOMEM says for which
+     * 'purpose', such as "gradients", how much was asked and how much there is.
+     * Freed by release().
      */
     enum stp_status (*alloc)(void *self, uint64_t nbytes, const char *purpose,
-                             void **address_ret, struct stp_error *err);
+                             bool registers, void **address_ret,
+                             struct stp_error *err);
 
     /* Frees all that alloc() gave, so that the next run begins with all memory;
      * close() does, too. */
@@ -135,8 +138,8 @@ struct stp_engine_ops {
      * AUTO to begin with; a setup gets a communicator when it is first
      * selected, by all processes alike.  The arm is the process's: no rank of
      * it may still run earlier work.  STP_ERR_RANGE for the plugin arm if the
-     * engine was opened without a plugin, and for a forced one if nothing can
-     * be forced.
+     * engine was opened without a plugin, for a forced one if nothing can be
+     * forced, and for a setup that this NCCL or a recorded machine lacks.
      */
     enum stp_status (*select_arm)(void *self, const struct stp_arm *arm,
                                   struct stp_error *err);
@@ -312,6 +315,8 @@ struct stp_device_options {
     unsigned time_limit_s; /* for one synchronise(); 0: none.  Not for a call of
                               a library: NCCL connects there */
     const char *plugin; /* of the plugin arm, as NCCL_TUNER_PLUGIN; or NULL */
+    bool forces_arms;   /* arms are to be forced in training, too; on GPUs they
+                           always can */
 
     /* ---- measuring ---- */
     bool measures;           /* for stp_device_open(), not for training */

@@ -27,6 +27,7 @@ struct stp_work {
     uint64_t n_bytes; /* of each vector of an elementwise kernel */
     size_t task;      /* which of the engine's */
     unsigned split;   /* of a collective that an engine notes */
+    bool is_plain;    /* so is this: no setup registers its buffers */
 };
 
 /* Begin with zeros; free with stp_program_free(). */

@@ -51,7 +51,7 @@ static void *trainer_take(struct stp_trainer *t, int type, uint64_t n,
 {
     void *address = NULL;
 
-    STP_DO(t, alloc, n * stp_type_size(type), what, &address);
+    STP_DO(t, alloc, n * stp_type_size(type), what, false, &address);
     return address;
 }
 

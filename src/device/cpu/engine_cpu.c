@@ -48,8 +48,8 @@ static enum stp_status cpu_refuse_memory(const struct stp_cpu *e,
 }
 
 static enum stp_status cpu_alloc(void *self, uint64_t nbytes,
-                                 const char *purpose, void **address_ret,
-                                 struct stp_error *err)
+                                 const char *purpose, bool registers,
+                                 void **address_ret, struct stp_error *err)
 {
     struct stp_cpu *e = self;
     const uint64_t left = e->budget - e->taken;
@@ -57,6 +57,7 @@ static enum stp_status cpu_alloc(void *self, uint64_t nbytes,
     void **more = NULL;
     void *memory;
 
+    (void)registers; /* there are no such arms */
     if (nbytes <= left)
         more = realloc(e->memory, (e->n_memory + 1) * sizeof(*more));
     if (more == NULL)
@@ -105,16 +106,22 @@ static enum stp_status cpu_select_arm(void *self, const struct stp_arm *arm,
                                       struct stp_error *err)
 {
     const struct stp_cpu *e = self;
+    const char *name = e->transport != NULL ? e->transport->name : "CPUs";
+    char arm_name[STP_ARM_NAME];
 
     if (arm->kind < STP_ARM_FORCED)
         return STP_OK;
+    stp_arm_name(arm, arm_name);
     if (arm->kind == STP_ARM_PLUGIN)
         return stp_fail(err, STP_ERR_RANGE,
                         "tuner plugins are NCCL's: CPUs have none");
-    return stp_fail(
-        err, STP_ERR_RANGE,
-        "algorithms and protocols are NCCL's: none can be forced on %s",
-        e->transport != NULL ? e->transport->name : "CPUs");
+    return stp_fail(err, STP_ERR_RANGE,
+                    "arm %s: %s are NCCL's: none can be %s on %s", arm_name,
+                    arm->kind == STP_ARM_SETUP
+                        ? "registered buffers and configurations "
+                          "of communicators"
+                        : "algorithms and protocols",
+                    arm->kind == STP_ARM_SETUP ? "had" : "forced", name);
 }
 
 /* ---- running ---- */

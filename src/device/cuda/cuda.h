@@ -61,14 +61,17 @@ struct stp_cuda_rank {
     /* ---- measuring ---- */
     uint64_t free_bytes; /* next to the buffers, when it was opened */
     struct stp_cuda_room rooms[STP_N_STREAMS][STP_N_ROOMS];
-    void *memories[STP_CUDA_N_MEMORIES]; /* ncclMemAlloc()ed when a setup needs
-                                            them, as large as rooms */
-    struct stp_cuda_setup setups[STP_CUDA_SETUPS];
-    unsigned n_setups;
     char captured[STP_KERNEL_NAME]; /* what the last graph runs */
     unsigned long long *n_wrong;    /* on the GPU */
     cudaGraphExec_t graph;
     bool captures;
+
+    /* ---- setups ---- */
+    struct stp_cuda_room memories[STP_CUDA_N_MEMORIES]; /* ncclMemAlloc()ed: for
+                                      measuring when a setup needs them, as
+                                      large as rooms, or given by alloc() */
+    struct stp_cuda_setup setups[STP_CUDA_SETUPS];
+    unsigned n_setups;
 
     /* ---- training ---- */
     void *scratch[STP_N_STREAMS]; /* of sums of columns */
@@ -178,6 +181,13 @@ void *stp_cuda_setup_memory(const struct stp_cuda_rank *rank, unsigned number);
 /* The communicator of the arm. */
 stp_nccl_comm stp_cuda_setup_comm(const struct stp_cuda_rank *rank);
 
+/* ncclMemAlloc()s memory that setups made from now on register.  All ranks call
+ * it with as many bytes. */
+enum stp_status stp_cuda_setup_alloc(struct stp_cuda_rank *rank,
+                                     uint64_t nbytes, void **memory_ret,
+                                     struct stp_error *err);
+
+/* Ends all setups and frees their memory.  All ranks call it. */
 void stp_cuda_setup_close(struct stp_cuda_rank *rank);
 
 /* ---- cuda_graph.c ---- */

@@ -15,7 +15,11 @@ enum {
 /* Its kernels that wait for others end, and so can all that waits for them. */
 static void job_give_up(struct stp_cuda_rank *r)
 {
-    if (!atomic_exchange(&r->aborted, true) && r->comm != NULL)
+    if (atomic_exchange(&r->aborted, true))
+        return;
+    for (unsigned i = 0; i < r->n_setups; i++)
+        r->cuda->nccl.comm_abort(r->setups[i].comm);
+    if (r->comm != NULL)
         r->cuda->nccl.comm_abort(r->comm);
 }
 
@@ -178,9 +182,9 @@ static enum stp_status job_look(struct stp_cuda_rank *r, long since,
                           "rank %u stopped, as another failed", r->rank);
     if (status != STP_OK)
         return status;
-    status =
-        stp_cuda_nccl_result(r, d->nccl.comm_get_async_error(r->comm, &error),
-                             "ncclCommGetAsyncError", err);
+    status = stp_cuda_nccl_result(
+        r, d->nccl.comm_get_async_error(stp_cuda_setup_comm(r), &error),
+        "ncclCommGetAsyncError", err);
     if (status == STP_OK)
         status = stp_cuda_nccl_result(r, error, "a collective", err);
     if (d->measures)

@@ -102,15 +102,30 @@ static enum stp_status rank_clear(const struct stp_cuda_rank *r, void *memory,
     return stp_cuda_result(r, result, "cudaMemset", err);
 }
 
+/* cudaMalloc()s memory, which release() frees. */
+static enum stp_status rank_alloc(struct stp_cuda_rank *r, uint64_t nbytes,
+                                  void **memory_ret, struct stp_error *err)
+{
+    void **more = realloc(r->memory, (r->n_memory + 1) * sizeof(*more));
+    cudaError_t result;
+
+    if (more == NULL)
+        return stp_nomem(err);
+    r->memory = more;
+    result = cudaMalloc(memory_ret, nbytes > 0 ? nbytes : 1);
+    if (result == cudaSuccess)
+        r->memory[r->n_memory++] = *memory_ret;
+    return stp_cuda_result(r, result, "cudaMalloc", err);
+}
+
 static enum stp_status cuda_alloc(void *self, uint64_t nbytes,
-                                  const char *purpose, void **address_ret,
-                                  struct stp_error *err)
+                                  const char *purpose, bool registers,
+                                  void **address_ret, struct stp_error *err)
 {
     struct stp_cuda_rank *r = self;
     enum stp_status status = rank_begin(r, err);
     size_t free_bytes = 0, all_bytes;
     void *memory = NULL;
-    void **more;
 
     if (status != STP_OK)
         return status;
@@ -118,21 +133,18 @@ static enum stp_status cuda_alloc(void *self, uint64_t nbytes,
                              "cudaMemGetInfo", err);
     if (status != STP_OK)
         return status;
-    more = realloc(r->memory, (r->n_memory + 1) * sizeof(*more));
-    if (more == NULL)
-        return stp_nomem(err);
-    r->memory = more;
-    if (nbytes > free_bytes ||
-        cudaMalloc(&memory, nbytes > 0 ? nbytes : 1) != cudaSuccess) {
+    if (nbytes <= free_bytes)
+        status = registers ? stp_cuda_setup_alloc(r, nbytes, &memory, err)
+                           : rank_alloc(r, nbytes, &memory, err);
+    if (status == STP_ERR_LIMIT)
+        return status;
+    if (nbytes > free_bytes || status != STP_OK) {
         cudaGetLastError(); /* or the next launch would have failed */
         return rank_refuse_memory(r, nbytes, free_bytes, purpose, err);
     }
     status = rank_clear(r, memory, nbytes, err);
-    if (status != STP_OK) {
-        cudaFree(memory);
+    if (status != STP_OK)
         return status;
-    }
-    r->memory[r->n_memory++] = memory;
     r->taken += nbytes;
     *address_ret = memory;
     return STP_OK;
@@ -149,6 +161,7 @@ static void cuda_release(void *self)
         cudaFree(r->memory[i]);
     r->n_memory = 0;
     r->taken = 0;
+    stp_cuda_setup_close(r);
 }
 
 /* In a stream of ours: ours do not wait for copies of the default stream. */
@@ -188,21 +201,23 @@ static enum stp_status cuda_select_arm(void *self, const struct stp_arm *arm,
 {
     const struct stp_cuda_rank *r = self;
     struct stp_cuda *d = r->cuda;
+    char name[STP_ARM_NAME];
 
+    stp_arm_name(arm, name);
     if (arm->kind == STP_ARM_PLUGIN && !d->has_plugin)
         return stp_fail(err, STP_ERR_RANGE,
                         "no tuner plugin: the GPUs were opened without one");
-    if (arm->kind == STP_ARM_FORCED && d->measures && !d->info.has_arms)
+    if (arm->kind == STP_ARM_FORCED && !d->info.has_arms)
         return stp_fail(
             err, STP_ERR_RANGE,
-            "NCCL %s did not load our tuner, so nothing can be forced: "
+            "arm %s: NCCL %s did not load our tuner, so nothing can be forced: "
             "expected NCCL 2.22 or later and more than one rank",
-            d->info.nccl);
+            name, d->info.nccl);
     if (arm->chunk_bytes != 0 && d->nccl.version < NCCL_WITH_CHUNKS)
         return stp_fail(err, STP_ERR_RANGE,
-                        "NCCL %s asks no tuner for chunks, expected 2.30 or "
-                        "later",
-                        d->info.nccl);
+                        "arm %s: NCCL %s asks no tuner for chunks, expected "
+                        "2.30 or later",
+                        name, d->info.nccl);
     if (r->number == 0) {
         unsigned setup = STP_CUDA_SETUPS;
         enum stp_status status =

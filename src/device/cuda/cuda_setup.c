@@ -37,8 +37,10 @@ static enum stp_status setup_check(const struct stp_cuda *d,
 {
     return d->nccl.version >= needs[setup->memory].version
                ? STP_OK
-               : stp_fail(err, STP_ERR_RANGE, "NCCL %s has no %s or later",
-                          d->info.nccl, needs[setup->memory].lacks);
+               : stp_fail(err, STP_ERR_RANGE,
+                          "arm %s: NCCL %s has no %s or later",
+                          stp_memory_name(setup->memory), d->info.nccl,
+                          needs[setup->memory].lacks);
 }
 
 static struct stp_nccl_config setup_config(const struct stp_cuda *d,
@@ -59,27 +61,48 @@ static struct stp_nccl_config setup_config(const struct stp_cuda *d,
 
 /* ---- a rank ---- */
 
-/* Random data to time with, as in the rooms. */
+enum stp_status stp_cuda_setup_alloc(struct stp_cuda_rank *r, uint64_t nbytes,
+                                     void **memory_ret, struct stp_error *err)
+{
+    struct stp_cuda_room *memory = r->memories;
+    enum stp_status status;
+
+    while (memory->at != NULL && memory < &r->memories[STP_CUDA_N_MEMORIES - 1])
+        memory++;
+    if (memory->at != NULL)
+        return stp_fail(err, STP_ERR_LIMIT,
+                        "more than %d pieces of registered memory",
+                        (int)STP_CUDA_N_MEMORIES);
+    memory->nbytes = nbytes > 16 ? nbytes : 16;
+    status = stp_cuda_nccl_result(
+        r, r->cuda->nccl.mem_alloc(&memory->at, memory->nbytes), "ncclMemAlloc",
+        err);
+    *memory_ret = memory->at;
+    return status;
+}
+
+/* Random data to time with, as in the rooms.  Of ranks that train alloc() has
+ * given it. */
 static enum stp_status setup_make_memories(struct stp_cuda_rank *r,
                                            struct stp_error *err)
 {
-    const uint64_t nbytes = r->cuda->max_bytes > 16 ? r->cuda->max_bytes : 16;
+    const uint64_t nbytes = r->cuda->max_bytes;
     const struct stp_pattern pattern = {
         .type = STP_TYPE_U64, .ranks = r->cuda->n_ranks, .block = 1};
     enum stp_status status = STP_OK;
 
-    for (int i = 0; i < STP_CUDA_N_MEMORIES && status == STP_OK; i++) {
-        if (r->memories[i] != NULL)
+    for (int i = 0;
+         i < STP_CUDA_N_MEMORIES && r->cuda->measures && status == STP_OK;
+         i++) {
+        void *memory;
+
+        if (r->memories[i].at != NULL)
             continue;
-        status = stp_cuda_nccl_result(
-            r, r->cuda->nccl.mem_alloc(&r->memories[i], nbytes), "ncclMemAlloc",
-            err);
+        status = stp_cuda_setup_alloc(r, nbytes, &memory, err);
         if (status == STP_OK)
-            status =
-                stp_cuda_result(r,
-                                stp_kernel_fill(&pattern, r->rank,
-                                                r->memories[i], nbytes / 8, 0),
-                                "filling memory", err);
+            status = stp_cuda_result(
+                r, stp_kernel_fill(&pattern, r->rank, memory, nbytes / 8, 0),
+                "filling memory", err);
     }
     return status == STP_OK ? stp_cuda_result(r, cudaDeviceSynchronize(),
                                               "cudaDeviceSynchronize", err)
@@ -98,17 +121,21 @@ static int setup_connect(struct stp_cuda_rank *r)
 static int setup_register(struct stp_cuda_rank *r)
 {
     const struct stp_nccl_api *nccl = &r->cuda->nccl;
-    const uint64_t nbytes = r->cuda->max_bytes > 16 ? r->cuda->max_bytes : 16;
     struct stp_cuda_setup *s = &r->setups[r->n_setups];
     int result = ncclSuccess;
 
-    for (int i = 0; i < STP_CUDA_N_MEMORIES && result == ncclSuccess; i++)
+    for (int i = 0; i < STP_CUDA_N_MEMORIES && result == ncclSuccess; i++) {
+        const struct stp_cuda_room *memory = &r->memories[i];
+
+        if (memory->at == NULL)
+            continue;
         result = s->setup.memory == STP_MEMORY_REG
-                     ? nccl->comm_register(s->comm, r->memories[i], nbytes,
+                     ? nccl->comm_register(s->comm, memory->at, memory->nbytes,
                                            &s->handles[i])
-                     : nccl->window_register(s->comm, r->memories[i], nbytes,
-                                             &s->handles[i],
+                     : nccl->window_register(s->comm, memory->at,
+                                             memory->nbytes, &s->handles[i],
                                              STP_NCCL_WINDOW_SYMMETRIC);
+    }
     return result;
 }
 
@@ -196,7 +223,7 @@ void *stp_cuda_setup_memory(const struct stp_cuda_rank *r, unsigned number)
     const struct stp_cuda_setup *s = setup_of_arm(r);
 
     return s != NULL && s->setup.memory != STP_MEMORY_PLAIN
-               ? r->memories[number]
+               ? r->memories[number].at
                : NULL;
 }
 
@@ -227,7 +254,10 @@ void stp_cuda_setup_close(struct stp_cuda_rank *r)
         setup_deregister(nccl, &r->setups[i]);
         nccl->comm_destroy(r->setups[i].comm);
     }
-    for (int i = 0; i < STP_CUDA_N_MEMORIES; i++)
-        if (r->memories[i] != NULL)
-            nccl->mem_free(r->memories[i]);
+    r->n_setups = 0;
+    for (int i = 0; i < STP_CUDA_N_MEMORIES; i++) {
+        if (r->memories[i].at != NULL)
+            nccl->mem_free(r->memories[i].at);
+        r->memories[i] = (struct stp_cuda_room){0};
+    }
 }

@@ -17,6 +17,9 @@
 
 enum { MAX_SETTINGS = 512 }; /* recorded iterations that products are of */
 
+/* In the addresses of memory that is registered. */
+static const uintptr_t registered = UINTPTR_MAX / 2 + 1;
+
 /* libnccl, and its communicators. */
 struct library {
     struct mock_nccl *nccl;
@@ -35,13 +38,14 @@ struct engine {
     struct mock_machine *parts[STP_MAX_SPLITS]; /* machines of groups; NULL: of
                                                    one rank */
     struct stp_splits splits;
-    struct library own;    /* NCCL without a tuner, or for measuring with the
-                              tuner that forces arms */
+    struct library own;    /* NCCL without a tuner, or with the one that forces
+                              arms */
     struct library plugin; /* empty if there is none */
     bool use_plugin;
     struct stp_device_info info;
     uint64_t memory; /* bytes of a GPU; UINT64_MAX: not known */
     uint64_t taken;
+    bool registers; /* alloc() registered some; else rooms, which all are */
     struct stp_mock_program program;
     struct stp_virtual_time time;
     struct stp_mock_compute *computes; /* of noted work; of collectives 0 */
@@ -67,8 +71,8 @@ static void mock_info(const void *self, struct stp_device_info *info_ret)
 
 /* Addresses begin where no memory is, and are never followed. */
 static enum stp_status mock_alloc(void *self, uint64_t nbytes,
-                                  const char *purpose, void **address_ret,
-                                  struct stp_error *err)
+                                  const char *purpose, bool registers,
+                                  void **address_ret, struct stp_error *err)
 {
     struct engine *e = self;
 
@@ -82,12 +86,18 @@ static enum stp_status mock_alloc(void *self, uint64_t nbytes,
     *address_ret = (void *)(uintptr_t)(e->taken + STP_ENGINE_ALIGN);
     nbytes = (nbytes / STP_ENGINE_ALIGN + 1) * STP_ENGINE_ALIGN;
     e->taken += nbytes <= e->memory - e->taken ? nbytes : e->memory - e->taken;
+    if (registers)
+        *address_ret = (void *)((uintptr_t)*address_ret | registered);
+    e->registers |= registers;
     return STP_OK;
 }
 
 static void mock_release(void *self)
 {
-    ((struct engine *)self)->taken = 0;
+    struct engine *e = self;
+
+    e->taken = 0;
+    e->registers = false;
 }
 
 static enum stp_status mock_upload(void *self, void *to, const void *from,
@@ -390,6 +400,7 @@ static enum stp_status mock_collective(void *self, unsigned stream,
         .kind = STP_WORK_COLLECTIVE,
         .stream = stream,
         .split = t->split,
+        .is_plain = e->registers && ((uintptr_t)t->in & registered) == 0,
         .collective = {.coll = t->coll,
                        .n_bytes = n * stp_type_size(t->type),
                        .type = t->type,
@@ -812,7 +823,7 @@ static void mock_print_line(const struct engine *e, bool measures,
              m->nccl, times);
 }
 
-static void mock_fill_info(struct engine *e, bool measures)
+static void mock_fill_info(struct engine *e, bool measures, bool has_arms)
 {
     const struct mock_machine_info *m = mock_machine_get_info(e->machine);
     const unsigned n_recorded = mock_machine_rounds(e->machine);
@@ -821,7 +832,7 @@ static void mock_fill_info(struct engine *e, bool measures)
         .n_nodes = (unsigned)m->n_nodes,
         .max_rounds = n_recorded > 0 ? n_recorded : 1, /* 2nd: the same */
         .compute_capability = m->compute_capability,
-        .has_arms = measures,
+        .has_arms = has_arms,
         .memories = stp_mock_memories(e->machine),
         .models_overlap =
             mock_machine_overlap_settings(e->machine, NULL, 0) == 0,
@@ -844,10 +855,11 @@ static enum stp_status mock_set_up(struct engine *e, const char *machine_path,
                                    struct stp_error *err)
 {
     const bool measures = options->measures;
+    const bool has_arms = measures || options->forces_arms;
     enum stp_status status = mock_load(e, machine_path, n_ranks, err);
 
     if (status == STP_OK)
-        status = mock_open_library(e, NULL, measures ? &stp_arm_tuner : NULL,
+        status = mock_open_library(e, NULL, has_arms ? &stp_arm_tuner : NULL,
                                    &e->own, err);
     if (status == STP_OK && options->plugin != NULL)
         status = mock_open_library(e, options->plugin, NULL, &e->plugin, err);
@@ -855,7 +867,7 @@ static enum stp_status mock_set_up(struct engine *e, const char *machine_path,
         status = mock_write_graphs(machine_path, options->graphs_file, err);
     if (status != STP_OK)
         return status;
-    mock_fill_info(e, measures);
+    mock_fill_info(e, measures, has_arms);
     e->memory = stp_mock_memory(e->machine);
     if (e->memory == 0)
         e->memory = UINT64_MAX;

@@ -43,7 +43,8 @@ struct stp_mock_program {
     size_t n_events;
     const struct stp_mock_compute *computes; /* of the owner's notes of
                                                 STP_WORK_TASK, by task */
-    int way; /* of all collectives: enum mock_way; 0: what NCCL chooses */
+    int way; /* of collectives: enum mock_way; 0: what NCCL chooses, as it does
+                for those of plain buffers */
     struct stp_mock_world *worlds; /* by split: all ranks, then the groups */
     enum stp_source source; /* of the last run: the worst of its times, and
                                VIRTUAL where collectives are not all of it */

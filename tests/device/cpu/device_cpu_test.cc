@@ -282,8 +282,8 @@ TEST_F(DeviceCpu, RefusesArms)
     Open();
 
     EXPECT_EQ(STP_ERR_RANGE, stp_device_select_arm(&device_, &ring, &err_));
-    EXPECT_STREQ("algorithms and protocols are NCCL's: none can be forced on "
-                 "gloo",
+    EXPECT_STREQ("arm ring/ll: algorithms and protocols are NCCL's: none can "
+                 "be forced on gloo",
                  err_.text);
     EXPECT_EQ(STP_ERR_RANGE, stp_device_select_arm(&device_, &plugin, &err_));
     EXPECT_THAT(err_.text, HasSubstr("CPUs have none"));

@@ -26,8 +26,8 @@ class TunedEngine
             snprintf(info->processor, sizeof(info->processor), "FAKE 1");
             snprintf(info->what, sizeof(info->what), "2 x FAKE 1");
         };
-        ops_.alloc = [](void *self, uint64_t n, const char *what, void **at,
-                        stp_error *err) {
+        ops_.alloc = [](void *self, uint64_t n, const char *what, bool,
+                        void **at, stp_error *err) {
             if (n > Self(self)->room)
                 return stp_fail(err, STP_ERR_NOMEM, "no memory for %s", what);
             *at = reinterpret_cast<void *>(Self(self)->top_);
