@@ -194,7 +194,8 @@ enum stp_status stp_open_engines(const struct stp_open_options *o,
                                                .n_gpus = 1,
                                                .time_limit_s =
                                                    o->run->time_limit_s,
-                                               .plugin = o->plugin};
+                                               .plugin = o->plugin,
+                                               .forces_arms = o->forces_arms};
 
     return open_ranks(o, &options, engines_ret, err);
 }

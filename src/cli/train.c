@@ -5,6 +5,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "cli/train_arms.h"
 #include "cli/train_engines.h"
 #include "core/text.h"
 #include "launch/stop.h"
@@ -17,9 +18,6 @@ enum {
     DEFAULT_ROUNDS = 5,
     DEFAULT_EPOCHS = 5,
     DEFAULT_MICRO_BATCH = 4096,
-    FILE_MAX = 1 << 28, /* bytes of a policy or plugin */
-    MAX_NAME = 96,
-    MAX_PAIR = 40,
 };
 
 enum train_place {
@@ -34,8 +32,7 @@ struct train_options {
     struct stp_run_options run;
     struct stp_train_matrix matrix; /* n_gpus 0: not given */
     double bucket_mib;
-    const char *policy; /* or NULL */
-    const char *plugin; /* or NULL: ours, if there is a policy */
+    struct stp_train_turns turns;
     const char *output; /* folder, or NULL */
     bool fresh;         /* discard the results in that folder */
 };
@@ -126,7 +123,8 @@ static const struct stp_option train_table[] = {
     {"samples", 0, "N", stp_option_count, AT(matrix.base.n_samples), .min = 1,
      .value = "65536", .help = "Samples of an epoch"},
     {"epochs", 0, "N", stp_option_count, AT(matrix.base.n_epochs), .min = 1,
-     .help = "Epochs (default 5); with a policy those of a round (default 1)"},
+     .help = "Epochs (default 5); with arms or a policy those of a turn "
+             "(default 1)"},
     {"warmup", 0, "N", stp_option_count, AT(matrix.base.warmup), .value = "3",
      .help = "Steps before the first, untimed and without an update"},
     {"lr", 0, "RATE", stp_option_double, AT(matrix.base.rate), .above = true,
@@ -141,14 +139,22 @@ static const struct stp_option train_table[] = {
 };
 
 static const struct stp_option train_tuner_table[] = {
-    {"policy", 0, "FILE", stp_option_text, AT(policy), .path = STP_PATH_READ,
+    {"arms", 0, "LIST", stp_option_text, AT(turns.arms),
+     .help = "Arms to train with in turn with NCCL's own choice, and to "
+             "compare with it: ALGORITHM/PROTOCOL/CHANNELS/chunk=BYTES or a "
+             "part of it, all, auto2 for NCCL's own choice once more; of what "
+             "an application chooses MEMORY/ctas=MIN-MAX/cga=SIZE or a part of "
+             "it, MEMORY being reg, sym or ce, and memory for those of these "
+             "three that the machine has"},
+    {"policy", 0, "FILE", stp_option_text, AT(turns.policy),
+     .path = STP_PATH_READ,
      .help = "Train with NCCL's own choice and with this policy, in turn, in "
              "one communicator, and compare"},
-    {"plugin", 0, "SO", stp_option_text, AT(plugin),
+    {"plugin", 0, "SO", stp_option_text, AT(turns.plugin),
      .help = "Compare with this tuner plugin (default: ours, if there is a "
              "policy)"},
     {"rounds", 0, "N", stp_option_count, AT(matrix.base.rounds), .min = 1,
-     .help = "Turns of each of the two (default 5)"},
+     .help = "Turns of each arm and policy (default 5)"},
     {0},
 };
 
@@ -186,7 +192,7 @@ static const struct stp_command_line train_line = {
             {train_matrix_table, 0,
              "What to train: all combinations of these lists"},
             {train_table, 0, "How"},
-            {train_tuner_table, 0, "Tuner"},
+            {train_tuner_table, 0, "Arms and tuner"},
             {train_results_table, 0, "Results"},
             {0}},
     .check = train_check_options,
@@ -226,7 +232,7 @@ static void train_complete(struct train_options *o)
     c->bucket_bytes = (uint64_t)(o->bucket_mib * (1 << 20));
     if (c->first_bucket_bytes > c->bucket_bytes)
         c->first_bucket_bytes = c->bucket_bytes;
-    if (c->rounds == 0 && (o->policy != NULL || o->plugin != NULL))
+    if (c->rounds == 0 && stp_train_takes_turns(&o->turns))
         c->rounds = DEFAULT_ROUNDS;
     if (c->n_epochs == 0)
         c->n_epochs = c->rounds > 0 ? 1 : DEFAULT_EPOCHS;
@@ -240,9 +246,8 @@ struct train_session {
     const struct stp_world *world;
     struct stp_train_jobs jobs;
     struct stp_error *err;
-    const char *plugin;   /* path, or NULL */
-    char tuner[MAX_NAME]; /* see struct stp_train_run */
-    char pair[MAX_PAIR];
+    const struct stp_train_tuner *tuner;
+    struct stp_dataset ran;     /* how the arms ran in this start */
     struct stp_train_runs runs; /* all of the file */
     size_t *order;              /* those that were asked for, in 'runs' */
     size_t n_order;
@@ -267,11 +272,11 @@ static size_t session_find_like(const struct stp_train_runs *runs,
 
 static size_t session_find_run(const struct stp_train_runs *runs,
                                const struct stp_train_report *report,
-                               bool by_plugin)
+                               const struct stp_arm *arm)
 {
     struct stp_train_run like;
 
-    stp_train_describe(report, by_plugin, &like);
+    stp_train_describe(report, arm, &like);
     return session_find_like(runs, &like);
 }
 
@@ -328,20 +333,21 @@ static enum stp_status session_load(struct train_session *s)
                     "%s; --fresh would train all anew and write it over", text);
 }
 
-/* Whether all runs of a training are there; those are shown. */
+/* Whether the runs of a training are there; those are shown.  They were written
+ * together, so that the arms without one are those that NCCL rules out. */
 static bool session_has(struct train_session *s,
                         const struct stp_train_report *report)
 {
-    const unsigned n = report->config->rounds > 0 ? 2 : 1;
-    size_t at[2];
+    const struct stp_arms *arms = report->config->arms;
 
-    for (unsigned i = 0; i < n; i++) {
-        at[i] = session_find_run(&s->runs, report, i == 1);
-        if (at[i] == s->runs.n)
-            return false;
+    if (session_find_run(&s->runs, report, &arms->arm[0]) == s->runs.n)
+        return false;
+    for (size_t i = 0; i < arms->n; i++) {
+        const size_t at = session_find_run(&s->runs, report, &arms->arm[i]);
+
+        if (at < s->runs.n)
+            s->order[s->n_order++] = at;
     }
-    for (unsigned i = 0; i < n; i++)
-        s->order[s->n_order++] = at[i];
     s->n_there++;
     s->n_done++;
     return true;
@@ -402,6 +408,18 @@ static void session_tell_failure(struct train_session *s,
     stp_complain("%s: %s", name, why->text);
 }
 
+/* Adds how the arms ran in a training to what is known of earlier ones. */
+static enum stp_status session_note_arms(struct train_session *s,
+                                         const struct stp_dataset *ran)
+{
+    enum stp_status status = STP_OK;
+
+    memcpy(s->ran.nccl, ran->nccl, sizeof(ran->nccl));
+    for (size_t i = 0; i < ran->n_rows && status == STP_OK; i++)
+        status = stp_dataset_add(&s->ran, &ran->rows[i]);
+    return status == STP_OK ? STP_OK : stp_nomem(s->err);
+}
+
 /* How a training went on this rank, of which rank 0 knows most.  The result is
  * freed. */
 static enum stp_status session_settle(struct train_session *s,
@@ -415,6 +433,8 @@ static enum stp_status session_settle(struct train_session *s,
     if (status == STP_OK) {
         report->result = result;
         if (is_first)
+            status = session_note_arms(s, &result->ran);
+        if (is_first && status == STP_OK)
             status = s->path != NULL ? session_append(s, report)
                                      : session_keep(s, report);
         stp_train_result_free(result);
@@ -470,21 +490,28 @@ static enum stp_status session_train(struct train_session *s,
                                      const struct stp_train_job *job)
 {
     struct stp_device_info info;
+    char pair[STP_TRAIN_PAIR];
     struct stp_train_config config = job->config;
     struct stp_train_report report = {.config = &config,
                                       .info = &info,
-                                      .tuner = s->tuner,
-                                      .pair = s->pair,
+                                      .tuner = s->tuner->name,
+                                      .pair = pair,
                                       .repeat = job->repeat};
     const struct stp_engine *first = &engines->engines.all[0];
     struct stp_train_result result;
     char traces[STP_CLI_PATH];
+    struct stp_arms arms;
     bool there = false;
-    enum stp_status status = STP_OK;
+    enum stp_status status;
 
     config.go_on = session_goes_on;
+    config.arms = &arms;
     first->ops->info(first->self, &info);
-    if (s->path == NULL && s->o->output != NULL &&
+    status = stp_train_list_arms(&s->o->turns, config.rounds > 0 ? &info : NULL,
+                                 &arms, s->err);
+    if (status == STP_OK)
+        stp_train_name_pair(&s->o->turns, s->tuner, &arms, pair);
+    if (status == STP_OK && s->path == NULL && s->o->output != NULL &&
         (s->path = stp_train_file_path(s->o->output, info.processor)) == NULL)
         status = stp_nomem(s->err);
     if (status == STP_OK && s->world->rank == 0)
@@ -503,61 +530,6 @@ static enum stp_status session_train(struct train_session *s,
     status = stp_train_engines_run(engines, &config, traces, &result, s->err);
     status = session_settle(s, job, &report, &result, status);
     return stp_world_agree(part, status, s->err);
-}
-
-/* ---- the tuner ---- */
-
-/* FNV-1a over the bytes of a file, from 'hash' on. */
-static enum stp_status train_hash_file(const char *path, uint64_t *hash,
-                                       struct stp_error *err)
-{
-    char *text;
-    size_t len;
-    enum stp_status status = stp_read_file(path, FILE_MAX, &text, &len, err);
-
-    if (status != STP_OK)
-        return status;
-    for (size_t i = 0; i < len; i++)
-        *hash = (*hash ^ (unsigned char)text[i]) * 0x100000001b3u;
-    free(text);
-    return STP_OK;
-}
-
-/* In every process, before an engine is opened. */
-static int train_find_tuner(struct train_session *s, char path[STP_CLI_PATH])
-{
-    const struct train_options *o = s->o;
-    const bool is_recorded = o->place == ON_RECORDED;
-    uint64_t hash = 0xcbf29ce484222325u;
-    struct stp_policy *policy = NULL;
-    char machine[STP_CLI_PATH];
-    struct stp_error err;
-    int exit_status;
-
-    if (o->policy == NULL && o->plugin == NULL)
-        return STP_EXIT_OK;
-    s->plugin = o->plugin != NULL ? o->plugin : path;
-    exit_status = stp_load_plugin_policy(o->policy, o->plugin == NULL, &policy);
-    stp_policy_free(policy);
-    if (exit_status != STP_EXIT_OK)
-        return exit_status;
-    if ((o->plugin == NULL &&
-         stp_find_plugin("steptune", path, &err) != STP_OK) ||
-        (is_recorded &&
-         stp_find_machine(o->machine.on, machine, &err) != STP_OK) ||
-        stp_set_plugin_environment(is_recorded ? machine : NULL, o->policy,
-                                   &err) != STP_OK)
-        return stp_complain_error(NULL, &err);
-    if (o->policy != NULL && train_hash_file(o->policy, &hash, &err) != STP_OK)
-        return stp_complain_error(o->policy, &err);
-    /* A name without a path is NCCL's to find. */
-    if (o->plugin != NULL && access(o->plugin, F_OK) == 0 &&
-        train_hash_file(o->plugin, &hash, &err) != STP_OK)
-        return stp_complain_error(o->plugin, &err);
-    snprintf(s->tuner, sizeof(s->tuner), "%s",
-             stp_base_name(o->policy != NULL ? o->policy : o->plugin));
-    snprintf(s->pair, sizeof(s->pair), "%016jx", (uintmax_t)hash);
-    return STP_EXIT_OK;
 }
 
 /* ---- a count of GPUs ---- */
@@ -596,7 +568,9 @@ static enum stp_status train_run_part(struct train_session *s,
                                           .run = &s->o->run,
                                           .world = part,
                                           .n_ranks = is_recorded ? n_gpus : 0,
-                                          .plugin = s->plugin};
+                                          .plugin = s->tuner->plugin,
+                                          .forces_arms =
+                                              s->o->turns.arms != NULL};
     struct stp_train_engines engines;
     enum stp_status status = stp_train_engines_open(
         &open, train_has_rank_processes(s) || is_recorded ? 1 : n_gpus,
@@ -728,13 +702,25 @@ static enum stp_status train_count_gpus(const struct train_session *s,
     return status;
 }
 
+static bool train_communicates(const struct stp_train_jobs *jobs)
+{
+    bool communicates = false;
+
+    for (size_t i = 0; i < jobs->n; i++)
+        communicates |= jobs->jobs[i].config.mode != STP_TRAIN_SINGLE;
+    return communicates;
+}
+
 static enum stp_status train_plan(struct train_session *s)
 {
     struct stp_train_matrix matrix = s->o->matrix;
     char skipped[STP_TRAIN_SKIPPED];
-    enum stp_status status;
+    struct stp_arms most;
+    enum stp_status status =
+        stp_train_list_arms(&s->o->turns, NULL, &most, s->err);
 
-    status = train_count_gpus(s, &matrix);
+    if (status == STP_OK)
+        status = train_count_gpus(s, &matrix);
     if (status == STP_OK)
         status = stp_train_plan(&matrix, &s->jobs, s->err);
     if (status != STP_OK)
@@ -742,9 +728,14 @@ static enum stp_status train_plan(struct train_session *s)
     stp_train_skipped(&matrix, skipped);
     if (s->jobs.n == 0)
         return stp_fail(s->err, STP_ERR_RANGE, "nothing to train: %s", skipped);
+    if (s->o->turns.arms != NULL && !train_communicates(&s->jobs))
+        return stp_fail(s->err, STP_ERR_RANGE,
+                        "--arms %s: 1 rank communicates nothing, expected 2 or "
+                        "more",
+                        s->o->turns.arms);
     if (skipped[0] != '\0' && s->world->rank == 0)
         stp_complain("%s", skipped);
-    s->order = calloc(2 * s->jobs.n, sizeof(*s->order));
+    s->order = calloc(most.n * s->jobs.n, sizeof(*s->order));
     return s->order != NULL ? STP_OK : stp_nomem(s->err);
 }
 
@@ -765,8 +756,11 @@ static int train_body(void *user, const struct stp_world *world)
             status = train_conclude(&s, status);
     }
     exit_status = stp_complain_in(world, status, &err);
+    if (status == STP_OK && s.o->turns.arms != NULL && s.ran.n_rows > 0)
+        exit_status = stp_tell_arms(s.o->turns.arms, &s.ran);
     if (status == STP_OK && s.n_failed > 0)
         exit_status = STP_EXIT_FAILED; /* said already */
+    stp_dataset_free(&s.ran);
     stp_train_jobs_free(&s.jobs);
     stp_train_runs_free(&s.runs);
     free(s.order);
@@ -777,23 +771,27 @@ static int train_body(void *user, const struct stp_world *world)
 int stp_cmd_train(int argc, char **argv)
 {
     struct train_options o = {0};
-    struct train_session s = {.o = &o};
-    char plugin[STP_CLI_PATH];
+    struct stp_train_tuner tuner = {.plugin = NULL};
+    struct train_session s = {.o = &o, .tuner = &tuner};
     int exit_status;
 
     stp_train_default(&o.matrix.base);
     o.matrix.base.n_epochs = 0;
     o.matrix.base.batch = 0;
     stp_options_read(&train_line, argc, argv, &o);
-    exit_status = stp_check_needs(o.machine.on, o.run.backend, "train",
-                                  o.policy != NULL && o.plugin == NULL);
+    exit_status = stp_train_check_arms(&o.turns, &o.matrix);
+    if (exit_status == STP_EXIT_OK)
+        exit_status =
+            stp_check_needs(o.machine.on, o.run.backend, "train",
+                            o.turns.policy != NULL && o.turns.plugin == NULL);
     if (exit_status != STP_EXIT_OK)
         return exit_status;
     train_complete(&o);
     if (o.place == ON_CPUS) /* a process each; GPUs have a thread */
         for (unsigned i = 0; i < o.matrix.n_gpus && i < STP_MAX_PASSES; i++)
             o.run.procs[o.run.n_procs++] = o.matrix.gpus[i];
-    exit_status = train_find_tuner(&s, plugin);
+    exit_status = stp_train_find_tuner(
+        &o.turns, o.place == ON_RECORDED ? o.machine.on : NULL, &tuner);
     if (exit_status != STP_EXIT_OK)
         return exit_status;
     return stp_launch(&o.machine, &o.run, train_body, &s);

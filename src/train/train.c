@@ -4,7 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "train/trainer.h"
+#include "train/train_arms.h"
 
 /* One run on one rank. */
 struct run {
@@ -122,35 +122,13 @@ static void train_run_window(struct run *r, unsigned step, unsigned n,
     stp_trainer_synchronise(t);
 }
 
-/* From now on the plugin tunes, or NCCL alone.  The arm is the process's: no
- * rank may still ask NCCL for what came before, nor already for what comes. */
-static enum stp_status train_select_tuner(const struct stp_engine *engine,
-                                          bool by_plugin, struct stp_error *err)
-{
-    const struct stp_engine_ops *ops = engine->ops;
-    const struct stp_arm arm = {.kind =
-                                    by_plugin ? STP_ARM_PLUGIN : STP_ARM_AUTO};
-    enum stp_status status = ops->agree(engine->self, STP_OK, err);
-
-    if (status == STP_OK)
-        status = ops->select_arm(engine->self, &arm, err);
-    return status == STP_OK ? ops->agree(engine->self, STP_OK, err) : status;
-}
-
-static void train_tune(struct stp_trainer *t, bool by_plugin)
-{
-    if (t->status == STP_OK)
-        t->status = train_select_tuner(&t->engine, by_plugin, &t->err);
-}
-
-/* The first collective under a tuner also sets NCCL up for it. */
+/* The first collective under an arm also sets NCCL up for it. */
 static void train_warm_up(struct run *r)
 {
     struct stp_trainer *t = &r->t;
 
-    for (int by_plugin = 0; by_plugin <= (t->config.rounds > 0); by_plugin++) {
-        if (t->config.rounds > 0)
-            train_tune(t, by_plugin != 0);
+    for (unsigned arm = 0; arm < stp_train_n_arms(&t->config); arm++) {
+        stp_train_use_arm(t, arm);
         for (unsigned i = 0; i < t->config.warmup && t->status == STP_OK; i++) {
             train_run_window(r, i, 1, false);
             train_take_losses(r, 0, 1);
@@ -162,11 +140,9 @@ static void train_warm_up(struct run *r)
 static void train_prepare_epoch(struct run *r, unsigned e)
 {
     struct stp_trainer *t = &r->t;
-    const struct stp_train_config *c = &t->config;
 
-    r->result.epochs[e].by_plugin = stp_train_by_plugin(c, e);
-    if (c->rounds > 0)
-        train_tune(t, r->result.epochs[e].by_plugin);
+    r->result.epochs[e].arm = stp_train_arm_of(&t->config, e);
+    stp_train_use_arm(t, r->result.epochs[e].arm);
     if (train_wants_to_stop(t))
         train_stop(t);
 }
@@ -359,15 +335,27 @@ static enum stp_status train_make_result(struct run *r, struct stp_error *err)
     result->n_steps = r->steps * result->n_epochs;
     result->epochs = calloc(result->n_epochs, sizeof(*result->epochs));
     result->losses = calloc(result->n_steps, sizeof(*result->losses));
-    if (result->epochs == NULL || result->losses == NULL)
-        return stp_nomem(err);
-    return STP_OK;
+    return result->epochs != NULL && result->losses != NULL ? STP_OK
+                                                            : stp_nomem(err);
+}
+
+/* Leaves out the arms that NCCL runs for nothing. */
+static void train_choose_arms(struct run *r)
+{
+    struct stp_trainer *t = &r->t;
+
+    stp_train_try_arms(t, &r->result);
+    t->config.arms = &r->result.arms;
+    if (t->status == STP_OK)
+        t->status = train_make_result(r, &t->err);
 }
 
 static void train_run(struct run *r)
 {
     struct stp_trainer *t = &r->t;
 
+    train_choose_arms(r);
+    stp_trainer_fill(t);
     train_try_trace(r);
     train_warm_up(r);
     for (unsigned e = 0; e < r->result.n_epochs && t->status == STP_OK; e++)
@@ -389,9 +377,6 @@ enum stp_status stp_train_measure(const struct stp_engine *engine,
     if (r == NULL)
         return stp_nomem(err);
     status = stp_trainer_begin(&r->t, engine, config, err);
-    if (status == STP_OK)
-        status =
-            engine->ops->agree(engine->self, train_make_result(r, err), err);
     if (status == STP_OK) {
         train_run(r);
         status = r->t.status;
@@ -399,7 +384,7 @@ enum stp_status stp_train_measure(const struct stp_engine *engine,
             *err = r->t.err;
     }
     if (config->rounds > 0)
-        train_select_tuner(engine, false, NULL);
+        stp_train_select_arm(engine, &config->arms->arm[0], NULL);
     engine->ops->release(engine->self);
     if (status == STP_OK)
         *result_ret = r->result;
@@ -413,6 +398,7 @@ void stp_train_result_free(struct stp_train_result *result)
 {
     free(result->epochs);
     free(result->losses);
+    stp_dataset_free(&result->ran);
     stp_spans_free(&result->spans);
     memset(result, 0, sizeof(*result));
 }

@@ -95,16 +95,26 @@ void stp_train_default(struct stp_train_config *config_ret)
 
 /* ---- epochs ---- */
 
-unsigned stp_train_n_epochs(const struct stp_train_config *c)
+unsigned stp_train_n_arms(const struct stp_train_config *c)
 {
-    return c->rounds == 0 ? c->n_epochs : 2 * c->rounds * c->n_epochs;
+    return c->rounds == 0 ? 1 : (unsigned)c->arms->n;
 }
 
-bool stp_train_by_plugin(const struct stp_train_config *c, unsigned epoch)
+unsigned stp_train_n_epochs(const struct stp_train_config *c)
 {
+    return c->rounds == 0 ? c->n_epochs
+                          : stp_train_n_arms(c) * c->rounds * c->n_epochs;
+}
+
+/* Every other round begins with the last arm. */
+unsigned stp_train_arm_of(const struct stp_train_config *c, unsigned epoch)
+{
+    const unsigned n = stp_train_n_arms(c);
     const unsigned turn = epoch / c->n_epochs;
 
-    return c->rounds > 0 && (turn + turn / 2) % 2 != 0;
+    if (c->rounds == 0)
+        return 0;
+    return turn / n % 2 == 0 ? turn % n : n - 1 - turn % n;
 }
 
 /* ---- checking ---- */
@@ -150,8 +160,8 @@ static enum stp_status config_check_epochs(const struct stp_train_config *c,
                                            struct stp_error *err)
 {
     const double steps = (double)c->n_epochs *
-                         (c->rounds > 0 ? 2.0 * c->rounds : 1) *
-                         (c->n_samples / c->batch);
+                         (c->rounds > 0 ? (double)c->rounds : 1) *
+                         stp_train_n_arms(c) * (c->n_samples / c->batch);
 
     if (c->n_epochs == 0 || !(c->rate > 0) || !isfinite(c->rate))
         return stp_fail(

@@ -55,6 +55,27 @@ static void *trainer_take(struct stp_trainer *t, int type, uint64_t n,
     return address;
 }
 
+/* Whether some arm wants buffers that are registered. */
+static bool trainer_registers(const struct stp_trainer *t)
+{
+    bool registers = false;
+
+    for (unsigned i = 0; t->config.rounds > 0 && i < t->config.arms->n; i++)
+        registers |= t->config.arms->arm[i].setup.memory != STP_MEMORY_PLAIN;
+    return registers;
+}
+
+/* What collectives send and receive. */
+static void *trainer_take_sent(struct stp_trainer *t, int type,
+                               const char *what)
+{
+    void *address = NULL;
+
+    STP_DO(t, alloc, t->layout.n * stp_type_size(type), what,
+           trainer_registers(t), &address);
+    return address;
+}
+
 static void trainer_take_activations(struct stp_trainer *t)
 {
     const struct stp_train_model *model = t->config.model;
@@ -78,11 +99,13 @@ static void trainer_take_memory(struct stp_trainer *t)
     const uint64_t n_times = 3 * (uint64_t)stp_train_n_epochs(&t->config);
     const uint64_t n_losses = STP_TRAIN_WINDOW + 1;
 
-    t->weights = trainer_take(t, t->type, n, "weights");
+    t->weights = t->config.mode == STP_TRAIN_SHARDED
+                     ? trainer_take_sent(t, t->type, "weights")
+                     : trainer_take(t, t->type, n, "weights");
     t->master = t->type == t->master_type
                     ? t->weights
                     : trainer_take(t, t->master_type, n, "master weights");
-    t->gradients = trainer_take(t, t->gradient_type, n, "gradients");
+    t->gradients = trainer_take_sent(t, t->gradient_type, "gradients");
     t->features = trainer_take(
         t, t->type, t->n_rows * t->config.model->width[0], "samples");
     t->labels = trainer_take(t, STP_TYPE_I32, t->n_rows, "labels");
@@ -91,6 +114,8 @@ static void trainer_take_memory(struct stp_trainer *t)
                              n_times > n_losses ? n_times : n_losses, "losses");
     t->correct = trainer_take(t, STP_TYPE_F64, 2, "losses");
     t->found = trainer_take(t, STP_TYPE_F32, 1, "losses");
+    if (t->type != t->master_type)
+        t->staging = trainer_take(t, t->master_type, ROOM, "samples");
 }
 
 /* ---- filling it in ---- */
@@ -107,30 +132,23 @@ static void trainer_put(void *room, int type, unsigned i, double value)
         ((float *)room)[i] = (float)value;
 }
 
-/* Where numbers go from the host, on their way to another type. */
-struct filling {
-    void *room;    /* the host's */
-    void *staging; /* the engine's; NULL: none is needed */
-};
-
-static void trainer_fill(struct stp_trainer *t, const struct filling *f,
-                         void *to, int type, struct stp_train_span span,
-                         unsigned tensor, number_fn number)
+/* Numbers go from the host's 'room'. */
+static void trainer_fill(struct stp_trainer *t, void *room, void *to, int type,
+                         struct stp_train_span span, unsigned tensor,
+                         number_fn number)
 {
     const int wide = t->master_type;
 
     for (uint64_t i = 0; i < span.n && t->status == STP_OK; i += ROOM) {
         const unsigned n = span.n - i < ROOM ? (unsigned)(span.n - i) : ROOM;
         void *at = stp_trainer_at(to, type, span.first + i);
-        void *upload_to = type == wide ? at : f->staging;
+        void *upload_to = type == wide ? at : t->staging;
 
         for (unsigned j = 0; j < n; j++)
-            trainer_put(f->room, wide, j,
-                        number(t, tensor, span.first + i + j));
-        STP_DO(t, upload, upload_to, f->room,
-               (uint64_t)n * stp_type_size(wide));
+            trainer_put(room, wide, j, number(t, tensor, span.first + i + j));
+        STP_DO(t, upload, upload_to, room, (uint64_t)n * stp_type_size(wide));
         if (upload_to != at) {
-            trainer_cast(t, n, wide, f->staging, type, at);
+            trainer_cast(t, n, wide, t->staging, type, at);
             stp_trainer_synchronise(t);
         }
     }
@@ -174,15 +192,15 @@ static void trainer_fill_labels(struct stp_trainer *t)
     free(labels);
 }
 
-static void trainer_fill_all(struct stp_trainer *t, const struct filling *f)
+static void trainer_fill_all(struct stp_trainer *t, void *room)
 {
     const struct stp_train_span samples = {.n = t->n_rows *
                                                 t->config.model->width[0]};
 
-    trainer_fill(t, f, t->features, t->type, samples, 0, trainer_feature);
+    trainer_fill(t, room, t->features, t->type, samples, 0, trainer_feature);
     for (unsigned i = 0; i < t->layout.n_tensors; i++)
-        trainer_fill(t, f, t->master, t->master_type, t->layout.tensors[i], i,
-                     trainer_weight);
+        trainer_fill(t, room, t->master, t->master_type, t->layout.tensors[i],
+                     i, trainer_weight);
     if (t->master != t->weights) {
         trainer_cast(t, t->layout.n, t->master_type, t->master, t->type,
                      t->weights);
@@ -191,20 +209,19 @@ static void trainer_fill_all(struct stp_trainer *t, const struct filling *f)
     trainer_fill_labels(t);
 }
 
-static void trainer_fill_memory(struct stp_trainer *t)
+void stp_trainer_fill(struct stp_trainer *t)
 {
-    struct filling f = {.room = NULL};
+    void *room = NULL;
 
-    if (t->type != t->master_type)
-        f.staging = trainer_take(t, t->master_type, ROOM, "samples");
-    if (t->status != STP_OK || !t->info.has_data)
-        return;
-    f.room = malloc(ROOM * sizeof(double));
-    if (f.room == NULL)
-        t->status = stp_nomem(&t->err);
-    else
-        trainer_fill_all(t, &f);
-    free(f.room);
+    if (t->status == STP_OK && t->info.has_data) {
+        room = malloc(ROOM * sizeof(double));
+        if (room == NULL)
+            t->status = stp_nomem(&t->err);
+        else
+            trainer_fill_all(t, room);
+    }
+    free(room);
+    t->status = t->engine.ops->agree(t->engine.self, t->status, &t->err);
 }
 
 /* ---- beginning ---- */
@@ -250,10 +267,6 @@ enum stp_status stp_trainer_begin(struct stp_trainer *t,
         t->scale.scale = 1;
     trainer_take_memory(t);
     status = engine->ops->agree(engine->self, t->status, &t->err);
-    if (status == STP_OK) {
-        trainer_fill_memory(t);
-        status = engine->ops->agree(engine->self, t->status, &t->err);
-    }
     if (status != STP_OK && err != NULL)
         *err = t->err;
     return status;
@@ -334,33 +347,71 @@ static void trainer_time(struct stp_trainer *t, struct stp_train_pair pair)
     t->pairs[t->n_pairs++] = pair;
 }
 
-static void trainer_reduce_in(struct stp_trainer *t, unsigned stream, int type,
-                              int op, uint64_t n, void *data)
+static struct stp_transfer trainer_reduction(int type, int op, uint64_t n,
+                                             void *data)
 {
-    const struct stp_transfer transfer = {.coll = ncclFuncAllReduce,
-                                          .type = type,
-                                          .op = op,
-                                          .n = n,
-                                          .in = data,
-                                          .out = data,
-                                          .in_place = true};
-
-    STP_DO(t, collective, stream, &transfer);
+    return (struct stp_transfer){.coll = ncclFuncAllReduce,
+                                 .type = type,
+                                 .op = op,
+                                 .n = n,
+                                 .in = data,
+                                 .out = data,
+                                 .in_place = true};
 }
 
 void stp_trainer_reduce(struct stp_trainer *t, int type, int op, uint64_t n,
                         void *data)
 {
-    trainer_reduce_in(t, STP_STREAM_MAIN, type, op, n, data);
+    const struct stp_transfer transfer = trainer_reduction(type, op, n, data);
+
+    STP_DO(t, collective, STP_STREAM_MAIN, &transfer);
+}
+
+static struct stp_transfer trainer_chunk(const struct stp_trainer *t,
+                                         const struct stp_train_chunk *chunk)
+{
+    return trainer_reduction(
+        t->gradient_type, STP_OP_SUM, chunk->span.n,
+        stp_trainer_at(t->gradients, t->gradient_type, chunk->span.first));
+}
+
+/* This rank's shard of the gradients, or all weights, in place. */
+static struct stp_transfer trainer_shard(const struct stp_trainer *t, int coll)
+{
+    const bool gathers = coll == ncclFuncAllGather;
+    const int type = gathers ? t->type : t->gradient_type;
+    void *all = gathers ? t->weights : t->gradients;
+    void *mine = stp_trainer_at(all, type, t->layout.shard * t->info.rank);
+
+    return (struct stp_transfer){.coll = coll,
+                                 .type = type,
+                                 .op = STP_OP_SUM,
+                                 .n = t->layout.shard,
+                                 .in = gathers ? mine : all,
+                                 .out = gathers ? all : mine,
+                                 .in_place = true};
+}
+
+unsigned stp_trainer_transfers(const struct stp_trainer *t,
+                               struct stp_transfer *transfers_ret)
+{
+    if (t->config.mode == STP_TRAIN_SHARDED) {
+        transfers_ret[0] = trainer_shard(t, ncclFuncReduceScatter);
+        transfers_ret[1] = trainer_shard(t, ncclFuncAllGather);
+        return 2;
+    }
+    for (unsigned i = 0; i < t->n_chunks; i++)
+        transfers_ret[i] = trainer_chunk(t, &t->chunks[i]);
+    return t->n_chunks;
 }
 
 static void trainer_send(struct stp_trainer *t, unsigned stream,
                          const struct stp_train_chunk *chunk)
 {
+    const struct stp_transfer transfer = trainer_chunk(t, chunk);
+
     trainer_range(t, "all-reduce");
-    trainer_reduce_in(
-        t, stream, t->gradient_type, STP_OP_SUM, chunk->span.n,
-        stp_trainer_at(t->gradients, t->gradient_type, chunk->span.first));
+    STP_DO(t, collective, stream, &transfer);
     trainer_range(t, NULL);
 }
 
@@ -410,22 +461,13 @@ static void trainer_wait_for_sent(struct stp_trainer *t)
                                          .exposed = true});
 }
 
-/* Of this rank's shard, in place. */
-static void trainer_exchange_shard(struct stp_trainer *t, int coll, int type,
-                                   void *all)
+static void trainer_exchange_shard(struct stp_trainer *t, int coll)
 {
     const unsigned from = trainer_mark(t, STP_STREAM_MAIN);
-    void *mine = stp_trainer_at(all, type, t->layout.shard * t->info.rank);
-    const bool gathers = coll == ncclFuncAllGather;
-    const struct stp_transfer transfer = {.coll = coll,
-                                          .type = type,
-                                          .op = STP_OP_SUM,
-                                          .n = t->layout.shard,
-                                          .in = gathers ? mine : all,
-                                          .out = gathers ? all : mine,
-                                          .in_place = true};
+    const struct stp_transfer transfer = trainer_shard(t, coll);
 
-    trainer_range(t, gathers ? "all-gather" : "reduce-scatter");
+    trainer_range(t,
+                  coll == ncclFuncAllGather ? "all-gather" : "reduce-scatter");
     STP_DO(t, collective, STP_STREAM_MAIN, &transfer);
     trainer_range(t, NULL);
     trainer_time(t,
@@ -446,8 +488,7 @@ static void trainer_complete_gradients(struct stp_trainer *t)
         trainer_wait_for_sent(t);
         break;
     case STP_TRAIN_SHARDED:
-        trainer_exchange_shard(t, ncclFuncReduceScatter, t->gradient_type,
-                               t->gradients);
+        trainer_exchange_shard(t, ncclFuncReduceScatter);
         break;
     default:
         break;
@@ -569,7 +610,7 @@ static void trainer_change_weights(struct stp_trainer *t)
     STP_DO(t, update, STP_STREAM_MAIN, &update);
     trainer_range(t, NULL);
     if (sharded)
-        trainer_exchange_shard(t, ncclFuncAllGather, t->type, t->weights);
+        trainer_exchange_shard(t, ncclFuncAllGather);
 }
 
 void stp_trainer_step(struct stp_trainer *t, uint64_t row, unsigned slot,

@@ -39,6 +39,8 @@ struct stp_trainer {
     void *weights;   /* flat */
     void *master;    /* flat; 'weights' if they are of its type */
     void *gradients; /* flat */
+    void *staging;   /* of numbers on their way from the host to another type;
+                        NULL: none is needed */
     void *features;  /* n_rows x width[0] */
     int32_t *labels; /* n_rows */
     void *outputs[STP_TRAIN_LAYERS + 1]; /* of layer l - 1: rows x width[l] */
@@ -73,14 +75,21 @@ void stp_trainer_zero(struct stp_trainer *t, void *address, uint64_t nbytes);
 void *stp_trainer_at(void *address, int type, uint64_t i);
 
 /*
- * Takes memory, and fills in data and weights.  All ranks call it.  The trainer
- * needs no end: its memory is the engine's, to be released.  Failures as
- * stp_train_measure()'s.
+ * Takes memory.  All ranks call it.  The trainer needs no end: its memory is
+ * the engine's, to be released.  Failures as stp_train_measure()'s.
  */
 enum stp_status stp_trainer_begin(struct stp_trainer *t,
                                   const struct stp_engine *engine,
                                   const struct stp_train_config *config,
                                   struct stp_error *err);
+
+/* Fills in data and weights.  All ranks call it. */
+void stp_trainer_fill(struct stp_trainer *t);
+
+/* The collectives of gradients and weights of a step, in order, into
+ * transfers_ret[STP_TRAIN_TENSORS].  Returns how many. */
+unsigned stp_trainer_transfers(const struct stp_trainer *t,
+                               struct stp_transfer *transfers_ret);
 
 /* Notes a forward pass over 'rows' samples of this rank from 'row' on. */
 void stp_trainer_forward(struct stp_trainer *t, uint64_t row);

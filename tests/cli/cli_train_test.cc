@@ -478,7 +478,7 @@ TEST_F(TrainCommand, RefusesWordsItDoesNotKnow)
             {"--sizes tiny,", 2,
              "--sizes '', expected tiny, base, large or xlarge"},
             {"--rounds 3", 2,
-             "--rounds has no effect without --policy or --plugin"},
+             "--rounds has no effect without --arms or --policy or --plugin"},
             {"--fresh", 2, "--fresh has no effect without -o"},
             {"--batch 64 --micro-batch 16", 2,
              "--batch and --micro-batch, expected one of them: the samples of "

@@ -189,6 +189,7 @@ TEST(TrainRanks, SkipTheStepInWhichOneOverflows)
         stp_error err{};
         ASSERT_EQ(STP_OK, stp_trainer_begin(&t, &engine, &config, &err))
             << err.text;
+        stp_trainer_fill(&t);
         std::vector<std::vector<float>> weights = {WeightsOf(&t)};
         for (int i = 0; i < 3; i++) {
             stp_trainer_step(&t, 0, 0, true);

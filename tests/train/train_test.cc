@@ -24,6 +24,7 @@ class Gradients : public testing::Test
         ASSERT_EQ(STP_OK,
                   stp_trainer_begin(&t_, engine_.get(), &config_, &err_))
             << err_.text;
+        stp_trainer_fill(&t_);
     }
 
     // That of the second batch.

@@ -408,7 +408,21 @@ static const char *train_gradients(const struct stp_train_config *c)
                                   : STP_PRECISION_FP32);
 }
 
-void stp_train_describe(const struct stp_train_report *report, bool by_plugin,
+/* What struct stp_train_run calls the tuner. */
+static void train_name_arm(const struct stp_arm *arm, const char *plugin,
+                           char *name, size_t size)
+{
+    char arm_name[STP_ARM_NAME];
+
+    stp_arm_name(arm, arm_name);
+    snprintf(name, size, "%s",
+             arm->kind == STP_ARM_AUTO     ? STP_TRAIN_NCCL
+             : arm->kind == STP_ARM_PLUGIN ? plugin
+                                           : arm_name);
+}
+
+void stp_train_describe(const struct stp_train_report *report,
+                        const struct stp_arm *arm,
                         struct stp_train_run *run_ret)
 {
     const struct stp_train_config *c = report->config;
@@ -438,8 +452,7 @@ void stp_train_describe(const struct stp_train_report *report, bool by_plugin,
     snprintf(run.precision, sizeof(run.precision), "%s",
              stp_precision_name(c->precision));
     snprintf(run.gradients, sizeof(run.gradients), "%s", train_gradients(c));
-    snprintf(run.tuner, sizeof(run.tuner), "%s",
-             by_plugin ? report->tuner : STP_TRAIN_NCCL);
+    train_name_arm(arm, report->tuner, run.tuner, sizeof(run.tuner));
     snprintf(run.pair, sizeof(run.pair), "%s",
              c->rounds > 0 ? report->pair : "");
     snprintf(run.gpu, sizeof(run.gpu), "%s", report->info->processor);
@@ -447,17 +460,17 @@ void stp_train_describe(const struct stp_train_report *report, bool by_plugin,
     *run_ret = run;
 }
 
-/* Takes the epochs of one of the two runs. */
+/* Takes the epochs of one of the runs. */
 static void train_take_epochs(struct stp_train_run *run,
                               const struct stp_train_result *result,
-                              bool by_plugin)
+                              unsigned arm)
 {
     unsigned n = 0;
 
     for (unsigned e = 0; e < result->n_epochs; e++) {
         const struct stp_train_epoch *epoch = &result->epochs[e];
 
-        if (epoch->by_plugin != by_plugin)
+        if (epoch->arm != arm)
             continue;
         run->epoch_s[n] = epoch->seconds;
         run->comm_s[n] = epoch->comm_s;
@@ -486,13 +499,13 @@ static enum stp_status train_take_overlap(const struct stp_train_result *result,
 }
 
 static enum stp_status train_take_run(const struct stp_train_report *report,
-                                      bool by_plugin, struct stp_train_run *run,
+                                      unsigned arm, struct stp_train_run *run,
                                       struct stp_error *err)
 {
     const struct stp_train_result *result = report->result;
     double total;
 
-    stp_train_describe(report, by_plugin, run);
+    stp_train_describe(report, &result->arms.arm[arm], run);
     run->epoch_s = calloc(run->n_epochs, sizeof(double));
     run->comm_s = calloc(run->n_epochs, sizeof(double));
     run->exposed_s = calloc(run->n_epochs, sizeof(double));
@@ -500,7 +513,7 @@ static enum stp_status train_take_run(const struct stp_train_report *report,
     if (run->epoch_s == NULL || run->comm_s == NULL || run->exposed_s == NULL ||
         run->losses == NULL)
         return stp_nomem(err);
-    train_take_epochs(run, result, by_plugin);
+    train_take_epochs(run, result, arm);
     total = stp_train_total_s(run);
     run->throughput =
         total > 0 ? (double)run->n_samples * run->n_epochs / total : 0;
@@ -514,22 +527,24 @@ enum stp_status stp_train_runs_take(struct stp_train_runs *runs,
                                     const struct stp_train_report *report,
                                     struct stp_error *err)
 {
-    const unsigned n = report->config->rounds > 0 ? 2 : 1;
     const size_t before = runs->n;
-    struct stp_train_run both[2] = {{.n_epochs = 0}, {.n_epochs = 0}};
     enum stp_status status = STP_OK;
 
-    for (unsigned i = 0; i < n && status == STP_OK; i++)
-        status = train_take_run(report, i == 1, &both[i], err);
-    for (unsigned i = 0; i < n && status == STP_OK; i++)
-        status = stp_train_runs_add(runs, &both[i], err);
-    if (status == STP_OK)
-        status = stp_train_gain(runs, &runs->runs[runs->n - 1], false,
-                                &runs->runs[runs->n - 1].gain, err);
+    for (unsigned i = 0; i < report->result->arms.n && status == STP_OK; i++) {
+        struct stp_train_run run = {.n_epochs = 0};
+
+        status = train_take_run(report, i, &run, err);
+        if (status == STP_OK)
+            status = stp_train_runs_add(runs, &run, err);
+        if (status != STP_OK)
+            stp_train_run_free(&run);
+    }
+    for (size_t i = before; i < runs->n && status == STP_OK; i++)
+        status = stp_train_gain(runs, &runs->runs[i], false,
+                                &runs->runs[i].gain, err);
     if (status != STP_OK) {
-        runs->n = before;
-        for (unsigned i = 0; i < n; i++)
-            stp_train_run_free(&both[i]);
+        while (runs->n > before)
+            stp_train_run_free(&runs->runs[--runs->n]);
         return status;
     }
     stp_train_derive(runs);

@@ -9,9 +9,10 @@
  * exposed_comm_times, during which nothing was computed, and derived from all
  * runs: speed_up, scaling_efficiency, exposed_comm_share.
  *
- * A run under a policy is two: its tuner is "nccl" in the one and the policy's
- * name in the other, each with its own epochs of one training, whose end both
- * have; gain, gain_low and gain_high are of the second.
+ * A training with a policy or other arms is a run for each: its tuner is "nccl"
+ * for NCCL's own choice, the policy's name, or the arm's, each with its own
+ * epochs of one training, whose end all have; gain, gain_low and gain_high
+ * are over NCCL's own choice.
  */
 #ifndef STP_TRAIN_JSON_H
 #define STP_TRAIN_JSON_H
@@ -34,11 +35,13 @@ struct stp_train_report {
     unsigned repeat;   /* from 1 */
 };
 
-/* The members that define a run: of the epochs with the plugin, or without. */
-void stp_train_describe(const struct stp_train_report *report, bool by_plugin,
+/* The members that define a run: of the epochs under this arm. */
+void stp_train_describe(const struct stp_train_report *report,
+                        const struct stp_arm *arm,
                         struct stp_train_run *run_ret);
 
-/* Adds the one or two runs of a training, and derives what follows from all.
+/* Adds the runs of a training, one for each arm, and derives what follows from
+ * all.
  * STP_ERR_NOMEM; *runs is as it was then. */
 enum stp_status stp_train_runs_take(struct stp_train_runs *runs,
                                     const struct stp_train_report *report,

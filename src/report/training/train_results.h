@@ -32,7 +32,8 @@ struct stp_train_run {
     char precision[8];  /* "fp32", "tf32", "bf16", "fp16" or "fp64";
                            STP_TRAIN_AMP */
     char gradients[8];  /* likewise: the type that they are sent as */
-    char tuner[96];     /* STP_TRAIN_NCCL, or the name of a policy or plugin */
+    char tuner[96];     /* STP_TRAIN_NCCL, or the name of an arm, a policy or a
+                           plugin */
     char gpu[96];       /* model of the GPU, or of the CPU */
     char made_by[320];  /* machine and libraries, in a line */
     unsigned n_gpus;    /* from 1 */
@@ -44,9 +45,9 @@ struct stp_train_run {
     uint64_t seed;      /* or STP_TRAIN_UNKNOWN, as the next two */
     uint64_t bucket_bytes; /* of mode bucketed; 0 in others */
     uint64_t first_bucket_bytes;
-    unsigned rounds; /* in which it took turns with the other tuner; 0: alone */
-    char pair[40];   /* of both that took turns: a hash of the files of policy
-                        and plugin; "" alone */
+    unsigned rounds; /* in which it took turns with other tuners; 0: alone */
+    char pair[40];   /* of all that took turns: a hash of the files of policy
+                        and plugin, and the arms; "" alone */
     unsigned repeat; /* number among equal runs, from 1 */
 
     enum stp_source source; /* of the times, the worst of all in them */

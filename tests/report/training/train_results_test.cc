@@ -32,6 +32,12 @@ using testing::HasSubstr;
 
 stp_train_config InTurns(unsigned rounds, unsigned epochs)
 {
+    static const stp_arms arms = [] {
+        stp_arms both{};
+        both.arm[1].kind = STP_ARM_PLUGIN;
+        both.n = 2;
+        return both;
+    }();
     stp_train_config c;
 
     stp_train_default(&c);
@@ -42,6 +48,7 @@ stp_train_config InTurns(unsigned rounds, unsigned epochs)
     c.n_epochs = epochs;
     c.warmup = 1;
     c.rounds = rounds;
+    c.arms = &arms;
     return c;
 }
 
@@ -49,18 +56,19 @@ TEST(TrainTurns, ChangeWhoBeginsFromRoundToRound)
 {
     const struct {
         unsigned rounds, epochs;
-        const char *tuned; // both are warmed up before, NCCL is left behind
+        const char *tuned; // both are tried and warmed up before, NCCL is left
+                           // behind
     } cases[] = {
         {1, 1,
-         "NP"
+         "NPNP"
          "NP"
          "N"},
         {3, 1,
-         "NP"
+         "NPNP"
          "NPPNNP"
          "N"},
         {2, 2,
-         "NP"
+         "NPNP"
          "NNPPPPNN"
          "N"},
         {0, 2, ""},
@@ -79,7 +87,7 @@ TEST(TrainTurns, ChangeWhoBeginsFromRoundToRound)
         EXPECT_EQ(c.tuned, engine.tuned);
         EXPECT_EQ(stp_train_n_epochs(&config), result.n_epochs);
         for (unsigned e = 0; e < result.n_epochs && c.rounds > 0; e++)
-            EXPECT_EQ(engine.tuned[2 + e] == 'P', result.epochs[e].by_plugin);
+            EXPECT_EQ(engine.tuned[4 + e] == 'P', result.epochs[e].arm == 1);
         stp_train_result_free(&result);
     }
 }
@@ -96,7 +104,7 @@ TEST(TrainTurns, StopWhenToldTo)
 
     EXPECT_EQ(STP_ERR_STOPPED,
               stp_train_measure(engine.get(), &config, &result, &err));
-    EXPECT_EQ("NPNPPNN", engine.tuned);
+    EXPECT_EQ("NPNPNPPNN", engine.tuned);
 }
 
 TEST(TrainTurns, RefuseMoreStepsThanCanBeKept)
@@ -137,7 +145,7 @@ TEST(TrainEngines, TrainInThreadsAndGiveTheResultOfTheFirst)
         stp_train_result_free(&result);
     }
     for (const TunedEngine &engine : engines)
-        EXPECT_EQ("NPNPPNNNPNPPNN", engine.tuned);
+        EXPECT_EQ("NPNPNPPNNNPNPNPPNN", engine.tuned);
 
     engines[1].room = 4096;
     EXPECT_EQ(STP_ERR_NOMEM,
@@ -171,8 +179,8 @@ class TrainResults : public InFolder
         stp_device_info info{};
         config.mode = mode;
         for (double s : seconds)
-            epochs.push_back(
-                {s, s / 2, s / 4, 2.25, false, STP_SOURCE_MEASURED});
+            epochs.push_back({s, s / 2, s / 4, 2.25, 0, STP_SOURCE_MEASURED});
+        result.arms.n = 1;
         result.n_epochs = unsigned(epochs.size());
         result.epochs = epochs.data();
         result.accuracy = 0.125;
