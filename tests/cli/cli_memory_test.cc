@@ -277,4 +277,141 @@ TEST_F(Memory, ArmsThatHadNoEffectOrNoTimesAreNamed)
                     {"sym/ctas=16", 1, "arm sym/ctas=16: machine"}});
 }
 
+const std::string kTrain = "train --sizes tiny --micro-batch 64 --samples 640 "
+                           "--rounds 4 --json ";
+
+// "sym 1.07" of each run.
+std::string Gains(const std::string &json)
+{
+    const Json root = Parse(json);
+    std::string gains;
+    for (const cJSON *run = root->child; run != nullptr; run = run->next) {
+        char gain[16];
+        std::snprintf(gain, sizeof(gain), " %.2f", Number(run, "gain"));
+        gains += String(run, "tuner");
+        gains += cJSON_IsNull(cJSON_GetObjectItem(run, "gain")) ? "" : gain;
+        gains += ", ";
+    }
+    return gains;
+}
+
+TEST_F(Memory, TrainingTakesTurnsWithArms)
+{
+    const std::string train = kTrain + "--on ./m --modes naive -o results ";
+
+    const Outcome o = Run(train + "--arms memory,ring/simple,auto2");
+
+    ASSERT_EQ(0, o.status) << o.err;
+    EXPECT_EQ("", o.err);
+    EXPECT_EQ("nccl, reg 0.99, sym 1.07, ce 0.90, ring/simple 0.64, "
+              "auto2 1.00, ",
+              Gains(o.out));
+
+    // arms are what a training is, by which it is there or not
+    const Outcome again = Run(train + "--arms memory,ring/simple,auto2");
+    EXPECT_EQ(Gains(o.out), Gains(again.out));
+    EXPECT_THAT(again.err, HasSubstr("1 of 1 configurations were in results"));
+    const Outcome fewer = Run(train + "--arms sym");
+    EXPECT_EQ("", fewer.err);
+    EXPECT_THAT(Gains(fewer.out), MatchesRegex("nccl, sym 1.0[0-9], "));
+}
+
+TEST_F(Memory, TrainingComparesAPolicyBesideArms)
+{
+    Write("slow.conf", "allreduce,0,10000000000,tree,ll,-1,-1,-1\n");
+
+    const Outcome o = Run(kTrain + "--on ./m --modes naive --arms sym --policy "
+                                   "slow.conf");
+
+    ASSERT_EQ(0, o.status) << o.err;
+    EXPECT_EQ("nccl, sym 1.08, slow.conf 0.96, ", Gains(o.out));
+}
+
+// Symmetric memory holds gradients and weights: losses are summed up in plain
+// memory, of which a machine without symmetric all-reduces has times.
+TEST_F(Memory, TrainingRegistersGradientsAndWeights)
+{
+    std::stringstream lines(Read("m/timings.csv"));
+    std::string text;
+    for (std::string line; std::getline(lines, line);) {
+        const bool is_sym = line.find(",sym,sym,") != std::string::npos;
+        if (!is_sym || line.find("allreduce") != 0)
+            text += line + "\n";
+        if (is_sym && line.find("allgather") == 0)
+            text += "reducescatter" + line.substr(strlen("allgather")) + "\n";
+    }
+    Write("m/timings.csv", text);
+
+    const Outcome o = Run(kTrain + "--on ./m --modes sharded --arms sym");
+
+    ASSERT_EQ(0, o.status) << o.err;
+    EXPECT_EQ("nccl, sym 1.04, ", Gains(o.out));
+}
+
+TEST_F(Memory, TrainingNamesArmsThatItCannotHave)
+{
+    const std::string bucketed = "steptune train: tiny, 2 ranks, bucketed, "
+                                 "fp32, ga 1: ";
+    const struct {
+        std::string args, text;
+    } cases[] = {
+        {"--on h200x2 --arms sym",
+         bucketed + "arm sym: machine 'h200x2' has no recorded times of it, "
+                    "and none are modelled\n"},
+        {"--on ./m --arms ctas=8-16",
+         bucketed + "arm ctas=8-16: machine 'm' has no recorded times of it, "
+                    "and none are modelled\n"},
+        {"--on ./m --arms cga=2",
+         bucketed + "arm cga=2: machine 'm' has no recorded times of it, and "
+                    "none are modelled\n"},
+        {"--on ./m --arms ring/simple/chunk=128K",
+         bucketed + "arm ring/simple/chunk=128K: machine 'm' has no recorded "
+                    "times of it, and none are modelled\n"},
+        {"--on ./m --arms ce --modes sharded",
+         "steptune train: tiny, 2 ranks, sharded, fp32, ga 1: arm ce: machine "
+         "'m' has no recorded times of it for reducescatter, and none are "
+         "modelled\n"},
+        {"--on h200x2 --arms memory",
+         "steptune train: arm 'memory': h200x2 has no arms of registered "
+         "buffers\n"},
+        {"--on ./m --gpus 1 --arms sym",
+         "steptune train: --arms sym: 1 rank communicates nothing, expected 2 "
+         "or more\n"},
+        {"--on cpu --arms sym",
+         bucketed + "arm sym: registered buffers and configurations of "
+                    "communicators are NCCL's: none can be had on gloo\n"},
+        {"--on ./m --arms collnet_direct/simple",
+         "steptune train: arm collnet_direct/simple did not run for allreduce: "
+         "NCCL 2.28.9 rules it out there\n"
+         "steptune train: none of the arms that --arms names ran\n"},
+    };
+
+    for (const auto &c : cases) {
+        const Outcome o = Run(kTrain + c.args);
+        EXPECT_EQ(1, o.status) << c.args;
+        EXPECT_EQ(c.text, o.err);
+    }
+    ExpectRefusals(kTrain + "--on ./m --arms ",
+                   {{"sum", 2, "'sum'"},
+                    {"pat/simple", 2,
+                     "arm pat/simple: NCCL has no such kernel for allreduce, "
+                     "only for allgather, reducescatter"}});
+}
+
+TEST_F(Memory, TrainingNamesArmsWithoutEffect)
+{
+    std::string text = Read("m/timings.csv");
+    for (size_t at; (at = text.find("Kernel_A")) != std::string::npos;)
+        text.erase(at, 8);
+    Write("m/timings.csv", text);
+
+    const Outcome o = Run(kTrain + "--on ./m --modes naive --arms reg,sym");
+
+    EXPECT_EQ(0, o.status);
+    EXPECT_EQ("steptune train: arm sym had no effect in 6 of 6 measurements of "
+              "allreduce: NCCL 2.28.9 ran neither a symmetric kernel nor copy "
+              "engines\n",
+              o.err);
+}
+
 } // namespace
