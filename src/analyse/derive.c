@@ -44,10 +44,12 @@ struct stp_gain stp_gain_over_rule(const struct stp_point *point,
                : registered->gain;
 }
 
-/* Whether registered buffers were as fast as the policy when they were measured
- * once more at this size, if they were. */
+/* Whether registered buffers were faster than the policy when they were
+ * measured once more at this size, if they were; what both gained then.  An arm
+ * that is not there was slower in some workload, as objective.h drops those. */
 static bool derive_holds(const struct stp_point *p, const struct stp_arm *arm,
-                         const struct stp_comparisons *trials)
+                         const struct stp_comparisons *trials,
+                         double *again_ret, double *policy_ret)
 {
     static const struct stp_arm by_policy = {.kind = STP_ARM_PLUGIN};
 
@@ -59,8 +61,9 @@ static bool derive_holds(const struct stp_point *p, const struct stp_arm *arm,
             continue;
         it = stp_point_arm(again, arm);
         policy = stp_point_arm(again, &by_policy);
-        return it == NULL ||
-               it->gain.gain > (policy != NULL ? policy->gain.gain : 1);
+        *again_ret = it != NULL ? it->gain.gain : (double)NAN;
+        *policy_ret = policy != NULL ? policy->gain.gain : 1;
+        return *again_ret > *policy_ret;
     }
     return true;
 }
@@ -70,10 +73,11 @@ static bool derive_registers(const struct stp_point *p,
                              const struct stp_derive_terms *terms)
 {
     const struct stp_comparison *rule;
+    double again, policy;
 
     return stp_arm_registers(&c->arm) &&
            stp_gain_over_rule(p, c, terms->min_gain, &rule).low > 1 &&
-           derive_holds(p, &c->arm, terms->trials);
+           derive_holds(p, &c->arm, terms->trials, &again, &policy);
 }
 
 /* What NCCL chose by itself gains nothing, whatever its times say. */
@@ -121,6 +125,22 @@ stp_derive_choice(const struct stp_point *point,
                   const struct stp_derive_terms *terms)
 {
     return derive_decide(point, NULL, terms);
+}
+
+const struct stp_comparison *
+stp_derive_refuted(const struct stp_point *point,
+                   const struct stp_derive_terms *terms, double *again_ret,
+                   double *policy_ret)
+{
+    struct stp_derive_terms first = *terms;
+    const struct stp_comparison *chosen;
+
+    first.trials = NULL;
+    chosen = stp_derive_choice(point, &first);
+    return chosen != NULL && !derive_holds(point, &chosen->arm, terms->trials,
+                                           again_ret, policy_ret)
+               ? chosen
+               : NULL;
 }
 
 /* Whether a rule from the one would match the calls of the other. */

@@ -46,7 +46,8 @@ struct stp_derive_terms {
                           ones where it is as much faster than AUTO, and faster
                           than the arm that tuners would be given there */
     const struct stp_comparisons *trials; /* of registers: AUTO, the policy and
-                          registered buffers, measured again; where these are
+                          registered buffers, measured again, alone or in
+                          iterations as the comparisons are; where these are
                           not faster than the policy, there is no rule.  NULL:
                           they were not */
 };
@@ -95,6 +96,15 @@ stp_derive_choice(const struct stp_point *point,
 
 /* Whether the arm is of registered buffers, and else NCCL's own. */
 bool stp_arm_registers(const struct stp_arm *arm);
+
+/* An arm of registered buffers that would take the place of plain ones at this
+ * point, but for the trials of the terms; NULL: there is none.  Then *again_ret
+ * is what it gained in these, NaN if it was slower in some workload, and
+ * *policy_ret what the policy did. */
+const struct stp_comparison *
+stp_derive_refuted(const struct stp_point *point,
+                   const struct stp_derive_terms *terms, double *again_ret,
+                   double *policy_ret);
 
 /* What an arm of registered buffers gains over what a policy of 'min_gain' runs
  * at that point: its arm is '*rule_ret', or NULL for AUTO. */

@@ -1,6 +1,7 @@
 #include "report/memory_file.h"
 
 #include <inttypes.h>
+#include <math.h>
 #include <string.h>
 
 #include "core/names.h"
@@ -72,6 +73,27 @@ static void memory_write_rule(const struct stp_rule *rule,
     fputc('\n', fp);
 }
 
+void stp_memory_drops_write(const struct stp_memory_table *table,
+                            const char *begin, FILE *fp)
+{
+    for (size_t i = 0; i < table->n_drops; i++) {
+        const struct stp_memory_drop *d = &table->drops[i];
+
+        fprintf(fp,
+                "%sDropped: %s for %s of %" PRIu64
+                " bytes on %u ranks%s, gain %.3f at first, when it was "
+                "measured again ",
+                begin, stp_memory_name(d->memory), stp_coll_name(d->coll),
+                d->n_bytes, d->n_ranks,
+                d->overlaps ? " overlapped with compute" : "", d->gain);
+        if (isnan(d->again))
+            fputs("slower than plain buffers in some workload\n", fp);
+        else
+            fprintf(fp, "%.3f, where the policy had %.3f\n", d->again,
+                    d->policy);
+    }
+}
+
 static void memory_write(const struct stp_memory_table *table,
                          const struct stp_policy_origin *origin, FILE *fp)
 {
@@ -87,6 +109,7 @@ static void memory_write(const struct stp_memory_table *table,
             origin->min_gain * 100);
     if (table->n_rules == 0)
         fputs("# No rule: plain buffers are as good at every size.\n", fp);
+    stp_memory_drops_write(table, "# ", fp);
     fprintf(fp, "collective,min_bytes,max_bytes,memory,nNodes,nRanks%s%s\n",
             columns.overlap ? ",overlap" : "", columns.gpu ? ",gpu" : "");
     for (size_t i = 0; i < table->n_rules; i++) {

@@ -28,18 +28,36 @@ struct stp_memory_rule {
     size_t n_evidence;
 };
 
+/* What was faster at first, at one size, but not when it was measured again. */
+struct stp_memory_drop {
+    int coll;
+    unsigned n_ranks;
+    bool overlaps;
+    uint64_t n_bytes;
+    enum stp_memory memory;
+    double gain;   /* over plain buffers and NCCL's own choice, at first */
+    double again;  /* the same, measured again; NaN: slower in a workload */
+    double policy; /* what the policy gained then */
+};
+
 /* Rules in the order in which they are to be looked up. */
 struct stp_memory_table {
     const struct stp_memory_rule *rules;
     size_t n_rules;
+    const struct stp_memory_drop *drops;
+    size_t n_drops;
 };
+
+/* Writes a line for each drop, with its reason, after 'begin'. */
+void stp_memory_drops_write(const struct stp_memory_table *table,
+                            const char *begin, FILE *fp);
 
 /*
  * Writes the rules to the file 'path', whole or not at all, or if that is NULL
  * to standard output: above each the times it rests on, and above all what made
  * it, the run of the measurements if they have one, the policy hash, the source
- * of the times and, without rules, that there are none.  Columns overlap and
- * gpu are there if a rule needs them.
+ * of the times, what was dropped and, without rules, that there are none.
+ * Columns overlap and gpu are there if a rule needs them.
  */
 enum stp_status stp_memory_file_save(const struct stp_memory_table *table,
                                      const struct stp_policy_origin *origin,

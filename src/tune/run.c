@@ -196,6 +196,23 @@ static enum stp_status run_derive_overlap(const struct stp_tune_job *job,
                             : status;
 }
 
+/* As run_derive_overlap() compares them. */
+static enum stp_status
+run_compare_iterations(const struct stp_dataset *data,
+                       struct stp_comparisons *comparisons_ret,
+                       struct stp_error *err)
+{
+    struct stp_dataset selected = {0};
+    enum stp_status status =
+        stp_objective_select(data, STP_OBJECTIVE_ITERATION, &selected, err);
+
+    if (status == STP_OK)
+        status = stp_objective_compare(&selected, STP_OBJECTIVE_ITERATION,
+                                       comparisons_ret, err);
+    stp_dataset_free(&selected);
+    return status;
+}
+
 /* After both policies are verified, so that registering is compared with what
  * they leave. */
 static enum stp_status run_derive_memory(const struct stp_tune_job *job,
@@ -204,7 +221,7 @@ static enum stp_status run_derive_memory(const struct stp_tune_job *job,
 {
     const struct stp_derive_terms terms = {.min_gain = job->plan->min_gain,
                                            .registers = true};
-    struct stp_comparisons trials = {0};
+    struct stp_comparisons trials = {0}, overlap_trials = {0};
     struct stp_memory_situation situations[] = {
         {false, &r->alone.comparisons, terms},
         {true, &r->overlap.comparisons, terms}};
@@ -215,12 +232,17 @@ static enum stp_status run_derive_memory(const struct stp_tune_job *job,
         return STP_OK;
     if (r->registered.n_rows > 0)
         status = stp_compare(&r->registered, &trials, err);
+    if (status == STP_OK && r->overlap_registered.n_rows > 0)
+        status = run_compare_iterations(&r->overlap_registered, &overlap_trials,
+                                        err);
     situations[0].terms.trials = &trials;
+    situations[1].terms.trials = &overlap_trials;
     if (status == STP_OK)
         status = stp_memory_rules_derive(
             situations, r->overlap.comparisons.n_points > 0 ? 2 : 1,
             r->info.gpu, &r->memory, err);
     stp_comparisons_free(&trials);
+    stp_comparisons_free(&overlap_trials);
     return status;
 }
 
@@ -458,5 +480,6 @@ void stp_tune_result_free(struct stp_tune_result *result)
     run_free_policy(&result->alone);
     stp_memory_rules_free(&result->memory);
     stp_dataset_free(&result->registered);
+    stp_dataset_free(&result->overlap_registered);
     stp_iterations_free(&result->iterated);
 }

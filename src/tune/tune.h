@@ -103,10 +103,11 @@ struct stp_tune_result {
     struct stp_tune_policy alone;   /* data: of the sweep */
     struct stp_tune_policy overlap; /* data: of pairs, from iterations */
     struct stp_iterations iterated;
-    struct stp_dataset registered;  /* AUTO, the policy and registered buffers,
-                                       in turn, to verify what to register */
-    struct stp_memory_rules memory; /* what to register */
-    bool has_memory;                /* registered buffers were measured */
+    struct stp_dataset registered; /* AUTO, the policy and registered buffers,
+                                      in turn, to verify what to register */
+    struct stp_dataset overlap_registered; /* likewise, in iterations */
+    struct stp_memory_rules memory;        /* what to register */
+    bool has_memory;              /* registered buffers were measured */
     char why_not[STP_ERROR_TEXT]; /* there are no iterations; "" if there are */
     bool is_begun; /* after a failure: a run that can be resumed is there */
     int64_t stage_ms[STP_TUNE_N_STAGES]; /* spent */

@@ -33,6 +33,7 @@ struct verify {
     const struct stp_device *device;
     struct stp_device_info info;
     struct stp_dataset *registered; /* of the result */
+    bool registers; /* iterations are of registered buffers, too */
     unsigned n_tries;
     struct stp_error *err;
 };
@@ -142,10 +143,10 @@ static void verify_add_setting(const struct stp_derived *derived, int mode,
         settings[(*n)++] = (struct stp_tune_setting){mode, n_bytes};
 }
 
-/* Settings with a rule: at the sizes that were iterated, and halfway between
- * them. */
+/* Settings with a rule: at the sizes that were iterated and, if 'between',
+ * halfway between them. */
 static size_t verify_list_settings(const struct stp_tune_policy *policy,
-                                   unsigned n_ranks,
+                                   unsigned n_ranks, bool between,
                                    struct stp_tune_setting *settings)
 {
     const struct stp_comparisons *all = &policy->comparisons;
@@ -160,7 +161,7 @@ static size_t verify_list_settings(const struct stp_tune_policy *policy,
             continue; /* with the all-gather of its size */
         verify_add_setting(&policy->derived, mode, p->n_bytes, n_ranks,
                            settings, &n);
-        if (i + 1 < all->n_points && stp_point_alike(p, p + 1))
+        if (between && i + 1 < all->n_points && stp_point_alike(p, p + 1))
             verify_add_setting(&policy->derived, mode,
                                stp_size_between(p->n_bytes, p[1].n_bytes),
                                n_ranks, settings, &n);
@@ -172,16 +173,19 @@ static enum stp_status verify_try_overlap(struct verify *v)
 {
     struct stp_tune_setting settings[STP_TUNE_MAX_SETTINGS];
     struct stp_iterations out = {.data = v->policy->tried};
+    struct stp_arms arms = stp_trial_arms;
     enum stp_status status = STP_OK;
-    size_t n = verify_list_settings(v->policy, v->info.n_ranks, settings) *
+    size_t n = verify_list_settings(v->policy, v->info.n_ranks, !v->registers,
+                                    settings) *
                STP_TUNE_RATIOS;
 
+    if (v->registers)
+        status = stp_arms_add_memories(&arms, v->info.memories, v->err);
     for (size_t i = 0; i < n && status == STP_OK; i++) {
         out.n_samples = 0;
-        status = stp_tune_run_setting(v->job, v->device,
-                                      &settings[i / STP_TUNE_RATIOS],
-                                      stp_tune_ratios[i % STP_TUNE_RATIOS],
-                                      &stp_trial_arms, &out, v->err);
+        status = stp_tune_run_setting(
+            v->job, v->device, &settings[i / STP_TUNE_RATIOS],
+            stp_tune_ratios[i % STP_TUNE_RATIOS], &arms, &out, v->err);
         if (status == STP_OK)
             status =
                 stp_tune_progress(v->job, STP_TUNE_VERIFY, i + 1, n, v->err);
@@ -271,6 +275,34 @@ static enum stp_status verify_until_kept(struct verify *v, const char *gpu,
     return status;
 }
 
+/* Measures again, in turn with the policy that is left, where registered
+ * buffers were faster in iterations. */
+static enum stp_status verify_registered(const struct stp_tune_job *job,
+                                         struct stp_tune_result *result,
+                                         struct stp_error *err)
+{
+    const struct stp_derive_terms terms = {.min_gain = job->plan->min_gain,
+                                           .registers = true};
+    struct stp_tune_policy again = result->overlap;
+    struct verify v = {.job = job,
+                       .policy = &again,
+                       .path = job->files->overlap_trial,
+                       .registers = true,
+                       .err = err};
+    enum stp_status status;
+
+    again.tried = (struct stp_dataset){0};
+    again.verdicts = (struct stp_comparisons){0};
+    again.derived = (struct stp_derived){0};
+    status = stp_derive_on(&again.comparisons, &terms, &again.derived, err);
+    if (status == STP_OK && again.derived.n_rules > 0)
+        status = verify_try(&v, result->info.gpu, verify_try_overlap);
+    result->overlap_registered = again.tried;
+    stp_comparisons_free(&again.verdicts);
+    stp_derived_free(&again.derived);
+    return status;
+}
+
 enum stp_status stp_tune_verify(const struct stp_tune_job *job,
                                 struct stp_tune_result *result,
                                 struct stp_error *err)
@@ -292,6 +324,8 @@ enum stp_status stp_tune_verify(const struct stp_tune_job *job,
     if (status == STP_OK && result->overlap.derived.n_rules > 0)
         status =
             verify_until_kept(&overlap, result->info.gpu, verify_try_overlap);
+    if (status == STP_OK)
+        status = verify_registered(job, result, err);
     stp_tune_clock(result->stage_ms, STP_TUNE_VERIFY, &clock);
     return status;
 }

@@ -75,6 +75,8 @@ INSTANTIATE_TEST_SUITE_P(Table, DeriveMemory, testing::Values(
     MemoryCase{"only_where_it_was_faster_again",
                {{100, 1.1, 0, 1.2, 1.1, 1.15}, {400, 1.1, 0, 1.2, 1.1, 1.05}},
                {"100-200 sym"}, {"100-400 tree/ll"}},
+    MemoryCase{"not_if_it_is_gone_as_slower_in_a_workload",
+               {{100, 0, 0, 1.2, 1, 0}}, {}, {}},
     MemoryCase{"and_faster_than_nccl_where_no_policy_ran",
                {{100, 0, 0, 1.2, 0, 0.99}}, {}, {}}),
     [](const auto &of) { return of.param.name; });

@@ -241,9 +241,11 @@ TEST_F(PolicyFileTest, CarriesEachRulesEvidence)
 class MemoryFileTest : public PolicyFileTest
 {
   protected:
-    std::string SaveMemory(const std::vector<stp_memory_rule> &rules)
+    std::string SaveMemory(const std::vector<stp_memory_rule> &rules,
+                           const std::vector<stp_memory_drop> &drops = {})
     {
-        const stp_memory_table table{rules.data(), rules.size()};
+        const stp_memory_table table{rules.data(), rules.size(), drops.data(),
+                                     drops.size()};
         const stp_policy_origin origin{&data_, "a test", 0.02,   false,
                                        false,  nullptr,  nullptr};
         stp_policy *policy = nullptr;
@@ -277,6 +279,25 @@ class MemoryFileTest : public PolicyFileTest
         "rule of a policy, both with 95 percent confidence; elsewhere buffers "
         "stay plain.\n";
 };
+
+TEST_F(MemoryFileTest, SaysWhatWasDroppedAndWhy)
+{
+    const std::string text = SaveMemory(
+        {},
+        {{ncclFuncAllReduce, 2, true, 4194304, STP_MEMORY_SYM, 1.25, 0.97,
+          1.02},
+         {ncclFuncAllGather, 4, false, 8388608, STP_MEMORY_CE, 1.1, NAN, 1}});
+
+    EXPECT_THAT(
+        text,
+        HasSubstr(
+            "# Dropped: sym for allreduce of 4194304 bytes on 2 ranks "
+            "overlapped with compute, gain 1.250 at first, when it was "
+            "measured again 0.970, where the policy had 1.020\n"
+            "# Dropped: ce for allgather of 8388608 bytes on 4 ranks, gain "
+            "1.100 at first, when it was measured again slower than plain "
+            "buffers in some workload\n"));
+}
 
 TEST_F(MemoryFileTest, CarriesEachRulesEvidence)
 {

@@ -77,6 +77,28 @@ static void rules_add(struct gathering *g, const struct stp_derived_rule *rule,
         .n_evidence = rule->n_points};
 }
 
+/* Adds what would be registered at a point, had it held. */
+static void rules_add_drop(struct gathering *g, const struct stp_point *p,
+                           const struct stp_memory_situation *s)
+{
+    struct stp_memory_drop *drop = &g->out.drops[g->out.table.n_drops];
+    double again, policy;
+    const struct stp_comparison *c =
+        stp_derive_refuted(p, &s->terms, &again, &policy);
+
+    if (c == NULL)
+        return;
+    *drop = (struct stp_memory_drop){.coll = p->coll,
+                                     .n_ranks = p->n_ranks,
+                                     .overlaps = s->overlaps,
+                                     .n_bytes = p->n_bytes,
+                                     .memory = c->arm.setup.memory,
+                                     .gain = c->gain.gain,
+                                     .again = again,
+                                     .policy = policy};
+    g->out.table.n_drops++;
+}
+
 /* Sizes at which only arms of tuners were measured say nothing, and break no
  * range. */
 static enum stp_status rules_gather(struct gathering *g,
@@ -97,6 +119,8 @@ static enum stp_status rules_gather(struct gathering *g,
     status = stp_derive_on(&with, &s->terms, &derived, err);
     for (size_t i = 0; i < derived.n_rules; i++)
         rules_add(g, &derived.rules[i], s);
+    for (size_t i = 0; i < with.n_points && status == STP_OK; i++)
+        rules_add_drop(g, &with.points[i], s);
     stp_derived_free(&derived);
     free(with.points);
     return status;
@@ -106,8 +130,11 @@ static bool rules_begin(struct gathering *g, size_t n_rules, size_t n_evidence)
 {
     g->out.rules = calloc(n_rules + 1, sizeof(*g->out.rules));
     g->out.evidence = calloc(n_evidence + 1, sizeof(*g->out.evidence));
+    g->out.drops = calloc(n_evidence + 1, sizeof(*g->out.drops));
     g->out.table.rules = g->out.rules;
-    return g->out.rules != NULL && g->out.evidence != NULL;
+    g->out.table.drops = g->out.drops;
+    return g->out.rules != NULL && g->out.evidence != NULL &&
+           g->out.drops != NULL;
 }
 
 static size_t rules_count_points(const struct stp_memory_situation *situations,
@@ -207,6 +234,7 @@ void stp_memory_rules_free(struct stp_memory_rules *rules)
 {
     free(rules->rules);
     free(rules->evidence);
+    free(rules->drops);
     memset(rules, 0, sizeof(*rules));
 }
 
@@ -305,6 +333,7 @@ enum stp_status stp_print_memory_rules(const struct stp_memory_table *table,
     if (table->n_rules == 0)
         fputs("Nothing: plain buffers are as good at every size.\n", fp);
     stp_put_memory_rules(table, &t);
+    stp_memory_drops_write(table, "", fp);
     return stp_table_end(&t, fp, err);
 }
 

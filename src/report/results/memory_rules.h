@@ -18,6 +18,7 @@ struct stp_memory_rules {
     struct stp_memory_table table;
     struct stp_memory_rule *rules;
     struct stp_memory_evidence *evidence;
+    struct stp_memory_drop *drops;
 };
 
 /* Whether some arm of these comparisons is of registered buffers. */

@@ -170,8 +170,10 @@ tune_report_write_memory(const struct stp_memory_table *memory, FILE *fp,
     fprintf(fp,
             "\nWhat to register, for an application that can: gains over "
             "plain buffers with NCCL's own choice, and over the best rule\n\n");
-    return memory->n_rules > 0 ? stp_print_memory_sizes(memory, fp, err)
-                               : stp_print_memory_rules(memory, fp, err);
+    if (memory->n_rules == 0)
+        return stp_print_memory_rules(memory, fp, err);
+    stp_memory_drops_write(memory, "", fp);
+    return stp_print_memory_sizes(memory, fp, err);
 }
 
 static enum stp_status tune_report_write_arms(const struct stp_tune_report *r,

@@ -1,0 +1,210 @@
+// What tune registers in iterations is measured a second time.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <functional>
+#include <sstream>
+#include <string>
+#include <vector>
+
+#include "support/in_folder.h"
+#include "support/mock_device.h"
+
+extern "C" {
+#include "nccl_tuner_abi.h"
+#include "tune/tune.h"
+}
+
+namespace
+{
+
+using testing::ContainsRegex;
+using testing::ElementsAre;
+using testing::HasSubstr;
+using testing::Not;
+
+constexpr uint64_t MiB = 1 << 20;
+
+// The times of symmetric memory as a share of plain buffers', by bytes.
+using Share = std::function<double(uint64_t)>;
+
+// A line of a machine's times for symmetric memory, out of that of AUTO.
+std::string Symmetric(const std::string &line, const Share &share)
+{
+    std::vector<std::string> fields;
+    std::stringstream in(line);
+    for (std::string field; std::getline(in, field, ',');)
+        fields.push_back(field);
+    if (line[0] == '#' || fields[0] != "allreduce" || fields.size() < 13)
+        return "";
+    const bool is_iteration = fields[4] == "auto";
+    const bool is_alone = fields[2] == "auto" && fields[6] == "window";
+    if (!is_iteration && !is_alone)
+        return "";
+    fields[is_iteration ? 3 : 2] = fields[is_iteration ? 4 : 3] = "sym";
+    for (size_t i = 9; i < (is_iteration ? 14 : 13); i++)
+        fields[i] = std::to_string(std::stod(fields[i]) *
+                                   share(std::stoull(fields[1])));
+    if (is_iteration)
+        for (size_t i : {14, 15, 16})
+            fields[i] = i == 16 ? "0" : "-";
+    std::string all;
+    for (const std::string &field : fields)
+        all += (all.empty() ? "" : ",") + field;
+    return all + "\n";
+}
+
+class TuneMemory : public InFolder
+{
+  protected:
+    // h200x2 with symmetric memory that takes half the time of plain buffers
+    // alone, and this share of it in iterations.
+    void MakeMachine(const std::string &name, const Share &share) const
+    {
+        std::filesystem::copy(STP_FIXTURES "/machines/h200x2", dir_ / name);
+        Extend(name + "/timings.csv", [](uint64_t) { return 0.5; });
+        Extend(name + "/overlap.csv", share);
+    }
+
+    void Extend(const std::string &file, const Share &share) const
+    {
+        std::stringstream lines(Read(file));
+        std::string text;
+        for (std::string line; std::getline(lines, line);)
+            text += line + "\n" + Symmetric(line, share);
+        Write(file, text);
+    }
+
+    // Opens "first" to measure, and "again" to try policies.
+    static stp_status Open(void *user, unsigned, const char *plugin,
+                           stp_device *device, stp_error *err)
+    {
+        const auto *test = static_cast<const TuneMemory *>(user);
+
+        return OpenMockDevice(test->Path(plugin == nullptr ? "first" : "again"),
+                              1, device, err, plugin);
+    }
+
+    // Of all-reduces from 2 to 16 MiB.
+    void Tune(stp_tune_result *result)
+    {
+        stp_tune_host host{};
+        stp_tune_plan plan{};
+        stp_tune_files files;
+        stp_error err{};
+
+        host.open = Open;
+        host.progress = [](void *, stp_tune_stage, size_t, size_t) {
+            return true;
+        };
+        host.goes_on = [](void *) { return true; };
+        host.tell = [](void *, const char *) {};
+        host.user = this;
+        plan.measure.colls[0] = ncclFuncAllReduce;
+        plan.measure.n_colls = 1;
+        plan.measure.begin = 2 * MiB;
+        plan.measure.end = 16 * MiB;
+        plan.measure.factor = 2;
+        plan.measure.types[0] = STP_TYPE_BF16;
+        plan.measure.n_types = 1;
+        plan.resolution = 2;
+        plan.min_gain = 0.02;
+        plan.plugin = STP_PLUGIN;
+        ASSERT_TRUE(stp_tune_name_files(Path("t.conf").c_str(), &files));
+        ASSERT_EQ(STP_OK, stp_tune_run(&plan, &host, &files, result, &err))
+            << err.text;
+    }
+
+    // "2097152-4194304 sym overlapped" of each rule.
+    static std::vector<std::string> Rules(const stp_tune_result &result)
+    {
+        std::vector<std::string> rules;
+
+        for (size_t i = 0; i < result.memory.table.n_rules; i++) {
+            const stp_rule &rule = result.memory.table.rules[i].rule;
+            rules.push_back(std::to_string(rule.bytes.min) + "-" +
+                            std::to_string(rule.bytes.max) + " " +
+                            stp_memory_name(rule.memory) +
+                            (rule.overlap == 1 ? " overlapped" : " alone"));
+        }
+        return rules;
+    }
+};
+
+TEST_F(TuneMemory, KeepsWhatHoldsInIterations)
+{
+    stp_tune_result result{};
+    MakeMachine("first", [](uint64_t) { return 0.7; });
+    MakeMachine("again", [](uint64_t) { return 0.7; });
+
+    Tune(&result);
+
+    EXPECT_THAT(Rules(result), ElementsAre("2097152-16777216 sym alone",
+                                           "2097152-16777216 sym overlapped"));
+    EXPECT_EQ(0u, result.memory.table.n_drops);
+    EXPECT_GT(result.overlap_registered.n_rows, 0u);
+    EXPECT_THAT(Read("t.conf.memory"), Not(HasSubstr("Dropped")));
+    stp_tune_result_free(&result);
+}
+
+TEST_F(TuneMemory, DropsWhatDoesNotHoldAndSaysWhy)
+{
+    stp_tune_result result{};
+    MakeMachine("first", [](uint64_t) { return 0.7; });
+    MakeMachine("again",
+                [](uint64_t bytes) { return bytes > 4 * MiB ? 1.1 : 0.7; });
+
+    Tune(&result);
+
+    EXPECT_THAT(Rules(result), ElementsAre("2097152-16777216 sym alone",
+                                           "2097152-5931641 sym overlapped"));
+    EXPECT_EQ(2u, result.memory.table.n_drops);
+    for (const char *file : {"t.conf.memory", "t.report.txt"})
+        for (const char *bytes : {"8388608", "16777216"})
+            EXPECT_THAT(Read(file),
+                        ContainsRegex(std::string("Dropped: sym for allreduce "
+                                                  "of ") +
+                                      bytes +
+                                      " bytes on 2 ranks overlapped with "
+                                      "compute, gain 1.4[0-9]+ at first, when "
+                                      "it was measured again slower than plain "
+                                      "buffers in some workload\n"))
+                << file;
+    stp_tune_result_free(&result);
+}
+
+// The policy makes plain buffers 1.09x as fast at 2 MiB, but 1.04x at 4 MiB.
+TEST_F(TuneMemory, DropsWhatThePolicyIsAsFastAs)
+{
+    stp_tune_result result{};
+    MakeMachine("first", [](uint64_t) { return 0.7; });
+    MakeMachine("again",
+                [](uint64_t bytes) { return bytes < 4 * MiB ? 0.94 : 0.7; });
+
+    Tune(&result);
+
+    EXPECT_THAT(Rules(result), ElementsAre("2097152-16777216 sym alone",
+                                           "2965821-16777216 sym overlapped"));
+    EXPECT_THAT(Read("t.conf.memory"),
+                ContainsRegex("\n# Dropped: sym for allreduce of 2097152 bytes "
+                              "on 2 ranks overlapped with compute, gain 1.4"
+                              "[0-9]+ at first, when it was measured again 1.0"
+                              "[0-9]+, where the policy had 1.09[0-9]\n"));
+    EXPECT_EQ(1u, result.memory.table.n_drops);
+    stp_tune_result_free(&result);
+}
+
+TEST_F(TuneMemory, MeasuresNothingAgainWhereNothingWasFaster)
+{
+    stp_tune_result result{};
+    MakeMachine("first", [](uint64_t) { return 1; });
+    MakeMachine("again", [](uint64_t) { return 0.7; });
+
+    Tune(&result);
+
+    EXPECT_THAT(Rules(result), ElementsAre("2097152-16777216 sym alone"));
+    EXPECT_EQ(0u, result.overlap_registered.n_rows);
+    stp_tune_result_free(&result);
+}
+
+} // namespace
