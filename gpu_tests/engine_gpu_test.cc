@@ -112,7 +112,8 @@ void LeaveRankZeroAlone()
         void *x = nullptr;
         stp_transfer t{};
 
-        got[rank] = engine->ops->alloc(engine->self, 1024, "a test", &x, &err);
+        got[rank] =
+            engine->ops->alloc(engine->self, 1024, "a test", false, &x, &err);
         t.coll = ncclFuncAllReduce;
         t.type = STP_TYPE_F32;
         t.n = 256;
