@@ -3,6 +3,7 @@
 
 extern "C" {
 #include "nccl_tuner_abi.h"
+#include "train/train_arms.h"
 }
 
 namespace
@@ -150,6 +151,34 @@ TEST(TrainArms, LeaveTheLossesAsTheyAre)
             EXPECT_EQ(STP_OK, turns.status) << turns.error;
             EXPECT_EQ(alone.losses, turns.losses);
         }
+}
+
+// Between tensors they must stay so: sums over ranks would grow there until
+// they overflow.
+TEST(TrainArms, LeaveZerosBehind)
+{
+    const LoneEngine engine;
+    const stp_arms arms = ArmsOf("auto,auto2");
+    stp_train_config config =
+        SmallTraining(STP_TRAIN_SHARDED, STP_PRECISION_FP32);
+    stp_trainer t;
+    stp_train_result result{};
+    stp_error err{};
+    config.rounds = 1;
+    config.arms = &arms;
+    ASSERT_EQ(STP_OK, stp_trainer_begin(&t, engine.get(), &config, &err))
+        << err.text;
+
+    stp_train_try_arms(&t, &result);
+
+    for (void *flat : {t.gradients, t.weights}) {
+        std::vector<float> all(t.layout.n, 1);
+        STP_DO(&t, download, all.data(), flat, all.size() * sizeof(float));
+        EXPECT_EQ(std::vector<float>(t.layout.n), all);
+    }
+    EXPECT_EQ(STP_OK, t.status) << t.err.text;
+    EXPECT_EQ(4u, result.ran.n_rows);
+    stp_train_result_free(&result);
 }
 
 TEST(TrainArms, AreRefusedForWrongResults)
