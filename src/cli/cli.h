@@ -34,6 +34,7 @@ struct stp_command {
     const char *name;
     const char *summary;
     int (*run)(int argc, char **argv);
+    bool is_by_one; /* rank 0 of those that a launcher started runs it alone */
 };
 
 int stp_cmd_sweep(int argc, char **argv);
@@ -239,6 +240,15 @@ int stp_launch(const struct stp_machine_options *machine,
                struct stp_run_options *run,
                int (*body)(void *user, const struct stp_world *world),
                void *user);
+
+/* For what one process does, such as the command 'what': whether this process
+ * does it.  Of several that a launcher started rank 0 does, and says so. */
+bool stp_does_alone(const char *what);
+
+/* For a command that starts the user's job with its launcher: complains, in
+ * rank 0, that a launcher started it; 'example' is what to type instead.
+ * Returns the exit status. */
+int stp_refuse_launcher(const char *example);
 
 /* For a body of stp_launch(): like stp_progress(), drawn by rank 0; all
  * processes stop, or none. */

@@ -149,6 +149,7 @@ struct iterate {
     struct stp_workload_plan plan;
     struct stp_iterations out;
     bool is_complete;
+    bool draws;                /* plots */
     bool several;              /* settings */
     char folder[STP_CLI_PATH]; /* of the files; "": none */
     int64_t saved_ms;          /* when, last */
@@ -392,8 +393,7 @@ static enum stp_status iterate_draw(const struct iterate *it,
     size_t n = 0;
     enum stp_status status;
 
-    if (it->o->output == NULL || it->o->no_plots ||
-        (!it->is_complete && f->summary.n_settings > QUICK_PLOTS))
+    if (!it->draws || (!it->is_complete && f->summary.n_settings > QUICK_PLOTS))
         return STP_OK;
     status = stp_iteration_plots_save(&f->report, it->o->output,
                                       (enum stp_plot_format)it->o->format,
@@ -432,22 +432,32 @@ struct iterate_command {
 };
 
 /* A new folder for the tables of a scan, unless one is named. */
-static enum stp_status iterate_choose_folder(struct iterate *it)
+static enum stp_status iterate_make_folder(struct iterate *it)
 {
     const struct iterate_options *o = it->o;
-    enum stp_status status = STP_OK;
     unsigned n = 1;
 
     if (o->output != NULL)
+        return stp_iteration_folder(it->folder, o->force, it->err);
+    strcpy(it->folder, regimes_folder);
+    while (access(it->folder, F_OK) == 0)
+        snprintf(it->folder, sizeof(it->folder), "%s.%u", regimes_folder, ++n);
+    return stp_iteration_folder(it->folder, false, it->err);
+}
+
+/* Rank 0 writes.  gnuplot is missed before the run. */
+static enum stp_status iterate_choose_folder(struct iterate *it)
+{
+    const struct iterate_options *o = it->o;
+    const bool has_folder =
+        o->output != NULL || (o->find_regimes && !o->machine.json);
+    enum stp_status status = STP_OK;
+
+    if (o->output != NULL)
         snprintf(it->folder, sizeof(it->folder), "%s", o->output);
-    if (o->output != NULL || !o->find_regimes || o->machine.json)
-        return STP_OK;
-    if (it->world->rank == 0) {
-        strcpy(it->folder, regimes_folder);
-        while (access(it->folder, F_OK) == 0)
-            snprintf(it->folder, sizeof(it->folder), "%s.%u", regimes_folder,
-                     ++n);
-        status = stp_iteration_folder(it->folder, false, it->err);
+    if (has_folder && it->world->rank == 0) {
+        it->draws = o->output != NULL && !o->no_plots && stp_check_gnuplot();
+        status = iterate_make_folder(it);
     }
     return stp_world_agree(it->world, status, it->err);
 }
@@ -549,10 +559,6 @@ static int iterate_begin(struct iterate_command *c)
     if (o->trace != NULL &&
         stp_traces_load(o->trace, &c->trace, &err) != STP_OK)
         return stp_complain_error(o->trace, &err);
-    c->o.no_plots |= o->output != NULL && !o->no_plots && !stp_check_gnuplot();
-    if (o->output != NULL &&
-        stp_iteration_folder(o->output, o->force, &err) != STP_OK)
-        return stp_complain_error(NULL, &err);
     if (o->plugin != NULL && !stp_is_live(o->machine.on, o->run.backend))
         return stp_run_plugin(c->plugin, iterate_launch, c);
     return iterate_launch(c);

@@ -148,20 +148,28 @@ static void launch_complete(const struct stp_machine_options *machine,
         run->n_gpus = 1;
 }
 
-/* A recorded machine has all its ranks in one process: rank 0 of those that a
- * launcher started does it all. */
-static int launch_alone(body_fn body, void *user)
+bool stp_does_alone(const char *what)
 {
     unsigned rank, size;
 
     if (!stp_launched_as(&rank, &size) || size < 2)
-        return body(user, &stp_world_of_one);
-    if (rank > 0)
-        return STP_EXIT_OK;
-    stp_complain("%u processes were started, of which a recorded machine takes "
-                 "one: the others do nothing",
-                 size);
-    return body(user, &stp_world_of_one);
+        return true;
+    if (rank == 0)
+        stp_complain("%u processes were started, of which %s takes one: the "
+                     "others do nothing",
+                     size, what);
+    return rank == 0;
+}
+
+int stp_refuse_launcher(const char *example)
+{
+    unsigned rank, size;
+
+    if (!stp_launched_as(&rank, &size) || rank == 0)
+        stp_complain("one process starts the job, but a launcher started this "
+                     "one: put the launcher into the command, as in `%s`",
+                     example);
+    return STP_EXIT_USAGE;
 }
 
 int stp_launch(const struct stp_machine_options *machine,
@@ -169,8 +177,11 @@ int stp_launch(const struct stp_machine_options *machine,
 {
     enum stp_launched by = stp_launched_by();
 
+    /* it has all its ranks in one process */
     if (!stp_is_live(machine->on, run->backend))
-        return launch_alone(body, user);
+        return stp_does_alone("a recorded machine")
+                   ? body(user, &stp_world_of_one)
+                   : STP_EXIT_OK;
     launch_complete(machine, by, run);
     if (by == STP_LAUNCHED_BY_TORCHRUN)
         return launch_under_torchrun(run, body, user);

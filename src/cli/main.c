@@ -8,36 +8,42 @@
 #include "core/nearest.h"
 #include "report/file.h"
 
+/* Of the processes that a launcher started. */
+enum { BY_ALL = 0, BY_ONE = 1 };
+
 static const struct stp_command commands[] = {
     {"tune", "measure, derive a policy, verify it, write it and a report",
-     stp_cmd_tune},
-    {"sweep", "time collectives: every size with every arm", stp_cmd_sweep},
+     stp_cmd_tune, BY_ALL},
+    {"sweep", "time collectives: every size with every arm", stp_cmd_sweep,
+     BY_ALL},
     {"iterate", "time training iterations: compute and collectives together",
-     stp_cmd_iterate},
+     stp_cmd_iterate, BY_ALL},
     {"train", "train a model data-parallel, and time its communication",
-     stp_cmd_train},
-    {"derive", "make a policy out of measurements", stp_cmd_derive},
-    {"verify", "compare a policy with NCCL's own choice", stp_cmd_verify},
+     stp_cmd_train, BY_ALL},
+    {"derive", "make a policy out of measurements", stp_cmd_derive, BY_ONE},
+    {"verify", "compare a policy with NCCL's own choice", stp_cmd_verify,
+     BY_ALL},
     {"explain", "print the decisions of a tuner plugin, size by size",
-     stp_cmd_explain},
-    {"check", "lint a policy: dead rules, overlaps, gaps; --fix",
-     stp_cmd_check},
+     stp_cmd_explain, BY_ONE},
+    {"check", "lint a policy: dead rules, overlaps, gaps; --fix", stp_cmd_check,
+     BY_ONE},
     {"replay", "play a trace of collectives on all ranks in mock NCCL",
-     stp_cmd_replay},
+     stp_cmd_replay, BY_ONE},
     {"learn", "measure how well a plugin learns on a recorded machine",
-     stp_cmd_learn},
+     stp_cmd_learn, BY_ONE},
     {"run", "run a job with the plugin and a policy, and report decisions",
-     stp_cmd_run},
+     stp_cmd_run, BY_ALL},
     {"compare", "compare whole runs of a job: policies, NCCLs, variables",
-     stp_cmd_compare},
-    {"plot", "plot measurements, ours or of nccl-tests", stp_cmd_plot},
+     stp_cmd_compare, BY_ALL},
+    {"plot", "plot measurements, ours or of nccl-tests", stp_cmd_plot, BY_ONE},
     {"report", "write an HTML page: how much a policy gains, and why",
-     stp_cmd_report},
+     stp_cmd_report, BY_ONE},
     {"record", "record the machine you are on, for all of the above",
-     stp_cmd_record},
-    {"machines", "list the recorded machines that --on plays",
-     stp_cmd_machines},
-    {"doctor", "diagnose what would happen to a job here", stp_cmd_doctor},
+     stp_cmd_record, BY_ALL},
+    {"machines", "list the recorded machines that --on plays", stp_cmd_machines,
+     BY_ONE},
+    {"doctor", "diagnose what would happen to a job here", stp_cmd_doctor,
+     BY_ALL},
 };
 
 enum { N_COMMANDS = sizeof(commands) / sizeof(commands[0]) };
@@ -85,6 +91,8 @@ static int main_run_command(const struct stp_command *command, int argc,
     argv[0] = main_name;
     stp_command_name = main_name;
     argp_err_exit_status = STP_EXIT_USAGE;
+    if (command->is_by_one && !stp_does_alone(command->name))
+        return STP_EXIT_OK;
     return main_status = command->run(argc, argv);
 }
 

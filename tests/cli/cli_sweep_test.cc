@@ -168,27 +168,6 @@ TEST_F(CliSweep, StopsInOrderWhenInterrupted)
     EXPECT_EQ(0u, Count(Read("s.csv"), "allreduce,") % 4);
 }
 
-TEST_F(CliSweep, JoinsThoseThatTorchrunStarted)
-{
-    std::vector<pid_t> ranks;
-    const std::string port = std::to_string(20000 + getpid() % 12000);
-    Set("WORLD_SIZE", "2");
-    Set("MASTER_ADDR", "127.0.0.1");
-    Set("MASTER_PORT", port);
-    for (int r = 0; r < 2; r++) {
-        Set("RANK", std::to_string(r));
-        Set("LOCAL_RANK", std::to_string(r));
-        ranks.push_back(
-            Start(kGloo + "-b 4K -e 4K -o s" + std::to_string(r) + ".csv"));
-    }
-
-    for (pid_t rank : ranks)
-        EXPECT_EQ(0, Wait(rank)) << Read("err");
-
-    EXPECT_EQ(4u, Count(Read("s0.csv"), ",2,3,")); // ranks, iterations
-    EXPECT_THAT(Files(), Not(Contains("s1.csv")));
-}
-
 #ifdef STP_TEST_MPI
 
 TEST_F(Cli, SweepStartsMpirunAndJoinsWhatItStarted)

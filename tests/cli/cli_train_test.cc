@@ -1,7 +1,7 @@
 // steptune train on this machine's CPUs.
 #include <cmath>
 
-#include "support/cli_fixture.h"
+#include "support/cli_ranks.h"
 
 namespace
 {
@@ -12,7 +12,7 @@ using namespace testing;
 const std::string kQuick =
     "train --on cpu --batch 64 --samples 128 --epochs 2 --warmup 1 ";
 
-class TrainCommand : public Cli
+class TrainCommand : public CliRanks
 {
   protected:
     std::vector<std::string> Results() const
@@ -69,6 +69,18 @@ TEST_F(TrainCommand, LeavesTheNotebooksOwnFileAlone)
 
     EXPECT_EQ(own, Read(file));
     EXPECT_EQ(2u, Results().size());
+}
+
+TEST_F(TrainCommand, WritesFromOneOfTheRanksThatALauncherStarted)
+{
+    EXPECT_THAT(RunRanks(2, kQuick + "-o results"), Each(0))
+        << Read("err0") << Read("err1");
+
+    EXPECT_EQ("", Read("out1") + Read("err1"));
+    EXPECT_THAT(Files("results"), SizeIs(2));
+    const Json all = Parse(Read("results/" + Results()[1]));
+    ASSERT_EQ(1, cJSON_GetArraySize(all.get()));
+    EXPECT_EQ(2, Number(cJSON_GetArrayItem(all.get(), 0), "n_gpus"));
 }
 
 TEST_F(TrainCommand, HasTheSameLossesOnOneRankAndOnTwo)

@@ -201,19 +201,6 @@ TEST_F(TuneJob, RefusesWhatHasNoEffect)
     EXPECT_THAT(Files(), ElementsAre("tmp"));
 }
 
-TEST_F(TuneJob, IsNotStartedByALauncher)
-{
-    Set("RANK", "1");
-    Set("WORLD_SIZE", "2");
-    Set("MASTER_ADDR", "127.0.0.1");
-    Set("MASTER_PORT", "29500");
-    Set("TORCHELASTIC_RUN_ID", "none");
-    Outcome o = Run("tune " + Job());
-
-    EXPECT_EQ(1, o.status);
-    EXPECT_THAT(o.err, HasSubstr("put the launcher into the command"));
-}
-
 TEST_F(TuneJob, WaitsForNobodyElsesPolicy)
 {
     HeldLock lock(dir_ / "steptune.conf.lock", "4711");

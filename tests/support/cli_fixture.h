@@ -190,12 +190,19 @@ class Cli : public testing::Test
     // Starts it in a process group of its own, as a terminal does.
     pid_t Start(const std::string &arguments)
     {
+        return StartTo("", arguments);
+    }
+
+    // Likewise; it prints to outSUFFIX and errSUFFIX.
+    pid_t StartTo(const std::string &suffix, const std::string &arguments)
+    {
         pid_t child = fork();
         if (child == 0) {
             setpgid(0, 0);
             const std::string command = "cd '" + dir_.string() +
                                         "' && exec " STP_STEPTUNE " " +
-                                        arguments + " >out 2>err </dev/null";
+                                        arguments + " >out" + suffix +
+                                        " 2>err" + suffix + " </dev/null";
             execl("/bin/sh", "sh", "-c", command.c_str(), nullptr);
             _exit(127);
         }

@@ -8,6 +8,7 @@
 #include "cli/compare/compare.h"
 #include "core/text.h"
 #include "core/utf8.h"
+#include "launch/launch.h"
 #include "report/folder.h"
 #include "report/jobs/job_comparison.h"
 
@@ -344,6 +345,10 @@ int stp_cmd_compare(int argc, char **argv)
     int status;
 
     stp_options_read(&compare_line, argc, argv, &o);
+    if (stp_launched_by() != STP_LAUNCHED_BY_HAND) {
+        free(s);
+        return stp_refuse_launcher("steptune compare -- torchrun train.py");
+    }
     if (s != NULL)
         s->arms = calloc(1, sizeof(*s->arms));
     if (s == NULL || s->arms == NULL) {

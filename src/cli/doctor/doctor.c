@@ -177,6 +177,8 @@ int stp_cmd_doctor(int argc, char **argv)
     stp_options_read(&doctor_line, argc, argv, &o);
     if (o.backend != NULL)
         return stp_doctor_backend(o.backend, o.json);
+    if (!stp_does_alone("doctor"))
+        return STP_EXIT_OK;
     d.root = getenv("STEPTUNE_ROOT"); /* tests' own: a folder for / */
     if (d.root == NULL)
         d.root = "";

@@ -344,10 +344,7 @@ int stp_tune_job(const struct stp_tune_job *job)
     int exit_status;
 
     if (stp_launched_by() != STP_LAUNCHED_BY_HAND)
-        return stp_complain("one process tunes a job, but torchrun, mpirun or "
-                            "srun started this one: put the launcher into the "
-                            "command, as in `steptune tune -- torchrun "
-                            "train.py`");
+        return stp_refuse_launcher("steptune tune -- torchrun train.py");
     stp_job_print_command(job->argv, run.command);
     if (stp_find_plugin("steptune-online", run.plugin, &err) != STP_OK)
         return stp_complain_error(NULL, &err);

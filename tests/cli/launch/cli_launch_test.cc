@@ -1,0 +1,127 @@
+// Commands in the processes that a launcher started: all join, or rank 0 alone
+// does it; one process writes.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "support/cli_ranks.h"
+
+namespace
+{
+
+using namespace cli;
+using namespace testing;
+
+using CliLaunch = CliRanks;
+
+TEST_F(CliLaunch, RankZeroAloneRunsCommandsOfOneProcess)
+{
+    const struct {
+        const char *command;
+        const char *arguments;
+    } cases[] = {{"derive", "x.csv"},          {"explain", "--policy x.conf"},
+                 {"check", "x.conf"},          {"replay", "x.csv"},
+                 {"learn", "--on nowhere"},    {"plot", "x.csv"},
+                 {"report", "x.csv"},          {"machines", "--check nowhere"},
+                 {"doctor", "--policy x.conf"}};
+
+    for (const auto &c : cases) {
+        SCOPED_TRACE(c.command);
+        const std::string command = c.command;
+
+        const std::vector<int> statuses =
+            RunRanks(3, command + " " + c.arguments);
+
+        EXPECT_NE(0, statuses[0]);
+        EXPECT_THAT(Read("err0"),
+                    StartsWith("steptune " + command +
+                               ": 3 processes were started, of which " +
+                               command +
+                               " takes one: the others do nothing\n"));
+        EXPECT_EQ(0, statuses[1]);
+        EXPECT_EQ(0, statuses[2]);
+        EXPECT_EQ("",
+                  Read("out1") + Read("err1") + Read("out2") + Read("err2"));
+    }
+}
+
+TEST_F(CliLaunch, RankZeroAlonePlaysARecordedMachine)
+{
+    const std::vector<int> statuses =
+        RunRanks(2, "tune --on h200x2 --collective allgather -b 4M -e 4M "
+                    "--no-iterate");
+
+    EXPECT_THAT(statuses, ElementsAre(0, 0));
+    EXPECT_THAT(Read("err0"),
+                StartsWith("steptune tune: 2 processes were started, of which "
+                           "a recorded machine takes one: the others do "
+                           "nothing\n"));
+    EXPECT_EQ("", Read("out1") + Read("err1"));
+    EXPECT_THAT(Files(), Contains("steptune.conf"));
+    EXPECT_THAT(Files(), Not(Contains(HasSubstr("~1~"))));
+}
+
+TEST_F(CliLaunch, AJobTakesItsLauncherInTheCommand)
+{
+    const struct {
+        const char *command;
+        const char *example;
+    } cases[] = {
+        {"tune", "steptune tune -- torchrun train.py"},
+        {"compare", "steptune compare -- torchrun train.py"},
+    };
+
+    for (const auto &c : cases) {
+        const std::string command = c.command;
+
+        EXPECT_THAT(RunRanks(2, command + " -- true"), ElementsAre(2, 2));
+        EXPECT_EQ("steptune " + command +
+                      ": one process starts the job, but a launcher started "
+                      "this one: put the launcher into the command, as in `" +
+                      c.example + "`\n",
+                  Read("err0"));
+        EXPECT_EQ("", Read("out0") + Read("out1") + Read("err1"));
+    }
+}
+
+// ---- CPU ranks ----
+
+class CliLaunchOfCpus : public CliRanks
+{
+  protected:
+    void SetUp() override
+    {
+        CliRanks::SetUp();
+        if (Run("sweep --backend gloo --procs 1 -b 8 -e 8 -n 1").status == 77)
+            GTEST_SKIP() << "this build has no Gloo";
+    }
+};
+
+const std::string kSweep = "sweep --backend gloo --rounds 2 -n 3 -w 1 ";
+
+TEST_F(CliLaunchOfCpus, OneRankWritesTheMeasurementsOfASweep)
+{
+    EXPECT_THAT(RunRanks(3, kSweep + "-b 4K -e 4K -o s.csv"), Each(0))
+        << Read("err0") << Read("err1") << Read("err2");
+
+    EXPECT_THAT(Files(), ElementsAre("err0", "err1", "err2", "out0", "out1",
+                                     "out2", "s.csv"));
+    EXPECT_EQ(4u, Count(Read("s.csv"), ",1,3,3,")); // nodes, ranks, iterations
+    EXPECT_THAT(Read("out0"), HasSubstr("# Avg bus bandwidth"));
+    EXPECT_EQ("", Read("out1") + Read("err1") + Read("out2") + Read("err2"));
+}
+
+TEST_F(CliLaunchOfCpus, OneRankWritesTheTablesOfIterations)
+{
+    EXPECT_THAT(RunRanks(3, "iterate --on cpu --bytes 64K --ratio 1 --layers 2 "
+                            "--arms auto --rounds 2 -n 2 --no-plots -o it"),
+                Each(0))
+        << Read("err0") << Read("err1");
+
+    EXPECT_THAT(Files(), ElementsAre("err0", "err1", "err2", "it", "out0",
+                                     "out1", "out2"));
+    EXPECT_NE("", Read("out0"));
+    EXPECT_EQ("", Read("out1") + Read("out2") + Read("err1") + Read("err2"));
+    EXPECT_THAT(Files("it"), Contains("summary.json"));
+}
+
+} // namespace
