@@ -62,6 +62,11 @@ static unsigned launch_count_processes(const struct stp_run_options *run)
     return most;
 }
 
+static bool launch_needs_mpi(const struct stp_run_options *run)
+{
+    return run->backend != NULL && strcmp(run->backend, "mpi") == 0;
+}
+
 /* In a world of a launcher --procs can only name parts of it. */
 static int launch_in(struct stp_world *world, const struct stp_run_options *run,
                      body_fn body, void *user)
@@ -78,8 +83,9 @@ static int launch_in(struct stp_world *world, const struct stp_run_options *run,
     return exit_status;
 }
 
-static int launch_under_torchrun(const struct stp_run_options *run,
-                                 body_fn body, void *user)
+/* Of torchrun or srun. */
+static int launch_in_store(const struct stp_run_options *run, body_fn body,
+                           void *user)
 {
     struct stp_torchrun settings;
     struct stp_world world;
@@ -90,6 +96,22 @@ static int launch_under_torchrun(const struct stp_run_options *run,
         status = stp_torchrun_join(&settings, &world, &err);
     return status == STP_OK ? launch_in(&world, run, body, user)
                             : launch_fail(status, &err);
+}
+
+/* srun starts processes that MPI takes for worlds of one, unless it serves
+ * MPI's PMI. */
+static enum stp_status launch_check_mpi(const struct stp_world *world,
+                                        struct stp_error *err)
+{
+    unsigned rank, size;
+
+    if (!stp_launched_as(&rank, &size) || size == world->size)
+        return STP_OK;
+    return stp_fail(err, STP_ERR_DEVICE,
+                    "%u processes were started, but MPI has %u in its world: "
+                    "start them by mpirun, or by `srun --mpi=` with what "
+                    "`srun --mpi=list` names for this MPI",
+                    size, world->size);
 }
 
 static int launch_under_mpi(const struct stp_run_options *run, body_fn body,
@@ -105,8 +127,13 @@ static int launch_under_mpi(const struct stp_run_options *run, body_fn body,
         status = stp_module_open(path, &mpi, &err);
     if (status == STP_OK)
         status = mpi->world(NULL, NULL, &world, &err);
-    return status == STP_OK ? launch_in(&world, run, body, user)
-                            : launch_fail(status, &err);
+    if (status != STP_OK)
+        return launch_fail(status, &err);
+    status = launch_check_mpi(&world, &err);
+    if (status == STP_OK)
+        return launch_in(&world, run, body, user);
+    world.ops->close(world.self);
+    return launch_fail(status, &err);
 }
 
 static int launch_by_hand(const struct stp_run_options *run, body_fn body,
@@ -119,7 +146,7 @@ static int launch_by_hand(const struct stp_run_options *run, body_fn body,
     int exit_status = STP_EXIT_FAILED;
     enum stp_status status;
 
-    if (run->backend != NULL && strcmp(run->backend, "mpi") == 0) {
+    if (launch_needs_mpi(run)) {
         status = stp_find_module("mpi", path, &err);
         if (status == STP_OK)
             status = stp_launch_mpirun(plan.n, &err);
@@ -183,9 +210,15 @@ int stp_launch(const struct stp_machine_options *machine,
                    ? body(user, &stp_world_of_one)
                    : STP_EXIT_OK;
     launch_complete(machine, by, run);
-    if (by == STP_LAUNCHED_BY_TORCHRUN)
-        return launch_under_torchrun(run, body, user);
-    if (by == STP_LAUNCHED_BY_MPI)
+    if (by == STP_LAUNCHED_BY_SRUN && launch_needs_mpi(run))
+        by = STP_LAUNCHED_BY_MPI;
+    switch (by) {
+    case STP_LAUNCHED_BY_TORCHRUN:
+    case STP_LAUNCHED_BY_SRUN:
+        return launch_in_store(run, body, user);
+    case STP_LAUNCHED_BY_MPI:
         return launch_under_mpi(run, body, user);
-    return launch_by_hand(run, body, user);
+    default:
+        return launch_by_hand(run, body, user);
+    }
 }

@@ -21,10 +21,12 @@ static const struct sign {
 } signs[] = {
     {STP_LAUNCHED_BY_TORCHRUN, "RANK", "WORLD_SIZE", 0},
     {STP_LAUNCHED_BY_MPI, "OMPI_COMM_WORLD_SIZE", NULL, 0},
+    {STP_LAUNCHED_BY_MPI, "MPI_LOCALRANKID", NULL, 0}, /* MPICH's mpiexec */
+    /* mpirun starts its daemons by srun, whose variables its ranks have, too;
+     * srun sets those of PMI and PMIx.  The shell of a job is one task. */
+    {STP_LAUNCHED_BY_SRUN, "SLURM_PROCID", "SLURM_STEP_NUM_TASKS", 2},
     {STP_LAUNCHED_BY_MPI, "PMI_SIZE", NULL, 0},
     {STP_LAUNCHED_BY_MPI, "PMIX_RANK", NULL, 0},
-    /* the shell of a job is a task, too: one */
-    {STP_LAUNCHED_BY_MPI, "SLURM_PROCID", "SLURM_STEP_NUM_TASKS", 2},
 };
 
 static bool launch_sign_holds(const struct sign *sign)

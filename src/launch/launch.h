@@ -11,7 +11,8 @@
 enum stp_launched {
     STP_LAUNCHED_BY_HAND,
     STP_LAUNCHED_BY_TORCHRUN, /* RANK and WORLD_SIZE are set */
-    STP_LAUNCHED_BY_MPI,      /* mpirun, or srun with more than one task */
+    STP_LAUNCHED_BY_SRUN,     /* with more than one task, with or without MPI */
+    STP_LAUNCHED_BY_MPI,      /* mpirun or mpiexec */
 };
 
 /* Reads the environment.  A shell within a Slurm job counts as by hand. */

@@ -347,7 +347,7 @@ enum stp_status stp_torchrun_join(const struct stp_torchrun *settings,
                                   struct stp_world *world_ret,
                                   struct stp_error *err)
 {
-    struct stp_store_options options = {.name = "torchrun",
+    struct stp_store_options options = {.name = settings->launcher,
                                         .rank = settings->rank,
                                         .size = settings->size,
                                         .local_rank = settings->local_rank,

@@ -1,4 +1,4 @@
-// What torchrun's environment says, and what is wrong with it.
+// What the environment of torchrun or srun says, and what is wrong with it.
 #include <gtest/gtest.h>
 
 #include <cstdlib>
@@ -75,6 +75,10 @@ const ReadCase kReads[] = {
      "MASTER_PORT is '0', expected a number from 1 to 65535"},
     {"port_with_a_blank", {{"MASTER_PORT", "29500 "}},
      "MASTER_PORT is '29500 ', expected a number from 1 to 65535"},
+    {"longer", {{"STEPTUNE_JOIN_TIMEOUT", "600"}},
+     "3/8 1/2 node-0:29500 600000"},
+    {"no_time", {{"STEPTUNE_JOIN_TIMEOUT", "0"}},
+     "STEPTUNE_JOIN_TIMEOUT is '0', expected a number from 1 to 86400"},
     {"bad_own_port", {{"STEPTUNE_PORT", "65536"}},
      "STEPTUNE_PORT is '65536', expected a number from 1 to 65535"},
 };
@@ -91,10 +95,10 @@ void Set(const Variables &variables)
 }
 
 // In a process of its own.
-std::string Read(const Variables &changes)
+std::string Read(const Variables &good, const Variables &changes)
 {
     clearenv();
-    Set(kGood);
+    Set(good);
     Set(changes);
     stp_torchrun s{};
     s.size = 99;
@@ -102,7 +106,8 @@ std::string Read(const Variables &changes)
     if (stp_torchrun_read(&s, &err) != STP_OK)
         return s.size == 99 ? err.text : "touched";
     auto number = [](unsigned n) { return std::to_string(n); };
-    return number(s.rank) + "/" + number(s.size) + " " + number(s.local_rank) +
+    return (s.launcher == std::string("torchrun") ? "" : "srun ") +
+           number(s.rank) + "/" + number(s.size) + " " + number(s.local_rank) +
            "/" + number(s.local_size) + " " + s.host + ":" + number(s.port) +
            " " + number(s.limit_ms) +
            (s.job_port == 0 ? "" : " job " + number(s.job_port)) +
@@ -115,12 +120,64 @@ class TorchrunRead : public testing::TestWithParam<ReadCase>
 
 TEST_P(TorchrunRead, IsStrict)
 {
-    Process process([] { return Read(GetParam().changes); });
+    Process process([] { return Read(kGood, GetParam().changes); });
 
     EXPECT_EQ(GetParam().want, process.Said());
 }
 
 INSTANTIATE_TEST_SUITE_P(Table, TorchrunRead, testing::ValuesIn(kReads),
+                         [](const auto &c) {
+                             return std::string(c.param.name);
+                         });
+
+// ---- srun ----
+
+const Variables kSrun = {
+    {"SLURM_PROCID", "3"},  {"SLURM_STEP_NUM_TASKS", "8"},
+    {"SLURM_LOCALID", "1"}, {"SLURM_JOB_ID", "12005"},
+    {"SLURM_STEP_ID", "4"}, {"SLURM_STEP_NODELIST", "gpu[01-04]"}};
+
+// clang-format off
+const ReadCase kSrunReads[] = {
+    {"good", {}, "srun 3/8 1/0 gpu01:20005 60000 12005.4/0"},
+    {"restarted", {{"SLURM_RESTART_COUNT", "2"}},
+     "srun 3/8 1/0 gpu01:20005 60000 12005.4/2"},
+    {"one_host", {{"SLURM_STEP_NODELIST", "gpu7"}},
+     "srun 3/8 1/0 gpu7:20005 60000 12005.4/0"},
+    {"several_hosts", {{"SLURM_STEP_NODELIST", "a,gpu[3,5-9]"}},
+     "srun 3/8 1/0 a:20005 60000 12005.4/0"},
+    {"list_of_numbers", {{"SLURM_STEP_NODELIST", "gpu[3,5-9],a"}},
+     "srun 3/8 1/0 gpu3:20005 60000 12005.4/0"},
+    {"racks", {{"SLURM_STEP_NODELIST", "r[2-3]n[07-12]x"}},
+     "srun 3/8 1/0 r2n07x:20005 60000 12005.4/0"},
+    {"addressed", {{"MASTER_ADDR", "10.0.0.1"}, {"MASTER_PORT", "29500"}},
+     "srun 3/8 1/0 10.0.0.1:29500 60000 12005.4/0"},
+    {"own_port", {{"STEPTUNE_PORT", "4000"}},
+     "srun 3/8 1/0 gpu01:4000 60000 12005.4/0"},
+    {"no_local_id", {{"SLURM_LOCALID", nullptr}},
+     "SLURM_LOCALID is not set, as srun would"},
+    {"no_job", {{"SLURM_JOB_ID", nullptr}},
+     "SLURM_JOB_ID is not set, as srun would"},
+    {"no_hosts", {{"SLURM_STEP_NODELIST", nullptr}},
+     "SLURM_STEP_NODELIST is not set, as srun would, nor MASTER_ADDR to rank "
+     "0's host"},
+    {"bad_rank", {{"SLURM_PROCID", "8"}},
+     "SLURM_PROCID is 8, expected less than SLURM_STEP_NUM_TASKS, which is 8"},
+};
+// clang-format on
+
+class SrunRead : public testing::TestWithParam<ReadCase>
+{
+};
+
+TEST_P(SrunRead, IsStrict)
+{
+    Process process([] { return Read(kSrun, GetParam().changes); });
+
+    EXPECT_EQ(GetParam().want, process.Said());
+}
+
+INSTANTIATE_TEST_SUITE_P(Table, SrunRead, testing::ValuesIn(kSrunReads),
                          [](const auto &c) {
                              return std::string(c.param.name);
                          });

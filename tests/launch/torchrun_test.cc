@@ -82,7 +82,8 @@ class Torchrun : public testing::Test
         stp_torchrun s{};
         s.rank = s.local_rank = rank;
         s.size = size;
-        s.host = host_;
+        s.launcher = "torchrun";
+        snprintf(s.host, sizeof(s.host), "%s", host_);
         s.port = port_;
         s.job_port = job_port_;
         s.limit_ms = limit_ms_;

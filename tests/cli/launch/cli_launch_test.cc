@@ -110,6 +110,27 @@ TEST_F(CliLaunchOfCpus, OneRankWritesTheMeasurementsOfASweep)
     EXPECT_EQ("", Read("out1") + Read("err1") + Read("out2") + Read("err2"));
 }
 
+TEST_F(CliLaunchOfCpus, TasksOfSrunMeetWithoutMpi)
+{
+    std::vector<pid_t> ranks;
+    Set("SLURM_JOB_ID", std::to_string(getpid()));
+    Set("SLURM_STEP_NODELIST", "no-such-host[1-2]");
+    Set("MASTER_ADDR", "127.0.0.1");
+    Set("SLURM_STEP_NUM_TASKS", "2");
+    for (int r = 0; r < 2; r++) {
+        Set("SLURM_PROCID", std::to_string(r));
+        Set("SLURM_LOCALID", std::to_string(r));
+        ranks.push_back(StartTo(std::to_string(r),
+                                kSweep + "-b 4K -e 4K -o s.csv --procs 2"));
+    }
+
+    for (pid_t rank : ranks)
+        EXPECT_EQ(0, Wait(rank)) << Read("err0") << Read("err1");
+
+    EXPECT_EQ(4u, Count(Read("s.csv"), ",1,2,3,"));
+    EXPECT_EQ("", Read("out1") + Read("err1"));
+}
+
 TEST_F(CliLaunchOfCpus, OneRankWritesTheTablesOfIterations)
 {
     EXPECT_THAT(RunRanks(3, "iterate --on cpu --bytes 64K --ratio 1 --layers 2 "
