@@ -1,5 +1,6 @@
 /* launch.c - the processes of a run, by options or by a launcher such as mpirun
  */
+#include <stdio.h>
 #include <string.h>
 
 #include "cli/cli.h"
@@ -10,6 +11,14 @@
 #include "launch/torchrun.h"
 
 typedef int (*body_fn)(void *user, const struct stp_world *world);
+
+static bool launch_names_rank(const struct stp_error *err, unsigned rank)
+{
+    char name[32];
+    const int len = snprintf(name, sizeof(name), "rank %u ", rank);
+
+    return strncmp(err->text, name, (size_t)len) == 0;
+}
 
 /* The death of a process is reported by its parent or by rank 0, that of rank 0
  * by all others. */
@@ -25,7 +34,7 @@ static bool launch_must_tell(const struct stp_world *world,
     if (world->ops->alive(world->self, &death))
         return true;
     return strcmp(world->ops->name, "fork") != 0 &&
-           strncmp(death.text, "rank 0 ", 7) == 0;
+           launch_names_rank(&death, 0);
 }
 
 int stp_complain_in(const struct stp_world *world, enum stp_status status,
@@ -83,6 +92,22 @@ static int launch_in(struct stp_world *world, const struct stp_run_options *run,
     return exit_status;
 }
 
+static void launch_warn(const char *text)
+{
+    stp_progress_clear();
+    stp_complain("%s", text);
+}
+
+/* Why a rank could not join: what it finds out itself is of itself or of rank
+ * 0, the rest it has from rank 0, which tells it, too. */
+static int launch_fail_to_join(unsigned rank, enum stp_status status,
+                               const struct stp_error *err)
+{
+    if (rank == 0 || launch_names_rank(err, 0) || launch_names_rank(err, rank))
+        stp_complain_error(NULL, err);
+    return stp_exit_status(status);
+}
+
 /* Of torchrun or srun. */
 static int launch_in_store(const struct stp_run_options *run, body_fn body,
                            void *user)
@@ -92,10 +117,12 @@ static int launch_in_store(const struct stp_run_options *run, body_fn body,
     struct stp_error err;
     enum stp_status status = stp_torchrun_read(&settings, &err);
 
-    if (status == STP_OK)
-        status = stp_torchrun_join(&settings, &world, &err);
+    if (status != STP_OK)
+        return launch_fail(status, &err);
+    settings.warn = launch_warn;
+    status = stp_torchrun_join(&settings, &world, &err);
     return status == STP_OK ? launch_in(&world, run, body, user)
-                            : launch_fail(status, &err);
+                            : launch_fail_to_join(settings.rank, status, &err);
 }
 
 /* srun starts processes that MPI takes for worlds of one, unless it serves

@@ -29,6 +29,12 @@ struct process {
 /* Of rank 0. */
 enum presence { ABSENT, PRESENT, LEFT };
 
+/* When rank 0 last had a request of a rank. */
+struct sight {
+    int64_t at_ms;
+    bool is_missed; /* and that was told */
+};
+
 struct members {
     unsigned rank, size;
     char prefix[STP_STORE_PREFIX];
@@ -43,10 +49,17 @@ struct members {
     bool is_complete;         /* all were there */
     struct stp_error refusal; /* why the last one could not join, or "" */
     struct stp_error loss;    /* which rank is lost, until all are told */
+    struct sight *sights;     /* one a rank */
+    int64_t watched_ms;       /* when they were looked at */
+    unsigned n_given;         /* of the exchange under way: the first ranks */
+    void (*warn)(const char *text);
 
     /* The others'. */
     int fd;
     bool has_first_left;
+    int64_t sign_ms; /* when the last sign of life was sent */
+
+    unsigned silent_ms;
 };
 
 /* A world: the first 'n' processes. */
@@ -151,7 +164,7 @@ static bool members_is_key(const char *key, const char *folder, int owner)
     return strcmp(key, text) == 0;
 }
 
-/* A rank has three keys, and sets its value once an exchange; a process that is
+/* A rank has four keys, and sets its value once an exchange; a process that is
  * none can ask to join. */
 static bool members_may_use(void *user, int owner, enum stp_query query,
                             const char *key)
@@ -160,6 +173,7 @@ static bool members_may_use(void *user, int owner, enum stp_query query,
 
     if (owner == STP_STRANGER)
         return query == STP_COMPARE_SET && strcmp(key, STP_JOIN_KEY) == 0;
+    m->sights[owner] = (struct sight){.at_ms = stp_now_ms()};
     if (query == STP_GET)
         return members_is_key(key, "next", owner);
     if (query != STP_SET)
@@ -168,7 +182,8 @@ static bool members_may_use(void *user, int owner, enum stp_query query,
         m->presence[owner] = LEFT;
         return true;
     }
-    return members_is_key(key, "x", owner) && !stp_server_has(m->server, key);
+    return members_is_key(key, "sign", owner) ||
+           (members_is_key(key, "x", owner) && !stp_server_has(m->server, key));
 }
 
 /* Whether the process may join; if not, *why says it. */
@@ -236,10 +251,42 @@ static void members_note_closed(void *user, int owner, bool is_bad)
     }
 }
 
+/* Tells of each rank that has given no sign of life, and is not waiting for
+ * rank 0 either.  Rank 0 has seen none before 'begin_ms' if it did not look. */
+static void members_watch(struct members *m, int64_t begin_ms)
+{
+    const int64_t now_ms = stp_now_ms();
+    const bool was_away = begin_ms - m->watched_ms > m->silent_ms / 2;
+    char text[NAME + 64];
+    char name[NAME];
+    char key[STP_KEY_TEXT];
+
+    m->watched_ms = now_ms;
+    for (unsigned r = 1; r < m->size; r++) {
+        struct sight *sight = &m->sights[r];
+
+        snprintf(key, sizeof(key), "x/%u", r);
+        if (was_away)
+            sight->at_ms = now_ms;
+        if (sight->is_missed || now_ms - sight->at_ms < m->silent_ms ||
+            m->presence[r] != PRESENT || r < m->n_given ||
+            stp_server_has(m->server, key))
+            continue;
+        sight->is_missed = true;
+        snprintf(text, sizeof(text), "%s gave no sign of life for %g s",
+                 members_name(m, r, name), m->silent_ms / 1000.0);
+        m->warn(text);
+    }
+}
+
 static enum stp_status members_step(struct members *m, int timeout_ms)
 {
+    const int64_t begin_ms = stp_now_ms();
+
     if (m->loss.text[0] != '\0') /* while something was sent */
         timeout_ms = 0;
+    else if (timeout_ms > (int)m->silent_ms / 2)
+        timeout_ms = (int)m->silent_ms / 2;
     if (!stp_server_step(m->server, timeout_ms) && !m->is_complete)
         stp_fail(&m->loss, STP_ERR_LIMIT,
                  "rank 0 cannot have as many sockets as there are ranks: %s",
@@ -247,6 +294,8 @@ static enum stp_status members_step(struct members *m, int timeout_ms)
     if (m->loss.text[0] != '\0')
         members_fail(m, m->is_complete ? STP_ERR_DEVICE : STP_ERR_LIMIT,
                      &m->loss);
+    else if (m->is_complete && m->warn != NULL)
+        members_watch(m, begin_ms);
     return m->status;
 }
 
@@ -315,13 +364,19 @@ static void members_exchange_as_first(struct members *m, unsigned n,
     memcpy(value->bytes, &header, HEADER);
     if (size > 0) /* memcpy() does not take NULL, not even for no bytes */
         memcpy(value->bytes + HEADER, mine, size);
-    for (unsigned r = 1; r < n && m->status == STP_OK; r++)
+    for (unsigned r = 1; r < n && m->status == STP_OK; r++) {
+        m->n_given = r;
         members_gather(m, r, n, size, value->bytes + HEADER + r * size);
+    }
+    m->n_given = n;
     for (unsigned r = 1; r < n && m->status == STP_OK; r++)
         if (!stp_server_put_once(m->server, stp_next_key(r, key), value))
             members_fail(m, stp_nomem(&why), &why);
     while (m->status == STP_OK && stp_server_has_unsent(m->server))
         members_step(m, STEP_MS);
+    for (unsigned r = 1; r < n; r++)
+        m->sights[r] = (struct sight){.at_ms = stp_now_ms()};
+    m->n_given = 0;
     if (m->status == STP_OK && size > 0)
         memcpy(all, value->bytes + HEADER, n * size);
     stp_value_drop(value);
@@ -426,6 +481,26 @@ static enum stp_status view_exchange(void *self, const void *mine, size_t size,
     return members_failed(m, err);
 }
 
+static void members_give_sign(struct members *m)
+{
+    const int64_t now_ms = stp_now_ms();
+    struct stp_bytes set = {0};
+    struct iovec part;
+    char key[STP_KEY_TEXT];
+
+    if (now_ms - m->sign_ms < m->silent_ms / 4)
+        return;
+    m->sign_ms = now_ms;
+    snprintf(key, sizeof(key), "sign/%u", m->rank);
+    stp_bytes_add_query(&set, STP_SET);
+    stp_bytes_add_key(&set, m->prefix, key);
+    stp_bytes_add_u64(&set, 0);
+    part = (struct iovec){set.data, set.size};
+    if (!set.failed)
+        stp_socket_send(m->fd, &part, 1, true, INT64_MAX);
+    free(set.data);
+}
+
 static bool view_alive(void *self, struct stp_error *err)
 {
     struct members *m = ((struct view *)self)->members;
@@ -438,6 +513,8 @@ static bool view_alive(void *self, struct stp_error *err)
             members_read_next(m, 0, 0, NULL);
         else if (stp_store_is_stuck(m->fd))
             members_fail_rank(m, 0, "died");
+        else
+            members_give_sign(m);
     }
     return members_failed(m, err) == STP_OK;
 }
@@ -467,6 +544,7 @@ static void members_close(struct members *m)
     if (m->fd >= 0)
         members_leave(m);
     stp_server_free(m->server);
+    free(m->sights);
     free(m->presence);
     free(m->processes);
     free(m);
@@ -526,12 +604,12 @@ static enum stp_status view_part(void *self, unsigned n,
 
 /* ---- opening ---- */
 
-static enum stp_status members_fail_missing(struct members *m,
-                                            const struct stp_store_options *o)
+/* A sentence on the ranks that are not there after so long. */
+static void members_say_missing(const struct members *m, unsigned port,
+                                unsigned after_ms, struct stp_error *why)
 {
     const unsigned n_missing = m->size - 1 - m->n_present;
     const bool has_refused = m->refusal.text[0] != '\0';
-    struct stp_error why = {0};
     char others[32] = "";
     unsigned r = 1;
 
@@ -540,24 +618,33 @@ static enum stp_status members_fail_missing(struct members *m,
     if (n_missing > 1)
         snprintf(others, sizeof(others), " and %u other%s", n_missing - 1,
                  n_missing > 2 ? "s" : "");
-    stp_fail(&why, STP_ERR_DEVICE,
+    stp_fail(why, STP_ERR_DEVICE,
              "rank %u%s of %u did not come to rank 0's port %u in %g s%s%s", r,
-             others, m->size, o->port, o->limit_ms / 1000.0,
+             others, m->size, port, after_ms / 1000.0,
              has_refused ? "; one was refused: " : "", m->refusal.text);
-    return members_fail(m, STP_ERR_DEVICE, &why);
 }
 
 /* Awaits all others where rank 0 listens. */
 static enum stp_status members_await_all(struct members *m,
                                          const struct stp_store_options *o)
 {
-    const int64_t deadline_ms = stp_now_ms() + o->limit_ms;
+    const int64_t begin_ms = stp_now_ms();
+    bool is_told = o->warn == NULL;
+    struct stp_error why = {0};
 
     while (m->status == STP_OK && m->n_present < m->size - 1) {
-        const int64_t left_ms = deadline_ms - stp_now_ms();
+        const int64_t now_ms = stp_now_ms();
+        const int64_t left_ms = begin_ms + o->limit_ms - now_ms;
 
-        if (left_ms <= 0)
-            return members_fail_missing(m, o);
+        if (left_ms <= 0) {
+            members_say_missing(m, o->port, o->limit_ms, &why);
+            return members_fail(m, STP_ERR_DEVICE, &why);
+        }
+        if (!is_told && now_ms - begin_ms >= m->silent_ms) {
+            is_told = true;
+            members_say_missing(m, o->port, m->silent_ms, &why);
+            o->warn(why.text);
+        }
         members_step(m, left_ms < STEP_MS ? (int)left_ms : STEP_MS);
     }
     stp_server_listen(m->server, -1); /* nobody else can come */
@@ -575,7 +662,8 @@ static enum stp_status members_serve(struct members *m,
     char key[STP_KEY_TEXT];
 
     m->presence = calloc(o->size, sizeof(*m->presence));
-    if (m->presence == NULL)
+    m->sights = calloc(o->size, sizeof(*m->sights));
+    if (m->presence == NULL || m->sights == NULL)
         return m->status = stp_nomem(&m->why);
     m->status = stp_server_new(o->token, &hooks, &m->server, &m->why);
     if (o->fds == NULL && m->status == STP_OK && o->size > 1)
@@ -612,6 +700,9 @@ static enum stp_status members_open(const struct stp_store_options *o,
     m->rank = o->rank;
     m->size = o->size;
     m->fd = o->rank == 0 ? -1 : o->fds[0];
+    m->warn = o->warn;
+    m->silent_ms = o->silent_ms > 0 ? o->silent_ms : STP_SILENT_MS;
+    m->sign_ms = stp_now_ms();
     stp_store_prefix(o->token, m->prefix);
     stp_store_tune(m->fd);
     status = o->rank == 0 ? members_serve(m, o) : STP_OK;

@@ -9,7 +9,9 @@
  * A process is dead when its connection closes before it set left/R, or when
  * its host no longer answers; rank 0 then tells the others which, and every
  * call in this world and in its parts fails with that one sentence from then
- * on.  A process that is stopped or busy is not dead.
+ * on.  A process that is stopped or busy is not dead.  Each rank gives a sign
+ * of life by the key sign/R while it asks whether the others are alive, so that
+ * rank 0 can name a rank that is stopped, or on a host that is too slow.
  *
  * A part uses the connections of its world.  The death of a process outside the
  * part fails the part, too, and processes outside learn of deaths in it while
@@ -67,7 +69,14 @@ struct stp_store_options {
     int listener;
     unsigned port; /* of it, for messages */
     unsigned limit_ms;
+
+    /* Rank 0 passes a sentence on each rank that is missed: that did not come,
+     * or gave no sign of life, for so long.  NULL: nobody is told. */
+    void (*warn)(const char *text);
+    unsigned silent_ms; /* 0: STP_SILENT_MS */
 };
+
+enum { STP_SILENT_MS = 8000 };
 
 /*
  * Makes the world; all of it call this, and it returns once all are there.

@@ -33,6 +33,7 @@ struct stp_torchrun {
     unsigned fixed_port; /* where rank 0 listens in any case; 0: anywhere */
     char token[96];      /* RUN/RESTARTS, of Slurm JOB.STEP/RESTARTS */
     unsigned limit_ms;   /* for all to come together */
+    void (*warn)(const char *text); /* as in store_world.h */
 };
 
 /*

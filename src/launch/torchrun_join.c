@@ -303,9 +303,9 @@ static bool attempt_join(struct attempt *a, const struct stp_torchrun *s,
     return false;
 }
 
-static enum stp_status attempt_give_up(const struct attempt *a,
-                                       const struct stp_torchrun *s,
-                                       struct stp_error *err)
+static enum stp_status attempt_say(const struct attempt *a,
+                                   const struct stp_torchrun *s,
+                                   unsigned after_ms, struct stp_error *err)
 {
     char address[sizeof(a->client.address) + 4] = "";
 
@@ -314,22 +314,29 @@ static enum stp_status attempt_give_up(const struct attempt *a,
     return stp_fail(
         err, STP_ERR_DEVICE,
         "rank %u could not reach rank 0 at %.60s%s, port %u, in %g s: %s",
-        s->rank, s->host, address, a->port, s->limit_ms / 1000.0,
-        a->client.why);
+        s->rank, s->host, address, a->port, after_ms / 1000.0, a->client.why);
 }
 
+/* Meanwhile one rank of each host tells that rank 0 is missed. */
 static enum stp_status join_as_other(const struct stp_torchrun *s,
                                      struct stp_store_options *o,
                                      struct stp_world *world_ret,
                                      struct stp_error *err)
 {
-    const int64_t deadline_ms = stp_now_ms() + s->limit_ms;
+    const int64_t begin_ms = stp_now_ms();
+    const int64_t deadline_ms = begin_ms + s->limit_ms;
     struct attempt a = {.client = {.fd = -1}};
+    bool is_told = s->warn == NULL || s->local_rank > 0;
     int pause_ms = PAUSE_MS;
 
     while (!attempt_join(&a, s, deadline_ms)) {
         if (stp_now_ms() + pause_ms >= deadline_ms)
-            return attempt_give_up(&a, s, err);
+            return attempt_say(&a, s, s->limit_ms, err);
+        if (!is_told && stp_now_ms() >= begin_ms + STP_SILENT_MS) {
+            is_told = true;
+            attempt_say(&a, s, STP_SILENT_MS, err);
+            s->warn(err->text);
+        }
         poll(NULL, 0, pause_ms);
         pause_ms = pause_ms < PAUSE_MAX_MS / 2 ? pause_ms * 2 : PAUSE_MAX_MS;
     }
@@ -354,7 +361,8 @@ enum stp_status stp_torchrun_join(const struct stp_torchrun *settings,
                                         .local_size = settings->local_size,
                                         .token = settings->token,
                                         .listener = -1,
-                                        .limit_ms = settings->limit_ms};
+                                        .limit_ms = settings->limit_ms,
+                                        .warn = settings->warn};
 
     return settings->rank == 0
                ? join_as_first(settings, &options, world_ret, err)

@@ -55,6 +55,10 @@ void TcpPair(int fds[2])
     close(listener);
 }
 
+// Set by tests in which rank 0 tells of others.
+void (*warn)(const char *text);
+unsigned silent_ms;
+
 // In a process of a world: makes the world, lets 'body' use it, closes it.
 std::string UseWorld(unsigned rank, unsigned size, const int *fds,
                      const Body &body)
@@ -66,6 +70,8 @@ std::string UseWorld(unsigned rank, unsigned size, const int *fds,
     options.size = size;
     options.local_rank = rank;
     options.fds = fds;
+    options.warn = warn;
+    options.silent_ms = silent_ms;
     stp_world world;
     stp_error err{};
     if (stp_store_world_open(&options, &world, &err) != STP_OK)
@@ -185,6 +191,71 @@ INSTANTIATE_TEST_SUITE_P(Table, StoreWorldExchange,
                          testing::ValuesIn(kExchanges), [](const auto &c) {
                              return std::string(c.param.name);
                          });
+
+// ---- silence ----
+
+int warnings[2]; // a pipe
+
+class StoreWorldSilence : public testing::Test
+{
+  protected:
+    StoreWorldSilence()
+    {
+        EXPECT_EQ(0, pipe(warnings));
+        silent_ms = 20;
+        warn = [](const char *text) {
+            const std::string line = std::string(text) + "\n";
+            EXPECT_EQ(static_cast<ssize_t>(line.size()),
+                      write(warnings[1], line.data(), line.size()));
+        };
+    }
+    ~StoreWorldSilence() override
+    {
+        warn = nullptr;
+        silent_ms = 0;
+        close(warnings[0]);
+        close(warnings[1]);
+    }
+
+    // Waits for it.
+    static std::string Warning()
+    {
+        std::string line;
+        for (char c; read(warnings[0], &c, 1) == 1 && c != '\n';)
+            line += c;
+        return line;
+    }
+};
+
+TEST_F(StoreWorldSilence, IsToldOfTheRankThatTheOthersWaitFor)
+{
+    Ranks ranks(4, [](stp_world &world) {
+        const std::string said = world.rank == 2 ? Warning() + " " : "";
+        return said + Exchange(world);
+    });
+
+    EXPECT_THAT(
+        ranks.Said(),
+        ElementsAre("ok", "ok",
+                    ranks.name(2) + " gave no sign of life for 0.02 s ok",
+                    "ok"));
+}
+
+TEST_F(StoreWorldSilence, EndsWithASignOfLifeWhileARankIsBusy)
+{
+    Ranks ranks(2, [](stp_world &world) {
+        std::string said;
+        for (int i = 0; world.rank == 1 && i < 3; i++) {
+            said += Warning() == "" ? "nothing " : "missed ";
+            if (!world.ops->alive(world.self, nullptr))
+                return std::string("dead");
+        }
+        return said + Exchange(world);
+    });
+
+    EXPECT_THAT(ranks.Said(), ElementsAre("ok", "missed missed missed ok"))
+        << "each sign ended a silence, and another followed";
+}
 
 TEST(StoreWorld, TellsWhereAProcessIs)
 {

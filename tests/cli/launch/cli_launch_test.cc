@@ -2,6 +2,8 @@
 // does it; one process writes.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+#include <signal.h>
+#include <unistd.h>
 
 #include "support/cli_ranks.h"
 
@@ -143,6 +145,70 @@ TEST_F(CliLaunchOfCpus, OneRankWritesTheTablesOfIterations)
     EXPECT_NE("", Read("out0"));
     EXPECT_EQ("", Read("out1") + Read("out2") + Read("err1") + Read("err2"));
     EXPECT_THAT(Files("it"), Contains("summary.json"));
+}
+
+// ---- ranks that are missed ----
+
+TEST_F(CliLaunchOfCpus, ARankThatDiesIsNamedAndEndsTheOthers)
+{
+    char host[256] = "";
+    gethostname(host, sizeof(host) - 1);
+    const std::vector<pid_t> ranks =
+        StartRanks(3, kSweep + "-b 8 -e 256M -o s.csv");
+    WaitForFile("s.csv"); // the first size is done
+
+    kill(ranks[1], SIGKILL);
+
+    EXPECT_EQ(-SIGKILL, Wait(ranks[1]));
+    EXPECT_EQ(1, Wait(ranks[0]));
+    EXPECT_EQ(1, Wait(ranks[2]));
+    EXPECT_EQ("steptune sweep: rank 1 (" + std::string(host) + ", process " +
+                  std::to_string(ranks[1]) + ") died\n",
+              Read("err0"));
+    EXPECT_EQ("", Read("err2")) << "rank 0 has told it";
+    EXPECT_GE(Count(Read("s.csv"), "allreduce,"), 4u);
+}
+
+TEST_F(CliLaunchOfCpus, ThatRankZeroDiesAllTheOthersSay)
+{
+    char host[256] = "";
+    gethostname(host, sizeof(host) - 1);
+    const std::vector<pid_t> ranks =
+        StartRanks(3, kSweep + "-b 8 -e 256M -o s.csv");
+    WaitForFile("s.csv");
+
+    kill(ranks[0], SIGKILL);
+
+    EXPECT_EQ(-SIGKILL, Wait(ranks[0]));
+    for (int r : {1, 2}) {
+        EXPECT_EQ(1, Wait(ranks[r]));
+        EXPECT_EQ("steptune sweep: rank 0 (" + std::string(host) +
+                      ", process " + std::to_string(ranks[0]) + ") died\n",
+                  Read("err" + std::to_string(r)));
+    }
+}
+
+TEST_F(CliLaunchOfCpus, ARankThatNeverComesIsNamedAfterTheTimeThatIsSet)
+{
+    Set("STEPTUNE_JOIN_TIMEOUT", "1");
+
+    EXPECT_EQ(1, Wait(StartRank(0, 2, kSweep + "-o s.csv")));
+
+    EXPECT_THAT(Read("err0"),
+                MatchesRegex("steptune sweep: rank 1 of 2 did not come to rank "
+                             "0's port [0-9]+ in 1 s\n"));
+    EXPECT_THAT(Files(), ElementsAre("err0", "out0"));
+}
+
+TEST_F(CliLaunchOfCpus, ARankZeroThatNeverComesIsNamed)
+{
+    Set("STEPTUNE_JOIN_TIMEOUT", "1");
+
+    EXPECT_EQ(1, Wait(StartRank(1, 2, kSweep)));
+
+    EXPECT_THAT(Read("err1"),
+                MatchesRegex("steptune sweep: rank 1 could not reach rank 0 at "
+                             "127\\.0\\.0\\.1, port [0-9]+, in 1 s: .*\n"));
 }
 
 } // namespace
