@@ -245,6 +245,17 @@ int stp_launch(const struct stp_machine_options *machine,
  * does it.  Of several that a launcher started rank 0 does, and says so. */
 bool stp_does_alone(const char *what);
 
+/*
+ * For a command that runs the user's job several times: calls body() as
+ * stp_launch() does, in this process, or in all that torchrun or srun started,
+ * each of which then runs its own process of the job.  MPI starts once in a
+ * process that mpirun started: there it complains, and 'example' is what to
+ * type instead.
+ */
+int stp_launch_jobs(const char *example,
+                    int (*body)(void *user, const struct stp_world *world),
+                    void *user);
+
 /* For a command that starts the user's job with its launcher: complains, in
  * rank 0, that a launcher started it; 'example' is what to type instead.
  * Returns the exit status. */

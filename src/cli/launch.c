@@ -226,6 +226,21 @@ int stp_refuse_launcher(const char *example)
     return STP_EXIT_USAGE;
 }
 
+int stp_launch_jobs(const char *example, body_fn body, void *user)
+{
+    const struct stp_run_options run = {0};
+
+    switch (stp_launched_by()) {
+    case STP_LAUNCHED_BY_TORCHRUN:
+    case STP_LAUNCHED_BY_SRUN:
+        return launch_in_store(&run, body, user);
+    case STP_LAUNCHED_BY_MPI:
+        return stp_refuse_launcher(example);
+    default:
+        return body(user, &stp_world_of_one);
+    }
+}
+
 int stp_launch(const struct stp_machine_options *machine,
                struct stp_run_options *run, body_fn body, void *user)
 {

@@ -60,7 +60,11 @@ void stp_job_print_command(char *const *argv, char text[STP_JOB_COMMAND])
 static const int forwarded[] = {SIGINT,  SIGQUIT, SIGTERM, SIGHUP,
                                 SIGUSR1, SIGUSR2, SIGCONT};
 
-enum { N_FORWARDED = sizeof(forwarded) / sizeof(forwarded[0]), N_STOPS = 4 };
+enum {
+    N_FORWARDED = sizeof(forwarded) / sizeof(forwarded[0]),
+    N_STOPS = 4,
+    LOOK_S = 1,
+};
 
 struct running {
     const struct stp_job *job;
@@ -68,6 +72,7 @@ struct running {
     sigset_t watched;
     double begin_s;
     double deadline_s; /* when it is sent the next signal; 0: never */
+    double look_s;     /* when goes_on() is called next; 0: never */
     struct stp_job_end end;
 };
 
@@ -206,10 +211,35 @@ static void job_pass_on(struct running *r, const siginfo_t *info)
         job_send(r, info->si_signo);
 }
 
-/* Waits for a signal, or until the deadline, at which the job is sent one. */
+static bool job_is_due(double when_s)
+{
+    return when_s > 0 && job_now_s() >= when_s;
+}
+
+/* Asks whether the job goes on, and signals it at the deadline. */
+static void job_look(struct running *r)
+{
+    if (job_is_due(r->look_s)) {
+        const bool goes_on = r->job->goes_on(r->job->user);
+
+        r->look_s = goes_on ? job_now_s() + LOOK_S : 0;
+        if (!goes_on)
+            r->deadline_s = job_now_s();
+    }
+    if (!job_is_due(r->deadline_s))
+        return;
+    job_send(r, r->end.is_limited ? SIGKILL : SIGTERM);
+    r->end.is_limited = true;
+    r->deadline_s += STP_JOB_GRACE_S;
+}
+
+/* Waits for a signal, or until something is due. */
 static void job_wait(struct running *r)
 {
-    double left_s = r->deadline_s - job_now_s();
+    const bool looks =
+        r->look_s > 0 && (r->deadline_s <= 0 || r->look_s < r->deadline_s);
+    const double due_s = looks ? r->look_s : r->deadline_s;
+    double left_s = due_s - job_now_s();
     siginfo_t info;
     struct timespec left;
     int number;
@@ -218,15 +248,12 @@ static void job_wait(struct running *r)
         left_s = 0;
     left.tv_sec = (time_t)left_s;
     left.tv_nsec = (long)((left_s - (double)left.tv_sec) * 1e9);
-    number = r->deadline_s > 0 ? sigtimedwait(&r->watched, &info, &left)
-                               : sigwaitinfo(&r->watched, &info);
+    number = due_s > 0 ? sigtimedwait(&r->watched, &info, &left)
+                       : sigwaitinfo(&r->watched, &info);
     if (number > 0 && number != SIGCHLD)
         job_pass_on(r, &info);
-    if (number > 0 || r->deadline_s <= 0 || errno != EAGAIN)
-        return;
-    job_send(r, r->end.is_limited ? SIGKILL : SIGTERM);
-    r->end.is_limited = true;
-    r->deadline_s += STP_JOB_GRACE_S;
+    if (number < 0 && errno == EAGAIN)
+        job_look(r);
 }
 
 static void job_await(struct running *r)
@@ -256,6 +283,8 @@ enum stp_status stp_job_run(const struct stp_job *job,
         return status;
     if (job->limit_s > 0)
         r.deadline_s = r.begin_s + job->limit_s;
+    if (job->goes_on != NULL)
+        r.look_s = r.begin_s + LOOK_S;
     job_await(&r);
     if (status == STP_OK || status == STP_ERR_NOTHING)
         *end_ret = r.end;

@@ -25,6 +25,9 @@ struct stp_job {
                            empty and it runs in a process group of its own;
                            NULL: all of that is this process's */
     unsigned limit_s;   /* after so long it is sent SIGTERM; 0: no limit */
+    bool (*goes_on)(void *user); /* called each second while the job runs; false
+                                    ends it as the limit does; NULL: none */
+    void *user;
 };
 
 /* Writes the command in one printable line, as one types it into a shell: words
@@ -36,7 +39,7 @@ struct stp_job_end {
     int status;      /* as a shell has it */
     double wall_s;   /* from its start to its end */
     int signal;      /* the last one that asked this process to stop; 0: none */
-    bool is_limited; /* the limit ended it */
+    bool is_limited; /* the limit ended it, or goes_on() */
 };
 
 /*

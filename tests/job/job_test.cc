@@ -186,4 +186,18 @@ TEST_F(Job, IsEndedByItsLimit)
     EXPECT_EQ("begun\n", Output());
 }
 
+// As by its limit.
+TEST_F(Job, IsEndedWhenItIsNotToGoOn)
+{
+    static int n_asked;
+    n_asked = 0;
+    stp_job job{};
+    job.output = output_.c_str();
+    job.user = &n_asked;
+    job.goes_on = [](void *user) { return ++*static_cast<int *>(user) < 2; };
+
+    EXPECT_EQ("143 limited", Run("echo begun; exec sleep 100", job));
+    EXPECT_EQ("begun\n", Output());
+}
+
 } // namespace

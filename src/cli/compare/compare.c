@@ -1,8 +1,10 @@
 /* compare.c - `steptune compare` */
+#include <netinet/in.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/socket.h>
 #include <unistd.h>
 
 #include "cli/compare/compare.h"
@@ -190,7 +192,8 @@ static int compare_find_recorder(struct stp_compare_session *s)
         return STP_EXIT_OK;
     if (stp_find_plugin("steptune-online", s->plugin, &err) != STP_OK)
         return stp_complain_error(NULL, &err);
-    if (stp_job_has("NCCL_PROFILER_PLUGIN") && strcmp(before, s->plugin) != 0)
+    if (s->world->rank == 0 && stp_job_has("NCCL_PROFILER_PLUGIN") &&
+        strcmp(before, s->plugin) != 0)
         stp_complain("NCCL_PROFILER_PLUGIN=%s is replaced for these runs",
                      before);
     return STP_EXIT_OK;
@@ -220,17 +223,83 @@ static unsigned compare_next_round(const struct stp_job_runs *runs)
     return next;
 }
 
+/* What a rank tells the others. */
+struct compare_word {
+    int status; /* exit status */
+    int signal;
+    unsigned number; /* rank 0's */
+};
+
+/* The first failure, the highest signal, and rank 0's number in *number; all
+ * ranks call it. */
+static int compare_agree(struct stp_compare_session *s, int status,
+                         unsigned *number)
+{
+    const struct compare_word mine = {status, s->signal, *number};
+    struct compare_word *all = calloc(s->world->size, sizeof(*all));
+    struct stp_error err;
+    enum stp_status exchanged;
+
+    if (all == NULL)
+        return stp_complain("out of memory");
+    exchanged =
+        s->world->ops->exchange(s->world->self, &mine, sizeof(mine), all, &err);
+    for (unsigned r = 0; r < s->world->size && exchanged == STP_OK; r++) {
+        status = status != STP_EXIT_OK ? status : all[r].status;
+        s->signal = s->signal > all[r].signal ? s->signal : all[r].signal;
+    }
+    *number = all[0].number;
+    free(all);
+    return exchanged == STP_OK ? status
+                               : stp_complain_in(s->world, exchanged, &err);
+}
+
+/* A port of this host that nothing listens on; 0: none was found. */
+static unsigned compare_find_port(void)
+{
+    struct sockaddr_in address = {.sin_family = AF_INET};
+    socklen_t size = sizeof(address);
+    int fd = socket(AF_INET, SOCK_STREAM, 0);
+
+    if (fd < 0 || bind(fd, (struct sockaddr *)&address, size) != 0 ||
+        getsockname(fd, (struct sockaddr *)&address, &size) != 0)
+        address.sin_port = 0;
+    if (fd >= 0)
+        close(fd);
+    return ntohs(address.sin_port);
+}
+
+/* Each run has a rendezvous of its own: the store of torchrun's agent holds the
+ * keys of the runs before. */
+static int compare_meet(struct stp_compare_session *s)
+{
+    unsigned port = s->world->rank == 0 ? compare_find_port() : 0;
+    int status;
+
+    if (s->world->size == 1 || stp_launched_by() != STP_LAUNCHED_BY_TORCHRUN)
+        return STP_EXIT_OK;
+    status = compare_agree(s, STP_EXIT_OK, &port);
+    if (port != 0)
+        snprintf(s->port, sizeof(s->port), "%u", port % 65536);
+    return status;
+}
+
 static int compare_run_rounds(struct stp_compare_session *s)
 {
-    const unsigned first = compare_next_round(&s->runs);
     const unsigned n_places = 2 * s->arms->n;
     const unsigned n = s->o->rounds * n_places;
-    int status = STP_EXIT_OK;
+    unsigned first = compare_next_round(&s->runs);
+    int status = compare_agree(s, STP_EXIT_OK, &first);
 
     for (unsigned i = 0; i < n && status == STP_EXIT_OK && s->signal == 0;
          i++) {
-        stp_progress("runs", i, n);
-        status = stp_compare_run(s, first + i / n_places, i % n_places);
+        if (s->world->rank == 0)
+            stp_progress("runs", i, n);
+        status = compare_meet(s);
+        if (status == STP_EXIT_OK)
+            status = stp_compare_run(s, first + i / n_places, i % n_places);
+        if (status == STP_EXIT_OK)
+            status = compare_agree(s, status, &(unsigned){0});
         if (status == STP_EXIT_OK && s->signal == 0)
             status = compare_save(s);
     }
@@ -277,6 +346,8 @@ static int compare_finish(struct stp_compare_session *s, int status)
 {
     struct stp_error err;
 
+    if (s->world->rank > 0)
+        return s->signal != 0 ? STP_EXIT_FAILED : status;
     if (s->signal != 0)
         compare_tell_signal(s);
     if (s->signal != 0 || status != STP_EXIT_OK) {
@@ -305,27 +376,25 @@ static int compare_run_expressions(struct stp_compare_session *s)
 }
 
 /* One session at a time adds to a folder. */
-static int compare_run_locked(struct stp_compare_session *s)
+static int compare_lock(struct stp_compare_session *s, struct stp_lock *lock)
 {
     char path[STP_CLI_PATH];
-    struct stp_lock lock;
     struct stp_error err;
     int status;
 
     if (s->o->output == NULL)
-        return compare_run_expressions(s);
+        return STP_EXIT_OK;
     if (!compare_name_file(s, path))
         return stp_complain("-o: the path is too long");
-    if (stp_lock_take(path, false, &lock, &err) != STP_OK)
+    if (stp_lock_take(path, false, lock, &err) != STP_OK)
         return stp_complain_error(NULL, &err);
     status = compare_read_folder(s, path);
-    if (status == STP_EXIT_OK)
-        status = compare_run_expressions(s);
-    stp_lock_release(&lock);
+    if (status != STP_EXIT_OK)
+        stp_lock_release(lock);
     return status;
 }
 
-static int compare_run_session(struct stp_compare_session *s)
+static int compare_prepare(struct stp_compare_session *s)
 {
     int status = stp_compare_make_arms(s->o, s->arms);
 
@@ -333,29 +402,45 @@ static int compare_run_session(struct stp_compare_session *s)
         return status;
     compare_describe(s, &s->runs);
     status = compare_find_recorder(s);
-    if (status == STP_EXIT_OK)
-        status = compare_open_folder(s);
-    return status == STP_EXIT_OK ? compare_run_locked(s) : status;
+    return status == STP_EXIT_OK ? compare_open_folder(s) : status;
 }
 
-int stp_cmd_compare(int argc, char **argv)
+static int compare_run_session(struct stp_compare_session *s)
 {
-    struct stp_compare_options o = {0};
+    struct stp_lock lock = {.file = -1};
+    int status = compare_prepare(s);
+    bool is_locked;
+
+    if (status == STP_EXIT_OK)
+        status = compare_lock(s, &lock);
+    is_locked = status == STP_EXIT_OK && s->o->output != NULL;
+    status = compare_agree(s, status, &(unsigned){0});
+    if (status == STP_EXIT_OK)
+        status = compare_run_expressions(s);
+    if (is_locked)
+        stp_lock_release(&lock);
+    return status;
+}
+
+/* Rank 0 keeps what the runs showed; the others run their processes of them.  A
+ * rank that fails does not leave the world but ends, which the others notice
+ * while their processes of the job wait for this one's. */
+static int compare_body(void *user, const struct stp_world *world)
+{
+    struct stp_compare_options o = *(const struct stp_compare_options *)user;
     struct stp_compare_session *s = calloc(1, sizeof(*s));
     int status;
 
-    stp_options_read(&compare_line, argc, argv, &o);
-    if (stp_launched_by() != STP_LAUNCHED_BY_HAND) {
-        free(s);
-        return stp_refuse_launcher("steptune compare -- torchrun train.py");
-    }
     if (s != NULL)
         s->arms = calloc(1, sizeof(*s->arms));
     if (s == NULL || s->arms == NULL) {
         free(s);
         return stp_complain("out of memory");
     }
+    if (world->rank > 0)
+        o.output = NULL;
     s->o = &o;
+    s->world = world;
     if (stp_make_temporary("steptune-compare", s->temporary)) {
         status = compare_run_session(s);
         stp_remove_temporary(s->temporary);
@@ -365,5 +450,16 @@ int stp_cmd_compare(int argc, char **argv)
     stp_job_runs_free(&s->runs);
     free(s->arms);
     free(s);
+    if (status != STP_EXIT_OK && world->size > 1)
+        exit(status);
     return status;
+}
+
+int stp_cmd_compare(int argc, char **argv)
+{
+    struct stp_compare_options o = {0};
+
+    stp_options_read(&compare_line, argc, argv, &o);
+    return stp_launch_jobs("steptune compare -- mpirun ./job", compare_body,
+                           &o);
 }

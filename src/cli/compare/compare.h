@@ -91,12 +91,16 @@ struct stp_compare_session {
     char folder[STP_CLI_PATH];    /* of outputs */
     char temporary[STP_CLI_PATH]; /* of what is read and removed */
     int signal;                   /* that asked to stop; 0: none */
-    bool has_told_steps;          /* that there are none */
-    bool has_told_plugin;         /* that it was not loaded */
+    const struct stp_world *world;
+    char port[8];          /* MASTER_PORT of the run; "": as it is */
+    struct stp_error lost; /* which process of the world is, or "" */
+    bool has_told_steps;   /* that there are none */
+    bool has_told_plugin;  /* that it was not loaded */
 };
 
-/* Runs the job once more and adds the run.  Complains and returns the exit
- * status; STP_EXIT_OK after a signal, too, without the run. */
+/* Runs the job once more, or this rank's process of it, and adds the run.
+ * Complains and returns the exit status; STP_EXIT_OK after a signal, too,
+ * without the run. */
 int stp_compare_run(struct stp_compare_session *s, unsigned round,
                     unsigned place);
 

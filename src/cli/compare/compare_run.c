@@ -42,6 +42,11 @@ static size_t attempt_set_variables(const struct attempt *a,
     if (a->arm->has_policy)
         variables[n++] =
             (struct stp_job_variable){"STEPTUNE_LEDGER", a->ledger};
+    if (a->s->port[0] != '\0') {
+        variables[n++] = (struct stp_job_variable){"MASTER_PORT", a->s->port};
+        variables[n++] =
+            (struct stp_job_variable){"TORCHELASTIC_USE_AGENT_STORE", "False"};
+    }
     if (a->s->o->step_time != NULL)
         return n;
     variables[n++] =
@@ -53,16 +58,27 @@ static size_t attempt_set_variables(const struct attempt *a,
     return n;
 }
 
+/* Where a rank's process of the job has failed, that rank ends, and the others
+ * end theirs. */
+static bool attempt_goes_on(void *user)
+{
+    struct stp_compare_session *s = user;
+
+    return s->world->ops->alive(s->world->self, &s->lost);
+}
+
 static enum stp_status attempt_start(struct attempt *a, struct stp_error *err)
 {
-    const struct stp_compare_session *s = a->s;
-    struct stp_job_variable variables[STP_COMPARE_VARIABLES + 4];
+    struct stp_compare_session *s = a->s;
+    struct stp_job_variable variables[STP_COMPARE_VARIABLES + 6];
     const struct stp_job job = {
         .argv = s->o->command.v,
         .variables = variables,
         .n_variables = attempt_set_variables(a, variables),
         .output = a->output,
         .limit_s = s->o->limit_s,
+        .goes_on = s->world->size > 1 ? attempt_goes_on : NULL,
+        .user = s,
     };
     enum stp_status status;
 
@@ -77,9 +93,14 @@ static enum stp_status attempt_start(struct attempt *a, struct stp_error *err)
 
 static int attempt_complain(const struct attempt *a, const char *why)
 {
-    stp_complain("run %u (%s) %s; the last lines of its output%s%s:", a->number,
-                 a->arm->label, why, a->s->o->output != NULL ? ", " : "",
-                 a->s->o->output != NULL ? a->output : "");
+    char rank[32] = "";
+
+    if (a->s->world->size > 1)
+        snprintf(rank, sizeof(rank), " on rank %u", a->s->world->rank);
+    stp_complain(
+        "run %u (%s)%s %s; the last lines of its output%s%s:", a->number,
+        a->arm->label, rank, why, a->s->o->output != NULL ? ", " : "",
+        a->s->o->output != NULL ? a->output : "");
     stp_compare_tell_output(a->text);
     return STP_EXIT_FAILED;
 }
@@ -218,6 +239,8 @@ static int attempt_read(struct attempt *a)
 {
     int status = attempt_check_end(a);
 
+    if (a->s->world->rank > 0)
+        return status;
     if (status == STP_EXIT_OK)
         status = a->s->o->step_time != NULL ? attempt_read_printed(a)
                                             : attempt_read_trace(a);
@@ -253,7 +276,10 @@ int stp_compare_run(struct stp_compare_session *s, unsigned round,
     if (attempt_start(&a, &err) != STP_OK)
         return stp_complain_error(NULL, &err);
     s->signal = a.end.signal;
-    status = s->signal == 0 ? attempt_read(&a) : STP_EXIT_OK;
+    if (s->lost.text[0] != '\0')
+        status = stp_complain_in(s->world, STP_ERR_DEVICE, &s->lost);
+    else
+        status = s->signal == 0 ? attempt_read(&a) : STP_EXIT_OK;
     if (status == STP_EXIT_OK && s->signal == 0 &&
         stp_job_runs_add(&s->runs, &a.run, &err) != STP_OK)
         status = stp_complain_error(NULL, &err);

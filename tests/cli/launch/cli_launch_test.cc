@@ -62,27 +62,86 @@ TEST_F(CliLaunch, RankZeroAlonePlaysARecordedMachine)
     EXPECT_THAT(Files(), Not(Contains(HasSubstr("~1~"))));
 }
 
-TEST_F(CliLaunch, AJobTakesItsLauncherInTheCommand)
+TEST_F(CliLaunch, AJobThatIsTunedTakesItsLauncherInTheCommand)
 {
-    const struct {
-        const char *command;
-        const char *example;
-    } cases[] = {
-        {"tune", "steptune tune -- torchrun train.py"},
-        {"compare", "steptune compare -- torchrun train.py"},
-    };
+    EXPECT_THAT(RunRanks(2, "tune -- true"), ElementsAre(2, 2));
+    EXPECT_EQ("steptune tune: one process starts the job, but a launcher "
+              "started this one: put the launcher into the command, as in "
+              "`steptune tune -- torchrun train.py`\n",
+              Read("err0"));
+    EXPECT_EQ("", Read("out0") + Read("out1") + Read("err1"));
+}
 
-    for (const auto &c : cases) {
-        const std::string command = c.command;
+// MPI starts once in a process that mpirun started.
+TEST_F(CliLaunch, AJobOfMpiThatIsComparedTakesMpirunInTheCommand)
+{
+    Set("OMPI_COMM_WORLD_SIZE", "2");
+    Set("OMPI_COMM_WORLD_RANK", "0");
+    ExpectRefusals("compare ", {{"--env A=0,1 -- true", 2,
+                                 "steptune compare: one process starts the "
+                                 "job, but a launcher started this one: put "
+                                 "the launcher into the command, as in "
+                                 "`steptune compare -- mpirun ./job`\n"}});
+}
 
-        EXPECT_THAT(RunRanks(2, command + " -- true"), ElementsAre(2, 2));
-        EXPECT_EQ("steptune " + command +
-                      ": one process starts the job, but a launcher started "
-                      "this one: put the launcher into the command, as in `" +
-                      c.example + "`\n",
-                  Read("err0"));
-        EXPECT_EQ("", Read("out0") + Read("out1") + Read("err1"));
-    }
+// ---- compare: each rank runs its process of the job ----
+
+const std::string kCompare =
+    "compare --env A=0,1 --step-time 'step ([0-9]+)' -n 2 ";
+
+TEST_F(CliLaunch, EachRankRunsItsProcessOfAComparedJobAndOneReports)
+{
+    Write(
+        "job.sh",
+        "echo \"step $((100 + 100 * A))\"\n"
+        "echo \"$A $MASTER_PORT $TORCHELASTIC_USE_AGENT_STORE\" >>log$RANK\n");
+
+    EXPECT_THAT(RunRanks(3, kCompare + "-o runs -- sh job.sh"), Each(0))
+        << Read("err0") << Read("err1");
+
+    EXPECT_THAT(Read("log0"), MatchesRegex("0 [0-9]+ False\n1 [0-9]+ False\n"
+                                           "1 [0-9]+ False\n0 [0-9]+ False\n"
+                                           "1 [0-9]+ False\n0 [0-9]+ False\n"
+                                           "0 [0-9]+ False\n1 [0-9]+ False\n"));
+    EXPECT_EQ(Read("log0"), Read("log1"))
+        << "the ranks of a run have the same arm and meet at the same port";
+    EXPECT_EQ(Read("log0"), Read("log2"));
+    EXPECT_THAT(Read("out0"), HasSubstr("0.500"));
+    EXPECT_EQ("", Read("out1") + Read("err1") + Read("out2") + Read("err2"));
+    EXPECT_EQ(9u, Files("runs").size()) << "eight outputs, and runs.csv";
+    EXPECT_EQ(14u, Count(Read("runs/runs.csv"), "\n")) << Read("runs/runs.csv");
+}
+
+TEST_F(CliLaunch, ARankWhoseProcessFailsEndsTheOthers)
+{
+    char host[256] = "";
+    gethostname(host, sizeof(host) - 1);
+    Write("job.sh", "[ $RANK = 1 ] || exec sleep 1000\necho no GPU; exit 3\n");
+    const std::vector<pid_t> ranks = StartRanks(3, kCompare + "-- sh job.sh");
+
+    for (pid_t rank : ranks)
+        EXPECT_EQ(1, Wait(rank));
+
+    EXPECT_EQ("steptune compare: run 1 (A=0) on rank 1 ended with status 3; "
+              "the last lines of its output:\n  | no GPU\n",
+              Read("err1"));
+    EXPECT_EQ("steptune compare: rank 1 (" + std::string(host) + ", process " +
+                  std::to_string(ranks[1]) + ") died\n",
+              Read("err0"));
+    EXPECT_EQ("", Read("err2"));
+}
+
+TEST_F(CliLaunch, ACompareThatCannotBeginIsExplainedOnce)
+{
+    fs::create_directory(dir_ / "runs");
+    Write("runs/runs.csv", "there\n");
+
+    EXPECT_THAT(RunRanks(2, kCompare + "-o runs -- true"), Each(1));
+
+    EXPECT_EQ("steptune compare: runs/runs.csv is there already, expected "
+              "--resume or another folder\n",
+              Read("err0"));
+    EXPECT_EQ("", Read("err1"));
 }
 
 // ---- CPU ranks ----
