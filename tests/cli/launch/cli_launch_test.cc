@@ -206,6 +206,29 @@ TEST_F(CliLaunchOfCpus, OneRankWritesTheTablesOfIterations)
     EXPECT_THAT(Files("it"), Contains("summary.json"));
 }
 
+#ifdef STP_TEST_MPI
+
+TEST_F(CliLaunchOfCpus, MpirunStartsRanksOfWhichOneWrites)
+{
+    const std::string mpirun =
+        STP_MPIRUN " --oversubscribe --allow-run-as-root -np 2 " STP_STEPTUNE;
+
+    Outcome swept =
+        RunProgram(mpirun, kSweep + "-b 4K -e 4K --procs 2 -o s.csv");
+    Outcome listed = RunProgram(mpirun, "machines");
+
+    ASSERT_EQ(0, swept.status) << swept.err;
+    EXPECT_THAT(Files(), ElementsAre("s.csv"));
+    EXPECT_EQ(4u, Count(Read("s.csv"), ",1,2,3,"));
+    EXPECT_EQ(1u, Count(swept.out, "# Avg bus bandwidth"));
+    EXPECT_EQ(0, listed.status) << listed.err;
+    EXPECT_EQ(1u, Count(listed.out, "h200x4 "));
+    EXPECT_THAT(listed.err, HasSubstr("2 processes were started, of which "
+                                      "machines takes one"));
+}
+
+#endif
+
 // ---- ranks that are missed ----
 
 TEST_F(CliLaunchOfCpus, ARankThatDiesIsNamedAndEndsTheOthers)
