@@ -77,21 +77,32 @@ bool stp_socket_send(int fd, struct iovec *parts, int n_parts, bool until_input,
     return true;
 }
 
-bool stp_socket_receive(int fd, void *to, size_t size, int64_t deadline_ms)
+size_t stp_socket_receive_some(int fd, void *to, size_t size,
+                               int64_t deadline_ms)
 {
-    for (size_t n_received = 0; n_received < size;) {
-        ssize_t n = recv(fd, (unsigned char *)to + n_received,
-                         size - n_received, MSG_DONTWAIT);
+    for (;;) {
+        ssize_t n = recv(fd, to, size, MSG_DONTWAIT);
 
-        if (n > 0) {
-            n_received += (size_t)n;
-            continue;
-        }
+        if (n > 0)
+            return (size_t)n;
         if (n == 0)
             errno = ECONNRESET;
         if (n == 0 || !stp_store_may_retry(errno) ||
             !stp_socket_await(fd, POLLIN, deadline_ms))
+            return 0;
+    }
+}
+
+bool stp_socket_receive(int fd, void *to, size_t size, int64_t deadline_ms)
+{
+    for (size_t n_received = 0; n_received < size;) {
+        const size_t n =
+            stp_socket_receive_some(fd, (unsigned char *)to + n_received,
+                                    size - n_received, deadline_ms);
+
+        if (n == 0)
             return false;
+        n_received += n;
     }
     return true;
 }

@@ -3,14 +3,19 @@
 #include <stdio.h>
 
 static const struct stp_store_ops *
-client_find_engine(const struct stp_store_address *address)
+client_find_engine(struct stp_client *client, enum stp_store_engine engine)
 {
-    switch (address->engine) {
+    switch (engine) {
     case STP_STORE_TCP:
         return &stp_store_tcp;
+    case STP_STORE_REDIS:
+        return stp_store_load_redis(client->why, sizeof(client->why));
+    case STP_STORE_FOLDER:
+        return &stp_store_folder;
     case STP_STORE_NOWHERE:
         break;
     }
+    snprintf(client->why, sizeof(client->why), "no address");
     return NULL;
 }
 
@@ -18,15 +23,11 @@ bool stp_client_open(struct stp_client *client,
                      const struct stp_store_address *address, const char *token,
                      int64_t deadline_ms)
 {
-    *client = (struct stp_client){.ops = client_find_engine(address),
-                                  .fd = -1,
-                                  .wake_fd = -1,
-                                  .deadline_ms = deadline_ms};
+    *client = (struct stp_client){
+        .fd = -1, .wake_fd = -1, .deadline_ms = deadline_ms};
     stp_store_prefix(token, client->prefix);
-    if (client->ops != NULL)
-        return client->ops->open(client, address);
-    snprintf(client->why, sizeof(client->why), "no address");
-    return false;
+    client->ops = client_find_engine(client, address->engine);
+    return client->ops != NULL && client->ops->open(client, address);
 }
 
 void stp_client_close(struct stp_client *client)

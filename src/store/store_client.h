@@ -89,7 +89,36 @@ struct stp_store_ops {
                         size_t *now_size_ret);
 };
 
-/* PyTorch's TCPStore, or our own. */
+/* For enum stp_store_engine, but for Redis. */
 extern const struct stp_store_ops stp_store_tcp;
+extern const struct stp_store_ops stp_store_folder;
+
+/* Fails by errno. */
+bool stp_client_fail(struct stp_client *client);
+
+/* Sleeps between looks for a key, and doubles *ms, which is 1 at first, up to
+ * 50.  Fails if the deadline has passed. */
+bool stp_client_nap(struct stp_client *client, unsigned *ms);
+
+/* Redis is an engine in a library of its own, because it needs libraries and a
+ * plugin may not: what it exports. */
+#define STP_STORE_REDIS_LIBRARY "libsteptune-redis.so"
+#define STP_STORE_REDIS_SYMBOL  "stp_store_redis"
+
+struct stp_store_library {
+    char version[16]; /* STP_STORE_VERSION, or it is of another release */
+    const struct stp_store_ops *ops;
+};
+
+/* The engine, or NULL and the reason in 'why'.  It is looked for beside the
+ * program or library that this is linked into, then where the loader looks. */
+const struct stp_store_ops *stp_store_load_redis(char *why, size_t size);
+
+enum {
+    STP_STORE_LIFETIME_S = 24 * 3600, /* of keys in what outlives a job */
+
+    /* A number counts what other keys are about, and outlives them. */
+    STP_STORE_NUMBER_LIFETIME_S = 2 * STP_STORE_LIFETIME_S,
+};
 
 #endif /* STP_STORE_CLIENT_H */

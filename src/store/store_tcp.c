@@ -1,7 +1,6 @@
 /* store_tcp.c - the engine that speaks PyTorch's protocol (store.h) */
 #include <errno.h>
 #include <poll.h>
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
@@ -13,13 +12,6 @@ static void tcp_close(struct stp_client *client)
     if (client->fd >= 0)
         close(client->fd);
     client->fd = -1;
-}
-
-static bool tcp_fail(struct stp_client *client)
-{
-    snprintf(client->why, sizeof(client->why), "the store does not answer: %s",
-             strerror(errno));
-    return false;
 }
 
 static bool tcp_open(struct stp_client *client,
@@ -35,13 +27,13 @@ static bool tcp_open(struct stp_client *client,
     memcpy(validate + 1, &magic, sizeof(magic));
     return client->fd >= 0 &&
            (stp_socket_send(client->fd, &part, 1, false, client->deadline_ms) ||
-            tcp_fail(client));
+            stp_client_fail(client));
 }
 
 static bool tcp_receive(struct stp_client *client, void *to, size_t size)
 {
     return stp_socket_receive(client->fd, to, size, client->deadline_ms) ||
-           tcp_fail(client);
+           stp_client_fail(client);
 }
 
 /* Sends a request, and frees it. */
@@ -55,7 +47,7 @@ static bool tcp_send(struct stp_client *client, struct stp_bytes *request)
     if (request->failed)
         errno = ENOMEM;
     free(request->data);
-    return is_sent || tcp_fail(client);
+    return is_sent || stp_client_fail(client);
 }
 
 /* The beginning of a request about one key, which some take as a list. */
@@ -80,7 +72,7 @@ static bool tcp_receive_value(struct stp_client *client, void *value,
         return false;
     errno = EMSGSIZE;
     if (size > max)
-        return tcp_fail(client);
+        return stp_client_fail(client);
     *size_ret = (size_t)size;
     return tcp_receive(client, value, (size_t)size);
 }
@@ -95,11 +87,11 @@ static bool tcp_ask(struct stp_client *client, enum stp_query query,
         return false;
     if (!stp_socket_await_unless(client->fd, POLLIN, client->wake_fd,
                                  client->deadline_ms))
-        return tcp_fail(client);
+        return stp_client_fail(client);
     if (!tcp_receive(client, byte_ret, 1))
         return false;
     errno = EPROTO;
-    return *byte_ret <= 1 || tcp_fail(client);
+    return *byte_ret <= 1 || stp_client_fail(client);
 }
 
 static bool tcp_set(struct stp_client *client, const char *key,
@@ -137,7 +129,7 @@ static bool tcp_wait(struct stp_client *client, const char *key)
 
     errno = ECANCELED;
     return tcp_ask(client, STP_WAIT, key, &byte) &&
-           (byte == 0 || tcp_fail(client));
+           (byte == 0 || stp_client_fail(client));
 }
 
 static bool tcp_add(struct stp_client *client, const char *key, int64_t number,

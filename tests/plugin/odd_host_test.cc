@@ -5,6 +5,7 @@
 
 #include "plugin/odd_rank.h"
 #include "support/processes.h"
+#include "support/redis_server.h"
 #include "support/store_thread.h"
 
 namespace
@@ -16,10 +17,11 @@ using testing::Each;
 using testing::ElementsAre;
 using testing::HasSubstr;
 using testing::IsEmpty;
+using testing::Not;
 
 constexpr char kOtherPolicy[] = "allreduce,0,inf,ring,simple,-1,-1,-1\n";
 
-enum Store { kNone, kTorchrun, kNamed, kDeaf };
+enum Store { kNone, kTorchrun, kNamed, kDeaf, kRedis, kFolder };
 
 struct Case {
     const char *name;
@@ -73,19 +75,18 @@ class OddHost : public testing::TestWithParam<Case>
             ncclSuccess,
             mock_machine_load(STP_FIXTURES "/machines/h100n2x8", &machine));
         machine_.reset(machine);
+        folder_ = fs::temp_directory_path() / "steptune-agree-XXXXXX";
+        ASSERT_NE(nullptr, mkdtemp(folder_.data()));
         close(store_thread::Listen(&deaf_port_, false));
     }
 
     // In each rank's process.
-    static void Enter(const Case &c, unsigned port)
+    static void Enter(const Case &c, unsigned port, const std::string &named)
     {
         const bool is_second = std::stoi(getenv("RANK")) >= 8;
-        const std::string agree =
-            c.store == kNamed ? "tcpstore://127.0.0.1:" + std::to_string(port)
-                              : c.agree;
 
         setenv("NCCL_HOSTID", is_second ? "b" : "a", 1);
-        setenv("STEPTUNE_AGREE", agree.c_str(), 1);
+        setenv("STEPTUNE_AGREE", named.empty() ? c.agree : named.c_str(), 1);
         setenv("STEPTUNE_AGREE_TIMEOUT", c.timeout, 1);
         if (c.store == kTorchrun || c.store == kDeaf) {
             setenv("MASTER_ADDR", "127.0.0.1", 1);
@@ -95,20 +96,39 @@ class OddHost : public testing::TestWithParam<Case>
             c.second();
     }
 
+    void TearDown() override
+    {
+        fs::remove_all(folder_);
+    }
+
     Machine machine_;
     unsigned deaf_port_ = 0;
+    std::string folder_;
 };
 
 TEST_P(OddHost, NeverDecidesOtherwiseThanTheOther)
 {
     const Case &c = GetParam();
+    if (c.store == kRedis && !redis_server::WhyNot().empty())
+        GTEST_SKIP() << redis_server::WhyNot();
 
     for (const char *plugin : {STP_PLUGIN, STP_ONLINE}) {
         SCOPED_TRACE(plugin);
         const ForkedStore store;
         const unsigned port = c.store == kDeaf ? deaf_port_ : store.port();
+        std::unique_ptr<redis_server::Server> redis;
+        std::string named;
+        if (c.store == kNamed)
+            named = "tcpstore://127.0.0.1:" + std::to_string(port);
+        if (c.store == kFolder)
+            named = "file://" + folder_;
+        if (c.store == kRedis) {
+            redis = std::make_unique<redis_server::Server>(
+                std::vector<std::string>{"--requirepass", "secret"});
+            named = redis->Url(c.agree);
+        }
         Job job(machine_.get(), "2.28", plugin);
-        const Outcome out = job.Run([&] { Enter(c, port); }, 0, [] {});
+        const Outcome out = job.Run([&] { Enter(c, port, named); }, 0, [] {});
 
         EXPECT_EQ(c.hangs, out.rc != ncclSuccess) << out.error;
         if (c.hangs)
@@ -117,6 +137,7 @@ TEST_P(OddHost, NeverDecidesOtherwiseThanTheOther)
         ASSERT_EQ(16U, out.warnings.size());
         for (size_t r = 0; r < 16; r++) {
             const char *says = r < 8 ? c.first_says : c.second_says;
+            EXPECT_THAT(out.warnings[r], Each(Not(HasSubstr("secret")))) << r;
             if (*says == '\0') {
                 EXPECT_THAT(out.warnings[r], IsEmpty()) << r;
             } else {
@@ -132,6 +153,13 @@ void SetConstants()
     Write("c.csv",
           "constant,row,column,value\nring_ll128_bandwidth,hopper,1,30\n");
     setenv("STEPTUNE_CONSTANTS_FILE", "c.csv", 1);
+}
+
+// A plugin that was installed without the library for Redis.
+void CopyPlugin()
+{
+    fs::copy_file(fs::canonical("plugin.so"), "copy.so");
+    fs::rename("copy.so", "plugin.so");
 }
 
 // clang-format off
@@ -156,8 +184,26 @@ const Case kCases[] = {
      "cannot be compared, which STEPTUNE_AGREE=required demands",
      "cannot be compared, which STEPTUNE_AGREE=required demands"},
     {"a_bad_word", kNone, "tcpstore://nowhere", [] {}, false,
-     "STEPTUNE_AGREE is 'tcpstore://nowhere', expected auto, shm, assume, required or tcpstore://HOST:PORT",
+     "STEPTUNE_AGREE is 'tcpstore://nowhere', expected auto, shm, assume, required, tcpstore://HOST:PORT, redis://",
      "STEPTUNE_AGREE is 'tcpstore://nowhere', expected"},
+    {"a_bad_word_with_a_password", kNone, "redis://:secret@a:port", [] {}, false,
+     "STEPTUNE_AGREE is 'redis:...', expected auto, ", "STEPTUNE_AGREE is 'redis:...', expected auto, "},
+    {"the_same_in_redis", kRedis, ":secret@", [] {}, true, "", ""},
+    {"the_same_in_redis_by_a_variable", kRedis, "", Set("STEPTUNE_AGREE_PASSWORD", "secret"), true, "", "", "60", false, true},
+    {"another_policy_in_redis", kRedis, ":secret@", Replace("p.conf", kOtherPolicy), false,
+     "host b holds another policy", "host a holds another policy"},
+    {"a_wrong_password", kRedis, ":secret2@", [] {}, false,
+     "cannot be used: the Redis server refuses the user or the password (STEPTUNE_AGREE=shm",
+     "cannot be used: the Redis server refuses the user or the password (STEPTUNE_AGREE=shm"},
+    {"no_library_for_redis", kNone, "redis://a", CopyPlugin, false,
+     "cannot be used: redis:// needs libsteptune-redis.so: libsteptune-redis.so: cannot open shared object file",
+     "cannot be used: redis:// needs libsteptune-redis.so: libsteptune-redis.so: cannot open shared object file", "60", false, true},
+    {"the_same_in_a_folder", kFolder, "", [] {}, true, "", ""},
+    {"another_policy_in_a_folder", kFolder, "", Replace("p.conf", kOtherPolicy), false,
+     "host b holds another policy", "host a holds another policy"},
+    {"no_folder", kNone, "file:///no/such", [] {}, false,
+     "the folder /no/such, where hosts compare what they hold, cannot be used: No such file or directory",
+     "the folder /no/such, where hosts compare what they hold, cannot be used: No such file or directory"},
     {"a_bad_time", kTorchrun, "", Set("STEPTUNE_AGREE_TIMEOUT", "-1"), false,
      "of 16 ranks, of host a: ",
      "STEPTUNE_AGREE_TIMEOUT is '-1', expected seconds from 0 to 600", "0.2"},

@@ -243,8 +243,9 @@ class Job
         setenv("RANK", std::to_string(rank).c_str(), 1);
         setenv("WORLD_SIZE", std::to_string(job->n_ranks_).c_str(), 1);
         for (const char *name :
-             {"STEPTUNE_AGREE", "STEPTUNE_AGREE_TIMEOUT", "NCCL_HOSTID",
-              "MASTER_ADDR", "MASTER_PORT", "TORCHELASTIC_RUN_ID"})
+             {"STEPTUNE_AGREE", "STEPTUNE_AGREE_TIMEOUT",
+              "STEPTUNE_AGREE_PASSWORD", "NCCL_HOSTID", "MASTER_ADDR",
+              "MASTER_PORT", "TORCHELASTIC_RUN_ID"})
             unsetenv(name);
         setenv("STEPTUNE_GPU", "H200", 1);
         setenv("NCCL_TUNER_CONFIG_FILE", "p.conf", 1);

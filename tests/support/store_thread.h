@@ -109,8 +109,9 @@ class StoreThread
   private:
     static bool MayUse(void *self, int, stp_query query, const char *key)
     {
+        const std::string name = key;
         return static_cast<StoreThread *>(self)->Serve(
-            query, std::strrchr(key, '/') + 1);
+            query, name.substr(name.rfind('/') + 1));
     }
 
     bool Serve(stp_query query, const std::string &key)

@@ -1,0 +1,190 @@
+// What a folder as a store leaves behind, and what it refuses.
+#include <fcntl.h>
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+#include <sys/file.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <filesystem>
+#include <fstream>
+#include <set>
+#include <string>
+
+extern "C" {
+#include "store/clock.h"
+#include "store/store_client.h"
+}
+
+namespace
+{
+
+using testing::ElementsAre;
+
+constexpr char kKey[] = "%2Fsteptune%2Fagree%2Fk";
+
+class Folder : public testing::Test
+{
+  protected:
+    void SetUp() override
+    {
+        char folder[] = "/tmp/folder.XXXXXX";
+        path_ = mkdtemp(folder);
+        Open();
+    }
+    void TearDown() override
+    {
+        stp_client_close(&client_);
+        std::filesystem::remove_all(path_);
+    }
+
+    void Open()
+    {
+        stp_store_address address{};
+        ASSERT_TRUE(stp_store_parse(("file://" + path_).c_str(), &address));
+        ASSERT_TRUE(
+            stp_client_open(&client_, &address, "agree", stp_now_ms() + 60000))
+            << client_.why;
+    }
+
+    std::set<std::string> Names() const
+    {
+        std::set<std::string> names;
+        for (const auto &entry : std::filesystem::directory_iterator(path_))
+            names.insert(entry.path().filename());
+        return names;
+    }
+
+    // Changes when a file was written.
+    void MakeOlder(const std::string &name, int64_t seconds) const
+    {
+        const std::string path = path_ + "/" + name;
+        struct stat st {
+        };
+        ASSERT_EQ(0, stat(path.c_str(), &st)) << name;
+        const timespec times[2] = {{0, UTIME_OMIT}, {st.st_mtime - seconds, 0}};
+        ASSERT_EQ(0, utimensat(AT_FDCWD, path.c_str(), times, 0));
+    }
+
+    std::string Get(const char *key)
+    {
+        char value[64] = "";
+        size_t size = 0;
+        return stp_client_get(&client_, key, value, sizeof(value), &size)
+                   ? std::string(value, size)
+                   : client_.why;
+    }
+
+    std::string path_;
+    stp_client client_{};
+};
+
+TEST_F(Folder, HasAFileAKeyAndNothingElse)
+{
+    char now[8];
+    size_t size;
+    int64_t sum;
+
+    EXPECT_TRUE(stp_client_set(&client_, "set", "x", 1));
+    EXPECT_TRUE(stp_client_append(&client_, "append/%", "x", 1));
+    EXPECT_TRUE(stp_client_add(&client_, "add", 1, &sum));
+    for (int i = 0; i < 2; i++)
+        EXPECT_TRUE(stp_client_compare_set(&client_, "once", "x", 1, nullptr,
+                                           now, sizeof(now), &size));
+    EXPECT_THAT(Names(), ElementsAre("%2Fsteptune%2Fagree%2Fadd",
+                                     "%2Fsteptune%2Fagree%2Fappend%2F%25",
+                                     "%2Fsteptune%2Fagree%2Fonce",
+                                     "%2Fsteptune%2Fagree%2Fset"));
+}
+
+TEST_F(Folder, ForgetsKeysAfterADayAndNumbersAfterTwo)
+{
+    int64_t sum;
+
+    for (const char *key : {"new", "old"})
+        EXPECT_TRUE(stp_client_set(&client_, key, "x", 1));
+    for (const char *key : {"new_number", "day_old_number", "old_number"})
+        EXPECT_TRUE(stp_client_add(&client_, key, 1, &sum));
+    EXPECT_TRUE(stp_client_add(&client_, "day_old_number", 1, &sum));
+    for (const char *name : {"users.txt", ".steptune-1-1", ".steptune-1-2"})
+        std::ofstream(path_ + "/" + name) << "x";
+    const std::string prefix = "%2Fsteptune%2Fagree%2F";
+    MakeOlder(prefix + "new", STP_STORE_LIFETIME_S - 60);
+    MakeOlder(prefix + "old", STP_STORE_LIFETIME_S + 60);
+    MakeOlder(prefix + "day_old_number", STP_STORE_NUMBER_LIFETIME_S - 60);
+    MakeOlder(prefix + "old_number", STP_STORE_NUMBER_LIFETIME_S + 60);
+    MakeOlder("users.txt", STP_STORE_NUMBER_LIFETIME_S + 60);
+    MakeOlder(".steptune-1-1", STP_STORE_LIFETIME_S + 60);
+
+    stp_client_close(&client_);
+    EXPECT_THAT(Names(), ElementsAre(prefix + "day_old_number", prefix + "new",
+                                     prefix + "new_number", ".steptune-1-2",
+                                     "users.txt"));
+}
+
+TEST_F(Folder, ThatIsMissingIsNotMade)
+{
+    stp_store_address address{};
+    stp_client client{};
+
+    ASSERT_TRUE(stp_store_parse("file:///no/such/folder", &address));
+    EXPECT_FALSE(stp_client_open(&client, &address, "agree", INT64_MAX));
+    EXPECT_STREQ("No such file or directory", client.why);
+    stp_client_close(&client);
+}
+
+// Whatever else has a key's name, nothing blocks and nothing is followed.
+TEST_F(Folder, RefusesWhatIsNoFile)
+{
+    const std::string path = path_ + "/" + kKey;
+
+    EXPECT_EQ(0, mkfifo(path.c_str(), 0600));
+    EXPECT_EQ("a key is no regular file: Operation not supported", Get("k"));
+    unlink(path.c_str());
+    std::ofstream(path_ + "/secret") << "secret";
+    EXPECT_EQ(0, symlink("secret", path.c_str()));
+    EXPECT_EQ("a file cannot be opened: Too many levels of symbolic links",
+              Get("k"));
+    unlink(path.c_str());
+    EXPECT_EQ(0, mkdir(path.c_str(), 0700));
+    EXPECT_EQ("a key is no regular file: Operation not supported", Get("k"));
+}
+
+TEST_F(Folder, RefusesToAddToWhatIsNoNumber)
+{
+    int64_t sum;
+
+    EXPECT_TRUE(stp_client_set(&client_, "k", "12x", 3));
+    EXPECT_FALSE(stp_client_add(&client_, "k", 1, &sum));
+    EXPECT_STREQ("a file cannot be changed: Invalid argument", client_.why);
+    EXPECT_EQ("12x", Get("k"));
+}
+
+// As a host that is stopped while it adds.
+TEST_F(Folder, AwaitsALockUntilTheDeadline)
+{
+    int64_t sum;
+
+    EXPECT_TRUE(stp_client_add(&client_, "k", 1, &sum));
+    const int fd = open((path_ + "/" + kKey).c_str(), O_RDWR);
+    EXPECT_EQ(0, flock(fd, LOCK_EX));
+    client_.deadline_ms = stp_now_ms() + 20;
+    EXPECT_FALSE(stp_client_add(&client_, "k", 1, &sum));
+    EXPECT_STREQ("the store does not answer: Connection timed out",
+                 client_.why);
+    close(fd);
+    client_.deadline_ms = stp_now_ms() + 60000;
+    EXPECT_TRUE(stp_client_add(&client_, "k", 1, &sum));
+    EXPECT_EQ(2, sum);
+}
+
+TEST_F(Folder, RefusesAKeyThatIsLongerThanAName)
+{
+    const std::string key(256 - strlen("%2Fsteptune%2Fagree%2F"), 'k');
+
+    EXPECT_FALSE(stp_client_set(&client_, key.c_str(), "x", 1));
+    EXPECT_THAT(client_.why, testing::HasSubstr("File name too long"));
+    EXPECT_TRUE(stp_client_set(&client_, key.c_str() + 1, "x", 1));
+}
+
+} // namespace
