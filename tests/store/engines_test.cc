@@ -1,0 +1,346 @@
+// Every engine of a store keeps the same promises.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <functional>
+#include <memory>
+#include <set>
+#include <stdexcept>
+#include <string>
+#include <thread>
+#include <vector>
+
+extern "C" {
+#include "store/clock.h"
+#include "store/store_client.h"
+}
+
+#include "support/redis_server.h"
+#include "support/store_thread.h"
+
+namespace
+{
+
+using testing::HasSubstr;
+
+constexpr int64_t kLongMs = 60000; // nothing waits for it
+
+// A store that is there as long as this is.
+struct Place {
+    std::shared_ptr<void> server;
+    std::string url;
+};
+
+struct Engine {
+    const char *name;
+    std::string (*why_not)();
+    Place (*open)();
+};
+
+void PrintTo(const Engine &engine, std::ostream *out)
+{
+    *out << engine.name;
+}
+
+std::string Always()
+{
+    return "";
+}
+
+std::string WithRedis()
+{
+    return redis_server::WhyNot();
+}
+
+std::string WithTls()
+{
+    return redis_server::WhyNot(true);
+}
+
+Place OpenTcp()
+{
+    auto store = std::make_shared<store_thread::StoreThread>();
+    return {store, "tcpstore://127.0.0.1:" + std::to_string(store->port())};
+}
+
+Place OpenRedis()
+{
+    auto server = std::make_shared<redis_server::Server>();
+    return {server, server->Url()};
+}
+
+Place OpenRedisWithPassword()
+{
+    auto server = std::make_shared<redis_server::Server>(
+        std::vector<std::string>{"--requirepass", "p/a@s s"});
+    return {server, server->Url(":p%2Fa%40s%20s@", "/3")};
+}
+
+Place OpenRedisWithTls()
+{
+    auto server = std::make_shared<redis_server::Server>(
+        std::vector<std::string>{"TLS", "--tls-auth-clients", "no"});
+    return {server, server->Url()};
+}
+
+Place OpenFolder()
+{
+    char folder[] = "/tmp/a store.XXXXXX";
+    const std::string path = mkdtemp(folder);
+    std::string url = "file://" + path;
+    url.replace(url.find(' '), 1, "%20");
+    return {std::shared_ptr<void>(
+                nullptr, [path](void *) { std::filesystem::remove_all(path); }),
+            url};
+}
+
+class Client : public stp_client
+{
+  public:
+    explicit Client(const std::string &url)
+    {
+        stp_store_address place{};
+        EXPECT_TRUE(stp_store_parse(url.c_str(), &place)) << url;
+        if (!stp_client_open(this, &place, "agree", stp_now_ms() + kLongMs))
+            throw std::runtime_error(why);
+    }
+    Client(const Client &) = delete;
+    Client &operator=(const Client &) = delete;
+    ~Client()
+    {
+        stp_client_close(this);
+    }
+
+    void Set(const std::string &key, const std::string &value)
+    {
+        EXPECT_TRUE(
+            stp_client_set(this, key.c_str(), value.data(), value.size()))
+            << why;
+    }
+
+    // "?" if it fails.
+    std::string Get(const std::string &key, size_t max = 1 << 20)
+    {
+        std::string value(max, '?');
+        size_t size = 0;
+        if (!stp_client_get(this, key.c_str(), value.data(), max, &size))
+            return "?";
+        return value.substr(0, size);
+    }
+
+    bool Has(const std::string &key)
+    {
+        bool is_there = false;
+        EXPECT_TRUE(stp_client_check(this, key.c_str(), &is_there)) << why;
+        return is_there;
+    }
+
+    int64_t Add(const std::string &key, int64_t number)
+    {
+        int64_t sum = -1;
+        EXPECT_TRUE(stp_client_add(this, key.c_str(), number, &sum)) << why;
+        return sum;
+    }
+
+    void Append(const std::string &key, const std::string &value)
+    {
+        EXPECT_TRUE(
+            stp_client_append(this, key.c_str(), value.data(), value.size()))
+            << why;
+    }
+
+    std::string CompareSet(const std::string &key, const std::string &value)
+    {
+        char now[64] = "";
+        size_t size = 0;
+        EXPECT_TRUE(stp_client_compare_set(this, key.c_str(), value.data(),
+                                           value.size(), nullptr, now,
+                                           sizeof(now), &size))
+            << why;
+        return {now, size};
+    }
+
+    void Delete(const std::string &key)
+    {
+        EXPECT_TRUE(stp_client_delete(this, key.c_str())) << why;
+    }
+};
+
+class Engines : public testing::TestWithParam<Engine>
+{
+  protected:
+    void SetUp() override
+    {
+        const std::string why_not = GetParam().why_not();
+        if (!why_not.empty())
+            GTEST_SKIP() << why_not;
+        place_ = GetParam().open();
+        Client probe(place_.url); // throws: no test is begun
+    }
+
+    // Each thread has a client of its own.
+    void InThreads(int n, const std::function<void(int, Client &)> &body) const
+    {
+        std::vector<std::thread> threads;
+        for (int i = 0; i < n; i++)
+            threads.emplace_back([&, i] {
+                Client client(place_.url);
+                body(i, client);
+            });
+        for (std::thread &thread : threads)
+            thread.join();
+    }
+
+    Place place_;
+};
+
+TEST_P(Engines, KeepEveryValueForAllClients)
+{
+    Client writer(place_.url), reader(place_.url);
+    const std::vector<std::string> values = {
+        "", "value", std::string("a\0b\r\n$-1\r\n", 10), "%s %b %25",
+        std::string(100000, 'x')};
+
+    for (size_t i = 0; i < values.size(); i++) {
+        const std::string key =
+            "keys/of a job/%2F'\xc3\xa9" + std::to_string(i);
+        writer.Set(key, values[i]);
+        // A TCPStore confirms no SET: this client's next reply does.
+        EXPECT_TRUE(writer.Has(key));
+        EXPECT_EQ(values[i], reader.Get(key)) << i;
+    }
+    writer.Set("k", "long");
+    writer.Set("k", "new");
+    EXPECT_EQ("new", writer.Get("k"));
+}
+
+TEST_P(Engines, TellKeysThatAreThere)
+{
+    Client client(place_.url);
+
+    EXPECT_FALSE(client.Has("k"));
+    client.Set("k", "");
+    EXPECT_TRUE(client.Has("k"));
+    EXPECT_FALSE(client.Has("k/k"));
+    client.Delete("k");
+    client.Delete("k");
+    EXPECT_FALSE(client.Has("k"));
+}
+
+TEST_P(Engines, LetGetAndWaitAwaitAKey)
+{
+    InThreads(3, [](int i, Client &client) {
+        if (i == 0)
+            client.Set("k", "value");
+        else if (i == 1)
+            EXPECT_EQ("value", client.Get("k"));
+        else
+            EXPECT_TRUE(stp_client_wait(&client, "k")) << client.why;
+    });
+}
+
+TEST_P(Engines, EndAWaitAtTheDeadline)
+{
+    for (const bool gets : {false, true}) {
+        Client client(place_.url);
+        client.Set("there", "x");
+        EXPECT_EQ("x", client.Get("there"));
+        client.deadline_ms = stp_now_ms() + 20;
+        if (gets) {
+            EXPECT_EQ("?", client.Get("never"));
+        } else {
+            EXPECT_FALSE(stp_client_wait(&client, "never"));
+        }
+        EXPECT_STREQ("the store does not answer: Connection timed out",
+                     client.why);
+    }
+}
+
+TEST_P(Engines, RefuseAValueThatIsTooLong)
+{
+    Client client(place_.url);
+
+    client.Set("k", "value");
+    EXPECT_EQ("value", client.Get("k", 5));
+    EXPECT_EQ("?", client.Get("k", 4));
+    EXPECT_STREQ("the store does not answer: Message too long", client.why);
+}
+
+TEST_P(Engines, AddToANumber)
+{
+    Client client(place_.url);
+
+    EXPECT_EQ(0, client.Add("n", 0));
+    EXPECT_EQ(1000, client.Add("n", 1000));
+    EXPECT_EQ(998, client.Add("n", -2));
+    EXPECT_EQ(998, client.Add("n", 0));
+    EXPECT_EQ("998", client.Get("n"));
+    EXPECT_EQ(-2, client.Add("n", -1000));
+}
+
+TEST_P(Engines, GiveNoSumTwice)
+{
+    std::vector<std::vector<int64_t>> sums(4);
+
+    InThreads(4, [&](int i, Client &client) {
+        for (int j = 0; j < 25; j++)
+            sums[static_cast<size_t>(i)].push_back(client.Add("n", 1));
+    });
+    std::set<int64_t> all;
+    for (const auto &of_one : sums)
+        all.insert(of_one.begin(), of_one.end());
+    EXPECT_EQ(100U, all.size());
+    EXPECT_EQ(1, *all.begin());
+    EXPECT_EQ(100, *all.rbegin());
+}
+
+TEST_P(Engines, AppendWholeRows)
+{
+    InThreads(4, [](int i, Client &client) {
+        for (int j = 0; j < 25; j++)
+            client.Append("rows", std::string(80, static_cast<char>('a' + i)));
+        EXPECT_TRUE(client.Has("rows"));
+    });
+    Client client(place_.url);
+    const std::string rows = client.Get("rows");
+    std::vector<int> n_rows(4);
+    ASSERT_EQ(8000U, rows.size());
+    for (size_t i = 0; i < rows.size(); i += 80) {
+        EXPECT_EQ(std::string(80, rows[i]), rows.substr(i, 80));
+        n_rows.at(static_cast<size_t>(rows[i] - 'a'))++;
+    }
+    EXPECT_EQ((std::vector<int>{25, 25, 25, 25}), n_rows);
+}
+
+TEST_P(Engines, GiveAKeyOneValueByCompareSet)
+{
+    for (int round = 0; round < 10; round++) {
+        const std::string key = "decision" + std::to_string(round);
+        std::vector<std::string> now(4);
+        InThreads(4, [&](int i, Client &client) {
+            now[static_cast<size_t>(i)] =
+                client.CompareSet(key, std::to_string(i));
+        });
+        EXPECT_THAT(now, testing::Each(now[0]));
+        EXPECT_THAT((std::set<std::string>{"0", "1", "2", "3"}),
+                    testing::Contains(now[0]));
+        Client client(place_.url);
+        EXPECT_EQ(now[0], client.CompareSet(key, "late"));
+        EXPECT_EQ(now[0], client.Get(key));
+    }
+}
+
+// clang-format off
+const Engine kEngines[] = {
+    {"tcpstore", Always, OpenTcp},
+    {"redis", WithRedis, OpenRedis},
+    {"redis_with_a_password", WithRedis, OpenRedisWithPassword},
+    {"redis_with_tls", WithTls, OpenRedisWithTls},
+    {"folder", Always, OpenFolder},
+};
+// clang-format on
+
+INSTANTIATE_TEST_SUITE_P(Store, Engines, testing::ValuesIn(kEngines),
+                         [](const auto &row) { return row.param.name; });
+
+} // namespace
