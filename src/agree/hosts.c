@@ -239,6 +239,22 @@ static bool speech_get_ready(struct speech *s)
                                         : speech_await_decision(s);
 }
 
+/* A store that was started anew, without its keys, does not know whether the
+ * hosts decided; a host that is not ready knows that they did not. */
+static bool speech_check_keys(struct speech *s)
+{
+    char key[KEY_TEXT];
+    bool is_there = false;
+
+    if (!s->is_counted)
+        return true;
+    if (!stp_client_check(&s->client, speech_key(s, "reference", key),
+                          &is_there))
+        return false;
+    snprintf(s->client.why, sizeof(s->client.why), "its keys are gone");
+    return is_there;
+}
+
 /* After the store was lost, or the time was over while this host waited: what
  * is decided, on another connection.  A host without a generation has nothing
  * to settle. */
@@ -249,7 +265,9 @@ static void speech_settle(struct speech *s)
     if (!s->has_generation)
         return;
     stp_client_close(&s->client);
-    if (!speech_connect(s, stp_now_ms() + SETTLE_MS) || !speech_refuse(s))
+    if (!speech_connect(s, stp_now_ms() + SETTLE_MS))
+        memcpy(s->client.why, lost.why, sizeof(lost.why));
+    else if (speech_check_keys(s) && !speech_refuse(s))
         memcpy(s->client.why, lost.why, sizeof(lost.why));
 }
 
