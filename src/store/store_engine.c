@@ -2,17 +2,21 @@
 #define _GNU_SOURCE /* dladdr() */
 #include <errno.h>
 #include <limits.h>
+#include <poll.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <time.h>
 #include <unistd.h>
 
 #include "store/clock.h"
 #include "store/old_dl.h"
 #include "store/store_client.h"
 
-enum { NAP_MAX_MS = 50 };
+enum {
+    NAP_MAX_MS = 50,
+    NAP_LONG_MS = 250, /* where it may take long */
+    LONG_MS = 3600000,
+};
 
 bool stp_client_fail(struct stp_client *client)
 {
@@ -24,15 +28,17 @@ bool stp_client_fail(struct stp_client *client)
 bool stp_client_nap(struct stp_client *client, unsigned *ms)
 {
     const int64_t left_ms = client->deadline_ms - stp_now_ms();
-    struct timespec nap = {.tv_nsec = *ms * 1000000L};
+    const unsigned max_ms = left_ms > LONG_MS ? NAP_LONG_MS : NAP_MAX_MS;
+    struct pollfd polled = {.fd = client->wake_fd, .events = POLLIN};
 
     errno = ETIMEDOUT;
     if (left_ms <= 0)
         return stp_client_fail(client);
-    if (left_ms < *ms)
-        nap.tv_nsec = (long)left_ms * 1000000L;
-    nanosleep(&nap, NULL);
-    *ms = *ms < NAP_MAX_MS / 2 ? *ms * 2 : NAP_MAX_MS;
+    if (poll(&polled, 1, left_ms < *ms ? (int)left_ms : (int)*ms) > 0) {
+        errno = ECANCELED;
+        return stp_client_fail(client);
+    }
+    *ms = *ms < max_ms / 2 ? *ms * 2 : max_ms;
     return true;
 }
 
