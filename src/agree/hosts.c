@@ -231,7 +231,7 @@ static bool speech_get_ready(struct speech *s)
         atomic_load(s->hosts->is_hushed) || !s->hosts->commit(s->hosts->user))
         return speech_refuse(s);
     s->is_counted = true;
-    if (!speech_add(s, "learning", atomic_load(s->hosts->n_learning),
+    if (!speech_add(s, "learning", s->hosts->count_learning(s->hosts->user),
                     &s->n_learning) ||
         !speech_add(s, "ready", s->n_said, &n_ready))
         return false;

@@ -48,13 +48,14 @@ struct stp_hosts {
     uint64_t comm_id;
     size_t n_ranks;                        /* of the communicator */
     const struct stp_identity *identities; /* 'n_ranks'; the first is full */
-    const _Atomic uint32_t *n_learning;    /* ranks of this host that take part
-                                              in plans */
     const atomic_bool *is_hushed;          /* the comparison is of no use */
 
     /* Whether the ranks of this host still await the outcome: then they wait
      * until it is known. */
     bool (*commit)(void *user);
+
+    /* The ranks of this host that take part in plans; all have joined. */
+    size_t (*count_learning)(void *user);
     void *user;
 };
 

@@ -210,6 +210,13 @@ static bool shm_commit(void *user)
     return shm_move_outcome(user, OPEN, COMMITTED);
 }
 
+static size_t shm_count_learning(void *user)
+{
+    const struct shm_agreement *shm = user;
+
+    return atomic_load(&shm->state->n_proposing);
+}
+
 /* All ranks of all hosts have joined: also those of this host. */
 static bool shm_all_propose(const struct shm_agreement *shm)
 {
@@ -254,9 +261,9 @@ static void shm_speak(struct stp_agreement *agreement)
                                     .comm_id = shm->comm_id,
                                     .n_ranks = shm->step.n_ranks,
                                     .identities = shm->identities,
-                                    .n_learning = &shm->state->n_proposing,
                                     .is_hushed = &shm->plans.is_hushed,
                                     .commit = shm_commit,
+                                    .count_learning = shm_count_learning,
                                     .user = shm};
     bool is_agreed = stp_hosts_compare(
         &hosts, &shm->plans.line, shm->state->why, sizeof(shm->state->why));

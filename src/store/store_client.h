@@ -97,7 +97,8 @@ extern const struct stp_store_ops stp_store_folder;
 bool stp_client_fail(struct stp_client *client);
 
 /* Sleeps between looks for a key, and doubles *ms, which is 1 at first, up to
- * 50.  Fails if the deadline has passed. */
+ * 50; to 250 if the deadline is more than an hour away.  Fails if it has
+ * passed, or once 'wake_fd' can be read. */
 bool stp_client_nap(struct stp_client *client, unsigned *ms);
 
 /* Redis is an engine in a library of its own, because it needs libraries and a

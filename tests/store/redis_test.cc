@@ -270,8 +270,13 @@ std::string Compare(const Server &server, std::function<void()> fail,
         (*static_cast<std::function<void()> *>(user))();
         return true;
     };
+    hosts.count_learning = [](void *) -> size_t { return 0; };
     hosts.user = &fail;
-    return stp_hosts_compare(&hosts, why, sizeof(why)) ? "follow" : why;
+    stp_hosts_line line{};
+    if (!stp_hosts_compare(&hosts, &line, why, sizeof(why)))
+        return why;
+    stp_client_close(&line.client);
+    return "follow";
 }
 
 TEST_F(Redis, ThatFailsLeavesAHostThatIsReadyInDoubt)
