@@ -3,7 +3,8 @@
  * protocol
  *
  * Every key expires (STP_STORE_LIFETIME_S), by the same transaction that gives
- * it a value.  A key is awaited by looking for it, with pauses (stp_client_nap()).
+ * it a value.  A key is awaited by looking for it, with pauses
+ * (stp_client_nap()).
  */
 #include <errno.h>
 #include <hiredis.h>
