@@ -128,7 +128,7 @@ const Case kCases[] = {
     {"assume", Nothing, Set("STEPTUNE_AGREE", "assume"),
      "ranks 0, 1 and 3 have other settings", kOtherSetting},
     {"unknown_word_for_agree", Nothing, Set("STEPTUNE_AGREE", "yes"),
-     "STEPTUNE_AGREE is 'yes', expected auto, shm, assume, required or tcpstore://HOST:PORT", kInactive},
+     "STEPTUNE_AGREE is 'yes', expected auto, shm, assume, required, tcpstore://HOST:PORT", kInactive},
     {"no_plugin", Nothing, Plugin(""), nullptr, kMissing},
     {"a_library_that_is_no_tuner", Nothing, Plugin(STP_NO_TUNER), nullptr, kMissing},
     {"another_release", Nothing, Plugin(STP_OLDER),

@@ -103,23 +103,24 @@ TEST_F(Folder, ForgetsKeysAfterADayAndNumbersAfterTwo)
 
     for (const char *key : {"new", "old"})
         EXPECT_TRUE(stp_client_set(&client_, key, "x", 1));
-    for (const char *key : {"new_number", "day_old_number", "old_number"})
+    for (const char *key : {"added_once", "added_twice", "old_number"})
         EXPECT_TRUE(stp_client_add(&client_, key, 1, &sum));
-    EXPECT_TRUE(stp_client_add(&client_, "day_old_number", 1, &sum));
+    EXPECT_TRUE(stp_client_add(&client_, "added_twice", 1, &sum));
     for (const char *name : {"users.txt", ".steptune-1-1", ".steptune-1-2"})
         std::ofstream(path_ + "/" + name) << "x";
     const std::string prefix = "%2Fsteptune%2Fagree%2F";
     MakeOlder(prefix + "new", STP_STORE_LIFETIME_S - 60);
     MakeOlder(prefix + "old", STP_STORE_LIFETIME_S + 60);
-    MakeOlder(prefix + "day_old_number", STP_STORE_NUMBER_LIFETIME_S - 60);
+    for (const char *key : {"added_once", "added_twice"})
+        MakeOlder(prefix + key, STP_STORE_NUMBER_LIFETIME_S - 60);
     MakeOlder(prefix + "old_number", STP_STORE_NUMBER_LIFETIME_S + 60);
     MakeOlder("users.txt", STP_STORE_NUMBER_LIFETIME_S + 60);
     MakeOlder(".steptune-1-1", STP_STORE_LIFETIME_S + 60);
 
     stp_client_close(&client_);
-    EXPECT_THAT(Names(), ElementsAre(prefix + "day_old_number", prefix + "new",
-                                     prefix + "new_number", ".steptune-1-2",
-                                     "users.txt"));
+    EXPECT_THAT(Names(),
+                ElementsAre(prefix + "added_once", prefix + "added_twice",
+                            prefix + "new", ".steptune-1-2", "users.txt"));
 }
 
 TEST_F(Folder, ThatIsMissingIsNotMade)
