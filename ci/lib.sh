@@ -7,7 +7,7 @@ cd "$(dirname "$0")/.."
 slow='PlantedTuner|TakesAMillionRules|WouldTakeForEver|IntervalsHoldOne'
 slow="$slow|ManyNodes|LooksForRegimes|InAllOrders/[4A-Z]|TwentyThousand"
 slow="$slow|TuneGivesTheSameTwice|HundredThousandRanks"
-slow="$slow|PromoteNoNumber|InAnyMixture|InEveryOrder"
+slow="$slow|PlansModel|PromoteNoNumber|InAnyMixture|InEveryOrder"
 slow="$slow|cli\.Contract\.([^P]|PassesAC|Plays)"
 
 step() { printf '\n== %s\n' "$*"; }
