@@ -331,6 +331,13 @@ static void tuner_describe(struct context *ctx,
             "%s: this NCCL names no communicator to a tuner (2.28 does), so "
             "ranks cannot compare their policies: all must hold the same",
             STP_TUNER_NAME);
+    if (info->shape.gpu == NULL)
+        LOG(ctx->log, NCCL_LOG_INFO,
+            "%s: rules that name a GPU do not apply: %s", STP_TUNER_NAME,
+            info->shape.n_nodes > 1
+                ? "hosts that do not meet in a store (STEPTUNE_AGREE) cannot "
+                  "know that all have the same"
+                : "which one this is, is not known (STEPTUNE_GPU)");
     if (line != 0 && info->shape.n_ranks > 1)
         LOG(ctx->log, NCCL_LOG_WARN,
             "%s: line %u of the policy depends on regBuff, which each rank "
@@ -368,12 +375,13 @@ static void tuner_open(struct context *ctx, int version,
     enum stp_status status = stp_settings_read(&settings, &err);
 
     tuner_open_ledger(ctx, settings.ledger, info);
-    /* Ranks on different nodes cannot know each other's GPUs, and must not
-     * decide by their own. */
-    if (info->shape.n_nodes == 1 && settings.gpu[0] != '\0')
-        info->shape.gpu = settings.gpu;
     if (info->shape.n_nodes == 1 && settings.agree == STP_AGREE_STORE)
         settings.agree = STP_AGREE_HOST; /* which is all of them */
+    /* Ranks on different nodes that are not compared cannot know each other's
+     * GPUs, and must not decide by their own. */
+    if ((info->shape.n_nodes == 1 || settings.agree != STP_AGREE_HOST) &&
+        settings.gpu[0] != '\0')
+        info->shape.gpu = settings.gpu;
     info->has_store = settings.agree == STP_AGREE_STORE;
     tuner_open_backend(ctx, info, &settings, status, &err);
     if (tuner_must_not_decide(info, &settings))

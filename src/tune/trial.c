@@ -19,10 +19,11 @@ const struct stp_arms stp_trial_arms = {
 enum stp_status stp_trial_environment(const char *path, const char *gpu,
                                       struct stp_error *err)
 {
-    /* all processes have this policy, and their launcher may have no store */
+    /* All processes have this policy and this GPU, and their launcher may have
+     * no store. */
     if (setenv("NCCL_TUNER_CONFIG_FILE", path, 1) == 0 &&
         setenv("STEPTUNE_GPU", gpu, 1) == 0 &&
-        setenv("STEPTUNE_AGREE", "shm", 0) == 0 &&
+        setenv("STEPTUNE_AGREE", "assume", 0) == 0 &&
         unsetenv("NCCL_WORKLOAD_OVERLAP") == 0)
         return STP_OK;
     return stp_fail(err, STP_ERR_NOMEM, "cannot set the environment");
@@ -188,9 +189,12 @@ enum stp_status stp_trial_print(const char *path,
     fputc('\n', fp);
     if (status != STP_OK)
         return status;
-    return has_table ? stp_print_verdicts(info, comparisons, STP_VERDICTS_ALL,
-                                          fp, err)
-                     : stp_print_gains(info, comparisons, NULL, fp, err);
+    status = has_table ? stp_print_verdicts(info, comparisons, STP_VERDICTS_ALL,
+                                            fp, err)
+                       : stp_print_gains(info, comparisons, NULL, fp, err);
+    if (status == STP_OK)
+        stp_print_unfollowed(comparisons, fp);
+    return status;
 }
 
 enum stp_status stp_trial_prove(const char *path,

@@ -539,7 +539,7 @@ TEST_F(CliDoctor, SaysWhetherHostsComparePolicies)
                 HasSubstr("1 rule of policy two.conf is for several hosts, and "
                           "no store is known in which hosts compare their "
                           "policies|the job hangs if one host has another "
-                          "policy|"));
+                          "policy, and rules that name a GPU do not apply|"));
 
     Set("STEPTUNE_AGREE", "required");
     EXPECT_THAT(Found("note", "--policy two.conf"),

@@ -271,6 +271,19 @@ TEST_F(Output, OfVerifyShowsWhereAPolicyIsSlower)
         o.out);
 }
 
+TEST_F(Output, OfVerifySaysThatAPolicyChangesNothing)
+{
+    Write("my.conf", "allreduce,1K,1K,ring,ll,-1,-1,-1\n");
+    Outcome o = Run("verify my.conf --on h200x4 -b 1K -e 1K");
+    EXPECT_THAT(o.out,
+                HasSubstr("\n3 sizes: 0 faster, 3 as NCCL's own choice, 0 "
+                          "unsure, 0 slower; geometric mean of all gains "
+                          "1.000\nThe plugin chose nothing else than NCCL at "
+                          "any of these sizes: the rules name what NCCL "
+                          "chooses anyway, or the plugin followed none of "
+                          "them, and NCCL_DEBUG=INFO tells why.\n"));
+}
+
 TEST_F(Output, OfExplainIsWhatThePolicyDecides)
 {
     Write("p.conf", "allgather,4M,16M,ring,ll128,-1,-1,-1\n");

@@ -155,6 +155,20 @@ void SetConstants()
     setenv("STEPTUNE_CONSTANTS_FILE", "c.csv", 1);
 }
 
+// A policy for a GPU, which all hosts have, or but the second.
+void NameGpu()
+{
+    Write("p.conf", "collective,min_bytes,max_bytes,algorithm,protocol,gpu\n"
+                    "allreduce,0,inf,tree,ll,H200\n");
+}
+
+void NameGpuThatTheSecondLacks()
+{
+    NameGpu();
+    if (std::stoi(getenv("RANK")) >= 8)
+        setenv("STEPTUNE_GPU", "H100", 1);
+}
+
 // A plugin that was installed without the library for Redis.
 void CopyPlugin()
 {
@@ -208,6 +222,11 @@ const Case kCases[] = {
      "of 16 ranks, of host a: ",
      "STEPTUNE_AGREE_TIMEOUT is '-1', expected seconds from 0 to 600", "0.2"},
     {"no_store", kNone, "", [] {}, true, "", ""},
+    {"rules_for_a_gpu", kTorchrun, "", NameGpu, true, "", "", "60", false, true},
+    {"rules_for_a_gpu_that_one_lacks", kTorchrun, "", NameGpuThatTheSecondLacks, false,
+     "host b sees another GPU model", "host a sees another GPU model", "60", false, true},
+    {"rules_for_a_gpu_without_a_store", kNone, "", NameGpu, false, "", "", "60", false, true},
+    {"rules_for_a_gpu_that_all_have", kNone, "assume", NameGpu, true, "", "", "60", false, true},
     {"not_in_the_store", kTorchrun, "shm", [] {}, true, "", ""},
     {"another_policy_without_a_store", kNone, "", Replace("p.conf", kOtherPolicy), true, "", "", "60", true},
 };

@@ -230,7 +230,8 @@ static void doctor_judge_hosts(struct stp_doctor *d, const char *path,
                      settings.agree_is_required
                          ? "STEPTUNE_AGREE=required: the plugin steps aside "
                            "on several hosts"
-                         : "the job hangs if one host has another policy");
+                         : "the job hangs if one host has another policy, and "
+                           "rules that name a GPU do not apply");
     stp_diagnose_todo(&d->diagnosis, "start the job with torchrun, or set "
                                      "STEPTUNE_AGREE=tcpstore://HOST:PORT");
 }

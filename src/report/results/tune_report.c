@@ -266,6 +266,8 @@ enum stp_status stp_print_tuning(const struct stp_tune_report *r,
     status = has_table ? stp_print_verdicts(r->info, r->verdicts,
                                             STP_VERDICTS_ALL, fp, err)
                        : stp_print_gains(r->info, r->verdicts, NULL, fp, err);
+    if (status == STP_OK && r->derived->n_rules > 0)
+        stp_print_unfollowed(r->verdicts, fp);
     if (status == STP_OK && r->overlap != NULL)
         status = tune_report_print_overlap(r, has_table, fp, err);
     if (status != STP_OK || r->memory == NULL)

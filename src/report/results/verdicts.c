@@ -214,6 +214,20 @@ void stp_print_verdicts_together(const struct stp_comparisons *comparisons,
     stp_paragraph_end(&paragraph);
 }
 
+void stp_print_unfollowed(const struct stp_comparisons *comparisons, FILE *fp)
+{
+    const struct stp_verdict_count n = stp_count_verdicts(comparisons);
+
+    if (n.n_same == 0 ||
+        n.n_faster + n.n_unsure + n.n_slower + n.n_equal + n.n_by_model > 0)
+        return;
+    stp_print_paragraph("The plugin chose nothing else than NCCL at any of "
+                        "these sizes: the rules name what NCCL chooses anyway, "
+                        "or the plugin followed none of them, and "
+                        "NCCL_DEBUG=INFO tells why.",
+                        fp);
+}
+
 enum stp_status stp_print_verdicts(const struct stp_device_info *info,
                                    const struct stp_comparisons *comparisons,
                                    enum stp_verdicts_shown shown, FILE *fp,
