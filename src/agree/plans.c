@@ -190,3 +190,10 @@ enum stp_proposed stp_plans_proposed(struct stp_plans *plans)
     pthread_mutex_unlock(&plans->lock);
     return proposed;
 }
+
+void stp_plans_explain(struct stp_plans *plans, char *text, size_t size)
+{
+    pthread_mutex_lock(&plans->lock);
+    snprintf(text, size, "%s", plans->planner.why);
+    pthread_mutex_unlock(&plans->lock);
+}

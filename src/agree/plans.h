@@ -44,4 +44,7 @@ bool stp_plans_propose(struct stp_plans *plans, const uint32_t *proposals,
                        size_t n, unsigned epoch_calls);
 enum stp_proposed stp_plans_proposed(struct stp_plans *plans);
 
+/* Why nothing can be agreed on any more; "" if it can. */
+void stp_plans_explain(struct stp_plans *plans, char *text, size_t size);
+
 #endif /* STP_PLANS_H */

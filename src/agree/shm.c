@@ -303,20 +303,27 @@ static void shm_explain_lost(const struct shm_agreement *shm, char *text,
                    "stopped");
 }
 
+/* Why the hosts that agreed agree on no more. */
+static void shm_explain_end(struct shm_agreement *shm, char *text, size_t size)
+{
+    if (shm->is_lost)
+        shm_explain_lost(shm, text, size);
+    else if (shm->base.speaks)
+        stp_plans_explain(&shm->plans, text, size);
+    else
+        snprintf(text, size, "%s",
+                 atomic_load(&shm->state->has_why) ? shm->state->why : "");
+}
+
 static void shm_explain(const struct stp_agreement *agreement, char *text,
                         size_t size)
 {
-    const struct shm_agreement *shm = shm_of(agreement);
+    struct shm_agreement *shm = shm_of(agreement);
 
-    if (shm_has_store(&shm->store) && shm_read_outcome(shm) == AGREED) {
-        if (shm->is_lost)
-            shm_explain_lost(shm, text, size);
-        else
-            snprintf(text, size, "%s", shm->state->why);
-        return;
-    }
-    if (!shm_has_store(&shm->store) ||
-        !stp_identities_are_equal(shm->identities, shm->step.n_ranks))
+    if (shm_has_store(&shm->store) && shm_read_outcome(shm) == AGREED)
+        shm_explain_end(shm, text, size);
+    else if (!shm_has_store(&shm->store) ||
+             !stp_identities_are_equal(shm->identities, shm->step.n_ranks))
         stp_identities_explain(shm->identities, shm->step.n_ranks,
                                shm->n_needed, shm->step.rank, text, size);
     else if (atomic_load(&shm->state->has_why))
