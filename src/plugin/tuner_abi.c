@@ -331,13 +331,11 @@ static void tuner_describe(struct context *ctx,
             "%s: this NCCL names no communicator to a tuner (2.28 does), so "
             "ranks cannot compare their policies: all must hold the same",
             STP_TUNER_NAME);
-    if (info->shape.gpu == NULL)
+    if (info->shape.gpu == NULL && info->shape.n_nodes > 1)
         LOG(ctx->log, NCCL_LOG_INFO,
-            "%s: rules that name a GPU do not apply: %s", STP_TUNER_NAME,
-            info->shape.n_nodes > 1
-                ? "hosts that do not meet in a store (STEPTUNE_AGREE) cannot "
-                  "know that all have the same"
-                : "which one this is, is not known (STEPTUNE_GPU)");
+            "%s: rules that name a GPU do not apply: hosts that do not meet in "
+            "a store (STEPTUNE_AGREE) cannot know that all have the same",
+            STP_TUNER_NAME);
     if (line != 0 && info->shape.n_ranks > 1)
         LOG(ctx->log, NCCL_LOG_WARN,
             "%s: line %u of the policy depends on regBuff, which each rank "

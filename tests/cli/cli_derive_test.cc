@@ -1,4 +1,4 @@
-// steptune derive, of training iterations, as a user runs it.
+// steptune derive, of training iterations and of hosts, as a user runs it.
 #include "support/cli_fixture.h"
 
 namespace
@@ -161,6 +161,25 @@ TEST_F(DeriveIterations, SaysWhatItWants)
     EXPECT_EQ(2, o.status);
     EXPECT_THAT(o.err, HasSubstr("--objective 'step', expected time or "
                                  "iteration"));
+}
+
+// ---- several hosts ----
+
+TEST_F(Cli, DerivesRulesForTheHostsThatWereMeasured)
+{
+    Outcome o = Run("derive " STP_FIXTURES "/timings/h100_two_hosts.csv");
+
+    EXPECT_EQ(0, o.status) << o.err;
+    std::stringstream lines(o.out);
+    std::vector<std::string> rules;
+    for (std::string line; std::getline(lines, line);)
+        if (line.find(",2,2,NVIDIA H100 80GB HBM3") != std::string::npos)
+            rules.push_back(line.substr(0, line.find(",-1,2,2,")));
+    EXPECT_THAT(rules, ElementsAre("allgather,13777,17854,pat,simple",
+                                   "allgather,19457,55106,ring,ll",
+                                   "allgather,55107,311726,pat,simple",
+                                   "allreduce,1024,27553,tree,ll",
+                                   "allreduce,27554,881734,tree,simple"));
 }
 
 } // namespace
