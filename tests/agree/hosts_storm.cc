@@ -42,6 +42,7 @@ constexpr uint32_t kPlans = 100;    // of a job
 constexpr uint32_t kLead = 64;      // epochs of a rank before another
 constexpr uint32_t kLost = UINT32_C(1) << 31;
 constexpr uint32_t kTimeoutMs = 300;
+constexpr uint64_t kPrintPlans = 10000; // from one report to the next
 constexpr unsigned kPort = 29500;
 
 // ---- namespaces ----
@@ -495,6 +496,7 @@ void Print(const Sum &sum)
     for (const auto &fault : sum.faults)
         printf(" %s %" PRIu64 ";", fault.first.c_str(), fault.second);
     printf("\n");
+    fflush(stdout);
 }
 
 int Storm(uint64_t n_plans, uint64_t seed)
@@ -510,7 +512,12 @@ int Storm(uint64_t n_plans, uint64_t seed)
         return 77;
     }
     std::string fault;
+    uint64_t print_at = kPrintPlans;
     for (uint64_t i = 0; fault.empty() && sum.n_plans < n_plans; i++) {
+        if (sum.n_plans >= print_at) {
+            Print(sum);
+            print_at += kPrintPlans;
+        }
         fault =
             RunJob({seed + i, (static_cast<uint64_t>(getpid()) << 32) + i + 1,
                     static_cast<JobSaid *>(shared)},
