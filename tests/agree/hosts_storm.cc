@@ -1,9 +1,9 @@
 // hosts_storm - whether hosts that plan through a store ever disagree, while
-// hosts and the store are killed, stopped, cut off and started again: 8 hosts
-// of 2 ranks, each host a process in a network namespace of its own.  Plans are
-// counted; a job has some hundred of them.  Takes root and iproute2; exit
-// status 77 without.  As a test it is short; 100000 plans take a quarter of an
-// hour.
+// hosts and the store are killed, stopped, cut off, slow and started again: 8
+// hosts of 2 ranks, or up to 64 of 8, each host a process in a network
+// namespace of its own.  Plans are counted; a job has some hundred of them.
+// Takes root and iproute2; exit status 77 without.  As a test it is short;
+// 100000 plans take half an hour.
 #include <fcntl.h>
 #include <arpa/inet.h>
 #include <netinet/in.h>
@@ -36,7 +36,7 @@ extern "C" {
 namespace
 {
 
-constexpr uint32_t kHosts = 8, kOwn = 2, kRanks = kHosts * kOwn;
+constexpr uint32_t kMaxHosts = 64, kMaxRanks = 512;
 constexpr uint32_t kEpochs = 60000; // of a job, at most
 constexpr uint32_t kPlans = 100;    // of a job
 constexpr uint32_t kLead = 64;      // epochs of a rank before another
@@ -45,6 +45,16 @@ constexpr uint32_t kTimeoutMs = 300;
 constexpr uint64_t kPrintPlans = 10000; // from one report to the next
 constexpr unsigned kPort = 29500;
 
+// Of all jobs.
+struct Size {
+    uint32_t n_hosts = 8, n_own = 2; // ranks of a host
+
+    uint32_t n_ranks() const
+    {
+        return n_hosts * n_own;
+    }
+} size;
+
 // ---- namespaces ----
 
 bool Do(const std::string &command)
@@ -52,7 +62,7 @@ bool Do(const std::string &command)
     return system((command + " >/dev/null 2>&1").c_str()) == 0;
 }
 
-// Host i's; the store's is that of host kHosts.
+// Host i's; the store's comes after them.
 std::string Namespace(uint32_t i)
 {
     return "steptune-" + std::to_string(getpid()) + "-" + std::to_string(i);
@@ -63,12 +73,12 @@ class Network
   public:
     Network() : parent_(getpid())
     {
-        const std::string store = Namespace(kHosts);
+        const std::string store = Namespace(size.n_hosts);
         works_ = Do("ip netns add " + store) &&
                  Do("ip -n " + store + " link add br0 type bridge") &&
                  Do("ip -n " + store + " addr add 10.77.0.1/24 dev br0") &&
                  Do("ip -n " + store + " link set br0 up");
-        for (uint32_t i = 0; i < kHosts; i++) {
+        for (uint32_t i = 0; i < size.n_hosts; i++) {
             const std::string host = Namespace(i), n = std::to_string(i);
             works_ =
                 works_ && Do("ip netns add " + host) &&
@@ -85,7 +95,7 @@ class Network
     ~Network()
     {
         if (getpid() == parent_)
-            for (uint32_t i = 0; i <= kHosts; i++)
+            for (uint32_t i = 0; i <= size.n_hosts; i++)
                 Do("ip netns del " + Namespace(i));
     }
 
@@ -134,20 +144,26 @@ int ListenAtPort()
     return fd;
 }
 
+// Set by a signal.
+volatile sig_atomic_t is_slow;
+
 pid_t StartStore()
 {
     const pid_t parent = getpid();
     const pid_t pid = fork();
     if (pid != 0)
         return pid;
-    Enter(parent, kHosts);
+    Enter(parent, size.n_hosts);
     stp_server *server = nullptr;
     stp_error err{};
     if (stp_server_new("agree", nullptr, &server, &err) != STP_OK ||
         !stp_server_listen(server, ListenAtPort()))
         _exit(5);
+    signal(SIGUSR1, [](int) { is_slow = 1; });
+    signal(SIGUSR2, [](int) { is_slow = 0; });
     while (stp_server_step(server, 1000))
-        ;
+        if (is_slow != 0)
+            usleep(100000); // before the next requests are read
     _exit(6);
 }
 
@@ -165,9 +181,9 @@ struct HostSaid {
 struct JobSaid {
     std::atomic<uint32_t> last; // epoch; 0: not known
     std::atomic<uint32_t> is_over;
-    HostSaid hosts[kHosts];
-    std::atomic<uint32_t> n_told[kRanks];
-    uint32_t told[kRanks][kEpochs];
+    HostSaid hosts[kMaxHosts];
+    std::atomic<uint32_t> n_told[kMaxRanks];
+    uint32_t told[kMaxRanks][kEpochs];
 };
 
 struct Job {
@@ -178,8 +194,8 @@ struct Job {
 // Ranks wait for each other's collectives, but for those that are gone.
 bool MayGoOn(const JobSaid &said, uint32_t rank)
 {
-    for (uint32_t r = 0; r < kRanks; r++)
-        if (said.hosts[r / kOwn].is_done == 0 &&
+    for (uint32_t r = 0; r < size.n_ranks(); r++)
+        if (said.hosts[r / size.n_own].is_done == 0 &&
             said.n_told[r] + kLead < said.n_told[rank])
             return false;
     return true;
@@ -219,8 +235,8 @@ void Propose(stp_agreement *a, schedules::Random *random, JobSaid *said,
 void RunRank(const Job &job, uint32_t rank, stp_agreement *a)
 {
     JobSaid *said = job.said;
-    HostSaid *host = &said->hosts[rank / kOwn];
-    schedules::Random random(job.seed * kRanks + rank);
+    HostSaid *host = &said->hosts[rank / size.n_own];
+    schedules::Random random(job.seed * kMaxRanks + rank);
     const bool leads = a->ops->is_observer(a);
 
     for (uint32_t e = 0; e < kEpochs && said->is_over == 0 &&
@@ -239,44 +255,46 @@ void RunRank(const Job &job, uint32_t rank, stp_agreement *a)
             a->ops->explain(a, host->lost, sizeof(host->lost));
             break;
         }
-        if (random.OneIn(4))
-            usleep(random.Below(100));
+        if (random.OneIn(4)) // the more ranks, the slower: they share CPUs
+            usleep(random.Below(100) * size.n_ranks() / 16);
     }
 }
 
 void RunHost(const Job &job, uint32_t h)
 {
-    stp_agreement *ranks[kOwn] = {};
+    std::vector<stp_agreement *> ranks(size.n_own);
     stp_agreement_rank as{};
     std::vector<std::thread> threads;
     stp_error err{};
 
     as.comm_id = job.comm_id;
     as.host_id = h + 1;
-    as.n_ranks = kRanks;
-    as.n_needed = kOwn;
+    as.n_ranks = size.n_ranks();
+    as.n_needed = size.n_own;
     as.number = -1;
     as.proposes = true;
     as.fingerprint.part[STP_FINGERPRINT_POLICY] = 1;
     as.store.address = stp_store_at("10.77.0.1", kPort);
-    as.store.timeout_ms = kTimeoutMs;
-    as.store.lead = 2;
+    as.store.timeout_ms = kTimeoutMs * size.n_ranks() / 16;
+    as.store.lead = 2 * size.n_ranks() / 16;
     snprintf(as.store.run, sizeof(as.store.run), "storm");
     snprintf(as.store.host, sizeof(as.store.host), "h%u", h);
     for (stp_agreement *&rank : ranks)
         if (stp_agreement_join(&as, &rank, &err) != STP_OK)
             _exit(7);
     std::thread speech(ranks[0]->ops->speak, ranks[0]);
-    const bool follows = ranks[0]->ops->compare(ranks[0], 0) &&
-                         ranks[1]->ops->compare(ranks[1], 0) &&
-                         ranks[0]->ops->is_complete(ranks[0]);
+    bool follows = true;
+    for (stp_agreement *rank : ranks)
+        follows = rank->ops->compare(rank, 0) && follows;
+    follows = follows && ranks[0]->ops->is_complete(ranks[0]);
     HostSaid *said = &job.said->hosts[h];
     said->follows = follows;
     said->learns = follows && ranks[0]->ops->is_observer(ranks[0]);
     if (!follows)
         ranks[0]->ops->explain(ranks[0], said->over, sizeof(said->over));
-    for (uint32_t r = 0; r < kOwn && follows; r++)
-        threads.emplace_back([&, r] { RunRank(job, h * kOwn + r, ranks[r]); });
+    for (uint32_t r = 0; r < size.n_own && follows; r++)
+        threads.emplace_back(
+            [&, r] { RunRank(job, h * size.n_own + r, ranks[r]); });
     for (std::thread &thread : threads)
         thread.join();
     said->is_done = 1;
@@ -311,8 +329,8 @@ class Faults
     // One, which is over when this returns, but for what was killed.
     const char *Strike()
     {
-        const uint32_t h = random_.Below(kHosts);
-        switch (random_.Below(6)) {
+        const uint32_t h = random_.Below(size.n_hosts);
+        switch (random_.Below(7)) {
         case 0:
             KillHost(h);
             return "a host killed";
@@ -332,6 +350,11 @@ class Faults
             Sleep(100);
             *store_ = StartStore();
             return "the store killed and started empty";
+        case 5:
+            Signal(SIGUSR1);
+            Sleep(2000);
+            Signal(SIGUSR2);
+            return "the store slow";
         default:
             Pause(*store_);
             return "the store stopped";
@@ -351,6 +374,12 @@ class Faults
         kill(pid, SIGSTOP);
         Sleep(400);
         kill(pid, SIGCONT);
+    }
+
+    void Signal(int number)
+    {
+        if (*store_ != 0)
+            kill(*store_, number);
     }
 
     void KillStore()
@@ -389,7 +418,7 @@ struct Sum {
 
 bool AnyRuns(const std::vector<pid_t> &hosts, const JobSaid &said)
 {
-    for (uint32_t h = 0; h < kHosts; h++)
+    for (uint32_t h = 0; h < size.n_hosts; h++)
         if (hosts[h] != 0 && said.hosts[h].is_done == 0)
             return true;
     return false;
@@ -400,7 +429,7 @@ void Await(const std::vector<pid_t> &hosts, JobSaid *said)
 {
     for (int i = 0; AnyRuns(hosts, *said); i++) {
         bool leader_runs = false;
-        for (uint32_t h = 0; h < kHosts; h++)
+        for (uint32_t h = 0; h < size.n_hosts; h++)
             leader_runs |= said->hosts[h].learns != 0 && hosts[h] != 0;
         if (said->last == 0 && !leader_runs && i > 1000)
             said->is_over = 1;
@@ -413,7 +442,7 @@ std::string Check(const JobSaid &said, Sum *sum)
 {
     for (uint32_t e = 0; e < kEpochs; e++) {
         uint32_t word = kLost;
-        for (uint32_t r = 0; r < kRanks; r++) {
+        for (uint32_t r = 0; r < size.n_ranks(); r++) {
             if (e >= said.n_told[r] || said.told[r][e] == kLost)
                 continue;
             if (word != kLost && word != said.told[r][e])
@@ -426,15 +455,16 @@ std::string Check(const JobSaid &said, Sum *sum)
         sum->n_words += word != kLost && word != 0;
     }
     bool is_lost = false;
-    for (uint32_t r = 0; r < kRanks; r++) {
+    for (uint32_t r = 0; r < size.n_ranks(); r++) {
         const uint32_t n = said.n_told[r];
         if (n == 0 || said.told[r][n - 1] != kLost)
             continue;
         is_lost = true;
         sum->n_ranks_lost++;
-        if (strstr(said.hosts[r / kOwn].lost, "took part in plan") == nullptr)
-            return "rank " + std::to_string(r) +
-                   " fails without a reason: " + said.hosts[r / kOwn].lost;
+        if (strstr(said.hosts[r / size.n_own].lost, "took part in plan") ==
+            nullptr)
+            return "rank " + std::to_string(r) + " fails without a reason: " +
+                   said.hosts[r / size.n_own].lost;
     }
     sum->n_lost += is_lost;
     return "";
@@ -458,11 +488,11 @@ std::string RunJob(const Job &job, pid_t *store, Sum *sum)
     schedules::Random random(job.seed);
     std::vector<pid_t> hosts;
 
-    memset(static_cast<void *>(job.said), 0, sizeof(*job.said));
+    madvise(job.said, sizeof(*job.said), MADV_REMOVE); // all is zero again
     if (*store == 0)
         *store = StartStore();
     usleep(3000);
-    for (uint32_t h = 0; h < kHosts; h++)
+    for (uint32_t h = 0; h < size.n_hosts; h++)
         hosts.push_back(StartHost(job, h));
     Faults faults(job.seed, store, &hosts, job.said);
     for (uint32_t n = random.Below(3); n > 0; n--) {
@@ -491,7 +521,7 @@ void Print(const Sum &sum)
            "jobs: %" PRIu64 " stepped aside, %" PRIu64
            " learned no more and said why, %" PRIu64 " failed by name (%" PRIu64
            " ranks)\nfaults:",
-           sum.n_plans, sum.n_jobs, kHosts, sum.n_taken, sum.n_dropped,
+           sum.n_plans, sum.n_jobs, size.n_hosts, sum.n_taken, sum.n_dropped,
            sum.n_words, sum.n_aside, sum.n_over, sum.n_lost, sum.n_ranks_lost);
     for (const auto &fault : sum.faults)
         printf(" %s %" PRIu64 ";", fault.first.c_str(), fault.second);
@@ -511,6 +541,8 @@ int Storm(uint64_t n_plans, uint64_t seed)
         printf("no network namespaces here: they take root and iproute2\n");
         return 77;
     }
+    signal(SIGUSR1, SIG_IGN); // until a store can be slow
+    signal(SIGUSR2, SIG_IGN);
     std::string fault;
     uint64_t print_at = kPrintPlans;
     for (uint64_t i = 0; fault.empty() && sum.n_plans < n_plans; i++) {
@@ -541,8 +573,15 @@ int main(int argc, char **argv)
     const uint64_t n_plans = argc > 1 ? strtoull(argv[1], nullptr, 10) : 100000;
     const uint64_t seed = argc > 2 ? strtoull(argv[2], nullptr, 10) : 1;
 
-    if (argc > 3 || n_plans == 0) {
-        fprintf(stderr, "usage: hosts_storm [PLANS [SEED]]\n");
+    if (argc > 4) {
+        size.n_hosts = static_cast<uint32_t>(atoi(argv[3]));
+        size.n_own = static_cast<uint32_t>(atoi(argv[4]));
+    }
+    if (argc > 5 || argc == 4 || n_plans == 0 || size.n_hosts < 2 ||
+        size.n_hosts > kMaxHosts || size.n_own < 1 ||
+        size.n_ranks() > kMaxRanks) {
+        fprintf(stderr, "usage: hosts_storm [PLANS [SEED [HOSTS RANKS]]]\n"
+                        "HOSTS: 2 to 64; RANKS: of each, 512 together\n");
         return 2;
     }
     return Storm(n_plans, seed);
