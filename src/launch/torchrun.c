@@ -162,7 +162,7 @@ static enum stp_status srun_read_job(struct stp_torchrun *s,
     const char *host = torchrun_get("MASTER_ADDR", NULL);
     const char *list = torchrun_get("SLURM_STEP_NODELIST", NULL);
     const char *step = torchrun_get("SLURM_STEP_ID", "0");
-    unsigned job;
+    unsigned job = 0;
     enum stp_status status = torchrun_read_number(s->launcher, "SLURM_JOB_ID",
                                                   0, UINT32_MAX, &job, err);
 

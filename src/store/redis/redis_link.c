@@ -35,7 +35,7 @@ static bool link_fail_tls(struct stp_client *client, const char *what,
 
     if (verdict != X509_V_OK)
         reason = X509_verify_cert_error_string(verdict);
-    snprintf(client->why, sizeof(client->why), "%s%s: %s", what, file,
+    snprintf(client->why, sizeof(client->why), "%s%.150s: %.80s", what, file,
              reason != NULL ? reason : "TLS failed");
     return false;
 }
