@@ -167,7 +167,8 @@ TEST_F(DeriveIterations, SaysWhatItWants)
 
 TEST_F(Cli, DerivesRulesForTheHostsThatWereMeasured)
 {
-    Outcome o = Run("derive " STP_FIXTURES "/reports/h100_two_hosts/steptune.sweep.csv");
+    Outcome o = Run("derive " STP_FIXTURES
+                    "/reports/h100_two_hosts/steptune.sweep.csv");
 
     EXPECT_EQ(0, o.status) << o.err;
     std::stringstream lines(o.out);
