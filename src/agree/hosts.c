@@ -13,6 +13,7 @@ enum {
     SETTLE_MS = 1000, /* for the store to answer after the time limit */
     NAP_MS = 1,       /* between looks, at first */
     NAP_MAX_MS = 20,
+    NAP_RANKS_PER_MS = 64,
     MAX_ROWS = 1024, /* that are read to tell why */
     KEY_TEXT = STP_HOSTS_KEY,
     WORD_TEXT = 8, /* of a decision */
@@ -157,12 +158,15 @@ static bool speech_say_ranks(struct speech *s)
     return true;
 }
 
-static void speech_nap(unsigned *ms)
+/* The more ranks there are, the more hosts may ask. */
+static void speech_nap(const struct speech *s, unsigned *ms)
 {
+    const unsigned max_ms =
+        NAP_MAX_MS + (unsigned)(s->hosts->n_ranks / NAP_RANKS_PER_MS);
     const struct timespec nap = {.tv_nsec = *ms * 1000000L};
 
     nanosleep(&nap, NULL);
-    *ms = *ms < NAP_MAX_MS / 2 ? *ms * 2 : NAP_MAX_MS;
+    *ms = *ms < max_ms / 2 ? *ms * 2 : max_ms;
 }
 
 /* Until all ranks of all hosts arrived, or the time is over; false if the store
@@ -177,7 +181,7 @@ static bool speech_gather(struct speech *s)
         if (s->n_arrived >= s->hosts->n_ranks ||
             stp_now_ms() >= s->deadline_ms || atomic_load(s->hosts->is_hushed))
             return true;
-        speech_nap(&nap_ms);
+        speech_nap(s, &nap_ms);
         if (!speech_add(s, "arrived", 0, &s->n_arrived))
             return false;
     }

@@ -1,5 +1,6 @@
 #include "agree/planner.h"
 
+#include <math.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -144,6 +145,7 @@ static enum stp_plan_state planner_verdict(const struct stp_planner *p)
 
 /* ---- the leader's plan ---- */
 
+/* The highest, as a job that pauses goes on as fast as before. */
 static void planner_measure_rate(struct stp_planner *p, int64_t now_ms)
 {
     uint64_t epoch;
@@ -152,8 +154,8 @@ static void planner_measure_rate(struct stp_planner *p, int64_t now_ms)
         return;
     epoch = stp_plan_epoch(p->host->board, p->host->n_own);
     if (p->rate_ms != 0)
-        p->rate =
-            (double)(epoch - p->rate_epoch) / (double)(now_ms - p->rate_ms);
+        p->rate = fmax(p->rate, (double)(epoch - p->rate_epoch) /
+                                    (double)(now_ms - p->rate_ms));
     p->rate_ms = now_ms;
     p->rate_epoch = epoch;
 }

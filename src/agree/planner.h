@@ -112,8 +112,8 @@ struct stp_planner {
                                  plans that came too late */
     unsigned n_dropped;       /* plans in a row */
     bool was_dropped;         /* the last plan */
-    double rate;              /* epochs a millisecond, lately */
-    int64_t rate_ms;          /* when that was found */
+    double rate;              /* epochs a millisecond, at most */
+    int64_t rate_ms;          /* when it was looked for last */
     uint64_t rate_epoch;
 
     uint64_t n_requests;       /* to the store */
