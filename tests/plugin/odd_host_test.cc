@@ -169,6 +169,12 @@ void NameGpuThatTheSecondLacks()
         setenv("STEPTUNE_GPU", "H100", 1);
 }
 
+void TakeTheOtherPlugin()
+{
+    const bool is_static = fs::read_symlink("plugin.so") == STP_PLUGIN;
+    Plugin(is_static ? STP_ONLINE : STP_PLUGIN)();
+}
+
 // A plugin that was installed without the library for Redis.
 void CopyPlugin()
 {
@@ -189,6 +195,8 @@ const Case kCases[] = {
     {"other_constants", kTorchrun, "", SetConstants, false,
      "host b sets other constants than this rank", "host a sets other constants than this rank"},
     {"the_same_constants", kTorchrun, "", SetConstants, true, "", "", "60", false, true},
+    {"another_plugin", kTorchrun, "", TakeTheOtherPlugin, false,
+     "host b has another Steptune plugin or release", "host a has another Steptune plugin or release"},
     {"no_plugin", kTorchrun, "", Plugin(""), false, "of 16 ranks, of host a: ", "", "0.2"},
     {"another_run", kTorchrun, "", Set("TORCHELASTIC_RUN_ID", "other"), false,
      "of 16 ranks, of host a: ", "of 16 ranks, of host b: ", "0.2"},
