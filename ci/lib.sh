@@ -8,6 +8,7 @@ slow='PlantedTuner|TakesAMillionRules|WouldTakeForEver|IntervalsHoldOne'
 slow="$slow|ManyNodes|LooksForRegimes|InAllOrders/[4A-Z]|TwentyThousand"
 slow="$slow|TuneGivesTheSameTwice|HundredThousandRanks"
 slow="$slow|PlansModel|PromoteNoNumber|InAnyMixture|InEveryOrder"
+slow="$slow|AskTheStoreNothing|HostsStorm"
 slow="$slow|cli\.Contract\.([^P]|PassesAC|Plays)"
 
 step() { printf '\n== %s\n' "$*"; }
