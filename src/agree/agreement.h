@@ -113,8 +113,9 @@ enum stp_epoch {
 };
 
 /* Callable from any thread, but for one handle's next_epoch(), which one thread
- * at a time may call.  None but join(), compare(), speak() and leave() blocks,
- * allocates or does I/O, and next_epoch() over several hosts. */
+ * at a time may call.  join(), compare(), speak() and leave() may block,
+ * allocate and do I/O; over several hosts next_epoch() may block; none of the
+ * others does any of that. */
 struct stp_agreement_ops {
     /*
      * Joins.  STP_OK and *agreement_ret, to be given back with leave(); else

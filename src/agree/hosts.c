@@ -334,10 +334,11 @@ static void speech_explain(struct speech *s, char *why, size_t size)
     free(rows);
 }
 
+/* A store that fails now fails the first plan, which tells why. */
 static void speech_hand_over(struct speech *s, struct stp_hosts_line *line_ret)
 {
-    speech_add(s, "learning", 0, &s->n_learning);
-    line_ret->all_learn = s->n_learning == s->hosts->n_ranks;
+    line_ret->all_learn = !speech_add(s, "learning", 0, &s->n_learning) ||
+                          s->n_learning == s->hosts->n_ranks;
     line_ret->client = s->client;
     line_ret->leads = s->is_first;
     speech_key(s, "", line_ret->generation);

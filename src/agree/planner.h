@@ -15,8 +15,8 @@
  * 1. The leader puts the plan on its own board (plan_board.h), ahead of its
  *    ranks by twice the margin or more, then into the store.
  * 2. Each host puts it on its board, too.  If its ranks are not ahead by the
- *    margin, or one of them takes no part, it asks for "abort"; else it adds
- *    its ranks to 'acks'.  From now on they wait where the plan begins.
+ *    margin, it asks for "abort"; else it adds them to 'acks'.  From now on
+ *    they wait where the plan begins.
  * 3. Once all acknowledged, and while its ranks are ahead by the margin, the
  *    leader asks for "commit".  What the store then holds is the verdict.
  *
@@ -53,7 +53,8 @@ struct stp_planner_host {
     size_t n_own;          /* ranks of this host */
     size_t n_ranks;        /* of the communicator */
     bool leads;            /* one host does */
-    bool acknowledges;     /* all ranks of all hosts take part */
+    bool acknowledges;     /* all ranks of all hosts take part; else the planner
+                              is over when it begins */
     unsigned timeout_ms;   /* for all to acknowledge, and for a verdict */
     unsigned margin_ms;    /* between a verdict and the plan, at least */
     unsigned margin_calls; /* likewise */

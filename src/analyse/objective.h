@@ -49,6 +49,11 @@ enum stp_status stp_objective_compare(const struct stp_dataset *selected,
                                       struct stp_comparisons *comparisons_ret,
                                       struct stp_error *err);
 
+/* Both in turn; fails as either. */
+enum stp_status stp_objective_select_and_compare(
+    const struct stp_dataset *data, enum stp_objective objective,
+    struct stp_comparisons *comparisons_ret, struct stp_error *err);
+
 /* The workload of a row that comes next after '*after' in the order of
  * stp_workload_order(); the first if that is NULL.  False if there is none. */
 bool stp_next_workload(const struct stp_dataset *data,

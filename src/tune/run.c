@@ -196,23 +196,6 @@ static enum stp_status run_derive_overlap(const struct stp_tune_job *job,
                             : status;
 }
 
-/* As run_derive_overlap() compares them. */
-static enum stp_status
-run_compare_iterations(const struct stp_dataset *data,
-                       struct stp_comparisons *comparisons_ret,
-                       struct stp_error *err)
-{
-    struct stp_dataset selected = {0};
-    enum stp_status status =
-        stp_objective_select(data, STP_OBJECTIVE_ITERATION, &selected, err);
-
-    if (status == STP_OK)
-        status = stp_objective_compare(&selected, STP_OBJECTIVE_ITERATION,
-                                       comparisons_ret, err);
-    stp_dataset_free(&selected);
-    return status;
-}
-
 /* After both policies are verified, so that registering is compared with what
  * they leave. */
 static enum stp_status run_derive_memory(const struct stp_tune_job *job,
@@ -233,8 +216,9 @@ static enum stp_status run_derive_memory(const struct stp_tune_job *job,
     if (r->registered.n_rows > 0)
         status = stp_compare(&r->registered, &trials, err);
     if (status == STP_OK && r->overlap_registered.n_rows > 0)
-        status = run_compare_iterations(&r->overlap_registered, &overlap_trials,
-                                        err);
+        status = stp_objective_select_and_compare(&r->overlap_registered,
+                                                  STP_OBJECTIVE_ITERATION,
+                                                  &overlap_trials, err);
     situations[0].terms.trials = &trials;
     situations[1].terms.trials = &overlap_trials;
     if (status == STP_OK)

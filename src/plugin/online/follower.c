@@ -318,6 +318,16 @@ void stp_follower_join(struct stp_follower *follower,
         follower->observer = stp_observer_new(rules, agreement);
 }
 
+/* Over several hosts only one leads, which is not known yet. */
+static const char *follower_role(const struct stp_follower *f)
+{
+    if (f->observer == NULL)
+        return "follows";
+    return f->agreement->max_proposals > 1
+               ? "learns, or follows the host that leads"
+               : "learns";
+}
+
 void stp_follower_describe(const struct stp_follower *follower, char *buf,
                            size_t size)
 {
@@ -334,12 +344,7 @@ void stp_follower_describe(const struct stp_follower *follower, char *buf,
         snprintf(buf, size, "nothing is learned: %s; %s", follower->why_not,
                  base);
     else
-        snprintf(buf, size, "%s, beginning with %s",
-                 follower->observer == NULL ? "follows"
-                 : follower->agreement->max_proposals > 1
-                     ? "learns, or follows "
-                       "the host that leads"
-                     : "learns",
+        snprintf(buf, size, "%s, beginning with %s", follower_role(follower),
                  base);
 }
 

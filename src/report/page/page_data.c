@@ -322,14 +322,9 @@ static enum stp_status page_compare_steps(const struct stp_dataset *data,
                                           struct stp_comparisons *steps,
                                           struct stp_error *err)
 {
-    struct stp_dataset selected = {0};
-    enum stp_status status =
-        stp_objective_select(data, STP_OBJECTIVE_ITERATION, &selected, err);
+    enum stp_status status = stp_objective_select_and_compare(
+        data, STP_OBJECTIVE_ITERATION, steps, err);
 
-    if (status == STP_OK)
-        status = stp_objective_compare(&selected, STP_OBJECTIVE_ITERATION,
-                                       steps, err);
-    stp_dataset_free(&selected);
     return status == STP_ERR_RANGE ? STP_OK : status;
 }
 
