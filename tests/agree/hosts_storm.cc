@@ -32,6 +32,7 @@ extern "C" {
 }
 
 #include "agree/schedules.h"
+#include "agree/fork.h"
 
 namespace
 {
@@ -153,7 +154,7 @@ volatile sig_atomic_t is_slow;
 pid_t StartStore()
 {
     const pid_t parent = getpid();
-    const pid_t pid = fork();
+    const pid_t pid = fork_or_exit::Fork();
     if (pid != 0)
         return pid;
     Enter(parent, size.n_hosts);
@@ -319,7 +320,7 @@ void RunHost(const Job &job, uint32_t h)
 pid_t StartHost(const Job &job, uint32_t h)
 {
     const pid_t parent = getpid();
-    const pid_t pid = fork();
+    const pid_t pid = fork_or_exit::Fork();
     if (pid != 0)
         return pid;
     Enter(parent, h);

@@ -19,6 +19,7 @@ extern "C" {
 }
 
 #include "agree/schedules.h"
+#include "agree/fork.h"
 
 namespace storm
 {
@@ -121,7 +122,7 @@ inline void RunRank(const Job &job, uint32_t rank, JobSaid *said)
 
 inline pid_t StartProcess(const Job &job, uint32_t process, JobSaid *said)
 {
-    const pid_t pid = fork();
+    const pid_t pid = fork_or_exit::Fork();
     std::vector<std::thread> threads;
 
     if (pid != 0)

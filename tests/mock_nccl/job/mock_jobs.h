@@ -10,22 +10,13 @@
 
 #include "mock_job.h"
 #include "support/mock_profiler.h"
+#include "mock_nccl/job/virtual_job.h"
 
 namespace mock_test
 {
 
-struct FreeJob {
-    void operator()(mock_job *job) const
-    {
-        mock_job_destroy(job);
-    }
-};
-using Job = std::unique_ptr<mock_job, FreeJob>;
-
-inline mock_job_call After(double compute_us, ncclFunc_t coll, size_t n_bytes)
-{
-    return {compute_us, Call(coll, n_bytes)};
-}
+using virtual_job::After;
+using virtual_job::Job;
 
 // The steps that the job reported.
 struct Done {

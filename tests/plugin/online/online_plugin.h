@@ -7,11 +7,14 @@
 
 #include "mock_job.h"
 #include "support/static_plugin_ranks.h"
+#include "mock_nccl/job/virtual_job.h"
 
 namespace online_plugin
 {
 
 using namespace static_plugin;
+using virtual_job::After;
+using virtual_job::Job;
 
 inline constexpr const char *kOnlineVariables[] = {
     "STEPTUNE_STRATEGY",     "STEPTUNE_OBJECTIVE",     "STEPTUNE_ARMS",
