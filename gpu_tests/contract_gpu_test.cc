@@ -26,7 +26,8 @@ class OneThread : public RanksUnderTest
         stp_status status = STP_ERR_NOTHING;
 
         options->n_threads = 1;
-        for (options->n_gpus = 8; options->n_gpus > 0; options->n_gpus /= 2) {
+        for (options->n_gpus = CountRanks() == 2 ? 2 : 8; options->n_gpus > 0;
+             options->n_gpus /= 2) {
             status = OpenGpus(options, engines, err);
             if (status != STP_ERR_NOTHING)
                 break;

@@ -31,8 +31,7 @@ class Cuda : public DeviceFixture
 
     void SetUp() override
     {
-        int n = 0;
-        if (cudaGetDeviceCount(&n) == cudaSuccess && n == 1)
+        if (CountRanks() == 1)
             GTEST_SKIP() << "needs two GPUs: one rank asks no tuner";
     }
 
@@ -58,6 +57,14 @@ class Cuda : public DeviceFixture
     {
         Select(arm);
         return DeviceFixture::Probe(Make(coll, n_bytes, STP_TYPE_BF16));
+    }
+
+    // From 2.29 on NCCL has no profiler event for a broadcast.
+    bool TellsOfBroadcasts() const
+    {
+        int major = 0, minor = 0;
+        return sscanf(info_.nccl, "%d.%d", &major, &minor) == 2 &&
+               100 * major + minor < 229;
     }
 
     uint64_t CountWrong(int coll, uint64_t n_bytes)
@@ -119,7 +126,8 @@ TEST_F(Cuda, EveryArmOfEveryCollectiveRunsAsItselfAndRight)
                 const stp_device_run run = Probe(arm, coll, 1 << 20);
                 if (run.algo == algo && run.proto == proto)
                     n_itself++;
-                EXPECT_GE(run.n_channels, 1) << what;
+                if (coll != ncclFuncBroadcast || TellsOfBroadcasts())
+                    EXPECT_GE(run.n_channels, 1) << what;
                 EXPECT_EQ(0u, CountWrong(coll, 1 << 20)) << what;
                 EXPECT_EQ(0u, CountWrong(coll, kMaxBytes)) << what;
             }

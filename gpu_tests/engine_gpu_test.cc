@@ -62,10 +62,10 @@ std::vector<ContractCase> Cases()
         {"one_gpu",
          [] { return std::unique_ptr<RanksUnderTest>(new Gpus(1)); }}};
 
-    if (CountGpus() > 1)
+    if (CountRanks() > 1)
         cases.push_back({"all_gpus", [] {
                              return std::unique_ptr<RanksUnderTest>(
-                                 new Gpus(CountGpus()));
+                                 new Gpus(CountRanks()));
                          }});
     return cases;
 }
@@ -77,7 +77,7 @@ GTEST_ALLOW_UNINSTANTIATED_PARAMETERIZED_TEST(DeviceContract); // one device
 
 TEST(EngineGpu, KeepsItsContractOnSeveralGpus)
 {
-    if (CountGpus() < 2)
+    if (CountRanks() < 2)
         GTEST_SKIP() << "takes 2 GPUs or more, here are " << CountGpus()
                      << ": the contract was held by one alone";
 }
@@ -134,7 +134,7 @@ void LeaveRankZeroAlone()
 
 TEST(EngineGpuDeathTest, WaitsForNoRankForEver)
 {
-    if (CountGpus() < 2)
+    if (CountRanks() < 2)
         GTEST_SKIP() << "takes 2 GPUs, here are " << CountGpus();
     testing::FLAGS_gtest_death_test_style = "threadsafe";
 

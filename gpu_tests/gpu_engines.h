@@ -2,7 +2,6 @@
 #ifndef STP_GPU_ENGINES_H
 #define STP_GPU_ENGINES_H
 
-#include <cuda_runtime_api.h>
 #include <gtest/gtest.h>
 
 #include <cstdio>
@@ -10,20 +9,13 @@
 #include <thread>
 #include <vector>
 
+#include "gpu_ranks.h"
+
 extern "C" {
 #include "device/module.h"
 }
 
-inline unsigned CountGpus()
-{
-    int n = 0;
-
-    return cudaGetDeviceCount(&n) == cudaSuccess && n > 0
-               ? static_cast<unsigned>(n)
-               : 0;
-}
-
-// Those that 'options' ask for, in a world of this process alone.
+// Those that 'options' ask for, or else all, in a world of this process alone.
 inline stp_status OpenGpus(stp_device_options *options, stp_engines *engines,
                            stp_error *err)
 {

@@ -25,6 +25,8 @@
 #include <utility>
 #include <vector>
 
+#include "gpu_ranks.h"
+
 extern "C" {
 #include "core/stats.h"
 }
@@ -89,13 +91,13 @@ std::vector<Rank> MakeRanks(int n, size_t n_bytes, const char *arm,
         std::vector<ncclComm_t> comms(n);
 
         SetKind(kind, arm, journal);
-        Check(ncclCommInitAll(comms.data(), n, nullptr) == ncclSuccess,
+        Check(ncclCommInitAll(comms.data(), n, GpusOf(n).data()) == ncclSuccess,
               "ncclCommInitAll");
         for (int i = 0; i < n; i++)
             ranks[i].comms[kind] = comms[i];
     }
     for (int i = 0; i < n; i++) {
-        Check(cudaSetDevice(i) == cudaSuccess &&
+        Check(cudaSetDevice(GpuOf(i)) == cudaSuccess &&
                   cudaStreamCreate(&ranks[i].stream) == cudaSuccess &&
                   cudaMalloc(&ranks[i].buffer, n_bytes) == cudaSuccess &&
                   cudaMemset(ranks[i].buffer, 0, n_bytes) == cudaSuccess,
@@ -122,10 +124,10 @@ double Block(const Rank &rank, int kind, size_t n_bytes)
 
 // There and back, so that a drift cancels.
 using Times = std::array<std::vector<double>, N_KINDS>;
-void Run(int device, const Rank &rank, size_t n_bytes, int n_rounds,
+void Run(int number, const Rank &rank, size_t n_bytes, int n_rounds,
          pthread_barrier_t *barrier, Times &times)
 {
-    cudaSetDevice(device);
+    cudaSetDevice(GpuOf(number));
     for (int round = 0; round < n_rounds; round++) {
         double us[N_KINDS] = {};
 
@@ -194,7 +196,7 @@ void Measure(size_t n_bytes, int n, int n_rounds, const char *arm)
 
 int main(int argc, char **argv)
 {
-    int n = 0;
+    const int n = CountRanks();
 
     if (argc < 2) {
         fprintf(stderr, "latency_bench: expected the learning plugin\n");
@@ -203,7 +205,7 @@ int main(int argc, char **argv)
     setenv("NCCL_TUNER_PLUGIN", argv[1], 1);
     setenv("NCCL_PROFILER_PLUGIN", argv[1], 1);
     setenv("STEPTUNE_LEARNED", "/dev/null", 1);
-    Check(cudaGetDeviceCount(&n) == cudaSuccess && n > 1, "finding two GPUs");
+    Check(n > 1, "finding two GPUs");
     for (size_t n_bytes : {size_t(8), size_t(64) << 10})
         Measure(n_bytes, n, argc > 2 ? atoi(argv[2]) : 400,
                 argc > 3 ? argv[3] : "ring/ll");

@@ -12,6 +12,7 @@
 #include <thread>
 #include <vector>
 
+#include "gpu_ranks.h"
 #include "witness.h"
 
 namespace
@@ -40,13 +41,14 @@ class Lifecycle : public testing::Test
     void SetUp() override
     {
         ASSERT_EQ(0, environment);
-        ASSERT_EQ(cudaSuccess, cudaGetDeviceCount(&n_));
+        n_ = CountRanks();
+        ASSERT_GT(n_, 0);
         if (n_ == 1)
             GTEST_SKIP() << "needs two GPUs: one rank asks no tuner";
         streams_.resize(n_);
         buffers_.resize(n_);
         for (int i = 0; i < n_; i++) {
-            ASSERT_EQ(cudaSuccess, cudaSetDevice(i));
+            ASSERT_EQ(cudaSuccess, cudaSetDevice(GpuOf(i)));
             ASSERT_EQ(cudaSuccess, cudaStreamCreateWithFlags(
                                        &streams_[i], cudaStreamNonBlocking));
             ASSERT_EQ(cudaSuccess,
@@ -54,7 +56,8 @@ class Lifecycle : public testing::Test
         }
         comms_.resize(n_);
         seen_ = Events().size();
-        ASSERT_EQ(ncclSuccess, ncclCommInitAll(comms_.data(), n_, nullptr));
+        ASSERT_EQ(ncclSuccess,
+                  ncclCommInitAll(comms_.data(), n_, GpusOf(n_).data()));
     }
 
     // What happened since the last time, of one kind.
@@ -88,7 +91,7 @@ class Lifecycle : public testing::Test
     void Synchronize()
     {
         for (int i = 0; i < n_; i++) {
-            ASSERT_EQ(cudaSuccess, cudaSetDevice(i));
+            ASSERT_EQ(cudaSuccess, cudaSetDevice(GpuOf(i)));
             ASSERT_EQ(cudaSuccess, cudaStreamSynchronize(streams_[i]));
         }
     }
@@ -225,7 +228,7 @@ TEST_F(Lifecycle, AskAtCaptureWithRegBuffAndNeverAtReplay)
     for (int i = 0; i < n_; i++)
         ranks.emplace_back([&, i] {
             cudaGraph_t graph;
-            cudaSetDevice(i);
+            cudaSetDevice(GpuOf(i));
             EXPECT_EQ(cudaSuccess,
                       cudaStreamBeginCapture(streams_[i],
                                              cudaStreamCaptureModeThreadLocal));
@@ -238,7 +241,7 @@ TEST_F(Lifecycle, AskAtCaptureWithRegBuffAndNeverAtReplay)
     std::vector<witness_event> asked = New(WITNESS_ASK);
     for (int k = 0; k < 5; k++)
         for (int i = 0; i < n_; i++) {
-            cudaSetDevice(i);
+            cudaSetDevice(GpuOf(i));
             EXPECT_EQ(cudaSuccess, cudaGraphLaunch(graphs[i], streams_[i]));
         }
     Synchronize();

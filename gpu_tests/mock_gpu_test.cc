@@ -14,6 +14,7 @@
 #include <random>
 #include <set>
 
+#include "gpu_ranks.h"
 #include "recording.h"
 #include "support/recorded_choices.h"
 
@@ -170,10 +171,10 @@ class MockAgainstNccl : public testing::Test
         ASSERT_NE(nullptr, mkdtemp(temporary.data()));
         temporary_ = temporary;
         top_ = keep != nullptr ? fs::path(keep) : temporary_;
-        n_gpus_ = CountGpus();
-        if (n_gpus_ == 1)
+        n_ranks_ = CountRanks();
+        if (n_ranks_ == 1)
             GTEST_SKIP() << "needs two GPUs: one rank asks no tuner";
-        ASSERT_GT(n_gpus_, 0);
+        ASSERT_GT(n_ranks_, 0);
     }
     void TearDown() override
     {
@@ -181,13 +182,13 @@ class MockAgainstNccl : public testing::Test
     }
 
     fs::path temporary_, top_;
-    int n_gpus_ = 0;
+    int n_ranks_ = 0;
 };
 
 TEST_F(MockAgainstNccl, ComputesItsTablesChoicesAndChannels)
 {
-    for (int n = 2; n <= n_gpus_; n++) {
-        SCOPED_TRACE(std::to_string(n) + " GPUs");
+    for (int n = 2; n <= n_ranks_; n++) {
+        SCOPED_TRACE(std::to_string(n) + " ranks");
         const fs::path dir = top_ / ("gpus" + std::to_string(n));
         const std::vector<Group> groups = Equals(n);
         for (const char *file : {"choices.csv", "forced.csv"}) {
@@ -203,8 +204,8 @@ TEST_F(MockAgainstNccl, ComputesItsTablesChoicesAndChannels)
 
 TEST_F(MockAgainstNccl, DecidesAndSchedulesRandomGroupsAsItDoes)
 {
-    for (int n = 2; n <= n_gpus_; n++) {
-        SCOPED_TRACE(std::to_string(n) + " GPUs");
+    for (int n = 2; n <= n_ranks_; n++) {
+        SCOPED_TRACE(std::to_string(n) + " ranks");
         const fs::path dir = top_ / ("groups" + std::to_string(n));
         const std::vector<Group> groups = Mixed(n, 100);
         Recorded recorded = Record(n, groups, false, dir);

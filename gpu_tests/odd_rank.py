@@ -13,7 +13,7 @@ import tempfile
 
 try:
     import torch
-    if torch.cuda.device_count() < 2:
+    if torch.cuda.device_count() < 2 and os.environ.get("NCCL_MULTI_RANK_GPU_ENABLE") != "1":
         sys.exit(77)
 except ImportError:
     sys.exit(77)
@@ -52,8 +52,9 @@ CASES = [
 JOB = """
 import os, torch, torch.distributed as dist
 rank = int(os.environ["RANK"])
-torch.cuda.set_device(rank)
-dist.init_process_group("nccl", device_id=torch.device("cuda", rank))
+gpu = rank % torch.cuda.device_count()
+torch.cuda.set_device(gpu)
+dist.init_process_group("nccl", device_id=torch.device("cuda", gpu))
 for n in (1, 1024, 1 << 20, 1 << 24):
     x = torch.full((n,), rank + 1.0, device="cuda")
     dist.all_reduce(x)

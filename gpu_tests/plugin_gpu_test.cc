@@ -18,6 +18,8 @@
 #include <string>
 #include <vector>
 
+#include "gpu_ranks.h"
+
 namespace
 {
 
@@ -36,17 +38,17 @@ struct Rank {
 // One all-reduce of ones on all GPUs.  Returns what is wrong, or "".
 std::string AllReduceOnes()
 {
-    int n = 0;
-    if (cudaGetDeviceCount(&n) != cudaSuccess || n < 1)
+    const int n = CountRanks();
+    if (n < 1)
         return "no GPU";
     std::vector<ncclComm_t> comms(n);
-    if (ncclCommInitAll(comms.data(), n, nullptr) != ncclSuccess)
+    if (ncclCommInitAll(comms.data(), n, GpusOf(n).data()) != ncclSuccess)
         return "ncclCommInitAll failed";
     std::vector<Rank> ranks(n);
     const std::vector<float> ones(kCount, 1.0f);
     for (int i = 0; i < n; i++) {
-        ranks[i] = {i, comms[i], nullptr, nullptr};
-        cudaSetDevice(i);
+        ranks[i] = {GpuOf(i), comms[i], nullptr, nullptr};
+        cudaSetDevice(GpuOf(i));
         cudaStreamCreate(&ranks[i].stream);
         cudaMalloc(&ranks[i].buffer, kCount * sizeof(float));
         cudaMemcpy(ranks[i].buffer, ones.data(), kCount * sizeof(float),
@@ -79,13 +81,7 @@ class PluginOnGpu : public testing::Test
   protected:
     void SetUp() override
     {
-        // A communicator of one rank asks no tuner.  Counted without CUDA,
-        // which does not survive the fork below.
-        int n_gpus = 0;
-        while (access(("/dev/nvidia" + std::to_string(n_gpus)).c_str(), F_OK) ==
-               0)
-            n_gpus++;
-        if (n_gpus == 1)
+        if (CountRanks() == 1)
             GTEST_SKIP() << "needs two GPUs: one rank asks no tuner";
         std::string dir = testing::TempDir() + "steptune-gpu-XXXXXX";
         ASSERT_NE(nullptr, mkdtemp(dir.data()));

@@ -11,6 +11,8 @@
 #include <fstream>
 #include <sstream>
 
+#include "gpu_ranks.h"
+
 namespace recording
 {
 
@@ -68,11 +70,11 @@ std::string Begin(std::vector<Rank> &ranks)
     std::vector<ncclComm_t> comms(ranks.size());
     const int n = static_cast<int>(ranks.size());
 
-    if (ncclCommInitAll(comms.data(), n, nullptr) != ncclSuccess)
+    if (ncclCommInitAll(comms.data(), n, GpusOf(n).data()) != ncclSuccess)
         return "ncclCommInitAll failed";
     for (int i = 0; i < n; i++) {
         ranks[i].comm = comms[i];
-        if (cudaSetDevice(i) != cudaSuccess ||
+        if (cudaSetDevice(GpuOf(i)) != cudaSuccess ||
             cudaStreamCreate(&ranks[i].stream) != cudaSuccess ||
             cudaMalloc(&ranks[i].from, kMaxBytes) != cudaSuccess ||
             cudaMalloc(&ranks[i].to, kMaxBytes) != cudaSuccess)
@@ -100,7 +102,7 @@ std::string RunAll(int n_ranks, const std::vector<Group> &groups)
             return "a group failed";
     }
     for (int i = 0; i < n_ranks; i++) {
-        cudaSetDevice(i);
+        cudaSetDevice(GpuOf(i));
         if (cudaStreamSynchronize(ranks[i].stream) != cudaSuccess)
             return "a collective failed on the GPU";
     }
@@ -196,14 +198,6 @@ std::vector<Question> Questions(const fs::path &file)
 size_t SizeOf(const Op &op)
 {
     return TypeOf(op).size;
-}
-
-int CountGpus()
-{
-    int n = 0;
-    while (access(("/dev/nvidia" + std::to_string(n)).c_str(), F_OK) == 0)
-        n++;
-    return n;
 }
 
 Recorded Record(int n_ranks, const std::vector<Group> &groups, bool force,

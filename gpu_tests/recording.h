@@ -48,8 +48,6 @@ struct Recorded {
     std::string gpu; // "NAME,COMPUTE CAPABILITY"
 };
 
-int CountGpus(); // without CUDA, which does not survive a fork
-
 // Runs the groups on the first 'n_ranks' GPUs.  Leaves NCCL's log and its
 // search graphs (graphs.xml) in 'dir'.  With 'force', a tuner chooses at
 // random.

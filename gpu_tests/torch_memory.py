@@ -194,7 +194,7 @@ def main():
     o = parse()
     if o.rounds < 6:
         sys.exit("--rounds is below 6, too few for an interval")
-    device = int(os.environ["LOCAL_RANK"])
+    device = int(os.environ["LOCAL_RANK"]) % torch.cuda.device_count()
     torch.cuda.set_device(device)
     dist.init_process_group("nccl", device_id=torch.device("cuda", device))
     policy = steptune_memory.load(o.memory or o.policy + ".memory")

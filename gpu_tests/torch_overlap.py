@@ -53,7 +53,7 @@ def make_communicator(nccl):
 def main():
     o = parse()
     m, n, k = (int(side) for side in o.gemm.split(","))
-    device = torch.device("cuda", int(os.environ["LOCAL_RANK"]))
+    device = torch.device("cuda", int(os.environ["LOCAL_RANK"]) % torch.cuda.device_count())
     torch.cuda.set_device(device)
     dist.init_process_group("gloo")
     torch.manual_seed(42)

@@ -173,7 +173,7 @@ def main():
     o = parse()
     os.environ["NCCL_TUNER_PLUGIN"] = os.environ["NCCL_PROFILER_PLUGIN"] = o.plugin
     os.environ["STEPTUNE_LEARNED"] = "/dev/null"
-    torch.cuda.set_device(int(os.environ["LOCAL_RANK"]))
+    torch.cuda.set_device(int(os.environ["LOCAL_RANK"]) % torch.cuda.device_count())
     dist.init_process_group("gloo")
     torch.manual_seed(42 + dist.get_rank())
     step = JOBS[o.job]()

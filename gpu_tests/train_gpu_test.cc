@@ -39,7 +39,7 @@ class TrainGpu : public testing::TestWithParam<unsigned>
   protected:
     void SetUp() override
     {
-        if (n_ > 1 && CountGpus() < n_) // without any they fail
+        if (n_ > 1 && CountRanks() < int(n_)) // without any they fail
             GTEST_SKIP() << "takes " << n_ << " GPUs, here are " << CountGpus();
     }
 

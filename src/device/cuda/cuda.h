@@ -99,6 +99,8 @@ struct stp_cuda {
     unsigned n_local;
     unsigned n_gpus; /* ranks of a thread */
     unsigned n_ranks;
+    unsigned n_present; /* GPUs that this process sees */
+    unsigned n_sharing; /* ranks of a GPU */
     uint64_t max_bytes;
     bool measures;
     bool has_plugin;

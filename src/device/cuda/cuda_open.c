@@ -11,9 +11,23 @@
 #include "device/cuda/train_kernels.h"
 #include "device/host.h"
 
-enum { EVENT_US = 4, HOST_NAME = 64 };
+enum {
+    EVENT_US = 4,
+    HOST_NAME = 64,
+    /* Kernels of ranks that share a GPU wait for each other, and so must run at
+     * once: 4 of NCCL's 32 blocks at most fit 132 multiprocessors. */
+    MAX_SHARING = 4
+};
 
 /* ---- which GPUs ---- */
+
+/* NCCL 2.30 and later lets ranks share a GPU where this is set. */
+static bool cuda_shares_gpus(void)
+{
+    const char *value = getenv("NCCL_MULTI_RANK_GPU_ENABLE");
+
+    return value != NULL && atoi(value) != 0;
+}
 
 /* The first GPU of this process: those of a host's processes lie side by side,
  * unless each sees only its own (CUDA_VISIBLE_DEVICES, Slurm's binding). */
@@ -22,6 +36,7 @@ cuda_choose_gpus(struct stp_cuda *d, const struct stp_device_options *options,
                  unsigned *first_ret, struct stp_error *err)
 {
     unsigned per_host = d->world->local_size;
+    unsigned n_here;
     unsigned n_threads = options->n_threads;
     int n = 0;
     cudaError_t result = cudaGetDeviceCount(&n);
@@ -35,16 +50,27 @@ cuda_choose_gpus(struct stp_cuda *d, const struct stp_device_options *options,
         n_threads = (unsigned)n < per_host * d->n_gpus
                         ? 1
                         : (unsigned)n / per_host / d->n_gpus;
+    if (options->n_threads == 0 && n == 1 && cuda_shares_gpus() &&
+        d->world->size * d->n_gpus == 1)
+        n_threads = 2; /* one rank has nobody to talk to */
     d->n_local = n_threads * d->n_gpus;
+    n_here = d->n_local * per_host;
+    d->n_present = (unsigned)n;
+    d->n_sharing = (n_here + (unsigned)n - 1) / (unsigned)n;
+    if (!cuda_shares_gpus())
+        d->n_sharing = 1;
+    else if (d->n_sharing > MAX_SHARING)
+        d->n_sharing = MAX_SHARING;
     *first_ret = d->world->local_rank * d->n_local;
     if ((unsigned)n == d->n_local)
         *first_ret = 0;
-    else if ((unsigned)n < d->n_local * per_host)
+    else if ((unsigned)n * d->n_sharing < n_here)
         return stp_fail(err, STP_ERR_NOTHING,
                         "%u GPUs asked for on this host (processes %u, threads "
-                        "of each %u, GPUs of each %u), %d present",
-                        d->n_local * per_host, per_host, n_threads, d->n_gpus,
-                        n);
+                        "of each %u, GPUs of each %u), %d present; with NCCL "
+                        "2.30 or later and NCCL_MULTI_RANK_GPU_ENABLE=1 up to "
+                        "%d ranks share a GPU",
+                        n_here, per_host, n_threads, d->n_gpus, n, MAX_SHARING);
     if (d->n_local > STP_MAX_ENGINES)
         return stp_fail(err, STP_ERR_RANGE,
                         "%u GPUs of a process, expected at most %d", d->n_local,
@@ -64,7 +90,7 @@ static enum stp_status cuda_make_ranks(struct stp_cuda *d, unsigned first,
         struct stp_cuda_rank *r = &d->ranks[i];
 
         r->cuda = d;
-        r->gpu = (int)(first + i);
+        r->gpu = (int)((first + i) % d->n_present);
         r->rank = d->world->rank * d->n_local + i;
         r->number = i;
         r->run = 1;
@@ -83,6 +109,7 @@ static enum stp_status cuda_check_memory(const struct stp_cuda *d,
 
     if (result != cudaSuccess)
         return stp_cuda_result(r, result, "cudaMemGetInfo", err);
+    free_bytes /= d->n_sharing;
     if (d->max_bytes < free_bytes / 2) {
         r->free_bytes = free_bytes - 2 * d->max_bytes;
         return STP_OK;
@@ -301,6 +328,7 @@ static void cuda_fill_info(struct stp_cuda *d, const char *replaced)
 {
     struct stp_device_info *info = &d->info;
     struct cudaDeviceProp gpu;
+    const size_t named = strlen(info->machine);
 
     if (cudaGetDeviceProperties(&gpu, d->ranks[0].gpu) == cudaSuccess) {
         snprintf(info->gpu, sizeof(info->gpu), "%.63s", gpu.name);
@@ -319,10 +347,14 @@ static void cuda_fill_info(struct stp_cuda *d, const char *replaced)
     info->event_us = EVENT_US;
     info->rotates = true;
     info->has_tf32 = info->compute_capability >= 80;
+    if (d->n_sharing > 1)
+        snprintf(&info->machine[named], sizeof(info->machine) - named,
+                 " with %u ranks a GPU", d->n_sharing);
     snprintf(info->what, sizeof(info->what),
              "%u x %s on %u host%s (%s), NCCL %s; measured here and now",
-             d->n_ranks, info->gpu, info->n_nodes,
-             info->n_nodes == 1 ? "" : "s", info->machine, info->nccl);
+             (d->n_ranks + d->n_sharing - 1) / d->n_sharing, info->gpu,
+             info->n_nodes, info->n_nodes == 1 ? "" : "s", info->machine,
+             info->nccl);
     cuda_add_overrides(info, replaced);
 }
 
