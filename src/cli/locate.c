@@ -9,6 +9,7 @@
 
 #include "cli/cli.h"
 #include "core/nearest.h"
+#include "store/store_address.h"
 
 static bool locate_is_folder(const char *path)
 {
@@ -244,6 +245,11 @@ enum stp_status stp_find_plugin(const char *name, char path[STP_CLI_PATH],
 
     snprintf(file, sizeof(file), "libnccl-tuner-%s.so", name);
     return locate_library("", file, path, err);
+}
+
+enum stp_status stp_find_redis(char path[STP_CLI_PATH], struct stp_error *err)
+{
+    return locate_library("", STP_STORE_REDIS_LIBRARY, path, err);
 }
 
 /* ---- transports ---- */

@@ -14,6 +14,10 @@ enum stp_store_engine {
     STP_STORE_FOLDER, /* files in a folder that the hosts share */
 };
 
+/* Redis is an engine in a library of its own, because it needs libraries and a
+ * plugin may not. */
+#define STP_STORE_REDIS_LIBRARY "libsteptune-redis.so"
+
 enum {
     STP_STORE_NAME = 256,  /* of a host, a file or a password, with its NUL */
     STP_STORE_PLACE = 320, /* of stp_store_describe() */

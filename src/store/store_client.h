@@ -101,10 +101,8 @@ bool stp_client_fail(struct stp_client *client);
  * passed, or once 'wake_fd' can be read. */
 bool stp_client_nap(struct stp_client *client, unsigned *ms);
 
-/* Redis is an engine in a library of its own, because it needs libraries and a
- * plugin may not: what it exports. */
-#define STP_STORE_REDIS_LIBRARY "libsteptune-redis.so"
-#define STP_STORE_REDIS_SYMBOL  "stp_store_redis"
+/* What STP_STORE_REDIS_LIBRARY exports. */
+#define STP_STORE_REDIS_SYMBOL "stp_store_redis"
 
 struct stp_store_library {
     char version[16]; /* STP_STORE_VERSION, or it is of another release */
