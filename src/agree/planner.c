@@ -553,7 +553,6 @@ bool stp_planner_propose(struct stp_planner *planner, const uint32_t *words,
     memcpy(planner->proposal.words, words, n * sizeof(words[0]));
     planner->epoch_calls = epoch_calls;
     planner->has_proposal = true;
-    planner->was_dropped = false;
     return true;
 }
 
