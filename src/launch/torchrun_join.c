@@ -30,6 +30,13 @@ enum {
 #define RANK_0_KEY "rank0"
 enum { TOKEN_TEXT = 96, PLACE_TEXT = TOKEN_TEXT + 8 };
 
+/* Where rank 0 awaits the others.  If none can come from another host, no other
+ * host reaches its socket. */
+static const char *join_host(const struct stp_torchrun *s)
+{
+    return s->local_size == s->size ? "127.0.0.1" : s->host;
+}
+
 static int64_t join_soon(const struct stp_torchrun *s, unsigned ms)
 {
     return stp_now_ms() + (s->limit_ms < ms ? s->limit_ms : ms);
@@ -110,8 +117,8 @@ static bool join_spans_hosts(const struct stp_torchrun *s)
            inet_pton(AF_INET6, s->host, &number) != 1;
 }
 
-/* Where MASTER_ADDR says.  That may be a proxy, or a name that this host alone
- * has for its loopback address. */
+/* Where MASTER_ADDR says, if other hosts take part.  That may be a proxy, or a
+ * name that this host alone has for its loopback address. */
 static int join_listen_at(const struct stp_torchrun *s, unsigned port)
 {
     const struct addrinfo hints = {.ai_socktype = SOCK_STREAM};
@@ -119,7 +126,7 @@ static int join_listen_at(const struct stp_torchrun *s, unsigned port)
     int fd = -1;
 
     errno = EADDRNOTAVAIL;
-    if (getaddrinfo(s->host, NULL, &hints, &list) != 0)
+    if (getaddrinfo(join_host(s), NULL, &hints, &list) != 0)
         return join_listen_anywhere(port);
     for (struct addrinfo *a = list; a != NULL && fd < 0; a = a->ai_next) {
         union address address = {0};
@@ -133,7 +140,9 @@ static int join_listen_at(const struct stp_torchrun *s, unsigned port)
             break;
     }
     freeaddrinfo(list);
-    return fd >= 0 || errno == EADDRINUSE ? fd : join_listen_anywhere(port);
+    return fd >= 0 || errno == EADDRINUSE || s->local_size == s->size
+               ? fd
+               : join_listen_anywhere(port);
 }
 
 /* *port is 0 for any, and becomes the one that is taken. */
@@ -294,7 +303,7 @@ static bool attempt_join(struct attempt *a, const struct stp_torchrun *s,
         a->port = s->port;
         snprintf(a->token, sizeof(a->token), "%s", s->token);
     }
-    address = stp_store_at(s->host, a->port);
+    address = stp_store_at(join_host(s), a->port);
     if (stp_client_open(&a->client, &address, a->token,
                         soon_ms < deadline_ms ? soon_ms : deadline_ms) &&
         attempt_ask(a, s))
@@ -309,12 +318,14 @@ static enum stp_status attempt_say(const struct attempt *a,
 {
     char address[sizeof(a->client.address) + 4] = "";
 
-    if (a->client.address[0] != '\0' && strcmp(a->client.address, s->host) != 0)
+    if (a->client.address[0] != '\0' &&
+        strcmp(a->client.address, join_host(s)) != 0)
         snprintf(address, sizeof(address), " (%s)", a->client.address);
     return stp_fail(
         err, STP_ERR_DEVICE,
         "rank %u could not reach rank 0 at %.60s%s, port %u, in %g s: %s",
-        s->rank, s->host, address, a->port, after_ms / 1000.0, a->client.why);
+        s->rank, join_host(s), address, a->port, after_ms / 1000.0,
+        a->client.why);
 }
 
 /* Meanwhile one rank of each host tells that rank 0 is missed. */
@@ -346,8 +357,8 @@ static enum stp_status join_as_other(const struct stp_torchrun *s,
         return stp_store_world_open(o, world_ret, err);
     stp_client_close(&a.client);
     return stp_fail(err, STP_ERR_DEVICE,
-                    "rank 0 at %.60s, port %u, refused rank %u: %s", s->host,
-                    a.port, s->rank, a.answer.why);
+                    "rank 0 at %.60s, port %u, refused rank %u: %s",
+                    join_host(s), a.port, s->rank, a.answer.why);
 }
 
 enum stp_status stp_torchrun_join(const struct stp_torchrun *settings,

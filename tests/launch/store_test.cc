@@ -237,6 +237,10 @@ TEST_F(Store, ClosesWhatIsNoClient)
         {"VALIDATE twice", Validate() + Validate()},
         {"no query", Validate() + "\x0e"},
         {"http", "GET / HTTP/1.1\r\n\r\n"},
+        {"TLS", std::string("\x16\x03\x01\x02\x00\x01\x00\x01\xfc", 9)},
+        {"ssh", "SSH-2.0-OpenSSH_9.2\r\n"},
+        {"zeros", std::string(4096, '\0')},
+        {"all bits", std::string(4096, '\xff')},
         {"another token", Validate() + Query(STP_SET, Key("k", "guess"))},
         {"no token", Validate() + Query(STP_CHECK, U64(1) + Value("k"))},
         {"a part of the prefix", Validate() + Query(STP_GET, Value("/step"))},
@@ -244,6 +248,16 @@ TEST_F(Store, ClosesWhatIsNoClient)
         {"count without a token", Validate() + Query(STP_GETNUMKEYS)},
         {"cancel without a token", Validate() + Query(STP_CANCEL_WAIT)},
         {"long key", Validate() + Query(STP_GET, Value(large))},
+        {"a key of less than nothing",
+         Validate() + Query(STP_GET, U64(1UL << 63))},
+        {"many keys without a token",
+         Validate() + Query(STP_MULTI_SET, U64(STP_STORE_MAX_KEYS) +
+                                               Key("k", "guess") + Value("v"))},
+        {"more than a stranger may say",
+         Validate() + Query(STP_SET, U64(STP_STORE_MAX_KEY) +
+                                         std::string(STP_STORE_MAX_KEY, 'k') +
+                                         U64(STP_STORE_MAX_VALUE) +
+                                         std::string(8192, 'v'))},
         {"longest key", Validate() + Query(STP_GET, U64(~0UL))},
         {"a NUL in a key", Validate() + Query(STP_GET, Key({"a\0b", 3}))},
         {"too many keys", Validate() + Query(STP_WAIT, U64(1UL << 40))},

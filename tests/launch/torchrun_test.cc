@@ -10,7 +10,9 @@
 #include <cstdlib>
 #include <cstring>
 #include <deque>
+#include <fstream>
 #include <functional>
+#include <sstream>
 #include <string>
 #include <utility>
 #include <vector>
@@ -82,6 +84,7 @@ class Torchrun : public testing::Test
         stp_torchrun s{};
         s.rank = s.local_rank = rank;
         s.size = size;
+        s.local_size = local_size_;
         s.launcher = "torchrun";
         snprintf(s.host, sizeof(s.host), "%s", host_);
         s.port = port_;
@@ -150,7 +153,29 @@ class Torchrun : public testing::Test
         return answer;
     }
 
+    // The addresses, as the kernel writes them, where something listens on the
+    // port: of IPv4, then of IPv6.
+    static std::string ListensAt(unsigned port)
+    {
+        std::string addresses;
+        char at[16];
+        snprintf(at, sizeof(at), ":%04X", port);
+        for (const char *name : {"/proc/net/tcp", "/proc/net/tcp6"}) {
+            std::ifstream table(name);
+            std::string line, number, local, remote, state;
+            std::getline(table, line);
+            while (std::getline(table, line)) {
+                std::istringstream(line) >> number >> local >> remote >> state;
+                const size_t colon = local.find(':');
+                if (state == "0A" && local.substr(colon) == at)
+                    addresses += local.substr(0, colon);
+            }
+        }
+        return addresses;
+    }
+
     unsigned port_ = 0;
+    unsigned local_size_ = 0; // not said
     const char *host_ = "127.0.0.1";
     const char *token_ = "run/0";
     unsigned job_port_ = 0;
@@ -366,6 +391,24 @@ TEST_F(Torchrun, DoesWithoutAStoreThatDoesNotAnswer)
 }
 
 // ---- who does not belong ----
+
+// All ranks are of one torchrun, whatever MASTER_ADDR is: of 192.0.2.1, a proxy
+// say, or of a name that nobody knows.  Rank 0's only listening socket is one
+// that no other host reaches.
+TEST_F(Torchrun, ListensOnTheLoopbackWhereAllRanksAreOfOneHost)
+{
+    for (const char *host : {"127.0.0.1", "192.0.2.1", "no.such.invalid"}) {
+        host_ = host;
+        local_size_ = 2;
+        Process first = Start(0, 2);
+        close(Connect());
+        EXPECT_EQ("0100007F", ListensAt(port_)) << host;
+        Process other = Start(1, 2);
+
+        EXPECT_EQ("ok", first.Said()) << host;
+        EXPECT_EQ("ok", other.Said()) << host;
+    }
+}
 
 // More than rank 0 hears at once, and none says a word of this run.
 TEST_F(Torchrun, IsNotHeldUpByStrangers)
