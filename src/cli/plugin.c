@@ -9,6 +9,7 @@
 
 #include "cli/cli.h"
 #include "mock_nccl.h"
+#include "plugin/file.h"
 #include "plugin/settings.h"
 #include "report/file.h"
 
@@ -138,7 +139,7 @@ int stp_load_plugin_policy(const char *path, bool ours,
         return stp_complain("no policy for the plugin, expected "
                             "--policy or NCCL_TUNER_CONFIG_FILE");
     }
-    if (stp_policy_load(path, policy_ret, &err) == STP_OK)
+    if (stp_file_load_policy(path, policy_ret, &err) == STP_OK)
         return STP_EXIT_OK;
     stp_complain_error(path, &err);
     if (ours)

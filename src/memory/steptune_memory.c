@@ -9,6 +9,7 @@
 
 #include "core/names.h"
 #include "core/policy/memory_policy.h"
+#include "plugin/file.h"
 #include "plugin/settings.h"
 
 static_assert((int)STEPTUNE_MEMORY_PLAIN == (int)STP_MEMORY_PLAIN &&
@@ -34,7 +35,7 @@ static enum steptune_memory_result memory_load(const char *path,
                  path);
         return STEPTUNE_MEMORY_NO_FILE;
     }
-    status = stp_memory_policy_load(path, rules, &err);
+    status = stp_file_load_memory_policy(path, rules, &err);
     if (status == STP_OK)
         return STEPTUNE_MEMORY_OK;
     if (size > 0)

@@ -10,9 +10,13 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "core/policy/memory_policy.h"
+#include "core/trust.h"
+
 enum {
-    IRREGULAR = EOPNOTSUPP, /* in errno: what is there is no regular file */
-    NULL_MAJOR = 1,         /* the numbers of /dev/null */
+    REFUSED = 4095, /* in errno, above what Linux has: + enum stp_trust */
+    STATX_LOOK = STATX_TYPE | STATX_MODE | STATX_UID,
+    NULL_MAJOR = 1, /* the numbers of /dev/null */
     NULL_MINOR = 3,
     PIECE = 64 << 10, /* bytes that a file of unknown size may have at first */
     N_TRIES = 500,    /* to lock a file; other ranks lock it for milliseconds */
@@ -21,49 +25,123 @@ enum {
 
 /* ---- opening ---- */
 
-/* 0, or the errno with which the file is refused. */
-static int file_check(const struct statx *st)
+/* What is written may be what another user laid there; so may a bare name be,
+ * such as the default, which is looked up wherever the job runs. */
+static enum stp_use file_use(const char *path, int flags)
 {
-    if (S_ISREG(st->stx_mode) ||
-        (S_ISCHR(st->stx_mode) && st->stx_rdev_major == NULL_MAJOR &&
-         st->stx_rdev_minor == NULL_MINOR))
+    return (flags & O_ACCMODE) == O_RDONLY && strchr(path, '/') != NULL
+               ? STP_USE_NAMED
+               : STP_USE_FOUND;
+}
+
+static struct stp_file_facts file_facts(const struct statx *st)
+{
+    return (struct stp_file_facts){st->stx_mode, st->stx_uid};
+}
+
+/* The folder of a file, or of the link to it.  Where it cannot be looked at,
+ * all users may be able to write it. */
+static struct stp_file_facts file_folder(const char *path)
+{
+    const char *slash = strrchr(path, '/');
+    char *folder =
+        slash != NULL ? strndup(path, (size_t)(slash + 1 - path)) : strdup(".");
+    struct stp_file_facts facts = {.mode = S_IFDIR | S_IWOTH};
+    struct statx st;
+
+    if (folder != NULL &&
+        statx(AT_FDCWD, folder, 0, STATX_MODE | STATX_UID, &st) == 0)
+        facts = file_facts(&st);
+    free(folder);
+    return facts;
+}
+
+/* The path that a symbolic link leads to: its folder counts for the file. */
+static struct stp_file_facts file_real_folder(const char *path)
+{
+    char *real = realpath(path, NULL);
+    const struct stp_file_facts facts = file_folder(real != NULL ? real : path);
+
+    free(real);
+    return facts;
+}
+
+/* 0, or the errno with which the file or link is refused. */
+static int file_check(const struct statx *st, const char *path,
+                      enum stp_use use)
+{
+    const struct stp_file_facts file = file_facts(st);
+    struct stp_file_facts folder;
+    enum stp_trust trust;
+
+    if (S_ISCHR(st->stx_mode) && st->stx_rdev_major == NULL_MAJOR &&
+        st->stx_rdev_minor == NULL_MINOR)
         return 0;
-    return S_ISDIR(st->stx_mode) ? EISDIR : IRREGULAR;
+    trust = stp_trust_file(&file, NULL, use, geteuid());
+    if (trust == STP_TRUST_ASK_FOLDER) {
+        folder =
+            S_ISLNK(file.mode) ? file_folder(path) : file_real_folder(path);
+        trust = stp_trust_file(&file, &folder, use, geteuid());
+    }
+    if (trust == STP_TRUST_IS_FOLDER)
+        return EISDIR;
+    return trust == STP_TRUSTED ? 0 : REFUSED + (int)trust;
 }
 
 /* A look before a file is opened for writing: a FIFO's reader would notice
  * that, and a device may begin to work.  The same for files that are only read
  * would cost each init a microsecond. */
-static bool file_looks_good(const char *path, int flags, struct statx *st)
+static int file_check_before(const char *path, int flags, enum stp_use use)
 {
-    int error = 0;
+    struct statx st;
 
-    if ((flags & O_ACCMODE) != O_RDONLY &&
-        statx(AT_FDCWD, path, 0, STATX_TYPE, st) == 0)
-        error = file_check(st);
-    if (error != 0)
-        errno = error;
-    return error == 0;
+    if ((flags & O_ACCMODE) == O_RDONLY ||
+        statx(AT_FDCWD, path, 0, STATX_LOOK, &st) != 0)
+        return 0;
+    return file_check(&st, path, use);
+}
+
+/* Follows a symbolic link only if nobody else can have laid it. */
+static int file_open_link(const char *path, int flags, enum stp_use use)
+{
+    struct statx st;
+    int error;
+
+    if (statx(AT_FDCWD, path, AT_SYMLINK_NOFOLLOW, STATX_LOOK, &st) != 0)
+        return -1;
+    error = S_ISLNK(st.stx_mode) ? file_check(&st, path, use) : 0;
+    if (error == 0)
+        return open(path, flags, 0644);
+    errno = error;
+    return -1;
 }
 
 /* -1 with errno; else *st_ret has the file's size. */
 static int file_open(const char *path, int flags, struct statx *st_ret)
 {
-    int error;
+    const int all = flags | O_NONBLOCK | O_CLOEXEC | O_NOCTTY;
+    const enum stp_use use = file_use(path, flags);
+    int error = file_check_before(path, flags, use);
     int fd;
 
-    if (!file_looks_good(path, flags, st_ret))
-        return -1;
-    fd = open(path, flags | O_NONBLOCK | O_CLOEXEC | O_NOCTTY, 0644);
-    if (fd < 0) {
-        if (errno == ENXIO) /* a socket, or no device behind its name */
-            errno = IRREGULAR;
+    if (error != 0) {
+        errno = error;
         return -1;
     }
-    if (statx(fd, "", AT_EMPTY_PATH, STATX_TYPE | STATX_SIZE, st_ret) != 0)
+    fd = open(path, all | O_NOFOLLOW, 0644);
+    /* EACCES: a kernel that protects links refuses a stranger's at once. */
+    if (fd < 0 && (errno == ELOOP || errno == EACCES) &&
+        (flags & O_NOFOLLOW) == 0)
+        fd = file_open_link(path, all, use);
+    if (fd < 0) {
+        if (errno == ENXIO) /* a socket, or no device behind its name */
+            errno = REFUSED + STP_TRUST_IRREGULAR;
+        return -1;
+    }
+    if (statx(fd, "", AT_EMPTY_PATH, STATX_LOOK | STATX_SIZE, st_ret) != 0)
         error = errno;
     else
-        error = file_check(st_ret);
+        error = file_check(st_ret, path, use);
     if (error == 0)
         return fd;
     close(fd);
@@ -80,9 +158,8 @@ int stp_file_open(const char *path, int flags)
 
 const char *stp_file_strerror(int error)
 {
-    return error == IRREGULAR ? "it is a FIFO, a socket or a device, expected "
-                                "a regular file"
-                              : strerror(error);
+    return error > REFUSED ? stp_trust_text((enum stp_trust)(error - REFUSED))
+                           : strerror(error);
 }
 
 int stp_file_create(char *path)
@@ -150,8 +227,8 @@ static ssize_t file_read_up_to(int fd, size_t n_known, size_t max,
     return n < 0 ? -1 : (ssize_t)len;
 }
 
-static enum stp_status file_read(const char *path, size_t max, char **text_ret,
-                                 size_t *len_ret, struct stp_error *err)
+enum stp_status stp_file_read(const char *path, size_t max, char **text_ret,
+                              size_t *len_ret, struct stp_error *err)
 {
     struct statx st;
     int fd = file_open(path, O_RDONLY, &st);
@@ -180,19 +257,37 @@ static enum stp_status file_read(const char *path, size_t max, char **text_ret,
     return stp_fail(err, STP_ERR_IO, "cannot be read: %s", strerror(error));
 }
 
+static enum stp_status
+file_load_policy(enum stp_status (*parse)(const char *csv, size_t len,
+                                          struct stp_policy **policy_ret,
+                                          struct stp_error *err),
+                 const char *path, struct stp_policy **policy_ret,
+                 struct stp_error *err)
+{
+    char *text;
+    size_t len;
+    enum stp_status status =
+        stp_file_read(path, STP_MAX_FILE, &text, &len, err);
+
+    if (status != STP_OK)
+        return status;
+    status = parse(text, len, policy_ret, err);
+    free(text);
+    return status;
+}
+
 enum stp_status stp_file_load_policy(const char *path,
                                      struct stp_policy **policy_ret,
                                      struct stp_error *err)
 {
-    char *text;
-    size_t len;
-    enum stp_status status = file_read(path, STP_MAX_FILE, &text, &len, err);
+    return file_load_policy(stp_policy_parse, path, policy_ret, err);
+}
 
-    if (status != STP_OK)
-        return status;
-    status = stp_policy_parse(text, len, policy_ret, err);
-    free(text);
-    return status;
+enum stp_status stp_file_load_memory_policy(const char *path,
+                                            struct stp_policy **policy_ret,
+                                            struct stp_error *err)
+{
+    return file_load_policy(stp_memory_policy_parse, path, policy_ret, err);
 }
 
 enum stp_status stp_file_load_constants(const char *path,
@@ -202,7 +297,7 @@ enum stp_status stp_file_load_constants(const char *path,
     char *text;
     size_t len;
     enum stp_status status =
-        file_read(path, STP_MAX_CONSTANTS_FILE, &text, &len, err);
+        stp_file_read(path, STP_MAX_CONSTANTS_FILE, &text, &len, err);
 
     if (status != STP_OK)
         return status;

@@ -1,14 +1,15 @@
 /*
  * file.h - opening the files that the environment names, so that none of them
- * can hold a job
+ * can hold a job, nor another user decide in it
  *
  * To open, read or write a FIFO, a device or a socket may take for ever.  So
- * the plugins open their files here alone: regular files, and /dev/null.
+ * the plugins open their files here alone: regular files that core/trust.h
+ * lets them use, and /dev/null.
  *
  * Nothing is read without a bound: of a policy at most STP_MAX_FILE bytes, of
- * constants STP_MAX_CONSTANTS_FILE, of learned rules STP_MAX_LEARNED, and a
- * reward file in pieces (online/reward_file.h).  Journals and ledgers are only
- * written.
+ * constants STP_MAX_CONSTANTS_FILE, of learned rules STP_MAX_LEARNED, of
+ * evidence STP_MAX_EVIDENCE, and a reward file in pieces
+ * (online/reward_file.h).  Journals and ledgers are only written.
  */
 #ifndef STP_PLUGIN_FILE_H
 #define STP_PLUGIN_FILE_H
@@ -22,7 +23,7 @@
 enum { STP_MAX_LEARNED = 4 << 20 }; /* bytes of learned rules in a file */
 
 /* As open(2), with mode 0644 for O_CREAT, but never waits.  -1 with errno,
- * which stp_file_strerror() explains, for what is no regular file, too. */
+ * which stp_file_strerror() explains, for what may not be used, too. */
 int stp_file_open(const char *path, int flags);
 
 /* Why a file was not opened: "No such file or directory". */
@@ -45,10 +46,17 @@ bool stp_file_lock(int fd, bool *is_kept);
  * may write it. */
 void stp_file_write_head(int fd, const char *head, bool *is_kept);
 
-/* As stp_policy_load() and stp_constants_load(). */
+/* As stp_read_file(): the text is to be freed. */
+enum stp_status stp_file_read(const char *path, size_t max, char **text_ret,
+                              size_t *len_ret, struct stp_error *err);
+
+/* As stp_policy_load(), stp_memory_policy_load() and stp_constants_load(). */
 enum stp_status stp_file_load_policy(const char *path,
                                      struct stp_policy **policy_ret,
                                      struct stp_error *err);
+enum stp_status stp_file_load_memory_policy(const char *path,
+                                            struct stp_policy **policy_ret,
+                                            struct stp_error *err);
 enum stp_status stp_file_load_constants(const char *path,
                                         struct stp_constants *constants_ret,
                                         struct stp_error *err);

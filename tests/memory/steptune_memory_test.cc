@@ -1,6 +1,7 @@
 // libsteptune_memory, as a program has it that links with it.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+#include <sys/stat.h>
 
 #include <cstdlib>
 #include <string>
@@ -72,6 +73,22 @@ TEST_F(SteptuneMemory, AnswersAsTheFileSays)
     EXPECT_EQ(STEPTUNE_MEMORY_REG, Ask("allreduce", 1 << 20, 2, 1, 1));
     EXPECT_EQ(STEPTUNE_MEMORY_CE, Ask("allgather", UINT64_MAX, 72, 9, 1));
     EXPECT_EQ(STEPTUNE_MEMORY_PLAIN, Ask("broadcast", 1 << 20));
+}
+
+// As the plugins; the rule itself is tested in trust_test.
+TEST_F(SteptuneMemory, ReadsNoFifoAndNothingThatAllUsersMayWrite)
+{
+    const std::string path = Write("p", kPolicy);
+
+    ASSERT_EQ(0, mkfifo("fifo", 0600));
+    EXPECT_EQ(STEPTUNE_MEMORY_FAILED, Open("fifo"));
+    EXPECT_THAT(text_, StrEq("fifo: cannot be opened: it is a FIFO, a socket "
+                             "or a device, expected a regular file"));
+    ASSERT_EQ(0, chmod(path.c_str(), 0666));
+    EXPECT_EQ(STEPTUNE_MEMORY_FAILED, Open(path.c_str()));
+    EXPECT_THAT(text_, testing::EndsWith(
+                           "cannot be opened: all users may write it, expected "
+                           "a file that they may not (chmod o-w)"));
 }
 
 TEST_F(SteptuneMemory, AnswersNoQuestionThatIsNone)

@@ -149,6 +149,101 @@ TEST_F(PluginFile, PoliciesAndConstantsSayWhyTheyAreNotRead)
                  err.text);
 }
 
+struct Refused {
+    const char *name;
+    int flags;
+    const char *why; // nullptr: it is opened
+};
+
+// The rule itself is tested in trust_test; here, that files, links and folders
+// are the ones that it is asked about.
+TEST_F(PluginFile, OfAnotherUserIsOpenedWhereOnlyItsOwnerMayLayIt)
+{
+    constexpr char kStrangers[] =
+        "another user owns it, in a folder that all users may write, expected "
+        "a file of this user or of root";
+    constexpr char kLink[] =
+        "it is a symbolic link that another user may have made in a folder "
+        "that all users may write, expected a regular file";
+    constexpr char kAllWrite[] =
+        "all users may write it, expected a file that they may not (chmod o-w)";
+    constexpr int kAppend = O_WRONLY | O_APPEND | O_CREAT;
+    const Refused cases[] = {
+        {"closed/theirs", O_RDONLY, nullptr},
+        {"closed/theirs", kAppend, nullptr},
+        {"tmp/theirs", O_RDONLY, nullptr},
+        {"tmp/theirs", kAppend, kStrangers},
+        {"open/theirs", O_RDONLY, kStrangers},
+        {"open/ours", O_RDONLY, nullptr},
+        {"closed/to_theirs_in_open", O_RDONLY, kStrangers},
+        {"closed/to_theirs_in_open", kAppend, kStrangers},
+        {"tmp/our_link", O_RDONLY, nullptr},
+        {"tmp/our_link", kAppend, nullptr},
+        {"tmp/their_link", O_RDONLY, kLink},
+        {"tmp/their_link", kAppend, kLink},
+        {"tmp/their_link_to_nothing", kAppend, kLink},
+        {"closed/their_link", O_RDONLY, nullptr},
+        {"closed/written_by_all", O_RDONLY, kAllWrite},
+        {"closed/written_by_all", kAppend, kAllWrite},
+    };
+    constexpr uid_t kOther = 12345;
+    if (geteuid() != 0)
+        GTEST_SKIP() << "only root can give a file away";
+    const struct {
+        const char *name;
+        mode_t mode;
+    } folders[] = {{"closed", 0755}, {"tmp", 01777}, {"open", 0777}};
+    for (const auto &f : folders) {
+        const std::string folder = Path(f.name);
+        ASSERT_EQ(0, mkdir(folder.c_str(), 0700));
+        ASSERT_EQ(0, chmod(folder.c_str(), f.mode));
+        for (const char *name : {"/theirs", "/ours", "/written_by_all"})
+            std::ofstream(folder + name) << "text";
+        ASSERT_EQ(0, chown((folder + "/theirs").c_str(), kOther, kOther));
+        ASSERT_EQ(0, chmod((folder + "/written_by_all").c_str(), 0666));
+        ASSERT_EQ(0, symlink("ours", (folder + "/our_link").c_str()));
+        ASSERT_EQ(0, symlink("ours", (folder + "/their_link").c_str()));
+        ASSERT_EQ(0,
+                  symlink("no", (folder + "/their_link_to_nothing").c_str()));
+        for (const char *name : {"/their_link", "/their_link_to_nothing"})
+            ASSERT_EQ(0, lchown((folder + name).c_str(), kOther, kOther));
+    }
+    ASSERT_EQ(
+        0, symlink("../open/theirs", Path("closed/to_theirs_in_open").c_str()));
+
+    for (const Refused &c : cases) {
+        const int fd = stp_file_open(Path(c.name).c_str(), c.flags);
+        const int error = errno;
+
+        EXPECT_EQ(c.why == nullptr, fd >= 0) << c.name << " " << c.flags;
+        if (c.why != nullptr) {
+            EXPECT_STREQ(c.why, stp_file_strerror(error)) << c.name;
+        }
+        close(fd);
+    }
+    EXPECT_FALSE(std::filesystem::exists(Path("tmp/no")));
+}
+
+// As nccl_tuner.conf of a job that runs in /tmp.
+TEST_F(PluginFile, WithABareNameIsNotAnotherUsersWhereAllMayWrite)
+{
+    const std::filesystem::path before = std::filesystem::current_path();
+    if (geteuid() != 0)
+        GTEST_SKIP() << "only root can give a file away";
+    std::ofstream(Path("nccl_tuner.conf")) << "";
+    ASSERT_EQ(0, chown(Path("nccl_tuner.conf").c_str(), 12345, 12345));
+    ASSERT_EQ(0, chmod(dir_.c_str(), 01777));
+    std::filesystem::current_path(dir_);
+
+    const int bare = stp_file_open("nccl_tuner.conf", O_RDONLY);
+    const int named = stp_file_open("./nccl_tuner.conf", O_RDONLY);
+
+    std::filesystem::current_path(before);
+    EXPECT_EQ(-1, bare);
+    EXPECT_LE(0, named);
+    close(named);
+}
+
 // flock() tells open files of one process apart, too.
 TEST_F(PluginFile, ALockThatIsKeptIsGivenUpAndThenTriedOnce)
 {

@@ -105,6 +105,22 @@ TEST_F(StaticPluginFiles, AnEmptyPolicyMayBeTheNullDevice)
     EXPECT_THAT(warnings_, IsEmpty());
 }
 
+// The rule itself is tested in trust_test.
+TEST_F(StaticPluginFiles, APolicyThatAllUsersMayWriteIsNamedAndNotUsed)
+{
+    const std::string policy = Policy(kPolicy);
+    ASSERT_EQ(0, chmod(policy.c_str(), 0666));
+    Nccl nccl = Start();
+    Comm comm = Join(nccl);
+
+    EXPECT_TRUE(Untouched(Run(comm, ncclFuncAllGather, 2 << 20)));
+    EXPECT_THAT(warnings_,
+                ElementsAre(AllOf(HasSubstr(policy),
+                                  HasSubstr("all users may write it, expected "
+                                            "a file that they may not (chmod "
+                                            "o-w)"))));
+}
+
 TEST_F(StaticPluginFiles, PathsAndWordsStayInTheirLineOfTheLog)
 {
     Policy("allreduce,0,inf,tree,ll\033[2J,-1,-1,-1\n", "a\nb\033[31m");

@@ -9,6 +9,7 @@
 #include "cli/doctor/doctor.h"
 #include "core/policy/memory_policy.h"
 #include "core/text.h"
+#include "plugin/file.h"
 #include "plugin/settings.h"
 
 enum { MAX_CONF = 1 << 20 };
@@ -271,7 +272,7 @@ static void doctor_load_policy(struct stp_doctor *d, const char *path,
     struct stp_policy *policy;
     struct stp_error err;
 
-    if (stp_policy_load(path, &policy, &err) == STP_OK) {
+    if (stp_file_load_policy(path, &policy, &err) == STP_OK) {
         doctor_judge_policy(d, path, policy, gpu);
         doctor_judge_channels(d, path, policy);
         doctor_judge_hosts(d, path, policy);
@@ -344,7 +345,7 @@ static void doctor_load_memory(struct stp_doctor *d, const char *gpu)
         (access(path, F_OK) != 0 &&
          !doctor_is_set("STEPTUNE_MEMORY_CONFIG_FILE")))
         return;
-    if (stp_memory_policy_load(path, &policy, &err) == STP_OK) {
+    if (stp_file_load_memory_policy(path, &policy, &err) == STP_OK) {
         doctor_judge_policy(d, path, policy, gpu);
         doctor_judge_memory(d, path, policy);
         stp_policy_free(policy);
