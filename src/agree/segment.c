@@ -16,11 +16,16 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "core/trust.h"
+
 #define FOLDER "/dev/shm/"
 #define LAYOUT "5" /* of the memory; another release may have another */
 
 /* Other ranks hold a lock for microseconds: two seconds are plenty. */
 enum { N_TRIES = 20000, NAP_NS = 100000, N_NAME = 96, HEADER_BYTES = 64 };
+
+/* Never waits: the name may be another user's device or FIFO. */
+enum { SEGMENT_OPEN = O_RDWR | O_NONBLOCK | O_NOFOLLOW | O_CLOEXEC | O_NOCTTY };
 
 /* In front of the shared memory.  New memory is all zero. */
 struct segment_header {
@@ -64,26 +69,35 @@ static bool segment_try_lock(int fd, short type)
     return fcntl(fd, F_OFD_SETLK, &lock) == 0;
 }
 
-/* Whether it is this user's file, which no other user can write. */
-static bool segment_is_ours(int fd, struct statx *st)
+/* Whether it is this user's file, which no other user can open. */
+static bool segment_look(int fd, struct statx *st, const char **why_ret)
 {
-    return statx(fd, "", AT_EMPTY_PATH,
-                 STATX_TYPE | STATX_MODE | STATX_UID | STATX_NLINK | STATX_SIZE,
-                 st) == 0 &&
-           S_ISREG(st->stx_mode) && (st->stx_mode & 0077) == 0 &&
-           st->stx_uid == geteuid();
+    struct stp_file_facts file;
+    enum stp_trust trust;
+
+    if (statx(fd, "", AT_EMPTY_PATH,
+              STATX_TYPE | STATX_MODE | STATX_UID | STATX_NLINK | STATX_SIZE,
+              st) != 0) {
+        *why_ret = strerror(errno);
+        return false;
+    }
+    file = (struct stp_file_facts){st->stx_mode, st->stx_uid};
+    trust = stp_trust_file(&file, NULL, STP_USE_PRIVATE, geteuid());
+    *why_ret = stp_trust_text(trust);
+    return trust == STP_TRUSTED;
 }
 
 /* Removes a dead job's file.  An empty one may be about to be begun, by a
  * process that finds it without a name and makes another. */
 static void segment_remove_if_dead(const char *path)
 {
-    int fd = open(path, O_RDWR | O_NOFOLLOW | O_CLOEXEC);
+    int fd = open(path, SEGMENT_OPEN);
+    const char *why;
     struct statx st;
 
     if (fd < 0)
         return;
-    if (segment_try_lock(fd, F_WRLCK) && segment_is_ours(fd, &st) &&
+    if (segment_try_lock(fd, F_WRLCK) && segment_look(fd, &st, &why) &&
         st.stx_nlink > 0)
         unlink(path);
     close(fd);
@@ -170,10 +184,11 @@ static enum stp_status segment_try_open(int fd, const char *path,
     bool is_alone = segment_try_lock(fd, F_WRLCK);
     bool is_locked = is_alone || segment_try_lock(fd, F_RDLCK);
     int error = errno;
+    const char *why;
     struct statx st;
 
-    if (!segment_is_ours(fd, &st))
-        return segment_fail(err, "trust", path, EPERM);
+    if (!segment_look(fd, &st, &why))
+        return stp_fail(err, STP_ERR_IO, "cannot trust %s: %s", path, why);
     if (is_alone)
         return segment_begin_file(fd, &st, path, n_bytes, is_in, err);
     if (is_locked)
@@ -189,7 +204,7 @@ static enum stp_status segment_open_file(const char *path, size_t n_bytes,
     const struct timespec nap = {.tv_nsec = NAP_NS};
 
     for (int i = 0; i < N_TRIES; i++) {
-        int fd = open(path, O_RDWR | O_CREAT | O_NOFOLLOW | O_CLOEXEC, 0600);
+        int fd = open(path, SEGMENT_OPEN | O_CREAT, 0600);
         bool is_in = false;
         enum stp_status status;
 

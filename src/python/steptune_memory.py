@@ -22,10 +22,12 @@ ranks must read the same.  Without the file every answer is "plain".
 
 wants() needs nothing but Python; pool() needs PyTorch with NCCL.
 """
+import errno
 import functools
 import glob
 import os
 import re
+import stat
 import warnings
 
 __all__ = ["Policy", "Pool", "Refused", "load", "pool", "wants"]
@@ -302,15 +304,55 @@ def _default_path():
     return named or policy + ".memory"
 
 
+def _distrust(path, status, folder):
+    """Why a file, or a link to it, is not used; None if it may be.
+
+    The rule of the plugins (SECURITY.md): nobody but this user, root, and whom
+    they or a folder's owner let write may decide."""
+    trusted = status.st_uid in (os.geteuid(), 0)
+    all_write = folder.st_mode & stat.S_IWOTH
+    sticky = folder.st_mode & stat.S_ISVTX
+    if stat.S_ISLNK(status.st_mode):
+        if all_write and not (sticky and trusted):
+            return ("it is a symbolic link that another user may have made in a "
+                    "folder that all users may write")
+    elif not stat.S_ISREG(status.st_mode):
+        return "it is no regular file"
+    elif status.st_mode & stat.S_IWOTH:
+        return "all users may write it"
+    elif not trusted and all_write and not (sticky and os.path.dirname(path)):
+        return "another user owns it, in a folder that all users may write"
+    return None
+
+
+def _open(path, flags):
+    """As open(2), of a file that may be used; waits for no FIFO."""
+    folder = os.path.dirname(path) or os.curdir
+    reason = None
+    if not os.path.islink(path):
+        flags |= os.O_NOFOLLOW
+    else:
+        reason = _distrust(path, os.lstat(path), os.stat(folder))
+        folder = os.path.dirname(os.path.realpath(path))
+    if reason is None:
+        fd = os.open(path, flags | os.O_NONBLOCK | os.O_NOCTTY)
+        reason = _distrust(path, os.fstat(fd), os.stat(folder))
+        if reason is None or os.path.samestat(os.fstat(fd),
+                                              os.stat(os.devnull)):
+            return fd
+        os.close(fd)
+    raise PermissionError(errno.EPERM, reason, path)
+
+
 def load(path=None):
     """The Policy in the file, by default the one that wants() reads.
 
     Warns, and answers "plain" to everything, if there is no such file.  Raises
     Refused for a line that does not parse, OSError for a file that cannot be
-    read."""
+    read, or that another user may have written."""
     path = path or _default_path()
     try:
-        with open(path, "rb") as file:
+        with open(path, "rb", opener=_open) as file:
             text = file.read()
     except FileNotFoundError:
         warnings.warn(f"there is no memory policy {path}: buffers stay plain",

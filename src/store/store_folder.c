@@ -20,6 +20,7 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "core/trust.h"
 #include "store/store_client.h"
 
 enum { NAME = 256, NUMBER_TEXT = 24 };
@@ -118,6 +119,32 @@ static bool folder_create(struct stp_client *client, const char *name,
     return is_good;
 }
 
+static bool folder_look(int fd, struct statx *st, struct stp_file_facts *facts)
+{
+    if (statx(fd, "", AT_EMPTY_PATH,
+              STATX_TYPE | STATX_MODE | STATX_UID | STATX_NLINK, st) != 0)
+        return false;
+    *facts = (struct stp_file_facts){st->stx_mode, st->stx_uid};
+    return true;
+}
+
+/* Fails for what another user may have laid there. */
+static bool folder_trusts(struct stp_client *client, int fd, struct statx *st)
+{
+    struct stp_file_facts file, folder;
+    enum stp_trust trust;
+    struct statx folder_st;
+
+    if (!folder_look(fd, st, &file) ||
+        !folder_look(client->fd, &folder_st, &folder))
+        return folder_fail(client, "a file cannot be read");
+    trust = stp_trust_file(&file, &folder, STP_USE_FOUND, geteuid());
+    if (trust != STP_TRUSTED)
+        snprintf(client->why, sizeof(client->why),
+                 "the file of a key cannot be used: %s", stp_trust_text(trust));
+    return trust == STP_TRUSTED;
+}
+
 /* Locks a file.  *is_gone_ret: another has its name by now, or none. */
 static bool folder_lock(struct stp_client *client, int fd, int operation,
                         bool *is_gone_ret)
@@ -131,11 +158,8 @@ static bool folder_lock(struct stp_client *client, int fd, int operation,
         if (!stp_client_nap(client, &nap_ms))
             return false;
     }
-    if (statx(fd, "", AT_EMPTY_PATH, STATX_TYPE | STATX_NLINK, &st) != 0)
-        return folder_fail(client, "a file cannot be read");
-    errno = EOPNOTSUPP;
-    if (!S_ISREG(st.stx_mode))
-        return folder_fail(client, "a key is no regular file");
+    if (!folder_trusts(client, fd, &st))
+        return false;
     *is_gone_ret = st.stx_nlink == 0;
     return true;
 }

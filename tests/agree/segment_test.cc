@@ -246,19 +246,46 @@ TEST_F(Segment, FollowsNoLink)
     unlink(target.c_str());
 }
 
-TEST_F(Segment, IsNotTrustedIfOthersMayWriteItOrOwnIt)
+// Its mode, its owner, and why it is not used.
+TEST_F(Segment, IsNotTrustedIfOthersMayOpenItOrOwnIt)
 {
     const std::string path = Path(id_, 2);
-    std::ofstream(path).close();
-    ASSERT_EQ(0, chmod(path.c_str(), 0620));
+    const struct {
+        mode_t mode;
+        uid_t owner;
+        const char *why;
+    } cases[] = {
+        {0620, geteuid(),
+         "other users may open it, expected a file of mode "
+         "0600"},
+        {0604, geteuid(),
+         "other users may open it, expected a file of mode "
+         "0600"},
+        {0606, geteuid(),
+         "all users may write it, expected a file that they "
+         "may not (chmod o-w)"},
+        {0600, geteuid() + 12345,
+         "another user owns it, expected a file of this user"},
+    };
 
-    CannotJoin("cannot trust " + path + ": Operation not permitted");
-
-    ASSERT_EQ(0, chmod(path.c_str(), 0600));
-    if (geteuid() == 0) { // who else can give files away?
-        ASSERT_EQ(0, chown(path.c_str(), 12345, 0));
-        CannotJoin("cannot trust " + path + ": Operation not permitted");
+    for (const auto &c : cases) {
+        std::ofstream(path).close();
+        if (chown(path.c_str(), c.owner, static_cast<gid_t>(-1)) != 0)
+            continue; // only root can give a file away
+        ASSERT_EQ(0, chmod(path.c_str(), c.mode));
+        CannotJoin("cannot trust " + path + ": " + c.why);
+        EXPECT_TRUE(Exists(path));
+        unlink(path.c_str());
     }
+}
+
+TEST_F(Segment, IsNoFifo)
+{
+    const std::string path = Path(id_, 2);
+    ASSERT_EQ(0, mkfifo(path.c_str(), 0600));
+
+    CannotJoin("cannot trust " + path +
+               ": it is a FIFO, a socket or a device, expected a regular file");
     unlink(path.c_str());
 }
 

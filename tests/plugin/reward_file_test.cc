@@ -335,7 +335,8 @@ TEST_F(RewardFile, IsRefusedAsAFifo)
 {
     ASSERT_EQ(0, mkfifo(path_.c_str(), 0600));
 
-    ExpectRefusal("is no regular file");
+    ExpectRefusal("cannot be used: it is a FIFO, a socket or a device, "
+                  "expected a regular file");
     EXPECT_EQ(-1, open(path_.c_str(), O_WRONLY | O_NONBLOCK))
         << "somebody reads it";
 }
@@ -343,20 +344,22 @@ TEST_F(RewardFile, IsRefusedAsAFifo)
 TEST_F(RewardFile, IsRefusedAsAFolder)
 {
     std::filesystem::create_directory(path_);
-    ExpectRefusal("is no regular file");
+    ExpectRefusal("cannot be used: it is a directory, expected a regular file");
 }
 
 TEST_F(RewardFile, IsRefusedAsALink)
 {
     std::ofstream(path_ + ".other") << Line(1);
     std::filesystem::create_symlink(path_ + ".other", path_);
-    ExpectRefusal("is a link, expected a file");
+    ExpectRefusal(
+        "cannot be used: it is a symbolic link, expected a regular file");
 }
 
 TEST_F(RewardFile, IsRefusedAsALinkToNothing)
 {
     std::filesystem::create_symlink(path_ + ".other", path_);
-    ExpectRefusal("is a link, expected a file");
+    ExpectRefusal(
+        "cannot be used: it is a symbolic link, expected a regular file");
 }
 
 TEST_F(RewardFile, IsRefusedIfSomebodyElsesMadeIt)
@@ -365,7 +368,16 @@ TEST_F(RewardFile, IsRefusedIfSomebodyElsesMadeIt)
         GTEST_SKIP() << "only root can give a file away";
     Append(Line(1));
     ASSERT_EQ(0, chown(path_.c_str(), 12345, 12345));
-    ExpectRefusal("is somebody else's, expected a file of this user");
+    ExpectRefusal(
+        "cannot be used: another user owns it, expected a file of this user");
+}
+
+TEST_F(RewardFile, IsRefusedIfAllUsersMayWriteIt)
+{
+    Append(Line(1));
+    ASSERT_EQ(0, chmod(path_.c_str(), 0646));
+    ExpectRefusal("cannot be used: all users may write it, expected a file "
+                  "that they may not (chmod o-w)");
 }
 
 TEST_F(RewardFile, IsRefusedIfItMayNotBeRead)
@@ -394,10 +406,11 @@ TEST_F(RewardFile, IsRefusedUnderAFile)
 TEST_F(RewardFile, IsReadOnceItIsGood)
 {
     std::filesystem::create_directory(path_);
-    ExpectRefusal("is no regular file");
+    ExpectRefusal("cannot be used: it is a directory, expected a regular file");
     std::filesystem::remove(path_);
     std::filesystem::create_symlink("nowhere", path_);
-    ExpectRefusal("is a link, expected a file");
+    ExpectRefusal(
+        "cannot be used: it is a symbolic link, expected a regular file");
     std::filesystem::remove(path_);
     Append(Line(1));
     EXPECT_THAT(ReadWell(), ElementsAre(1));
@@ -413,7 +426,7 @@ TEST_F(RewardFile, IsReadToItsEndWhenSomethingElseTookItsPlace)
 
     EXPECT_THAT(Read(), ElementsAre(2));
     EXPECT_EQ(STP_ERR_IO, status_);
-    EXPECT_THAT(err_.text, HasSubstr("is no regular file"));
+    EXPECT_THAT(err_.text, HasSubstr("it is a FIFO, a socket or a device"));
 }
 
 TEST_F(RewardFile, NeedsNotBeOpenToBeClosed)

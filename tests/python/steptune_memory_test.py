@@ -234,6 +234,44 @@ class Files(unittest.TestCase):
         with self.assertRaises(OSError):
             self.wants(STEPTUNE_MEMORY_CONFIG_FILE=self.folder)
 
+    def test_the_null_device_is_an_empty_policy(self):
+        self.assertEqual("plain",
+                         self.wants(STEPTUNE_MEMORY_CONFIG_FILE=os.devnull))
+
+    def test_a_link_is_followed(self):
+        self.write("a", "collective,memory\nallreduce,sym\n")
+        os.symlink("a", os.path.join(self.folder, "link"))
+        self.assertEqual("sym", self.wants(STEPTUNE_MEMORY_CONFIG_FILE=os.path
+                                           .join(self.folder, "link")))
+
+    def test_what_another_user_may_have_written_is_not_used(self):
+        """Nor a FIFO, which would hold the job."""
+        fifo = os.path.join(self.folder, "fifo")
+        os.mkfifo(fifo)
+        cases = [(fifo, "it is no regular file")]
+        path = self.write("all", "collective,memory\nallreduce,sym\n")
+        os.chmod(path, 0o646)
+        cases.append((path, "all users may write it"))
+        if os.geteuid() == 0:
+            tmp = os.path.join(self.folder, "tmp")
+            os.mkdir(tmp)
+            path = self.write("tmp/theirs", "collective,memory\n")
+            os.symlink("theirs", os.path.join(tmp, "link"))
+            for name in ("theirs", "link"):
+                os.lchown(os.path.join(tmp, name), 12345, 12345)
+            os.chmod(tmp, 0o777)
+            cases.append((path, "another user owns it, in a folder that all "
+                          "users may write"))
+            cases.append((os.path.join(tmp, "link"), "it is a symbolic link "
+                          "that another user may have made in a folder that "
+                          "all users may write"))
+        for path, why in cases:
+            with self.subTest(path):
+                with self.assertRaises(PermissionError) as refused:
+                    self.wants(STEPTUNE_MEMORY_CONFIG_FILE=path)
+                self.assertEqual((why, path), (refused.exception.strerror,
+                                               refused.exception.filename))
+
 
 # ---- pools ----
 

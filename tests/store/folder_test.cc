@@ -140,7 +140,9 @@ TEST_F(Folder, RefusesWhatIsNoFile)
     const std::string path = path_ + "/" + kKey;
 
     EXPECT_EQ(0, mkfifo(path.c_str(), 0600));
-    EXPECT_EQ("a key is no regular file: Operation not supported", Get("k"));
+    EXPECT_EQ("the file of a key cannot be used: it is a FIFO, a socket or a "
+              "device, expected a regular file",
+              Get("k"));
     unlink(path.c_str());
     std::ofstream(path_ + "/secret") << "secret";
     EXPECT_EQ(0, symlink("secret", path.c_str()));
@@ -148,7 +150,31 @@ TEST_F(Folder, RefusesWhatIsNoFile)
               Get("k"));
     unlink(path.c_str());
     EXPECT_EQ(0, mkdir(path.c_str(), 0700));
-    EXPECT_EQ("a key is no regular file: Operation not supported", Get("k"));
+    EXPECT_EQ("the file of a key cannot be used: it is a directory, expected a "
+              "regular file",
+              Get("k"));
+}
+
+// The rule itself is tested in trust_test.
+TEST_F(Folder, RefusesWhatAnotherUserMayHaveWritten)
+{
+    const std::string path = path_ + "/" + kKey;
+
+    EXPECT_TRUE(stp_client_set(&client_, "k", "x", 1));
+    ASSERT_EQ(0, chmod(path.c_str(), 0606));
+    EXPECT_EQ("the file of a key cannot be used: all users may write it, "
+              "expected a file that they may not (chmod o-w)",
+              Get("k"));
+    if (geteuid() != 0)
+        return; // only root can give a file away
+    ASSERT_EQ(0, chmod(path.c_str(), 0600));
+    ASSERT_EQ(0, chown(path.c_str(), 12345, 12345));
+    EXPECT_EQ("x", Get("k")) << "as a network file system may show it";
+    ASSERT_EQ(0, chmod(path_.c_str(), 01777));
+    EXPECT_EQ("the file of a key cannot be used: another user owns it, in a "
+              "folder that all users may write, expected a file of this user "
+              "or of root",
+              Get("k"));
 }
 
 TEST_F(Folder, RefusesToAddToWhatIsNoNumber)

@@ -5,8 +5,6 @@
 #include "core/csv.h"
 #include "core/names.h"
 
-enum { MAX_FILE = 16 << 20 };
-
 /* A row as it is read. */
 struct row {
     int algo;
@@ -77,9 +75,9 @@ static enum stp_status evidence_end_row(void *user, void *row,
     return STP_OK;
 }
 
-enum stp_status stp_evidence_load(const char *path,
-                                  struct stp_evidence_list *list_ret,
-                                  struct stp_error *err)
+enum stp_status stp_evidence_parse(const char *csv, size_t len,
+                                   struct stp_evidence_list *list_ret,
+                                   struct stp_error *err)
 {
     static const struct stp_csv_format format = {
         .what = "evidence",
@@ -89,7 +87,7 @@ enum stp_status stp_evidence_load(const char *path,
         .end_row = evidence_end_row,
     };
     struct reading r = {0};
-    enum stp_status status = stp_csv_load(&format, &r, path, MAX_FILE, err);
+    enum stp_status status = stp_csv_read(&format, &r, csv, len, err);
 
     if (status == STP_OK)
         *list_ret = r.list;

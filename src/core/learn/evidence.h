@@ -9,7 +9,7 @@
  *   log_gain   mean logarithm of its gain over that
  *   log_ss     sum of squares about the mean
  *
- * Pure: no clock, no environment; stp_evidence_load() reads one file.
+ * Pure: no clock, no environment, no file.
  */
 #ifndef STP_EVIDENCE_H
 #define STP_EVIDENCE_H
@@ -32,12 +32,14 @@ struct stp_evidence_list {
     size_t n;
 };
 
-/* Reads the file at 'path', to be freed with stp_evidence_free().  STP_ERR_IO,
- * STP_ERR_LIMIT, STP_ERR_SYNTAX with line and column, or STP_ERR_NOMEM;
- * *list_ret is untouched then. */
-enum stp_status stp_evidence_load(const char *path,
-                                  struct stp_evidence_list *list_ret,
-                                  struct stp_error *err);
+enum { STP_MAX_EVIDENCE = 16 << 20 }; /* bytes of a file */
+
+/* Reads the text of a file into a list, to be freed with stp_evidence_free().
+ * STP_ERR_SYNTAX with line and column, or STP_ERR_NOMEM; *list_ret is untouched
+ * then. */
+enum stp_status stp_evidence_parse(const char *csv, size_t len,
+                                   struct stp_evidence_list *list_ret,
+                                   struct stp_error *err);
 void stp_evidence_free(struct stp_evidence_list *list);
 
 #endif /* STP_EVIDENCE_H */

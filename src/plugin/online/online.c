@@ -11,6 +11,7 @@
 #include "core/names.h"
 #include "plugin/backend.h"
 #include "plugin/entry.h"
+#include "plugin/file.h"
 #include "plugin/log.h"
 #include "plugin/online/clock.h"
 #include "plugin/online/follower.h"
@@ -396,16 +397,26 @@ static void online_open_files(struct stp_backend *b)
 
 static void online_load_evidence(struct stp_backend *b)
 {
+    enum stp_status status;
+    char why[STP_PATH_SIZE + STP_ERROR_TEXT];
     struct stp_error err;
+    char *text = NULL;
+    size_t len;
 
     if (b->set.evidence[0] == '\0')
         return;
-    if (stp_evidence_load(b->set.evidence, &b->evidence, &err) == STP_OK)
+    status =
+        stp_file_read(b->set.evidence, STP_MAX_EVIDENCE, &text, &len, &err);
+    if (status == STP_OK)
+        status = stp_evidence_parse(text, len, &b->evidence, &err);
+    free(text);
+    if (status == STP_OK) {
         stp_observer_recall(b->observer, &b->evidence, &b->info.shape);
-    else
-        LOG(b, NCCL_LOG_WARN,
-            "%s: nothing is known of earlier runs: %.140s: line %u: %s",
-            STP_TUNER_NAME, b->set.evidence, err.line, err.text);
+        return;
+    }
+    stp_error_string(&err, b->set.evidence, why, sizeof(why));
+    LOG(b, NCCL_LOG_WARN, "%s: nothing is known of earlier runs: %s",
+        STP_TUNER_NAME, why);
 }
 
 static void online_stop_learning(struct stp_backend *b)

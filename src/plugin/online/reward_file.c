@@ -9,18 +9,13 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "core/trust.h"
 #include "plugin/file.h"
 
 enum { BUFFER = 16 << 10 };
 
-enum reason { GOOD, MISSING, LINK, KIND, OWNER, UNREADABLE, N_REASONS };
-
-static const char *const words[N_REASONS] = {
-    [LINK] = "is a link, expected a file",
-    [KIND] = "is no regular file",
-    [OWNER] = "is somebody else's, expected a file of this user",
-    [UNREADABLE] = "cannot be read: ",
-};
+/* Of enum stp_trust, or one of these. */
+enum { MISSING = STP_N_TRUSTS, UNREADABLE, N_REASONS };
 
 struct stp_reward_file {
     char *path;
@@ -62,13 +57,11 @@ void stp_reward_file_close(struct stp_reward_file *file)
 
 /* ---- which file ---- */
 
-static enum reason reward_check_file(const struct statx *st)
+static int reward_check_file(const struct statx *st)
 {
-    if (S_ISLNK(st->stx_mode))
-        return LINK;
-    if (!S_ISREG(st->stx_mode))
-        return KIND;
-    return st->stx_uid == geteuid() ? GOOD : OWNER;
+    const struct stp_file_facts file = {st->stx_mode, st->stx_uid};
+
+    return (int)stp_trust_file(&file, NULL, STP_USE_OWN, geteuid());
 }
 
 static bool reward_stat(int fd, struct statx *st)
@@ -77,7 +70,7 @@ static bool reward_stat(int fd, struct statx *st)
 }
 
 /* Checks the path without opening it: the other end of a FIFO would notice. */
-static enum reason reward_check_path(const char *path, struct statx *st)
+static int reward_check_path(const char *path, struct statx *st)
 {
     if (statx(AT_FDCWD, path, AT_SYMLINK_NOFOLLOW, STATX_BASIC_STATS, st) == 0)
         return reward_check_file(st);
@@ -85,16 +78,15 @@ static enum reason reward_check_path(const char *path, struct statx *st)
 }
 
 /* The path may name another file by now than when it was checked. */
-static enum reason reward_open_path(const char *path, int *fd_ret,
-                                    struct statx *st)
+static int reward_open_path(const char *path, int *fd_ret, struct statx *st)
 {
     int fd = stp_file_open(path, O_RDONLY | O_NOFOLLOW);
-    enum reason reason;
+    int reason;
 
     if (fd < 0)
         return errno == ENOENT ? MISSING : UNREADABLE;
     reason = reward_stat(fd, st) ? reward_check_file(st) : UNREADABLE;
-    if (reason == GOOD)
+    if (reason == STP_TRUSTED)
         *fd_ret = fd;
     else
         close(fd);
@@ -136,7 +128,7 @@ static bool reward_is_same_file(int fd, const struct statx *st)
 
 /* ---- reading ---- */
 
-static enum reason reward_rewind_if_shorter(struct stp_reward_file *file)
+static int reward_rewind_if_shorter(struct stp_reward_file *file)
 {
     struct statx st;
 
@@ -146,18 +138,17 @@ static enum reason reward_rewind_if_shorter(struct stp_reward_file *file)
         file->offset = 0;
         stp_reward_log_restart(&file->log);
     }
-    return GOOD;
+    return STP_TRUSTED;
 }
 
 /* Reads up to the end, but at most *n_left_ret bytes, which it counts. */
-static enum reason reward_read_file(struct stp_reward_file *file,
-                                    size_t *n_left_ret, stp_reward_sink sink,
-                                    void *user)
+static int reward_read_file(struct stp_reward_file *file, size_t *n_left_ret,
+                            stp_reward_sink sink, void *user)
 {
     char buffer[BUFFER];
-    enum reason reason = reward_rewind_if_shorter(file);
+    int reason = reward_rewind_if_shorter(file);
 
-    while (reason == GOOD && *n_left_ret > 0) {
+    while (reason == STP_TRUSTED && *n_left_ret > 0) {
         size_t want = *n_left_ret < BUFFER ? *n_left_ret : BUFFER;
         ssize_t n = pread(file->fd, buffer, want, (off_t)file->offset);
 
@@ -173,24 +164,24 @@ static enum reason reward_read_file(struct stp_reward_file *file,
 }
 
 /* The rest of the open file, then the file that was at the path before that. */
-static enum reason reward_read_all(struct stp_reward_file *file,
-                                   stp_reward_sink sink, void *user)
+static int reward_read_all(struct stp_reward_file *file, stp_reward_sink sink,
+                           void *user)
 {
     struct statx st;
-    enum reason found = reward_check_path(file->path, &st);
-    bool is_other = found == GOOD && !reward_is_same_file(file->fd, &st);
+    int found = reward_check_path(file->path, &st);
+    bool is_other = found == STP_TRUSTED && !reward_is_same_file(file->fd, &st);
     size_t n_left = STP_REWARD_PIECE;
-    enum reason reason = GOOD;
+    int reason = STP_TRUSTED;
     int fd;
 
     if (file->fd >= 0)
         reason = reward_read_file(file, &n_left, sink, user);
-    if (reason != GOOD || n_left == 0)
+    if (reason != STP_TRUSTED || n_left == 0)
         return reason;
     if (!is_other)
         return found;
     reason = reward_open_path(file->path, &fd, &st);
-    if (reason != GOOD)
+    if (reason != STP_TRUSTED)
         return reason;
     reward_begin_file(file, fd, st.stx_size);
     return reward_read_file(file, &n_left, sink, user);
@@ -200,15 +191,17 @@ enum stp_status stp_reward_file_read(struct stp_reward_file *file,
                                      stp_reward_sink sink, void *user,
                                      struct stp_error *err)
 {
-    enum reason reason = reward_read_all(file, sink, user);
+    int reason = reward_read_all(file, sink, user);
     int error = errno;
 
-    if (reason == GOOD || reason == MISSING || file->is_told[reason])
+    if (reason == STP_TRUSTED || reason == MISSING || file->is_told[reason])
         return STP_OK;
     file->is_told[reason] = true;
-    return stp_fail(err, STP_ERR_IO, "the reward file '%.120s' %s%s",
-                    file->path, words[reason],
-                    reason == UNREADABLE ? strerror(error) : "");
+    return stp_fail(
+        err, STP_ERR_IO, "the reward file '%.120s' cannot be %s: %s",
+        file->path, reason == UNREADABLE ? "read" : "used",
+        reason == UNREADABLE ? stp_file_strerror(error)
+                             : stp_trust_text((enum stp_trust)reason));
 }
 
 const struct stp_reward_log *

@@ -31,7 +31,7 @@ void stp_reward_file_close(struct stp_reward_file *file); /* NULL is allowed */
  * Reads what was appended since the last call, at most STP_REWARD_PIECE; of a
  * longer backlog that is there at the first look, only the lines that begin in
  * its last STP_REWARD_BACKLOG bytes.  STP_ERR_IO with a sentence once for each
- * reason why the file is not read (a FIFO, a link, somebody else's,
+ * reason why the file is not read (STP_USE_OWN of core/trust.h, or
  * unreadable), then STP_OK; each call looks anew.  What is left of a file that
  * was replaced by such a thing is read all the same.
  */

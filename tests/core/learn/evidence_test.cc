@@ -1,37 +1,34 @@
 // What earlier runs of a job know, as a file.
 #include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <string>
 
 extern "C" {
 #include "core/learn/evidence.h"
 }
 
 #include "nccl_tuner_abi.h"
-#include "support/in_folder.h"
 
 namespace
 {
 
 using testing::HasSubstr;
 
-class Evidence : public InFolder
-{
-};
-
 constexpr const char *kHead =
     "collective,min_bytes,max_bytes,nNodes,nRanks,algorithm,protocol,channels,"
     "blocks,log_gain,log_ss\n";
 
-TEST_F(Evidence, IsReadInFull)
+TEST(Evidence, IsReadInFull)
 {
     stp_evidence_list read{};
-
-    Write("e.csv", std::string("# of a job\n") + kHead +
-                       "allreduce,2097152,2621439,1,8,ring,ll128,0,24,0.0125,"
-                       "1e-05\n"
-                       "allgather,0,18446744073709551615,2,16,nvls,simple,16,1,"
-                       "-2.5,0\n");
-    ASSERT_EQ(STP_OK, stp_evidence_load(Path("e.csv").c_str(), &read, &err_))
-        << err_.text;
+    stp_error err{};
+    const std::string text =
+        std::string("# of a job\n") + kHead +
+        "allreduce,2097152,2621439,1,8,ring,ll128,0,24,0.0125,1e-05\n"
+        "allgather,0,18446744073709551615,2,16,nvls,simple,16,1,-2.5,0\n";
+    ASSERT_EQ(STP_OK, stp_evidence_parse(text.data(), text.size(), &read, &err))
+        << err.text;
 
     ASSERT_EQ(2u, read.n);
     EXPECT_EQ(ncclFuncAllReduce, read.all[0].coll);
@@ -51,21 +48,12 @@ TEST_F(Evidence, IsReadInFull)
     stp_evidence_free(&read);
 }
 
-TEST_F(Evidence, OfNoFileIsAnError)
-{
-    stp_evidence_list read{};
-
-    EXPECT_EQ(STP_ERR_IO,
-              stp_evidence_load(Path("none.csv").c_str(), &read, &err_));
-    EXPECT_THAT(err_.text, HasSubstr("cannot be opened"));
-}
-
 struct BadCase {
     const char *row;
     const char *error;
 };
 
-TEST_F(Evidence, IsRefusedWithThePlaceOfAnError)
+TEST(Evidence, IsRefusedWithThePlaceOfAnError)
 {
     const BadCase cases[] = {
         {"alltoall,0,1,1,2,ring,ll,0,1,0,0", "collective 'alltoall'"},
@@ -80,9 +68,9 @@ TEST_F(Evidence, IsRefusedWithThePlaceOfAnError)
         stp_evidence_list read{};
         stp_error err{};
 
-        Write("e.csv", std::string(kHead) + c.row + "\n");
+        const std::string text = std::string(kHead) + c.row + "\n";
         EXPECT_EQ(STP_ERR_SYNTAX,
-                  stp_evidence_load(Path("e.csv").c_str(), &read, &err))
+                  stp_evidence_parse(text.data(), text.size(), &read, &err))
             << c.row;
         EXPECT_EQ(2u, err.line) << c.row;
         EXPECT_THAT(err.text, HasSubstr(c.error)) << c.row;

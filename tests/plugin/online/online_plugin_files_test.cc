@@ -124,7 +124,8 @@ TEST_F(OnlineFiles, AFifoHoldsNoRank)
 
     for (const char *variable :
          {"STEPTUNE_WARM_START", "STEPTUNE_JOURNAL", "STEPTUNE_LEARNED",
-          "NCCL_TUNER_CONFIG_FILE", "NCCL_TUNER_REWARD_FILE"})
+          "STEPTUNE_EVIDENCE", "NCCL_TUNER_CONFIG_FILE",
+          "NCCL_TUNER_REWARD_FILE"})
         for (const char *nccl_version : {"2.22", "2.24", "2.28", "2.30"})
             for (const char *is_inline : {"0", "1"}) {
                 SCOPED_TRACE(std::string(variable) + " " + nccl_version);

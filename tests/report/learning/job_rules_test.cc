@@ -231,11 +231,12 @@ TEST_F(JobFiles, TellTheNextRunWhatIsKnown)
     Rules r("", Wins(kLl, .9, 1) + Wins(kRing, 1.1, 6));
     stp_evidence_list read{};
 
-    Write("e.csv", Written([&](FILE *fp) {
-              stp_job_evidence_write(&r.all.sum, fp);
-              return STP_OK;
-          }));
-    ASSERT_EQ(STP_OK, stp_evidence_load(Path("e.csv").c_str(), &read, &err_))
+    const std::string text = Written([&](FILE *fp) {
+        stp_job_evidence_write(&r.all.sum, fp);
+        return STP_OK;
+    });
+    ASSERT_EQ(STP_OK,
+              stp_evidence_parse(text.data(), text.size(), &read, &err_))
         << err_.text;
 
     ASSERT_EQ(2u, read.n);
