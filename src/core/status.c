@@ -6,6 +6,10 @@
 
 #include "core/utf8.h"
 
+#undef stp_fail /* as the analyser has them */
+#undef stp_fail_at
+#undef stp_nomem
+
 static enum stp_status error_fill(struct stp_error *err, enum stp_status status,
                                   unsigned line, unsigned column,
                                   const char *fmt, va_list va)

@@ -184,7 +184,7 @@ static enum stp_status settings_read_store(const char *value,
                         "than %zu",
                         strlen(password), sizeof(address->password));
     if (password != NULL)
-        strcpy(address->password, password);
+        memcpy(address->password, password, strlen(password) + 1);
     settings->agree = STP_AGREE_STORE;
     return STP_OK;
 }

@@ -54,7 +54,7 @@ static char *engine_find_beside(void)
         realpath(self.dli_fname, path) == NULL)
         return NULL;
     slash = strrchr(path, '/');
-    strcpy(slash + 1, STP_STORE_REDIS_LIBRARY);
+    memcpy(slash + 1, STP_STORE_REDIS_LIBRARY, sizeof(STP_STORE_REDIS_LIBRARY));
     return access(path, F_OK) == 0 ? strdup(path) : NULL;
 }
 

@@ -115,7 +115,7 @@ static bool tcp_append(struct stp_client *client, const char *key,
 static bool tcp_check(struct stp_client *client, const char *key,
                       bool *is_there_ret)
 {
-    unsigned char byte;
+    unsigned char byte = 1;
 
     if (!tcp_ask(client, STP_CHECK, key, &byte))
         return false;
@@ -125,7 +125,7 @@ static bool tcp_check(struct stp_client *client, const char *key,
 
 static bool tcp_wait(struct stp_client *client, const char *key)
 {
-    unsigned char byte;
+    unsigned char byte = 1;
 
     errno = ECANCELED;
     return tcp_ask(client, STP_WAIT, key, &byte) &&

@@ -72,11 +72,13 @@ static void doctor_open_tuner(const void *question, void *answer)
     };
     struct mock_nccl *nccl;
 
-    if (mock_nccl_create(&options, &nccl) == ncclSuccess)
-        probe->version =
-            mock_nccl_find_tuner(nccl, probe->text, sizeof(probe->text));
-    else
+    if (mock_nccl_create(&options, &nccl) != ncclSuccess) {
         snprintf(probe->text, sizeof(probe->text), "%s", mock_last_error());
+        return;
+    }
+    probe->version =
+        mock_nccl_find_tuner(nccl, probe->text, sizeof(probe->text));
+    mock_nccl_destroy(nccl);
 }
 
 /* ---- libnccl ---- */

@@ -58,9 +58,10 @@ static bool set_is_wanted(const struct stp_bandit *b)
 /* Whole windows of the search, for as long as the rules say. */
 static unsigned set_window_calls(const struct stp_bandit *b, double call_us)
 {
+    const unsigned n_most = STP_CONFIRM_MAX / b->window;
     double n = ceil(b->rules.confirm_us / (b->window * call_us));
 
-    return b->window * (unsigned)fmin(fmax(n, 1), STP_CONFIRM_MAX / b->window);
+    return b->window * (unsigned)fmin(fmax(n, 1), n_most);
 }
 
 bool stp_bandit_set_wants(struct stp_bandit *bandit,

@@ -103,7 +103,8 @@ static enum stp_status column_refuse_size(const struct stp_column *col,
 {
     const char *s = cell->field->s;
     size_t len = cell->field->len;
-    bool suffix = memchr("KkMmGg", s[len - 1], 6) != NULL;
+    static const char suffixes[] = {'K', 'k', 'M', 'm', 'G', 'g'};
+    bool suffix = memchr(suffixes, s[len - 1], sizeof(suffixes)) != NULL;
 
     return column_refuse(col, cell,
                          column_is_digits(s, len - suffix) ? "is too large"
@@ -253,7 +254,7 @@ static enum stp_status column_read_gpu(const struct stp_column *col,
 #define RANGE      "-1, N, N-M or N-inf, from 1"
 #define ARMS       .kinds = 1u << STP_POLICY_OF_ARMS
 #define MEMORY     .kinds = 1u << STP_POLICY_OF_MEMORY
-#define BOTH       .kinds = 1u << STP_POLICY_OF_ARMS | 1u << STP_POLICY_OF_MEMORY
+#define BOTH       .kinds = (1u << STP_POLICY_OF_ARMS | 1u << STP_POLICY_OF_MEMORY)
 
 // clang-format off
 const struct stp_column stp_columns[STP_N_COLUMNS] = {
