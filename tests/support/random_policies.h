@@ -6,7 +6,6 @@
 #include <cstdint>
 #include <initializer_list>
 #include <random>
-#include <set>
 #include <string>
 #include <utility>
 #include <vector>
@@ -15,10 +14,14 @@ extern "C" {
 #include "core/names.h"
 }
 
+#include "core/policy/first_rule.h"
 #include "support/policy_text.h"
 
 namespace policy_text
 {
+
+using first_rule::InterestingSizes;
+using first_rule::Queries;
 
 class Generator
 {
@@ -120,34 +123,6 @@ class Generator
                OneOf({"*", "*", "*", "A", "B"}) + "\n";
     }
 };
-
-// Every size at which some rule of the policy may begin or end, and those on
-// both sides of it.
-inline std::vector<uint64_t> InterestingSizes(const stp_policy *policy,
-                                              const stp_shape &shape)
-{
-    std::set<uint64_t> sizes = {0, 1, UINT64_MAX, UINT64_MAX - 1};
-    auto add = [&](uint64_t n) { sizes.insert({n - 1, n, n + 1}); };
-
-    for (size_t i = 0; i < stp_policy_size(policy); i++) {
-        const stp_rule *r = stp_policy_rule(policy, i);
-        add(r->bytes.min);
-        add(r->bytes.max);
-        add(r->bytes_per_rank.min * shape.n_ranks); // wraps: a size like any
-        add(r->bytes_per_rank.max * shape.n_ranks + shape.n_ranks - 1);
-    }
-    return {sizes.begin(), sizes.end()};
-}
-
-inline std::vector<stp_query> Queries(int coll, uint64_t n_bytes)
-{
-    std::vector<stp_query> queries;
-
-    for (int pipe : {1, 2, 3, 2147483647})
-        for (int reg : {0, 1})
-            queries.push_back({coll, n_bytes, pipe, reg});
-    return queries;
-}
 
 } // namespace policy_text
 

@@ -18,6 +18,7 @@ extern "C" {
 #include "support/random_policies.h"
 
 using namespace policy_text;
+using first_rule::In;
 
 namespace
 {
@@ -108,7 +109,8 @@ TEST(CheckFix, DecidesAsTheOriginalForRandomPolicies)
                      is = Compile(new_policy.get(), shape);
             const Costs costs = random.AnyCosts();
 
-            for (uint64_t n_bytes : InterestingSizes(old_policy.get(), shape))
+            for (uint64_t n_bytes :
+                 InterestingSizes(old_policy.get(), shape.n_ranks))
                 for (const stp_query &query : Queries(
                          random.Below(3) ? kAllReduce : (int)random.Below(5),
                          n_bytes)) {
@@ -181,11 +183,6 @@ class Small
         return std::to_string(a) + "," + (Below(3) ? "inf" : std::to_string(b));
     }
 };
-
-bool In(const stp_range &range, uint64_t value)
-{
-    return range.min <= value && value <= range.max;
-}
 
 // The lines that are the first of their pair for some question.
 std::set<unsigned> Reached(const stp_policy *policy)

@@ -96,40 +96,6 @@ TEST(PolicyCompile, RefusesWhatWouldTakeForEver)
 
 // ---- against the definition ----
 
-bool In(const stp_range &range, uint64_t value)
-{
-    return range.min <= value && value <= range.max;
-}
-
-bool Matches(const stp_rule &r, const stp_shape &shape, const stp_query &query)
-{
-    return r.coll == query.coll && In(r.bytes, query.n_bytes) &&
-           In(r.bytes_per_rank, query.n_bytes / shape.n_ranks) &&
-           In(r.nodes, shape.n_nodes) && In(r.ranks, shape.n_ranks) &&
-           (r.gpu == nullptr ||
-            (shape.gpu != nullptr && strcmp(r.gpu, shape.gpu) == 0)) &&
-           (r.n_pipe_ops == -1 || r.n_pipe_ops == query.n_pipe_ops) &&
-           (r.reg_buff == -1 || r.reg_buff == query.reg_buff);
-}
-
-bool Allows(const Costs &costs, const stp_rule &r)
-{
-    return stp_pair_exists(r.coll, r.algo, r.proto) && r.algo < costs.n_algo &&
-           r.proto < costs.n_proto &&
-           costs.cost[(size_t)(r.algo * costs.n_proto + r.proto)] >= 0;
-}
-
-const stp_rule *FirstRule(const stp_policy *policy, const stp_shape &shape,
-                          const stp_query &query, const Costs &costs)
-{
-    for (size_t i = 0; i < stp_policy_size(policy); i++) {
-        const stp_rule *r = stp_policy_rule(policy, i);
-        if (Matches(*r, shape, query) && Allows(costs, *r))
-            return r;
-    }
-    return nullptr;
-}
-
 TEST(CompiledLookup, EqualsTheDefinitionForRandomPolicies)
 {
     for (uint64_t seed = 0; seed < 300; seed++) {
@@ -142,12 +108,12 @@ TEST(CompiledLookup, EqualsTheDefinitionForRandomPolicies)
         const Costs costs = random.AnyCosts();
         stp_cost_view view = costs.View();
 
-        for (uint64_t n_bytes : InterestingSizes(policy.get(), shape))
+        for (uint64_t n_bytes : InterestingSizes(policy.get(), shape.n_ranks))
             for (const stp_query &query :
                  Queries(random.Below(3) ? kAllReduce : (int)random.Below(5),
                          n_bytes)) {
                 const stp_rule *want =
-                    FirstRule(policy.get(), shape, query, costs);
+                    first_rule::Find(policy.get(), shape, query, view);
                 stp_choice got{};
 
                 bool found =
@@ -180,14 +146,16 @@ TEST(CompiledLookup, EqualsTheDefinitionForManyRules)
         }
         Both b(csv);
         const stp_shape shape = {8, 1, nullptr};
+        const Costs costs;
+        const stp_cost_view view = costs.View();
 
         for (int i = 0; i < 3000; i++) {
             const stp_rule *rule = stp_policy_rule(b.policy.get(), (size_t)i);
             for (uint64_t n : {rule->bytes.min - 1, rule->bytes.min,
                                rule->bytes.max, rule->bytes.max + 1}) {
-                stp_query query = {kAllReduce, n, 1, 0};
+                const stp_query query = {kAllReduce, n, 1, 0};
                 const stp_rule *want =
-                    FirstRule(b.policy.get(), shape, query, Costs());
+                    first_rule::Find(b.policy.get(), shape, query, view);
 
                 ASSERT_EQ(want ? want->line : 0, LineOf(b.compiled, query))
                     << n;
@@ -202,9 +170,10 @@ std::vector<const stp_rule *> Answers(const stp_policy *policy,
                                       uint64_t n_bytes)
 {
     std::vector<const stp_rule *> answers;
+    const Costs costs;
 
     for (const stp_query &query : Queries(coll, n_bytes))
-        answers.push_back(FirstRule(policy, shape, query, Costs()));
+        answers.push_back(first_rule::Find(policy, shape, query, costs.View()));
     return answers;
 }
 
@@ -220,7 +189,7 @@ TEST(CompiledNextBreak, VisitsEveryChangeOfRandomPolicies)
         const std::vector<uint64_t> breaks = Breaks(compiled, kAllReduce);
 
         ASSERT_TRUE(std::is_sorted(breaks.begin(), breaks.end()));
-        for (uint64_t n : InterestingSizes(policy.get(), shape)) {
+        for (uint64_t n : InterestingSizes(policy.get(), shape.n_ranks)) {
             if (n == 0 || n == UINT64_MAX ||
                 Answers(policy.get(), shape, kAllReduce, n) ==
                     Answers(policy.get(), shape, kAllReduce, n - 1))
