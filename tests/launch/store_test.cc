@@ -15,7 +15,6 @@ extern "C" {
 #include "store/store_client.h"
 }
 
-#include "launch/store_fuzz.h"
 #include "launch/store_requests.h"
 #include "support/processes.h"
 
@@ -315,12 +314,6 @@ TEST(StoreServer, ForgetsASocketThatAnotherProcessHasToo)
     EXPECT_EQ(1, n_closed);
     stp_server_free(server);
     close(other);
-}
-
-TEST(StoreFuzz, NeitherHarmsNorHoldsAnyProcess)
-{
-    for (uint64_t seed = 1; seed <= 300; seed++)
-        ASSERT_EQ("", fuzz::Run(seed)) << "seed " << seed;
 }
 
 } // namespace

@@ -1,7 +1,7 @@
-// Random bytes, most of them nearly requests, for a server, for rank 0, for
-// another rank and for a client: each must end by itself, in a sentence.
-#ifndef STP_STORE_FUZZ_H
-#define STP_STORE_FUZZ_H
+// Conversations of a store's server, of ranks that meet through one, and of its
+// client, with peers that say anything; and what hosts read of plans in a
+// store.
+#include "fuzz/fuzz.h"
 
 #include <arpa/inet.h>
 #include <fcntl.h>
@@ -9,11 +9,11 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
-#include <random>
 #include <string>
 #include <vector>
 
 extern "C" {
+#include "agree/planner.h"
 #include "launch/store_server.h"
 #include "launch/store_world.h"
 #include "store/clock.h"
@@ -25,35 +25,47 @@ extern "C" {
 namespace fuzz
 {
 
+namespace
+{
+
 using namespace requests;
 
-// The bytes of one conversation.
+// Decisions out of the target's bytes; 0 once there are none left.
 class Dice
 {
   public:
-    explicit Dice(uint64_t seed) : random_(seed)
+    explicit Dice(std::string_view bytes) : bytes_(bytes)
     {
+    }
+
+    bool IsEmpty() const
+    {
+        return bytes_.empty();
     }
 
     // Below 'n'.
     size_t Roll(size_t n)
     {
-        return random_() % n;
+        return (n <= 256 ? Byte() : Word()) % n;
+    }
+
+    std::string Take(size_t n)
+    {
+        const std::string taken(bytes_.substr(0, n));
+        bytes_.remove_prefix(taken.size());
+        return taken;
     }
 
     std::string Garbage(size_t max)
     {
-        std::string bytes(Roll(max + 1), '\0');
-        for (char &byte : bytes)
-            byte = static_cast<char>(random_());
-        return bytes;
+        return Take(Roll(max + 1));
     }
 
     uint64_t Number()
     {
         const uint64_t numbers[] = {
             0,    1,       2,        3,         63,        64,   72,
-            4095, 1 << 20, 64 << 20, 1UL << 32, 1UL << 63, ~0UL, random_()};
+            4095, 1 << 20, 64 << 20, 1UL << 32, 1UL << 63, ~0UL, Word()};
         return numbers[Roll(sizeof(numbers) / sizeof(numbers[0]))];
     }
 
@@ -119,23 +131,37 @@ class Dice
                          std::string(3 * 72, Roll(2) ? 'x' : '\xff')) +
                    said;
         for (size_t n = Roll(3) * Roll(4); n > 0 && !said.empty(); n--)
-            said[Roll(said.size())] = static_cast<char>(random_());
+            said[Roll(said.size())] = static_cast<char>(Byte());
         if (Roll(4) == 0)
             said.resize(Roll(said.size() + 1));
         return Roll(20) == 0 ? Garbage(300) : said;
     }
 
   private:
-    std::mt19937_64 random_;
+    std::string_view bytes_;
+
+    uint8_t Byte()
+    {
+        const std::string taken = Take(1);
+        return taken.empty() ? 0 : static_cast<uint8_t>(taken[0]);
+    }
+
+    uint64_t Word()
+    {
+        uint64_t word = 0;
+        const std::string taken = Take(sizeof(word));
+        memcpy(&word, taken.data(), taken.size());
+        return word;
+    }
 };
 
-inline void Say(int fd, const std::string &bytes)
+void Say(int fd, const std::string &bytes)
 {
     (void)!send(fd, bytes.data(), bytes.size(), MSG_NOSIGNAL | MSG_DONTWAIT);
 }
 
 // A connection on which these bytes have come, and nothing follows.
-inline int Said(const std::string &bytes, std::vector<int> *peers)
+int Said(const std::string &bytes, std::vector<int> *peers)
 {
     int fds[2];
     if (socketpair(AF_UNIX, SOCK_STREAM, 0, fds) != 0)
@@ -146,25 +172,14 @@ inline int Said(const std::string &bytes, std::vector<int> *peers)
     return fds[0];
 }
 
-inline void CloseAll(const std::vector<int> &fds)
+void CloseAll(const std::vector<int> &fds)
 {
     for (int fd : fds)
         close(fd);
 }
 
-inline std::string Faults(const stp_error &err)
-{
-    const std::string text(err.text, strnlen(err.text, sizeof(err.text)));
-    if (text.empty() || text.size() == sizeof(err.text))
-        return "no sentence";
-    for (char c : text)
-        if (static_cast<unsigned char>(c) < ' ' || c == 0x7f)
-            return "a control character in: " + text;
-    return "";
-}
-
 // A server, many connections at once, and at the end one that is served.
-inline std::string FuzzServer(Dice &dice)
+std::string FuzzServer(Dice &dice)
 {
     std::vector<int> fds;
     stp_server *server;
@@ -209,7 +224,7 @@ inline std::string FuzzServer(Dice &dice)
 }
 
 // One rank of three, of which the others say what they say.
-inline std::string FuzzRank(Dice &dice, unsigned rank)
+std::string FuzzRank(Dice &dice, unsigned rank)
 {
     std::vector<int> peers, mine;
     stp_store_options options{};
@@ -241,10 +256,10 @@ inline std::string FuzzRank(Dice &dice, unsigned rank)
         world.ops->close(world.self);
     }
     CloseAll(peers);
-    return status == STP_OK ? "" : Faults(err);
+    return status == STP_OK ? "" : FaultOf(err);
 }
 
-inline std::string FuzzClient(Dice &dice)
+std::string FuzzClient(Dice &dice)
 {
     std::vector<int> peers;
     std::string replies = dice.Roll(2) ? std::string(dice.Roll(4), '\0') : "";
@@ -283,29 +298,79 @@ inline std::string FuzzClient(Dice &dice)
                                                  : "";
 }
 
-// What went wrong, or "".  Ends the process if that takes 10 seconds.
-inline std::string Run(uint64_t seed)
+// A value that a host may have written: a plan, or a verdict.
+std::string PlanValue(Dice &dice)
 {
-    Dice dice(seed);
-    std::string fault;
-    alarm(10);
-    switch (seed % 4) {
-    case 0:
-        fault = FuzzServer(dice);
-        break;
-    case 1:
-        fault = FuzzRank(dice, 0);
-        break;
-    case 2:
-        fault = FuzzRank(dice, 1 + static_cast<unsigned>(dice.Roll(2)));
-        break;
-    default:
-        fault = FuzzClient(dice);
+    const char *const verdicts[] = {"commit", "abort: no", "all", "abort"};
+    stp_plan plan{};
+
+    if (dice.Roll(2) == 0)
+        return verdicts[dice.Roll(4)];
+    plan.number = 1 + dice.Roll(3);
+    plan.first = 80 + dice.Roll(512);
+    plan.n = static_cast<uint32_t>(dice.Roll(5));
+    return Bytes(plan);
+}
+
+// A host that plans, with a store that replies anything.
+std::string FuzzPlanner(Dice &dice)
+{
+    std::vector<uint64_t> memory(stp_plan_board_bytes(2) / sizeof(uint64_t));
+    stp_planner_host host{};
+    stp_planner planner{};
+    const uint32_t words[] = {7, 8, 9};
+    int64_t now_ms = 0;
+
+    host.board = reinterpret_cast<stp_plan_board *>(memory.data());
+    host.n_own = 2;
+    host.n_ranks = 2 + dice.Roll(3);
+    host.leads = dice.Roll(2) == 1;
+    host.acknowledges = true;
+    host.timeout_ms = 100;
+    host.margin_calls = 40;
+    stp_planner_begin(&planner, &host);
+    while (!dice.IsEmpty() && !stp_planner_is_over(&planner)) {
+        stp_plan_request request{};
+        stp_plan_reply reply{};
+
+        if (host.leads && dice.Roll(4) == 0)
+            stp_planner_propose(&planner, words, 1 + dice.Roll(3), 1);
+        now_ms += static_cast<int64_t>(dice.Roll(64));
+        stp_planner_ask(&planner, now_ms, &request);
+        const std::string value =
+            dice.Roll(2) == 0 ? PlanValue(dice) : dice.Garbage(200);
+        reply.is_ok = dice.Roll(8) != 1;
+        reply.number = dice.Roll(2) == 0 ? host.n_ranks : dice.Number();
+        reply.value = value.data();
+        reply.size = value.size();
+        reply.why = "the store is gone";
+        stp_planner_take(&planner, &reply);
     }
-    alarm(0);
-    return fault;
+    return "";
+}
+
+} // namespace
+
+std::string StoreOfJob(std::string_view bytes)
+{
+    Dice dice(bytes);
+
+    switch (dice.Roll(4)) {
+    case 0:
+        return FuzzServer(dice);
+    case 1:
+        return FuzzRank(dice, 0);
+    case 2:
+        return FuzzRank(dice, 1 + static_cast<unsigned>(dice.Roll(2)));
+    default:
+        return FuzzClient(dice);
+    }
+}
+
+std::string Plans(std::string_view bytes)
+{
+    Dice dice(bytes);
+    return FuzzPlanner(dice);
 }
 
 } // namespace fuzz
-
-#endif // STP_STORE_FUZZ_H

@@ -1,0 +1,138 @@
+// Measurements: ours as CSV and JSON, and what nccl-tests print.
+#include "fuzz/fuzz.h"
+
+#include <cstdio>
+#include <cstdlib>
+
+extern "C" {
+#include "report/jobs/job_runs_csv.h"
+#include "report/measurements/best_csv.h"
+#include "report/measurements/measurements_csv.h"
+#include "report/measurements/nccl_text.h"
+#include "report/training/train_json.h"
+}
+
+namespace fuzz
+{
+
+namespace
+{
+
+// What is read is written, and that is read, as is what is written then.
+std::string Written(const stp_dataset &data)
+{
+    char *text;
+    size_t len;
+    FILE *fp = open_memstream(&text, &len);
+
+    stp_measurements_write(&data, "# a fuzzer", fp);
+    fclose(fp);
+    std::string written(text, len);
+    free(text);
+    return written;
+}
+
+std::string Finish(stp_status status, stp_dataset *data, const stp_error &err)
+{
+    if (status != STP_OK)
+        return data->n_rows != 0 ? "rows after a failure" : FaultOf(err);
+    const std::string text = Written(*data);
+    stp_dataset again{};
+    stp_error refused{};
+    std::string fault;
+
+    if (stp_measurements_read(text.data(), text.size(), &again, &refused) !=
+        STP_OK)
+        fault = std::string("what it writes is refused: ") + refused.text;
+    else if (again.n_rows != data->n_rows)
+        fault = "what it writes has other rows";
+    stp_dataset_free(&again);
+    stp_dataset_free(data);
+    return fault;
+}
+
+} // namespace
+
+std::string MeasurementsCsv(std::string_view bytes)
+{
+    stp_dataset data{};
+    stp_error err{};
+
+    return Finish(
+        stp_measurements_read(bytes.data(), bytes.size(), &data, &err), &data,
+        err);
+}
+
+std::string MeasurementsJson(std::string_view bytes)
+{
+    stp_dataset data{};
+    stp_error err{};
+
+    return Finish(
+        stp_measurements_read_json(bytes.data(), bytes.size(), &data, &err),
+        &data, err);
+}
+
+// Text or JSON; also as a file of an arm that is named.
+std::string NcclTests(std::string_view bytes)
+{
+    stp_arm named{};
+    std::string fault;
+
+    stp_nccl_text_is(bytes.data(), bytes.size());
+    stp_arm_from_name("ring/ll128", 10, &named);
+    for (int coll : {-1, static_cast<int>(ncclFuncAllReduce)}) {
+        stp_nccl_settings settings{};
+        stp_dataset data{};
+        stp_error err{};
+        fault += Finish(stp_nccl_text_read(bytes.data(), bytes.size(), coll,
+                                           &data, &settings, &err),
+                        &data, err);
+    }
+    for (const stp_arm *arm : {static_cast<const stp_arm *>(nullptr),
+                               static_cast<const stp_arm *>(&named)}) {
+        stp_dataset data{};
+        stp_error err{};
+        fault += Finish(
+            stp_nccl_text_add(bytes.data(), bytes.size(), -1, arm, &data, &err),
+            &data, err);
+    }
+    return fault;
+}
+
+std::string BestCsv(std::string_view bytes)
+{
+    stp_best_rows rows{};
+    stp_error err{};
+    const stp_status status =
+        stp_best_csv_read(bytes.data(), bytes.size(), &rows, &err);
+
+    stp_best_csv_is(bytes.data(), bytes.size());
+    stp_best_rows_free(&rows);
+    return status == STP_OK ? "" : FaultOf(err);
+}
+
+std::string JobRuns(std::string_view bytes)
+{
+    const std::string path = WriteFile("runs.csv", bytes);
+    stp_job_runs runs{};
+    stp_error err{};
+
+    if (stp_job_runs_load(path.c_str(), &runs, &err) != STP_OK)
+        return FaultOf(err);
+    stp_job_runs_free(&runs);
+    return "";
+}
+
+std::string TrainingRuns(std::string_view bytes)
+{
+    stp_train_runs runs{};
+    stp_error err{};
+
+    if (stp_train_read_json(bytes.data(), bytes.size(), &runs, &err) != STP_OK)
+        return FaultOf(err);
+    stp_train_runs_free(&runs);
+    return "";
+}
+
+} // namespace fuzz

@@ -1,0 +1,173 @@
+// Policies of arms and of memory, constants, and learned policies.
+#include "fuzz/fuzz.h"
+
+#include <cstdlib>
+#include <vector>
+
+extern "C" {
+#include "analyse/check/check.h"
+#include "core/policy/constants.h"
+#include "core/policy/memory_policy.h"
+#include "plugin/online/learned_file.h"
+#include "report/policy_file.h"
+}
+
+#include "core/policy/first_rule.h"
+
+namespace fuzz
+{
+
+namespace
+{
+
+constexpr int kCollectives = ncclFuncAllReduce + 1;
+const stp_shape kShapes[] = {
+    {8, 1, nullptr}, {2, 2, "NVIDIA H200"}, {1000, 125, "A"}};
+
+std::string AskCompiled(const stp_policy *policy, const stp_shape &shape)
+{
+    std::vector<float> costs(NCCL_NUM_ALGORITHMS * NCCL_NUM_PROTOCOLS, 1.0f);
+    costs[NCCL_ALGO_RING * NCCL_NUM_PROTOCOLS + NCCL_PROTO_LL] = -1.0f;
+    const stp_cost_view view = {costs.data(), NCCL_NUM_ALGORITHMS,
+                                NCCL_NUM_PROTOCOLS};
+    stp_compiled *compiled;
+    stp_error err{};
+    std::string fault;
+
+    if (stp_policy_compile(policy, &shape, &compiled, &err) != STP_OK)
+        return FaultOf(err);
+    for (uint64_t n : first_rule::InterestingSizes(policy, shape.n_ranks))
+        for (int coll = 0; coll < kCollectives; coll++)
+            for (const stp_query &query : first_rule::Queries(coll, n)) {
+                const stp_rule *want =
+                    first_rule::Find(policy, shape, query, view);
+                stp_choice got{};
+                stp_compiled_lookup(compiled, &query, &view, &got);
+                if (got.line != (want != nullptr ? want->line : 0))
+                    fault = "another rule than the first for " +
+                            std::to_string(n) + " bytes";
+            }
+    stp_compiled_free(compiled);
+    return fault;
+}
+
+// What check mends is a policy.
+std::string Mend(std::string_view bytes, stp_policy_kind kind)
+{
+    const stp_check_options options = {bytes.data(), bytes.size(), nullptr,
+                                       kind};
+    stp_findings findings{};
+    stp_error err{};
+    stp_policy *policy;
+    char *text;
+    size_t len;
+
+    if (stp_check(&options, &findings, &err) != STP_OK)
+        return FaultOf(err);
+    if (stp_check_fix(bytes.data(), bytes.size(), &findings, &text, &len,
+                      &err) != STP_OK)
+        return FaultOf(err);
+    const stp_status status =
+        kind == STP_POLICY_OF_ARMS
+            ? stp_policy_parse(text, len, &policy, &err)
+            : stp_memory_policy_parse(text, len, &policy, &err);
+    if (status == STP_OK)
+        stp_policy_free(policy);
+    free(text);
+    stp_findings_free(&findings);
+    return status == STP_OK ? "" : std::string("mended: ") + err.text;
+}
+
+} // namespace
+
+std::string Policy(std::string_view bytes)
+{
+    stp_policy *policy;
+    stp_policy_mark mark;
+    stp_error err{};
+    std::string fault;
+
+    stp_policy_mark_read(bytes.data(), bytes.size(), &mark);
+    if (stp_policy_parse(bytes.data(), bytes.size(), &policy, &err) != STP_OK)
+        return FaultOf(err);
+    for (const stp_shape &shape : kShapes)
+        if (fault.empty())
+            fault = AskCompiled(policy, shape);
+    stp_policy_free(policy);
+    return fault.empty() ? Mend(bytes, STP_POLICY_OF_ARMS) : fault;
+}
+
+std::string MemoryPolicy(std::string_view bytes)
+{
+    stp_policy *policy;
+    stp_error err{};
+    std::string fault;
+
+    if (stp_memory_policy_parse(bytes.data(), bytes.size(), &policy, &err) !=
+        STP_OK)
+        return FaultOf(err);
+    for (const stp_shape &shape : kShapes)
+        for (uint64_t n : first_rule::InterestingSizes(policy, 1))
+            for (int i = 0; i < 2 * kCollectives; i++) {
+                const stp_memory_query query = {i / 2,         n,
+                                                shape.n_ranks, shape.n_nodes,
+                                                i % 2 == 1,    shape.gpu};
+                if (stp_memory_policy_match(policy, &query) !=
+                    first_rule::Find(policy, query))
+                    fault = "another rule than the first";
+            }
+    stp_policy_free(policy);
+    return fault.empty() ? Mend(bytes, STP_POLICY_OF_MEMORY) : fault;
+}
+
+std::string Constants(std::string_view bytes)
+{
+    static const stp_constants none{};
+    stp_constants constants{};
+    ncclTunerConstants_v7_t nccl{};
+    stp_error err{};
+
+    if (stp_constants_parse(bytes.data(), bytes.size(), &constants, &err) !=
+        STP_OK)
+        return stp_constants_size(&constants) != 0 ? "an output was touched"
+                                                   : FaultOf(err);
+    stp_constants_apply(&constants, &nccl);
+    return stp_constants_hash(&constants) == stp_constants_hash(&none) &&
+                   stp_constants_size(&constants) > 0
+               ? "the hash of no constants"
+               : "";
+}
+
+// A learned policy to which a job adds, after another file was put there.
+std::string LearnedPolicy(std::string_view bytes)
+{
+    const stp_learned rule = {ncclFuncAllReduce,
+                              {4096, 8191},
+                              {NCCL_ALGO_RING, NCCL_PROTO_LL, 4},
+                              1.25,
+                              1.2,
+                              1.3,
+                              40};
+    const stp_learned_rules learned = {&rule, 1};
+    const std::string path = WriteFile("learned.conf", bytes);
+    const bool was_policy = [&] {
+        stp_policy *old;
+        if (stp_policy_load(path.c_str(), &old, nullptr) != STP_OK)
+            return false;
+        stp_policy_free(old);
+        return true;
+    }();
+    stp_policy *policy;
+    stp_error err{};
+
+    if (stp_learned_save(path.c_str(), &learned, &kShapes[1], &err) != STP_OK)
+        return FaultOf(err);
+    const stp_status status = stp_policy_load(path.c_str(), &policy, &err);
+    if (status == STP_OK)
+        stp_policy_free(policy);
+    return status == STP_OK || !was_policy
+               ? ""
+               : std::string("a policy became none: ") + err.text;
+}
+
+} // namespace fuzz

@@ -1,0 +1,102 @@
+// The targets by name, and what they share.
+#include "fuzz/fuzz.h"
+
+#include <cstdlib>
+#include <cstring>
+#include <filesystem>
+#include <fstream>
+
+namespace fuzz
+{
+
+static const Target kTargets[] = {
+    {"best_csv", BestCsv},
+    {"constants", Constants},
+    {"graphs", Graphs},
+    {"job_runs", JobRuns},
+    {"journal", Journal},
+    {"learned_policy", LearnedPolicy},
+    {"ledger", Ledger},
+    {"machine", Machine},
+    {"measurements_csv", MeasurementsCsv},
+    {"measurements_json", MeasurementsJson},
+    {"memory_policy", MemoryPolicy},
+    {"nccl_tests_json", NcclTests},
+    {"nccl_tests_text", NcclTests},
+    {"overlap", Overlap},
+    {"plans", Plans},
+    {"policy", Policy},
+    {"rewards", Rewards},
+    {"settings", Settings},
+    {"store", StoreOfJob},
+    {"timings", Timings},
+    {"trace_aicb", Trace},
+    {"trace_csv", Trace},
+    {"trace_execution", Trace},
+    {"trace_gzip", TraceGzip},
+    {"trace_simai", Trace},
+    {"training_runs", TrainingRuns},
+};
+
+const Target *Find(std::string_view name)
+{
+    for (const Target &target : kTargets)
+        if (name == target.name)
+            return &target;
+    return nullptr;
+}
+
+std::string FaultOf(const stp_error &err)
+{
+    const std::string text(err.text, strnlen(err.text, sizeof(err.text)));
+    if (text.empty() || text.size() == sizeof(err.text))
+        return "no sentence";
+    for (char c : text)
+        if ((static_cast<unsigned char>(c) < ' ' && c != '\t') || c == 0x7f)
+            return "a control character in: " + text;
+    return "";
+}
+
+// ---- files ----
+
+namespace
+{
+
+struct TemporaryFolder {
+    std::string path =
+        (std::filesystem::temp_directory_path() / "steptune-fuzz-XXXXXX")
+            .string();
+
+    TemporaryFolder()
+    {
+        if (mkdtemp(path.data()) == nullptr)
+            abort();
+    }
+    ~TemporaryFolder()
+    {
+        std::error_code ignored;
+        std::filesystem::remove_all(path, ignored);
+    }
+    TemporaryFolder(const TemporaryFolder &) = delete;
+    TemporaryFolder &operator=(const TemporaryFolder &) = delete;
+};
+
+} // namespace
+
+const std::string &Folder()
+{
+    static const TemporaryFolder folder;
+    return folder.path;
+}
+
+std::string WriteFile(const std::string &name, std::string_view bytes)
+{
+    const std::string path = Folder() + "/" + name;
+    std::ofstream file(path, std::ios::binary | std::ios::trunc);
+    file.write(bytes.data(), static_cast<std::streamsize>(bytes.size()));
+    if (!file.flush())
+        abort();
+    return path;
+}
+
+} // namespace fuzz
