@@ -10,7 +10,7 @@
 #include <gtest/gtest.h>
 
 extern "C" {
-#include "core/policy/policy.h"
+#include "core/policy/memory_policy.h"
 }
 
 #include "nccl_tuner_abi.h"
@@ -33,12 +33,15 @@ struct Free {
 using Policy = std::unique_ptr<stp_policy, Free>;
 using Compiled = std::unique_ptr<stp_compiled, Free>;
 
-inline Policy Parse(const std::string &csv)
+inline Policy Parse(const std::string &csv,
+                    stp_policy_kind kind = STP_POLICY_OF_ARMS)
 {
     stp_policy *policy = nullptr;
     stp_error err{};
+    const auto parse =
+        kind == STP_POLICY_OF_ARMS ? stp_policy_parse : stp_memory_policy_parse;
 
-    EXPECT_EQ(STP_OK, stp_policy_parse(csv.data(), csv.size(), &policy, &err))
+    EXPECT_EQ(STP_OK, parse(csv.data(), csv.size(), &policy, &err))
         << err.line << ":" << err.column << ": " << err.text;
     return Policy(policy);
 }

@@ -1,16 +1,19 @@
-// Random policies, and what to ask them.
+// Random policies, and what to ask them, for properties (rapidcheck).
 #ifndef RANDOM_POLICIES_H
 #define RANDOM_POLICIES_H
 
 #include <cmath>
 #include <cstdint>
-#include <initializer_list>
-#include <random>
+#include <cstdlib>
+#include <ostream>
 #include <string>
 #include <utility>
 #include <vector>
 
+#include <rapidcheck.h>
+
 extern "C" {
+#include "core/memory.h"
 #include "core/names.h"
 }
 
@@ -20,109 +23,167 @@ extern "C" {
 namespace policy_text
 {
 
-using first_rule::InterestingSizes;
-using first_rule::Queries;
+// ---- as text ----
 
-class Generator
+inline std::string RangeText(const stp_range &range, const char *between)
 {
-  public:
-    // Of the sizes at which rules end, these are some, too.
-    explicit Generator(uint64_t seed, std::vector<uint64_t> ends = {})
-        : rng_(seed), kind_(Below(4)), ends_(std::move(ends))
-    {
-        for (int i = 0; i < 12; i++)
-            ends_.push_back(AnySize());
-    }
+    return std::to_string(range.min) + between +
+           (range.max == UINT64_MAX ? "inf" : std::to_string(range.max));
+}
 
-    uint64_t Below(uint64_t n)
-    {
-        return rng_() % n;
-    }
+// All columns of rules of arms, then of memory.
+inline const char *HeaderText(stp_policy_kind kind)
+{
+    return kind == STP_POLICY_OF_ARMS
+               ? "collective,min_bytes,max_bytes,nNodes,nRanks,gpu,algorithm,"
+                 "protocol,channels,min_bytes_per_rank,max_bytes_per_rank,"
+                 "numPipeOps,regBuff,chunk_bytes\n"
+               : "collective,min_bytes,max_bytes,nNodes,nRanks,gpu,memory,"
+                 "overlap\n";
+}
 
-    std::string Csv()
+inline std::string RuleText(const stp_rule &r, stp_policy_kind kind)
+{
+    const std::string both =
+        std::string(stp_coll_name(r.coll)) + "," + RangeText(r.bytes, ",") +
+        "," + RangeText(r.nodes, "-") + "," + RangeText(r.ranks, "-") + "," +
+        (r.gpu != nullptr ? r.gpu : "*") + ",";
+
+    if (kind == STP_POLICY_OF_MEMORY)
+        return both + stp_memory_name(static_cast<enum stp_memory>(r.memory)) +
+               "," + std::to_string(r.overlap) + "\n";
+    return both + stp_algo_name(r.algo) + "," + stp_proto_name(r.proto) + "," +
+           std::to_string(r.n_channels) + "," +
+           RangeText(r.bytes_per_rank, ",") + "," +
+           std::to_string(r.n_pipe_ops) + "," + std::to_string(r.reg_buff) +
+           "," + std::to_string(r.chunk_bytes) + "\n";
+}
+
+struct RandomPolicy {
+    stp_policy_kind kind;
+    std::vector<stp_rule> rules;
+
+    std::string Csv() const
     {
-        std::string csv = "collective,algorithm,protocol,channels,min_bytes,"
-                          "max_bytes,min_bytes_per_rank,max_bytes_per_rank,"
-                          "nNodes,nRanks,numPipeOps,regBuff,chunk_bytes,gpu\n";
-        for (uint64_t n = 1 + Below(40); n > 0; n--)
-            csv += Rule();
+        std::string csv = HeaderText(kind);
+        for (const stp_rule &rule : rules)
+            csv += RuleText(rule, kind);
         return csv;
     }
-
-    stp_shape Shape()
-    {
-        const char *gpus[] = {nullptr, "A", "B"};
-        const size_t ranks[] = {1, 2, 3, 8, 1000};
-        return {ranks[Below(5)], 1 + Below(4), gpus[Below(3)]};
-    }
-
-    Costs AnyCosts()
-    {
-        Costs costs;
-        costs.n_algo = Below(4) ? 7 : 6;
-        for (float &cost : costs.cost)
-            if (Below(3) == 0)
-                cost = Below(4) ? -1.0f : Below(2) ? NAN : -1024.0f;
-        return costs;
-    }
-
-  private:
-    std::mt19937_64 rng_;
-    uint64_t kind_;
-    std::vector<uint64_t> ends_;
-
-    // Small, near powers of two, anything at all, or a crowd far from 0.
-    uint64_t AnySize()
-    {
-        switch (kind_) {
-        case 0:
-            return Below(40);
-        case 1:
-            return ((uint64_t)1 << Below(64)) + Below(3) - 1;
-        case 2:
-            return rng_() >> Below(64);
-        default:
-            return ((uint64_t)1 << 40) + Below(5000);
-        }
-    }
-
-    // Often the same one, so that ends meet.
-    uint64_t Size()
-    {
-        return Below(3) ? ends_[Below(ends_.size())] : AnySize();
-    }
-
-    std::string Bytes()
-    {
-        uint64_t a = Size(), b = Size();
-        if (a > b)
-            std::swap(a, b);
-        return std::to_string(a) + "," +
-               (Below(6) ? std::to_string(b) : std::string("inf"));
-    }
-
-    std::string OneOf(std::initializer_list<const char *> words)
-    {
-        return words.begin()[Below(words.size())];
-    }
-
-    std::string Rule()
-    {
-        std::string coll =
-            Below(4) ? "allreduce" : stp_coll_name((int)Below(5));
-        std::string algo =
-            Below(4) ? OneOf({"ring", "tree"}) : stp_algo_name((int)Below(7));
-        return coll + "," + algo + "," + stp_proto_name((int)Below(3)) + "," +
-               std::to_string(Below(65)) + "," + Bytes() + "," +
-               (Below(4) ? "0,inf" : Bytes()) + "," +
-               OneOf({"-1", "-1", "-1", "1", "2-3", "2-inf"}) + "," +
-               OneOf({"-1", "-1", "-1", "8", "2-8", "3-inf"}) + "," +
-               OneOf({"-1", "-1", "1", "2", "2147483647"}) + "," +
-               OneOf({"-1", "-1", "0", "1"}) + "," +
-               OneOf({"-1", "-1", "4K", "16M", "5000"}) + "," +
-               OneOf({"*", "*", "*", "A", "B"}) + "\n";
-    }
 };
+
+inline void showValue(const RandomPolicy &policy, std::ostream &os)
+{
+    os << policy.Csv();
+}
+
+// ---- at random ----
+
+// Small, near powers of two, anything at all, or a crowd far from 0.
+inline rc::Gen<uint64_t> AnySize()
+{
+    const auto below = [](uint64_t n) {
+        return rc::gen::inRange<uint64_t>(0, n);
+    };
+
+    return rc::gen::oneOf(
+        below(40),
+        rc::gen::map(rc::gen::pair(below(64), below(3)),
+                     [](const std::pair<uint64_t, uint64_t> &p) {
+                         return (uint64_t{1} << p.first) + p.second - 1;
+                     }),
+        rc::gen::map(rc::gen::pair(rc::gen::arbitrary<uint64_t>(), below(64)),
+                     [](const std::pair<uint64_t, uint64_t> &p) {
+                         return p.first >> p.second;
+                     }),
+        rc::gen::map(below(5000),
+                     [](uint64_t n) { return (uint64_t{1} << 40) + n; }));
+}
+
+// Often out of 'ends', so that rules meet.
+inline stp_range AnyRange(const std::vector<uint64_t> &ends)
+{
+    const auto size = rc::gen::weightedOneOf<uint64_t>(
+        {{3, rc::gen::elementOf(ends)}, {1, AnySize()}});
+    uint64_t a = *size, b = *size;
+
+    if (a > b)
+        std::swap(a, b);
+    return {a, *rc::gen::weightedElement<uint64_t>({{1, UINT64_MAX}, {5, b}})};
+}
+
+inline stp_rule AnyRule(const std::vector<uint64_t> &ends)
+{
+    const stp_range any = {1, UINT64_MAX};
+    const auto of = [](std::vector<int> numbers) {
+        return *rc::gen::elementOf(std::move(numbers));
+    };
+    stp_rule rule{};
+
+    rule.coll = of({0, 1, 2, 3, 4, 4, 4, 4, 4, 4, 4, 4, 4, 4, 4});
+    rule.algo = of({0, 1, 2, 3, 4, 5, 6, 0, 1, 0, 1, 0, 1, 0, 1, 0, 1});
+    rule.proto = of({0, 1, 2});
+    rule.n_channels = *rc::gen::inRange(0, STP_MAX_CHANNELS + 1);
+    rule.memory = *rc::gen::inRange<int>(STP_MEMORY_PLAIN, STP_MEMORY_CE + 1);
+    rule.bytes = AnyRange(ends);
+    rule.bytes_per_rank =
+        of({0, 0, 0, 1}) == 1 ? AnyRange(ends) : stp_range{0, UINT64_MAX};
+    rule.nodes = *rc::gen::elementOf(
+        std::vector<stp_range>{any, any, any, {1, 1}, {2, 3}, {2, UINT64_MAX}});
+    rule.ranks = *rc::gen::elementOf(
+        std::vector<stp_range>{any, any, any, {8, 8}, {2, 8}, {3, UINT64_MAX}});
+    rule.n_pipe_ops = of({-1, -1, 1, 2, 2147483647});
+    rule.reg_buff = of({-1, -1, 0, 1});
+    rule.overlap = of({-1, -1, 0, 1});
+    rule.chunk_bytes = static_cast<uint32_t>(of({0, 0, 4096, 16 << 20, 5000}));
+    rule.gpu = *rc::gen::elementOf(
+        std::vector<const char *>{nullptr, nullptr, nullptr, "A", "B"});
+    return rule;
+}
+
+// Sizes at which rules end are some of 'ends', too.
+inline rc::Gen<RandomPolicy> AnyPolicy(stp_policy_kind kind,
+                                       std::vector<uint64_t> ends = {})
+{
+    return rc::gen::exec([kind, ends] {
+        std::vector<uint64_t> pool =
+            *rc::gen::container<std::vector<uint64_t>>(12, AnySize());
+        pool.insert(pool.end(), ends.begin(), ends.end());
+        const size_t n = *rc::gen::inRange<size_t>(1, 41);
+        return RandomPolicy{
+            kind, *rc::gen::container<std::vector<stp_rule>>(
+                      n, rc::gen::exec([pool] { return AnyRule(pool); }))};
+    });
+}
+
+inline stp_shape AnyShape()
+{
+    return {*rc::gen::element<size_t>(1, 2, 3, 8, 1000),
+            *rc::gen::inRange<size_t>(1, 5),
+            *rc::gen::elementOf(std::vector<const char *>{nullptr, "A", "B"})};
+}
+
+inline Costs AnyCosts()
+{
+    Costs costs;
+
+    costs.n_algo = *rc::gen::element(7, 7, 7, 6);
+    costs.cost = *rc::gen::container<std::vector<float>>(
+        costs.cost.size(),
+        rc::gen::weightedElement<float>(
+            {{16, 1.0f}, {6, -1.0f}, {1, NAN}, {1, -1024.0f}}));
+    return costs;
+}
+
+// ---- properties ----
+
+// Checks it 300 times by a fixed seed, or as RC_PARAMS says.
+template <class Property>
+bool Holds(const std::string &name, const Property &property)
+{
+    setenv("RC_PARAMS", "seed=1 max_success=300 max_size=100", 0);
+    return rc::check(name, property);
+}
 
 } // namespace policy_text
 

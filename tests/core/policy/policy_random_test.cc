@@ -17,6 +17,8 @@ extern "C" {
 #include "support/random_policies.h"
 
 using namespace policy_text;
+using first_rule::InterestingSizes;
+using first_rule::Queries;
 using testing::ElementsAre;
 using testing::HasSubstr;
 
@@ -96,22 +98,66 @@ TEST(PolicyCompile, RefusesWhatWouldTakeForEver)
 
 // ---- against the definition ----
 
+std::tuple<int, int, int, int, int, int, int, int, uint32_t>
+Words(const stp_rule &r)
+{
+    return {r.coll,       r.algo,     r.proto,   r.n_channels, r.memory,
+            r.n_pipe_ops, r.reg_buff, r.overlap, r.chunk_bytes};
+}
+
+bool operator==(const stp_range &a, const stp_range &b)
+{
+    return a.min == b.min && a.max == b.max;
+}
+
+// What a policy of the kind does not have is at its default.
+bool SaysTheSame(stp_rule want, const stp_rule &got, stp_policy_kind kind)
+{
+    if (kind == STP_POLICY_OF_ARMS) {
+        want.memory = got.memory;
+        want.overlap = -1;
+    } else {
+        want.algo = got.algo;
+        want.proto = got.proto;
+        want.n_channels = 0;
+        want.bytes_per_rank = {0, UINT64_MAX};
+        want.n_pipe_ops = want.reg_buff = -1;
+        want.chunk_bytes = 0;
+    }
+    return Words(want) == Words(got) && want.bytes == got.bytes &&
+           want.bytes_per_rank == got.bytes_per_rank &&
+           want.nodes == got.nodes && want.ranks == got.ranks &&
+           std::string(want.gpu ? want.gpu : "*") == (got.gpu ? got.gpu : "*");
+}
+
+TEST(PolicyParse, GivesTheRulesThatWerePrinted)
+{
+    for (stp_policy_kind kind : {STP_POLICY_OF_ARMS, STP_POLICY_OF_MEMORY})
+        EXPECT_TRUE(Holds("of printed rules", [kind] {
+            const RandomPolicy random = *AnyPolicy(kind);
+            Policy policy = Parse(random.Csv(), kind);
+            RC_ASSERT(bool(policy));
+
+            RC_ASSERT(random.rules.size() == stp_policy_size(policy.get()));
+            for (size_t i = 0; i < random.rules.size(); i++)
+                RC_ASSERT(SaysTheSame(random.rules[i],
+                                      *stp_policy_rule(policy.get(), i), kind));
+        }));
+}
+
 TEST(CompiledLookup, EqualsTheDefinitionForRandomPolicies)
 {
-    for (uint64_t seed = 0; seed < 300; seed++) {
-        SCOPED_TRACE(seed);
-        Generator random(seed);
-        Policy policy = Parse(random.Csv());
-        ASSERT_TRUE(policy);
-        const stp_shape shape = random.Shape();
+    EXPECT_TRUE(Holds("lookup", [] {
+        Policy policy = Parse((*AnyPolicy(STP_POLICY_OF_ARMS)).Csv());
+        const stp_shape shape = AnyShape();
+        const Costs costs = AnyCosts();
+        const int coll = *rc::gen::element(kAllReduce, kAllReduce, 0, 1, 2, 3);
+        const stp_cost_view view = costs.View();
+        RC_ASSERT(bool(policy));
         Compiled compiled = Compile(policy.get(), shape);
-        const Costs costs = random.AnyCosts();
-        stp_cost_view view = costs.View();
 
         for (uint64_t n_bytes : InterestingSizes(policy.get(), shape.n_ranks))
-            for (const stp_query &query :
-                 Queries(random.Below(3) ? kAllReduce : (int)random.Below(5),
-                         n_bytes)) {
+            for (const stp_query &query : Queries(coll, n_bytes)) {
                 const stp_rule *want =
                     first_rule::Find(policy.get(), shape, query, view);
                 stp_choice got{};
@@ -119,16 +165,39 @@ TEST(CompiledLookup, EqualsTheDefinitionForRandomPolicies)
                 bool found =
                     stp_compiled_lookup(compiled.get(), &query, &view, &got);
 
-                ASSERT_EQ(want ? want->line : 0, got.line) << n_bytes;
-                ASSERT_EQ(want != nullptr, found);
+                RC_ASSERT((want ? want->line : 0) == got.line);
+                RC_ASSERT((want != nullptr) == found);
                 if (want == nullptr)
                     continue;
-                ASSERT_EQ(std::make_tuple(want->algo, want->proto,
-                                          want->n_channels, want->chunk_bytes),
+                RC_ASSERT(std::make_tuple(want->algo, want->proto,
+                                          want->n_channels,
+                                          want->chunk_bytes) ==
                           std::make_tuple(got.algo, got.proto, got.n_channels,
                                           got.chunk_bytes));
             }
-    }
+    }));
+}
+
+TEST(MemoryPolicyMatch, IsTheFirstRuleOfRandomPolicies)
+{
+    EXPECT_TRUE(Holds("match", [] {
+        const stp_policy_kind kind = STP_POLICY_OF_MEMORY;
+        Policy policy = Parse((*AnyPolicy(kind)).Csv(), kind);
+        const stp_shape shape = AnyShape();
+        const bool overlaps = *rc::gen::arbitrary<bool>();
+        RC_ASSERT(bool(policy));
+
+        for (uint64_t n_bytes : InterestingSizes(policy.get(), 1)) {
+            const stp_memory_query query = {kAllReduce,    n_bytes,
+                                            shape.n_ranks, shape.n_nodes,
+                                            overlaps,      shape.gpu};
+            const stp_rule *want = first_rule::Find(policy.get(), query);
+
+            RC_ASSERT((want == stp_memory_policy_match(policy.get(), &query)));
+            RC_ASSERT((want ? want->memory : STP_MEMORY_PLAIN) ==
+                      stp_memory_policy_lookup(policy.get(), &query));
+        }
+    }));
 }
 
 TEST(CompiledLookup, EqualsTheDefinitionForManyRules)
@@ -179,25 +248,20 @@ std::vector<const stp_rule *> Answers(const stp_policy *policy,
 
 TEST(CompiledNextBreak, VisitsEveryChangeOfRandomPolicies)
 {
-    for (uint64_t seed = 1000; seed < 1100; seed++) {
-        SCOPED_TRACE(seed);
-        Generator random(seed);
-        Policy policy = Parse(random.Csv());
-        ASSERT_TRUE(policy);
-        const stp_shape shape = random.Shape();
+    EXPECT_TRUE(Holds("breaks", [] {
+        Policy policy = Parse((*AnyPolicy(STP_POLICY_OF_ARMS)).Csv());
+        const stp_shape shape = AnyShape();
+        RC_ASSERT(bool(policy));
         Compiled compiled = Compile(policy.get(), shape);
         const std::vector<uint64_t> breaks = Breaks(compiled, kAllReduce);
 
-        ASSERT_TRUE(std::is_sorted(breaks.begin(), breaks.end()));
-        for (uint64_t n : InterestingSizes(policy.get(), shape.n_ranks)) {
-            if (n == 0 || n == UINT64_MAX ||
-                Answers(policy.get(), shape, kAllReduce, n) ==
-                    Answers(policy.get(), shape, kAllReduce, n - 1))
-                continue;
-            ASSERT_TRUE(std::binary_search(breaks.begin(), breaks.end(), n))
-                << n;
-        }
-    }
+        RC_ASSERT(std::is_sorted(breaks.begin(), breaks.end()));
+        for (uint64_t n : InterestingSizes(policy.get(), shape.n_ranks))
+            RC_ASSERT(n == 0 || n == UINT64_MAX ||
+                      Answers(policy.get(), shape, kAllReduce, n) ==
+                          Answers(policy.get(), shape, kAllReduce, n - 1) ||
+                      std::binary_search(breaks.begin(), breaks.end(), n));
+    }));
 }
 
 } // namespace
