@@ -5,7 +5,7 @@ set -eu
 cd "$1"
 for tool in clang-format-14 clang-format; do
 	if command -v $tool >/dev/null && $tool --version | grep -q ' 14\.'; then
-		find src mock_nccl tests gpu_tests -name '*.[ch]' -o -name '*.cc' |
+		find src mock_nccl tests gpu_tests examples -name '*.[ch]' -o -name '*.cc' |
 			xargs $tool --dry-run --Werror
 		exit
 	fi
