@@ -620,6 +620,54 @@ static bool option_meet_letters(const struct stp_given *p, const char *name,
     return false;
 }
 
+/* ---- shell completion ---- */
+
+static bool option_has_argument(const struct stp_option *option, const char *a,
+                                const char *b)
+{
+    return strcmp(option->arg, a) == 0 || strcmp(option->arg, b) == 0;
+}
+
+/* Which kind of words a shell completes an option's argument with. */
+static const char *option_completes(const struct stp_option *option)
+{
+    if (option->arg == NULL)
+        return "none";
+    if (option_has_argument(option, "MACHINE", "MACHINE"))
+        return "machine";
+    if (option->path == STP_PATH_FOLDER ||
+        option_has_argument(option, "FOLDER", "DIR"))
+        return "folder";
+    if (option->path != STP_PATH_NONE ||
+        option_has_argument(option, "FILE", "SO"))
+        return "file";
+    return option_is_list(option) ? "list" : "word";
+}
+
+/* For completion/make.sh, a line an option: its names, the kind of its
+ * argument, the words that it takes, and its help, with tabs between; before
+ * them the arguments that are no options. */
+static void option_print_all(const struct stp_given *p)
+{
+    printf("\t%s\t\t\n", p->line->args_doc != NULL ? p->line->args_doc : "");
+    for (int i = 0; i < p->n_rows; i++) {
+        const struct stp_option *o = p->rows[i].option;
+
+        printf("--%s", o->name);
+        if (o->alias != NULL)
+            printf(" --%s", o->alias);
+        if (o->key != 0)
+            printf(" -%c", o->key);
+        printf("\t%s\t", option_completes(o));
+        for (int k = 0; o->words != NULL && o->words[k] != NULL; k++)
+            printf("%s%s", k > 0 ? " " : "", o->words[k]);
+        for (int c = 0; o->kind == stp_option_coll && c < NCCL_NUM_TUNED_FUNCS;
+             c++)
+            printf("%s%s", c > 0 ? " " : "", stp_coll_name(c));
+        printf("\t%s\n", o->help);
+    }
+}
+
 /* Refuses what argp would refuse as it is, and makes -h what --help is. */
 static void option_look_ahead(const struct stp_given *p, int argc, char **argv)
 {
@@ -628,6 +676,10 @@ static void option_look_ahead(const struct stp_given *p, int argc, char **argv)
     for (int i = 1; i < argc && strcmp(argv[i], "--") != 0; i++) {
         if (strcmp(argv[i], "-h") == 0 && option_find_letter(p, 'h') == NULL)
             argv[i] = help;
+        if (strcmp(argv[i], "--print-options") == 0) {
+            option_print_all(p);
+            exit(STP_EXIT_OK);
+        }
         if (argv[i][0] != '-' || argv[i][1] == '\0') {
             if (p->line->is_in_order)
                 return;
