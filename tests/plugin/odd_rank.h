@@ -5,14 +5,10 @@
 
 #include <dlfcn.h>
 #include <fcntl.h>
-#include <pthread.h>
-#include <sys/mman.h>
 #include <sys/resource.h>
-#include <sys/syscall.h>
 #include <unistd.h>
 
 #include <array>
-#include <cstdarg>
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
@@ -23,102 +19,10 @@
 #include <string>
 #include <vector>
 
-#include "support/static_plugin_ranks.h"
-
-// ---- calls that fail ----
-
-namespace faults
-{
-
-#ifdef STP_SANITIZED // a sanitizer replaces these calls
-inline constexpr bool kCanFail = false;
-#else
-inline constexpr bool kCanFail = true;
-#endif
-
-// The n-th call of a function by the plugin fails, or all from then on; 0:
-// none.
-struct Fault {
-    std::string function;
-    int n = 0;
-    bool for_good = false;
-};
-inline Fault fault;
-
-// Whether this call, which returns to 'caller', is to fail.
-inline bool Strikes(const char *function, const void *caller)
-{
-    Dl_info info;
-    if (fault.n == 0 || fault.function != function ||
-        dladdr(caller, &info) == 0 ||
-        strstr(info.dli_fname, "plugin.so") == nullptr)
-        return false;
-    if (fault.n == 1 && fault.for_good)
-        return true;
-    return --fault.n == 0;
-}
-
-} // namespace faults
-
-#ifndef STP_SANITIZED
 extern "C" {
-void *__libc_malloc(size_t size);
-void *__libc_calloc(size_t n, size_t size);
-
-#define STRIKES(function) faults::Strikes(function, __builtin_return_address(0))
-
-void *malloc(size_t size) noexcept
-{
-    return faults::fault.n > 0 && STRIKES("malloc") ? nullptr
-                                                    : __libc_malloc(size);
+#include "faults/faults.h"
 }
-
-void *calloc(size_t n, size_t size) noexcept
-{
-    return faults::fault.n > 0 && STRIKES("calloc") ? nullptr
-                                                    : __libc_calloc(n, size);
-}
-
-int open(const char *path, int flags, ...)
-{
-    va_list args;
-    va_start(args, flags);
-    const mode_t mode = va_arg(args, mode_t);
-    va_end(args);
-    if (faults::fault.n > 0 && STRIKES("open")) {
-        errno = EMFILE;
-        return -1;
-    }
-    return static_cast<int>(syscall(SYS_openat, AT_FDCWD, path, flags, mode));
-}
-
-void *mmap(void *at, size_t n, int protection, int flags, int fd,
-           off_t offset) noexcept
-{
-    if (faults::fault.n > 0 && STRIKES("mmap")) {
-        errno = ENOMEM;
-        return MAP_FAILED;
-    }
-    return reinterpret_cast<void *>(
-        syscall(SYS_mmap, at, n, protection, flags, fd, offset));
-}
-
-int pthread_create(pthread_t *thread, const pthread_attr_t *attributes,
-                   void *(*run)(void *), void *user) noexcept
-{
-    using Create =
-        int (*)(pthread_t *, const pthread_attr_t *, void *(*)(void *), void *);
-    static const auto create =
-        reinterpret_cast<Create>(dlsym(RTLD_NEXT, "pthread_create"));
-    return faults::fault.n > 0 && STRIKES("thread")
-               ? EAGAIN
-               : create(thread, attributes, run, user);
-}
-#undef STRIKES
-}
-#endif
-
-// ---- jobs ----
+#include "support/static_plugin_ranks.h"
 
 namespace odd_rank
 {
@@ -160,9 +64,22 @@ inline Change LimitDescriptors(rlim_t most)
     };
 }
 
-inline Change Fail(const char *function, int n, bool for_good = false)
+// A sanitizer replaces the calls that are to fail.
+#ifdef STP_SANITIZED
+inline constexpr bool kCanFail = false;
+#else
+inline constexpr bool kCanFail = true;
+#endif
+
+inline Change Fail(fault_kind kind, uint32_t n, bool for_good = false)
 {
-    return [=] { faults::fault = {function, n, for_good}; };
+    return [=] {
+        static fault_plan plan;
+        plan = {kind, n, for_good, 0, {}};
+#ifndef STP_SANITIZED
+        fault_follow(&plan);
+#endif
+    };
 }
 
 inline Change Replace(const char *file, const std::string &text)

@@ -47,7 +47,7 @@ class OddRank : public testing::TestWithParam<Case>
 TEST_P(OddRank, NeverDecidesOtherwiseThanTheOthers)
 {
     const Case &c = GetParam();
-    if (c.fails && !faults::kCanFail)
+    if (c.fails && !kCanFail)
         GTEST_SKIP() << "the sanitizer replaces the call that is to fail";
 
     for (const char *plugin : {STP_PLUGIN, STP_ONLINE})
@@ -136,9 +136,9 @@ const Case kCases[] = {
      "rank 2 has another Steptune plugin or release than this rank"},
     {"no_descriptors", Nothing, LimitDescriptors(3),
      "p.conf: cannot be opened: Too many open files", kMissing},
-    {"no_memory_for_the_communicator", Nothing, Fail("calloc", 1),
+    {"no_memory_for_the_communicator", Nothing, Fail(FAULT_MEMORY, 1),
      "out of memory", kMissing, true},
-    {"no_memory_to_share", Nothing, Fail("mmap", 1, true),
+    {"no_memory_to_share", Nothing, Fail(FAULT_MAP, 1, true),
      "cannot be compared with the other ranks: cannot map /dev/shm/", kMissing, true},
 };
 // clang-format on

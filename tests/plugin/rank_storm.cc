@@ -121,9 +121,11 @@ const Kind kKinds[] = {
      STP_ONLINE},
     {"a call that fails",
      [](std::mt19937_64 &random) {
-         return Fail(
-             Pick(random, {"malloc", "calloc", "open", "mmap", "thread"}),
-             1 + static_cast<int>(random() % 12), random() % 2);
+         static const fault_kind kinds[] = {FAULT_MEMORY, FAULT_OPEN, FAULT_MAP,
+                                            FAULT_THREAD};
+         const fault_kind kind = kinds[random() % std::size(kinds)];
+         return Fail(kind, 1 + static_cast<uint32_t>(random() % 12),
+                     random() % 2);
      }},
     {"clock",
      [](std::mt19937_64 &random) -> Change {
