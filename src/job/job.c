@@ -78,7 +78,7 @@ struct running {
 
 static double job_now_s(void)
 {
-    struct timespec now;
+    struct timespec now = {0};
 
     clock_gettime(CLOCK_MONOTONIC, &now);
     return (double)now.tv_sec + (double)now.tv_nsec / 1e9;

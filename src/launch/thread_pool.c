@@ -49,7 +49,7 @@ static void pool_end_job(struct member *m, enum stp_status status)
 
 static long pool_elapsed_ns(const struct timespec *since)
 {
-    struct timespec now;
+    struct timespec now = {0};
 
     clock_gettime(CLOCK_MONOTONIC, &now);
     return (now.tv_sec - since->tv_sec) * 1000000000L + now.tv_nsec -
@@ -60,7 +60,7 @@ static long pool_elapsed_ns(const struct timespec *since)
  * other soon find it awake. */
 static void pool_stay_awake(const struct stp_thread_pool *c, unsigned n_done)
 {
-    struct timespec begin;
+    struct timespec begin = {0};
 
     clock_gettime(CLOCK_MONOTONIC, &begin);
     while (atomic_load(&c->n_jobs) == n_done &&
@@ -135,7 +135,7 @@ enum stp_status stp_thread_pool_create(unsigned n,
 /* Waits up to 20 ms for the end; true if it came. */
 static bool pool_wait_briefly(struct stp_thread_pool *c)
 {
-    struct timespec until;
+    struct timespec until = {0};
     bool done;
 
     clock_gettime(CLOCK_MONOTONIC, &until);
@@ -154,7 +154,7 @@ static enum stp_status pool_watch(struct stp_thread_pool *c,
                                   const struct stp_world *world,
                                   unsigned time_limit_s, struct stp_error *err)
 {
-    struct timespec now;
+    struct timespec now = {0};
     time_t end;
 
     clock_gettime(CLOCK_MONOTONIC, &now);

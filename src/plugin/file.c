@@ -190,11 +190,23 @@ bool stp_file_lock(int fd, bool *is_kept)
     return is_locked;
 }
 
-void stp_file_write_head(int fd, const char *head, bool *is_kept)
+void stp_file_append(int fd, const char *text, size_t length, int *error)
+{
+    while (length > 0 && *error == 0) {
+        const ssize_t n = write(fd, text, length);
+
+        if (n < 0 && errno != EINTR)
+            *error = errno;
+        text += n > 0 ? n : 0;
+        length -= n > 0 ? (size_t)n : 0;
+    }
+}
+
+void stp_file_write_head(int fd, const char *head, bool *is_kept, int *error)
 {
     stp_file_lock(fd, is_kept);
-    if (lseek(fd, 0, SEEK_END) == 0 && write(fd, head, strlen(head)) < 0)
-        errno = 0; /* what follows will fail, too, and harms no job */
+    if (lseek(fd, 0, SEEK_END) == 0)
+        stp_file_append(fd, head, strlen(head), error);
     flock(fd, LOCK_UN);
 }
 

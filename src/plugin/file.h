@@ -41,10 +41,14 @@ int stp_file_create(char *path);
  * locks. */
 bool stp_file_lock(int fd, bool *is_kept);
 
+/* Appends to a file, unless *error, 0 at first, says why that failed before: a
+ * full disk must not harm a job, nor leave a file with a gap. */
+void stp_file_append(int fd, const char *text, size_t length, int *error);
+
 /* Writes the first line of a file to which several processes append, unless one
  * of them has.  Where somebody keeps the lock, as stp_file_lock() has it, two
  * may write it. */
-void stp_file_write_head(int fd, const char *head, bool *is_kept);
+void stp_file_write_head(int fd, const char *head, bool *is_kept, int *error);
 
 /* As stp_read_file(): the text is to be freed. */
 enum stp_status stp_file_read(const char *path, size_t max, char **text_ret,

@@ -130,7 +130,7 @@ static void run_judge_end(struct stp_contract_run *run, int status,
 
 static int64_t run_get_ns(void)
 {
-    struct timespec now;
+    struct timespec now = {0};
 
     clock_gettime(CLOCK_MONOTONIC, &now);
     return (int64_t)now.tv_sec * 1000000000 + now.tv_nsec;

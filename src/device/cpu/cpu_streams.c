@@ -31,7 +31,7 @@ struct lane {
 
 static struct timespec run_now(void)
 {
-    struct timespec t;
+    struct timespec t = {0};
 
     clock_gettime(CLOCK_MONOTONIC, &t);
     return t;

@@ -160,7 +160,7 @@ enum stp_status stp_cuda_job_agree(void *self, enum stp_status status,
 
 static long job_seconds_now(void)
 {
-    struct timespec now;
+    struct timespec now = {0};
 
     clock_gettime(CLOCK_MONOTONIC, &now);
     return (long)now.tv_sec;

@@ -448,7 +448,7 @@ static enum stp_status cuda_elapsed_us(const void *self, unsigned from,
 
 static double cuda_now_us(const void *self)
 {
-    struct timespec now;
+    struct timespec now = {0};
 
     (void)self;
     clock_gettime(CLOCK_MONOTONIC, &now);

@@ -9,7 +9,7 @@
 
 static double trace_now_us(void)
 {
-    struct timespec now;
+    struct timespec now = {0};
 
     clock_gettime(CLOCK_MONOTONIC, &now);
     return (double)now.tv_sec * 1e6 + (double)now.tv_nsec / 1e3;

@@ -29,6 +29,7 @@ struct stp_journal {
     uint64_t comm_id;
     size_t n_ranks;
     size_t n_nodes;
+    int error;     /* of the first write that failed; 0: none has */
     size_t length; /* of what is not written yet: whole lines */
     char text[ROOM];
 };
@@ -56,7 +57,7 @@ static struct file *journal_find_file(const struct statx *id)
 }
 
 /* Under the lock; NULL: out of memory.  Takes 'fd'. */
-static struct file *journal_take_file(int fd)
+static struct file *journal_take_file(int fd, int *error)
 {
     struct statx id;
     bool is_known = statx(fd, "", AT_EMPTY_PATH, STATX_INO, &id) == 0;
@@ -68,7 +69,7 @@ static struct file *journal_take_file(int fd)
             close(fd);
             return NULL;
         }
-        stp_file_write_head(fd, STP_JOURNAL_HEAD, &is_lock_kept);
+        stp_file_write_head(fd, STP_JOURNAL_HEAD, &is_lock_kept, error);
         file->fd = fd;
         file->id = id;
         file->pid = getpid();
@@ -119,7 +120,7 @@ enum stp_status stp_journal_open(const char *path,
                         stp_file_strerror(errno));
     }
     journal_lock_files();
-    journal->file = journal_take_file(fd);
+    journal->file = journal_take_file(fd, &journal->error);
     pthread_mutex_unlock(&lock.mutex);
     if (journal->file == NULL) {
         free(journal);
@@ -131,10 +132,14 @@ enum stp_status stp_journal_open(const char *path,
 
 void stp_journal_flush(struct stp_journal *journal)
 {
-    if (journal->length > 0 &&
-        write(journal->file->fd, journal->text, journal->length) < 0)
-        errno = 0; /* a full disk must not harm the job */
+    stp_file_append(journal->file->fd, journal->text, journal->length,
+                    &journal->error);
     journal->length = 0;
+}
+
+int stp_journal_error(const struct stp_journal *journal)
+{
+    return journal->error;
 }
 
 void stp_journal_close(struct stp_journal *journal)

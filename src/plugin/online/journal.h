@@ -33,4 +33,8 @@ void stp_journal_write(struct stp_journal *journal, uint64_t t_ns,
                        const struct stp_learned *learned);
 void stp_journal_flush(struct stp_journal *journal);
 
+/* The errno of the first write that failed, after which nothing is written; 0:
+ * none has. */
+int stp_journal_error(const struct stp_journal *journal);
+
 #endif /* STP_JOURNAL_H */

@@ -115,28 +115,37 @@ static void learned_keep_rules(const struct job *job, char *old, FILE *fp)
     }
 }
 
-/* The whole lines of the file's first STP_MAX_LEARNED bytes. */
-static char *learned_read_old(FILE *fp)
+/* The whole lines of the file's first STP_MAX_LEARNED bytes.  A file that
+ * cannot be read keeps its rules: nothing replaces it. */
+static enum stp_status learned_read_old(const struct job *job, FILE *fp,
+                                        char **text_ret)
 {
     char *text = malloc(STP_MAX_LEARNED + 1);
     size_t n;
 
     if (text == NULL)
-        return NULL;
+        return stp_nomem(job->err);
     n = fread(text, 1, STP_MAX_LEARNED, fp);
+    if (ferror(fp)) {
+        const enum stp_status status = learned_fail(job, "read");
+
+        free(text);
+        return status;
+    }
     if (n == STP_MAX_LEARNED)
         while (n > 0 && text[n - 1] != '\n')
             n--;
     text[n] = '\0';
-    return text;
+    *text_ret = text;
+    return STP_OK;
 }
 
 static enum stp_status learned_keep_old(const struct job *job, FILE *to)
 {
     int fd = stp_file_open(job->path, O_RDONLY);
     FILE *from = fd >= 0 ? fdopen(fd, "r") : NULL;
-    enum stp_status status = STP_OK;
-    char *old;
+    enum stp_status status;
+    char *old = NULL;
 
     if (fd < 0)
         return errno == ENOENT ? STP_OK : learned_fail(job, "read");
@@ -144,16 +153,14 @@ static enum stp_status learned_keep_old(const struct job *job, FILE *to)
         close(fd);
         return stp_nomem(job->err);
     }
-    old = learned_read_old(from);
-    if (old == NULL)
-        status = stp_nomem(job->err);
-    else if (old[0] != '\0' &&
-             strncmp(old, STP_LEARNED_MAGIC, strlen(STP_LEARNED_MAGIC)) != 0)
+    status = learned_read_old(job, from, &old);
+    if (status == STP_OK && old[0] != '\0' &&
+        strncmp(old, STP_LEARNED_MAGIC, strlen(STP_LEARNED_MAGIC)) != 0)
         status = stp_fail(
             job->err, STP_ERR_IO,
             "'%.200s' is no file of what was learned, and is left as it is",
             job->path);
-    else
+    if (status == STP_OK)
         learned_keep_rules(job, old, to);
     free(old);
     fclose(from);
@@ -187,9 +194,14 @@ static enum stp_status learned_write_temporary(const struct job *job)
 
     snprintf(temporary, sizeof(temporary), "%s.XXXXXX", job->path);
     fd = stp_file_create(temporary);
-    fp = fd < 0 ? NULL : fdopen(fd, "w");
-    if (fp == NULL)
+    if (fd < 0)
         return learned_fail(job, "write beside");
+    fp = fdopen(fd, "w");
+    if (fp == NULL) {
+        close(fd);
+        unlink(temporary);
+        return stp_nomem(job->err);
+    }
     fchmod(fd, 0644);
     status = learned_write_and_rename(job, temporary, fp);
     fclose(fp);

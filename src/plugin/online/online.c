@@ -33,6 +33,7 @@ enum message {
     BAD_REWARDS,
     SKIPPED_REWARDS,
     NOT_SAVED,
+    JOURNAL_ENDED,
     GRAPHS,
     STOPPED,
     N_MESSAGES
@@ -165,18 +166,17 @@ static void online_save(struct stp_backend *b)
     struct stp_learned *rules = calloc(MAX_LEARNED, sizeof(*rules));
     struct stp_learned_rules learned = {rules, 0};
     struct stp_error err;
+    enum stp_status status = rules != NULL ? STP_OK : stp_nomem(&err);
 
     b->saved_ns = stp_now_ns();
     b->has_news = false;
-    if (rules == NULL)
-        return;
-    while (learned.n < MAX_LEARNED &&
+    while (rules != NULL && learned.n < MAX_LEARNED &&
            stp_observer_learned(b->observer, learned.n, &rules[learned.n]))
         learned.n++;
-    if (learned.n > 0 &&
-        stp_learned_save(b->set.learned, &learned, &b->info.shape, &err) !=
-            STP_OK &&
-        online_logs_first(b, NOT_SAVED))
+    if (learned.n > 0)
+        status =
+            stp_learned_save(b->set.learned, &learned, &b->info.shape, &err);
+    if (status != STP_OK && online_logs_first(b, NOT_SAVED))
         LOG(b, NCCL_LOG_WARN, "%s: what was learned is not saved: %s",
             STP_TUNER_NAME, err.text);
     free(rules);
@@ -216,14 +216,25 @@ static void online_read_rewards(struct stp_backend *b)
             stp_reward_file_skipped(b->rewards));
 }
 
+static void online_flush_journal(struct stp_backend *b)
+{
+    if (b->journal == NULL)
+        return;
+    stp_journal_flush(b->journal);
+    if (stp_journal_error(b->journal) != 0 &&
+        online_logs_first(b, JOURNAL_ENDED))
+        LOG(b, NCCL_LOG_WARN, "%s: the journal '%.140s' ends early: %s",
+            STP_TUNER_NAME, b->set.journal,
+            stp_file_strerror(stp_journal_error(b->journal)));
+}
+
 static void online_process_files(struct stp_backend *b)
 {
     uint64_t every_ns = b->set.save_minutes * UINT64_C(60000000000);
 
     if (b->rewards != NULL)
         online_read_rewards(b);
-    if (b->journal != NULL)
-        stp_journal_flush(b->journal);
+    online_flush_journal(b);
     if (every_ns != 0 &&
         (b->has_news || stp_now_ns() - b->saved_ns >= every_ns))
         online_save(b);
@@ -477,8 +488,7 @@ static void online_finish(struct stp_backend *b)
     if (b->rewards != NULL)
         online_read_rewards(b);
     online_save(b);
-    if (b->journal != NULL)
-        stp_journal_flush(b->journal);
+    online_flush_journal(b);
 }
 
 static void online_end_task(struct stp_backend *b)

@@ -47,7 +47,8 @@ static struct {
     int fd;
     bool is_lock_kept; /* of the file, by another process */
     bool is_inline;    /* no thread writes, but the launch path */
-    bool has_told_limit;
+    bool has_told_limit, has_told_error;
+    int error; /* of the first write that failed; 0: none has */
     ncclDebugLogger_t log;
     struct stp_task task;
     _Atomic uint64_t most;     /* launches; 0: no trace is recorded */
@@ -209,9 +210,8 @@ static bool recorder_is_late(uint64_t at, uint64_t head)
 
 static void recorder_flush(void)
 {
-    if (recorder.length > 0 &&
-        write(recorder.fd, recorder.text, recorder.length) < 0)
-        errno = 0; /* a full disk must not harm the job */
+    stp_file_append(recorder.fd, recorder.text, recorder.length,
+                    &recorder.error);
     recorder.length = 0;
 }
 
@@ -276,7 +276,7 @@ static void recorder_write(bool is_last)
     recorder_flush();
 }
 
-/* Under the lock, once. */
+/* Under the lock, once; likewise the next. */
 static void recorder_tell_limit(void)
 {
     const uint64_t most = atomic_load(&recorder.most);
@@ -292,6 +292,16 @@ static void recorder_tell_limit(void)
             STP_TUNER_NAME, most);
 }
 
+static void recorder_tell_error(void)
+{
+    if (recorder.has_told_error || recorder.error == 0)
+        return;
+    recorder.has_told_error = true;
+    stp_log(recorder.log, NCCL_LOG_WARN, __FILE__, __LINE__,
+            "%s: the trace ends early: %s", STP_TUNER_NAME,
+            stp_file_strerror(recorder.error));
+}
+
 static void recorder_run(void *unused)
 {
     (void)unused;
@@ -299,6 +309,7 @@ static void recorder_run(void *unused)
     if (recorder.n_users > 0) {
         recorder_write(false);
         recorder_tell_limit();
+        recorder_tell_error();
     }
     recorder_unlock();
 }
@@ -351,7 +362,10 @@ static enum stp_status recorder_begin(const struct stp_online_settings *set,
     if (recorder.fd < 0)
         return stp_fail(err, STP_ERR_IO, "cannot write '%.140s': %s",
                         set->trace, stp_file_strerror(errno));
-    stp_file_write_head(recorder.fd, STP_TRACE_HEAD, &recorder.is_lock_kept);
+    recorder.error = 0;
+    recorder.has_told_error = false;
+    stp_file_write_head(recorder.fd, STP_TRACE_HEAD, &recorder.is_lock_kept,
+                        &recorder.error);
     recorder.is_inline = set->is_inline;
     recorder.has_told_limit = false;
     recorder.task = (struct stp_task){
@@ -413,6 +427,7 @@ void stp_recorder_close(void)
         recorder.n_users = 0;
         recorder_finish(NULL);
         recorder_tell_limit();
+        recorder_tell_error();
         atomic_store(&recorder.most, 0);
         close(recorder.fd);
         recorder_unlock();
