@@ -182,6 +182,9 @@ int stp_choose_policy(const char *named, bool ours, bool is_json,
  * too, if stp_choose_policy() would complain. */
 bool stp_has_policy(void);
 
+/* Prints the first warning of a plugin in mock NCCL from then on. */
+void stp_hear_plugins(void);
+
 /*
  * Sets the environment of a job with the policy 'policy' (NULL: the one that
  * the environment chooses) on a host with the GPUs of the recorded machine at

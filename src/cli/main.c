@@ -7,6 +7,7 @@
 #include "cli/cli.h"
 #include "core/nearest.h"
 #include "report/file.h"
+#include "report/json.h"
 
 /* Of the processes that a launcher started. */
 enum { BY_ALL = 0, BY_ONE = 1 };
@@ -50,17 +51,20 @@ enum { N_COMMANDS = sizeof(commands) / sizeof(commands[0]) };
 
 static char main_name[64] = "steptune"; /* with the command */
 static int main_status = STP_EXIT_OK;
+static pid_t main_process;
 
 /* Output that is lost fails the command, and so does it where argp ends the
- * process, after --help. */
+ * process, after --help. One that failed has said why; a child, which may be a
+ * plugin's, has no output of the command. */
 static void main_check_output(void)
 {
     struct stp_error err;
 
-    if (stp_file_flush(stdout, "to standard output", &err) == STP_OK)
+    if (getpid() != main_process || main_status != STP_EXIT_OK ||
+        stp_file_flush(stdout, "to standard output", &err) == STP_OK)
         return;
     stp_complain_error(NULL, &err);
-    _exit(main_status != STP_EXIT_OK ? main_status : STP_EXIT_FAILED);
+    _exit(STP_EXIT_FAILED);
 }
 
 static void main_print_help(FILE *fp)
@@ -130,7 +134,9 @@ int main(int argc, char **argv)
         stdout = guarded;
     /* so that no message on standard error stands within a line */
     setvbuf(stdout, buffer, _IOLBF, sizeof(buffer));
+    main_process = getpid();
     atexit(main_check_output);
+    stp_json_begin();
     if (argc < 2) {
         main_print_help(stderr);
         return STP_EXIT_USAGE;

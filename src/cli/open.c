@@ -125,6 +125,7 @@ static enum stp_status open_recorded(const struct stp_open_options *o,
                         o->run->backend, on);
     if (stp_find_machine(on, path, err) != STP_OK)
         return STP_ERR_NOTHING;
+    stp_hear_plugins();
     return stp_mock_open(path, o->n_ranks, o->machine->seed, options,
                          engines_ret, err);
 }

@@ -1,6 +1,7 @@
 /* plugin.c - running tuner plugins, ours and others' */
 #include <errno.h>
 #include <stdarg.h>
+#include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -13,6 +14,24 @@
 #include "plugin/settings.h"
 #include "report/file.h"
 
+/* A plugin that steps aside says so to NCCL only, and all that is then printed
+ * is NCCL's own choice. The first warning is enough: ranks repeat it. */
+static void plugin_warn(void *unused, ncclDebugLogLevel level,
+                        unsigned long flags, const char *line)
+{
+    static atomic_flag has_warned = ATOMIC_FLAG_INIT;
+
+    (void)unused;
+    (void)flags;
+    if (level == NCCL_LOG_WARN && !atomic_flag_test_and_set(&has_warned))
+        stp_complain("warning of the plugin: %s", line);
+}
+
+void stp_hear_plugins(void)
+{
+    mock_set_log(plugin_warn, NULL);
+}
+
 enum stp_status stp_set_plugin_environment(const char *machine_path,
                                            const char *policy,
                                            struct stp_error *err)
@@ -23,6 +42,7 @@ enum stp_status stp_set_plugin_environment(const char *machine_path,
     if (machine_path != NULL) {
         if (mock_machine_load(machine_path, &machine) != ncclSuccess)
             return stp_fail(err, STP_ERR_DEVICE, "%s", mock_last_error());
+        stp_hear_plugins();
         failed |=
             setenv("STEPTUNE_GPU", mock_machine_get_info(machine)->gpu, 1);
         /* Often one rank stands for all, which a plugin would miss. */
@@ -131,6 +151,7 @@ bool stp_has_policy(void)
 int stp_load_plugin_policy(const char *path, bool ours,
                            struct stp_policy **policy_ret)
 {
+    char why[STP_CLI_PATH + STP_ERROR_TEXT];
     struct stp_error err;
 
     if (path == NULL || *path == '\0') {
@@ -141,10 +162,10 @@ int stp_load_plugin_policy(const char *path, bool ours,
     }
     if (stp_file_load_policy(path, policy_ret, &err) == STP_OK)
         return STP_EXIT_OK;
-    stp_complain_error(path, &err);
     if (ours)
-        return STP_EXIT_FAILED;
-    stp_complain("so the lines that decide are not known");
+        return stp_complain_error(path, &err);
+    stp_error_string(&err, path, why, sizeof(why));
+    stp_complain("%s; the lines that decide are not known", why);
     return STP_EXIT_OK;
 }
 

@@ -394,33 +394,42 @@ static enum stp_status record_ask_mock(const char *path,
     return status;
 }
 
-/* How many choices mock NCCL makes alike from the temporary folder; 0 if it
- * cannot play it. */
-static size_t record_count_alike(const struct record *r)
+/* How many choices mock NCCL makes alike from the temporary folder. */
+static enum stp_status record_count_alike(const struct record *r, size_t *n_ret,
+                                          struct stp_error *err)
 {
     const char *path = r->folder.temporary;
     struct stp_choices mock = {0};
     const struct stp_recorded recorded = {&r->machine, path, &mock};
-    size_t n = 0;
+    const enum stp_status status =
+        record_ask_mock(path, &r->machine.choices, &mock, err);
 
-    if (record_ask_mock(path, &r->machine.choices, &mock, NULL) == STP_OK)
-        n = stp_recorded_alike(&recorded);
+    if (status == STP_OK)
+        *n_ret = stp_recorded_alike(&recorded);
     stp_choices_free(&mock);
-    return n;
+    return status;
 }
 
 /* NCCL_MIN_NCHANNELS and others change the number of channels that NCCL derives
- * from the graphs: where another one explains more choices, it is said. */
+ * from the graphs: where another one explains more choices, it is said. A
+ * machine that mock NCCL cannot play is kept as it is. */
 static enum stp_status record_fit_channels(struct record *r)
 {
-    const size_t derived = record_count_alike(r);
+    size_t derived = 0;
+    size_t counted = 0;
+    struct stp_error err;
     enum stp_status status;
 
+    if (record_count_alike(r, &derived, &err) != STP_OK) {
+        stp_complain("warning: the channels are not checked: %s", err.text);
+        return STP_OK;
+    }
     if (derived == r->machine.choices.n_rows)
         return STP_OK;
     stp_machine_count_channels(&r->machine);
     status = stp_machine_write_info(&r->machine, &r->folder, &r->err);
-    if (status != STP_OK || record_count_alike(r) > derived)
+    if (status != STP_OK ||
+        (record_count_alike(r, &counted, &err) == STP_OK && counted > derived))
         return status;
     r->machine.n_channels = 0;
     return stp_machine_write_info(&r->machine, &r->folder, &r->err);

@@ -338,16 +338,18 @@ static int run_set_environment(struct run_options *o, const char *policy,
 
 /* ---- the job ---- */
 
-/* Returns its exit status, or complains. */
-static int run_await_job(char **argv)
+/* Returns whether it ran, or complains. */
+static bool run_await_job(char **argv, int *exit_ret)
 {
     const struct stp_job job = {.argv = argv};
     struct stp_job_end end = {.status = STP_EXIT_FAILED};
     struct stp_error err;
+    const bool has_run = stp_job_run(&job, &end, &err) == STP_OK;
 
-    if (stp_job_run(&job, &end, &err) != STP_OK)
+    if (!has_run)
         stp_complain_error(NULL, &err);
-    return end.status;
+    *exit_ret = end.status;
+    return has_run;
 }
 
 /* ---- after the job ---- */
@@ -437,8 +439,8 @@ int stp_cmd_run(int argc, char **argv)
     }
     if (exit_status == STP_EXIT_OK)
         exit_status = run_set_environment(&o, policy, folder);
-    if (exit_status == STP_EXIT_OK) {
-        exit_status = run_await_job(o.command.v);
+    if (exit_status == STP_EXIT_OK &&
+        run_await_job(o.command.v, &exit_status)) {
         if (folder[0] != '\0' && !run_has_no_tuner(&o, policy))
             run_report(&o, policy, folder);
         if (o.trace != NULL)

@@ -70,6 +70,7 @@ bool stp_file_is_special(const char *path)
 
 static FILE *file_open_beside(const char *path, char *temporary)
 {
+    FILE *fp;
     int fd;
 
     strcpy(temporary, path);
@@ -79,7 +80,14 @@ static FILE *file_open_beside(const char *path, char *temporary)
         return NULL;
     stp_stop_remember_file(temporary);
     file_give_usual_mode(fd);
-    return fdopen(fd, "w");
+    fp = fdopen(fd, "w");
+    if (fp == NULL) {
+        close(fd);
+        unlink(temporary);
+        stp_stop_forget_file(temporary);
+        errno = ENOMEM;
+    }
+    return fp;
 }
 
 enum stp_status stp_file_begin(const char *path, struct stp_file *file_ret,

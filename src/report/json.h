@@ -7,12 +7,19 @@
 #ifndef STP_JSON_H
 #define STP_JSON_H
 
+#include <stdbool.h>
 #include <stdio.h>
 
 #include <cjson/cJSON.h>
 
 #include "core/stats.h"
 #include "core/status.h"
+
+/* Before the first object is made: notices what memory does not suffice for. */
+void stp_json_begin(void);
+
+/* Whether cJSON has had all the memory that it asked for. */
+bool stp_json_is_whole(void);
 
 /* A number; null if it is not finite. */
 void stp_json_number(cJSON *object, const char *key, double value);

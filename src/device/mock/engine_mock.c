@@ -1,5 +1,6 @@
 #include "device/mock/engine_mock.h"
 
+#include <errno.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -794,8 +795,8 @@ static enum stp_status mock_write_graphs(const char *machine_path,
     fp = status == STP_OK ? fopen(graphs_file, "w") : NULL;
     if (status == STP_OK &&
         (fp == NULL || fwrite(text, 1, len, fp) != len || fclose(fp) != 0))
-        status =
-            stp_fail(err, STP_ERR_IO, "cannot write '%.200s'", graphs_file);
+        status = stp_fail(err, STP_ERR_IO, "cannot write '%.140s': %s",
+                          graphs_file, strerror(errno));
     free(path);
     free(text);
     return status;

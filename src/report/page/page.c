@@ -26,7 +26,10 @@ static char *page_print_json(const cJSON *value)
     if (fp != NULL) {
         for (const char *s = json; *s != '\0'; s++)
             fprintf(fp, *s == '<' ? "\\u003c" : "%c", *s);
-        fclose(fp);
+        if (fclose(fp) != 0 || !stp_json_is_whole()) {
+            free(safe);
+            safe = NULL;
+        }
     }
     cJSON_free(json);
     return safe;
@@ -48,9 +51,9 @@ static enum stp_status page_write(const struct stp_page_data *data,
         cJSON_AddStringToObject(view, "js", stp_page_js);
         cJSON_AddStringToObject(view, "json", json);
         stp_page_fill(stp_page_html, view, fp);
-    } else {
-        status = stp_nomem(err);
     }
+    if (json == NULL || !stp_json_is_whole())
+        status = stp_nomem(err);
     free(json);
     cJSON_Delete(view);
     return status;
