@@ -87,7 +87,7 @@ void stp_stop_remember_file(const char *path)
 
         if (!atomic_compare_exchange_strong(&stop_files[i].pid, &none, -1))
             continue;
-        strcpy(stop_files[i].path, path);
+        memcpy(stop_files[i].path, path, strlen(path) + 1);
         atomic_store(&stop_files[i].pid, getpid());
         break;
     }

@@ -203,7 +203,7 @@ static enum stp_status join_publish(struct stp_client *job,
 }
 
 static enum stp_status join_as_first(const struct stp_torchrun *s,
-                                     struct stp_store_options *o,
+                                     struct stp_store_options o,
                                      struct stp_world *world_ret,
                                      struct stp_error *err)
 {
@@ -215,17 +215,17 @@ static enum stp_status join_as_first(const struct stp_torchrun *s,
     enum stp_status status = STP_OK;
 
     stp_store_allow(s->size);
-    o->port = has_job ? s->fixed_port : s->port;
+    o.port = has_job ? s->fixed_port : s->port;
     if (has_job)
-        o->token = token;
+        o.token = token;
     if (s->size > 1)
-        status = join_listen(s, &o->port, &o->listener, err);
+        status = join_listen(s, &o.port, &o.listener, err);
     if (status == STP_OK && has_job)
-        status = join_publish(&job, o, err);
+        status = join_publish(&job, &o, err);
     if (status == STP_OK)
-        status = stp_store_world_open(o, world_ret, err);
-    else if (o->listener >= 0)
-        close(o->listener);
+        status = stp_store_world_open(&o, world_ret, err);
+    else if (o.listener >= 0)
+        close(o.listener);
     if (has_job) {
         job.deadline_ms = join_soon(s, ANSWER_MS);
         stp_client_delete(&job, RANK_0_KEY);
@@ -330,7 +330,7 @@ static enum stp_status attempt_say(const struct attempt *a,
 
 /* Meanwhile one rank of each host tells that rank 0 is missed. */
 static enum stp_status join_as_other(const struct stp_torchrun *s,
-                                     struct stp_store_options *o,
+                                     struct stp_store_options o,
                                      struct stp_world *world_ret,
                                      struct stp_error *err)
 {
@@ -351,10 +351,10 @@ static enum stp_status join_as_other(const struct stp_torchrun *s,
         poll(NULL, 0, pause_ms);
         pause_ms = pause_ms < PAUSE_MAX_MS / 2 ? pause_ms * 2 : PAUSE_MAX_MS;
     }
-    o->token = a.token;
-    o->fds = &a.client.fd;
+    o.token = a.token;
+    o.fds = &a.client.fd;
     if (a.answer.is_refused == 0)
-        return stp_store_world_open(o, world_ret, err);
+        return stp_store_world_open(&o, world_ret, err);
     stp_client_close(&a.client);
     return stp_fail(err, STP_ERR_DEVICE,
                     "rank 0 at %.60s, port %u, refused rank %u: %s",
@@ -376,6 +376,6 @@ enum stp_status stp_torchrun_join(const struct stp_torchrun *settings,
                                         .warn = settings->warn};
 
     return settings->rank == 0
-               ? join_as_first(settings, &options, world_ret, err)
-               : join_as_other(settings, &options, world_ret, err);
+               ? join_as_first(settings, options, world_ret, err)
+               : join_as_other(settings, options, world_ret, err);
 }

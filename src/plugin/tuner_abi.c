@@ -441,7 +441,8 @@ static ncclResult_t tuner_fail_lost(struct context *ctx)
 {
     char why[WHY_TEXT];
 
-    if (!ctx->is_lost) {
+    if (!ctx->is_lost) { /* an epoch, which only ranks that agree have */
+        // NOLINTNEXTLINE(clang-analyzer-core.NullDereference)
         ctx->agreement->ops->explain(ctx->agreement, why, sizeof(why));
         LOG(ctx->log, NCCL_LOG_WARN,
             "%s: this collective fails, as it could hang: %s", STP_TUNER_NAME,
