@@ -1,0 +1,17 @@
+# A toolchain for the presets: aarch64 by Debian's cross compiler, with libraries
+# and headers from the folder STEPTUNE_SYSROOT, and qemu to run what was built.
+set(CMAKE_SYSTEM_NAME Linux)
+set(CMAKE_SYSTEM_PROCESSOR aarch64)
+set(CMAKE_C_COMPILER aarch64-linux-gnu-gcc)
+set(CMAKE_CXX_COMPILER aarch64-linux-gnu-g++)
+list(APPEND CMAKE_TRY_COMPILE_PLATFORM_VARIABLES STEPTUNE_SYSROOT)
+set(CMAKE_SYSROOT ${STEPTUNE_SYSROOT})
+set(CMAKE_LIBRARY_ARCHITECTURE aarch64-linux-gnu)
+set(CMAKE_FIND_ROOT_PATH_MODE_PROGRAM NEVER)
+set(CMAKE_FIND_ROOT_PATH_MODE_LIBRARY ONLY)
+set(CMAKE_FIND_ROOT_PATH_MODE_INCLUDE ONLY)
+set(CMAKE_FIND_ROOT_PATH_MODE_PACKAGE ONLY)
+set(CMAKE_CROSSCOMPILING_EMULATOR qemu-aarch64-static;-L;${STEPTUNE_SYSROOT})
+set(ENV{PKG_CONFIG_SYSROOT_DIR} ${STEPTUNE_SYSROOT})
+set(ENV{PKG_CONFIG_LIBDIR}
+  ${STEPTUNE_SYSROOT}/usr/lib/aarch64-linux-gnu/pkgconfig:${STEPTUNE_SYSROOT}/usr/share/pkgconfig)
