@@ -9,6 +9,7 @@ slow="$slow|ManyNodes|LooksForRegimes|InAllOrders/[4A-Z]|TwentyThousand"
 slow="$slow|TuneGivesTheSameTwice|HundredThousandRanks"
 slow="$slow|PlansModel|PromoteNoNumber|InAnyMixture|InEveryOrder"
 slow="$slow|AskTheStoreNothing|HostsStorm"
+slow="$slow|AForkedChildLearns" # a child may wait for a lock of ASan for ever
 slow="$slow|cli\.Contract\.([^P]|PassesAC|Plays)"
 
 step() { printf '\n== %s\n' "$*"; }

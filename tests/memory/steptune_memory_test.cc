@@ -80,10 +80,13 @@ TEST_F(SteptuneMemory, ReadsNoFifoAndNothingThatAllUsersMayWrite)
 {
     const std::string path = Write("p", kPolicy);
 
-    ASSERT_EQ(0, mkfifo("fifo", 0600));
-    EXPECT_EQ(STEPTUNE_MEMORY_FAILED, Open("fifo"));
-    EXPECT_THAT(text_, StrEq("fifo: cannot be opened: it is a FIFO, a socket "
-                             "or a device, expected a regular file"));
+    const std::string fifo = path + ".fifo";
+
+    ASSERT_EQ(0, mkfifo(fifo.c_str(), 0600));
+    EXPECT_EQ(STEPTUNE_MEMORY_FAILED, Open(fifo.c_str()));
+    EXPECT_THAT(text_,
+                StrEq(fifo + ": cannot be opened: it is a FIFO, a socket or a "
+                             "device, expected a regular file"));
     ASSERT_EQ(0, chmod(path.c_str(), 0666));
     EXPECT_EQ(STEPTUNE_MEMORY_FAILED, Open(path.c_str()));
     EXPECT_THAT(text_, testing::EndsWith(
