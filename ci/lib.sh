@@ -1,6 +1,7 @@
 # Sourced by the scripts in ci/; never run by itself.
 set -eu
 cd "$(dirname "$0")/.."
+export LANG="${LANG:-C.UTF-8}" # gnuplot warns of its own signs in other encodings
 
 # What takes minutes under sanitizers: tuners with planted faults, plugins under
 # contract but for ours, chains of many commands, and what is about sheer size.
