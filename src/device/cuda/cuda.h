@@ -85,9 +85,15 @@ struct stp_cuda_rank {
 };
 
 enum {
-    STP_RANK_LINE = 256,
     STP_CUDA_SCRATCH = 8 << 20, /* bytes */
     STP_CUDA_EVENTS = 512,      /* to begin with */
+};
+
+/* Where a rank runs. */
+struct stp_cuda_place {
+    char host[64];  /* what tells NCCL one host from another, not its name */
+    char gpu[16];   /* its UUID, the same whatever a process sees of GPUs */
+    char line[256]; /* as nccl-tests print it */
 };
 
 /* The ranks of this process. */
@@ -100,14 +106,14 @@ struct stp_cuda {
     unsigned n_gpus; /* ranks of a thread */
     unsigned n_ranks;
     unsigned n_present; /* GPUs that this process sees */
-    unsigned n_sharing; /* ranks of a GPU */
+    unsigned n_sharing; /* ranks of a GPU, at most: to divide its memory */
     uint64_t max_bytes;
     bool measures;
     bool has_plugin;
     unsigned time_limit_s; /* for one synchronise(), if training */
     struct stp_nccl_id id;
-    struct stp_device_info info;       /* but for the rank */
-    char (*rank_lines)[STP_RANK_LINE]; /* of all ranks */
+    struct stp_device_info info;   /* but for the rank */
+    struct stp_cuda_place *places; /* of all ranks */
     struct stp_arm arm;
     unsigned setup; /* of it, in every rank's setups[]; n_setups: none */
 

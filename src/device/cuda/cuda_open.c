@@ -1,4 +1,5 @@
 /* cuda_open.c - from options to GPUs that measure or train, and their end */
+#include <stddef.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -13,10 +14,9 @@
 
 enum {
     EVENT_US = 4,
-    HOST_NAME = 64,
     /* Kernels of ranks that share a GPU wait for each other, and so must run at
-     * once: 4 of NCCL's 32 blocks at most fit 132 multiprocessors. */
-    MAX_SHARING = 4
+     * once: two of NCCL's 64 blocks at most fit 132 multiprocessors. */
+    MAX_SHARING = 2
 };
 
 /* ---- which GPUs ---- */
@@ -52,7 +52,7 @@ cuda_choose_gpus(struct stp_cuda *d, const struct stp_device_options *options,
                         : (unsigned)n / per_host / d->n_gpus;
     if (options->n_threads == 0 && n == 1 && cuda_shares_gpus() &&
         d->world->size * d->n_gpus == 1)
-        n_threads = 2; /* one rank has nobody to talk to */
+        n_threads = 2; /* a communicator of one rank asks no tuner */
     d->n_local = n_threads * d->n_gpus;
     n_here = d->n_local * per_host;
     d->n_present = (unsigned)n;
@@ -83,8 +83,8 @@ static enum stp_status cuda_make_ranks(struct stp_cuda *d, unsigned first,
                                        struct stp_error *err)
 {
     d->ranks = calloc(d->n_local, sizeof(*d->ranks));
-    d->rank_lines = calloc(d->n_ranks, sizeof(*d->rank_lines));
-    if (d->ranks == NULL || d->rank_lines == NULL)
+    d->places = calloc(d->n_ranks, sizeof(*d->places));
+    if (d->ranks == NULL || d->places == NULL)
         return stp_nomem(err);
     for (unsigned i = 0; i < d->n_local; i++) {
         struct stp_cuda_rank *r = &d->ranks[i];
@@ -167,20 +167,27 @@ static cudaError_t cuda_make_buffers(struct stp_cuda_rank *r)
     return result == cudaSuccess ? cudaDeviceSynchronize() : result;
 }
 
-static void cuda_describe_rank(const struct stp_cuda_rank *r,
-                               char line[STP_RANK_LINE])
+/* Says where a rank runs.  What tells NCCL one host from another is what the
+ * user says it does, or else the host's name. */
+static void cuda_locate_rank(const struct stp_cuda_rank *r,
+                             struct stp_cuda_place *place)
 {
     struct cudaDeviceProp gpu;
-    char host[HOST_NAME];
+    char host[sizeof(place->host)];
+    const char *id = getenv("NCCL_HOSTID");
     char bus[32] = "?";
 
     stp_host_name(host, sizeof(host));
-    if (cudaGetDeviceProperties(&gpu, r->gpu) != cudaSuccess)
+    snprintf(place->host, sizeof(place->host), "%s",
+             id != NULL && *id != '\0' ? id : host);
+    if (cudaGetDeviceProperties(&gpu, r->gpu) == cudaSuccess)
+        memcpy(place->gpu, gpu.uuid.bytes, sizeof(place->gpu));
+    else
         gpu.name[0] = '\0';
     cudaDeviceGetPCIBusId(bus, sizeof(bus), r->gpu);
     if (strlen(bus) > 2)
         bus[strlen(bus) - 2] = '\0'; /* the function, always 0 */
-    snprintf(line, STP_RANK_LINE,
+    snprintf(place->line, sizeof(place->line),
              " Rank %2u Group %2d Pid %6d on %10s device %2d [%s] %.60s",
              r->rank, 0, (int)getpid(), host, r->gpu, bus, gpu.name);
 }
@@ -199,7 +206,7 @@ static enum stp_status cuda_open_rank(struct stp_cuda *d,
     if (status == STP_OK)
         status = stp_cuda_result(r, cuda_make_buffers(r), "cudaMalloc", err);
     if (status == STP_OK)
-        cuda_describe_rank(r, d->rank_lines[r->rank]);
+        cuda_locate_rank(r, &d->places[r->rank]);
     return status;
 }
 
@@ -254,57 +261,39 @@ static enum stp_status cuda_exchange_id(struct stp_cuda *d,
     return status;
 }
 
-static unsigned cuda_count_hosts(char (*hosts)[HOST_NAME], unsigned n)
+static enum stp_status cuda_exchange_places(struct stp_cuda *d,
+                                            struct stp_error *err)
 {
-    unsigned n_hosts = 0;
+    struct stp_cuda_place *all = calloc(d->n_ranks, sizeof(*all));
+    enum stp_status status;
 
-    for (unsigned i = 0; i < n; i++) {
+    if (all == NULL)
+        return stp_nomem(err);
+    status = d->world->ops->exchange(d->world->self,
+                                     &d->places[d->world->rank * d->n_local],
+                                     d->n_local * sizeof(*all), all, err);
+    free(d->places);
+    d->places = all;
+    return status;
+}
+
+/* How many different values ranks have of the SIZE bytes at OFFSET of a place.
+ */
+static unsigned cuda_count_different(const struct stp_cuda *d, size_t offset,
+                                     size_t size)
+{
+    const char *values = (const char *)d->places + offset;
+    unsigned n = 0;
+
+    for (unsigned i = 0; i < d->n_ranks; i++) {
         unsigned j = 0;
 
-        while (j < i && strcmp(hosts[i], hosts[j]) != 0)
+        while (j < i && memcmp(&values[i * sizeof(*d->places)],
+                               &values[j * sizeof(*d->places)], size) != 0)
             j++;
-        n_hosts += j == i;
+        n += j == i;
     }
-    return n_hosts;
-}
-
-/* What tells NCCL one host from another: what the user says it does, or else
- * the host's name. */
-static void cuda_identify_host(const char *name, char host_ret[HOST_NAME])
-{
-    const char *id = getenv("NCCL_HOSTID");
-
-    memset(host_ret, 0, HOST_NAME);
-    snprintf(host_ret, HOST_NAME, "%s", id != NULL && *id != '\0' ? id : name);
-}
-
-static enum stp_status cuda_exchange_names(struct stp_cuda *d,
-                                           struct stp_error *err)
-{
-    const struct stp_world *world = d->world;
-    char(*hosts)[HOST_NAME] = calloc(world->size, HOST_NAME);
-    char(*lines)[STP_RANK_LINE] = calloc(d->n_ranks, STP_RANK_LINE);
-    enum stp_status status = STP_ERR_NOMEM;
-
-    if (hosts != NULL && lines != NULL) {
-        char host[HOST_NAME];
-
-        stp_host_name(d->info.machine, sizeof(d->info.machine));
-        cuda_identify_host(d->info.machine, host);
-        status = world->ops->exchange(world->self, host, HOST_NAME, hosts, err);
-    } else
-        stp_fail(err, status, "out of memory");
-    if (status == STP_OK) {
-        d->info.n_nodes = cuda_count_hosts(hosts, world->size);
-        status = world->ops->exchange(
-            world->self, d->rank_lines[world->rank * d->n_local],
-            (size_t)d->n_local * STP_RANK_LINE, lines, err);
-    }
-    if (status == STP_OK)
-        memcpy(d->rank_lines, lines, (size_t)d->n_ranks * STP_RANK_LINE);
-    free(hosts);
-    free(lines);
-    return status;
+    return n;
 }
 
 /* Adds the settings that also change NCCL's choice. */
@@ -327,9 +316,13 @@ static void cuda_add_overrides(struct stp_device_info *info,
 static void cuda_fill_info(struct stp_cuda *d, const char *replaced)
 {
     struct stp_device_info *info = &d->info;
+    const unsigned n_gpus = cuda_count_different(
+        d, offsetof(struct stp_cuda_place, gpu), sizeof(d->places->gpu));
     struct cudaDeviceProp gpu;
-    const size_t named = strlen(info->machine);
+    size_t named;
 
+    stp_host_name(info->machine, sizeof(info->machine));
+    named = strlen(info->machine);
     if (cudaGetDeviceProperties(&gpu, d->ranks[0].gpu) == cudaSuccess) {
         snprintf(info->gpu, sizeof(info->gpu), "%.63s", gpu.name);
         snprintf(info->processor, sizeof(info->processor), "%s", info->gpu);
@@ -340,6 +333,8 @@ static void cuda_fill_info(struct stp_cuda *d, const char *replaced)
     snprintf(info->cpu_vendor, sizeof(info->cpu_vendor), "%s",
              stp_host_cpu_vendor());
     info->n_ranks = d->n_ranks;
+    info->n_nodes = cuda_count_different(
+        d, offsetof(struct stp_cuda_place, host), sizeof(d->places->host));
     info->is_live = true;
     info->has_data = true;
     info->has_arms = stp_cuda_plugin_has_tuner();
@@ -347,14 +342,13 @@ static void cuda_fill_info(struct stp_cuda *d, const char *replaced)
     info->event_us = EVENT_US;
     info->rotates = true;
     info->has_tf32 = info->compute_capability >= 80;
-    if (d->n_sharing > 1)
+    if (n_gpus < d->n_ranks)
         snprintf(&info->machine[named], sizeof(info->machine) - named,
-                 " with %u ranks a GPU", d->n_sharing);
+                 " with %u ranks a GPU", (d->n_ranks + n_gpus - 1) / n_gpus);
     snprintf(info->what, sizeof(info->what),
              "%u x %s on %u host%s (%s), NCCL %s; measured here and now",
-             (d->n_ranks + d->n_sharing - 1) / d->n_sharing, info->gpu,
-             info->n_nodes, info->n_nodes == 1 ? "" : "s", info->machine,
-             info->nccl);
+             n_gpus, info->gpu, info->n_nodes, info->n_nodes == 1 ? "" : "s",
+             info->machine, info->nccl);
     cuda_add_overrides(info, replaced);
 }
 
@@ -388,7 +382,7 @@ cuda_connect_ranks(struct stp_cuda *d, const struct stp_device_options *options,
         status = stp_thread_pool_run(d->pool, cuda_connect_part, d, d->world,
                                      options->time_limit_s, err);
     if (status == STP_OK)
-        status = cuda_exchange_names(d, err);
+        status = cuda_exchange_places(d, err);
     if (status == STP_OK)
         cuda_fill_info(d, replaced);
     return status;
@@ -503,7 +497,7 @@ static void cuda_close_all(struct stp_cuda *d)
     pthread_cond_destroy(&d->changed);
     pthread_mutex_destroy(&d->lock);
     free(d->ranks);
-    free(d->rank_lines);
+    free(d->places);
     free(d);
 }
 

@@ -483,7 +483,7 @@ static void cuda_rank_line(const void *self, unsigned rank, char *line,
 {
     const struct stp_cuda_rank *r = self;
 
-    snprintf(line, size, "%s", r->cuda->rank_lines[rank]);
+    snprintf(line, size, "%s", r->cuda->places[rank].line);
 }
 
 static void cuda_listen(void *self)
