@@ -287,7 +287,7 @@ void mock_model_build(struct mock_model *model,
     model->is_arm = strcmp(info->cpu_vendor, "arm") == 0;
     model->all_nvlink =
         info->n_nodes == 1 &&
-        graphs->graph[MOCK_GRAPH_RING].type_intra == MOCK_PATH_NVL;
+        graphs->graph[MOCK_GRAPH_RING].type_intra <= MOCK_PATH_NVL;
     model->n_channels = info->n_channels;
     model->n_nvls_channels = info->n_nvls_channels;
     model->nvls_network = graphs->graph[MOCK_GRAPH_NVLS].bw_inter;

@@ -19,7 +19,8 @@ struct mock_model {
     int compute_capability;
     bool is_x86; /* the CPU is an x86 */
     bool is_arm;
-    bool all_nvlink; /* one node, whose GPUs are all joined by NVLink */
+    bool all_nvlink; /* one node, whose GPUs are all joined by NVLink, or are
+                        one that ranks share */
     /* NCCL_ALGO rules symmetric kernels out (from 2.31 on) */
     bool no_symmetric[NCCL_NUM_TUNED_FUNCS];
     int n_channels;

@@ -442,7 +442,10 @@ void mock_profile_call(struct mock_listener *l, const struct mock_call *call,
         l->mask &= ~ANY_COPY; /* bits that NCCL does not know */
     profiler_start_group_api(l, in_group, captured);
     profiler_report_coll_api(l, call, share_bytes, captured);
-    profiled_ret->mask = l->mask;
+    profiled_ret->mask =
+        call->coll == ncclFuncBroadcast && l->profiler->rules->omits_broadcasts
+            ? 0
+            : l->mask;
     profiled_ret->coll_api = l->coll_api;
 }
 

@@ -111,6 +111,7 @@ enum { LIBRARY_NAME_SIZE = 255 }; /* from 2.26 on */
                : (v) < MOCK_2_30 ? MOCK_PROFILER_KEPT : MOCK_PROFILER_RELEASED, \
     .needs_group = (v) == MOCK_2_27, \
     .lists_mask = (v) >= MOCK_2_29, \
+    .omits_broadcasts = (v) >= MOCK_2_29, \
 }
 
 #define NO_HOUR 3.6e9f /* "no operation will take an hour" */

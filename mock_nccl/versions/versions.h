@@ -106,8 +106,11 @@ struct mock_profiler_rules {
     struct mock_loader_rules loader;
     int newest; /* 0: no profiler is supported */
     enum mock_profiler_failure failure;
-    bool needs_group; /* Coll events need a handle of their Group event */
-    bool lists_mask;  /* NCCL logs the activation mask after each init */
+    bool needs_group;      /* Coll events need a handle of their Group event */
+    bool lists_mask;       /* NCCL logs the activation mask after each init */
+    bool omits_broadcasts; /* a broadcast has an event of its call, but none of
+                              what runs: ncclPrepareTasks() makes its task anew,
+                              without the activation mask */
 };
 
 /* How NCCL selects an entry of the cost table. */

@@ -48,8 +48,10 @@ static enum stp_status choices_probe(const struct stp_device *device,
         return status;
     if (row.question.n_bytes == 0)
         return choices_fail_unknown(device, "what it asks its tuner", err);
-    if (run.algo < 0 || run.proto < 0 || run.n_channels == 0)
-        return choices_fail_unknown(device, "what it runs", err);
+    if (run.algo < 0 || run.proto < 0 || run.n_channels == 0) {
+        choices->n_untold[what->coll]++;
+        return STP_OK;
+    }
     row.algo = run.algo;
     row.proto = run.proto;
     row.n_channels = run.n_channels;
@@ -91,7 +93,9 @@ enum stp_status stp_choices_record(const struct stp_device *device,
                     stp_fail(err, STP_ERR_STOPPED,
                              "stopped after %zu of %zu choices", done, total);
         }
-    return status;
+    return status == STP_OK && choices->n_rows == 0 && total > 0
+               ? choices_fail_unknown(device, "what it runs", err)
+               : status;
 }
 
 enum stp_status stp_choices_repeat(const struct stp_device *device,

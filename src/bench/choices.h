@@ -21,6 +21,8 @@ struct stp_choices {
     struct stp_nccl_choice *rows;
     size_t n_rows;
     size_t capacity;
+    /* collectives that ran, but of which the device told no more */
+    size_t n_untold[NCCL_NUM_TUNED_FUNCS];
 };
 
 /* Sizes of one collective and type. */
@@ -33,8 +35,11 @@ struct stp_choices_part {
 /*
  * Runs every collective of the parts once, as NCCL itself chooses, and appends
  * what came of it to '*choices'.  'progress' is called after every one; NULL
- * for nobody.  STP_ERR_DEVICE if the device cannot tell what NCCL asks or
- * runs, STP_ERR_STOPPED if the progress function stopped it; *choices holds
+ * for nobody.  A collective that the device cannot tell the run of is counted
+ * instead: NCCL 2.29 and later have no profiler event for a broadcast
+ * (src/enqueue.cc makes its task anew, and leaves out the events).
+ * STP_ERR_DEVICE if the device cannot tell what NCCL asks, or what it runs of
+ * any, STP_ERR_STOPPED if the progress function stopped it; *choices holds
  * what was complete.
  */
 enum stp_status stp_choices_record(const struct stp_device *device,

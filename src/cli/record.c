@@ -6,6 +6,7 @@
 #include <sys/stat.h>
 
 #include "cli/cli.h"
+#include "core/names.h"
 #include "device/mock/engine_mock.h"
 #include "launch/stop.h"
 #include "report/measurements/machine_folder.h"
@@ -323,6 +324,19 @@ static bool record_progress(void *user, size_t done, size_t total)
            !stop;
 }
 
+static void record_warn_of_untold(const struct record *r)
+{
+    const struct stp_choices *choices = &r->machine.choices;
+
+    for (int coll = 0; coll < NCCL_NUM_TUNED_FUNCS && r->world->rank == 0;
+         coll++)
+        if (choices->n_untold[coll] > 0)
+            stp_complain("warning: %zu choices of %s are not recorded: NCCL %s "
+                         "does not tell its profiler how they run",
+                         choices->n_untold[coll], stp_coll_name(coll),
+                         r->machine.info.nccl);
+}
+
 /* Records all but the search graphs, with a progress bar.  STP_ERR_STOPPED by
  * SIGINT or SIGTERM of any process. */
 static enum stp_status record_measure(struct record *r)
@@ -339,6 +353,7 @@ static enum stp_status record_measure(struct record *r)
     if (status == STP_OK)
         status = stp_choices_record(&r->device, r->parts, r->n_parts,
                                     record_progress, r, &to->choices, &r->err);
+    record_warn_of_untold(r);
     if (status == STP_OK)
         status = stp_sweep_run(&r->device, &r->window.plan, record_progress, r,
                                &to->window, &r->err);

@@ -125,6 +125,20 @@ TEST_F(Choices, NeedADeviceThatTells)
     }
 }
 
+TEST_F(Choices, LackThoseThatTheDeviceTellsNothingOf)
+{
+    fake_.change = [](stp_device_run *r, stp_question *q) {
+        if (q->n_bytes == 256) // the broadcast
+            r->n_channels = 0;
+    };
+
+    ASSERT_EQ(STP_OK, Make());
+
+    EXPECT_EQ(2u, choices_.n_rows);
+    EXPECT_EQ(1u, choices_.n_untold[ncclFuncBroadcast]);
+    EXPECT_EQ(0u, choices_.n_untold[ncclFuncAllReduce]);
+}
+
 TEST_F(Choices, StopWhenTheyAreToldTo)
 {
     EXPECT_EQ(STP_ERR_STOPPED,

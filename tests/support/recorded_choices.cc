@@ -68,6 +68,8 @@ mock_call CallOf(const Row &row, size_t n)
     call.coll = static_cast<ncclFunc_t>(Find(kColls, row.at("collective")));
     call.n_bytes = std::stoull(row.at("bytes")) / n;
     call.element_size = ElementSize(row);
+    if (call.element_size == 1) // NCCL's symmetric kernels add up floats
+        call.reduction = MOCK_REDUCTION_OTHER;
     call.reg_buff = Optional(row, "regBuff", 0);
     return call;
 }
@@ -126,6 +128,12 @@ void ExpectGroup(const Comm &comm, const std::vector<Row> &rows)
             << rows[i].at("collective") << " " << rows[i].at("bytes");
 }
 
+// The version that recorded.
+Nccl MakeNcclOf(const Machine &machine)
+{
+    return MakeNccl(WithScript(mock_machine_get_info(machine.get())->nccl));
+}
+
 } // namespace
 
 int ExpectGroups(const std::string &folder, const std::string &file)
@@ -133,7 +141,7 @@ int ExpectGroups(const std::string &folder, const std::string &file)
     Machine machine = LoadFolder(folder);
     if (!machine)
         return 0;
-    Nccl nccl = MakeNccl(WithScript());
+    Nccl nccl = MakeNcclOf(machine);
     Comm comm = MakeComm(nccl, machine);
     std::map<int, std::vector<Row>> groups;
 
@@ -152,7 +160,7 @@ int ExpectChoices(const std::string &folder, const std::string &file)
     Machine machine = LoadFolder(folder);
     if (!machine)
         return 0;
-    Nccl nccl = MakeNccl(WithScript());
+    Nccl nccl = MakeNcclOf(machine);
     Comm comm = MakeComm(nccl, machine);
     int n = 0;
 

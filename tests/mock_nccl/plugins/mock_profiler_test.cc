@@ -274,6 +274,25 @@ TEST(MockProfiler, NumbersCountUnreportedCollectives)
         << ProfilerLines(log)[3];
 }
 
+TEST(MockProfiler, BroadcastsHaveNoEventOfWhatRunsFrom2_29)
+{
+    struct {
+        const char *version;
+        uintptr_t events; // of the broadcast
+        bool is_timed;
+    } const cases[] = {
+        {"2.28", 1, true}, {"2.29", 0, false}, {"2.32", 0, false}};
+
+    for (const auto &c : cases) {
+        Profiled p(kListener, kKernels, NCCL_PROFILE_COLL, c.version);
+        EXPECT_EQ(c.is_timed,
+                  RunOne(p.comm, Call(ncclFuncBroadcast, 1 << 20)).is_timed);
+        EXPECT_EQ(c.events, p.profiler->events) << c.version;
+        EXPECT_TRUE(RunOne(p.comm, Call(ncclFuncAllReduce, 1 << 20)).is_timed);
+        EXPECT_EQ(c.events + 1, p.profiler->events) << c.version;
+    }
+}
+
 TEST(MockProfiler, CallsWithoutKernelAreNotReported)
 {
     Profiled p(kListener, kKernels);

@@ -33,11 +33,11 @@ TEST(Recorded, TellsHowManyChoicesDifferAndHow)
     std::vector<stp_nccl_choice> nccl(4, ring);
     std::vector<stp_nccl_choice> mock(4, ring);
     stp_machine_record record{};
-    stp_choices played{mock.data(), mock.size(), mock.size()};
+    stp_choices played{mock.data(), mock.size(), mock.size(), {}};
     const stp_recorded recorded{&record, "box", &played};
 
     std::strcpy(record.info.what, "box");
-    record.choices = {nccl.data(), nccl.size(), nccl.size()};
+    record.choices = {nccl.data(), nccl.size(), nccl.size(), {}};
     auto print = [&] {
         return Written([&](FILE *fp) {
             return stp_print_recorded(&recorded, false, fp, nullptr);
