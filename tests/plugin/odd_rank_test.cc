@@ -30,7 +30,7 @@ void PrintTo(const Case &c, std::ostream *out)
     *out << c.name;
 }
 
-class OddRank : public testing::TestWithParam<Case>
+class OnH200 : public testing::Test
 {
   protected:
     void SetUp() override
@@ -42,6 +42,10 @@ class OddRank : public testing::TestWithParam<Case>
     }
 
     Machine machine_;
+};
+
+class OddRank : public OnH200, public testing::WithParamInterface<Case>
+{
 };
 
 TEST_P(OddRank, NeverDecidesOtherwiseThanTheOthers)
@@ -147,5 +151,21 @@ INSTANTIATE_TEST_SUITE_P(Table, OddRank, testing::ValuesIn(kCases),
                          [](const auto &c) {
                              return std::string(c.param.name);
                          });
+
+// A rank that learns is in force without a policy.
+TEST_F(OnH200, RankThatLearnsWithoutAPolicyIsNotInactive)
+{
+    Job job(machine_.get(), "2.28", STP_ONLINE);
+
+    const Outcome out = job.Run(Nothing, kOdd, [] {
+        fs::remove("p.conf");
+        unsetenv("NCCL_TUNER_CONFIG_FILE");
+    });
+
+    EXPECT_EQ(ncclSuccess, out.rc) << out.error;
+    EXPECT_FALSE(out.tuned);
+    EXPECT_THAT(out.warnings[0], ElementsAre(HasSubstr(kOtherPolicy)));
+    EXPECT_THAT(out.warnings[kOdd], ElementsAre(HasSubstr(kOtherPolicies)));
+}
 
 } // namespace

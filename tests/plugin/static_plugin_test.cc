@@ -384,12 +384,18 @@ TEST_F(StaticPlugin, AppliesRulesOfTheGpuThatIsThere)
 {
     Policy("collective,algorithm,protocol,gpu\n"
            "allreduce,tree,ll,NVIDIA A100-SXM4-80GB\n"
-           "allreduce,tree,simple,NVIDIA H200\n");
-    setenv("STEPTUNE_GPU", "NVIDIA H200", 1);
-    Nccl nccl = Start();
+           "allreduce,tree,simple,NVIDIA H200\n"
+           "allreduce,tree,ll,X\n");
+    const std::pair<const char *, int> cases[] = {
+        {"NVIDIA H200", NCCL_PROTO_SIMPLE}, {"X", NCCL_PROTO_LL}};
 
-    EXPECT_EQ(NCCL_PROTO_SIMPLE,
-              Run(Join(nccl), ncclFuncAllReduce, 4096).proto);
+    for (auto [gpu, proto] : cases) {
+        setenv("STEPTUNE_GPU", gpu, 1);
+        Nccl nccl = Start();
+        const mock_outcome out = Run(Join(nccl), ncclFuncAllReduce, 4096);
+        EXPECT_EQ(NCCL_ALGO_TREE, out.algo) << gpu;
+        EXPECT_EQ(proto, out.proto) << gpu;
+    }
 }
 
 TEST_F(StaticPlugin, SaysOnceWhatItLoaded)

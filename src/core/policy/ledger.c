@@ -2,6 +2,8 @@
 
 #include <string.h>
 
+#include "core/rng.h"
+
 void stp_ledger_begin(struct stp_ledger *ledger, uint32_t pid, uint64_t comm_id,
                       const struct stp_shape *shape)
 {
@@ -42,13 +44,11 @@ static bool ledger_is_alike(const struct stp_ledger_entry *a,
 
 static uint32_t ledger_hash(const struct stp_ledger_entry *e)
 {
-    uint32_t h = stp_ledger_class(e->min_bytes) * 8 + (uint32_t)e->coll;
+    uint64_t call = stp_hash(stp_ledger_class(e->min_bytes), (uint8_t)e->coll);
+    uint64_t pair = stp_hash((uint8_t)e->algo, (uint8_t)e->proto);
 
-    h = h * 31 + e->line;
-    h = h * 31 + (uint8_t)e->algo;
-    h = h * 31 + (uint8_t)e->proto;
-    h = h * 31 + e->n_channels;
-    return h * UINT32_C(0x9e3779b1) >> 16;
+    return (uint32_t)stp_hash(stp_hash(call, e->line),
+                              stp_hash(pair, e->n_channels));
 }
 
 /* Where it is, or would be; NULL if there is no room. */

@@ -8,6 +8,7 @@
 
 extern "C" {
 #include "core/learn/proposal.h"
+#include "core/stats.h"
 }
 
 #include "core/learn/bandit_job.h"
@@ -213,6 +214,34 @@ TEST(Halving, SettlesWithTheArmThatMakesWindowsShorter)
             EXPECT_NEAR(kWindowUs / (kWindowUs - c.saved_us), job.State().gain,
                         c.noise + 1e-9);
         }
+}
+
+TEST(Halving, IntervalOfAWinnerIsThatOfItsBlocks)
+{
+    Trials job(Saves(kTreeLl128, 0), 0);
+    std::vector<double> gains;
+
+    while (job.State().best == 0) {
+        if (job.blocks.empty()) {
+            ASSERT_TRUE(job.Next());
+        }
+        if (ArmOf(job.bandit, job.blocks.front().trial.arm) == kTreeLl128) {
+            gains.push_back(gains.size() % 2 == 0 ? .06 : .04);
+            job.blocks.front().gain = gains.back();
+        }
+        job.Arrive(job.blocks.size() - 1);
+    }
+
+    const double n = static_cast<double>(gains.size());
+    double mean = 0, variance = 0;
+    for (double gain : gains)
+        mean += gain / n;
+    for (double gain : gains)
+        variance += (gain - mean) * (gain - mean) / (n - 1);
+    const double half = stp_t975(gains.size() - 1) * std::sqrt(variance / n);
+    EXPECT_NEAR(std::exp(mean), job.State().gain, 1e-9);
+    EXPECT_NEAR(std::exp(mean - half), job.State().gain_low, 1e-9);
+    EXPECT_NEAR(std::exp(mean + half), job.State().gain_high, 1e-9);
 }
 
 TEST(Halving, DropsMostArmsAfterOneBlock)

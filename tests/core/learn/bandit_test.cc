@@ -136,6 +136,18 @@ TEST(Epsilon, TriesEveryArmOnceAndKeepsTheSmallestMean)
     EXPECT_NEAR(100. / 90, job.State().gain, 1e-9);
 }
 
+TEST(Epsilon, StaysWithAnArmUntilItsFirstRewardArrives)
+{
+    Job job = Start(Only(kTreeLl128, 90), Epsilon(0));
+    stp_bandit_clock clock{1, 100};
+    stp_bandit_want want{};
+
+    for (unsigned arm = 0; arm < 3; arm++) {
+        EXPECT_FALSE(stp_bandit_wants(job.bandit.get(), &clock, &want));
+        EXPECT_EQ(arm, job.Call());
+    }
+}
+
 TEST(Epsilon, AnEpsilonOfOneRunsAllArmsAlikeOften)
 {
     Job job = Start(Only(kTreeLl128, 90), Epsilon(1));

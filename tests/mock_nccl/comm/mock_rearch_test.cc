@@ -109,6 +109,30 @@ TEST_F(RearchGroup, AsksAboutEachInTheApplicationsOrderBroadcastsLast)
     EXPECT_EQ(2u, Ask("2.30", true).size());
 }
 
+TEST(Rearch, WhatRunsNoSymmetricKernelIsScheduled)
+{
+    const mock_call calls[] = {
+        Of(ncclFuncBroadcast, 4 << 20, 2, MOCK_WINDOWS_NONE,
+           MOCK_REDUCTION_OTHER),
+        Of(ncclFuncAllReduce, 23, 1, MOCK_WINDOWS_BOTH, MOCK_REDUCTION_SUM),
+        Of(ncclFuncAllReduce, 16 << 20, 4, MOCK_WINDOWS_NONE,
+           MOCK_REDUCTION_OTHER),
+    };
+    mock_nccl_options options{};
+    mock_outcome outcomes[3];
+    options.version = "2.31";
+    options.rearch = true;
+    Nccl nccl = MakeNccl(options);
+    Comm comm = MakeComm(nccl, LoadMachine("h100x8"));
+
+    ASSERT_EQ(ncclSuccess, mock_comm_group(comm.get(), calls, 3, outcomes));
+
+    EXPECT_LT(0, outcomes[0].n_channels);
+    EXPECT_STREQ("AllReduce_AGxLLMC_R", outcomes[1].kernel);
+    EXPECT_EQ(0, outcomes[1].n_channels);
+    EXPECT_LT(0, outcomes[2].n_channels);
+}
+
 // A pair that is just below the smallest cost does not hide a faster kernel; 0
 // does.
 TEST(Rearch, ACostOfZeroBeatsEverySymmetricKernel)

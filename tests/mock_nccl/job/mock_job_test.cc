@@ -155,6 +155,22 @@ TEST_F(MockJob, OverlappedCollectivesRunDuringCompute)
     EXPECT_DOUBLE_EQ(1000, done_.steps[0].runs[0].start_us);
 }
 
+// The last half microsecond has the GPU to itself; the slowdown before it
+// depends on the compute a little.
+TEST_F(MockJob, CollectiveThatOutlastsItsComputeByLittleEndsAfterIt)
+{
+    Play(1);
+    const double alone_us = done_.steps[0].runs[0].us;
+    options_.overlapped = true;
+    Play(1);
+    const double slowdown = done_.steps[0].runs[0].us / alone_us;
+    calls_[1].compute_us = alone_us - .5;
+    Play(1);
+
+    EXPECT_NEAR((alone_us - .5) * slowdown + .5, done_.steps[0].runs[0].us,
+                .05);
+}
+
 // ---- what runs ----
 
 TEST_F(MockJob, WarmUpEvaluationAndChangeHaveTheirOwnCollectives)

@@ -38,6 +38,21 @@ TEST(MachineFolder, TimingsAreOptional)
     }
 }
 
+TEST(MachineFolder, NodesWithoutRanksAreFull)
+{
+    Folder folder;
+    folder.WriteAs("a100n2x8", "2.28.9");
+
+    for (int n_nodes : {1, 2, MOCK_MAX_RANKS / 8}) {
+        folder.Write("machine.csv",
+                     "gpu,compute_capability,nodes,cpu_vendor,nccl\nG,80," +
+                         std::to_string(n_nodes) + ",amd,2.28.9\n");
+        Machine machine = LoadFolder(folder.Path());
+        ASSERT_TRUE(machine);
+        EXPECT_EQ(n_nodes * 8, mock_machine_get_info(machine.get())->n_ranks);
+    }
+}
+
 // ---- refusals ----
 
 void ExpectRefused(const std::string &path, ncclResult_t rc,

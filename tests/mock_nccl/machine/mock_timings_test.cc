@@ -321,4 +321,19 @@ TEST(NoTimings, HaveNoSizesAndNoRounds)
     EXPECT_EQ(0u, mock_machine_rounds(machine.get()));
 }
 
+TEST(OutcomeLimit, IsNcclsOwnCountIfItIsBelowTheOneAskedFor)
+{
+    const struct {
+        int asked, kept, limit;
+    } cases[] = {{0, 0, 0},     {2, 1, 1},    {24, 8, 8},  {8, 8, 0},
+                 {127, 24, 24}, {128, 24, 0}, {-2, 24, 0}, {4, -1, 0}};
+
+    for (const auto &c : cases) {
+        mock_outcome outcome{};
+        outcome.asked_channels = c.asked;
+        outcome.tuned_channels = c.kept;
+        EXPECT_EQ(c.limit, mock_outcome_limit(&outcome)) << c.asked;
+    }
+}
+
 } // namespace

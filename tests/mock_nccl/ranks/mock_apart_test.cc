@@ -3,6 +3,7 @@
 #include <gmock/gmock.h>
 
 #include "mock_ranks.h"
+#include "support/mock_folder.h"
 #include "support/mock_script.h"
 
 extern "C" {
@@ -114,6 +115,12 @@ TEST_P(ApartTable, AsksAsThatVersionDoes)
         EXPECT_EQ(GetParam().asked, Asks(version, GetParam().calls)) << version;
 }
 
+mock_call OfRun(int n_pipe_ops, mock_call call)
+{
+    call.n_pipe_ops = n_pipe_ops;
+    return call;
+}
+
 constexpr ncclFunc_t kAr = ncclFuncAllReduce;
 constexpr ncclFunc_t kAg = ncclFuncAllGather;
 constexpr ncclFunc_t kRs = ncclFuncReduceScatter;
@@ -166,6 +173,8 @@ const ApartCase kApartCases[] = {
     {"no_preview_over_several_nodes", kNewest, {Call(kAr, K)}, {"4 1024 x1"}, "h100n2x8"},
     {"a_scatter_of_the_received_needs_ll", {"2.30"}, {Windows(kRs, M, MOCK_WINDOWS_RECV)},
      {"3 1048576 x1", "3 1048576 x1"}},
+    {"the_question_of_ll_counts_one_of_a_run", kNew, {OfRun(3, Windows(kAr, M, MOCK_WINDOWS_SEND))},
+     {"4 1048576 x1", "4 1048576 x3"}},
 };
 // clang-format on
 INSTANTIATE_TEST_SUITE_P(Table, ApartTable, testing::ValuesIn(kApartCases),
@@ -181,6 +190,33 @@ TEST_F(Apart, OneOfEachRootAtATime)
     EXPECT_TRUE(outcomes_[2].asked); // root 0 comes first
     EXPECT_FALSE(outcomes_[0].asked);
     EXPECT_TRUE(outcomes_[1].asked);
+}
+
+// What is left of 1, 8 and 16 KiB in parts of 48 bytes.
+TEST_F(Apart, AllGatherVTakesAsManyRootsAsTheGpuHasRoomFor)
+{
+    const struct {
+        int compute_capability;
+        size_t most;
+    } cases[] = {{70, 20}, {80, 169}, {89, 169}, {90, 340}};
+
+    for (const auto &c : cases) {
+        Folder folder;
+        folder.WriteAs("a100n2x8", "2.28.9");
+        folder.Write("machine.csv",
+                     "gpu,compute_capability,ranks,nodes,cpu_vendor,channels,"
+                     "nvls_channels,nccl\nG," +
+                         std::to_string(c.compute_capability) +
+                         ",16,2,amd,16,0,2.28.9\n");
+        machine_ = Resized(LoadFolder(folder.Path()), 512);
+        for (size_t n : {c.most, c.most + 1}) {
+            std::vector<mock_call> calls;
+            for (size_t root = 0; root < n; root++)
+                calls.push_back(Broadcast(static_cast<int>(root), K));
+            EXPECT_EQ(n - c.most + 1, Asks("2.30", calls).size())
+                << c.compute_capability;
+        }
+    }
 }
 
 TEST_F(Apart, ComesLastAndDoesNotCountAsPipelined)

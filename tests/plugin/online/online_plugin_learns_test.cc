@@ -230,7 +230,7 @@ TEST_F(OnlineLearns, WhatEarlierRunsKnowIsNotTried)
                 "protocol,channels,blocks,log_gain,log_ss\n";
     for (const char *arm : {"ring,ll", "ring,ll128", "tree,ll", "tree,ll128",
                             "tree,simple", "ring,simple", "nvls,simple"})
-        evidence << "allgather,3670016,4194303,1,4," << arm
+        evidence << "allgather,3905536,3905536,1,4," << arm
                  << ",0,9,-0.5,0.001\n";
     evidence.close();
     Set("STEPTUNE_EVIDENCE", (dir_ / "evidence.csv").string());
