@@ -402,4 +402,26 @@ TEST(Names, AreReadAsNcclSpellsThem)
     EXPECT_EQ(-1, stp_from_any_case("", 0, stp_algo_from_name));
 }
 
+TEST(Names, PairsOutsideOfTheListsDoNotExist)
+{
+    const struct {
+        int coll, algo, proto;
+        bool exists;
+    } cases[] = {
+        {ncclFuncAllReduce, NCCL_ALGO_RING, NCCL_PROTO_LL, true},
+        {ncclFuncAllReduce, NCCL_ALGO_NVLS, NCCL_PROTO_LL, false},
+        {ncclFuncAllReduce, NCCL_ALGO_NVLS, NCCL_PROTO_SIMPLE, true},
+        {-1, NCCL_ALGO_RING, NCCL_PROTO_LL, false},
+        {NCCL_NUM_TUNED_FUNCS, NCCL_ALGO_RING, NCCL_PROTO_LL, false},
+        {ncclFuncAllReduce, -1, NCCL_PROTO_LL, false},
+        {ncclFuncAllReduce, NCCL_NUM_ALGORITHMS, NCCL_PROTO_SIMPLE, false},
+        {ncclFuncAllReduce, NCCL_ALGO_RING, -1, false},
+        {ncclFuncAllReduce, NCCL_ALGO_RING, NCCL_NUM_PROTOCOLS, false},
+    };
+
+    for (const auto &c : cases)
+        EXPECT_EQ(c.exists, stp_pair_exists(c.coll, c.algo, c.proto))
+            << c.coll << " " << c.algo << " " << c.proto;
+}
+
 } // namespace

@@ -72,8 +72,9 @@ static void describe(int type, const ncclProfilerEvent_t *e, char *text,
                  e->kernelPhase.channelId, e->kernelPhase.phaseId,
                  e->kernelPhase.phaseName, e->kernelPhase.pTimer);
     if (type == NCCL_PROFILE_CE_COLL)
-        snprintf(text, size, " %s %zu %s number %u", e->ceColl.func,
-                 e->ceColl.count, e->ceColl.datatype, e->ceColl.ceSeqNum);
+        snprintf(text, size, " %s %zu %s by %s number %u", e->ceColl.func,
+                 e->ceColl.count, e->ceColl.datatype, e->ceColl.syncStrategy,
+                 e->ceColl.ceSeqNum);
     if (type == NCCL_PROFILE_KERNEL_CH)
         snprintf(text, size, " channel %d at %" PRIu64, e->kernelCh.channelId,
                  e->kernelCh.pTimer);

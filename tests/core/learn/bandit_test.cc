@@ -148,6 +148,23 @@ TEST(Epsilon, StaysWithAnArmUntilItsFirstRewardArrives)
     }
 }
 
+TEST(Epsilon, TakesTheKeysInTurn)
+{
+    Job job = Start(Only(kTreeLl128, 90), Epsilon(0));
+    stp_bandit_clock clock{1, 100};
+    std::vector<unsigned> keys;
+
+    for (unsigned key : {1, 2, 3, 4})
+        AddKey(job.bandit, key);
+    for (unsigned key : {0, 1, 2, 3, 4})
+        stp_bandit_reward(job.bandit.get(), key, 0, 100);
+    for (stp_bandit_want want{};
+         stp_bandit_wants(job.bandit.get(), &clock, &want) && keys.size() < 7;)
+        keys.push_back(want.key);
+
+    EXPECT_THAT(keys, ElementsAre(0, 1, 2, 3, 4, 0, 1));
+}
+
 TEST(Epsilon, AnEpsilonOfOneRunsAllArmsAlikeOften)
 {
     Job job = Start(Only(kTreeLl128, 90), Epsilon(1));

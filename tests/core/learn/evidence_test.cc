@@ -78,4 +78,24 @@ TEST(Evidence, IsRefusedWithThePlaceOfAnError)
     }
 }
 
+TEST(Evidence, NeedsEveryColumn)
+{
+    const std::string head = kHead;
+
+    for (size_t begin = 0, end; begin < head.size(); begin = end + 1) {
+        end = head.find_first_of(",\n", begin);
+        const std::string name = head.substr(begin, end - begin);
+        std::string text = head;
+        text.replace(begin, end - begin, "");
+        text.erase(begin > 0 ? begin - 1 : 0, 1);
+        stp_evidence_list read{};
+        stp_error err{};
+
+        EXPECT_EQ(STP_ERR_SYNTAX,
+                  stp_evidence_parse(text.data(), text.size(), &read, &err))
+            << name;
+        EXPECT_EQ("header without the column " + name, err.text);
+    }
+}
+
 } // namespace

@@ -183,6 +183,31 @@ TEST_F(Scripted, ChunksAreAskedForFirstLastAndMiddleChannels)
     }
 }
 
+TEST_F(Scripted, WhatOnlyMovesIsSharedOutByTheByte)
+{
+    const std::pair<ncclFunc_t, bool> cases[] = {
+        {AG, true}, {ncclFuncBroadcast, true}, {AR, false}};
+
+    for (auto [coll, by_byte] : cases) {
+        std::vector<size_t> parts[2];
+        script = [](Table table, int *n_channels) {
+            table[NCCL_ALGO_RING][NCCL_PROTO_SIMPLE] = 0;
+            *n_channels = 3;
+            return ncclSuccess;
+        };
+        for (int i = 0; i < 2; i++) {
+            mock_call call = Call(coll, 3905537);
+            call.element_size = i == 0 ? 1 : 8;
+            chunk_script = [&](size_t n_bytes, size_t *) {
+                parts[i].push_back(n_bytes);
+                return ncclSuccess;
+            };
+            EXPECT_EQ(ncclSuccess, Try(call, "h200x4", "2.30"));
+        }
+        EXPECT_EQ(by_byte, parts[0] == parts[1]) << coll;
+    }
+}
+
 struct WrittenCase {
     const char *name;
     size_t written;

@@ -393,9 +393,11 @@ TEST(MockProfiler, CopyEnginesAreToldFromV6OnAsTheyAreEnqueued)
     } cases[] = {
         {"2.28", {}},
         {"2.30",
-         {"1000 start 1 CeColl of 0 rank 0 AllGather 16384 ncclInt8 number 0",
+         {"1000 start 1 CeColl of 0 rank 0 AllGather 16384 ncclInt8 by MC "
+          "number 0",
           "stop 1",
-          "1000 start 2 CeColl of 0 rank 0 AllGather 16384 ncclInt8 number 1",
+          "1000 start 2 CeColl of 0 rank 0 AllGather 16384 ncclInt8 by MC "
+          "number 1",
           "stop 2"}},
     };
 

@@ -1,0 +1,186 @@
+// Every allocation of mock NCCL that fails is an error that says so, and leaves
+// nothing behind.
+#include <gmock/gmock.h>
+
+#include "mock_jobs.h"
+#include "mock_ranks.h"
+#include "support/mock_script.h"
+
+using namespace mock_test;
+
+namespace
+{
+
+long until_failure; // allocations, the failing one included; 0: none fails
+
+bool Fails()
+{
+    return until_failure > 0 && --until_failure == 0;
+}
+
+} // namespace
+
+// The linker puts these in front of libc's (--wrap).
+extern "C" {
+void *__real_calloc(size_t n, size_t size);
+void *__real_realloc(void *old, size_t size);
+char *__real_strdup(const char *text);
+
+void *__wrap_calloc(size_t n, size_t size)
+{
+    return Fails() ? nullptr : __real_calloc(n, size);
+}
+
+void *__wrap_realloc(void *old, size_t size)
+{
+    return Fails() ? nullptr : __real_realloc(old, size);
+}
+
+char *__wrap_strdup(const char *text)
+{
+    return Fails() ? nullptr : __real_strdup(text);
+}
+}
+
+namespace
+{
+
+struct MemoryCase {
+    const char *name;
+    ncclResult_t (*run)(const Machine &machine, const Nccl &nccl);
+    long min; // allocations
+};
+
+ncclResult_t RunMachine(const Machine &, const Nccl &)
+{
+    mock_machine *machine = nullptr;
+    ncclResult_t rc =
+        mock_machine_load(STP_FIXTURES "/machines/h200x4", &machine);
+    EXPECT_EQ(rc != ncclSuccess, machine == nullptr);
+    mock_machine_free(machine);
+    return rc;
+}
+
+ncclResult_t RunResize(const Machine &machine, const Nccl &)
+{
+    mock_machine *resized = nullptr;
+    ncclResult_t rc = mock_machine_resize(machine.get(), 2, &resized);
+    EXPECT_EQ(rc != ncclSuccess, resized == nullptr);
+    mock_machine_free(resized);
+    return rc;
+}
+
+ncclResult_t RunNccl(const Machine &, const Nccl &)
+{
+    mock_nccl_options options{};
+    mock_nccl *nccl = nullptr;
+    options.tuner_plugin = "a";
+    options.net_plugin = "b";
+    options.profiler_plugin = "c";
+    ncclResult_t rc = mock_nccl_create(&options, &nccl);
+
+    EXPECT_EQ(rc != ncclSuccess, nccl == nullptr);
+    mock_nccl_destroy(nccl);
+    return rc;
+}
+
+// A communicator of a tuner, with a group and a captured one.
+ncclResult_t RunComm(const Machine &machine, const Nccl &)
+{
+    const mock_call calls[] = {Call(ncclFuncAllReduce, 1 << 20),
+                               Call(ncclFuncBroadcast, 4096)};
+    mock_outcome outcomes[2];
+    const mock_nccl_options options = WithScript();
+    mock_nccl *nccl = nullptr;
+    mock_comm *comm = nullptr;
+    mock_cuda_graph *graph = nullptr;
+    ncclResult_t rc = mock_nccl_create(&options, &nccl);
+
+    if (rc == ncclSuccess)
+        rc = mock_comm_create(nccl, machine.get(), 1, &comm);
+    if (rc == ncclSuccess)
+        rc = mock_comm_group(comm, calls, 2, outcomes);
+    if (rc == ncclSuccess)
+        rc = mock_comm_capture(comm, calls, 2, &graph);
+    EXPECT_EQ(rc != ncclSuccess, graph == nullptr);
+    mock_graph_destroy(graph);
+    mock_comm_destroy(comm);
+    mock_nccl_destroy(nccl);
+    return rc;
+}
+
+// All ranks of it, in one thread: what others allocate comes in any order.
+ncclResult_t RunRanks(const Machine &machine, const Nccl &nccl)
+{
+    const mock_call call = Call(ncclFuncAllReduce, 1 << 20);
+    const mock_step step{&call, 1};
+    const mock_ranks_options options{};
+    mock_script played{};
+    played.steps = &step;
+    played.n_steps = 1;
+    mock_ranks *ranks = nullptr;
+    ncclResult_t rc =
+        mock_ranks_create(nccl.get(), machine.get(), &options, &ranks);
+
+    EXPECT_EQ(rc != ncclSuccess, ranks == nullptr);
+    if (rc == ncclSuccess)
+        rc = mock_ranks_play(ranks, &played, 1);
+    mock_ranks_destroy(ranks);
+    return rc;
+}
+
+ncclResult_t RunJob(const Machine &machine, const Nccl &nccl)
+{
+    const mock_job_call calls[] = {After(10, ncclFuncAllReduce, 1 << 20),
+                                   After(10, ncclFuncAllGather, 4096)};
+    const std::string rewards = testing::TempDir() + "mock_memory_rewards";
+    mock_job_options options{};
+    options.step = {calls, 2, 10};
+    options.captured = true;
+    options.reward_file = rewards.c_str();
+    mock_job *job = nullptr;
+    ncclResult_t rc =
+        mock_job_create(nccl.get(), machine.get(), &options, &job);
+
+    EXPECT_EQ(rc != ncclSuccess, job == nullptr);
+    if (rc == ncclSuccess)
+        rc = mock_job_play(job, 2);
+    mock_job_destroy(job);
+    std::remove(rewards.c_str());
+    return rc;
+}
+
+class Memory : public testing::TestWithParam<MemoryCase>
+{
+};
+
+TEST_P(Memory, ThatIsRefusedIsAnErrorWhereverItIs)
+{
+    const Machine machine = LoadMachine("h200x4");
+    const Nccl nccl = MakeNccl({});
+    long n = 0;
+
+    for (bool has_failed = true; has_failed; n++) {
+        until_failure = n + 1;
+        ncclResult_t rc = GetParam().run(machine, nccl);
+        has_failed = until_failure == 0;
+        until_failure = 0;
+        if (!has_failed) {
+            EXPECT_EQ(ncclSuccess, rc) << mock_last_error();
+        } else {
+            EXPECT_EQ(ncclSystemError, rc) << n;
+            EXPECT_THAT(mock_last_error(), testing::HasSubstr("out of memory"))
+                << n;
+        }
+    }
+    EXPECT_LE(GetParam().min, n - 1);
+}
+
+const MemoryCase kMemoryCases[] = {
+    {"machine", RunMachine, 10}, {"resize", RunResize, 1}, {"nccl", RunNccl, 6},
+    {"comm", RunComm, 4},        {"ranks", RunRanks, 8},   {"job", RunJob, 12},
+};
+INSTANTIATE_TEST_SUITE_P(Table, Memory, testing::ValuesIn(kMemoryCases),
+                         CaseName());
+
+} // namespace
