@@ -4,43 +4,10 @@
 
 #include "mock_jobs.h"
 #include "mock_ranks.h"
+#include "faults/failing_memory.h"
 #include "support/mock_script.h"
 
 using namespace mock_test;
-
-namespace
-{
-
-long until_failure; // allocations, the failing one included; 0: none fails
-
-bool Fails()
-{
-    return until_failure > 0 && --until_failure == 0;
-}
-
-} // namespace
-
-// The linker puts these in front of libc's (--wrap).
-extern "C" {
-void *__real_calloc(size_t n, size_t size);
-void *__real_realloc(void *old, size_t size);
-char *__real_strdup(const char *text);
-
-void *__wrap_calloc(size_t n, size_t size)
-{
-    return Fails() ? nullptr : __real_calloc(n, size);
-}
-
-void *__wrap_realloc(void *old, size_t size)
-{
-    return Fails() ? nullptr : __real_realloc(old, size);
-}
-
-char *__wrap_strdup(const char *text)
-{
-    return Fails() ? nullptr : __real_strdup(text);
-}
-}
 
 namespace
 {
@@ -161,10 +128,10 @@ TEST_P(Memory, ThatIsRefusedIsAnErrorWhereverItIs)
     long n = 0;
 
     for (bool has_failed = true; has_failed; n++) {
-        until_failure = n + 1;
+        failing_memory::until_failure = n + 1;
         ncclResult_t rc = GetParam().run(machine, nccl);
-        has_failed = until_failure == 0;
-        until_failure = 0;
+        has_failed = failing_memory::until_failure == 0;
+        failing_memory::until_failure = 0;
         if (!has_failed) {
             EXPECT_EQ(ncclSuccess, rc) << mock_last_error();
         } else {
