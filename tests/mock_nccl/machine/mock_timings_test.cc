@@ -267,6 +267,18 @@ TEST(Timings, ListTheInterleavedSizes)
     EXPECT_EQ(2u, mock_machine_rounds(machine.get()));
 }
 
+TEST(Timings, RoundsAreThoseOfAnyCollective)
+{
+    for (const char *coll :
+         {"broadcast", "reduce", "allgather", "reducescatter", "allreduce"}) {
+        std::string rows;
+        for (const char *round : {"1", "2", "3"})
+            rows += std::string(coll) + ",512,ring,ll,0,4,w," + round +
+                    ",10,10,10,10,10\n";
+        EXPECT_EQ(3u, mock_machine_rounds(Load({}, rows).get())) << coll;
+    }
+}
+
 // Registered buffers have times of their own, of which nothing is modelled.
 TEST(Timings, OfRegisteredBuffersAreThoseThatWereRecorded)
 {
