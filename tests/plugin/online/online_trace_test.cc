@@ -249,11 +249,13 @@ TEST_F(OnlineTrace, SaysWhatRanInOneGroup)
     EXPECT_EQ(std::vector<std::string>(6, ""), Column(kBegin));
 }
 
-// Those of symmetric kernels, with their times, and of copy engines, without.
-TEST_F(OnlineTrace, HasWhatNoTunerDecidesOn)
+class OnlineTraceOfKernels : public OnlineTrace
 {
-    machine_ = Load("h100x8");
+  protected:
+    // All-reduces run by a symmetric kernel, all-gathers by copy engines.
+    void Run(const std::vector<ncclFunc_t> &colls)
     {
+        machine_ = Load("h100x8");
         mock_nccl_options options{};
         options.version = "2.31";
         options.tuner_plugin = STP_PLUGIN;
@@ -263,7 +265,7 @@ TEST_F(OnlineTrace, HasWhatNoTunerDecidesOn)
         ASSERT_EQ(ncclSuccess, mock_nccl_create(&options, &made));
         const Nccl nccl(made);
         const Comm comm = Join(nccl);
-        for (ncclFunc_t coll : {ncclFuncAllReduce, ncclFuncAllGather}) {
+        for (ncclFunc_t coll : colls) {
             mock_call call{};
             mock_outcome outcome;
             call.coll = coll;
@@ -280,6 +282,25 @@ TEST_F(OnlineTrace, HasWhatNoTunerDecidesOn)
             mock_comm_kernel_ended(comm.get(), &outcome, times.data(), handles);
         }
     }
+};
+
+TEST_F(OnlineTraceOfKernels, CountWhatWasNotLearnedFrom)
+{
+    const std::pair<ncclFunc_t, const char *> cases[] = {
+        {ncclFuncAllReduce, "(1 timed) and by copy engines (0)"},
+        {ncclFuncAllGather, "(0 timed) and by copy engines (1)"}};
+
+    for (auto [coll, said] : cases) {
+        infos_.clear();
+        Run({coll});
+        EXPECT_THAT(infos_, Contains(HasSubstr(said)));
+    }
+}
+
+// Those of symmetric kernels, with their times, and of copy engines, without.
+TEST_F(OnlineTraceOfKernels, AreThereThoughNoTunerDecidesOnThem)
+{
+    Run({ncclFuncAllReduce, ncclFuncAllGather});
 
     EXPECT_THAT(infos_, Contains(HasSubstr(
                             "by kernels for symmetric windows (1 timed) and by "
