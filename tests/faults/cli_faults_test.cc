@@ -16,6 +16,7 @@
 
 #include "faults/walk.h"
 #include "support/cli_fixture.h"
+#include "support/written.h"
 
 namespace
 {
@@ -67,15 +68,6 @@ struct Ended {
     std::vector<std::string> err;
     Tree files;
 };
-
-std::vector<std::string> Lines(const std::string &text)
-{
-    std::vector<std::string> lines;
-    std::istringstream in(text);
-    for (std::string line; std::getline(in, line);)
-        lines.push_back(line);
-    return lines;
-}
 
 // Times, which differ.
 std::string WithoutNumbers(std::string line)
@@ -138,7 +130,7 @@ class CliFaults : public Cli, public WithParamInterface<Scenario>
             Become();
         waitpid(pid, &ended.status, 0);
         ended.out = Read("out");
-        ended.err = Lines(Read("err"));
+        ended.err = SplitLines(Read("err"));
         ended.files = ReadTree(dir_ / "now");
         return ended;
     }
@@ -279,12 +271,7 @@ TEST_P(CliFaults, EndInOneSentenceAndWholeFiles)
     }
     for (const auto &[wrong, n] : wrongs)
         printf("%s: %zu times: %s\n", GetParam().name, n, wrong.c_str());
-    printf("%s: %zu faults, of which %zu struck;", GetParam().name, all.size(),
-           n_struck);
-    for (int k = FAULT_MEMORY; k < FAULT_KINDS; k++)
-        printf(" %s %u", kKinds[k], counted.n_calls[k]);
-    printf("\n");
-    fflush(stdout);
+    PrintWalk(GetParam().name, all, n_struck, counted);
 }
 
 #define JOB STP_MOCK_JOB " " STP_FIXTURES "/machines/h200x2 0 "

@@ -10,14 +10,15 @@
 #include "faults/walk.h"
 #include "mock_nccl/job/virtual_job.h"
 #include "plugin/odd_rank.h"
+#include "support/in_folder.h"
 #include "support/processes.h"
+#include "support/written.h"
 
 namespace
 {
 
 using namespace faults;
 using namespace odd_rank;
-using static_plugin::Machine;
 
 constexpr int kOdd = 2;
 
@@ -36,14 +37,6 @@ void PrintTo(const Scenario &scenario, std::ostream *out)
 class PluginFaults : public testing::TestWithParam<Scenario>
 {
   protected:
-    void SetUp() override
-    {
-        mock_machine *machine = nullptr;
-        ASSERT_EQ(ncclSuccess,
-                  mock_machine_load(STP_FIXTURES "/machines/h200x4", &machine));
-        machine_.reset(machine);
-    }
-
     Outcome RunWith(const Fault &fault)
     {
         const Scenario &s = GetParam();
@@ -72,7 +65,7 @@ class PluginFaults : public testing::TestWithParam<Scenario>
         return "";
     }
 
-    Machine machine_;
+    static_plugin::Machine machine_ = static_plugin::LoadMachine("h200x4");
     Plan plan_;
 };
 
@@ -92,12 +85,7 @@ TEST_P(PluginFaults, AJobGoesOnAndNoRankDecidesAlone)
         n_struck += plan_->n_failed > 0;
         EXPECT_EQ("", Judge(out)) << Named(fault);
     }
-    printf("%s: %zu faults, of which %zu struck;", GetParam().name, all.size(),
-           n_struck);
-    for (int k = FAULT_MEMORY; k < FAULT_KINDS; k++)
-        printf(" %s %u", kKinds[k], counted.n_calls[k]);
-    printf("\n");
-    fflush(stdout);
+    PrintWalk(GetParam().name, all, n_struck, counted);
 }
 
 void Plainly()
@@ -153,21 +141,10 @@ void PrintTo(const JobScenario &scenario, std::ostream *out)
 constexpr char kLearned[] = "# steptune-online: learned while jobs ran\n"
                             "allreduce,0,1023,tree,ll,-1,1,64,H200\n";
 
-class JobFaults : public testing::TestWithParam<JobScenario>
+class JobFaults : public InFolder,
+                  public testing::WithParamInterface<JobScenario>
 {
   protected:
-    void SetUp() override
-    {
-        std::string dir = testing::TempDir() + "steptune-faults-XXXXXX";
-        ASSERT_NE(nullptr, mkdtemp(dir.data()));
-        dir_ = dir;
-    }
-
-    void TearDown() override
-    {
-        fs::remove_all(dir_);
-    }
-
     Left RunWith(const Fault &fault)
     {
         Left left{};
@@ -179,14 +156,9 @@ class JobFaults : public testing::TestWithParam<JobScenario>
         left.error = process.Said();
         left.status = process.status();
         for (const auto &entry : fs::directory_iterator(dir_ / "now"))
-            if (entry.is_regular_file()) {
-                std::stringstream text;
-                text << std::ifstream(entry.path()).rdbuf();
-                left.files[entry.path().filename()] = text.str();
-            }
-        std::istringstream log(left.files["log"]);
-        for (std::string line; std::getline(log, line);)
-            left.log.push_back(line);
+            if (entry.is_regular_file())
+                left.files[entry.path().filename()] = Read(entry.path());
+        left.log = SplitLines(left.files["log"]);
         left.files.erase("log");
         return left;
     }
@@ -217,7 +189,6 @@ class JobFaults : public testing::TestWithParam<JobScenario>
         return "";
     }
 
-    fs::path dir_;
     Plan plan_;
 
   private:
@@ -225,8 +196,8 @@ class JobFaults : public testing::TestWithParam<JobScenario>
     {
         mock_machine *machine = nullptr;
         fs::current_path(dir_ / "now");
-        Write("p.conf", kPolicy);
-        Write("learned.conf", kLearned);
+        Write("now/p.conf", kPolicy);
+        Write("now/learned.conf", kLearned);
         static FILE *log = fopen("log", "w");
         mock_set_log(
             [](void *, ncclDebugLogLevel, unsigned long, const char *line) {
@@ -299,13 +270,9 @@ TEST_P(JobFaults, GoesOnAndTheLogSaysWhatWasGivenUp)
         EXPECT_EQ("", Judge(usual, left, changing, fault.kind == FAULT_CLOCK))
             << Named(fault);
     }
-    printf("%s: %zu faults, of which %zu struck;", GetParam().name, all.size(),
-           n_struck);
-    for (int k = FAULT_MEMORY; k < FAULT_KINDS; k++)
-        printf(" %s %u", kKinds[k], counted.n_calls[k]);
-    printf("; %zu files, %zu lines of log, %zu change\n", usual.files.size(),
+    PrintWalk(GetParam().name, all, n_struck, counted);
+    printf("  %zu files, %zu lines of log, %zu change\n", usual.files.size(),
            usual.log.size(), changing.size());
-    fflush(stdout);
 }
 
 const JobScenario kJobs[] = {

@@ -100,6 +100,18 @@ inline std::vector<Fault> Choose(const fault_plan &counted, uint32_t most,
     return faults;
 }
 
+// A line: how many of a scenario's faults struck, and the calls by kind.
+inline void PrintWalk(const char *name, const std::vector<Fault> &faults,
+                      size_t n_struck, const fault_plan &counted)
+{
+    printf("%s: %zu faults, of which %zu struck;", name, faults.size(),
+           n_struck);
+    for (int k = FAULT_MEMORY; k < FAULT_KINDS; k++)
+        printf(" %s %u", kKinds[k], counted.n_calls[k]);
+    printf("\n");
+    fflush(stdout);
+}
+
 // Of a kind and scenario; 0: as many as a test walks.
 inline uint32_t most_of_a_kind = 0;
 

@@ -12,7 +12,6 @@ namespace
 {
 
 using namespace odd_rank;
-using static_plugin::Machine;
 using testing::Each;
 using testing::ElementsAre;
 using testing::HasSubstr;
@@ -70,11 +69,6 @@ class OddHost : public testing::TestWithParam<Case>
   protected:
     void SetUp() override
     {
-        mock_machine *machine = nullptr;
-        ASSERT_EQ(
-            ncclSuccess,
-            mock_machine_load(STP_FIXTURES "/machines/h100n2x8", &machine));
-        machine_.reset(machine);
         folder_ = fs::temp_directory_path() / "steptune-agree-XXXXXX";
         ASSERT_NE(nullptr, mkdtemp(folder_.data()));
         close(store_thread::Listen(&deaf_port_, false));
@@ -101,7 +95,7 @@ class OddHost : public testing::TestWithParam<Case>
         fs::remove_all(folder_);
     }
 
-    Machine machine_;
+    static_plugin::Machine machine_ = static_plugin::LoadMachine("h100n2x8");
     unsigned deaf_port_ = 0;
     std::string folder_;
 };

@@ -23,6 +23,7 @@ extern "C" {
 #include "faults/faults.h"
 }
 #include "support/static_plugin_ranks.h"
+#include "support/written.h"
 
 namespace odd_rank
 {
@@ -183,8 +184,7 @@ class Job
         const ssize_t n = read(logs_[rank][0], text.data(), text.size());
         text.resize(n > 0 ? static_cast<size_t>(n) : 0);
         close(logs_[rank][0]);
-        std::istringstream log(text);
-        for (std::string line; std::getline(log, line);)
+        for (const std::string &line : SplitLines(text))
             if (line.rfind("steptune", 0) == 0)
                 lines.push_back(line);
         return lines;

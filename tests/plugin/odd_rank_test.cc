@@ -9,7 +9,6 @@ namespace
 {
 
 using namespace odd_rank;
-using static_plugin::Machine;
 using testing::ElementsAre;
 using testing::HasSubstr;
 using testing::IsEmpty;
@@ -33,15 +32,7 @@ void PrintTo(const Case &c, std::ostream *out)
 class OnH200 : public testing::Test
 {
   protected:
-    void SetUp() override
-    {
-        mock_machine *machine = nullptr;
-        ASSERT_EQ(ncclSuccess,
-                  mock_machine_load(STP_FIXTURES "/machines/h200x4", &machine));
-        machine_.reset(machine);
-    }
-
-    Machine machine_;
+    static_plugin::Machine machine_ = static_plugin::LoadMachine("h200x4");
 };
 
 class OddRank : public OnH200, public testing::WithParamInterface<Case>

@@ -131,7 +131,7 @@ TEST_F(StaticPlugin, AppliesOneFileToCommunicatorsOfDifferentShapes)
            "allreduce,0,inf,tree,simple,-1,-1,8\n");
     Nccl nccl = Start();
     Comm four = Join(nccl, 1);
-    machine_ = Load("h100x8");
+    machine_ = LoadMachine("h100x8");
     Comm eight = Join(nccl, 2);
 
     EXPECT_EQ(NCCL_PROTO_LL128, Run(four, ncclFuncAllReduce, 4096).proto);

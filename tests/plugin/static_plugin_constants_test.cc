@@ -212,7 +212,7 @@ TEST_F(Constants, InRangeRuleNoPairOut)
 
     for (const char *machine : {"h200x4", "h100n2x8", "a100x8"})
         for (const std::string &file : files) {
-            machine_ = Load(machine);
+            machine_ = LoadMachine(machine);
             Set("constant,row,column,value\n" + file);
             Nccl nccl = Start();
             Comm comm = Join(nccl);
@@ -270,7 +270,7 @@ TEST_F(Constants, OfAllRanksAlikeNeverMakeThemDisagree)
     for (const char *machine : {"h200x4", "h100n2x8"})
         for (const char *version : {"2.28", "2.30", "2.31"}) {
             SCOPED_TRACE(std::string(machine) + " " + version);
-            machine_ = Load(machine);
+            machine_ = LoadMachine(machine);
             Nccl nccl = Start(version);
             Ranks ranks = JoinAll(nccl);
             for (uint64_t seed = 0; seed < 50; seed++)
@@ -281,7 +281,7 @@ TEST_F(Constants, OfAllRanksAlikeNeverMakeThemDisagree)
 TEST_F(Constants, OfRanksOnSeveralHostsNeedTheUsersWord)
 {
     Set(kSlowRing);
-    machine_ = Load("h100n2x8");
+    machine_ = LoadMachine("h100n2x8");
 
     for (const char *agree : {"compare", "assume"}) {
         warnings_.clear();

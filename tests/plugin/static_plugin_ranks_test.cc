@@ -17,7 +17,7 @@ TEST_F(OnAllRanks, NoRanksDisagreeInAnySchedule)
     for (const char *machine : {"h200x4", "h100x8"})
         for (const NcclVersion &v : kVersions) {
             SCOPED_TRACE(std::string(machine) + " " + v.nccl);
-            machine_ = Load(machine);
+            machine_ = LoadMachine(machine);
             Nccl nccl = Start(v.nccl);
             Ranks ranks = JoinAll(nccl);
             for (uint64_t seed = 0; seed < 200; seed++) {

@@ -136,7 +136,7 @@ TEST_F(StaticPlugin, FallsThroughARuleThatNcclHasRuledOut)
 
 TEST_F(StaticPlugin, UsesNvlsWhereThereIsNvls)
 {
-    machine_ = Load("h100x8");
+    machine_ = LoadMachine("h100x8");
     Policy("allreduce,0,inf,nvls,simple,4,-1,-1\n");
 
     for (const NcclVersion &v : kVersions) {

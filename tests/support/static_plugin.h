@@ -14,7 +14,7 @@
 
 #include <gtest/gtest.h>
 
-#include "mock_nccl.h"
+#include "support/mock_test.h"
 
 namespace static_plugin
 {
@@ -38,15 +38,11 @@ inline constexpr const char *kVariables[] = {"NCCL_TUNER_CONFIG_FILE",
                                              "STEPTUNE_AGREE",
                                              "MASTER_ADDR"};
 
-template <auto destroy> struct Destroy {
-    template <typename T> void operator()(T *p) const
-    {
-        destroy(p);
-    }
-};
-using Machine = std::unique_ptr<mock_machine, Destroy<mock_machine_free>>;
-using Nccl = std::unique_ptr<mock_nccl, Destroy<mock_nccl_destroy>>;
-using Comm = std::unique_ptr<mock_comm, Destroy<mock_comm_destroy>>;
+using mock_test::Comm;
+using mock_test::LoadMachine;
+using mock_test::Machine;
+using mock_test::Nccl;
+using mock_test::Resized;
 
 class StaticPlugin : public testing::Test
 {
@@ -57,7 +53,7 @@ class StaticPlugin : public testing::Test
         ASSERT_NE(nullptr, mkdtemp(dir.data()));
         dir_ = dir;
         ClearEnvironment(); // no test inherits what another one set
-        machine_ = Load("h200x4");
+        machine_ = LoadMachine("h200x4");
         mock_set_log(
             [](void *self, ncclDebugLogLevel level, unsigned long,
                const char *line) {
@@ -83,17 +79,6 @@ class StaticPlugin : public testing::Test
             unsetenv(name);
     }
 
-    static Machine Load(const char *name)
-    {
-        mock_machine *m = nullptr;
-        EXPECT_EQ(
-            ncclSuccess,
-            mock_machine_load(
-                (std::string(STP_FIXTURES "/machines/") + name).c_str(), &m))
-            << mock_last_error();
-        return Machine(m);
-    }
-
     // Writes a policy file and names it in the environment.
     std::string Policy(const std::string &text, const char *name = "p.conf")
     {
@@ -109,10 +94,7 @@ class StaticPlugin : public testing::Test
         mock_nccl_options options{};
         options.version = version;
         options.tuner_plugin = plugin;
-        mock_nccl *nccl = nullptr;
-        EXPECT_EQ(ncclSuccess, mock_nccl_create(&options, &nccl))
-            << mock_last_error();
-        return Nccl(nccl);
+        return mock_test::MakeNccl(options);
     }
 
     // Ranks that join with the same 'id' are of the same communicator, of this
@@ -121,11 +103,7 @@ class StaticPlugin : public testing::Test
     {
         // One rank stands for those that do not join.
         setenv("STEPTUNE_AGREE", "assume", 1);
-        mock_comm *comm = nullptr;
-        EXPECT_EQ(ncclSuccess,
-                  mock_comm_create(nccl.get(), machine_.get(), id_ + id, &comm))
-            << mock_last_error();
-        return Comm(comm);
+        return mock_test::MakeComm(nccl, machine_, id_ + id);
     }
 
     static mock_outcome Run(const Comm &comm, ncclFunc_t coll, size_t n_bytes,

@@ -1,5 +1,6 @@
 // The completions that the shells load, as the build makes them.
 #include "support/cli_fixture.h"
+#include "support/written.h"
 
 #include <regex>
 #include <set>
@@ -11,16 +12,6 @@ using namespace cli;
 using namespace testing;
 
 using Words = std::vector<std::string>;
-
-Words Lines(const std::string &text)
-{
-    std::istringstream in(text);
-    Words lines;
-
-    for (std::string line; std::getline(in, line);)
-        lines.push_back(line);
-    return lines;
-}
 
 // The last word of the line is the one that the cursor is in.
 struct CompletionCase {
@@ -99,13 +90,13 @@ class CliCompletion : public Cli
                                "printf '%s\\n' \"${COMPREPLY[@]}\"\n");
         const Outcome o = RunProgram("bash", "--norc line.bash");
         EXPECT_EQ("", o.err);
-        return Lines(o.out);
+        return SplitLines(o.out);
     }
 
     Words Commands() const
     {
         Words names;
-        for (const std::string &line : Lines(Run("--help").out))
+        for (const std::string &line : SplitLines(Run("--help").out))
             if (line.rfind("  ", 0) == 0)
                 names.push_back(line.substr(2, line.find(' ', 2) - 2));
         EXPECT_LT(10u, names.size());
@@ -117,7 +108,8 @@ class CliCompletion : public Cli
     {
         const std::regex line("^ +(-.*?)(  .*)?$"), name("--[a-z0-9_-]+");
         std::set<std::string> options;
-        for (const std::string &text : Lines(Run(command + " --help").out)) {
+        for (const std::string &text :
+             SplitLines(Run(command + " --help").out)) {
             std::smatch names;
             if (!std::regex_match(text, names, line))
                 continue;
@@ -173,16 +165,16 @@ TEST_F(CliCompletion, TellsZshTheSame)
                       ". " STP_COMPLETION "/_steptune\n");
 
     EXPECT_EQ(Commands().size(),
-              Lines(RunProgram("zsh", "-f line.zsh r").out).size());
+              SplitLines(RunProgram("zsh", "-f line.zsh r").out).size());
     const Outcome sweep = RunProgram("zsh", "-f line.zsh sweep x");
     EXPECT_EQ("", sweep.err);
-    EXPECT_THAT(Lines(sweep.out),
+    EXPECT_THAT(SplitLines(sweep.out),
                 IsSupersetOf({
                     "(--minbytes -b)-b+[Smallest message]:value: ",
                     "(--backend)--backend=[Transport]:value:(nccl gloo mpi)",
                     "(--json)--json[Print JSON instead of tables]",
                 }));
-    EXPECT_THAT(Lines(RunProgram("zsh", "-f line.zsh run x").out),
+    EXPECT_THAT(SplitLines(RunProgram("zsh", "-f line.zsh run x").out),
                 Contains("*:::command:_normal"));
 }
 

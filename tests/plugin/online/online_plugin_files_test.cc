@@ -31,9 +31,7 @@ class OnlineFiles : public OnlinePlugin
   protected:
     void UseTwoRanks()
     {
-        mock_machine *two = nullptr;
-        ASSERT_EQ(ncclSuccess, mock_machine_resize(machine_.get(), 2, &two));
-        machine_.reset(two);
+        machine_ = Resized(machine_, 2);
     }
 
     std::vector<Comm> JoinBoth(const Nccl &nccl, uint64_t id = 1)
@@ -153,7 +151,7 @@ TEST_F(OnlineFiles, AFifoIsOneWarningAndLearningGoesOn)
                                  "expected a regular file"}};
 
     for (const auto &[variable, why] : cases) {
-        machine_ = Load("h200x4");
+        machine_ = LoadMachine("h200x4");
         UseRewards();
         Set(variable, fifo);
         warnings_.clear();

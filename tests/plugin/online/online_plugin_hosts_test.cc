@@ -28,7 +28,7 @@ class OnlineHosts : public OnlinePlugin
     void SetUp() override
     {
         OnlinePlugin::SetUp();
-        machine_ = Load("h100n2x8");
+        machine_ = LoadMachine("h100n2x8");
         Set("STEPTUNE_AGREE_TIMEOUT", "60");
         Set("STEPTUNE_AGREE_LEAD", "20");
         Set("STEPTUNE_RETEST", "0");

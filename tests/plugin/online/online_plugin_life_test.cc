@@ -33,9 +33,7 @@ class OnlineLife : public OnlinePlugin
 
     void UseTwoRanks()
     {
-        mock_machine *two = nullptr;
-        ASSERT_EQ(ncclSuccess, mock_machine_resize(machine_.get(), 2, &two));
-        machine_.reset(two);
+        machine_ = Resized(machine_, 2);
     }
 
     // Rewards of every arm of one message, so that there is something to save.
@@ -176,7 +174,7 @@ TEST_F(OnlineLife, OverSeveralHostsThePolicyServes)
 {
     Policy("allreduce,0,inf,tree,ll,-1,-1,-1\n");
     ForceExploration();
-    machine_ = Load("h100n2x8");
+    machine_ = LoadMachine("h100n2x8");
     ASSERT_LT(1, mock_machine_get_info(machine_.get())->n_nodes);
     Nccl nccl = StartOnline();
     Comm comm = Join(nccl);
@@ -379,7 +377,7 @@ TEST_F(OnlineLife, AJobThatExitsWithoutFinalizingHasSavedIt)
                           kept.comms[r] = comms[r].release();
                   }));
         EXPECT_THAT(LinesOf(Learned()), Contains(HasSubstr("allreduce,")));
-        machine_ = Load("h200x4");
+        machine_ = LoadMachine("h200x4");
     }
 }
 
@@ -402,7 +400,7 @@ TEST_F(OnlineLife, AForkedChildThatExitsWritesNothing)
         comms.clear(); // which is not the worse for it
         EXPECT_TRUE(fs::exists(Learned()));
         fs::remove(Learned());
-        machine_ = Load("h200x4");
+        machine_ = LoadMachine("h200x4");
     }
 }
 

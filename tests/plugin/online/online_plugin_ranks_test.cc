@@ -38,15 +38,6 @@ class Repeated
 class OnlineRanks : public OnlinePlugin
 {
   protected:
-    static Machine Resized(const Machine &machine, int n_ranks)
-    {
-        mock_machine *resized = nullptr;
-        EXPECT_EQ(ncclSuccess,
-                  mock_machine_resize(machine.get(), n_ranks, &resized))
-            << mock_last_error();
-        return Machine(resized);
-    }
-
     Ranks JoinAs(const Nccl &nccl, const Layout &layout, uint64_t id,
                  void (*before_init)(void *, int) = nullptr)
     {
@@ -120,7 +111,7 @@ TEST_P(OnlineLayout, AllRanksTryTheSameInAnySchedule)
 
     for (const auto &[name, n_ranks] : machines) {
         SCOPED_TRACE(n_ranks);
-        machine_ = Resized(Load(name), n_ranks);
+        machine_ = Resized(LoadMachine(name), n_ranks);
         Nccl nccl = StartOnline();
         Ranks ranks = Join(nccl, mock_new_comm_id());
         size_t n_decided = 0;

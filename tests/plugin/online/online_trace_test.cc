@@ -255,7 +255,7 @@ class OnlineTraceOfKernels : public OnlineTrace
     // All-reduces run by a symmetric kernel, all-gathers by copy engines.
     void Run(const std::vector<ncclFunc_t> &colls)
     {
-        machine_ = Load("h100x8");
+        machine_ = LoadMachine("h100x8");
         mock_nccl_options options{};
         options.version = "2.31";
         options.tuner_plugin = STP_PLUGIN;

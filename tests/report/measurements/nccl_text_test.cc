@@ -31,15 +31,6 @@ std::string Fixture()
     return s.str();
 }
 
-std::vector<std::string> Lines(const std::string &text)
-{
-    std::vector<std::string> lines;
-    std::stringstream s(text);
-    for (std::string line; std::getline(s, line);)
-        lines.push_back(line);
-    return lines;
-}
-
 // As Python's str.split().
 std::vector<std::string> Words(const std::string &line)
 {
@@ -106,7 +97,7 @@ TEST_F(Nvidias, RowsComeOutOfTheWriterAsTheyWereRead)
 {
     ASSERT_EQ(STP_OK, Parse(Fixture()));
     std::vector<std::string> rows;
-    for (const std::string &line : Lines(Fixture()))
+    for (const std::string &line : SplitLines(Fixture()))
         if (!line.empty() && line[0] != '#')
             rows.push_back(line);
     ASSERT_EQ(25u, rows.size());
@@ -466,7 +457,7 @@ TEST(Rows, SayTheirSourceWhereItChanges)
     });
     std::vector<std::string> lines;
 
-    for (const std::string &line : Lines(text))
+    for (const std::string &line : SplitLines(text))
         lines.push_back(line[0] == '#' ? line : "row");
     EXPECT_THAT(
         lines, testing::ElementsAre(
@@ -483,7 +474,7 @@ TEST_F(Reading, OfOursIsReadByParsersThatSplitAtBlanks)
 {
     int n = 0;
 
-    for (const std::string &line : Lines(OurText())) {
+    for (const std::string &line : SplitLines(OurText())) {
         if (line.empty() || line[0] == '#')
             continue;
         std::vector<std::string> words = Words(line);
