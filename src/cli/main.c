@@ -54,8 +54,8 @@ static int main_status = STP_EXIT_OK;
 static pid_t main_process;
 
 /* Output that is lost fails the command, and so does it where argp ends the
- * process, after --help. One that failed has said why; a child, which may be a
- * plugin's, has no output of the command. */
+ * process, after --help.  A command that failed has already said why; a child,
+ * which may be a plugin's, has no output of the command. */
 static void main_check_output(void)
 {
     struct stp_error err;
