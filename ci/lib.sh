@@ -6,7 +6,7 @@ export LANG="${LANG:-C.UTF-8}" # gnuplot warns of its own signs in other encodin
 # What takes minutes under sanitizers: tuners with planted faults, plugins under
 # contract but for ours, chains of many commands, and what is about sheer size.
 slow='PlantedTuner|TakesAMillionRules|WouldTakeForEver|IntervalsHoldOne'
-slow="$slow|ManyNodes|LooksForRegimes|InAllOrders/[4A-Z]|TwentyThousand"
+slow="$slow|ManyNodes|InAllOrders/[4A-Z]|TwentyThousand"
 slow="$slow|TuneGivesTheSameTwice|HundredThousandRanks"
 slow="$slow|PlansModel|PromoteNoNumber|InAnyMixture|InEveryOrder"
 slow="$slow|AskTheStoreNothing|HostsStorm"
