@@ -47,7 +47,10 @@ static const struct learn_named_job named_jobs[] = {
 };
 static const struct learn_named_job other_job = {.launches = 6,
                                                  .launch_us = 12};
-enum { N_NAMED_JOBS = sizeof(named_jobs) / sizeof(named_jobs[0]) };
+enum {
+    N_NAMED_JOBS = sizeof(named_jobs) / sizeof(named_jobs[0]),
+    WHY = 256 /* bytes of a sentence */
+};
 
 enum { MAX_CALLS = 256, MAX_STRATEGIES = 8, MAX_WORD = 32 };
 
@@ -73,25 +76,35 @@ struct learn_command {
 
 /* ---- jobs and strategies in words ---- */
 
-static bool learn_explain_word(char why[160], const char *word,
+static bool learn_explain_word(char why[WHY], const char *word,
                                const char *expected)
 {
-    snprintf(why, 160, "'%.*s', expected %s", (int)strcspn(word, ","), word,
-             expected);
+    const size_t len = strcspn(word, ",");
+    const size_t shown = len < 48 ? len : 48;
+
+    snprintf(why, WHY, "'%.*s%s', expected %s", (int)shown, word,
+             shown < len ? "..." : "", expected);
     return false;
 }
 
 /* One "collective:size[:us]", up to a comma or the end. */
 static bool learn_parse_call(const char *word, double compute_us,
-                             struct mock_job_call *call, char why[160])
+                             struct mock_job_call *call, char why[WHY])
 {
     size_t len = strcspn(word, ":,");
     const char *size = word + len + 1;
     int coll = stp_coll_from_name(word, len);
     uint64_t n_bytes;
 
-    if (coll < 0)
-        return learn_explain_word(why, word, stp_coll_names());
+    if (coll < 0) {
+        char expected[WHY];
+
+        snprintf(expected, sizeof(expected),
+                 "COLLECTIVE:SIZE with one of %s; or, alone, torch-step, "
+                 "torch-host, ddp, fsdp or megatron",
+                 stp_coll_names());
+        return learn_explain_word(why, word, expected);
+    }
     if (word[len] != ':' ||
         !stp_parse_size(size, strcspn(size, ":,"), &n_bytes) || n_bytes < 1 ||
         n_bytes > (uint64_t)1 << 40)
@@ -128,7 +141,7 @@ static size_t learn_parse_repeats(const char **text)
  * sentence in 'why' if the words mean nothing. */
 static size_t learn_parse_job(const char *text, double compute_us,
                               struct mock_job_call calls[MAX_CALLS],
-                              char why[160])
+                              char why[WHY])
 {
     struct mock_job_call call;
     size_t n = 0;
@@ -137,7 +150,7 @@ static size_t learn_parse_job(const char *text, double compute_us,
         size_t repeats = learn_parse_repeats(&text);
 
         if (repeats == 0 || n + repeats > MAX_CALLS) {
-            snprintf(why, 160, "expected 1 to %d collectives", MAX_CALLS);
+            snprintf(why, WHY, "expected 1 to %d collectives", MAX_CALLS);
             return 0;
         }
         if (!learn_parse_call(text, compute_us, &call, why))
@@ -160,7 +173,7 @@ static const struct learn_named_job *learn_find_named_job(const char *name)
 }
 
 /* A job that has a name ends with its last call. */
-static void learn_read_job(struct learn_command *o, char why[160])
+static void learn_read_job(struct learn_command *o, char why[WHY])
 {
     const struct learn_named_job *named = learn_find_named_job(o->job_text);
 
@@ -261,7 +274,7 @@ static char learn_counted[] = "jobs"; /* in progress */
 static void learn_check_options(void *options, struct argp_state *state)
 {
     struct learn_command *o = options;
-    char why[160];
+    char why[WHY];
 
     o->job.n_steps = o->n_steps;
     o->job.progress = stp_progress;

@@ -232,16 +232,22 @@ TEST_F(Cli, LearnSaysWhatItCannotTake)
     ExpectRefusals(
         "learn ",
         {
-            {"--job allfoo:4M", 2, "--job 'allfoo:4M', expected broadcast"},
+            {"--job allfoo:4M", 2,
+             "steptune learn: --job 'allfoo:4M', expected COLLECTIVE:SIZE with "
+             "one of broadcast, reduce, allgather, reducescatter, allreduce; "
+             "or, alone, torch-step, torch-host, ddp, fsdp or megatron\n"},
+            {"--job a23456789012345678901234567890123456789012345678901", 2,
+             "--job 'a23456789012345678901234567890123456789012345678...', "
+             "expected COLLECTIVE:SIZE"},
             {"--job allreduce", 2, "expected a size such as 4M after"},
             {"--job allreduce:4M:x", 2,
              "expected microseconds of compute after"},
-            {"--job allreduce:4M,", 2, "--job '', expected broadcast"},
+            {"--job allreduce:4M,", 2, "--job '', expected COLLECTIVE:SIZE"},
             {"--job 300xallreduce:4M", 2, "expected 1 to 256 collectives"},
             {"--job 0xallreduce:4M", 2, "expected 1 to 256 collectives"},
             {"--job 200xallreduce:4M,57xallreduce:4M", 2,
              "expected 1 to 256 collectives"},
-            {"--job torch", 2, "--job 'torch', expected broadcast"},
+            {"--job torch", 2, "--job 'torch', expected COLLECTIVE:SIZE"},
             {"--launches 0", 2, "--launches '0'"},
             {"--host-us 0", 2, "--host-us '0', expected microseconds"},
             {"--launch-ahead 5", 1,
