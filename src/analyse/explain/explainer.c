@@ -110,7 +110,8 @@ static enum stp_status explainer_open(struct stp_explainer *e,
         status = stp_explainer_comm(e, &tuned, &e->nccl_tuned, &e->tuned, err);
     if (status == STP_OK && mock_comm_tuner_version(e->tuned) == 0)
         status = stp_fail(err, STP_ERR_DEVICE,
-                          "NCCL %s would not load tuner plugin '%s'",
+                          "NCCL %s would not load tuner plugin '%s': `steptune "
+                          "replay --contract` with it says why",
                           mock_machine_get_info(e->machine)->nccl, o->plugin);
     return status;
 }

@@ -245,8 +245,11 @@ static enum stp_status jobs_check_plugin(const struct run *run,
         loaded = mock_comm_tuner_version(comm) != 0;
         mock_comm_destroy(comm);
         if (!loaded)
-            status = stp_fail(err, STP_ERR_DEVICE,
-                              "NCCL would not load tuner plugin '%s'", plugin);
+            status =
+                stp_fail(err, STP_ERR_DEVICE,
+                         "NCCL would not load tuner plugin '%s': `steptune "
+                         "replay --contract` with it says why",
+                         plugin);
     }
     mock_nccl_destroy(nccl);
     return status;

@@ -752,7 +752,8 @@ static enum stp_status mock_open_library(struct engine *e, const char *plugin,
     if ((plugin != NULL || tuner != NULL) &&
         mock_comm_tuner_version(library->worlds[0].comm) == 0)
         return stp_fail(err, STP_ERR_DEVICE,
-                        "NCCL %s would not load tuner plugin '%s'",
+                        "NCCL %s would not load tuner plugin '%s': `steptune "
+                        "replay --contract` with it says why",
                         options.version, plugin != NULL ? plugin : tuner->name);
     return STP_OK;
 }

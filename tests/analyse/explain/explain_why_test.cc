@@ -298,8 +298,11 @@ TEST_F(Why, APluginThatDoesNotLoadIsAnError)
     stp_error err{};
 
     EXPECT_EQ(STP_ERR_DEVICE, stp_ask_why(&options, 8, nullptr, &why, &err));
-    EXPECT_THAT(err.text,
-                HasSubstr("would not load tuner plugin './nowhere.so'"));
+    EXPECT_THAT(
+        err.text,
+        HasSubstr(
+            "would not load tuner plugin './nowhere.so': `steptune replay "
+            "--contract` with it says why"));
 }
 
 } // namespace

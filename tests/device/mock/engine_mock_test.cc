@@ -253,7 +253,9 @@ TEST(EngineMockOpen, SaysWhatItCannotOpen)
     options.plugin = "none.so";
     EXPECT_EQ(STP_ERR_DEVICE,
               stp_mock_open(kH200x4, 0, 1, &options, &engines, &err));
-    EXPECT_STREQ("NCCL 2.28.9 would not load tuner plugin 'none.so'", err.text);
+    EXPECT_STREQ("NCCL 2.28.9 would not load tuner plugin 'none.so': `steptune "
+                 "replay --contract` with it says why",
+                 err.text);
 }
 
 /* ---- training ---- */
