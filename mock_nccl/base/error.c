@@ -13,19 +13,13 @@ const char *mock_last_error(void)
     return last_error;
 }
 
-ncclResult_t mock_fail(ncclResult_t result, const char *fmt, ...)
+void mock_set_error(const char *fmt, ...)
 {
     va_list args;
 
     va_start(args, fmt);
     vsnprintf(last_error, sizeof(last_error), fmt, args);
     va_end(args);
-    return result;
-}
-
-ncclResult_t mock_fail_memory(void)
-{
-    return mock_fail(ncclSystemError, "out of memory");
 }
 
 ncclResult_t mock_fail_prefix(ncclResult_t result, const char *fmt, ...)

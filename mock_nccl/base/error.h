@@ -12,12 +12,24 @@
 #define MOCK_PRINTF(fmt, args)
 #endif
 
-/* Stores the error message of this thread and returns 'result'. */
-ncclResult_t mock_fail(ncclResult_t result, const char *fmt, ...)
-    MOCK_PRINTF(2, 3);
+/* Stores the error message of this thread. */
+void mock_set_error(const char *fmt, ...) MOCK_PRINTF(1, 2);
+
+static inline ncclResult_t mock_error_result(ncclResult_t result)
+{
+    return result;
+}
+
+/* mock_fail(RESULT, FORMAT...) - the same, and is RESULT: a macro, so that an
+ * analyser of the caller alone sees which it is. */
+#define mock_fail(result, ...)                                                 \
+    (mock_set_error(__VA_ARGS__), mock_error_result(result))
 
 /* mock_fail() for a failed allocation. */
-ncclResult_t mock_fail_memory(void);
+static inline ncclResult_t mock_fail_memory(void)
+{
+    return mock_fail(ncclSystemError, "out of memory");
+}
 
 /* Puts "rank N: " or the like before this thread's error message, unless
  * 'result' is ncclSuccess, and returns 'result'. */

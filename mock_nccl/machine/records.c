@@ -33,14 +33,14 @@ static const struct mock_words protos_and_ways = {
 // clang-format off
 static const struct mock_field record_fields[] = {
     {"collective", MOCK_FIELD_WORD, AT(coll), .words = &mock_colls},
-    {"bytes", MOCK_FIELD_SIZE, AT(n_bytes), .min = 1, .max = 1ll << 50},
+    {"bytes", MOCK_FIELD_SIZE, AT(n_bytes), .min = 1, .max = 1LL << 50},
     [ALGORITHM] = {"algorithm", .words = &algos_and_ways, .extra = "auto"},
     [PROTOCOL] = {"protocol", .words = &protos_and_ways, .extra = "auto"},
     {"channels", MOCK_FIELD_INT, AT(n_channels), .min = 0, .max = 64},
     [RANKS] = {"nRanks", MOCK_FIELD_INT, .at = AT(n_ranks)},
     [RUN] = {"run", MOCK_FIELD_TEXT, AT(run), .min = 1, .max = sizeof(((struct mock_record *)0)->run)},
     {"round", MOCK_FIELD_INT, AT(round), .min = 0, .max = 1 << 20},
-    {"iters", MOCK_FIELD_SIZE, AT(n_iterations), .min = 1, .max = 1ll << 40},
+    {"iters", MOCK_FIELD_SIZE, AT(n_iterations), .min = 1, .max = 1LL << 40},
     {"mean_us", MOCK_FIELD_TIME, .at = AT(mean)},
     {"median_us", MOCK_FIELD_TIME, .at = AT(median)},
     {"p95_us", MOCK_FIELD_TIME, .at = AT(p95)},

@@ -180,6 +180,7 @@ enum stp_status stp_best_derive(const struct stp_best_rows *rows,
     }
     best_make_rules(out.points,
                     best_find_points(sorted, rows->n_rows, out.points), &out);
+    // NOLINTNEXTLINE(clang-analyzer-unix.Malloc)
     free(sorted);
     *best_ret = out;
     return STP_OK;

@@ -103,9 +103,9 @@ enum stp_status stp_steadiness_of(const struct stp_comparisons *each,
                                   struct stp_error *err)
 {
     struct stp_steadiness s = {0};
-    double *values =
-        calloc(steadiness_count_values(each) + steadiness_count_values(pooled),
-               sizeof(*values));
+    double *values = calloc(steadiness_count_values(each) +
+                                steadiness_count_values(pooled) + 1,
+                            sizeof(*values));
     double half;
 
     if (values == NULL)

@@ -157,7 +157,7 @@ static enum stp_status calibrate_choose_side(struct fit *f, unsigned *side_ret,
         double us;
 
         status = calibrate_try_product(f, sides[i], FIRST_K, &us);
-        if (status == STP_OK && i > 0 && us > first_share * f->target_us)
+        if (status != STP_OK || (i > 0 && us > first_share * f->target_us))
             break;
         *side_ret = sides[i];
         *us_ret = us;

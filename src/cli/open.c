@@ -158,6 +158,7 @@ static enum stp_status open_ranks(const struct stp_open_options *o,
     if (transport == NULL)
         return open_recorded(o, options, engines_ret, err);
     status = open_load_module(options->world, transport->module, &opened, err);
+    // NOLINTNEXTLINE(clang-analyzer-core.NullDereference)
     return status == STP_OK ? opened->open(options, engines_ret, err) : status;
 }
 

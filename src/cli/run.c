@@ -107,8 +107,10 @@ static int run_set(const char *name, const char *value)
  * another one. */
 static int run_set_plugin(const char *name, const char *plugin)
 {
-    if (stp_job_has(name) && strcmp(getenv(name), plugin) != 0)
-        stp_complain("%s=%s is replaced for this job", name, getenv(name));
+    const char *before = getenv(name);
+
+    if (before != NULL && stp_job_has(name) && strcmp(before, plugin) != 0)
+        stp_complain("%s=%s is replaced for this job", name, before);
     return run_set(name, plugin);
 }
 

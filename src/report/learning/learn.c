@@ -103,6 +103,7 @@ static void learn_print_ends(const struct stp_learner *learners,
                 "fast as with NCCL's own choice (%s), and slower beyond doubt "
                 "in %u of %zu jobs.",
                 learners[i].name, l->final.gain, interval, l->n_worse,
+                // NOLINTNEXTLINE(clang-analyzer-core.DivideZero)
                 l->n_finals / l->n_keys);
         stp_paragraph_end(&paragraph);
     }

@@ -87,9 +87,11 @@ static bool json_get_field(const cJSON *value,
         s = cJSON_IsTrue(value) ? "1" : "0";
     else if (cJSON_IsString(value) &&
              (column->kind == STP_CSV_WORD || column->kind == STP_CSV_TEXT))
+        // NOLINTNEXTLINE(clang-analyzer-core.NullDereference)
         s = value->valuestring;
     else if (cJSON_IsNumber(value) && column->kind >= STP_CSV_WHOLE) {
         snprintf(number, 32, column->kind == STP_CSV_WHOLE ? "%.16g" : "%.17g",
+                 // NOLINTNEXTLINE(clang-analyzer-core.NullDereference)
                  value->valuedouble);
         s = number;
     }

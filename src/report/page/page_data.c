@@ -244,6 +244,7 @@ static enum stp_status page_fill_panel(const struct stp_page_data *data,
     const struct stp_dataset *from =
         &data->sets[rows->swept != NULL ? STP_PAGE_SWEEP : STP_PAGE_VERIFY]
              .data;
+    // NOLINTNEXTLINE(clang-analyzer-core.NullDereference)
     const struct stp_shape shape = {.n_ranks = rows->point->n_ranks,
                                     .n_nodes = rows->point->n_nodes,
                                     .gpu = from->gpu[0] != '\0' ? from->gpu

@@ -158,6 +158,7 @@ static int train_order(enum stp_train_dim dim, const struct stp_train_run *a,
 static void train_label_step(const struct stp_train_run *like,
                              char text[STP_TRAIN_LABEL])
 {
+    // NOLINTNEXTLINE(clang-analyzer-core.NullDereference)
     const int n = snprintf(text, STP_TRAIN_LABEL, "GA %u", like->ga);
 
     if (like->batch > 0)
@@ -182,6 +183,7 @@ void stp_train_level_label(enum stp_train_dim dim,
         snprintf(text, STP_TRAIN_LABEL, "%s", like->precision);
         break;
     case STP_DIM_GPUS:
+        // NOLINTNEXTLINE(clang-analyzer-core.NullDereference)
         snprintf(text, STP_TRAIN_LABEL, "%u %s%s", like->n_gpus,
                  stp_train_on_cpus(like) ? "process" : "GPU",
                  like->n_gpus == 1         ? ""
