@@ -92,8 +92,8 @@ static const struct stp_option sweep_table[] = {
      .help = "Where the arms' results go; NCCL's own choice is measured in "
              "both places on a real machine"},
     {"output", 0, "FILE", stp_option_text, AT(output), .path = STP_PATH_WRITE,
-     .help = "Save every measurement, after every size: JSON if FILE ends in "
-             ".json, else CSV"},
+     .help = "Save every measurement, as the sweep goes on: JSON if FILE ends "
+             "in .json, else CSV"},
     {"format", 0, "FORMAT", stp_option_word, AT(format), .words = formats,
      .min = FORMAT_NCCL,
      .help = "Format of the output: nccl, as all_reduce_perf prints it, table, "
@@ -154,6 +154,7 @@ struct sweep {
     struct stp_measure_plan plan;
     struct stp_dataset data; /* of all passes */
     size_t n_printed;        /* rows of it that are in the text */
+    size_t n_saved;          /* rows of it that were in the file at last */
     int coll;                /* of the section that is being printed */
     struct stp_nccl_text_total total;
     struct stp_error *err;
@@ -284,7 +285,18 @@ static void sweep_print_arms(struct sweep *s, size_t begin)
     }
 }
 
-/* After every size: saves the measurements so far. */
+/* Saves the measurements so far.  The file is written as a whole: once it is
+ * long, it waits for a hundredth more, or a sweep of thousands of sizes would
+ * spend its time on files. */
+static void sweep_keep(struct sweep *s)
+{
+    if (s->data.n_rows - s->n_saved < s->n_saved / 100)
+        return;
+    s->saved = sweep_save(s, &s->saved_err);
+    s->n_saved = s->data.n_rows;
+}
+
+/* After every size. */
 static bool sweep_progress(void *user, size_t done, size_t total)
 {
     struct sweep *s = user;
@@ -293,7 +305,7 @@ static bool sweep_progress(void *user, size_t done, size_t total)
     if (s->world->rank == 0) {
         if (sweep_prints_nccl(s) && s->n_printed < s->data.n_rows)
             sweep_print_size(s);
-        s->saved = sweep_save(s, &s->saved_err);
+        sweep_keep(s);
         stp_progress(NULL, done, total);
     }
     s->n_printed = s->data.n_rows;

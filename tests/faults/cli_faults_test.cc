@@ -274,6 +274,21 @@ TEST_P(CliFaults, EndInOneSentenceAndWholeFiles)
     PrintWalk(GetParam().name, all, n_struck, counted);
 }
 
+class CliWrites : public CliFaults
+{
+};
+
+// A file is written as a whole, and took most of the time of such a sweep.
+TEST_P(CliWrites, ManySizesInFewerFiles)
+{
+    const Ended ended = RunWith({FAULT_MEMORY, 0, false});
+    const auto lines = SplitLines(ended.files.at("s.csv"));
+
+    ASSERT_EQ(0, ended.status) << ended.err.back();
+    EXPECT_LT(2000u, lines.size());
+    EXPECT_GT(1000u, plan_->get()->n_calls[FAULT_FILE]);
+}
+
 #define JOB STP_MOCK_JOB " " STP_FIXTURES "/machines/h200x2 0 "
 #define SWEEP                                                                  \
     "sweep --on h200x2 -b 1M -e 2M -n 2 -w 0 --rounds 2 --arms "               \
@@ -310,6 +325,15 @@ const Scenario kScenarios[] = {
 };
 // clang-format on
 
+INSTANTIATE_TEST_SUITE_P(All, CliWrites,
+                         Values(Scenario{"sweep", "",
+                                         "sweep --on h200x2 --collective "
+                                         "allreduce --arms auto,ring/ll -b 1K "
+                                         "-e 128M -f 1.02 -n 1 -w 0 --rounds 2 "
+                                         "-o s.csv"}),
+                         [](const TestParamInfo<Scenario> &test) {
+                             return std::string(test.param.name);
+                         });
 INSTANTIATE_TEST_SUITE_P(All, CliFaults, ValuesIn(kScenarios),
                          [](const TestParamInfo<Scenario> &test) {
                              return std::string(test.param.name);
