@@ -39,6 +39,7 @@ struct stp_device_info {
                            and whether its times are measured or recorded */
     unsigned rank;      /* of all; here the first of this process */
     unsigned n_ranks;
+    unsigned n_gpus; /* that ranks share; 0: each rank has its own */
     unsigned n_nodes;
     unsigned max_rounds; /* interleaved rounds that a recorded machine holds: a
                             further round would count one twice.  0: no limit */

@@ -333,6 +333,7 @@ static void cuda_fill_info(struct stp_cuda *d, const char *replaced)
     snprintf(info->cpu_vendor, sizeof(info->cpu_vendor), "%s",
              stp_host_cpu_vendor());
     info->n_ranks = d->n_ranks;
+    info->n_gpus = n_gpus < d->n_ranks ? n_gpus : 0;
     info->n_nodes = cuda_count_different(
         d, offsetof(struct stp_cuda_place, host), sizeof(d->places->host));
     info->is_live = true;

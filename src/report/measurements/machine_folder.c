@@ -29,7 +29,10 @@ static void machine_write_origin(const struct stp_machine_record *r,
     if (!info->is_live)
         fprintf(fp, "the recorded machine %s in mock NCCL, not on GPUs: ",
                 info->machine);
-    fprintf(fp, "%u x %s", info->n_ranks, info->gpu);
+    fprintf(fp, "%u x %s", info->n_gpus > 0 ? info->n_gpus : info->n_ranks,
+            info->gpu);
+    if (info->n_gpus > 0)
+        fprintf(fp, " shared by %u ranks", info->n_ranks);
     if (info->n_nodes > 1)
         fprintf(fp, " on %u nodes", info->n_nodes);
     fprintf(fp, ", NCCL %s: %s", info->nccl, content);

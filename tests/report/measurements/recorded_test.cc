@@ -10,6 +10,7 @@ extern "C" {
 #include "report/measurements/machine_folder.h"
 }
 
+#include "support/in_folder.h"
 #include "support/written.h"
 
 namespace
@@ -25,6 +26,40 @@ stp_nccl_choice Choice(int algo, int n_channels, float ring_ll)
     c.algo = algo;
     c.n_channels = n_channels;
     return c;
+}
+
+class RecordedFolder : public InFolder
+{
+};
+
+TEST_F(RecordedFolder, SaysWhichGpusRanksShared)
+{
+    const struct {
+        unsigned n_gpus;
+        const char *origin;
+    } cases[] = {
+        {0, "# Recorded by a test on 2 x H100, NCCL 2.30.7: "},
+        {1,
+         "# Recorded by a test on 1 x H100 shared by 2 ranks, NCCL 2.30.7: "},
+    };
+
+    for (const auto &c : cases) {
+        stp_machine_record record{};
+        stp_folder folder{};
+        record.made_by = "a test";
+        record.info.is_live = true;
+        record.info.n_ranks = 2;
+        record.info.n_nodes = 1;
+        record.info.n_gpus = c.n_gpus;
+        std::strcpy(record.info.gpu, "H100");
+        std::strcpy(record.info.nccl, "2.30.7");
+        std::strcpy(folder.temporary, Path(".").c_str());
+
+        ASSERT_EQ(STP_OK, stp_machine_write_info(&record, &folder, nullptr));
+
+        EXPECT_EQ(0u, Read("machine.csv").find(c.origin))
+            << Read("machine.csv");
+    }
 }
 
 TEST(Recorded, TellsHowManyChoicesDifferAndHow)
