@@ -97,7 +97,7 @@ static bool learn_parse_call(const char *word, double compute_us,
     uint64_t n_bytes;
 
     if (coll < 0) {
-        char expected[WHY];
+        char expected[WHY - 64]; /* room for the word */
 
         snprintf(expected, sizeof(expected),
                  "COLLECTIVE:SIZE with one of %s; or, alone, torch-step, "
