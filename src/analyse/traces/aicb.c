@@ -84,13 +84,16 @@ static bool aicb_drop(struct stp_field *f, const char *word)
 
 /* ---- the ranks ---- */
 
-/* The number behind the next "rank" in the line; false if there is none. */
+/* The number behind the next "rank" in the line, MOCK_MAX_RANKS for those that
+ * are no rank; false if there is none. */
 static bool aicb_next_rank(const char **s, const char *end, long *rank_ret)
 {
     for (; end - *s > 4; ++*s)
         if (memcmp(*s, "rank", 4) == 0) {
             *s += 4;
             *rank_ret = strtol(*s, NULL, 10);
+            if (*rank_ret < 0 || *rank_ret > MOCK_MAX_RANKS)
+                *rank_ret = MOCK_MAX_RANKS;
             return true;
         }
     return false;
@@ -114,7 +117,8 @@ static void aicb_count_world(struct aicb *a, const char *text, size_t len)
         if (memchr(line, '~', n) != NULL)
             n_ranks = last - first + 1;
     }
-    if (n_ranks > 0 && n_ranks * n_lines <= MOCK_MAX_RANKS)
+    if (n_ranks > 0 && last < MOCK_MAX_RANKS &&
+        n_ranks * n_lines <= MOCK_MAX_RANKS)
         a->world = (int)(n_ranks * n_lines);
 }
 

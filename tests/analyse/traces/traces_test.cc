@@ -100,6 +100,13 @@ std::vector<Read> Reads()
           "1:allreduce:32:bf16@tp_group", "1:allreduce:128:bf16@all"},
          {"1 x isend from line 5", "1 x all_reduce of one rank from line 7",
           "1 x all_reduce of another pipeline stage from line 11"}},
+        {"AicbOfRanksThatNoJobHas",
+         "[rank0 ~ rank9223372036854775807]\n" + std::string(kAicbHead) +
+             "CommType.all_reduce,CommGroup.dp_group,2,8,,\n",
+         "AICB workload",
+         {"world: 0", "dp_group: 2 of world, 1 apart"},
+         {"1:allreduce:8:bf16@dp_group"},
+         {}},
         {"AicbWithoutRanksCountsStepsFromItsEpochs",
          std::string(kAicbHead) +
              "CommType.all_gather_into_tensor,CommGroup.dp_group,4,8,init,\n"
