@@ -54,10 +54,10 @@ struct mock_machine; /* opaque */
 enum { MOCK_MAX_RANKS = 1000000 };
 
 /*
- * The content of machine.csv. Its columns 'ranks', 'nodes', 'channels' and
- * 'nvls_channels' are optional: the search graphs contain the number of GPUs
- * per node, and NCCL derives its channels from the graphs. Counts in the file
- * take precedence, even if NCCL would derive others: NCCL_MIN_NCHANNELS,
+ * The content of machine.csv. Its columns 'ranks', 'gpus', 'nodes', 'channels'
+ * and 'nvls_channels' are optional: the search graphs contain the number of
+ * GPUs per node, and NCCL derives its channels from the graphs. Counts in the
+ * file take precedence, even if NCCL would derive others: NCCL_MIN_NCHANNELS,
  * CollNet and other settings change them. A machine whose graphs leave the node
  * needs 'ranks' or 'nodes'.
  */
@@ -65,7 +65,10 @@ struct mock_machine_info {
     char name[64];          /* the folder's name */
     char gpu[64];           /* the driver's name of it, e.g. "NVIDIA H200" */
     int compute_capability; /* 80, 90, 100 */
-    int n_ranks;            /* GPUs of all nodes; each is a rank */
+    int n_ranks;            /* of all nodes */
+    int n_gpus;             /* that ranks share, fewer than these (MPS, or
+                               NCCL_MULTI_RANK_GPU_ENABLE=1); 0: each rank has
+                               its own */
     int n_nodes;            /* 1 or more, with the same number of ranks each */
     char cpu_vendor[16];    /* intel, amd, arm, mixed or unknown */
     int n_channels; /* comm->nChannels: "coll channels" in NCCL's log, twice the

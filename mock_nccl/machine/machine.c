@@ -27,6 +27,7 @@ static const struct mock_field machine_fields[] = {
     {"gpu", MOCK_FIELD_TEXT, AT(gpu), .min = 1, .max = LENGTH(gpu)},
     {"compute_capability", MOCK_FIELD_INT, AT(compute_capability), .min = 60, .max = 129},
     {"ranks", MOCK_FIELD_INT, AT(n_ranks), .min = 1, .max = MOCK_MAX_RANKS, .optional = true},
+    {"gpus", MOCK_FIELD_INT, AT(n_gpus), .min = 1, .max = MOCK_MAX_RANKS, .optional = true},
     {"nodes", MOCK_FIELD_INT, AT(n_nodes), .min = 1, .max = MOCK_MAX_RANKS, .optional = true},
     {"cpu_vendor", MOCK_FIELD_TEXT, AT(cpu_vendor), .min = 1, .max = LENGTH(cpu_vendor), .words = &vendors},
     {"channels", MOCK_FIELD_INT, AT(n_channels), .min = 1, .max = 64, .optional = true},
@@ -157,10 +158,16 @@ ncclResult_t mock_machine_model(struct mock_machine *machine)
 
 /* ---- machine.csv ---- */
 
-/* Checks that all nodes have the same number of ranks. */
-static ncclResult_t machine_check_nodes(const struct mock_csv *csv,
+/* Checks that all nodes have the same number of ranks, and that ranks which
+ * share GPUs have fewer of them. */
+static ncclResult_t machine_check_ranks(const struct mock_csv *csv,
                                         const struct mock_machine_info *info)
 {
+    if (info->n_gpus > 0 && info->n_gpus >= info->n_ranks)
+        return mock_csv_fail(csv, mock_csv_line(csv),
+                             "column 'gpus': %d, expected fewer than column "
+                             "'ranks' says",
+                             info->n_gpus);
     if (info->n_ranks == NOT_GIVEN || info->n_nodes == NOT_GIVEN)
         return ncclSuccess;
     if (info->n_ranks % info->n_nodes != 0)
@@ -182,6 +189,7 @@ static ncclResult_t machine_read_row(const struct mock_csv *csv,
     int minor;
 
     info->n_ranks = info->n_nodes = NOT_GIVEN;
+    info->n_gpus = 0;
     info->n_channels = info->n_nvls_channels = NOT_GIVEN;
     rc = mock_csv_read(csv, info);
     if (rc != ncclSuccess)
@@ -191,7 +199,7 @@ static ncclResult_t machine_read_row(const struct mock_csv *csv,
                              "column 'nccl': '%s' is not a version such as "
                              "2.28.9",
                              info->nccl);
-    return machine_check_nodes(csv, info);
+    return machine_check_ranks(csv, info);
 }
 
 static ncclResult_t machine_read_rows(struct mock_csv *csv, const char *path,
@@ -399,8 +407,8 @@ static bool machine_has_room(const struct mock_machine *machine, int n_ranks)
 {
     const struct mock_graphs *graphs = &machine->graphs;
 
-    return machine->info.n_nodes == 1 && !graphs->on_network &&
-           n_ranks <= NVSWITCH_GPUS &&
+    return machine->info.n_nodes == 1 && machine->info.n_gpus == 0 &&
+           !graphs->on_network && n_ranks <= NVSWITCH_GPUS &&
            graphs->graph[MOCK_GRAPH_RING].type_intra <= MOCK_PATH_NVL;
 }
 
@@ -414,6 +422,8 @@ static void machine_resize(const struct mock_machine *machine, int n_ranks,
 
     resized->info = machine->info;
     resized->info.n_ranks = n_ranks;
+    if (n_ranks <= machine->info.n_gpus)
+        resized->info.n_gpus = 0;
     resized->info.n_nodes = n_ranks / per_node;
     resized->info.resized = true;
     resized->graphs = machine->graphs;
@@ -435,6 +445,11 @@ static ncclResult_t machine_check_size(const struct mock_machine *machine,
                          MOCK_MAX_RANKS);
     if (n_ranks <= per_node || machine_has_room(machine, n_ranks))
         return ncclSuccess;
+    if (machine->info.n_gpus > 0)
+        return mock_fail(ncclInvalidArgument,
+                         "%s with %d ranks, expected at most %d: its ranks "
+                         "share GPUs, and no machine of more is known",
+                         name, n_ranks, per_node);
     if (n_ranks % per_node != 0)
         return mock_fail(ncclInvalidArgument,
                          "%s with %d GPUs, expected at most the %d of a node, "

@@ -105,8 +105,11 @@ enum stp_status stp_choices_repeat(const struct stp_device *device,
 {
     enum stp_status status = choices_select_auto(device, err);
 
-    for (size_t i = 0; i < choices->n_rows && status == STP_OK; i++)
+    for (size_t i = 0; i < choices->n_rows && status == STP_OK; i++) {
         status = choices_probe(device, &choices->rows[i].what, again, err);
+        if (status == STP_OK && again->n_rows == i)
+            status = choices_fail_unknown(device, "what it runs", err);
+    }
     return status;
 }
 

@@ -48,7 +48,9 @@ enum stp_status stp_choices_record(const struct stp_device *device,
                                    void *user, struct stp_choices *choices,
                                    struct stp_error *err);
 
-/* Runs what is in '*choices' once more on another device, into '*again'. */
+/* Runs what is in '*choices' once more on another device, into the empty
+ * '*again', row by row: STP_ERR_DEVICE if that device cannot tell the run of
+ * one. */
 enum stp_status stp_choices_repeat(const struct stp_device *device,
                                    const struct stp_choices *choices,
                                    struct stp_choices *again,

@@ -35,6 +35,7 @@ struct learn_named_job {
 /* As measured on 2 x H200 with PyTorch.  The first has 12 layers of two GEMMs
  * of 512 x 2048 x 24576, a norm and an all-reduce, the second 16 instead of 512
  * rows, the others products of 2048 x 2048 x 2048. */
+#define JOB_NAMES "torch-step, torch-host, ddp, fsdp, megatron"
 static const struct learn_named_job named_jobs[] = {
     {"torch-step", "12xallreduce:2M:181", 6, 12, false},
     {"torch-host", "12xallreduce:64K:15", 6, 12, false},
@@ -100,8 +101,7 @@ static bool learn_parse_call(const char *word, double compute_us,
         char expected[WHY - 64]; /* room for the word */
 
         snprintf(expected, sizeof(expected),
-                 "COLLECTIVE:SIZE with one of %s; or, alone, torch-step, "
-                 "torch-host, ddp, fsdp or megatron",
+                 "COLLECTIVE:SIZE with one of %s; or, alone, one of " JOB_NAMES,
                  stp_coll_names());
         return learn_explain_word(why, word, expected);
     }
@@ -231,8 +231,8 @@ static const struct stp_option learn_table[] = {
     {"job", 0, "LIST", stp_option_text, AT(job_text),
      .help = "Collectives of a step, each COLLECTIVE:SIZE, or "
              "COLLECTIVE:SIZE:US with the compute before it, 12x before it for "
-             "12 of them; or a job's name: torch-step, torch-host, ddp, fsdp, "
-             "megatron (default: " DEFAULT_JOB ")"},
+             "12 of them; or a job's name: " JOB_NAMES " (default: " DEFAULT_JOB
+             ")"},
     {"compute", 0, "US", stp_option_double, AT(compute_us), .max = 1e9,
      .expected = "microseconds", .value = "200",
      .help = "Compute before each collective, and after the last"},

@@ -7,6 +7,7 @@
 #include "analyse/check/check_choices.h"
 #include "cli/cli.h"
 #include "core/names.h"
+#include "device/host.h"
 #include "mock_nccl.h"
 #include "report/table.h"
 #include "report/words.h"
@@ -84,9 +85,10 @@ static void machines_put_machine(const struct mock_machine_info *info,
                                  const char *path, bool is_first,
                                  struct stp_table *t)
 {
-    char gpus[96];
+    char gpus[STP_GPUS_TEXT];
 
-    snprintf(gpus, sizeof(gpus), "%d x %s", info->n_ranks, info->gpu);
+    stp_gpus_text((unsigned)info->n_ranks, (unsigned)info->n_gpus, info->gpu,
+                  gpus);
     stp_table_text(t, "<machine", "%s", is_first ? info->name : "");
     stp_table_text(t, "<GPUs", "%s", is_first ? gpus : "");
     if (is_first) {
@@ -169,7 +171,10 @@ static void machines_put_json(const struct mock_machine *m, const char *path,
                    stp_is_bundled_machine(path) ? "bundled" : "path");
     stp_table_word(t, "path", NULL, path);
     stp_table_word(t, "gpu", NULL, info->gpu);
-    stp_table_count(t, "gpus", NULL, (uint64_t)info->n_ranks);
+    stp_table_count(t, "ranks", NULL, (uint64_t)info->n_ranks);
+    stp_table_count(
+        t, "gpus", NULL,
+        (uint64_t)(info->n_gpus > 0 ? info->n_gpus : info->n_ranks));
     stp_table_count(t, "nodes", NULL, (uint64_t)info->n_nodes);
     stp_table_word(t, "link", NULL, machines_link(info));
     stp_table_word(t, "nccl", NULL, info->nccl);

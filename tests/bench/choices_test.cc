@@ -160,6 +160,22 @@ TEST_F(Choices, AreMadeAgainOneForOne)
         EXPECT_TRUE(stp_choice_equal(&choices_.rows[i], &again_.rows[i]));
 }
 
+TEST_F(Choices, AreNotMadeAgainByADeviceThatTellsNothingOfOne)
+{
+    ASSERT_EQ(STP_OK, Make());
+    fake_.change = [](stp_device_run *r, stp_question *q) {
+        if (q->n_bytes == 1024)
+            r->n_channels = 0;
+    };
+
+    EXPECT_EQ(STP_ERR_DEVICE,
+              stp_choices_repeat(fake_.Open(), &choices_, &again_, &err_));
+
+    EXPECT_THAT(err_.text,
+                testing::StartsWith("nccl 2.26.2 does not tell what it "
+                                    "runs: "));
+}
+
 TEST_F(Choices, DifferInTheLastBitOfACost)
 {
     ASSERT_EQ(STP_OK, Make());

@@ -235,7 +235,7 @@ TEST_F(Cli, LearnSaysWhatItCannotTake)
             {"--job allfoo:4M", 2,
              "steptune learn: --job 'allfoo:4M', expected COLLECTIVE:SIZE with "
              "one of broadcast, reduce, allgather, reducescatter, allreduce; "
-             "or, alone, torch-step, torch-host, ddp, fsdp or megatron\n"},
+             "or, alone, one of torch-step, torch-host, ddp, fsdp, megatron\n"},
             {"--job a23456789012345678901234567890123456789012345678901", 2,
              "--job 'a23456789012345678901234567890123456789012345678...', "
              "expected COLLECTIVE:SIZE"},

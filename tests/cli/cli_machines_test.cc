@@ -44,6 +44,21 @@ TEST_F(CliMachines, SaysHowMuchOfEachWasRecorded)
         o.out);
 }
 
+TEST_F(CliMachines, SaysWhichGpusRanksShare)
+{
+    const Outcome text = Run("machines h100_shared");
+    const Json all = Parse(Run("machines h100_shared --json").out);
+    const cJSON *machine = cJSON_GetArrayItem(
+        cJSON_GetObjectItemCaseSensitive(all.get(), "machines"), 0);
+
+    EXPECT_EQ(0, text.status) << text.err;
+    EXPECT_THAT(text.out, HasSubstr("1 x NVIDIA H100 80GB HBM3 shared by 2 "
+                                    "ranks"));
+    EXPECT_EQ(2, Number(machine, "ranks"));
+    EXPECT_EQ(1, Number(machine, "gpus"));
+    EXPECT_EQ("", String(machine, "link"));
+}
+
 TEST_F(CliMachines, ListsEveryFolderThatHasOneByName)
 {
     const Json all = Parse(Run("machines --json").out);
@@ -82,6 +97,7 @@ TEST_F(CliMachines, PutsThoseOfTheEnvironmentFirst)
     EXPECT_EQ("path", String(abox, "found"));
     EXPECT_EQ(fs::canonical(dir_ / "mine/abox"), String(abox, "path"));
     EXPECT_EQ("NVIDIA H200", String(abox, "gpu"));
+    EXPECT_EQ(2, Number(abox, "ranks"));
     EXPECT_EQ(2, Number(abox, "gpus"));
     EXPECT_EQ("NVLink", String(abox, "link"));
     EXPECT_EQ("2.28.9", String(abox, "nccl"));

@@ -73,10 +73,10 @@ TEST_F(Cli, ReplayFailsAPluginThatWouldNotLoad)
     Outcome o = Run(std::string("replay --plugin ./no.so --trace ") + kDdp);
 
     EXPECT_EQ(1, o.status);
-    EXPECT_THAT(
-        o.err,
-        HasSubstr("would not load tuner plugin './no.so': `steptune replay "
-                  "--contract` with it says why\n"));
+    EXPECT_THAT(o.err,
+                HasSubstr("NCCL 2.28.9 would not load tuner plugin './no.so': "
+                          "`steptune replay "
+                          "--contract` with it says why\n"));
 }
 
 TEST_F(Cli, ReplaySurvivesAPluginThatCrashes)

@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "core/names.h"
+#include "device/mock/mock_tuner.h"
 
 enum { ELEMENT_SIZE = 2 };
 
@@ -108,11 +109,9 @@ static enum stp_status explainer_open(struct stp_explainer *e,
         status = stp_explainer_comm(e, &alone, &e->nccl_alone, &e->alone, err);
     if (status == STP_OK)
         status = stp_explainer_comm(e, &tuned, &e->nccl_tuned, &e->tuned, err);
-    if (status == STP_OK && mock_comm_tuner_version(e->tuned) == 0)
-        status = stp_fail(err, STP_ERR_DEVICE,
-                          "NCCL %s would not load tuner plugin '%s': `steptune "
-                          "replay --contract` with it says why",
-                          mock_machine_get_info(e->machine)->nccl, o->plugin);
+    if (status == STP_OK)
+        status = stp_mock_check_tuner(
+            e->tuned, mock_machine_get_info(e->machine)->nccl, o->plugin, err);
     return status;
 }
 

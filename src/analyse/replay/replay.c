@@ -15,6 +15,7 @@
 
 #include "analyse/replay/replay_plan.h"
 #include "core/names.h"
+#include "device/mock/mock_tuner.h"
 
 /* ==== one random schedule ==== */
 
@@ -233,7 +234,6 @@ static enum stp_status jobs_check_plugin(const struct run *run,
     const char *plugin = run->options->plugin;
     struct mock_nccl *nccl;
     struct mock_comm *comm;
-    bool loaded;
     enum stp_status status = stp_replay_open(run->plan, plugin, &nccl, err);
 
     if (status != STP_OK)
@@ -242,14 +242,8 @@ static enum stp_status jobs_check_plugin(const struct run *run,
                          mock_new_comm_id(), &comm) != ncclSuccess) {
         status = stp_fail(err, STP_ERR_DEVICE, "%s", mock_last_error());
     } else {
-        loaded = mock_comm_tuner_version(comm) != 0;
+        status = stp_mock_check_tuner(comm, run->plan->nccl, plugin, err);
         mock_comm_destroy(comm);
-        if (!loaded)
-            status =
-                stp_fail(err, STP_ERR_DEVICE,
-                         "NCCL would not load tuner plugin '%s': `steptune "
-                         "replay --contract` with it says why",
-                         plugin);
     }
     mock_nccl_destroy(nccl);
     return status;

@@ -10,9 +10,11 @@
 #include "core/text.h"
 #include "core/utf8.h"
 #include "device/arm_tuner.h"
+#include "device/host.h"
 #include "device/mock/mock_compute.h"
 #include "device/mock/mock_program.h"
 #include "device/mock/mock_source.h"
+#include "device/mock/mock_tuner.h"
 #include "device/mock/mock_way.h"
 #include "device/splits.h"
 
@@ -749,13 +751,10 @@ static enum stp_status mock_open_library(struct engine *e, const char *plugin,
                          &library->worlds[0].comm) != ncclSuccess)
         return mock_fail(err);
     library->worlds[0].machine = e->machine;
-    if ((plugin != NULL || tuner != NULL) &&
-        mock_comm_tuner_version(library->worlds[0].comm) == 0)
-        return stp_fail(err, STP_ERR_DEVICE,
-                        "NCCL %s would not load tuner plugin '%s': `steptune "
-                        "replay --contract` with it says why",
-                        options.version, plugin != NULL ? plugin : tuner->name);
-    return STP_OK;
+    if (plugin == NULL && tuner == NULL)
+        return STP_OK;
+    return stp_mock_check_tuner(library->worlds[0].comm, options.version,
+                                plugin != NULL ? plugin : tuner->name, err);
 }
 
 /* The machine, of another number of ranks if 'n_ranks' is not 0. */
@@ -807,22 +806,21 @@ static void mock_print_line(const struct engine *e, bool measures,
                             struct stp_device_info *info)
 {
     const struct mock_machine_info *m = mock_machine_get_info(e->machine);
+    static const char *const times[2][2] = {
+        {"modelled times of collectives and compute, in virtual time: nothing "
+         "was trained",
+         "collectives of a recorded machine in mock NCCL, modelled compute, in "
+         "virtual time: nothing was trained"},
+        {"times modelled by NCCL's cost model, nothing measured",
+         "a recorded machine in mock NCCL, not a live measurement"},
+    };
     const bool has_timings = mock_machine_has_timings(e->machine);
-    const char *times;
+    char gpus[STP_GPUS_TEXT];
 
-    if (measures)
-        times = has_timings
-                    ? "a recorded machine in mock NCCL, not a live measurement"
-                    : "times modelled by NCCL's cost model, nothing measured";
-    else
-        times = has_timings ? "collectives of a recorded machine in mock NCCL, "
-                              "modelled compute, in virtual time: nothing was "
-                              "trained"
-                            : "modelled times of collectives and compute, in "
-                              "virtual time: nothing was trained";
-    snprintf(info->what, sizeof(info->what), "%s%s: %d x %s, NCCL %s; %s",
-             info->machine, m->resized ? " resized" : "", m->n_ranks, info->gpu,
-             m->nccl, times);
+    stp_gpus_text(info->n_ranks, info->n_gpus, info->gpu, gpus);
+    snprintf(info->what, sizeof(info->what), "%s%s: %s, NCCL %s; %s",
+             info->machine, m->resized ? " resized" : "", gpus, m->nccl,
+             times[measures][has_timings]);
 }
 
 static void mock_fill_info(struct engine *e, bool measures, bool has_arms)
@@ -831,6 +829,7 @@ static void mock_fill_info(struct engine *e, bool measures, bool has_arms)
     const unsigned n_recorded = mock_machine_rounds(e->machine);
     struct stp_device_info info = {
         .n_ranks = (unsigned)m->n_ranks,
+        .n_gpus = (unsigned)m->n_gpus,
         .n_nodes = (unsigned)m->n_nodes,
         .max_rounds = n_recorded > 0 ? n_recorded : 1, /* 2nd: the same */
         .compute_capability = m->compute_capability,

@@ -7,6 +7,7 @@
 
 #include "core/names.h"
 #include "core/text.h"
+#include "device/host.h"
 #include "report/file.h"
 #include "report/measurements/measurements_row.h"
 
@@ -24,15 +25,13 @@ static void machine_write_origin(const struct stp_machine_record *r,
                                  const char *content, FILE *fp)
 {
     const struct stp_device_info *info = &r->info;
+    char gpus[STP_GPUS_TEXT];
 
     fprintf(fp, "Recorded by %s on ", r->made_by);
     if (!info->is_live)
         fprintf(fp, "the recorded machine %s in mock NCCL, not on GPUs: ",
                 info->machine);
-    fprintf(fp, "%u x %s", info->n_gpus > 0 ? info->n_gpus : info->n_ranks,
-            info->gpu);
-    if (info->n_gpus > 0)
-        fprintf(fp, " shared by %u ranks", info->n_ranks);
+    fputs(stp_gpus_text(info->n_ranks, info->n_gpus, info->gpu, gpus), fp);
     if (info->n_nodes > 1)
         fprintf(fp, " on %u nodes", info->n_nodes);
     fprintf(fp, ", NCCL %s: %s", info->nccl, content);
@@ -58,10 +57,14 @@ static void machine_write_csv(const struct stp_machine_record *r, FILE *fp)
         fputs("# Channels are not what NCCL derives from the graphs, but the "
               "most that a collective had.\n",
               fp);
-    fprintf(fp, "gpu,compute_capability,ranks,nodes,cpu_vendor,%snccl\n",
+    fprintf(fp, "gpu,compute_capability,ranks,%snodes,cpu_vendor,%snccl\n",
+            info->n_gpus > 0 ? "gpus," : "",
             counted ? "channels,nvls_channels," : "");
-    fprintf(fp, "%s,%d,%u,%u,%s,", info->gpu, info->compute_capability,
-            info->n_ranks, info->n_nodes, info->cpu_vendor);
+    fprintf(fp, "%s,%d,%u,", info->gpu, info->compute_capability,
+            info->n_ranks);
+    if (info->n_gpus > 0)
+        fprintf(fp, "%u,", info->n_gpus);
+    fprintf(fp, "%u,%s,", info->n_nodes, info->cpu_vendor);
     if (counted)
         fprintf(fp, "%d,%d,", r->n_channels, r->n_nvls_channels);
     fprintf(fp, "%s\n", info->nccl);

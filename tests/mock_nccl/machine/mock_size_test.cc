@@ -369,6 +369,9 @@ TEST(Sizes, ThatCannotBeAreRefused)
         {"h100n2x8", 12,
          "h100n2x8 with 12 GPUs, expected at most the 8 of a node, or a "
          "multiple of them"},
+        {"h100_shared", 4,
+         "h100_shared with 4 ranks, expected at most 2: its ranks share GPUs, "
+         "and no machine of more is known"},
         {"h100n2x8", 0, "h100n2x8 with 0 GPUs, expected 1 to 1000000"},
         {"h100n2x8", 1000008,
          "h100n2x8 with 1000008 GPUs, expected 1 to 1000000"},
