@@ -138,6 +138,53 @@ TEST(Planners, BeginAPlanTwiceAsFarAheadAfterOneThatWasDropped)
     }
 }
 
+TEST(Planners, RefuseAPlanThatTheirRanksMayHavePassed)
+{
+    const struct {
+        uint64_t first; // the rank is in epoch 3, and one is the margin
+        bool is_refused;
+    } cases[] = {{4, true}, {5, false}};
+
+    for (const auto &c : cases) {
+        std::vector<uint64_t> memory(stp_plan_board_bytes(1) /
+                                     sizeof(uint64_t));
+        stp_planner_host host{};
+        stp_planner planner{};
+        stp_plan_request request{};
+        stp_plan_reply reply{};
+        stp_plan_step step{};
+        stp_plan plan{};
+
+        host.board = reinterpret_cast<stp_plan_board *>(memory.data());
+        host.n_own = 1;
+        host.n_ranks = 2;
+        host.acknowledges = true;
+        strcpy(host.name, "host1");
+        while (step.epoch < 3) {
+            stp_plan_begin_epoch(&step);
+            while (stp_plan_access(&step, host.board) == STP_PLAN_MORE)
+                ;
+        }
+        plan.number = plan.margin = plan.n = 1;
+        plan.first = c.first;
+        reply.is_ok = true;
+        reply.value = reinterpret_cast<char *>(&plan);
+        reply.size = sizeof(plan);
+
+        stp_planner_begin(&planner, &host);
+        stp_planner_ask(&planner, 0, &request);
+        EXPECT_STREQ("plan", request.key);
+        stp_planner_take(&planner, &reply);
+        stp_planner_ask(&planner, 0, &request);
+
+        const std::string value(static_cast<const char *>(request.value),
+                                request.size);
+        EXPECT_STREQ(c.is_refused ? "verdict" : "acks", request.key);
+        EXPECT_EQ(c.is_refused ? "abort: host1 got the plan too late" : "",
+                  value);
+    }
+}
+
 TEST(Planners, AgreeInAHundredThousandRandomOrders)
 {
     planners::Outcome sum{};

@@ -67,6 +67,7 @@ TEST(StudentsT, HasTheQuantilesOfAnyNormalDeviate)
     EXPECT_NEAR(4.904, stp_t_at(3, 6), .02 * 4.904);
     EXPECT_NEAR(3.957, stp_t_at(3, 10), .01 * 3.957);
     EXPECT_NEAR(1.0526, stp_t_at(1, 10), .001);
+    EXPECT_DOUBLE_EQ(2239. / 512, stp_t_at(2, 2)); // the expansion, by hand
 }
 
 TEST(PairedGain, IsTheGeometricMeanWithStudentsInterval)

@@ -3,6 +3,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <sys/file.h>
+#include <sys/mman.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
 #include <sys/un.h>
@@ -157,6 +158,30 @@ struct Refused {
 
 // The rule itself is tested in trust_test; here, that files, links and folders
 // are the ones that it is asked about.
+// A file of /proc has no size, and one read gives a page of it at most.
+TEST_F(PluginFile, OfUnknownSizeIsReadToItsEnd)
+{
+    const size_t page = static_cast<size_t>(sysconf(_SC_PAGESIZE));
+    const size_t n_pages = 400; // every other one readable: a line each
+    char *text = nullptr;
+    size_t len = 0;
+    stp_error err{};
+    auto *lines = static_cast<char *>(mmap(nullptr, n_pages * page, PROT_NONE,
+                                           MAP_PRIVATE | MAP_ANONYMOUS, -1, 0));
+    ASSERT_NE(MAP_FAILED, lines);
+    for (size_t i = 0; i < n_pages; i += 2)
+        mprotect(lines + i * page, page, PROT_READ);
+
+    ASSERT_EQ(STP_OK,
+              stp_file_read("/proc/self/maps", 1 << 20, &text, &len, &err))
+        << err.text;
+
+    EXPECT_LT(4 * 4096u, len);
+    EXPECT_THAT(text, HasSubstr("[stack]")); // one of the last lines
+    free(text);
+    munmap(lines, n_pages * page);
+}
+
 TEST_F(PluginFile, OfAnotherUserIsOpenedWhereOnlyItsOwnerMayLayIt)
 {
     constexpr char kStrangers[] =

@@ -223,4 +223,36 @@ TEST(CostEntries, OfNvlsTreesAreCorrectedOnBlackwellBehindX86From2_29)
                 << version << " " << c.n_bytes << " " << c.cpu;
 }
 
+// Bytes that NVLS_TREE moves in a microsecond after its latency.
+float Rate(const mock_model &model, size_t n_bytes)
+{
+    const mock_question question{ncclFuncAllReduce, n_bytes, 1};
+    mock_table table;
+
+    mock_model_table(&model, &question, table);
+    return static_cast<float>(n_bytes) /
+           (table[NCCL_ALGO_NVLS_TREE][NCCL_PROTO_SIMPLE] -
+            model.latency[ncclFuncAllReduce][NCCL_ALGO_NVLS_TREE]
+                         [NCCL_PROTO_SIMPLE]);
+}
+
+// The last correction is at 512 MiB; nothing is corrected at 1 GiB.
+TEST(CostEntries, OfNvlsTreesHaveOneCorrectionLessOnTwoNodesOfGb200In2_31)
+{
+    const std::pair<int, double> cases[] = {{2, 1}, {3, .9}, {4, .9}};
+    const mock_version *version = mock_version_find("2.31");
+    mock_user_choice choice;
+
+    mock_user_choice_parse(version, nullptr, nullptr, &choice);
+    for (const auto &[n_nodes, factor] : cases) {
+        CostMachine machine = Find("gb200n2");
+        machine.n_nodes = n_nodes;
+        const mock_model model = ModelOf(version, machine, choice);
+        EXPECT_NEAR(factor,
+                    Rate(model, size_t{1} << 29) / Rate(model, size_t{1} << 30),
+                    1e-3)
+            << n_nodes;
+    }
+}
+
 } // namespace

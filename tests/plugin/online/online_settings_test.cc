@@ -145,6 +145,8 @@ TEST_F(OnlineSettings, RefusesWhatMeansNothing)
         {"STEPTUNE_MIN_GAIN", "1.5", "a number from 0 to 1"},
         {"STEPTUNE_BUDGET", "2", "a number from 0 to 1"},
         {"STEPTUNE_RETEST", "-5", "a number from 0 to 1000000000"},
+        {"STEPTUNE_RETEST", " 5", "a number from 0 to 1000000000"},
+        {"STEPTUNE_RETEST", "+5", "a number from 0 to 1000000000"},
         {"STEPTUNE_FREEZE", "yes", "a number from 0 to 1"},
         {"STEPTUNE_ARMS", "ring", arms.c_str()},
         {"STEPTUNE_ARMS", "ring/ll,", arms.c_str()},

@@ -1,0 +1,58 @@
+// Which numbers of channels of a pair are tried.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <cstdlib>
+#include <vector>
+
+extern "C" {
+#include "core/learn/bandit_state.h"
+}
+
+#include "nccl_tuner_abi.h"
+
+namespace
+{
+
+// Those that are added where NCCL's own choice has 'own' of at most 'max'.
+std::vector<int> Added(unsigned max, uint8_t own)
+{
+    const stp_bandit_arm none = {-1, 0, 0};
+    std::vector<int> channels;
+    stp_bandit_slot slot{};
+
+    slot.own = {NCCL_ALGO_RING, NCCL_PROTO_SIMPLE, 0};
+    slot.max_channels = max;
+    EXPECT_NE(nullptr, stp_bandit_add_arm(&slot, &none, STP_STAGE_PAIRS, 1));
+    slot.arms[0].own_channels = own;
+    stp_bandit_add_channels(&slot);
+    for (unsigned i = 1; i < slot.n_arms; i++) {
+        EXPECT_EQ(NCCL_ALGO_RING, slot.arms[i].arm.algo);
+        EXPECT_EQ(NCCL_PROTO_SIMPLE, slot.arms[i].arm.proto);
+        channels.push_back(slot.arms[i].arm.n_channels);
+    }
+    free(slot.arms);
+    return channels;
+}
+
+TEST(BanditArms, HaveAHalfAQuarterAndAllOfTheChannels)
+{
+    const struct {
+        unsigned max;
+        uint8_t own;
+        std::vector<int> added;
+    } cases[] = {
+        {0, 0, {}},                              // not known
+        {1, 0, {1}},                             // no half of one
+        {2, 0, {1, 2}},                          // no quarter of two
+        {24, 0, {12, 6, 24}}, {24, 24, {12, 6}}, // NCCL's own
+        {24, 12, {6, 24}},    {64, 32, {16, 64}},
+        {128, 0, {64, 32}}, // more than there can be
+        {300, 0, {}},
+    };
+
+    for (const auto &c : cases)
+        EXPECT_EQ(c.added, Added(c.max, c.own)) << c.max << " " << int(c.own);
+}
+
+} // namespace
