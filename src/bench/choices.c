@@ -1,6 +1,9 @@
 #include "bench/choices.h"
 
+#include <inttypes.h>
 #include <stdlib.h>
+
+#include "core/names.h"
 
 static enum stp_status choices_add_row(struct stp_choices *choices,
                                        const struct stp_nccl_choice *row,
@@ -98,6 +101,20 @@ enum stp_status stp_choices_record(const struct stp_device *device,
                : status;
 }
 
+static enum stp_status choices_fail_untold(const struct stp_device *device,
+                                           const struct stp_collective *what,
+                                           struct stp_error *err)
+{
+    struct stp_device_info info;
+
+    stp_device_get_info(device, &info);
+    return stp_fail(err, STP_ERR_DEVICE,
+                    "%s%s%s does not tell what it runs for %s of %" PRIu64
+                    " bytes, which it has to repeat",
+                    info.backend, info.nccl[0] != '\0' ? " " : "", info.nccl,
+                    stp_coll_name(what->coll), what->n_bytes);
+}
+
 enum stp_status stp_choices_repeat(const struct stp_device *device,
                                    const struct stp_choices *choices,
                                    struct stp_choices *again,
@@ -108,7 +125,7 @@ enum stp_status stp_choices_repeat(const struct stp_device *device,
     for (size_t i = 0; i < choices->n_rows && status == STP_OK; i++) {
         status = choices_probe(device, &choices->rows[i].what, again, err);
         if (status == STP_OK && again->n_rows == i)
-            status = choices_fail_unknown(device, "what it runs", err);
+            status = choices_fail_untold(device, &choices->rows[i].what, err);
     }
     return status;
 }

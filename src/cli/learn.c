@@ -32,10 +32,12 @@ struct learn_named_job {
     bool overlapped;
 };
 
+/* Those of named_jobs, as messages list them. */
+#define JOB_NAMES "torch-step, torch-host, ddp, fsdp, megatron"
+
 /* As measured on 2 x H200 with PyTorch.  The first has 12 layers of two GEMMs
  * of 512 x 2048 x 24576, a norm and an all-reduce, the second 16 instead of 512
  * rows, the others products of 2048 x 2048 x 2048. */
-#define JOB_NAMES "torch-step, torch-host, ddp, fsdp, megatron"
 static const struct learn_named_job named_jobs[] = {
     {"torch-step", "12xallreduce:2M:181", 6, 12, false},
     {"torch-host", "12xallreduce:64K:15", 6, 12, false},

@@ -7,7 +7,7 @@
 #include "analyse/check/check_choices.h"
 #include "cli/cli.h"
 #include "core/names.h"
-#include "device/host.h"
+#include "device/device.h"
 #include "mock_nccl.h"
 #include "report/table.h"
 #include "report/words.h"

@@ -64,6 +64,15 @@ struct stp_device_info {
                         adds to them; 0: none */
 };
 
+enum { STP_GPUS_TEXT = 112 }; /* bytes of such a text */
+
+/*
+ * "2 x NVIDIA H200", or "1 x NVIDIA H200 shared by 2 ranks": 'n_gpus' of 0 says
+ * that each of the ranks has a GPU of its own.  Returns 'text'.
+ */
+const char *stp_gpus_text(unsigned n_ranks, unsigned n_gpus, const char *gpu,
+                          char text[STP_GPUS_TEXT]);
+
 /* Work in one stream runs in order; the two streams run side by side. */
 enum {
     STP_STREAM_MAIN,

@@ -1,5 +1,18 @@
 /* device_info.c - what the engine of the first rank knows for all of them */
+#include <stdio.h>
+
 #include "device/engine.h"
+
+const char *stp_gpus_text(unsigned n_ranks, unsigned n_gpus, const char *gpu,
+                          char text[STP_GPUS_TEXT])
+{
+    if (n_gpus == 0)
+        snprintf(text, STP_GPUS_TEXT, "%u x %.63s", n_ranks, gpu);
+    else
+        snprintf(text, STP_GPUS_TEXT, "%u x %.63s shared by %u ranks", n_gpus,
+                 gpu, n_ranks);
+    return text;
+}
 
 void stp_device_rank_line(const struct stp_device *device, unsigned rank,
                           char *line, size_t size)

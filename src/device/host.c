@@ -12,17 +12,6 @@ void stp_host_name(char *name, size_t size)
     name[strcspn(name, ".")] = '\0';
 }
 
-const char *stp_gpus_text(unsigned n_ranks, unsigned n_gpus, const char *gpu,
-                          char text[STP_GPUS_TEXT])
-{
-    if (n_gpus == 0)
-        snprintf(text, STP_GPUS_TEXT, "%u x %.63s", n_ranks, gpu);
-    else
-        snprintf(text, STP_GPUS_TEXT, "%u x %.63s shared by %u ranks", n_gpus,
-                 gpu, n_ranks);
-    return text;
-}
-
 static const struct {
     const char *line; /* of /proc/cpuinfo */
     const char *vendor;

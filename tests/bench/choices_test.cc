@@ -171,9 +171,9 @@ TEST_F(Choices, AreNotMadeAgainByADeviceThatTellsNothingOfOne)
     EXPECT_EQ(STP_ERR_DEVICE,
               stp_choices_repeat(fake_.Open(), &choices_, &again_, &err_));
 
-    EXPECT_THAT(err_.text,
-                testing::StartsWith("nccl 2.26.2 does not tell what it "
-                                    "runs: "));
+    EXPECT_STREQ("nccl 2.26.2 does not tell what it runs for allreduce of 1024 "
+                 "bytes, which it has to repeat",
+                 err_.text);
 }
 
 TEST_F(Choices, DifferInTheLastBitOfACost)

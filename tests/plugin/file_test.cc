@@ -150,14 +150,6 @@ TEST_F(PluginFile, PoliciesAndConstantsSayWhyTheyAreNotRead)
                  err.text);
 }
 
-struct Refused {
-    const char *name;
-    int flags;
-    const char *why; // nullptr: it is opened
-};
-
-// The rule itself is tested in trust_test; here, that files, links and folders
-// are the ones that it is asked about.
 // A file of /proc has no size, and one read gives a page of it at most.
 TEST_F(PluginFile, OfUnknownSizeIsReadToItsEnd)
 {
@@ -182,6 +174,14 @@ TEST_F(PluginFile, OfUnknownSizeIsReadToItsEnd)
     munmap(lines, n_pages * page);
 }
 
+struct Refused {
+    const char *name;
+    int flags;
+    const char *why; // nullptr: it is opened
+};
+
+// The rule itself is tested in trust_test; here, that files, links and folders
+// are the ones that it is asked about.
 TEST_F(PluginFile, OfAnotherUserIsOpenedWhereOnlyItsOwnerMayLayIt)
 {
     constexpr char kStrangers[] =

@@ -10,7 +10,6 @@
 #include "core/text.h"
 #include "core/utf8.h"
 #include "device/arm_tuner.h"
-#include "device/host.h"
 #include "device/mock/mock_compute.h"
 #include "device/mock/mock_program.h"
 #include "device/mock/mock_source.h"

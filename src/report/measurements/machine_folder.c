@@ -7,7 +7,6 @@
 
 #include "core/names.h"
 #include "core/text.h"
-#include "device/host.h"
 #include "report/file.h"
 #include "report/measurements/measurements_row.h"
 

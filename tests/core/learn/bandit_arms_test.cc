@@ -42,13 +42,17 @@ TEST(BanditArms, HaveAHalfAQuarterAndAllOfTheChannels)
         uint8_t own;
         std::vector<int> added;
     } cases[] = {
-        {0, 0, {}},                              // not known
-        {1, 0, {1}},                             // no half of one
-        {2, 0, {1, 2}},                          // no quarter of two
-        {24, 0, {12, 6, 24}}, {24, 24, {12, 6}}, // NCCL's own
-        {24, 12, {6, 24}},    {64, 32, {16, 64}},
-        {128, 0, {64, 32}}, // more than there can be
-        {300, 0, {}},
+        // clang-format off
+        {0, 0, {}},        // not known
+        {1, 0, {1}},       // no half of one
+        {2, 0, {1, 2}},    // no quarter of two
+        {24, 0, {12, 6, 24}},
+        {24, 24, {12, 6}}, // NCCL's own
+        {24, 12, {6, 24}}, // NCCL's own
+        {64, 32, {16, 64}},
+        {128, 0, {64, 32}},
+        {300, 0, {}},      // more than there can be
+        // clang-format on
     };
 
     for (const auto &c : cases)

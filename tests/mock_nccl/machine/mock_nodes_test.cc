@@ -1,5 +1,6 @@
 // NCCL without a tuner on several nodes: its cost model, and CollNet.
 #include <cmath>
+#include <cstring>
 
 #include <gmock/gmock.h>
 
@@ -302,8 +303,13 @@ mock_model Model(int n_ranks, int n_nodes, bool collnet, int n_heads = 8)
     for (mock_graph &graph : graphs.graph)
         graph = {4, 8, 48, 48, 0, MOCK_PATH_NVL, MOCK_PATH_PIX, 0, n_heads};
     graphs.graph[MOCK_GRAPH_NVLS].bw_intra = 40;
-    mock_machine_info info{"",      "",      90, n_ranks, 0,
-                           n_nodes, "intel", 16, 16,      ""};
+    mock_machine_info info{};
+    info.compute_capability = 90;
+    info.n_ranks = n_ranks;
+    info.n_nodes = n_nodes;
+    strcpy(info.cpu_vendor, "intel");
+    info.n_channels = 16;
+    info.n_nvls_channels = 16;
     mock_user_choice choice;
     mock_model model;
 
