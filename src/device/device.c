@@ -248,8 +248,18 @@ static enum stp_status part_wait(struct part *p)
     return part_each(p, p->ranks[0].engine.ops->synchronise);
 }
 
+/* The threads of this process. */
+static enum stp_status part_meet_threads(struct part *p)
+{
+    if (p->d->pool == NULL || stp_thread_pool_meet(p->d->pool))
+        return STP_OK;
+    return stp_fail(p->err, STP_ERR_STOPPED,
+                    "rank %u stopped, as another failed", p->ranks[0].rank);
+}
+
 /* Runs the work once before: NCCL and cuBLAS cannot set up in a capture what
- * they set up on first use. */
+ * they set up on first use; nor can a rank while another one captures that
+ * shares its GPU. */
 static enum stp_status part_capture(struct part *p)
 {
     const struct stp_engine_ops *ops = p->ranks[0].engine.ops;
@@ -257,6 +267,8 @@ static enum stp_status part_capture(struct part *p)
 
     if (status == STP_OK)
         status = part_wait(p);
+    if (status == STP_OK)
+        status = part_meet_threads(p);
     if (status == STP_OK)
         status = part_each(p, ops->begin_capture);
     if (status == STP_OK)
@@ -303,11 +315,7 @@ static enum stp_status part_meet(struct part *p)
 
     if (d->world->size > 1 && !d->info.is_late)
         status = part_reduce(p);
-    if (status == STP_OK && d->pool != NULL && !stp_thread_pool_meet(d->pool))
-        status =
-            stp_fail(p->err, STP_ERR_STOPPED,
-                     "rank %u stopped, as another failed", p->ranks[0].rank);
-    return status;
+    return status == STP_OK ? part_meet_threads(p) : status;
 }
 
 static enum stp_status rank_read_events(const struct rank *r,

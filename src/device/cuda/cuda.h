@@ -195,7 +195,8 @@ enum stp_status stp_cuda_setup_alloc(struct stp_cuda_rank *rank,
                                      uint64_t nbytes, void **memory_ret,
                                      struct stp_error *err);
 
-/* Ends all setups and frees their memory.  All ranks call it. */
+/* Ends all setups and frees their memory, and before them the last graph, for
+ * which NCCL waits where one of them is in it.  All ranks call it. */
 void stp_cuda_setup_close(struct stp_cuda_rank *rank);
 
 /* ---- cuda_graph.c ---- */

@@ -29,6 +29,15 @@ static bool cuda_shares_gpus(void)
     return value != NULL && atoi(value) != 0;
 }
 
+/* Kernels of ranks that share a GPU wait for each other, and those of a process
+ * for ever where one lies behind the other in a queue: CUDA makes 8 queues
+ * unless told, before its first call, and 32 at most. */
+static void cuda_make_queues(const struct stp_cuda *d)
+{
+    if (cuda_shares_gpus() && d->world->local_size == 1)
+        setenv("CUDA_DEVICE_MAX_CONNECTIONS", "32", 0);
+}
+
 /* The first GPU of this process: those of a host's processes lie side by side,
  * unless each sees only its own (CUDA_VISIBLE_DEVICES, Slurm's binding). */
 static enum stp_status
@@ -39,8 +48,10 @@ cuda_choose_gpus(struct stp_cuda *d, const struct stp_device_options *options,
     unsigned n_here;
     unsigned n_threads = options->n_threads;
     int n = 0;
-    cudaError_t result = cudaGetDeviceCount(&n);
+    cudaError_t result;
 
+    cuda_make_queues(d);
+    result = cudaGetDeviceCount(&n);
     if (result != cudaSuccess || n < 1)
         return stp_fail(err, STP_ERR_NOTHING, "no GPU: %s",
                         result != cudaSuccess ? cudaGetErrorString(result)
@@ -71,6 +82,12 @@ cuda_choose_gpus(struct stp_cuda *d, const struct stp_device_options *options,
                         "2.30 or later and NCCL_MULTI_RANK_GPU_ENABLE=1 up to "
                         "%d ranks share a GPU",
                         n_here, per_host, n_threads, d->n_gpus, n, MAX_SHARING);
+    if (options->graph && d->n_local > d->n_present)
+        return stp_fail(err, STP_ERR_RANGE,
+                        "CUDA graphs of %u ranks of a process that share a GPU "
+                        "wait for each other for ever, expected a process each "
+                        "(--procs %u)",
+                        d->n_local, d->n_local);
     if (d->n_local > STP_MAX_ENGINES)
         return stp_fail(err, STP_ERR_RANGE,
                         "%u GPUs of a process, expected at most %d", d->n_local,
@@ -447,8 +464,7 @@ static void cuda_close_rank(struct stp_cuda_rank *r)
     stp_cuda_lt_close(r->lt);
     for (size_t i = 0; i < r->n_memory; i++)
         cudaFree(r->memory[i]);
-    if (r->graph != NULL)
-        cudaGraphExecDestroy(r->graph);
+    stp_cuda_setup_close(r);
     for (unsigned i = 0; i < r->n_events; i++) {
         cudaEventDestroy(r->events[i]);
         cudaEventDestroy(r->joins[i]);
@@ -460,7 +476,6 @@ static void cuda_close_rank(struct stp_cuda_rank *r)
     for (unsigned i = 0; i < r->n_parts; i++)
         if (r->parts[i] != NULL)
             r->cuda->nccl.comm_destroy(r->parts[i]);
-    stp_cuda_setup_close(r);
     if (r->comm != NULL)
         r->cuda->nccl.comm_destroy(r->comm);
     cudaFree(r->n_wrong);

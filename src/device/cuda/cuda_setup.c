@@ -250,6 +250,9 @@ void stp_cuda_setup_close(struct stp_cuda_rank *r)
 {
     const struct stp_nccl_api *nccl = &r->cuda->nccl;
 
+    if (r->graph != NULL)
+        cudaGraphExecDestroy(r->graph);
+    r->graph = NULL;
     for (unsigned i = 0; i < r->n_setups; i++) {
         setup_deregister(nccl, &r->setups[i]);
         nccl->comm_destroy(r->setups[i].comm);
