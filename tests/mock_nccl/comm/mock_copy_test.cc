@@ -80,6 +80,21 @@ TEST(Copies, AreThoseOfNcclToTheLastBit)
     }
 }
 
+// 16 copies are two batches, and for an even number NCCL waits once more. One
+// wait takes 9.98 + 16 x 6.16 us.
+TEST(Copies, WaitForEachOtherInGraphsFrom512MiBOn)
+{
+    mock_model model{};
+    mock_copy below[MOCK_MAX_COPIES], at[MOCK_MAX_COPIES];
+    model.compute_capability = 90;
+    model.n_ranks = 16;
+
+    mock_copy_list(&model, 32 * kMi - 1, true, below);
+    mock_copy_list(&model, 32 * kMi, true, at);
+
+    EXPECT_NEAR(2 * (9.98 + 16 * 6.16), at[0].us - below[0].us, .01);
+}
+
 // ---- which allgathers ----
 
 struct RunCase {

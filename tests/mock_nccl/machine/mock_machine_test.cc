@@ -187,6 +187,14 @@ std::string Graph(
            ">" + channels + "</graph>\n";
 }
 
+std::string Channels(int n)
+{
+    std::string text;
+    for (int i = 0; i < n; i++)
+        text += "<channel><gpu/><gpu/><gpu/><gpu/></channel>";
+    return text;
+}
+
 class BrokenGraphs : public testing::TestWithParam<BrokenCase>
 {
 };
@@ -221,6 +229,8 @@ const BrokenCase kBrokenGraphs[] = {
      ":2: typeinter=\"NVLINK\" is no path that NCCL knows"},
     {"other_number_of_channels", kOpen + Graph("0", "nchannels=\"2\"") + kClose,
      ":2: graph 0 has 1 channels but says nchannels=\"2\""},
+    {"more_channels_than_nccl_has", kOpen + Graph("0", "nchannels=\"64\"", Channels(65)) + kClose,
+     ":2: graph 0 has 65 channels but says nchannels=\"64\""},
     {"other_number_of_gpus", kOpen + Graph("0", "", "<channel><gpu/><gpu/></channel>") + kClose,
      ":2: a channel of 2 GPUs, but a node has 4"},
     {"no_ring", kOpen + Graph("1") + kClose, ": no channels in graph 0 (ring)"},

@@ -286,6 +286,29 @@ TEST(OneGpuANode, HasNoPatForScattersThatDivide)
     EXPECT_LT(0, gather.cost[NCCL_ALGO_PAT][NCCL_PROTO_SIMPLE]);
 }
 
+// Before 2.32.6 NCCL's limit of PAT's threads is 0, so that any size justifies
+// all channels.
+TEST(OneGpuANode, HasAllChannelsForPatOfAnySizeBefore2_32_6)
+{
+    const std::pair<const char *, int> cases[] = {
+        {"2.31", 4}, {"2.32.3", 4}, {"2.32.6", 1}};
+    Machine machine = OneGpuANode();
+
+    for (const auto &[version, n_channels] : cases) {
+        script = [](Table table, int *asked) {
+            table[NCCL_ALGO_PAT][NCCL_PROTO_SIMPLE] = 0;
+            *asked = 64;
+            return ncclSuccess;
+        };
+        mock_outcome got =
+            OnMachine(machine, Call(ncclFuncAllGather, 8), WithScript(version));
+        ForgetScript();
+
+        EXPECT_EQ(NCCL_ALGO_PAT, got.algo) << version;
+        EXPECT_EQ(n_channels, got.tuned_channels) << version;
+    }
+}
+
 TEST(OneGpuANode, SeesTheNetworksWholeLatencyInRings)
 {
     mock_outcome got = OnMachine(OneGpuANode(), Call(ncclFuncAllReduce, 8));

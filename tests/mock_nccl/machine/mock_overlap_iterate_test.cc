@@ -23,6 +23,7 @@ struct Row {
     const char *ran = "ring,simple";
     const char *type = "bf16";
     const char *work = "overlap,gemm";
+    const char *gemm = "64,32,16"; // m, n, k
 };
 
 std::string Text(const Row &r)
@@ -33,7 +34,7 @@ std::string Text(const Row &r)
     for (int i = 0; i < 5; i++)
         row << "," << us;
     row << "," << r.ran << ",24," << r.type << ",sum,0,0,,measured," << r.work
-        << ",2,0.5,64,32,16,5,10\n";
+        << ",2,0.5," << r.gemm << ",5,10\n";
     return row.str();
 }
 
@@ -113,6 +114,34 @@ TEST_F(Iterated, AutoOnceMoreIsAuto)
     mock_run run = OwnChoice(machine, 4 * kMiB);
 
     EXPECT_NEAR(1.4, Beside(machine, run, 5).slowdown, 1e-9);
+}
+
+TEST_F(Iterated, GemmsHaveSidesOfAtMost16Mi)
+{
+    const struct {
+        const char *gemm;
+        const char *column; // nullptr: all fit
+    } cases[] = {{"16777216,16777216,16777216", nullptr},
+                 {"16777217,32,16", "m"},
+                 {"64,16777217,16", "n"},
+                 {"64,32,16777217", "k"}};
+
+    for (const auto &c : cases) {
+        Row row{kSimple, 1.2};
+        row.gemm = c.gemm;
+        if (c.column == nullptr) {
+            EXPECT_EQ(1u, mock_machine_overlap_rounds(LoadRows({row}).get()));
+            continue;
+        }
+        mock_machine *machine = nullptr;
+        folder_.Write("overlap.csv", kIterateHeader + Text(row));
+        EXPECT_EQ(ncclInvalidArgument,
+                  mock_machine_load(folder_.Path().c_str(), &machine));
+        EXPECT_THAT(mock_last_error(),
+                    testing::EndsWith("column '" + std::string(c.column) +
+                                      "': '16777217' is not a whole number "
+                                      "from 1 to 16777216"));
+    }
 }
 
 } // namespace

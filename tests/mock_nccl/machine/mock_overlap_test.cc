@@ -195,6 +195,8 @@ const std::vector<Recorded> kArms = {{4, 1, 5, 1.2},
 const mock_run kTree{ncclFuncAllReduce, 4 * M, NCCL_ALGO_TREE,
                      NCCL_PROTO_SIMPLE, 12};
 
+const mock_run kCopies{ncclFuncAllReduce, 4 * M, MOCK_WAY_CE, 0, 0};
+
 // clang-format off
 const SlowdownCase kSlowdowns[] = {
     {"of_a_round", {{4, 1, 5, 1.25}, {4, 2, 5, 1.5}},
@@ -223,6 +225,10 @@ const SlowdownCase kSlowdowns[] = {
     {"of_all_channels_is_that_of_nccls_own_count", {{4, 1, 5, 1.2}},
      {{Simple(4 * M, 24), 5, 1.2, kRecorded}, {Simple(4 * M, 32), 5, 1.2, kRecorded},
       {Simple(4 * M, 64), 5, 1.2, kRecorded}}},
+    {"of_copy_engines_without_records_is_none", {}, {{kCopies, 5, 1, kModelled}, {Simple(4 * M), 5, 1.43, kModelled}}},
+    {"of_copy_engines_with_records_of_kernels_is_none", kArms, {{kCopies, 5, 1, kModelled}}},
+    {"of_copy_engines_is_that_of_their_records", {{4, 1, 5, 1.2}, {4, 1, 5, 1.1, "ce,ce,0"}},
+     {{kCopies, 5, 1.1, kRecorded}}},
 };
 // clang-format on
 INSTANTIATE_TEST_SUITE_P(Table, Slowdown, testing::ValuesIn(kSlowdowns),
@@ -253,6 +259,18 @@ TEST(NoOverlap, IsModelled)
     EXPECT_EQ(Mean(machine, Simple(4 * kMiB)).us, o.comm_us);
     EXPECT_EQ(0u, mock_machine_overlap_rounds(machine.get()));
     EXPECT_EQ(0u, mock_machine_overlap_settings(machine.get(), nullptr, 0));
+}
+
+// 256 rows fill the first allocation for records.
+TEST_F(Overlap, HasAsManyRoundsAsWereRecorded)
+{
+    for (int round = 0; round < 256; round++)
+        Add(kSimple4, round, 5, round < 255 ? 1.2 : 1.4);
+    Machine machine = Load();
+
+    EXPECT_EQ(256u, mock_machine_overlap_rounds(machine.get()));
+    EXPECT_NEAR(1.2, Beside(machine, Simple(4 * kMiB), 5, 0).slowdown, 1e-9);
+    EXPECT_NEAR(1.4, Beside(machine, Simple(4 * kMiB), 5, .999).slowdown, 1e-9);
 }
 
 // ---- refusals ----

@@ -128,6 +128,10 @@ const TimingsCase kCases[] = {
       {1024, kSimple, "w,1", "4"}, {1024, kSimple, "w,2", "5"}},
      {{Simple(1024), 0, 4}, {Simple(1024), .25, 5}, {Simple(1024), .5, 4}, {Simple(1024), .75, 5},
       {Simple(1024), kMean, 4.5}}},
+    {"of_a_size_with_fewer_rounds_than_the_one_before_are_its_own",
+     {{1024, kLl, "w,1", "10"}, {1024, kLl, "w,2", "20"}, {1024, kLl, "w,3", "30"}, {1024, kLl, "w,4", "40"},
+      {4096, kLl, "w,1", "50"}, {4096, kLl, "w,2", "60"}},
+     {{Ll(4096), .25, 50}, {Ll(4096), .5, 60}, {Ll(4096), .75, 60}}},
     {"of_auto_and_its_pair_are_one_truth", // 64 MiB is ring/simple, alone
      {{1024, kAuto, "w,1", "10"}, {1024, kLl, "w,1", "14"}, {1024, kLl, "w,2", "30"}, {1024, kAuto, "w,2", "20"},
       {1024, kSimple, "w,1", "50"}, {64 * M, kAuto, "w,1", "7"}},

@@ -146,6 +146,20 @@ TEST(CollNetSwitch, NeedsEveryGpuAsAHeadToGather)
     }
 }
 
+TEST(CollNetSwitch, NeedsEveryGpuAsAHeadToReduceFrom2_31)
+{
+    const std::tuple<const char *, int, bool> cases[] = {
+        {"2.30", 7, true}, {"2.31", 7, false}, {"2.31", 8, true}};
+
+    for (const auto &[version, n_heads, open] : cases) {
+        mock_nccl_options options = Enabled();
+        options.version = version;
+        mock_outcome got = OnMachine(WithCollNet("a100n2x8", n_heads),
+                                     Call(ncclFuncAllReduce, 1 << 20), options);
+        EXPECT_EQ(open, Open(got)[0]) << version << " " << n_heads;
+    }
+}
+
 // The CollNet and NVLS arguments of a v2 tuner.
 std::string Told(const char *version, ncclFunc_t coll)
 {

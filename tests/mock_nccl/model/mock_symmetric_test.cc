@@ -189,4 +189,19 @@ TEST(Symmetric, TmaNeedsBlackwellAndBytesForABlock)
     }
 }
 
+TEST(Symmetric, KernelsAreComparedFrom2_29On)
+{
+    const std::pair<const char *, size_t> cases[] = {
+        {"2.26", 0}, {"2.28", 0}, {"2.29", 2}, {"2.30", 2}, {"2.31", 2}};
+    Machine machine = LoadMachine("h200x4");
+    const mock_call call = Call(ncclFuncAllReduce, 1 << 20);
+
+    for (const auto &[version, n] : cases) {
+        Nccl nccl = MakeNccl({version});
+        Comm comm = MakeComm(nccl, machine);
+        mock_symmetric_kernel kernels[MOCK_MAX_SYMMETRIC];
+        EXPECT_EQ(n, mock_comm_kernels(comm.get(), &call, kernels)) << version;
+    }
+}
+
 } // namespace

@@ -1,4 +1,6 @@
 // The log of each NCCL version's loader, and the life of its tuner.
+#include <dlfcn.h>
+
 #include <gmock/gmock.h>
 
 #include "mock_nccl/plugins/mock_log_cases.h"
@@ -96,6 +98,40 @@ TEST(Stay, AfterTwoCommunicatorsAtOnceIsAsInThatVersion)
         MakeComm(other, machine).reset();
         EXPECT_EQ(c.reloads ? 2 * before : before, log.lines.size())
             << c.version;
+    }
+}
+
+bool IsOpen(const char *path)
+{
+    void *library = dlopen(path, RTLD_NOW | RTLD_NOLOAD);
+
+    if (library != nullptr)
+        dlclose(library);
+    return library != nullptr;
+}
+
+// 2.26 closes the net plugin together with the tuner; later versions open a
+// handle of the tuner's own.
+TEST(Stay, OfANetPluginEndsWithItsTunerIn2_26Only)
+{
+    const char *path = STP_TEST_PLUGINS "/libnccl-tuner-all_versions.so";
+    const std::pair<const char *, bool> cases[] = {
+        {"2.26", false}, {"2.27", true}, {"2.30", true}};
+    Machine machine = LoadMachine("h200x4");
+
+    for (const auto &[version, stays] : cases) {
+        mock_nccl_options options{version};
+        options.net_plugin = path;
+        Nccl nccl = MakeNccl(options);
+        for (int i = 0; i < 2; i++) {
+            Comm comm = MakeComm(nccl, machine);
+            EXPECT_NE(0, mock_comm_tuner_version(comm.get())) << version;
+            EXPECT_TRUE(IsOpen(path)) << version;
+            comm.reset();
+            EXPECT_EQ(stays, IsOpen(path)) << version;
+        }
+        nccl.reset();
+        EXPECT_FALSE(IsOpen(path)) << version;
     }
 }
 

@@ -72,6 +72,21 @@ TEST_F(MockProfilerLife, ProcessHasOneMaskWhichOutlivesCommunicators)
     EXPECT_EQ(mask, profiler->nccl_mask);
 }
 
+TEST_F(MockProfilerLife, LibraryIsClosedAfterTheLastCommunicator)
+{
+    Nccl nccl = MakeNccl(With(kListener));
+    Comm one = MakeComm(nccl, machine_);
+    Comm two = MakeComm(nccl, machine_);
+
+    one.reset();
+    void *open = dlopen(kListener, RTLD_NOW | RTLD_NOLOAD);
+    ASSERT_NE(nullptr, open);
+    dlclose(open);
+    two.reset();
+
+    EXPECT_EQ(nullptr, dlopen(kListener, RTLD_NOW | RTLD_NOLOAD));
+}
+
 // Of NCCL 2.31 and later: v7 has phases, which need channels.
 TEST_F(MockProfilerLife, PhasesOfKernelsAreForNewProfilers)
 {

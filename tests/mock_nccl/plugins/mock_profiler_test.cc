@@ -419,6 +419,56 @@ TEST(MockProfiler, CopyEnginesAreToldFromV6OnAsTheyAreEnqueued)
     }
 }
 
+// A bit enables the events above its own in versions that know it.
+TEST(MockProfiler, BitsOfCopyEnginesEnableCallsFrom2_29)
+{
+    const Lines calls{"1000 start 1 GroupApi of 0 rank 0 depth 1 captured 0",
+                      "state 1 23",
+                      "1000 start 2 CollApi of 1 rank 0 AllReduce 2048 "
+                      "ncclBfloat16 root 0 captured 0",
+                      "stop 2",
+                      "state 1 24",
+                      "stop 1"};
+    const std::pair<const char *, Lines> cases[] = {
+        {"2.28", {}}, {"2.29", calls}, {"2.30", calls}, {"2.31", calls}};
+
+    for (const auto &[version, want] : cases) {
+        Profiled p(kListener, NCCL_PROFILE_CE_COLL, kAll, version);
+        Log log;
+
+        RunOne(p.comm, Call(ncclFuncAllReduce, 4096));
+
+        EXPECT_EQ(want, ProfilerLines(log)) << version;
+    }
+}
+
+TEST(MockProfiler, CopiesFollowTheKernelsOfTheirGroup)
+{
+    const int followed = NCCL_PROFILE_COLL | NCCL_PROFILE_CE_COLL;
+    Profiler profiler(kListener, followed, followed);
+    mock_nccl_options options = With(kListener, "2.31");
+    options.zero_ctas = true;
+    Nccl nccl = MakeNccl(options);
+    Comm comm = MakeComm(nccl, LoadMachine("h200x4"));
+    mock_call calls[] = {Call(ncclFuncAllGather, 65536),
+                         Call(ncclFuncAllReduce, 65536)};
+    mock_outcome outcomes[2];
+    for (mock_call &call : calls)
+        call.windows = MOCK_WINDOWS_BOTH;
+    Log log;
+
+    ASSERT_EQ(ncclSuccess, mock_comm_group(comm.get(), calls, 2, outcomes));
+
+    EXPECT_THAT(
+        FollowedLines(log),
+        ElementsAre("1000 start 1 Coll of 0 rank 0 AllReduce 32768 "
+                    "ncclBfloat16 root 0 RSxLD_AGxST/ on 2 number 0 in 0",
+                    "stop 1",
+                    "1000 start 2 CeColl of 0 rank 0 AllGather 16384 ncclInt8 "
+                    "by MC number 0",
+                    "stop 2"));
+}
+
 TEST(MockProfiler, CaptureReportsOnlyCalls)
 {
     Profiled p(kListener, kKernels);

@@ -108,18 +108,20 @@ TEST_P(InALayout, AFailureNamesStepAndRank)
 
 TEST_P(InALayout, OtherRanksContinueWhenARankDies)
 {
-    Ranks ranks = JoinThem();
-    ASSERT_TRUE(ranks) << mock_last_error();
-    const mock_death death{3, 1};
-    script_.death = &death;
-    order.clear();
+    for (int rank : {0, 3}) {
+        Ranks ranks = JoinThem();
+        ASSERT_TRUE(ranks) << mock_last_error();
+        const mock_death death{rank, 1};
+        script_.death = &death;
+        order.clear();
 
-    for (uint64_t seed = 0; seed < 2; seed++)
-        ASSERT_EQ(ncclSuccess, Play(ranks, seed)) << mock_last_error();
+        for (uint64_t seed = 0; seed < 2; seed++)
+            ASSERT_EQ(ncclSuccess, Play(ranks, seed)) << mock_last_error();
 
-    // Three ranks had four calls twice, and one had one.
-    if (!InProcesses()) {
-        EXPECT_THAT(order, SizeIs(2 * 3 * 4 + 1));
+        // Three ranks had four calls twice, and one had one.
+        if (!InProcesses()) {
+            EXPECT_THAT(order, SizeIs(2 * 3 * 4 + 1)) << rank;
+        }
     }
 }
 
