@@ -184,8 +184,7 @@ static void tuner_read_constants(struct context *ctx,
     char why[STP_PATH_SIZE + STP_ERROR_TEXT];
     struct stp_error err;
 
-    constants->path = settings->constants;
-    constants->hash = 0;
+    *constants = (struct tuner_constants){.path = settings->constants};
     if (constants->path[0] == '\0' ||
         tuner_load_constants(nccl, is_comparable, constants, &err) == STP_OK)
         return;

@@ -162,8 +162,6 @@ void stp_profile_attach(struct stp_profile *profile,
     if (profile->flights == NULL && observer != NULL)
         profile->flights = calloc(N_FLIGHTS, sizeof(*profile->flights));
     profile->observer = profile->flights != NULL ? observer : NULL;
-    for (int i = 0; i < N_FLIGHTS && profile->flights != NULL; i++)
-        profile->flights[i].is_used = false;
     pthread_mutex_unlock(&profile->lock);
 }
 

@@ -2,6 +2,8 @@
 // times, of those that are lost, and when it wants any.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+#include <sys/resource.h>
+#include <unistd.h>
 
 #include <algorithm>
 #include <cstdarg>
@@ -291,6 +293,42 @@ TEST_F(OnlineAbi, KernelsMayBeginAfterTheTuner)
 
     Finalize(ranks);
     EXPECT_THAT(Blocks(), IsEmpty());
+}
+
+// ---- a process that has too many files open ----
+
+size_t CountDescriptors()
+{
+    const fs::directory_iterator all("/proc/self/fd");
+
+    return static_cast<size_t>(std::distance(begin(all), end(all)));
+}
+
+// One that cannot learn, or record, leaves nothing open.
+TEST_F(OnlineAbi, WorksWithAnyNumberOfDescriptorsLeft)
+{
+    const int first_free = dup(0);
+    struct rlimit limit, few;
+
+    close(first_free);
+    getrlimit(RLIMIT_NOFILE, &limit);
+    few = limit;
+    Set("STEPTUNE_INLINE", "0");
+    Set("STEPTUNE_TRACE", (dir_ / "trace.csv").string());
+    const size_t n_open = CountDescriptors();
+    for (unsigned n_left = 0; n_left < 20; n_left++) {
+        SCOPED_TRACE(n_left);
+        few.rlim_cur = static_cast<rlim_t>(first_free) + n_left;
+        setrlimit(RLIMIT_NOFILE, &few);
+        std::vector<Rank> ranks = Init(2);
+        for (int i = 0; i < 10; i++)
+            Call(ranks, 1 << 20);
+        Finalize(ranks);
+        setrlimit(RLIMIT_NOFILE, &limit);
+        EXPECT_EQ(n_open, CountDescriptors());
+    }
+    EXPECT_LT(1u, LinesOf(dir_ / "trace.csv").size());
+    EXPECT_FALSE(LinesOf(Journal()).empty());
 }
 
 // ---- ranks far apart ----

@@ -3,6 +3,7 @@
 // however it ends.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+#include <sys/resource.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -531,6 +532,20 @@ class OnlineTraceAbi : public OnlineAbi
         profiler_->stopEvent(channel);
     }
 
+    void LaunchUnknown(const char *func, const char *datatype)
+    {
+        ncclProfilerEvent_t what{};
+        void *event = nullptr;
+        what.type.v5 = NCCL_PROFILE_COLL;
+        what.coll.func = func;
+        what.coll.count = 1024;
+        what.coll.datatype = datatype;
+        what.coll.nChannels = kChannels;
+        what.coll.proto = "LL";
+        profiler_->startEvent(ranks_[0].profiler, &event, &what);
+        EXPECT_EQ(nullptr, event) << func << " " << datatype;
+    }
+
     // So many collectives of which nothing is told.
     void LaunchMore(int n)
     {
@@ -585,6 +600,37 @@ TEST_F(OnlineTraceAbi, LosesNoCollectiveOfWhichNothingIsTold)
     LaunchMore(50000);
 
     EXPECT_EQ(50000u, Rows().size());
+}
+
+TEST_F(OnlineTraceAbi, PassesOverCollectivesItDoesNotKnow)
+{
+    LaunchUnknown("AllShuffle", "ncclFloat32");
+    LaunchUnknown("AllReduce", "ncclFloat4");
+    LaunchUnknown("AllReduce", "Float32");
+    LaunchMore(1);
+
+    EXPECT_EQ(1u, Rows().size());
+}
+
+TEST_F(OnlineTraceAbi, IsWholeAfterOneThatCouldNotBeWritten)
+{
+    struct rlimit limit, little;
+    getrlimit(RLIMIT_FSIZE, &limit);
+    little = limit;
+    little.rlim_cur = 4096;
+    setrlimit(RLIMIT_FSIZE, &little);
+    LaunchMore(1000);
+    Finalize(ranks_);
+    setrlimit(RLIMIT_FSIZE, &limit);
+
+    const std::string second = (dir_ / "second.csv").string();
+    Set("STEPTUNE_TRACE", second);
+    ranks_ = Init(2, 2, false);
+    LaunchMore(1000);
+    Finalize(ranks_);
+
+    EXPECT_EQ(4096u, fs::file_size(dir_ / "trace.csv"));
+    EXPECT_EQ(1000u, RowsOf(second).size());
 }
 
 // NCCL keeps handles beyond their use.
