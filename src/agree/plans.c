@@ -46,9 +46,8 @@ void stp_plans_hush(struct stp_plans *plans)
     const uint64_t one = 1;
 
     atomic_store(&plans->is_hushed, true);
-    if (plans->wake_fd >= 0 &&
-        write(plans->wake_fd, &one, sizeof(one)) != sizeof(one))
-        return; /* it can be read already */
+    if (write(plans->wake_fd, &one, sizeof(one)) != sizeof(one))
+        return; /* it can be read already, or there is none */
 }
 
 /* ---- the store ---- */

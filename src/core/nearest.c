@@ -39,18 +39,18 @@ static unsigned nearest_count_edits(const char *a, size_t n, const char *b,
 {
     unsigned rows[3][LONGEST + 1] = {{0}};
 
-    for (size_t i = 0; i <= n; i++) {
+    for (size_t k = 1; k <= m; k++)
+        rows[0][k] = (unsigned)k;
+    for (size_t i = 1; i <= n; i++) {
         unsigned *row = rows[i % 3];
         const unsigned *above = rows[(i + 2) % 3];
 
         row[0] = (unsigned)i;
         for (size_t k = 1; k <= m; k++) {
-            bool same =
-                i > 0 && nearest_lower(a[i - 1]) == nearest_lower(b[k - 1]);
+            bool same = nearest_lower(a[i - 1]) == nearest_lower(b[k - 1]);
 
-            row[k] = i == 0 ? (unsigned)k
-                            : nearest_least(above[k] + 1, row[k - 1] + 1,
-                                            above[k - 1] + !same);
+            row[k] = nearest_least(above[k] + 1, row[k - 1] + 1,
+                                   above[k - 1] + !same);
             if (i > 1 && k > 1 && a[i - 1] == b[k - 2] && a[i - 2] == b[k - 1])
                 row[k] =
                     nearest_least(row[k], row[k], rows[(i + 1) % 3][k - 2] + 1);

@@ -579,6 +579,18 @@ static bool learner_want_by_bandit(struct stp_learner *l,
     return true;
 }
 
+/* Whether arms are still tried, or again. */
+static bool learner_is_exploring(const struct stp_learner *l)
+{
+    if (!learner_is_by_file(l) && stp_windows_pending(l->windows) > 0)
+        return true;
+    for (unsigned k = 0; k < STP_BANDIT_KEYS; k++)
+        if (l->keys[k].is_known &&
+            stp_bandit_awaits(l->bandit, k, learner_calls(l)))
+            return true;
+    return false;
+}
+
 /* Epochs are long once all has settled.  To change that alone, the arm in force
  * of a key is proposed once more. */
 static bool learner_want_long_epochs(struct stp_learner *l,
@@ -586,7 +598,7 @@ static bool learner_want_long_epochs(struct stp_learner *l,
 {
     unsigned arm = stp_bandit_get_key(l->bandit, 0).running;
 
-    if (l->is_settled || !l->keys[0].is_known || stp_learner_is_exploring(l))
+    if (l->is_settled || !l->keys[0].is_known || learner_is_exploring(l))
         return false;
     *p = (struct stp_proposal){
         .kind = STP_PROPOSE_ARM,
@@ -703,20 +715,6 @@ bool stp_learner_is_sampling(const struct stp_learner *learner)
 }
 
 /* ---- results ---- */
-
-bool stp_learner_is_exploring(const struct stp_learner *learner)
-{
-    const struct stp_learner *l = learner;
-
-    if (!learner_is_by_file(l) &&
-        (l->phase == SAMPLE || stp_windows_pending(l->windows) > 0))
-        return true;
-    for (unsigned k = 0; k < STP_BANDIT_KEYS; k++)
-        if (l->keys[k].is_known &&
-            stp_bandit_awaits(l->bandit, k, learner_calls(l)))
-            return true;
-    return false;
-}
 
 struct stp_bandit_key_state stp_learner_key(const struct stp_learner *learner,
                                             unsigned key)

@@ -119,9 +119,6 @@ void stp_learner_was_refused(struct stp_learner *learner);
  * first ones, too, which tell whether the profiler works. */
 bool stp_learner_is_sampling(const struct stp_learner *learner);
 
-/* Whether arms are still tried, or again. */
-bool stp_learner_is_exploring(const struct stp_learner *learner);
-
 /* A key's result. */
 struct stp_bandit_key_state stp_learner_key(const struct stp_learner *learner,
                                             unsigned key);

@@ -9,7 +9,7 @@ extern "C" {
 #include "core/learn/bandit_state.h"
 }
 
-#include "nccl_tuner_abi.h"
+#include "core/learn/bandit_job.h"
 
 namespace
 {
@@ -57,6 +57,25 @@ TEST(BanditArms, HaveAHalfAQuarterAndAllOfTheChannels)
 
     for (const auto &c : cases)
         EXPECT_EQ(c.added, Added(c.max, c.own)) << c.max << " " << int(c.own);
+}
+
+TEST(BanditArms, HaveAsManyChannelsAsNcclCanHave)
+{
+    const struct {
+        unsigned n_channels;
+        unsigned expected; // 0: not taken
+    } cases[] = {{1, 1},
+                 {STP_MAX_CHANNELS, STP_MAX_CHANNELS},
+                 {STP_MAX_CHANNELS + 1, 0}};
+
+    for (const auto &c : cases) {
+        const bandit_job::Bandit bandit =
+            bandit_job::Open(bandit_job::Halving());
+        bandit_job::AddKey(bandit, 0, 0);
+        stp_bandit_saw_channels(bandit.get(), 0, 0, c.n_channels);
+        EXPECT_EQ(c.expected, bandit->keys[0]->max_channels);
+        EXPECT_EQ(c.expected, bandit->keys[0]->arms[0].own_channels);
+    }
 }
 
 } // namespace

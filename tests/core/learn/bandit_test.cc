@@ -62,6 +62,10 @@ TEST(BanditRules, OutOfRangeAreRefused)
     EXPECT_EQ(STP_ERR_RANGE, stp_bandit_open(&rules, &bandit, &err));
     EXPECT_STREQ("epsilon is 1.5, expected 0 to 1", err.text);
     rules = Halving();
+    rules.budget = 1.01;
+    EXPECT_EQ(STP_ERR_RANGE, stp_bandit_open(&rules, &bandit, &err));
+    EXPECT_STREQ("budget is 1.01, expected 0 to 1", err.text);
+    rules = Halving();
     rules.n_arms = STP_BANDIT_ARMS;
     EXPECT_EQ(STP_ERR_RANGE, stp_bandit_open(&rules, &bandit, &err));
     EXPECT_THAT(err.text, HasSubstr("number of arms is 32"));

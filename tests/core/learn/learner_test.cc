@@ -451,6 +451,15 @@ TEST_F(Job, WithTimesOfItsOwnLearnsByThem)
     EXPECT_NEAR(1 / .9, Events(STP_LEARN_SETTLED)[0].gain, 1e-6);
 }
 
+TEST_F(Job, WithTimesOfTheGpuLearnsNothingByItsOwn)
+{
+    Open();
+    Call(0, Saves(5));
+    stp_learner_reward(learner_.get(), 0, 1);
+
+    EXPECT_TRUE(Events(STP_LEARN_REWARD).empty());
+}
+
 TEST(Objectives, GoBothWays)
 {
     EXPECT_STREQ("gpu", stp_learn_objective_name(STP_LEARN_GPU));

@@ -110,6 +110,20 @@ TEST_F(Ledger, CountsWhatFindsNoRoom)
     EXPECT_EQ(STP_LEDGER_ENTRIES + 1u, n);
 }
 
+TEST_F(Ledger, HasRoomForAnyCallWhileAnyEntryIsFree)
+{
+    for (int line = 1; line <= STP_LEDGER_ENTRIES; line++)
+        Count(ncclFuncAllReduce, 4096, line, NCCL_ALGO_RING, NCCL_PROTO_LL);
+
+    stp_ledger_entry &free = ledger_->entries[100];
+    for (int line = 1000; line < 1000 + 8 * STP_LEDGER_ENTRIES; line++) {
+        free = {};
+        Count(ncclFuncAllReduce, 4096, line, NCCL_ALGO_RING, NCCL_PROTO_LL);
+        ASSERT_EQ(static_cast<uint32_t>(line), free.line);
+    }
+    EXPECT_EQ(0u, ledger_->n_lost);
+}
+
 TEST_F(Ledger, IsTakenForNothingElse)
 {
     EXPECT_FALSE(stp_ledger_is_valid(ledger_.get(), sizeof(stp_ledger) - 1));

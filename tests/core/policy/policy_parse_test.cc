@@ -253,6 +253,11 @@ TEST(PolicyParse, ShowsEveryMessageWholeButShortensLongWords)
          "collective, min_bytes, max_bytes, algorithm, protocol, channels, "
          "nNodes, nRanks, numPipeOps, regBuff, min_bytes_per_rank, "
          "max_bytes_per_rank, chunk_bytes, gpu"},
+        {"gpu,collective,~ \x7f",
+         "1:16: unknown column '~ \\x7F', expected "
+         "collective, min_bytes, max_bytes, algorithm, protocol, channels, "
+         "nNodes, nRanks, numPipeOps, regBuff, min_bytes_per_rank, "
+         "max_bytes_per_rank, chunk_bytes, gpu"},
         {"reduce,0,1," + word + ",ll,1,1,1",
          "1:12: unknown algorithm '" + word +
              "', expected tree, ring, collnet_direct, collnet_chain, nvls, "
