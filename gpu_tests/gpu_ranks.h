@@ -27,6 +27,12 @@ inline int CountRanks()
     return CountGpus() == 1 && shares ? 2 : CountGpus();
 }
 
+// Then CUDA graphs of a process's ranks would wait for each other for ever.
+inline bool RanksShareAGpu()
+{
+    return CountRanks() > CountGpus();
+}
+
 inline int GpuOf(int rank)
 {
     return CountGpus() > 0 ? rank % CountGpus() : 0;

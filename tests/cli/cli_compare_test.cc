@@ -190,21 +190,23 @@ TEST_F(Compare, EndsWithTheRunThatFails)
     const Failing cases[] = {
         {"echo begin; echo why >&2; [ $A = 0 ] || exit 3", "",
          "steptune compare: run 2 (A=1) ended with status 3; the last lines of "
-         "its output:\n  | begin\n  | why\n"},
+         "its output (-o FOLDER keeps all):\n  | begin\n  | why\n"},
         {"kill -KILL $$", "",
          "steptune compare: run 1 (A=0) was ended by signal 9 (Killed); the "
-         "last lines of its output:\n"},
+         "last lines of its output (-o FOLDER keeps all):\n"},
         {"echo step 5 s", "--step-time 'step ([0-9]+) ms'",
          "steptune compare: run 1 (A=0) printed nothing that --step-time "
-         "matches; the last lines of its output:\n  | step 5 s\n"},
+         "matches; the last lines of its output (-o FOLDER keeps all):\n  | "
+         "step 5 s\n"},
         {"echo step 0 ms", "--step-time 'step ([0-9]+) ms'",
          "steptune compare: run 1 (A=0) printed times of steps that are not "
-         "above 0; the last lines of its output:\n  | step 0 ms\n"},
+         "above 0; the last lines of its output (-o FOLDER keeps all):\n  | "
+         "step 0 ms\n"},
         {"printf 'a\\033b'; exec sleep 100", "--for 1s",
          "steptune compare: run 1 (A=0) has no times of steps (NCCL's profiler "
          "recorded no collective, which takes NCCL 2.27 or later and several "
          "ranks), and --for ended it, so that its own time says nothing; the "
-         "last lines of its output:\n  | a\\x1Bb\n"},
+         "last lines of its output (-o FOLDER keeps all):\n  | a\\x1Bb\n"},
     };
 
     for (const Failing &c : cases) {
