@@ -145,6 +145,19 @@ TEST_F(RewardFile, KeepsTheStartOfALineForItsEnd)
     EXPECT_THAT(ReadWell(), ElementsAre(2, 3));
 }
 
+TEST_F(RewardFile, IsClosedInTheEnd)
+{
+    const int first_free = dup(0);
+
+    close(first_free);
+    Append(Line(1));
+    EXPECT_THAT(ReadWell(), ElementsAre(1));
+    stp_reward_file_close(file_);
+    file_ = nullptr;
+
+    EXPECT_EQ(-1, fcntl(first_free, F_GETFD));
+}
+
 TEST_F(RewardFile, MayHoldGarbage)
 {
     Append(Line(1) + std::string(100000, '\xff') + "\n" +

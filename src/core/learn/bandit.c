@@ -330,7 +330,6 @@ struct stp_bandit_arm_state stp_bandit_get_arm(const struct stp_bandit *bandit,
         .arm = state->arm,
         .n = state->n,
         .mean = state->mean,
-        .stddev = state->n < 2 ? 0 : sqrt(state->ss / (state->n - 1)),
         .is_out = state->is_out,
     };
 }

@@ -205,7 +205,6 @@ struct stp_bandit_arm_state {
     uint64_t n;  /* rewards or blocks */
     double mean; /* of them; of blocks, the logarithm of their gain over the
                     incumbent */
-    double stddev;
     bool is_out; /* pruned or eliminated */
 };
 

@@ -85,6 +85,38 @@ TEST(BanditArms, AreWhatTheTableAllowsCheapestFirst)
     EXPECT_THAT(ArmsOf(bandit, true), ElementsAre(kTreeSimple));
 }
 
+TEST(BanditArms, OfEqualCostAreInTheOrderOfTheirNames)
+{
+    Bandit bandit = Open(Halving());
+    Costs costs;
+    const stp_cost_view view = costs.View();
+
+    costs.table[NCCL_ALGO_RING][NCCL_PROTO_SIMPLE] = 20;
+    costs.table[NCCL_ALGO_TREE][NCCL_PROTO_LL128] = 20;
+    costs.table[NCCL_ALGO_TREE][NCCL_PROTO_LL] = 20;
+    stp_bandit_add_key(bandit.get(), 0, &view, 24);
+
+    EXPECT_THAT(ArmsOf(bandit, false),
+                ElementsAre(kOwn, Arm{NCCL_ALGO_TREE, NCCL_PROTO_LL, 0},
+                            kTreeLl128, kRingLl, kRingSimple));
+}
+
+TEST(BanditArms, ThatAreNotThereAreOut)
+{
+    const Bandit bandit = Open(Halving());
+
+    AddKey(bandit);
+
+    for (const auto &[key, arm] :
+         {std::pair{0u, 20u}, {1u, 0u}, {STP_BANDIT_KEYS + 1u, 0u}}) {
+        const stp_bandit_arm_state state =
+            stp_bandit_get_arm(bandit.get(), key, arm);
+        EXPECT_TRUE(state.is_out);
+        EXPECT_EQ(-1, state.arm.algo);
+        EXPECT_EQ(0u, state.n);
+    }
+}
+
 TEST(BanditArms, AreTheRulesOwnIfThereAreAny)
 {
     stp_bandit_rules rules = Halving();

@@ -170,6 +170,12 @@ class Job : public testing::Test
         if (n_calls_ % think_every_ == 0 && !has_proposal_)
             has_proposal_ =
                 stp_learner_wants(learner_.get(), &proposal_, 1) == 1;
+        if (has_proposal_ && proposal_.kind == STP_PROPOSE_TRIAL &&
+            n_refusals_ > 0) {
+            n_refusals_--;
+            has_proposal_ = false;
+            stp_learner_was_refused(learner_.get());
+        }
     }
 
     void AddKeys(unsigned n)
@@ -227,6 +233,7 @@ class Job : public testing::Test
     unsigned think_every_ = 48;
     bool has_times_ = true;
     double confirm_us_ = 0;
+    unsigned n_refusals_ = 0; // of the next trials
     uint64_t n_calls_ = 0;
     unsigned n_trials_ = 0;
 
@@ -433,6 +440,18 @@ TEST_F(Job, WithoutTimesTriesNothingAndLooksEverLessOften)
     EXPECT_EQ(0u, n_trials_);
     EXPECT_GT(n_sampling, 0u);
     EXPECT_LT(n_sampling, 5000u);
+}
+
+TEST_F(Job, WhoseFirstTrialsAreRefusedTriesThemLater)
+{
+    n_refusals_ = 8;
+    Open();
+    for (int i = 0; i < 20000; i++)
+        Call(0, Saves(5));
+
+    EXPECT_EQ(0u, n_refusals_);
+    EXPECT_EQ(kTreeLl128, InForce());
+    EXPECT_FALSE(Events(STP_LEARN_SETTLED).empty());
 }
 
 // ---- by an application's times ----

@@ -397,6 +397,33 @@ TEST_F(OnlineAbi, RanksWithTheStaticPluginAndThisOneAllStepAside)
     dlclose(library);
 }
 
+// NCCL may make the profiler's contexts of several communicators before it asks
+// their tuners.
+TEST_F(OnlineAbi, CommunicatorsHaveTimesInAnyOrderOfTheirContexts)
+{
+    const uint64_t ids[] = {mock_new_comm_id(), mock_new_comm_id(),
+                            mock_new_comm_id()};
+    std::vector<Rank> ranks(3);
+    ncclNvlDomainInfo_v5_t nvl{};
+    ncclTunerConstants_v5_t constants{};
+
+    logged.clear();
+    for (size_t i = 0; i < 3; i++)
+        profiler_->init(&ranks[i].profiler, ids[i], &mask_, "", 1, 2, 0,
+                        nullptr);
+    for (size_t i : {1u, 0u, 2u})
+        tuner_->init(&ranks[i].tuner, ids[i], 2, 1, Log, &nvl, &constants);
+
+    EXPECT_THAT(logged, Not(HasSubstr("without times on the GPU")));
+    Finalize(ranks);
+
+    logged.clear();
+    void *alone = nullptr;
+    tuner_->init(&alone, mock_new_comm_id(), 2, 1, Log, &nvl, &constants);
+    EXPECT_THAT(logged, HasSubstr("without times on the GPU"));
+    tuner_->finalize(alone);
+}
+
 // ---- many messages ----
 
 TEST_F(OnlineAbi, KindsBeyondThe128thAreNcclsOwn)
