@@ -68,6 +68,14 @@ static bool derive_holds(const struct stp_point *p, const struct stp_arm *arm,
     return true;
 }
 
+/* With ce NCCL runs reductions, and what is small, as with sym, which costs an
+ * application less: there is no ce where a symmetric kernel ran. */
+static bool derive_is_itself(const struct stp_comparison *c)
+{
+    return c->arm.setup.memory != STP_MEMORY_CE || c->ran_kernel[0] == '\0' ||
+           strcmp(c->ran_kernel, STP_COPY_ENGINES) == 0;
+}
+
 static bool derive_registers(const struct stp_point *p,
                              const struct stp_comparison *c,
                              const struct stp_derive_terms *terms)
@@ -75,7 +83,7 @@ static bool derive_registers(const struct stp_point *p,
     const struct stp_comparison *rule;
     double again, policy;
 
-    return stp_arm_registers(&c->arm) &&
+    return stp_arm_registers(&c->arm) && derive_is_itself(c) &&
            stp_gain_over_rule(p, c, terms->min_gain, &rule).low > 1 &&
            derive_holds(p, &c->arm, terms->trials, &again, &policy);
 }

@@ -98,6 +98,39 @@ TEST(DeriveMemoryRange, EndsBeforeASizeWhereNcclRunsATree)
                     [](const stp_derived_rule &) { return ""; }));
 }
 
+struct KernelCase {
+    const char *name;
+    stp_arm fast, slow; // both faster than NCCL's own choice
+    const char *fast_ran;
+    std::vector<std::string> memory;
+};
+
+class DeriveMemoryKernel : public testing::TestWithParam<KernelCase>
+{
+};
+
+TEST_P(DeriveMemoryKernel, NamesNoCopyEnginesThatDidNotRun)
+{
+    const KernelCase &c = GetParam();
+    Data d;
+    d.AddAuto(100).AddGain(100, c.fast, 1.3).AddGain(100, c.slow, 1.2);
+    for (size_t i = 0; i < d.data.n_rows; i++)
+        if (stp_arm_equal(&d.data.rows[i].arm, &c.fast))
+            strcpy(d.data.rows[i].ran_kernel, c.fast_ran);
+    const stp_derive_terms memory{0.02, false, false, true, nullptr};
+
+    EXPECT_EQ(c.memory, Rules(Compared(d).all, memory,
+                              [](const stp_derived_rule &) { return ""; }));
+}
+
+// clang-format off
+INSTANTIATE_TEST_SUITE_P(Table, DeriveMemoryKernel, testing::Values(
+    KernelCase{"ce_where_they_ran", kCe, kSym, STP_COPY_ENGINES, {"100-100 ce"}},
+    KernelCase{"sym_where_that_ran", kCe, kSym, "AllReduce_AGxLL_R", {"100-100 sym"}},
+    KernelCase{"ce_where_nobody_knows", kCe, kSym, "", {"100-100 ce"}}),
+    [](const auto &of) { return of.param.name; });
+// clang-format on
+
 // 1.2 in 1.1 to 1.3 over 1.1 in 1.0 to 1.21.
 TEST(GainOver, HasTheIntervalOfIndependentOnes)
 {

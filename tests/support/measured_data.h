@@ -5,6 +5,7 @@
 #include <gtest/gtest.h>
 
 #include <cstdint>
+#include <cstring>
 #include <string>
 #include <vector>
 
@@ -30,8 +31,18 @@ inline constexpr stp_arm kTreeLl{
 
 inline constexpr stp_arm kSym{
     STP_ARM_SETUP, 0, 0, 0, 0, {STP_MEMORY_SYM, 0, 0, 0}};
+inline constexpr stp_arm kCe{STP_ARM_SETUP,           0, 0, 0, 0,
+                             {STP_MEMORY_CE, 0, 0, 0}};
 inline constexpr stp_arm kReg{
     STP_ARM_SETUP, 0, 0, 0, 0, {STP_MEMORY_REG, 0, 0, 0}};
+
+// What NCCL runs with such buffers.
+inline const char *RanKernel(const stp_arm &arm)
+{
+    return arm.setup.memory == STP_MEMORY_SYM  ? "AllReduce_AGxLL_R_sum_bf16"
+           : arm.setup.memory == STP_MEMORY_CE ? STP_COPY_ENGINES
+                                               : "";
+}
 
 // Measurements, one arm after the other.
 class Data
@@ -63,6 +74,7 @@ class Data
             m.source = source;
             m.single_pass = single_pass;
             m.us.median = us[round];
+            strcpy(m.ran_kernel, RanKernel(arm));
             stp_dataset_add(&data, &m);
         }
         return *this;
