@@ -25,6 +25,7 @@ class FakeLaunches : public FakeEngine
   public:
     double launch_us = 8;
     bool has_gpu = true;
+    double connect_us = 0; // of the first collective
     size_t n_elementwise = 0;
 
     static double GemmUs(const stp_gemm &g)
@@ -50,7 +51,8 @@ class FakeLaunches : public FakeEngine
     }
     stp_status Collective(unsigned, const stp_transfer &, stp_error *) override
     {
-        Launch(6);
+        Launch(6 + connect_us);
+        connect_us = 0;
         return STP_OK;
     }
     void Elementwise(unsigned, uint64_t n_bytes) override
@@ -119,6 +121,18 @@ TEST(Calibrate, TimesWhatGpusDoAndNotItsLaunch)
         EXPECT_NEAR(c.comm_us, us, first);
         EXPECT_EQ(c.has_gpu, device.n_elementwise > 0);
     }
+}
+
+TEST(Calibrate, TheFirstCollectiveConnectsAndTellsNothing)
+{
+    FakeLaunches device;
+    device.connect_us = 200e3;
+    Layer l(&device);
+    double us = 0;
+
+    ASSERT_EQ(STP_OK, stp_time_collectives(&l.layer, 50, &us, nullptr));
+
+    EXPECT_NEAR(6, us, 1e-9);
 }
 
 TEST(Calibrate, WhatTakesLongIsNotLaunchedAhead)
