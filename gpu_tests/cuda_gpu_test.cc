@@ -43,10 +43,15 @@ class Cuda : public DeviceFixture
         info_ = Info();
     }
 
-    void OpenWithPolicy(const std::string &policy)
+    void MakeFolder()
     {
         dir_ = testing::TempDir() + "steptune-gpu-XXXXXX";
         ASSERT_NE(nullptr, mkdtemp(dir_.data()));
+    }
+
+    void OpenWithPolicy(const std::string &policy)
+    {
+        MakeFolder();
         std::ofstream(dir_ + "/policy.conf") << policy;
         setenv("NCCL_TUNER_CONFIG_FILE", (dir_ + "/policy.conf").c_str(), 1);
         options_.plugin = STP_PLUGIN;
@@ -232,6 +237,37 @@ TEST_F(Cuda, AskedForMoreGpusThanThereAreItSaysHowMany)
 
     EXPECT_THAT(err_.text, HasSubstr("1000 GPUs asked for"));
     EXPECT_THAT(err_.text, HasSubstr("present"));
+}
+
+// Its tuner is not asked about the calls of other arms, so that its profiler
+// must not hear of them either.
+TEST_F(Cuda, APluginThatLearnsHearsOfItsOwnCalls)
+{
+    MakeFolder();
+    const std::string journal = dir_ + "/journal.csv";
+    setenv("STEPTUNE_JOURNAL", journal.c_str(), 1);
+    setenv("STEPTUNE_LEARNED", "/dev/null", 1);
+    setenv("STEPTUNE_BUDGET", "1", 1);
+    options_.plugin = STP_ONLINE_PLUGIN;
+    Open();
+
+    for (int i = 0; i < 40; i++)
+        for (const stp_arm &arm : {stp_arm{STP_ARM_AUTO}, kPlugin}) {
+            Select(arm);
+            for (int call = 0; call < 100; call++)
+                Note(0, Make(ncclFuncAllReduce, 1 << 20, STP_TYPE_BF16));
+            Synchronise();
+        }
+    stp_device_close(&device_);
+    device_ = {};
+
+    std::ifstream file(journal);
+    size_t n_trials = 0;
+    for (std::string line; std::getline(file, line);)
+        n_trials += line.find(",trial,") != std::string::npos;
+    EXPECT_GT(n_trials, 0u);
+    for (const char *name : {"JOURNAL", "LEARNED", "BUDGET"})
+        unsetenv((std::string("STEPTUNE_") + name).c_str());
 }
 
 TEST_F(Cuda, AskedForMoreMemoryThanThereIsItSaysHowMuch)

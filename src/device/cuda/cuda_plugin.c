@@ -19,11 +19,14 @@ static struct {
     const ncclTuner_v6_t *inner_v6;
     const ncclTuner_v4_t *inner_v4;
     const ncclTuner_v3_t *inner_v3;
+    const ncclProfiler_v5_t *heeds_v5; /* its profiler, for what it decided */
+    const ncclProfiler_v4_t *heeds_v4;
 
     atomic_bool has_tuner;
     atomic_bool asks_inner; /* the plugin arm is selected */
     _Atomic(int *) mask;    /* NCCL's; NULL without a profiler */
     atomic_bool listens;
+    int mask_before; /* of the listening */
 
     pthread_mutex_t lock; /* of the members below */
     int rank;
@@ -170,14 +173,21 @@ EXPORT const ncclTuner_v6_t ncclTunerPlugin_v6 = {
 
 /* ---- the profiler ---- */
 
-/* A context for each rank's number, so that events need not be asked. */
-static ncclResult_t plugin_profiler_init(void **context, int *mask, int rank)
+/* Of a communicator. */
+struct plugin_profile {
+    int rank;
+    void *inner; /* the context of the profiler under test; NULL: it has none */
+};
+
+/* A profile for each rank's number, so that events need not be asked. */
+static ncclResult_t plugin_profiler_init(void **context, int *mask, int rank,
+                                         void *inner)
 {
-    int *mine = malloc(sizeof(*mine));
+    struct plugin_profile *mine = malloc(sizeof(*mine));
 
     if (mine == NULL)
         return ncclSystemError; /* NCCL goes on without */
-    *mine = rank;
+    *mine = (struct plugin_profile){rank, inner};
     *context = mine;
     atomic_store(&plugin.mask, mask);
     return ncclSuccess;
@@ -188,12 +198,13 @@ static ncclResult_t plugin_init_profiler_v4(void **context, int *mask,
                                             int n_nodes, int n_ranks, int rank,
                                             ncclDebugLogger_t log)
 {
-    (void)name;
-    (void)comm_id;
-    (void)n_nodes;
-    (void)n_ranks;
-    (void)log;
-    return plugin_profiler_init(context, mask, rank);
+    void *inner = NULL;
+
+    if (plugin.heeds_v4 != NULL &&
+        plugin.heeds_v4->init(&inner, mask, name, comm_id, n_nodes, n_ranks,
+                              rank, log) != ncclSuccess)
+        inner = NULL;
+    return plugin_profiler_init(context, mask, rank, inner);
 }
 
 static ncclResult_t plugin_init_profiler_v5(void **context, uint64_t comm_id,
@@ -201,8 +212,13 @@ static ncclResult_t plugin_init_profiler_v5(void **context, uint64_t comm_id,
                                             int n_nodes, int n_ranks, int rank,
                                             ncclDebugLogger_t log)
 {
-    return plugin_init_profiler_v4(context, mask, name, comm_id, n_nodes,
-                                   n_ranks, rank, log);
+    void *inner = NULL;
+
+    if (plugin.heeds_v5 != NULL &&
+        plugin.heeds_v5->init(&inner, comm_id, mask, name, n_nodes, n_ranks,
+                              rank, log) != ncclSuccess)
+        inner = NULL;
+    return plugin_profiler_init(context, mask, rank, inner);
 }
 
 /* -1 for NULL and an unknown word. */
@@ -212,12 +228,11 @@ static int plugin_number(const char *word,
     return word != NULL ? stp_from_any_case(word, strlen(word), from_name) : -1;
 }
 
-static ncclResult_t
-plugin_note_collective(const void *context,
-                       const ncclProfilerEvent_t *descriptor)
+static void plugin_note_collective(const struct plugin_profile *profile,
+                                   const ncclProfilerEvent_t *descriptor)
 {
     pthread_mutex_lock(&plugin.lock);
-    if (context != NULL && *(const int *)context == plugin.rank) {
+    if (profile != NULL && profile->rank == plugin.rank) {
         plugin.run.algo =
             plugin_number(descriptor->coll.algo, stp_algo_from_name);
         plugin.run.proto =
@@ -225,46 +240,88 @@ plugin_note_collective(const void *context,
         plugin.run.n_channels = descriptor->coll.nChannels;
     }
     pthread_mutex_unlock(&plugin.lock);
-    return ncclSuccess;
+}
+
+/* Of collectives that another arm decided the profiler under test is told
+ * nothing; what follows one has a parent of its own if it took that. */
+static bool plugin_heeds(const struct plugin_profile *profile, uint64_t type,
+                         const void *parent)
+{
+    const uint64_t parts = NCCL_PROFILE_KERNEL_CH | NCCL_PROFILE_KERNEL_PHASE;
+
+    return profile != NULL && profile->inner != NULL &&
+           ((type & parts) != 0 ? parent != NULL
+                                : atomic_load(&plugin.asks_inner));
 }
 
 static ncclResult_t plugin_start_v4(void *context, void **event,
                                     const ncclProfilerEvent_t *descriptor)
 {
+    const struct plugin_profile *profile = context;
+
     *event = NULL;
-    return descriptor->type.v4 == NCCL_PROFILE_COLL &&
-                   atomic_load(&plugin.listens)
-               ? plugin_note_collective(context, descriptor)
+    if (descriptor->type.v4 == NCCL_PROFILE_COLL &&
+        atomic_load(&plugin.listens))
+        plugin_note_collective(profile, descriptor);
+    return plugin_heeds(profile, descriptor->type.v4, descriptor->parentObj)
+               ? plugin.heeds_v4->startEvent(profile->inner, event, descriptor)
                : ncclSuccess;
 }
 
 static ncclResult_t plugin_start_v5(void *context, void **event,
                                     const ncclProfilerEvent_t *descriptor)
 {
+    const struct plugin_profile *profile = context;
+
     *event = NULL;
-    return descriptor->type.v5 == NCCL_PROFILE_COLL &&
-                   atomic_load(&plugin.listens)
-               ? plugin_note_collective(context, descriptor)
+    if (descriptor->type.v5 == NCCL_PROFILE_COLL &&
+        atomic_load(&plugin.listens))
+        plugin_note_collective(profile, descriptor);
+    return plugin_heeds(profile, descriptor->type.v5, descriptor->parentObj)
+               ? plugin.heeds_v5->startEvent(profile->inner, event, descriptor)
                : ncclSuccess;
 }
 
-static ncclResult_t plugin_stop(void *event)
+/* Every handle is of the profiler under test. */
+static ncclResult_t plugin_stop_v4(void *event)
 {
-    (void)event;
+    return event != NULL ? plugin.heeds_v4->stopEvent(event) : ncclSuccess;
+}
+
+static ncclResult_t plugin_stop_v5(void *event)
+{
+    return event != NULL ? plugin.heeds_v5->stopEvent(event) : ncclSuccess;
+}
+
+static ncclResult_t plugin_state_v4(void *event, int state, const void *args)
+{
+    return event != NULL ? plugin.heeds_v4->recordEventState(event, state, args)
+                         : ncclSuccess;
+}
+
+static ncclResult_t plugin_state_v5(void *event, int state, const void *args)
+{
+    return event != NULL ? plugin.heeds_v5->recordEventState(event, state, args)
+                         : ncclSuccess;
+}
+
+static ncclResult_t plugin_profiler_end_v4(void *context)
+{
+    struct plugin_profile *profile = context;
+
+    if (profile != NULL && profile->inner != NULL)
+        plugin.heeds_v4->finalize(profile->inner);
+    free(profile);
     return ncclSuccess;
 }
 
-static ncclResult_t plugin_state(void *event, int state, const void *args)
+static ncclResult_t plugin_profiler_end_v5(void *context)
 {
-    (void)event;
-    (void)state;
-    (void)args;
-    return ncclSuccess;
-}
+    struct plugin_profile *profile = context;
 
-static ncclResult_t plugin_profiler_finalize(void *context)
-{
-    free(context);
+    if (profile != NULL && profile->inner != NULL)
+        plugin.heeds_v5->finalize(profile->inner);
+    free(profile);
     return ncclSuccess;
 }
 
@@ -272,11 +329,11 @@ extern const ncclProfiler_v4_t ncclProfiler_v4;
 extern const ncclProfiler_v5_t ncclProfiler_v5;
 
 EXPORT const ncclProfiler_v4_t ncclProfiler_v4 = {
-    "steptune-bench", plugin_init_profiler_v4, plugin_start_v4, plugin_stop,
-    plugin_state,     plugin_profiler_finalize};
+    "steptune-bench", plugin_init_profiler_v4, plugin_start_v4,
+    plugin_stop_v4,   plugin_state_v4,         plugin_profiler_end_v4};
 EXPORT const ncclProfiler_v5_t ncclProfiler_v5 = {
-    "steptune-bench", plugin_init_profiler_v5, plugin_start_v5, plugin_stop,
-    plugin_state,     plugin_profiler_finalize};
+    "steptune-bench", plugin_init_profiler_v5, plugin_start_v5,
+    plugin_stop_v5,   plugin_state_v5,         plugin_profiler_end_v5};
 
 /* ---- our own side ---- */
 
@@ -293,6 +350,8 @@ static enum stp_status plugin_open_inner(const char *path,
         plugin.inner_v5 = dlsym(library, "ncclTunerPlugin_v5");
     plugin.inner_v4 = dlsym(library, "ncclTunerPlugin_v4");
     plugin.inner_v3 = dlsym(library, "ncclTunerPlugin_v3");
+    plugin.heeds_v5 = dlsym(library, "ncclProfiler_v5");
+    plugin.heeds_v4 = dlsym(library, "ncclProfiler_v4");
     if (plugin.inner_v5 != NULL || plugin.inner_v4 != NULL ||
         plugin.inner_v3 != NULL)
         return STP_OK;
@@ -335,12 +394,21 @@ void stp_cuda_plugin_select(const struct stp_arm *arm)
     atomic_store(&plugin.asks_inner, arm->kind == STP_ARM_PLUGIN);
 }
 
-static void plugin_set_mask(int bits)
+/* The profiler under test switches its own events on and off in the same mask:
+ * ours goes only where it did not ask for it, too. */
+static void plugin_hear_collectives(bool on)
 {
     int *mask = atomic_load(&plugin.mask);
+    int ours = NCCL_PROFILE_COLL;
 
-    if (mask != NULL)
-        __atomic_store_n(mask, bits, __ATOMIC_RELAXED);
+    if (atomic_exchange(&plugin.listens, on) == on || mask == NULL)
+        return;
+    if (on)
+        plugin.mask_before =
+            __atomic_fetch_or(mask, NCCL_PROFILE_COLL, __ATOMIC_RELAXED);
+    else if ((plugin.mask_before & NCCL_PROFILE_COLL) == 0)
+        __atomic_compare_exchange_n(mask, &ours, 0, false, __ATOMIC_RELAXED,
+                                    __ATOMIC_RELAXED);
 }
 
 void stp_cuda_plugin_listen(int rank)
@@ -350,15 +418,13 @@ void stp_cuda_plugin_listen(int rank)
     plugin.question = (struct stp_question){0};
     plugin.run = (struct stp_device_run){.algo = -1, .proto = -1};
     pthread_mutex_unlock(&plugin.lock);
-    atomic_store(&plugin.listens, true);
-    plugin_set_mask(NCCL_PROFILE_COLL);
+    plugin_hear_collectives(true);
 }
 
 void stp_cuda_plugin_heard(struct stp_device_run *run_ret,
                            struct stp_question *question_ret)
 {
-    plugin_set_mask(0);
-    atomic_store(&plugin.listens, false);
+    plugin_hear_collectives(false);
     pthread_mutex_lock(&plugin.lock);
     *run_ret = plugin.run;
     *question_ret = plugin.question;
