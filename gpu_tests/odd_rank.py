@@ -25,6 +25,9 @@ CONSTANTS = "constant,row,column,value\nring_ll128_bandwidth,hopper,1,%s\n"
 BY_GPU = ("collective,min_bytes,max_bytes,algorithm,protocol,gpu\n"
           "allreduce,0,inf,tree,simple,A\nallreduce,0,inf,ring,ll,*\n")
 
+OTHER_SHM = ["unshare", "-m", "sh", "-c",
+             "mount -t tmpfs tmpfs /dev/shm && exec \"$0\" \"$@\""]
+
 # What rank 1 has otherwise: files, variables (None: unset), a prefix of its
 # command; then what the warnings of ranks 0 and 1 contain (None: no warning).
 CASES = [
@@ -39,12 +42,10 @@ CASES = [
      "rank 1 sees another GPU model", "rank 0 sees another GPU model"),
     ("no plugin", {}, {"NCCL_TUNER_PLUGIN": "none"}, [],
      "rank 1 did not join", None),
-    # NCCL takes it for another host.
-    ("another /dev/shm", {}, {"NCCL_SHM_DISABLE": "1"},
-     ["unshare", "-m", "sh", "-c",
-      "mount -t tmpfs tmpfs /dev/shm && exec \"$0\" \"$@\""],
-     "ranks on several hosts cannot compare their constants",
-     "ranks on several hosts cannot compare their constants"),
+    # NCCL takes it for another host, and hosts compare in the job's TCPStore.
+    ("another /dev/shm", {}, {"NCCL_SHM_DISABLE": "1"}, OTHER_SHM, None, None),
+    ("another /dev/shm and policy", {"p.conf": RING}, {"NCCL_SHM_DISABLE": "1"}, OTHER_SHM,
+     "holds another policy than this rank", "holds another policy than this rank"),
     ("a FIFO as the policy", {"p.conf": "FIFO"}, {}, [],
      "rank 1 has no policy in force", "p.conf: "),
 ]
@@ -94,7 +95,7 @@ def start(folder, rank, port, files, variables, prefix):
 def run(case, port, folder):
     name, files, variables, prefix, first, second = case
     # Of both ranks, or they would differ in more than the one thing.
-    shm = {"NCCL_SHM_DISABLE": "1"} if name == "another /dev/shm" else {}
+    shm = {"NCCL_SHM_DISABLE": "1"} if prefix else {}
     policy = files if name == "GPU" else {}
     ranks = [start(folder + "/0", 0, port, policy, shm, []),
              start(folder + "/1", 1, port, files, variables, prefix)]

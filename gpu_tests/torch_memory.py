@@ -49,10 +49,14 @@ def parse():
     return parser.parse_args()
 
 
-def make_group(policy):
-    """A communicator of its own, for which the plugin reads the policy."""
+def make_group(policy, copies=False):
+    """A communicator of its own, for which the plugin reads the policy; for copy engines, if
+    NCCL is to use them."""
     os.environ["NCCL_TUNER_CONFIG_FILE"] = policy
-    group = dist.new_group(list(range(dist.get_world_size())))
+    options = dist.ProcessGroupNCCL.Options()
+    if copies:
+        options.config.cta_policy = dist.ProcessGroupNCCL.NCCL_CTA_POLICY_ZERO
+    group = dist.new_group(list(range(dist.get_world_size())), pg_options=options)
     dist.all_reduce(torch.ones(1, device="cuda"), group=group)
     torch.cuda.synchronize()
     return group
@@ -199,11 +203,14 @@ def main():
     dist.init_process_group("nccl", device_id=torch.device("cuda", device))
     policy = steptune_memory.load(o.memory or o.policy + ".memory")
     groups = make_groups(o)
+    registered = groups["memory"]
     layers = make_layers(o)
     kept = []  # pools and graphs: NCCL knows them until the process ends
     for mib in o.mib.split(","):
         n_bytes = int(float(mib) * 2**20)
         memory = policy.wants("allreduce", n_bytes)
+        groups["memory"] = (make_group(os.path.abspath(o.policy), copies=True)
+                            if memory == "ce" else registered)
         steps, buffers = make_steps(o, groups, layers, n_bytes, memory)
         kept.append((steps, buffers))
         differences = compare_results(steps)

@@ -55,11 +55,12 @@ class Step:
 
 
 class Gemms:
-    """Compute of three jobs: products of 2048 x 2048 x 2048."""
+    """Compute of three jobs: products of 4096 x 2048 x 2048, which take a GPU longer than it
+    takes a host to launch them and the collectives between them."""
 
     def __init__(self):
-        self.a, self.b = randn(2048, 2048), randn(2048, 2048) * .02
-        self.c = torch.empty(2048, 2048, **BF16)
+        self.a, self.b = randn(4096, 2048), randn(2048, 2048) * .02
+        self.c = torch.empty(4096, 2048, **BF16)
 
     def compute(self, n):
         for _ in range(n):
