@@ -208,6 +208,37 @@ TEST_F(Memory, DeriveMakesItOfMeasurementsOfBothKinds)
                      "reg, sym or ce"}});
 }
 
+// What 2 x H100 were measured with, and the same machine, recorded.
+TEST_F(Cli, MemoryRulesOfMeasuredAndOfRecordedGpusAreTheSameKinds)
+{
+    const std::string h100 = STP_FIXTURES "/reports/h100x2/steptune.";
+    const auto kinds = [&](const std::string &file) {
+        std::vector<std::string> all;
+        std::stringstream lines(Read(file));
+        for (std::string line; std::getline(lines, line);)
+            if (line.find(",1,2,0,") != std::string::npos)
+                all.push_back(line.substr(0, line.find(',')) +
+                              (line.find(",sym,") != std::string::npos ? " sym"
+                               : line.find(",reg,") != std::string::npos
+                                   ? " reg"
+                                   : " ce"));
+        return all;
+    };
+
+    ASSERT_EQ(0, Run("derive " + h100 + "sweep.csv " + h100 +
+                     "iterations.csv --as memory -o live.memory")
+                     .status);
+    ASSERT_EQ(
+        0, Run("tune --on h100x2 -d bfloat16 --no-iterate -o played").status);
+
+    EXPECT_EQ(Read(h100 + "conf.memory"), Read("live.memory"));
+    EXPECT_THAT(kinds("live.memory"),
+                ElementsAre("allgather sym", "allgather reg",
+                            "reducescatter sym", "allreduce sym",
+                            "allreduce reg"));
+    EXPECT_EQ(kinds("live.memory"), kinds("played.memory"));
+}
+
 TEST_F(Memory, SweepAndRecordKeepWhatRan)
 {
     const Outcome o = Run("sweep --on ./m --arms memory -b 32M -e 32M "
