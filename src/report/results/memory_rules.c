@@ -168,10 +168,14 @@ stp_memory_rules_derive(const struct stp_memory_situation *situations, size_t n,
 
 /* ---- measuring rules that are there ---- */
 
-static bool rules_has_out_of_place(const struct stp_comparisons *all)
+/* Whether a collective was measured out of place: then that decides. */
+static bool rules_has_out_of_place(const struct stp_comparisons *all,
+                                   const struct stp_point *like)
 {
     for (size_t i = 0; i < all->n_points; i++)
-        if (!all->points[i].in_place)
+        if (all->points[i].coll == like->coll &&
+            all->points[i].n_nodes == like->n_nodes &&
+            all->points[i].n_ranks == like->n_ranks && !all->points[i].in_place)
             return true;
     return false;
 }
@@ -185,7 +189,6 @@ static void rules_measure(struct gathering *g, const struct stp_policy *policy,
     const struct stp_arm arm = {.kind = STP_ARM_SETUP,
                                 .setup.memory =
                                     (enum stp_memory)rule->rule.memory};
-    const bool out_of_place = rules_has_out_of_place(s->comparisons);
 
     for (size_t i = 0; i < s->comparisons->n_points; i++) {
         const struct stp_point *p = &s->comparisons->points[i];
@@ -199,7 +202,7 @@ static void rules_measure(struct gathering *g, const struct stp_policy *policy,
         const struct stp_comparison *c = stp_point_arm(p, &arm);
 
         if (match == NULL || match->line != rule->rule.line || c == NULL ||
-            (p->in_place && out_of_place))
+            (p->in_place && rules_has_out_of_place(s->comparisons, p)))
             continue;
         rules_add_evidence(p, c, s, &g->out.evidence[g->n_evidence++]);
         rule->n_evidence++;

@@ -319,6 +319,37 @@ TEST_F(Page, SaysWhatToRegisterInTrainingSteps)
     }
 }
 
+// Of DDP, whose all-reduces are in place, and of FSDP, whose others are not.
+TEST_F(Page, ItTellsWhatRegisteringIsWorthInPlaceAndOutOfPlace)
+{
+    Data ddp, fsdp;
+    ddp.AddAuto(kMiB).AddGain(kMiB, kSym, 1.1);
+    MakeSteps(&ddp);
+    fsdp.AddAuto(kMiB).AddGain(kMiB, kSym, 1.2);
+    MakeSteps(&fsdp);
+    for (size_t i = 0; i < fsdp.data.n_rows; i++) {
+        stp_measurement m = fsdp.data.rows[i];
+        m.coll = ncclFuncAllGather;
+        m.work.mode = STP_MODE_FSDP;
+        stp_dataset_add(&ddp.data, &m);
+    }
+    for (size_t i = 0; i < ddp.data.n_rows; i++)
+        ddp.data.rows[i].in_place = ddp.data.rows[i].coll == ncclFuncAllReduce;
+    const std::string rounds = Save("rounds.csv", &ddp);
+    const std::string memory =
+        Write("s.conf.memory", std::string(kMemoryHeader) +
+                                   "allreduce,0,inf,sym,1,4,1,NVIDIA H200\n"
+                                   "allgather,0,inf,sym,1,4,1,NVIDIA H200\n");
+
+    const std::string page = Make(Sources(
+        {{STP_PAGE_MEMORY_POLICY, memory}, {STP_PAGE_ITERATIONS, rounds}}));
+
+    for (const char *gain : {"1.100", "1.200"})
+        EXPECT_EQ(1U, Count(page, std::string("<summary>") + gain + " to " +
+                                      gain + " at 1 size</summary>"))
+            << gain;
+}
+
 TEST_F(Page, AMemoryPolicyWithoutRulesSaysSo)
 {
     Data d;
