@@ -1,4 +1,4 @@
-/* aicb.c - AICB's model workloads: workload/physical of aliyun/aicb */
+/* aicb.c - AICB's workloads: workload/physical of aliyun/aicb */
 #include <stddef.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -27,6 +27,7 @@ struct aicb {
     unsigned n_stages; /* of the pipeline that began so far */
     int world;         /* 0: not known */
     int tp;            /* ranks of a tensor-parallel group */
+    bool has_sizes;    /* of groups: micro_test has none, but all ranks */
     unsigned n_ends;   /* epochs that ended */
     bool began;        /* a row of a step came before the first of them */
     struct stp_error *err;
@@ -49,9 +50,9 @@ static const struct stp_trace_word words[] = {
 static const struct stp_csv_column columns[] = {
     {"comm_type", "CommType.NAME", FIELD(type)},
     {"comm_group", "CommGroup.NAME", FIELD(group)},
-    {"comm_group_size", "None or a number of ranks", .required = true,
-     .kind = STP_CSV_WHOLE, STP_CSV_INTO(aicb_row, group_size), .min = 1,
-     .max = MOCK_MAX_RANKS, .none = "None"},
+    {"comm_group_size", "None or a number of ranks", .kind = STP_CSV_WHOLE,
+     STP_CSV_INTO(aicb_row, group_size), .min = 1, .max = MOCK_MAX_RANKS,
+     .none = "None"},
     {"msg_size", "a number of bytes", FIELD(size)},
     {"stage", "the part of the job", FIELD(stage)},
     {"additional", "more about the row", .kind = STP_CSV_FIELD,
@@ -147,11 +148,12 @@ static enum stp_status aicb_find_comm(const struct aicb *a,
     const struct stp_trace_comm *comm;
     enum stp_status status;
 
-    if (row->group_size == 0)
+    if (row->group_size == 0 && a->has_sizes)
         return stp_fail_at(a->err, STP_ERR_SYNTAX, a->line, 0,
                            "comm_group_size 'None', expected the ranks of the "
                            "group");
-    groups.stride = aicb_stride(a, &row->group, row->group_size);
+    if (row->group_size != 0)
+        groups.stride = aicb_stride(a, &row->group, row->group_size);
     snprintf(name, sizeof(name), "%.*s",
              (int)(row->group.len < sizeof(name) ? row->group.len
                                                  : sizeof(name) - 1),
@@ -161,7 +163,7 @@ static enum stp_status aicb_find_comm(const struct aicb *a,
     if (status != STP_OK)
         return status;
     comm = &a->b->trace.comms[*comm_ret];
-    if (comm->n_ranks != row->group_size)
+    if (a->has_sizes && comm->n_ranks != row->group_size)
         return stp_fail_at(a->err, STP_ERR_SYNTAX, a->line, 0,
                            "comm_group_size %d, expected the %d that line %u "
                            "says of '%s'",
@@ -308,6 +310,8 @@ static enum stp_status aicb_read_header(struct aicb *a,
         if (i == n && columns[c].required)
             return stp_fail_at(a->err, STP_ERR_SYNTAX, a->line, 1,
                                "header without the column %s", columns[c].name);
+        if (columns[c].kind == STP_CSV_WHOLE)
+            a->has_sizes = i < n;
     }
     return STP_OK;
 }

@@ -107,6 +107,15 @@ std::vector<Read> Reads()
          {"world: 0", "dp_group: 2 of world, 1 apart"},
          {"1:allreduce:8:bf16@dp_group"},
          {}},
+        {"AicbOfAMicroTestIsOfAllRanks",
+         "comm_type,comm_group,msg_size,stage,dst,src,additional\n"
+         "CommType.all_reduce,CommGroup.dp_group,4096,warmup,None,None,\n"
+         "CommType.epoch_end,None,0,,None,None,\n"
+         "CommType.all_gather,CommGroup.tp_group,8192,test,None,None,\n",
+         "AICB workload",
+         {"dp_group: 0", "tp_group: 0"},
+         {"1:allreduce:4096:bf16@dp_group", "2:allgather:8192:bf16@tp_group"},
+         {}},
         {"AicbWithoutRanksCountsStepsFromItsEpochs",
          std::string(kAicbHead) +
              "CommType.all_gather_into_tensor,CommGroup.dp_group,4,8,init,\n"
