@@ -135,10 +135,13 @@ struct mock_job_options {
 
     double compute_noise; /* variation of a step's compute between steps: sigma
                              as a share of it, log-normal with mean 1 */
-    double jitter_us;     /* bound of the time by which each rank enters a
-                             collective late, drawn per rank */
-    size_t round_steps;   /* successive steps that use the times of one recorded
-                             round; 0 means 50 */
+    double stalls;    /* share of steps in which the GPUs do nothing for a while
+                         before one of the calls, or the tail; 0 to 1 */
+    double stall_us;  /* mean duration of that: half to one and a half of it */
+    double jitter_us; /* bound of the time by which each rank enters a
+                         collective late, drawn per rank */
+    size_t round_steps; /* successive steps that use the times of one recorded
+                           round; 0 means 50 */
 
     /* From step 'from' on, a collective with this algorithm and protocol takes
      * 'factor' times as long; 0: never. */

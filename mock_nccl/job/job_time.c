@@ -60,12 +60,32 @@ static double job_time_spread_ranks(const struct mock_job *job, size_t i)
     return last;
 }
 
+/* Before call 'i'; the tail is one more. */
+static double job_time_stall_of(const struct mock_job *job, size_t i)
+{
+    const uint64_t pass = job->pass.number;
+    const size_t n = job->shapes[job->pass.shape].n + 1;
+
+    if (mock_job_random(job, MOCK_JOB_STALL, pass, 0) >= job->options.stalls ||
+        (size_t)((double)n *
+                 mock_job_random(job, MOCK_JOB_STALL_PLACE, pass, 0)) != i)
+        return 0;
+    return job->options.stall_us *
+           (0.5 + mock_job_random(job, MOCK_JOB_STALL_US, pass, 0));
+}
+
 static double job_time_compute_of(const struct mock_job *job, size_t i)
 {
     const struct mock_job_shape *shape = &job->shapes[job->pass.shape];
 
     return job->pass.factor *
            (i < shape->n ? shape->calls[i].compute_us : shape->tail_us);
+}
+
+/* Until the GPUs come to call 'i'. */
+static double job_time_until(const struct mock_job *job, size_t i)
+{
+    return job_time_compute_of(job, i) + job_time_stall_of(job, i);
 }
 
 /* ---- one after the other ---- */
@@ -76,7 +96,7 @@ static void job_time_place_compute(struct mock_job *job, size_t i)
 {
     bool is_call = i < job->shapes[job->pass.shape].n;
     size_t n = job->pass.groups[i].n;
-    double us = job_time_compute_of(job, i);
+    double us = job_time_until(job, i);
 
     n = n > 1 && is_call ? n - 1 : n > 1 ? n : 1;
     for (size_t k = 0; k < n; k++) {
@@ -109,7 +129,7 @@ static void job_time_begin_compute(struct mock_job *job, size_t i)
     s->compute = i;
     s->slowdown = 0;
     if (i <= n)
-        s->compute_left_us = job_time_compute_of(job, i);
+        s->compute_left_us = job_time_until(job, i);
     if (i < n)
         s->compute_left_us += job_time_spread_ranks(job, i);
 }

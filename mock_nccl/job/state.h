@@ -129,6 +129,9 @@ enum mock_job_purpose {
     MOCK_JOB_PAUSE,
     MOCK_JOB_PAUSE_GAP,
     MOCK_JOB_HOST,
+    MOCK_JOB_STALL,
+    MOCK_JOB_STALL_PLACE,
+    MOCK_JOB_STALL_US,
 };
 double mock_job_random(const struct mock_job *job,
                        enum mock_job_purpose purpose, uint64_t pass,

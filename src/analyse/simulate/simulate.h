@@ -19,6 +19,7 @@ enum {
     STP_LEARN_FIRST = 1000, /* steps that are looked at as the time of learning
                              */
     STP_LEARN_KEYS = 64,    /* of a job */
+    STP_LEARN_STALL_US = 8000,
 };
 
 struct stp_learn_job {
@@ -29,6 +30,7 @@ struct stp_learn_job {
     unsigned n_seeds;           /* at least 1 */
     uint64_t seed;              /* of the first; the others follow it */
     double compute_noise;       /* as in struct mock_job_options */
+    double stalls;              /* likewise, of STP_LEARN_STALL_US */
     double jitter_us;
     struct mock_job_host host;
     bool captured;

@@ -148,6 +148,7 @@ enum stp_status stp_print_learned_json(const struct stp_learn_job *job,
     stp_json_number(root, "steps", (double)job->n_steps);
     stp_json_number(root, "seeds", job->n_seeds);
     stp_json_number(root, "compute_noise", job->compute_noise);
+    stp_json_number(root, "stalls", job->stalls);
     rows = stp_table_array(root, "strategies");
     for (size_t i = 0; i < n; i++) {
         cJSON *row = stp_table_row(&rows);

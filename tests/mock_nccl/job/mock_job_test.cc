@@ -121,6 +121,33 @@ TEST_F(MockJob, ComputeNoiseHasMeanOneAndTheSpreadAskedFor)
     EXPECT_NEAR(0.2, std::sqrt(square - mean * mean), 0.02);
 }
 
+TEST_F(MockJob, StallsAreOfTheStepsAndAsLongAsAskedFor)
+{
+    for (bool overlapped : {false, true}) {
+        options_.overlapped = overlapped;
+        options_.stalls = 0;
+        Play(1000);
+        const std::vector<double> before = done_.Times();
+        options_.stalls = 0.1;
+        options_.stall_us = 8000;
+        Play(1000);
+
+        size_t n = 0;
+        double sum = 0;
+        for (size_t i = 0; i < 1000; i++) {
+            const double us = done_.Times()[i] - before[i];
+            if (std::fabs(us) < 1e-3)
+                continue;
+            n++;
+            sum += us;
+            EXPECT_GE(us, overlapped ? 3000 : 4000 - 1e-6);
+            EXPECT_LE(us, 12000 + 1e-6);
+        }
+        EXPECT_NEAR(100, n, 30);
+        EXPECT_NEAR(8000, sum / double(n), 1000);
+    }
+}
+
 TEST_F(MockJob, DriftSlowsOneArmFromAStepOn)
 {
     Play(6);
