@@ -71,6 +71,12 @@ double stp_t_at(double z, size_t df)
                (384 * n * n * n);
 }
 
+double stp_robust_stddev(double *sizes, size_t n)
+{
+    qsort(sizes, n, sizeof(*sizes), stats_compare_doubles);
+    return 1.4826 * sizes[n / 2]; /* of the normal distribution */
+}
+
 double stp_t975(size_t df)
 {
     if (df <= sizeof(t975) / sizeof(t975[0]))

@@ -28,6 +28,10 @@ double stp_mean(const double *values, size_t n);
 /* The standard deviation of 'n' values with n - 1 below the line; 0 for one. */
 double stp_stddev(const double *values, size_t n);
 
+/* The standard deviation of normal values around 0, by the median of the sizes
+ * of 'n' >= 1 of them, which it sorts: a few that are far out change little. */
+double stp_robust_stddev(double *sizes, size_t n);
+
 /*
  * The 0.975 quantile of Student's t with 'df' >= 1 degrees of freedom: half the
  * width of a 95 percent interval, in standard errors.  Within 1e-4 of the exact

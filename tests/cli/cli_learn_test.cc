@@ -87,6 +87,23 @@ TEST_F(Cli, LearnPlaysWhatBoundsTheJob)
     }
 }
 
+// The time in which GPUs stand still is charged to no arm: as it was, a trial
+// after such a pause waited for seconds.
+TEST_F(Cli, LearnSettlesThoughGpusStandStill)
+{
+    const Outcome o = Run("learn --on h100x2 --job ddp --steps 1000 --seeds 4 "
+                          "--strategies halving --stalls 6%");
+    int settled = 0;
+
+    ASSERT_EQ(0, o.status) << o.err;
+    EXPECT_TRUE(std::regex_search(
+        o.out, std::regex("\nhalving .* 0 of 4 .* 4 of 4 .* 0\n")))
+        << o.out;
+    const size_t row = o.out.find("\nhalving ");
+    ASSERT_EQ(1, sscanf(&o.out[row], " halving 1 %*d %d", &settled)) << o.out;
+    EXPECT_LT(settled, 4500);
+}
+
 TEST_F(Cli, LearnRepeatsItselfExactly)
 {
     const std::string first = Run(kQuick).out;

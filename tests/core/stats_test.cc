@@ -51,6 +51,15 @@ struct TCase {
     double exact; // from tables of Student's distribution
 };
 
+TEST(RobustStddev, IsOfTheMostAndNotOfTheFarthest)
+{
+    double one[] = {2};
+    double sizes[] = {0.5, 100, 1, 0.1, 2};
+
+    EXPECT_DOUBLE_EQ(2 * 1.4826, stp_robust_stddev(one, 1));
+    EXPECT_DOUBLE_EQ(1.4826, stp_robust_stddev(sizes, 5));
+}
+
 TEST(StudentsT, AgreesWithTables)
 {
     const TCase cases[] = {{1, 12.7062}, {3, 3.1824},   {4, 2.7764},

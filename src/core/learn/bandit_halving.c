@@ -287,7 +287,7 @@ static void halving_take_gain(struct stp_bandit *b,
                               struct stp_bandit_try *arm,
                               const struct stp_block *block)
 {
-    double lost = 2 * (block->arm_us - block->own_us);
+    const double lost = stp_bandit_block_loss(b, block);
 
     if (!slot->was_settled)
         slot->n_calls += STP_BLOCK_WINDOWS * (uint64_t)block->trial.n_calls;

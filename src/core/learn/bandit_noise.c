@@ -1,9 +1,9 @@
 /* bandit_noise.c - how much blocks of windows vary */
 #include <math.h>
-#include <stdlib.h>
 #include <string.h>
 
 #include "core/learn/bandit_state.h"
+#include "core/stats.h"
 
 enum {
     N_OWN_ERROR = 4, /* blocks from which an arm's own deviation counts */
@@ -13,19 +13,12 @@ enum {
 static const double disturbed = 5;        /* standard deviations of a spread */
 static const double least_noise = 0.0005; /* of a block; a clock's own */
 
-static int noise_by_value(const void *a, const void *b)
-{
-    double x = *(const double *)a, y = *(const double *)b;
-
-    return (x > y) - (x < y);
-}
-
 /* The difference of two windows varies by the root of 2 more than the gain of a
  * block, which is the mean of two such differences. */
 void stp_bandit_add_spreads(struct stp_bandit *bandit,
                             const struct stp_block *block)
 {
-    double sorted[STP_SPREADS];
+    double sizes[STP_SPREADS];
     unsigned n;
 
     for (int i = 0; i < 2; i++)
@@ -34,10 +27,8 @@ void stp_bandit_add_spreads(struct stp_bandit *bandit,
     if (bandit->n_spreads < N_NOISE)
         return;
     n = bandit->n_spreads < STP_SPREADS ? bandit->n_spreads : STP_SPREADS;
-    memcpy(sorted, bandit->spreads, n * sizeof(sorted[0]));
-    qsort(sorted, n, sizeof(sorted[0]), noise_by_value);
-    /* 1.4826: of the normal distribution, from the median to the deviation. */
-    bandit->noise = fmax(least_noise, 1.4826 * sorted[n / 2] / sqrt(2));
+    memcpy(sizes, bandit->spreads, n * sizeof(sizes[0]));
+    bandit->noise = fmax(least_noise, stp_robust_stddev(sizes, n) / sqrt(2));
 }
 
 void stp_bandit_set_noise(struct stp_bandit *bandit, double noise)
@@ -51,6 +42,21 @@ bool stp_bandit_is_disturbed(const struct stp_bandit *bandit,
 {
     return fmax(fabs(block->spread[0]), fabs(block->spread[1])) >
            disturbed * sqrt(2) * bandit->noise;
+}
+
+/* The shorter of two windows. */
+static double noise_shorter(double mean, double spread)
+{
+    return 2 * mean / (1 + exp(fabs(spread)));
+}
+
+double stp_bandit_block_loss(const struct stp_bandit *bandit,
+                             const struct stp_block *block)
+{
+    if (!stp_bandit_is_disturbed(bandit, block))
+        return 2 * (block->arm_us - block->own_us);
+    return 2 * (noise_shorter(block->arm_us, block->spread[1]) -
+                noise_shorter(block->own_us, block->spread[0]));
 }
 
 double stp_bandit_error(const struct stp_bandit *bandit,

@@ -120,6 +120,11 @@ void stp_bandit_add_spreads(struct stp_bandit *bandit,
 bool stp_bandit_is_disturbed(const struct stp_bandit *bandit,
                              const struct stp_block *block);
 
+/* What a block lost, us: by the shorter windows of both arms if it is
+ * disturbed, as nobody's arm makes GPUs stand still once in a while. */
+double stp_bandit_block_loss(const struct stp_bandit *bandit,
+                             const struct stp_block *block);
+
 /* Standard error of the mean of an arm's gain. */
 double stp_bandit_error(const struct stp_bandit *bandit,
                         const struct stp_bandit_try *arm);

@@ -3,9 +3,12 @@
 #include <math.h>
 #include <stdlib.h>
 
+#include "core/stats.h"
+
 enum {
     N_TIMES = STP_TRIAL_BLOCKS * STP_BLOCK_WINDOWS + 1, /* of a trial */
-    LEAST_BLOCKS = 6, /* by which the noise of a window's length is known */
+    LEAST_BLOCKS = 6,  /* by which the noise of a window's length is known */
+    MOST_BLOCKS = 256, /* that are looked at */
 };
 
 /* What a window costs beside its calls: an event of the profiler, and a share
@@ -157,33 +160,43 @@ bool stp_windows_next(struct stp_windows *windows, uint64_t too_late,
 
 /* ---- how long a window should be ---- */
 
-/* An upper bound of the noise of a block by those in which all windows ran
- * alike: by their gains or by their spreads, which vary by the root of 2 more,
- * and see what takes turns with the windows.  Few blocks may be alike by
- * chance.  Negative if there are too few. */
-static double choose_noise(const uint64_t *begin_ns, size_t n, size_t n_calls)
+/* Upper bounds of the noise of a block by those in which all windows ran alike:
+ * by their gains or by their spreads, which vary by the root of 2 more, and see
+ * what takes turns with the windows.  Few blocks may be alike by chance.  False
+ * if there are too few. */
+static bool choose_noise(const uint64_t *begin_ns, size_t n,
+                         struct stp_window_choice *choice)
 {
+    const size_t n_calls = choice->n_calls;
     struct pending p = {.trial.n_calls = (unsigned)n_calls};
-    double us[STP_BLOCK_WINDOWS], gains = 0, spreads = 0;
-    size_t n_blocks = 0;
+    double us[STP_BLOCK_WINDOWS], gains[MOST_BLOCKS], spreads[2 * MOST_BLOCKS];
+    double squares[2] = {0, 0}, bound;
+    size_t k = 0;
 
-    for (size_t at = 0; at + STP_BLOCK_WINDOWS * n_calls < n; at += n_calls) {
-        double outer, inner;
-
+    for (size_t at = 0; at + STP_BLOCK_WINDOWS * n_calls < n && k < MOST_BLOCKS;
+         at += n_calls) {
         for (size_t i = 0; i <= STP_BLOCK_WINDOWS; i++)
             p.begin_ns[i] = begin_ns[at + i * n_calls];
         if (!block_read(&p, 0, us))
             continue;
-        outer = log(us[0] / us[3]);
-        inner = log(us[1] / us[2]);
-        gains += block_gain(us) * block_gain(us);
-        spreads += (outer * outer + inner * inner) / 2;
-        n_blocks++;
+        gains[k] = fabs(block_gain(us));
+        spreads[2 * k] = fabs(log(us[0] / us[3]));
+        spreads[2 * k + 1] = fabs(log(us[1] / us[2]));
+        for (int i = 0; i < 2; i++)
+            squares[1] += spreads[2 * k + i] * spreads[2 * k + i];
+        squares[0] += gains[k] * gains[k];
+        k++;
     }
-    return n_blocks < LEAST_BLOCKS
-               ? -1
-               : sqrt(fmax(gains, spreads / 2) / (double)n_blocks) *
-                     (1 + 2 / sqrt((double)n_blocks));
+    if (k < LEAST_BLOCKS)
+        return false;
+    bound = 1 + 2 / sqrt((double)k);
+    choice->all_noise =
+        sqrt(fmax(squares[0], squares[1] / 4) / (double)k) * bound;
+    choice->noise = fmax(stp_robust_stddev(gains, k),
+                         stp_robust_stddev(spreads, 2 * k) / sqrt(2)) *
+                    bound;
+    choice->noise = fmin(choice->noise, choice->all_noise);
+    return true;
 }
 
 /* The mean time from call to call; 0 if it is not known. */
@@ -204,7 +217,7 @@ static double choose_call_us(const uint64_t *begin_ns, size_t n)
  * calls disturbs all lengths alike. */
 static double choose_worth(const struct stp_window_choice *choice)
 {
-    return choice->noise * choice->noise *
+    return choice->all_noise * choice->all_noise *
            (choice->n_calls + window_cost_us / choice->call_us);
 }
 
@@ -216,8 +229,7 @@ static bool choose_next(const uint64_t *begin_ns, size_t n, size_t sequence,
 
     for (; w <= STP_WINDOW_MAX && w * STP_BLOCK_WINDOWS < n; w += sequence) {
         choice->n_calls = (unsigned)w;
-        choice->noise = choose_noise(begin_ns, n, w);
-        if (choice->noise >= 0)
+        if (choose_noise(begin_ns, n, choice))
             return true;
     }
     return false;

@@ -64,8 +64,10 @@ bool stp_windows_next(struct stp_windows *windows, uint64_t too_late,
 /* What windows of 'n_calls' are worth. */
 struct stp_window_choice {
     unsigned n_calls;
-    double call_us; /* mean time from call to call */
-    double noise;   /* of a block's gain: standard deviation of its logarithm */
+    double call_us;   /* mean time from call to call */
+    double noise;     /* of a block's gain: standard deviation of its logarithm
+                         where the GPUs do not stand still */
+    double all_noise; /* with that */
 };
 
 /*

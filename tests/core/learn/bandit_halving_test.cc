@@ -352,6 +352,39 @@ TEST(Halving, NeverLosesMoreThanItsBudget)
     }
 }
 
+// Windows of 1000 us, of which those that a pause hit take 9000 us longer.
+TEST(Halving, WhatAPauseTookIsNobodysLoss)
+{
+    const struct {
+        const char *name;
+        double own[2], arm[2]; // windows
+        double lost;
+    } cases[] = {
+        {"without a pause", {1000, 1000}, {1100, 1102}, 202},
+        {"in the arm's windows", {1000, 1000}, {1100, 10100}, 200},
+        {"in the incumbent's", {10000, 1000}, {1100, 1100}, 200},
+        {"in both", {10000, 1000}, {1100, 10100}, 200},
+        {"of a faster arm", {1000, 1000}, {900, 9900}, -200},
+        {"none: an arm that is always slow", {1000, 1000}, {9000, 9000}, 16000},
+    };
+    for (const auto &c : cases) {
+        SCOPED_TRACE(c.name);
+        Trials job(Saves(kTreeLl128, 0), .002);
+        stp_bandit_set_noise(job.bandit.get(), .002);
+        ASSERT_TRUE(job.Next());
+        stp_block block = job.blocks.front();
+
+        block.own_us = (c.own[0] + c.own[1]) / 2;
+        block.arm_us = (c.arm[0] + c.arm[1]) / 2;
+        block.gain = std::log(block.own_us / block.arm_us);
+        block.spread[0] = std::log(c.own[0] / c.own[1]);
+        block.spread[1] = std::log(c.arm[0] / c.arm[1]);
+        stp_bandit_block(job.bandit.get(), &block, job.n_calls);
+
+        EXPECT_NEAR(c.lost, job.State().lost, 1e-9);
+    }
+}
+
 TEST(Halving, WithoutABudgetTriesNothing)
 {
     stp_bandit_rules rules = Halving();

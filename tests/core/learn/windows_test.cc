@@ -257,6 +257,18 @@ TEST(Window, HasTheRhythmOfTheJob)
     EXPECT_LT(choice.noise, .002);
 }
 
+TEST(Window, WhereGpusStandStillHasTheNoiseWithoutThatToo)
+{
+    const std::vector<uint64_t> ns = Begin(512, [](size_t i) {
+        return 100 + Noise(1, i) + (i % 140 == 77 ? 8000 : 0);
+    });
+    stp_window_choice choice;
+
+    ASSERT_TRUE(stp_windows_choose(ns.data(), ns.size(), 12, &choice));
+    EXPECT_LT(choice.noise, .01);
+    EXPECT_GT(choice.all_noise, .2);
+}
+
 TEST(Window, IsAMultipleOfTheSequence)
 {
     const std::vector<uint64_t> ns = Begin(
