@@ -193,15 +193,30 @@ static const struct stp_csv_format journal_format = {
 
 /* ---- texts ---- */
 
+/* The header is the first line that is no comment. */
+static size_t journal_find_head(const char *text, size_t len)
+{
+    size_t at = 0;
+
+    while (at < len && text[at] == '#') {
+        const char *end = memchr(&text[at], '\n', len - at);
+
+        at = end != NULL ? (size_t)(end - text) + 1 : len;
+    }
+    return at;
+}
+
 static bool journal_begins(const char *text, size_t len)
 {
-    return len >= strlen(journal_head) &&
-           memcmp(text, journal_head, strlen(journal_head)) == 0;
+    const size_t at = journal_find_head(text, len);
+
+    return len - at >= strlen(journal_head) &&
+           memcmp(&text[at], journal_head, strlen(journal_head)) == 0;
 }
 
 bool stp_journal_begins(const char *path)
 {
-    char text[sizeof(journal_head)];
+    char text[4096];
     FILE *fp = fopen(path, "rb");
     size_t len;
 
@@ -231,7 +246,8 @@ static unsigned journal_line_at(const char *text, size_t at)
 
 static bool journal_has_rows(const char *text, size_t len)
 {
-    const char *end = memchr(text, '\n', len);
+    const size_t at = journal_find_head(text, len);
+    const char *end = memchr(&text[at], '\n', len - at);
 
     return end == NULL || end + 1 < text + len;
 }

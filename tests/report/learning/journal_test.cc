@@ -182,6 +182,45 @@ TEST(Journal, RefusesWhatIsNone)
     }
 }
 
+// Their first lines say how they were made.
+TEST(Journal, OfRealJobsAreReadAndDrawn)
+{
+    const struct {
+        const char *file;
+        size_t n_lines, n_trials;
+    } cases[] = {{"h200x2_torch_step_tuned", 115, 16},
+                 {"h100x2_torch_megatron", 123, 26}};
+    for (const auto &c : cases) {
+        SCOPED_TRACE(c.file);
+        const std::string path =
+            std::string(STP_FIXTURES "/jobs/") + c.file + ".csv";
+        stp_journal_lines lines{};
+        stp_error err{};
+        size_t n_trials = 0;
+
+        EXPECT_TRUE(stp_journal_begins(path.c_str()));
+        ASSERT_EQ(STP_OK, stp_journal_load(path.c_str(), 0, &lines, &err))
+            << err.text;
+        for (size_t i = 0; i < lines.n; i++)
+            n_trials += lines.all[i].kind == STP_LEARN_TRIAL;
+        EXPECT_EQ(c.n_lines, lines.n);
+        EXPECT_EQ(c.n_trials, n_trials);
+        stp_journal_free(&lines);
+    }
+}
+
+TEST(Journal, OfCommentsAndItsHeaderHasNoLines)
+{
+    const std::string text = "# one\n# two\n" + kHead;
+    stp_journal_lines lines{};
+    stp_error err{};
+
+    EXPECT_EQ(STP_OK,
+              stp_journal_read(text.data(), text.size(), 0, &lines, &err));
+    EXPECT_EQ(0u, lines.n);
+    EXPECT_EQ(STP_ERR_SYNTAX, stp_journal_read("# one\n", 6, 0, &lines, &err));
+}
+
 TEST(Journal, ThatIsNotThereIsEmptyAndAFolderIsNone)
 {
     const std::string folder = testing::TempDir();
