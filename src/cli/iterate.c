@@ -67,9 +67,8 @@ static const struct stp_option iterate_table[] = {
      .help = "Also the arm plugin: our tuner plugin with this policy"},
     {"plugin", 0, "SO", stp_option_text, AT(plugin),
      .help = "Also the arm plugin: this tuner plugin, with --policy if that is "
-             "given; on GPUs the profiler in its library, if there is one, is "
-             "told of that arm's collectives, so that a plugin that learns "
-             "does"},
+             "given. On GPUs a profiler in the same library hears of this "
+             "arm's collectives, so that a plugin learns from them"},
     {"iters", 'n', "N", stp_option_count, AT(iters), .min = 1,
      .help = "Timed iterations per arm and round (default: up to 20, as many "
              "as take 20 ms but at least 5; recorded machines: 20)"},
