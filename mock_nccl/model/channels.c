@@ -73,8 +73,9 @@ int mock_default_channels(const struct mock_model *model, int algo, int proto,
     threshold = model->thread_threshold[algo][proto];
     if (algo == NCCL_ALGO_COLLNET_DIRECT)
         return channels_direct_channels(model, n_bytes);
-    if (mock_kind_of(model, algo) == MOCK_KIND_COLLNET_NVLS)
-        return n < model->n_nvls_channels ? n : model->n_nvls_channels;
+    if (mock_kind_of(model, algo) == MOCK_KIND_COLLNET_NVLS &&
+        model->rules->nvls_within_channels && n < model->n_nvls_channels)
+        return n;
     if (algo == NCCL_ALGO_NVLS || algo == NCCL_ALGO_NVLS_TREE)
         return model->n_nvls_channels;
     if (algo == NCCL_ALGO_PAT && mock_pat_is_by_nvls(model))
@@ -171,14 +172,24 @@ size_t mock_share_bytes(const struct mock_model *model, int coll,
 
 /* ---- channels that a group shares ---- */
 
+/* The channels that NCCL has set up for the kind. */
+static int channels_limit(const struct mock_model *model, enum mock_kind kind)
+{
+    bool has_more = kind == MOCK_KIND_COLLNET_NVLS &&
+                    !model->rules->nvls_within_channels &&
+                    model->n_nvls_channels > model->n_channels;
+
+    return kind == MOCK_KIND_NVLS || has_more ? model->n_nvls_channels
+                                              : model->n_channels;
+}
+
 struct mock_lane mock_lane_of(const struct mock_model *model, int algo)
 {
     enum mock_kind kind = mock_kind_of(model, algo);
 
     return (struct mock_lane){
         .alone = kind >= MOCK_KIND_COLLNET,
-        .limit =
-            kind == MOCK_KIND_NVLS ? model->n_nvls_channels : model->n_channels,
+        .limit = channels_limit(model, kind),
     };
 }
 

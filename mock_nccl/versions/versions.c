@@ -167,6 +167,7 @@ enum { NVLS_TREE_CORRECTIONS = 24 };
     .nvls_heads = (v) >= MOCK_2_28, \
     .heads_for_nvls = (v) >= MOCK_2_27, \
     .nvls_by_network = (v) >= MOCK_2_30, \
+    .nvls_within_channels = (v) >= MOCK_2_28, \
     .chain_on_heads = (v) >= MOCK_2_30, \
     .nvls = (v) < MOCK_2_27 ? MOCK_NVLS_SLOWEST : (v) == MOCK_2_27 ? MOCK_NVLS_GATHERS : MOCK_NVLS_EFFICIENCY, \
     .ring_ll128_alone = (v) < MOCK_2_23 ? .7 : .92, \

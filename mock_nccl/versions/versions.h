@@ -212,6 +212,8 @@ struct mock_model_rules {
     bool nvls_heads;      /* with NVLS, CollNet has the heads of NVLS */
     bool heads_for_nvls;  /* NVLS gathers between nodes if all GPUs are heads */
     bool nvls_by_network; /* the network decides on NVLS channels, too */
+    bool nvls_within_channels; /* NVLS between nodes has at most the
+                                  communicator's channels */
     /* an all-reduce by CollNet, too, needs all GPUs of a node as heads */
     bool collnet_on_heads;
     bool ring_threads;         /* slow rings have as many threads as others */

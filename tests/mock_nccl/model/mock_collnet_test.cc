@@ -35,11 +35,17 @@ void ReplaceGraph(std::string *xml, int id, const std::string &graph)
 
 // The machine with CollNet's two graphs, and those that replace others.
 Machine WithCollNet(const std::string &name = "h100n2x8", int n_heads = 8,
-                    int speed_intra = 48, int n_nvls_heads = 0)
+                    int speed_intra = 48, int n_nvls_heads = 0,
+                    int n_channels = 16)
 {
     const std::string from = STP_FIXTURES "/machines/" + name;
     std::string xml = ReadFile(from + "/graphs.xml");
+    std::string csv = ReadFile(from + "/machine.csv");
     Folder folder;
+
+    if (n_channels != 16)
+        csv.replace(csv.find(",16,16,2.28.9"), 3,
+                    "," + std::to_string(n_channels));
 
     if (n_nvls_heads != 0) {
         size_t at = xml.find("<graph id=\"3\"");
@@ -49,7 +55,7 @@ Machine WithCollNet(const std::string &name = "h100n2x8", int n_heads = 8,
     ReplaceGraph(&xml, 2, Graph(2, 8, 8, speed_intra));
     ReplaceGraph(&xml, 4, Graph(4, 8, n_heads, 48));
     folder.Write("graphs.xml", xml);
-    folder.Write("machine.csv", ReadFile(from + "/machine.csv"));
+    folder.Write("machine.csv", csv);
     return LoadFolder(folder.Path());
 }
 
@@ -225,6 +231,24 @@ TEST(CollNetChannels, AreNcclsOwn)
         mock_outcome got =
             OnMachine(machine, Call(ncclFuncAllReduce, c.n_bytes), options);
         EXPECT_EQ(c.want, got.n_channels) << c.algo << " " << c.n_bytes;
+    }
+}
+
+// topoGetAlgoInfo() of 2.27.7 and 2.28.9.
+TEST(CollNetChannels, OfNvlsAreWithinTheCommunicatorsFrom2_28)
+{
+    const std::pair<const char *, int> cases[] = {
+        {"2.21", 16}, {"2.27", 16}, {"2.28", 6}, {"2.32", 6}};
+    Machine machine = WithCollNet("h100n2x8", 8, 48, 0, 6);
+    mock_nccl_options options = Enabled();
+    options.algo = "nvls";
+
+    for (auto [version, want] : cases) {
+        options.version = version;
+        mock_outcome got =
+            OnMachine(machine, Call(ncclFuncAllReduce, 64 << 20), options);
+        EXPECT_EQ(NCCL_ALGO_NVLS, got.algo) << version;
+        EXPECT_EQ(want, got.n_channels) << version;
     }
 }
 
