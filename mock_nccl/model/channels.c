@@ -15,6 +15,11 @@ static size_t channels_count_worth(int n, int n_threads, int threshold)
                          (unsigned)threshold);
 }
 
+bool mock_pat_is_by_nvls(const struct mock_model *model)
+{
+    return model->n_nodes != model->n_ranks;
+}
+
 enum mock_kind mock_kind_of(const struct mock_model *model, int algo)
 {
     switch (algo) {
@@ -25,14 +30,13 @@ enum mock_kind mock_kind_of(const struct mock_model *model, int algo)
     case NCCL_ALGO_COLLNET_DIRECT:
     case NCCL_ALGO_COLLNET_CHAIN:
         return MOCK_KIND_COLLNET;
+    case NCCL_ALGO_PAT:
+        return model->rules->pat_by_nvls && mock_pat_is_by_nvls(model)
+                   ? MOCK_KIND_NVLS
+                   : MOCK_KIND_PLAIN;
     default:
         return MOCK_KIND_PLAIN;
     }
-}
-
-bool mock_pat_is_by_nvls(const struct mock_model *model)
-{
-    return model->n_nodes != model->n_ranks;
 }
 
 /* Takes channels away one by one while the bytes do not justify their number,

@@ -220,6 +220,29 @@ TEST_F(Group, SharesTheChannelsThereAre)
     }
 }
 
+// PAT moves data within nodes by NVLS, whose channels are others than a ring's.
+TEST_F(Group, PatOfManyRanksHasTheChannelsOfNvls)
+{
+    machine_ = LoadMachine("h100n2x8");
+    comm_ = nullptr; // before its libnccl
+    nccl_ = MakeNccl(WithScript("2.31"));
+    comm_ = MakeComm(nccl_, machine_);
+    on_ask = [](const Asked &asked) {
+        bool gathers = asked.coll == ncclFuncAllGather;
+        asked.table[gathers ? NCCL_ALGO_PAT : NCCL_ALGO_RING]
+                   [NCCL_PROTO_SIMPLE] = 0;
+        return ncclSuccess;
+    };
+
+    ASSERT_EQ(ncclSuccess, Run({Call(kAr, 1 << 30), Call(kAg, 1 << 20)}));
+
+    EXPECT_EQ(NCCL_ALGO_PAT, outcomes_[1].algo);
+    for (const mock_outcome &outcome : outcomes_) {
+        EXPECT_EQ(0, outcome.first_channel);
+        EXPECT_EQ(16, outcome.n_channels);
+    }
+}
+
 TEST_F(Group, EndsAtTheFirstInvalidCall)
 {
     EXPECT_EQ(ncclInvalidArgument,
