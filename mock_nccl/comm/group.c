@@ -11,6 +11,15 @@
 #include "base/error.h"
 #include "comm/group_order.h"
 
+/* The first task of the kind, which says for all of it what the network can
+ * do. */
+static size_t group_first_of_kind(const struct mock_group *g, size_t i)
+{
+    while (i > 0 && g->tasks[i - 1].kind == g->tasks[i].kind)
+        i--;
+    return i;
+}
+
 static ncclResult_t group_decide_run(struct mock_group *g, size_t i, size_t end,
                                      int n_pipe_ops)
 {
@@ -19,6 +28,7 @@ static ncclResult_t group_decide_run(struct mock_group *g, size_t i, size_t end,
     ncclResult_t rc;
 
     sum.n_pipe_ops = n_pipe_ops;
+    sum.no_collnet = g->tasks[group_first_of_kind(g, i)].call.no_collnet;
     for (size_t j = i + 1; j < end; j++)
         sum.n_bytes += g->tasks[j].call.n_bytes;
     rc = mock_comm_decide(g->comm, &sum, MOCK_SCOPE_ALL, first,

@@ -371,6 +371,23 @@ TEST_F(CollNetTuner, IsAskedOnceForTheChunkOfAllChannels)
     EXPECT_EQ(65536u, outcomes_[0].chunk_bytes);
 }
 
+// ncclPrepareTasks() asks once what the network can do for all of one kind.
+TEST_F(CollNetTuner, IsForAllOfAKindIfItIsForTheSmallest)
+{
+    mock_call small = Call(ncclFuncAllReduce, 1 << 10);
+    mock_call large = Call(ncclFuncAllReduce, 1 << 20);
+
+    for (bool has_collnet : {false, true}) {
+        small.no_collnet = !has_collnet;
+        large.no_collnet = has_collnet;
+        ASSERT_EQ(ncclSuccess, Run({small, large}));
+        for (const mock_outcome &outcome : outcomes_) {
+            EXPECT_TRUE(outcome.asked);
+            EXPECT_EQ(Three(3, has_collnet), Open(outcome));
+        }
+    }
+}
+
 // A gather and a reduction, on which NCCL decides separately.
 TEST_F(CollNetTuner, SharesNoChannelsInAGroup)
 {
