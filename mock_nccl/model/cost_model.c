@@ -288,6 +288,8 @@ void mock_model_build(struct mock_model *model,
     model->all_nvlink =
         info->n_nodes == 1 &&
         graphs->graph[MOCK_GRAPH_RING].type_intra <= MOCK_PATH_NVL;
+    model->ring_leaves_gpu =
+        graphs->graph[MOCK_GRAPH_RING].type_intra != MOCK_PATH_LOC;
     model->n_channels = info->n_channels;
     model->n_nvls_channels = info->n_nvls_channels;
     model->nvls_network = graphs->graph[MOCK_GRAPH_NVLS].bw_inter;

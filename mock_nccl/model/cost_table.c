@@ -102,10 +102,11 @@ static bool cost_table_is_allowed(const struct mock_model *model,
     }
 }
 
-/* Blackwell whose NVLink joins all GPUs. */
+/* Blackwell whose NVLink joins all GPUs, each of which is one rank's. */
 static bool cost_table_is_blackwell_node(const struct mock_model *model)
 {
-    return model->all_nvlink && model->compute_capability >= 100;
+    return model->all_nvlink && model->ring_leaves_gpu &&
+           model->compute_capability >= 100;
 }
 
 static size_t cost_table_part(const struct mock_model *model,

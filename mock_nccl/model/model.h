@@ -21,6 +21,7 @@ struct mock_model {
     bool is_arm;
     bool all_nvlink; /* one node, whose GPUs are all joined by NVLink, or are
                         one that ranks share */
+    bool ring_leaves_gpu; /* rings have links between GPUs: ranks share none */
     /* NCCL_ALGO rules symmetric kernels out (from 2.31 on) */
     bool no_symmetric[NCCL_NUM_TUNED_FUNCS];
     int n_channels;
