@@ -57,7 +57,8 @@ static bool group_symmetric_is_first(const struct mock_group *g, size_t i)
     return true;
 }
 
-/* The bytes of one rank, which is how NCCL counts them here. */
+/* The bytes of one rank, which is how NCCL counts them here; the last call says
+ * whether buffers are registered. */
 static struct batch group_symmetric_gather(const struct mock_group *g, size_t i)
 {
     const struct mock_model *model = &g->comm->model;
@@ -76,6 +77,7 @@ static struct batch group_symmetric_gather(const struct mock_group *g, size_t i)
             continue;
         bytes = mock_share_bytes(model, other->coll, other->n_bytes,
                                  other->element_size);
+        batch.call.reg_buff = other->reg_buff;
         batch.work.n_works++;
         batch.work.n_bytes += mock_symmetric_round(bytes);
         if (bytes > batch.work.max_bytes)

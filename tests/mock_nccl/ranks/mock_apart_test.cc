@@ -21,7 +21,7 @@ namespace
 
 std::vector<std::string> asked; // "4 1048576 x1": collective, bytes, pipe ops
 std::function<ncclResult_t(Table, int *)> answer;
-int last_reg_buff;
+std::vector<int> reg_buffs; // of these calls
 
 bool HasChoice(Table table)
 {
@@ -35,7 +35,7 @@ bool HasChoice(Table table)
 
 ncclResult_t RecordAsk(const Asked &question)
 {
-    last_reg_buff = question.reg_buff;
+    reg_buffs.push_back(question.reg_buff);
     asked.push_back(std::to_string(question.coll) + " " +
                     std::to_string(question.n_bytes) + " x" +
                     std::to_string(question.n_pipe_ops) +
@@ -66,6 +66,7 @@ class Apart : public testing::Test
     void SetUp() override
     {
         asked.clear();
+        reg_buffs.clear();
         answer = nullptr;
         on_ask = RecordAsk;
     }
@@ -283,9 +284,20 @@ TEST_F(Apart, ItsRegBuffIsThatOfTheLargest)
 
     Asks("2.30", {small, Call(ncclFuncAllGather, M)});
 
-    EXPECT_EQ(0, last_reg_buff);
+    EXPECT_THAT(reg_buffs, ElementsAre(0));
     EXPECT_TRUE(outcomes_[1].asked);
     EXPECT_FALSE(outcomes_[0].asked);
+}
+
+// ncclMakeSymmetricTaskList() takes the head of a list, the smallest.
+TEST_F(Apart, WhatIsAskedFirstHasTheRegBuffOfTheSmallest)
+{
+    mock_call small = Call(ncclFuncAllGather, K);
+    small.reg_buff = 1;
+
+    Asks("2.31", {small, Call(ncclFuncAllGather, M)});
+
+    EXPECT_THAT(reg_buffs, ElementsAre(1, 1, 0));
 }
 
 struct KernelCase {
