@@ -13,13 +13,12 @@
  * For all versions the search for a tuner, its calls, the use of its answers,
  * groups and log lines are those of NCCL, except that channels of 2.21 are
  * assigned as in 2.22. The cost models of 2.21 to 2.31 are exact, each that of
- * its last patch release, NCCL_ALGO and NCCL_PROTO included, but for CollNet in
- * 2.31, which was only read. 2.32.3 has its own rings and NVLS trees, 2.32.6
- * its own constants, fp8, channels of PAT, and the constants of tuners, which
- * it uses again; the rest, with the symmetric kernels, is 2.31's. What 2.32.6
- * has for Rubin, its rings and trees among the symmetric kernels
- * (NCCL_SYM_GENK_ENABLE), symmetric kernels between nodes, and per-call
- * configurations (ncclCollConfig_t) are omitted.
+ * its last patch release, NCCL_ALGO and NCCL_PROTO included. 2.32.3 has its own
+ * rings and NVLS trees, 2.32.6 its own constants, fp8, channels of PAT, and the
+ * constants of tuners, which it uses again; the rest, with the times of the
+ * symmetric kernels, is 2.31's. What 2.32.6 has for Rubin, its rings and trees
+ * among the symmetric kernels (NCCL_SYM_GENK_ENABLE), symmetric kernels between
+ * nodes, and per-call configurations (ncclCollConfig_t) are omitted.
  *
  * The recorded search graphs and channel counts of a machine serve all
  * versions, though older ones may have searched and counted differently. Log
@@ -459,14 +458,15 @@ struct mock_call {
     /*
      * On one node whose GPUs are all joined by NVLink, NCCL has kernels for
      * symmetric windows below 64 GiB: allgathers, and sums of floats of up to 4
-     * bytes by allreduce and reducescatter (from 2.30 on also averages). If
-     * both buffers are in windows, NCCL does not call the tuner and chooses
-     * nothing: in 2.27 for a collective alone, from 2.28 on for all. From 2.29
-     * on one buffer can be enough: if the fastest kernel (symmetric.h) is one
-     * with LL, NCCL asks the tuner about this collective alone, and takes the
-     * kernel if the answer's protocol is LL; else it asks again as usual.
-     * Collectives that could use these kernels but do not are decided after the
-     * others of their group, in another order.
+     * bytes by allreduce and reducescatter (from 2.30 on also averages, from
+     * 2.32.6 on by reducescatter only). If both buffers are in windows, NCCL
+     * does not call the tuner and chooses nothing: in 2.27 for a collective
+     * alone, from 2.28 on for all. From 2.29 on one buffer can be enough: if
+     * the fastest kernel (symmetric.h) is one with LL, NCCL asks the tuner
+     * about this collective alone, and takes the kernel if the answer's
+     * protocol is LL; else it asks again as usual. Collectives that could use
+     * these kernels but do not are decided after the others of their group, in
+     * another order.
      *
      * From 2.31 on NCCL asks the tuner about all that could use these kernels,
      * in windows or not, once for all of a kind: with the bytes of one rank, 0

@@ -10,10 +10,14 @@
 #define KERNEL_LIMIT ((size_t)64 << 30) /* bytes that kernels can count */
 
 static bool group_symmetric_can_reduce(const struct mock_choice_rules *rules,
-                                       enum mock_reduction reduction)
+                                       const struct mock_call *call)
 {
-    return reduction == MOCK_REDUCTION_SUM ||
-           (reduction == MOCK_REDUCTION_AVERAGE && rules->symmetric_avg);
+    bool averages =
+        rules->symmetric_avg && (call->coll == ncclFuncReduceScatter ||
+                                 rules->symmetric_avg_everywhere);
+
+    return call->reduction == MOCK_REDUCTION_SUM ||
+           (call->reduction == MOCK_REDUCTION_AVERAGE && averages);
 }
 
 static bool group_symmetric_has_kernel(const struct mock_choice_rules *rules,
@@ -26,7 +30,7 @@ static bool group_symmetric_has_kernel(const struct mock_choice_rules *rules,
         return true;
     case ncclFuncAllReduce:
     case ncclFuncReduceScatter:
-        return group_symmetric_can_reduce(rules, call->reduction);
+        return group_symmetric_can_reduce(rules, call);
     default:
         return false;
     }

@@ -130,6 +130,7 @@ enum { LIBRARY_NAME_SIZE = 255 }; /* from 2.26 on */
     .rearch = (v) >= MOCK_2_31, \
     .plain_lists = (v) < MOCK_2_24, \
     .symmetric_avg = (v) >= MOCK_2_30, \
+    .symmetric_avg_everywhere = (v) < MOCK_2_32_6, \
     .ignores_symmetric_error = (v) >= MOCK_2_30, \
     .gathers_broadcasts = (v) >= MOCK_2_29, \
     .groups_by_count = (v) == MOCK_2_21, \

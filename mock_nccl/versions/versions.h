@@ -160,11 +160,12 @@ struct mock_choice_rules {
     enum mock_copies copies;
     bool rearch;        /* NCCL_ENQUEUE_REARCH_ENABLE is known */
     bool plain_lists;   /* NCCL_ALGO and NCCL_PROTO: see user_choice.h */
-    bool symmetric_avg; /* symmetric kernels support avg */
-    bool ignores_symmetric_error; /* a tuner's error about such a kernel is
-                                     ignored */
-    bool gathers_broadcasts;      /* broadcasts of several roots become one
-                                     AllGatherV */
+    bool symmetric_avg; /* symmetric kernels support avg of a reducescatter */
+    bool symmetric_avg_everywhere; /* and of an allreduce */
+    bool ignores_symmetric_error;  /* a tuner's error about such a kernel is
+                                      ignored */
+    bool gathers_broadcasts;       /* broadcasts of several roots become one
+                                      AllGatherV */
     bool groups_by_count; /* one decision for all calls of a kind in a group,
                              sorted by kind and count; else by traffic */
     float ceiling;        /* entries from here up are not selected */

@@ -303,33 +303,33 @@ TEST_F(Apart, WhatIsAskedFirstHasTheRegBuffOfTheSmallest)
 struct KernelCase {
     ncclFunc_t coll;
     int type, op;
-    bool in_2_28, in_2_30;
+    bool in_2_28, in_2_30, in_2_32_6;
 };
 
-// ncclSymkAvailable() of 2.28.9, 2.29.7 and 2.30.7.
+// ncclSymkAvailable() of 2.28.9, 2.29.7, 2.30.7 and 2.32.6.
 TEST_F(Apart, KernelsAreForSumsOfSmallFloatsAndAnyAllGather)
 {
     const KernelCase cases[] = {
-        {kAg, STP_TYPE_F64, STP_OP_PROD, true, true},
-        {kAr, STP_TYPE_F16, STP_OP_SUM, true, true},
-        {kAr, STP_TYPE_F32, STP_OP_SUM, true, true},
-        {kRs, STP_TYPE_FP8_E5M2, STP_OP_SUM, true, true},
-        {kRs, STP_TYPE_BF16, STP_OP_AVG, false, true},
-        {kAr, STP_TYPE_FP8_E4M3, STP_OP_AVG, false, true},
-        {kAr, STP_TYPE_F32, STP_OP_PREMULSUM, false, false},
-        {kAr, STP_TYPE_F16, STP_OP_PREMULSUM, false, false},
-        {kAr, STP_TYPE_F16, STP_OP_MIN, false, false},
-        {kAr, STP_TYPE_BF16, STP_OP_MAX, false, false},
-        {kAr, STP_TYPE_F32, STP_OP_MAX, false, false},
-        {kAr, STP_TYPE_F16, STP_OP_PROD, false, false},
-        {kAr, STP_TYPE_FP8_E4M3, STP_OP_MAX, false, false},
-        {kAr, STP_TYPE_I32, STP_OP_SUM, false, false},
-        {kAr, STP_TYPE_U32, STP_OP_SUM, false, false},
-        {kAr, STP_TYPE_I32, STP_OP_AVG, false, false},
-        {kAr, STP_TYPE_I8, STP_OP_SUM, false, false},
-        {kAr, STP_TYPE_F64, STP_OP_SUM, false, false},
-        {kAr, STP_TYPE_F64, STP_OP_AVG, false, false},
-        {ncclFuncReduce, STP_TYPE_F16, STP_OP_SUM, false, false},
+        {kAg, STP_TYPE_F64, STP_OP_PROD, true, true, true},
+        {kAr, STP_TYPE_F16, STP_OP_SUM, true, true, true},
+        {kAr, STP_TYPE_F32, STP_OP_SUM, true, true, true},
+        {kRs, STP_TYPE_FP8_E5M2, STP_OP_SUM, true, true, true},
+        {kRs, STP_TYPE_BF16, STP_OP_AVG, false, true, true},
+        {kAr, STP_TYPE_FP8_E4M3, STP_OP_AVG, false, true, false},
+        {kAr, STP_TYPE_F32, STP_OP_PREMULSUM, false, false, false},
+        {kAr, STP_TYPE_F16, STP_OP_PREMULSUM, false, false, false},
+        {kAr, STP_TYPE_F16, STP_OP_MIN, false, false, false},
+        {kAr, STP_TYPE_BF16, STP_OP_MAX, false, false, false},
+        {kAr, STP_TYPE_F32, STP_OP_MAX, false, false, false},
+        {kAr, STP_TYPE_F16, STP_OP_PROD, false, false, false},
+        {kAr, STP_TYPE_FP8_E4M3, STP_OP_MAX, false, false, false},
+        {kAr, STP_TYPE_I32, STP_OP_SUM, false, false, false},
+        {kAr, STP_TYPE_U32, STP_OP_SUM, false, false, false},
+        {kAr, STP_TYPE_I32, STP_OP_AVG, false, false, false},
+        {kAr, STP_TYPE_I8, STP_OP_SUM, false, false, false},
+        {kAr, STP_TYPE_F64, STP_OP_SUM, false, false, false},
+        {kAr, STP_TYPE_F64, STP_OP_AVG, false, false, false},
+        {ncclFuncReduce, STP_TYPE_F16, STP_OP_SUM, false, false, false},
     };
 
     for (const KernelCase &c : cases) {
@@ -340,6 +340,10 @@ TEST_F(Apart, KernelsAreForSumsOfSmallFloatsAndAnyAllGather)
         EXPECT_EQ(c.in_2_28, Asks("2.29", {call}).empty()) << i;
         EXPECT_EQ(c.in_2_30, Asks("2.30", {call}).empty()) << i;
         EXPECT_EQ(c.in_2_30 ? -1 : NCCL_ALGO_RING, outcomes_[0].algo) << i;
+        Asks("2.32.3", {call});
+        EXPECT_EQ(c.in_2_30, outcomes_[0].kernel != nullptr) << i;
+        Asks("2.32.6", {call});
+        EXPECT_EQ(c.in_2_32_6, outcomes_[0].kernel != nullptr) << i;
     }
     const mock_call huge = Windows(kAg, size_t{64} << 30, MOCK_WINDOWS_BOTH);
     EXPECT_EQ(1u, Asks("2.30", {huge}).size());
