@@ -115,20 +115,37 @@ static void learned_keep_rules(const struct job *job, char *old, FILE *fp)
     }
 }
 
+/* An empty file is nobody's. */
+static enum stp_status learned_check_old(const struct job *job, FILE *fp,
+                                         const char *text, size_t n)
+{
+    static const char magic[] = STP_LEARNED_MAGIC;
+
+    if (ferror(fp))
+        return learned_fail(job, "read");
+    if (n == 0 ||
+        (n >= strlen(magic) && memcmp(text, magic, strlen(magic)) == 0))
+        return STP_OK;
+    return stp_fail(
+        job->err, STP_ERR_IO,
+        "'%.200s' is no file of what was learned, and is left as it is",
+        job->path);
+}
+
 /* The whole lines of the file's first STP_MAX_LEARNED bytes.  A file that
- * cannot be read keeps its rules: nothing replaces it. */
+ * cannot be read, or is none of ours, stays: nothing replaces it. */
 static enum stp_status learned_read_old(const struct job *job, FILE *fp,
                                         char **text_ret)
 {
     char *text = malloc(STP_MAX_LEARNED + 1);
+    enum stp_status status;
     size_t n;
 
     if (text == NULL)
         return stp_nomem(job->err);
     n = fread(text, 1, STP_MAX_LEARNED, fp);
-    if (ferror(fp)) {
-        const enum stp_status status = learned_fail(job, "read");
-
+    status = learned_check_old(job, fp, text, n);
+    if (status != STP_OK) {
         free(text);
         return status;
     }
@@ -154,12 +171,6 @@ static enum stp_status learned_keep_old(const struct job *job, FILE *to)
         return stp_nomem(job->err);
     }
     status = learned_read_old(job, from, &old);
-    if (status == STP_OK && old[0] != '\0' &&
-        strncmp(old, STP_LEARNED_MAGIC, strlen(STP_LEARNED_MAGIC)) != 0)
-        status = stp_fail(
-            job->err, STP_ERR_IO,
-            "'%.200s' is no file of what was learned, and is left as it is",
-            job->path);
     if (status == STP_OK)
         learned_keep_rules(job, old, to);
     free(old);

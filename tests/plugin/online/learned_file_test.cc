@@ -129,14 +129,50 @@ TEST_F(LearnedFile, ReplacesWhatItKnowsBetter)
 
 TEST_F(LearnedFile, LeavesAFileThatIsNoneOfItsOwn)
 {
-    std::ofstream(path_) << "allreduce,0,1,ring,ll,-1,1,4\n";
+    const std::string texts[] = {
+        "allreduce,0,1,ring,ll,-1,1,4\n",
+        "# steptune-online: lear", // not even its first line
+        std::string(100, '\0'),           "\n",
+        std::string(5 << 20, 'x'), // no line in as much as is read
+    };
 
-    EXPECT_EQ(STP_ERR_IO, Save({Rule(ncclFuncAllReduce, 4096, 1, 1)}));
+    for (const std::string &text : texts) {
+        std::ofstream(path_) << text;
+        EXPECT_EQ(STP_ERR_IO, Save({Rule(ncclFuncAllReduce, 4096, 1, 1)}));
+        EXPECT_EQ("'" + path_ +
+                      "' is no file of what was learned, and is left as it is",
+                  err_.text);
+        EXPECT_TRUE(text == Text());
+    }
+}
 
-    EXPECT_EQ("'" + path_ +
-                  "' is no file of what was learned, and is left as it is",
-              err_.text);
-    EXPECT_EQ("allreduce,0,1,ring,ll,-1,1,4\n", Text());
+TEST_F(LearnedFile, TakesTheWholeLinesOfAFileOfItsOwn)
+{
+    const struct {
+        const char *name;
+        std::string text, rules;
+    } cases[] = {
+        {"empty", "", ""},
+        {"its name alone", STP_LEARNED_MAGIC, ""},
+        {"no line in as much as is read",
+         STP_LEARNED_MAGIC + std::string(5 << 20, 'x'), ""},
+        {"no comment, and too short to end alike",
+         STP_LEARNED_MAGIC "\nallreduce,0,1\nallreduce,8,9,ring,ll,-1,1,2,*\n",
+         "allreduce,0,1\nallreduce,8,9,ring,ll,-1,1,2,*\n"},
+        {"ends alike, of other sizes",
+         STP_LEARNED_MAGIC "\nallreduce,8,9,ring,ll,-1,1,4,NVIDIA H200\n",
+         "allreduce,8,9,ring,ll,-1,1,4,NVIDIA H200\n"},
+    };
+
+    for (const auto &c : cases) {
+        std::ofstream(path_) << c.text;
+        EXPECT_EQ(STP_OK, Save({Rule(ncclFuncAllReduce, 4096, 1, 1)}))
+            << err_.text;
+        EXPECT_EQ(c.rules +
+                      "allreduce,4096,8191,ring,ll128,-1,1,4,NVIDIA H200\n",
+                  Rules())
+            << c.name;
+    }
 }
 
 TEST_F(LearnedFile, SaysWhereItCannotWrite)
