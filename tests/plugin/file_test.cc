@@ -260,12 +260,17 @@ TEST_F(PluginFile, WithABareNameIsNotAnotherUsersWhereAllMayWrite)
     ASSERT_EQ(0, chmod(dir_.c_str(), 01777));
     std::filesystem::current_path(dir_);
 
+    ASSERT_EQ(0, symlink("/dev/null", "their_link"));
+    ASSERT_EQ(0, lchown("their_link", 12345, 12345));
+
     const int bare = stp_file_open("nccl_tuner.conf", O_RDONLY);
     const int named = stp_file_open("./nccl_tuner.conf", O_RDONLY);
+    const int link = stp_file_open("their_link", O_RDONLY);
 
     std::filesystem::current_path(before);
     EXPECT_EQ(-1, bare);
     EXPECT_LE(0, named);
+    EXPECT_EQ(-1, link);
     close(named);
 }
 

@@ -5,6 +5,8 @@
 #include <array>
 #include <cfloat>
 #include <cmath>
+#include <cstdarg>
+#include <cstdio>
 #include <cstdlib>
 #include <cstring>
 #include <limits>
@@ -308,6 +310,226 @@ INSTANTIATE_TEST_SUITE_P(Table, Written, testing::ValuesIn(kWritten),
                          [](const auto &c) {
                              return std::string(c.param.name);
                          });
+
+// ---- what NCCL may leave out ----
+
+// As a communicator for whose context there was no memory.
+TEST_F(BareInterface, ChangesNothingWithoutAContext)
+{
+    Costs costs = CostsOf(9, 8, 7, 5);
+    const Costs before = costs;
+    auto *table = reinterpret_cast<float **>(costs.data());
+    int algo = 7, proto = 7, channels = 7;
+    size_t chunk = 7;
+
+    EXPECT_EQ(ncclSuccess, Tuner<ncclTuner_v2_t>("ncclTunerPlugin_v2")
+                               ->getCollInfo(nullptr, ncclFuncAllReduce, 64, 1,
+                                             1, 1, &algo, &proto, &channels));
+    EXPECT_EQ(ncclSuccess, Tuner<ncclTuner_v3_t>("ncclTunerPlugin_v3")
+                               ->getCollInfo(nullptr, ncclFuncAllReduce, 64, 1,
+                                             table, 7, 3, &channels));
+    const auto *v6 = Tuner<ncclTuner_v6_t>("ncclTunerPlugin_v6");
+    EXPECT_EQ(ncclSuccess, v6->getCollInfo(nullptr, ncclFuncAllReduce, 64, 1,
+                                           table, 7, 3, 0, &channels));
+    EXPECT_EQ(ncclSuccess,
+              v6->getChunkSize(nullptr, ncclFuncAllReduce, 64, NCCL_ALGO_RING,
+                               NCCL_PROTO_LL, 1, &chunk));
+    EXPECT_EQ(ncclSuccess, v6->finalize(nullptr));
+
+    EXPECT_EQ(before, costs);
+    EXPECT_EQ(7, algo);
+    EXPECT_EQ(7, proto);
+    EXPECT_EQ(7, channels);
+    EXPECT_EQ(7u, chunk);
+}
+
+TEST_F(BareInterface, DecidesWithoutConstantsOrDomains)
+{
+    Policy("allreduce,0,inf,tree,ll128,-1,-1,-1\n");
+    setenv("STEPTUNE_AGREE", "assume", 1); // no other rank joins
+
+    for (const char *name :
+         {"ncclTunerPlugin_v5", "ncclTunerPlugin_v6", "ncclTunerPlugin_v7"}) {
+        const auto *tuner = Tuner<ncclTuner_v5_t>(name);
+        Costs costs = CostsOf(9, 8, 7, 5);
+        int channels = 0;
+        void *ctx = nullptr;
+        ASSERT_EQ(ncclSuccess,
+                  tuner->init(&ctx, 1, 4, 1, nullptr, nullptr, nullptr));
+        tuner->getCollInfo(ctx, ncclFuncAllReduce, 64, 1,
+                           reinterpret_cast<float **>(costs.data()), 7, 3, 0,
+                           &channels);
+        EXPECT_GT(5, costs[1]) << name;
+        tuner->finalize(ctx);
+    }
+}
+
+// NCCL 2.21, whose table shows only what is there at all.
+TEST_F(BareInterface, RulesOutWhatTheMachineLacksWhereThereIsNoTable)
+{
+    const struct {
+        const char *algorithm;
+        int collnet, nvls, want; // -1: the next rule decides
+    } cases[] = {{"collnet_direct", 1, 0, NCCL_ALGO_COLLNET_DIRECT},
+                 {"collnet_direct", 0, 1, -1},
+                 {"collnet_chain", 1, 0, NCCL_ALGO_COLLNET_CHAIN},
+                 {"collnet_chain", 0, 1, -1},
+                 {"nvls", 0, 1, NCCL_ALGO_NVLS},
+                 {"nvls", 1, 0, -1}};
+    const auto *v2 = Tuner<ncclTuner_v2_t>("ncclTunerPlugin_v2");
+
+    for (const auto &c : cases) {
+        Policy(std::string("allreduce,0,inf,") + c.algorithm +
+               ",simple,4,-1,-1\nallreduce,0,inf,tree,ll,-1,-1,-1\n");
+        int algo = -1, proto = -1, channels = 7;
+        void *ctx = nullptr;
+        v2->init(4, 1, nullptr, &ctx);
+        v2->getCollInfo(ctx, ncclFuncAllReduce, 64, c.collnet, c.nvls, 1, &algo,
+                        &proto, &channels);
+        v2->destroy(ctx);
+
+        EXPECT_EQ(c.want < 0 ? NCCL_ALGO_TREE : c.want, algo) << c.algorithm;
+        EXPECT_EQ(c.want < 0 ? 7 : 4, channels) << c.algorithm;
+    }
+}
+
+// ---- ranks that are not all there ----
+
+std::string logged;
+
+void Log(ncclDebugLogLevel level, unsigned long, const char *, int,
+         const char *format, ...)
+{
+    char line[4096];
+    va_list va;
+
+    va_start(va, format);
+    vsnprintf(line, sizeof(line), format, va);
+    va_end(va);
+    if (level == NCCL_LOG_WARN)
+        logged += std::string(line) + "\n";
+}
+
+// One rank of a communicator, which is asked once.
+struct Lone {
+    const char *name;
+    const char *agree;
+    uint64_t comm_id; // 0: an NCCL that names none
+    size_t n_ranks, n_nodes;
+    int n_local; // the least ranks of a host; -1: NCCL tells nothing
+    bool is_tuned;
+    const char *says; // in its warning; "": there is none
+};
+
+class LoneRank : public BareInterface, public testing::WithParamInterface<Lone>
+{
+};
+
+TEST_P(LoneRank, DecidesWhereItIsAllThatIsCompared)
+{
+    const Lone &c = GetParam();
+    Policy("allreduce,0,inf,tree,ll128,-1,-1,-1\n");
+    setenv("STEPTUNE_AGREE", c.agree, 1);
+    ncclNvlDomainInfo_v5_t nvl{1, c.n_local, c.n_local};
+    Costs costs = CostsOf(9, 8, 7, 5);
+    auto *table = reinterpret_cast<float **>(costs.data());
+    int channels = 0;
+    void *ctx = nullptr;
+    const auto *v4 = Tuner<ncclTuner_v4_t>("ncclTunerPlugin_v4");
+    const auto *v5 = Tuner<ncclTuner_v5_t>("ncclTunerPlugin_v5");
+    logged.clear();
+
+    if (c.comm_id == 0) {
+        v4->init(c.n_ranks, c.n_nodes, Log, &ctx);
+        v4->getCollInfo(ctx, ncclFuncAllReduce, 64, 1, table, 7, 3, 0,
+                        &channels);
+        v4->destroy(ctx);
+    } else {
+        v5->init(&ctx, id_ + c.comm_id, c.n_ranks, c.n_nodes, Log,
+                 c.n_local < 0 ? nullptr : &nvl, nullptr);
+        v5->getCollInfo(ctx, ncclFuncAllReduce, 64, 1, table, 7, 3, 0,
+                        &channels);
+        v5->finalize(ctx);
+    }
+
+    EXPECT_EQ(c.is_tuned, costs[1] < 5);
+    EXPECT_EQ(logged.empty(), std::string(c.says).empty()) << logged;
+    EXPECT_NE(std::string::npos, logged.find(c.says)) << logged;
+}
+
+// clang-format off
+const Lone kLone[] = {
+    {"alone", "required", 1, 1, 1, 1, true, ""},
+    {"alone_and_not_named", "required", 0, 1, 1, 1, true, ""},
+    {"one_of_four_not_named", "required", 0, 4, 1, 4, false, "cannot be compared, which STEPTUNE_AGREE=required demands"},
+    {"one_of_two_hosts_without_a_store", "required", 1, 4, 2, 1, false, "cannot be compared, which STEPTUNE_AGREE=required demands"},
+    {"one_of_two_hosts_is_all_of_its_own", "shm", 1, 4, 2, 1, true, ""},
+    {"a_host_of_which_nothing_is_told", "shm", 1, 4, 2, -1, true, ""},
+    {"a_host_with_no_ranks", "shm", 1, 4, 2, 0, true, ""},
+    {"a_host_with_more_ranks_than_there_are", "shm", 1, 4, 2, 5, true, ""},
+    {"a_host_with_as_many", "shm", 1, 4, 2, 4, false, "stepping aside"},
+    {"a_host_with_two", "shm", 1, 4, 2, 2, false, "stepping aside"},
+    {"a_host_with_two_that_are_alike", "assume", 1, 4, 2, 2, true, ""},
+};
+// clang-format on
+INSTANTIATE_TEST_SUITE_P(Table, LoneRank, testing::ValuesIn(kLone),
+                         [](const auto &c) {
+                             return std::string(c.param.name);
+                         });
+
+TEST_F(BareInterface, WarnsOfRegisteredBuffersWhereRanksMayDiffer)
+{
+    Policy("collective,algorithm,protocol,regBuff\nallreduce,tree,ll,1\n");
+    setenv("STEPTUNE_AGREE", "assume", 1);
+    const auto *v4 = Tuner<ncclTuner_v4_t>("ncclTunerPlugin_v4");
+
+    for (size_t n_ranks : {1, 2}) {
+        void *ctx = nullptr;
+        logged.clear();
+        v4->init(n_ranks, 1, Log, &ctx);
+        v4->destroy(ctx);
+        EXPECT_EQ(n_ranks == 2,
+                  logged.find("line 2 of the policy depends on regBuff") !=
+                      std::string::npos)
+            << n_ranks;
+    }
+}
+
+// One file, read once, for communicators that live together.
+TEST_F(BareInterface, AFileServesCommunicatorsThatDifferInOneThing)
+{
+    Policy("collective,algorithm,protocol,nNodes,nRanks,gpu\n"
+           "allreduce,tree,ll,1,4,A\n"
+           "allreduce,tree,ll128,1,4,B\n"
+           "allreduce,tree,simple,2,4,*\n"
+           "allreduce,ring,ll,1,2,*\n");
+    const struct {
+        const char *gpu;
+        size_t n_ranks, n_nodes;
+        size_t want; // of the costs' places
+    } cases[] = {{"A", 4, 1, 0}, {"B", 4, 1, 1}, {"A", 4, 2, 2},
+                 {"A", 2, 1, 3}, {"A", 4, 1, 0}, {"B", 4, 1, 1}};
+    const auto *v4 = Tuner<ncclTuner_v4_t>("ncclTunerPlugin_v4");
+    std::vector<void *> all;
+
+    for (const auto &c : cases) {
+        void *ctx = nullptr;
+        setenv("STEPTUNE_GPU", c.gpu, 1);
+        v4->init(c.n_ranks, c.n_nodes, nullptr, &ctx);
+        all.push_back(ctx);
+    }
+    for (size_t i = 0; i < all.size(); i++) {
+        Costs costs = CostsOf(9, 9, 9, 9);
+        int channels = 0;
+        v4->getCollInfo(all[i], ncclFuncAllReduce, 64, 1,
+                        reinterpret_cast<float **>(costs.data()), 7, 3, 0,
+                        &channels);
+        for (size_t k = 0; k < 4; k++)
+            EXPECT_EQ(k == cases[i].want, costs[k] < 9) << i << " " << k;
+    }
+    for (void *ctx : all)
+        v4->destroy(ctx);
+}
 
 // ---- calls by which no collective runs ----
 

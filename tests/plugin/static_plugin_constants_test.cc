@@ -259,6 +259,20 @@ TEST_F(Constants, DoNotHideThatANamedPolicyIsMissing)
     }
 }
 
+TEST_F(Constants, AreOneLineOfTheLogWhereTheWarningIsOfThePolicy)
+{
+    setenv("STEPTUNE_CONSTANTS_FILE", "none", 1);
+    setenv("NCCL_TUNER_CONFIG_FILE", "gone.conf", 1);
+    Nccl nccl = Start();
+    Comm comm = Join(nccl);
+
+    EXPECT_TRUE(Untouched(Run(comm, ncclFuncAllReduce, 1 << 16)));
+    EXPECT_THAT(warnings_, ElementsAre(HasSubstr("gone.conf")));
+    EXPECT_THAT(infos_,
+                Contains(EndsWith("none: cannot be opened: No such file or "
+                                  "directory; NCCL keeps its own constants")));
+}
+
 // ---- ranks ----
 
 TEST_F(Constants, OfAllRanksAlikeNeverMakeThemDisagree)
