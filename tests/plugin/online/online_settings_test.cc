@@ -3,6 +3,7 @@
 #include <gtest/gtest.h>
 
 #include <cstdlib>
+#include <cstring>
 #include <memory>
 #include <string>
 
@@ -147,12 +148,20 @@ TEST_F(OnlineSettings, RefusesWhatMeansNothing)
         {"STEPTUNE_RETEST", "-5", "a number from 0 to 1000000000"},
         {"STEPTUNE_RETEST", " 5", "a number from 0 to 1000000000"},
         {"STEPTUNE_RETEST", "+5", "a number from 0 to 1000000000"},
+        {"STEPTUNE_RETEST", "1000000001", "a number from 0 to 1000000000"},
+        {"STEPTUNE_RETEST", "18446744073709551616",
+         "a number from 0 to 1000000000"},
+        {"STEPTUNE_SEED", "x", "a number from 0 to 18446744073709551615"},
         {"STEPTUNE_FREEZE", "yes", "a number from 0 to 1"},
         {"STEPTUNE_ARMS", "ring", arms.c_str()},
         {"STEPTUNE_ARMS", "ring/ll,", arms.c_str()},
         {"STEPTUNE_ARMS", "ring/ll/65", arms.c_str()},
         {"STEPTUNE_ARMS", "ring/ll/0", arms.c_str()},
         {"STEPTUNE_ARMS", "ring/ll/1x", arms.c_str()},
+        {"STEPTUNE_ARMS", "ring/ll/+1", arms.c_str()},
+        {"STEPTUNE_ARMS", "ring/ll/1:", arms.c_str()},
+        {"STEPTUNE_ARMS", "ring/ll/4294967297", arms.c_str()},
+        {"STEPTUNE_ARMS", "ring/LL", arms.c_str()},
         {"STEPTUNE_ARMS", "Ring/ll", arms.c_str()},
     };
 
@@ -163,6 +172,74 @@ TEST_F(OnlineSettings, RefusesWhatMeansNothing)
                       c.text,
                   err_.text);
         unsetenv(c.name);
+    }
+}
+
+// A seed of 64 bits is one that no double holds.
+TEST_F(OnlineSettings, ReachToTheEndsOfTheirRanges)
+{
+    setenv("STEPTUNE_SEED", "18446744073709551615", 1);
+    setenv("STEPTUNE_RETEST", "1000000000", 1);
+    setenv("STEPTUNE_BUDGET", "1", 1);
+    setenv("STEPTUNE_FREEZE", "1", 1);
+    ASSERT_EQ(STP_OK, Read()) << err_.text;
+
+    EXPECT_EQ(UINT64_MAX, set_->rules.bandit.seed);
+    EXPECT_EQ(1000000000u, set_->rules.bandit.retest_calls);
+    EXPECT_EQ(1.0, set_->rules.bandit.budget);
+    EXPECT_TRUE(set_->is_frozen);
+}
+
+TEST_F(OnlineSettings, TakesAsManyArmsAsABanditHasBesideNcclsOwn)
+{
+    std::string arms = "ring/ll/1";
+    for (unsigned n = 2; n < STP_BANDIT_ARMS; n++)
+        arms += ",ring/ll/" + std::to_string(n);
+    setenv("STEPTUNE_ARMS", arms.c_str(), 1);
+    ASSERT_EQ(STP_OK, Read()) << err_.text;
+    EXPECT_EQ(STP_BANDIT_ARMS - 1u, set_->rules.bandit.n_arms);
+
+    setenv("STEPTUNE_ARMS", (arms + ",ring/ll/64").c_str(), 1);
+    EXPECT_EQ(STP_ERR_SYNTAX, Read());
+}
+
+TEST_F(OnlineSettings, RefusesAPathThatIsTooLong)
+{
+    const std::string longest(STP_PATH_SIZE - 1, 'p');
+
+    setenv("STEPTUNE_JOURNAL", longest.c_str(), 1);
+    ASSERT_EQ(STP_OK, Read()) << err_.text;
+    EXPECT_EQ(longest, set_->journal);
+    setenv("STEPTUNE_JOURNAL", (longest + "p").c_str(), 1);
+    EXPECT_EQ(STP_ERR_LIMIT, Read());
+    EXPECT_EQ("STEPTUNE_JOURNAL has " + std::to_string(STP_PATH_SIZE) +
+                  " bytes, expected fewer than " +
+                  std::to_string(STP_PATH_SIZE),
+              err_.text);
+}
+
+TEST_F(OnlineSettings, ThePolicyThatDecidesFirstIsTheWarmStartIfThereIsOne)
+{
+    const struct {
+        const char *warm_start;
+        bool is_named;
+        const char *path;
+        const char *base; // nullptr: none
+    } cases[] = {
+        {"none", true, "named.conf", nullptr},
+        {"warm.conf", true, "named.conf", "warm.conf"},
+        {"", true, "named.conf", "named.conf"},
+        {"", false, "/gone/nccl_tuner.conf", nullptr},
+        {"", false, "/proc/self/maps", "/proc/self/maps"},
+    };
+    auto settings = std::make_unique<stp_plugin_settings>();
+
+    for (const auto &c : cases) {
+        setenv("STEPTUNE_WARM_START", c.warm_start, 1);
+        ASSERT_EQ(STP_OK, Read()) << err_.text;
+        settings->policy_is_named = c.is_named;
+        strcpy(settings->policy_path, c.path);
+        EXPECT_STREQ(c.base, stp_online_base(set_.get(), settings.get()));
     }
 }
 
