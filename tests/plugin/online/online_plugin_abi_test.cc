@@ -191,6 +191,45 @@ TEST_F(OnlineAbi, CopyEnginesAreNotTakenForCallsOfTheTuner)
     EXPECT_LE(4u, CheckTimes(Blocks()));
 }
 
+// Nor launches of a graph, which NCCL does not count.
+TEST_F(OnlineAbi, FollowsALaunchByAKernelThatIsTheNextOfItsFunction)
+{
+    std::vector<Rank> ranks = Init(2);
+    const struct {
+        const char *name;
+        uint64_t number;
+        uint8_t n_channels;
+        const char *proto;
+        bool is_followed;
+    } cases[] = {
+        {"no channels", 100, 0, "LL", false},
+        {"a kernel for symmetric windows", 100, kChannels, "", false},
+        {"counted before", 0, kChannels, "LL", false},
+        {"no protocol told", 100, kChannels, nullptr, true},
+        {"counted now", 100, kChannels, "LL", false},
+        {"next", 101, kChannels, "LL", true},
+    };
+    Call(ranks, 1 << 20);
+    while (mask_ == 0)
+        Call(ranks, 1 << 20);
+
+    for (const auto &c : cases) {
+        ncclProfilerEvent_t what{};
+        void *event = nullptr;
+        AskAll(ranks, 1 << 20);
+        what.type.v5 = NCCL_PROFILE_COLL;
+        what.coll.seqNumber = c.number == 0 ? 0 : n_launched_ + c.number;
+        what.coll.func = "AllReduce";
+        what.coll.count = (1 << 20) / 4;
+        what.coll.datatype = "ncclFloat32";
+        what.coll.nChannels = c.n_channels;
+        what.coll.proto = c.proto;
+        profiler_->startEvent(ranks[0].profiler, &event, &what);
+        EXPECT_EQ(c.is_followed, event != nullptr) << c.name;
+    }
+    Finalize(ranks);
+}
+
 // Such as those that are simulated, or captured into a graph.
 TEST_F(OnlineAbi, CallsThatAreNotLaunchedShiftNoTimes)
 {

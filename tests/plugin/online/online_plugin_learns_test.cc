@@ -218,26 +218,61 @@ TEST_F(OnlineLearns, AllThatWasLearnedTakesTurnsOnAllRanks)
                                 "that was learned steps are 1."));
 }
 
-// What it knows of an earlier run, it does not try.
+TEST_F(OnlineLearns, AllThatWasLearnedIsComparedWithThePolicyWhereThereIsOne)
+{
+    Policy("broadcast,0,inf,ring,ll,-1,-1,-1\n"); // which decides nothing here
+    Set("STEPTUNE_CONFIRM_MS", "1");
+    Set("STEPTUNE_BUDGET", "1");
+    Play(3000, StartOnline("2.28", STP_PLUGIN));
+
+    EXPECT_EQ(1u, Count(infos_, "x as fast as with the policy alone ("));
+    EXPECT_EQ(0u, Count(infos_, "x as fast as with NCCL's own choice"));
+}
+
+// What it knows of an earlier run, it does not try; unless that run was of
+// other messages, or of communicators of another shape.
 TEST_F(OnlineLearns, WhatEarlierRunsKnowIsNotTried)
 {
+    const struct {
+        const char *messages;
+        bool applies;
+    } cases[] = {
+        {"allgather,3905536,3905536,1,4,", true},
+        {"allgather,0,3905536,1,4,", true},
+        {"allgather,3905536,4000000,1,4,", true},
+        {"broadcast,3905536,3905536,1,4,", false},
+        {"allgather,3905537,4000000,1,4,", false},
+        {"allgather,0,3905535,1,4,", false},
+        {"allgather,3905536,3905536,2,4,", false},
+        {"allgather,3905536,3905536,1,8,", false},
+    };
     Set("STEPTUNE_JOURNAL", Journal());
+    Set("STEPTUNE_SEED", "7");
     Play(1500, StartOnline("2.28", STP_PLUGIN));
     const size_t n_trials = Count(LinesOf(Journal()), ",trial,");
-    fs::remove(Journal());
-    std::ofstream evidence(dir_ / "evidence.csv");
-    evidence << "collective,min_bytes,max_bytes,nNodes,nRanks,algorithm,"
-                "protocol,channels,blocks,log_gain,log_ss\n";
-    for (const char *arm : {"ring,ll", "ring,ll128", "tree,ll", "tree,ll128",
-                            "tree,simple", "ring,simple", "nvls,simple"})
-        evidence << "allgather,3905536,3905536,1,4," << arm
-                 << ",0,9,-0.5,0.001\n";
-    evidence.close();
-    Set("STEPTUNE_EVIDENCE", (dir_ / "evidence.csv").string());
-    Play(1500, StartOnline("2.28", STP_PLUGIN));
+    const size_t n_incumbents = Count(LinesOf(Journal()), ",incumbent,");
+    EXPECT_LT(0u, n_incumbents);
 
-    EXPECT_LT(Count(LinesOf(Journal()), ",trial,"), n_trials);
-    EXPECT_EQ(0u, Count(LinesOf(Journal()), ",incumbent,"));
+    for (const auto &c : cases) {
+        SCOPED_TRACE(c.messages);
+        fs::remove(Journal());
+        fs::remove(Learned());
+        std::ofstream evidence(dir_ / "evidence.csv");
+        evidence << "collective,min_bytes,max_bytes,nNodes,nRanks,algorithm,"
+                    "protocol,channels,blocks,log_gain,log_ss\n";
+        for (const char *arm :
+             {"ring,ll", "ring,ll128", "tree,ll", "tree,ll128", "tree,simple",
+              "ring,simple", "nvls,simple"})
+            evidence << c.messages << arm << ",0,9,-0.5,0.001\n";
+        evidence.close();
+        Set("STEPTUNE_EVIDENCE", (dir_ / "evidence.csv").string());
+        Play(1500, StartOnline("2.28", STP_PLUGIN));
+
+        const size_t n = Count(LinesOf(Journal()), ",trial,");
+        EXPECT_TRUE(c.applies ? n < n_trials : n == n_trials) << n;
+        EXPECT_EQ(c.applies ? 0 : n_incumbents,
+                  Count(LinesOf(Journal()), ",incumbent,"));
+    }
 }
 
 TEST_F(OnlineLearns, WithoutReadableEvidenceItLearnsAndSaysSo)

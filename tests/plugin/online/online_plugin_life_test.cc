@@ -62,6 +62,21 @@ class OnlineLife : public OnlinePlugin
         return (dir_ / "rewards.log").string();
     }
 
+    // Calls with rewards that begin with 'message': whether any taught.
+    bool IsLearned(const std::string &message)
+    {
+        UseRewards();
+        Nccl nccl = StartOnline();
+        const std::vector<Comm> comms = JoinBoth(nccl);
+        for (int i = 0; i < 400; i++) {
+            for (const Comm &comm : comms)
+                Run(comm, ncclFuncAllReduce, 1 << 20);
+            std::ofstream(Rewards(), std::ios::app)
+                << message << 1 + i % 3 << "\n";
+        }
+        return Count(LinesOf(Journal()), ",reward,") > 0;
+    }
+
     void UseRewards()
     {
         UseTwoRanks();
@@ -267,6 +282,47 @@ TEST_F(OnlineLife, AThousandCommunicatorsLeaveNothing)
         }
         EXPECT_EQ(before, Hold(id_));
     }
+}
+
+// ---- rewards ----
+
+// An octave is one kind of message.
+TEST_F(OnlineLife, LearnsFromRewardsOfItsOwnMessagesAndShape)
+{
+    const struct {
+        const char *message;
+        bool is_learned;
+    } cases[] = {
+        {"allreduce,1048576,1,2,", true},  {"allreduce,2097151,1,2,", true},
+        {"allreduce,1048575,1,2,", false}, {"allgather,1048576,1,2,", false},
+        {"allreduce,1048576,2,2,", false}, {"allreduce,1048576,1,4,", false},
+    };
+    const Machine all = Resized(machine_, 4);
+
+    for (const auto &c : cases) {
+        machine_ = Resized(all, 4);
+        EXPECT_EQ(c.is_learned, IsLearned(c.message)) << c.message;
+    }
+}
+
+TEST_F(OnlineLife, ALongBacklogOfRewardsIsPassedOverAndSaidOnce)
+{
+    UseRewards();
+    std::ofstream(Rewards()) << "\n";
+    fs::resize_file(Rewards(), 10 << 20);
+    {
+        Nccl nccl = StartOnline();
+        LearnByFile(JoinBoth(nccl), 64);
+    }
+    EXPECT_EQ(1u, Count(infos_, " bytes of older rewards are passed over"));
+
+    UseRewards();
+    infos_.clear();
+    {
+        Nccl nccl = StartOnline();
+        LearnByFile(JoinBoth(nccl), 64);
+    }
+    EXPECT_EQ(0u, Count(infos_, "passed over"));
 }
 
 // ---- what it writes ----

@@ -532,18 +532,21 @@ class OnlineTraceAbi : public OnlineAbi
         profiler_->stopEvent(channel);
     }
 
+    // By kernels, then by copy engines.
     void LaunchUnknown(const char *func, const char *datatype)
     {
-        ncclProfilerEvent_t what{};
-        void *event = nullptr;
-        what.type.v5 = NCCL_PROFILE_COLL;
-        what.coll.func = func;
-        what.coll.count = 1024;
-        what.coll.datatype = datatype;
-        what.coll.nChannels = kChannels;
-        what.coll.proto = "LL";
-        profiler_->startEvent(ranks_[0].profiler, &event, &what);
-        EXPECT_EQ(nullptr, event) << func << " " << datatype;
+        for (uint64_t type : {NCCL_PROFILE_COLL, NCCL_PROFILE_CE_COLL}) {
+            ncclProfilerEvent_t what{};
+            void *event = &what;
+            what.type.v5 = type;
+            what.coll.func = func;
+            what.coll.count = 1024;
+            what.coll.datatype = datatype;
+            what.coll.nChannels = kChannels;
+            what.coll.proto = "LL";
+            profiler_->startEvent(ranks_[0].profiler, &event, &what);
+            EXPECT_EQ(nullptr, event);
+        }
     }
 
     // So many collectives of which nothing is told.
@@ -602,14 +605,104 @@ TEST_F(OnlineTraceAbi, LosesNoCollectiveOfWhichNothingIsTold)
     EXPECT_EQ(50000u, Rows().size());
 }
 
+// Where its thread is too slow for the launches.
+TEST_F(OnlineTraceAbi, CountsWhatItLoses)
+{
+    constexpr size_t kLaunches = 60000;
+    Finalize(ranks_);
+    Set("STEPTUNE_INLINE", "0");
+    ranks_ = Init(2, 2, false);
+    for (size_t i = 0; i < kLaunches; i++)
+        Launch();
+    Finalize(ranks_);
+    ranks_.clear();
+
+    size_t n_lost = 0;
+    for (const std::string &line : LinesOf(dir_ / "trace.csv"))
+        if (line.rfind("# lost: ", 0) == 0)
+            n_lost += std::stoul(line.substr(8));
+    EXPECT_EQ(kLaunches, Rows().size() + n_lost);
+}
+
+TEST_F(OnlineTraceAbi, OfAForkedChildIsLeftToItsParent)
+{
+    LaunchMore(10);
+    fflush(nullptr);
+    const pid_t child = fork();
+    if (child == 0) {
+        LaunchMore(5);
+        Finalize(ranks_);
+        exit(HasFailure() ? 1 : 0);
+    }
+    int status = -1;
+    ASSERT_EQ(child, waitpid(child, &status, 0));
+    EXPECT_EQ(0, status);
+    LaunchMore(1);
+
+    EXPECT_EQ(11u, Rows().size());
+}
+
 TEST_F(OnlineTraceAbi, PassesOverCollectivesItDoesNotKnow)
 {
     LaunchUnknown("AllShuffle", "ncclFloat32");
     LaunchUnknown("AllReduce", "ncclFloat4");
     LaunchUnknown("AllReduce", "Float32");
+    LaunchUnknown("AllReduce", nullptr);
+    LaunchUnknown(nullptr, "ncclFloat32");
     LaunchMore(1);
 
     EXPECT_EQ(1u, Rows().size());
+}
+
+// NCCL tells a plugin only what its mask asks for, a newer one perhaps more.
+TEST_F(OnlineTraceAbi, PassesOverEventsItDidNotAskFor)
+{
+    constexpr uint64_t kAnswered = NCCL_PROFILE_GROUP | NCCL_PROFILE_COLL |
+                                   NCCL_PROFILE_GROUP_API |
+                                   NCCL_PROFILE_COLL_API;
+    for (int bit = 0; bit < 63; bit++) {
+        ncclProfilerEvent_t what{};
+        void *event = &what;
+        what.type.v5 = uint64_t{1} << bit;
+        EXPECT_EQ(ncclSuccess, profiler_->startEvent(nullptr, &event, &what));
+        EXPECT_EQ(nullptr, event) << "without a context: bit " << bit;
+        if ((what.type.v5 & kAnswered) != 0)
+            continue;
+        event = &what;
+        EXPECT_EQ(ncclSuccess,
+                  profiler_->startEvent(ranks_[0].profiler, &event, &what));
+        EXPECT_EQ(nullptr, event) << "bit " << bit;
+    }
+    EXPECT_EQ(ncclSuccess, profiler_->finalize(nullptr));
+    LaunchMore(1);
+
+    EXPECT_EQ(1u, Rows().size());
+}
+
+TEST_F(OnlineTraceAbi, TakesAnEndOnlyFromTheStopOfAKernelThatHasATime)
+{
+    void *event = Launch();
+    void *channel = Began(event, 500);
+    ncclProfilerStateArgs_t args{};
+    args.kernelCh.pTimer = 900;
+    for (void *handle : {channel, static_cast<void *>(nullptr)}) {
+        EXPECT_EQ(ncclSuccess,
+                  profiler_->recordEventState(
+                      handle, NCCL_PROFILE_KERNEL_CH_STOP - 1, &args));
+        EXPECT_EQ(ncclSuccess,
+                  profiler_->recordEventState(
+                      handle, NCCL_PROFILE_KERNEL_CH_STOP, nullptr));
+    }
+    EXPECT_EQ(ncclSuccess, profiler_->recordEventState(
+                               nullptr, NCCL_PROFILE_KERNEL_CH_STOP, &args));
+    Ended(Began(Launch(), 600), 1000);
+
+    const std::vector<Fields> rows = Rows();
+
+    ASSERT_EQ(2u, rows.size());
+    EXPECT_EQ("500", rows[0][kBegin]);
+    EXPECT_EQ("", rows[0][kEnd]);
+    EXPECT_EQ("1000", rows[1][kEnd]);
 }
 
 TEST_F(OnlineTraceAbi, IsWholeAfterOneThatCouldNotBeWritten)
