@@ -48,11 +48,12 @@ enum stp_status stp_ledger_open(const char *dir, struct stp_ledger **ledger_ret,
                                 struct stp_error *err)
 {
     char path[STP_PATH_SIZE];
-    int n = snprintf(path, sizeof(path), "%s/ledger.XXXXXX", dir);
+    const size_t n =
+        (size_t)snprintf(path, sizeof(path), "%s/ledger.XXXXXX", dir);
     enum stp_status status;
     int fd;
 
-    if (n < 0 || n >= (int)sizeof(path))
+    if (n >= sizeof(path))
         return stp_fail(err, STP_ERR_IO, "the path '%.60s...' is too long",
                         dir);
     fd = stp_file_create(path);

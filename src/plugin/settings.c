@@ -40,11 +40,12 @@ static enum stp_status settings_set_path(char *path, const char *first,
                                          const char *second,
                                          struct stp_error *err)
 {
-    int n = snprintf(path, STP_PATH_SIZE, "%s%s", first, second);
+    const unsigned n =
+        (unsigned)snprintf(path, STP_PATH_SIZE, "%s%s", first, second);
 
-    if (n < 0 || n >= STP_PATH_SIZE)
+    if (n >= STP_PATH_SIZE)
         return stp_fail(err, STP_ERR_LIMIT,
-                        "a policy path of %d bytes, expected fewer than %d", n,
+                        "a policy path of %u bytes, expected fewer than %d", n,
                         STP_PATH_SIZE);
     return STP_OK;
 }

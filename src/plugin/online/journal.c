@@ -13,7 +13,7 @@
 #include "plugin/file.h"
 #include "plugin/online/process_lock.h"
 
-enum { ROOM = 4096, LINE = 512 };
+enum { ROOM = 4096, LINE = 512 }; /* no line is as long */
 
 /* A file, which the journals of a process share. */
 struct file {
@@ -187,7 +187,6 @@ void stp_journal_write(struct stp_journal *journal, uint64_t t_ns,
 {
     char arm[160];
     char gain[96] = ",,";
-    int n;
 
     if (journal->length + LINE > ROOM)
         stp_journal_flush(journal);
@@ -195,12 +194,10 @@ void stp_journal_write(struct stp_journal *journal, uint64_t t_ns,
     if (event->gain > 0.0)
         snprintf(gain, sizeof(gain), "%.5f,%.5f,%.5f", event->gain,
                  event->gain_low, event->gain_high);
-    n = snprintf(journal->text + journal->length, LINE,
-                 "%.3f,%016" PRIx64 ",%zu,%zu,%s,%" PRIu64 ",%s,%.6g,%s,%s\n",
-                 (double)t_ns / 1e3, journal->comm_id, journal->n_nodes,
-                 journal->n_ranks, stp_learn_kind_name(event->kind),
-                 event->call, arm, event->value, gain,
-                 journal_unit(event->kind));
-    if (n > 0 && n < LINE)
-        journal->length += (size_t)n;
+    journal->length += (size_t)snprintf(
+        journal->text + journal->length, LINE,
+        "%.3f,%016" PRIx64 ",%zu,%zu,%s,%" PRIu64 ",%s,%.6g,%s,%s\n",
+        (double)t_ns / 1e3, journal->comm_id, journal->n_nodes,
+        journal->n_ranks, stp_learn_kind_name(event->kind), event->call, arm,
+        event->value, gain, journal_unit(event->kind));
 }

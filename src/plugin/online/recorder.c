@@ -22,7 +22,7 @@ enum {
     N_RECORDS = 1 << 14, /* that wait to be written */
     FULL = N_RECORDS / 4 * 3,
     ROOM = 1 << 16, /* bytes that are written at once */
-    LINE = 256,
+    LINE = 256,     /* no line is as long */
     /* Channels' events come late and out of order, and some are lost: they are,
      * once so many later collectives of the communicator have ended. */
     N_LATER = 64,
@@ -236,21 +236,18 @@ static void recorder_print(const struct record *record)
 {
     const struct stp_recorded *what = &record->what;
     char group[24], begin[24], end[24];
-    int n;
 
     if (recorder.length + LINE > ROOM)
         recorder_flush();
-    n = snprintf(recorder.text + recorder.length, LINE,
-                 "%" PRIu64 ",%ld,%016" PRIx64 ",%zu,%s,%d,%s,%" PRIu64
-                 ",%s,%s,%s\n",
-                 record->host_ns, (long)getpid(), what->comm_id, what->n_ranks,
-                 recorder_print_number(record_group(record), group),
-                 what->is_graph, stp_coll_name(what->coll), what->n_bytes,
-                 what->type >= 0 ? stp_type_name(what->type) : "",
-                 recorder_print_number(atomic_load(&record->begin_ns), begin),
-                 recorder_print_number(atomic_load(&record->end_ns), end));
-    if (n > 0 && n < LINE)
-        recorder.length += (size_t)n;
+    recorder.length += (size_t)snprintf(
+        recorder.text + recorder.length, LINE,
+        "%" PRIu64 ",%ld,%016" PRIx64 ",%zu,%s,%d,%s,%" PRIu64 ",%s,%s,%s\n",
+        record->host_ns, (long)getpid(), what->comm_id, what->n_ranks,
+        recorder_print_number(record_group(record), group), what->is_graph,
+        stp_coll_name(what->coll), what->n_bytes,
+        what->type >= 0 ? stp_type_name(what->type) : "",
+        recorder_print_number(atomic_load(&record->begin_ns), begin),
+        recorder_print_number(atomic_load(&record->end_ns), end));
 }
 
 /* Under the lock.  Writes what has ended, in the order of launches; or all. */
