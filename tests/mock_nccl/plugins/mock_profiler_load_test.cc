@@ -152,6 +152,38 @@ INSTANTIATE_TEST_SUITE_P(All, MockProfilerLoad,
                          testing::ValuesIn(ReadLogCases("profiler_lines.txt")),
                          CaseName());
 
+// From 2.28 on, if there is no profiler of that name.
+TEST_F(MockProfilerLife, IsFoundInTheNetPlugin)
+{
+    const struct {
+        const char *version, *plugin, *net;
+        const char *init; // how its line begins; nullptr: there is none
+    } cases[] = {
+        {"2.27", "nope", kListener, nullptr},
+        {"2.28", "nope", kListener, "init - "},
+        {"2.30", "nope", kListener, "init - "},
+        {"2.28", "nope", nullptr, nullptr},
+        {"2.28", kListener, "nope", "init - "},
+        {"2.28", kListener, nullptr, "init - "},
+    };
+
+    for (const auto &c : cases) {
+        SCOPED_TRACE(std::string(c.version) + " " + c.plugin);
+        Profiler profiler(kListener, 0);
+        mock_nccl_options options = With(c.plugin, c.version);
+        options.net_plugin = c.net;
+        Nccl nccl = MakeNccl(options);
+        Log log;
+        MakeComm(nccl, machine_).reset();
+
+        const Lines lines = ProfilerLines(log);
+        EXPECT_EQ(c.init != nullptr, !lines.empty());
+        if (c.init != nullptr) {
+            EXPECT_EQ(0u, lines.at(0).rfind(c.init, 0)) << lines.at(0);
+        }
+    }
+}
+
 // ---- an init that fails ----
 
 struct FailureCase {

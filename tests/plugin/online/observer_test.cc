@@ -89,4 +89,23 @@ TEST_F(Observer, TurnsTheProfilerOnAWindowEarlierAtMost)
     EXPECT_LT(Lead(), 2u * STP_WINDOW_MAX);
 }
 
+// A table of a newer NCCL may have more than this one knows.
+TEST_F(Observer, PrefersNoArmOfThePolicyThatIsBeyondItsTable)
+{
+    stp_observed_call call{};
+    stp_query query{};
+    call.is_new = true;
+    query.coll = ncclFuncAllReduce;
+    query.n_bytes = 1 << 20;
+
+    for (const stp_bandit_arm &arm :
+         {stp_bandit_arm{NCCL_NUM_ALGORITHMS, 0, 0},
+          stp_bandit_arm{NCCL_NUM_ALGORITHMS - 1, NCCL_NUM_PROTOCOLS, 0},
+          stp_bandit_arm{INT8_MAX, INT8_MAX, 0}}) {
+        call.policy_arm = arm;
+        stp_observer_call(observer_.get(), &call, &query, &view_);
+        call.key++; // the next one's costs would lie there
+    }
+}
+
 } // namespace
