@@ -61,17 +61,15 @@ __attribute__((format(printf, 2, 3))) static void
 text_append(struct text *text, const char *format, ...)
 {
     va_list args;
-    int n;
+    size_t n;
 
     va_start(args, format);
-    n = vsnprintf(text->at, text->left, format, args);
+    n = (size_t)vsnprintf(text->at, text->left, format, args);
     va_end(args);
-    if (n < 0)
-        return;
-    if ((size_t)n >= text->left)
-        n = text->left > 0 ? (int)text->left - 1 : 0;
+    if (n >= text->left)
+        n = text->left > 0 ? text->left - 1 : 0;
     text->at += n;
-    text->left -= (size_t)n;
+    text->left -= n;
 }
 
 /* What stands before item 'i' of 'n'. */

@@ -89,6 +89,19 @@ const Case kCases[] = {
     {"settings", 2, {{0, {}, false}, {1, {STP_FINGERPRINT_SETTINGS}, false}}, 0,
      "rank 1 has other settings than this rank (STEPTUNE_AGREE, "
      "STEPTUNE_FREEZE, STEPTUNE_STRATEGY)"},
+    {"several_inactive", 3, {{0, {}, false}, {1, {kFile}, true}, {2, {kFile}, true}}, 0,
+     "ranks 1 and 2 have no policy in force (their logs say why)"},
+    {"several_gpus", 3, {{0, {}, false}, {1, {kPolicy}, false}, {2, {kPolicy}, false}}, 0,
+     "ranks 1 and 2 see another GPU model than this rank (STEPTUNE_GPU, or the "
+     "driver), which selects other rules of the same policy"},
+    {"the_smallest_of_many", 11,
+     {{0, {}, false}, {90, {kConstants}, false}, {80, {kConstants}, false},
+      {70, {kConstants}, false}, {60, {kConstants}, false}, {50, {kConstants}, false},
+      {40, {kConstants}, false}, {30, {kConstants}, false}, {20, {kConstants}, false},
+      {95, {kConstants}, false}, {10, {kConstants}, false}}, 0,
+     "ranks 10, 20, 30, 40, 50, 60, 70 and 3 more set other constants than this "
+     "rank (STEPTUNE_CONSTANTS_FILE; each rank's log shows path and hash)"},
+    {"too_late", 2, {{0, {}, false}, {1, {}, false}}, 0, "a rank joined too late"},
     {"no_numbers", 2, {{-1, {}, false}, {-1, {kConstants}, false}}, 0,
      "process PID sets other constants than this rank "
      "(STEPTUNE_CONSTANTS_FILE; each rank's log shows path and hash)"},
@@ -118,8 +131,116 @@ TEST(IdentitiesText, IsCutToTheRoomThereIs)
     char text[12] = "";
 
     stp_identities_explain(none.data(), 4, 4, 0, text, sizeof(text));
-
     EXPECT_STREQ("ranks 0, 1,", text);
+    stp_identities_explain(none.data(), 4, 4, 0, text, 1);
+    EXPECT_STREQ("", text);
+    text[0] = 'x';
+    stp_identities_explain(none.data(), 4, 4, 0, text, 0);
+    EXPECT_EQ('x', text[0]) << "nothing is written where there is no room";
+}
+
+TEST(IdentitiesText, CountsOnlyWhoIsNeeded)
+{
+    std::vector<stp_identity> all(4);
+    stp_agreement_rank rank{};
+    char text[512];
+
+    stp_identity_write(&all[0], &rank);
+    stp_identities_explain(all.data(), 4, 3, 0, text, sizeof(text));
+
+    EXPECT_STREQ("2 of 3 ranks did not join on this host (no Steptune plugin, "
+                 "another user or /dev/shm, or as the rank's log says)",
+                 text);
+}
+
+TEST(IdentitiesOfRanks, AreEqualWhereNobodyDiffersWhoCame)
+{
+    const struct {
+        const char *name;
+        std::vector<int> came; // by place: -1 did not, else what it holds
+        bool are_equal;
+    } cases[] = {
+        {"nobody", {-1, -1, -1}, true},
+        {"one", {-1, 5, -1}, true},
+        {"alike", {-1, 5, 5}, true},
+        {"the last differs", {-1, 5, 6}, false},
+        {"the first differs", {4, 5, 5}, false},
+    };
+
+    for (const auto &c : cases) {
+        std::vector<stp_identity> all(c.came.size());
+        for (size_t i = 0; i < all.size(); i++) {
+            stp_agreement_rank rank{};
+            if (c.came[i] < 0)
+                continue;
+            rank.fingerprint.part[kConstants] =
+                static_cast<uint64_t>(c.came[i]);
+            stp_identity_write(&all[i], &rank);
+        }
+        EXPECT_EQ(c.are_equal, stp_identities_are_equal(all.data(), all.size()))
+            << c.name;
+    }
+}
+
+// ---- hosts ----
+
+// What host "a" says of 'n' rows, one a host, of which those from 'first' on
+// hold another policy, or none.
+std::string OfHosts(size_t n, size_t first, bool is_inactive, size_t n_ranks)
+{
+    std::vector<stp_host_row> rows(n);
+    char text[512];
+    for (size_t i = 0; i < n; i++) {
+        stp_agreement_rank rank{};
+        rank.fingerprint.part[kPolicy] = 7;
+        rank.fingerprint.part[kFile] = 7;
+        if (i >= first) {
+            rank.fingerprint.part[kPolicy] = is_inactive ? 0 : 8;
+            rank.fingerprint.part[kFile] = 8;
+        }
+        stp_identity_write(&rows[i].identity, &rank);
+        rows[i].n_ranks = 2;
+        rows[i].name[0] = static_cast<char>('a' + i);
+    }
+    stp_hosts_explain(rows.data(), n, &rows[0].identity, n_ranks, "the store",
+                      text, sizeof(text));
+    return text;
+}
+
+TEST(HostsText, ListsAtMostEight)
+{
+    const struct {
+        size_t n, first;
+        bool is_inactive;
+        const char *text;
+    } cases[] = {
+        {2, 1, true, "host b has no policy in force (its log says why)"},
+        {3, 1, true,
+         "hosts b and c have no policy in force (their logs say why)"},
+        {9, 1, true,
+         "hosts b, c, d, e, f, g, h and i have no policy in force (their logs "
+         "say why)"},
+        {10, 1, true,
+         "hosts b, c, d, e, f, g, h and 2 more have no policy in force (their "
+         "logs say why)"},
+        {2, 1, false,
+         "host b holds another policy than this rank (NCCL_TUNER_CONFIG_FILE, "
+         "NCCL_WORKLOAD_OVERLAP; each rank's log shows path and hash)"},
+    };
+
+    for (const auto &c : cases)
+        EXPECT_EQ(c.text, OfHosts(c.n, c.first, c.is_inactive, 2 * c.n));
+}
+
+TEST(HostsText, SaysHowManyRanksTheStoreKnows)
+{
+    EXPECT_EQ("the store knows of 4 of 6 ranks, of hosts a and b: the others "
+              "have no Steptune plugin, or another STEPTUNE_AGREE or "
+              "TORCHELASTIC_RUN_ID, or came after STEPTUNE_AGREE_TIMEOUT",
+              OfHosts(2, 2, false, 6));
+    EXPECT_EQ("hosts a and b hold the same, but one of them could not confirm "
+              "it in time",
+              OfHosts(2, 2, false, 4));
 }
 
 } // namespace

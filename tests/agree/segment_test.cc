@@ -4,10 +4,12 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <signal.h>
+#include <sys/mman.h>
 #include <sys/resource.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include <cerrno>
 #include <cstdio>
 #include <cstring>
 #include <fstream>
@@ -19,6 +21,53 @@ extern "C" {
 }
 
 #include "support/processes.h"
+
+// ---- calls of segment.c that fail, each time from now on; 0: none ----
+
+namespace
+{
+int statx_error, lock_error, room_error, map_error;
+
+bool Fails(int error)
+{
+    errno = error;
+    return error != 0;
+}
+} // namespace
+
+extern "C" {
+int __real_statx(int folder, const char *path, int flags, unsigned mask,
+                 struct statx *st);
+int __real_fcntl(int fd, int command, void *argument);
+int __real_posix_fallocate(int fd, off_t at, off_t size);
+void *__real_mmap(void *at, size_t size, int protection, int flags, int fd,
+                  off_t offset);
+
+int __wrap_statx(int folder, const char *path, int flags, unsigned mask,
+                 struct statx *st)
+{
+    return Fails(statx_error) ? -1
+                              : __real_statx(folder, path, flags, mask, st);
+}
+
+int __wrap_fcntl(int fd, int command, void *argument)
+{
+    return Fails(lock_error) ? -1 : __real_fcntl(fd, command, argument);
+}
+
+int __wrap_posix_fallocate(int fd, off_t at, off_t size)
+{
+    return room_error != 0 ? room_error : __real_posix_fallocate(fd, at, size);
+}
+
+void *__wrap_mmap(void *at, size_t size, int protection, int flags, int fd,
+                  off_t offset)
+{
+    return Fails(map_error)
+               ? MAP_FAILED
+               : __real_mmap(at, size, protection, flags, fd, offset);
+}
+}
 
 namespace
 {
@@ -339,6 +388,31 @@ TEST_F(Segment, IsAnErrorNowAndNotASignalLaterWhereThereIsNoRoom)
     EXPECT_EQ("cannot allocate " + Path(id_, 2) + ": File too large",
               process.Said());
     EXPECT_FALSE(Exists(Path(id_, 2)));
+}
+
+TEST_F(Segment, IsAnErrorByTheCallThatFailsAndIsThereAfterIt)
+{
+    const struct {
+        int *error;
+        int value;
+        const char *before, *after; // the path
+    } cases[] = {
+        {&statx_error, EIO, "cannot trust ", ": Input/output error"},
+        {&lock_error, ENOLCK, "cannot lock ", ": No locks available"},
+        {&room_error, ENOSPC, "cannot allocate ", ": No space left on device"},
+        {&map_error, ENOMEM, "cannot map ", ": Cannot allocate memory"},
+    };
+
+    for (const auto &c : cases) {
+        *c.error = c.value;
+        CannotJoin(c.before + Path(id_, 2) + c.after);
+        *c.error = 0;
+
+        stp_segment *segment = Join(id_, 2);
+        EXPECT_NE(nullptr, segment) << err_.text;
+        stp_segment_leave(segment);
+        unlink(Path(id_, 2).c_str());
+    }
 }
 
 } // namespace
