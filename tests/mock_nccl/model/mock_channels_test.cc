@@ -3,6 +3,15 @@
 
 #include "support/mock_script.h"
 
+// In C a function and a struct can share a name.
+#pragma GCC diagnostic push
+#pragma GCC diagnostic ignored "-Wshadow"
+extern "C" {
+#include "model/channels.h"
+#include "versions/versions.h"
+}
+#pragma GCC diagnostic pop
+
 using namespace mock_test;
 using testing::Each;
 using testing::HasSubstr;
@@ -92,6 +101,50 @@ TEST_F(Scripted, ChannelsThatEightBitsMakeZeroFail)
                  mock_last_error());
     EXPECT_EQ(0, outcome_.n_channels);
     EXPECT_EQ(256, outcome_.asked_channels);
+}
+
+// Up to 2.22 a channel gets only cells of 16 bytes that fit, later at least
+// one.
+TEST(SharedChannels, ACollectiveBeginsOnTheNextChannelWhereNoCellFits)
+{
+    constexpr size_t kElements = 16 / 2; // of a cell
+    const struct {
+        const char *name;
+        size_t room; // on the first channel, in parts of a cell of 100
+        size_t n_cells;
+        int first, n_channels;
+        size_t lo, hi; // cells
+    } cases[] = {
+        {"all_fit", 400, 4, 0, 1, 4, 0},
+        {"one_fits", 199, 4, 0, 2, 1, 3},
+        {"none_fits", 99, 4, 1, 1, 4, 0},
+        {"no_room", 0, 4, 1, 1, 4, 0},
+        {"none_fits_and_all_are_a_channel", 99, 32, 1, 1, 32, 0},
+        {"none_fits_of_more_than_a_channel", 99, 40, 1, 2, 32, 8},
+    };
+    mock_model model{};
+    model.rules = &mock_version_find("2.22")->model;
+    model.n_channels = 8;
+    model.n_ranks = 4;
+    model.n_nodes = 1;
+    const size_t traffic = mock_traffic(&model, AR, 16, 2);
+
+    for (const auto &c : cases) {
+        mock_lane lane = mock_lane_of(&model, NCCL_ALGO_RING);
+        const mock_work work{AR, NCCL_ALGO_RING, NCCL_PROTO_SIMPLE,
+                             16 * c.n_cells, 2};
+        struct mock_schedule schedule {
+        };
+        lane.per_channel = 32 * traffic;
+        lane.used = lane.per_channel - c.room * traffic / 100;
+
+        mock_schedule(&lane, &model, &work, &schedule);
+
+        EXPECT_EQ(c.first, schedule.first) << c.name;
+        EXPECT_EQ(c.n_channels, schedule.n_channels) << c.name;
+        EXPECT_EQ(c.lo * kElements, schedule.lo) << c.name;
+        EXPECT_EQ(c.hi * kElements, schedule.hi) << c.name;
+    }
 }
 
 // ---- chunks ----
