@@ -568,6 +568,28 @@ TEST(Halving, DoesNotCountBlocksOfASetThatIsNoMore)
     EXPECT_EQ(0U, stp_bandit_get_set(job.bandit.get()).n_blocks);
 }
 
+// The least calls whose budget allows a block, and what it may lose.
+TEST(Halving, WantsNoBlockOfASetBeyondItsBudgetWhileOneIsUnderWay)
+{
+    stp_bandit_rules rules = Halving();
+
+    rules.retest_calls = 0;
+    Trials job(Saves(kTreeLl128, 50), .002, rules);
+    stp_bandit_clock clock{0, kWindowUs / kWindow};
+    stp_bandit_want want;
+
+    job.Settle();
+    while (!stp_bandit_wants(job.bandit.get(), &clock, &want))
+        clock.n_calls++;
+    ASSERT_EQ(unsigned(STP_BANDIT_SET), want.key);
+    EXPECT_LT(0u, clock.n_calls);
+    stp_bandit_began(job.bandit.get(), &want);
+
+    EXPECT_FALSE(stp_bandit_wants(job.bandit.get(), &clock, &want));
+    clock.n_calls *= 2;
+    EXPECT_TRUE(stp_bandit_wants(job.bandit.get(), &clock, &want));
+}
+
 // What two blocks under way may lose was expected by different clocks.
 TEST(Halving, OwesNothingOnceTheBlocksOfASetHaveArrived)
 {
