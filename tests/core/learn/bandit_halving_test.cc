@@ -773,6 +773,31 @@ TEST(Halving, BeginsAnewWhenTheWinnerIsSlower)
     EXPECT_EQ(kRingSimple, job.Incumbent());
 }
 
+// What the tests before it found counts no more.
+TEST(Halving, NeedsOneTestToTellThatTheWinnerIsSlower)
+{
+    stp_bandit_rules rules = Halving();
+
+    rules.confirm_blocks = 0;
+    Trials job(Saves(kTreeLl128, 50), .002, rules);
+    const auto test_once = [&job] {
+        const unsigned n = job.n_trials;
+        for (int i = 0; i < 100000 && job.n_trials == n; i++) {
+            job.Next();
+            job.Arrive(0);
+            job.n_calls++;
+        }
+        EXPECT_EQ(n + 1, job.n_trials);
+    };
+
+    job.Settle();
+    test_once();
+    EXPECT_TRUE(job.State().is_settled);
+    job.saved = [](const Arm &arm) { return arm == kTreeLl128 ? -30. : 0.; };
+    test_once();
+    EXPECT_FALSE(job.State().is_settled);
+}
+
 TEST(Halving, WithoutRetestsTriesNothingMore)
 {
     stp_bandit_rules rules = Halving();
