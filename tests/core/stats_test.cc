@@ -60,6 +60,14 @@ TEST(RobustStddev, IsOfTheMostAndNotOfTheFarthest)
     EXPECT_DOUBLE_EQ(1.4826, stp_robust_stddev(sizes, 5));
 }
 
+// As times since 1970 in nanoseconds do.
+TEST(Stddev, OfLargeValuesIsThatOfTheirDifferences)
+{
+    const double values[] = {1e15, 1e15 + 1, 1e15 + 1};
+
+    EXPECT_NEAR(std::sqrt(1. / 3), stp_stddev(values, 3), .01);
+}
+
 TEST(StudentsT, AgreesWithTables)
 {
     const TCase cases[] = {{1, 12.7062}, {3, 3.1824},   {4, 2.7764},
