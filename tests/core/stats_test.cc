@@ -46,10 +46,13 @@ TEST(Stddev, DividesByOneLessThanTheCount)
     EXPECT_EQ(0, stp_stddev(values, 1));
 }
 
-struct TCase {
-    size_t df;
-    double exact; // from tables of Student's distribution
-};
+// As times since 1970 in nanoseconds do.
+TEST(Stddev, OfLargeValuesIsThatOfTheirDifferences)
+{
+    const double values[] = {1e15, 1e15 + 1, 1e15 + 1};
+
+    EXPECT_NEAR(std::sqrt(1. / 3), stp_stddev(values, 3), .01);
+}
 
 TEST(RobustStddev, IsOfTheMostAndNotOfTheFarthest)
 {
@@ -60,13 +63,10 @@ TEST(RobustStddev, IsOfTheMostAndNotOfTheFarthest)
     EXPECT_DOUBLE_EQ(1.4826, stp_robust_stddev(sizes, 5));
 }
 
-// As times since 1970 in nanoseconds do.
-TEST(Stddev, OfLargeValuesIsThatOfTheirDifferences)
-{
-    const double values[] = {1e15, 1e15 + 1, 1e15 + 1};
-
-    EXPECT_NEAR(std::sqrt(1. / 3), stp_stddev(values, 3), .01);
-}
+struct TCase {
+    size_t df;
+    double exact; // from tables of Student's distribution
+};
 
 TEST(StudentsT, AgreesWithTables)
 {
