@@ -5,8 +5,8 @@
  * file again and gets the same data.  The tuner forces arms inside a running
  * communicator, or forwards to the tuner under test; the profiler says which
  * arm ran, and tells that tuner's own profiler, if its library has one, of what
- * it decided.  NCCL hands neither a pointer of the application, so their state is
- * the process's, and there can be one CUDA device in it.
+ * it decided.  NCCL hands neither a pointer of the application, so their state
+ * is the process's, and there can be one CUDA device in it.
  */
 #ifndef STP_CUDA_PLUGIN_H
 #define STP_CUDA_PLUGIN_H
