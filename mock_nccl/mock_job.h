@@ -135,9 +135,9 @@ struct mock_job_options {
 
     double compute_noise; /* variation of a step's compute between steps: sigma
                              as a share of it, log-normal with mean 1 */
-    double stalls;    /* share of steps in which the GPUs do nothing for a while
-                         before one of the calls, or the tail; 0 to 1 */
-    double stall_us;  /* mean duration of that: half to one and a half of it */
+    double stalls;        /* share of steps in which the GPUs stall once, before
+                             one of the calls or in the tail; 0 to 1 */
+    double stall_us;  /* mean duration of a stall, which is 0.5 to 1.5 of it */
     double jitter_us; /* bound of the time by which each rank enters a
                          collective late, drawn per rank */
     size_t round_steps; /* successive steps that use the times of one recorded

@@ -60,7 +60,7 @@ static double job_time_spread_ranks(const struct mock_job *job, size_t i)
     return last;
 }
 
-/* Before call 'i'; the tail is one more. */
+/* The stall before call 'i', or in the tail; 0 if there is none. */
 static double job_time_stall_of(const struct mock_job *job, size_t i)
 {
     const uint64_t pass = job->pass.number;
@@ -82,7 +82,7 @@ static double job_time_compute_of(const struct mock_job *job, size_t i)
            (i < shape->n ? shape->calls[i].compute_us : shape->tail_us);
 }
 
-/* Until the GPUs come to call 'i'. */
+/* Compute before call 'i', with its stall. */
 static double job_time_until(const struct mock_job *job, size_t i)
 {
     return job_time_compute_of(job, i) + job_time_stall_of(job, i);

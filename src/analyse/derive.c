@@ -68,9 +68,10 @@ static bool derive_holds(const struct stp_point *p, const struct stp_arm *arm,
     return true;
 }
 
-/* With ce NCCL runs reductions, and what is small, as with sym, which costs an
- * application less: there is no ce where a symmetric kernel ran. */
-static bool derive_is_itself(const struct stp_comparison *c)
+/* Whether copy engines ran, if they are what the arm is for.  NCCL runs
+ * reductions under ce by the symmetric kernels of sym, and sym needs no
+ * communicator of its own: such a gain is sym's. */
+static bool derive_ran_as_named(const struct stp_comparison *c)
 {
     return c->arm.setup.memory != STP_MEMORY_CE || c->ran_kernel[0] == '\0' ||
            strcmp(c->ran_kernel, STP_COPY_ENGINES) == 0;
@@ -83,7 +84,7 @@ static bool derive_registers(const struct stp_point *p,
     const struct stp_comparison *rule;
     double again, policy;
 
-    return stp_arm_registers(&c->arm) && derive_is_itself(c) &&
+    return stp_arm_registers(&c->arm) && derive_ran_as_named(c) &&
            stp_gain_over_rule(p, c, terms->min_gain, &rule).low > 1 &&
            derive_holds(p, &c->arm, terms->trials, &again, &policy);
 }

@@ -241,8 +241,8 @@ static const struct stp_option learn_table[] = {
     {"compute-noise", 0, "SHARE", stp_option_share, AT(job.compute_noise),
      .value = "5%", .help = "Variation of a step's compute"},
     {"stalls", 0, "SHARE", stp_option_share, AT(job.stalls), .value = "0%",
-     .help = "Share of steps in which the GPUs stand still for 4 to 12 ms; in "
-             "a PyTorch job on 2 x H100 it was 6%"},
+     .help = "Share of steps in which the GPUs stall for 4 to 12 ms; in a "
+             "PyTorch job on 2 x H100 it was 6%"},
     {"jitter", 0, "US", stp_option_double, AT(job.jitter_us), .max = 1e9,
      .expected = "microseconds", .value = "10",
      .help = "How much later than others a rank may enter a collective"},

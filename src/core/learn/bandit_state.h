@@ -120,8 +120,8 @@ void stp_bandit_add_spreads(struct stp_bandit *bandit,
 bool stp_bandit_is_disturbed(const struct stp_bandit *bandit,
                              const struct stp_block *block);
 
-/* What a block lost, us: by the shorter windows of both arms if it is
- * disturbed, as nobody's arm makes GPUs stand still once in a while. */
+/* What a block lost, us.  If it is disturbed, the shorter window of each arm
+ * counts: a stall of the GPUs is no arm's loss. */
 double stp_bandit_block_loss(const struct stp_bandit *bandit,
                              const struct stp_block *block);
 

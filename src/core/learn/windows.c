@@ -162,8 +162,9 @@ bool stp_windows_next(struct stp_windows *windows, uint64_t too_late,
 
 /* Upper bounds of the noise of a block by those in which all windows ran alike:
  * by their gains or by their spreads, which vary by the root of 2 more, and see
- * what takes turns with the windows.  Few blocks may be alike by chance.  False
- * if there are too few. */
+ * what takes turns with the windows.  Mean squares have the stalls of GPUs in
+ * them, and choose the length of a window; medians do not.  Few blocks may be
+ * alike by chance.  False if there are too few. */
 static bool choose_noise(const uint64_t *begin_ns, size_t n,
                          struct stp_window_choice *choice)
 {

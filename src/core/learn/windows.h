@@ -66,8 +66,8 @@ struct stp_window_choice {
     unsigned n_calls;
     double call_us;   /* mean time from call to call */
     double noise;     /* of a block's gain: standard deviation of its logarithm
-                         where the GPUs do not stand still */
-    double all_noise; /* with that */
+                         without the stalls of GPUs */
+    double all_noise; /* the same with them */
 };
 
 /*

@@ -22,7 +22,7 @@ enum {
     N_RECORDS = 1 << 14, /* that wait to be written */
     FULL = N_RECORDS / 4 * 3,
     ROOM = 1 << 16, /* bytes that are written at once */
-    LINE = 256,     /* no line is as long */
+    LINE = 256,     /* a line has at most 200 */
     /* Channels' events come late and out of order, and some are lost: they are,
      * once so many later collectives of the communicator have ended. */
     N_LATER = 64,
