@@ -1,5 +1,7 @@
 #include "support/recorded_choices.h"
 
+#include <gmock/gmock.h>
+
 #include "support/mock_script.h"
 
 using namespace mock_test;
