@@ -38,7 +38,8 @@ enum {
  * blocks'; their noise is known from windows of one arm in one block.  An arm
  * is out when by 2 standard errors it is slower than another, or does not gain
  * min_gain; a block in which two windows of one arm differ by more than 5
- * standard deviations was disturbed and does not count.  An arm wins when no
+ * standard deviations was disturbed and does not count, nor does one whose gain
+ * is as far from the median of the arm's last 8.  An arm wins when no
  * other is left and its gain is 3 standard errors above min_gain: 95 percent
  * each of 20 arms.  Then channel counts, a half, a quarter and all, are arms
  * like the winner, except the count it has anyway.

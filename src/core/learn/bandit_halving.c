@@ -155,7 +155,7 @@ static void halving_promote(struct stp_bandit *b, struct stp_bandit_slot *slot,
     slot->incumbent = leader;
     slot->promoted = ++b->n_promoted;
     for (unsigned i = 0; i < slot->n_arms; i++)
-        slot->arms[i].mean -= arm.mean;
+        stp_bandit_shift_gains(&slot->arms[i], arm.mean);
 }
 
 /* The arm with the most promise of those that lost. */
@@ -206,19 +206,13 @@ static void halving_judge(struct stp_bandit *b, struct stp_bandit_slot *slot,
 
 /* ---- re-tests ---- */
 
-static void halving_forget(struct stp_bandit_try *arm)
-{
-    arm->n = 0;
-    arm->mean = arm->ss = 0;
-}
-
 /* What was found is no longer so: all begins anew. */
 static void halving_restart(struct stp_bandit_slot *slot)
 {
     for (unsigned i = 0; i < slot->n_arms; i++) {
         slot->arms[i].is_out = slot->arms[i].is_banned;
         slot->arms[i].is_spent = false;
-        halving_forget(&slot->arms[i]);
+        stp_bandit_set_gains(&slot->arms[i], 0, 0, 0);
     }
     slot->stage = STP_STAGE_PAIRS;
     slot->incumbent = 0;
@@ -295,7 +289,7 @@ static void halving_take_gain(struct stp_bandit *b,
     b->lost += lost;
     stp_bandit_add_spreads(b, block);
     if (!stp_bandit_is_disturbed(b, block))
-        stp_bandit_add_value(arm, block->gain);
+        stp_bandit_add_gain(b, arm, block->gain);
 }
 
 void stp_bandit_block(struct stp_bandit *bandit, const struct stp_block *block,
@@ -343,9 +337,7 @@ void stp_bandit_recall(struct stp_bandit *bandit, unsigned key,
         known = NULL;
     if (known == NULL || known->n != 0)
         return;
-    known->n = n;
-    known->mean = log_gain;
-    known->ss = log_ss;
+    stp_bandit_set_gains(known, n, log_gain, log_ss);
 }
 
 /* ---- what to run ---- */
@@ -507,7 +499,7 @@ static void halving_began(struct stp_bandit *bandit,
     }
     if (slot->is_settled && !slot->is_retesting) {
         slot->is_retesting = true;
-        halving_forget(arm);
+        stp_bandit_set_gains(arm, 0, 0, 0);
     }
     arm->is_pending = true;
     bandit->pending += now->n_blocks * arm->pending_us;

@@ -7,10 +7,12 @@
 
 enum {
     N_OWN_ERROR = 4, /* blocks from which an arm's own deviation counts */
+    N_MEDIAN = 4,    /* blocks whose median means something */
     N_NOISE = 6,     /* spreads by which the noise is known */
 };
 
-static const double disturbed = 5;        /* standard deviations of a spread */
+/* Standard deviations of a spread, or of a gain. */
+static const double disturbed = 5;
 static const double least_noise = 0.0005; /* of a block; a clock's own */
 
 /* The difference of two windows varies by the root of 2 more than the gain of a
@@ -59,10 +61,82 @@ double stp_bandit_block_loss(const struct stp_bandit *bandit,
                 noise_shorter(block->own_us, block->spread[0]));
 }
 
+/* ---- an arm's gains ---- */
+
+/* A stall that hits both windows of an arm alike shows in the gain alone; so
+ * does one that came before the noise was known. */
+static bool noise_is_far(const struct stp_bandit *bandit,
+                         const struct stp_bandit_try *arm, double gain)
+{
+    double sizes[STP_LAST_GAINS], noise;
+    struct stp_summary last;
+
+    if (arm->n_last < N_MEDIAN)
+        return false;
+    memcpy(sizes, arm->last, sizeof(sizes));
+    stp_summarise(sizes, arm->n_last, &last);
+    for (unsigned i = 0; i < arm->n_last; i++)
+        sizes[i] = fabs(arm->last[i] - last.median);
+    noise = fmax(bandit->noise, stp_robust_stddev(sizes, arm->n_last));
+    return fabs(gain - last.median) > disturbed * noise;
+}
+
+static void noise_restore(struct stp_bandit_try *arm)
+{
+    arm->n = arm->n_before;
+    arm->mean = arm->mean_before;
+    arm->ss = arm->ss_before;
+}
+
+static void noise_let_oldest_go(const struct stp_bandit *bandit,
+                                struct stp_bandit_try *arm)
+{
+    noise_restore(arm);
+    if (!noise_is_far(bandit, arm, arm->last[0]))
+        stp_bandit_add_value(arm, arm->last[0]);
+    arm->n_before = arm->n;
+    arm->mean_before = arm->mean;
+    arm->ss_before = arm->ss;
+    memmove(arm->last, arm->last + 1, --arm->n_last * sizeof(arm->last[0]));
+}
+
+void stp_bandit_add_gain(const struct stp_bandit *bandit,
+                         struct stp_bandit_try *arm, double gain)
+{
+    if (arm->n_last == STP_LAST_GAINS)
+        noise_let_oldest_go(bandit, arm);
+    arm->last[arm->n_last++] = gain;
+    noise_restore(arm);
+    for (unsigned i = 0; i < arm->n_last; i++)
+        if (!noise_is_far(bandit, arm, arm->last[i]))
+            stp_bandit_add_value(arm, arm->last[i]);
+}
+
+void stp_bandit_set_gains(struct stp_bandit_try *arm, uint32_t n, double mean,
+                          double ss)
+{
+    arm->n_last = 0;
+    arm->n_before = n;
+    arm->mean_before = mean;
+    arm->ss_before = ss;
+    noise_restore(arm);
+}
+
+void stp_bandit_shift_gains(struct stp_bandit_try *arm, double by)
+{
+    arm->mean -= by;
+    arm->mean_before -= by;
+    for (unsigned i = 0; i < arm->n_last; i++)
+        arm->last[i] -= by;
+}
+
+/* The deviation of few blocks says little, unless noise cannot explain it. */
 double stp_bandit_error(const struct stp_bandit *bandit,
                         const struct stp_bandit_try *arm)
 {
-    double own = arm->n < N_OWN_ERROR ? 0 : sqrt(arm->ss / (arm->n - 1));
+    const double own = arm->n < 2 ? 0 : sqrt(arm->ss / (arm->n - 1));
+    const bool counts =
+        arm->n >= N_OWN_ERROR || own > disturbed * bandit->noise;
 
-    return fmax(bandit->noise, own) / sqrt(arm->n);
+    return (counts ? fmax(bandit->noise, own) : bandit->noise) / sqrt(arm->n);
 }

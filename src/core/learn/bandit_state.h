@@ -13,6 +13,9 @@ enum stp_stage {
     STP_STAGE_CHANNELS, /* once its algorithm and protocol have settled */
 };
 
+/* Blocks of an arm of which some may still turn out not to count. */
+enum { STP_LAST_GAINS = STP_TRIAL_BLOCKS };
+
 struct stp_bandit_try {
     struct stp_bandit_arm arm;
     bool is_out;    /* pruned or eliminated */
@@ -26,6 +29,14 @@ struct stp_bandit_try {
     uint32_t n;  /* rewards, or logarithms of gains over the incumbent */
     double mean; /* of them */
     double ss;   /* sum of squares about it */
+
+    /* HALVING: the last of these gains, oldest first, with those that do not
+     * count, and the same three of all before them. */
+    unsigned n_last;
+    double last[STP_LAST_GAINS];
+    uint32_t n_before;
+    double mean_before;
+    double ss_before;
 };
 
 struct stp_bandit_slot {
@@ -107,7 +118,7 @@ void stp_bandit_add_channels(struct stp_bandit_slot *slot);
 int stp_bandit_index(const struct stp_bandit_slot *slot,
                      const struct stp_bandit_arm *arm); /* -1: none */
 
-/* Adds a value to the arm's statistics. */
+/* Adds a value to the arm's n, mean and ss. */
 void stp_bandit_add_value(struct stp_bandit_try *arm, double value);
 
 /* ---- noise ---- */
@@ -119,6 +130,18 @@ void stp_bandit_add_spreads(struct stp_bandit *bandit,
 /* Whether windows of one arm differ so much that the block does not count. */
 bool stp_bandit_is_disturbed(const struct stp_bandit *bandit,
                              const struct stp_block *block);
+
+/* Adds a block's gain to an arm's, of whose last ones those that are far from
+ * their median do not count. */
+void stp_bandit_add_gain(const struct stp_bandit *bandit,
+                         struct stp_bandit_try *arm, double gain);
+
+/* Sets what is known of an arm: n, mean and ss. */
+void stp_bandit_set_gains(struct stp_bandit_try *arm, uint32_t n, double mean,
+                          double ss);
+
+/* All gains of an arm are less by so much: they are over another one. */
+void stp_bandit_shift_gains(struct stp_bandit_try *arm, double by);
 
 /* What a block lost, us.  If it is disturbed, the shorter window of each arm
  * counts: a stall of the GPUs is no arm's loss. */

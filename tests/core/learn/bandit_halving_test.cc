@@ -298,6 +298,37 @@ TEST(Halving, ABlockThatAPauseHitDoesNotCount)
     EXPECT_EQ(0U, job.State().best);
 }
 
+// Blocks of the arm until it is in force, of which the 'stalled'th one has
+// stalls in both of the incumbent's windows, or in both of the arm's.
+unsigned BlocksToWin(unsigned stalled, double gain, double noise)
+{
+    Trials job(Saves(kTreeLl128, 30), .002);
+    unsigned n = 0;
+
+    stp_bandit_set_noise(job.bandit.get(), noise);
+    for (int i = 0; i < 200 && job.Incumbent() == kOwn; i++) {
+        job.Next();
+        for (stp_block &block : job.blocks)
+            if (ArmOf(job.bandit, block.trial.arm) == kTreeLl128 &&
+                n++ == stalled)
+                block.gain += gain;
+        job.Arrive(0);
+    }
+    EXPECT_EQ(kTreeLl128, job.Incumbent());
+    return n;
+}
+
+TEST(Halving, AGainFarFromTheOthersDoesNotCount)
+{
+    EXPECT_EQ(5U, BlocksToWin(0, 0, .002));
+    for (double noise : {.002, .5})
+        for (unsigned stalled : {0, 1, 3})
+            EXPECT_LE(BlocksToWin(stalled, 1, noise), 9U)
+                << noise << " " << stalled;
+    for (unsigned stalled : {1, 3})
+        EXPECT_LE(BlocksToWin(stalled, -1, .002), 9U) << stalled;
+}
+
 TEST(Halving, TriesFewerChannelsOfTheWinner)
 {
     Trials job([](const Arm &arm) {
