@@ -123,13 +123,14 @@ void stp_bandit_set_block(struct stp_bandit *bandit,
                           const struct stp_block *block)
 {
     struct stp_bandit_set *set = &bandit->set;
-    double lost = 4 * (block->arm_us - block->own_us);
+    /* of each window that counts, and one before it */
+    const double lost = 2 * stp_bandit_block_loss(bandit, block);
 
     set_end_block(bandit);
     if (!block->is_complete || block->trial.base != set->number)
         return;
     bandit->lost += lost;
-    stp_bandit_add_value(&set->gain, -block->gain);
+    stp_bandit_add_gain(bandit, &set->gain, -block->gain);
     if (set->gain.n < STP_CONFIRM_LEAST || set->is_dropped ||
         set->gain.mean >= -z_drop * set_error(set))
         return;

@@ -495,6 +495,35 @@ TEST(Halving, ConfirmsOrDropsTheSet)
     }
 }
 
+// As an evaluation or a checkpoint is, in a window of the set or of NCCL's own
+// choice.
+TEST(Halving, APauseOfTheJobIsNoGainOfTheSetNorItsLoss)
+{
+    for (bool in_the_sets : {true, false}) {
+        SCOPED_TRACE(in_the_sets);
+        stp_bandit_rules rules = Halving();
+        rules.confirm_blocks = 8;
+        Trials job(Saves(kTreeLl128, 50), .002, rules);
+        job.Settle();
+
+        for (int n = 0; n < 100 && job.Next(); n++) {
+            for (stp_block &block : job.blocks)
+                if (job.n_set_blocks == 3) {
+                    (in_the_sets ? block.own_us : block.arm_us) += 2e6;
+                    block.gain = std::log(block.own_us / block.arm_us);
+                    block.spread[!in_the_sets] = std::log(1000 / 4e6);
+                }
+            job.Arrive(0);
+        }
+        const stp_bandit_set_state set = stp_bandit_get_set(job.bandit.get());
+
+        EXPECT_EQ(9U, job.n_set_blocks) << "one does not count";
+        EXPECT_TRUE(set.is_confirmed);
+        EXPECT_NEAR(1000 / 950., set.gain, .003);
+        EXPECT_LT(set.gain_high / set.gain_low, 1.01);
+    }
+}
+
 // Key 1 won last, and goes; key 0 stays.
 TEST(Halving, DropsTheNewestArmOfASet)
 {
