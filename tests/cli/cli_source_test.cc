@@ -370,6 +370,23 @@ class SourceChains : public cli::Cli,
         }
     }
 
+    // A CSV's all-reduces from 1 MiB on: constants are fitted to more for half
+    // a minute.
+    std::string Excerpt(const std::string &path)
+    {
+        std::stringstream all(Read(path.c_str()));
+        std::string text;
+
+        for (std::string line; std::getline(all, line);) {
+            const std::vector<std::string> fields = Fields(line, ',');
+            if (line[0] == '#' || fields[0] == "collective" ||
+                (fields[0] == "allreduce" && std::stoull(fields[1]) >= 1 << 20))
+                text += line + "\n";
+        }
+        Write("excerpt.csv", text);
+        return "excerpt.csv";
+    }
+
     static constexpr char kRules[] =
         "allreduce,0,1073741824,ring,simple,-1,-1,-1,-1,-1\n";
     fs::path machine_;
@@ -382,7 +399,11 @@ class SourceChains : public cli::Cli,
 TEST_P(SourceChains, PromoteNoNumber)
 {
     const Beginning &s = GetParam();
-    Node from{s.kind, s.input, {}, std::max(int(VIRTUAL), s.best)};
+    const bool is_csv = s.kind == TIMES && strstr(s.input, ".csv") != nullptr;
+    Node from{s.kind,
+              is_csv ? Excerpt(s.input) : s.input,
+              {},
+              std::max(int(VIRTUAL), s.best)};
 
     from.limit.Add(s.best);
     from.limit.single_pass = s.single_pass;
