@@ -229,6 +229,13 @@ static enum stp_status objective_pool(struct pooling *p,
     return status;
 }
 
+static void objective_free(struct pooling *p)
+{
+    stp_dataset_free(&p->each);
+    stp_dataset_free(&p->pooled);
+    stp_comparisons_free(&p->verdicts);
+}
+
 enum stp_status stp_objective_compare(const struct stp_dataset *selected,
                                       enum stp_objective objective,
                                       struct stp_comparisons *comparisons_ret,
@@ -240,9 +247,152 @@ enum stp_status stp_objective_compare(const struct stp_dataset *selected,
     if (objective == STP_OBJECTIVE_TIME)
         return stp_compare(selected, comparisons_ret, err);
     status = objective_pool(&p, selected, comparisons_ret, err);
-    stp_dataset_free(&p.each);
-    stp_dataset_free(&p.pooled);
-    stp_comparisons_free(&p.verdicts);
+    objective_free(&p);
+    return status;
+}
+
+/* ---- what to register ---- */
+
+/* Whether both are of the same kind of message, whatever their bytes. */
+static bool registered_is_like(const struct stp_measurement *a,
+                               const struct stp_measurement *b)
+{
+    return a->coll == b->coll && a->n_ranks == b->n_ranks &&
+           a->n_nodes == b->n_nodes && a->type == b->type;
+}
+
+/* A collective's time, of an iteration of as many layers. */
+static double registered_behind(double us, const struct stp_workload *work)
+{
+    return us / work->layers - work->compute_us;
+}
+
+/* Makes a row of sequential iterations one of the collective behind the
+ * compute; false if it says nothing of it. */
+static bool registered_leave_compute(struct stp_measurement *m)
+{
+    const struct stp_workload *work = &m->work;
+    struct stp_summary *us = &m->us;
+
+    if (work->mode != STP_MODE_SEQUENTIAL || !(work->compute_us > 0) ||
+        !stp_source_decides(m->source))
+        return false;
+    us->mean = registered_behind(us->mean, work);
+    us->median = registered_behind(us->median, work);
+    us->p95 = registered_behind(us->p95, work);
+    us->p99 = registered_behind(us->p99, work);
+    us->min = registered_behind(us->min, work);
+    m->in_place = false; /* as those alone, of which they are a part */
+    return us->median > 0 && objective_name_pair(m);
+}
+
+/* Whether collectives alone were measured, of another type only. */
+static bool registered_is_other_type(const struct stp_dataset *data,
+                                     const struct stp_measurement *sequential)
+{
+    bool any = false;
+
+    for (size_t i = 0; i < data->n_rows; i++) {
+        const struct stp_measurement *m = &data->rows[i];
+
+        if (m->work.mode != STP_MODE_ALONE || m->coll != sequential->coll)
+            continue;
+        if (m->type == sequential->type)
+            return false;
+        any = true;
+    }
+    return any;
+}
+
+/* Takes the sequential iterations of all workloads. */
+static enum stp_status
+registered_take_sequential(const struct stp_dataset *alone,
+                           const struct stp_dataset *iterations,
+                           struct pooling *p, struct stp_error *err)
+{
+    enum stp_status status = STP_OK;
+
+    for (size_t i = 0; i < iterations->n_rows && status == STP_OK; i++) {
+        struct stp_measurement m = iterations->rows[i];
+
+        if (registered_leave_compute(&m) &&
+            !registered_is_other_type(alone, &m))
+            status = objective_add_row(&p->each, &m, err);
+    }
+    return status == STP_OK ? objective_number_rounds(p, err) : status;
+}
+
+/* Whether the size is within those of sequential iterations of the kind. */
+static bool registered_is_within(const struct stp_dataset *sequential,
+                                 const struct stp_measurement *alone)
+{
+    bool below = false, above = false;
+
+    for (size_t i = 0; i < sequential->n_rows && !(below && above); i++) {
+        const struct stp_measurement *m = &sequential->rows[i];
+
+        below |= registered_is_like(m, alone) && m->n_bytes <= alone->n_bytes;
+        above |= registered_is_like(m, alone) && m->n_bytes >= alone->n_bytes;
+    }
+    return below && above;
+}
+
+static enum stp_status registered_compare_alone(
+    const struct stp_dataset *alone, const struct stp_dataset *iterations,
+    struct pooling *p, struct stp_comparisons *comparisons_ret,
+    struct stp_error *err)
+{
+    enum stp_status status =
+        registered_take_sequential(alone, iterations, p, err);
+    const size_t n_sequential = p->pooled.n_rows;
+
+    for (size_t i = 0; i < alone->n_rows && status == STP_OK; i++) {
+        struct stp_measurement m = alone->rows[i];
+        struct stp_dataset sequential = p->pooled;
+
+        sequential.n_rows = n_sequential;
+        if (m.work.mode == STP_MODE_ALONE && objective_name_pair(&m) &&
+            !registered_is_within(&sequential, &m))
+            status = objective_add_row(&p->pooled, &m, err);
+    }
+    return status == STP_OK ? stp_compare(&p->pooled, comparisons_ret, err)
+                            : status;
+}
+
+static enum stp_status registered_compare_overlapped(
+    const struct stp_dataset *iterations, struct pooling *p,
+    struct stp_comparisons *comparisons_ret, struct stp_error *err)
+{
+    struct stp_dataset selected = {0};
+    enum stp_status status = STP_OK;
+
+    for (size_t i = 0; i < iterations->n_rows && status == STP_OK; i++) {
+        struct stp_measurement m = iterations->rows[i];
+
+        if ((m.work.mode == STP_MODE_OVERLAP || m.work.mode == STP_MODE_FSDP) &&
+            objective_name_pair(&m))
+            status = objective_add_row(&selected, &m, err);
+    }
+    if (status == STP_OK)
+        status = objective_pool(p, &selected, comparisons_ret, err);
+    stp_dataset_free(&selected);
+    return status;
+}
+
+enum stp_status stp_compare_registered(const struct stp_dataset *alone,
+                                       const struct stp_dataset *iterations,
+                                       bool overlaps,
+                                       struct stp_comparisons *comparisons_ret,
+                                       struct stp_error *err)
+{
+    struct pooling p = {0};
+    enum stp_status status =
+        overlaps ? registered_compare_overlapped(iterations, &p,
+                                                 comparisons_ret, err)
+                 : registered_compare_alone(alone, iterations, &p,
+                                            comparisons_ret, err);
+
+    objective_free(&p);
     return status;
 }
 

@@ -54,6 +54,27 @@ enum stp_status stp_objective_select_and_compare(
     const struct stp_dataset *data, enum stp_objective objective,
     struct stp_comparisons *comparisons_ret, struct stp_error *err);
 
+/*
+ * Compares what decides on what to register in one of the two situations in
+ * which an application asks:
+ *
+ *   overlapped  iterations in which compute goes on beside a collective
+ *   alone       collectives for which compute waits.  A collective back to back
+ *               with itself finds its data and kernels warm as in no step.  So
+ *               at sizes within those of sequential iterations that were
+ *               measured, of the same type, what such an iteration takes beyond
+ *               its compute counts instead, as the time of a collective.
+ *
+ * 'alone' has collectives alone, 'iterations' the iterations; both may be the
+ * same data, and other rows of either are left out.  Without any that say
+ * something *comparisons_ret has no points.  Free with stp_comparisons_free().
+ */
+enum stp_status stp_compare_registered(const struct stp_dataset *alone,
+                                       const struct stp_dataset *iterations,
+                                       bool overlaps,
+                                       struct stp_comparisons *comparisons_ret,
+                                       struct stp_error *err);
+
 /* The workload of a row that comes next after '*after' in the order of
  * stp_workload_order(); the first if that is NULL.  False if there is none. */
 bool stp_next_workload(const struct stp_dataset *data,

@@ -524,33 +524,6 @@ static int constants_derive(const struct derive_options *o,
 
 /* ---- what to register ---- */
 
-/* Measurements of one objective; without any, nothing. */
-struct memory_part {
-    struct stp_dataset selected;
-    struct stp_comparisons all;
-};
-
-static enum stp_status
-memory_add_part(const struct derive_options *o, const struct stp_dataset *data,
-                enum stp_objective objective, struct memory_part *part,
-                struct stp_memory_situation *situation, struct stp_error *err)
-{
-    enum stp_status status =
-        stp_objective_select(data, objective, &part->selected, err);
-
-    if (status == STP_OK)
-        status =
-            stp_objective_compare(&part->selected, objective, &part->all, err);
-    *situation = (struct stp_memory_situation){
-        .overlaps = objective == STP_OBJECTIVE_ITERATION,
-        .comparisons = &part->all,
-        .terms = {.min_gain = o->derive.min_gain,
-                  .trust_passes = o->trust_passes,
-                  .extrapolate = o->extrapolate,
-                  .registers = true}};
-    return status;
-}
-
 static enum stp_status memory_write(const struct derive_options *o,
                                     const struct stp_dataset *data,
                                     const struct stp_memory_table *table,
@@ -573,41 +546,54 @@ static enum stp_status memory_write(const struct derive_options *o,
     return status;
 }
 
-/* Of collectives alone and of iterations, as far as there are any. */
-static int memory_derive(const struct derive_options *o,
-                         const struct stp_dataset *data)
+/* Compares the measurements of both situations, as far as there are any. */
+static enum stp_status memory_compare(const struct derive_options *o,
+                                      const struct stp_dataset *data,
+                                      struct stp_comparisons compared[2],
+                                      struct stp_memory_situation situations[2],
+                                      struct stp_error *err)
 {
-    const size_t n_iterations = stp_dataset_n_iterations(data);
-    struct memory_part parts[STP_N_OBJECTIVES] = {0};
-    struct stp_memory_situation situations[STP_N_OBJECTIVES];
-    struct stp_memory_rules rules = {0};
-    struct stp_error err;
-    enum stp_status status = STP_OK;
     bool is_measured = false;
-    size_t n = 0;
+    enum stp_status status = STP_OK;
 
-    for (int i = 0; i < STP_N_OBJECTIVES && status == STP_OK; i++) {
-        if (n_iterations == (i == STP_OBJECTIVE_TIME ? data->n_rows : 0))
-            continue;
-        status = memory_add_part(o, data, (enum stp_objective)i, &parts[n],
-                                 &situations[n], &err);
-        is_measured |= stp_memory_was_measured(&parts[n++].all);
+    for (int i = 0; i < 2 && status == STP_OK; i++) {
+        situations[i] = (struct stp_memory_situation){
+            .overlaps = i == 1,
+            .comparisons = &compared[i],
+            .terms = {.min_gain = o->derive.min_gain,
+                      .trust_passes = o->trust_passes,
+                      .extrapolate = o->extrapolate,
+                      .registers = true}};
+        status = stp_compare_registered(data, data, situations[i].overlaps,
+                                        &compared[i], err);
+        is_measured |= stp_memory_was_measured(&compared[i]);
     }
     if (status == STP_OK && !is_measured)
-        status = stp_fail(&err, STP_ERR_RANGE,
+        status = stp_fail(err, STP_ERR_RANGE,
                           "no times of registered buffers, expected those of "
                           "arms reg, sym or ce: `steptune sweep --arms "
                           "all,memory`");
+    return status;
+}
+
+static int memory_derive(const struct derive_options *o,
+                         const struct stp_dataset *data)
+{
+    struct stp_comparisons compared[2] = {0};
+    struct stp_memory_situation situations[2];
+    struct stp_memory_rules rules = {0};
+    struct stp_error err;
+    enum stp_status status =
+        memory_compare(o, data, compared, situations, &err);
+
     if (status == STP_OK)
         status =
-            stp_memory_rules_derive(situations, n, data->gpu, &rules, &err);
+            stp_memory_rules_derive(situations, 2, data->gpu, &rules, &err);
     if (status == STP_OK)
         status = memory_write(o, data, &rules.table, &err);
     stp_memory_rules_free(&rules);
-    for (size_t i = 0; i < n; i++) {
-        stp_comparisons_free(&parts[i].all);
-        stp_dataset_free(&parts[i].selected);
-    }
+    for (int i = 0; i < 2; i++)
+        stp_comparisons_free(&compared[i]);
     return status == STP_OK ? STP_EXIT_OK : stp_complain_error(NULL, &err);
 }
 

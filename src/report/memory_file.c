@@ -107,6 +107,10 @@ static void memory_write(const struct stp_memory_table *table,
             "best rule of a policy, both with 95 percent confidence; elsewhere "
             "buffers stay plain.\n",
             origin->min_gain * 100);
+    if (columns.overlap)
+        fputs("# Times with overlap 0 are of a collective, back to back or "
+              "behind compute; with overlap 1, of an iteration.\n",
+              fp);
     if (table->n_rules == 0)
         fputs("# No rule: plain buffers are as good at every size.\n", fp);
     stp_memory_drops_write(table, "# ", fp);

@@ -13,24 +13,39 @@ enum {
     LIVE_ROUNDS = 5,
     WARMUP = 3,
     MAX_COLLS = 2,
-    N_MODES = 2,
+    MAX_RATIOS = 3,
+    N_MODES = 5,
 };
 
-const double stp_tune_ratios[STP_TUNE_RATIOS] = {0.5, 1, 2};
-
-/* The collectives of a mode. */
+/* Where nothing overlaps, how much compute there is changes little. */
 static const struct iterate_mode {
     int mode;
-    int colls[MAX_COLLS];
+    int colls[MAX_COLLS]; /* that an iteration has */
     size_t n_colls;
+    double ratios[MAX_RATIOS];
+    size_t n_ratios;
+    bool registers; /* it decides only on what to register */
 } modes[N_MODES] = {
-    {STP_MODE_OVERLAP, {ncclFuncAllReduce}, 1},
-    {STP_MODE_FSDP, {ncclFuncAllGather, ncclFuncReduceScatter}, 2},
+    {STP_MODE_OVERLAP, {ncclFuncAllReduce}, 1, {0.5, 1, 2}, 3, false},
+    {STP_MODE_FSDP,
+     {ncclFuncAllGather, ncclFuncReduceScatter},
+     2,
+     {0.5, 1, 2},
+     3,
+     false},
+    {STP_MODE_SEQUENTIAL, {ncclFuncAllReduce}, 1, {1}, 1, true},
+    {STP_MODE_SEQUENTIAL, {ncclFuncAllGather}, 1, {1}, 1, true},
+    {STP_MODE_SEQUENTIAL, {ncclFuncReduceScatter}, 1, {1}, 1, true},
 };
 
-static const struct iterate_mode *iterate_find_mode(int mode)
+static const struct iterate_mode *iterate_find_mode(int mode, int coll)
 {
-    return mode == modes[0].mode ? &modes[0] : &modes[1];
+    size_t m = 0;
+
+    while (m + 1 < N_MODES &&
+           (modes[m].mode != mode || modes[m].colls[0] != coll))
+        m++;
+    return &modes[m];
 }
 
 /* ---- settings ---- */
@@ -74,21 +89,34 @@ static bool iterate_find_mode_range(const struct stp_comparisons *swept,
     return true;
 }
 
+void stp_tune_add_settings(int mode, int coll, uint64_t n_bytes,
+                           struct stp_tune_setting *settings, size_t *n)
+{
+    const struct iterate_mode *m = iterate_find_mode(mode, coll);
+
+    for (size_t i = 0; i < m->n_ratios && *n < STP_TUNE_MAX_SETTINGS; i++)
+        settings[(*n)++] =
+            (struct stp_tune_setting){mode, coll, n_bytes, m->ratios[i]};
+}
+
 static size_t iterate_list_settings(const struct stp_comparisons *swept,
-                                    unsigned n_ranks,
+                                    const struct stp_device_info *info,
                                     struct stp_tune_setting *settings)
 {
+    const bool registers = info->is_live && info->memories != 0;
     size_t n = 0;
 
     for (size_t m = 0; m < N_MODES; m++) {
         uint64_t begin, end;
 
-        if (!iterate_find_mode_range(swept, &modes[m], n_ranks, &begin, &end))
+        if ((modes[m].registers && !registers) ||
+            !iterate_find_mode_range(swept, &modes[m], info->n_ranks, &begin,
+                                     &end))
             continue;
         for (uint64_t mib = FIRST_MIB; mib <= LAST_MIB; mib *= 2)
             if (mib * MiB >= begin && mib * MiB <= end)
-                settings[n++] =
-                    (struct stp_tune_setting){modes[m].mode, mib * MiB};
+                stp_tune_add_settings(modes[m].mode, modes[m].colls[0],
+                                      mib * MiB, settings, &n);
     }
     return n;
 }
@@ -120,7 +148,8 @@ static void iterate_choose_arms(const struct stp_comparisons *swept,
                                 const struct stp_tune_setting *setting,
                                 struct stp_arms *arms)
 {
-    const struct iterate_mode *m = iterate_find_mode(setting->mode);
+    const struct iterate_mode *m =
+        iterate_find_mode(setting->mode, setting->coll);
     const struct stp_point *points[MAX_COLLS];
 
     for (size_t c = 0; c < m->n_colls; c++)
@@ -142,7 +171,7 @@ static bool iterate_goes_on(void *user, size_t done, size_t total)
 enum stp_status stp_tune_run_setting(const struct stp_tune_job *job,
                                      const struct stp_device *device,
                                      const struct stp_tune_setting *setting,
-                                     double ratio, const struct stp_arms *arms,
+                                     const struct stp_arms *arms,
                                      struct stp_iterations *out,
                                      struct stp_error *err)
 {
@@ -150,7 +179,7 @@ enum stp_status stp_tune_run_setting(const struct stp_tune_job *job,
                                               .n_modes = 1,
                                               .bytes = {setting->n_bytes},
                                               .n_bytes = 1,
-                                              .ratios = {ratio},
+                                              .ratios = {setting->ratio},
                                               .n_ratios = 1};
     const struct stp_measure_options *measure = &job->plan->measure;
     struct stp_workload_plan plan = {.plan = {.type = measure->types[0],
@@ -164,6 +193,8 @@ enum stp_status stp_tune_run_setting(const struct stp_tune_job *job,
         plan.plan.rounds = LIVE_ROUNDS;
     status = stp_plan_iterations(&info, &work, false, &plan, err);
     plan.plan.arms = arms;
+    plan.plan.coll = setting->coll;
+    plan.plan.in_place = setting->coll == ncclFuncAllReduce; /* as jobs do */
     if (status == STP_OK)
         status = stp_iterate_run(device, &plan.plan, iterate_goes_on,
                                  (void *)job, out, err);
@@ -174,13 +205,15 @@ enum stp_status stp_tune_run_setting(const struct stp_tune_job *job,
  * is that of another ratio, is tried again. */
 static bool iterate_has_setting(const struct stp_dataset *data,
                                 const struct stp_tune_setting *setting,
-                                double ratio, unsigned n_ranks)
+                                unsigned n_ranks)
 {
     for (size_t i = 0; i < data->n_rows; i++) {
         const struct stp_measurement *m = &data->rows[i];
 
-        if (m->work.mode == setting->mode && m->n_bytes == setting->n_bytes &&
-            fabs(m->work.ratio - ratio) < 1e-9 && m->n_ranks == n_ranks)
+        if (m->work.mode == setting->mode && m->coll == setting->coll &&
+            m->n_bytes == setting->n_bytes &&
+            fabs(m->work.ratio - setting->ratio) < 1e-9 &&
+            m->n_ranks == n_ranks)
             return true;
     }
     return false;
@@ -192,7 +225,7 @@ static bool iterate_has_setting(const struct stp_dataset *data,
 static enum stp_status iterate_measure(const struct stp_tune_pass *pass,
                                        const struct stp_comparisons *swept,
                                        const struct stp_tune_setting *setting,
-                                       double ratio, struct stp_iterations *out,
+                                       struct stp_iterations *out,
                                        struct stp_error *err)
 {
     const size_t n_rows = out->data.n_rows;
@@ -203,8 +236,8 @@ static enum stp_status iterate_measure(const struct stp_tune_pass *pass,
     out->n_samples = 0; /* they are not used */
     status = stp_arms_add_memories(&arms, pass->info.memories, err);
     if (status == STP_OK)
-        status = stp_tune_run_setting(pass->job, pass->device, setting, ratio,
-                                      &arms, out, err);
+        status = stp_tune_run_setting(pass->job, pass->device, setting, &arms,
+                                      out, err);
     if (status == STP_OK)
         return stp_tune_state_save(pass->state, false, err);
     out->data.n_rows = n_rows;
@@ -222,18 +255,13 @@ iterate_measure_all(const struct stp_tune_pass *pass,
     size_t there = 0;
 
     for (size_t i = 0; i < total; i++)
-        there +=
-            iterate_has_setting(&out->data, &settings[i / STP_TUNE_RATIOS],
-                                stp_tune_ratios[i % STP_TUNE_RATIOS], n_ranks);
+        there += iterate_has_setting(&out->data, &settings[i], n_ranks);
     if (there > 0)
         stp_tune_tell(pass->job, "continuing %s: %zu of %zu settings are there",
                       pass->job->files->state_iterations, there, total);
     for (size_t i = 0; i < total && status == STP_OK; i++) {
-        const struct stp_tune_setting *setting = &settings[i / STP_TUNE_RATIOS];
-        const double ratio = stp_tune_ratios[i % STP_TUNE_RATIOS];
-
-        if (!iterate_has_setting(&out->data, setting, ratio, n_ranks))
-            status = iterate_measure(pass, swept, setting, ratio, out, err);
+        if (!iterate_has_setting(&out->data, &settings[i], n_ranks))
+            status = iterate_measure(pass, swept, &settings[i], out, err);
         if (status == STP_OK)
             status = stp_tune_progress(pass->job, STP_TUNE_ITERATE, i + 1,
                                        total, err);
@@ -251,28 +279,30 @@ enum stp_status stp_tune_iterate(const struct stp_tune_pass *pass,
     struct stp_comparisons swept = {0};
     int64_t clock = stp_now_ms();
     enum stp_status status = STP_OK;
-    size_t n = 0;
+    size_t n = 0, n_overlapped = 0;
 
     if (!pass->info.models_overlap) {
         status = stp_compare(data, &swept, err);
         if (status == STP_OK)
-            n = iterate_list_settings(&swept, pass->info.n_ranks, settings);
+            n = iterate_list_settings(&swept, &pass->info, settings);
     }
+    while (n_overlapped < n &&
+           settings[n_overlapped].mode != STP_MODE_SEQUENTIAL)
+        n_overlapped++;
     if (pass->info.models_overlap)
         snprintf(why_not, STP_ERROR_TEXT,
                  "nobody measured on '%s' what compute and collectives do to "
                  "each other",
                  pass->info.machine);
-    else if (status == STP_OK && n == 0)
+    else if (status == STP_OK && n_overlapped == 0)
         snprintf(why_not, STP_ERROR_TEXT,
                  "all-reduces, or all-gathers and reduce-scatters, of %d to %d "
                  "MiB were not swept",
                  FIRST_MIB, LAST_MIB);
-    if (status == STP_OK && n == 0)
-        stp_tune_tell(pass->job, "no iterations: %s", why_not);
-    else if (status == STP_OK)
-        status = iterate_measure_all(pass, &swept, settings,
-                                     n * STP_TUNE_RATIOS, out, err);
+    if (status == STP_OK && n_overlapped == 0)
+        stp_tune_tell(pass->job, "no overlapped iterations: %s", why_not);
+    if (status == STP_OK && n > 0)
+        status = iterate_measure_all(pass, &swept, settings, n, out, err);
     stp_comparisons_free(&swept);
     stp_tune_clock(pass->stage_ms, STP_TUNE_ITERATE, &clock);
     return status;

@@ -164,25 +164,41 @@ static enum stp_status run_derive_alone(const struct stp_tune_job *job,
     return stp_tune_save_policy(job->plan, p, job->files->trial, err);
 }
 
+/* Those in which compute and collectives overlap. */
+static enum stp_status run_select_overlapped(const struct stp_dataset *iterated,
+                                             struct stp_dataset *selected_ret,
+                                             struct stp_error *err)
+{
+    size_t n = 0;
+    enum stp_status status = stp_objective_select(
+        iterated, STP_OBJECTIVE_ITERATION, selected_ret, err);
+
+    for (size_t i = 0; i < selected_ret->n_rows && status == STP_OK; i++)
+        if (selected_ret->rows[i].work.mode != STP_MODE_SEQUENTIAL)
+            selected_ret->rows[n++] = selected_ret->rows[i];
+    selected_ret->n_rows = n;
+    return status;
+}
+
 static enum stp_status run_derive_overlap(const struct stp_tune_job *job,
                                           struct stp_tune_result *r,
                                           struct stp_error *err)
 {
     struct stp_tune_policy *p = &r->overlap;
     const char *path = job->files->overlap_trial;
-    enum stp_status status;
+    enum stp_status status = STP_OK;
 
     if (job->plan->no_iterate)
         return STP_OK;
     p->exists = true;
+    if (r->iterated.data.n_rows > 0)
+        status = run_select_overlapped(&r->iterated.data, &p->data, err);
     /* a policy without rules leaves NCCL alone */
-    if (r->iterated.data.n_rows == 0) {
+    if (status == STP_OK && p->data.n_rows == 0) {
         p->why_not = r->why_not;
         return stp_tune_save_policy(job->plan, p, path, err);
     }
     r->why_not[0] = '\0'; /* only those of some ranks are missing */
-    status = stp_objective_select(&r->iterated.data, STP_OBJECTIVE_ITERATION,
-                                  &p->data, err);
     if (status == STP_OK)
         status = stp_objective_compare(&p->data, STP_OBJECTIVE_ITERATION,
                                        &p->comparisons, err);
@@ -196,37 +212,53 @@ static enum stp_status run_derive_overlap(const struct stp_tune_job *job,
                             : status;
 }
 
+/* What was measured of a situation, and what was when it was verified. */
+static enum stp_status run_compare_memory(const struct stp_tune_result *r,
+                                          bool overlaps,
+                                          struct stp_comparisons *measured,
+                                          struct stp_comparisons *trials,
+                                          struct stp_error *err)
+{
+    const struct stp_dataset *again =
+        overlaps ? &r->overlap_registered : &r->registered;
+    enum stp_status status = stp_compare_registered(
+        &r->alone.data, &r->iterated.data, overlaps, measured, err);
+
+    return status == STP_OK
+               ? stp_compare_registered(again, again, overlaps, trials, err)
+               : status;
+}
+
 /* After both policies are verified, so that registering is compared with what
  * they leave. */
 static enum stp_status run_derive_memory(const struct stp_tune_job *job,
                                          struct stp_tune_result *r,
                                          struct stp_error *err)
 {
-    const struct stp_derive_terms terms = {.min_gain = job->plan->min_gain,
-                                           .registers = true};
-    struct stp_comparisons trials = {0}, overlap_trials = {0};
-    struct stp_memory_situation situations[] = {
-        {false, &r->alone.comparisons, terms},
-        {true, &r->overlap.comparisons, terms}};
+    const size_t n = r->overlap.comparisons.n_points > 0 ? 2 : 1;
+    struct stp_comparisons measured[2] = {0}, trials[2] = {0};
+    struct stp_memory_situation situations[2];
     enum stp_status status = STP_OK;
 
     r->has_memory = stp_memory_was_measured(&r->alone.comparisons);
     if (!r->has_memory)
         return STP_OK;
-    if (r->registered.n_rows > 0)
-        status = stp_compare(&r->registered, &trials, err);
-    if (status == STP_OK && r->overlap_registered.n_rows > 0)
-        status = stp_objective_select_and_compare(&r->overlap_registered,
-                                                  STP_OBJECTIVE_ITERATION,
-                                                  &overlap_trials, err);
-    situations[0].terms.trials = &trials;
-    situations[1].terms.trials = &overlap_trials;
+    for (size_t i = 0; i < n && status == STP_OK; i++) {
+        situations[i] = (struct stp_memory_situation){
+            .overlaps = i == 1,
+            .comparisons = &measured[i],
+            .terms = {.min_gain = job->plan->min_gain,
+                      .registers = true,
+                      .trials = &trials[i]}};
+        status = run_compare_memory(r, i == 1, &measured[i], &trials[i], err);
+    }
     if (status == STP_OK)
-        status = stp_memory_rules_derive(
-            situations, r->overlap.comparisons.n_points > 0 ? 2 : 1,
-            r->info.gpu, &r->memory, err);
-    stp_comparisons_free(&trials);
-    stp_comparisons_free(&overlap_trials);
+        status = stp_memory_rules_derive(situations, n, r->info.gpu, &r->memory,
+                                         err);
+    for (size_t i = 0; i < 2; i++) {
+        stp_comparisons_free(&measured[i]);
+        stp_comparisons_free(&trials[i]);
+    }
     return status;
 }
 

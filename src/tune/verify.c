@@ -32,7 +32,8 @@ struct verify {
     const char *path; /* of the policy until it is verified */
     const struct stp_device *device;
     struct stp_device_info info;
-    struct stp_dataset *registered; /* of the result */
+    const struct stp_dataset *iterated; /* of the result */
+    struct stp_dataset *registered;     /* likewise */
     bool registers; /* iterations are of registered buffers, too */
     unsigned n_tries;
     struct stp_error *err;
@@ -92,6 +93,44 @@ static enum stp_status verify_take_registered(struct verify *v, size_t first)
     return STP_OK;
 }
 
+static bool verify_has_setting(const struct stp_tune_setting *settings,
+                               size_t n, const struct stp_measurement *row)
+{
+    for (size_t i = 0; i < n; i++)
+        if (settings[i].coll == row->coll &&
+            settings[i].n_bytes == row->n_bytes)
+            return true;
+    return false;
+}
+
+/* Sequential iterations where registered buffers were measured in them. */
+static enum stp_status verify_try_sequential(struct verify *v,
+                                             const struct stp_arms *arms)
+{
+    struct stp_tune_setting settings[STP_TUNE_MAX_SETTINGS];
+    struct stp_iterations out = {.data = *v->registered};
+    enum stp_status status = STP_OK;
+    size_t n = 0;
+
+    for (size_t i = 0; i < v->iterated->n_rows; i++) {
+        const struct stp_measurement *row = &v->iterated->rows[i];
+
+        if (row->work.mode == STP_MODE_SEQUENTIAL &&
+            row->n_ranks == v->info.n_ranks &&
+            !verify_has_setting(settings, n, row))
+            stp_tune_add_settings(row->work.mode, row->coll, row->n_bytes,
+                                  settings, &n);
+    }
+    for (size_t i = 0; i < n && status == STP_OK; i++) {
+        out.n_samples = 0;
+        status = stp_tune_run_setting(v->job, v->device, &settings[i], arms,
+                                      &out, v->err);
+    }
+    free(out.sample_us);
+    *v->registered = out.data;
+    return status;
+}
+
 /* Registered buffers are tried once, with the first of the policies. */
 static enum stp_status verify_try_alone(struct verify *v)
 {
@@ -113,9 +152,10 @@ static enum stp_status verify_try_alone(struct verify *v)
     if (status == STP_OK)
         status = stp_sweep_run(v->device, &plan.plan, verify_progress, v,
                                &v->policy->tried, v->err);
-    return status == STP_OK && arms.n > stp_trial_arms.n
-               ? verify_take_registered(v, first)
-               : status;
+    if (status != STP_OK || arms.n == stp_trial_arms.n)
+        return status;
+    status = verify_take_registered(v, first);
+    return status == STP_OK ? verify_try_sequential(v, &arms) : status;
 }
 
 /* ---- iterations ---- */
@@ -138,9 +178,10 @@ static void verify_add_setting(const struct stp_derived *derived, int mode,
                                uint64_t n_bytes, unsigned n_ranks,
                                struct stp_tune_setting *settings, size_t *n)
 {
-    if (*n < STP_TUNE_MAX_SETTINGS &&
-        verify_has_rule(derived, mode, n_bytes, n_ranks))
-        settings[(*n)++] = (struct stp_tune_setting){mode, n_bytes};
+    if (verify_has_rule(derived, mode, n_bytes, n_ranks))
+        stp_tune_add_settings(
+            mode, mode == STP_MODE_FSDP ? ncclFuncAllGather : ncclFuncAllReduce,
+            n_bytes, settings, n);
 }
 
 /* Settings with a rule: at the sizes that were iterated and, if 'between',
@@ -176,16 +217,14 @@ static enum stp_status verify_try_overlap(struct verify *v)
     struct stp_arms arms = stp_trial_arms;
     enum stp_status status = STP_OK;
     size_t n = verify_list_settings(v->policy, v->info.n_ranks, !v->registers,
-                                    settings) *
-               STP_TUNE_RATIOS;
+                                    settings);
 
     if (v->registers)
         status = stp_arms_add_memories(&arms, v->info.memories, v->err);
     for (size_t i = 0; i < n && status == STP_OK; i++) {
         out.n_samples = 0;
-        status = stp_tune_run_setting(
-            v->job, v->device, &settings[i / STP_TUNE_RATIOS],
-            stp_tune_ratios[i % STP_TUNE_RATIOS], &arms, &out, v->err);
+        status = stp_tune_run_setting(v->job, v->device, &settings[i], &arms,
+                                      &out, v->err);
         if (status == STP_OK)
             status =
                 stp_tune_progress(v->job, STP_TUNE_VERIFY, i + 1, n, v->err);
@@ -310,6 +349,7 @@ enum stp_status stp_tune_verify(const struct stp_tune_job *job,
     struct verify alone = {.job = job,
                            .policy = &result->alone,
                            .path = job->files->trial,
+                           .iterated = &result->iterated.data,
                            .registered = &result->registered,
                            .err = err};
     struct verify overlap = {.job = job,

@@ -313,6 +313,117 @@ TEST_F(Objective, EachWorkloadNeedsItsAuto)
 
 // ---- workloads ----
 
+// ---- what to register ----
+
+// "BYTES: AUTO us, ARM GAIN" a point.
+std::vector<std::string> Registered(const Data &d, bool overlaps)
+{
+    std::vector<std::string> points;
+    stp_comparisons all{};
+    stp_error err;
+
+    EXPECT_EQ(STP_OK,
+              stp_compare_registered(&d.data, &d.data, overlaps, &all, &err))
+        << err.text;
+    for (size_t i = 0; i < all.n_points; i++) {
+        const stp_point &p = all.points[i];
+        char text[64];
+        snprintf(text, sizeof(text), "%d: %.0f us", (int)p.n_bytes, p.auto_us);
+        points.push_back(text);
+        for (size_t a = 0; a < p.n_arms; a++) {
+            snprintf(text, sizeof(text), ", %s %.2f",
+                     Name(p.arms[a].arm).c_str(), p.arms[a].gain.gain);
+            points.back() += text;
+        }
+    }
+    stp_comparisons_free(&all);
+    return points;
+}
+
+// Sym is 1.5 times as fast alone, and twice behind 10 us of compute.
+Data &AddAloneAndSequential(Data &d, const stp_workload &work = kSequential)
+{
+    for (uint64_t size : {200, 800})
+        d.Add(size, kAuto, {110, 110})
+            .Add(size, kSym, {60, 60})
+            .Add(size, kTreeLl, {90, 90});
+    Of(d, work);
+    for (uint64_t size : {100, 400, 1600})
+        d.AddAuto(size).AddGain(size, kSym, 1.5);
+    return d;
+}
+
+TEST(CompareRegistered, BehindComputeCountsBeforeBackToBack)
+{
+    Data d;
+
+    EXPECT_THAT(Registered(AddAloneAndSequential(d), false),
+                ElementsAre("100: 100 us, sym 1.50",
+                            "200: 100 us, tree/ll 1.25, sym 2.00",
+                            "800: 100 us, tree/ll 1.25, sym 2.00",
+                            "1600: 100 us, sym 1.50"));
+    EXPECT_THAT(Registered(d, true), IsEmpty());
+}
+
+TEST(CompareRegistered, TakesACollectivesPartOfSeveralLayers)
+{
+    constexpr stp_workload two_layers{
+        STP_MODE_SEQUENTIAL, 0, 2, 1, {}, 5, nullptr};
+    Data d;
+
+    EXPECT_EQ("200: 50 us, tree/ll 1.25, sym 2.00",
+              Registered(AddAloneAndSequential(d, two_layers), false)[1]);
+}
+
+TEST(CompareRegistered, PairsEachWorkloadWithItself)
+{
+    constexpr stp_workload half{STP_MODE_SEQUENTIAL, 0, 1, 0.5, {}, 5, nullptr};
+    Data d;
+    Of(d.Add(1, kAuto, {105, 205}).Add(1, kSym, {55, 105}), half);
+    Of(d.Add(1, kAuto, {50, 30}).Add(1, kSym, {30, 20}), kSequential);
+
+    EXPECT_THAT(Registered(d, false), ElementsAre("1: 90 us, sym 2.00"));
+}
+
+TEST(CompareRegistered, LeavesOutWhatSaysNothing)
+{
+    const std::vector<std::string> alone = {"100: 100 us, sym 1.50",
+                                            "400: 100 us, sym 1.50",
+                                            "1600: 100 us, sym 1.50"};
+    const struct {
+        const char *name;
+        void (*change)(stp_measurement *row);
+    } cases[] = {
+        {"modelled",
+         [](stp_measurement *m) { m->source = STP_SOURCE_MODELLED; }},
+        {"another type", [](stp_measurement *m) { m->type = STP_TYPE_F16; }},
+        {"no compute", [](stp_measurement *m) { m->work.compute_us = 0; }},
+        {"less than compute", [](stp_measurement *m) { m->us.median = 9; }},
+        {"a trace", [](stp_measurement *m) { m->work.mode = STP_MODE_TRACE; }},
+    };
+    for (const auto &c : cases) {
+        SCOPED_TRACE(c.name);
+        Data d;
+        AddAloneAndSequential(d);
+        for (size_t i = 0; i < d.data.n_rows; i++)
+            if (d.data.rows[i].work.mode == STP_MODE_SEQUENTIAL)
+                c.change(&d.data.rows[i]);
+        EXPECT_EQ(alone, Registered(d, false));
+    }
+}
+
+TEST(CompareRegistered, OverlappedIterationsAreTheOthers)
+{
+    Data d;
+    Of(d.Add(1, kAuto, {100, 100}).Add(1, kSym, {80, 80}), kOverlap);
+    AddAloneAndSequential(d);
+
+    EXPECT_THAT(Registered(d, true), ElementsAre("1: 100 us, sym 1.25"));
+    EXPECT_EQ(4u, Registered(d, false).size());
+}
+
+// ---- workloads ----
+
 TEST(NextWorkload, GoesThroughThemInOrderAndEachOnce)
 {
     Data d;

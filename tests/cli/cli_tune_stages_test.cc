@@ -271,7 +271,8 @@ TEST_F(Tune, LeavesNcclAloneBesideComputeWhereNothingIsKnownOfIterations)
         Outcome o = Run(std::string("tune -o t.conf ") + c.arguments);
 
         ASSERT_EQ(0, o.status) << o.err;
-        EXPECT_THAT(o.err, HasSubstr(std::string("no iterations: ") + c.why));
+        EXPECT_THAT(o.err, HasSubstr(std::string("no overlapped iterations: ") +
+                                     c.why));
         EXPECT_THAT(Read("t.conf.overlap"),
                     MatchesRegex("# steptune tune\n# run: [0-9a-f]{8}\n"
                                  "# policy hash: 0{15}1\n# No rule: " +

@@ -317,39 +317,30 @@ struct stp_range stp_page_ranks(const struct stp_page_data *data)
 
 /* ---- what to register ---- */
 
-/* Compares the training steps as rules of overlap are derived; leaves them out
- * if they say nothing of it. */
-static enum stp_status page_compare_steps(const struct stp_dataset *data,
-                                          struct stp_comparisons *steps,
-                                          struct stp_error *err)
-{
-    enum stp_status status = stp_objective_select_and_compare(
-        data, STP_OBJECTIVE_ITERATION, steps, err);
-
-    return status == STP_ERR_RANGE ? STP_OK : status;
-}
-
 static enum stp_status page_measure_memory(struct stp_page_data *data,
                                            struct stp_error *err)
 {
     const struct stp_policy *policy =
         data->policies[STP_PAGE_MEMORY_POLICY].rules;
     const struct stp_derive_terms terms = {.min_gain = STP_DERIVE_MIN_GAIN};
-    struct stp_comparisons steps = {0};
+    struct stp_comparisons compared[2] = {0};
     const struct stp_memory_situation situations[] = {
-        {false, &data->sets[STP_PAGE_SWEEP].comparisons, terms},
-        {true, &steps, terms}};
-    enum stp_status status;
+        {false, &compared[0], terms}, {true, &compared[1], terms}};
+    enum stp_status status = STP_OK;
 
     if (policy == NULL)
         return STP_OK;
-    status =
-        page_compare_steps(&data->sets[STP_PAGE_ITERATIONS].data, &steps, err);
+    for (int i = 0; i < 2 && status == STP_OK; i++)
+        status =
+            stp_compare_registered(&data->sets[STP_PAGE_SWEEP].data,
+                                   &data->sets[STP_PAGE_ITERATIONS].data,
+                                   situations[i].overlaps, &compared[i], err);
     if (status == STP_OK)
         status = stp_memory_rules_measure(policy, situations, 2,
                                           stp_page_first_set(data)->data.gpu,
                                           &data->memory, err);
-    stp_comparisons_free(&steps);
+    for (int i = 0; i < 2; i++)
+        stp_comparisons_free(&compared[i]);
     return status;
 }
 
