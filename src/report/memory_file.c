@@ -108,8 +108,9 @@ static void memory_write(const struct stp_memory_table *table,
             "buffers stay plain.\n",
             origin->min_gain * 100);
     if (columns.overlap)
-        fputs("# Times with overlap 0 are of a collective, back to back or "
-              "behind compute; with overlap 1, of an iteration.\n",
+        fputs("# Times with overlap 0 are of collectives back to back, or of "
+              "an iteration less its compute; with overlap 1, of an "
+              "iteration.\n",
               fp);
     if (table->n_rules == 0)
         fputs("# No rule: plain buffers are as good at every size.\n", fp);
