@@ -1,6 +1,7 @@
 #include "analyse/compare.h"
 
 #include <inttypes.h>
+#include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -15,6 +16,7 @@ struct sorted {
     size_t n;
     double *baseline; /* scratch: a value a round of one arm */
     double *times;
+    unsigned *rounds;
 };
 
 static int compare_order_points(row a, row b)
@@ -110,6 +112,7 @@ static struct stp_gain compare_get_gain(const struct sorted *s, size_t first,
             continue;
         s->baseline[n] = compare_average_round(s, first, auto_end, round, us);
         s->times[n] = compare_average_round(s, i, end, round, us);
+        s->rounds[n] = round;
         n += s->baseline[n] > 0 && s->times[n] > 0;
     }
     *us_ret = n > 0 ? stp_mean(s->times, n) : 0;
@@ -125,8 +128,23 @@ static double compare_get_drift(const double *times, size_t n)
     return stp_mean(times + n - third, third) / stp_mean(times, third) - 1;
 }
 
+/* Keeps the arm's times of the rounds, of which there are at most as many as it
+ * has rows, where its first row is among all. */
+static void compare_keep_rounds(const struct sorted *s, size_t i,
+                                struct stp_comparisons *out,
+                                struct stp_comparison *c)
+{
+    const size_t n = c->gain.n_pairs;
+
+    memcpy(&out->round_us[i], s->times, n * sizeof(*s->times));
+    memcpy(&out->rounds[i], s->rounds, n * sizeof(*s->rounds));
+    c->round_us = &out->round_us[i];
+    c->rounds = &out->rounds[i];
+}
+
 static void compare_arm(const struct sorted *s, size_t first, size_t auto_end,
-                        size_t i, size_t end, struct stp_comparison *c)
+                        size_t i, size_t end, struct stp_comparisons *out,
+                        struct stp_comparison *c)
 {
     memset(c, 0, sizeof(*c));
     c->arm = s->rows[i]->arm;
@@ -138,6 +156,7 @@ static void compare_arm(const struct sorted *s, size_t first, size_t auto_end,
     compare_worsen(s, i, end, &c->source, &c->single_pass);
     c->gain =
         compare_get_gain(s, first, auto_end, i, end, compare_get_us, &c->us);
+    compare_keep_rounds(s, i, out, c);
     c->alone_gain = compare_get_gain(s, first, auto_end, i, end,
                                      compare_get_alone_us, &c->alone_us);
 }
@@ -158,7 +177,8 @@ static struct stp_point compare_begin_point(row m)
 
 /* Fills a point from the rows [first, end), its arms into 'arms'. */
 static void compare_point(const struct sorted *s, size_t first, size_t end,
-                          struct stp_point *p, struct stp_comparison *arms)
+                          struct stp_comparisons *out, struct stp_point *p,
+                          struct stp_comparison *arms)
 {
     row auto_row = s->rows[first];
     size_t auto_end = compare_find_end(s, first, end, stp_order_arms);
@@ -178,7 +198,7 @@ static void compare_point(const struct sorted *s, size_t first, size_t end,
         size_t j = compare_find_end(s, i, end, stp_order_arms);
         struct stp_comparison *c = &arms[p->n_arms];
 
-        compare_arm(s, first, auto_end, i, j, c);
+        compare_arm(s, first, auto_end, i, j, out, c);
         if (c->gain.n_pairs > 0)
             p->n_arms++;
         i = j;
@@ -208,7 +228,7 @@ static enum stp_status compare_all_points(const struct sorted *s,
 
         if (s->rows[i]->arm.kind != STP_ARM_AUTO)
             return compare_refuse(s->rows[i], err);
-        compare_point(s, i, end, p, &out->arms[n_arms]);
+        compare_point(s, i, end, out, p, &out->arms[n_arms]);
         n_arms += p->n_arms;
         i = end;
     }
@@ -221,7 +241,9 @@ static bool compare_sort_rows(const struct stp_dataset *data, struct sorted *s)
     s->rows = calloc(s->n + 1, sizeof(*s->rows));
     s->baseline = calloc(s->n + 1, sizeof(*s->baseline));
     s->times = calloc(s->n + 1, sizeof(*s->times));
-    if (s->rows == NULL || s->baseline == NULL || s->times == NULL)
+    s->rounds = calloc(s->n + 1, sizeof(*s->rounds));
+    if (s->rows == NULL || s->baseline == NULL || s->times == NULL ||
+        s->rounds == NULL)
         return false;
     for (size_t i = 0; i < s->n; i++)
         s->rows[i] = &data->rows[i];
@@ -239,13 +261,17 @@ enum stp_status stp_compare(const struct stp_dataset *data,
 
     out.points = calloc(data->n_rows + 1, sizeof(*out.points));
     out.arms = calloc(data->n_rows + 1, sizeof(*out.arms));
-    if (!compare_sort_rows(data, &s) || out.points == NULL || out.arms == NULL)
+    out.round_us = calloc(data->n_rows + 1, sizeof(*out.round_us));
+    out.rounds = calloc(data->n_rows + 1, sizeof(*out.rounds));
+    if (!compare_sort_rows(data, &s) || out.points == NULL ||
+        out.arms == NULL || out.round_us == NULL || out.rounds == NULL)
         status = stp_nomem(err);
     else
         status = compare_all_points(&s, &out, err);
     free(s.rows);
     free(s.baseline);
     free(s.times);
+    free(s.rounds);
     if (status == STP_OK)
         *comparisons_ret = out;
     else
@@ -260,6 +286,29 @@ const struct stp_comparison *stp_point_arm(const struct stp_point *point,
         if (stp_arm_equal(&point->arms[i].arm, arm))
             return &point->arms[i];
     return NULL;
+}
+
+struct stp_gain stp_gain_over_arm(const struct stp_comparison *one,
+                                  const struct stp_comparison *other)
+{
+    const size_t most = one->gain.n_pairs;
+    double *baseline = calloc(2 * most + 1, sizeof(*baseline));
+    double *times = baseline + most;
+    struct stp_gain gain = {.gain = 1, .low = 0, .high = INFINITY};
+    size_t n = 0, j = 0;
+
+    for (size_t i = 0; i < most && baseline != NULL; i++) {
+        while (j < other->gain.n_pairs && other->rounds[j] < one->rounds[i])
+            j++;
+        if (j == other->gain.n_pairs || other->rounds[j] != one->rounds[i])
+            continue;
+        baseline[n] = other->round_us[j];
+        times[n++] = one->round_us[i];
+    }
+    if (n > 0)
+        gain = stp_paired_gain(baseline, times, n);
+    free(baseline);
+    return gain;
 }
 
 bool stp_ran_as_auto(const struct stp_point *point,
@@ -283,5 +332,7 @@ void stp_comparisons_free(struct stp_comparisons *comparisons)
 {
     free(comparisons->points);
     free(comparisons->arms);
+    free(comparisons->round_us);
+    free(comparisons->rounds);
     memset(comparisons, 0, sizeof(*comparisons));
 }

@@ -18,8 +18,11 @@ struct stp_comparison {
     char ran_kernel[STP_KERNEL_NAME]; /* as of a measurement */
     double us;                        /* mean over its rounds */
     struct stp_gain gain;             /* over AUTO, by rounds that have both */
-    double alone_us;            /* of a layer's collectives alone, mean over its
-                                   rounds; 0: not measured */
+    const double *round_us; /* its times in those gain.n_pairs rounds, ascending
+                               by round */
+    const unsigned *rounds; /* their numbers */
+    double alone_us;        /* of a layer's collectives alone, mean over its
+                               rounds; 0: not measured */
     struct stp_gain alone_gain; /* likewise; no pairs if not measured */
     enum stp_source source;     /* the worse of its own and AUTO's */
     bool single_pass;           /* some of its or AUTO's times */
@@ -56,11 +59,18 @@ struct stp_comparisons {
     struct stp_point *points; /* by the members above, in that order */
     size_t n_points;
     struct stp_comparison *arms; /* of all points */
+    double *round_us;            /* of all arms */
+    unsigned *rounds;
 };
 
 /* What that arm did at the point, or NULL. */
 const struct stp_comparison *stp_point_arm(const struct stp_point *point,
                                            const struct stp_arm *arm);
+
+/* The gain of the one arm over the other of the same point, by the rounds that
+ * have both; without two of them, or memory, its interval is 0 to infinity. */
+struct stp_gain stp_gain_over_arm(const struct stp_comparison *one,
+                                  const struct stp_comparison *other);
 
 /* Whether the arm ran as NCCL's own choice did; false if nobody knows, and with
  * chunks of another size. */

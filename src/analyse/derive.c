@@ -39,9 +39,8 @@ struct stp_gain stp_gain_over_rule(const struct stp_point *point,
     const struct stp_derive_terms terms = {.min_gain = min_gain};
 
     *rule_ret = stp_derive_choice(point, &terms);
-    return *rule_ret != NULL
-               ? stp_gain_over(&registered->gain, &(*rule_ret)->gain)
-               : registered->gain;
+    return *rule_ret != NULL ? stp_gain_over_arm(registered, *rule_ret)
+                             : registered->gain;
 }
 
 /* Whether registered buffers were faster than the policy when they were

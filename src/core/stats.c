@@ -105,25 +105,3 @@ struct stp_gain stp_paired_gain(const double *baseline, const double *times,
     g.high = exp(mean + half);
     return g;
 }
-
-/* Half of an interval, in logarithms. */
-static double stats_half(const struct stp_gain *gain)
-{
-    return log(gain->high / gain->low) / 2;
-}
-
-struct stp_gain stp_gain_over(const struct stp_gain *one,
-                              const struct stp_gain *other)
-{
-    const double gain = one->gain / other->gain;
-    const double a = stats_half(one);
-    const double b = stats_half(other);
-    const double half = sqrt(a * a + b * b);
-
-    return (struct stp_gain){.gain = gain,
-                             .low = gain * exp(-half),
-                             .high = gain * exp(half),
-                             .n_pairs = one->n_pairs < other->n_pairs
-                                            ? one->n_pairs
-                                            : other->n_pairs};
-}

@@ -62,10 +62,4 @@ struct stp_gain {
 struct stp_gain stp_paired_gain(const double *baseline, const double *times,
                                 size_t n);
 
-/* The gain of the one over the other, of two gains over the same baseline.  The
- * interval is that of independent ones, which is too wide where both share the
- * baseline's errors.  It has the pairs of the one that has fewer. */
-struct stp_gain stp_gain_over(const struct stp_gain *one,
-                              const struct stp_gain *other);
-
 #endif /* STP_STATS_H */
