@@ -185,7 +185,16 @@ ncclResult_t mock_machine_mean_time(const struct mock_machine *machine,
                                     const struct mock_run *run,
                                     struct mock_time *time_ret);
 
-/* ---- collectives overlapped with compute ---- */
+/* ---- collectives with compute ---- */
+
+/* How an iteration of some layers orders its compute and its collectives. */
+enum mock_mode {
+    MOCK_MODE_OVERLAP,    /* a layer's collective follows its compute, on a
+                             stream of its own */
+    MOCK_MODE_FSDP,       /* likewise a reduce-scatter; an all-gather precedes
+                             the compute by one layer */
+    MOCK_MODE_SEQUENTIAL, /* one stream: all compute, then all collectives */
+};
 
 /* Compute and a collective, on two streams of the same GPUs. */
 struct mock_overlap {
@@ -198,14 +207,15 @@ struct mock_overlap {
 };
 
 /*
- * The mutual slowdown of a collective and 'compute_us' (above 0) of compute.
- * Interpolates the slowdown of overlap.csv in logarithms between recorded
- * sizes, and between recorded ratios of compute to collective, each without
- * overlap. Outside the recorded range the nearest slowdown applies; an arm
- * without records has the mean of the recorded arms (of the same algorithm and
- * protocol if there are any, and of the same size), copy engines none: all are
- * MOCK_TIME_MODELLED. So is any machine without overlap.csv, with the mean
- * slowdown of h200x4, 1.43.
+ * The mutual slowdown of a collective and 'compute_us' (above 0) of compute in
+ * an iteration of 'mode', MOCK_MODE_OVERLAP or MOCK_MODE_FSDP.  Interpolates
+ * the slowdown of overlap.csv in logarithms between recorded sizes, and between
+ * recorded ratios of compute to collective, each without overlap. Outside the
+ * recorded range the nearest slowdown applies, without records of the mode that
+ * of the other; an arm without records has the mean of the recorded arms (of
+ * the same algorithm and protocol if there are any, and of the same size), copy
+ * engines none: all are MOCK_TIME_MODELLED. So is any machine without
+ * overlap.csv, with the mean slowdown of h200x4, 1.43.
  *
  * 'round' and 'iteration' in [0, 1) are random numbers as for
  * mock_machine_time(): the same 'round' selects the same recorded round for all
@@ -213,9 +223,23 @@ struct mock_overlap {
  * scales both times, compute_us included.
  */
 ncclResult_t mock_machine_overlap(const struct mock_machine *machine,
-                                  const struct mock_run *run, double compute_us,
+                                  const struct mock_run *run,
+                                  enum mock_mode mode, double compute_us,
                                   double round, double iteration,
                                   struct mock_overlap *overlap_ret);
+
+/*
+ * The time of a collective that follows 'compute_us' (above 0) of compute in
+ * the same stream: mock_machine_time(), times the factor by which it differed
+ * in the iterations of MOCK_MODE_SEQUENTIAL in overlap.csv, interpolated like a
+ * slowdown.  Outside the recorded sizes of a collective the factor is 1; an arm
+ * without records has the mean of the others, and is MOCK_TIME_MODELLED.
+ */
+ncclResult_t mock_machine_time_after(const struct mock_machine *machine,
+                                     const struct mock_run *run,
+                                     double compute_us, double round,
+                                     double iteration,
+                                     struct mock_time *time_ret);
 
 /*
  * The duration of an iteration of 'n_layers' times compute and collective: a
@@ -225,8 +249,17 @@ ncclResult_t mock_machine_overlap(const struct mock_machine *machine,
  */
 double mock_overlapped_us(const struct mock_overlap *overlap, int n_layers);
 
-/* A setting for which iterations were recorded. */
+/*
+ * The same of MOCK_MODE_FSDP: 'overlap' has the all-gather, 'scatter_us' is the
+ * time of a reduce-scatter without overlap, and the slowdown is of both.
+ */
+double mock_fsdp_us(const struct mock_overlap *overlap, double scatter_us,
+                    int n_layers);
+
+/* A setting for which iterations were recorded; in MOCK_MODE_FSDP there are two
+ * for each, one of each collective. */
 struct mock_overlap_setting {
+    enum mock_mode mode;
     ncclFunc_t coll;
     size_t n_bytes;
     double compute_us; /* compute time of one layer */
@@ -236,9 +269,9 @@ struct mock_overlap_setting {
     enum mock_time_source source;
 };
 
-/* Copies at most 'max' recorded settings into 'settings', sorted by collective,
- * size and compute. Returns the number of recorded settings; 0 without
- * overlap.csv. */
+/* Copies at most 'max' recorded settings into 'settings', sorted by mode,
+ * collective, size and compute. Returns the number of recorded settings; 0
+ * without overlap.csv. */
 size_t mock_machine_overlap_settings(const struct mock_machine *machine,
                                      struct mock_overlap_setting *settings,
                                      size_t max);

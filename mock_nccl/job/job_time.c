@@ -168,7 +168,7 @@ static ncclResult_t job_time_find_slowdown(struct mock_job *job)
     uint64_t number = job->pass.number;
     struct mock_overlap overlap;
     ncclResult_t rc = mock_machine_overlap(
-        job->machine, &job->pass.runs[s->comm].run,
+        job->machine, &job->pass.runs[s->comm].run, MOCK_MODE_OVERLAP,
         fmax(1, job_time_compute_of(job, s->compute)),
         job_time_get_round(job, number),
         mock_job_random(job, MOCK_JOB_ITERATION, number, s->comm), &overlap);

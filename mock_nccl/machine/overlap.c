@@ -1,6 +1,7 @@
 #include "machine/overlap.h"
 
 #include <math.h>
+#include <stdio.h>
 #include <stdlib.h>
 
 #include "machine/machine.h"
@@ -15,42 +16,108 @@ static const double same_log_ratio = 0.05;
 /* The mean of all slowdowns recorded on h200x4, in logarithms. */
 static const double default_slowdown = 1.43;
 
-/* ---- two streams ---- */
+/* ---- iterations ---- */
+
+/* The layers of an iteration, and their times without overlap. */
+struct overlap_layers {
+    enum mock_mode mode;
+    int n;
+    double compute_us;
+    double comm_us;
+    double scatter_us; /* of MOCK_MODE_FSDP, where comm_us is of all-gathers */
+};
+
+/* A collective of an iteration. */
+struct overlap_comm {
+    double us;
+    int n_computes; /* layers whose compute it follows */
+};
+
+/* Of fsdp the all-gathers of two layers come first, then a reduce-scatter and
+ * an all-gather in turn, and last a reduce-scatter. */
+static struct overlap_comm overlap_get_comm(const struct overlap_layers *l,
+                                            int i)
+{
+    const struct overlap_comm gather = {l->comm_us, 0};
+
+    if (l->mode == MOCK_MODE_OVERLAP)
+        return (struct overlap_comm){l->comm_us, i + 1};
+    if (i == 2 * l->n - 1)
+        return (struct overlap_comm){l->scatter_us, l->n};
+    return i == 0 || i % 2 == 1 ? gather
+                                : (struct overlap_comm){l->scatter_us, i / 2};
+}
+
+/* How many collectives a layer's compute follows. */
+static int overlap_count_before(const struct overlap_layers *l, int layer)
+{
+    if (l->mode == MOCK_MODE_OVERLAP)
+        return 0;
+    return layer == 0 ? 1 : 2 * layer;
+}
 
 /* Runs both streams until the first of them ends its piece of work, which is
- * the compute or the collective of a layer. */
-double mock_overlapped_us(const struct mock_overlap *overlap, int n_layers)
+ * the compute or a collective of a layer. */
+static double overlap_run_streams(const struct overlap_layers *l,
+                                  double slowdown)
 {
-    double compute_left = overlap->compute_us; /* without overlap */
-    double comm_left = overlap->comm_us;
+    const int n_comms = l->mode == MOCK_MODE_FSDP ? 2 * l->n : l->n;
+    struct overlap_comm comm = overlap_get_comm(l, 0);
+    double compute_left = l->compute_us; /* without overlap */
     int n_computed = 0;
     int n_sent = 0;
     double now_us = 0;
 
-    while (n_sent < n_layers) {
-        bool computes = n_computed < n_layers;
-        bool sends = n_sent < n_computed;
-        double us = computes && (!sends || compute_left <= comm_left)
+    while (n_sent < n_comms) {
+        bool computes =
+            n_computed < l->n && n_sent >= overlap_count_before(l, n_computed);
+        bool sends = n_computed >= comm.n_computes;
+        double us = computes && (!sends || compute_left <= comm.us)
                         ? compute_left
-                        : comm_left;
+                        : comm.us;
 
-        now_us += us * (computes && sends ? overlap->slowdown : 1);
+        now_us += us * (computes && sends ? slowdown : 1);
         if (computes && (compute_left -= us) <= 0) {
             n_computed++;
-            compute_left = overlap->compute_us;
+            compute_left = l->compute_us;
         }
-        if (sends && (comm_left -= us) <= 0) {
-            n_sent++;
-            comm_left = overlap->comm_us;
-        }
+        if (sends && (comm.us -= us) <= 0)
+            comm = overlap_get_comm(l, ++n_sent);
     }
     return now_us;
+}
+
+static double overlap_run_layers(const struct overlap_layers *l,
+                                 double slowdown)
+{
+    if (l->mode == MOCK_MODE_SEQUENTIAL)
+        return l->n * (l->compute_us + l->comm_us * slowdown);
+    return overlap_run_streams(l, slowdown);
+}
+
+double mock_overlapped_us(const struct mock_overlap *overlap, int n_layers)
+{
+    const struct overlap_layers layers = {
+        MOCK_MODE_OVERLAP, n_layers, overlap->compute_us, overlap->comm_us, 0};
+
+    return overlap_run_layers(&layers, overlap->slowdown);
+}
+
+double mock_fsdp_us(const struct mock_overlap *overlap, double scatter_us,
+                    int n_layers)
+{
+    const struct overlap_layers layers = {MOCK_MODE_FSDP, n_layers,
+                                          overlap->compute_us, overlap->comm_us,
+                                          scatter_us};
+
+    return overlap_run_layers(&layers, overlap->slowdown);
 }
 
 /* ---- recorded slowdowns ---- */
 
 /* A query of the recorded overlaps. */
 struct overlap_query {
+    enum mock_mode mode;
     int coll;
     int algo;
     int proto;
@@ -153,6 +220,7 @@ static struct estimate overlap_estimate_arm(const struct mock_overlap_arm *arm,
 /* ---- arms ---- */
 
 enum rating {
+    FOREIGN,   /* nothing overlaps in one of them */
     UNLIKE,    /* another collective, or all sizes on one side of the query's */
     LIKE_COLL, /* the query's size is between the arm's sizes */
     LIKE_PAIR, /* also the same algorithm and protocol */
@@ -168,24 +236,37 @@ static bool overlap_covers(const struct mock_overlap_arm *arm, size_t n_bytes)
 static enum rating overlap_rate_arm(const struct mock_overlap_arm *arm,
                                     const struct overlap_query *w)
 {
+    if ((arm->mode == MOCK_MODE_SEQUENTIAL) !=
+        (w->mode == MOCK_MODE_SEQUENTIAL))
+        return FOREIGN;
     if (arm->coll != w->coll || !overlap_covers(arm, w->n_bytes))
         return UNLIKE;
     return arm->algo == w->algo && arm->proto == w->proto ? LIKE_PAIR
                                                           : LIKE_COLL;
 }
 
+/* That of the mode, or else of the other in which compute and collectives
+ * overlap. */
 static const struct mock_overlap_arm *
 overlap_find_arm(const struct mock_overlaps *overlaps,
                  const struct overlap_query *w)
 {
-    for (int i = 0; i < overlaps->n_arms; i++)
-        if (overlap_rate_arm(&overlaps->arms[i], w) == LIKE_PAIR &&
-            overlaps->arms[i].n_channels == w->n_channels)
-            return &overlaps->arms[i];
-    return NULL;
+    const struct mock_overlap_arm *other = NULL;
+
+    for (int i = 0; i < overlaps->n_arms; i++) {
+        const struct mock_overlap_arm *arm = &overlaps->arms[i];
+
+        if (overlap_rate_arm(arm, w) != LIKE_PAIR ||
+            arm->n_channels != w->n_channels)
+            continue;
+        if (arm->mode == w->mode)
+            return arm;
+        other = arm;
+    }
+    return other;
 }
 
-/* The mean over the arms with the highest rating. */
+/* The mean over the arms with the highest rating; there is one at least. */
 static struct estimate
 overlap_estimate_others(const struct mock_overlaps *overlaps,
                         const struct overlap_query *w)
@@ -215,21 +296,36 @@ overlap_estimate_others(const struct mock_overlaps *overlaps,
     return mean;
 }
 
+static bool overlap_has_mode(const struct mock_machine *machine,
+                             enum mock_mode mode)
+{
+    const struct mock_overlaps *overlaps = machine->overlaps;
+
+    for (int i = 0; overlaps != NULL && i < overlaps->n_arms; i++)
+        if (overlaps->arms[i].mode == mode)
+            return true;
+    return false;
+}
+
 static struct estimate overlap_estimate(const struct mock_machine *machine,
                                         const struct overlap_query *w)
 {
     /* Copies run beside kernels; that they share memory with them is not
      * modelled. */
     static const struct estimate free_engines = {0, 1, MOCK_TIME_MODELLED};
+    const bool has_overlaps = overlap_has_mode(machine, MOCK_MODE_OVERLAP) ||
+                              overlap_has_mode(machine, MOCK_MODE_FSDP);
     const struct mock_overlap_arm *arm;
 
-    if (machine->overlaps == NULL && w->algo == MOCK_WAY_CE)
+    if (!has_overlaps && w->algo == MOCK_WAY_CE)
         return free_engines;
-    if (machine->overlaps == NULL)
+    if (!has_overlaps)
         return (struct estimate){log(default_slowdown), 1, MOCK_TIME_MODELLED};
     arm = overlap_find_arm(machine->overlaps, w);
-    if (arm != NULL)
+    if (arm != NULL && arm->mode == w->mode)
         return overlap_estimate_arm(arm, w);
+    if (arm != NULL)
+        return overlap_hold(overlap_estimate_arm(arm, w));
     return w->algo == MOCK_WAY_CE
                ? free_engines
                : overlap_estimate_others(machine->overlaps, w);
@@ -252,12 +348,14 @@ static ncclResult_t overlap_check(double compute_us, double round,
 
 static struct overlap_query
 overlap_make_query(const struct mock_machine *machine,
-                   const struct mock_run *run, double ratio)
+                   const struct mock_run *run, enum mock_mode mode,
+                   double ratio)
 {
     int own = mock_default_channels(&machine->model, run->algo, run->proto,
                                     run->n_bytes);
 
     return (struct overlap_query){
+        .mode = mode,
         .coll = run->coll,
         .algo = run->algo,
         .proto = run->proto,
@@ -269,7 +367,8 @@ overlap_make_query(const struct mock_machine *machine,
 }
 
 ncclResult_t mock_machine_overlap(const struct mock_machine *machine,
-                                  const struct mock_run *run, double compute_us,
+                                  const struct mock_run *run,
+                                  enum mock_mode mode, double compute_us,
                                   double round, double iteration,
                                   struct mock_overlap *overlap_ret)
 {
@@ -282,7 +381,7 @@ ncclResult_t mock_machine_overlap(const struct mock_machine *machine,
         rc = mock_machine_mean_time(machine, run, &alone);
     if (rc != ncclSuccess)
         return rc;
-    w = overlap_make_query(machine, run, compute_us / alone.us);
+    w = overlap_make_query(machine, run, mode, compute_us / alone.us);
     w.round = (int)(round * mock_machine_overlap_rounds(machine));
     w.iteration = iteration;
     e = overlap_estimate(machine, &w);
@@ -294,6 +393,62 @@ ncclResult_t mock_machine_overlap(const struct mock_machine *machine,
         overlap_ret->source = alone.source;
     overlap_ret->is_single_pass =
         e.source != MOCK_TIME_RECORDED && alone.is_single_pass;
+    return ncclSuccess;
+}
+
+/* Whether sequential iterations of the collective were recorded with sizes on
+ * both sides of this one. */
+static bool overlap_has_sequential(const struct mock_machine *machine,
+                                   const struct mock_run *run)
+{
+    const struct mock_overlaps *overlaps = machine->overlaps;
+
+    for (int i = 0; overlaps != NULL && i < overlaps->n_arms; i++)
+        if (overlaps->arms[i].mode == MOCK_MODE_SEQUENTIAL &&
+            overlaps->arms[i].coll == (int)run->coll &&
+            overlap_covers(&overlaps->arms[i], run->n_bytes))
+            return true;
+    return false;
+}
+
+static enum mock_time_source overlap_worse(enum mock_time_source a,
+                                           enum mock_time_source b)
+{
+    return a > b ? a : b;
+}
+
+ncclResult_t mock_machine_time_after(const struct mock_machine *machine,
+                                     const struct mock_run *run,
+                                     double compute_us, double round,
+                                     double iteration,
+                                     struct mock_time *time_ret)
+{
+    ncclResult_t rc = overlap_check(compute_us, round, iteration);
+    const struct mock_overlap_arm *arm;
+    struct mock_time alone = {0};
+    struct overlap_query w;
+    struct estimate e;
+
+    if (rc != ncclSuccess)
+        return rc;
+    if (!overlap_has_sequential(machine, run))
+        return mock_machine_time(machine, run, round, iteration, time_ret);
+    rc = mock_machine_mean_time(machine, run, &alone);
+    if (rc != ncclSuccess)
+        return rc;
+    w = overlap_make_query(machine, run, MOCK_MODE_SEQUENTIAL,
+                           compute_us / alone.us);
+    w.round = (int)(round * mock_machine_overlap_rounds(machine));
+    w.iteration = iteration;
+    arm = overlap_find_arm(machine->overlaps, &w);
+    e = arm != NULL ? overlap_estimate_arm(arm, &w)
+                    : overlap_estimate_others(machine->overlaps, &w);
+    *time_ret = alone;
+    time_ret->us *= exp(e.log_slowdown) * e.spread;
+    time_ret->source = e.source == MOCK_TIME_RECORDED
+                           ? e.source
+                           : overlap_worse(alone.source, e.source);
+    time_ret->is_single_pass &= e.source != MOCK_TIME_RECORDED;
     return ncclSuccess;
 }
 
@@ -326,14 +481,32 @@ struct overlap_build {
     double comm_us; /* time of the current size and arm without overlap */
 };
 
+static ncclResult_t overlap_find_comm(const struct overlap_build *b, int coll,
+                                      int algo, int proto,
+                                      const struct mock_record *r,
+                                      double *us_ret)
+{
+    const struct mock_run run = {
+        .coll = (ncclFunc_t)coll,
+        .n_bytes = r->n_bytes,
+        .algo = algo,
+        .proto = proto,
+        .n_channels = r->n_channels,
+    };
+    struct mock_time time = {0};
+    ncclResult_t rc = mock_machine_mean_time(b->machine, &run, &time);
+
+    *us_ret = time.us;
+    return rc;
+}
+
 static const double min_slowdown = 1. / 64;
 static const double max_slowdown = 64;
 
 /* ---- one row ---- */
 
-/* mock_overlapped_us() increases with the slowdown. */
-static double overlap_bisect(struct mock_overlap overlaps, int n_layers,
-                             double us)
+/* The iteration's time increases with the slowdown. */
+static double overlap_bisect(const struct overlap_layers *layers, double us)
 {
     double lo = log(min_slowdown);
     double hi = log(max_slowdown);
@@ -341,8 +514,7 @@ static double overlap_bisect(struct mock_overlap overlaps, int n_layers,
     for (int i = 0; i < 60; i++) {
         double middle = (lo + hi) / 2;
 
-        overlaps.slowdown = exp(middle);
-        if (mock_overlapped_us(&overlaps, n_layers) < us)
+        if (overlap_run_layers(layers, exp(middle)) < us)
             lo = middle;
         else
             hi = middle;
@@ -350,25 +522,74 @@ static double overlap_bisect(struct mock_overlap overlaps, int n_layers,
     return (lo + hi) / 2;
 }
 
-static ncclResult_t overlap_find_slowdown(const struct overlap_build *b,
-                                          const struct mock_record *r,
-                                          double *log_slowdown_ret)
+static ncclResult_t overlap_refuse(const struct overlap_build *b,
+                                   const struct mock_record *r,
+                                   const struct overlap_layers *layers)
 {
-    struct mock_overlap overlap = {.compute_us = r->compute_us,
-                                   .comm_us = b->comm_us};
-    double found = overlap_bisect(overlap, r->n_layers, r->mean);
+    char scatter[64] = "";
+
+    if (r->mode == MOCK_MODE_FSDP)
+        snprintf(scatter, sizeof(scatter), " and a reduce-scatter of %g us",
+                 layers->scatter_us);
+    return mock_fail(ncclInvalidArgument,
+                     "%s:%d: mean_us %g cannot be: %d layers of %g us, "
+                     "each with a collective of %g us%s alone",
+                     b->path, r->line, r->mean, r->n_layers, r->compute_us,
+                     layers->comm_us, scatter);
+}
+
+/* Sets the record's slowdown. */
+static ncclResult_t overlap_find_slowdown(const struct overlap_build *b,
+                                          struct mock_record *r)
+{
+    struct overlap_layers layers = {
+        .mode = r->mode, .n = r->n_layers, .compute_us = r->compute_us};
+    ncclResult_t rc =
+        overlap_find_comm(b, r->coll, r->algo, r->proto, r, &layers.comm_us);
     double reached;
 
-    overlap.slowdown = exp(found);
-    reached = mock_overlapped_us(&overlap, r->n_layers);
+    if (rc == ncclSuccess && r->mode == MOCK_MODE_FSDP)
+        rc = overlap_find_comm(b, ncclFuncReduceScatter, r->scatter_algo,
+                               r->scatter_proto, r, &layers.scatter_us);
+    if (rc != ncclSuccess)
+        return rc;
+    r->log_slowdown = overlap_bisect(&layers, r->mean);
+    reached = overlap_run_layers(&layers, exp(r->log_slowdown));
     if (fabs(reached - r->mean) > 1e-9 * r->mean)
-        return mock_fail(ncclInvalidArgument,
-                         "%s:%d: mean_us %g cannot be: %d layers of %g us, "
-                         "each with a collective of %g us alone",
-                         b->path, r->line, r->mean, r->n_layers, r->compute_us,
-                         b->comm_us);
-    *log_slowdown_ret = found;
+        return overlap_refuse(b, r, &layers);
     return ncclSuccess;
+}
+
+/* Sets all slowdowns.  A record of fsdp becomes one of each of its collectives,
+ * and those of the same pair become one. */
+static ncclResult_t overlap_find_slowdowns(const struct overlap_build *b,
+                                           struct mock_records *records)
+{
+    const int n = records->n;
+    struct mock_record *list =
+        realloc(records->list, 2 * (size_t)n * sizeof(*list));
+    ncclResult_t rc = ncclSuccess;
+
+    if (list == NULL)
+        return mock_fail_memory();
+    records->list = list;
+    records->capacity = 2 * n;
+    for (int i = 0; i < n && rc == ncclSuccess; i++) {
+        struct mock_record scatter;
+
+        rc = overlap_find_slowdown(b, &list[i]);
+        if (list[i].mode != MOCK_MODE_FSDP)
+            continue;
+        scatter = list[i];
+        scatter.coll = ncclFuncReduceScatter;
+        scatter.algo = scatter.scatter_algo;
+        scatter.proto = scatter.scatter_proto;
+        list[i].scatter_algo = list[i].scatter_proto = 0;
+        scatter.scatter_algo = scatter.scatter_proto = 0;
+        list[records->n++] = scatter;
+    }
+    mock_records_pool(records);
+    return rc;
 }
 
 /* ---- new arms, sizes and points ---- */
@@ -376,25 +597,8 @@ static ncclResult_t overlap_find_slowdown(const struct overlap_build *b,
 static bool overlap_same_arm(const struct mock_record *a,
                              const struct mock_record *b)
 {
-    return a->coll == b->coll && a->algo == b->algo && a->proto == b->proto &&
-           a->n_channels == b->n_channels;
-}
-
-static ncclResult_t overlap_find_comm(struct overlap_build *b,
-                                      const struct mock_record *r)
-{
-    const struct mock_run run = {
-        .coll = (ncclFunc_t)r->coll,
-        .n_bytes = r->n_bytes,
-        .algo = r->algo,
-        .proto = r->proto,
-        .n_channels = r->n_channels,
-    };
-    struct mock_time time = {0};
-    ncclResult_t rc = mock_machine_mean_time(b->machine, &run, &time);
-
-    b->comm_us = time.us;
-    return rc;
+    return a->mode == b->mode && a->coll == b->coll && a->algo == b->algo &&
+           a->proto == b->proto && a->n_channels == b->n_channels;
 }
 
 /* Adds the arm, size and point of which a record is the first. */
@@ -405,6 +609,7 @@ static void overlap_add(struct overlap_build *b, const struct mock_record *r,
 
     if (new_arm)
         o->arms[o->n_arms++] = (struct mock_overlap_arm){
+            .mode = r->mode,
             .coll = r->coll,
             .algo = r->algo,
             .proto = r->proto,
@@ -440,7 +645,7 @@ static ncclResult_t overlap_open_new(struct overlap_build *b,
     ncclResult_t rc = ncclSuccess;
 
     if (new_size)
-        rc = overlap_find_comm(b, r);
+        rc = overlap_find_comm(b, r->coll, r->algo, r->proto, r, &b->comm_us);
     else if (p->compute_us == r->compute_us && p->n_layers == r->n_layers)
         return ncclSuccess;
     else if (p->compute_us == r->compute_us)
@@ -485,10 +690,9 @@ static ncclResult_t overlap_add_record(struct overlap_build *b,
 
     if (rc == ncclSuccess)
         rc = overlap_check_round(b, r);
-    if (rc == ncclSuccess)
-        rc = overlap_find_slowdown(b, r, &row->log_slowdown);
     if (rc != ncclSuccess)
         return rc;
+    row->log_slowdown = r->log_slowdown;
     mock_quantiles(r, row->quantile);
     overlap_worsen(&b->overlaps->points[b->overlaps->n_points - 1], r->source);
     b->overlaps->n_rows++;
@@ -524,6 +728,8 @@ static int overlap_compare_settings(const void *a_, const void *b_)
     const struct mock_overlap_setting *a = a_;
     const struct mock_overlap_setting *b = b_;
 
+    if (a->mode != b->mode)
+        return a->mode < b->mode ? -1 : 1;
     if (a->coll != b->coll)
         return a->coll < b->coll ? -1 : 1;
     if (a->n_bytes != b->n_bytes)
@@ -545,6 +751,7 @@ static void overlap_list_settings(struct mock_overlaps *overlaps)
 
             for (int k = 0; k < size->n_points; k++)
                 list[n++] = (struct mock_overlap_setting){
+                    .mode = overlaps->arms[i].mode,
                     .coll = (ncclFunc_t)overlaps->arms[i].coll,
                     .n_bytes = size->n_bytes,
                     .compute_us = size->points[k].compute_us,
@@ -574,12 +781,12 @@ static bool overlap_alloc(struct mock_overlaps *overlaps, int n)
 }
 
 static ncclResult_t overlap_build(struct overlap_build *b,
-                                  const struct mock_records *records)
+                                  struct mock_records *records)
 {
-    ncclResult_t rc = ncclSuccess;
+    ncclResult_t rc = overlap_find_slowdowns(b, records);
 
-    if (!overlap_alloc(b->overlaps, records->n))
-        return mock_fail_memory();
+    if (rc == ncclSuccess && !overlap_alloc(b->overlaps, records->n))
+        rc = mock_fail_memory();
     for (int i = 0; i < records->n && rc == ncclSuccess; i++)
         rc = overlap_add_record(b, &records->list[i]);
     if (rc == ncclSuccess)

@@ -1,25 +1,28 @@
 /*
- * overlap.h - recorded iterations of collectives overlapped with compute
+ * overlap.h - recorded iterations of collectives and compute
  *
  * overlap.csv has one row per size, compute time, pair, channel count and
  * round: the columns of timings.csv, and
  *
- *   layers,compute_us[,m,n,k]
+ *   layers,compute_us[,m,n,k][,mode]
  *
- * An iteration is 'layers' times a piece of compute, each followed by the
- * collective on a stream of its own, with one join at the end. compute_us is
- * the time of one piece without overlap, a GEMM of an m x k and a k x n matrix
- * in bf16 if the row has m, n and k; mean_us and the other times are of the
- * whole iteration. All rows are of interleaved rounds, of which every setting
- * has the same number. The rounds.csv of `steptune iterate` has this format,
- * too; its rows of other modes, computes and types, and those of a tuner, are
- * skipped.
+ * An iteration is 'layers' times a piece of compute, with collectives as enum
+ * mock_mode says; 'mode' is overlap, fsdp or sequential, and overlap where the
+ * column is missing. compute_us is the time of one piece without overlap, a
+ * GEMM of an m x k and a k x n matrix in bf16 if the row has m, n and k;
+ * mean_us and the other times are of the whole iteration. Rows of fsdp are of
+ * collective allgather, and of a reduce-scatter of the same arm and size. All
+ * rows are of interleaved rounds, of which every setting has the same number.
+ * The rounds.csv of `steptune iterate` has this format, too; its rows of
+ * traces, other computes and types, and those of a tuner, are skipped.
  *
  * A row is stored as one number, the slowdown: the factor on the time of
- * compute and collective while they overlap, for which mock_overlapped_us() of
- * the two times without overlap is the recorded mean. (One recorded time cannot
- * determine two slowdowns.) The collective's time without overlap is the mean
- * of timings.csv.
+ * compute and collective while they overlap, for which mock_overlapped_us() or
+ * mock_fsdp_us() of the times without overlap is the recorded mean. (One
+ * recorded time cannot determine two slowdowns.) A row of fsdp stands for both
+ * of its collectives. Of sequential iterations it is the factor on the
+ * collective's time alone. The collective's time without overlap is the mean of
+ * timings.csv.
  *
  * Compared with another run on the machine of fixtures/machines/h200x4, minutes
  * apart, one pass, this predicts the 15 iterations of recorded arms to .5
@@ -56,6 +59,7 @@ struct mock_overlap_size {
 };
 
 struct mock_overlap_arm {
+    enum mock_mode mode;
     int coll;
     int algo;
     int proto;

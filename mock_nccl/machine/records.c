@@ -71,14 +71,35 @@ enum {
     N_OVERLAP_FIELDS = sizeof(record_fields) / sizeof(record_fields[0])
 };
 
-/* Skips iterations without a GEMM that overlaps a collective, and those of a
- * tuner, whose choices are not recorded. */
+/* The mode of a row of overlap.csv; false if it is none of these. */
+static bool records_find_mode(const struct mock_csv *csv,
+                              enum mock_mode *mode_ret)
+{
+    static const char *const words[] = {
+        [MOCK_MODE_OVERLAP] = "overlap",
+        [MOCK_MODE_FSDP] = "fsdp",
+        [MOCK_MODE_SEQUENTIAL] = "sequential",
+    };
+
+    *mode_ret = MOCK_MODE_OVERLAP;
+    if (!mock_csv_has(csv, MODE))
+        return true;
+    for (unsigned i = 0; i < sizeof(words) / sizeof(words[0]); i++)
+        if (mock_csv_is(csv, MODE, words[i])) {
+            *mode_ret = i;
+            return true;
+        }
+    return false;
+}
+
+/* Skips iterations without a GEMM, and those of a tuner, whose choices are not
+ * recorded. */
 static bool records_is_foreign(const struct mock_csv *csv)
 {
     static const struct {
         int column;
         const char *word;
-    } wanted[] = {{MODE, "overlap"}, {COMPUTE_KIND, "gemm"}, {TYPE, "bf16"}};
+    } wanted[] = {{COMPUTE_KIND, "gemm"}, {TYPE, "bf16"}};
 
     for (size_t i = 0; i < sizeof(wanted) / sizeof(wanted[0]); i++)
         if (mock_csv_has(csv, wanted[i].column) &&
@@ -160,27 +181,34 @@ static ncclResult_t records_resolve_ran(const struct mock_csv *csv,
     return rc;
 }
 
+static bool records_select(const struct mock_model *model, int coll,
+                           size_t n_bytes, int *algo_ret, int *proto_ret)
+{
+    const struct mock_question question = {
+        .coll = coll,
+        .n_bytes = n_bytes,
+        .n_pipe_ops = 1,
+    };
+    mock_table table;
+
+    mock_model_table(model, &question, table);
+    return mock_select_first(table, NCCL_NUM_ALGORITHMS, 3.6e9f, algo_ret,
+                             proto_ret, NULL);
+}
+
 /* Replaces "auto" with NCCL's choice. */
 static ncclResult_t records_resolve_auto(const struct mock_csv *csv,
                                          const struct mock_model *model,
                                          struct mock_record *record)
 {
-    const struct mock_question question = {
-        .coll = record->coll,
-        .n_bytes = record->n_bytes,
-        .n_pipe_ops = 1,
-    };
-    mock_table table;
-
     if ((record->algo < 0) != (record->proto < 0))
         return mock_csv_fail(csv, record->line,
                              "only one of algorithm and protocol is auto");
     if (record->n_channels != 0)
         return mock_csv_fail(csv, record->line, "auto with %d channels",
                              record->n_channels);
-    mock_model_table(model, &question, table);
-    if (!mock_select_first(table, NCCL_NUM_ALGORITHMS, 3.6e9f, &record->algo,
-                           &record->proto, NULL))
+    if (!records_select(model, record->coll, record->n_bytes, &record->algo,
+                        &record->proto))
         return mock_csv_fail(csv, record->line, "auto, but NCCL has no choice");
     return ncclSuccess;
 }
@@ -201,6 +229,33 @@ static ncclResult_t records_resolve(const struct mock_csv *csv,
         mock_csv_has(csv, RAN_PROTOCOL))
         return records_resolve_ran(csv, record);
     return records_resolve_auto(csv, model, record);
+}
+
+/* Resolves the pair of the reduce-scatter.  A row that forces only a part of a
+ * pair is not wanted: it does not say what ran there. */
+static ncclResult_t records_resolve_scatter(const struct mock_csv *csv,
+                                            const struct mock_model *model,
+                                            struct mock_record *record,
+                                            bool *wanted_ret)
+{
+    const bool is_own =
+        mock_csv_is(csv, PROTOCOL, "auto2") ||
+        (mock_csv_is(csv, ALGORITHM, "auto") &&
+         mock_csv_is(csv, PROTOCOL, "auto") && record->n_channels == 0);
+
+    *wanted_ret = !record->is_auto || is_own;
+    if (record->coll != ncclFuncAllGather)
+        return mock_csv_fail(csv, record->line,
+                             "mode fsdp of %s, expected allgather",
+                             mock_word(&mock_colls, record->coll));
+    record->scatter_algo = record->algo;
+    record->scatter_proto = record->proto;
+    if (!is_own ||
+        records_select(model, ncclFuncReduceScatter, record->n_bytes,
+                       &record->scatter_algo, &record->scatter_proto))
+        return ncclSuccess;
+    return mock_csv_fail(csv, record->line,
+                         "auto, but NCCL has no choice for reducescatter");
 }
 
 static ncclResult_t records_check_pair(const struct mock_csv *csv,
@@ -232,9 +287,9 @@ static ncclResult_t records_read_columns(const struct mock_csv *csv,
 
 /*
  * Reads the current row. *wanted_ret is false for a row of overlap.csv that is
- * not a known pair overlapped with a GEMM in bf16: `steptune iterate` also
- * writes other modes, computes and types, choices of tuners, and arms whose
- * pair is not recorded.
+ * not of a known pair and a GEMM in bf16: `steptune iterate` also writes
+ * traces, other computes and types, choices of tuners, and arms whose pair is
+ * not recorded.
  */
 static ncclResult_t records_read(const struct mock_csv *csv, bool is_overlap,
                                  const struct mock_model *model,
@@ -244,7 +299,8 @@ static ncclResult_t records_read(const struct mock_csv *csv, bool is_overlap,
 
     memset(record, 0, sizeof(*record));
     record->line = mock_csv_line(csv);
-    *wanted_ret = !(is_overlap && records_is_foreign(csv));
+    *wanted_ret = !is_overlap || (records_find_mode(csv, &record->mode) &&
+                                  !records_is_foreign(csv));
     if (!*wanted_ret)
         return ncclSuccess;
     rc = records_read_columns(csv, is_overlap, record);
@@ -253,6 +309,8 @@ static ncclResult_t records_read(const struct mock_csv *csv, bool is_overlap,
     *wanted_ret = record->algo >= 0 && record->proto >= 0;
     if (rc == ncclSuccess && *wanted_ret)
         rc = records_check_pair(csv, record);
+    if (rc == ncclSuccess && *wanted_ret && record->mode == MOCK_MODE_FSDP)
+        rc = records_resolve_scatter(csv, model, record, wanted_ret);
     return rc;
 }
 
@@ -298,6 +356,7 @@ static int records_compare_key(const struct mock_record *a,
                                const struct mock_record *b)
 {
     const int differences[] = {
+        (int)a->mode - (int)b->mode,
         a->coll - b->coll,
         a->algo - b->algo,
         a->proto - b->proto,
@@ -305,6 +364,8 @@ static int records_compare_key(const struct mock_record *a,
         (a->n_bytes > b->n_bytes) - (a->n_bytes < b->n_bytes),
         (a->compute_us > b->compute_us) - (a->compute_us < b->compute_us),
         a->n_layers - b->n_layers,
+        a->scatter_algo - b->scatter_algo,
+        a->scatter_proto - b->scatter_proto,
         strcmp(a->run, b->run),
         a->round - b->round,
     };
@@ -329,30 +390,37 @@ static int records_compare_key_only(const void *a, const void *b)
     return records_compare_key(a, b);
 }
 
-/* Averages the records from 'first' on that share a key; returns their number.
- */
-static int records_pool(const struct mock_record *first,
-                        const struct mock_record *end,
-                        struct mock_record *pooled)
+/* Averages the 'n' records from 'first' on, which share a key. */
+static void records_average(const struct mock_record *first, int n,
+                            struct mock_record *pooled)
 {
-    int n = 0;
-
     *pooled = *first;
     pooled->mean = pooled->median = pooled->p95 = pooled->min = 0;
-    for (const struct mock_record *r = first;
-         r < end && records_compare_key(r, first) == 0; r++) {
+    pooled->log_slowdown = 0;
+    for (const struct mock_record *r = first; r < first + n; r++) {
         pooled->mean += r->mean;
         pooled->median += r->median;
         pooled->p95 += r->p95;
         pooled->min += r->min;
+        pooled->log_slowdown += r->log_slowdown;
         if (r->source > pooled->source)
             pooled->source = r->source;
-        n++;
     }
     pooled->mean /= n;
     pooled->median /= n;
     pooled->p95 /= n;
     pooled->min /= n;
+    pooled->log_slowdown /= n;
+}
+
+/* The number of records from 'r' on that share its key. */
+static int records_count_alike(const struct mock_record *r,
+                               const struct mock_record *end)
+{
+    int n = 1;
+
+    while (r + n < end && records_compare_key(r + n, r) == 0)
+        n++;
     return n;
 }
 
@@ -374,24 +442,43 @@ static ncclResult_t records_check_twins(const struct mock_csv *csv,
     return ncclSuccess;
 }
 
-static ncclResult_t records_pool_all(const struct mock_csv *csv,
-                                     struct mock_records *records)
+static ncclResult_t records_check_all_twins(const struct mock_csv *csv,
+                                            const struct mock_records *records)
+{
+    const struct mock_record *end = records->list + records->n;
+    ncclResult_t rc = ncclSuccess;
+
+    for (const struct mock_record *r = records->list;
+         r < end && rc == ncclSuccess;) {
+        int n = records_count_alike(r, end);
+
+        rc = records_check_twins(csv, r, n);
+        r += n;
+    }
+    return rc;
+}
+
+static void records_sort(struct mock_records *records)
+{
+    qsort(records->list, (size_t)records->n, sizeof(*records->list),
+          records_compare_key_and_line);
+}
+
+void mock_records_pool(struct mock_records *records)
 {
     const struct mock_record *end = records->list + records->n;
     int n_pooled = 0;
 
+    records_sort(records);
     for (const struct mock_record *r = records->list; r < end;) {
+        const int n = records_count_alike(r, end);
         struct mock_record pooled;
-        int n = records_pool(r, end, &pooled);
-        ncclResult_t rc = records_check_twins(csv, r, n);
 
-        if (rc != ncclSuccess)
-            return rc;
+        records_average(r, n, &pooled);
         r += n;
         records->list[n_pooled++] = pooled;
     }
     records->n = n_pooled;
-    return ncclSuccess;
 }
 
 /* `steptune iterate` counts rounds from 0. */
@@ -422,14 +509,15 @@ ncclResult_t mock_records_load(const char *path, bool is_overlap,
         return rc;
     rc = records_read_all(csv, is_overlap, model, records_ret);
     if (rc == ncclSuccess && records_ret->n == 0)
-        rc = mock_fail(
-            ncclInvalidArgument, "%s: no row below the header%s", path,
-            is_overlap ? " of a product in bf16 beside a collective" : "");
+        rc = mock_fail(ncclInvalidArgument, "%s: no row below the header%s",
+                       path,
+                       is_overlap ? " of a GEMM in bf16 and a collective" : "");
     if (rc == ncclSuccess) {
-        qsort(records_ret->list, (size_t)records_ret->n,
-              sizeof(*records_ret->list), records_compare_key_and_line);
-        rc = records_pool_all(csv, records_ret);
+        records_sort(records_ret);
+        rc = records_check_all_twins(csv, records_ret);
     }
+    if (rc == ncclSuccess)
+        mock_records_pool(records_ret);
     if (rc == ncclSuccess && is_overlap)
         records_count_from_1(records_ret);
     mock_csv_close(csv);

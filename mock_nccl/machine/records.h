@@ -10,6 +10,7 @@
 
 /* One row. The key is all members above 'is_auto'. */
 struct mock_record {
+    enum mock_mode mode; /* overlap.csv: as the row says; else 0 */
     int coll;
     int algo; /* NCCL_ALGO_*, or enum mock_way with a protocol of 0 */
     int proto;
@@ -18,6 +19,8 @@ struct mock_record {
     double compute_us; /* overlap.csv: compute time of one layer without
                           overlap; else 0 */
     int n_layers;      /* overlap.csv: layers; else 0 */
+    int scatter_algo;  /* of MOCK_MODE_FSDP: the pair of the reduce-scatter; */
+    int scatter_proto; /* else 0 */
     char run[24];
     int round;
     bool is_auto; /* NCCL chose the pair or the channels; the file can have a
@@ -33,6 +36,7 @@ struct mock_record {
     double median;
     double p95;
     double min;
+    double log_slowdown; /* for overlap.c */
 };
 
 struct mock_records {
@@ -46,6 +50,9 @@ struct mock_records {
 ncclResult_t mock_records_load(const char *path, bool is_overlap,
                                const struct mock_model *model,
                                struct mock_records *records_ret);
+
+/* Sorts the records, and makes those with the same key one, their mean. */
+void mock_records_pool(struct mock_records *records);
 
 /* The record with this key, or NULL. */
 const struct mock_record *mock_records_find(const struct mock_records *records,

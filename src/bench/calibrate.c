@@ -8,6 +8,7 @@ enum {
     MAX_DEPTH = 4,   /* of k over a side, as in transformers */
     MAX_GUESSES = 6, /* of k */
     N_TIMED = 10,
+    N_TRIES = 3,     /* of one layer, by which it is short or not */
     MAX_KNOWN = 512, /* recorded products */
 };
 
@@ -16,7 +17,7 @@ static const double close_enough = 0.03;
 
 /* So near, a product of recorded iterations is better than one that is closer:
  * the times of the others are modelled. */
-static const double known_enough = 0.1;
+static const double known_enough = 0.25;
 
 /* Of the target, for the first k: what is left is for more of them. */
 static const double first_share = 2. / 3;
@@ -97,6 +98,8 @@ static enum stp_status calibrate_time_layer(const struct stp_layer *layer,
     if (info.is_live) /* the first connects ranks and loads kernels */
         calibrate_run(&t, 1);
     us = calibrate_run(&t, 1);
+    for (int i = 1; i < N_TRIES && info.is_live; i++) /* a host may pause */
+        us = fmin(us, calibrate_run(&t, 1));
     t.is_ahead = info.is_live && info.gpu[0] != '\0' && us < short_us;
     if (n * us > max_us)
         n = us < max_us ? (unsigned)(max_us / us) : 1;
@@ -207,11 +210,11 @@ static enum stp_status calibrate_choose_k(struct fit *f, unsigned side,
     return status;
 }
 
-/* Whether a product of those that the device knows with the collective comes
- * near enough. */
+/* Whether a product of those that the device knows with the collective, in the
+ * workload's mode or in others, comes near enough. */
 static enum stp_status
 calibrate_choose_known(struct fit *f, const struct stp_collective *collective,
-                       bool *is_chosen_ret)
+                       bool in_mode, bool *is_chosen_ret)
 {
     struct stp_device_overlap known[MAX_KNOWN];
     const size_t n =
@@ -221,6 +224,7 @@ calibrate_choose_known(struct fit *f, const struct stp_collective *collective,
 
     for (size_t i = 0; i < n && i < MAX_KNOWN && status == STP_OK; i++)
         if (f->best->compute == STP_COMPUTE_GEMM &&
+            (known[i].mode == f->best->mode) == in_mode &&
             known[i].n_bytes == collective->n_bytes &&
             known[i].gemm.m == known[i].gemm.n &&
             known[i].gemm.type == f->best->gemm.type)
@@ -246,7 +250,9 @@ enum stp_status stp_calibrate(const struct stp_device *device,
     enum stp_status status;
 
     work->compute_us = INFINITY;
-    status = calibrate_choose_known(&f, collective, &is_chosen);
+    status = calibrate_choose_known(&f, collective, true, &is_chosen);
+    if (status == STP_OK && !is_chosen)
+        status = calibrate_choose_known(&f, collective, false, &is_chosen);
     if (status != STP_OK || is_chosen)
         return status;
     status = calibrate_choose_side(&f, &side, &us);

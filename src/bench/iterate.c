@@ -14,6 +14,8 @@ enum {
     MIN_ALONE = 5,    /* the same, of an arm's collectives */
     MAX_ALONE = 50,
     ALONE_SHARE = 4, /* of a turn's iterations: so much shorter */
+    LIVE_FIT = 3,    /* turns in which a layer's collectives are timed */
+    MAX_FIT = 9,     /* likewise, rounds of a recorded machine */
 };
 
 /* One arm, in the setting that is being measured. */
@@ -338,6 +340,32 @@ static void iterate_set_counts(struct loop *l, double comm_us)
                                   MIN_ALONE, MAX_ALONE);
 }
 
+/* The time of a layer's collectives.  Where a GEMM is fitted to it, it is the
+ * median of a few, since a machine may be disturbed; of a recorded one, of the
+ * times of its rounds. */
+static double iterate_time_comm(struct loop *l)
+{
+    const struct stp_layer layer = iterate_layer(l);
+    const unsigned rounds = l->plan->rounds;
+    const unsigned n_recorded = rounds < MAX_FIT ? rounds : MAX_FIT;
+    const unsigned n_fit = l->info.is_live ? LIVE_FIT : n_recorded;
+    const unsigned n = l->work.ratio > 0 ? n_fit : 1;
+    double us[MAX_FIT] = {0};
+    struct stp_summary summary;
+
+    for (unsigned i = 0; i < n && l->status == STP_OK; i++) {
+        if (!l->info.is_live)
+            STP_DEVICE_DO(l, begin_round, i * rounds / n, rounds, l->err);
+        if (l->status == STP_OK)
+            l->status =
+                stp_time_collectives(&layer, N_CALIBRATE, &us[i], l->err);
+    }
+    if (!l->info.is_live)
+        STP_DEVICE_DO(l, begin_round, 0, rounds, l->err);
+    stp_summarise(us, n, &summary);
+    return summary.median;
+}
+
 static void iterate_choose_compute(struct loop *l)
 {
     struct stp_layer layer = iterate_layer(l);
@@ -347,7 +375,7 @@ static void iterate_choose_compute(struct loop *l)
         l->status = stp_traced_step_fit(l->device, l->plan->step, l->plan->type,
                                         l->err);
     if (l->status == STP_OK)
-        l->status = stp_time_collectives(&layer, N_CALIBRATE, &comm_us, l->err);
+        comm_us = iterate_time_comm(l);
     if (l->status != STP_OK)
         return;
     if (l->work.ratio > 0)
@@ -385,8 +413,8 @@ struct product {
 enum { MAX_PRODUCTS = 512 };
 
 /* Those with which the device knows the collective. */
-static size_t iterate_list_known(const struct stp_device *device, int coll,
-                                 uint64_t n_bytes,
+static size_t iterate_list_known(const struct stp_device *device, int mode,
+                                 int coll, uint64_t n_bytes,
                                  struct product products[MAX_PRODUCTS])
 {
     struct stp_device_overlap known[MAX_PRODUCTS];
@@ -395,7 +423,7 @@ static size_t iterate_list_known(const struct stp_device *device, int coll,
     size_t n = 0;
 
     for (size_t i = 0; i < n_known && i < MAX_PRODUCTS; i++)
-        if (known[i].n_bytes == n_bytes)
+        if (known[i].mode == mode && known[i].n_bytes == n_bytes)
             products[n++] = (struct product){.gemm = known[i].gemm};
     return n;
 }
@@ -406,8 +434,8 @@ static size_t iterate_list_products(const struct stp_device *device,
                                     struct product products[MAX_PRODUCTS])
 {
     if (plan->gemm == NULL && plan->known)
-        return iterate_list_known(device, iterate_coll(plan, mode), n_bytes,
-                                  products);
+        return iterate_list_known(device, mode, iterate_coll(plan, mode),
+                                  n_bytes, products);
     if (plan->gemm != NULL) {
         products[0] = (struct product){.gemm = *plan->gemm};
         return 1;

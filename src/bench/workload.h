@@ -29,15 +29,6 @@
 struct stp_device;
 struct stp_traced_step;
 
-enum stp_mode {
-    STP_MODE_ALONE, /* collectives back to back: no iteration */
-    STP_MODE_SEQUENTIAL,
-    STP_MODE_OVERLAP,
-    STP_MODE_FSDP,
-    STP_MODE_TRACE,
-    STP_N_MODES,
-};
-
 enum stp_compute {
     STP_COMPUTE_GEMM,
     STP_COMPUTE_TRAINING,

@@ -148,6 +148,7 @@ struct iterate {
     struct stp_device_info info;
     char made_by[sizeof(((struct stp_device_info *)0)->what) + STP_CLI_PATH];
     struct stp_workload_plan plan;
+    int modes[STP_N_MODES]; /* of what is recorded */
     struct stp_iterations out;
     bool is_complete;
     bool draws;                /* plots */
@@ -272,26 +273,41 @@ static bool iterate_scans_all(const struct stp_workload_options *work)
            work->compute == STP_COMPUTE_GEMM;
 }
 
+/* Adds what is recorded of a mode: the mode, and its sizes. */
+static enum stp_status iterate_plan_mode(struct iterate *it, int mode)
+{
+    struct stp_iterate_plan *plan = &it->plan.plan;
+    const int coll =
+        mode == STP_MODE_FSDP ? (int)ncclFuncAllGather : plan->coll;
+    struct stp_device_overlap known[MAX_RECORDED];
+    const size_t n =
+        stp_device_overlaps(&it->device, coll, known, MAX_RECORDED);
+    enum stp_status status = STP_OK;
+    bool any = false;
+
+    for (size_t i = 0; i < n && i < MAX_RECORDED && status == STP_OK; i++) {
+        if (known[i].mode != mode || known[i].gemm.type != plan->type)
+            continue;
+        if (!plan->known)
+            it->plan.sizes.n = plan->n_modes = 0;
+        plan->known = any = true;
+        status = stp_sizes_add(&it->plan.sizes, known[i].n_bytes,
+                               stp_type_size(plan->type), it->err);
+    }
+    if (any)
+        it->modes[plan->n_modes++] = mode;
+    return status;
+}
+
 /* Of a machine with recorded iterations: all of those, and nothing modelled. */
 static enum stp_status iterate_plan_recorded(struct iterate *it)
 {
-    static const int modes[] = {STP_MODE_OVERLAP};
-    struct stp_iterate_plan *plan = &it->plan.plan;
-    struct stp_device_overlap known[MAX_RECORDED];
-    const size_t n =
-        stp_device_overlaps(&it->device, plan->coll, known, MAX_RECORDED);
     enum stp_status status = STP_OK;
 
-    if (n == 0 || plan->type != known[0].gemm.type)
-        return STP_OK;
-    it->plan.sizes.n = 0;
-    for (size_t i = 0; i < n && i < MAX_RECORDED && status == STP_OK; i++)
-        if (i == 0 || known[i].n_bytes != known[i - 1].n_bytes)
-            status = stp_sizes_add(&it->plan.sizes, known[i].n_bytes,
-                                   stp_type_size(plan->type), it->err);
-    plan->modes = modes;
-    plan->n_modes = 1;
-    plan->known = true;
+    for (int mode = 0; mode < STP_N_MODES && status == STP_OK; mode++)
+        status = iterate_plan_mode(it, mode);
+    if (it->plan.plan.known)
+        it->plan.plan.modes = it->modes;
     return status;
 }
 

@@ -66,7 +66,8 @@ static struct machines_record machines_look_up(const struct mock_machine *m,
         r.last = sizes[(r.n_sizes < MAX_SIZES ? r.n_sizes : MAX_SIZES) - 1];
     }
     for (size_t i = 0; i < n && i < MAX_SIZES; i++)
-        r.n_overlaps += settings[i].coll == coll;
+        r.n_overlaps += settings[i].coll == coll &&
+                        settings[i].mode != MOCK_MODE_SEQUENTIAL;
     return r;
 }
 

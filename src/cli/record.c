@@ -10,26 +10,19 @@
 #include "device/mock/engine_mock.h"
 #include "launch/stop.h"
 #include "report/measurements/machine_folder.h"
+#include "tune/settings.h"
 
 /* ---- defaults: on 4 GPUs about a minute of recording ---- */
 
 enum {
     KiB = 1 << 10,
     MiB = 1 << 20,
-    OVERLAP_LAYERS = 8,
-    OVERLAP_WARMUP = 3,
-    OVERLAP_ITERS = 15,
     N_TYPES = 3,
 };
 
 static const uint64_t max_size = (uint64_t)1 << 30;
 static const uint64_t first_sweep_size = 16;
 static const uint64_t last_sweep_size = 256 * MiB;
-static const uint64_t overlap_sizes[] = {4 * MiB, 16 * MiB, 64 * MiB};
-static const double overlap_ratios[] = {0.5, 1};
-static const int overlap_modes[] = {STP_MODE_OVERLAP};
-static const char overlap_arms[] =
-    "auto,ring/ll128,ring/ll128/16,ring/simple,ring/simple/16,tree/simple";
 
 /* Types whose choices are recorded: from size to size by that power of -f. */
 static const struct {
@@ -55,7 +48,6 @@ struct record_options {
     bool force;
     struct stp_arms window_arms; /* of the window of rounds */
     struct stp_arms sweep_arms;
-    struct stp_arms overlap_arms; /* of iterations */
     char path[STP_FOLDER_PATH];
 };
 
@@ -132,12 +124,9 @@ struct record {
     struct stp_choices_part parts[N_TYPES * NCCL_NUM_TUNED_FUNCS];
     size_t n_parts;
     struct stp_arms window_arms; /* with those of registered buffers */
-    struct stp_arms overlap_arms;
     struct stp_measure_plan window;
     struct stp_measure_plan sweep;
-    struct stp_sizes overlap_sizes;
-    struct stp_iterate_plan overlap; /* of no sizes: none */
-    size_t n_done;                   /* steps of a progress bar */
+    size_t n_done; /* steps of a progress bar */
     size_t n_total;
     struct stp_lock lock;
     struct stp_folder folder;
@@ -257,71 +246,98 @@ static enum stp_status record_plan_sweep(struct record *r)
     return status;
 }
 
-static bool record_has_coll(const struct record_options *o, int coll)
-{
-    for (size_t c = 0; c < o->measure.n_colls; c++)
-        if (o->measure.colls[c] == coll)
-            return true;
-    return false;
-}
-
-static enum stp_status record_plan_overlap(struct record *r)
-{
-    const size_t n_sizes = sizeof(overlap_sizes) / sizeof(overlap_sizes[0]);
-    const size_t n_ratios = sizeof(overlap_ratios) / sizeof(overlap_ratios[0]);
-    enum stp_status status;
-
-    r->overlap_arms = r->o->overlap_arms;
-    status = stp_arms_add_memories(&r->overlap_arms, r->machine.info.memories,
-                                   &r->err);
-    r->overlap = (struct stp_iterate_plan){
-        .modes = overlap_modes,
-        .n_modes = 1,
-        .coll = ncclFuncAllReduce,
-        .sizes = &r->overlap_sizes,
-        .ratios = overlap_ratios,
-        .n_ratios = n_ratios,
-        .arms = &r->overlap_arms,
-        .layers = {[STP_MODE_OVERLAP] = OVERLAP_LAYERS},
-        .rounds = r->window.plan.rounds,
-        .warmup = OVERLAP_WARMUP,
-        .iters = OVERLAP_ITERS,
-        .type = STP_TYPE_BF16,
-        .op = STP_OP_SUM,
-        .in_place = true,
-        .rotate = r->machine.info.is_live,
-    };
-    if (r->o->no_overlap || r->machine.info.models_overlap ||
-        !record_has_coll(r->o, ncclFuncAllReduce))
-        return status;
-    for (size_t i = 0; i < n_sizes && status == STP_OK; i++)
-        if (overlap_sizes[i] >= record_first_size(r->o, 0) &&
-            overlap_sizes[i] <= record_last_size(r->o, max_size))
-            status = stp_sizes_add(
-                &r->overlap_sizes, overlap_sizes[i],
-                stp_size_grain(&r->device, ncclFuncAllReduce, STP_TYPE_BF16),
-                &r->err);
-    r->n_total +=
-        r->overlap_sizes.n * n_ratios * r->overlap.rounds * r->overlap.arms->n;
-    return status;
-}
-
 /* ---- recording ---- */
+
+/* Whether no process is to stop. */
+static bool record_goes_on(struct record *r)
+{
+    bool stop = true;
+
+    return stp_world_any(r->world, stp_stop_wished(), &stop, &r->err) ==
+               STP_OK &&
+           !stop;
+}
 
 static bool record_progress(void *user, size_t done, size_t total)
 {
     static char steps[] = "steps";
     struct record *r = user;
-    bool stop = true;
 
     (void)done;
     (void)total;
     r->n_done++;
     if (r->world->rank == 0)
         stp_progress(steps, r->n_done, r->n_total);
-    return stp_world_any(r->world, stp_stop_wished(), &stop, &r->err) ==
-               STP_OK &&
-           !stop;
+    return record_goes_on(r);
+}
+
+/* ---- iterations ---- */
+
+/* A setting is one step. */
+static bool record_setting_progress(void *user, size_t done, size_t total)
+{
+    struct record *r = user;
+
+    if (done == total)
+        return record_progress(r, done, total);
+    return record_goes_on(r);
+}
+
+/* Drops settings of a recorded machine that would be modelled. */
+static size_t record_keep_known(const struct record *r,
+                                struct stp_setting *settings, size_t n)
+{
+    size_t n_kept = 0;
+
+    for (size_t i = 0; i < n; i++)
+        if (stp_device_knows_mode(&r->device, settings[i].mode,
+                                  settings[i].coll))
+            settings[n_kept++] = settings[i];
+    return n_kept;
+}
+
+/* Of a recorded machine: what it does not know is no recording. */
+static void record_drop_modelled(struct stp_dataset *data)
+{
+    size_t n_kept = 0;
+
+    for (size_t i = 0; i < data->n_rows; i++)
+        if (stp_source_decides(data->rows[i].source))
+            data->rows[n_kept++] = data->rows[i];
+    data->n_rows = n_kept;
+}
+
+/* Those by which tune decides, with the arms that the window is in favour of.
+ */
+static enum stp_status record_measure_iterations(struct record *r)
+{
+    const struct stp_setting_terms terms = {.type = STP_TYPE_BF16,
+                                            .rounds = r->window.plan.rounds,
+                                            .progress = record_setting_progress,
+                                            .user = r};
+    struct stp_setting settings[STP_MAX_SETTINGS];
+    struct stp_comparisons swept = {0};
+    enum stp_status status = STP_OK;
+    size_t n = 0;
+
+    if (!r->o->no_overlap && !r->machine.info.models_overlap)
+        status = stp_compare(&r->machine.window, &swept, &r->err);
+    if (status == STP_OK)
+        n = record_keep_known(r, settings,
+                              stp_settings_list(&swept, &r->device, settings));
+    r->n_total += n;
+    for (size_t i = 0; i < n && status == STP_OK; i++) {
+        struct stp_arms arms;
+
+        status = stp_setting_choose_arms(&swept, &r->device, &settings[i],
+                                         &arms, &r->err);
+        if (status == STP_OK)
+            status = stp_setting_run(&r->device, &settings[i], &terms, &arms,
+                                     &r->machine.overlap, &r->err);
+    }
+    record_drop_modelled(&r->machine.overlap.data);
+    stp_comparisons_free(&swept);
+    return status;
 }
 
 static void record_warn_of_untold(const struct record *r)
@@ -349,8 +365,6 @@ static enum stp_status record_measure(struct record *r)
     if (status == STP_OK)
         status = record_plan_sweep(r);
     if (status == STP_OK)
-        status = record_plan_overlap(r);
-    if (status == STP_OK)
         status = stp_choices_record(&r->device, r->parts, r->n_parts,
                                     record_progress, r, &to->choices, &r->err);
     record_warn_of_untold(r);
@@ -361,8 +375,7 @@ static enum stp_status record_measure(struct record *r)
         status = stp_sweep_run(&r->device, &r->sweep.plan, record_progress, r,
                                &to->sweep, &r->err);
     if (status == STP_OK)
-        status = stp_iterate_run(&r->device, &r->overlap, record_progress, r,
-                                 &to->overlap, &r->err);
+        status = record_measure_iterations(r);
     return status;
 }
 
@@ -599,8 +612,6 @@ int stp_cmd_record(int argc, char **argv)
     record_complete(&o);
     if (stp_parse_arms(NULL, "all", NULL, &o.window_arms, &err) != STP_OK ||
         stp_parse_arms(NULL, "all", o.channels, &o.sweep_arms, &err) !=
-            STP_OK ||
-        stp_parse_arms(NULL, overlap_arms, NULL, &o.overlap_arms, &err) !=
             STP_OK) {
         stp_complain_error(NULL, &err);
         return STP_EXIT_USAGE;

@@ -92,6 +92,16 @@ struct stp_transfer stp_collective_of_rank(const struct stp_collective *c,
                                            unsigned rank, unsigned n_ranks,
                                            char *send, char *recv);
 
+/* How an iteration orders its compute and its collectives: bench/workload.h. */
+enum stp_mode {
+    STP_MODE_ALONE, /* collectives back to back: no iteration */
+    STP_MODE_SEQUENTIAL,
+    STP_MODE_OVERLAP,
+    STP_MODE_FSDP,
+    STP_MODE_TRACE,
+    STP_N_MODES,
+};
+
 /* A GEMM: C of m x n is A of m x k times B of k x n. */
 struct stp_gemm {
     unsigned m, n, k;

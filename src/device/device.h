@@ -134,19 +134,24 @@ void stp_device_rank_line(const struct stp_device *device, unsigned rank,
 size_t stp_device_sizes(const struct stp_device *device, int coll,
                         uint64_t *sizes, size_t max);
 
-/* A collective, and the product that it overlaps in an iteration. */
+/* A collective, and the product that is in an iteration with it. */
 struct stp_device_overlap {
+    int mode; /* STP_MODE_OVERLAP, or also _FSDP or _SEQUENTIAL */
     uint64_t n_bytes;
     struct stp_gemm gemm;
 };
 
 /*
  * Those of which this device knows interleaved times, in ascending order of
- * sizes: at most 'max' of them into 'overlaps'.  Returns how many there are; 0
- * if any product is as good as any other.
+ * modes and sizes: at most 'max' of them into 'overlaps'.  Returns how many
+ * there are; 0 if any product is as good as any other.
  */
 size_t stp_device_overlaps(const struct stp_device *device, int coll,
                            struct stp_device_overlap *overlaps, size_t max);
+
+/* Whether iterations of a mode can be measured here, or were where the device
+ * is a recording. */
+bool stp_device_knows_mode(const struct stp_device *device, int mode, int coll);
 
 /* Begins round 'round' of 'n_rounds': all ranks meet, and times until the next
  * call are compared with each other. */

@@ -42,6 +42,23 @@ size_t stp_device_overlaps(const struct stp_device *device, int coll,
                : 0;
 }
 
+bool stp_device_knows_mode(const struct stp_device *device, int mode, int coll)
+{
+    enum { MAX_KNOWN = 512 };
+    struct stp_device_overlap known[MAX_KNOWN];
+    struct stp_device_info info;
+    size_t n;
+
+    stp_device_get_info(device, &info);
+    if (info.is_live)
+        return true;
+    n = stp_device_overlaps(device, coll, known, MAX_KNOWN);
+    for (size_t i = 0; i < n && i < MAX_KNOWN; i++)
+        if (known[i].mode == mode)
+            return true;
+    return false;
+}
+
 enum stp_source stp_device_source(const struct stp_device *device,
                                   bool *single_pass_ret)
 {

@@ -4,6 +4,7 @@
 #ifndef STP_TUNE_STAGES_H
 #define STP_TUNE_STAGES_H
 
+#include "tune/settings.h"
 #include "tune/tune.h"
 
 /* The input of a run, which does not change. */
@@ -78,33 +79,19 @@ enum stp_status stp_tune_sweep(const struct stp_tune_pass *pass,
 
 /* ---- iterate.c: which arms shorten training iterations ---- */
 
-/* Iterations of one kind. */
-struct stp_tune_setting {
-    int mode;
-    int coll; /* ncclFunc_t; of fsdp, its all-gather */
-    uint64_t n_bytes;
-    double ratio;
-};
-
-enum { STP_TUNE_MAX_SETTINGS = 128 };
-
-/* Adds the mode's settings, of all of its ratios, at a size. */
-void stp_tune_add_settings(int mode, int coll, uint64_t n_bytes,
-                           struct stp_tune_setting *settings, size_t *n);
-
 /* Runs one setting with these arms, and appends to *out. */
 enum stp_status stp_tune_run_setting(const struct stp_tune_job *job,
                                      const struct stp_device *device,
-                                     const struct stp_tune_setting *setting,
+                                     const struct stp_setting *setting,
                                      const struct stp_arms *arms,
                                      struct stp_iterations *out,
                                      struct stp_error *err);
 
 /*
  * Measures iterations with the best arms of the sweep: overlapped ones, and on
- * a live device that registers buffers sequential ones, by which
- * stp_compare_registered() decides.  Where the device cannot or sizes are
- * missing there are none, and 'why_not' says why.
+ * a device that registers buffers sequential ones if it is live or has them
+ * recorded, by which stp_compare_registered() decides.  Where the device cannot
+ * or sizes are missing there are none, and 'why_not' says why.
  */
 enum stp_status stp_tune_iterate(const struct stp_tune_pass *pass,
                                  const struct stp_dataset *swept,

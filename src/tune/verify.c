@@ -93,8 +93,8 @@ static enum stp_status verify_take_registered(struct verify *v, size_t first)
     return STP_OK;
 }
 
-static bool verify_has_setting(const struct stp_tune_setting *settings,
-                               size_t n, const struct stp_measurement *row)
+static bool verify_has_setting(const struct stp_setting *settings, size_t n,
+                               const struct stp_measurement *row)
 {
     for (size_t i = 0; i < n; i++)
         if (settings[i].coll == row->coll &&
@@ -107,7 +107,7 @@ static bool verify_has_setting(const struct stp_tune_setting *settings,
 static enum stp_status verify_try_sequential(struct verify *v,
                                              const struct stp_arms *arms)
 {
-    struct stp_tune_setting settings[STP_TUNE_MAX_SETTINGS];
+    struct stp_setting settings[STP_MAX_SETTINGS];
     struct stp_iterations out = {.data = *v->registered};
     enum stp_status status = STP_OK;
     size_t n = 0;
@@ -118,8 +118,8 @@ static enum stp_status verify_try_sequential(struct verify *v,
         if (row->work.mode == STP_MODE_SEQUENTIAL &&
             row->n_ranks == v->info.n_ranks &&
             !verify_has_setting(settings, n, row))
-            stp_tune_add_settings(row->work.mode, row->coll, row->n_bytes,
-                                  settings, &n);
+            stp_settings_add(row->work.mode, row->coll, row->n_bytes, settings,
+                             &n);
     }
     for (size_t i = 0; i < n && status == STP_OK; i++) {
         out.n_samples = 0;
@@ -176,10 +176,10 @@ static bool verify_has_rule(const struct stp_derived *derived, int mode,
 
 static void verify_add_setting(const struct stp_derived *derived, int mode,
                                uint64_t n_bytes, unsigned n_ranks,
-                               struct stp_tune_setting *settings, size_t *n)
+                               struct stp_setting *settings, size_t *n)
 {
     if (verify_has_rule(derived, mode, n_bytes, n_ranks))
-        stp_tune_add_settings(
+        stp_settings_add(
             mode, mode == STP_MODE_FSDP ? ncclFuncAllGather : ncclFuncAllReduce,
             n_bytes, settings, n);
 }
@@ -188,7 +188,7 @@ static void verify_add_setting(const struct stp_derived *derived, int mode,
  * halfway between them. */
 static size_t verify_list_settings(const struct stp_tune_policy *policy,
                                    unsigned n_ranks, bool between,
-                                   struct stp_tune_setting *settings)
+                                   struct stp_setting *settings)
 {
     const struct stp_comparisons *all = &policy->comparisons;
     size_t n = 0;
@@ -212,7 +212,7 @@ static size_t verify_list_settings(const struct stp_tune_policy *policy,
 
 static enum stp_status verify_try_overlap(struct verify *v)
 {
-    struct stp_tune_setting settings[STP_TUNE_MAX_SETTINGS];
+    struct stp_setting settings[STP_MAX_SETTINGS];
     struct stp_iterations out = {.data = v->policy->tried};
     struct stp_arms arms = stp_trial_arms;
     enum stp_status status = STP_OK;

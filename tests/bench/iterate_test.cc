@@ -4,6 +4,8 @@
 
 #include <algorithm>
 #include <cstring>
+#include <map>
+#include <numeric>
 #include <string>
 #include <vector>
 
@@ -340,7 +342,9 @@ TEST_F(IterateLoop, MeasuresEveryModeSizeAndRatio)
 TEST_F(IterateLoop, RunsEveryArmOnceARound)
 {
     ASSERT_EQ(STP_OK, Run());
-    EXPECT_THAT(fake_.log, ElementsAre("round 0", "round 0", "auto",
+    // its GEMM is fitted to the collectives of all rounds
+    EXPECT_THAT(fake_.log, ElementsAre("round 0", "round 0", "round 1",
+                                       "round 0", "round 0", "auto",
                                        "ring/simple", "tree/ll", "round 1"));
     EXPECT_THAT(Arms(), ElementsAre("auto", "ring/simple", "tree/ll", "auto",
                                     "ring/simple", "tree/ll"));
@@ -460,12 +464,106 @@ TEST_F(IterateLoop, GivesTheIterationsOfARecordedMachine)
     double sum = 0;
     for (uint64_t draw = 21 + 4 + 1; draw < 21 + 4 + 4; draw++) {
         mock_overlap o{};
-        mock_machine_overlap(machine.get(), &run, row.work.compute_us, .5,
-                             stp_rng_unit(3, draw), &o);
+        mock_machine_overlap(machine.get(), &run, MOCK_MODE_OVERLAP,
+                             row.work.compute_us, .5, stp_rng_unit(3, draw),
+                             &o);
         sum += mock_overlapped_us(&o, 8);
     }
     EXPECT_NEAR(sum / 3, row.us.mean, 1e-6);
     EXPECT_STREQ("h200x4", out_.data.machine);
 }
+
+// ---- all modes of a recorded machine ----
+
+struct PlayedCase {
+    const char *name;
+    const char *mode;
+    const char *coll;
+    int code; // of the mode
+    int coll_code;
+    unsigned layers;
+    unsigned mib;
+};
+
+class PlayedIterations : public IterateLoop,
+                         public testing::WithParamInterface<PlayedCase>
+{
+  protected:
+    // The recorded means, over rounds, of the setting's first GEMM; its sides.
+    std::map<std::string, double> Recorded(stp_gemm *gemm)
+    {
+        const PlayedCase &c = GetParam();
+        std::map<std::string, std::vector<double>> us;
+        std::map<std::string, double> means;
+
+        *gemm = {0, 0, 0, STP_TYPE_BF16};
+        for (const auto &row :
+             mock_test::ReadCsv(STP_FIXTURES "/machines/h100x2/overlap.csv")) {
+            const auto number = [&](const char *column) {
+                return static_cast<unsigned>(std::stoul(row.at(column)));
+            };
+            if (row.at("mode") != c.mode || row.at("collective") != c.coll ||
+                number("bytes") != c.mib << 20 || row.at("channels") != "0")
+                continue;
+            if (gemm->m == 0)
+                *gemm = {number("m"), number("n"), number("k"), STP_TYPE_BF16};
+            if (number("m") == gemm->m && number("k") == gemm->k)
+                us[row.at("algorithm") + "/" + row.at("protocol")].push_back(
+                    std::stod(row.at("mean_us")));
+        }
+        for (const auto &[arm, all] : us)
+            means[arm] = std::accumulate(all.begin(), all.end(), 0.) /
+                         static_cast<double>(all.size());
+        return means;
+    }
+};
+
+// To half a percent, since iterations are drawn from the spread of the recorded
+// ones; to one where auto is averaged with auto2.
+TEST_P(PlayedIterations, TakeTheirRecordedTimes)
+{
+    const PlayedCase &c = GetParam();
+    stp_gemm gemm;
+    std::map<std::string, double> want = Recorded(&gemm);
+    stp_device device{};
+    stp_arms_parse("ring/ll128,sym", &arms_, nullptr);
+    mode_ = c.code;
+    plan_.coll = c.coll_code;
+    sizes_.size[0] = c.mib << 20;
+    SetLayers(c.layers);
+    plan_.rounds = 5;
+    plan_.iters = 20;
+    plan_.in_place = c.coll_code == ncclFuncAllReduce;
+    plan_.gemm = &gemm;
+    ASSERT_EQ(STP_OK, OpenMockDevice("h100x2", 3, &device, &err_));
+
+    ASSERT_EQ(STP_OK,
+              stp_iterate_run(&device, &plan_, nullptr, nullptr, &out_, &err_))
+        << err_.text;
+    stp_device_close(&device);
+
+    ASSERT_EQ(15u, out_.data.n_rows);
+    std::map<std::string, double> sums;
+    for (size_t i = 0; i < 15; i++) {
+        sums[measured::Name(Row(i).arm)] += Row(i).us.mean / 5;
+        EXPECT_EQ(STP_SOURCE_VIRTUAL, Row(i).source);
+    }
+    EXPECT_NEAR(want.at("auto/auto"), sums.at("auto"),
+                .01 * want.at("auto/auto"));
+    EXPECT_NEAR(want.at("ring/ll128"), sums.at("ring/ll128"),
+                .005 * want.at("ring/ll128"));
+    EXPECT_NEAR(want.at("sym/sym"), sums.at("sym"), .005 * want.at("sym/sym"));
+}
+
+// clang-format off
+INSTANTIATE_TEST_SUITE_P(, PlayedIterations, testing::Values(
+    PlayedCase{"overlap", "overlap", "allreduce", STP_MODE_OVERLAP, ncclFuncAllReduce, 8, 4},
+    PlayedCase{"fsdp", "fsdp", "allgather", STP_MODE_FSDP, ncclFuncAllGather, 8, 4},
+    PlayedCase{"fsdp_8MiB", "fsdp", "allgather", STP_MODE_FSDP, ncclFuncAllGather, 8, 8},
+    PlayedCase{"allreduces", "sequential", "allreduce", STP_MODE_SEQUENTIAL, ncclFuncAllReduce, 1, 4},
+    PlayedCase{"allgathers", "sequential", "allgather", STP_MODE_SEQUENTIAL, ncclFuncAllGather, 1, 8},
+    PlayedCase{"reducescatters", "sequential", "reducescatter", STP_MODE_SEQUENTIAL, ncclFuncReduceScatter, 1, 4}),
+    mock_test::CaseName());
+// clang-format on
 
 } // namespace

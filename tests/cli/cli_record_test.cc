@@ -138,20 +138,62 @@ TEST_F(Record, IterationsAreThoseOfTheMachine)
     mock_overlap_setting settings[16];
     size_t n = mock_machine_overlap_settings(again.get(), settings, 16);
 
-    ASSERT_EQ(6u, n);
+    ASSERT_EQ(8u, n); // those whose GEMM is near enough to a recorded one
     EXPECT_EQ(4u, mock_machine_overlap_rounds(again.get()));
     for (size_t i = 0; i < n; i++) {
         const mock_run run{ncclFuncAllReduce, settings[i].n_bytes,
                            NCCL_ALGO_RING, NCCL_PROTO_LL128, 0};
         mock_overlap a{}, b{};
-        mock_machine_overlap(first.get(), &run, settings[i].compute_us, .5, .5,
-                             &a);
-        mock_machine_overlap(again.get(), &run, settings[i].compute_us, .5, .5,
-                             &b);
+        mock_machine_overlap(first.get(), &run, MOCK_MODE_OVERLAP,
+                             settings[i].compute_us, .5, .5, &a);
+        mock_machine_overlap(again.get(), &run, MOCK_MODE_OVERLAP,
+                             settings[i].compute_us, .5, .5, &b);
         EXPECT_NE(0u, settings[i].k);
         EXPECT_NEAR(1, mock_overlapped_us(&b, 8) / mock_overlapped_us(&a, 8),
-                    .02);
+                    .04); // some of other arms' times
     }
+}
+
+// Of buffers in symmetric windows, which each setting has.
+TEST_F(Record, IterationsOfAllModesAreThoseOfTheMachine)
+{
+    ASSERT_EQ(0, Run("record again --on h100x2 -b 4M -e 8M -f 2 --collective "
+                     "allreduce,allgather,reducescatter")
+                     .status);
+    mock_test::Machine first = mock_test::LoadMachine("h100x2");
+    mock_test::Machine again = mock_test::LoadFolder(In("again"));
+    mock_overlap_setting settings[32];
+    size_t n = mock_machine_overlap_settings(again.get(), settings, 32);
+    std::map<int, int> n_of_mode;
+
+    ASSERT_LE(n, 32u);
+    for (size_t i = 0; i < n; i++) {
+        const mock_overlap_setting &s = settings[i];
+        const mock_run run{s.coll, s.n_bytes, MOCK_WAY_SYM, 0, 0};
+        double us[2];
+        for (int k = 0; k < 2; k++) {
+            const mock_machine *m = k == 0 ? first.get() : again.get();
+            mock_overlap o{};
+            mock_time t{};
+            if (s.mode == MOCK_MODE_SEQUENTIAL)
+                EXPECT_EQ(ncclSuccess, mock_machine_time_after(
+                                           m, &run, s.compute_us, .5, .5, &t));
+            else
+                EXPECT_EQ(ncclSuccess,
+                          mock_machine_overlap(m, &run, s.mode, s.compute_us,
+                                               .5, .5, &o));
+            us[k] = s.mode == MOCK_MODE_SEQUENTIAL ? t.us
+                    : s.mode == MOCK_MODE_FSDP
+                        ? mock_fsdp_us(&o, o.comm_us, s.n_layers)
+                        : mock_overlapped_us(&o, s.n_layers);
+        }
+        n_of_mode[s.mode]++;
+        EXPECT_NEAR(1, us[1] / us[0], .03)
+            << s.mode << " " << s.coll << " " << s.n_bytes;
+    }
+    EXPECT_THAT(n_of_mode, ElementsAre(Pair(MOCK_MODE_OVERLAP, 2 * 3),
+                                       Pair(MOCK_MODE_FSDP, 2 * 2 * 3),
+                                       Pair(MOCK_MODE_SEQUENTIAL, 3 * 2)));
 }
 
 TEST_F(Record, AMachineWithoutTimesIsRecordedWithoutTimes)

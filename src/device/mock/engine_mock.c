@@ -546,6 +546,8 @@ static size_t mock_sizes(const void *self, int coll, uint64_t *sizes,
 static size_t mock_overlaps(const void *self, int coll,
                             struct stp_device_overlap *overlaps, size_t max)
 {
+    static const int modes[] = {STP_MODE_OVERLAP, STP_MODE_FSDP,
+                                STP_MODE_SEQUENTIAL}; /* as enum mock_mode */
     struct mock_overlap_setting all[MAX_SETTINGS];
     const struct engine *e = self;
     const size_t n_all =
@@ -559,7 +561,7 @@ static size_t mock_overlaps(const void *self, int coll,
             continue;
         if (n < max)
             overlaps[n] = (struct stp_device_overlap){
-                s->n_bytes, {s->m, s->n, s->k, STP_TYPE_BF16}};
+                modes[s->mode], s->n_bytes, {s->m, s->n, s->k, STP_TYPE_BF16}};
         n++;
     }
     return n;

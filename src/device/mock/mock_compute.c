@@ -75,7 +75,7 @@ static double compute_peak(int compute_capability, int type)
 
 /* ---- recorded times ---- */
 
-enum { FEW_SETTINGS = 64 }; /* of a machine: these take no memory of the heap */
+enum { FEW_SETTINGS = 96 }; /* of a machine: these take no memory of the heap */
 
 /* Of the recorded products that differ from the wanted one in k alone those on
  * either side of it, or the two nearest beyond which it is; k is 0 where there

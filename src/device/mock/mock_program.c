@@ -14,7 +14,8 @@ struct running {
     size_t begin;
     size_t end;
     bool overlaps; /* it has compute in one stream, collectives in the other */
-    double quantile; /* of all that is in it, if it has both */
+    enum mock_mode mode; /* if it overlaps */
+    double quantile;     /* of all that is in it, if it has both */
 };
 
 static enum stp_status program_fail(struct stp_error *err)
@@ -91,25 +92,44 @@ static size_t program_find_collective(const struct running *r, size_t at)
     return at;
 }
 
+/* Whether compute comes before the collective, in the same stream. */
+static bool program_follows_compute(const struct running *r, size_t at)
+{
+    const struct stp_work *notes = r->p->noted.notes;
+
+    for (size_t i = at; i > r->begin && !r->overlaps; i--)
+        if (program_computes(&notes[i - 1]) &&
+            notes[i - 1].stream == notes[at].stream)
+            return true;
+    return false;
+}
+
 /* The time of a run alone, longer or shorter by 'quantile' of the spread. */
 static enum stp_status program_find_time(const struct running *r, size_t at,
                                          const struct mock_run *run,
                                          double quantile, double *us_ret)
 {
+    const struct mock_machine *machine = program_world(r, at)->machine;
+    const bool follows = program_follows_compute(r, at);
     struct mock_time time;
     struct mock_overlap overlap;
+    double compute_us = 0;
     ncclResult_t rc;
 
-    const struct mock_machine *machine = program_world(r, at)->machine;
-
     r->p->parts[at].machine = machine;
+    r->p->parts[at].mode = r->mode;
+    if (r->overlaps || follows)
+        compute_us = r->p->parts[program_find_compute(r, at)].compute.us;
     if (r->overlaps) {
-        rc = mock_machine_overlap(
-            machine, run, r->p->parts[program_find_compute(r, at)].compute.us,
-            r->time->round, quantile, &overlap);
+        rc = mock_machine_overlap(machine, run, r->mode, compute_us,
+                                  r->time->round, quantile, &overlap);
         *us_ret = overlap.comm_us;
         time.source = overlap.source;
         time.is_single_pass = overlap.is_single_pass;
+    } else if (follows) {
+        rc = mock_machine_time_after(machine, run, compute_us, r->time->round,
+                                     quantile, &time);
+        *us_ret = time.us;
     } else {
         rc = mock_machine_time(machine, run, r->time->round, quantile, &time);
         *us_ret = time.us;
@@ -192,6 +212,7 @@ static enum stp_status program_run_group(const struct running *r, size_t at,
     for (size_t i = 1; i < n && status == STP_OK; i++) {
         r->p->parts[at + i].run = r->p->parts[at].run;
         r->p->parts[at + i].machine = r->p->parts[at].machine;
+        r->p->parts[at + i].mode = r->mode;
         r->p->tasks[at + i].kind = STP_TASK_NOTHING;
     }
     free(calls);
@@ -243,16 +264,22 @@ static void program_find_end(struct running *r)
     const struct stp_program *noted = &r->p->noted;
     bool in[STP_N_STREAMS] = {false}; /* compute in this stream */
     bool out[STP_N_STREAMS] = {false};
+    bool gathers = false, scatters = false;
 
     r->end = r->begin;
     do {
         const struct stp_work *note = &noted->notes[r->end];
 
         in[note->stream] |= program_computes(note);
-        out[note->stream] |= note->kind == STP_WORK_COLLECTIVE;
+        if (note->kind == STP_WORK_COLLECTIVE) {
+            out[note->stream] = true;
+            gathers |= note->collective.coll == ncclFuncAllGather;
+            scatters |= note->collective.coll == ncclFuncReduceScatter;
+        }
     } while (!program_takes_time(r->p, r->end++) && r->end < noted->n_notes);
     r->overlaps = (in[STP_STREAM_MAIN] && out[STP_STREAM_COMM]) ||
                   (in[STP_STREAM_COMM] && out[STP_STREAM_MAIN]);
+    r->mode = gathers && scatters ? MOCK_MODE_FSDP : MOCK_MODE_OVERLAP;
 }
 
 static enum stp_status program_price_compute(const struct running *r, size_t at)
@@ -266,7 +293,7 @@ static enum stp_status program_price_compute(const struct running *r, size_t at)
     if (!r->overlaps)
         return STP_OK;
     part = &r->p->parts[program_find_collective(r, at)];
-    if (mock_machine_overlap(part->machine, &part->run, alone_us,
+    if (mock_machine_overlap(part->machine, &part->run, r->mode, alone_us,
                              r->time->round, r->quantile,
                              &overlap) != ncclSuccess)
         return program_fail(r->err);
@@ -341,7 +368,7 @@ static double program_slowdown(void *user, size_t compute, size_t collective)
     const struct stp_mock_part *part = &r->p->parts[collective];
     struct mock_overlap overlap;
 
-    if (mock_machine_overlap(part->machine, &part->run,
+    if (mock_machine_overlap(part->machine, &part->run, part->mode,
                              r->p->parts[compute].compute.us, r->time->round,
                              0.5, &overlap) != ncclSuccess)
         return 1; /* it had a time, so it has this */

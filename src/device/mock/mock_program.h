@@ -28,6 +28,7 @@ struct stp_mock_part {
     struct mock_run run; /* of a collective; of a group its largest
                             part */
     const struct mock_machine *machine; /* of it */
+    enum mock_mode mode;                /* of it, if it overlaps compute */
     struct stp_mock_compute compute;    /* alone, as recorded or modelled */
 };
 

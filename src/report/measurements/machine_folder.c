@@ -129,7 +129,7 @@ static void machine_write_choices(const struct stp_machine_record *r, FILE *fp)
     "mean_us,median_us,p95_us,min_us"
 #define SOURCE       ",source"
 #define KERNEL       ",ran_kernel"
-#define OVER_COMPUTE ",layers,compute_us,m,n,k"
+#define OVER_COMPUTE ",layers,compute_us,m,n,k,mode"
 
 /*
  * Single collectives have an event behind each, those that the mean is of have
@@ -240,11 +240,14 @@ static void machine_write_overlap(const struct stp_machine_record *r, FILE *fp)
     struct stp_measurement_header header;
 
     stp_measurement_header_read(columns, &header);
-    machine_write_head(r, "bf16 sums overlapped with compute", fp);
+    machine_write_head(r, "iterations of compute and bf16 sums", fp);
     fprintf(fp,
-            "# An iteration is `layers` times a GEMM, each followed by a "
-            "collective on a second stream of high priority; one join at the "
-            "end.\n"
+            "# An iteration of mode overlap is `layers` times a GEMM, each "
+            "followed by a collective on a second stream of high priority; one "
+            "join at the end.\n"
+            "# Of mode fsdp, likewise an all-gather one layer before the GEMM "
+            "and a reduce-scatter of the same size after it; of mode "
+            "sequential, all GEMMs and then all collectives on one stream.\n"
             "# Interleaved rounds; a round runs every arm once; `iters` "
             "iterations a row.\n"
             "# compute_us: the GEMM (m x k times k x n) of one layer alone. "

@@ -87,11 +87,12 @@ static void recorded_print_text(const struct stp_recorded *recorded, FILE *fp)
     char text[TEXT];
     size_t at = 0;
 
-    fprintf(fp,
-            "%s\n\n%s: %zu time%s, %zu of collectives overlapped with compute\n"
-            "%zu of %zu choices reproduced",
-            r->info.what, recorded->path, n_times, recorded_plural(n_times),
-            r->overlap.data.n_rows, n_alike, r->choices.n_rows);
+    fprintf(
+        fp,
+        "%s\n\n%s: %zu time%s of collectives, %zu of iterations with compute\n"
+        "%zu of %zu choices reproduced",
+        r->info.what, recorded->path, n_times, recorded_plural(n_times),
+        r->overlap.data.n_rows, n_alike, r->choices.n_rows);
     if (n_alike < r->choices.n_rows)
         fprintf(fp, ", %zu differ%s", r->choices.n_rows - n_alike,
                 r->choices.n_rows - n_alike == 1 ? "s" : "");
@@ -116,7 +117,7 @@ enum stp_status stp_print_recorded(const struct stp_recorded *recorded,
     stp_table_word(&t, "machine", NULL, r->info.what);
     stp_table_word(&t, "folder", NULL, recorded->path);
     stp_table_count(&t, "times", NULL, stp_machine_n_times(r));
-    stp_table_count(&t, "times_beside_compute", NULL, r->overlap.data.n_rows);
+    stp_table_count(&t, "times_of_iterations", NULL, r->overlap.data.n_rows);
     stp_table_count(&t, "choices", NULL, r->choices.n_rows);
     stp_table_count(&t, "reproduced", NULL, stp_recorded_alike(recorded));
     while (is_json && recorded_find_next(recorded, &at, text))

@@ -95,8 +95,8 @@ class DeviceMockStreams : public DeviceFixture
         const mock_run run = RunOf(n_bytes);
         mock_overlap o{};
         EXPECT_EQ(ncclSuccess,
-                  mock_machine_overlap(machine_.get(), &run, compute_us, .5,
-                                       Quantile(draw), &o));
+                  mock_machine_overlap(machine_.get(), &run, MOCK_MODE_OVERLAP,
+                                       compute_us, .5, Quantile(draw), &o));
         return o;
     }
     double Alone(uint64_t n_bytes, uint64_t draw)

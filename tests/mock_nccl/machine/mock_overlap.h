@@ -16,11 +16,13 @@ namespace mock_test
 
 inline mock_overlap Beside(const Machine &machine, const mock_run &run,
                            double compute_us, double round = 0,
-                           double iteration = .5)
+                           double iteration = .5,
+                           mock_mode mode = MOCK_MODE_OVERLAP)
 {
     mock_overlap overlap{-1, -1, -1, MOCK_TIME_RECORDED};
-    EXPECT_EQ(ncclSuccess, mock_machine_overlap(machine.get(), &run, compute_us,
-                                                round, iteration, &overlap))
+    EXPECT_EQ(ncclSuccess,
+              mock_machine_overlap(machine.get(), &run, mode, compute_us, round,
+                                   iteration, &overlap))
         << mock_last_error();
     return overlap;
 }

@@ -68,9 +68,9 @@ TEST_F(Iterated, IsARecordingToo)
 TEST_F(Iterated, SkipsRowsWithoutAPairThatOverlapsAGemm)
 {
     const Row cases[] = {
-        {kSimple, 2, 7, "ring,simple", "bf16", "sequential,gemm"},
-        {kSimple, 2, 7, "ring,simple", "bf16", "fsdp,gemm"},
+        {kSimple, 2, 7, "ring,simple", "bf16", "trace,gemm"},
         {kSimple, 2, 7, "ring,simple", "bf16", "overlap,training"},
+        {kSimple, 2, 7, "ring,simple", "bf16", "sequential,training"},
         {kSimple, 2, 7, "ring,simple", "f32"},
         {"plugin,plugin,0", 2, 7},
         {"auto,simple,0", 2, 7, "-,-"},
@@ -87,9 +87,181 @@ TEST_F(Iterated, SkipsRowsWithoutAPairThatOverlapsAGemm)
         EXPECT_NE(ncclSuccess,
                   mock_machine_load(folder_.Path().c_str(), &none));
         EXPECT_THAT(mock_last_error(),
-                    testing::EndsWith("no row below the header of a product in "
-                                      "bf16 beside a collective"));
+                    testing::EndsWith("no row below the header of a GEMM in "
+                                      "bf16 and a collective"));
     }
+}
+
+// A row of a mode at 4 MiB, of two layers of 5 us and collectives of 10.
+std::string ModeText(const std::string &mode, const std::string &coll,
+                     const std::string &arm, double us, int round = 0)
+{
+    std::stringstream row;
+    row << coll << ",4194304," << round << "," << arm << ",1,4,9";
+    for (int i = 0; i < 5; i++)
+        row << "," << us;
+    row << ",ring,simple,24,bf16,sum,0,0,,measured," << mode
+        << ",gemm,2,0.5,64,32,16,5,10\n";
+    return row.str();
+}
+
+class Modes : public Iterated
+{
+  protected:
+    Machine LoadText(const std::string &rows)
+    {
+        folder_.Write("overlap.csv", kIterateHeader + rows);
+        std::string timings = kTimingsHeader;
+        for (const char *coll : {"allreduce", "allgather", "reducescatter"})
+            for (const char *pair :
+                 {"ring,simple,0", "ring,ll128,0", "sym,sym,0"})
+                for (const char *n_bytes : {"1048576", "67108864"})
+                    for (const char *round : {"1", "2"})
+                        timings += std::string(coll) + "," + n_bytes + "," +
+                                   pair + ",4,w," + round + ",9,10,10,10,10\n";
+        folder_.Write("timings.csv", timings);
+        return LoadFolder(folder_.Path());
+    }
+    std::string LoadError(const std::string &rows)
+    {
+        mock_machine *machine = nullptr;
+        folder_.Write("overlap.csv", kIterateHeader + rows);
+        EXPECT_NE(ncclSuccess,
+                  mock_machine_load(folder_.Path().c_str(), &machine));
+        std::string error = mock_last_error();
+        return error.substr(std::min(error.size(), error.find("overlap.csv")));
+    }
+};
+
+mock_time After(const Machine &machine, const mock_run &run,
+                double compute_us = 5, double round = 0)
+{
+    mock_time time{};
+    EXPECT_EQ(ncclSuccess,
+              mock_machine_time_after(machine.get(), &run, compute_us, round,
+                                      .5, &time))
+        << mock_last_error();
+    return time;
+}
+
+const mock_run kGather{ncclFuncAllGather, 4 * kMiB, NCCL_ALGO_RING,
+                       NCCL_PROTO_SIMPLE, 0};
+const mock_run kScatter{ncclFuncReduceScatter, 4 * kMiB, NCCL_ALGO_RING,
+                        NCCL_PROTO_SIMPLE, 0};
+
+// Of two layers: gather, then compute of 5 beside the second gather of 10,
+// scatter beside the second compute, scatter: 10 + 5s + 5 + 5s + 5 + 10.
+TEST_F(Modes, AnFsdpIterationSlowsBothOfItsCollectives)
+{
+    const double us[] = {30 + 10 * 1.3, 30 + 10 * 1.7};
+    Machine machine =
+        LoadText(ModeText("fsdp", "allgather", kSimple, us[0]) +
+                 ModeText("fsdp", "allgather", kSimple, us[1], 1));
+
+    for (int round = 0; round < 2; round++)
+        for (const mock_run &run : {kGather, kScatter}) {
+            const mock_overlap o =
+                Beside(machine, run, 5, round / 2., .5, MOCK_MODE_FSDP);
+            EXPECT_NEAR(1.3 + .4 * round, o.slowdown, 1e-9);
+            EXPECT_EQ(MOCK_TIME_RECORDED, o.source);
+            EXPECT_NEAR(us[round], mock_fsdp_us(&o, 10, 2), 1e-6);
+        }
+}
+
+TEST_F(Modes, AnotherModeIsAModel)
+{
+    Machine machine = LoadText(ModeText("fsdp", "allgather", kSimple, 43) +
+                               ModeText("overlap", "allreduce", kSimple, 26));
+    const mock_overlap gather = Beside(machine, kGather, 5);
+    const mock_overlap reduce =
+        Beside(machine, Simple(4 * kMiB), 5, 0, .5, MOCK_MODE_FSDP);
+
+    EXPECT_NEAR(1.3, gather.slowdown, 1e-9);
+    EXPECT_EQ(MOCK_TIME_MODELLED, gather.source);
+    EXPECT_NEAR(1.2, reduce.slowdown, 1e-9); // 5 + 5 x 1.2 + 5 + 10
+    EXPECT_EQ(MOCK_TIME_MODELLED, reduce.source);
+}
+
+TEST_F(Modes, ASequentialIterationIsTheCollectiveAfterCompute)
+{
+    Machine machine = LoadText(
+        ModeText("sequential", "allreduce", kSimple, 2 * (5 + 12)) +
+        ModeText("sequential", "allreduce", kSimple, 2 * (5 + 14), 1) +
+        ModeText("sequential", "allreduce", "sym,sym,0", 2 * (5 + 9)) +
+        ModeText("sequential", "allreduce", "sym,sym,0", 2 * (5 + 9), 1));
+    const mock_run sym{ncclFuncAllReduce, 4 * kMiB, MOCK_WAY_SYM, 0, 0};
+    const mock_run ll128 = RingOf(4 * kMiB, NCCL_PROTO_LL128);
+
+    EXPECT_NEAR(12, After(machine, Simple(4 * kMiB), 5, 0).us, 1e-9);
+    EXPECT_NEAR(14, After(machine, Simple(4 * kMiB), 5, .5).us, 1e-9);
+    EXPECT_NEAR(9, After(machine, sym).us, 1e-9);
+    EXPECT_EQ(MOCK_TIME_RECORDED, After(machine, sym).source);
+    // without records of its own, the mean of the others
+    EXPECT_NEAR(std::sqrt(12. * 9), After(machine, ll128).us, 1e-9);
+    EXPECT_EQ(MOCK_TIME_MODELLED, After(machine, ll128).source);
+    // other sizes and collectives as they are alone
+    EXPECT_NEAR(10, After(machine, Simple(8 * kMiB)).us, 1e-9);
+    EXPECT_NE(MOCK_TIME_MODELLED, After(machine, Simple(8 * kMiB)).source);
+    EXPECT_NEAR(10, After(machine, kGather).us, 1e-9);
+    // and nothing of it overlaps
+    EXPECT_NEAR(1.43, Beside(machine, Simple(4 * kMiB), 5).slowdown, 1e-9);
+}
+
+TEST_F(Modes, SettingsNameTheirs)
+{
+    Machine machine =
+        LoadText(ModeText("sequential", "allreduce", kSimple, 34) +
+                 ModeText("fsdp", "allgather", kSimple, 43) +
+                 ModeText("overlap", "allreduce", kSimple, 26));
+    mock_overlap_setting s[5] = {};
+
+    ASSERT_EQ(4u, mock_machine_overlap_settings(machine.get(), s, 5));
+    EXPECT_EQ(MOCK_MODE_OVERLAP, s[0].mode);
+    EXPECT_EQ(ncclFuncAllReduce, s[0].coll);
+    EXPECT_EQ(MOCK_MODE_FSDP, s[1].mode);
+    EXPECT_EQ(ncclFuncAllGather, s[1].coll);
+    EXPECT_EQ(MOCK_MODE_FSDP, s[2].mode);
+    EXPECT_EQ(ncclFuncReduceScatter, s[2].coll);
+    EXPECT_EQ(MOCK_MODE_SEQUENTIAL, s[3].mode);
+}
+
+// What ran as a reduce-scatter is not recorded.
+TEST_F(Modes, FsdpWithAPartOfAPairIsSkipped)
+{
+    Machine machine =
+        LoadText(ModeText("fsdp", "allgather", kSimple, 43) +
+                 ModeText("fsdp", "allgather", "ring,auto,0", 60, 0));
+
+    EXPECT_NEAR(
+        1.3, Beside(machine, kGather, 5, 0, .5, MOCK_MODE_FSDP).slowdown, 1e-9);
+}
+
+TEST_F(Modes, BadRowsAreRefused)
+{
+    EXPECT_THAT(LoadError(ModeText("fsdp", "allreduce", kSimple, 43)),
+                testing::StartsWith("overlap.csv:3: mode fsdp of allreduce, "
+                                    "expected allgather"));
+    LoadText(ModeText("fsdp", "allgather", kSimple, 43));
+    EXPECT_EQ("overlap.csv:3: mean_us 20 cannot be: 2 layers of 5 us, each "
+              "with a collective of 10 us and a reduce-scatter of 10 us alone",
+              LoadError(ModeText("fsdp", "allgather", kSimple, 20)));
+    EXPECT_EQ("overlap.csv:3: mean_us 9 cannot be: 2 layers of 5 us, each "
+              "with a collective of 10 us alone",
+              LoadError(ModeText("sequential", "allreduce", kSimple, 9)));
+}
+
+TEST_F(Modes, TimesAfterComputeRefuseWhatOverlapsDo)
+{
+    Machine machine =
+        LoadText(ModeText("sequential", "allreduce", kSimple, 34));
+    const mock_run run = Simple(4 * kMiB);
+    mock_time time{};
+
+    EXPECT_EQ(ncclInvalidArgument,
+              mock_machine_time_after(machine.get(), &run, 0, 0, .5, &time));
+    EXPECT_EQ(ncclInvalidArgument,
+              mock_machine_time_after(machine.get(), &run, 5, 1, .5, &time));
+    EXPECT_EQ(0, time.us);
 }
 
 TEST_F(Iterated, PartsOfAPairArePooledWithThePairThatRan)

@@ -283,15 +283,19 @@ TEST(RecordedOverlap, RejectsInvalidQueries)
 
     for (double compute : {0., -1., HUGE_VAL, std::nan("")})
         EXPECT_EQ(ncclInvalidArgument,
-                  mock_machine_overlap(machine.get(), &run, compute, 0, 0, &o));
+                  mock_machine_overlap(machine.get(), &run, MOCK_MODE_OVERLAP,
+                                       compute, 0, 0, &o));
     EXPECT_STREQ("no compute of nan us", mock_last_error());
     EXPECT_EQ(ncclInvalidArgument,
-              mock_machine_overlap(machine.get(), &run, 1, 1, 0, &o));
+              mock_machine_overlap(machine.get(), &run, MOCK_MODE_OVERLAP, 1, 1,
+                                   0, &o));
     EXPECT_EQ(ncclInvalidArgument,
-              mock_machine_overlap(machine.get(), &run, 1, 0, -.1, &o));
+              mock_machine_overlap(machine.get(), &run, MOCK_MODE_OVERLAP, 1, 0,
+                                   -.1, &o));
     run.n_bytes = 0;
     EXPECT_EQ(ncclInvalidArgument,
-              mock_machine_overlap(machine.get(), &run, 1, 0, 0, &o));
+              mock_machine_overlap(machine.get(), &run, MOCK_MODE_OVERLAP, 1, 0,
+                                   0, &o));
     EXPECT_EQ(7, o.slowdown);
 }
 

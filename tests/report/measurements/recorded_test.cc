@@ -87,7 +87,7 @@ TEST(Recorded, TellsHowManyChoicesDifferAndHow)
         });
     };
     const std::string head =
-        "box\n\nbox: 0 times, 0 of collectives overlapped with compute\n";
+        "box\n\nbox: 0 times of collectives, 0 of iterations with compute\n";
 
     EXPECT_EQ(head + "4 of 4 choices reproduced\n", print());
     mock[2] = Choice(NCCL_ALGO_TREE, 1, 2);

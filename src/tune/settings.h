@@ -1,0 +1,66 @@
+/*
+ * settings.h - the training iterations by which is decided
+ *
+ * tune measures them, and record keeps them, so that tune on a recorded machine
+ * finds them there.
+ */
+#ifndef STP_TUNE_SETTINGS_H
+#define STP_TUNE_SETTINGS_H
+
+#include "analyse/compare.h"
+#include "bench/iterate.h"
+
+struct stp_device;
+
+/* Iterations of one kind. */
+struct stp_setting {
+    int mode;
+    int coll; /* ncclFunc_t; of fsdp, its all-gather */
+    uint64_t n_bytes;
+    double ratio;
+};
+
+/* Of the powers of two from the first to the last. */
+enum {
+    STP_SETTINGS_FIRST_MIB = 2,
+    STP_SETTINGS_LAST_MIB = 64,
+    STP_MAX_SETTINGS = 128
+};
+
+/*
+ * Lists the settings of the sizes that were swept: overlapped ones, and on a
+ * device that registers buffers sequential ones if it is live or has them
+ * recorded, by which stp_compare_registered() decides.  Returns how many.
+ */
+size_t stp_settings_list(const struct stp_comparisons *swept,
+                         const struct stp_device *device,
+                         struct stp_setting settings[STP_MAX_SETTINGS]);
+
+/* Adds the mode's settings, of all of its ratios, at a size. */
+void stp_settings_add(int mode, int coll, uint64_t n_bytes,
+                      struct stp_setting *settings, size_t *n);
+
+/* The best arms of the sweep at the setting's size, and those of registered
+ * buffers that the device has. */
+enum stp_status stp_setting_choose_arms(const struct stp_comparisons *swept,
+                                        const struct stp_device *device,
+                                        const struct stp_setting *setting,
+                                        struct stp_arms *arms_ret,
+                                        struct stp_error *err);
+
+struct stp_setting_terms {
+    int type;
+    unsigned rounds; /* 0: as many as are recorded, or 5 */
+    stp_sweep_progress progress;
+    void *user;
+};
+
+/* Runs one setting with these arms, and appends to *out. */
+enum stp_status stp_setting_run(const struct stp_device *device,
+                                const struct stp_setting *setting,
+                                const struct stp_setting_terms *terms,
+                                const struct stp_arms *arms,
+                                struct stp_iterations *out,
+                                struct stp_error *err);
+
+#endif /* STP_TUNE_SETTINGS_H */
