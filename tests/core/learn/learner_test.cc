@@ -152,7 +152,7 @@ class Job : public testing::Test
         bool is_timed;
         unsigned arm;
 
-        if (key >= n_keys_)
+        if (key >= n_keys_ && key < STP_BANDIT_KEYS)
             AddKeys(key + 1);
         if (!in_trial_ && has_proposal_ && n_calls_ % epoch_ == 0)
             TakeProposal();
@@ -245,7 +245,7 @@ class Job : public testing::Test
     stp_proposal proposal_{};
     stp_trial trial_{};
     unsigned window_ = 0, epoch_ = STP_EPOCH_HALVING;
-    unsigned in_force_[STP_BANDIT_KEYS] = {};
+    unsigned in_force_[STP_BANDIT_KEYS + 1] = {}; // 0 of no key
 };
 
 // ---- jobs that repeat ----
@@ -438,8 +438,42 @@ TEST_F(Job, WithoutTimesTriesNothingAndLooksEverLessOften)
     }
 
     EXPECT_EQ(0u, n_trials_);
-    EXPECT_GT(n_sampling, 0u);
-    EXPECT_LT(n_sampling, 5000u);
+    // those after the first calls, and of 11 samples with the lead before each
+    EXPECT_EQ(63u + 11 * (256 + STP_TRIAL_LEAD), n_sampling);
+}
+
+TEST_F(Job, WhoseTimesComeAfterLongLearnsByThem)
+{
+    has_times_ = false;
+    Open();
+    Steps({0}, 4000, Saves(5));
+    has_times_ = true;
+    Steps({0}, 60000, Saves(5));
+
+    EXPECT_EQ(kTreeLl128, InForce());
+}
+
+// Of more messages than there are keys.
+TEST_F(Job, WithCallsOfNoKeyLearnsOfTheOthers)
+{
+    Open();
+    Steps({0, STP_BANDIT_KEYS}, 20000, Saves(5));
+
+    EXPECT_EQ(kTreeLl128, InForce());
+}
+
+TEST_F(Job, AsksForTheTimesOfItsFirstCalls)
+{
+    unsigned n = 0;
+
+    think_every_ = 1 << 20; // nothing is decided
+    Open();
+    while (n < 1000 && stp_learner_is_sampling(learner_.get())) {
+        Call(0, Saves(5));
+        n++;
+    }
+
+    EXPECT_EQ(64u, n);
 }
 
 TEST_F(Job, WhoseFirstTrialsAreRefusedTriesThemLater)

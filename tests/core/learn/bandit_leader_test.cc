@@ -1,0 +1,88 @@
+// Which of several good arms leads, and what its tests begin with.
+#include <gmock/gmock.h>
+
+#include <cmath>
+
+#include "core/learn/bandit_trials.h"
+
+namespace
+{
+
+using namespace bandit_job;
+
+// What two arms save, and all others lose.
+Saved SavesTwo(const Arm &a, double a_us, const Arm &b, double b_us)
+{
+    return [=](const Arm &arm) {
+        return arm == a ? a_us : arm == b ? b_us : arm == kOwn ? 0. : -20.;
+    };
+}
+
+// The first arm is tried first.
+TEST(HalvingLeader, IsTheFasterOfTwoGoodArms)
+{
+    Trials job(SavesTwo(kRingSimple, 47, kTreeLl128, 50), .004);
+
+    for (int i = 0; i < 200 && job.Incumbent() == kOwn; i++) {
+        job.Next();
+        job.Arrive(0);
+    }
+
+    EXPECT_EQ(kTreeLl128, job.Incumbent());
+}
+
+TEST(HalvingLeader, ABlockTellsAnArmFromAMuchFasterOne)
+{
+    Trials job(SavesTwo(kTreeLl128, 80, kRingLl, 20));
+
+    job.Settle();
+
+    EXPECT_EQ(kRingLl, ArmOf(job.bandit, 3));
+    EXPECT_EQ(1U, stp_bandit_get_arm(job.bandit.get(), 0, 3).n);
+}
+
+TEST(HalvingLeader, ItsTestBeginsWithoutWhatIsKnown)
+{
+    stp_bandit_rules rules = Halving();
+    rules.confirm_blocks = 0;
+    Trials job(Saves(kTreeLl128, 50), .002, rules);
+    job.Settle();
+    const unsigned n = job.n_trials;
+
+    while (job.n_trials == n) {
+        job.Next();
+        job.n_calls++;
+    }
+
+    ASSERT_FALSE(job.blocks.empty());
+    EXPECT_EQ(0U, stp_bandit_get_arm(job.bandit.get(), 0,
+                                     job.blocks.front().trial.arm)
+                      .n);
+}
+
+TEST(HalvingLeader, ArmsThatAreGivenAreTriedOnTheirChannelsAlone)
+{
+    stp_bandit_rules rules = Halving();
+    rules.arms[0] = {NCCL_ALGO_TREE, NCCL_PROTO_LL128, 0};
+    rules.n_arms = 1;
+    Trials job(Saves(kTreeLl128, 50), .002, rules);
+
+    EXPECT_EQ(kTreeLl128, job.Settle());
+
+    EXPECT_EQ(2U, job.State().n_arms);
+    EXPECT_THAT(job.tried, testing::Each(kTreeLl128));
+}
+
+TEST(HalvingLeader, OfASetWithoutBlocksNothingIsKnown)
+{
+    Trials job(Saves(kTreeLl128, 50));
+
+    const stp_bandit_set_state set = stp_bandit_get_set(job.bandit.get());
+
+    EXPECT_EQ(0U, set.n_blocks);
+    EXPECT_EQ(1, set.gain);
+    EXPECT_EQ(0, set.gain_low);
+    EXPECT_EQ(INFINITY, set.gain_high);
+}
+
+} // namespace
