@@ -292,6 +292,9 @@ TEST(RecordedOverlap, RejectsInvalidQueries)
     EXPECT_EQ(ncclInvalidArgument,
               mock_machine_overlap(machine.get(), &run, MOCK_MODE_OVERLAP, 1, 0,
                                    -.1, &o));
+    EXPECT_EQ(ncclInvalidArgument,
+              mock_machine_overlap(machine.get(), &run, MOCK_MODE_OVERLAP, 1, 0,
+                                   1, &o));
     run.n_bytes = 0;
     EXPECT_EQ(ncclInvalidArgument,
               mock_machine_overlap(machine.get(), &run, MOCK_MODE_OVERLAP, 1, 0,

@@ -147,4 +147,28 @@ INSTANTIATE_TEST_SUITE_P(Table, BlackwellNvls,
                          testing::ValuesIn(kBlackwellCases),
                          mock_test::CaseName());
 
+// Two nodes of four GPUs, with 4 heads and 2 channels: 8 chunks of 256 KiB at
+// once.
+TEST(BlackwellNvlsTree, TakesSmallerChunksForFewerBytes)
+{
+    const std::pair<size_t, size_t> cases[] = {
+        {32 * kMiB, 262144}, {32 * kMiB - 1, 131072},
+        {4 * kMiB, 131072},  {4 * kMiB - 1, 65536},
+        {512 << 10, 65536},  {(512 << 10) - 1, 32768},
+    };
+    mock_model model{};
+
+    model.n_nodes = 2;
+    model.n_ranks = 8;
+    model.n_nvls_heads = 4;
+    model.nvls_chunk = model.nvls_tree_chunk = 256 << 10;
+    for (const auto &[n_bytes, want] : cases) {
+        const mock_work work{ncclFuncAllReduce, NCCL_ALGO_NVLS_TREE, kSimple,
+                             n_bytes, 2};
+        size_t max = 0;
+        EXPECT_EQ(want, mock_default_chunk(&model, &work, 2, n_bytes, &max))
+            << n_bytes;
+    }
+}
+
 } // namespace

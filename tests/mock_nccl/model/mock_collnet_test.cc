@@ -36,7 +36,7 @@ void ReplaceGraph(std::string *xml, int id, const std::string &graph)
 // The machine with CollNet's two graphs, and those that replace others.
 Machine WithCollNet(const std::string &name = "h100n2x8", int n_heads = 8,
                     int speed_intra = 48, int n_nvls_heads = 0,
-                    int n_channels = 16)
+                    int n_channels = 16, int n_nvls_channels = 16)
 {
     const std::string from = STP_FIXTURES "/machines/" + name;
     std::string xml = ReadFile(from + "/graphs.xml");
@@ -46,6 +46,9 @@ Machine WithCollNet(const std::string &name = "h100n2x8", int n_heads = 8,
     if (n_channels != 16)
         csv.replace(csv.find(",16,16,2.28.9"), 3,
                     "," + std::to_string(n_channels));
+    if (n_nvls_channels != 16)
+        csv.replace(csv.find(",16,2.28.9"), 3,
+                    "," + std::to_string(n_nvls_channels));
 
     if (n_nvls_heads != 0) {
         size_t at = xml.find("<graph id=\"3\"");
@@ -149,6 +152,22 @@ TEST(CollNetSwitch, NeedsEveryGpuAsAHeadToGather)
         EXPECT_EQ(Three({true, true, false}),
                   Open(OnMachine(machine, Call(ncclFuncAllReduce, 1 << 20),
                                  Enabled())));
+    }
+}
+
+// From 2.28 on NVLS has its 8 heads for CollNet Direct, whose graph has 7.
+TEST(CollNetSwitch, GathersOnTheHeadsOfNvlsIfThereAreNvlsChannels)
+{
+    const std::tuple<const char *, int, bool> cases[] = {
+        {"2.27", 1, false}, {"2.28", 0, false}, {"2.28", 1, true}};
+
+    for (const auto &[version, n_nvls_channels, open] : cases) {
+        mock_nccl_options options = Enabled();
+        options.version = version;
+        mock_outcome got =
+            OnMachine(WithCollNet("h100n2x8", 7, 48, 0, 16, n_nvls_channels),
+                      Call(ncclFuncAllGather, 1 << 20), options);
+        EXPECT_EQ(open, Open(got)[0]) << version << " " << n_nvls_channels;
     }
 }
 

@@ -174,6 +174,60 @@ TEST(CostEntries, AreThoseOfEachVersionOfNcclToTheLastBit)
     }
 }
 
+// ---- constants ----
+
+ncclTunerConstants_v7_t ConstantsOf(int release)
+{
+    ncclTunerConstants_v7_t constants;
+
+    mock_release_constants(release, &constants);
+    return constants;
+}
+
+// For one node, two and more: ncclTunerConstantsDefaults of NCCL's
+// src/tuning/cost_model.cc, which has no such row before 2.32.6.
+TEST(Constants, OfRubinAreNcclsFrom2_32_6On)
+{
+    using Constants = ncclTunerConstants_v7_t;
+    using Rows = double[NCCL_NUM_COMPCAPS][NCCL_NUM_TUNING_SCALES];
+    const struct {
+        Rows Constants::*rows;
+        double want[NCCL_NUM_TUNING_SCALES];
+    } cases[] = {
+        {&Constants::llMaxBws, {2, .6, .46}},
+        {&Constants::perChMaxRingLL128Bws, {21.6, 17, 14}},
+        {&Constants::perChMaxTreeLL128Bws, {11.2, 11.91, 11.91}},
+        {&Constants::perChMaxTreeBws, {-1, -1, -1}},
+        {&Constants::perChMaxNVLSTreeBws, {-1, -1, -1}},
+    };
+
+    for (int release = 0; release < MOCK_N_RELEASES; release++) {
+        const ncclTunerConstants_v7_t constants = ConstantsOf(release);
+        for (const auto &c : cases)
+            for (int scale = 0; scale < NCCL_NUM_TUNING_SCALES; scale++)
+                EXPECT_EQ(release == MOCK_2_32_6 ? c.want[scale] : 0,
+                          (constants.*c.rows)[NCCL_RUBIN_COMPCAP_IDX][scale])
+                    << &c - cases << " " << scale << " in " << release;
+    }
+}
+
+// As a tuner is handed them: others than trees and rings run with Simple only.
+TEST(Constants, OfLatencyAreZeroForProtocolsThatAnAlgorithmLacks)
+{
+    for (int release = 0; release < MOCK_N_RELEASES; release++) {
+        const ncclTunerConstants_v7_t constants = ConstantsOf(release);
+        for (int hw = 0; hw < NCCL_NUM_HW_LINKS; hw++)
+            for (int algo = NCCL_ALGO_COLLNET_DIRECT;
+                 algo < NCCL_NUM_ALGORITHMS; algo++)
+                for (int proto : {NCCL_PROTO_LL, NCCL_PROTO_LL128})
+                    EXPECT_EQ(0, constants.hwLatencies[hw][algo][proto])
+                        << hw << " " << algo << " " << proto << " in "
+                        << release;
+    }
+}
+
+// ---- corrections ----
+
 // The time of NVLS_TREE of two nodes without its latency, relative to that in
 // 2.28.
 float Slowdown(const char *version, CostMachine machine, size_t n_bytes,

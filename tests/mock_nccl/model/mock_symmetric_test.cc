@@ -68,6 +68,7 @@ TEST(Symmetric, KernelsAreThoseOfNcclToTheLastBit)
         {"2.30", "b200x8", ncclFuncReduceScatter, true, 208896, 2, MOCK_WINDOWS_NONE, "none", 0, 0},
         {"2.30", "b200x8", ncclFuncReduceScatter, true, 128000, 1, MOCK_WINDOWS_NONE, "ReduceScatter_LL", 24.6952381f, 12},
         {"2.30", "b200x8", ncclFuncAllGather, false, 14895104, 2, MOCK_WINDOWS_BOTH, "AllGather_STMC", 175.284241f, 3},
+        {"2.30", "b200x8", ncclFuncAllReduce, false, 268435456, 1, MOCK_WINDOWS_BOTH, "AllReduce_RSxLDMC_AGxSTMC", 299.795929f, 3},
         {"2.30", "b200x8", ncclFuncReduceScatter, true, 2067500032, 1, MOCK_WINDOWS_SEND, "ReduceScatter_LDMC", 22676.5059f, 3},
         {"2.30", "b200x8", ncclFuncAllGather, false, 28278784, 2, MOCK_WINDOWS_SEND, "none", 0, 0},
         {"2.30", "h200x4", ncclFuncReduceScatter, false, 38912, 2, MOCK_WINDOWS_NONE, "none", 0, 0},

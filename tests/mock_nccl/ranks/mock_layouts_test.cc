@@ -4,12 +4,22 @@
 #include <atomic>
 #include <csignal>
 #include <ctime>
+#include <new>
 #include <set>
 
+#include <sys/mman.h>
 #include <sys/time.h>
 #include <unistd.h>
 
 #include "mock_nccl/ranks/mock_by_rank.h"
+
+// In C a function and a struct can share a name.
+#pragma GCC diagnostic push
+#pragma GCC diagnostic ignored "-Wshadow"
+extern "C" {
+#include "machine/machine.h"
+}
+#pragma GCC diagnostic pop
 
 using namespace mock_test;
 using testing::ElementsAre;
@@ -198,6 +208,34 @@ TEST_F(Layouts, ProcessesHaveAnEnvironmentEach)
         << mock_last_error();
 }
 
+void *MapMemory(size_t size, int how)
+{
+    void *mapped =
+        mmap(nullptr, size, PROT_READ | PROT_WRITE, how | MAP_ANONYMOUS, -1, 0);
+
+    EXPECT_NE(MAP_FAILED, mapped);
+    return mapped;
+}
+
+// The count is of the processes that get back to the test.
+TEST_F(Layouts, ProcessesNeverReturnToTheCaller)
+{
+    void *shared = MapMemory(sizeof(std::atomic<int>), MAP_SHARED);
+    auto *n_back = new (shared) std::atomic<int>(0);
+    const pid_t caller = getpid();
+
+    {
+        const Ranks ranks = Join(MOCK_PROCESSES);
+        ++*n_back;
+        if (getpid() != caller)
+            _exit(0);
+        EXPECT_TRUE(ranks) << mock_last_error();
+    }
+
+    EXPECT_EQ(1, *n_back);
+    munmap(shared, sizeof(std::atomic<int>));
+}
+
 TEST_F(Layouts, AreCaughtIfChunksAloneDiffer)
 {
     nccl_ = MakeNccl({"2.30", nullptr, &kScriptedV6, 6});
@@ -303,6 +341,27 @@ TEST_P(InALayout, ChildrenRunScriptsLikeTheirParent)
     parent.reset(); // a child outlives it
     EXPECT_EQ(ncclSuccess, Play(split)) << mock_last_error();
     EXPECT_EQ(ncclSuccess, Play(shrunk)) << mock_last_error();
+}
+
+// The machine is where the processes have no memory.
+TEST_F(Layouts, ProcessesAreSentTheMachinesOfTheirChildren)
+{
+    Ranks parent = Join(MOCK_PROCESSES);
+    ASSERT_TRUE(parent) << mock_last_error();
+    Machine four = LoadMachine("h100x4");
+    void *mapped = MapMemory(1 << 20, MAP_PRIVATE);
+    auto *machine = new (mapped) mock_machine(*four);
+    mock_ranks *child = nullptr;
+
+    EXPECT_EQ(ncclSuccess, mock_ranks_split(parent.get(), machine, 0, &child))
+        << mock_last_error();
+
+    Ranks owner(child);
+    ASSERT_TRUE(owner);
+    EXPECT_EQ(ncclSuccess, mock_ranks_play(child, &script_, 1))
+        << mock_last_error();
+    owner.reset();
+    munmap(mapped, 1 << 20);
 }
 
 TEST_F(Layouts, RanksWithoutAColorAreInNoChild)

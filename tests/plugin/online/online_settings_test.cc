@@ -190,6 +190,15 @@ TEST_F(OnlineSettings, ReachToTheEndsOfTheirRanges)
     EXPECT_TRUE(set_->is_frozen);
 }
 
+TEST_F(OnlineSettings, NumbersBeginWithAnyDigit)
+{
+    for (unsigned digit = 0; digit < 10; digit++) {
+        setenv("STEPTUNE_RETEST", std::to_string(digit).c_str(), 1);
+        ASSERT_EQ(STP_OK, Read()) << err_.text;
+        EXPECT_EQ(digit, set_->rules.bandit.retest_calls);
+    }
+}
+
 TEST_F(OnlineSettings, TakesAsManyArmsAsABanditHasBesideNcclsOwn)
 {
     std::string arms = "ring/ll/1";

@@ -8,7 +8,9 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <chrono>
 #include <set>
+#include <thread>
 
 extern "C" {
 #include "analyse/jobs/steps.h"
@@ -379,10 +381,12 @@ TEST_F(OnlineTrace, GivesTheTimeOfAStepWhateverIsLost)
 TEST_F(OnlineTrace, EndsAtItsLimitAndSaysSoOnce)
 {
     Set("STEPTUNE_TRACE_CALLS", "100");
+    Set("STEPTUNE_INLINE", "0"); // a thread writes, which has said it by then
     {
         const Nccl nccl = StartOnline("2.28", STP_PLUGIN, nullptr);
         const Job job = MakeJob(nccl);
         ASSERT_EQ(ncclSuccess, mock_job_play(job.get(), 20000));
+        std::this_thread::sleep_for(std::chrono::milliseconds(100));
     }
 
     EXPECT_EQ(100u, Rows().size());
