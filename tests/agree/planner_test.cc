@@ -93,6 +93,19 @@ TEST(Planners, TakeNoReplyOnceTheyAreHushed)
     EXPECT_STREQ("", leader.planner().why);
 }
 
+TEST(Planners, AreSilentOfAFailureOnceTheyAreHushed)
+{
+    Leader leader(1);
+
+    leader.Propose(1, 1);
+    EXPECT_EQ("set plan", leader.Ask());
+    leader.Take(false);
+    EXPECT_STRNE("", leader.planner().why);
+    leader.Hush();
+
+    EXPECT_STREQ("", leader.planner().why);
+}
+
 TEST(Planners, BeginAPlanAfterTheLastOneEnds)
 {
     Leader leader(1);

@@ -354,6 +354,9 @@ TEST(Printable, LeavesNothingThatATerminalObeys)
         {"\x9b \xc0\x80 \xed\xa0\x80", // not UTF-8
          "\\x9B \\xC0\\x80 \\xED\\xA0\\x80"},
         {"\xe2\x82", "\\xE2\\x82"}, // cut
+        {"\xe2\x82"
+         "A\xe2\x82\xc2",
+         "\\xE2\\x82A\\xE2\\x82\\xC2"},
     };
     for (const auto &[text, shown] : cases) {
         char got[64];

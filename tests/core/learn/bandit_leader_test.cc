@@ -73,6 +73,20 @@ TEST(HalvingLeader, ArmsThatAreGivenAreTriedOnTheirChannelsAlone)
     EXPECT_THAT(job.tried, testing::Each(kTreeLl128));
 }
 
+// It is the first of the arms.
+TEST(HalvingLeader, IsOutWhenItsSetIsDropped)
+{
+    Trials job(Saves(kRingSimple, 50));
+    EXPECT_EQ(kRingSimple, job.Settle());
+    EXPECT_EQ(kRingSimple, ArmOf(job.bandit, 1));
+
+    job.together = -60;
+    EXPECT_TRUE(job.Confirm().is_dropped);
+    job.together = 0;
+
+    EXPECT_EQ(kOwn, job.Settle());
+}
+
 TEST(HalvingLeader, OfASetWithoutBlocksNothingIsKnown)
 {
     Trials job(Saves(kTreeLl128, 50));

@@ -1,6 +1,8 @@
 // What keys and arms are, and what epsilon-greedy decides of them.
 #include <gmock/gmock.h>
 
+#include <cmath>
+
 #include "core/learn/bandit_job.h"
 
 namespace
@@ -170,6 +172,25 @@ TEST(Epsilon, TriesEveryArmOnceAndKeepsTheSmallestMean)
     EXPECT_THAT(ran, ElementsAre(0, 1, 2, 3, 2, 2, 2));
     EXPECT_TRUE(job.State().is_settled);
     EXPECT_NEAR(100. / 90, job.State().gain, 1e-9);
+}
+
+TEST(Epsilon, TwoRewardsOfEachGiveAnInterval)
+{
+    Job job = Start(Only(kTreeLl128, 90), Epsilon(0));
+    const auto reward_all = [&job](double more) {
+        for (unsigned arm = 0; arm < 4; arm++)
+            stp_bandit_reward(job.bandit.get(), 0, arm,
+                              (arm == 2 ? 90 : 100) + more);
+        return job.State();
+    };
+
+    const stp_bandit_key_state once = reward_all(0);
+    EXPECT_NEAR(100. / 90, once.gain, 1e-9);
+    EXPECT_EQ(0, once.gain_low);
+    EXPECT_EQ(INFINITY, once.gain_high);
+    const stp_bandit_key_state twice = reward_all(.5);
+    EXPECT_GT(twice.gain_low, 1);
+    EXPECT_LT(twice.gain_high, 1.3);
 }
 
 TEST(Epsilon, StaysWithAnArmUntilItsFirstRewardArrives)
