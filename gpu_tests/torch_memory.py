@@ -41,6 +41,8 @@ def parse():
     parser.add_argument("--memory")
     parser.add_argument("--plugin", default="libnccl-tuner-steptune.so",
                         help="the tuner plugin, if NCCL_TUNER_PLUGIN is not set")
+    parser.add_argument("--min-ctas", type=int, default=0,
+                        help="ncclConfig_t.minCTAs of the communicator that registers buffers")
     parser.add_argument("--mib", default="1,2,4,8,16", help="sizes of the activations")
     parser.add_argument("--layers", type=int, default=24)
     parser.add_argument("--width", type=int, default=2048)
@@ -49,13 +51,15 @@ def parse():
     return parser.parse_args()
 
 
-def make_group(policy, copies=False):
+def make_group(policy, copies=False, min_ctas=0):
     """A communicator of its own, for which the plugin reads the policy; for copy engines, if
-    NCCL is to use them."""
+    NCCL is to use them, and with so many CTAs at least."""
     os.environ["NCCL_TUNER_CONFIG_FILE"] = policy
     options = dist.ProcessGroupNCCL.Options()
     if copies:
         options.config.cta_policy = dist.ProcessGroupNCCL.NCCL_CTA_POLICY_ZERO
+    if min_ctas:
+        options.config.min_ctas, options.config.max_ctas = min_ctas, 64
     group = dist.new_group(list(range(dist.get_world_size())), pg_options=options)
     dist.all_reduce(torch.ones(1, device="cuda"), group=group)
     torch.cuda.synchronize()
@@ -71,7 +75,8 @@ def make_groups(o):
         paths = {"alone": nothing.name, "again": nothing.name,
                  "policy": os.path.abspath(o.policy),
                  "memory": os.path.abspath(o.policy)}
-        groups = {way: make_group(paths[way]) for way in WAYS}
+        groups = {way: make_group(paths[way], min_ctas=o.min_ctas if way == "memory" else 0)
+                  for way in WAYS}
     with open("/proc/self/maps") as maps:
         if "nccl-tuner-steptune" not in maps.read():
             sys.exit("NCCL loaded no Steptune plugin: set NCCL_TUNER_PLUGIN, or --plugin, "
