@@ -73,6 +73,30 @@ TEST(HalvingLeader, ArmsThatAreGivenAreTriedOnTheirChannelsAlone)
     EXPECT_THAT(job.tried, testing::Each(kTreeLl128));
 }
 
+// Of arms that a block each has told from NCCL's own choice.
+TEST(HalvingLeader, TheBestOfThoseThatLostIsTestedAgain)
+{
+    stp_bandit_rules rules = Halving();
+    rules.confirm_blocks = 0;
+    Trials job(
+        [](const Arm &arm) {
+            return arm == kOwn ? 0. : arm == kTreeLl128 ? -20. : -40.;
+        },
+        .002, rules);
+    EXPECT_EQ(kOwn, job.Settle());
+    for (unsigned i = 1; i < job.State().n_arms; i++)
+        EXPECT_LE(stp_bandit_get_arm(job.bandit.get(), 0, i).n, 1U);
+    const unsigned n = job.n_trials;
+
+    for (int i = 0; i < 100000 && job.n_trials == n; i++) {
+        job.Next();
+        job.n_calls++;
+    }
+
+    EXPECT_EQ(n + 1, job.n_trials);
+    EXPECT_EQ(kTreeLl128, job.tried.back());
+}
+
 // It is the first of the arms.
 TEST(HalvingLeader, IsOutWhenItsSetIsDropped)
 {

@@ -149,6 +149,33 @@ const mock_run kGather{ncclFuncAllGather, 4 * kMiB, NCCL_ALGO_RING,
 const mock_run kScatter{ncclFuncReduceScatter, 4 * kMiB, NCCL_ALGO_RING,
                         NCCL_PROTO_SIMPLE, 0};
 
+// Without slowing each other down.
+TEST(FsdpIteration, TakesItsTime)
+{
+    const struct {
+        double compute_us, gather_us, scatter_us;
+        int n_layers;
+        double want;
+    } cases[] = {
+        // gather, compute, scatter
+        {5, 10, 20, 1, 35},
+        // collectives hide compute: gathers 10 and 20, scatters 40 and 60
+        {5, 10, 20, 2, 60},
+        // computes end at 35 and 60, scatters begin there and at 55 or later
+        {25, 10, 20, 2, 80},
+        // the third gather, after the first scatter, ends at 65, its compute at
+        // 90
+        {25, 10, 20, 3, 110},
+    };
+
+    for (const auto &c : cases) {
+        const mock_overlap o{c.compute_us, c.gather_us, 1, MOCK_TIME_RECORDED};
+
+        EXPECT_NEAR(c.want, mock_fsdp_us(&o, c.scatter_us, c.n_layers), 1e-9)
+            << c.want;
+    }
+}
+
 // Of two layers: gather, then compute of 5 beside the second gather of 10,
 // scatter beside the second compute, scatter: 10 + 5s + 5 + 5s + 5 + 10.
 TEST_F(Modes, AnFsdpIterationSlowsBothOfItsCollectives)
