@@ -42,7 +42,8 @@ def parse():
     parser.add_argument("--plugin", default="libnccl-tuner-steptune.so",
                         help="the tuner plugin, if NCCL_TUNER_PLUGIN is not set")
     parser.add_argument("--min-ctas", type=int, default=0,
-                        help="ncclConfig_t.minCTAs of the communicator that registers buffers")
+                        help="ncclConfig_t.minCTAs of the communicator that registers buffers, "
+                        "but for copy engines (default: NCCL's)")
     parser.add_argument("--mib", default="1,2,4,8,16", help="sizes of the activations")
     parser.add_argument("--layers", type=int, default=24)
     parser.add_argument("--width", type=int, default=2048)

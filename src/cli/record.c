@@ -12,7 +12,7 @@
 #include "report/measurements/machine_folder.h"
 #include "tune/settings.h"
 
-/* ---- defaults: on 4 GPUs about a minute of recording ---- */
+/* ---- defaults: on 2 GPUs 80 seconds of recording ---- */
 
 enum {
     KiB = 1 << 10,
@@ -62,7 +62,7 @@ static const struct stp_option record_table[] = {
     {"channels", 0, "LIST", stp_option_text, AT(channels),
      .value = "1,2,4,8,16,24,32", .help = "Channel counts of the sweep"},
     {"no-overlap", 0, NULL, stp_option_flag, AT(no_overlap),
-     .help = "Leave out collectives that overlap compute"},
+     .help = "Leave out training iterations"},
     {"force", 0, NULL, stp_option_flag, AT(force),
      .help = "Replace NAME if it exists; files in it that record does not "
              "write are kept"},
