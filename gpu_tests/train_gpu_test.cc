@@ -149,7 +149,7 @@ TEST_P(TrainGpu, HasTheLossesOfOneWhileArmsTakeTurns)
     engines.get(0)->ops->info(engines.get(0)->self, &info);
     ASSERT_EQ(STP_OK,
               stp_arms_parse("auto,auto2,reg,ctas=1-2,cga=2", &arms, &err));
-    ASSERT_EQ(STP_OK, stp_arms_add_memories(&arms, info.memories, &err));
+    ASSERT_EQ(STP_OK, stp_arms_add_setups(&arms, info.setups, &err));
 
     for (stp_train_mode mode : {STP_TRAIN_BUCKETED, STP_TRAIN_SHARDED}) {
         SCOPED_TRACE(stp_train_mode_name(mode));

@@ -142,8 +142,10 @@ enum mock_time_source {
  */
 enum mock_way {
     MOCK_WAY_REG = NCCL_NUM_ALGORITHMS, /* ncclCommRegister() */
-    MOCK_WAY_SYM, /* windows: symmetric kernels, where NCCL has them */
-    MOCK_WAY_CE,  /* the same with CTA policy ZERO: copy engines */
+    MOCK_WAY_SYM,    /* windows: symmetric kernels, where NCCL has them */
+    MOCK_WAY_CE,     /* the same with CTA policy ZERO: copy engines */
+    MOCK_WAY_SYM_16, /* as MOCK_WAY_SYM, in a communicator with minCTAs 16 */
+    MOCK_WAY_SYM_32, /* and 32, both with maxCTAs 64 */
     MOCK_NUM_WAYS,
 };
 

@@ -20,7 +20,7 @@ static const struct mock_words sources = {source_words, 5};
 
 /* The words of both columns of a way, behind those of algorithms and of
  * protocols. */
-#define WAYS "reg", "sym", "ce"
+#define WAYS "reg", "sym", "ce", "sym/ctas=16-64", "sym/ctas=32-64"
 static const char *const algo_words[] = {
     "tree", "ring", "collnet_direct", "collnet_chain", "nvls", "nvls_tree",
     "pat",  WAYS};

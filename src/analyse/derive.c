@@ -26,9 +26,12 @@ bool stp_is_evidence(const struct stp_comparison *c, bool trust_passes)
 
 bool stp_arm_registers(const struct stp_arm *arm)
 {
+    const struct stp_setup of_rule =
+        stp_setup_of(arm->setup.memory, arm->setup.min_ctas);
+
     return arm->kind == STP_ARM_SETUP &&
-           arm->setup.memory != STP_MEMORY_PLAIN && arm->setup.max_ctas == 0 &&
-           arm->setup.cga == 0;
+           arm->setup.memory != STP_MEMORY_PLAIN &&
+           stp_setup_equal(&arm->setup, &of_rule);
 }
 
 struct stp_gain stp_gain_over_rule(const struct stp_point *point,
@@ -76,6 +79,19 @@ static bool derive_ran_as_named(const struct stp_comparison *c)
            strcmp(c->ran_kernel, STP_COPY_ENGINES) == 0;
 }
 
+/* Whether it is worth a communicator of its own, if it needs one: as much
+ * faster than the same memory without as a rule is than NCCL's own choice. */
+static bool derive_earns_ctas(const struct stp_point *p,
+                              const struct stp_comparison *c, double min_gain)
+{
+    const struct stp_arm without = {
+        .kind = STP_ARM_SETUP, .setup = stp_setup_of(c->arm.setup.memory, 0)};
+    const struct stp_comparison *other = stp_point_arm(p, &without);
+
+    return c->arm.setup.min_ctas == 0 || other == NULL ||
+           stp_gain_over_arm(c, other).low >= 1 + min_gain;
+}
+
 static bool derive_registers(const struct stp_point *p,
                              const struct stp_comparison *c,
                              const struct stp_derive_terms *terms)
@@ -84,6 +100,7 @@ static bool derive_registers(const struct stp_point *p,
     double again, policy;
 
     return stp_arm_registers(&c->arm) && derive_ran_as_named(c) &&
+           derive_earns_ctas(p, c, terms->min_gain) &&
            stp_gain_over_rule(p, c, terms->min_gain, &rule).low > 1 &&
            derive_holds(p, &c->arm, terms->trials, &again, &policy);
 }

@@ -44,7 +44,9 @@ struct stp_derive_terms {
     bool registers;    /* what to register is decided, not an arm of a tuner: an
                           arm of registered buffers takes the place of plain
                           ones where it is as much faster than AUTO, and faster
-                          than the arm that tuners would be given there */
+                          than the arm that tuners would be given there; one of
+                          more CTAs also as much faster than the same memory
+                          without, as it takes a communicator of its own */
     const struct stp_comparisons *trials; /* of registers: AUTO, the policy and
                           registered buffers, measured again, alone or in
                           iterations as the comparisons are; where these are

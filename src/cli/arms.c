@@ -39,28 +39,39 @@ static bool arms_list_memory(const char *list)
     return has;
 }
 
+static bool arms_has_setup(const struct stp_device_info *info,
+                           const struct stp_setup *setup)
+{
+    bool has = false;
+
+    for (int i = 0; i < STP_N_SETUPS; i++)
+        has |= (info->setups >> i & 1) != 0 &&
+               stp_setup_equal(setup, &stp_setups[i]);
+    return has;
+}
+
 /* Drops what the word "memory" stands for and the device lacks, but not what
  * the list names itself. */
 static enum stp_status arms_limit(const struct stp_device_info *info,
                                   const char *list, struct stp_arms *arms,
                                   struct stp_error *err)
 {
-    size_t n_kept = 0, n_memories = 0;
+    size_t n_kept = 0, n_setups = 0;
 
     for (size_t i = 0; i < arms->n; i++) {
         const struct stp_arm *arm = &arms->arm[i];
-        const bool has = (info->memories >> arm->setup.memory & 1) != 0;
+        const bool has = arms_has_setup(info, &arm->setup);
 
         if (!stp_arm_registers(arm)) {
             arms->arm[n_kept++] = *arm;
             continue;
         }
-        n_memories += has;
+        n_setups += has;
         if (has || arms_list_arm(list, arm))
             arms->arm[n_kept++] = *arm;
     }
     arms->n = n_kept;
-    return n_memories > 0
+    return n_setups > 0
                ? STP_OK
                : stp_fail(err, STP_ERR_RANGE,
                           "arm 'memory': %s has no arms of registered buffers",

@@ -220,8 +220,8 @@ static enum stp_status record_plan_window(struct record *r)
     enum stp_status status;
 
     r->window_arms = r->o->window_arms;
-    status = stp_arms_add_memories(&r->window_arms, r->machine.info.memories,
-                                   &r->err);
+    status =
+        stp_arms_add_setups(&r->window_arms, r->machine.info.setups, &r->err);
     if (status == STP_OK)
         status = stp_plan_measurements(&r->device, &r->o->measure,
                                        &r->window_arms, &r->window, &r->err);

@@ -68,7 +68,8 @@ static const struct stp_option sweep_table[] = {
              "ALGORITHM/PROTOCOL/CHANNELS/chunk=BYTES or a part of it, all, "
              "auto; of what an application chooses MEMORY/ctas=MIN-MAX/"
              "cga=SIZE or a part of it, MEMORY being reg, sym or ce, and "
-             "memory for these three (default all; auto where nothing can be "
+             "memory for these, sym/ctas=16-64 and sym/ctas=32-64 (default "
+             "all; auto where nothing can be "
              "forced)"},
     {"channels", 0, "LIST", stp_option_text, AT(channels),
      .help = "Also every such arm with each of these channel counts"},

@@ -144,8 +144,8 @@ static const struct stp_option train_tuner_table[] = {
              "compare with it: ALGORITHM/PROTOCOL/CHANNELS/chunk=BYTES or a "
              "part of it, all, auto2 for NCCL's own choice once more; of what "
              "an application chooses MEMORY/ctas=MIN-MAX/cga=SIZE or a part of "
-             "it, MEMORY being reg, sym or ce, and memory for those of these "
-             "three that the machine has"},
+             "it, MEMORY being reg, sym or ce, and memory for those of reg, "
+             "sym, ce, sym/ctas=16-64 and sym/ctas=32-64 that the machine has"},
     {"policy", 0, "FILE", stp_option_text, AT(turns.policy),
      .path = STP_PATH_READ,
      .help = "Train with NCCL's own choice and with this policy, in turn, in "

@@ -189,8 +189,7 @@ static enum stp_status verify_open_memory(struct verify *v,
 
     v->arms = (struct stp_arms){.arm = {stp_trial_arms.arm[0]}, .n = 1};
     if (status == STP_OK)
-        status = stp_arms_add_memories(
-            &v->arms, stp_trial_find_memories(v->memory), v->err);
+        status = stp_trial_add_setups(v->memory, &v->arms, v->err);
     if (status == STP_OK)
         status = stp_open(open, &v->device, v->err);
     if (status == STP_OK)

@@ -1,5 +1,6 @@
 #include "core/memory.h"
 
+#include <stdio.h>
 #include <string.h>
 
 static const char *const words[STP_N_MEMORIES] = {
@@ -25,4 +26,16 @@ const char *stp_memory_name(int memory)
 const char *stp_memory_names(void)
 {
     return "plain, reg, sym, ce";
+}
+
+const char *stp_memory_text(int memory, int min_ctas,
+                            char text[STP_MEMORY_TEXT])
+{
+    const char *name = stp_memory_name(memory);
+
+    if (min_ctas == 0)
+        snprintf(text, STP_MEMORY_TEXT, "%s", name);
+    else
+        snprintf(text, STP_MEMORY_TEXT, "%s, minCTAs %d", name, min_ctas);
+    return text;
 }

@@ -28,4 +28,10 @@ const char *stp_memory_name(int memory);
 /* All words, joined by ", ", for messages.  Static. */
 const char *stp_memory_names(void);
 
+/* "sym", or "sym, minCTAs 32" for a communicator that has at least so many CTAs
+ * a kernel.  'min_ctas' is 0 for NCCL's own count. */
+enum { STP_MEMORY_TEXT = 32 };
+const char *stp_memory_text(int memory, int min_ctas,
+                            char text[STP_MEMORY_TEXT]);
+
 #endif /* STP_MEMORY_H */

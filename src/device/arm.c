@@ -25,6 +25,22 @@ static const char *const kind_words[] = {
 
 enum { N_KINDS = sizeof(kind_words) / sizeof(kind_words[0]), MAX_CGA = 8 };
 
+const struct stp_setup stp_setups[STP_N_SETUPS] = {
+    {.memory = STP_MEMORY_PLAIN},
+    {.memory = STP_MEMORY_REG},
+    {.memory = STP_MEMORY_SYM},
+    {.memory = STP_MEMORY_CE},
+    {.memory = STP_MEMORY_SYM, .min_ctas = 16, .max_ctas = STP_MAX_CHANNELS},
+    {.memory = STP_MEMORY_SYM, .min_ctas = 32, .max_ctas = STP_MAX_CHANNELS},
+};
+
+struct stp_setup stp_setup_of(enum stp_memory memory, int min_ctas)
+{
+    return (struct stp_setup){.memory = memory,
+                              .min_ctas = min_ctas,
+                              .max_ctas = min_ctas > 0 ? STP_MAX_CHANNELS : 0};
+}
+
 bool stp_setup_equal(const struct stp_setup *a, const struct stp_setup *b)
 {
     return a->memory == b->memory && a->min_ctas == b->min_ctas &&
@@ -168,18 +184,23 @@ static enum stp_status arms_add_all(struct stp_arms *arms,
     return status;
 }
 
-enum stp_status stp_arms_add_memories(struct stp_arms *arms, unsigned memories,
-                                      struct stp_error *err)
+enum stp_status stp_arms_add_setup(struct stp_arms *arms,
+                                   const struct stp_setup *setup,
+                                   struct stp_error *err)
+{
+    const struct stp_arm arm = {.kind = STP_ARM_SETUP, .setup = *setup};
+
+    return arms_add(arms, &arm, err);
+}
+
+enum stp_status stp_arms_add_setups(struct stp_arms *arms, unsigned setups,
+                                    struct stp_error *err)
 {
     enum stp_status status = STP_OK;
 
-    for (int m = STP_MEMORY_PLAIN + 1; m < STP_N_MEMORIES; m++) {
-        const struct stp_arm arm = {.kind = STP_ARM_SETUP,
-                                    .setup.memory = (enum stp_memory)m};
-
-        if (status == STP_OK && (memories >> m & 1) != 0)
-            status = arms_add(arms, &arm, err);
-    }
+    for (int i = STP_MEMORY_PLAIN + 1; i < STP_N_SETUPS; i++)
+        if (status == STP_OK && (setups >> i & 1) != 0)
+            status = stp_arms_add_setup(arms, &stp_setups[i], err);
     return status;
 }
 
@@ -372,7 +393,7 @@ static enum stp_status arms_add_word(struct stp_arms *arms,
     if (stp_field_is(word, "all"))
         return arms_add_all(arms, err);
     if (stp_field_is(word, "memory"))
-        return stp_arms_add_memories(arms, UINT_MAX, err);
+        return stp_arms_add_setups(arms, UINT_MAX, err);
     if (!stp_arm_from_name(word->s, word->len, &arm) ||
         arm.kind == STP_ARM_PLUGIN)
         return stp_fail_at(err, STP_ERR_SYNTAX, 0, word->column,

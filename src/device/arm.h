@@ -34,6 +34,13 @@ struct stp_setup {
     int cga;      /* ncclConfig_t.cgaClusterSize, 0 to 8, and 1 */
 };
 
+/* The setups that are tried wherever a device has them: a bit each in
+ * stp_device_info.setups.  The first STP_N_MEMORIES are the kinds of memory
+ * alone, as enum stp_memory numbers them; NCCL 2.28 to 2.30 give the kernels of
+ * symmetric memory fewer CTAs than are fastest at many sizes. */
+enum { STP_N_SETUPS = STP_N_MEMORIES + 2 };
+extern const struct stp_setup stp_setups[STP_N_SETUPS];
+
 struct stp_arm {
     enum stp_arm_kind kind;
     int algo;               /* NCCL_ALGO_* or STP_ANY; 0 unless forced */
@@ -52,6 +59,11 @@ struct stp_arms {
     struct stp_arm arm[STP_MAX_ARMS];
     size_t n;
 };
+
+/* The setup of a rule of a memory policy: buffers of that memory, in a
+ * communicator of at least so many CTAs, or of NCCL's own count if that is 0.
+ */
+struct stp_setup stp_setup_of(enum stp_memory memory, int min_ctas);
 
 bool stp_setup_equal(const struct stp_setup *a, const struct stp_setup *b);
 bool stp_arm_equal(const struct stp_arm *a, const struct stp_arm *b);
@@ -76,7 +88,7 @@ bool stp_arm_from_name(const char *name, size_t len, struct stp_arm *arm_ret);
 
 /*
  * Reads a comma-separated list of names: "all" is every algorithm with every
- * protocol that NCCL has kernels for, "memory" every way to register buffers;
+ * protocol that NCCL has kernels for, "memory" every setup of stp_setups;
  * "plugin" is not in a list.  AUTO is always the first of *arms_ret, named or
  * not, and no arm is in it twice.  *err names the word that means nothing;
  * *arms_ret is undefined then.
@@ -84,9 +96,15 @@ bool stp_arm_from_name(const char *name, size_t len, struct stp_arm *arm_ret);
 enum stp_status stp_arms_parse(const char *list, struct stp_arms *arms_ret,
                                struct stp_error *err);
 
-/* Adds an arm for each way to register buffers whose bit is in 'memories'. */
-enum stp_status stp_arms_add_memories(struct stp_arms *arms, unsigned memories,
-                                      struct stp_error *err);
+/* Adds an arm for each of stp_setups, but for plain buffers, whose bit is in
+ * 'setups'. */
+enum stp_status stp_arms_add_setups(struct stp_arms *arms, unsigned setups,
+                                    struct stp_error *err);
+
+/* Adds the arm of a setup, unless it is there. */
+enum stp_status stp_arms_add_setup(struct stp_arms *arms,
+                                   const struct stp_setup *setup,
+                                   struct stp_error *err);
 
 /*
  * Adds, for each forced arm that leaves the channels to NCCL, one arm for each

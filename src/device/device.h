@@ -47,7 +47,7 @@ struct stp_device_info {
     char cpu_vendor[16];    /* intel, amd, arm, mixed or unknown */
     bool is_live;           /* times drift: measured here and now */
     bool has_arms;          /* an arm can be forced */
-    unsigned memories;      /* a bit for each enum stp_memory of which there are
+    unsigned setups;        /* a bit for each of stp_setups of which there are
                                arms */
     bool has_data;          /* false in virtual time: nothing is computed, there
                                are no bytes to check, and downloads are zeros */

@@ -72,8 +72,10 @@ int steptune_memory_open(const char *path,
     return result;
 }
 
-int steptune_memory_ask(const struct steptune_memory_policy *policy,
-                        const struct steptune_memory_call *call)
+/* The first rule that matches, NULL if none does; false if the call is none. */
+static bool memory_match(const struct steptune_memory_policy *policy,
+                         const struct steptune_memory_call *call,
+                         const struct stp_rule **rule_ret)
 {
     const struct stp_memory_query query = {
         .coll = stp_coll_from_name(call->collective, strlen(call->collective)),
@@ -85,10 +87,31 @@ int steptune_memory_ask(const struct steptune_memory_policy *policy,
     };
 
     if (query.coll < 0 || query.n_ranks == 0 || query.n_nodes == 0)
+        return false;
+    *rule_ret = policy->rules != NULL
+                    ? stp_memory_policy_match(policy->rules, &query)
+                    : NULL;
+    return true;
+}
+
+int steptune_memory_ask(const struct steptune_memory_policy *policy,
+                        const struct steptune_memory_call *call)
+{
+    const struct stp_rule *rule;
+
+    if (!memory_match(policy, call, &rule))
         return -1;
-    return policy->rules != NULL
-               ? (int)stp_memory_policy_lookup(policy->rules, &query)
-               : STEPTUNE_MEMORY_PLAIN;
+    return rule != NULL ? rule->memory : STEPTUNE_MEMORY_PLAIN;
+}
+
+int steptune_memory_min_ctas(const struct steptune_memory_policy *policy,
+                             const struct steptune_memory_call *call)
+{
+    const struct stp_rule *rule;
+
+    if (!memory_match(policy, call, &rule))
+        return -1;
+    return rule != NULL ? rule->min_ctas : 0;
 }
 
 void steptune_memory_close(struct steptune_memory_policy *policy)

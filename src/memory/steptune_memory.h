@@ -71,6 +71,16 @@ struct steptune_memory_call {
 int steptune_memory_ask(const struct steptune_memory_policy *policy,
                         const struct steptune_memory_call *call);
 
+/*
+ * What ncclConfig_t.minCTAs of the call's communicator should be, with maxCTAs
+ * 64: the kernels of symmetric memory are faster at many sizes with more CTAs
+ * than NCCL gives them.  From 1 to 64; or 0, for NCCL's own count.  An
+ * application that asks for buffers of several sizes makes a communicator for
+ * each answer.  -1 as steptune_memory_ask().
+ */
+int steptune_memory_min_ctas(const struct steptune_memory_policy *policy,
+                             const struct steptune_memory_call *call);
+
 /* Frees.  NULL is allowed and does nothing. */
 void steptune_memory_close(struct steptune_memory_policy *policy);
 

@@ -9,17 +9,18 @@
 /* The optional columns that some rule needs; a comma in a GPU's name would
  * break the line. */
 struct memory_columns {
-    bool overlap, gpu;
+    bool min_ctas, overlap, gpu;
 };
 
 static struct memory_columns
 memory_choose_columns(const struct stp_memory_table *table)
 {
-    struct memory_columns columns = {false, false};
+    struct memory_columns columns = {false, false, false};
 
     for (size_t i = 0; i < table->n_rules; i++) {
         const char *gpu = table->rules[i].rule.gpu;
 
+        columns.min_ctas |= table->rules[i].rule.min_ctas != 0;
         columns.overlap |= table->rules[i].rule.overlap != -1;
         columns.gpu |= gpu != NULL && strpbrk(gpu, ",#\n") == NULL;
     }
@@ -28,13 +29,16 @@ memory_choose_columns(const struct stp_memory_table *table)
 
 static void memory_write_evidence(const struct stp_memory_rule *rule, FILE *fp)
 {
+    char text[STP_MEMORY_TEXT];
+
     for (size_t i = 0; i < rule->n_evidence; i++) {
         const struct stp_memory_evidence *e = &rule->evidence[i];
 
         fprintf(fp,
                 "# %" PRIu64 " B: plain %.1f us -> %s %.1f us, gain %.3f (%.3f "
                 "to %.3f)",
-                e->n_bytes, e->auto_us, stp_memory_name(rule->rule.memory),
+                e->n_bytes, e->auto_us,
+                stp_memory_text(rule->rule.memory, rule->rule.min_ctas, text),
                 e->us, e->gain.gain, e->gain.low, e->gain.high);
         if (e->best[0] != '\0')
             fprintf(fp, ", over %s %.3f (%.3f to %.3f)", e->best,
@@ -64,6 +68,8 @@ static void memory_write_rule(const struct stp_rule *rule,
     else
         fprintf(fp, "%" PRIu64, rule->bytes.max);
     fprintf(fp, ",%s", stp_memory_name(rule->memory));
+    if (columns->min_ctas)
+        fprintf(fp, ",%d", rule->min_ctas);
     memory_write_range(&rule->nodes, fp);
     memory_write_range(&rule->ranks, fp);
     if (columns->overlap)
@@ -76,6 +82,8 @@ static void memory_write_rule(const struct stp_rule *rule,
 void stp_memory_drops_write(const struct stp_memory_table *table,
                             const char *begin, FILE *fp)
 {
+    char text[STP_MEMORY_TEXT];
+
     for (size_t i = 0; i < table->n_drops; i++) {
         const struct stp_memory_drop *d = &table->drops[i];
 
@@ -83,8 +91,9 @@ void stp_memory_drops_write(const struct stp_memory_table *table,
                 "%sDropped: %s for %s of %" PRIu64
                 " bytes on %u ranks%s, gain %.3f at first, when it was "
                 "measured again ",
-                begin, stp_memory_name(d->memory), stp_coll_name(d->coll),
-                d->n_bytes, d->n_ranks,
+                begin,
+                stp_memory_text(d->setup.memory, d->setup.min_ctas, text),
+                stp_coll_name(d->coll), d->n_bytes, d->n_ranks,
                 d->overlaps ? " overlapped with compute" : "", d->gain);
         if (isnan(d->again))
             fputs("slower than plain buffers in some workload\n", fp);
@@ -107,6 +116,10 @@ static void memory_write(const struct stp_memory_table *table,
             "best rule of a policy, both with 95 percent confidence; elsewhere "
             "buffers stay plain.\n",
             origin->min_gain * 100);
+    if (columns.min_ctas)
+        fputs("# min_ctas is what ncclConfig_t.minCTAs of the communicator is "
+              "to be, with maxCTAs 64; 0: NCCL's own.\n",
+              fp);
     if (columns.overlap)
         fputs("# Times with overlap 0 are of collectives back to back, or of "
               "an iteration less its compute; with overlap 1, of an "
@@ -115,7 +128,8 @@ static void memory_write(const struct stp_memory_table *table,
     if (table->n_rules == 0)
         fputs("# No rule: plain buffers are as good at every size.\n", fp);
     stp_memory_drops_write(table, "# ", fp);
-    fprintf(fp, "collective,min_bytes,max_bytes,memory,nNodes,nRanks%s%s\n",
+    fprintf(fp, "collective,min_bytes,max_bytes,memory%s,nNodes,nRanks%s%s\n",
+            columns.min_ctas ? ",min_ctas" : "",
             columns.overlap ? ",overlap" : "", columns.gpu ? ",gpu" : "");
     for (size_t i = 0; i < table->n_rules; i++) {
         fputc('\n', fp);

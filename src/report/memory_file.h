@@ -34,7 +34,7 @@ struct stp_memory_drop {
     unsigned n_ranks;
     bool overlaps;
     uint64_t n_bytes;
-    enum stp_memory memory;
+    struct stp_setup setup;
     double gain;   /* over plain buffers and NCCL's own choice, at first */
     double again;  /* the same, measured again; NaN: slower in a workload */
     double policy; /* what the policy gained then */
@@ -57,7 +57,7 @@ void stp_memory_drops_write(const struct stp_memory_table *table,
  * to standard output: above each the times it rests on, and above all what made
  * it, the run of the measurements if they have one, the policy hash, the source
  * of the times, what was dropped and, without rules, that there are none.
- * Columns overlap and gpu are there if a rule needs them.
+ * Columns min_ctas, overlap and gpu are there if a rule needs them.
  */
 enum stp_status stp_memory_file_save(const struct stp_memory_table *table,
                                      const struct stp_policy_origin *origin,

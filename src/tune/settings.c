@@ -104,7 +104,7 @@ static bool settings_has_mode(const struct stp_device *device,
                               const struct settings_mode *m)
 {
     return !m->registers ||
-           (info->memories != 0 &&
+           (info->setups != 0 &&
             stp_device_knows_mode(device, m->mode, m->colls[0]));
 }
 
@@ -170,7 +170,7 @@ enum stp_status stp_setting_choose_arms(const struct stp_comparisons *swept,
         points[c] = settings_find_nearest(swept, m->colls[c], info.n_ranks,
                                           setting->n_bytes);
     stp_refine_contenders(points, m->n_colls, arms_ret);
-    return stp_arms_add_memories(arms_ret, info.memories, err);
+    return stp_arms_add_setups(arms_ret, info.setups, err);
 }
 
 enum stp_status stp_setting_run(const struct stp_device *device,

@@ -178,7 +178,7 @@ static enum stp_status sweep_measure_grid(struct sweep *s)
     enum stp_status status = stp_arms_parse("all", &all, s->err);
 
     if (status == STP_OK)
-        status = stp_arms_add_memories(&all, s->pass->info.memories, s->err);
+        status = stp_arms_add_setups(&all, s->pass->info.setups, s->err);
     for (size_t c = 0; c < plan->n_colls; c++)
         total += plan->sizes[c].n;
     sweep_tell_resumed(s, total);
@@ -218,7 +218,7 @@ static enum stp_status sweep_refine_once(struct sweep *s,
         if (!sweep_is_of_pass(s, p) || !stp_point_alike(p, p + 1) ||
             !stp_refine_between(p, p + 1, terms, grain, &size, &arms))
             continue;
-        status = stp_arms_add_memories(&arms, s->pass->info.memories, s->err);
+        status = stp_arms_add_setups(&arms, s->pass->info.setups, s->err);
         if (status == STP_OK)
             status = sweep_measure(s, p->coll, size, &arms, s->rounds);
         if (status == STP_OK)

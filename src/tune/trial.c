@@ -221,13 +221,25 @@ enum stp_status stp_trial_prove(const char *path,
     return stp_file_end(&file, status, err);
 }
 
-unsigned stp_trial_find_memories(const struct stp_policy *memory)
+static struct stp_setup trial_setup(const struct stp_rule *rule)
 {
-    unsigned memories = 0;
+    return stp_setup_of((enum stp_memory)rule->memory, rule->min_ctas);
+}
 
-    for (size_t i = 0; i < stp_policy_size(memory); i++)
-        memories |= 1u << stp_policy_rule(memory, i)->memory;
-    return memories;
+enum stp_status stp_trial_add_setups(const struct stp_policy *memory,
+                                     struct stp_arms *arms,
+                                     struct stp_error *err)
+{
+    enum stp_status status = STP_OK;
+
+    for (size_t i = 0; i < stp_policy_size(memory) && status == STP_OK; i++) {
+        const struct stp_rule *rule = stp_policy_rule(memory, i);
+        const struct stp_setup setup = trial_setup(rule);
+
+        if (rule->memory != STP_MEMORY_PLAIN)
+            status = stp_arms_add_setup(arms, &setup, err);
+    }
+    return status;
 }
 
 /* Whether the policy wants the message of the row as it was measured. */
@@ -242,9 +254,13 @@ static bool trial_wants_row(const struct stp_policy *memory,
                                            .overlaps =
                                                row->work.mode != STP_MODE_ALONE,
                                            .gpu = info->gpu};
+    const struct stp_rule *rule = stp_memory_policy_match(memory, &query);
+    struct stp_setup setup;
 
-    return stp_arm_registers(&row->arm) &&
-           row->arm.setup.memory == stp_memory_policy_lookup(memory, &query);
+    if (rule == NULL || !stp_arm_registers(&row->arm))
+        return false;
+    setup = trial_setup(rule);
+    return stp_setup_equal(&row->arm.setup, &setup);
 }
 
 enum stp_status stp_trial_take_memory(const struct stp_policy *memory,

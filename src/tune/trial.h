@@ -62,9 +62,10 @@ enum stp_status stp_trial_take_memory(const struct stp_policy *memory,
                                       struct stp_dataset *data,
                                       struct stp_error *err);
 
-/* The ways to register that the rules of a memory policy name, as bits of enum
- * stp_memory. */
-unsigned stp_trial_find_memories(const struct stp_policy *memory);
+/* Adds the arms that the rules of a memory policy name. */
+enum stp_status stp_trial_add_setups(const struct stp_policy *memory,
+                                     struct stp_arms *arms,
+                                     struct stp_error *err);
 
 /*
  * Adds to the sizes of each collective in '*plan' those that verify the policy

@@ -140,7 +140,7 @@ static enum stp_status verify_try_alone(struct verify *v)
     enum stp_status status = STP_OK;
 
     if (v->n_tries == 1)
-        status = stp_arms_add_memories(&arms, v->info.memories, v->err);
+        status = stp_arms_add_setups(&arms, v->info.setups, v->err);
     if (status == STP_OK)
         status = stp_plan_measurements(v->device, &v->job->plan->measure, &arms,
                                        &plan, v->err);
@@ -220,7 +220,7 @@ static enum stp_status verify_try_overlap(struct verify *v)
                                     settings);
 
     if (v->registers)
-        status = stp_arms_add_memories(&arms, v->info.memories, v->err);
+        status = stp_arms_add_setups(&arms, v->info.setups, v->err);
     for (size_t i = 0; i < n && status == STP_OK; i++) {
         out.n_samples = 0;
         status = stp_tune_run_setting(v->job, v->device, &settings[i], &arms,

@@ -98,6 +98,50 @@ TEST(DeriveMemoryRange, EndsBeforeASizeWhereNcclRunsATree)
                     [](const stp_derived_rule &) { return ""; }));
 }
 
+// A communicator of its own, for as much as a rule must gain.
+TEST(DeriveMemoryCtas, AreNamedWhereTheyAreWorthACommunicator)
+{
+    const stp_derive_terms memory{0.02, false, false, true, nullptr};
+    const struct {
+        double narrow, wide; // 0: not measured
+        std::vector<std::string> rules;
+    } cases[] = {
+        {1.2, 1.3, {"100-100 sym/ctas=32-64"}},
+        {1.2, 1.21, {"100-100 sym"}},
+        {1.2, 1.1, {"100-100 sym"}},
+        {0.9, 1.1, {"100-100 sym/ctas=32-64"}},
+        {0, 1.1, {"100-100 sym/ctas=32-64"}},
+        {1.01, 1.025, {}},
+    };
+
+    for (const auto &c : cases) {
+        Data d;
+        d.AddAuto(100);
+        Add(&d, 100, kSym, c.narrow);
+        Add(&d, 100, kSymWide, c.wide);
+        EXPECT_EQ(c.rules, Rules(Compared(d).all, memory,
+                                 [](const stp_derived_rule &) { return ""; }))
+            << c.narrow << " and " << c.wide;
+    }
+}
+
+// Other limits of a communicator cannot be written into a memory policy.
+TEST(DeriveMemoryCtas, AreThoseThatAMemoryPolicyCanName)
+{
+    const auto registers = [](const std::string &name) {
+        stp_arm arm{};
+        EXPECT_TRUE(stp_arm_from_name(name.data(), name.size(), &arm)) << name;
+        return stp_arm_registers(&arm);
+    };
+
+    for (const char *name : {"sym", "reg", "ce", "sym/ctas=16-64",
+                             "reg/ctas=1-64", "ce/ctas=64-64"})
+        EXPECT_TRUE(registers(name)) << name;
+    for (const char *name : {"ctas=16-64", "sym/ctas=16-32", "sym/ctas=64",
+                             "sym/cga=2", "sym/ctas=16-64/cga=2", "auto"})
+        EXPECT_FALSE(registers(name)) << name;
+}
+
 struct KernelCase {
     const char *name;
     stp_arm fast, slow; // both faster than NCCL's own choice

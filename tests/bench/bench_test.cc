@@ -190,12 +190,13 @@ TEST(Arms, AreNoOtherNames)
 
 TEST(Arms, OfMemoryAreAllWaysToRegister)
 {
-    const char *const expected[] = {"auto", "reg", "sym", "ce"};
+    const char *const expected[] = {
+        "auto", "reg", "sym", "ce", "sym/ctas=16-64", "sym/ctas=32-64"};
     stp_arms arms;
 
     ASSERT_EQ(STP_OK, stp_arms_parse("sym,memory", &arms, nullptr));
 
-    ASSERT_EQ(4u, arms.n);
+    ASSERT_EQ(6u, arms.n);
     for (const char *name : expected) {
         stp_arm arm{};
         ASSERT_TRUE(stp_arm_from_name(name, strlen(name), &arm));
@@ -212,12 +213,18 @@ TEST(Arms, OfMemoryAreAddedAsFarAsADeviceHasThem)
     stp_arms arms;
     ASSERT_EQ(STP_OK, stp_arms_parse("auto", &arms, nullptr));
 
-    ASSERT_EQ(STP_OK, stp_arms_add_memories(
-                          &arms, 1u << STP_MEMORY_PLAIN | 1u << STP_MEMORY_SYM,
-                          nullptr));
+    ASSERT_EQ(STP_OK, stp_arms_add_setups(&arms,
+                                          1u << STP_MEMORY_PLAIN |
+                                              1u << STP_MEMORY_SYM |
+                                              1u << (STP_N_SETUPS - 1),
+                                          nullptr));
 
-    ASSERT_EQ(2u, arms.n);
-    EXPECT_EQ(STP_MEMORY_SYM, arms.arm[1].setup.memory);
+    ASSERT_EQ(3u, arms.n);
+    EXPECT_TRUE(
+        stp_setup_equal(&stp_setups[STP_MEMORY_SYM], &arms.arm[1].setup));
+    char name[STP_ARM_NAME];
+    stp_arm_name(&arms.arm[2], name);
+    EXPECT_STREQ("sym/ctas=32-64", name);
 }
 
 TEST(Arms, OfOneWordRanIfThatIsWhatRan)

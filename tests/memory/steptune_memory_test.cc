@@ -75,6 +75,27 @@ TEST_F(SteptuneMemory, AnswersAsTheFileSays)
     EXPECT_EQ(STEPTUNE_MEMORY_PLAIN, Ask("broadcast", 1 << 20));
 }
 
+TEST_F(SteptuneMemory, SaysHowManyCtasTheCommunicatorIsToHave)
+{
+    const steptune_memory_call call{"allreduce", 1 << 20, 2, 1, 0};
+    const steptune_memory_call larger{"allreduce", (1 << 20) + 1, 2, 1, 0};
+    const steptune_memory_call none{"all_reduce", 8, 2, 1, 0};
+    const steptune_memory_call no_ranks{"allreduce", 8, 0, 1, 0};
+    ASSERT_EQ(STEPTUNE_MEMORY_OK,
+              Open(Write("p", "collective,max_bytes,memory,min_ctas\n"
+                              "allreduce,1M,sym,32\nallreduce,inf,sym,0\n")
+                       .c_str()));
+
+    EXPECT_EQ(32, steptune_memory_min_ctas(policy_, &call));
+    EXPECT_EQ(0, steptune_memory_min_ctas(policy_, &larger));
+    EXPECT_EQ(-1, steptune_memory_min_ctas(policy_, &none));
+    EXPECT_EQ(-1, steptune_memory_min_ctas(policy_, &no_ranks));
+    EXPECT_EQ(STEPTUNE_MEMORY_SYM, Ask("allreduce", 1 << 20));
+
+    ASSERT_EQ(STEPTUNE_MEMORY_NO_FILE, Open("no_such_file"));
+    EXPECT_EQ(0, steptune_memory_min_ctas(policy_, &call));
+}
+
 // As the plugins; the rule itself is tested in trust_test.
 TEST_F(SteptuneMemory, ReadsNoFifoAndNothingThatAllUsersMayWrite)
 {

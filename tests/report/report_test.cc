@@ -282,16 +282,17 @@ class MemoryFileTest : public PolicyFileTest
 
 TEST_F(MemoryFileTest, SaysWhatWasDroppedAndWhy)
 {
-    const std::string text = SaveMemory(
-        {},
-        {{ncclFuncAllReduce, 2, true, 4194304, STP_MEMORY_SYM, 1.25, 0.97,
-          1.02},
-         {ncclFuncAllGather, 4, false, 8388608, STP_MEMORY_CE, 1.1, NAN, 1}});
+    const std::string text =
+        SaveMemory({}, {{ncclFuncAllReduce, 2, true, 4194304,
+                         stp_setup_of(STP_MEMORY_SYM, 32), 1.25, 0.97, 1.02},
+                        {ncclFuncAllGather, 4, false, 8388608,
+                         stp_setup_of(STP_MEMORY_CE, 0), 1.1, NAN, 1}});
 
     EXPECT_THAT(
         text,
         HasSubstr(
-            "# Dropped: sym for allreduce of 4194304 bytes on 2 ranks "
+            "# Dropped: sym, minCTAs 32 for allreduce of 4194304 bytes on 2 "
+            "ranks "
             "overlapped with compute, gain 1.250 at first, when it was "
             "measured again 0.970, where the policy had 1.020\n"
             "# Dropped: ce for allgather of 8388608 bytes on 4 ranks, gain "
@@ -335,6 +336,31 @@ TEST_F(MemoryFileTest, CarriesEachRulesEvidence)
                  "# 4194304 B: plain 40.0 us -> sym 38.0 us, gain 1.053 (1.050 "
                  "to 1.060), 20 rounds recorded, single pass\n"
                  "allreduce,1048576,6291456,sym,1,2\n"));
+}
+
+TEST_F(MemoryFileTest, SaysHowManyCtasTheCommunicatorIsToHave)
+{
+    const stp_memory_evidence e{
+        2 << 20, 30,   20, {1.5, 1.49, 1.51, 20}, "", {}, STP_SOURCE_MEASURED,
+        false,   false};
+    stp_rule rule = Rule(STP_MEMORY_SYM, 1 << 20, 6 << 20);
+    rule.min_ctas = 32;
+
+    const std::string text =
+        SaveMemory({{rule, &e, 1}, {Rule(STP_MEMORY_REG, 8, 8), nullptr, 0}});
+
+    EXPECT_THAT(
+        text,
+        HasSubstr("# min_ctas is what ncclConfig_t.minCTAs of the communicator "
+                  "is to be, with maxCTAs 64; 0: NCCL's own.\n"));
+    EXPECT_THAT(
+        text,
+        EndsWith("collective,min_bytes,max_bytes,memory,min_ctas,nNodes,nRanks"
+                 "\n\n"
+                 "# 2097152 B: plain 30.0 us -> sym, minCTAs 32 20.0 us, gain "
+                 "1.500 (1.490 to 1.510), 20 rounds measured\n"
+                 "allreduce,1048576,6291456,sym,32,1,2\n\n"
+                 "allreduce,8,8,reg,0,1,2\n"));
 }
 
 TEST_F(MemoryFileTest, HasTheColumnsThatRulesNeed)

@@ -31,6 +31,8 @@ inline constexpr stp_arm kTreeLl{
 
 inline constexpr stp_arm kSym{
     STP_ARM_SETUP, 0, 0, 0, 0, {STP_MEMORY_SYM, 0, 0, 0}};
+inline constexpr stp_arm kSymWide{
+    STP_ARM_SETUP, 0, 0, 0, 0, {STP_MEMORY_SYM, 32, 64, 0}};
 inline constexpr stp_arm kCe{STP_ARM_SETUP,           0, 0, 0, 0,
                              {STP_MEMORY_CE, 0, 0, 0}};
 inline constexpr stp_arm kReg{

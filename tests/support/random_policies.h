@@ -39,7 +39,7 @@ inline const char *HeaderText(stp_policy_kind kind)
                  "protocol,channels,min_bytes_per_rank,max_bytes_per_rank,"
                  "numPipeOps,regBuff,chunk_bytes\n"
                : "collective,min_bytes,max_bytes,nNodes,nRanks,gpu,memory,"
-                 "overlap\n";
+                 "min_ctas,overlap\n";
 }
 
 inline std::string RuleText(const stp_rule &r, stp_policy_kind kind)
@@ -51,7 +51,8 @@ inline std::string RuleText(const stp_rule &r, stp_policy_kind kind)
 
     if (kind == STP_POLICY_OF_MEMORY)
         return both + stp_memory_name(static_cast<enum stp_memory>(r.memory)) +
-               "," + std::to_string(r.overlap) + "\n";
+               "," + std::to_string(r.min_ctas) + "," +
+               std::to_string(r.overlap) + "\n";
     return both + stp_algo_name(r.algo) + "," + stp_proto_name(r.proto) + "," +
            std::to_string(r.n_channels) + "," +
            RangeText(r.bytes_per_rank, ",") + "," +
@@ -125,6 +126,7 @@ inline stp_rule AnyRule(const std::vector<uint64_t> &ends)
     rule.proto = of({0, 1, 2});
     rule.n_channels = *rc::gen::inRange(0, STP_MAX_CHANNELS + 1);
     rule.memory = *rc::gen::inRange<int>(STP_MEMORY_PLAIN, STP_MEMORY_CE + 1);
+    rule.min_ctas = of({0, 0, 0, 1, 16, 32, STP_MAX_CHANNELS});
     rule.bytes = AnyRange(ends);
     rule.bytes_per_rank =
         of({0, 0, 0, 1}) == 1 ? AnyRange(ends) : stp_range{0, UINT64_MAX};

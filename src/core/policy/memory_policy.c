@@ -62,11 +62,3 @@ stp_memory_policy_match(const struct stp_policy *policy,
             return stp_policy_rule(policy, i);
     return NULL;
 }
-
-enum stp_memory stp_memory_policy_lookup(const struct stp_policy *policy,
-                                         const struct stp_memory_query *query)
-{
-    const struct stp_rule *rule = stp_memory_policy_match(policy, query);
-
-    return rule != NULL ? (enum stp_memory)rule->memory : STP_MEMORY_PLAIN;
-}

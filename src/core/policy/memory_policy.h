@@ -48,8 +48,4 @@ const struct stp_rule *
 stp_memory_policy_match(const struct stp_policy *policy,
                         const struct stp_memory_query *query);
 
-/* What that rule says. */
-enum stp_memory stp_memory_policy_lookup(const struct stp_policy *policy,
-                                         const struct stp_memory_query *query);
-
 #endif /* STP_MEMORY_POLICY_H */

@@ -42,6 +42,7 @@ struct stp_rule {
     int proto;      /* NCCL_PROTO_* */
     int n_channels; /* 1 to 64; 0: NCCL's own count */
     int memory;     /* enum stp_memory, of a memory policy */
+    int min_ctas;   /* likewise: 1 to 64; 0: NCCL's own count */
     struct stp_range bytes;
     struct stp_range bytes_per_rank;
     struct stp_range nodes; /* of the communicator; from 1 */

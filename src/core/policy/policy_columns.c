@@ -283,6 +283,8 @@ const struct stp_column stp_columns[STP_N_COLUMNS] = {
      .expected = "-1, 0 or 4K to 16M"},
     {"memory", NULL, column_read_word, AT(memory), MEMORY, .required = true,
      .from_name = stp_memory_from_name, .names = stp_memory_names},
+    {"min_ctas", NULL, column_read_int, AT(min_ctas), MEMORY,
+     .expected = "-1, 0 or 1 to 64", .any = 0, .min = 0, .max = STP_MAX_CHANNELS},
     {"overlap", NULL, column_read_int, AT(overlap), MEMORY,
      .expected = SWITCH, .any = -1, .min = 0, .max = 1},
     {"gpu", NULL, column_read_gpu, AT(gpu), BOTH,

@@ -12,7 +12,7 @@
 #include "core/status.h"
 #include "core/text.h"
 
-enum { STP_N_COLUMNS = 16 };
+enum { STP_N_COLUMNS = 17 };
 
 /* What differs between the kinds of policy, beside their columns. */
 struct stp_policy_format {

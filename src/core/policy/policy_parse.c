@@ -434,7 +434,8 @@ uint64_t stp_policy_hash(const struct stp_policy *policy)
 
         hash = policy_mix_rule(hash, rule);
         if (stp_policy_get_kind(policy) == STP_POLICY_OF_MEMORY)
-            hash = stp_hash(hash, (uint64_t)rule->memory << 8 |
+            hash = stp_hash(hash, (uint64_t)rule->min_ctas << 16 |
+                                      (uint64_t)rule->memory << 8 |
                                       (uint64_t)(rule->overlap + 1));
     }
     return hash != 0 ? hash : 1;

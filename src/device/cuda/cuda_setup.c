@@ -20,15 +20,16 @@ static const struct {
 };
 
 /* Of one rank there is nothing to register for. */
-unsigned stp_cuda_setup_memories(const struct stp_cuda *d)
+unsigned stp_cuda_setup_find(const struct stp_cuda *d)
 {
-    unsigned memories = 0;
+    unsigned setups = 0;
 
-    for (int m = 0; m < STP_N_MEMORIES; m++)
-        if (m == STP_MEMORY_PLAIN ||
-            (d->n_ranks > 1 && d->nccl.version >= needs[m].version))
-            memories |= 1u << m;
-    return memories;
+    for (int i = 0; i < STP_N_SETUPS; i++)
+        if (i == STP_MEMORY_PLAIN ||
+            (d->n_ranks > 1 &&
+             d->nccl.version >= needs[stp_setups[i].memory].version))
+            setups |= 1u << i;
+    return setups;
 }
 
 static enum stp_status setup_check(const struct stp_cuda *d,

@@ -835,7 +835,7 @@ static void mock_fill_info(struct engine *e, bool measures, bool has_arms)
         .max_rounds = n_recorded > 0 ? n_recorded : 1, /* 2nd: the same */
         .compute_capability = m->compute_capability,
         .has_arms = has_arms,
-        .memories = stp_mock_memories(e->machine),
+        .setups = stp_mock_setups(e->machine),
         .models_overlap =
             mock_machine_overlap_settings(e->machine, NULL, 0) == 0,
         .has_tf32 = stp_mock_has_tf32(e->machine),

@@ -1,8 +1,10 @@
 #include "device/mock/mock_way.h"
 
-static const int ways[STP_N_MEMORIES] = {[STP_MEMORY_REG] = MOCK_WAY_REG,
-                                         [STP_MEMORY_SYM] = MOCK_WAY_SYM,
-                                         [STP_MEMORY_CE] = MOCK_WAY_CE};
+/* Of stp_setups. */
+static const int ways[STP_N_SETUPS] = {
+    0,           MOCK_WAY_REG,    MOCK_WAY_SYM,
+    MOCK_WAY_CE, MOCK_WAY_SYM_16, MOCK_WAY_SYM_32,
+};
 
 static bool way_has_times(const struct mock_machine *machine, int way)
 {
@@ -13,28 +15,29 @@ static bool way_has_times(const struct mock_machine *machine, int way)
     return has;
 }
 
-unsigned stp_mock_memories(const struct mock_machine *machine)
+unsigned stp_mock_setups(const struct mock_machine *machine)
 {
-    unsigned memories = 0;
+    unsigned setups = 0;
 
-    for (int m = 0; m < STP_N_MEMORIES; m++)
-        if (way_has_times(machine, ways[m]))
-            memories |= 1u << m;
-    return memories;
+    for (int i = 0; i < STP_N_SETUPS; i++)
+        if (way_has_times(machine, ways[i]))
+            setups |= 1u << i;
+    return setups;
 }
 
 enum stp_status stp_mock_find_way(const struct mock_machine *machine,
                                   const struct stp_arm *arm, int *way_ret,
                                   struct stp_error *err)
 {
-    const struct stp_setup *setup = &arm->setup;
+    const unsigned has = stp_mock_setups(machine);
     char name[STP_ARM_NAME];
 
-    if (setup->max_ctas == 0 && setup->cga == 0 && arm->chunk_bytes == 0 &&
-        way_has_times(machine, ways[setup->memory])) {
-        *way_ret = ways[setup->memory];
-        return STP_OK;
-    }
+    for (int i = 0; i < STP_N_SETUPS && arm->chunk_bytes == 0; i++)
+        if (stp_setup_equal(&arm->setup, &stp_setups[i]) &&
+            (has >> i & 1) != 0) {
+            *way_ret = ways[i];
+            return STP_OK;
+        }
     stp_arm_name(arm, name);
     return stp_fail(err, STP_ERR_RANGE,
                     "arm %s: machine '%s' has no recorded times of it, and "

@@ -9,7 +9,7 @@
 
 /* As struct stp_device_info has them: those with recorded times of some
  * collective. */
-unsigned stp_mock_memories(const struct mock_machine *machine);
+unsigned stp_mock_setups(const struct mock_machine *machine);
 
 /* How collectives of the arm run: enum mock_way, or 0 for as NCCL chooses.
  * STP_ERR_RANGE if nothing was recorded of it. */

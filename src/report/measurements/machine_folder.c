@@ -164,7 +164,7 @@ static const char *machine_columns(const struct stp_machine_record *r,
         {{COLUMNS SOURCE OVER_COMPUTE, COLUMNS SOURCE KERNEL OVER_COMPUTE},
          {COLUMNS OVER_COMPUTE, COLUMNS KERNEL OVER_COMPUTE}},
     };
-    const bool has_kernels = (r->info.memories >> STP_MEMORY_REG) != 0;
+    const bool has_kernels = (r->info.setups >> STP_MEMORY_REG) != 0;
 
     return columns[compute][r->info.is_live][has_kernels];
 }

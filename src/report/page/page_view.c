@@ -291,6 +291,7 @@ static void view_memory_rule(const struct stp_memory_rule *m, cJSON *rules)
     const struct stp_memory_gains gains = stp_memory_rule_gains(m, false);
     const struct stp_memory_gains over = stp_memory_rule_gains(m, true);
     const struct stp_rule *r = &m->rule;
+    char text[STP_MEMORY_TEXT];
     cJSON *rule = stp_json_row(rules);
     cJSON *sizes = cJSON_AddArrayToObject(rule, "sizes");
 
@@ -302,7 +303,8 @@ static void view_memory_rule(const struct stp_memory_rule *m, cJSON *rules)
     cJSON_AddStringToObject(
         rule, "when", r->overlap < 0 ? "alone, overlapped" : whens[r->overlap]);
     cJSON_AddBoolToObject(rule, "overlaps", r->overlap != 0);
-    cJSON_AddStringToObject(rule, "memory", stp_memory_name(r->memory));
+    cJSON_AddStringToObject(rule, "memory",
+                            stp_memory_text(r->memory, r->min_ctas, text));
     stp_json_number(rule, "n_sizes", (double)m->n_evidence);
     stp_json_number(rule, "low", gains.low);
     stp_json_number(rule, "high", gains.high);

@@ -68,6 +68,7 @@ static void rules_add(struct gathering *g, const struct stp_derived_rule *rule,
     *out = (struct stp_memory_rule){
         .rule = {.coll = rule->coll,
                  .memory = (int)rule->arm.setup.memory,
+                 .min_ctas = rule->arm.setup.min_ctas,
                  .bytes = {rule->min_bytes, rule->max_bytes},
                  .nodes = {rule->n_nodes, rule->n_nodes},
                  .ranks = {rule->n_ranks, rule->n_ranks},
@@ -92,7 +93,7 @@ static void rules_add_drop(struct gathering *g, const struct stp_point *p,
                                      .n_ranks = p->n_ranks,
                                      .overlaps = s->overlaps,
                                      .n_bytes = p->n_bytes,
-                                     .memory = c->arm.setup.memory,
+                                     .setup = c->arm.setup,
                                      .gain = c->gain.gain,
                                      .again = again,
                                      .policy = policy};
@@ -186,9 +187,10 @@ static void rules_measure(struct gathering *g, const struct stp_policy *policy,
                           const struct stp_memory_situation *s,
                           struct stp_memory_rule *rule)
 {
-    const struct stp_arm arm = {.kind = STP_ARM_SETUP,
-                                .setup.memory =
-                                    (enum stp_memory)rule->rule.memory};
+    const struct stp_arm arm = {
+        .kind = STP_ARM_SETUP,
+        .setup = stp_setup_of((enum stp_memory)rule->rule.memory,
+                              rule->rule.min_ctas)};
 
     for (size_t i = 0; i < s->comparisons->n_points; i++) {
         const struct stp_point *p = &s->comparisons->points[i];
@@ -245,11 +247,16 @@ void stp_memory_rules_free(struct stp_memory_rules *rules)
 
 static void rules_put_calls(const struct stp_rule *rule, struct stp_table *t)
 {
+    char text[STP_MEMORY_TEXT];
+
     stp_table_word(t, "collective", "<collective", stp_coll_name(rule->coll));
     stp_table_count(t, "nRanks", "ranks", rule->ranks.min);
     stp_table_word(t, "when", "<when",
                    rule->overlap == 1 ? "overlapped" : "alone");
-    stp_table_word(t, "memory", "<register as", stp_memory_name(rule->memory));
+    stp_table_word(t, "memory", NULL, stp_memory_name(rule->memory));
+    stp_table_count(t, "min_ctas", NULL, (uint64_t)rule->min_ctas);
+    stp_table_text(t, "<register as", "%s",
+                   stp_memory_text(rule->memory, rule->min_ctas, text));
 }
 
 static void rules_put_size(const struct stp_memory_rule *rule, size_t i,

@@ -105,7 +105,7 @@ std::string Ask(const stp_policy *policy, const std::string &gpu,
     return out.str();
 }
 
-// Answers "COLL BYTES NODES RANKS OVERLAP" with a word of enum stp_memory.
+// Answers "COLL BYTES NODES RANKS OVERLAP" as stp_memory_text() does.
 std::string AskMemory(const stp_policy *policy, const std::string &gpu,
                       const std::string &question)
 {
@@ -117,9 +117,12 @@ std::string AskMemory(const stp_policy *policy, const std::string &gpu,
         query.overlaps;
     query.coll = stp_coll_from_name(coll.data(), coll.size());
     query.gpu = gpu.c_str();
-    return in.fail() || query.coll < 0
-               ? "cannot read the question"
-               : stp_memory_name(stp_memory_policy_lookup(policy, &query));
+    if (in.fail() || query.coll < 0)
+        return "cannot read the question";
+    const stp_rule *rule = stp_memory_policy_match(policy, &query);
+    char text[STP_MEMORY_TEXT];
+    return stp_memory_text(rule ? rule->memory : STP_MEMORY_PLAIN,
+                           rule ? rule->min_ctas : 0, text);
 }
 
 // Comments say what a file means: "# rules N", "# gpu NAME" for the questions

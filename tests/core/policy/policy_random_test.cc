@@ -194,8 +194,6 @@ TEST(MemoryPolicyMatch, IsTheFirstRuleOfRandomPolicies)
             const stp_rule *want = first_rule::Find(policy.get(), query);
 
             RC_ASSERT((want == stp_memory_policy_match(policy.get(), &query)));
-            RC_ASSERT((want ? want->memory : STP_MEMORY_PLAIN) ==
-                      stp_memory_policy_lookup(policy.get(), &query));
         }
     }));
 }

@@ -153,7 +153,7 @@ TEST_F(DeviceMockMemory, RunsInTheTimeThatWasRecorded)
     const stp_device_run run =
         Probe(Registered(STP_MEMORY_CE), ncclFuncAllGather, 1 << 20);
 
-    EXPECT_EQ(1u << STP_MEMORY_PLAIN | 1u << STP_MEMORY_CE, info_.memories);
+    EXPECT_EQ(1u << STP_MEMORY_PLAIN | 1u << STP_MEMORY_CE, info_.setups);
     EXPECT_STREQ("copy engines", run.kernel);
     EXPECT_EQ(-1, run.algo);
     EXPECT_EQ(STP_SOURCE_RECORDED, run.source);

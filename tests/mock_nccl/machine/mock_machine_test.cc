@@ -385,7 +385,7 @@ const BrokenCase kBrokenTimings[] = {
     {"unknown_collective", kT + "all_reduce,1024,ring,ll,0,4,w,1,10,4,3,5,2\n",
      ":2: column 'collective': 'all_reduce' is none of broadcast, reduce, allgather, reducescatter, allreduce"},
     {"unknown_algorithm", kT + "allreduce,1024,Ring,ll,0,4,w,1,10,4,3,5,2\n",
-     ":2: column 'algorithm': 'Ring' is none of tree, ring, collnet_direct, collnet_chain, nvls, nvls_tree, pat, reg, sym, ce, auto"},
+     ":2: column 'algorithm': 'Ring' is none of tree, ring, collnet_direct, collnet_chain, nvls, nvls_tree, pat, reg, sym, ce, sym/ctas=16-64, sym/ctas=32-64, auto"},
     {"unknown_protocol", kT + GOOD "allreduce,1024,ring,,0,4,w,1,10,4,3,5,2\n",
      ":3: column 'protocol' is empty"},
     {"other_ranks", kT + "allreduce,1024,ring,ll,0,8,w,1,10,4,3,5,2\n",

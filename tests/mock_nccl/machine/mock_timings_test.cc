@@ -294,18 +294,26 @@ TEST(Timings, OfRegisteredBuffersAreThoseThatWereRecorded)
                             "1024,sym,sym,0,4,w,2,10,6,6,6,6,AllReduce_A",
                             "4096,sym,sym,0,4,w,1,10,9,9,9,9,AllReduce_B",
                             "4096,sym,sym,0,4,w,2,10,9,9,9,9,AllReduce_B",
+                            "1024,sym/ctas=16-64,sym/ctas=16-64,0,4,w,1,10,4,4,"
+                            "4,4,AllReduce_A",
+                            "1024,sym/ctas=32-64,sym/ctas=32-64,0,4,w,1,10,3,3,"
+                            "3,3,AllReduce_A",
                             "1024,reg,reg,0,4,w,1,10,8,8,8,8,"})
         text += std::string("allreduce,") + row + "\n";
     folder.Write("timings.csv", text);
     Machine machine = LoadFolder(folder.Path());
     const mock_run sym{ncclFuncAllReduce, 1024, MOCK_WAY_SYM, 0, 0};
     const mock_run larger{ncclFuncAllReduce, 3000, MOCK_WAY_SYM, 0, 0};
+    const mock_run wide{ncclFuncAllReduce, 1024, MOCK_WAY_SYM_16, 0, 0};
+    const mock_run widest{ncclFuncAllReduce, 1024, MOCK_WAY_SYM_32, 0, 0};
     const mock_run reg{ncclFuncAllReduce, 1024, MOCK_WAY_REG, 0, 0};
     const mock_run copied{ncclFuncAllReduce, 1024, MOCK_WAY_CE, 0, 0};
     mock_time time{};
 
     EXPECT_NEAR(5, At(machine, sym, 0).us, 1e-9);
     EXPECT_NEAR(6, At(machine, sym, .5).us, 1e-9);
+    EXPECT_NEAR(4, At(machine, wide, 0).us, 1e-9);
+    EXPECT_NEAR(3, At(machine, widest, 0).us, 1e-9);
     EXPECT_EQ(MOCK_TIME_RECORDED, At(machine, sym, 0).source);
     EXPECT_STREQ("AllReduce_A", At(machine, sym, 0).kernel);
     EXPECT_EQ(MOCK_TIME_INTERPOLATED, Mean(machine, larger).source);
