@@ -41,9 +41,9 @@ def parse():
     parser.add_argument("--memory")
     parser.add_argument("--plugin", default="libnccl-tuner-steptune.so",
                         help="the tuner plugin, if NCCL_TUNER_PLUGIN is not set")
-    parser.add_argument("--min-ctas", type=int, default=0,
-                        help="ncclConfig_t.minCTAs of the communicator that registers buffers, "
-                        "but for copy engines (default: NCCL's)")
+    parser.add_argument("--min-ctas", type=int,
+                        help="ncclConfig_t.minCTAs of the communicator that registers buffers "
+                        "(default: as the memory policy says)")
     parser.add_argument("--mib", default="1,2,4,8,16", help="sizes of the activations")
     parser.add_argument("--layers", type=int, default=24)
     parser.add_argument("--width", type=int, default=2048)
@@ -52,15 +52,10 @@ def parse():
     return parser.parse_args()
 
 
-def make_group(policy, copies=False, min_ctas=0):
-    """A communicator of its own, for which the plugin reads the policy; for copy engines, if
-    NCCL is to use them, and with so many CTAs at least."""
+def make_group(policy, setup=steptune_memory.Setup("plain", 0)):
+    """A communicator of its own, for which the plugin reads the policy, and of that setup."""
     os.environ["NCCL_TUNER_CONFIG_FILE"] = policy
-    options = dist.ProcessGroupNCCL.Options()
-    if copies:
-        options.config.cta_policy = dist.ProcessGroupNCCL.NCCL_CTA_POLICY_ZERO
-    if min_ctas:
-        options.config.min_ctas, options.config.max_ctas = min_ctas, 64
+    options = steptune_memory.options(setup)
     group = dist.new_group(list(range(dist.get_world_size())), pg_options=options)
     dist.all_reduce(torch.ones(1, device="cuda"), group=group)
     torch.cuda.synchronize()
@@ -73,11 +68,8 @@ def make_groups(o):
     with tempfile.NamedTemporaryFile("w") as nothing:
         nothing.write("# no rules\n")
         nothing.flush()
-        paths = {"alone": nothing.name, "again": nothing.name,
-                 "policy": os.path.abspath(o.policy),
-                 "memory": os.path.abspath(o.policy)}
-        groups = {way: make_group(paths[way], min_ctas=o.min_ctas if way == "memory" else 0)
-                  for way in WAYS}
+        groups = {way: make_group(nothing.name) for way in WAYS[:2]}
+    groups["policy"] = make_group(os.path.abspath(o.policy))
     with open("/proc/self/maps") as maps:
         if "nccl-tuner-steptune" not in maps.read():
             sys.exit("NCCL loaded no Steptune plugin: set NCCL_TUNER_PLUGIN, or --plugin, "
@@ -179,12 +171,16 @@ def gain(baseline, times):
     return tuple(math.exp(v) for v in (mean, mean - half, mean + half))
 
 
-def report(n_bytes, memory, times, differences):
+def setup_name(setup):
+    return setup.memory + (f", minCTAs {setup.min_ctas}" if setup.min_ctas else "")
+
+
+def report(n_bytes, setup, times, differences):
     alone = sorted(times["alone"])[len(times["alone"]) // 2]
     print(f"{n_bytes / 2**20:g} MiB: a step takes {alone:.3f} ms with NCCL alone")
     for way in WAYS[1:]:
-        name = f"memory ({memory})" if way == "memory" else way
-        print("  {:15} gain {:.4f} ({:.4f} to {:.4f}), greatest difference {:.3g}".format(
+        name = f"memory ({setup_name(setup)})" if way == "memory" else way
+        print("  {:24} gain {:.4f} ({:.4f} to {:.4f}), greatest difference {:.3g}".format(
             name, *gain(times["alone"], times[way]), differences[way]), flush=True)
 
 
@@ -209,20 +205,23 @@ def main():
     dist.init_process_group("nccl", device_id=torch.device("cuda", device))
     policy = steptune_memory.load(o.memory or o.policy + ".memory")
     groups = make_groups(o)
-    registered = groups["memory"]
+    made = {steptune_memory.Setup("plain", 0): groups["policy"]}
     layers = make_layers(o)
     kept = []  # pools and graphs: NCCL knows them until the process ends
     for mib in o.mib.split(","):
         n_bytes = int(float(mib) * 2**20)
-        memory = policy.wants("allreduce", n_bytes)
-        groups["memory"] = (make_group(os.path.abspath(o.policy), copies=True)
-                            if memory == "ce" else registered)
-        steps, buffers = make_steps(o, groups, layers, n_bytes, memory)
+        setup = policy.setup("allreduce", n_bytes)
+        if o.min_ctas is not None:
+            setup = setup._replace(min_ctas=o.min_ctas)
+        if setup not in made:
+            made[setup] = make_group(os.path.abspath(o.policy), setup)
+        groups["memory"] = made[setup]
+        steps, buffers = make_steps(o, groups, layers, n_bytes, setup.memory)
         kept.append((steps, buffers))
         differences = compare_results(steps)
         times = measure(o, steps, device)
         if dist.get_rank() == 0:
-            report(n_bytes, memory, times, differences)
+            report(n_bytes, setup, times, differences)
     torch.cuda.synchronize()
     dist.barrier(device_ids=[device])
     sys.stdout.flush()

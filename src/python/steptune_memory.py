@@ -9,8 +9,9 @@ steptune-policy(5)).  This file is all that an application needs: copy it, or
     import steptune_memory
 
     n_bytes = tokens * width * 2
-    memory = steptune_memory.wants("allreduce", n_bytes)
-    buffers = steptune_memory.pool(group, n_bytes, memory)
+    setup = steptune_memory.setup("allreduce", n_bytes)
+    group = dist.new_group(ranks, pg_options=steptune_memory.options(setup))
+    buffers = steptune_memory.pool(group, n_bytes, setup.memory)
     z = buffers.empty(tokens, width, dtype=torch.bfloat16)
     ...
     torch.mm(x, weight, out=z)       # or whatever writes into z
@@ -20,8 +21,10 @@ The memory policy is $STEPTUNE_MEMORY_CONFIG_FILE, else that of
 $NCCL_TUNER_CONFIG_FILE with .memory behind it, else nccl_tuner.conf.memory; all
 ranks must read the same.  Without the file every answer is "plain".
 
-wants() needs nothing but Python; pool() needs PyTorch with NCCL.
+setup() and wants() need nothing but Python; options() and pool() need PyTorch
+with NCCL.
 """
+import collections
 import errno
 import functools
 import glob
@@ -30,10 +33,17 @@ import re
 import stat
 import warnings
 
-__all__ = ["Policy", "Pool", "Refused", "load", "pool", "wants"]
+__all__ = ["Policy", "Pool", "Refused", "Setup", "load", "options", "pool",
+           "setup", "wants"]
 
 COLLECTIVES = ("broadcast", "reduce", "allgather", "reducescatter", "allreduce")
 MEMORIES = ("plain", "reg", "sym", "ce")
+
+MAX_CTAS = 64  # of NCCL
+
+# What an application decides for a buffer: memory is one of MEMORIES; min_ctas
+# is what ncclConfig_t.minCTAs of its communicator is to be, 0 for NCCL's own.
+Setup = collections.namedtuple("Setup", "memory min_ctas")
 
 _INF = 2**64 - 1
 _MAX_LINE = 4096
@@ -98,6 +108,14 @@ def _read_switch(field):
     return {b"-1": -1, b"0": 0, b"1": 1}.get(field)
 
 
+def _read_ctas(field):
+    """1 to 64; 0, as -1, is NCCL's own count."""
+    if field == b"-1":
+        return 0
+    number = _read_number(field) if re.fullmatch(rb"[0-9]+", field) else None
+    return number if number is not None and number <= MAX_CTAS else None
+
+
 def _read_gpu(field):
     """The name as bytes; b"*" is any."""
     if field != b"*" and re.search(rb'["*\x00-\x1f\x7f]', field):
@@ -115,6 +133,7 @@ _COLUMNS = {
     "min_bytes": (_read_size, _SIZE, 0),
     "max_bytes": (_read_max_size, _SIZE + ", or inf", _INF),
     "memory": (*_read_word(MEMORIES), None),
+    "min_ctas": (_read_ctas, "-1, 0 or 1 to 64", 0),
     "nNodes": (_read_range, _RANGE, (1, _INF)),
     "nRanks": (_read_range, _RANGE, (1, _INF)),
     "overlap": (_read_switch, "-1, 0 or 1", -1),
@@ -279,6 +298,10 @@ class Policy:
 
     def wants(self, op, nbytes, ranks=None, nodes=None, overlap=False):
         """Like wants(), by this policy."""
+        return self.setup(op, nbytes, ranks, nodes, overlap).memory
+
+    def setup(self, op, nbytes, ranks=None, nodes=None, overlap=False):
+        """Like setup(), by this policy."""
         if op not in COLLECTIVES:
             raise ValueError(f"unknown collective {op!r}, expected one of "
                              + ", ".join(COLLECTIVES))
@@ -294,8 +317,8 @@ class Policy:
                     and rule["nNodes"][0] <= nodes <= rule["nNodes"][1]
                     and rule["overlap"] in (-1, int(bool(overlap)))
                     and rule["gpu"] in (b"*", self.gpu)):
-                return rule["memory"]
-        return "plain"
+                return Setup(rule["memory"], rule["min_ctas"])
+        return Setup("plain", 0)
 
 
 def _default_path():
@@ -369,7 +392,14 @@ _load_once = functools.lru_cache(maxsize=None)(load)
 
 
 def wants(op, nbytes, ranks=None, nodes=None, overlap=False):
-    """What a buffer should be registered as: "plain", "reg", "sym" or "ce".
+    """The memory of setup(): "plain", "reg", "sym" or "ce".  Enough for an
+    application whose group has NCCL's own count of CTAs."""
+    return setup(op, nbytes, ranks, nodes, overlap).memory
+
+
+def setup(op, nbytes, ranks=None, nodes=None, overlap=False):
+    """What a buffer should be registered as, and how many CTAs the kernels of
+    its group need at least: a Setup, such as ("sym", 32).
 
     op is broadcast, reduce, allgather, reducescatter or allreduce; nbytes is
     the size as NCCL passes it to a tuner: of the whole buffer, for allgather
@@ -379,10 +409,41 @@ def wants(op, nbytes, ranks=None, nodes=None, overlap=False):
     runs at the same time.
 
     The file is read once in a process."""
-    return _load_once().wants(op, nbytes, ranks, nodes, overlap)
+    return _load_once().setup(op, nbytes, ranks, nodes, overlap)
 
 
 # ---- PyTorch ----
+
+def options(setup):
+    """The pg_options of a group for buffers of this Setup, for
+    torch.distributed.new_group().
+
+    They hold for all collectives of the group: buffers with another setup, and
+    plain ones, are best left in another group.  Of Setup("plain", 0), reg and
+    sym without min_ctas they are what a group has anyway.  Raises RuntimeError
+    if this PyTorch cannot set what is wanted."""
+    import torch.distributed as dist
+
+    made = dist.ProcessGroupNCCL.Options()
+    config = getattr(made, "config", None)
+    if setup.memory == "ce":
+        zero = getattr(dist.ProcessGroupNCCL, "NCCL_CTA_POLICY_ZERO", None)
+        if zero is None or config is None:
+            raise RuntimeError(_NO_POLICY)
+        config.cta_policy = zero
+    if setup.min_ctas:
+        if config is None:
+            raise RuntimeError("this PyTorch cannot set the CTAs of a group, "
+                               "expected one whose ProcessGroupNCCL.Options "
+                               "have a config for min_ctas "
+                               f"{setup.min_ctas}")
+        config.min_ctas, config.max_ctas = setup.min_ctas, MAX_CTAS
+    return made
+
+
+_NO_POLICY = ("this PyTorch cannot set the CTA policy of a group, expected one "
+              "that has ProcessGroupNCCL.NCCL_CTA_POLICY_ZERO for memory 'ce'")
+
 
 class Pool:
     """Buffers of one group, registered with its communicator.
@@ -455,16 +516,13 @@ class Pool:
         config = getattr(self._backend.options, "config", None)
         policy = getattr(config, "cta_policy", 0)
         if zero is None:
-            raise RuntimeError("this PyTorch cannot set the CTA policy of a "
-                               "group, expected one that has ProcessGroupNCCL."
-                               "NCCL_CTA_POLICY_ZERO for memory 'ce'")
+            raise RuntimeError(_NO_POLICY)
         if not (policy & zero or
                 os.environ.get("NCCL_CTA_POLICY") == str(int(zero))):
             raise ValueError(
                 "the group has no CTA policy ZERO, expected one for memory "
-                "'ce': options = dist.ProcessGroupNCCL.Options(); options."
-                "config.cta_policy = dist.ProcessGroupNCCL.NCCL_CTA_POLICY_ZERO;"
-                " dist.new_group(ranks, pg_options=options)")
+                "'ce': dist.new_group(ranks, pg_options="
+                "steptune_memory.options(setup))")
 
     def empty(self, *shape, dtype):
         """A new tensor of that shape in the pool, not initialized.
@@ -504,7 +562,7 @@ class Pool:
 
 def pool(group, nbytes, memory="sym"):
     """A Pool of nbytes for the group (None: of all ranks), registered as
-    `memory`, which wants() gives: "plain" registers nothing, so that a program
+    `memory`, which setup() gives: "plain" registers nothing, so that a program
     is the same with and without registration.  nbytes is the sum of the pool's
     buffers, each rounded up to 512 bytes.
 

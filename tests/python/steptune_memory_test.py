@@ -38,7 +38,8 @@ class Call(ctypes.Structure):
 class Library:
     def __init__(self):
         self.c = ctypes.CDLL(LIBRARY)
-        self.c.steptune_memory_ask.argtypes = [ctypes.c_void_p, ctypes.c_void_p]
+        for ask in (self.c.steptune_memory_ask, self.c.steptune_memory_min_ctas):
+            ask.argtypes = [ctypes.c_void_p, ctypes.c_void_p]
         self.c.steptune_memory_close.argtypes = [ctypes.c_void_p]
 
     @contextlib.contextmanager
@@ -57,7 +58,8 @@ class Library:
         op, nbytes, ranks, nodes, overlap = question
         call = Call(op.encode(), nbytes, ranks, nodes, overlap)
         answer = self.c.steptune_memory_ask(handle, ctypes.byref(call))
-        return steptune_memory.MEMORIES[answer]
+        return (steptune_memory.MEMORIES[answer],
+                self.c.steptune_memory_min_ctas(handle, ctypes.byref(call)))
 
 
 QUESTIONS = [(op, nbytes, ranks, nodes, overlap)
@@ -81,7 +83,8 @@ def mutate(text, rng):
             word = rng.choice([b",", b"\n", b"\r\n", b" ", b"-1", b"inf", b"0",
                                b"2-8", b"K", b"sym", b"#", b"gpu", b"\t", b"*",
                                b"18446744073709551615", b"99999999999999999999",
-                               b"memory", b"collective,memory\n"])
+                               b"memory", b"collective,memory\n", b"64",
+                               b"collective,memory,min_ctas\n"])
             text = text[:at] + word + text[at:]
         else:
             lines = text.split(b"\n")
@@ -118,12 +121,14 @@ class Policies(unittest.TestCase):
                     continue
                 op, *numbers = asked[1].split()
                 nbytes, nodes, ranks, overlap = map(int, numbers)
-                self.assertEqual(
-                    asked[2],
-                    policy.wants(op, nbytes, ranks, nodes, overlap),
-                    f"{name}: {line}")
+                setup = policy.setup(op, nbytes, ranks, nodes, overlap)
+                self.assertEqual(setup.memory, policy.wants(
+                    op, nbytes, ranks, nodes, overlap))
+                ctas = f", minCTAs {setup.min_ctas}" if setup.min_ctas else ""
+                self.assertEqual(asked[2], setup.memory + ctas,
+                                 f"{name}: {line}")
                 n_asked += 1
-        self.assertGreaterEqual(n_asked, 40)
+        self.assertGreaterEqual(n_asked, 46)
 
     def test_python_and_c_agree_on_texts_made_of_the_fixtures(self):
         rng = random.Random(19)
@@ -153,7 +158,7 @@ class Policies(unittest.TestCase):
                     n_rules += len(policy.rules)
                     for question in QUESTIONS:
                         self.assertEqual(library.ask(handle, question),
-                                         policy.wants(*question),
+                                         policy.setup(*question),
                                          (text, question))
         self.assertGreater(n_refused, 1000)
         self.assertGreater(n_rules, 1000)
@@ -315,7 +320,8 @@ class Torch:
         distributed.all_gather_object = self.gather
         distributed.group = types.SimpleNamespace(WORLD=self.group)
         distributed.ProcessGroupNCCL = types.SimpleNamespace(
-            NCCL_CTA_POLICY_ZERO=2)
+            NCCL_CTA_POLICY_ZERO=2, Options=lambda: types.SimpleNamespace(
+                config=types.SimpleNamespace()))
         self.module.distributed = distributed
 
     def note(self, name):
@@ -340,6 +346,12 @@ class Torch:
     def gather(self, values, mine, group):
         self.calls.append(("gather", mine))
         values[:] = self.ranks
+
+    def options(self, *setup):
+        modules = {"torch": self.module,
+                   "torch.distributed": self.module.distributed}
+        with mock.patch.dict(sys.modules, modules):
+            return steptune_memory.options(steptune_memory.Setup(*setup))
 
     def pool(self, *arguments, group=None):
         modules = {"torch": self.module,
@@ -371,6 +383,26 @@ class Pools(unittest.TestCase):
             self.assertEqual(end, torch.calls[1 + len(calls):])
             pool.close()  # once is enough
             self.assertEqual(1 + len(calls) + len(end), len(torch.calls))
+
+    def test_a_group_has_the_ctas_and_the_policy_of_its_setup(self):
+        cases = [(("plain", 0), {}), (("reg", 0), {}), (("sym", 0), {}),
+                 (("sym", 32), {"min_ctas": 32, "max_ctas": 64}),
+                 (("ce", 0), {"cta_policy": 2}),
+                 (("ce", 1), {"cta_policy": 2, "min_ctas": 1, "max_ctas": 64})]
+        for setup, expected in cases:
+            self.assertEqual(expected, vars(Torch().options(*setup).config))
+
+    def test_pytorch_that_cannot_set_a_group_up_says_so(self):
+        torch = Torch()
+        nccl = torch.module.distributed.ProcessGroupNCCL
+        del nccl.NCCL_CTA_POLICY_ZERO
+        with self.assertRaisesRegex(RuntimeError, "cannot set the CTA policy"):
+            torch.options("ce", 0)
+        nccl.Options = types.SimpleNamespace
+        torch.options("sym", 0)
+        with self.assertRaisesRegex(RuntimeError, "cannot set the CTAs of a "
+                                    "group, .* for min_ctas 16"):
+            torch.options("sym", 16)
 
     def test_buffers_follow_one_another(self):
         pool = Torch().pool(4096)

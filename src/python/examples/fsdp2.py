@@ -11,6 +11,7 @@ import sys
 import torch
 import torch.distributed as dist
 from torch import nn
+from torch.distributed.device_mesh import DeviceMesh
 from torch.distributed.fsdp import fully_shard
 
 sys.path.append(os.path.join(os.path.dirname(os.path.abspath(__file__)), ".."))
@@ -19,16 +20,30 @@ import steptune_memory  # noqa: E402
 WIDTH, BLOCKS, STEPS = 2048, 4, 3
 
 
-def shard(block):
+def find_setups(block):
+    """What suits the block's all-gathers and reduce-scatters, which run while
+    other blocks compute."""
+    n_bytes = sum(p.numel() * p.element_size() for p in block.parameters())
+    return [steptune_memory.setup(op, n_bytes, overlap=True)
+            for op in ("allgather", "reducescatter")]
+
+
+def make_mesh(setups):
+    """All ranks, in a group of as many CTAs as the setups want; of the fewest
+    where they differ, as both collectives run in one group."""
+    setup = min(setups, key=lambda setup: setup.min_ctas)
+    group = dist.new_group(pg_options=steptune_memory.options(setup))
+    return DeviceMesh.from_group(group, "cuda")
+
+
+def shard(block, mesh, setups):
     """fully_shard(), with the registration that suits the block's size.
 
-    Its all-gathers and reduce-scatters run while other blocks compute, and one
-    switch is for both: it is set where both are to be registered.  NCCL moves
-    registered buffers for sums only, so that FSDP divides apart."""
-    n_bytes = sum(p.numel() * p.element_size() for p in block.parameters())
-    wanted = {steptune_memory.wants(op, n_bytes, overlap=True)
-              for op in ("allgather", "reducescatter")}
-    fully_shard(block)
+    One switch is for both collectives: it is set where both are to be
+    registered.  NCCL moves registered buffers for sums only, so that FSDP
+    divides apart."""
+    wanted = {setup.memory for setup in setups}
+    fully_shard(block, mesh=mesh)
     if "plain" in wanted:
         return
     block.set_force_sum_reduction_for_comms(True)
@@ -46,9 +61,11 @@ def main():
     model = nn.Sequential(*[nn.Sequential(nn.Linear(WIDTH, WIDTH), nn.GELU())
                             for _ in range(BLOCKS)])
     model = model.to(device, torch.bfloat16)
+    setups = find_setups(model[0])  # the blocks are equal
+    mesh = make_mesh(setups)
     for block in model:
-        shard(block)
-    fully_shard(model)
+        shard(block, mesh, setups)
+    fully_shard(model, mesh=mesh)
     optimizer = torch.optim.SGD(model.parameters(), lr=0.01)
     x = torch.ones(256, WIDTH, device=device, dtype=torch.bfloat16)
     for step in range(STEPS):

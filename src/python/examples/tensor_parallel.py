@@ -22,7 +22,6 @@ def main():
     device = torch.device("cuda", int(os.environ["LOCAL_RANK"]))
     torch.cuda.set_device(device)
     dist.init_process_group("nccl", device_id=device)
-    group = dist.group.WORLD
     hidden = 2 * WIDTH // dist.get_world_size()
     options = {"device": device, "dtype": torch.bfloat16}
     layers = [(0.02 * torch.randn(WIDTH, hidden, **options),
@@ -31,8 +30,9 @@ def main():
 
     # Activations that all ranks sum up, one after the other in one buffer.
     n_bytes = TOKENS * WIDTH * 2
-    memory = steptune_memory.wants("allreduce", n_bytes)
-    with steptune_memory.pool(group, n_bytes, memory) as buffers:
+    setup = steptune_memory.setup("allreduce", n_bytes)
+    group = dist.new_group(pg_options=steptune_memory.options(setup))
+    with steptune_memory.pool(group, n_bytes, setup.memory) as buffers:
         z = buffers.empty(TOKENS, WIDTH, dtype=torch.bfloat16)
         x = torch.ones(TOKENS, WIDTH, **options)
         with torch.no_grad():
@@ -41,7 +41,7 @@ def main():
                 dist.all_reduce(z, group=group)
                 x = F.layer_norm(x + z, (WIDTH,))
         if dist.get_rank() == 0:
-            print(f"buffers are {memory}; mean {x.abs().mean().item():.6f}")
+            print(f"buffers are {setup.memory}; mean {x.abs().mean().item():.6f}")
     dist.destroy_process_group()
 
 
