@@ -9,7 +9,7 @@
 
 #include "device/contract_fixtures.h"
 #include "device/contract_groups.h"
-#include "support/source_of.h"
+#include "device/source_of.h"
 
 /* ---- info ---- */
 

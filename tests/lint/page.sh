@@ -103,7 +103,7 @@ cat >expect <<'END'
 360: ready yes, 10 plots, 0 broken, 0 shorter, 1 longer, 1 shown, then Reduce-scatter, told true, wider by 0, text 0
 1280: ready yes, 10 plots, 0 broken, 0 shorter, 1 longer, 1 shown, then Reduce-scatter, told true, wider by 0, text 0
 800: ready yes, 9 plots, 0 broken, 0 shorter, 0 longer, 1 shown, then Reduce-scatter, told true, wider by 0, text 0
-800: ready yes, 36 plots, 0 broken, 35 shorter, 157 longer, 0 shown, wider by 0, text 0
+800: ready yes, 54 plots, 0 broken, 227 shorter, 300 longer, 0 shown, wider by 0, text 0
 scales 100,125,300,150,0
 END
 bad=0

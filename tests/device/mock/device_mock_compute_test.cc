@@ -5,7 +5,7 @@
 #include <string>
 
 #include "device/mock/device_mock_streams.h"
-#include "support/source_of.h"
+#include "device/source_of.h"
 
 namespace
 {
