@@ -110,8 +110,9 @@ static bool verify_refutes(const struct stp_point *p,
     case STP_VERDICT_SLOWER:
         return true;
     case STP_VERDICT_UNSURE:
-        return verify_is_guess(rule, p->n_bytes) &&
-               stp_verify_arm(p)->gain.gain < 1;
+        return p->work.mode == STP_MODE_SEQUENTIAL ||
+               (verify_is_guess(rule, p->n_bytes) &&
+                stp_verify_arm(p)->gain.gain < 1);
     default:
         return false;
     }

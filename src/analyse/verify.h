@@ -56,7 +56,9 @@ const struct stp_comparison *stp_verify_arm(const struct stp_point *point);
  * Trims a rule to the sizes that hold: leaves out every size within its range
  * where, on as many ranks, the policy was slower, or, beyond the sizes that the
  * rule rests on, gained less than nothing, up to the next size on either side
- * where it was tried and held.  Into 'parts' what is left, ascending, the rule
+ * where it was tried and held.  In sequential iterations it holds only where it
+ * made them shorter: a collective back to back with itself finds its data and
+ * kernels warm as in no step.  Into 'parts' what is left, ascending, the rule
  * itself if it holds everywhere; one at most for each size that it rests on.
  * Returns how many.  Points of iterations in fsdp speak of both collectives.
  */

@@ -448,6 +448,7 @@ void stp_tune_fill_report(const struct stp_tune_plan *plan,
         .sweep = &r->alone.comparisons,
         .derived = &r->alone.derived,
         .verdicts = &r->alone.verdicts,
+        .steps = &r->alone.step_verdicts,
         .n_dropped = r->alone.n_dropped,
         .overlap = r->overlap.exists ? overlap_ret : NULL,
         .memory = r->has_memory ? &r->memory.table : NULL};
@@ -483,6 +484,8 @@ enum stp_status stp_tune_run(const struct stp_tune_plan *plan,
 
 static void run_free_policy(struct stp_tune_policy *p)
 {
+    stp_comparisons_free(&p->step_verdicts);
+    stp_dataset_free(&p->steps);
     stp_comparisons_free(&p->verdicts);
     stp_dataset_free(&p->tried);
     stp_derived_free(&p->derived);

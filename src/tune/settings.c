@@ -88,6 +88,17 @@ static bool settings_find_mode_range(const struct stp_comparisons *swept,
     return true;
 }
 
+bool stp_settings_has(const struct stp_device *device, int mode, int coll,
+                      uint64_t n_bytes)
+{
+    const struct settings_mode *m = settings_find_mode(mode, coll);
+
+    return m->mode == mode && m->colls[0] == coll &&
+           n_bytes >= (uint64_t)STP_SETTINGS_FIRST_MIB * MiB &&
+           n_bytes <= (uint64_t)STP_SETTINGS_LAST_MIB * MiB &&
+           stp_device_knows_mode(device, mode, coll);
+}
+
 void stp_settings_add(int mode, int coll, uint64_t n_bytes,
                       struct stp_setting *settings, size_t *n)
 {

@@ -36,6 +36,11 @@ size_t stp_settings_list(const struct stp_comparisons *swept,
                          const struct stp_device *device,
                          struct stp_setting settings[STP_MAX_SETTINGS]);
 
+/* Whether there are such settings of a size, and the device has what they take,
+ * measured or recorded. */
+bool stp_settings_has(const struct stp_device *device, int mode, int coll,
+                      uint64_t n_bytes);
+
 /* Adds the mode's settings, of all of its ratios, at a size. */
 void stp_settings_add(int mode, int coll, uint64_t n_bytes,
                       struct stp_setting *settings, size_t *n);

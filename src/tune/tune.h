@@ -93,6 +93,10 @@ struct stp_tune_policy {
     size_t n_dropped;                /* rules that held nowhere */
     struct stp_dataset tried;        /* names the policy's hash */
     struct stp_comparisons verdicts; /* of 'tried' */
+    struct stp_dataset steps; /* of a policy for collectives alone: sequential
+                                 iterations with it, at sizes that its rules
+                                 rest on; of the run, as 'tried' */
+    struct stp_comparisons step_verdicts; /* of 'steps' */
     char hash[STP_POLICY_HASH_NAME];
 };
 

@@ -131,6 +131,61 @@ static enum stp_status verify_try_sequential(struct verify *v,
     return status;
 }
 
+/* ---- steps in which compute waits ---- */
+
+/* Sizes that the rules rest on, of all collectives that jobs wait for. */
+static size_t verify_list_steps(const struct verify *v,
+                                struct stp_setting *settings)
+{
+    const struct stp_derived *derived = &v->policy->derived;
+    size_t n = 0;
+
+    for (size_t i = 0; i < derived->n_rules; i++) {
+        const struct stp_derived_rule *rule = &derived->rules[i];
+
+        for (size_t k = 0; k < rule->n_points; k++)
+            if (rule->n_ranks == v->info.n_ranks &&
+                stp_settings_has(v->device, STP_MODE_SEQUENTIAL, rule->coll,
+                                 rule->points[k].n_bytes))
+                stp_settings_add(STP_MODE_SEQUENTIAL, rule->coll,
+                                 rule->points[k].n_bytes, settings, &n);
+    }
+    return n;
+}
+
+/* Of a recorded machine only what was recorded says something. */
+static void verify_drop_estimates(struct stp_dataset *data)
+{
+    size_t n = 0;
+
+    for (size_t i = 0; i < data->n_rows; i++)
+        if (stp_source_decides(data->rows[i].source))
+            data->rows[n++] = data->rows[i];
+    data->n_rows = n;
+}
+
+static enum stp_status verify_try_steps(struct verify *v)
+{
+    struct stp_setting settings[STP_MAX_SETTINGS];
+    struct stp_iterations out = {.data = v->policy->steps};
+    const size_t n =
+        v->job->plan->no_iterate ? 0 : verify_list_steps(v, settings);
+    enum stp_status status = STP_OK;
+
+    for (size_t i = 0; i < n && status == STP_OK; i++) {
+        out.n_samples = 0;
+        status = stp_tune_run_setting(v->job, v->device, &settings[i],
+                                      &stp_trial_arms, &out, v->err);
+        if (status == STP_OK)
+            status =
+                stp_tune_progress(v->job, STP_TUNE_VERIFY, i + 1, n, v->err);
+    }
+    free(out.sample_us);
+    v->policy->steps = out.data;
+    verify_drop_estimates(&v->policy->steps);
+    return status;
+}
+
 /* Registered buffers are tried once, with the first of the policies. */
 static enum stp_status verify_try_alone(struct verify *v)
 {
@@ -152,6 +207,8 @@ static enum stp_status verify_try_alone(struct verify *v)
     if (status == STP_OK)
         status = stp_sweep_run(v->device, &plan.plan, verify_progress, v,
                                &v->policy->tried, v->err);
+    if (status == STP_OK)
+        status = verify_try_steps(v);
     if (status != STP_OK || arms.n == stp_trial_arms.n)
         return status;
     status = verify_take_registered(v, first);
@@ -236,6 +293,21 @@ static enum stp_status verify_try_overlap(struct verify *v)
 
 /* ---- until no rule is slower ---- */
 
+/* Trims a rule to the sizes that hold alone and in steps, as
+ * stp_verify_trim(). */
+static size_t verify_trim(const struct stp_tune_policy *p,
+                          const struct stp_derived_rule *rule,
+                          struct stp_derived_rule *parts,
+                          struct stp_derived_rule *scratch)
+{
+    const size_t n_alone = stp_verify_trim(&p->verdicts, rule, scratch);
+    size_t n = 0;
+
+    for (size_t i = 0; i < n_alone; i++)
+        n += stp_verify_trim(&p->step_verdicts, &scratch[i], &parts[n]);
+    return n;
+}
+
 /* Trims the rules to the sizes that hold; those that hold nowhere are dropped.
  * *changed_ret: whether any did not hold. */
 static enum stp_status verify_trim_rules(struct stp_tune_policy *p,
@@ -243,22 +315,27 @@ static enum stp_status verify_trim_rules(struct stp_tune_policy *p,
                                          struct stp_error *err)
 {
     const struct stp_derived *all = &p->derived;
-    struct stp_derived kept = {0};
+    const size_t n_most = p->comparisons.n_points + 1;
+    struct stp_derived_rule *scratch = calloc(n_most, sizeof(*scratch));
+    struct stp_derived kept = {.rules = calloc(n_most, sizeof(*kept.rules))};
     bool changed = false;
 
-    kept.rules = calloc(p->comparisons.n_points + 1, sizeof(*kept.rules));
-    if (kept.rules == NULL)
+    if (kept.rules == NULL || scratch == NULL) {
+        free(kept.rules);
+        free(scratch);
         return stp_nomem(err);
+    }
     for (size_t i = 0; i < all->n_rules; i++) {
         const struct stp_derived_rule *rule = &all->rules[i];
         struct stp_derived_rule *parts = &kept.rules[kept.n_rules];
-        size_t n = stp_verify_trim(&p->verdicts, rule, parts);
+        const size_t n = verify_trim(p, rule, parts, scratch);
 
         changed |= n != 1 || parts->min_bytes != rule->min_bytes ||
                    parts->max_bytes != rule->max_bytes;
         p->n_dropped += n == 0;
         kept.n_rules += n;
     }
+    free(scratch);
     stp_derived_free(&p->derived);
     p->derived = kept;
     *changed_ret = changed;
@@ -276,7 +353,9 @@ static enum stp_status verify_try(struct verify *v, const char *gpu,
 
     v->n_tries++;
     stp_comparisons_free(&p->verdicts);
+    stp_comparisons_free(&p->step_verdicts);
     stp_dataset_free(&p->tried);
+    stp_dataset_free(&p->steps);
     for (size_t i = 0;
          i < (plan->n_passes > 0 ? plan->n_passes : 1) && status == STP_OK;
          i++) {
@@ -293,7 +372,9 @@ static enum stp_status verify_try(struct verify *v, const char *gpu,
     }
     memcpy(p->tried.run, p->data.run, sizeof(p->tried.run));
     memcpy(p->tried.policy_hash, p->hash, sizeof(p->hash));
-    return status == STP_OK ? stp_compare(&p->tried, &p->verdicts, v->err)
+    if (status == STP_OK)
+        status = stp_compare(&p->tried, &p->verdicts, v->err);
+    return status == STP_OK ? stp_compare(&p->steps, &p->step_verdicts, v->err)
                             : status;
 }
 
@@ -330,8 +411,8 @@ static enum stp_status verify_registered(const struct stp_tune_job *job,
                        .err = err};
     enum stp_status status;
 
-    again.tried = (struct stp_dataset){0};
-    again.verdicts = (struct stp_comparisons){0};
+    again.tried = again.steps = (struct stp_dataset){0};
+    again.verdicts = again.step_verdicts = (struct stp_comparisons){0};
     again.derived = (struct stp_derived){0};
     status = stp_derive_on(&again.comparisons, &terms, &again.derived, err);
     if (status == STP_OK && again.derived.n_rules > 0)

@@ -239,6 +239,26 @@ class Trimmed
     std::unique_ptr<Compared> swept_points_;
 };
 
+TEST(Verify, TrimsARuleToTheSizesAtWhichStepsInWhichComputeWaitsAreShorter)
+{
+    const std::string whole = "1000-2000: 1200 1600";
+
+    for (const auto &above : {kUnsureAbove, kUnsureBelow, kSlower}) {
+        EXPECT_THAT(
+            Trimmed().By({{1200, kFaster}, {1600, above}}, STP_MODE_SEQUENTIAL),
+            ElementsAre("1000-1200: 1200!"));
+        EXPECT_THAT(
+            Trimmed().By({{1200, above}, {1600, above}}, STP_MODE_SEQUENTIAL),
+            testing::IsEmpty());
+    }
+    EXPECT_THAT(
+        Trimmed().By({{1200, kFaster}, {1600, kFaster}}, STP_MODE_SEQUENTIAL),
+        ElementsAre(whole));
+    EXPECT_THAT(Trimmed().By({{1600, kUnsureAbove}}, STP_MODE_OVERLAP),
+                ElementsAre(whole))
+        << "only of collectives for which compute waits";
+}
+
 TEST(Verify, TrimsARuleToTheSizesThatHold)
 {
     const std::string whole = "1000-2000: 1200 1600";

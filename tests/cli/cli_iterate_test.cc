@@ -397,8 +397,9 @@ TEST_F(Iterate, FailsAPolicyThatMakesIterationsLonger)
 
     EXPECT_EQ(1, o.status) << o.err;
     EXPECT_THAT(o.out,
-                ContainsRegex("sequential x 1, 4096 x 4096 x 1792 +16777216 .*"
-                              "SLOWER"));
+                ContainsRegex(
+                    "sequential allreduce x 1, 4096 x 4096 x 1792 +16777216 .*"
+                    "SLOWER"));
 }
 
 TEST_F(Iterate, VerifiesAsJson)

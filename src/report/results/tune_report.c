@@ -75,15 +75,18 @@ static void tune_report_write_cuts(const struct stp_derived *derived,
     for (size_t i = 0; i < derived->n_rules; i++)
         n_trimmed += derived->rules[i].is_trimmed;
     if (n_trimmed > 0)
-        fprintf(
-            fp,
-            "\n%zu of these rules %s trimmed: AUTO was faster at a size just "
-            "outside of the\nrange that is left.\n",
-            n_trimmed, n_trimmed == 1 ? "was" : "were");
+        fprintf(fp,
+                "\n%zu of these rules %s trimmed: at a size just outside of "
+                "the range "
+                "that is left\nAUTO was faster, or a step in which compute "
+                "waits no "
+                "shorter.\n",
+                n_trimmed, n_trimmed == 1 ? "was" : "were");
     if (n_dropped > 0)
         fprintf(fp,
                 "\n%zu further rule%s dropped: slower than AUTO at every size "
-                "measured within the\nrange.\n",
+                "measured within the\nrange, or no shorter in steps in which "
+                "compute waits.\n",
                 n_dropped, n_dropped == 1 ? " was" : "s were");
 }
 
@@ -114,7 +117,13 @@ tune_report_write_verdicts(const struct stp_tune_report *r, FILE *fp,
         stp_print_verdicts(r->info, r->verdicts, STP_VERDICTS_ALL, fp, err);
     if (status == STP_OK)
         status = stp_print_steadiness(r->verdicts, fp, err);
-    return status;
+    if (status != STP_OK || r->steps->n_points == 0)
+        return status;
+    fprintf(fp,
+            "\nIterations in which compute waits for a collective, with the "
+            "policy, against AUTO\n\n");
+    status = stp_print_verdicts(r->info, r->steps, STP_VERDICTS_ALL, fp, err);
+    return status == STP_OK ? stp_print_steadiness(r->steps, fp, err) : status;
 }
 
 /* Why the policy for overlap has no rule. */
@@ -243,7 +252,9 @@ static void tune_report_print_no_rule(const struct stp_tune_report *r,
 
     fputs("The policy has no rule: ", fp);
     if (r->n_dropped > 0)
-        fputs("each that was derived was slower somewhere.", fp);
+        fputs("each that was derived was slower somewhere, or made no step in "
+              "which compute waits shorter.",
+              fp);
     else
         fprintf(fp,
                 "no arm is faster than NCCL's own choice by %g percent or more "

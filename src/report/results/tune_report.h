@@ -36,6 +36,8 @@ struct stp_tune_report {
     const struct stp_comparisons *sweep;    /* every arm */
     const struct stp_derived *derived;      /* the rules derived from it */
     const struct stp_comparisons *verdicts; /* the policy against AUTO */
+    const struct stp_comparisons *steps;    /* likewise, in iterations in which
+                                               compute waits; may be empty */
     size_t n_dropped; /* rules that verification removed */
     const struct stp_tune_overlap *overlap; /* NULL: not asked for */
     const struct stp_memory_table *memory;  /* what to register; NULL: that was

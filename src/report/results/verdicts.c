@@ -23,19 +23,26 @@ void stp_put_workload(const struct stp_workload *work, bool has_gemm,
     stp_table_count(t, has_gemm ? "k" : NULL, NULL, work->gemm.k);
 }
 
-/* "allreduce", or of iterations "overlap x 8, ratio 1". */
+/* "allreduce", or of iterations "overlap x 8, ratio 1" and, as those may have
+ * any collective, "sequential allreduce x 1, ratio 1". */
 static void verdict_name_subject(const struct stp_point *p, char name[64])
 {
     const struct stp_workload *w = &p->work;
+    const bool is_sequential = w->mode == STP_MODE_SEQUENTIAL;
+    int len;
 
-    if (w->mode == STP_MODE_ALONE)
+    if (w->mode == STP_MODE_ALONE) {
         snprintf(name, 64, "%s", stp_coll_name(p->coll));
-    else if (w->ratio != 0)
-        snprintf(name, 64, "%s x %u, ratio %g", stp_mode_name(w->mode),
-                 w->layers, w->ratio);
+        return;
+    }
+    len = snprintf(name, 64, "%s%s%s x %u, ", stp_mode_name(w->mode),
+                   is_sequential ? " " : "",
+                   is_sequential ? stp_coll_name(p->coll) : "", w->layers);
+    if (w->ratio != 0)
+        snprintf(name + len, 64 - (size_t)len, "ratio %g", w->ratio);
     else
-        snprintf(name, 64, "%s x %u, %u x %u x %u", stp_mode_name(w->mode),
-                 w->layers, w->gemm.m, w->gemm.n, w->gemm.k);
+        snprintf(name + len, 64 - (size_t)len, "%u x %u x %u", w->gemm.m,
+                 w->gemm.n, w->gemm.k);
 }
 
 void stp_put_subject(const struct stp_point *p, struct stp_table *t)
@@ -282,20 +289,22 @@ enum stp_status stp_print_tuning_json(const struct stp_tune_report *report,
 {
     const struct stp_tune_overlap *o = report->overlap;
     struct stp_table t = stp_table_result(true);
+    struct stp_table rows;
 
     stp_table_word(&t, "machine", NULL, report->info->what);
     stp_table_word(&t, "run", NULL, report->run);
     verdict_json_policy(report->info, t.root, report->policy_path,
                         report->policy_hash, report->derived, "sizes",
                         report->verdicts);
+    rows = stp_table_array(t.root, "steps");
+    verdict_put_all(report->info, report->steps, STP_VERDICTS_ALL, &rows);
     if (o != NULL)
         verdict_json_policy(report->info,
                             cJSON_AddObjectToObject(t.root, "overlap"),
                             o->policy_path, o->policy_hash, o->derived,
                             "iterations", o->verdicts);
     if (report->memory != NULL) {
-        struct stp_table rows = stp_table_array(t.root, "memory");
-
+        rows = stp_table_array(t.root, "memory");
         stp_put_memory_rules(report->memory, &rows);
     }
     return stp_table_end(&t, fp, err);
