@@ -12,23 +12,37 @@ enum { LINE_SIZE = 1024 }; /* size of NCCL's buffer */
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 static mock_log_sink log_sink;
 static void *log_user;
+static ncclDebugLogLevel log_level;
 
 void mock_set_log(mock_log_sink sink, void *user)
 {
     pthread_mutex_lock(&lock);
     log_sink = sink;
     log_user = user;
+    log_level = NCCL_LOG_INFO;
     pthread_mutex_unlock(&lock);
 }
 
-bool mock_log_has_sink(void)
+void mock_set_log_level(ncclDebugLogLevel level)
 {
-    bool has_sink;
+    pthread_mutex_lock(&lock);
+    log_level = level < NCCL_LOG_INFO ? level : NCCL_LOG_INFO;
+    pthread_mutex_unlock(&lock);
+}
+
+static bool log_is_heard(ncclDebugLogLevel level)
+{
+    return log_sink != NULL && level <= log_level;
+}
+
+bool mock_log_is_heard(ncclDebugLogLevel level)
+{
+    bool is_heard;
 
     pthread_mutex_lock(&lock);
-    has_sink = log_sink != NULL;
+    is_heard = log_is_heard(level);
     pthread_mutex_unlock(&lock);
-    return has_sink;
+    return is_heard;
 }
 
 void mock_log(ncclDebugLogLevel level, unsigned long flags, const char *file,
@@ -39,10 +53,8 @@ void mock_log(ncclDebugLogLevel level, unsigned long flags, const char *file,
 
     (void)file; /* NCCL prints file and line for warnings only */
     (void)line;
-    if (level > NCCL_LOG_INFO)
-        return;
     pthread_mutex_lock(&lock);
-    if (log_sink != NULL) {
+    if (log_is_heard(level)) {
         va_start(args, fmt);
         vsnprintf(text, sizeof(text), fmt, args);
         va_end(args);

@@ -13,8 +13,9 @@
 void mock_log(ncclDebugLogLevel level, unsigned long flags, const char *file,
               int line, const char *fmt, ...) NCCL_ABI_PRINTF;
 
-/* False if the log has no sink, so that lines need not be formatted. */
-bool mock_log_has_sink(void);
+/* False if nobody receives lines of the level, so that they need not be
+ * formatted. */
+bool mock_log_is_heard(ncclDebugLogLevel level);
 
 #define MOCK_INFO(flags, ...)                                                  \
     mock_log(NCCL_LOG_INFO, (flags), __FILE__, __LINE__, __VA_ARGS__)

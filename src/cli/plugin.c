@@ -30,6 +30,7 @@ static void plugin_warn(void *unused, ncclDebugLogLevel level,
 void stp_hear_plugins(void)
 {
     mock_set_log(plugin_warn, NULL);
+    mock_set_log_level(NCCL_LOG_WARN);
 }
 
 enum stp_status stp_set_plugin_environment(const char *machine_path,

@@ -102,11 +102,13 @@ bool stp_write_policy(const char *path, bool tree, long now)
 
 static bool world_write_files(struct stp_world *world)
 {
+    const size_t len = strlen(world->folder);
     bool written = true;
 
     for (int i = 0; i < STP_N_FILES; i++) {
-        snprintf(world->files[i], sizeof(world->files[i]), "%s/%s",
-                 world->folder, files[i].name);
+        memcpy(world->files[i], world->folder, len);
+        snprintf(world->files[i] + len, sizeof(world->files[i]) - len, "/%s",
+                 files[i].name);
         if (files[i].text != NULL)
             written &= stp_write_text(world->files[i], files[i].text);
     }

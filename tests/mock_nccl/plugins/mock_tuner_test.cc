@@ -327,4 +327,26 @@ TEST(Logger, FormatsCutsAndDropsTraces)
     EXPECT_EQ(static_cast<unsigned long>(NCCL_COLL), log.lines[3].flags);
 }
 
+TEST(Logger, PassesOnWhatItsReceiverWantsUntilAnotherIsSet)
+{
+    Machine machine = LoadMachine("h200x4");
+    Nccl nccl = MakeNccl(WithScript());
+    on_init = [](const Joined &joined) {
+        joined.log(NCCL_LOG_WARN, NCCL_TUNING, "file", 1, "warn");
+        joined.log(NCCL_LOG_INFO, NCCL_COLL, "file", 1, "info");
+        return ncclSuccess;
+    };
+
+    Log warnings;
+    mock_set_log_level(NCCL_LOG_WARN);
+    Comm comm = MakeComm(nccl, machine);
+    EXPECT_THAT(warnings.Texts(), testing::ElementsAre("warn"));
+
+    Log all;
+    mock_set_log_level(NCCL_LOG_TRACE); // NCCL's loggers end with INFO
+    Comm other = MakeComm(nccl, machine);
+    ForgetScript();
+    EXPECT_THAT(all.Texts(), testing::IsSupersetOf({"warn", "info"}));
+}
+
 } // namespace
