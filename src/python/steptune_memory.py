@@ -414,6 +414,10 @@ def setup(op, nbytes, ranks=None, nodes=None, overlap=False):
 
 # ---- PyTorch ----
 
+_NO_POLICY = ("this PyTorch cannot set the CTA policy of a group, expected one "
+              "that has ProcessGroupNCCL.NCCL_CTA_POLICY_ZERO for memory 'ce'")
+
+
 def options(setup):
     """The pg_options of a group for buffers of this Setup, for
     torch.distributed.new_group().
@@ -439,10 +443,6 @@ def options(setup):
                                f"{setup.min_ctas}")
         config.min_ctas, config.max_ctas = setup.min_ctas, MAX_CTAS
     return made
-
-
-_NO_POLICY = ("this PyTorch cannot set the CTA policy of a group, expected one "
-              "that has ProcessGroupNCCL.NCCL_CTA_POLICY_ZERO for memory 'ce'")
 
 
 class Pool:
