@@ -419,6 +419,8 @@ static enum stp_status verify_registered(const struct stp_tune_job *job,
         status = verify_try(&v, result->info.gpu, verify_try_overlap);
     result->overlap_registered = again.tried;
     stp_comparisons_free(&again.verdicts);
+    stp_comparisons_free(&again.step_verdicts);
+    stp_dataset_free(&again.steps);
     stp_derived_free(&again.derived);
     return status;
 }
