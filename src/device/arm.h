@@ -36,8 +36,9 @@ struct stp_setup {
 
 /* The setups that are tried wherever a device has them: a bit each in
  * stp_device_info.setups.  The first STP_N_MEMORIES are the kinds of memory
- * alone, as enum stp_memory numbers them; NCCL 2.28 to 2.30 give the kernels of
- * symmetric memory fewer CTAs than are fastest at many sizes. */
+ * alone, as enum stp_memory numbers them; those of 16 and 32 CTAs were faster
+ * at many sizes with NCCL 2.28.9 on H100 and H200, whose model gives kernels of
+ * symmetric memory fewer. */
 enum { STP_N_SETUPS = STP_N_MEMORIES + 2 };
 extern const struct stp_setup stp_setups[STP_N_SETUPS];
 

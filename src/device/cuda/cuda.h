@@ -180,7 +180,7 @@ enum stp_status stp_cuda_setup(struct stp_cuda *d,
                                unsigned *number_ret, struct stp_error *err);
 
 /* As struct stp_device_info has them. */
-unsigned stp_cuda_setup_find(const struct stp_cuda *d);
+unsigned stp_cuda_find_setups(const struct stp_cuda *d);
 
 /* Where measured collectives send from (0) or receive (1) in the setup of the
  * arm; NULL: in the rank's room. */

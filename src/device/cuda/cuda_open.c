@@ -356,7 +356,7 @@ static void cuda_fill_info(struct stp_cuda *d, const char *replaced)
     info->is_live = true;
     info->has_data = true;
     info->has_arms = stp_cuda_plugin_has_tuner();
-    info->setups = stp_cuda_setup_find(d);
+    info->setups = stp_cuda_find_setups(d);
     info->event_us = EVENT_US;
     info->rotates = true;
     info->has_tf32 = info->compute_capability >= 80;

@@ -20,7 +20,7 @@ static const struct {
 };
 
 /* Of one rank there is nothing to register for. */
-unsigned stp_cuda_setup_find(const struct stp_cuda *d)
+unsigned stp_cuda_find_setups(const struct stp_cuda *d)
 {
     unsigned setups = 0;
 

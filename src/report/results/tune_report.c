@@ -77,10 +77,8 @@ static void tune_report_write_cuts(const struct stp_derived *derived,
     if (n_trimmed > 0)
         fprintf(fp,
                 "\n%zu of these rules %s trimmed: at a size just outside of "
-                "the range "
-                "that is left\nAUTO was faster, or a step in which compute "
-                "waits no "
-                "shorter.\n",
+                "the range that is left\nAUTO was faster, or a step in which "
+                "compute waits no shorter.\n",
                 n_trimmed, n_trimmed == 1 ? "was" : "were");
     if (n_dropped > 0)
         fprintf(fp,
