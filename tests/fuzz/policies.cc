@@ -138,6 +138,37 @@ std::string Constants(std::string_view bytes)
                : "";
 }
 
+// Whatever of 'before' the job has not learned anew is in force in 'after'.
+static std::string FaultOfRules(const stp_policy *before,
+                                const stp_policy *after,
+                                const stp_learned &rule, const stp_shape &of)
+{
+    static const std::vector<float> costs(
+        NCCL_NUM_ALGORITHMS * NCCL_NUM_PROTOCOLS, 1.0f);
+    const stp_cost_view all = {costs.data(), NCCL_NUM_ALGORITHMS,
+                               NCCL_NUM_PROTOCOLS};
+
+    for (const stp_shape &shape : kShapes)
+        for (uint64_t n : first_rule::InterestingSizes(before, shape.n_ranks))
+            for (int coll = 0; coll < kCollectives; coll++)
+                for (const stp_query &query : first_rule::Queries(coll, n)) {
+                    const stp_rule *a =
+                        first_rule::Find(before, shape, query, all);
+                    const stp_rule *b =
+                        first_rule::Find(after, shape, query, all);
+                    if (&shape == &of && coll == rule.coll &&
+                        n >= rule.bytes.min && n <= rule.bytes.max)
+                        continue;
+                    if ((a == nullptr) != (b == nullptr) ||
+                        (a != nullptr &&
+                         (a->algo != b->algo || a->proto != b->proto ||
+                          a->n_channels != b->n_channels)))
+                        return "another rule than before for " +
+                               std::to_string(n) + " bytes";
+                }
+    return "";
+}
+
 // A learned policy to which a job adds, after another file was put there.
 std::string LearnedPolicy(std::string_view bytes)
 {
@@ -150,24 +181,22 @@ std::string LearnedPolicy(std::string_view bytes)
                               40};
     const stp_learned_rules learned = {&rule, 1};
     const std::string path = WriteFile("learned.conf", bytes);
-    const bool was_policy = [&] {
-        stp_policy *old;
-        if (stp_policy_load(path.c_str(), &old, nullptr) != STP_OK)
-            return false;
-        stp_policy_free(old);
-        return true;
-    }();
-    stp_policy *policy;
+    stp_policy *before = nullptr;
+    stp_policy *after = nullptr;
     stp_error err{};
+    std::string fault;
 
+    stp_policy_load(path.c_str(), &before, nullptr);
     if (stp_learned_save(path.c_str(), &learned, &kShapes[1], &err) != STP_OK)
-        return FaultOf(err);
-    const stp_status status = stp_policy_load(path.c_str(), &policy, &err);
-    if (status == STP_OK)
-        stp_policy_free(policy);
-    return status == STP_OK || !was_policy
-               ? ""
-               : std::string("a policy became none: ") + err.text;
+        fault = FaultOf(err);
+    else if (before != nullptr &&
+             stp_policy_load(path.c_str(), &after, &err) != STP_OK)
+        fault = std::string("a policy became none: ") + err.text;
+    else if (before != nullptr)
+        fault = FaultOfRules(before, after, rule, kShapes[1]);
+    stp_policy_free(before);
+    stp_policy_free(after);
+    return fault;
 }
 
 } // namespace fuzz

@@ -15,12 +15,15 @@
 
 enum { MAX_ENTRY = 640 }; /* bytes of a rule and the comment above it */
 
+#define COLUMNS                                                                \
+    "collective,min_bytes,max_bytes,algorithm,protocol,channels,nNodes,"       \
+    "nRanks,gpu\n"
+
 static const char head[] = STP_LEARNED_MAGIC
     "\n"
     "# Each rule was settled by what was measured in a job; the comment above\n"
-    "# it has its gain over what ran before, and the 95 percent interval.\n"
-    "collective,min_bytes,max_bytes,algorithm,protocol,channels,nNodes,nRanks,"
-    "gpu\n";
+    "# it has its gain over what ran before, and the 95 percent "
+    "interval.\n" COLUMNS;
 
 static bool is_lock_kept; /* of a folder, by another process */
 
@@ -132,6 +135,14 @@ static enum stp_status learned_check_old(const struct job *job, FILE *fp,
         job->path);
 }
 
+/* Rules under another header, or none, mean something else under ours. */
+static bool learned_has_columns(const char *text)
+{
+    while (*text == '#' || *text == '\n')
+        text += strcspn(text, "\n") + (strchr(text, '\n') != NULL);
+    return *text == '\0' || strncmp(text, COLUMNS, strlen(COLUMNS)) == 0;
+}
+
 /* The whole lines of the file's first STP_MAX_LEARNED bytes.  A file that
  * cannot be read, or is none of ours, stays: nothing replaces it. */
 static enum stp_status learned_read_old(const struct job *job, FILE *fp,
@@ -145,16 +156,20 @@ static enum stp_status learned_read_old(const struct job *job, FILE *fp,
         return stp_nomem(job->err);
     n = fread(text, 1, STP_MAX_LEARNED, fp);
     status = learned_check_old(job, fp, text, n);
-    if (status != STP_OK) {
-        free(text);
-        return status;
-    }
     if (n == STP_MAX_LEARNED)
         while (n > 0 && text[n - 1] != '\n')
             n--;
     text[n] = '\0';
-    *text_ret = text;
-    return STP_OK;
+    if (status == STP_OK && !learned_has_columns(text))
+        status = stp_fail(job->err, STP_ERR_IO,
+                          "'%.140s' has rules under other columns than those "
+                          "of what is learned, and is left as it is",
+                          job->path);
+    if (status == STP_OK)
+        *text_ret = text;
+    else
+        free(text);
+    return status;
 }
 
 static enum stp_status learned_keep_old(const struct job *job, FILE *to)

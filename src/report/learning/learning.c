@@ -206,6 +206,9 @@ static bool learning_make_keys(const struct stp_journal_lines *lines,
     return l->keys != NULL;
 }
 
+/* More calls than a job makes; a file may say anything. */
+static const double max_calls = 1e18;
+
 /* Lines that are of no message, and blocks. */
 static void learning_take_job_line(struct stp_learning *l,
                                    const struct stp_journal_line *line)
@@ -213,8 +216,8 @@ static void learning_take_job_line(struct stp_learning *l,
     if (line->kind == STP_LEARN_BLOCK && line->gain > 0)
         l->n_blocks++;
     l->has_graphs |= line->kind == STP_LEARN_GRAPHS;
-    if (line->kind == STP_LEARN_ALONE && (uint64_t)line->value > l->n_alone)
-        l->n_alone = (uint64_t)line->value;
+    if (line->kind == STP_LEARN_ALONE && line->value > (double)l->n_alone)
+        l->n_alone = (uint64_t)fmin(line->value, max_calls);
 }
 
 /* ---- sets ---- */

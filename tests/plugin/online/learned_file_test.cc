@@ -22,6 +22,10 @@ namespace
 using testing::HasSubstr;
 using testing::Not;
 
+const std::string kColumns =
+    STP_LEARNED_MAGIC "\ncollective,min_bytes,max_bytes,algorithm,protocol,"
+                      "channels,nNodes,nRanks,gpu\n";
+
 class LearnedFile : public testing::Test
 {
   protected:
@@ -146,6 +150,27 @@ TEST_F(LearnedFile, LeavesAFileThatIsNoneOfItsOwn)
     }
 }
 
+TEST_F(LearnedFile, LeavesRulesThatWouldMeanSomethingElseUnderItsColumns)
+{
+    const std::string texts[] = {
+        STP_LEARNED_MAGIC "\nallreduce,0,1,ring,ll,-1,1,4\n",
+        STP_LEARNED_MAGIC
+        "\n\n# by hand\ncollective,min_bytes,max_bytes,algorithm,protocol,"
+        "channels,nRanks,nNodes,gpu\nallreduce,0,1,ring,ll,-1,4,1,*\n",
+        STP_LEARNED_MAGIC "\nallreduce",
+    };
+
+    for (const std::string &text : texts) {
+        std::ofstream(path_) << text;
+        EXPECT_EQ(STP_ERR_IO, Save({Rule(ncclFuncAllReduce, 4096, 1, 1)}));
+        EXPECT_EQ("'" + path_ +
+                      "' has rules under other columns than those of what is "
+                      "learned, and is left as it is",
+                  err_.text);
+        EXPECT_EQ(text, Text());
+    }
+}
+
 TEST_F(LearnedFile, TakesTheWholeLinesOfAFileOfItsOwn)
 {
     const struct {
@@ -157,10 +182,10 @@ TEST_F(LearnedFile, TakesTheWholeLinesOfAFileOfItsOwn)
         {"no line in as much as is read",
          STP_LEARNED_MAGIC + std::string(5 << 20, 'x'), ""},
         {"no comment, and too short to end alike",
-         STP_LEARNED_MAGIC "\nallreduce,0,1\nallreduce,8,9,ring,ll,-1,1,2,*\n",
+         kColumns + "allreduce,0,1\nallreduce,8,9,ring,ll,-1,1,2,*\n",
          "allreduce,0,1\nallreduce,8,9,ring,ll,-1,1,2,*\n"},
         {"ends alike, of other sizes",
-         STP_LEARNED_MAGIC "\nallreduce,8,9,ring,ll,-1,1,4,NVIDIA H200\n",
+         kColumns + "allreduce,8,9,ring,ll,-1,1,4,NVIDIA H200\n",
          "allreduce,8,9,ring,ll,-1,1,4,NVIDIA H200\n"},
     };
 
@@ -200,7 +225,7 @@ TEST_F(LearnedFile, NamesNoGpuThatACsvCannotHold)
 // Rules of other shapes, so that nothing replaces them.
 std::string ManyRules(size_t n_bytes)
 {
-    std::string text = STP_LEARNED_MAGIC "\n";
+    std::string text = kColumns;
     for (size_t i = 1; text.size() < n_bytes; i++)
         text += "# 1.25x (1.2 to 1.3), 40 calls\nallreduce,4096,8191,ring,ll,"
                 "-1,1," +

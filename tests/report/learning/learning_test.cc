@@ -263,6 +263,10 @@ TEST(Learning, SaysWhereTheLearnedPolicyIs)
     EXPECT_THAT(Table(Learning("1,1,1,4,alone,20000,,,,,,,20000,,,\n")),
                 HasSubstr(": nothing was learned, for 20000 calls repeat no "
                           "sequence.\n"));
+    EXPECT_THAT(Table(Learning("1,1,1,4,alone,20000,,,,,,,2e95,,,\n")),
+                HasSubstr(", for 1000000000000000000 calls repeat no "));
+    EXPECT_THAT(Table(Learning("1,1,1,4,alone,20000,,,,,,,-3,,,\n")),
+                HasSubstr(": nothing was learned.\n"));
 }
 
 // ---- plots ----
