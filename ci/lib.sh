@@ -10,7 +10,9 @@ slow="$slow|ManyNodes|InAllOrders/[4A-Z]|TwentyThousand"
 slow="$slow|TuneGivesTheSameTwice|HundredThousandRanks"
 slow="$slow|PlansModel|PromoteNoNumber|InAnyMixture|InEveryOrder"
 slow="$slow|AskTheStoreNothing|HostsStorm|MemoryRulesOfMeasured"
-slow="$slow|TunePolicy.*seed_[2-9]" # seed 1 runs the same code
+slow="$slow|HundredThousandRandom|Table/Null|GivesEachRecordedRound"
+# Where other tests of the same command run the same code.
+slow="$slow|TunePolicy|CliEscape|FindsTheRegimes|OfTuneSays|AboutAPolicyName|EachNamesTheRun"
 slow="$slow|AForkedChildLearns" # a child may wait for a lock of ASan for ever
 slow="$slow|cli\.Contract\.([^P]|PassesAC|Plays)"
 

@@ -1,11 +1,12 @@
 /* faults.c - libc's functions, of which one call fails */
-#define _GNU_SOURCE /* RTLD_NEXT, dladdr() */
+#define _GNU_SOURCE /* RTLD_NEXT, dl_iterate_phdr() */
 #include "faults/faults.h"
 
 #include <dirent.h>
 #include <dlfcn.h>
 #include <errno.h>
 #include <fcntl.h>
+#include <link.h>
 #include <pthread.h>
 #include <stdarg.h>
 #include <stdio.h>
@@ -54,15 +55,41 @@ __attribute__((constructor)) static void faults_begin(void)
 
 /* ---- which call ---- */
 
+struct faults_object {
+    uintptr_t address; /* within the object that is looked for */
+    const char *path;  /* "" is the program itself */
+};
+
+static int faults_look_into(struct dl_phdr_info *info, size_t size, void *data)
+{
+    struct faults_object *object = data;
+
+    (void)size;
+    for (unsigned i = 0; i < info->dlpi_phnum; i++) {
+        const ElfW(Phdr) *part = &info->dlpi_phdr[i];
+        uintptr_t begin = info->dlpi_addr + part->p_vaddr;
+
+        if (part->p_type != PT_LOAD || object->address < begin ||
+            object->address - begin >= part->p_memsz)
+            continue;
+        object->path = info->dlpi_name;
+        return 1;
+    }
+    return 0;
+}
+
+/* dladdr() would look for the function, too, each time. */
 static bool faults_are_ours(const void *caller)
 {
-    Dl_info info;
+    struct faults_object object = {(uintptr_t)caller, NULL};
     const char *name;
 
-    if (dladdr(caller, &info) == 0)
+    if (dl_iterate_phdr(faults_look_into, &object) == 0)
         return false;
-    name = strrchr(info.dli_fname, '/');
-    name = name != NULL ? name + 1 : info.dli_fname;
+    if (*object.path == '\0')
+        object.path = program_invocation_name;
+    name = strrchr(object.path, '/');
+    name = name != NULL ? name + 1 : object.path;
     return strncmp(name, "steptune", 8) == 0 ||
            strncmp(name, "libsteptune", 11) == 0 ||
            strncmp(name, "libcjson", 8) == 0 ||

@@ -586,10 +586,9 @@ static enum stp_status mock_check(void *self, const struct stp_work *work,
                                   struct stp_error *err)
 {
     const struct engine *e = self;
-    struct stp_mock_compute compute;
 
     return work->kind == STP_WORK_GEMM
-               ? stp_mock_gemm(e->machine, &work->gemm, &compute, err)
+               ? stp_mock_check_gemm(e->machine, &work->gemm, err)
                : STP_OK;
 }
 

@@ -198,23 +198,38 @@ static enum stp_status compute_refuse(const struct mock_machine *machine,
                     mock_machine_get_info(machine)->gpu, type);
 }
 
+static double compute_peak_of(const struct mock_machine *machine,
+                              const struct stp_gemm *gemm)
+{
+    const struct mock_machine_info *info = mock_machine_get_info(machine);
+
+    return compute_peak(info->compute_capability, gemm->type);
+}
+
+enum stp_status stp_mock_check_gemm(const struct mock_machine *machine,
+                                    const struct stp_gemm *gemm,
+                                    struct stp_error *err)
+{
+    if (gemm->m == 0 || gemm->n == 0 || gemm->k == 0)
+        return stp_fail(err, STP_ERR_RANGE,
+                        "a GEMM of %u x %u x %u, expected sides from 1",
+                        gemm->m, gemm->n, gemm->k);
+    return compute_peak_of(machine, gemm) != 0
+               ? STP_OK
+               : compute_refuse(machine, stp_type_name(gemm->type), err);
+}
+
 enum stp_status stp_mock_gemm(const struct mock_machine *machine,
                               const struct stp_gemm *gemm,
                               struct stp_mock_compute *compute_ret,
                               struct stp_error *err)
 {
-    const struct mock_machine_info *info = mock_machine_get_info(machine);
-    double tflops = compute_peak(info->compute_capability, gemm->type);
+    double tflops = compute_peak_of(machine, gemm);
     struct neighbours found = {0};
-    enum stp_status status;
+    enum stp_status status = stp_mock_check_gemm(machine, gemm, err);
 
-    if (gemm->m == 0 || gemm->n == 0 || gemm->k == 0)
-        return stp_fail(err, STP_ERR_RANGE,
-                        "a GEMM of %u x %u x %u, expected sides from 1",
-                        gemm->m, gemm->n, gemm->k);
-    if (tflops == 0)
-        return compute_refuse(machine, stp_type_name(gemm->type), err);
-    status = compute_find_neighbours(machine, gemm, &found, err);
+    if (status == STP_OK)
+        status = compute_find_neighbours(machine, gemm, &found, err);
     if (status != STP_OK)
         return status;
     *compute_ret = (struct stp_mock_compute){

@@ -29,6 +29,11 @@ enum stp_status stp_mock_gemm(const struct mock_machine *machine,
                               struct stp_mock_compute *compute_ret,
                               struct stp_error *err);
 
+/* Whether stp_mock_gemm() would return STP_OK or that error, much sooner. */
+enum stp_status stp_mock_check_gemm(const struct mock_machine *machine,
+                                    const struct stp_gemm *gemm,
+                                    struct stp_error *err);
+
 /* Whether these GPUs have TF32: from compute capability 8.0 on. */
 bool stp_mock_has_tf32(const struct mock_machine *machine);
 

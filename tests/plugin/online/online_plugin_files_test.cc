@@ -303,9 +303,12 @@ class OnlineThread : public OnlineFiles
     // Until the thread has thought for it, however long that takes.
     void AwaitTrial(const std::vector<Comm> &comms)
     {
-        while (Untouched(Run(comms[0], ncclFuncAllReduce, 1 << 20)) &
-               Untouched(Run(comms[1], ncclFuncAllReduce, 1 << 20)))
+        bool first, second;
+        do {
             usleep(100);
+            first = Untouched(Run(comms[0], ncclFuncAllReduce, 1 << 20));
+            second = Untouched(Run(comms[1], ncclFuncAllReduce, 1 << 20));
+        } while (first && second);
     }
 
   private:
