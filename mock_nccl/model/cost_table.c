@@ -230,12 +230,13 @@ static float cost_table_entry(const struct mock_model *model,
                               int proto, float bw)
 {
     float latency = model->latency[q->coll][algo][proto];
-    int log_size = mock_log2(q->n_bytes >> 6);
+    int log_size;
 
     if (bw == 0 || !cost_table_is_allowed(model, q, algo))
         return cost_table_ruled_out(model, q, algo);
     if (algo == NCCL_ALGO_PAT && mock_pat_is_by_nvls(model))
         return FLT_MAX / 2;
+    log_size = mock_log2(q->n_bytes >> 6);
     if (log_size < 0 && model->rules->corrects_tiny)
         log_size = 0;
     if (log_size >= 0 && log_size < cost_table_n_corrections(model, algo))

@@ -8,7 +8,7 @@ dir=$(mktemp -d)
 trap 'rm -rf "$dir"' EXIT
 mkdir "$dir/path"
 ln -s "$1" "$dir/path/steptune"
-export PATH="$dir/path:$PATH" CUDA_VISIBLE_DEVICES='' on=h200x2 port=$((20000 + $$ % 12000))
+export PATH="$dir/path:$PATH" CUDA_VISIBLE_DEVICES='' on=h100x2_nccl2.30 port=$((20000 + $$ % 12000))
 bad=0
 
 complain() {
