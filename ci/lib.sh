@@ -13,6 +13,9 @@ slow="$slow|AskTheStoreNothing|HostsStorm|MemoryRulesOfMeasured"
 slow="$slow|HundredThousandRandom|Table/Null|GivesEachRecordedRound"
 # Where other tests of the same command run the same code.
 slow="$slow|TunePolicy|CliEscape|FindsTheRegimes|OfTuneSays|AboutAPolicyName|EachNamesTheRun"
+slow="$slow|ShowAPolicyThatWasChanged|DropARule|LeavesTheFilesOfTheLastRun|EndsEachRunAfter"
+slow="$slow|Gloo/.*(three|four)_ranks|PlanScaleTable|TellsTheSameInAllOrders/[2-9]|CliEnvironment"
+slow="$slow|cli\.Contract\.PassesATunerThatLearns|AMillionNearFiles"
 slow="$slow|AForkedChildLearns" # a child may wait for a lock of ASan for ever
 slow="$slow|cli\.Contract\.([^P]|PassesAC|Plays)"
 

@@ -2,13 +2,13 @@
 
     python3 torch_storm.py STATIC_PLUGIN ONLINE_PLUGIN [--seconds S] [--at-once N] [--seed SEED]
 
-Each job is of 2 to 4 processes with PyTorch, each with a GPU of its own if there are enough,
-which run random collectives and compare all results.  It runs twice in one folder: disturbed,
-then undisturbed with what the first run left there.  A job fails if a rank that nobody killed
-hangs, ends otherwise than with 0 or has a wrong result; if the ranks of a disturbed run step
-aside and one with the plugin does not say so, once for each communicator at most; or if the
-undisturbed run warns of anything.  Prints the jobs of each kind, and exits with 1 if one failed,
-with 77 where there are no two GPUs or no PyTorch.
+A job has 2 to 4 ranks on as many GPUs, which run random collectives in one or two communicators
+and check all results; N jobs (4) run at once on the same GPUs, for S seconds (60).  Each runs
+twice in one folder: disturbed, then undisturbed with the files that the first run left.  A job
+fails if a rank that nobody killed hangs, ends otherwise than with 0 or has a wrong result; if
+ranks of a disturbed run step aside and one with the plugin does not say so, once a communicator
+at most; or if the undisturbed run warns of anything.  Prints how many jobs there were of each
+kind, and exits with 1 if one failed, with 77 where there are no two GPUs or no PyTorch.
 """
 import argparse
 import collections
