@@ -11,7 +11,7 @@ slow="$slow|TuneGivesTheSameTwice|HundredThousandRanks"
 slow="$slow|PlansModel|PromoteNoNumber|InAnyMixture|InEveryOrder"
 slow="$slow|AskTheStoreNothing|HostsStorm|MemoryRulesOfMeasured"
 slow="$slow|HundredThousandRandom|Table/Null|GivesEachRecordedRound"
-# Where other tests of the same command run the same code.
+# Of which other tests run the same code, with fewer ranks or other options.
 slow="$slow|TunePolicy|CliEscape|FindsTheRegimes|OfTuneSays|AboutAPolicyName|EachNamesTheRun"
 slow="$slow|ShowAPolicyThatWasChanged|DropARule|LeavesTheFilesOfTheLastRun|EndsEachRunAfter"
 slow="$slow|Gloo/.*(three|four)_ranks|PlanScaleTable|TellsTheSameInAllOrders/[2-9]|CliEnvironment"

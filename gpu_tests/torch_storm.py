@@ -8,7 +8,7 @@ twice in one folder: disturbed, then undisturbed with the files that the first r
 fails if a rank that nobody killed hangs, ends otherwise than with 0 or has a wrong result; if
 ranks of a disturbed run step aside and one with the plugin does not say so, once a communicator
 at most; or if the undisturbed run warns of anything.  Prints how many jobs there were of each
-kind, and exits with 1 if one failed, with 77 where there are no two GPUs or no PyTorch.
+kind, and exits with 1 if one failed or had not ended when this was stopped, with 77 where there are no two GPUs or no PyTorch.
 """
 import argparse
 import collections
@@ -59,7 +59,8 @@ def half(r):
     return POLICY[:r.randrange(len(POLICY))]
 
 
-# What is otherwise with one rank: files, variables, signals and when they are sent.
+# What is otherwise with one rank: its files, its variables, signals and the seconds at which they
+# are sent; "all" are variables of all ranks.
 KINDS = {
     "nothing": lambda r: {},
     "killed": lambda r: {"signals": [(r.uniform(0, 8), signal.SIGKILL)]},
@@ -101,8 +102,9 @@ def collective(r, world, rank, group):
         out = torch.empty(n, device="cuda")
         dist.reduce_scatter_tensor(out, mine.repeat(world), group=group)
         return torch.all(out == total)
-    dist.broadcast(mine, r.randrange(world), group=group)
-    return torch.all(mine == mine[0]) & (mine[0] >= value)
+    root = r.randrange(world)
+    dist.broadcast(mine, root, group=group)
+    return torch.all(mine == float(value + root))
 
 
 def replay(r, world, rank):
@@ -225,21 +227,23 @@ def run(folder, world, gpus, seed, plugins, odd, change):
     if "replace" in change:
         events.append((change["replace"], "replace"))
     statuses, was_ended = watch(pids, odd, sorted(events, key=lambda e: e[0]), act)
-    warnings = []
+    said = []
     for rank in range(world):
         with open(f"{folder}/{rank}/log", errors="replace") as f:
             text = f.read()
-        warnings.append([line for line in text.splitlines() if "NCCL WARN steptune" in line])
+        said.append([line for line in text.splitlines() if "NCCL WARN steptune" in line])
+        if "wrong result" in text:
+            return f"rank {rank}: {text[-1500:]}", False
         if not was_ended and statuses[rank] != 0:
             what = "hangs" if statuses[rank] == -1 else "ends with %s" % statuses[rank]
             return f"rank {rank} {what}: {text[-1500:]}", False
     n_groups = draw_groups(seed)[1]
-    is_aside = any("stepping aside" in w for rank in warnings for w in rank)
+    is_aside = any("stepping aside" in w for rank in said for w in rank)
     if not change:
-        return "".join(f"rank {i} warns: {w}; " for i, w in enumerate(warnings) if w), is_aside
+        return "".join(f"rank {i} warns: {w}; " for i, w in enumerate(said) if w), is_aside
     has_none = "none" in change.get("env", {}).values()
     if is_aside and not was_ended:
-        for rank, lines in enumerate(warnings):
+        for rank, lines in enumerate(said):
             if not 1 <= len(lines) <= n_groups and not (rank == odd and has_none):
                 return f"rank {rank} warns {len(lines)} times: {lines}", True
     return "", is_aside
@@ -325,7 +329,7 @@ def main():
         print("%-18s %6d %6d %6d" % (kind, *counts))
     print("%d jobs of two runs in %.0f s, %d failed" %
           (n_started - len(running), time.monotonic() - begin, n_wrong))
-    return 1 if n_wrong else 0
+    return 1 if n_wrong or running else 0
 
 
 if __name__ == "__main__":

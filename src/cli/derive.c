@@ -93,10 +93,9 @@ static const struct stp_option derive_table[] = {
      .value = "policy",
      .help =
          "policy; memory: what an application should register, by arms reg, "
-         "sym, ce, sym/ctas=16-64 and sym/ctas=32-64, of which the last two "
-         "are rules with a min_ctas; or constants: of NCCL's own model, with "
-         "which its "
-         "choices are right at the sizes measured, between and beyond "
+         "sym, ce, sym/ctas=16-64 and sym/ctas=32-64 (the last two become "
+         "rules with min_ctas); or constants: of NCCL's own model, with which "
+         "its choices are right at the sizes measured, between and beyond "
          "them, for STEPTUNE_CONSTANTS_FILE and NCCL 2.28 to 2.30 or 2.32.6. "
          "Verify constants by runs with and without: in one communicator they "
          "hold for every arm, so that `steptune verify` cannot compare them"},

@@ -29,7 +29,7 @@ enum stp_status stp_mock_gemm(const struct mock_machine *machine,
                               struct stp_mock_compute *compute_ret,
                               struct stp_error *err);
 
-/* Whether stp_mock_gemm() would return STP_OK or that error, much sooner. */
+/* STP_ERR_RANGE where stp_mock_gemm() returns it; looks for no time. */
 enum stp_status stp_mock_check_gemm(const struct mock_machine *machine,
                                     const struct stp_gemm *gemm,
                                     struct stp_error *err);

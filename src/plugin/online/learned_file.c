@@ -17,13 +17,13 @@ enum { MAX_ENTRY = 640 }; /* bytes of a rule and the comment above it */
 
 #define COLUMNS                                                                \
     "collective,min_bytes,max_bytes,algorithm,protocol,channels,nNodes,"       \
-    "nRanks,gpu\n"
+    "nRanks,gpu"
 
 static const char head[] = STP_LEARNED_MAGIC
     "\n"
     "# Each rule was settled by what was measured in a job; the comment above\n"
     "# it has its gain over what ran before, and the 95 percent "
-    "interval.\n" COLUMNS;
+    "interval.\n" COLUMNS "\n";
 
 static bool is_lock_kept; /* of a folder, by another process */
 
@@ -135,12 +135,15 @@ static enum stp_status learned_check_old(const struct job *job, FILE *fp,
         job->path);
 }
 
-/* Rules under another header, or none, mean something else under ours. */
+/* Rules under another header, or none, would mean something else under ours. */
 static bool learned_has_columns(const char *text)
 {
+    const size_t n = strlen(COLUMNS);
+
     while (*text == '#' || *text == '\n')
         text += strcspn(text, "\n") + (strchr(text, '\n') != NULL);
-    return *text == '\0' || strncmp(text, COLUMNS, strlen(COLUMNS)) == 0;
+    return *text == '\0' || (strncmp(text, COLUMNS, n) == 0 &&
+                             (text[n] == '\n' || text[n] == '\0'));
 }
 
 /* The whole lines of the file's first STP_MAX_LEARNED bytes.  A file that
@@ -162,8 +165,8 @@ static enum stp_status learned_read_old(const struct job *job, FILE *fp,
     text[n] = '\0';
     if (status == STP_OK && !learned_has_columns(text))
         status = stp_fail(job->err, STP_ERR_IO,
-                          "'%.140s' has rules under other columns than those "
-                          "of what is learned, and is left as it is",
+                          "'%.140s' is left as it is: its rules do not stand "
+                          "under the header " COLUMNS,
                           job->path);
     if (status == STP_OK)
         *text_ret = text;

@@ -164,8 +164,9 @@ TEST_F(LearnedFile, LeavesRulesThatWouldMeanSomethingElseUnderItsColumns)
         std::ofstream(path_) << text;
         EXPECT_EQ(STP_ERR_IO, Save({Rule(ncclFuncAllReduce, 4096, 1, 1)}));
         EXPECT_EQ("'" + path_ +
-                      "' has rules under other columns than those of what is "
-                      "learned, and is left as it is",
+                      "' is left as it is: its rules do not stand under the "
+                      "header collective,min_bytes,max_bytes,algorithm,"
+                      "protocol,channels,nNodes,nRanks,gpu",
                   err_.text);
         EXPECT_EQ(text, Text());
     }
@@ -179,6 +180,7 @@ TEST_F(LearnedFile, TakesTheWholeLinesOfAFileOfItsOwn)
     } cases[] = {
         {"empty", "", ""},
         {"its name alone", STP_LEARNED_MAGIC, ""},
+        {"its header alone", kColumns.substr(0, kColumns.size() - 1), ""},
         {"no line in as much as is read",
          STP_LEARNED_MAGIC + std::string(5 << 20, 'x'), ""},
         {"no comment, and too short to end alike",
