@@ -12,10 +12,14 @@ slow="$slow|PlansModel|PromoteNoNumber|InAnyMixture|InEveryOrder"
 slow="$slow|AskTheStoreNothing|HostsStorm|MemoryRulesOfMeasured"
 slow="$slow|HundredThousandRandom|Table/Null|GivesEachRecordedRound"
 # Of which other tests run the same code, with fewer ranks or other options.
-slow="$slow|TunePolicy|CliEscape|FindsTheRegimes|OfTuneSays|AboutAPolicyName|EachNamesTheRun"
+slow="$slow|TunePolicy|CliEscape|FindsTheRegimes|OfTuneSays"
 slow="$slow|ShowAPolicyThatWasChanged|DropARule|LeavesTheFilesOfTheLastRun|EndsEachRunAfter"
 slow="$slow|Gloo/.*(three|four)_ranks|PlanScaleTable|TellsTheSameInAllOrders/[2-9]|CliEnvironment"
 slow="$slow|cli\.Contract\.PassesATunerThatLearns|AMillionNearFiles"
+slow="$slow|InEveryCommandIfItsOutputIsLost|TuneFiles|TuneAgain\.(BeginsAnew|GoesOnW.*Iter)"
+slow="$slow|PassesOurPlugin|HelpsOnEveryCommand|RegressionsComeOut|InAnyLocale|EntryLocale"
+slow="$slow|OnlyTheCheckThatIsBroken|DeathOnCpus.*writer|IterationsOfAllModesAre"
+slow="$slow|WithMicroBatches|ToTwelveDigits|NcclChooseRightOnTheRecorded|RecordedGainsAndIsNowhere"
 slow="$slow|AForkedChildLearns" # a child may wait for a lock of ASan for ever
 slow="$slow|cli\.Contract\.([^P]|PassesAC|Plays)"
 

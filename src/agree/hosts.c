@@ -179,7 +179,8 @@ static bool speech_gather(struct speech *s)
         if (!speech_say_ranks(s))
             return false;
         if (s->n_arrived >= s->hosts->n_ranks ||
-            stp_now_ms() >= s->deadline_ms || atomic_load(s->hosts->is_hushed))
+            stp_now_ms() >= s->deadline_ms ||
+            s->hosts->is_hushed(s->hosts->user))
             return true;
         speech_nap(s, &nap_ms);
         if (!speech_add(s, "arrived", 0, &s->n_arrived))
@@ -232,7 +233,8 @@ static bool speech_get_ready(struct speech *s)
     size_t n_ready = 0;
 
     if (s->differs || s->n_arrived != s->hosts->n_ranks ||
-        atomic_load(s->hosts->is_hushed) || !s->hosts->commit(s->hosts->user))
+        s->hosts->is_hushed(s->hosts->user) ||
+        !s->hosts->commit(s->hosts->user))
         return speech_refuse(s);
     s->is_counted = true;
     if (!speech_add(s, "learning", s->hosts->count_learning(s->hosts->user),

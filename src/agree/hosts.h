@@ -36,8 +36,6 @@
 #ifndef STP_HOSTS_H
 #define STP_HOSTS_H
 
-#include <stdatomic.h>
-
 #include "agree/agreement.h"
 #include "agree/identity.h"
 #include "store/store_client.h"
@@ -48,7 +46,9 @@ struct stp_hosts {
     uint64_t comm_id;
     size_t n_ranks;                        /* of the communicator */
     const struct stp_identity *identities; /* 'n_ranks'; the first is full */
-    const atomic_bool *is_hushed;          /* the comparison is of no use */
+
+    /* Whether the comparison is of no use any more. */
+    bool (*is_hushed)(void *user);
 
     /* Whether the ranks of this host still await the outcome: then they wait
      * until it is known. */

@@ -205,6 +205,11 @@ static bool shm_compare(struct stp_agreement *agreement, unsigned wait_ms)
     return shm_read_outcome(shm) == AGREED;
 }
 
+static bool shm_is_hushed(void *user)
+{
+    return atomic_load(&((struct shm_agreement *)user)->plans.is_hushed);
+}
+
 static bool shm_commit(void *user)
 {
     return shm_move_outcome(user, OPEN, COMMITTED);
@@ -261,7 +266,7 @@ static void shm_speak(struct stp_agreement *agreement)
                                     .comm_id = shm->comm_id,
                                     .n_ranks = shm->step.n_ranks,
                                     .identities = shm->identities,
-                                    .is_hushed = &shm->plans.is_hushed,
+                                    .is_hushed = shm_is_hushed,
                                     .commit = shm_commit,
                                     .count_learning = shm_count_learning,
                                     .user = shm};

@@ -15,6 +15,11 @@ struct scale_host {
     char why[512];
 };
 
+static bool scale_host_is_hushed(void *user)
+{
+    return atomic_load(&((struct scale_host *)user)->plans.is_hushed);
+}
+
 static bool scale_host_commit(void *user)
 {
     (void)user;
@@ -43,7 +48,7 @@ struct scale_host *scale_host_new(const struct stp_agreement_store *store,
                            .comm_id = 0x5ca1e,
                            .n_ranks = n_ranks,
                            .identities = identities,
-                           .is_hushed = &host->plans.is_hushed,
+                           .is_hushed = scale_host_is_hushed,
                            .commit = scale_host_commit,
                            .count_learning = scale_host_count_learning,
                            .user = host};
