@@ -334,7 +334,10 @@ static double search_get_regret(const struct search *s, const struct size *size)
                        : size_get_regret(size, pair);
 }
 
-static void search_evaluate(const struct search *s, struct place *place)
+/* The regret and cost of a place; ends with a cost of infinity as soon as it is
+ * known to be no less than 'most'. */
+static void search_evaluate(const struct search *s, struct place *place,
+                            double most)
 {
     ncclTunerConstants_v7_t constants;
     double regret = 0;
@@ -342,12 +345,16 @@ static void search_evaluate(const struct search *s, struct place *place)
 
     search_get_constants(s, place, &constants);
     stp_const_model_build(s->model, &constants);
-    for (size_t i = 0; i < s->sizes->n; i++)
-        regret += s->sizes->sizes[i].weight *
-                  search_get_regret(s, &s->sizes->sizes[i]);
     for (size_t i = 0; i < s->n; i++)
         if (place->k[i] != 0)
             moved += 1 + abs(place->k[i]) * log(2) / OCTAVE;
+    place->cost = INFINITY;
+    for (size_t i = 0; i < s->sizes->n; i++) {
+        regret += s->sizes->sizes[i].weight *
+                  search_get_regret(s, &s->sizes->sizes[i]);
+        if (regret / s->weight + move_cost * moved >= most)
+            return;
+    }
     place->regret = regret / s->weight;
     place->cost = place->regret + move_cost * moved;
 }
@@ -366,7 +373,7 @@ static bool search_try_moves(const struct search *s, size_t i, int step,
         if (moves[m] == place->k[i] || abs(moves[m]) > MAX_STEPS)
             continue;
         other.k[i] = moves[m];
-        search_evaluate(s, &other);
+        search_evaluate(s, &other, place->cost);
         if (other.cost < place->cost) {
             *place = other;
             moved = true;
@@ -381,7 +388,7 @@ static void search_descend(const struct search *s, struct place *place)
     int n = 0;
     bool moved = false;
 
-    search_evaluate(s, place);
+    search_evaluate(s, place, INFINITY);
     for (int step = FIRST_STEP; step >= last;
          step = moved && n < MOST_PASSES ? step : step / 2) {
         n = moved && n < MOST_PASSES ? n + 1 : 1;

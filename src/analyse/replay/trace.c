@@ -133,24 +133,19 @@ static int trace_row_from_name(const char *word, size_t len)
 
 /* ---- ranks of several colors ---- */
 
-/* Gives the rank a color, unless it has one. */
-static bool trace_color_rank(struct raw *raw, uint64_t rank, int color)
+/* Makes room for the colors of n ranks. */
+static bool trace_list_ranks(struct raw *raw, size_t n)
 {
-    if (rank >= MOCK_MAX_RANKS)
-        return false;
-    if ((int)rank >= raw->n_listed) {
-        const size_t n = (size_t)rank + 1;
-        int *more = realloc(raw->color, n * sizeof(*more));
+    int *more;
 
-        if (more == NULL)
-            return false;
-        raw->color = more;
-        while (raw->n_listed < (int)n)
-            more[raw->n_listed++] = -1;
-    }
-    if (raw->color[rank] >= 0)
+    if ((int)n <= raw->n_listed)
+        return true;
+    more = realloc(raw->color, n * sizeof(*more));
+    if (more == NULL)
         return false;
-    raw->color[rank] = color;
+    raw->color = more;
+    while (raw->n_listed < (int)n)
+        more[raw->n_listed++] = -1;
     return true;
 }
 
@@ -176,11 +171,17 @@ static int trace_color_range(struct raw *raw, const char *s, size_t len,
     if (dash != NULL &&
         !stp_parse_u64(dash + 1, (size_t)(end - dash - 1), &last))
         return 0;
-    if (every == 0 || last < first || last >= MOCK_MAX_RANKS)
+    if (every == 0 || every > MOCK_MAX_RANKS || last < first ||
+        last >= MOCK_MAX_RANKS)
         return 0;
-    for (uint64_t r = first; r <= last; r += every, n++)
-        if (!trace_color_rank(raw, r, color))
+    last -= (last - first) % every;
+    if (!trace_list_ranks(raw, (size_t)last + 1))
+        return 0;
+    for (uint64_t r = first; r <= last; r += every, n++) {
+        if (raw->color[r] >= 0) /* listed before */
             return 0;
+        raw->color[r] = color;
+    }
     return n;
 }
 

@@ -66,8 +66,8 @@
 /* Bytes of the largest file that is read. */
 #define STP_MEASUREMENTS_MAX ((size_t)1 << 30)
 
-/* Writes all rows to 'fp', times with three decimals.  'made_by' is the first
- * comment line. */
+/* Writes all rows to 'fp', times from 1 ns on with three decimals.  'made_by'
+ * is the first comment line. */
 void stp_measurements_write(const struct stp_dataset *data, const char *made_by,
                             FILE *fp);
 

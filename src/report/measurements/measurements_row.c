@@ -276,6 +276,16 @@ static int64_t row_get_whole(const void *in, size_t size)
     return value;
 }
 
+/* Decimals that do for a time would make 0 of the smallest. */
+static void row_write_number(const struct stp_csv_column *c, double value,
+                             FILE *fp)
+{
+    if (c->decimals > 0 && (value == 0 || value >= 0.001))
+        fprintf(fp, "%.*f", c->decimals, value);
+    else
+        fprintf(fp, "%.9g", value);
+}
+
 static void row_write_field(const struct stp_csv_column *c, const void *row,
                             FILE *fp)
 {
@@ -284,8 +294,7 @@ static void row_write_field(const struct stp_csv_column *c, const void *row,
     if (c->write != NULL)
         c->write(row, fp);
     else if (c->kind >= STP_CSV_NUMBER)
-        fprintf(fp, c->decimals > 0 ? "%.*f" : "%.*g",
-                c->decimals > 0 ? c->decimals : 9, *(const double *)in);
+        row_write_number(c, *(const double *)in, fp);
     else if (c->kind == STP_CSV_FLAG)
         fputc(*(const bool *)in ? '1' : '0', fp);
     else if (c->none != NULL && row_get_whole(in, c->size) == c->none_value)

@@ -290,6 +290,8 @@ TEST(Traces, SayLineAndWordOfWhatTheyRefuse)
         {split + "allreduce,8,t,split w,0+0,\n", "3:23: ranks '0+0'"},
         {split + "allreduce,8,t,split w,3-1,\n", "3:23: ranks '3-1'"},
         {split + "allreduce,8,t,split w,0-3:0,\n", "3:23: ranks '0-3:0'"},
+        {split + "allreduce,8,t,split w,5-9:18446744073709551613,\n",
+         "3:23: ranks '5-9:18446744073709551613'"},
         {split + "allreduce,8,t,split w,0:2,\n", "3:23: ranks '0:2'"},
         {split + "allreduce,8,t,split w,/,\n", "3:23: ranks '/'"},
         {split + "allreduce,8,t,split w,+,\n", "3:23: ranks '+'"},
