@@ -3,20 +3,34 @@
 #ifndef STP_GPU_RANKS_H
 #define STP_GPU_RANKS_H
 
-#include <unistd.h>
+#include <glob.h>
 
+#include <algorithm>
 #include <cstdlib>
+#include <sstream>
 #include <string>
 #include <vector>
 
+// Of this host and of those in CUDA_VISIBLE_DEVICES, whichever are fewer.
 // Without CUDA, which does not survive a fork.
 inline int CountGpus()
 {
+    const char *visible = getenv("CUDA_VISIBLE_DEVICES");
+    glob_t devices;
     int n = 0;
+    int n_visible = 0;
 
-    while (access(("/dev/nvidia" + std::to_string(n)).c_str(), F_OK) == 0)
-        n++;
-    return n;
+    if (glob("/dev/nvidia[0-9]*", 0, nullptr, &devices) == 0) {
+        n = static_cast<int>(devices.gl_pathc);
+        globfree(&devices);
+    }
+    if (visible == nullptr)
+        return n;
+    std::istringstream names(visible); // CUDA takes none behind a wrong one
+    for (std::string name;
+         std::getline(names, name, ',') && !name.empty() && name[0] != '-';)
+        n_visible++;
+    return std::min(n, n_visible);
 }
 
 inline int CountRanks()
