@@ -20,6 +20,8 @@ slow="$slow|InEveryCommandIfItsOutputIsLost|TuneFiles|TuneAgain\.(BeginsAnew|Goe
 slow="$slow|PassesOurPlugin|HelpsOnEveryCommand|RegressionsComeOut|InAnyLocale|EntryLocale"
 slow="$slow|OnlyTheCheckThatIsBroken|DeathOnCpus.*writer|IterationsOfAllModesAre"
 slow="$slow|WithMicroBatches|ToTwelveDigits|NcclChooseRightOnTheRecorded|RecordedGainsAndIsNowhere"
+slow="$slow|ForIterationsAndVerifiesIt|MeasuresNothingAgain|ThePolicyIsAsFastAs|FastPathsThatAre"
+slow="$slow|LeavesNoChild|LearnSettlesThough|LearnRetests"
 slow="$slow|AForkedChildLearns" # a child may wait for a lock of ASan for ever
 slow="$slow|cli\.Contract\.([^P]|PassesAC|Plays)"
 

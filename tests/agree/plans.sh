@@ -28,7 +28,7 @@ search() {
 	optimize=$1
 	shift
 	spin -a "$@" "$model"
-	"$cc" "$optimize" -w -DSAFETY -DMEMLIM=1900 -o pan pan.c
+	"$cc" "$optimize" -w -DSAFETY -DNOCOMP -DMEMLIM=1900 -o pan pan.c
 	./pan -m10000 -w22 >out 2>&1
 	grep -q 'Full statespace search' out
 	sed -n 's/^ *\([0-9]* states\), stored.*/\1/p' out | tr '\n' ' '
