@@ -21,7 +21,10 @@ slow="$slow|PassesOurPlugin|HelpsOnEveryCommand|RegressionsComeOut|InAnyLocale|E
 slow="$slow|OnlyTheCheckThatIsBroken|DeathOnCpus.*writer|IterationsOfAllModesAre"
 slow="$slow|WithMicroBatches|ToTwelveDigits|NcclChooseRightOnTheRecorded|RecordedGainsAndIsNowhere"
 slow="$slow|ForIterationsAndVerifiesIt|MeasuresNothingAgain|ThePolicyIsAsFastAs|FastPathsThatAre"
-slow="$slow|LeavesNoChild|LearnSettlesThough|LearnRetests"
+slow="$slow|LeavesNoChild|LearnSettlesThough|LearnRetests|LearnPlays|EffectBesideOthers"
+slow="$slow|CliLaunchOfCpus.*Dies|CliSweep.StopsInOrder|Record.(MakesAF|SaysInEvery|IterationsAre)"
+slow="$slow|ScansWhatIs|Tune.(MakesNo|MakesRules|LeavesNccl)|TuneSaysFirst|ArmsThatItCannotHave"
+slow="$slow|SumsUpAHundred|LeavesNothingForASecond"
 slow="$slow|AForkedChildLearns" # a child may wait for a lock of ASan for ever
 slow="$slow|cli\.Contract\.([^P]|PassesAC|Plays)"
 
