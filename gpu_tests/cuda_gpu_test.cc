@@ -4,6 +4,8 @@
 #include <fstream>
 #include <string>
 
+#include "support/temporary_folder.h"
+
 extern "C" {
 #include "core/names.h"
 #include "core/policy/policy.h"
@@ -23,12 +25,6 @@ constexpr uint64_t kMaxBytes = 32 << 20;
 class Cuda : public DeviceFixture
 {
   protected:
-    ~Cuda() override
-    {
-        if (!dir_.empty())
-            std::filesystem::remove_all(dir_);
-    }
-
     void SetUp() override
     {
         if (CountRanks() == 1)
@@ -43,17 +39,11 @@ class Cuda : public DeviceFixture
         info_ = Info();
     }
 
-    void MakeFolder()
-    {
-        dir_ = testing::TempDir() + "steptune-gpu-XXXXXX";
-        ASSERT_NE(nullptr, mkdtemp(dir_.data()));
-    }
-
     void OpenWithPolicy(const std::string &policy)
     {
-        MakeFolder();
-        std::ofstream(dir_ + "/policy.conf") << policy;
-        setenv("NCCL_TUNER_CONFIG_FILE", (dir_ + "/policy.conf").c_str(), 1);
+        const std::string path = folder_.Path("policy.conf");
+        std::ofstream(path) << policy;
+        setenv("NCCL_TUNER_CONFIG_FILE", path.c_str(), 1);
         options_.plugin = STP_PLUGIN;
         Open();
     }
@@ -81,7 +71,7 @@ class Cuda : public DeviceFixture
 
     stp_device_options options_{};
     stp_device_info info_{};
-    std::string dir_;
+    TemporaryFolder folder_;
 };
 
 TEST(CudaSurvey, TellsWhatTheDriverKnows)
@@ -243,8 +233,7 @@ TEST_F(Cuda, AskedForMoreGpusThanThereAreItSaysHowMany)
 // must not hear of them either.
 TEST_F(Cuda, APluginThatLearnsHearsOfItsOwnCalls)
 {
-    MakeFolder();
-    const std::string journal = dir_ + "/journal.csv";
+    const std::string journal = folder_.Path("journal.csv");
     setenv("STEPTUNE_JOURNAL", journal.c_str(), 1);
     setenv("STEPTUNE_LEARNED", "/dev/null", 1);
     setenv("STEPTUNE_BUDGET", "1", 1);

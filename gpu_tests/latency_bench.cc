@@ -27,6 +27,8 @@
 
 #include "gpu_ranks.h"
 
+#include "support/temporary_folder.h"
+
 extern "C" {
 #include "core/stats.h"
 }
@@ -167,8 +169,8 @@ void Print(size_t n_bytes, const Times &times, int kind)
 
 void Measure(size_t n_bytes, int n, int n_rounds, const char *arm)
 {
-    std::string journal = "/tmp/steptune-latency-XXXXXX";
-    close(mkstemp(journal.data()));
+    const TemporaryFolder folder;
+    const std::string journal = folder.Path("journal.csv");
     std::vector<Rank> ranks = MakeRanks(n, n_bytes, arm, journal);
     std::vector<std::thread> threads;
     std::vector<Times> times(n);
@@ -189,7 +191,6 @@ void Measure(size_t n_bytes, int n, int n_rounds, const char *arm)
             ncclCommDestroy(comm);
     printf("%zu bytes: %zu trials on the last communicator\n", n_bytes,
            CountTrials(journal));
-    unlink(journal.c_str());
 }
 
 } // namespace

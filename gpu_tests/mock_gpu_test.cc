@@ -17,6 +17,7 @@
 #include "gpu_ranks.h"
 #include "recording.h"
 #include "support/recorded_choices.h"
+#include "support/temporary_folder.h"
 
 namespace
 {
@@ -167,21 +168,15 @@ class MockAgainstNccl : public testing::Test
     void SetUp() override
     {
         const char *keep = getenv("STEPTUNE_KEEP");
-        std::string temporary = testing::TempDir() + "steptune-gpu-XXXXXX";
-        ASSERT_NE(nullptr, mkdtemp(temporary.data()));
-        temporary_ = temporary;
-        top_ = keep != nullptr ? fs::path(keep) : temporary_;
+        top_ = keep != nullptr ? keep : temporary_.path();
         n_ranks_ = CountRanks();
         if (n_ranks_ == 1)
             GTEST_SKIP() << "needs two GPUs: one rank asks no tuner";
         ASSERT_GT(n_ranks_, 0);
     }
-    void TearDown() override
-    {
-        fs::remove_all(temporary_);
-    }
 
-    fs::path temporary_, top_;
+    TemporaryFolder temporary_;
+    fs::path top_;
     int n_ranks_ = 0;
 };
 

@@ -20,6 +20,8 @@
 
 #include "gpu_ranks.h"
 
+#include "support/temporary_folder.h"
+
 namespace
 {
 
@@ -83,14 +85,6 @@ class PluginOnGpu : public testing::Test
     {
         if (CountRanks() == 1)
             GTEST_SKIP() << "needs two GPUs: one rank asks no tuner";
-        std::string dir = testing::TempDir() + "steptune-gpu-XXXXXX";
-        ASSERT_NE(nullptr, mkdtemp(dir.data()));
-        dir_ = dir;
-    }
-
-    void TearDown() override
-    {
-        std::filesystem::remove_all(dir_);
     }
 
     // Runs the all-reduce in a child with this policy; returns NCCL's log.
@@ -117,7 +111,8 @@ class PluginOnGpu : public testing::Test
         return log.str();
     }
 
-    std::filesystem::path dir_;
+    TemporaryFolder folder_;
+    const std::filesystem::path dir_ = folder_.path();
 };
 
 TEST_F(PluginOnGpu, IsLoadedAndItsRuleIsWhatRuns)

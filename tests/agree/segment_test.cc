@@ -21,6 +21,7 @@ extern "C" {
 }
 
 #include "support/processes.h"
+#include "support/temporary_folder.h"
 
 // ---- calls of segment.c that fail, each time from now on; 0: none ----
 
@@ -282,7 +283,8 @@ TEST_F(Segment, KeepsNoDescriptorOnceAllHaveJoined)
 TEST_F(Segment, FollowsNoLink)
 {
     const std::string path = Path(id_, 2);
-    const std::string target = testing::TempDir() + "steptune-segment-target";
+    const TemporaryFolder folder;
+    const std::string target = folder.Path("target");
     std::ofstream(target) << "precious";
     ASSERT_EQ(0, symlink(target.c_str(), path.c_str()));
 
@@ -292,7 +294,6 @@ TEST_F(Segment, FollowsNoLink)
     std::ifstream(target) >> text;
     EXPECT_EQ("precious", text);
     unlink(path.c_str());
-    unlink(target.c_str());
 }
 
 // Its mode, its owner, and why it is not used.

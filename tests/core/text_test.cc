@@ -1,3 +1,5 @@
+#include "support/temporary_folder.h"
+
 extern "C" {
 #include "core/names.h"
 #include "core/text.h"
@@ -245,13 +247,6 @@ TEST(ParseDouble, DoesNotAskTheLocale)
 
 // ---- files ----
 
-std::string WriteFile(const std::string &name, const std::string &content)
-{
-    const std::string path = testing::TempDir() + name;
-    std::ofstream(path, std::ios::binary) << content;
-    return path;
-}
-
 struct Content {
     stp_status status;
     std::string text;
@@ -276,6 +271,13 @@ Content Read(const std::string &path, size_t max)
     return got;
 }
 
+Content ReadWritten(const std::string &content, size_t max)
+{
+    const TemporaryFolder folder;
+    std::ofstream(folder.Path("file"), std::ios::binary) << content;
+    return Read(folder.Path("file"), max);
+}
+
 TEST(ReadFile, GivesEveryByte)
 {
     for (size_t size : {0u, 1u, 65534u, 65535u, 65536u, 65537u, 300000u}) {
@@ -283,9 +285,7 @@ TEST(ReadFile, GivesEveryByte)
         std::string want(size, '\0');
         for (size_t i = 0; i < size; i++)
             want[i] = static_cast<char>(i * 7 + i / 256);
-        const std::string path = WriteFile("read_file_bytes", want);
-
-        Content got = Read(path, size);
+        Content got = ReadWritten(want, size);
 
         EXPECT_EQ(STP_OK, got.status);
         EXPECT_TRUE(want == got.text);
@@ -296,10 +296,7 @@ TEST(ReadFile, RefusesMoreThanTheMaximum)
 {
     for (size_t size : {2u, 65536u, 200001u}) {
         SCOPED_TRACE(size);
-        const std::string path =
-            WriteFile("read_file_max", std::string(size, 'x'));
-
-        Content got = Read(path, size - 1);
+        Content got = ReadWritten(std::string(size, 'x'), size - 1);
 
         EXPECT_EQ(STP_ERR_LIMIT, got.status);
         EXPECT_EQ("is larger than " + std::to_string(size - 1) +
@@ -316,7 +313,7 @@ TEST(ReadFile, SaysWhyItCannot)
         const char *text;
     } cases[] = {
         {STP_FIXTURES, STP_ERR_IO, "is a directory"},
-        {testing::TempDir() + "no/such/file", STP_ERR_IO,
+        {"/no/such/file", STP_ERR_IO,
          "cannot be opened: No such file or directory"},
         {"/dev/zero", STP_ERR_LIMIT, // it has no end
          "is larger than 1000 bytes, the most that is read"},

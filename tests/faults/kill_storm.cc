@@ -23,6 +23,8 @@
 
 #include "mock_nccl.h"
 
+#include "support/temporary_folder.h"
+
 namespace
 {
 
@@ -307,23 +309,13 @@ void Tell(const Job &job, const std::string &wrong, Tally *tally)
                job.n_ranks, job.is_inline ? ", inline" : "", wrong.c_str());
 }
 
-std::string MakeFolder()
-{
-    std::string dir = fs::temp_directory_path() / "steptune-storm-XXXXXX";
-
-    if (mkdtemp(dir.data()) == nullptr)
-        abort();
-    fs::current_path(dir);
-    return dir;
-}
-
 } // namespace
 
 int main(int argc, char **argv)
 {
     const uint64_t n_jobs = argc > 1 ? strtoull(argv[1], nullptr, 10) : 100;
     const uint64_t seed = argc > 2 ? strtoull(argv[2], nullptr, 10) : 1;
-    const std::string folder = MakeFolder();
+    const TemporaryFolder folder;
     mock_machine *machines[2] = {};
     Tally tally{};
     std::set<uint64_t> comm_ids;
@@ -333,6 +325,7 @@ int main(int argc, char **argv)
         mock_machine_load(STP_FIXTURES "/machines/h200x4", &machines[1]) !=
             ncclSuccess)
         return 2;
+    fs::current_path(folder.path());
     for (uint64_t i = 0; i <= n_jobs; i++) {
         Job job = RandomJob(seed * 1000003 + i);
         if (i == n_jobs)
@@ -350,7 +343,6 @@ int main(int argc, char **argv)
     for (mock_machine *machine : machines)
         mock_machine_free(machine);
     fs::current_path("/");
-    fs::remove_all(folder);
     printf("%llu jobs: %llu ranks killed (%llu jobs did not pass init), %llu "
            "stopped; %llu jobs had all calls, in %llu ranks stepped aside; "
            "%.1f choices a job; %llu wrong\n",

@@ -6,6 +6,8 @@
 #include <filesystem>
 #include <fstream>
 
+#include "support/temporary_folder.h"
+
 namespace fuzz
 {
 
@@ -59,34 +61,10 @@ std::string FaultOf(const stp_error &err)
 
 // ---- files ----
 
-namespace
-{
-
-struct TemporaryFolder {
-    std::string path =
-        (std::filesystem::temp_directory_path() / "steptune-fuzz-XXXXXX")
-            .string();
-
-    TemporaryFolder()
-    {
-        if (mkdtemp(path.data()) == nullptr)
-            abort();
-    }
-    ~TemporaryFolder()
-    {
-        std::error_code ignored;
-        std::filesystem::remove_all(path, ignored);
-    }
-    TemporaryFolder(const TemporaryFolder &) = delete;
-    TemporaryFolder &operator=(const TemporaryFolder &) = delete;
-};
-
-} // namespace
-
 const std::string &Folder()
 {
     static const TemporaryFolder folder;
-    return folder.path;
+    return folder.path();
 }
 
 std::string WriteFile(const std::string &name, std::string_view bytes)

@@ -16,6 +16,7 @@ extern "C" {
 }
 
 #include "support/processes.h"
+#include "support/temporary_folder.h"
 
 namespace
 {
@@ -25,17 +26,6 @@ using processes::Process;
 class Job : public testing::Test
 {
   protected:
-    void SetUp() override
-    {
-        std::string dir = testing::TempDir() + "steptune-job-XXXXXX";
-        ASSERT_NE(nullptr, mkdtemp(dir.data()));
-        dir_ = dir;
-        output_ = dir + "/output";
-    }
-    void TearDown() override
-    {
-        std::filesystem::remove_all(dir_);
-    }
     // "STATUS" or "STATUS ERROR" of a shell command, run in a process of its
     // own, as signals stay blocked in it.
     std::string Run(const char *command, stp_job job,
@@ -65,8 +55,8 @@ class Job : public testing::Test
         return s.str();
     }
 
-    std::filesystem::path dir_;
-    std::string output_;
+    TemporaryFolder folder_;
+    std::string output_ = folder_.Path("output");
 };
 
 TEST_F(Job, EndsAsShellsSayIt)
@@ -115,7 +105,7 @@ TEST_F(Job, HasItsOwnVariablesAndOutput)
 
 TEST_F(Job, SaysThatItsOutputCannotBeWritten)
 {
-    output_ = (dir_ / "none" / "output").string();
+    output_ = folder_.Path("none/output");
     stp_job job{};
     job.output = output_.c_str();
 

@@ -14,6 +14,7 @@ extern "C" {
 }
 
 #include "support/processes.h"
+#include "support/temporary_folder.h"
 
 namespace
 {
@@ -123,14 +124,6 @@ TEST(LaunchedAs, IsTheRankOfTheFirstLauncherThatSaysIt)
 class Mpirun : public testing::Test
 {
   protected:
-    Mpirun() : path_(testing::TempDir() + "mpirun-" + std::to_string(getpid()))
-    {
-    }
-    ~Mpirun() override
-    {
-        unlink(path_.c_str());
-    }
-
     // What this program becomes, or why not, with 'mpirun' for mpirun.
     std::string Become(const std::string &mpirun, const char *variable = "A",
                        const char *value = "")
@@ -157,11 +150,11 @@ class Mpirun : public testing::Test
         Become(path_);
         std::ifstream out(path_ + ".out");
         std::string text((std::istreambuf_iterator<char>(out)), {});
-        unlink((path_ + ".out").c_str());
         return text;
     }
 
-    const std::string path_;
+    TemporaryFolder folder_;
+    const std::string path_ = folder_.Path("mpirun");
 };
 
 // As the kernel has it.

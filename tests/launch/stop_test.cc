@@ -17,6 +17,7 @@ extern "C" {
 }
 
 #include "support/processes.h"
+#include "support/temporary_folder.h"
 
 namespace
 {
@@ -104,8 +105,7 @@ TEST(Stop, ASignalThatEndsTheProcessRemovesItsTemporaryFiles)
         const char *signals;
         bool begins; // the command looks at requests
     } cases[] = {{"s", false}, {"t", false}, {"tt", true}};
-    std::string dir = testing::TempDir() + "steptune-stop-XXXXXX";
-    ASSERT_NE(nullptr, mkdtemp(dir.data()));
+    const TemporaryFolder folder;
 
     for (int number : {SIGINT, SIGTERM, SIGHUP})
         for (const auto &c : cases) {
@@ -115,11 +115,11 @@ TEST(Stop, ASignalThatEndsTheProcessRemovesItsTemporaryFiles)
             Process process([&] {
                 signal(number, SIG_DFL);
                 for (const char *name : {"gone", "kept"}) {
-                    const std::string path = dir + "/" + name;
+                    const std::string path = folder.Path(name);
                     std::ofstream(path) << "half";
                     stp_stop_remember_file(path.c_str());
                 }
-                stp_stop_forget_file((dir + "/kept").c_str());
+                stp_stop_forget_file(folder.Path("kept").c_str());
                 if (c.begins)
                     stp_stop_begin();
                 Take(c.signals, number);
@@ -128,17 +128,17 @@ TEST(Stop, ASignalThatEndsTheProcessRemovesItsTemporaryFiles)
 
             EXPECT_EQ("", process.Said());
             EXPECT_EQ(number, WTERMSIG(process.status()));
-            EXPECT_NE(0, access((dir + "/gone").c_str(), F_OK));
-            EXPECT_EQ(0, access((dir + "/kept").c_str(), F_OK));
+            EXPECT_NE(0, access(folder.Path("gone").c_str(), F_OK));
+            EXPECT_EQ(0, access(folder.Path("kept").c_str(), F_OK));
         }
-    std::filesystem::remove_all(dir);
 }
 
 TEST(Stop, ASignalToAChildLeavesItsParentsFilesAlone)
 {
     Process process([] {
-        std::string path = testing::TempDir() + "steptune-stop-XXXXXX";
-        close(mkstemp(path.data()));
+        const TemporaryFolder folder;
+        const std::string path = folder.Path("file");
+        std::ofstream(path) << "half";
         stp_stop_remember_file(path.c_str());
         Process child([] { return raise(SIGTERM), std::string(); });
         child.Said();

@@ -1,7 +1,8 @@
 #!/bin/sh
 # boundaries.sh TOP - fails if a file includes what its folder may not (an arrow
 # means "may include"; includes run down only), if core/ reaches for what it must
-# be given, or if a folder holds more than 32 files.
+# be given, if a test makes temporary files by itself, or if a folder holds more
+# than 32 files.
 set -eu
 cd "$1"
 bad=0
@@ -80,6 +81,11 @@ found=$(grep -rlE '#include "mock_(nccl|ranks|job)\.h"' src |
 
 found=$(grep -rnE '\b(getenv|dlopen|dlsym|clock_gettime|time|syslog|fprintf|puts)\(' src/core || true)
 [ -z "$found" ] || { echo "core/ must be given what it needs:"; echo "$found"; bad=1; }
+
+# Tests run at the same time, each in a folder of its own.
+found=$(grep -rnE '\b(mk[ds]temp|TempDir|temp_directory_path)\(' tests gpu_tests --include='*.cc' --include='*.h' |
+	grep -v '^tests/support/temporary_folder.h:' || true)
+[ -z "$found" ] || { echo "a test must use support/temporary_folder.h:"; echo "$found"; bad=1; }
 
 # A room that one can look through.
 for folder in $(find src mock_nccl tests gpu_tests -type d); do

@@ -25,14 +25,12 @@ class SteptuneMemory : public InFolder
   protected:
     void SetUp() override
     {
-        InFolder::SetUp();
         Unset();
     }
     void TearDown() override
     {
         steptune_memory_close(policy_);
         Unset();
-        InFolder::TearDown();
     }
     static void Unset()
     {

@@ -29,6 +29,8 @@
 #include <string>
 #include <vector>
 
+#include "support/temporary_folder.h"
+
 extern "C" {
 #include "core/rng.h"
 #include "core/stats.h"
@@ -398,13 +400,11 @@ void Register()
         benchmark::RegisterBenchmark(
             (std::string("online/") + role.name).c_str(),
             [&](benchmark::State &state) {
-                char folder[] = "/tmp/steptune-decision-bench.XXXXXX";
-                const std::string url =
-                    std::string("file://") + mkdtemp(folder);
+                const TemporaryFolder folder;
+                const std::string url = "file://" + folder.path();
                 setenv("STEPTUNE_AGREE",
                        role.n_hosts > 1 ? url.c_str() : "assume", 1);
                 Online(state, role.settings, role.rank, role.n_hosts);
-                std::filesystem::remove_all(folder);
             })
             ->UseManualTime()
             ->Iterations(kBlocks * kBlock);
@@ -415,7 +415,7 @@ void Register()
 int main(int argc, char **argv)
 {
     setenv("STEPTUNE_AGREE", "assume", 1); // one rank stands for all
-    char name[] = "/tmp/steptune-decision-bench.XXXXXX";
+    const TemporaryFolder folder;
 
     benchmark::Initialize(&argc, argv);
     const char *static_file = argc > 1 ? argv[1] : STP_PLUGIN;
@@ -423,15 +423,8 @@ int main(int argc, char **argv)
     static_tuner = Load<ncclTuner_v5_t>(static_file, "ncclTunerPlugin_v5");
     online_tuner = Load<ncclTuner_v5_t>(online_file, "ncclTunerPlugin_v5");
     online_profiler = Load<ncclProfiler_v5_t>(online_file, "ncclProfiler_v5");
-    const int fd = mkstemp(name);
-    if (fd < 0) {
-        perror(name);
-        return 1;
-    }
-    close(fd);
-    path = name;
+    path = folder.Path("file");
     Register();
     benchmark::RunSpecifiedBenchmarks();
-    unlink(name);
     return 0;
 }

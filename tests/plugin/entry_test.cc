@@ -12,6 +12,7 @@
 #include <string>
 
 #include "support/comma_locale.h"
+#include "support/temporary_folder.h"
 
 extern "C" {
 #include "core/names.h"
@@ -23,8 +24,6 @@ extern "C" {
 namespace
 {
 
-using testing::TempDir;
-
 std::string Half()
 {
     char text[16];
@@ -35,17 +34,8 @@ std::string Half()
 class EntryLocale : public testing::Test
 {
   protected:
-    EntryLocale()
-    {
-        dir_ = TempDir() + "steptune-entry-XXXXXX";
-        EXPECT_NE(nullptr, mkdtemp(dir_.data()));
-    }
-    ~EntryLocale() override
-    {
-        std::filesystem::remove_all(dir_);
-    }
-
-    std::string dir_;
+    TemporaryFolder folder_;
+    const std::string &dir_ = folder_.path();
 };
 
 TEST_F(EntryLocale, NumbersHaveAPointWithinAndACommaAfter)

@@ -15,6 +15,8 @@
 #include <fstream>
 #include <string>
 
+#include "support/temporary_folder.h"
+
 extern "C" {
 #include "plugin/file.h"
 }
@@ -27,19 +29,9 @@ using testing::HasSubstr;
 class PluginFile : public testing::Test
 {
   protected:
-    PluginFile()
-    {
-        char name[] = "/tmp/steptune-file-XXXXXX";
-        dir_ = mkdtemp(name);
-    }
-    ~PluginFile() override
-    {
-        std::filesystem::remove_all(dir_);
-    }
-
     std::string Path(const char *name) const
     {
-        return dir_ + "/" + name;
+        return folder_.Path(name);
     }
 
     std::string Fifo() const
@@ -67,7 +59,8 @@ class PluginFile : public testing::Test
         return Path("link");
     }
 
-    std::string dir_;
+    TemporaryFolder folder_;
+    const std::string &dir_ = folder_.path();
 };
 
 TEST_F(PluginFile, IsRegularOrRefused)

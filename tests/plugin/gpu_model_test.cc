@@ -7,6 +7,8 @@
 #include <string>
 #include <vector>
 
+#include "support/temporary_folder.h"
+
 extern "C" {
 #include "plugin/gpu.h"
 }
@@ -40,21 +42,19 @@ TEST(GpuModel, IsWhatAllGpusOfTheHostHave)
 {
     for (const HostCase &c : kHosts) {
         SCOPED_TRACE(c.name);
-        std::string dir = testing::TempDir() + "steptune-gpu-XXXXXX";
-        ASSERT_NE(nullptr, mkdtemp(dir.data()));
+        const TemporaryFolder folder;
         int n = 0;
         for (const char *page : c.pages) {
-            fs::path gpu = fs::path(dir) / ("0000:0" + std::to_string(n++));
+            fs::path gpu = folder.Path("0000:0" + std::to_string(n++));
             fs::create_directory(gpu);
             if (page != nullptr)
                 std::ofstream(gpu / "information") << page;
         }
         char got[STP_GPU_SIZE] = "left over";
 
-        stp_read_gpu(dir.c_str(), got);
+        stp_read_gpu(folder.path().c_str(), got);
 
         EXPECT_STREQ(c.want, got);
-        fs::remove_all(dir);
     }
 }
 

@@ -8,6 +8,8 @@
 #include <cerrno>
 #include <filesystem>
 
+#include "support/temporary_folder.h"
+
 extern "C" {
 #include "plugin/ledger_file.h"
 }
@@ -20,17 +22,8 @@ namespace fs = std::filesystem;
 class LedgerFile : public testing::Test
 {
   protected:
-    LedgerFile()
-    {
-        char name[] = "/tmp/steptune-ledger-XXXXXX";
-        dir_ = mkdtemp(name);
-    }
-    ~LedgerFile() override
-    {
-        fs::remove_all(dir_);
-    }
-
-    fs::path dir_;
+    TemporaryFolder folder_;
+    const fs::path dir_ = folder_.path();
     stp_error err_{};
 };
 

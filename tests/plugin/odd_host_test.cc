@@ -7,6 +7,7 @@
 #include "support/processes.h"
 #include "support/redis_server.h"
 #include "support/store_thread.h"
+#include "support/temporary_folder.h"
 
 namespace
 {
@@ -70,8 +71,6 @@ class OddHost : public testing::TestWithParam<Case>
   protected:
     void SetUp() override
     {
-        folder_ = fs::temp_directory_path() / "steptune-agree-XXXXXX";
-        ASSERT_NE(nullptr, mkdtemp(folder_.data()));
         close(store_thread::Listen(&deaf_port_, false));
     }
 
@@ -91,14 +90,9 @@ class OddHost : public testing::TestWithParam<Case>
             c.second();
     }
 
-    void TearDown() override
-    {
-        fs::remove_all(folder_);
-    }
-
     static_plugin::Machine machine_ = static_plugin::LoadMachine("h100n2x8");
     unsigned deaf_port_ = 0;
-    std::string folder_;
+    TemporaryFolder folder_;
 };
 
 TEST_P(OddHost, NeverDecidesOtherwiseThanTheOther)
@@ -118,7 +112,7 @@ TEST_P(OddHost, NeverDecidesOtherwiseThanTheOther)
         if (c.store == kNamed)
             named = "tcpstore://127.0.0.1:" + std::to_string(port);
         if (c.store == kFolder)
-            named = "file://" + folder_;
+            named = "file://" + folder_.path();
         if (c.store == kRedis) {
             redis = std::make_unique<redis_server::Server>(
                 std::vector<std::string>{"--requirepass", "secret"});

@@ -23,6 +23,7 @@ extern "C" {
 #include "faults/faults.h"
 }
 #include "support/static_plugin_ranks.h"
+#include "support/temporary_folder.h"
 #include "support/written.h"
 
 namespace odd_rank
@@ -111,16 +112,6 @@ class Job
     Job(const mock_machine *machine, const char *nccl, std::string plugin)
         : machine_(machine), version_(nccl), plugin_(std::move(plugin))
     {
-        std::string dir = fs::temp_directory_path() / "steptune-odd-XXXXXX";
-        if (mkdtemp(dir.data()) != nullptr)
-            dir_ = dir;
-    }
-    Job(const Job &) = delete;
-    Job &operator=(const Job &) = delete;
-    ~Job()
-    {
-        std::error_code ignored;
-        fs::remove_all(dir_, ignored);
     }
 
     // Of all ranks, then of the odd one.
@@ -143,7 +134,7 @@ class Job
   private:
     fs::path Folder(int rank) const
     {
-        return dir_ / std::to_string(rank);
+        return folder_.Path(std::to_string(rank));
     }
 
     static void Enter(void *self, int rank)
@@ -229,7 +220,7 @@ class Job
     const mock_machine *machine_;
     const char *version_;
     std::string plugin_;
-    fs::path dir_;
+    TemporaryFolder folder_;
     std::vector<std::array<int, 2>> logs_; // pipes
     Change all_, change_;
     int odd_ = 0;

@@ -11,6 +11,8 @@
 #include <string>
 #include <vector>
 
+#include "support/temporary_folder.h"
+
 extern "C" {
 #include "plugin/online/reward_file.h"
 }
@@ -35,16 +37,12 @@ class RewardFile : public testing::Test
   protected:
     RewardFile()
     {
-        char name[] = "/tmp/rewards.XXXXXX";
-        dir_ = mkdtemp(name);
-        path_ = dir_ + "/rewards.log";
         EXPECT_EQ(STP_OK, stp_reward_file_open(path_.c_str(), &file_, nullptr));
     }
 
     ~RewardFile() override
     {
         stp_reward_file_close(file_);
-        std::filesystem::remove_all(dir_);
     }
 
     void Append(const std::string &text)
@@ -86,8 +84,9 @@ class RewardFile : public testing::Test
         return stp_reward_file_log(file_)->n_bad;
     }
 
-    std::string dir_;
-    std::string path_;
+    TemporaryFolder folder_;
+    const std::string &dir_ = folder_.path();
+    std::string path_ = folder_.Path("rewards.log");
     stp_reward_file *file_ = nullptr;
     stp_status status_ = STP_OK;
     stp_error err_{};

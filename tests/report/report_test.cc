@@ -39,7 +39,6 @@ class Report : public InFolder
   protected:
     void TearDown() override
     {
-        InFolder::TearDown();
         stp_dataset_free(&data_);
     }
 

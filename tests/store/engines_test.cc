@@ -17,6 +17,7 @@ extern "C" {
 
 #include "support/redis_server.h"
 #include "support/store_thread.h"
+#include "support/temporary_folder.h"
 
 namespace
 {
@@ -85,13 +86,9 @@ Place OpenRedisWithTls()
 
 Place OpenFolder()
 {
-    char folder[] = "/tmp/a store.XXXXXX";
-    const std::string path = mkdtemp(folder);
-    std::string url = "file://" + path;
-    url.replace(url.find(' '), 1, "%20");
-    return {std::shared_ptr<void>(
-                nullptr, [path](void *) { std::filesystem::remove_all(path); }),
-            url};
+    auto folder = std::make_shared<TemporaryFolder>();
+    std::filesystem::create_directory(folder->Path("a store"));
+    return {folder, "file://" + folder->Path("a%20store")};
 }
 
 class Client : public stp_client

@@ -11,6 +11,8 @@
 #include <set>
 #include <string>
 
+#include "support/temporary_folder.h"
+
 extern "C" {
 #include "store/clock.h"
 #include "store/store_client.h"
@@ -28,14 +30,11 @@ class Folder : public testing::Test
   protected:
     void SetUp() override
     {
-        char folder[] = "/tmp/folder.XXXXXX";
-        path_ = mkdtemp(folder);
         Open();
     }
     void TearDown() override
     {
         stp_client_close(&client_);
-        std::filesystem::remove_all(path_);
     }
 
     void Open()
@@ -75,7 +74,8 @@ class Folder : public testing::Test
                    : client_.why;
     }
 
-    std::string path_;
+    TemporaryFolder folder_;
+    const std::string &path_ = folder_.path();
     stp_client client_{};
 };
 

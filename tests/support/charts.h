@@ -16,6 +16,7 @@ extern "C" {
 #include "report/charts/chart.h"
 }
 
+#include "support/temporary_folder.h"
 #include "support/written.h"
 
 namespace charts
@@ -96,8 +97,8 @@ inline bool HasGnuplot()
 inline std::string Printed(const std::string &script,
                            const std::vector<std::string> &expressions)
 {
-    std::string path = testing::TempDir() + "steptune-script-XXXXXX";
-    close(mkstemp(path.data()));
+    const TemporaryFolder folder;
+    const std::string path = folder.Path("script");
     std::ofstream file(path);
     file << script << "\nprint ''";
     for (const std::string &e : expressions)
@@ -110,7 +111,6 @@ inline std::string Printed(const std::string &script,
     for (int c; (c = fgetc(pipe)) != EOF;)
         said.push_back(static_cast<char>(c));
     EXPECT_EQ(0, pclose(pipe));
-    unlink(path.c_str());
     return said;
 }
 

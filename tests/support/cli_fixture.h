@@ -25,6 +25,8 @@
 #include <thread>
 #include <vector>
 
+#include "support/temporary_folder.h"
+
 namespace cli
 {
 
@@ -69,9 +71,6 @@ class Cli : public testing::Test
   protected:
     void SetUp() override
     {
-        std::string dir = testing::TempDir() + "steptune-cli-XXXXXX";
-        ASSERT_NE(nullptr, mkdtemp(dir.data()));
-        dir_ = dir;
         // nothing comes from whoever runs the tests
         std::vector<std::string> names = {"RANK", "WORLD_SIZE", "FAKE_NCCL",
                                           "VIRTUAL_ENV", "CONDA_PREFIX"};
@@ -92,7 +91,6 @@ class Cli : public testing::Test
                 setenv(name.c_str(), value->c_str(), 1);
             else
                 unsetenv(name.c_str());
-        fs::remove_all(dir_);
     }
 
     // Sets a variable until the end of the test.
@@ -232,7 +230,8 @@ class Cli : public testing::Test
         return {std::istream_iterator<pid_t>(list), {}};
     }
 
-    fs::path dir_;
+    TemporaryFolder folder_;
+    const fs::path dir_ = folder_.path();
 
   private:
     std::map<std::string, std::optional<std::string>> before_;

@@ -12,6 +12,8 @@
 #include <string>
 #include <vector>
 
+#include "support/temporary_folder.h"
+
 extern "C" {
 #include "core/status.h"
 }
@@ -19,17 +21,6 @@ extern "C" {
 class InFolder : public testing::Test
 {
   protected:
-    void SetUp() override
-    {
-        std::string dir = testing::TempDir() + "steptune-test-XXXXXX";
-        ASSERT_NE(nullptr, mkdtemp(dir.data()));
-        dir_ = dir;
-    }
-    void TearDown() override
-    {
-        std::filesystem::remove_all(dir_);
-    }
-
     std::string Path(const std::string &name) const
     {
         return (dir_ / name).string();
@@ -60,7 +51,8 @@ class InFolder : public testing::Test
         return names;
     }
 
-    std::filesystem::path dir_;
+    TemporaryFolder folder_;
+    const std::filesystem::path dir_ = folder_.path();
     stp_error err_{};
 };
 

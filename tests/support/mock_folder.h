@@ -6,6 +6,7 @@
 #include <filesystem>
 
 #include "support/mock_test.h"
+#include "support/temporary_folder.h"
 
 namespace mock_test
 {
@@ -24,19 +25,10 @@ class Folder
   public:
     Folder()
     {
-        std::string path = testing::TempDir() + "machine_XXXXXX";
-        EXPECT_NE(nullptr, mkdtemp(path.data()));
-        path_ = path;
         for (const char *name : {"machine.csv", "graphs.xml"})
             Write(name, ReadFile(STP_FIXTURES "/machines/h200x4/" +
                                  std::string(name)));
     }
-    ~Folder()
-    {
-        std::filesystem::remove_all(path_);
-    }
-    Folder(const Folder &) = delete;
-    Folder &operator=(const Folder &) = delete;
 
     void Write(const std::string &name, const std::string &text) const
     {
@@ -61,7 +53,8 @@ class Folder
     }
 
   private:
-    std::string path_;
+    TemporaryFolder folder_;
+    const std::string &path_ = folder_.path();
 };
 
 constexpr char kTimingsHeader[] =

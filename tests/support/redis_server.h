@@ -18,6 +18,8 @@
 #include <string>
 #include <vector>
 
+#include "support/temporary_folder.h"
+
 namespace redis_server
 {
 
@@ -45,8 +47,6 @@ class Server
     explicit Server(std::vector<std::string> arguments = {})
         : arguments_(std::move(arguments))
     {
-        char folder[] = "/tmp/redis.XXXXXX";
-        folder_ = mkdtemp(folder);
         for (const std::string &argument : arguments_)
             has_tls_ |= argument == "TLS";
         if (has_tls_)
@@ -63,7 +63,6 @@ class Server
     ~Server()
     {
         Kill();
-        std::filesystem::remove_all(folder_);
     }
 
     unsigned port() const
@@ -216,7 +215,8 @@ class Server
     }
 
     std::vector<std::string> arguments_;
-    std::string folder_;
+    TemporaryFolder temporary_;
+    const std::string &folder_ = temporary_.path();
     bool has_tls_ = false;
     unsigned port_ = 0;
     pid_t pid_ = 0;

@@ -15,6 +15,7 @@
 #include <gtest/gtest.h>
 
 #include "support/mock_test.h"
+#include "support/temporary_folder.h"
 
 namespace static_plugin
 {
@@ -49,9 +50,6 @@ class StaticPlugin : public testing::Test
   protected:
     void SetUp() override
     {
-        std::string dir = testing::TempDir() + "steptune-plugin-XXXXXX";
-        ASSERT_NE(nullptr, mkdtemp(dir.data()));
-        dir_ = dir;
         ClearEnvironment(); // no test inherits what another one set
         machine_ = LoadMachine("h200x4");
         mock_set_log(
@@ -70,7 +68,6 @@ class StaticPlugin : public testing::Test
     {
         mock_set_log(nullptr, nullptr);
         ClearEnvironment();
-        fs::remove_all(dir_);
     }
 
     static void ClearEnvironment()
@@ -119,7 +116,8 @@ class StaticPlugin : public testing::Test
         return out;
     }
 
-    fs::path dir_;
+    TemporaryFolder folder_;
+    const fs::path dir_ = folder_.path();
     const uint64_t id_ = mock_new_comm_id() & ~uint64_t{0xffff};
     Machine machine_;
     std::vector<std::string> warnings_;

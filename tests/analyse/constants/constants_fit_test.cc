@@ -14,7 +14,7 @@ extern "C" {
 }
 
 #include "mock_nccl.h"
-#include "support/told.h"
+#include "analyse/told.h"
 
 namespace
 {

@@ -11,6 +11,7 @@
 #include <string>
 
 #include "support/mock_folder.h"
+#include "support/temporary_folder.h"
 
 extern "C" {
 #include "analyse/explain/why.h"
@@ -37,10 +38,7 @@ class Why : public testing::Test
     void SetUp() override
     {
         environment.clear();
-        path_ = testing::TempDir() + "why-XXXXXX";
-        int fd = mkstemp(path_.data());
-        ASSERT_LE(0, fd);
-        close(fd);
+        std::ofstream(path_) << "";
         setenv("NCCL_TUNER_CONFIG_FILE", path_.c_str(), 1);
         unsetenv("NCCL_WORKLOAD_OVERLAP");
         setenv("STEPTUNE_GPU", "any", 1);
@@ -48,7 +46,6 @@ class Why : public testing::Test
     }
     void TearDown() override
     {
-        unlink(path_.c_str());
         unsetenv("NCCL_TUNER_CONFIG_FILE");
         unsetenv("STEPTUNE_GPU");
         unsetenv("STEPTUNE_AGREE");
@@ -95,7 +92,8 @@ class Why : public testing::Test
         return changed;
     }
 
-    std::string path_;
+    TemporaryFolder folder_;
+    const std::string path_ = folder_.Path("policy.conf");
 };
 
 TEST_F(Why, ARuleChangesItsEntryAndNothingElse)

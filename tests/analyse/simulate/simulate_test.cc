@@ -10,7 +10,7 @@ extern "C" {
 #include "report/learning/learn.h"
 }
 
-#include "support/told.h"
+#include "analyse/told.h"
 #include "support/written.h"
 
 #include "support/mock_test.h"

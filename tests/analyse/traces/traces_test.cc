@@ -4,6 +4,8 @@
 
 #include "analyse/traces/trace_words.h"
 
+#include "support/temporary_folder.h"
+
 namespace
 {
 
@@ -453,7 +455,8 @@ TEST(Traces, SurviveDamage)
 TEST(Traces, DamagedGzipIsRefused)
 {
     const std::string whole = TextOf(kTraces + "torch_ddp_et.json.gz");
-    const std::string path = TempDir() + "damaged.json.gz";
+    const TemporaryFolder folder;
+    const std::string path = folder.Path("damaged.json.gz");
 
     for (size_t n : {3ul, 20ul, whole.size() / 2, whole.size() - 1}) {
         TraceUnderTest trace;

@@ -6,6 +6,8 @@
 #include <fstream>
 #include <vector>
 
+#include "support/temporary_folder.h"
+
 extern "C" {
 #include "cli/doctor/doctor.h"
 }
@@ -28,13 +30,7 @@ class DoctorGpus : public testing::Test
   protected:
     void SetUp() override
     {
-        dir_ = testing::TempDir() + "steptune-doctor-XXXXXX";
-        ASSERT_NE(nullptr, mkdtemp(dir_.data()));
         std::filesystem::create_directories(dir_ + "/proc/driver/nvidia");
-    }
-    void TearDown() override
-    {
-        std::filesystem::remove_all(dir_);
     }
 
     // The symptoms, a line each: "LEVEL WHAT".
@@ -65,7 +61,8 @@ class DoctorGpus : public testing::Test
         return all;
     }
 
-    std::string dir_;
+    TemporaryFolder folder_;
+    const std::string &dir_ = folder_.path();
 };
 
 TEST_F(DoctorGpus, NamesThemAndWhatConnectsThem)

@@ -1,4 +1,6 @@
 // A recorded machine as an engine: exact virtual times, training and its trace.
+#include "support/temporary_folder.h"
+
 extern "C" {
 #include "device/mock/engine_mock.h"
 }
@@ -402,7 +404,8 @@ double Number(const cJSON *object, const char *key)
 TEST_F(MockTraining, IsSavedAsATraceOfChromes)
 {
     const auto traced = Train(STP_TRAIN_BUCKETED);
-    const std::string folder = testing::TempDir() + "engine_mock_trace";
+    const TemporaryFolder temporary;
+    const std::string folder = temporary.Path("trace");
     stp_error err{};
     traced->info.rank = 3;
     ASSERT_EQ(STP_OK, stp_trace_save(&traced->result.spans, &traced->info,

@@ -6,6 +6,7 @@
 #include "mock_ranks.h"
 #include "faults/failing_memory.h"
 #include "support/mock_script.h"
+#include "support/temporary_folder.h"
 
 using namespace mock_test;
 
@@ -100,7 +101,8 @@ ncclResult_t RunJob(const Machine &machine, const Nccl &nccl)
 {
     const mock_job_call calls[] = {After(10, ncclFuncAllReduce, 1 << 20),
                                    After(10, ncclFuncAllGather, 4096)};
-    const std::string rewards = testing::TempDir() + "mock_memory_rewards";
+    const TemporaryFolder folder;
+    const std::string rewards = folder.Path("rewards");
     mock_job_options options{};
     options.step = {calls, 2, 10};
     options.captured = true;
@@ -113,7 +115,6 @@ ncclResult_t RunJob(const Machine &machine, const Nccl &nccl)
     if (rc == ncclSuccess)
         rc = mock_job_play(job, 2);
     mock_job_destroy(job);
-    std::remove(rewards.c_str());
     return rc;
 }
 

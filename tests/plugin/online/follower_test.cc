@@ -7,6 +7,8 @@
 #include <string>
 #include <vector>
 
+#include "support/temporary_folder.h"
+
 extern "C" {
 #include "plugin/online/follower.h"
 #include "plugin/shared_policy.h"
@@ -247,7 +249,8 @@ TEST_F(Follower, KeepsTheArmInForceWhenItIsFrozen)
 
 TEST(SharedPolicy, ForWhichThereWasNoMemoryIsReadAnew)
 {
-    const std::string path = testing::TempDir() + "follower_test.conf";
+    const TemporaryFolder folder;
+    const std::string path = folder.Path("policy.conf");
     const stp_shape shape{8, 1, "H200"};
     stp_shared_policy *shared = nullptr;
     stp_error err;

@@ -9,6 +9,8 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include "support/temporary_folder.h"
+
 extern "C" {
 #include "core/policy/policy.h"
 #include "plugin/online/learned_file.h"
@@ -29,16 +31,10 @@ const std::string kColumns =
 class LearnedFile : public testing::Test
 {
   protected:
-    LearnedFile()
-    {
-        char folder[] = "/tmp/steptune-learned-XXXXXX";
-        folder_ = mkdtemp(folder);
-        path_ = folder_ + "/learned.conf";
-    }
     ~LearnedFile() override
     {
         unlink(path_.c_str());
-        EXPECT_EQ(0, rmdir(folder_.c_str())); // nothing else is left there
+        EXPECT_TRUE(std::filesystem::is_empty(folder_.path()));
     }
 
     static stp_learned Rule(int coll, uint64_t min, int algo, int proto,
@@ -82,7 +78,8 @@ class LearnedFile : public testing::Test
         return rules;
     }
 
-    std::string folder_, path_;
+    TemporaryFolder folder_;
+    std::string path_ = folder_.Path("learned.conf");
     stp_error err_{};
 };
 
@@ -204,7 +201,7 @@ TEST_F(LearnedFile, TakesTheWholeLinesOfAFileOfItsOwn)
 
 TEST_F(LearnedFile, SaysWhereItCannotWrite)
 {
-    path_ = folder_ + "/none/learned.conf";
+    path_ = folder_.Path("none/learned.conf");
     EXPECT_EQ(STP_ERR_IO, Save({Rule(ncclFuncAllReduce, 4096, 1, 1)}));
     EXPECT_THAT(err_.text, HasSubstr("No such file or directory"));
 }

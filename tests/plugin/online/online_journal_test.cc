@@ -8,6 +8,8 @@
 #include <unistd.h>
 #include <vector>
 
+#include "support/temporary_folder.h"
+
 extern "C" {
 #include "plugin/online/journal.h"
 }
@@ -27,14 +29,9 @@ class Journal : public testing::Test
         info.comm_id = 0xabc;
         info.shape.n_ranks = 4;
         info.shape.n_nodes = 1;
-        unlink(path_.c_str());
         ASSERT_EQ(STP_OK,
                   stp_journal_open(path_.c_str(), &info, &journal_, &err))
             << err.text;
-    }
-    void TearDown() override
-    {
-        unlink(path_.c_str());
     }
 
     void Write(int coll, const stp_bandit_arm &arm)
@@ -62,7 +59,8 @@ class Journal : public testing::Test
         return lines;
     }
 
-    const std::string path_ = testing::TempDir() + "journal_test.csv";
+    TemporaryFolder folder_;
+    const std::string path_ = folder_.Path("journal.csv");
     stp_journal *journal_ = nullptr;
 };
 

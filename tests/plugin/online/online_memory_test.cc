@@ -6,6 +6,8 @@
 #include <string>
 #include <unistd.h>
 
+#include "support/temporary_folder.h"
+
 extern "C" {
 #include "core/learn/evidence.h"
 #include "core/learn/history.h"
@@ -60,14 +62,14 @@ bool RunRewardFile()
 
 bool RunJournal()
 {
-    const std::string path = testing::TempDir() + "online_memory_journal";
+    const TemporaryFolder folder;
+    const std::string path = folder.Path("journal.csv");
     stp_comm_info info{};
     stp_journal *journal = nullptr;
     stp_error err;
     const bool is_done =
         IsDone(stp_journal_open(path.c_str(), &info, &journal, &err));
     stp_journal_close(journal);
-    unlink(path.c_str());
     return is_done;
 }
 

@@ -10,6 +10,7 @@ extern "C" {
 
 #include "support/charts.h"
 #include "support/copyist.h"
+#include "support/temporary_folder.h"
 
 namespace
 {
@@ -33,18 +34,7 @@ class Plots : public IterationFolder
   protected:
     void SetUp() override
     {
-        InFolder::SetUp();
-        ASSERT_FALSE(HasFatalFailure());
-        program_ = testing::TempDir() + "steptune-gnuplot-XXXXXX";
-        int fd = mkstemp(program_.data());
-        ASSERT_GE(fd, 0);
-        close(fd);
         charts::WriteCopyist(program_);
-    }
-    void TearDown() override
-    {
-        fs::remove(program_);
-        InFolder::TearDown();
     }
 
     size_t Draw(Iterations &its)
@@ -68,7 +58,8 @@ class Plots : public IterationFolder
         return names;
     }
 
-    std::string program_;
+    TemporaryFolder elsewhere_;
+    const std::string program_ = elsewhere_.Path("gnuplot");
 };
 
 // The titles that the legend has, in order.

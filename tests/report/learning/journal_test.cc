@@ -12,6 +12,7 @@ extern "C" {
 
 #include "nccl_tuner_abi.h"
 #include "report/learning/journals.h"
+#include "support/temporary_folder.h"
 #include "support/written.h"
 
 namespace
@@ -223,7 +224,8 @@ TEST(Journal, OfCommentsAndItsHeaderHasNoLines)
 
 TEST(Journal, ThatIsNotThereIsEmptyAndAFolderIsNone)
 {
-    const std::string folder = testing::TempDir();
+    const TemporaryFolder temporary;
+    const std::string &folder = temporary.path();
     stp_journal_lines lines{};
     stp_error err{};
 
