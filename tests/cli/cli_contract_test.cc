@@ -33,9 +33,17 @@ class Contract : public Cli
     }
 };
 
-// Removes what a planted tuner left in shared memory; returns how much.
-size_t RemoveShared(const std::string &prefix)
+// What precedes a number in the names that tuners of this test leave in shared
+// memory.
+std::string Before()
 {
+    return "-" + std::to_string(getpid()) + "-";
+}
+
+// Removes what they left; returns how much.
+size_t RemoveShared()
+{
+    const std::string prefix = "planted" + Before();
     std::vector<fs::path> names;
 
     for (const auto &entry : fs::directory_iterator("/dev/shm"))
@@ -296,6 +304,7 @@ TEST_P(PlantedTuner, IsCaughtByName)
 {
     const Planted &planted = GetParam();
 
+    Set("PLANTED_BEFORE", Before());
     Outcome o = JudgeWithinAnHour(planted);
 
     EXPECT_EQ(1, o.status) << o.err;
@@ -307,7 +316,7 @@ TEST_P(PlantedTuner, IsCaughtByName)
                     ElementsAreArray(planted.failed));
     }
     EXPECT_THAT(Files(), IsEmpty()) << "temporary files are left";
-    RemoveShared("planted-");
+    RemoveShared();
 }
 
 INSTANTIATE_TEST_SUITE_P(Table, PlantedTuner, ValuesIn(kPlanted),
@@ -317,11 +326,11 @@ INSTANTIATE_TEST_SUITE_P(Table, PlantedTuner, ValuesIn(kPlanted),
 
 TEST_F(Contract, ANameWithALongerNumberIsAnotherProcesss)
 {
-    Set("PLANTED_BEFORE", "_7");
+    Set("PLANTED_BEFORE", Before() + "7");
     Outcome o = Judge(Plugin("planted_leaves_names"));
 
     EXPECT_EQ(0, o.status) << o.out;
-    EXPECT_LT(0u, RemoveShared("planted_7"));
+    EXPECT_LT(0u, RemoveShared());
 }
 
 TEST_F(Contract, PassesOurPlugin)

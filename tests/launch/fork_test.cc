@@ -358,6 +358,12 @@ TEST_F(Fork, SeesItsProcessesEndThoughTheCallerIgnoresItsChildren)
 class ForkSignal : public Fork
 {
   protected:
+    void SetUp() override
+    {
+        // what a shell runs in the background ignores the first
+        for (int number : {SIGINT, SIGTERM, SIGHUP})
+            signal(number, SIG_DFL);
+    }
     Process Caller(const std::function<int()> &body)
     {
         return Process([this, body] {

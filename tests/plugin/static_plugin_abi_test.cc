@@ -54,7 +54,7 @@ TEST_F(BareInterface, NeedsNoLogger)
         void *ctx = nullptr;
         const auto *v5 = Tuner<ncclTuner_v5_t>("ncclTunerPlugin_v5");
         EXPECT_EQ(ncclSuccess,
-                  v5->init(&ctx, 1, 4, 1, nullptr, &nvl, &constants));
+                  v5->init(&ctx, id_, 4, 1, nullptr, &nvl, &constants));
         EXPECT_EQ(ncclSuccess, v5->finalize(ctx));
         const auto *v4 = Tuner<ncclTuner_v4_t>("ncclTunerPlugin_v4");
         EXPECT_EQ(ncclSuccess, v4->init(4, 1, nullptr, &ctx));
@@ -91,7 +91,7 @@ TEST_F(BareInterface, LeavesNcclsConstantsAlone)
     const auto *v6 = Tuner<ncclTuner_v6_t>("ncclTunerPlugin_v6");
     void *ctx = nullptr;
 
-    v6->init(&ctx, 1, 4, 1, nullptr, &nvl, &constants);
+    v6->init(&ctx, id_, 4, 1, nullptr, &nvl, &constants);
     v6->finalize(ctx);
 
     EXPECT_EQ(0, memcmp(&before, &constants, sizeof(before)));
@@ -188,7 +188,7 @@ TEST_F(BareInterface, TellsTheChunkSizeOfWhatItDecidedAndOfNothingElse)
     ncclNvlDomainInfo_v5_t nvl{1, 4, 4};
     void *ctx = nullptr;
     setenv("STEPTUNE_AGREE", "assume", 1); // no other rank joins
-    v6->init(&ctx, 1, 4, 1, nullptr, &nvl, &constants);
+    v6->init(&ctx, id_, 4, 1, nullptr, &nvl, &constants);
 
     // All cases in one communicator: what a group noted must not outlive it.
     for (const ChunkCase &c : cases) {
@@ -355,7 +355,7 @@ TEST_F(BareInterface, DecidesWithoutConstantsOrDomains)
         int channels = 0;
         void *ctx = nullptr;
         ASSERT_EQ(ncclSuccess,
-                  tuner->init(&ctx, 1, 4, 1, nullptr, nullptr, nullptr));
+                  tuner->init(&ctx, id_, 4, 1, nullptr, nullptr, nullptr));
         tuner->getCollInfo(ctx, ncclFuncAllReduce, 64, 1,
                            reinterpret_cast<float **>(costs.data()), 7, 3, 0,
                            &channels);
@@ -543,7 +543,7 @@ TEST_F(BareInterface, AnswersNothingWhileNcclLooksForSymmetricKernels)
     ncclNvlDomainInfo_v5_t nvl{1, 4, 4};
     void *ctx = nullptr;
     size_t chunk = 1234;
-    v7->init(&ctx, 1, 4, 1, nullptr, &nvl, &constants);
+    v7->init(&ctx, id_, 4, 1, nullptr, &nvl, &constants);
     const auto ask = [&](Costs costs, int n_pipe_ops) {
         const Costs before = costs;
         int channels = 0;

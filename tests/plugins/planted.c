@@ -422,7 +422,7 @@ INIT(leaves_names)
     const char *before = getenv("PLANTED_BEFORE");
     int fd;
 
-    snprintf(self->text, sizeof(self->text), "/dev/shm/planted%.8s%ld",
+    snprintf(self->text, sizeof(self->text), "/dev/shm/planted%.20s%ld",
              before != NULL ? before : "-", (long)getpid());
     fd = open(self->text, O_CREAT | O_CLOEXEC, 0600);
     if (fd >= 0)
