@@ -153,6 +153,19 @@ TEST(HostsWithAStoreThatIsSilent, StepAside)
     close(silent);
 }
 
+TEST(HostsWithAStoreThatDiesWhileTheyWait, SayWhatHappenedFirst)
+{
+    StoreThread store({STP_ADD, "arrived", 3});
+    Host host({store.port(), NewId(), 2}, "a", {7});
+
+    EXPECT_FALSE(host.Follows());
+    EXPECT_EQ("the store at 127.0.0.1 port " + std::to_string(store.port()) +
+                  ", where hosts compare what they hold, was lost: the store "
+                  "does not answer: Connection reset by peer "
+                  "(STEPTUNE_AGREE=shm compares within hosts only)",
+              host.Explain());
+}
+
 // ---- several at once ----
 
 TEST(Communicators, OnOneStoreDoNotMeet)

@@ -102,16 +102,8 @@ static void *constants_begin_row(void *user, unsigned line)
 static void constants_join(char *list, size_t size, const char *word)
 {
     size_t len = strlen(list);
-    const char *parts[] = {len > 0 ? ", " : "", word};
 
-    for (size_t i = 0; i < 2; i++) {
-        size_t n = strlen(parts[i]);
-
-        n = n < size - 1 - len ? n : size - 1 - len;
-        memcpy(list + len, parts[i], n);
-        len += n;
-        list[len] = '\0';
-    }
+    snprintf(list + len, size - len, "%s%s", len > 0 ? ", " : "", word);
 }
 
 static enum stp_status constants_refuse(const struct row *row,

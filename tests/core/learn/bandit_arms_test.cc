@@ -1,4 +1,5 @@
-// Which numbers of channels of a pair are tried.
+// Which numbers of channels of a pair are tried, and which gains of an arm
+// count.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -33,6 +34,23 @@ std::vector<int> Added(unsigned max, uint8_t own)
     }
     free(slot.arms);
     return channels;
+}
+
+TEST(BanditGains, AreTheFirstThreeAndOfFourThoseNearTheirMedian)
+{
+    stp_bandit bandit{};
+    stp_bandit_try arm{};
+    const struct {
+        double gain;
+        uint32_t n;
+    } blocks[] = {{.01, 1}, {0, 2}, {.8, 3}, {.02, 3}};
+    bandit.noise = .01;
+
+    for (const auto &block : blocks) {
+        stp_bandit_add_gain(&bandit, &arm, block.gain);
+        EXPECT_EQ(block.n, arm.n);
+    }
+    EXPECT_NEAR(.01, arm.mean, 1e-9);
 }
 
 TEST(BanditArms, HaveAHalfAQuarterAndAllOfTheChannels)

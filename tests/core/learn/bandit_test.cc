@@ -150,6 +150,18 @@ TEST(BanditArms, WithoutATableThereIsNoneButNcclsOwn)
     EXPECT_TRUE(stp_bandit_get_key(bandit.get(), 0).is_settled);
 }
 
+TEST(BanditKey, ThatIsNotThereHasNoArmsAndNoGain)
+{
+    Bandit bandit = Open(Halving());
+
+    const stp_bandit_key_state state = stp_bandit_get_key(bandit.get(), 5);
+
+    EXPECT_EQ(0u, state.n_arms);
+    EXPECT_EQ(1, state.gain);
+    EXPECT_EQ(1, state.gain_low);
+    EXPECT_EQ(1, state.gain_high);
+}
+
 // ---- epsilon ----
 
 stp_bandit_rules Epsilon(double epsilon)

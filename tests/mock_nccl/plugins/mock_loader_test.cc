@@ -67,7 +67,8 @@ TEST(Release, NewerThanTheNewestIsPlayedAsThat)
                  {"3.0", "2.32", true},       {"2.20.5", nullptr, false},
                  {"2.33x", nullptr, false},   {"3", nullptr, false},
                  {"2.", nullptr, false},      {"-3.1", nullptr, false},
-                 {"99999.1", nullptr, false}};
+                 {"999.1", "2.32", true},     {"1000.1", nullptr, false},
+                 {"2.999", "2.32", true},     {"2.1000", nullptr, false}};
 
     for (const auto &c : cases) {
         const int i = mock_release_find(c.version);
