@@ -130,6 +130,25 @@ TEST_F(MockJobGpuClocks, OffEventsComeAtTheEndByTheHostsClock)
         }
 }
 
+TEST_F(MockJobGpuClocks, OffAnyRankMayBeginFirstAndLast)
+{
+    Kernels kernels;
+    std::set<int> first, last;
+    options_.jitter_us = 30;
+
+    Hear(&kernels, 20, {});
+
+    for (size_t i = 0; i < runs_.size(); i++) {
+        std::map<double, int> ranks;
+        for (int r = 0; r < kRanks; r++)
+            ranks[kernels.of[r][i].begin_ns] = r;
+        first.insert(ranks.begin()->second);
+        last.insert(ranks.rbegin()->second);
+    }
+    EXPECT_EQ(size_t{kRanks}, first.size());
+    EXPECT_EQ(size_t{kRanks}, last.size());
+}
+
 TEST_F(MockJobGpuClocks, OffsetsAreTheRanksOwnAndLeaveDurationsAlone)
 {
     std::vector<Kernel> host[kRanks];

@@ -128,6 +128,22 @@ TEST_F(MockJobQueue, RequestedTimesTakeTheHostLongerByTheChannel)
     }
 }
 
+// A call is three launches, and the compute after the last call two: in a queue
+// of three the collective's waits for the second of these.
+TEST_F(MockJobQueue, ComputeAfterTheLastCallEndsInPartsToo)
+{
+    options_.step = {calls_.data(), 1, 600};
+    options_.host = {3, 3, 10, 0};
+
+    const std::vector<mock_job_run> runs = Runs(20);
+
+    double end = 0;
+    for (size_t s = 0; s + 1 < runs.size(); s++) {
+        end += done_.steps[s].us;
+        EXPECT_NEAR(end, runs[s + 1].launched_us, 1e-6) << s;
+    }
+}
+
 TEST_F(MockJobQueue, HostWaitsForTheGpusAfterTheStepsAskedFor)
 {
     const struct {

@@ -276,6 +276,7 @@ struct Seen {
     std::vector<double> us; // of this thread's clock, at each question
     int n_inits;
     int odd_rank_at; // question from which one rank decides otherwise; 0: never
+    intptr_t odd_rank;
 } seen;
 
 double Clock()
@@ -297,7 +298,7 @@ mock_nccl_options Seeing()
     on_ask = [](const Asked &asked) {
         seen.us.push_back(Clock());
         if (seen.odd_rank_at != 0 &&
-            asked.context == reinterpret_cast<void *>(2) &&
+            asked.context == reinterpret_cast<void *>(seen.odd_rank) &&
             static_cast<int>(seen.us.size()) > seen.odd_rank_at)
             asked.table[NCCL_ALGO_RING][NCCL_PROTO_LL] = 0;
         return ncclSuccess;
@@ -336,16 +337,25 @@ TEST_F(MockJob, ClockIsTheMachinesAgainAfterwards)
 
 TEST_F(MockJob, RanksThatDisagreeFailTheJob)
 {
-    mock_nccl_options nccl = Seeing();
-    seen.odd_rank_at = 8 * 3; // questions of a step
+    const std::string odd = "ring/ll on 24 channels";
+    const std::string others = "ring/simple on 24 channels";
 
-    Job job = Play(10, nccl);
+    for (int rank = 0; rank < 4; rank++) {
+        mock_nccl_options nccl = Seeing();
+        seen.odd_rank_at = 8 * 3; // questions of a step
+        seen.odd_rank = rank;
 
-    EXPECT_EQ(ncclInternalError, rc_);
-    EXPECT_THAT(mock_last_error(),
-                HasSubstr("step 3, allgather of 4194304 bytes: rank 0 runs "));
-    EXPECT_THAT(mock_last_error(), HasSubstr("rank 2 ring/ll on "));
-    EXPECT_EQ(3u, done_.steps.size());
+        Job job = Play(10, nccl);
+
+        EXPECT_EQ(ncclInternalError, rc_);
+        EXPECT_EQ("step 3, allgather of 4194304 bytes: rank 0 runs " +
+                      (rank == 0 ? odd + ", rank 1 " + others
+                                 : others + ", rank " + std::to_string(rank) +
+                                       " " + odd) +
+                      "; NCCL would hang or corrupt data",
+                  mock_last_error());
+        EXPECT_EQ(3u, done_.steps.size());
+    }
 }
 
 TEST_F(MockJob, CapturedCollectivesAreAskedAboutOnce)

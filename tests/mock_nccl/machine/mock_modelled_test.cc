@@ -147,4 +147,21 @@ TEST(FewerChannels, AreAddedToARecordedTime)
     EXPECT_EQ(900, Mean(machine, Simple(256 * kMiB, 24)).us);
 }
 
+TEST(RegisteredBuffers, AreOnNoMachineModelled)
+{
+    Machine machine = LoadMachine("h100x8");
+
+    for (int way : {MOCK_WAY_REG, MOCK_WAY_SYM, MOCK_WAY_CE, MOCK_WAY_SYM_16,
+                    MOCK_WAY_SYM_32}) {
+        mock_time time{};
+        const mock_run run{ncclFuncAllReduce, kMiB, way, 0, 0};
+
+        EXPECT_EQ(ncclInvalidArgument,
+                  mock_machine_time(machine.get(), &run, 0, 0, &time));
+        EXPECT_STREQ("no time for allreduce of registered buffers: none was "
+                     "recorded on h100x8, and none is modelled",
+                     mock_last_error());
+    }
+}
+
 } // namespace

@@ -193,6 +193,17 @@ TEST_F(Apart, OneOfEachRootAtATime)
     EXPECT_TRUE(outcomes_[1].asked);
 }
 
+TEST_F(Apart, AllGatherVIsAsLongAsItsLongestPart)
+{
+    const std::vector<size_t> parts[] = {
+        {5 * K, K, 2 * K}, {K, 5 * K, 2 * K}, {K, 2 * K, 5 * K}};
+
+    for (const auto &part : parts)
+        EXPECT_THAT(Asks("2.30", {Broadcast(0, part[0]), Broadcast(1, part[1]),
+                                  Broadcast(2, part[2])}),
+                    ElementsAre("2 20480 x1"));
+}
+
 // What is left of 1, 8 and 16 KiB in parts of 48 bytes.
 TEST_F(Apart, AllGatherVTakesAsManyRootsAsTheGpuHasRoomFor)
 {
