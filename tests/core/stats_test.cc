@@ -44,6 +44,7 @@ TEST(Stddev, DividesByOneLessThanTheCount)
 
     EXPECT_DOUBLE_EQ(std::sqrt(32.0 / 7), stp_stddev(values, 8));
     EXPECT_EQ(0, stp_stddev(values, 1));
+    EXPECT_DOUBLE_EQ(std::sqrt(2.), stp_stddev(values, 2));
 }
 
 // As times since 1970 in nanoseconds do.

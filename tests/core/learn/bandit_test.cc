@@ -150,6 +150,23 @@ TEST(BanditArms, WithoutATableThereIsNoneButNcclsOwn)
     EXPECT_TRUE(stp_bandit_get_key(bandit.get(), 0).is_settled);
 }
 
+TEST(BanditKey, MayBeTheLastOfAll)
+{
+    constexpr unsigned kLast = STP_BANDIT_KEYS - 1;
+    Bandit bandit = Open(Halving());
+    std::vector<unsigned> shares(STP_BANDIT_KEYS);
+    stp_bandit_clock clock{1000, 100};
+    stp_bandit_want want{};
+    AddKey(bandit, kLast);
+    shares[kLast] = 10;
+    SetWindow(bandit, shares, 10);
+
+    ASSERT_TRUE(stp_bandit_wants(bandit.get(), &clock, &want));
+    EXPECT_EQ(kLast, want.key);
+    stp_bandit_add_key(bandit.get(), kLast + 1, nullptr, 0);
+    EXPECT_EQ(0u, stp_bandit_get_key(bandit.get(), kLast + 1).n_arms);
+}
+
 TEST(BanditKey, ThatIsNotThereHasNoArmsAndNoGain)
 {
     Bandit bandit = Open(Halving());
@@ -184,6 +201,21 @@ TEST(Epsilon, TriesEveryArmOnceAndKeepsTheSmallestMean)
     EXPECT_THAT(ran, ElementsAre(0, 1, 2, 3, 2, 2, 2));
     EXPECT_TRUE(job.State().is_settled);
     EXPECT_NEAR(100. / 90, job.State().gain, 1e-9);
+    // by the first calls of the three others, not by those of the best
+    EXPECT_NEAR(10 - 10 + 10, job.State().lost, 1e-9);
+}
+
+TEST(Epsilon, LosesNothingThatIsKnownBeforeNcclsOwnWasTimed)
+{
+    Job job = Start(Only(kTreeLl128, 90), Epsilon(0));
+
+    stp_bandit_reward(job.bandit.get(), 0, 2, 90);
+    stp_bandit_reward(job.bandit.get(), 0, 1, 110);
+    EXPECT_EQ(0, job.State().lost);
+    stp_bandit_reward(job.bandit.get(), 0, 0, 100);
+    EXPECT_EQ(0, job.State().lost);
+    stp_bandit_reward(job.bandit.get(), 0, 1, 110);
+    EXPECT_EQ(10, job.State().lost);
 }
 
 TEST(Epsilon, TwoRewardsOfEachGiveAnInterval)
