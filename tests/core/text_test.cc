@@ -212,10 +212,17 @@ TEST(ParseDouble, TakesFiniteDecimalNumbersAndNothingElse)
 
 TEST(ParseDouble, StopsAtTheLengthGiven)
 {
-    double value = 0;
+    constexpr double kNone = 4242;
+    const double want[] = {kNone, kNone, -1,    kNone,   -1.2,
+                           -1.25, kNone, kNone, -.00125, -1.25e-35};
 
-    EXPECT_TRUE(stp_parse_double("1.255", 4, &value));
-    EXPECT_EQ(1.25, value);
+    for (size_t len = 0; len < std::size(want); len++) {
+        double value = kNone;
+
+        EXPECT_EQ(want[len] != kNone,
+                  stp_parse_double("-1.25e-35", len, &value));
+        EXPECT_EQ(want[len], value);
+    }
 }
 
 TEST(ParseDouble, TakesWhatPrintfWritesAndRefusesTheEndless)

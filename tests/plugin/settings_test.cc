@@ -125,6 +125,9 @@ TEST_F(Settings, RefusesWhatIsOutOfRange)
          "STEPTUNE_AGREE_TIMEOUT is '600.1', expected seconds from 0 to 600"},
         {"STEPTUNE_AGREE_TIMEOUT", "5s", STP_ERR_SYNTAX,
          "STEPTUNE_AGREE_TIMEOUT is '5s', expected seconds from 0 to 600"},
+        {"STEPTUNE_AGREE", std::string(100, 'x'), STP_ERR_SYNTAX,
+         "STEPTUNE_AGREE is '" + std::string(60, 'x') +
+             "', expected auto, shm, assume, required, " STP_STORE_EXPECTED},
         {"NCCL_TUNER_CONFIG_FILE", long_path, STP_ERR_LIMIT,
          "a policy path of " + std::to_string(STP_PATH_SIZE) +
              " bytes, expected fewer than " + std::to_string(STP_PATH_SIZE)},

@@ -67,6 +67,9 @@ static void describe(int type, const ncclProfilerEvent_t *e, char *text,
         snprintf(text + used, size - used, " in %zu",
                  (size_t)(uintptr_t)e->coll.parentGroup);
     }
+    if (type == NCCL_PROFILE_COLL && !has_group &&
+        (uintptr_t)e->coll.parentGroup != UINTPTR_MAX / 0xff * 0xa5)
+        snprintf(text, size, " with a group, which v4 does not tell of");
     if (type == NCCL_PROFILE_KERNEL_PHASE)
         snprintf(text, size, " channel %d phase %d %s at %" PRIu64,
                  e->kernelPhase.channelId, e->kernelPhase.phaseId,

@@ -406,6 +406,8 @@ const BrokenCase kBrokenTimings[] = {
      ":2: mean_us is below min_us"},
     {"half_auto", kT + "allreduce,1024,auto,ll,0,4,w,1,10,4,3,5,2\n",
      ":2: only one of algorithm and protocol is auto"},
+    {"tree_and_auto", kT + "allreduce,1024,tree,auto,0,4,w,1,10,4,3,5,2\n",
+     ":2: only one of algorithm and protocol is auto"},
     {"auto_with_channels", kT + "allreduce,1024,auto,auto,8,4,w,1,10,4,3,5,2\n",
      ":2: auto with 8 channels"},
     {"no_kernel", kT + "allgather,1024,tree,ll,0,4,w,1,10,4,3,5,2\n",
