@@ -252,6 +252,64 @@ TEST(ParseDouble, DoesNotAskTheLocale)
         GTEST_SKIP() << "no locale with a decimal comma is installed";
 }
 
+// ---- UTF-8 ----
+
+std::string Utf8(unsigned long code, size_t n)
+{
+    const unsigned char first[] = {0, 0, 0xc0, 0xe0, 0xf0};
+    std::string text(n, 0);
+
+    for (size_t i = n; i-- > 1; code >>= 6)
+        text[i] = static_cast<char>(0x80 | (code & 0x3f));
+    text[0] = static_cast<char>(first[n] | code);
+    return text;
+}
+
+TEST(Utf8, IsWhatUnicodeHasInTheFewestBytes)
+{
+    const unsigned long least[] = {0, 0, 0x80, 0x800, 0x10000};
+    const unsigned long end[] = {0, 0, 0x800, 0x10000, 0x120000};
+
+    for (size_t n = 2; n <= 4; n++)
+        for (unsigned long code = 0; code < end[n]; code++) {
+            const bool is_surrogate = code >= 0xd800 && code < 0xe000;
+            const bool is_good =
+                code >= least[n] && code < 0x110000 && !is_surrogate;
+            const std::string text = Utf8(code, n);
+
+            ASSERT_EQ(is_good ? n : 0, stp_utf8_len(text.data(), n)) << code;
+            ASSERT_EQ(0u, stp_utf8_len(text.data(), n - 1)) << code;
+        }
+}
+
+TEST(Utf8, HasItsBitsInEveryByteAfterTheFirst)
+{
+    const unsigned long codes[] = {0, 0, 0x80, 0x1000, 0x41000};
+
+    for (size_t n = 2; n <= 4; n++)
+        for (size_t i = 1; i < n; i++)
+            for (int byte = 0; byte < 256; byte++) {
+                std::string text = Utf8(codes[n], n);
+                text[i] = static_cast<char>(byte);
+                EXPECT_EQ(byte >= 0x80 && byte < 0xc0 ? n : 0,
+                          stp_utf8_len(text.data(), n))
+                    << n << " " << i << " " << byte;
+            }
+}
+
+TEST(Utf8, IsOneByteOfAsciiAndNoByteThatBeginsNothing)
+{
+    for (int byte = 0; byte < 256; byte++) {
+        const std::string text = {static_cast<char>(byte), '\x80', '\x80',
+                                  '\x80'};
+        if (byte < 0x80) {
+            EXPECT_EQ(1u, stp_utf8_len(text.data(), 4)) << byte;
+        } else if (byte < 0xc2 || byte > 0xf4) {
+            EXPECT_EQ(0u, stp_utf8_len(text.data(), 4)) << byte;
+        }
+    }
+}
+
 // ---- files ----
 
 struct Content {

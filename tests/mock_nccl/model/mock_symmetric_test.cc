@@ -205,4 +205,21 @@ TEST(Symmetric, KernelsAreComparedFrom2_29On)
     }
 }
 
+TEST(Copies, AreComparedFrom2_31OnForAllgathersAlone)
+{
+    const std::pair<const char *, size_t> cases[] = {
+        {"2.28", 0}, {"2.29", 0}, {"2.30", 0}, {"2.31", 1}, {"2.32", 1}};
+    Machine machine = LoadMachine("h200x4");
+    const mock_call gather = Call(ncclFuncAllGather, 1 << 20);
+    const mock_call reduce = Call(ncclFuncAllReduce, 1 << 20);
+
+    for (const auto &[version, n] : cases) {
+        Nccl nccl = MakeNccl({version});
+        Comm comm = MakeComm(nccl, machine);
+        mock_copy copies[MOCK_MAX_COPIES];
+        EXPECT_EQ(n, mock_comm_copies(comm.get(), &gather, copies)) << version;
+        EXPECT_EQ(0u, mock_comm_copies(comm.get(), &reduce, copies)) << version;
+    }
+}
+
 } // namespace
