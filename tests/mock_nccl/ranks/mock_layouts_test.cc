@@ -440,26 +440,30 @@ TEST_F(Layouts, ColorsOfASplitAreCommunicatorsOfTheirOwn)
 
 TEST_P(InALayout, ColorsOfASplitRunScriptsTogether)
 {
-    Ranks parent = JoinThem();
-    ASSERT_TRUE(parent) << mock_last_error();
-    Machine two = LoadMachine("h200x2");
-    mock_ranks *children = nullptr;
-    ASSERT_EQ(ncclSuccess, mock_ranks_split_colors(parent.get(), two.get(),
-                                                   kDataParallel, &children))
-        << mock_last_error();
-    Ranks owner(children);
-    size_t n_decided = 0;
-    script_.user = &n_decided;
-    script_.decided = [](void *user, size_t, size_t, const mock_outcome *) {
-        ++*static_cast<size_t *>(user);
-    };
+    constexpr int kLarge[] = {700000, 9, 9, 700000};
 
-    for (uint64_t seed = 0; seed < 8; seed++)
-        EXPECT_EQ(ncclSuccess, Play(owner, seed)) << mock_last_error();
+    for (const int *colors : {kDataParallel, kLarge}) {
+        Ranks parent = JoinThem();
+        ASSERT_TRUE(parent) << mock_last_error();
+        Machine two = LoadMachine("h200x2");
+        mock_ranks *children = nullptr;
+        ASSERT_EQ(ncclSuccess, mock_ranks_split_colors(parent.get(), two.get(),
+                                                       colors, &children))
+            << mock_last_error();
+        Ranks owner(children);
+        size_t n_decided = 0;
+        script_.user = &n_decided;
+        script_.decided = [](void *user, size_t, size_t, const mock_outcome *) {
+            ++*static_cast<size_t *>(user);
+        };
 
-    EXPECT_EQ(8u * 2 * 4, n_decided); // 4 collectives in each communicator
-    parent.reset();                   // they outlive it
-    EXPECT_EQ(ncclSuccess, Play(owner)) << mock_last_error();
+        for (uint64_t seed = 0; seed < 8; seed++)
+            EXPECT_EQ(ncclSuccess, Play(owner, seed)) << mock_last_error();
+
+        EXPECT_EQ(8u * 2 * 4, n_decided); // 4 collectives in each communicator
+        parent.reset();                   // they outlive it
+        EXPECT_EQ(ncclSuccess, Play(owner)) << mock_last_error();
+    }
 }
 
 // Communicators need not choose alike, but the ranks of each must.
