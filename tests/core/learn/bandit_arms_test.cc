@@ -53,6 +53,19 @@ TEST(BanditGains, AreTheFirstThreeAndOfFourThoseNearTheirMedian)
     EXPECT_NEAR(.01, arm.mean, 1e-9);
 }
 
+TEST(BanditGains, AreCountedToTheLargestNumber)
+{
+    stp_bandit_try arm{};
+    arm.n = UINT32_MAX - 1;
+    arm.mean = 2;
+
+    for (int i = 0; i < 3; i++)
+        stp_bandit_add_value(&arm, 2);
+
+    EXPECT_EQ(UINT32_MAX, arm.n);
+    EXPECT_EQ(2, arm.mean);
+}
+
 TEST(BanditArms, HaveAHalfAQuarterAndAllOfTheChannels)
 {
     const struct {
