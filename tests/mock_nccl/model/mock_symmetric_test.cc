@@ -190,35 +190,27 @@ TEST(Symmetric, TmaNeedsBlackwellAndBytesForABlock)
     }
 }
 
-TEST(Symmetric, KernelsAreComparedFrom2_29On)
+TEST(Symmetric, KernelsAreComparedFrom2_29OnAndCopiesFrom2_31On)
 {
-    const std::pair<const char *, size_t> cases[] = {
-        {"2.26", 0}, {"2.28", 0}, {"2.29", 2}, {"2.30", 2}, {"2.31", 2}};
+    const struct {
+        const char *version;
+        size_t n_kernels, n_copies;
+    } cases[] = {{"2.26", 0, 0}, {"2.28", 0, 0}, {"2.29", 2, 0},
+                 {"2.30", 2, 0}, {"2.31", 2, 1}, {"2.32", 2, 1}};
     Machine machine = LoadMachine("h200x4");
-    const mock_call call = Call(ncclFuncAllReduce, 1 << 20);
+    const mock_call reduce = Call(ncclFuncAllReduce, 1 << 20);
+    const mock_call gather = Call(ncclFuncAllGather, 1 << 20);
 
-    for (const auto &[version, n] : cases) {
-        Nccl nccl = MakeNccl({version});
+    for (const auto &c : cases) {
+        Nccl nccl = MakeNccl({c.version});
         Comm comm = MakeComm(nccl, machine);
         mock_symmetric_kernel kernels[MOCK_MAX_SYMMETRIC];
-        EXPECT_EQ(n, mock_comm_kernels(comm.get(), &call, kernels)) << version;
-    }
-}
-
-TEST(Copies, AreComparedFrom2_31OnForAllgathersAlone)
-{
-    const std::pair<const char *, size_t> cases[] = {
-        {"2.28", 0}, {"2.29", 0}, {"2.30", 0}, {"2.31", 1}, {"2.32", 1}};
-    Machine machine = LoadMachine("h200x4");
-    const mock_call gather = Call(ncclFuncAllGather, 1 << 20);
-    const mock_call reduce = Call(ncclFuncAllReduce, 1 << 20);
-
-    for (const auto &[version, n] : cases) {
-        Nccl nccl = MakeNccl({version});
-        Comm comm = MakeComm(nccl, machine);
         mock_copy copies[MOCK_MAX_COPIES];
-        EXPECT_EQ(n, mock_comm_copies(comm.get(), &gather, copies)) << version;
-        EXPECT_EQ(0u, mock_comm_copies(comm.get(), &reduce, copies)) << version;
+        EXPECT_EQ(c.n_kernels, mock_comm_kernels(comm.get(), &reduce, kernels))
+            << c.version;
+        EXPECT_EQ(c.n_copies, mock_comm_copies(comm.get(), &gather, copies))
+            << c.version;
+        EXPECT_EQ(0u, mock_comm_copies(comm.get(), &reduce, copies));
     }
 }
 
