@@ -22,7 +22,7 @@ struct Free {
 class Observer : public testing::Test
 {
   protected:
-    void AskTimed(int n)
+    void AskTimed(int n, uint64_t n_bytes = 1 << 20)
     {
         stp_observed_call call{};
         stp_query query{};
@@ -30,7 +30,7 @@ class Observer : public testing::Test
         call.policy_arm.algo = -1;
         call.is_timed = true;
         query.coll = ncclFuncAllReduce;
-        query.n_bytes = 1 << 20;
+        query.n_bytes = n_bytes;
         for (int i = 0; i < n; i++)
             stp_observer_call(observer_.get(), &call, &query, &view_);
     }
@@ -87,6 +87,17 @@ TEST_F(Observer, TurnsTheProfilerOnAWindowEarlierAtMost)
 
     EXPECT_GE(Lead(), unsigned{STP_WINDOW_MAX});
     EXPECT_LT(Lead(), 2u * STP_WINDOW_MAX);
+}
+
+TEST_F(Observer, KnowsTheLastSixteenCallsOfAGroupOnceEach)
+{
+    for (uint64_t i = 1; i <= 20; i++)
+        AskTimed(1, i << 20);
+
+    for (uint64_t i = 1; i <= 20; i++)
+        EXPECT_EQ(i > 4, Launch(i << 20)) << i;
+    for (uint64_t i = 1; i <= 20; i++)
+        EXPECT_FALSE(Launch(i << 20)) << i;
 }
 
 // A table of a newer NCCL may have more than this one knows.
