@@ -118,7 +118,10 @@ TEST(RecordedOverlap, ListsTheRecordedSettings)
     EXPECT_EQ(35.2, settings[2].compute_us);
     EXPECT_EQ(4 * kMiB, settings[3].n_bytes);
     EXPECT_EQ(512.8, settings[17].compute_us);
-    EXPECT_EQ(18u, mock_machine_overlap_settings(machine.get(), settings, 1));
+    mock_overlap_setting some[2] = {};
+    EXPECT_EQ(18u, mock_machine_overlap_settings(machine.get(), some, 1));
+    EXPECT_EQ(2 * kMiB, some[0].n_bytes);
+    EXPECT_EQ(0u, some[1].n_bytes);
 }
 
 // The result of the recording: no arm is faster than NCCL's own choice.
