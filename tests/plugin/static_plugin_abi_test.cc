@@ -410,6 +410,41 @@ void Log(ncclDebugLogLevel level, unsigned long, const char *, int,
         logged += std::string(line) + "\n";
 }
 
+TEST_F(BareInterface, RanksOfTwoVersionsOfItDecideNothing)
+{
+    Policy("allreduce,0,inf,tree,ll128,-1,-1,-1\n");
+    setenv("STEPTUNE_AGREE", "shm", 1);
+    const auto *v5 = Tuner<ncclTuner_v5_t>("ncclTunerPlugin_v5");
+    const auto *v6 = Tuner<ncclTuner_v6_t>("ncclTunerPlugin_v6");
+    const auto *v7 = Tuner<ncclTuner_v7_t>("ncclTunerPlugin_v7");
+    ncclNvlDomainInfo_v5_t nvl{1, 2, 2};
+    uint64_t id = id_;
+    const auto init = [&](int version, void **ctx) {
+        if (version == 7)
+            return v7->init(ctx, id, 2, 1, Log, &nvl, nullptr);
+        return (version == 6 ? v6->init : v5->init)(ctx, id, 2, 1, Log, &nvl,
+                                                    nullptr);
+    };
+
+    for (int first : {5, 6, 7})
+        for (int second : {5, 6, 7}) {
+            void *ctx[2] = {};
+            id++;
+            init(first, &ctx[0]);
+            init(second, &ctx[1]);
+            for (void *rank : ctx) {
+                Costs costs = CostsOf(9, 8, 7, 5);
+                int channels = 0;
+                v5->getCollInfo(rank, ncclFuncAllReduce, 64, 1,
+                                reinterpret_cast<float **>(costs.data()), 7, 3,
+                                0, &channels);
+                EXPECT_EQ(first == second, costs[1] < 5) << first << second;
+            }
+            for (void *rank : ctx)
+                v5->finalize(rank);
+        }
+}
+
 // One rank of a communicator, which is asked once.
 struct Lone {
     const char *name;
