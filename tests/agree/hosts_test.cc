@@ -3,6 +3,8 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <filesystem>
+
 #include "agree/meeting_hosts.h"
 #include "support/store_thread.h"
 
@@ -224,6 +226,20 @@ void PrintTo(const Failing &c, std::ostream *out)
 
 class StoreFails : public testing::TestWithParam<Failing>
 {
+  protected:
+    void TearDown() override
+    {
+        EXPECT_EQ(n_files_, CountFiles()) << "a connection is left";
+    }
+
+  private:
+    static std::ptrdiff_t CountFiles()
+    {
+        return std::distance(
+            std::filesystem::directory_iterator("/proc/self/fd"), {});
+    }
+
+    const std::ptrdiff_t n_files_ = CountFiles();
 };
 
 TEST_P(StoreFails, AndWhoIsNotReadyKnowsThatNobodyFollows)
