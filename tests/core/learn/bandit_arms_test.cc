@@ -53,6 +53,20 @@ TEST(BanditGains, AreTheFirstThreeAndOfFourThoseNearTheirMedian)
     EXPECT_NEAR(.01, arm.mean, 1e-9);
 }
 
+TEST(BanditGains, AreOfAnotherIncumbentOnceTheyAreShifted)
+{
+    stp_bandit bandit{};
+    stp_bandit_try arm{};
+    bandit.noise = .01;
+
+    for (double gain : {.01, .02})
+        stp_bandit_add_gain(&bandit, &arm, gain);
+    stp_bandit_shift_gains(&arm, .01);
+    EXPECT_NEAR(.005, arm.mean, 1e-9);
+    stp_bandit_add_gain(&bandit, &arm, .02);
+    EXPECT_NEAR((0 + .01 + .02) / 3, arm.mean, 1e-9);
+}
+
 TEST(BanditGains, AreCountedToTheLargestNumber)
 {
     stp_bandit_try arm{};
