@@ -1,6 +1,5 @@
 // The GPUs of this host as a device: arms, checks, the plugin behind its arm.
 #include <cstdlib>
-#include <filesystem>
 #include <fstream>
 #include <string>
 

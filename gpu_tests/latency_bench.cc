@@ -11,7 +11,6 @@
 #include <cuda_runtime.h>
 #include <nccl.h>
 #include <pthread.h>
-#include <unistd.h>
 
 #include <algorithm>
 #include <array>

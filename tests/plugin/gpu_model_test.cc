@@ -1,7 +1,6 @@
 // Which GPU the driver's files say a host has.
 #include <gtest/gtest.h>
 
-#include <cstdlib>
 #include <filesystem>
 #include <fstream>
 #include <string>

@@ -1,5 +1,6 @@
 #include "core/policy/constants.h"
 
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 

@@ -1,8 +1,6 @@
 // Plots of iterations: scripts and pictures.
 #include "report/iterations/iterations_by_hand.h"
 
-#include <unistd.h>
-
 extern "C" {
 #include "core/rng.h"
 #include "report/iterations/iteration_plots.h"
