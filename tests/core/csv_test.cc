@@ -33,7 +33,8 @@ struct Row {
 
 int FromName(const char *word, size_t len)
 {
-    return std::string(word, len) == "one" ? 1 : -1;
+    const std::string text(word, len);
+    return text == "zero" ? 0 : text == "one" ? 1 : -1;
 }
 
 bool ReadOwn(const stp_field *field, void *row)
@@ -116,7 +117,7 @@ class Csv : public testing::Test
 
 TEST_F(Csv, ReadsColumnsInAnyOrderAmongCommentsAndEmptyLines)
 {
-    ASSERT_EQ(STP_OK, Read("# a\n\nwide,narrow\n# b\n10,2\n\n11,9\n"))
+    ASSERT_EQ(STP_OK, Read("# a\n\nwide,narrow\n#\n10,2\n\n11,9\n"))
         << err_.text;
 
     ASSERT_EQ(2u, rows_.size());
@@ -126,7 +127,7 @@ TEST_F(Csv, ReadsColumnsInAnyOrderAmongCommentsAndEmptyLines)
     EXPECT_EQ(7u, rows_[1].line);
     EXPECT_EQ(11u, rows_[1].wide);
     EXPECT_EQ(9, rows_[1].narrow);
-    EXPECT_THAT(comments_, ElementsAre("# a", "# b"));
+    EXPECT_THAT(comments_, ElementsAre("# a", "#"));
 }
 
 TEST_F(Csv, ReadsEachKindOfField)
@@ -135,7 +136,7 @@ TEST_F(Csv, ReadsEachKindOfField)
                            "text,field,own,skip\n"
                            "-1.5,-,18446744073709551615,2K,0,0.5,1,one,"
                            "abc,any,four,thing\n"
-                           "*,9,0,3,1,1,0,one,,,x,\n"))
+                           "*,9,0,3,1,1,0,zero,,,x,\n"))
         << err_.text;
 
     const Row &a = rows_.at(0), &b = rows_.at(1);
@@ -153,6 +154,7 @@ TEST_F(Csv, ReadsEachKindOfField)
     EXPECT_EQ(4, a.own);
     EXPECT_EQ(7, b.number);
     EXPECT_FALSE(b.flag);
+    EXPECT_EQ(0, b.word);
     EXPECT_STREQ("", b.text);
 }
 
@@ -192,15 +194,17 @@ struct BadText {
 TEST_F(Csv, RefusesATextThatIsNoTable)
 {
     columns_.resize(2);
-    columns_[1].required = true;
+    columns_[0].required = columns_[1].required = true;
     const BadText cases[] = {
         {"", 0, 0, "no rows, expected a header line and rows"},
-        {"# a\nwide\n", 2, 0, "no rows, expected a header line and rows"},
+        {"# a\nwide,narrow\n", 2, 0,
+         "no rows, expected a header line and rows"},
         {"\nwide,other\n1,2\n", 2, 6,
          "header with 'other', expected each at most once of narrow, wide"},
         {"wide,narrow,wide\n", 1, 13,
          "header with 'wide', expected each at most once of narrow, wide"},
         {"narrow\n2\n", 1, 1, "header without the column wide"},
+        {"wide\n2\n", 1, 1, "header without the column narrow"},
         {"wide,narrow\n1,2\n1\n", 3, 1,
          "1 fields, expected 2 as in the header"},
         {"wide,narrow\n1,2,3\n", 2, 1, "3 fields, expected 2 as in the header"},
@@ -214,15 +218,33 @@ TEST_F(Csv, RefusesATextThatIsNoTable)
     }
 }
 
+TEST_F(Csv, NamesAsManyColumnsAsThereIsRoomFor)
+{
+    const std::string name(100, 'n');
+    columns_.assign(4, Column(name.c_str(), STP_CSV_SKIP, 0, 0));
+
+    EXPECT_EQ(STP_ERR_SYNTAX, Read("other\n"));
+
+    const std::string error =
+        "header with 'other', expected each at most once of " + name + ", " +
+        name + ", " + name;
+    EXPECT_EQ(error.substr(0, STP_ERROR_TEXT - 1), err_.text);
+}
+
 struct HeaderCase {
-    const char *text;
+    std::string text;
     bool has_it;
     unsigned line;
 };
 
 TEST(CsvHeader, IsTheFirstLineThatIsNoCommentAndNotEmpty)
 {
+    std::string most;
+    for (int i = 1; i < STP_CSV_COLUMNS; i++)
+        most += "a,";
     const HeaderCase cases[] = {
+        {most + "b\n", true, 1},
+        {most + "a,b\n", false, 1},
         {"a,b\n", true, 1},
         {"b\n", true, 1},
         {"# b\n\na,b", true, 3},
@@ -233,12 +255,11 @@ TEST(CsvHeader, IsTheFirstLineThatIsNoCommentAndNotEmpty)
     };
 
     for (const HeaderCase &c : cases) {
-        const std::string text = c.text;
         unsigned line = 0;
         EXPECT_EQ(c.has_it,
-                  stp_csv_has_column(text.data(), text.size(), "b", &line))
-            << text;
-        EXPECT_EQ(c.line, line) << text;
+                  stp_csv_has_column(c.text.data(), c.text.size(), "b", &line))
+            << c.text;
+        EXPECT_EQ(c.line, line) << c.text;
     }
 }
 

@@ -24,6 +24,17 @@ TEST(Memory, WordsAndValuesAreOneToOneAndListedInOrder)
     EXPECT_THAT(stp_memory_names(), StrEq(all));
 }
 
+TEST(Memory, IsShownWithTheCtasThatItAsksFor)
+{
+    char text[STP_MEMORY_TEXT];
+
+    EXPECT_THAT(stp_memory_text(STP_MEMORY_SYM, 0, text), StrEq("sym"));
+    EXPECT_EQ(stp_memory_text(STP_MEMORY_CE, 1, text), text);
+    EXPECT_THAT(text, StrEq("ce, minCTAs 1"));
+    EXPECT_THAT(stp_memory_text(STP_MEMORY_PLAIN, 64, text),
+                StrEq("plain, minCTAs 64"));
+}
+
 TEST(Memory, OtherWordsAndValuesStandForNothing)
 {
     for (const std::string word : {"", "sy", "symm", "SYM", "sym ", "-1"})

@@ -25,12 +25,26 @@ TEST(Summary, SortsAndInterpolatesPercentiles)
     EXPECT_DOUBLE_EQ(1, s.min);
 }
 
-TEST(Summary, OfOneValueIsThatValue)
+TEST(Summary, OfTwoValuesLiesBetweenThem)
 {
-    double value = 7;
+    double values[] = {3, 1};
     stp_summary s;
 
-    stp_summarise(&value, 1, &s);
+    stp_summarise(values, 2, &s);
+
+    EXPECT_DOUBLE_EQ(2, s.mean);
+    EXPECT_DOUBLE_EQ(2, s.median);
+    EXPECT_DOUBLE_EQ(2.9, s.p95);
+    EXPECT_DOUBLE_EQ(2.98, s.p99);
+    EXPECT_DOUBLE_EQ(1, s.min);
+}
+
+TEST(Summary, OfOneValueIsThatValue)
+{
+    double values[] = {7, INFINITY}; // the second is none of them
+    stp_summary s;
+
+    stp_summarise(values, 1, &s);
 
     EXPECT_EQ(7, s.mean);
     EXPECT_EQ(7, s.median);
@@ -58,7 +72,7 @@ TEST(Stddev, OfLargeValuesIsThatOfTheirDifferences)
 TEST(RobustStddev, IsOfTheMostAndNotOfTheFarthest)
 {
     double one[] = {2};
-    double sizes[] = {0.5, 100, 1, 0.1, 2};
+    double sizes[] = {0.5, 100, 0.1, 1, 2};
 
     EXPECT_DOUBLE_EQ(2 * 1.4826, stp_robust_stddev(one, 1));
     EXPECT_DOUBLE_EQ(1.4826, stp_robust_stddev(sizes, 5));
@@ -77,6 +91,7 @@ TEST(StudentsT, AgreesWithTables)
 
     for (const TCase &c : cases)
         EXPECT_NEAR(c.exact, stp_t975(c.df), 1e-4) << c.df;
+    EXPECT_EQ(2.0860, stp_t975(20)); // the last of the table
 }
 
 TEST(StudentsT, HasTheQuantilesOfAnyNormalDeviate)
@@ -102,6 +117,20 @@ TEST(PairedGain, IsTheGeometricMeanWithStudentsInterval)
     EXPECT_NEAR(std::exp(1.25 * l - 3.1824 * l / 4), g.low, 1e-12);
     EXPECT_NEAR(std::exp(1.25 * l + 3.1824 * l / 4), g.high, 1e-12);
     EXPECT_EQ(4u, g.n_pairs);
+}
+
+TEST(PairedGain, OfTwoPairsHasAnInterval)
+{
+    const double baseline[] = {110, 121};
+    const double times[] = {100, 100};
+    const double l = std::log(1.1); // the logarithms are l and 2 l
+
+    stp_gain g = stp_paired_gain(baseline, times, 2);
+
+    EXPECT_NEAR(std::exp(1.5 * l), g.gain, 1e-12);
+    EXPECT_NEAR(std::exp(1.5 * l - 12.7062 * l / 2), g.low, 1e-12);
+    EXPECT_NEAR(std::exp(1.5 * l + 12.7062 * l / 2), g.high, 1e-12);
+    EXPECT_EQ(2u, g.n_pairs);
 }
 
 TEST(PairedGain, CancelsDriftThatBothShare)

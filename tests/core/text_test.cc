@@ -8,10 +8,15 @@ extern "C" {
 
 #include "nccl_tuner_abi.h"
 
+#include <fcntl.h>
+#include <unistd.h>
+
+#include <algorithm>
 #include <clocale>
 #include <cstdint>
 #include <cstdlib>
 #include <fstream>
+#include <memory>
 #include <string>
 #include <utility>
 #include <vector>
@@ -75,6 +80,9 @@ TEST(Split, StopsAtTheLengthGiven)
 
     EXPECT_EQ(2u, stp_split("ab,cd,ef", 4, fields, 4));
     EXPECT_EQ("c", std::string(fields[1].s, fields[1].len));
+    EXPECT_EQ(2u, stp_split("a,  b", 3, fields, 4));
+    EXPECT_EQ(0u, fields[1].len);
+    EXPECT_EQ(4u, fields[1].column);
 }
 
 TEST(FieldIs, ComparesToTheLetter)
@@ -110,6 +118,17 @@ TEST(NextLine, TakesLfAndCrlfEnds)
     EXPECT_THAT(Lines("\r\n\r"), ElementsAre("", "\r"));
 }
 
+TEST(NextLine, LooksAtNoByteBeforeTheText)
+{
+    const char text[] = "\r\nx", *s = text + 1;
+    size_t len = 77;
+
+    EXPECT_EQ(text + 1, stp_next_line(&s, text + 3, &len));
+
+    EXPECT_EQ(text + 2, s);
+    EXPECT_EQ(0u, len);
+}
+
 TEST(NextLine, LeavesEverythingAloneAtTheEnd)
 {
     const char *text = "x", *s = text + 1;
@@ -126,7 +145,8 @@ TEST(NextLine, LeavesEverythingAloneAtTheEnd)
 constexpr uint64_t kUntouched = 424242;
 constexpr char kMost[] = "18446744073709551615";
 
-// What is refused leaves the value as it was.
+// What is refused leaves the value as it was.  A suffix stands before each text
+// and no byte behind it, where a sanitizer sees who looks there.
 template <typename Value, typename Parse>
 void ExpectValues(
     Parse parse, Value untouched,
@@ -134,10 +154,12 @@ void ExpectValues(
 {
     for (const auto &[texts, want] : cases)
         for (const std::string text : texts) {
+            const std::unique_ptr<char[]> exact(new char[1 + text.size()]);
             Value value = untouched;
+            exact[0] = 'K';
+            std::copy(text.begin(), text.end(), &exact[1]);
 
-            EXPECT_EQ(want != untouched,
-                      parse(text.data(), text.size(), &value))
+            EXPECT_EQ(want != untouched, parse(&exact[1], text.size(), &value))
                 << text;
             EXPECT_EQ(want, value) << text;
         }
@@ -228,11 +250,14 @@ TEST(ParseDouble, StopsAtTheLengthGiven)
 TEST(ParseDouble, TakesWhatPrintfWritesAndRefusesTheEndless)
 {
     const std::string most(309, '9'), endless = "0." + std::string(500, '1');
+    const std::string longest = "0." + std::string(318, '1');
     double value = 0;
 
     EXPECT_FALSE(stp_parse_double(most.data(), most.size(), &value));
     EXPECT_TRUE(stp_parse_double(most.data(), most.size() - 1, &value));
     EXPECT_FALSE(stp_parse_double(endless.data(), endless.size(), &value));
+    EXPECT_TRUE(stp_parse_double(longest.data(), 320, &value));
+    EXPECT_FALSE(stp_parse_double(endless.data(), 321, &value));
 }
 
 TEST(ParseDouble, DoesNotAskTheLocale)
@@ -250,6 +275,15 @@ TEST(ParseDouble, DoesNotAskTheLocale)
     EXPECT_EQ(1.5, value);
     if (!comma)
         GTEST_SKIP() << "no locale with a decimal comma is installed";
+}
+
+TEST(ParseDouble, LeavesTheLocaleOfTheThreadAlone)
+{
+    double value = 0;
+
+    EXPECT_TRUE(stp_parse_double("1.5", 3, &value));
+
+    EXPECT_EQ(LC_GLOBAL_LOCALE, uselocale(static_cast<locale_t>(nullptr)));
 }
 
 // ---- UTF-8 ----
@@ -374,22 +408,44 @@ TEST(ReadFile, SaysWhyItCannot)
 {
     const struct {
         std::string path;
+        size_t max;
         stp_status status;
         const char *text;
     } cases[] = {
-        {STP_FIXTURES, STP_ERR_IO, "is a directory"},
-        {"/no/such/file", STP_ERR_IO,
+        {STP_FIXTURES, 1000, STP_ERR_IO, "is a directory"},
+        {STP_FIXTURES, 0, STP_ERR_IO, "is a directory"},
+        {"/no/such/file", 1000, STP_ERR_IO,
          "cannot be opened: No such file or directory"},
-        {"/dev/zero", STP_ERR_LIMIT, // it has no end
+        {"/dev/zero", 1000, STP_ERR_LIMIT, // it has no end
          "is larger than 1000 bytes, the most that is read"},
     };
     for (const auto &c : cases) {
-        Content got = Read(c.path, 1000);
+        Content got = Read(c.path, c.max);
 
         EXPECT_EQ(c.status, got.status);
         EXPECT_STREQ(c.text, got.err.text);
         EXPECT_EQ(0u, got.err.line + got.err.column);
     }
+}
+
+// The lowest that is free.
+int NextDescriptor()
+{
+    const int fd = open("/dev/null", O_RDONLY);
+
+    close(fd);
+    return fd;
+}
+
+TEST(ReadFile, KeepsNothingOpen)
+{
+    const int before = NextDescriptor();
+
+    EXPECT_EQ(STP_OK, ReadWritten("text", 4).status);
+    EXPECT_EQ(STP_ERR_LIMIT, ReadWritten("text", 3).status);
+    EXPECT_EQ(STP_ERR_IO, Read(STP_FIXTURES, 10).status);
+
+    EXPECT_EQ(before, NextDescriptor());
 }
 
 TEST(ReadFile, NeedsNoErrorToFill)
@@ -399,6 +455,17 @@ TEST(ReadFile, NeedsNoErrorToFill)
 
     EXPECT_EQ(STP_ERR_IO,
               stp_read_file(STP_FIXTURES, 10, &text, &len, nullptr));
+}
+
+TEST(BaseName, IsWhatIsBehindTheLastSlash)
+{
+    const std::pair<const char *, const char *> cases[] = {
+        {"/a/b.csv", "b.csv"}, {"a/b/c", "c"}, {"b.csv", "b.csv"},
+        {"/b", "b"},           {"a/", ""},     {"", ""},
+    };
+
+    for (const auto &[path, name] : cases)
+        EXPECT_STREQ(name, stp_base_name(path)) << path;
 }
 
 // ---- words of files in messages ----
@@ -442,6 +509,69 @@ TEST(Printable, IsCutAfterACharacter)
     }
 }
 
+TEST(Printable, LooksAtNoByteBehindTheEnd)
+{
+    char got[16];
+
+    stp_printable("ab\u20ac", 4, got, sizeof(got));
+    EXPECT_STREQ("ab\\xE2\\x82", got);
+}
+
+TEST(Printable, WritesNothingWhereThereIsNoRoom)
+{
+    char got[] = "untouched";
+
+    stp_printable("ab", 2, got, 0);
+    EXPECT_STREQ("untouched", got);
+}
+
+TEST(Error, IsShownAsCompilersDo)
+{
+    const struct {
+        unsigned line, column;
+        size_t size;
+        const char *shown;
+    } cases[] = {
+        {0, 0, 64, "dir/file: no rows"},
+        {0, 7, 64, "dir/file: no rows"},
+        {1, 0, 64, "dir/file:1: no rows"},
+        {12, 0, 64, "dir/file:12: no rows"},
+        {1, 1, 64, "dir/file:1:1: no rows"},
+        {30, 4, 64, "dir/file:30:4: no rows"},
+        {30, 4, 15, "dir/file:30:4:"},
+    };
+
+    for (const auto &c : cases) {
+        const stp_error err = {c.line, c.column, "no rows"};
+        char shown[64] = "untouched";
+
+        stp_error_string(&err, "dir/file", shown, c.size);
+        EXPECT_STREQ(c.shown, shown);
+    }
+}
+
+TEST(Error, SaysWhatWasRefusedAndWhere)
+{
+    const std::string longest(STP_ERROR_TEXT + 10, 'x');
+    stp_error err = {7, 7, "before"};
+
+    EXPECT_EQ(STP_ERR_IO, stp_fail(&err, STP_ERR_IO, "%d of %s", 3, "four"));
+    EXPECT_STREQ("3 of four", err.text);
+    EXPECT_EQ(0u, err.line);
+    EXPECT_EQ(0u, err.column);
+
+    EXPECT_EQ(STP_ERR_SYNTAX,
+              stp_fail_at(&err, STP_ERR_SYNTAX, 5, 6, "%s", longest.c_str()));
+    EXPECT_EQ(longest.substr(0, STP_ERROR_TEXT - 1), err.text);
+    EXPECT_EQ(5u, err.line);
+    EXPECT_EQ(6u, err.column);
+
+    EXPECT_EQ(STP_ERR_NOMEM, stp_nomem(&err));
+    EXPECT_STREQ("out of memory", err.text);
+    EXPECT_EQ(0u, err.line);
+    EXPECT_EQ(STP_ERR_NOMEM, stp_nomem(nullptr));
+}
+
 TEST(Error, QuotesAFileWithoutItsEscapeSequences)
 {
     stp_error err{};
@@ -451,9 +581,44 @@ TEST(Error, QuotesAFileWithoutItsEscapeSequences)
     EXPECT_STREQ("word '\\x1B]0;x\\x07'", err.text);
 }
 
+TEST(Names, AndValuesAreOneToOneAndListedInOrder)
+{
+    const struct {
+        int n_values;
+        int (*from_name)(const char *word, size_t len);
+        const char *(*name)(int value);
+        const char *names;
+        const char *all;
+    } cases[] = {
+        {NCCL_NUM_TUNED_FUNCS, stp_coll_from_name, stp_coll_name,
+         stp_coll_names(),
+         "broadcast, reduce, allgather, reducescatter, allreduce"},
+        {NCCL_NUM_ALGORITHMS, stp_algo_from_name, stp_algo_name,
+         stp_algo_names(),
+         "tree, ring, collnet_direct, collnet_chain, nvls, nvls_tree, pat"},
+        {NCCL_NUM_PROTOCOLS, stp_proto_from_name, stp_proto_name,
+         stp_proto_names(), "ll, ll128, simple"},
+    };
+
+    for (const auto &c : cases) {
+        std::string all;
+
+        for (int i = 0; i < c.n_values; i++) {
+            const std::string word = c.name(i);
+            EXPECT_EQ(i, c.from_name(word.data(), word.size())) << word;
+            all += (i > 0 ? ", " : "") + word;
+        }
+        EXPECT_EQ(c.all, all);
+        EXPECT_STREQ(c.all, c.names);
+        EXPECT_STREQ("?", c.name(-1));
+        EXPECT_STREQ("?", c.name(c.n_values));
+        for (const std::string word : {"", "l", "l1", "Ring", "tree "})
+            EXPECT_EQ(-1, c.from_name(word.data(), word.size())) << word;
+    }
+}
+
 TEST(Names, AreReadAsNcclSpellsThem)
 {
-    const std::string word(40, 'R');
 
     EXPECT_EQ(ncclFuncAllReduce,
               stp_from_any_case("AllReduce", 9, stp_coll_from_name));
@@ -462,8 +627,11 @@ TEST(Names, AreReadAsNcclSpellsThem)
     EXPECT_EQ(NCCL_PROTO_LL128,
               stp_from_any_case("LL128x", 5, stp_proto_from_name));
     EXPECT_EQ(-1, stp_from_any_case("SendRecv", 8, stp_coll_from_name));
-    EXPECT_EQ(-1,
-              stp_from_any_case(word.data(), word.size(), stp_algo_from_name));
+    for (size_t len : {31u, 32u, 33u, 40u}) {
+        const std::string word(len, 'R');
+        EXPECT_EQ(-1, stp_from_any_case(word.data(), len, stp_algo_from_name))
+            << len;
+    }
     EXPECT_EQ(-1, stp_from_any_case("", 0, stp_algo_from_name));
 }
 

@@ -149,6 +149,52 @@ TEST(GoodConstants, EditWhatTheyNameAndNothingElse)
         EXPECT_EQ(reinterpret_cast<double *>(&expected)[i], numbers[i]) << i;
 }
 
+TEST(GoodConstants, EditEachConstantIntoItsOwnPlace)
+{
+    ncclTunerConstants_v7_t nccl{};
+    const double *numbers = reinterpret_cast<double *>(&nccl);
+    stp_constants c{};
+    for (size_t i = 0; i < STP_N_CONSTANTS; i++) {
+        c.is_set[i] = true;
+        c.value[i] = 100.0 + static_cast<double>(i);
+    }
+
+    stp_constants_apply(&c, &nccl);
+
+    EXPECT_EQ(size_t{STP_N_CONSTANTS}, stp_constants_size(&c));
+    for (size_t i = 0; i < STP_N_CONSTANTS; i++)
+        EXPECT_EQ(100.0 + static_cast<double>(i), numbers[i]) << i;
+}
+
+TEST(GoodConstants, LieWithinTheirRange)
+{
+    const struct {
+        const char *constant, *value;
+        bool is_good;
+    } cases[] = {
+        {"base_latency,tree,ll,", "0", true},
+        {"base_latency,tree,ll,", "-1e-9", false},
+        {"base_latency,tree,ll,", "0.5", true},
+        {"base_latency,tree,ll,", "10000", true},
+        {"base_latency,tree,ll,", "10000.001", false},
+        {"ll_bandwidth,volta,1,", "1", true},
+        {"ll_bandwidth,volta,1,", "0.999", false},
+        {"ll_bandwidth,volta,1,", "100000", true},
+        {"ll_bandwidth,volta,1,", "100000.01", false},
+    };
+
+    for (const auto &c : cases) {
+        const std::string row = std::string(c.constant) + c.value;
+        const std::string text = kHeader + row;
+        stp_constants constants{};
+
+        EXPECT_EQ(
+            c.is_good ? STP_OK : STP_ERR_SYNTAX,
+            stp_constants_parse(text.data(), text.size(), &constants, nullptr))
+            << row;
+    }
+}
+
 TEST(GoodConstants, EachHasItsOwnName)
 {
     std::set<std::tuple<std::string, std::string, std::string>> names;
@@ -162,6 +208,9 @@ TEST(GoodConstants, EachHasItsOwnName)
                   stp_constants_parse(zero.data(), zero.size(), &c, nullptr) ==
                       STP_OK)
             << zero;
+        EXPECT_EQ(strstr(n.constant, "latency") != nullptr,
+                  stp_constant_is_latency(i))
+            << n.constant;
         names.emplace(n.constant, n.row, n.column);
     }
     EXPECT_EQ(size_t{STP_N_CONSTANTS}, names.size());
@@ -191,6 +240,13 @@ TEST(HashOfConstants, IsThatOfWhatTheySayNotOfHowTheyAreWritten)
                   stp_constants_hash(&first) == stp_constants_hash(&other))
             << c.rows;
     }
+}
+
+TEST(HashOfConstants, IsNeverZero)
+{
+    const stp_constants none{};
+
+    EXPECT_NE(0U, stp_constants_hash(&none));
 }
 
 // Whole numbers differ in few bits of their doubles.

@@ -3,6 +3,7 @@
 
 #include <cstring>
 #include <memory>
+#include <utility>
 #include <vector>
 
 extern "C" {
@@ -19,7 +20,7 @@ class Ledger : public testing::Test
   protected:
     Ledger()
     {
-        const stp_shape shape{8, 1, nullptr};
+        const stp_shape shape{8, 2, nullptr};
         stp_ledger_begin(ledger_.get(), 77, 0xabc, &shape);
     }
     void Count(int coll, uint64_t n_bytes, int line = 0, int algo = -1,
@@ -48,19 +49,20 @@ TEST_F(Ledger, BeginsEmptyAndSaysOfWhom)
     EXPECT_EQ(77u, ledger_->pid);
     EXPECT_EQ(0xabcu, ledger_->comm_id);
     EXPECT_EQ(8u, ledger_->n_ranks);
+    EXPECT_EQ(2u, ledger_->n_nodes);
     EXPECT_EQ(0u, ledger_->n_entries);
     EXPECT_TRUE(Entries().empty());
 }
 
 TEST_F(Ledger, PutsTogetherWhatHadTheSameAnswer)
 {
-    Count(ncclFuncAllReduce, 4096, 3, NCCL_ALGO_RING, NCCL_PROTO_LL128, 16);
-    Count(ncclFuncAllReduce, 8191, 3, NCCL_ALGO_RING, NCCL_PROTO_LL128, 16);
-    Count(ncclFuncAllReduce, 5000, 3, NCCL_ALGO_RING, NCCL_PROTO_LL128, 16);
+    for (uint64_t n_bytes : {5000u, 4096u, 8191u, 6000u})
+        Count(ncclFuncAllReduce, n_bytes, 3, NCCL_ALGO_RING, NCCL_PROTO_LL128,
+              16);
 
     ASSERT_EQ(1u, Entries().size());
     const stp_ledger_entry e = Entries()[0];
-    EXPECT_EQ(3u, e.n_calls);
+    EXPECT_EQ(4u, e.n_calls);
     EXPECT_EQ(4096u, e.min_bytes);
     EXPECT_EQ(8191u, e.max_bytes);
     EXPECT_EQ(3u, e.line);
@@ -124,6 +126,18 @@ TEST_F(Ledger, HasRoomForAnyCallWhileAnyEntryIsFree)
     EXPECT_EQ(0u, ledger_->n_lost);
 }
 
+TEST(LedgerClass, IsTheExponentOfThePowerOfTwoAtOrBelow)
+{
+    const std::pair<uint64_t, unsigned> cases[] = {
+        {0, 0},     {1, 0},     {2, 1},         {3, 1},
+        {4, 2},     {5, 2},     {7, 2},         {8, 3},
+        {4095, 11}, {4096, 12}, {1u << 31, 31}, {UINT64_MAX, 63},
+    };
+
+    for (const auto &[n_bytes, exponent] : cases)
+        EXPECT_EQ(exponent, stp_ledger_class(n_bytes)) << n_bytes;
+}
+
 TEST_F(Ledger, IsTakenForNothingElse)
 {
     EXPECT_FALSE(stp_ledger_is_valid(ledger_.get(), sizeof(stp_ledger) - 1));
@@ -132,6 +146,11 @@ TEST_F(Ledger, IsTakenForNothingElse)
     ledger_->what[0] = '\0';
     ledger_->magic[0] = 'S';
     EXPECT_FALSE(stp_ledger_is_valid(ledger_.get(), sizeof(stp_ledger)));
+    ledger_->magic[0] = 's';
+    EXPECT_TRUE(stp_ledger_is_valid(ledger_.get(), sizeof(stp_ledger)));
+    ledger_->size--;
+    EXPECT_FALSE(stp_ledger_is_valid(ledger_.get(), sizeof(stp_ledger)));
+    EXPECT_FALSE(stp_ledger_is_valid(ledger_.get(), ledger_->size));
 }
 
 } // namespace

@@ -2,6 +2,7 @@
 #include <algorithm>
 #include <cstdint>
 #include <cstring>
+#include <fstream>
 #include <set>
 #include <string>
 #include <utility>
@@ -15,6 +16,7 @@ extern "C" {
 }
 
 #include "support/policy_text.h"
+#include "support/temporary_folder.h"
 
 using namespace policy_text;
 using testing::HasSubstr;
@@ -235,6 +237,81 @@ TEST(PolicyParse, RefusesMoreBytesThanAFileMayHave)
                                 "is read"));
 }
 
+TEST(PolicyParse, TakesNoGpuWithAQuoteAStarOrAControlCharacter)
+{
+    const std::string header = "collective,algorithm,protocol,gpu\n";
+    const std::pair<std::string, std::string> cases[] = {
+        {"*H200", "*H200"},        {"H*200", "H*200"},
+        {"H200*", "H200*"},        {"**", "**"},
+        {"\"H200", "\"H200"},      {"H200\"", "H200\""},
+        {"\x01H200", "\\x01H200"}, {"H\x1f", "H\\x1F"},
+        {"\x7fH", "\\x7FH"},
+    };
+
+    for (const auto &[gpu, shown] : cases)
+        EXPECT_EQ("2:16: gpu '" + shown +
+                      "' is not a plain name, expected the name of a GPU "
+                      "model, or * for any",
+                  Refusal(header + "reduce,ring,ll," + gpu));
+    for (const std::string gpu : {"A B", "~!)+", "\x80"})
+        EXPECT_EQ(gpu, stp_policy_rule(
+                           Parse(header + "reduce,ring,ll," + gpu).get(), 0)
+                           ->gpu);
+}
+
+TEST(PolicyParse, NeedsTheColumnsWithoutWhichARuleSaysNothing)
+{
+    const std::pair<const char *, const char *> cases[] = {
+        {"algorithm,protocol", "collective"},
+        {"collective,protocol", "algorithm"},
+        {"collective,algorithm", "protocol"},
+        {"gpu,max_bytes", "collective"},
+    };
+
+    for (const auto &[header, column] : cases)
+        EXPECT_EQ(std::string("2:2: the header lacks '") + column +
+                      "', expected at least collective, algorithm and protocol",
+                  Refusal(std::string("# c\n ") + header + "\n"));
+}
+
+TEST(PolicyParse, SaysWhereAHeaderLineBelongs)
+{
+    const std::string rule = "reduce,0,1,ring,ll,1,1,1\n";
+    const std::pair<const char *, const char *> cases[] = {
+        {" collective,0,1,ring,ll,1,1,1",
+         "2:2: header word 'collective' in the wrong place, expected one "
+         "header "
+         "line at most, before the first rule"},
+        {"minbytes",
+         "2:1: header word 'minbytes' in the wrong place, expected one header "
+         "line at most, before the first rule"},
+        {"x,min_bytes,1,ring,ll,1,1,1",
+         "2:1: unknown collective 'x', expected broadcast, reduce, allgather, "
+         "reducescatter, allreduce"},
+    };
+
+    for (const auto &[line, text] : cases)
+        EXPECT_EQ(text, Refusal(rule + line));
+}
+
+TEST(PolicyParse, BlamesTheMinimumThatIsAboveItsMaximum)
+{
+    const std::pair<const char *, const char *> cases[] = {
+        {"min_bytes,max_bytes,collective,algorithm,protocol\n"
+         "2,1,reduce,ring,ll",
+         "2:1: min_bytes 2 is above max_bytes 1"},
+        {"max_bytes,collective,algorithm,protocol,minbytes\n"
+         "1K,reduce,ring,ll,1025",
+         "2:19: min_bytes 1025 is above max_bytes 1024"},
+        {"min_bytes_per_rank,max_bytes_per_rank,collective,algorithm,"
+         "protocol\n7,6,reduce,ring,ll",
+         "2:1: min_bytes_per_rank 7 is above max_bytes_per_rank 6"},
+    };
+
+    for (const auto &[csv, text] : cases)
+        EXPECT_EQ(text, Refusal(csv));
+}
+
 TEST(PolicyParse, NeedsNoErrorToFill)
 {
     stp_policy *policy = nullptr;
@@ -292,6 +369,35 @@ TEST(PolicyLoad, SaysWhyAFileCannotBeRead)
     EXPECT_EQ(nullptr, policy);
 }
 
+TEST(PolicyLoad, TakesTheKindFromTheEndOfThePath)
+{
+    const std::pair<const char *, stp_policy_kind> cases[] = {
+        {"p.csv.memory", STP_POLICY_OF_MEMORY},
+        {"/dir/p.memory", STP_POLICY_OF_MEMORY},
+        {".memory", STP_POLICY_OF_MEMORY},
+        {"memory", STP_POLICY_OF_ARMS},
+        {"p_memory", STP_POLICY_OF_ARMS},
+        {"p.memory.csv", STP_POLICY_OF_ARMS},
+        {"p.Memory", STP_POLICY_OF_ARMS},
+        {"", STP_POLICY_OF_ARMS},
+    };
+    const TemporaryFolder folder;
+    const std::string arms = folder.Path("p"), memory = folder.Path("p.memory");
+    std::ofstream(arms) << "reduce,0,1,ring,ll,1,1,1\n";
+    std::ofstream(memory) << "collective,memory\nreduce,sym\n";
+
+    for (const auto &[path, kind] : cases)
+        EXPECT_EQ(kind, stp_policy_kind_of_file(path)) << path;
+    for (const std::string &path : {arms, memory}) {
+        stp_policy *policy = nullptr;
+        ASSERT_EQ(STP_OK, stp_policy_load_any(path.c_str(), &policy, nullptr));
+        EXPECT_EQ(stp_policy_kind_of_file(path.c_str()),
+                  stp_policy_get_kind(policy));
+        EXPECT_EQ(1u, stp_policy_size(policy));
+        stp_policy_free(policy);
+    }
+}
+
 // ---- hash ----
 
 uint64_t Hash(const std::string &csv)
@@ -331,13 +437,20 @@ TEST(PolicyHash, DependsOnEveryField)
         "allreduce", "ring", "ll",  "1", "2", "9",  "2",
         "9",         "3-4",  "3-4", "1", "0", "4K", "A"};
     const std::vector<std::vector<std::string>> others = {
-        {"reduce"},     {"tree"},
-        {"ll128"},      {"2", "0"},
-        {"1", "3"},     {"8", "10"},
-        {"1", "3"},     {"8", "10"},
-        {"2-4", "3-5"}, {"2-4", "3-5"},
-        {"2", "-1"},    {"1", "-1"},
-        {"5K", "-1"},   {"B", "*", "a", "AA", "BB", "AB", "BA"},
+        {"reduce"},
+        {"tree"},
+        {"ll128"},
+        {"2", "0"},
+        {"1", "3"},
+        {"8", "10"},
+        {"1", "3"},
+        {"8", "10"},
+        {"2-4", "3-5"},
+        {"2-4", "3-5"},
+        {"2", "-1", "2147483647"},
+        {"1", "-1"},
+        {"5K", "-1"},
+        {"B", "*", "a", "AA", "BB", "AB", "BA"},
     };
     auto csv = [&](const std::vector<std::string> &fields) {
         std::string line;
@@ -359,23 +472,23 @@ TEST(PolicyHash, DependsOnEveryField)
     EXPECT_NE(0u, hashes.front());
 }
 
-TEST(PolicyHash, OfMemoryPoliciesDependsOnMemoryAndOverlap)
+TEST(PolicyHash, OfMemoryPoliciesDependsOnWhatOnlyTheyHave)
 {
     std::set<uint64_t> hashes;
 
     for (const std::string memory : {"plain", "reg", "sym", "ce"})
-        for (const std::string overlap : {"-1", "0", "1"}) {
-            const std::string csv = "collective,memory,overlap\nallreduce," +
-                                    memory + "," + overlap;
-            stp_policy *policy = nullptr;
+        for (const std::string overlap : {"-1", "0", "1"})
+            for (const std::string min_ctas : {"0", "1", "64"}) {
+                const Policy policy =
+                    Parse("collective,memory,overlap,min_ctas\nallreduce," +
+                              memory + "," + overlap + "," + min_ctas,
+                          STP_POLICY_OF_MEMORY);
 
-            ASSERT_EQ(STP_OK, stp_memory_policy_parse(csv.data(), csv.size(),
-                                                      &policy, nullptr));
-            EXPECT_EQ(STP_POLICY_OF_MEMORY, stp_policy_get_kind(policy));
-            hashes.insert(stp_policy_hash(policy));
-            stp_policy_free(policy);
-        }
-    EXPECT_EQ(12u, hashes.size());
+                EXPECT_EQ(STP_POLICY_OF_MEMORY,
+                          stp_policy_get_kind(policy.get()));
+                hashes.insert(stp_policy_hash(policy.get()));
+            }
+    EXPECT_EQ(36u, hashes.size());
 }
 
 TEST(PolicyHash, DependsOnOrderAndNumberOfRules)

@@ -21,6 +21,7 @@ using first_rule::InterestingSizes;
 using first_rule::Queries;
 using testing::ElementsAre;
 using testing::HasSubstr;
+using testing::IsEmpty;
 
 namespace
 {
@@ -29,20 +30,25 @@ namespace
 
 // Rule i begins at i bytes and all differ in numPipeOps, so that n of them need
 // 1 + 2 + ... + n entries.
-std::string Staircase(int n)
+std::string Staircase(int n, const std::string &coll = "allreduce")
 {
     std::string csv;
 
     for (int i = 0; i < n; i++)
-        csv += "allreduce," + std::to_string(i) + ",inf,ring,ll,1,1,8," +
+        csv += coll + "," + std::to_string(i) + ",inf,ring,ll,1,1,8," +
                std::to_string(i + 1) + "\n";
     return csv;
 }
 
-TEST(PolicyCompile, TakesAlmostTwoToThe22EntriesAndRefusesMore)
+TEST(PolicyCompile, TakesTwoToThe22EntriesAndRefusesMore)
 {
     const stp_shape shape = {8, 1, nullptr};
-    Policy most = Parse(Staircase(2895)), more = Parse(Staircase(2896));
+    const std::string rules = Staircase(2895) + Staircase(67, "reduce") +
+                              Staircase(10, "broadcast") +
+                              Staircase(4, "allgather");
+    Policy most = Parse(rules + "reducescatter,0,inf,ring,ll,1,1,8\n");
+    Policy more = Parse(rules + "reducescatter,0,inf,ring,ll,1,1,8,1\n"
+                                "reducescatter,0,inf,ring,ll,1,1,8,2\n");
     stp_compiled *untouched = reinterpret_cast<stp_compiled *>(&more);
     stp_compiled *refused = untouched;
     stp_error err{};
@@ -78,6 +84,23 @@ TEST(PolicyCompile, CountsNoRuleThatCanNeverWin)
     EXPECT_THAT(Breaks(b.compiled, kAllReduce), ElementsAre(1u << 30));
 }
 
+// 6,000 rules that can win everywhere, and behind them 12,000 that the first
+// hides: where those begin and end is no range.
+TEST(PolicyCompile, CountsNoEndThatChangesNothing)
+{
+    std::string csv;
+    for (int i = 1; i <= 6000; i++)
+        csv += "allreduce,0,inf,ring,ll,1,1,8," + std::to_string(i) + "\n";
+    for (int i = 1; i <= 12000; i++)
+        csv += "allreduce," + std::to_string(10 * i) + "," +
+               std::to_string(10 * i + 5) + ",ring,ll,2,1,8,1\n";
+
+    Both b(csv);
+
+    ASSERT_TRUE(b.compiled);
+    EXPECT_THAT(Breaks(b.compiled, kAllReduce), IsEmpty());
+}
+
 // 12,000 rules that each hide 12,000 others.
 TEST(PolicyCompile, RefusesWhatWouldTakeForEver)
 {
@@ -94,6 +117,20 @@ TEST(PolicyCompile, RefusesWhatWouldTakeForEver)
     EXPECT_EQ(STP_ERR_LIMIT,
               stp_policy_compile(policy.get(), &shape, &compiled, nullptr));
     EXPECT_EQ(nullptr, compiled);
+}
+
+TEST(MemoryPolicyMatch, IsNothingIfNoneOfManyRulesMatches)
+{
+    std::string csv = "collective,memory\n";
+    for (int i = 0; i < 64; i++)
+        csv += "reduce,sym\n";
+    Policy policy = Parse(csv, STP_POLICY_OF_MEMORY);
+    stp_memory_query query = {kAllReduce, 5, 8, 1, false, nullptr};
+
+    EXPECT_EQ(nullptr, stp_memory_policy_match(policy.get(), &query));
+    query.coll = ncclFuncReduce;
+    EXPECT_EQ(stp_policy_rule(policy.get(), 0),
+              stp_memory_policy_match(policy.get(), &query));
 }
 
 // ---- against the definition ----
