@@ -48,6 +48,49 @@ TEST(Evidence, IsReadInFull)
     stp_evidence_free(&read);
 }
 
+TEST(Evidence, HasValuesUpToTheirLimits)
+{
+    stp_evidence_list read{};
+    stp_error err{};
+    const std::string text =
+        std::string(kHead) +
+        "allreduce,0,0,1,1,tree,ll,0,1,-1e9,0\n"
+        "reduce,18446744073709551615,18446744073709551615,"
+        "18446744073709551615,18446744073709551615,pat,simple,64,4294967295,"
+        "1e9,1e9\n";
+    ASSERT_EQ(STP_OK, stp_evidence_parse(text.data(), text.size(), &read, &err))
+        << err.text;
+
+    ASSERT_EQ(2u, read.n);
+    EXPECT_EQ(1u, read.all[0].n_ranks);
+    EXPECT_EQ(1u, read.all[0].n_blocks);
+    EXPECT_EQ(0, read.all[0].log_ss);
+    EXPECT_EQ(UINT64_MAX, read.all[1].bytes.min);
+    EXPECT_EQ(UINT64_MAX, read.all[1].n_nodes);
+    EXPECT_EQ(UINT64_MAX, read.all[1].n_ranks);
+    EXPECT_EQ(64u, read.all[1].arm.n_channels);
+    EXPECT_EQ(UINT32_MAX, read.all[1].n_blocks);
+    stp_evidence_free(&read);
+    EXPECT_EQ(nullptr, read.all);
+    EXPECT_EQ(0u, read.n);
+}
+
+TEST(Evidence, HasAnyNumberOfRows)
+{
+    stp_evidence_list read{};
+    stp_error err{};
+    std::string text = kHead;
+
+    for (unsigned i = 0; i < 100; i++)
+        text += "allreduce," + std::to_string(i) + ",999,1,8,ring,ll,0,1,0,0\n";
+    ASSERT_EQ(STP_OK, stp_evidence_parse(text.data(), text.size(), &read, &err))
+        << err.text;
+    ASSERT_EQ(100u, read.n);
+    for (unsigned i = 0; i < 100; i++)
+        EXPECT_EQ(i, read.all[i].bytes.min);
+    stp_evidence_free(&read);
+}
+
 struct BadCase {
     const char *row;
     const char *error;
@@ -58,7 +101,13 @@ TEST(Evidence, IsRefusedWithThePlaceOfAnError)
     const BadCase cases[] = {
         {"alltoall,0,1,1,2,ring,ll,0,1,0,0", "collective 'alltoall'"},
         {"allreduce,0,1,0,2,ring,ll,0,1,0,0", "nNodes '0'"},
+        {"allreduce,0,1,1,0,ring,ll,0,1,0,0", "nRanks '0'"},
+        {"allreduce,-1,1,1,2,ring,ll,0,1,0,0", "min_bytes '-1'"},
+        {"allreduce,0,x,1,2,ring,ll,0,1,0,0", "max_bytes 'x'"},
+        {"allreduce,0,1,1,2,star,ll,0,1,0,0", "algorithm 'star'"},
+        {"allreduce,0,1,1,2,ring,ll64,0,1,0,0", "protocol 'll64'"},
         {"allreduce,0,1,1,2,ring,ll,65,1,0,0", "channels '65'"},
+        {"allreduce,0,1,1,2,ring,ll,0,4294967296,0,0", "blocks '4294967296'"},
         {"allreduce,0,1,1,2,ring,ll,0,0,0,0", "blocks '0'"},
         {"allreduce,0,1,1,2,ring,ll,0,1,nan,0", "log_gain 'nan'"},
         {"allreduce,0,1,1,2,ring,ll,0,1,0,-1", "log_ss '-1'"},

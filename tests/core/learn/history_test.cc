@@ -28,7 +28,7 @@ using History = std::unique_ptr<stp_history, Free>;
 TEST(History, RemembersTheLastCalls)
 {
     History history(stp_history_new());
-    uint8_t keys[3];
+    uint8_t keys[4] = {0, 0, 0, 77};
 
     for (uint64_t i = 0; i < 2u * STP_HISTORY_CALLS; i++)
         EXPECT_EQ(i, stp_history_add(history.get(), uint8_t(i / 100)));
@@ -38,6 +38,7 @@ TEST(History, RemembersTheLastCalls)
     ASSERT_TRUE(stp_history_copy(history.get(), n - 3, 3, keys));
     EXPECT_EQ(uint8_t((n - 3) / 100), keys[0]);
     EXPECT_EQ(uint8_t((n - 1) / 100), keys[2]);
+    EXPECT_EQ(77, keys[3]) << "no more than were asked for";
     EXPECT_TRUE(
         stp_history_copy(history.get(), n - STP_HISTORY_CALLS + 1, 3, keys));
     EXPECT_FALSE(
@@ -111,6 +112,9 @@ TEST(Sequence, IsTheShortestThatRepeats)
         {"after which another call came", Repeat({}, three, 9, {7}), 16, 0},
         {"twice only", Repeat({}, Distinct(20), 2), 16, 0},
         {"a long step", Repeat({}, Distinct(500), 3), 16, 500},
+        {"the longest", Repeat({}, Distinct(512), 3), 16, 512},
+        {"the longest, not for long enough",
+         Repeat({}, Distinct(512), 2, Distinct(511)), 16, 0},
         {"longer than is looked for", Repeat({}, Distinct(513), 3), 16, 0},
         {"equal calls at the end of a step",
          Repeat({}, Repeat({1}, {2}, 24), 4), 16, 1},
@@ -132,6 +136,9 @@ TEST(Sequence, HoldsIfNoCallDiffers)
     EXPECT_TRUE(stp_sequence_holds(keys.data(), keys.size(), 3));
     EXPECT_TRUE(stp_sequence_holds(keys.data(), keys.size(), 6));
     EXPECT_TRUE(stp_sequence_holds(keys.data(), keys.size(), 40));
+    EXPECT_TRUE(stp_sequence_holds(&keys[3], keys.size() - 3, 3))
+        << "whatever is before them";
+    EXPECT_TRUE(stp_sequence_holds(keys.data(), 6, 6));
     EXPECT_FALSE(stp_sequence_holds(keys.data(), keys.size(), 2));
     keys[0] = 9;
     EXPECT_FALSE(stp_sequence_holds(keys.data(), keys.size(), 3));

@@ -6,6 +6,7 @@
 #include <deque>
 #include <functional>
 #include <memory>
+#include <string>
 #include <vector>
 
 extern "C" {
@@ -518,6 +519,25 @@ TEST(Objectives, GoBothWays)
     EXPECT_STREQ("gpu", stp_learn_objective_name(STP_LEARN_GPU));
     EXPECT_EQ(STP_LEARN_FILE, stp_learn_objective_from_name("file,", 4));
     EXPECT_EQ(-1, stp_learn_objective_from_name("step", 4));
+    for (int i = 0; i < STP_N_LEARN_OBJECTIVES; i++) {
+        const std::string name =
+            stp_learn_objective_name(stp_learn_objective(i));
+        EXPECT_EQ(i, stp_learn_objective_from_name(name.data(), name.size()));
+    }
+}
+
+TEST(Learner, IsNotOpenedByRulesOutOfRange)
+{
+    stp_learner_rules rules{};
+    stp_learner *learner = nullptr;
+    stp_error err{};
+
+    rules.bandit.budget = 2;
+    EXPECT_EQ(STP_ERR_RANGE, stp_learner_open(&rules, nullptr, nullptr, nullptr,
+                                              &learner, &err));
+    EXPECT_STREQ("budget is 2, expected 0 to 1", err.text);
+    EXPECT_EQ(nullptr, learner);
+    stp_learner_close(learner);
 }
 
 } // namespace

@@ -122,6 +122,7 @@ TEST(RewardLog, CountsLinesThatMeanNothing)
         {"allreduce,8,1,2,3\r\r", "allreduce,8,1,2,3?"},
         {std::string("allreduce,8\0,1,2,3", 18), "allreduce,8?,1,2,3"},
         {"\x7f\xff\x01\x1b[2J", "????[2J"},
+        {"! }~", "! }~"},
         {too_long, cut},
         {std::string(10 << 20, 'x'), std::string(63, 'x')},
     };

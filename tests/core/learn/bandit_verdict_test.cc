@@ -1,0 +1,302 @@
+// What is known of arms: which win or are out by it, and what trials may cost.
+#include <gtest/gtest.h>
+
+#include <cmath>
+#include <vector>
+
+#include "core/learn/bandit_known.h"
+
+namespace
+{
+
+using namespace bandit_job;
+
+// ---- verdicts by what is known ----
+
+struct VerdictCase {
+    const char *name;
+    double noise; // of a block
+    Known arms[2];
+    bool is_out[2];
+    unsigned best;
+    double min_gain = 0;
+};
+
+// The arms after the two are out by what is known of them.
+TEST(HalvingVerdict, IsByGainsAndTheirErrors)
+{
+    const VerdictCase cases[] = {
+        // clang-format off
+        {"two errors below", .5, {{1, -1}, {1, 0}}, {true, false}, 0},
+        {"less than two", .5, {{1, -.99}, {1, 0}}, {false, false}, 0},
+        {"two below the least", .5, {{1, -.31}, {1, -.3}}, {true, false}, 0, 1},
+        {"three errors above", 1, {{16, .75}, {1, 0}}, {false, false}, 0},
+        {"more than three", 1, {{16, .76}, {1, 0}}, {false, false}, 1},
+        {"above the least", 1, {{16, 1.44}, {1, 0}}, {false, false}, 0, 1},
+        {"more above it", 1, {{16, 1.45}, {1, 0}}, {false, true}, 1, 1},
+        {"by five blocks", 1, {{5, 3}, {1, 2}}, {false, false}, 1},
+        {"by four", 1, {{4, 3}, {1, 2}}, {false, false}, 0},
+        {"the faster one", 1, {{16, 1}, {16, 1.1}}, {false, false}, 2},
+        {"the first of two alike", 1, {{16, 1}, {16, 1}}, {false, false}, 1},
+        {"48 blocks without promise", 1, {{48, .14}, {1, 1}}, {true, false}, 0},
+        {"47", 1, {{47, .14}, {1, 1}}, {false, false}, 0},
+        {"48 with promise", 1, {{48, .2}, {1, .1}}, {false, false}, 0},
+        {"48, and does not lead", 1, {{48, .2}, {1, .3}}, {true, false}, 0},
+        {"one error above", 1, {{64, .125}, {1, 0}}, {true, false}, 0},
+        {"more than one", 1, {{64, .126}, {1, 0}}, {false, false}, 0},
+        {"behind by both errors twice", 1, {{1, 8}, {1, 4}}, {false, false}, 0},
+        {"by more", 1, {{1, 8}, {1, 3.99}}, {false, true}, 0},
+        {"by those of more blocks", 1, {{1, 8}, {4, 5}}, {false, false}, 0},
+        {"by more than those", 1, {{1, 8}, {4, 4.99}}, {false, true}, 0},
+        {"as good as the leader", .0005, {{16, .0003}, {16, .0002}},
+         {false, true}, 0},
+        {"by fewer blocks", .0005, {{16, .0003}, {15, .0002}},
+         {false, false}, 0},
+        {"of a leader by fewer", .0005, {{15, .0003}, {16, .0002}},
+         {false, false}, 0},
+        {"by little enough noise", .0012, {{16, .0003}, {16, .0002}},
+         {false, true}, 0},
+        {"by too much", .0013, {{16, .0003}, {16, .0002}}, {false, false}, 0},
+        {"too far apart", .0012, {{16, .0004}, {16, .0002}}, {false, false}, 0},
+        {"by deviations of its own", .001, {{5, .3, .19}, {1, 0}},
+         {false, true}, 1},
+        {"by larger ones", .001, {{5, .3, .21}, {1, 0}}, {false, true}, 0},
+        // clang-format on
+    };
+
+    for (const VerdictCase &c : cases) {
+        SCOPED_TRACE(c.name);
+        const Costs costs;
+        const Bandit bandit = OpenWithKey(NoRetests(c.min_gain), costs.View());
+        stp_bandit_want want;
+
+        stp_bandit_set_noise(bandit.get(), c.noise);
+        for (unsigned i = 0; i < 2; i++)
+            Recall(bandit, i + 1, c.arms[i]);
+        for (unsigned i = 3; i < 5; i++)
+            Recall(bandit, i, {1, -100, 0});
+        Wants(bandit, 0, &want);
+
+        EXPECT_EQ(c.best, stp_bandit_get_key(bandit.get(), 0).best);
+        const double over = c.best == 0 ? 0 : c.arms[c.best - 1].gain;
+        for (unsigned i = 0; i < 2; i++) {
+            const stp_bandit_arm_state arm =
+                stp_bandit_get_arm(bandit.get(), 0, i + 1);
+            EXPECT_EQ(c.is_out[i], arm.is_out) << i + 1;
+            EXPECT_NEAR(c.arms[i].gain - over, arm.mean, 1e-12) << i + 1;
+            EXPECT_EQ(c.arms[i].n, arm.n) << i + 1;
+        }
+        EXPECT_NEAR(-over, stp_bandit_get_arm(bandit.get(), 0, 0).mean, 1e-12);
+    }
+}
+
+TEST(HalvingVerdict, LeastGainIsThreeErrorsOf48Blocks)
+{
+    stp_bandit_rules rules = NoRetests(.002);
+    const Bandit bandit = Open(rules);
+
+    stp_bandit_set_noise(bandit.get(), .1);
+    EXPECT_NEAR(1.002 * std::exp(3 * .1 / std::sqrt(48)),
+                stp_bandit_least_gain(bandit.get()), 1e-12);
+}
+
+// The first arm, tree/LL128, costs too much to be tried.
+TEST(HalvingVerdict, IsNeverForAnArmThatIsPruned)
+{
+    for (double gain : {.1, -.1}) {
+        SCOPED_TRACE(gain);
+        const Costs costs = CostsOf(10, 30, 15);
+        const stp_cost_view view = costs.View();
+        const Bandit bandit = Open(TwoArms(1000, 0));
+        stp_bandit_want want{};
+
+        stp_bandit_add_key(bandit.get(), 0, &view, 24);
+        SetWindow(bandit, {10}, 10);
+        stp_bandit_set_noise(bandit.get(), .001);
+        Recall(bandit, 1, {16, 1});
+        Recall(bandit, 2, {16, gain});
+        EXPECT_EQ(gain > 0, Wants(bandit, 0, &want));
+        EXPECT_EQ(gain > 0 ? 2u : 0, stp_bandit_get_key(bandit.get(), 0).best);
+        if (gain > 0)
+            stp_bandit_began(bandit.get(), &want);
+        ASSERT_TRUE(Wants(bandit, 1000, &want));
+        EXPECT_EQ(gain > 0 ? 0u : 2, want.arm) << "is tested again";
+    }
+}
+
+// Of channel counts that earlier runs know of other pairs: half of 24 each.
+TEST(HalvingVerdict, IsForChannelsOfTheWinnersPairAlone)
+{
+    const struct {
+        const char *name;
+        float tree; // cost: cheaper than ring/simple, or not
+        stp_bandit_arm pair;
+        bool wins;
+    } cases[] = {
+        {"of the pair", 12, {NCCL_ALGO_TREE, NCCL_PROTO_LL128, 12}, true},
+        {"of the pair, the last arm",
+         18,
+         {NCCL_ALGO_TREE, NCCL_PROTO_LL128, 12},
+         true},
+        {"of its algorithm",
+         12,
+         {NCCL_ALGO_TREE, NCCL_PROTO_SIMPLE, 12},
+         false},
+        {"of its protocol", 12, {NCCL_ALGO_RING, NCCL_PROTO_LL128, 12}, false},
+    };
+
+    for (const auto &c : cases) {
+        SCOPED_TRACE(c.name);
+        const Costs costs = CostsOf(10, c.tree, 15);
+        const Bandit bandit = OpenWithKey(NoRetests(), costs.View());
+        const unsigned tree = c.tree < 15 ? 1 : 2;
+        stp_bandit_want want{};
+
+        stp_bandit_set_noise(bandit.get(), .001);
+        Recall(bandit, tree, kWinner);
+        Recall(bandit, 3 - tree, kLoser);
+        stp_bandit_recall(bandit.get(), 0, &c.pair, 16, .2, 0);
+        const unsigned known = stp_bandit_get_key(bandit.get(), 0).n_arms - 1;
+        EXPECT_EQ(3u, known);
+        ASSERT_TRUE(Wants(bandit, 10000, &want));
+        EXPECT_EQ(tree, want.arm);
+        EXPECT_EQ(0u, want.n_blocks);
+        stp_bandit_began(bandit.get(), &want);
+        // of the counts that are not known
+        for (uint8_t n : c.wins ? std::vector<uint8_t>{6, 24}
+                                : std::vector<uint8_t>{12, 6, 24}) {
+            ASSERT_TRUE(Wants(bandit, 10000, &want));
+            const Arm arm = ArmOf(bandit, want.arm);
+            EXPECT_EQ((Arm{NCCL_ALGO_TREE, NCCL_PROTO_LL128, n}), arm);
+            EXPECT_EQ(1u, want.n_blocks);
+            stp_bandit_began(bandit.get(), &want);
+        }
+        const unsigned last = want.arm;
+        EXPECT_EQ(c.wins, Wants(bandit, 10000, &want)) << "what is known";
+        Give(bandit, Block(last, -1, true, tree), .001);
+        EXPECT_EQ(c.wins ? known : tree,
+                  stp_bandit_get_key(bandit.get(), 0).best);
+    }
+}
+
+// ---- what trials may cost ----
+
+// A block has two windows with the arm.  Before it, what NCCL expects of half
+// of the calls counts, and then what was measured of the whole window.
+TEST(HalvingCost, OfATrialIsWhatItsBlocksAreExpectedToLose)
+{
+    const struct {
+        const char *name;
+        float own, tree, simple; // costs
+        Known known;             // of the arm
+        unsigned n_blocks;
+        uint64_t n_calls;
+    } cases[] = {
+        // clang-format off
+        {"1.5 times as long", 10.5, -1, 15.75, {0, 0}, 1, 53},
+        {"NCCL's own is the first pair", -1, 10.5, 15.75, {0, 0}, 1, 53},
+        {"of one us", 1, -1, 1.5, {0, 0}, 1, 5},
+        {"as long: 1.1 times", 10.5, -1, 10.5, {0, 0}, 1, 11},
+        {"2.5 times", 10.5, -1, 26.25, {0, 0}, 1, 158},
+        {"4 times: 2.5 times", 10.5, -1, 42, {0, 0}, 1, 158},
+        {"own costs nothing", 0, -1, 10, {0, 0}, 1, 0},
+        {"known by one block", 10.5, -1, 15.75, {1, -.1}, 4, 9},
+        {"by four", 10.5, -1, 15.75, {4, -.1}, 4, 9},
+        {"by five", 10.5, -1, 15.75, {5, -.1}, 8, 17},
+        {"known to be faster", 10.5, -1, 15.75, {1, .1}, 4, 0},
+        // clang-format on
+    };
+
+    for (const auto &c : cases) {
+        SCOPED_TRACE(c.name);
+        const Costs costs = CostsOf(c.own, c.tree, c.simple);
+        stp_bandit_rules rules = NoRetests();
+        rules.prune = 0;
+        const Bandit bandit = OpenWithKey(rules, costs.View());
+        stp_bandit_want want{};
+
+        ASSERT_EQ(2u, stp_bandit_get_key(bandit.get(), 0).n_arms);
+        stp_bandit_set_noise(bandit.get(), 1);
+        if (c.known.n > 0)
+            Recall(bandit, 1, c.known);
+        EXPECT_EQ(c.n_calls, CallsToAfford(bandit, &want));
+        EXPECT_EQ(0u, want.key);
+        EXPECT_EQ(1u, want.arm);
+        EXPECT_EQ(c.n_blocks, want.n_blocks);
+    }
+}
+
+TEST(HalvingCost, OfArmsWithoutACostTableIsNotKnown)
+{
+    stp_bandit_rules rules = NoRetests();
+    rules.arms[0] = {NCCL_ALGO_RING, NCCL_PROTO_SIMPLE, 0};
+    rules.n_arms = 1;
+    const Bandit bandit = OpenWithKey(rules, {nullptr, 0, 0});
+    stp_bandit_want want{};
+
+    EXPECT_EQ(0u, CallsToAfford(bandit, &want));
+    EXPECT_EQ(1u, want.arm);
+}
+
+// Of two arms that are expected to lose 52.5 us the first is under way.
+TEST(HalvingCost, OfABlockIsExpectedUntilItArrives)
+{
+    const struct {
+        const char *name;
+        bool arrives, is_complete;
+        double arm_us; // the incumbent takes 100
+        unsigned base;
+        uint64_t n_calls; // until the second can begin
+        uint64_t n_in_trials;
+        double lost;
+    } cases[] = {
+        {"under way", false, false, 0, 0, 105, 0, 0},
+        {"lost 60 us", true, true, 130, 0, 113, 40, 60},
+        {"gained", true, true, 70, 0, 53, 40, -60},
+        {"without times", true, false, 130, 0, 53, 0, 0},
+        {"against another incumbent", true, true, 130, 1, 53, 0, 0},
+    };
+
+    for (const auto &c : cases) {
+        SCOPED_TRACE(c.name);
+        const Costs costs = CostsOf(10.5, 15.75, 15.75);
+        const Bandit bandit = OpenWithKey(NoRetests(), costs.View());
+        stp_bandit_want want{};
+
+        stp_bandit_set_noise(bandit.get(), 1);
+        EXPECT_EQ(53u, CallsToAfford(bandit, &want));
+        EXPECT_EQ(1u, want.arm);
+        stp_bandit_began(bandit.get(), &want);
+        if (c.arrives) {
+            stp_block block = Block(1, 0, true, c.base);
+            block.is_complete = c.is_complete;
+            block.arm_us = c.arm_us;
+            Give(bandit, block, 1);
+        }
+        EXPECT_EQ(c.n_calls, CallsToAfford(bandit, &want));
+        EXPECT_EQ(c.is_complete && c.base == 0 ? 2u
+                  : c.arrives                  ? 1u
+                                               : 2u,
+                  want.arm);
+        const stp_bandit_key_state state = stp_bandit_get_key(bandit.get(), 0);
+        EXPECT_EQ(c.n_in_trials, state.n_calls);
+        EXPECT_NEAR(c.lost, state.lost, 1e-9);
+    }
+}
+
+TEST(HalvingCost, OfABlockThatDoesNotEndItsTrialLetsNoneFollow)
+{
+    const Costs costs = CostsOf(10.5, -1, 15.75);
+    const Bandit bandit = OpenWithKey(NoRetests(), costs.View());
+    stp_bandit_want want{};
+
+    stp_bandit_set_noise(bandit.get(), 1);
+    ASSERT_TRUE(Wants(bandit, 1000, &want));
+    stp_bandit_began(bandit.get(), &want);
+    Give(bandit, Block(1, 0, false), 1);
+    EXPECT_FALSE(Wants(bandit, 1000, &want));
+    Give(bandit, Block(1, 0, true), 1);
+    EXPECT_TRUE(Wants(bandit, 1000, &want));
+}
+
+} // namespace

@@ -1,0 +1,874 @@
+// What a learner proposes after which call, and what it tells of that.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <cmath>
+#include <functional>
+#include <memory>
+#include <utility>
+#include <vector>
+
+extern "C" {
+#include "core/learn/bandit_state.h"
+#include "core/learn/learner.h"
+}
+
+#include "core/learn/bandit_job.h"
+
+namespace
+{
+
+using bandit_job::Costs;
+using testing::ElementsAre;
+using testing::SizeIs;
+
+struct Close {
+    void operator()(stp_learner *learner) const
+    {
+        stp_learner_close(learner);
+    }
+    void operator()(stp_history *history) const
+    {
+        stp_history_free(history);
+    }
+};
+
+// Two arms of each key, tree/LL128 and ring/simple, on NCCL's own channels.
+stp_learner_rules TwoArms(unsigned confirm_blocks = 0)
+{
+    stp_learner_rules rules{};
+
+    rules.objective = STP_LEARN_GPU;
+    rules.bandit = stp_bandit_rules_default(STP_STRATEGY_HALVING);
+    rules.bandit.budget = 1;
+    rules.bandit.retest_calls = 0;
+    rules.bandit.confirm_blocks = confirm_blocks;
+    rules.bandit.confirm_us = 0;
+    rules.bandit.arms[0] = {NCCL_ALGO_TREE, NCCL_PROTO_LL128, 0};
+    rules.bandit.arms[1] = {NCCL_ALGO_RING, NCCL_PROTO_SIMPLE, 0};
+    rules.bandit.n_arms = 2;
+    return rules;
+}
+
+stp_learner_rules OneArm()
+{
+    stp_learner_rules rules = TwoArms();
+
+    rules.bandit.n_arms = 1;
+    return rules;
+}
+
+// A job whose calls take 100 us each at first, and whose times arrive at once.
+class Calls : public testing::Test
+{
+  protected:
+    void Open(const stp_learner_rules &rules, unsigned n_keys = 1)
+    {
+        stp_learner *learner = nullptr;
+        stp_error err{};
+        const bool is_by_file = rules.objective == STP_LEARN_FILE;
+
+        n_calls_ = 0;
+        call_us_ = 100;
+        events_.clear();
+        learner_.reset();
+        history_.reset(stp_history_new());
+        ASSERT_EQ(STP_OK,
+                  stp_learner_open(
+                      &rules, is_by_file ? nullptr : history_.get(),
+                      [](void *self, const stp_learn_event *event) {
+                          static_cast<Calls *>(self)->events_.push_back(*event);
+                      },
+                      this, &learner, &err))
+            << err.text;
+        learner_.reset(learner);
+        for (unsigned key = 0; key < n_keys; key++)
+            AddKey(key);
+    }
+
+    void AddKey(unsigned key)
+    {
+        const Costs costs;
+        const stp_cost_view view = costs.View();
+
+        stp_learner_add_key(learner_.get(), key, &view, 0);
+    }
+
+    void Note(stp_note_kind kind, unsigned key, unsigned arm, uint64_t call,
+              uint32_t n_calls = 0, uint8_t rest = 0, uint64_t t_ns = 0)
+    {
+        stp_note note{};
+
+        note.kind = kind;
+        note.key = uint8_t(key);
+        note.arm = uint8_t(arm);
+        note.call = call;
+        note.n_calls = n_calls;
+        note.n_blocks = rest;
+        note.t_ns = t_ns;
+        stp_learner_note(learner_.get(), &note);
+    }
+
+    // What earlier runs know of the arms: gains, of so many blocks.
+    void Recall(unsigned key, std::vector<double> gains, uint32_t n = 16)
+    {
+        for (unsigned i = 0; i < gains.size(); i++) {
+            stp_evidence evidence{};
+
+            evidence.arm = stp_bandit_get_arm(
+                               stp_learner_bandit(learner_.get()), key, i + 1)
+                               .arm;
+            evidence.n_blocks = n;
+            evidence.log_gain = gains[i];
+            stp_learner_recall(learner_.get(), key, &evidence);
+        }
+    }
+
+    // Makes a call; whether something is proposed after it.
+    bool Next(unsigned key, bool is_timed = true)
+    {
+        stp_history_add(history_.get(), uint8_t(key));
+        if (is_timed)
+            Note(STP_NOTE_TIME, key, 0, n_calls_, 0, 0,
+                 uint64_t(now_us_ * 1e3));
+        n_calls_++;
+        now_us_ += call_us_;
+        n_wanted_ = stp_learner_wants(learner_.get(), wanted_, most_wanted_);
+        return n_wanted_ > 0;
+    }
+
+    // Makes the calls of a step until something is proposed, or up to so many.
+    bool Steps(const std::vector<unsigned> &step, unsigned most = 2000)
+    {
+        for (unsigned i = 0; i < most; i++)
+            if (Next(step[n_calls_ % step.size()]))
+                return true;
+        return false;
+    }
+
+    // Finds a window of the step, and takes it.
+    void FindWindow(const std::vector<unsigned> &step)
+    {
+        ASSERT_TRUE(Steps(step, 10000));
+        ASSERT_EQ(STP_PROPOSE_WINDOW, wanted_[0].kind);
+        Take();
+    }
+
+    // Takes one of the proposals.
+    void Take(unsigned i = 0)
+    {
+        const stp_proposal &p = wanted_[i];
+
+        if (p.kind == STP_PROPOSE_WINDOW)
+            Note(STP_NOTE_WINDOW, 0, 0, n_calls_, window_ = p.n_calls);
+        else if (p.kind == STP_PROPOSE_ARM)
+            Note(STP_NOTE_SET, p.key, p.index, n_calls_);
+        else if (p.kind == STP_PROPOSE_TRIAL)
+            Note(STP_NOTE_TRIAL, p.key, p.index, n_calls_ + STP_TRIAL_LEAD,
+                 window_, uint8_t(p.n_blocks));
+        else
+            Note(STP_NOTE_TRIAL, STP_BANDIT_SET, 0, n_calls_ + STP_TRIAL_LEAD,
+                 p.n_calls, uint8_t(p.n_blocks));
+    }
+
+    bool IsSampling() const
+    {
+        return stp_learner_is_sampling(learner_.get());
+    }
+
+    std::vector<stp_learn_event> Events(stp_learn_kind kind) const
+    {
+        std::vector<stp_learn_event> some;
+
+        for (const stp_learn_event &event : events_)
+            if (event.kind == kind)
+                some.push_back(event);
+        return some;
+    }
+
+    std::unique_ptr<stp_history, Close> history_;
+    std::unique_ptr<stp_learner, Close> learner_;
+    std::vector<stp_learn_event> events_;
+    uint64_t n_calls_ = 0;
+    double call_us_ = 100, now_us_ = 1000;
+
+    stp_proposal wanted_[64] = {};
+    size_t n_wanted_ = 0, most_wanted_ = 1;
+    unsigned window_ = 0;
+};
+
+TEST_F(Calls, AreLookedAtAfter64AndThenTwiceAsLateEachTime)
+{
+    Open(TwoArms());
+    while (n_calls_ < 600 && (n_calls_ <= 64 || !IsSampling()))
+        Next(n_calls_ < 70 ? unsigned(stp_rng(7, n_calls_) % 5) : 0);
+
+    EXPECT_EQ(256u, n_calls_); // at 128 too few were alike
+}
+
+TEST_F(Calls, ThatRepeatNothingAreToldOnce)
+{
+    Open(TwoArms(), 0);
+    while (n_calls_ < 70000) {
+        stp_history_add(history_.get(), uint8_t(stp_rng(7, n_calls_) % 5));
+        if (++n_calls_ % 64 == 0)
+            stp_learner_wants(learner_.get(), wanted_, 1);
+    }
+
+    ASSERT_THAT(events_, SizeIs(1));
+    EXPECT_EQ(STP_LEARN_ALONE, events_[0].kind);
+    EXPECT_EQ(-1, events_[0].key);
+    EXPECT_EQ(16384, events_[0].value);
+    EXPECT_EQ(16384u, events_[0].call);
+}
+
+TEST_F(Calls, OfTenSequencesAreTimedOr256)
+{
+    const std::pair<unsigned, unsigned> cases[] = {
+        {1, 256}, {25, 256}, {26, 260}, {500, 5000}, {512, 5120}};
+
+    for (const auto &[sequence, n_samples] : cases) {
+        SCOPED_TRACE(sequence);
+        unsigned n = 0;
+
+        Open(TwoArms());
+        while (n_calls_ < 10000 && n <= 6000) {
+            const unsigned i = unsigned(n_calls_ % sequence);
+            Next(i % 120 + i / 120, false);
+            n += IsSampling() && n_calls_ >= 64;
+            if (n > 0 && !IsSampling())
+                break;
+        }
+        EXPECT_EQ(STP_TRIAL_LEAD + n_samples, n);
+    }
+}
+
+// The sequence is found by 64 calls, and the samples are calls 72 to 327.
+TEST_F(Calls, ThatAreTimedGiveAWindowOnceAllHaveArrivedOrAreTooLate)
+{
+    const struct {
+        const char *name;
+        std::function<bool(uint64_t call)> is_timed;
+        uint64_t n_calls; // 0: never
+    } cases[] = {
+        {"all times", [](uint64_t) { return true; }, 328},
+        {"without the last", [](uint64_t call) { return call != 327; },
+         327 + 1 + 1280 + 1},
+        {"ten and the last",
+         [](uint64_t call) { return call < 82 || call == 327; }, 328},
+        {"nine and the last",
+         [](uint64_t call) { return call < 81 || call == 327; }, 0},
+        {"nine others", [](uint64_t call) { return call > 72 && call < 82; },
+         0},
+    };
+
+    for (const auto &c : cases) {
+        SCOPED_TRACE(c.name);
+        Open(TwoArms());
+        while (n_calls_ < 1700)
+            if (Next(0, c.is_timed(n_calls_)))
+                break;
+        EXPECT_EQ(c.n_calls == 0 ? 1700 : c.n_calls, n_calls_);
+        if (c.n_calls == 0)
+            continue;
+        EXPECT_EQ(STP_PROPOSE_WINDOW, wanted_[0].kind);
+        EXPECT_EQ(1u, wanted_[0].n_calls);
+    }
+}
+
+// A call of another key was among the samples: 64 calls are too few now.
+TEST_F(Calls, ThatAreTimedAndDoNotRepeatLetItLookForALongerSequence)
+{
+    const struct {
+        uint64_t other, n_calls;
+    } cases[] = {
+        {310, 520}, // by 209 calls, and not at 392 by 81
+        {264, 520}, // not by 127
+        {263, 392}, // by 128
+    };
+
+    for (const auto &c : cases) {
+        SCOPED_TRACE(c.other);
+        Open(TwoArms(), 0);
+        while (n_calls_ < 2000 && (n_calls_ <= 328 || !IsSampling()))
+            EXPECT_FALSE(Next(n_calls_ == c.other));
+
+        EXPECT_EQ(c.n_calls, n_calls_);
+    }
+}
+
+// Six times: the sequence must repeat in twice as many calls each time, up to
+// 2048.  It is looked for 4096 calls after that.
+TEST_F(Calls, ThatAreTimedAndNeverRepeatAreNotLookedAtInEverMore)
+{
+    Open(TwoArms(), 0);
+    for (unsigned i = 0; i < 6; i++) {
+        while (n_calls_ < 64 || !IsSampling())
+            ASSERT_FALSE(Next(0));
+        EXPECT_FALSE(Steps({0}, 20));
+        EXPECT_FALSE(Next(1));
+        while (IsSampling())
+            ASSERT_FALSE(Next(0));
+    }
+    EXPECT_FALSE(Steps({0}, 2047));
+    EXPECT_FALSE(Next(1));
+    EXPECT_FALSE(Steps({0}, 2047));
+    EXPECT_FALSE(IsSampling());
+    EXPECT_FALSE(Next(0));
+    EXPECT_TRUE(IsSampling());
+}
+
+TEST_F(Calls, OfTheKeyThatHasMostAreTriedFirst)
+{
+    std::vector<unsigned> many(257, 1);
+    many[0] = 0;
+    const struct {
+        const char *name;
+        std::vector<unsigned> step;
+        unsigned key;
+    } cases[] = {
+        {"two of three", {0, 1, 1}, 1},
+        {"alike", {1, 0}, 0},
+        {"more than are counted", many, 1},
+    };
+
+    for (const auto &c : cases) {
+        SCOPED_TRACE(c.name);
+        Open(TwoArms(), 2);
+        FindWindow(c.step);
+        EXPECT_EQ(c.step.size(), window_);
+        ASSERT_TRUE(Steps(c.step, 1));
+        EXPECT_EQ(STP_PROPOSE_TRIAL, wanted_[0].kind);
+        EXPECT_EQ(c.key, wanted_[0].key);
+    }
+}
+
+// ---- calls that change ----
+
+// Checks are 256 calls apart from the window on.
+TEST_F(Calls, AreLookedAtAgainAfterEightChecksThatFailed)
+{
+    const struct {
+        const char *name;
+        std::vector<unsigned> before, after;
+        bool is_broken;
+    } cases[] = {
+        {"the same", {0, 0, 1}, {0, 0, 1}, false},
+        {"from another one on", {0, 0, 1}, {0, 1, 0}, false},
+        {"as long, with other shares", {0, 0, 1}, {0, 1, 1}, true},
+        {"longer, with the same shares", {0, 0, 1}, {0, 0, 1, 0, 1, 0}, true},
+    };
+
+    for (const auto &c : cases) {
+        SCOPED_TRACE(c.name);
+        Open(TwoArms(), 0);
+        FindWindow(c.before);
+        const uint64_t from = n_calls_;
+        EXPECT_EQ(328u, from);
+        while (n_calls_ < from + 3000 && !IsSampling())
+            EXPECT_FALSE(Next(c.after[n_calls_ % c.after.size()]));
+        EXPECT_EQ(from + (c.is_broken ? 8 * 256 + 64 : 3000), n_calls_);
+    }
+}
+
+TEST_F(Calls, OfTheLastTwoSequencesAreChecked)
+{
+    const std::vector<unsigned> step = {0, 0, 1};
+
+    for (unsigned before : {7, 6}) { // calls from the other one to the check
+        SCOPED_TRACE(before);
+        Open(TwoArms());
+        FindWindow(step);
+        const uint64_t from = n_calls_;
+        ASSERT_TRUE(Steps(step, 1));
+        ASSERT_EQ(STP_PROPOSE_TRIAL, wanted_[0].kind); // it is not taken
+        EXPECT_FALSE(Steps(step, 255 - before));
+        EXPECT_FALSE(Next(5));
+        EXPECT_FALSE(Steps(step, before - 1));
+        EXPECT_EQ(from + 256, n_calls_);
+        stp_learner_was_refused(learner_.get());
+        EXPECT_EQ(before == 7, Steps(step, 1));
+    }
+}
+
+TEST_F(Calls, OfANewWindowAreTriedAtOnce)
+{
+    Open(TwoArms());
+    FindWindow({0});
+    ASSERT_TRUE(Next(5)) << "checked after 256 calls";
+    EXPECT_EQ(STP_PROPOSE_TRIAL, wanted_[0].kind);
+    EXPECT_FALSE(Steps({0, 1}, 300)); // it is not taken
+    stp_learner_was_refused(learner_.get());
+    EXPECT_FALSE(Steps({0, 1}, 7 * 256));
+    FindWindow({0, 1});
+
+    ASSERT_TRUE(Steps({0, 1}, 1));
+    EXPECT_EQ(STP_PROPOSE_TRIAL, wanted_[0].kind);
+}
+
+TEST_F(Calls, AreNotTriedFromACheckThatFailedToTheNext)
+{
+    Open(TwoArms());
+    FindWindow({0});
+    const uint64_t from = n_calls_;
+    ASSERT_TRUE(Next(0));
+    ASSERT_EQ(STP_PROPOSE_TRIAL, wanted_[0].kind); // it is not taken
+
+    for (unsigned again = 0; again < 9; again++) { // but not in a row
+        while (n_calls_ < from + 512 * again + 255)
+            EXPECT_FALSE(Next(0));
+        EXPECT_FALSE(Next(5));
+    }
+    stp_learner_was_refused(learner_.get());
+    EXPECT_TRUE(Steps({0}));
+    EXPECT_EQ(from + 512 * 9, n_calls_);
+    EXPECT_EQ(STP_PROPOSE_TRIAL, wanted_[0].kind);
+}
+
+// ---- proposals that are refused ----
+
+TEST_F(Calls, HaveAWindowThatIsProposedUntilItIsTaken)
+{
+    Open(TwoArms());
+    ASSERT_TRUE(Steps({0}));
+    ASSERT_EQ(STP_PROPOSE_WINDOW, wanted_[0].kind);
+    EXPECT_FALSE(Next(0));
+    stp_learner_was_refused(learner_.get());
+
+    ASSERT_TRUE(Next(0));
+    EXPECT_EQ(STP_PROPOSE_WINDOW, wanted_[0].kind);
+    EXPECT_EQ(1u, wanted_[0].n_calls);
+    Take();
+    ASSERT_TRUE(Next(0));
+    EXPECT_EQ(STP_PROPOSE_TRIAL, wanted_[0].kind);
+}
+
+TEST_F(Calls, HaveNoWindowThatWasRefusedOnceTheyHaveAnother)
+{
+    const std::vector<unsigned> other = {0, 1};
+
+    Open(TwoArms());
+    ASSERT_TRUE(Steps({0}));
+    EXPECT_EQ(STP_PROPOSE_WINDOW, wanted_[0].kind);
+    EXPECT_FALSE(Steps(other, 8 * 256 - 1));
+    stp_learner_was_refused(learner_.get());
+    EXPECT_FALSE(Steps(other, 1)) << "the last check that fails";
+    FindWindow(other);
+    EXPECT_EQ(2u, window_);
+
+    ASSERT_TRUE(Steps(other, 1));
+    EXPECT_EQ(STP_PROPOSE_TRIAL, wanted_[0].kind);
+}
+
+// Four blocks of an arm of which one is known.
+TEST_F(Calls, HaveTrialsThatAreProposedUntilTheyAreTaken)
+{
+    Open(TwoArms());
+    Recall(0, {.002, .002}, 1);
+    FindWindow({0});
+
+    most_wanted_ = 8;
+    for (int i = 0; i < 3; i++) {
+        ASSERT_TRUE(Next(0));
+        ASSERT_EQ(2u, n_wanted_);
+        for (unsigned arm : {1, 2}) {
+            EXPECT_EQ(STP_PROPOSE_TRIAL, wanted_[arm - 1].kind);
+            EXPECT_EQ(arm, wanted_[arm - 1].index);
+            EXPECT_EQ(4u, wanted_[arm - 1].n_blocks);
+        }
+        stp_learner_was_refused(learner_.get());
+    }
+}
+
+// Of two blocks of the set, the first is under way.
+TEST_F(Calls, HaveABlockOfTheSetThatIsProposedUntilItIsTaken)
+{
+    Open(TwoArms(2));
+    Recall(0, {.1, -1});
+    FindWindow({0});
+    for (stp_proposal_kind kind : {STP_PROPOSE_ARM, STP_PROPOSE_CONFIRM}) {
+        ASSERT_TRUE(Next(0));
+        EXPECT_EQ(kind, wanted_[0].kind);
+        Take();
+    }
+    most_wanted_ = 8;
+    for (int i = 0; i < 3; i++) {
+        ASSERT_TRUE(Next(0));
+        EXPECT_EQ(1u, n_wanted_);
+        EXPECT_EQ(STP_PROPOSE_CONFIRM, wanted_[0].kind);
+        stp_learner_was_refused(learner_.get());
+    }
+}
+
+// ---- what has settled ----
+
+class CallsOfKeys : public Calls, public testing::WithParamInterface<unsigned>
+{
+};
+
+TEST_P(CallsOfKeys, HaveLongEpochsOnceAllHasSettled)
+{
+    const std::vector<unsigned> step = {0, GetParam() - 1};
+
+    Open(TwoArms(), GetParam());
+    Recall(0, {-1, .1});
+    Recall(1, {-1, -1});
+    FindWindow(step);
+
+    ASSERT_TRUE(Steps(step, 1));
+    EXPECT_EQ(STP_PROPOSE_ARM, wanted_[0].kind);
+    EXPECT_EQ(0u, wanted_[0].key);
+    EXPECT_EQ(2u, wanted_[0].index);
+    EXPECT_FALSE(wanted_[0].is_settled);
+    Take();
+    for (bool is_refused : {true, false}) {
+        ASSERT_TRUE(Steps(step, 1));
+        EXPECT_EQ(STP_PROPOSE_ARM, wanted_[0].kind);
+        EXPECT_EQ(0u, wanted_[0].key);
+        EXPECT_EQ(2u, wanted_[0].index);
+        EXPECT_EQ(NCCL_ALGO_RING, wanted_[0].arm.algo);
+        EXPECT_EQ(NCCL_PROTO_SIMPLE, wanted_[0].arm.proto);
+        EXPECT_TRUE(wanted_[0].is_settled);
+        if (is_refused)
+            stp_learner_was_refused(learner_.get());
+    }
+    Take();
+    stp_learner_was_refused(learner_.get()); // nothing
+    EXPECT_FALSE(Steps(step, 20));
+    ASSERT_THAT(Events(STP_LEARN_INCUMBENT), SizeIs(1));
+    EXPECT_EQ(0, Events(STP_LEARN_INCUMBENT)[0].key);
+    EXPECT_EQ(2u, Events(STP_LEARN_INCUMBENT)[0].arm);
+    EXPECT_EQ(0, Events(STP_LEARN_INCUMBENT)[0].value);
+}
+
+INSTANTIATE_TEST_SUITE_P(Numbers, CallsOfKeys, testing::Values(1, 2));
+
+TEST_F(Calls, HaveNoLongEpochsWhileAnythingIsTried)
+{
+    const std::vector<std::vector<double>> cases[] = {
+        {{-1}, {-1, -1}}, {{-1, -1}, {-1}}, {{-1}, {-1}}};
+
+    for (const auto &known : cases) {
+        Open(TwoArms(), 2);
+        for (unsigned key : {0, 1})
+            Recall(key, known[key]);
+        FindWindow({0, 1});
+        ASSERT_TRUE(Steps({0, 1}, 2));
+        EXPECT_EQ(STP_PROPOSE_TRIAL, wanted_[0].kind);
+        Take();
+        EXPECT_FALSE(Steps({0, 1}, 8)) << "under way";
+    }
+}
+
+// The second is of no call, which is not tried.
+TEST_F(Calls, HaveLongEpochsOnceTheFirstKeyIsKnown)
+{
+    Open(TwoArms(), 0);
+    AddKey(1);
+    FindWindow({0});
+    EXPECT_FALSE(Next(0));
+    AddKey(0);
+
+    ASSERT_TRUE(Next(0));
+    EXPECT_EQ(STP_PROPOSE_ARM, wanted_[0].kind);
+    EXPECT_EQ(0u, wanted_[0].key);
+    EXPECT_EQ(0u, wanted_[0].index);
+    EXPECT_TRUE(wanted_[0].is_settled);
+}
+
+// ---- several proposals at once ----
+
+TEST_F(Calls, HaveNoOtherProposalsUntilAllAreTaken)
+{
+    most_wanted_ = 8;
+    Open(TwoArms());
+    ASSERT_TRUE(Steps({0}));
+    ASSERT_EQ(3u, n_wanted_);
+    EXPECT_EQ(STP_PROPOSE_WINDOW, wanted_[0].kind);
+    for (unsigned arm : {1, 2}) {
+        EXPECT_EQ(STP_PROPOSE_TRIAL, wanted_[arm].kind);
+        EXPECT_EQ(arm, wanted_[arm].index);
+        EXPECT_EQ(1u, wanted_[arm].n_blocks);
+    }
+
+    for (int i = 0; i < 3; i++) {
+        EXPECT_FALSE(Next(0));
+        Take(i);
+    }
+    EXPECT_TRUE(Steps({0}, 100)) << "their times have arrived";
+}
+
+// Of the set, whose blocks may all be under way at once.
+TEST_F(Calls, HaveUpTo32TrialsUnderWayOrProposed)
+{
+    most_wanted_ = 20;
+    Open(TwoArms(100));
+    Recall(0, {.1, -1});
+    FindWindow({0});
+    ASSERT_EQ(2u, n_wanted_);
+    EXPECT_EQ(STP_PROPOSE_ARM, wanted_[1].kind);
+    Take(1);
+    for (unsigned n : {20, 12, 0}) {
+        stp_history_add(history_.get(), 0);
+        n_calls_++;
+        ASSERT_EQ(n, stp_learner_wants(learner_.get(), wanted_, 20));
+        for (unsigned i = 0; i < n; i++) {
+            EXPECT_EQ(STP_PROPOSE_CONFIRM, wanted_[i].kind);
+            EXPECT_EQ(1u, wanted_[i].n_blocks);
+            EXPECT_EQ(1u, wanted_[i].n_calls);
+        }
+        for (unsigned i = 0; i < n; i++) {
+            EXPECT_EQ(0u, stp_learner_wants(learner_.get(), nullptr, 20))
+                << "until all are taken";
+            Take(i);
+        }
+    }
+}
+
+// The calls change before the set is compared.
+TEST_F(Calls, HaveUpTo32ProposalsAtOnce)
+{
+    const std::vector<unsigned> other = {0, 1};
+
+    Open(TwoArms(100));
+    Recall(0, {.1, -1});
+    FindWindow({0});
+    ASSERT_TRUE(Next(0));
+    Take();
+    ASSERT_TRUE(Next(0));
+    EXPECT_EQ(STP_PROPOSE_CONFIRM, wanted_[0].kind); // it is not taken
+    EXPECT_FALSE(Steps(other, 8 * 256));
+    stp_learner_was_refused(learner_.get());
+    most_wanted_ = 64;
+    ASSERT_TRUE(Steps(other));
+    EXPECT_EQ(32u, n_wanted_);
+    EXPECT_EQ(STP_PROPOSE_WINDOW, wanted_[0].kind);
+    EXPECT_EQ(2u, wanted_[0].n_calls);
+    for (unsigned i = 1; i < 32; i++)
+        EXPECT_EQ(STP_PROPOSE_CONFIRM, wanted_[i].kind);
+}
+
+// ---- blocks ----
+
+// Blocks of one trial, of which another call is one.
+TEST_F(Calls, OfUnequalWorkAreNoBlocks)
+{
+    for (const bool is_equal : {true, false}) {
+        SCOPED_TRACE(is_equal);
+        Open(OneArm());
+        FindWindow({0, 0, 1});
+        ASSERT_TRUE(Steps({0, 0, 1}, 1));
+        ASSERT_EQ(STP_PROPOSE_TRIAL, wanted_[0].kind);
+        Take();
+        const uint64_t begin = n_calls_ + STP_TRIAL_LEAD;
+        while (n_calls_ <= begin + 4 * 3 && Events(STP_LEARN_BLOCK).empty())
+            Next(!is_equal && n_calls_ == begin + 4
+                     ? 0
+                     : std::vector{0, 0, 1}[n_calls_ % 3]);
+
+        ASSERT_THAT(Events(STP_LEARN_BLOCK), SizeIs(is_equal ? 2 : 0));
+    }
+}
+
+// The learner takes the times of a block, and looks at the calls when there
+// are 256 more.
+TEST_F(Calls, OfASetCountIfNoCheckFailedSinceItsBlockBegan)
+{
+    const struct {
+        const char *name;
+        int64_t begin; // of the block, after the check
+        bool fails, counts;
+    } cases[] = {
+        {"after a check that failed", 0, true, true},
+        {"before it", -1, true, false},
+        {"before one that did not", -1, false, true},
+    };
+
+    for (const auto &c : cases) {
+        SCOPED_TRACE(c.name);
+        Open(TwoArms(1));
+        Recall(0, {.1, -1});
+        FindWindow({0});
+        const uint64_t check = n_calls_ + 256;
+        ASSERT_TRUE(Next(0));
+        Take();
+        ASSERT_TRUE(Next(0));
+        ASSERT_EQ(STP_PROPOSE_CONFIRM, wanted_[0].kind);
+        stp_bandit_set_state set =
+            stp_bandit_get_set(stp_learner_bandit(learner_.get()));
+        Note(STP_NOTE_TRIAL, STP_BANDIT_SET, 0, check + uint64_t(c.begin), 1,
+             1);
+        while (n_calls_ < check - 1)
+            EXPECT_FALSE(Next(0));
+        Next(c.fails ? 5 : 0);
+        while (n_calls_ < check + 20)
+            Next(0);
+
+        EXPECT_THAT(Events(STP_LEARN_SET), SizeIs(c.counts));
+        EXPECT_EQ(
+            c.counts,
+            stp_bandit_get_set(stp_learner_bandit(learner_.get())).n_blocks);
+        EXPECT_EQ(
+            set.number,
+            stp_bandit_get_set(stp_learner_bandit(learner_.get())).number);
+    }
+}
+
+// Of the only arm, which is tried again.
+TEST_F(Calls, WithoutTimesAreWaitedFor1280)
+{
+    Open(OneArm());
+    FindWindow({0});
+    ASSERT_TRUE(Next(0, false));
+    Take();
+    const uint64_t end = n_calls_ + STP_TRIAL_LEAD + 4;
+    while (n_calls_ < end + 2000 && !Next(0, false))
+        ;
+
+    EXPECT_EQ(end + 1280 + 1, n_calls_);
+    EXPECT_EQ(STP_PROPOSE_TRIAL, wanted_[0].kind);
+    EXPECT_EQ(1u, wanted_[0].index);
+    EXPECT_TRUE(Events(STP_LEARN_BLOCK).empty());
+}
+
+// Windows of the set have 11000 us: calls took 100 us, and 260 us in a block.
+TEST_F(Calls, OfABlockChangeTheMeanTimeByASixteenth)
+{
+    stp_learner_rules rules = TwoArms(8);
+    rules.bandit.confirm_us = 11000;
+    Open(rules);
+    Recall(0, {.1});
+    FindWindow({0});
+    for (stp_proposal_kind kind : {STP_PROPOSE_ARM, STP_PROPOSE_TRIAL}) {
+        ASSERT_TRUE(Next(0));
+        ASSERT_EQ(kind, wanted_[0].kind);
+        Take();
+    }
+    call_us_ = 260;
+    ASSERT_TRUE(Steps({0}, 100));
+    EXPECT_EQ(STP_PROPOSE_CONFIRM, wanted_[0].kind);
+    EXPECT_EQ(100u, wanted_[0].n_calls);
+}
+
+TEST_F(Calls, TellTheirChannels)
+{
+    Open(TwoArms());
+    const stp_bandit_slot *const slot =
+        stp_learner_bandit(learner_.get())->keys[0];
+
+    for (const auto &[n, expected] :
+         {std::pair{0, 0}, {1, 1}, {24, 24}, {0, 24}}) {
+        Note(STP_NOTE_TIME, 0, 0, 1, 0, uint8_t(n), 1000);
+        EXPECT_EQ(unsigned(expected), slot->arms[0].own_channels);
+    }
+    Note(STP_NOTE_TIME, STP_BANDIT_KEYS, 0, 1, 0, 8, 1000); // no key
+    EXPECT_EQ(1u, slot->max_channels);
+}
+
+// ---- events ----
+
+// The event without what is known of it beside 'value'.
+stp_learn_event Event(stp_learn_kind kind, uint64_t call, int key, unsigned arm,
+                      double value, double gain = 0)
+{
+    return {kind, call, key, arm, value, gain, gain, gain};
+}
+
+MATCHER_P(IsEvent, e, stp_learn_kind_name(e.kind))
+{
+    return arg.kind == e.kind && arg.call == e.call && arg.key == e.key &&
+           arg.arm == e.arm && std::fabs(arg.value - e.value) < 1e-9 &&
+           std::fabs(arg.gain - e.gain) < 1e-9 &&
+           std::fabs(arg.gain_low - e.gain_low) < 1e-9 &&
+           std::fabs(arg.gain_high - e.gain_high) < 1e-9;
+}
+
+// All calls take 100 us: of the arm that gained before, nothing is left.
+TEST_F(Calls, TellWhatIsMadeOfThem)
+{
+    std::vector<uint64_t> sets; // calls after the blocks
+
+    Open(TwoArms(8));
+    Recall(0, {.1, -.2});
+    AddKey(STP_BANDIT_KEYS); // there is none
+    Note(STP_NOTE_SET, STP_BANDIT_KEYS, 1, 0);
+    FindWindow({0});
+    for (int i = 0; i < 500 && Events(STP_LEARN_CONFIRMED).empty(); i++)
+        if (Next(0)) {
+            Take();
+            if (wanted_[0].kind == STP_PROPOSE_CONFIRM)
+                sets.push_back(n_calls_ + STP_TRIAL_LEAD + 8 + 1);
+        }
+
+    ASSERT_THAT(sets, SizeIs(8));
+    ASSERT_THAT(events_, SizeIs(4 + 8 + 1));
+    stp_learn_event settled = Event(STP_LEARN_SETTLED, 330, 0, 1, 0, 0);
+    settled.gain = std::exp(.1);
+    settled.gain_low = events_[3].gain_low;
+    settled.gain_high = events_[3].gain_high;
+    EXPECT_LT(settled.gain_low, settled.gain);
+    EXPECT_GT(settled.gain_high, settled.gain);
+    EXPECT_THAT(events_[0], IsEvent(Event(STP_LEARN_MESSAGE, 0, 0, 0, 0)));
+    EXPECT_THAT(events_[1], IsEvent(Event(STP_LEARN_WINDOW, 328, -1, 0, 1)));
+    EXPECT_THAT(events_[2], IsEvent(Event(STP_LEARN_INCUMBENT, 329, 0, 1, 0)));
+    EXPECT_THAT(events_[3], IsEvent(settled));
+    for (unsigned i = 0; i < 8; i++)
+        EXPECT_THAT(events_[4 + i],
+                    IsEvent(Event(STP_LEARN_SET, sets[i], -1, 0, 100, 1)));
+    EXPECT_THAT(events_[12],
+                IsEvent(Event(STP_LEARN_CONFIRMED, sets[7], -1, 0, 8, 1)));
+}
+
+TEST_F(Calls, TellOfTheBlocksOfATrial)
+{
+    Open(OneArm());
+    FindWindow({0, 0, 1});
+    ASSERT_TRUE(Steps({0, 0, 1}, 1));
+    Take();
+    const uint64_t begin = n_calls_ + STP_TRIAL_LEAD;
+    EXPECT_FALSE(Steps({0, 0, 1}, STP_TRIAL_LEAD + 12));
+    events_.erase(events_.begin(), events_.begin() + 2);
+
+    EXPECT_TRUE(Steps({0, 0, 1}, 1));
+    EXPECT_THAT(
+        events_,
+        ElementsAre(IsEvent(Event(STP_LEARN_TRIAL, begin - 8, 0, 1, 12)),
+                    IsEvent(Event(STP_LEARN_BLOCK, begin + 13, 0, 0, 300)),
+                    IsEvent(Event(STP_LEARN_BLOCK, begin + 13, 0, 1, 300, 1)),
+                    IsEvent(Event(STP_LEARN_SETTLED, begin + 13, 0, 0, 0, 1))));
+}
+
+// ---- by an application's times ----
+
+TEST_F(Calls, AreNotCountedWithTimesOfTheApplication)
+{
+    stp_learner_rules rules{};
+    rules.objective = STP_LEARN_FILE;
+    rules.bandit = stp_bandit_rules_default(STP_STRATEGY_EPSILON);
+    rules.bandit.epsilon = 0;
+    rules.bandit.n_arms = 1;
+    Open(rules);
+
+    for (unsigned key : {1u, unsigned(STP_BANDIT_KEYS)})
+        stp_learner_reward(learner_.get(), key, 1); // there is none
+    stp_learner_reward(learner_.get(), 0, 1);
+    ASSERT_EQ(1u, stp_learner_wants(learner_.get(), wanted_, 8));
+    EXPECT_EQ(STP_PROPOSE_ARM, wanted_[0].kind);
+    EXPECT_EQ(1u, wanted_[0].index);
+    Take();
+    stp_learner_reward(learner_.get(), 0, 2);
+    ASSERT_EQ(1u, stp_learner_wants(learner_.get(), wanted_, 8));
+    EXPECT_EQ(0u, wanted_[0].index);
+    Take();
+
+    EXPECT_FALSE(IsSampling());
+    EXPECT_THAT(events_,
+                ElementsAre(IsEvent(Event(STP_LEARN_MESSAGE, 0, 0, 0, 0)),
+                            IsEvent(Event(STP_LEARN_REWARD, 0, 0, 0, 1)),
+                            IsEvent(Event(STP_LEARN_INCUMBENT, 0, 0, 1, 0)),
+                            IsEvent(Event(STP_LEARN_REWARD, 0, 0, 1, 2)),
+                            IsEvent(Event(STP_LEARN_SETTLED, 0, 0, 0, 0, 1)),
+                            IsEvent(Event(STP_LEARN_INCUMBENT, 0, 0, 0, 0))));
+}
+
+} // namespace
