@@ -28,6 +28,25 @@ TEST(MachineFolder, ReturnsTheMachinesInfo)
     EXPECT_TRUE(mock_machine_has_timings(machine.get()));
 }
 
+TEST(MachineFolder, IsNamedForTheLastPartOfItsPath)
+{
+    const std::filesystem::path before = std::filesystem::current_path();
+
+    std::filesystem::current_path(STP_FIXTURES "/machines");
+    for (const char *path :
+         {"h200x4", "h200x4//", "./h200x4", "../machines/h200x4"}) {
+        Machine machine = LoadFolder(path);
+        EXPECT_STREQ("h200x4", mock_machine_get_info(machine.get())->name)
+            << path;
+    }
+    TemporaryFolder folder;
+    std::filesystem::create_directory_symlink(STP_FIXTURES "/machines/h200x4",
+                                              folder.path() + "/m");
+    std::filesystem::current_path(folder.path());
+    EXPECT_STREQ("m", mock_machine_get_info(LoadFolder("m/").get())->name);
+    std::filesystem::current_path(before);
+}
+
 TEST(MachineFolder, TimingsAreOptional)
 {
     for (const char *name : {"h100x8", "h100x4", "a100x8", "b200x8"}) {
@@ -141,6 +160,14 @@ const BrokenCase kBrokenMachines[] = {
      ":2: column 'gpus': 4, expected fewer than column 'ranks' says"},
     {"gpus_without_ranks", "gpu,compute_capability,gpus,nodes,cpu_vendor,nccl\nG,90,1,1,amd,2.28.9\n",
      ":2: column 'gpus': 1, expected fewer than column 'ranks' says"},
+    {"old_gpu", HEADER "G,59,4,1,amd,24,0,2.28.9\n",
+     ":2: column 'compute_capability': '59' is not a whole number from 60 to 129"},
+    {"no_nodes", HEADER "G,90,4,0,amd,24,0,2.28.9\n",
+     ":2: column 'nodes': '0' is not a whole number from 1 to 1000000"},
+    {"no_gpus", "gpu,compute_capability,ranks,gpus,nodes,cpu_vendor,nccl\nG,90,4,0,1,amd,2.28.9\n",
+     ":2: column 'gpus': '0' is not a whole number from 1 to 1000000"},
+    {"no_nvls_channels_below_0", HEADER "G,90,4,1,amd,24,-1,2.28.9\n",
+     ":2: column 'nvls_channels': '-1' is not a whole number from 0 to 64"},
     {"full_node", HEADER "G,90,146,2,amd,24,0,2.28.9\n",
      ":2: 73 ranks on a node, but 72 is the most"},
     {"unknown_vendor", HEADER "G,90,4,1,AMD,24,0,2.28.9\n",
@@ -149,6 +176,10 @@ const BrokenCase kBrokenMachines[] = {
      ":2: column 'nccl': 'v3' is not a version such as 2.28.9"},
     {"long_gpu", HEADER + std::string(64, 'G') + ",90,4,1,amd,24,0,2.28.9\n",
      ":2: column 'gpu' has more than 63 characters"},
+    {"no_vendor", HEADER "G,90,4,1,,24,0,2.28.9\n", ":2: column 'cpu_vendor' is empty"},
+    {"no_version", HEADER "G,90,4,1,amd,24,0,\n", ":2: column 'nccl' is empty"},
+    {"old_version", HEADER "G,90,4,1,amd,24,0,1.28.9\n",
+     ":2: column 'nccl': '1.28.9' is not a version such as 2.28.9"},
 };
 // clang-format on
 INSTANTIATE_TEST_SUITE_P(Table, BrokenMachineCsv,
@@ -225,6 +256,31 @@ const BrokenCase kBrokenGraphs[] = {
     {"id_twice", kOpen + Graph("0") + Graph("0") + kClose, ":3: graph 0 appears twice"},
     {"bad_speed", kOpen + "<graph id=\"0\" pattern=\"4\" nchannels=\"1\" speedintra=\"fast\"/>\n",
      ":2: speedintra=\"fast\" is not a number"},
+    {"speed_with_a_unit", kOpen + "<graph id=\"0\" pattern=\"4\" nchannels=\"1\" speedintra=\"12GB\"/>\n",
+     ":2: speedintra=\"12GB\" is not a number"},
+    {"negative_speed", kOpen + "<graph id=\"0\" pattern=\"4\" nchannels=\"1\" speedintra=\"-1\"/>\n",
+     ":2: speedintra=\"-1\" is not a number"},
+    {"infinite_speed", kOpen + "<graph id=\"0\" pattern=\"4\" nchannels=\"1\" speedintra=\"1e999\"/>\n",
+     ":2: speedintra=\"1e999\" is not a number"},
+    {"no_speed", kOpen + "<graph id=\"0\" pattern=\"4\" nchannels=\"1\"/>\n", ":2: a graph without 'speedintra'"},
+    {"bad_latency", kOpen + "<graph id=\"0\" pattern=\"4\" nchannels=\"1\" speedintra=\"1\" speedinter=\"1\" latencyinter=\"x\"/>\n",
+     ":2: latencyinter=\"x\" is not a number"},
+    {"unknown_pattern", kOpen + "<graph id=\"0\" pattern=\"7\"/>\n",
+     ":2: pattern=\"7\" is not a whole number from 0 to 6"},
+    {"signed_pattern", kOpen + "<graph id=\"0\" pattern=\"+4\"/>\n",
+     ":2: pattern=\"+4\" is not a whole number from 0 to 6"},
+    {"pattern_and_more", kOpen + "<graph id=\"0\" pattern=\"4x\"/>\n",
+     ":2: pattern=\"4x\" is not a whole number from 0 to 6"},
+    {"too_many_channels", kOpen + "<graph id=\"0\" pattern=\"4\" nchannels=\"65\"/>\n",
+     ":2: nchannels=\"65\" is not a whole number from 0 to 64"},
+    {"no_path", kOpen + Graph("0", "typeinter=\"\"") + kClose, ":2: typeinter=\"\" is no path that NCCL knows"},
+    {"neither_same_nor_other_channels", kOpen + "<graph id=\"0\" pattern=\"4\" nchannels=\"1\" speedintra=\"1\" speedinter=\"1\" "
+     "typeintra=\"NVL\" typeinter=\"PIX\" samechannels=\"2\"/>\n",
+     ":2: samechannels=\"2\" is not a whole number from 0 to 1"},
+    {"channel_in_a_channel", kOpen + Graph("0", "", "<channel><channel/></channel>"), ":2: <channel> does not belong here"},
+    {"network_in_a_graph", kOpen + Graph("0", "", "<net/>"), ":2: <net> does not belong here"},
+    {"tree_of_other_gpus", kOpen + Graph("0") + Graph("1", "", "<channel><gpu/><gpu/><gpu/></channel>") + kClose,
+     ":3: a channel of 3 GPUs, but a node has 4"},
     {"bad_path", kOpen + Graph("0", "typeinter=\"NVLINK\"") + kClose,
      ":2: typeinter=\"NVLINK\" is no path that NCCL knows"},
     {"other_number_of_channels", kOpen + Graph("0", "nchannels=\"2\"") + kClose,
@@ -242,12 +298,17 @@ INSTANTIATE_TEST_SUITE_P(Table, BrokenGraphs, testing::ValuesIn(kBrokenGraphs),
 
 TEST(Graphs, WithoutNvlsDoNotFitAMachineThatHasIt)
 {
-    Folder folder;
-    folder.Write("machine.csv", HEADER "G,90,4,1,amd,24,16,2.28.9\n");
+    for (const std::string n : {"1", "16"}) {
+        Folder folder;
+        folder.Write("machine.csv",
+                     HEADER "G,90,4,1,amd,24," + n + ",2.28.9\n");
 
-    ExpectRefused(folder.Path(), ncclInvalidArgument,
-                  folder.Path() + "/graphs.xml: no NVLS channels, but "
-                                  "machine.csv says 16");
+        ExpectRefused(folder.Path(), ncclInvalidArgument,
+                      folder.Path() +
+                          "/graphs.xml: no NVLS channels, but "
+                          "machine.csv says " +
+                          n);
+    }
 }
 
 struct LinkCase {
@@ -296,6 +357,8 @@ const LinkCase kLinks[] = {
     {"nvlink",                  90, "NVL", "PIX", "196.363", "324.773"},
     {"nvlink_over_pxn",         90, "NVL", "PXN", "196.363", "324.773"},
     {"nvlink_over_the_host",    90, "NVL", "PHB", "-1.000",  "324.773"},
+    {"nvlink_over_sockets",     90, "NVL", "SYS", "-1.000",  "324.773"},
+    {"sockets",                 90, "SYS", "SYS", "-1.000",  "327.173"},
     {"ampere_over_pxb",         80, "NVL", "PXB", "196.363", "324.773"},
     {"ampere_over_p2c",         80, "NVL", "P2C", "-1.000",  "324.773"},
     {"two_nvlink_hops",         90, "NVB", "PIX", "199.963", "327.173"},
@@ -404,6 +467,32 @@ const BrokenCase kBrokenTimings[] = {
      ":2: min_us, median_us and p95_us do not ascend"},
     {"mean_below_min", kT + "allreduce,1024,ring,ll,0,4,w,1,10,1,3,5,2\n",
      ":2: mean_us is below min_us"},
+    {"median_below_min", kT + "allreduce,1024,ring,ll,0,4,w,1,10,4,1.5,5,2\n",
+     ":2: min_us, median_us and p95_us do not ascend"},
+    {"too_many_channels", kT + "allreduce,1024,ring,ll,65,4,w,1,10,4,3,5,2\n",
+     ":2: column 'channels': '65' is not a whole number from 0 to 64"},
+    {"no_run", kT + "allreduce,1024,ring,ll,0,4,,1,10,4,3,5,2\n", ":2: column 'run' is empty"},
+    {"too_many_rounds", kT + "allreduce,1024,ring,ll,0,4,w,1048577,10,4,3,5,2\n",
+     ":2: column 'round': '1048577' is not a whole number from 0 to 1048576"},
+    {"no_iterations", kT + "allreduce,1024,ring,ll,0,4,w,1,0,4,3,5,2\n",
+     ":2: column 'iters': '0' is not a whole number from 1 to 1099511627776"},
+    {"registered_with_a_protocol", kT + "allreduce,1024,reg,ll,0,4,w,1,10,4,3,5,2\n",
+     ":2: algorithm and protocol are not of one arm, expected reg, sym or ce in both, and channels 0"},
+    {"ring_with_a_kind_of_buffers", kT + "allreduce,1024,ring,reg,0,4,w,1,10,4,3,5,2\n",
+     ":2: algorithm and protocol are not of one arm, expected reg, sym or ce in both, and channels 0"},
+    {"two_kinds_of_buffers", kT + "allreduce,1024,sym,ce,0,4,w,1,10,4,3,5,2\n",
+     ":2: algorithm and protocol are not of one arm, expected reg, sym or ce in both, and channels 0"},
+    {"symmetric_with_channels", kT + "allreduce,1024,sym,sym,8,4,w,1,10,4,3,5,2\n",
+     ":2: algorithm and protocol are not of one arm, expected reg, sym or ce in both, and channels 0"},
+    {"unknown_source", kT.substr(0, kT.size() - 1) + ",source\nallreduce,1024,ring,ll,0,4,w,1,10,4,3,5,2,guessed\n",
+     ":2: column 'source': 'guessed' is none of measured, recorded, interpolated, virtual, modelled"},
+    {"long_kernel", kT.substr(0, kT.size() - 1) + ",ran_kernel\nallreduce,1024,ring,ll,0,4,w,1,10,4,3,5,2," +
+     std::string(40, 'k') + "\n", ":2: column 'ran_kernel' has more than 39 characters"},
+    {"overlap_column", kT.substr(0, kT.size() - 1) + ",layers\n", ":1: unknown column 'layers'"},
+    {"auto_again", kT + "allreduce,1024,auto2,auto2,0,4,w,1,10,4,3,5,2\n",
+     ":2: column 'algorithm': 'auto2' is none of tree, ring, collnet_direct, collnet_chain, nvls, nvls_tree, pat, reg, sym, ce, sym/ctas=16-64, sym/ctas=32-64, auto"},
+    {"twice_apart", kT + GOOD "allreduce,2048,ring,ll,0,4,w,1,10,4,3,5,2\n" GOOD,
+     ":4: the same as line 2: one size, pair, channel count, run and round"},
     {"half_auto", kT + "allreduce,1024,auto,ll,0,4,w,1,10,4,3,5,2\n",
      ":2: only one of algorithm and protocol is auto"},
     {"tree_and_auto", kT + "allreduce,1024,tree,auto,0,4,w,1,10,4,3,5,2\n",

@@ -128,7 +128,8 @@ TEST(FewerChannels, AreNeverFaster)
     }
 }
 
-// The pair has recorded times only with NCCL's own channels.
+// The pair has recorded times only with NCCL's own channels, the first round of
+// which the rest is in proportion to.
 TEST(FewerChannels, AreAddedToARecordedTime)
 {
     Folder folder;
@@ -136,15 +137,35 @@ TEST(FewerChannels, AreAddedToARecordedTime)
                  std::string(kTimingsHeader) +
                      "allreduce,268435456,ring,simple,0,4,w,1,9,900,900,900,"
                      "900\n"
-                     "allreduce,268435456,ring,simple,0,4,w,2,9,900,900,900,"
-                     "900\n");
+                     "allreduce,268435456,ring,simple,0,4,w,2,9,1800,1800,"
+                     "1800,1800\n");
     Machine machine = LoadFolder(folder.Path());
 
     // 240 GB/s
-    EXPECT_NEAR(900 + (13.201594 - 1) * 268435456 / 240000,
-                Mean(machine, Simple(256 * kMiB, 1)).us, .1);
+    const double us = 900 + (13.201594 - 1) * 268435456 / 240000;
+    EXPECT_NEAR(us, At(machine, Simple(256 * kMiB, 1), 0).us, .1);
+    EXPECT_NEAR(2 * us, At(machine, Simple(256 * kMiB, 1), .5).us, .1);
+    EXPECT_NEAR(1.5 * us, Mean(machine, Simple(256 * kMiB, 1)).us, .1);
     EXPECT_EQ(MOCK_TIME_MODELLED, Mean(machine, Simple(256 * kMiB, 1)).source);
-    EXPECT_EQ(900, Mean(machine, Simple(256 * kMiB, 24)).us);
+    EXPECT_EQ(1350, Mean(machine, Simple(256 * kMiB, 24)).us);
+}
+
+TEST(Modelled, TimesSayThatTheyAre)
+{
+    Machine machine = LoadMachine("h100x8");
+    const mock_run run = Simple(kMiB);
+    mock_time mean{-1, MOCK_TIME_RECORDED, true, "other"};
+    mock_time at{-1, MOCK_TIME_RECORDED, true, "other"};
+
+    EXPECT_EQ(ncclSuccess, mock_machine_mean_time(machine.get(), &run, &mean));
+    EXPECT_EQ(ncclSuccess, mock_machine_time(machine.get(), &run, 0, 0, &at));
+
+    for (const mock_time &time : {mean, at}) {
+        EXPECT_LT(0, time.us);
+        EXPECT_EQ(MOCK_TIME_MODELLED, time.source);
+        EXPECT_FALSE(time.is_single_pass);
+        EXPECT_STREQ("", time.kernel);
+    }
 }
 
 TEST(RegisteredBuffers, AreOnNoMachineModelled)

@@ -68,7 +68,7 @@ class Overlap : public testing::Test
     Machine Load()
     {
         std::string timings = kTimingsHeader;
-        for (const char *pair : {"ring,simple,0", "ring,simple,8",
+        for (const char *pair : {"ring,simple,0", "ring,simple,8", "ring,ll,0",
                                  "ring,ll128,0", "tree,simple,0", "ce,ce,0"})
             for (const char *n_bytes : {"1048576", "67108864"})
                 for (const char *round : {"1", "2"})

@@ -45,6 +45,9 @@ INSTANTIATE_TEST_SUITE_P(
         IterationCase{"TheRestOfComputeRunsAlone", 20, 10, 1.5, 2, 55},
         // compute 5, both for 5 x 2, collective 5, collective 10
         IterationCase{"TheRestOfCollectivesRunsAlone", 5, 10, 2, 2, 30},
+        IterationCase{"HalfAMicrosecondOfComputeIsLeft", 10.5, 10, 1, 2, 31},
+        IterationCase{"HalfAMicrosecondOfCollectivesIsLeft", 10, 10.5, 1, 2,
+                      31},
         // compute 2, both for 2 x 2 twice, collective 6, collectives 20
         IterationCase{"CollectivesQueue", 2, 10, 2, 3, 36}),
     CaseName());
@@ -109,6 +112,7 @@ TEST(RecordedOverlap, ListsTheRecordedSettings)
 {
     Machine machine = LoadMachine("h200x4");
     mock_overlap_setting settings[20] = {};
+    settings[18].n_bytes = 77;
 
     EXPECT_EQ(10u, mock_machine_overlap_rounds(machine.get()));
     ASSERT_EQ(18u, mock_machine_overlap_settings(machine.get(), settings, 20));
@@ -118,6 +122,7 @@ TEST(RecordedOverlap, ListsTheRecordedSettings)
     EXPECT_EQ(35.2, settings[2].compute_us);
     EXPECT_EQ(4 * kMiB, settings[3].n_bytes);
     EXPECT_EQ(512.8, settings[17].compute_us);
+    EXPECT_EQ(77u, settings[18].n_bytes) << "left alone";
     mock_overlap_setting some[2] = {};
     EXPECT_EQ(18u, mock_machine_overlap_settings(machine.get(), some, 1));
     EXPECT_EQ(2 * kMiB, some[0].n_bytes);
@@ -198,6 +203,11 @@ const std::vector<Recorded> kArms = {{4, 1, 5, 1.2},
 const mock_run kTree{ncclFuncAllReduce, 4 * M, NCCL_ALGO_TREE,
                      NCCL_PROTO_SIMPLE, 12};
 
+mock_run Gather(size_t n_bytes)
+{
+    return {ncclFuncAllGather, n_bytes, NCCL_ALGO_RING, NCCL_PROTO_SIMPLE, 0};
+}
+
 const mock_run kCopies{ncclFuncAllReduce, 4 * M, MOCK_WAY_CE, 0, 0};
 
 // clang-format off
@@ -228,6 +238,21 @@ const SlowdownCase kSlowdowns[] = {
     {"of_all_channels_is_that_of_nccls_own_count", {{4, 1, 5, 1.2}},
      {{Simple(4 * M, 24), 5, 1.2, kRecorded}, {Simple(4 * M, 32), 5, 1.2, kRecorded},
       {Simple(4 * M, 64), 5, 1.2, kRecorded}}},
+    {"of_a_ratio_that_another_size_alone_has_is_not_that_sizes", {{4, 1, 5, 1.2}, {16, 1, 20, 1.6}},
+     {{Simple(4 * M), 20, 1.2, kModelled}, {Simple(4 * M), 30, 1.2, kModelled}, {Simple(16 * M), 5, 1.6, kModelled}}},
+    {"of_another_collective_is_the_mean_of_all_arms_at_their_own_sizes",
+     {{4, 1, 5, 1.2, "tree,simple,0"}, {16, 1, 5, 1.6}},
+     {{Gather(16 * M), 5, std::sqrt(1.2 * 1.6), kModelled}, {Gather(32 * M), 5, std::sqrt(1.2 * 1.6), kModelled},
+      {Gather(1 * M), 5, std::sqrt(1.2 * 1.6), kModelled}}},
+    {"of_a_collective_without_any_records_is_the_mean_of_all_arms", kArms,
+     {{{ncclFuncBroadcast, 4 * M, NCCL_ALGO_RING, NCCL_PROTO_SIMPLE, 0}, 5, std::cbrt(1.2 * 1.1 * 1.6), kModelled}}},
+    {"of_a_size_that_no_arm_covers_is_the_mean_of_all_arms", {{4, 1, 5, 1.2, "tree,simple,0"}, {4, 1, 5, 1.6}},
+     {{RingOf(8 * M, NCCL_PROTO_LL128), 5, std::sqrt(1.2 * 1.6), kModelled},
+      {RingOf(2 * M, NCCL_PROTO_LL128), 5, std::sqrt(1.2 * 1.6), kModelled},
+      {RingOf(4 * M, NCCL_PROTO_LL128), 5, std::sqrt(1.2 * 1.6), kModelled}}},
+    {"between_sizes_is_no_better_than_the_time_alone", // of 4 channels, where 8 are the fewest alone
+     {{4, 1, 5, 1.2, "ring,simple,4"}, {16, 1, 5, 1.8, "ring,simple,4"}},
+     {{Simple(4 * M, 4), 5, 1.2, kRecorded}, {Simple(8 * M, 4), 5, std::sqrt(1.2 * 1.8), kModelled}}},
     {"of_copy_engines_without_records_is_none", {}, {{kCopies, 5, 1, kModelled}, {Simple(4 * M), 5, 1.43, kModelled}}},
     {"of_copy_engines_with_records_of_kernels_is_none", kArms, {{kCopies, 5, 1, kModelled}}},
     {"of_copy_engines_is_that_of_their_records", {{4, 1, 5, 1.2}, {4, 1, 5, 1.1, "ce,ce,0"}},
@@ -348,12 +373,36 @@ TEST_F(Overlap, RefusesTwoNumbersOfLayersForOneSetting)
 
 TEST_F(Overlap, NamesTheColumnOfABadField)
 {
+    const std::pair<const char *, const char *> cases[] = {
+        {",4,o,1,9,2,fast,50,50,50,50\n",
+         "column 'compute_us': 'fast' is not a number above 0"},
+        {",4,o,1,9,0,5,50,50,50,50\n",
+         "column 'layers': '0' is not a whole number from 1 to 65536"},
+        {",4,o,1,9,65537,5,50,50,50,50\n",
+         "column 'layers': '65537' is not a whole number from 1 to 65536"},
+    };
+
     Load();
-    rows_ = std::string(kSimple4) + ",4,o,1,9,2,fast,50,50,50,50\n";
-    EXPECT_THAT(Error(), testing::StartsWith("overlap.csv:2:"));
-    EXPECT_THAT(Error(), testing::HasSubstr("compute_us"));
-    rows_ = std::string(kSimple4) + ",4,o,1,9,0,5,50,50,50,50\n";
-    EXPECT_THAT(Error(), testing::HasSubstr("layers"));
+    for (const auto &[row, error] : cases) {
+        rows_ = kSimple4 + std::string(row);
+        EXPECT_EQ("overlap.csv:2: " + std::string(error), Error());
+    }
+}
+
+// As one that a table of `steptune iterate` would have: without GEMMs.
+TEST_F(Overlap, HasNoSidesOfAGemmThatWasNotRecorded)
+{
+    Add(kSimple4, 1, 5, 1.2);
+    Machine machine = Load();
+    mock_overlap_setting setting{};
+
+    ASSERT_EQ(1u, mock_machine_overlap_settings(machine.get(), &setting, 1));
+    EXPECT_EQ(0u, setting.m);
+    EXPECT_EQ(0u, setting.n);
+    EXPECT_EQ(0u, setting.k);
+    EXPECT_EQ(MOCK_MODE_OVERLAP, setting.mode);
+    EXPECT_EQ(ncclFuncAllReduce, setting.coll);
+    EXPECT_EQ(MOCK_TIME_RECORDED, setting.source);
 }
 
 } // namespace

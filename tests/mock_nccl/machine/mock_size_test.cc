@@ -1,4 +1,6 @@
 // NCCL's channel counts of search graphs, and machines of other sizes.
+#include <cstring>
+
 #include <gmock/gmock.h>
 
 #include "support/mock_folder.h"
@@ -135,6 +137,52 @@ const DerivedCase kDerived[] = {
     {"one_gpu_a_node_no_nvls",    90,  4, 4,  2,  2,  24, 1,  4,  0},
 };
 
+struct CollNetCase {
+    const char *name;
+    int n_ranks, n_nodes;
+    int n_channels; // of machine.csv; those of the graphs are 8
+    int chains;
+    float bw_intra, bw_inter; // of chains
+    bool in_use;
+    int want;
+};
+const CollNetCase kCollNet[] = {
+    {"half_as_many_more",    16,  2,  8,  4, 48, 24, true,  12},
+    {"one_node",             8,   1,  8,  4, 48, 24, false, 8},
+    {"no_chains",            16,  2,  8,  0, 48, 24, false, 8},
+    {"fast_network",         16,  2,  8,  4, 48, 48, true,  8},
+    {"one_gpu_a_node",       4,   4,  8,  4, 48, 24, true,  8},
+    {"two_gpus_a_node",      8,   4,  8,  4, 48, 24, true,  12},
+    {"those_of_the_user",    16,  2,  9,  4, 48, 24, true,  9},
+};
+
+class CollNet : public testing::TestWithParam<CollNetCase>
+{
+};
+
+// ncclTopoPostset() of 2.30.7, before Hopper.
+TEST_P(CollNet, MayAddChannels)
+{
+    const CollNetCase &c = GetParam();
+    mock_machine machine{};
+    mock_graph *graph = machine.graphs.graph;
+    machine.info.compute_capability = 80;
+    machine.info.n_ranks = c.n_ranks;
+    machine.info.n_nodes = c.n_nodes;
+    machine.info.n_channels = c.n_channels;
+    graph[MOCK_GRAPH_RING].n_channels = 4;
+    graph[MOCK_GRAPH_TREE].n_channels = 4;
+    graph[MOCK_GRAPH_COLLNET_CHAIN].n_channels = c.chains;
+    graph[MOCK_GRAPH_COLLNET_CHAIN].bw_intra = c.bw_intra;
+    graph[MOCK_GRAPH_COLLNET_CHAIN].bw_inter = c.bw_inter;
+    mock_machine_info info = machine.info;
+
+    EXPECT_EQ(c.in_use, mock_machine_collnet(&machine, &info));
+    EXPECT_EQ(c.want, info.n_channels);
+}
+INSTANTIATE_TEST_SUITE_P(Table, CollNet, testing::ValuesIn(kCollNet),
+                         mock_test::CaseName());
+
 struct NvlsCase {
     const char *name;
     int compute_capability;
@@ -217,6 +265,138 @@ TEST(MachineCsv, MayHaveCountsThatTheUserForced)
     EXPECT_THAT(CountsOf(Load("h100x8", csv)), ElementsAreArray({8, 1, 32, 8}));
 }
 
+std::string Repeated(int n, const std::string &text)
+{
+    std::string all;
+    for (int i = 0; i < n; i++)
+        all += text;
+    return all;
+}
+
+TEST(MachineCsv, MayHaveNodesOf72Gpus)
+{
+    const std::string graph =
+        " pattern=\"4\" nchannels=\"1\" speedintra=\"1\" speedinter=\"1\" "
+        "typeintra=\"NVL\" typeinter=\"PIX\" samechannels=\"1\"><channel>" +
+        Repeated(72, "<gpu/>") + "</channel></graph>";
+    Folder folder;
+    folder.Write("graphs.xml", "<graphs><graph id=\"0\"" + graph +
+                                   "<graph id=\"1\"" + graph + "</graphs>");
+    folder.Write("machine.csv",
+                 Csv("gpu,compute_capability,cpu_vendor,nccl,ranks,nodes",
+                     "G,90,amd,2.28.9,144,2"));
+
+    EXPECT_THAT(CountsOf(LoadFolder(folder.Path())),
+                ElementsAreArray({144, 2, 2, 0}));
+}
+
+TEST(MachineCsv, KnowsGpusFromPascalOn)
+{
+    for (const char *capability : {"60", "129"})
+        EXPECT_TRUE(
+            Load("h200x4", Csv("gpu,compute_capability,cpu_vendor,nccl",
+                               std::string("G,") + capability + ",amd,2.28.9")))
+            << capability;
+}
+
+// A graph of channels in which these GPUs come first, and a second one.
+std::string GraphOf(int id, const std::vector<std::string> &heads,
+                    const std::string &before = "")
+{
+    std::string text = "<graph id=\"" + std::to_string(id) +
+                       "\" pattern=\"4\" nchannels=\"" +
+                       std::to_string(heads.size()) +
+                       "\" speedintra=\"1\" speedinter=\"1\" typeintra=\"NVL\" "
+                       "typeinter=\"PIX\" samechannels=\"1\">";
+    for (const std::string &head : heads)
+        text += "<channel>" + before + "<gpu" + head + "/><gpu/></channel>";
+    return text + "</graph>";
+}
+
+Machine LoadGraphs(const std::string &graphs, const std::string &nodes = "")
+{
+    Folder folder;
+    folder.Write("graphs.xml", "<graphs>" + graphs + "</graphs>");
+    folder.Write("machine.csv",
+                 Csv("gpu,compute_capability,cpu_vendor,nccl" +
+                         std::string(nodes.empty() ? "" : ",nodes"),
+                     "G,90,amd,2.28.9" + nodes));
+    return LoadFolder(folder.Path());
+}
+
+const std::string kRingAndTree = GraphOf(0, {""}) + GraphOf(1, {""});
+constexpr char kGpu0[] = " dev=\"0\"";
+constexpr char kGpu1[] = " dev=\"1\"";
+constexpr char kGpu16[] = " dev=\"0x10\"";
+
+TEST(Heads, AreCountedOnce)
+{
+    const struct {
+        std::vector<std::string> heads;
+        int n_heads;
+    } cases[] = {
+        {{kGpu0}, 1},
+        {{kGpu0, kGpu1}, 2},
+        {{kGpu0, kGpu1, kGpu0}, 2},
+        {{kGpu1, kGpu1, kGpu1}, 1},
+        {{kGpu16, " dev=\"16\""}, 1},
+        {{"", "", ""}, 3}, // without names, each is another
+        {{kGpu0, "", kGpu1}, 3},
+        {std::vector<std::string>(64, ""), 64},
+    };
+
+    for (const auto &c : cases) {
+        Machine machine = LoadGraphs(kRingAndTree + GraphOf(3, c.heads));
+        const mock_graph &nvls = machine->graphs.graph[MOCK_GRAPH_NVLS];
+        EXPECT_EQ(c.n_heads, nvls.n_heads) << &c - cases;
+        EXPECT_EQ((int)c.heads.size(), nvls.n_channels) << &c - cases;
+    }
+}
+
+// Those of another graph may be more, and in another order.
+TEST(Heads, AreThoseOfCollNetChainOrNot)
+{
+    const struct {
+        std::vector<std::string> chains, nvls;
+        bool heads_chains;
+    } cases[] = {
+        {{kGpu1}, {kGpu1}, true},
+        {{kGpu0, kGpu1}, {kGpu16, kGpu1, kGpu0}, true},
+        {{kGpu0, kGpu1}, {kGpu1}, false},
+        {{kGpu0, kGpu1}, {kGpu0}, false},
+        {{kGpu0}, {kGpu1}, false},
+        {{kGpu1, kGpu0}, {kGpu1, kGpu16}, false},
+    };
+
+    for (const auto &c : cases) {
+        Machine machine = LoadGraphs(kRingAndTree + GraphOf(2, c.chains) +
+                                     GraphOf(3, c.nvls));
+        EXPECT_EQ(c.heads_chains,
+                  machine->graphs.graph[MOCK_GRAPH_NVLS].heads_chains)
+            << &c - cases;
+    }
+}
+
+TEST(Network, IsWhereARingOrATreeLeavesTheNode)
+{
+    const struct {
+        const char *ring, *tree, *nvls;
+        bool on_network;
+    } cases[] = {{"", "", "", false},
+                 {"<net/>", "", "", true},
+                 {"", "<net/>", "", true},
+                 {"", "", "<net/>", false}};
+
+    for (const auto &c : cases) {
+        Machine machine =
+            LoadGraphs(GraphOf(0, {""}, c.ring) + GraphOf(1, {""}, c.tree) +
+                           GraphOf(3, {""}, c.nvls),
+                       ",2");
+        EXPECT_EQ(c.on_network, machine->graphs.on_network) << &c - cases;
+        EXPECT_EQ(2, machine->graphs.per_node);
+    }
+}
+
 TEST(MachineCsv, MustFitTheGraphs)
 {
     const std::string columns = "gpu,compute_capability,cpu_vendor,nccl";
@@ -225,9 +405,7 @@ TEST(MachineCsv, MustFitTheGraphs)
         return ReadFile(STP_FIXTURES "/machines/" + std::string(name) +
                         "/graphs.xml");
     };
-    std::string gpus;
-    for (int i = 0; i < 73; i++)
-        gpus += "<gpu/>";
+    const std::string gpus = Repeated(73, "<gpu/>");
     const std::string wide =
         "<graphs><graph id=\"0\" pattern=\"4\" nchannels=\"1\" "
         "speedintra=\"1\" speedinter=\"1\" typeintra=\"NVL\" "
@@ -276,6 +454,7 @@ TEST_P(Sizes, HaveTheNodesAndChannelsThatNcclDerives)
     ASSERT_TRUE(resized);
     EXPECT_THAT(CountsOf(resized), ElementsAreArray(c.want));
     EXPECT_EQ(c.heads, resized->graphs.graph[MOCK_GRAPH_NVLS].n_channels);
+    EXPECT_EQ(c.want[0] / c.want[1], resized->graphs.per_node);
     EXPECT_TRUE(mock_machine_get_info(resized.get())->resized);
 }
 
@@ -316,7 +495,41 @@ TEST(Sizes, KeepChannelsThatTheUserForced)
 
     EXPECT_THAT(CountsOf(Resized(forced, 32)),
                 ElementsAreArray({32, 4, 32, 8}));
+    EXPECT_THAT(CountsOf(Resized(forced, 2)), ElementsAreArray({2, 1, 32, 8}));
     EXPECT_THAT(CountsOf(Resized(forced, 1)), ElementsAreArray({1, 1, 32, 0}));
+}
+
+// Four times the search within several nodes, twice within one.
+TEST(Sizes, HaveTheChannelsOfTheirNumberOfNodes)
+{
+    std::string graphs =
+        GraphOf(0, {"", "", "", ""}, "<net/>") + GraphOf(1, {"", "", "", ""});
+    for (size_t at;
+         (at = graphs.find("speedintra=\"1\"")) != std::string::npos;)
+        graphs.replace(at, strlen("speedintra=\"1\""), "speedintra=\"48\"");
+    Machine machine = LoadGraphs(graphs, ",2");
+
+    EXPECT_THAT(CountsOf(machine), ElementsAreArray({4, 2, 16, 0}));
+    EXPECT_THAT(CountsOf(Resized(machine, 2)), ElementsAreArray({2, 1, 8, 0}));
+    EXPECT_THAT(CountsOf(Resized(machine, 6)), ElementsAreArray({6, 3, 16, 0}));
+}
+
+TEST(Sizes, GrowFromOneNodeWhoseGraphsHaveANetwork)
+{
+    Machine one =
+        Load("h100n2x8", Csv("gpu,compute_capability,cpu_vendor,nccl,nodes",
+                             "G,90,intel,2.28.9,1"));
+
+    EXPECT_THAT(CountsOf(Resized(one, 16)), ElementsAreArray({16, 2, 16, 16}));
+}
+
+TEST(Sizes, ShareGpusUnlessEachRankCanHaveOne)
+{
+    Machine shared = LoadMachine("h100_shared"); // two ranks on one GPU
+
+    EXPECT_EQ(1, mock_machine_get_info(shared.get())->n_gpus);
+    EXPECT_EQ(1, mock_machine_get_info(Resized(shared, 2).get())->n_gpus);
+    EXPECT_EQ(0, mock_machine_get_info(Resized(shared, 1).get())->n_gpus);
 }
 
 TEST(Sizes, HaveTheCostsOfTheirOwn)
@@ -366,6 +579,9 @@ TEST(Sizes, ThatCannotBeAreRefused)
          "h200x4 with 12 GPUs, but it is one node of 4 and its search graphs "
          "have no network: take a machine of several nodes, such as h100n2x8 "
          "or a100n2x8"},
+        {"h200x4", 9,
+         "h200x4 with 9 GPUs, expected at most the 4 of a node, or a multiple "
+         "of them"},
         {"h100n2x8", 12,
          "h100n2x8 with 12 GPUs, expected at most the 8 of a node, or a "
          "multiple of them"},

@@ -1,6 +1,8 @@
 // Recorded times, and the times between and beyond them.
 #include <cmath>
 
+#include <gmock/gmock.h>
+
 #include "support/mock_folder.h"
 #include "support/mock_times.h"
 
@@ -132,6 +134,21 @@ const TimingsCase kCases[] = {
      {{1024, kLl, "w,1", "10"}, {1024, kLl, "w,2", "20"}, {1024, kLl, "w,3", "30"}, {1024, kLl, "w,4", "40"},
       {4096, kLl, "w,1", "50"}, {4096, kLl, "w,2", "60"}},
      {{Ll(4096), .25, 50}, {Ll(4096), .5, 60}, {Ll(4096), .75, 60}}},
+    {"between_sizes_have_as_many_rounds_as_the_neighbour_with_more",
+     {{1024, kLl, "w,1", "10"}, {4096, kLl, "w,1", "10"}, {4096, kLl, "w,2", "20"}, {4096, kLl, "w,3", "40"},
+      {16384, kLl, "w,1", "10"}, {16384, kLl, "w,2", "80"}},
+     {{Ll(2048), .4, std::sqrt(200)}, {Ll(2048), .7, 20}, {Ll(2048), kMean, (10 + std::sqrt(200) + 20) / 3},
+      {Ll(8192), .4, 40}, {Ll(8192), .7, 20}, {Ll(8192), kMean, (10 + 40 + 20) / 3.}}},
+    {"below_a_size_with_fewer_rounds_have_those_of_the_one_before",
+     {{1024, kLl, "w,1", "10"}, {1024, kLl, "w,2", "20"}, {1024, kLl, "w,3", "40"}, {4096, kLl, "w,1", "10"}},
+     {{Ll(2048), .4, std::sqrt(200)}, {Ll(2048), .7, 20}}},
+    {"above_the_largest_size_have_its_rounds",
+     {{1024, kLl, "w,1", "10"}, {4096, kLl, "w,1", "10"}, {4096, kLl, "w,2", "20"}, {4096, kLl, "w,3", "40"}},
+     {{Ll(16384), .4, 40}, {Ll(16384), .7, 160}}},
+    {"of_auto_and_its_pair_in_every_round_are_pooled_round_by_round", // of 64 MiB, as above
+     {{64 * M, kAuto, "w,1", "10"}, {64 * M, kSimple, "w,1", "20"}, {64 * M, kAuto, "w,2", "30"},
+      {64 * M, kSimple, "w,2", "50"}},
+     {{Simple(64 * M), 0, 15}, {Simple(64 * M), .5, 40}, {Simple(64 * M), kMean, 27.5}}},
     {"of_auto_and_its_pair_are_one_truth", // 64 MiB is ring/simple, alone
      {{1024, kAuto, "w,1", "10"}, {1024, kLl, "w,1", "14"}, {1024, kLl, "w,2", "30"}, {1024, kAuto, "w,2", "20"},
       {1024, kSimple, "w,1", "50"}, {64 * M, kAuto, "w,1", "7"}},
@@ -141,6 +158,8 @@ const TimingsCase kCases[] = {
       {8192, kLl, "s,0", "8"}, {1024, kLl, "w,*", "2"}, {4096, kLl, "w,*", "4"}},
      {{Ll(256), kMean, 1}, {Ll(1024), kMean, 2}, {Ll(2048), kMean, std::sqrt(8), MOCK_TIME_INTERPOLATED},
       {Ll(4096), kMean, 4}, {Ll(8192), kMean, 8}}},
+    {"of_a_single_pass_do_not_count_beside_the_first_round",
+     {{1024, kLl, "s,0", "99"}, {1024, kLl, "a,1", "2"}}, {{Ll(1024), kMean, 2}}},
     // sizes
     {"between_sizes_lie_on_a_line_in_logarithms",
      {{1024, kLl, "w,*", "10"}, {16384, kLl, "w,*", "20"}},
@@ -158,7 +177,7 @@ const TimingsCase kCases[] = {
      {{Ll(8192), kMean, 22.5, MOCK_TIME_MODELLED}}},
     {"above_the_largest_size_do_not_fall",
      {{2048, kLl, "w,1", "10"}, {4096, kLl, "w,1", "9"}},
-     {{Ll(1 << 30), kMean, 9}}},
+     {{Ll(5000), kMean, 9}, {Ll(1 << 30), kMean, 9}}},
     {"of_one_size_are_held_both_ways",
      {{2048, kLl, "w,1", "10"}},
      {{Ll(8), kMean, 10}, {Ll(1 << 30), kMean, 10}}},
@@ -179,7 +198,7 @@ const TimingsCase kCases[] = {
      {{Simple(32 * M), kMean, std::sqrt(100 * 800)},
       {Simple(32 * M, 8), kMean, std::sqrt(100 * 800) * std::sqrt(2 * 8), MOCK_TIME_INTERPOLATED}}},
     {"beyond_the_sizes_hold_the_ratios", kCounts, // 8 times from 16 to 64 MiB, so 64 times to 1 GiB
-     {{Simple(1024 * M), kMean, 800 * 64}, {Simple(1024 * M, 8), kMean, 8 * 800 * 64},
+     {{Simple(128 * M, 8), kMean, 8 * 800 * std::sqrt(8)}, {Simple(1024 * M), kMean, 800 * 64}, {Simple(1024 * M, 8), kMean, 8 * 800 * 64},
       {Simple(8 * M, 8), kMean, 2 * 100}}},
     {"of_interleaved_counts_have_the_source_of_the_others", kInterleavedCounts,
      {{Simple(16 * M, 8), kMean, 200, MOCK_TIME_RECORDED},
@@ -189,6 +208,13 @@ const TimingsCase kCases[] = {
      {{16 * M, kSimple, "w,*", "100"}, {16 * M, "ring,simple,8", "w,*", "200"}, {16 * M, kSimple, "s,0", "100"},
       {16 * M, "ring,simple,8", "s,0", "900"}},
      {{Simple(16 * M, 8), kMean, 200}}},
+    {"of_a_count_below_nccls_own_are_used_though_another_is_not",
+     {{16 * M, kSimple, "w,*", "100"}, {16 * M, "ring,simple,8", "w,*", "200"},
+      {16 * M, "ring,simple,24", "w,*", "100"}},
+     {{Simple(16 * M, 8), kMean, 200, MOCK_TIME_RECORDED}}},
+    {"of_fewer_channels_are_the_same_where_nccl_rules_the_pair_out",
+     {{64 * M, "collnet_chain,simple,0", "w,*", "100"}},
+     {{{ncclFuncAllReduce, 64 * M, NCCL_ALGO_COLLNET_CHAIN, NCCL_PROTO_SIMPLE, 4}, kMean, 100, MOCK_TIME_MODELLED}}},
     // spread
     {"spread_from_the_smallest_to_what_makes_the_mean_right", kSpread,
      {{Ll(1024), 0, 8, kAny, 0}, {Ll(1024), 0, 9, kAny, .25}, {Ll(1024), 0, 10, kAny, .5},
@@ -239,6 +265,13 @@ TEST(Timings, ReportTheirSource)
         }
 }
 
+TEST(Timings, WithoutAColumnForKernelsNameNone)
+{
+    Machine machine = Load({{1024, kLl, "w,*", "10"}});
+
+    EXPECT_STREQ("", Mean(machine, Ll(1024)).kernel);
+}
+
 TEST(Timings, WithoutAnyOtherCountAreModelledForFewerChannels)
 {
     Machine machine = Load({{16 * M, kSimple, "w,*", "100"}});
@@ -247,27 +280,48 @@ TEST(Timings, WithoutAnyOtherCountAreModelledForFewerChannels)
     EXPECT_EQ(MOCK_TIME_RECORDED, Mean(machine, Simple(16 * M, 24)).source);
 }
 
+// A ratio to itself would say that fewer channels cost nothing.
+TEST(Timings, OfNcclsOwnCountAloneSayNothingAboutFewerChannels)
+{
+    Machine with = Load({{16 * M, kSimple, "w,*", "100"},
+                         {16 * M, "ring,simple,24", "w,*", "100"}});
+    Machine without = Load({{16 * M, kSimple, "w,*", "100"}});
+
+    EXPECT_LT(100, Mean(with, Simple(16 * M, 4)).us);
+    EXPECT_EQ(Mean(without, Simple(16 * M, 4)).us,
+              Mean(with, Simple(16 * M, 4)).us);
+}
+
 TEST(Timings, ListTheInterleavedSizes)
 {
     Machine machine = Load({{4096, kLl, "w,*", "10"},
                             {1024, kLl, "w,*", "10"},
                             {1024, kLl, "w,3", "10"},
-                            {1024, kSimple, "w,1", "10"},
-                            {256, kLl, "s,0", "10"},
-                            {256, kLl, "t,0", "10"}},
+                            {1024, kSimple, "w,*", "10"},
+                            {2048, "tree,ll,0", "w,*", "10"},
+                            {2048, "tree,ll128,0", "s,0", "10"},
+                            {2048, "tree,ll128,0", "t,0", "10"},
+                            {2048, "tree,ll128,0", "u,0", "10"},
+                            {8192, kLl, "w,*", "10"},
+                            {8192, kSimple, "w,*", "10"},
+                            {16384, kLl, "s,0", "10"},
+                            {16384, kLl, "t,0", "10"}},
                            "allgather,512,ring,ll,0,4,w,1,10,10,10,10,10\n"
                            "allgather,512,ring,ll,0,4,w,2,10,10,10,10,10\n");
-    size_t sizes[2] = {0, 0};
+    size_t sizes[4] = {0, 0};
 
-    EXPECT_EQ(2u,
-              mock_machine_sizes(machine.get(), ncclFuncAllReduce, sizes, 2));
-    EXPECT_EQ(1024u, sizes[0]);
-    EXPECT_EQ(4096u, sizes[1]);
+    EXPECT_EQ(4u,
+              mock_machine_sizes(machine.get(), ncclFuncAllReduce, sizes, 4));
+    EXPECT_THAT(sizes, testing::ElementsAre(1024, 2048, 4096, 8192));
     EXPECT_EQ(1u,
               mock_machine_sizes(machine.get(), ncclFuncAllGather, sizes, 0));
     EXPECT_EQ(1024u, sizes[0]) << "no room, so nothing is written";
     EXPECT_EQ(0u,
               mock_machine_sizes(machine.get(), ncclFuncBroadcast, sizes, 2));
+    for (int coll : {-1, int{NCCL_NUM_TUNED_FUNCS}})
+        EXPECT_EQ(0u,
+                  mock_machine_sizes(machine.get(),
+                                     static_cast<ncclFunc_t>(coll), sizes, 2));
     EXPECT_EQ(2u, mock_machine_rounds(machine.get()));
 }
 
@@ -283,6 +337,59 @@ TEST(Timings, RoundsAreThoseOfAnyCollective)
     }
 }
 
+TEST(Timings, RoundsAreTheFewestOfAnySizeButASinglePass)
+{
+    Machine machine = Load({{512, kLl, "s,0", "10"},
+                            {1024, kLl, "w,*", "10"},
+                            {1024, kLl, "w,3", "10"},
+                            {1024, kLl, "w,4", "10"},
+                            {4096, kLl, "w,*", "10"},
+                            {4096, kLl, "w,3", "10"},
+                            {8192, kLl, "w,1", "10"}});
+
+    EXPECT_EQ(3u, mock_machine_rounds(machine.get()));
+}
+
+TEST(Timings, HaveTheSourceThatTheirRecordingNames)
+{
+    const std::pair<const char *, mock_time_source> cases[] = {
+        {"measured", MOCK_TIME_RECORDED},
+        {"recorded", MOCK_TIME_RECORDED},
+        {"interpolated", MOCK_TIME_INTERPOLATED},
+        {"virtual", MOCK_TIME_VIRTUAL},
+        {"modelled", MOCK_TIME_MODELLED},
+    };
+    const std::string header(kTimingsHeader, strlen(kTimingsHeader) - 1);
+
+    for (const auto &[word, source] : cases) {
+        Folder folder;
+        folder.Write("timings.csv",
+                     header +
+                         ",source\n"
+                         "allreduce,1024,ring,ll,0,4,w,1,9,9,9,9,9," +
+                         word +
+                         "\nallreduce,1024,ring,ll,0,4,w,2,9,9,9,9,9,"
+                         "measured\n");
+        Machine machine = LoadFolder(folder.Path());
+        EXPECT_EQ(source, Mean(machine, Ll(1024)).source) << word;
+        EXPECT_EQ(source, At(machine, Ll(1024), .5).source)
+            << "the worst of all rounds: " << word;
+    }
+    for (const std::string first : {"auto,auto", "ring,simple"}) {
+        const std::string second =
+            first == "auto,auto" ? "ring,simple" : "auto,auto";
+        Folder folder; // 64 MiB is ring/simple, pooled with auto
+        folder.Write("timings.csv", header + ",source\n" +
+                                        "allreduce,67108864," + first +
+                                        ",0,4,w,1,9,9,9,9,9,recorded\n" +
+                                        "allreduce,67108864," + second +
+                                        ",0,4,w,1,9,9,9,9,9,virtual\n");
+        EXPECT_EQ(MOCK_TIME_VIRTUAL,
+                  Mean(LoadFolder(folder.Path()), Simple(64 * M)).source)
+            << first;
+    }
+}
+
 // Registered buffers have times of their own, of which nothing is modelled.
 TEST(Timings, OfRegisteredBuffersAreThoseThatWereRecorded)
 {
@@ -294,6 +401,8 @@ TEST(Timings, OfRegisteredBuffersAreThoseThatWereRecorded)
                             "1024,sym,sym,0,4,w,2,10,6,6,6,6,AllReduce_A",
                             "4096,sym,sym,0,4,w,1,10,9,9,9,9,AllReduce_B",
                             "4096,sym,sym,0,4,w,2,10,9,9,9,9,AllReduce_B",
+                            "16384,sym,sym,0,4,w,1,10,9,9,9,9,AllReduce_C",
+                            "16384,sym,sym,0,4,w,2,10,9,9,9,9,AllReduce_C",
                             "1024,sym/ctas=16-64,sym/ctas=16-64,0,4,w,1,10,4,4,"
                             "4,4,AllReduce_A",
                             "1024,sym/ctas=32-64,sym/ctas=32-64,0,4,w,1,10,3,3,"
@@ -304,6 +413,7 @@ TEST(Timings, OfRegisteredBuffersAreThoseThatWereRecorded)
     Machine machine = LoadFolder(folder.Path());
     const mock_run sym{ncclFuncAllReduce, 1024, MOCK_WAY_SYM, 0, 0};
     const mock_run larger{ncclFuncAllReduce, 3000, MOCK_WAY_SYM, 0, 0};
+    const mock_run halfway{ncclFuncAllReduce, 8192, MOCK_WAY_SYM, 0, 0};
     const mock_run wide{ncclFuncAllReduce, 1024, MOCK_WAY_SYM_16, 0, 0};
     const mock_run widest{ncclFuncAllReduce, 1024, MOCK_WAY_SYM_32, 0, 0};
     const mock_run reg{ncclFuncAllReduce, 1024, MOCK_WAY_REG, 0, 0};
@@ -318,6 +428,8 @@ TEST(Timings, OfRegisteredBuffersAreThoseThatWereRecorded)
     EXPECT_STREQ("AllReduce_A", At(machine, sym, 0).kernel);
     EXPECT_EQ(MOCK_TIME_INTERPOLATED, Mean(machine, larger).source);
     EXPECT_STREQ("AllReduce_B", Mean(machine, larger).kernel);
+    EXPECT_STREQ("AllReduce_C", Mean(machine, halfway).kernel);
+    EXPECT_STREQ("AllReduce_C", At(machine, halfway, 0).kernel);
     EXPECT_STREQ("", Mean(machine, reg).kernel);
     EXPECT_STREQ("", Mean(machine, Ll(1024)).kernel);
     EXPECT_EQ(ncclInvalidArgument,
@@ -349,14 +461,25 @@ TEST(OutcomeLimit, IsNcclsOwnCountIfItIsBelowTheOneAskedFor)
 {
     const struct {
         int asked, kept, limit;
-    } cases[] = {{0, 0, 0},     {2, 1, 1},    {24, 8, 8},  {8, 8, 0},
-                 {127, 24, 24}, {128, 24, 0}, {-2, 24, 0}, {4, -1, 0}};
+        int run; // in which a negative count is the largest
+    } cases[] = {{0, 0, 0, 0},    {2, 1, 1, 1},        {24, 8, 8, 8},
+                 {8, 8, 0, 8},    {127, 24, 24, 24},   {128, 24, 0, 24},
+                 {-2, 24, 0, 24}, {4, -1, 0, INT8_MAX}};
+    const mock_call call = Call(ncclFuncAllGather, 1024);
 
     for (const auto &c : cases) {
         mock_outcome outcome{};
         outcome.asked_channels = c.asked;
         outcome.tuned_channels = c.kept;
+        outcome.algo = NCCL_ALGO_TREE;
+        outcome.proto = NCCL_PROTO_LL128;
+        const mock_run run = mock_outcome_run(&call, &outcome);
         EXPECT_EQ(c.limit, mock_outcome_limit(&outcome)) << c.asked;
+        EXPECT_EQ(c.run, run.n_channels) << c.asked;
+        EXPECT_EQ(ncclFuncAllGather, run.coll);
+        EXPECT_EQ(1024u, run.n_bytes);
+        EXPECT_EQ(NCCL_ALGO_TREE, run.algo);
+        EXPECT_EQ(NCCL_PROTO_LL128, run.proto);
     }
 }
 

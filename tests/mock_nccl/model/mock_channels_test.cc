@@ -1,4 +1,6 @@
 // Channels and chunks, with NCCL's own count and with a tuner's.
+#include <tuple>
+
 #include <gmock/gmock.h>
 
 #include "support/mock_script.h"
@@ -7,6 +9,7 @@
 #pragma GCC diagnostic push
 #pragma GCC diagnostic ignored "-Wshadow"
 extern "C" {
+#include "machine/machine.h"
 #include "model/channels.h"
 #include "versions/versions.h"
 }
@@ -143,7 +146,256 @@ TEST(SharedChannels, ACollectiveBeginsOnTheNextChannelWhereNoCellFits)
         EXPECT_EQ(c.first, schedule.first) << c.name;
         EXPECT_EQ(c.n_channels, schedule.n_channels) << c.name;
         EXPECT_EQ(c.lo * kElements, schedule.lo) << c.name;
+        EXPECT_EQ(0u, schedule.mid) << c.name;
         EXPECT_EQ(c.hi * kElements, schedule.hi) << c.name;
+    }
+}
+
+TEST(SharedChannels, TheNextCollectiveHasAllOfTheChannelAfterAFullOne)
+{
+    mock_model model{};
+    model.rules = &mock_version_find("2.22")->model;
+    model.n_channels = 8;
+    model.n_ranks = 4;
+    model.n_nodes = 1;
+    const size_t traffic = mock_traffic(&model, AR, 16, 2);
+    mock_lane lane = mock_lane_of(&model, NCCL_ALGO_RING);
+    const mock_work four{AR, NCCL_ALGO_RING, NCCL_PROTO_SIMPLE, 16 * 4, 2};
+    const mock_work all{AR, NCCL_ALGO_RING, NCCL_PROTO_SIMPLE, 16 * 32, 2};
+    struct mock_schedule schedule {
+    };
+    lane.per_channel = 32 * traffic;
+    lane.used = 28 * traffic;
+
+    mock_schedule(&lane, &model, &four, &schedule);
+    EXPECT_EQ(0, schedule.first);
+    mock_schedule(&lane, &model, &all, &schedule);
+
+    EXPECT_EQ(1, schedule.first);
+    EXPECT_EQ(1, schedule.n_channels);
+    EXPECT_EQ(32u * 8, schedule.lo);
+}
+
+#define BC ncclFuncBroadcast
+#define RS ncclFuncReduceScatter
+
+struct Announced {
+    int coll;
+    int proto;
+    size_t n_bytes, element_size;
+    int max_channels;
+};
+struct Part {
+    int first, n_channels;
+    size_t lo, mid, hi; // elements
+
+    bool operator==(const Part &other) const
+    {
+        return std::tie(first, n_channels, lo, mid, hi) ==
+               std::tie(other.first, other.n_channels, other.lo, other.mid,
+                        other.hi);
+    }
+};
+std::ostream &operator<<(std::ostream &out, const Part &part)
+{
+    return out << part.first << " " << part.n_channels << " " << part.lo << " "
+               << part.mid << " " << part.hi;
+}
+
+// On four GPUs, as scheduleCollTasksToPlan() of NCCL 2.30.7.
+TEST(SharedChannels, OfAGroupAreDealtAsNcclDealsThem)
+{
+    constexpr int kLow = NCCL_PROTO_LL;
+    constexpr int kBulk = NCCL_PROTO_SIMPLE;
+    const struct {
+        int limit;
+        std::vector<Announced> group;
+        std::vector<Part> want;
+    } cases[] = {
+        // clang-format off
+        {3, {{RS, kBulk, 131072, 2, 3}, {BC, kBulk, 100000, 8, 3}, {AG, kBulk, 500000, 4, 3}},
+         {{0, 1, 16384, 0, 0}, {0, 1, 100000, 0, 0}, {1, 2, 65536, 0, 59464}}},
+        {4, {{RS, kBulk, 100000, 1, 3}, {BC, kBulk, 500000, 4, 3}, {AR, kBulk, 20000, 4, 1}},
+         {{0, 1, 25000, 0, 0}, {0, 4, 32768, 163840, 139552}, {3, 1, 5000, 0, 0}}},
+        {6, {{AG, kBulk, 1000, 2, 1}, {AR, kLow, 20000, 2, 3}, {BC, kBulk, 65536, 4, 1}},
+         {{0, 1, 250, 0, 0}, {0, 3, 2048, 4096, 3856}, {3, 1, 65536, 0, 0}}},
+        {6, {{AR, kBulk, 20000, 1, 2}, {RS, kBulk, 1000, 4, 2}, {RS, kBulk, 500000, 1, 2}},
+         {{0, 1, 20000, 0, 0}, {0, 1, 63, 0, 0}, {1, 5, 24576, 24576, 26696}}},
+        {5, {{RS, kBulk, 500000, 2, 3}, {RS, kBulk, 131072, 4, 1}, {AR, kBulk, 500000, 8, 3}},
+         {{0, 2, 40960, 0, 21540}, {1, 1, 8192, 0, 0}, {2, 3, 20480, 20480, 21540}}},
+        {6, {{RS, kBulk, 300000, 8, 3}, {AR, kBulk, 20000, 1, 6}, {AR, kBulk, 100000, 2, 2}},
+         {{0, 4, 3072, 3072, 159}, {3, 1, 20000, 0, 0}, {4, 2, 24576, 0, 25424}}},
+        {5, {{AR, kBulk, 20000, 1, 2}, {AG, kLow, 20000, 1, 2}, {AR, kBulk, 100000, 8, 2}},
+         {{0, 1, 20000, 0, 0}, {1, 2, 4096, 0, 904}, {2, 3, 2048, 6144, 4308}}},
+        {6, {{AG, kBulk, 500000, 8, 1}, {RS, kBulk, 65536, 8, 6}, {AR, kBulk, 500000, 4, 6}},
+         {{0, 2, 65536, 0, 59464}, {2, 1, 2048, 0, 0}, {2, 4, 24576, 32768, 34888}}},
+        {8, {{BC, kBulk, 65536, 1, 1}, {AG, kBulk, 300000, 4, 8}, {RS, kLow, 300000, 2, 3}},
+         {{0, 1, 65536, 0, 0}, {0, 2, 32768, 0, 42232}, {2, 6, 6144, 6144, 6780}}},
+        {8, {{BC, kLow, 20000, 1, 8}, {AG, kLow, 500000, 4, 3}},
+         {{0, 1, 20000, 0, 0}, {0, 8, 10240, 16384, 16456}}},
+        {8, {{AR, kBulk, 100000, 4, 2}, {AR, kBulk, 20000, 1, 1}, {RS, kLow, 262144, 8, 8}},
+         {{0, 2, 20480, 0, 4520}, {1, 1, 20000, 0, 0}, {1, 7, 256, 1280, 1536}}},
+        // clang-format on
+    };
+    mock_model model{};
+    model.rules = &mock_version_find("2.30")->model;
+    model.n_ranks = 4;
+    model.n_nodes = 1;
+
+    for (const auto &c : cases) {
+        std::vector<mock_work> works;
+        std::vector<Part> got;
+        model.n_channels = c.limit;
+        mock_lane lane = mock_lane_of(&model, NCCL_ALGO_RING);
+        for (const Announced &a : c.group) {
+            works.push_back(
+                {a.coll, NCCL_ALGO_RING, a.proto, a.n_bytes, a.element_size});
+            mock_lane_add(&lane, &model, &works.back(), a.max_channels);
+        }
+        for (const mock_work &work : works) {
+            struct mock_schedule s {
+            };
+            mock_schedule(&lane, &model, &work, &s);
+            EXPECT_EQ(1, s.n_together);
+            got.push_back({s.first, s.n_channels, s.lo, s.mid, s.hi});
+        }
+        EXPECT_EQ(c.want, got) << "case " << &c - cases;
+    }
+}
+
+// ---- limits ----
+
+// With CollNet, NVLS between nodes is limited by the communicator's channels
+// from 2.28 on; before, it has all of NVLS that there are.
+TEST(Lanes, HaveTheChannelsThatNcclHasSetUp)
+{
+    constexpr int kOfSeveral = 2; // nodes
+    const struct {
+        const char *version;
+        int n_nodes, n_channels, n_nvls_channels, algo;
+        int limit;
+        bool alone;
+        int own; // channels of 1 GiB
+    } cases[] = {
+        {"2.27", 1, 8, 16, NCCL_ALGO_RING, 8, false, 8},
+        {"2.27", kOfSeveral, 8, 16, NCCL_ALGO_TREE, 8, false, 8},
+        {"2.27", 1, 8, 16, NCCL_ALGO_NVLS, 16, false, 16},
+        {"2.27", kOfSeveral, 8, 16, NCCL_ALGO_NVLS_TREE, 16, false, 16},
+        {"2.27", kOfSeveral, 8, 16, NCCL_ALGO_COLLNET_CHAIN, 8, true, 8},
+        {"2.27", kOfSeveral, 8, 16, NCCL_ALGO_COLLNET_DIRECT, 8, true, 8},
+        {"2.27", kOfSeveral, 8, 16, NCCL_ALGO_NVLS, 16, true, 16},
+        {"2.27", kOfSeveral, 16, 8, NCCL_ALGO_NVLS, 16, true, 8},
+        {"2.28", 1, 8, 16, NCCL_ALGO_RING, 8, false, 8},
+        {"2.28", 1, 8, 16, NCCL_ALGO_NVLS, 16, false, 16},
+        {"2.28", kOfSeveral, 8, 16, NCCL_ALGO_NVLS_TREE, 16, false, 16},
+        {"2.28", kOfSeveral, 16, 8, NCCL_ALGO_NVLS_TREE, 8, false, 8},
+        {"2.28", kOfSeveral, 8, 16, NCCL_ALGO_NVLS, 8, true, 8},
+        {"2.28", kOfSeveral, 16, 8, NCCL_ALGO_NVLS, 16, true, 8},
+        {"2.28", kOfSeveral, 16, 8, NCCL_ALGO_PAT, 16, false, 8},
+        {"2.31", kOfSeveral, 16, 8, NCCL_ALGO_PAT, 8, false, 8},
+        {"2.31", kOfSeveral, 8, 16, NCCL_ALGO_PAT, 16, false, 8},
+        {"2.32", kOfSeveral, 8, 16, NCCL_ALGO_PAT, 16, false, 16},
+    };
+    mock_model model{};
+
+    for (const auto &c : cases) {
+        model.rules = &mock_version_find(c.version)->model;
+        model.n_ranks = 4;
+        model.n_nodes = c.n_nodes;
+        model.n_channels = c.n_channels;
+        model.n_nvls_channels = c.n_nvls_channels;
+        const mock_lane lane = mock_lane_of(&model, c.algo);
+
+        EXPECT_EQ(c.limit, lane.limit) << c.version << " " << c.algo;
+        EXPECT_EQ(c.alone, lane.alone) << c.version << " " << c.algo;
+        EXPECT_EQ(c.own, mock_default_channels(&model, c.algo,
+                                               NCCL_PROTO_SIMPLE, 1 << 30))
+            << c.version << " " << c.algo;
+    }
+    for (int way = MOCK_WAY_REG; way < MOCK_NUM_WAYS; way++)
+        EXPECT_EQ(0, mock_default_channels(&model, way, 0, 1 << 30))
+            << "not of NCCL's algorithms: " << way;
+}
+
+// ---- NCCL's own count ----
+
+mock_model NodesOfOneGpu()
+{
+    Machine machine = LoadMachine("h100n8x8");
+    const mock_version *version = mock_version_find("2.32");
+    ncclTunerConstants_v7_t constants;
+    mock_user_choice choice;
+    mock_model model;
+    mock_machine_info info = machine->info;
+
+    info.n_ranks = info.n_nodes;
+    EXPECT_EQ(ncclSuccess,
+              mock_user_choice_parse(version, nullptr, nullptr, &choice));
+    mock_release_constants(version->model.release, &constants);
+    mock_model_build(&model, &info, &machine->graphs, &version->model,
+                     &constants, &choice);
+    return model;
+}
+
+// maxThreads and threadThresholds of ncclTopoTuneModel(); that of rings with
+// LL grows with the ranks.
+TEST(OwnChannels, HaveEnoughBytesForEachOfTheirThreads)
+{
+    const mock_model nodes = LoadMachine("h100n8x8")->model;
+    const mock_model alone = NodesOfOneGpu();
+    const struct {
+        const mock_model *model;
+        int algo, proto;
+        size_t n_threads, n_bytes; // of a thread
+    } cases[] = {
+        {&nodes, NCCL_ALGO_RING, NCCL_PROTO_LL, 512, size_t{8} * 64},
+        {&nodes, NCCL_ALGO_RING, NCCL_PROTO_LL128, 640, 8},
+        {&nodes, NCCL_ALGO_RING, NCCL_PROTO_SIMPLE, 512, 64},
+        {&nodes, NCCL_ALGO_TREE, NCCL_PROTO_LL, 512, 8},
+        {&nodes, NCCL_ALGO_TREE, NCCL_PROTO_LL128, 640, 8},
+        {&nodes, NCCL_ALGO_TREE, NCCL_PROTO_SIMPLE, 512, 64},
+        {&nodes, NCCL_ALGO_COLLNET_CHAIN, NCCL_PROTO_SIMPLE, 640, 512},
+        {&alone, NCCL_ALGO_PAT, NCCL_PROTO_SIMPLE, 640, 64},
+    };
+
+    for (const auto &c : cases) {
+        const auto count = [&](size_t n_bytes) {
+            return mock_default_channels(c.model, c.algo, c.proto, n_bytes);
+        };
+        ASSERT_EQ(16, c.model->n_channels);
+        for (int n : {2, 7, 16}) {
+            const size_t n_bytes = (size_t)n * c.n_threads * c.n_bytes;
+            EXPECT_EQ(n, count(n_bytes)) << c.algo << "/" << c.proto;
+            EXPECT_EQ(n - 1, count(n_bytes - 1)) << c.algo << "/" << c.proto;
+        }
+        EXPECT_EQ(1, count(1)) << c.algo << "/" << c.proto;
+        EXPECT_EQ(16, count(size_t{1} << 40)) << c.algo << "/" << c.proto;
+    }
+}
+
+// topoGetAlgoInfo() for 32 channels with 8 heads, 640 threads and 512 bytes.
+TEST(OwnChannels, OfCollNetDirectNeedFewerBytesForFewerChannels)
+{
+    const std::pair<size_t, int> least[] = {
+        {1, 1},         {327680, 2},    {983040, 3},    {1310720, 4},
+        {1638400, 5},   {3932160, 6},   {4587520, 7},   {5242880, 8},
+        {5898240, 9},   {6553600, 10},  {7208960, 11},  {15728640, 12},
+        {17039360, 13}, {18350080, 14}, {19660800, 15}, {20971520, 16},
+        {22282240, 17}, {23592960, 18}, {24903680, 19}, {26214400, 20},
+        {27525120, 21}, {28835840, 22}, {30146560, 23}, {62914560, 24},
+        {65536000, 25}, {68157440, 26}, {70778880, 27}, {73400320, 28},
+        {76021760, 29}, {78643200, 30}, {81264640, 31}, {83886080, 32}};
+    mock_model model = LoadMachine("h100n8x8")->model;
+    model.n_channels = 32;
+    model.n_collnet_heads = 8;
+    const auto count = [&](size_t n_bytes) {
+        return mock_default_channels(&model, NCCL_ALGO_COLLNET_DIRECT,
+                                     NCCL_PROTO_SIMPLE, n_bytes);
+    };
+
+    for (const auto &[n_bytes, n] : least) {
+        EXPECT_EQ(n, count(n_bytes)) << n_bytes;
+        EXPECT_EQ(n == 1 ? 1 : n - 1, count(n_bytes - 1)) << n_bytes;
     }
 }
 

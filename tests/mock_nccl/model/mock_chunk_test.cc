@@ -94,6 +94,82 @@ const ChunkCase kChunkCases[] = {
     {"pat_gathers_less",  8, 1, ncclFuncAllGather,     NCCL_ALGO_PAT,            kSimple, 1,  4 * kMiB,    0,   131072,  524288},
 };
 
+// clang-format on
+
+// The least bytes for which NCCL takes a chunk; with one less it takes the next
+// smaller one. Of calcCollChunking().
+struct LeastCase {
+    int n_nodes, per_node;
+    ncclFunc_t coll;
+    int algo, proto, n_channels;
+    std::vector<std::pair<size_t, size_t>> least; // bytes, chunk
+    size_t smallest;
+    float nvls_gbps = 0;
+};
+
+TEST(ChunkOfFewerBytes, IsThatOfNcclAtEachStep)
+{
+    const LeastCase cases[] = {
+        // clang-format off
+        {2, 8, ncclFuncAllReduce, NCCL_ALGO_COLLNET_DIRECT, kSimple, 4,
+         {{33554432, 65536}, {67108864, 131072}, {1073741824, 262144}, {2147483648, 524288}}, 32768},
+        {8, 1, ncclFuncAllReduce, NCCL_ALGO_COLLNET_DIRECT, kSimple, 4,
+         {{16777216, 65536}, {33554432, 131072}, {536870912, 262144}, {1073741824, 524288}}, 32768},
+        {2, 8, ncclFuncAllReduce, NCCL_ALGO_COLLNET_CHAIN, kSimple, 16,
+         {{8388608, 65536}, {134217728, 131072}, {2147483648, 262144}}, 32768},
+        {8, 1, ncclFuncAllReduce, NCCL_ALGO_COLLNET_CHAIN, kSimple, 16,
+         {{1048576, 65536}, {16777216, 131072}, {268435456, 262144}}, 32768},
+        {1, 8, ncclFuncAllReduce, NCCL_ALGO_NVLS, kSimple, 1, // slow, but within a node
+         {{524288, 32768}, {4194304, 65536}, {67108864, 131072}}, 16384, 100},
+        {2, 8, ncclFuncAllReduce, NCCL_ALGO_NVLS, kSimple, 16,
+         {{8388608, 32768}, {67108864, 65536}, {1073741824, 131072}}, 16384, 150},
+        {2, 8, ncclFuncAllReduce, NCCL_ALGO_NVLS_TREE, kSimple, 2,
+         {{1048576, 65536}, {8388608, 131072}}, 32768},
+        {2, 8, ncclFuncAllReduce, NCCL_ALGO_TREE, kLl128, 1,
+         {{216000, 36000}, {432000, 72000}, {3312000, 144000}, {6624000, 288000}, {13248000, 576000}}, 18000},
+        {8, 2, ncclFuncAllReduce, NCCL_ALGO_TREE, kLl128, 3,
+         {{3672000, 36000}, {7344000, 72000}, {58320000, 144000}, {116640000, 288000}, {233280000, 576000}}, 18000},
+        {8, 1, ncclFuncAllGather, NCCL_ALGO_PAT, kSimple, 2,
+         {{8388608, 131072}, {16777216, 262144}, {33554432, 524288}}, 65536},
+        {8, 1, ncclFuncReduceScatter, NCCL_ALGO_PAT, kSimple, 2,
+         {{4194304, 131072}, {8388608, 262144}, {16777216, 524288}}, 65536},
+        {2, 8, ncclFuncReduce, NCCL_ALGO_RING, kSimple, 2, {}, 524288},
+        {2, 8, ncclFuncAllReduce, NCCL_ALGO_RING, NCCL_PROTO_LL, 2, {}, 32768},
+        {2, 8, ncclFuncAllReduce, NCCL_ALGO_TREE, NCCL_PROTO_LL, 2, {}, 32768},
+        {2, 8, ncclFuncAllReduce, NCCL_ALGO_RING, kLl128, 2, {}, 576000},
+        // clang-format on
+    };
+
+    for (const LeastCase &c : cases) {
+        const mock_model model =
+            ModelOf({"", c.n_nodes, c.per_node, c.coll, c.algo, c.proto,
+                     c.n_channels, 0, c.nvls_gbps});
+        const auto chunk = [&](size_t n_bytes) {
+            const mock_work work{c.coll, c.algo, c.proto, n_bytes, 2};
+            size_t max = 0;
+            return mock_default_chunk(&model, &work, c.n_channels, n_bytes,
+                                      &max);
+        };
+        size_t smaller = c.smallest;
+
+        EXPECT_EQ(smaller, chunk(1)) << &c - cases;
+        for (const auto &[n_bytes, want] : c.least) {
+            EXPECT_EQ(smaller, chunk(n_bytes - 1))
+                << &c - cases << " below " << n_bytes;
+            EXPECT_EQ(want, chunk(n_bytes)) << &c - cases << " at " << n_bytes;
+            smaller = want;
+        }
+        EXPECT_EQ(smaller, chunk(size_t{1} << 36)) << &c - cases;
+    }
+}
+
+TEST(ChunkGrain, IsThatOfTheProtocol)
+{
+    EXPECT_EQ(16u, mock_chunk_grain(NCCL_PROTO_LL));
+    EXPECT_EQ(1920u, mock_chunk_grain(NCCL_PROTO_LL128));
+    EXPECT_EQ(512u, mock_chunk_grain(NCCL_PROTO_SIMPLE));
+}
+
 struct BlackwellCase {
     const char *name;
     int n_nodes;
@@ -103,11 +179,23 @@ struct BlackwellCase {
     size_t chunk;
     size_t tree_chunk;
 };
+// clang-format off
 const BlackwellCase kBlackwellCases[] = {
     {"one_node",         1, 8,  48, MOCK_PATH_PIX, 131072, 131072},
     {"slow_network",     2, 8,  40, MOCK_PATH_PIX, 131072, 131072},
     {"slow_and_far",     4, 8,  40, MOCK_PATH_PIX, 131072, 65536},
     {"two_of_four",      2, 4,  48, MOCK_PATH_PIX, 262144, 262144},
+    {"two_of_five",      2, 5,  48, MOCK_PATH_PIX, 131072, 65536},
+    {"two_almost_slow",  2, 4,  47, MOCK_PATH_PIX, 131072, 131072},
+    {"two_almost_fast",  2, 8,  95, MOCK_PATH_PIX, 131072, 65536},
+    {"two_of_nine",      2, 9,  48, MOCK_PATH_PIX, 131072, 131072},
+    {"two_of_15",        2, 15, 48, MOCK_PATH_PIX, 131072, 131072},
+    {"three_slow",       3, 8,  40, MOCK_PATH_PIX, 131072, 131072},
+    {"three_fast",       3, 4,  96, MOCK_PATH_PXN, 262144, 262144},
+    {"three_of_four",    3, 4,  48, MOCK_PATH_PXN, 131072, 131072},
+    {"many_almost_fast", 4, 8,  95, MOCK_PATH_PIX, 131072, 65536},
+    {"many_fast_of_9",   4, 9,  96, MOCK_PATH_PIX, 131072, 131072},
+    {"many_fast_of_31",  4, 31, 96, MOCK_PATH_PIX, 131072, 131072},
     {"two_near",         2, 8,  48, MOCK_PATH_PXB, 131072, 65536},
     {"two_not_near",     2, 8,  48, MOCK_PATH_PXN, 131072, 131072},
     {"two_fast",         2, 8,  96, MOCK_PATH_PIX, 131072, 131072},

@@ -4,6 +4,15 @@
 
 #include "support/mock_script.h"
 
+// In C a function and a struct can share a name.
+#pragma GCC diagnostic push
+#pragma GCC diagnostic ignored "-Wshadow"
+extern "C" {
+#include "model/select.h"
+#include "versions/versions.h"
+}
+#pragma GCC diagnostic pop
+
 using namespace mock_test;
 
 namespace
@@ -135,6 +144,89 @@ const RevivalCase kRevivals[] = {
 // clang-format on
 INSTANTIATE_TEST_SUITE_P(Table, Revival, testing::ValuesIn(kRevivals),
                          CaseName());
+
+// From 2.31 on of what NCCL itself supports the last smallest entry, even below
+// zero.
+TEST(SelectionFrom2_31, IsOfSupportedEntries)
+{
+    const struct {
+        float own[3], tuned[3]; // rings
+        int want;
+        float time;
+    } cases[] = {
+        {{3, 2, 1}, {3, 2, 1}, NCCL_PROTO_SIMPLE, 1},
+        {{3, 2, 1}, {1, 2, 1}, NCCL_PROTO_SIMPLE, 1},
+        {{3, 2, 1}, {1, 1, 2}, NCCL_PROTO_LL128, 1},
+        {{3, 2, 1}, {-5, 1, 2}, NCCL_PROTO_LL, -5},
+        {{-1, 2, 1}, {0, 1, 2}, NCCL_PROTO_LL128, 1},
+        {{0, 2, 1}, {0, 1, 2}, NCCL_PROTO_LL128, 1},
+        {{-1, -1, -1}, {0, 0, 0}, -1, FLT_MAX},
+        {{3, 2, 1}, {FLT_MAX, FLT_MAX, kNan}, -1, FLT_MAX},
+    };
+    const mock_choice_rules &rules = mock_version_find("2.31")->choice;
+
+    for (const auto &c : cases) {
+        mock_outcome outcome{};
+        float time = 7;
+        for (int p = 0; p < NCCL_NUM_PROTOCOLS; p++) {
+            outcome.cost[NCCL_ALGO_RING][p] = c.own[p];
+            outcome.cost_after[NCCL_ALGO_RING][p] = c.tuned[p];
+        }
+        outcome.algo = NCCL_ALGO_TREE;
+        outcome.proto = NCCL_PROTO_LL128;
+
+        EXPECT_EQ(c.want >= 0,
+                  mock_select(&rules, NCCL_NUM_ALGORITHMS, &outcome, &time))
+            << &c - cases;
+        EXPECT_EQ(c.want, outcome.proto) << &c - cases;
+        EXPECT_EQ(c.want >= 0 ? NCCL_ALGO_RING : -1, outcome.algo)
+            << &c - cases;
+        EXPECT_EQ(c.time, time) << &c - cases;
+    }
+}
+
+TEST(SelectionFrom2_31, IsOfAnyAlgorithmOfTheTable)
+{
+    const mock_choice_rules &rules = mock_version_find("2.31")->choice;
+
+    for (int smallest = 0; smallest < NCCL_NUM_ALGORITHMS; smallest++) {
+        mock_outcome outcome{};
+        float time;
+        for (int algo = 0; algo < NCCL_NUM_ALGORITHMS; algo++) {
+            outcome.cost[algo][NCCL_PROTO_LL] = 9;
+            outcome.cost_after[algo][NCCL_PROTO_LL] = algo == smallest ? 1 : 2;
+        }
+
+        EXPECT_TRUE(mock_select(&rules, NCCL_NUM_ALGORITHMS, &outcome, &time));
+        EXPECT_EQ(smallest, outcome.algo);
+        if (smallest > 0) { // the last of equals in a shorter table
+            EXPECT_TRUE(mock_select(&rules, smallest, &outcome, &time));
+            EXPECT_EQ(smallest - 1, outcome.algo);
+        }
+    }
+}
+
+// Of the algorithms that the version's table has.
+TEST(SelectionUpTo2_30, IsTheFirstSmallestOfTheTable)
+{
+    const mock_choice_rules &rules = mock_version_find("2.28")->choice;
+    mock_outcome outcome{};
+    float time = 7;
+
+    for (auto &row : outcome.cost_after)
+        for (float &entry : row)
+            entry = -1;
+    EXPECT_FALSE(mock_select(&rules, NCCL_NUM_ALGORITHMS, &outcome, &time));
+    EXPECT_EQ(-1, outcome.algo);
+    EXPECT_EQ(-1, outcome.proto);
+
+    outcome.cost_after[NCCL_ALGO_PAT][NCCL_PROTO_SIMPLE] = 2;
+    EXPECT_TRUE(mock_select(&rules, NCCL_NUM_ALGORITHMS, &outcome, &time));
+    EXPECT_EQ(NCCL_ALGO_PAT, outcome.algo);
+    EXPECT_EQ(NCCL_PROTO_SIMPLE, outcome.proto);
+    EXPECT_EQ(2, time);
+    EXPECT_FALSE(mock_select(&rules, NCCL_ALGO_PAT, &outcome, &time));
+}
 
 // ---- tuners that do harm ----
 

@@ -7,6 +7,7 @@
 #pragma GCC diagnostic ignored "-Wshadow"
 extern "C" {
 #include "machine/machine.h"
+#include "model/copy_engine.h"
 #include "model/symmetric.h"
 }
 #pragma GCC diagnostic pop
@@ -134,6 +135,343 @@ TEST(Symmetric, KernelsAreThoseOfNcclToTheLastBit)
     }
 }
 
+// A node of GPUs that NVLink joins, of which 'n_ranks' have NVLS.
+mock_model NodeOf(const char *version, int compute_capability, int n_ranks)
+{
+    mock_model model{};
+
+    model.rules = &mock_version_find(version)->model;
+    model.all_nvlink = true;
+    model.compute_capability = compute_capability;
+    model.n_ranks = n_ranks;
+    model.n_nodes = 1;
+    model.n_nvls_channels = 16;
+    return model;
+}
+
+std::vector<mock_symmetric_kernel> KernelsOf(const mock_model &model,
+                                             const mock_symmetric_work &work)
+{
+    std::vector<mock_symmetric_kernel> kernels(MOCK_MAX_SYMMETRIC);
+
+    kernels.resize(mock_symmetric_list(&model, &work, kernels.data()));
+    return kernels;
+}
+
+struct Predicted {
+    std::string name;
+    float us;
+    int n_blocks;
+};
+
+// queryModel_lsa() of NCCL 2.30.7, also of the kernels that lose.
+TEST(Symmetric, EveryKernelHasNcclsPrediction)
+{
+    const struct {
+        int compute_capability, n_ranks, coll;
+        size_t n_bytes;
+        std::vector<Predicted> want;
+    } cases[] = {
+        // clang-format off
+        {90, 8, ncclFuncAllReduce, 1048576,
+         {{"AllReduce_AGxLL_R", 228.587448f, 7},
+          {"AllReduce_AGxLLMC_R", 225.934952f, 7},
+          {"AllReduce_RSxLD_AGxST", 12.2822475f, 7},
+          {"AllReduce_RSxLDMC_AGxSTMC", 9.44534492f, 1}}},
+        {90, 6, ncclFuncAllReduce, 134217728,
+         {{"AllReduce_AGxLL_R", 21611.8945f, 7},
+          {"AllReduce_AGxLLMC_R", 21357.2559f, 7},
+          {"AllReduce_RSxLD_AGxST", 673.725769f, 7},
+          {"AllReduce_RSxLDMC_AGxSTMC", 311.024963f, 2}}},
+        {100, 8, ncclFuncAllReduce, 1048576,
+         {{"AllReduce_AGxLL_R", 128.452621f, 13},
+          {"AllReduce_AGxLLMC_R", 130.109451f, 11},
+          {"AllReduce_RSxLD_AGxST", 21.8196049f, 10},
+          {"AllReduce_RSxLDMC_AGxSTMC", 20.3297939f, 2}}},
+        {100, 5, ncclFuncAllReduce, 134217728,
+         {{"AllReduce_AGxLL_R", 9486.20996f, 13},
+          {"AllReduce_AGxLLMC_R", 9618.75586f, 11},
+          {"AllReduce_RSxLD_AGxST", 355.431885f, 13},
+          {"AllReduce_RSxLDMC_AGxSTMC", 169.751297f, 4}}},
+        {90, 8, ncclFuncAllGather, 1048576,
+         {{"AllGather_LL", 228.280426f, 9},
+          {"AllGather_LLMC", 225.353851f, 9},
+          {"AllGather_ST", 28.6536522f, 9},
+          {"AllGather_STMC", 28.7551098f, 2}}},
+        {90, 6, ncclFuncAllGather, 134217728,
+         {{"AllGather_LL", 21582.4219f, 9},
+          {"AllGather_LLMC", 21301.4707f, 9},
+          {"AllGather_ST", 2004.84827f, 9},
+          {"AllGather_STMC", 1978.83423f, 3}}},
+        {100, 8, ncclFuncAllGather, 1048576,
+         {{"AllGather_LL", 125.952621f, 13},
+          {"AllGather_LLMC", 127.609451f, 11},
+          {"AllGather_ST", 23.7039623f, 12},
+          {"AllGather_STMC", 23.4948063f, 3}}},
+        {100, 5, ncclFuncAllGather, 134217728,
+         {{"AllGather_LL", 9483.70996f, 13},
+          {"AllGather_LLMC", 9616.25586f, 11},
+          {"AllGather_ST", 854.329712f, 13},
+          {"AllGather_STMC", 849.689636f, 5}}},
+        {90, 8, ncclFuncReduceScatter, 1048576,
+         {{"ReduceScatter_LL", 228.280426f, 9},
+          {"ReduceScatter_LD", 28.6536522f, 9},
+          {"ReduceScatter_LDMC", 28.7551098f, 2}}},
+        {90, 6, ncclFuncReduceScatter, 134217728,
+         {{"ReduceScatter_LL", 21582.4219f, 9},
+          {"ReduceScatter_LD", 2004.84827f, 9},
+          {"ReduceScatter_LDMC", 1978.83423f, 3}}},
+        {100, 8, ncclFuncReduceScatter, 1048576,
+         {{"ReduceScatter_LL", 128.452621f, 13},
+          {"ReduceScatter_LD", 23.7039623f, 12},
+          {"ReduceScatter_LDMC", 23.4948063f, 3}}},
+        {100, 5, ncclFuncReduceScatter, 134217728,
+         {{"ReduceScatter_LL", 9486.20996f, 13},
+          {"ReduceScatter_LD", 854.329712f, 13},
+          {"ReduceScatter_LDMC", 849.689636f, 5}}},
+        // clang-format on
+    };
+
+    for (const auto &c : cases) {
+        const std::vector<mock_symmetric_kernel> got = KernelsOf(
+            NodeOf("2.30", c.compute_capability, c.n_ranks),
+            {c.coll, false, c.n_bytes, c.n_bytes, 1, MOCK_WINDOWS_BOTH});
+
+        ASSERT_EQ(c.want.size(), got.size()) << &c - cases;
+        for (size_t i = 0; i < got.size(); i++) {
+            EXPECT_EQ(c.want[i].name, got[i].name);
+            EXPECT_FLOAT_EQ(c.want[i].us, got[i].us) << got[i].name;
+            EXPECT_EQ(c.want[i].n_blocks, got[i].n_blocks) << got[i].name;
+            EXPECT_FLOAT_EQ(c.want[i].us *
+                                (1 + .025f * (float)c.want[i].n_blocks),
+                            got[i].charged_us)
+                << got[i].name;
+            EXPECT_EQ(got[i].name != nullptr &&
+                          std::string(got[i].name).find("LL") !=
+                              std::string::npos,
+                      got[i].is_ll);
+        }
+    }
+}
+
+// Of large collectives, by multicast: up to 16 or 32 blocks for all ranks
+// together, and from 2.31 on one or an even number.
+TEST(Symmetric, MulticastHasAFewBlocksForAllRanks)
+{
+    const struct {
+        const char *version;
+        int compute_capability, n_ranks;
+        int n_blocks;
+    } cases[] = {
+        {"2.30", 90, 4, 4},   {"2.30", 90, 5, 4},   {"2.30", 90, 6, 3},
+        {"2.30", 90, 7, 3},   {"2.30", 90, 8, 2},   {"2.30", 90, 16, 1},
+        {"2.30", 100, 5, 5},  {"2.30", 100, 16, 2}, {"2.31", 90, 4, 4},
+        {"2.31", 90, 5, 4},   {"2.31", 90, 6, 2},   {"2.31", 90, 8, 2},
+        {"2.31", 90, 16, 1},  {"2.31", 100, 8, 4},  {"2.31", 100, 16, 2},
+        {"2.31", 100, 32, 1},
+    };
+
+    for (const auto &c : cases)
+        for (const mock_symmetric_kernel &kernel :
+             KernelsOf(NodeOf(c.version, c.compute_capability, c.n_ranks),
+                       {ncclFuncAllGather, false, size_t{1} << 40, 1 << 20,
+                        1 << 20, MOCK_WINDOWS_BOTH}))
+            if (std::string(kernel.name).find("STMC") != std::string::npos) {
+                EXPECT_EQ(c.n_blocks, kernel.n_blocks)
+                    << kernel.name << " " << c.version << " "
+                    << c.compute_capability << " " << c.n_ranks;
+            }
+}
+
+// A kernel by TMA has no more blocks than its largest collective is enough for,
+// which is 8 KiB each, or 16 KiB of each rank; many collectives together could
+// use more.
+TEST(Symmetric, TmaHasBlocksForItsLargestCollective)
+{
+    const struct {
+        const char *name;
+        int coll;
+        size_t max_bytes;
+        int n_blocks;
+    } cases[] = {
+        {"AllGather_TmaST", ncclFuncAllGather, 8192, 1},
+        {"AllGather_TmaST", ncclFuncAllGather, 16383, 1},
+        {"AllGather_TmaST", ncclFuncAllGather, 16384, 2},
+        {"AllGather_TmaST", ncclFuncAllGather, 24576, 2},
+        {"AllGather_TmaST", ncclFuncAllGather, 32767, 2},
+        {"AllGather_TmaST", ncclFuncAllGather, 32768, 4},
+        {"AllGather_TmaST", ncclFuncAllGather, 40960, 4},
+        {"AllGather_TmaSTMC", ncclFuncAllGather, 8192, 4},
+        {"ReduceScatter_TmaLD", ncclFuncReduceScatter, 131072, 1},
+        {"ReduceScatter_TmaLD", ncclFuncReduceScatter, 262143, 1},
+        {"ReduceScatter_TmaLD", ncclFuncReduceScatter, 262144, 2},
+        {"ReduceScatter_TmaLD", ncclFuncReduceScatter, 655360, 4},
+        {"AllReduce_RSxTmaLD_AGxTmaST", ncclFuncAllReduce, 131072, 1},
+        {"AllReduce_RSxTmaLD_AGxTmaST", ncclFuncAllReduce, 262144, 2},
+    };
+
+    for (const auto &c : cases) {
+        bool found = false;
+        for (const mock_symmetric_kernel &kernel :
+             KernelsOf(NodeOf("2.31", 100, 8),
+                       {c.coll, false, size_t{1} << 40, c.max_bytes, 1 << 20,
+                        MOCK_WINDOWS_BOTH}))
+            if (kernel.name == std::string(c.name)) {
+                EXPECT_EQ(c.n_blocks, kernel.n_blocks)
+                    << c.name << " " << c.max_bytes;
+                found = true;
+            }
+        EXPECT_TRUE(found) << c.name << " " << c.max_bytes;
+    }
+}
+
+// ncclSymkMask() and ncclSymkPickKernel() of NCCL 2.30.7.
+TEST(Symmetric, KernelsNeedTheirWindowsTypesAndSizes)
+{
+    constexpr size_t kGiB = 1 << 30;
+    const std::string ll = "AllReduce_AGxLL_R AllReduce_AGxLLMC_R ";
+    const std::string direct = "AllReduce_RSxLD_AGxST ";
+    const std::string loads = "AllReduce_RSxLDMC_AGxSTMC ";
+    const std::string gather_ll = "AllGather_LL AllGather_LLMC ";
+    const std::string gather = "AllGather_ST AllGather_STMC ";
+    const struct {
+        mock_symmetric_work work;
+        std::string want;
+        int compute_capability = 90;
+        int n_nvls_channels = 16;
+        int n_ranks = 8;
+    } cases[] = {
+        // windows
+        {{ncclFuncAllReduce, false, 1024, 1024, 1, MOCK_WINDOWS_BOTH},
+         ll + direct + loads},
+        {{ncclFuncAllReduce, false, 1024, 1024, 1, MOCK_WINDOWS_SEND}, ll},
+        {{ncclFuncAllReduce, false, 1024, 1024, 1, MOCK_WINDOWS_RECV}, ll},
+        {{ncclFuncAllReduce, false, 1024, 1024, 1, MOCK_WINDOWS_NONE}, ll},
+        {{ncclFuncAllGather, false, 1024, 1024, 1, MOCK_WINDOWS_RECV},
+         gather_ll + gather},
+        {{ncclFuncAllGather, false, 1024, 1024, 1, MOCK_WINDOWS_SEND},
+         gather_ll},
+        {{ncclFuncReduceScatter, false, 1024, 1024, 1, MOCK_WINDOWS_SEND},
+         "ReduceScatter_LL ReduceScatter_LD ReduceScatter_LDMC "},
+        {{ncclFuncReduceScatter, false, 1024, 1024, 1, MOCK_WINDOWS_RECV},
+         "ReduceScatter_LL "},
+        {{ncclFuncBroadcast, false, 1024, 1024, 1, MOCK_WINDOWS_BOTH}, ""},
+        // several at once
+        {{ncclFuncAllReduce, false, 2048, 1024, 2, MOCK_WINDOWS_BOTH},
+         direct + loads},
+        // types, and GPUs
+        {{ncclFuncAllReduce, true, 1024, 1024, 1, MOCK_WINDOWS_BOTH},
+         ll + direct},
+        {{ncclFuncAllReduce, true, 1024, 1024, 1, MOCK_WINDOWS_BOTH},
+         ll + direct + loads,
+         100},
+        {{ncclFuncAllGather, true, 1024, 1024, 1, MOCK_WINDOWS_BOTH},
+         gather_ll + gather},
+        {{ncclFuncAllGather, false, 1024, 1024, 1, MOCK_WINDOWS_BOTH},
+         "AllGather_LL AllGather_ST ",
+         90,
+         0},
+        {{ncclFuncAllGather, false, 1024, 1024, 1, MOCK_WINDOWS_BOTH},
+         "AllGather_LL AllGather_ST ",
+         90,
+         16,
+         2},
+        {{ncclFuncAllGather, false, 1024, 1024, 1, MOCK_WINDOWS_BOTH},
+         gather_ll + gather,
+         90,
+         16,
+         3},
+        // sizes: 2 and 64 GiB of all sides, rounded up to 1 KiB
+        {{ncclFuncAllReduce, false, 1024, 2 * kGiB - 1024, 1,
+          MOCK_WINDOWS_BOTH},
+         ll + direct + loads},
+        {{ncclFuncAllReduce, false, 1024, 2 * kGiB - 1023, 1,
+          MOCK_WINDOWS_BOTH},
+         direct + loads},
+        {{ncclFuncAllReduce, false, 1024, 64 * kGiB - 1024, 1,
+          MOCK_WINDOWS_BOTH},
+         direct + loads},
+        {{ncclFuncAllReduce, false, 1024, 64 * kGiB, 1, MOCK_WINDOWS_BOTH}, ""},
+        {{ncclFuncAllGather, false, 1024, kGiB / 4 - 1024, 1,
+          MOCK_WINDOWS_BOTH},
+         gather_ll + gather},
+        {{ncclFuncAllGather, false, 1024, kGiB / 4, 1, MOCK_WINDOWS_BOTH},
+         gather},
+        {{ncclFuncAllGather, false, 1024, 8 * kGiB - 1024, 1,
+          MOCK_WINDOWS_BOTH},
+         gather},
+        {{ncclFuncAllGather, false, 1024, 8 * kGiB, 1, MOCK_WINDOWS_BOTH}, ""},
+    };
+
+    for (const auto &c : cases) {
+        mock_model model = NodeOf("2.30", c.compute_capability, c.n_ranks);
+        std::string names;
+        model.n_nvls_channels = c.n_nvls_channels;
+        for (const mock_symmetric_kernel &kernel : KernelsOf(model, c.work))
+            names += std::string(kernel.name) + " ";
+        EXPECT_EQ(c.want, names) << &c - cases;
+
+        model.all_nvlink = false;
+        EXPECT_EQ(0u, KernelsOf(model, c.work).size());
+    }
+}
+
+TEST(Symmetric, KernelsNeedOneNodeThatNvlinkJoins)
+{
+    const mock_symmetric_work work{ncclFuncAllReduce, false, 1024, 1024, 1,
+                                   MOCK_WINDOWS_BOTH};
+    const std::pair<const char *, size_t> cases[] = {
+        {"h100x8", 4}, {"h200x4", 2}, {"h100_shared", 2}, {"h100n2x8", 0}};
+
+    for (const auto &[machine, n] : cases)
+        EXPECT_EQ(n, KernelsOf(ModelOf("2.30", machine), work).size())
+            << machine;
+}
+
+TEST(Symmetric, SharesAreRoundedUpToKibibytes)
+{
+    const std::pair<size_t, size_t> cases[] = {
+        {0, 0}, {1, 1024}, {1024, 1024}, {1025, 2048}, {3072, 3072}};
+
+    for (const auto &[n_bytes, want] : cases)
+        EXPECT_EQ(want, mock_symmetric_round(n_bytes)) << n_bytes;
+}
+
+TEST(Symmetric, OfEqualKernelsTheFirstIsTakenUpTo2_30AndThenTheLast)
+{
+    const mock_symmetric_kernel kernels[] = {{"slow", false, 1, 1, 3},
+                                             {"first", false, 1, 1, 2},
+                                             {"last", false, 1, 1, 2},
+                                             {"slower", false, 1, 1, 4}};
+    const mock_model old = NodeOf("2.30", 90, 8);
+    const mock_model later = NodeOf("2.31", 90, 8);
+
+    EXPECT_STREQ("first", mock_symmetric_pick(&old, kernels, 4)->name);
+    EXPECT_STREQ("last", mock_symmetric_pick(&later, kernels, 4)->name);
+    EXPECT_EQ(nullptr, mock_symmetric_pick(&old, kernels, 0));
+    EXPECT_EQ(nullptr, mock_symmetric_pick(&later, kernels, 0));
+}
+
+// One wait of copies in a graph takes 9.98 us and 6.16 for each rank.
+TEST(Copies, InGraphsWaitOnceLessThanTheirBatchesOfEightButOnceMoreIfEven)
+{
+    const std::pair<int, int> cases[] = {
+        {8, 0},  {9, 2},  {16, 2}, {17, 2}, {23, 2},
+        {24, 2}, {25, 4}, {31, 4}, {32, 4}, {33, 4},
+    };
+
+    for (const auto &[n_ranks, n_waits] : cases) {
+        const mock_model model = NodeOf("2.31", 90, n_ranks);
+        const size_t bytes = (512 << 20) / (size_t)n_ranks + 1;
+        mock_copy few[MOCK_MAX_COPIES], many[MOCK_MAX_COPIES];
+        mock_copy_list(&model, bytes - 2, true, few);
+        mock_copy_list(&model, bytes, true, many);
+        EXPECT_NEAR(n_waits * (9.98 + n_ranks * 6.16), many[0].us - few[0].us,
+                    .02)
+            << n_ranks;
+    }
+}
+
 TEST(Symmetric, AListOfAlgorithmsRulesKernelsOutFrom2_31)
 {
     const mock_symmetric_work work{ncclFuncAllReduce, false, 1024, 1024, 1,
@@ -143,11 +481,10 @@ TEST(Symmetric, AListOfAlgorithmsRulesKernelsOutFrom2_31)
         const char *version;
         const char *algo;
         size_t n;
-    } cases[] = {{"2.30", nullptr, 4},
-                 {"2.30", "ring", 4},
-                 {"2.31", nullptr, 4},
-                 {"2.31", "ring", 0},
-                 {"2.31", "allgather:ring", 4}};
+    } cases[] = {{"2.30", nullptr, 4}, {"2.30", "ring", 4},
+                 {"2.31", nullptr, 4}, {"2.31", "ring", 0},
+                 {"2.31", "^tree", 0}, {"2.31", "^pat", 0},
+                 {"2.31", "^", 4},     {"2.31", "allgather:ring", 4}};
 
     for (const auto &c : cases) {
         const mock_model model = ModelOf(c.version, "h100x8", c.algo);

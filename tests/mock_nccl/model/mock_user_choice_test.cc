@@ -4,6 +4,15 @@
 #include "support/mock_folder.h"
 #include "support/mock_script.h"
 
+// In C a function and a struct can share a name.
+#pragma GCC diagnostic push
+#pragma GCC diagnostic ignored "-Wshadow"
+extern "C" {
+#include "model/user_choice.h"
+#include "versions/versions.h"
+}
+#pragma GCC diagnostic pop
+
 using namespace mock_test;
 using testing::Contains;
 using testing::ElementsAre;
@@ -94,6 +103,7 @@ const ChoiceCase kChoiceCases[] = {
     {"for_one_then_for_another", "AllReduce:Tree;AllGather:NVLS", nullptr, TREE, NVLS},
     {"last_entry_counts_alone", "AllReduce:Tree;AllReduce:NVLS", nullptr, NVLS, RING " " NVLS},
     {"protocol_but_for_one", nullptr, "LL,Simple;AllReduce:^LL", "tree/ll128 tree/simple ring/ll128 ring/simple nvls/simple", "ring/ll ring/simple nvls/simple"},
+    {"protocol_only_for_another", nullptr, "ReduceScatter:Simple", TREE " " RING " " NVLS, RING " " NVLS},
     {"protocol_only_for_one", nullptr, "^LL128;AllReduce:LL128", "tree/ll128 ring/ll128", "ring/ll ring/simple nvls/simple"},
     {"doubled_separators", "Ring,,Tree;;AllGather::NVLS", nullptr, TREE " " RING, NVLS},
     {"separators_at_the_end", "Ring,;", nullptr, RING, RING},
@@ -108,6 +118,52 @@ const ChoiceCase kChoiceCases[] = {
 // clang-format on
 INSTANTIATE_TEST_SUITE_P(Table, UserChoice, testing::ValuesIn(kChoiceCases),
                          CaseName());
+
+TEST(UserChoice, OfAProtocolIsForBroadcastsToo)
+{
+    Machine machine = LoadMachine("h100x8");
+
+    EXPECT_EQ("ring/ll", OpenOn(machine, ncclFuncBroadcast, nullptr, "LL"));
+    EXPECT_EQ("ring/simple",
+              OpenOn(machine, ncclFuncReduce, nullptr, "^LL,LL128"));
+}
+
+TEST(UserChoice, IsEverythingIfUnsetButLl128OnlyWhereItIsSafe)
+{
+    mock_user_choice choice;
+
+    EXPECT_EQ(ncclSuccess, mock_user_choice_parse(mock_version_find("2.28"),
+                                                  nullptr, nullptr, &choice));
+
+    EXPECT_FALSE(choice.collnet);
+    for (int c = 0; c < NCCL_NUM_TUNED_FUNCS; c++) {
+        for (int a = 0; a < NCCL_NUM_ALGORITHMS; a++)
+            EXPECT_EQ(MOCK_USE_YES, choice.algo[c][a]) << c << " " << a;
+        EXPECT_EQ(MOCK_USE_YES, choice.proto[c][NCCL_PROTO_LL]);
+        EXPECT_EQ(MOCK_USE_IF_SAFE, choice.proto[c][NCCL_PROTO_LL128]);
+        EXPECT_EQ(MOCK_USE_YES, choice.proto[c][NCCL_PROTO_SIMPLE]);
+    }
+}
+
+// Up to 2.23 there is one list for all, of which unknown words are skipped.
+TEST(UserChoice, OfAPlainListSkipsUnknownWords)
+{
+    mock_user_choice choice;
+
+    EXPECT_EQ(ncclSuccess,
+              mock_user_choice_parse(mock_version_find("2.21"), "tree,other",
+                                     "^ll,other", &choice));
+
+    for (int c = 0; c < NCCL_NUM_TUNED_FUNCS; c++) {
+        for (int a = 0; a < NCCL_NUM_ALGORITHMS; a++)
+            EXPECT_EQ(a == NCCL_ALGO_TREE ? MOCK_USE_YES : MOCK_USE_NO,
+                      choice.algo[c][a])
+                << c << " " << a;
+        EXPECT_EQ(MOCK_USE_NO, choice.proto[c][NCCL_PROTO_LL]);
+        EXPECT_EQ(MOCK_USE_YES, choice.proto[c][NCCL_PROTO_LL128]);
+        EXPECT_EQ(MOCK_USE_YES, choice.proto[c][NCCL_PROTO_SIMPLE]);
+    }
+}
 
 TEST(UserChoice, OfNvlsTreeLeavesItOnSeveralNodes)
 {
