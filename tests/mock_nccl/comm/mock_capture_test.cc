@@ -1,6 +1,7 @@
 // Collectives in CUDA graphs: the tuner's calls, and the outcome of launches.
 #include <gmock/gmock.h>
 
+#include "support/mock_profiler.h"
 #include "support/mock_script.h"
 
 using namespace mock_test;
@@ -100,6 +101,8 @@ TEST_F(Capture, TakesItsCollectivesAsAGroup)
     EXPECT_EQ(1, outcomes_[1].asked_channels); // the smallest is asked first
     EXPECT_EQ(2, outcomes_[0].asked_channels);
     EXPECT_EQ(2, outcomes_[2].asked_channels);
+    for (const mock_outcome &outcome : outcomes_)
+        EXPECT_FALSE(outcome.asked);
 }
 
 TEST_F(Capture, FailsAsTheTunerDoes)
@@ -110,6 +113,140 @@ TEST_F(Capture, FailsAsTheTunerDoes)
 
     EXPECT_EQ(nullptr, graph_);
     EXPECT_THAT(mock_last_error(), HasSubstr("getCollInfo returned 3"));
+}
+
+// ---- with a profiler ----
+
+// What a launch and its call back tell the profiler.
+Lines Replay(mock_cuda_graph *graph, std::vector<mock_outcome> &outcomes)
+{
+    Log log;
+
+    mock_graph_launch(graph, outcomes.data());
+    mock_graph_call_back(graph, outcomes.data());
+    return ProfilerLines(log);
+}
+
+TEST(CaptureProfiled, ReportsItsLaunchesWhereChannelsWereRequested)
+{
+    Profiled p(kListener, kKernels);
+    const std::vector<mock_call> calls = {Call(ncclFuncReduceScatter, 0),
+                                          Call(ncclFuncReduceScatter, 16384),
+                                          Call(ncclFuncReduceScatter, 32768)};
+    std::vector<mock_outcome> outcomes(3);
+    mock_cuda_graph *taken = nullptr;
+    ASSERT_EQ(ncclSuccess,
+              mock_comm_capture(p.comm.get(), calls.data(), 3, &taken));
+    const Graph graph(taken);
+
+    const Lines lines = Replay(taken, outcomes);
+
+    EXPECT_FALSE(outcomes[0].is_timed);
+    EXPECT_EQ(nullptr, outcomes[0].event);
+    EXPECT_THAT(lines,
+                ElementsAre("1000 start 4 Group of 0 rank 0",
+                            "1000 start 5 Coll of 2 rank 0 ReduceScatter 2048 "
+                            "ncclBfloat16 root 0 RING/LL on 2 number 0 in 4",
+                            "1000 start 6 Coll of 3 rank 0 ReduceScatter 4096 "
+                            "ncclBfloat16 root 0 RING/LL on 4 number 1 in 4",
+                            "stop 5", "stop 6", "stop 4"));
+    for (size_t i : {1, 2}) {
+        EXPECT_TRUE(outcomes[i].is_timed);
+        EXPECT_EQ(reinterpret_cast<void *>(4 + i), outcomes[i].event);
+    }
+    const Lines again = Replay(taken, outcomes); // its numbers go on
+    ASSERT_EQ(6u, again.size());
+    EXPECT_NE(std::string::npos, again[1].find(" number 2 ")) << again[1];
+    EXPECT_NE(std::string::npos, again[2].find(" number 3 ")) << again[2];
+}
+
+TEST(CaptureProfiled, ReportsNothingWhereTheyWereNotRequested)
+{
+    Profiled p(kListener, NCCL_PROFILE_COLL);
+    const mock_call call = Call(ncclFuncReduceScatter, 16384);
+    std::vector<mock_outcome> outcomes(1);
+    mock_cuda_graph *taken = nullptr;
+    ASSERT_EQ(ncclSuccess, mock_comm_capture(p.comm.get(), &call, 1, &taken));
+    const Graph graph(taken);
+    *p.profiler->nccl_mask = kKernels; // too late
+
+    EXPECT_THAT(Replay(taken, outcomes), testing::IsEmpty());
+    EXPECT_FALSE(outcomes[0].is_timed);
+}
+
+// From 2.29 on broadcasts are never timed.
+TEST(CaptureProfiled, KnowsWhatIsTimedBeforeItIsCalledBack)
+{
+    const mock_call timed = Call(ncclFuncAllReduce, 16384);
+    const mock_call other = Call(ncclFuncBroadcast, 16384);
+    const std::vector<std::vector<mock_call>> cases = {
+        {timed}, {timed, timed}, {other, timed}, {timed, other, other}};
+    Profiled p(kListener, kKernels, kAll, "2.30");
+
+    for (const auto &calls : cases) {
+        std::vector<mock_outcome> outcomes(calls.size());
+        mock_cuda_graph *taken = nullptr;
+        ASSERT_EQ(ncclSuccess, mock_comm_capture(p.comm.get(), calls.data(),
+                                                 calls.size(), &taken));
+        const Graph graph(taken);
+        mock_graph_launch(taken, outcomes.data());
+        size_t n_timed = 0;
+        for (size_t i = 0; i < calls.size(); i++) {
+            const bool is_timed = calls[i].coll == ncclFuncAllReduce;
+            EXPECT_EQ(is_timed, outcomes[i].is_timed) << i;
+            n_timed += is_timed;
+        }
+        // a group, and what is timed, have a start and an end
+        EXPECT_EQ(2 + 2 * n_timed, Replay(taken, outcomes).size());
+    }
+}
+
+// Without handles of their group or their call, some ranks could report them
+// and some not.
+TEST(CaptureProfiled, CountsLaunchesThatAllRanksReport)
+{
+    const struct {
+        int followed;
+        const char *second; // number of the second launch
+    } cases[] = {
+        {kAll, " number 1 "},
+        {NCCL_PROFILE_COLL, " number 0 "},
+        {NCCL_PROFILE_COLL | NCCL_PROFILE_GROUP, " number 1 "},
+        {NCCL_PROFILE_COLL | NCCL_PROFILE_COLL_API, " number 1 "},
+    };
+    const mock_call call = Call(ncclFuncReduceScatter, 16384);
+
+    for (const auto &c : cases) {
+        Profiled p(kListener, kKernels, c.followed);
+        std::vector<mock_outcome> outcomes(1);
+        mock_cuda_graph *taken = nullptr;
+        ASSERT_EQ(ncclSuccess,
+                  mock_comm_capture(p.comm.get(), &call, 1, &taken));
+        const Graph graph(taken);
+        for (const char *number : {" number 0 ", c.second}) {
+            const Lines lines = Replay(taken, outcomes);
+            ASSERT_LE(2u, lines.size());
+            EXPECT_NE(std::string::npos, lines[1].find(number))
+                << c.followed << ": " << lines[1];
+        }
+    }
+}
+
+TEST(CaptureProfiled, OfAnInvalidCallIsNoGraph)
+{
+    Profiled p(kListener, kKernels);
+    mock_call calls[] = {Call(ncclFuncReduceScatter, 16384),
+                         Call(ncclFuncReduceScatter, 16384)};
+    mock_cuda_graph *taken = nullptr;
+    calls[1].element_size = 3;
+    Log log;
+
+    EXPECT_EQ(ncclInvalidArgument,
+              mock_comm_capture(p.comm.get(), calls, 2, &taken));
+
+    EXPECT_EQ(nullptr, taken);
+    EXPECT_EQ("stop 1", ProfilerLines(log).back()); // of the group
+    mock_graph_destroy(nullptr);
 }
 
 } // namespace

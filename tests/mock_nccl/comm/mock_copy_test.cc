@@ -1,5 +1,6 @@
 // Allgathers by copy engines: which they are, what NCCL asks about them, and
 // its predictions.
+#include "support/mock_folder.h"
 #include "support/mock_questions.h"
 
 // In C a function and a struct can share a name.
@@ -148,6 +149,8 @@ INSTANTIATE_TEST_SUITE_P(
                 Gather(8 * kMi, MOCK_WINDOWS_BOTH), "AllGather_UC", 0},
         RunCase{"two_nodes", "2.31", "h100n2x8", true,
                 Gather(8 * kMi, MOCK_WINDOWS_BOTH), nullptr, 1},
+        RunCase{"blackwell_in_2_28", "2.28", "b200x8", false,
+                Gather(1 << 30, MOCK_WINDOWS_BOTH), nullptr, 0},
         RunCase{"blackwell_at_the_threshold", "2.30", "b200x8", false,
                 Gather(8 * 2 * 8 * kMi, MOCK_WINDOWS_BOTH), "AllGather_STMC",
                 0},
@@ -161,6 +164,110 @@ INSTANTIATE_TEST_SUITE_P(
                 Gather(8 * 2 * (8 * kMi + 1), MOCK_WINDOWS_BOTH),
                 "AllGather_UC", 1}),
     CaseName());
+
+// What mock_comm_kernels() and mock_comm_copies() list for it.
+size_t Kernels(const char *version, const char *machine, const mock_call &call,
+               mock_symmetric_kernel *kernels)
+{
+    Machine loaded = LoadMachine(machine);
+    Nccl nccl = MakeNccl({version});
+    return mock_comm_kernels(MakeComm(nccl, loaded).get(), &call, kernels);
+}
+
+size_t Copied(const char *version, const char *machine, const mock_call &call,
+              mock_copy *copies)
+{
+    Machine loaded = LoadMachine(machine);
+    Nccl nccl = MakeNccl({version});
+    return mock_comm_copies(MakeComm(nccl, loaded).get(), &call, copies);
+}
+
+TEST(Copies, AreListedForAllgathersFrom2_31)
+{
+    const mock_call gather = Call(ncclFuncAllGather, 8 * kMi);
+    const struct {
+        const char *version, *machine;
+        mock_call call;
+        size_t n;
+    } cases[] = {
+        {"2.31", "h100x8", gather, 2},
+        {"2.32", "h100x8", gather, 2},
+        {"2.31", "h100x8", Call(ncclFuncAllGather, 1), 2},
+        {"2.31", "h100x8", Call(ncclFuncAllGather, 0), 0},
+        {"2.30", "h100x8", gather, 0},
+        {"2.31", "h100x8", Call(ncclFuncAllReduce, 8 * kMi), 0},
+        {"2.31", "h100n2x8", gather, 0},
+        {"2.31", "a100x8", gather, 1},
+    };
+    mock_copy copies[MOCK_MAX_COPIES];
+
+    for (const auto &c : cases)
+        EXPECT_EQ(c.n, Copied(c.version, c.machine, c.call, copies))
+            << c.version << " " << c.machine << " " << c.call.n_bytes;
+    EXPECT_EQ(51.8805695f, copies[0].us); // as above, not captured
+}
+
+// Sizes are of one rank, in elements of 2 bytes if the call does not say.
+TEST(Copies, AndKernelsAreListedForWholeElements)
+{
+    for (ncclFunc_t coll :
+         {ncclFuncAllGather, ncclFuncAllReduce, ncclFuncReduceScatter}) {
+        mock_symmetric_kernel of[3][MOCK_MAX_SYMMETRIC];
+        const size_t sizes[] = {0, 2, 4};
+        size_t n[3];
+        mock_call call = Call(coll, 8 * 16 * 1024);
+        for (int i = 0; i < 3; i++) {
+            call.element_size = sizes[i];
+            n[i] = Kernels("2.30", "h100x8", call, of[i]);
+        }
+        ASSERT_LT(0u, n[0]);
+        EXPECT_EQ(n[0], n[1]);
+        EXPECT_EQ(n[0], n[2]);
+        for (size_t k = 0; k < n[0]; k++) {
+            EXPECT_STREQ(of[1][k].name, of[0][k].name);
+            EXPECT_EQ(of[1][k].us, of[0][k].us) << of[0][k].name;
+            EXPECT_EQ(of[2][k].us, of[0][k].us) << of[0][k].name;
+        }
+    }
+}
+
+TEST(Kernels, AreListedForWhatTheyRunOnOneNodeFrom2_29)
+{
+    mock_call average = Call(ncclFuncAllReduce, 8 * kMi);
+    average.reduction = MOCK_REDUCTION_AVERAGE;
+    mock_call scattered = average;
+    scattered.coll = ncclFuncReduceScatter;
+    mock_call other = average;
+    other.reduction = MOCK_REDUCTION_OTHER;
+    const struct {
+        const char *version, *machine;
+        mock_call call;
+        bool has_any;
+    } cases[] = {
+        {"2.28", "h100x8", Call(ncclFuncAllReduce, 8 * kMi), false},
+        {"2.29", "h100x8", Call(ncclFuncAllReduce, 8 * kMi), true},
+        {"2.31", "h100x8", Call(ncclFuncAllGather, 8 * kMi), true},
+        {"2.31", "h100x8", Call(ncclFuncReduceScatter, 8 * kMi), true},
+        {"2.31", "h100x8", Call(ncclFuncReduce, 8 * kMi), false},
+        {"2.31", "h100x8", Call(ncclFuncBroadcast, 8 * kMi), false},
+        {"2.31", "h100x8", Call(ncclFuncAllReduce, 0), false},
+        {"2.31", "h100x8", Call(ncclFuncAllReduce, 1), true},
+        {"2.31", "h100x8", Call(ncclFuncAllReduce, size_t{64} << 30), false},
+        {"2.31", "h100n2x8", Call(ncclFuncAllReduce, 8 * kMi), false},
+        {"2.29", "h100x8", average, false},
+        {"2.30", "h100x8", average, true},
+        {"2.32.3", "h100x8", average, true},
+        {"2.32", "h100x8", average, false},
+        {"2.32", "h100x8", scattered, true},
+        {"2.31", "h100x8", other, false},
+    };
+    mock_symmetric_kernel kernels[MOCK_MAX_SYMMETRIC];
+
+    for (const auto &c : cases)
+        EXPECT_EQ(c.has_any, Kernels(c.version, c.machine, c.call, kernels) > 0)
+            << c.version << " " << c.machine << " " << kColls[c.call.coll]
+            << " " << c.call.n_bytes;
+}
 
 TEST(Copies, AreAskedAboutLastWithoutAChoiceAndErrorsDoNoHarm)
 {
@@ -183,6 +290,59 @@ TEST(Copies, AreAskedAboutLastWithoutAChoiceAndErrorsDoNoHarm)
     asked.result = ncclSystemError;
     ASSERT_EQ(ncclSuccess, mock_comm_group(comm.get(), calls, 1, outcomes));
     EXPECT_STREQ("AllGather_UC", outcomes[0].kernel);
+}
+
+// Without multicast where TMA moves data: from 2.31 on.
+TEST(Copies, AreOfFourTimesAsManyElementsWithoutMulticast)
+{
+    Folder folder;
+    folder.WriteAs("b200x8", "2.28.9");
+    folder.Write("machine.csv", "gpu,compute_capability,ranks,nodes,cpu_vendor,"
+                                "channels,nvls_channels,nccl\n"
+                                "G,100,8,1,intel,32,0,2.28.9\n");
+    Machine machine = LoadFolder(folder.Path());
+    const struct {
+        const char *version;
+        size_t n_elements; // of a rank
+        bool copied;
+    } cases[] = {
+        {"2.30", 8 * kMi, false},     {"2.30", 8 * kMi + 1, true},
+        {"2.31", 8 * kMi + 1, false}, {"2.31", 32 * kMi, false},
+        {"2.31", 32 * kMi + 1, true},
+    };
+
+    for (const auto &c : cases) {
+        const mock_outcome outcome =
+            OnMachine(machine, Gather(8 * 2 * c.n_elements, MOCK_WINDOWS_BOTH),
+                      {c.version});
+        ASSERT_NE(nullptr, outcome.kernel);
+        EXPECT_EQ(c.copied, outcome.kernel == std::string("AllGather_UC"))
+            << c.version << " " << outcome.kernel;
+    }
+}
+
+TEST(Copies, AreAllThoseOfAGroup)
+{
+    const std::vector<mock_call> calls = {
+        Gather(8 * kMi, MOCK_WINDOWS_BOTH), Call(ncclFuncReduce, kMi),
+        Gather(kMi, MOCK_WINDOWS_BOTH), Gather(kMi, MOCK_WINDOWS_NONE),
+        Gather(2 * kMi, MOCK_WINDOWS_BOTH)};
+    mock_nccl_options options{"2.28"};
+    options.zero_ctas = true;
+    mock_outcome outcomes[5];
+    Machine machine = LoadMachine("h100x8");
+    Nccl nccl = MakeNccl(options);
+    Comm comm = MakeComm(nccl, machine);
+
+    ASSERT_EQ(ncclSuccess, mock_comm_group(comm.get(), calls.data(),
+                                           calls.size(), outcomes));
+
+    for (size_t i = 0; i < 5; i++) {
+        const bool copied = calls[i].windows == MOCK_WINDOWS_BOTH;
+        EXPECT_STREQ(copied ? "AllGather_UC" : nullptr, outcomes[i].kernel);
+        EXPECT_EQ(copied, outcomes[i].n_channels == 0) << i;
+        EXPECT_EQ(!copied, outcomes[i].asked) << i;
+    }
 }
 
 } // namespace

@@ -1,5 +1,7 @@
 // NCCL_ENQUEUE_REARCH_ENABLE: collectives one by one, and symmetric kernels
 // compared with general ones. The rows are answers of NCCL 2.31.2's own code.
+#include <algorithm>
+
 #include "support/mock_questions.h"
 
 using namespace mock_test;
@@ -77,7 +79,7 @@ class RearchGroup : public testing::Test
     // The questions of a group on h100x8.
     std::vector<Question> Ask(const char *version, bool rearch)
     {
-        const mock_call calls[] = {
+        mock_call calls[] = {
             Of(ncclFuncBroadcast, 4 << 20, 2, MOCK_WINDOWS_NONE,
                MOCK_REDUCTION_OTHER),
             Of(ncclFuncAllReduce, 8 << 20, 4, MOCK_WINDOWS_NONE,
@@ -85,6 +87,7 @@ class RearchGroup : public testing::Test
             Of(ncclFuncAllReduce, 16 << 20, 4, MOCK_WINDOWS_NONE,
                MOCK_REDUCTION_OTHER),
         };
+        calls[1].n_pipe_ops = 3; // which it does not stand for
         Questions asked;
         mock_nccl_options options = WithScript();
         mock_outcome outcomes[3];
@@ -124,6 +127,7 @@ TEST(Rearch, WhatRunsNoSymmetricKernelIsScheduled)
     options.rearch = true;
     Nccl nccl = MakeNccl(options);
     Comm comm = MakeComm(nccl, LoadMachine("h100x8"));
+    Log log;
 
     ASSERT_EQ(ncclSuccess, mock_comm_group(comm.get(), calls, 3, outcomes));
 
@@ -131,6 +135,7 @@ TEST(Rearch, WhatRunsNoSymmetricKernelIsScheduled)
     EXPECT_STREQ("AllReduce_AGxLLMC_R", outcomes[1].kernel);
     EXPECT_EQ(0, outcomes[1].n_channels);
     EXPECT_LT(0, outcomes[2].n_channels);
+    EXPECT_EQ(2u, log.lines.size()); // one each
 }
 
 // A pair that is just below the smallest cost does not hide a faster kernel; 0
@@ -151,6 +156,39 @@ TEST(Rearch, ACostOfZeroBeatsEverySymmetricKernel)
         };
         EXPECT_STREQ(zero ? nullptr : "AllReduce_AGxLLMC_R",
                      OnMachine(LoadMachine("h100x8"), call, options).kernel);
+    }
+    script = nullptr;
+}
+
+TEST(Rearch, OfEqualCostsTheSymmetricKernelWins)
+{
+    const mock_call call =
+        Of(ncclFuncAllReduce, 4096, 4, MOCK_WINDOWS_BOTH, MOCK_REDUCTION_SUM);
+    mock_nccl_options options = WithScript();
+    options.version = "2.31";
+    options.rearch = true;
+    Machine machine = LoadMachine("h100x8");
+    Nccl nccl = MakeNccl(options);
+    Comm comm = MakeComm(nccl, machine);
+    mock_symmetric_kernel kernels[MOCK_MAX_SYMMETRIC];
+    const size_t n = mock_comm_kernels(comm.get(), &call, kernels);
+    ASSERT_LT(0u, n);
+    float best = kernels[0].charged_us;
+    for (size_t i = 1; i < n; i++)
+        best = std::min(best, kernels[i].charged_us);
+
+    for (float us : {std::nextafter(best, 0.0f), best}) {
+        mock_outcome outcome;
+        script = [&](Table table, int *) {
+            for (int a = 0; a < NCCL_NUM_ALGORITHMS; a++)
+                for (int p = 0; p < NCCL_NUM_PROTOCOLS; p++)
+                    table[a][p] = 1e6f;
+            table[NCCL_ALGO_RING][NCCL_PROTO_LL] = us;
+            return ncclSuccess;
+        };
+        ASSERT_EQ(ncclSuccess,
+                  mock_comm_collective(comm.get(), &call, &outcome));
+        EXPECT_EQ(us == best, outcome.kernel != nullptr) << us;
     }
     script = nullptr;
 }

@@ -41,9 +41,10 @@ struct CutOffCase {
 TEST(CutOff, IsTheNewestVersionThatTheLibraryKnows)
 {
     const CutOffCase cases[] = {
-        {"2.21", 2}, {"2.22", 3},   {"2.23", 3}, {"2.24", 4},   {"2.25", 4},
-        {"2.26", 4}, {"2.27", 4},   {"2.28", 5}, {"2.28.9", 5}, {nullptr, 5},
-        {"2.29", 5}, {"2.30.7", 6}, {"2.31", 6}};
+        {"2.21", 2},   {"2.22", 3},   {"2.23", 3}, {"2.24", 4},
+        {"2.25", 4},   {"2.26", 4},   {"2.27", 4}, {"2.28", 5},
+        {"2.28.9", 5}, {nullptr, 5},  {"2.29", 5}, {"2.30.7", 6},
+        {"2.31", 6},   {"2.32.3", 6}, {"2.32", 7}, {"2.33", 7}};
     Machine machine = LoadMachine("h200x4");
 
     for (const CutOffCase &c : cases) {
@@ -72,11 +73,31 @@ TEST(Release, NewerThanTheNewestIsPlayedAsThat)
 
     for (const auto &c : cases) {
         const int i = mock_release_find(c.version);
-        EXPECT_STREQ(c.name == nullptr ? "" : c.name,
-                     i < 0 ? "" : mock_release_name((size_t)i))
-            << c.version;
+        if (c.name == nullptr) {
+            EXPECT_EQ(-1, i) << c.version;
+        } else {
+            EXPECT_STREQ(c.name, mock_release_name((size_t)i)) << c.version;
+        }
         EXPECT_EQ(c.is_newer, mock_release_is_newer(c.version)) << c.version;
     }
+}
+
+TEST(Release, IsOneOfThirteenOldestFirst)
+{
+    const std::vector<std::string> names = {
+        "2.21", "2.22", "2.23", "2.24", "2.25",   "2.26", "2.27",
+        "2.28", "2.29", "2.30", "2.31", "2.32.3", "2.32"};
+    // 2.28 to 2.30, and 2.32.6
+    const std::vector<int> takes = {0, 0, 0, 0, 0, 0, 0, 1, 1, 1, 0, 0, 1};
+
+    for (size_t i = 0; i < names.size(); i++) {
+        const int release = static_cast<int>(i);
+        EXPECT_EQ(names[i], mock_release_name(i));
+        EXPECT_EQ(release, mock_release_find(names[i].c_str()));
+        EXPECT_EQ(takes[i] == 1, mock_release_takes_constants(release))
+            << names[i];
+    }
+    EXPECT_EQ(nullptr, mock_release_name(names.size()));
 }
 
 #define KNOWN "2.21 to 2.32"
@@ -100,6 +121,12 @@ TEST(Options, InvalidOnesAreRejected)
         EXPECT_EQ(ncclInvalidArgument, mock_nccl_create(&options, &nccl));
         EXPECT_EQ(nullptr, nccl);
         EXPECT_STREQ(error, mock_last_error());
+    }
+    for (int version : {2, 7}) {
+        const mock_nccl_options options{nullptr, nullptr, &tuner, version};
+        mock_nccl *nccl = nullptr;
+        EXPECT_EQ(ncclSuccess, mock_nccl_create(&options, &nccl)) << version;
+        mock_nccl_destroy(nccl);
     }
 }
 
@@ -175,6 +202,31 @@ TEST_F(Stay, FailureToLoadIsForTheRestOfTheProcess)
     EXPECT_EQ(0, mock_comm_tuner_version(second.get()));
     EXPECT_THAT(Lines("set by environment"), testing::SizeIs(1));
     EXPECT_THAT(Lines("unsupported"), testing::SizeIs(1));
+}
+
+TEST_F(Stay, ATunerThatIsOnlyFoundIsClosedWithoutItsInit)
+{
+    const struct {
+        const char *plugin;
+        size_t size; // of the name
+        int version;
+        const char *name;
+    } cases[] = {
+        {"echo_v5", 8, 5, "echo"},   {"echo_v4", 5, 4, "echo"},
+        {"echo_v3", 4, 3, "ech"},    {"no_symbol", 8, 0, "before"},
+        {"no_such", 8, 0, "before"},
+    };
+
+    for (const auto &c : cases) {
+        Nccl nccl = MakeNccl({nullptr, c.plugin, nullptr, 0});
+        char name[8] = "before";
+        log_.lines.clear();
+        EXPECT_EQ(c.version, mock_nccl_find_tuner(nccl.get(), name, c.size));
+        EXPECT_STREQ(c.name, name);
+        EXPECT_THAT(Lines("init"), IsEmpty());
+        EXPECT_THAT(Lines("Closing tuner"),
+                    testing::SizeIs(c.version != 0 ? 1 : 0));
+    }
 }
 
 TEST_F(Stay, AFinalizeThatFailsLeavesTheTunerLoaded)

@@ -105,6 +105,12 @@ TEST_F(MockProfilerLife, PhasesOfKernelsAreForNewProfilers)
         {kListenerV4, "2.31", phases | NCCL_PROFILE_COLL, NCCL_PROFILE_COLL,
          "0x2 (2) - Enabled: Coll "},
         {kListenerV4, "2.30", kKernels, kKernels, "Enabled: KernelCh "},
+        {kListener, "2.30", 0x43, 0x43,
+         "0x43 (67) - Enabled: Group Coll KernelCh "},
+        {kListener, "2.30", 0x7fff, 0x7fff,
+         "0x7fff (32767) - Enabled: Group Coll P2p ProxyOp ProxyStep "
+         "ProxyCtrl KernelCh NetPlugin GroupApi CollApi P2pApi KernelLaunch "
+         "CeColl CeSync CeBatch "},
     };
 
     for (const auto &c : cases) {

@@ -1,6 +1,7 @@
 // The events that mock NCCL reports to a profiler, and their order.
 #include <gmock/gmock.h>
 
+#include "mock_nccl/comm/mock_collnet_machine.h"
 #include "support/mock_profiler.h"
 
 using namespace mock_test;
@@ -57,7 +58,7 @@ TEST(MockProfiler, ReportsStartsAndEndsSeparately)
     Profiled p(kListener, kKernels);
     mock_outcome outcome = RunOne(p.comm, Call(ncclFuncReduceScatter, 32768));
     mock_channel_time times[] = {{100, 0}, {110, 950}};
-    void *handles[2];
+    void *handles[2] = {&p, &p};
     Log begun;
 
     mock_comm_kernel_began(p.comm.get(), &outcome, times, handles);
@@ -237,6 +238,40 @@ TEST(MockProfiler, KernelsOfAGroupHaveTheirOwnChannels)
     EXPECT_EQ("2 3 4 5 ", channels);
 }
 
+TEST(MockProfiler, WhatHasAllChannelsForItselfSaysNone)
+{
+    const struct {
+        const char *algo;
+        const char *said;
+        int n_channels; // of the collective
+    } cases[] = {
+        {"ring", " RING/SIMPLE on 16 ", 16},
+        {"nvlstree", " NVLS_TREE/SIMPLE on 16 ", 16},
+        {"collnetchain", " COLLNET_CHAIN/SIMPLE on 0 ", 16},
+        {"collnetdirect", " COLLNET_DIRECT/SIMPLE on 0 ", 16},
+        {"nvls", " NVLS/SIMPLE on 0 ", 16},
+    };
+    Profiler profiler(kListener, NCCL_PROFILE_COLL, NCCL_PROFILE_COLL);
+    Machine machine = CollNetMachine();
+
+    for (const auto &c : cases) {
+        mock_nccl_options options = With(kListener);
+        options.algo = c.algo;
+        options.proto = "simple";
+        options.collnet = true;
+        Nccl nccl = MakeNccl(options);
+        Comm comm = MakeComm(nccl, machine);
+        Log log;
+
+        EXPECT_EQ(c.n_channels,
+                  RunOne(comm, Call(ncclFuncAllReduce, 1 << 30)).n_channels);
+
+        const Lines lines = FollowedLines(log);
+        ASSERT_EQ(2u, lines.size()) << c.algo;
+        EXPECT_NE(std::string::npos, lines[0].find(c.said)) << lines[0];
+    }
+}
+
 TEST(MockProfiler, MaskCountsAsItIsAtTheCall)
 {
     Profiled p(kListener, 0, NCCL_PROFILE_COLL);
@@ -256,6 +291,70 @@ TEST(MockProfiler, MaskCountsAsItIsAtTheCall)
         *p.profiler->nccl_mask = c.mask;
         EXPECT_EQ(c.is_timed, RunOne(p.comm, call).is_timed) << c.mask;
         EXPECT_EQ(c.events, p.profiler->events) << c.mask;
+    }
+}
+
+TEST(MockProfiler, EveryGroupHasItsEvents)
+{
+    Profiled p(kListener, NCCL_PROFILE_COLL_API);
+
+    for (int first : {1, 3, 5}) {
+        const std::string group = std::to_string(first);
+        const std::string call = std::to_string(first + 1);
+        Log log;
+        RunOne(p.comm, Call(ncclFuncReduce, 4096));
+        EXPECT_THAT(ProfilerLines(log),
+                    ElementsAre("1000 start " + group +
+                                    " GroupApi of 0 rank 0 depth 1 captured 0",
+                                "state " + group + " 23",
+                                "1000 start " + call + " CollApi of " + group +
+                                    " rank 0 Reduce 2048 ncclBfloat16 root 0 "
+                                    "captured 0",
+                                "stop " + call, "state " + group + " 24",
+                                "stop " + group));
+    }
+    *p.profiler->nccl_mask = 0;
+    Log log;
+    RunOne(p.comm, Call(ncclFuncReduce, 4096));
+    EXPECT_THAT(ProfilerLines(log), IsEmpty());
+}
+
+// A bit enables the events above its own.
+TEST(MockProfiler, EveryBitEnablesItsEventsAndThoseAbove)
+{
+    const std::string api = "GroupApi ", call = "CollApi ", group = "Group ",
+                      all = "GroupApi CollApi Group Coll ";
+    const std::pair<int, std::string> cases[] = {
+        {NCCL_PROFILE_GROUP, api + group},
+        {NCCL_PROFILE_COLL, all},
+        {NCCL_PROFILE_P2P, api + group},
+        {NCCL_PROFILE_PROXY_OP, all},
+        {NCCL_PROFILE_PROXY_STEP, all},
+        {NCCL_PROFILE_PROXY_CTRL, ""},
+        {NCCL_PROFILE_KERNEL_CH, all},
+        {NCCL_PROFILE_NET_PLUGIN, all},
+        {NCCL_PROFILE_GROUP_API, api},
+        {NCCL_PROFILE_COLL_API, api + call},
+        {NCCL_PROFILE_P2P_API, api},
+        {NCCL_PROFILE_KERNEL_LAUNCH, api},
+        {NCCL_PROFILE_CE_COLL, api + call},
+        {NCCL_PROFILE_CE_SYNC, api + call},
+        {NCCL_PROFILE_CE_BATCH, api + call},
+    };
+    Profiled p(kListener, 0, kAll, "2.30");
+
+    for (const auto &[mask, want] : cases) {
+        *p.profiler->nccl_mask = mask;
+        Log log;
+        RunOne(p.comm, Call(ncclFuncReduce, 4096));
+        std::string started;
+        for (const std::string &line : ProfilerLines(log)) {
+            std::stringstream words(line);
+            std::string context, what, handle, event;
+            words >> context >> what >> handle >> event;
+            started += what == "start" ? event + " " : "";
+        }
+        EXPECT_EQ(want, started) << mask;
     }
 }
 
@@ -340,6 +439,32 @@ TEST(MockProfiler, SymmetricKernelsAreLaunchedFirstFrom2_31)
                     "stop 3"));
 }
 
+TEST(MockProfiler, SymmetricKernelsOfNewEnqueueingHaveBlocksEach)
+{
+    Profiler profiler(kListener, NCCL_PROFILE_COLL, NCCL_PROFILE_COLL);
+    mock_nccl_options options = With(kListener, "2.31");
+    options.rearch = true;
+    Machine machine = LoadMachine("h200x4");
+    Nccl nccl = MakeNccl(options);
+    Comm comm = MakeComm(nccl, machine);
+    std::vector<mock_call> calls(2, Call(ncclFuncAllReduce, 65536));
+    calls[0].windows = calls[1].windows = MOCK_WINDOWS_BOTH;
+    mock_outcome outcomes[2];
+    Log log;
+
+    ASSERT_EQ(ncclSuccess,
+              mock_comm_group(comm.get(), calls.data(), 2, outcomes));
+
+    EXPECT_THAT(
+        FollowedLines(log),
+        ElementsAre("1000 start 1 Coll of 0 rank 0 AllReduce 32768 "
+                    "ncclBfloat16 root 0 RSxLD_AGxST/ on 2 number 0 in 0",
+                    "stop 1",
+                    "1000 start 2 Coll of 0 rank 0 AllReduce 32768 "
+                    "ncclBfloat16 root 0 RSxLD_AGxST/ on 2 number 1 in 0",
+                    "stop 2"));
+}
+
 struct PhaseCase {
     const char *version;
     mock_channel_time time;
@@ -367,6 +492,7 @@ TEST(MockProfiler, PhasesAreToldBeforeTheChannelsEndToV7)
          {"1000 start 2 KernelPhase of 1 rank 0 channel 0 phase 1 compute at "
           "100",
           "state 2 31 at 900", "stop 2", "state 1 22 at 900", "stop 1"}},
+        {"2.31", {100, 0, 200, 800}, {}}, // lost
     };
 
     for (const PhaseCase &c : cases) {
@@ -382,6 +508,50 @@ TEST(MockProfiler, PhasesAreToldBeforeTheChannelsEndToV7)
         mock_comm_kernel_ended(p.comm.get(), &outcome, &c.time, handles);
 
         EXPECT_EQ(c.want, ProfilerLines(log)) << c.version;
+    }
+}
+
+TEST(MockProfiler, PhasesAreNotToldUnlessTheyAreRequested)
+{
+    Profiled p(kListener, kKernels, kKernels, "2.31");
+    const mock_channel_time time{100, 900, 200, 800};
+    mock_outcome outcome = RunOne(p.comm, Call(ncclFuncReduce, 64));
+    ASSERT_EQ(1, outcome.n_channels);
+    EXPECT_FALSE(outcome.has_phases);
+    Log log;
+
+    RunKernels(p.comm, outcome, &time);
+
+    EXPECT_THAT(ProfilerLines(log),
+                ElementsAre("1000 start 1 KernelCh of 0 rank 0 channel 0 at "
+                            "100",
+                            "state 1 22 at 900", "stop 1"));
+}
+
+TEST(MockProfiler, CopyEnginesAreToldIfAnyOfTheirEventsIsRequested)
+{
+    const std::pair<int, bool> cases[] = {{NCCL_PROFILE_CE_COLL, true},
+                                          {NCCL_PROFILE_CE_SYNC, true},
+                                          {NCCL_PROFILE_CE_BATCH, true},
+                                          {NCCL_PROFILE_COLL, false},
+                                          {kKernels, false},
+                                          {0, false}};
+    Machine machine = LoadMachine("h200x4");
+    mock_nccl_options options = With(kListener, "2.30");
+    mock_call call = Call(ncclFuncAllGather, 65536);
+    options.zero_ctas = true;
+    call.windows = MOCK_WINDOWS_BOTH;
+
+    for (auto [mask, told] : cases) {
+        Profiler profiler(kListener, mask);
+        Nccl nccl = MakeNccl(options);
+        Comm comm = MakeComm(nccl, machine);
+        Log log;
+        RunOne(comm, call);
+        int n = 0;
+        for (const std::string &line : ProfilerLines(log))
+            n += line.find("CeColl") != std::string::npos;
+        EXPECT_EQ(told ? 1 : 0, n) << mask;
     }
 }
 
@@ -451,13 +621,14 @@ TEST(MockProfiler, CopiesFollowTheKernelsOfTheirGroup)
     Nccl nccl = MakeNccl(options);
     Comm comm = MakeComm(nccl, LoadMachine("h200x4"));
     mock_call calls[] = {Call(ncclFuncAllGather, 65536),
-                         Call(ncclFuncAllReduce, 65536)};
-    mock_outcome outcomes[2];
+                         Call(ncclFuncAllReduce, 65536),
+                         Call(ncclFuncAllGather, 4096)};
+    mock_outcome outcomes[3];
     for (mock_call &call : calls)
         call.windows = MOCK_WINDOWS_BOTH;
     Log log;
 
-    ASSERT_EQ(ncclSuccess, mock_comm_group(comm.get(), calls, 2, outcomes));
+    ASSERT_EQ(ncclSuccess, mock_comm_group(comm.get(), calls, 3, outcomes));
 
     EXPECT_THAT(
         FollowedLines(log),
@@ -466,7 +637,10 @@ TEST(MockProfiler, CopiesFollowTheKernelsOfTheirGroup)
                     "stop 1",
                     "1000 start 2 CeColl of 0 rank 0 AllGather 16384 ncclInt8 "
                     "by MC number 0",
-                    "stop 2"));
+                    "stop 2",
+                    "1000 start 3 CeColl of 0 rank 0 AllGather 1024 ncclInt8 "
+                    "by MC number 1",
+                    "stop 3"));
 }
 
 TEST(MockProfiler, CaptureReportsOnlyCalls)

@@ -143,6 +143,7 @@ TEST(V2, PairsThatNcclHasRuledOutOrDoesNotKnowChangeNothing)
                                          {NCCL_ALGO_RING, -1},
                                          {-1, NCCL_PROTO_LL},
                                          {NCCL_ALGO_RING, 3},
+                                         {NCCL_ALGO_TREE, 3},
                                          {7, NCCL_PROTO_SIMPLE}};
     Machine machine = LoadMachine("h200x4");
     Nccl nccl = MakeNccl(WithScript(nullptr, 2));
@@ -160,6 +161,33 @@ TEST(V2, PairsThatNcclHasRuledOutOrDoesNotKnowChangeNothing)
             << mock_last_error();
         EXPECT_EQ(NCCL_ALGO_RING, got.algo);
         EXPECT_EQ(NCCL_PROTO_LL, got.proto);
+        EXPECT_EQ(0, memcmp(got.cost, got.cost_after, sizeof(got.cost)));
+    }
+    ForgetScript();
+}
+
+TEST(V2, APairThatNcclHasIsTheCheapest)
+{
+    const std::pair<int, int> cases[] = {{NCCL_ALGO_TREE, NCCL_PROTO_LL},
+                                         {NCCL_ALGO_TREE, NCCL_PROTO_SIMPLE},
+                                         {NCCL_ALGO_RING, NCCL_PROTO_LL128}};
+    Machine machine = LoadMachine("h200x4");
+    Nccl nccl = MakeNccl(WithScript(nullptr, 2));
+    Comm comm = MakeComm(nccl, machine);
+    mock_call call = Call(ncclFuncAllReduce, 1 << 20);
+
+    for (auto [algo, proto] : cases) {
+        mock_outcome got;
+        on_ask = [a = algo, p = proto](const Asked &asked) {
+            *asked.algo = a;
+            *asked.proto = p;
+            return ncclSuccess;
+        };
+        EXPECT_EQ(ncclSuccess, mock_comm_collective(comm.get(), &call, &got))
+            << mock_last_error();
+        EXPECT_EQ(algo, got.algo);
+        EXPECT_EQ(proto, got.proto);
+        got.cost[algo][proto] = 0;
         EXPECT_EQ(0, memcmp(got.cost, got.cost_after, sizeof(got.cost)));
     }
     ForgetScript();

@@ -1,0 +1,286 @@
+// CSV files: what is read, and what is refused.
+#include <cstddef>
+#include <cstring>
+
+#include "support/mock_folder.h"
+
+extern "C" {
+#include "base/csv.h"
+}
+
+using namespace mock_test;
+
+namespace
+{
+
+const char *const kWords[] = {"red", "green"};
+const mock_words kColors = {kWords, 2};
+
+struct Record {
+    char name[8];
+    int color;
+    int number;
+    size_t size;
+    double us;
+};
+
+enum { NAME, COLOR, NUMBER, SIZE, US, OTHER, N_FIELDS };
+
+const mock_field kFields[] = {
+    {"name", mock_field::MOCK_FIELD_TEXT, offsetof(Record, name), 1, 8, nullptr,
+     nullptr, false},
+    {"color", mock_field::MOCK_FIELD_WORD, offsetof(Record, color), 0, 0,
+     &kColors, "any", true},
+    {"number", mock_field::MOCK_FIELD_INT, offsetof(Record, number), 2, 9,
+     nullptr, nullptr, true},
+    {"size", mock_field::MOCK_FIELD_SIZE, offsetof(Record, size), 0, 1ll << 40,
+     nullptr, nullptr, true},
+    {"us", mock_field::MOCK_FIELD_TIME, offsetof(Record, us), 0, 0, nullptr,
+     nullptr, true},
+    {"other", mock_field::MOCK_FIELD_OTHER, 0, 0, 0, nullptr, nullptr, true},
+};
+
+class Csv : public testing::Test
+{
+  protected:
+    ~Csv() override
+    {
+        mock_csv_close(csv_);
+    }
+    ncclResult_t Open(const std::string &text,
+                      const mock_field *fields = kFields, int n = N_FIELDS)
+    {
+        mock_csv_close(csv_);
+        csv_ = nullptr;
+        std::ofstream(path_) << text;
+        return mock_csv_open(path_.c_str(), fields, n, &csv_);
+    }
+    bool Next()
+    {
+        bool has_row = false;
+        EXPECT_EQ(ncclSuccess, mock_csv_next(csv_, &has_row))
+            << mock_last_error();
+        return has_row;
+    }
+    // The error of a file without its path; "" if its first row can be read.
+    std::string Error(const std::string &text,
+                      const mock_field *fields = kFields, int n = N_FIELDS)
+    {
+        bool has_row = false;
+        Record record{};
+        mock_set_error("%s", "");
+        ncclResult_t rc = Open(text, fields, n);
+        if (rc == ncclSuccess)
+            rc = mock_csv_next(csv_, &has_row);
+        if (rc == ncclSuccess && has_row)
+            rc = mock_csv_read(csv_, &record);
+        const std::string error = mock_last_error();
+        EXPECT_EQ(error.empty(), rc == ncclSuccess);
+        return error.empty() ? "" : error.substr(path_.size());
+    }
+
+    TemporaryFolder folder_;
+    const std::string path_ = folder_.Path("a.csv");
+    mock_csv *csv_ = nullptr;
+};
+
+TEST_F(Csv, FillsTheMembersOfItsColumns)
+{
+    Record record{};
+    ASSERT_EQ(ncclSuccess,
+              Open("# comment\n\nus,other,size,number,color,name\n"
+                   "1.5,x,1099511627776,2,green,abcdefg\r\n\n# comment\n"
+                   "2e3,,0,9,any,a"));
+
+    ASSERT_TRUE(Next());
+    EXPECT_EQ(4, mock_csv_line(csv_));
+    ASSERT_EQ(ncclSuccess, mock_csv_read(csv_, &record)) << mock_last_error();
+    EXPECT_STREQ("abcdefg", record.name);
+    EXPECT_EQ(1, record.color);
+    EXPECT_EQ(2, record.number);
+    EXPECT_EQ(size_t{1} << 40, record.size);
+    EXPECT_EQ(1.5, record.us);
+    EXPECT_TRUE(mock_csv_is(csv_, OTHER, "x"));
+    EXPECT_FALSE(mock_csv_is(csv_, OTHER, "y"));
+
+    ASSERT_TRUE(Next());
+    EXPECT_EQ(7, mock_csv_line(csv_));
+    ASSERT_EQ(ncclSuccess, mock_csv_read(csv_, &record)) << mock_last_error();
+    EXPECT_STREQ("a", record.name);
+    EXPECT_EQ(-1, record.color);
+    EXPECT_EQ(9, record.number);
+    EXPECT_EQ(0u, record.size);
+    EXPECT_EQ(2000, record.us);
+    EXPECT_TRUE(mock_csv_is(csv_, OTHER, ""));
+    EXPECT_FALSE(Next());
+    EXPECT_EQ(7, mock_csv_line(csv_));
+}
+
+TEST_F(Csv, LeavesMembersOfColumnsThatItLacksAlone)
+{
+    Record record{"x", 11, 12, 13, 14};
+    ASSERT_EQ(ncclSuccess, Open("name\nb\n"));
+    ASSERT_TRUE(Next());
+
+    ASSERT_EQ(ncclSuccess, mock_csv_read(csv_, &record));
+
+    EXPECT_STREQ("b", record.name);
+    EXPECT_EQ(11, record.color);
+    EXPECT_EQ(12, record.number);
+    EXPECT_EQ(13u, record.size);
+    EXPECT_EQ(14, record.us);
+    EXPECT_TRUE(mock_csv_has(csv_, NAME));
+    for (int field : {COLOR, NUMBER, SIZE, US, OTHER, N_FIELDS}) {
+        EXPECT_FALSE(mock_csv_has(csv_, field)) << field;
+        EXPECT_FALSE(mock_csv_is(csv_, field, "b")) << field;
+    }
+}
+
+// clang-format off
+TEST_F(Csv, IsRefusedWithItsLineAndReason)
+{
+    const std::string c63(63, ','), c64(64, ',');
+    const std::pair<std::string, std::string> cases[] = {
+        {"", ": empty, no header line"},
+        {"#\n\n#", ": empty, no header line"},
+        {"color\n", ":1: no column 'name'"},
+        {"name,colour\n", ":1: unknown column 'colour'"},
+        {"#\nname,name\n", ":2: two columns 'name'"},
+        {"name,", ":1: unknown column ''"},
+        {c63, ":1: unknown column ''"},
+        {c64, ":1: more than 64 fields"},
+        {"name,us\na\n", ":2: 1 fields instead of 2"},
+        {"name,us\n\na,1,2\n", ":3: 3 fields instead of 2"},
+        {"name\n" + c64, ":2: more than 64 fields"},
+        {"name,us\n,1\n", ":2: column 'name' is empty"},
+        {"name\nabcdefgh\n", ":2: column 'name' has more than 7 characters"},
+        {"name,color\na,\n", ":2: column 'color' is empty"},
+        {"name,color\na,blue\n", ":2: column 'color': 'blue' is none of red, green, any"},
+        {"name,number\na,1\n", ":2: column 'number': '1' is not a whole number from 2 to 9"},
+        {"name,number\na,10\n", ":2: column 'number': '10' is not a whole number from 2 to 9"},
+        {"name,number\na, 3\n", ":2: column 'number': ' 3' is not a whole number from 2 to 9"},
+        {"name,number\na,3 \n", ":2: column 'number': '3 ' is not a whole number from 2 to 9"},
+        {"name,number\na,\n", ":2: column 'number' is empty"},
+        {"name,size\na,1099511627777\n",
+         ":2: column 'size': '1099511627777' is not a whole number from 0 to 1099511627776"},
+        {"name,us\na,0\n", ":2: column 'us': '0' is not a number above 0"},
+        {"name,us\na,-1\n", ":2: column 'us': '-1' is not a number above 0"},
+        {"name,us\na,inf\n", ":2: column 'us': 'inf' is not a number above 0"},
+        {"name,us\na,1e999\n", ":2: column 'us': '1e999' is not a number above 0"},
+        {"name,us\na,1us\n", ":2: column 'us': '1us' is not a number above 0"},
+        {"name,us\na,\n", ":2: column 'us' is empty"},
+        {"name,us\na,1e-9\n", ""},
+        {"name,number\na,2\n", ""},
+        {"name\nabcdefg\n", ""},
+        {"name", ""},
+    };
+
+    for (const auto &[text, error] : cases)
+        EXPECT_EQ(error, Error(text)) << text;
+}
+// clang-format on
+
+TEST_F(Csv, ThatCannotBeReadIsASystemError)
+{
+    std::filesystem::create_directory(path_);
+
+    EXPECT_EQ(ncclSystemError, mock_csv_open(folder_.Path("none").c_str(),
+                                             kFields, N_FIELDS, &csv_));
+    EXPECT_EQ(folder_.Path("none") + ": No such file or directory",
+              mock_last_error());
+    EXPECT_EQ(nullptr, csv_);
+    EXPECT_EQ(ncclInvalidArgument,
+              mock_csv_open(path_.c_str(), kFields, N_FIELDS, &csv_));
+    EXPECT_EQ(path_ + ": empty, no header line", mock_last_error());
+}
+
+// A text that is one of some words, and may be empty.
+TEST_F(Csv, TextsCanBeWordsOrEmpty)
+{
+    const mock_field fields[] = {
+        {"color", mock_field::MOCK_FIELD_TEXT, 0, 0, 6, &kColors, nullptr,
+         false},
+        {"text", mock_field::MOCK_FIELD_TEXT, 6, 0, 2, nullptr, nullptr, false},
+    };
+    char texts[8] = "";
+
+    ASSERT_EQ(ncclSuccess, Open("color,text\ngreen,\nred,x\n", fields, 2));
+    ASSERT_TRUE(Next());
+    ASSERT_EQ(ncclSuccess, mock_csv_read(csv_, texts));
+    EXPECT_STREQ("green", texts);
+    EXPECT_STREQ("", texts + 6);
+    ASSERT_TRUE(Next());
+    ASSERT_EQ(ncclSuccess, mock_csv_read(csv_, texts));
+    EXPECT_STREQ("red", texts);
+    EXPECT_STREQ("x", texts + 6);
+    EXPECT_EQ(":2: column 'color': 'blue' is none of red, green",
+              Error("color,text\nblue,\n", fields, 2));
+    EXPECT_EQ(":2: column 'text' has more than 1 characters",
+              Error("color,text\nred,xy\n", fields, 2));
+}
+
+TEST_F(Csv, AListOfManyWordsIsCut)
+{
+    const std::string a(120, 'a'), b(120, 'b'), c(120, 'c'), d(124, 'd'),
+        e(126, 'e');
+    const std::pair<std::vector<const char *>, std::string> cases[] = {
+        {{a.c_str(), b.c_str(), c.c_str(), c.c_str()},
+         a + ", " + b + ", " + std::string(11, 'c')},
+        {{d.c_str(), d.c_str()}, d + ", " + d + ", any"},
+        {{d.c_str(), e.c_str()}, d + ", " + e + ", a"},
+    };
+
+    for (const auto &[list, want] : cases) {
+        const mock_words words = {list.data(), static_cast<int>(list.size())};
+        const mock_field field = {"word",
+                                  mock_field::MOCK_FIELD_WORD,
+                                  offsetof(Record, color),
+                                  0,
+                                  0,
+                                  &words,
+                                  "any",
+                                  false};
+        EXPECT_EQ(":2: column 'word': 'x' is none of " + want,
+                  Error("word\nx\n", &field, 1));
+    }
+}
+
+TEST_F(Csv, AnErrorIsCutAt511CharactersBehindItsLine)
+{
+    const std::string field(600, 'x');
+
+    EXPECT_EQ(":2: column 'number': '" + field.substr(0, 511 - 18),
+              Error("name,number\na," + field + "\n"));
+}
+
+// The number of files that this process has open.
+size_t OpenFiles()
+{
+    const std::filesystem::directory_iterator files("/proc/self/fd");
+    return static_cast<size_t>(std::distance(begin(files), end(files)));
+}
+
+TEST_F(Csv, ClosesItsFile)
+{
+    const size_t before = OpenFiles();
+
+    ASSERT_EQ(ncclSuccess, Open("name\n"));
+    EXPECT_EQ(before + 1, OpenFiles());
+    mock_csv_close(csv_);
+    csv_ = nullptr;
+    EXPECT_EQ(before, OpenFiles());
+    EXPECT_NE(ncclSuccess, Open("nam\n"));
+    EXPECT_EQ(before, OpenFiles());
+    mock_csv_close(nullptr);
+}
+
+TEST_F(Csv, FailsInTheNameOfItsFileAndOfALine)
+{
+    ASSERT_EQ(ncclSuccess, Open("name\n"));
+
+    EXPECT_EQ(ncclInvalidArgument, mock_csv_fail(csv_, 12, "%s %d", "row", 3));
+
+    EXPECT_EQ(path_ + ":12: row 3", mock_last_error());
+}
+
+} // namespace
