@@ -57,7 +57,7 @@ ncclResult_t mock_comm_check_lane(const struct mock_model *model, int algo,
                          "%d channels for %s, which NCCL takes as they are, "
                          "but the communicator has %d",
                          n, mock_word(&mock_algos, algo), lane->limit);
-    if (n < 0 && !model->rules->accepts_negative)
+    if (n == 0 || (n < 0 && !model->rules->accepts_negative))
         return mock_fail(ncclInternalError,
                          "%d channels leave no bytes for each, and NCCL would "
                          "divide by 0",

@@ -227,7 +227,8 @@ void mock_lane_add(struct mock_lane *lane, const struct mock_model *model,
         return;
     }
     lane->max_channels = n < lane->limit ? n : lane->limit;
-    lane->per_channel = channels_channel_share(lane, rules);
+    if (lane->max_channels != 0)
+        lane->per_channel = channels_channel_share(lane, rules);
 }
 
 /* The collective in cells: a channel's part is a whole number of them. */

@@ -262,6 +262,36 @@ TEST_F(Decision, FailsOnNegativeChannelsFrom2_29)
                  mock_last_error());
 }
 
+// NCCL divides by the sum of a group's counts, after the last of them.
+TEST_F(Decision, FailsOnChannelsOfAGroupThatAddUpToNone)
+{
+    static int n_last;
+    Nccl nccl = MakeNccl(WithScript("2.28", 4));
+    Comm comm = MakeComm(nccl, machine_);
+    const mock_call calls[] = {Call(ncclFuncReduce, M),
+                               Call(ncclFuncReduceScatter, M), Call(kAr, M)};
+    mock_outcome outcomes[3];
+    on_ask = [](const Asked &asked) {
+        asked.table[NCCL_ALGO_RING][NCCL_PROTO_SIMPLE] = 0;
+        *asked.n_channels = asked.coll == ncclFuncReduce          ? 3
+                            : asked.coll == ncclFuncReduceScatter ? -3
+                                                                  : n_last;
+        return ncclSuccess;
+    };
+
+    EXPECT_EQ(ncclInternalError,
+              mock_comm_group(comm.get(), calls, 2, outcomes));
+    EXPECT_STREQ("0 channels leave no bytes for each, and NCCL would divide "
+                 "by 0",
+                 mock_last_error());
+    n_last = 5;
+    EXPECT_EQ(ncclSuccess, mock_comm_group(comm.get(), calls, 3, outcomes));
+    // 1 and 1 and 2 MiB of traffic, of which each channel takes 0.8
+    EXPECT_EQ(2, outcomes[0].n_channels);
+    EXPECT_EQ(2, outcomes[1].n_channels);
+    EXPECT_EQ(3, outcomes[2].n_channels);
+}
+
 TEST_F(Decision, WithCollNetHasChannelsThatThereAre)
 {
     const struct {
