@@ -23,6 +23,7 @@ extern "C" {
 #include "agree/board.h"
 }
 
+#include "agree/free_naps.h"
 #include "agree/storm_jobs.h"
 #include "nccl_tuner_abi.h"
 #include "support/processes.h"
@@ -280,6 +281,28 @@ TEST_F(Agreement, RefusesWhereARankIsMissingAlsoIfItJoinsLater)
     EXPECT_EQ("a rank joined too late", Explain(late));
 }
 
+TEST_F(Agreement, WaitsAsLongAsItIsToldForARankThatDoesNotJoin)
+{
+    for (unsigned ms : {0, 1, 5}) {
+        const free_naps::FreeNaps naps;
+
+        EXPECT_FALSE(MayDecide(Join(2), ms));
+        EXPECT_EQ(std::vector<int64_t>(ms, 1), naps.ms);
+        EXPECT_FALSE(MayDecide(ranks_[0], ms)) << "it is known";
+        EXPECT_EQ(ms, naps.ms.size());
+        LeaveAll();
+    }
+}
+
+TEST_F(Agreement, WaitsForNobodyOnceAllHaveJoined)
+{
+    const free_naps::FreeNaps naps;
+    Join(2);
+
+    EXPECT_TRUE(MayDecide(Join(2), 5));
+    EXPECT_TRUE(naps.ms.empty());
+}
+
 TEST_F(Agreement, NeedsNoMoreRanksThanItIsTold)
 {
     stp_agreement_rank rank = Rank(id_, 4, 7, false);
@@ -467,6 +490,19 @@ TEST_F(Agreement, TakesNoProposalOutOfRange)
 
     EXPECT_FALSE(IsPending(a));
     EXPECT_EQ(0, Next(a));
+}
+
+TEST_F(Agreement, TakesOneProposalAtATime)
+{
+    stp_agreement *a = Join(1);
+    const uint32_t proposals[] = {5, 0};
+
+    EXPECT_EQ(1U, a->max_proposals);
+    EXPECT_FALSE(a->ops->propose(a, proposals, 0, 1));
+    EXPECT_FALSE(a->ops->propose(a, proposals, 2, 1));
+    EXPECT_FALSE(IsPending(a));
+    EXPECT_TRUE(a->ops->propose(a, proposals, 1, 1));
+    EXPECT_EQ(5, Next(a));
 }
 
 TEST_F(Agreement, IsFrozenForAllWhenARankIsALapBehind)

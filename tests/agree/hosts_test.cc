@@ -5,16 +5,25 @@
 
 #include <filesystem>
 
+#include "agree/free_naps.h"
 #include "agree/meeting_hosts.h"
 #include "support/store_thread.h"
+
+extern "C" {
+#include "agree/hosts.h"
+#include "store/clock.h"
+}
 
 namespace
 {
 
+using free_naps::FreeNaps;
 using namespace meeting_hosts;
 using namespace store_thread;
 using testing::AllOf;
 using testing::AnyOf;
+using testing::Each;
+using testing::ElementsAre;
 using testing::HasSubstr;
 using testing::StartsWith;
 
@@ -25,6 +34,174 @@ size_t CountRanks(const std::vector<std::vector<uint64_t>> &policies)
         n += host.size();
     return n;
 }
+
+std::string StoreAt(const StoreThread &store)
+{
+    return "the store at 127.0.0.1 port " + std::to_string(store.port());
+}
+
+// What other hosts of a communicator do at the store, as a test tells them.
+class Others
+{
+  public:
+    Others(const StoreThread &store, uint64_t comm_id, size_t n_ranks)
+    {
+        char prefix[64];
+        const stp_store_address address =
+            stp_store_at("127.0.0.1", store.port());
+        snprintf(prefix, sizeof(prefix), "1/none/%016llx-%zu/",
+                 static_cast<unsigned long long>(comm_id), n_ranks);
+        prefix_ = prefix;
+        EXPECT_TRUE(
+            stp_client_open(&client_, &address, "agree", INT64_MAX / 2));
+        Get("tickets"); // else it is a stranger to the store
+    }
+    Others(const Others &) = delete;
+    Others &operator=(const Others &) = delete;
+    ~Others()
+    {
+        stp_client_close(&client_);
+    }
+
+    const std::string &prefix() const
+    {
+        return prefix_;
+    }
+
+    void Add(const std::string &name, int64_t n)
+    {
+        EXPECT_TRUE(stp_client_add(&client_, Key(name), n, &n)) << client_.why;
+    }
+
+    void Set(const std::string &name, const std::string &value)
+    {
+        EXPECT_TRUE(
+            stp_client_set(&client_, Key(name), value.data(), value.size()));
+    }
+
+    void Delete(const std::string &name)
+    {
+        EXPECT_TRUE(stp_client_delete(&client_, Key(name)));
+    }
+
+    // Of ranks of a host that hold the policy.
+    void AppendRows(const std::string &name, size_t n, const std::string &host,
+                    uint64_t policy)
+    {
+        stp_host_row row{};
+        row.identity.fingerprint.part[STP_FINGERPRINT_POLICY] = policy;
+        row.identity.fingerprint.part[STP_FINGERPRINT_FILE] = policy;
+        row.n_ranks = 1;
+        strcpy(row.name, host.c_str());
+        const std::vector<stp_host_row> rows(n, row);
+        EXPECT_TRUE(stp_client_append(&client_, Key(name), rows.data(),
+                                      n * sizeof(row)));
+    }
+
+    // Ranks of generation 0 that arrive, and hold the policy.
+    void Arrive(int64_t n, uint64_t policy)
+    {
+        stp_fingerprint print{};
+        char now[64];
+        size_t size = 0;
+        print.part[STP_FINGERPRINT_POLICY] = policy;
+        EXPECT_TRUE(stp_client_compare_set(
+            &client_, Key("0/reference"), print.part,
+            STP_N_FINGERPRINT_DECIDES * sizeof(print.part[0]), nullptr, now,
+            sizeof(now), &size));
+        Add("0/arrived", n);
+    }
+
+    // "": there is none.
+    std::string Get(const std::string &name)
+    {
+        char value[4096];
+        size_t size = 0;
+        bool is_there = false;
+        EXPECT_TRUE(stp_client_check(&client_, Key(name), &is_there));
+        if (is_there) {
+            EXPECT_TRUE(stp_client_get(&client_, Key(name), value,
+                                       sizeof(value), &size));
+        }
+        return {value, size};
+    }
+
+  private:
+    const char *Key(const std::string &name)
+    {
+        key_ = prefix_ + name;
+        return key_.c_str();
+    }
+
+    stp_client client_{};
+    std::string prefix_, key_;
+};
+
+// Host a, which compares in the thread of the test.
+class Alone
+{
+  public:
+    // Its ranks hold these policies.
+    Alone(const StoreThread &store, uint64_t comm_id, size_t n_ranks,
+          const std::vector<uint64_t> &policies, unsigned timeout_ms = kLongMs)
+        : identities_(n_ranks)
+    {
+        store_.address = stp_store_at("127.0.0.1", store.port());
+        store_.timeout_ms = timeout_ms;
+        strcpy(store_.run, "none");
+        strcpy(store_.host, "a");
+        for (size_t i = 0; i < policies.size(); i++) {
+            stp_agreement_rank rank{};
+            rank.fingerprint.part[STP_FINGERPRINT_POLICY] = policies[i];
+            rank.fingerprint.part[STP_FINGERPRINT_FILE] = policies[i];
+            stp_identity_write(&identities_[i], &rank);
+        }
+        hosts_.store = &store_;
+        hosts_.comm_id = comm_id;
+        hosts_.n_ranks = n_ranks;
+        hosts_.identities = identities_.data();
+        hosts_.is_hushed = [](void *self) {
+            return static_cast<Alone *>(self)->is_hushed;
+        };
+        hosts_.commit = [](void *self) {
+            return static_cast<Alone *>(self)->commits;
+        };
+        hosts_.count_learning = [](void *self) {
+            if (static_cast<Alone *>(self)->before_ready)
+                static_cast<Alone *>(self)->before_ready();
+            return static_cast<Alone *>(self)->n_learning;
+        };
+        hosts_.user = this;
+    }
+    Alone(const Alone &) = delete;
+    Alone &operator=(const Alone &) = delete;
+    ~Alone()
+    {
+        stp_client_close(&line.client);
+    }
+
+    bool Follows()
+    {
+        stp_client_close(&line.client);
+        char text[512] = "";
+        const bool follows =
+            stp_hosts_compare(&hosts_, &line, text, sizeof(text));
+        why = text;
+        return follows;
+    }
+
+    bool is_hushed = false;
+    bool commits = true;
+    size_t n_learning = 0;
+    std::function<void()> before_ready;
+    stp_hosts_line line{};
+    std::string why;
+
+  private:
+    std::vector<stp_identity> identities_;
+    stp_agreement_store store_{};
+    stp_hosts hosts_{};
+};
 
 // ---- all come ----
 
@@ -83,7 +260,332 @@ const Case kCases[] = {
 INSTANTIATE_TEST_SUITE_P(Hosts, AllCome, testing::ValuesIn(kCases),
                          [](const auto &row) { return row.param.name; });
 
-// ---- some do not ----
+TEST(AHostAlone, LeavesInTheStoreWhatItKnows)
+{
+    StoreThread store;
+    const uint64_t id = NewId();
+    Others others(store, id, 2);
+    Alone host(store, id, 2, {7, 7});
+    stp_host_row row{};
+
+    host.n_learning = 2;
+    EXPECT_TRUE(host.Follows());
+    EXPECT_EQ(others.prefix() + "0", host.line.generation);
+    EXPECT_TRUE(host.line.leads);
+    EXPECT_TRUE(host.line.all_learn);
+    for (const auto &[name, value] : {std::pair{"tickets", "2"},
+                                      {"0/arrived", "2"},
+                                      {"0/ready", "2"},
+                                      {"0/learning", "2"},
+                                      {"0/decision", "follow"},
+                                      {"0/decided", "follow"}})
+        EXPECT_EQ(value, others.Get(name)) << name;
+    EXPECT_EQ(32U, others.Get("0/reference").size());
+    ASSERT_EQ(sizeof(row), others.Get("0/hosts").size());
+    memcpy(&row, others.Get("0/hosts").data(), sizeof(row));
+    EXPECT_EQ(2U, row.n_ranks);
+    EXPECT_STREQ("a", row.name);
+
+    host.n_learning = 1;
+    EXPECT_TRUE(host.Follows());
+    EXPECT_EQ(others.prefix() + "1", host.line.generation);
+    EXPECT_TRUE(host.line.leads);
+    EXPECT_FALSE(host.line.all_learn);
+    EXPECT_EQ("4", others.Get("tickets"));
+}
+
+TEST(AHost, LeadsIfItIsTheFirstToComeAndPlansIfAllLearn)
+{
+    const struct {
+        int64_t before, after; // ranks of others that take tickets
+        size_t n_own, n_learning;
+        bool leads, all_learn;
+    } cases[] = {
+        {0, 2, 1, 3, true, true},   {1, 1, 1, 3, false, true},
+        {1, 0, 2, 2, false, false}, {2, 0, 1, 3, false, true},
+        {3, 2, 1, 3, true, true}, // of another communicator
+        {4, 0, 2, 3, false, true},
+    };
+
+    for (const auto &c : cases) {
+        StoreThread store;
+        const uint64_t id = NewId();
+        Others others(store, id, 3);
+        Alone host(store, id, 3, std::vector<uint64_t>(c.n_own, 7));
+        const std::string generation = c.before / 3 == 0 ? "0/" : "1/";
+        const auto n_others = static_cast<int64_t>(3 - c.n_own);
+
+        host.n_learning = c.n_learning;
+        others.Add("tickets", c.before);
+        others.Add(generation + "arrived", n_others);
+        others.Add(generation + "ready", n_others);
+        host.before_ready = [&] { others.Add("tickets", c.after); };
+
+        EXPECT_TRUE(host.Follows());
+        EXPECT_EQ(c.leads, host.line.leads);
+        EXPECT_EQ(c.all_learn, host.line.all_learn);
+        EXPECT_EQ(others.prefix() + generation,
+                  host.line.generation + std::string("/"));
+    }
+}
+
+// Two of its three ranks were not there when it was decided.
+TEST(AnEarlierCommunicator, ThatIsIncompleteMakesTheNextOfItsIdStepAside)
+{
+    StoreThread store;
+    const uint64_t id = NewId();
+    Others others(store, id, 3);
+    Alone host(store, id, 3, {7, 7, 7});
+
+    others.Add("tickets", 1);
+    others.AppendRows("1/hosts", 1, "b", 8);
+
+    EXPECT_FALSE(host.Follows());
+    EXPECT_THAT(host.why, StartsWith("host b holds another policy than this"));
+    EXPECT_EQ("aside", others.Get("1/decision"));
+    EXPECT_EQ("", others.Get("1/reference"));
+}
+
+TEST(AnEarlierCommunicator, ThatIsIncompleteMayComeBetweenTheRanksOfAHost)
+{
+    StoreThread store;
+    const uint64_t id = NewId();
+    Others others(store, id, 3);
+    Alone host(store, id, 3, {7, 8}); // which tell the store one by one
+
+    others.Add("tickets", 2);
+
+    EXPECT_FALSE(host.Follows());
+    EXPECT_THAT(host.why,
+                StartsWith(StoreAt(store) +
+                           " knows of 1 of 3 ranks, of host a: the others"));
+    EXPECT_EQ("4", others.Get("tickets"));
+    EXPECT_EQ("aside", others.Get("0/decision"));
+}
+
+// ---- what is decided ----
+
+TEST(AHostThatDoesNotFollow, TellsAllWhoWait)
+{
+    const struct {
+        std::vector<uint64_t> policies;
+        bool is_hushed, commits;
+        const char *arrived;
+    } cases[] = {
+        {{7, 8}, false, true, "4"},
+        {{7, 7}, true, true, "4"},
+        {{7, 7}, false, false, "4"},
+        {{7}, true, true, "3"},
+    };
+
+    for (const auto &c : cases) {
+        StoreThread store;
+        const uint64_t id = NewId();
+        Others others(store, id, 2);
+        Alone host(store, id, 2, c.policies);
+
+        host.is_hushed = c.is_hushed;
+        host.commits = c.commits;
+
+        EXPECT_FALSE(host.Follows());
+        EXPECT_EQ("aside", others.Get("0/decision"));
+        EXPECT_EQ("aside", others.Get("0/decided"));
+        EXPECT_EQ(c.arrived, others.Get("0/arrived"));
+        EXPECT_EQ("", others.Get("0/ready"));
+    }
+}
+
+TEST(AHostThatComesLast, TakesTheDecisionThatTheStoreHolds)
+{
+    const std::string same = " hold the same, but one of them could not";
+    const struct {
+        const char *decision;
+        bool follows;
+        std::string why;
+    } cases[] = {
+        {"follow", true, ""},
+        {"aside", false, "host a" + same},
+        {"x", false, "host a" + same},
+        {"unknown", false, "host a" + same},
+        {"too long", false,
+         "was lost when all hosts held the same, before it "
+         "said that all know (the store does not answer: "
+         "Message too long): others may follow their rules, "
+         "and the job then hangs"},
+    };
+
+    for (const auto &c : cases) {
+        StoreThread store;
+        const uint64_t id = NewId();
+        Others others(store, id, 2);
+        Alone host(store, id, 2, {7, 7});
+
+        others.Set("0/decision", c.decision);
+
+        EXPECT_EQ(c.follows, host.Follows()) << c.decision;
+        EXPECT_THAT(host.why, HasSubstr(c.why));
+    }
+}
+
+TEST(AHostThatIsReady, AwaitsTheDecisionThatAnotherTells)
+{
+    const struct {
+        const char *decided;
+        bool follows;
+        const char *decision; // of its own, if it asks for one
+    } cases[] = {
+        {"follow", true, ""},
+        {"aside", false, ""},
+        {"unknown", false, ""},
+        {"too long", false, "aside"},
+    };
+
+    for (const auto &c : cases) {
+        StoreThread store;
+        const uint64_t id = NewId();
+        Others others(store, id, 2);
+        Alone host(store, id, 2, {7});
+
+        others.Arrive(1, 7);
+        host.before_ready = [&] { others.Set("0/decided", c.decided); };
+
+        EXPECT_EQ(c.follows, host.Follows()) << c.decided;
+        EXPECT_EQ(c.decision, others.Get("0/decision"));
+        if (!c.follows) {
+            EXPECT_THAT(host.why,
+                        StartsWith(StoreAt(store) +
+                                   " knows of 1 of 2 ranks, of host a: "));
+        }
+    }
+}
+
+// Of two ranks the other is not ready in time.
+TEST(AHostThatIsReady, DecidesAgainstAllOnceItsTimeIsOver)
+{
+    StoreThread store;
+    const uint64_t id = NewId();
+    Others others(store, id, 2);
+    Alone host(store, id, 2, {7}, kShortMs);
+
+    others.Arrive(1, 7);
+
+    EXPECT_FALSE(host.Follows());
+    EXPECT_EQ("aside", others.Get("0/decision"));
+    EXPECT_EQ("1", others.Get("0/ready"));
+}
+
+TEST(AHostThatLosesTheStore, SaysWhatHappenedFirst)
+{
+    const struct {
+        Failure failure;
+        const char *verb;
+    } cases[] = {
+        {{STP_ADD, "tickets", 1}, "cannot be used"},
+        {{STP_COMPARE_SET, "reference", 1}, "was lost"},
+        {{STP_ADD, "arrived", 1}, "was lost"},
+        {{STP_ADD, "arrived", 2}, "was lost"},
+    };
+
+    for (const auto &c : cases) {
+        StoreThread store(c.failure);
+        Alone host(store, NewId(), 2, {7});
+
+        EXPECT_FALSE(host.Follows());
+        EXPECT_EQ(StoreAt(store) + ", where hosts compare what they hold, " +
+                      c.verb +
+                      ": the store does not answer: Connection reset by peer "
+                      "(STEPTUNE_AGREE=shm compares within hosts only)",
+                  host.why)
+            << c.failure.key;
+    }
+}
+
+TEST(AHostThatIsReady, SaysWhyItCannotKnow)
+{
+    const struct {
+        Failure failure;
+        bool loses_keys;
+        const char *why;
+    } cases[] = {
+        {{}, true, "its keys are gone"},
+        {{STP_CHECK, "reference", 1, Failure::DROPS},
+         false,
+         "the store does not answer: Connection reset by peer"},
+        {{STP_COMPARE_SET, "decision", 1, Failure::DROPS},
+         false,
+         "the store does not answer: Connection timed out"},
+    };
+
+    for (const auto &c : cases) {
+        StoreThread store(c.failure);
+        const uint64_t id = NewId();
+        Others others(store, id, 2);
+        Alone host(store, id, 2, {7}, kShortMs);
+
+        others.Arrive(1, 7);
+        if (c.loses_keys)
+            host.before_ready = [&] { others.Delete("0/reference"); };
+
+        EXPECT_FALSE(host.Follows());
+        EXPECT_EQ(StoreAt(store) +
+                      " was lost when all hosts held the same, before it said "
+                      "that all know (" +
+                      c.why +
+                      "): others may follow their rules, and the job then "
+                      "hangs",
+                  host.why);
+    }
+}
+
+TEST(AHostThatDoesNotFollow, NamesTheHostsIfThereAreNotTooMany)
+{
+    for (size_t n_others : {1023, 1024}) {
+        StoreThread store;
+        const uint64_t id = NewId();
+        Others others(store, id, 2);
+        Alone host(store, id, 2, {7, 7});
+
+        host.is_hushed = true;
+        others.AppendRows("0/hosts", n_others, "b", 7);
+
+        EXPECT_FALSE(host.Follows());
+        EXPECT_EQ(n_others == 1023
+                      ? "hosts a and b hold the same, but one of them could "
+                        "not confirm it in time"
+                      : "the hosts decided in " + StoreAt(store) +
+                            " to step aside",
+                  host.why);
+    }
+}
+
+// ---- some do not come ----
+
+TEST(AHostThatAwaitsOthers, LooksForThemLessAndLessOften)
+{
+    const struct {
+        size_t n_ranks;
+        int64_t ms[8]; // between looks; the last is the longest
+    } cases[] = {
+        {2, {1, 2, 4, 8, 16, 20, 20, 20}},
+        {64, {1, 2, 4, 8, 16, 21, 21, 21}},
+        {832, {1, 2, 4, 8, 16, 33, 33, 33}},
+    };
+
+    for (const auto &c : cases) {
+        StoreThread store;
+        const uint64_t id = NewId();
+        Alone host(store, id, c.n_ranks, {7}, 5000);
+        FreeNaps naps;
+
+        EXPECT_FALSE(host.Follows());
+        ASSERT_LT(std::size(c.ms), naps.ms.size());
+        EXPECT_TRUE(
+            std::equal(std::begin(c.ms), std::end(c.ms), naps.ms.begin()))
+            << c.n_ranks;
+        naps.ms.erase(naps.ms.begin(), naps.ms.begin() + 7);
+        EXPECT_THAT(naps.ms, Each(c.ms[7]));
+    }
+}
 
 TEST(HostsThatDoNotCome, MakeTheOthersStepAside)
 {
@@ -168,7 +670,78 @@ TEST(HostsWithAStoreThatDiesWhileTheyWait, SayWhatHappenedFirst)
               host.Explain());
 }
 
+// ---- who speaks is stopped ----
+
+TEST(HostsWhoseSpeakerIsStopped, StepAsideFiveSecondsAfterTheTimeLimit)
+{
+    StoreThread store;
+    Place place{store.port(), NewId(), 2, "none", 2000, true};
+    place.speaks = false;
+    Host host(place, "a", {7});
+    FreeNaps naps;
+
+    EXPECT_FALSE(host.Follows());
+    EXPECT_THAT(naps.ms, Each(1));
+    EXPECT_GE(7000U, naps.ms.size());
+    EXPECT_LT(0U, naps.ms.size());
+    EXPECT_FALSE(host.rank(0)->ops->is_complete(host.rank(0)));
+    EXPECT_EQ("process " + std::to_string(getpid()) +
+                  ", which speaks for this host at the store, was stopped or "
+                  "gone for 7 s",
+              host.Explain());
+}
+
+TEST(HostsWhoseSpeakerIsStopped, SayThatTheyHadSteppedAsideWhenItGoesOn)
+{
+    StoreThread store;
+    Place place{store.port(), NewId(), 2, "none", 2000};
+    place.speaks = false;
+    Host host(place, "a", {7, 7});
+    Others others(store, place.comm_id, 2);
+
+    {
+        const FreeNaps naps;
+        EXPECT_FALSE(host.Follows());
+    }
+    host.rank(0)->ops->speak(host.rank(0));
+
+    EXPECT_FALSE(host.Follows());
+    EXPECT_EQ("aside", others.Get("0/decision"));
+    EXPECT_THAT(host.Explain(), StartsWith("host a hold the same, but one of"));
+}
+
+TEST(HostsWhoseSpeakerIsStopped, StepAsideThoughItIsReady)
+{
+    StoreThread store;
+    const uint64_t id = NewId();
+    Others others(store, id, 2);
+    others.Arrive(1, 7);
+    Host host({store.port(), id, 2}, "a", {7});
+    store.Await(STP_WAIT, "decided", 1);
+
+    {
+        const FreeNaps naps;
+        EXPECT_FALSE(host.Follows());
+    }
+    others.Set("0/decided", "follow");
+    host.AwaitSpeech();
+
+    EXPECT_FALSE(host.Follows());
+}
+
 // ---- several at once ----
+
+TEST(Communicators, HaveKeysOfTheirOwn)
+{
+    StoreThread store;
+    const uint64_t id = NewId();
+    const Hosts hosts = Start({store.port(), id, 3}, {{7}, {7, 7}});
+
+    EXPECT_TRUE(hosts[0]->Follows());
+    EXPECT_EQ("3", Others(store, id, 3).Get("tickets"));
+    EXPECT_EQ("", Others(store, id, 2).Get("tickets"));
+    EXPECT_EQ("", Others(store, id + 1, 3).Get("tickets"));
+}
 
 TEST(Communicators, OnOneStoreDoNotMeet)
 {

@@ -2,6 +2,7 @@
 #include <gtest/gtest.h>
 #include <unistd.h>
 
+#include <cstring>
 #include <string>
 #include <vector>
 
@@ -105,6 +106,17 @@ const Case kCases[] = {
     {"no_numbers", 2, {{-1, {}, false}, {-1, {kConstants}, false}}, 0,
      "process PID sets other constants than this rank "
      "(STEPTUNE_CONSTANTS_FILE; each rank's log shows path and hash)"},
+    {"the_first_has_no_number", 3, {{-1, {}, false}, {1, {kConstants}, false}, {2, {}, false}}, 0,
+     "process PID sets other constants than this rank "
+     "(STEPTUNE_CONSTANTS_FILE; each rank's log shows path and hash)"},
+    {"the_last_has_no_number", 3, {{0, {}, false}, {1, {kConstants}, false}, {-1, {}, false}}, 0,
+     "process PID sets other constants than this rank "
+     "(STEPTUNE_CONSTANTS_FILE; each rank's log shows path and hash)"},
+    {"only_the_first_differs", 3, {{0, {kConstants}, false}, {1, {}, false}, {2, {}, false}}, 2,
+     "rank 0 sets other constants than this rank (STEPTUNE_CONSTANTS_FILE; "
+     "each rank's log shows path and hash)"},
+    {"only_the_file_differs", 2, {{0, {}, false}, {1, {kFile}, false}}, 0,
+     "a rank joined too late"},
     {"missing", 4, {{0, {}, false}, {1, {}, false}, {3, {}, false}}, 0,
      "rank 2 did not join on this host (no Steptune plugin, another user or "
      "/dev/shm, or as the rank's log says)"},
@@ -127,16 +139,80 @@ INSTANTIATE_TEST_SUITE_P(Table, Identities, testing::ValuesIn(kCases),
 
 TEST(IdentitiesText, IsCutToTheRoomThereIs)
 {
+    const struct {
+        size_t room;
+        std::string text; // with what stands around it
+    } cases[] = {
+        {12, std::string("<ranks 0, 1,\0>>>", 16)},
+        {6, std::string("<ranks\0>>>>>>>>>", 16)},
+        {1, std::string("<\0>>>>>>>>>>>>>>", 16)},
+        {0, "<>>>>>>>>>>>>>>>"},
+    };
     std::vector<stp_identity> none(4);
-    char text[12] = "";
 
-    stp_identities_explain(none.data(), 4, 4, 0, text, sizeof(text));
-    EXPECT_STREQ("ranks 0, 1,", text);
-    stp_identities_explain(none.data(), 4, 4, 0, text, 1);
-    EXPECT_STREQ("", text);
-    text[0] = 'x';
-    stp_identities_explain(none.data(), 4, 4, 0, text, 0);
-    EXPECT_EQ('x', text[0]) << "nothing is written where there is no room";
+    for (const auto &c : cases) {
+        std::string text = "<>>>>>>>>>>>>>>>";
+        stp_identities_explain(none.data(), 4, 4, 0, &text[1], c.room);
+        EXPECT_EQ(c.text, text) << c.room;
+    }
+}
+
+TEST(IdentitiesText, NamesAProcessOnceHoweverManyRanksItHas)
+{
+    const struct {
+        std::vector<int> pids; // of ranks that differ from one before them
+        const char *text;
+    } cases[] = {
+        {{5, 5, 5}, "process 5 sets"},
+        {{5, 5, 6}, "processes 5 and 6 set"},
+        {{5, 6, 5}, "processes 5 and 6 set"},
+        {{6, 5, 5}, "processes 5 and 6 set"},
+        {{7, 6, 5}, "processes 5, 6 and 7 set"},
+    };
+
+    for (const auto &c : cases) {
+        std::vector<stp_identity> all(1 + c.pids.size());
+        stp_agreement_rank rank{};
+        char text[512];
+        rank.number = -1;
+        stp_identity_write(&all[0], &rank);
+        rank.fingerprint.part[kConstants] = 1;
+        for (size_t i = 1; i < all.size(); i++) {
+            stp_identity_write(&all[i], &rank);
+            all[i].pid = c.pids[i - 1];
+        }
+
+        stp_identities_explain(all.data(), all.size(), all.size(), 0, text,
+                               sizeof(text));
+
+        EXPECT_EQ(c.text, std::string(text).substr(0, strlen(c.text)));
+    }
+}
+
+// Of two ranks one has joined; behind their rows is one that is none of theirs.
+TEST(IdentitiesText, IsOfNoRowBehindThoseOfTheRanks)
+{
+    const struct {
+        int number;
+        uint64_t constants;
+    } behind[] = {{1, 0}, {-1, 0}, {1, 1}};
+
+    for (const auto &b : behind) {
+        std::vector<stp_identity> all(3);
+        stp_agreement_rank rank{};
+        char text[512];
+        stp_identity_write(&all[0], &rank);
+        rank.number = b.number;
+        rank.fingerprint.part[kConstants] = b.constants;
+        stp_identity_write(&all[2], &rank);
+
+        stp_identities_explain(all.data(), 2, 2, 0, text, sizeof(text));
+
+        EXPECT_STREQ("rank 1 did not join on this host (no Steptune plugin, "
+                     "another user or /dev/shm, or as the rank's log says)",
+                     text);
+        EXPECT_TRUE(stp_identities_are_equal(all.data(), 2));
+    }
 }
 
 TEST(IdentitiesText, CountsOnlyWhoIsNeeded)
@@ -241,6 +317,77 @@ TEST(HostsText, SaysHowManyRanksTheStoreKnows)
     EXPECT_EQ("hosts a and b hold the same, but one of them could not confirm "
               "it in time",
               OfHosts(2, 2, false, 4));
+    EXPECT_EQ("hosts a, b, c, d, e, f, g and 5 more hold the same, but one of "
+              "them could not confirm it in time",
+              OfHosts(12, 12, false, 24));
+    EXPECT_EQ("the store knows of 2 of 3 ranks, of host a: the others have no "
+              "Steptune plugin, or another STEPTUNE_AGREE or "
+              "TORCHELASTIC_RUN_ID, or came after STEPTUNE_AGREE_TIMEOUT",
+              OfHosts(1, 1, false, 3));
+}
+
+TEST(HostsText, SaysInWhatTheFirstDiffersFromTheOthers)
+{
+    const struct {
+        std::vector<int> parts;
+        const char *text;
+    } cases[] = {
+        {{STP_FINGERPRINT_BUILD, kPolicy, kConstants},
+         "host a has another Steptune plugin or release than this rank"},
+        {{kPolicy},
+         "host a sees another GPU model than this rank (STEPTUNE_GPU, or the "
+         "driver), which selects other rules of the same policy"},
+        {{kConstants},
+         "host a sets other constants than this rank (STEPTUNE_CONSTANTS_FILE; "
+         "each rank's log shows path and hash)"},
+        {{kFile},
+         "hosts a, b and c hold the same, but one of them could not confirm it "
+         "in time"},
+    };
+
+    for (const auto &c : cases) {
+        std::vector<stp_host_row> rows(3);
+        stp_agreement_rank rank{};
+        char text[512];
+        for (size_t i = rows.size(); i-- > 0;) {
+            if (i == 0)
+                for (int part : c.parts)
+                    rank.fingerprint.part[part] = 7;
+            stp_identity_write(&rows[i].identity, &rank);
+            rows[i].name[0] = static_cast<char>('a' + i);
+        }
+
+        stp_hosts_explain(rows.data(), 3, &rows[2].identity, 0, "the store",
+                          text, sizeof(text));
+        EXPECT_STREQ(c.text, text);
+    }
+}
+
+// Ranks of a host that differ joined one after another, so its rows are apart.
+TEST(HostsText, NamesAHostOnceHoweverManyRowsItHas)
+{
+    std::vector<stp_host_row> rows(4);
+    stp_agreement_rank rank{};
+    char text[512];
+
+    for (size_t i = 0; i < rows.size(); i++) {
+        rank.fingerprint.part[kConstants] = i;
+        stp_identity_write(&rows[i].identity, &rank);
+        strcpy(rows[i].name, i % 2 == 0 ? "node-0" : "node-1");
+    }
+
+    stp_hosts_explain(rows.data(), 4, &rows[0].identity, 4, "the store", text,
+                      sizeof(text));
+    EXPECT_STREQ("hosts node-0 and node-1 set other constants than this rank "
+                 "(STEPTUNE_CONSTANTS_FILE; each rank's log shows path and "
+                 "hash)",
+                 text);
+    stp_hosts_explain(rows.data(), 2, &rows[0].identity, 2, "the store", text,
+                      sizeof(text));
+    EXPECT_STREQ("host node-1 sets other constants than this rank "
+                 "(STEPTUNE_CONSTANTS_FILE; each rank's log shows path and "
+                 "hash)",
+                 text);
 }
 
 } // namespace

@@ -26,6 +26,7 @@ struct Place {
     const char *run = "none";
     unsigned timeout_ms = kLongMs;
     bool proposes = false;
+    bool speaks = true; // else as if that rank's process were stopped
 };
 
 // A host whose ranks have these policies; they join one after another, and
@@ -105,7 +106,7 @@ class Host
         ASSERT_EQ(STP_OK, stp_agreement_join(&rank, &agreement, &err))
             << err.text;
         EXPECT_EQ(ranks_.empty(), agreement->speaks);
-        if (agreement->speaks)
+        if (agreement->speaks && place.speaks)
             speech_ = std::thread(agreement->ops->speak, agreement);
         ranks_.push_back(agreement);
     }

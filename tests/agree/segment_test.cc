@@ -12,7 +12,10 @@
 #include <cerrno>
 #include <cstdio>
 #include <cstring>
+#include <ctime>
+#include <filesystem>
 #include <fstream>
+#include <functional>
 #include <random>
 #include <string>
 
@@ -20,6 +23,7 @@ extern "C" {
 #include "agree/segment.h"
 }
 
+#include "agree/checked_locks.h"
 #include "support/processes.h"
 #include "support/temporary_folder.h"
 
@@ -28,6 +32,11 @@ extern "C" {
 namespace
 {
 int statx_error, lock_error, room_error, map_error;
+std::string nameless; // a file that loses its name while it is looked at
+
+// Naps take no time.
+int64_t napped_ns;
+std::function<void()> at_nap;
 
 bool Fails(int error)
 {
@@ -47,8 +56,23 @@ void *__real_mmap(void *at, size_t size, int protection, int flags, int fd,
 int __wrap_statx(int folder, const char *path, int flags, unsigned mask,
                  struct statx *st)
 {
-    return Fails(statx_error) ? -1
-                              : __real_statx(folder, path, flags, mask, st);
+    char name[128] = "";
+    const std::string link = "/proc/self/fd/" + std::to_string(folder);
+
+    if (Fails(statx_error) || __real_statx(folder, path, flags, mask, st) != 0)
+        return -1;
+    if (!nameless.empty() &&
+        readlink(link.c_str(), name, sizeof(name) - 1) > 0 && nameless == name)
+        st->stx_nlink = 0;
+    return 0;
+}
+
+int __wrap_nanosleep(const struct timespec *nap, struct timespec *)
+{
+    napped_ns += nap->tv_sec * INT64_C(1000000000) + nap->tv_nsec;
+    if (at_nap)
+        at_nap();
+    return 0;
 }
 
 int __wrap_fcntl(int fd, int command, void *argument)
@@ -79,6 +103,31 @@ using processes::Process;
 class Segment : public testing::Test
 {
   protected:
+    void TearDown() override
+    {
+        EXPECT_EQ(n_files_, CountFiles()) << "a file is left open";
+        EXPECT_FALSE(IsMapped());
+        at_nap = nullptr;
+    }
+
+    static std::ptrdiff_t CountFiles()
+    {
+        return std::distance(
+            std::filesystem::directory_iterator("/proc/self/fd"), {});
+    }
+
+    // Whether this process has a segment of the test's in its memory.
+    bool IsMapped() const
+    {
+        const std::string name =
+            Path(id_, 0).substr(0, Path(id_, 0).size() - 3);
+        std::ifstream maps("/proc/self/maps");
+        for (std::string line; std::getline(maps, line);)
+            if (line.find(name) != std::string::npos)
+                return true;
+        return false;
+    }
+
     static std::string Path(uint64_t id, size_t n_ranks)
     {
         char name[96];
@@ -124,6 +173,8 @@ class Segment : public testing::Test
     }
 
     static constexpr size_t kBytes = 5000;
+    static constexpr size_t kHeader = 64;
+    const std::ptrdiff_t n_files_ = CountFiles();
     const uint64_t id_ = std::random_device()() * uint64_t{0x100000001} + 1;
     enum stp_status status_ = STP_OK;
     uint32_t index_ = 99;
@@ -166,6 +217,8 @@ TEST_F(Segment, IsOursAlone)
 
     EXPECT_EQ(S_IFREG | 0600U, st.st_mode);
     EXPECT_EQ(geteuid(), st.st_uid);
+    EXPECT_EQ(kHeader + kBytes, static_cast<size_t>(st.st_size));
+    EXPECT_TRUE(IsMapped());
     stp_segment_leave(segment);
     EXPECT_FALSE(Exists(Path(id_, 2)));
 }
@@ -195,6 +248,53 @@ TEST_F(Segment, OfADeadJobIsRemovedByTheNextOfAnyId)
     EXPECT_FALSE(Exists(Path(id_, 3)));
     EXPECT_TRUE(Exists(Path(id_ + 1, 2)));
     stp_segment_leave(other);
+}
+
+// Another has removed it, and begun the next of its name.
+TEST_F(Segment, OfADeadJobThatHasNoNameMoreIsLeftAlone)
+{
+    LeaveDead(id_, 3);
+    nameless = Path(id_, 3);
+
+    stp_segment *other = Join(id_ + 1, 2);
+
+    nameless.clear();
+    EXPECT_TRUE(Exists(Path(id_, 3)));
+    unlink(Path(id_, 3).c_str());
+    stp_segment_leave(other);
+}
+
+TEST_F(Segment, ThatLosesItsNameIsBegunAnew)
+{
+    LeaveDead(id_, 2);
+    nameless = Path(id_, 2);
+    at_nap = [&] {
+        EXPECT_TRUE(nameless.empty() || Exists(nameless)) << "it is another's";
+        nameless.clear();
+    };
+
+    stp_segment *segment = Join(id_, 2);
+
+    EXPECT_EQ(0U, index_);
+    EXPECT_TRUE(Exists(Path(id_, 2)));
+    stp_segment_leave(segment);
+}
+
+// Of a process that was killed as it made the file, or of another program.
+TEST_F(Segment, OfAFewBytesIsBegunAnew)
+{
+    for (const char *bytes : {"", "\1", "\1\1\1\1\1\1\1\1"}) {
+        const std::string path = Path(id_, 2);
+        std::ofstream(path) << bytes;
+        ASSERT_EQ(0, chmod(path.c_str(), 0600));
+
+        stp_segment *segment = Join(id_, 2);
+
+        EXPECT_EQ(0U, index_);
+        EXPECT_EQ(1U, stp_segment_n_joined(segment));
+        stp_segment_leave(segment);
+        EXPECT_FALSE(Exists(path));
+    }
 }
 
 // Of a process that was killed as soon as it had made the file.
@@ -277,7 +377,82 @@ TEST_F(Segment, KeepsNoDescriptorOnceAllHaveJoined)
     EXPECT_TRUE(stp_segment_is_full(segment));
 
     EXPECT_EQ(-1, fcntl(next, F_GETFD));
+    EXPECT_EQ(next, dup(0)) << "it is somebody else's now";
     stp_segment_leave(segment);
+    EXPECT_NE(-1, fcntl(next, F_GETFD));
+    close(next);
+}
+
+TEST_F(Segment, KeepsNoDescriptorOnceTheLastHasJoined)
+{
+    stp_segment *segment = Join(id_, 1);
+
+    EXPECT_EQ(n_files_, CountFiles());
+    stp_segment_leave(segment);
+}
+
+// As in a program that closed its standard input.
+TEST_F(Segment, MayHaveAnyDescriptor)
+{
+    Process process([&]() -> std::string {
+        close(0);
+        stp_segment *segment = Join(id_, 2);
+        if (segment == nullptr)
+            return err_.text;
+        const bool was_open = fcntl(0, F_GETFD) != -1;
+        Join(id_, 2);
+        return std::string(was_open ? "open" : "not open") +
+               (fcntl(0, F_GETFD) == -1 ? ", then closed" : ", and stays open");
+    });
+
+    EXPECT_EQ("open, then closed", process.Said());
+}
+
+TEST_F(Segment, AwaitsALockForTwoSeconds)
+{
+    lock_error = EAGAIN;
+    napped_ns = 0;
+
+    CannotJoin("cannot lock " + Path(id_, 2) + ": Device or resource busy");
+
+    EXPECT_EQ(INT64_C(2000000000), napped_ns);
+    lock_error = 0;
+    unlink(Path(id_, 2).c_str());
+}
+
+TEST_F(Segment, HasALockAsSoonAsThereIsOne)
+{
+    for (int error : {EAGAIN, EACCES}) {
+        lock_error = error;
+        at_nap = [] { lock_error = 0; };
+
+        stp_segment *segment = Join(id_, 2);
+
+        EXPECT_NE(nullptr, segment) << err_.text;
+        stp_segment_leave(segment);
+    }
+}
+
+// All places are taken, by ranks that have not entered.
+TEST_F(Segment, AwaitsForTwoSecondsThatAFullOneHasNoName)
+{
+    const stp_segment_key key = {id_, 2, kBytes};
+    stp_segment *full[2] = {};
+    for (stp_segment *&segment : full)
+        ASSERT_EQ(STP_OK, stp_segment_join(&key, &segment, &index_, &err_));
+    EXPECT_EQ(full[0], full[1]);
+    napped_ns = 0;
+
+    CannotJoin("cannot join " + Path(id_, 2) + ": Device or resource busy");
+    EXPECT_EQ(INT64_C(2000000000), napped_ns);
+    EXPECT_EQ(n_files_ + 1, CountFiles());
+
+    at_nap = [&] { unlink(Path(id_, 2).c_str()); };
+    stp_segment *next = Join(id_, 2);
+    EXPECT_EQ(0U, index_);
+    EXPECT_NE(full[0], next);
+    for (stp_segment *segment : {full[0], full[1], next})
+        stp_segment_leave(segment);
 }
 
 TEST_F(Segment, FollowsNoLink)
@@ -389,6 +564,25 @@ TEST_F(Segment, IsAnErrorNowAndNotASignalLaterWhereThereIsNoRoom)
     EXPECT_EQ("cannot allocate " + Path(id_, 2) + ": File too large",
               process.Said());
     EXPECT_FALSE(Exists(Path(id_, 2)));
+}
+
+TEST_F(Segment, MayBeAsLongAsAFileMay)
+{
+    for (rlim_t missing : {0, 1}) {
+        Process process([&]() -> std::string {
+            const rlim_t most = kHeader + kBytes - missing;
+            const struct rlimit limit = {most, most};
+            setrlimit(RLIMIT_FSIZE, &limit);
+            stp_segment *segment = Join(id_, 2);
+            stp_segment_leave(segment);
+            return segment == nullptr ? err_.text : "joined";
+        });
+
+        EXPECT_EQ(missing == 0
+                      ? "joined"
+                      : "cannot allocate " + Path(id_, 2) + ": File too large",
+                  process.Said());
+    }
 }
 
 TEST_F(Segment, IsAnErrorByTheCallThatFailsAndIsThereAfterIt)
