@@ -133,7 +133,6 @@ static enum planner_stage planner_obey(struct stp_planner *p,
              stp_plan_decide(p->host->board, p->plan.number,
                              STP_PLAN_COMMITTED) != STP_PLAN_COMMITTED)
         return planner_end(p, "ranks of this host gave up waiting");
-    p->is_in_doubt = false;
     return next;
 }
 
@@ -426,12 +425,15 @@ static void planner_ask_refuse(struct stp_planner *p, int64_t now_ms,
 static enum planner_stage
 planner_take_refused(struct stp_planner *p, const struct stp_plan_reply *reply)
 {
+    enum planner_stage next;
+
     if (!reply->is_ok)
         return planner_lose(p, reply);
-    return planner_obey(
-        p, reply,
-        p->host->leads || planner_verdict(p) == STP_PLAN_COMMITTED ? TELL
-                                                                   : REFUSED);
+    next = planner_obey(p, reply, TELL);
+    if (next == TELL && !p->host->leads &&
+        planner_verdict(p) != STP_PLAN_COMMITTED)
+        return REFUSED;
+    return next;
 }
 
 static void planner_ask_refused(struct stp_planner *p, int64_t now_ms,

@@ -117,7 +117,6 @@ struct stp_planner {
     int64_t rate_ms;          /* when it was looked for last */
     uint64_t rate_epoch;
 
-    uint64_t n_requests;       /* to the store */
     uint64_t n_plans[5];       /* by enum stp_plan_state */
     char why[STP_PLANNER_WHY]; /* it is over; "": hushed */
 };
