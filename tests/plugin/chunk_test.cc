@@ -40,6 +40,29 @@ TEST_F(Chunk, IsOfTheAlgorithmAndProtocolThatWereChosen)
     EXPECT_EQ(0u, Find(ncclFuncAllGather));
 }
 
+TEST_F(Chunk, IsOfEachCollectiveThatATunerKnows)
+{
+    stp_choice other = kRing;
+    other.chunk_bytes = 4096;
+    for (int coll = 0; coll < NCCL_NUM_TUNED_FUNCS; coll++) {
+        stp_chunk_note(&notes_, coll, coll % 2 == 0 ? &kRing : &other);
+        stp_chunk_note(&notes_, coll, coll % 2 == 0 ? &kRing : &other);
+    }
+
+    for (int coll = 0; coll < NCCL_NUM_TUNED_FUNCS; coll++)
+        EXPECT_EQ(coll % 2 == 0 ? 65536u : 4096u, Find(coll)) << coll;
+}
+
+TEST_F(Chunk, IsNoneWhereNcclDecides)
+{
+    stp_chunk_note(&notes_, ncclFuncAllReduce, nullptr);
+    EXPECT_EQ(0u, Find(ncclFuncAllReduce, -1, -1));
+
+    stp_chunk_note(&notes_, ncclFuncAllReduce, &kRing);
+    stp_chunk_note(&notes_, ncclFuncAllReduce, nullptr);
+    EXPECT_EQ(0u, Find(ncclFuncAllReduce));
+}
+
 TEST_F(Chunk, IsNoneOfACollectiveThatNoTunerKnows)
 {
     stp_chunk_note(&notes_, ncclFuncAllReduce, &kRing);

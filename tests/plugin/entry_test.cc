@@ -65,6 +65,34 @@ TEST_F(EntryLocale, WordsAreTheSameInTurkish)
     EXPECT_EQ(NCCL_ALGO_RING, stp_from_any_case("RING", 4, stp_algo_from_name));
 }
 
+// What is on the stack is of no account.
+[[gnu::noinline]] void FillStack()
+{
+    volatile char filled[4096];
+    for (volatile char &byte : filled)
+        byte = '\xff';
+}
+
+TEST(Entry, LeavesSignalsAloneWhereFilesMayBeOfAnySize)
+{
+    struct rlimit before;
+    stp_entry entry;
+    sigset_t within;
+    ASSERT_EQ(0, getrlimit(RLIMIT_FSIZE, &before));
+    if (before.rlim_max != RLIM_INFINITY)
+        GTEST_SKIP() << "the size of files is limited here";
+    const struct rlimit any = {RLIM_INFINITY, RLIM_INFINITY};
+    setrlimit(RLIMIT_FSIZE, &any);
+
+    stp_entry_begin(&entry);
+    pthread_sigmask(SIG_BLOCK, nullptr, &within);
+    stp_entry_end(&entry);
+
+    EXPECT_FALSE(entry.is_limited);
+    EXPECT_EQ(0, sigismember(&within, SIGXFSZ));
+    setrlimit(RLIMIT_FSIZE, &before);
+}
+
 volatile sig_atomic_t n_raised;
 
 // Files may have no bytes at all; SIGXFSZ is counted.
@@ -113,6 +141,32 @@ TEST_F(NoFileSize, AWriteWithinFailsAndRaisesNothing)
         }
         stp_entry_end(&entry);
         EXPECT_EQ(0, n_raised);
+    }
+}
+
+TEST_F(NoFileSize, TheSignalMaskIsTheApplicationsAfterwards)
+{
+    for (int how : {SIG_BLOCK, SIG_UNBLOCK}) {
+        sigset_t signals, before, within, after;
+        stp_entry entry;
+        sigemptyset(&signals);
+        sigaddset(&signals, SIGXFSZ);
+        sigaddset(&signals, SIGUSR1);
+        pthread_sigmask(how, &signals, &before);
+
+        FillStack();
+        stp_entry_begin(&entry);
+        pthread_sigmask(SIG_BLOCK, nullptr, &within);
+        stp_entry_end(&entry);
+        pthread_sigmask(SIG_SETMASK, &before, &after);
+
+        for (int signal = 1; signal < 32; signal++)
+            EXPECT_EQ(signal == SIGXFSZ || sigismember(&before, signal) == 1 ||
+                          (how == SIG_BLOCK && signal == SIGUSR1),
+                      sigismember(&within, signal) == 1)
+                << signal;
+        for (int signal : {SIGXFSZ, SIGUSR1})
+            EXPECT_EQ(how == SIG_BLOCK, sigismember(&after, signal) == 1);
     }
 }
 

@@ -3,6 +3,7 @@
 
 #include <filesystem>
 #include <fstream>
+#include <iterator>
 #include <string>
 #include <vector>
 
@@ -16,6 +17,13 @@ namespace
 {
 
 namespace fs = std::filesystem;
+
+// Files.
+ptrdiff_t CountOpen()
+{
+    return std::distance(fs::directory_iterator("/proc/self/fd"),
+                         fs::directory_iterator());
+}
 
 struct HostCase {
     const char *name;
@@ -35,6 +43,13 @@ const HostCase kHosts[] = {
     {"two_kinds", {"Model: NVIDIA H200\n", "Model: NVIDIA L4\n"}, ""},
     {"one_without_a_page", {"Model: NVIDIA H200\n", nullptr}, ""},
     {"page_without_a_model", {"IRQ: 16\n"}, ""},
+    {"three_of_which_the_first_has_none",
+     {"IRQ: 16\n", "Model: NVIDIA H200\n", "Model: NVIDIA H200\n"},
+     ""},
+    {"key_within_a_line", {"The Model: X\nModel: Y\n"}, "Y"},
+    {"first_of_two_models", {"Model: X\nModel: Y\n"}, "X"},
+    {"no_line_end", {"Model: X"}, "X"},
+    {"model_with_no_name", {"Model: \n"}, ""},
 };
 
 TEST(GpuModel, IsWhatAllGpusOfTheHostHave)
@@ -50,11 +65,42 @@ TEST(GpuModel, IsWhatAllGpusOfTheHostHave)
                 std::ofstream(gpu / "information") << page;
         }
         char got[STP_GPU_SIZE] = "left over";
+        const ptrdiff_t n_open = CountOpen();
 
         stp_read_gpu(folder.path().c_str(), got);
 
         EXPECT_STREQ(c.want, got);
+        EXPECT_EQ(n_open, CountOpen());
     }
+}
+
+TEST(GpuModel, HasOneByteLessThanItsPlace)
+{
+    const TemporaryFolder folder;
+    const std::string model(STP_GPU_SIZE - 1, 'x');
+    char got[STP_GPU_SIZE];
+
+    fs::create_directory(folder.Path("0"));
+    for (const std::string &end : {"", "x", "yz"}) {
+        std::ofstream(folder.Path("0/information")) << "Model: " + model + end;
+        stp_read_gpu(folder.path().c_str(), got);
+        EXPECT_EQ(model, got);
+    }
+}
+
+TEST(GpuModel, IsNotOfFilesThatBeginWithADot)
+{
+    const TemporaryFolder folder;
+    char got[STP_GPU_SIZE];
+
+    for (const char *name : {"0", ".0"})
+        fs::create_directory(folder.Path(name));
+    std::ofstream(folder.Path("0/information")) << "Model: X\n";
+    std::ofstream(folder.Path(".0/information")) << "Model: Y\n";
+
+    stp_read_gpu(folder.path().c_str(), got);
+
+    EXPECT_STREQ("X", got);
 }
 
 TEST(GpuModel, IsUnknownWithoutADriver)

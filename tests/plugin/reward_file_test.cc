@@ -11,6 +11,7 @@
 #include <string>
 #include <vector>
 
+#include "plugin/online/closed_stdin.h"
 #include "support/temporary_folder.h"
 
 extern "C" {
@@ -155,6 +156,31 @@ TEST_F(RewardFile, IsClosedInTheEnd)
     file_ = nullptr;
 
     EXPECT_EQ(-1, fcntl(first_free, F_GETFD));
+}
+
+TEST_F(RewardFile, IsReadWhereThereIsNoStandardInput)
+{
+    const ClosedStdin closed;
+
+    Append(Line(1));
+    EXPECT_THAT(ReadWell(), ElementsAre(1));
+    EXPECT_FALSE(closed.IsFree());
+    Append(Line(2));
+    EXPECT_THAT(ReadWell(), ElementsAre(2));
+    std::filesystem::rename(path_, path_ + ".1");
+    Append(Line(3));
+    EXPECT_THAT(ReadWell(), ElementsAre(3));
+    EXPECT_TRUE(closed.IsFree());
+    std::filesystem::remove(path_ + ".1");
+    stp_reward_file_close(file_);
+    file_ = nullptr;
+
+    EXPECT_EQ(STP_OK, stp_reward_file_open(path_.c_str(), &file_, nullptr));
+    EXPECT_THAT(ReadWell(), ElementsAre(3));
+    EXPECT_FALSE(closed.IsFree());
+    stp_reward_file_close(file_);
+    file_ = nullptr;
+    EXPECT_TRUE(closed.IsFree());
 }
 
 TEST_F(RewardFile, MayHoldGarbage)

@@ -1,11 +1,16 @@
 // The environment of both plugins.
+#include <fcntl.h>
 #include <gtest/gtest.h>
+#include <sched.h>
 #include <unistd.h>
 
 #include <climits>
+#include <cstdio>
 #include <cstdlib>
+#include <cstring>
 #include <map>
 #include <memory>
+#include <set>
 #include <string>
 
 extern "C" {
@@ -18,6 +23,12 @@ namespace
 constexpr const char *kVariables[] = {
     "NCCL_HOSTID",
     "NCCL_TUNER_CONFIG_FILE",
+    "NCCL_WORKLOAD_OVERLAP",
+    "STEPTUNE_OVERLAP_CONFIG_FILE",
+    "STEPTUNE_CONSTANTS_FILE",
+    "STEPTUNE_GPU",
+    "STEPTUNE_LEDGER",
+    "TORCHELASTIC_RUN_ID",
     "STEPTUNE_MEMORY_CONFIG_FILE",
     "STEPTUNE_AGREE",
     "STEPTUNE_AGREE_LEAD",
@@ -29,6 +40,10 @@ constexpr const char *kVariables[] = {
     "MASTER_PORT",
     "OMPI_COMM_WORLD_RANK",
     "OMPI_COMM_WORLD_SIZE",
+    "PMI_RANK",
+    "PMI_SIZE",
+    "SLURM_PROCID",
+    "SLURM_NTASKS",
 };
 
 class Settings : public testing::Test
@@ -73,6 +88,118 @@ TEST_F(Settings, AHostHasItsOwnNameUnlessNcclGivesItAnother)
     Read();
     EXPECT_STREQ("rack7", set_->store.host);
     EXPECT_NE(0u, set_->host_id);
+}
+
+TEST_F(Settings, HostsOfOneNameAreOne)
+{
+    std::map<std::string, uint64_t> ids;
+    for (const char *name : {"rack7", "rack8", "7rack", "r", ""}) {
+        setenv("NCCL_HOSTID", name, 1);
+        Read();
+        ids[name] = set_->host_id;
+    }
+    std::set<uint64_t> different;
+    for (const auto &[name, id] : ids) {
+        different.insert(id);
+        setenv("NCCL_HOSTID", name.c_str(), 1);
+        Read();
+        EXPECT_EQ(id, set_->host_id) << name;
+    }
+    EXPECT_EQ(ids.size(), different.size());
+}
+
+TEST_F(Settings, ANameThatIsTooLongIsCutWhereItIsShown)
+{
+    const std::string host(sizeof(set_->store.host), 'h');
+    const std::string run(sizeof(set_->store.run), 'r');
+    setenv("NCCL_HOSTID", host.c_str(), 1);
+    setenv("TORCHELASTIC_RUN_ID", run.c_str(), 1);
+
+    Read();
+
+    EXPECT_EQ(host.substr(1), set_->store.host);
+    EXPECT_EQ(run.substr(1), set_->store.run);
+}
+
+TEST_F(Settings, AHostWhoseOwnNameIsTooLongHasNone)
+{
+    const size_t most = sizeof(set_->store.host) - 1;
+    const int own = open("/proc/thread-self/ns/uts", O_RDONLY | O_CLOEXEC);
+    if (unshare(CLONE_NEWUTS) != 0)
+        GTEST_SKIP() << "only root can rename a host";
+
+    for (size_t length : {most, most + 1}) {
+        const std::string name(length, 'h');
+        ASSERT_EQ(0, sethostname(name.c_str(), length));
+        Read();
+        EXPECT_EQ(length == most ? name : "?", set_->store.host);
+    }
+
+    ASSERT_EQ(0, setns(own, CLONE_NEWUTS));
+    close(own);
+}
+
+TEST_F(Settings, ARunIsTheLaunchersOrNone)
+{
+    Read();
+    EXPECT_STREQ("none", set_->store.run);
+    setenv("TORCHELASTIC_RUN_ID", "job7", 1);
+    Read();
+    EXPECT_STREQ("job7", set_->store.run);
+}
+
+TEST_F(Settings, ThePolicyIsTheOverlapsWhileWorkOverlaps)
+{
+    const struct {
+        const char *file, *overlap, *overlap_file;
+        const char *path;
+        bool is_named;
+    } cases[] = {
+        {"", "", "", "nccl_tuner.conf", false},
+        {"", "0", "", "nccl_tuner.conf", false},
+        {"", "1", "", "nccl_tuner.conf.overlap", true},
+        {"", "", "/o", "nccl_tuner.conf", false},
+        {"", "1", "/o", "/o", true},
+        {"/p", "", "", "/p", true},
+        {"/p", "0", "/o", "/p", true},
+        {"/p", "1", "", "/p.overlap", true},
+        {"/p", "1", "/o", "/o", true},
+    };
+
+    for (const auto &c : cases) {
+        setenv("NCCL_TUNER_CONFIG_FILE", c.file, 1);
+        setenv("NCCL_WORKLOAD_OVERLAP", c.overlap, 1);
+        setenv("STEPTUNE_OVERLAP_CONFIG_FILE", c.overlap_file, 1);
+        Read();
+        EXPECT_STREQ(c.path, set_->policy_path) << c.file << c.overlap;
+        EXPECT_EQ(c.is_named, set_->policy_is_named) << c.file << c.overlap;
+    }
+}
+
+TEST_F(Settings, FilesAreNoneUnlessTheyAreNamed)
+{
+    Read();
+    EXPECT_STREQ("", set_->constants);
+    EXPECT_STREQ("", set_->ledger);
+
+    setenv("STEPTUNE_CONSTANTS_FILE", "/c.csv", 1);
+    setenv("STEPTUNE_LEDGER", "/ledgers", 1);
+    setenv("STEPTUNE_GPU", "NVIDIA H200", 1);
+    Read();
+    EXPECT_STREQ("/c.csv", set_->constants);
+    EXPECT_STREQ("/ledgers", set_->ledger);
+    EXPECT_STREQ("NVIDIA H200", set_->gpu);
+}
+
+TEST_F(Settings, TheGpuIsTheDriversUnlessItIsNamed)
+{
+    char drivers[STP_GPU_SIZE];
+    stp_read_gpu(STP_DRIVER_GPUS, drivers);
+    snprintf(set_->gpu, sizeof(set_->gpu), "left over");
+
+    Read();
+
+    EXPECT_STREQ(drivers, set_->gpu);
 }
 
 TEST_F(Settings, TheMemoryPolicyIsBesideTheOtherUnlessItIsNamed)
@@ -131,6 +258,10 @@ TEST_F(Settings, RefusesWhatIsOutOfRange)
         {"NCCL_TUNER_CONFIG_FILE", long_path, STP_ERR_LIMIT,
          "a policy path of " + std::to_string(STP_PATH_SIZE) +
              " bytes, expected fewer than " + std::to_string(STP_PATH_SIZE)},
+        {"NCCL_WORKLOAD_OVERLAP", "yes", STP_ERR_SYNTAX,
+         "NCCL_WORKLOAD_OVERLAP is 'yes', expected 0 or 1"},
+        {"NCCL_WORKLOAD_OVERLAP", "2", STP_ERR_SYNTAX,
+         "NCCL_WORKLOAD_OVERLAP is '2', expected 0 or 1"},
         {"STEPTUNE_AGREE_PASSWORD", long_password, STP_ERR_LIMIT,
          "STEPTUNE_AGREE_PASSWORD has " + std::to_string(long_password.size()) +
              " bytes, expected fewer than " +
@@ -153,6 +284,32 @@ TEST_F(Settings, RefusesWhatIsOutOfRange)
     }
 }
 
+// The plugin goes on with them, if inactive.
+TEST_F(Settings, AreTheDefaultsWhereOneIsRefused)
+{
+    for (const char *name :
+         {"STEPTUNE_AGREE", "STEPTUNE_AGREE_LEAD", "STEPTUNE_AGREE_TIMEOUT"}) {
+        stp_error err{};
+        Forget();
+        memset(set_->store.run, 'x', sizeof(set_->store.run));
+        set_->store.address.engine = STP_STORE_TCP;
+        set_->agree = STP_AGREE_STORE;
+        set_->agree_is_required = true;
+        set_->host_id = 1;
+        setenv(name, "nonsense", 1);
+        setenv("STEPTUNE_LEDGER", "/ledgers", 1);
+
+        EXPECT_EQ(STP_ERR_SYNTAX, stp_settings_read(set_.get(), &err));
+
+        EXPECT_EQ(STP_AGREE_HOST, set_->agree) << name;
+        EXPECT_FALSE(set_->agree_is_required) << name;
+        EXPECT_EQ(STP_STORE_NOWHERE, set_->store.address.engine) << name;
+        EXPECT_EQ(0u, set_->host_id) << name;
+        EXPECT_STREQ("none", set_->store.run) << name;
+        EXPECT_STREQ("/ledgers", set_->ledger) << name;
+    }
+}
+
 TEST_F(Settings, AreInRangeAtBothEnds)
 {
     const struct {
@@ -169,6 +326,74 @@ TEST_F(Settings, AreInRangeAtBothEnds)
         Read();
         EXPECT_EQ(c.lead_is, set_->store.lead);
         EXPECT_EQ(c.ms, set_->store.timeout_ms);
+    }
+}
+
+// ---- how ranks are compared ----
+
+TEST_F(Settings, AWordOfAgreementFindsAStoreOrDemandsOneOrNeither)
+{
+    const struct {
+        const char *agree;
+        stp_agree alone, launched; // without and with a launcher's variables
+        bool is_required;
+        const char *host; // of the store, if launched
+    } cases[] = {
+        {"", STP_AGREE_HOST, STP_AGREE_STORE, false, "node1"},
+        {"auto", STP_AGREE_HOST, STP_AGREE_STORE, false, "node1"},
+        {"required", STP_AGREE_HOST, STP_AGREE_STORE, true, "node1"},
+        {"shm", STP_AGREE_HOST, STP_AGREE_HOST, false, ""},
+        {"compare", STP_AGREE_HOST, STP_AGREE_HOST, false, ""},
+        {"assume", STP_AGREE_ASSUME, STP_AGREE_ASSUME, false, ""},
+        {"tcpstore://node2:7", STP_AGREE_STORE, STP_AGREE_STORE, false,
+         "node2"},
+    };
+
+    for (const auto &c : cases) {
+        SCOPED_TRACE(c.agree);
+        Forget();
+        setenv("STEPTUNE_AGREE", c.agree, 1);
+        Read();
+        EXPECT_EQ(c.alone, set_->agree);
+        EXPECT_EQ(c.is_required, set_->agree_is_required);
+
+        setenv("RANK", "1", 1);
+        setenv("WORLD_SIZE", "4", 1);
+        setenv("MASTER_ADDR", "node1", 1);
+        setenv("MASTER_PORT", "29400", 1);
+        Read();
+        EXPECT_EQ(c.launched, set_->agree);
+        EXPECT_EQ(c.is_required, set_->agree_is_required);
+        EXPECT_STREQ(c.host, set_->store.address.host);
+        if (c.host == std::string("node1")) {
+            EXPECT_EQ(STP_STORE_TCP, set_->store.address.engine);
+            EXPECT_EQ(29400u, set_->store.address.port);
+        }
+    }
+}
+
+TEST_F(Settings, APasswordMayBeAVariableOfItsOwn)
+{
+    const std::string longest(sizeof(stp_store_address::password) - 1, 'p');
+    const struct {
+        const char *agree;
+        std::string password, want;
+    } cases[] = {
+        {"redis://node1", "", ""},
+        {"redis://node1", "secret", "secret"},
+        {"redis://node1", "x", "x"},
+        {"redis://node1", longest, longest},
+        {"redis://:its@node1", "", "its"},
+        {"redis://:its@node1", "secret", "secret"},
+    };
+
+    for (const auto &c : cases) {
+        setenv("STEPTUNE_AGREE", c.agree, 1);
+        setenv("STEPTUNE_AGREE_PASSWORD", c.password.c_str(), 1);
+        Read();
+        EXPECT_EQ(c.want, set_->store.address.password) << c.agree;
+        EXPECT_EQ(STP_AGREE_STORE, set_->agree);
+        EXPECT_EQ(STP_STORE_REDIS, set_->store.address.engine);
     }
 }
 
@@ -193,6 +418,7 @@ TEST_F(Settings, AStoreIsFoundOnlyWhereAllOfALaunchersVariablesAreGood)
         {"MASTER_PORT", "http", STP_AGREE_HOST},
         {"MASTER_PORT", "65536", STP_AGREE_HOST},
         {"MASTER_PORT", "65535", STP_AGREE_STORE},
+        {"MASTER_PORT", "4294996696", STP_AGREE_HOST}, // 29400 in 32 bits
         {"STEPTUNE_AGREE", "shm", STP_AGREE_HOST},
         {"STEPTUNE_AGREE", "assume", STP_AGREE_ASSUME},
     };
@@ -217,6 +443,8 @@ TEST_F(Settings, ARankIsTheLaunchersOnlyInAJobOfItsSize)
         {"torchrun", "3", "4", 4, 3},
         {"a smaller communicator", "1", "4", 2, -1},
         {"beyond the last rank", "4", "4", 4, -1},
+        {"the last rank", "10", "11", 11, 10},
+        {"the first rank", "0", "1", 1, 0},
         {"no size", "3", "", 4, -1},
         {"no rank", "", "4", 4, -1},
         {"more than an int counts", "1", "2147483648", size_t{INT_MAX} + 1, -1},
@@ -233,6 +461,29 @@ TEST_F(Settings, ARankIsTheLaunchersOnlyInAJobOfItsSize)
     EXPECT_EQ(1, stp_launcher_rank(INT_MAX)) << "the first that names both";
     unsetenv("RANK");
     EXPECT_EQ(2, stp_launcher_rank(4));
+}
+
+TEST_F(Settings, ALauncherIsAnyOfFour)
+{
+    const struct {
+        const char *rank, *size;
+    } launchers[] = {
+        {"RANK", "WORLD_SIZE"},
+        {"OMPI_COMM_WORLD_RANK", "OMPI_COMM_WORLD_SIZE"},
+        {"PMI_RANK", "PMI_SIZE"},
+        {"SLURM_PROCID", "SLURM_NTASKS"},
+    };
+
+    EXPECT_EQ(-1, stp_launcher_rank(4));
+    for (const auto &launcher : launchers) {
+        Forget();
+        setenv(launcher.rank, "2", 1);
+        EXPECT_EQ(-1, stp_launcher_rank(4)) << launcher.rank;
+        setenv(launcher.size, "4", 1);
+        EXPECT_EQ(2, stp_launcher_rank(4)) << launcher.rank;
+        unsetenv(launcher.rank);
+        EXPECT_EQ(-1, stp_launcher_rank(4)) << launcher.rank;
+    }
 }
 
 } // namespace

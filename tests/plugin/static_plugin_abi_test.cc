@@ -1,47 +1,22 @@
 // What mock NCCL does not do with the plugin: the bare interface.
-#include <dlfcn.h>
-
 #include <algorithm>
 #include <array>
 #include <cfloat>
+#include <clocale>
 #include <cmath>
-#include <cstdarg>
-#include <cstdio>
 #include <cstdlib>
 #include <cstring>
 #include <limits>
 #include <string>
 #include <vector>
 
-#include "support/static_plugin.h"
+#include "plugin/bare_interface.h"
 
+using namespace bare_interface;
 using namespace static_plugin;
 
 namespace
 {
-
-class BareInterface : public StaticPlugin
-{
-  protected:
-    void SetUp() override
-    {
-        StaticPlugin::SetUp();
-        lib_ = dlopen(STP_PLUGIN, RTLD_NOW | RTLD_LOCAL);
-        ASSERT_NE(nullptr, lib_) << dlerror();
-    }
-    void TearDown() override
-    {
-        dlclose(lib_);
-        StaticPlugin::TearDown();
-    }
-
-    template <typename T> const T *Tuner(const char *symbol)
-    {
-        return static_cast<const T *>(dlsym(lib_, symbol));
-    }
-
-    void *lib_ = nullptr;
-};
 
 TEST_F(BareInterface, NeedsNoLogger)
 {
@@ -135,6 +110,32 @@ TEST_F(BareInterface, SetsRubinsConstantsWhereNcclHasThem)
     unsetenv("STEPTUNE_CONSTANTS_FILE");
 }
 
+// As zeroes NCCL 2.31 hands what it does not read.
+TEST_F(BareInterface, SetsConstantsWhereNcclHandsAnyThatIsNotZero)
+{
+    setenv(
+        "STEPTUNE_CONSTANTS_FILE",
+        Policy("constant,row,column,value\nll_bandwidth,hopper,2,30\n", "c.csv")
+            .c_str(),
+        1);
+    unsetenv("NCCL_TUNER_CONFIG_FILE");
+    constexpr size_t kN = sizeof(ncclTunerConstants_v7_t) / sizeof(double);
+    const auto *v7 = Tuner<ncclTuner_v7_t>("ncclTunerPlugin_v7");
+
+    for (size_t at : {size_t{0}, size_t{1}, kN - 1, kN}) { // kN: none
+        ncclTunerConstants_v7_t constants{};
+        auto *numbers = reinterpret_cast<double *>(&constants);
+        for (size_t i = 0; i < kN; i++)
+            numbers[i] = i == at ? 7 : 0;
+        void *ctx = nullptr;
+        v7->init(&ctx, 1, 1, 1, nullptr, nullptr, &constants);
+        v7->finalize(ctx);
+        EXPECT_EQ(at == kN ? 0 : 30,
+                  constants.llMaxBws[NCCL_HOPPER_COMPCAP_IDX][1])
+            << at;
+    }
+}
+
 TEST_F(BareInterface, IgnoresTheGpuColumnOnSeveralNodes)
 {
     Policy("collective,algorithm,protocol,gpu\n"
@@ -218,20 +219,6 @@ TEST_F(BareInterface, TellsTheChunkSizeOfWhatItDecidedAndOfNothingElse)
 
 // ---- the entry that is written ----
 
-using Costs = std::array<float, 21>;
-
-// tree/ll, tree/ll128, tree/simple, ring/ll, the others ruled out.
-Costs CostsOf(float tree_ll, float tree_ll128, float tree_simple, float ring_ll)
-{
-    Costs costs;
-    costs.fill(-1);
-    costs[0] = tree_ll;
-    costs[1] = tree_ll128;
-    costs[2] = tree_simple;
-    costs[3] = ring_ll;
-    return costs;
-}
-
 // Tells 0 from -0, and finds a NaN equal to itself.
 std::array<uint32_t, 21> BitsOf(const Costs &costs)
 {
@@ -286,6 +273,8 @@ const WrittenCase kWritten[] = {
      CostsOf(9, std::nextafter(5.0f, 0.0f), 7, 6)},
     {"below_its_equals", CostsOf(5, 5, 5, 5),
      CostsOf(5, std::nextafter(5.0f, 0.0f), 5, 5)},
+    {"below_the_first", CostsOf(5, 8, 7, 6),
+     CostsOf(5, std::nextafter(5.0f, 0.0f), 7, 6)},
     {"below_a_power_of_two", CostsOf(9, 8, 7, 4),
      CostsOf(9, 0x1.fffffep1f, 7, 4)},
     {"the_only_one", CostsOf(-1, 5, -1, -1),
@@ -304,6 +293,8 @@ const WrittenCase kWritten[] = {
     {"minus_zero_itself", CostsOf(9, -0.0f, 7, 6), CostsOf(9, 0, 7, 6)},
     {"minus_zero_alone", CostsOf(-1, -0.0f, -1, -1), CostsOf(-1, 0, -1, -1)},
     {"ruled_out_itself", CostsOf(9, -1, 7, 6), CostsOf(9, -1, 7, 6)},
+    {"zero_at_first_makes_room", CostsOf(0, 8, 7, 6),
+     CostsOf(FLT_MIN, 0, 7, 6)},
     {"fp8_is_ruled_out", CostsOf(9, -1024, 7, 6), CostsOf(9, -1024, 7, 6)},
 };
 INSTANTIATE_TEST_SUITE_P(Table, Written, testing::ValuesIn(kWritten),
@@ -393,22 +384,66 @@ TEST_F(BareInterface, RulesOutWhatTheMachineLacksWhereThereIsNoTable)
     }
 }
 
-// ---- ranks that are not all there ----
-
-std::string logged;
-
-void Log(ncclDebugLogLevel level, unsigned long, const char *, int,
-         const char *format, ...)
+// Where it says nothing of them, a call has no registered buffers.
+TEST_F(BareInterface, TakesBuffersAsNotRegisteredBefore224)
 {
-    char line[4096];
-    va_list va;
+    Policy("collective,algorithm,protocol,regBuff\n"
+           "allreduce,tree,ll,1\n"
+           "allreduce,tree,ll128,0\n");
+    const auto *v2 = Tuner<ncclTuner_v2_t>("ncclTunerPlugin_v2");
+    const auto *v3 = Tuner<ncclTuner_v3_t>("ncclTunerPlugin_v3");
+    Costs costs = CostsOf(9, 8, 7, 5);
+    int algo = -1, proto = -1, channels = 0;
+    void *ctx = nullptr;
+    v3->init(4, 1, nullptr, &ctx);
 
-    va_start(va, format);
-    vsnprintf(line, sizeof(line), format, va);
-    va_end(va);
-    if (level == NCCL_LOG_WARN)
-        logged += std::string(line) + "\n";
+    v2->getCollInfo(ctx, ncclFuncAllReduce, 64, 1, 1, 1, &algo, &proto,
+                    &channels);
+    v3->getCollInfo(ctx, ncclFuncAllReduce, 64, 1,
+                    reinterpret_cast<float **>(costs.data()), 7, 3, &channels);
+
+    EXPECT_EQ(NCCL_PROTO_LL128, proto);
+    EXPECT_EQ(CostsOf(9, std::nextafter(5.0f, 0.0f), 7, 5), costs);
+    v3->destroy(ctx);
 }
+
+TEST_F(BareInterface, AsksForTheChannelsOfTheRule)
+{
+    const auto *v2 = Tuner<ncclTuner_v2_t>("ncclTunerPlugin_v2");
+    const auto *v4 = Tuner<ncclTuner_v4_t>("ncclTunerPlugin_v4");
+    const std::pair<const char *, int> cases[] = {
+        {"-1", 7}, {"0", 7}, {"1", 1}, {"2", 2}, {"32", 32}};
+
+    for (const auto &[channels, want] : cases) {
+        Policy(std::string("allreduce,0,inf,tree,ll,") + channels + ",-1,-1\n");
+        Costs costs = CostsOf(9, 8, 7, 5);
+        int algo = -1, proto = -1, of_v2 = 7, of_v4 = 7;
+        void *ctx = nullptr;
+        v4->init(4, 1, nullptr, &ctx);
+        v2->getCollInfo(ctx, ncclFuncAllReduce, 64, 1, 1, 1, &algo, &proto,
+                        &of_v2);
+        v4->getCollInfo(ctx, ncclFuncAllReduce, 64, 1,
+                        reinterpret_cast<float **>(costs.data()), 7, 3, 0,
+                        &of_v4);
+        v4->destroy(ctx);
+        EXPECT_EQ(want, of_v2) << channels;
+        EXPECT_EQ(want, of_v4) << channels;
+    }
+}
+
+TEST_F(BareInterface, LeavesTheThreadItsLocale)
+{
+    Policy("allreduce,0,inf,tree,ll,-1,-1,-1\n");
+    const auto *v4 = Tuner<ncclTuner_v4_t>("ncclTunerPlugin_v4");
+    void *ctx = nullptr;
+
+    v4->init(4, 1, nullptr, &ctx);
+    EXPECT_EQ(LC_GLOBAL_LOCALE, uselocale(nullptr));
+    v4->destroy(ctx);
+    EXPECT_EQ(LC_GLOBAL_LOCALE, uselocale(nullptr));
+}
+
+// ---- ranks that are not all there ----
 
 TEST_F(BareInterface, RanksOfTwoVersionsOfItDecideNothing)
 {
@@ -497,6 +532,7 @@ const Lone kLone[] = {
     {"alone", "required", 1, 1, 1, 1, true, ""},
     {"alone_and_not_named", "required", 0, 1, 1, 1, true, ""},
     {"one_of_four_not_named", "required", 0, 4, 1, 4, false, "cannot be compared, which STEPTUNE_AGREE=required demands"},
+    {"one_of_two_not_named", "required", 0, 2, 1, 2, false, "cannot be compared, which STEPTUNE_AGREE=required demands"},
     {"one_of_two_hosts_without_a_store", "required", 1, 4, 2, 1, false, "cannot be compared, which STEPTUNE_AGREE=required demands"},
     {"one_of_two_hosts_is_all_of_its_own", "shm", 1, 4, 2, 1, true, ""},
     {"a_host_of_which_nothing_is_told", "shm", 1, 4, 2, -1, true, ""},
@@ -539,14 +575,16 @@ TEST_F(BareInterface, AFileServesCommunicatorsThatDifferInOneThing)
            "allreduce,tree,simple,2,4,*\n"
            "allreduce,ring,ll,1,2,*\n");
     const struct {
-        const char *gpu;
+        const char *gpu; // "": another, or unknown
         size_t n_ranks, n_nodes;
-        size_t want; // of the costs' places
+        size_t want; // of the costs' places; 4: none
     } cases[] = {{"A", 4, 1, 0}, {"B", 4, 1, 1}, {"A", 4, 2, 2},
-                 {"A", 2, 1, 3}, {"A", 4, 1, 0}, {"B", 4, 1, 1}};
+                 {"A", 2, 1, 3}, {"A", 4, 1, 0}, {"B", 4, 1, 1},
+                 {"", 4, 1, 4},  {"", 4, 2, 2},  {"", 2, 1, 3}};
     const auto *v4 = Tuner<ncclTuner_v4_t>("ncclTunerPlugin_v4");
     std::vector<void *> all;
 
+    setenv("STEPTUNE_AGREE", "assume", 1); // all hosts have this GPU
     for (const auto &c : cases) {
         void *ctx = nullptr;
         setenv("STEPTUNE_GPU", c.gpu, 1);
@@ -561,6 +599,34 @@ TEST_F(BareInterface, AFileServesCommunicatorsThatDifferInOneThing)
                         &channels);
         for (size_t k = 0; k < 4; k++)
             EXPECT_EQ(k == cases[i].want, costs[k] < 9) << i << " " << k;
+    }
+    for (void *ctx : all)
+        v4->destroy(ctx);
+}
+
+TEST_F(BareInterface, EachFileServesCommunicatorsThatLiveTogether)
+{
+    const auto *v4 = Tuner<ncclTuner_v4_t>("ncclTunerPlugin_v4");
+    const std::pair<const char *, size_t> files[] = {
+        {"b", 0}, {"a", 1}, {"c", 2}, {"a", 1}, {"c", 2}, {"b", 0}};
+    constexpr const char *pairs[] = {"tree,ll", "tree,ll128", "tree,simple"};
+    std::vector<void *> all;
+
+    for (const auto &[file, at] : files) {
+        void *ctx = nullptr;
+        Policy(std::string("allreduce,0,inf,") + pairs[at] + ",-1,-1,-1\n",
+               file);
+        v4->init(4, 1, nullptr, &ctx);
+        all.push_back(ctx);
+    }
+    for (size_t i = 0; i < all.size(); i++) {
+        Costs costs = CostsOf(9, 9, 9, 9);
+        int channels = 0;
+        v4->getCollInfo(all[i], ncclFuncAllReduce, 64, 1,
+                        reinterpret_cast<float **>(costs.data()), 7, 3, 0,
+                        &channels);
+        for (size_t k = 0; k < 3; k++)
+            EXPECT_EQ(k == files[i].second, costs[k] < 9) << i << " " << k;
     }
     for (void *ctx : all)
         v4->destroy(ctx);
@@ -598,6 +664,33 @@ TEST_F(BareInterface, AnswersNothingWhileNcclLooksForSymmetricKernels)
                      NCCL_PROTO_LL128, 1, &chunk);
     EXPECT_EQ(65536u, chunk) << "of the call that decided";
     v7->finalize(ctx);
+}
+
+TEST_F(BareInterface, AnswersWhereAnyEntryIsLeftToChoose)
+{
+    const struct {
+        const char *rule;
+        ncclFunc_t coll;
+        size_t at; // the first or the last entry
+    } cases[] = {
+        {"allreduce,0,inf,tree,ll,3,-1,-1\n", ncclFuncAllReduce, 0},
+        {"allgather,0,inf,pat,simple,3,-1,-1\n", ncclFuncAllGather, 20}};
+    const auto *v4 = Tuner<ncclTuner_v4_t>("ncclTunerPlugin_v4");
+
+    for (const auto &c : cases)
+        for (const float cost : {0.0f, -0.0f, 5.0f}) {
+            Policy(c.rule);
+            Costs costs = CostsOf(-1, -1, -1, -1);
+            int channels = 0;
+            void *ctx = nullptr;
+            costs[c.at] = cost;
+            v4->init(4, 1, nullptr, &ctx);
+            v4->getCollInfo(ctx, c.coll, 64, 1,
+                            reinterpret_cast<float **>(costs.data()), 7, 3, 0,
+                            &channels);
+            v4->destroy(ctx);
+            EXPECT_EQ(3, channels) << c.rule << cost;
+        }
 }
 
 } // namespace

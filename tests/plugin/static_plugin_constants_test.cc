@@ -112,13 +112,35 @@ TEST_F(Constants, MakeNcclChooseOtherwiseWithoutARuleOrAPolicy)
 
 TEST_F(Constants, StandBesideAPolicyWhoseRulesDecideFirst)
 {
-    Set(kSlowRing);
-    Policy("allreduce,0,4K,nvls,simple,-1,-1,-1\n"
-           "allreduce,0,4K,ring,ll,-1,-1,-1\n");
+    for (const bool is_named : {true, false}) {
+        SCOPED_TRACE(is_named);
+        ClearEnvironment();
+        Write(kSlowRing, "c");
+        setenv("STEPTUNE_CONSTANTS_FILE", "c", 1);
+        const char *policy = is_named ? "p.conf" : "nccl_tuner.conf";
+        Policy("allreduce,0,4K,nvls,simple,-1,-1,-1\n"
+               "allreduce,0,4K,ring,ll,-1,-1,-1\n",
+               policy);
+        if (!is_named)
+            unsetenv("NCCL_TUNER_CONFIG_FILE");
+        Nccl nccl = Start();
+        Comm comm = Join(nccl);
+
+        EXPECT_EQ(NCCL_ALGO_RING, Run(comm, ncclFuncAllReduce, 4096).algo);
+        EXPECT_EQ(NCCL_ALGO_TREE, Run(comm, ncclFuncAllReduce, 1 << 16).algo);
+        EXPECT_THAT(warnings_, IsEmpty());
+    }
+}
+
+// A file may have a name of one letter.
+TEST_F(Constants, StandAloneOnlyWithoutAPolicy)
+{
+    Write(kSlowRing, "c");
+    setenv("STEPTUNE_CONSTANTS_FILE", "c", 1);
     Nccl nccl = Start();
     Comm comm = Join(nccl);
 
-    EXPECT_EQ(NCCL_ALGO_RING, Run(comm, ncclFuncAllReduce, 4096).algo);
+    EXPECT_TRUE(Untouched(Run(comm, ncclFuncAllReduce, 4096)));
     EXPECT_EQ(NCCL_ALGO_TREE, Run(comm, ncclFuncAllReduce, 1 << 16).algo);
     EXPECT_THAT(warnings_, IsEmpty());
 }

@@ -22,6 +22,7 @@ extern "C" {
 
 using namespace static_plugin;
 using testing::AllOf;
+using testing::Contains;
 using testing::ElementsAre;
 using testing::EndsWith;
 using testing::HasSubstr;
@@ -370,11 +371,22 @@ TEST_F(StaticPlugin, DecidesWithoutTheFolderOfItsLedger)
 {
     Policy("allreduce,0,inf,tree,ll,-1,-1,-1\n");
     const std::string long_name(5000, 'x');
-    for (const char *folder : {"/nowhere", "/dev/null", long_name.c_str()}) {
-        setenv("STEPTUNE_LEDGER", folder, 1);
+    const std::pair<std::string, std::string> cases[] = {
+        {"/nowhere",
+         "cannot make a file in '/nowhere': No such file or directory"},
+        {"/dev/null", "cannot make a file in '/dev/null': Not a directory"},
+        {long_name,
+         "the path '" + long_name.substr(0, 60) + "...' is too long"},
+    };
+
+    for (const auto &[folder, why] : cases) {
+        setenv("STEPTUNE_LEDGER", folder.c_str(), 1);
+        infos_.clear();
         Nccl nccl = Start();
         Comm comm = Join(nccl);
         EXPECT_EQ(NCCL_ALGO_TREE, Run(comm, ncclFuncAllReduce, 4096).algo);
+        EXPECT_THAT(infos_,
+                    Contains("steptune: no ledger of decisions: " + why));
     }
     unsetenv("STEPTUNE_LEDGER");
     EXPECT_THAT(warnings_, IsEmpty());

@@ -1,0 +1,356 @@
+// How ranks in one process are compared, of one host or of two that meet in a
+// folder, and what of that is left in memory.
+#include <gmock/gmock.h>
+#include <pthread.h>
+#include <sys/resource.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cstdio>
+#include <cstdlib>
+#include <fstream>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include "plugin/bare_interface.h"
+
+using namespace bare_interface;
+using namespace static_plugin;
+using testing::AllOf;
+using testing::EndsWith;
+using testing::HasSubstr;
+using testing::StartsWith;
+
+namespace
+{
+
+constexpr char kTree[] = "allreduce,0,inf,tree,ll128,-1,-1,-1\n";
+constexpr char kConstants[] = "constant,row,column,value\n"
+                              "ll_bandwidth,hopper,1,30\n";
+
+class Compared : public BareInterface
+{
+  protected:
+    void SetUp() override
+    {
+        BareInterface::SetUp();
+        v5_ = Tuner<ncclTuner_v5_t>("ncclTunerPlugin_v5");
+        std::fill_n(reinterpret_cast<double *>(&constants_),
+                    sizeof(constants_) / 8, 7.0);
+        logged.clear();
+        infos.clear();
+    }
+    void TearDown() override
+    {
+        for (const char *name : {"NCCL_HOSTID", "STEPTUNE_AGREE_TIMEOUT"})
+            unsetenv(name);
+        BareInterface::TearDown();
+    }
+
+    // Whether a rule decides.
+    bool Decides(void *ctx) const
+    {
+        Costs costs = CostsOf(9, 8, 7, 5);
+        int channels = 0;
+        v5_->getCollInfo(ctx, ncclFuncAllReduce, 64, 1,
+                         reinterpret_cast<float **>(costs.data()), 7, 3, 0,
+                         &channels);
+        return costs[1] < 5;
+    }
+
+    static double Bandwidth(const ncclTunerConstants_v5_t &constants)
+    {
+        return constants.llMaxBws[NCCL_HOPPER_COMPCAP_IDX][0];
+    }
+
+    const ncclTuner_v5_t *v5_ = nullptr;
+    ncclTunerConstants_v5_t constants_;
+};
+
+// Parts of this process's memory that are the communicator's.
+size_t CountShared(uint64_t comm_id)
+{
+    std::ifstream maps("/proc/self/maps");
+    char hex[17];
+    size_t n = 0;
+
+    snprintf(hex, sizeof(hex), "%016llx",
+             static_cast<unsigned long long>(comm_id));
+    for (std::string line; std::getline(maps, line);)
+        n += line.find("steptune-") != std::string::npos &&
+             line.find(hex) != std::string::npos;
+    return n;
+}
+
+TEST_F(Compared, RanksShareNoMemoryOnceTheyAreCompared)
+{
+    const struct {
+        const char *name;
+        const char *gpus[2];
+        const char *agree;
+        bool is_tuned;
+    } cases[] = {{"alike", {"A", "A"}, "shm", true},
+                 {"alike_and_required", {"A", "A"}, "required", true},
+                 {"other_gpus", {"A", "B"}, "shm", false}};
+    uint64_t id = id_;
+    Policy("collective,algorithm,protocol,gpu\n"
+           "allreduce,tree,ll128,A\n"
+           "allgather,ring,ll,B\n");
+
+    for (const auto &c : cases) {
+        SCOPED_TRACE(c.name);
+        void *ctx[2] = {};
+        setenv("STEPTUNE_AGREE", c.agree, 1);
+        id++;
+        for (int r = 0; r < 2; r++) {
+            setenv("STEPTUNE_GPU", c.gpus[r], 1);
+            v5_->init(&ctx[r], id, 2, 1, Log, nullptr, nullptr);
+        }
+        EXPECT_EQ(1u, CountShared(id));
+        for (int r = 0; r < 2; r++) {
+            EXPECT_EQ(c.is_tuned, Decides(ctx[r]));
+            EXPECT_EQ(r == 0 ? 1u : 0u, CountShared(id));
+        }
+        for (void *rank : ctx)
+            v5_->finalize(rank);
+    }
+}
+
+TEST_F(Compared, RanksThatNeverDecideLeaveNoSharedMemory)
+{
+    void *ctx = nullptr;
+    Policy("allreduce,0,inf,tree,ll,-1,-1,-1\n");
+    setenv("STEPTUNE_AGREE", "shm", 1);
+
+    v5_->init(&ctx, id_, 2, 1, nullptr, nullptr, nullptr);
+    EXPECT_EQ(1u, CountShared(id_));
+    v5_->finalize(ctx);
+
+    EXPECT_EQ(0u, CountShared(id_));
+}
+
+// A process whose files may have no bytes.
+TEST_F(Compared, WithoutSharedMemoryItIsTheUsersWordThatCounts)
+{
+    setenv("STEPTUNE_CONSTANTS_FILE", Policy(kConstants, "c.csv").c_str(), 1);
+    Policy(kTree);
+    struct rlimit before;
+    ASSERT_EQ(0, getrlimit(RLIMIT_FSIZE, &before));
+    const struct rlimit none = {0, before.rlim_max};
+    constexpr char kWhy[] = "steptune: cannot be compared with the other "
+                            "ranks: cannot allocate /dev/shm/steptune-";
+    constexpr char kLarge[] = ": File too large";
+
+    for (const bool is_assumed : {false, true}) {
+        ncclTunerConstants_v5_t constants = constants_;
+        void *ctx = nullptr;
+        setenv("STEPTUNE_AGREE", is_assumed ? "assume" : "shm", 1);
+        logged.clear();
+        infos.clear();
+        setrlimit(RLIMIT_FSIZE, &none);
+        v5_->init(&ctx, id_, 2, 1, Log, nullptr, &constants);
+        setrlimit(RLIMIT_FSIZE, &before);
+        EXPECT_EQ(is_assumed, Decides(ctx));
+        v5_->finalize(ctx);
+
+        EXPECT_EQ(is_assumed ? 30 : 7, Bandwidth(constants));
+        if (is_assumed) {
+            ASSERT_FALSE(infos.empty());
+            EXPECT_THAT(infos[0], AllOf(StartsWith(kWhy), EndsWith(kLarge)));
+            EXPECT_EQ("", logged);
+        } else {
+            EXPECT_THAT(
+                logged,
+                AllOf(StartsWith(kWhy),
+                      EndsWith(std::string(kLarge) +
+                               "; stepping aside, NCCL tunes alone\n")));
+        }
+    }
+}
+
+// ---- constants ----
+
+TEST_F(Compared, RanksThatAreAlikeSetConstantsInInit)
+{
+    const std::string path = Policy(kConstants, "c.csv");
+    setenv("STEPTUNE_CONSTANTS_FILE", path.c_str(), 1);
+    setenv("STEPTUNE_AGREE", "shm", 1);
+    Policy(kTree);
+    ncclTunerConstants_v5_t constants[2] = {constants_, constants_};
+    void *ctx[2] = {};
+    std::vector<std::thread> threads;
+
+    for (int r = 0; r < 2; r++)
+        threads.emplace_back([&, r] {
+            v5_->init(&ctx[r], id_, 2, 1, nullptr, nullptr, &constants[r]);
+        });
+    for (std::thread &thread : threads)
+        thread.join();
+    for (int r = 0; r < 2; r++) {
+        EXPECT_EQ(30, Bandwidth(constants[r]));
+        EXPECT_TRUE(Decides(ctx[r]));
+        v5_->finalize(ctx[r]);
+    }
+}
+
+TEST_F(Compared, ARankWhoseConstantsDifferSetsNone)
+{
+    const std::string path = Policy(kConstants, "c.csv");
+    setenv("STEPTUNE_AGREE", "shm", 1);
+    Policy(kTree);
+    ncclTunerConstants_v5_t constants[2] = {constants_, constants_};
+    void *ctx[2] = {};
+
+    v5_->init(&ctx[0], id_, 2, 1, nullptr, nullptr, &constants[0]);
+    setenv("STEPTUNE_CONSTANTS_FILE", path.c_str(), 1);
+    v5_->init(&ctx[1], id_, 2, 1, Log, nullptr, &constants[1]);
+
+    EXPECT_THAT(logged,
+                AllOf(HasSubstr("sets other constants than this rank"),
+                      EndsWith("; stepping aside, NCCL tunes alone\n")));
+    ASSERT_FALSE(infos.empty());
+    EXPECT_THAT(infos.back(),
+                StartsWith("steptune: did not set 1 of NCCL's constants: " +
+                           path + ", hash "));
+    for (int r = 0; r < 2; r++) {
+        EXPECT_EQ(7, Bandwidth(constants[r]));
+        EXPECT_FALSE(Decides(ctx[r]));
+        v5_->finalize(ctx[r]);
+    }
+}
+
+TEST_F(Compared, ARankWarnsOnceOfAllThatIsWrong)
+{
+    const std::string path = (dir_ / "none").string();
+    const auto *v6 = Tuner<ncclTuner_v6_t>("ncclTunerPlugin_v6");
+    setenv("STEPTUNE_CONSTANTS_FILE", path.c_str(), 1);
+    setenv("STEPTUNE_AGREE", "shm", 1);
+    Policy(kTree);
+    void *ctx[2] = {};
+
+    v5_->init(&ctx[0], id_, 2, 1, Log, nullptr, &constants_);
+    v6->init(&ctx[1], id_, 2, 1, nullptr, nullptr, nullptr);
+
+    for (void *rank : ctx) {
+        EXPECT_FALSE(Decides(rank));
+        v5_->finalize(rank);
+    }
+    EXPECT_EQ("steptune: " + path +
+                  ": cannot be opened: No such file or directory; NCCL keeps "
+                  "its own constants\n",
+              logged);
+}
+
+// ---- two hosts, of one rank each ----
+
+class TwoHosts : public Compared
+{
+  protected:
+    void SetUp() override
+    {
+        Compared::SetUp();
+        setenv("STEPTUNE_AGREE", ("file://" + folder_.path()).c_str(), 1);
+        setenv("STEPTUNE_AGREE_TIMEOUT", "60", 1); // nothing waits so long
+        setenv("STEPTUNE_GPU", "NVIDIA H200", 1);
+    }
+
+    void Join(const char *host, void **ctx)
+    {
+        setenv("NCCL_HOSTID", host, 1);
+        v5_->init(ctx, id_, 2, 2, Log, nullptr, nullptr);
+    }
+
+    // Each rank decides in a thread of its own.
+    std::vector<bool> Decide(const std::vector<void *> &ranks)
+    {
+        std::vector<char> tuned(ranks.size());
+        std::vector<std::thread> threads;
+        for (size_t r = 0; r < ranks.size(); r++)
+            threads.emplace_back([&, r] { tuned[r] = Decides(ranks[r]); });
+        for (std::thread &thread : threads)
+            thread.join();
+        for (void *rank : ranks)
+            v5_->finalize(rank);
+        return {tuned.begin(), tuned.end()};
+    }
+};
+
+TEST_F(TwoHosts, DecideIfTheyHoldTheSame)
+{
+    void *a = nullptr, *b = nullptr;
+    Policy(kTree);
+
+    Join("a", &a);
+    Join("b", &b);
+
+    EXPECT_EQ(std::vector<bool>({true, true}), Decide({a, b}));
+    EXPECT_EQ("", logged);
+    EXPECT_EQ(2u, infos.size()) << "only what each has loaded";
+}
+
+TEST_F(TwoHosts, DecideNothingIfTheirPoliciesDiffer)
+{
+    void *a = nullptr, *b = nullptr;
+
+    Policy(kTree, "a.conf");
+    Join("a", &a);
+    Policy("allreduce,0,inf,tree,ll,-1,-1,-1\n", "b.conf");
+    Join("b", &b);
+
+    EXPECT_EQ(std::vector<bool>({false, false}), Decide({a, b}));
+    EXPECT_THAT(logged,
+                HasSubstr("host a holds another policy than this rank"));
+    EXPECT_THAT(logged,
+                HasSubstr("host b holds another policy than this rank"));
+}
+
+TEST_F(TwoHosts, DecideNothingIfOneHasNoThreadToSpeakIn)
+{
+    void *a = nullptr, *b = nullptr;
+    pthread_attr_t usual, huge;
+    ASSERT_EQ(0, pthread_getattr_default_np(&usual));
+    ASSERT_EQ(0, pthread_getattr_default_np(&huge));
+    ASSERT_EQ(0, pthread_attr_setstacksize(&huge, size_t{1} << 62));
+    Policy(kTree);
+
+    pthread_setattr_default_np(&huge);
+    Join("a", &a);
+    pthread_setattr_default_np(&usual);
+    EXPECT_EQ("steptune: this host cannot be compared: no thread to be had",
+              infos.front());
+    Join("b", &b);
+
+    EXPECT_EQ(std::vector<bool>({false, false}), Decide({a, b}));
+    pthread_attr_destroy(&usual);
+    pthread_attr_destroy(&huge);
+}
+
+TEST_F(TwoHosts, AHostThatLeavesAwaitsNoOther)
+{
+    void *ctx = nullptr;
+    Policy(kTree);
+
+    Join("a", &ctx);
+    v5_->finalize(ctx); // or this takes a minute
+
+    EXPECT_EQ("", logged);
+}
+
+// Which is all that there is.
+TEST_F(TwoHosts, OneHostAloneNeedsNoStore)
+{
+    void *ctx[2] = {};
+    setenv("STEPTUNE_AGREE", "file:///no/such/folder", 1);
+    Policy(kTree);
+
+    for (void *&rank : ctx)
+        v5_->init(&rank, id_, 2, 1, Log, nullptr, nullptr);
+    for (void *rank : ctx) {
+        EXPECT_TRUE(Decides(rank));
+        v5_->finalize(rank);
+    }
+    EXPECT_EQ("", logged);
+}
+
+} // namespace

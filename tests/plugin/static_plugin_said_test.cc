@@ -1,0 +1,276 @@
+// What the plugin says in the log and in its ledger.
+#include <gmock/gmock.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cinttypes>
+#include <cstdio>
+#include <cstdlib>
+#include <fstream>
+#include <string>
+#include <vector>
+
+extern "C" {
+#include "core/policy/ledger.h"
+}
+
+#include "plugin/bare_interface.h"
+
+using namespace bare_interface;
+using namespace static_plugin;
+using testing::EndsWith;
+
+namespace
+{
+
+constexpr char kTree[] = "allreduce,0,inf,tree,ll128,-1,-1,-1\n";
+
+// ---- what it says ----
+
+constexpr char kNoComm[] =
+    "steptune: this NCCL names no communicator to a tuner (2.28 does), so "
+    "ranks cannot compare their policies: all must hold the same";
+constexpr char kNoGpu[] =
+    "steptune: rules that name a GPU do not apply: hosts that do not meet in a "
+    "store (STEPTUNE_AGREE) cannot know that all have the same";
+
+TEST_F(BareInterface, SaysWhatItHasLoadedAndWhatCannotBeKnown)
+{
+    const struct {
+        const char *agree;
+        bool has_comm_id;
+        size_t n_ranks, n_nodes;
+        std::vector<std::string> says; // after what it has loaded
+    } cases[] = {
+        {"shm", false, 8, 1, {kNoComm}},
+        {"shm", false, 8, 2, {kNoComm, kNoGpu}},
+        {"assume", false, 8, 2, {kNoComm}},
+        {"shm", true, 8, 1, {}},
+        {"shm", true, 8, 2, {kNoGpu}},
+        {"shm", true, 1, 1, {}},
+        {"assume", true, 8, 2, {}},
+    };
+    // As long as a path may be.
+    std::string path = Policy("allreduce,0,inf,tree,ll,-1,-1,-1\n");
+    path.insert(0, 4095 - path.size(), '/');
+    setenv("NCCL_TUNER_CONFIG_FILE", path.c_str(), 1);
+    setenv("STEPTUNE_GPU", "NVIDIA H200", 1);
+    stp_policy *policy = nullptr;
+    ASSERT_EQ(STP_OK, stp_policy_load(path.c_str(), &policy, nullptr));
+    char loaded[80];
+    snprintf(loaded, sizeof(loaded),
+             ", hash %016" PRIx64 ", 1 of 1 rules apply",
+             stp_policy_hash(policy));
+    stp_policy_free(policy);
+    const auto *v4 = Tuner<ncclTuner_v4_t>("ncclTunerPlugin_v4");
+    const auto *v5 = Tuner<ncclTuner_v5_t>("ncclTunerPlugin_v5");
+
+    for (const auto &c : cases) {
+        SCOPED_TRACE(std::string(c.agree) + " " + std::to_string(c.n_nodes));
+        setenv("STEPTUNE_AGREE", c.agree, 1);
+        void *ctx = nullptr;
+        logged.clear();
+        infos.clear();
+        if (c.has_comm_id) {
+            v5->init(&ctx, id_, c.n_ranks, c.n_nodes, Log, nullptr, nullptr);
+            v5->finalize(ctx);
+        } else {
+            v4->init(c.n_ranks, c.n_nodes, Log, &ctx);
+            v4->destroy(ctx);
+        }
+
+        ASSERT_EQ(1 + c.says.size(), infos.size());
+        EXPECT_EQ("steptune: " + std::to_string(c.n_ranks) + " ranks on " +
+                      std::to_string(c.n_nodes) + " nodes: " + path + loaded,
+                  infos[0]);
+        EXPECT_EQ(c.says,
+                  std::vector<std::string>(infos.begin() + 1, infos.end()));
+        EXPECT_EQ("", logged);
+    }
+}
+
+TEST_F(BareInterface, NamesTheLongestPathWhole)
+{
+    const std::string path(4090, '/');
+    const std::string missing = "steptune: " + path +
+                                "/none: cannot be opened: No such file or "
+                                "directory; ";
+    const auto *v5 = Tuner<ncclTuner_v5_t>("ncclTunerPlugin_v5");
+    ncclTunerConstants_v5_t constants;
+    void *ctx = nullptr;
+    std::fill_n(reinterpret_cast<double *>(&constants), sizeof(constants) / 8,
+                7.0);
+
+    logged.clear();
+    setenv("NCCL_TUNER_CONFIG_FILE", (path + "/none").c_str(), 1);
+    v5->init(&ctx, id_, 1, 1, Log, nullptr, &constants);
+    v5->finalize(ctx);
+    EXPECT_EQ(missing + "stepping aside, NCCL tunes alone\n", logged);
+
+    logged.clear();
+    Policy(kTree);
+    setenv("STEPTUNE_CONSTANTS_FILE", (path + "/none").c_str(), 1);
+    v5->init(&ctx, id_, 1, 1, Log, nullptr, &constants);
+    v5->finalize(ctx);
+    EXPECT_EQ(missing + "NCCL keeps its own constants\n", logged);
+}
+
+// ---- the ledger ----
+
+class Ledger : public BareInterface
+{
+  protected:
+    void SetUp() override
+    {
+        BareInterface::SetUp();
+        setenv("STEPTUNE_LEDGER", folder_.path().c_str(), 1);
+    }
+    void TearDown() override
+    {
+        unsetenv("STEPTUNE_LEDGER");
+        BareInterface::TearDown();
+    }
+
+    static bool IsMapped()
+    {
+        std::ifstream maps("/proc/self/maps");
+        for (std::string line; std::getline(maps, line);)
+            if (line.find("/ledger.") != std::string::npos)
+                return true;
+        return false;
+    }
+
+    // The only one, which is removed.
+    static stp_ledger Take(const fs::path &dir)
+    {
+        stp_ledger ledger{};
+        for (const auto &entry : fs::directory_iterator(dir))
+            if (entry.path().filename().string().rfind("ledger.", 0) == 0) {
+                std::ifstream(entry.path(), std::ios::binary)
+                    .read(reinterpret_cast<char *>(&ledger), sizeof(ledger));
+                fs::remove(entry.path());
+                break;
+            }
+        return ledger;
+    }
+};
+
+TEST_F(Ledger, SaysWhoseItIsAndCountsPreviews)
+{
+    const auto *v5 = Tuner<ncclTuner_v5_t>("ncclTunerPlugin_v5");
+    const auto *v4 = Tuner<ncclTuner_v4_t>("ncclTunerPlugin_v4");
+    Policy("allreduce,0,inf,tree,ll128,2,-1,-1\n");
+    setenv("STEPTUNE_AGREE", "assume", 1);
+
+    for (const bool has_comm_id : {false, true}) {
+        void *ctx = nullptr;
+        if (has_comm_id)
+            v5->init(&ctx, id_, 8, 2, nullptr, nullptr, nullptr);
+        else
+            v4->init(8, 2, nullptr, &ctx);
+        const auto ask = [&](ncclFunc_t coll, Costs costs) {
+            int channels = 0;
+            v4->getCollInfo(ctx, coll, 64, 1,
+                            reinterpret_cast<float **>(costs.data()), 7, 3, 0,
+                            &channels);
+        };
+        for (int i = 0; i < 3; i++)
+            ask(ncclFuncAllReduce, CostsOf(-1, -1, -1, -1));
+        for (int i = 0; i < 2; i++)
+            ask(ncclFuncAllReduce, CostsOf(9, 8, 7, 5));
+        ask(ncclFuncAllGather, CostsOf(9, 8, 7, 5));
+        EXPECT_TRUE(IsMapped());
+        v4->destroy(ctx);
+        EXPECT_FALSE(IsMapped());
+
+        const stp_ledger ledger = Take(dir_);
+        EXPECT_TRUE(stp_ledger_is_valid(&ledger, sizeof(ledger)));
+        EXPECT_EQ(static_cast<uint32_t>(getpid()), ledger.pid);
+        EXPECT_EQ(has_comm_id ? id_ : 0, ledger.comm_id);
+        EXPECT_EQ(8u, ledger.n_ranks);
+        EXPECT_EQ(2u, ledger.n_nodes);
+        EXPECT_EQ(0u, ledger.is_aside);
+        EXPECT_EQ(3u, ledger.n_previews);
+        EXPECT_EQ(2u, ledger.n_entries);
+        for (const auto &entry : ledger.entries) {
+            if (entry.n_calls == 0)
+                continue;
+            const bool is_ours = entry.coll == ncclFuncAllReduce;
+            EXPECT_EQ(is_ours ? 2u : 1u, entry.n_calls);
+            EXPECT_EQ(64u, entry.min_bytes);
+            EXPECT_EQ(64u, entry.max_bytes);
+            EXPECT_EQ(is_ours ? 1u : 0u, entry.line);
+            EXPECT_EQ(is_ours ? NCCL_ALGO_TREE : -1, entry.algo);
+            EXPECT_EQ(is_ours ? NCCL_PROTO_LL128 : -1, entry.proto);
+            EXPECT_EQ(is_ours ? 2u : 0u, entry.n_channels);
+        }
+    }
+}
+
+TEST_F(Ledger, SaysWhatIsInForceOrWhyNothingIs)
+{
+    const struct {
+        const char *name;
+        const char *policy; // NULL: none, but constants
+        bool has_other;     // rank, of another release
+        bool is_aside;
+        const char *says; // at its end
+        bool warns;       // in the same words
+    } cases[] = {
+        {"in_force", kTree, false, false, ", 1 of 1 rules apply", false},
+        {"refused", "nonsense\n", false, true,
+         "/p.conf:1:9: expected 8 to 10 fields separated by commas, found 1",
+         true},
+        {"differs", kTree, true, true,
+         "has another Steptune plugin or release than this rank", true},
+        {"refused_and_differs", "nonsense\n", true, true, "found 1", true},
+        {"no_policy", nullptr, false, true, "no policy", false},
+    };
+    const auto *v5 = Tuner<ncclTuner_v5_t>("ncclTunerPlugin_v5");
+    const auto *v6 = Tuner<ncclTuner_v6_t>("ncclTunerPlugin_v6");
+    const std::string file = Policy("constant,row,column,value\n"
+                                    "ll_bandwidth,hopper,1,30\n",
+                                    "c.csv");
+    const fs::path before = fs::current_path();
+    uint64_t id = id_;
+    fs::current_path(dir_);
+    setenv("STEPTUNE_AGREE", "shm", 1);
+
+    for (const auto &c : cases) {
+        SCOPED_TRACE(c.name);
+        ncclTunerConstants_v5_t constants;
+        std::fill_n(reinterpret_cast<double *>(&constants),
+                    sizeof(constants) / 8, 7.0);
+        Costs costs = CostsOf(9, 8, 7, 5);
+        int channels = 0;
+        void *ctx = nullptr, *other = nullptr;
+        if (c.policy != nullptr)
+            Policy(c.policy);
+        else {
+            unsetenv("NCCL_TUNER_CONFIG_FILE");
+            setenv("STEPTUNE_CONSTANTS_FILE", file.c_str(), 1);
+        }
+        logged.clear();
+        setenv("STEPTUNE_LEDGER", ".", 1);
+        v5->init(&ctx, ++id, c.has_other ? 2 : 1, 1, Log, nullptr, &constants);
+        unsetenv("STEPTUNE_LEDGER");
+        if (c.has_other)
+            v6->init(&other, id, 2, 1, nullptr, nullptr, nullptr);
+        v5->getCollInfo(ctx, ncclFuncAllReduce, 64, 1,
+                        reinterpret_cast<float **>(costs.data()), 7, 3, 0,
+                        &channels);
+        v5->finalize(ctx);
+        v5->finalize(other);
+
+        const stp_ledger ledger = Take(dir_);
+        EXPECT_EQ(c.is_aside, ledger.is_aside != 0);
+        EXPECT_THAT(ledger.what, EndsWith(c.says));
+        EXPECT_EQ(c.warns ? "steptune: " + std::string(ledger.what) +
+                                "; stepping aside, NCCL tunes alone\n"
+                          : "",
+                  logged);
+    }
+    fs::current_path(before);
+}
+
+} // namespace
