@@ -5,7 +5,9 @@
 # prints a line each: FILE, the line's number, the column and length of what is
 # replaced, the replacement, and the mutant's name, separated by tabs.  A name is
 # FILE: LINE'S TEXT: FROM -> TO, with #N for the N-th such in the file, so that
-# it stays when lines move.
+# it stays when lines move.  Left out is what changes nothing: room for two of
+# calloc(1, ...), the size of what is asked for its sign (? -1 : 1), and which of
+# two equal values is the less (a < b ? a : b).
 BEGIN {
 	FS = "\n"
 	OFS = "\t"
@@ -64,6 +66,24 @@ function emit(column, size, text, what, key) {
 		(seen[key] > 1 ? " #" seen[key] : "")
 }
 
+# Whether left < right ? left : right or the like is around an operator at a place.
+function chooses(at, size, value, left, right, rest) {
+	value = "[A-Za-z_][][A-Za-z0-9_.>-]*"
+	left = substr(code, 1, at - 2)
+	rest = substr(code, at + size + 1)
+	if (!match(left, value "$"))
+		return 0
+	left = substr(left, RSTART)
+	if (!match(rest, "^" value " [?] "))
+		return 0
+	right = substr(rest, 1, RLENGTH - 3)
+	rest = substr(rest, RLENGTH + 1) ";"
+	return index(rest, left " : " right) == 1 &&
+		substr(rest, length(left right) + 4, 1) ~ /[;,) ]/ ||
+		index(rest, right " : " left) == 1 &&
+		substr(rest, length(left right) + 4, 1) ~ /[;,) ]/
+}
+
 # Every place of a word, or of an operator between blanks.
 function each(word, other, is_word, rest, at, offset, left, right) {
 	rest = code
@@ -72,7 +92,8 @@ function each(word, other, is_word, rest, at, offset, left, right) {
 		left = offset + at > 1 ? substr(code, offset + at - 1, 1) : " "
 		right = substr(code, offset + at + length(word), 1)
 		if (is_word ? left !~ /[A-Za-z0-9_.]/ && right !~ /[A-Za-z0-9_.]/ \
-			    : left == " " && (right == " " || right == ""))
+			    : left == " " && (right == " " || right == "") &&
+			      !(word ~ /^[<>]=?$/ && chooses(offset + at, length(word))))
 			emit(offset + at, length(word), other, word " -> " other)
 		offset += at + length(word) - 1
 		rest = substr(code, offset + 1)
@@ -86,7 +107,8 @@ function numbers(rest, offset, word, left) {
 		word = substr(rest, RSTART, RLENGTH)
 		left = offset + RSTART > 1 ? substr(code, offset + RSTART - 1, 1) : " "
 		if (left !~ /[A-Za-z0-9_.]/ && length(word) < 9 &&
-		    substr(rest, RSTART + RLENGTH, 1) !~ /[A-Za-z0-9_.]/)
+		    substr(rest, RSTART + RLENGTH, 1) !~ /[A-Za-z0-9_.]/ &&
+		    substr(code, 1, offset + RSTART - 1) !~ /calloc\($/ && code !~ /\? -1 : 1;/)
 			emit(offset + RSTART, RLENGTH, word + 1, word " -> " (word + 1))
 		offset += RSTART + RLENGTH - 1
 		rest = substr(code, offset + 1)

@@ -294,7 +294,7 @@ void stp_bandit_reward(struct stp_bandit *bandit, unsigned key, unsigned arm,
         !(value > 0 && isfinite(value)))
         return;
     stp_bandit_add_value(&slot->arms[arm], value);
-    stp_bandit_epsilon_reward(bandit, slot, arm, value);
+    stp_bandit_epsilon_reward(slot, arm, value);
 }
 
 /* ---- results ---- */

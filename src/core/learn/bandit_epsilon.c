@@ -101,8 +101,7 @@ static bool epsilon_is_explored(const struct stp_bandit_slot *slot)
     return true;
 }
 
-void stp_bandit_epsilon_reward(struct stp_bandit *bandit,
-                               struct stp_bandit_slot *slot, unsigned arm,
+void stp_bandit_epsilon_reward(struct stp_bandit_slot *slot, unsigned arm,
                                double value)
 {
     const struct stp_bandit_try *own = &slot->arms[0];
@@ -111,10 +110,8 @@ void stp_bandit_epsilon_reward(struct stp_bandit *bandit,
         slot->n_calls++;
         slot->was_settled = epsilon_is_explored(slot);
     }
-    if (arm != 0 && arm != epsilon_greedy_arm(slot) && own->n > 0) {
+    if (arm != 0 && arm != epsilon_greedy_arm(slot) && own->n > 0)
         slot->lost += value - own->mean;
-        bandit->lost += value - own->mean;
-    }
 }
 
 /* The variance of the logarithm of a mean. */

@@ -175,7 +175,6 @@ static void halving_settle(const struct stp_bandit *b,
                            struct stp_bandit_slot *slot, uint64_t n_calls)
 {
     slot->is_settled = slot->was_settled = true;
-    slot->is_retesting = false;
     slot->retest_wait = b->rules.retest_calls;
     slot->retest_at = n_calls + slot->retest_wait;
     slot->runner_up = slot->incumbent != 0 ? 0 : halving_runner_up(slot);

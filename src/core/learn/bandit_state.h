@@ -199,8 +199,7 @@ void stp_bandit_halving_renew(struct stp_bandit *bandit);
 void stp_bandit_halving_drop(struct stp_bandit *bandit);
 
 /* EPSILON, after the reward has been added to the arm. */
-void stp_bandit_epsilon_reward(struct stp_bandit *bandit,
-                               struct stp_bandit_slot *slot, unsigned arm,
+void stp_bandit_epsilon_reward(struct stp_bandit_slot *slot, unsigned arm,
                                double value);
 
 #endif /* STP_BANDIT_STATE_H */
