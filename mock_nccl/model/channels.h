@@ -63,7 +63,7 @@ struct mock_lane {
     int limit;        /* number of channels of the communicator */
     size_t traffic;   /* traffic of all announced collectives, bytes */
     int max_channels; /* sum of the channel counts of the announced collectives,
-                         at most the limit; nothing is scheduled where it is 0 */
+                         at most the limit; NCCL fails where it is 0 */
     size_t per_channel; /* bytes per channel */
     int channel;        /* the next channel */
     size_t used;        /* bytes that are already on it */

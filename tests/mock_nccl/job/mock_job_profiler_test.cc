@@ -92,6 +92,103 @@ TEST_F(MockJobProfiler, LostEventsAndChannelsAreNotReported)
     EXPECT_NE(n[1], n[2]);
 }
 
+TEST_F(MockJobProfiler, KernelsAreOnePhase)
+{
+    Profiler profiler(kListener, kKernels | NCCL_PROFILE_KERNEL_PHASE);
+    options_.step = {calls_.data(), 1, 0};
+    Log log;
+
+    Play(1, With(kListener, "2.31")).reset();
+
+    const mock_job_run &run = done_.steps[0].runs[0];
+    const std::vector<double> begins =
+        Numbers(ProfilerLines(log), "KernelPhase", "phase 1 compute at ");
+    const std::vector<double> ends =
+        Numbers(ProfilerLines(log), "state", " 31 at ");
+    EXPECT_EQ(Numbers(ProfilerLines(log), "state", " 22 at ").size(),
+              begins.size());
+    EXPECT_EQ(begins.size(), ends.size());
+    EXPECT_THAT(begins, Each(DoubleNear(run.start_us * 1000, 2)));
+    EXPECT_THAT(ends, Each(DoubleNear((run.start_us + run.us) * 1000, 2)));
+}
+
+// With events at the end of a collective, those of all ranks have one time.
+TEST_F(MockJobProfiler, EventsOfOneTimeComeRankAfterRankOfOneKernelAfterAnother)
+{
+    Profiler profiler(kListener, kKernels, kKernels);
+    Log log;
+
+    Play(2, With(kListener)).reset();
+
+    std::vector<double> order, expected;
+    for (const std::string &line : ProfilerLines(log))
+        if (line.find(" KernelCh of ") != std::string::npos &&
+            line.find(" channel 0 ") != std::string::npos)
+            order.push_back(std::stod(line));
+    for (int i = 0; i < 4; i++)
+        expected.insert(expected.end(), {1000, 1001, 1002, 1003});
+    EXPECT_EQ(expected, order);
+}
+
+// The channels that are heard, kernel by kernel.
+std::string HeardChannels(const Log &log)
+{
+    std::string heard;
+    int rank, channel, last = 0;
+
+    for (const std::string &line : ProfilerLines(log)) {
+        if (std::sscanf(line.c_str(),
+                        "%d start %*u KernelCh of %*u rank %*d channel %d",
+                        &rank, &channel) != 2)
+            continue;
+        if (rank != last)
+            heard += std::to_string(rank) + ": ";
+        heard += std::to_string(channel) + " ";
+        last = rank;
+    }
+    return heard;
+}
+
+// A seed that a report names is the same job on every machine.
+TEST_F(MockJobProfiler, LossesOfASeedNeverChange)
+{
+    const struct {
+        double events, channels;
+        const char *heard;
+    } cases[] = {
+        {0.2, 0,
+         "1000: 0 1001: 0 "
+         "1002: 0 1003: 0 "
+         "1000: 0 1 2 3 4 5 6 7 8 9 10 11 12 13 14 15 1001: 0 1 2 3 4 5 6 7 8 "
+         "9 10 11 12 13 14 15 "
+         "1002: 0 1 2 3 4 5 6 7 8 9 10 11 12 13 14 15 1003: 0 1 2 3 4 5 6 7 8 "
+         "9 10 11 12 13 14 15 "},
+        {0, 0.7,
+         "1000: 0 1 1001: 2 "
+         "1000: 4 5 6 7 8 11 14 1001: 1 11 14 "
+         "1002: 0 1 3 5 13 1003: 1 2 5 10 13 "
+         "1002: 0 1000: 0 1 "
+         "1001: 1 2 1003: 3 "
+         "1000: 5 6 9 12 15 1001: 0 2 3 4 6 8 13 "
+         "1002: 2 6 8 9 10 11 1003: 3 5 6 9 12 13 15 "},
+    };
+    calls_ = {After(100, ncclFuncAllReduce, 4096),
+              After(100, ncclFuncAllReduce, 64 << 10),
+              After(100, ncclFuncAllReduce, 256 << 10)};
+    options_.step = {calls_.data(), calls_.size(), 0};
+
+    for (const auto &c : cases) {
+        Profiler profiler(kListener, kKernels, kKernels);
+        options_.lost_events = c.events;
+        options_.lost_channels = c.channels;
+        Log log;
+
+        Play(2, With(kListener)).reset();
+
+        EXPECT_EQ(c.heard, HeardChannels(log));
+    }
+}
+
 // ---- GPUs' clocks ----
 
 class MockJobGpuClocks : public MockJob
@@ -289,6 +386,56 @@ TEST_F(MockJobGpuClocks, EventsOfARankAndOfAStepComeInTheOrderOfTheirTimes)
         std::is_sorted(kernels.heard_us.begin(), kernels.heard_us.end()));
 }
 
+TEST_F(MockJobGpuClocks, OfASeedNeverChange)
+{
+    const struct {
+        mock_job_gpu_clocks clocks;
+        const char *heard; // of ranks 0 and 3
+    } cases[] = {
+        {{500, 10, 0, false, 0},
+         "1111092-1150443 1079.2 1079.2, 1677040-1717001 1645.7 1645.7, "
+         "2947398-2986600 2915.3 2915.3, 3504519-3548327 3477.1 3477.1, "
+         "1524758-1570691 1079.2 1079.2, 2079015-2137243 1645.7 1645.7, "
+         "3355900-3406830 2915.3 2915.3, 3927156-3968551 3477.1 3477.1, "},
+        {{0, 0, 24, false, 0},
+         "1039845-1079195 1050.5 1103.2, 1605789-1645749 1617.5 1671.5, "
+         "2876138-2915340 2899.3 2936.6, 3433255-3477063 3452.6 3495.1, "
+         "1033262-1079195 1061.2 1107.0, 1587520-1645749 1610.0 1719.7, "
+         "2864410-2915340 2890.0 2924.4, 3435668-3477063 3439.2 3502.2, "},
+        {{0, 0, .9, true, 0},
+         "1039845-1079195 1040.2 1080.1, 1605789-1645749 1606.2 1646.7, "
+         "2876138-2915340 2877.0 2916.1, 3433255-3477063 3434.0 3477.7, "
+         "1033262-1079195 1034.3 1080.2, 1587520-1645749 1588.4 1648.5, "
+         "2864410-2915340 2865.4 2915.7, 3435668-3477063 3435.8 3478.0, "},
+        {{0, 0, 0, false, 900},
+         "1039845-1079195 1079.2 1079.2, 1605789-1645749 4668.8 4668.8, "
+         "2876138-2915340 4668.8 4668.8, 3433255-3477063 4668.8 4668.8, "
+         "1033262-1079195 1260.0 1260.0, 1587520-1645749 1645.7 1645.7, "
+         "2864410-2915340 2923.9 2923.9, 3435668-3477063 6904.8 6904.8, "},
+        {{0, 0, 0, false, 1},
+         "1039845-1079195 3060.9 3060.9, 1605789-1645749 3060.9 3060.9, "
+         "2876138-2915340 3060.9 3060.9, 3433255-3477063 6272.1 6272.1, "
+         "1033262-1079195 4445.5 4445.5, 1587520-1645749 4445.5 4445.5, "
+         "2864410-2915340 4445.5 4445.5, 3435668-3477063 4445.5 4445.5, "},
+    };
+    options_.jitter_us = 30;
+
+    for (const auto &c : cases) {
+        Kernels kernels;
+        Hear(&kernels, 2, c.clocks);
+        std::string heard;
+        for (int r : {0, 3})
+            for (const Kernel &kernel : kernels.of[r]) {
+                char text[128];
+                std::snprintf(text, sizeof(text), "%.0f-%.0f %.1f %.1f, ",
+                              kernel.begin_ns, kernel.end_ns,
+                              kernel.begin_heard_us, kernel.end_heard_us);
+                heard += text;
+            }
+        EXPECT_EQ(c.heard, heard) << &c - cases;
+    }
+}
+
 struct Clocks {
     const char *name;
     mock_layout layout;
@@ -364,6 +511,32 @@ TEST_F(MockJobProfiler, ThreadsReportEveryKernel)
     }
     EXPECT_EQ(20 * 4 * n,
               Numbers(ProfilerLines(log), "state", " 22 at ").size());
+}
+
+TEST_F(MockJobProfiler, RanksHearOfAStepAfterItOrAsThreadsDuringTheNext)
+{
+    static std::vector<size_t> heard;
+    static Kernels *hearing;
+    const size_t a_step = 2 * kRanks * 2; // begin and end
+    options_.done = [](void *, const mock_job_step *) {
+        heard.push_back(hearing->heard_us.size());
+    };
+
+    for (mock_layout layout : {MOCK_ONE_THREAD, MOCK_THREADS}) {
+        Profiler profiler(kListener, kKernels, kKernels);
+        Kernels kernels;
+        hearing = &kernels;
+        heard.clear();
+        options_.layout = layout;
+
+        Play(4, With(kListener)).reset();
+
+        const size_t first = layout == MOCK_THREADS ? 0 : a_step;
+        EXPECT_THAT(heard, testing::ElementsAre(first, first + a_step,
+                                                first + 2 * a_step,
+                                                first + 3 * a_step));
+        EXPECT_EQ(4 * a_step, kernels.heard_us.size());
+    }
 }
 
 // A race would change this as well.

@@ -3,6 +3,8 @@
 #include <gmock/gmock.h>
 
 #include <algorithm>
+#include <cmath>
+#include <cstdint>
 #include <fstream>
 #include <sstream>
 
@@ -18,6 +20,13 @@ using testing::Le;
 
 namespace
 {
+
+mock_nccl_options WithListenerAndScript(const char *nccl = nullptr)
+{
+    mock_nccl_options options = WithScript(nccl, 4); // as all of them take
+    options.profiler_plugin = kListener;
+    return options;
+}
 
 class MockJobQueue : public MockJob
 {
@@ -100,6 +109,258 @@ INSTANTIATE_TEST_SUITE_P(
         return std::string(test.param.name);
     });
 
+struct Launches {
+    const char *name;
+    mock_job_host host;
+    mock_layout layout;
+    enum { IN_TURN, CAPTURED, OVERLAPPED } how;
+    double compute_us[2], tail_us;
+};
+
+// The host and the GPUs of a job without noise, launch by launch.
+class Model
+{
+  public:
+    Model(const Launches &job, double slowdown)
+        : job_(job), slowdown_(slowdown),
+          n_(std::max<size_t>(1, job.host.launches))
+    {
+    }
+
+    // The next step: 'us' are its collectives without overlap. Returns its
+    // time, and what is expected of the collectives.
+    double Step(const double *us, mock_job_run *runs)
+    {
+        const double begin_us = gpu_us_;
+        const bool at_once = job_.layout == MOCK_THREADS;
+
+        n_known_ = at_once ? ended_us_.size() : SIZE_MAX;
+        if (job_.how == Launches::OVERLAPPED)
+            Overlap(us);
+        for (size_t i = 0; i < 3 && at_once; i++)
+            Issue(i);
+        for (size_t i = 0; i < 3; i++) {
+            if (!at_once)
+                Issue(i);
+            if (i < 2)
+                runs[i].n_ahead = CountAhead(i);
+            Run(i, us, runs);
+        }
+        if (job_.how == Launches::CAPTURED)
+            ended_us_.back() = gpu_us_;
+        n_steps_++;
+        if (job_.host.ahead == 0 ||
+            (job_.host.sync_every > 0 && n_steps_ % job_.host.sync_every == 0))
+            host_us_ = std::max(host_us_, gpu_us_);
+        return gpu_us_ - begin_us;
+    }
+
+  private:
+    void Issue(size_t i)
+    {
+        const double us = job_.host.launch_us > 0 ? job_.host.launch_us : 10;
+        const size_t ahead = job_.host.ahead;
+        size_t n = i < 2 || n_ == 1 ? n_ : n_ - 1;
+
+        if (job_.how == Launches::CAPTURED)
+            n = i == 0;
+        if (n > 0)
+            issued_us_[i].clear();
+        else
+            issued_us_[i] = issued_us_[0];
+        first_[i] = ended_us_.size();
+        for (size_t k = 0; k < n; k++) {
+            const size_t number = ended_us_.size();
+            host_us_ += us;
+            if (ahead > 0 && number >= ahead && number - ahead < n_known_)
+                host_us_ = std::max(host_us_, ended_us_[number - ahead]);
+            ended_us_.push_back(INFINITY);
+            issued_us_[i].push_back(host_us_);
+        }
+        size_[i] = n;
+    }
+
+    // From the oldest launch that has not ended.
+    size_t CountAhead(size_t i) const
+    {
+        size_t oldest = 0;
+
+        while (ended_us_[oldest] <= issued_us_[i].back())
+            oldest++;
+        return std::min(first_[i] + size_[i] - oldest, job_.host.ahead);
+    }
+
+    void Run(size_t i, const double *us, mock_job_run *runs)
+    {
+        const double last = issued_us_[i].back();
+
+        if (job_.how == Launches::OVERLAPPED) {
+            for (size_t k = 0; k < size_[i]; k++)
+                ended_us_[first_[i] + k] = computed_us_[i];
+            gpu_us_ = i < 2 ? sent_us_[i] : std::max(computed_us_[2], last);
+            if (i == 2)
+                gpu_us_ = std::max(gpu_us_, sent_us_[1]);
+        } else {
+            Compute(i);
+            if (i < 2)
+                start_us_[i] = std::max(gpu_us_, last);
+            if (i < 2)
+                gpu_us_ = start_us_[i] + us[i];
+        }
+        if (i < 2) {
+            if (size_[i] > 0)
+                ended_us_[first_[i] + size_[i] - 1] = gpu_us_;
+            runs[i].launched_us = last;
+            runs[i].start_us = start_us_[i];
+            runs[i].us = gpu_us_ - start_us_[i];
+        }
+    }
+
+    // In parts of a launch each, without that of the collective.
+    void Compute(size_t i)
+    {
+        const double us = i < 2 ? job_.compute_us[i] : job_.tail_us;
+        size_t n = std::max<size_t>(1, size_[i]);
+
+        n -= i < 2 && n > 1;
+        for (size_t k = 0; k < n; k++) {
+            gpu_us_ = std::max(gpu_us_, issued_us_[i][k]) +
+                      us / static_cast<double>(n);
+            if (size_[i] > 0)
+                ended_us_[first_[i] + k] = gpu_us_;
+        }
+    }
+
+    // Two streams, which slow each other down.
+    void Overlap(const double *us)
+    {
+        double compute[] = {job_.compute_us[0], job_.compute_us[1],
+                            job_.tail_us};
+        double comm[] = {us[0], us[1]};
+        double now = gpu_us_;
+
+        for (size_t c = 0, m = 0; c < 3 || m < 2;) {
+            const bool computes = c < 3, sends = m < 2 && m < c;
+            const double next = computes && sends
+                                    ? std::min(compute[c], comm[m])
+                                : computes ? compute[c]
+                                           : comm[m];
+            if (sends && comm[m] == us[m])
+                start_us_[m] = now;
+            now += next * (computes && sends ? slowdown_ : 1);
+            if (sends && (comm[m] -= next) <= 0)
+                sent_us_[m++] = now;
+            if (computes && (compute[c] -= next) <= 0)
+                computed_us_[c++] = now;
+        }
+    }
+
+    const Launches job_;
+    const double slowdown_;
+    const size_t n_;
+    double host_us_ = 0, gpu_us_ = 0;
+    size_t n_steps_ = 0;
+    size_t n_known_ = 0;               // launches whose ends the host awaits
+    std::vector<double> ended_us_;     // of all launches
+    std::vector<double> issued_us_[3]; // of the calls and the tail
+    size_t first_[3] = {}, size_[3] = {};
+    double start_us_[2] = {}, sent_us_[2] = {}, computed_us_[3] = {};
+};
+
+class MockJobLaunches : public MockJobQueue,
+                        public testing::WithParamInterface<Launches>
+{
+};
+
+TEST_P(MockJobLaunches, HostAndGpusAreAQueueOfThem)
+{
+    const Launches &c = GetParam();
+    machine_ = LoadMachine("h100x4"); // all overlaps have one slowdown
+    for (size_t i = 0; i < 2; i++)
+        calls_[i].compute_us = c.compute_us[i];
+    options_.step.tail_us = c.tail_us;
+    Runs(30);
+    const Done alone = done_;
+    mock_overlap overlap{};
+    ASSERT_EQ(ncclSuccess,
+              mock_machine_overlap(machine_.get(), &alone.steps[0].runs[0].run,
+                                   MOCK_MODE_OVERLAP, 100, 0, 0, &overlap));
+    options_.host = c.host;
+    options_.layout = c.layout;
+    options_.captured = c.how == Launches::CAPTURED;
+    options_.overlapped = c.how == Launches::OVERLAPPED;
+    Model model(c, overlap.slowdown);
+
+    Runs(30);
+
+    for (size_t s = 0; s < 30; s++) {
+        const auto &runs = done_.steps[s].runs;
+        const double us[] = {alone.steps[s].runs[0].us,
+                             alone.steps[s].runs[1].us};
+        mock_job_run expected[2] = {};
+        EXPECT_NEAR(model.Step(us, expected), done_.steps[s].us, 1e-3) << s;
+        for (size_t i = 0; i < 2; i++) {
+            EXPECT_NEAR(expected[i].launched_us, runs[i].launched_us, 1e-3)
+                << s << " " << i;
+            EXPECT_NEAR(expected[i].start_us, runs[i].start_us, 1e-3)
+                << s << " " << i;
+            EXPECT_NEAR(expected[i].us, runs[i].us, 1e-3) << s << " " << i;
+            EXPECT_EQ(expected[i].n_ahead, runs[i].n_ahead) << s << " " << i;
+        }
+    }
+}
+
+constexpr mock_layout kOne = MOCK_ONE_THREAD;
+constexpr auto kInTurn = Launches::IN_TURN;
+constexpr auto kCaptured = Launches::CAPTURED;
+constexpr auto kOverlapped = Launches::OVERLAPPED;
+// clang-format off
+const Launches kLaunches[] = {
+    {"no_limit", {}, kOne, kInTurn, {1000, 500}, 200},
+    {"no_limit_and_parts", {0, 4, 20}, kOne, kInTurn, {10, 50}, 20},
+    {"one", {1, 1, 5}, kOne, kInTurn, {100, 50}, 20},
+    {"two", {2, 2, .5}, kOne, kInTurn, {100, 50}, 20},
+    {"a_call", {6, 6, 5}, kOne, kInTurn, {100, 50}, 20},
+    {"more_than_a_step", {20, 4, 5}, kOne, kInTurn, {100, 50}, 20},
+    {"ten_us_each", {64, 3, 0}, kOne, kInTurn, {5, 3}, 2},
+    {"slow_host", {64, 3, 200}, kOne, kInTurn, {100, 50}, 20},
+    {"slow_host_of_two", {64, 2, 200}, kOne, kInTurn, {100, 50}, 20},
+    {"waits_now_and_then", {64, 3, 5, 4}, kOne, kInTurn, {100, 50}, 20},
+    {"threads", {64, 3, 5, 7}, MOCK_THREADS, kInTurn, {100, 50}, 20},
+    {"threads_of_a_short_queue", {4, 4, 5}, MOCK_THREADS, kInTurn, {100, 50}, 20},
+    {"graphs_without_limit", {0, 6, 5}, kOne, kCaptured, {100, 50}, 20},
+    {"one_graph", {6, 6, 5}, kOne, kCaptured, {100, 50}, 20},
+    {"slow_graphs", {3, 1, 2000}, kOne, kCaptured, {100, 50}, 20},
+    {"beside_each_other", {64, 3, 5}, kOne, kOverlapped, {1000, 500}, 200},
+    {"beside_short_compute", {9, 3, 5}, kOne, kOverlapped, {10, 20}, 30},
+    {"beside_long_compute", {9, 1, 5}, kOne, kOverlapped, {3000, 2000}, 4000},
+    {"beside_no_compute", {9, 1, 5}, kOne, kOverlapped, {0, 20}, 5},
+    {"beside_a_slow_host", {64, 3, 900}, kOne, kOverlapped, {100, 50}, 20},
+};
+// clang-format on
+INSTANTIATE_TEST_SUITE_P(Table, MockJobLaunches, testing::ValuesIn(kLaunches),
+                         CaseName());
+
+// A rank enters a collective late, and its compute has ended.
+TEST_F(MockJobQueue, RanksAreAsLateWithOverlapAsWithout)
+{
+    options_.jitter_us = 80;
+    options_.host.launch_us = 1;
+    const mock_job_run in_turn = Runs(1)[0];
+    options_.overlapped = true;
+    const mock_job_run overlapped = Runs(1)[0];
+
+    EXPECT_GT(overlapped.start_us, 1000 + 1);
+    EXPECT_NEAR(in_turn.start_us - 1, overlapped.start_us, 1e-6);
+    options_.step.n = 1; // no rank is late for the tail
+    Runs(1);
+    EXPECT_NEAR(overlapped.start_us, done_.steps[0].runs[0].start_us, 1e-6);
+    const double after_us = done_.steps[0].us - overlapped.start_us;
+    options_.jitter_us = 0;
+    Runs(1);
+    EXPECT_NEAR(after_us, done_.steps[0].us - 1000, 1e-6);
+}
+
 TEST_F(MockJobQueue, HostThatIsSlowerThanTheGpusIsNotAheadOfThem)
 {
     options_.host = {1024, 6, 500, 0};
@@ -119,7 +380,16 @@ TEST_F(MockJobQueue, RequestedTimesTakeTheHostLongerByTheChannel)
     options_.host = {1024, 6, 500, 0, 2};
     for (int mask : {0, kKernels}) {
         Profiler profiler(kListener, mask);
-        const std::vector<mock_job_run> runs = Runs(20, With(kListener));
+        std::vector<double> asked_us;
+        on_ask = [&](const Asked &) {
+            asked_us.push_back(HostUs());
+            return ncclSuccess;
+        };
+        const std::vector<mock_job_run> runs =
+            Runs(20, WithListenerAndScript());
+        on_ask = nullptr;
+        for (size_t i = 0; i < asked_us.size(); i++) // on all ranks
+            EXPECT_NEAR(runs[i / kRanks].launched_us, asked_us[i], 1e-2);
         const int n = OnMachine(machine_, calls_[0].call).n_channels;
 
         EXPECT_DOUBLE_EQ(6 * 500 + (mask != 0 ? 2 * n : 0),
@@ -203,13 +473,6 @@ TEST_F(MockJobQueue, QueueThatACallDoesNotFitIntoIsAnError)
 
 // ---- what plugins see ----
 
-mock_nccl_options WithListenerAndScript(const char *nccl = nullptr)
-{
-    mock_nccl_options options = WithScript(nccl, 4); // as all of them take
-    options.profiler_plugin = kListener;
-    return options;
-}
-
 TEST_F(MockJobQueue, QuestionsAndEventsComeInTheOrderOfTheHostsClock)
 {
     Profiler profiler(kListener, kKernels, kKernels);
@@ -243,6 +506,49 @@ TEST_F(MockJobQueue, QuestionsAndEventsComeInTheOrderOfTheHostsClock)
                 kernels.of[r][i].begin_heard_us > asked_us[(i + 6) * kRanks];
         }
     EXPECT_GT(heard_late, 60u * kRanks); // than the question of 6 calls later
+}
+
+TEST_F(MockJobQueue, QuestionsAndEventsOfARankComeInTheOrderOfItsHostsClock)
+{
+    struct Rank {
+        const std::vector<Kernel> *heard;
+        std::vector<std::pair<double, size_t>> asked; // when, heard until then
+    };
+
+    for (double launch_us : {90, 500}) { // ahead of the GPUs, and not
+        Profiler profiler(kListener, kKernels, kKernels);
+        Kernels kernels;
+        Rank ranks[kRanks];
+        size_t n_inits = 0;
+        options_.gpu_clocks.heard_late_us = 12;
+        options_.host = {1024, 6, launch_us, 0, 2, 0.9};
+        on_init = [&](const Joined &joined) {
+            ranks[n_inits].heard = &kernels.of[n_inits];
+            *joined.context = &ranks[n_inits++];
+            return ncclSuccess;
+        };
+        on_ask = [](const Asked &asked) {
+            auto *rank = static_cast<Rank *>(asked.context);
+            rank->asked.emplace_back(HostUs(), rank->heard->size());
+            return ncclSuccess;
+        };
+        const size_t n = Runs(50, WithListenerAndScript()).size();
+        job_.reset();
+        on_init = nullptr;
+        on_ask = nullptr;
+
+        for (const Rank &rank : ranks) {
+            EXPECT_EQ(n, rank.asked.size());
+            for (const auto &[us, n_heard] : rank.asked) {
+                if (n_heard > 0) {
+                    EXPECT_LE((*rank.heard)[n_heard - 1].begin_heard_us, us);
+                }
+                if (n_heard < n) {
+                    EXPECT_GE((*rank.heard)[n_heard].begin_heard_us, us);
+                }
+            }
+        }
+    }
 }
 
 TEST_F(MockJobQueue, RanksHaveHostsOfTheirOwnAndTheGpusWaitForTheLast)
@@ -434,6 +740,53 @@ TEST_F(MockJobQueue, ReplaysAreReportedIfTimesWereRequestedAtTheCapture)
             EXPECT_THAT(colls[i],
                         HasSubstr(" number " + std::to_string(i / 2)));
     }
+}
+
+// Or, as CUDA's thread is not ahead of it, after the last event.
+TEST_F(MockJobQueue, LaunchByAGraphIsReportedWhenTheGpuComesToIt)
+{
+    static std::vector<double> heard_us[kRanks]; // of launches and kernels
+    static std::vector<double> launched_us[kRanks];
+    for (int r = 0; r < kRanks; r++) {
+        heard_us[r].clear();
+        launched_us[r].clear();
+    }
+    Profiler profiler(kListener, kKernels);
+    calls_ = {After(100, ncclFuncAllReduce, 8), After(5, ncclFuncAllReduce, 8),
+              After(0, ncclFuncAllReduce, 8)};
+    options_.step = {calls_.data(), calls_.size(), 50};
+    options_.captured = true;
+    options_.gpu_clocks.heard_late_us = 12;
+    mock_set_log(
+        [](void *, ncclDebugLogLevel, unsigned long, const char *text) {
+            size_t rank;
+            char what[16];
+            if (std::sscanf(text, "%zu start %*u %15s of", &rank, what) != 2)
+                return;
+            if (std::string(what) == "Coll")
+                launched_us[rank - 1000].push_back(HostUs());
+            heard_us[rank - 1000].push_back(HostUs());
+        },
+        nullptr);
+
+    const std::vector<mock_job_run> runs = Runs(20, With(kListener));
+    job_.reset();
+    mock_set_log(nullptr, nullptr);
+
+    size_t n_at_once = 0;
+    for (int r = 0; r < kRanks; r++) {
+        ASSERT_EQ(runs.size(), launched_us[r].size());
+        EXPECT_TRUE(std::is_sorted(heard_us[r].begin(), heard_us[r].end()));
+        for (size_t i = 0; i < runs.size(); i++) {
+            EXPECT_GE(launched_us[r][i], runs[i].start_us - 1e-2) << i;
+            if (i % 3 == 0) {
+                EXPECT_NEAR(runs[i].start_us, launched_us[r][i], 1e-2) << i;
+            }
+            n_at_once += launched_us[r][i] < runs[i].start_us + 1e-2;
+        }
+    }
+    EXPECT_GT(n_at_once, 20u * kRanks);
+    EXPECT_LT(n_at_once, 60u * kRanks);
 }
 
 TEST_F(MockJobQueue, GraphIsOneLaunchAndItsKernelsWaitForNoOther)

@@ -144,6 +144,37 @@ TEST_P(Memory, ThatIsRefusedIsAnErrorWhereverItIs)
     EXPECT_LE(GetParam().min, n - 1);
 }
 
+// The job, what a step needs, and the ranks' threads; later their order is any.
+TEST(JobMemory, ThatIsRefusedBeforeTheThreadsRunIsAnError)
+{
+    const Machine machine = LoadMachine("h200x4");
+    const Nccl nccl = MakeNccl(WithScript());
+    const mock_job_call call = After(10, ncclFuncAllReduce, 1 << 20);
+    mock_job_options options{};
+    options.step = {&call, 1, 10};
+    options.layout = MOCK_THREADS;
+    on_init = [](const Joined &) {
+        ADD_FAILURE();
+        return ncclSuccess;
+    };
+
+    for (int n = 1; n <= 1 + 9 + 1 + 4; n++) {
+        mock_job *job = nullptr;
+        failing_memory::until_failure = n;
+
+        EXPECT_EQ(ncclSystemError,
+                  mock_job_create(nccl.get(), machine.get(), &options, &job));
+
+        failing_memory::until_failure = 0;
+        EXPECT_STREQ(n <= 10 ? "out of memory" : "step 0, out of memory",
+                     mock_last_error())
+            << n;
+        EXPECT_EQ(nullptr, job);
+        EXPECT_LT(HostUs(), 0) << n; // the clock is the machine's
+    }
+    on_init = nullptr;
+}
+
 const MemoryCase kMemoryCases[] = {
     {"machine", RunMachine, 10}, {"resize", RunResize, 1}, {"nccl", RunNccl, 6},
     {"comm", RunComm, 4},        {"ranks", RunRanks, 8},   {"job", RunJob, 12},

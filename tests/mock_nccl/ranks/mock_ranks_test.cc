@@ -7,7 +7,10 @@
 #include "mock_nccl/ranks/mock_by_rank.h"
 
 using namespace mock_test;
+using testing::ElementsAre;
+using testing::HasSubstr;
 using testing::SizeIs;
+using testing::StrEq;
 
 namespace
 {
@@ -48,6 +51,43 @@ TEST_F(InOneThread, PlayInAnOrderThatTheSeedDecides)
     }
 
     EXPECT_GT(orders.size(), 40u);
+}
+
+// A seed that a report names is the same schedule on every machine.
+TEST_F(InOneThread, ScheduleOfASeedNeverChanges)
+{
+    const struct {
+        uint64_t seed;
+        const char *ranks;
+    } schedules[] = {
+        {0, "120020220010332233311311"}, {1, "012222033223333111000011"},
+        {2, "223333332220000002111111"}, {3, "000000111111222222333333"},
+        {4, "220000102322131321303131"}, {5, "000230003322221333211111"},
+        {6, "111122222211003333330000"}, {1000003, "111111000000333333222222"},
+    };
+    steps_.assign(6, {&one_, 1});
+    script_.steps = steps_.data();
+    script_.n_steps = steps_.size();
+
+    for (const auto &schedule : schedules) {
+        order.clear();
+        ASSERT_EQ(ncclSuccess,
+                  mock_ranks_play(ranks_.get(), &script_, schedule.seed));
+        std::string ranks;
+        for (int rank : order)
+            ranks += std::to_string(rank);
+        EXPECT_EQ(schedule.ranks, ranks) << schedule.seed;
+    }
+}
+
+TEST_F(InOneThread, RunTheWholeScriptRankAfterRankWithOneSeedOfFour)
+{
+    for (uint64_t seed = 3; seed < 100; seed += 4) {
+        order.clear();
+        ASSERT_EQ(ncclSuccess, mock_ranks_play(ranks_.get(), &script_, seed));
+        for (size_t i = 0; i < order.size(); i++)
+            EXPECT_EQ(order[i - i % 4], order[i]) << seed << " " << i;
+    }
 }
 
 TEST_F(InOneThread, AreCaughtIfTheTunerKnowsItsRank)
@@ -118,6 +158,132 @@ TEST_F(InOneThread, AreCaughtIfTheTunerTrustsRegBuff)
     EXPECT_EQ(0u, std::string(mock_last_error())
                       .rfind("step 2, allreduce of 4096 bytes: rank ", 0))
         << mock_last_error();
+}
+
+constexpr uint64_t kRankAfterRank = 3;
+
+TEST_F(InOneThread, VaryAndDecideEachCallOfEachStep)
+{
+    struct Calls {
+        std::vector<std::string> varied, decided;
+    } calls;
+    std::vector<std::string> asked;
+    decide = [&](int rank, size_t n_bytes, int reg_buff, Table, int *) {
+        if (reg_buff != 0)
+            asked.push_back(std::to_string(rank) + " " +
+                            std::to_string(n_bytes));
+    };
+    script_.user = &calls;
+    script_.vary = [](void *user, int rank, size_t step, mock_call *call) {
+        static_cast<Calls *>(user)->varied.push_back(
+            std::to_string(rank) + " " + std::to_string(step) + " " +
+            std::to_string(call->n_bytes));
+        call->reg_buff = rank == 1 && call->n_bytes == 64;
+    };
+    script_.decided = [](void *user, size_t step, size_t i,
+                         const mock_outcome *out) {
+        static_cast<Calls *>(user)->decided.push_back(
+            std::to_string(step) + " " + std::to_string(i) + " " +
+            kAlgos[out->algo] + " " + std::to_string(out->n_channels));
+    };
+
+    ASSERT_EQ(ncclSuccess,
+              mock_ranks_play(ranks_.get(), &script_, kRankAfterRank));
+
+    std::vector<std::string> varied;
+    for (const int rank : {order[0], order[4], order[8], order[12]})
+        for (const char *step : {" 0 4096", " 1 1048576", " 1 64", " 2 4096"})
+            varied.push_back(std::to_string(rank) + step);
+    EXPECT_EQ(varied, calls.varied);
+    EXPECT_THAT(calls.decided, ElementsAre("0 0 ring 1", "1 0 ring 24",
+                                           "1 1 ring 1", "2 0 ring 1"));
+    EXPECT_THAT(asked, ElementsAre("1 64"));
+}
+
+TEST_F(InOneThread, AreComparedCallByCallUntilOneDiffers)
+{
+    const struct {
+        size_t n_bytes; // calls of at least as many differ
+        const char *expected;
+    } cases[] = {
+        {64, "step 0, allreduce of 4096 bytes: "},
+        {4097, "step 1, allreduce of 1048576 bytes: "},
+        {65, "step 1, allgather of 64 bytes: "},
+    };
+    static size_t from, to;
+
+    for (const auto &c : cases) {
+        from = c.n_bytes == 65 ? 64 : c.n_bytes;
+        to = c.n_bytes == 65 ? 64 : 1 << 20;
+        decide = [](int rank, size_t n_bytes, int, Table table, int *) {
+            if (rank == 2 && n_bytes >= from && n_bytes <= to)
+                table[NCCL_ALGO_RING][NCCL_PROTO_SIMPLE] = 0;
+        };
+
+        EXPECT_EQ(ncclInternalError,
+                  mock_ranks_play(ranks_.get(), &script_, kRankAfterRank));
+
+        EXPECT_THAT(mock_last_error(), testing::StartsWith(c.expected));
+    }
+}
+
+// ---- ranks that die ----
+
+TEST_F(InOneThread, DieBeforeTheirStepAndForAllLaterScripts)
+{
+    const struct {
+        mock_death death;
+        std::vector<int> asks; // of each rank
+    } scripts[] = {
+        {{7, 0}, {4, 4, 4, 4}}, {{1, 3}, {4, 4, 4, 4}}, {{1, 2}, {4, 3, 4, 4}},
+        {{1, 0}, {4, 0, 4, 4}}, {{3, 0}, {4, 0, 4, 0}}, {{0, 1}, {1, 0, 4, 0}},
+        {{2, 1}, {0, 0, 1, 0}}, {{2, 1}, {0, 0, 0, 0}},
+    };
+
+    for (const auto &c : scripts) {
+        std::vector<int> asks(4, 0);
+        order.clear();
+        script_.death = &c.death;
+        ASSERT_EQ(ncclSuccess, mock_ranks_play(ranks_.get(), &script_, 4))
+            << mock_last_error();
+        for (int rank : order)
+            asks[static_cast<size_t>(rank)]++;
+        EXPECT_EQ(c.asks, asks) << c.death.rank << " " << c.death.step;
+    }
+}
+
+// ---- clocks ----
+
+TEST_F(InOneThread, ShiftTheirClocksForOneInitOrStepOnly)
+{
+    constexpr int64_t kHour = 3600 * INT64_C(1000000000);
+    mock_ranks_options options{};
+    options.before_init = [](void *, int) { mock_clock_shift(kHour); };
+    script_.before_step = [](void *, int, size_t) { mock_clock_shift(kHour); };
+    static std::vector<long> asked_s;
+    asked_s.clear();
+    auto now = [] {
+        timespec time{};
+        clock_gettime(CLOCK_REALTIME, &time);
+        return time;
+    };
+    decide = [&](int, size_t, int, Table, int *) {
+        asked_s.push_back(now().tv_sec);
+    };
+    script_.n_steps = 1;
+    mock_clock_set(kHour + 5);
+
+    const Ranks ranks = Join(options);
+    const timespec after_init = now();
+    mock_ranks_play(ranks_.get(), &script_, 1);
+    const timespec after_play = now();
+    mock_clock_set(-1);
+
+    EXPECT_THAT(asked_s, ElementsAre(7200, 7200, 7200, 7200));
+    for (const timespec &time : {after_init, after_play}) {
+        EXPECT_EQ(3600, time.tv_sec);
+        EXPECT_EQ(5, time.tv_nsec);
+    }
 }
 
 TEST_F(InOneThread, StopAtACollectiveThatFails)
