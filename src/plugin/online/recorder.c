@@ -48,10 +48,11 @@ static struct {
     bool is_lock_kept; /* of the file, by another process */
     bool is_inline;    /* no thread writes, but the launch path */
     bool has_told_limit, has_told_error;
-    int error; /* of the first write that failed; 0: none has */
+    uint64_t trace_calls; /* launches of this trace, at most */
+    int error;            /* of the first write that failed; 0: none has */
     ncclDebugLogger_t log;
     struct stp_task task;
-    _Atomic uint64_t most;     /* launches; 0: no trace is recorded */
+    _Atomic uint64_t most;     /* the head at most; 0: no trace is recorded */
     _Atomic uint64_t n_groups; /* of ncclGroup */
     _Atomic uint64_t n_lost;   /* launches that found no room */
     _Atomic uint64_t head;     /* launches */
@@ -286,7 +287,7 @@ static void recorder_tell_limit(void)
             "%s: the trace has %" PRIu64
             " collectives of this process, as many as STEPTUNE_TRACE_CALLS "
             "allows; no more are recorded",
-            STP_TUNER_NAME, most);
+            STP_TUNER_NAME, recorder.trace_calls);
 }
 
 static void recorder_tell_error(void)
@@ -365,6 +366,7 @@ static enum stp_status recorder_begin(const struct stp_online_settings *set,
                         &recorder.error);
     recorder.is_inline = set->is_inline;
     recorder.has_told_limit = false;
+    recorder.trace_calls = set->trace_calls;
     recorder.task = (struct stp_task){
         .run = set->is_inline ? NULL : recorder_run,
         .finish = recorder_finish_at_exit,

@@ -4,6 +4,7 @@
 #include <cmath>
 #include <filesystem>
 #include <fstream>
+#include <memory>
 #include <string>
 #include <vector>
 
@@ -14,65 +15,41 @@ extern "C" {
 #include "plugin/shared_policy.h"
 }
 
-#include "core/learn/bandit_job.h"
 #include "faults/failing_memory.h"
+#include "plugin/online/learning_job.h"
 
 namespace
 {
 
-// ---- an agreement that counts what it is asked ----
-
-struct Asked {
-    stp_agreement base{};
-    int n_complete = 0, n_epochs = 0;
-    bool is_complete = true;
-    std::vector<uint32_t> proposals{}; // one an epoch; nothing changes later
-    stp_epoch last = STP_EPOCH_KNOWN;  // what later epochs are
+struct Close {
+    void operator()(stp_follower *follower) const
+    {
+        stp_follower_close(follower);
+    }
 };
+using OwnedFollower = std::unique_ptr<stp_follower, Close>;
 
-Asked *AskedOf(stp_agreement *agreement)
-{
-    return reinterpret_cast<Asked *>(agreement);
-}
-
-const stp_agreement_ops kOps = [] {
-    stp_agreement_ops ops{};
-
-    ops.is_complete = [](stp_agreement *agreement) {
-        AskedOf(agreement)->n_complete++;
-        return AskedOf(agreement)->is_complete;
-    };
-    ops.is_observer = [](const stp_agreement *) { return false; };
-    ops.next_epoch = [](stp_agreement *agreement, uint32_t *proposal_ret) {
-        Asked *asked = AskedOf(agreement);
-        const auto n = static_cast<size_t>(asked->n_epochs++);
-        const bool is_proposed = n < asked->proposals.size();
-        *proposal_ret = is_proposed ? asked->proposals[n] : 0;
-        return is_proposed ? STP_EPOCH_KNOWN : asked->last;
-    };
-    return ops;
-}();
-
-class Follower : public testing::TestWithParam<bool>
+// Of an agreement that says what is asked of it.
+class Follower : public testing::Test
 {
   protected:
     explicit Follower(stp_strategy strategy = STP_STRATEGY_HALVING)
     {
-        stp_comm_info info{};
-
-        info.comm_id = 7;
-        info.shape = {2, 1, nullptr};
         rules_.bandit = stp_bandit_rules_default(strategy);
-        EXPECT_EQ(STP_OK, stp_follower_open(&info, nullptr, &rules_, &follower_,
-                                            nullptr));
-        asked_.base.ops = &kOps;
-        asked_.base.proposes = true;
-        stp_follower_join(follower_, &asked_.base, &rules_);
+        info_.comm_id = 7;
+        info_.shape = {2, 1, nullptr};
+        Join();
     }
 
-    ~Follower() override
+    // Anew; it observes if the agreement says so.
+    void Join()
     {
-        stp_follower_close(follower_);
+        stp_follower *follower = nullptr;
+        EXPECT_EQ(STP_OK, stp_follower_open(&info_, nullptr, &rules_, &follower,
+                                            nullptr));
+        owned_.reset(follower);
+        follower_ = follower;
+        stp_follower_join(follower_, &asked_.base, &rules_);
     }
 
     void Call(int n)
@@ -89,13 +66,26 @@ class Follower : public testing::TestWithParam<bool>
                       stp_follower_choose(follower_, &query, &view, &choice));
     }
 
-    Asked asked_;
+    std::string Describe() const
+    {
+        char text[512];
+        stp_follower_describe(follower_, text, sizeof(text));
+        return text;
+    }
+
+    asked::Agreement asked_;
+    stp_comm_info info_{};
     stp_learner_rules rules_{};
+    OwnedFollower owned_;
     stp_follower *follower_ = nullptr;
 };
 
+class FollowerOf : public Follower, public testing::WithParamInterface<bool>
+{
+};
+
 // Ranks that asked again would count epochs from different calls on.
-TEST_P(Follower, TakesPartInAllCallsOrInNone)
+TEST_P(FollowerOf, TakesPartInAllCallsOrInNone)
 {
     asked_.is_complete = GetParam();
     Call(1);
@@ -105,17 +95,34 @@ TEST_P(Follower, TakesPartInAllCallsOrInNone)
     EXPECT_EQ(1, asked_.n_complete);
     EXPECT_EQ(GetParam(), asked_.n_epochs > 0);
 }
-INSTANTIATE_TEST_SUITE_P(CompleteOrNot, Follower, testing::Bool());
+INSTANTIATE_TEST_SUITE_P(CompleteOrNot, FollowerOf, testing::Bool());
+
+TEST_F(Follower, EpochsAreFourCallsAndThoseOfEpsilonGreedyEight)
+{
+    const std::pair<stp_strategy, int> cases[] = {{STP_STRATEGY_HALVING, 4},
+                                                  {STP_STRATEGY_EPSILON, 8}};
+
+    for (auto [strategy, n_calls] : cases) {
+        rules_.bandit = stp_bandit_rules_default(strategy);
+        asked_.n_epochs = 0;
+        Join();
+        for (int i = 0; i < 100; i++) {
+            Call(1);
+            EXPECT_EQ(1 + i / n_calls, asked_.n_epochs) << i;
+        }
+    }
+}
 
 // ---- arms in force ----
 
 constexpr stp_bandit_arm kTreeSimple = {NCCL_ALGO_TREE, NCCL_PROTO_SIMPLE, 3};
 
-uint32_t Propose(const stp_bandit_arm &arm, bool is_settled)
+uint32_t Propose(const stp_bandit_arm &arm, bool is_settled, unsigned key = 0)
 {
     stp_proposal proposal{};
 
     proposal.kind = STP_PROPOSE_ARM;
+    proposal.key = key;
     proposal.index = 1;
     proposal.arm = arm;
     proposal.is_settled = is_settled;
@@ -139,9 +146,10 @@ stp_answer AnswerOf(stp_follower *follower, const stp_cost_view &view, int n,
 TEST_F(Follower, AnArmThatIsNotInTheTableIsNcclsOwnChoice)
 {
     const bandit_job::Costs costs;
-    bandit_job::Costs ruled_out, not_a_number;
+    bandit_job::Costs ruled_out, not_a_number, no_time;
     ruled_out.table[NCCL_ALGO_TREE][NCCL_PROTO_SIMPLE] = -1;
     not_a_number.table[NCCL_ALGO_TREE][NCCL_PROTO_SIMPLE] = NAN;
+    no_time.table[NCCL_ALGO_TREE][NCCL_PROTO_SIMPLE] = 0;
     const float *table = costs.table[0];
     const struct {
         const char *name;
@@ -154,6 +162,7 @@ TEST_F(Follower, AnArmThatIsNotInTheTableIsNcclsOwnChoice)
         {"no simple", {table, 1, NCCL_PROTO_SIMPLE}, STP_ANSWER_NCCLS},
         {"ruled out", ruled_out.View(), STP_ANSWER_NCCLS},
         {"not a number", not_a_number.View(), STP_ANSWER_NCCLS},
+        {"takes no time", no_time.View(), STP_ANSWER_OURS},
     };
     asked_.proposals = {Propose(kTreeSimple, true)};
 
@@ -180,6 +189,177 @@ TEST_F(Follower, AnEpochThatIsLostIsLostForGood)
               AnswerOf(follower_, costs.View(), 1000, &choice));
 }
 
+// Each has its own arm, of the first 128.
+TEST_F(Follower, KnowsMessagesByTheirCollectiveAndTheirSize)
+{
+    bandit_job::Costs costs;
+    costs.table[NCCL_ALGO_TREE][NCCL_PROTO_LL] = 40;
+    const stp_cost_view view = costs.View();
+    asked_.proposals = {0};
+    for (unsigned key = 0; key < STP_BANDIT_KEYS; key++) {
+        stp_bandit_arm arm{NCCL_ALGO_RING, NCCL_PROTO_LL, 0};
+        if (key % 2 == 0)
+            arm = kTreeSimple;
+        arm.n_channels = static_cast<uint8_t>(1 + key / 2);
+        asked_.proposals.push_back(Propose(arm, false, key));
+    }
+
+    for (int round = 0; round < 6; round++)
+        for (int i = 0; i < 130; i++) {
+            stp_query query{};
+            stp_choice choice{};
+            const unsigned size = static_cast<unsigned>(i) / 5;
+            query.coll = static_cast<ncclFunc_t>(i % 5);
+            query.n_bytes =
+                size == 0 ? 1 : (UINT64_C(4) + size % 4) << size / 4;
+            const stp_answer answer =
+                stp_follower_choose(follower_, &query, &view, &choice);
+            if (round == 0 || i >= 128) {
+                EXPECT_EQ(STP_ANSWER_NCCLS, answer) << i;
+                continue;
+            }
+            if (round < 5)
+                continue;
+            EXPECT_EQ(STP_ANSWER_OURS, answer) << i;
+            EXPECT_EQ(i % 2 == 0 ? NCCL_ALGO_TREE : NCCL_ALGO_RING, choice.algo)
+                << i;
+            EXPECT_EQ(1 + i / 2, choice.n_channels) << i;
+        }
+}
+
+// ---- trials ----
+
+// Two kinds of messages in turn.
+class Messages : public Follower
+{
+  protected:
+    Messages()
+    {
+        rules_.objective = STP_LEARN_FILE; // no call is timed for its own sake
+        asked_.base.may_observe = asked_.is_observer = true;
+        Join();
+    }
+
+    // The answer to the next call: T for tree, R for ring, or a dot.
+    char Call()
+    {
+        const stp_cost_view view = costs_.View();
+        stp_choice choice{};
+        stp_query query{};
+        uint32_t token;
+
+        query.coll = n_calls_ % 2 == 0 ? ncclFuncAllReduce : ncclFuncAllGather;
+        query.n_bytes = 1 << 20;
+        const stp_launch launch{query.coll, query.n_bytes};
+        const stp_answer answer =
+            stp_follower_choose(follower_, &query, &view, &choice);
+        if (stp_follower_wants_time(follower_))
+            wanted_.push_back(n_calls_ + 1);
+        if (stp_observer_launched(follower_->observer, &launch, &token))
+            timed_.push_back(n_calls_);
+        n_calls_++;
+        if (answer != STP_ANSWER_OURS)
+            return '.';
+        return choice.algo == NCCL_ALGO_TREE ? 'T' : 'R';
+    }
+
+    std::string Calls(int n)
+    {
+        std::string answers;
+        for (int i = 0; i < n; i++)
+            answers += Call();
+        return answers;
+    }
+
+    const bandit_job::Costs costs_;
+    int n_calls_ = 0;
+    std::vector<int> wanted_, timed_; // calls
+};
+
+struct TrialCase {
+    const char *name;
+    unsigned window; // that was agreed on; 0: none
+    stp_proposal_kind kind;
+    unsigned n;       // blocks, or calls of a window for CONFIRM
+    int n_windows;    // in all
+    int window_calls; // of each
+    unsigned turn;    // windows in place of each
+};
+void PrintTo(const TrialCase &c, std::ostream *out)
+{
+    *out << c.name;
+}
+
+class Trial : public Messages, public testing::WithParamInterface<TrialCase>
+{
+  protected:
+    static uint32_t Pack(stp_proposal_kind kind, unsigned n)
+    {
+        stp_proposal proposal{};
+
+        proposal.kind = kind;
+        proposal.index = 5;
+        proposal.arm = kTreeSimple;
+        proposal.n_blocks = proposal.n_calls = n;
+        return stp_proposal_pack(&proposal);
+    }
+};
+
+// Epochs of four calls wait for its end; then long ones come.
+TEST_P(Trial, TakesTurnsInWindowsFromTheEighthCallOn)
+{
+    constexpr int kFirst = 24; // of five epochs, and eight
+    const TrialCase &c = GetParam();
+    const stp_bandit_arm ring{NCCL_ALGO_RING, NCCL_PROTO_LL, 0};
+    const int end = kFirst + c.n_windows * c.window_calls;
+    const int next = c.n_windows > 0 ? end + 4 : 20;
+    const int last = next + STP_EPOCH_SETTLED;
+    asked_.proposals = {c.window > 0 ? Pack(STP_PROPOSE_WINDOW, c.window) : 0,
+                        Propose(ring, false, 1),
+                        0,
+                        0,
+                        Pack(c.kind, c.n),
+                        Propose(kTreeSimple, true),
+                        Propose(ring, true)};
+    std::string expected;
+    for (int i = 0; i < last + 10; i++) {
+        const bool is_arm =
+            i >= kFirst && i < end &&
+            stp_trial_is_arm(kFirst, static_cast<unsigned>(i - kFirst) /
+                                         static_cast<unsigned>(c.window_calls) /
+                                         c.turn);
+        const char first = i >= last ? 'R' : i >= next ? 'T' : '.';
+        const char second = i >= 4 ? 'R' : '.';
+        if (is_arm && c.kind == STP_PROPOSE_CONFIRM)
+            expected += '.';
+        else if (i % 2 == 0)
+            expected += is_arm ? 'T' : first;
+        else
+            expected += second;
+    }
+    std::vector<int> timed; // the first call of each window, and after the last
+    for (int i = 0; c.n_windows > 0 && i <= c.n_windows; i++)
+        timed.push_back(kFirst + i * c.window_calls);
+
+    EXPECT_EQ(expected, Calls(last + 10));
+    EXPECT_EQ(timed, timed_);
+    EXPECT_EQ(timed, wanted_);
+}
+
+const TrialCase kTrials[] = {
+    {"Blocks", 5, STP_PROPOSE_TRIAL, 2, 8, 5, 1},
+    {"BlocksOfSingleCalls", 1, STP_PROPOSE_TRIAL, 8, 32, 1, 1},
+    {"ABlock", 12, STP_PROPOSE_TRIAL, 1, 4, 12, 1},
+    {"OfAllMessages", 5, STP_PROPOSE_CONFIRM, 3, 8, 3, 2},
+    {"BeforeWindowsAreKnown", 0, STP_PROPOSE_TRIAL, 2, 0, 5, 1},
+};
+INSTANTIATE_TEST_SUITE_P(Table, Trial, testing::ValuesIn(kTrials),
+                         [](const testing::TestParamInfo<TrialCase> &test) {
+                             return std::string(test.param.name);
+                         });
+
+// ---- who learns ----
+
 TEST(FollowerAlone, DoesNotLearn)
 {
     stp_comm_info info{};
@@ -198,8 +378,164 @@ TEST(FollowerAlone, DoesNotLearn)
     stp_follower_close(follower);
 }
 
-// Ranks that are too far apart change nothing any more.  What epsilon-greedy
-// tries between two choices must not stay.
+TEST(FollowerAlone, SaysWhyItsCommunicatorCannotLearn)
+{
+    const char *const freeze = "STEPTUNE_FREEZE is set";
+    const char *const unnamed = "this NCCL names no communicator, 2.28 does";
+    const char *const no_store =
+        "the communicator spans several hosts, which have no store to agree in "
+        "(STEPTUNE_AGREE)";
+    const char *const by_file = "the communicator spans several hosts, where "
+                                "times of a file are not learned from";
+    const struct {
+        uint64_t comm_id;
+        size_t n_nodes;
+        bool has_store, has_rules;
+        stp_learn_objective objective;
+        const char *why_not;
+    } cases[] = {
+        {1, 1, false, true, STP_LEARN_GPU, nullptr},
+        {1, 1, false, true, STP_LEARN_FILE, nullptr},
+        {1, 1, false, false, STP_LEARN_GPU, freeze},
+        {0, 1, false, true, STP_LEARN_GPU, unnamed},
+        {0, 1, false, false, STP_LEARN_GPU, freeze},
+        {1, 2, true, true, STP_LEARN_GPU, nullptr},
+        {1, 2, false, true, STP_LEARN_GPU, no_store},
+        {1, 2, true, true, STP_LEARN_FILE, by_file},
+        {1, 2, false, true, STP_LEARN_FILE, no_store},
+    };
+
+    for (const auto &c : cases) {
+        stp_comm_info info{};
+        stp_learner_rules rules{};
+        stp_follower *follower = nullptr;
+        info.comm_id = c.comm_id;
+        info.shape = {8, c.n_nodes, nullptr};
+        info.has_store = c.has_store;
+        rules.objective = c.objective;
+        ASSERT_EQ(STP_OK, stp_follower_open(&info, nullptr,
+                                            c.has_rules ? &rules : nullptr,
+                                            &follower, nullptr));
+        EXPECT_STREQ(c.why_not, follower->why_not);
+        stp_follower_close(follower);
+    }
+}
+
+TEST_F(Follower, LearnsIfItIsTheObserverAndAllTakePart)
+{
+    const struct {
+        const char *name;
+        bool is_complete, is_observer, learns;
+        const char *why_not;
+    } cases[] = {
+        {"the observer", true, true, true, nullptr},
+        {"another is", true, false, false, nullptr},
+        {"not all take part", false, true, false,
+         "a rank has no part in it (its log says why)"},
+    };
+    asked_.base.may_observe = true;
+
+    for (const auto &c : cases) {
+        SCOPED_TRACE(c.name);
+        asked_.is_complete = c.is_complete;
+        asked_.is_observer = c.is_observer;
+        Join();
+        Call(1);
+        EXPECT_EQ(c.learns, stp_follower_wants_time(follower_));
+        EXPECT_EQ(c.learns, stp_observer_is_sampling(follower_->observer));
+        EXPECT_STREQ(c.why_not, stp_observer_why_stopped(follower_->observer));
+    }
+}
+
+// Also of messages that it has not thought about by then.
+TEST(FollowerOfAJob, KnowsEachMessageOfEarlierCalls)
+{
+    const learning_job::Message first{ncclFuncAllReduce, 1 << 20};
+    const learning_job::Message second{ncclFuncAllGather, 1 << 20};
+    learning_job::Job job({first}, {first, second}, 1);
+
+    ASSERT_TRUE(job.PlayUntil("message 0 allreduce 1048576"));
+    EXPECT_TRUE(job.Has("message 1 allgather 1048576"));
+}
+
+TEST_F(Follower, DescribesWhatItDoes)
+{
+    const TemporaryFolder folder;
+    const std::string path = folder.Path("policy.conf");
+    stp_follower *follower = nullptr;
+    stp_error err;
+
+    EXPECT_EQ("follows, beginning with NCCL's own choice", Describe());
+    asked_.base.may_observe = true;
+    Join();
+    EXPECT_EQ("learns, beginning with NCCL's own choice", Describe());
+    asked_.base.max_proposals = 2;
+    EXPECT_EQ("learns, or follows the host that leads, beginning with NCCL's "
+              "own choice",
+              Describe());
+    asked_.base.proposes = false;
+    Join();
+    EXPECT_EQ("nothing is learned: the ranks have no shared memory to agree "
+              "in; NCCL's own choice",
+              Describe());
+
+    // A file that nobody uses any more is read anew.
+    for (const char *rules : {"allreduce,0,1,tree,ll,0,1,2\n"
+                              "allreduce,2,3,ring,ll,0,1,8\n",
+                              "allreduce,0,1,tree,ll,0,1,2\n"}) {
+        char text[512], hash[32];
+        std::ofstream(path) << rules;
+        ASSERT_EQ(STP_OK, stp_follower_open(&info_, path.c_str(), nullptr,
+                                            &follower, &err))
+            << err.text;
+        const OwnedFollower owned(follower);
+        stp_follower_describe(follower, text, sizeof(text));
+        snprintf(hash, sizeof(hash), "%016llx",
+                 static_cast<unsigned long long>(
+                     stp_shared_policy_hash(follower->policy)));
+        EXPECT_EQ("nothing is learned: STEPTUNE_FREEZE is set; " + path +
+                      ", hash " + hash + ", 1 of " +
+                      (strlen(rules) > 40 ? "2" : "1") + " rules",
+                  text);
+    }
+    std::filesystem::remove(path);
+}
+
+TEST_F(Follower, HasAFingerprintOfWhatItsRanksMustHaveAlike)
+{
+    const TemporaryFolder folder;
+    const std::string path = folder.Path("policy.conf");
+    stp_fingerprint halving{}, epsilon{}, served{};
+    stp_follower *follower = nullptr;
+    stp_error err;
+
+    stp_follower_fingerprint(follower_, &halving);
+    EXPECT_EQ(1u, halving.part[STP_FINGERPRINT_POLICY]);
+    EXPECT_EQ(0u, halving.part[STP_FINGERPRINT_FILE]);
+    rules_.bandit = stp_bandit_rules_default(STP_STRATEGY_EPSILON);
+    Join();
+    stp_follower_fingerprint(follower_, &epsilon);
+    EXPECT_NE(halving.part[STP_FINGERPRINT_SETTINGS],
+              epsilon.part[STP_FINGERPRINT_SETTINGS]);
+
+    std::ofstream(path) << "allreduce,0,1,tree,ll,0,1,2\n";
+    ASSERT_EQ(STP_OK, stp_follower_open(&info_, path.c_str(), &rules_,
+                                        &follower, &err));
+    const OwnedFollower owned(follower);
+    stp_follower_fingerprint(follower, &served);
+    EXPECT_EQ(epsilon.part[STP_FINGERPRINT_SETTINGS],
+              served.part[STP_FINGERPRINT_SETTINGS]);
+    EXPECT_EQ(stp_compiled_hash(stp_shared_policy_compiled(follower->policy)),
+              served.part[STP_FINGERPRINT_POLICY]);
+    EXPECT_EQ(stp_shared_policy_hash(follower->policy),
+              served.part[STP_FINGERPRINT_FILE]);
+    std::filesystem::remove(path);
+}
+
+// ---- ranks that are too far apart ----
+
+// They change nothing any more.  What epsilon-greedy tries between two choices
+// must not stay.
 class FrozenEpsilon : public Follower
 {
   protected:
@@ -219,6 +555,29 @@ TEST_F(FrozenEpsilon, GivesUpWhatItTries)
     EXPECT_EQ(STP_ANSWER_NCCLS,
               AnswerOf(follower_, costs.View(), 10000, &choice));
     EXPECT_EQ(2, asked_.n_epochs);
+}
+
+TEST_F(FrozenEpsilon, GivesUpWhatItTriesOfTheLastMessageAlone)
+{
+    const bandit_job::Costs costs;
+    const stp_cost_view view = costs.View();
+    stp_choice choice{};
+    stp_query query{};
+
+    asked_.proposals = {Propose(kTreeSimple, false),
+                        Propose(kTreeSimple, false, 1)};
+    asked_.last = STP_EPOCH_FROZEN;
+    query.coll = ncclFuncAllReduce;
+    for (int i = 0; i < 1000; i++)
+        for (int key : {0, 1}) {
+            query.n_bytes = key == 0 ? 1 << 20 : 1 << 10;
+            const stp_answer answer =
+                stp_follower_choose(follower_, &query, &view, &choice);
+            if (i == 999) {
+                EXPECT_EQ(key == 0 ? STP_ANSWER_OURS : STP_ANSWER_NCCLS,
+                          answer);
+            }
+        }
 }
 
 TEST_F(FrozenEpsilon, KeepsWhatIsSettled)
@@ -243,6 +602,18 @@ TEST_F(Follower, KeepsTheArmInForceWhenItIsFrozen)
     EXPECT_EQ(STP_ANSWER_OURS,
               AnswerOf(follower_, costs.View(), 10000, &choice));
     EXPECT_EQ(2, asked_.n_epochs);
+}
+
+TEST_F(Follower, LearnsNothingMoreWhenItIsFrozen)
+{
+    asked_.base.may_observe = asked_.is_observer = true;
+    asked_.last = STP_EPOCH_FROZEN;
+    Join();
+    Call(1);
+
+    EXPECT_STREQ("a rank was thousands of calls behind",
+                 stp_observer_why_stopped(follower_->observer));
+    EXPECT_FALSE(stp_follower_wants_time(follower_));
 }
 
 // ---- a policy that communicators share ----

@@ -2,13 +2,23 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <cerrno>
+#include <climits>
+#include <csignal>
 #include <cstdlib>
+#include <cstring>
 #include <filesystem>
 #include <fstream>
+#include <memory>
 #include <sstream>
+#include <sys/file.h>
+#include <sys/resource.h>
+#include <sys/stat.h>
+#include <sys/syscall.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include "plugin/online/closed_stdin.h"
 #include "support/temporary_folder.h"
 
 extern "C" {
@@ -21,7 +31,54 @@ extern "C" {
 namespace
 {
 
+// What is locked, and whether another process keeps the lock.
+struct Lock {
+    bool is_kept = false;
+    std::vector<ino_t> inodes{};
+    bool is_closed_on_exec = true; // all of them
+} lock;
+
+} // namespace
+
+extern "C" {
+int __wrap_flock(int fd, int operation)
+{
+    struct stat st;
+
+    fstat(fd, &st);
+    lock.inodes.push_back(st.st_ino);
+    lock.is_closed_on_exec &= (fcntl(fd, F_GETFD) & FD_CLOEXEC) != 0;
+    if (!lock.is_kept)
+        return static_cast<int>(syscall(SYS_flock, fd, operation));
+    errno = EWOULDBLOCK;
+    return -1;
+}
+
+// How many streams can be had still; negative: any number.
+static int n_streams = -1;
+
+FILE *__real_fdopen(int fd, const char *mode);
+FILE *__wrap_fdopen(int fd, const char *mode)
+{
+    if (n_streams == 0)
+        return nullptr;
+    n_streams -= n_streams > 0;
+    return __real_fdopen(fd, mode);
+}
+
+int __real_nanosleep(const struct timespec *time, struct timespec *left);
+int __wrap_nanosleep(const struct timespec *time, struct timespec *left)
+{
+    return lock.is_kept ? 0 : __real_nanosleep(time, left);
+}
+}
+
+namespace
+{
+
+using testing::Each;
 using testing::HasSubstr;
+using testing::IsEmpty;
 using testing::Not;
 
 const std::string kColumns =
@@ -31,6 +88,10 @@ const std::string kColumns =
 class LearnedFile : public testing::Test
 {
   protected:
+    LearnedFile()
+    {
+        lock = Lock();
+    }
     ~LearnedFile() override
     {
         unlink(path_.c_str());
@@ -58,6 +119,13 @@ class LearnedFile : public testing::Test
         const stp_learned_rules learned = {rules.data(), rules.size()};
         const stp_shape shape = {n_ranks, 1, gpu};
         return stp_learned_save(path_.c_str(), &learned, &shape, &err_);
+    }
+
+    static std::ptrdiff_t Descriptors()
+    {
+        return std::distance(
+            std::filesystem::directory_iterator("/proc/self/fd"),
+            std::filesystem::directory_iterator());
     }
 
     std::string Text() const
@@ -99,6 +167,8 @@ TEST_F(LearnedFile, IsAPolicyThatThePluginReads)
         << err_.text;
     EXPECT_EQ(2u, stp_policy_size(policy));
     stp_policy_free(policy);
+    EXPECT_EQ(std::filesystem::perms(0644),
+              std::filesystem::status(path_).permissions());
 }
 
 TEST_F(LearnedFile, KeepsWhatOthersLearned)
@@ -110,6 +180,17 @@ TEST_F(LearnedFile, KeepsWhatOthersLearned)
     EXPECT_EQ("allreduce,4096,8191,ring,ll128,-1,1,4,NVIDIA H200\n"
               "allreduce,4096,8191,ring,simple,-1,1,8,NVIDIA H200\n"
               "allreduce,8192,16383,tree,ll,-1,1,4,NVIDIA H200\n",
+              Rules());
+
+    // What lies behind the rules is none.
+    const stp_learned rules[] = {Rule(ncclFuncAllReduce, 8192, 1, 1),
+                                 Rule(ncclFuncAllReduce, 4096, 1, 1)};
+    const stp_learned_rules first = {rules, 1};
+    const stp_shape shape = {4, 1, "NVIDIA H200"};
+    ASSERT_EQ(STP_OK, stp_learned_save(path_.c_str(), &first, &shape, &err_));
+    EXPECT_EQ("allreduce,4096,8191,ring,ll128,-1,1,4,NVIDIA H200\n"
+              "allreduce,4096,8191,ring,simple,-1,1,8,NVIDIA H200\n"
+              "allreduce,8192,16383,ring,ll128,-1,1,4,NVIDIA H200\n",
               Rules());
 }
 
@@ -199,6 +280,125 @@ TEST_F(LearnedFile, TakesTheWholeLinesOfAFileOfItsOwn)
     }
 }
 
+// What stands before the rules is as long as all that is read but a rule and a
+// half.
+TEST_F(LearnedFile, TakesNoLineThatIsCutWhereItsReadingEnds)
+{
+    const std::string rule = "allreduce,8,9,ring,ll,-1,1,2,*\n";
+    const size_t n_before =
+        (size_t{4} << 20) - kColumns.size() - rule.size() * 3 / 2;
+
+    std::ofstream(path_) << kColumns << "#" << std::string(n_before - 3, 'x')
+                         << "\n\n"
+                         << rule << rule;
+    ASSERT_EQ(STP_OK, Save({Rule(ncclFuncAllReduce, 4096, 1, 1)})) << err_.text;
+
+    EXPECT_EQ(rule + "allreduce,4096,8191,ring,ll128,-1,1,4,NVIDIA H200\n",
+              Rules());
+}
+
+TEST_F(LearnedFile, MayHaveAPathAsLongAsTheyAre)
+{
+    std::string longest = folder_.path();
+    const std::string name = "/learned.conf";
+    const size_t n = PATH_MAX - 1 - strlen(".XXXXXX"); // of one beside it
+    longest += std::string((n - longest.size() - name.size()) % 2, '/');
+    while (longest.size() + name.size() < n)
+        longest += "/.";
+    path_ = longest + name;
+
+    EXPECT_EQ(STP_OK, Save({Rule(ncclFuncAllReduce, 4096, 1, 1)})) << err_.text;
+    EXPECT_EQ("allreduce,4096,8191,ring,ll128,-1,1,4,NVIDIA H200\n", Rules());
+}
+
+TEST_F(LearnedFile, LeavesNothingOpen)
+{
+    const std::ptrdiff_t n = Descriptors();
+    const ClosedStdin closed;
+
+    for (int i = 0; i < 3; i++) {
+        EXPECT_EQ(STP_OK, Save({Rule(ncclFuncAllReduce, 4096, 1, 1)}));
+        EXPECT_EQ(n, Descriptors()); // one of them a copy of standard input
+        EXPECT_TRUE(closed.IsFree());
+    }
+}
+
+TEST_F(LearnedFile, LocksItsFolderWhileItIsWritten)
+{
+    struct stat folder;
+    const std::string name = "learned.conf";
+    const std::string back = std::filesystem::current_path().string();
+    ASSERT_EQ(0, stat(folder_.path().c_str(), &folder));
+    ASSERT_EQ(0, chdir(folder_.path().c_str()));
+
+    for (const std::string &path : {path_, name})
+        for (bool has_stdin : {true, false}) {
+            std::unique_ptr<ClosedStdin> closed;
+            if (!has_stdin)
+                closed = std::make_unique<ClosedStdin>();
+            const std::string whole = path_;
+            lock = Lock();
+            path_ = path;
+            EXPECT_EQ(STP_OK, Save({Rule(ncclFuncAllReduce, 4096, 1, 1)}));
+            path_ = whole;
+            EXPECT_THAT(lock.inodes, Each(folder.st_ino));
+            EXPECT_THAT(lock.inodes, Not(IsEmpty()));
+            EXPECT_TRUE(lock.is_closed_on_exec);
+        }
+    EXPECT_EQ(0, chdir(back.c_str()));
+}
+
+TEST_F(LearnedFile, StaysWhereAnotherProcessKeepsTheLock)
+{
+    ASSERT_EQ(STP_OK, Save({Rule(ncclFuncAllReduce, 4096, 1, 1)}));
+    const std::string before = Text();
+    const std::ptrdiff_t n = Descriptors();
+
+    lock.is_kept = true;
+    EXPECT_EQ(STP_ERR_IO, Save({Rule(ncclFuncAllReduce, 8192, 1, 1)}));
+    EXPECT_EQ("another process keeps the lock of the folder of '" + path_ + "'",
+              err_.text);
+    EXPECT_EQ(n, Descriptors());
+    EXPECT_EQ(before, Text());
+    lock.is_kept = false;
+    EXPECT_EQ(STP_OK, Save({Rule(ncclFuncAllReduce, 8192, 1, 1)}));
+}
+
+TEST_F(LearnedFile, StaysWhereThereIsNoMemory)
+{
+    ASSERT_EQ(STP_OK, Save({Rule(ncclFuncAllReduce, 4096, 1, 1)}));
+    const std::string before = Text();
+    const std::ptrdiff_t n = Descriptors();
+
+    for (int n_had : {0, 1}) { // of the new file and of the old one
+        n_streams = n_had;
+        EXPECT_EQ(STP_ERR_NOMEM, Save({Rule(ncclFuncAllReduce, 8192, 1, 1)}));
+        n_streams = -1;
+        EXPECT_EQ(n, Descriptors());
+        EXPECT_EQ(before, Text());
+    }
+}
+
+TEST_F(LearnedFile, StaysWhereANewOneHasNoRoom)
+{
+    struct rlimit limit, little;
+    getrlimit(RLIMIT_FSIZE, &limit);
+    ASSERT_EQ(STP_OK, Save({Rule(ncclFuncAllReduce, 4096, 1, 1)}));
+    const std::string before = Text();
+    const auto was = signal(SIGXFSZ, SIG_IGN);
+
+    little = limit;
+    little.rlim_cur = 100;
+    setrlimit(RLIMIT_FSIZE, &little);
+    const stp_status status = Save({Rule(ncclFuncAllReduce, 8192, 1, 1)});
+    setrlimit(RLIMIT_FSIZE, &limit);
+    signal(SIGXFSZ, was);
+
+    EXPECT_EQ(STP_ERR_IO, status);
+    EXPECT_EQ("cannot write '" + path_ + "': File too large", err_.text);
+    EXPECT_EQ(before, Text());
+}
+
 TEST_F(LearnedFile, SaysWhereItCannotWrite)
 {
     path_ = folder_.Path("none/learned.conf");
@@ -234,19 +434,22 @@ std::string ManyRules(size_t n_bytes)
 
 TEST_F(LearnedFile, KeepsWholeRulesWhereThereIsNoRoomForAll)
 {
+    const std::string gpu(240, 'g'); // a rule as long as they come
+
     for (size_t n_bytes : {size_t{5} << 20, size_t{4} << 20}) {
         std::ofstream(path_) << ManyRules(n_bytes);
         for (int i = 0; i < 3; i++) {
-            ASSERT_EQ(STP_OK, Save({Rule(ncclFuncAllReduce, 8192, 1, 1)}));
+            ASSERT_EQ(STP_OK, Save({Rule(ncclFuncAllReduce, 8192, 1, 1)}, 4,
+                                   gpu.c_str()));
             EXPECT_GE(size_t{4} << 20, Text().size());
             EXPECT_LE((size_t{4} << 20) - 4096, Text().size());
             stp_policy *policy = nullptr;
             ASSERT_EQ(STP_OK, stp_policy_load(path_.c_str(), &policy, &err_))
                 << err_.line << " " << err_.text;
             stp_policy_free(policy);
-            EXPECT_THAT(Text(),
-                        testing::EndsWith("allreduce,8192,16383,ring,"
-                                          "ll128,-1,1,4,NVIDIA H200\n"));
+            EXPECT_THAT(Text(), testing::EndsWith("allreduce,8192,16383,ring,"
+                                                  "ll128,-1,1,4," +
+                                                  gpu + "\n"));
         }
     }
 }

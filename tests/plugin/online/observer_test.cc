@@ -1,16 +1,33 @@
-// What the launch path tells of calls, and which of them NCCL then launches.
+// What the launch path tells of calls, which of them NCCL then launches, and
+// what the learner makes of it.
+#include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <filesystem>
+#include <fstream>
 #include <memory>
+#include <set>
+#include <string>
+#include <vector>
+
+#include "support/temporary_folder.h"
 
 extern "C" {
 #include "plugin/online/observer.h"
 }
 
-#include "core/learn/bandit_job.h"
+#include "plugin/online/learning_job.h"
 
 namespace
 {
+
+using testing::Contains;
+using testing::ElementsAre;
+using testing::IsEmpty;
+using testing::IsSupersetOf;
+using testing::Not;
+using testing::UnorderedElementsAre;
+using testing::UnorderedElementsAreArray;
 
 struct Free {
     void operator()(stp_observer *observer) const
@@ -38,9 +55,8 @@ class Observer : public testing::Test
     bool Launch(uint64_t n_bytes)
     {
         const stp_launch launch{ncclFuncAllReduce, n_bytes};
-        uint32_t token;
 
-        return stp_observer_launched(observer_.get(), &launch, &token);
+        return stp_observer_launched(observer_.get(), &launch, &token_);
     }
 
     unsigned Lead() const
@@ -53,6 +69,7 @@ class Observer : public testing::Test
     const stp_learner_rules rules_{};
     std::unique_ptr<stp_observer, Free> observer_{
         stp_observer_new(&rules_, nullptr)};
+    uint32_t token_ = 0; // of the last launch
 };
 
 TEST_F(Observer, TurnsTheProfilerOnEarlierAfterEightTimedCallsWithoutALaunch)
@@ -100,6 +117,38 @@ TEST_F(Observer, KnowsTheLastSixteenCallsOfAGroupOnceEach)
         EXPECT_FALSE(Launch(i << 20)) << i;
 }
 
+TEST_F(Observer, TakesTheOldestCallOfAMessageFirst)
+{
+    std::vector<uint32_t> tokens, grouped;
+    for (int i = 0; i < 20; i++) {
+        AskTimed(1);
+        ASSERT_TRUE(Launch(1 << 20));
+        tokens.push_back(token_);
+    }
+    observer_.reset(stp_observer_new(&rules_, nullptr));
+
+    AskTimed(20);
+    while (Launch(1 << 20))
+        grouped.push_back(token_);
+    EXPECT_EQ(std::vector<uint32_t>(tokens.begin() + 4, tokens.end()), grouped);
+}
+
+// Those that were simulated, or captured.
+TEST_F(Observer, ForgetsCallsOfEarlierGroupsThatWereNotLaunched)
+{
+    for (uint64_t i = 1; i <= 40; i++) {
+        SCOPED_TRACE(i);
+        AskTimed(1, i << 20);
+        AskTimed(1, i << 10);
+        EXPECT_TRUE(Launch(i << 10));
+        AskTimed(1, i << 5);
+        AskTimed(1, i << 6);
+        EXPECT_FALSE(Launch(i << 20)) << "of the group before";
+        EXPECT_TRUE(Launch(i << 5));
+        EXPECT_TRUE(Launch(i << 6));
+    }
+}
+
 // A table of a newer NCCL may have more than this one knows.
 TEST_F(Observer, PrefersNoArmOfThePolicyThatIsBeyondItsTable)
 {
@@ -117,6 +166,620 @@ TEST_F(Observer, PrefersNoArmOfThePolicyThatIsBeyondItsTable)
         stp_observer_call(observer_.get(), &call, &query, &view_);
         call.key++; // the next one's costs would lie there
     }
+}
+
+// ---- what it thinks ----
+
+class Thinking : public testing::Test
+{
+  protected:
+    Thinking()
+    {
+        Open(STP_STRATEGY_EPSILON, STP_LEARN_FILE);
+    }
+
+    void Open(stp_strategy strategy, stp_learn_objective objective)
+    {
+        stp_error err;
+
+        rules_.bandit = stp_bandit_rules_default(strategy);
+        rules_.bandit.n_arms = 0;
+        rules_.bandit.prune = 2.5;
+        rules_.bandit.epsilon = epsilon_;
+        rules_.objective = objective;
+        agreement_ = asked::Agreement();
+        texts_.clear();
+        observer_.reset(stp_observer_new(&rules_, &agreement_.base));
+        ASSERT_EQ(STP_OK,
+                  stp_observer_begin(observer_.get(), Keep, this, &err));
+    }
+
+    static void Keep(void *self, const stp_learn_event *event)
+    {
+        Thinking *test = static_cast<Thinking *>(self);
+        learning_job::Event kept{*event, {}};
+        char value[32];
+
+        stp_observer_explain(test->observer_.get(), event, &kept.learned);
+        snprintf(value, sizeof(value), ": %g", event->value);
+        test->texts_.push_back(kept.Text() + value);
+    }
+
+    std::vector<std::string> Think()
+    {
+        texts_.clear();
+        stp_observer_think(observer_.get());
+        return texts_;
+    }
+
+    // A key's call, of all-reduces.
+    void Call(unsigned key, uint64_t n_bytes, bool is_new = true)
+    {
+        CallFrom(key, n_bytes, is_new, costs_.View(), {-1, 0, 0});
+    }
+
+    void CallFrom(unsigned key, uint64_t n_bytes, bool is_new,
+                  const stp_cost_view &view, const stp_bandit_arm &policy)
+    {
+        stp_observed_call call{};
+        stp_query query{};
+
+        call.key = key;
+        call.is_new = is_new;
+        call.policy_arm = policy;
+        query.coll = key % 2 == 0 ? ncclFuncAllReduce : ncclFuncAllGather;
+        query.n_bytes = n_bytes;
+        stp_observer_call(observer_.get(), &call, &query, &view);
+    }
+
+    // What was proposed last is in force.
+    void Take()
+    {
+        for (const stp_proposal &p : agreement_.made.back().proposals)
+            stp_observer_began(observer_.get(), &p, 0, 0);
+    }
+
+    void Reward(int coll, uint64_t n_bytes, double ms)
+    {
+        stp_reward reward{};
+
+        reward.coll = coll;
+        reward.n_bytes = n_bytes;
+        reward.latency_ms = ms;
+        stp_observer_reward(observer_.get(), &reward);
+    }
+
+    // Thinks and takes what it proposes, with such times, until it has settled;
+    // with the last proposal, that epochs are long.
+    void Settle(unsigned key, uint64_t n_bytes)
+    {
+        for (int i = 0; i < 100; i++) {
+            const size_t n = agreement_.made.size();
+            Reward(key % 2 == 0 ? ncclFuncAllReduce : ncclFuncAllGather,
+                   n_bytes, 1 + i);
+            Think();
+            if (agreement_.made.size() == n)
+                continue;
+            if (agreement_.made.back().proposals[0].is_settled)
+                return;
+            Take();
+        }
+        FAIL() << "has not settled";
+    }
+
+    const bandit_job::Costs costs_;
+    double epsilon_ = 1; // something else is tried each time
+    stp_learner_rules rules_{};
+    asked::Agreement agreement_;
+    std::unique_ptr<stp_observer, Free> observer_;
+    std::vector<std::string> texts_;
+};
+
+// Tries what it does not know, then stays with the best.
+class ThinkingToAnEnd : public Thinking
+{
+  protected:
+    ThinkingToAnEnd()
+    {
+        epsilon_ = 0;
+        Open(STP_STRATEGY_EPSILON, STP_LEARN_FILE);
+    }
+};
+
+TEST_F(Thinking, HearsOfEachKeyOnceAndOfItsFirstMessage)
+{
+    Call(0, 1 << 20);
+    Call(0, 3 << 19, false);
+    Call(1, 3 << 20);
+    EXPECT_THAT(Think(), ElementsAre("message 0 allreduce 1048576 auto: 0",
+                                     "message 1 allgather 2097152 auto: 0"));
+    EXPECT_THAT(Think(), IsEmpty());
+
+    Call(2, 1 << 10);
+    EXPECT_THAT(Think(), ElementsAre("message 2 allreduce 1024 auto: 0"));
+}
+
+TEST_F(Thinking, NothingBeforeItBegins)
+{
+    stp_learned learned{};
+    stp_reward reward{};
+
+    observer_.reset(stp_observer_new(&rules_, &agreement_.base));
+    Call(0, 1 << 20);
+    stp_observer_think(observer_.get());
+    stp_observer_reward(observer_.get(), &reward);
+
+    EXPECT_TRUE(agreement_.made.empty());
+    EXPECT_FALSE(stp_observer_learned(observer_.get(), 0, &learned));
+}
+
+TEST_F(Thinking, WantsTimesFromTheFirstCallOnUnlessAFileHasThem)
+{
+    const std::pair<stp_learn_objective, bool> cases[] = {
+        {STP_LEARN_GPU, true}, {STP_LEARN_FILE, false}};
+
+    for (auto [objective, wants] : cases) {
+        Open(objective == STP_LEARN_GPU ? STP_STRATEGY_HALVING
+                                        : STP_STRATEGY_EPSILON,
+             objective);
+        EXPECT_EQ(wants, stp_observer_is_sampling(observer_.get()));
+        Think();
+        EXPECT_EQ(wants, stp_observer_is_sampling(observer_.get()));
+        stp_observer_stop(observer_.get(), "one");
+        EXPECT_FALSE(stp_observer_is_sampling(observer_.get()));
+        Think();
+        EXPECT_FALSE(stp_observer_is_sampling(observer_.get()));
+    }
+}
+
+TEST_F(Thinking, OfWhatBegan)
+{
+    const struct {
+        stp_proposal_kind kind;
+        unsigned key, index, n_blocks, window_calls;
+        std::vector<std::string> texts;
+    } cases[] = {
+        {STP_PROPOSE_ARM,
+         1,
+         2,
+         0,
+         7,
+         {"incumbent 1 allgather 1048576 tree/ll128/0: 0"}},
+        {STP_PROPOSE_ARM, 1, 2, 0, 7, {}},
+        {STP_PROPOSE_ARM,
+         1,
+         0,
+         0,
+         7,
+         {"incumbent 1 allgather 1048576 auto: 0"}},
+        {STP_PROPOSE_TRIAL,
+         0,
+         1,
+         3,
+         5,
+         {"trial 0 allreduce 1048576 ring/simple/0: 60"}},
+        {STP_PROPOSE_TRIAL,
+         1,
+         3,
+         1,
+         6,
+         {"trial 1 allgather 1048576 ring/ll/0: 24"}},
+        {STP_PROPOSE_WINDOW, 0, 0, 0, 48, {"window -1: 48"}},
+        {STP_PROPOSE_CONFIRM, 0, 0, 1, 9, {}},
+        {STP_PROPOSE_ARM, 2, 1, 0, 7, {"incumbent 2: 0"}}, // not heard of
+    };
+    Open(STP_STRATEGY_HALVING, STP_LEARN_GPU);
+    Call(0, 1 << 20);
+    Call(1, 1 << 20);
+    Think();
+
+    for (const auto &c : cases) {
+        SCOPED_TRACE(testing::PrintToString(c.texts));
+        stp_proposal proposal{};
+        proposal.kind = c.kind;
+        proposal.key = c.key;
+        proposal.index = c.index;
+        proposal.n_blocks = c.n_blocks;
+        stp_observer_began(observer_.get(), &proposal, 100, c.window_calls);
+        EXPECT_EQ(c.texts, Think());
+    }
+}
+
+// ---- what is tried ----
+
+// A table of a newer NCCL, with what this one does not know the cheapest.
+struct NewerTable {
+    float table[NCCL_NUM_ALGORITHMS + 1][NCCL_NUM_PROTOCOLS + 1];
+    NewerTable()
+    {
+        const bandit_job::Costs costs;
+        for (auto &row : table)
+            for (float &cost : row)
+                cost = 1;
+        for (int a = 0; a < NCCL_NUM_ALGORITHMS; a++)
+            for (int p = 0; p < NCCL_NUM_PROTOCOLS; p++)
+                table[a][p] = costs.table[a][p];
+    }
+};
+
+// The rest costs more than 2.5 times as much as what runs anyway, or is ruled
+// out.
+TEST_F(Thinking, TriesWhatNeitherThePolicyNorNcclRunsAnyway)
+{
+    const NewerTable newer;
+    const stp_cost_view all = costs_.View();
+    const stp_cost_view beyond{&newer.table[0][0], NCCL_NUM_ALGORITHMS + 1,
+                               NCCL_NUM_PROTOCOLS + 1};
+    const stp_cost_view tree{all.cost, 1, NCCL_NUM_PROTOCOLS};
+    const stp_cost_view pairs{all.cost, 3, 2};
+    bandit_job::Costs first, nothing;
+    first.table[NCCL_ALGO_TREE][NCCL_PROTO_LL] = 9;
+    nothing.table[NCCL_ALGO_RING][NCCL_PROTO_LL] = 0;
+    const struct {
+        const char *name;
+        stp_cost_view view;
+        stp_bandit_arm policy;
+        std::set<std::string> tried;
+    } cases[] = {
+        {"no policy",
+         all,
+         {-1, 0, 0},
+         {"tree/ll128", "ring/ll", "ring/simple"}},
+        {"tree",
+         all,
+         {NCCL_ALGO_TREE, NCCL_PROTO_SIMPLE, 0},
+         {"tree/ll128", "ring/ll", "ring/ll128", "ring/simple"}},
+        {"ring",
+         all,
+         {NCCL_ALGO_RING, NCCL_PROTO_SIMPLE, 0},
+         {"tree/ll128", "ring/ll", "ring/ll128"}},
+        {"NCCL's own",
+         all,
+         {NCCL_ALGO_RING, NCCL_PROTO_LL128, 0},
+         {"tree/ll128", "ring/ll", "ring/simple"}},
+        {"the first of all",
+         first.View(),
+         {NCCL_ALGO_RING, NCCL_PROTO_SIMPLE, 0},
+         {"tree/ll", "tree/ll128", "ring/ll", "ring/ll128"}},
+        {"takes no time",
+         nothing.View(),
+         {NCCL_ALGO_TREE, NCCL_PROTO_LL128, 0},
+         {"tree/simple", "ring/ll", "ring/ll128", "ring/simple"}},
+        {"newer NCCL",
+         beyond,
+         {-1, 0, 0},
+         {"tree/ll128", "ring/ll", "ring/simple"}},
+        {"newer NCCL and tree",
+         beyond,
+         {NCCL_ALGO_TREE, NCCL_PROTO_LL128, 0},
+         {"ring/ll", "ring/ll128", "ring/simple"}},
+        {"algorithm not in the table",
+         tree,
+         {NCCL_ALGO_RING, NCCL_PROTO_LL, 0},
+         {"tree/simple"}},
+        {"protocol not in the table",
+         pairs,
+         {NCCL_ALGO_TREE, NCCL_PROTO_SIMPLE, 0},
+         {"tree/ll128", "ring/ll128", "collnet_direct/ll128"}},
+    };
+
+    for (const auto &c : cases) {
+        std::set<std::string> tried;
+        Open(STP_STRATEGY_EPSILON, STP_LEARN_FILE);
+        for (int i = 0; i < 200; i++) {
+            CallFrom(0, 1 << 20, i == 0, c.view, c.policy);
+            Think();
+            if (agreement_.made.empty())
+                continue;
+            Take();
+            const stp_bandit_arm arm = agreement_.made.back().proposals[0].arm;
+            if (arm.algo >= 0)
+                tried.insert(std::string(stp_algo_name(arm.algo)) + "/" +
+                             stp_proto_name(arm.proto));
+        }
+        EXPECT_EQ(c.tried, tried) << c.name;
+    }
+}
+
+// ---- what is proposed ----
+
+TEST_F(Thinking, ProposesAnewWhatWasRefusedOrDropped)
+{
+    const std::pair<bool, stp_proposed> cases[] = {
+        {false, STP_PROPOSED_TAKEN}, {true, STP_PROPOSED_DROPPED}};
+
+    for (auto [accepts, proposed] : cases) {
+        Open(STP_STRATEGY_EPSILON, STP_LEARN_FILE);
+        agreement_.accepts = accepts;
+        Call(0, 1 << 20);
+        while (agreement_.made.empty())
+            Think();
+        agreement_.proposed = proposed;
+        for (int i = 0; i < 100; i++)
+            Think();
+        EXPECT_LT(10u, agreement_.made.size());
+    }
+}
+
+TEST_F(Thinking, ProposesNothingWhileTheLastIsPending)
+{
+    Call(0, 1 << 20);
+    while (agreement_.made.empty())
+        Think();
+    Take();
+    agreement_.proposed = STP_PROPOSED_PENDING;
+    for (int i = 0; i < 100; i++)
+        Think();
+
+    EXPECT_EQ(1u, agreement_.made.size());
+}
+
+// An epoch is as long as what was taken last says.
+TEST_F(ThinkingToAnEnd, ProposesInLongEpochsAfterAllHasSettled)
+{
+    Call(0, 1 << 20);
+    Settle(0, 1 << 20);
+    EXPECT_EQ(unsigned{STP_EPOCH_HALVING}, agreement_.made.back().epoch_calls);
+    Take();
+
+    Call(1, 1 << 20);
+    for (unsigned epoch : {STP_EPOCH_SETTLED, STP_EPOCH_HALVING}) {
+        const size_t n = agreement_.made.size();
+        while (agreement_.made.size() == n) {
+            Reward(ncclFuncAllGather, 1 << 20, 1);
+            Think();
+        }
+        EXPECT_EQ(epoch, agreement_.made.back().epoch_calls);
+        Take();
+    }
+}
+
+TEST_F(ThinkingToAnEnd, ProposesInShortEpochsWhereLongOnesWereDropped)
+{
+    Call(0, 1 << 20);
+    Settle(0, 1 << 20);
+    agreement_.proposed = STP_PROPOSED_DROPPED;
+    Think();
+
+    EXPECT_EQ(unsigned{STP_EPOCH_HALVING}, agreement_.made.back().epoch_calls);
+}
+
+TEST_F(Thinking, StopsForTheFirstReasonThatItIsTold)
+{
+    Call(0, 1 << 20);
+    EXPECT_STREQ(nullptr, stp_observer_why_stopped(observer_.get()));
+    stp_observer_stop(observer_.get(), "one");
+    stp_observer_stop(observer_.get(), "two");
+    agreement_.proposed = STP_PROPOSED_OVER;
+    for (int i = 0; i < 20; i++)
+        Think();
+
+    EXPECT_STREQ("one", stp_observer_why_stopped(observer_.get()));
+    EXPECT_TRUE(agreement_.made.empty());
+    EXPECT_EQ(0, agreement_.n_explained);
+}
+
+TEST_F(Thinking, StopsWhenTheAgreementIsOver)
+{
+    for (const std::string why : {"", "x", "a host is gone"}) {
+        Open(STP_STRATEGY_EPSILON, STP_LEARN_FILE);
+        Call(0, 1 << 20);
+        agreement_.why = why;
+        agreement_.proposed = STP_PROPOSED_OVER;
+        for (int i = 0; i < 20; i++)
+            Think();
+
+        EXPECT_STREQ(why.empty() ? nullptr : why.c_str(),
+                     stp_observer_why_stopped(observer_.get()));
+        EXPECT_TRUE(agreement_.made.empty());
+    }
+}
+
+// ---- rewards and results ----
+
+TEST_F(Thinking, GivesARewardToTheKeyOfItsMessage)
+{
+    const struct {
+        int coll;
+        uint64_t n_bytes;
+        std::vector<std::string> texts;
+    } cases[] = {
+        {ncclFuncAllReduce, 1 << 20, {"reward 0 allreduce 1048576 auto: 2.5"}},
+        {ncclFuncAllReduce,
+         (2 << 20) - 1,
+         {"reward 0 allreduce 1048576 auto: 2.5"}},
+        {ncclFuncAllReduce, 2 << 20, {}},
+        {ncclFuncAllReduce, (1 << 20) - 1, {}},
+        {ncclFuncAllGather, 1 << 20, {"reward 1 allgather 1048576 auto: 2.5"}},
+        {ncclFuncReduceScatter, 1 << 20, {}},
+        {ncclFuncAllReduce, 64, {"reward 2 allreduce 64 auto: 2.5"}},
+        {ncclFuncAllGather, 64, {}}, // not heard of yet
+    };
+    Call(0, 3 << 19);
+    Call(1, 1 << 20);
+    Call(2, 64);
+    Think();
+    Call(3, 64);
+
+    for (const auto &c : cases) {
+        texts_.clear();
+        Reward(c.coll, c.n_bytes, 2.5);
+        EXPECT_EQ(c.texts, texts_) << c.coll << " " << c.n_bytes;
+    }
+}
+
+TEST_F(ThinkingToAnEnd, TellsOfTheKeysThatHaveSettled)
+{
+    std::vector<int> colls;
+    stp_learned learned{};
+
+    for (unsigned key : {0u, 1u, 2u, 3u})
+        Call(key, 64 << key);
+    for (unsigned key : {0u, 3u})
+        for (int i = 0; i < 100; i++) {
+            Reward(key == 3 ? ncclFuncAllGather : ncclFuncAllReduce, 64 << key,
+                   1);
+            Think();
+            if (!agreement_.made.empty())
+                Take();
+        }
+
+    std::vector<uint64_t> bytes;
+    for (size_t i = 0; stp_observer_learned(observer_.get(), i, &learned);
+         i++) {
+        colls.push_back(learned.coll);
+        bytes.push_back(learned.bytes.min);
+    }
+    EXPECT_THAT(colls, ElementsAre(ncclFuncAllReduce, ncclFuncAllGather));
+    EXPECT_THAT(bytes, ElementsAre(64, 512));
+}
+
+// ---- in a job ----
+
+// A message of whose choice NCCL leaves nothing to a tuner.
+learning_job::Message Fixed(int coll, uint64_t n_bytes)
+{
+    learning_job::Message message{coll, n_bytes};
+
+    for (auto &row : message.costs.table)
+        for (float &cost : row)
+            cost = -1;
+    return message;
+}
+
+// Times reach the call and the key that they are of, whichever number these
+// have.  Half of the channels, which ring/simple has anyway, is no other arm.
+TEST(ObserverOfAJob, KnowsWhoseTimesAndChannelsItIsTold)
+{
+    std::vector<learning_job::Message> before;
+    for (unsigned i = 0; i < 66; i++) // four an octave
+        before.push_back(
+            Fixed(ncclFuncAllGather, (UINT64_C(4) + i % 4) << (i / 4 + 4)));
+    learning_job::Job job({{ncclFuncAllReduce, 1 << 20, {}, 2}}, before,
+                          200000);
+
+    ASSERT_TRUE(job.PlayUntil("confirmed"));
+
+    const std::string key = "trial 66 allreduce 1048576 ";
+    EXPECT_THAT(job.Tried(), UnorderedElementsAre(
+                                 key + "ring/simple/0", key + "tree/ll128/0",
+                                 key + "ring/ll/0", key + "ring/simple/4",
+                                 key + "ring/simple/16"));
+    EXPECT_TRUE(job.Has("settled 66 allreduce 1048576 ring/simple/0"));
+    double n_calls = 0;
+    size_t n_sets = 0;
+    for (const learning_job::Event &e : job.events) {
+        if (e.event.kind == STP_LEARN_WINDOW)
+            n_calls = e.event.value;
+        n_sets += e.event.kind == STP_LEARN_SET;
+        if (e.event.kind != STP_LEARN_BLOCK)
+            continue;
+        const bool is_ours = e.learned.arm.algo >= 0;
+        const bool is_simple = e.learned.arm.proto == NCCL_PROTO_SIMPLE;
+        EXPECT_NEAR((!is_ours    ? 100
+                     : is_simple ? 50
+                                 : 120) *
+                        n_calls,
+                    e.event.value, 0.01)
+            << e.Text();
+    }
+    EXPECT_LT(0, n_calls);
+    EXPECT_EQ(8u, n_sets);
+}
+
+// Of which it has learned nothing, and tells nothing of others.
+TEST(ObserverOfAJob, KnowsNoChannelsOfMessagesBeyondThe128th)
+{
+    std::vector<learning_job::Message> before;
+    const learning_job::Message first{ncclFuncAllReduce, 1 << 20, {}, 2};
+    learning_job::Message beyond = Fixed(ncclFuncReduceScatter, 1 << 20);
+    before.push_back(first);
+    for (unsigned i = 0; i < 127; i++)
+        before.push_back(
+            Fixed(ncclFuncAllGather, (UINT64_C(4) + i % 4) << (i / 4)));
+    beyond.n_channels = 8;
+    learning_job::Job job({beyond, first}, before);
+
+    ASSERT_TRUE(job.PlayUntil("settled 0"));
+
+    const std::string key = "trial 0 allreduce 1048576 ring/simple/";
+    EXPECT_TRUE(job.Has("settled 0 allreduce 1048576 ring/simple/0"));
+    EXPECT_THAT(job.Tried(), Contains(key + "4"));
+    EXPECT_THAT(job.Tried(), Contains(key + "16"));
+    EXPECT_THAT(job.Tried(), Contains(key + "8")); // which it has, unseen
+    EXPECT_THAT(job.Tried(), Not(Contains(key + "2")));
+}
+
+// What it knows of an earlier run of the same messages and shape.
+TEST(ObserverOfAJob, TriesNoArmOfWhichEarlierRunsKnowThatItIsSlower)
+{
+    const struct {
+        const char *name;
+        int coll;
+        stp_range bytes;
+        uint64_t n_nodes, n_ranks;
+        bool is_known;
+    } cases[] = {
+        {"the message", ncclFuncAllReduce, {1 << 20, 1 << 20}, 1, 4, true},
+        {"a range", ncclFuncAllReduce, {0, 2 << 20}, 1, 4, true},
+        {"another collective", ncclFuncAllGather, {0, 2 << 20}, 1, 4, false},
+        {"larger", ncclFuncAllReduce, {(1 << 20) + 1, 2 << 20}, 1, 4, false},
+        {"smaller", ncclFuncAllReduce, {0, (1 << 20) - 1}, 1, 4, false},
+        {"other hosts", ncclFuncAllReduce, {0, 2 << 20}, 2, 4, false},
+        {"other ranks", ncclFuncAllReduce, {0, 2 << 20}, 1, 8, false},
+    };
+
+    for (const auto &c : cases) {
+        const learning_job::Message message{
+            ncclFuncAllReduce, 1 << 20, {}, 0.8};
+        stp_evidence known[3]{};
+        for (stp_evidence &e : known)
+            e = {c.coll,
+                 c.bytes,
+                 c.n_nodes,
+                 c.n_ranks,
+                 {NCCL_ALGO_RING, NCCL_PROTO_LL, 0},
+                 9,
+                 -0.5,
+                 0.001};
+        known[1].arm = {NCCL_ALGO_TREE, NCCL_PROTO_LL128, 0};
+        known[2].arm.proto = NCCL_PROTO_SIMPLE;
+        const stp_evidence_list list{known, 2};
+        const stp_shape shape{4, 1, nullptr};
+        learning_job::Job job({message});
+        stp_observer_recall(job.observer(), &list, &shape);
+
+        ASSERT_TRUE(job.PlayUntil("settled 0")) << c.name;
+
+        const std::string key = "trial 0 allreduce 1048576 ";
+        std::vector<std::string> tried{
+            key + "ring/simple/0", key + "ring/ll128/8", key + "ring/ll128/4"};
+        if (!c.is_known)
+            for (const char *arm : {"ring/ll/0", "tree/ll128/0"})
+                tried.push_back(key + arm);
+        EXPECT_THAT(job.Tried(), UnorderedElementsAreArray(tried)) << c.name;
+    }
+}
+
+TEST(ObserverOfAJob, TriesNcclsOwnChoiceWhereThePolicyHasAnother)
+{
+    const TemporaryFolder folder;
+    const std::string path = folder.Path("policy.conf");
+    std::ofstream(path) << "allreduce,0,inf,ring,simple,-1,-1,-1\n";
+    learning_job::Job job({{ncclFuncAllReduce, 1 << 20, {}, 0.8}}, {}, 0,
+                          path.c_str());
+    std::filesystem::remove(path);
+
+    ASSERT_TRUE(job.PlayUntil("settled 0"));
+
+    const std::string key = "trial 0 allreduce 1048576 ";
+    EXPECT_THAT(job.Tried(),
+                IsSupersetOf({key + "ring/ll128/0", key + "tree/ll128/0"}));
+    EXPECT_THAT(job.Tried(), Not(Contains(key + "ring/simple/0")));
+    size_t n_messages = 0;
+    for (const learning_job::Event &e : job.events)
+        n_messages += e.event.kind == STP_LEARN_MESSAGE;
+    EXPECT_EQ(1u, n_messages);
 }
 
 } // namespace

@@ -202,7 +202,8 @@ class OnlineAbi : public OnlinePlugin
         return events;
     }
 
-    // Rank r's GPU is 'r' seconds ahead of the others.
+    // Rank r's GPU is 'r' seconds ahead of the others.  A collective begins
+    // with its first channel, however late the others are.
     void BeganOn(const Rank &rank, void *event, size_t r)
     {
         for (int c = 0; event != nullptr && c < kChannels; c++) {
@@ -212,7 +213,8 @@ class OnlineAbi : public OnlinePlugin
             what.parentObj = event;
             what.kernelCh.channelId = static_cast<uint8_t>(c);
             what.kernelCh.pTimer =
-                gpu_ns_ + r * 1000000000 + static_cast<uint64_t>(10 * c);
+                gpu_ns_ + r * 1000000000 +
+                static_cast<uint64_t>(c) * (gpu_ns_ / 1000 % 7919);
             EXPECT_EQ(ncclSuccess,
                       profiler_->startEvent(rank.profiler, &channel, &what));
             if (channel != nullptr)

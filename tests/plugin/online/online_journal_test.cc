@@ -2,12 +2,14 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <filesystem>
 #include <fstream>
 #include <string>
 #include <sys/wait.h>
 #include <unistd.h>
 #include <vector>
 
+#include "plugin/online/closed_stdin.h"
 #include "support/temporary_folder.h"
 
 extern "C" {
@@ -24,14 +26,44 @@ class Journal : public testing::Test
   protected:
     void SetUp() override
     {
+        journal_ = Open(path_);
+    }
+
+    static stp_journal *Open(const std::string &path)
+    {
+        stp_journal *journal = nullptr;
         stp_error err{};
         stp_comm_info info{};
         info.comm_id = 0xabc;
         info.shape.n_ranks = 4;
         info.shape.n_nodes = 1;
-        ASSERT_EQ(STP_OK,
-                  stp_journal_open(path_.c_str(), &info, &journal_, &err))
+        EXPECT_EQ(STP_OK, stp_journal_open(path.c_str(), &info, &journal, &err))
             << err.text;
+        return journal;
+    }
+
+    static void Keep(stp_journal *journal)
+    {
+        stp_learn_event event{};
+        stp_learned learned{};
+        event.kind = STP_LEARN_ALONE;
+        learned.coll = -1;
+        stp_journal_write(journal, 1500, &event, &learned);
+    }
+
+    // A line, at once.
+    static void WriteTo(stp_journal *journal)
+    {
+        Keep(journal);
+        stp_journal_flush(journal);
+        EXPECT_EQ(0, stp_journal_error(journal));
+    }
+
+    static std::ptrdiff_t Descriptors()
+    {
+        return std::distance(
+            std::filesystem::directory_iterator("/proc/self/fd"),
+            std::filesystem::directory_iterator());
     }
 
     void Write(int coll, const stp_bandit_arm &arm)
@@ -70,6 +102,7 @@ TEST_F(Journal, KeepsLinesUntilItIsFlushedOrClosed)
     EXPECT_TRUE(Lines().empty());
     stp_journal_flush(journal_);
     EXPECT_EQ(1u, Lines().size());
+    Write(ncclFuncBroadcast, {NCCL_ALGO_TREE, NCCL_PROTO_SIMPLE, 0});
     Write(ncclFuncAllReduce, {-1, 0, 0});
     Write(-1, {-1, 0, 0});
     EXPECT_EQ(1u, Lines().size());
@@ -80,9 +113,21 @@ TEST_F(Journal, KeepsLinesUntilItIsFlushedOrClosed)
         testing::ElementsAre(
             "1.500,0000000000000abc,1,4,trial,70,allreduce,8,15,ring,ll,4,12,"
             ",,,calls",
+            "1.500,0000000000000abc,1,4,trial,70,broadcast,8,15,tree,simple,0,"
+            "12,,,,calls",
             "1.500,0000000000000abc,1,4,trial,70,allreduce,8,15,auto,auto,,12,"
             ",,,calls",
             "1.500,0000000000000abc,1,4,trial,70,,,,,,,12,,,,calls"));
+}
+
+TEST_F(Journal, IsWrittenMeanwhileWhereItHasNoRoomForMore)
+{
+    for (int i = 0; i < 200; i++)
+        Keep(journal_);
+    EXPECT_LT(100u, Lines().size());
+    EXPECT_GT(200u, Lines().size());
+    stp_journal_close(journal_);
+    EXPECT_EQ(200u, Lines().size());
 }
 
 TEST_F(Journal, OfAForkedChildLeavesTheLinesToItsParent)
@@ -96,6 +141,64 @@ TEST_F(Journal, OfAForkedChildLeavesTheLinesToItsParent)
     waitpid(child, nullptr, 0);
     EXPECT_TRUE(Lines().empty());
     stp_journal_close(journal_);
+    EXPECT_EQ(1u, Lines().size());
+}
+
+TEST_F(Journal, OfAForkedChildIsItsOwnWhereTheChildOpensIt)
+{
+    Write(ncclFuncAllReduce, {NCCL_ALGO_RING, NCCL_PROTO_LL, 4});
+    const pid_t child = fork();
+    if (child == 0) {
+        stp_journal *own = Open(path_);
+        Write(ncclFuncAllReduce, {-1, 0, 0}); // the parent's
+        Keep(own);
+        stp_journal_close(own);
+        _exit(HasFailure() ? 1 : 0);
+    }
+    int status = -1;
+    waitpid(child, &status, 0);
+    EXPECT_EQ(0, status);
+    EXPECT_THAT(Lines(), testing::ElementsAre(testing::HasSubstr(",alone,")));
+    stp_journal_close(journal_);
+    EXPECT_EQ(2u, Lines().size());
+}
+
+TEST_F(Journal, HasOneDescriptorWithTheOthersOfItsFile)
+{
+    const std::ptrdiff_t n = Descriptors();
+    stp_journal *second = Open(path_);
+    stp_journal *other = Open(folder_.Path("other.csv"));
+    stp_journal *third = Open(path_);
+    EXPECT_EQ(n + 1, Descriptors());
+
+    stp_journal_close(journal_);
+    WriteTo(second);
+    stp_journal_close(second);
+    WriteTo(third);
+    EXPECT_EQ(n + 1, Descriptors());
+    stp_journal_close(third);
+    EXPECT_EQ(n, Descriptors());
+
+    journal_ = Open(path_);
+    WriteTo(journal_);
+    WriteTo(other);
+    EXPECT_EQ(n + 1, Descriptors());
+    stp_journal_close(journal_);
+    stp_journal_close(other);
+    EXPECT_EQ(n - 1, Descriptors());
+    EXPECT_EQ(3u, Lines().size());
+}
+
+TEST_F(Journal, IsWrittenWhereThereIsNoStandardInput)
+{
+    stp_journal_close(journal_);
+    const ClosedStdin closed;
+    journal_ = Open(path_);
+    EXPECT_FALSE(closed.IsFree());
+    WriteTo(journal_);
+    stp_journal_close(journal_);
+
+    EXPECT_TRUE(closed.IsFree());
     EXPECT_EQ(1u, Lines().size());
 }
 

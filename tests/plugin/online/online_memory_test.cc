@@ -3,6 +3,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <filesystem>
 #include <string>
 #include <unistd.h>
 
@@ -128,8 +129,15 @@ class OnlineMemory : public testing::TestWithParam<MemoryCase>
 {
 };
 
+std::ptrdiff_t Descriptors()
+{
+    return std::distance(std::filesystem::directory_iterator("/proc/self/fd"),
+                         std::filesystem::directory_iterator());
+}
+
 TEST_P(OnlineMemory, ThatIsRefusedIsAnErrorWhereverItIs)
 {
+    const std::ptrdiff_t n_open = Descriptors();
     long n = 0;
 
     for (bool has_failed = true; has_failed; n++) {
@@ -138,6 +146,7 @@ TEST_P(OnlineMemory, ThatIsRefusedIsAnErrorWhereverItIs)
         has_failed = failing_memory::until_failure == 0;
         failing_memory::until_failure = 0;
         EXPECT_NE(has_failed, is_done) << n;
+        EXPECT_EQ(n_open, Descriptors()) << n;
     }
     EXPECT_LE(GetParam().min, n - 1);
 }

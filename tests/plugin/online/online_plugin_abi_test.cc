@@ -6,10 +6,12 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <clocale>
 #include <cstdarg>
 #include <cstdio>
 #include <numeric>
 #include <set>
+#include <thread>
 
 #include "plugin/online/online_abi.h"
 
@@ -208,6 +210,7 @@ TEST_F(OnlineAbi, FollowsALaunchByAKernelThatIsTheNextOfItsFunction)
         {"no protocol told", 100, kChannels, nullptr, true},
         {"counted now", 100, kChannels, "LL", false},
         {"next", 101, kChannels, "LL", true},
+        {"by one channel", 102, 1, "LL", true},
     };
     Call(ranks, 1 << 20);
     while (mask_ == 0)
@@ -334,6 +337,58 @@ TEST_F(OnlineAbi, KernelsMayBeginAfterTheTuner)
     EXPECT_THAT(Blocks(), IsEmpty());
 }
 
+// ---- what is saved meanwhile ----
+
+// What was confirmed, at once, and that once.
+TEST_F(OnlineAbi, SavesWhatIsConfirmed)
+{
+    Set("STEPTUNE_CONFIRM_MS", "1");
+    Set("STEPTUNE_ARMS", "ring/simple");
+    std::vector<Rank> ranks = Init(2);
+    const auto call = [&] {
+        const Pair pair = AskAll(ranks, 1 << 20);
+        Ran(ranks, Launch(ranks, 1 << 20, pair), pair == kOwn ? 100 : 80);
+    };
+
+    for (int i = 0; i < 20000 && Count(LinesOf(Journal()), ",confirmed,") == 0;
+         i++) {
+        EXPECT_FALSE(fs::exists(Learned()));
+        call();
+    }
+    for (int i = 0; i < 16; i++)
+        call();
+    EXPECT_EQ(1u, Count(LinesOf(Learned()),
+                        "allreduce,1048576,1310719,ring,simple,"));
+    fs::remove(Learned());
+    for (int i = 0; i < 64; i++)
+        call();
+    EXPECT_FALSE(fs::exists(Learned()));
+
+    EXPECT_EQ(0u, Count(LinesOf(Journal()), ",graphs,"));
+    Finalize(ranks);
+    EXPECT_TRUE(fs::exists(Learned()));
+}
+
+TEST_F(OnlineAbi, NotesOnceThatCallsAreCapturedIntoGraphs)
+{
+    std::vector<Rank> ranks = Init(2);
+
+    for (int i = 0; i < 64; i++) {
+        ncclProfilerEvent_t what{};
+        void *event = nullptr;
+        what.type.v5 = NCCL_PROFILE_COLL_API;
+        what.collApi.graphCaptured = i % 2 == 1;
+        profiler_->startEvent(ranks[0].profiler, &event, &what);
+        EXPECT_EQ(nullptr, event); // nothing is traced
+        Call(ranks, 1 << 20);
+    }
+    Finalize(ranks);
+
+    const std::vector<std::string> lines = LinesOf(Journal());
+    EXPECT_EQ(1u, Count(lines, ",graphs,"));
+    EXPECT_EQ(1u, Count(lines, ",graphs,0,,,,,,,0,,,,"));
+}
+
 // ---- a process that has too many files open ----
 
 size_t CountDescriptors()
@@ -368,6 +423,22 @@ TEST_F(OnlineAbi, WorksWithAnyNumberOfDescriptorsLeft)
     }
     EXPECT_LT(1u, LinesOf(dir_ / "trace.csv").size());
     EXPECT_FALSE(LinesOf(Journal()).empty());
+}
+
+// Numbers are read and printed with a point.
+TEST_F(OnlineAbi, LeavesItsThreadsTheirLocale)
+{
+    uselocale(LC_GLOBAL_LOCALE);
+    std::vector<Rank> ranks = Init(2);
+
+    EXPECT_EQ(LC_GLOBAL_LOCALE, uselocale(nullptr));
+    Call(ranks, 1 << 20);
+    EXPECT_EQ(LC_GLOBAL_LOCALE, uselocale(nullptr));
+    Finalize(ranks);
+    EXPECT_EQ(LC_GLOBAL_LOCALE, uselocale(nullptr));
+    dlclose(library_);
+    EXPECT_EQ(LC_GLOBAL_LOCALE, uselocale(nullptr));
+    library_ = dlopen(STP_PLUGIN, RTLD_NOW | RTLD_LOCAL);
 }
 
 // ---- ranks far apart ----
@@ -461,6 +532,38 @@ TEST_F(OnlineAbi, CommunicatorsHaveTimesInAnyOrderOfTheirContexts)
     tuner_->init(&alone, mock_new_comm_id(), 2, 1, Log, &nvl, &constants);
     EXPECT_THAT(logged, HasSubstr("without times on the GPU"));
     tuner_->finalize(alone);
+}
+
+// Others wait for theirs, or have ended before they had one.
+TEST_F(OnlineAbi, ATunerHasTheTimesOfItsCommunicatorAndItsThread)
+{
+    const uint64_t id = mock_new_comm_id(), other = mock_new_comm_id();
+    ncclNvlDomainInfo_v5_t nvl{};
+    ncclTunerConstants_v5_t constants{};
+    const auto has_times = [&] {
+        void *tuner = nullptr;
+        logged.clear();
+        tuner_->init(&tuner, id, 2, 1, Log, &nvl, &constants);
+        tuner_->finalize(tuner);
+        return logged.find("without times on the GPU") == std::string::npos;
+    };
+    const auto profile = [&](uint64_t comm_id) {
+        void *profiler = nullptr;
+        profiler_->init(&profiler, comm_id, &mask_, "", 1, 2, 0, nullptr);
+        return profiler;
+    };
+
+    void *of_other = profile(other), *of_thread = nullptr;
+    EXPECT_FALSE(has_times());
+    std::thread([&] { of_thread = profile(id); }).join();
+    EXPECT_FALSE(has_times());
+    void *own = profile(id), *ended = profile(other);
+    profiler_->finalize(of_other);
+    profiler_->finalize(ended);
+    EXPECT_TRUE(has_times());
+    EXPECT_FALSE(has_times()) << "which the first has";
+    profiler_->finalize(own);
+    profiler_->finalize(of_thread);
 }
 
 // ---- many messages ----

@@ -114,6 +114,12 @@ template <typename Body> int StatusOfChild(Body body)
     return status;
 }
 
+std::ptrdiff_t Entries(const char *folder)
+{
+    return std::distance(fs::directory_iterator(folder),
+                         fs::directory_iterator());
+}
+
 // ---- files ----
 
 TEST_F(OnlineFiles, AFifoHoldsNoRank)
@@ -186,11 +192,13 @@ TEST_F(OnlineFiles, ALockThatAnotherProcessKeepsHoldsNobody)
         std::ofstream journal(Journal());
         const int keeper = open(locked.c_str(), O_RDONLY);
         ASSERT_EQ(0, flock(keeper, LOCK_EX));
+        const std::ptrdiff_t n_open = Entries("/proc/self/fd");
         warnings_.clear();
         {
             Nccl nccl = StartOnline();
             Learn(JoinBoth(nccl));
         }
+        EXPECT_EQ(n_open, Entries("/proc/self/fd"));
         close(keeper);
         EXPECT_THAT(LinesOf(Journal()), Contains(HasSubstr(",settled,")));
         EXPECT_THAT(LinesOf(Journal())[0], HasSubstr("t_us,comm,"));
@@ -274,12 +282,6 @@ TEST_F(OnlineFiles, ALimitOfFileSizesEndsNoJob)
 }
 
 // ---- threads and descriptors ----
-
-std::ptrdiff_t Entries(const char *folder)
-{
-    return std::distance(fs::directory_iterator(folder),
-                         fs::directory_iterator());
-}
 
 class OnlineThread : public OnlineFiles
 {

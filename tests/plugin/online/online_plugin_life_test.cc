@@ -123,11 +123,14 @@ TEST_F(OnlineLife, AWarmStartThatCannotBeReadIsNamed)
 {
     Policy("allreduce,0,inf,tree,ll,-1,-1,-1\n");
     Set("STEPTUNE_WARM_START", (dir_ / "gone.conf").string());
-    Nccl nccl = StartOnline();
-    Comm comm = Join(nccl);
+    for (const char *profiler : {"", STP_PLUGIN}) {
+        warnings_.clear();
+        Nccl nccl = StartOnline("2.28", *profiler != '\0' ? profiler : nullptr);
+        Comm comm = Join(nccl);
 
-    EXPECT_TRUE(Untouched(Run(comm, ncclFuncAllReduce, 1 << 20)));
-    EXPECT_THAT(warnings_, ElementsAre(HasSubstr("gone.conf")));
+        EXPECT_TRUE(Untouched(Run(comm, ncclFuncAllReduce, 1 << 20)));
+        EXPECT_THAT(warnings_, ElementsAre(HasSubstr("gone.conf")));
+    }
 }
 
 // ---- where nothing can be learned ----
@@ -210,11 +213,17 @@ TEST_F(OnlineLife, WithoutAProfilerTheLogSaysThatNothingIsLearned)
 
 TEST_F(OnlineLife, WithAProfilerItLearnsByTheGpu)
 {
-    Nccl nccl = StartOnline("2.28", STP_PLUGIN);
-    Comm comm = Join(nccl);
+    {
+        UseTwoRanks();
+        Nccl nccl = StartOnline("2.28", STP_PLUGIN);
+        for (const Comm &comm : JoinBoth(nccl))
+            Run(comm, ncclFuncAllReduce, 1 << 20);
+        EXPECT_EQ(1u, Count(infos_, ": halving by gpu"));
+    }
 
-    EXPECT_EQ(1u, Count(infos_, "halving by gpu"));
-    EXPECT_THAT(warnings_, IsEmpty());
+    EXPECT_THAT(warnings_, IsEmpty()) << "nor that nothing was found";
+    EXPECT_EQ(0u, Count(infos_, "of what no tuner decides on"));
+    EXPECT_FALSE(fs::exists(Learned()));
 }
 
 TEST_F(OnlineLife, AsAProfilerAloneItIsHarmless)
@@ -282,6 +291,19 @@ TEST_F(OnlineLife, AThousandCommunicatorsLeaveNothing)
         }
         EXPECT_EQ(before, Hold(id_));
     }
+}
+
+TEST_F(OnlineLife, LeavesNoFileOpen)
+{
+    UseRewards();
+    Nccl nccl = StartOnline();
+    const std::vector<Comm> keeps_it_loaded = JoinBoth(nccl, 1000);
+    const Held before = Hold(id_);
+    {
+        Set("STEPTUNE_JOURNAL", (dir_ / "another.csv").string());
+        LearnByFile(JoinBoth(nccl), 20);
+    }
+    EXPECT_EQ(before, Hold(id_));
 }
 
 // ---- rewards ----
@@ -354,13 +376,84 @@ TEST_F(OnlineLife, SavesEveryFewMinutes)
     std::vector<Comm> comms = JoinBoth(nccl);
 
     LearnByFile(comms);
-    mock_clock_set(kMinute + 3 * kMinute - 1);
-    LearnByFile(comms, 16);
-    EXPECT_FALSE(fs::exists(Learned()));
-    mock_clock_set(kMinute + 3 * kMinute);
-    LearnByFile(comms, 16);
-    EXPECT_TRUE(fs::exists(Learned()));
+    for (int64_t minutes : {3, 6}) {
+        mock_clock_set(kMinute + minutes * kMinute - 1);
+        LearnByFile(comms, 16);
+        EXPECT_FALSE(fs::exists(Learned()));
+        mock_clock_set(kMinute + minutes * kMinute);
+        LearnByFile(comms, 16);
+        EXPECT_TRUE(fs::exists(Learned()));
+        fs::remove(Learned());
+    }
     mock_clock_set(-1);
+}
+
+TEST_F(OnlineLife, SavesAtTheEndAloneWhereTheMinutesAre0)
+{
+    UseRewards();
+    Set("STEPTUNE_SAVE_MINUTES", "0");
+    Nccl nccl = StartOnline();
+    std::vector<Comm> comms = JoinBoth(nccl);
+
+    LearnByFile(comms);
+    EXPECT_FALSE(fs::exists(Learned()));
+    comms.clear();
+    EXPECT_TRUE(fs::exists(Learned()));
+}
+
+TEST_F(OnlineLife, SaysWhatSettled)
+{
+    const struct {
+        const char *arms;
+        const char *settled;
+    } cases[] = {
+        {"tree/simple/8",
+         "tree/simple/8, steps are 1.778x as fast (1.355 to 2.333)"},
+        {"tree/ll", "tree/ll, steps are 1.778x as fast (1.355 to 2.333)"},
+        {"ring/simple",
+         "NCCL's own choice, steps are 1.000x as fast (1.000 to 1.000)"},
+    };
+    for (const auto &c : cases) {
+        machine_ = LoadMachine("h200x4");
+        UseRewards();
+        infos_.clear();
+        Set("STEPTUNE_ARMS", c.arms);
+        Set("NCCL_TUNER_EPS", "0.5");
+        {
+            Nccl nccl = StartOnline();
+            LearnByFile(JoinBoth(nccl), 40);
+        }
+        EXPECT_THAT(
+            infos_,
+            Contains(std::string("steptune-online: settled after 8 "
+                                 "calls in trials: allreduce of 1048576 "
+                                 "to 2097151 bytes: ") +
+                     c.settled));
+    }
+}
+
+TEST_F(OnlineLife, TakesInTheEndWhatCameLast)
+{
+    UseRewards();
+    {
+        Nccl nccl = StartOnline();
+        const std::vector<Comm> comms = JoinBoth(nccl);
+        LearnByFile(comms, 9); // files are looked at with the eighth
+        std::ofstream(Rewards(), std::ios::app)
+            << "allreduce,1048576,1,2,7.25\n";
+    }
+    EXPECT_EQ(1u, Count(LinesOf(Journal()), ",7.25,"));
+
+    // With a thread, that has had no time yet.
+    machine_ = LoadMachine("h200x4");
+    UseRewards();
+    Set("STEPTUNE_INLINE", "0");
+    {
+        Nccl nccl = StartOnline();
+        for (const Comm &comm : JoinBoth(nccl))
+            Run(comm, ncclFuncAllGather, 1 << 20);
+    }
+    EXPECT_EQ(1u, Count(LinesOf(Journal()), ",message,"));
 }
 
 TEST_F(OnlineLife, AFolderThatCannotBeWrittenIsOneWarning)

@@ -23,6 +23,8 @@ const char *const variables[] = {
     "STEPTUNE_WARM_START",   "STEPTUNE_FREEZE",        "STEPTUNE_LEARNED",
     "STEPTUNE_SAVE_MINUTES", "STEPTUNE_JOURNAL",       "STEPTUNE_SEED",
     "STEPTUNE_INLINE",       "STEPTUNE_TRACE",         "STEPTUNE_TRACE_CALLS",
+    "STEPTUNE_CONFIRM",      "STEPTUNE_CONFIRM_MS",    "STEPTUNE_PERSIST",
+    "STEPTUNE_EVIDENCE",
 };
 
 class OnlineSettings : public testing::Test
@@ -59,6 +61,8 @@ TEST_F(OnlineSettings, HasDefaults)
     EXPECT_EQ(2.5, set_->rules.bandit.prune);
     EXPECT_EQ(0.01, set_->rules.bandit.budget);
     EXPECT_EQ(1000u, set_->rules.bandit.retest_calls);
+    EXPECT_EQ(8u, set_->rules.bandit.confirm_blocks);
+    EXPECT_EQ(300e3, set_->rules.bandit.confirm_us);
     EXPECT_EQ(0u, set_->rules.bandit.n_arms);
     EXPECT_EQ(5u, set_->save_minutes);
     EXPECT_FALSE(set_->is_frozen);
@@ -69,6 +73,55 @@ TEST_F(OnlineSettings, HasDefaults)
     EXPECT_STREQ("", set_->warm_start);
     EXPECT_STREQ("", set_->trace);
     EXPECT_EQ(1000000u, set_->trace_calls);
+}
+
+TEST_F(OnlineSettings, AreReadEachIntoItsPlace)
+{
+    const std::pair<const char *, const char *> values[] = {
+        {"NCCL_TUNER_EPS", "0.125"},
+        {"STEPTUNE_PRUNE", "3.5"},
+        {"STEPTUNE_MIN_GAIN", "0.25"},
+        {"STEPTUNE_BUDGET", "0.5"},
+        {"STEPTUNE_RETEST", "12"},
+        {"STEPTUNE_CONFIRM", "34"},
+        {"STEPTUNE_CONFIRM_MS", "1.5"},
+        {"STEPTUNE_PERSIST", "1"},
+        {"STEPTUNE_SAVE_MINUTES", "56"},
+        {"STEPTUNE_SEED", "78"},
+        {"STEPTUNE_INLINE", "1"},
+        {"STEPTUNE_TRACE_CALLS", "90"},
+        {"NCCL_TUNER_REWARD_FILE", "rewards"},
+        {"STEPTUNE_WARM_START", "warm"},
+        {"STEPTUNE_LEARNED", "learned"},
+        {"STEPTUNE_JOURNAL", "journal"},
+        {"STEPTUNE_EVIDENCE", "evidence"},
+        {"STEPTUNE_TRACE", "trace"},
+    };
+
+    for (auto [name, value] : values)
+        setenv(name, value, 1);
+    ASSERT_EQ(STP_OK, Read()) << err_.text;
+
+    const stp_bandit_rules &bandit = set_->rules.bandit;
+    EXPECT_EQ(0.125, bandit.epsilon);
+    EXPECT_EQ(3.5, bandit.prune);
+    EXPECT_EQ(0.25, bandit.min_gain);
+    EXPECT_EQ(0.5, bandit.budget);
+    EXPECT_EQ(12u, bandit.retest_calls);
+    EXPECT_EQ(34u, bandit.confirm_blocks);
+    EXPECT_EQ(1500, bandit.confirm_us);
+    EXPECT_TRUE(bandit.persists);
+    EXPECT_EQ(56u, set_->save_minutes);
+    EXPECT_EQ(78u, bandit.seed);
+    EXPECT_TRUE(set_->is_inline);
+    EXPECT_FALSE(set_->is_frozen);
+    EXPECT_EQ(90u, set_->trace_calls);
+    EXPECT_STREQ("rewards", set_->rewards);
+    EXPECT_STREQ("warm", set_->warm_start);
+    EXPECT_STREQ("learned", set_->learned);
+    EXPECT_STREQ("journal", set_->journal);
+    EXPECT_STREQ("evidence", set_->evidence);
+    EXPECT_STREQ("trace", set_->trace);
 }
 
 TEST_F(OnlineSettings, EpsilonIsTheSeedsDesign)
@@ -115,6 +168,7 @@ TEST_F(OnlineSettings, RefusesAStrategyThatDoesNotTakeTheObjective)
 TEST_F(OnlineSettings, ReadsArms)
 {
     setenv("STEPTUNE_ARMS", "tree/simple,ring/ll128/16", 1);
+    setenv("STEPTUNE_STRATEGY", "epsilon", 1); // which has others
     ASSERT_EQ(STP_OK, Read());
 
     ASSERT_EQ(2u, set_->rules.bandit.n_arms);
@@ -123,6 +177,11 @@ TEST_F(OnlineSettings, ReadsArms)
     EXPECT_EQ(NCCL_ALGO_RING, set_->rules.bandit.arms[1].algo);
     EXPECT_EQ(NCCL_PROTO_LL128, set_->rules.bandit.arms[1].proto);
     EXPECT_EQ(16, set_->rules.bandit.arms[1].n_channels);
+
+    setenv("STEPTUNE_ARMS", "ring/ll/64", 1);
+    ASSERT_EQ(STP_OK, Read());
+    ASSERT_EQ(1u, set_->rules.bandit.n_arms);
+    EXPECT_EQ(64, set_->rules.bandit.arms[0].n_channels);
 }
 
 struct Refusal {
@@ -153,6 +212,14 @@ TEST_F(OnlineSettings, RefusesWhatMeansNothing)
          "a number from 0 to 1000000000"},
         {"STEPTUNE_SEED", "x", "a number from 0 to 18446744073709551615"},
         {"STEPTUNE_FREEZE", "yes", "a number from 0 to 1"},
+        {"STEPTUNE_FREEZE", "2", "a number from 0 to 1"},
+        {"STEPTUNE_PERSIST", "2", "a number from 0 to 1"},
+        {"STEPTUNE_INLINE", "2", "a number from 0 to 1"},
+        {"STEPTUNE_PRUNE", "1000001", "a number from 0 to 1000000"},
+        {"STEPTUNE_CONFIRM", "1000000001", "a number from 0 to 1000000000"},
+        {"STEPTUNE_CONFIRM_MS", "1000001", "a number from 0 to 1000000"},
+        {"STEPTUNE_SAVE_MINUTES", "1000001", "a number from 0 to 1000000"},
+        {"STEPTUNE_TRACE_CALLS", "1000000001", "a number from 0 to 1000000000"},
         {"STEPTUNE_ARMS", "ring", arms.c_str()},
         {"STEPTUNE_ARMS", "ring/ll,", arms.c_str()},
         {"STEPTUNE_ARMS", "ring/ll/65", arms.c_str()},
@@ -237,6 +304,7 @@ TEST_F(OnlineSettings, ThePolicyThatDecidesFirstIsTheWarmStartIfThereIsOne)
     } cases[] = {
         {"none", true, "named.conf", nullptr},
         {"warm.conf", true, "named.conf", "warm.conf"},
+        {"w", true, "named.conf", "w"},
         {"", true, "named.conf", "named.conf"},
         {"", false, "/gone/nccl_tuner.conf", nullptr},
         {"", false, "/proc/self/maps", "/proc/self/maps"},

@@ -18,7 +18,7 @@ extern "C" {
 }
 
 #include "mock_kernels.h"
-#include "plugin/online/online_abi.h"
+#include "plugin/online/online_trace.h"
 
 namespace
 {
@@ -28,43 +28,6 @@ using testing::Contains;
 using testing::ElementsAre;
 using testing::HasSubstr;
 using testing::IsEmpty;
-
-using Fields = std::vector<std::string>;
-
-// The columns, as they stand in the file.
-enum {
-    kHost,
-    kProcess,
-    kComm,
-    kRanks,
-    kGroup,
-    kGraph,
-    kColl,
-    kBytes,
-    kType,
-    kBegin,
-    kEnd,
-    kColumns
-};
-
-// The rows of a trace.
-std::vector<Fields> RowsOf(const std::string &path)
-{
-    std::vector<Fields> rows;
-    for (const std::string &line : LinesOf(path)) {
-        Fields fields(1);
-        if (line[0] == '#' || line[0] == 't')
-            continue;
-        for (char c : line)
-            if (c == ',')
-                fields.emplace_back();
-            else
-                fields.back() += c;
-        EXPECT_EQ(size_t{kColumns}, fields.size()) << line;
-        rows.push_back(fields);
-    }
-    return rows;
-}
 
 class OnlineTrace : public OnlinePlugin
 {
@@ -493,76 +456,6 @@ TEST_F(OnlineTrace, IsGoneWithoutHarmWhereItsFileCannotBeWritten)
 
 // ---- by the profiler's own table ----
 
-class OnlineTraceAbi : public OnlineAbi
-{
-  protected:
-    void SetUp() override
-    {
-        OnlineAbi::SetUp();
-        Set("STEPTUNE_TRACE", (dir_ / "trace.csv").string());
-        ranks_ = Init(2, 2, false);
-    }
-
-    std::vector<Fields> Rows()
-    {
-        Finalize(ranks_);
-        return RowsOf((dir_ / "trace.csv").string());
-    }
-
-    void *Launch()
-    {
-        return LaunchOn(ranks_[0], 1 << 20, kOwn);
-    }
-
-    // A channel that ran from 'begin_ns' on; its handle, for Ended().
-    void *Began(void *event, uint64_t begin_ns)
-    {
-        ncclProfilerEvent_t what{};
-        void *channel = nullptr;
-        what.type.v5 = NCCL_PROFILE_KERNEL_CH;
-        what.parentObj = event;
-        what.kernelCh.pTimer = begin_ns;
-        profiler_->startEvent(ranks_[0].profiler, &channel, &what);
-        EXPECT_NE(nullptr, channel);
-        return channel;
-    }
-
-    void Ended(void *channel, uint64_t end_ns)
-    {
-        ncclProfilerStateArgs_t args{};
-        args.kernelCh.pTimer = end_ns;
-        profiler_->recordEventState(channel, NCCL_PROFILE_KERNEL_CH_STOP,
-                                    &args);
-        profiler_->stopEvent(channel);
-    }
-
-    // By kernels, then by copy engines.
-    void LaunchUnknown(const char *func, const char *datatype)
-    {
-        for (uint64_t type : {NCCL_PROFILE_COLL, NCCL_PROFILE_CE_COLL}) {
-            ncclProfilerEvent_t what{};
-            void *event = &what;
-            what.type.v5 = type;
-            what.coll.func = func;
-            what.coll.count = 1024;
-            what.coll.datatype = datatype;
-            what.coll.nChannels = kChannels;
-            what.coll.proto = "LL";
-            profiler_->startEvent(ranks_[0].profiler, &event, &what);
-            EXPECT_EQ(nullptr, event);
-        }
-    }
-
-    // So many collectives of which nothing is told.
-    void LaunchMore(int n)
-    {
-        for (int i = 0; i < n; i++)
-            EXPECT_NE(nullptr, Launch());
-    }
-
-    std::vector<Rank> ranks_;
-};
-
 TEST_F(OnlineTraceAbi, WaitsForTheFirstBeginAndTheLastEndOfAllChannels)
 {
     void *event = Launch();
@@ -728,6 +621,142 @@ TEST_F(OnlineTraceAbi, IsWholeAfterOneThatCouldNotBeWritten)
 
     EXPECT_EQ(4096u, fs::file_size(dir_ / "trace.csv"));
     EXPECT_EQ(1000u, RowsOf(second).size());
+}
+
+TEST_F(OnlineTraceAbi, SaysWhatEachCallIsOf)
+{
+    const std::pair<const char *, const char *> types[] = {
+        {"ncclInt8", "i8"},
+        {"ncclUint8", "u8"},
+        {"ncclInt32", "i32"},
+        {"ncclUint32", "u32"},
+        {"ncclInt64", "i64"},
+        {"ncclUint64", "u64"},
+        {"ncclFloat16", "f16"},
+        {"ncclFloat32", "f32"},
+        {"ncclFloat64", "f64"},
+        {"ncclBfloat16", "bf16"},
+        {"ncclFloat8e4m3", "fp8e4m3"},
+        {"ncclFloat8e5m2", "fp8e5m2"}};
+    const struct {
+        const char *func, *coll;
+        size_t n_ranks; // by which a tuner's bytes are counted
+    } colls[] = {{"Broadcast", "broadcast", 1},
+                 {"Reduce", "reduce", 1},
+                 {"AllGather", "allgather", 2},
+                 {"ReduceScatter", "reducescatter", 2},
+                 {"AllReduce", "allreduce", 1}};
+    std::vector<Fields> expected;
+
+    for (const auto &c : colls)
+        for (auto [nccl_type, type] : types)
+            for (bool is_captured : {false, true}) {
+                void *call = StartCall(StartGroup(1), nccl_type, is_captured);
+                EXPECT_NE(nullptr, LaunchCall(call, c.func, 10, "ncclFloat16"));
+                expected.push_back({is_captured ? "1" : "0", c.coll,
+                                    std::to_string(20 * c.n_ranks), type});
+            }
+
+    const std::vector<Fields> rows = Rows();
+    ASSERT_EQ(expected.size(), rows.size());
+    for (size_t i = 0; i < rows.size(); i++) {
+        EXPECT_EQ(std::to_string(getpid()), rows[i][kProcess]);
+        EXPECT_EQ(rows[0][kComm], rows[i][kComm]);
+        EXPECT_EQ(16u, rows[i][kComm].size());
+        EXPECT_EQ("2", rows[i][kRanks]);
+        EXPECT_EQ("", rows[i][kGroup]);
+        EXPECT_EQ(expected[i],
+                  Fields(rows[i].begin() + kGraph, rows[i].begin() + kBegin));
+    }
+}
+
+TEST_F(OnlineTraceAbi, TakesATypeFromALaunchThatReducesWhereNoCallHasOne)
+{
+    const struct {
+        const char *of_call; // NULL: there is no call
+        const char *func, *of_launch, *type;
+    } cases[] = {
+        {nullptr, "AllReduce", "ncclInt8", "i8"},
+        {nullptr, "ReduceScatter", "ncclFloat8e5m2", "fp8e5m2"},
+        {nullptr, "Reduce", "ncclFloat32", "f32"},
+        {nullptr, "AllGather", "ncclFloat32", ""},
+        {nullptr, "Broadcast", "ncclFloat32", ""},
+        {"ncclFloat4", "AllReduce", "ncclFloat32", "f32"},
+        {"ncclFloat4", "AllGather", "ncclInt8", ""},
+        {"ncclInt8", "AllReduce", "ncclFloat32", "i8"},
+    };
+    std::vector<std::string> types;
+    for (const auto &c : cases)
+        LaunchCall(c.of_call == nullptr ? nullptr
+                                        : StartCall(nullptr, c.of_call),
+                   c.func, 8, c.of_launch);
+
+    const std::vector<Fields> rows = Rows();
+    ASSERT_EQ(std::size(cases), rows.size());
+    for (size_t i = 0; i < rows.size(); i++)
+        EXPECT_EQ(cases[i].type, rows[i][kType]) << i;
+}
+
+TEST_F(OnlineTraceAbi, NumbersTheGroupsOfMoreThanOneCall)
+{
+    const auto number = [](unsigned n) {
+        return std::to_string(static_cast<uint64_t>(getpid()) << 32 | n);
+    };
+    for (int depth : {2, 1, 3}) {
+        void *group = StartGroup(depth);
+        for (int i = 0; i < 2; i++)
+            LaunchCall(StartCall(group, "ncclFloat8e5m2"), "AllReduce", 8,
+                       "ncclFloat32");
+    }
+    LaunchCall(StartCall(StartGroup(2), "ncclInt8", true), "AllReduce", 8,
+               "ncclFloat32", NCCL_PROFILE_CE_COLL);
+
+    std::vector<std::string> groups, graphs, types;
+    for (const Fields &row : Rows()) {
+        groups.push_back(row[kGroup]);
+        graphs.push_back(row[kGraph]);
+        types.push_back(row[kType]);
+    }
+    EXPECT_THAT(groups, ElementsAre(number(1), number(1), "", "", number(2),
+                                    number(2), number(3)));
+    EXPECT_THAT(graphs, ElementsAre("0", "0", "0", "0", "0", "0", "1"));
+    EXPECT_EQ("fp8e5m2", types[0]);
+    EXPECT_EQ("i8", types.back());
+}
+
+TEST_F(OnlineTraceAbi, IsToldOfCollectivesUntilItHasAllThatItMay)
+{
+    constexpr int kAll =
+        NCCL_PROFILE_COLL | NCCL_PROFILE_KERNEL_CH | NCCL_PROFILE_CE_COLL;
+    Finalize(ranks_);
+    EXPECT_EQ(0, mask_);
+    for (const char *of_another : {"0", "1"}) {
+        Set("STEPTUNE_TRACE_CALLS", "3");
+        ranks_ = Init(2, 2, false);
+        std::vector<Rank> others;
+        if (*of_another == '1')
+            others = Init(2, 2, false);
+        for (int i = 0; i < 3; i++) {
+            EXPECT_EQ(kAll, mask_);
+            EXPECT_NE(nullptr, StartGroup(1));
+            EXPECT_NE(nullptr, StartCall(nullptr, "ncclInt8"));
+            EXPECT_NE(nullptr, Launch());
+        }
+        EXPECT_EQ(nullptr, StartGroup(2));
+        EXPECT_EQ(nullptr, StartCall(nullptr, "ncclInt8"));
+        EXPECT_EQ(nullptr, Launch());
+        EXPECT_EQ(others.empty() ? 0 : kAll, mask_);
+        if (!others.empty()) {
+            EXPECT_EQ(nullptr, LaunchOn(others[0], 1 << 20, kOwn));
+        }
+        EXPECT_EQ(0, mask_);
+        Finalize(others);
+        Finalize(ranks_);
+        EXPECT_EQ(0, mask_);
+    }
+    ranks_.clear();
+
+    EXPECT_EQ(6u, Rows().size());
 }
 
 // NCCL keeps handles beyond their use.

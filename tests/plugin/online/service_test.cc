@@ -1,8 +1,12 @@
 // The one thread of a process, and the tasks that it runs.
 #include <gtest/gtest.h>
+#include <sys/syscall.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
 #include <atomic>
+#include <fstream>
+#include <string>
 
 extern "C" {
 #include "plugin/online/service.h"
@@ -83,6 +87,84 @@ TEST(Service, RemovesATaskThatIsNotThere)
 
     stp_service_remove(&stranger);
     work.WaitForRuns(1);
+}
+
+// Of a thread, by its number: whether it waits for something.
+bool Waits(pid_t thread)
+{
+    std::ifstream stat("/proc/self/task/" + std::to_string(thread) + "/stat");
+    std::string line;
+
+    std::getline(stat, line);
+    return line.find(") S ") != std::string::npos;
+}
+
+TEST(Service, WaitsForATaskThatRunsWhenItIsRemoved)
+{
+    struct Slow {
+        stp_task task{};
+        const pid_t remover = static_cast<pid_t>(syscall(SYS_gettid));
+        std::atomic<bool> is_running{false}, may_end{false}, has_ended{false};
+    } slow;
+    stp_error err{};
+    const Work other; // for which the thread stays
+    slow.task.run = [](void *user) {
+        Slow *s = static_cast<Slow *>(user);
+        s->is_running = true;
+        while (!s->may_end || !Waits(s->remover))
+            usleep(1000);
+        s->has_ended = true;
+    };
+    slow.task.user = &slow;
+    ASSERT_EQ(STP_OK, stp_service_add(&slow.task, &err));
+    while (!slow.is_running)
+        usleep(1000);
+
+    slow.may_end = true;
+    stp_service_remove(&slow.task);
+
+    EXPECT_TRUE(slow.has_ended);
+    other.WaitForRuns(1);
+}
+
+// In the thread, amid its tasks.
+TEST(Service, AChildThatIsForkedByATaskBeginsAnew)
+{
+#ifdef __SANITIZE_THREAD__
+    GTEST_SKIP() << "ThreadSanitizer ends a child that makes a thread";
+#endif
+    struct Forking {
+        stp_task task{};
+        std::atomic<int> status{-1};
+    } forking;
+    stp_error err{};
+    const Work before;
+    forking.task.run = [](void *user) {
+        Forking *f = static_cast<Forking *>(user);
+        if (f->status != -1)
+            return;
+        const pid_t child = fork();
+        int status = 0;
+        if (child == 0) {
+            alarm(10);
+            stp_service_remove(&f->task); // its parent's
+            {
+                const Work own;
+                own.WaitForRuns(2);
+            }
+            _exit(testing::Test::HasFailure() ? 1 : 0);
+        }
+        waitpid(child, &status, 0);
+        f->status = status;
+    };
+    forking.task.user = &forking;
+    ASSERT_EQ(STP_OK, stp_service_add(&forking.task, &err));
+    while (forking.status == -1)
+        usleep(1000);
+    stp_service_remove(&forking.task);
+
+    EXPECT_EQ(0, forking.status);
+    before.WaitForRuns(1);
 }
 
 TEST(Service, FinishesEachTaskAtItsEndAndRunsNoneAfterIt)
