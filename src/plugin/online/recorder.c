@@ -354,8 +354,6 @@ static void recorder_finish_at_exit(void *unused)
 static enum stp_status recorder_begin(const struct stp_online_settings *set,
                                       struct stp_error *err)
 {
-    enum stp_status status;
-
     recorder.fd = stp_file_open(set->trace, O_WRONLY | O_APPEND | O_CREAT);
     if (recorder.fd < 0)
         return stp_fail(err, STP_ERR_IO, "cannot write '%.140s': %s",
@@ -371,11 +369,16 @@ static enum stp_status recorder_begin(const struct stp_online_settings *set,
         .run = set->is_inline ? NULL : recorder_run,
         .finish = recorder_finish_at_exit,
     };
-    status = stp_service_add(&recorder.task, err);
-    if (status == STP_OK)
-        atomic_store(&recorder.most,
-                     atomic_load(&recorder.head) + set->trace_calls);
-    else
+    return STP_OK;
+}
+
+/* Without the lock, which a task takes: the service holds its own while a
+ * process ends. */
+static enum stp_status recorder_join_service(struct stp_error *err)
+{
+    enum stp_status status = stp_service_add(&recorder.task, err);
+
+    if (status != STP_OK)
         close(recorder.fd);
     return status;
 }
@@ -386,6 +389,7 @@ bool stp_recorder_open(uint64_t comm_id, int rank, ncclDebugLogger_t log)
     struct stp_entry entry;
     struct stp_error err;
     enum stp_status status;
+    bool is_first;
 
     if (rank != 0 || stp_setting("STEPTUNE_TRACE") == NULL)
         return false;
@@ -393,9 +397,17 @@ bool stp_recorder_open(uint64_t comm_id, int rank, ncclDebugLogger_t log)
     status = stp_online_settings_read(comm_id, &set, &err);
     stp_process_lock(&recorder.life);
     recorder_lock();
-    if (status == STP_OK && recorder.n_users == 0)
+    is_first = recorder.n_users == 0;
+    if (status == STP_OK && is_first)
         status = recorder_begin(&set, &err);
+    recorder_unlock();
+    if (status == STP_OK && is_first)
+        status = recorder_join_service(&err);
+    recorder_lock();
     if (status == STP_OK) {
+        if (is_first)
+            atomic_store(&recorder.most,
+                         atomic_load(&recorder.head) + set.trace_calls);
         recorder.n_users++;
         recorder.log = log;
     }
