@@ -69,9 +69,9 @@ class ForkedStore
 class OddHost : public testing::TestWithParam<Case>
 {
   protected:
-    void SetUp() override
+    ~OddHost() override
     {
-        close(store_thread::Listen(&deaf_port_, false));
+        close(deaf_);
     }
 
     // In each rank's process.
@@ -92,6 +92,8 @@ class OddHost : public testing::TestWithParam<Case>
 
     static_plugin::Machine machine_ = static_plugin::LoadMachine("h100n2x8");
     unsigned deaf_port_ = 0;
+    // Bound until the end, or another test's store may listen there.
+    const int deaf_ = store_thread::Listen(&deaf_port_, false);
     TemporaryFolder folder_;
 };
 
