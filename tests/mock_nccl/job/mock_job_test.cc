@@ -570,6 +570,7 @@ TEST_F(MockJob, InitsAreOfEachRankAtTheBegin)
             my_rank = rank;
         };
         mock_nccl_options nccl = Seeing();
+        on_ask = nullptr; // whose answers are for one thread
         on_init = [](const Joined &joined) {
             const std::lock_guard<std::mutex> guard(lock);
             calls.push_back(std::to_string(my_rank) + " of " +
