@@ -25,7 +25,8 @@ slow="$slow|LeavesNoChild|LearnSettlesThough|LearnRetests|LearnPlays|EffectBesid
 slow="$slow|CliLaunchOfCpus.*Dies|CliSweep.StopsInOrder|Record.(MakesAF|SaysInEvery|IterationsAre)"
 slow="$slow|ScansWhatIs|Tune.(MakesNo|MakesRules|LeavesNccl)|TuneSaysFirst|ArmsThatItCannotHave"
 slow="$slow|SumsUpAHundred|LeavesNothingForASecond"
-# A child may wait for a lock of ASan for ever, and ThreadSanitizer gives it no thread.
+# These fork: the child may wait for ever for a lock of AddressSanitizer, and
+# ThreadSanitizer ends it when it starts a thread.
 slow="$slow|AForkedChildLearns|Service.AChild|Recorder.(AChild|WantsNothingAfter)"
 slow="$slow|cli\.Contract\.([^P]|PassesAC|Plays)"
 

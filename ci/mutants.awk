@@ -5,9 +5,9 @@
 # prints a line each: FILE, the line's number, the column and length of what is
 # replaced, the replacement, and the mutant's name, separated by tabs.  A name is
 # FILE: LINE'S TEXT: FROM -> TO, with #N for the N-th such in the file, so that
-# it stays when lines move.  Left out is what changes nothing: room for two of
-# calloc(1, ...), the size of what is asked for its sign (? -1 : 1), and which of
-# two equal values is the less (a < b ? a : b).
+# it stays when lines move.  Three forms are left out, since they change nothing:
+# a larger calloc(), other numbers in "? -1 : 1;", whose sign alone counts, and "<="
+# for "<" in "a < b ? a : b".
 BEGIN {
 	FS = "\n"
 	OFS = "\t"
@@ -66,7 +66,8 @@ function emit(column, size, text, what, key) {
 		(seen[key] > 1 ? " #" seen[key] : "")
 }
 
-# Whether left < right ? left : right or the like is around an operator at a place.
+# Whether the operator at this place chooses the smaller or larger of two values, as
+# in "a < b ? a : b".
 function chooses(at, size, value, left, right, rest) {
 	value = "[A-Za-z_][][A-Za-z0-9_.>-]*"
 	left = substr(code, 1, at - 2)

@@ -566,6 +566,18 @@ TEST_F(BareInterface, WarnsOfRegisteredBuffersWhereRanksMayDiffer)
     }
 }
 
+// Four equal costs, as a v4 tuner leaves them for an all-reduce of 64 bytes.
+Costs Decided(const ncclTuner_v4_t *tuner, void *context)
+{
+    Costs costs = CostsOf(9, 9, 9, 9);
+    int channels = 0;
+
+    tuner->getCollInfo(context, ncclFuncAllReduce, 64, 1,
+                       reinterpret_cast<float **>(costs.data()), 7, 3, 0,
+                       &channels);
+    return costs;
+}
+
 // One file, read once, for communicators that live together.
 TEST_F(BareInterface, AFileServesCommunicatorsThatDifferInOneThing)
 {
@@ -592,11 +604,7 @@ TEST_F(BareInterface, AFileServesCommunicatorsThatDifferInOneThing)
         all.push_back(ctx);
     }
     for (size_t i = 0; i < all.size(); i++) {
-        Costs costs = CostsOf(9, 9, 9, 9);
-        int channels = 0;
-        v4->getCollInfo(all[i], ncclFuncAllReduce, 64, 1,
-                        reinterpret_cast<float **>(costs.data()), 7, 3, 0,
-                        &channels);
+        const Costs costs = Decided(v4, all[i]);
         for (size_t k = 0; k < 4; k++)
             EXPECT_EQ(k == cases[i].want, costs[k] < 9) << i << " " << k;
     }
@@ -620,11 +628,7 @@ TEST_F(BareInterface, EachFileServesCommunicatorsThatLiveTogether)
         all.push_back(ctx);
     }
     for (size_t i = 0; i < all.size(); i++) {
-        Costs costs = CostsOf(9, 9, 9, 9);
-        int channels = 0;
-        v4->getCollInfo(all[i], ncclFuncAllReduce, 64, 1,
-                        reinterpret_cast<float **>(costs.data()), 7, 3, 0,
-                        &channels);
+        const Costs costs = Decided(v4, all[i]);
         for (size_t k = 0; k < 3; k++)
             EXPECT_EQ(k == files[i].second, costs[k] < 9) << i << " " << k;
     }

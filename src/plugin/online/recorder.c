@@ -52,7 +52,7 @@ static struct {
     int error;            /* of the first write that failed; 0: none has */
     ncclDebugLogger_t log;
     struct stp_task task;
-    _Atomic uint64_t most;     /* the head at most; 0: no trace is recorded */
+    _Atomic uint64_t most; /* where the head stops; 0: no trace is recorded */
     _Atomic uint64_t n_groups; /* of ncclGroup */
     _Atomic uint64_t n_lost;   /* launches that found no room */
     _Atomic uint64_t head;     /* launches */
@@ -372,8 +372,8 @@ static enum stp_status recorder_begin(const struct stp_online_settings *set,
     return STP_OK;
 }
 
-/* Without the lock, which a task takes: the service holds its own while a
- * process ends. */
+/* Not under the lock: when the process ends, the service holds its own lock and
+ * calls recorder_finish_at_exit(), which takes this one. */
 static enum stp_status recorder_join_service(struct stp_error *err)
 {
     enum stp_status status = stp_service_add(&recorder.task, err);

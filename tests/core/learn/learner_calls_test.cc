@@ -14,6 +14,7 @@ extern "C" {
 }
 
 #include "core/learn/bandit_job.h"
+#include "core/learn/learner_notes.h"
 
 namespace
 {
@@ -97,15 +98,9 @@ class Calls : public testing::Test
     void Note(stp_note_kind kind, unsigned key, unsigned arm, uint64_t call,
               uint32_t n_calls = 0, uint8_t rest = 0, uint64_t t_ns = 0)
     {
-        stp_note note{};
+        const stp_note note =
+            learner_notes::Make(kind, key, arm, call, n_calls, rest, t_ns);
 
-        note.kind = kind;
-        note.key = uint8_t(key);
-        note.arm = uint8_t(arm);
-        note.call = call;
-        note.n_calls = n_calls;
-        note.n_blocks = rest;
-        note.t_ns = t_ns;
         stp_learner_note(learner_.get(), &note);
     }
 

@@ -137,6 +137,22 @@ INSTANTIATE_TEST_SUITE_P(Table, Echo, testing::ValuesIn(kEchoes), CaseName());
 
 // ---- v2, whose pairs NCCL may refuse ----
 
+// The outcome of an all-reduce for which a tuner of 2.21 answers this pair.
+mock_outcome Choose(mock_comm *comm, int algo, int proto)
+{
+    const mock_call call = Call(ncclFuncAllReduce, 1 << 20);
+    mock_outcome outcome;
+
+    on_ask = [=](const Asked &asked) {
+        *asked.algo = algo;
+        *asked.proto = proto;
+        return ncclSuccess;
+    };
+    EXPECT_EQ(ncclSuccess, mock_comm_collective(comm, &call, &outcome))
+        << mock_last_error();
+    return outcome;
+}
+
 TEST(V2, PairsThatNcclHasRuledOutOrDoesNotKnowChangeNothing)
 {
     const std::pair<int, int> cases[] = {{NCCL_ALGO_NVLS, NCCL_PROTO_SIMPLE},
@@ -148,17 +164,9 @@ TEST(V2, PairsThatNcclHasRuledOutOrDoesNotKnowChangeNothing)
     Machine machine = LoadMachine("h200x4");
     Nccl nccl = MakeNccl(WithScript(nullptr, 2));
     Comm comm = MakeComm(nccl, machine);
-    mock_call call = Call(ncclFuncAllReduce, 1 << 20);
 
     for (auto [algo, proto] : cases) {
-        mock_outcome got;
-        on_ask = [a = algo, p = proto](const Asked &asked) {
-            *asked.algo = a;
-            *asked.proto = p;
-            return ncclSuccess;
-        };
-        EXPECT_EQ(ncclSuccess, mock_comm_collective(comm.get(), &call, &got))
-            << mock_last_error();
+        mock_outcome got = Choose(comm.get(), algo, proto);
         EXPECT_EQ(NCCL_ALGO_RING, got.algo);
         EXPECT_EQ(NCCL_PROTO_LL, got.proto);
         EXPECT_EQ(0, memcmp(got.cost, got.cost_after, sizeof(got.cost)));
@@ -174,17 +182,9 @@ TEST(V2, APairThatNcclHasIsTheCheapest)
     Machine machine = LoadMachine("h200x4");
     Nccl nccl = MakeNccl(WithScript(nullptr, 2));
     Comm comm = MakeComm(nccl, machine);
-    mock_call call = Call(ncclFuncAllReduce, 1 << 20);
 
     for (auto [algo, proto] : cases) {
-        mock_outcome got;
-        on_ask = [a = algo, p = proto](const Asked &asked) {
-            *asked.algo = a;
-            *asked.proto = p;
-            return ncclSuccess;
-        };
-        EXPECT_EQ(ncclSuccess, mock_comm_collective(comm.get(), &call, &got))
-            << mock_last_error();
+        mock_outcome got = Choose(comm.get(), algo, proto);
         EXPECT_EQ(algo, got.algo);
         EXPECT_EQ(proto, got.proto);
         got.cost[algo][proto] = 0;

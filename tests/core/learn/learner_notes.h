@@ -1,0 +1,32 @@
+// What a rank notes of a call, as a learner is told of it.
+#ifndef STP_TESTS_LEARNER_NOTES_H
+#define STP_TESTS_LEARNER_NOTES_H
+
+#include <cstdint>
+
+extern "C" {
+#include "core/learn/learner.h"
+}
+
+namespace learner_notes
+{
+
+inline stp_note Make(stp_note_kind kind, unsigned key, unsigned arm,
+                     uint64_t call, uint32_t n_calls, uint8_t n_blocks,
+                     uint64_t t_ns)
+{
+    stp_note note{};
+
+    note.kind = kind;
+    note.key = uint8_t(key);
+    note.arm = uint8_t(arm);
+    note.call = call;
+    note.n_calls = n_calls;
+    note.n_blocks = n_blocks;
+    note.t_ns = t_ns;
+    return note;
+}
+
+} // namespace learner_notes
+
+#endif // STP_TESTS_LEARNER_NOTES_H
