@@ -45,9 +45,14 @@ void stp_plans_hush(struct stp_plans *plans)
 {
     const uint64_t one = 1;
 
-    atomic_store(&plans->is_hushed, true);
+    __atomic_store_n(&plans->is_hushed, true, __ATOMIC_SEQ_CST);
     if (write(plans->wake_fd, &one, sizeof(one)) != sizeof(one))
         return; /* it can be read already, or there is none */
+}
+
+bool stp_plans_are_hushed(const struct stp_plans *plans)
+{
+    return __atomic_load_n(&plans->is_hushed, __ATOMIC_SEQ_CST);
 }
 
 /* ---- the store ---- */
@@ -151,7 +156,7 @@ void stp_plans_run(struct stp_plans *plans, char why_ret[STP_PLANNER_WHY])
         pthread_mutex_unlock(&p->lock);
         plans_ask(p, &request, value, &reply);
         pthread_mutex_lock(&p->lock);
-        if (atomic_load(&p->is_hushed))
+        if (stp_plans_are_hushed(p))
             stp_planner_hush(&p->planner);
         else
             stp_planner_take(&p->planner, &reply);

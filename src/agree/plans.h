@@ -6,7 +6,7 @@
 #define STP_PLANS_H
 
 #include <pthread.h>
-#include <stdatomic.h>
+#include <stdbool.h>
 
 #include "agree/hosts.h"
 #include "agree/planner.h"
@@ -17,8 +17,8 @@ struct stp_plans {
     struct stp_planner_host host;
     struct stp_hosts_line line;
     const struct stp_agreement_store *store;
-    atomic_bool is_hushed;
-    int wake_fd; /* can be read then; -1: there is none to be had */
+    bool is_hushed; /* atomically: C++ has no atomic_bool */
+    int wake_fd;    /* can be read then; -1: there is none to be had */
 };
 
 /* 'plans' is all zero. */
@@ -38,6 +38,7 @@ void stp_plans_run(struct stp_plans *plans, char why_ret[STP_PLANNER_WHY]);
 /* ---- from any thread ---- */
 
 void stp_plans_hush(struct stp_plans *plans);
+bool stp_plans_are_hushed(const struct stp_plans *plans);
 
 /* As those of struct stp_agreement_ops. */
 bool stp_plans_propose(struct stp_plans *plans, const uint32_t *proposals,

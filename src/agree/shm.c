@@ -207,7 +207,7 @@ static bool shm_compare(struct stp_agreement *agreement, unsigned wait_ms)
 
 static bool shm_is_hushed(void *user)
 {
-    return atomic_load(&((struct shm_agreement *)user)->plans.is_hushed);
+    return stp_plans_are_hushed(&((struct shm_agreement *)user)->plans);
 }
 
 static bool shm_commit(void *user)

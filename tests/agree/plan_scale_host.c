@@ -17,7 +17,7 @@ struct scale_host {
 
 static bool scale_host_is_hushed(void *user)
 {
-    return atomic_load(&((struct scale_host *)user)->plans.is_hushed);
+    return stp_plans_are_hushed(&((struct scale_host *)user)->plans);
 }
 
 static bool scale_host_commit(void *user)
