@@ -25,11 +25,16 @@ static const double first_share = 2. / 3;
 /* What is timed in one go takes no longer than this, unless it is one. */
 static const double max_us = 100e3;
 
-/* A host launches about this often.  What takes GPUs less is launched behind
- * kernels that each read and write this much, one for each of it and a few
- * more: meanwhile all of it is launched, and none waits for its launch. */
-static const double short_us = 50;
-enum { AHEAD_BYTES = 64 << 20, AHEAD_MORE = 2 };
+/* What takes less than 'launch_us', its launch included, is timed behind
+ * kernels that each read and write so much: meanwhile all of it is launched,
+ * and none waits for its launch.  A busy host launches less often: of what
+ * takes less than 'short_us', a few are timed so, too; if each then takes less
+ * than this share, all are. */
+static const double launch_us = 50;
+static const double short_us = 200;
+static const double launched_share = 0.97;
+static const double ahead_us = 25; /* of such a kernel, less its own launch */
+enum { AHEAD_BYTES = 128 << 20, AHEAD_MORE = 2, N_PROBED = 3, N_PROBES = 2 };
 
 /* Products are square but for k; of these sides the largest that is not too
  * long with the first k is taken. */
@@ -43,7 +48,7 @@ struct timing {
     const struct stp_device *device;
     const struct stp_layer *layer;
     unsigned stream; /* STP_STREAM_MAIN: of compute; else of collectives */
-    bool is_ahead;   /* GPUs are kept busy while it is launched */
+    double n_ahead;  /* kernels that run while a layer is launched; 0: none */
     enum stp_status status;
     struct stp_error *err;
 };
@@ -66,7 +71,7 @@ static void calibrate_note_layer(struct timing *t)
  * begin together. */
 static void calibrate_note_ahead(struct timing *t, unsigned n)
 {
-    for (unsigned i = 0; i < n + AHEAD_MORE; i++)
+    for (unsigned i = 0; i < ceil(n * t->n_ahead) + AHEAD_MORE; i++)
         STP_DEVICE_DO(t, elementwise, t->stream, AHEAD_BYTES, t->err);
     calibrate_note_layer(t);
 }
@@ -74,7 +79,7 @@ static void calibrate_note_ahead(struct timing *t, unsigned n)
 /* The time of one of 'n' in a row. */
 static double calibrate_run(struct timing *t, unsigned n)
 {
-    if (t->is_ahead)
+    if (t->n_ahead > 0)
         calibrate_note_ahead(t, n);
     STP_DEVICE_DO(t, record, t->stream, 0, t->err);
     for (unsigned i = 0; i < n; i++)
@@ -82,6 +87,17 @@ static double calibrate_run(struct timing *t, unsigned n)
     STP_DEVICE_DO(t, record, t->stream, 1, t->err);
     STP_DEVICE_DO(t, synchronise, t->err);
     return t->status == STP_OK ? stp_device_elapsed_us(t->device, 0, 1) / n : 0;
+}
+
+/* 'us': of each of some in a row, without.  A host may pause: probed twice. */
+static void calibrate_choose_ahead(struct timing *t, double us)
+{
+    double least = us < launch_us ? 0 : us;
+
+    t->n_ahead = 1;
+    for (int i = 0; i < N_PROBES && least >= launched_share * us; i++)
+        least = calibrate_run(t, N_PROBED);
+    t->n_ahead = least < launched_share * us ? us / ahead_us : 0;
 }
 
 static enum stp_status calibrate_time_layer(const struct stp_layer *layer,
@@ -100,11 +116,12 @@ static enum stp_status calibrate_time_layer(const struct stp_layer *layer,
     us = calibrate_run(&t, 1);
     for (int i = 1; i < N_TRIES && info.is_live; i++) /* a host may pause */
         us = fmin(us, calibrate_run(&t, 1));
-    t.is_ahead = info.is_live && info.gpu[0] != '\0' && us < short_us;
     if (n * us > max_us)
         n = us < max_us ? (unsigned)(max_us / us) : 1;
     if (n > 1)
-        calibrate_run(&t, n);
+        us = calibrate_run(&t, n);
+    if (info.is_live && info.gpu[0] != '\0' && us < short_us)
+        calibrate_choose_ahead(&t, us);
     us = calibrate_run(&t, n);
     if (t.status == STP_OK)
         *us_ret = us;

@@ -25,7 +25,8 @@ class FakeLaunches : public FakeEngine
   public:
     double launch_us = 8;
     bool has_gpu = true;
-    double connect_us = 0; // of the first collective
+    double connect_us = 0;   // of the first collective
+    size_t pauses_after = 0; // elementwise kernels, for 1 ms
     size_t n_elementwise = 0;
 
     static double GemmUs(const stp_gemm &g)
@@ -57,8 +58,9 @@ class FakeLaunches : public FakeEngine
     }
     void Elementwise(unsigned, uint64_t n_bytes) override
     {
-        n_elementwise++;
         Launch(3. * double(n_bytes) / 3e6);
+        if (++n_elementwise == pauses_after)
+            host_ += 1000;
     }
     void Record(unsigned, unsigned event) override
     {
@@ -104,6 +106,8 @@ TEST(Calibrate, TimesWhatGpusDoAndNotItsLaunch)
         {true, 8, 4.3554432, 6},
         {true, 20, 4.3554432, 6},
         {true, 1, 4.3554432, 6},
+        {true, 60, 4.3554432, 6}, // a busy host
+        {true, 100, 4.3554432, 6},
         {false, 8, 8, 8}, // what a CPU is launched with is its work
     };
     for (const auto &c : cases) {
@@ -133,6 +137,19 @@ TEST(Calibrate, TheFirstCollectiveConnectsAndTellsNothing)
     ASSERT_EQ(STP_OK, stp_time_collectives(&l.layer, 50, &us, nullptr));
 
     EXPECT_NEAR(6, us, 1e-9);
+}
+
+TEST(Calibrate, ABusyHostMayPauseOnce)
+{
+    FakeLaunches device;
+    device.launch_us = 60;
+    device.pauses_after = 5; // those of the first layers that are probed
+    Layer l(&device);
+    double us = 0;
+
+    ASSERT_EQ(STP_OK, stp_time_compute(&l.layer, 50, &us, nullptr));
+
+    EXPECT_NEAR(4.3554432, us, 1e-9);
 }
 
 TEST(Calibrate, WhatTakesLongIsNotLaunchedAhead)
