@@ -171,8 +171,8 @@ static struct knot timings_knot_at(const struct mock_count *count,
     struct span span = timings_find(&count->ratio, n_bytes);
     enum mock_time_source source = timings_get_source(&span);
 
-    if (span.weight >
-        1) /* the ratio of the largest size applies to larger ones */
+    /* The ratio of the largest size applies to larger ones. */
+    if (span.weight > 1)
         span = (struct span){span.hi, span.hi, 1};
     return (struct knot){
         .log_channels = log(count->n_channels),

@@ -3,8 +3,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include <filesystem>
-
+#include "faults/open_files.h"
 #include "agree/free_naps.h"
 #include "agree/meeting_hosts.h"
 #include "support/store_thread.h"
@@ -802,17 +801,11 @@ class StoreFails : public testing::TestWithParam<Failing>
   protected:
     void TearDown() override
     {
-        EXPECT_EQ(n_files_, CountFiles()) << "a connection is left";
+        EXPECT_EQ(n_files_, CountOpenFiles()) << "a connection is left";
     }
 
   private:
-    static std::ptrdiff_t CountFiles()
-    {
-        return std::distance(
-            std::filesystem::directory_iterator("/proc/self/fd"), {});
-    }
-
-    const std::ptrdiff_t n_files_ = CountFiles();
+    const std::ptrdiff_t n_files_ = CountOpenFiles();
 };
 
 TEST_P(StoreFails, AndWhoIsNotReadyKnowsThatNobodyFollows)

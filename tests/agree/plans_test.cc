@@ -7,9 +7,9 @@
 #include <poll.h>
 #include <unistd.h>
 
-#include <filesystem>
 #include <functional>
 
+#include "faults/open_files.h"
 #include "agree/checked_locks.h"
 #include "agree/free_naps.h"
 #include "agree/meeting_hosts.h"
@@ -182,17 +182,11 @@ class Plans : public testing::Test
   protected:
     void TearDown() override
     {
-        EXPECT_EQ(n_files_, CountFiles()) << "a file is left open";
+        EXPECT_EQ(n_files_, CountOpenFiles()) << "a file is left open";
     }
 
   private:
-    static std::ptrdiff_t CountFiles()
-    {
-        return std::distance(
-            std::filesystem::directory_iterator("/proc/self/fd"), {});
-    }
-
-    const std::ptrdiff_t n_files_ = CountFiles();
+    const std::ptrdiff_t n_files_ = CountOpenFiles();
 };
 
 // Two margins of one epoch, of one call each, and the next.

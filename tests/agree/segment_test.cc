@@ -13,7 +13,6 @@
 #include <cstdio>
 #include <cstring>
 #include <ctime>
-#include <filesystem>
 #include <fstream>
 #include <functional>
 #include <random>
@@ -25,6 +24,7 @@ extern "C" {
 }
 
 #include "agree/checked_locks.h"
+#include "faults/open_files.h"
 #include "support/processes.h"
 #include "support/temporary_folder.h"
 
@@ -120,16 +120,10 @@ class Segment : public testing::Test
   protected:
     void TearDown() override
     {
-        EXPECT_EQ(n_files_, CountFiles()) << "a file is left open";
+        EXPECT_EQ(n_files_, CountOpenFiles()) << "a file is left open";
         EXPECT_FALSE(IsMapped());
         at_nap = nullptr;
         naps_take_time = true;
-    }
-
-    static std::ptrdiff_t CountFiles()
-    {
-        return std::distance(
-            std::filesystem::directory_iterator("/proc/self/fd"), {});
     }
 
     // Whether this process has a segment of the test's in its memory.
@@ -206,7 +200,7 @@ class Segment : public testing::Test
 
     static constexpr size_t kBytes = 5000;
     static constexpr size_t kHeader = 64;
-    const std::ptrdiff_t n_files_ = CountFiles();
+    const std::ptrdiff_t n_files_ = CountOpenFiles();
     const uint64_t id_ = std::random_device()() * uint64_t{0x100000001} + 1;
     enum stp_status status_ = STP_OK;
     uint32_t index_ = 99;
@@ -421,7 +415,7 @@ TEST_F(Segment, KeepsNoDescriptorOnceTheLastHasJoined)
 {
     stp_segment *segment = Join(id_, 1);
 
-    EXPECT_EQ(n_files_, CountFiles());
+    EXPECT_EQ(n_files_, CountOpenFiles());
     stp_segment_leave(segment);
 }
 
@@ -481,7 +475,7 @@ TEST_F(Segment, AwaitsForTwoSecondsThatAFullOneHasNoName)
 
     CannotJoin("cannot join " + Path(id_, 2) + ": Device or resource busy");
     EXPECT_EQ(INT64_C(2000000000), napped_ns);
-    EXPECT_EQ(n_files_ + 1, CountFiles());
+    EXPECT_EQ(n_files_ + 1, CountOpenFiles());
 
     at_nap = [&] { unlink(Path(id_, 2).c_str()); };
     stp_segment *next = Join(id_, 2);

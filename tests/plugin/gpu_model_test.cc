@@ -3,10 +3,10 @@
 
 #include <filesystem>
 #include <fstream>
-#include <iterator>
 #include <string>
 #include <vector>
 
+#include "faults/open_files.h"
 #include "support/temporary_folder.h"
 
 extern "C" {
@@ -17,13 +17,6 @@ namespace
 {
 
 namespace fs = std::filesystem;
-
-// Files.
-ptrdiff_t CountOpen()
-{
-    return std::distance(fs::directory_iterator("/proc/self/fd"),
-                         fs::directory_iterator());
-}
 
 struct HostCase {
     const char *name;
@@ -65,12 +58,12 @@ TEST(GpuModel, IsWhatAllGpusOfTheHostHave)
                 std::ofstream(gpu / "information") << page;
         }
         char got[STP_GPU_SIZE] = "left over";
-        const ptrdiff_t n_open = CountOpen();
+        const ptrdiff_t n_open = CountOpenFiles();
 
         stp_read_gpu(folder.path().c_str(), got);
 
         EXPECT_STREQ(c.want, got);
-        EXPECT_EQ(n_open, CountOpen());
+        EXPECT_EQ(n_open, CountOpenFiles());
     }
 }
 

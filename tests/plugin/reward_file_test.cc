@@ -8,7 +8,9 @@
 #include <cstdlib>
 #include <filesystem>
 #include <fstream>
+#include <functional>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "plugin/online/closed_stdin.h"
@@ -16,6 +18,26 @@
 
 extern "C" {
 #include "plugin/online/reward_file.h"
+}
+
+// What others do between a look at the path and its being opened.
+namespace
+{
+std::function<void()> after_look;
+}
+
+extern "C" {
+int __real_statx(int dir, const char *path, int flags, unsigned mask,
+                 struct statx *st);
+
+int __wrap_statx(int dir, const char *path, int flags, unsigned mask,
+                 struct statx *st)
+{
+    const int rc = __real_statx(dir, path, flags, mask, st);
+    if (const auto act = std::exchange(after_look, nullptr))
+        act();
+    return rc;
+}
 }
 
 namespace
@@ -398,6 +420,19 @@ TEST_F(RewardFile, IsRefusedAsALinkToNothing)
     std::filesystem::create_symlink(path_ + ".other", path_);
     ExpectRefusal(
         "cannot be used: it is a symbolic link, expected a regular file");
+}
+
+TEST_F(RewardFile, IsRefusedAsALinkThatTookItsPlaceMeanwhile)
+{
+    Append(Line(1));
+    after_look = [this] {
+        std::filesystem::rename(path_, path_ + ".other");
+        std::filesystem::create_symlink(path_ + ".other", path_);
+    };
+    EXPECT_THAT(Read(), IsEmpty());
+    EXPECT_EQ(STP_ERR_IO, status_);
+    EXPECT_THAT(err_.text, HasSubstr("cannot be read: Too many levels of "
+                                     "symbolic links"));
 }
 
 TEST_F(RewardFile, IsRefusedIfSomebodyElsesMadeIt)

@@ -9,8 +9,8 @@
 #include <atomic>
 #include <climits>
 #include <clocale>
-#include <filesystem>
-#include <iterator>
+
+#include "faults/open_files.h"
 
 extern "C" {
 #include "plugin/thread.h"
@@ -24,13 +24,6 @@ std::atomic<int> n_calls;
 void Count(void *)
 {
     n_calls++;
-}
-
-// Files.
-ptrdiff_t CountOpen()
-{
-    return std::distance(std::filesystem::directory_iterator("/proc/self/fd"),
-                         std::filesystem::directory_iterator());
 }
 
 stp_thread *Start(int ms)
@@ -73,11 +66,11 @@ TEST(Thread, IsStoppedWhileItWaits)
 
 TEST(Thread, LeavesNoFileOpen)
 {
-    const ptrdiff_t n_open = CountOpen();
+    const ptrdiff_t n_open = CountOpenFiles();
 
     for (int ms : {1, int{STP_THREAD_ONCE}}) {
         stp_thread_stop(Start(ms));
-        EXPECT_EQ(n_open, CountOpen());
+        EXPECT_EQ(n_open, CountOpenFiles());
     }
 }
 
@@ -151,14 +144,14 @@ TEST(Thread, GoesOnWhereTheJobSetsItsUser)
 
 TEST(Thread, IsNotAwaitedInAChildThatHasNone)
 {
-    const ptrdiff_t n_open = CountOpen();
+    const ptrdiff_t n_open = CountOpenFiles();
     stp_thread *thread = Start(INT_MAX);
     int status = -1;
 
     const pid_t child = fork();
     if (child == 0) {
         stp_thread_stop(thread);
-        _exit(CountOpen() == n_open ? 0 : 1);
+        _exit(CountOpenFiles() == n_open ? 0 : 1);
     }
     waitpid(child, &status, 0);
 
@@ -168,7 +161,7 @@ TEST(Thread, IsNotAwaitedInAChildThatHasNone)
 
 TEST(Thread, ThatCannotBeStartedLeavesNothing)
 {
-    const ptrdiff_t n_open = CountOpen();
+    const ptrdiff_t n_open = CountOpenFiles();
     stp_thread *thread = nullptr;
     stp_error err{};
     pthread_attr_t usual, huge;
@@ -183,14 +176,14 @@ TEST(Thread, ThatCannotBeStartedLeavesNothing)
 
     EXPECT_STREQ("no thread to be had", err.text);
     EXPECT_EQ(nullptr, thread);
-    EXPECT_EQ(n_open, CountOpen());
+    EXPECT_EQ(n_open, CountOpenFiles());
     pthread_attr_destroy(&usual);
     pthread_attr_destroy(&huge);
 }
 
 TEST(Thread, ThatCannotBeStoppedIsNotStarted)
 {
-    const ptrdiff_t n_open = CountOpen();
+    const ptrdiff_t n_open = CountOpenFiles();
     stp_thread *thread = nullptr;
     stp_error err{};
     struct rlimit before;
@@ -204,7 +197,7 @@ TEST(Thread, ThatCannotBeStoppedIsNotStarted)
 
     EXPECT_STREQ("no room for a thread", err.text);
     EXPECT_EQ(nullptr, thread);
-    EXPECT_EQ(n_open, CountOpen());
+    EXPECT_EQ(n_open, CountOpenFiles());
 }
 
 TEST(Thread, ThatIsNotThereIsStopped)

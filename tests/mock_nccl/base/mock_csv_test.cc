@@ -2,6 +2,7 @@
 #include <cstddef>
 #include <cstring>
 
+#include "faults/open_files.h"
 #include "support/mock_folder.h"
 
 extern "C" {
@@ -253,24 +254,17 @@ TEST_F(Csv, AnErrorIsCutAt511CharactersBehindItsLine)
               Error("name,number\na," + field + "\n"));
 }
 
-// The number of files that this process has open.
-size_t OpenFiles()
-{
-    const std::filesystem::directory_iterator files("/proc/self/fd");
-    return static_cast<size_t>(std::distance(begin(files), end(files)));
-}
-
 TEST_F(Csv, ClosesItsFile)
 {
-    const size_t before = OpenFiles();
+    const std::ptrdiff_t before = CountOpenFiles();
 
     ASSERT_EQ(ncclSuccess, Open("name\n"));
-    EXPECT_EQ(before + 1, OpenFiles());
+    EXPECT_EQ(before + 1, CountOpenFiles());
     mock_csv_close(csv_);
     csv_ = nullptr;
-    EXPECT_EQ(before, OpenFiles());
+    EXPECT_EQ(before, CountOpenFiles());
     EXPECT_NE(ncclSuccess, Open("nam\n"));
-    EXPECT_EQ(before, OpenFiles());
+    EXPECT_EQ(before, CountOpenFiles());
     mock_csv_close(nullptr);
 }
 

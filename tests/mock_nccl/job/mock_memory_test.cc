@@ -2,6 +2,7 @@
 // nothing behind.
 #include <gmock/gmock.h>
 
+#include "faults/open_files.h"
 #include "mock_jobs.h"
 #include "mock_ranks.h"
 #include "faults/failing_memory.h"
@@ -9,6 +10,25 @@
 #include "support/temporary_folder.h"
 
 using namespace mock_test;
+
+// Those of expat, which malloc() in a library of its own.
+extern "C" {
+struct XML_ParserStruct;
+XML_ParserStruct *__real_XML_ParserCreate(const char *encoding);
+void *__real_XML_GetBuffer(XML_ParserStruct *parser, int size);
+
+XML_ParserStruct *__wrap_XML_ParserCreate(const char *encoding)
+{
+    return failing_memory::Fails() ? nullptr
+                                   : __real_XML_ParserCreate(encoding);
+}
+
+void *__wrap_XML_GetBuffer(XML_ParserStruct *parser, int size)
+{
+    return failing_memory::Fails() ? nullptr
+                                   : __real_XML_GetBuffer(parser, size);
+}
+}
 
 namespace
 {
@@ -126,6 +146,7 @@ TEST_P(Memory, ThatIsRefusedIsAnErrorWhereverItIs)
 {
     const Machine machine = LoadMachine("h200x4");
     const Nccl nccl = MakeNccl({});
+    const std::ptrdiff_t n_open = CountOpenFiles();
     long n = 0;
 
     for (bool has_failed = true; has_failed; n++) {
@@ -140,6 +161,7 @@ TEST_P(Memory, ThatIsRefusedIsAnErrorWhereverItIs)
             EXPECT_THAT(mock_last_error(), testing::HasSubstr("out of memory"))
                 << n;
         }
+        EXPECT_EQ(n_open, CountOpenFiles()) << n;
     }
     EXPECT_LE(GetParam().min, n - 1);
 }

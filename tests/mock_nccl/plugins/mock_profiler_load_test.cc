@@ -131,6 +131,24 @@ TEST_F(MockProfilerLife, PhasesOfKernelsAreForNewProfilers)
 
 // ---- loading ----
 
+// The library of another user of it would go with it.
+TEST(MockProfilerClose, ALibraryThatHasNoneIsClosedOnce)
+{
+    const char *path = STP_TEST_PLUGINS "/libnccl-tuner-no_symbol.so";
+    Machine machine = LoadMachine("h200x4");
+    void *library = dlopen(path, RTLD_NOW | RTLD_LOCAL);
+    ASSERT_NE(nullptr, library) << dlerror();
+    Nccl nccl = MakeNccl(With(path));
+
+    MakeComm(nccl, machine).reset();
+    nccl.reset();
+
+    void *again = dlopen(path, RTLD_NOW | RTLD_NOLOAD);
+    EXPECT_EQ(library, again);
+    dlclose(again);
+    dlclose(library);
+}
+
 class MockProfilerLoad : public testing::TestWithParam<LogCase>
 {
 };

@@ -5,7 +5,6 @@
 #include <cerrno>
 #include <climits>
 #include <csignal>
-#include <filesystem>
 #include <fstream>
 #include <new>
 
@@ -16,6 +15,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include "faults/open_files.h"
 #include "faults/failing_memory.h"
 #include "mock_nccl/ranks/mock_by_rank.h"
 
@@ -134,15 +134,6 @@ struct Shared {
 };
 Shared *shared;
 
-size_t CountFiles()
-{
-    size_t n = 0;
-    for (const auto &file :
-         std::filesystem::directory_iterator("/proc/self/fd"))
-        n += !file.path().empty();
-    return n;
-}
-
 bool IsThere(pid_t pid)
 {
     return kill(pid, 0) == 0;
@@ -157,7 +148,7 @@ class Processes : public AllRanks
                             MAP_SHARED | MAP_ANONYMOUS, -1, 0);
         ASSERT_NE(MAP_FAILED, mapped);
         shared = new (mapped) Shared;
-        n_files_ = CountFiles();
+        n_files_ = CountOpenFiles();
         options_.layout = MOCK_PROCESSES;
         options_.before_init = [](void *, int rank) {
             shared->n_inits++;
@@ -176,7 +167,7 @@ class Processes : public AllRanks
     {
         EXPECT_EQ(-1, waitpid(-1, nullptr, WNOHANG));
         EXPECT_EQ(ECHILD, errno);
-        EXPECT_EQ(n_files_, CountFiles());
+        EXPECT_EQ(n_files_, CountOpenFiles());
     }
     ncclResult_t Play(const Ranks &ranks, uint64_t seed = 3)
     {
@@ -184,7 +175,7 @@ class Processes : public AllRanks
     }
 
     mock_ranks_options options_{};
-    size_t n_files_ = 0;
+    std::ptrdiff_t n_files_ = 0;
 };
 
 // ---- beginning ----

@@ -18,6 +18,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include "faults/open_files.h"
 #include "plugin/online/closed_stdin.h"
 #include "support/temporary_folder.h"
 
@@ -119,13 +120,6 @@ class LearnedFile : public testing::Test
         const stp_learned_rules learned = {rules.data(), rules.size()};
         const stp_shape shape = {n_ranks, 1, gpu};
         return stp_learned_save(path_.c_str(), &learned, &shape, &err_);
-    }
-
-    static std::ptrdiff_t Descriptors()
-    {
-        return std::distance(
-            std::filesystem::directory_iterator("/proc/self/fd"),
-            std::filesystem::directory_iterator());
     }
 
     std::string Text() const
@@ -313,12 +307,12 @@ TEST_F(LearnedFile, MayHaveAPathAsLongAsTheyAre)
 
 TEST_F(LearnedFile, LeavesNothingOpen)
 {
-    const std::ptrdiff_t n = Descriptors();
+    const std::ptrdiff_t n = CountOpenFiles();
     const ClosedStdin closed;
 
     for (int i = 0; i < 3; i++) {
         EXPECT_EQ(STP_OK, Save({Rule(ncclFuncAllReduce, 4096, 1, 1)}));
-        EXPECT_EQ(n, Descriptors()); // one of them a copy of standard input
+        EXPECT_EQ(n, CountOpenFiles()); // one of them a copy of standard input
         EXPECT_TRUE(closed.IsFree());
     }
 }
@@ -352,13 +346,13 @@ TEST_F(LearnedFile, StaysWhereAnotherProcessKeepsTheLock)
 {
     ASSERT_EQ(STP_OK, Save({Rule(ncclFuncAllReduce, 4096, 1, 1)}));
     const std::string before = Text();
-    const std::ptrdiff_t n = Descriptors();
+    const std::ptrdiff_t n = CountOpenFiles();
 
     lock.is_kept = true;
     EXPECT_EQ(STP_ERR_IO, Save({Rule(ncclFuncAllReduce, 8192, 1, 1)}));
     EXPECT_EQ("another process keeps the lock of the folder of '" + path_ + "'",
               err_.text);
-    EXPECT_EQ(n, Descriptors());
+    EXPECT_EQ(n, CountOpenFiles());
     EXPECT_EQ(before, Text());
     lock.is_kept = false;
     EXPECT_EQ(STP_OK, Save({Rule(ncclFuncAllReduce, 8192, 1, 1)}));
@@ -368,13 +362,13 @@ TEST_F(LearnedFile, StaysWhereThereIsNoMemory)
 {
     ASSERT_EQ(STP_OK, Save({Rule(ncclFuncAllReduce, 4096, 1, 1)}));
     const std::string before = Text();
-    const std::ptrdiff_t n = Descriptors();
+    const std::ptrdiff_t n = CountOpenFiles();
 
     for (int n_had : {0, 1}) { // of the new file and of the old one
         n_streams = n_had;
         EXPECT_EQ(STP_ERR_NOMEM, Save({Rule(ncclFuncAllReduce, 8192, 1, 1)}));
         n_streams = -1;
-        EXPECT_EQ(n, Descriptors());
+        EXPECT_EQ(n, CountOpenFiles());
         EXPECT_EQ(before, Text());
     }
 }

@@ -2,13 +2,13 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include <filesystem>
 #include <fstream>
 #include <string>
 #include <sys/wait.h>
 #include <unistd.h>
 #include <vector>
 
+#include "faults/open_files.h"
 #include "plugin/online/closed_stdin.h"
 #include "support/temporary_folder.h"
 
@@ -57,13 +57,6 @@ class Journal : public testing::Test
         Keep(journal);
         stp_journal_flush(journal);
         EXPECT_EQ(0, stp_journal_error(journal));
-    }
-
-    static std::ptrdiff_t Descriptors()
-    {
-        return std::distance(
-            std::filesystem::directory_iterator("/proc/self/fd"),
-            std::filesystem::directory_iterator());
     }
 
     void Write(int coll, const stp_bandit_arm &arm)
@@ -165,27 +158,27 @@ TEST_F(Journal, OfAForkedChildIsItsOwnWhereTheChildOpensIt)
 
 TEST_F(Journal, HasOneDescriptorWithTheOthersOfItsFile)
 {
-    const std::ptrdiff_t n = Descriptors();
+    const std::ptrdiff_t n = CountOpenFiles();
     stp_journal *second = Open(path_);
     stp_journal *other = Open(folder_.Path("other.csv"));
     stp_journal *third = Open(path_);
-    EXPECT_EQ(n + 1, Descriptors());
+    EXPECT_EQ(n + 1, CountOpenFiles());
 
     stp_journal_close(journal_);
     WriteTo(second);
     stp_journal_close(second);
     WriteTo(third);
-    EXPECT_EQ(n + 1, Descriptors());
+    EXPECT_EQ(n + 1, CountOpenFiles());
     stp_journal_close(third);
-    EXPECT_EQ(n, Descriptors());
+    EXPECT_EQ(n, CountOpenFiles());
 
     journal_ = Open(path_);
     WriteTo(journal_);
     WriteTo(other);
-    EXPECT_EQ(n + 1, Descriptors());
+    EXPECT_EQ(n + 1, CountOpenFiles());
     stp_journal_close(journal_);
     stp_journal_close(other);
-    EXPECT_EQ(n - 1, Descriptors());
+    EXPECT_EQ(n - 1, CountOpenFiles());
     EXPECT_EQ(3u, Lines().size());
 }
 

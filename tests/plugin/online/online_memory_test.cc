@@ -3,10 +3,10 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include <filesystem>
 #include <string>
 #include <unistd.h>
 
+#include "faults/open_files.h"
 #include "support/temporary_folder.h"
 
 extern "C" {
@@ -75,10 +75,8 @@ bool RunJournal()
 }
 
 // A bandit, and whether it has the key.
-bool RunKey()
+bool RunKeyUnder(const stp_bandit_rules &rules)
 {
-    const stp_bandit_rules rules =
-        stp_bandit_rules_default(STP_STRATEGY_HALVING);
     stp_bandit *bandit = nullptr;
     stp_error err;
     bool has_key = IsDone(stp_bandit_open(&rules, &bandit, &err));
@@ -91,6 +89,20 @@ bool RunKey()
     }
     stp_bandit_close(bandit);
     return has_key;
+}
+
+bool RunKey()
+{
+    return RunKeyUnder(stp_bandit_rules_default(STP_STRATEGY_HALVING));
+}
+
+bool RunKeyOfListedArms()
+{
+    stp_bandit_rules rules = stp_bandit_rules_default(STP_STRATEGY_HALVING);
+    rules.arms[0] = {NCCL_ALGO_TREE, NCCL_PROTO_LL, 0};
+    rules.arms[1] = {NCCL_ALGO_RING, NCCL_PROTO_LL128, 0};
+    rules.n_arms = 2;
+    return RunKeyUnder(rules);
 }
 
 bool RunEvidence()
@@ -129,15 +141,9 @@ class OnlineMemory : public testing::TestWithParam<MemoryCase>
 {
 };
 
-std::ptrdiff_t Descriptors()
-{
-    return std::distance(std::filesystem::directory_iterator("/proc/self/fd"),
-                         std::filesystem::directory_iterator());
-}
-
 TEST_P(OnlineMemory, ThatIsRefusedIsAnErrorWhereverItIs)
 {
-    const std::ptrdiff_t n_open = Descriptors();
+    const std::ptrdiff_t n_open = CountOpenFiles();
     long n = 0;
 
     for (bool has_failed = true; has_failed; n++) {
@@ -146,7 +152,7 @@ TEST_P(OnlineMemory, ThatIsRefusedIsAnErrorWhereverItIs)
         has_failed = failing_memory::until_failure == 0;
         failing_memory::until_failure = 0;
         EXPECT_NE(has_failed, is_done) << n;
-        EXPECT_EQ(n_open, Descriptors()) << n;
+        EXPECT_EQ(n_open, CountOpenFiles()) << n;
     }
     EXPECT_LE(GetParam().min, n - 1);
 }
@@ -157,6 +163,7 @@ const MemoryCase kCases[] = {
     {"reward_file", RunRewardFile, 2},
     {"journal", RunJournal, 2},
     {"key", RunKey, 6},
+    {"key_of_listed_arms", RunKeyOfListedArms, 5},
     {"evidence", RunEvidence, 1},
     {"policy", RunPolicy, 4},
 };

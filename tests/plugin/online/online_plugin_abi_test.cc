@@ -13,6 +13,7 @@
 #include <set>
 #include <thread>
 
+#include "faults/open_files.h"
 #include "plugin/online/online_abi.h"
 
 namespace
@@ -391,13 +392,6 @@ TEST_F(OnlineAbi, NotesOnceThatCallsAreCapturedIntoGraphs)
 
 // ---- a process that has too many files open ----
 
-size_t CountDescriptors()
-{
-    const fs::directory_iterator all("/proc/self/fd");
-
-    return static_cast<size_t>(std::distance(begin(all), end(all)));
-}
-
 // One that cannot learn, or record, leaves nothing open.
 TEST_F(OnlineAbi, WorksWithAnyNumberOfDescriptorsLeft)
 {
@@ -409,7 +403,7 @@ TEST_F(OnlineAbi, WorksWithAnyNumberOfDescriptorsLeft)
     few = limit;
     Set("STEPTUNE_INLINE", "0");
     Set("STEPTUNE_TRACE", (dir_ / "trace.csv").string());
-    const size_t n_open = CountDescriptors();
+    const std::ptrdiff_t n_open = CountOpenFiles();
     for (unsigned n_left = 0; n_left < 20; n_left++) {
         SCOPED_TRACE(n_left);
         few.rlim_cur = static_cast<rlim_t>(first_free) + n_left;
@@ -419,7 +413,7 @@ TEST_F(OnlineAbi, WorksWithAnyNumberOfDescriptorsLeft)
             Call(ranks, 1 << 20);
         Finalize(ranks);
         setrlimit(RLIMIT_NOFILE, &limit);
-        EXPECT_EQ(n_open, CountDescriptors());
+        EXPECT_EQ(n_open, CountOpenFiles());
     }
     EXPECT_LT(1u, LinesOf(dir_ / "trace.csv").size());
     EXPECT_FALSE(LinesOf(Journal()).empty());

@@ -18,6 +18,7 @@
 #include <string>
 #include <vector>
 
+#include "faults/open_files.h"
 #include "plugin/online/closed_stdin.h"
 #include "support/temporary_folder.h"
 
@@ -149,13 +150,6 @@ class Recorder : public testing::Test
         for (std::string &line : times)
             line = line.substr(line.find(",f32,") + 5);
         return times;
-    }
-
-    static std::ptrdiff_t Descriptors()
-    {
-        return std::distance(
-            std::filesystem::directory_iterator("/proc/self/fd"),
-            std::filesystem::directory_iterator());
     }
 
     static std::string Pid()
@@ -391,7 +385,7 @@ TEST_F(Recorder, IsOfRankZeroWhereTheEnvironmentNamesAFile)
 
 TEST_F(Recorder, EndsWithTheLastOfItsCommunicators)
 {
-    const std::ptrdiff_t n_open = Descriptors();
+    const std::ptrdiff_t n_open = CountOpenFiles();
 
     for (int round = 0; round < 2; round++) {
         ASSERT_TRUE(Open());
@@ -403,11 +397,11 @@ TEST_F(Recorder, EndsWithTheLastOfItsCommunicators)
             EXPECT_TRUE(stp_recorder_wants());
             Launch(7);
         }
-        EXPECT_EQ(n_open + 1, Descriptors());
+        EXPECT_EQ(n_open + 1, CountOpenFiles());
         stp_recorder_close();
         EXPECT_FALSE(stp_recorder_wants());
         EXPECT_EQ(0u, Launch());
-        EXPECT_EQ(n_open, Descriptors());
+        EXPECT_EQ(n_open, CountOpenFiles());
         EXPECT_EQ(3u * (static_cast<unsigned>(round) + 1), Lines().size());
     }
     EXPECT_THAT(logged, IsEmpty());
@@ -556,13 +550,13 @@ TEST_F(Recorder, AChildRecordsItsOwn)
         Launch();
 
     EXPECT_EQ(0, StatusOfChild([&] {
-                  const std::ptrdiff_t n_open = Descriptors();
+                  const std::ptrdiff_t n_open = CountOpenFiles();
                   setenv("STEPTUNE_TRACE", second.c_str(), 1);
                   ASSERT_TRUE(Open());
                   for (int i = 0; i < 3; i++)
                       End(Launch());
                   stp_recorder_close();
-                  EXPECT_EQ(n_open - 1, Descriptors());
+                  EXPECT_EQ(n_open - 1, CountOpenFiles());
               }));
     EXPECT_EQ(3u, Lines(second).size());
     for (const std::string &line : Lines(second))
@@ -578,9 +572,9 @@ TEST_F(Recorder, AChildLeavesItsParentsAlone)
     Launch();
 
     EXPECT_EQ(0, StatusOfChild([&] {
-                  const std::ptrdiff_t n_open = Descriptors();
+                  const std::ptrdiff_t n_open = CountOpenFiles();
                   stp_recorder_close(); // its parent's
-                  EXPECT_EQ(n_open - 1, Descriptors());
+                  EXPECT_EQ(n_open - 1, CountOpenFiles());
                   EXPECT_FALSE(stp_recorder_wants());
                   EXPECT_EQ(0u, Launch());
               }));
