@@ -43,8 +43,14 @@ static ncclResult_t join(void **context, int *mask, const char *name,
                : ncclSuccess;
 }
 
+/* What mock NCCL sets members to that a version does not have. */
+static int is_unset(const void *member)
+{
+    return (uintptr_t)member == UINTPTR_MAX / 0xff * 0xa5;
+}
+
 static void describe(int type, const ncclProfilerEvent_t *e, char *text,
-                     size_t size, int has_group)
+                     size_t size, int version)
 {
     text[0] = '\0';
     if (type == NCCL_PROFILE_GROUP_API)
@@ -59,17 +65,21 @@ static void describe(int type, const ncclProfilerEvent_t *e, char *text,
                  e->coll.func, e->coll.count, e->coll.datatype, e->coll.root,
                  e->coll.algo, e->coll.proto, e->coll.nChannels,
                  e->coll.seqNumber);
-    if (type == NCCL_PROFILE_COLL && has_group) {
-        size_t used = 0;
-
-        while (text[used] != '\0')
-            used++;
-        snprintf(text + used, size - used, " in %zu",
+    if (type == NCCL_PROFILE_COLL && version >= 5)
+        snprintf(text + strlen(text), size - strlen(text), " in %zu",
                  (size_t)(uintptr_t)e->coll.parentGroup);
-    }
-    if (type == NCCL_PROFILE_COLL && !has_group &&
-        (uintptr_t)e->coll.parentGroup != UINTPTR_MAX / 0xff * 0xa5)
+    if (type == NCCL_PROFILE_COLL && version >= 7 &&
+        (e->coll.kernelVariant != NULL || e->coll.isSymColl))
+        snprintf(text + strlen(text), size - strlen(text), " by %s%s",
+                 e->coll.kernelVariant != NULL ? e->coll.kernelVariant : "none",
+                 e->coll.isSymColl ? " of windows" : "");
+    if (type == NCCL_PROFILE_COLL && version < 5 &&
+        !is_unset(e->coll.parentGroup))
         snprintf(text, size, " with a group, which v4 does not tell of");
+    if (type == NCCL_PROFILE_COLL && version < 7 &&
+        !is_unset(e->coll.kernelVariant))
+        snprintf(text, size, " with a kernel, which v%d does not tell of",
+                 version);
     if (type == NCCL_PROFILE_KERNEL_PHASE)
         snprintf(text, size, " channel %d phase %d %s at %" PRIu64,
                  e->kernelPhase.channelId, e->kernelPhase.phaseId,
@@ -106,7 +116,7 @@ static const char *name_of(int type)
 }
 
 static ncclResult_t start(const void *context, void **event,
-                          const ncclProfilerEvent_t *e, int type, int has_group)
+                          const ncclProfilerEvent_t *e, int type, int version)
 {
     char text[256];
     uintptr_t number = 0;
@@ -115,7 +125,7 @@ static ncclResult_t start(const void *context, void **event,
         number =
             __atomic_add_fetch(&listener_control.events, 1, __ATOMIC_RELAXED);
     *event = (void *)number;
-    describe(type, e, text, sizeof(text), has_group);
+    describe(type, e, text, sizeof(text), version);
     SAY("%zu start %zu %s of %zu rank %d%s", (size_t)(uintptr_t)context,
         (size_t)number, name_of(type), (size_t)(uintptr_t)e->parentObj, e->rank,
         text);
@@ -125,7 +135,7 @@ static ncclResult_t start(const void *context, void **event,
 static ncclResult_t start_v4(void *context, void **event,
                              const ncclProfilerEvent_t *e)
 {
-    return start(context, event, e, e->type.v4, 0);
+    return start(context, event, e, e->type.v4, 4);
 }
 
 static ncclResult_t stop(void *event)
@@ -166,7 +176,13 @@ static ncclResult_t join_v5(void **context, uint64_t comm_id, int *mask,
 static ncclResult_t start_v5(void *context, void **event,
                              const ncclProfilerEvent_t *e)
 {
-    return start(context, event, e, (int)e->type.v5, 1);
+    return start(context, event, e, (int)e->type.v5, 5);
+}
+
+static ncclResult_t start_v7(void *context, void **event,
+                             const ncclProfilerEvent_t *e)
+{
+    return start(context, event, e, (int)e->type.v5, 7);
 }
 
 EXPORT const ncclProfiler_v4_t ncclProfiler_v4 = {"listener", join,  start_v4,
@@ -175,7 +191,7 @@ EXPORT const ncclProfiler_v5_t ncclProfiler_v5 = {"listener", join_v5, start_v5,
                                                   stop,       state,   leave};
 EXPORT const ncclProfiler_v5_t ncclProfiler_v6 = {"listener", join_v5, start_v5,
                                                   stop,       state,   leave};
-EXPORT const ncclProfiler_v5_t ncclProfiler_v7 = {"listener", join_v5, start_v5,
+EXPORT const ncclProfiler_v5_t ncclProfiler_v7 = {"listener", join_v5, start_v7,
                                                   stop,       state,   leave};
 
 static ncclResult_t tuner_init(void **context, uint64_t comm_id, size_t n_ranks,

@@ -430,9 +430,11 @@ TEST(MockProfiler, SymmetricKernelsAreLaunchedFirstFrom2_31)
     EXPECT_THAT(
         FollowedLines(log),
         ElementsAre("1000 start 1 Coll of 0 rank 0 AllReduce 32768 "
-                    "ncclBfloat16 root 0 RSxLD_AGxST/ on 4 number 0 in 0",
+                    "ncclBfloat16 root 0 RSxLD_AGxST/ on 4 number 0 in 0 "
+                    "by AllReduce_RSxLD_AGxST of windows",
                     "1000 start 2 Coll of 0 rank 0 AllReduce 32768 "
-                    "ncclBfloat16 root 0 RSxLD_AGxST/ on 0 number 1 in 0",
+                    "ncclBfloat16 root 0 RSxLD_AGxST/ on 0 number 1 in 0 "
+                    "by AllReduce_RSxLD_AGxST of windows",
                     "stop 1", "stop 2",
                     "1000 start 3 Coll of 0 rank 0 Reduce 16384 ncclBfloat16 "
                     "root 0 RING/LL on 2 number 0 in 0",
@@ -458,10 +460,12 @@ TEST(MockProfiler, SymmetricKernelsOfNewEnqueueingHaveBlocksEach)
     EXPECT_THAT(
         FollowedLines(log),
         ElementsAre("1000 start 1 Coll of 0 rank 0 AllReduce 32768 "
-                    "ncclBfloat16 root 0 RSxLD_AGxST/ on 2 number 0 in 0",
+                    "ncclBfloat16 root 0 RSxLD_AGxST/ on 2 number 0 in 0 "
+                    "by AllReduce_RSxLD_AGxST of windows",
                     "stop 1",
                     "1000 start 2 Coll of 0 rank 0 AllReduce 32768 "
-                    "ncclBfloat16 root 0 RSxLD_AGxST/ on 2 number 1 in 0",
+                    "ncclBfloat16 root 0 RSxLD_AGxST/ on 2 number 1 in 0 "
+                    "by AllReduce_RSxLD_AGxST of windows",
                     "stop 2"));
 }
 
@@ -478,18 +482,18 @@ TEST(MockProfiler, PhasesAreToldBeforeTheChannelsEndToV7)
         {"2.30", {100, 900, 200, 800}, {"state 1 22 at 900", "stop 1"}},
         {"2.31",
          {100, 900, 200, 800},
-         {"1000 start 2 KernelPhase of 1 rank 0 channel 0 phase 0 "
+         {"1000 start 2 KernelPhase of 1 rank 0 channel 3 phase 0 "
           "initial_sync at 100",
           "state 2 31 at 200", "stop 2",
-          "1000 start 3 KernelPhase of 1 rank 0 channel 0 phase 1 compute at "
+          "1000 start 3 KernelPhase of 1 rank 0 channel 3 phase 1 compute at "
           "200",
           "state 3 31 at 800", "stop 3",
-          "1000 start 4 KernelPhase of 1 rank 0 channel 0 phase 2 final_sync "
+          "1000 start 4 KernelPhase of 1 rank 0 channel 3 phase 2 final_sync "
           "at 800",
           "state 4 31 at 900", "stop 4", "state 1 22 at 900", "stop 1"}},
         {"2.31",
          {100, 900, 0, 0},
-         {"1000 start 2 KernelPhase of 1 rank 0 channel 0 phase 1 compute at "
+         {"1000 start 2 KernelPhase of 1 rank 0 channel 3 phase 1 compute at "
           "100",
           "state 2 31 at 900", "stop 2", "state 1 22 at 900", "stop 1"}},
         {"2.31", {100, 0, 200, 800}, {}}, // lost
@@ -502,6 +506,7 @@ TEST(MockProfiler, PhasesAreToldBeforeTheChannelsEndToV7)
         mock_outcome outcome = RunOne(p.comm, Call(ncclFuncReduce, 64));
         void *handles[1];
         ASSERT_EQ(1, outcome.n_channels);
+        outcome.first_channel = 3; // as behind others of a group
         mock_comm_kernel_began(p.comm.get(), &outcome, &c.time, handles);
         Log log;
 
@@ -633,7 +638,8 @@ TEST(MockProfiler, CopiesFollowTheKernelsOfTheirGroup)
     EXPECT_THAT(
         FollowedLines(log),
         ElementsAre("1000 start 1 Coll of 0 rank 0 AllReduce 32768 "
-                    "ncclBfloat16 root 0 RSxLD_AGxST/ on 2 number 0 in 0",
+                    "ncclBfloat16 root 0 RSxLD_AGxST/ on 2 number 0 in 0 "
+                    "by AllReduce_RSxLD_AGxST of windows",
                     "stop 1",
                     "1000 start 2 CeColl of 0 rank 0 AllGather 16384 ncclInt8 "
                     "by MC number 0",
