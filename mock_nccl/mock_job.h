@@ -186,8 +186,8 @@ struct mock_job_run {
     double start_us;    /* start, since the job began */
     double launched_us; /* time of its launch on the last rank, when NCCL asked
                            the tuner unless a graph replays it */
-    size_t n_ahead;     /* launches issued and not ended at that time, this one
-                           included */
+    size_t n_ahead;     /* launches from the first that has not ended at that
+                           time to this one; 0 without a limit */
     enum mock_time_source source;
 };
 

@@ -170,8 +170,8 @@ double mock_job_launched_us(const struct mock_job *job, size_t i);
 /* Notes the end of launch 'k' of a group on the GPUs. */
 void mock_job_end_launch(struct mock_job *job, size_t i, size_t k, double us);
 
-/* Launches issued and not ended at the time of call 'i', its own included; 0
- * without a limit.  Calls in their order. */
+/* Launches from the first that has not ended at the time of call 'i' to its
+ * own; 0 without a limit.  Calls in their order. */
 size_t mock_job_count_ahead(struct mock_job *job, size_t i);
 
 /* The hosts wait for the GPUs; if they do after this pass. */
