@@ -74,7 +74,7 @@ TEST(GpuModel, HasOneByteLessThanItsPlace)
     char got[STP_GPU_SIZE];
 
     fs::create_directory(folder.Path("0"));
-    for (const std::string &end : {"", "x", "yz"}) {
+    for (const char *end : {"", "x", "yz"}) {
         std::ofstream(folder.Path("0/information")) << "Model: " + model + end;
         stp_read_gpu(folder.path().c_str(), got);
         EXPECT_EQ(model, got);
