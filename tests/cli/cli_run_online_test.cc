@@ -42,7 +42,7 @@ TEST_F(RunOnline, TellsWhatWasLearned)
                          "1 process.\n"),
               HasSubstr("\nPlugin: learns, beginning with NCCL's own choice\n"),
               ContainsRegex("4 +allgather +4194304 +4194304 +[0-9]+ +"
-                            "ring/ll128 +learned\n"),
+                            "ring/ll128 +learning\n"),
               ContainsRegex("4 +allreduce +1048576 +1048576 +[0-9]+ +"
                             "NCCL's own +-\n"),
               Not(HasSubstr(":0"))));
@@ -103,7 +103,7 @@ TEST_F(RunOnline, TellsItAsJson)
     cJSON_ArrayForEach(row, cJSON_GetObjectItem(json.get(), "decisions"))
     {
         const bool own = cJSON_IsNull(cJSON_GetObjectItem(row, "choice"));
-        EXPECT_EQ(own ? "nccl" : "learned", String(row, "by"));
+        EXPECT_EQ(own ? "nccl" : "learning", String(row, "by"));
         EXPECT_TRUE(cJSON_IsNull(cJSON_GetObjectItem(row, "line")));
         n_learned += !own;
     }

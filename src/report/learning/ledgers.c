@@ -249,7 +249,7 @@ static void ledgers_put(const struct ledgers_sum *sum, const char *policy,
 {
     const struct stp_ledger_entry *e = &sum->entry;
     bool is_own = e->algo < 0;
-    bool has_line = !is_own && e->line != 0; /* or else it was learned */
+    bool has_line = !is_own && e->line != 0; /* or else learning chose it */
     const char *file = policy != NULL ? stp_base_name(policy) : "line";
 
     stp_table_row(t);
@@ -268,11 +268,11 @@ static void ledgers_put(const struct ledgers_sum *sum, const char *policy,
     stp_table_word(t, "by", NULL,
                    is_own     ? "nccl"
                    : has_line ? "policy"
-                              : "learned");
+                              : "learning");
     if (has_line)
         stp_table_text(t, "<by", "%s:%u", file, (unsigned)e->line);
     else
-        stp_table_word(t, NULL, "<by", is_own ? NULL : "learned");
+        stp_table_word(t, NULL, "<by", is_own ? NULL : "learning");
 }
 
 /* Entries of an unknown collective, algorithm or protocol are left out. */
