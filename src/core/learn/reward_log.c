@@ -68,7 +68,7 @@ static void reward_keep(struct stp_reward_log *log, const char *bytes,
     log->length += n;
     if (n == len)
         return;
-    log->is_too_long = 1;
+    log->is_too_long = true;
     reward_count_bad(log);
 }
 
@@ -93,5 +93,5 @@ void stp_reward_log_feed(struct stp_reward_log *log, const char *bytes,
 void stp_reward_log_restart(struct stp_reward_log *log)
 {
     log->length = 0;
-    log->is_too_long = 0;
+    log->is_too_long = false;
 }

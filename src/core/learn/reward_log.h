@@ -9,6 +9,7 @@
 #ifndef STP_REWARD_LOG_H
 #define STP_REWARD_LOG_H
 
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 
@@ -28,7 +29,7 @@ typedef void (*stp_reward_sink)(void *user, const struct stp_reward *reward);
 struct stp_reward_log {
     char line[STP_REWARD_LINE]; /* the part of a line that was read */
     size_t length;
-    int is_too_long; /* the rest of the line is dropped */
+    bool is_too_long; /* the rest of the line is dropped */
     uint64_t n_good;
     uint64_t n_bad;     /* lines that are no reward */
     char first_bad[64]; /* printable; "" if none */

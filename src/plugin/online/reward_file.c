@@ -101,7 +101,7 @@ static void reward_skip_backlog(struct stp_reward_file *file, uint64_t size)
         return;
     file->offset = size - STP_REWARD_BACKLOG - 1;
     file->n_skipped = file->offset;
-    file->log.is_too_long = 1;
+    file->log.is_too_long = true;
 }
 
 static void reward_begin_file(struct stp_reward_file *file, int fd,

@@ -453,6 +453,7 @@ TEST_F(Recorder, SaysThatItEndsEarly)
         for (unsigned i = 0; i < 3 * kPass; i++)
             End(Launch());
         setrlimit(RLIMIT_FSIZE, &limit);
+        EXPECT_EQ(1u, logged.size()) << "does not wait for the end";
         stp_recorder_close();
         EXPECT_THAT(logged,
                     ElementsAre("steptune-online: the trace ends early: File "
