@@ -711,6 +711,8 @@ TEST_F(Layouts, ColorsMustFitTheirMachine)
          "color 0 with another number of ranks than 2, which its machine has"},
         {{0, 1, 1, 2},
          "color 0 with another number of ranks than 2, which its machine has"},
+        {{0, -1, -1, -1},
+         "color 0 with another number of ranks than 2, which its machine has"},
         {{-1, -1, 5, -1},
          "color 5 with another number of ranks than 2, which its machine has"},
         {{3, 3, 3, 3},
