@@ -17,7 +17,8 @@ struct stp_plans {
     struct stp_planner_host host;
     struct stp_hosts_line line;
     const struct stp_agreement_store *store;
-    bool is_hushed; /* atomically: C++ has no atomic_bool */
+    bool is_hushed; /* read and written atomically; C++ has no
+                       atomic_bool */
     int wake_fd;    /* can be read then; -1: there is none to be had */
 };
 

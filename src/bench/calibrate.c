@@ -25,11 +25,12 @@ static const double first_share = 2. / 3;
 /* What is timed in one go takes no longer than this, unless it is one. */
 static const double max_us = 100e3;
 
-/* What takes less than 'launch_us', its launch included, is timed behind
- * kernels that each read and write so much: meanwhile all of it is launched,
- * and none waits for its launch.  A busy host launches less often: of what
- * takes less than 'short_us', a few are timed so, too; if each then takes less
- * than this share, all are. */
+/* A host launches something about every 'launch_us'.  What takes less, its
+ * launch included, is timed behind kernels that each read and write
+ * AHEAD_BYTES: meanwhile all of it is launched, and none waits for its launch.
+ * A busy host launches less often.  So of what takes less than 'short_us',
+ * N_PROBED in a row are timed behind kernels; if each takes less than
+ * 'launched_share' of what it takes without them, all are timed so. */
 static const double launch_us = 50;
 static const double short_us = 200;
 static const double launched_share = 0.97;
