@@ -17,8 +17,7 @@ struct stp_plans {
     struct stp_planner_host host;
     struct stp_hosts_line line;
     const struct stp_agreement_store *store;
-    bool is_hushed; /* read and written atomically; C++ has no
-                       atomic_bool */
+    bool is_hushed; /* by __atomic builtins: tests in C++ include this */
     int wake_fd;    /* can be read then; -1: there is none to be had */
 };
 

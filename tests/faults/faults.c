@@ -1,7 +1,7 @@
 /* faults.c - libc's functions, of which one call fails */
 #define _GNU_SOURCE /* RTLD_NEXT, dl_iterate_phdr() */
 #ifndef __NO_INLINE__
-#define __NO_INLINE__ 1 /* of glibc's own getline() and putchar() */
+#define __NO_INLINE__ 1 /* or glibc's headers define getline(), putchar() */
 #endif
 #include "faults/faults.h"
 

@@ -1,5 +1,5 @@
 /*
- * listener.c - a profiler of versions 4 to 6 that logs each event as a line,
+ * listener.c - a profiler of versions 4 to 7 that logs each event as a line,
  * and a tuner that logs its calls; with LISTENER_V4, a macro of the build, only
  * a profiler of version 4
  *
@@ -7,6 +7,7 @@
  */
 #include <inttypes.h>
 #include <stdio.h>
+#include <string.h>
 
 #include "listener_control.h"
 

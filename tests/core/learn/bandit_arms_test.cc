@@ -302,6 +302,20 @@ TEST(BanditArms, HaveAsManyChannelsAsNcclCanHave)
     }
 }
 
+// It counts in the budget once its blocks are forgotten, as before a retest.
+TEST(BanditArms, OfACountThatIsRecalledAreExpectedToBeAsFastAsNcclsOwn)
+{
+    const bandit_job::Bandit bandit = bandit_job::Open(bandit_job::Halving());
+    const stp_bandit_arm arm = {NCCL_ALGO_RING, NCCL_PROTO_SIMPLE, 8};
+    bandit_job::AddKey(bandit, 0, 0);
+    const unsigned n_arms = bandit->keys[0]->n_arms;
+
+    stp_bandit_recall(bandit.get(), 0, &arm, 5, .1, 0);
+
+    ASSERT_EQ(n_arms + 1, bandit->keys[0]->n_arms);
+    EXPECT_EQ(1, bandit->keys[0]->arms[n_arms].ratio);
+}
+
 // Arms of the rules: one of NCCL's own count, and one of 8.
 TEST(BanditArms, AreSeenOnChannelsThatNcclChose)
 {

@@ -144,7 +144,7 @@ TEST(MockProfilerClose, ALibraryThatHasNoneIsClosedOnce)
     nccl.reset();
 
     void *again = dlopen(path, RTLD_NOW | RTLD_NOLOAD);
-    EXPECT_EQ(library, again);
+    ASSERT_EQ(library, again);
     dlclose(again);
     dlclose(library);
 }
