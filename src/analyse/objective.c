@@ -129,8 +129,7 @@ objective_split_collectives(const struct stp_dataset *selected,
             m.coll = ncclFuncReduceScatter;
             m.ran_algo = m.ran_proto = m.ran_channels = -1;
         }
-        if (status == STP_OK)
-            status = objective_add_row(each, &m, err);
+        STP_THEN(status, objective_add_row(each, &m, err));
     }
     return status;
 }
@@ -218,12 +217,9 @@ static enum stp_status objective_pool(struct pooling *p,
     enum stp_status status =
         objective_split_collectives(selected, &p->each, err);
 
-    if (status == STP_OK)
-        status = stp_compare(&p->each, &p->verdicts, err);
-    if (status == STP_OK)
-        status = objective_number_rounds(p, err);
-    if (status == STP_OK)
-        status = stp_compare(&p->pooled, comparisons_ret, err);
+    STP_THEN(status, stp_compare(&p->each, &p->verdicts, err));
+    STP_THEN(status, objective_number_rounds(p, err));
+    STP_THEN(status, stp_compare(&p->pooled, comparisons_ret, err));
     if (status == STP_OK)
         objective_drop_slower(&p->verdicts, comparisons_ret);
     return status;
@@ -373,8 +369,7 @@ static enum stp_status registered_compare_overlapped(
             objective_name_pair(&m))
             status = objective_add_row(&selected, &m, err);
     }
-    if (status == STP_OK)
-        status = objective_pool(p, &selected, comparisons_ret, err);
+    STP_THEN(status, objective_pool(p, &selected, comparisons_ret, err));
     stp_dataset_free(&selected);
     return status;
 }
@@ -425,9 +420,8 @@ enum stp_status stp_objective_select_and_compare(
     enum stp_status status =
         stp_objective_select(data, objective, &selected, err);
 
-    if (status == STP_OK)
-        status =
-            stp_objective_compare(&selected, objective, comparisons_ret, err);
+    STP_THEN(status,
+             stp_objective_compare(&selected, objective, comparisons_ret, err));
     stp_dataset_free(&selected);
     return status;
 }

@@ -241,10 +241,9 @@ enum stp_status stp_verify_sizes(const struct stp_sizes *seen,
             sizes_ret, err);
     for (size_t i = 0; seen->n > 0 && i < n_ends && status == STP_OK; i++) {
         status = verify_add_unseen(seen, ends[i], grain, sizes_ret, err);
-        if (status == STP_OK)
-            status =
-                verify_add_unseen(seen, ends[i] + stp_size_step(ends[i], grain),
-                                  grain, sizes_ret, err);
+        STP_THEN(status, verify_add_unseen(
+                             seen, ends[i] + stp_size_step(ends[i], grain),
+                             grain, sizes_ret, err));
     }
     return status;
 }

@@ -59,9 +59,8 @@ static void calibrate_note_layer(struct timing *t)
     const struct stp_layer *layer = t->layer;
 
     if (t->stream == STP_STREAM_MAIN) {
-        if (t->status == STP_OK)
-            t->status = stp_workload_note_compute(t->device, layer->work,
-                                                  t->stream, t->err);
+        STP_THEN(t->status, stp_workload_note_compute(t->device, layer->work,
+                                                      t->stream, t->err));
         return;
     }
     for (size_t c = 0; c < layer->n_colls; c++)

@@ -246,8 +246,7 @@ static void iterate_time_compute(struct loop *l, unsigned round)
     const struct stp_layer layer = iterate_layer(l);
     double us = 0;
 
-    if (l->status == STP_OK)
-        l->status = stp_time_compute(&layer, N_CALIBRATE, &us, l->err);
+    STP_THEN(l->status, stp_time_compute(&layer, N_CALIBRATE, &us, l->err));
     if (l->status != STP_OK)
         return;
     l->compute_us += us;
@@ -356,9 +355,8 @@ static double iterate_time_comm(struct loop *l)
     for (unsigned i = 0; i < n && l->status == STP_OK; i++) {
         if (!l->info.is_live)
             STP_DEVICE_DO(l, begin_round, i * rounds / n, rounds, l->err);
-        if (l->status == STP_OK)
-            l->status =
-                stp_time_collectives(&layer, N_CALIBRATE, &us[i], l->err);
+        STP_THEN(l->status,
+                 stp_time_collectives(&layer, N_CALIBRATE, &us[i], l->err));
     }
     if (!l->info.is_live)
         STP_DEVICE_DO(l, begin_round, 0, rounds, l->err);

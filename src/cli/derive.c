@@ -351,14 +351,11 @@ static enum stp_status derive_from_times(const struct derive_options *o,
     enum stp_status status =
         stp_objective_select(data, objective, &selected, err);
 
-    if (status == STP_OK)
-        status = stp_objective_compare(&selected, objective, &all, err);
-    if (status == STP_OK)
-        status = stp_tune_measure_steadiness(&selected, &all, &steadiness, err);
-    if (status == STP_OK)
-        status = stp_derive_on(&all, &terms, &derived, err);
-    if (status == STP_OK)
-        status = derive_write(o, &selected, &steadiness, &derived, err);
+    STP_THEN(status, stp_objective_compare(&selected, objective, &all, err));
+    STP_THEN(status,
+             stp_tune_measure_steadiness(&selected, &all, &steadiness, err));
+    STP_THEN(status, stp_derive_on(&all, &terms, &derived, err));
+    STP_THEN(status, derive_write(o, &selected, &steadiness, &derived, err));
     if (status == STP_OK)
         derive_warn(o, &steadiness);
     stp_derived_free(&derived);
@@ -587,11 +584,9 @@ static int memory_derive(const struct derive_options *o,
     enum stp_status status =
         memory_compare(o, data, compared, situations, &err);
 
-    if (status == STP_OK)
-        status =
-            stp_memory_rules_derive(situations, 2, data->gpu, &rules, &err);
-    if (status == STP_OK)
-        status = memory_write(o, data, &rules.table, &err);
+    STP_THEN(status,
+             stp_memory_rules_derive(situations, 2, data->gpu, &rules, &err));
+    STP_THEN(status, memory_write(o, data, &rules.table, &err));
     stp_memory_rules_free(&rules);
     for (int i = 0; i < 2; i++)
         stp_comparisons_free(&compared[i]);

@@ -219,11 +219,10 @@ static enum stp_status explain_other(struct explain *e,
         status = stp_find_plugin("steptune", plugin, e->err);
     }
     other.plugin = plugin;
-    if (status == STP_OK)
-        status = stp_set_plugin_environment(
-            e->machine, is_plugin ? e->set_policy : e->o->diff, e->err);
-    if (status == STP_OK)
-        status = stp_explain(&other, out_ret, e->err);
+    STP_THEN(status,
+             stp_set_plugin_environment(
+                 e->machine, is_plugin ? e->set_policy : e->o->diff, e->err));
+    STP_THEN(status, stp_explain(&other, out_ret, e->err));
     stp_policy_free(policy);
     return status;
 }
@@ -363,11 +362,10 @@ static int explain_run(void *user)
         .coll = o->coll,
         .max_bytes = o->max_bytes};
     status = stp_set_plugin_environment(e.machine, e.set_policy, &err);
-    if (status == STP_OK)
-        status = o->why != 0         ? explain_why(&e)
-                 : o->diff != NULL   ? explain_diff(&e)
-                 : o->golden != NULL ? explain_golden(&e)
-                                     : explain_all(&e);
+    STP_THEN(status, o->why != 0         ? explain_why(&e)
+                     : o->diff != NULL   ? explain_diff(&e)
+                     : o->golden != NULL ? explain_golden(&e)
+                                         : explain_all(&e));
     if (status != STP_OK)
         stp_complain_error(NULL, &err);
     stp_policy_free(e.policy);

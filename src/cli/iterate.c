@@ -332,18 +332,16 @@ static enum stp_status iterate_measure(struct iterate *it)
                                 &it->step, it->err);
     if (it->trace != NULL)
         plan->step = &it->step.work;
-    if (status == STP_OK)
-        status = stp_plan_iterations(&it->info, &o->work, o->find_regimes,
-                                     &it->plan, it->err);
+    STP_THEN(status, stp_plan_iterations(&it->info, &o->work, o->find_regimes,
+                                         &it->plan, it->err));
     if (status == STP_OK && o->find_regimes && iterate_scans_all(&o->work))
         status = iterate_plan_recorded(it);
     if (status == STP_OK)
         it->several = stp_iterate_settings(&it->device, plan) > 1;
     stp_stop_begin();
     it->saved_ms = stp_now_ms();
-    if (status == STP_OK)
-        status = stp_iterate_run(&it->device, plan, iterate_progress, it,
-                                 &it->out, it->err);
+    STP_THEN(status, stp_iterate_run(&it->device, plan, iterate_progress, it,
+                                     &it->out, it->err));
     if (it->saved == STP_OK)
         return status;
     *it->err = it->saved_err;
@@ -429,14 +427,12 @@ static enum stp_status iterate_report(struct iterate *it, struct stp_error *err)
     struct iterate_results f;
     enum stp_status status = iterate_save(it, err);
 
-    if (status == STP_OK)
-        status = iterate_sum_up(it, &f, err);
+    STP_THEN(status, iterate_sum_up(it, &f, err));
     if (status != STP_OK)
         return status;
     status = iterate_print(it, &f, err);
     fflush(stdout);
-    if (status == STP_OK)
-        status = iterate_draw(it, &f, err);
+    STP_THEN(status, iterate_draw(it, &f, err));
     iterate_release(&f);
     return status;
 }
@@ -496,9 +492,8 @@ static int iterate_body(void *user, const struct stp_world *world)
     it->world = world;
     it->err = &err;
     status = iterate_choose_folder(it);
-    if (status == STP_OK)
-        status = iterate_open_and_measure(it, c->plugin[0] != '\0' ? c->plugin
-                                                                   : NULL);
+    STP_THEN(status, iterate_open_and_measure(
+                         it, c->plugin[0] != '\0' ? c->plugin : NULL));
     it->is_complete = status == STP_OK;
     if (world->rank == 0 && it->out.data.n_rows > 0 &&
         iterate_report(it, status == STP_OK ? &err : &later) != STP_OK &&

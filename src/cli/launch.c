@@ -150,10 +150,8 @@ static int launch_under_mpi(const struct stp_run_options *run, body_fn body,
     char path[STP_CLI_PATH];
     enum stp_status status = stp_find_module("mpi", path, &err);
 
-    if (status == STP_OK)
-        status = stp_module_open(path, &mpi, &err);
-    if (status == STP_OK)
-        status = mpi->world(NULL, NULL, &world, &err);
+    STP_THEN(status, stp_module_open(path, &mpi, &err));
+    STP_THEN(status, mpi->world(NULL, NULL, &world, &err));
     if (status != STP_OK)
         return launch_fail(status, &err);
     status = launch_check_mpi(&world, &err);
@@ -175,8 +173,7 @@ static int launch_by_hand(const struct stp_run_options *run, body_fn body,
 
     if (launch_needs_mpi(run)) {
         status = stp_find_module("mpi", path, &err);
-        if (status == STP_OK)
-            status = stp_launch_mpirun(plan.n, &err);
+        STP_THEN(status, stp_launch_mpirun(plan.n, &err));
         return launch_fail(status, &err);
     }
     if (plan.n == 0)

@@ -498,10 +498,8 @@ static int learn_run(void *user)
     if (o->plugin == NULL)
         status = stp_find_plugin("steptune-online", ours, &err);
     unsetenv("NCCL_WORKLOAD_OVERLAP"); /* the study has no such policy */
-    if (status == STP_OK)
-        status = stp_set_plugin_environment(o->machine_path, NULL, &err);
-    if (status == STP_OK)
-        status = learn_play_in_folder(o, plugin, &err);
+    STP_THEN(status, stp_set_plugin_environment(o->machine_path, NULL, &err));
+    STP_THEN(status, learn_play_in_folder(o, plugin, &err));
     if (status == STP_OK)
         return STP_EXIT_OK;
     stp_complain_error(NULL, &err);

@@ -317,9 +317,8 @@ int stp_cmd_machines(int argc, char **argv)
 
     stp_options_read(&machines_line, argc, argv, &o);
     status = machines_find(&o.names, &list, &err);
-    if (status == STP_OK)
-        status = o.check ? machines_check(&list, o.json, &all_right, &err)
-                         : machines_print(&list, o.json, &all_right, &err);
+    STP_THEN(status, o.check ? machines_check(&list, o.json, &all_right, &err)
+                             : machines_print(&list, o.json, &all_right, &err));
     free(list.paths);
     if (status != STP_OK)
         stp_complain_error(NULL, &err);

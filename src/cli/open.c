@@ -139,8 +139,7 @@ static enum stp_status open_load_module(const struct stp_world *world,
     char path[STP_CLI_PATH];
     enum stp_status status = stp_find_module(name, path, err);
 
-    if (status == STP_OK)
-        status = stp_module_open(path, module_ret, err);
+    STP_THEN(status, stp_module_open(path, module_ret, err));
     return stp_world_agree(world, status, err);
 }
 

@@ -115,8 +115,7 @@ static enum stp_status plot_draw(const struct plot_options *o, const char *name,
         if (!plot_has_format(o, f))
             continue;
         status = plot_find_path(o, name, stp_plot_format_name(f), path, err);
-        if (status == STP_OK)
-            status = stp_chart_save(chart, f, o->gnuplot, path, err);
+        STP_THEN(status, stp_chart_save(chart, f, o->gnuplot, path, err));
         if (status == STP_OK && !o->json)
             puts(path);
     }
@@ -184,9 +183,10 @@ static enum stp_status plot_write_study(const struct plot_options *o,
         const char *name = stp_study_name(t, &ending);
 
         status = plot_begin_text(o, name, ending, &text, err);
-        if (status == STP_OK)
-            status = plot_end_text(
-                o, &text, stp_study_write(curves, t, text.file.fp, err), err);
+        STP_THEN(status,
+                 plot_end_text(o, &text,
+                               stp_study_write(curves, t, text.file.fp, err),
+                               err));
     }
     for (int kind = STP_PLOT_STUDY_TIME;
          kind <= STP_PLOT_STUDY_BARS && status == STP_OK; kind++)
@@ -203,10 +203,8 @@ static enum stp_status plot_write_all(const struct plot_options *o,
     if (status == STP_OK && stp_plot_is_study(curves))
         status = plot_write_study(o, curves, err);
     for (int c = 0; c < NCCL_NUM_TUNED_FUNCS; c++) {
-        if (status == STP_OK)
-            status = plot_draw_curves(o, curves, STP_PLOT_BUSBW, c, err);
-        if (status == STP_OK)
-            status = plot_draw_curves(o, curves, STP_PLOT_LATENCY, c, err);
+        STP_THEN(status, plot_draw_curves(o, curves, STP_PLOT_BUSBW, c, err));
+        STP_THEN(status, plot_draw_curves(o, curves, STP_PLOT_LATENCY, c, err));
     }
     return status;
 }
@@ -247,9 +245,8 @@ static enum stp_status plot_measurements(struct plot_options *o,
     if (sets == NULL)
         return stp_nomem(err);
     status = plot_load(o, sets, err);
-    if (status == STP_OK)
-        status = stp_curves_make(sets, (const char *const *)o->files.v, n,
-                                 &curves, err);
+    STP_THEN(status, stp_curves_make(sets, (const char *const *)o->files.v, n,
+                                     &curves, err));
     if (status == STP_OK) {
         status = plot_write_all(o, &curves, err);
         stp_curves_free(&curves);
@@ -277,8 +274,7 @@ static enum stp_status plot_draw_journal(struct plot_options *o,
         struct stp_chart chart;
 
         status = stp_journal_plot_make(plot, k, &chart, err);
-        if (status == STP_OK)
-            status = plot_draw(o, stp_journal_plot_name(k), &chart, err);
+        STP_THEN(status, plot_draw(o, stp_journal_plot_name(k), &chart, err));
     }
     return status;
 }
@@ -375,11 +371,10 @@ static enum stp_status plot_draw_runs(const struct plot_options *o,
     struct plot_text text;
     enum stp_status status = plot_make_folder(o, err);
 
-    if (status == STP_OK)
-        status = plot_begin_text(o, "train_summary", "txt", &text, err);
-    if (status == STP_OK)
-        status = plot_end_text(
-            o, &text, stp_train_print_models(runs, text.file.fp, err), err);
+    STP_THEN(status, plot_begin_text(o, "train_summary", "txt", &text, err));
+    STP_THEN(status, plot_end_text(
+                         o, &text,
+                         stp_train_print_models(runs, text.file.fp, err), err));
     for (size_t i = 0; i < charts->n && status == STP_OK; i++) {
         char name[STP_TRAIN_CHART_NAME];
         struct stp_chart chart;
@@ -389,8 +384,7 @@ static enum stp_status plot_draw_runs(const struct plot_options *o,
         stp_train_chart_name(&charts->all[i], name);
         status =
             stp_train_chart_make(runs, &charts->all[i], o->title, &chart, err);
-        if (status == STP_OK)
-            status = plot_draw(o, name, &chart, err);
+        STP_THEN(status, plot_draw(o, name, &chart, err));
     }
     return status;
 }
@@ -422,8 +416,7 @@ static enum stp_status plot_training(struct plot_options *o,
     struct stp_train_runs runs = {.n = 0};
     enum stp_status status = plot_load_all_runs(o, &runs, err);
 
-    if (status == STP_OK)
-        status = plot_runs(o, &runs, err);
+    STP_THEN(status, plot_runs(o, &runs, err));
     stp_train_runs_free(&runs);
     return status;
 }

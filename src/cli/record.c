@@ -222,9 +222,9 @@ static enum stp_status record_plan_window(struct record *r)
     r->window_arms = r->o->window_arms;
     status =
         stp_arms_add_setups(&r->window_arms, r->machine.info.setups, &r->err);
-    if (status == STP_OK)
-        status = stp_plan_measurements(&r->device, &r->o->measure,
-                                       &r->window_arms, &r->window, &r->err);
+    STP_THEN(status,
+             stp_plan_measurements(&r->device, &r->o->measure, &r->window_arms,
+                                   &r->window, &r->err));
     record_drop_unknown(r);
     record_count_steps(r, &r->window.plan);
     return status;
@@ -331,9 +331,8 @@ static enum stp_status record_measure_iterations(struct record *r)
 
         status = stp_setting_choose_arms(&swept, &r->device, &settings[i],
                                          &arms, &r->err);
-        if (status == STP_OK)
-            status = stp_setting_run(&r->device, &settings[i], &terms, &arms,
-                                     &r->machine.overlap, &r->err);
+        STP_THEN(status, stp_setting_run(&r->device, &settings[i], &terms,
+                                         &arms, &r->machine.overlap, &r->err));
     }
     record_drop_modelled(&r->machine.overlap.data);
     stp_comparisons_free(&swept);
@@ -360,22 +359,17 @@ static enum stp_status record_measure(struct record *r)
     struct stp_machine_record *to = &r->machine;
     enum stp_status status = record_plan_choices(r);
 
-    if (status == STP_OK)
-        status = record_plan_window(r);
-    if (status == STP_OK)
-        status = record_plan_sweep(r);
-    if (status == STP_OK)
-        status = stp_choices_record(&r->device, r->parts, r->n_parts,
-                                    record_progress, r, &to->choices, &r->err);
+    STP_THEN(status, record_plan_window(r));
+    STP_THEN(status, record_plan_sweep(r));
+    STP_THEN(status,
+             stp_choices_record(&r->device, r->parts, r->n_parts,
+                                record_progress, r, &to->choices, &r->err));
     record_warn_of_untold(r);
-    if (status == STP_OK)
-        status = stp_sweep_run(&r->device, &r->window.plan, record_progress, r,
-                               &to->window, &r->err);
-    if (status == STP_OK)
-        status = stp_sweep_run(&r->device, &r->sweep.plan, record_progress, r,
-                               &to->sweep, &r->err);
-    if (status == STP_OK)
-        status = record_measure_iterations(r);
+    STP_THEN(status, stp_sweep_run(&r->device, &r->window.plan, record_progress,
+                                   r, &to->window, &r->err));
+    STP_THEN(status, stp_sweep_run(&r->device, &r->sweep.plan, record_progress,
+                                   r, &to->sweep, &r->err));
+    STP_THEN(status, record_measure_iterations(r));
     return status;
 }
 
@@ -413,8 +407,7 @@ static enum stp_status record_ask_mock(const char *path,
     struct stp_device device;
     enum stp_status status = stp_mock_open(path, 0, 0, &options, &engines, err);
 
-    if (status == STP_OK)
-        status = stp_device_open(&options, &engines, &device, err);
+    STP_THEN(status, stp_device_open(&options, &engines, &device, err));
     if (status != STP_OK)
         return status;
     status = stp_choices_repeat(&device, recorded, mock, err);
@@ -503,8 +496,7 @@ static enum stp_status record_open_and_measure(struct record *r)
     if (is_first && !stp_folder_file(&r->folder, "graphs.xml", graphs))
         status = stp_fail(&r->err, STP_ERR_IO, "the path is too long");
     status = stp_world_agree(r->world, status, &r->err);
-    if (status == STP_OK)
-        status = stp_open(&open, &r->device, &r->err);
+    STP_THEN(status, stp_open(&open, &r->device, &r->err));
     if (status != STP_OK)
         return status;
     stp_device_get_info(&r->device, &r->machine.info);
@@ -518,8 +510,7 @@ static enum stp_status record_write(struct record *r)
     enum stp_status status =
         stp_machine_write(&r->machine, &r->folder, &r->err);
 
-    if (status == STP_OK)
-        status = record_fit_channels(r);
+    STP_THEN(status, record_fit_channels(r));
     if (status == STP_OK)
         return stp_folder_commit(&r->folder, stp_machine_files, &r->err);
     stp_folder_abandon(&r->folder);
@@ -537,8 +528,7 @@ static enum stp_status record_in_folder(struct record *r)
         status = stp_folder_begin(r->o->path, r->o->force, &r->folder, &r->err);
     has_folder = is_first && status == STP_OK;
     status = stp_world_agree(r->world, status, &r->err);
-    if (status == STP_OK)
-        status = record_open_and_measure(r);
+    STP_THEN(status, record_open_and_measure(r));
     if (has_folder && status != STP_OK)
         stp_folder_abandon(&r->folder);
     return status;
@@ -561,8 +551,7 @@ static int record_body(void *user, const struct stp_world *world)
     if (world->rank == 0)
         status = stp_lock_take(r->o->path, false, &r->lock, &r->err);
     status = stp_world_agree(world, status, &r->err);
-    if (status == STP_OK)
-        status = record_in_folder(r);
+    STP_THEN(status, record_in_folder(r));
     exit_status = stp_complain_in(world, status, &r->err);
     if (status == STP_OK && world->rank == 0)
         exit_status = record_write(r) == STP_OK

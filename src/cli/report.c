@@ -73,10 +73,9 @@ int stp_cmd_report(int argc, char **argv)
     status = stp_page_find((const char *const *)o.paths.v, (size_t)o.paths.n,
                            found, &err);
     found->sources.title = o.title;
-    if (status == STP_OK)
-        status = report_check_output(&o, found, &err);
-    if (status == STP_OK)
-        status = stp_page_save(&found->sources, o.output, o.json, stdout, &err);
+    STP_THEN(status, report_check_output(&o, found, &err));
+    STP_THEN(status,
+             stp_page_save(&found->sources, o.output, o.json, stdout, &err));
     free(found);
     if (status != STP_OK)
         return stp_complain_error(NULL, &err);

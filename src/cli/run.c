@@ -394,9 +394,9 @@ static void run_report(const struct run_options *o, const char *policy,
         if (!has_learning)
             stp_complain_error(o->run.settings.journal, &err);
     }
-    if (status == STP_OK)
-        status = run_print(o, policy[0] != '\0' ? policy : NULL, &ledgers,
-                           has_learning ? &learning : NULL, &setting, fp, &err);
+    STP_THEN(status,
+             run_print(o, policy[0] != '\0' ? policy : NULL, &ledgers,
+                       has_learning ? &learning : NULL, &setting, fp, &err));
     if (fp != NULL)
         fclose(fp);
     stp_learning_free(&learning);

@@ -329,9 +329,8 @@ static enum stp_status sweep_make_plan(struct sweep *s, int type, int op)
 
     measure.types[0] = type;
     measure.op = op;
-    if (status == STP_OK)
-        status = stp_plan_measurements(&s->device, &measure, &s->arms, &s->plan,
-                                       s->err);
+    STP_THEN(status, stp_plan_measurements(&s->device, &measure, &s->arms,
+                                           &s->plan, s->err));
     plan->arm_places = (unsigned)s->o->arm_places;
     plan->auto_places = s->info.is_live ? STP_OUT_OF_PLACE | STP_IN_PLACE
                                         : (unsigned)s->o->arm_places;
@@ -413,8 +412,7 @@ static enum stp_status sweep_print_comparisons(const struct sweep *s,
         status = stp_print_sweep_best(&comparisons, stdout, err);
     } else {
         status = stp_print_sweep(&comparisons, stdout, err);
-        if (status == STP_OK)
-            status = stp_print_steadiness(&comparisons, stdout, err);
+        STP_THEN(status, stp_print_steadiness(&comparisons, stdout, err));
     }
     stp_comparisons_free(&comparisons);
     if (s->o->output != NULL)
@@ -477,8 +475,7 @@ static enum stp_status sweep_run_passes(struct sweep *s,
         if (part.size > 0)
             status = sweep_run_pass(s, &part);
         part.ops->close(part.self);
-        if (status == STP_OK)
-            status = stp_world_agree(world, STP_OK, s->err);
+        STP_THEN(status, stp_world_agree(world, STP_OK, s->err));
     }
     return status;
 }

@@ -374,15 +374,13 @@ static enum stp_status session_append(struct train_session *s,
     struct stp_lock lock;
     enum stp_status status = stp_folder_make(s->o->output, s->err);
 
-    if (status == STP_OK)
-        status = stp_lock_take(s->path, true, &lock, s->err);
+    STP_THEN(status, stp_lock_take(s->path, true, &lock, s->err));
     if (status != STP_OK)
         return status;
     status = session_load(s);
     if (status == STP_OK && !session_has(s, report))
         status = session_keep(s, report);
-    if (status == STP_OK)
-        status = stp_train_save(&s->runs, s->o->output, s->err);
+    STP_THEN(status, stp_train_save(&s->runs, s->o->output, s->err));
     if (status == STP_OK)
         stat(s->path, &s->file);
     stp_lock_release(&lock);
@@ -520,11 +518,9 @@ static enum stp_status session_train(struct train_session *s,
         status = stp_fail(s->err, STP_ERR_STOPPED, "stopped");
     if (status == STP_OK && s->world->rank == 0)
         there = session_has(s, &report);
-    if (status == STP_OK)
-        status = session_find_traces(s, job, traces);
+    STP_THEN(status, session_find_traces(s, job, traces));
     status = stp_world_agree(part, status, s->err);
-    if (status == STP_OK)
-        status = stp_world_any(part, there, &there, s->err);
+    STP_THEN(status, stp_world_any(part, there, &there, s->err));
     if (status != STP_OK || there)
         return status;
     status = stp_train_engines_run(engines, &config, traces, &result, s->err);
@@ -719,10 +715,8 @@ static enum stp_status train_plan(struct train_session *s)
     enum stp_status status =
         stp_train_list_arms(&s->o->turns, NULL, &most, s->err);
 
-    if (status == STP_OK)
-        status = train_count_gpus(s, &matrix);
-    if (status == STP_OK)
-        status = stp_train_plan(&matrix, &s->jobs, s->err);
+    STP_THEN(status, train_count_gpus(s, &matrix));
+    STP_THEN(status, stp_train_plan(&matrix, &s->jobs, s->err));
     if (status != STP_OK)
         return status;
     stp_train_skipped(&matrix, skipped);

@@ -86,8 +86,7 @@ enum stp_status stp_train_engines_open(const struct stp_open_options *options,
     if (n_local > 1)
         status = stp_thread_pool_create(n_local, &e.pool, err);
     status = stp_world_agree(options->world, status, err);
-    if (status == STP_OK)
-        status = stp_open_engines(options, n_local, &e.engines, err);
+    STP_THEN(status, stp_open_engines(options, n_local, &e.engines, err));
     if (status == STP_OK) {
         *engines_ret = e;
         return STP_OK;

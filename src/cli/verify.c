@@ -132,11 +132,10 @@ static enum stp_status verify_measure_sizes(struct verify *v)
 
     if (status == STP_OK && v->world->rank == 0)
         stp_tell_begin(&v->device, &v->o->measure, &plan);
-    if (status == STP_OK)
-        status = stp_trial_add_unseen(&v->device, v->o->policy, &plan, v->err);
-    if (status == STP_OK)
-        status = stp_sweep_run(&v->device, &plan.plan, verify_progress, v,
-                               &v->data, v->err);
+    STP_THEN(status,
+             stp_trial_add_unseen(&v->device, v->o->policy, &plan, v->err));
+    STP_THEN(status, stp_sweep_run(&v->device, &plan.plan, verify_progress, v,
+                                   &v->data, v->err));
     return status;
 }
 
@@ -152,9 +151,8 @@ static enum stp_status verify_measure_iterations(struct verify *v)
         stp_plan_iterations(&v->info, &v->o->work, true, &plan, v->err);
 
     plan.plan.arms = &v->arms;
-    if (status == STP_OK)
-        status = stp_iterate_run(&v->device, &plan.plan, verify_progress, v,
-                                 &out, v->err);
+    STP_THEN(status, stp_iterate_run(&v->device, &plan.plan, verify_progress, v,
+                                     &out, v->err));
     free(out.sample_us);
     v->data = out.data;
     return status;
@@ -170,10 +168,8 @@ static enum stp_status verify_measure(struct verify *v)
     memcpy(v->data.policy_hash, v->hash, sizeof(v->hash));
     if (status == STP_OK && v->memory != NULL)
         status = stp_trial_take_memory(v->memory, &v->info, &v->data, v->err);
-    if (status == STP_OK)
-        status = stp_compare(&v->data, &v->verdicts, v->err);
-    if (status == STP_OK)
-        status = verify_report(v);
+    STP_THEN(status, stp_compare(&v->data, &v->verdicts, v->err));
+    STP_THEN(status, verify_report(v));
     return status == STP_OK && v->memory == NULL
                ? stp_trial_require_decisions(v->o->policy, &v->info,
                                              &v->verdicts, v->err)
@@ -188,10 +184,8 @@ static enum stp_status verify_open_memory(struct verify *v,
         stp_policy_load_any(v->o->policy, &v->memory, v->err);
 
     v->arms = (struct stp_arms){.arm = {stp_trial_arms.arm[0]}, .n = 1};
-    if (status == STP_OK)
-        status = stp_trial_add_setups(v->memory, &v->arms, v->err);
-    if (status == STP_OK)
-        status = stp_open(open, &v->device, v->err);
+    STP_THEN(status, stp_trial_add_setups(v->memory, &v->arms, v->err));
+    STP_THEN(status, stp_open(open, &v->device, v->err));
     if (status == STP_OK)
         stp_device_get_info(&v->device, &v->info);
     return status;
@@ -215,16 +209,14 @@ static enum stp_status verify_open(struct verify *v)
         return verify_open_memory(v, &open);
     v->arms = stp_trial_arms;
     status = stp_find_plugin("steptune", plugin, v->err);
-    if (status == STP_OK)
-        status = stp_open(&open, &v->device, v->err);
+    STP_THEN(status, stp_open(&open, &v->device, v->err));
     if (status != STP_OK)
         return status;
     stp_device_get_info(&v->device, &v->info);
     stp_device_close(&v->device);
     open.plugin = plugin;
     status = stp_trial_require_rules(o->policy, &v->info, v->err);
-    if (status == STP_OK)
-        status = stp_trial_environment(o->policy, v->info.gpu, v->err);
+    STP_THEN(status, stp_trial_environment(o->policy, v->info.gpu, v->err));
     return status == STP_OK ? stp_open(&open, &v->device, v->err) : status;
 }
 
@@ -238,8 +230,7 @@ static int verify_body(void *user, const struct stp_world *world)
         world, stp_policy_file_hash(o->policy, v.hash, &err), &err);
     size_t n_slower;
 
-    if (status == STP_OK)
-        status = verify_open(&v);
+    STP_THEN(status, verify_open(&v));
     if (status != STP_OK) {
         stp_policy_free(v.memory);
         return stp_complain_in(world, status, &err);

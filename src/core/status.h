@@ -18,6 +18,15 @@ enum stp_status {
     STP_ERR_STOPPED, /* the caller was asked whether to go on and declined */
 };
 
+/* Takes the next step, an expression of enum stp_status, unless 'status', a
+ * variable, says that one before it failed: steps that all end at the first
+ * failure stand one below the other. */
+#define STP_THEN(status, step)                                                 \
+    do {                                                                       \
+        if ((status) == STP_OK)                                                \
+            (status) = (step);                                                 \
+    } while (0)
+
 enum { STP_ERROR_TEXT = 240 };
 
 /* Where and why something was refused.  Meaningful only after a failure. */

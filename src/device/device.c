@@ -265,14 +265,10 @@ static enum stp_status part_capture(struct part *p)
     const struct stp_engine_ops *ops = p->ranks[0].engine.ops;
     enum stp_status status = part_issue_all(p);
 
-    if (status == STP_OK)
-        status = part_wait(p);
-    if (status == STP_OK)
-        status = part_meet_threads(p);
-    if (status == STP_OK)
-        status = part_each(p, ops->begin_capture);
-    if (status == STP_OK)
-        status = part_issue_all(p);
+    STP_THEN(status, part_wait(p));
+    STP_THEN(status, part_meet_threads(p));
+    STP_THEN(status, part_each(p, ops->begin_capture));
+    STP_THEN(status, part_issue_all(p));
     return status == STP_OK ? part_each(p, ops->end_capture) : status;
 }
 
@@ -288,8 +284,7 @@ static enum stp_status part_reduce(struct part *p)
         status =
             rank_reserve_all(&p->ranks[i], STP_STREAM_MAIN, STP_ROOM_MEETING,
                              STP_TYPE_F32, sizeof(float), p->err);
-    if (status == STP_OK)
-        status = part_group_ranks(p, true, STP_OK);
+    STP_THEN(status, part_group_ranks(p, true, STP_OK));
     for (unsigned i = 0; i < p->n && status == STP_OK; i++) {
         void *meeting = p->ranks[i].room[STP_STREAM_MAIN][STP_ROOM_MEETING];
         const struct stp_transfer transfer = {.coll = ncclFuncAllReduce,
@@ -362,14 +357,11 @@ static enum stp_status part_time(struct part *p)
 
     if (status == STP_OK && p->run->use_graph && !p->run->replay)
         status = part_capture(p);
-    if (status == STP_OK)
-        status = part_meet(p);
+    STP_THEN(status, part_meet(p));
     start = engine->ops->now_us(engine->self);
-    if (status == STP_OK)
-        status = p->run->use_graph ? part_each(p, engine->ops->launch)
-                                   : part_issue_all(p);
-    if (status == STP_OK)
-        status = part_wait(p);
+    STP_THEN(status, p->run->use_graph ? part_each(p, engine->ops->launch)
+                                       : part_issue_all(p));
+    STP_THEN(status, part_wait(p));
     return status == STP_OK
                ? part_read_times(p, engine->ops->now_us(engine->self) - start)
                : status;
@@ -480,8 +472,7 @@ enum stp_status stp_ranks_run_one(struct stp_ranks *d,
 
     for (int i = 0; i < 3 && status == STP_OK; i++)
         status = stp_program_add(&program, &notes[i], err);
-    if (status == STP_OK)
-        status = ranks_run(d, &program, false, false, err);
+    STP_THEN(status, ranks_run(d, &program, false, false, err));
     if (status == STP_OK && captures)
         status = ranks_capture(d, &program, err);
     stp_program_free(&program);

@@ -23,8 +23,7 @@ enum stp_status stp_device_probe(const struct stp_device *device,
                                  err);
     if (status == STP_OK && first->ops->listen != NULL)
         first->ops->listen(first->self);
-    if (status == STP_OK)
-        status = stp_ranks_run_one(d, collective, captures, err);
+    STP_THEN(status, stp_ranks_run_one(d, collective, captures, err));
     if (first->ops->heard != NULL)
         first->ops->heard(first->self, &run, &question);
     if (captures)
@@ -159,10 +158,8 @@ enum stp_status stp_device_check(const struct stp_device *device,
     stp_pattern_sizes(&check.pattern, collective->n_bytes, &check.n_send,
                       &check.n_recv);
     status = stp_ranks_do(d, ranks_check_part, &check, err);
-    if (status == STP_OK)
-        status = stp_ranks_run_one(d, collective, false, err);
+    STP_THEN(status, stp_ranks_run_one(d, collective, false, err));
     check.counts = true;
-    if (status == STP_OK)
-        status = stp_ranks_do(d, ranks_check_part, &check, err);
+    STP_THEN(status, stp_ranks_do(d, ranks_check_part, &check, err));
     return status == STP_OK ? ranks_add_up_wrong(d, n_wrong_ret, err) : status;
 }

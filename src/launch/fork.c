@@ -133,8 +133,7 @@ static enum stp_status fork_start_all(struct run *run, struct stp_error *err)
     fflush(NULL); /* or each would write it once more */
     for (unsigned r = 1; r < run->plan->n && status == STP_OK; r++)
         status = fork_start(run, r, err);
-    if (status == STP_OK)
-        status = fork_start(run, 0, err);
+    STP_THEN(status, fork_start(run, 0, err));
     for (unsigned r = 1; r < run->plan->n; r++)
         if (run->fds[r] >= 0)
             close(run->fds[r]);
@@ -152,10 +151,9 @@ static void fork_signal_all(const struct run *run, int sig)
 
 static void fork_blame(struct run *run, unsigned rank, const char *how)
 {
-    if (run->status == STP_OK)
-        run->status =
-            stp_fail(&run->why, STP_ERR_DEVICE, "rank %u (process %ld) %s",
-                     rank, (long)run->pids[rank], how);
+    STP_THEN(run->status,
+             stp_fail(&run->why, STP_ERR_DEVICE, "rank %u (process %ld) %s",
+                      rank, (long)run->pids[rank], how));
 }
 
 static void fork_judge_signal(struct run *run, unsigned rank, int sig)

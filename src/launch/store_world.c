@@ -752,8 +752,7 @@ enum stp_status stp_store_world_open(const struct stp_store_options *options,
     if (status != STP_OK)
         return status;
     status = members_introduce(&view, err);
-    if (status == STP_OK)
-        status = view_new(&view, options->size, world_ret, err);
+    STP_THEN(status, view_new(&view, options->size, world_ret, err));
     if (status != STP_OK)
         members_close(view.members);
     else if (options->local_size != 0)

@@ -193,14 +193,13 @@ enum stp_status stp_torchrun_read(struct stp_torchrun *settings_ret,
     unsigned limit_s = LIMIT_S;
     enum stp_status status = torchrun_read_numbers(names, &s, &limit_s, err);
 
-    if (status == STP_OK)
-        status =
-            torchrun_check_below(names->rank, s.rank, names->size, s.size, err);
+    STP_THEN(status, torchrun_check_below(names->rank, s.rank, names->size,
+                                          s.size, err));
     if (status == STP_OK && s.local_size != 0)
         status = torchrun_check_below(names->local_rank, s.local_rank,
                                       names->local_size, s.local_size, err);
-    if (status == STP_OK)
-        status = is_srun ? srun_read_job(&s, err) : torchrun_read_job(&s, err);
+    STP_THEN(status,
+             is_srun ? srun_read_job(&s, err) : torchrun_read_job(&s, err));
     if (status != STP_OK)
         return status;
     torchrun_clean_token(&s);

@@ -60,8 +60,7 @@ enum stp_status stp_ledger_open(const char *dir, struct stp_ledger **ledger_ret,
     if (fd < 0)
         return ledger_fail("make", dir, err);
     status = ledger_reserve(fd, dir, err);
-    if (status == STP_OK)
-        status = ledger_map(fd, dir, ledger_ret, err);
+    STP_THEN(status, ledger_map(fd, dir, ledger_ret, err));
     if (status != STP_OK)
         unlink(path);
     close(fd);

@@ -251,10 +251,8 @@ enum stp_status stp_settings_read(struct stp_plugin_settings *settings_ret,
     settings_ret->host_id = 0;
     settings_name_host(settings_ret);
     status = settings_read_timeout(&settings_ret->store.timeout_ms, err);
-    if (status == STP_OK)
-        status = settings_read_lead(&settings_ret->store.lead, err);
-    if (status == STP_OK)
-        status = settings_read_agreement(settings_ret, err);
+    STP_THEN(status, settings_read_lead(&settings_ret->store.lead, err));
+    STP_THEN(status, settings_read_agreement(settings_ret, err));
     return status == STP_OK ? settings_read_policy(settings_ret, err) : status;
 }
 

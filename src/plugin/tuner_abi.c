@@ -351,9 +351,8 @@ static void tuner_open_backend(struct context *ctx,
     const char *subject = "environment";
     char why[STP_PATH_SIZE + STP_ERROR_TEXT];
 
-    if (status == STP_OK)
-        status = stp_backend_open(info, settings, ctx->log, &ctx->backend,
-                                  &subject, err);
+    STP_THEN(status, stp_backend_open(info, settings, ctx->log, &ctx->backend,
+                                      &subject, err));
     if (status != STP_OK) {
         stp_error_string(err, subject, why, sizeof(why));
         tuner_step_aside(ctx, why);

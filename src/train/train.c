@@ -32,8 +32,7 @@ static bool train_wants_to_stop(const struct stp_trainer *t)
 
 static void train_stop(struct stp_trainer *t)
 {
-    if (t->status == STP_OK)
-        t->status = stp_fail(&t->err, STP_ERR_STOPPED, "stopped");
+    STP_THEN(t->status, stp_fail(&t->err, STP_ERR_STOPPED, "stopped"));
 }
 
 /* Before what ends with a sum over all ranks: that goes along, where there are
@@ -346,8 +345,7 @@ static void train_choose_arms(struct run *r)
 
     stp_train_try_arms(t, &r->result);
     t->config.arms = &r->result.arms;
-    if (t->status == STP_OK)
-        t->status = train_make_result(r, &t->err);
+    STP_THEN(t->status, train_make_result(r, &t->err));
 }
 
 static void train_run(struct run *r)

@@ -129,11 +129,9 @@ static void arms_ask(struct stp_trainer *t, const struct stp_arm *arm,
 static void arms_capture(struct stp_trainer *t, const struct stp_transfer *f,
                          struct stp_device_run *run)
 {
-    if (t->status == STP_OK)
-        t->status = t->engine.ops->begin_capture(t->engine.self, &t->err);
+    STP_THEN(t->status, t->engine.ops->begin_capture(t->engine.self, &t->err));
     STP_DO(t, collective, STP_STREAM_MAIN, f);
-    if (t->status == STP_OK)
-        t->status = t->engine.ops->end_capture(t->engine.self, &t->err);
+    STP_THEN(t->status, t->engine.ops->end_capture(t->engine.self, &t->err));
     if (t->status == STP_OK)
         t->engine.ops->captured(t->engine.self, run->kernel);
     if (run->kernel[0] != '\0') {

@@ -180,8 +180,7 @@ enum stp_status stp_train_check(const struct stp_train_config *c,
 {
     enum stp_status status = config_check_model(c->model, err);
 
-    if (status == STP_OK)
-        status = config_check_batch(c, n_ranks, err);
+    STP_THEN(status, config_check_batch(c, n_ranks, err));
     if (status != STP_OK)
         return status;
     if (c->mode == STP_TRAIN_SINGLE && n_ranks != 1)

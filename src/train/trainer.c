@@ -15,8 +15,7 @@ void *stp_trainer_at(void *address, int type, uint64_t i)
 
 void stp_trainer_synchronise(struct stp_trainer *t)
 {
-    if (t->status == STP_OK)
-        t->status = t->engine.ops->synchronise(t->engine.self, &t->err);
+    STP_THEN(t->status, t->engine.ops->synchronise(t->engine.self, &t->err));
 }
 
 void stp_trainer_zero(struct stp_trainer *t, void *address, uint64_t nbytes)

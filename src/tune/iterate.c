@@ -64,9 +64,8 @@ static enum stp_status iterate_measure(const struct stp_tune_pass *pass,
 
     out->n_samples = 0; /* they are not used */
     status = stp_setting_choose_arms(swept, pass->device, setting, &arms, err);
-    if (status == STP_OK)
-        status = stp_tune_run_setting(pass->job, pass->device, setting, &arms,
-                                      out, err);
+    STP_THEN(status, stp_tune_run_setting(pass->job, pass->device, setting,
+                                          &arms, out, err));
     if (status == STP_OK)
         return stp_tune_state_save(pass->state, false, err);
     out->data.n_rows = n_rows;
@@ -92,9 +91,8 @@ static enum stp_status iterate_measure_all(const struct stp_tune_pass *pass,
     for (size_t i = 0; i < total && status == STP_OK; i++) {
         if (!iterate_has_setting(&out->data, &settings[i], n_ranks))
             status = iterate_measure(pass, swept, &settings[i], out, err);
-        if (status == STP_OK)
-            status = stp_tune_progress(pass->job, STP_TUNE_ITERATE, i + 1,
-                                       total, err);
+        STP_THEN(status, stp_tune_progress(pass->job, STP_TUNE_ITERATE, i + 1,
+                                           total, err));
     }
     return status;
 }

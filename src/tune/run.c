@@ -90,8 +90,7 @@ static enum stp_status run_measure_pass(const struct stp_tune_job *job,
     status = run_check_machine(&pass.info, err);
     if (status == STP_OK && i == 0)
         status = stp_tune_state_begin(job, &r->info, state, err);
-    if (status == STP_OK)
-        status = stp_tune_sweep(&pass, &r->alone.data, &r->iters, err);
+    STP_THEN(status, stp_tune_sweep(&pass, &r->alone.data, &r->iters, err));
     if (status == STP_OK && !plan->no_iterate)
         status = stp_tune_iterate(&pass, &r->alone.data, &r->iterated,
                                   r->why_not, err);
@@ -131,12 +130,10 @@ static enum stp_status run_measure(const struct stp_tune_job *job,
         enum stp_status saved =
             stp_tune_state_save(&state, true, status == STP_OK ? err : &later);
 
-        if (status == STP_OK)
-            status = saved;
+        STP_THEN(status, saved);
     }
     r->is_begun = state.is_begun;
-    if (status == STP_OK)
-        status = run_name(&state, r, err);
+    STP_THEN(status, run_name(&state, r, err));
     free(state.plan_text);
     return status;
 }
@@ -151,11 +148,9 @@ static enum stp_status run_derive_alone(const struct stp_tune_job *job,
     char text[STP_ERROR_TEXT];
     enum stp_status status = stp_compare(&p->data, &p->comparisons, err);
 
-    if (status == STP_OK)
-        status = stp_derive(&p->comparisons, min_gain, &p->derived, err);
-    if (status == STP_OK)
-        status = stp_steadiness_of(&p->comparisons, &p->comparisons,
-                                   &p->steadiness, err);
+    STP_THEN(status, stp_derive(&p->comparisons, min_gain, &p->derived, err));
+    STP_THEN(status, stp_steadiness_of(&p->comparisons, &p->comparisons,
+                                       &p->steadiness, err));
     if (status != STP_OK)
         return status;
     if (stp_tune_warn_of_noise(&p->steadiness, min_gain, text))
@@ -199,15 +194,12 @@ static enum stp_status run_derive_overlap(const struct stp_tune_job *job,
         return stp_tune_save_policy(job->plan, p, path, err);
     }
     r->why_not[0] = '\0'; /* only those of some ranks are missing */
-    if (status == STP_OK)
-        status = stp_objective_compare(&p->data, STP_OBJECTIVE_ITERATION,
-                                       &p->comparisons, err);
-    if (status == STP_OK)
-        status = stp_tune_measure_steadiness(&p->data, &p->comparisons,
-                                             &p->steadiness, err);
-    if (status == STP_OK)
-        status =
-            stp_derive(&p->comparisons, job->plan->min_gain, &p->derived, err);
+    STP_THEN(status, stp_objective_compare(&p->data, STP_OBJECTIVE_ITERATION,
+                                           &p->comparisons, err));
+    STP_THEN(status, stp_tune_measure_steadiness(&p->data, &p->comparisons,
+                                                 &p->steadiness, err));
+    STP_THEN(status, stp_derive(&p->comparisons, job->plan->min_gain,
+                                &p->derived, err));
     return status == STP_OK ? stp_tune_save_policy(job->plan, p, path, err)
                             : status;
 }
@@ -252,9 +244,8 @@ static enum stp_status run_derive_memory(const struct stp_tune_job *job,
                       .trials = &trials[i]}};
         status = run_compare_memory(r, i == 1, &measured[i], &trials[i], err);
     }
-    if (status == STP_OK)
-        status = stp_memory_rules_derive(situations, n, r->info.gpu, &r->memory,
-                                         err);
+    STP_THEN(status, stp_memory_rules_derive(situations, n, r->info.gpu,
+                                             &r->memory, err));
     for (size_t i = 0; i < 2; i++) {
         stp_comparisons_free(&measured[i]);
         stp_comparisons_free(&trials[i]);
@@ -404,20 +395,15 @@ static enum stp_status run_save_results(const struct stp_tune_job *job,
     for (size_t i = 0; i < sizeof(data) / sizeof(data[0]) && status == STP_OK;
          i++)
         status = run_save_data(data[i].data, &r->info, data[i].path, err);
-    if (status == STP_OK)
-        status = run_publish(job, &r->alone, f->trial, f->policy, err);
-    if (status == STP_OK)
-        status = run_publish(job, &r->overlap, f->overlap_trial,
-                             f->overlap_policy, err);
-    if (status == STP_OK)
-        status = run_save_memory(job, r, err);
+    STP_THEN(status, run_publish(job, &r->alone, f->trial, f->policy, err));
+    STP_THEN(status, run_publish(job, &r->overlap, f->overlap_trial,
+                                 f->overlap_policy, err));
+    STP_THEN(status, run_save_memory(job, r, err));
     stp_tune_fill_report(job->plan, f, r, &report, &overlap);
-    if (status == STP_OK)
-        status = stp_tune_report_save(&report, f->report, err);
-    if (status == STP_OK)
-        status = run_save_proof(&r->alone, &r->info, f->policy, err);
-    if (status == STP_OK)
-        status = run_save_proof(&r->overlap, &r->info, f->overlap_policy, err);
+    STP_THEN(status, stp_tune_report_save(&report, f->report, err));
+    STP_THEN(status, run_save_proof(&r->alone, &r->info, f->policy, err));
+    STP_THEN(status,
+             run_save_proof(&r->overlap, &r->info, f->overlap_policy, err));
     return status == STP_OK ? run_save_page(f, r, err) : status;
 }
 
@@ -463,16 +449,11 @@ enum stp_status stp_tune_run(const struct stp_tune_plan *plan,
     const struct stp_tune_job job = {plan, host, files};
     enum stp_status status = run_measure(&job, result, err);
 
-    if (status == STP_OK)
-        status = run_derive_alone(&job, &result->alone, err);
-    if (status == STP_OK)
-        status = run_derive_overlap(&job, result, err);
-    if (status == STP_OK)
-        status = stp_tune_verify(&job, result, err);
-    if (status == STP_OK)
-        status = run_derive_memory(&job, result, err);
-    if (status == STP_OK)
-        status = run_save_results(&job, result, err);
+    STP_THEN(status, run_derive_alone(&job, &result->alone, err));
+    STP_THEN(status, run_derive_overlap(&job, result, err));
+    STP_THEN(status, stp_tune_verify(&job, result, err));
+    STP_THEN(status, run_derive_memory(&job, result, err));
+    STP_THEN(status, run_save_results(&job, result, err));
     if (status == STP_OK) {
         stp_tune_state_end(files);
     } else {

@@ -210,8 +210,7 @@ enum stp_status stp_setting_run(const struct stp_device *device,
     plan.plan.arms = arms;
     plan.plan.coll = setting->coll;
     plan.plan.in_place = setting->coll == ncclFuncAllReduce; /* as jobs do */
-    if (status == STP_OK)
-        status = stp_iterate_run(device, &plan.plan, terms->progress,
-                                 terms->user, out, err);
+    STP_THEN(status, stp_iterate_run(device, &plan.plan, terms->progress,
+                                     terms->user, out, err));
     return status;
 }

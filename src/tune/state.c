@@ -104,8 +104,7 @@ enum stp_status stp_tune_state_save(struct stp_tune_state *state, bool now,
     if (status == STP_OK && iterated->n_rows > 0)
         status = stp_measurements_save(iterated, state->machine,
                                        files->state_iterations, err);
-    if (status == STP_OK)
-        status = state_save_plan(state, err);
+    STP_THEN(status, state_save_plan(state, err));
     state->is_begun |= status == STP_OK;
     state->saved_ms = stp_now_ms();
     return status;

@@ -141,9 +141,8 @@ static enum stp_status sweep_make_grid(struct sweep *s, bool own_sizes)
     if (measure.factor == 0 && measure.step == 0 && !own_sizes)
         measure.factor = GRID_FACTOR;
     status = sweep_choose_colls(s, &measure);
-    if (status == STP_OK)
-        status = stp_plan_measurements(s->pass->device, &measure, NULL,
-                                       &s->plan, s->err);
+    STP_THEN(status, stp_plan_measurements(s->pass->device, &measure, NULL,
+                                           &s->plan, s->err));
     if (status != STP_OK)
         return status;
     s->rounds = s->plan.plan.rounds;
@@ -177,8 +176,7 @@ static enum stp_status sweep_measure_grid(struct sweep *s)
     size_t total = 0;
     enum stp_status status = stp_arms_parse("all", &all, s->err);
 
-    if (status == STP_OK)
-        status = stp_arms_add_setups(&all, s->pass->info.setups, s->err);
+    STP_THEN(status, stp_arms_add_setups(&all, s->pass->info.setups, s->err));
     for (size_t c = 0; c < plan->n_colls; c++)
         total += plan->sizes[c].n;
     sweep_tell_resumed(s, total);
@@ -186,9 +184,8 @@ static enum stp_status sweep_measure_grid(struct sweep *s)
         for (size_t i = 0; i < plan->sizes[c].n && status == STP_OK; i++) {
             status = sweep_measure(s, plan->colls[c], plan->sizes[c].size[i],
                                    &all, s->rounds);
-            if (status == STP_OK)
-                status = stp_tune_progress(s->pass->job, STP_TUNE_SWEEP, ++done,
-                                           total, s->err);
+            STP_THEN(status, stp_tune_progress(s->pass->job, STP_TUNE_SWEEP,
+                                               ++done, total, s->err));
         }
     return status;
 }
@@ -219,11 +216,9 @@ static enum stp_status sweep_refine_once(struct sweep *s,
             !stp_refine_between(p, p + 1, terms, grain, &size, &arms))
             continue;
         status = stp_arms_add_setups(&arms, s->pass->info.setups, s->err);
-        if (status == STP_OK)
-            status = sweep_measure(s, p->coll, size, &arms, s->rounds);
-        if (status == STP_OK)
-            status = stp_tune_progress(s->pass->job, STP_TUNE_REFINE, i + 1,
-                                       all->n_points, s->err);
+        STP_THEN(status, sweep_measure(s, p->coll, size, &arms, s->rounds));
+        STP_THEN(status, stp_tune_progress(s->pass->job, STP_TUNE_REFINE, i + 1,
+                                           all->n_points, s->err));
         ++*n;
     }
     return status;
@@ -247,9 +242,8 @@ static enum stp_status sweep_narrow(struct sweep *s,
 
         if (sweep_is_of_pass(s, p) && stp_refine_again(p, terms, &arms))
             status = sweep_measure(s, p->coll, p->n_bytes, &arms, rounds);
-        if (status == STP_OK)
-            status = stp_tune_progress(s->pass->job, STP_TUNE_REFINE, i + 1,
-                                       all->n_points, s->err);
+        STP_THEN(status, stp_tune_progress(s->pass->job, STP_TUNE_REFINE, i + 1,
+                                           all->n_points, s->err));
     }
     return status;
 }
@@ -289,8 +283,7 @@ enum stp_status stp_tune_sweep(const struct stp_tune_pass *pass,
     int64_t clock = stp_now_ms();
     enum stp_status status = sweep_make_grid(&s, own_sizes);
 
-    if (status == STP_OK)
-        status = sweep_measure_grid(&s);
+    STP_THEN(status, sweep_measure_grid(&s));
     stp_tune_clock(pass->stage_ms, STP_TUNE_SWEEP, &clock);
     if (status == STP_OK && !own_sizes)
         status = sweep_refine(&s);

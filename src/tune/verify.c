@@ -176,9 +176,8 @@ static enum stp_status verify_try_steps(struct verify *v)
         out.n_samples = 0;
         status = stp_tune_run_setting(v->job, v->device, &settings[i],
                                       &stp_trial_arms, &out, v->err);
-        if (status == STP_OK)
-            status =
-                stp_tune_progress(v->job, STP_TUNE_VERIFY, i + 1, n, v->err);
+        STP_THEN(status,
+                 stp_tune_progress(v->job, STP_TUNE_VERIFY, i + 1, n, v->err));
     }
     free(out.sample_us);
     v->policy->steps = out.data;
@@ -196,19 +195,14 @@ static enum stp_status verify_try_alone(struct verify *v)
 
     if (v->n_tries == 1)
         status = stp_arms_add_setups(&arms, v->info.setups, v->err);
-    if (status == STP_OK)
-        status = stp_plan_measurements(v->device, &v->job->plan->measure, &arms,
-                                       &plan, v->err);
-    if (status == STP_OK)
-        status = verify_take_sizes(&v->policy->comparisons, v->info.n_ranks,
-                                   &plan, v->err);
-    if (status == STP_OK)
-        status = stp_trial_add_unseen(v->device, v->path, &plan, v->err);
-    if (status == STP_OK)
-        status = stp_sweep_run(v->device, &plan.plan, verify_progress, v,
-                               &v->policy->tried, v->err);
-    if (status == STP_OK)
-        status = verify_try_steps(v);
+    STP_THEN(status, stp_plan_measurements(v->device, &v->job->plan->measure,
+                                           &arms, &plan, v->err));
+    STP_THEN(status, verify_take_sizes(&v->policy->comparisons, v->info.n_ranks,
+                                       &plan, v->err));
+    STP_THEN(status, stp_trial_add_unseen(v->device, v->path, &plan, v->err));
+    STP_THEN(status, stp_sweep_run(v->device, &plan.plan, verify_progress, v,
+                                   &v->policy->tried, v->err));
+    STP_THEN(status, verify_try_steps(v));
     if (status != STP_OK || arms.n == stp_trial_arms.n)
         return status;
     status = verify_take_registered(v, first);
@@ -282,9 +276,8 @@ static enum stp_status verify_try_overlap(struct verify *v)
         out.n_samples = 0;
         status = stp_tune_run_setting(v->job, v->device, &settings[i], &arms,
                                       &out, v->err);
-        if (status == STP_OK)
-            status =
-                stp_tune_progress(v->job, STP_TUNE_VERIFY, i + 1, n, v->err);
+        STP_THEN(status,
+                 stp_tune_progress(v->job, STP_TUNE_VERIFY, i + 1, n, v->err));
     }
     free(out.sample_us);
     v->policy->tried = out.data;
@@ -372,8 +365,7 @@ static enum stp_status verify_try(struct verify *v, const char *gpu,
     }
     memcpy(p->tried.run, p->data.run, sizeof(p->tried.run));
     memcpy(p->tried.policy_hash, p->hash, sizeof(p->hash));
-    if (status == STP_OK)
-        status = stp_compare(&p->tried, &p->verdicts, v->err);
+    STP_THEN(status, stp_compare(&p->tried, &p->verdicts, v->err));
     return status == STP_OK ? stp_compare(&p->steps, &p->step_verdicts, v->err)
                             : status;
 }
@@ -386,8 +378,7 @@ static enum stp_status verify_until_kept(struct verify *v, const char *gpu,
 
     while (changed && status == STP_OK) {
         status = verify_try(v, gpu, try_pass);
-        if (status == STP_OK)
-            status = verify_trim_rules(v->policy, &changed, v->err);
+        STP_THEN(status, verify_trim_rules(v->policy, &changed, v->err));
         if (status == STP_OK && changed)
             status =
                 stp_tune_save_policy(v->job->plan, v->policy, v->path, v->err);
@@ -447,8 +438,7 @@ enum stp_status stp_tune_verify(const struct stp_tune_job *job,
     if (status == STP_OK && result->overlap.derived.n_rules > 0)
         status =
             verify_until_kept(&overlap, result->info.gpu, verify_try_overlap);
-    if (status == STP_OK)
-        status = verify_registered(job, result, err);
+    STP_THEN(status, verify_registered(job, result, err));
     stp_tune_clock(result->stage_ms, STP_TUNE_VERIFY, &clock);
     return status;
 }

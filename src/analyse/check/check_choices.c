@@ -287,8 +287,7 @@ enum stp_status stp_check_choices(const char *machine_path,
                         machine_path);
     memset(check_ret, 0, sizeof(*check_ret));
     status = choices_open(&c, machine_path, err);
-    if (status == STP_OK)
-        status = choices_check_file(&c, path, err);
+    STP_THEN(status, choices_check_file(&c, path, err));
     choices_close(&c);
     return status;
 }

@@ -607,15 +607,13 @@ static enum stp_status fit_leave_out(const struct fitting *f, uint64_t n_bytes,
     enum stp_status status =
         fit_get_residual(f, &fit->defaults, n_bytes, &fit->left_before);
 
-    if (status == STP_OK)
-        status = sizes_make(f->comparisons, f->terms, f->model, n_bytes, &rest,
-                            f->err);
+    STP_THEN(status, sizes_make(f->comparisons, f->terms, f->model, n_bytes,
+                                &rest, f->err));
     if (status != STP_OK)
         return status;
     status = search_run(f->model, &rest, STARTS_LEFT_OUT, f->terms->seed,
                         &constants, f->err);
-    if (status == STP_OK)
-        status = fit_get_residual(f, &constants, n_bytes, &fit->left_out);
+    STP_THEN(status, fit_get_residual(f, &constants, n_bytes, &fit->left_out));
     free(rest.sizes);
     return status;
 }
@@ -643,8 +641,7 @@ static enum stp_status fit_leave_each_out(const struct fitting *f,
     for (size_t i = 0; i < f->sizes.n && status == STP_OK; i++)
         if (fit_is_new_inner(&f->sizes, i)) {
             status = fit_leave_out(f, f->sizes.sizes[i].question.n_bytes, fit);
-            if (status == STP_OK)
-                status = fit_tell(f, ++n_done, n_searches);
+            STP_THEN(status, fit_tell(f, ++n_done, n_searches));
         }
     fit_finish_residual(&fit->left_out);
     fit_finish_residual(&fit->left_before);
@@ -726,12 +723,10 @@ static enum stp_status fit_search(const struct fitting *f,
         return status;
     fit_take_changed(&found, fit);
     status = fit_get_residual(f, &fit->defaults, 0, &fit->before);
-    if (status == STP_OK)
-        status = fit_get_residual(f, &found, 0, &fit->after);
+    STP_THEN(status, fit_get_residual(f, &found, 0, &fit->after));
     fit_finish_residual(&fit->before);
     fit_finish_residual(&fit->after);
-    if (status == STP_OK)
-        status = fit_find_misfits(f, fit);
+    STP_THEN(status, fit_find_misfits(f, fit));
     return status == STP_OK ? fit_leave_each_out(f, fit) : status;
 }
 
@@ -748,8 +743,7 @@ enum stp_status stp_fit_constants(const struct stp_comparisons *comparisons,
         return status;
     stp_const_model_defaults(f.model, &fit.defaults);
     status = sizes_make(comparisons, terms, f.model, 0, &f.sizes, err);
-    if (status == STP_OK)
-        status = fit_search(&f, &fit);
+    STP_THEN(status, fit_search(&f, &fit));
     if (status == STP_OK)
         *fit_ret = fit;
     else

@@ -18,14 +18,13 @@ struct stp_const_model {
 
 void stp_const_model_fail(struct stp_const_model *m, enum stp_status status)
 {
-    if (m->status == STP_OK)
-        m->status = status;
+    STP_THEN(m->status, status);
 }
 
 static void const_model_fail_device(struct stp_const_model *m)
 {
-    if (m->status == STP_OK)
-        m->status = stp_fail(m->err, STP_ERR_DEVICE, "%s", mock_last_error());
+    STP_THEN(m->status,
+             stp_fail(m->err, STP_ERR_DEVICE, "%s", mock_last_error()));
 }
 
 enum stp_status stp_const_model_status(const struct stp_const_model *m)

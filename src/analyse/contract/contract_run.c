@@ -477,8 +477,7 @@ static enum stp_status suite_run_all(struct suite *s, struct stp_error *err)
         return STP_OK;
     }
     for (size_t i = 0; i < sizeof(after_basic) / sizeof(after_basic[0]); i++)
-        if (status == STP_OK)
-            status = suite_run_stage(s, after_basic[i], err);
+        STP_THEN(status, suite_run_stage(s, after_basic[i], err));
     return status;
 }
 
@@ -520,9 +519,8 @@ static enum stp_status suite_open(struct suite *s, struct stp_error *err)
 {
     enum stp_status status = suite_check_nccl(s->options->nccl, err);
 
-    if (status == STP_OK)
-        status = stp_world_open(&s->world, s->options->machine_path,
-                                s->options->n_ranks, err);
+    STP_THEN(status, stp_world_open(&s->world, s->options->machine_path,
+                                    s->options->n_ranks, err));
     if (status != STP_OK)
         return status;
     s->slots = mmap(NULL, N_SLOTS * sizeof(*s->slots), PROT_READ | PROT_WRITE,
@@ -576,8 +574,7 @@ enum stp_status stp_contract_run(const struct stp_contract_options *options,
     status = suite_open(s, err);
     if (status == STP_OK) {
         status = suite_run_all(s, err);
-        if (status == STP_OK)
-            status = suite_take_results(s, contract_ret, err);
+        STP_THEN(status, suite_take_results(s, contract_ret, err));
         munmap(s->slots, N_SLOTS * sizeof(*s->slots));
         stp_world_close(&s->world);
     }

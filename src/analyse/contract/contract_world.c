@@ -264,8 +264,7 @@ enum stp_status stp_world_open(struct stp_world *world,
     status = world_load_machine(world, machine_path, n_ranks, err);
     if (status == STP_OK)
         world_load_all_beside(world, machine_path);
-    if (status == STP_OK)
-        status = world_make_folder(world, err);
+    STP_THEN(status, world_make_folder(world, err));
     if (status == STP_OK && !world_write_files(world))
         status = stp_fail(err, STP_ERR_IO, "cannot write into %.150s: %s",
                           world->folder, strerror(errno));

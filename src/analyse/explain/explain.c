@@ -23,9 +23,8 @@ static struct stp_explained explain_ask(struct explain *e, int coll,
     struct stp_asked asked = {0};
     const struct mock_outcome *tuned = &asked.tuned;
 
-    if (e->status == STP_OK)
-        e->status =
-            stp_explainer_ask(&e->explainer, coll, n_bytes, &asked, e->err);
+    STP_THEN(e->status,
+             stp_explainer_ask(&e->explainer, coll, n_bytes, &asked, e->err));
     return (struct stp_explained){
         .coll = coll,
         .min_bytes = n_bytes,

@@ -105,13 +105,13 @@ static enum stp_status explainer_open(struct stp_explainer *e,
     if (mock_machine_load(o->machine_path, &e->machine) != ncclSuccess)
         return explainer_fail(err);
     status = explainer_compile_policy(e, o->policy, err);
-    if (status == STP_OK)
-        status = stp_explainer_comm(e, &alone, &e->nccl_alone, &e->alone, err);
-    if (status == STP_OK)
-        status = stp_explainer_comm(e, &tuned, &e->nccl_tuned, &e->tuned, err);
-    if (status == STP_OK)
-        status = stp_mock_check_tuner(
-            e->tuned, mock_machine_get_info(e->machine)->nccl, o->plugin, err);
+    STP_THEN(status,
+             stp_explainer_comm(e, &alone, &e->nccl_alone, &e->alone, err));
+    STP_THEN(status,
+             stp_explainer_comm(e, &tuned, &e->nccl_tuned, &e->tuned, err));
+    STP_THEN(status, stp_mock_check_tuner(
+                         e->tuned, mock_machine_get_info(e->machine)->nccl,
+                         o->plugin, err));
     return status;
 }
 

@@ -390,8 +390,7 @@ static enum stp_status jobs_run(struct run *run, bool check)
     for (unsigned i = 0; i < n; i++)
         jobs_reap(run, &shared->jobs[i]);
     close(run->ends[0]);
-    if (status == STP_OK)
-        status = jobs_find_failure(run);
+    STP_THEN(status, jobs_find_failure(run));
     if (status == STP_OK && !whole)
         status = stp_fail(run->err, STP_ERR_LIMIT, "interrupted");
     return status;
@@ -429,8 +428,7 @@ static enum stp_status jobs_run_seeds(const struct stp_replay_plan *plan,
     memcpy(run.shared->rows, rows, rows_size);
     status = jobs_run(&run, true);
     run.n_jobs = jobs_count(options);
-    if (status == STP_OK)
-        status = jobs_run(&run, false);
+    STP_THEN(status, jobs_run(&run, false));
     if (status == STP_OK)
         memcpy(rows, run.shared->rows, rows_size);
     munmap(run.shared, run.size);
@@ -587,14 +585,10 @@ enum stp_status stp_replay(const struct stp_replay_options *options,
     struct replay r = {.err = err};
     enum stp_status status = stp_replay_plan_make(&r.plan, options, trace, err);
 
-    if (status == STP_OK)
-        status = replay_allocate(&r);
-    if (status == STP_OK)
-        status = replay_play_alone(&r);
-    if (status == STP_OK)
-        status = jobs_run_seeds(&r.plan, options, r.out.rows, err);
-    if (status == STP_OK)
-        status = replay_check_rows(&r);
+    STP_THEN(status, replay_allocate(&r));
+    STP_THEN(status, replay_play_alone(&r));
+    STP_THEN(status, jobs_run_seeds(&r.plan, options, r.out.rows, err));
+    STP_THEN(status, replay_check_rows(&r));
     replay_close(&r);
     if (status == STP_OK)
         *replay_ret = r.out;

@@ -152,12 +152,10 @@ static enum stp_status plan_size_all(struct sizing *s)
 
         s->ranks[i] = plan_get_ranks(s, comm);
         status = plan_check_ranks(s, i);
-        if (status == STP_OK)
-            status = plan_find_size(s, s->ranks[i],
-                                    comm->n_ranks != 0 ? comm->line : 0,
-                                    &s->plan->size_of[i]);
-        if (status == STP_OK)
-            status = plan_color(s, i);
+        STP_THEN(status, plan_find_size(s, s->ranks[i],
+                                        comm->n_ranks != 0 ? comm->line : 0,
+                                        &s->plan->size_of[i]));
+        STP_THEN(status, plan_color(s, i));
     }
     return status;
 }

@@ -356,8 +356,7 @@ static enum stp_status trace_add_comm(struct reader *r, size_t *place_ret,
     if (status == STP_OK && comm.creation != STP_INIT)
         status = trace_find_parent(r, &comm.parent, err);
     memcpy(comm.name, raw->comm, sizeof(comm.name));
-    if (status == STP_OK)
-        status = stp_trace_add_comm(&r->build, &comm, place_ret, err);
+    STP_THEN(status, stp_trace_add_comm(&r->build, &comm, place_ret, err));
     if (status == STP_OK)
         raw->color = NULL; /* the trace's */
     return status;
@@ -475,10 +474,8 @@ static enum stp_status trace_end_collective(struct reader *r,
         status = trace_fail(raw, raw->us_column, err,
                             "a collective with m, n, k or us, expected them "
                             "of compute only");
-    if (status == STP_OK)
-        status = trace_set_comm(r, err);
-    if (status == STP_OK)
-        status = trace_check_capture(&r->build.trace, raw, err);
+    STP_THEN(status, trace_set_comm(r, err));
+    STP_THEN(status, trace_check_capture(&r->build.trace, raw, err));
     if (status != STP_OK)
         return status;
     row->type = raw->type;

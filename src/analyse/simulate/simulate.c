@@ -57,8 +57,8 @@ struct study {
 
 static void study_fail(struct study *s)
 {
-    if (s->status == STP_OK)
-        s->status = stp_fail(s->err, STP_ERR_DEVICE, "%s", mock_last_error());
+    STP_THEN(s->status,
+             stp_fail(s->err, STP_ERR_DEVICE, "%s", mock_last_error()));
 }
 
 /* The mean time of an arm; 0 after failing. */

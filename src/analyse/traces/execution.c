@@ -632,8 +632,7 @@ enum stp_status stp_read_execution(struct stp_trace_build *b, const char *text,
         status = stp_fail(err, STP_ERR_SYNTAX,
                           "JSON without nodes of a schema 1.x, expected what "
                           "PyTorch's ExecutionTraceObserver writes");
-    if (status == STP_OK)
-        status = execution_list_nodes(&e, nodes, text);
+    STP_THEN(status, execution_list_nodes(&e, nodes, text));
     for (size_t i = 0; i < e.n_nodes && status == STP_OK; i++)
         status = execution_read_node(&e, &e.nodes[i]);
     free(e.nodes);

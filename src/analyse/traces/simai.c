@@ -239,8 +239,7 @@ static enum stp_status simai_add_step(const struct simai *w)
         status = simai_add_pass(w, &w->layers[i], FORWARD);
     for (size_t i = w->n_read; i-- > 0 && status == STP_OK;) {
         status = simai_add_pass(w, &w->layers[i], INPUT_GRADIENT);
-        if (status == STP_OK)
-            status = simai_add_pass(w, &w->layers[i], WEIGHT_GRADIENT);
+        STP_THEN(status, simai_add_pass(w, &w->layers[i], WEIGHT_GRADIENT));
     }
     return status;
 }
@@ -271,8 +270,7 @@ enum stp_status stp_read_simai(struct stp_trace_build *b, const char *text,
         status = stp_fail_at(err, STP_ERR_SYNTAX, w.line, 0,
                              "%zu layers, expected the %ju of line 2", w.n_read,
                              (uintmax_t)w.n_layers);
-    if (status == STP_OK)
-        status = simai_add_step(&w);
+    STP_THEN(status, simai_add_step(&w));
     free(w.layers);
     return status;
 }

@@ -250,8 +250,7 @@ static void step_choose_largest(struct making *m)
 
 static void step_add(struct making *m, const struct stp_work *work)
 {
-    if (m->status == STP_OK)
-        m->status = stp_program_add(&m->out->work.program, work, m->err);
+    STP_THEN(m->status, stp_program_add(&m->out->work.program, work, m->err));
 }
 
 /* Makes 'to' wait for all work of 'from', if there is some since it did. */
@@ -413,8 +412,7 @@ enum stp_status stp_trace_step_make(const struct stp_trace *trace,
                        .err = err};
 
     m.status = step_view_process(trace, &view, err);
-    if (m.status == STP_OK)
-        m.status = step_place_comms(&m);
+    STP_THEN(m.status, step_place_comms(&m));
     if (m.status == STP_OK) {
         if (trace->has_steps)
             step_choose_largest(&m);
@@ -422,8 +420,7 @@ enum stp_status stp_trace_step_make(const struct stp_trace *trace,
             step_choose_repeated(&m);
         step_add_all(&m);
     }
-    if (m.status == STP_OK)
-        m.status = stp_traced_step_finish(&out.work, err);
+    STP_THEN(m.status, stp_traced_step_finish(&out.work, err));
     if (m.status == STP_OK && out.work.n_colls == 0)
         m.status = stp_fail(err, STP_ERR_RANGE,
                             "a step without a collective of at least a byte");

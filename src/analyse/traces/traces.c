@@ -194,8 +194,7 @@ enum stp_status stp_traces_load(const char *path, struct stp_trace *trace_ret,
         return status;
     if (traces_is_gzip(text, len))
         status = traces_gunzip(&text, &len, err);
-    if (status == STP_OK)
-        status = stp_traces_read(text, len, trace_ret, err);
+    STP_THEN(status, stp_traces_read(text, len, trace_ret, err));
     free(text);
     return status;
 }

@@ -185,8 +185,7 @@ int stp_cmd_doctor(int argc, char **argv)
     d.home = doctor_find_home(d.root);
     d.measurements = o.measurements;
     status = doctor_examine(&d, o.policy, &err);
-    if (status == STP_OK)
-        status = stp_print_diagnosis(&d.diagnosis, o.json, stdout, &err);
+    STP_THEN(status, stp_print_diagnosis(&d.diagnosis, o.json, stdout, &err));
     if (status != STP_OK)
         return stp_complain_error(NULL, &err);
     return stp_count_symptoms(&d.diagnosis, STP_SYMPTOM_PROBLEM) == 0

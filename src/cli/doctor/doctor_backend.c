@@ -81,11 +81,11 @@ static enum stp_status backend_reduce(const struct stp_device *device,
             status = stp_device_check(device, &collective, r->n_checked++,
                                       &n_wrong, err);
             r->n_wrong += n_wrong;
-            if (status == STP_OK)
-                status = stp_world_any(world,
-                                       world->rank == 0 &&
-                                           stp_now_ms() - begin_ms >= EACH_MS,
-                                       &is_over, err);
+            STP_THEN(status,
+                     stp_world_any(world,
+                                   world->rank == 0 &&
+                                       stp_now_ms() - begin_ms >= EACH_MS,
+                                   &is_over, err));
         }
     }
     return status;

@@ -47,8 +47,7 @@ static void gpus_survey(const void *question, void *answer)
     struct stp_error err = {0};
 
     a->status = stp_module_open(path, &module, &err);
-    if (a->status == STP_OK)
-        a->status = module->survey(&a->survey, &err);
+    STP_THEN(a->status, module->survey(&a->survey, &err));
     snprintf(a->text, sizeof(a->text), "%s", err.text);
 }
 

@@ -160,8 +160,7 @@ static enum stp_status tune_open(void *user, unsigned n_ranks,
         status = tune_name_sibling(machine.on, n_ranks, name, err);
         machine.on = name;
     }
-    if (status == STP_OK)
-        status = stp_open(&open, device_ret, err);
+    STP_THEN(status, stp_open(&open, device_ret, err));
     if (status != STP_OK)
         return status;
     stp_device_get_info(device_ret, &info);

@@ -193,12 +193,9 @@ static enum stp_status job_sum_up(const struct job_run *run,
 {
     enum stp_status status = job_load(run, 0, &r->all, err);
 
-    if (status == STP_OK)
-        status = job_load(run, run->journal_from, &r->last, err);
-    if (status == STP_OK)
-        status = stp_ledgers_load(run->folder, &r->ledgers, err);
-    if (status == STP_OK)
-        status = stp_job_rules_make(&r->all, &r->last, &r->rules, err);
+    STP_THEN(status, job_load(run, run->journal_from, &r->last, err));
+    STP_THEN(status, stp_ledgers_load(run->folder, &r->ledgers, err));
+    STP_THEN(status, stp_job_rules_make(&r->all, &r->last, &r->rules, err));
     job_find_gpu(run, r->gpu);
     return status;
 }
@@ -305,13 +302,12 @@ static int job_finish(struct job_run *run, const struct job_result *r)
                             why);
     }
     status = stp_policy_back_up(run->job->output, run->backup, &err);
-    if (status == STP_OK)
-        status = stp_job_rules_save(&r->rules, &origin, run->job->output, &err);
+    STP_THEN(status,
+             stp_job_rules_save(&r->rules, &origin, run->job->output, &err));
     if (status == STP_OK && run->backup[0] != '\0')
         stp_complain(STP_POLICY_KEPT, run->job->output, run->backup);
-    if (status == STP_OK)
-        status = run->job->json ? job_print_json(run, r, &err)
-                                : job_print(run, r, &err);
+    STP_THEN(status, run->job->json ? job_print_json(run, r, &err)
+                                    : job_print(run, r, &err));
     return status == STP_OK ? STP_EXIT_OK : stp_complain_error(NULL, &err);
 }
 

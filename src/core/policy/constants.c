@@ -177,12 +177,10 @@ static enum stp_status constants_end_row(void *user, void *opaque,
     double value = 0;
     enum stp_status status = constants_find_matrix(row, &m, err);
 
-    if (status == STP_OK)
-        status = constants_find_word(row, &row->row, m->rows, &r, err);
-    if (status == STP_OK)
-        status = constants_find_word(row, &row->column, m->columns, &c, err);
-    if (status == STP_OK)
-        status = constants_read_number(row, m->is_latency, &value, err);
+    STP_THEN(status, constants_find_word(row, &row->row, m->rows, &r, err));
+    STP_THEN(status,
+             constants_find_word(row, &row->column, m->columns, &c, err));
+    STP_THEN(status, constants_read_number(row, m->is_latency, &value, err));
     if (status != STP_OK)
         return status;
     r = m->first + r * N_COLUMNS + c;

@@ -181,11 +181,9 @@ static enum stp_status policy_read_fields(const struct parser *p,
         cell.field = &f->at[i];
         status = stp_column_read(p->columns[i], &cell, rule);
     }
-    if (status == STP_OK)
-        status = policy_check_order(p, f, &rule->bytes, "min_bytes");
-    if (status == STP_OK)
-        status = policy_check_order(p, f, &rule->bytes_per_rank,
-                                    "min_bytes_per_rank");
+    STP_THEN(status, policy_check_order(p, f, &rule->bytes, "min_bytes"));
+    STP_THEN(status, policy_check_order(p, f, &rule->bytes_per_rank,
+                                        "min_bytes_per_rank"));
     return status;
 }
 

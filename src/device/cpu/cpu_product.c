@@ -133,9 +133,8 @@ enum stp_status stp_cpu_product(const struct stp_product *p,
         product_widen(scratch, 0, p->gemm.type, p->a,
                       (uint64_t)p->gemm.m * p->gemm.k, &a, err);
 
-    if (status == STP_OK)
-        status = product_widen(scratch, 1, p->gemm.type, p->b,
-                               (uint64_t)p->gemm.k * p->gemm.n, &b, err);
+    STP_THEN(status, product_widen(scratch, 1, p->gemm.type, p->b,
+                                   (uint64_t)p->gemm.k * p->gemm.n, &b, err));
     if (status == STP_OK && product_is_half(p->type_c)) {
         status = product_reserve(scratch, 2, n_c, err);
         c = scratch->matrix[2];

@@ -241,8 +241,7 @@ static enum stp_status cpu_add_task(struct stp_cpu *e, unsigned stream,
     if (e->n_tasks == e->capacity)
         status = cpu_grow(e, err);
     noted.task = e->n_tasks;
-    if (status == STP_OK)
-        status = cpu_note(e, &noted, err);
+    STP_THEN(status, cpu_note(e, &noted, err));
     if (status != STP_OK)
         return status;
     e->tasks[e->n_tasks] = *task;
@@ -603,8 +602,7 @@ static enum stp_status cpu_set_up(struct stp_cpu *e,
     const struct stp_world *world = e->world;
     enum stp_status status = cpu_check_options(e->transport, options, err);
 
-    if (status == STP_OK)
-        status = stp_cpu_hosts_meet(world, &e->hosts, err);
+    STP_THEN(status, stp_cpu_hosts_meet(world, &e->hosts, err));
     if (status != STP_OK)
         return status;
     e->budget = e->hosts[world->rank].available_nbytes /

@@ -185,8 +185,7 @@ static enum stp_status job_look(struct stp_cuda_rank *r, long since,
     status = stp_cuda_nccl_result(
         r, d->nccl.comm_get_async_error(stp_cuda_setup_comm(r), &error),
         "ncclCommGetAsyncError", err);
-    if (status == STP_OK)
-        status = stp_cuda_nccl_result(r, error, "a collective", err);
+    STP_THEN(status, stp_cuda_nccl_result(r, error, "a collective", err));
     if (d->measures)
         return status;
     if (status == STP_OK && r->number == 0 &&

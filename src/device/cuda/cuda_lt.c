@@ -116,11 +116,10 @@ enum stp_status stp_cuda_lt_open(const struct stp_cuda_rank *rank,
         return stp_nomem(err);
     lt->rank = rank;
     status = lt_open_library(&lt->api, err);
-    if (status == STP_OK)
-        status =
-            lt_result(lt, lt->api.create(&lt->handle), "cublasLtCreate", err);
-    if (status == STP_OK)
-        status = stp_cuda_result(rank, lt_make_room(lt), "room for GEMMs", err);
+    STP_THEN(status,
+             lt_result(lt, lt->api.create(&lt->handle), "cublasLtCreate", err));
+    STP_THEN(status,
+             stp_cuda_result(rank, lt_make_room(lt), "room for GEMMs", err));
     if (status == STP_OK)
         *lt_ret = lt;
     else

@@ -216,12 +216,10 @@ static enum stp_status cuda_open_rank(struct stp_cuda *d,
     cudaError_t result = cudaSetDevice(r->gpu);
     enum stp_status status = stp_cuda_result(r, result, "cudaSetDevice", err);
 
-    if (status == STP_OK)
-        status = cuda_check_memory(d, r, err);
-    if (status == STP_OK)
-        status = cuda_make_streams(r, err);
-    if (status == STP_OK)
-        status = stp_cuda_result(r, cuda_make_buffers(r), "cudaMalloc", err);
+    STP_THEN(status, cuda_check_memory(d, r, err));
+    STP_THEN(status, cuda_make_streams(r, err));
+    STP_THEN(status,
+             stp_cuda_result(r, cuda_make_buffers(r), "cudaMalloc", err));
     if (status == STP_OK)
         cuda_locate_rank(r, &d->places[r->rank]);
     return status;
@@ -270,9 +268,8 @@ static enum stp_status cuda_exchange_id(struct stp_cuda *d,
         status =
             stp_cuda_nccl_result(&d->ranks[0], d->nccl.get_unique_id(&d->id),
                                  "ncclGetUniqueId", err);
-    if (status == STP_OK)
-        status = d->world->ops->exchange(d->world->self, &d->id, sizeof(d->id),
-                                         all, err);
+    STP_THEN(status, d->world->ops->exchange(d->world->self, &d->id,
+                                             sizeof(d->id), all, err));
     d->id = all[0];
     free(all);
     return status;
@@ -379,28 +376,21 @@ cuda_connect_ranks(struct stp_cuda *d, const struct stp_device_options *options,
     char replaced[128] = "";
     enum stp_status status = cuda_choose_gpus(d, options, &first, err);
 
-    if (status == STP_OK)
-        status = stp_nccl_open(&d->nccl, err);
-    if (status == STP_OK)
-        status = cuda_make_ranks(d, first, err);
-    if (status == STP_OK)
-        status = stp_cuda_plugin_begin(options->plugin, replaced, err);
+    STP_THEN(status, stp_nccl_open(&d->nccl, err));
+    STP_THEN(status, cuda_make_ranks(d, first, err));
+    STP_THEN(status, stp_cuda_plugin_begin(options->plugin, replaced, err));
     if (status == STP_OK && options->graphs_file != NULL &&
         setenv("NCCL_GRAPH_DUMP_FILE", options->graphs_file, 1) != 0)
         status = stp_nomem(err);
-    if (status == STP_OK)
-        status = stp_thread_pool_create(d->n_local / d->n_gpus, &d->pool, err);
-    if (status == STP_OK)
-        status =
-            stp_thread_pool_run(d->pool, cuda_open_part, d, d->world, 0, err);
+    STP_THEN(status,
+             stp_thread_pool_create(d->n_local / d->n_gpus, &d->pool, err));
+    STP_THEN(status,
+             stp_thread_pool_run(d->pool, cuda_open_part, d, d->world, 0, err));
     status = stp_world_agree(d->world, status, err);
-    if (status == STP_OK)
-        status = cuda_exchange_id(d, err);
-    if (status == STP_OK)
-        status = stp_thread_pool_run(d->pool, cuda_connect_part, d, d->world,
-                                     options->time_limit_s, err);
-    if (status == STP_OK)
-        status = cuda_exchange_places(d, err);
+    STP_THEN(status, cuda_exchange_id(d, err));
+    STP_THEN(status, stp_thread_pool_run(d->pool, cuda_connect_part, d,
+                                         d->world, options->time_limit_s, err));
+    STP_THEN(status, cuda_exchange_places(d, err));
     if (status == STP_OK)
         cuda_fill_info(d, replaced);
     return status;
@@ -428,8 +418,7 @@ static enum stp_status cuda_try_product(struct stp_cuda_rank *r,
                                          r->stream[STP_STREAM_MAIN]);
     enum stp_status status = stp_cuda_result(r, result, "cudaMemset", err);
 
-    if (status == STP_OK)
-        status = stp_cuda_lt_make(r->lt, &product, err);
+    STP_THEN(status, stp_cuda_lt_make(r->lt, &product, err));
     if (status == STP_OK && r->number == 0)
         r->cuda->info.fuses =
             stp_cuda_lt_fuses(stp_cuda_lt_find(r->lt, &product));
@@ -446,13 +435,10 @@ static enum stp_status cuda_train_part(void *user, unsigned thread,
     for (unsigned s = 0; s < STP_N_STREAMS && result == cudaSuccess; s++)
         result = cudaMalloc(&r->scratch[s], STP_CUDA_SCRATCH);
     status = stp_cuda_result(r, result, "cudaMalloc", err);
-    if (status == STP_OK)
-        status = stp_cuda_result(r, stp_train_kernels_load(), "loading kernels",
-                                 err);
-    if (status == STP_OK)
-        status = stp_cuda_events(r, 0, err);
-    if (status == STP_OK)
-        status = stp_cuda_lt_open(r, &r->lt, err);
+    STP_THEN(status, stp_cuda_result(r, stp_train_kernels_load(),
+                                     "loading kernels", err));
+    STP_THEN(status, stp_cuda_events(r, 0, err));
+    STP_THEN(status, stp_cuda_lt_open(r, &r->lt, err));
     return status == STP_OK ? cuda_try_product(r, err) : status;
 }
 

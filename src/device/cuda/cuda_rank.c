@@ -245,11 +245,9 @@ static enum stp_status rank_first_product(struct stp_cuda_rank *r,
 {
     enum stp_status status = stp_cuda_wait(r, err);
 
-    if (status == STP_OK)
-        status = stp_cuda_lt_make(r->lt, p, err);
-    if (status == STP_OK)
-        status =
-            stp_cuda_lt_run(r->lt, stp_cuda_lt_find(r->lt, p), stream, p, err);
+    STP_THEN(status, stp_cuda_lt_make(r->lt, p, err));
+    STP_THEN(status, stp_cuda_lt_run(r->lt, stp_cuda_lt_find(r->lt, p), stream,
+                                     p, err));
     return status == STP_OK ? stp_cuda_wait(r, err) : status;
 }
 
@@ -261,8 +259,7 @@ static enum stp_status cuda_product(void *self, unsigned stream,
     const struct stp_cuda_lt_plan *plan;
     enum stp_status status = stp_product_check(p, err);
 
-    if (status == STP_OK)
-        status = rank_begin_in(r, stream, err);
+    STP_THEN(status, rank_begin_in(r, stream, err));
     if (status != STP_OK)
         return status;
     plan = stp_cuda_lt_find(r->lt, p);
@@ -393,11 +390,9 @@ static enum stp_status cuda_record(void *self, unsigned stream, unsigned event,
     struct stp_cuda_rank *r = self;
     enum stp_status status = rank_begin_call(r, stream, err);
 
-    if (status == STP_OK)
-        status = stp_cuda_events(r, event, err);
-    if (status == STP_OK)
-        status = rank_called(r, rank_record(r, stream, event),
-                             "cudaEventRecord", err);
+    STP_THEN(status, stp_cuda_events(r, event, err));
+    STP_THEN(status, rank_called(r, rank_record(r, stream, event),
+                                 "cudaEventRecord", err));
     if (status == STP_OK)
         r->recorded[event] = r->run;
     return status;
@@ -427,8 +422,7 @@ static enum stp_status cuda_synchronise(void *self, struct stp_error *err)
     struct stp_cuda_rank *r = self;
     enum stp_status status = rank_begin_call(r, STP_STREAM_MAIN, err);
 
-    if (status == STP_OK)
-        status = stp_cuda_wait(r, err);
+    STP_THEN(status, stp_cuda_wait(r, err));
     r->run++;
     return status;
 }
@@ -601,10 +595,11 @@ static enum stp_status cuda_room(void *self, enum stp_room which,
 
     if (grows && (nbytes > room->nbytes || type != room->type)) {
         status = rank_begin(r, err);
-        if (status == STP_OK)
-            status = rank_called(
-                r, rank_grow_room(room, which, type, nbytes),
-                is_vector ? "room for vectors" : "room for matrices", err);
+        STP_THEN(
+            status,
+            rank_called(r, rank_grow_room(room, which, type, nbytes),
+                        is_vector ? "room for vectors" : "room for matrices",
+                        err));
     }
     if (status == STP_OK)
         *address_ret =
@@ -706,8 +701,7 @@ static enum stp_status cuda_begin_capture(void *self, struct stp_error *err)
     enum stp_status status = rank_begin(r, err);
     cudaError_t result;
 
-    if (status == STP_OK)
-        status = stp_cuda_events(r, 0, err);
+    STP_THEN(status, stp_cuda_events(r, 0, err));
     if (status != STP_OK)
         return status;
     r->captures = true;

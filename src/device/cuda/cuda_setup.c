@@ -100,10 +100,10 @@ static enum stp_status setup_make_memories(struct stp_cuda_rank *r,
         if (r->memories[i].at != NULL)
             continue;
         status = stp_cuda_setup_alloc(r, nbytes, &memory, err);
-        if (status == STP_OK)
-            status = stp_cuda_result(
-                r, stp_kernel_fill(&pattern, r->rank, memory, nbytes / 8, 0),
-                "filling memory", err);
+        STP_THEN(status, stp_cuda_result(r,
+                                         stp_kernel_fill(&pattern, r->rank,
+                                                         memory, nbytes / 8, 0),
+                                         "filling memory", err));
     }
     return status == STP_OK ? stp_cuda_result(r, cudaDeviceSynchronize(),
                                               "cudaDeviceSynchronize", err)
@@ -174,8 +174,7 @@ static enum stp_status setup_open_part(void *user, unsigned thread,
         cudaSetDevice(first[i].gpu);
         status = setup_make_memories(&first[i], err);
     }
-    if (status == STP_OK)
-        status = setup_call(first, setup_connect, "ncclCommSplit", err);
+    STP_THEN(status, setup_call(first, setup_connect, "ncclCommSplit", err));
     if (status == STP_OK && memory != STP_MEMORY_PLAIN)
         status = setup_call(first, setup_register,
                             memory == STP_MEMORY_REG ? "ncclCommRegister"

@@ -98,10 +98,9 @@ enum stp_status stp_nccl_open(struct stp_nccl_api *api_ret,
             stp_fail(err, STP_ERR_NOTHING,
                      "'%s' is NCCL %s, expected 2.21 or later", path, name);
     }
-    if (status == STP_OK)
-        status = stp_dl_find(library, quoted, memory,
-                             sizeof(memory) / sizeof(memory[0]), expected, &api,
-                             err);
+    STP_THEN(status, stp_dl_find(library, quoted, memory,
+                                 sizeof(memory) / sizeof(memory[0]), expected,
+                                 &api, err));
     if (status == STP_OK && api.version >= STP_NCCL_WITH_WINDOWS)
         status =
             stp_dl_find(library, quoted, windows,

@@ -195,8 +195,7 @@ static enum stp_status mock_add(struct engine *e, const struct stp_work *work,
     if (e->n_noted == e->capacity)
         status = mock_grow(e, err);
     noted.task = e->n_noted;
-    if (status == STP_OK)
-        status = mock_note(e, &noted, err);
+    STP_THEN(status, mock_note(e, &noted, err));
     if (status != STP_OK)
         return status;
     e->computes[e->n_noted] = compute;
@@ -859,9 +858,9 @@ static enum stp_status mock_set_up(struct engine *e, const char *machine_path,
     const bool has_arms = measures || options->forces_arms;
     enum stp_status status = mock_load(e, machine_path, n_ranks, err);
 
-    if (status == STP_OK)
-        status = mock_open_library(e, NULL, has_arms ? &stp_arm_tuner : NULL,
-                                   &e->own, err);
+    STP_THEN(status,
+             mock_open_library(e, NULL, has_arms ? &stp_arm_tuner : NULL,
+                               &e->own, err));
     if (status == STP_OK && options->plugin != NULL)
         status = mock_open_library(e, options->plugin, NULL, &e->plugin, err);
     if (status == STP_OK && options->graphs_file != NULL)

@@ -228,8 +228,7 @@ enum stp_status stp_mock_gemm(const struct mock_machine *machine,
     struct neighbours found = {0};
     enum stp_status status = stp_mock_check_gemm(machine, gemm, err);
 
-    if (status == STP_OK)
-        status = compute_find_neighbours(machine, gemm, &found, err);
+    STP_THEN(status, compute_find_neighbours(machine, gemm, &found, err));
     if (status != STP_OK)
         return status;
     *compute_ret = (struct stp_mock_compute){

@@ -207,8 +207,7 @@ static enum stp_status program_run_group(const struct running *r, size_t at,
     if (status == STP_OK && mock_comm_group(program_world(r, at)->comm, calls,
                                             n, outcomes) != ncclSuccess)
         status = program_fail(r->err);
-    if (status == STP_OK)
-        status = program_price(r, at, n, calls, outcomes);
+    STP_THEN(status, program_price(r, at, n, calls, outcomes));
     for (size_t i = 1; i < n && status == STP_OK; i++) {
         r->p->parts[at + i].run = r->p->parts[at].run;
         r->p->parts[at + i].machine = r->p->parts[at].machine;

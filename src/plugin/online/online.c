@@ -418,8 +418,7 @@ static void online_load_evidence(struct stp_backend *b)
         return;
     status =
         stp_file_read(b->set.evidence, STP_MAX_EVIDENCE, &text, &len, &err);
-    if (status == STP_OK)
-        status = stp_evidence_parse(text, len, &b->evidence, &err);
+    STP_THEN(status, stp_evidence_parse(text, len, &b->evidence, &err));
     free(text);
     if (status == STP_OK) {
         stp_observer_recall(b->observer, &b->evidence, &b->info.shape);

@@ -213,11 +213,9 @@ enum stp_status stp_online_settings_read(uint64_t comm_id,
              "/tmp/nccl_tuner_rewards_%" PRIu64 ".log", comm_id);
     status = settings_read_words(ret, err);
     for (size_t i = 0; i < sizeof(table) / sizeof(table[0]); i++)
-        if (status == STP_OK)
-            status = settings_read(&table[i], ret, err);
+        STP_THEN(status, settings_read(&table[i], ret, err));
     ret->rules.bandit.confirm_us = ret->confirm_ms * 1e3;
-    if (status == STP_OK)
-        status = settings_read_arms(&ret->rules.bandit, err);
+    STP_THEN(status, settings_read_arms(&ret->rules.bandit, err));
     return status;
 }
 

@@ -205,9 +205,8 @@ static enum stp_status chart_save_sources(const struct stp_chart *chart,
         snprintf(data, size, "%.*s.%s", stem, path, data_ending);
         snprintf(script, size, "%.*s.%s", stem, path, script_ending);
         status = chart_save_text(chart, format, data, NULL, err);
-        if (status == STP_OK)
-            status = chart_save_text(chart, format, script,
-                                     data + (name - path), err);
+        STP_THEN(status, chart_save_text(chart, format, script,
+                                         data + (name - path), err));
     }
     free(data);
     free(script);
@@ -326,8 +325,7 @@ static enum stp_status gnuplot_draw(const char *program, FILE *script,
         status = gnuplot_spawn(
             program, (int[]){fileno(script), fileno(drawn), fileno(said)}, &pid,
             err);
-    if (status == STP_OK)
-        status = gnuplot_wait(pid, said, drawn, err);
+    STP_THEN(status, gnuplot_wait(pid, said, drawn, err));
     fclose(said);
     return status;
 }
@@ -361,8 +359,7 @@ enum stp_status stp_chart_save(struct stp_chart *chart,
     if (status != STP_OK)
         return status;
     status = stp_chart_write(chart, format, script, err);
-    if (status == STP_OK)
-        status = gnuplot_run(gnuplot, script, format, path, err);
+    STP_THEN(status, gnuplot_run(gnuplot, script, format, path, err));
     fclose(script);
     if (status != STP_OK)
         return status;

@@ -167,10 +167,9 @@ stp_iteration_files_write(const struct stp_iteration_report *report,
         if (files[i].of_regimes && !report->looked_for_regimes)
             continue;
         status = iteration_begin_file(&text, err);
-        if (status == STP_OK)
-            status =
-                iteration_end_file(&text, folder, files[i].name,
-                                   files[i].write(report, text.fp, err), err);
+        STP_THEN(status,
+                 iteration_end_file(&text, folder, files[i].name,
+                                    files[i].write(report, text.fp, err), err));
     }
     return status;
 }

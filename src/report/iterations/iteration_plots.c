@@ -549,11 +549,10 @@ iteration_draw_times(struct iteration_drawing *d,
 
         status =
             iteration_make_times(d->report, setting, histogram, &chart, err);
-        if (status == STP_OK)
-            status = iteration_draw(d,
-                                    histogram ? "iteration_times_histogram"
-                                              : "iteration_times_ecdf",
-                                    name, &chart, err);
+        STP_THEN(status, iteration_draw(d,
+                                        histogram ? "iteration_times_histogram"
+                                                  : "iteration_times_ecdf",
+                                        name, &chart, err));
     }
     return status;
 }
@@ -585,8 +584,8 @@ stp_iteration_plots_save(const struct stp_iteration_report *report,
             stp_iteration_group_name(g.settings, name);
         if (iteration_has_gains(&g)) {
             status = iteration_make_gains(report, &g, &chart, err);
-            if (status == STP_OK)
-                status = iteration_draw(&d, "gain_vs_size", name, &chart, err);
+            STP_THEN(status,
+                     iteration_draw(&d, "gain_vs_size", name, &chart, err));
         }
         i += g.n;
     }

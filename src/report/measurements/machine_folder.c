@@ -313,10 +313,8 @@ static enum stp_status machine_write_graphs(const struct stp_machine_record *r,
         if (status == STP_ERR_IO)
             return machine_check_graphs("", err);
     }
-    if (status == STP_OK)
-        status = machine_check_graphs(text, err);
-    if (status == STP_OK)
-        status = stp_file_begin(path, &file, err);
+    STP_THEN(status, machine_check_graphs(text, err));
+    STP_THEN(status, stp_file_begin(path, &file, err));
     if (status == STP_OK) {
         machine_write_xml_origin(r, file.fp);
         fwrite(text, 1, len, file.fp);
@@ -338,8 +336,7 @@ machine_write_file(const struct stp_machine_record *r,
     struct stp_file file;
     enum stp_status status = machine_find_path(folder, name, path, err);
 
-    if (status == STP_OK)
-        status = stp_file_begin(path, &file, err);
+    STP_THEN(status, stp_file_begin(path, &file, err));
     if (status != STP_OK)
         return status;
     write(r, file.fp);

@@ -208,10 +208,8 @@ enum stp_status stp_measurements_read(const char *text, size_t len,
     struct reader r = {.data.backend = "nccl"}; /* the only one at first */
     enum stp_status status = measurements_refuse_summary(text, len, err);
 
-    if (status == STP_OK)
-        status = stp_csv_read(&format, &r, text, len, err);
-    if (status == STP_OK)
-        status = stp_measurements_pool(data, &r.data, false, err);
+    STP_THEN(status, stp_csv_read(&format, &r, text, len, err));
+    STP_THEN(status, stp_measurements_pool(data, &r.data, false, err));
     stp_dataset_free(&r.data);
     return status;
 }

@@ -176,8 +176,7 @@ static enum stp_status json_read_row(const cJSON *object, size_t n,
     enum stp_status status = STP_OK;
 
     for (size_t i = 0; i < sizeof(keys) / sizeof(keys[0]); i++)
-        if (status == STP_OK)
-            status = json_read_key(object, n, &keys[i], row, err);
+        STP_THEN(status, json_read_key(object, n, &keys[i], row, err));
     for (size_t i = 0; i < n_work && status == STP_OK; i++)
         status = json_read_key(object, n, &work_keys[i], row, err);
     if (n_work > 0)

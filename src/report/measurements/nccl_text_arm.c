@@ -191,10 +191,8 @@ enum stp_status stp_nccl_text_add(const char *text, size_t len, int coll,
         status = arm_set(&more, arm, err);
     for (size_t i = 0; i < more.n_rows; i++)
         more.rows[i].single_pass = true;
-    if (status == STP_OK)
-        status = arm_number_passes(&more, err);
-    if (status == STP_OK)
-        status = stp_measurements_pool(data, &more, true, err);
+    STP_THEN(status, arm_number_passes(&more, err));
+    STP_THEN(status, stp_measurements_pool(data, &more, true, err));
     stp_dataset_free(&more);
     return status;
 }

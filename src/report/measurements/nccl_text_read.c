@@ -530,8 +530,7 @@ static enum stp_status text_read_row(struct reader *r, const char *line,
     size_t n = text_split(line, len, words, MAX_COLUMNS);
     enum stp_status status = text_check_context(r);
 
-    if (status == STP_OK)
-        status = text_read_fields(r, words, n, &row);
+    STP_THEN(status, text_read_fields(r, words, n, &row));
     if (status != STP_OK)
         return status;
     /* sizes ascend within a round */
@@ -539,8 +538,7 @@ static enum stp_status text_read_row(struct reader *r, const char *line,
                 row.n_bytes > 0;
     r->last_size = row.n_bytes;
     status = text_add_place(r, &row, false);
-    if (status == STP_OK)
-        status = text_add_place(r, &row, true);
+    STP_THEN(status, text_add_place(r, &row, true));
     r->row_line = r->line;
     return status;
 }

@@ -112,8 +112,7 @@ static enum stp_status page_read_set(const char *path, bool iterates,
 
     set->name = stp_base_name(path);
     status = stp_measurements_load_any(path, -1, &set->data, err);
-    if (status == STP_OK)
-        status = page_sum_set(set, iterates, err);
+    STP_THEN(status, page_sum_set(set, iterates, err));
     return status;
 }
 
@@ -335,10 +334,10 @@ static enum stp_status page_measure_memory(struct stp_page_data *data,
             stp_compare_registered(&data->sets[STP_PAGE_SWEEP].data,
                                    &data->sets[STP_PAGE_ITERATIONS].data,
                                    situations[i].overlaps, &compared[i], err);
-    if (status == STP_OK)
-        status = stp_memory_rules_measure(policy, situations, 2,
-                                          stp_page_first_set(data)->data.gpu,
-                                          &data->memory, err);
+    STP_THEN(status,
+             stp_memory_rules_measure(policy, situations, 2,
+                                      stp_page_first_set(data)->data.gpu,
+                                      &data->memory, err));
     for (int i = 0; i < 2; i++)
         stp_comparisons_free(&compared[i]);
     return status;
@@ -389,16 +388,12 @@ enum stp_status stp_page_read(const struct stp_page_sources *sources,
     memset(data, 0, sizeof(*data));
     data->title = sources->title;
     status = page_read_files(sources, data, err);
-    if (status == STP_OK)
-        status = stp_page_keep_own(sources, data, err);
-    if (status == STP_OK)
-        status = page_require_sets(data, err);
+    STP_THEN(status, stp_page_keep_own(sources, data, err));
+    STP_THEN(status, page_require_sets(data, err));
     if (status == STP_OK && !page_merge_sets(data))
         status = stp_nomem(err);
-    if (status == STP_OK)
-        status = page_make_panels(data, err);
-    if (status == STP_OK)
-        status = page_measure_memory(data, err);
+    STP_THEN(status, page_make_panels(data, err));
+    STP_THEN(status, page_measure_memory(data, err));
     return status;
 }
 

@@ -256,8 +256,7 @@ enum stp_status stp_page_find(const char *const *paths, size_t n,
         status = is_folder ? page_find_add_folder(found, paths[i], err)
                            : page_find_add_file(found, paths[i], err);
     }
-    if (status == STP_OK)
-        status = page_find_add_beside(found, err);
+    STP_THEN(status, page_find_add_beside(found, err));
     for (int k = 0; k < STP_PAGE_N_SOURCES; k++)
         if (found->path[k][0] != '\0')
             found->sources.path[k] = found->path[k];

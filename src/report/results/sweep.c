@@ -188,8 +188,7 @@ enum stp_status stp_print_sweep_best(const struct stp_comparisons *comparisons,
             sweep_put_best(p, best, &shown, &t);
     }
     status = stp_table_end(&t, fp, err);
-    if (status == STP_OK)
-        status = stp_print_steadiness(comparisons, fp, err);
+    STP_THEN(status, stp_print_steadiness(comparisons, fp, err));
     fputc('\n', fp);
     sweep_print_count(comparisons, fp);
     return status;

@@ -113,8 +113,7 @@ tune_report_write_verdicts(const struct stp_tune_report *r, FILE *fp,
     fprintf(fp, "The policy, loaded by the plugin, against AUTO\n\n");
     status =
         stp_print_verdicts(r->info, r->verdicts, STP_VERDICTS_ALL, fp, err);
-    if (status == STP_OK)
-        status = stp_print_steadiness(r->verdicts, fp, err);
+    STP_THEN(status, stp_print_steadiness(r->verdicts, fp, err));
     if (status != STP_OK || r->steps->n_points == 0)
         return status;
     fprintf(fp,
@@ -203,14 +202,12 @@ enum stp_status stp_tune_report_save(const struct stp_tune_report *report,
         return status;
     tune_report_write_head(report, file.fp);
     status = tune_report_write_rules(report, file.fp, err);
-    if (status == STP_OK)
-        status = tune_report_write_verdicts(report, file.fp, err);
+    STP_THEN(status, tune_report_write_verdicts(report, file.fp, err));
     if (status == STP_OK && report->overlap != NULL)
         status = tune_report_write_overlap(report, file.fp, err);
     if (status == STP_OK && report->memory != NULL)
         status = tune_report_write_memory(report->memory, file.fp, err);
-    if (status == STP_OK)
-        status = tune_report_write_arms(report, file.fp, err);
+    STP_THEN(status, tune_report_write_arms(report, file.fp, err));
     return stp_file_end(&file, status, err);
 }
 

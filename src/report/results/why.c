@@ -227,8 +227,7 @@ static enum stp_status why_print_text(const struct stp_why_report *report,
                     "no constants from a plugin: 2.28 to 2.30 do, and 2.32.6 "
                     "and later.\n");
     why_print_overrides(why, fp);
-    if (status == STP_OK)
-        status = why_print_kernels(why, fp, err);
+    STP_THEN(status, why_print_kernels(why, fp, err));
     return status;
 }
 

@@ -117,8 +117,7 @@ enum stp_status stp_trace_save(const struct stp_spans *spans,
     enum stp_status status = stp_folder_make(folder, err);
 
     snprintf(path, sizeof(path), "%s/trace_rank%u.json", folder, info->rank);
-    if (status == STP_OK)
-        status = stp_file_begin(path, &file, err);
+    STP_THEN(status, stp_file_begin(path, &file, err));
     if (status != STP_OK)
         return status;
     return stp_file_end(&file, trace_print(spans, info, file.fp, err), err);

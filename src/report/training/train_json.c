@@ -318,8 +318,7 @@ static enum stp_status train_read_row(const cJSON *row, size_t n,
         stp_notebook_read_mode(&run);
     if (status == STP_OK && stp_notebook_wrote(row))
         status = stp_notebook_complete(row, &run, err);
-    if (status == STP_OK)
-        status = train_read_source(row, n, &run, err);
+    STP_THEN(status, train_read_source(row, n, &run, err));
     if (status == STP_OK && run.rounds > 0 && run.n_epochs % run.rounds != 0)
         status =
             stp_fail(err, STP_ERR_SYNTAX,
@@ -534,8 +533,7 @@ enum stp_status stp_train_runs_take(struct stp_train_runs *runs,
         struct stp_train_run run = {.n_epochs = 0};
 
         status = train_take_run(report, i, &run, err);
-        if (status == STP_OK)
-            status = stp_train_runs_add(runs, &run, err);
+        STP_THEN(status, stp_train_runs_add(runs, &run, err));
         if (status != STP_OK)
             stp_train_run_free(&run);
     }
@@ -658,9 +656,8 @@ enum stp_status stp_train_save(const struct stp_train_runs *runs,
 {
     enum stp_status status = stp_folder_make(folder, err);
 
-    if (status == STP_OK)
-        status =
-            train_save_as(runs, stp_train_file_path(folder, runs->runs[0].gpu),
-                          stp_train_print_json, err);
+    STP_THEN(status,
+             train_save_as(runs, stp_train_file_path(folder, runs->runs[0].gpu),
+                           stp_train_print_json, err));
     return status == STP_OK ? train_save_notebook(runs, folder, err) : status;
 }
