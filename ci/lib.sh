@@ -3,33 +3,6 @@ set -eu
 cd "$(dirname "$0")/.."
 export LANG="${LANG:-C.UTF-8}" # gnuplot warns of its own signs in other encodings
 
-# What takes minutes under sanitizers: tuners with planted faults, plugins under
-# contract but for ours, chains of many commands, and what is about sheer size.
-slow='PlantedTuner|TakesAMillionRules|WouldTakeForEver|IntervalsHoldOne'
-slow="$slow|ManyNodes|InAllOrders/[4A-Z]|TwentyThousand"
-slow="$slow|TuneGivesTheSameTwice|HundredThousandRanks"
-slow="$slow|PlansModel|PromoteNoNumber|InAnyMixture|InEveryOrder"
-slow="$slow|AskTheStoreNothing|HostsStorm|MemoryRulesOfMeasured"
-slow="$slow|HundredThousandRandom|Table/Null|GivesEachRecordedRound"
-# Of which other tests run the same code, with fewer ranks or other options.
-slow="$slow|TunePolicy|CliEscape|FindsTheRegimes|OfTuneSays"
-slow="$slow|ShowAPolicyThatWasChanged|DropARule|LeavesTheFilesOfTheLastRun|EndsEachRunAfter"
-slow="$slow|Gloo/.*(three|four)_ranks|PlanScaleTable|TellsTheSameInAllOrders/[2-9]|CliEnvironment"
-slow="$slow|cli\.Contract\.PassesATunerThatLearns|AMillionNearFiles"
-slow="$slow|InEveryCommandIfItsOutputIsLost|TuneFiles|TuneAgain\.(BeginsAnew|GoesOnW.*Iter)"
-slow="$slow|PassesOurPlugin|HelpsOnEveryCommand|RegressionsComeOut|InAnyLocale|EntryLocale"
-slow="$slow|OnlyTheCheckThatIsBroken|DeathOnCpus.*writer|IterationsOfAllModesAre"
-slow="$slow|WithMicroBatches|ToTwelveDigits|NcclChooseRightOnTheRecorded|RecordedGainsAndIsNowhere"
-slow="$slow|ForIterationsAndVerifiesIt|MeasuresNothingAgain|ThePolicyIsAsFastAs|FastPathsThatAre"
-slow="$slow|LeavesNoChild|LearnSettlesThough|LearnRetests|LearnPlays|EffectBesideOthers"
-slow="$slow|CliLaunchOfCpus.*Dies|CliSweep.StopsInOrder|Record.(MakesAF|SaysInEvery|IterationsAre)"
-slow="$slow|ScansWhatIs|Tune.(MakesNo|MakesRules|LeavesNccl)|TuneSaysFirst|ArmsThatItCannotHave"
-slow="$slow|SumsUpAHundred|LeavesNothingForASecond"
-# These fork: the child may wait for ever for a lock of AddressSanitizer, and
-# ThreadSanitizer ends it when it starts a thread.
-slow="$slow|AForkedChildLearns|Service.AChild|Recorder.(AChild|WantsNothingAfter)"
-slow="$slow|cli\.Contract\.([^P]|PassesAC|Plays)"
-
 step() { printf '\n== %s\n' "$*"; }
 
 as_root() {

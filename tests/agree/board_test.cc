@@ -15,6 +15,8 @@ extern "C" {
 
 #include "agree/schedules.h"
 
+#include "support/slow.h"
+
 namespace
 {
 
@@ -54,6 +56,8 @@ class Board : public testing::TestWithParam<AllOrders>
 TEST_P(Board, TellsTheSameInAllOrders)
 {
     const Shape &shape = GetParam().shape;
+    if (shape.n_proposals > 1 || shape.n_ranks > 2)
+        STP_SLOW();
     std::unordered_set<size_t> seen;
     Explored explored;
 
@@ -78,6 +82,7 @@ INSTANTIATE_TEST_SUITE_P(All, Board,
 
 TEST(Boards, TellTheSameInTwentyThousandRandomOrders)
 {
+    STP_SLOW();
     size_t n_frozen = 0;
     size_t n_dead = 0;
 

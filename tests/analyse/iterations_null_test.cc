@@ -13,6 +13,7 @@ extern "C" {
 }
 
 #include "support/mock_device.h"
+#include "support/slow.h"
 
 namespace
 {
@@ -118,6 +119,7 @@ class NullOnMock : public testing::TestWithParam<int>
 // In virtual time, where arms of the same choice differ by their draws alone.
 TEST_P(NullOnMock, NinetyFivePercentOfIntervalsHoldOne)
 {
+    STP_SLOW();
     enum { kRuns = 10000 };
     const stp_gemm gemm{4096, 4096, 2176, STP_TYPE_BF16};
     const int mode = GetParam();

@@ -13,6 +13,7 @@ extern "C" {
 }
 
 #include "support/measured_data.h"
+#include "support/slow.h"
 
 using namespace measured;
 
@@ -87,6 +88,7 @@ class Null : public testing::TestWithParam<NullCase>
 
 TEST_P(Null, IsRarelyToldApart)
 {
+    STP_SLOW();
     std::map<stp_verdict, int> n;
     int n_rules = 0;
 
@@ -113,6 +115,7 @@ TEST_P(Null, IsRarelyToldApart)
 
 TEST_P(Null, SaysHowMuchSlowerASizeMayBe)
 {
+    STP_SLOW();
     int n_wrong = 0;
 
     for (int i = 0; i < kNulls; i++) {

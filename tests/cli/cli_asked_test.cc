@@ -1,6 +1,7 @@
 // What is asked for and cannot be done is said: options without effect, outputs
 // without a place, arms and sizes that there are not.
 #include "support/cli_fixture.h"
+#include "support/slow.h"
 
 namespace
 {
@@ -13,6 +14,7 @@ using namespace testing;
 // One row at least for each rule of cli/rules.c.
 TEST_F(Cli, AnOptionWithoutEffectBesideOthersIsRefused)
 {
+    STP_SLOW();
     const struct {
         const char *command; // but for its option, it would run, or try to
         const char *option;

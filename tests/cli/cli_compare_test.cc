@@ -3,6 +3,7 @@
 #include <fstream>
 
 #include "support/cli_jobs.h"
+#include "support/slow.h"
 
 namespace
 {
@@ -225,6 +226,7 @@ TEST_F(Compare, EndsWithTheRunThatFails)
 // The job is recorded until then by a thread, and by what it printed.
 TEST_F(Compare, EndsEachRunAfterTheTimeThatIsAsked)
 {
+    STP_SLOW();
     Set("STEPTUNE_INLINE", "");
     Job("while :; do echo step 5 ms; sleep 0.1; done\n");
 

@@ -3,6 +3,7 @@
 #include <ctime>
 
 #include "support/cli_fixture.h"
+#include "support/slow.h"
 
 namespace
 {
@@ -302,6 +303,7 @@ class PlantedTuner : public Contract,
 
 TEST_P(PlantedTuner, IsCaughtByName)
 {
+    STP_SLOW();
     const Planted &planted = GetParam();
 
     Set("PLANTED_BEFORE", Before());
@@ -326,6 +328,7 @@ INSTANTIATE_TEST_SUITE_P(Table, PlantedTuner, ValuesIn(kPlanted),
 
 TEST_F(Contract, ANameWithALongerNumberIsAnotherProcesss)
 {
+    STP_SLOW();
     Set("PLANTED_BEFORE", Before() + "7");
     Outcome o = Judge(Plugin("planted_leaves_names"));
 
@@ -335,6 +338,7 @@ TEST_F(Contract, ANameWithALongerNumberIsAnotherProcesss)
 
 TEST_F(Contract, PassesOurPlugin)
 {
+    STP_SLOW();
     Outcome o = Judge(STP_PLUGIN, "--json --nccl 2.30");
 
     EXPECT_EQ(0, o.status) << o.out;
@@ -348,6 +352,7 @@ TEST_F(Contract, PassesOurPlugin)
 
 TEST_F(Contract, PassesOurPluginWithAPolicyOnManyNodes)
 {
+    STP_SLOW();
     Write("p.conf", "allreduce,0,64K,ring,ll,0,-1,-1\n");
 
     Outcome o = Judge(STP_PLUGIN, "--on h100n2x8 --policy p.conf --seeds 3");
@@ -362,6 +367,7 @@ TEST_F(Contract, PassesOurPluginWithAPolicyOnManyNodes)
 
 TEST_F(Contract, PassesACleanTunerAndSkipsWhatDoesNotApply)
 {
+    STP_SLOW();
     Outcome o = Judge(Plugin("planted_clean"));
 
     EXPECT_EQ(0, o.status) << o.out;
@@ -375,6 +381,7 @@ TEST_F(Contract, PassesACleanTunerAndSkipsWhatDoesNotApply)
 // It decides otherwise after some calls, which are the same ones on all ranks.
 TEST_F(Contract, PassesATunerThatLearns)
 {
+    STP_SLOW();
     Outcome o = Judge(Plugin("planted_learns"), "--json");
 
     EXPECT_EQ(0, o.status) << o.out;
@@ -383,6 +390,7 @@ TEST_F(Contract, PassesATunerThatLearns)
 
 TEST_F(Contract, PlaysAsManyRanksAsAreAskedFor)
 {
+    STP_SLOW();
     Outcome o = Judge(Plugin("planted_clean"), "--ranks 6 --seeds 2 --json");
 
     EXPECT_EQ(0, o.status) << o.out;
@@ -393,6 +401,7 @@ TEST_F(Contract, PlaysAsManyRanksAsAreAskedFor)
 // A rule on regBuff is the policy's fault, and found all the same.
 TEST_F(Contract, FailsAPolicyByWhichRanksWouldDisagree)
 {
+    STP_SLOW();
     Write("p.conf", "allreduce,0,inf,tree,simple,0,-1,-1,-1,1\n"
                     "allreduce,0,inf,ring,ll,0,-1,-1,-1,0\n");
 
@@ -405,6 +414,7 @@ TEST_F(Contract, FailsAPolicyByWhichRanksWouldDisagree)
 
 TEST_F(Contract, SkipsTheRestWithoutATunerOrACommunicator)
 {
+    STP_SLOW();
     Outcome missing = Judge("./no.so");
     Outcome no_init = Judge(Plugin("init_fails_v4"));
 
@@ -423,6 +433,7 @@ TEST_F(Contract, SkipsTheRestWithoutATunerOrACommunicator)
 
 TEST_F(Contract, FailsAnNcclThatIsTooOldForTheTuner)
 {
+    STP_SLOW();
     Outcome o = Judge(Plugin("planted_clean"), "--nccl 2.27 --json");
 
     EXPECT_EQ(1, o.status);
@@ -435,6 +446,7 @@ TEST_F(Contract, FailsAnNcclThatIsTooOldForTheTuner)
 // Of the versions that take it, unless one is asked for.
 TEST_F(Contract, PlaysTheOldestNcclIfTheMachinesDoesNotTakeTheTuner)
 {
+    STP_SLOW();
     Outcome o = Judge(Plugin("echo_v6"));
 
     EXPECT_THAT(o.out, HasSubstr("in mock NCCL 2.30 on h200x4\n"));
@@ -444,6 +456,7 @@ TEST_F(Contract, PlaysTheOldestNcclIfTheMachinesDoesNotTakeTheTuner)
 
 TEST_F(Contract, LeavesNothingBehindWhenInterrupted)
 {
+    STP_SLOW();
     std::string command = "cd '" + dir_.string() +
                           "' && timeout -s INT 1 " STP_STEPTUNE
                           " replay --contract " +
@@ -459,6 +472,7 @@ TEST_F(Contract, LeavesNothingBehindWhenInterrupted)
 // As dlopen() does not, which searches for a name without a slash.
 TEST_F(Contract, FindsAFileThatIsHere)
 {
+    STP_SLOW();
     fs::copy(Plugin("planted_clean"), dir_ / "x.so");
 
     Outcome o = Run("replay --contract x.so --seeds 1 --json");
@@ -469,6 +483,7 @@ TEST_F(Contract, FindsAFileThatIsHere)
 
 TEST_F(Contract, RefusesWhatItCannotDo)
 {
+    STP_SLOW();
     ExpectRefusals(
         "",
         {

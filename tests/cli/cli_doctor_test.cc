@@ -1,5 +1,6 @@
 // steptune doctor, in a system that is made up: no test sees the real one.
 #include "support/cli_fixture.h"
+#include "support/slow.h"
 
 namespace
 {
@@ -252,6 +253,7 @@ TEST_F(CliDoctor, ListsWhatOverridesThePluginAndWhereItIsSet)
 
 TEST_F(CliDoctor, NamesFastPathsThatAreSwitchedOff)
 {
+    STP_SLOW();
     const char *const unmeasured = "|what that costs was not measured here|"
                                    "unset it, or measure ";
     const struct {

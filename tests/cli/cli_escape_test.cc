@@ -3,6 +3,7 @@
 #include <random>
 
 #include "support/cli_fixture.h"
+#include "support/slow.h"
 
 namespace
 {
@@ -83,6 +84,7 @@ class CliEscape : public Cli
 
 TEST_F(CliEscape, OfPolicies)
 {
+    STP_SLOW();
     std::mt19937 rng(1);
     const std::vector<const char *> commands = {
         "check FILE",
@@ -115,6 +117,7 @@ TEST_F(CliEscape, OfPolicies)
 
 TEST_F(CliEscape, OfMeasurements)
 {
+    STP_SLOW();
     std::mt19937 rng(2);
     const std::vector<const char *> commands = {
         "derive FILE",
@@ -143,6 +146,7 @@ TEST_F(CliEscape, OfMeasurements)
 
 TEST_F(CliEscape, OfMachines)
 {
+    STP_SLOW();
     std::mt19937 rng(3);
     const std::vector<const char *> commands = {
         "machines ./m",
@@ -189,6 +193,7 @@ TEST_F(CliEscape, OfMachines)
 
 TEST_F(CliEscape, OfTracesAndConstantsAndJournals)
 {
+    STP_SLOW();
     std::mt19937 rng(4);
 
     for (int i = 0; i < 6; i++)
@@ -221,6 +226,7 @@ TEST_F(CliEscape, OfTracesAndConstantsAndJournals)
 
 TEST_F(CliEscape, OfArguments)
 {
+    STP_SLOW();
     Write("p.conf", "allreduce,1M,2M,ring,simple,-1,-1,-1\n");
     Write("t.csv", "collective,bytes\nallreduce,1M\n");
     EXPECT_EQ(0, Run("sweep --on h200x2 -b 1M -e 2M -o s.csv").status);
@@ -309,6 +315,7 @@ TEST_F(CliEscape, OfArguments)
 
 TEST_F(CliEscape, OfVariables)
 {
+    STP_SLOW();
     Write("p.conf", "allreduce,1M,2M,ring,simple,-1,-1,-1\n");
     Set("STEPTUNE_INLINE", "1");
     for (const char *name :

@@ -3,6 +3,7 @@
 #include <regex>
 
 #include "support/cli_fixture.h"
+#include "support/slow.h"
 
 namespace
 {
@@ -48,6 +49,7 @@ class CliEnvironment : public Cli
 
 TEST_F(CliEnvironment, GivesEachCommandThePolicyThatAJobTakes)
 {
+    STP_SLOW();
     const struct {
         const char *name;
         Variables variables;
@@ -119,6 +121,7 @@ TEST_F(CliEnvironment, GivesEachCommandThePolicyThatAJobTakes)
 
 TEST_F(CliEnvironment, RefusesWhatThePluginWouldRefuse)
 {
+    STP_SLOW();
     for (const auto &[command, option] : commands_) {
         SCOPED_TRACE(command);
         const std::string name =
@@ -139,6 +142,7 @@ TEST_F(CliEnvironment, RefusesWhatThePluginWouldRefuse)
 
 TEST_F(CliEnvironment, GivesTheDefaultOfThePluginIfItIsThere)
 {
+    STP_SLOW();
     Write("nccl_tuner.conf", "allreduce,4M,16M,tree,ll,-1,-1,-1\n");
 
     for (const auto &[command, option] : commands_)
@@ -149,6 +153,7 @@ TEST_F(CliEnvironment, GivesTheDefaultOfThePluginIfItIsThere)
 
 TEST_F(CliEnvironment, KeepsJsonApart)
 {
+    STP_SLOW();
     Outcome o = RunWith({{"NCCL_TUNER_CONFIG_FILE", "p.conf"}},
                         "explain --on h200x4 --why 8M --json");
 

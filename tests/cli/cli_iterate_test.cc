@@ -3,6 +3,7 @@
 #include <iterator>
 
 #include "support/cli_fixture.h"
+#include "support/slow.h"
 
 namespace
 {
@@ -225,6 +226,7 @@ TEST_F(Iterate, TakesAProductInsteadOfARatio)
 // alone with all of them.
 TEST_F(Iterate, FindsTheRegimesThatWereRecorded)
 {
+    STP_SLOW();
     Outcome o = Run("iterate --on h200x2 --find-regimes");
 
     ASSERT_EQ(0, o.status) << o.err;
@@ -263,6 +265,7 @@ TEST_F(Iterate, FindsTheRegimesThatWereRecorded)
 
 TEST_F(Iterate, ScansWhatIsAskedForOrAllModesWhereNothingWasRecorded)
 {
+    STP_SLOW();
     const struct {
         const char *arguments;
         size_t n_settings;
@@ -518,6 +521,8 @@ class DeathOnCpus : public IterateOnCpus,
 TEST_P(DeathOnCpus, IsToldAndLeavesWholeFiles)
 {
     const bool of_writer = GetParam();
+    if (of_writer)
+        STP_SLOW();
     pid_t child = Start(kGloo + "--procs 3 --bytes 64K "
                                 "--rounds 100000 -n 5 -o dir");
     WaitForFile("dir/rounds.csv");

@@ -6,6 +6,7 @@
 
 #include "support/cli_fixture.h"
 #include "support/plain_machine.h"
+#include "support/slow.h"
 
 extern "C" {
 #include "core/names.h"
@@ -308,6 +309,7 @@ std::vector<std::string> MemoryAnswers(const std::string &path)
 // just before, in all of the modes that tune measures.
 TEST_F(Cli, MemoryRulesOfMeasuredAndOfRecordedGpus)
 {
+    STP_SLOW();
     const std::string h200 = STP_FIXTURES "/reports/h200x2/steptune.";
     const std::vector<std::string> tuned = MemoryAnswers(h200 + "conf.memory");
 
@@ -470,6 +472,7 @@ TEST_F(Memory, TrainingRegistersGradientsAndWeights)
 
 TEST_F(Memory, TrainingNamesArmsThatItCannotHave)
 {
+    STP_SLOW();
     const std::string bucketed = "steptune train: tiny, 2 ranks, bucketed, "
                                  "fp32, ga 1: ";
     const struct {

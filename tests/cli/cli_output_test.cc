@@ -6,6 +6,7 @@
 #include <regex>
 
 #include "support/cli_fixture.h"
+#include "support/slow.h"
 
 namespace
 {
@@ -142,6 +143,7 @@ TEST_F(Output, OfTuneOffersNoPolicyWithoutRules)
 // The overlap of a run of 2 ranks and 4 was measured on 2 alone.
 TEST_F(Output, OfTuneSaysOfHowManyRanksGainsAre)
 {
+    STP_SLOW();
     Outcome o = Run("tune --on h200x4 --ranks 2,4 --collective allreduce "
                     "-o my.conf");
 
@@ -156,6 +158,7 @@ TEST_F(Output, OfTuneSaysOfHowManyRanksGainsAre)
 
 TEST_F(Output, OfTuneSaysWhyOverlapHasNoRuleAndThenSelectsNone)
 {
+    STP_SLOW();
     const struct {
         const char *arguments;
         const char *paragraph;

@@ -9,6 +9,7 @@
 #include "support/cli_fixture.h"
 #include "support/mock_folder.h"
 #include "support/recorded_choices.h"
+#include "support/slow.h"
 
 using mock_test::ReadCsv;
 using mock_test::Row;
@@ -42,6 +43,7 @@ const std::string kLittle =
 
 TEST_F(Record, MakesAFolderThatReproducesTheMachine)
 {
+    STP_SLOW();
     Outcome o = Run("record again --on h200x4");
 
     EXPECT_EQ(0, o.status) << o.err;
@@ -72,6 +74,7 @@ TEST_F(Record, SaysAsWhatMockNcclPlaysANewerNccl)
 // "NCCL 2.28.9" and so on, in every file.
 TEST_F(Record, SaysInEveryFileWhatItIsFrom)
 {
+    STP_SLOW();
     ASSERT_EQ(0, Run("record again --on h200x4 -b 1M -e 16M").status);
 
     for (const char *file : {"machine.csv", "choices.csv", "timings.csv",
@@ -132,6 +135,7 @@ TEST_F(Record, TimesAreThoseOfTheMachine)
 
 TEST_F(Record, IterationsAreThoseOfTheMachine)
 {
+    STP_SLOW();
     ASSERT_EQ(0, Run("record again --on h200x4 --collective allreduce").status);
     mock_test::Machine first = mock_test::LoadMachine("h200x4");
     mock_test::Machine again = mock_test::LoadFolder(In("again"));
@@ -157,6 +161,7 @@ TEST_F(Record, IterationsAreThoseOfTheMachine)
 // Of buffers in symmetric windows, which each setting has.
 TEST_F(Record, IterationsOfAllModesAreThoseOfTheMachine)
 {
+    STP_SLOW();
     ASSERT_EQ(0, Run("record again --on h100x2 -b 4M -e 8M -f 2 --collective "
                      "allreduce,allgather,reducescatter")
                      .status);

@@ -4,6 +4,7 @@
 
 #include "support/cli_fixture.h"
 #include "support/copyist.h"
+#include "support/slow.h"
 
 namespace
 {
@@ -418,6 +419,7 @@ class SourceChains : public cli::Cli,
 
 TEST_P(SourceChains, PromoteNoNumber)
 {
+    STP_SLOW();
     const Beginning &s = GetParam();
     const bool is_csv = s.kind == TIMES && strstr(s.input, ".csv") != nullptr;
     Node from{s.kind,

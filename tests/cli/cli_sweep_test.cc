@@ -3,6 +3,7 @@
 #include <iterator>
 
 #include "support/cli_fixture.h"
+#include "support/slow.h"
 
 namespace
 {
@@ -155,6 +156,7 @@ TEST_F(CliSweep, SaysWhichRankDiedAndKeepsWhatItHad)
 
 TEST_F(CliSweep, StopsInOrderWhenInterrupted)
 {
+    STP_SLOW();
     pid_t child = Start(kGloo + "--procs 2 -b 8 -e 256M -o s.csv");
     WaitForFile("s.csv");
 

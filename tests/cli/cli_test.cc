@@ -5,6 +5,7 @@
 #include <unistd.h>
 
 #include "support/cli_fixture.h"
+#include "support/slow.h"
 
 namespace
 {
@@ -144,6 +145,7 @@ TEST_F(Cli, MeasuresAndWritesNothingWithoutAGpuUnlessToldWhere)
 
 TEST_F(Cli, HelpsOnEveryCommand)
 {
+    STP_SLOW();
     EXPECT_EQ(0, Run("--help").status);
     EXPECT_THAT(Run("--version").out, StartsWith("steptune "));
     std::stringstream lines(Run("--help").out);
@@ -174,6 +176,7 @@ TEST_F(Cli, HelpsOnEveryCommand)
 
 TEST_F(Cli, FailsInEveryCommandIfItsOutputIsLost)
 {
+    STP_SLOW();
     if (access("/dev/full", W_OK) != 0)
         GTEST_SKIP() << "no /dev/full here";
     const char *const commands[] = {

@@ -1,5 +1,6 @@
 // steptune replay: communicators, captures, sizes, layouts and processes.
 #include "support/cli_fixture.h"
+#include "support/slow.h"
 
 namespace
 {
@@ -191,6 +192,7 @@ TEST_F(CliTrace, RanksScaleTheLargestCommunicatorsAndSaySo)
 
 TEST_F(CliTrace, ReplayTakesAHundredThousandRanks)
 {
+    STP_SLOW();
     Write("t.csv", "collective,bytes,expect\nallreduce,1M,auto\n"
                    "allgather,100000,auto\n");
     Outcome o = Run("replay --plugin " STP_ONE_CHANNEL

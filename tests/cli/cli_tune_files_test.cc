@@ -7,6 +7,7 @@
 #include <regex>
 
 #include "support/cli_fixture.h"
+#include "support/slow.h"
 
 namespace
 {
@@ -90,6 +91,7 @@ std::string RunOf(const std::string &content)
 
 TEST_F(TuneFiles, AreThoseOfTheLastRunInEveryOrder)
 {
+    STP_SLOW();
     // each plan after each other one
     const int order[] = {0, 1, 2, 3, 0, 2, 1, 3, 2, 0, 3, 1, 0};
     const std::vector<Snapshot> alone = RunAlone();
@@ -113,6 +115,7 @@ TEST_F(TuneFiles, AreThoseOfTheLastRunInEveryOrder)
 // Nothing that was measured is lost, and no file is of the run before.
 TEST_F(TuneFiles, AreFinishedByTheNextRunIfOneCouldNotBeWritten)
 {
+    STP_SLOW();
     ASSERT_EQ(0, Tune(kPlans[2]).status);
     const Snapshot alone = Look();
     Clear();
@@ -141,6 +144,7 @@ TEST_F(TuneFiles, AreFinishedByTheNextRunIfOneCouldNotBeWritten)
 
 TEST_F(TuneFiles, EachNamesTheRunAndNoTwoRunsAreNamedAlike)
 {
+    STP_SLOW();
     std::vector<std::string> runs;
     for (const Snapshot &files : RunAlone()) {
         runs.push_back(RunOf(files.at("t.conf")));
@@ -154,6 +158,7 @@ TEST_F(TuneFiles, EachNamesTheRunAndNoTwoRunsAreNamedAlike)
 
 TEST_F(TuneFiles, AboutAPolicyNameTheHashOfItsRules)
 {
+    STP_SLOW();
     ASSERT_EQ(0, Tune(kPlans[0]).status);
     const struct {
         const char *policy;
@@ -216,6 +221,7 @@ class ReportOfRuns : public TuneFiles
 // As after a run that was killed between two files, or by copying some.
 TEST_F(ReportOfRuns, ShowNoNumberOfAnotherRunInAnyMixture)
 {
+    STP_SLOW();
     const char *const shown[] = {"t.conf.overlap", "t.sweep.csv",
                                  "t.verify.csv", "t.iterations.csv",
                                  "t.overlap-verify.csv"};
@@ -255,6 +261,7 @@ TEST_F(ReportOfRuns, ShowNoNumberOfAnotherRunInAnyMixture)
 
 TEST_F(ReportOfRuns, ShowAPolicyThatWasChangedWithoutItsVerdicts)
 {
+    STP_SLOW();
     ASSERT_EQ(0, Tune(kPlans[0]).status);
     const std::string policy = Read("t.conf");
     ASSERT_THAT(policy, HasSubstr(",ring,ll128,"));
@@ -325,6 +332,7 @@ TEST_F(ReportOfRuns, SayWhyAPolicyHasNoneOfItsFiles)
 
 TEST_F(TuneFiles, DeriveKeepsWhatItReplacesAndNamesTheRun)
 {
+    STP_SLOW();
     ASSERT_EQ(0, Tune(kPlans[1]).status);
     const Snapshot before = Look();
 

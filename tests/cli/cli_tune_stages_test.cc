@@ -11,6 +11,7 @@
 
 #include "support/cli_fixture.h"
 #include "support/plain_machine.h"
+#include "support/slow.h"
 
 namespace
 {
@@ -80,6 +81,7 @@ class TunePolicy
 // with other draws.
 TEST_P(TunePolicy, IsNowhereSlowerAndCloseToTheBestArm)
 {
+    STP_SLOW();
     const auto [machine, seed] = GetParam();
     const std::string on = std::string(" --on ") + machine;
 
@@ -162,6 +164,7 @@ TEST_F(Tune, TakesARecordedMachinesOwnSizesAsTheyAre)
 
 TEST_F(Tune, MakesRulesForEachNumberOfRanks)
 {
+    STP_SLOW();
     Outcome o = Run("tune --on h200x4 --ranks 2,4 --collective allgather "
                     "--no-iterate -o t.conf --json");
 
@@ -210,6 +213,7 @@ TEST_F(Tune, SaysWhichRanksItCannotHave)
 
 TEST_F(Tune, MakesAPolicyForIterationsAndVerifiesItByIterations)
 {
+    STP_SLOW();
     Outcome o =
         Run("tune --on h200x2 --collectives allreduce -o t.conf --json");
 
@@ -256,6 +260,7 @@ TEST_F(Tune, MakesAPolicyForIterationsAndVerifiesItByIterations)
 
 TEST_F(Tune, LeavesNcclAloneBesideComputeWhereNothingIsKnownOfIterations)
 {
+    STP_SLOW();
     MakeMachineWithoutIterations("m");
     const struct {
         const char *arguments;
@@ -289,6 +294,7 @@ TEST_F(Tune, LeavesNcclAloneBesideComputeWhereNothingIsKnownOfIterations)
 
 TEST_F(Tune, MakesNoPolicyForIterationsIfAskedNotTo)
 {
+    STP_SLOW();
     Write("t.conf.overlap", "# mine\n");
 
     Outcome o = Run("tune --on h200x2 --collective allreduce --no-iterate "
@@ -382,6 +388,7 @@ TEST_F(TuneAgain, GoesOnWhereASweepWasInterrupted)
 
 TEST_F(TuneAgain, GoesOnWithTheIterationsOfARunThatWasKilled)
 {
+    STP_SLOW();
     ASSERT_EQ(-SIGKILL, Interrupt(kIterations, "iterations: yes", SIGKILL));
     size_t rows = Rows(Read("t.unfinished.iterations.csv")).size();
     Outcome o = Run(kIterations);
@@ -398,6 +405,7 @@ TEST_F(TuneAgain, GoesOnWithTheIterationsOfARunThatWasKilled)
 
 TEST_F(TuneAgain, LeavesTheFilesOfTheLastRunUntilItIsFinished)
 {
+    STP_SLOW();
     ASSERT_EQ(0, Run("tune --on h200x2 --collective allgather -b 1M -e 4M "
                      "--no-iterate -o t.conf")
                      .status);
@@ -420,6 +428,7 @@ TEST_F(TuneAgain, LeavesTheFilesOfTheLastRunUntilItIsFinished)
 
 TEST_F(TuneAgain, BeginsAnewWhereItMust)
 {
+    STP_SLOW();
     ASSERT_EQ(1, Interrupt(kSweep, "machine", SIGINT));
     const std::string sweep = Read("t.unfinished.sweep.csv");
     const std::string state = std::regex_replace(

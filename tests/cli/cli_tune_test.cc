@@ -9,6 +9,7 @@
 #include <regex>
 
 #include "support/cli_fixture.h"
+#include "support/slow.h"
 
 namespace
 {
@@ -27,6 +28,7 @@ struct GainCase {
 
 TEST_F(Cli, TuneFindsTheRecordedGainsAndIsNowhereSlower)
 {
+    STP_SLOW();
     // As measured on 4 x H200: medians of four interleaved rounds.
     const GainCase known[] = {{"allgather", 3905536, 1.38, "ring/ll128"},
                               {"reducescatter", 3905536, 1.20, "ring/ll"},
@@ -71,6 +73,7 @@ TEST_F(Cli, TuneFindsTheRecordedGainsAndIsNowhereSlower)
 
 TEST_F(Cli, TuneSaysFirstThatRecordedTimesAreRecorded)
 {
+    STP_SLOW();
     Outcome o = Run("tune --on h200x4 --collective allreduce");
 
     ASSERT_EQ(0, o.status) << o.err;
@@ -89,6 +92,7 @@ TEST_F(Cli, TuneSaysFirstThatRecordedTimesAreRecorded)
 
 TEST_F(Cli, TuneGivesTheSameTwiceAndOtherDrawsForAnotherSeed)
 {
+    STP_SLOW();
     Outcome a = Run("tune --on h200x4 --collective allreduce -n 5 -o a.conf");
     Outcome b = Run("tune --on h200x4 --collective allreduce -n 5 -o b.conf");
     Outcome c =

@@ -2,6 +2,7 @@
 // which machine and with which policy its collectives are to be replayed, and
 // in its rows what must come of them.
 #include "support/cli_fixture.h"
+#include "support/slow.h"
 
 namespace
 {
@@ -11,6 +12,7 @@ using namespace testing;
 
 TEST_F(Cli, RegressionsComeOutAsTheyExpect)
 {
+    STP_SLOW();
     int n_files = 0;
 
     for (const auto &file :

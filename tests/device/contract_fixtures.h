@@ -16,6 +16,7 @@
 #include <vector>
 
 #include "device/device_fixture.h"
+#include "support/slow.h"
 
 extern "C" {
 #include "bench/sweep.h"
@@ -45,6 +46,7 @@ class RanksUnderTest
 struct ContractCase {
     const char *name;
     std::unique_ptr<RanksUnderTest> (*make)();
+    bool is_slow = false; // see STP_SLOW()
 };
 
 template <typename Ranks> std::unique_ptr<RanksUnderTest> MakeRanks()
@@ -70,6 +72,9 @@ class DeviceContract : public DeviceFixture,
         stp_device_options options{};
         stp_engines engines{};
 
+        if (GetParam().is_slow)
+            STP_SLOW();
+
         under_test_ = GetParam().make();
         options.time_limit_s = 60;
         options.measures = true;
@@ -83,6 +88,8 @@ class DeviceContract : public DeviceFixture,
 
     void TearDown() override
     {
+        if (under_test_ == nullptr)
+            return; // skipped
         stp_device_close(&device_);
         under_test_.reset();
     }
@@ -200,6 +207,8 @@ class EngineContract : public testing::TestWithParam<ContractCase>
     {
         stp_device_options options{};
 
+        if (GetParam().is_slow)
+            STP_SLOW();
         under_test_ = GetParam().make();
         options.time_limit_s = 60;
         if (under_test_->Open(&options, &engines_, &err_) != STP_OK) {
@@ -218,6 +227,8 @@ class EngineContract : public testing::TestWithParam<ContractCase>
     {
         for (std::thread &thread : threads_)
             thread.join();
+        if (under_test_ == nullptr)
+            return; // skipped
         under_test_->Close(&engines_);
         under_test_.reset();
     }

@@ -12,6 +12,7 @@
 #include <string>
 
 #include "support/comma_locale.h"
+#include "support/slow.h"
 #include "support/temporary_folder.h"
 
 extern "C" {
@@ -40,6 +41,7 @@ class EntryLocale : public testing::Test
 
 TEST_F(EntryLocale, NumbersHaveAPointWithinAndACommaAfter)
 {
+    STP_SLOW();
     CommaLocale comma(dir_);
     stp_entry outer, inner;
     SKIP_WITHOUT_COMMA(comma);
@@ -59,6 +61,7 @@ TEST_F(EntryLocale, NumbersHaveAPointWithinAndACommaAfter)
 // Where I is no capital of i: NCCL's profiler names algorithms so.
 TEST_F(EntryLocale, WordsAreTheSameInTurkish)
 {
+    STP_SLOW();
     CommaLocale comma(dir_, "tr_TR");
     SKIP_WITHOUT_COMMA(comma);
 

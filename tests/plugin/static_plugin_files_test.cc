@@ -9,6 +9,7 @@
 #include <unistd.h>
 
 #include "support/comma_locale.h"
+#include "support/slow.h"
 #include "support/static_plugin_ranks.h"
 
 namespace
@@ -135,6 +136,7 @@ TEST_F(StaticPluginFiles, PathsAndWordsStayInTheirLineOfTheLog)
 
 TEST_F(StaticPluginFiles, ConstantsAreReadWithAPointInAnyLocale)
 {
+    STP_SLOW();
     CommaLocale comma(dir_);
     SKIP_WITHOUT_COMMA(comma);
     std::ofstream(dir_ / "constants.csv")

@@ -5,6 +5,7 @@ extern "C" {
 }
 
 #include "support/forked_ranks.h"
+#include "support/slow.h"
 #include "train/train_runs.h"
 
 namespace
@@ -102,6 +103,7 @@ TEST(TrainRanks, HaveTheLossesOfOneInEveryMode)
 
 TEST(TrainRanks, HaveTheLossesOfOneWithMicroBatches)
 {
+    STP_SLOW();
     ExpectLikeOneRank({{STP_TRAIN_NAIVE, 4},
                        {STP_TRAIN_INTERLEAVED, 4},
                        {STP_TRAIN_BUCKETED, 4},
@@ -111,6 +113,7 @@ TEST(TrainRanks, HaveTheLossesOfOneWithMicroBatches)
 
 TEST(TrainRanks, HaveTheLossesOfOneToTwelveDigits)
 {
+    STP_SLOW();
     ExpectLikeOneRank({{STP_TRAIN_INTERLEAVED, 2}, {STP_TRAIN_SHARDED, 4}},
                       STP_PRECISION_FP64, 1e-12);
 }

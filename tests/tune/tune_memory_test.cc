@@ -11,6 +11,7 @@
 #include "support/in_folder.h"
 #include "support/mock_device.h"
 #include "support/plain_machine.h"
+#include "support/slow.h"
 
 extern "C" {
 #include "nccl_tuner_abi.h"
@@ -174,6 +175,7 @@ TEST_F(TuneMemory, DropsWhatDoesNotHoldAndSaysWhy)
 // The policy makes plain buffers 1.12x as fast at 2 MiB, but 1.03x at 4 MiB.
 TEST_F(TuneMemory, DropsWhatThePolicyIsAsFastAs)
 {
+    STP_SLOW();
     stp_tune_result result{};
     MakeMachine("first", [](uint64_t) { return 0.7; });
     MakeMachine("again",
@@ -194,6 +196,7 @@ TEST_F(TuneMemory, DropsWhatThePolicyIsAsFastAs)
 
 TEST_F(TuneMemory, MeasuresNothingAgainWhereNothingWasFaster)
 {
+    STP_SLOW();
     stp_tune_result result{};
     MakeMachine("first", [](uint64_t) { return 1; });
     MakeMachine("again", [](uint64_t) { return 0.7; });
@@ -264,6 +267,7 @@ TEST_F(TuneSteps, AreShorterWithEachRule)
 
 TEST_F(TuneSteps, DropARuleThatOnlyCollectivesBackToBackGainBy)
 {
+    STP_SLOW();
     stp_tune_result result{};
     MakeMachineOfSteps(1.04);
 

@@ -16,6 +16,7 @@ extern "C" {
 }
 
 #include "support/random_policies.h"
+#include "support/slow.h"
 
 using namespace policy_text;
 using first_rule::In;
@@ -133,6 +134,7 @@ TEST(CheckFix, DecidesAsTheOriginalForRandomPolicies)
 
 TEST(CheckFix, LeavesNothingForASecondFix)
 {
+    STP_SLOW();
     EXPECT_TRUE(Holds("fixed policies", [] {
         const std::string fixed = Fix((*AnyPolicyOfEnds()).Csv());
 

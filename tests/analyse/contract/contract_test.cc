@@ -15,6 +15,7 @@ extern "C" {
 #include "report/results/results.h"
 }
 
+#include "support/slow.h"
 #include "support/written.h"
 
 namespace
@@ -68,6 +69,7 @@ TEST_F(ContractSuite, RunsEveryCheckUnderItsOwnName)
 
 TEST_F(ContractSuite, LeavesNoChildAndTheSignalsAsTheyWere)
 {
+    STP_SLOW();
     sigset_t before, after;
     std::memset(&before, 0, sizeof(before)); // the kernel's part is smaller
     std::memset(&after, 0, sizeof(after));
@@ -84,6 +86,7 @@ TEST_F(ContractSuite, LeavesNoChildAndTheSignalsAsTheyWere)
 // A check that fails says so; the others do not notice.
 TEST_F(ContractSuite, FailsOnlyTheCheckThatIsBroken)
 {
+    STP_SLOW();
     plugin_ = STP_TEST_PLUGINS "/libnccl-tuner-planted_revives.so";
     options_.plugin = plugin_.c_str();
 

@@ -6,6 +6,7 @@
 #include <unistd.h>
 
 #include "support/cli_ranks.h"
+#include "support/slow.h"
 
 namespace
 {
@@ -234,6 +235,7 @@ TEST_F(CliLaunchOfCpus, MpirunStartsRanksOfWhichOneWrites)
 
 TEST_F(CliLaunchOfCpus, ARankThatDiesIsNamedAndEndsTheOthers)
 {
+    STP_SLOW();
     char host[256] = "";
     gethostname(host, sizeof(host) - 1);
     const std::vector<pid_t> ranks =
@@ -254,6 +256,7 @@ TEST_F(CliLaunchOfCpus, ARankThatDiesIsNamedAndEndsTheOthers)
 
 TEST_F(CliLaunchOfCpus, ThatRankZeroDiesAllTheOthersSay)
 {
+    STP_SLOW();
     char host[256] = "";
     gethostname(host, sizeof(host) - 1);
     const std::vector<pid_t> ranks =

@@ -16,6 +16,7 @@ extern "C" {
 }
 
 #include "support/policy_text.h"
+#include "support/slow.h"
 #include "support/temporary_folder.h"
 
 using namespace policy_text;
@@ -213,6 +214,7 @@ TEST(PolicyParse, TakesALineOf4096BytesAndRefusesOneMore)
 
 TEST(PolicyParse, TakesAMillionRulesAndRefusesOneMore)
 {
+    STP_SLOW();
     const std::string rule = "reduce,0,1,ring,ll,1,1,1\n";
     std::string csv;
     for (int i = 0; i < STP_MAX_RULES; i++)

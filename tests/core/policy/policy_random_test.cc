@@ -15,6 +15,7 @@ extern "C" {
 }
 
 #include "support/random_policies.h"
+#include "support/slow.h"
 
 using namespace policy_text;
 using first_rule::InterestingSizes;
@@ -104,6 +105,7 @@ TEST(PolicyCompile, CountsNoEndThatChangesNothing)
 // 12,000 rules that each hide 12,000 others.
 TEST(PolicyCompile, RefusesWhatWouldTakeForEver)
 {
+    STP_SLOW();
     const stp_shape shape = {8, 1, nullptr};
     std::string csv;
     for (int i = 0; i < 12000; i++)

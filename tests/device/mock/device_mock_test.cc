@@ -2,6 +2,7 @@
 #include "device/device_fixture.h"
 #include "support/mock_device.h"
 #include "support/mock_folder.h"
+#include "support/slow.h"
 
 namespace
 {
@@ -42,6 +43,7 @@ class DeviceMock : public DeviceFixture
 
 TEST_F(DeviceMock, GivesEachRecordedRoundOnce)
 {
+    STP_SLOW();
     // fixtures/machines/h200x4/timings.csv: all-gather, ring/ll128, rounds 1-4
     const double recorded[] = {28.978, 28.726, 28.798, 28.771};
     Open("h200x4");

@@ -13,6 +13,7 @@
 
 #include "plugin/online/online_plugin.h"
 #include "support/comma_locale.h"
+#include "support/slow.h"
 
 namespace
 {
@@ -218,6 +219,7 @@ TEST_F(OnlineFiles, ALockThatAnotherProcessKeepsHoldsNobody)
 
 TEST_F(OnlineFiles, NumbersHaveAPointInAnyLocale)
 {
+    STP_SLOW();
     CommaLocale comma(dir_);
     SKIP_WITHOUT_COMMA(comma);
     UseRewards();
@@ -365,6 +367,7 @@ TEST_F(OnlineThread, TakesNoSignals)
 
 TEST_F(OnlineThread, AForkedChildLearnsWithItsOwn)
 {
+    STP_SLOW();
 #ifdef __SANITIZE_THREAD__
     GTEST_SKIP() << "ThreadSanitizer ends a child that makes a thread";
 #endif

@@ -20,6 +20,7 @@
 
 #include "faults/open_files.h"
 #include "plugin/online/closed_stdin.h"
+#include "support/slow.h"
 #include "support/temporary_folder.h"
 
 extern "C" {
@@ -545,6 +546,7 @@ template <typename What> int StatusOfChild(What what)
 
 TEST_F(Recorder, AChildRecordsItsOwn)
 {
+    STP_SLOW();
     const std::string second = folder_.Path("second.csv");
     ASSERT_TRUE(Open());
     for (int i = 0; i < 5; i++)
@@ -569,6 +571,7 @@ TEST_F(Recorder, AChildRecordsItsOwn)
 
 TEST_F(Recorder, AChildLeavesItsParentsAlone)
 {
+    STP_SLOW();
     ASSERT_TRUE(Open());
     Launch();
 
@@ -586,6 +589,7 @@ TEST_F(Recorder, AChildLeavesItsParentsAlone)
 
 TEST_F(Recorder, AChildClosesNothingOfAParentThatRecordsNothing)
 {
+    STP_SLOW();
     const int first_free = dup(0);
     close(first_free);
     ASSERT_TRUE(Open());
@@ -607,6 +611,7 @@ TEST_F(Recorder, AChildClosesNothingOfAParentThatRecordsNothing)
 // In a child nothing was launched yet.
 TEST_F(Recorder, WantsNothingAfterItsEnd)
 {
+    STP_SLOW();
     ASSERT_TRUE(Open());
     EXPECT_EQ(0, StatusOfChild([&] {
                   ASSERT_TRUE(Open());

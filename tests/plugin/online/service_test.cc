@@ -10,6 +10,8 @@
 
 extern "C" {
 #include "plugin/online/service.h"
+
+#include "support/slow.h"
 }
 
 namespace
@@ -130,6 +132,7 @@ TEST(Service, WaitsForATaskThatRunsWhenItIsRemoved)
 // In the thread, amid its tasks.
 TEST(Service, AChildThatIsForkedByATaskBeginsAnew)
 {
+    STP_SLOW();
 #ifdef __SANITIZE_THREAD__
     GTEST_SKIP() << "ThreadSanitizer ends a child that makes a thread";
 #endif

@@ -16,6 +16,7 @@ extern "C" {
 #include "nccl_tuner_abi.h"
 #include "report/learning/journals.h"
 #include "support/charts.h"
+#include "support/slow.h"
 #include "support/written.h"
 
 namespace
@@ -39,6 +40,7 @@ const std::string kNoisy = Line(50, "noisy", kOwn, "0,1.023,0,0");
 // its own without a look at all others.
 TEST(Learning, SumsUpAHundredThousandKindsOfMessage)
 {
+    STP_SLOW();
     const uint64_t n = 100000;
     std::string text;
     for (uint64_t i = 0; i < 2 * n; i++) {

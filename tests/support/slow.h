@@ -1,0 +1,21 @@
+/*
+ * slow.h - the mark of a test that a build with sanitizers leaves out: it takes
+ * minutes there, others run the same code with less, or it forks, which the
+ * sanitizers' own threads and locks do not survive
+ */
+#ifndef STP_TESTS_SLOW_H
+#define STP_TESTS_SLOW_H
+
+#include <cstdlib>
+
+#include <gtest/gtest.h>
+
+/* The first statement of such a test.  STEPTUNE_SKIP_SLOW is set by the test
+ * presets of builds with sanitizers. */
+#define STP_SLOW()                                                             \
+    do {                                                                       \
+        if (std::getenv("STEPTUNE_SKIP_SLOW") != nullptr)                      \
+            GTEST_SKIP() << "takes minutes with sanitizers, or forks";         \
+    } while (0)
+
+#endif /* STP_TESTS_SLOW_H */
