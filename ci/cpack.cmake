@@ -1,5 +1,5 @@
 # Debian packages, one a component: `cpack -G DEB` in a build of the preset deb;
-# ./ci/deb also installs and tries them.  Modules that want libraries of their
+# ./ci/by_hand/deb also installs and tries them.  Modules that want libraries of their
 # own are packages of their own, so that the command needs few.
 set(CPACK_PACKAGE_VENDOR Steptune)
 set(CPACK_PACKAGE_CONTACT "The Steptune authors")

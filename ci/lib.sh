@@ -1,6 +1,5 @@
-# Sourced by the scripts in ci/; never run by itself.
+# Sourced by scripts whose folder is that of the project; never run by itself.
 set -eu
-cd "$(dirname "$0")/.."
 export LANG="${LANG:-C.UTF-8}" # gnuplot warns of its own signs in other encodings
 
 step() { printf '\n== %s\n' "$*"; }

@@ -68,7 +68,7 @@ TEST_F(CliReport, ShowsTheIterationsOfAFolder)
                 HasSubstr("overlap: allreduce of 16 MiB, 8 layers of gemm"));
 }
 
-// What a run on GPUs left (fixtures/reports/README): anyone can make it
+// What a run on GPUs left (fixtures/reports/README.md): anyone can make it
 // again.
 TEST_F(CliReport, MakesTheSamePageOfTheSameData)
 {

@@ -1,3 +1,3 @@
 #!/bin/sh
-# figures.sh STEPTUNE - fails if README's figures are not those of ci/figures.
+# figures.sh STEPTUNE - fails if the documents' figures are not those of ci/figures.
 exec "$(dirname "$0")/../../ci/figures" --check "$1"

@@ -1,6 +1,6 @@
 # mutants.awk - every change of one operator, constant or statement of C files:
 #
-#   awk -f ci/mutants.awk FILE...
+#   awk -f ci/by_hand/mutants.awk FILE...
 #
 # prints a line each: FILE, the line's number, the column and length of what is
 # replaced, the replacement, and the mutant's name, separated by tabs.  A name is
