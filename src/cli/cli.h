@@ -131,9 +131,6 @@ enum stp_status stp_find_module(const char *name, char path[STP_CLI_PATH],
 enum stp_status stp_find_plugin(const char *name, char path[STP_CLI_PATH],
                                 struct stp_error *err);
 
-/* The library by which plugins speak to Redis, beside this program. */
-enum stp_status stp_find_redis(char path[STP_CLI_PATH], struct stp_error *err);
-
 /* Makes a folder in $TMPDIR or /tmp whose name begins with 'name'; false if it
  * cannot be made. */
 bool stp_make_temporary(const char *name, char path[STP_CLI_PATH]);

@@ -247,11 +247,6 @@ enum stp_status stp_find_plugin(const char *name, char path[STP_CLI_PATH],
     return locate_library("", file, path, err);
 }
 
-enum stp_status stp_find_redis(char path[STP_CLI_PATH], struct stp_error *err)
-{
-    return locate_library("", STP_STORE_REDIS_LIBRARY, path, err);
-}
-
 /* ---- transports ---- */
 
 const struct stp_transport stp_transports[] = {

@@ -162,39 +162,12 @@ static const struct {
     {"assume", STP_AGREE_ASSUME, false, false},
 };
 
-/* The address of a store.  A password may be a variable of its own, because
- * jobs print others. */
-static enum stp_status settings_read_store(const char *value,
-                                           struct stp_plugin_settings *settings,
-                                           struct stp_error *err)
-{
-    struct stp_store_address *address = &settings->store.address;
-    const char *password = stp_setting("STEPTUNE_AGREE_PASSWORD");
-    char shown[61];
-
-    if (!stp_store_parse(value, address)) {
-        stp_store_redact(value, shown, sizeof(shown));
-        return stp_fail(err, STP_ERR_SYNTAX,
-                        "STEPTUNE_AGREE is '%s', expected auto, shm, assume, "
-                        "required, " STP_STORE_EXPECTED,
-                        shown);
-    }
-    if (password != NULL && strlen(password) >= sizeof(address->password))
-        return stp_fail(err, STP_ERR_LIMIT,
-                        "STEPTUNE_AGREE_PASSWORD has %zu bytes, expected fewer "
-                        "than %zu",
-                        strlen(password), sizeof(address->password));
-    if (password != NULL)
-        memcpy(address->password, password, strlen(password) + 1);
-    settings->agree = STP_AGREE_STORE;
-    return STP_OK;
-}
-
 static enum stp_status
 settings_read_agreement(struct stp_plugin_settings *settings,
                         struct stp_error *err)
 {
     const char *value = stp_setting("STEPTUNE_AGREE");
+    char shown[61];
 
     if (value == NULL)
         value = "auto";
@@ -208,7 +181,21 @@ settings_read_agreement(struct stp_plugin_settings *settings,
             settings->agree = STP_AGREE_STORE;
         return STP_OK;
     }
-    return settings_read_store(value, settings, err);
+    if (stp_store_parse(value, &settings->store.address)) {
+        settings->agree = STP_AGREE_STORE;
+        return STP_OK;
+    }
+    stp_store_redact(value, shown, sizeof(shown));
+    if (strncmp(value, "redis://", 8) == 0 ||
+        strncmp(value, "rediss://", 9) == 0)
+        return stp_fail(err, STP_ERR_SYNTAX,
+                        "STEPTUNE_AGREE is '%s', but hosts no longer meet in "
+                        "Redis: set " STP_STORE_EXPECTED,
+                        shown);
+    return stp_fail(err, STP_ERR_SYNTAX,
+                    "STEPTUNE_AGREE is '%s', expected auto, shm, assume, "
+                    "required, " STP_STORE_EXPECTED,
+                    shown);
 }
 
 enum stp_status stp_settings_memory(char path[STP_PATH_SIZE],

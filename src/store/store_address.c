@@ -1,188 +1,15 @@
 #include "store/store_address.h"
 
+#include <ctype.h>
 #include <stdint.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "core/text.h"
 
-enum { REDIS_PORT = 6379, REDIS_DATABASE_MAX = 65535 };
-
-/* A part of a text, up to 'end'. */
-struct part {
-    const char *s, *end;
-};
-
-static bool address_parse_number(struct part part, uint64_t min, uint64_t max,
-                                 unsigned *number_ret)
-{
-    uint64_t number;
-
-    if (!stp_parse_u64(part.s, (size_t)(part.end - part.s), &number) ||
-        number < min || number > max)
-        return false;
-    *number_ret = (unsigned)number;
-    return true;
-}
-
-static int address_hex(char c)
-{
-    static const char digits[] = "0123456789abcdef0123456789ABCDEF";
-    const char *at = c == '\0' ? NULL : strchr(digits, c);
-
-    return at == NULL ? -1 : (int)((at - digits) % 16);
-}
-
-/* Copies a part, in which %XX stands for a byte other than 0. */
-static bool address_decode(struct part part, char to[STP_STORE_NAME])
-{
-    size_t n = 0;
-
-    for (const char *s = part.s; s < part.end; s++) {
-        int byte = (unsigned char)*s;
-
-        if (n == STP_STORE_NAME - 1)
-            return false;
-        if (byte == '%') {
-            const int high = part.end - s > 2 ? address_hex(s[1]) : -1;
-            const int low = high >= 0 ? address_hex(s[2]) : -1;
-
-            byte = low >= 0 ? high * 16 + low : 0;
-            s += 2;
-        }
-        if (byte == 0)
-            return false;
-        to[n++] = (char)byte;
-    }
-    to[n] = '\0';
-    return true;
-}
-
-static bool address_has(struct part part, const char *bytes)
-{
-    for (const char *s = part.s; s < part.end; s++)
-        if (strchr(bytes, *s) != NULL)
-            return true;
-    return false;
-}
-
-/* "a:1", "10.0.0.1:1" or "[::1]:1"; without a port if 'port' is one. */
-static bool address_parse_host(struct part part, unsigned port,
-                               struct stp_store_address *address)
-{
-    struct part host = part;
-    const char *colon = part.end;
-
-    while (colon > part.s && colon[-1] != ':' && colon[-1] != ']')
-        colon--;
-    if (colon > part.s && colon[-1] == ':') {
-        host.end = colon - 1;
-        if (!address_parse_number((struct part){colon, part.end}, 1, UINT16_MAX,
-                                  &port))
-            return false;
-    } else if (colon > part.s && colon != part.end) {
-        return false; /* "[::1]1" */
-    }
-    if (host.end - host.s > 2 && *host.s == '[' && host.end[-1] == ']')
-        host = (struct part){host.s + 1, host.end - 1};
-    else if (address_has(host, ":"))
-        return false;
-    if (address_has(host, "[]/?#@") || host.s == host.end ||
-        host.end - host.s >= STP_STORE_NAME || port == 0)
-        return false;
-    memcpy(address->host, host.s, (size_t)(host.end - host.s));
-    address->port = port;
-    return true;
-}
-
-static bool address_parse_tcp(struct part part,
-                              struct stp_store_address *address)
-{
-    return address_parse_host(part, 0, address);
-}
-
-/* "cacert=FILE&cert=FILE&key=FILE" in any order. */
-static bool address_parse_options(struct part part,
-                                  struct stp_store_address *address)
-{
-    const struct {
-        const char *name;
-        char *to;
-    } options[] = {
-        {"cacert=", address->cacert},
-        {"cert=", address->cert},
-        {"key=", address->key},
-    };
-
-    while (part.s < part.end) {
-        const char *next = memchr(part.s, '&', (size_t)(part.end - part.s));
-        struct part value = {part.s, next != NULL ? next : part.end};
-        char *to = NULL;
-
-        for (size_t i = 0; i < sizeof(options) / sizeof(options[0]); i++) {
-            const size_t n = strlen(options[i].name);
-
-            if (to == NULL && strncmp(part.s, options[i].name, n) == 0) {
-                to = options[i].to;
-                value.s += n;
-            }
-        }
-        if (to == NULL || *to != '\0' || value.s >= value.end ||
-            !address_decode(value, to))
-            return false;
-        part.s = next != NULL ? next + 1 : part.end;
-    }
-    return (address->cert[0] == '\0') == (address->key[0] == '\0');
-}
-
-/* "[[USER]:PASSWORD@]HOST[:PORT][/DATABASE]" */
-static bool address_parse_redis(struct part part,
-                                struct stp_store_address *address)
-{
-    const char *at = part.end;
-    const char *slash;
-
-    while (at > part.s && at[-1] != '@')
-        at--;
-    if (at > part.s) {
-        const char *colon = memchr(part.s, ':', (size_t)(at - part.s));
-        const char *end = colon != NULL ? colon : at - 1;
-
-        if (!address_decode((struct part){part.s, end}, address->user) ||
-            (colon != NULL && !address_decode((struct part){colon + 1, at - 1},
-                                              address->password)))
-            return false;
-    }
-    slash = memchr(at, '/', (size_t)(part.end - at));
-    if (slash != NULL && slash + 1 < part.end &&
-        !address_parse_number((struct part){slash + 1, part.end}, 0,
-                              REDIS_DATABASE_MAX, &address->database))
-        return false;
-    return address_parse_host(
-        (struct part){at, slash != NULL ? slash : part.end}, REDIS_PORT,
-        address);
-}
-
-static bool address_parse_rediss(struct part part,
-                                 struct stp_store_address *address)
-{
-    const char *query = memchr(part.s, '?', (size_t)(part.end - part.s));
-
-    address->has_tls = true;
-    return (query == NULL ||
-            address_parse_options((struct part){query + 1, part.end},
-                                  address)) &&
-           address_parse_redis(
-               (struct part){part.s, query != NULL ? query : part.end},
-               address);
-}
-
-static bool address_parse_folder(struct part part,
-                                 struct stp_store_address *address)
-{
-    return part.s < part.end && *part.s == '/' &&
-           address_decode(part, address->folder);
-}
+#define TCP_SCHEME    "tcpstore://"
+#define FOLDER_SCHEME "file://"
 
 struct stp_store_address stp_store_at(const char *host, unsigned port)
 {
@@ -196,32 +23,69 @@ struct stp_store_address stp_store_at(const char *host, unsigned port)
     return address;
 }
 
-static const struct {
-    const char *scheme;
-    enum stp_store_engine engine;
-    bool (*parse)(struct part rest, struct stp_store_address *address);
-} schemes[] = {
-    {"tcpstore://", STP_STORE_TCP, address_parse_tcp},
-    {"redis://", STP_STORE_REDIS, address_parse_redis},
-    {"rediss://", STP_STORE_REDIS, address_parse_rediss},
-    {"file://", STP_STORE_FOLDER, address_parse_folder},
-};
+/* "a:1", "10.0.0.1:1" or "[::1]:1"; NOWHERE if the text is none. */
+static struct stp_store_address address_parse_tcp(const char *text)
+{
+    const struct stp_store_address nowhere = {.engine = STP_STORE_NOWHERE};
+    const char *colon = strrchr(text, ':');
+    char host[STP_STORE_NAME + 1];
+    size_t n_host;
+    uint64_t port;
+
+    if (colon == NULL || !stp_parse_u64(colon + 1, strlen(colon + 1), &port) ||
+        port > UINT16_MAX)
+        return nowhere;
+    n_host = (size_t)(colon - text);
+    if (n_host > 2 && text[0] == '[' && colon[-1] == ']') {
+        text++;
+        n_host -= 2;
+    } else if (memchr(text, ':', n_host) != NULL) {
+        return nowhere;
+    }
+    if (strcspn(text, "[]/?#@") < n_host)
+        return nowhere;
+    snprintf(host, sizeof(host), "%.*s", (int)n_host, text);
+    return stp_store_at(host, (unsigned)port);
+}
+
+/* Copies an absolute path, in which %XX stands for a byte other than 0. */
+static bool address_decode_path(const char *text, char path[STP_STORE_NAME])
+{
+    size_t n = 0;
+
+    if (text[0] != '/')
+        return false;
+    for (const char *s = text; *s != '\0'; s++) {
+        path[n] = *s;
+        if (*s == '%') {
+            const char hex[3] = {s[1], s[1] != '\0' ? s[2] : '\0'};
+
+            if (!isxdigit((unsigned char)hex[0]) ||
+                !isxdigit((unsigned char)hex[1]))
+                return false;
+            path[n] = (char)strtoul(hex, NULL, 16);
+            s += 2;
+        }
+        if (path[n] == '\0' || ++n == STP_STORE_NAME)
+            return false;
+    }
+    path[n] = '\0';
+    return true;
+}
 
 bool stp_store_parse(const char *text, struct stp_store_address *address_ret)
 {
-    const char *end = text + strlen(text);
+    struct stp_store_address address = {.engine = STP_STORE_NOWHERE};
 
-    for (size_t i = 0; i < sizeof(schemes) / sizeof(schemes[0]); i++) {
-        const size_t n = strlen(schemes[i].scheme);
-        struct stp_store_address address = {.engine = schemes[i].engine};
-
-        if (strncmp(text, schemes[i].scheme, n) != 0 ||
-            !schemes[i].parse((struct part){text + n, end}, &address))
-            continue;
-        *address_ret = address;
-        return true;
-    }
-    return false;
+    if (strncmp(text, TCP_SCHEME, strlen(TCP_SCHEME)) == 0)
+        address = address_parse_tcp(text + strlen(TCP_SCHEME));
+    else if (strncmp(text, FOLDER_SCHEME, strlen(FOLDER_SCHEME)) == 0 &&
+             address_decode_path(text + strlen(FOLDER_SCHEME), address.folder))
+        address.engine = STP_STORE_FOLDER;
+    if (address.engine == STP_STORE_NOWHERE)
+        return false;
+    *address_ret = address;
+    return true;
 }
 
 void stp_store_describe(const struct stp_store_address *address,
@@ -230,8 +94,7 @@ void stp_store_describe(const struct stp_store_address *address,
     if (address->engine == STP_STORE_FOLDER)
         snprintf(place, STP_STORE_PLACE, "the folder %s", address->folder);
     else
-        snprintf(place, STP_STORE_PLACE, "the %s at %s port %u",
-                 address->engine == STP_STORE_REDIS ? "Redis server" : "store",
+        snprintf(place, STP_STORE_PLACE, "the store at %s port %u",
                  address->host, address->port);
 }
 

@@ -1,22 +1,40 @@
 #include "store/store_client.h"
 
+#include <errno.h>
+#include <poll.h>
 #include <stdio.h>
+#include <string.h>
 
-static const struct stp_store_ops *
-client_find_engine(struct stp_client *client, enum stp_store_engine engine)
+#include "store/clock.h"
+
+enum {
+    NAP_MAX_MS = 50,
+    NAP_LONG_MS = 250, /* where it may take long */
+    LONG_MS = 3600000,
+};
+
+bool stp_client_fail(struct stp_client *client)
 {
-    switch (engine) {
-    case STP_STORE_TCP:
-        return &stp_store_tcp;
-    case STP_STORE_REDIS:
-        return stp_store_load_redis(client->why, sizeof(client->why));
-    case STP_STORE_FOLDER:
-        return &stp_store_folder;
-    case STP_STORE_NOWHERE:
-        break;
+    snprintf(client->why, sizeof(client->why), "the store does not answer: %s",
+             strerror(errno));
+    return false;
+}
+
+bool stp_client_nap(struct stp_client *client, unsigned *ms)
+{
+    const int64_t left_ms = client->deadline_ms - stp_now_ms();
+    const unsigned max_ms = left_ms > LONG_MS ? NAP_LONG_MS : NAP_MAX_MS;
+    struct pollfd polled = {.fd = client->wake_fd, .events = POLLIN};
+
+    errno = ETIMEDOUT;
+    if (left_ms <= 0)
+        return stp_client_fail(client);
+    if (poll(&polled, 1, left_ms < *ms ? (int)left_ms : (int)*ms) > 0) {
+        errno = ECANCELED;
+        return stp_client_fail(client);
     }
-    snprintf(client->why, sizeof(client->why), "no address");
-    return NULL;
+    *ms = *ms < max_ms / 2 ? *ms * 2 : max_ms;
+    return true;
 }
 
 bool stp_client_open(struct stp_client *client,
@@ -26,8 +44,13 @@ bool stp_client_open(struct stp_client *client,
     *client = (struct stp_client){
         .fd = -1, .wake_fd = -1, .deadline_ms = deadline_ms};
     stp_store_prefix(token, client->prefix);
-    client->ops = client_find_engine(client, address->engine);
-    return client->ops != NULL && client->ops->open(client, address);
+    if (address->engine == STP_STORE_NOWHERE) {
+        snprintf(client->why, sizeof(client->why), "no address");
+        return false;
+    }
+    client->ops =
+        address->engine == STP_STORE_TCP ? &stp_store_tcp : &stp_store_folder;
+    return client->ops->open(client, address);
 }
 
 void stp_client_close(struct stp_client *client)

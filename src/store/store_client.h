@@ -89,7 +89,7 @@ struct stp_store_ops {
                         size_t *now_size_ret);
 };
 
-/* For enum stp_store_engine, but for Redis. */
+/* For enum stp_store_engine. */
 extern const struct stp_store_ops stp_store_tcp;
 extern const struct stp_store_ops stp_store_folder;
 
@@ -100,24 +100,5 @@ bool stp_client_fail(struct stp_client *client);
  * 50; to 250 if the deadline is more than an hour away.  Fails if it has
  * passed, or once 'wake_fd' can be read. */
 bool stp_client_nap(struct stp_client *client, unsigned *ms);
-
-/* What STP_STORE_REDIS_LIBRARY exports. */
-#define STP_STORE_REDIS_SYMBOL "stp_store_redis"
-
-struct stp_store_library {
-    char version[16]; /* STP_STORE_VERSION, or it is of another release */
-    const struct stp_store_ops *ops;
-};
-
-/* The engine, or NULL and the reason in 'why'.  It is looked for beside the
- * program or library that this is linked into, then where the loader looks. */
-const struct stp_store_ops *stp_store_load_redis(char *why, size_t size);
-
-enum {
-    STP_STORE_LIFETIME_S = 24 * 3600, /* of keys in what outlives a job */
-
-    /* A number counts what other keys are about, and outlives them. */
-    STP_STORE_NUMBER_LIFETIME_S = 2 * STP_STORE_LIFETIME_S,
-};
 
 #endif /* STP_STORE_CLIENT_H */

@@ -4,8 +4,8 @@
  * A file appears whole, by link() or rename(), which are atomic on NFS, too.  A
  * number, or a value that grows, is changed under flock(), which is a lock of
  * all hosts on NFS and on Lustre (mounted with flock).  Closing a client
- * removes the files that are older than STP_STORE_LIFETIME_S; a number's time
- * is set so far into the future that it has STP_STORE_NUMBER_LIFETIME_S.
+ * removes the files that are older than LIFETIME_S; a number's time
+ * is set so far into the future that it has NUMBER_LIFETIME_S.
  */
 #define _GNU_SOURCE /* statx(): fstat() is a newer symbol in newer glibcs */
 #include <dirent.h>
@@ -23,7 +23,15 @@
 #include "core/trust.h"
 #include "store/store_client.h"
 
-enum { NAME = 256, NUMBER_TEXT = 24 };
+enum {
+    NAME = 256,
+    NUMBER_TEXT = 24,
+
+    LIFETIME_S = 24 * 3600, /* of keys, which outlive a job */
+
+    /* A number counts what other keys are about, and outlives them. */
+    NUMBER_LIFETIME_S = 2 * LIFETIME_S,
+};
 
 #define TEMPORARY ".steptune-"
 #define PREFIX    "%2Fsteptune%2F" /* of all names */
@@ -91,7 +99,7 @@ static bool folder_write_temporary(struct stp_client *client, const void *value,
            errno == EEXIST);
     if (fd < 0)
         return folder_fail(client, "no file can be made");
-    times[1].tv_sec += STP_STORE_NUMBER_LIFETIME_S - STP_STORE_LIFETIME_S;
+    times[1].tv_sec += NUMBER_LIFETIME_S - LIFETIME_S;
     times[1].tv_nsec = 0;
     is_written = folder_write(fd, value, size) &&
                  (!is_number || futimens(fd, times) == 0);
@@ -235,7 +243,7 @@ static bool folder_is_old(int folder, const char *name)
     return (strncmp(name, PREFIX, strlen(PREFIX)) == 0 ||
             strncmp(name, TEMPORARY, strlen(TEMPORARY)) == 0) &&
            statx(folder, name, AT_SYMLINK_NOFOLLOW, STATX_MTIME, &st) == 0 &&
-           st.stx_mtime.tv_sec < time(NULL) - STP_STORE_LIFETIME_S;
+           st.stx_mtime.tv_sec < time(NULL) - LIFETIME_S;
 }
 
 static void folder_close(struct stp_client *client)
@@ -325,8 +333,7 @@ static bool folder_add_to(int fd, int64_t number, int64_t *sum_ret)
 {
     const struct timespec times[2] = {
         {.tv_nsec = UTIME_OMIT},
-        {.tv_sec =
-             time(NULL) + STP_STORE_NUMBER_LIFETIME_S - STP_STORE_LIFETIME_S}};
+        {.tv_sec = time(NULL) + NUMBER_LIFETIME_S - LIFETIME_S}};
     char text[NUMBER_TEXT] = "";
     char *end;
     int n;

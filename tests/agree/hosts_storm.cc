@@ -56,9 +56,6 @@ struct Size {
     }
 } size;
 
-// Of Redis, in place of our own.
-bool has_redis;
-
 // ---- namespaces ----
 
 bool Do(const std::string &command)
@@ -158,13 +155,6 @@ pid_t StartStore()
     if (pid != 0)
         return pid;
     Enter(parent, size.n_hosts);
-    if (has_redis) {
-        const std::string port = std::to_string(kPort);
-        execlp("redis-server", "redis-server", "--port", port.c_str(), "--bind",
-               "10.77.0.1", "--protected-mode", "no", "--save", "", "--logfile",
-               "/dev/null", nullptr);
-        _exit(8);
-    }
     stp_server *server = nullptr;
     stp_error err{};
     if (stp_server_new("agree", nullptr, &server, &err) != STP_OK ||
@@ -286,8 +276,6 @@ void RunHost(const Job &job, uint32_t h)
     as.proposes = true;
     as.fingerprint.part[STP_FINGERPRINT_POLICY] = 1;
     as.store.address = stp_store_at("10.77.0.1", kPort);
-    if (has_redis)
-        stp_store_parse("redis://10.77.0.1:29500", &as.store.address);
     as.store.timeout_ms = kTimeoutMs * size.n_ranks() / 16;
     as.store.lead = 2 * size.n_ranks() / 16;
     snprintf(as.store.run, sizeof(as.store.run), "storm");
@@ -504,7 +492,7 @@ std::string RunJob(const Job &job, pid_t *store, Sum *sum)
     madvise(job.said, sizeof(*job.said), MADV_REMOVE); // all is zero again
     if (*store == 0)
         *store = StartStore();
-    usleep(has_redis ? 100000 : 3000);
+    usleep(3000);
     for (uint32_t h = 0; h < size.n_hosts; h++)
         hosts.push_back(StartHost(job, h));
     Faults faults(job.seed, store, &hosts, job.said);
@@ -586,18 +574,15 @@ int main(int argc, char **argv)
     const uint64_t n_plans = argc > 1 ? strtoull(argv[1], nullptr, 10) : 100000;
     const uint64_t seed = argc > 2 ? strtoull(argv[2], nullptr, 10) : 1;
 
-    if (argc > 5)
-        has_redis = strcmp(argv[5], "redis") == 0;
     if (argc > 4) {
         size.n_hosts = static_cast<uint32_t>(atoi(argv[3]));
         size.n_own = static_cast<uint32_t>(atoi(argv[4]));
     }
-    if (argc > 6 || argc == 4 || (argc == 6 && !has_redis) || n_plans == 0 ||
-        size.n_hosts < 2 || size.n_hosts > kMaxHosts || size.n_own < 1 ||
+    if (argc > 5 || argc == 4 || n_plans == 0 || size.n_hosts < 2 ||
+        size.n_hosts > kMaxHosts || size.n_own < 1 ||
         size.n_ranks() > kMaxRanks) {
-        fprintf(stderr,
-                "usage: hosts_storm [PLANS [SEED [HOSTS RANKS [redis]]]]\n"
-                "HOSTS: 2 to 64; RANKS: of each, 512 together\n");
+        fprintf(stderr, "usage: hosts_storm [PLANS [SEED [HOSTS RANKS]]]\n"
+                        "HOSTS: 2 to 64; RANKS: of each, 512 together\n");
         return 2;
     }
     return Storm(n_plans, seed);

@@ -553,18 +553,6 @@ TEST_F(CliDoctor, SaysWhetherHostsComparePolicies)
                 HasSubstr("hosts compare their policies in the store at ::1 "
                           "port 29500|"));
 
-    Set("STEPTUNE_AGREE", "redis://:secret@[::1]:6380");
-    EXPECT_THAT(Found("ok", "--policy two.conf"),
-                HasSubstr("hosts compare their policies in the Redis server at "
-                          "::1 port 6380|"));
-    fs::create_directories(dir_ / "bin");
-    fs::copy(STP_STEPTUNE, dir_ / "bin/steptune"); // without our libraries
-    EXPECT_THAT(
-        RunProgram((dir_ / "bin/steptune").string(), "doctor --policy two.conf")
-            .out,
-        HasSubstr("cannot load the library that speaks to it: no "
-                  "libsteptune-redis.so in ../lib"));
-
     Set("STEPTUNE_AGREE", "");
     for (auto [name, value] : {std::pair{"MASTER_ADDR", "10.0.0.1"},
                                {"MASTER_PORT", "29501"},

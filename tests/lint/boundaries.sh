@@ -29,7 +29,6 @@ may src/core 'core/[a-z_0-9]+.h"' $abi
 may src/core/policy core/policy/ 'core/[a-z_0-9]+.h"' $abi
 may src/core/learn core/ $abi
 may src/store 'store/[a-z_]+.h"' core/
-may src/store/redis store/ core/
 may src/agree agree/ store/ core/
 may src/plugin 'plugin/[a-z_]+.h"' agree/ store/ core/ $abi
 may src/plugin/online plugin/ agree/ core/ $abi

@@ -5,7 +5,6 @@
 
 #include "plugin/odd_rank.h"
 #include "support/processes.h"
-#include "support/redis_server.h"
 #include "support/store_thread.h"
 #include "support/temporary_folder.h"
 
@@ -21,7 +20,7 @@ using testing::Not;
 
 constexpr char kOtherPolicy[] = "allreduce,0,inf,ring,simple,-1,-1,-1\n";
 
-enum Store { kNone, kTorchrun, kNamed, kDeaf, kRedis, kFolder };
+enum Store { kNone, kTorchrun, kNamed, kDeaf, kFolder };
 
 struct Case {
     const char *name;
@@ -100,8 +99,6 @@ class OddHost : public testing::TestWithParam<Case>
 TEST_P(OddHost, NeverDecidesOtherwiseThanTheOther)
 {
     const Case &c = GetParam();
-    if (c.store == kRedis && !redis_server::WhyNot().empty())
-        GTEST_SKIP() << redis_server::WhyNot();
     if (c.fails && !kCanFail)
         GTEST_SKIP() << "the sanitizer replaces the call that is to fail";
 
@@ -109,17 +106,11 @@ TEST_P(OddHost, NeverDecidesOtherwiseThanTheOther)
         SCOPED_TRACE(plugin);
         const ForkedStore store;
         const unsigned port = c.store == kDeaf ? deaf_port_ : store.port();
-        std::unique_ptr<redis_server::Server> redis;
         std::string named;
         if (c.store == kNamed)
             named = "tcpstore://127.0.0.1:" + std::to_string(port);
         if (c.store == kFolder)
             named = "file://" + folder_.path();
-        if (c.store == kRedis) {
-            redis = std::make_unique<redis_server::Server>(
-                std::vector<std::string>{"--requirepass", "secret"});
-            named = redis->Url(c.agree);
-        }
         Job job(machine_.get(), "2.28", plugin);
         const Outcome out = job.Run([&] { Enter(c, port, named); }, 0, [] {});
 
@@ -168,13 +159,6 @@ void TakeTheOtherPlugin()
     Plugin(is_static ? STP_ONLINE : STP_PLUGIN)();
 }
 
-// A plugin that was installed without the library for Redis.
-void CopyPlugin()
-{
-    fs::copy_file(fs::canonical("plugin.so"), "copy.so");
-    fs::rename("copy.so", "plugin.so");
-}
-
 // clang-format off
 const Case kCases[] = {
     {"the_same", kTorchrun, "", [] {}, true, "", ""},
@@ -199,20 +183,11 @@ const Case kCases[] = {
      "cannot be compared, which STEPTUNE_AGREE=required demands",
      "cannot be compared, which STEPTUNE_AGREE=required demands"},
     {"a_bad_word", kNone, "tcpstore://nowhere", [] {}, false,
-     "STEPTUNE_AGREE is 'tcpstore://nowhere', expected auto, shm, assume, required, tcpstore://HOST:PORT, redis://",
+     "STEPTUNE_AGREE is 'tcpstore://nowhere', expected auto, shm, assume, required, tcpstore://HOST:PORT or file:///FOLDER",
      "STEPTUNE_AGREE is 'tcpstore://nowhere', expected"},
-    {"a_bad_word_with_a_password", kNone, "redis://:secret@a:port", [] {}, false,
-     "STEPTUNE_AGREE is 'redis:...', expected auto, ", "STEPTUNE_AGREE is 'redis:...', expected auto, "},
-    {"the_same_in_redis", kRedis, ":secret@", [] {}, true, "", ""},
-    {"the_same_in_redis_by_a_variable", kRedis, "", Set("STEPTUNE_AGREE_PASSWORD", "secret"), true, "", "", "60", false, true},
-    {"another_policy_in_redis", kRedis, ":secret@", Replace("p.conf", kOtherPolicy), false,
-     "host b holds another policy", "host a holds another policy"},
-    {"a_wrong_password", kRedis, ":secret2@", [] {}, false,
-     "cannot be used: the Redis server refuses the user or the password (STEPTUNE_AGREE=shm",
-     "cannot be used: the Redis server refuses the user or the password (STEPTUNE_AGREE=shm"},
-    {"no_library_for_redis", kNone, "redis://a", CopyPlugin, false,
-     "cannot be used: redis:// needs libsteptune-redis.so: libsteptune-redis.so: cannot open shared object file",
-     "cannot be used: redis:// needs libsteptune-redis.so: libsteptune-redis.so: cannot open shared object file", "60", false, true},
+    {"a_store_that_is_gone", kNone, "redis://:secret@a:6379", [] {}, false,
+     "STEPTUNE_AGREE is 'redis:...', but hosts no longer meet in Redis: set tcpstore://HOST:PORT or file:///FOLDER",
+     "STEPTUNE_AGREE is 'redis:...', but hosts no longer meet in Redis: set "},
     {"the_same_in_a_folder", kFolder, "", [] {}, true, "", ""},
     {"another_policy_in_a_folder", kFolder, "", Replace("p.conf", kOtherPolicy), false,
      "host b holds another policy", "host a holds another policy"},

@@ -230,7 +230,6 @@ TEST_F(Settings, TheMemoryPolicyIsBesideTheOtherUnlessItIsNamed)
 TEST_F(Settings, RefusesWhatIsOutOfRange)
 {
     const std::string long_path(STP_PATH_SIZE, 'p');
-    const std::string long_password(sizeof(stp_store_address::password), 'p');
     const struct {
         const char *name;
         std::string value;
@@ -255,6 +254,9 @@ TEST_F(Settings, RefusesWhatIsOutOfRange)
         {"STEPTUNE_AGREE", std::string(100, 'x'), STP_ERR_SYNTAX,
          "STEPTUNE_AGREE is '" + std::string(60, 'x') +
              "', expected auto, shm, assume, required, " STP_STORE_EXPECTED},
+        {"STEPTUNE_AGREE", "rediss://:secret@a", STP_ERR_SYNTAX,
+         "STEPTUNE_AGREE is 'rediss:...', but hosts no longer meet in Redis: "
+         "set " STP_STORE_EXPECTED},
         {"NCCL_TUNER_CONFIG_FILE", long_path, STP_ERR_LIMIT,
          "a policy path of " + std::to_string(STP_PATH_SIZE) +
              " bytes, expected fewer than " + std::to_string(STP_PATH_SIZE)},
@@ -262,10 +264,6 @@ TEST_F(Settings, RefusesWhatIsOutOfRange)
          "NCCL_WORKLOAD_OVERLAP is 'yes', expected 0 or 1"},
         {"NCCL_WORKLOAD_OVERLAP", "2", STP_ERR_SYNTAX,
          "NCCL_WORKLOAD_OVERLAP is '2', expected 0 or 1"},
-        {"STEPTUNE_AGREE_PASSWORD", long_password, STP_ERR_LIMIT,
-         "STEPTUNE_AGREE_PASSWORD has " + std::to_string(long_password.size()) +
-             " bytes, expected fewer than " +
-             std::to_string(long_password.size())},
     };
 
     for (const auto &c : cases) {
@@ -369,31 +367,6 @@ TEST_F(Settings, AWordOfAgreementFindsAStoreOrDemandsOneOrNeither)
             EXPECT_EQ(STP_STORE_TCP, set_->store.address.engine);
             EXPECT_EQ(29400u, set_->store.address.port);
         }
-    }
-}
-
-TEST_F(Settings, APasswordMayBeAVariableOfItsOwn)
-{
-    const std::string longest(sizeof(stp_store_address::password) - 1, 'p');
-    const struct {
-        const char *agree;
-        std::string password, want;
-    } cases[] = {
-        {"redis://node1", "", ""},
-        {"redis://node1", "secret", "secret"},
-        {"redis://node1", "x", "x"},
-        {"redis://node1", longest, longest},
-        {"redis://:its@node1", "", "its"},
-        {"redis://:its@node1", "secret", "secret"},
-    };
-
-    for (const auto &c : cases) {
-        setenv("STEPTUNE_AGREE", c.agree, 1);
-        setenv("STEPTUNE_AGREE_PASSWORD", c.password.c_str(), 1);
-        Read();
-        EXPECT_EQ(c.want, set_->store.address.password) << c.agree;
-        EXPECT_EQ(STP_AGREE_STORE, set_->agree);
-        EXPECT_EQ(STP_STORE_REDIS, set_->store.address.engine);
     }
 }
 

@@ -2,7 +2,6 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include <sstream>
 #include <string>
 
 extern "C" {
@@ -20,42 +19,17 @@ struct Good {
 
 std::string Fields(const stp_store_address &a)
 {
-    static const char *const engines[] = {"", "tcp", "redis", "folder"};
-    std::ostringstream text;
-    text << engines[a.engine] << (a.has_tls ? " tls" : "");
-    if (a.engine != STP_STORE_FOLDER)
-        text << " host " << a.host << " port " << a.port;
-    if (a.engine == STP_STORE_REDIS)
-        text << " db " << a.database;
-    for (const auto &[name, value] :
-         {std::pair<const char *, const char *>{"user", a.user},
-          {"password", a.password},
-          {"cacert", a.cacert},
-          {"cert", a.cert},
-          {"key", a.key},
-          {"folder", a.folder}})
-        if (*value != '\0')
-            text << ' ' << name << " " << value;
-    return text.str();
+    return a.engine == STP_STORE_FOLDER ? std::string("folder ") + a.folder
+                                        : "tcp host " + std::string(a.host) +
+                                              " port " + std::to_string(a.port);
 }
 
 // clang-format off
 const Good kGood[] = {
     {"tcpstore://a:1", "tcp host a port 1", "the store at a port 1"},
     {"tcpstore://[::1]:65535", "tcp host ::1 port 65535", "the store at ::1 port 65535"},
-    {"redis://a", "redis host a port 6379 db 0", "the Redis server at a port 6379"},
-    {"redis://a:1/", "redis host a port 1 db 0", "the Redis server at a port 1"},
-    {"redis://[::1]", "redis host ::1 port 6379 db 0", "the Redis server at ::1 port 6379"},
-    {"redis://[::1]:7/15", "redis host ::1 port 7 db 15", "the Redis server at ::1 port 7"},
-    {"redis://:pw@a", "redis host a port 6379 db 0 password pw", "the Redis server at a port 6379"},
-    {"redis://me:p:w@a:1/2", "redis host a port 1 db 2 user me password p:w", "the Redis server at a port 1"},
-    {"redis://me@a", "redis host a port 6379 db 0 user me", "the Redis server at a port 6379"},
-    {"redis://m%40:p%2f%2F@x@a", "redis host a port 6379 db 0 user m@ password p//@x", "the Redis server at a port 6379"},
-    {"rediss://:pw@a:1", "redis tls host a port 1 db 0 password pw", "the Redis server at a port 1"},
-    {"rediss://a/1?cacert=/c%20a/b@c", "redis tls host a port 6379 db 1 cacert /c a/b@c", "the Redis server at a port 6379"},
-    {"rediss://a?key=k&cacert=c&cert=d", "redis tls host a port 6379 db 0 cacert c cert d key k", "the Redis server at a port 6379"},
-    {"file:///a/b%20c", "folder folder /a/b c", "the folder /a/b c"},
-    {"file:///", "folder folder /", "the folder /"},
+    {"file:///a/b%20c", "folder /a/b c", "the folder /a/b c"},
+    {"file:///", "folder /", "the folder /"},
 };
 // clang-format on
 
@@ -88,30 +62,14 @@ TEST(AnAddress, OfAnotherFormIsRefused)
         "tcpstore://[]:1",
         "tcpstore://a:1/0",
         "tcpstore://" + long_name + ":1",
-        "Redis://a",
-        "redis://",
-        "redis://:pw@",
-        "redis://a:0",
-        "redis://a/x",
-        "redis://a/-1",
-        "redis://a/65536",
-        "redis://a/1/2",
-        "redis://:%@a",
-        "redis://:%4@a",
-        "redis://:%4g@a",
-        "redis://:%00@a",
-        "redis://:" + long_name + "@a",
-        "redis://a?cacert=c",
-        "rediss://a?cacert",
-        "rediss://a?cacert=",
-        "rediss://a?cacert=a&cacert=b",
-        "rediss://a?verify=0",
-        "rediss://a?cert=c",
-        "rediss://a?key=k",
         "file://",
         "file://a",
         "file://host/a",
+        "redis://a:1",
         "file:///%",
+        "file:///%4",
+        "file:///%4g",
+        "file:///%00",
         "file:///" + long_name,
     };
     stp_store_address untouched{};

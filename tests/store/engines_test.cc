@@ -15,7 +15,6 @@ extern "C" {
 #include "store/store_client.h"
 }
 
-#include "support/redis_server.h"
 #include "support/store_thread.h"
 #include "support/temporary_folder.h"
 
@@ -34,7 +33,6 @@ struct Place {
 
 struct Engine {
     const char *name;
-    std::string (*why_not)();
     Place (*open)();
 };
 
@@ -43,45 +41,10 @@ void PrintTo(const Engine &engine, std::ostream *out)
     *out << engine.name;
 }
 
-std::string Always()
-{
-    return "";
-}
-
-std::string WithRedis()
-{
-    return redis_server::WhyNot();
-}
-
-std::string WithTls()
-{
-    return redis_server::WhyNot(true);
-}
-
 Place OpenTcp()
 {
     auto store = std::make_shared<store_thread::StoreThread>();
     return {store, "tcpstore://127.0.0.1:" + std::to_string(store->port())};
-}
-
-Place OpenRedis()
-{
-    auto server = std::make_shared<redis_server::Server>();
-    return {server, server->Url()};
-}
-
-Place OpenRedisWithPassword()
-{
-    auto server = std::make_shared<redis_server::Server>(
-        std::vector<std::string>{"--requirepass", "p/a@s s"});
-    return {server, server->Url(":p%2Fa%40s%20s@", "/3")};
-}
-
-Place OpenRedisWithTls()
-{
-    auto server = std::make_shared<redis_server::Server>(
-        std::vector<std::string>{"TLS", "--tls-auth-clients", "no"});
-    return {server, server->Url()};
 }
 
 Place OpenFolder()
@@ -168,9 +131,6 @@ class Engines : public testing::TestWithParam<Engine>
   protected:
     void SetUp() override
     {
-        const std::string why_not = GetParam().why_not();
-        if (!why_not.empty())
-            GTEST_SKIP() << why_not;
         place_ = GetParam().open();
         Client probe(place_.url); // throws: no test is begun
     }
@@ -329,11 +289,8 @@ TEST_P(Engines, GiveAKeyOneValueByCompareSet)
 
 // clang-format off
 const Engine kEngines[] = {
-    {"tcpstore", Always, OpenTcp},
-    {"redis", WithRedis, OpenRedis},
-    {"redis_with_a_password", WithRedis, OpenRedisWithPassword},
-    {"redis_with_tls", WithTls, OpenRedisWithTls},
-    {"folder", Always, OpenFolder},
+    {"tcpstore", OpenTcp},
+    {"folder", OpenFolder},
 };
 // clang-format on
 

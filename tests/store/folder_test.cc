@@ -97,6 +97,8 @@ TEST_F(Folder, HasAFileAKeyAndNothingElse)
                                      "%2Fsteptune%2Fagree%2Fset"));
 }
 
+constexpr int64_t kDayS = 24 * 3600;
+
 TEST_F(Folder, ForgetsKeysAfterADayAndNumbersAfterTwo)
 {
     int64_t sum;
@@ -109,13 +111,13 @@ TEST_F(Folder, ForgetsKeysAfterADayAndNumbersAfterTwo)
     for (const char *name : {"users.txt", ".steptune-1-1", ".steptune-1-2"})
         std::ofstream(path_ + "/" + name) << "x";
     const std::string prefix = "%2Fsteptune%2Fagree%2F";
-    MakeOlder(prefix + "new", STP_STORE_LIFETIME_S - 60);
-    MakeOlder(prefix + "old", STP_STORE_LIFETIME_S + 60);
+    MakeOlder(prefix + "new", kDayS - 60);
+    MakeOlder(prefix + "old", kDayS + 60);
     for (const char *key : {"added_once", "added_twice"})
-        MakeOlder(prefix + key, STP_STORE_NUMBER_LIFETIME_S - 60);
-    MakeOlder(prefix + "old_number", STP_STORE_NUMBER_LIFETIME_S + 60);
-    MakeOlder("users.txt", STP_STORE_NUMBER_LIFETIME_S + 60);
-    MakeOlder(".steptune-1-1", STP_STORE_LIFETIME_S + 60);
+        MakeOlder(prefix + key, 2 * kDayS - 60);
+    MakeOlder(prefix + "old_number", 2 * kDayS + 60);
+    MakeOlder("users.txt", 2 * kDayS + 60);
+    MakeOlder(".steptune-1-1", kDayS + 60);
 
     stp_client_close(&client_);
     EXPECT_THAT(Names(),

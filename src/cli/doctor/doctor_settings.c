@@ -1,5 +1,4 @@
 /* doctor_settings.c - nccl.conf files, variables and the policy they name */
-#include <dlfcn.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -205,30 +204,6 @@ static void doctor_judge_policy(struct stp_doctor *d, const char *path,
                       "STEPTUNE_GPU if the model is named wrongly");
 }
 
-/* Redis is spoken by a library that few builds have, and that needs others. */
-static void doctor_judge_redis(struct stp_doctor *d)
-{
-    char path[STP_CLI_PATH];
-    struct stp_error err;
-
-    if (stp_find_redis(path, &err) == STP_OK) {
-        void *library = dlopen(path, RTLD_NOW | RTLD_LOCAL | RTLD_NODELETE);
-
-        if (library != NULL)
-            return;
-        stp_fail(&err, STP_ERR_IO, "%s", dlerror());
-    }
-    stp_diagnose(&d->diagnosis, STP_SYMPTOM_PROBLEM,
-                 "STEPTUNE_AGREE names Redis, and the plugins cannot load the "
-                 "library that speaks to it: %s",
-                 err.text);
-    stp_diagnose_why(&d->diagnosis, "the plugin steps aside on several hosts");
-    stp_diagnose_todo(&d->diagnosis,
-                      "build Steptune where hiredis and OpenSSL are "
-                      "installed, or set STEPTUNE_AGREE=tcpstore://HOST:PORT "
-                      "or file:///FOLDER");
-}
-
 /* Rules for several hosts, which hang a job if the hosts hold others. */
 static void doctor_judge_hosts(struct stp_doctor *d, const char *path,
                                const struct stp_policy *policy)
@@ -246,8 +221,6 @@ static void doctor_judge_hosts(struct stp_doctor *d, const char *path,
         stp_store_describe(&settings.store.address, place);
         stp_diagnose(&d->diagnosis, STP_SYMPTOM_OK,
                      "hosts compare their policies in %s", place);
-        if (settings.store.address.engine == STP_STORE_REDIS)
-            doctor_judge_redis(d);
         return;
     }
     stp_diagnose(&d->diagnosis, STP_SYMPTOM_NOTE,
@@ -261,8 +234,8 @@ static void doctor_judge_hosts(struct stp_doctor *d, const char *path,
                          : "the job hangs if one host has another policy, and "
                            "rules that name a GPU do not apply");
     stp_diagnose_todo(&d->diagnosis, "start the job with torchrun, or set "
-                                     "STEPTUNE_AGREE=tcpstore://HOST:PORT, "
-                                     "redis://HOST or file:///FOLDER");
+                                     "STEPTUNE_AGREE=tcpstore://HOST:PORT "
+                                     "or file:///FOLDER");
 }
 
 static void doctor_load_policy(struct stp_doctor *d, const char *path,
