@@ -21,7 +21,6 @@ except ImportError:
 PLUGIN = os.path.abspath(sys.argv[1])
 TREE = "allreduce,0,inf,tree,simple,-1,-1,-1\n"
 RING = "allreduce,0,inf,ring,ll,-1,-1,-1\n"
-CONSTANTS = "constant,row,column,value\nring_ll128_bandwidth,hopper,1,%s\n"
 BY_GPU = ("collective,min_bytes,max_bytes,algorithm,protocol,gpu\n"
           "allreduce,0,inf,tree,simple,A\nallreduce,0,inf,ring,ll,*\n")
 
@@ -36,8 +35,6 @@ CASES = [
      "rank 0 holds another policy"),
     ("no policy", {"p.conf": None}, {}, [], "rank 1 has no policy in force",
      "p.conf: cannot be opened"),
-    ("constants", {"c.csv": CONSTANTS % 12}, {}, [],
-     "rank 1 sets other constants", "rank 0 sets other constants"),
     ("GPU", {"p.conf": BY_GPU}, {"STEPTUNE_GPU": "A"}, [],
      "rank 1 sees another GPU model", "rank 0 sees another GPU model"),
     ("no plugin", {}, {"NCCL_TUNER_PLUGIN": "none"}, [],
@@ -79,12 +76,12 @@ def write(folder, files):
 
 def start(folder, rank, port, files, variables, prefix):
     os.makedirs(folder)
-    write(folder, {"p.conf": TREE, "c.csv": CONSTANTS % 36})
+    write(folder, {"p.conf": TREE})
     write(folder, files)
     env = dict(os.environ, RANK=str(rank), WORLD_SIZE="2", LOCAL_RANK=str(rank),
                MASTER_ADDR="127.0.0.1", MASTER_PORT=str(port),
                NCCL_TUNER_PLUGIN=PLUGIN, NCCL_TUNER_CONFIG_FILE="p.conf",
-               STEPTUNE_CONSTANTS_FILE="c.csv", NCCL_DEBUG="WARN",
+               NCCL_DEBUG="WARN",
                NCCL_SHM_DISABLE=os.environ.get("NCCL_SHM_DISABLE", "0"))
     env.update(variables)
     return subprocess.Popen(prefix + [sys.executable, "-c", JOB], cwd=folder,

@@ -37,7 +37,6 @@ POLICY = ("collective,min_bytes,max_bytes,algorithm,protocol,channels\n"
           "allreduce,0,64K,tree,ll,-1\nallreduce,1M,16M,ring,simple,8\n"
           "allgather,0,inf,ring,simple,-1\nreducescatter,0,1M,ring,ll,-1\n")
 OTHER = "allreduce,0,inf,ring,ll,-1,-1,-1\n"
-CONSTANTS = "constant,row,column,value\nring_ll128_bandwidth,hopper,1,%d\n"
 SIZES = (1, 257, 4096, 65536, 1 << 20, 4 << 20)
 
 
@@ -73,7 +72,6 @@ KINDS = {
     "no policy": lambda r: {"files": {"p.conf": None}},
     "FIFO as policy": lambda r: {"files": {"p.conf": "FIFO"}},
     "policy replaced": lambda r: {"replace": r.uniform(0, 6)},
-    "other constants": lambda r: {"files": {"c.csv": CONSTANTS % r.randint(1, 64)}},
     "no plugin": lambda r: {"env": {"NCCL_TUNER_PLUGIN": "none", "NCCL_PROFILER_PLUGIN": "none"}},
     "another plugin": lambda r: {"swap": True},
     "other settings": lambda r: {"env": dict([r.choice([
@@ -201,9 +199,9 @@ def run(folder, world, gpus, seed, plugins, odd, change):
     for rank in range(world):
         mine = f"{folder}/{rank}"
         os.makedirs(mine, exist_ok=True)
-        files = {"p.conf": POLICY, "c.csv": CONSTANTS % 36}
+        files = {"p.conf": POLICY}
         env = {"NCCL_TUNER_PLUGIN": plugins[0], "NCCL_PROFILER_PLUGIN": plugins[0],
-               "NCCL_TUNER_CONFIG_FILE": "p.conf", "STEPTUNE_CONSTANTS_FILE": "c.csv",
+               "NCCL_TUNER_CONFIG_FILE": "p.conf",
                "STEPTUNE_LEARNED": folder + "/learned.conf",
                "STEPTUNE_JOURNAL": folder + "/journal.csv", "NCCL_DEBUG": "WARN"}
         env.update(change.get("all", {}))

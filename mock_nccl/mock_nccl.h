@@ -317,10 +317,6 @@ bool mock_release_is_newer(const char *version);
 void mock_release_constants(int release,
                             ncclTunerConstants_v7_t *constants_ret);
 
-/* Whether a version takes constants from a tuner: 2.28 to 2.30 do, and 2.32.6
- * and later. */
-bool mock_release_takes_constants(int release);
-
 struct mock_nccl; /* libnccl in one process: the state of its plugin loaders */
 
 struct mock_nccl_options {

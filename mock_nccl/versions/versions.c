@@ -297,12 +297,6 @@ int mock_release_find(const char *version)
     return mock_release_is_newer(version) ? MOCK_N_RELEASES - 1 : -1;
 }
 
-bool mock_release_takes_constants(int release)
-{
-    return versions[release].newest_tuner >= 5 &&
-           !versions[release].choice.drops_edits;
-}
-
 const struct mock_version *mock_version_find(const char *name)
 {
     int i = mock_release_find(name != NULL ? name : default_name);

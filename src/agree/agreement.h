@@ -49,11 +49,10 @@ enum {
 
 /* All that enters a decision, and two hashes that tell why it differs. */
 enum stp_fingerprint_part {
-    STP_FINGERPRINT_BUILD,     /* plugin, release, version of the interface */
-    STP_FINGERPRINT_POLICY,    /* stp_compiled_hash(); 0: inactive */
-    STP_FINGERPRINT_SETTINGS,  /* other than files */
-    STP_FINGERPRINT_CONSTANTS, /* stp_constants_hash(); 0: NCCL's own */
-    STP_FINGERPRINT_FILE,      /* stp_policy_hash() of the whole file */
+    STP_FINGERPRINT_BUILD,    /* plugin, release, version of the interface */
+    STP_FINGERPRINT_POLICY,   /* stp_compiled_hash(); 0: inactive */
+    STP_FINGERPRINT_SETTINGS, /* other than files */
+    STP_FINGERPRINT_FILE,     /* stp_policy_hash() of the whole file */
     STP_N_FINGERPRINT,
     STP_N_FINGERPRINT_DECIDES = STP_FINGERPRINT_FILE, /* the parts before it */
 };

@@ -143,11 +143,6 @@ static const struct {
          "NCCL_WORKLOAD_OVERLAP; each rank's log shows path and hash)",
          "hold other policies than this rank (NCCL_TUNER_CONFIG_FILE, "
          "NCCL_WORKLOAD_OVERLAP; each rank's log shows path and hash)"},
-    [STP_FINGERPRINT_CONSTANTS] =
-        {"sets other constants than this rank (STEPTUNE_CONSTANTS_FILE; each "
-         "rank's log shows path and hash)",
-         "set other constants than this rank (STEPTUNE_CONSTANTS_FILE; each "
-         "rank's log shows path and hash)"},
 };
 
 static const char *identity_predicate(const struct stp_identity *other,

@@ -20,7 +20,7 @@ struct stp_identity {
     int32_t pid;
     int32_t number;   /* struct stp_agreement_rank's */
     uint32_t is_full; /* written last */
-    uint32_t unused[3];
+    uint32_t unused[5];
 };
 
 static_assert(sizeof(struct stp_identity) == 64, "a cache line");

@@ -6,7 +6,6 @@
 #include <string.h>
 
 #include "analyse/best.h"
-#include "analyse/constants/constants.h"
 #include "analyse/derive.h"
 #include "analyse/objective.h"
 #include "analyse/steadiness.h"
@@ -19,7 +18,6 @@
 #include "report/measurements/nccl_text.h"
 #include "report/policy_file.h"
 #include "report/results/memory_rules.h"
-#include "report/results/constants_file.h"
 #include "report/results/results.h"
 #include "report/terminal.h"
 #include "tune/tune.h"
@@ -46,13 +44,12 @@ struct derive_data {
 };
 
 /* In the order of 'outputs'. */
-enum derive_output { DERIVE_POLICY, DERIVE_CONSTANTS, DERIVE_MEMORY };
+enum derive_output { DERIVE_POLICY, DERIVE_MEMORY };
 
 struct derive_options {
     struct stp_derive_options derive;
-    int objective;  /* enum stp_objective */
-    int as;         /* enum derive_output */
-    const char *on; /* NULL: not given */
+    int objective; /* enum stp_objective */
+    int as;        /* enum derive_output */
     bool trust_passes;
     bool extrapolate;
     int coll;           /* -1: not given */
@@ -83,25 +80,18 @@ static const char *derive_read_arm(const struct stp_option *option,
 
 #define AT(member) offsetof(struct derive_options, member)
 
-static const char *const outputs[] = {"policy", "constants", "memory", NULL};
+static const char *const outputs[] = {"policy", "memory", NULL};
 
 static const struct stp_option derive_table[] = {
     {"output", 'o', "FILE", stp_option_text, AT(output), .path = STP_PATH_WRITE,
-     .help = "File of the policy or constants (default: print them).  A policy "
+     .help = "File of the policy (default: print it).  A policy "
              "that is there is kept as FILE.~1~, FILE.~2~ and so on"},
     {"as", 0, "WHAT", stp_option_word, AT(as), .words = outputs,
      .value = "policy",
      .help =
-         "policy; memory: what an application should register, by arms reg, "
-         "sym, ce, sym/ctas=16-64 and sym/ctas=32-64 (the last two become "
-         "rules with min_ctas); or constants: of NCCL's own model, with which "
-         "its choices are right at the sizes measured, between and beyond "
-         "them, for STEPTUNE_CONSTANTS_FILE and NCCL 2.28 to 2.30 or 2.32.6. "
-         "Verify constants by runs with and without: in one communicator they "
-         "hold for every arm, so that `steptune verify` cannot compare them"},
-    {"on", 0, "MACHINE", stp_option_text, AT(on),
-     .help = "With --as constants, the recorded machine whose model is fitted "
-             "(default: the one that the data name)"},
+         "policy; or memory: what an application should register, by arms "
+         "reg, sym, ce, sym/ctas=16-64 and sym/ctas=32-64 (the last two become "
+         "rules with min_ctas)"},
     {"objective", 0, "WHAT", stp_option_word, AT(objective),
      .from_name = stp_objective_from_name, .expected = "time or iteration",
      .value = "time",
@@ -262,12 +252,12 @@ static int derive_load(const struct derive_input *inputs, size_t n_inputs,
 
 /* ---- of comparisons ---- */
 
-/* The last line, of what is in the file: "4 rules", "1 constant". */
-static void derive_print_written(const struct derive_options *o, size_t n,
-                                 const char *noun, size_t n_measurements)
+/* The last line says what is in the file. */
+static void derive_print_written(const struct derive_options *o, size_t n_rules,
+                                 size_t n_measurements)
 {
-    printf("\n%zu %s%s from %zu measurements, written to %s\n", n, noun,
-           n == 1 ? "" : "s", n_measurements, o->output);
+    printf("\n%zu rule%s from %zu measurements, written to %s\n", n_rules,
+           n_rules == 1 ? "" : "s", n_measurements, o->output);
 }
 
 static void derive_warn(const struct derive_options *o,
@@ -332,7 +322,7 @@ static enum stp_status derive_write(const struct derive_options *o,
         putchar('\n');
         status = stp_print_rules(derived, stdout, err);
     }
-    derive_print_written(o, derived->n_rules, "rule", data->n_rows);
+    derive_print_written(o, derived->n_rules, data->n_rows);
     return status;
 }
 
@@ -415,111 +405,6 @@ static enum stp_status derive_from_best(const struct derive_options *o,
     return status;
 }
 
-/* ---- constants ---- */
-
-static size_t constants_count(const struct stp_constants_fit *fit)
-{
-    size_t n = 0;
-
-    for (size_t i = 0; i < STP_N_CONSTANTS; i++)
-        n += fit->constants.is_set[i];
-    return n;
-}
-
-static enum stp_status constants_write(const struct derive_options *o,
-                                       const struct stp_dataset *data,
-                                       const struct stp_constants_fit *fit,
-                                       const char *machine,
-                                       struct stp_error *err)
-{
-    const struct stp_constants_origin origin = {
-        .data = data,
-        .made_by = "steptune derive --as constants",
-        .machine = machine,
-        .trusts_passes = o->trust_passes};
-    const bool is_printed = o->output == NULL && !o->json;
-    enum stp_status status = STP_OK;
-
-    if (o->output != NULL || is_printed)
-        status = stp_constants_file_save(fit, &origin, o->output, err);
-    if (status != STP_OK || is_printed)
-        return status;
-    status = stp_print_constants_fit(fit, &origin, o->json, stdout, err);
-    if (status == STP_OK && !o->json)
-        derive_print_written(o, constants_count(fit), "constant", data->n_rows);
-    return status;
-}
-
-/* Why there is nothing to write. */
-static int constants_decline(const struct stp_constants_fit *fit)
-{
-    if (fit->left_out.n == 0)
-        return stp_complain("%zu sizes, expected three or more of a "
-                            "collective, to see how constants do between them: "
-                            "no file is written",
-                            fit->after.n);
-    if (fit->after.mean >= fit->before.mean || fit->after.n_faster == 0)
-        return stp_complain("no constants choose better than NCCL's own, whose "
-                            "choices take %.4f times as long as the fastest: "
-                            "no file is written",
-                            fit->before.mean);
-    if (fit->after.n_slower > 0)
-        return stp_complain("the best constants make NCCL slower at %zu of %zu "
-                            "sizes: no file is written",
-                            fit->after.n_slower, fit->after.n);
-    return stp_complain("constants fitted to these sizes do not hold between "
-                        "them, where choices take %.4f times as long as the "
-                        "fastest, and NCCL's own %.4f: no file is written",
-                        fit->left_out.mean, fit->left_before.mean);
-}
-
-static enum stp_status constants_fit(const struct derive_options *o,
-                                     const struct stp_dataset *data,
-                                     const char *machine_path,
-                                     struct stp_constants_fit *fit_ret,
-                                     struct stp_error *err)
-{
-    static char searches[] = "searches";
-    const struct stp_constants_terms terms = {.machine_path = machine_path,
-                                              .nccl = data->nccl,
-                                              .trust_passes = o->trust_passes,
-                                              .seed = 1,
-                                              .progress = stp_progress,
-                                              .user = searches};
-    struct stp_comparisons comparisons;
-    enum stp_status status = stp_compare(data, &comparisons, err);
-
-    if (status != STP_OK)
-        return status;
-    status = stp_fit_constants(&comparisons, &terms, fit_ret, err);
-    stp_comparisons_free(&comparisons);
-    return status;
-}
-
-static int constants_derive(const struct derive_options *o,
-                            const struct stp_dataset *data)
-{
-    const char *name = o->on != NULL ? o->on : data->machine;
-    char path[STP_CLI_PATH];
-    struct stp_constants_fit fit;
-    struct stp_error err;
-    int exit_status = STP_EXIT_OK;
-
-    if (name[0] == '\0')
-        return stp_complain("the data name no machine, expected one "
-                            "whose model is to be fitted by --on");
-    if (stp_find_machine(name, path, &err) != STP_OK ||
-        constants_fit(o, data, path, &fit, &err) != STP_OK)
-        return stp_complain_error(NULL, &err);
-    if (!stp_constants_fit_helps(&fit))
-        exit_status = constants_decline(&fit);
-    else if (constants_write(o, data, &fit, stp_machine_name(path), &err) !=
-             STP_OK)
-        exit_status = stp_complain_error(NULL, &err);
-    stp_constants_fit_free(&fit);
-    return exit_status;
-}
-
 /* ---- what to register ---- */
 
 static enum stp_status memory_write(const struct derive_options *o,
@@ -540,7 +425,7 @@ static enum stp_status memory_write(const struct derive_options *o,
     if (o->json)
         return stp_print_memory_rules_json(table, stdout, err);
     status = stp_print_memory_rules(table, stdout, err);
-    derive_print_written(o, table->n_rules, "rule", data->n_rows);
+    derive_print_written(o, table->n_rules, data->n_rows);
     return status;
 }
 
@@ -613,9 +498,6 @@ static const char *derive_find_objection(const struct derive_options *o,
     if (data->kind == STP_DERIVE_TEXT && !derive_has_auto(&data->data))
         return "no run of NCCL's own choice to compare with, expected one, "
                "such as --arm auto=FILE";
-    if (data->kind == STP_DERIVE_NVIDIA && o->as == DERIVE_CONSTANTS)
-        return "NVIDIA's data have no times of NCCL's own choice, which "
-               "constants are to change";
     return NULL;
 }
 
@@ -630,8 +512,6 @@ static int derive_run(const struct derive_options *o,
         return stp_complain("%s", why);
     if (o->as == DERIVE_MEMORY)
         return memory_derive(o, &data->data);
-    if (o->as == DERIVE_CONSTANTS)
-        return constants_derive(o, &data->data);
     status = data->kind == STP_DERIVE_NVIDIA
                  ? derive_from_best(o, &data->rows, &err)
                  : derive_from_times(o, &data->data, &err);

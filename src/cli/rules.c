@@ -97,16 +97,6 @@ static bool rules_have_no_buckets(const struct stp_given *given)
     return true;
 }
 
-static bool rules_are_constants(const struct stp_given *given)
-{
-    return rules_is_only(given, "as", 1);
-}
-
-static bool rules_are_no_constants(const struct stp_given *given)
-{
-    return !rules_are_constants(given);
-}
-
 static bool rules_have_command(const struct stp_given *given)
 {
     return stp_given_arguments(given) > 0;
@@ -172,10 +162,6 @@ static const struct option_rule rules[] = {
      .where = "without --modes bucketed"},
     {"train", "lr", .is_idle = rules_is_recorded,
      .where = "on a recorded machine, which computes nothing"},
-    {"derive", "on", .is_idle = rules_are_no_constants,
-     .where = "without --as constants"},
-    {"derive", "objective extrapolate min-gain portable",
-     .is_idle = rules_are_constants, .where = "with --as constants"},
     {"explain", "diff golden maxbytes", .with = "why"},
     {"explain", "golden", .with = "diff"},
     {"explain", "update", .without = "golden"},

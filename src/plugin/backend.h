@@ -36,11 +36,10 @@ enum stp_answer {
 struct stp_backend; /* one communicator's instance; opaque */
 
 /*
- * Makes an instance for one communicator; may read files.  *backend_ret is NULL
- * where the settings ask for none.  On failure it is untouched, *err says why,
- * and *subject_ret the setting or file that is at fault.  'settings' may be
- * changed; 'log' may be NULL.  May be called from several threads at once, for
- * different communicators.
+ * Makes an instance for one communicator; may read files.  On failure *err says
+ * why, and *subject_ret the setting or file that is at fault.  'settings' may
+ * be changed; 'log' may be NULL.  May be called from several threads at once,
+ * for different communicators.
  */
 enum stp_status stp_backend_open(const struct stp_comm_info *info,
                                  struct stp_plugin_settings *settings,

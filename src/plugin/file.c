@@ -301,19 +301,3 @@ enum stp_status stp_file_load_memory_policy(const char *path,
 {
     return file_load_policy(stp_memory_policy_parse, path, policy_ret, err);
 }
-
-enum stp_status stp_file_load_constants(const char *path,
-                                        struct stp_constants *constants_ret,
-                                        struct stp_error *err)
-{
-    char *text;
-    size_t len;
-    enum stp_status status =
-        stp_file_read(path, STP_MAX_CONSTANTS_FILE, &text, &len, err);
-
-    if (status != STP_OK)
-        return status;
-    status = stp_constants_parse(text, len, constants_ret, err);
-    free(text);
-    return status;
-}

@@ -7,16 +7,15 @@
  * lets them use, and /dev/null.
  *
  * Nothing is read without a bound: of a policy at most STP_MAX_FILE bytes, of
- * constants STP_MAX_CONSTANTS_FILE, of learned rules STP_MAX_LEARNED, of
- * evidence STP_MAX_EVIDENCE, and a reward file in pieces
- * (online/reward_file.h).  Journals and ledgers are only written.
+ * learned rules STP_MAX_LEARNED, of evidence STP_MAX_EVIDENCE, and a reward
+ * file in pieces (online/reward_file.h).  Journals and ledgers are only
+ * written.
  */
 #ifndef STP_PLUGIN_FILE_H
 #define STP_PLUGIN_FILE_H
 
 #include <stdbool.h>
 
-#include "core/policy/constants.h"
 #include "core/policy/policy.h"
 #include "core/status.h"
 
@@ -54,15 +53,12 @@ void stp_file_write_head(int fd, const char *head, bool *is_kept, int *error);
 enum stp_status stp_file_read(const char *path, size_t max, char **text_ret,
                               size_t *len_ret, struct stp_error *err);
 
-/* As stp_policy_load(), stp_memory_policy_load() and stp_constants_load(). */
+/* As stp_policy_load() and stp_memory_policy_load(). */
 enum stp_status stp_file_load_policy(const char *path,
                                      struct stp_policy **policy_ret,
                                      struct stp_error *err);
 enum stp_status stp_file_load_memory_policy(const char *path,
                                             struct stp_policy **policy_ret,
                                             struct stp_error *err);
-enum stp_status stp_file_load_constants(const char *path,
-                                        struct stp_constants *constants_ret,
-                                        struct stp_error *err);
 
 #endif /* STP_PLUGIN_FILE_H */

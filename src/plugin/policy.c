@@ -1,7 +1,6 @@
 /* policy.c - the backend that answers from a policy file and learns nothing */
 #include <inttypes.h>
 #include <stdio.h>
-#include <unistd.h>
 
 #include "plugin/backend.h"
 #include "plugin/shared_policy.h"
@@ -9,13 +8,6 @@
 static struct stp_shared_policy *policy_of(const struct stp_backend *backend)
 {
     return (struct stp_shared_policy *)backend;
-}
-
-/* Constants alone are a legitimate use of this plugin. */
-static bool policy_is_optional(const struct stp_plugin_settings *settings)
-{
-    return settings->constants[0] != '\0' && !settings->policy_is_named &&
-           access(settings->policy_path, F_OK) != 0;
 }
 
 enum stp_status stp_backend_open(const struct stp_comm_info *info,
@@ -26,12 +18,10 @@ enum stp_status stp_backend_open(const struct stp_comm_info *info,
                                  struct stp_error *err)
 {
     struct stp_shared_policy *policy = NULL;
-    enum stp_status status = STP_OK;
+    enum stp_status status = stp_shared_policy_acquire(
+        settings->policy_path, &info->shape, &policy, err);
 
     (void)log;
-    if (!policy_is_optional(settings))
-        status = stp_shared_policy_acquire(settings->policy_path, &info->shape,
-                                           &policy, err);
     if (status == STP_OK)
         *backend_ret = (struct stp_backend *)policy;
     else

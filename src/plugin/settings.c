@@ -223,13 +223,10 @@ void stp_settings_gpu(char gpu[STP_GPU_SIZE])
 enum stp_status stp_settings_read(struct stp_plugin_settings *settings_ret,
                                   struct stp_error *err)
 {
-    const char *constants = stp_setting("STEPTUNE_CONSTANTS_FILE");
     const char *ledger = stp_setting("STEPTUNE_LEDGER");
     enum stp_status status;
 
     stp_settings_gpu(settings_ret->gpu);
-    snprintf(settings_ret->constants, STP_PATH_SIZE, "%s",
-             constants != NULL ? constants : "");
     snprintf(settings_ret->ledger, STP_PATH_SIZE, "%s",
              ledger != NULL ? ledger : "");
     settings_ret->agree = STP_AGREE_HOST;

@@ -27,10 +27,9 @@ enum stp_agree {
 
 struct stp_plugin_settings {
     char policy_path[STP_PATH_SIZE];
-    bool policy_is_named; /* else it is the default, which may be missing */
-    char constants[STP_PATH_SIZE]; /* "" for none */
-    char gpu[STP_GPU_SIZE];        /* "" if unknown, or if the GPUs differ */
-    char ledger[STP_PATH_SIZE];    /* "" for none */
+    bool policy_is_named;   /* else it is the default, which may be missing */
+    char gpu[STP_GPU_SIZE]; /* "" if unknown, or if the GPUs differ */
+    char ledger[STP_PATH_SIZE]; /* "" for none */
     enum stp_agree agree;
     bool agree_is_required; /* ranks that are not compared are inactive */
     struct stp_agreement_store store; /* for STP_AGREE_STORE */

@@ -9,21 +9,18 @@
  * help logs why, once, and changes nothing.
  */
 #include <float.h>
-#include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
 #include "agree/agreement.h"
-#include "core/policy/constants.h"
 #include "core/rng.h"
 #include "core/utf8.h"
 #include "nccl_tuner_abi.h"
 #include "plugin/backend.h"
 #include "plugin/chunk.h"
 #include "plugin/entry.h"
-#include "plugin/file.h"
 #include "plugin/ledger_file.h"
 #include "plugin/log.h"
 #include "plugin/settings.h"
@@ -42,13 +39,10 @@ struct context {
     struct stp_ledger *ledger; /* NULL: the settings name no folder */
 };
 
-/*
- * How long ranks wait for those that have not joined.  In init, which all ranks
- * run at about the same time and which returns constants that NCCL uses at
- * once: plenty.  Later all ranks have passed NCCL's barrier, and no more join.
- * Hosts that are compared in a store have a time limit of their own.
- */
-enum { INIT_WAIT_MS = 5000, CALL_WAIT_MS = 100 };
+/* How long ranks wait for those that have not joined: all ranks have passed
+ * NCCL's barrier after init, and no more join.  Hosts that are compared in a
+ * store have a time limit of their own. */
+enum { CALL_WAIT_MS = 100 };
 
 enum { WHY_TEXT = 512 };
 
@@ -96,16 +90,6 @@ static void tuner_open_ledger(struct context *ctx, const char *dir,
             STP_TUNER_NAME, err.text);
 }
 
-static bool tuner_constants_are_empty(const ncclTunerConstants_v7_t *nccl)
-{
-    const double *numbers = (const double *)nccl;
-
-    for (size_t i = 0; i < STP_N_CONSTANTS; i++)
-        if (numbers[i] != 0)
-            return false;
-    return true;
-}
-
 static void tuner_end_speech(struct context *ctx)
 {
     if (ctx->speech != NULL)
@@ -114,15 +98,13 @@ static void tuner_end_speech(struct context *ctx)
     ctx->speech = NULL;
 }
 
-/* Before anything is decided, or constants are set.  False if the ranks may not
- * decide. */
-static bool tuner_compare(struct context *ctx, unsigned wait_ms)
+/* Compares the ranks, which step aside unless they agree. */
+static void tuner_compare(struct context *ctx)
 {
-    bool is_agreed = ctx->agreement->ops->compare(ctx->agreement, wait_ms);
     char why[WHY_TEXT];
 
     ctx->must_compare = false;
-    if (!is_agreed) {
+    if (!ctx->agreement->ops->compare(ctx->agreement, CALL_WAIT_MS)) {
         ctx->agreement->ops->explain(ctx->agreement, why, sizeof(why));
         tuner_step_aside(ctx, why);
     }
@@ -131,88 +113,6 @@ static bool tuner_compare(struct context *ctx, unsigned wait_ms)
         stp_agreement_leave(ctx->agreement);
         ctx->agreement = NULL;
     }
-    return is_agreed;
-}
-
-/* ---- constants ---- */
-
-/* Constants of a file: applied to NCCL's, or nothing of the kind. */
-struct tuner_constants {
-    struct stp_constants values;
-    const char *path;
-    uint64_t hash; /* 0: there are none to apply */
-};
-
-/* NCCL 2.28 to 2.30, and 2.32.6 and later, hand a tuner's init the constants of
- * their model, and build the model from the values that init leaves; 2.31 hands
- * zeroes, and does not read them.  'nccl' is NULL where NCCL hands none, before
- * 2.28. */
-static enum stp_status tuner_load_constants(const ncclTunerConstants_v7_t *nccl,
-                                            bool is_comparable,
-                                            struct tuner_constants *constants,
-                                            struct stp_error *err)
-{
-    enum stp_status status;
-
-    if (nccl == NULL)
-        return stp_fail(err, STP_ERR_RANGE,
-                        "this NCCL takes no constants from a tuner, expected "
-                        "2.28 or later");
-    if (tuner_constants_are_empty(nccl))
-        return stp_fail(err, STP_ERR_RANGE,
-                        "this NCCL forgets the constants that a tuner sets, "
-                        "expected 2.28 to 2.30, or 2.32.6 or later");
-    if (!is_comparable)
-        return stp_fail(err, STP_ERR_RANGE,
-                        "ranks on several hosts cannot compare their "
-                        "constants without a store, expected STEPTUNE_AGREE="
-                        "tcpstore://HOST:PORT, or assume if all have the same");
-    status = stp_file_load_constants(constants->path, &constants->values, err);
-    if (status == STP_OK)
-        constants->hash = stp_constants_hash(&constants->values);
-    return status;
-}
-
-static void tuner_read_constants(struct context *ctx,
-                                 const struct stp_plugin_settings *settings,
-                                 const struct stp_comm_info *info,
-                                 const ncclTunerConstants_v7_t *nccl,
-                                 struct tuner_constants *constants)
-{
-    bool is_comparable =
-        info->shape.n_nodes == 1 || settings->agree != STP_AGREE_HOST;
-    char why[STP_PATH_SIZE + STP_ERROR_TEXT];
-    struct stp_error err;
-
-    *constants = (struct tuner_constants){.path = settings->constants};
-    if (constants->path[0] == '\0' ||
-        tuner_load_constants(nccl, is_comparable, constants, &err) == STP_OK)
-        return;
-    stp_error_string(&err, constants->path, why, sizeof(why));
-    LOG(ctx->log, ctx->has_warned ? NCCL_LOG_INFO : NCCL_LOG_WARN,
-        "%s: %s; NCCL keeps its own constants", STP_TUNER_NAME, why);
-    ctx->has_warned = true;
-}
-
-/* NCCL uses constants at once, so the ranks are compared before. */
-static void tuner_apply_constants(struct context *ctx,
-                                  const struct stp_plugin_settings *settings,
-                                  const struct tuner_constants *constants,
-                                  ncclTunerConstants_v7_t *nccl)
-{
-    bool is_agreed;
-
-    if (constants->hash == 0)
-        return;
-    is_agreed = settings->agree == STP_AGREE_ASSUME || !ctx->must_compare ||
-                tuner_compare(ctx, INIT_WAIT_MS);
-    if (is_agreed)
-        stp_constants_apply(&constants->values, nccl);
-    LOG(ctx->log, NCCL_LOG_INFO,
-        "%s: %s %zu of NCCL's constants: %s, hash %016" PRIx64, STP_TUNER_NAME,
-        is_agreed ? "set" : "did not set",
-        stp_constants_size(&constants->values), constants->path,
-        constants->hash);
 }
 
 /* ---- joining ---- */
@@ -228,8 +128,7 @@ static uint64_t tuner_hash_text(const char *text)
 
 static struct stp_fingerprint
 tuner_fingerprint(const struct context *ctx,
-                  const struct stp_plugin_settings *settings, int version,
-                  const struct tuner_constants *constants)
+                  const struct stp_plugin_settings *settings, int version)
 {
     struct stp_fingerprint f = {{0}};
 
@@ -239,7 +138,6 @@ tuner_fingerprint(const struct context *ctx,
         tuner_hash_text(STP_TUNER_NAME " " STP_VERSION), (uint64_t)version);
     f.part[STP_FINGERPRINT_SETTINGS] =
         stp_hash(f.part[STP_FINGERPRINT_SETTINGS], settings->agree);
-    f.part[STP_FINGERPRINT_CONSTANTS] = constants->hash;
     return f;
 }
 
@@ -280,8 +178,7 @@ static void tuner_start_speech(struct context *ctx)
  */
 static void tuner_join(struct context *ctx, const struct stp_comm_info *info,
                        const struct stp_plugin_settings *settings,
-                       const struct stp_fingerprint *fingerprint,
-                       struct tuner_constants *constants)
+                       const struct stp_fingerprint *fingerprint)
 {
     struct stp_agreement_rank rank = {
         .comm_id = info->comm_id,
@@ -308,10 +205,8 @@ static void tuner_join(struct context *ctx, const struct stp_comm_info *info,
              err.text);
     if (settings->agree == STP_AGREE_ASSUME)
         LOG(ctx->log, NCCL_LOG_INFO, "%s: %s", STP_TUNER_NAME, why);
-    else {
+    else
         tuner_step_aside(ctx, why);
-        constants->hash = 0;
-    }
 }
 
 /* Says what this rank would decide, also where it then steps aside. */
@@ -356,16 +251,13 @@ static void tuner_open_backend(struct context *ctx,
     if (status != STP_OK) {
         stp_error_string(err, subject, why, sizeof(why));
         tuner_step_aside(ctx, why);
-    } else if (ctx->backend == NULL)
-        tuner_note(ctx, true, "no policy");
+    }
 }
 
 static void tuner_open(struct context *ctx, int version,
-                       struct stp_comm_info *info,
-                       ncclTunerConstants_v7_t *nccl)
+                       struct stp_comm_info *info)
 {
     struct stp_plugin_settings settings;
-    struct tuner_constants constants;
     struct stp_fingerprint fingerprint;
     struct stp_error err;
     enum stp_status status = stp_settings_read(&settings, &err);
@@ -387,16 +279,18 @@ static void tuner_open(struct context *ctx, int version,
             "demands: that takes NCCL 2.28 or later and, on several "
             "hosts, torchrun's variables or "
             "STEPTUNE_AGREE=tcpstore://HOST:PORT");
-    tuner_read_constants(ctx, &settings, info, nccl, &constants);
-    fingerprint = tuner_fingerprint(ctx, &settings, version, &constants);
-    tuner_join(ctx, info, &settings, &fingerprint, &constants);
+    if (stp_setting("STEPTUNE_CONSTANTS_FILE") != NULL)
+        LOG(ctx->log, NCCL_LOG_WARN,
+            "%s: STEPTUNE_CONSTANTS_FILE is no longer read: NCCL keeps its own "
+            "constants, expected a policy (NCCL_TUNER_CONFIG_FILE) instead",
+            STP_TUNER_NAME);
+    fingerprint = tuner_fingerprint(ctx, &settings, version);
+    tuner_join(ctx, info, &settings, &fingerprint);
     if (ctx->backend != NULL) {
         stp_backend_join(ctx->backend, ctx->agreement);
         tuner_describe(ctx, info);
-    }
-    tuner_apply_constants(ctx, &settings, &constants, nccl);
-    if (ctx->backend != NULL)
         stp_backend_start(ctx->backend);
+    }
 }
 
 /* The ranks on this host, at least: on one node, all. */
@@ -413,8 +307,7 @@ static size_t tuner_count_local(const struct stp_shape *shape,
 
 static struct context *tuner_init(int version, struct stp_comm_info info,
                                   const ncclNvlDomainInfo_v5_t *nvl,
-                                  ncclDebugLogger_t log,
-                                  ncclTunerConstants_v7_t *constants)
+                                  ncclDebugLogger_t log)
 {
     struct context *ctx = calloc(1, sizeof(*ctx));
     struct stp_entry entry;
@@ -428,7 +321,7 @@ static struct context *tuner_init(int version, struct stp_comm_info info,
     ctx->log = log;
     info.n_local = tuner_count_local(&info.shape, nvl);
     stp_entry_begin(&entry);
-    tuner_open(ctx, version, &info, constants);
+    tuner_open(ctx, version, &info);
     stp_entry_end(&entry);
     return ctx;
 }
@@ -463,7 +356,7 @@ static ncclResult_t tuner_choose(struct context *ctx,
     if (ctx == NULL)
         return ncclSuccess;
     if (ctx->must_compare)
-        tuner_compare(ctx, CALL_WAIT_MS);
+        tuner_compare(ctx);
     if (ctx->backend != NULL)
         answer = stp_backend_choose(ctx->backend, query, view, choice);
     if (answer == STP_ANSWER_LOST)
@@ -501,25 +394,8 @@ static struct stp_comm_info tuner_info(uint64_t comm_id, size_t n_ranks,
 static ncclResult_t tuner_init_v2(size_t n_ranks, size_t n_nodes,
                                   ncclDebugLogger_t log, void **context)
 {
-    *context = tuner_init(2, tuner_info(0, n_ranks, n_nodes), NULL, log, NULL);
+    *context = tuner_init(2, tuner_info(0, n_ranks, n_nodes), NULL, log);
     return ncclSuccess;
-}
-
-/* Versions 5 and 6. */
-static struct context *tuner_init_narrow(int version, struct stp_comm_info info,
-                                         const ncclNvlDomainInfo_v5_t *nvl,
-                                         ncclDebugLogger_t log,
-                                         ncclTunerConstants_v5_t *constants)
-{
-    ncclTunerConstants_v7_t wide = {0};
-    struct context *ctx;
-
-    if (constants == NULL)
-        return tuner_init(version, info, nvl, log, NULL);
-    nccl_constants_to_v7(constants, &wide);
-    ctx = tuner_init(version, info, nvl, log, &wide);
-    nccl_constants_to_v5(&wide, constants);
-    return ctx;
 }
 
 static ncclResult_t tuner_init_v5(void **context, uint64_t comm_id,
@@ -528,8 +404,8 @@ static ncclResult_t tuner_init_v5(void **context, uint64_t comm_id,
                                   ncclNvlDomainInfo_v5_t *nvl,
                                   ncclTunerConstants_v5_t *constants)
 {
-    *context = tuner_init_narrow(5, tuner_info(comm_id, n_ranks, n_nodes), nvl,
-                                 log, constants);
+    (void)constants;
+    *context = tuner_init(5, tuner_info(comm_id, n_ranks, n_nodes), nvl, log);
     return ncclSuccess;
 }
 
@@ -539,8 +415,8 @@ static ncclResult_t tuner_init_v6(void **context, uint64_t comm_id,
                                   ncclNvlDomainInfo_v5_t *nvl,
                                   ncclTunerConstants_v5_t *constants)
 {
-    *context = tuner_init_narrow(6, tuner_info(comm_id, n_ranks, n_nodes), nvl,
-                                 log, constants);
+    (void)constants;
+    *context = tuner_init(6, tuner_info(comm_id, n_ranks, n_nodes), nvl, log);
     return ncclSuccess;
 }
 
@@ -550,8 +426,8 @@ static ncclResult_t tuner_init_v7(void **context, uint64_t comm_id,
                                   ncclNvlDomainInfo_v5_t *nvl,
                                   ncclTunerConstants_v7_t *constants)
 {
-    *context = tuner_init(7, tuner_info(comm_id, n_ranks, n_nodes), nvl, log,
-                          constants);
+    (void)constants;
+    *context = tuner_init(7, tuner_info(comm_id, n_ranks, n_nodes), nvl, log);
     return ncclSuccess;
 }
 

@@ -66,7 +66,7 @@ TEST_P(Identities, SayWhoDiffersAndInWhat)
 
 constexpr int kPolicy = STP_FINGERPRINT_POLICY;
 constexpr int kFile = STP_FINGERPRINT_FILE;
-constexpr int kConstants = STP_FINGERPRINT_CONSTANTS;
+constexpr int kBuild = STP_FINGERPRINT_BUILD;
 
 // clang-format off
 const Case kCases[] = {
@@ -82,9 +82,6 @@ const Case kCases[] = {
      "driver), which selects other rules of the same policy"},
     {"inactive", 2, {{0, {}, false}, {1, {kFile}, true}}, 0,
      "rank 1 has no policy in force (its log says why)"},
-    {"constants", 2, {{0, {}, false}, {1, {kConstants}, false}}, 0,
-     "rank 1 sets other constants than this rank (STEPTUNE_CONSTANTS_FILE; "
-     "each rank's log shows path and hash)"},
     {"build", 2, {{0, {}, false}, {1, {STP_FINGERPRINT_BUILD, kPolicy}, false}}, 0,
      "rank 1 has another Steptune plugin or release than this rank"},
     {"settings", 2, {{0, {}, false}, {1, {STP_FINGERPRINT_SETTINGS}, false}}, 0,
@@ -96,25 +93,20 @@ const Case kCases[] = {
      "ranks 1 and 2 see another GPU model than this rank (STEPTUNE_GPU, or the "
      "driver), which selects other rules of the same policy"},
     {"the_smallest_of_many", 11,
-     {{0, {}, false}, {90, {kConstants}, false}, {80, {kConstants}, false},
-      {70, {kConstants}, false}, {60, {kConstants}, false}, {50, {kConstants}, false},
-      {40, {kConstants}, false}, {30, {kConstants}, false}, {20, {kConstants}, false},
-      {95, {kConstants}, false}, {10, {kConstants}, false}}, 0,
-     "ranks 10, 20, 30, 40, 50, 60, 70 and 3 more set other constants than this "
-     "rank (STEPTUNE_CONSTANTS_FILE; each rank's log shows path and hash)"},
+     {{0, {}, false}, {90, {kBuild}, false}, {80, {kBuild}, false},
+      {70, {kBuild}, false}, {60, {kBuild}, false}, {50, {kBuild}, false},
+      {40, {kBuild}, false}, {30, {kBuild}, false}, {20, {kBuild}, false},
+      {95, {kBuild}, false}, {10, {kBuild}, false}}, 0,
+     "ranks 10, 20, 30, 40, 50, 60, 70 and 3 more have other Steptune plugins or releases than this rank"},
     {"too_late", 2, {{0, {}, false}, {1, {}, false}}, 0, "a rank joined too late"},
-    {"no_numbers", 2, {{-1, {}, false}, {-1, {kConstants}, false}}, 0,
-     "process PID sets other constants than this rank "
-     "(STEPTUNE_CONSTANTS_FILE; each rank's log shows path and hash)"},
-    {"the_first_has_no_number", 3, {{-1, {}, false}, {1, {kConstants}, false}, {2, {}, false}}, 0,
-     "process PID sets other constants than this rank "
-     "(STEPTUNE_CONSTANTS_FILE; each rank's log shows path and hash)"},
-    {"the_last_has_no_number", 3, {{0, {}, false}, {1, {kConstants}, false}, {-1, {}, false}}, 0,
-     "process PID sets other constants than this rank "
-     "(STEPTUNE_CONSTANTS_FILE; each rank's log shows path and hash)"},
-    {"only_the_first_differs", 3, {{0, {kConstants}, false}, {1, {}, false}, {2, {}, false}}, 2,
-     "rank 0 sets other constants than this rank (STEPTUNE_CONSTANTS_FILE; "
-     "each rank's log shows path and hash)"},
+    {"no_numbers", 2, {{-1, {}, false}, {-1, {kBuild}, false}}, 0,
+     "process PID has another Steptune plugin or release than this rank"},
+    {"the_first_has_no_number", 3, {{-1, {}, false}, {1, {kBuild}, false}, {2, {}, false}}, 0,
+     "process PID has another Steptune plugin or release than this rank"},
+    {"the_last_has_no_number", 3, {{0, {}, false}, {1, {kBuild}, false}, {-1, {}, false}}, 0,
+     "process PID has another Steptune plugin or release than this rank"},
+    {"only_the_first_differs", 3, {{0, {kBuild}, false}, {1, {}, false}, {2, {}, false}}, 2,
+     "rank 0 has another Steptune plugin or release than this rank"},
     {"only_the_file_differs", 2, {{0, {}, false}, {1, {kFile}, false}}, 0,
      "a rank joined too late"},
     {"missing", 4, {{0, {}, false}, {1, {}, false}, {3, {}, false}}, 0,
@@ -163,11 +155,11 @@ TEST(IdentitiesText, NamesAProcessOnceHoweverManyRanksItHas)
         std::vector<int> pids; // of ranks that differ from one before them
         const char *text;
     } cases[] = {
-        {{5, 5, 5}, "process 5 sets"},
-        {{5, 5, 6}, "processes 5 and 6 set"},
-        {{5, 6, 5}, "processes 5 and 6 set"},
-        {{6, 5, 5}, "processes 5 and 6 set"},
-        {{7, 6, 5}, "processes 5, 6 and 7 set"},
+        {{5, 5, 5}, "process 5 has"},
+        {{5, 5, 6}, "processes 5 and 6 have"},
+        {{5, 6, 5}, "processes 5 and 6 have"},
+        {{6, 5, 5}, "processes 5 and 6 have"},
+        {{7, 6, 5}, "processes 5, 6 and 7 have"},
     };
 
     for (const auto &c : cases) {
@@ -176,7 +168,7 @@ TEST(IdentitiesText, NamesAProcessOnceHoweverManyRanksItHas)
         char text[512];
         rank.number = -1;
         stp_identity_write(&all[0], &rank);
-        rank.fingerprint.part[kConstants] = 1;
+        rank.fingerprint.part[kBuild] = 1;
         for (size_t i = 1; i < all.size(); i++) {
             stp_identity_write(&all[i], &rank);
             all[i].pid = c.pids[i - 1];
@@ -194,7 +186,7 @@ TEST(IdentitiesText, IsOfNoRowBehindThoseOfTheRanks)
 {
     const struct {
         int number;
-        uint64_t constants;
+        uint64_t build;
     } behind[] = {{1, 0}, {-1, 0}, {1, 1}};
 
     for (const auto &b : behind) {
@@ -203,7 +195,7 @@ TEST(IdentitiesText, IsOfNoRowBehindThoseOfTheRanks)
         char text[512];
         stp_identity_write(&all[0], &rank);
         rank.number = b.number;
-        rank.fingerprint.part[kConstants] = b.constants;
+        rank.fingerprint.part[kBuild] = b.build;
         stp_identity_write(&all[2], &rank);
 
         stp_identities_explain(all.data(), 2, 2, 0, text, sizeof(text));
@@ -249,8 +241,7 @@ TEST(IdentitiesOfRanks, AreEqualWhereNobodyDiffersWhoCame)
             stp_agreement_rank rank{};
             if (c.came[i] < 0)
                 continue;
-            rank.fingerprint.part[kConstants] =
-                static_cast<uint64_t>(c.came[i]);
+            rank.fingerprint.part[kBuild] = static_cast<uint64_t>(c.came[i]);
             stp_identity_write(&all[i], &rank);
         }
         EXPECT_EQ(c.are_equal, stp_identities_are_equal(all.data(), all.size()))
@@ -332,14 +323,11 @@ TEST(HostsText, SaysInWhatTheFirstDiffersFromTheOthers)
         std::vector<int> parts;
         const char *text;
     } cases[] = {
-        {{STP_FINGERPRINT_BUILD, kPolicy, kConstants},
+        {{kBuild, kPolicy},
          "host a has another Steptune plugin or release than this rank"},
         {{kPolicy},
          "host a sees another GPU model than this rank (STEPTUNE_GPU, or the "
          "driver), which selects other rules of the same policy"},
-        {{kConstants},
-         "host a sets other constants than this rank (STEPTUNE_CONSTANTS_FILE; "
-         "each rank's log shows path and hash)"},
         {{kFile},
          "hosts a, b and c hold the same, but one of them could not confirm it "
          "in time"},
@@ -371,23 +359,21 @@ TEST(HostsText, NamesAHostOnceHoweverManyRowsItHas)
     char text[512];
 
     for (size_t i = 0; i < rows.size(); i++) {
-        rank.fingerprint.part[kConstants] = i;
+        rank.fingerprint.part[kBuild] = i;
         stp_identity_write(&rows[i].identity, &rank);
         strcpy(rows[i].name, i % 2 == 0 ? "node-0" : "node-1");
     }
 
     stp_hosts_explain(rows.data(), 4, &rows[0].identity, 4, "the store", text,
                       sizeof(text));
-    EXPECT_STREQ("hosts node-0 and node-1 set other constants than this rank "
-                 "(STEPTUNE_CONSTANTS_FILE; each rank's log shows path and "
-                 "hash)",
+    EXPECT_STREQ("hosts node-0 and node-1 have other Steptune plugins or "
+                 "releases than this rank",
                  text);
     stp_hosts_explain(rows.data(), 2, &rows[0].identity, 2, "the store", text,
                       sizeof(text));
-    EXPECT_STREQ("host node-1 sets other constants than this rank "
-                 "(STEPTUNE_CONSTANTS_FILE; each rank's log shows path and "
-                 "hash)",
-                 text);
+    EXPECT_STREQ(
+        "host node-1 has another Steptune plugin or release than this rank",
+        text);
 }
 
 } // namespace

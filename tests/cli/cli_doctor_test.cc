@@ -679,37 +679,6 @@ TEST_F(CliDoctor, ReadsTheSettingsOfWhatLearns)
     EXPECT_EQ("", Found("problem"));
 }
 
-// ---- constants ----
-
-TEST_F(CliDoctor, ReadsNcclsConstants)
-{
-    const std::string head = "constant,row,column,value\n";
-    Write("c.csv", head + "base_latency,ring,ll,5\nll_bandwidth,hopper,1,40\n");
-    Write("bad.csv", head + "base_latency,rong,ll,5\n");
-
-    Set("STEPTUNE_CONSTANTS_FILE", "c.csv");
-    EXPECT_THAT(Found("ok"), HasSubstr("constants c.csv are valid: 2 of "
-                                       "NCCL's "));
-    Set("STEPTUNE_CONSTANTS_FILE", "bad.csv");
-    EXPECT_THAT(Found("problem"),
-                AllOf(HasSubstr("STEPTUNE_CONSTANTS_FILE: bad.csv:2:"),
-                      HasSubstr("|NCCL keeps its own constants|")));
-    Set("STEPTUNE_CONSTANTS_FILE", "c.csv");
-    for (const char *version : {"22703", "23102", "23203"}) {
-        Set("FAKE_NCCL", version);
-        EXPECT_THAT(Found("problem"),
-                    HasSubstr("STEPTUNE_CONSTANTS_FILE=c.csv has 2 of NCCL's "
-                              "constants|no NCCL here lets a tuner set them: "
-                              "2.28 to 2.30 do, and 2.32.6 and later|"))
-            << version;
-    }
-    for (const char *version : {"22809", "23007", "23206"}) {
-        Set("FAKE_NCCL", version);
-        EXPECT_THAT(Found("ok"), HasSubstr("constants c.csv are valid"))
-            << version;
-    }
-}
-
 TEST_F(CliDoctor, NamesRulesWhoseChannelsAreALimit)
 {
     const std::string rest = ",-1,-1\n";

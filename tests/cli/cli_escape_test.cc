@@ -123,7 +123,6 @@ TEST_F(CliEscape, OfMeasurements)
         "derive FILE",
         "derive FILE --json",
         "derive FILE --objective iteration",
-        "derive FILE --as constants",
         "plot FILE -o plots",
         "report FILE --json",
     };
@@ -140,7 +139,7 @@ TEST_F(CliEscape, OfMeasurements)
           Fixture("reports/h200x4/benchmark_results_NVIDIA_H200.json")})
         for (int i = 0; i < 2; i++)
             ExpectHarmlessFile("m.csv", text, commands, &rng);
-    EXPECT_EQ(72u, n_runs_);
+    EXPECT_EQ(60u, n_runs_);
     EXPECT_GE(n_shown_, 20u);
 }
 
@@ -164,7 +163,6 @@ TEST_F(CliEscape, OfMachines)
         "check p.conf --on ./m",
         "replay --policy p.conf --trace t.csv --on ./m",
         "learn --on ./m --seeds 1 --strategies halving --steps 50",
-        "derive s.csv --as constants --on ./m",
     };
     Write("p.conf", "allreduce,1M,2M,ring,simple,-1,-1,-1\n");
     Write("t.csv", "collective,bytes\nallreduce,1M\n");
@@ -187,11 +185,11 @@ TEST_F(CliEscape, OfMachines)
             ExpectHarmless(command);
         }
     }
-    EXPECT_EQ(48u, n_runs_);
+    EXPECT_EQ(45u, n_runs_);
     EXPECT_GE(n_shown_, 20u);
 }
 
-TEST_F(CliEscape, OfTracesAndConstantsAndJournals)
+TEST_F(CliEscape, OfTracesAndJournals)
 {
     STP_SLOW();
     std::mt19937 rng(4);
@@ -202,14 +200,6 @@ TEST_F(CliEscape, OfTracesAndConstantsAndJournals)
             "# a trace\ncollective,bytes\nallreduce,1M\nallreduce,2M\n",
             {"replay --policy p.conf --trace FILE --on h200x2"}, &rng);
     Write("p.conf", "allreduce,1M,2M,ring,simple,-1,-1,-1\n");
-    for (int i = 0; i < 6; i++) {
-        Set("STEPTUNE_CONSTANTS_FILE", (dir_ / "c.csv").string());
-        ExpectHarmlessFile(
-            "c.csv", Fixture("constants/good/all_matrices.csv"),
-            {"replay --policy p.conf --trace t.csv --on h200x2", "doctor"},
-            &rng);
-    }
-    Set("STEPTUNE_CONSTANTS_FILE", "");
     Set("STEPTUNE_INLINE", "1");
     Set("STEPTUNE_JOURNAL", (dir_ / "j.csv").string());
     Set("STEPTUNE_GNUPLOT", "true");
@@ -265,7 +255,6 @@ TEST_F(CliEscape, OfArguments)
              "train --sizes @",
              "derive @",
              "derive s.csv -o @",
-             "derive s.csv --as constants --on ./m@",
              "verify @",
              "verify p.conf --on ./m@ -b 1M -e 1M -n 2",
              "explain --plugin @",
@@ -309,7 +298,7 @@ TEST_F(CliEscape, OfArguments)
             line.replace(at, 1, "'" + kEscape + "'");
         ExpectHarmless(line);
     }
-    EXPECT_EQ(65u, n_runs_);
+    EXPECT_EQ(64u, n_runs_);
     EXPECT_GE(n_shown_, 50u);
 }
 
@@ -322,8 +311,8 @@ TEST_F(CliEscape, OfVariables)
          {"NCCL_TUNER_CONFIG_FILE", "NCCL_WORKLOAD_OVERLAP",
           "STEPTUNE_OVERLAP_CONFIG_FILE", "NCCL_TUNER_PLUGIN", "NCCL_ALGO",
           "NCCL_PROTO", "NCCL_CONF_FILE", "STEPTUNE_NCCL", "STEPTUNE_AGREE",
-          "STEPTUNE_CONSTANTS_FILE", "STEPTUNE_MACHINES", "STEPTUNE_ROOT",
-          "STEPTUNE_STRATEGY", "STEPTUNE_GNUPLOT", "HOME"}) {
+          "STEPTUNE_MACHINES", "STEPTUNE_ROOT", "STEPTUNE_STRATEGY",
+          "STEPTUNE_GNUPLOT", "HOME"}) {
         Set(name, kEscape);
         for (const char *command :
              {"doctor", "verify p.conf --on h200x2 -b 1M -e 1M -n 2",

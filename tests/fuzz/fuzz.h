@@ -26,7 +26,6 @@ struct Target {
 const Target *Find(std::string_view name);
 
 std::string BestCsv(std::string_view bytes);
-std::string Constants(std::string_view bytes);
 std::string Graphs(std::string_view bytes);
 std::string JobRuns(std::string_view bytes);
 std::string Journal(std::string_view bytes);

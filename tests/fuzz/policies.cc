@@ -1,4 +1,4 @@
-// Policies of arms and of memory, constants, and learned policies.
+// Policies of arms and of memory, and learned policies.
 #include "fuzz/fuzz.h"
 
 #include <cstdlib>
@@ -6,7 +6,6 @@
 
 extern "C" {
 #include "analyse/check/check.h"
-#include "core/policy/constants.h"
 #include "core/policy/memory_policy.h"
 #include "plugin/online/learned_file.h"
 #include "report/policy_file.h"
@@ -118,24 +117,6 @@ std::string MemoryPolicy(std::string_view bytes)
             }
     stp_policy_free(policy);
     return fault.empty() ? Mend(bytes, STP_POLICY_OF_MEMORY) : fault;
-}
-
-std::string Constants(std::string_view bytes)
-{
-    static const stp_constants none{};
-    stp_constants constants{};
-    ncclTunerConstants_v7_t nccl{};
-    stp_error err{};
-
-    if (stp_constants_parse(bytes.data(), bytes.size(), &constants, &err) !=
-        STP_OK)
-        return stp_constants_size(&constants) != 0 ? "an output was touched"
-                                                   : FaultOf(err);
-    stp_constants_apply(&constants, &nccl);
-    return stp_constants_hash(&constants) == stp_constants_hash(&none) &&
-                   stp_constants_size(&constants) > 0
-               ? "the hash of no constants"
-               : "";
 }
 
 // Whatever of 'before' the job has not learned anew is in force in 'after'.

@@ -12,7 +12,6 @@ namespace fuzz
 
 static const Target kTargets[] = {
     {"best_csv", BestCsv},
-    {"constants", Constants},
     {"graphs", Graphs},
     {"job_runs", JobRuns},
     {"journal", Journal},

@@ -44,7 +44,7 @@ may src/train train/ bench/ 'device/[a-z_]+.h"' launch/ core/ $abi
 analyse='analyse/[a-z_]+.h"'
 mock='mock_(nccl|ranks|job).h"'
 may src/analyse "$analyse" bench/ device/ core/ $abi
-for folder in check constants explain; do
+for folder in check explain; do
 	may src/analyse/$folder analyse/$folder/ "$analyse" bench/ device/ core/ $abi "$mock"
 done
 may src/analyse/replay analyse/replay/ "$analyse" bench/ device/ core/ $abi "$mock"
@@ -75,7 +75,7 @@ may mock_nccl $abi "$public" base/
 
 # Only what plays NCCL knows mock NCCL.
 found=$(grep -rlE '#include "mock_(nccl|ranks|job)\.h"' src |
-	grep -vE '^src/(device/mock|analyse/(check|constants|contract|explain|replay|simulate)|cli)/' || true)
+	grep -vE '^src/(device/mock|analyse/(check|contract|explain|replay|simulate)|cli)/' || true)
 [ -z "$found" ] || { echo "mock_nccl.h is included by $found"; bad=1; }
 
 found=$(grep -rnE '\b(getenv|dlopen|dlsym|clock_gettime|time|syslog|fprintf|puts)\(' src/core || true)

@@ -360,11 +360,10 @@ TEST_F(PluginFile, IsNotInheritedByProgramsThatTheJobStarts)
     }
 }
 
-TEST_F(PluginFile, PoliciesAndConstantsSayWhyTheyAreNotRead)
+TEST_F(PluginFile, PoliciesSayWhyTheyAreNotRead)
 {
     const std::string fifo = Fifo();
     stp_policy *policy = nullptr;
-    stp_constants constants;
     stp_error err{};
 
     EXPECT_EQ(STP_ERR_IO, stp_file_load_policy(fifo.c_str(), &policy, &err));
@@ -376,14 +375,7 @@ TEST_F(PluginFile, PoliciesAndConstantsSayWhyTheyAreNotRead)
     std::ofstream(Path("bad")) << "nonsense\n";
     for (const auto load : {stp_file_load_policy, stp_file_load_memory_policy})
         EXPECT_EQ(STP_ERR_SYNTAX, load(Path("bad").c_str(), &policy, &err));
-    EXPECT_EQ(STP_ERR_SYNTAX,
-              stp_file_load_constants(Path("bad").c_str(), &constants, &err));
     EXPECT_EQ(nullptr, policy);
-    std::ofstream(Path("long")) << std::string(STP_MAX_CONSTANTS_FILE + 1, '#');
-    EXPECT_EQ(STP_ERR_LIMIT,
-              stp_file_load_constants(Path("long").c_str(), &constants, &err));
-    EXPECT_STREQ("is larger than 1048576 bytes, the most that is read",
-                 err.text);
 }
 
 // ---- reading ----
@@ -391,13 +383,10 @@ TEST_F(PluginFile, PoliciesAndConstantsSayWhyTheyAreNotRead)
 TEST_F(PluginFile, IsParsedAsWhatItIs)
 {
     stp_policy *policy = nullptr;
-    stp_constants constants{};
     stp_error err{};
     std::ofstream(Path("policy")) << "allreduce,0,inf,tree,ll,-1,-1,-1\n"
                                      "allreduce,0,inf,ring,ll,-1,-1,-1\n";
     std::ofstream(Path("memory")) << "collective,memory\nreduce,sym\n";
-    std::ofstream(Path("constants")) << "constant,row,column,value\n"
-                                        "base_latency,ring,ll,106.6\n";
 
     ASSERT_EQ(STP_OK,
               stp_file_load_policy(Path("policy").c_str(), &policy, &err))
@@ -409,10 +398,6 @@ TEST_F(PluginFile, IsParsedAsWhatItIs)
         << err.text;
     EXPECT_EQ(1u, stp_policy_size(policy));
     stp_policy_free(policy);
-    ASSERT_EQ(STP_OK, stp_file_load_constants(Path("constants").c_str(),
-                                              &constants, &err))
-        << err.text;
-    EXPECT_EQ(1u, stp_constants_size(&constants));
 }
 
 // A file of 'size' letters, or, of 0, one whose size nobody knows.

@@ -131,14 +131,6 @@ TEST_P(OddHost, NeverDecidesOtherwiseThanTheOther)
     }
 }
 
-// Sets constants in the model of NCCL, which wants them in init.
-void SetConstants()
-{
-    Write("c.csv",
-          "constant,row,column,value\nring_ll128_bandwidth,hopper,1,30\n");
-    setenv("STEPTUNE_CONSTANTS_FILE", "c.csv", 1);
-}
-
 // A policy for a GPU, which all hosts have, or but the second.
 void NameGpu()
 {
@@ -169,9 +161,6 @@ const Case kCases[] = {
      "host a holds another policy than this rank (NCCL_TUNER_CONFIG_FILE"},
     {"no_policy", kTorchrun, "", Set("NCCL_TUNER_CONFIG_FILE", "missing"), false,
      "host b has no policy in force", "missing: cannot be opened"},
-    {"other_constants", kTorchrun, "", SetConstants, false,
-     "host b sets other constants than this rank", "host a sets other constants than this rank"},
-    {"the_same_constants", kTorchrun, "", SetConstants, true, "", "", "60", false, true},
     {"another_plugin", kTorchrun, "", TakeTheOtherPlugin, false,
      "host b has another Steptune plugin or release", "host a has another Steptune plugin or release"},
     {"no_plugin", kTorchrun, "", Plugin(""), false, "of 16 ranks, of host a: ", "", "0.2"},

@@ -69,22 +69,10 @@ void Nothing()
 {
 }
 
-// Constants whose 64-bit patterns differ in few bits.
-Change Constants(const char *value)
-{
-    return [=] {
-        Write("c.csv", std::string("constant,row,column,value\n"
-                                   "ring_ll128_bandwidth,hopper,1,") +
-                           value + "\n");
-        setenv("STEPTUNE_CONSTANTS_FILE", "c.csv", 1);
-    };
-}
-
 constexpr char kMissing[] = "rank 2 did not join on this host";
 constexpr char kInactive[] = "rank 2 has no policy in force";
 constexpr char kOtherPolicy[] = "rank 2 holds another policy than this rank";
 constexpr char kOtherPolicies[] = "ranks 0, 1 and 3 hold other policies";
-constexpr char kOtherConstants[] = "rank 2 sets other constants than this rank";
 constexpr char kOtherSetting[] = "rank 2 has other settings than this rank";
 
 // clang-format off
@@ -110,16 +98,6 @@ const Case kCases[] = {
                                  "allreduce,0,inf,tree,simple,*\n"); },
      Set("STEPTUNE_GPU", "H100"), "ranks 0, 1 and 3 see another GPU model",
      "rank 2 sees another GPU model than this rank"},
-    {"constants_in_the_last_bits", Constants("36"), Constants("12"),
-     "ranks 0, 1 and 3 set other constants", kOtherConstants},
-    {"no_constants", Constants("36"),
-     [] { unsetenv("STEPTUNE_CONSTANTS_FILE"); },
-     "ranks 0, 1 and 3 set other constants", kOtherConstants},
-    {"refused_constants", Constants("36"), Constants("1e-300"),
-     "c.csv:2:", kOtherConstants},
-    {"constants_and_no_policy",
-     [] { Constants("36")(); fs::remove("p.conf"); unsetenv("NCCL_TUNER_CONFIG_FILE"); },
-     Constants("35"), "ranks 0, 1 and 3 set other constants", kOtherConstants},
     {"assume", Nothing, Set("STEPTUNE_AGREE", "assume"),
      "ranks 0, 1 and 3 have other settings", kOtherSetting},
     {"unknown_word_for_agree", Nothing, Set("STEPTUNE_AGREE", "yes"),

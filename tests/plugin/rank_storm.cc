@@ -32,13 +32,6 @@ std::string Rule(std::mt19937_64 &random)
            ",-1,-1\n";
 }
 
-std::string ConstantsFile(std::mt19937_64 &random)
-{
-    return "constant,row,column,value\nring_ll128_bandwidth,hopper,1," +
-           std::to_string(1 + random() % 64) + "\nbase_latency,ring,ll," +
-           std::to_string(random() % 32) + "\n";
-}
-
 const char *Pick(std::mt19937_64 &random,
                  std::initializer_list<const char *> words)
 {
@@ -61,22 +54,6 @@ const Kind kKinds[] = {
      [](std::mt19937_64 &random) {
          const std::string text = kPolicy;
          return Replace("p.conf", text.substr(0, random() % text.size()));
-     }},
-    {"constants",
-     [](std::mt19937_64 &random) -> Change {
-         return Replace("c.csv", ConstantsFile(random));
-     }},
-    {"constants out of range",
-     [](std::mt19937_64 &random) {
-         return Replace("c.csv",
-                        std::string("constant,row,column,value\n") +
-                            Pick(random, {"ll_bandwidth,hopper,1,1e-300\n",
-                                          "base_latency,ring,ll,1e300\n",
-                                          "base_latency,ring,ll,-1\n"}));
-     }},
-    {"no constants",
-     [](std::mt19937_64 &) -> Change {
-         return [] { unsetenv("STEPTUNE_CONSTANTS_FILE"); };
      }},
     {"GPU",
      [](std::mt19937_64 &random) {
@@ -187,9 +164,6 @@ int main(int argc, char **argv)
         const char *plugin = kind.plugin != nullptr ? kind.plugin
                              : random() % 2         ? STP_ONLINE
                                                     : STP_PLUGIN;
-        const bool has_constants =
-            std::string(kind.name).find("constants") != std::string::npos ||
-            random() % 4 == 0;
         const Change change = kind.make(random);
         Job job(machine, nccl, plugin);
         const Outcome out = job.Run(
@@ -200,11 +174,6 @@ int main(int argc, char **argv)
                                   "algorithm,protocol,channels,gpu\n"
                                   "allreduce,0,inf,tree,ll,-1,H200\n"
                                   "allgather,0,inf,ring,ll128,4,*\n"));
-                if (!has_constants)
-                    return;
-                Write("c.csv", "constant,row,column,value\n"
-                               "ring_ll128_bandwidth,hopper,1,36\n");
-                setenv("STEPTUNE_CONSTANTS_FILE", "c.csv", 1);
             },
             odd, change, i);
         Tally &tally = tallies[kind.name];

@@ -25,7 +25,6 @@ constexpr const char *kVariables[] = {
     "NCCL_TUNER_CONFIG_FILE",
     "NCCL_WORKLOAD_OVERLAP",
     "STEPTUNE_OVERLAP_CONFIG_FILE",
-    "STEPTUNE_CONSTANTS_FILE",
     "STEPTUNE_GPU",
     "STEPTUNE_LEDGER",
     "TORCHELASTIC_RUN_ID",
@@ -179,14 +178,11 @@ TEST_F(Settings, ThePolicyIsTheOverlapsWhileWorkOverlaps)
 TEST_F(Settings, FilesAreNoneUnlessTheyAreNamed)
 {
     Read();
-    EXPECT_STREQ("", set_->constants);
     EXPECT_STREQ("", set_->ledger);
 
-    setenv("STEPTUNE_CONSTANTS_FILE", "/c.csv", 1);
     setenv("STEPTUNE_LEDGER", "/ledgers", 1);
     setenv("STEPTUNE_GPU", "NVIDIA H200", 1);
     Read();
-    EXPECT_STREQ("/c.csv", set_->constants);
     EXPECT_STREQ("/ledgers", set_->ledger);
     EXPECT_STREQ("NVIDIA H200", set_->gpu);
 }

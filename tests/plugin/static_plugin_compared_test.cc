@@ -26,8 +26,6 @@ namespace
 {
 
 constexpr char kTree[] = "allreduce,0,inf,tree,ll128,-1,-1,-1\n";
-constexpr char kConstants[] = "constant,row,column,value\n"
-                              "ll_bandwidth,hopper,1,30\n";
 
 class Compared : public BareInterface
 {
@@ -36,8 +34,6 @@ class Compared : public BareInterface
     {
         BareInterface::SetUp();
         v5_ = Tuner<ncclTuner_v5_t>("ncclTunerPlugin_v5");
-        std::fill_n(reinterpret_cast<double *>(&constants_),
-                    sizeof(constants_) / 8, 7.0);
         logged.clear();
         infos.clear();
     }
@@ -59,13 +55,7 @@ class Compared : public BareInterface
         return costs[1] < 5;
     }
 
-    static double Bandwidth(const ncclTunerConstants_v5_t &constants)
-    {
-        return constants.llMaxBws[NCCL_HOPPER_COMPCAP_IDX][0];
-    }
-
     const ncclTuner_v5_t *v5_ = nullptr;
-    ncclTunerConstants_v5_t constants_;
 };
 
 // Parts of this process's memory that are the communicator's.
@@ -133,7 +123,6 @@ TEST_F(Compared, RanksThatNeverDecideLeaveNoSharedMemory)
 // A process whose files may have no bytes.
 TEST_F(Compared, WithoutSharedMemoryItIsTheUsersWordThatCounts)
 {
-    setenv("STEPTUNE_CONSTANTS_FILE", Policy(kConstants, "c.csv").c_str(), 1);
     Policy(kTree);
     struct rlimit before;
     ASSERT_EQ(0, getrlimit(RLIMIT_FSIZE, &before));
@@ -143,18 +132,16 @@ TEST_F(Compared, WithoutSharedMemoryItIsTheUsersWordThatCounts)
     constexpr char kLarge[] = ": File too large";
 
     for (const bool is_assumed : {false, true}) {
-        ncclTunerConstants_v5_t constants = constants_;
         void *ctx = nullptr;
         setenv("STEPTUNE_AGREE", is_assumed ? "assume" : "shm", 1);
         logged.clear();
         infos.clear();
         setrlimit(RLIMIT_FSIZE, &none);
-        v5_->init(&ctx, id_, 2, 1, Log, nullptr, &constants);
+        v5_->init(&ctx, id_, 2, 1, Log, nullptr, nullptr);
         setrlimit(RLIMIT_FSIZE, &before);
         EXPECT_EQ(is_assumed, Decides(ctx));
         v5_->finalize(ctx);
 
-        EXPECT_EQ(is_assumed ? 30 : 7, Bandwidth(constants));
         if (is_assumed) {
             ASSERT_FALSE(infos.empty());
             EXPECT_THAT(infos[0], AllOf(StartsWith(kWhy), EndsWith(kLarge)));
@@ -167,79 +154,6 @@ TEST_F(Compared, WithoutSharedMemoryItIsTheUsersWordThatCounts)
                                "; stepping aside, NCCL tunes alone\n")));
         }
     }
-}
-
-// ---- constants ----
-
-TEST_F(Compared, RanksThatAreAlikeSetConstantsInInit)
-{
-    const std::string path = Policy(kConstants, "c.csv");
-    setenv("STEPTUNE_CONSTANTS_FILE", path.c_str(), 1);
-    setenv("STEPTUNE_AGREE", "shm", 1);
-    Policy(kTree);
-    ncclTunerConstants_v5_t constants[2] = {constants_, constants_};
-    void *ctx[2] = {};
-    std::vector<std::thread> threads;
-
-    for (int r = 0; r < 2; r++)
-        threads.emplace_back([&, r] {
-            v5_->init(&ctx[r], id_, 2, 1, nullptr, nullptr, &constants[r]);
-        });
-    for (std::thread &thread : threads)
-        thread.join();
-    for (int r = 0; r < 2; r++) {
-        EXPECT_EQ(30, Bandwidth(constants[r]));
-        EXPECT_TRUE(Decides(ctx[r]));
-        v5_->finalize(ctx[r]);
-    }
-}
-
-TEST_F(Compared, ARankWhoseConstantsDifferSetsNone)
-{
-    const std::string path = Policy(kConstants, "c.csv");
-    setenv("STEPTUNE_AGREE", "shm", 1);
-    Policy(kTree);
-    ncclTunerConstants_v5_t constants[2] = {constants_, constants_};
-    void *ctx[2] = {};
-
-    v5_->init(&ctx[0], id_, 2, 1, nullptr, nullptr, &constants[0]);
-    setenv("STEPTUNE_CONSTANTS_FILE", path.c_str(), 1);
-    v5_->init(&ctx[1], id_, 2, 1, Log, nullptr, &constants[1]);
-
-    EXPECT_THAT(logged,
-                AllOf(HasSubstr("sets other constants than this rank"),
-                      EndsWith("; stepping aside, NCCL tunes alone\n")));
-    ASSERT_FALSE(infos.empty());
-    EXPECT_THAT(infos.back(),
-                StartsWith("steptune: did not set 1 of NCCL's constants: " +
-                           path + ", hash "));
-    for (int r = 0; r < 2; r++) {
-        EXPECT_EQ(7, Bandwidth(constants[r]));
-        EXPECT_FALSE(Decides(ctx[r]));
-        v5_->finalize(ctx[r]);
-    }
-}
-
-TEST_F(Compared, ARankWarnsOnceOfAllThatIsWrong)
-{
-    const std::string path = (dir_ / "none").string();
-    const auto *v6 = Tuner<ncclTuner_v6_t>("ncclTunerPlugin_v6");
-    setenv("STEPTUNE_CONSTANTS_FILE", path.c_str(), 1);
-    setenv("STEPTUNE_AGREE", "shm", 1);
-    Policy(kTree);
-    void *ctx[2] = {};
-
-    v5_->init(&ctx[0], id_, 2, 1, Log, nullptr, &constants_);
-    v6->init(&ctx[1], id_, 2, 1, nullptr, nullptr, nullptr);
-
-    for (void *rank : ctx) {
-        EXPECT_FALSE(Decides(rank));
-        v5_->finalize(rank);
-    }
-    EXPECT_EQ("steptune: " + path +
-                  ": cannot be opened: No such file or directory; NCCL keeps "
-                  "its own constants\n",
-              logged);
 }
 
 // ---- two hosts, of one rank each ----

@@ -59,8 +59,7 @@ struct Held {
     const char *overlap; // NCCL_WORKLOAD_OVERLAP
 };
 constexpr Held kHeld[] = {{"NCCL_TUNER_CONFIG_FILE", "0"},
-                          {"STEPTUNE_OVERLAP_CONFIG_FILE", "1"},
-                          {"STEPTUNE_CONSTANTS_FILE", "0"}};
+                          {"STEPTUNE_OVERLAP_CONFIG_FILE", "1"}};
 
 TEST_F(StaticPluginFiles, AFifoHoldsNoRank)
 {
@@ -79,9 +78,7 @@ TEST_F(StaticPluginFiles, AFifoHoldsNoRank)
                 Play(JoinAll(nccl, nullptr, layout));
             }
             ASSERT_EQ(4u, warnings_.size()); // one a rank
-            EXPECT_THAT(warnings_[0],
-                        AnyOf(HasSubstr("it is a FIFO"),
-                              HasSubstr("takes no constants"))); // NCCL < 2.28
+            EXPECT_THAT(warnings_[0], HasSubstr("it is a FIFO"));
         }
 }
 
@@ -132,20 +129,6 @@ TEST_F(StaticPluginFiles, PathsAndWordsStayInTheirLineOfTheLog)
                                              HasSubstr("'ll\\x1B[2J'"),
                                              Not(HasSubstr("\n")),
                                              Not(HasSubstr("\033")))));
-}
-
-TEST_F(StaticPluginFiles, ConstantsAreReadWithAPointInAnyLocale)
-{
-    STP_SLOW();
-    CommaLocale comma(dir_);
-    SKIP_WITHOUT_COMMA(comma);
-    std::ofstream(dir_ / "constants.csv")
-        << "constant,row,column,value\nbase_latency,ring,simple,8.5\n";
-    setenv("STEPTUNE_CONSTANTS_FILE", (dir_ / "constants.csv").c_str(), 1);
-    Nccl nccl = Start();
-    Comm comm = Join(nccl);
-
-    EXPECT_THAT(warnings_, IsEmpty());
 }
 
 // A process whose files may have no bytes: SIGXFSZ would end it.

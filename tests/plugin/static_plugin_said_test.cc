@@ -96,23 +96,35 @@ TEST_F(BareInterface, NamesTheLongestPathWhole)
                                 "/none: cannot be opened: No such file or "
                                 "directory; ";
     const auto *v5 = Tuner<ncclTuner_v5_t>("ncclTunerPlugin_v5");
-    ncclTunerConstants_v5_t constants;
     void *ctx = nullptr;
-    std::fill_n(reinterpret_cast<double *>(&constants), sizeof(constants) / 8,
-                7.0);
 
     logged.clear();
     setenv("NCCL_TUNER_CONFIG_FILE", (path + "/none").c_str(), 1);
-    v5->init(&ctx, id_, 1, 1, Log, nullptr, &constants);
+    v5->init(&ctx, id_, 1, 1, Log, nullptr, nullptr);
     v5->finalize(ctx);
     EXPECT_EQ(missing + "stepping aside, NCCL tunes alone\n", logged);
+}
 
+TEST_F(BareInterface, SaysThatConstantsAreNoLongerRead)
+{
+    const auto *v5 = Tuner<ncclTuner_v5_t>("ncclTunerPlugin_v5");
+    ncclTunerConstants_v5_t constants;
+    void *ctx = nullptr;
+
+    memset(&constants, 0x5a, sizeof(constants));
+    const ncclTunerConstants_v5_t before = constants;
     logged.clear();
     Policy(kTree);
-    setenv("STEPTUNE_CONSTANTS_FILE", (path + "/none").c_str(), 1);
+    setenv("STEPTUNE_CONSTANTS_FILE", "constants.csv", 1);
     v5->init(&ctx, id_, 1, 1, Log, nullptr, &constants);
     v5->finalize(ctx);
-    EXPECT_EQ(missing + "NCCL keeps its own constants\n", logged);
+    unsetenv("STEPTUNE_CONSTANTS_FILE");
+
+    EXPECT_EQ("steptune: STEPTUNE_CONSTANTS_FILE is no longer read: NCCL keeps "
+              "its own constants, expected a policy (NCCL_TUNER_CONFIG_FILE) "
+              "instead\n",
+              logged);
+    EXPECT_EQ(0, memcmp(&before, &constants, sizeof(before)));
 }
 
 // ---- the ledger ----
@@ -211,8 +223,8 @@ TEST_F(Ledger, SaysWhatIsInForceOrWhyNothingIs)
 {
     const struct {
         const char *name;
-        const char *policy; // NULL: none, but constants
-        bool has_other;     // rank, of another release
+        const char *policy;
+        bool has_other; // rank, of another release
         bool is_aside;
         const char *says; // at its end
         bool warns;       // in the same words
@@ -224,13 +236,9 @@ TEST_F(Ledger, SaysWhatIsInForceOrWhyNothingIs)
         {"differs", kTree, true, true,
          "has another Steptune plugin or release than this rank", true},
         {"refused_and_differs", "nonsense\n", true, true, "found 1", true},
-        {"no_policy", nullptr, false, true, "no policy", false},
     };
     const auto *v5 = Tuner<ncclTuner_v5_t>("ncclTunerPlugin_v5");
     const auto *v6 = Tuner<ncclTuner_v6_t>("ncclTunerPlugin_v6");
-    const std::string file = Policy("constant,row,column,value\n"
-                                    "ll_bandwidth,hopper,1,30\n",
-                                    "c.csv");
     const fs::path before = fs::current_path();
     uint64_t id = id_;
     fs::current_path(dir_);
@@ -238,21 +246,13 @@ TEST_F(Ledger, SaysWhatIsInForceOrWhyNothingIs)
 
     for (const auto &c : cases) {
         SCOPED_TRACE(c.name);
-        ncclTunerConstants_v5_t constants;
-        std::fill_n(reinterpret_cast<double *>(&constants),
-                    sizeof(constants) / 8, 7.0);
         Costs costs = CostsOf(9, 8, 7, 5);
         int channels = 0;
         void *ctx = nullptr, *other = nullptr;
-        if (c.policy != nullptr)
-            Policy(c.policy);
-        else {
-            unsetenv("NCCL_TUNER_CONFIG_FILE");
-            setenv("STEPTUNE_CONSTANTS_FILE", file.c_str(), 1);
-        }
+        Policy(c.policy);
         logged.clear();
         setenv("STEPTUNE_LEDGER", ".", 1);
-        v5->init(&ctx, ++id, c.has_other ? 2 : 1, 1, Log, nullptr, &constants);
+        v5->init(&ctx, ++id, c.has_other ? 2 : 1, 1, Log, nullptr, nullptr);
         unsetenv("STEPTUNE_LEDGER");
         if (c.has_other)
             v6->init(&other, id, 2, 1, nullptr, nullptr, nullptr);

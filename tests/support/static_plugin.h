@@ -34,7 +34,6 @@ inline constexpr NcclVersion kVersions[] = {
 inline constexpr const char *kVariables[] = {"NCCL_TUNER_CONFIG_FILE",
                                              "NCCL_WORKLOAD_OVERLAP",
                                              "STEPTUNE_OVERLAP_CONFIG_FILE",
-                                             "STEPTUNE_CONSTANTS_FILE",
                                              "STEPTUNE_GPU",
                                              "STEPTUNE_AGREE",
                                              "MASTER_ADDR"};

@@ -220,19 +220,6 @@ static void why_compare_kernels(const struct stp_explainer *e,
                                       &why->cases[why->n_cases]);
 }
 
-/* ---- constants ---- */
-
-static bool why_drops_constants(const struct stp_explainer *e,
-                                char *(*variable)(const char *name))
-{
-    const char *nccl = mock_machine_get_info(e->machine)->nccl;
-    const char *path =
-        variable != NULL ? variable("STEPTUNE_CONSTANTS_FILE") : NULL;
-
-    return path != NULL && path[0] != '\0' &&
-           !mock_release_takes_constants(mock_release_find(nccl));
-}
-
 /* ---- all of it ---- */
 
 static enum stp_status why_fill(struct stp_explainer *e, const char *plugin,
@@ -249,7 +236,6 @@ static enum stp_status why_fill(struct stp_explainer *e, const char *plugin,
     why->tuned = why_describe(e, &asked, &asked.tuned);
     memcpy(why->cost, asked.alone.cost, sizeof(why->cost));
     memcpy(why->cost_after, asked.tuned.cost_after, sizeof(why->cost_after));
-    why->drops_constants = why_drops_constants(e, variable);
     why_compare_kernels(e, plugin, &asked.call, why);
     why->decider = asked.decider;
     why->line = asked.line;

@@ -65,7 +65,6 @@ struct stp_why {
     size_t n_copies;
     struct stp_why_case cases[STP_MAX_WHY_CASES];
     size_t n_cases;
-    bool drops_constants; /* those of STEPTUNE_CONSTANTS_FILE, which is set */
     enum stp_decider decider;
     unsigned line; /* of the rule */
     struct stp_override overrides[STP_MAX_OVERRIDES];

@@ -154,7 +154,6 @@ static enum stp_status doctor_examine(struct stp_doctor *d, const char *policy,
     stp_doctor_variables(d);
     stp_doctor_paths(d);
     stp_doctor_policy(d);
-    stp_doctor_constants(d);
     stp_doctor_shm(d);
     return STP_OK;
 }

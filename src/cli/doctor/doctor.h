@@ -67,7 +67,6 @@ void stp_doctor_glibc(struct stp_doctor *d);
 void stp_doctor_variables(struct stp_doctor *d);
 void stp_doctor_paths(struct stp_doctor *d);
 void stp_doctor_policy(struct stp_doctor *d);
-void stp_doctor_constants(struct stp_doctor *d);
 void stp_doctor_shm(struct stp_doctor *d);
 
 #endif /* STP_CLI_DOCTOR_H */

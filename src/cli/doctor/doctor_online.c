@@ -1,9 +1,8 @@
-/* doctor_online.c - the learning plugin, its settings, and NCCL's constants */
+/* doctor_online.c - the learning plugin, and its settings */
 #include <stdlib.h>
 #include <string.h>
 
 #include "cli/doctor/doctor.h"
-#include "core/policy/constants.h"
 #include "plugin/online/online_settings.h"
 
 static const char tuner[] = "NCCL_TUNER_PLUGIN";
@@ -95,60 +94,4 @@ void stp_doctor_online(struct stp_doctor *d)
     } else if (doctor_is_online(profiler)) {
         doctor_judge_tuner(d);
     }
-}
-
-/* ---- constants ---- */
-
-/* NCCL 2.31.2 and 2.32.3 ask a tuner for constants, and go on with their own.
- */
-static bool doctor_takes_constants(int version)
-{
-    return (version >= 22800 && version < 23100) || version >= 23206;
-}
-
-static bool doctor_any_takes_constants(const struct stp_doctor *d)
-{
-    for (size_t i = 0; i < d->n_versions; i++)
-        if (doctor_takes_constants(d->versions[i]))
-            return true;
-    return d->n_versions == 0;
-}
-
-static void doctor_judge_constants(struct stp_doctor *d, const char *path)
-{
-    char text[STP_CLI_PATH + STP_ERROR_TEXT];
-    struct stp_constants constants;
-    struct stp_error err;
-    size_t n;
-
-    if (stp_constants_load(path, &constants, &err) != STP_OK) {
-        stp_error_string(&err, path, text, sizeof(text));
-        stp_diagnose(&d->diagnosis, STP_SYMPTOM_PROBLEM,
-                     "STEPTUNE_CONSTANTS_FILE: %s", text);
-        stp_diagnose_why(&d->diagnosis, "NCCL keeps its own constants");
-        stp_diagnose_todo(&d->diagnosis, "correct the file or its name");
-        return;
-    }
-    n = stp_constants_size(&constants);
-    if (doctor_any_takes_constants(d)) {
-        stp_diagnose(&d->diagnosis, STP_SYMPTOM_OK,
-                     "constants %s are valid: %zu of NCCL's %d", path, n,
-                     STP_N_CONSTANTS);
-        return;
-    }
-    stp_diagnose(&d->diagnosis, STP_SYMPTOM_PROBLEM,
-                 "STEPTUNE_CONSTANTS_FILE=%s has %zu of NCCL's constants", path,
-                 n);
-    stp_diagnose_why(&d->diagnosis,
-                     "no NCCL here lets a tuner set them: 2.28 to 2.30 do, "
-                     "and 2.32.6 and later");
-    stp_diagnose_todo(&d->diagnosis, "unset it, or use such an NCCL");
-}
-
-void stp_doctor_constants(struct stp_doctor *d)
-{
-    const char *path = doctor_setting("STEPTUNE_CONSTANTS_FILE");
-
-    if (path[0] != '\0')
-        doctor_judge_constants(d, path);
 }

@@ -222,10 +222,6 @@ static enum stp_status why_print_text(const struct stp_why_report *report,
     fputc('\n', fp);
     why_print_decider(report, fp);
     why_print_limit(&why->tuned, fp);
-    if (why->drops_constants)
-        fprintf(fp, "STEPTUNE_CONSTANTS_FILE is set here, but this NCCL takes "
-                    "no constants from a plugin: 2.28 to 2.30 do, and 2.32.6 "
-                    "and later.\n");
     why_print_overrides(why, fp);
     STP_THEN(status, why_print_kernels(why, fp, err));
     return status;
@@ -277,8 +273,6 @@ static enum stp_status why_print_json(const struct stp_why_report *report,
         stp_json_number(root, "line", why->line);
         stp_json_word(root, "rule", report->rule);
     }
-    if (why->drops_constants)
-        cJSON_AddBoolToObject(root, "drops_constants", true);
     t = stp_table_array(root, "in_windows");
     why_put_kernels(why, &t);
     t = stp_table_array(root, "cases");

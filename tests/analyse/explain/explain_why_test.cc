@@ -37,7 +37,6 @@ class Why : public testing::Test
   protected:
     void SetUp() override
     {
-        environment.clear();
         std::ofstream(path_) << "";
         setenv("NCCL_TUNER_CONFIG_FILE", path_.c_str(), 1);
         unsetenv("NCCL_WORKLOAD_OVERLAP");
@@ -138,28 +137,26 @@ TEST_F(Why, MachinesWithoutTimingsHaveNoneButAPrediction)
 
 struct VersionCase {
     const char *nccl;
-    int limit; // of 24 channels of all-reduces of 1 MiB
-    bool drops_constants;
+    int limit;          // of 24 channels of all-reduces of 1 MiB
     const char *kernel; // that runs in symmetric windows
 };
 
 TEST_F(Why, SaysWhatTheVersionTakesAndWhatItComparesInWindows)
 {
     const VersionCase cases[] = {
-        {"2.27.7", 0, true, ""},
-        {"2.28.9", 0, false, ""},
-        {"2.29.7", 0, false, "AllReduce_RSxLDMC_AGxSTMC"},
-        {"2.30.7", 0, false, "AllReduce_RSxLDMC_AGxSTMC"},
-        {"2.31.2", 24, true, "AllReduce_RSxLDMC_AGxSTMC"},
-        {"2.32.3", 24, true, "AllReduce_RSxLDMC_AGxSTMC"},
-        {"2.32.6", 24, false, "AllReduce_RSxLDMC_AGxSTMC"},
+        {"2.27.7", 0, ""},
+        {"2.28.9", 0, ""},
+        {"2.29.7", 0, "AllReduce_RSxLDMC_AGxSTMC"},
+        {"2.30.7", 0, "AllReduce_RSxLDMC_AGxSTMC"},
+        {"2.31.2", 24, "AllReduce_RSxLDMC_AGxSTMC"},
+        {"2.32.3", 24, "AllReduce_RSxLDMC_AGxSTMC"},
+        {"2.32.6", 24, "AllReduce_RSxLDMC_AGxSTMC"},
     };
     const mock_test::Folder folder;
 
     for (const VersionCase &c : cases) {
         SCOPED_TRACE(c.nccl);
         folder.WriteAs("h100x8", c.nccl);
-        environment["STEPTUNE_CONSTANTS_FILE"] = "c.csv";
         stp_why why =
             Ask(folder.Path().c_str(), "allreduce,0,inf,ring,simple,32,-1,-1\n",
                 ncclFuncAllReduce, 1 << 20);
@@ -167,11 +164,8 @@ TEST_F(Why, SaysWhatTheVersionTakesAndWhatItComparesInWindows)
 
         EXPECT_EQ(32, why.tuned.asked_channels);
         EXPECT_EQ(c.limit, why.tuned.limit);
-        EXPECT_EQ(c.drops_constants, why.drops_constants);
         EXPECT_EQ(c.kernel[0] != '\0' ? 4u : 0u, why.n_kernels);
         EXPECT_STREQ(c.kernel, why.n_cases != 0 ? why.cases[0].kernel : "");
-        EXPECT_FALSE(Ask(folder.Path().c_str(), "", ncclFuncBroadcast, 1 << 20)
-                         .drops_constants);
         EXPECT_EQ(0u, Ask(folder.Path().c_str(), "", ncclFuncBroadcast, 1 << 20)
                           .n_kernels);
     }
