@@ -128,6 +128,26 @@ static void arms_add_name(char names[NAMES], int coll)
 
 /* ---- before anything runs ---- */
 
+const char *stp_find_idle_channels(const struct stp_given *given)
+{
+    unsigned n;
+    const char *const *on = stp_given_value(given, "on", &n);
+    const char *const *backend = stp_given_value(given, "backend", &n);
+    const char *const *list = stp_given_value(given, "arms", &n);
+    struct stp_arms arms;
+    struct stp_error err;
+
+    if (stp_is_on_cpus(*on, *backend))
+        return "on CPUs, whose transports have no arms";
+    if (*list == NULL || stp_arms_parse(*list, &arms, &err) != STP_OK)
+        return NULL;
+    for (size_t i = 0; i < arms.n; i++)
+        if (arms.arm[i].kind == STP_ARM_FORCED && arms.arm[i].n_channels == 0)
+            return NULL;
+    return "on these --arms, expected one that leaves the channels open, such "
+           "as ring/simple";
+}
+
 /* Complains if NCCL has the arm for none of the collectives. */
 static bool arms_lack_kernel(const struct stp_arm *arm, const int *colls,
                              size_t n_colls)

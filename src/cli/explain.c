@@ -41,7 +41,7 @@ static const struct stp_option explain_table[] = {
              "for overlap)"},
     {"maxbytes", 'e', "SIZE", stp_option_size, AT(max_bytes), .min = 1024,
      .max = MAX_SIZE, .expected = "a size from 1K to 16384G", .value = "16G",
-     .help = "Largest message"},
+     .needs.without = {"why"}, .help = "Largest message"},
     {"collective", 0, "WORD", stp_option_coll, AT(coll), .absent = -1,
      .help = "Only this collective (default: all; with --why: allreduce)"},
     {"why", 0, "BYTES", stp_option_size, AT(why), .max = MAX_SIZE,
@@ -51,13 +51,14 @@ static const struct stp_option explain_table[] = {
              "which variables override it"},
     {"table", 0, NULL, stp_option_flag, AT(table),
      .help = "Print every range of sizes, also where NCCL's own choice stands"},
-    {"diff", 0, "OTHER", stp_option_text, AT(diff),
+    {"diff", 0, "OTHER", stp_option_text, AT(diff), .needs.without = {"why"},
      .help = "Where another policy, or another plugin's .so, decides "
              "differently; exit status 1 if it does"},
     {"golden", 0, "FILE", stp_option_text, AT(golden), .path = STP_PATH_WRITE,
+     .needs.without = {"why", "diff"},
      .help = "Write the decisions to FILE or, if FILE exists, compare them "
              "with it; exit status 1 if they differ"},
-    {"update", 0, NULL, stp_option_flag, AT(update),
+    {"update", 0, NULL, stp_option_flag, AT(update), .needs.with = "golden",
      .help = "Write --golden's FILE again"},
     {0},
 };

@@ -2,6 +2,37 @@
 #include "cli/cli.h"
 #include "launch/world.h"
 
+/* ---- where they have no effect ---- */
+
+bool stp_given_is_recorded(const struct stp_given *given)
+{
+    unsigned n;
+    const char *const *on = stp_given_value(given, "on", &n);
+    const char *const *backend = stp_given_value(given, "backend", &n);
+
+    return on != NULL && *on != NULL &&
+           !stp_is_live(*on, backend != NULL ? *backend : NULL);
+}
+
+static const char *groups_find_recorded(const struct stp_given *given)
+{
+    return stp_given_is_recorded(given)
+               ? "on a recorded machine, expected --on cuda or --on cpu"
+               : NULL;
+}
+
+static const char *groups_find_fsdp(const struct stp_given *given)
+{
+    unsigned n = 0;
+    const int *modes = stp_given_value(given, "mode", &n);
+
+    return n == 1 && modes[0] == STP_MODE_FSDP
+               ? "with --mode fsdp, which has no all-reduce"
+               : NULL;
+}
+
+/* ---- the tables ---- */
+
 #define AT(member) offsetof(struct stp_machine_options, member)
 
 const struct stp_option stp_machine_table[] = {
@@ -42,6 +73,7 @@ const struct stp_option stp_measure_table[] = {
     {"stepfactor", 'f', "F", stp_option_double, AT(factor), .min = 1,
      .above = true, .help = "Factor from size to size (default 2)"},
     {"stepbytes", 'i', "SIZE", stp_option_size, AT(step),
+     .needs.without = {"stepfactor"},
      .help = "Bytes from size to size, instead of a factor"},
     {"iters", 'n', "N", stp_option_count, AT(iters), .min = 1,
      .help = "Timed collectives per arm and round (default: up to 20, as many "
@@ -72,17 +104,22 @@ const struct stp_option stp_run_table[] = {
     {"procs", 0, "LIST", stp_option_count, AT(procs), .min = 1,
      .max = STP_MAX_PROCESSES, .n = AT(n_procs), .size = sizeof(unsigned),
      .most = STP_MAX_PASSES, .repeats = true,
+     .needs.find_idle = groups_find_recorded,
      .help = "Processes, one rank each; several numbers are measured one after "
              "the other (default: this one, unless mpirun, srun or torchrun "
              "started it)"},
     {"nthreads", 't', "N", stp_option_count, AT(n_threads), .min = 1,
+     .needs.find_idle = groups_find_recorded,
      .help = "Threads of a process (default: as many as GPUs, with -g 1)"},
     {"ngpus", 'g', "N", stp_option_count, AT(n_gpus), .min = 1,
+     .needs.find_idle = groups_find_recorded,
      .help = "GPUs of a thread (default 1)"},
     {"cudagraph", 'G', "N", stp_option_count, AT(graph),
+     .needs.find_idle = groups_find_recorded,
      .help = "Launch the iterations as a CUDA graph, N times (default 0: no "
              "graph)"},
     {"timeout", 'T', "SECONDS", stp_option_count, AT(time_limit_s),
+     .needs.find_idle = groups_find_recorded,
      .help = "Give up on collectives that take longer than this (default: "
              "never)"},
     {0},
@@ -111,6 +148,7 @@ const struct stp_option stp_workload_table[] = {
     {"ratio", 0, "LIST", stp_option_double, AT(ratios), .min = 0.001,
      .max = 1000, .expected = "ratios from 0.001 to 1000 such as 0.5,1,2",
      .n = AT(n_ratios), .size = sizeof(double), .most = STP_MAX_SETTING_RATIOS,
+     .needs.without = {"gemm"},
      .help = "Compute time of a layer over the time of its collectives as NCCL "
              "chooses, each alone; the GEMM is chosen to fit (default 1)"},
     {"gemm", 0, "M,N,K", stp_option_count, AT(sides), .min = 1, .max = 1 << 16,
@@ -126,7 +164,7 @@ const struct stp_option stp_workload_table[] = {
     {"layers", 0, "N", stp_option_count, AT(layers), .min = 1, .max = 1000,
      .help = "Layers of an iteration (default 8; sequential: 1)"},
     {"place", 0, "in|out", stp_option_word, AT(out_of_place), .words = places,
-     .value = "in",
+     .value = "in", .needs.find_idle = groups_find_fsdp,
      .help = "Where all-reduces put their results; DDP has them in place"},
     {0},
 };

@@ -63,6 +63,7 @@ static const struct stp_option iterate_table[] = {
              "sym/ctas=32-64 (default: "
              "auto,auto2,simple,ll128)"},
     {"channels", 0, "LIST", stp_option_text, AT(channels),
+     .needs.find_idle = stp_find_idle_channels,
      .help = "Also every such arm with each of these channel counts"},
     {"policy", 0, "FILE", stp_option_text, AT(policy), .path = STP_PATH_READ,
      .help = "Also the arm plugin: our tuner plugin with this policy"},
@@ -87,10 +88,11 @@ static const struct stp_option iterate_table[] = {
      .path = STP_PATH_FOLDER,
      .help = "Write iteration_times_ARM.txt, rounds.csv, summary.csv, .md and "
              ".json, and plots there"},
-    {"force", 0, NULL, stp_option_flag, AT(force),
+    {"force", 0, NULL, stp_option_flag, AT(force), .needs.with = "output",
      .help = "Replace the files of an earlier run in that folder"},
     {"format", 0, "png|svg", stp_option_word, AT(format), .words = formats,
-     .value = "png", .help = "Format of the plots"},
+     .value = "png", .needs = {.with = "output", .without = {"no-plots"}},
+     .help = "Format of the plots"},
     {"no-plots", 0, NULL, stp_option_flag, AT(no_plots),
      .help = "Draw no plots"},
     {"trace", 0, "FILE", stp_option_text, AT(trace),
@@ -106,6 +108,7 @@ static const struct stp_option iterate_table[] = {
              "has, or --mode all, --bytes 1M,4M,16M,64M, --ratio 0.5,1,2; of "
              "arms also simple/16 and ll128/16)"},
     {"min-gain", 0, "SHARE", stp_option_share, AT(min_gain), .value = "1%",
+     .needs.with = "find-regimes",
      .help = "Least gain of a regime, with 95 percent confidence"},
     {0},
 };
@@ -130,7 +133,7 @@ static const struct stp_command_line iterate_line = {
             {.options = iterate_table},
             {.options = stp_workload_table, .at = AT(work)},
             {.options = stp_machine_table, .at = AT(machine)},
-            {stp_run_table, AT(run), STP_RUN_HEADING},
+            {stp_run_table, AT(run), .heading = STP_RUN_HEADING},
             {0}},
     .check = iterate_check_options,
     .doc = "Times training iterations, compute and collectives, with every arm "

@@ -222,46 +222,22 @@ const char *stp_option_coll(const struct stp_option *option, const char *text,
 
 /* ---- lists ---- */
 
-/* "all" of a list of words. */
-static void option_take_all(const struct stp_option *option, char *table)
-{
-    int *values = (int *)(void *)(table + option->at);
-    unsigned n = 0;
-
-    for (int i = (int)option->min; i <= (int)option->max; i++)
-        values[n++] = i;
-    *(unsigned *)(void *)(table + option->n) = n;
-}
-
-/* What is wrong with entry 'i' beside the ones before it; NULL: nothing. */
-static const char *option_compare_entries(const struct stp_option *option,
-                                          const char *entries, unsigned i,
-                                          const char *word)
-{
-    const char *entry = entries + i * option->size;
-
-    for (unsigned k = 0; !option->repeats && k < i; k++)
-        if (memcmp(entries + k * option->size, entry, option->size) == 0) {
-            snprintf(expected, sizeof(expected), "%s at most once", word);
-            return expected;
-        }
-    if (option->is_ascending && i > 0 &&
-        *(const unsigned *)(const void *)entry <=
-            *(const unsigned *)(const void *)(entry - option->size))
-        return option->expected;
-    return NULL;
-}
-
-/* Says at '*text' which part of the list is wrong. */
+/* Reads a list; says at '*text' which part of it is wrong. */
 static const char *option_read_list(const struct stp_option *option,
                                     const char **text, char *table)
 {
     static char word[64];
     struct stp_field fields[64];
     const size_t n = stp_split(*text, strlen(*text), fields, 64);
+    char *entries = table + option->at;
+    unsigned *n_entries = (unsigned *)(void *)(table + option->n);
 
     if (option->has_all && strcmp(*text, "all") == 0) {
-        option_take_all(option, table);
+        int *values = (int *)(void *)entries;
+
+        *n_entries = 0;
+        for (int i = (int)option->min; i <= (int)option->max; i++)
+            values[(*n_entries)++] = i;
         return NULL;
     }
     if (n > option->most || n < option->least) {
@@ -269,21 +245,28 @@ static const char *option_read_list(const struct stp_option *option,
                  option->most);
         return option->expected != NULL ? option->expected : expected;
     }
-    for (unsigned i = 0; i < n; i++) {
-        char *entries = table + option->at;
+    for (size_t i = 0; i < n; i++) {
+        char *entry = entries + i * option->size;
         const char *wrong;
 
         snprintf(word, sizeof(word), "%.*s", (int)fields[i].len, fields[i].s);
-        wrong = option->kind(option, word, entries + i * option->size);
+        wrong = option->kind(option, word, entry);
         if (wrong != NULL) {
             *text = word;
             return wrong;
         }
-        wrong = option_compare_entries(option, entries, i, word);
-        if (wrong != NULL)
-            return wrong;
+        for (const char *e = entries; !option->repeats && e < entry;
+             e += option->size)
+            if (memcmp(e, entry, option->size) == 0) {
+                snprintf(expected, sizeof(expected), "%s at most once", word);
+                return expected;
+            }
+        if (option->is_ascending && i > 0 &&
+            *(const unsigned *)(const void *)entry <=
+                *(const unsigned *)(const void *)(entry - option->size))
+            return option->expected;
     }
-    *(unsigned *)(void *)(table + option->n) = (unsigned)n;
+    *n_entries = (unsigned)n;
     return NULL;
 }
 
@@ -296,6 +279,7 @@ enum {
 
 struct option_row {
     const struct stp_option *option;
+    const struct stp_option_group *group;
     char *table; /* the struct that it writes into */
     bool is_given;
 };
@@ -304,6 +288,7 @@ struct option_row {
 struct stp_given {
     const struct stp_command_line *line;
     char *options;
+    struct stp_arguments arguments;
     struct option_row rows[MAX_OPTIONS]; /* by key, if it is no letter */
     int n_rows;
     struct argp_option argp[MAX_OPTIONS]; /* aliases and headings, too */
@@ -322,13 +307,6 @@ static const char *option_read(const struct option_row *row, const char **text)
                    strstr(wrong, " at most once") == NULL
                ? option->expected
                : wrong;
-}
-
-/* What the option expected is a list of words. */
-static bool option_has_words(const struct stp_option *option)
-{
-    return option->words != NULL || option->from_name != NULL ||
-           option->kind == stp_option_coll;
 }
 
 /* "-b", or "--min-gain". */
@@ -350,28 +328,6 @@ static bool option_is_list(const struct stp_option *option)
     return option->n > 0 ||
            (option->arg != NULL && strcmp(option->arg, "LIST") == 0);
 }
-
-static error_t option_parse_row(struct option_row *row, const char *text,
-                                struct argp_state *state)
-{
-    const struct stp_option *option = row->option;
-    const char *wrong = option_read(row, &text);
-    char hint[STP_HINT] = "";
-
-    if (wrong != NULL) {
-        if (option_has_words(option))
-            stp_hint_nearest(text, strlen(text), wrong, hint);
-        stp_usage_error(state, "%s '%s', expected %s%s", option_name(option),
-                        text, wrong, hint);
-    }
-    if (row->is_given && option_is_list(option))
-        stp_usage_error(state, "%s twice, expected one comma-separated list",
-                        option_name(option));
-    row->is_given = true;
-    return 0;
-}
-
-/* ---- the whole of it ---- */
 
 static const struct option_row *given_find(const struct stp_given *p,
                                            const char *name)
@@ -398,22 +354,49 @@ const void *stp_given_value(const struct stp_given *given, const char *name,
 
 int stp_given_arguments(const struct stp_given *given)
 {
-    const struct stp_arguments *arguments =
-        (const void *)(given->options + given->line->arguments);
-
-    return given->line->args_doc != NULL ? arguments->n : 0;
+    return given->arguments.n;
 }
 
-bool stp_is_given(const struct stp_given *given, const char *name)
-{
-    const struct option_row *row = given_find(given, name);
+/* ---- behind the last option and argument ---- */
 
-    return row != NULL && row->is_given;
+/* Refuses an option that was given where it has no effect. */
+static void option_check_needs(const struct stp_given *p,
+                               const struct stp_option *option,
+                               const struct stp_needs *needs,
+                               struct argp_state *state)
+{
+    const struct option_row *with =
+        needs->with != NULL ? given_find(p, needs->with) : NULL;
+    const char *where;
+
+    for (int i = 0; i < STP_MAX_WITHOUT && needs->without[i] != NULL; i++) {
+        const struct option_row *other = given_find(p, needs->without[i]);
+
+        if (other->is_given)
+            stp_usage_error(state, "%s has no effect with %s",
+                            option_name(option), option_name(other->option));
+    }
+    if (with != NULL && !with->is_given)
+        stp_usage_error(state, "%s has no effect without %s",
+                        option_name(option), option_name(with->option));
+    where = needs->find_idle != NULL ? needs->find_idle(p) : NULL;
+    if (where != NULL)
+        stp_usage_error(state, "%s has no effect %s", option_name(option),
+                        where);
 }
 
-const char *stp_given_name(const struct stp_given *given, const char *name)
+/* Whether the needs of a group are this option's, too. */
+static bool option_is_of(const struct stp_option_group *group, const char *name)
 {
-    return option_name(given_find(given, name)->option);
+    const size_t len = strlen(name);
+    const char *s = group->of;
+
+    while (s != NULL &&
+           (strncmp(s, name, len) != 0 || (s[len] != ' ' && s[len] != '\0'))) {
+        s = strchr(s, ' ');
+        s += s != NULL;
+    }
+    return group->of == NULL || s != NULL;
 }
 
 static const char *option_get_path(const struct option_row *row)
@@ -427,9 +410,6 @@ static const char *option_get_path(const struct option_row *row)
 /* Whether the output 'path' is a file that the command reads. */
 static bool option_is_input(const struct stp_given *p, const char *path)
 {
-    const struct stp_arguments *arguments =
-        (const void *)(p->options + p->line->arguments);
-
     for (int i = 0; i < p->n_rows; i++) {
         const char *input = option_get_path(&p->rows[i]);
 
@@ -437,82 +417,83 @@ static bool option_is_input(const struct stp_given *p, const char *path)
             stp_path_is_same(path, input))
             return true;
     }
-    for (int i = 0; p->line->reads && i < arguments->n; i++)
-        if (stp_path_is_same(path, arguments->v[i]))
+    for (int i = 0; p->line->reads && i < p->arguments.n; i++)
+        if (stp_path_is_same(path, p->arguments.v[i]))
             return true;
     return false;
 }
 
-static void option_check_path(const struct stp_given *p,
-                              const struct stp_option *option, const char *path,
-                              struct argp_state *state)
-{
-    char why[STP_RULE_TEXT];
-
-    if (stp_path_objects(option->path, path, why))
-        stp_usage_error(state, "%s '%s' %s", option_name(option), path, why);
-    if (option->path != STP_PATH_READ && option_is_input(p, path))
-        stp_usage_error(
-            state,
-            "%s '%s' is a file that is read, expected another one to "
-            "write",
-            option_name(option), path);
-}
-
-static void option_check_paths(const struct stp_given *p,
-                               struct argp_state *state)
-{
-    const struct stp_arguments *arguments =
-        (const void *)(p->options + p->line->arguments);
-    char why[STP_RULE_TEXT];
-
-    for (int i = 0; i < p->n_rows; i++) {
-        const char *path = option_get_path(&p->rows[i]);
-
-        if (path != NULL)
-            option_check_path(p, p->rows[i].option, path, state);
-    }
-    for (int i = 0; p->line->reads && i < arguments->n; i++)
-        if (stp_path_objects(STP_PATH_READ, arguments->v[i], why))
-            stp_usage_error(state, "'%s' %s", arguments->v[i], why);
-}
-
-/* Behind the last option and argument. */
 static void option_check_all(const struct stp_given *p,
                              struct argp_state *state)
 {
-    const char *command = strchr(state->name, ' ');
-    char why[STP_RULE_TEXT];
+    char why[STP_PATH_WHY];
 
-    if (stp_rules_object(command != NULL ? command + 1 : "", p, why))
-        stp_usage_error(state, "%s", why);
-    option_check_paths(p, state);
+    for (const struct option_row *r = p->rows; r < p->rows + p->n_rows; r++)
+        if (r->is_given) {
+            option_check_needs(p, r->option, &r->option->needs, state);
+            if (option_is_of(r->group, r->option->name))
+                option_check_needs(p, r->option, &r->group->needs, state);
+        }
+    for (const struct option_row *r = p->rows; r < p->rows + p->n_rows; r++) {
+        const char *path = option_get_path(r);
+
+        if (path == NULL)
+            continue;
+        if (stp_path_objects(r->option->path, path, why))
+            stp_usage_error(state, "%s '%s' %s", option_name(r->option), path,
+                            why);
+        if (r->option->path != STP_PATH_READ && option_is_input(p, path))
+            stp_usage_error(
+                state,
+                "%s '%s' is a file that is read, expected another one to "
+                "write",
+                option_name(r->option), path);
+    }
+    for (int i = 0; p->line->reads && i < p->arguments.n; i++)
+        if (stp_path_objects(STP_PATH_READ, p->arguments.v[i], why))
+            stp_usage_error(state, "'%s' %s", p->arguments.v[i], why);
     if (p->line->check != NULL)
         p->line->check(p->options, state);
 }
 
-static error_t option_take_arguments(struct stp_given *p,
-                                     struct argp_state *state)
-{
-    struct stp_arguments *arguments = (void *)(p->options + p->line->arguments);
-    char **v = state->argv + state->next;
+/* ---- reading, by argp ---- */
 
-    if (p->line->args_doc == NULL)
-        stp_usage_error(state, "'%s', expected options only", v[0]);
-    arguments->v = v;
-    arguments->n = state->argc - state->next;
-    if (p->line->one != NULL && arguments->n > 1)
-        stp_usage_error(state, "'%s', expected one %s", v[1], p->line->one);
+static error_t option_parse_row(struct option_row *row, const char *text,
+                                struct argp_state *state)
+{
+    const struct stp_option *option = row->option;
+    const char *wrong = option_read(row, &text);
+    char hint[STP_HINT] = "";
+
+    if (wrong != NULL) {
+        if (option->words != NULL || option->from_name != NULL ||
+            option->kind == stp_option_coll)
+            stp_hint_nearest(text, strlen(text), wrong, hint);
+        stp_usage_error(state, "%s '%s', expected %s%s", option_name(option),
+                        text, wrong, hint);
+    }
+    if (row->is_given && option_is_list(option))
+        stp_usage_error(state, "%s twice, expected one comma-separated list",
+                        option_name(option));
+    row->is_given = true;
     return 0;
 }
 
 static error_t option_parse(int key, char *arg, struct argp_state *state)
 {
     struct stp_given *p = state->input;
+    char **v = state->argv + state->next;
 
     switch (key) {
     case ARGP_KEY_ARGS:
-        return option_take_arguments(p, state);
+        if (p->line->args_doc == NULL)
+            stp_usage_error(state, "'%s', expected options only", v[0]);
+        p->arguments = (struct stp_arguments){v, state->argc - state->next};
+        if (p->line->one != NULL && p->arguments.n > 1)
+            stp_usage_error(state, "'%s', expected one %s", v[1], p->line->one);
+        *(struct stp_arguments *)(void *)(p->options + p->line->arguments) =
+            p->arguments;
+        return 0;
     case ARGP_KEY_NO_ARGS:
         if (p->line->none != NULL)
             stp_usage_error(state, "%s", p->line->none);
@@ -532,26 +513,7 @@ static error_t option_parse(int key, char *arg, struct argp_state *state)
     return ARGP_ERR_UNKNOWN;
 }
 
-/* ---- words that are no options ---- */
-
-/* The options that argp has itself. */
-static const char *const option_argps_own[] = {"help", "usage"};
-enum { N_OWN = sizeof(option_argps_own) / sizeof(option_argps_own[0]) };
-
-static bool option_begins(const char *name, const char *word, size_t len)
-{
-    return name != NULL && strncmp(name, word, len) == 0;
-}
-
-/* The first that the 'len' bytes at 'word' name, which may be a beginning. */
-static const struct argp_option *option_find_long(const struct stp_given *p,
-                                                  const char *word, size_t len)
-{
-    for (int i = 0; i < p->n_argp; i++)
-        if (option_begins(p->argp[i].name, word, len))
-            return &p->argp[i];
-    return NULL;
-}
+/* ---- before argp ---- */
 
 static const struct stp_option *option_find_letter(const struct stp_given *p,
                                                    char letter)
@@ -562,47 +524,42 @@ static const struct stp_option *option_find_letter(const struct stp_given *p,
     return NULL;
 }
 
-static bool option_is_argps_own(const char *word, size_t len)
+/* Whether the argument behind the word "--NAME" is its own.  Refuses a name
+ * that neither the command nor argp has. */
+static bool option_meet_long(const struct stp_given *p, const char *command,
+                             const char *word)
 {
-    for (size_t i = 0; i < N_OWN; i++)
-        if (option_begins(option_argps_own[i], word, len))
-            return true;
-    return false;
-}
-
-static void option_refuse_long(const struct stp_given *p, const char *name,
-                               const char *word, size_t len)
-{
+    const size_t len = strcspn(word, "=") - 2;
+    const char *name = word + 2;
+    const struct argp_option *found = NULL;
     char names[2048] = "";
     char text[STP_CLI_PATH];
     char hint[STP_HINT];
     size_t used = 0;
 
-    for (int i = 0; i < p->n_argp && used < sizeof(names); i++)
-        if (p->argp[i].name != NULL)
-            used += (size_t)snprintf(names + used, sizeof(names) - used,
-                                     "--%s ", p->argp[i].name);
-    snprintf(text, sizeof(text), "unrecognized option '%.*s'%s", (int)len, word,
-             stp_hint_nearest(word, len, names, hint));
-    option_refuse(name, text);
-}
-
-/* Whether the argument behind the word "--NAME", which is known, is its own. */
-static bool option_meet_long(const struct stp_given *p, const char *name,
-                             const char *word)
-{
-    const size_t len = strcspn(word, "=");
-    const struct argp_option *found = option_find_long(p, word + 2, len - 2);
-
-    if (found == NULL && !option_is_argps_own(word + 2, len - 2))
-        option_refuse_long(p, name, word, len);
+    /* the first of which it is a beginning */
+    for (int i = 0; i < p->n_argp; i++)
+        if (p->argp[i].name != NULL) {
+            if (found == NULL && strncmp(p->argp[i].name, name, len) == 0)
+                found = &p->argp[i];
+            if (used < sizeof(names))
+                used += (size_t)snprintf(names + used, sizeof(names) - used,
+                                         "--%s ", p->argp[i].name);
+        }
+    if (found == NULL && strncmp("help", name, len) != 0 &&
+        strncmp("usage", name, len) != 0) {
+        snprintf(text, sizeof(text), "unrecognized option '%.*s'%s",
+                 (int)len + 2, word,
+                 stp_hint_nearest(word, len + 2, names, hint));
+        option_refuse(command, text);
+    }
     while (found != NULL && (found->flags & OPTION_ALIAS) != 0)
         found--;
-    return found != NULL && found->arg != NULL && word[len] == '\0';
+    return found != NULL && found->arg != NULL && name[len] == '\0';
 }
 
 /* The same of a word of letters. */
-static bool option_meet_letters(const struct stp_given *p, const char *name,
+static bool option_meet_letters(const struct stp_given *p, const char *command,
                                 const char *word)
 {
     char text[64];
@@ -612,7 +569,7 @@ static bool option_meet_letters(const struct stp_given *p, const char *name,
 
         if (found == NULL && *s != '?') {
             snprintf(text, sizeof(text), "invalid option -- '%c'", *s);
-            option_refuse(name, text);
+            option_refuse(command, text);
         }
         if (found != NULL && found->arg != NULL)
             return s[1] == '\0';
@@ -620,27 +577,22 @@ static bool option_meet_letters(const struct stp_given *p, const char *name,
     return false;
 }
 
-/* ---- shell completion ---- */
-
-static bool option_has_argument(const struct stp_option *option, const char *a,
-                                const char *b)
-{
-    return strcmp(option->arg, a) == 0 || strcmp(option->arg, b) == 0;
-}
-
 /* Which kind of words a shell completes an option's argument with. */
 static const char *option_completes(const struct stp_option *option)
 {
+    static const char *const kinds[][2] = {{"MACHINE", "machine"},
+                                           {"FOLDER", "folder"},
+                                           {"DIR", "folder"},
+                                           {"FILE", "file"},
+                                           {"SO", "file"}};
+
     if (option->arg == NULL)
         return "none";
-    if (option_has_argument(option, "MACHINE", "MACHINE"))
-        return "machine";
-    if (option->path == STP_PATH_FOLDER ||
-        option_has_argument(option, "FOLDER", "DIR"))
-        return "folder";
-    if (option->path != STP_PATH_NONE ||
-        option_has_argument(option, "FILE", "SO"))
-        return "file";
+    for (size_t i = 0; i < sizeof(kinds) / sizeof(kinds[0]); i++)
+        if (strcmp(option->arg, kinds[i][0]) == 0)
+            return kinds[i][1];
+    if (option->path != STP_PATH_NONE)
+        return option->path == STP_PATH_FOLDER ? "folder" : "file";
     return option_is_list(option) ? "list" : "word";
 }
 
@@ -691,41 +643,35 @@ static void option_look_ahead(const struct stp_given *p, int argc, char **argv)
     }
 }
 
-/* ---- reading all of them ---- */
+/* ---- the whole of it ---- */
 
-static void option_set_default(const struct option_row *row)
-{
-    const struct stp_option *o = row->option;
-    const char *text = o->value;
-
-    if (o->value != NULL)
-        option_read(row, &text);
-    else if (o->absent != 0)
-        *(int *)(void *)(row->table + o->at) = o->absent;
-}
-
-/* Its help ends with the default. */
+/* Adds a row, with its default; its help ends with that. */
 static void option_add(struct stp_given *p, const struct stp_option *o,
-                       char *table, int group)
+                       const struct stp_option_group *group, int heading)
 {
     const int key = o->key != 0 ? o->key : FIRST_KEY + p->n_rows;
+    struct option_row *row = &p->rows[p->n_rows];
+    const char *text = o->value;
     const size_t size = strlen(o->help) + sizeof(" (default )") +
-                        (o->value != NULL ? strlen(o->value) : 0);
+                        (text != NULL ? strlen(text) : 0);
     char *help = malloc(size);
 
     assert(p->n_rows < MAX_OPTIONS && p->n_argp + 3 < MAX_OPTIONS);
-    if (help != NULL && o->value != NULL)
-        snprintf(help, size, "%s (default %s)", o->help, o->value);
+    *row = (struct option_row){o, group, p->options + group->at, false};
+    if (help != NULL && text != NULL)
+        snprintf(help, size, "%s (default %s)", o->help, text);
     else if (help != NULL)
         strcpy(help, o->help);
-    p->help[p->n_rows] = help;
-    p->rows[p->n_rows] = (struct option_row){o, table, false};
-    option_set_default(&p->rows[p->n_rows++]);
+    p->help[p->n_rows++] = help;
     p->argp[p->n_argp++] =
-        (struct argp_option){o->name, key, o->arg, 0, help, group};
+        (struct argp_option){o->name, key, o->arg, 0, help, heading};
     if (o->alias != NULL)
-        p->argp[p->n_argp++] = (struct argp_option){o->alias,     key,  NULL,
-                                                    OPTION_ALIAS, NULL, group};
+        p->argp[p->n_argp++] = (struct argp_option){
+            o->alias, key, NULL, OPTION_ALIAS, NULL, heading};
+    if (text != NULL)
+        option_read(row, &text);
+    else if (o->absent != 0)
+        *(int *)(void *)(row->table + o->at) = o->absent;
 }
 
 void stp_options_read(const struct stp_command_line *line, int argc,
@@ -744,8 +690,7 @@ void stp_options_read(const struct stp_command_line *line, int argc,
             p.argp[p.n_argp++] =
                 (struct argp_option){.doc = g->heading, .group = ++heading};
         for (const struct stp_option *o = g->options; o->name != NULL; o++)
-            option_add(&p, o, (char *)options + g->at,
-                       g->heading != NULL ? heading : 0);
+            option_add(&p, o, g, g->heading != NULL ? heading : 0);
     }
     option_look_ahead(&p, argc, argv);
     argp_parse(&argp, argc, argv, line->is_in_order ? ARGP_IN_ORDER : 0, NULL,

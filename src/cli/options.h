@@ -17,6 +17,7 @@
 #include "tune/plan.h"
 
 struct stp_option;
+struct stp_given; /* a command line that was read; opaque */
 
 /* A kind: reads 'text' into '*at'.  Returns NULL, or the expectation, in
  * static storage. */
@@ -45,6 +46,17 @@ enum stp_path {
     STP_PATH_FOLDER,       /* a folder that is made if need be */
 };
 
+enum { STP_MAX_WITHOUT = 2 };
+
+/* When an option has an effect; names are of options, without "--".  One that
+ * is given without effect is refused. */
+struct stp_needs {
+    const char *with;                     /* is given, too; or NULL */
+    const char *without[STP_MAX_WITHOUT]; /* are not; or NULL */
+    /* Where it has none, as "on CPUs"; NULL if it has. */
+    const char *(*find_idle)(const struct stp_given *given);
+};
+
 struct stp_option {
     const char *name; /* --NAME; NULL ends a table */
     char key;         /* -KEY; 0: none */
@@ -69,6 +81,7 @@ struct stp_option {
     bool has_all;      /* "all" is every int from 'min' to 'max' */
     bool repeats;      /* entries may be alike */
     bool is_ascending; /* unsigned numbers, each greater than the one before */
+    struct stp_needs needs;
     const char *help;
 };
 
@@ -77,7 +90,9 @@ struct stp_option {
 struct stp_option_group {
     const struct stp_option *options; /* NULL ends the groups */
     size_t at;
-    const char *heading; /* of --help, or NULL */
+    const char *heading;    /* of --help, or NULL */
+    struct stp_needs needs; /* beside those of the options themselves ... */
+    const char *of;         /* of these, between spaces; NULL: of all */
 };
 
 /* What is no option. */
@@ -95,14 +110,13 @@ struct stp_command_line {
     const char *none;     /* the error without any; NULL: they may lack */
     bool is_in_order;     /* options end at the first argument */
     bool reads;           /* arguments are STP_PATH_READ */
-    /* what the tables, and the rules of rules.c, do not say: calls
-     * stp_usage_error(); or NULL */
+    /* what the tables do not say: calls stp_usage_error(); or NULL */
     void (*check)(void *options, struct argp_state *state);
 };
 
 /* Sets the defaults, then reads options and arguments into '*options', or ends
- * the program as argp does: also if an option has no effect beside the others
- * (rules.c), or an output has no place or would replace an input. */
+ * the program as argp does: also if an option has no effect beside the others,
+ * or an output has no place or would replace an input. */
 void stp_options_read(const struct stp_command_line *line, int argc,
                       char **argv, void *options);
 
@@ -111,9 +125,7 @@ void stp_options_read(const struct stp_command_line *line, int argc,
 void stp_usage_error(const struct argp_state *state, const char *fmt, ...)
     STP_PRINTF(2, 3) __attribute__((noreturn));
 
-/* ---- which options were given, for rules.c ---- */
-
-struct stp_given; /* opaque */
+/* ---- which options were given, for find_idle() ---- */
 
 /* Where the value of the option 'name' is, and how many there are: the entries
  * of a list, 1 of others; 0 if it was not given and has no default.  NULL if
@@ -124,23 +136,22 @@ const void *stp_given_value(const struct stp_given *given, const char *name,
 /* How many arguments there are that are no options. */
 int stp_given_arguments(const struct stp_given *given);
 
-/* Whether the command line has the option. */
-bool stp_is_given(const struct stp_given *given, const char *name);
+/* Whether --on names a recorded machine. */
+bool stp_given_is_recorded(const struct stp_given *given);
 
-/* Its name as users type it, such as "-b" or "--min-gain". */
-const char *stp_given_name(const struct stp_given *given, const char *name);
+/* find_idle() of --channels, beside --arms. */
+const char *stp_find_idle_channels(const struct stp_given *given);
 
-enum { STP_RULE_TEXT = 256 };
+/* ---- paths ---- */
 
-/* Whether an option that was given has no effect in 'command' beside the
- * others: then 'text' is a sentence that says which, and why. */
-bool stp_rules_object(const char *command, const struct stp_given *given,
-                      char text[STP_RULE_TEXT]);
+enum { STP_PATH_WHY = 256 };
 
-/* Whether 'path' cannot be written as what it is, or is one of the files that
- * are read: then 'text' says why. */
+/* Whether 'path' cannot be read or written as what it is: then 'why' says the
+ * reason, behind the path. */
 bool stp_path_objects(enum stp_path kind, const char *path,
-                      char text[STP_RULE_TEXT]);
+                      char why[STP_PATH_WHY]);
+
+/* Whether both are one file. */
 bool stp_path_is_same(const char *a, const char *b);
 
 /* ---- tables that several commands have ---- */

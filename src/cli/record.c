@@ -102,7 +102,7 @@ static const struct stp_command_line record_line = {
             {.options = record_table},
             {.options = stp_measure_table, .at = AT(measure)},
             {.options = stp_machine_table, .at = AT(machine)},
-            {stp_run_table, AT(run), STP_RUN_HEADING},
+            {stp_run_table, AT(run), .heading = STP_RUN_HEADING},
             {0}},
     .args_doc = "NAME",
     .arguments = AT(arguments),

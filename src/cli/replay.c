@@ -36,9 +36,11 @@ static const char *const layouts[] = {[MOCK_ONE_THREAD] = "one-thread",
 
 static const struct stp_option replay_table[] = {
     {"trace", 0, "FILE", stp_option_text, AT(trace),
+     .needs.without = {"contract"},
      .help = "Collectives to replay: a CSV file of ours, a workload of AICB or "
              "SimAI, or PyTorch's execution trace, also compressed by gzip"},
     {"plugin", 0, "SO", stp_option_text, AT(plugin),
+     .needs.without = {"contract"},
      .help =
          "Tuner plugin of any vendor, as NCCL_TUNER_PLUGIN (default: ours)"},
     {"policy", 0, "FILE", stp_option_text, AT(policy), .path = STP_PATH_READ,
@@ -58,16 +60,17 @@ static const struct stp_option replay_table[] = {
              "number in the trace, else the machine's). Another number than "
              "the machine's is modelled"},
     {"layout", 0, "WORD", stp_option_word, AT(layout), .words = layouts,
-     .value = "one-thread",
+     .value = "one-thread", .needs.without = {"contract"},
      .help = "Where the ranks live: one-thread, threads or processes"},
     {"jobs", 0, "N", stp_option_count, AT(n_jobs), .min = 1, .max = 256,
+     .needs.without = {"contract"},
      .help = "Processes that share the schedules (default: one per CPU)"},
     {"contract", 0, "SO", stp_option_text, AT(contract),
      .help = "Instead of a trace: put this tuner plugin through all that NCCL "
              "may do to it, and print a verdict per line (with --on, --ranks, "
              "--nccl, --policy, --seeds)"},
     {"time-limit", 0, "SECONDS", stp_option_count, AT(time_limit_s), .min = 1,
-     .max = 86400, .value = "30",
+     .max = 86400, .value = "30", .needs.with = "contract",
      .help = "Time limit of each check of --contract"},
     {0},
 };

@@ -50,10 +50,10 @@ static const struct stp_option run_table[] = {
      .help = "Learn while the job runs, from the policy if there is one, and "
              "say what was learned"},
     {"strategy", 0, "NAME", stp_option_text, AT(run.strategy),
-     .words = strategies,
+     .words = strategies, .needs.with = "online",
      .help = "Strategy of learning: halving (default) or epsilon"},
     {"objective", 0, "NAME", stp_option_text, AT(run.objective),
-     .words = objectives,
+     .words = objectives, .needs.with = "online",
      .help = "Times to learn from: auto (default), gpu or file"},
     {"record-trace", 0, "FILE", stp_option_text, AT(trace),
      .path = STP_PATH_WRITE,
@@ -61,7 +61,7 @@ static const struct stp_option run_table[] = {
              "with or without a policy: a trace for replay"},
     {"quiet", 'q', NULL, stp_option_flag, AT(quiet),
      .help = "Print no report of the decisions"},
-    {"json", 0, NULL, stp_option_flag, AT(json),
+    {"json", 0, NULL, stp_option_flag, AT(json), .needs.without = {"quiet"},
      .help = "Print the report as JSON"},
     {0},
 };

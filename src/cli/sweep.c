@@ -62,6 +62,38 @@ static const char *sweep_read_o(const struct stp_option *option,
 static const char *const places[] = {"out", "in", "both", NULL};
 static const char *const formats[] = {"nccl", "table", "csv", "json", NULL};
 
+static const char *sweep_find_rootless(const struct stp_given *given)
+{
+    unsigned n = 0;
+    const int *colls = stp_given_value(given, "collective", &n);
+
+    for (unsigned i = 0; i < n; i++)
+        if (colls[i] == ncclFuncBroadcast || colls[i] == ncclFuncReduce)
+            return NULL;
+    /* what a recorded machine has times of is known when it is opened */
+    return n > 0 || !stp_given_is_recorded(given)
+               ? "without --collective broadcast or reduce"
+               : NULL;
+}
+
+static const char *sweep_find_unchecked(const struct stp_given *given)
+{
+    unsigned n;
+    const unsigned *check = stp_given_value(given, "check", &n);
+
+    return *check > 0 && stp_given_is_recorded(given)
+               ? "on a recorded machine, which computes nothing to check"
+               : NULL;
+}
+
+static const char *sweep_find_unplaced(const struct stp_given *given)
+{
+    return stp_given_is_recorded(given)
+               ? "on a recorded machine, whose times are of results out of "
+                 "place"
+               : NULL;
+}
+
 static const struct stp_option sweep_table[] = {
     {"arms", 0, "LIST", stp_option_text, AT(arms),
      .help = "Arms to compare with NCCL's own choice: "
@@ -72,6 +104,7 @@ static const struct stp_option sweep_table[] = {
              "all; auto where nothing can be "
              "forced)"},
     {"channels", 0, "LIST", stp_option_text, AT(channels),
+     .needs.find_idle = stp_find_idle_channels,
      .help = "Also every such arm with each of these channel counts"},
     {"bytes", 0, "LIST", stp_option_size, AT(measure.bytes),
      .alias = "sizes-bytes", .expected = "sizes such as 1M,10M",
@@ -83,13 +116,16 @@ static const struct stp_option sweep_table[] = {
      .help = "Reduction: sum, prod, min, max, avg or all of them; as -o, "
              "anything else is the file of --output"},
     {"root", 'r', "RANK", stp_option_count, AT(measure.root), .value = "0",
+     .needs.find_idle = sweep_find_rootless,
      .help = "Root of broadcasts and reduces"},
     {"check", 'c', "N", stp_option_count, AT(check), .value = "1",
+     .needs.find_idle = sweep_find_unchecked,
      .help =
          "Check every element of the results of N iterations of each arm at "
          "each size, and none with 0; a recorded machine has no elements"},
     {"place", 0, "out|in|both", stp_option_word, AT(arm_places),
      .words = places, .min = STP_OUT_OF_PLACE, .value = "out",
+     .needs.find_idle = sweep_find_unplaced,
      .help = "Where the arms' results go; NCCL's own choice is measured in "
              "both places on a real machine"},
     {"output", 0, "FILE", stp_option_text, AT(output), .path = STP_PATH_WRITE,
@@ -136,8 +172,9 @@ static const struct stp_command_line sweep_line = {
         (const struct stp_option_group[]){
             {.options = sweep_table},
             {.options = stp_measure_table, .at = AT(measure)},
-            {.options = stp_machine_table, .at = AT(machine)},
-            {stp_run_table, AT(run), STP_RUN_HEADING},
+            {stp_machine_table, AT(machine), .needs.without = {"format"},
+             .of = "json"},
+            {stp_run_table, AT(run), .heading = STP_RUN_HEADING},
             {0}},
     .check = sweep_check_options,
     .doc = "Times collectives: every size with every arm, in interleaved "

@@ -102,6 +102,34 @@ static const struct stp_option train_matrix_table[] = {
 
 static const char *const backends[] = {"gloo", "mpi", NULL};
 
+static const char *train_find_recorded(const struct stp_given *given)
+{
+    return stp_given_is_recorded(given)
+               ? "on a recorded machine, which computes nothing"
+               : NULL;
+}
+
+static const char *train_find_unbucketed(const struct stp_given *given)
+{
+    unsigned n = 0;
+    const int *modes = stp_given_value(given, "modes", &n);
+
+    for (unsigned i = 0; i < n; i++)
+        if (modes[i] == STP_TRAIN_BUCKETED)
+            return NULL;
+    return "without --modes bucketed";
+}
+
+static const char *train_find_turnless(const struct stp_given *given)
+{
+    static const char *const turns[] = {"arms", "policy", "plugin"};
+    unsigned n = 0;
+
+    for (size_t i = 0; i < 3 && n == 0; i++)
+        stp_given_value(given, turns[i], &n);
+    return n == 0 ? "without --arms or --policy or --plugin" : NULL;
+}
+
 static const struct stp_option train_table[] = {
     {"on", 0, "MACHINE", stp_option_text, AT(machine.on),
      .help = "Machine to train on: cuda, cpu, or a recorded machine by its "
@@ -128,9 +156,11 @@ static const struct stp_option train_table[] = {
     {"warmup", 0, "N", stp_option_count, AT(matrix.base.warmup), .value = "3",
      .help = "Steps before the first, untimed and without an update"},
     {"lr", 0, "RATE", stp_option_double, AT(matrix.base.rate), .above = true,
-     .value = "0.01", .help = "Learning rate"},
+     .value = "0.01", .needs.find_idle = train_find_recorded,
+     .help = "Learning rate"},
     {"bucket-mb", 0, "MB", stp_option_double, AT(bucket_mib), .above = true,
      .max = 1e6, .expected = "a number above 0, at most 1000000", .value = "25",
+     .needs.find_idle = train_find_unbucketed,
      .help = "Gradients of a bucket in MiB; the first is of 1 at most"},
     {"seed", 0, "N", stp_option_number, AT(matrix.base.seed),
      .max = 0x1p53 /* whole numbers above are not exact in JSON */,
@@ -154,6 +184,7 @@ static const struct stp_option train_tuner_table[] = {
      .help = "Compare with this tuner plugin (default: ours, if there is a "
              "policy)"},
     {"rounds", 0, "N", stp_option_count, AT(matrix.base.rounds), .min = 1,
+     .needs.find_idle = train_find_turnless,
      .help = "Turns of each arm and policy (default 5)"},
     {0},
 };
@@ -164,7 +195,7 @@ static const struct stp_option train_results_table[] = {
      .help = "Write benchmark_results_GPU.json into this folder, after each "
              "combination, and benchmark_results.json for the PyTorch "
              "notebook; combinations that are in it are not trained again"},
-    {"fresh", 0, NULL, stp_option_flag, AT(fresh),
+    {"fresh", 0, NULL, stp_option_flag, AT(fresh), .needs.with = "output",
      .help = "Discard the results in that folder"},
     {"profile", 0, NULL, stp_option_flag, AT(matrix.base.trace),
      .help = "Trace some steps after the last: write trace_rankN.json, for "
@@ -189,11 +220,11 @@ static void train_check_options(void *options, struct argp_state *state)
 static const struct stp_command_line train_line = {
     .groups =
         (const struct stp_option_group[]){
-            {train_matrix_table, 0,
-             "What to train: all combinations of these lists"},
-            {train_table, 0, "How"},
-            {train_tuner_table, 0, "Arms and tuner"},
-            {train_results_table, 0, "Results"},
+            {train_matrix_table,
+             .heading = "What to train: all combinations of these lists"},
+            {train_table, .heading = "How"},
+            {train_tuner_table, .heading = "Arms and tuner"},
+            {train_results_table, .heading = "Results"},
             {0}},
     .check = train_check_options,
     .doc = "Trains multilayer perceptrons on synthetic data, data-parallel, "

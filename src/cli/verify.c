@@ -52,9 +52,12 @@ static const struct stp_command_line verify_line = {
     .groups =
         (const struct stp_option_group[]){
             {.options = verify_table},
-            {.options = stp_measure_table, .at = AT(measure)},
+            {stp_measure_table, AT(measure), .needs.without = {"iterate"},
+             .of = "collective minbytes maxbytes stepfactor stepbytes "
+                   "warmup_iters"},
             {.options = stp_machine_table, .at = AT(machine)},
-            {stp_workload_table, AT(work), "With --iterate:"},
+            {stp_workload_table, AT(work),
+             .heading = "With --iterate:", .needs.with = "iterate"},
             {0}},
     .args_doc = "[POLICY]",
     .arguments = AT(arguments),

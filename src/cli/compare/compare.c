@@ -53,7 +53,7 @@ static const struct stp_option compare_table[] = {
     {"output", 'o', "FOLDER", stp_option_text, AT(output),
      .path = STP_PATH_FOLDER,
      .help = "Keep the output of each run, and runs.csv"},
-    {"resume", 0, NULL, stp_option_flag, AT(resume),
+    {"resume", 0, NULL, stp_option_flag, AT(resume), .needs.with = "output",
      .help = "Add rounds to those in the folder"},
     {"json", 0, NULL, stp_option_flag, AT(json), .help = "Print JSON"},
     {0},
