@@ -82,31 +82,18 @@ TEST_F(Iterate, PlaysAStepOfATrace)
         const char *what;
         const char *arms;
     } cases[] = {
-        {"h200x2", "aicb_megatron_tp2_dp2.csv",
-         "AICB workload: 6 collectives, 4 GEMMs\n"
-         "not played, 3 rows: 1 x barrier (first in line 5), 1 x all_to_all "
-         "(first in line 11), 1 x all_reduce of 0 bytes (first in line 17)\n"
-         "its step: 5 collectives, 4 GEMMs\n"
-         "dp_group of 2 ranks on all 2; tp_group of 2 ranks on all 2\n\n",
-         "trace: a step of it, most of its bytes by reducescatter of 67108864 "
-         "bytes; ",
-         "auto   ring/simple/24   670.95  "},
-        {"h200x4", "aicb_megatron_tp2_dp2.csv",
-         "dp_group of 2 ranks on 2 groups of 2, 2 apart; tp_group of 2 ranks "
-         "on "
-         "2 groups of 2, 1 apart\n\n",
-         "compute alone 284.83 us, communication alone 294.34 us: ratio 0.968; "
+        {"h200x4", "groups.csv",
+         "steptune CSV: 6 collectives, 3 GEMMs\n"
+         "its step: 5 collectives, 3 GEMMs\n"
+         "world on all 4; tp of 2 ranks on 2 groups of 2, 1 apart; dp of 2 "
+         "ranks on 2 groups of 2, 2 apart\n\n",
+         "compute alone 544.13 us, communication alone 251.96 us: ratio 2.16; "
          "modelled\n",
-         "auto   ring/simple/24   550.76  550.76  550.76  550.76      1"},
+         "auto   ring/simple/24   762.79  762.77  762.89  763.01      1"},
         {"h200x4", "torch_ddp_et.json.gz",
          "step 2, of 2 that the trace has: 4 collectives, 8 GEMMs\n"
          "group 0 of 2 ranks on all 4\n\n",
          "most of its bytes by allreduce of 31502336 bytes, f32; ", "auto "},
-        {"h200x4", "simai_tp2_dp2.txt",
-         "tp of 2 ranks on 2 groups of 2, 1 apart; dp of 2 ranks on 2 groups "
-         "of "
-         "2, 2 apart\n\n",
-         "most of its bytes by allreduce of 16777216 bytes; ", "auto "},
     };
 
     for (const auto &c : cases) {
@@ -130,13 +117,12 @@ TEST_F(Iterate, OfATraceComparesAPolicyAndWritesItsFiles)
 
     Outcome o = Run("iterate --no-plots --on h200x2 -n 3 --rounds 2 -o dir "
                     "--arms auto --policy p.conf " +
-                    kTrace + "aicb_megatron_tp2_dp2.csv");
+                    kTrace + "groups.csv");
 
     ASSERT_EQ(0, o.status) << o.err;
     EXPECT_EQ(4u, Rows("dir/rounds.csv").size());
     EXPECT_THAT(Rows("dir/rounds.csv"), Each(HasSubstr(",trace,gemm,1,0,")));
-    EXPECT_THAT(Read("dir/rounds.csv"),
-                HasSubstr("; trace aicb_megatron_tp2_dp2.csv\n"));
+    EXPECT_THAT(Read("dir/rounds.csv"), HasSubstr("; trace groups.csv\n"));
     EXPECT_THAT(Read("dir/summary.md"), HasSubstr("plugin"));
     EXPECT_NE(nullptr, Parse(Read("dir/summary.json")));
 

@@ -356,13 +356,6 @@ TEST_F(CliTrace, TracesOfOthersArePlayedOnAllRanks)
         const char *name;
         const char *head;
     } cases[] = {
-        {"aicb_megatron_tp2_dp2.csv",
-         "AICB workload: 6 collectives, 4 GEMMs\n"
-         "not played, 3 rows: 1 x barrier (first in line 5), 1 x all_to_all "
-         "(first in line 11), 1 x all_reduce of 0 bytes (first in line 17)\n"},
-        {"simai_tp2_dp2.txt",
-         "SimAI workload: 7 collectives, 8 GEMMs\n"
-         "not played, 1 row: 1 x ALLTOALL (first in line 6)\n"},
         {"torch_ddp_et.json.gz",
          "execution trace: 8 collectives, 16 GEMMs\n"
          "not played, 4 rows: 2 x aten::relu_ (first in line 36), 2 x "

@@ -30,11 +30,9 @@ static const Target kTargets[] = {
     {"settings", Settings},
     {"store", StoreOfJob},
     {"timings", Timings},
-    {"trace_aicb", Trace},
     {"trace_csv", Trace},
     {"trace_execution", Trace},
     {"trace_gzip", TraceGzip},
-    {"trace_simai", Trace},
     {"training_runs", TrainingRuns},
 };
 

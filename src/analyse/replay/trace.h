@@ -146,7 +146,7 @@ struct stp_trace_skip {
 };
 
 struct stp_trace {
-    char format[48]; /* of the file: "steptune CSV", "AICB workload", ... */
+    char format[48]; /* of the file: "steptune CSV" or "execution trace" */
     struct stp_trace_row *rows;
     size_t n_rows;
     struct stp_trace_compute *computes;

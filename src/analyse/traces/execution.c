@@ -15,7 +15,7 @@
 
 #include <cjson/cJSON.h>
 
-#include "analyse/traces/formats.h"
+#include "analyse/traces/execution.h"
 #include "nccl_tuner_abi.h"
 
 enum { MAX_DIMS = 8, MAX_ANCESTORS = 8 };
@@ -38,7 +38,12 @@ struct execution {
     struct stp_error *err;
 };
 
-static const struct stp_trace_word words[] = {
+enum { NOT_TUNED = -1, NO_WORD = -2 };
+
+static const struct {
+    const char *name;
+    int coll; /* ncclFunc_t; NOT_TUNED if NCCL asks no tuner about it */
+} words[] = {
     {"allreduce", ncclFuncAllReduce},
     {"allreduce_coalesced", ncclFuncAllReduce},
     {"all_reduce", ncclFuncAllReduce},
@@ -56,16 +61,15 @@ static const struct stp_trace_word words[] = {
     {"_reduce_scatter_base", ncclFuncReduceScatter},
     {"reduce_scatter_tensor", ncclFuncReduceScatter},
     {"reduce_scatter_tensor_coalesced", ncclFuncReduceScatter},
-    {"all_to_all", STP_NOT_TUNED},
-    {"all_to_allv", STP_NOT_TUNED},
-    {"barrier", STP_NOT_TUNED},
-    {"send", STP_NOT_TUNED},
-    {"recv", STP_NOT_TUNED},
-    {"gather", STP_NOT_TUNED},
-    {"scatter", STP_NOT_TUNED},
-    {"init", STP_NOT_TUNED},
-    {"wait", STP_NOT_TUNED},
-    {NULL, 0},
+    {"all_to_all", NOT_TUNED},
+    {"all_to_allv", NOT_TUNED},
+    {"barrier", NOT_TUNED},
+    {"send", NOT_TUNED},
+    {"recv", NOT_TUNED},
+    {"gather", NOT_TUNED},
+    {"scatter", NOT_TUNED},
+    {"init", NOT_TUNED},
+    {"wait", NOT_TUNED},
 };
 
 static const struct {
@@ -211,13 +215,15 @@ static int execution_find_word(const cJSON *values, int *coll_ret)
     int at = -1;
     int i = 0;
 
-    *coll_ret = STP_NO_WORD;
+    *coll_ret = NO_WORD;
     cJSON_ArrayForEach(value, values)
     {
         const char *s = cJSON_GetStringValue(value);
 
-        if (s != NULL && *coll_ret == STP_NO_WORD) {
-            *coll_ret = stp_trace_word(words, s, strlen(s));
+        if (s != NULL && *coll_ret == NO_WORD) {
+            for (size_t w = 0; w < sizeof(words) / sizeof(words[0]); w++)
+                if (strcmp(words[w].name, s) == 0)
+                    *coll_ret = words[w].coll;
             at = i;
         }
         i++;
@@ -319,13 +325,20 @@ static enum stp_status execution_add_sides(struct execution *e,
                                            const struct node *node,
                                            const uint64_t sides[3], int type)
 {
-    struct stp_trace_place place = e->place;
+    struct stp_trace_compute compute = {.gemm = {(unsigned)sides[0],
+                                                 (unsigned)sides[1],
+                                                 (unsigned)sides[2], type},
+                                        .place = e->place};
 
     if (sides[0] == 0 || sides[1] == 0 || sides[2] == 0)
         return STP_OK; /* nothing to compute */
-    place.line = node->line;
+    for (int i = 0; i < 3; i++)
+        if (sides[i] > (uint64_t)1 << 30)
+            return stp_fail_at(e->err, STP_ERR_SYNTAX, node->line, 0,
+                               "a GEMM with a side above 2^30");
+    compute.place.line = node->line;
     e->place.waits = false;
-    return stp_trace_add_gemm(e->b, sides, type, &place, e->err);
+    return stp_trace_add_compute(e->b, &compute, e->err);
 }
 
 static uint64_t execution_product(const uint64_t *dims, size_t n)

@@ -5,11 +5,6 @@
  * gzip compressed is read as well:
  *
  *   steptune CSV      analyse/replay/trace.h
- *   AICB workload     aicb/workload/physical: a line of ranks, a CSV header
- *                     with comm_type, a row a collective or computation
- *   SimAI workload    aicb/workload/simAI: a line that begins with the
- *                     parallelism, the number of layers, a line a layer with
- *                     the times and collectives of three passes
  *   execution trace   PyTorch's ExecutionTraceObserver, JSON, schemas 1.0 and
  *                     1.1 (PARAM and Chakra read it)
  *
