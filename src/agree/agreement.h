@@ -24,11 +24,8 @@
  *
  * Over several hosts there must be a store.  The first rank that joined on each
  * host speaks for the host there (hosts.h), in a thread of its own, and the
- * host's ranks await the outcome.  The same threads then agree on plans
- * (planner.h): up to 32 proposals for epochs to come, each of which is known on
- * all hosts before a rank comes to it.  The observer is a rank of the host that
- * leads.  Here a rank may have to wait, for a time that is bounded, and may
- * learn that nobody can know what the others do: LOST.
+ * host's ranks await the outcome.  Nothing is said between hosts after it, so
+ * their ranks do not learn.
  *
  * An implementation is a table of functions.  There is one: memory that the
  * ranks of a host share (shm.c).
@@ -64,12 +61,9 @@ struct stp_fingerprint {
 /* Where hosts meet. */
 struct stp_agreement_store {
     struct stp_store_address address;
-    unsigned timeout_ms; /* for all hosts to come, from the first join here, and
-                            for all to answer to a plan */
-    unsigned lead; /* milliseconds, and calls, from a plan's verdict to its
-                      first proposal, at least */
-    char run[96];  /* jobs of different runs do not meet */
-    char host[60]; /* this host's name, for messages */
+    unsigned timeout_ms; /* for all hosts to come, from the first join here */
+    char run[96];        /* jobs of different runs do not meet */
+    char host[60];       /* this host's name, for messages */
 };
 
 /* One rank of a communicator. */
@@ -80,41 +74,22 @@ struct stp_agreement_rank {
     size_t n_needed;  /* of them: with fewer, all step aside; 1 to n_ranks */
     int number;       /* among them if the launcher tells, else -1 */
     struct stp_fingerprint fingerprint;
-    bool proposes; /* takes part in proposals, beside comparing fingerprints */
+    bool proposes; /* takes part in proposals, beside comparing fingerprints;
+                      not where there is a store */
     struct stp_agreement_store store; /* where hosts are compared, too */
 };
 
 /* A rank's handle, which an implementation's own begins with. */
 struct stp_agreement {
     const struct stp_agreement_ops *ops;
-    bool proposes;        /* this rank takes part in proposals */
-    bool speaks;          /* for its host: a thread must call speak() */
-    bool may_observe;     /* of the host's ranks one does, which is the observer
-                             if its host leads */
-    size_t max_proposals; /* at once */
-};
-
-/* What came of the proposals that were made last. */
-enum stp_proposed {
-    STP_PROPOSED_TAKEN,   /* or will be; or there were none */
-    STP_PROPOSED_PENDING, /* for ever once frozen */
-    STP_PROPOSED_DROPPED, /* they never will be */
-    STP_PROPOSED_OVER,    /* nothing can be proposed any more: explain() */
-};
-
-/* What an epoch is. */
-enum stp_epoch {
-    STP_EPOCH_KNOWN,
-    STP_EPOCH_FROZEN, /* all later epochs change nothing, either; from the same
-                         epoch on for all */
-    STP_EPOCH_LOST,   /* others may change something, and what is not known:
-                         the job cannot go on */
+    bool proposes; /* this rank takes part in proposals */
+    bool observes; /* it is the observer */
+    bool speaks;   /* for its host: a thread must call speak() */
 };
 
 /* Callable from any thread, but for one handle's next_epoch(), which one thread
  * at a time may call.  join(), compare(), speak() and leave() may block,
- * allocate and do I/O; over several hosts next_epoch() may block; none of the
- * others does any of that. */
+ * allocate and do I/O; none of the others does any of that. */
 struct stp_agreement_ops {
     /*
      * Joins.  STP_OK and *agreement_ret, to be given back with leave(); else
@@ -135,42 +110,35 @@ struct stp_agreement_ops {
     bool (*compare)(struct stp_agreement *agreement, unsigned wait_ms);
 
     /* Writes why the ranks may not decide, as this rank sees it: the ranks that
-     * are missing or differ, and in what.  Where they may: why there are no
-     * more proposals, or why an epoch is lost. */
+     * are missing or differ, and in what. */
     void (*explain)(const struct stp_agreement *agreement, char *text,
                     size_t size);
 
     /* Speaks for the host at the store, where all hosts must do so; returns
-     * with the outcome, or if ranks here propose when nothing more can be
-     * agreed on, or soon after hush().  At most once. */
+     * with the outcome, or soon after hush().  At most once. */
     void (*speak)(struct stp_agreement *agreement);
     void (*hush)(struct stp_agreement *agreement);
 
     /* ---- proposals ---- */
 
-    /* Whether all ranks of the communicator, of a host if there are several,
-     * take part in proposals; the same on all of them once NCCL's barrier is
-     * passed and compare() has returned.  Only then ranks may act on them. */
+    /* Whether all ranks of the communicator take part in proposals; the same on
+     * all of them once NCCL's barrier is passed.  Only then ranks may act on
+     * them. */
     bool (*is_complete)(struct stp_agreement *agreement);
 
-    /* After that. */
-    bool (*is_observer)(const struct stp_agreement *agreement);
+    /* Proposes a number, 1 to 2^31 - 1, for the next epoch that is decided.
+     * False, and nothing done, if the last proposal is pending, the agreement
+     * is frozen, or it is another number. */
+    bool (*propose)(struct stp_agreement *agreement, uint32_t proposal);
 
-    /* Proposes 1 to 'max_proposals' numbers, each 1 to 2^31 - 1, for epochs in
-     * a row; those until then have 'epoch_calls' calls or more.  False, and
-     * nothing done, if the last proposals are pending, there are no more, or it
-     * is another number. */
-    bool (*propose)(struct stp_agreement *agreement, const uint32_t *proposals,
-                    size_t n, unsigned epoch_calls);
-
-    enum stp_proposed (*proposed)(struct stp_agreement *agreement);
+    /* Whether the last proposal is not taken yet; for ever once frozen. */
+    bool (*is_pending)(struct stp_agreement *agreement);
 
     /* The proposal of this rank's next epoch: 1 at the first call, then 2 and
-     * so on.  The same on all ranks; 0 if nothing changes.  Over several hosts
-     * it waits where a plan is not decided, up to the store's 'timeout_ms' and
-     * five seconds. */
-    enum stp_epoch (*next_epoch)(struct stp_agreement *agreement,
-                                 uint32_t *proposal_ret);
+     * so on.  The same on all ranks; 0 if nothing changes.  False from the
+     * epoch on with which the agreement is frozen, the same one for all: no
+     * later epoch changes anything, either. */
+    bool (*next_epoch)(struct stp_agreement *agreement, uint32_t *proposal_ret);
 
     /* To the ranks that stay it is as if this rank were stopped. */
     void (*leave)(struct stp_agreement *agreement);

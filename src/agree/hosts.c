@@ -15,7 +15,7 @@ enum {
     NAP_MAX_MS = 20,
     NAP_RANKS_PER_MS = 64,
     MAX_ROWS = 1024, /* that are read to tell why */
-    KEY_TEXT = STP_HOSTS_KEY,
+    KEY_TEXT = 192,
     WORD_TEXT = 8, /* of a decision */
 };
 
@@ -29,13 +29,11 @@ struct speech {
     struct stp_client client;
     int64_t deadline_ms; /* for all hosts to come */
     bool has_generation;
-    bool is_first; /* in it */
     uint64_t generation;
     size_t n_said;    /* ranks of this host that the store knows of */
     size_t n_arrived; /* ranks of all hosts, as last heard */
-    size_t n_learning;
-    bool differs;    /* from the reference */
-    bool is_counted; /* 'ready' may hold this host */
+    bool differs;     /* from the reference */
+    bool is_counted;  /* 'ready' may hold this host */
     char decision[WORD_TEXT];
 };
 
@@ -44,21 +42,15 @@ static const char *speech_key(const struct speech *s, const char *name,
 {
     const struct stp_hosts *h = s->hosts;
 
-    snprintf(key, KEY_TEXT, "1/%s/%016" PRIx64 "-%zu/%" PRIu64 "%s%s",
-             h->store->run, h->comm_id, h->n_ranks, s->generation,
-             name[0] != '\0' ? "/" : "", name);
+    snprintf(key, KEY_TEXT, "1/%s/%016" PRIx64 "-%zu/%" PRIu64 "/%s",
+             h->store->run, h->comm_id, h->n_ranks, s->generation, name);
     return key;
-}
-
-bool stp_hosts_connect(const struct stp_agreement_store *store,
-                       struct stp_client *client, int64_t deadline_ms)
-{
-    return stp_client_open(client, &store->address, TOKEN, deadline_ms);
 }
 
 static bool speech_connect(struct speech *s, int64_t deadline_ms)
 {
-    return stp_hosts_connect(s->hosts->store, &s->client, deadline_ms);
+    return stp_client_open(&s->client, &s->hosts->store->address, TOKEN,
+                           deadline_ms);
 }
 
 static bool speech_add(struct speech *s, const char *name, size_t n,
@@ -89,10 +81,8 @@ static bool speech_take_tickets(struct speech *s, size_t n)
     if (!stp_client_add(&s->client, key, (int64_t)n, &sum))
         return false;
     last = ((uint64_t)sum - 1) / h->n_ranks;
-    if (!s->has_generation) {
+    if (!s->has_generation)
         s->generation = last;
-        s->is_first = ((uint64_t)sum - n) % h->n_ranks == 0;
-    }
     s->has_generation = true;
     if (((uint64_t)sum - n) / h->n_ranks == last && last == s->generation)
         return true;
@@ -237,9 +227,7 @@ static bool speech_get_ready(struct speech *s)
         !s->hosts->commit(s->hosts->user))
         return speech_refuse(s);
     s->is_counted = true;
-    if (!speech_add(s, "learning", s->hosts->count_learning(s->hosts->user),
-                    &s->n_learning) ||
-        !speech_add(s, "ready", s->n_said, &n_ready))
+    if (!speech_add(s, "ready", s->n_said, &n_ready))
         return false;
     return n_ready == s->hosts->n_ranks ? speech_decide(s, FOLLOW)
                                         : speech_await_decision(s);
@@ -336,18 +324,7 @@ static void speech_explain(struct speech *s, char *why, size_t size)
     free(rows);
 }
 
-/* A store that fails now fails the first plan, which tells why. */
-static void speech_hand_over(struct speech *s, struct stp_hosts_line *line_ret)
-{
-    line_ret->all_learn = !speech_add(s, "learning", 0, &s->n_learning) ||
-                          s->n_learning == s->hosts->n_ranks;
-    line_ret->client = s->client;
-    line_ret->leads = s->is_first;
-    speech_key(s, "", line_ret->generation);
-}
-
-bool stp_hosts_compare(const struct stp_hosts *hosts,
-                       struct stp_hosts_line *line_ret, char *why, size_t size)
+bool stp_hosts_compare(const struct stp_hosts *hosts, char *why, size_t size)
 {
     struct speech s = {.hosts = hosts,
                        .deadline_ms = stp_now_ms() + hosts->store->timeout_ms};
@@ -357,11 +334,8 @@ bool stp_hosts_compare(const struct stp_hosts *hosts,
         !speech_get_ready(&s))
         speech_settle(&s);
     is_agreed = strcmp(s.decision, FOLLOW) == 0;
-    if (is_agreed) {
-        speech_hand_over(&s, line_ret);
-        return true;
-    }
-    speech_explain(&s, why, size);
+    if (!is_agreed)
+        speech_explain(&s, why, size);
     stp_client_close(&s.client);
-    return false;
+    return is_agreed;
 }

@@ -13,8 +13,6 @@
  *                  if "aside" is decided
  *   G/ready        ranks of hosts that know that all arrived, and equal the
  *                  reference
- *   G/learning     of the ranks that are ready, those that take part in plans
- *                  (planner.h)
  *   G/decision     "follow" or "aside", written once, by compare-and-set
  *   G/decided      a copy of it, which those await that are ready: a
  *                  compare-and-set wakes nobody in PyTorch's older server
@@ -38,7 +36,6 @@
 
 #include "agree/agreement.h"
 #include "agree/identity.h"
-#include "store/store_client.h"
 
 /* One host; the rows of its ranks may be filled while it speaks. */
 struct stp_hosts {
@@ -53,31 +50,12 @@ struct stp_hosts {
     /* Whether the ranks of this host still await the outcome: then they wait
      * until it is known. */
     bool (*commit)(void *user);
-
-    /* The ranks of this host that take part in plans; all have joined. */
-    size_t (*count_learning)(void *user);
     void *user;
 };
 
-enum { STP_HOSTS_KEY = 192 };
-
-/* What a host that follows goes on with. */
-struct stp_hosts_line {
-    struct stp_client client;       /* open */
-    char generation[STP_HOSTS_KEY]; /* "1/RUN/COMM-RANKS/G" */
-    bool leads; /* one host does: the first to take tickets of the generation */
-    bool all_learn; /* all ranks of all hosts take part in plans */
-};
-
-/* Whether all hosts have the same fingerprint and know it: then *line_ret is
- * filled in, whose client is to be closed; else writes why not into 'why'.
- * Blocks for the store's time limit and three seconds at most, if names are
- * resolved in time. */
-bool stp_hosts_compare(const struct stp_hosts *hosts,
-                       struct stp_hosts_line *line_ret, char *why, size_t size);
-
-/* Opens another connection. */
-bool stp_hosts_connect(const struct stp_agreement_store *store,
-                       struct stp_client *client, int64_t deadline_ms);
+/* Whether all hosts have the same fingerprint and know it; else writes why not
+ * into 'why'.  Blocks for the store's time limit and three seconds at most, if
+ * names are resolved in time.  No connection is left. */
+bool stp_hosts_compare(const struct stp_hosts *hosts, char *why, size_t size);
 
 #endif /* STP_HOSTS_H */

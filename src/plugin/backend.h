@@ -23,14 +23,6 @@ struct stp_comm_info {
     uint64_t comm_id; /* same on every rank; 0 if NCCL gave none (v2-v4) */
     struct stp_shape shape; /* lives only as long as the call */
     size_t n_local;         /* ranks on this host, at least */
-    bool has_store;         /* its hosts meet in one */
-};
-
-enum stp_answer {
-    STP_ANSWER_NCCLS, /* NCCL decides */
-    STP_ANSWER_OURS,
-    STP_ANSWER_LOST, /* other ranks may answer differently, and how is not
-                        known: the collective must fail */
 };
 
 struct stp_backend; /* one communicator's instance; opaque */
@@ -74,17 +66,16 @@ void stp_backend_describe(const struct stp_backend *backend, char *buf,
 void stp_backend_start(struct stp_backend *backend);
 
 /*
- * Answers '*query' into *choice_ret with a pair that '*view' allows, or leaves
- * it untouched.  Every rank of a communicator must give the same answers in the
- * same order, or the job hangs.  On NCCL's launch path: must not allocate, log
- * or do I/O, nor block but where it must know what other hosts decide
- * (agreement.h).  Calls for one instance never overlap; those for different
- * instances may.
+ * Answers '*query' into *choice_ret with a pair that '*view' allows; or leaves
+ * it untouched and returns false: NCCL decides.  Every rank of a communicator
+ * must give the same answers in the same order, or the job hangs.  On NCCL's
+ * launch path: must not allocate, log, block or do I/O.  Calls for one instance
+ * never overlap; those for different instances may.
  */
-enum stp_answer stp_backend_choose(struct stp_backend *backend,
-                                   const struct stp_query *query,
-                                   const struct stp_cost_view *view,
-                                   struct stp_choice *choice_ret);
+bool stp_backend_choose(struct stp_backend *backend,
+                        const struct stp_query *query,
+                        const struct stp_cost_view *view,
+                        struct stp_choice *choice_ret);
 
 /* Saves what was learned and frees the instance.  NULL is allowed. */
 void stp_backend_close(struct stp_backend *backend);

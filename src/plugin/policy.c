@@ -74,15 +74,13 @@ void stp_backend_start(struct stp_backend *backend)
     (void)backend;
 }
 
-enum stp_answer stp_backend_choose(struct stp_backend *backend,
-                                   const struct stp_query *query,
-                                   const struct stp_cost_view *view,
-                                   struct stp_choice *choice_ret)
+bool stp_backend_choose(struct stp_backend *backend,
+                        const struct stp_query *query,
+                        const struct stp_cost_view *view,
+                        struct stp_choice *choice_ret)
 {
     return stp_compiled_lookup(stp_shared_policy_compiled(policy_of(backend)),
-                               query, view, choice_ret)
-               ? STP_ANSWER_OURS
-               : STP_ANSWER_NCCLS;
+                               query, view, choice_ret);
 }
 
 void stp_backend_close(struct stp_backend *backend)

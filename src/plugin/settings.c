@@ -78,8 +78,6 @@ settings_read_policy(struct stp_plugin_settings *settings,
 enum {
     AGREE_TIMEOUT_MS = 5000,
     AGREE_TIMEOUT_MAX_S = 600,
-    AGREE_LEAD = 1000,
-    AGREE_LEAD_MAX = 600000,
 };
 
 /* The store of a job that torchrun started, or what else sets its variables:
@@ -113,22 +111,6 @@ static void settings_name_host(struct stp_plugin_settings *settings)
     for (; host != NULL && *host != '\0'; host++)
         settings->host_id = stp_hash(settings->host_id, (unsigned char)*host);
     snprintf(store->run, sizeof(store->run), "%s", run != NULL ? run : "none");
-}
-
-static enum stp_status settings_read_lead(unsigned *lead_ret,
-                                          struct stp_error *err)
-{
-    const char *text = stp_setting("STEPTUNE_AGREE_LEAD");
-    uint64_t lead = AGREE_LEAD;
-
-    if (text != NULL && (!stp_parse_u64(text, strlen(text), &lead) ||
-                         lead < 1 || lead > AGREE_LEAD_MAX))
-        return stp_fail(err, STP_ERR_SYNTAX,
-                        "STEPTUNE_AGREE_LEAD is '%.60s', expected milliseconds "
-                        "and calls from 1 to %d",
-                        text, AGREE_LEAD_MAX);
-    *lead_ret = (unsigned)lead;
-    return STP_OK;
 }
 
 static enum stp_status settings_read_timeout(unsigned *ms_ret,
@@ -235,7 +217,6 @@ enum stp_status stp_settings_read(struct stp_plugin_settings *settings_ret,
     settings_ret->host_id = 0;
     settings_name_host(settings_ret);
     status = settings_read_timeout(&settings_ret->store.timeout_ms, err);
-    STP_THEN(status, settings_read_lead(&settings_ret->store.lead, err));
     STP_THEN(status, settings_read_agreement(settings_ret, err));
     return status == STP_OK ? settings_read_policy(settings_ret, err) : status;
 }

@@ -33,7 +33,6 @@ struct context {
     struct stp_thread *speech;       /* for this host; NULL: none */
     bool must_compare;               /* ranks, at the first decision */
     bool has_warned;                 /* why it is inactive */
-    bool is_lost; /* what other hosts choose is not known: warned so */
     ncclDebugLogger_t log;
     struct stp_chunk_notes chunks;
     struct stp_ledger *ledger; /* NULL: the settings name no folder */
@@ -270,7 +269,6 @@ static void tuner_open(struct context *ctx, int version,
     if ((info->shape.n_nodes == 1 || settings.agree != STP_AGREE_HOST) &&
         settings.gpu[0] != '\0')
         info->shape.gpu = settings.gpu;
-    info->has_store = settings.agree == STP_AGREE_STORE;
     tuner_open_backend(ctx, info, &settings, status, &err);
     if (tuner_must_not_decide(info, &settings))
         tuner_step_aside(
@@ -326,46 +324,21 @@ static struct context *tuner_init(int version, struct stp_comm_info info,
     return ctx;
 }
 
-/* What a tuner returns only here, where ranks on other hosts may choose
- * differently: a job that fails by name is better than one that hangs. */
-static ncclResult_t tuner_fail_lost(struct context *ctx)
+/* Whether 'choice' is filled in; else NCCL decides. */
+static bool tuner_choose(struct context *ctx, const struct stp_query *query,
+                         const struct stp_cost_view *view,
+                         struct stp_choice *choice)
 {
-    char why[WHY_TEXT];
+    bool is_decided;
 
-    if (!ctx->is_lost) { /* an epoch, which only ranks that agree have */
-        // NOLINTNEXTLINE(clang-analyzer-core.NullDereference)
-        ctx->agreement->ops->explain(ctx->agreement, why, sizeof(why));
-        LOG(ctx->log, NCCL_LOG_WARN,
-            "%s: this collective fails, as it could hang: %s", STP_TUNER_NAME,
-            why);
-        tuner_note(ctx, true, why);
-    }
-    ctx->is_lost = true;
-    return ncclSystemError;
-}
-
-/* *decided_ret says whether 'choice' is filled in. */
-static ncclResult_t tuner_choose(struct context *ctx,
-                                 const struct stp_query *query,
-                                 const struct stp_cost_view *view,
-                                 struct stp_choice *choice, bool *decided_ret)
-{
-    enum stp_answer answer = STP_ANSWER_NCCLS;
-
-    *decided_ret = false;
-    if (ctx == NULL)
-        return ncclSuccess;
     if (ctx->must_compare)
         tuner_compare(ctx);
-    if (ctx->backend != NULL)
-        answer = stp_backend_choose(ctx->backend, query, view, choice);
-    if (answer == STP_ANSWER_LOST)
-        return tuner_fail_lost(ctx);
-    *decided_ret = answer == STP_ANSWER_OURS;
+    is_decided = ctx->backend != NULL &&
+                 stp_backend_choose(ctx->backend, query, view, choice);
     if (ctx->ledger != NULL)
         stp_ledger_count(ctx->ledger, query->coll, query->n_bytes,
-                         *decided_ret ? choice : NULL);
-    return ncclSuccess;
+                         is_decided ? choice : NULL);
+    return is_decided;
 }
 
 static ncclResult_t tuner_finalize(void *opaque)
@@ -452,12 +425,9 @@ static ncclResult_t tuner_get_coll_info_v2(void *context, ncclFunc_t coll,
                                        NCCL_NUM_PROTOCOLS};
     const struct stp_query query = {(int)coll, n_bytes, n_pipe_ops, 0};
     struct stp_choice choice;
-    bool decided;
-    ncclResult_t result =
-        tuner_choose(context, &query, &view, &choice, &decided);
 
-    if (!decided)
-        return result;
+    if (context == NULL || !tuner_choose(context, &query, &view, &choice))
+        return ncclSuccess;
     *algo = choice.algo;
     *proto = choice.proto;
     if (choice.n_channels != 0)
@@ -514,25 +484,6 @@ static bool tuner_is_preview(const struct stp_query *query,
 }
 
 /* Versions 3 to 7.  Writes nothing unless the tuner decides. */
-static ncclResult_t tuner_decide(struct context *ctx,
-                                 const struct stp_query *query,
-                                 const struct stp_cost_view *view, float *cost,
-                                 int *n_channels)
-{
-    struct stp_choice choice;
-    bool decided;
-    ncclResult_t result = tuner_choose(ctx, query, view, &choice, &decided);
-
-    stp_chunk_note(&ctx->chunks, query->coll, decided ? &choice : NULL);
-    if (!decided)
-        return result;
-    tuner_make_smallest(cost, view->n_algo * view->n_proto,
-                        choice.algo * view->n_proto + choice.proto);
-    if (choice.n_channels != 0)
-        *n_channels = choice.n_channels;
-    return ncclSuccess;
-}
-
 static ncclResult_t tuner_get_coll_info_v4(void *context, ncclFunc_t coll,
                                            size_t n_bytes, int n_pipe_ops,
                                            float **cost_table, int n_algo,
@@ -543,13 +494,24 @@ static ncclResult_t tuner_get_coll_info_v4(void *context, ncclFunc_t coll,
     float *cost = (float *)cost_table; /* contiguous, whatever its type says */
     const struct stp_cost_view view = {cost, n_algo, n_proto};
     struct context *ctx = context;
+    struct stp_choice choice;
+    bool is_decided;
 
     if (ctx == NULL)
         return ncclSuccess;
-    if (!tuner_is_preview(&query, &view))
-        return tuner_decide(ctx, &query, &view, cost, n_channels);
-    if (ctx->ledger != NULL)
-        ctx->ledger->n_previews++;
+    if (tuner_is_preview(&query, &view)) {
+        if (ctx->ledger != NULL)
+            ctx->ledger->n_previews++;
+        return ncclSuccess;
+    }
+    is_decided = tuner_choose(ctx, &query, &view, &choice);
+    stp_chunk_note(&ctx->chunks, query.coll, is_decided ? &choice : NULL);
+    if (!is_decided)
+        return ncclSuccess;
+    tuner_make_smallest(cost, n_algo * n_proto,
+                        choice.algo * n_proto + choice.proto);
+    if (choice.n_channels != 0)
+        *n_channels = choice.n_channels;
     return ncclSuccess;
 }
 

@@ -19,14 +19,7 @@ enum {
 
 bool stp_socket_await(int fd, short events, int64_t deadline_ms)
 {
-    return stp_socket_await_unless(fd, events, -1, deadline_ms);
-}
-
-bool stp_socket_await_unless(int fd, short events, int wake_fd,
-                             int64_t deadline_ms)
-{
-    struct pollfd polled[] = {{.fd = wake_fd, .events = POLLIN},
-                              {.fd = fd, .events = events}};
+    struct pollfd polled = {.fd = fd, .events = events};
 
     for (;;) {
         int64_t left = deadline_ms - stp_now_ms();
@@ -34,10 +27,9 @@ bool stp_socket_await_unless(int fd, short events, int wake_fd,
 
         if (left < 0)
             left = 0;
-        n = poll(polled, 2, left < CHECK_MS ? (int)left : CHECK_MS);
-        errno = n > 0 ? ECANCELED : errno;
+        n = poll(&polled, 1, left < CHECK_MS ? (int)left : CHECK_MS);
         if (n > 0)
-            return polled[0].revents == 0;
+            return true;
         if (n < 0 && errno != EINTR)
             return false;
         if (left == 0 || stp_store_is_stuck(fd)) {

@@ -25,10 +25,6 @@ int stp_socket_connect(const char *name, unsigned port, int64_t deadline_ms,
 /* Waits until poll()'s events. */
 bool stp_socket_await(int fd, short events, int64_t deadline_ms);
 
-/* Likewise; false and ECANCELED once 'wake_fd' can be read; -1: none. */
-bool stp_socket_await_unless(int fd, short events, int wake_fd,
-                             int64_t deadline_ms);
-
 /* Sends the parts, which it changes.  With 'until_input' it ends, with true,
  * when something can be read. */
 bool stp_socket_send(int fd, struct iovec *parts, int n_parts, bool until_input,

@@ -7,11 +7,7 @@
 
 #include "store/clock.h"
 
-enum {
-    NAP_MAX_MS = 50,
-    NAP_LONG_MS = 250, /* where it may take long */
-    LONG_MS = 3600000,
-};
+enum { NAP_MAX_MS = 50 };
 
 bool stp_client_fail(struct stp_client *client)
 {
@@ -23,17 +19,12 @@ bool stp_client_fail(struct stp_client *client)
 bool stp_client_nap(struct stp_client *client, unsigned *ms)
 {
     const int64_t left_ms = client->deadline_ms - stp_now_ms();
-    const unsigned max_ms = left_ms > LONG_MS ? NAP_LONG_MS : NAP_MAX_MS;
-    struct pollfd polled = {.fd = client->wake_fd, .events = POLLIN};
 
     errno = ETIMEDOUT;
     if (left_ms <= 0)
         return stp_client_fail(client);
-    if (poll(&polled, 1, left_ms < *ms ? (int)left_ms : (int)*ms) > 0) {
-        errno = ECANCELED;
-        return stp_client_fail(client);
-    }
-    *ms = *ms < max_ms / 2 ? *ms * 2 : max_ms;
+    poll(NULL, 0, left_ms < *ms ? (int)left_ms : (int)*ms);
+    *ms = *ms < NAP_MAX_MS / 2 ? *ms * 2 : NAP_MAX_MS;
     return true;
 }
 
@@ -41,8 +32,7 @@ bool stp_client_open(struct stp_client *client,
                      const struct stp_store_address *address, const char *token,
                      int64_t deadline_ms)
 {
-    *client = (struct stp_client){
-        .fd = -1, .wake_fd = -1, .deadline_ms = deadline_ms};
+    *client = (struct stp_client){.fd = -1, .deadline_ms = deadline_ms};
     stp_store_prefix(token, client->prefix);
     if (address->engine == STP_STORE_NOWHERE) {
         snprintf(client->why, sizeof(client->why), "no address");

@@ -15,8 +15,7 @@
 struct stp_client {
     const struct stp_store_ops *ops; /* NULL: not open */
     int fd;                          /* of an engine with a socket; else -1 */
-    int wake_fd; /* once it can be read, waiting fails; -1: none */
-    void *state; /* of the engine */
+    void *state;                     /* of the engine */
     char prefix[STP_STORE_PREFIX];
     int64_t deadline_ms;              /* for all calls (stp_now_ms()) */
     char address[STP_SOCKET_ADDRESS]; /* that was tried last, or "" */
@@ -97,8 +96,7 @@ extern const struct stp_store_ops stp_store_folder;
 bool stp_client_fail(struct stp_client *client);
 
 /* Sleeps between looks for a key, and doubles *ms, which is 1 at first, up to
- * 50; to 250 if the deadline is more than an hour away.  Fails if it has
- * passed, or once 'wake_fd' can be read. */
+ * 50.  Fails if the deadline has passed. */
 bool stp_client_nap(struct stp_client *client, unsigned *ms);
 
 #endif /* STP_STORE_CLIENT_H */

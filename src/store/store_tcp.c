@@ -85,8 +85,7 @@ static bool tcp_ask(struct stp_client *client, enum stp_query query,
 
     if (!tcp_send(client, &request))
         return false;
-    if (!stp_socket_await_unless(client->fd, POLLIN, client->wake_fd,
-                                 client->deadline_ms))
+    if (!stp_socket_await(client->fd, POLLIN, client->deadline_ms))
         return stp_client_fail(client);
     if (!tcp_receive(client, byte_ret, 1))
         return false;

@@ -1,7 +1,7 @@
 // agree_storm - whether ranks ever disagree: N random schedules of ranks that
-// run access by access, P (or N) of hosts that plan through a store, and M jobs
-// of ranks that run as they like, as threads, processes and both, every second
-// with a kill -9.  Not a test: it takes minutes.  Exit status 1 if they do.
+// run access by access, and M jobs of ranks that run as they like, as threads,
+// processes and both, every second with a kill -9.  Not a test: it takes
+// minutes.  Exit status 1 if they do.
 #include <unistd.h>
 
 #include <cinttypes>
@@ -9,7 +9,6 @@
 #include <cstdlib>
 #include <string>
 
-#include "agree/planners.h"
 #include "agree/schedules.h"
 #include "agree/storm_jobs.h"
 
@@ -54,29 +53,6 @@ bool RunSchedules(uint64_t from, uint64_t n)
     return true;
 }
 
-bool RunPlans(uint64_t from, uint64_t n)
-{
-    planners::Outcome sum{};
-
-    for (uint64_t i = 0; i < n; i++) {
-        const planners::Outcome outcome = planners::RunRandom(from + i);
-        if (!outcome.fault.empty()) {
-            printf("seed %" PRIu64 ", plans: %s\n", from + i,
-                   outcome.fault.c_str());
-            return false;
-        }
-        sum.Add(outcome);
-    }
-    printf("%10" PRIu64 " schedules of hosts that plan: %" PRIu64
-           " plans, %" PRIu64 " committed, %" PRIu64 " words taken; %" PRIu64
-           " with failures, %" PRIu64 " with a lost store, %" PRIu64
-           " ranks failed, 0 disagreements\n",
-           n, sum.n_published, sum.n_committed, sum.n_words,
-           sum.n_with_failures, sum.n_store_losses, sum.n_failed);
-    fflush(stdout);
-    return true;
-}
-
 bool RunJobs(uint64_t from, uint64_t n, storm::Kind kind, const char *what)
 {
     Count count{};
@@ -105,15 +81,12 @@ int main(int argc, char **argv)
         argc > 1 ? strtoull(argv[1], nullptr, 10) : 1000000;
     const uint64_t n_jobs = argc > 2 ? strtoull(argv[2], nullptr, 10) : 10000;
     const uint64_t seed = argc > 3 ? strtoull(argv[3], nullptr, 10) : 1;
-    const uint64_t n_plans =
-        argc > 4 ? strtoull(argv[4], nullptr, 10) : n_schedules;
 
-    if (argc > 5 || n_schedules == 0) {
-        fprintf(stderr,
-                "usage: agree_storm [SCHEDULES [JOBS [SEED [PLANS]]]]\n");
+    if (argc > 4 || n_schedules == 0) {
+        fprintf(stderr, "usage: agree_storm [SCHEDULES [JOBS [SEED]]]\n");
         return 2;
     }
-    return RunSchedules(seed, n_schedules) && RunPlans(seed, n_plans) &&
+    return RunSchedules(seed, n_schedules) &&
                    RunJobs(seed, n_jobs / 3, storm::Kind::kThreads,
                            "jobs of threads") &&
                    RunJobs(seed, n_jobs / 3, storm::Kind::kProcesses,

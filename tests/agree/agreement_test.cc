@@ -101,27 +101,25 @@ class Agreement : public testing::Test
 
     static bool Propose(stp_agreement *agreement, uint32_t proposal)
     {
-        return agreement->ops->propose(agreement, &proposal, 1, 1);
+        return agreement->ops->propose(agreement, proposal);
     }
 
     static bool IsPending(stp_agreement *agreement)
     {
-        return agreement->ops->proposed(agreement) == STP_PROPOSED_PENDING;
+        return agreement->ops->is_pending(agreement);
     }
 
     static int64_t Next(stp_agreement *agreement)
     {
         uint32_t proposal = 0;
-        const stp_epoch epoch =
-            agreement->ops->next_epoch(agreement, &proposal);
-        return epoch == STP_EPOCH_FROZEN ? kFrozen
-                                         : static_cast<int64_t>(proposal);
+        const bool goes_on = agreement->ops->next_epoch(agreement, &proposal);
+        return goes_on ? static_cast<int64_t>(proposal) : kFrozen;
     }
 
     std::string Path(size_t n_ranks) const
     {
         char name[96];
-        snprintf(name, sizeof(name), "/dev/shm/steptune-%u-%016llx-%zu-5",
+        snprintf(name, sizeof(name), "/dev/shm/steptune-%u-%016llx-%zu-6",
                  static_cast<unsigned>(geteuid()),
                  static_cast<unsigned long long>(id_), n_ranks);
         return name;
@@ -343,7 +341,7 @@ TEST_F(Agreement, IsAnotherForTheNextCommunicatorOfTheSameId)
 
     EXPECT_FALSE(MayDecide(older[0]));
     EXPECT_TRUE(MayDecide(newer[0]));
-    EXPECT_TRUE(newer[0]->ops->is_observer(newer[0]));
+    EXPECT_TRUE(newer[0]->observes);
     EXPECT_TRUE(IsComplete(newer[1]));
     EXPECT_EQ(0, Next(newer[1]));
     EXPECT_EQ(5, Next(older[1]));
@@ -423,8 +421,7 @@ TEST_F(Agreement, ComparesProcesses)
 TEST_F(Agreement, HasOneObserver)
 {
     for (bool is_first : {true, false, false}) {
-        const stp_agreement *rank = Join(3);
-        EXPECT_EQ(is_first, rank->ops->is_observer(rank));
+        EXPECT_EQ(is_first, Join(3)->observes);
     }
 }
 
@@ -490,19 +487,6 @@ TEST_F(Agreement, TakesNoProposalOutOfRange)
 
     EXPECT_FALSE(IsPending(a));
     EXPECT_EQ(0, Next(a));
-}
-
-TEST_F(Agreement, TakesOneProposalAtATime)
-{
-    stp_agreement *a = Join(1);
-    const uint32_t proposals[] = {5, 0};
-
-    EXPECT_EQ(1U, a->max_proposals);
-    EXPECT_FALSE(a->ops->propose(a, proposals, 0, 1));
-    EXPECT_FALSE(a->ops->propose(a, proposals, 2, 1));
-    EXPECT_FALSE(IsPending(a));
-    EXPECT_TRUE(a->ops->propose(a, proposals, 1, 1));
-    EXPECT_EQ(5, Next(a));
 }
 
 TEST_F(Agreement, IsFrozenForAllWhenARankIsALapBehind)

@@ -10,6 +10,7 @@
 
 extern "C" {
 #include "agree/hosts.h"
+#include "store/store_client.h"
 #include "store/clock.h"
 }
 
@@ -163,37 +164,26 @@ class Alone
             return static_cast<Alone *>(self)->is_hushed;
         };
         hosts_.commit = [](void *self) {
-            return static_cast<Alone *>(self)->commits;
-        };
-        hosts_.count_learning = [](void *self) {
             if (static_cast<Alone *>(self)->before_ready)
                 static_cast<Alone *>(self)->before_ready();
-            return static_cast<Alone *>(self)->n_learning;
+            return static_cast<Alone *>(self)->commits;
         };
         hosts_.user = this;
     }
     Alone(const Alone &) = delete;
     Alone &operator=(const Alone &) = delete;
-    ~Alone()
-    {
-        stp_client_close(&line.client);
-    }
 
     bool Follows()
     {
-        stp_client_close(&line.client);
         char text[512] = "";
-        const bool follows =
-            stp_hosts_compare(&hosts_, &line, text, sizeof(text));
+        const bool follows = stp_hosts_compare(&hosts_, text, sizeof(text));
         why = text;
         return follows;
     }
 
     bool is_hushed = false;
     bool commits = true;
-    size_t n_learning = 0;
     std::function<void()> before_ready;
-    stp_hosts_line line{};
     std::string why;
 
   private:
@@ -267,15 +257,10 @@ TEST(AHostAlone, LeavesInTheStoreWhatItKnows)
     Alone host(store, id, 2, {7, 7});
     stp_host_row row{};
 
-    host.n_learning = 2;
     EXPECT_TRUE(host.Follows());
-    EXPECT_EQ(others.prefix() + "0", host.line.generation);
-    EXPECT_TRUE(host.line.leads);
-    EXPECT_TRUE(host.line.all_learn);
     for (const auto &[name, value] : {std::pair{"tickets", "2"},
                                       {"0/arrived", "2"},
                                       {"0/ready", "2"},
-                                      {"0/learning", "2"},
                                       {"0/decision", "follow"},
                                       {"0/decided", "follow"}})
         EXPECT_EQ(value, others.Get(name)) << name;
@@ -285,25 +270,20 @@ TEST(AHostAlone, LeavesInTheStoreWhatItKnows)
     EXPECT_EQ(2U, row.n_ranks);
     EXPECT_STREQ("a", row.name);
 
-    host.n_learning = 1;
     EXPECT_TRUE(host.Follows());
-    EXPECT_EQ(others.prefix() + "1", host.line.generation);
-    EXPECT_TRUE(host.line.leads);
-    EXPECT_FALSE(host.line.all_learn);
     EXPECT_EQ("4", others.Get("tickets"));
+    EXPECT_EQ("follow", others.Get("1/decision"));
 }
 
-TEST(AHost, LeadsIfItIsTheFirstToComeAndPlansIfAllLearn)
+TEST(AHost, IsOfTheGenerationThatItsTicketsAreOf)
 {
     const struct {
         int64_t before, after; // ranks of others that take tickets
-        size_t n_own, n_learning;
-        bool leads, all_learn;
+        size_t n_own;
     } cases[] = {
-        {0, 2, 1, 3, true, true},   {1, 1, 1, 3, false, true},
-        {1, 0, 2, 2, false, false}, {2, 0, 1, 3, false, true},
-        {3, 2, 1, 3, true, true}, // of another communicator
-        {4, 0, 2, 3, false, true},
+        {0, 2, 1}, {1, 1, 1}, {1, 0, 2},
+        {2, 0, 1}, {3, 2, 1}, // of another communicator
+        {4, 0, 2},
     };
 
     for (const auto &c : cases) {
@@ -314,17 +294,13 @@ TEST(AHost, LeadsIfItIsTheFirstToComeAndPlansIfAllLearn)
         const std::string generation = c.before / 3 == 0 ? "0/" : "1/";
         const auto n_others = static_cast<int64_t>(3 - c.n_own);
 
-        host.n_learning = c.n_learning;
         others.Add("tickets", c.before);
         others.Add(generation + "arrived", n_others);
         others.Add(generation + "ready", n_others);
         host.before_ready = [&] { others.Add("tickets", c.after); };
 
         EXPECT_TRUE(host.Follows());
-        EXPECT_EQ(c.leads, host.line.leads);
-        EXPECT_EQ(c.all_learn, host.line.all_learn);
-        EXPECT_EQ(others.prefix() + generation,
-                  host.line.generation + std::string("/"));
+        EXPECT_EQ("follow", others.Get(generation + "decision"));
     }
 }
 

@@ -25,7 +25,6 @@ struct Place {
     size_t n_ranks;
     const char *run = "none";
     unsigned timeout_ms = kLongMs;
-    bool proposes = false;
     bool speaks = true; // else as if that rank's process were stopped
 };
 
@@ -99,8 +98,6 @@ class Host
         rank.fingerprint.part[STP_FINGERPRINT_FILE] = policy;
         rank.store.address = stp_store_at("127.0.0.1", place.port);
         rank.store.timeout_ms = place.timeout_ms;
-        rank.store.lead = 1;
-        rank.proposes = place.proposes;
         strcpy(rank.store.run, place.run);
         strcpy(rank.store.host, name.c_str());
         ASSERT_EQ(STP_OK, stp_agreement_join(&rank, &agreement, &err))

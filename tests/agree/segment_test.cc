@@ -141,7 +141,7 @@ class Segment : public testing::Test
     static std::string Path(uint64_t id, size_t n_ranks)
     {
         char name[96];
-        snprintf(name, sizeof(name), "/dev/shm/steptune-%u-%016llx-%zu-5",
+        snprintf(name, sizeof(name), "/dev/shm/steptune-%u-%016llx-%zu-6",
                  static_cast<unsigned>(geteuid()),
                  static_cast<unsigned long long>(id), n_ranks);
         return name;

@@ -80,16 +80,14 @@ inline bool PassBarrier(const Job &job, JobSaid *said)
 inline void ComeToAllEpochs(const Job &job, stp_agreement *agreement,
                             schedules::Random *random, RankSaid *said)
 {
-    const bool is_observer = agreement->ops->is_observer(agreement);
-
     for (uint32_t epoch = 1; epoch <= job.n_epochs; epoch++) {
         const uint32_t proposal = said->n_put + 1;
-        if (is_observer && random->OneIn(3) &&
-            agreement->ops->propose(agreement, &proposal, 1, 1))
+        if (agreement->observes && random->OneIn(3) &&
+            agreement->ops->propose(agreement, proposal))
             said->n_put++;
         uint32_t decision = 0;
-        const bool is_frozen = agreement->ops->next_epoch(
-                                   agreement, &decision) == STP_EPOCH_FROZEN;
+        const bool is_frozen =
+            !agreement->ops->next_epoch(agreement, &decision);
         said->told[epoch - 1] = decision | (is_frozen ? kFrozen : 0);
         said->n_told = epoch;
         Stall(random);

@@ -37,7 +37,6 @@ std::string MeasurementsJson(std::string_view bytes);
 std::string MemoryPolicy(std::string_view bytes);
 std::string NcclTests(std::string_view bytes);
 std::string Overlap(std::string_view bytes);
-std::string Plans(std::string_view bytes);
 std::string Policy(std::string_view bytes);
 std::string Rewards(std::string_view bytes);
 std::string Settings(std::string_view bytes);

@@ -1,6 +1,5 @@
 // Conversations of a store's server, of ranks that meet through one, and of its
-// client, with peers that say anything; and what hosts read of plans in a
-// store.
+// client, with peers that say anything.
 #include "fuzz/fuzz.h"
 
 #include <arpa/inet.h>
@@ -13,7 +12,6 @@
 #include <vector>
 
 extern "C" {
-#include "agree/planner.h"
 #include "launch/store_server.h"
 #include "launch/store_world.h"
 #include "store/clock.h"
@@ -298,57 +296,6 @@ std::string FuzzClient(Dice &dice)
                                                  : "";
 }
 
-// A value that a host may have written: a plan, or a verdict.
-std::string PlanValue(Dice &dice)
-{
-    const char *const verdicts[] = {"commit", "abort: no", "all", "abort"};
-    stp_plan plan{};
-
-    if (dice.Roll(2) == 0)
-        return verdicts[dice.Roll(4)];
-    plan.number = 1 + dice.Roll(3);
-    plan.first = 80 + dice.Roll(512);
-    plan.n = static_cast<uint32_t>(dice.Roll(5));
-    return Bytes(plan);
-}
-
-// A host that plans, with a store that replies anything.
-std::string FuzzPlanner(Dice &dice)
-{
-    std::vector<uint64_t> memory(stp_plan_board_bytes(2) / sizeof(uint64_t));
-    stp_planner_host host{};
-    stp_planner planner{};
-    const uint32_t words[] = {7, 8, 9};
-    int64_t now_ms = 0;
-
-    host.board = reinterpret_cast<stp_plan_board *>(memory.data());
-    host.n_own = 2;
-    host.n_ranks = 2 + dice.Roll(3);
-    host.leads = dice.Roll(2) == 1;
-    host.acknowledges = true;
-    host.timeout_ms = 100;
-    host.margin_calls = 40;
-    stp_planner_begin(&planner, &host);
-    while (!dice.IsEmpty() && !stp_planner_is_over(&planner)) {
-        stp_plan_request request{};
-        stp_plan_reply reply{};
-
-        if (host.leads && dice.Roll(4) == 0)
-            stp_planner_propose(&planner, words, 1 + dice.Roll(3), 1);
-        now_ms += static_cast<int64_t>(dice.Roll(64));
-        stp_planner_ask(&planner, now_ms, &request);
-        const std::string value =
-            dice.Roll(2) == 0 ? PlanValue(dice) : dice.Garbage(200);
-        reply.is_ok = dice.Roll(8) != 1;
-        reply.number = dice.Roll(2) == 0 ? host.n_ranks : dice.Number();
-        reply.value = value.data();
-        reply.size = value.size();
-        reply.why = "the store is gone";
-        stp_planner_take(&planner, &reply);
-    }
-    return "";
-}
-
 } // namespace
 
 std::string StoreOfJob(std::string_view bytes)
@@ -365,12 +312,6 @@ std::string StoreOfJob(std::string_view bytes)
     default:
         return FuzzClient(dice);
     }
-}
-
-std::string Plans(std::string_view bytes)
-{
-    Dice dice(bytes);
-    return FuzzPlanner(dice);
 }
 
 } // namespace fuzz

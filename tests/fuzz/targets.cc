@@ -24,7 +24,6 @@ static const Target kTargets[] = {
     {"nccl_tests_json", NcclTests},
     {"nccl_tests_text", NcclTests},
     {"overlap", Overlap},
-    {"plans", Plans},
     {"policy", Policy},
     {"rewards", Rewards},
     {"settings", Settings},

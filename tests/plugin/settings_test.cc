@@ -30,7 +30,6 @@ constexpr const char *kVariables[] = {
     "TORCHELASTIC_RUN_ID",
     "STEPTUNE_MEMORY_CONFIG_FILE",
     "STEPTUNE_AGREE",
-    "STEPTUNE_AGREE_LEAD",
     "STEPTUNE_AGREE_PASSWORD",
     "STEPTUNE_AGREE_TIMEOUT",
     "RANK",
@@ -232,15 +231,6 @@ TEST_F(Settings, RefusesWhatIsOutOfRange)
         stp_status status;
         std::string text;
     } cases[] = {
-        {"STEPTUNE_AGREE_LEAD", "0", STP_ERR_SYNTAX,
-         "STEPTUNE_AGREE_LEAD is '0', expected milliseconds and calls from 1 "
-         "to 600000"},
-        {"STEPTUNE_AGREE_LEAD", "600001", STP_ERR_SYNTAX,
-         "STEPTUNE_AGREE_LEAD is '600001', expected milliseconds and calls "
-         "from 1 to 600000"},
-        {"STEPTUNE_AGREE_LEAD", "1s", STP_ERR_SYNTAX,
-         "STEPTUNE_AGREE_LEAD is '1s', expected milliseconds and calls from 1 "
-         "to 600000"},
         {"STEPTUNE_AGREE_TIMEOUT", "-1", STP_ERR_SYNTAX,
          "STEPTUNE_AGREE_TIMEOUT is '-1', expected seconds from 0 to 600"},
         {"STEPTUNE_AGREE_TIMEOUT", "600.1", STP_ERR_SYNTAX,
@@ -281,8 +271,7 @@ TEST_F(Settings, RefusesWhatIsOutOfRange)
 // The plugin goes on with them, if inactive.
 TEST_F(Settings, AreTheDefaultsWhereOneIsRefused)
 {
-    for (const char *name :
-         {"STEPTUNE_AGREE", "STEPTUNE_AGREE_LEAD", "STEPTUNE_AGREE_TIMEOUT"}) {
+    for (const char *name : {"STEPTUNE_AGREE", "STEPTUNE_AGREE_TIMEOUT"}) {
         stp_error err{};
         Forget();
         memset(set_->store.run, 'x', sizeof(set_->store.run));
@@ -306,20 +295,13 @@ TEST_F(Settings, AreTheDefaultsWhereOneIsRefused)
 
 TEST_F(Settings, AreInRangeAtBothEnds)
 {
-    const struct {
-        const char *lead, *timeout;
-        unsigned lead_is, ms;
-    } cases[] = {{"1", "0", 1, 0},
-                 {"600000", "600", 600000, 600000},
-                 {"", "", 1000, 5000},
-                 {"2", "0.5", 2, 500}};
-
-    for (const auto &c : cases) {
-        setenv("STEPTUNE_AGREE_LEAD", c.lead, 1);
-        setenv("STEPTUNE_AGREE_TIMEOUT", c.timeout, 1);
+    for (const auto &[timeout, ms] : {std::pair<const char *, unsigned>{"0", 0},
+                                      {"600", 600000},
+                                      {"", 5000},
+                                      {"0.5", 500}}) {
+        setenv("STEPTUNE_AGREE_TIMEOUT", timeout, 1);
         Read();
-        EXPECT_EQ(c.lead_is, set_->store.lead);
-        EXPECT_EQ(c.ms, set_->store.timeout_ms);
+        EXPECT_EQ(ms, set_->store.timeout_ms);
     }
 }
 

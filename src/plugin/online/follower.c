@@ -88,14 +88,13 @@ static void follower_freeze(struct stp_follower *f)
 static void follower_enter_epoch(struct stp_follower *f)
 {
     uint32_t word;
-    enum stp_epoch epoch = f->agreement->ops->next_epoch(f->agreement, &word);
+    bool goes_on = f->agreement->ops->next_epoch(f->agreement, &word);
 
-    f->is_lost = epoch == STP_EPOCH_LOST;
     if (word != 0)
         follower_take_proposal(f, word);
-    if (epoch == STP_EPOCH_FROZEN)
+    if (!goes_on)
         follower_freeze(f);
-    f->countdown = epoch == STP_EPOCH_FROZEN ? UINT32_MAX : f->epoch_calls;
+    f->countdown = goes_on ? f->epoch_calls : UINT32_MAX;
 }
 
 /* ---- calls ---- */
@@ -106,14 +105,10 @@ static void follower_check(struct stp_follower *f)
     f->is_checked = true;
     f->takes_part =
         f->agreement != NULL && f->agreement->ops->is_complete(f->agreement);
-    if (f->observer == NULL)
-        return;
-    f->learns = f->takes_part && f->agreement->ops->is_observer(f->agreement);
-    if (!f->learns)
+    f->learns = f->takes_part && f->observer != NULL;
+    if (f->observer != NULL && !f->takes_part)
         stp_observer_stop(f->observer,
-                          f->takes_part
-                              ? NULL
-                              : "a rank has no part in it (its log says why)");
+                          "a rank has no part in it (its log says why)");
 }
 
 static bool follower_ask_policy(const struct stp_follower *f,
@@ -193,15 +188,10 @@ static struct stp_bandit_arm follower_find_arm(struct stp_follower *f,
     return arm;
 }
 
-static enum stp_answer follower_answer(bool is_answered)
-{
-    return is_answered ? STP_ANSWER_OURS : STP_ANSWER_NCCLS;
-}
-
-enum stp_answer stp_follower_choose(struct stp_follower *follower,
-                                    const struct stp_query *query,
-                                    const struct stp_cost_view *view,
-                                    struct stp_choice *choice_ret)
+bool stp_follower_choose(struct stp_follower *follower,
+                         const struct stp_query *query,
+                         const struct stp_cost_view *view,
+                         struct stp_choice *choice_ret)
 {
     struct stp_bandit_arm arm = {.algo = -1};
 
@@ -209,22 +199,13 @@ enum stp_answer stp_follower_choose(struct stp_follower *follower,
         follower_check(follower);
     if (follower->takes_part)
         arm = follower_find_arm(follower, query, view);
-    if (follower->is_lost)
-        return STP_ANSWER_LOST;
     if (arm.algo < 0 || arm.algo >= view->n_algo ||
         arm.proto >= view->n_proto ||
         !(view->cost[arm.algo * view->n_proto + arm.proto] >= 0.0f))
-        return follower_answer(
-            follower_ask_policy(follower, query, view, choice_ret));
+        return follower_ask_policy(follower, query, view, choice_ret);
     *choice_ret = (struct stp_choice){
         .algo = arm.algo, .proto = arm.proto, .n_channels = arm.n_channels};
-    return STP_ANSWER_OURS;
-}
-
-bool stp_follower_learns(const struct stp_follower *follower)
-{
-    return follower->agreement != NULL &&
-           follower->agreement->ops->is_observer(follower->agreement);
+    return true;
 }
 
 bool stp_follower_wants_time(const struct stp_follower *follower)
@@ -260,14 +241,9 @@ static const char *follower_obstacle(const struct stp_comm_info *info,
         return "STEPTUNE_FREEZE is set";
     if (info->comm_id == 0)
         return "this NCCL names no communicator, 2.28 does";
-    if (info->shape.n_nodes == 1)
-        return NULL;
-    if (!info->has_store)
-        return "the communicator spans several hosts, which have no store to "
-               "agree in (STEPTUNE_AGREE)";
-    if (rules->objective == STP_LEARN_FILE)
-        return "the communicator spans several hosts, where times of a file "
-               "are not learned from";
+    if (info->shape.n_nodes > 1)
+        return "communicators of several hosts are not learned in, they follow "
+               "the policy";
     return NULL;
 }
 
@@ -314,18 +290,8 @@ void stp_follower_join(struct stp_follower *follower,
         return;
     }
     follower->agreement = agreement;
-    if (agreement->may_observe)
+    if (agreement->observes)
         follower->observer = stp_observer_new(rules, agreement);
-}
-
-/* Over several hosts only one leads, which is not known yet. */
-static const char *follower_role(const struct stp_follower *f)
-{
-    if (f->observer == NULL)
-        return "follows";
-    return f->agreement->max_proposals > 1
-               ? "learns, or follows the host that leads"
-               : "learns";
 }
 
 void stp_follower_describe(const struct stp_follower *follower, char *buf,
@@ -344,8 +310,8 @@ void stp_follower_describe(const struct stp_follower *follower, char *buf,
         snprintf(buf, size, "nothing is learned: %s; %s", follower->why_not,
                  base);
     else
-        snprintf(buf, size, "%s, beginning with %s", follower_role(follower),
-                 base);
+        snprintf(buf, size, "%s, beginning with %s",
+                 follower->observer != NULL ? "learns" : "follows", base);
 }
 
 void stp_follower_close(struct stp_follower *follower)

@@ -52,12 +52,11 @@ struct stp_follower {
     struct stp_shared_policy *policy; /* NULL: none */
     struct stp_agreement *agreement;  /* NULL: nothing is learned */
     const char *why_not;              /* then; NULL: it may be */
-    struct stp_observer *observer;    /* of the rank that learns, or may; NULL
-                                         on the others */
+    struct stp_observer *observer;    /* of the rank that learns; NULL on the
+                                         others */
     bool is_checked;                  /* that all ranks take part */
     bool takes_part;                  /* if so */
     bool learns;                      /* likewise */
-    bool is_lost;                     /* the last epoch, and all later ones */
     uint64_t n_calls;                 /* since then */
     uint32_t countdown;               /* calls to the next epoch */
     uint32_t epoch_calls;             /* of an epoch */
@@ -90,13 +89,10 @@ void stp_follower_describe(const struct stp_follower *follower, char *buf,
                            size_t size);
 
 /* As stp_backend_choose(). */
-enum stp_answer stp_follower_choose(struct stp_follower *follower,
-                                    const struct stp_query *query,
-                                    const struct stp_cost_view *view,
-                                    struct stp_choice *choice_ret);
-
-/* Whether this rank is the one that learns; after the first call. */
-bool stp_follower_learns(const struct stp_follower *follower);
+bool stp_follower_choose(struct stp_follower *follower,
+                         const struct stp_query *query,
+                         const struct stp_cost_view *view,
+                         struct stp_choice *choice_ret);
 
 /* Whether the next call is to be timed.  After stp_follower_choose(), in its
  * thread. */

@@ -12,7 +12,6 @@ enum {
     N_QUESTIONS = 16,       /* that a launch is compared with */
     NUMBER = (1 << 17) - 1, /* bits of a call's number that are remembered */
     NO_ARM = STP_BANDIT_ARMS - 1, /* of a call without a key */
-    WHY_TEXT = 512,
     LEAD_LOST = 8, /* timed calls in a row without a launch, after which the
                       profiler is switched on earlier */
 };
@@ -49,13 +48,10 @@ struct stp_observer {
     struct stp_ring *began; /* from the launch path */
     struct stp_ring *times; /* from the profiler */
     _Atomic bool is_sampling;
-    _Atomic bool is_stopped;          /* nothing is proposed any more */
-    _Atomic(const char *) why;        /* then */
-    char over[WHY_TEXT];              /* of the agreement */
-    bool is_settled, will_be_settled; /* epochs are long: as was taken, and as
-                                         is proposed */
-    _Atomic unsigned n_keys;          /* counted after 'first' is written */
-    unsigned n_added;                 /* keys that the learner knows */
+    _Atomic bool is_stopped;   /* nothing is proposed any more */
+    _Atomic(const char *) why; /* then */
+    _Atomic unsigned n_keys;   /* counted after 'first' is written */
+    unsigned n_added;          /* keys that the learner knows */
     const struct stp_evidence_list *evidence; /* of earlier runs; or NULL */
     size_t n_nodes;                           /* of the communicator, for it */
     size_t n_ranks;
@@ -324,50 +320,15 @@ static void observer_drain(struct stp_observer *o, struct stp_ring *ring,
         stp_learner_note(o->learner, &note);
 }
 
-/* What is proposed is taken in epochs of which those before it are as long as
- * what was taken last says. */
-static void observer_put(struct stp_observer *o, size_t n,
-                         const struct stp_proposal *proposals)
-{
-    struct stp_agreement *a = o->agreement;
-    uint32_t words[STP_LEARNER_PLANS];
-
-    for (size_t i = 0; i < n; i++)
-        words[i] = stp_proposal_pack(&proposals[i]);
-    o->is_settled = o->will_be_settled;
-    o->will_be_settled = proposals[n - 1].is_settled;
-    if (!a->ops->propose(a, words, n,
-                         o->is_settled ? STP_EPOCH_SETTLED : STP_EPOCH_HALVING))
-        stp_learner_was_refused(o->learner);
-}
-
 static void observer_propose(struct stp_observer *o)
 {
     struct stp_agreement *a = o->agreement;
-    struct stp_proposal proposals[STP_LEARNER_PLANS];
-    enum stp_proposed last = a->ops->proposed(a);
-    size_t n;
+    struct stp_proposal proposal;
 
-    if (last == STP_PROPOSED_DROPPED) {
+    if (stp_learner_wants(o->learner, &proposal,
+                          a->ops->is_pending(a) ? 0 : 1) == 1 &&
+        !a->ops->propose(a, stp_proposal_pack(&proposal)))
         stp_learner_was_refused(o->learner);
-        o->will_be_settled = o->is_settled;
-    }
-    n = stp_learner_wants(o->learner, proposals,
-                          last == STP_PROPOSED_PENDING ? 0 : a->max_proposals);
-    if (n > 0)
-        observer_put(o, n, proposals);
-}
-
-/* Over several hosts the agreement may end; the reason is known then. */
-static void observer_check_agreement(struct stp_observer *o)
-{
-    struct stp_agreement *a = o->agreement;
-
-    if (stp_observer_why_stopped(o) != NULL ||
-        a->ops->proposed(a) != STP_PROPOSED_OVER)
-        return;
-    a->ops->explain(a, o->over, sizeof(o->over));
-    stp_observer_stop(o, o->over[0] != '\0' ? o->over : NULL);
 }
 
 void stp_observer_think(struct stp_observer *observer)
@@ -382,7 +343,6 @@ void stp_observer_think(struct stp_observer *observer)
     n_times = stp_ring_count(o->times);
     observer_drain(o, o->began, stp_ring_count(o->began));
     observer_drain(o, o->times, n_times);
-    observer_check_agreement(o);
     if (!observer_is_stopped(o))
         observer_propose(o);
     atomic_store(&o->is_sampling, !observer_is_stopped(o) &&

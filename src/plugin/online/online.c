@@ -256,7 +256,7 @@ static void online_think(struct stp_backend *b)
     stp_observer_think(b->observer);
     why = stp_observer_why_stopped(b->observer);
     if (why != NULL && online_logs_first(b, STOPPED))
-        LOG(b, stp_follower_learns(b->follower) ? NCCL_LOG_WARN : NCCL_LOG_INFO,
+        LOG(b, NCCL_LOG_WARN,
             "%s: nothing more is learned: %s; what was found stays",
             STP_TUNER_NAME, why);
     if (b->profile != NULL && stp_profile_saw_graph(b->profile) &&
@@ -289,22 +289,21 @@ static void online_run_inline(struct stp_backend *b)
     stp_entry_end(&entry);
 }
 
-enum stp_answer stp_backend_choose(struct stp_backend *backend,
-                                   const struct stp_query *query,
-                                   const struct stp_cost_view *view,
-                                   struct stp_choice *choice_ret)
+bool stp_backend_choose(struct stp_backend *backend,
+                        const struct stp_query *query,
+                        const struct stp_cost_view *view,
+                        struct stp_choice *choice_ret)
 {
     struct stp_follower *follower = backend->follower;
-    enum stp_answer answer =
-        stp_follower_choose(follower, query, view, choice_ret);
+    bool is_decided = stp_follower_choose(follower, query, view, choice_ret);
 
     if (backend->observer == NULL)
-        return answer;
+        return is_decided;
     if (backend->profile != NULL)
         stp_profile_want(backend->profile, stp_follower_wants_time(follower));
     if (backend->set.is_inline)
         online_run_inline(backend);
-    return answer;
+    return is_decided;
 }
 
 /* ---- opening ---- */

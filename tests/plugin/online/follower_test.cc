@@ -62,7 +62,7 @@ class Follower : public testing::Test
         query.coll = ncclFuncAllReduce;
         query.n_bytes = 1 << 20;
         for (int i = 0; i < n; i++)
-            EXPECT_EQ(STP_ANSWER_NCCLS,
+            EXPECT_EQ(false,
                       stp_follower_choose(follower_, &query, &view, &choice));
     }
 
@@ -130,10 +130,10 @@ uint32_t Propose(const stp_bandit_arm &arm, bool is_settled, unsigned key = 0)
 }
 
 // The answer to the last of 'n' all-reduces, from the table.
-stp_answer AnswerOf(stp_follower *follower, const stp_cost_view &view, int n,
-                    stp_choice *choice)
+bool AnswerOf(stp_follower *follower, const stp_cost_view &view, int n,
+              stp_choice *choice)
 {
-    stp_answer answer = STP_ANSWER_LOST;
+    bool answer = false;
     stp_query query{};
 
     query.coll = ncclFuncAllReduce;
@@ -154,39 +154,27 @@ TEST_F(Follower, AnArmThatIsNotInTheTableIsNcclsOwnChoice)
     const struct {
         const char *name;
         stp_cost_view view;
-        stp_answer answer;
+        bool answer;
     } cases[] = {
-        {"whole table", costs.View(), STP_ANSWER_OURS},
-        {"tree alone", {table, 1, NCCL_NUM_PROTOCOLS}, STP_ANSWER_OURS},
-        {"no algorithm", {table, 0, NCCL_NUM_PROTOCOLS}, STP_ANSWER_NCCLS},
-        {"no simple", {table, 1, NCCL_PROTO_SIMPLE}, STP_ANSWER_NCCLS},
-        {"ruled out", ruled_out.View(), STP_ANSWER_NCCLS},
-        {"not a number", not_a_number.View(), STP_ANSWER_NCCLS},
-        {"takes no time", no_time.View(), STP_ANSWER_OURS},
+        {"whole table", costs.View(), true},
+        {"tree alone", {table, 1, NCCL_NUM_PROTOCOLS}, true},
+        {"no algorithm", {table, 0, NCCL_NUM_PROTOCOLS}, false},
+        {"no simple", {table, 1, NCCL_PROTO_SIMPLE}, false},
+        {"ruled out", ruled_out.View(), false},
+        {"not a number", not_a_number.View(), false},
+        {"takes no time", no_time.View(), true},
     };
     asked_.proposals = {Propose(kTreeSimple, true)};
 
     for (const auto &c : cases) {
         stp_choice choice{};
         EXPECT_EQ(c.answer, AnswerOf(follower_, c.view, 1, &choice)) << c.name;
-        if (c.answer == STP_ANSWER_OURS) {
+        if (c.answer) {
             EXPECT_EQ(NCCL_ALGO_TREE, choice.algo) << c.name;
             EXPECT_EQ(NCCL_PROTO_SIMPLE, choice.proto) << c.name;
             EXPECT_EQ(3, choice.n_channels) << c.name;
         }
     }
-}
-
-TEST_F(Follower, AnEpochThatIsLostIsLostForGood)
-{
-    const bandit_job::Costs costs;
-    stp_choice choice{};
-
-    asked_.proposals = {Propose(kTreeSimple, false)};
-    asked_.last = STP_EPOCH_LOST;
-    EXPECT_EQ(STP_ANSWER_OURS, AnswerOf(follower_, costs.View(), 1, &choice));
-    EXPECT_EQ(STP_ANSWER_LOST,
-              AnswerOf(follower_, costs.View(), 1000, &choice));
 }
 
 // Each has its own arm, of the first 128.
@@ -212,15 +200,15 @@ TEST_F(Follower, KnowsMessagesByTheirCollectiveAndTheirSize)
             query.coll = static_cast<ncclFunc_t>(i % 5);
             query.n_bytes =
                 size == 0 ? 1 : (UINT64_C(4) + size % 4) << size / 4;
-            const stp_answer answer =
+            const bool answer =
                 stp_follower_choose(follower_, &query, &view, &choice);
             if (round == 0 || i >= 128) {
-                EXPECT_EQ(STP_ANSWER_NCCLS, answer) << i;
+                EXPECT_FALSE(answer) << i;
                 continue;
             }
             if (round < 5)
                 continue;
-            EXPECT_EQ(STP_ANSWER_OURS, answer) << i;
+            EXPECT_TRUE(answer) << i;
             EXPECT_EQ(i % 2 == 0 ? NCCL_ALGO_TREE : NCCL_ALGO_RING, choice.algo)
                 << i;
             EXPECT_EQ(1 + i / 2, choice.n_channels) << i;
@@ -236,7 +224,7 @@ class Messages : public Follower
     Messages()
     {
         rules_.objective = STP_LEARN_FILE; // no call is timed for its own sake
-        asked_.base.may_observe = asked_.is_observer = true;
+        asked_.base.observes = true;
         Join();
     }
 
@@ -251,14 +239,14 @@ class Messages : public Follower
         query.coll = n_calls_ % 2 == 0 ? ncclFuncAllReduce : ncclFuncAllGather;
         query.n_bytes = 1 << 20;
         const stp_launch launch{query.coll, query.n_bytes};
-        const stp_answer answer =
+        const bool answer =
             stp_follower_choose(follower_, &query, &view, &choice);
         if (stp_follower_wants_time(follower_))
             wanted_.push_back(n_calls_ + 1);
         if (stp_observer_launched(follower_->observer, &launch, &token))
             timed_.push_back(n_calls_);
         n_calls_++;
-        if (answer != STP_ANSWER_OURS)
+        if (answer != true)
             return '.';
         return choice.algo == NCCL_ALGO_TREE ? 'T' : 'R';
     }
@@ -370,9 +358,8 @@ TEST(FollowerAlone, DoesNotLearn)
     info.shape = {2, 1, nullptr};
     ASSERT_EQ(STP_OK,
               stp_follower_open(&info, nullptr, &rules, &follower, nullptr));
-    EXPECT_FALSE(stp_follower_learns(follower)) << "before it joins";
     stp_follower_join(follower, nullptr, &rules);
-    EXPECT_FALSE(stp_follower_learns(follower)) << "without an agreement";
+    EXPECT_EQ(nullptr, follower->observer);
     EXPECT_STREQ("the ranks have no shared memory to agree in",
                  follower->why_not);
     stp_follower_close(follower);
@@ -382,27 +369,23 @@ TEST(FollowerAlone, SaysWhyItsCommunicatorCannotLearn)
 {
     const char *const freeze = "STEPTUNE_FREEZE is set";
     const char *const unnamed = "this NCCL names no communicator, 2.28 does";
-    const char *const no_store =
-        "the communicator spans several hosts, which have no store to agree in "
-        "(STEPTUNE_AGREE)";
-    const char *const by_file = "the communicator spans several hosts, where "
-                                "times of a file are not learned from";
+    const char *const hosts = "communicators of several hosts are not learned "
+                              "in, they follow the policy";
     const struct {
         uint64_t comm_id;
         size_t n_nodes;
-        bool has_store, has_rules;
+        bool has_rules;
         stp_learn_objective objective;
         const char *why_not;
     } cases[] = {
-        {1, 1, false, true, STP_LEARN_GPU, nullptr},
-        {1, 1, false, true, STP_LEARN_FILE, nullptr},
-        {1, 1, false, false, STP_LEARN_GPU, freeze},
-        {0, 1, false, true, STP_LEARN_GPU, unnamed},
-        {0, 1, false, false, STP_LEARN_GPU, freeze},
-        {1, 2, true, true, STP_LEARN_GPU, nullptr},
-        {1, 2, false, true, STP_LEARN_GPU, no_store},
-        {1, 2, true, true, STP_LEARN_FILE, by_file},
-        {1, 2, false, true, STP_LEARN_FILE, no_store},
+        {1, 1, true, STP_LEARN_GPU, nullptr},
+        {1, 1, true, STP_LEARN_FILE, nullptr},
+        {1, 1, false, STP_LEARN_GPU, freeze},
+        {0, 1, true, STP_LEARN_GPU, unnamed},
+        {0, 1, false, STP_LEARN_GPU, freeze},
+        {1, 2, true, STP_LEARN_GPU, hosts},
+        {1, 2, true, STP_LEARN_FILE, hosts},
+        {1, 2, false, STP_LEARN_GPU, freeze},
     };
 
     for (const auto &c : cases) {
@@ -411,7 +394,6 @@ TEST(FollowerAlone, SaysWhyItsCommunicatorCannotLearn)
         stp_follower *follower = nullptr;
         info.comm_id = c.comm_id;
         info.shape = {8, c.n_nodes, nullptr};
-        info.has_store = c.has_store;
         rules.objective = c.objective;
         ASSERT_EQ(STP_OK, stp_follower_open(&info, nullptr,
                                             c.has_rules ? &rules : nullptr,
@@ -433,15 +415,17 @@ TEST_F(Follower, LearnsIfItIsTheObserverAndAllTakePart)
         {"not all take part", false, true, false,
          "a rank has no part in it (its log says why)"},
     };
-    asked_.base.may_observe = true;
 
     for (const auto &c : cases) {
         SCOPED_TRACE(c.name);
         asked_.is_complete = c.is_complete;
-        asked_.is_observer = c.is_observer;
+        asked_.base.observes = c.is_observer;
         Join();
         Call(1);
         EXPECT_EQ(c.learns, stp_follower_wants_time(follower_));
+        ASSERT_EQ(c.is_observer, follower_->observer != nullptr);
+        if (!c.is_observer)
+            continue;
         EXPECT_EQ(c.learns, stp_observer_is_sampling(follower_->observer));
         EXPECT_STREQ(c.why_not, stp_observer_why_stopped(follower_->observer));
     }
@@ -466,13 +450,9 @@ TEST_F(Follower, DescribesWhatItDoes)
     stp_error err;
 
     EXPECT_EQ("follows, beginning with NCCL's own choice", Describe());
-    asked_.base.may_observe = true;
+    asked_.base.observes = true;
     Join();
     EXPECT_EQ("learns, beginning with NCCL's own choice", Describe());
-    asked_.base.max_proposals = 2;
-    EXPECT_EQ("learns, or follows the host that leads, beginning with NCCL's "
-              "own choice",
-              Describe());
     asked_.base.proposes = false;
     Join();
     EXPECT_EQ("nothing is learned: the ranks have no shared memory to agree "
@@ -550,10 +530,9 @@ TEST_F(FrozenEpsilon, GivesUpWhatItTries)
     stp_choice choice{};
 
     asked_.proposals = {Propose(kTreeSimple, false)};
-    asked_.last = STP_EPOCH_FROZEN;
-    EXPECT_EQ(STP_ANSWER_OURS, AnswerOf(follower_, costs.View(), 1, &choice));
-    EXPECT_EQ(STP_ANSWER_NCCLS,
-              AnswerOf(follower_, costs.View(), 10000, &choice));
+    asked_.freezes = true;
+    EXPECT_TRUE(AnswerOf(follower_, costs.View(), 1, &choice));
+    EXPECT_FALSE(AnswerOf(follower_, costs.View(), 10000, &choice));
     EXPECT_EQ(2, asked_.n_epochs);
 }
 
@@ -566,16 +545,15 @@ TEST_F(FrozenEpsilon, GivesUpWhatItTriesOfTheLastMessageAlone)
 
     asked_.proposals = {Propose(kTreeSimple, false),
                         Propose(kTreeSimple, false, 1)};
-    asked_.last = STP_EPOCH_FROZEN;
+    asked_.freezes = true;
     query.coll = ncclFuncAllReduce;
     for (int i = 0; i < 1000; i++)
         for (int key : {0, 1}) {
             query.n_bytes = key == 0 ? 1 << 20 : 1 << 10;
-            const stp_answer answer =
+            const bool answer =
                 stp_follower_choose(follower_, &query, &view, &choice);
             if (i == 999) {
-                EXPECT_EQ(key == 0 ? STP_ANSWER_OURS : STP_ANSWER_NCCLS,
-                          answer);
+                EXPECT_EQ(key == 0, answer);
             }
         }
 }
@@ -586,9 +564,8 @@ TEST_F(FrozenEpsilon, KeepsWhatIsSettled)
     stp_choice choice{};
 
     asked_.proposals = {Propose(kTreeSimple, true)};
-    asked_.last = STP_EPOCH_FROZEN;
-    EXPECT_EQ(STP_ANSWER_OURS,
-              AnswerOf(follower_, costs.View(), 10000, &choice));
+    asked_.freezes = true;
+    EXPECT_TRUE(AnswerOf(follower_, costs.View(), 10000, &choice));
     EXPECT_EQ(2, asked_.n_epochs);
 }
 
@@ -598,16 +575,15 @@ TEST_F(Follower, KeepsTheArmInForceWhenItIsFrozen)
     stp_choice choice{};
 
     asked_.proposals = {Propose(kTreeSimple, false)};
-    asked_.last = STP_EPOCH_FROZEN;
-    EXPECT_EQ(STP_ANSWER_OURS,
-              AnswerOf(follower_, costs.View(), 10000, &choice));
+    asked_.freezes = true;
+    EXPECT_TRUE(AnswerOf(follower_, costs.View(), 10000, &choice));
     EXPECT_EQ(2, asked_.n_epochs);
 }
 
 TEST_F(Follower, LearnsNothingMoreWhenItIsFrozen)
 {
-    asked_.base.may_observe = asked_.is_observer = true;
-    asked_.last = STP_EPOCH_FROZEN;
+    asked_.base.observes = true;
+    asked_.freezes = true;
     Join();
     Call(1);
 

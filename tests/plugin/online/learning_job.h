@@ -69,8 +69,7 @@ class Job
         rules_.objective = STP_LEARN_GPU;
         info.comm_id = 7;
         info.shape = shape_;
-        agreement_.base.may_observe = agreement_.is_observer = true;
-        agreement_.base.max_proposals = 8;
+        agreement_.base.observes = true;
         EXPECT_EQ(STP_OK,
                   stp_follower_open(&info, policy, &rules_, &follower_, &err));
         stp_follower_join(follower_, &agreement_.base, &rules_);
@@ -150,8 +149,8 @@ class Job
 
         query.coll = message.coll;
         query.n_bytes = message.n_bytes;
-        const bool is_ours = stp_follower_choose(follower_, &query, &view,
-                                                 &choice) == STP_ANSWER_OURS;
+        const bool is_ours =
+            stp_follower_choose(follower_, &query, &view, &choice);
         const bool is_ring_simple = is_ours && choice.algo == NCCL_ALGO_RING &&
                                     choice.proto == NCCL_PROTO_SIMPLE;
         const bool is_timed =

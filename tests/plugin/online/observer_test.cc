@@ -235,8 +235,7 @@ class Thinking : public testing::Test
     // What was proposed last is in force.
     void Take()
     {
-        for (const stp_proposal &p : agreement_.made.back().proposals)
-            stp_observer_began(observer_.get(), &p, 0, 0);
+        stp_observer_began(observer_.get(), &agreement_.made.back(), 0, 0);
     }
 
     void Reward(int coll, uint64_t n_bytes, double ms)
@@ -247,24 +246,6 @@ class Thinking : public testing::Test
         reward.n_bytes = n_bytes;
         reward.latency_ms = ms;
         stp_observer_reward(observer_.get(), &reward);
-    }
-
-    // Thinks and takes what it proposes, with such times, until it has settled;
-    // with the last proposal, that epochs are long.
-    void Settle(unsigned key, uint64_t n_bytes)
-    {
-        for (int i = 0; i < 100; i++) {
-            const size_t n = agreement_.made.size();
-            Reward(key % 2 == 0 ? ncclFuncAllReduce : ncclFuncAllGather,
-                   n_bytes, 1 + i);
-            Think();
-            if (agreement_.made.size() == n)
-                continue;
-            if (agreement_.made.back().proposals[0].is_settled)
-                return;
-            Take();
-        }
-        FAIL() << "has not settled";
     }
 
     const bandit_job::Costs costs_;
@@ -472,7 +453,7 @@ TEST_F(Thinking, TriesWhatNeitherThePolicyNorNcclRunsAnyway)
             if (agreement_.made.empty())
                 continue;
             Take();
-            const stp_bandit_arm arm = agreement_.made.back().proposals[0].arm;
+            const stp_bandit_arm arm = agreement_.made.back().arm;
             if (arm.algo >= 0)
                 tried.insert(std::string(stp_algo_name(arm.algo)) + "/" +
                              stp_proto_name(arm.proto));
@@ -483,22 +464,14 @@ TEST_F(Thinking, TriesWhatNeitherThePolicyNorNcclRunsAnyway)
 
 // ---- what is proposed ----
 
-TEST_F(Thinking, ProposesAnewWhatWasRefusedOrDropped)
+TEST_F(Thinking, ProposesAnewWhatWasRefused)
 {
-    const std::pair<bool, stp_proposed> cases[] = {
-        {false, STP_PROPOSED_TAKEN}, {true, STP_PROPOSED_DROPPED}};
+    agreement_.accepts = false;
+    Call(0, 1 << 20);
+    for (int i = 0; i < 100; i++)
+        Think();
 
-    for (auto [accepts, proposed] : cases) {
-        Open(STP_STRATEGY_EPSILON, STP_LEARN_FILE);
-        agreement_.accepts = accepts;
-        Call(0, 1 << 20);
-        while (agreement_.made.empty())
-            Think();
-        agreement_.proposed = proposed;
-        for (int i = 0; i < 100; i++)
-            Think();
-        EXPECT_LT(10u, agreement_.made.size());
-    }
+    EXPECT_LT(10u, agreement_.made.size());
 }
 
 TEST_F(Thinking, ProposesNothingWhileTheLastIsPending)
@@ -507,41 +480,11 @@ TEST_F(Thinking, ProposesNothingWhileTheLastIsPending)
     while (agreement_.made.empty())
         Think();
     Take();
-    agreement_.proposed = STP_PROPOSED_PENDING;
+    agreement_.is_pending = true;
     for (int i = 0; i < 100; i++)
         Think();
 
     EXPECT_EQ(1u, agreement_.made.size());
-}
-
-// An epoch is as long as what was taken last says.
-TEST_F(ThinkingToAnEnd, ProposesInLongEpochsAfterAllHasSettled)
-{
-    Call(0, 1 << 20);
-    Settle(0, 1 << 20);
-    EXPECT_EQ(unsigned{STP_EPOCH_HALVING}, agreement_.made.back().epoch_calls);
-    Take();
-
-    Call(1, 1 << 20);
-    for (unsigned epoch : {STP_EPOCH_SETTLED, STP_EPOCH_HALVING}) {
-        const size_t n = agreement_.made.size();
-        while (agreement_.made.size() == n) {
-            Reward(ncclFuncAllGather, 1 << 20, 1);
-            Think();
-        }
-        EXPECT_EQ(epoch, agreement_.made.back().epoch_calls);
-        Take();
-    }
-}
-
-TEST_F(ThinkingToAnEnd, ProposesInShortEpochsWhereLongOnesWereDropped)
-{
-    Call(0, 1 << 20);
-    Settle(0, 1 << 20);
-    agreement_.proposed = STP_PROPOSED_DROPPED;
-    Think();
-
-    EXPECT_EQ(unsigned{STP_EPOCH_HALVING}, agreement_.made.back().epoch_calls);
 }
 
 TEST_F(Thinking, StopsForTheFirstReasonThatItIsTold)
@@ -550,29 +493,11 @@ TEST_F(Thinking, StopsForTheFirstReasonThatItIsTold)
     EXPECT_STREQ(nullptr, stp_observer_why_stopped(observer_.get()));
     stp_observer_stop(observer_.get(), "one");
     stp_observer_stop(observer_.get(), "two");
-    agreement_.proposed = STP_PROPOSED_OVER;
     for (int i = 0; i < 20; i++)
         Think();
 
     EXPECT_STREQ("one", stp_observer_why_stopped(observer_.get()));
     EXPECT_TRUE(agreement_.made.empty());
-    EXPECT_EQ(0, agreement_.n_explained);
-}
-
-TEST_F(Thinking, StopsWhenTheAgreementIsOver)
-{
-    for (const std::string why : {"", "x", "a host is gone"}) {
-        Open(STP_STRATEGY_EPSILON, STP_LEARN_FILE);
-        Call(0, 1 << 20);
-        agreement_.why = why;
-        agreement_.proposed = STP_PROPOSED_OVER;
-        for (int i = 0; i < 20; i++)
-            Think();
-
-        EXPECT_STREQ(why.empty() ? nullptr : why.c_str(),
-                     stp_observer_why_stopped(observer_.get()));
-        EXPECT_TRUE(agreement_.made.empty());
-    }
 }
 
 // ---- rewards and results ----

@@ -308,7 +308,7 @@ TEST_F(OnlineRanks, WithoutSharedMemoryOnOneRankNoneTriesAnything)
     for (bool at_once : {false, true}) {
         const uint64_t id = mock_new_comm_id();
         char name[96];
-        snprintf(name, sizeof(name), "/dev/shm/steptune-%u-%016llx-4-5",
+        snprintf(name, sizeof(name), "/dev/shm/steptune-%u-%016llx-4-6",
                  static_cast<unsigned>(geteuid()),
                  static_cast<unsigned long long>(id));
         Set("TEST_SHM", name);
