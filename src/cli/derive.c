@@ -5,7 +5,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "analyse/best.h"
 #include "analyse/derive.h"
 #include "analyse/objective.h"
 #include "analyse/steadiness.h"
@@ -13,7 +12,6 @@
 #include "cli/cli.h"
 #include "core/text.h"
 #include "report/file.h"
-#include "report/measurements/best_csv.h"
 #include "report/measurements/measurements_csv.h"
 #include "report/measurements/nccl_text.h"
 #include "report/policy_file.h"
@@ -28,19 +26,11 @@ struct derive_input {
     struct stp_arm arm;
 };
 
-/* The program that wrote a file. */
-enum derive_kind {
-    STP_DERIVE_OURS,   /* `steptune sweep` or `steptune iterate`, CSV */
-    STP_DERIVE_TEXT,   /* nccl-tests, or our text: a pass of one arm after the
-                          other */
-    STP_DERIVE_NVIDIA, /* data for optimize_config.py: no AUTO */
-};
-
 /* All files, which are of one kind.  Begin with 0. */
 struct derive_data {
-    enum derive_kind kind;
+    bool is_text; /* of nccl-tests, or ours: a pass of one arm after the other;
+                     else the CSV of `steptune sweep` or `steptune iterate` */
     struct stp_dataset data;
-    struct stp_best_rows rows; /* instead, if NVIDIA's */
 };
 
 /* In the order of 'outputs'. */
@@ -126,9 +116,8 @@ static void derive_check_options(void *options, struct argp_state *state)
     if (o->n_inputs == 0)
         stp_usage_error(state,
                         "no measurements, expected files of `steptune "
-                        "sweep -o`, rounds.csv of `steptune iterate -o`, "
-                        "text of nccl-tests or NVIDIA's performance "
-                        "data");
+                        "sweep -o`, rounds.csv of `steptune iterate -o` or "
+                        "text of nccl-tests");
     for (size_t i = 0; i < o->n_inputs; i++)
         if (o->output != NULL && stp_path_is_same(o->output, o->inputs[i].path))
             stp_usage_error(
@@ -148,27 +137,16 @@ static const struct stp_command_line derive_line = {
     .check = derive_check_options,
     .doc =
         "Makes a policy out of measurements of `steptune sweep` or `steptune "
-        "iterate`, of nccl-tests' text, a file a run of one arm, or of the "
-        "performance CSV of NVIDIA's optimize_config.py; several files are "
-        "pooled. An arm gets a rule where it beats NCCL's own choice beyond "
-        "doubt; of iterations, where in addition no workload shows it slower. "
-        "NVIDIA's CSV has no choice of NCCL's: there the fastest arm gets it.",
+        "iterate`, or of nccl-tests' text, a file a run of one arm; several "
+        "files are pooled. An arm gets a rule where it beats NCCL's own choice "
+        "beyond doubt; of iterations, where in addition no workload shows it "
+        "slower.",
 };
 
 /* ---- reading ---- */
 
-static const char *const kinds[] = {
-    [STP_DERIVE_OURS] = "measurements of Steptune",
-    [STP_DERIVE_TEXT] = "text of nccl-tests",
-    [STP_DERIVE_NVIDIA] = "NVIDIA's performance data",
-};
-
-static enum derive_kind load_find_kind(const char *text, size_t len)
-{
-    if (stp_best_csv_is(text, len))
-        return STP_DERIVE_NVIDIA;
-    return stp_nccl_text_is(text, len) ? STP_DERIVE_TEXT : STP_DERIVE_OURS;
-}
+static const char ours[] = "measurements of Steptune";
+static const char theirs[] = "text of nccl-tests";
 
 /* Whether this file is among the ones before it, by whatever name: its rounds
  * would count twice. */
@@ -180,30 +158,12 @@ static bool load_is_repeated(const struct derive_input *inputs, size_t i)
     return false;
 }
 
-static enum stp_status load_add_text(const char *text, size_t len, int coll,
-                                     const struct derive_input *input,
-                                     struct derive_data *data,
-                                     struct stp_error *err)
-{
-    switch (data->kind) {
-    case STP_DERIVE_NVIDIA:
-        return stp_best_csv_read(text, len, &data->rows, err);
-    case STP_DERIVE_TEXT:
-        return stp_nccl_text_add(text, len, coll,
-                                 input->has_arm ? &input->arm : NULL,
-                                 &data->data, err);
-    case STP_DERIVE_OURS:
-        break;
-    }
-    return stp_measurements_read(text, len, &data->data, err);
-}
-
 static enum stp_status load_file(const struct derive_input *input,
                                  bool is_first, int coll,
                                  struct derive_data *data,
                                  struct stp_error *err)
 {
-    enum derive_kind kind;
+    bool is_text;
     char *text;
     size_t len;
     enum stp_status status =
@@ -211,24 +171,28 @@ static enum stp_status load_file(const struct derive_input *input,
 
     if (status != STP_OK)
         return status;
-    kind = load_find_kind(text, len);
+    is_text = stp_nccl_text_is(text, len);
     if (is_first)
-        data->kind = kind;
-    if (kind != data->kind)
+        data->is_text = is_text;
+    if (is_text != data->is_text)
         status = stp_fail(err, STP_ERR_RANGE,
-                          "%s, expected %s as in the file before", kinds[kind],
-                          kinds[data->kind]);
-    else if (input->has_arm && kind != STP_DERIVE_TEXT)
+                          "%s, expected %s as in the file before",
+                          is_text ? theirs : ours, is_text ? ours : theirs);
+    else if (input->has_arm && !is_text)
         status = stp_fail(err, STP_ERR_RANGE,
                           "%s, which name their arms, expected %s for --arm",
-                          kinds[kind], kinds[STP_DERIVE_TEXT]);
-    else if (coll >= 0 && kind != STP_DERIVE_TEXT)
+                          ours, theirs);
+    else if (coll >= 0 && !is_text)
         status = stp_fail(
             err, STP_ERR_RANGE,
             "%s, which name their collectives, expected %s for --collective",
-            kinds[kind], kinds[STP_DERIVE_TEXT]);
+            ours, theirs);
+    else if (is_text)
+        status = stp_nccl_text_add(text, len, coll,
+                                   input->has_arm ? &input->arm : NULL,
+                                   &data->data, err);
     else
-        status = load_add_text(text, len, coll, input, data, err);
+        status = stp_measurements_read(text, len, &data->data, err);
     free(text);
     return status;
 }
@@ -354,57 +318,6 @@ static enum stp_status derive_from_times(const struct derive_options *o,
     return status;
 }
 
-/* ---- of NVIDIA's data ---- */
-
-static enum stp_status derive_write_best(const struct derive_options *o,
-                                         const struct stp_best_rows *rows,
-                                         const struct stp_best *best,
-                                         struct stp_error *err)
-{
-    static const char made_by[] = "steptune derive";
-    enum stp_status status = derive_keep_former(o->output, err);
-
-    if (status == STP_OK && o->output != NULL)
-        status = stp_best_policy_save(best, rows, made_by, o->output, err);
-    if (status == STP_OK && o->json)
-        return stp_best_print_json(best, stdout, err);
-    if (status == STP_OK && o->output == NULL)
-        stp_best_policy_write(best, rows, made_by, stdout);
-    else if (status == STP_OK)
-        printf("%zu rules of the fastest arms, none compared with NCCL's own "
-               "choice, written to %s\n",
-               best->n_rules, o->output);
-    return status;
-}
-
-static enum stp_status derive_from_best(const struct derive_options *o,
-                                        const struct stp_best_rows *rows,
-                                        struct stp_error *err)
-{
-    struct stp_best best;
-    enum stp_status status;
-
-    if (o->objective != STP_OBJECTIVE_TIME)
-        return stp_fail(err, STP_ERR_RANGE,
-                        "no times of iterations, expected those of `steptune "
-                        "iterate`: NVIDIA's are of collectives alone");
-    if (o->extrapolate)
-        return stp_fail(err, STP_ERR_RANGE,
-                        "--extrapolate wants gains over NCCL's own choice, of "
-                        "which NVIDIA's data have none");
-    status = stp_best_derive(rows, &best, err);
-    if (status != STP_OK)
-        return status;
-    if (rows->n_impossible > 0)
-        fprintf(stderr,
-                "%zu times are left out, of pairs that NCCL has no kernel for: "
-                "the first in line %u\n",
-                rows->n_impossible, rows->impossible.line);
-    status = derive_write_best(o, rows, &best, err);
-    stp_best_free(&best);
-    return status;
-}
-
 /* ---- what to register ---- */
 
 static enum stp_status memory_write(const struct derive_options *o,
@@ -492,10 +405,10 @@ static bool derive_has_auto(const struct stp_dataset *data)
 static const char *derive_find_objection(const struct derive_options *o,
                                          const struct derive_data *data)
 {
-    if (data->kind != STP_DERIVE_OURS && !o->trust_passes)
+    if (data->is_text && !o->trust_passes)
         return "these are runs of one arm after the other, of which drift may "
                "be the gain, expected --trust-passes to use them all the same";
-    if (data->kind == STP_DERIVE_TEXT && !derive_has_auto(&data->data))
+    if (data->is_text && !derive_has_auto(&data->data))
         return "no run of NCCL's own choice to compare with, expected one, "
                "such as --arm auto=FILE";
     return NULL;
@@ -512,9 +425,7 @@ static int derive_run(const struct derive_options *o,
         return stp_complain("%s", why);
     if (o->as == DERIVE_MEMORY)
         return memory_derive(o, &data->data);
-    status = data->kind == STP_DERIVE_NVIDIA
-                 ? derive_from_best(o, &data->rows, &err)
-                 : derive_from_times(o, &data->data, &err);
+    status = derive_from_times(o, &data->data, &err);
     return status == STP_OK ? STP_EXIT_OK : stp_complain_error(NULL, &err);
 }
 
@@ -532,7 +443,6 @@ int stp_cmd_derive(int argc, char **argv)
     if (exit_status == STP_EXIT_OK)
         exit_status = derive_run(&o, &data);
     stp_dataset_free(&data.data);
-    stp_best_rows_free(&data.rows);
     free(o.inputs);
     return exit_status;
 }

@@ -25,7 +25,6 @@ struct Target {
 // NULL if there is none of that name.
 const Target *Find(std::string_view name);
 
-std::string BestCsv(std::string_view bytes);
 std::string Graphs(std::string_view bytes);
 std::string JobRuns(std::string_view bytes);
 std::string Journal(std::string_view bytes);

@@ -6,7 +6,6 @@
 
 extern "C" {
 #include "report/jobs/job_runs_csv.h"
-#include "report/measurements/best_csv.h"
 #include "report/measurements/measurements_csv.h"
 #include "report/measurements/nccl_text.h"
 #include "report/training/train_json.h"
@@ -98,18 +97,6 @@ std::string NcclTests(std::string_view bytes)
             &data, err);
     }
     return fault;
-}
-
-std::string BestCsv(std::string_view bytes)
-{
-    stp_best_rows rows{};
-    stp_error err{};
-    const stp_status status =
-        stp_best_csv_read(bytes.data(), bytes.size(), &rows, &err);
-
-    stp_best_csv_is(bytes.data(), bytes.size());
-    stp_best_rows_free(&rows);
-    return status == STP_OK ? "" : FaultOf(err);
 }
 
 std::string JobRuns(std::string_view bytes)

@@ -11,7 +11,6 @@ namespace fuzz
 {
 
 static const Target kTargets[] = {
-    {"best_csv", BestCsv},
     {"graphs", Graphs},
     {"job_runs", JobRuns},
     {"journal", Journal},

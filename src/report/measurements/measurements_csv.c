@@ -187,18 +187,27 @@ enum stp_status stp_measurements_pool(struct stp_dataset *data,
     return STP_OK;
 }
 
-/* The table of `steptune iterate`, whose header begins with 'setting', has no
- * rounds, and nothing can be paired. */
-static enum stp_status measurements_refuse_summary(const char *text, size_t len,
-                                                   struct stp_error *err)
+/* Tables in which nothing can be compared with NCCL's own choice, round by
+ * round, are known by a column. */
+static enum stp_status measurements_refuse_others(const char *text, size_t len,
+                                                  struct stp_error *err)
 {
+    static const struct {
+        const char *column, *why;
+    } others[] = {
+        {"setting", "a summary of iterations, expected the measurements "
+                    "themselves: rounds.csv beside it"},
+        {"size_bytes",
+         "NVIDIA's performance data, which have no times of NCCL's own choice, "
+         "expected measurements of `steptune sweep` or nccl-tests' text"},
+    };
     unsigned line;
 
-    if (!stp_csv_has_column(text, len, "setting", &line))
-        return STP_OK;
-    return stp_fail_at(err, STP_ERR_SYNTAX, line, 1,
-                       "a summary of iterations, expected the measurements "
-                       "themselves: rounds.csv beside it");
+    for (size_t i = 0; i < sizeof(others) / sizeof(others[0]); i++)
+        if (stp_csv_has_column(text, len, others[i].column, &line))
+            return stp_fail_at(err, STP_ERR_SYNTAX, line, 1, "%s",
+                               others[i].why);
+    return STP_OK;
 }
 
 enum stp_status stp_measurements_read(const char *text, size_t len,
@@ -206,7 +215,7 @@ enum stp_status stp_measurements_read(const char *text, size_t len,
                                       struct stp_error *err)
 {
     struct reader r = {.data.backend = "nccl"}; /* the only one at first */
-    enum stp_status status = measurements_refuse_summary(text, len, err);
+    enum stp_status status = measurements_refuse_others(text, len, err);
 
     STP_THEN(status, stp_csv_read(&format, &r, text, len, err));
     STP_THEN(status, stp_measurements_pool(data, &r.data, false, err));
