@@ -46,7 +46,6 @@ int stp_cmd_tune(int argc, char **argv);
 int stp_cmd_explain(int argc, char **argv);
 int stp_cmd_check(int argc, char **argv);
 int stp_cmd_replay(int argc, char **argv);
-int stp_cmd_learn(int argc, char **argv);
 int stp_cmd_run(int argc, char **argv);
 int stp_cmd_compare(int argc, char **argv);
 int stp_cmd_plot(int argc, char **argv);

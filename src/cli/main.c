@@ -30,8 +30,6 @@ static const struct stp_command commands[] = {
      BY_ONE},
     {"replay", "play a trace of collectives on all ranks in mock NCCL",
      stp_cmd_replay, BY_ONE},
-    {"learn", "measure how well a plugin learns on a recorded machine",
-     stp_cmd_learn, BY_ONE},
     {"run", "run a job with the plugin and a policy, and report decisions",
      stp_cmd_run, BY_ALL},
     {"compare", "compare whole runs of a job: policies, NCCLs, variables",
@@ -110,6 +108,11 @@ static int main_refuse(const char *word)
         const size_t used = strlen(names);
 
         snprintf(names + used, sizeof(names) - used, "%s ", commands[i].name);
+    }
+    if (strcmp(word, "learn") == 0) {
+        stp_complain("no command 'learn': a job learns in `steptune run "
+                     "--online`");
+        return STP_EXIT_USAGE;
     }
     stp_hint_nearest(word, strlen(word), names, hint);
     stp_complain("no command '%s'%s", word,

@@ -9,7 +9,7 @@
 #include "report/charts/study.h"
 #include "report/file.h"
 #include "report/folder.h"
-#include "report/learning/plot_journal.h"
+#include "report/learning/journal.h"
 #include "report/measurements/measurements_csv.h"
 #include "report/training/train_charts.h"
 #include "report/training/train_json.h"
@@ -64,15 +64,14 @@ static const struct stp_command_line plot_line = {
     .arguments = AT(files),
     .reads = true,
     .none = "no measurements, expected files of `steptune sweep`, of "
-            "nccl-tests or of `steptune train`, or a journal",
+            "nccl-tests or of `steptune train`",
     .doc =
         "Plots measurements of `steptune sweep` (CSV or JSON) or the text of "
         "nccl-tests: bus bandwidth and latency against size, for every "
         "collective. Several files, machines, backends or numbers of processes "
         "are also compared with each other: in tables, in one CSV "
         "(combined_benchmark.csv), in sentences and, of all-reduce, in plots. "
-        "Of the journal of a job that learned (STEPTUNE_JOURNAL): the time "
-        "lost while learning, and what ran meanwhile. Of the results of "
+        "Of the results of "
         "`steptune train` or of the PyTorch notebook that it follows, of one "
         "model of GPU or several: precisions, scaling, accumulation, exposed "
         "communication, loss, modes, throughput and hardware, as far as there "
@@ -257,51 +256,6 @@ static enum stp_status plot_measurements(struct plot_options *o,
     return status;
 }
 
-/* ---- journals ---- */
-
-static enum stp_status plot_draw_journal(struct plot_options *o,
-                                         const struct stp_journal_plot *plot,
-                                         struct stp_error *err)
-{
-    enum stp_status status;
-
-    if (!stp_journal_plot_has(plot))
-        return stp_fail(err, STP_ERR_SYNTAX,
-                        "a journal without times: nothing was learned");
-    o->blamed = NULL;
-    status = plot_make_folder(o, err);
-    for (int k = 0; k < STP_N_JOURNAL_PLOTS && status == STP_OK; k++) {
-        struct stp_chart chart;
-
-        status = stp_journal_plot_make(plot, k, &chart, err);
-        STP_THEN(status, plot_draw(o, stp_journal_plot_name(k), &chart, err));
-    }
-    return status;
-}
-
-static enum stp_status plot_journal(struct plot_options *o,
-                                    struct stp_error *err)
-{
-    struct stp_journal_lines lines;
-    struct stp_learning learning;
-    struct stp_journal_plot plot = {&lines, &learning, o->title, o->blamed};
-    enum stp_status status;
-
-    if (o->files.n > 1)
-        return stp_fail(err, STP_ERR_RANGE,
-                        "a journal, expected no other file beside it");
-    status = stp_journal_load(o->blamed, 0, &lines, err);
-    if (status != STP_OK)
-        return status;
-    status = stp_learning_sum(&lines, &learning, err);
-    if (status == STP_OK) {
-        status = plot_draw_journal(o, &plot, err);
-        stp_learning_free(&learning);
-    }
-    stp_journal_free(&lines);
-    return status;
-}
-
 /* ---- training ---- */
 
 /* Moves the runs of a file to the others: all that were in no other file, as
@@ -435,40 +389,39 @@ static const char *plot_find_file(const struct plot_options *o,
 
 /* Fails if an option has no effect on such files. */
 static enum stp_status plot_check_options(const struct plot_options *o,
-                                          bool is_training, bool is_journal,
+                                          bool is_training,
                                           struct stp_error *err)
 {
-    const bool is_sweep = !is_training && !is_journal;
-    const char *name = o->json && !is_training        ? "--json"
-                       : o->n_curves > 0 && !is_sweep ? "--curves"
-                       : o->coll >= 0 && !is_sweep    ? "--collective"
-                                                      : NULL;
+    const char *name = o->json && !is_training          ? "--json"
+                       : o->n_curves > 0 && is_training ? "--curves"
+                       : o->coll >= 0 && is_training    ? "--collective"
+                                                        : NULL;
 
     if (name == NULL)
         return STP_OK;
     return stp_fail(err, STP_ERR_RANGE, "%s has no effect on %s", name,
-                    is_training  ? "results of `steptune train`"
-                    : is_journal ? "a journal"
-                                 : "measurements, but on results of `steptune "
-                                   "train`");
+                    is_training ? "results of `steptune train`"
+                                : "measurements, but on results of `steptune "
+                                  "train`");
 }
 
 static enum stp_status plot_files(struct plot_options *o, struct stp_error *err)
 {
-    const char *journal = plot_find_file(o, stp_journal_begins);
-    const bool is_training =
-        journal == NULL && plot_find_file(o, stp_train_results_begin) != NULL;
-    enum stp_status status =
-        plot_check_options(o, is_training, journal != NULL, err);
+    const bool is_training = plot_find_file(o, stp_train_results_begin) != NULL;
+    enum stp_status status;
 
+    o->blamed = plot_find_file(o, stp_journal_begins);
+    if (o->blamed != NULL)
+        return stp_fail(
+            err, STP_ERR_SYNTAX,
+            "a journal, which has no plots: `steptune run --online` "
+            "prints what a job learned");
+    status = plot_check_options(o, is_training, err);
     if (status != STP_OK)
         return status;
     if (o->n_curves == 0)
         o->n_curves = DEFAULT_CURVES;
-    o->blamed = journal;
-    return is_training       ? plot_training(o, err)
-           : journal != NULL ? plot_journal(o, err)
-                             : plot_measurements(o, err);
+    return is_training ? plot_training(o, err) : plot_measurements(o, err);
 }
 
 int stp_cmd_plot(int argc, char **argv)

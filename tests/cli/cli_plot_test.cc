@@ -121,59 +121,15 @@ TEST_F(Plot, ASignalThatEndsItLeavesNoTemporaryFile)
     }
 }
 
-const std::string kJournal =
-    "t_us,comm,nNodes,nRanks,event,call,collective,min_bytes,max_bytes,"
-    "algorithm,protocol,channels,value,gain,gain_low,gain_high\n";
-
-TEST_F(Plot, DrawsTheJournalOfAJobThatLearned)
-{
-    const std::string line = "1,a,1,4,reward,0,allgather,4194304,5242879,";
-    Write("j.csv", kJournal + line + "auto,auto,,40,,,\n" + line +
-                       "ring,ll128,0,30,,,\n" + line + "ring,ll1");
-
-    Outcome o = Run("plot j.csv --out plots --format both --title 'A_b'");
-
-    EXPECT_EQ(0, o.status) << o.err;
-    EXPECT_EQ("plots/journal_regret.png\nplots/journal_regret.svg\n"
-              "plots/journal_arms.png\nplots/journal_arms.svg\n",
-              o.out);
-    EXPECT_THAT(Read("plots/journal_regret.svg"),
-                AllOf(StartsWith("format = 'svg'\n"),
-                      HasSubstr("\ntitle = 'A_b: Time lost while learning'\n"),
-                      HasSubstr("'allgather, 4M to 5M, 4 ranks'"),
-                      HasSubstr("\nsource = 'j.csv'\n")));
-    EXPECT_THAT(Read("plots/journal_arms.png"),
-                AllOf(HasSubstr("'A_b: What ran while it was learned'"),
-                      HasSubstr("\t0\t50\t100\n"),
-                      HasSubstr("'ring/ll128'\n")));
-}
-
-// gnuplot itself, where it is installed, takes both scripts.
-TEST_F(Plot, DrawsJournalsThatGnuplotUnderstands)
-{
-    unsetenv("STEPTUNE_GNUPLOT");
-    if (std::system("gnuplot --version >/dev/null 2>&1") != 0)
-        GTEST_SKIP() << "no gnuplot here";
-    Write("j.csv", kJournal +
-                       "1,a,1,4,reward,0,allreduce,8,9,auto,auto,,40,,,\n"
-                       "9,a,1,4,settled,9,allreduce,8,9,auto,auto,,0,1,1,1\n");
-
-    Outcome o = Run("plot j.csv --format svg");
-
-    EXPECT_EQ(0, o.status) << o.err;
-    EXPECT_EQ("", o.err);
-    EXPECT_THAT(Read("journal_regret.svg"), HasSubstr("Time lost while"));
-    EXPECT_THAT(Read("journal_arms.svg"), HasSubstr("What ran while"));
-}
-
 TEST_F(Plot, RefusesWhatItCannotRead)
 {
     const std::string head = "collective,bytes,round,algorithm,protocol,nNodes,"
                              "nRanks,median_us\n";
     Write("good.csv", head + "allreduce,8,0,auto,auto,1,2,5\n");
     Write("bad.csv", head + "x\n");
-    Write("empty.csv", kJournal);
-    Write("bad_journal.csv", kJournal + "1,2\n");
+    Write("journal.csv",
+          "t_us,comm,nNodes,nRanks,event,call,collective,min_bytes,max_bytes,"
+          "algorithm,protocol,channels,value,gain,gain_low,gain_high\n");
     Write("bad.json", "{nothing}\n");
     Write("bad.txt", "# Collective test starting: alltoall_perf\n");
     Write("old.txt", "# nThread 1 nGpus 1\n#   Rank  0 Pid 1 on a device 0\n"
@@ -196,13 +152,9 @@ TEST_F(Plot, RefusesWhatItCannotRead)
              "--curves '33', expected a number from 1 to 32"},
             {"x.csv --collective alltoall", 2,
              "--collective 'alltoall', expected one of broadcast"},
-            {"bad_journal.csv", 1,
-             "bad_journal.csv:2:1: 2 fields, expected 16"},
-            {"empty.csv", 1,
-             "empty.csv: a journal without times: nothing was learned"},
-            {"empty.csv good.csv", 1,
-             "empty.csv: a journal, expected no other file beside it"},
-            {"good.csv empty.csv", 1, "empty.csv: a journal"},
+            {"good.csv journal.csv", 1,
+             "journal.csv: a journal, which has no plots: `steptune run "
+             "--online` prints what a job learned"},
             {"good.csv --out good.csv/x", 2,
              "-o 'good.csv/x' has no place: there is no folder 'good.csv'"},
             {"good.csv --collective allreduce", 1,

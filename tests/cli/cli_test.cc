@@ -23,6 +23,9 @@ TEST_F(Cli, AnswersWrongUsageWithOneSentence)
             {"tun", 2, "steptune: no command 'tun'; did you mean 'tune'?\n"},
             {"help swep", 2,
              "steptune: no command 'swep'; did you mean 'sweep'?\n"},
+            {"learn", 2,
+             "steptune: no command 'learn': a job learns in `steptune run "
+             "--online`\n"},
             {"xyzzy", 2,
              "steptune: no command 'xyzzy'; `steptune --help` lists them\n"},
             {"tune --no-such", 2, "unrecognized option '--no-such'\n"},
@@ -169,7 +172,7 @@ TEST_F(Cli, HelpsOnEveryCommand)
         }
         n_commands++;
     }
-    EXPECT_EQ(17u, n_commands);
+    EXPECT_EQ(16u, n_commands);
     EXPECT_EQ(Run("--help").out, Run("help").out);
     EXPECT_EQ(Run("--help").out, Run("-h").out);
 }
@@ -203,7 +206,6 @@ TEST_F(Cli, FailsInEveryCommandIfItsOutputIsLost)
         "check p.conf --on h200x4 --json",
         "replay --policy p.conf --trace t.csv",
         "replay --policy p.conf --trace t.csv --json",
-        "learn --on h200x4 --strategies halving --seeds 1",
         "plot m.csv",
         "report tuned.conf",
         "report tuned.conf --json",

@@ -327,7 +327,6 @@ const Scenario kScenarios[] = {
     {"report", STP_STEPTUNE " tune --on h200x2 -b 1M -e 1M -n 2 -o t.conf && " OLD("page.html"),
      "report t.conf -o page.html", 4},
     {"replay", POLICY, "replay --seeds 1 --jobs 1 --policy p.conf --trace " STP_FIXTURES "/traces/groups.csv"},
-    {"learn", "", "learn --on h200x2 --steps 20 --seeds 1 --strategies halving"},
     {"run", POLICY, "run --policy p.conf -- " JOB "10x1048576", 4, "/", true},
     {"compare", POLICY, "compare --env A=0,1 -n 1 -o cmp -- true", 1, "/", false, true},
     {"record", "", "record x --on h200x2 -b 1M -e 1M -n 1 --rounds 2 --no-overlap"},

@@ -49,7 +49,6 @@ for folder in check explain; do
 done
 may src/analyse/replay analyse/replay/ "$analyse" bench/ device/ core/ $abi "$mock"
 may src/analyse/jobs analyse/jobs/ analyse/replay/ "$analyse" core/
-may src/analyse/simulate analyse/simulate/ analyse/traces/ analyse/replay/ "$analyse" bench/ device/ core/ $abi "$mock"
 may src/analyse/traces analyse/traces/ analyse/replay/ "$analyse" bench/ device/ core/ $abi
 may src/analyse/contract analyse/contract/ analyse/replay/ "$analyse" bench/ device/ core/ $abi "$mock"
 below='analyse/|train/|bench/|device/|core/|'$abi
@@ -75,7 +74,7 @@ may mock_nccl $abi "$public" base/
 
 # Only what plays NCCL knows mock NCCL.
 found=$(grep -rlE '#include "mock_(nccl|ranks|job)\.h"' src |
-	grep -vE '^src/(device/mock|analyse/(check|contract|explain|replay|simulate)|cli)/' || true)
+	grep -vE '^src/(device/mock|analyse/(check|contract|explain|replay)|cli)/' || true)
 [ -z "$found" ] || { echo "mock_nccl.h is included by $found"; bad=1; }
 
 found=$(grep -rnE '\b(getenv|dlopen|dlsym|clock_gettime|time|syslog|fprintf|puts)\(' src/core || true)

@@ -42,29 +42,14 @@ static int learning_order_line_key(const void *pa, const void *pb)
     ORDER_KEYS(a, b);
 }
 
-const struct stp_learning_key *
-stp_learning_find(const struct stp_learning *learning,
-                  const struct stp_journal_line *line)
-{
-    if (line->coll < 0 || learning->n == 0)
-        return NULL;
-    return bsearch(line, learning->keys, learning->n, sizeof(*learning->keys),
-                   learning_order_line_key);
-}
-
-static bool learning_is_arm(const struct stp_bandit_arm *a,
-                            const struct stp_bandit_arm *b)
-{
-    return a->algo == b->algo && a->proto == b->proto &&
-           a->n_channels == b->n_channels;
-}
-
 size_t stp_learning_find_arm(const struct stp_learning_key *key,
                              const struct stp_bandit_arm *arm)
 {
     size_t i = 0;
 
-    while (i < key->n_arms && !learning_is_arm(&key->arms[i].arm, arm))
+    while (i < key->n_arms && !(key->arms[i].arm.algo == arm->algo &&
+                                key->arms[i].arm.proto == arm->proto &&
+                                key->arms[i].arm.n_channels == arm->n_channels))
         i++;
     return i;
 }
@@ -76,28 +61,6 @@ static void learning_add(double value, size_t *n, double *mean, double *ss)
 
     *mean += off / (double)++*n;
     *ss += off * (value - *mean);
-}
-
-/* A block's first line has the time of the arm that it is compared with, its
- * second line that of the other one, and the gain. */
-static void learning_add_gain(const struct stp_learning_key *key,
-                              const struct stp_journal_line *line,
-                              struct stp_learning_set *set,
-                              struct stp_learning_arm *arm)
-{
-    size_t base;
-
-    if (line->kind != STP_LEARN_BLOCK)
-        return;
-    if (!(line->gain > 0)) {
-        set->base = line->arm;
-        return;
-    }
-    base = stp_learning_find_arm(key, &set->base);
-    learning_add(log(line->gain) + (set->base.algo >= 0 && base < key->n_arms
-                                        ? key->arms[base].log_gain
-                                        : 0),
-                 &arm->n_blocks, &arm->log_gain, &arm->log_ss);
 }
 
 static void learning_add_time(struct stp_learning_key *key,
@@ -114,38 +77,22 @@ static void learning_add_time(struct stp_learning_key *key,
         key->arms[key->n_arms++] = (struct stp_learning_arm){.arm = line->arm};
     arm->n++;
     arm->mean += (line->value - arm->mean) / (double)arm->n;
-    learning_add_gain(key, line, set, arm);
+
+    /* A block's first line has the time of the arm that it is compared with,
+     * its second line that of the other arm, and the gain. */
+    if (line->kind == STP_LEARN_BLOCK && !(line->gain > 0)) {
+        set->base = line->arm;
+    } else if (line->kind == STP_LEARN_BLOCK) {
+        size_t base = stp_learning_find_arm(key, &set->base);
+        bool is_tried = set->base.algo >= 0 && base < key->n_arms;
+
+        learning_add(log(line->gain) +
+                         (is_tried ? key->arms[base].log_gain : 0),
+                     &arm->n_blocks, &arm->log_gain, &arm->log_ss);
+    }
 }
 
 /* ---- lines ---- */
-
-static struct stp_learning_gain
-learning_gain_of(const struct stp_journal_line *line)
-{
-    return (struct stp_learning_gain){line->gain, line->gain_low,
-                                      line->gain_high};
-}
-
-static void learning_take_settled(struct stp_learning_key *key,
-                                  const struct stp_journal_line *line)
-{
-    key->is_settled = true;
-    key->with = line->arm;
-    key->gain = learning_gain_of(line);
-    if (key->verdict != STP_LEARNING_NOISY || line->arm.algo >= 0)
-        key->verdict = STP_LEARNING_SETTLED;
-}
-
-/* The arm with which the key had settled was dropped, or lost a re-test. */
-static void learning_unsettle(struct stp_learning_key *key)
-{
-    if (!key->is_settled || key->with.algo < 0)
-        return;
-    key->is_settled = false;
-    key->with.algo = -1;
-    key->gain = (struct stp_learning_gain){0};
-    key->verdict = STP_LEARNING_TRYING;
-}
 
 static void learning_take_line(struct stp_learning_key *key,
                                const struct stp_journal_line *line,
@@ -162,11 +109,22 @@ static void learning_take_line(struct stp_learning_key *key,
         learning_add_time(key, line, set);
         break;
     case STP_LEARN_SETTLED:
-        learning_take_settled(key, line);
+        key->is_settled = true;
+        key->with = line->arm;
+        key->gain = (struct stp_learning_gain){line->gain, line->gain_low,
+                                               line->gain_high};
+        if (key->verdict != STP_LEARNING_NOISY || line->arm.algo >= 0)
+            key->verdict = STP_LEARNING_SETTLED;
         break;
     case STP_LEARN_INCUMBENT:
-        if (line->arm.algo < 0)
-            learning_unsettle(key);
+        /* The arm with which the key had settled was dropped, or lost a
+         * re-test. */
+        if (line->arm.algo < 0 && key->is_settled && key->with.algo >= 0) {
+            key->is_settled = false;
+            key->with.algo = -1;
+            key->gain = (struct stp_learning_gain){0};
+            key->verdict = STP_LEARNING_TRYING;
+        }
         break;
     case STP_LEARN_NOISY:
         key->verdict = STP_LEARNING_NOISY;
@@ -206,23 +164,9 @@ static bool learning_make_keys(const struct stp_journal_lines *lines,
     return l->keys != NULL;
 }
 
-/* More calls than a job makes; a file may say anything. */
-static const double max_calls = 1e18;
-
-/* Lines that are of no message, and blocks. */
-static void learning_take_job_line(struct stp_learning *l,
-                                   const struct stp_journal_line *line)
-{
-    if (line->kind == STP_LEARN_BLOCK && line->gain > 0)
-        l->n_blocks++;
-    l->has_graphs |= line->kind == STP_LEARN_GRAPHS;
-    if (line->kind == STP_LEARN_ALONE && line->value > (double)l->n_alone)
-        l->n_alone = (uint64_t)fmin(line->value, max_calls);
-}
-
 /* ---- sets ---- */
 
-/* The communicator's, which is new unless it is there.  There is room for as
+/* Finds the set of the line's communicator, or adds one.  There is room for as
  * many as there are communicators. */
 static struct stp_learning_set *
 learning_find_set(struct stp_learning *l, const struct stp_journal_line *line)
@@ -324,16 +268,20 @@ static bool learning_make_sets(const struct stp_journal_lines *lines,
     uint64_t *comms = calloc(lines->n + 1, sizeof(*comms));
     size_t n = 0;
 
-    for (size_t i = 0; comms != NULL && i < lines->n; i++)
+    if (comms == NULL)
+        return false;
+    for (size_t i = 0; i < lines->n; i++)
         comms[i] = lines->all[i].comm;
-    if (comms != NULL)
-        qsort(comms, lines->n, sizeof(*comms), learning_order_comms);
-    for (size_t i = 0; comms != NULL && i < lines->n; i++)
+    qsort(comms, lines->n, sizeof(*comms), learning_order_comms);
+    for (size_t i = 0; i < lines->n; i++)
         n += i == 0 || comms[i - 1] != comms[i];
-    l->sets = comms != NULL ? calloc(n + 1, sizeof(*l->sets)) : NULL;
+    l->sets = calloc(n + 1, sizeof(*l->sets));
     free(comms);
     return l->sets != NULL;
 }
+
+/* More calls than a job makes; a file may say anything. */
+static const double max_calls = 1e18;
 
 enum stp_status stp_learning_sum(const struct stp_journal_lines *lines,
                                  struct stp_learning *learning_ret,
@@ -346,14 +294,20 @@ enum stp_status stp_learning_sum(const struct stp_journal_lines *lines,
         return stp_nomem(err);
     }
     for (size_t i = 0; i < lines->n; i++) {
-        const struct stp_learning_key *key =
-            stp_learning_find(&l, &lines->all[i]);
-        struct stp_learning_set *set = learning_find_set(&l, &lines->all[i]);
+        const struct stp_journal_line *line = &lines->all[i];
+        struct stp_learning_set *set = learning_find_set(&l, line);
+        struct stp_learning_key *key = NULL;
 
-        learning_take_job_line(&l, &lines->all[i]);
-        set_take_line(set, &lines->all[i]);
+        l.n_blocks += line->kind == STP_LEARN_BLOCK && line->gain > 0;
+        l.has_graphs |= line->kind == STP_LEARN_GRAPHS;
+        if (line->kind == STP_LEARN_ALONE && line->value > (double)l.n_alone)
+            l.n_alone = (uint64_t)fmin(line->value, max_calls);
+        set_take_line(set, line);
+        if (line->coll >= 0 && l.n > 0)
+            key = bsearch(line, l.keys, l.n, sizeof(*l.keys),
+                          learning_order_line_key);
         if (key != NULL)
-            learning_take_line(&l.keys[key - l.keys], &lines->all[i], set);
+            learning_take_line(key, line, set);
     }
     *learning_ret = l;
     return STP_OK;

@@ -89,11 +89,6 @@ enum stp_status stp_learning_sum(const struct stp_journal_lines *lines,
                                  struct stp_error *err);
 void stp_learning_free(struct stp_learning *learning);
 
-/* The key that the line is of; NULL if of none. */
-const struct stp_learning_key *
-stp_learning_find(const struct stp_learning *learning,
-                  const struct stp_journal_line *line);
-
 /* The number of the arm among the key's; n_arms if it is none of them. */
 size_t stp_learning_find_arm(const struct stp_learning_key *key,
                              const struct stp_bandit_arm *arm);

@@ -29,25 +29,6 @@ static size_t learning_count_settled(const struct stp_learning *l,
     return n;
 }
 
-static void learning_print_policy(const struct stp_learning *l,
-                                  const char *policy, FILE *fp)
-{
-    if (learning_count_settled(l, true) > 0 && policy != NULL)
-        fprintf(fp, "the learned policy is %s.\n", policy);
-    else if (learning_count_settled(l, true) > 0)
-        fprintf(fp, "the learned policy was not written: the job was killed, "
-                    "or NCCL_DEBUG=WARN says why.\n");
-    else if (learning_count_settled(l, false) > 0)
-        fprintf(fp, "nothing is better than what ran before.\n");
-    else if (l->n_alone > 0)
-        fprintf(fp,
-                "nothing was learned, for %" PRIu64
-                " calls repeat no sequence.\n",
-                l->n_alone);
-    else
-        fprintf(fp, "nothing was learned.\n");
-}
-
 /* "-" and null for no gain, and in text for one without an interval. */
 static void learning_put_gain(const struct stp_learning_gain *gain,
                               const char *key, const char *heading,
@@ -133,28 +114,6 @@ static void learning_put(const struct stp_learning_key *key, const char *base,
     learning_put_verdict(key, t);
 }
 
-/* What was in force together was compared with what ran before, when all single
- * searches had ended. */
-static void learning_print_set(const struct stp_learning_set *set,
-                               bool is_one_of_several, const char *base,
-                               FILE *fp)
-{
-    const struct stp_learning_gain gain =
-        stp_learning_gain_of(set->n_blocks, set->log_gain, set->log_ss);
-    char on[48] = "";
-
-    if (!(gain.gain > 0))
-        return;
-    if (is_one_of_several)
-        snprintf(on, sizeof(on), " on communicator %016" PRIx64, set->comm);
-    fprintf(fp,
-            "With all that was learned%s steps are %.3fx as fast as with %s "
-            "(%.3f to %.3f; %zu blocks of windows)%s.\n",
-            on, gain.gain, base != NULL ? stp_base_name(base) : "NCCL alone",
-            gain.low, gain.high, set->n_blocks,
-            set->is_dropped ? ", so the last of it was dropped" : "");
-}
-
 enum stp_status stp_print_learning(const struct stp_learning *learning,
                                    const struct stp_learning_setting *setting,
                                    FILE *fp, struct stp_error *err)
@@ -163,10 +122,42 @@ enum stp_status stp_print_learning(const struct stp_learning *learning,
             "Learning by strategy %s, objective %s, %" PRIu64 " comparison%s: ",
             setting->strategy, setting->objective, learning->n_blocks,
             learning->n_blocks == 1 ? "" : "s");
-    learning_print_policy(learning, setting->policy, fp);
-    for (size_t i = 0; i < learning->n_sets; i++)
-        learning_print_set(&learning->sets[i], learning->n_sets > 1,
-                           setting->base, fp);
+    if (learning_count_settled(learning, true) > 0 && setting->policy != NULL)
+        fprintf(fp, "the learned policy is %s.\n", setting->policy);
+    else if (learning_count_settled(learning, true) > 0)
+        fprintf(fp, "the learned policy was not written: the job was killed, "
+                    "or NCCL_DEBUG=WARN says why.\n");
+    else if (learning_count_settled(learning, false) > 0)
+        fprintf(fp, "nothing is better than what ran before.\n");
+    else if (learning->n_alone > 0)
+        fprintf(fp,
+                "nothing was learned, for %" PRIu64
+                " calls repeat no sequence.\n",
+                learning->n_alone);
+    else
+        fprintf(fp, "nothing was learned.\n");
+
+    /* All arms in force were compared with what ran before when all single
+     * searches had ended. */
+    for (size_t i = 0; i < learning->n_sets; i++) {
+        const struct stp_learning_set *set = &learning->sets[i];
+        const struct stp_learning_gain gain =
+            stp_learning_gain_of(set->n_blocks, set->log_gain, set->log_ss);
+        char on[48] = "";
+
+        if (!(gain.gain > 0))
+            continue;
+        if (learning->n_sets > 1)
+            snprintf(on, sizeof(on), " on communicator %016" PRIx64, set->comm);
+        fprintf(fp,
+                "With all that was learned%s steps are %.3fx as fast as with "
+                "%s (%.3f to %.3f; %zu blocks of windows)%s.\n",
+                on, gain.gain,
+                setting->base != NULL ? stp_base_name(setting->base)
+                                      : "NCCL alone",
+                gain.low, gain.high, set->n_blocks,
+                set->is_dropped ? ", so the last of it was dropped" : "");
+    }
     return stp_print_learned_keys(learning, setting->base, fp, err);
 }
 
@@ -187,40 +178,6 @@ enum stp_status stp_print_learned_keys(const struct stp_learning *learning,
 
 /* ---- JSON ---- */
 
-static void learning_put_set(const struct stp_learning_set *set,
-                             struct stp_table *t)
-{
-    const struct stp_learning_gain gain =
-        stp_learning_gain_of(set->n_blocks, set->log_gain, set->log_ss);
-
-    char comm[24];
-
-    snprintf(comm, sizeof(comm), "%016" PRIx64, set->comm);
-    stp_table_row(t);
-    stp_table_word(t, "comm", NULL, comm);
-    stp_table_count(t, "nNodes", NULL, set->n_nodes);
-    stp_table_count(t, "nRanks", NULL, set->n_ranks);
-    stp_table_count(t, "arms", NULL, set->n_arms);
-    stp_table_count(t, "blocks", NULL, set->n_blocks);
-    stp_table_number(t, "window_us", NULL,
-                     set->n_blocks > 0 ? set->window_us : NAN, 3);
-    stp_table_flag(t, "dropped", NULL, set->is_dropped);
-    learning_put_gain(&gain, "step", NULL, t);
-}
-
-static void learning_put_arm(const struct stp_learning_arm *a,
-                             struct stp_table *t)
-{
-    stp_table_row(t);
-    if (a->arm.algo < 0)
-        stp_table_word(t, "choice", NULL, NULL);
-    else
-        stp_table_ran(t, "choice", NULL, a->arm.algo, a->arm.proto,
-                      a->arm.n_channels);
-    stp_table_count(t, "times", NULL, a->n);
-    stp_table_number(t, "mean", NULL, a->mean, 3);
-}
-
 void stp_json_learning(cJSON *root, const struct stp_learning *learning,
                        const struct stp_learning_setting *setting)
 {
@@ -232,8 +189,24 @@ void stp_json_learning(cJSON *root, const struct stp_learning *learning,
     stp_json_number(object, "comparisons", (double)learning->n_blocks);
     stp_json_word(object, "learned", setting->policy);
     rows = stp_table_array(object, "together");
-    for (size_t i = 0; i < learning->n_sets; i++)
-        learning_put_set(&learning->sets[i], &rows);
+    for (size_t i = 0; i < learning->n_sets; i++) {
+        const struct stp_learning_set *set = &learning->sets[i];
+        const struct stp_learning_gain gain =
+            stp_learning_gain_of(set->n_blocks, set->log_gain, set->log_ss);
+        char comm[24];
+
+        snprintf(comm, sizeof(comm), "%016" PRIx64, set->comm);
+        stp_table_row(&rows);
+        stp_table_word(&rows, "comm", NULL, comm);
+        stp_table_count(&rows, "nNodes", NULL, set->n_nodes);
+        stp_table_count(&rows, "nRanks", NULL, set->n_ranks);
+        stp_table_count(&rows, "arms", NULL, set->n_arms);
+        stp_table_count(&rows, "blocks", NULL, set->n_blocks);
+        stp_table_number(&rows, "window_us", NULL,
+                         set->n_blocks > 0 ? set->window_us : NAN, 3);
+        stp_table_flag(&rows, "dropped", NULL, set->is_dropped);
+        learning_put_gain(&gain, "step", NULL, &rows);
+    }
     stp_json_learned_keys(object, learning);
 }
 
@@ -248,7 +221,17 @@ void stp_json_learned_keys(cJSON *root, const struct stp_learning *learning)
 
         learning_put(key, NULL, &rows);
         arms = stp_table_array(row, "arms");
-        for (size_t k = 0; k < key->n_arms; k++)
-            learning_put_arm(&key->arms[k], &arms);
+        for (size_t k = 0; k < key->n_arms; k++) {
+            const struct stp_learning_arm *a = &key->arms[k];
+
+            stp_table_row(&arms);
+            if (a->arm.algo < 0)
+                stp_table_word(&arms, "choice", NULL, NULL);
+            else
+                stp_table_ran(&arms, "choice", NULL, a->arm.algo, a->arm.proto,
+                              a->arm.n_channels);
+            stp_table_count(&arms, "times", NULL, a->n);
+            stp_table_number(&arms, "mean", NULL, a->mean, 3);
+        }
     }
 }

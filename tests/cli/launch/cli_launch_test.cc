@@ -21,10 +21,13 @@ TEST_F(CliLaunch, RankZeroAloneRunsCommandsOfOneProcess)
     const struct {
         const char *command;
         const char *arguments;
-    } cases[] = {{"derive", "x.csv"},          {"explain", "--policy x.conf"},
-                 {"check", "x.conf"},          {"replay", "x.csv"},
-                 {"learn", "--on nowhere"},    {"plot", "x.csv"},
-                 {"report", "x.csv"},          {"machines", "--check nowhere"},
+    } cases[] = {{"derive", "x.csv"},
+                 {"explain", "--policy x.conf"},
+                 {"check", "x.conf"},
+                 {"replay", "x.csv"},
+                 {"plot", "x.csv"},
+                 {"report", "x.csv"},
+                 {"machines", "--check nowhere"},
                  {"doctor", "--policy x.conf"}};
 
     for (const auto &c : cases) {

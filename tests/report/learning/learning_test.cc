@@ -1,4 +1,4 @@
-// What a job learned, by its journal: verdicts, tables and plots.
+// What a job learned, by its journal: verdicts and tables.
 extern "C" {
 #include "report/learning/learning.h"
 }
@@ -9,13 +9,8 @@ extern "C" {
 #include <cmath>
 #include <string>
 
-extern "C" {
-#include "report/learning/plot_journal.h"
-}
-
 #include "nccl_tuner_abi.h"
 #include "report/learning/journals.h"
-#include "support/charts.h"
 #include "support/slow.h"
 #include "support/written.h"
 
@@ -23,16 +18,8 @@ namespace
 {
 
 using namespace journals;
-using charts::Array;
-using charts::Blocks;
-using charts::Setting;
-using charts::Settings;
-using testing::AllOf;
-using testing::ElementsAre;
-using testing::EndsWith;
 using testing::HasSubstr;
 using testing::Not;
-using testing::StartsWith;
 
 const std::string kNoisy = Line(50, "noisy", kOwn, "0,1.023,0,0");
 
@@ -56,9 +43,6 @@ TEST(Learning, SumsUpAHundredThousandKindsOfMessage)
         ASSERT_EQ(2u, l.sum.keys[i].n_times);
         ASSERT_EQ(11, l.sum.keys[i].arms[0].mean);
     }
-    for (size_t i = 0; i < l.lines.n; i++)
-        ASSERT_EQ(l.lines.all[i].bytes.min,
-                  stp_learning_find(&l.sum, &l.lines.all[i])->bytes.min);
 }
 
 // ---- verdicts ----
@@ -269,123 +253,6 @@ TEST(Learning, SaysWhereTheLearnedPolicyIs)
                 HasSubstr(", for 1000000000000000000 calls repeat no "));
     EXPECT_THAT(Table(Learning("1,1,1,4,alone,20000,,,,,,,-3,,,\n")),
                 HasSubstr(": nothing was learned.\n"));
-}
-
-// ---- plots ----
-
-std::string Script(const Learning &l, stp_journal_plot_kind kind,
-                   const char *title = nullptr)
-{
-    const stp_journal_plot plot = {&l.lines, &l.sum, title, "j.csv"};
-    return charts::Script([&](stp_chart *chart) {
-        return stp_journal_plot_make(&plot, kind, chart, nullptr);
-    });
-}
-
-// Own takes 40 us, the ring 30 and the tree 100, on average; the ring wins.
-std::string Job()
-{
-    return Reward(0, kOwn, 41) + Reward(1, kOwn, 39) + Trial(2, kRing) +
-           Reward(2, kRing, 30) + Trial(3, "tree,ll,0") +
-           Reward(3, "tree,ll,0", 100) + Settled(4, kRing);
-}
-
-TEST(Learning, PlotsWhatItsArmTakesMoreThanTheBest)
-{
-    const std::string script = Script(Learning(Job()), STP_JOURNAL_REGRET, "A");
-    std::string points;
-    for (const char *point :
-         {"0 0 0", "0 0.01 0", "0.001 0.02 0", "0.002 0.02 0", "0.003 0.09 0",
-          "0.004 0.09 1", "0.004 0.09 0"}) // 1: settled
-        points += std::string("allgather, 4M to 5M, 4 ranks ") + point + "\n";
-
-    EXPECT_EQ("title = 'A: Time lost while learning'\n"
-              "source = 'j.csv'\n"
-              "n = 1\narray titles[1]\n"
-              "titles[1] = 'allgather, 4M to 5M, 4 ranks'\n"
-              "array settled[1]\nsettled[1] = 1\n"
-              "settled[1] = 1\nn_settled = 1\n",
-              Settings(script));
-    EXPECT_THAT(Blocks(script), ElementsAre(points));
-}
-
-// Nothing settled: of arms with three times the fastest is the best, so that
-// one lucky time is not.
-TEST(Learning, TakesNoLuckyArmForTheBest)
-{
-    std::string text = Reward(0, "tree,ll,0", 1);
-    for (unsigned i = 1; i < 4; i++)
-        text += Reward(i, kOwn, 40) + Reward(i, kRing, 50);
-
-    const std::string script = Script(Learning(text), STP_JOURNAL_REGRET);
-
-    EXPECT_THAT(Blocks(script)[0], EndsWith(" 0.003 -0.009 0\n"));
-    EXPECT_THAT(Blocks(script)[0], Not(HasSubstr(" 1\n")));
-    EXPECT_EQ("0", Setting(script, "n_settled"));
-}
-
-TEST(Learning, PlotsTheShareOfEachArm)
-{
-    const std::string script = Script(Learning(Job()), STP_JOURNAL_ARMS);
-    std::string windows;
-    for (const char *window : {"0 100 100 100", "1 100 100 100", "2 0 100 100",
-                               "3 0 0 100", "4 0 100 100", "5 0 100 100"})
-        windows += std::string("allgather, 4M to 5M, 4 ranks ") + window + "\n";
-
-    // windows of a call: own twice, the ring, the tree, and the ring for good
-    ASSERT_EQ(1u, Blocks(script).size());
-    EXPECT_THAT(Blocks(script)[0], StartsWith(windows));
-    EXPECT_THAT(Array(script, "arms"),
-                ElementsAre("NCCL''s own", "ring/ll128/24", "tree/ll"));
-    EXPECT_EQ("0", Setting(script, "others"));
-}
-
-TEST(Learning, PutsRareArmsTogether)
-{
-    std::string text;
-    for (unsigned i = 1; i <= 12; i++)
-        for (unsigned k = i; k <= 12; k++)
-            text += Reward(200 * i + k, "ring,ll," + std::to_string(i), 30);
-
-    const std::string script = Script(Learning(text), STP_JOURNAL_ARMS);
-
-    EXPECT_THAT(Array(script, "arms"),
-                ElementsAre("NCCL''s own", "ring/ll/1", "ring/ll/2",
-                            "ring/ll/3", "ring/ll/4", "ring/ll/5", "ring/ll/6",
-                            "others"));
-    EXPECT_EQ("1", Setting(script, "others"));
-}
-
-TEST(Learning, PlotsTheBusiestMessagesOnly)
-{
-    std::string text;
-    for (unsigned i = 1; i <= 10; i++)
-        for (unsigned k = 0; k < i; k++)
-            text += "9,1,1,4,reward,1,allreduce," + std::to_string(i * 1024) +
-                    ",2047,auto,auto,,5,,,\n";
-    Learning l(text);
-
-    const std::string regret = Script(l, STP_JOURNAL_REGRET);
-    EXPECT_EQ("'Time lost while learning (the busiest 7 of 10 messages)'",
-              Setting(regret, "title"));
-    ASSERT_EQ(7u, Array(regret, "titles").size());
-    EXPECT_THAT(Array(regret, "titles")[0], StartsWith("allreduce, 10K to"));
-    EXPECT_THAT(Array(regret, "titles")[6], StartsWith("allreduce, 4K to"));
-    const std::string arms = Script(l, STP_JOURNAL_ARMS);
-    EXPECT_EQ("'What ran while it was learned (the busiest 4 of 10 messages)'",
-              Setting(arms, "title"));
-    ASSERT_EQ(4u, Array(arms, "titles").size());
-    EXPECT_THAT(Array(arms, "titles")[3], StartsWith("allreduce, 7K to"));
-}
-
-TEST(Learning, HasNoPlotWithoutTimes)
-{
-    Learning none(Trial(1, kRing)), some(Reward(1, kRing, 3));
-    const stp_journal_plot bad = {&none.lines, &none.sum, nullptr, ""};
-    const stp_journal_plot good = {&some.lines, &some.sum, nullptr, ""};
-
-    EXPECT_FALSE(stp_journal_plot_has(&bad));
-    EXPECT_TRUE(stp_journal_plot_has(&good));
 }
 
 } // namespace
