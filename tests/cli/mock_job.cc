@@ -18,7 +18,7 @@
 #include <string>
 #include <vector>
 
-#include "mock_job.h"
+#include "support/job/mock_job.h"
 #include "mock_nccl.h"
 
 namespace

@@ -8,7 +8,7 @@
 #include <map>
 
 #include "faults/walk.h"
-#include "mock_nccl/job/virtual_job.h"
+#include "support/job/virtual_job.h"
 #include "plugin/odd_rank.h"
 #include "support/in_folder.h"
 #include "support/processes.h"

@@ -42,7 +42,7 @@ may src/device/mock device/mock/ 'device/[a-z_]+.h"' launch/ core/ $abi mock_ncc
 may src/bench bench/ 'device/[a-z_]+.h"' launch/ core/ $abi
 may src/train train/ bench/ 'device/[a-z_]+.h"' launch/ core/ $abi
 analyse='analyse/[a-z_]+.h"'
-mock='mock_(nccl|ranks|job).h"'
+mock='mock_(nccl|ranks).h"'
 may src/analyse "$analyse" bench/ device/ core/ $abi
 for folder in check explain; do
 	may src/analyse/$folder analyse/$folder/ "$analyse" bench/ device/ core/ $abi "$mock"
@@ -66,14 +66,14 @@ may src/tune tune/ report/ $below launch/ store/
 # Inside mock NCCL, which knows nothing of src/ but the ABI.
 public='mock_[a-z]+.h"'
 allowed="$abi|$public"
-for folder in base versions model machine plugins comm ranks job; do
+for folder in base versions model machine plugins comm ranks; do
 	allowed="$allowed|$folder/"
 	may mock_nccl/$folder "$allowed"
 done
 may mock_nccl $abi "$public" base/
 
 # Only what plays NCCL knows mock NCCL.
-found=$(grep -rlE '#include "mock_(nccl|ranks|job)\.h"' src |
+found=$(grep -rlE '#include "mock_(nccl|ranks)\.h"' src |
 	grep -vE '^src/(device/mock|analyse/(check|contract|explain|replay)|cli)/' || true)
 [ -z "$found" ] || { echo "mock_nccl.h is included by $found"; bad=1; }
 

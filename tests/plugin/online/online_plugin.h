@@ -5,9 +5,9 @@
 
 #include <fstream>
 
-#include "mock_job.h"
+#include "support/job/mock_job.h"
 #include "support/static_plugin_ranks.h"
-#include "mock_nccl/job/virtual_job.h"
+#include "support/job/virtual_job.h"
 
 namespace online_plugin
 {

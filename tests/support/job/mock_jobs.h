@@ -8,9 +8,9 @@
 #include <tuple>
 #include <utility>
 
-#include "mock_job.h"
+#include "support/job/mock_job.h"
 #include "support/mock_profiler.h"
-#include "mock_nccl/job/virtual_job.h"
+#include "support/job/virtual_job.h"
 
 namespace mock_test
 {

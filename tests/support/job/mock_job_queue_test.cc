@@ -8,7 +8,7 @@
 #include <fstream>
 #include <sstream>
 
-#include "mock_nccl/job/mock_jobs.h"
+#include "support/job/mock_jobs.h"
 #include "support/mock_folder.h"
 #include "support/mock_script.h"
 

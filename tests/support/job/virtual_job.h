@@ -4,7 +4,7 @@
 
 #include <memory>
 
-#include "mock_job.h"
+#include "support/job/mock_job.h"
 
 namespace virtual_job
 {

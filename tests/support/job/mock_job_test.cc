@@ -9,7 +9,7 @@
 #include <mutex>
 #include <numeric>
 
-#include "mock_nccl/job/mock_jobs.h"
+#include "support/job/mock_jobs.h"
 #include "support/mock_folder.h"
 #include "support/mock_script.h"
 

@@ -3,7 +3,7 @@
 #include <stdlib.h>
 
 #include "base/error.h"
-#include "job/state.h"
+#include "support/job/state.h"
 
 /* ---- measured values ---- */
 

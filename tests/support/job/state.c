@@ -1,4 +1,4 @@
-#include "job/state.h"
+#include "support/job/state.h"
 
 #include <math.h>
 

@@ -3,11 +3,10 @@
 #include <gmock/gmock.h>
 
 #include "faults/open_files.h"
-#include "mock_jobs.h"
+#include "support/mock_profiler.h"
 #include "mock_ranks.h"
 #include "faults/failing_memory.h"
 #include "support/mock_script.h"
-#include "support/temporary_folder.h"
 
 using namespace mock_test;
 
@@ -117,27 +116,6 @@ ncclResult_t RunRanks(const Machine &machine, const Nccl &nccl)
     return rc;
 }
 
-ncclResult_t RunJob(const Machine &machine, const Nccl &nccl)
-{
-    const mock_job_call calls[] = {After(10, ncclFuncAllReduce, 1 << 20),
-                                   After(10, ncclFuncAllGather, 4096)};
-    const TemporaryFolder folder;
-    const std::string rewards = folder.Path("rewards");
-    mock_job_options options{};
-    options.step = {calls, 2, 10};
-    options.captured = true;
-    options.reward_file = rewards.c_str();
-    mock_job *job = nullptr;
-    ncclResult_t rc =
-        mock_job_create(nccl.get(), machine.get(), &options, &job);
-
-    EXPECT_EQ(rc != ncclSuccess, job == nullptr);
-    if (rc == ncclSuccess)
-        rc = mock_job_play(job, 2);
-    mock_job_destroy(job);
-    return rc;
-}
-
 class Memory : public testing::TestWithParam<MemoryCase>
 {
 };
@@ -166,40 +144,9 @@ TEST_P(Memory, ThatIsRefusedIsAnErrorWhereverItIs)
     EXPECT_LE(GetParam().min, n - 1);
 }
 
-// The job, what a step needs, and the ranks' threads; later their order is any.
-TEST(JobMemory, ThatIsRefusedBeforeTheThreadsRunIsAnError)
-{
-    const Machine machine = LoadMachine("h200x4");
-    const Nccl nccl = MakeNccl(WithScript());
-    const mock_job_call call = After(10, ncclFuncAllReduce, 1 << 20);
-    mock_job_options options{};
-    options.step = {&call, 1, 10};
-    options.layout = MOCK_THREADS;
-    on_init = [](const Joined &) {
-        ADD_FAILURE();
-        return ncclSuccess;
-    };
-
-    for (int n = 1; n <= 1 + 9 + 1 + 4; n++) {
-        mock_job *job = nullptr;
-        failing_memory::until_failure = n;
-
-        EXPECT_EQ(ncclSystemError,
-                  mock_job_create(nccl.get(), machine.get(), &options, &job));
-
-        failing_memory::until_failure = 0;
-        EXPECT_STREQ(n <= 10 ? "out of memory" : "step 0, out of memory",
-                     mock_last_error())
-            << n;
-        EXPECT_EQ(nullptr, job);
-        EXPECT_LT(HostUs(), 0) << n; // the clock is the machine's
-    }
-    on_init = nullptr;
-}
-
 const MemoryCase kMemoryCases[] = {
     {"machine", RunMachine, 10}, {"resize", RunResize, 1}, {"nccl", RunNccl, 6},
-    {"comm", RunComm, 4},        {"ranks", RunRanks, 8},   {"job", RunJob, 12},
+    {"comm", RunComm, 4},        {"ranks", RunRanks, 8},
 };
 INSTANTIATE_TEST_SUITE_P(Table, Memory, testing::ValuesIn(kMemoryCases),
                          CaseName());

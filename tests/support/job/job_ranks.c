@@ -2,7 +2,7 @@
 #include <stdlib.h>
 
 #include "base/error.h"
-#include "job/state.h"
+#include "support/job/state.h"
 #include "machine/machine.h"
 
 static size_t job_ranks_count_calls(const struct mock_job *job)

@@ -1,7 +1,7 @@
 /* job_host.c - the host's launches, and the queue between it and the GPUs */
 #include <math.h>
 
-#include "job/state.h"
+#include "support/job/state.h"
 
 /* Measured on 2 x H200 with PyTorch: between two all-reduces with two GEMMs and
  * a norm, the host is 170 calls ahead of the GPUs (6 launches of 1,024 each),

@@ -4,7 +4,7 @@
 #include <algorithm>
 #include <set>
 
-#include "mock_nccl/job/mock_jobs.h"
+#include "support/job/mock_jobs.h"
 
 using namespace mock_test;
 using testing::AllOf;

@@ -6,7 +6,7 @@
 
 #include <stdio.h>
 
-#include "mock_job.h"
+#include "support/job/mock_job.h"
 #include "mock_kernels.h"
 #include "ranks/rank.h"
 

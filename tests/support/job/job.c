@@ -8,7 +8,7 @@
 
 #include "base/error.h"
 #include "base/names.h"
-#include "job/state.h"
+#include "support/job/state.h"
 #include "machine/machine.h"
 
 enum { STEP, WARM_UP, EVALUATION, CHANGED };

@@ -1,7 +1,7 @@
 /* job_time.c - the GPUs' timeline of a step */
 #include <math.h>
 
-#include "job/state.h"
+#include "support/job/state.h"
 
 enum { ROUND_STEPS = 50 };
 
