@@ -121,33 +121,8 @@ void mock_job_end_launch(struct mock_job *job, size_t i, size_t k, double us)
         job->ended_us[(group->first + k) % job->options.host.ahead] = us;
 }
 
-size_t mock_job_count_ahead(struct mock_job *job, size_t i)
-{
-    const struct mock_job_group *group = &job->pass.groups[i];
-    size_t ahead = job->options.host.ahead;
-    uint64_t end = group->first + group->n;
-    double now = mock_job_launched_us(job, i);
-
-    if (ahead == 0)
-        return 0;
-    while (job->n_ended < group->first &&
-           (end - job->n_ended > ahead ||
-            job->ended_us[job->n_ended % ahead] <= now))
-        job->n_ended++;
-    return (size_t)(end - job->n_ended);
-}
-
 void mock_job_wait(struct mock_job *job)
 {
     for (int r = 0; r < job->n_ranks; r++)
         job->ranks[r].host_us = fmax(job->ranks[r].host_us, job->gpu_us);
-}
-
-void mock_job_end_host(struct mock_job *job)
-{
-    const struct mock_job_host *host = &job->options.host;
-
-    if (host->ahead == 0 || (host->sync_every > 0 &&
-                             (job->pass.number + 1) % host->sync_every == 0))
-        mock_job_wait(job);
 }

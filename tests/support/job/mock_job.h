@@ -1,7 +1,8 @@
 /*
  * mock_job.h - a training job on all ranks of a communicator, in virtual time
  *
- * A job repeats a step: compute and collectives on a timeline of the GPUs. Each
+ * A job repeats a step: compute and collectives, one after the other on the
+ * GPUs, with times of one recorded round for 50 successive steps. Each
  * rank's host launches them ahead of the GPUs, as far as CUDA's queue allows
  * (struct mock_job_host). A collective begins when the compute before it has
  * ended on all ranks, and takes the machine's recorded time for the algorithm,
@@ -50,16 +51,14 @@ struct mock_job_host {
      * 1024. 0: the host has no limit, and waits for the GPUs after each step.
      */
     size_t ahead;
-    size_t launches;   /* launches of a collective and the compute before it;
-                          0 means 1, which is both. At most 'ahead' */
-    double launch_us;  /* host time of a launch; 0 means 10 */
-    size_t sync_every; /* the host also waits for the GPUs after each step whose
-                          number, from 1, is a multiple of this; 0: never */
-    double timed_us;   /* host time that a call takes longer for each of its
-                          channels whose times the profiler requested */
-    double noise;      /* variation of a call's host time between calls and
-                          ranks: sigma as a share of it, log-normal with mean 1;
-                          0: the ranks' launches have the same times */
+    size_t launches;  /* launches of a collective and the compute before it;
+                         0 means 1, which is both. At most 'ahead' */
+    double launch_us; /* host time of a launch; 0 means 10 */
+    double timed_us;  /* host time that a call takes longer for each of its
+                         channels whose times the profiler requested */
+    double noise;     /* variation of a call's host time between calls and
+                         ranks: sigma as a share of it, log-normal with mean 1;
+                         0: the ranks' launches have the same times */
 };
 
 /* A PyTorch job without CUDA graphs, as measured on 2 x H200. */
@@ -117,15 +116,8 @@ struct mock_job_options {
     size_t evaluation_every; /* whose number is a multiple of this; 0: no
                                 evaluations */
     size_t n_evaluation;
-    struct mock_job_shape changed; /* shape from step 'changed_from' on; 0: the
-                                      shape never changes */
-    size_t changed_from;
-
     struct mock_job_host host;
 
-    bool overlapped; /* collectives overlap the compute that follows them, and
-                        no GPU waits for a launch but at the end of a step; else
-                        everything runs in sequence */
     /* Each step is a CUDA graph, captured when its shape first runs, and
      * launched at once: NCCL asks the tuner at the capture only. A profiler
      * that requested channels' times then receives the launch of each
@@ -135,14 +127,8 @@ struct mock_job_options {
 
     double compute_noise; /* variation of a step's compute between steps: sigma
                              as a share of it, log-normal with mean 1 */
-    double stalls;        /* share of steps in which the GPUs stall once, before
-                             one of the calls or in the tail; 0 to 1 */
-    double stall_us;  /* mean duration of a stall, which is 0.5 to 1.5 of it */
-    double jitter_us; /* bound of the time by which each rank enters a
-                         collective late, drawn per rank */
-    size_t round_steps; /* successive steps that use the times of one recorded
-                           round; 0 means 50 */
-
+    double jitter_us;     /* bound of the time by which each rank enters a
+                             collective late, drawn per rank */
     /* From step 'from' on, a collective with this algorithm and protocol takes
      * 'factor' times as long; 0: never. */
     struct {
@@ -163,11 +149,6 @@ struct mock_job_options {
      * each step: collType,nBytes,nNodes,nRanks,latency_ms. */
     const char *reward_file;
 
-    /* NULL, or a function that changes the choice of the ranks before the job
-     * times it. */
-    void (*replace)(void *user, const struct mock_call *call,
-                    struct mock_run *run);
-
     /* NULL, or a function that is called before each rank's init, in the rank's
      * thread; its changes to the environment hold for that init with
      * MOCK_ONE_THREAD. */
@@ -186,9 +167,6 @@ struct mock_job_run {
     double start_us;    /* start, since the job began */
     double launched_us; /* time of its launch on the last rank, when NCCL asked
                            the tuner unless a graph replays it */
-    size_t n_ahead;     /* launches from the first that has not ended at that
-                           time to this one; 0 without a limit */
-    enum mock_time_source source;
 };
 
 struct mock_job_step {

@@ -1,23 +1,45 @@
-// A training job in virtual time: its timeline, and the plugins' view of it.
+// A training job in virtual time: its timeline, the queue between its hosts and
+// GPUs, and what its tuners and profilers see.
 #include <gmock/gmock.h>
 
 #include <algorithm>
-#include <atomic>
 #include <cmath>
-#include <ctime>
+#include <fstream>
 #include <functional>
-#include <mutex>
-#include <numeric>
 
 #include "support/job/mock_jobs.h"
 #include "support/mock_folder.h"
 #include "support/mock_script.h"
 
 using namespace mock_test;
+using testing::ElementsAre;
 using testing::HasSubstr;
 
 namespace
 {
+
+// All collectives of the job.
+class MockJobRuns : public MockJob
+{
+  protected:
+    std::vector<mock_job_run> Runs(size_t n_steps,
+                                   const mock_nccl_options &nccl = {})
+    {
+        std::vector<mock_job_run> runs;
+        job_ = Play(n_steps, nccl);
+        EXPECT_EQ(ncclSuccess, rc_) << mock_last_error();
+        for (const Done::Step &step : done_.steps)
+            runs.insert(runs.end(), step.runs.begin(), step.runs.end());
+        return runs;
+    }
+};
+
+mock_nccl_options WithListenerAndScript(const char *nccl = nullptr)
+{
+    mock_nccl_options options = WithScript(nccl, 4); // as all of them take
+    options.profiler_plugin = kListener;
+    return options;
+}
 
 // ---- the timeline ----
 
@@ -35,63 +57,6 @@ TEST_F(MockJob, StepIsComputeAndCollectivesInTurn)
         EXPECT_NEAR(runs[1].start_us + runs[1].us + 200 - begin, step.us, 1e-6);
         begin += step.us;
     }
-}
-
-TEST_F(MockJob, CollectivesTakeWhatWasRecordedForTheChoice)
-{
-    Job job = Play(400);
-
-    double sum = 0;
-    for (const Done::Step &step : done_.steps)
-        sum += step.runs[0].us;
-    mock_time mean;
-    ASSERT_EQ(ncclSuccess,
-              mock_machine_mean_time(machine_.get(),
-                                     &done_.steps[0].runs[0].run, &mean));
-    EXPECT_LE(done_.steps[0].runs[0].source, MOCK_TIME_INTERPOLATED);
-    EXPECT_NEAR(mean.us, sum / 400, 0.05 * mean.us);
-}
-
-TEST_F(MockJob, LaunchesLimitAStepWithoutCompute)
-{
-    calls_.assign(40, After(0, ncclFuncAllReduce, 8));
-    options_.step = {calls_.data(), calls_.size(), 0};
-
-    Job job = Play(1);
-
-    EXPECT_GE(done_.steps[0].us, 410);
-    EXPECT_DOUBLE_EQ(10, done_.steps[0].runs[0].start_us);
-}
-
-TEST_F(MockJob, SameSeedIsTheSameJobAndAnotherIsNot)
-{
-    options_.compute_noise = 0.05;
-    options_.jitter_us = 30;
-
-    Play(50);
-    const std::vector<double> first = done_.Times();
-    Play(50);
-    EXPECT_EQ(first, done_.Times());
-    options_.seed = 1;
-    Play(50);
-    EXPECT_NE(first, done_.Times());
-}
-
-TEST_F(MockJob, MeasuredSettingsAreThese)
-{
-    const mock_job_host &host = mock_job_torch_host;
-    EXPECT_EQ(1024u, host.ahead);
-    EXPECT_EQ(6u, host.launches);
-    EXPECT_EQ(12, host.launch_us);
-    EXPECT_EQ(0u, host.sync_every);
-    EXPECT_EQ(.3, host.timed_us);
-    EXPECT_EQ(.2, host.noise);
-    const mock_job_gpu_clocks &clocks = mock_job_h200_clocks;
-    EXPECT_EQ(500, clocks.offset_us);
-    EXPECT_EQ(10, clocks.drift_ppm);
-    EXPECT_EQ(12, clocks.heard_late_us);
-    EXPECT_TRUE(clocks.tree_ends);
-    EXPECT_EQ(100000, clocks.pause_every_us);
 }
 
 // A seed that a report names is the same job on every machine.
@@ -117,17 +82,12 @@ TEST_F(MockJob, NoiseOfASeedNeverChanges)
          "10.0 1109.5+39.4 20.0 1746.3+37.3, "
          "95069.9 96150.2+39.9 95079.9 96748.4+35.5, "
          "96994.0 98067.0+42.5 97004.0 98697.1+35.6, "},
-        {[](mock_job_options *o) { o->host = {1024, 2, 50, 0, 0, .3}; },
+        {[](mock_job_options *o) {
+             o->host = {1024, 2, 50, 0, .3};
+         },
          "145.9 1072.9+39.4 254.5 1612.3+37.3, "
          "12740.6 88134.0+39.9 12830.4 88673.9+35.5, "
          "12935.7 89909.5+42.5 13083.9 90452.0+35.6, "},
-        {[](mock_job_options *o) {
-             o->stalls = .6;
-             o->stall_us = 1000;
-         },
-         "10.0 1010.0+39.4 20.0 2910.3+37.3, "
-         "121855.6 122855.6+39.9 121865.6 124348.1+35.5, "
-         "124593.7 125593.7+42.5 124603.7 126136.2+35.6, "},
     };
     const mock_job_options quiet = options_;
 
@@ -146,80 +106,6 @@ TEST_F(MockJob, NoiseOfASeedNeverChanges)
             steps += text;
         }
         EXPECT_EQ(c.steps, steps) << &c - cases;
-    }
-}
-
-TEST_F(MockJob, SuccessiveStepsShareARecordedRound)
-{
-    options_.round_steps = 10;
-    Play(20);
-
-    // the same iteration noise in every round, so that only rounds differ
-    mock_time time;
-    const mock_run &run = done_.steps[0].runs[0].run;
-    std::vector<int> possible(20, 0); // bits: rounds that step could be of
-    const unsigned n = mock_machine_rounds(machine_.get());
-    ASSERT_GT(n, 1u);
-    for (size_t s = 0; s < 20; s++)
-        for (unsigned r = 0; r < n; r++) {
-            double least, most;
-            ASSERT_EQ(ncclSuccess, mock_machine_time(machine_.get(), &run,
-                                                     (r + .5) / n, 0, &time));
-            least = time.us;
-            ASSERT_EQ(ncclSuccess,
-                      mock_machine_time(machine_.get(), &run, (r + .5) / n,
-                                        .999999, &time));
-            most = time.us;
-            double us = done_.steps[s].runs[0].us;
-            possible[s] |= (us >= least && us <= most) << r;
-        }
-    EXPECT_NE(0, std::accumulate(possible.begin(), possible.begin() + 10, ~0,
-                                 std::bit_and<>()));
-    EXPECT_NE(0, std::accumulate(possible.begin() + 10, possible.end(), ~0,
-                                 std::bit_and<>()));
-}
-
-TEST_F(MockJob, ComputeNoiseHasMeanOneAndTheSpreadAskedFor)
-{
-    calls_.assign(1, After(1e6, ncclFuncAllReduce, 8));
-    options_.step = {calls_.data(), 1, 0};
-    options_.compute_noise = 0.2;
-
-    Play(2000);
-
-    double mean = 0, square = 0;
-    for (double us : done_.Times()) {
-        mean += us / 1e6 / 2000;
-        square += us * us / 1e12 / 2000;
-    }
-    EXPECT_NEAR(1, mean, 0.02);
-    EXPECT_NEAR(0.2, std::sqrt(square - mean * mean), 0.02);
-}
-
-TEST_F(MockJob, StallsAreOfTheStepsAndAsLongAsAskedFor)
-{
-    for (bool overlapped : {false, true}) {
-        options_.overlapped = overlapped;
-        options_.stalls = 0;
-        Play(1000);
-        const std::vector<double> before = done_.Times();
-        options_.stalls = 0.1;
-        options_.stall_us = 8000;
-        Play(1000);
-
-        size_t n = 0;
-        double sum = 0;
-        for (size_t i = 0; i < 1000; i++) {
-            const double us = done_.Times()[i] - before[i];
-            if (std::fabs(us) < 1e-3)
-                continue;
-            n++;
-            sum += us;
-            EXPECT_GE(us, overlapped ? 3000 : 4000 - 1e-6);
-            EXPECT_LE(us, 12000 + 1e-6);
-        }
-        EXPECT_NEAR(100, n, 30);
-        EXPECT_NEAR(8000, sum / double(n), 1000);
     }
 }
 
@@ -253,124 +139,16 @@ TEST_F(MockJob, DriftSlowsOneArmFromAStepOn)
     }
 }
 
-TEST_F(MockJob, TimesSayWhereTheyAreFrom)
-{
-    const std::pair<size_t, mock_time_source> cases[] = {
-        {4 << 20, MOCK_TIME_INTERPOLATED},
-        {524288, MOCK_TIME_RECORDED},
-        {size_t{64} << 30, MOCK_TIME_MODELLED},
-    };
-
-    calls_[0].call.coll = ncclFuncAllReduce;
-    options_.step.n = 1;
-    options_.replace = [](void *, const mock_call *call, mock_run *run) {
-        *run = {call->coll, call->n_bytes, NCCL_ALGO_TREE, NCCL_PROTO_LL, 0};
-    };
-    for (const auto &[n_bytes, source] : cases) {
-        calls_[0].call.n_bytes = n_bytes;
-        Play(1);
-        ASSERT_EQ(ncclSuccess, rc_) << mock_last_error();
-        EXPECT_EQ(source, done_.steps[0].runs[0].source) << n_bytes;
-    }
-}
-
-TEST_F(MockJob, OverlappedCollectivesRunDuringCompute)
-{
-    Play(5);
-    const Done in_turn = done_;
-    options_.overlapped = true;
-    Play(5);
-
-    for (size_t s = 0; s < 5; s++) {
-        const Done::Step &step = done_.steps[s];
-        EXPECT_LT(step.us, in_turn.steps[s].us);
-        EXPECT_GT(step.us, 1000 + 500 + 200);
-        // overlapped with compute each takes longer, and none begins before its
-        // compute
-        EXPECT_GT(step.runs[0].us, in_turn.steps[s].runs[0].us);
-        EXPECT_GE(step.runs[1].start_us,
-                  step.runs[0].start_us + step.runs[0].us);
-    }
-    EXPECT_DOUBLE_EQ(1000, done_.steps[0].runs[0].start_us);
-}
-
-// The last half microsecond has the GPU to itself; the slowdown before it
-// depends on the compute a little.
-TEST_F(MockJob, CollectiveThatOutlastsItsComputeByLittleEndsAfterIt)
-{
-    Play(1);
-    const double alone_us = done_.steps[0].runs[0].us;
-    options_.overlapped = true;
-    Play(1);
-    const double slowdown = done_.steps[0].runs[0].us / alone_us;
-    calls_[1].compute_us = alone_us - .5;
-    Play(1);
-
-    EXPECT_NEAR((alone_us - .5) * slowdown + .5, done_.steps[0].runs[0].us,
-                .05);
-}
-
-TEST_F(MockJob, ComputeThatOutlastsACollectiveByLittleEndsAfterIt)
-{
-    machine_ = LoadMachine("h100x4"); // all overlaps have one slowdown
-    Play(1);
-    const double alone_us = done_.steps[0].runs[0].us;
-    options_.overlapped = true;
-    calls_[1].compute_us = alone_us + .5;
-    Play(1);
-
-    const auto &runs = done_.steps[0].runs;
-    EXPECT_NEAR(runs[0].start_us + runs[0].us + .5, runs[1].start_us, 1e-6);
-}
-
-// A collective of 39 us beside compute of 20 us and of 3 ms, and another beside
-// that.
-TEST_F(MockJob, EachCollectiveIsSlowedDownByTheComputeBesideIt)
-{
-    calls_[1].call.n_bytes = 64 << 20;
-    Play(1);
-    const double alone_us = done_.steps[0].runs[0].us;
-    const double other_us = done_.steps[0].runs[1].us;
-    ASSERT_GT(alone_us, 30);
-    ASSERT_LT(alone_us, 40);
-    auto play = [&](double second_us, double tail_us) {
-        options_.overlapped = true;
-        calls_[1].compute_us = second_us;
-        options_.step.tail_us = tail_us;
-        Play(1);
-        return std::pair(done_.steps[0].runs[0].us, done_.steps[0].runs[1].us);
-    };
-    const auto beside_short = play(20, 20);
-    const auto beside_long = play(3000, 3000);
-    EXPECT_GT(std::fabs(beside_short.first - beside_long.first), 1);
-    EXPECT_GT(
-        std::fabs(beside_long.first / alone_us - beside_long.second / other_us),
-        .01);
-
-    const auto beside_both = play(20, 3000);
-
-    EXPECT_NEAR(
-        (20 * beside_short.first + (alone_us - 20) * beside_long.first) /
-            alone_us,
-        beside_both.first, 1e-6);
-    EXPECT_NEAR(beside_long.second, beside_both.second, 1e-6);
-}
-
-// ---- what runs ----
-
-TEST_F(MockJob, WarmUpEvaluationAndChangeHaveTheirOwnCollectives)
+TEST_F(MockJob, WarmUpAndEvaluationHaveTheirOwnCollectives)
 {
     const mock_job_call warm_up = After(0, ncclFuncBroadcast, 1024);
     const mock_job_call evaluation = After(0, ncclFuncReduce, 2048);
-    const mock_job_call changed = After(0, ncclFuncAllReduce, 4096);
     options_.step = {calls_.data(), 1, 0};
     options_.warm_up = {&warm_up, 1, 0};
     options_.n_warm_up = 2;
     options_.evaluation = {&evaluation, 1, 0};
     options_.evaluation_every = 4;
     options_.n_evaluation = 2;
-    options_.changed = {&changed, 1, 0};
-    options_.changed_from = 5;
 
     Play(7);
 
@@ -379,53 +157,167 @@ TEST_F(MockJob, WarmUpEvaluationAndChangeHaveTheirOwnCollectives)
         seen += std::to_string(step.step) + (step.is_evaluation ? "e" : "-") +
                 kColls[step.runs[0].call->coll] + " ";
     EXPECT_EQ("0-broadcast 1-broadcast 2-allgather 3-allgather 4ereduce "
-              "4ereduce 4-allgather 5-allreduce 6-allreduce ",
+              "4ereduce 4-allgather 5-allgather 6-allgather ",
               seen);
 }
 
-TEST_F(MockJob, ReplacedChoiceIsTimedInstead)
+TEST_F(MockJobRuns, RewardsAreWrittenWhenTheGpusAreThrough)
 {
-    options_.replace = [](void *, const mock_call *, mock_run *run) {
-        run->proto = NCCL_PROTO_SIMPLE;
-    };
-    Play(1);
-
-    EXPECT_EQ(NCCL_PROTO_SIMPLE, done_.steps[0].runs[0].run.proto);
-}
-
-TEST_F(MockJob, RewardsAreWrittenByOneRankInTheSeedsFormat)
-{
-    Folder folder;
+    const Folder folder;
     const std::string path = folder.Path() + "/rewards.log";
+    std::vector<size_t> written;
+    struct User {
+        const std::string *path;
+        std::vector<size_t> *written;
+    } user = {&path, &written};
     options_.reward_file = path.c_str();
+    options_.host = {30, 6, 5, 0}; // not two steps
+    options_.user = &user;
+    options_.done = [](void *at, const mock_job_step *) {
+        const auto *u = static_cast<const User *>(at);
+        std::ifstream in(*u->path);
+        size_t n = 0;
+        for (std::string line; std::getline(in, line);)
+            n++;
+        u->written->push_back(n);
+    };
 
-    Play(2).reset();
+    Play(4).reset();
 
+    EXPECT_THAT(written, ElementsAre(0, 0, 2, 4));
     std::ifstream in(path);
-    Lines want, got;
-    for (const Done::Step &step : done_.steps)
-        for (const mock_job_run &run : step.runs) {
-            char line[128];
-            std::snprintf(line, sizeof(line), "%s,4194304,1,4,%.6f",
-                          kColls[run.call->coll], run.us / 1000);
-            want.push_back(line);
-        }
+    size_t n = 0;
     for (std::string line; std::getline(in, line);)
-        got.push_back(line);
-    EXPECT_EQ(want, got);
+        n++;
+    EXPECT_EQ(8u, n);
 }
 
-TEST_F(MockJob, RewardFileThatCannotBeOpenedIsAnError)
+// ---- the queue ----
+
+TEST_F(MockJobRuns, HostIsNeverFurtherAheadThanItsQueueIsLong)
+{
+    const struct {
+        size_t ahead, launches;
+        mock_layout layout;
+        size_t most_open; // collectives launched before, and not over
+    } cases[] = {{6, 6, MOCK_ONE_THREAD, 0},
+                 {64, 6, MOCK_ONE_THREAD, 7},
+                 {64, 6, MOCK_THREADS, 7}};
+
+    for (const auto &c : cases) {
+        options_.host = {c.ahead, c.launches, 5, 0};
+        options_.layout = c.layout;
+        options_.jitter_us = 20;
+        options_.compute_noise = 0.1;
+        const std::vector<mock_job_run> runs = Runs(100);
+        size_t most = 0;
+        for (size_t i = 0; i < runs.size(); i++) {
+            size_t open = 0;
+            for (size_t k = 0; k < i; k++)
+                open += runs[k].start_us + runs[k].us > runs[i].launched_us;
+            most = std::max(most, open);
+            EXPECT_GE(runs[i].launched_us,
+                      i == 0 ? 0 : runs[i - 1].launched_us);
+            EXPECT_GE(runs[i].start_us, runs[i].launched_us) << i;
+        }
+        EXPECT_EQ(c.most_open, most);
+    }
+}
+
+TEST_F(MockJobRuns, RequestedTimesTakeTheHostLongerByTheChannel)
+{
+    options_.host = {1024, 6, 500, 2};
+    for (int mask : {0, kKernels}) {
+        Profiler profiler(kListener, mask);
+        std::vector<double> asked_us;
+        on_ask = [&](const Asked &) {
+            asked_us.push_back(HostUs());
+            return ncclSuccess;
+        };
+        const std::vector<mock_job_run> runs =
+            Runs(20, WithListenerAndScript());
+        on_ask = nullptr;
+        for (size_t i = 0; i < asked_us.size(); i++) // on all ranks
+            EXPECT_NEAR(runs[i / kRanks].launched_us, asked_us[i], 1e-2);
+        const int n = OnMachine(machine_, calls_[0].call).n_channels;
+
+        EXPECT_DOUBLE_EQ(6 * 500 + (mask != 0 ? 2 * n : 0),
+                         runs[1].launched_us - runs[0].launched_us);
+        EXPECT_DOUBLE_EQ(runs[1].launched_us, runs[1].start_us);
+    }
+}
+
+TEST_F(MockJobRuns, QueueThatACallDoesNotFitIntoIsAnError)
 {
     mock_job *job = nullptr;
-    options_.reward_file = "/nowhere/rewards.log";
+    options_.host = {5, 6, 5, 0};
     nccl_ = MakeNccl({});
 
-    EXPECT_EQ(ncclSystemError,
+    EXPECT_EQ(ncclInvalidArgument,
               mock_job_create(nccl_.get(), machine_.get(), &options_, &job));
-    EXPECT_STREQ("/nowhere/rewards.log: No such file or directory",
+    EXPECT_STREQ("a queue of 5 launches, but a collective and its compute are "
+                 "6",
                  mock_last_error());
     EXPECT_EQ(nullptr, job);
+}
+
+struct Recorded {
+    double ask_us, begin_us, end_us, begin_heard_us, end_heard_us;
+};
+
+std::vector<Recorded> ReadRecorded(const std::string &path)
+{
+    std::vector<Recorded> rows;
+    std::ifstream in(path);
+    for (std::string line; std::getline(in, line);) {
+        Recorded r;
+        if (std::sscanf(line.c_str(), "%lf,%lf,%lf,%lf,%lf", &r.ask_us,
+                        &r.begin_us, &r.end_us, &r.begin_heard_us,
+                        &r.end_heard_us) == 5)
+            rows.push_back(r);
+    }
+    return rows;
+}
+
+// PyTorch on 2 x H200: the host gets ahead of the GPUs, and after 429 calls
+// CUDA's queue is full.  The GPUs' compute is the recording's, and so is the
+// mean time of a launch while a profiler receives all events; at call 336 the
+// recorded host was interrupted for as long as 17 calls take.
+TEST_F(MockJobRuns, PyTorchJobIsAsFarAheadAsItsRecordingCallByCall)
+{
+    const std::vector<Recorded> rows =
+        ReadRecorded(STP_FIXTURES "/jobs/h200x2_torch_step.csv");
+    ASSERT_EQ(700u, rows.size());
+    auto ahead = [&](size_t i) { // collectives launched and not over
+        size_t n = 0;
+        for (size_t k = 0; k <= i; k++)
+            n += rows[k].end_us > rows[i].ask_us;
+        return n;
+    };
+    machine_ = LoadMachine("h200x2");
+    calls_.clear();
+    for (size_t i = 0; i < rows.size(); i++)
+        calls_.push_back(
+            After(i == 0 ? 0 : rows[i].begin_us - rows[i - 1].end_us,
+                  ncclFuncAllReduce, 2 << 20));
+    options_.step = {calls_.data(), calls_.size(), 0};
+    options_.host = mock_job_torch_host;
+    options_.host.launch_us = (rows[420].ask_us - rows[20].ask_us) / 400 / 6;
+
+    const std::vector<mock_job_run> runs = Runs(1);
+
+    for (size_t i = 0; i < rows.size(); i++) {
+        size_t n = 0;
+        for (size_t k = 0; k <= i; k++)
+            n += runs[k].start_us + runs[k].us > runs[i].launched_us;
+        EXPECT_NEAR(ahead(i), n, 20) << i;
+        if (i >= 450) {
+            EXPECT_NEAR(rows[i].begin_us - rows[i].ask_us,
+                        runs[i].start_us - runs[i].launched_us, 1500)
+                << i;
+            EXPECT_NEAR(ahead(i), n, 1) << i;
+        }
+    }
 }
 
 // ---- what tuners see ----
@@ -437,14 +329,6 @@ struct Seen {
     intptr_t odd_rank;
 } seen;
 
-double Clock()
-{
-    timespec now;
-    clock_gettime(CLOCK_MONOTONIC, &now);
-    return (static_cast<double>(now.tv_sec) - 1.7e9) * 1e6 +
-           static_cast<double>(now.tv_nsec) / 1000;
-}
-
 mock_nccl_options Seeing()
 {
     seen = {};
@@ -454,7 +338,7 @@ mock_nccl_options Seeing()
         return ncclSuccess;
     };
     on_ask = [](const Asked &asked) {
-        seen.us.push_back(Clock());
+        seen.us.push_back(HostUs());
         if (seen.odd_rank_at != 0 &&
             asked.context == reinterpret_cast<void *>(seen.odd_rank) &&
             static_cast<int>(seen.us.size()) > seen.odd_rank_at)
@@ -462,54 +346,10 @@ mock_nccl_options Seeing()
         return ncclSuccess;
     };
     on_finalize = [](void *) {
-        seen.us.push_back(Clock());
+        seen.us.push_back(HostUs());
         return ncclSuccess;
     };
     return WithScript();
-}
-
-TEST_F(MockJob, ClocksShowTheJobsTime)
-{
-    Play(2, Seeing()).reset();
-
-    ASSERT_EQ(2u * 2 * 4 + 4, seen.us.size());
-    for (size_t i = 0; i < 16; i++) {
-        double begin = i < 8 ? 0 : done_.steps[0].us;
-        EXPECT_NEAR(begin + 10 * static_cast<double>(i / 4 % 2 + 1), seen.us[i],
-                    0.3)
-            << i;
-    }
-    EXPECT_NEAR(done_.steps[0].us + done_.steps[1].us, seen.us.back(), 0.3);
-    mock_job_destroy(nullptr);
-}
-
-TEST_F(MockJob, HostWaitsForTheGpusInTheEnd)
-{
-    options_.host = {1024, 1, 10, 0};
-    Play(5, Seeing()).reset();
-
-    double end = 0;
-    for (double us : done_.Times())
-        end += us;
-    for (size_t i = seen.us.size() - 4; i < seen.us.size(); i++)
-        EXPECT_NEAR(end, seen.us[i], 0.3);
-}
-
-TEST_F(MockJob, OrderOfTheRanksIsDrawnForEachCall)
-{
-    static std::string order;
-    mock_nccl_options nccl = Seeing();
-    order.clear();
-    on_ask = [](const Asked &asked) {
-        order += std::to_string(reinterpret_cast<intptr_t>(asked.context));
-        if (order.size() % 5 == 4)
-            order += " ";
-        return ncclSuccess;
-    };
-
-    Play(5, nccl);
-
-    EXPECT_EQ("3012 0123 1230 1230 3012 2301 3012 3012 1230 1230 ", order);
 }
 
 TEST_F(MockJob, FailureNamesStepAndRank)
@@ -557,85 +397,6 @@ TEST_F(MockJob, FailureNamesStepAndRank)
     }
 }
 
-TEST_F(MockJob, InitsAreOfEachRankAtTheBegin)
-{
-    for (mock_layout layout : {MOCK_ONE_THREAD, MOCK_THREADS}) {
-        static std::mutex lock;
-        static std::vector<std::string> calls;
-        static thread_local int my_rank;
-        calls.clear();
-        options_.layout = layout;
-        options_.before_init = [](void *user, int rank) {
-            EXPECT_NE(nullptr, static_cast<Done *>(user));
-            my_rank = rank;
-        };
-        mock_nccl_options nccl = Seeing();
-        on_ask = nullptr; // whose answers are for one thread
-        on_init = [](const Joined &joined) {
-            const std::lock_guard<std::mutex> guard(lock);
-            calls.push_back(std::to_string(my_rank) + " of " +
-                            std::to_string(joined.n_ranks) + " in " +
-                            std::to_string(joined.comm_id) + " at " +
-                            std::to_string(Clock()));
-            return ncclSuccess;
-        };
-
-        Play(1, nccl).reset();
-
-        if (layout == MOCK_THREADS)
-            std::sort(calls.begin(), calls.end());
-        EXPECT_THAT(calls, testing::ElementsAre("0 of 4 in 5 at 0.000000",
-                                                "1 of 4 in 5 at 0.000000",
-                                                "2 of 4 in 5 at 0.000000",
-                                                "3 of 4 in 5 at 0.000000"));
-    }
-}
-
-TEST_F(MockJob, RankWhoseInitFailsIsNamedAndAllAreFinalized)
-{
-    for (mock_layout layout : {MOCK_ONE_THREAD, MOCK_THREADS}) {
-        static thread_local int my_rank;
-        static std::atomic<int> n_inits, n_finalized;
-        n_inits = n_finalized = 0;
-        options_.layout = layout;
-        options_.before_init = [](void *, int rank) { my_rank = rank; };
-        on_init = [](const Joined &) {
-            n_inits++;
-            return my_rank % 2 == 1 ? ncclSystemError : ncclSuccess;
-        };
-        on_finalize = [](void *) {
-            n_finalized++;
-            return ncclInternalError;
-        };
-        nccl_ = MakeNccl(WithScript());
-        mock_job *job = nullptr;
-
-        EXPECT_EQ(ncclSystemError, mock_job_create(nccl_.get(), machine_.get(),
-                                                   &options_, &job));
-
-        EXPECT_STREQ("step 0, rank 1: tuner 'scripted': init returned 2 "
-                     "(ncclSystemError)",
-                     mock_last_error());
-        EXPECT_EQ(nullptr, job);
-        EXPECT_EQ(layout == MOCK_THREADS ? 4 : 2, n_inits);
-        EXPECT_EQ(n_inits, n_finalized);
-        EXPECT_GT(std::fabs(Clock()), 1e9); // the machine's
-        on_init = nullptr;
-        on_finalize = nullptr;
-    }
-}
-
-TEST_F(MockJob, ClockIsTheMachinesAgainAfterwards)
-{
-    timespec before, after;
-    clock_gettime(CLOCK_MONOTONIC, &before);
-    Play(1).reset();
-    clock_gettime(CLOCK_MONOTONIC, &after);
-
-    EXPECT_LT(after.tv_sec - before.tv_sec, 100);
-    EXPECT_GE(after.tv_sec, before.tv_sec);
-}
-
 TEST_F(MockJob, RanksThatDisagreeFailTheJob)
 {
     const std::string odd = "ring/ll on 24 channels";
@@ -666,6 +427,284 @@ TEST_F(MockJob, CapturedCollectivesAreAskedAboutOnce)
 
     EXPECT_EQ(2u * 4, seen.us.size());
     EXPECT_EQ(5u, done_.steps.size());
+}
+
+// ---- what profilers see ----
+
+TEST_F(MockJobRuns, QuestionsAndEventsComeInTheOrderOfTheHostsClock)
+{
+    Profiler profiler(kListener, kKernels, kKernels);
+    Kernels kernels;
+    std::vector<double> asked_us;
+    size_t heard_late = 0;
+    options_.gpu_clocks = mock_job_h200_clocks;
+    options_.host = {64, 6, 5, 0};
+    on_ask = [&](const Asked &) {
+        if (!kernels.heard_us.empty()) {
+            EXPECT_LE(kernels.heard_us.back(), HostUs() + 0.3);
+        }
+        asked_us.push_back(HostUs());
+        return ncclSuccess;
+    };
+
+    const std::vector<mock_job_run> runs = Runs(50, WithListenerAndScript());
+    job_.reset();
+    on_ask = nullptr;
+
+    ASSERT_EQ(runs.size() * kRanks, asked_us.size());
+    EXPECT_TRUE(std::is_sorted(asked_us.begin(), asked_us.end()));
+    EXPECT_TRUE(
+        std::is_sorted(kernels.heard_us.begin(), kernels.heard_us.end()));
+    for (size_t i = 0; i < runs.size(); i++)
+        for (int r = 0; r < kRanks; r++) {
+            EXPECT_NEAR(runs[i].launched_us, asked_us[i * kRanks + r], 0.3);
+            EXPECT_GE(kernels.of[r][i].begin_heard_us, runs[i].start_us);
+            heard_late +=
+                i + 6 < runs.size() &&
+                kernels.of[r][i].begin_heard_us > asked_us[(i + 6) * kRanks];
+        }
+    EXPECT_GT(heard_late, 60u * kRanks); // than the question of 6 calls later
+}
+
+// A call takes some 25 us: within a pause, more than NCCL keeps.
+TEST_F(MockJobRuns, TimesThatNcclKeepsNoLongerAreThoseOfALaterKernel)
+{
+    calls_.assign(10, After(10, ncclFuncAllReduce, 8));
+    options_.step = {calls_.data(), calls_.size(), 10};
+    options_.host = {1024, 1, 5, 0};
+    options_.gpu_clocks.heard_late_us = 12;
+    options_.gpu_clocks.pause_every_us = 5000;
+    Profiler profiler(kListener, kKernels, kKernels);
+    Kernels kernels;
+
+    const std::vector<mock_job_run> runs = Runs(300, With(kListener));
+    job_.reset();
+
+    size_t n_replaced = 0;
+    for (const auto &rank : kernels.of)
+        for (size_t i = 0; i < runs.size(); i++) {
+            size_t kept = i;
+            while (kept + 64 < runs.size() &&
+                   runs[kept + 64].start_us <= rank[i].begin_heard_us)
+                kept += 64;
+            EXPECT_NEAR(runs[kept].start_us * 1000, rank[i].begin_ns, 400) << i;
+            n_replaced += kept != i;
+        }
+    EXPECT_GT(n_replaced, 20u);
+}
+
+struct Graph {
+    const char *name;
+    int mask;
+    const char *version;
+    size_t calls;    // events of the captures on a rank
+    size_t launches; // events of a replay on a rank, beside the kernels
+};
+
+TEST_F(MockJobRuns, ReplaysAreReportedIfTimesWereRequestedAtTheCapture)
+{
+    const Graph cases[] = {
+        {"nothing requested", 0, "2.28", 0, 0},
+        {"launches requested", NCCL_PROFILE_COLL, "2.28", 2, 0},
+        {"times requested", kKernels, "2.28", 2, 2},
+        {"by an older NCCL", kKernels, "2.27", 0, 2},
+    };
+    options_.captured = true;
+    options_.host = {1024, 6, 5, 0};
+    options_.gpu_clocks.heard_late_us = 12;
+
+    for (const Graph &c : cases) {
+        SCOPED_TRACE(c.name);
+        Profiler profiler(kListener, c.mask);
+        size_t n_asked = 0;
+        on_ask = [&](const Asked &) {
+            n_asked++;
+            return ncclSuccess;
+        };
+        Log log;
+
+        Runs(5, WithListenerAndScript(c.version));
+        job_.reset();
+        on_ask = nullptr;
+
+        std::vector<std::string> colls;
+        size_t n_kernels = 0, n_apis = 0;
+        for (const std::string &line : ProfilerLines(log)) {
+            if (line.rfind("1001 start", 0) != 0)
+                continue;
+            n_apis += line.find(" CollApi of ") != std::string::npos;
+            n_kernels += line.find(" KernelCh of ") != std::string::npos;
+            if (line.find(" Coll of ") != std::string::npos)
+                colls.push_back(line);
+        }
+        EXPECT_EQ(2u * kRanks, n_asked);
+        EXPECT_EQ(c.calls, n_apis);
+        ASSERT_EQ(5 * c.launches, colls.size());
+        EXPECT_EQ(c.launches > 0, n_kernels > 0);
+        for (size_t i = 0; i < colls.size(); i++)
+            EXPECT_THAT(colls[i],
+                        HasSubstr(" number " + std::to_string(i / 2)));
+    }
+}
+
+// The channels that are heard, kernel by kernel.
+std::string HeardChannels(const Log &log)
+{
+    std::string heard;
+    int rank, channel, last = 0;
+
+    for (const std::string &line : ProfilerLines(log)) {
+        if (std::sscanf(line.c_str(),
+                        "%d start %*u KernelCh of %*u rank %*d channel %d",
+                        &rank, &channel) != 2)
+            continue;
+        if (rank != last)
+            heard += std::to_string(rank) + ": ";
+        heard += std::to_string(channel) + " ";
+        last = rank;
+    }
+    return heard;
+}
+
+// A seed that a report names is the same job on every machine.
+TEST_F(MockJob, LossesOfASeedNeverChange)
+{
+    const struct {
+        double events, channels;
+        const char *heard;
+    } cases[] = {
+        {0.2, 0,
+         "1000: 0 1001: 0 "
+         "1002: 0 1003: 0 "
+         "1000: 0 1 2 3 4 5 6 7 8 9 10 11 12 13 14 15 1001: 0 1 2 3 4 5 6 7 8 "
+         "9 10 11 12 13 14 15 "
+         "1002: 0 1 2 3 4 5 6 7 8 9 10 11 12 13 14 15 1003: 0 1 2 3 4 5 6 7 8 "
+         "9 10 11 12 13 14 15 "},
+        {0, 0.7,
+         "1000: 0 1 1001: 2 "
+         "1000: 4 5 6 7 8 11 14 1001: 1 11 14 "
+         "1002: 0 1 3 5 13 1003: 1 2 5 10 13 "
+         "1002: 0 1000: 0 1 "
+         "1001: 1 2 1003: 3 "
+         "1000: 5 6 9 12 15 1001: 0 2 3 4 6 8 13 "
+         "1002: 2 6 8 9 10 11 1003: 3 5 6 9 12 13 15 "},
+    };
+    calls_ = {After(100, ncclFuncAllReduce, 4096),
+              After(100, ncclFuncAllReduce, 64 << 10),
+              After(100, ncclFuncAllReduce, 256 << 10)};
+    options_.step = {calls_.data(), calls_.size(), 0};
+
+    for (const auto &c : cases) {
+        Profiler profiler(kListener, kKernels, kKernels);
+        options_.lost_events = c.events;
+        options_.lost_channels = c.channels;
+        Log log;
+
+        Play(2, With(kListener)).reset();
+
+        EXPECT_EQ(c.heard, HeardChannels(log));
+    }
+}
+
+class MockJobGpuClocks : public MockJob
+{
+  protected:
+    // Runs a job with these clocks, and collects the events of all kernels.
+    void Hear(Kernels *kernels, size_t n_steps,
+              const mock_job_gpu_clocks &clocks)
+    {
+        Profiler profiler(kListener, kKernels, kKernels);
+        options_.gpu_clocks = clocks;
+        Play(n_steps, With(kListener)).reset();
+        runs_.clear();
+        for (const Done::Step &step : done_.steps)
+            runs_.insert(runs_.end(), step.runs.begin(), step.runs.end());
+        for (int r = 0; r < kRanks; r++)
+            ASSERT_EQ(runs_.size(), kernels->of[r].size());
+    }
+
+    std::vector<mock_job_run> runs_; // what ran in truth
+};
+
+TEST_F(MockJobGpuClocks, OfASeedNeverChange)
+{
+    const struct {
+        mock_job_gpu_clocks clocks;
+        const char *heard; // of ranks 0 and 3
+    } cases[] = {
+        {{500, 10, 0, false, 0},
+         "1111092-1150443 1079.2 1079.2, 1677040-1717001 1645.7 1645.7, "
+         "2947398-2986600 2915.3 2915.3, 3504519-3548327 3477.1 3477.1, "
+         "1524758-1570691 1079.2 1079.2, 2079015-2137243 1645.7 1645.7, "
+         "3355900-3406830 2915.3 2915.3, 3927156-3968551 3477.1 3477.1, "},
+        {{0, 0, 24, false, 0},
+         "1039845-1079195 1050.5 1103.2, 1605789-1645749 1617.5 1671.5, "
+         "2876138-2915340 2899.3 2936.6, 3433255-3477063 3452.6 3495.1, "
+         "1033262-1079195 1061.2 1107.0, 1587520-1645749 1610.0 1719.7, "
+         "2864410-2915340 2890.0 2924.4, 3435668-3477063 3439.2 3502.2, "},
+        {{0, 0, .9, true, 0},
+         "1039845-1079195 1040.2 1080.1, 1605789-1645749 1606.2 1646.7, "
+         "2876138-2915340 2877.0 2916.1, 3433255-3477063 3434.0 3477.7, "
+         "1033262-1079195 1034.3 1080.2, 1587520-1645749 1588.4 1648.5, "
+         "2864410-2915340 2865.4 2915.7, 3435668-3477063 3435.8 3478.0, "},
+        {{0, 0, 0, false, 900},
+         "1039845-1079195 1079.2 1079.2, 1605789-1645749 4668.8 4668.8, "
+         "2876138-2915340 4668.8 4668.8, 3433255-3477063 4668.8 4668.8, "
+         "1033262-1079195 1260.0 1260.0, 1587520-1645749 1645.7 1645.7, "
+         "2864410-2915340 2923.9 2923.9, 3435668-3477063 6904.8 6904.8, "},
+        {{0, 0, 0, false, 1},
+         "1039845-1079195 3060.9 3060.9, 1605789-1645749 3060.9 3060.9, "
+         "2876138-2915340 3060.9 3060.9, 3433255-3477063 6272.1 6272.1, "
+         "1033262-1079195 4445.5 4445.5, 1587520-1645749 4445.5 4445.5, "
+         "2864410-2915340 4445.5 4445.5, 3435668-3477063 4445.5 4445.5, "},
+    };
+    options_.jitter_us = 30;
+
+    for (const auto &c : cases) {
+        Kernels kernels;
+        Hear(&kernels, 2, c.clocks);
+        std::string heard;
+        for (int r : {0, 3})
+            for (const Kernel &kernel : kernels.of[r]) {
+                char text[128];
+                std::snprintf(text, sizeof(text), "%.0f-%.0f %.1f %.1f, ",
+                              kernel.begin_ns, kernel.end_ns,
+                              kernel.begin_heard_us, kernel.end_heard_us);
+                heard += text;
+            }
+        EXPECT_EQ(c.heard, heard) << &c - cases;
+    }
+}
+
+TEST_F(MockJobGpuClocks, SameSeedGivesSameEventsInEveryLayout)
+{
+    const struct {
+        mock_layout layout;
+        uint64_t seed;
+        bool is_same; // as in one thread with seed 0
+    } cases[] = {{MOCK_ONE_THREAD, 0, true},
+                 {MOCK_THREADS, 0, true},
+                 {MOCK_ONE_THREAD, 1, false}};
+    std::vector<Kernel> first[kRanks];
+    options_.jitter_us = 20;
+    Play(20);
+    const std::vector<double> times = done_.Times();
+    {
+        Kernels kernels;
+        Hear(&kernels, 20, mock_job_h200_clocks);
+        std::copy(kernels.of, kernels.of + kRanks, first);
+    }
+    EXPECT_EQ(times, done_.Times());
+
+    for (const auto &c : cases) {
+        options_.layout = c.layout;
+        options_.seed = c.seed;
+        Kernels kernels;
+        Hear(&kernels, 20, mock_job_h200_clocks);
+        EXPECT_EQ(c.is_same, times == done_.Times());
+        for (int r = 0; r < kRanks; r++)
+            EXPECT_EQ(c.is_same, first[r] == kernels.of[r]) << r;
+    }
 }
 
 } // namespace

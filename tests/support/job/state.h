@@ -11,7 +11,7 @@
 #include "ranks/rank.h"
 
 enum {
-    MOCK_JOB_SHAPES = 4,    /* step, warm-up, evaluation, changed */
+    MOCK_JOB_SHAPES = 3,    /* step, warm-up, evaluation */
     MOCK_JOB_LAUNCH_US = 10 /* host time of a launch by default */
 };
 
@@ -29,25 +29,12 @@ struct mock_job_pass {
     double factor;                 /* of the pass's compute */
     struct mock_job_group *groups; /* of each call, and of the tail */
     double *issued_us;             /* times of a group's launches */
-    double *asked_us;    /* times of a call's last launch on each rank */
-    double *computed_us; /* ends of a group's compute, overlapped */
+    double *asked_us; /* times of a call's last launch on each rank */
     /* outcomes of all calls of rank 0, then of rank 1, ... */
     struct mock_outcome *outcomes;
     struct mock_job_run *runs;
     double *late_us; /* for each rank's calls: its lateness, the time by which
                         it waits less than the first rank */
-};
-
-/* Compute and collectives of a pass beside each other, with the remaining time
- * of their current work. */
-struct mock_job_streams {
-    double now_us;
-    size_t compute; /* index of the current compute; the last is the tail */
-    double compute_left_us;
-    size_t comm;
-    double comm_left_us;
-    double slowdown; /* slowdown of the current collective and compute; 0: not
-                        known */
 };
 
 /* A kernel on a rank, until the profiler has received all its events. */
@@ -99,14 +86,12 @@ struct mock_job {
 
     double gpu_us; /* the GPUs have done all launches */
     uint64_t n_issued;
-    uint64_t n_ended;   /* launches that had ended by the last call */
     double *ended_us;   /* ends of the last 'ahead' launches, by number */
     uint64_t n_kernels; /* of the job */
 
     size_t step;
     uint64_t n_passes;
     struct mock_job_pass pass; /* the pass that is being launched */
-    struct mock_job_streams streams;
 
     struct mock_rank *threads; /* of the ranks; NULL: they run in turn, in the
                                   caller's thread */
@@ -129,9 +114,6 @@ enum mock_job_purpose {
     MOCK_JOB_PAUSE,
     MOCK_JOB_PAUSE_GAP,
     MOCK_JOB_HOST,
-    MOCK_JOB_STALL,
-    MOCK_JOB_STALL_PLACE,
-    MOCK_JOB_STALL_US,
 };
 double mock_job_random(const struct mock_job *job,
                        enum mock_job_purpose purpose, uint64_t pass,
@@ -170,13 +152,8 @@ double mock_job_launched_us(const struct mock_job *job, size_t i);
 /* Notes the end of launch 'k' of a group on the GPUs. */
 void mock_job_end_launch(struct mock_job *job, size_t i, size_t k, double us);
 
-/* Launches from the first that has not ended at the time of call 'i' to its
- * own; 0 without a limit.  Calls in their order. */
-size_t mock_job_count_ahead(struct mock_job *job, size_t i);
-
-/* The hosts wait for the GPUs; if they do after this pass. */
+/* The hosts wait for the GPUs. */
 void mock_job_wait(struct mock_job *job);
-void mock_job_end_host(struct mock_job *job);
 
 /* ---- the GPUs (job_time.c) ---- */
 
@@ -185,7 +162,7 @@ void mock_job_end_host(struct mock_job *job);
  * outcomes known. */
 void mock_job_begin_time(struct mock_job *job);
 ncclResult_t mock_job_time(struct mock_job *job, size_t i);
-ncclResult_t mock_job_end_time(struct mock_job *job);
+void mock_job_end_time(struct mock_job *job);
 
 /* ---- events (job_kernels.c) ---- */
 
