@@ -19,7 +19,6 @@ struct stp_conf_setting {
 struct stp_doctor {
     const char *root; /* of /etc, /dev, /proc and /usr; "" but in tests */
     char *home;       /* NULL if there is none */
-    bool named;       /* the policy is, by an option or a variable */
     const char *measurements; /* the file; NULL: that of `steptune tune` */
     struct stp_conf_setting settings[STP_MAX_SETTINGS];
     size_t n_settings;
@@ -28,21 +27,16 @@ struct stp_doctor {
     struct stp_diagnosis diagnosis;
 };
 
-/* Reads the nccl.conf files as NCCL does, into the environment: what is set
- * already stays. */
-void stp_doctor_read_conf(struct stp_doctor *d);
+/* ---- doctor_ask.c: what the checks ask ---- */
+
+/* The value of an environment variable; "" if it is not set. */
+const char *stp_doctor_setting(const char *name);
 
 /* Where a variable comes from: "FILE:LINE" or "the environment". */
 const char *stp_doctor_where(const struct stp_doctor *d, const char *name);
 
-/* Whether the variable is set to what switches a fast path of NCCL off. */
-bool stp_doctor_is_off(const char *name);
-
-/* The variable that switches off what the arm needs; NULL: none does. */
-const char *stp_doctor_off_for(const char *arm);
-
-/* Whether NCCL_TUNER_PLUGIN names the plugin that learns. */
-bool stp_doctor_learns(void);
+/* Whether the variable names the plugin that learns. */
+bool stp_doctor_learns(const char *name);
 
 /*
  * Runs 'body' in a child, since others' libraries may crash, and copies its
@@ -53,20 +47,31 @@ bool stp_doctor_ask_child(void (*body)(const void *question, void *answer),
                           const void *question, void *answer, size_t size,
                           char why[STP_SYMPTOM_TEXT]);
 
-/* A try of a transport, for `doctor --backend`: prints what became of it, and
- * returns the exit status. */
-int stp_doctor_backend(const char *backend, bool is_json);
+/* Prints a diagnosis; returns the exit status. */
+int stp_doctor_tell(const struct stp_diagnosis *diagnosis, bool is_json);
 
-/* The checks, in the order in which they are told. */
+/* ---- the checks: each adds what it finds to the diagnosis ---- */
+
+/* Reads the nccl.conf files as NCCL does, into the environment: what is set
+ * already stays. */
+void stp_doctor_read_conf(struct stp_doctor *d);
 void stp_doctor_gpus(struct stp_doctor *d);
 void stp_doctor_judge_gpus(struct stp_doctor *d, const struct stp_survey *s);
 void stp_doctor_libraries(struct stp_doctor *d);
 void stp_doctor_plugin(struct stp_doctor *d);
 void stp_doctor_online(struct stp_doctor *d);
-void stp_doctor_glibc(struct stp_doctor *d);
 void stp_doctor_variables(struct stp_doctor *d);
 void stp_doctor_paths(struct stp_doctor *d);
 void stp_doctor_policy(struct stp_doctor *d);
-void stp_doctor_shm(struct stp_doctor *d);
+
+/* Whether the variable is set to what switches a fast path of NCCL off. */
+bool stp_doctor_is_off(const char *name);
+
+/* The variable that switches off what the arm needs; NULL: none does. */
+const char *stp_doctor_off_for(const char *arm);
+
+/* A try of a transport, for `doctor --backend`: prints what became of it, and
+ * returns the exit status. */
+int stp_doctor_backend(const char *backend, bool is_json);
 
 #endif /* STP_CLI_DOCTOR_H */

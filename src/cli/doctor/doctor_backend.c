@@ -23,31 +23,14 @@ struct backend_try {
     bool is_json;
 };
 
-/* ---- what became of it ---- */
-
-static int backend_tell(const struct backend_try *t,
-                        const struct stp_diagnosis *diagnosis)
-{
-    struct stp_error err;
-
-    if (stp_print_diagnosis(diagnosis, t->is_json, stdout, &err) != STP_OK)
-        return stp_complain_error(NULL, &err);
-    return stp_count_symptoms(diagnosis, STP_SYMPTOM_PROBLEM) == 0
-               ? STP_EXIT_OK
-               : STP_EXIT_FAILED;
-}
-
 static int backend_refuse(const struct backend_try *t, const char *why,
                           const char *todo)
 {
     struct stp_diagnosis diagnosis = {.n = 0};
 
-    stp_diagnose(&diagnosis, STP_SYMPTOM_PROBLEM, "%s does not work here",
-                 t->transport->backend);
-    stp_diagnose_why(&diagnosis, "%s", why);
-    if (todo != NULL)
-        stp_diagnose_todo(&diagnosis, "%s", todo);
-    return backend_tell(t, &diagnosis);
+    stp_diagnose(&diagnosis, STP_SYMPTOM_PROBLEM, why, todo,
+                 "%s does not work here", t->transport->backend);
+    return stp_doctor_tell(&diagnosis, t->is_json);
 }
 
 /* ---- in each rank ---- */
@@ -58,39 +41,8 @@ struct backend_result {
     uint64_t n_wrong;   /* elements */
 };
 
-/* All-reduces of every size, for a moment each; all ranks stop after the same,
- * since rank 0 says when. */
-static enum stp_status backend_reduce(const struct stp_device *device,
-                                      const struct stp_world *world,
-                                      struct backend_result *r,
-                                      struct stp_error *err)
-{
-    enum stp_status status = STP_OK;
-
-    for (size_t i = 0; i < N_SIZES && status == STP_OK; i++) {
-        const struct stp_collective collective = {.coll = ncclFuncAllReduce,
-                                                  .n_bytes = sizes[i],
-                                                  .type = STP_TYPE_F32,
-                                                  .op = STP_OP_SUM};
-        const int64_t begin_ms = stp_now_ms();
-        bool is_over = false;
-
-        while (status == STP_OK && !is_over) {
-            uint64_t n_wrong = 0;
-
-            status = stp_device_check(device, &collective, r->n_checked++,
-                                      &n_wrong, err);
-            r->n_wrong += n_wrong;
-            STP_THEN(status,
-                     stp_world_any(world,
-                                   world->rank == 0 &&
-                                       stp_now_ms() - begin_ms >= EACH_MS,
-                                   &is_over, err));
-        }
-    }
-    return status;
-}
-
+/* Runs all-reduces of every size, for a moment each; all ranks stop after the
+ * same, since rank 0 says when. */
 static enum stp_status backend_run(const struct backend_try *t,
                                    const struct stp_world *world,
                                    struct backend_result *r,
@@ -106,7 +58,27 @@ static enum stp_status backend_run(const struct backend_try *t,
     if (status != STP_OK)
         return status;
     stp_device_get_info(&device, &r->info);
-    status = backend_reduce(&device, world, r, err);
+    for (size_t i = 0; i < N_SIZES && status == STP_OK; i++) {
+        const struct stp_collective collective = {.coll = ncclFuncAllReduce,
+                                                  .n_bytes = sizes[i],
+                                                  .type = STP_TYPE_F32,
+                                                  .op = STP_OP_SUM};
+        const int64_t begin_ms = stp_now_ms();
+        bool is_over = false;
+
+        while (status == STP_OK && !is_over) {
+            uint64_t n_wrong = 0;
+
+            status = stp_device_check(&device, &collective, r->n_checked++,
+                                      &n_wrong, err);
+            r->n_wrong += n_wrong;
+            STP_THEN(status,
+                     stp_world_any(world,
+                                   world->rank == 0 &&
+                                       stp_now_ms() - begin_ms >= EACH_MS,
+                                   &is_over, err));
+        }
+    }
     stp_device_close(&device);
     return status;
 }
@@ -126,13 +98,12 @@ static int backend_body(void *user, const struct stp_world *world)
         return backend_refuse(t, err.text, NULL);
     stp_diagnose(
         &diagnosis, r.n_wrong == 0 ? STP_SYMPTOM_OK : STP_SYMPTOM_PROBLEM,
+        r.n_wrong == 0 ? NULL : "its results cannot be relied upon", NULL,
         "%s %s: %u ranks on %s, %" PRIu64
         " all-reduces of 8 bytes to 4 MiB, %" PRIu64 " wrong elements",
         t->transport->backend, r.n_wrong == 0 ? "works" : "computes wrongly",
         r.info.n_ranks, r.info.processor, r.n_checked, r.n_wrong);
-    if (r.n_wrong > 0)
-        stp_diagnose_why(&diagnosis, "its results cannot be relied upon");
-    return backend_tell(t, &diagnosis);
+    return stp_doctor_tell(&diagnosis, t->is_json);
 }
 
 /* ---- the command ---- */

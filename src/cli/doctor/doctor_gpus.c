@@ -74,80 +74,61 @@ static void gpus_name_all(const struct stp_survey *s,
     }
 }
 
-static bool gpus_have_bf16(const struct stp_survey *s)
-{
-    for (unsigned i = 0; i < s->n_gpus && i < STP_MAX_HOST_GPUS; i++)
-        if (s->gpus[i].compute_capability < BF16_CAPABILITY)
-            return false;
-    return true;
-}
-
-static const char *gpus_links(const struct stp_survey *s)
-{
-    const unsigned n = s->n_nvlink + s->n_pcie + s->n_none;
-
-    return n == 0             ? "one GPU"
-           : s->n_nvlink == n ? "NVLink between all of them"
-           : s->n_nvlink > 0  ? "NVLink between some of them, PCIe between "
-                                "others"
-           : s->n_none == 0   ? "PCIe between them"
-                              : "no direct path between some of them";
-}
-
 void stp_doctor_judge_gpus(struct stp_doctor *d, const struct stp_survey *s)
 {
-    const bool has_bf16 = gpus_have_bf16(s);
+    const unsigned n = s->n_nvlink + s->n_pcie + s->n_none;
+    const char *links = n == 0             ? "one GPU"
+                        : s->n_nvlink == n ? "NVLink between all of them"
+                        : s->n_nvlink > 0 ? "NVLink between some of them, PCIe "
+                                            "between others"
+                        : s->n_none == 0
+                            ? "PCIe between them"
+                            : "no direct path between some of them";
+    bool has_bf16 = true;
     char names[STP_SYMPTOM_TEXT];
     char driver[32];
 
+    for (unsigned i = 0; i < s->n_gpus && i < STP_MAX_HOST_GPUS; i++)
+        has_bf16 &= s->gpus[i].compute_capability >= BF16_CAPABILITY;
     gpus_name_all(s, names);
-    stp_diagnose(&d->diagnosis, STP_SYMPTOM_OK, "%.300s; %s; %s", names,
-                 gpus_links(s), has_bf16 ? "bf16" : "no bf16");
+    stp_diagnose(&d->diagnosis, STP_SYMPTOM_OK, NULL, NULL, "%.300s; %s; %s",
+                 names, links, has_bf16 ? "bf16" : "no bf16");
     if (gpus_read_driver(d, driver))
         stp_diagnose(&d->diagnosis,
                      s->driver_cuda >= s->built_cuda / 1000 * 1000
                          ? STP_SYMPTOM_OK
                          : STP_SYMPTOM_PROBLEM,
+                     NULL, NULL,
                      "driver %s runs CUDA up to %d.%d; Steptune was built with "
                      "%d.%d",
                      driver, s->driver_cuda / 1000, s->driver_cuda % 1000 / 10,
                      s->built_cuda / 1000, s->built_cuda % 1000 / 10);
 }
 
-/* A driver without a GPU that answers, or without our module. */
-static void gpus_judge_driver(struct stp_doctor *d, const char *why)
-{
-    char driver[32];
-
-    if (!gpus_read_driver(d, driver)) {
-        stp_diagnose(&d->diagnosis, STP_SYMPTOM_OK,
-                     "no GPU here: --on plays recorded machines, which "
-                     "`steptune machines` lists");
-        return;
-    }
-    stp_diagnose(&d->diagnosis, STP_SYMPTOM_PROBLEM,
-                 "driver %s is loaded, but Steptune sees no GPU", driver);
-    stp_diagnose_why(&d->diagnosis, "%s", why);
-    stp_diagnose_todo(&d->diagnosis,
-                      "look at CUDA_VISIBLE_DEVICES and nvidia-smi");
-}
-
 void stp_doctor_gpus(struct stp_doctor *d)
 {
+    const char *blind = NULL; /* why Steptune sees no GPU */
     char path[STP_CLI_PATH];
     char why[STP_SYMPTOM_TEXT];
+    char driver[32];
     struct gpus_answer a;
     struct stp_error err;
 
-    if (stp_find_module("cuda", path, &err) != STP_OK) {
-        gpus_judge_driver(d, "there is no steptune-cuda.so beside this "
-                             "program: it is built where CUDA is installed");
-        return;
-    }
-    if (!stp_doctor_ask_child(gpus_survey, path, &a, sizeof(a), why))
-        gpus_judge_driver(d, why);
-    else if (a.status == STP_OK)
+    if (stp_find_module("cuda", path, &err) != STP_OK)
+        blind = "there is no steptune-cuda.so beside this program: it is built "
+                "where CUDA is installed";
+    else if (!stp_doctor_ask_child(gpus_survey, path, &a, sizeof(a), why))
+        blind = why;
+    else if (a.status != STP_OK)
+        blind = a.text;
+    if (blind == NULL)
         stp_doctor_judge_gpus(d, &a.survey);
+    else if (gpus_read_driver(d, driver))
+        stp_diagnose(&d->diagnosis, STP_SYMPTOM_PROBLEM, blind,
+                     "look at CUDA_VISIBLE_DEVICES and nvidia-smi",
+                     "driver %s is loaded, but Steptune sees no GPU", driver);
     else
-        gpus_judge_driver(d, a.text);
+        stp_diagnose(&d->diagnosis, STP_SYMPTOM_OK, NULL, NULL,
+                     "no GPU here: --on plays recorded machines, which "
+                     "`steptune machines` lists");
 }

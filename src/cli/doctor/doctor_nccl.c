@@ -29,9 +29,9 @@ struct probe_question {
     const char *version;
 };
 
-static void doctor_run_probe(void (*body)(const void *question, void *probe),
-                             const char *library, const char *version,
-                             struct probe *probe)
+static void nccl_probe(void (*body)(const void *question, void *probe),
+                       const char *library, const char *version,
+                       struct probe *probe)
 {
     const struct probe_question question = {library, version};
     char why[STP_SYMPTOM_TEXT];
@@ -40,7 +40,7 @@ static void doctor_run_probe(void (*body)(const void *question, void *probe),
         snprintf(probe->text, sizeof(probe->text), "%s", why);
 }
 
-static void doctor_open_library(const void *question, void *answer)
+static void nccl_open_library(const void *question, void *answer)
 {
     const struct probe_question *q = question;
     struct probe *probe = answer;
@@ -61,7 +61,7 @@ static void doctor_open_library(const void *question, void *answer)
         snprintf(probe->text, sizeof(probe->text), "it has no version");
 }
 
-static void doctor_open_tuner(const void *question, void *answer)
+static void nccl_open_tuner(const void *question, void *answer)
 {
     const struct probe_question *q = question;
     struct probe *probe = answer;
@@ -83,219 +83,182 @@ static void doctor_open_tuner(const void *question, void *answer)
 
 /* ---- libnccl ---- */
 
-static void doctor_judge_version(struct stp_doctor *d, const char *path,
-                                 const char *from, int version)
+static void nccl_judge_version(struct stp_doctor *d, const char *path,
+                               const char *from, int version)
 {
+    enum stp_symptom_level level = STP_SYMPTOM_OK;
+    const char *why = NULL, *todo = NULL;
     char name[16];
-    bool known;
+    size_t i = 0;
 
     stp_nccl_version_name(version, name);
-    known = mock_release_find(name) >= 0 && !mock_release_is_newer(name);
-    stp_diagnose(&d->diagnosis,
-                 known             ? STP_SYMPTOM_OK
-                 : version < 22100 ? STP_SYMPTOM_PROBLEM
-                                   : STP_SYMPTOM_NOTE,
-                 "NCCL %s: %s (%s)", name, path, from);
-    if (known)
-        return;
     if (version < 22100) {
-        stp_diagnose_why(&d->diagnosis, "it takes no tuner of ours");
-        stp_diagnose_todo(&d->diagnosis, "use NCCL 2.21 or later");
-        return;
+        level = STP_SYMPTOM_PROBLEM;
+        why = "it takes no tuner of ours";
+        todo = "use NCCL 2.21 or later";
+    } else if (mock_release_find(name) < 0 || mock_release_is_newer(name)) {
+        level = STP_SYMPTOM_NOTE;
+        why = "it is newer than what Steptune knows, may take its tuner "
+              "otherwise, and is played as the newest known";
     }
-    stp_diagnose_why(&d->diagnosis,
-                     "it is newer than what Steptune knows, may take its "
-                     "tuner otherwise, and is played as the newest known");
-}
-
-static void doctor_add_version(struct stp_doctor *d, int version)
-{
-    for (size_t i = 0; i < d->n_versions; i++)
-        if (d->versions[i] == version)
-            return;
-    if (d->n_versions < STP_MAX_LIBRARIES)
+    stp_diagnose(&d->diagnosis, level, why, todo, "NCCL %s: %s (%s)", name,
+                 path, from);
+    while (i < d->n_versions && d->versions[i] != version)
+        i++;
+    if (i == d->n_versions && i < STP_MAX_LIBRARIES)
         d->versions[d->n_versions++] = version;
 }
 
-static void doctor_try_library(struct stp_doctor *d, const char *library,
-                               const char *from)
+static void nccl_try_library(struct stp_doctor *d, const char *library,
+                             const char *from)
 {
     struct probe probe;
 
-    doctor_run_probe(doctor_open_library, library, NULL, &probe);
-    if (probe.version > 0) {
-        doctor_judge_version(d, probe.path, from, probe.version);
-        doctor_add_version(d, probe.version);
-        return;
-    }
-    stp_diagnose(&d->diagnosis, STP_SYMPTOM_PROBLEM,
-                 "%s (%s) does not open: %s", library, from, probe.text);
-    stp_diagnose_why(&d->diagnosis, "a job that uses it fails");
-    stp_diagnose_todo(&d->diagnosis, "install NCCL again, or name another");
+    nccl_probe(nccl_open_library, library, NULL, &probe);
+    if (probe.version > 0)
+        nccl_judge_version(d, probe.path, from, probe.version);
+    else
+        stp_diagnose(&d->diagnosis, STP_SYMPTOM_PROBLEM,
+                     "a job that uses it fails",
+                     "install NCCL again, or name another",
+                     "%s (%s) does not open: %s", library, from, probe.text);
 }
 
 /* As the dynamic linker looks for it, of which tests have only the first part:
  * LD_LIBRARY_PATH. */
-static bool doctor_on_library_path(const char *name, char path[STP_CLI_PATH])
+static void nccl_try_linker(struct stp_doctor *d)
 {
-    const char *folders = getenv("LD_LIBRARY_PATH");
-
-    while (folders != NULL && *folders != '\0') {
-        size_t len = strcspn(folders, ":;");
-
-        snprintf(path, STP_CLI_PATH, "%.*s/%s", (int)len, folders, name);
-        if (len > 0 && access(path, R_OK) == 0)
-            return true;
-        folders += len + (folders[len] != '\0');
-    }
-    return false;
-}
-
-static void doctor_try_linker(struct stp_doctor *d)
-{
+    static const char name[] = "libnccl.so.2";
+    const char *folders = stp_doctor_setting("LD_LIBRARY_PATH");
     char path[STP_CLI_PATH];
     struct probe probe;
 
-    if (doctor_on_library_path("libnccl.so.2", path)) {
-        doctor_try_library(d, path, "in LD_LIBRARY_PATH");
-        return;
+    while (*folders != '\0') {
+        const size_t len = strcspn(folders, ":;");
+
+        snprintf(path, sizeof(path), "%.*s/%s", (int)len, folders, name);
+        if (len > 0 && access(path, R_OK) == 0) {
+            nccl_try_library(d, path, "in LD_LIBRARY_PATH");
+            return;
+        }
+        folders += len + (folders[len] != '\0');
     }
     if (d->root[0] != '\0')
         return;
-    doctor_run_probe(doctor_open_library, "libnccl.so.2", NULL, &probe);
-    if (probe.version > 0) {
-        doctor_judge_version(d, probe.path, "the system's", probe.version);
-        doctor_add_version(d, probe.version);
-    }
-}
-
-static void doctor_try_pattern(struct stp_doctor *d, const char *folder,
-                               const char *packages)
-{
-    char pattern[STP_CLI_PATH];
-    int n = snprintf(pattern, sizeof(pattern),
-                     "%s%s/nvidia/nccl/lib/libnccl.so.2", folder, packages);
-    glob_t found;
-
-    if (n < 0 || n >= (int)sizeof(pattern))
-        return;
-    if (glob(pattern, 0, NULL, &found) == 0)
-        for (size_t i = 0; i < found.gl_pathc; i++)
-            doctor_try_library(d, found.gl_pathv[i], "PyTorch's");
-    globfree(&found);
+    nccl_probe(nccl_open_library, name, NULL, &probe);
+    if (probe.version > 0)
+        nccl_judge_version(d, probe.path, "the system's", probe.version);
 }
 
 /* Where pip puts the NCCL that PyTorch opens by its own path. */
-static void doctor_try_pytorch(struct stp_doctor *d)
+static void nccl_try_pytorch(struct stp_doctor *d)
 {
     static const char site[] = "/lib/python3*/site-packages";
-    static const char *const environments[] = {"VIRTUAL_ENV", "CONDA_PREFIX"};
-    static const char *const systems[] = {
-        "/usr/lib/python3/dist-packages",
-        "/usr/local/lib/python3*/dist-packages",
-        "/usr/local/lib/python3*/site-packages",
+    const struct {
+        const char *folder; /* NULL: none */
+        const char *inside;
+        const char *packages;
+    } places[] = {
+        {getenv("VIRTUAL_ENV"), "", site},
+        {getenv("CONDA_PREFIX"), "", site},
+        {d->home, "/.local", site},
+        {d->root, "", "/usr/lib/python3/dist-packages"},
+        {d->root, "", "/usr/local/lib/python3*/dist-packages"},
+        {d->root, "", "/usr/local/lib/python3*/site-packages"},
     };
-    char local[STP_CLI_PATH];
 
-    for (size_t i = 0; i < sizeof(environments) / sizeof(*environments); i++)
-        if (getenv(environments[i]) != NULL)
-            doctor_try_pattern(d, getenv(environments[i]), site);
-    if (d->home != NULL) {
-        snprintf(local, sizeof(local), "%s/.local", d->home);
-        doctor_try_pattern(d, local, site);
+    for (size_t i = 0; i < sizeof(places) / sizeof(places[0]); i++) {
+        char pattern[STP_CLI_PATH];
+        glob_t found;
+
+        if (places[i].folder == NULL ||
+            snprintf(pattern, sizeof(pattern),
+                     "%s%s%s/nvidia/nccl/lib/libnccl.so.2", places[i].folder,
+                     places[i].inside,
+                     places[i].packages) >= (int)sizeof(pattern))
+            continue;
+        if (glob(pattern, 0, NULL, &found) == 0)
+            for (size_t k = 0; k < found.gl_pathc; k++)
+                nccl_try_library(d, found.gl_pathv[k], "PyTorch's");
+        globfree(&found);
     }
-    for (size_t i = 0; i < sizeof(systems) / sizeof(*systems); i++)
-        doctor_try_pattern(d, d->root, systems[i]);
 }
 
 void stp_doctor_libraries(struct stp_doctor *d)
 {
-    const char *named = getenv("STEPTUNE_NCCL");
-    size_t before = d->diagnosis.n;
+    const char *named = stp_doctor_setting("STEPTUNE_NCCL");
+    const size_t before = d->diagnosis.n;
 
-    if (named != NULL && named[0] != '\0')
-        doctor_try_library(d, named, "STEPTUNE_NCCL, for steptune itself");
-    doctor_try_linker(d);
-    doctor_try_pytorch(d);
-    if (d->diagnosis.n != before)
-        return;
-    stp_diagnose(&d->diagnosis, STP_SYMPTOM_PROBLEM, "no libnccl.so.2 found");
-    stp_diagnose_why(&d->diagnosis,
-                     "a job finds none either, unless it brings its "
-                     "own");
-    stp_diagnose_todo(&d->diagnosis,
-                      "install NCCL, or add its folder to LD_LIBRARY_PATH");
+    if (named[0] != '\0')
+        nccl_try_library(d, named, "STEPTUNE_NCCL, for steptune itself");
+    nccl_try_linker(d);
+    nccl_try_pytorch(d);
+    if (d->diagnosis.n == before)
+        stp_diagnose(&d->diagnosis, STP_SYMPTOM_PROBLEM,
+                     "a job finds none either, unless it brings its own",
+                     "install NCCL, or add its folder to LD_LIBRARY_PATH",
+                     "no libnccl.so.2 found");
 }
 
 /* ---- the plugin ---- */
 
-static void doctor_tell_loaded(struct stp_doctor *d, const char *value,
-                               const char *nccl, const char *ours,
-                               const struct probe *probe)
+/* Tells what a version makes of the plugin, 'value' of NCCL_TUNER_PLUGIN; "":
+ * of ours. */
+static void nccl_try_plugin(struct stp_doctor *d, const char *value,
+                            const char *ours, const char *nccl)
 {
-    if (probe->version == 0) {
-        stp_diagnose(&d->diagnosis, STP_SYMPTOM_PROBLEM,
-                     "NCCL %s finds no tuner for NCCL_TUNER_PLUGIN=%s%s%s",
-                     nccl, value, probe->text[0] != '\0' ? ": " : "",
-                     probe->text);
-        stp_diagnose_why(&d->diagnosis, "NCCL tunes alone");
-        stp_diagnose_todo(&d->diagnosis,
-                          "set NCCL_TUNER_PLUGIN=%s, or add its folder to "
-                          "LD_LIBRARY_PATH",
-                          ours);
-    } else if (strncmp(probe->text, "steptune", strlen("steptune")) != 0) {
-        stp_diagnose(&d->diagnosis, STP_SYMPTOM_PROBLEM,
-                     "NCCL_TUNER_PLUGIN=%s (%s) is another tuner, '%s'", value,
-                     stp_doctor_where(d, "NCCL_TUNER_PLUGIN"), probe->text);
-        stp_diagnose_why(&d->diagnosis, "Steptune's policy has no effect");
-        stp_diagnose_todo(&d->diagnosis, "set NCCL_TUNER_PLUGIN=%s", ours);
-    } else {
-        stp_diagnose(
-            &d->diagnosis, STP_SYMPTOM_OK,
-            "NCCL %s loads tuner '%s' by NCCL_TUNER_PLUGIN=%s, and takes "
-            "ncclTunerPlugin_v%d",
-            nccl, probe->text, value, probe->version);
-    }
-}
-
-/* What a version makes of the plugin. */
-static void doctor_try_version(struct stp_doctor *d, const char *value,
-                               const char *ours, const char *nccl)
-{
+    const bool is_set = value[0] != '\0';
     struct probe probe;
 
-    if (value != NULL && value[0] != '\0') {
-        doctor_run_probe(doctor_open_tuner, value, nccl, &probe);
-        doctor_tell_loaded(d, value, nccl, ours, &probe);
-        return;
-    }
-    doctor_run_probe(doctor_open_tuner, ours, nccl, &probe);
-    if (probe.version > 0)
-        stp_diagnose(&d->diagnosis, STP_SYMPTOM_NOTE,
+    nccl_probe(nccl_open_tuner, is_set ? value : ours, nccl, &probe);
+    if (!is_set && probe.version > 0)
+        stp_diagnose(&d->diagnosis, STP_SYMPTOM_NOTE, "NCCL tunes alone", NULL,
                      "NCCL_TUNER_PLUGIN is not set; NCCL %s would take "
                      "ncclTunerPlugin_v%d of %s",
                      nccl, probe.version, ours);
-    else
-        stp_diagnose(&d->diagnosis, STP_SYMPTOM_PROBLEM,
+    else if (!is_set)
+        stp_diagnose(&d->diagnosis, STP_SYMPTOM_PROBLEM, "NCCL tunes alone",
+                     NULL,
                      "NCCL_TUNER_PLUGIN is not set, and NCCL %s would take no "
                      "tuner of %s",
                      nccl, ours);
-    stp_diagnose_why(&d->diagnosis, "NCCL tunes alone");
-    stp_diagnose_todo(&d->diagnosis, "set NCCL_TUNER_PLUGIN=%s", ours);
+    else if (probe.version == 0)
+        stp_diagnose(
+            &d->diagnosis, STP_SYMPTOM_PROBLEM, "NCCL tunes alone", NULL,
+            "NCCL %s finds no tuner for NCCL_TUNER_PLUGIN=%s%s%s", nccl, value,
+            probe.text[0] != '\0' ? ": " : "", probe.text);
+    else if (strncmp(probe.text, "steptune", strlen("steptune")) != 0)
+        stp_diagnose(&d->diagnosis, STP_SYMPTOM_PROBLEM,
+                     "Steptune's policy has no effect", NULL,
+                     "NCCL_TUNER_PLUGIN=%s (%s) is another tuner, '%s'", value,
+                     stp_doctor_where(d, "NCCL_TUNER_PLUGIN"), probe.text);
+    else {
+        stp_diagnose(&d->diagnosis, STP_SYMPTOM_OK, NULL, NULL,
+                     "NCCL %s loads tuner '%s' by NCCL_TUNER_PLUGIN=%s, and "
+                     "takes ncclTunerPlugin_v%d",
+                     nccl, probe.text, value, probe.version);
+        return;
+    }
+    stp_diagnose_todo(&d->diagnosis, "set NCCL_TUNER_PLUGIN=%s%s", ours,
+                      is_set && probe.version == 0
+                          ? ", or add its folder to LD_LIBRARY_PATH"
+                          : "");
 }
 
 void stp_doctor_plugin(struct stp_doctor *d)
 {
-    const char *value = getenv("NCCL_TUNER_PLUGIN");
+    const char *value = stp_doctor_setting("NCCL_TUNER_PLUGIN");
     char ours[STP_CLI_PATH];
     struct stp_error err;
     bool any = false;
 
-    if (stp_find_plugin(stp_doctor_learns() ? "steptune-online" : "steptune",
+    if (stp_find_plugin(stp_doctor_learns("NCCL_TUNER_PLUGIN")
+                            ? "steptune-online"
+                            : "steptune",
                         ours, &err) != STP_OK) {
-        stp_diagnose(&d->diagnosis, STP_SYMPTOM_PROBLEM, "%s", err.text);
-        stp_diagnose_why(&d->diagnosis, "there is no plugin for NCCL to load");
-        stp_diagnose_todo(&d->diagnosis, "install Steptune again");
+        stp_diagnose(&d->diagnosis, STP_SYMPTOM_PROBLEM,
+                     "there is no plugin for NCCL to load",
+                     "install Steptune again", "%s", err.text);
         return;
     }
     for (size_t i = 0; i < d->n_versions; i++) {
@@ -305,8 +268,8 @@ void stp_doctor_plugin(struct stp_doctor *d)
         if (mock_release_find(name) < 0)
             continue;
         any = true;
-        doctor_try_version(d, value, ours, name);
+        nccl_try_plugin(d, value, ours, name);
     }
     if (!any)
-        doctor_try_version(d, value, ours, "2.28");
+        nccl_try_plugin(d, value, ours, "2.28");
 }

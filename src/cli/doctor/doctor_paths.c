@@ -10,7 +10,6 @@
 #include "analyse/compare.h"
 #include "cli/doctor/doctor.h"
 #include "core/names.h"
-#include "core/text.h"
 #include "plugin/settings.h"
 #include "report/measurements/measurements_csv.h"
 #include "tune/tune.h"
@@ -20,23 +19,19 @@
 
 /* ---- the variables ---- */
 
-/* Whether NCCL takes the value for this number. */
-static bool paths_is_number(const char *value, long long number)
-{
-    char *end;
-    const long long n = strtoll(value, &end, 0);
-
-    return end != value && *end == '\0' && n == number;
-}
-
+/* Which values switch a path off, as NCCL reads numbers. */
 static bool paths_is_0(const char *value)
 {
-    return paths_is_number(value, 0);
+    char *end;
+
+    return strtoll(value, &end, 0) == 0 && end != value && *end == '\0';
 }
 
 static bool paths_is_1(const char *value)
 {
-    return paths_is_number(value, 1);
+    char *end;
+
+    return strtoll(value, &end, 0) == 1 && *end == '\0';
 }
 
 static bool paths_is_not_0(const char *value)
@@ -79,8 +74,7 @@ static const struct path_switch {
      "copies without a buffer between GPUs of one process", NULL},
     {"NCCL_SHM_DISABLE", paths_is_1,
      "shared memory, so that GPUs of a host without direct access to each "
-     "other "
-     "talk over the network",
+     "other talk over the network",
      NULL},
     {"NCCL_MNNVL_ENABLE", paths_is_0, "NVLink between hosts", NULL},
     {"NCCL_IB_DISABLE", paths_is_not_0,
@@ -110,17 +104,16 @@ bool stp_doctor_is_off(const char *name)
 /* Whether the first word of an arm's name is in the list. */
 static bool paths_names(const char *arms, const char *name)
 {
-    const struct stp_field word = {.s = name, .len = strcspn(name, "/")};
-    const size_t n = strlen(arms);
-    struct stp_field fields[4];
-    const size_t n_fields =
-        stp_split(arms, n, fields, sizeof(fields) / sizeof(fields[0]));
+    const size_t len = strcspn(name, "/");
+    bool has = false;
 
-    for (size_t i = 0; i < n_fields; i++)
-        if (fields[i].len == word.len &&
-            memcmp(fields[i].s, word.s, word.len) == 0)
-            return true;
-    return false;
+    while (*arms != '\0' && !has) {
+        const size_t n = strcspn(arms, ",");
+
+        has = n == len && memcmp(arms, name, len) == 0;
+        arms += n + (arms[n] == ',');
+    }
+    return has;
 }
 
 const char *stp_doctor_off_for(const char *arm)
@@ -149,7 +142,7 @@ struct path_cost {
     struct path_times times; /* there */
 };
 
-/* What a model says is no price. */
+/* Notes a time; what a model says is no price. */
 static void paths_add_time(struct path_times *times, bool needs, double us,
                            enum stp_source source)
 {
@@ -157,33 +150,8 @@ static void paths_add_time(struct path_times *times, bool needs, double us,
 
     if (!stp_source_decides(source))
         return;
-    if (us < *best)
-        *best = us;
+    *best = fmin(*best, us);
     times->source = stp_source_worst(times->source, source);
-}
-
-static struct path_times paths_time_point(const struct stp_point *point,
-                                          const char *arms)
-{
-    struct path_times times = {INFINITY, INFINITY, STP_SOURCE_MEASURED};
-    const bool is_known = point->auto_algo >= 0;
-
-    if (is_known)
-        paths_add_time(&times,
-                       paths_names(arms, stp_algo_name(point->auto_algo)),
-                       point->auto_us, point->source);
-    for (size_t i = 0; i < point->n_arms; i++) {
-        const struct stp_comparison *arm = &point->arms[i];
-        char name[STP_ARM_NAME];
-
-        if (arm->arm.kind == STP_ARM_AUTO_AGAIN ||
-            arm->arm.kind == STP_ARM_PLUGIN ||
-            !stp_arm_ran(&arm->arm, arm->ran_algo, arm->ran_proto))
-            continue;
-        stp_arm_name(&arm->arm, name);
-        paths_add_time(&times, paths_names(arms, name), arm->us, arm->source);
-    }
-    return times;
 }
 
 static struct path_cost paths_find_cost(const struct stp_comparisons *all,
@@ -191,17 +159,35 @@ static struct path_cost paths_find_cost(const struct stp_comparisons *all,
 {
     struct path_cost cost = {.most = 0};
 
-    for (size_t i = 0; i < all->n_points; i++) {
-        const struct path_times times = paths_time_point(&all->points[i], arms);
-        const double ratio = times.without / times.with;
+    for (const struct stp_point *p = all->points;
+         p < all->points + all->n_points; p++) {
+        struct path_times times = {INFINITY, INFINITY, STP_SOURCE_MEASURED};
+        double ratio;
 
+        if (p->auto_algo >= 0)
+            paths_add_time(&times,
+                           paths_names(arms, stp_algo_name(p->auto_algo)),
+                           p->auto_us, p->source);
+        for (size_t i = 0; i < p->n_arms; i++) {
+            const struct stp_comparison *arm = &p->arms[i];
+            char name[STP_ARM_NAME];
+
+            if (arm->arm.kind == STP_ARM_AUTO_AGAIN ||
+                arm->arm.kind == STP_ARM_PLUGIN ||
+                !stp_arm_ran(&arm->arm, arm->ran_algo, arm->ran_proto))
+                continue;
+            stp_arm_name(&arm->arm, name);
+            paths_add_time(&times, paths_names(arms, name), arm->us,
+                           arm->source);
+        }
         if (isinf(times.with) || isinf(times.without))
             continue;
+        ratio = times.without / times.with;
         cost.n_points++;
         cost.n_costing += ratio >= LEAST_COST;
         if (ratio > cost.most) {
             cost.most = ratio;
-            cost.at = &all->points[i];
+            cost.at = p;
             cost.times = times;
         }
     }
@@ -255,39 +241,31 @@ static void paths_price(struct stp_doctor *d, const struct path_switch *s,
             cost.times.with, cost.most, stp_source_name(cost.times.source));
 }
 
-/* The file that is named, or that `steptune tune` left beside the policy. */
-static bool paths_find_file(const struct stp_doctor *d, char path[STP_CLI_PATH])
+/* Loads the file that is named, or that `steptune tune` left beside the policy.
+ */
+static void paths_load(struct stp_doctor *d, struct path_measurements *m)
 {
     static struct stp_tune_files files;
     struct stp_plugin_settings settings;
-
-    path[0] = '\0';
-    if (d->measurements != NULL)
-        return snprintf(path, STP_CLI_PATH, "%s", d->measurements) <
-               STP_CLI_PATH;
-    if (stp_settings_read(&settings, NULL) != STP_OK ||
-        !stp_tune_name_files(settings.policy_path, &files) ||
-        access(files.sweep, R_OK) != 0)
-        return false;
-    return snprintf(path, STP_CLI_PATH, "%s", files.sweep) < STP_CLI_PATH;
-}
-
-static void paths_load(struct stp_doctor *d, struct path_measurements *m)
-{
+    const char *path = d->measurements;
     char text[STP_CLI_PATH + STP_ERROR_TEXT];
     struct stp_error err;
 
-    if (!paths_find_file(d, m->path))
+    if (path == NULL && stp_settings_read(&settings, NULL) == STP_OK &&
+        stp_tune_name_files(settings.policy_path, &files) &&
+        access(files.sweep, R_OK) == 0)
+        path = files.sweep;
+    if (path == NULL)
         return;
-    if (stp_measurements_load_any(m->path, -1, &m->data, &err) == STP_OK &&
-        stp_compare(&m->data, &m->all, &err) == STP_OK)
+    if (stp_measurements_load_any(path, -1, &m->data, &err) == STP_OK &&
+        stp_compare(&m->data, &m->all, &err) == STP_OK) {
+        snprintf(m->path, sizeof(m->path), "%s", path);
         return;
-    stp_error_string(&err, m->path, text, sizeof(text));
-    stp_diagnose(&d->diagnosis, STP_SYMPTOM_PROBLEM, "measurements %s", text);
-    stp_diagnose_why(&d->diagnosis,
-                     "what is switched off has no price without them");
-    stp_diagnose_todo(&d->diagnosis, "name others by --measurements");
-    m->path[0] = '\0';
+    }
+    stp_error_string(&err, path, text, sizeof(text));
+    stp_diagnose(&d->diagnosis, STP_SYMPTOM_PROBLEM,
+                 "what is switched off has no price without them",
+                 "name others by --measurements", "measurements %s", text);
 }
 
 void stp_doctor_paths(struct stp_doctor *d)
@@ -302,13 +280,13 @@ void stp_doctor_paths(struct stp_doctor *d)
         if (value == NULL)
             continue;
         any = true;
-        stp_diagnose(&d->diagnosis, STP_SYMPTOM_NOTE,
+        stp_diagnose(&d->diagnosis, STP_SYMPTOM_NOTE, NULL, NULL,
                      "%s=%s (%s) switches off %s", switches[i].name, value,
                      stp_doctor_where(d, switches[i].name), switches[i].path);
         paths_price(d, &switches[i], &m);
     }
     if (!any)
-        stp_diagnose(&d->diagnosis, STP_SYMPTOM_OK,
+        stp_diagnose(&d->diagnosis, STP_SYMPTOM_OK, NULL, NULL,
                      "no variable switches off a fast path of NCCL");
     stp_comparisons_free(&m.all);
     stp_dataset_free(&m.data);

@@ -16,16 +16,20 @@ static struct stp_symptom *diagnosis_last(struct stp_diagnosis *diagnosis)
 }
 
 void stp_diagnose(struct stp_diagnosis *diagnosis, enum stp_symptom_level level,
-                  const char *fmt, ...)
+                  const char *why, const char *todo, const char *fmt, ...)
 {
+    struct stp_symptom *last;
     va_list va;
 
     if (diagnosis->n < STP_MAX_SYMPTOMS)
         diagnosis->n++;
-    *diagnosis_last(diagnosis) = (struct stp_symptom){.level = level};
+    last = diagnosis_last(diagnosis);
+    last->level = level;
     va_start(va, fmt);
-    vsnprintf(diagnosis_last(diagnosis)->what, STP_SYMPTOM_TEXT, fmt, va);
+    vsnprintf(last->what, STP_SYMPTOM_TEXT, fmt, va);
     va_end(va);
+    snprintf(last->why, STP_SYMPTOM_TEXT, "%s", why != NULL ? why : "");
+    snprintf(last->todo, STP_SYMPTOM_TEXT, "%s", todo != NULL ? todo : "");
 }
 
 void stp_diagnose_why(struct stp_diagnosis *diagnosis, const char *fmt, ...)

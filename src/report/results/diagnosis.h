@@ -30,12 +30,14 @@ struct stp_diagnosis {
     size_t n;
 };
 
-/* Adds a symptom.  A long text is cut; a symptom beyond STP_MAX_SYMPTOMS
- * replaces the last. */
+/* Adds a symptom with its reason and its remedy, which may be NULL.  A long
+ * text is cut; a symptom beyond STP_MAX_SYMPTOMS replaces the last. */
 void stp_diagnose(struct stp_diagnosis *diagnosis, enum stp_symptom_level level,
-                  const char *fmt, ...) STP_PRINTF(3, 4);
+                  const char *why, const char *todo, const char *fmt, ...)
+    STP_PRINTF(5, 6);
 
-/* Set the reason and the remedy of the last symptom. */
+/* Set the reason and the remedy of the last symptom, where they are no fixed
+ * text. */
 void stp_diagnose_why(struct stp_diagnosis *diagnosis, const char *fmt, ...)
     STP_PRINTF(2, 3);
 void stp_diagnose_todo(struct stp_diagnosis *diagnosis, const char *fmt, ...)
