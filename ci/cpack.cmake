@@ -34,7 +34,7 @@ stp_deb(plugins libnccl-tuner-steptune
 stp_deb(dev steptune-dev
   "mock NCCL for tests of tuner plugins, and headers of libsteptune_memory"
   "steptune ${same}" "libnccl-tuner-steptune ${same}" "libexpat1-dev (>= 2.4)")
-foreach(module cuda gloo mpi) # those that could be built
+foreach(module cuda gloo) # those that could be built
   if(TARGET steptune-${module})
     stp_deb(${module} steptune-${module} "steptune's transport ${module}"
       "steptune ${same}")

@@ -250,9 +250,9 @@ bool stp_does_alone(const char *what);
 /*
  * For a command that runs the user's job several times: calls body() as
  * stp_launch() does, in this process, or in all that torchrun or srun started,
- * each of which then runs its own process of the job.  MPI starts once in a
- * process that mpirun started: there it complains, and 'example' is what to
- * type instead.
+ * each of which then runs its own process of the job.  Under mpirun, where MPI
+ * can start once in a process, it complains, and 'example' is what to type
+ * instead.
  */
 int stp_launch_jobs(const char *example,
                     int (*body)(void *user, const struct stp_world *world),

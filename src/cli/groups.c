@@ -1,4 +1,6 @@
 /* groups.c - the tables of options that several commands have */
+#include <string.h>
+
 #include "cli/cli.h"
 #include "launch/world.h"
 
@@ -96,11 +98,20 @@ const struct stp_option stp_measure_table[] = {
 #undef AT
 #define AT(member) offsetof(struct stp_run_options, member)
 
-const char *const stp_backends[] = {"nccl", "gloo", "mpi", NULL};
+const char *const stp_backends[] = {"nccl", "gloo", NULL};
+
+const char *stp_option_backend(const struct stp_option *option,
+                               const char *text, void *at)
+{
+    if (strcmp(text, "mpi") == 0)
+        return "gloo on CPUs, which takes the ranks of any launcher";
+    return stp_option_text(option, text, at);
+}
 
 const struct stp_option stp_run_table[] = {
-    {"backend", 0, "NAME", stp_option_text, AT(backend), .words = stp_backends,
-     .help = "Transport: nccl on GPUs, gloo or mpi on CPUs (default: nccl)"},
+    {"backend", 0, "NAME", stp_option_backend, AT(backend),
+     .words = stp_backends,
+     .help = "Transport: nccl on GPUs, gloo on CPUs (default: nccl)"},
     {"procs", 0, "LIST", stp_option_count, AT(procs), .min = 1,
      .max = STP_MAX_PROCESSES, .n = AT(n_procs), .size = sizeof(unsigned),
      .most = STP_MAX_PASSES, .repeats = true,

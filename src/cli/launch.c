@@ -4,7 +4,6 @@
 #include <string.h>
 
 #include "cli/cli.h"
-#include "device/module.h"
 #include "launch/fork.h"
 #include "launch/launch.h"
 #include "launch/stop.h"
@@ -71,11 +70,6 @@ static unsigned launch_count_processes(const struct stp_run_options *run)
     return most;
 }
 
-static bool launch_needs_mpi(const struct stp_run_options *run)
-{
-    return run->backend != NULL && strcmp(run->backend, "mpi") == 0;
-}
-
 /* In a world of a launcher --procs can only name parts of it. */
 static int launch_in(struct stp_world *world, const struct stp_run_options *run,
                      body_fn body, void *user)
@@ -108,7 +102,7 @@ static int launch_fail_to_join(unsigned rank, enum stp_status status,
     return stp_exit_status(status);
 }
 
-/* Of torchrun or srun. */
+/* Joins the world of torchrun, srun or mpirun. */
 static int launch_in_store(const struct stp_run_options *run, body_fn body,
                            void *user)
 {
@@ -125,57 +119,15 @@ static int launch_in_store(const struct stp_run_options *run, body_fn body,
                             : launch_fail_to_join(settings.rank, status, &err);
 }
 
-/* srun starts processes that MPI takes for worlds of one, unless it serves
- * MPI's PMI. */
-static enum stp_status launch_check_mpi(const struct stp_world *world,
-                                        struct stp_error *err)
-{
-    unsigned rank, size;
-
-    if (!stp_launched_as(&rank, &size) || size == world->size)
-        return STP_OK;
-    return stp_fail(err, STP_ERR_DEVICE,
-                    "%u processes were started, but MPI has %u in its world: "
-                    "start them by mpirun, or by `srun --mpi=` with what "
-                    "`srun --mpi=list` names for this MPI",
-                    size, world->size);
-}
-
-static int launch_under_mpi(const struct stp_run_options *run, body_fn body,
-                            void *user)
-{
-    const struct stp_module *mpi;
-    struct stp_world world;
-    struct stp_error err;
-    char path[STP_CLI_PATH];
-    enum stp_status status = stp_find_module("mpi", path, &err);
-
-    STP_THEN(status, stp_module_open(path, &mpi, &err));
-    STP_THEN(status, mpi->world(NULL, NULL, &world, &err));
-    if (status != STP_OK)
-        return launch_fail(status, &err);
-    status = launch_check_mpi(&world, &err);
-    if (status == STP_OK)
-        return launch_in(&world, run, body, user);
-    world.ops->close(world.self);
-    return launch_fail(status, &err);
-}
-
 static int launch_by_hand(const struct stp_run_options *run, body_fn body,
                           void *user)
 {
     const struct stp_fork plan = {
         .n = launch_count_processes(run), .body = body, .user = user};
     struct stp_error err;
-    char path[STP_CLI_PATH];
     int exit_status = STP_EXIT_FAILED;
     enum stp_status status;
 
-    if (launch_needs_mpi(run)) {
-        status = stp_find_module("mpi", path, &err);
-        STP_THEN(status, stp_launch_mpirun(plan.n, &err));
-        return launch_fail(status, &err);
-    }
     if (plan.n == 0)
         return body(user, &stp_world_of_one);
     status = stp_fork_run(&plan, &exit_status, &err);
@@ -228,13 +180,12 @@ int stp_launch_jobs(const char *example, body_fn body, void *user)
     const struct stp_run_options run = {0};
 
     switch (stp_launched_by()) {
-    case STP_LAUNCHED_BY_TORCHRUN:
-    case STP_LAUNCHED_BY_SRUN:
-        return launch_in_store(&run, body, user);
     case STP_LAUNCHED_BY_MPI:
         return stp_refuse_launcher(example);
-    default:
+    case STP_LAUNCHED_BY_HAND:
         return body(user, &stp_world_of_one);
+    default:
+        return launch_in_store(&run, body, user);
     }
 }
 
@@ -249,15 +200,6 @@ int stp_launch(const struct stp_machine_options *machine,
                    ? body(user, &stp_world_of_one)
                    : STP_EXIT_OK;
     launch_complete(machine, by, run);
-    if (by == STP_LAUNCHED_BY_SRUN && launch_needs_mpi(run))
-        by = STP_LAUNCHED_BY_MPI;
-    switch (by) {
-    case STP_LAUNCHED_BY_TORCHRUN:
-    case STP_LAUNCHED_BY_SRUN:
-        return launch_in_store(run, body, user);
-    case STP_LAUNCHED_BY_MPI:
-        return launch_under_mpi(run, body, user);
-    default:
-        return launch_by_hand(run, body, user);
-    }
+    return by == STP_LAUNCHED_BY_HAND ? launch_by_hand(run, body, user)
+                                      : launch_in_store(run, body, user);
 }

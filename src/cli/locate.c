@@ -253,9 +253,6 @@ const struct stp_transport stp_transports[] = {
     {"nccl", "cuda", "cuda", "the CUDA toolkit (NVIDIA: cuda-toolkit)"},
     {"gloo", "gloo", "cpu",
      "Gloo and OpenBLAS (Debian: libgloo-dev libopenblas-dev)"},
-    {"mpi", "mpi", "cpu",
-     "Open MPI and OpenBLAS (Debian: libopenmpi-dev openmpi-bin "
-     "libopenblas-dev)"},
     {0},
 };
 

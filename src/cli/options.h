@@ -24,13 +24,14 @@ struct stp_given; /* a command line that was read; opaque */
 typedef const char *stp_option_kind(const struct stp_option *option,
                                     const char *text, void *at);
 
-stp_option_kind stp_option_flag;   /* bool: takes no argument */
-stp_option_kind stp_option_text;   /* const char *: of 'words', if given */
-stp_option_kind stp_option_count;  /* unsigned; 'max' 0: 1000000 */
-stp_option_kind stp_option_number; /* uint64_t; 'max' 0: any */
-stp_option_kind stp_option_size;   /* uint64_t: bytes with K, M or G, from 1 */
-stp_option_kind stp_option_double; /* double; 'max' 0: any */
-stp_option_kind stp_option_share;  /* double: "2%" or "0.02", below 10 */
+stp_option_kind stp_option_flag;    /* bool: takes no argument */
+stp_option_kind stp_option_text;    /* const char *: of 'words', if given */
+stp_option_kind stp_option_backend; /* the same, of --backend */
+stp_option_kind stp_option_count;   /* unsigned; 'max' 0: 1000000 */
+stp_option_kind stp_option_number;  /* uint64_t; 'max' 0: any */
+stp_option_kind stp_option_size;    /* uint64_t: bytes with K, M or G, from 1 */
+stp_option_kind stp_option_double;  /* double; 'max' 0: any */
+stp_option_kind stp_option_share;   /* double: "2%" or "0.02", below 10 */
 stp_option_kind stp_option_duration; /* unsigned, seconds: 90, 90s, 5m, 2h */
 stp_option_kind stp_option_word; /* int: by 'from_name', 'min' to 'max'; else
                                     'min' for the first of 'words' and so on */
@@ -169,7 +170,7 @@ extern const struct stp_option stp_recorded_table[];
 
 /* How a real machine runs collectives. */
 struct stp_run_options {
-    const char *backend; /* "nccl", "gloo" or "mpi"; NULL: that of --on */
+    const char *backend;            /* "nccl" or "gloo"; NULL: that of --on */
     unsigned procs[STP_MAX_PASSES]; /* processes of each pass */
     unsigned n_procs;               /* passes; 0: not given */
     unsigned n_threads;             /* of a process; 0: not given */

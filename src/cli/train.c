@@ -100,7 +100,7 @@ static const struct stp_option train_matrix_table[] = {
     {0},
 };
 
-static const char *const backends[] = {"gloo", "mpi", NULL};
+static const char *const backends[] = {"gloo", NULL};
 
 static const char *train_find_recorded(const struct stp_given *given)
 {
@@ -135,8 +135,8 @@ static const struct stp_option train_table[] = {
      .help = "Machine to train on: cuda, cpu, or a recorded machine by its "
              "name or folder, which takes the time in virtual time and "
              "computes nothing (default: cuda)"},
-    {"backend", 0, "NAME", stp_option_text, AT(run.backend), .words = backends,
-     .help = "Transport on CPUs: gloo or mpi (default: gloo)"},
+    {"backend", 0, "NAME", stp_option_backend, AT(run.backend),
+     .words = backends, .help = "Transport on CPUs: gloo"},
     {"half-gradients", 0, NULL, stp_option_flag, AT(matrix.base.half_gradients),
      .help = "Keep and send gradients in the 16 bits of bf16 or fp16, not in "
              "fp32"},

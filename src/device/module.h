@@ -1,7 +1,7 @@
 /*
  * module.h - transports in libraries of their own, opened at run time
  *
- * So that the command runs on machines without CUDA and NCCL, Gloo, or MPI.  A
+ * So that the command runs on machines without CUDA and NCCL, or Gloo.  A
  * module exports one data object, named by STP_MODULE_SYMBOL.
  */
 #ifndef STP_MODULE_H
@@ -12,7 +12,7 @@
 #include "device/engine.h"
 #include "launch/world.h"
 
-enum { STP_MODULE_ABI = 5, STP_MAX_HOST_GPUS = 16 };
+enum { STP_MODULE_ABI = 6, STP_MAX_HOST_GPUS = 16 };
 
 /* What a driver tells of the GPUs of this host. */
 struct stp_survey {
@@ -31,7 +31,7 @@ struct stp_survey {
 
 struct stp_module {
     int abi;          /* STP_MODULE_ABI when it was compiled */
-    const char *name; /* "nccl", "gloo" or "mpi" */
+    const char *name; /* "nccl" or "gloo" */
 
     /* Opens the ranks of this process into *engines_ret, or says in *err why
      * not; those are untouched then.  STP_ERR_NOTHING: there is no hardware to
@@ -39,13 +39,6 @@ struct stp_module {
     enum stp_status (*open)(const struct stp_device_options *options,
                             struct stp_engines *engines_ret,
                             struct stp_error *err);
-
-    /* The world of the launcher that started this process, or NULL if this
-     * module has none: MPI's.  Once in a process; it may take its own options
-     * from 'argv'. */
-    enum stp_status (*world)(int *argc, char ***argv,
-                             struct stp_world *world_ret,
-                             struct stp_error *err);
 
     /* Asks the driver; NULL of a module without GPUs.  STP_ERR_NOTHING without
      * one, STP_ERR_DEVICE if it does not answer. */

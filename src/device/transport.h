@@ -17,9 +17,8 @@
 #include "launch/world.h"
 
 struct stp_transport_ops {
-    const char *name; /* "gloo" or "mpi".  Static storage. */
+    const char *name; /* "gloo".  Static storage. */
     const char *what; /* "Gloo 0.5 over tcp": for people.  Static storage. */
-    uint64_t max_elements; /* that stp_transfer.n may be */
 
     /*
      * Connects the ranks of 'world', which outlives it; 'n_nodes' hosts.
@@ -47,8 +46,7 @@ struct stp_transport_ops {
 
     /*
      * Makes calls that run in other threads, and later calls, fail here and
-     * on all other ranks.  A library that cannot do that writes 'why' to
-     * standard error and ends all processes.
+     * on all other ranks, for the reason 'why'.
      */
     void (*abort)(void *self, const char *why);
 

@@ -4,6 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "core/rng.h"
 #include "core/text.h"
 #include "launch/launch.h"
 
@@ -11,19 +12,10 @@ enum {
     LIMIT_S = 60,
     MAX_LIMIT_S = 24 * 3600,
     MAX_PORT = 65535,
-    FIRST_PORT = 20000, /* of Slurm's jobs: below those that Linux hands out */
+    FIRST_PORT =
+        20000, /* of jobs by their number: below what Linux hands out */
     N_PORTS = 12000,
 };
-
-/* The variables of a launcher. */
-static const struct torchrun_names {
-    const char *launcher;
-    const char *rank, *size, *local_rank;
-    const char *local_size; /* NULL: it has none */
-} torchrun_names = {"torchrun", "RANK", "WORLD_SIZE", "LOCAL_RANK",
-                    "LOCAL_WORLD_SIZE"},
-  srun_names = {"srun", "SLURM_PROCID", "SLURM_STEP_NUM_TASKS", "SLURM_LOCALID",
-                NULL};
 
 static enum stp_status torchrun_read_number(const char *launcher,
                                             const char *name, unsigned min,
@@ -45,12 +37,12 @@ static enum stp_status torchrun_read_number(const char *launcher,
     return STP_OK;
 }
 
-static enum stp_status torchrun_read_numbers(const struct torchrun_names *names,
+static enum stp_status torchrun_read_numbers(const struct stp_launcher *names,
                                              struct stp_torchrun *s,
                                              unsigned *limit_s,
                                              struct stp_error *err)
 {
-    const bool has_port = names == &torchrun_names;
+    const bool has_port = strcmp(names->name, "torchrun") == 0;
     struct {
         const char *name;
         unsigned min, max;
@@ -66,13 +58,12 @@ static enum stp_status torchrun_read_numbers(const struct torchrun_names *names,
     };
     enum stp_status status = STP_OK;
 
-    for (size_t i = 0;
-         i < sizeof(numbers) / sizeof(numbers[0]) && status == STP_OK; i++)
+    for (size_t i = 0; i < sizeof(numbers) / sizeof(numbers[0]); i++)
         if (!numbers[i].optional ||
             (numbers[i].name != NULL && getenv(numbers[i].name) != NULL))
-            status = torchrun_read_number(names->launcher, numbers[i].name,
-                                          numbers[i].min, numbers[i].max,
-                                          numbers[i].value, err);
+            STP_THEN(status, torchrun_read_number(
+                                 names->name, numbers[i].name, numbers[i].min,
+                                 numbers[i].max, numbers[i].value, err));
     return status;
 }
 
@@ -103,14 +94,6 @@ static enum stp_status torchrun_choose_port(struct stp_torchrun *s,
         s->port = s->fixed_port;
     }
     return status;
-}
-
-/* Leaves characters that any key of a store may have. */
-static void torchrun_clean_token(struct stp_torchrun *s)
-{
-    for (char *c = s->token; *c != '\0'; c++)
-        if (*c <= ' ' || *c > '~')
-            *c = '_';
 }
 
 static const char *torchrun_get(const char *name, const char *otherwise)
@@ -183,26 +166,55 @@ static enum stp_status srun_read_job(struct stp_torchrun *s,
     return torchrun_choose_port(s, err);
 }
 
+/* Meets where MASTER_ADDR says, as in PyTorch's jobs; on one host it may be
+ * missing.  PMIx has a name of the job that is the same on all hosts. */
+static enum stp_status mpirun_read_job(struct stp_torchrun *s,
+                                       struct stp_error *err)
+{
+    const char *job = torchrun_get("PMIX_NAMESPACE", "none");
+    uint64_t hash = 0;
+
+    if (s->local_size != s->size && torchrun_get("MASTER_ADDR", NULL) == NULL)
+        return stp_fail(
+            err, STP_ERR_SYNTAX,
+            "MASTER_ADDR is not set, expected rank 0's host, since mpirun "
+            "started ranks on several: `mpirun -x MASTER_ADDR=HOST` (Open MPI) "
+            "or `mpirun -genv MASTER_ADDR HOST` (MPICH) gives it to all");
+    snprintf(s->host, sizeof(s->host), "%s",
+             torchrun_get("MASTER_ADDR", "127.0.0.1"));
+    for (const char *c = job; *c != '\0'; c++)
+        hash = stp_hash(hash, (unsigned char)*c);
+    if (s->port == 0)
+        s->port = FIRST_PORT + (unsigned)(hash % N_PORTS);
+    snprintf(s->token, sizeof(s->token), "%.80s/0", job);
+    return torchrun_choose_port(s, err);
+}
+
 enum stp_status stp_torchrun_read(struct stp_torchrun *settings_ret,
                                   struct stp_error *err)
 {
-    const bool is_srun = stp_launched_by() == STP_LAUNCHED_BY_SRUN;
-    const struct torchrun_names *names =
-        is_srun ? &srun_names : &torchrun_names;
-    struct stp_torchrun s = {.launcher = names->launcher};
+    const struct stp_launcher *names = stp_launcher();
+    struct stp_torchrun s = {.launcher = names->name};
     unsigned limit_s = LIMIT_S;
     enum stp_status status = torchrun_read_numbers(names, &s, &limit_s, err);
 
     STP_THEN(status, torchrun_check_below(names->rank, s.rank, names->size,
                                           s.size, err));
-    if (status == STP_OK && s.local_size != 0)
-        status = torchrun_check_below(names->local_rank, s.local_rank,
-                                      names->local_size, s.local_size, err);
-    STP_THEN(status,
-             is_srun ? srun_read_job(&s, err) : torchrun_read_job(&s, err));
+    if (s.local_size != 0)
+        STP_THEN(status,
+                 torchrun_check_below(names->local_rank, s.local_rank,
+                                      names->local_size, s.local_size, err));
+    STP_THEN(status, names->launched == STP_LAUNCHED_BY_SRUN
+                         ? srun_read_job(&s, err)
+                     : names->launched == STP_LAUNCHED_BY_MPI
+                         ? mpirun_read_job(&s, err)
+                         : torchrun_read_job(&s, err));
     if (status != STP_OK)
         return status;
-    torchrun_clean_token(&s);
+    /* Any key of a store may have the characters that are left. */
+    for (char *c = s.token; *c != '\0'; c++)
+        if (*c <= ' ' || *c > '~')
+            *c = '_';
     s.limit_ms = 1000 * limit_s;
     *settings_ret = s;
     return STP_OK;

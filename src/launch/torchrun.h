@@ -1,12 +1,14 @@
 /*
- * torchrun.h - the world of a process that torchrun or srun started
+ * torchrun.h - the world of a process that torchrun, srun or mpirun started
  *
  * Or anything else that sets RANK, WORLD_SIZE, LOCAL_RANK, MASTER_ADDR and
  * MASTER_PORT in each process.  Rank 0 listens, the others connect to it.
  *
  * Slurm's srun says which rank a task is, and the hosts of the step: the first
  * has rank 0, and the port follows from the number of the job.  MASTER_ADDR and
- * MASTER_PORT replace them.
+ * MASTER_PORT replace them.  mpirun (Open MPI's or MPICH's) says which rank a
+ * process is, and no host: MASTER_ADDR does, unless all are on one; the port
+ * follows from the name of the job, unless MASTER_PORT says it.
  *
  * Where the store of torchrun's agent answers, rank 0 publishes in it at which
  * port it listens, and a random token that the others must know; it deletes the
@@ -22,7 +24,7 @@ enum { STP_TORCHRUN_HOST = 256 };
 
 /* What the environment says. */
 struct stp_torchrun {
-    const char *launcher; /* "torchrun" or "srun" */
+    const char *launcher; /* "torchrun", "srun" or "mpirun" */
     unsigned rank, size;
     unsigned local_rank;
     unsigned local_size;          /* 0: not said */

@@ -18,7 +18,7 @@ enum { STP_MAX_PROCESSES = 4096 };
 struct stp_world;
 
 struct stp_world_ops {
-    const char *name; /* "alone", "fork", "torchrun" or "mpi".  Static. */
+    const char *name; /* "alone", "fork", or the launcher.  Static. */
 
     /*
      * Gives 'size' bytes, the same number in all processes, and gets those of

@@ -317,7 +317,6 @@ TEST_F(Cli, WhatACommandTakesAndIsMissingIsSaidBeforeItBegins)
         "no steptune-gloo.so in lib/steptune beside this program: install Gloo "
         "and OpenBLAS (Debian: libgloo-dev libopenblas-dev), and build "
         "Steptune again\n";
-    const std::string no_mpi = "no steptune-mpi.so in lib/steptune";
     const std::string no_cuda = "no steptune-cuda.so in lib/steptune";
     const struct {
         const char *line;
@@ -330,9 +329,7 @@ TEST_F(Cli, WhatACommandTakesAndIsMissingIsSaidBeforeItBegins)
         {"iterate --on cpu", {no_gloo}},
         {"train --on h200x4 --policy p.conf", {no_plugin}},
         {"train --on cpu -o t", {no_gloo}},
-        {"train --backend mpi", {no_mpi}},
         {"sweep --on cpu -o s.csv", {no_gloo}},
-        {"sweep --backend mpi", {no_mpi}},
         {"sweep --on cuda", {no_cuda}},
         {"record m --on cuda", {no_cuda}},
     };

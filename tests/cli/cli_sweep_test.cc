@@ -170,33 +170,6 @@ TEST_F(CliSweep, StopsInOrderWhenInterrupted)
     EXPECT_EQ(0u, Count(Read("s.csv"), "allreduce,") % 4);
 }
 
-#ifdef STP_TEST_MPI
-
-TEST_F(Cli, SweepStartsMpirunAndJoinsWhatItStarted)
-{
-    Outcome o = Run("sweep --backend mpi --procs 2,1 --rounds 1 -n 2 -w 1 "
-                    "-b 4K -e 8K -o s.csv");
-
-    ASSERT_EQ(0, o.status) << o.err;
-    EXPECT_EQ(2u, Count(o.out, "Open MPI"));
-    EXPECT_EQ(4u, Rows(o.out).size());
-    EXPECT_THAT(Read("s.csv"), HasSubstr("# backend: mpi"));
-    EXPECT_EQ(4u, Count(Read("s.csv"), ",1,2,2,"));
-    EXPECT_EQ(4u, Count(Read("s.csv"), ",1,1,2,"));
-}
-
-TEST_F(Cli, SweepTakesNoMoreProcessesThanMpirunStarted)
-{
-    Outcome o = Run("--version >/dev/null; " STP_MPIRUN
-                    " --oversubscribe --allow-run-as-root -np 2 " STP_STEPTUNE
-                    " sweep --backend mpi --procs 4 -e 8");
-
-    EXPECT_NE(0, o.status);
-    EXPECT_THAT(o.err, HasSubstr("--procs 4, but mpi started 2"));
-}
-
-#endif
-
 TEST_F(Cli, SweepPrintsARecordedMachineAsNcclTestsDo)
 {
     Outcome o = Run("sweep --on h200x4 --collective allreduce --arms auto "

@@ -45,7 +45,11 @@ TEST_F(Cli, AnswersWrongUsageWithOneSentence)
              "'reduce'?\n"},
             {"iterate --mode overlp", 2, "or all; did you mean 'overlap'?\n"},
             {"iterate --dtype bf61", 2, "or f64; did you mean 'bf16'?\n"},
-            {"sweep --backend glo", 2, "or mpi; did you mean 'gloo'?\n"},
+            {"sweep --backend glo", 2,
+             "expected nccl or gloo; did you mean 'gloo'?\n"},
+            {"sweep --backend mpi", 2,
+             "--backend 'mpi', expected gloo on CPUs, which takes the "
+             "ranks of any launcher\n"},
             {"sweep --arms ring/simpel", 2,
              "or a part of one; did you mean 'simple'?\n"},
             {"sweep --arms rnig/simple/16", 2, "; did you mean 'ring'?\n"},

@@ -478,7 +478,7 @@ TEST_F(TrainCommand, RefusesWordsItDoesNotKnow)
              "--sizes 'huge', expected tiny, base, large or xlarge"},
             {"--precision fp8", 2,
              "--precision 'fp8', expected fp32, tf32, bf16, fp16 or fp64"},
-            {"--backend nccl", 2, "--backend 'nccl', expected gloo or mpi"},
+            {"--backend nccl", 2, "--backend 'nccl', expected gloo"},
             {"--lr 0", 2, "--lr '0', expected a number above 0"},
             {"--bucket-mb -1", 2,
              "--bucket-mb '-1', expected a number above 0"},

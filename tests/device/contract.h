@@ -16,9 +16,7 @@
 TEST_P(DeviceContract, SaysWhatItIs)
 {
     EXPECT_STRNE("", info_.machine);
-    EXPECT_THAT(info_.backend,
-                testing::AnyOf(testing::StrEq("nccl"), testing::StrEq("gloo"),
-                               testing::StrEq("mpi")));
+    EXPECT_THAT(std::string(info_.backend), testing::AnyOf("nccl", "gloo"));
     EXPECT_STRNE("", info_.what);
     EXPECT_EQ(nullptr, strchr(info_.what, '\n'));
     EXPECT_GE(info_.n_ranks, 1u);

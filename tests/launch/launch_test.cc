@@ -1,10 +1,7 @@
-// How a process finds out who started it, and starts itself under mpirun.
-#include <gmock/gmock.h>
+// How a process finds out who started it.
 #include <gtest/gtest.h>
-#include <sys/stat.h>
 
 #include <cstdlib>
-#include <fstream>
 #include <string>
 #include <utility>
 #include <vector>
@@ -14,13 +11,11 @@ extern "C" {
 }
 
 #include "support/processes.h"
-#include "support/temporary_folder.h"
 
 namespace
 {
 
 using processes::Process;
-using testing::HasSubstr;
 
 using Variables = std::vector<std::pair<const char *, const char *>>;
 
@@ -119,93 +114,6 @@ TEST(LaunchedAs, IsTheRankOfTheFirstLauncherThatSaysIt)
         });
         EXPECT_EQ(c.want, process.Said());
     }
-}
-
-class Mpirun : public testing::Test
-{
-  protected:
-    // What this program becomes, or why not, with 'mpirun' for mpirun.
-    std::string Become(const std::string &mpirun, const char *variable = "A",
-                       const char *value = "")
-    {
-        Process process([&] {
-            clearenv();
-            setenv("STEPTUNE_MPIRUN", mpirun.c_str(), 1);
-            setenv("PATH", "/usr/bin:/bin", 1);
-            setenv(variable, value, 1);
-            stp_error err{};
-            return std::to_string(stp_launch_mpirun(3, &err)) + " " + err.text;
-        });
-        return process.Said();
-    }
-
-    // An mpirun that writes down how it was called.
-    std::string Recorded(const std::string &script)
-    {
-        {
-            std::ofstream file(path_);
-            file << "#!/bin/sh\nexec >" << path_ << ".out\n" << script;
-        }
-        chmod(path_.c_str(), 0700);
-        Become(path_);
-        std::ifstream out(path_ + ".out");
-        std::string text((std::istreambuf_iterator<char>(out)), {});
-        return text;
-    }
-
-    TemporaryFolder folder_;
-    const std::string path_ = folder_.Path("mpirun");
-};
-
-// As the kernel has it.
-std::string OwnCommandLine()
-{
-    std::ifstream file("/proc/self/cmdline");
-    std::string text((std::istreambuf_iterator<char>(file)), {});
-    char program[4096] = "";
-    EXPECT_LT(0, readlink("/proc/self/exe", program, sizeof(program) - 1));
-    std::string lines = std::string(program) + "\n";
-    for (size_t i = text.find('\0') + 1; i < text.size(); i++)
-        lines += text[i] == '\0' ? '\n' : text[i];
-    return lines;
-}
-
-TEST_F(Mpirun, GetsThisProgramWithItsArguments)
-{
-    EXPECT_EQ("-np\n3\n--map-by\n:OVERSUBSCRIBE\n" + OwnCommandLine(),
-              Recorded("printf '%s\\n' \"$@\"\n"));
-}
-
-TEST_F(Mpirun, MayBeRunByRoot)
-{
-    std::string want = geteuid() == 0 ? "1 1\n" : "\n";
-
-    EXPECT_EQ(want, Recorded("echo $OMPI_ALLOW_RUN_AS_ROOT "
-                             "$OMPI_ALLOW_RUN_AS_ROOT_CONFIRM\n"));
-}
-
-TEST_F(Mpirun, IsNamedWhenItIsMissing)
-{
-    EXPECT_EQ(std::to_string(STP_ERR_NOTHING) +
-                  " cannot run /nowhere/mpirun: No such file or directory; "
-                  "install an MPI, or name its mpirun in STEPTUNE_MPIRUN",
-              Become("/nowhere/mpirun"));
-}
-
-TEST_F(Mpirun, IsMpirunUnlessNamed)
-{
-    EXPECT_THAT(Become("", "PATH", "/nowhere"),
-                HasSubstr(" cannot run mpirun: No such file or directory"));
-}
-
-// Else it would go on for ever.
-TEST_F(Mpirun, IsNotRunAgainByOneThatLeavesNoSign)
-{
-    EXPECT_EQ("1\n", Recorded("echo $STEPTUNE_UNDER_MPIRUN\n"));
-    EXPECT_EQ(std::to_string(STP_ERR_DEVICE) +
-                  " /bin/true started this process, but left no sign of MPI "
-                  "in its environment, such as PMI_SIZE",
-              Become("/bin/true", "STEPTUNE_UNDER_MPIRUN", "1"));
 }
 
 } // namespace

@@ -1,4 +1,5 @@
-// What the environment of torchrun or srun says, and what is wrong with it.
+// What the environment of torchrun, srun or mpirun says, and what is wrong with
+// it.
 #include <gtest/gtest.h>
 
 #include <cstdlib>
@@ -106,29 +107,15 @@ std::string Read(const Variables &good, const Variables &changes)
     if (stp_torchrun_read(&s, &err) != STP_OK)
         return s.size == 99 ? err.text : "touched";
     auto number = [](unsigned n) { return std::to_string(n); };
-    return (s.launcher == std::string("torchrun") ? "" : "srun ") +
+    return (s.launcher == std::string("torchrun")
+                ? ""
+                : std::string(s.launcher) + " ") +
            number(s.rank) + "/" + number(s.size) + " " + number(s.local_rank) +
            "/" + number(s.local_size) + " " + s.host + ":" + number(s.port) +
            " " + number(s.limit_ms) +
            (s.job_port == 0 ? "" : " job " + number(s.job_port)) +
            (s.token == std::string("none/0") ? "" : std::string(" ") + s.token);
 }
-
-class TorchrunRead : public testing::TestWithParam<ReadCase>
-{
-};
-
-TEST_P(TorchrunRead, IsStrict)
-{
-    Process process([] { return Read(kGood, GetParam().changes); });
-
-    EXPECT_EQ(GetParam().want, process.Said());
-}
-
-INSTANTIATE_TEST_SUITE_P(Table, TorchrunRead, testing::ValuesIn(kReads),
-                         [](const auto &c) {
-                             return std::string(c.param.name);
-                         });
 
 // ---- srun ----
 
@@ -166,20 +153,54 @@ const ReadCase kSrunReads[] = {
 };
 // clang-format on
 
-class SrunRead : public testing::TestWithParam<ReadCase>
-{
+// ---- mpirun ----
+
+const Variables kOpenMpi = {{"OMPI_COMM_WORLD_RANK", "3"},
+                            {"OMPI_COMM_WORLD_SIZE", "8"},
+                            {"OMPI_COMM_WORLD_LOCAL_RANK", "3"},
+                            {"OMPI_COMM_WORLD_LOCAL_SIZE", "8"},
+                            {"PMIX_NAMESPACE", "prterun-a-7@1"}};
+const Variables kMpich = {{"PMI_RANK", "3"},
+                          {"PMI_SIZE", "8"},
+                          {"MPI_LOCALRANKID", "1"},
+                          {"MPI_LOCALNRANKS", "2"}};
+
+// clang-format off
+const ReadCase kMpirunReads[] = {
+    {"one_host", {}, "mpirun 3/8 3/8 127.0.0.1:26524 60000 prterun-a-7@1/0"},
+    {"addressed", {{"MASTER_ADDR", "a"}, {"MASTER_PORT", "29500"}},
+     "mpirun 3/8 3/8 a:29500 60000 prterun-a-7@1/0"},
+    {"own_port", {{"STEPTUNE_PORT", "4000"}},
+     "mpirun 3/8 3/8 127.0.0.1:4000 60000 prterun-a-7@1/0"},
+    {"several_hosts", {{"OMPI_COMM_WORLD_LOCAL_SIZE", "4"}},
+     "MASTER_ADDR is not set, expected rank 0's host, since mpirun started "
+     "ranks on several: `mpirun -x MASTER_ADDR=HOST` (Open MPI) or `mpirun "
+     "-genv MASTER_ADDR HOST` (MPICH) gives it to all"},
+    {"no_local_rank", {{"OMPI_COMM_WORLD_LOCAL_RANK", nullptr}},
+     "OMPI_COMM_WORLD_LOCAL_RANK is not set, as mpirun would"},
 };
 
-TEST_P(SrunRead, IsStrict)
+const ReadCase kMpichReads[] = {
+    {"several_hosts", {{"MASTER_ADDR", "a"}, {"MASTER_PORT", "29500"}},
+     "mpirun 3/8 1/2 a:29500 60000"},
+    {"one_host", {{"MPI_LOCALRANKID", "3"}, {"MPI_LOCALNRANKS", "8"}},
+     "mpirun 3/8 3/8 127.0.0.1:30538 60000"},
+};
+// clang-format on
+
+TEST(TorchrunRead, IsStrictAboutEachLauncher)
 {
-    Process process([] { return Read(kSrun, GetParam().changes); });
+    const auto check = [](const Variables &good, const auto &cases) {
+        for (const ReadCase &c : cases) {
+            Process process([&] { return Read(good, c.changes); });
+            EXPECT_EQ(c.want, process.Said()) << c.name;
+        }
+    };
 
-    EXPECT_EQ(GetParam().want, process.Said());
+    check(kGood, kReads);
+    check(kSrun, kSrunReads);
+    check(kOpenMpi, kMpirunReads);
+    check(kMpich, kMpichReads);
 }
-
-INSTANTIATE_TEST_SUITE_P(Table, SrunRead, testing::ValuesIn(kSrunReads),
-                         [](const auto &c) {
-                             return std::string(c.param.name);
-                         });
 
 } // namespace

@@ -21,9 +21,10 @@ static const struct stp_option doctor_table[] = {
     {"policy", 0, "FILE", stp_option_text, AT(policy),
      .help = "Policy to examine (default: the one in "
              "NCCL_TUNER_CONFIG_FILE)"},
-    {"backend", 0, "NAME", stp_option_text, AT(backend), .words = stp_backends,
+    {"backend", 0, "NAME", stp_option_backend, AT(backend),
+     .words = stp_backends,
      .help = "Try this transport alone: two ranks reduce and check a few "
-             "messages; nccl on GPUs, gloo or mpi on CPUs"},
+             "messages; nccl on GPUs, gloo on CPUs"},
     {"measurements", 0, "FILE", stp_option_text, AT(measurements),
      .help = "Measurements of `steptune sweep` by which to say what costs that "
              "a fast path is switched off (default: those of `steptune tune` "

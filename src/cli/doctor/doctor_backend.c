@@ -108,12 +108,6 @@ static int backend_body(void *user, const struct stp_world *world)
 
 /* ---- the command ---- */
 
-/* What starts the processes of MPI. */
-static bool backend_has_mpirun(void)
-{
-    return getenv("STEPTUNE_MPIRUN") != NULL || stp_has_program("mpirun");
-}
-
 int stp_doctor_backend(const char *backend, bool is_json)
 {
     const struct stp_transport *found = stp_transports;
@@ -138,9 +132,5 @@ int stp_doctor_backend(const char *backend, bool is_json)
                  found->module);
         return backend_refuse(&t, why, todo);
     }
-    if (strcmp(backend, "mpi") == 0 && !backend_has_mpirun())
-        return backend_refuse(&t, "there is no mpirun in PATH",
-                              "install Open MPI (Debian: openmpi-bin), or "
-                              "name its mpirun in STEPTUNE_MPIRUN");
     return stp_launch(&t.machine, &t.run, backend_body, &t);
 }

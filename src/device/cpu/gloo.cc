@@ -383,7 +383,6 @@ void Close(void *self)
 const stp_transport_ops kGloo = {
     "gloo",
     "Gloo " VERSION_TEXT(GLOO_VERSION_MAJOR, GLOO_VERSION_MINOR) " over tcp",
-    UINT64_MAX,
     Open,
     Split,
     Collective,
@@ -401,4 +400,4 @@ enum stp_status OpenRank(const stp_device_options *options,
 } // namespace
 
 extern "C" const stp_module stp_steptune_module = {STP_MODULE_ABI, "gloo",
-                                                   OpenRank, nullptr, nullptr};
+                                                   OpenRank, nullptr};

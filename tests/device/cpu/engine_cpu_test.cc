@@ -84,11 +84,6 @@ TEST(EngineCpuRun, SaysWhichRankDied)
     t.coll = ncclFuncAllReduce;
     t.type = STP_TYPE_F32;
     t.in = t.out = &x;
-    t.n = 100001;
-
-    EXPECT_EQ(STP_ERR_RANGE, engine.ops->collective(engine.self, 0, &t, &err));
-    EXPECT_STREQ("100001 elements, but gloo counts no more than 100000",
-                 err.text);
     t.n = 1;
     EXPECT_EQ(STP_OK, engine.ops->collective(engine.self, 0, &t, &err));
     EXPECT_EQ(STP_ERR_DEVICE, engine.ops->synchronise(engine.self, &err));

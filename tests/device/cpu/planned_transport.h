@@ -92,7 +92,7 @@ inline void PlanClose(void *)
 }
 
 const stp_transport_ops kPlan = {
-    "gloo",         "a plan",    100000,    PlanOpen,  PlanSplit,
+    "gloo",         "a plan",    PlanOpen,  PlanSplit,
     PlanCollective, PlanBarrier, PlanAbort, PlanClose,
 };
 
