@@ -137,37 +137,6 @@ TEST_P(TrainGpu, SkipsTogetherTheStepInWhichOneOverflows)
     }
 }
 
-/* ---- arms ---- */
-
-// Buffers are registered for each training anew.
-TEST_P(TrainGpu, HasTheLossesOfOneWhileArmsTakeTurns)
-{
-    const GpuEngines engines(n_);
-    stp_device_info info{};
-    stp_arms arms{};
-    stp_error err{};
-    engines.get(0)->ops->info(engines.get(0)->self, &info);
-    ASSERT_EQ(STP_OK,
-              stp_arms_parse("auto,auto2,reg,ctas=1-2,cga=2", &arms, &err));
-    ASSERT_EQ(STP_OK, stp_arms_add_setups(&arms, info.setups, &err));
-
-    for (stp_train_mode mode : {STP_TRAIN_BUCKETED, STP_TRAIN_SHARDED}) {
-        SCOPED_TRACE(stp_train_mode_name(mode));
-        stp_train_config config = TinyTraining(mode, STP_PRECISION_FP32);
-        config.n_epochs = unsigned(2 * arms.n);
-        const Trained want = TrainOn(engines, n_, config)[0];
-        ASSERT_EQ(STP_OK, want.status) << want.error;
-        config.n_epochs = 1;
-        config.rounds = 2;
-        config.arms = &arms;
-        for (const Trained &got : TrainOn(engines, n_, config)) {
-            ASSERT_EQ(STP_OK, got.status) << got.error;
-            EXPECT_EQ(arms.n, got.result.arms.n);
-            ExpectLosses(want.losses, got.losses, 1e-4);
-        }
-    }
-}
-
 /* ---- failures, and what tunes ---- */
 
 TEST_P(TrainGpu, StopsTogetherAtALossThatIsNotFinite)

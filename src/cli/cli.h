@@ -216,7 +216,6 @@ struct stp_open_options {
     uint64_t max_bytes;                /* of a collective */
     unsigned n_ranks;   /* of a recorded machine that trains; 0: all it has */
     const char *plugin; /* under test, or NULL */
-    bool forces_arms;   /* in training, too */
     const char *graphs_file; /* NCCL's search graphs; or NULL */
 };
 

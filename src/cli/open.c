@@ -194,9 +194,7 @@ enum stp_status stp_open_engines(const struct stp_open_options *o,
                                                .n_threads = n_local,
                                                .n_gpus = 1,
                                                .time_limit_s =
-                                                   o->run->time_limit_s,
-                                               .plugin = o->plugin,
-                                               .forces_arms = o->forces_arms};
+                                                   o->run->time_limit_s};
 
     return open_ranks(o, &options, engines_ret, err);
 }

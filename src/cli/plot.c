@@ -311,7 +311,7 @@ static void plot_tell_left_out(const struct stp_train_charts *charts)
             stp_complain("no %s: %s", name, charts->all[i].why);
     }
     if (charts->n_runs_aside > 0)
-        stp_complain("%zu run%s in no chart: tuner, batch, samples, gradients, "
+        stp_complain("%zu run%s in no chart: batch, samples, gradients, "
                      "buckets, learning rate or seed is not that of most",
                      charts->n_runs_aside,
                      charts->n_runs_aside == 1 ? " is" : "s are");

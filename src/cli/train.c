@@ -3,22 +3,15 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
-#include <unistd.h>
 
-#include "cli/train_arms.h"
 #include "cli/train_engines.h"
-#include "core/text.h"
 #include "launch/stop.h"
 #include "report/folder.h"
 #include "report/training/train_json.h"
 #include "report/training/train_summary.h"
 #include "train/train_matrix.h"
 
-enum {
-    DEFAULT_ROUNDS = 5,
-    DEFAULT_EPOCHS = 5,
-    DEFAULT_MICRO_BATCH = 4096,
-};
+enum { DEFAULT_MICRO_BATCH = 4096 };
 
 enum train_place {
     ON_CPUS,     /* each rank a process */
@@ -32,7 +25,6 @@ struct train_options {
     struct stp_run_options run;
     struct stp_train_matrix matrix; /* n_gpus 0: not given */
     double bucket_mib;
-    struct stp_train_turns turns;
     const char *output; /* folder, or NULL */
     bool fresh;         /* discard the results in that folder */
 };
@@ -120,16 +112,6 @@ static const char *train_find_unbucketed(const struct stp_given *given)
     return "without --modes bucketed";
 }
 
-static const char *train_find_turnless(const struct stp_given *given)
-{
-    static const char *const turns[] = {"arms", "policy", "plugin"};
-    unsigned n = 0;
-
-    for (size_t i = 0; i < 3 && n == 0; i++)
-        stp_given_value(given, turns[i], &n);
-    return n == 0 ? "without --arms or --policy or --plugin" : NULL;
-}
-
 static const struct stp_option train_table[] = {
     {"on", 0, "MACHINE", stp_option_text, AT(machine.on),
      .help = "Machine to train on: cuda, cpu, or a recorded machine by its "
@@ -151,8 +133,7 @@ static const struct stp_option train_table[] = {
     {"samples", 0, "N", stp_option_count, AT(matrix.base.n_samples), .min = 1,
      .value = "65536", .help = "Samples of an epoch"},
     {"epochs", 0, "N", stp_option_count, AT(matrix.base.n_epochs), .min = 1,
-     .help = "Epochs (default 5); with arms or a policy those of a turn "
-             "(default 1)"},
+     .value = "5", .help = "Epochs"},
     {"warmup", 0, "N", stp_option_count, AT(matrix.base.warmup), .value = "3",
      .help = "Steps before the first, untimed and without an update"},
     {"lr", 0, "RATE", stp_option_double, AT(matrix.base.rate), .above = true,
@@ -165,27 +146,6 @@ static const struct stp_option train_table[] = {
     {"seed", 0, "N", stp_option_number, AT(matrix.base.seed),
      .max = 0x1p53 /* whole numbers above are not exact in JSON */,
      .value = "42", .help = "Seed of data and weights"},
-    {0},
-};
-
-static const struct stp_option train_tuner_table[] = {
-    {"arms", 0, "LIST", stp_option_text, AT(turns.arms),
-     .help = "Arms to train with in turn with NCCL's own choice, and to "
-             "compare with it: ALGORITHM/PROTOCOL/CHANNELS/chunk=BYTES or a "
-             "part of it, all, auto2 for NCCL's own choice once more; of what "
-             "an application chooses MEMORY/ctas=MIN-MAX/cga=SIZE or a part of "
-             "it, MEMORY being reg, sym or ce, and memory for those of reg, "
-             "sym, ce, sym/ctas=16-64 and sym/ctas=32-64 that the machine has"},
-    {"policy", 0, "FILE", stp_option_text, AT(turns.policy),
-     .path = STP_PATH_READ,
-     .help = "Train with NCCL's own choice and with this policy, in turn, in "
-             "one communicator, and compare"},
-    {"plugin", 0, "SO", stp_option_text, AT(turns.plugin),
-     .help = "Compare with this tuner plugin (default: ours, if there is a "
-             "policy)"},
-    {"rounds", 0, "N", stp_option_count, AT(matrix.base.rounds), .min = 1,
-     .needs.find_idle = train_find_turnless,
-     .help = "Turns of each arm and policy (default 5)"},
     {0},
 };
 
@@ -223,7 +183,6 @@ static const struct stp_command_line train_line = {
             {train_matrix_table,
              .heading = "What to train: all combinations of these lists"},
             {train_table, .heading = "How"},
-            {train_tuner_table, .heading = "Arms and tuner"},
             {train_results_table, .heading = "Results"},
             {0}},
     .check = train_check_options,
@@ -231,30 +190,20 @@ static const struct stp_command_line train_line = {
            "and prints how much time communication takes.",
 };
 
-static void train_choose_place(struct train_options *o)
-{
-    const char *on = o->machine.on;
-
-    if (on == NULL && o->run.backend != NULL)
-        on = "cpu";
-    else if (on == NULL)
-        on = "cuda";
-    o->machine.on = on;
-    o->machine.seed = o->matrix.base.seed;
-    if (strcmp(on, "cpu") == 0 && o->run.backend == NULL)
-        o->run.backend = "gloo";
-    o->place = strcmp(on, "cpu") == 0            ? ON_CPUS
-               : stp_is_live(on, o->run.backend) ? ON_GPUS
-                                                 : ON_RECORDED;
-}
-
 /* Defaults that depend on other options. */
 static void train_complete(struct train_options *o)
 {
     struct stp_train_matrix *m = &o->matrix;
     struct stp_train_config *c = &m->base;
 
-    train_choose_place(o);
+    if (o->machine.on == NULL)
+        o->machine.on = o->run.backend != NULL ? "cpu" : "cuda";
+    o->machine.seed = c->seed;
+    o->place = strcmp(o->machine.on, "cpu") == 0            ? ON_CPUS
+               : stp_is_live(o->machine.on, o->run.backend) ? ON_GPUS
+                                                            : ON_RECORDED;
+    if (o->place == ON_CPUS && o->run.backend == NULL)
+        o->run.backend = "gloo";
     if (m->n_models == 0)
         m->models[m->n_models++] =
             stp_train_find_model(o->place == ON_CPUS ? "tiny" : "base");
@@ -263,10 +212,10 @@ static void train_complete(struct train_options *o)
     c->bucket_bytes = (uint64_t)(o->bucket_mib * (1 << 20));
     if (c->first_bucket_bytes > c->bucket_bytes)
         c->first_bucket_bytes = c->bucket_bytes;
-    if (c->rounds == 0 && stp_train_takes_turns(&o->turns))
-        c->rounds = DEFAULT_ROUNDS;
-    if (c->n_epochs == 0)
-        c->n_epochs = c->rounds > 0 ? 1 : DEFAULT_EPOCHS;
+    /* a process each on CPUs; GPUs have a thread */
+    for (unsigned i = 0;
+         o->place == ON_CPUS && i < m->n_gpus && i < STP_MAX_PASSES; i++)
+        o->run.procs[o->run.n_procs++] = m->gpus[i];
 }
 
 /* ---- a start of the command ---- */
@@ -277,12 +226,9 @@ struct train_session {
     const struct stp_world *world;
     struct stp_train_jobs jobs;
     struct stp_error *err;
-    const struct stp_train_tuner *tuner;
-    struct stp_dataset ran;     /* how the arms ran in this start */
     struct stp_train_runs runs; /* all of the file */
-    size_t *order;              /* those that were asked for, in 'runs' */
-    size_t n_order;
-    size_t n_done;  /* jobs that are in 'runs' */
+    size_t *order;              /* of each job that is done, its run */
+    size_t n_done;
     size_t n_there; /* of those, before this start */
     size_t n_failed;
     char *path;       /* of the file; NULL: there is none */
@@ -291,8 +237,8 @@ struct train_session {
 
 /* ---- results of earlier starts ---- */
 
-static size_t session_find_like(const struct stp_train_runs *runs,
-                                const struct stp_train_run *like)
+static size_t session_find(const struct stp_train_runs *runs,
+                           const struct stp_train_run *like)
 {
     size_t i = 0;
 
@@ -301,116 +247,85 @@ static size_t session_find_like(const struct stp_train_runs *runs,
     return i;
 }
 
-static size_t session_find_run(const struct stp_train_runs *runs,
-                               const struct stp_train_report *report,
-                               const struct stp_arm *arm)
-{
-    struct stp_train_run like;
-
-    stp_train_describe(report, arm, &like);
-    return session_find_like(runs, &like);
-}
-
-/* Takes the runs that were read and are not there, and frees the rest. */
-static enum stp_status session_take(struct train_session *s,
-                                    struct stp_train_runs *read)
+/* Takes what this folder has of earlier starts, and of others since.  --fresh
+ * discards what was there before this process wrote its first. */
+static enum stp_status session_load(struct train_session *s)
 {
     const size_t before = s->runs.n;
-    enum stp_status status = STP_OK;
+    struct stp_train_runs read = {0};
+    char text[STP_ERROR_TEXT];
+    struct stp_error why;
+    struct stat now;
+    enum stp_status status;
 
-    for (size_t i = 0; i < read->n && status == STP_OK; i++) {
-        struct stp_train_run *run = &read->runs[i];
+    if (s->path == NULL || stat(s->path, &now) != 0 ||
+        (s->file.st_ino == 0 && s->o->fresh) ||
+        (now.st_ino == s->file.st_ino &&
+         now.st_mtim.tv_sec == s->file.st_mtim.tv_sec &&
+         now.st_mtim.tv_nsec == s->file.st_mtim.tv_nsec))
+        return STP_OK;
+    s->file = now;
+    status = stp_train_read(s->path, &read, &why);
+    if (status != STP_OK) {
+        stp_error_string(&why, strrchr(s->path, '/') + 1, text, sizeof(text));
+        return stp_fail(s->err, status,
+                        "%s; --fresh would train all anew and write it over",
+                        text);
+    }
+    for (size_t i = 0; i < read.n && status == STP_OK; i++) {
+        struct stp_train_run *run = &read.runs[i];
 
-        if (session_find_like(&s->runs, run) < before)
+        if (session_find(&s->runs, run) < before)
             continue;
         status = stp_train_runs_add(&s->runs, run, s->err);
         if (status == STP_OK)
             *run = (struct stp_train_run){.n_epochs = 0}; /* it moved */
     }
-    stp_train_runs_free(read);
+    stp_train_runs_free(&read);
     if (status == STP_OK)
         stp_train_derive(&s->runs);
     return status;
 }
 
-/* Whether the file is another one than this process read or wrote last.  What
- * was there before its first is discarded by --fresh. */
-static bool session_must_read(const struct train_session *s)
-{
-    struct stat now;
-
-    return stat(s->path, &now) == 0 && (s->file.st_ino != 0 || !s->o->fresh) &&
-           (now.st_ino != s->file.st_ino ||
-            now.st_mtim.tv_sec != s->file.st_mtim.tv_sec ||
-            now.st_mtim.tv_nsec != s->file.st_mtim.tv_nsec);
-}
-
-/* Takes what this folder has of earlier starts, and of others' since. */
-static enum stp_status session_load(struct train_session *s)
-{
-    struct stp_train_runs read = {0};
-    char text[STP_ERROR_TEXT];
-    struct stp_error why;
-    enum stp_status status;
-
-    if (s->path == NULL || !session_must_read(s))
-        return STP_OK;
-    stat(s->path, &s->file);
-    status = stp_train_read(s->path, &read, &why);
-    if (status == STP_OK)
-        return session_take(s, &read);
-    stp_error_string(&why, strrchr(s->path, '/') + 1, text, sizeof(text));
-    return stp_fail(s->err, status,
-                    "%s; --fresh would train all anew and write it over", text);
-}
-
-/* Whether the runs of a training are there; those are shown.  They were written
- * together, so that the arms without one are those that NCCL rules out. */
+/* Whether the run of a training is there; then it is shown. */
 static bool session_has(struct train_session *s,
                         const struct stp_train_report *report)
 {
-    const struct stp_arms *arms = report->config->arms;
+    struct stp_train_run like;
+    size_t at;
 
-    if (session_find_run(&s->runs, report, &arms->arm[0]) == s->runs.n)
+    stp_train_describe(report, &like);
+    at = session_find(&s->runs, &like);
+    if (at == s->runs.n)
         return false;
-    for (size_t i = 0; i < arms->n; i++) {
-        const size_t at = session_find_run(&s->runs, report, &arms->arm[i]);
-
-        if (at < s->runs.n)
-            s->order[s->n_order++] = at;
-    }
+    s->order[s->n_done++] = at;
     s->n_there++;
-    s->n_done++;
     return true;
 }
 
 /* ---- one of the jobs ---- */
 
+/* Keeps the run, in the file, too, beside what others have written since. */
 static enum stp_status session_keep(struct train_session *s,
                                     const struct stp_train_report *report)
 {
-    const size_t before = s->runs.n;
-    enum stp_status status = stp_train_runs_take(&s->runs, report, s->err);
+    struct stp_lock lock = {0};
+    enum stp_status status = STP_OK;
 
-    for (size_t i = before; i < s->runs.n; i++)
-        s->order[s->n_order++] = i;
-    s->n_done += status == STP_OK;
-    return status;
-}
-
-/* Keeps it in the file, too, beside what others have written since. */
-static enum stp_status session_append(struct train_session *s,
-                                      const struct stp_train_report *report)
-{
-    struct stp_lock lock;
-    enum stp_status status = stp_folder_make(s->o->output, s->err);
-
-    STP_THEN(status, stp_lock_take(s->path, true, &lock, s->err));
-    if (status != STP_OK)
+    if (s->path != NULL) {
+        status = stp_folder_make(s->o->output, s->err);
+        STP_THEN(status, stp_lock_take(s->path, true, &lock, s->err));
+        if (status != STP_OK)
+            return status;
+        status = session_load(s);
+    }
+    if (status == STP_OK && !session_has(s, report)) {
+        status = stp_train_runs_take(&s->runs, report, s->err);
+        if (status == STP_OK)
+            s->order[s->n_done++] = s->runs.n - 1;
+    }
+    if (s->path == NULL)
         return status;
-    status = session_load(s);
-    if (status == STP_OK && !session_has(s, report))
-        status = session_keep(s, report);
     STP_THEN(status, stp_train_save(&s->runs, s->o->output, s->err));
     if (status == STP_OK)
         stat(s->path, &s->file);
@@ -425,32 +340,8 @@ static bool session_is_its_own(enum stp_status status)
            status == STP_ERR_LIMIT;
 }
 
-static void session_tell_failure(struct train_session *s,
-                                 const struct stp_train_job *job,
-                                 const struct stp_error *why)
-{
-    char name[STP_TRAIN_JOB_NAME];
-
-    s->n_failed++;
-    stp_progress_clear();
-    stp_train_job_name(job, name);
-    stp_complain("%s: %s", name, why->text);
-}
-
-/* Adds how the arms ran in a training to what is known of earlier ones. */
-static enum stp_status session_note_arms(struct train_session *s,
-                                         const struct stp_dataset *ran)
-{
-    enum stp_status status = STP_OK;
-
-    memcpy(s->ran.nccl, ran->nccl, sizeof(ran->nccl));
-    for (size_t i = 0; i < ran->n_rows && status == STP_OK; i++)
-        status = stp_dataset_add(&s->ran, &ran->rows[i]);
-    return status == STP_OK ? STP_OK : stp_nomem(s->err);
-}
-
-/* How a training went on this rank, of which rank 0 knows most.  The result is
- * freed. */
+/* Takes how a training went on this rank, of which rank 0 knows most.  The
+ * result is freed. */
 static enum stp_status session_settle(struct train_session *s,
                                       const struct stp_train_job *job,
                                       struct stp_train_report *report,
@@ -458,25 +349,27 @@ static enum stp_status session_settle(struct train_session *s,
                                       enum stp_status status)
 {
     const bool is_first = s->world->rank == 0;
+    char name[STP_TRAIN_JOB_NAME];
 
     if (status == STP_OK) {
         report->result = result;
         if (is_first)
-            status = session_note_arms(s, &result->ran);
-        if (is_first && status == STP_OK)
-            status = s->path != NULL ? session_append(s, report)
-                                     : session_keep(s, report);
+            status = session_keep(s, report);
         stp_train_result_free(result);
         return status;
     }
-    if (session_is_its_own(status) && is_first)
-        session_tell_failure(s, job, s->err);
+    if (session_is_its_own(status) && is_first) {
+        s->n_failed++;
+        stp_progress_clear();
+        stp_train_job_name(job, name);
+        stp_complain("%s: %s", name, s->err->text);
+    }
     if (session_is_its_own(status) || (status == STP_ERR_STOPPED && !is_first))
         return STP_OK; /* rank 0 says whether it goes on */
     return status;
 }
 
-/* Where this job's traces go: one has the output folder, each of several a
+/* Finds the folder of a job's traces: the output folder, or, of several jobs, a
  * folder in it. */
 static enum stp_status session_find_traces(const struct train_session *s,
                                            const struct stp_train_job *job,
@@ -519,28 +412,18 @@ static enum stp_status session_train(struct train_session *s,
                                      const struct stp_train_job *job)
 {
     struct stp_device_info info;
-    char pair[STP_TRAIN_PAIR];
     struct stp_train_config config = job->config;
-    struct stp_train_report report = {.config = &config,
-                                      .info = &info,
-                                      .tuner = s->tuner->name,
-                                      .pair = pair,
-                                      .repeat = job->repeat};
+    struct stp_train_report report = {
+        .config = &config, .info = &info, .repeat = job->repeat};
     const struct stp_engine *first = &engines->engines.all[0];
     struct stp_train_result result;
     char traces[STP_CLI_PATH];
-    struct stp_arms arms;
     bool there = false;
-    enum stp_status status;
+    enum stp_status status = STP_OK;
 
     config.go_on = session_goes_on;
-    config.arms = &arms;
     first->ops->info(first->self, &info);
-    status = stp_train_list_arms(&s->o->turns, config.rounds > 0 ? &info : NULL,
-                                 &arms, s->err);
-    if (status == STP_OK)
-        stp_train_name_pair(&s->o->turns, s->tuner, &arms, pair);
-    if (status == STP_OK && s->path == NULL && s->o->output != NULL &&
+    if (s->path == NULL && s->o->output != NULL &&
         (s->path = stp_train_file_path(s->o->output, info.processor)) == NULL)
         status = stp_nomem(s->err);
     if (status == STP_OK && s->world->rank == 0)
@@ -561,11 +444,6 @@ static enum stp_status session_train(struct train_session *s,
 
 /* ---- a count of GPUs ---- */
 
-static bool train_has_rank_processes(const struct train_session *s)
-{
-    return s->o->place == ON_CPUS || s->world->size > 1;
-}
-
 /* A count of GPUs that cannot be trained is reported, and the others go on,
  * unless the machine failed. */
 static enum stp_status train_refuse_count(struct train_session *s, size_t first,
@@ -584,24 +462,22 @@ static enum stp_status train_refuse_count(struct train_session *s, size_t first,
     return STP_OK;
 }
 
-/* Jobs first to end - 1, all of one count. */
+/* Trains the jobs first to end - 1, all of one count, on the processes of
+ * 'part'. */
 static enum stp_status train_run_part(struct train_session *s,
                                       const struct stp_world *part,
-                                      size_t first, size_t end)
+                                      bool has_processes, size_t first,
+                                      size_t end)
 {
     const unsigned n_gpus = s->jobs.jobs[first].n_gpus;
     const bool is_recorded = s->o->place == ON_RECORDED;
     const struct stp_open_options open = {.machine = &s->o->machine,
                                           .run = &s->o->run,
                                           .world = part,
-                                          .n_ranks = is_recorded ? n_gpus : 0,
-                                          .plugin = s->tuner->plugin,
-                                          .forces_arms =
-                                              s->o->turns.arms != NULL};
+                                          .n_ranks = is_recorded ? n_gpus : 0};
     struct stp_train_engines engines;
     enum stp_status status = stp_train_engines_open(
-        &open, train_has_rank_processes(s) || is_recorded ? 1 : n_gpus,
-        &engines, s->err);
+        &open, has_processes || is_recorded ? 1 : n_gpus, &engines, s->err);
 
     if (status != STP_OK)
         return train_refuse_count(s, first, end, status);
@@ -614,11 +490,14 @@ static enum stp_status train_run_part(struct train_session *s,
     return status;
 }
 
+/* The same on as many processes as the count takes: one for each rank, but
+ * where GPUs are threads of one. */
 static enum stp_status train_run_count(struct train_session *s, size_t first,
                                        size_t end)
 {
-    const unsigned n = train_has_rank_processes(s) ? s->jobs.jobs[first].n_gpus
-                                                   : s->world->size;
+    const bool has_processes = s->o->place == ON_CPUS || s->world->size > 1;
+    const unsigned n =
+        has_processes ? s->jobs.jobs[first].n_gpus : s->world->size;
     struct stp_world part;
     enum stp_status status;
 
@@ -631,20 +510,20 @@ static enum stp_status train_run_count(struct train_session *s, size_t first,
     if (status != STP_OK)
         return status;
     if (part.size > 0)
-        status = train_run_part(s, &part, first, end);
+        status = train_run_part(s, &part, has_processes, first, end);
     part.ops->close(part.self);
     return stp_world_agree(s->world, status, s->err);
 }
 
 static enum stp_status train_run_all(struct train_session *s)
 {
+    const struct stp_train_job *jobs = s->jobs.jobs;
     enum stp_status status = STP_OK;
 
     for (size_t first = 0, end; first < s->jobs.n && status == STP_OK;
          first = end) {
-        for (end = first + 1; end < s->jobs.n && s->jobs.jobs[end].n_gpus ==
-                                                     s->jobs.jobs[first].n_gpus;
-             end++)
+        for (end = first + 1;
+             end < s->jobs.n && jobs[end].n_gpus == jobs[first].n_gpus; end++)
             ;
         status = train_run_count(s, first, end);
     }
@@ -659,24 +538,24 @@ static enum stp_status train_print(const struct train_session *s,
                                    struct stp_error *err)
 {
     struct stp_train_runs shown = {
-        .runs = calloc(s->n_order + 1, sizeof(*shown.runs)), .n = s->n_order};
+        .runs = calloc(s->n_done + 1, sizeof(*shown.runs)), .n = s->n_done};
     enum stp_status status = STP_OK;
 
     if (shown.runs == NULL)
         return stp_nomem(err);
-    for (size_t i = 0; i < s->n_order; i++)
+    for (size_t i = 0; i < s->n_done; i++)
         shown.runs[i] = s->runs.runs[s->order[i]];
     if (s->o->machine.json)
         status = stp_train_print_json(&shown, stdout, err);
-    else if (s->jobs.n == 1 && s->n_order == 1)
+    else if (s->jobs.n == 1 && s->n_done == 1)
         stp_train_print_run(&shown.runs[0], stdout);
-    else if (s->n_order > 0)
+    else if (s->n_done > 0)
         status = stp_train_print_summary(&shown, stdout, err);
     free(shown.runs); /* their data are in s->runs */
     return status;
 }
 
-/* Of rank 0. */
+/* Prints what there is; of rank 0. */
 static enum stp_status train_conclude(const struct train_session *s,
                                       enum stp_status status)
 {
@@ -729,50 +608,31 @@ static enum stp_status train_count_gpus(const struct train_session *s,
     return status;
 }
 
-static bool train_communicates(const struct stp_train_jobs *jobs)
-{
-    bool communicates = false;
-
-    for (size_t i = 0; i < jobs->n; i++)
-        communicates |= jobs->jobs[i].config.mode != STP_TRAIN_SINGLE;
-    return communicates;
-}
-
 static enum stp_status train_plan(struct train_session *s)
 {
     struct stp_train_matrix matrix = s->o->matrix;
     char skipped[STP_TRAIN_SKIPPED];
-    struct stp_arms most;
-    enum stp_status status =
-        stp_train_list_arms(&s->o->turns, NULL, &most, s->err);
+    enum stp_status status = train_count_gpus(s, &matrix);
 
-    STP_THEN(status, train_count_gpus(s, &matrix));
     STP_THEN(status, stp_train_plan(&matrix, &s->jobs, s->err));
     if (status != STP_OK)
         return status;
     stp_train_skipped(&matrix, skipped);
     if (s->jobs.n == 0)
         return stp_fail(s->err, STP_ERR_RANGE, "nothing to train: %s", skipped);
-    if (s->o->turns.arms != NULL && !train_communicates(&s->jobs))
-        return stp_fail(s->err, STP_ERR_RANGE,
-                        "--arms %s: 1 rank communicates nothing, expected 2 or "
-                        "more",
-                        s->o->turns.arms);
     if (skipped[0] != '\0' && s->world->rank == 0)
         stp_complain("%s", skipped);
-    s->order = calloc(most.n * s->jobs.n, sizeof(*s->order));
+    s->order = calloc(s->jobs.n, sizeof(*s->order));
     return s->order != NULL ? STP_OK : stp_nomem(s->err);
 }
 
 static int train_body(void *user, const struct stp_world *world)
 {
-    struct train_session s = *(const struct train_session *)user;
     struct stp_error err = {0};
+    struct train_session s = {.o = user, .world = world, .err = &err};
     enum stp_status status;
     int exit_status;
 
-    s.world = world;
-    s.err = &err;
     stp_stop_begin();
     status = train_plan(&s);
     if (status == STP_OK) {
@@ -781,11 +641,8 @@ static int train_body(void *user, const struct stp_world *world)
             status = train_conclude(&s, status);
     }
     exit_status = stp_complain_in(world, status, &err);
-    if (status == STP_OK && s.o->turns.arms != NULL && s.ran.n_rows > 0)
-        exit_status = stp_tell_arms(s.o->turns.arms, &s.ran);
     if (status == STP_OK && s.n_failed > 0)
         exit_status = STP_EXIT_FAILED; /* said already */
-    stp_dataset_free(&s.ran);
     stp_train_jobs_free(&s.jobs);
     stp_train_runs_free(&s.runs);
     free(s.order);
@@ -793,31 +650,38 @@ static int train_body(void *user, const struct stp_world *world)
     return exit_status;
 }
 
+/* Says what else does what options of earlier versions did. */
+static int train_refuse_gone(int argc, char **argv)
+{
+    static const char *const gone[] = {"--arms", "--policy", "--plugin",
+                                       "--rounds"};
+
+    for (int i = 1; i < argc; i++)
+        for (size_t k = 0; k < sizeof(gone) / sizeof(gone[0]); k++)
+            if (strncmp(argv[i], gone[k], strcspn(argv[i], "=")) == 0 &&
+                strcspn(argv[i], "=") == strlen(gone[k])) {
+                stp_complain("%s: training takes no arms and no tuner; "
+                             "`steptune iterate` compares them in training "
+                             "iterations, `steptune compare` in a job of yours",
+                             gone[k]);
+                return STP_EXIT_USAGE;
+            }
+    return STP_EXIT_OK;
+}
+
 int stp_cmd_train(int argc, char **argv)
 {
     struct train_options o = {0};
-    struct stp_train_tuner tuner = {.plugin = NULL};
-    struct train_session s = {.o = &o, .tuner = &tuner};
-    int exit_status;
+    int exit_status = train_refuse_gone(argc, argv);
 
+    if (exit_status != STP_EXIT_OK)
+        return exit_status;
     stp_train_default(&o.matrix.base);
-    o.matrix.base.n_epochs = 0;
     o.matrix.base.batch = 0;
     stp_options_read(&train_line, argc, argv, &o);
-    exit_status = stp_train_check_arms(&o.turns, &o.matrix);
-    if (exit_status == STP_EXIT_OK)
-        exit_status =
-            stp_check_needs(o.machine.on, o.run.backend, "train",
-                            o.turns.policy != NULL && o.turns.plugin == NULL);
+    exit_status = stp_check_needs(o.machine.on, o.run.backend, "train", false);
     if (exit_status != STP_EXIT_OK)
         return exit_status;
     train_complete(&o);
-    if (o.place == ON_CPUS) /* a process each; GPUs have a thread */
-        for (unsigned i = 0; i < o.matrix.n_gpus && i < STP_MAX_PASSES; i++)
-            o.run.procs[o.run.n_procs++] = o.matrix.gpus[i];
-    exit_status = stp_train_find_tuner(
-        &o.turns, o.place == ON_RECORDED ? o.machine.on : NULL, &tuner);
-    if (exit_status != STP_EXIT_OK)
-        return exit_status;
-    return stp_launch(&o.machine, &o.run, train_body, &s);
+    return stp_launch(&o.machine, &o.run, train_body, &o);
 }

@@ -107,7 +107,7 @@ static enum stp_status engines_close_rank(void *user, unsigned thread,
     return STP_OK;
 }
 
-/* What threads that were lost still use stays. */
+/* Memory that lost threads still use stays. */
 void stp_train_engines_close(struct stp_train_engines *e)
 {
     struct stp_error err;

@@ -315,8 +315,6 @@ struct stp_device_options {
     unsigned time_limit_s; /* for one synchronise(); 0: none.  Not for a call of
                               a library: NCCL connects there */
     const char *plugin; /* of the plugin arm, as NCCL_TUNER_PLUGIN; or NULL */
-    bool forces_arms;   /* arms are to be forced in training, too; on GPUs they
-                           always can */
 
     /* ---- measuring ---- */
     bool measures;           /* for stp_device_open(), not for training */

@@ -4,7 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "train/train_arms.h"
+#include "train/trainer.h"
 
 /* One run on one rank. */
 struct run {
@@ -14,28 +14,14 @@ struct run {
     unsigned window;
 };
 
-static double train_seconds_between(struct stp_trainer *t, unsigned from,
-                                    unsigned to)
-{
-    double us = 0;
-
-    STP_DO(t, elapsed_us, from, to, &us);
-    return us / 1e6;
-}
-
-/* ---- stopping: what one rank wants is what all do ---- */
+/* ---- stopping: a request of one rank stops all ---- */
 
 static bool train_wants_to_stop(const struct stp_trainer *t)
 {
     return t->config.go_on != NULL && !t->config.go_on(t->config.user);
 }
 
-static void train_stop(struct stp_trainer *t)
-{
-    STP_THEN(t->status, stp_fail(&t->err, STP_ERR_STOPPED, "stopped"));
-}
-
-/* Before what ends with a sum over all ranks: that goes along, where there are
+/* Notes this rank's request in a sum over all ranks that follows, where there are
  * sums. */
 static bool train_write_stop(struct stp_trainer *t, double *slot)
 {
@@ -45,28 +31,22 @@ static bool train_write_stop(struct stp_trainer *t, double *slot)
     return n != 0;
 }
 
+/* Stops if any rank wanted it. */
 static void train_read_stop(struct stp_trainer *t, double n)
 {
     if (n != 0)
-        train_stop(t);
+        STP_THEN(t->status, stp_fail(&t->err, STP_ERR_STOPPED, "stopped"));
+}
+
+static void train_agree(struct stp_trainer *t)
+{
+    t->status = t->engine.ops->agree(t->engine.self, t->status, &t->err);
 }
 
 /* ---- steps ---- */
 
-/* On all ranks alike: the loss is that of all.  Rank 0 says it. */
-static void train_fail(struct stp_trainer *t, double loss, unsigned step,
-                       unsigned steps)
-{
-    t->status =
-        stp_fail(&t->err, STP_ERR_LIMIT,
-                 "the loss is %s at step %u (epoch %u), expected a finite "
-                 "number: is the learning rate of %g too high for %s?",
-                 isnan(loss) ? "NaN" : "infinite", step + 1, step / steps + 1,
-                 t->config.rate, stp_precision_name(t->config.precision));
-    t->status = t->engine.ops->agree(t->engine.self, t->status, &t->err);
-}
-
-/* The losses of 'n' steps from 'step' on. */
+/* Takes the losses of 'n' steps from 'step' on.  Every rank has the loss of
+ * all, so that all fail together where it is not finite, and rank 0 says so. */
 static void train_take_losses(struct run *r, unsigned step, unsigned n)
 {
     struct stp_trainer *t = &r->t;
@@ -75,8 +55,16 @@ static void train_take_losses(struct run *r, unsigned step, unsigned n)
     STP_DO(t, download, losses, t->losses, (n + 1) * sizeof(*losses));
     for (unsigned i = 0; i < n && t->status == STP_OK; i++) {
         r->result.losses[step + i] = t->info.has_data ? losses[i] : (double)NAN;
-        if (t->info.has_data && !isfinite(losses[i]))
-            train_fail(t, losses[i], step + i, r->steps);
+        if (!t->info.has_data || isfinite(losses[i]))
+            continue;
+        t->status = stp_fail(
+            &t->err, STP_ERR_LIMIT,
+            "the loss is %s at step %u (epoch %u), expected a finite number: "
+            "is the learning rate of %g too high for %s?",
+            isnan(losses[i]) ? "NaN" : "infinite", step + i + 1,
+            (step + i) / r->steps + 1, t->config.rate,
+            stp_precision_name(t->config.precision));
+        train_agree(t);
     }
     train_read_stop(t, losses[n]);
 }
@@ -92,19 +80,6 @@ static void train_take_overflow(struct stp_trainer *t)
         stp_loss_scale_tell(&t->scale, found != 0);
 }
 
-static void train_take_times(struct stp_trainer *t,
-                             struct stp_train_epoch *epoch)
-{
-    for (unsigned i = 0; i < t->n_pairs && t->status == STP_OK; i++) {
-        const struct stp_train_pair *p = &t->pairs[i];
-        const double s = train_seconds_between(t, p->from, p->to);
-
-        epoch->comm_s += p->comm ? s : 0;
-        epoch->exposed_s += p->exposed ? s : 0;
-    }
-    stp_trainer_forget(t);
-}
-
 /* Runs 'n' steps that go through the samples from the beginning. */
 static void train_run_window(struct run *r, unsigned step, unsigned n,
                              bool update)
@@ -117,42 +92,28 @@ static void train_run_window(struct run *r, unsigned step, unsigned n,
         stp_trainer_step(t, (uint64_t)((step + i) % r->steps) * t->share, i,
                          update);
     if (t->info.n_ranks > 1)
-        stp_trainer_reduce(t, STP_TYPE_F64, STP_OP_SUM, n + 1, t->losses);
+        stp_trainer_reduce(t, STP_STREAM_MAIN, STP_TYPE_F64, STP_OP_SUM, n + 1,
+                           t->losses);
     stp_trainer_synchronise(t);
 }
 
-/* The first collective under an arm also sets NCCL up for it. */
-static void train_warm_up(struct run *r)
-{
-    struct stp_trainer *t = &r->t;
-
-    for (unsigned arm = 0; arm < stp_train_n_arms(&t->config); arm++) {
-        stp_train_use_arm(t, arm);
-        for (unsigned i = 0; i < t->config.warmup && t->status == STP_OK; i++) {
-            train_run_window(r, i, 1, false);
-            train_take_losses(r, 0, 1);
-            stp_trainer_forget(t);
-        }
-    }
-}
-
-static void train_prepare_epoch(struct run *r, unsigned e)
-{
-    struct stp_trainer *t = &r->t;
-
-    r->result.epochs[e].arm = stp_train_arm_of(&t->config, e);
-    stp_train_use_arm(t, r->result.epochs[e].arm);
-    if (train_wants_to_stop(t))
-        train_stop(t);
-}
-
-/* Of the run before; alike on all ranks. */
-static void train_take_source(const struct stp_trainer *t,
-                              struct stp_train_epoch *epoch)
+/* Adds up what the events of a window say, and notes where its times are from,
+ * which is alike on all ranks. */
+static void train_take_times(struct stp_trainer *t,
+                             struct stp_train_epoch *epoch)
 {
     const struct stp_engine *engine = &t->engine;
     bool single_pass;
 
+    for (unsigned i = 0; i < t->n_pairs && t->status == STP_OK; i++) {
+        const struct stp_train_pair *p = &t->pairs[i];
+        double us = 0;
+
+        STP_DO(t, elapsed_us, p->from, p->to, &us);
+        epoch->comm_s += p->comm ? us / 1e6 : 0;
+        epoch->exposed_s += p->exposed ? us / 1e6 : 0;
+    }
+    stp_trainer_forget(t);
     if (engine->ops->source != NULL)
         epoch->source = stp_source_worst(
             epoch->source, engine->ops->source(engine->self, &single_pass));
@@ -165,8 +126,8 @@ static void train_run_epoch(struct run *r, unsigned e)
     struct stp_train_epoch *epoch = &r->result.epochs[e];
     double from_us;
 
-    train_prepare_epoch(r, e);
-    t->status = t->engine.ops->agree(t->engine.self, t->status, &t->err);
+    train_read_stop(t, train_wants_to_stop(t));
+    train_agree(t);
     from_us = t->engine.ops->now_us(t->engine.self);
     for (unsigned i = 0; i < r->steps && t->status == STP_OK; i += r->window) {
         const unsigned n = r->steps - i < r->window ? r->steps - i : r->window;
@@ -176,7 +137,6 @@ static void train_run_epoch(struct run *r, unsigned e)
         train_take_overflow(t);
         train_take_losses(r, step, n);
         train_take_times(t, epoch);
-        train_take_source(t, epoch);
     }
     epoch->seconds = (t->engine.ops->now_us(t->engine.self) - from_us) / 1e6;
     for (unsigned i = 0; i < r->steps; i++)
@@ -185,15 +145,8 @@ static void train_run_epoch(struct run *r, unsigned e)
 
 /* ---- the end ---- */
 
-/* Where a micro-batch takes long, a look whether to stop behind each. */
-static bool train_is_over(struct stp_trainer *t)
-{
-    if (!t->info.is_late)
-        return false;
-    stp_trainer_synchronise(t);
-    return train_write_stop(t, t->correct + 1);
-}
-
+/* Finds the accuracy.  Where a micro-batch takes long, this rank looks behind
+ * each whether to stop. */
 static void train_evaluate(struct run *r)
 {
     struct stp_trainer *t = &r->t;
@@ -212,11 +165,15 @@ static void train_evaluate(struct run *r)
         stp_trainer_forward(t, row);
         loss.label = stp_trainer_at(t->labels, STP_TYPE_I32, row);
         STP_DO(t, cross_entropy, STP_STREAM_MAIN, &loss);
-        if (train_is_over(t))
+        if (!t->info.is_late)
+            continue;
+        stp_trainer_synchronise(t);
+        if (train_write_stop(t, t->correct + 1))
             break;
     }
     if (t->info.n_ranks > 1)
-        stp_trainer_reduce(t, STP_TYPE_F64, STP_OP_SUM, 2, t->correct);
+        stp_trainer_reduce(t, STP_STREAM_MAIN, STP_TYPE_F64, STP_OP_SUM, 2,
+                           t->correct);
     stp_trainer_synchronise(t);
     STP_DO(t, download, correct, t->correct, sizeof(correct));
     train_read_stop(t, correct[1]);
@@ -238,18 +195,6 @@ static enum stp_status train_begin_trace(struct run *r, struct stp_error *err)
     return engine->ops->trace_begin(engine->self, err);
 }
 
-/* Before hours of training: whether the steps behind it can be traced. */
-static void train_try_trace(struct run *r)
-{
-    struct stp_trainer *t = &r->t;
-
-    if (!t->config.trace || t->status != STP_OK)
-        return;
-    t->status = train_begin_trace(r, &t->err);
-    STP_DO(t, trace_end, &r->result.spans);
-    t->status = t->engine.ops->agree(t->engine.self, t->status, &t->err);
-}
-
 /* Steps that neither losses nor times know of. */
 static void train_trace(struct run *r)
 {
@@ -260,7 +205,7 @@ static void train_trace(struct run *r)
         return;
     n = n < r->steps ? n : r->steps;
     t->status = train_begin_trace(r, &t->err);
-    t->status = t->engine.ops->agree(t->engine.self, t->status, &t->err);
+    train_agree(t);
     train_run_window(r, 0, n, true);
     train_take_overflow(t);
     stp_trainer_forget(t);
@@ -297,7 +242,8 @@ static void train_share_times(struct run *r)
     for (unsigned i = 0; i < n; i++)
         times[i] = *train_time(&r->result.epochs[i / N_TIMES], i % N_TIMES);
     STP_DO(t, upload, t->losses, times, n * sizeof(*times));
-    stp_trainer_reduce(t, STP_TYPE_F64, STP_OP_MAX, n, t->losses);
+    stp_trainer_reduce(t, STP_STREAM_MAIN, STP_TYPE_F64, STP_OP_MAX, n,
+                       t->losses);
     stp_trainer_synchronise(t);
     STP_DO(t, download, times, t->losses, n * sizeof(*times));
     for (unsigned i = 0; i < n; i++)
@@ -305,21 +251,9 @@ static void train_share_times(struct run *r)
     free(times);
 }
 
-static void train_sum_up(struct run *r)
-{
-    struct stp_train_result *result = &r->result;
-    const double samples = (double)r->t.config.n_samples * result->n_epochs;
-
-    for (unsigned e = 0; e < result->n_epochs; e++)
-        result->total_s += result->epochs[e].seconds;
-    result->throughput = result->total_s > 0 ? samples / result->total_s : 0;
-    result->n_skipped = r->t.scale.n_skipped;
-    result->last_loss_scale = r->t.scale.scale;
-}
-
 /* ---- the run ---- */
 
-static enum stp_status train_make_result(struct run *r, struct stp_error *err)
+static void train_make_result(struct run *r)
 {
     const struct stp_train_config *c = &r->t.config;
     struct stp_train_result *result = &r->result;
@@ -330,38 +264,45 @@ static enum stp_status train_make_result(struct run *r, struct stp_error *err)
                     : STP_TRAIN_WINDOW;
     result->n_ranks = r->t.info.n_ranks;
     result->n_params = stp_train_n_params(c->model);
-    result->n_epochs = stp_train_n_epochs(c);
-    result->n_steps = r->steps * result->n_epochs;
+    result->n_epochs = c->n_epochs;
+    result->n_steps = r->steps * c->n_epochs;
     result->epochs = calloc(result->n_epochs, sizeof(*result->epochs));
     result->losses = calloc(result->n_steps, sizeof(*result->losses));
-    return result->epochs != NULL && result->losses != NULL ? STP_OK
-                                                            : stp_nomem(err);
-}
-
-/* Leaves out the arms that NCCL runs for nothing. */
-static void train_choose_arms(struct run *r)
-{
-    struct stp_trainer *t = &r->t;
-
-    stp_train_try_arms(t, &r->result);
-    t->config.arms = &r->result.arms;
-    STP_THEN(t->status, train_make_result(r, &t->err));
+    if (result->epochs == NULL || result->losses == NULL)
+        r->t.status = stp_nomem(&r->t.err);
 }
 
 static void train_run(struct run *r)
 {
     struct stp_trainer *t = &r->t;
+    struct stp_train_result *result = &r->result;
 
-    train_choose_arms(r);
+    train_make_result(r);
     stp_trainer_fill(t);
-    train_try_trace(r);
-    train_warm_up(r);
-    for (unsigned e = 0; e < r->result.n_epochs && t->status == STP_OK; e++)
+    if (t->config.trace && t->status == STP_OK) {
+        /* whether there can be a trace is asked before hours of training */
+        t->status = train_begin_trace(r, &t->err);
+        STP_DO(t, trace_end, &result->spans);
+        train_agree(t);
+    }
+    for (unsigned i = 0; i < t->config.warmup && t->status == STP_OK; i++) {
+        train_run_window(r, i, 1, false);
+        train_take_losses(r, 0, 1);
+        stp_trainer_forget(t);
+    }
+    for (unsigned e = 0; e < result->n_epochs && t->status == STP_OK; e++)
         train_run_epoch(r, e);
     train_evaluate(r);
     train_trace(r);
     train_share_times(r);
-    train_sum_up(r);
+    for (unsigned e = 0; e < result->n_epochs && t->status == STP_OK; e++)
+        result->total_s += result->epochs[e].seconds;
+    result->throughput =
+        result->total_s > 0
+            ? (double)t->config.n_samples * result->n_epochs / result->total_s
+            : 0;
+    result->n_skipped = t->scale.n_skipped;
+    result->last_loss_scale = t->scale.scale;
 }
 
 enum stp_status stp_train_measure(const struct stp_engine *engine,
@@ -381,8 +322,6 @@ enum stp_status stp_train_measure(const struct stp_engine *engine,
         if (status != STP_OK && err != NULL)
             *err = r->t.err;
     }
-    if (config->rounds > 0)
-        stp_train_select_arm(engine, &config->arms->arm[0], NULL);
     engine->ops->release(engine->self);
     if (status == STP_OK)
         *result_ret = r->result;
@@ -396,7 +335,6 @@ void stp_train_result_free(struct stp_train_result *result)
 {
     free(result->epochs);
     free(result->losses);
-    stp_dataset_free(&result->ran);
     stp_spans_free(&result->spans);
     memset(result, 0, sizeof(*result));
 }

@@ -12,8 +12,6 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-#include "bench/measurement.h"
-#include "device/arm.h"
 #include "device/engine.h"
 
 enum { STP_TRAIN_LAYERS = 8 }; /* at most, of weights */
@@ -80,11 +78,6 @@ struct stp_train_config {
     uint64_t bucket_bytes; /* a bucket is full from here on */
     uint64_t first_bucket_bytes; /* the first, that of the last layers */
     uint64_t seed;               /* of data and weights */
-    unsigned rounds; /* not 0: in each, the arms take turns with n_epochs each
-                        of one training, and who begins changes from round to
-                        round */
-    const struct stp_arms *arms; /* of the rounds, NCCL's own choice first; they
-                                    outlive the training.  Else unused */
     bool (*go_on)(void *user);   /* asked every few steps, in virtual time
                                     every epoch, on every rank: any no ends it
                                     with STP_ERR_STOPPED; or NULL */
@@ -94,13 +87,6 @@ struct stp_train_config {
 /* Of model base: bucketed, fp32, 65,536 samples in batches of 4096, 5 epochs,
  * rate 0.01, seed 42, buckets of 25 MiB and first 1 MiB. */
 void stp_train_default(struct stp_train_config *config_ret);
-
-/* Arms that take turns, 1 without rounds; epochs of all rounds; and the number
- * among the arms of that of an epoch, from 0. */
-unsigned stp_train_n_arms(const struct stp_train_config *config);
-unsigned stp_train_n_epochs(const struct stp_train_config *config);
-unsigned stp_train_arm_of(const struct stp_train_config *config,
-                          unsigned epoch);
 
 /* STP_ERR_RANGE, and what was expected, for what 'n_ranks' cannot train. */
 enum stp_status stp_train_check(const struct stp_train_config *config,
@@ -112,7 +98,6 @@ struct stp_train_epoch {
     double comm_s;          /* collectives of gradients and weights, added up */
     double exposed_s;       /* what the main stream waited for them */
     double loss;            /* mean over the steps; NaN without data */
-    unsigned arm;           /* its number among the arms that took turns */
     enum stp_source source; /* of the times, the worst of all in them */
 };
 
@@ -120,7 +105,7 @@ struct stp_train_epoch {
 struct stp_train_result {
     unsigned n_ranks;
     uint64_t n_params;
-    unsigned n_epochs; /* complete, of all rounds */
+    unsigned n_epochs; /* complete */
     struct stp_train_epoch *epochs;
     unsigned n_steps;
     double *losses;     /* of each step, over all ranks and micro-batches */
@@ -132,27 +117,18 @@ struct stp_train_result {
     struct stp_spans spans; /* what ran on this rank in the steps traced, by
                                begin */
     unsigned n_traced;      /* steps */
-    struct stp_arms arms;   /* that took turns: those of the rounds that NCCL
-                               ran for some collective of a step; AUTO alone
-                               without rounds */
-    struct stp_dataset ran; /* how: a row for each collective of a step and each
-                               arm that NCCL ran for it, without times; empty
-                               without rounds */
 };
 
 /*
  * Runs one configuration on an open engine, which all ranks call, each with its
  * own.  A failure that is not a rank's death is that of all: rank 0 says why,
  * the others return STP_ERR_STOPPED or the same.  The engine's memory is
- * released.  Before the first step each collective of a step runs once under
- * each arm of rounds, on data whose result is known; arms that NCCL rules out
- * for all of them have no turns.
+ * released.
  *
- * STP_ERR_RANGE as stp_train_check(), or what the engine lacks, such as an arm;
+ * STP_ERR_RANGE as stp_train_check(), or for a type that the engine lacks;
  * STP_ERR_NOTHING without what a trace takes; STP_ERR_NOMEM for what does not
- * fit; STP_ERR_LIMIT for a wrong result under an arm, and for a loss that is
- * not finite, and *err says in which step.  *result_ret is untouched on
- * failure.
+ * fit; STP_ERR_LIMIT for a loss that is not finite, and *err says in which
+ * step.  *result_ret is untouched on failure.
  */
 enum stp_status stp_train_measure(const struct stp_engine *engine,
                                   const struct stp_train_config *config,

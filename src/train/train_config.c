@@ -93,30 +93,6 @@ void stp_train_default(struct stp_train_config *config_ret)
     };
 }
 
-/* ---- epochs ---- */
-
-unsigned stp_train_n_arms(const struct stp_train_config *c)
-{
-    return c->rounds == 0 ? 1 : (unsigned)c->arms->n;
-}
-
-unsigned stp_train_n_epochs(const struct stp_train_config *c)
-{
-    return c->rounds == 0 ? c->n_epochs
-                          : stp_train_n_arms(c) * c->rounds * c->n_epochs;
-}
-
-/* Every other round begins with the last arm. */
-unsigned stp_train_arm_of(const struct stp_train_config *c, unsigned epoch)
-{
-    const unsigned n = stp_train_n_arms(c);
-    const unsigned turn = epoch / c->n_epochs;
-
-    if (c->rounds == 0)
-        return 0;
-    return turn / n % 2 == 0 ? turn % n : n - 1 - turn % n;
-}
-
 /* ---- checking ---- */
 
 static enum stp_status config_check_model(const struct stp_train_model *model,
@@ -156,29 +132,11 @@ static enum stp_status config_check_batch(const struct stp_train_config *c,
     return STP_OK;
 }
 
-static enum stp_status config_check_epochs(const struct stp_train_config *c,
-                                           struct stp_error *err)
-{
-    const double steps = (double)c->n_epochs *
-                         (c->rounds > 0 ? (double)c->rounds : 1) *
-                         stp_train_n_arms(c) * (c->n_samples / c->batch);
-
-    if (c->n_epochs == 0 || !(c->rate > 0) || !isfinite(c->rate))
-        return stp_fail(
-            err, STP_ERR_RANGE,
-            "%u epochs at a learning rate of %g, expected both above 0",
-            c->n_epochs, c->rate);
-    if (steps > MAX_STEPS)
-        return stp_fail(err, STP_ERR_RANGE,
-                        "%.0f steps in all epochs, expected at most %d", steps,
-                        MAX_STEPS);
-    return STP_OK;
-}
-
 enum stp_status stp_train_check(const struct stp_train_config *c,
                                 unsigned n_ranks, struct stp_error *err)
 {
     enum stp_status status = config_check_model(c->model, err);
+    double steps;
 
     STP_THEN(status, config_check_batch(c, n_ranks, err));
     if (status != STP_OK)
@@ -186,9 +144,16 @@ enum stp_status stp_train_check(const struct stp_train_config *c,
     if (c->mode == STP_TRAIN_SINGLE && n_ranks != 1)
         return stp_fail(err, STP_ERR_RANGE,
                         "mode single on %u ranks, expected 1", n_ranks);
-    status = config_check_epochs(c, err);
-    if (status != STP_OK)
-        return status;
+    if (c->n_epochs == 0 || !(c->rate > 0) || !isfinite(c->rate))
+        return stp_fail(
+            err, STP_ERR_RANGE,
+            "%u epochs at a learning rate of %g, expected both above 0",
+            c->n_epochs, c->rate);
+    steps = (double)c->n_epochs * (c->n_samples / c->batch);
+    if (steps > MAX_STEPS)
+        return stp_fail(err, STP_ERR_RANGE,
+                        "%.0f steps in all epochs, expected at most %d", steps,
+                        MAX_STEPS);
     if (c->half_gradients && c->precision != STP_PRECISION_BF16 &&
         c->precision != STP_PRECISION_FP16)
         return stp_fail(err, STP_ERR_RANGE,

@@ -8,11 +8,6 @@ enum { MOST_JOBS = 1 << 20 };
 
 /* ---- the plan ---- */
 
-static bool matrix_is_16_bit(int precision)
-{
-    return precision == STP_PRECISION_BF16 || precision == STP_PRECISION_FP16;
-}
-
 /* One of 'm', by its numbers in the lists; 'mode' as it is. */
 struct cell {
     unsigned gpus, repeat, model, precision, accumulate;
@@ -23,6 +18,8 @@ static struct stp_train_job matrix_job(const struct stp_train_matrix *m,
                                        const struct cell *at)
 {
     const int precision = m->precisions[at->precision];
+    const bool is_16_bit =
+        precision == STP_PRECISION_BF16 || precision == STP_PRECISION_FP16;
     struct stp_train_job job = {.config = m->base,
                                 .n_gpus = m->gpus[at->gpus],
                                 .repeat = at->repeat + 1};
@@ -34,52 +31,25 @@ static struct stp_train_job matrix_job(const struct stp_train_matrix *m,
     if (m->micro_batch > 0)
         c->batch = m->micro_batch * c->accumulate;
     c->mode = (enum stp_train_mode)at->mode;
-    c->half_gradients = m->base.half_gradients &&
-                        (matrix_is_16_bit(precision) || m->n_precisions == 1);
-    if (c->mode == STP_TRAIN_SINGLE && c->rounds > 0) {
-        c->n_epochs *= c->rounds;
-        c->rounds = 0;
-    }
+    c->half_gradients =
+        m->base.half_gradients && (is_16_bit || m->n_precisions == 1);
     return job;
 }
 
-static void matrix_add_modes(const struct stp_train_matrix *m, struct cell *at,
+/* Adds the jobs of one model on one count of GPUs, in one repeat. */
+static void matrix_add_model(const struct stp_train_matrix *m, struct cell *at,
                              struct stp_train_jobs *jobs)
 {
     const bool alone = m->gpus[at->gpus] == 1;
 
-    for (unsigned i = 0; i < (alone ? 1 : m->n_modes); i++) {
-        at->mode = alone ? STP_TRAIN_SINGLE : m->modes[i];
-        if (alone || at->mode != STP_TRAIN_SINGLE)
-            jobs->jobs[jobs->n++] = matrix_job(m, at);
-    }
-}
-
-/* Those of one model on one count of GPUs, in one repeat. */
-static void matrix_add_model(const struct stp_train_matrix *m, struct cell *at,
-                             struct stp_train_jobs *jobs)
-{
     for (at->precision = 0; at->precision < m->n_precisions; at->precision++)
         for (at->accumulate = 0; at->accumulate < m->n_accumulate;
              at->accumulate++)
-            matrix_add_modes(m, at, jobs);
-}
-
-/* A step that an epoch does not have is said before the first training. */
-static enum stp_status matrix_check_steps(const struct stp_train_matrix *m,
-                                          struct stp_error *err)
-{
-    for (unsigned i = 0; i < m->n_accumulate; i++) {
-        const uint64_t batch = (uint64_t)m->micro_batch * m->accumulate[i];
-
-        if (batch > m->base.n_samples)
-            return stp_fail(err, STP_ERR_RANGE,
-                            "a step of %u micro-batches of %u samples, "
-                            "expected at most the %u samples of an epoch",
-                            m->accumulate[i], m->micro_batch,
-                            m->base.n_samples);
-    }
-    return STP_OK;
+            for (unsigned i = 0; i < (alone ? 1 : m->n_modes); i++) {
+                at->mode = alone ? STP_TRAIN_SINGLE : m->modes[i];
+                if (alone || at->mode != STP_TRAIN_SINGLE)
+                    jobs->jobs[jobs->n++] = matrix_job(m, at);
+            }
 }
 
 enum stp_status stp_train_plan(const struct stp_train_matrix *m,
@@ -90,10 +60,14 @@ enum stp_status stp_train_plan(const struct stp_train_matrix *m,
                           m->n_accumulate * m->n_modes * m->n_repeats;
     struct stp_train_jobs jobs = {.n = 0};
     struct cell at = {.gpus = 0};
-    enum stp_status status = matrix_check_steps(m, err);
 
-    if (status != STP_OK)
-        return status;
+    for (unsigned i = 0; i < m->n_accumulate; i++)
+        if ((uint64_t)m->micro_batch * m->accumulate[i] > m->base.n_samples)
+            return stp_fail(err, STP_ERR_RANGE,
+                            "a step of %u micro-batches of %u samples, "
+                            "expected at most the %u samples of an epoch",
+                            m->accumulate[i], m->micro_batch,
+                            m->base.n_samples);
     if (most > MOST_JOBS)
         return stp_fail(err, STP_ERR_LIMIT,
                         "%ju configurations, expected at most %d",
@@ -115,9 +89,9 @@ void stp_train_jobs_free(struct stp_train_jobs *jobs)
     memset(jobs, 0, sizeof(*jobs));
 }
 
-/* ---- what is left out ---- */
+/* ---- modes that are left out ---- */
 
-/* "a", "a and b", "a, b and c": the 'i'th of 'n' of them. */
+/* "a", "a and b", "a, b and c": adds the 'i'th of 'n' words. */
 static void matrix_append(char *text, size_t size, const char *word, unsigned i,
                           unsigned n)
 {
@@ -130,54 +104,33 @@ static void matrix_append(char *text, size_t size, const char *word, unsigned i,
              word);
 }
 
-static unsigned matrix_name_modes(const struct stp_train_matrix *m, char *text,
-                                  size_t size)
-{
-    unsigned n = 0;
-    unsigned done = 0;
-
-    for (unsigned i = 0; i < m->n_modes; i++)
-        n += m->modes[i] != STP_TRAIN_SINGLE;
-    for (unsigned i = 0; i < m->n_modes; i++)
-        if (m->modes[i] != STP_TRAIN_SINGLE)
-            matrix_append(text, size, stp_train_mode_name(m->modes[i]), done++,
-                          n);
-    return n;
-}
-
-static unsigned matrix_name_counts(const struct stp_train_matrix *m, char *text,
-                                   size_t size)
-{
-    unsigned n = 0;
-    unsigned done = 0;
-
-    for (unsigned i = 0; i < m->n_gpus; i++)
-        n += m->gpus[i] > 1;
-    for (unsigned i = 0; i < m->n_gpus; i++)
-        if (m->gpus[i] > 1) {
-            char count[16];
-
-            snprintf(count, sizeof(count), "%u", m->gpus[i]);
-            matrix_append(text, size, count, done++, n);
-        }
-    return n;
-}
-
 void stp_train_skipped(const struct stp_train_matrix *m,
                        char text[STP_TRAIN_SKIPPED])
 {
-    char modes[80] = "";
-    char counts[STP_TRAIN_LIST * 8] = "";
-    const unsigned n_counts = matrix_name_counts(m, counts, sizeof(counts));
-    const unsigned n_modes = matrix_name_modes(m, modes, sizeof(modes));
-    const bool on_one = n_modes > 0 && n_counts < m->n_gpus;
-    const bool on_more = n_modes < m->n_modes && n_counts > 0;
+    char modes[80] = "", counts[STP_TRAIN_LIST * 8] = "", count[16];
+    unsigned n_modes = 0, n_counts = 0, done = 0;
+    bool on_one;
 
+    for (unsigned i = 0; i < m->n_modes; i++)
+        n_modes += m->modes[i] != STP_TRAIN_SINGLE;
+    for (unsigned i = 0; i < m->n_modes; i++)
+        if (m->modes[i] != STP_TRAIN_SINGLE)
+            matrix_append(modes, sizeof(modes),
+                          stp_train_mode_name(m->modes[i]), done++, n_modes);
+    for (unsigned i = 0; i < m->n_gpus; i++)
+        n_counts += m->gpus[i] > 1;
+    done = 0;
+    for (unsigned i = 0; i < m->n_gpus; i++)
+        if (m->gpus[i] > 1) {
+            snprintf(count, sizeof(count), "%u", m->gpus[i]);
+            matrix_append(counts, sizeof(counts), count, done++, n_counts);
+        }
+    on_one = n_modes > 0 && n_counts < m->n_gpus;
     text[0] = '\0';
     if (on_one)
         snprintf(text, STP_TRAIN_SKIPPED,
                  "skipped: %s on 1 rank, where all is single", modes);
-    if (on_more)
+    if (n_modes < m->n_modes && n_counts > 0)
         snprintf(text + strlen(text), STP_TRAIN_SKIPPED - strlen(text),
                  "%ssingle on %s ranks", on_one ? "; " : "skipped: ", counts);
 }

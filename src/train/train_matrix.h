@@ -45,11 +45,10 @@ struct stp_train_jobs {
  * precisions, micro-batches and modes, in the order of the lists.
  *
  * On one GPU there is nothing to communicate: every mode is single there, which
- * is listed once, with the epochs of all rounds but without turns, and on more
- * there is no single.  16-bit gradients are those of precisions that have them,
- * unless there is only one precision.  There may be nothing to train.
- * STP_ERR_NOMEM, STP_ERR_LIMIT, STP_ERR_RANGE for steps of more samples than an
- * epoch has; *jobs_ret is untouched then.
+ * is listed once, and on more there is no single.  16-bit gradients are those
+ * of precisions that have them, unless there is only one precision.  There may
+ * be nothing to train. STP_ERR_NOMEM, STP_ERR_LIMIT, STP_ERR_RANGE for steps of
+ * more samples than an epoch has; *jobs_ret is untouched then.
  */
 enum stp_status stp_train_plan(const struct stp_train_matrix *matrix,
                                struct stp_train_jobs *jobs_ret,

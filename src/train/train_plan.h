@@ -1,5 +1,6 @@
 /*
- * train_plan.h - where parameters lie, and which are sent together
+ * train_plan.h - where parameters lie, which are sent together, and the numbers
+ * that training begins with
  *
  * All parameters are in one flat array, and so are their gradients, in the
  * order of the layers: tensor 2l is the weights of layer l (outputs x inputs),
@@ -54,5 +55,19 @@ unsigned stp_train_chunks(const struct stp_train_config *config,
 int stp_train_type(const struct stp_train_config *config);
 int stp_train_master_type(const struct stp_train_config *config);
 int stp_train_gradient_type(const struct stp_train_config *config);
+
+/* ---- data: of the seed alone, whichever rank asks ---- */
+
+/* Feature 'i' of all features of all samples: of a normal distribution, mean 0
+ * and variance 1 (Box and Muller, 1958). */
+double stp_train_feature(uint64_t seed, uint64_t i);
+
+/* From 0 to n_classes - 1, each as likely. */
+int32_t stp_train_label(uint64_t seed, uint64_t sample, unsigned n_classes);
+
+/* Element 'i' of the flat array, which is of a tensor of 'layer': uniform
+ * between plus and minus 1 / sqrt(inputs), PyTorch's default. */
+double stp_train_weight(uint64_t seed, const struct stp_train_model *model,
+                        unsigned layer, uint64_t i);
 
 #endif /* STP_TRAIN_PLAN_H */

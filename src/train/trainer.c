@@ -4,7 +4,6 @@
 #include <string.h>
 
 #include "nccl_tuner_abi.h"
-#include "train/train_data.h"
 
 enum { ROOM = 1 << 18 }; /* elements that are filled in at a time */
 
@@ -54,32 +53,22 @@ static void *trainer_take(struct stp_trainer *t, int type, uint64_t n,
     return address;
 }
 
-/* Whether some arm wants buffers that are registered. */
-static bool trainer_registers(const struct stp_trainer *t)
-{
-    bool registers = false;
-
-    for (unsigned i = 0; t->config.rounds > 0 && i < t->config.arms->n; i++)
-        registers |= t->config.arms->arm[i].setup.memory != STP_MEMORY_PLAIN;
-    return registers;
-}
-
-/* What collectives send and receive. */
-static void *trainer_take_sent(struct stp_trainer *t, int type,
-                               const char *what)
-{
-    void *address = NULL;
-
-    STP_DO(t, alloc, t->layout.n * stp_type_size(type), what,
-           trainer_registers(t), &address);
-    return address;
-}
-
-static void trainer_take_activations(struct stp_trainer *t)
+static void trainer_take_memory(struct stp_trainer *t)
 {
     const struct stp_train_model *model = t->config.model;
+    const uint64_t n = t->layout.n;
+    const uint64_t n_times = 3 * (uint64_t)t->config.n_epochs;
+    const uint64_t n_losses = STP_TRAIN_WINDOW + 1;
     unsigned widest = 0;
 
+    t->weights = trainer_take(t, t->type, n, "weights");
+    t->master = t->type == t->master_type
+                    ? t->weights
+                    : trainer_take(t, t->master_type, n, "master weights");
+    t->gradients = trainer_take(t, t->gradient_type, n, "gradients");
+    t->features =
+        trainer_take(t, t->type, t->n_rows * model->width[0], "samples");
+    t->labels = trainer_take(t, STP_TYPE_I32, t->n_rows, "labels");
     for (unsigned l = 1; l <= model->n_layers; l++) {
         if (model->width[l] > widest)
             widest = model->width[l];
@@ -90,25 +79,6 @@ static void trainer_take_activations(struct stp_trainer *t)
     for (int i = 0; i < 2; i++)
         t->deltas[i] = trainer_take(t, t->type, (uint64_t)t->rows * widest,
                                     "the gradients of a layer's outputs");
-}
-
-static void trainer_take_memory(struct stp_trainer *t)
-{
-    const uint64_t n = t->layout.n;
-    const uint64_t n_times = 3 * (uint64_t)stp_train_n_epochs(&t->config);
-    const uint64_t n_losses = STP_TRAIN_WINDOW + 1;
-
-    t->weights = t->config.mode == STP_TRAIN_SHARDED
-                     ? trainer_take_sent(t, t->type, "weights")
-                     : trainer_take(t, t->type, n, "weights");
-    t->master = t->type == t->master_type
-                    ? t->weights
-                    : trainer_take(t, t->master_type, n, "master weights");
-    t->gradients = trainer_take_sent(t, t->gradient_type, "gradients");
-    t->features = trainer_take(
-        t, t->type, t->n_rows * t->config.model->width[0], "samples");
-    t->labels = trainer_take(t, STP_TYPE_I32, t->n_rows, "labels");
-    trainer_take_activations(t);
     t->losses = trainer_take(t, STP_TYPE_F64,
                              n_times > n_losses ? n_times : n_losses, "losses");
     t->correct = trainer_take(t, STP_TYPE_F64, 2, "losses");
@@ -119,17 +89,9 @@ static void trainer_take_memory(struct stp_trainer *t)
 
 /* ---- filling it in ---- */
 
-/* What element 'i' is. */
+/* The value of element 'i'. */
 typedef double (*number_fn)(const struct stp_trainer *t, unsigned tensor,
                             uint64_t i);
-
-static void trainer_put(void *room, int type, unsigned i, double value)
-{
-    if (type == STP_TYPE_F64)
-        ((double *)room)[i] = value;
-    else
-        ((float *)room)[i] = (float)value;
-}
 
 /* Numbers go from the host's 'room'. */
 static void trainer_fill(struct stp_trainer *t, void *room, void *to, int type,
@@ -143,8 +105,14 @@ static void trainer_fill(struct stp_trainer *t, void *room, void *to, int type,
         void *at = stp_trainer_at(to, type, span.first + i);
         void *upload_to = type == wide ? at : t->staging;
 
-        for (unsigned j = 0; j < n; j++)
-            trainer_put(room, wide, j, number(t, tensor, span.first + i + j));
+        for (unsigned j = 0; j < n; j++) {
+            const double value = number(t, tensor, span.first + i + j);
+
+            if (wide == STP_TYPE_F64)
+                ((double *)room)[j] = value;
+            else
+                ((float *)room)[j] = (float)value;
+        }
         STP_DO(t, upload, upload_to, room, (uint64_t)n * stp_type_size(wide));
         if (upload_to != at) {
             trainer_cast(t, n, wide, t->staging, type, at);
@@ -191,53 +159,33 @@ static void trainer_fill_labels(struct stp_trainer *t)
     free(labels);
 }
 
-static void trainer_fill_all(struct stp_trainer *t, void *room)
+void stp_trainer_fill(struct stp_trainer *t)
 {
     const struct stp_train_span samples = {.n = t->n_rows *
                                                 t->config.model->width[0]};
-
-    trainer_fill(t, room, t->features, t->type, samples, 0, trainer_feature);
-    for (unsigned i = 0; i < t->layout.n_tensors; i++)
-        trainer_fill(t, room, t->master, t->master_type, t->layout.tensors[i],
-                     i, trainer_weight);
-    if (t->master != t->weights) {
-        trainer_cast(t, t->layout.n, t->master_type, t->master, t->type,
-                     t->weights);
-        stp_trainer_synchronise(t);
-    }
-    trainer_fill_labels(t);
-}
-
-void stp_trainer_fill(struct stp_trainer *t)
-{
     void *room = NULL;
 
-    if (t->status == STP_OK && t->info.has_data) {
-        room = malloc(ROOM * sizeof(double));
-        if (room == NULL)
-            t->status = stp_nomem(&t->err);
-        else
-            trainer_fill_all(t, room);
+    if (t->status == STP_OK && t->info.has_data &&
+        (room = malloc(ROOM * sizeof(double))) == NULL)
+        t->status = stp_nomem(&t->err);
+    if (room != NULL) {
+        trainer_fill(t, room, t->features, t->type, samples, 0,
+                     trainer_feature);
+        for (unsigned i = 0; i < t->layout.n_tensors; i++)
+            trainer_fill(t, room, t->master, t->master_type,
+                         t->layout.tensors[i], i, trainer_weight);
+        if (t->master != t->weights) {
+            trainer_cast(t, t->layout.n, t->master_type, t->master, t->type,
+                         t->weights);
+            stp_trainer_synchronise(t);
+        }
+        trainer_fill_labels(t);
+        free(room);
     }
-    free(room);
     t->status = t->engine.ops->agree(t->engine.self, t->status, &t->err);
 }
 
 /* ---- beginning ---- */
-
-static enum stp_status trainer_check(const struct stp_trainer *t,
-                                     struct stp_error *err)
-{
-    enum stp_status status = stp_train_check(&t->config, t->info.n_ranks, err);
-
-    if (status == STP_OK && t->config.precision == STP_PRECISION_TF32 &&
-        !t->info.has_tf32)
-        return stp_fail(
-            err, STP_ERR_RANGE,
-            "no tf32 on %s: only GPUs from compute capability 8.0 on have it",
-            t->info.processor);
-    return status;
-}
 
 enum stp_status stp_trainer_begin(struct stp_trainer *t,
                                   const struct stp_engine *engine,
@@ -250,7 +198,13 @@ enum stp_status stp_trainer_begin(struct stp_trainer *t,
     t->engine = *engine;
     t->config = *config;
     engine->ops->info(engine->self, &t->info);
-    status = trainer_check(t, err);
+    status = stp_train_check(config, t->info.n_ranks, err);
+    if (status == STP_OK && config->precision == STP_PRECISION_TF32 &&
+        !t->info.has_tf32)
+        status = stp_fail(
+            err, STP_ERR_RANGE,
+            "no tf32 on %s: only GPUs from compute capability 8.0 on have it",
+            t->info.processor);
     if (status != STP_OK)
         return status;
     t->share = config->batch / t->info.n_ranks;
@@ -284,7 +238,7 @@ static void *trainer_gradients(const struct stp_trainer *t, unsigned tensor)
                           t->layout.tensors[tensor].first);
 }
 
-/* What goes into layer 'l', of a micro-batch from sample 'row' on. */
+/* The input of layer 'l', of a micro-batch from sample 'row' on. */
 static void *trainer_input(const struct stp_trainer *t, unsigned l,
                            uint64_t row)
 {
@@ -300,7 +254,7 @@ static void trainer_multiply(struct stp_trainer *t, struct stp_product *product)
     STP_DO(t, product, STP_STREAM_MAIN, product);
 }
 
-/* What is noted until the next NULL is in this part of the step. */
+/* Work that is noted until the next NULL belongs to this part of the step. */
 static void trainer_range(struct stp_trainer *t, const char *name)
 {
     if (t->engine.ops->range != NULL)
@@ -341,80 +295,42 @@ static unsigned trainer_mark(struct stp_trainer *t, unsigned stream)
     return event;
 }
 
-static void trainer_time(struct stp_trainer *t, struct stp_train_pair pair)
+/* Times what was noted in a stream since event 'from'. */
+static void trainer_time(struct stp_trainer *t, unsigned stream, unsigned from,
+                         bool comm, bool exposed)
 {
-    t->pairs[t->n_pairs++] = pair;
+    t->pairs[t->n_pairs++] =
+        (struct stp_train_pair){.from = from,
+                                .to = trainer_mark(t, stream),
+                                .comm = comm,
+                                .exposed = exposed};
 }
 
-static struct stp_transfer trainer_reduction(int type, int op, uint64_t n,
-                                             void *data)
+void stp_trainer_reduce(struct stp_trainer *t, unsigned stream, int type,
+                        int op, uint64_t n, void *data)
 {
-    return (struct stp_transfer){.coll = ncclFuncAllReduce,
-                                 .type = type,
-                                 .op = op,
-                                 .n = n,
-                                 .in = data,
-                                 .out = data,
-                                 .in_place = true};
-}
-
-void stp_trainer_reduce(struct stp_trainer *t, int type, int op, uint64_t n,
-                        void *data)
-{
-    const struct stp_transfer transfer = trainer_reduction(type, op, n, data);
-
-    STP_DO(t, collective, STP_STREAM_MAIN, &transfer);
-}
-
-static struct stp_transfer trainer_chunk(const struct stp_trainer *t,
-                                         const struct stp_train_chunk *chunk)
-{
-    return trainer_reduction(
-        t->gradient_type, STP_OP_SUM, chunk->span.n,
-        stp_trainer_at(t->gradients, t->gradient_type, chunk->span.first));
-}
-
-/* This rank's shard of the gradients, or all weights, in place. */
-static struct stp_transfer trainer_shard(const struct stp_trainer *t, int coll)
-{
-    const bool gathers = coll == ncclFuncAllGather;
-    const int type = gathers ? t->type : t->gradient_type;
-    void *all = gathers ? t->weights : t->gradients;
-    void *mine = stp_trainer_at(all, type, t->layout.shard * t->info.rank);
-
-    return (struct stp_transfer){.coll = coll,
-                                 .type = type,
-                                 .op = STP_OP_SUM,
-                                 .n = t->layout.shard,
-                                 .in = gathers ? mine : all,
-                                 .out = gathers ? all : mine,
-                                 .in_place = true};
-}
-
-unsigned stp_trainer_transfers(const struct stp_trainer *t,
-                               struct stp_transfer *transfers_ret)
-{
-    if (t->config.mode == STP_TRAIN_SHARDED) {
-        transfers_ret[0] = trainer_shard(t, ncclFuncReduceScatter);
-        transfers_ret[1] = trainer_shard(t, ncclFuncAllGather);
-        return 2;
-    }
-    for (unsigned i = 0; i < t->n_chunks; i++)
-        transfers_ret[i] = trainer_chunk(t, &t->chunks[i]);
-    return t->n_chunks;
+    STP_DO(t, collective, stream,
+           &(struct stp_transfer){.coll = ncclFuncAllReduce,
+                                  .type = type,
+                                  .op = op,
+                                  .n = n,
+                                  .in = data,
+                                  .out = data,
+                                  .in_place = true});
 }
 
 static void trainer_send(struct stp_trainer *t, unsigned stream,
                          const struct stp_train_chunk *chunk)
 {
-    const struct stp_transfer transfer = trainer_chunk(t, chunk);
-
     trainer_range(t, "all-reduce");
-    STP_DO(t, collective, stream, &transfer);
+    stp_trainer_reduce(
+        t, stream, t->gradient_type, STP_OP_SUM, chunk->span.n,
+        stp_trainer_at(t->gradients, t->gradient_type, chunk->span.first));
     trainer_range(t, NULL);
 }
 
-/* Beside the backward pass: the chunk that is complete with this tensor. */
+/* Sends the chunk that is complete with this tensor beside the backward pass.
+ */
 static void trainer_send_ready(struct stp_trainer *t, unsigned tensor)
 {
     const struct stp_train_chunk *chunk = &t->chunks[t->sent];
@@ -427,64 +343,50 @@ static void trainer_send_ready(struct stp_trainer *t, unsigned tensor)
     STP_DO(t, wait, STP_STREAM_COMM, ready);
     from = trainer_mark(t, STP_STREAM_COMM);
     trainer_send(t, STP_STREAM_COMM, chunk);
-    trainer_time(t,
-                 (struct stp_train_pair){.from = from,
-                                         .to = trainer_mark(t, STP_STREAM_COMM),
-                                         .comm = true});
+    trainer_time(t, STP_STREAM_COMM, from, true, false);
     t->sent++;
 }
 
-/* What the main stream does itself, nothing beside it. */
-static void trainer_send_all(struct stp_trainer *t)
-{
-    const unsigned from = trainer_mark(t, STP_STREAM_MAIN);
-
-    for (unsigned i = 0; i < t->n_chunks; i++)
-        trainer_send(t, STP_STREAM_MAIN, &t->chunks[i]);
-    trainer_time(t,
-                 (struct stp_train_pair){.from = from,
-                                         .to = trainer_mark(t, STP_STREAM_MAIN),
-                                         .comm = true,
-                                         .exposed = true});
-}
-
-static void trainer_wait_for_sent(struct stp_trainer *t)
-{
-    const unsigned done = trainer_mark(t, STP_STREAM_COMM);
-    const unsigned from = trainer_mark(t, STP_STREAM_MAIN);
-
-    STP_DO(t, wait, STP_STREAM_MAIN, done);
-    trainer_time(t,
-                 (struct stp_train_pair){.from = from,
-                                         .to = trainer_mark(t, STP_STREAM_MAIN),
-                                         .exposed = true});
-}
-
+/* Reduces the gradients to this rank's shard, or gathers all weights, in
+ * place. */
 static void trainer_exchange_shard(struct stp_trainer *t, int coll)
 {
     const unsigned from = trainer_mark(t, STP_STREAM_MAIN);
-    const struct stp_transfer transfer = trainer_shard(t, coll);
+    const bool gathers = coll == ncclFuncAllGather;
+    const int type = gathers ? t->type : t->gradient_type;
+    void *all = gathers ? t->weights : t->gradients;
+    void *mine = stp_trainer_at(all, type, t->layout.shard * t->info.rank);
 
-    trainer_range(t,
-                  coll == ncclFuncAllGather ? "all-gather" : "reduce-scatter");
-    STP_DO(t, collective, STP_STREAM_MAIN, &transfer);
+    trainer_range(t, gathers ? "all-gather" : "reduce-scatter");
+    STP_DO(t, collective, STP_STREAM_MAIN,
+           &(struct stp_transfer){.coll = coll,
+                                  .type = type,
+                                  .op = STP_OP_SUM,
+                                  .n = t->layout.shard,
+                                  .in = gathers ? mine : all,
+                                  .out = gathers ? all : mine,
+                                  .in_place = true});
     trainer_range(t, NULL);
-    trainer_time(t,
-                 (struct stp_train_pair){.from = from,
-                                         .to = trainer_mark(t, STP_STREAM_MAIN),
-                                         .comm = true,
-                                         .exposed = true});
+    trainer_time(t, STP_STREAM_MAIN, from, true, true);
 }
 
 static void trainer_complete_gradients(struct stp_trainer *t)
 {
+    unsigned from, done;
+
     switch (t->config.mode) {
-    case STP_TRAIN_NAIVE:
-        trainer_send_all(t);
+    case STP_TRAIN_NAIVE: /* all after the backward pass, in its stream */
+        from = trainer_mark(t, STP_STREAM_MAIN);
+        for (unsigned i = 0; i < t->n_chunks; i++)
+            trainer_send(t, STP_STREAM_MAIN, &t->chunks[i]);
+        trainer_time(t, STP_STREAM_MAIN, from, true, true);
         break;
     case STP_TRAIN_INTERLEAVED:
-    case STP_TRAIN_BUCKETED:
-        trainer_wait_for_sent(t);
+    case STP_TRAIN_BUCKETED: /* the main stream waits for what was sent */
+        done = trainer_mark(t, STP_STREAM_COMM);
+        from = trainer_mark(t, STP_STREAM_MAIN);
+        STP_DO(t, wait, STP_STREAM_MAIN, done);
+        trainer_time(t, STP_STREAM_MAIN, from, false, true);
         break;
     case STP_TRAIN_SHARDED:
         trainer_exchange_shard(t, ncclFuncReduceScatter);
@@ -569,21 +471,6 @@ static void trainer_differentiate(struct stp_trainer *t, uint64_t row,
 
 /* ---- update ---- */
 
-/* Any rank's overflow is that of all. */
-static void trainer_find_overflow(struct stp_trainer *t, uint64_t n,
-                                  const void *gradients)
-{
-    stp_trainer_zero(t, t->found, sizeof(*t->found));
-    STP_DO(t, kernel, STP_STREAM_MAIN,
-           &(struct stp_kernel){.kind = STP_KERNEL_FIND_NONFINITE,
-                                .type = t->gradient_type,
-                                .n = n,
-                                .from = gradients,
-                                .to = t->found});
-    if (t->info.n_ranks > 1)
-        stp_trainer_reduce(t, STP_TYPE_F32, STP_OP_MAX, 1, t->found);
-}
-
 static void trainer_change_weights(struct stp_trainer *t)
 {
     const bool sharded = t->config.mode == STP_TRAIN_SHARDED;
@@ -604,8 +491,18 @@ static void trainer_change_weights(struct stp_trainer *t)
         .skip = scaled ? t->found : NULL};
 
     trainer_range(t, "update");
-    if (scaled)
-        trainer_find_overflow(t, update.n, update.gradient);
+    if (scaled) { /* an overflow of any rank is one of all */
+        stp_trainer_zero(t, t->found, sizeof(*t->found));
+        STP_DO(t, kernel, STP_STREAM_MAIN,
+               &(struct stp_kernel){.kind = STP_KERNEL_FIND_NONFINITE,
+                                    .type = t->gradient_type,
+                                    .n = update.n,
+                                    .from = update.gradient,
+                                    .to = t->found});
+        if (t->info.n_ranks > 1)
+            stp_trainer_reduce(t, STP_STREAM_MAIN, STP_TYPE_F32, STP_OP_MAX, 1,
+                               t->found);
+    }
     STP_DO(t, update, STP_STREAM_MAIN, &update);
     trainer_range(t, NULL);
     if (sharded)
@@ -626,4 +523,23 @@ void stp_trainer_step(struct stp_trainer *t, uint64_t row, unsigned slot,
     trainer_complete_gradients(t);
     if (update)
         trainer_change_weights(t);
+}
+
+/* ---- loss scaling ---- */
+
+void stp_loss_scale_begin(struct stp_loss_scale *s)
+{
+    *s = (struct stp_loss_scale){.scale = STP_LOSS_SCALE_START};
+}
+
+void stp_loss_scale_tell(struct stp_loss_scale *s, bool overflow)
+{
+    if (overflow) {
+        s->scale /= 2;
+        s->n_good = 0;
+        s->n_skipped++;
+    } else if (++s->n_good == STP_LOSS_SCALE_PATIENCE) {
+        s->scale *= 2;
+        s->n_good = 0;
+    }
 }

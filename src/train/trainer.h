@@ -1,13 +1,13 @@
 /*
  * trainer.h - a model on an engine: its memory, and one step
  *
- * What stp_train_measure() is made of; a rank's, used by one thread.
+ * stp_train_measure() is made of it.  A trainer is one rank's, used by one
+ * thread.
  */
 #ifndef STP_TRAINER_H
 #define STP_TRAINER_H
 
 #include "train/train_plan.h"
-#include "train/train_scale.h"
 
 enum {
     STP_TRAIN_WINDOW = 16, /* steps between two synchronise(), at most */
@@ -20,6 +20,30 @@ struct stp_train_pair {
     bool comm;    /* a collective of gradients or weights */
     bool exposed; /* the main stream waits */
 };
+
+/* ---- dynamic loss scaling ----
+ *
+ * Gradients of fp16 are computed of a loss times a factor, so that small ones
+ * are not 0.  It halves with each overflow, and doubles after many steps
+ * without (Micikevicius et al., Mixed Precision Training, ICLR 2018), by the
+ * numbers of PyTorch's GradScaler.
+ */
+
+enum { STP_LOSS_SCALE_START = 65536, STP_LOSS_SCALE_PATIENCE = 2000 };
+
+struct stp_loss_scale {
+    double scale;       /* a power of 2 */
+    unsigned n_good;    /* steps in a row since it last changed */
+    unsigned n_skipped; /* steps, in all */
+};
+
+void stp_loss_scale_begin(struct stp_loss_scale *s);
+
+/* A step is over, whose gradients were all finite or not: then it must not
+ * have changed any weight. */
+void stp_loss_scale_tell(struct stp_loss_scale *s, bool overflow);
+
+/* ---- the trainer ---- */
 
 /* Addresses are the engine's. */
 struct stp_trainer {
@@ -86,11 +110,6 @@ enum stp_status stp_trainer_begin(struct stp_trainer *t,
 /* Fills in data and weights.  All ranks call it. */
 void stp_trainer_fill(struct stp_trainer *t);
 
-/* The collectives of gradients and weights of a step, in order, into
- * transfers_ret[STP_TRAIN_TENSORS].  Returns how many. */
-unsigned stp_trainer_transfers(const struct stp_trainer *t,
-                               struct stp_transfer *transfers_ret);
-
 /* Notes a forward pass over 'rows' samples of this rank from 'row' on. */
 void stp_trainer_forward(struct stp_trainer *t, uint64_t row);
 
@@ -107,8 +126,8 @@ void stp_trainer_synchronise(struct stp_trainer *t);
  */
 void stp_trainer_forget(struct stp_trainer *t);
 
-/* All-reduces 'n' elements in place in the main stream. */
-void stp_trainer_reduce(struct stp_trainer *t, int type, int op, uint64_t n,
-                        void *data);
+/* All-reduces 'n' elements in place. */
+void stp_trainer_reduce(struct stp_trainer *t, unsigned stream, int type,
+                        int op, uint64_t n, void *data);
 
 #endif /* STP_TRAINER_H */

@@ -245,35 +245,6 @@ const std::string kMatrix = "train --on cpu --batch 16 --samples 32 "
                             "--epochs 1 --warmup 0 --modes naive,single "
                             "-o results ";
 
-TEST_F(TrainCommand, ComparesAPolicyWithNcclsOwnChoice)
-{
-    Write("slow.conf", "allreduce,0,10000000000,tree,ll,-1,-1,-1\n");
-    const std::string args = "train --on h200x4 --gpus 1,4 --modes naive "
-                             "--samples 8192 --rounds 3 --policy slow.conf "
-                             "-o results --json";
-
-    Outcome o = Run(args);
-
-    ASSERT_EQ(0, o.status) << o.err;
-    const Json all = Parse(o.out);
-    ASSERT_EQ(3, cJSON_GetArraySize(all.get()));
-    const cJSON *alone = cJSON_GetArrayItem(all.get(), 0);
-    const cJSON *nccl = cJSON_GetArrayItem(all.get(), 1);
-    const cJSON *policy = cJSON_GetArrayItem(all.get(), 2);
-    EXPECT_EQ(0, Number(alone, "rounds")); // nothing to tune
-    EXPECT_EQ("nccl", String(nccl, "tuner"));
-    EXPECT_EQ("slow.conf", String(policy, "tuner"));
-    EXPECT_EQ(3, Number(policy, "rounds"));
-    EXPECT_EQ(3, cJSON_GetArraySize(cJSON_GetObjectItem(policy, "losses")));
-    EXPECT_TRUE(cJSON_IsNull(cJSON_GetObjectItem(nccl, "gain")));
-    EXPECT_LT(Number(policy, "gain_high"), 0.95);
-    EXPECT_GT(Number(policy, "gain_low"), 0.1);
-
-    EXPECT_THAT(Run(args).err, HasSubstr("2 of 2 configurations were in"));
-    Write("slow.conf", "allreduce,0,10000000000,tree,simple,-1,-1,-1\n");
-    EXPECT_THAT(Run(args).err, HasSubstr("1 of 2 configurations were in"));
-}
-
 // But for the last bits of numbers that were written and read again.
 void ExpectTheSame(const cJSON *a, const cJSON *b)
 {
@@ -454,18 +425,6 @@ TEST_F(TrainCommand, StopsBetweenTwoEpochs)
     EXPECT_THAT(Results(), IsEmpty());
 }
 
-TEST_F(TrainCommand, HasNoPluginsOnCpus)
-{
-    Write("p.conf", "allreduce,0,1024,tree,ll,-1,-1,-1\n");
-
-    Outcome o = Run(kMatrix + "--gpus 2 --policy p.conf");
-
-    EXPECT_EQ(1, o.status);
-    EXPECT_THAT(o.err, HasSubstr("steptune train: 2 ranks: tuner plugins are "
-                                 "NCCL's: CPUs have none\n"));
-    EXPECT_THAT(Results(), IsEmpty());
-}
-
 TEST_F(TrainCommand, RefusesWordsItDoesNotKnow)
 {
     ExpectRefusals(
@@ -489,8 +448,11 @@ TEST_F(TrainCommand, RefusesWordsItDoesNotKnow)
             {"--gpus 1,2,1", 2, "--gpus '1,2,1', expected 1 at most once"},
             {"--sizes tiny,", 2,
              "--sizes '', expected tiny, base, large or xlarge"},
-            {"--rounds 3", 2,
-             "--rounds has no effect without --arms or --policy or --plugin"},
+            {"--on h200x4 --arms=sym", 2,
+             "--arms: training takes no arms and no tuner; `steptune iterate` "
+             "compares them in training iterations, `steptune compare` in a "
+             "job of yours"},
+            {"--policy p.conf", 2, "--policy: training takes no arms"},
             {"--fresh", 2, "--fresh has no effect without -o"},
             {"--batch 64 --micro-batch 16", 2,
              "--batch and --micro-batch, expected one of them: the samples of "

@@ -40,7 +40,7 @@ may src/device/cpu device/cpu/ 'device/[a-z_]+.h"' launch/ core/ $abi
 may src/device/cuda device/cuda/ 'device/[a-z_]+.h"' launch/ core/ $abi
 may src/device/mock device/mock/ 'device/[a-z_]+.h"' launch/ core/ $abi mock_nccl.h
 may src/bench bench/ 'device/[a-z_]+.h"' launch/ core/ $abi
-may src/train train/ bench/ 'device/[a-z_]+.h"' launch/ core/ $abi
+may src/train train/ 'device/[a-z_]+.h"' launch/ core/ $abi
 analyse='analyse/[a-z_]+.h"'
 mock='mock_(nccl|ranks).h"'
 may src/analyse "$analyse" bench/ device/ core/ $abi

@@ -9,10 +9,8 @@
 
 extern "C" {
 #include "train/train.h"
-#include "train/train_data.h"
 #include "train/train_matrix.h"
-#include "train/train_plan.h"
-#include "train/train_scale.h"
+#include "train/trainer.h"
 }
 
 namespace
@@ -435,18 +433,12 @@ TEST(TrainMatrix, GivesEachConfigurationWhatItCanHave)
     m.gpus[m.n_gpus++] = 1;
     m.precisions[m.n_precisions++] = STP_PRECISION_BF16;
     m.base.half_gradients = true;
-    m.base.rounds = 5;
-    m.base.n_epochs = 2;
 
     ASSERT_EQ(STP_OK, stp_train_plan(&m, &jobs, &err));
 
     ASSERT_EQ(4u, jobs.n);
     EXPECT_FALSE(jobs.jobs[0].config.half_gradients); // fp32
     EXPECT_TRUE(jobs.jobs[1].config.half_gradients);
-    EXPECT_EQ(5u, jobs.jobs[1].config.rounds);
-    EXPECT_EQ(2u, jobs.jobs[1].config.n_epochs);
-    EXPECT_EQ(0u, jobs.jobs[3].config.rounds); // of one GPU
-    EXPECT_EQ(10u, jobs.jobs[3].config.n_epochs);
     stp_train_jobs_free(&jobs);
 }
 

@@ -96,7 +96,6 @@ inline Trained Train(const stp_engine *engine, const stp_train_config &config)
                           trained.result.losses + trained.result.n_steps);
     free(trained.result.losses);
     free(trained.result.epochs);
-    stp_dataset_free(&trained.result.ran);
     return trained;
 }
 

@@ -822,7 +822,7 @@ static void mock_print_line(const struct engine *e, bool measures,
              times[measures][has_timings]);
 }
 
-static void mock_fill_info(struct engine *e, bool measures, bool has_arms)
+static void mock_fill_info(struct engine *e, bool measures)
 {
     const struct mock_machine_info *m = mock_machine_get_info(e->machine);
     const unsigned n_recorded = mock_machine_rounds(e->machine);
@@ -832,7 +832,7 @@ static void mock_fill_info(struct engine *e, bool measures, bool has_arms)
         .n_nodes = (unsigned)m->n_nodes,
         .max_rounds = n_recorded > 0 ? n_recorded : 1, /* 2nd: the same */
         .compute_capability = m->compute_capability,
-        .has_arms = has_arms,
+        .has_arms = measures,
         .setups = stp_mock_setups(e->machine),
         .models_overlap =
             mock_machine_overlap_settings(e->machine, NULL, 0) == 0,
@@ -855,11 +855,10 @@ static enum stp_status mock_set_up(struct engine *e, const char *machine_path,
                                    struct stp_error *err)
 {
     const bool measures = options->measures;
-    const bool has_arms = measures || options->forces_arms;
     enum stp_status status = mock_load(e, machine_path, n_ranks, err);
 
     STP_THEN(status,
-             mock_open_library(e, NULL, has_arms ? &stp_arm_tuner : NULL,
+             mock_open_library(e, NULL, measures ? &stp_arm_tuner : NULL,
                                &e->own, err));
     if (status == STP_OK && options->plugin != NULL)
         status = mock_open_library(e, options->plugin, NULL, &e->plugin, err);
@@ -867,7 +866,7 @@ static enum stp_status mock_set_up(struct engine *e, const char *machine_path,
         status = mock_write_graphs(machine_path, options->graphs_file, err);
     if (status != STP_OK)
         return status;
-    mock_fill_info(e, measures, has_arms);
+    mock_fill_info(e, measures);
     e->memory = stp_mock_memory(e->machine);
     if (e->memory == 0)
         e->memory = UINT64_MAX;

@@ -22,7 +22,6 @@ bool stp_train_on_cpus(const struct stp_train_run *run)
  */
 
 enum train_trait {
-    TRAIT_TUNER,
     TRAIT_WORK,
     TRAIT_GRADIENTS,
     TRAIT_BUCKETS,
@@ -42,8 +41,6 @@ static bool train_trait_same(enum train_trait trait,
                              const struct stp_train_run *b)
 {
     switch (trait) {
-    case TRAIT_TUNER:
-        return strcmp(a->tuner, b->tuner) == 0;
     case TRAIT_WORK: /* micro-batches may be parts of a batch, or add up */
         return a->n_samples == b->n_samples &&
                (a->batch == b->batch ||
@@ -67,8 +64,7 @@ static bool train_is_of(const struct stp_train_view *view,
            (view->size == NULL || strcmp(view->size, r->size) == 0);
 }
 
-/* The first run whose trait most runs share; NULL if it applies to none.  Runs
- * under NCCL alone go first, however few there are. */
+/* The first run whose trait most runs share; NULL if it applies to none. */
 static const struct stp_train_run *
 train_find_typical(const struct stp_train_view *view, enum train_trait t)
 {
@@ -82,8 +78,6 @@ train_find_typical(const struct stp_train_view *view, enum train_trait t)
 
         if (!train_is_of(view, r) || !train_trait_applies(t, r))
             continue;
-        if (t == TRAIT_TUNER && strcmp(r->tuner, STP_TRAIN_NCCL) == 0)
-            return r;
         for (size_t k = 0; k < all->n; k++)
             n += train_is_of(view, &all->runs[k]) &&
                  train_trait_applies(t, &all->runs[k]) &&

@@ -207,19 +207,13 @@ struct loss_lines {
     unsigned n_epochs;
 };
 
-/* The epochs of the first round: every round trains from the start. */
-static unsigned loss_n_epochs(const struct stp_train_run *r)
-{
-    return r->rounds > 0 ? r->n_epochs / r->rounds : r->n_epochs;
-}
-
 static bool loss_has(const struct stp_train_view *view,
                      const struct stp_train_run *r)
 {
     if (!stp_train_in_view(view, r) || !stp_train_same_step(r, view->step) ||
-        loss_n_epochs(r) < 2)
+        r->n_epochs < 2)
         return false;
-    for (unsigned e = 0; e < loss_n_epochs(r); e++)
+    for (unsigned e = 0; e < r->n_epochs; e++)
         if (!isfinite(r->losses[e]))
             return false;
     return true;
@@ -280,8 +274,8 @@ static void loss_find_lines(const struct stp_train_view *view,
             l->of[l->n] = r;
             l->colour[l->n] = m + 1;
             l->shape[l->n++] = g;
-            if (loss_n_epochs(r) > l->n_epochs)
-                l->n_epochs = loss_n_epochs(r);
+            if (r->n_epochs > l->n_epochs)
+                l->n_epochs = r->n_epochs;
         }
 }
 
@@ -345,7 +339,7 @@ static double loss_find_spread(const struct stp_train_view *view,
             const struct stp_train_run *r =
                 loss_find(view, precision, l->of[i]->mode, l->of[i]->n_gpus);
 
-            if (r == NULL || e >= loss_n_epochs(r))
+            if (r == NULL || e >= r->n_epochs)
                 continue;
             low = fmin(low, r->losses[e]);
             high = fmax(high, r->losses[e]);
@@ -375,7 +369,7 @@ static void loss_write_panel(struct stp_train_page *page, size_t p,
             line + 1, l->colour[i], line + 1, l->shape[i], line + 1,
             (double)(l->n - 1 - i) / (double)l->n);
         stp_chart_block(page->chart);
-        for (unsigned e = 0; e < loss_n_epochs(r); e++)
+        for (unsigned e = 0; e < r->n_epochs; e++)
             fprintf(page->chart->data, "%zu\t%s, %u\t%u\t%.8g\n", p + 1,
                     r->mode, r->n_gpus, e + 1, r->losses[e]);
     }

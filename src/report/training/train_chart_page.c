@@ -88,14 +88,12 @@ static void train_page_samples(const struct stp_train_run *run,
                  run->n_samples);
 }
 
-/* "tuned by a.conf, bucketed, GA 1, batch 64 (64 steps), 4096 samples an epoch;
+/* "bucketed, GA 1, batch 64 (64 steps), 4096 samples an epoch;
  * ...". */
 static void train_page_set_how(struct stp_train_page *page, bool compares_modes,
                                bool compares_ga, const char *notes)
 {
     const struct stp_train_view *view = &page->view;
-    const char *tuner = view->typical[0]->tuner;
-    const bool tuned = strcmp(tuner, STP_TRAIN_NCCL) != 0;
     char step[STP_TRAIN_LABEL] = "";
     char samples[STP_TRAIN_LABEL];
     char text[5 * STP_TRAIN_LABEL];
@@ -103,9 +101,7 @@ static void train_page_set_how(struct stp_train_page *page, bool compares_modes,
     if (!compares_ga)
         stp_train_level_label(STP_DIM_GA, view->step, step);
     train_page_samples(view->step, samples);
-    snprintf(text, sizeof(text), "%s%.*s%s%s%s%s%s%s", tuned ? "tuned by " : "",
-             STP_TRAIN_LABEL, tuned ? tuner : "", tuned ? ", " : "",
-             compares_modes ? "" : view->mode,
+    snprintf(text, sizeof(text), "%s%s%s%s%s", compares_modes ? "" : view->mode,
              compares_modes || compares_ga ? "" : ", ", step, samples, notes);
     stp_chart_text(page->chart, "how", text);
 }

@@ -8,7 +8,7 @@
 #include "report/charts/chart.h"
 #include "report/training/train_results.h"
 
-enum { STP_TRAIN_LEVELS = 16, STP_TRAIN_LABEL = 128, STP_TRAIN_TRAITS = 5 };
+enum { STP_TRAIN_LEVELS = 16, STP_TRAIN_LABEL = 128, STP_TRAIN_TRAITS = 4 };
 
 /* Properties by which runs are compared. */
 enum stp_train_dim {

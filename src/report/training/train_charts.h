@@ -14,10 +14,10 @@
  * With several models of GPU there is a chart per model, its name followed by
  * "_GPU"; train_hardware has all models.
  *
- * Only runs that are alike are compared: under one tuner (NCCL alone if there
- * are such runs), with the batch, gradients, buckets, learning rate and seed
- * that most runs have.  A bar is the mean over the epochs of all runs alike,
- * with Student's 95 percent interval of the mean; bars begin at 0.
+ * Only runs that are alike are compared: with the batch, gradients, buckets,
+ * learning rate and seed that most runs have.  A bar is the mean over the
+ * epochs of all runs alike, with Student's 95 percent interval of the mean;
+ * bars begin at 0.
  */
 #ifndef STP_TRAIN_CHARTS_H
 #define STP_TRAIN_CHARTS_H

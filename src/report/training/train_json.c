@@ -12,7 +12,6 @@
 #include "report/file.h"
 #include "report/folder.h"
 #include "report/json.h"
-#include "report/training/train_notebook.h"
 
 enum { TRAIN_FILE_MAX = 1 << 28 /* bytes */ };
 
@@ -65,13 +64,6 @@ static const struct train_key train_keys[] = {
            "a number from 0, or null"),
     KEY(SHARED_OR_ABSENT, "gpu_name", WORD, gpu, 0, -1, "a word"),
     MEMBER("made_by", WORD, made_by, 0, -1, "a word"),
-    MEMBER("tuner", WORD, tuner, 0, -1, "a word"),
-    MEMBER("rounds", COUNT, rounds, 0, -1, "a number from 0"),
-    MEMBER("tuner_hash", WORD, pair, 0, 0, "a word, or null"),
-    MEMBER("gain", NUMBER, gain.gain, 0, NAN, "a number from 0, or null"),
-    MEMBER("gain_low", NUMBER, gain.low, 0, NAN, "a number from 0, or null"),
-    MEMBER("gain_high", NUMBER, gain.high, 0, INFINITY,
-           "a number from 0, or null"),
     MEMBER("repeat", COUNT, repeat, 1, -1, "a number from 1"),
     MEMBER("precision", WORD, precision, 0, -1, "a word"),
     MEMBER("gradients", WORD, gradients, 0, -1, "a word"),
@@ -94,20 +86,105 @@ static const struct train_key train_keys[] = {
 
 enum { TRAIN_N_KEYS = sizeof(train_keys) / sizeof(train_keys[0]) };
 
-/* ---- writing keys ---- */
+/* ---- the notebook ---- */
 
-static void train_write_list(cJSON *row, const char *name, const double *list,
-                             unsigned n)
+/* Ours, and the notebook's. */
+static const char *const notebook_modes[][2] = {
+    {"single", "single_gpu"},
+    {"naive", "dp_naive"},
+    {"interleaved", "dp_interleaved"},
+    {"bucketed", "ddp_builtin"},
+};
+
+/* Puts the notebook's word (to 1) in the place of our mode, or ours in the
+ * place of the notebook's; any other word stays. */
+static void notebook_translate_mode(struct stp_train_run *run, int to)
 {
-    cJSON *array = cJSON_AddArrayToObject(row, name);
+    const size_t n = sizeof(notebook_modes) / sizeof(notebook_modes[0]);
 
-    for (unsigned i = 0; i < n; i++)
-        cJSON_AddItemToArray(array, isfinite(list[i])
-                                        ? cJSON_CreateNumber(list[i])
-                                        : cJSON_CreateNull());
+    for (size_t i = 0; i < n; i++)
+        if (strcmp(notebook_modes[i][1 - to], run->mode) == 0) {
+            snprintf(run->mode, sizeof(run->mode), "%s", notebook_modes[i][to]);
+            return;
+        }
 }
 
-/* A number, or null if it is the key's. */
+/* A row of the notebook does not say what it was made by. */
+static bool notebook_wrote(const cJSON *row)
+{
+    return cJSON_GetObjectItemCaseSensitive(row, "made_by") == NULL;
+}
+
+/* A run of which nothing is known, to read the notebook's keys into. */
+static struct stp_train_run notebook_run(void)
+{
+    return (struct stp_train_run){
+        .gradients = "fp32", /* autocast leaves weights and gradients alone */
+        .gpu = "unknown GPU",
+        .warmup = UINT32_MAX,
+        .seed = STP_TRAIN_UNKNOWN,
+        .bucket_bytes = STP_TRAIN_UNKNOWN,
+        .first_bucket_bytes = STP_TRAIN_UNKNOWN,
+        .repeat = 1,
+        .accuracy = NAN,
+        .throughput = NAN,
+        .loss_scale = 1,
+        .traced_comm_ms = NAN,
+        .hidden_share = NAN,
+    };
+}
+
+/* The list, or one of so many 'value's if it lacks. */
+static double *notebook_list(double *list, unsigned n, double value)
+{
+    if (list != NULL)
+        return list;
+    list = calloc(n, sizeof(*list));
+    for (unsigned i = 0; list != NULL && i < n; i++)
+        list[i] = value;
+    return list;
+}
+
+/* Completes a run of 'row' of which the notebook's keys were read: the words,
+ * and the lists that it lacks, of unknown numbers but where nothing was
+ * communicated. */
+static enum stp_status notebook_complete(const cJSON *row,
+                                         struct stp_train_run *run,
+                                         struct stp_error *err)
+{
+    const bool is_mixed =
+        cJSON_IsTrue(cJSON_GetObjectItemCaseSensitive(row, "use_amp"));
+    const bool is_single = strcmp(run->mode, "single") == 0;
+    const bool blocks = strcmp(run->mode, "naive") == 0;
+    const unsigned n = run->n_epochs;
+
+    snprintf(run->precision, sizeof(run->precision), "%s",
+             is_mixed ? STP_TRAIN_AMP : "fp32");
+    snprintf(run->made_by, sizeof(run->made_by),
+             "%u x %s, trained by PyTorch in a notebook", run->n_gpus,
+             run->gpu);
+    run->losses = notebook_list(run->losses, n, NAN);
+    run->comm_s = notebook_list(run->comm_s, n, is_single ? 0 : (double)NAN);
+    run->exposed_s =
+        notebook_list(run->exposed_s, n, is_single ? 0 : (double)NAN);
+    if (run->losses == NULL || run->comm_s == NULL || run->exposed_s == NULL)
+        return stp_nomem(err);
+    for (unsigned e = 0; e < n && blocks; e++)
+        run->exposed_s[e] = run->comm_s[e];
+    return STP_OK;
+}
+
+/* Whether the notebook's format can say all of the run that it shows: it was
+ * trained with data, in fp32, bf16 or fp16. */
+static bool notebook_has(const struct stp_train_run *run)
+{
+    return !isnan(run->accuracy) &&
+           (stp_train_is_mixed(run) || strcmp(run->precision, "fp32") == 0);
+}
+
+/* ---- writing keys ---- */
+
+/* Writes a number, or null if it is the key's. */
 static void train_write_number(cJSON *row, const struct train_key *key,
                                double number)
 {
@@ -120,6 +197,7 @@ static void train_write_key(cJSON *row, const struct train_key *key,
                             const struct stp_train_run *run)
 {
     const void *at = (const char *)run + key->offset;
+    cJSON *array;
 
     switch (key->type) {
     case WORD:
@@ -135,18 +213,27 @@ static void train_write_key(cJSON *row, const struct train_key *key,
         train_write_number(row, key, *(const double *)at);
         break;
     case LIST:
-        train_write_list(row, key->name, *(double *const *)at, run->n_epochs);
+        array = cJSON_AddArrayToObject(row, key->name);
+        for (unsigned i = 0; i < run->n_epochs; i++) {
+            const double number = (*(double *const *)at)[i];
+
+            cJSON_AddItemToArray(array, isfinite(number)
+                                            ? cJSON_CreateNumber(number)
+                                            : cJSON_CreateNull());
+        }
         break;
     }
 }
 
-/* Sums and shares for notebooks; they follow from the rest. */
-static void train_write_sums(cJSON *row, const struct stp_train_run *run)
+void stp_train_write_row(cJSON *row, const struct stp_train_run *run)
 {
     const double total = stp_train_total_s(run);
     const double comm = stp_train_comm_s(run);
-    const double exposed = stp_train_exposed_s(run);
 
+    for (size_t i = 0; i < TRAIN_N_KEYS; i++)
+        train_write_key(row, &train_keys[i], run);
+    cJSON_AddStringToObject(row, "source", stp_source_name(run->source));
+    /* sums and shares for notebooks, which follow from the rest */
     cJSON_AddBoolToObject(row, "use_amp", stp_train_is_mixed(run));
     stp_json_number(row, "micro_batch_size",
                     run->batch > 0 ? run->batch / run->ga : (double)NAN);
@@ -154,18 +241,10 @@ static void train_write_sums(cJSON *row, const struct stp_train_run *run)
     stp_json_number(row, "avg_comm_time", comm / run->n_epochs);
     stp_json_number(row, "total_time", total);
     stp_json_number(row, "comm_time", comm);
-    stp_json_number(row, "exposed_comm_time", exposed);
+    stp_json_number(row, "exposed_comm_time", stp_train_exposed_s(run));
     stp_json_number(row, "exposed_comm_share", run->exposed_share);
     stp_json_number(row, "speed_up", run->speed_up);
     stp_json_number(row, "scaling_efficiency", run->efficiency);
-}
-
-void stp_train_write_row(cJSON *row, const struct stp_train_run *run)
-{
-    for (size_t i = 0; i < TRAIN_N_KEYS; i++)
-        train_write_key(row, &train_keys[i], run);
-    cJSON_AddStringToObject(row, "source", stp_source_name(run->source));
-    train_write_sums(row, run);
 }
 
 /* ---- reading keys ---- */
@@ -187,20 +266,6 @@ static bool train_read_whole(const cJSON *value, const struct train_key *key,
     return train_read_number(value, key, number_ret) &&
            (cJSON_IsNull(value) ||
             (*number_ret <= max && *number_ret == floor(*number_ret)));
-}
-
-static bool train_read_word(const cJSON *value, const struct train_key *key,
-                            char *word)
-{
-    const char *s = cJSON_GetStringValue(value);
-
-    word[0] = '\0';
-    if (cJSON_IsNull(value) && key->null != -1)
-        return true;
-    if (s == NULL || s[0] == '\0')
-        return false;
-    snprintf(word, key->size, "%s", s);
-    return true;
 }
 
 /* The first list says how many epochs there are. */
@@ -230,12 +295,16 @@ static bool train_read_value(const cJSON *value, const struct train_key *key,
                              struct stp_train_run *run)
 {
     void *at = (char *)run + key->offset;
+    const char *word = cJSON_GetStringValue(value);
     double number = 0;
     bool good = false;
 
     switch (key->type) {
     case WORD:
-        return train_read_word(value, key, at);
+        if (word == NULL || word[0] == '\0')
+            return false;
+        snprintf(at, key->size, "%s", word);
+        return true;
     case COUNT:
         good = train_read_whole(value, key, UINT32_MAX, &number);
         *(unsigned *)at = good ? (unsigned)number : 0;
@@ -259,7 +328,7 @@ static enum stp_status train_read_key(const cJSON *row, size_t n,
 {
     const cJSON *value = cJSON_GetObjectItemCaseSensitive(row, key->name);
 
-    if (stp_notebook_wrote(row) &&
+    if (notebook_wrote(row) &&
         (key->notebook == OURS ||
          (value == NULL && key->notebook == SHARED_OR_ABSENT)))
         return STP_OK; /* unknown */
@@ -275,7 +344,8 @@ static enum stp_status train_read_key(const cJSON *row, size_t n,
     return STP_OK;
 }
 
-/* A file without it is older, or not ours: its line on the machine tells. */
+/* Reads where the times are from.  The line on the machine tells it of a file
+ * that is older, or not ours. */
 static enum stp_status train_read_source(const cJSON *row, size_t n,
                                          struct stp_train_run *run,
                                          struct stp_error *err)
@@ -307,56 +377,32 @@ static enum stp_status train_read_row(const cJSON *row, size_t n,
                                       struct stp_train_run *run_ret,
                                       struct stp_error *err)
 {
+    const bool is_notebook = notebook_wrote(row);
+    const char *tuner =
+        cJSON_GetStringValue(cJSON_GetObjectItemCaseSensitive(row, "tuner"));
     struct stp_train_run run = {.n_epochs = 0};
     enum stp_status status = STP_OK;
 
-    if (stp_notebook_wrote(row))
-        run = stp_notebook_run();
+    if (tuner != NULL && strcmp(tuner, "nccl") != 0)
+        return stp_fail(err, STP_ERR_SYNTAX,
+                        "run %zu was trained with '%.64s' by an earlier "
+                        "version, expected NCCL's own choice; `steptune "
+                        "iterate` and `steptune compare` compare tuners",
+                        n + 1, tuner);
+    if (is_notebook)
+        run = notebook_run();
     for (size_t i = 0; i < TRAIN_N_KEYS && status == STP_OK; i++)
         status = train_read_key(row, n, &train_keys[i], &run, err);
     if (status == STP_OK)
-        stp_notebook_read_mode(&run);
-    if (status == STP_OK && stp_notebook_wrote(row))
-        status = stp_notebook_complete(row, &run, err);
+        notebook_translate_mode(&run, 0);
+    if (status == STP_OK && is_notebook)
+        status = notebook_complete(row, &run, err);
     STP_THEN(status, train_read_source(row, n, &run, err));
-    if (status == STP_OK && run.rounds > 0 && run.n_epochs % run.rounds != 0)
-        status =
-            stp_fail(err, STP_ERR_SYNTAX,
-                     "run %zu with %u epochs in %u rounds, expected a multiple",
-                     n + 1, run.n_epochs, run.rounds);
-    if (status != STP_OK) {
+    if (status == STP_OK)
+        *run_ret = run;
+    else
         stp_train_run_free(&run);
-        return status;
-    }
-    run.gain.n_pairs = isfinite(run.gain.gain) ? run.rounds : 0;
-    *run_ret = run;
-    return STP_OK;
-}
-
-static enum stp_status train_read_rows(const cJSON *root,
-                                       struct stp_train_runs *runs,
-                                       struct stp_error *err)
-{
-    const cJSON *row;
-
-    if (!cJSON_IsArray(root))
-        return stp_fail(err, STP_ERR_SYNTAX,
-                        "no list of runs, expected what steptune train or its "
-                        "PyTorch notebook writes");
-    cJSON_ArrayForEach(row, root)
-    {
-        struct stp_train_run run;
-        enum stp_status status = train_read_row(row, runs->n, &run, err);
-
-        if (status != STP_OK)
-            return status;
-        status = stp_train_runs_add(runs, &run, err);
-        if (status != STP_OK) {
-            stp_train_run_free(&run);
-            return status;
-        }
-    }
-    return STP_OK;
+    return status;
 }
 
 enum stp_status stp_train_read_json(const char *text, size_t len,
@@ -366,11 +412,23 @@ enum stp_status stp_train_read_json(const char *text, size_t len,
     struct stp_train_runs runs = {.n = 0};
     const char *end = NULL;
     cJSON *root = cJSON_ParseWithLengthOpts(text, len, &end, false);
-    enum stp_status status;
+    const cJSON *row;
+    enum stp_status status = STP_OK;
 
     if (root == NULL)
         return stp_json_refuse(text, end, "steptune train writes", err);
-    status = train_read_rows(root, &runs, err);
+    if (!cJSON_IsArray(root))
+        status = stp_fail(err, STP_ERR_SYNTAX,
+                          "no list of runs, expected what steptune train or "
+                          "its PyTorch notebook writes");
+    for (row = root->child; row != NULL && status == STP_OK; row = row->next) {
+        struct stp_train_run run = {.n_epochs = 0};
+
+        status = train_read_row(row, runs.n, &run, err);
+        STP_THEN(status, stp_train_runs_add(&runs, &run, err));
+        if (status != STP_OK)
+            stp_train_run_free(&run);
+    }
     cJSON_Delete(root);
     if (status != STP_OK) {
         stp_train_runs_free(&runs);
@@ -399,154 +457,84 @@ enum stp_status stp_train_read(const char *path,
 
 /* ---- runs of a training ---- */
 
-static const char *train_gradients(const struct stp_train_config *c)
-{
-    return stp_precision_name(c->half_gradients ||
-                                      c->precision == STP_PRECISION_FP64
-                                  ? (int)c->precision
-                                  : STP_PRECISION_FP32);
-}
-
-/* What struct stp_train_run calls the tuner. */
-static void train_name_arm(const struct stp_arm *arm, const char *plugin,
-                           char *name, size_t size)
-{
-    char arm_name[STP_ARM_NAME];
-
-    stp_arm_name(arm, arm_name);
-    snprintf(name, size, "%s",
-             arm->kind == STP_ARM_AUTO     ? STP_TRAIN_NCCL
-             : arm->kind == STP_ARM_PLUGIN ? plugin
-                                           : arm_name);
-}
-
 void stp_train_describe(const struct stp_train_report *report,
-                        const struct stp_arm *arm,
                         struct stp_train_run *run_ret)
 {
     const struct stp_train_config *c = report->config;
     const bool buckets = c->mode == STP_TRAIN_BUCKETED;
-    struct stp_train_run run = {
-        .n_gpus = report->info->n_ranks,
-        .ga = c->accumulate,
-        .batch = c->batch,
-        .n_samples = c->n_samples,
-        .warmup = c->warmup,
-        .rate = c->rate,
-        .seed = c->seed,
-        .bucket_bytes = buckets ? c->bucket_bytes : 0,
-        .first_bucket_bytes = buckets ? c->first_bucket_bytes : 0,
-        .rounds = c->rounds,
-        .repeat = report->repeat,
-        .n_params = stp_train_n_params(c->model),
-        .n_epochs = c->n_epochs * (c->rounds > 0 ? c->rounds : 1),
-        .gain = {NAN, NAN, INFINITY, 0},
-        .traced_comm_ms = c->trace ? 0 : (double)NAN,
-        .hidden_share = NAN,
-        .speed_up = NAN,
-        .efficiency = NAN};
+    const bool narrow = c->half_gradients || c->precision == STP_PRECISION_FP64;
+    struct stp_train_run run = {.n_gpus = report->info->n_ranks,
+                                .ga = c->accumulate,
+                                .batch = c->batch,
+                                .n_samples = c->n_samples,
+                                .warmup = c->warmup,
+                                .rate = c->rate,
+                                .seed = c->seed,
+                                .bucket_bytes = buckets ? c->bucket_bytes : 0,
+                                .first_bucket_bytes =
+                                    buckets ? c->first_bucket_bytes : 0,
+                                .repeat = report->repeat,
+                                .n_params = stp_train_n_params(c->model),
+                                .n_epochs = c->n_epochs,
+                                .traced_comm_ms = c->trace ? 0 : (double)NAN,
+                                .hidden_share = NAN,
+                                .speed_up = NAN,
+                                .efficiency = NAN};
 
     snprintf(run.mode, sizeof(run.mode), "%s", stp_train_mode_name(c->mode));
     snprintf(run.size, sizeof(run.size), "%s", c->model->name);
     snprintf(run.precision, sizeof(run.precision), "%s",
              stp_precision_name(c->precision));
-    snprintf(run.gradients, sizeof(run.gradients), "%s", train_gradients(c));
-    train_name_arm(arm, report->tuner, run.tuner, sizeof(run.tuner));
-    snprintf(run.pair, sizeof(run.pair), "%s",
-             c->rounds > 0 ? report->pair : "");
+    snprintf(run.gradients, sizeof(run.gradients), "%s",
+             narrow ? run.precision : stp_precision_name(STP_PRECISION_FP32));
     snprintf(run.gpu, sizeof(run.gpu), "%s", report->info->processor);
     snprintf(run.made_by, sizeof(run.made_by), "%s", report->info->what);
     *run_ret = run;
-}
-
-/* Takes the epochs of one of the runs. */
-static void train_take_epochs(struct stp_train_run *run,
-                              const struct stp_train_result *result,
-                              unsigned arm)
-{
-    unsigned n = 0;
-
-    for (unsigned e = 0; e < result->n_epochs; e++) {
-        const struct stp_train_epoch *epoch = &result->epochs[e];
-
-        if (epoch->arm != arm)
-            continue;
-        run->epoch_s[n] = epoch->seconds;
-        run->comm_s[n] = epoch->comm_s;
-        run->exposed_s[n] = epoch->exposed_s;
-        run->losses[n] = epoch->loss;
-        run->source = stp_source_worst(run->source, epoch->source);
-        n++;
-    }
-}
-
-static enum stp_status train_take_overlap(const struct stp_train_result *result,
-                                          struct stp_train_run *run,
-                                          struct stp_error *err)
-{
-    struct stp_overlap overlap;
-    enum stp_status status;
-
-    if (result->n_traced == 0)
-        return STP_OK;
-    status = stp_overlap_of_spans(&result->spans, &overlap, err);
-    if (status != STP_OK)
-        return status;
-    run->traced_comm_ms = overlap.communication / result->n_traced / 1e3;
-    run->hidden_share = stp_overlap_share(&overlap);
-    return STP_OK;
-}
-
-static enum stp_status train_take_run(const struct stp_train_report *report,
-                                      unsigned arm, struct stp_train_run *run,
-                                      struct stp_error *err)
-{
-    const struct stp_train_result *result = report->result;
-    double total;
-
-    stp_train_describe(report, &result->arms.arm[arm], run);
-    run->epoch_s = calloc(run->n_epochs, sizeof(double));
-    run->comm_s = calloc(run->n_epochs, sizeof(double));
-    run->exposed_s = calloc(run->n_epochs, sizeof(double));
-    run->losses = calloc(run->n_epochs, sizeof(double));
-    if (run->epoch_s == NULL || run->comm_s == NULL || run->exposed_s == NULL ||
-        run->losses == NULL)
-        return stp_nomem(err);
-    train_take_epochs(run, result, arm);
-    total = stp_train_total_s(run);
-    run->throughput =
-        total > 0 ? (double)run->n_samples * run->n_epochs / total : 0;
-    run->accuracy = result->accuracy;
-    run->n_skipped = result->n_skipped;
-    run->loss_scale = result->last_loss_scale;
-    return train_take_overlap(result, run, err);
 }
 
 enum stp_status stp_train_runs_take(struct stp_train_runs *runs,
                                     const struct stp_train_report *report,
                                     struct stp_error *err)
 {
-    const size_t before = runs->n;
+    const struct stp_train_result *result = report->result;
+    struct stp_train_run run;
+    struct stp_overlap overlap;
     enum stp_status status = STP_OK;
 
-    for (unsigned i = 0; i < report->result->arms.n && status == STP_OK; i++) {
-        struct stp_train_run run = {.n_epochs = 0};
+    stp_train_describe(report, &run);
+    run.epoch_s = calloc(run.n_epochs, sizeof(double));
+    run.comm_s = calloc(run.n_epochs, sizeof(double));
+    run.exposed_s = calloc(run.n_epochs, sizeof(double));
+    run.losses = calloc(run.n_epochs, sizeof(double));
+    if (run.epoch_s == NULL || run.comm_s == NULL || run.exposed_s == NULL ||
+        run.losses == NULL)
+        status = stp_nomem(err);
+    for (unsigned e = 0; e < run.n_epochs && status == STP_OK; e++) {
+        const struct stp_train_epoch *epoch = &result->epochs[e];
 
-        status = train_take_run(report, i, &run, err);
-        STP_THEN(status, stp_train_runs_add(runs, &run, err));
-        if (status != STP_OK)
-            stp_train_run_free(&run);
+        run.epoch_s[e] = epoch->seconds;
+        run.comm_s[e] = epoch->comm_s;
+        run.exposed_s[e] = epoch->exposed_s;
+        run.losses[e] = epoch->loss;
+        run.source = stp_source_worst(run.source, epoch->source);
     }
-    for (size_t i = before; i < runs->n && status == STP_OK; i++)
-        status = stp_train_gain(runs, &runs->runs[i], false,
-                                &runs->runs[i].gain, err);
-    if (status != STP_OK) {
-        while (runs->n > before)
-            stp_train_run_free(&runs->runs[--runs->n]);
-        return status;
+    run.throughput = result->throughput;
+    run.accuracy = result->accuracy;
+    run.n_skipped = result->n_skipped;
+    run.loss_scale = result->last_loss_scale;
+    if (status == STP_OK && result->n_traced > 0) {
+        status = stp_overlap_of_spans(&result->spans, &overlap, err);
+        if (status == STP_OK) {
+            run.traced_comm_ms = overlap.communication / result->n_traced / 1e3;
+            run.hidden_share = stp_overlap_share(&overlap);
+        }
     }
-    stp_train_derive(runs);
-    return STP_OK;
+    STP_THEN(status, stp_train_runs_add(runs, &run, err));
+    if (status == STP_OK)
+        stp_train_derive(runs);
+    else
+        stp_train_run_free(&run);
+    return status;
 }
 
 /* ---- printing ---- */
@@ -570,9 +558,9 @@ static enum stp_status train_print_notebook(const struct stp_train_runs *runs,
     for (size_t i = 0; i < runs->n; i++) {
         struct stp_train_run run = runs->runs[i]; /* whose lists stay theirs */
 
-        if (!stp_notebook_has(&run))
+        if (!notebook_has(&run))
             continue;
-        stp_notebook_write_mode(&run);
+        notebook_translate_mode(&run, 1);
         stp_train_write_row(stp_json_row(root), &run);
     }
     return stp_json_finish(root, fp, err);
@@ -622,42 +610,30 @@ train_save_as(const struct stp_train_runs *runs, char *path,
                : status;
 }
 
-/* Whether the file at 'path' is the notebook's own, or none of ours. */
-static bool train_is_others(const char *path)
-{
-    char *text = NULL;
-    size_t len;
-    bool is_ours = true;
-
-    if (stp_read_file(path, TRAIN_FILE_MAX, &text, &len, NULL) == STP_OK)
-        is_ours = strstr(text, "\"made_by\"") != NULL;
-    free(text);
-    return !is_ours;
-}
-
-/* What the notebook's format has of the runs. */
-static enum stp_status train_save_notebook(const struct stp_train_runs *runs,
-                                           const char *folder,
-                                           struct stp_error *err)
-{
-    char *path = stp_train_file_path(folder, NULL);
-    bool has = false;
-
-    for (size_t i = 0; i < runs->n; i++)
-        has |= stp_notebook_has(&runs->runs[i]);
-    if (path == NULL || (has && !train_is_others(path)))
-        return train_save_as(runs, path, train_print_notebook, err);
-    free(path);
-    return STP_OK;
-}
-
 enum stp_status stp_train_save(const struct stp_train_runs *runs,
                                const char *folder, struct stp_error *err)
 {
     enum stp_status status = stp_folder_make(folder, err);
+    bool is_ours = true; /* benchmark_results.json, and not the notebook's */
+    char *path = NULL, *text = NULL;
+    bool has = false;
+    size_t len;
 
     STP_THEN(status,
              train_save_as(runs, stp_train_file_path(folder, runs->runs[0].gpu),
                            stp_train_print_json, err));
-    return status == STP_OK ? train_save_notebook(runs, folder, err) : status;
+    for (size_t i = 0; i < runs->n; i++)
+        has |= notebook_has(&runs->runs[i]);
+    if (status != STP_OK || !has)
+        return status;
+    path = stp_train_file_path(folder, NULL);
+    if (path == NULL)
+        return stp_nomem(err);
+    if (stp_read_file(path, TRAIN_FILE_MAX, &text, &len, NULL) == STP_OK)
+        is_ours = strstr(text, "\"made_by\"") != NULL;
+    free(text);
+    if (is_ours)
+        return train_save_as(runs, path, train_print_notebook, err);
+    free(path);
+    return STP_OK;
 }

@@ -9,10 +9,14 @@
  * exposed_comm_times, during which nothing was computed, and derived from all
  * runs: speed_up, scaling_efficiency, exposed_comm_share.
  *
- * A training with a policy or other arms is a run for each: its tuner is "nccl"
- * for NCCL's own choice, the policy's name, or the arm's, each with its own
- * epochs of one training, whose end all have; gain, gain_low and gain_high
- * are over NCCL's own choice.
+ * The PyTorch notebook that this benchmark follows writes the same list, with
+ * fewer keys: mode, n_gpus, n_params, model_size, use_amp, grad_accum_steps,
+ * epoch_times, losses, comm_times (of dp_naive alone), final_accuracy,
+ * gpu_name, and sums.  It does not say the batch, samples, learning rate or
+ * seed, nor which type of sixteen bits use_amp took: those are unknown, and
+ * use_amp is precision "amp".  Its modes are single_gpu, dp_naive,
+ * dp_interleaved and ddp_builtin for our single, naive, interleaved and
+ * bucketed; sharded is not among them.
  */
 #ifndef STP_TRAIN_JSON_H
 #define STP_TRAIN_JSON_H
@@ -30,18 +34,14 @@ struct stp_train_report {
     const struct stp_train_config *config;
     const struct stp_train_result *result;
     const struct stp_device_info *info; /* of any rank's engine */
-    const char *tuner; /* the plugin's; unused without rounds */
-    const char *pair;  /* see struct stp_train_run */
-    unsigned repeat;   /* from 1 */
+    unsigned repeat;                    /* from 1 */
 };
 
-/* The members that define a run: of the epochs under this arm. */
+/* Finds the members that define the run of a training. */
 void stp_train_describe(const struct stp_train_report *report,
-                        const struct stp_arm *arm,
                         struct stp_train_run *run_ret);
 
-/* Adds the runs of a training, one for each arm, and derives what follows from
- * all.
+/* Adds the run of a training, and derives what follows from all.
  * STP_ERR_NOMEM; *runs is as it was then. */
 enum stp_status stp_train_runs_take(struct stp_train_runs *runs,
                                     const struct stp_train_report *report,
@@ -57,10 +57,9 @@ enum stp_status stp_train_print_json(const struct stp_train_runs *runs,
 char *stp_train_file_path(const char *folder, const char *gpu);
 
 /* Writes the runs, all of one model of GPU, into that file, whole or not at
- * all, and those of which the notebook's format can say all
- * (train_notebook.h) also into benchmark_results.json, with its words for
- * modes, unless the notebook's own is there; the folder is made if there is
- * none.  STP_ERR_IO, STP_ERR_NOMEM. */
+ * all, and those of which the notebook's format can say all also into
+ * benchmark_results.json, with its words for modes, unless the notebook's own
+ * is there; the folder is made if there is none.  STP_ERR_IO, STP_ERR_NOMEM. */
 enum stp_status stp_train_save(const struct stp_train_runs *runs,
                                const char *folder, struct stp_error *err);
 

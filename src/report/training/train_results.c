@@ -71,12 +71,6 @@ bool stp_train_is_mixed(const struct stp_train_run *run)
 
 /* ---- which of them are alike ---- */
 
-/* Written and read back, a number may differ in its last bit. */
-static bool train_same_rate(double a, double b)
-{
-    return fabs(a - b) <= 1e-12 * fabs(a);
-}
-
 /* The model, and how its arithmetic is done. */
 static bool train_same_model(const struct stp_train_run *a,
                              const struct stp_train_run *b)
@@ -86,26 +80,20 @@ static bool train_same_model(const struct stp_train_run *a,
            strcmp(a->gradients, b->gradients) == 0;
 }
 
-bool stp_train_same_work(const struct stp_train_run *a,
-                         const struct stp_train_run *b)
-{
-    return train_same_model(a, b) && strcmp(a->mode, b->mode) == 0 &&
-           strcmp(a->tuner, b->tuner) == 0 && a->n_gpus == b->n_gpus &&
-           a->ga == b->ga && a->batch == b->batch &&
-           a->n_samples == b->n_samples && train_same_rate(a->rate, b->rate) &&
-           a->seed == b->seed && a->bucket_bytes == b->bucket_bytes &&
-           a->first_bucket_bytes == b->first_bucket_bytes;
-}
-
 bool stp_train_same(const struct stp_train_run *a,
                     const struct stp_train_run *b)
 {
-    return stp_train_same_work(a, b) && strcmp(a->gpu, b->gpu) == 0 &&
-           strcmp(a->pair, b->pair) == 0 &&
-           strcmp(a->made_by, b->made_by) == 0 && a->warmup == b->warmup &&
+    /* a rate that was written and read back may differ in its last bit */
+    return train_same_model(a, b) && strcmp(a->mode, b->mode) == 0 &&
+           a->n_gpus == b->n_gpus && a->ga == b->ga && a->batch == b->batch &&
+           a->n_samples == b->n_samples &&
+           fabs(a->rate - b->rate) <= 1e-12 * fabs(a->rate) &&
+           a->seed == b->seed && a->bucket_bytes == b->bucket_bytes &&
+           a->first_bucket_bytes == b->first_bucket_bytes &&
+           strcmp(a->gpu, b->gpu) == 0 && strcmp(a->made_by, b->made_by) == 0 &&
+           a->warmup == b->warmup &&
            isnan(a->traced_comm_ms) == isnan(b->traced_comm_ms) &&
-           a->rounds == b->rounds && a->repeat == b->repeat &&
-           a->n_epochs == b->n_epochs;
+           a->repeat == b->repeat && a->n_epochs == b->n_epochs;
 }
 
 bool stp_train_alike(const struct stp_train_run *a,
@@ -167,65 +155,4 @@ void stp_train_derive(struct stp_train_runs *runs)
         r->speed_up = train_speed(r) / train_alone(runs, r);
         r->efficiency = r->speed_up / r->n_gpus;
     }
-}
-
-/* ---- gains ---- */
-
-/* Of NCCL's own choice, that 'run' took turns with; or NULL. */
-static const struct stp_train_run *
-train_partner(const struct stp_train_runs *runs,
-              const struct stp_train_run *run)
-{
-    struct stp_train_run like = *run;
-
-    if (run->rounds == 0 || strcmp(run->tuner, STP_TRAIN_NCCL) == 0)
-        return NULL;
-    memcpy(like.tuner, STP_TRAIN_NCCL, sizeof(STP_TRAIN_NCCL));
-    for (size_t i = 0; i < runs->n; i++)
-        if (stp_train_same(&runs->runs[i], &like))
-            return &runs->runs[i];
-    return NULL;
-}
-
-static void train_add_rounds(const struct stp_train_run *run, double *times)
-{
-    const unsigned epochs = run->n_epochs / run->rounds;
-
-    for (unsigned e = 0; e < run->n_epochs; e++)
-        times[e / epochs] += run->epoch_s[e];
-}
-
-/* The times of rounds of 'run' and its partner, after the first 'n';
- * returns how many there are now. */
-static size_t train_add_pairs(const struct stp_train_runs *runs,
-                              const struct stp_train_run *run, double *baseline,
-                              double *times, size_t n)
-{
-    const struct stp_train_run *other = train_partner(runs, run);
-
-    if (other == NULL)
-        return n;
-    train_add_rounds(other, baseline + n);
-    train_add_rounds(run, times + n);
-    return n + run->rounds;
-}
-
-enum stp_status stp_train_gain(const struct stp_train_runs *runs,
-                               const struct stp_train_run *run, bool repeats,
-                               struct stp_gain *gain_ret, struct stp_error *err)
-{
-    const size_t most = run->rounds * runs->n;
-    double *times = calloc(most > 0 ? 2 * most : 1, sizeof(*times));
-    size_t n = 0;
-
-    if (times == NULL)
-        return stp_nomem(err);
-    for (size_t i = 0; i < runs->n; i++)
-        if (repeats ? stp_train_alike(&runs->runs[i], run)
-                    : &runs->runs[i] == run)
-            n = train_add_pairs(runs, &runs->runs[i], times + most, times, n);
-    *gain_ret = n > 0 ? stp_paired_gain(times + most, times, n)
-                      : (struct stp_gain){NAN, NAN, INFINITY, 0};
-    free(times);
-    return STP_OK;
 }

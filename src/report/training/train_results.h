@@ -11,50 +11,43 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#include "core/stats.h"
 #include "core/status.h"
 #include "device/source.h"
 
-#define STP_TRAIN_NCCL "nccl" /* the tuner that is none */
-#define STP_TRAIN_AMP  "amp"  /* bf16 or fp16, as PyTorch chose */
+#define STP_TRAIN_AMP "amp" /* bf16 or fp16, as PyTorch chose */
 
 #define STP_TRAIN_UNKNOWN (UINT64_C(1) << 63) /* exact in a double */
 
 /*
- * One configuration, trained under one tuner.  Times are in seconds, those of
+ * One configuration that was trained.  Times are in seconds, those of
  * the slowest rank.  Words are terminated, and cut if they are too long.
  */
 struct stp_train_run {
     /* Members that define the run, all known but to files of the notebook. */
-    char mode[16];      /* "single", "naive", "interleaved", "bucketed" or
-                           "sharded" */
-    char size[32];      /* of the model: "base" */
-    char precision[8];  /* "fp32", "tf32", "bf16", "fp16" or "fp64";
-                           STP_TRAIN_AMP */
-    char gradients[8];  /* likewise: the type that they are sent as */
-    char tuner[96];     /* STP_TRAIN_NCCL, or the name of an arm, a policy or a
-                           plugin */
-    char gpu[96];       /* model of the GPU, or of the CPU */
-    char made_by[320];  /* machine and libraries, in a line */
-    unsigned n_gpus;    /* from 1 */
-    unsigned ga;        /* micro-batches of a step, from 1 */
-    unsigned batch;     /* samples of a step, of all GPUs; 0: unknown */
-    unsigned n_samples; /* of an epoch; 0: unknown */
-    unsigned warmup;    /* steps; UINT32_MAX: unknown */
-    double rate;        /* 0: unknown */
-    uint64_t seed;      /* or STP_TRAIN_UNKNOWN, as the next two */
+    char mode[16];         /* "single", "naive", "interleaved", "bucketed" or
+                              "sharded" */
+    char size[32];         /* of the model: "base" */
+    char precision[8];     /* "fp32", "tf32", "bf16", "fp16" or "fp64";
+                              STP_TRAIN_AMP */
+    char gradients[8];     /* likewise: the type that they are sent as */
+    char gpu[96];          /* model of the GPU, or of the CPU */
+    char made_by[320];     /* machine and libraries, in a line */
+    unsigned n_gpus;       /* from 1 */
+    unsigned ga;           /* micro-batches of a step, from 1 */
+    unsigned batch;        /* samples of a step, of all GPUs; 0: unknown */
+    unsigned n_samples;    /* of an epoch; 0: unknown */
+    unsigned warmup;       /* steps; UINT32_MAX: unknown */
+    double rate;           /* 0: unknown */
+    uint64_t seed;         /* or STP_TRAIN_UNKNOWN, as the next two */
     uint64_t bucket_bytes; /* of mode bucketed; 0 in others */
     uint64_t first_bucket_bytes;
-    unsigned rounds; /* in which it took turns with other tuners; 0: alone */
-    char pair[40];   /* of all that took turns: a hash of the files of policy
-                        and plugin, and the arms; "" alone */
     unsigned repeat; /* number among equal runs, from 1 */
 
     enum stp_source source; /* of the times, the worst of all in them */
 
     /* Results. */
     uint64_t n_params;
-    unsigned n_epochs;     /* from 1; of all rounds */
+    unsigned n_epochs;     /* from 1 */
     double *epoch_s;       /* n_epochs, above 0 */
     double *comm_s;        /* n_epochs: collectives, added up; NaN: unknown */
     double *exposed_s;     /* n_epochs: in which compute waited; NaN: unknown */
@@ -66,8 +59,6 @@ struct stp_train_run {
     double traced_comm_ms; /* communication of a step that was traced; NaN */
     double hidden_share;   /* of that, overlapped with compute; NaN: nothing
                               to hide, or no trace */
-    struct stp_gain gain;  /* of the step time over NCCL's own choice, round by
-                              round; n_pairs 0: of that itself, or alone */
 
     /* Derived from all runs: stp_train_derive(). */
     double speed_up;      /* throughput over that of one GPU; NaN: there is no
@@ -102,11 +93,6 @@ bool stp_train_same(const struct stp_train_run *a,
 bool stp_train_alike(const struct stp_train_run *a,
                      const struct stp_train_run *b);
 
-/* Whether they trained the same in the same way, whatever the GPU, the tuner's
- * partner, the repeats and the number of epochs. */
-bool stp_train_same_work(const struct stp_train_run *a,
-                         const struct stp_train_run *b);
-
 /* Time of all epochs, that of their collectives, and that of waiting. */
 double stp_train_total_s(const struct stp_train_run *run);
 double stp_train_comm_s(const struct stp_train_run *run);
@@ -119,15 +105,5 @@ bool stp_train_is_mixed(const struct stp_train_run *run);
  * runs on one GPU of the same model, with the same size, precision, gradients,
  * batch and ga. */
 void stp_train_derive(struct stp_train_runs *runs);
-
-/*
- * The gain of 'run' over the run of NCCL's own choice that it took turns with,
- * round by round, of all that are alike if 'repeats'.  No pairs for that run
- * itself, and where there were no turns.  STP_ERR_NOMEM.
- */
-enum stp_status stp_train_gain(const struct stp_train_runs *runs,
-                               const struct stp_train_run *run, bool repeats,
-                               struct stp_gain *gain_ret,
-                               struct stp_error *err);
 
 #endif /* STP_TRAIN_RESULTS_H */

@@ -12,7 +12,6 @@ using made_up::Charts;
 using made_up::Runs;
 using testing::AllOf;
 using testing::ElementsAre;
-using testing::EndsWith;
 using testing::HasSubstr;
 using testing::Not;
 using testing::StartsWith;
@@ -71,7 +70,7 @@ TEST_F(PlotTraining, DrawsWhatThereIsAndNamesWhatThereIsNot)
               "precision and number of GPUs\n"
               "steptune plot: no train_hardware: no two models of GPU that ran "
               "the same (give the files of each)\n"
-              "steptune plot: 1 run is in no chart: tuner, batch, samples, "
+              "steptune plot: 1 run is in no chart: batch, samples, "
               "gradients, buckets, learning rate or seed is not that of most\n",
               o.err);
     EXPECT_THAT(Read("charts/train_scaling.svg"),
@@ -110,45 +109,6 @@ TEST_F(PlotTraining, ComparesTheHardwareOfSeveralFiles)
     EXPECT_EQ(2, cJSON_GetArraySize(At(root.get(), {"summary"})));
     EXPECT_THAT(Read("train_summary.txt"),
                 AllOf(StartsWith("B\n"), HasSubstr("\n\nA\n")));
-}
-
-TEST_F(PlotTraining, TellsWhatRanOnSeveralModelsOfGpuInOneTable)
-{
-    const struct {
-        const char *file, *gpu;
-        double naive_s, single_s;
-    } cases[] = {{"a.json", "Card A", 4, 8}, {"b.json", "B", 2, 6}};
-    for (const auto &c : cases) {
-        Runs runs;
-        runs.Add({"single", "base", "fp32", 1, 1, c.gpu},
-                 {c.single_s, c.single_s});
-        runs.Add({"naive", "base", "fp32", 2, 1, c.gpu}, {c.naive_s});
-        runs.Add({"naive", "base", "fp32", 2, 1, c.gpu}, {2 * c.naive_s})
-            .repeat = 2;
-        if (*c.gpu == 'B') // alone
-            runs.Add({"naive", "base", "bf16", 2, 1, c.gpu}, {1, 1});
-        WriteResults(c.file, runs);
-    }
-
-    EXPECT_EQ(0, Run("plot a.json b.json").status);
-
-    EXPECT_THAT(
-        Read("train_summary.txt"),
-        EndsWith(
-            "\n\nThe same training on several models of GPU; speed-up over "
-            "the first of them\n\n"
-            "size  params  ranks  mode    prec  ga  batch  GPU     "
-            "s/epoch  comm s  speed-up\n"
-            "base  64.0 M      1  single  fp32   1   4096  Card A   "
-            "8.0000  0.0000      1.00\n"
-            "base  64.0 M      1  single  fp32   1   4096  B        "
-            "6.0000  0.0000      1.33\n"
-            "base  64.0 M      2  naive   fp32   1   4096  Card A   "
-            "6.0000  1.5000      1.00\n"
-            "base  64.0 M      2  naive   fp32   1   4096  B        "
-            "3.0000  0.7500      2.00\n"));
-    EXPECT_EQ(0, Run("plot a.json").status);
-    EXPECT_THAT(Read("train_summary.txt"), Not(HasSubstr("several models")));
 }
 
 TEST_F(PlotTraining, CountsARunOfTwoFilesOnce)

@@ -131,7 +131,6 @@ TEST(TrainCharts, CompareWhatIsAlikeInAllElse)
         const char *what;
         void (*change)(stp_train_run *r);
     } const cases[] = {
-        {"tuner", [](stp_train_run *r) { made_up::Put(r->tuner, "a.conf"); }},
         {"batch", [](stp_train_run *r) { r->batch = 2048; }},
         {"samples", [](stp_train_run *r) { r->n_samples = 8192; }},
         {"gradients",
@@ -155,17 +154,6 @@ TEST(TrainCharts, CompareWhatIsAlikeInAllElse)
                                 "65.536 1 65.5\n"))
             << c.what;
     }
-}
-
-TEST(TrainCharts, TakeAnyTunerIfNoneRanWithoutAndSaySo)
-{
-    Runs runs;
-    made_up::Put(runs.Add({"single", "base", "fp32", 1}, {2, 2}).tuner, "a.co");
-    Charts charts(runs);
-
-    EXPECT_EQ(0u, charts.all.n_runs_aside);
-    EXPECT_THAT(charts.Script("train_throughput"),
-                HasSubstr("'tuned by a.co, GA 1, batch 4096 (16 steps), "));
 }
 
 TEST(TrainCharts, PoolRepeatedRuns)
@@ -392,15 +380,6 @@ TEST(TrainCharts, LossHasRoomForItsNumbersBesideTheTitleOfTheAxis)
             testing::EndsWith(c.left_margin)) // after any warning
             << c.first;
     }
-}
-
-TEST(TrainCharts, LossOfRoundsIsThatOfTheFirst)
-{
-    Runs runs;
-    runs.Add({"single", "base", "fp32", 1}, {1, 1, 1, 1}).rounds = 2;
-
-    EXPECT_THAT(Blocks(Charts(runs).Script("train_loss")),
-                ElementsAre("1 single, 1 1 2.5\n1 single, 1 2 2.375\n"));
 }
 
 TEST(TrainCharts, ModesStandBesideEachOther)

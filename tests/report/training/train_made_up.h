@@ -79,7 +79,6 @@ class Runs
         Put(r.size, s.size);
         Put(r.precision, s.precision);
         Put(r.gradients, "fp32");
-        Put(r.tuner, STP_TRAIN_NCCL);
         Put(r.gpu, s.gpu);
         Put(r.made_by, "made up: no machine ran this");
         r.n_gpus = s.n_gpus;

@@ -1,11 +1,10 @@
-// Turns of two tuners, ranks in threads, and results of training written, read
-// back and summed up.
+// Ranks in threads, and results of training written, read back and summed up.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include <algorithm>
 #include <cmath>
 #include <cstring>
+#include <numeric>
 #include <string>
 #include <vector>
 
@@ -14,7 +13,7 @@ extern "C" {
 #include "report/training/train_summary.h"
 }
 
-#include "report/training/tuned_engine.h"
+#include "report/training/timed_engine.h"
 #include "support/in_folder.h"
 #include "support/json_at.h"
 #include "support/written.h"
@@ -28,16 +27,8 @@ namespace
 
 using testing::HasSubstr;
 
-// ---- turns of two tuners ----
-
-stp_train_config InTurns(unsigned rounds, unsigned epochs)
+stp_train_config Epochs(unsigned n)
 {
-    static const stp_arms arms = [] {
-        stp_arms both{};
-        both.arm[1].kind = STP_ARM_PLUGIN;
-        both.n = 2;
-        return both;
-    }();
     stp_train_config c;
 
     stp_train_default(&c);
@@ -45,88 +36,20 @@ stp_train_config InTurns(unsigned rounds, unsigned epochs)
     c.mode = STP_TRAIN_NAIVE;
     c.batch = 64;
     c.n_samples = 128;
-    c.n_epochs = epochs;
+    c.n_epochs = n;
     c.warmup = 1;
-    c.rounds = rounds;
-    c.arms = &arms;
     return c;
-}
-
-TEST(TrainTurns, ChangeWhoBeginsFromRoundToRound)
-{
-    const struct {
-        unsigned rounds, epochs;
-        const char *tuned; // both are tried and warmed up before, NCCL is left
-                           // behind
-    } cases[] = {
-        {1, 1,
-         "NPNP"
-         "NP"
-         "N"},
-        {3, 1,
-         "NPNP"
-         "NPPNNP"
-         "N"},
-        {2, 2,
-         "NPNP"
-         "NNPPPPNN"
-         "N"},
-        {0, 2, ""},
-    };
-
-    for (const auto &c : cases) {
-        const stp_train_config config = InTurns(c.rounds, c.epochs);
-        TunedEngine engine;
-        stp_train_result result{};
-        stp_error err{};
-
-        ASSERT_EQ(STP_OK,
-                  stp_train_measure(engine.get(), &config, &result, &err))
-            << err.text;
-
-        EXPECT_EQ(c.tuned, engine.tuned);
-        EXPECT_EQ(stp_train_n_epochs(&config), result.n_epochs);
-        for (unsigned e = 0; e < result.n_epochs && c.rounds > 0; e++)
-            EXPECT_EQ(engine.tuned[4 + e] == 'P', result.epochs[e].arm == 1);
-        stp_train_result_free(&result);
-    }
-}
-
-TEST(TrainTurns, StopWhenToldTo)
-{
-    int left = 3;
-    stp_train_config config = InTurns(5, 1);
-    TunedEngine engine;
-    stp_train_result result{};
-    stp_error err{};
-    config.user = &left;
-    config.go_on = [](void *user) { return (*static_cast<int *>(user))-- > 0; };
-
-    EXPECT_EQ(STP_ERR_STOPPED,
-              stp_train_measure(engine.get(), &config, &result, &err));
-    EXPECT_EQ("NPNPNPPNN", engine.tuned);
-}
-
-TEST(TrainTurns, RefuseMoreStepsThanCanBeKept)
-{
-    const stp_train_config config = InTurns(1000000, 1000000);
-    stp_error err{};
-
-    EXPECT_EQ(STP_ERR_RANGE, stp_train_check(&config, 2, &err));
-    EXPECT_STREQ("4000000000000 steps in all epochs, expected at most "
-                 "268435456",
-                 err.text);
 }
 
 // ---- ranks in threads ----
 
 // What opens engines of a GPU count in the command.
-std::vector<TunedEngine> *g_engines;
+std::vector<TimedEngine> *g_engines;
 
 TEST(TrainEngines, TrainInThreadsAndGiveTheResultOfTheFirst)
 {
-    std::vector<TunedEngine> engines(3);
-    const stp_train_config config = InTurns(2, 1);
+    std::vector<TimedEngine> engines(3);
+    const stp_train_config config = Epochs(2);
     stp_run_options run{};
     stp_open_options open{};
     stp_train_engines opened{};
@@ -141,18 +64,19 @@ TEST(TrainEngines, TrainInThreadsAndGiveTheResultOfTheFirst)
         ASSERT_EQ(STP_OK,
                   stp_train_engines_run(&opened, &config, ".", &result, &err))
             << err.text;
-        EXPECT_EQ(4u, result.n_epochs);
+        EXPECT_EQ(2u, result.n_epochs);
         stp_train_result_free(&result);
     }
-    for (const TunedEngine &engine : engines)
-        EXPECT_EQ("NPNPNPPNNNPNPNPPNN", engine.tuned);
+    // 6 tensors in each of 2 steps, and the losses: after a warm-up, two epochs
+    for (const TimedEngine &engine : engines)
+        EXPECT_EQ(2 * (7 + 2 * 13 + 1u), engine.n_collectives);
 
     engines[1].room = 4096;
     EXPECT_EQ(STP_ERR_NOMEM,
               stp_train_engines_run(&opened, &config, ".", &result, &err));
     EXPECT_STREQ("no memory for weights", err.text);
     stp_train_engines_close(&opened);
-    for (const TunedEngine &engine : engines)
+    for (const TimedEngine &engine : engines)
         EXPECT_EQ(1u, engine.n_closed);
 }
 
@@ -173,38 +97,23 @@ class TrainResults : public InFolder
     void Take(stp_train_mode mode, unsigned n_gpus,
               const std::vector<double> &seconds, unsigned repeat = 1)
     {
-        stp_train_config config = InTurns(0, unsigned(seconds.size()));
+        stp_train_config config = Epochs(unsigned(seconds.size()));
         std::vector<stp_train_epoch> epochs;
         stp_train_result result{};
         stp_device_info info{};
         config.mode = mode;
         for (double s : seconds)
-            epochs.push_back({s, s / 2, s / 4, 2.25, 0, STP_SOURCE_MEASURED});
-        result.arms.n = 1;
+            epochs.push_back({s, s / 2, s / 4, 2.25, STP_SOURCE_MEASURED});
         result.n_epochs = unsigned(epochs.size());
         result.epochs = epochs.data();
         result.accuracy = 0.125;
+        result.throughput = 128. * seconds.size() /
+                            std::accumulate(seconds.begin(), seconds.end(), 0.);
         result.last_loss_scale = 1;
         info.n_ranks = n_gpus;
         snprintf(info.processor, sizeof(info.processor), "FAKE 1");
         snprintf(info.what, sizeof(info.what), "%u x FAKE 1", n_gpus);
-        Take({&config, &result, &info, nullptr, nullptr, repeat});
-    }
-
-    // 'rounds' turns of an engine that the plugin makes faster.
-    void TakeTurns(unsigned rounds, unsigned repeat = 1)
-    {
-        const stp_train_config config = InTurns(rounds, 1);
-        TunedEngine engine;
-        stp_train_result result{};
-        stp_device_info info;
-        stp_error err{};
-
-        engine.get()->ops->info(engine.get()->self, &info);
-        ASSERT_EQ(STP_OK,
-                  stp_train_measure(engine.get(), &config, &result, &err));
-        Take({&config, &result, &info, "best.conf", "c0ffee", repeat});
-        stp_train_result_free(&result);
+        Take({&config, &result, &info, repeat});
     }
 
     void Take(const stp_train_report &report)
@@ -238,8 +147,7 @@ TEST_F(TrainResults, AreReadAsTheyWereWritten)
 {
     Take(STP_TRAIN_SINGLE, 1, {1.0 / 3, 0.25});
     Take(STP_TRAIN_BUCKETED, 2, {0.1, 0.2, 0.3});
-    TakeTurns(1);
-    TakeTurns(3, 2);
+    runs_.runs[1].losses[0] = NAN; // in virtual time
     const std::string text = JsonText();
     stp_train_runs read{};
     stp_error err{};
@@ -248,18 +156,16 @@ TEST_F(TrainResults, AreReadAsTheyWereWritten)
               stp_train_read_json(text.data(), text.size(), &read, &err))
         << err.text;
 
-    ASSERT_EQ(6u, read.n);
+    ASSERT_EQ(2u, read.n);
     for (size_t i = 0; i < read.n; i++) {
         EXPECT_TRUE(stp_train_same(&runs_.runs[i], &read.runs[i])) << i;
         for (unsigned e = 0; e < read.runs[i].n_epochs; e++)
             EXPECT_DOUBLE_EQ(runs_.runs[i].epoch_s[e], read.runs[i].epoch_s[e]);
-        EXPECT_EQ(runs_.runs[i].gain.n_pairs, read.runs[i].gain.n_pairs);
-        EXPECT_EQ(runs_.runs[i].gain.high, read.runs[i].gain.high);
     }
     EXPECT_EQ(0.125, read.runs[0].accuracy);
     EXPECT_DOUBLE_EQ(0.05, read.runs[1].exposed_s[1]);
     EXPECT_DOUBLE_EQ(runs_.runs[1].speed_up, read.runs[1].speed_up);
-    EXPECT_TRUE(std::isnan(read.runs[2].losses[0])); // an engine without data
+    EXPECT_TRUE(std::isnan(read.runs[1].losses[0]));
     stp_train_runs_free(&read);
 }
 
@@ -298,8 +204,10 @@ TEST_F(TrainResults, SayWhatIsWrongWithAFile)
         {"\"epoch_times\":\t[0.5]", "\"epoch_times\":\t[0]",
          "run 2 with a epoch_times that means nothing, expected seconds above "
          "0"},
-        {"\"rounds\":\t0", "\"rounds\":\t2",
-         "run 2 with 1 epochs in 2 rounds, expected a multiple"},
+        {"\"mode\"", "\"tuner\": \"best.conf\", \"mode\"",
+         "run 2 was trained with 'best.conf' by an earlier version, expected "
+         "NCCL's own choice; `steptune iterate` and `steptune compare` compare "
+         "tuners"},
     };
 
     for (const auto &c : cases) {
@@ -433,11 +341,10 @@ TEST_F(TrainResults, AreWrittenForTheNotebook)
     Take(STP_TRAIN_INTERLEAVED, 2, {0.5, 0.5});
     Take(STP_TRAIN_BUCKETED, 2, {0.5, 0.5});
     Take(STP_TRAIN_SHARDED, 2, {0.5, 0.5});
-    TakeTurns(1); // in virtual time: two runs without losses
     Take(STP_TRAIN_NAIVE, 4, {0.5, 0.5});
-    strcpy(runs_.runs[7].precision, "tf32");
+    runs_.runs[5].accuracy = NAN; // in virtual time
     Take(STP_TRAIN_NAIVE, 4, {0.5, 0.5});
-    strcpy(runs_.runs[8].tuner, "best.conf");
+    strcpy(runs_.runs[6].precision, "tf32");
     const std::string path = Path("results/benchmark_results.json");
 
     ASSERT_EQ(STP_OK, stp_train_save(&runs_, Path("results").c_str(), &err))
@@ -483,8 +390,6 @@ TEST_F(TrainResults, AreTheSameIfAllThatDefinesThemIs)
     EXPECT_TRUE(differs([](TrainRun *r) { r->size[0] = 'x'; }));
     EXPECT_TRUE(differs([](TrainRun *r) { r->precision[0] = 'x'; }));
     EXPECT_TRUE(differs([](TrainRun *r) { r->gradients[0] = 'x'; }));
-    EXPECT_TRUE(differs([](TrainRun *r) { r->tuner[0] = 'x'; }));
-    EXPECT_TRUE(differs([](TrainRun *r) { r->pair[0] = 'x'; }));
     EXPECT_TRUE(differs([](TrainRun *r) { r->gpu[0] = 'x'; }));
     EXPECT_TRUE(differs([](TrainRun *r) { r->made_by[0] = 'x'; }));
     EXPECT_TRUE(differs([](TrainRun *r) { r->n_gpus++; }));
@@ -496,7 +401,6 @@ TEST_F(TrainResults, AreTheSameIfAllThatDefinesThemIs)
     EXPECT_TRUE(differs([](TrainRun *r) { r->seed++; }));
     EXPECT_TRUE(differs([](TrainRun *r) { r->bucket_bytes++; }));
     EXPECT_TRUE(differs([](TrainRun *r) { r->first_bucket_bytes++; }));
-    EXPECT_TRUE(differs([](TrainRun *r) { r->rounds++; }));
     EXPECT_TRUE(differs([](TrainRun *r) { r->n_epochs++; }));
     EXPECT_TRUE(differs([](TrainRun *r) { r->repeat++; }));
     runs_.runs[1].repeat++;
@@ -517,24 +421,6 @@ TEST_F(TrainResults, ScaleFromOneGpuOn)
     EXPECT_DOUBLE_EQ(512, runs_.runs[0].throughput);
 }
 
-TEST_F(TrainResults, HaveTheGainOfATunerExactly)
-{
-    TakeTurns(5);
-
-    ASSERT_EQ(2u, runs_.n);
-    EXPECT_STREQ("nccl", runs_.runs[0].tuner);
-    EXPECT_STREQ("best.conf", runs_.runs[1].tuner);
-    EXPECT_EQ(0u, runs_.runs[0].gain.n_pairs);
-    EXPECT_EQ(5u, runs_.runs[1].gain.n_pairs);
-    EXPECT_DOUBLE_EQ(1.25, runs_.runs[1].gain.gain);
-    EXPECT_DOUBLE_EQ(1.25, runs_.runs[1].gain.low);
-    EXPECT_DOUBLE_EQ(1.25, runs_.runs[1].gain.high);
-    EXPECT_EQ(5u, runs_.runs[0].n_epochs);
-    // 6 tensors in each of 2 steps, and the losses of both
-    EXPECT_NEAR(65e-6, runs_.runs[0].epoch_s[0], 1e-12);
-    EXPECT_NEAR(52e-6, runs_.runs[1].epoch_s[0], 1e-12);
-}
-
 TEST_F(TrainResults, AreALineAConfiguration)
 {
     Take(STP_TRAIN_SINGLE, 1, {1, 1});
@@ -550,23 +436,6 @@ TEST_F(TrainResults, AreALineAConfiguration)
         "tiny   52650      2  naive   fp32   1     64   0.6875  0.3438        "
         "188      1.47       73.3%    25.0%  2.2500    0.1250  measured\n",
         Summary());
-}
-
-TEST_F(TrainResults, ShowGainsOfAllRepeatsTogether)
-{
-    TakeTurns(2);
-    TakeTurns(2, 2);
-    const std::string table = Summary();
-
-    EXPECT_THAT(table, HasSubstr("tuner       gain  95% interval\n"));
-    EXPECT_THAT(table, HasSubstr("  nccl           -  -\n"));
-    EXPECT_THAT(table, HasSubstr("  best.conf  1.250  1.250 to 1.250\n"));
-    EXPECT_EQ(5, std::count(table.begin(), table.end(), '\n'));
-    stp_gain gain{};
-    stp_error err{};
-    ASSERT_EQ(STP_OK,
-              stp_train_gain(&runs_, &runs_.runs[3], true, &gain, &err));
-    EXPECT_EQ(4u, gain.n_pairs);
 }
 
 } // namespace

@@ -1,25 +1,23 @@
-// An engine whose collectives are faster by the plugin.
-#ifndef TUNED_ENGINE_H
-#define TUNED_ENGINE_H
+// An engine in a time of its own.
+#ifndef TIMED_ENGINE_H
+#define TIMED_ENGINE_H
 
 #include <cstdint>
 #include <cstdio>
 #include <cstring>
 #include <map>
-#include <string>
 
 extern "C" {
 #include "device/engine.h"
 }
 
-// One of two ranks in a time of its own: a collective takes 5 us, and by the
-// plugin 4; all else takes none.
-class TunedEngine
+// One of two ranks: a collective takes 5 us, all else takes no time.
+class TimedEngine
 {
   public:
-    TunedEngine()
+    TimedEngine()
     {
-        ops_.name = "tuned";
+        ops_.name = "timed";
         ops_.info = [](const void *, stp_device_info *info) {
             *info = {};
             info->n_ranks = 2;
@@ -46,14 +44,10 @@ class TunedEngine
         ops_.agree = [](void *, stp_status status, stp_error *) {
             return status;
         };
-        ops_.select_arm = [](void *self, const stp_arm *arm, stp_error *) {
-            Self(self)->by_plugin_ = arm->kind == STP_ARM_PLUGIN;
-            Self(self)->tuned += Self(self)->by_plugin_ ? "P" : "N";
-            return STP_OK;
-        };
         ops_.collective = [](void *self, unsigned, const stp_transfer *,
                              stp_error *) {
-            Self(self)->now_us_ += Self(self)->by_plugin_ ? 4 : 5;
+            Self(self)->now_us_ += 5;
+            Self(self)->n_collectives++;
             return STP_OK;
         };
         ops_.record = [](void *self, unsigned, unsigned event, stp_error *) {
@@ -62,12 +56,12 @@ class TunedEngine
         };
         ops_.elapsed_us = [](const void *self, unsigned from, unsigned to,
                              double *us, stp_error *) {
-            const auto *e = static_cast<const TunedEngine *>(self);
+            const auto *e = static_cast<const TimedEngine *>(self);
             *us = e->events_.at(to) - e->events_.at(from);
             return STP_OK;
         };
         ops_.now_us = [](const void *self) {
-            return static_cast<const TunedEngine *>(self)->now_us_;
+            return static_cast<const TimedEngine *>(self)->now_us_;
         };
         ops_.close = [](void *self) { Self(self)->n_closed++; };
         TakeNoTime();
@@ -79,14 +73,14 @@ class TunedEngine
         return &engine_;
     }
 
-    std::string tuned;        // what tune() was told
     uint64_t room = 1u << 30; // of an alloc()
+    unsigned n_collectives = 0;
     unsigned n_closed = 0;
 
   private:
-    static TunedEngine *Self(void *self)
+    static TimedEngine *Self(void *self)
     {
-        return static_cast<TunedEngine *>(self);
+        return static_cast<TimedEngine *>(self);
     }
 
     void TakeNoTime()
@@ -110,10 +104,9 @@ class TunedEngine
 
     stp_engine_ops ops_{};
     stp_engine engine_{};
-    bool by_plugin_ = false;
     double now_us_ = 0;
     uintptr_t top_ = 4096;
     std::map<unsigned, double> events_;
 };
 
-#endif // TUNED_ENGINE_H
+#endif // TIMED_ENGINE_H
