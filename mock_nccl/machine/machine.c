@@ -7,8 +7,7 @@
 #include <sys/stat.h>
 
 #include "base/csv.h"
-#include "machine/overlap.h"
-#include "machine/timings.h"
+#include "machine/recorded.h"
 
 enum { MAX_PER_NODE = 72 }; /* ranks: an NVLink domain can span many hosts */
 
@@ -338,9 +337,9 @@ static ncclResult_t machine_load_files(const char *folder,
     if (rc == ncclSuccess)
         rc = mock_machine_model(machine);
     if (rc == ncclSuccess && machine_find_file(folder, "timings.csv", path))
-        rc = mock_timings_load(path, &machine->model, &machine->timings);
+        rc = mock_recorded_load(path, false, machine, &machine->timings);
     if (rc == ncclSuccess && machine_find_file(folder, "overlap.csv", path))
-        rc = mock_overlaps_load(path, machine, &machine->overlaps);
+        rc = mock_recorded_load(path, true, machine, &machine->overlaps);
     return rc;
 }
 
@@ -370,8 +369,8 @@ void mock_machine_free(struct mock_machine *machine)
 {
     if (machine == NULL)
         return;
-    mock_timings_free(machine->timings);
-    mock_overlaps_free(machine->overlaps);
+    mock_recorded_free(machine->timings);
+    mock_recorded_free(machine->overlaps);
     free(machine);
 }
 
@@ -490,16 +489,17 @@ ncclResult_t mock_machine_resize(const struct mock_machine *machine,
 size_t mock_machine_sizes(const struct mock_machine *machine, ncclFunc_t coll,
                           size_t *sizes, size_t max)
 {
-    const struct mock_timings *timings = machine->timings;
+    const struct mock_curve *all;
     size_t n = 0;
 
-    if (timings == NULL || (unsigned)coll >= NCCL_NUM_TUNED_FUNCS)
+    if (machine->timings == NULL || (unsigned)coll >= NCCL_NUM_TUNED_FUNCS)
         return 0;
-    for (int i = 0; i < timings->n_sizes[coll]; i++) {
-        if (timings->sizes[coll][i].is_single_pass)
+    all = &machine->timings->sizes[coll];
+    for (int i = 0; i < all->n_points; i++) {
+        if (all->points[i].is_single_pass)
             continue;
         if (n < max)
-            sizes[n] = timings->sizes[coll][i].n_bytes;
+            sizes[n] = all->points[i].n_bytes;
         n++;
     }
     return n;
@@ -507,12 +507,12 @@ size_t mock_machine_sizes(const struct mock_machine *machine, ncclFunc_t coll,
 
 unsigned mock_machine_rounds(const struct mock_machine *machine)
 {
-    const struct mock_timings *timings = machine->timings;
+    const struct mock_recorded *timings = machine->timings;
     int least = 0;
 
     for (int coll = 0; timings != NULL && coll < NCCL_NUM_TUNED_FUNCS; coll++)
-        for (int i = 0; i < timings->n_sizes[coll]; i++) {
-            const struct mock_size *size = &timings->sizes[coll][i];
+        for (int i = 0; i < timings->sizes[coll].n_points; i++) {
+            const struct mock_point *size = &timings->sizes[coll].points[i];
 
             if (!size->is_single_pass && (least == 0 || size->n_rounds < least))
                 least = size->n_rounds;

@@ -6,15 +6,14 @@
 
 #include "model/cost_model.h"
 
-struct mock_overlaps;
-struct mock_timings;
+struct mock_recorded;
 
 struct mock_machine {
     struct mock_machine_info info;
     struct mock_graphs graphs;
     struct mock_model model;        /* with NCCL's own constants */
-    struct mock_timings *timings;   /* NULL if none were recorded */
-    struct mock_overlaps *overlaps; /* NULL without overlap.csv */
+    struct mock_recorded *timings;  /* NULL without timings.csv */
+    struct mock_recorded *overlaps; /* NULL without overlap.csv */
 };
 
 /* Builds the model from the machine's info and graphs. */

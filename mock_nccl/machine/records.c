@@ -1,4 +1,4 @@
-#include "machine/records.h"
+#include "machine/recorded.h"
 
 #include <stddef.h>
 #include <stdlib.h>

@@ -17,7 +17,7 @@ mock_run OfPair(int algo, int proto, size_t n_bytes, int n_channels)
 struct FormulaCase {
     int algo;
     int proto;
-    double share;     // of modelled.h
+    double share;     // of timings.c
     double bandwidth; // GB/s, as in NCCL's own log of 8 x H100
 };
 

@@ -1,0 +1,154 @@
+#include "machine/recorded.h"
+
+#include <math.h>
+#include <stdlib.h>
+
+enum mock_time_source mock_worse_source(enum mock_time_source a,
+                                        enum mock_time_source b)
+{
+    return a > b ? a : b;
+}
+
+struct mock_span mock_curve_find(const struct mock_curve *curve, double at)
+{
+    const struct mock_point *hi = curve->points;
+    const struct mock_point *end = hi + curve->n_points;
+
+    /* the first point that is not before the position */
+    for (int n = curve->n_points; n > 0;) {
+        int half = n / 2;
+
+        if (hi[half].at < at) {
+            hi += half + 1;
+            n -= half + 1;
+        } else {
+            n = half;
+        }
+    }
+    if (hi < end && hi->at == at)
+        return (struct mock_span){hi, hi, 0};
+    if (hi == end)
+        hi--;
+    if (hi == curve->points)
+        return (struct mock_span){hi, hi, 1};
+    return (struct mock_span){hi - 1, hi,
+                              (at - hi[-1].at) / (hi->at - hi[-1].at)};
+}
+
+/* ---- spread ---- */
+
+/* The mean of the piecewise linear distribution with these quantiles. */
+static double recorded_quantile_mean(const double q[4])
+{
+    return .5 * (q[0] + q[1]) / 2 + .45 * (q[1] + q[2]) / 2 +
+           .05 * (q[2] + q[3]) / 2;
+}
+
+void mock_set_quantiles(const struct mock_record *record, struct mock_row *row)
+{
+    double *q = row->quantile;
+    double scale;
+
+    q[0] = record->min;
+    q[1] = record->median;
+    q[2] = record->p95;
+    q[3] = record->p95;
+    q[3] += (record->mean - recorded_quantile_mean(q)) / .025;
+    if (q[3] < q[2])
+        q[3] = q[2];
+    scale = 1 / recorded_quantile_mean(q);
+    for (int i = 0; i < 4; i++)
+        q[i] *= scale;
+}
+
+double mock_quantile(const struct mock_row *row, double at)
+{
+    const double *q = row->quantile;
+
+    if (at < .5)
+        return q[0] + (q[1] - q[0]) * at / .5;
+    if (at < .95)
+        return q[1] + (q[2] - q[1]) * (at - .5) / .45;
+    return q[2] + (q[3] - q[2]) * (at - .95) / .05;
+}
+
+/* ---- files ---- */
+
+struct mock_point *mock_recorded_add(struct mock_recorded *recorded,
+                                     const struct mock_record *r)
+{
+    struct mock_arm *arm = recorded->arms + recorded->n_arms;
+
+    if (recorded->n_arms == 0 || arm[-1].mode != r->mode ||
+        arm[-1].coll != r->coll || arm[-1].algo != r->algo ||
+        arm[-1].proto != r->proto || arm[-1].n_channels != r->n_channels) {
+        *arm++ = (struct mock_arm){
+            .mode = r->mode,
+            .coll = r->coll,
+            .algo = r->algo,
+            .proto = r->proto,
+            .n_channels = r->n_channels,
+            .sizes.points = &recorded->points[recorded->n_points],
+        };
+        recorded->n_arms++;
+    }
+    if (arm[-1].sizes.n_points == 0 ||
+        recorded->points[recorded->n_points - 1].n_bytes != r->n_bytes) {
+        recorded->points[recorded->n_points++] = (struct mock_point){
+            .at = log((double)r->n_bytes),
+            .n_bytes = r->n_bytes,
+            .rows = &recorded->rows[recorded->n_rows],
+            .ratios.points = &recorded->others[recorded->n_others],
+        };
+        arm[-1].sizes.n_points++;
+    }
+    return &recorded->points[recorded->n_points - 1];
+}
+
+ncclResult_t mock_recorded_load(const char *path, bool is_overlap,
+                                const struct mock_machine *machine,
+                                struct mock_recorded **recorded_ret)
+{
+    struct mock_recorded *recorded = calloc(1, sizeof(*recorded));
+    struct mock_records records = {NULL, 0, 0};
+    ncclResult_t rc;
+    size_t n;
+
+    if (recorded == NULL)
+        return mock_fail_memory();
+    rc = mock_records_load(path, is_overlap, &machine->model, &records);
+    /* a record of fsdp becomes two */
+    n = (size_t)records.n * (is_overlap ? 2 : 1) + 1;
+    recorded->arms = calloc(n, sizeof(*recorded->arms));
+    recorded->points = calloc(n, sizeof(*recorded->points));
+    recorded->others = calloc(n, sizeof(*recorded->others));
+    recorded->rows = calloc(n, sizeof(*recorded->rows));
+    recorded->settings = calloc(n, sizeof(*recorded->settings));
+    if (rc == ncclSuccess &&
+        (recorded->arms == NULL || recorded->points == NULL ||
+         recorded->others == NULL || recorded->rows == NULL ||
+         recorded->settings == NULL))
+        rc = mock_fail_memory();
+    if (rc == ncclSuccess)
+        rc = is_overlap ? mock_overlaps_build(path, machine, &records, recorded)
+                        : mock_timings_build(path, &records, recorded);
+    free(records.list);
+    if (rc != ncclSuccess) {
+        mock_recorded_free(recorded);
+        return rc;
+    }
+    *recorded_ret = recorded;
+    return ncclSuccess;
+}
+
+void mock_recorded_free(struct mock_recorded *recorded)
+{
+    if (recorded == NULL)
+        return;
+    free(recorded->arms);
+    free(recorded->points);
+    free(recorded->others);
+    free(recorded->rows);
+    free(recorded->settings);
+    free(recorded);
+}

@@ -1,0 +1,229 @@
+/*
+ * recorded.h - what was recorded on a machine, and interpolation between it
+ *
+ * timings.csv has one row per size, pair, channel count and pass:
+ *
+ *   collective,bytes,algorithm,protocol,channels,nRanks,run,round,iters,
+ *   mean_us,median_us,p95_us,min_us[,source][,ran_kernel]
+ *
+ * 'run' is a word; 'round' counts from 1 in an interleaved run, in which every
+ * round measures everything once, and is 0 for a single pass. algorithm and
+ * protocol "auto" (always both, with channels 0) are NCCL's own choice.
+ * "reg", "sym" and "ce" (likewise) are of buffers that were registered, and
+ * 'ran_kernel' is what ran there, if it was no algorithm.
+ * 'source' is there where this machine was recorded on another in mock NCCL,
+ * and says what that one's times were: recorded, interpolated, virtual or
+ * modelled.
+ *
+ * Use of the rows:
+ * - auto is averaged with the forced pair that NCCL chooses at this size, of
+ * the same run and round, because both measure the same;
+ * - for a pair and channel count, interleaved rows are used for all sizes
+ *   between the smallest and the largest of them, single passes only outside:
+ *   runs are minutes apart, and machines drift;
+ * - another channel count is stored as its ratio to NCCL's own count in the
+ * same run and round, which removes the drift between runs.
+ *
+ * overlap.csv has one row per size, compute time, pair, channel count and
+ * round: the columns of timings.csv, and
+ *
+ *   layers,compute_us[,m,n,k][,mode]
+ *
+ * An iteration is 'layers' times a piece of compute, with collectives as enum
+ * mock_mode says; 'mode' is overlap, fsdp or sequential, and overlap where the
+ * column is missing. compute_us is the time of one piece without overlap, a
+ * GEMM of an m x k and a k x n matrix in bf16 if the row has m, n and k;
+ * mean_us and the other times are of the whole iteration. Rows of fsdp are of
+ * collective allgather, and of a reduce-scatter of the same arm and size. All
+ * rows are of interleaved rounds, of which every setting has the same number.
+ * The rounds.csv of `steptune iterate` has this format, too; its rows of
+ * traces, other computes and types, and those of a tuner, are skipped.
+ *
+ * A row is stored as one number, the slowdown: the factor on the time of
+ * compute and collective while they overlap, for which mock_overlapped_us() or
+ * mock_fsdp_us() of the times without overlap is the recorded mean. (One
+ * recorded time cannot determine two slowdowns.) A row of fsdp stands for both
+ * of its collectives. Of sequential iterations it is the factor on the
+ * collective's time alone. The collective's time without overlap is the mean of
+ * timings.csv.
+ *
+ * Compared with another run on the machine of fixtures/machines/h200x4, minutes
+ * apart, one pass, this predicts the 15 iterations of recorded arms to .5
+ * percent (median; the worst to .9), 274 of other arms and channel counts to
+ * 2.5 (12.6), 96 of half the smallest recorded size to 3 (20); and 26
+ * sequential iterations, from the times without overlap, to 3 (10).
+ */
+#ifndef MOCK_RECORDED_H
+#define MOCK_RECORDED_H
+
+#include "machine/machine.h"
+
+/* ---- rows of the files ---- */
+
+/* One row. The key is all members above 'is_auto'. */
+struct mock_record {
+    enum mock_mode mode; /* overlap.csv: as the row says; else 0 */
+    int coll;
+    int algo; /* NCCL_ALGO_*, or enum mock_way with a protocol of 0 */
+    int proto;
+    int n_channels;
+    size_t n_bytes;
+    double compute_us; /* overlap.csv: compute time of one layer without
+                          overlap; else 0 */
+    int n_layers;      /* overlap.csv: layers; else 0 */
+    int scatter_algo;  /* of MOCK_MODE_FSDP: the pair of the reduce-scatter; */
+    int scatter_proto; /* else 0 */
+    char run[24];
+    int round;
+    bool is_auto; /* NCCL chose the pair or the channels; the file can have a
+                     forced row of the pair as well */
+    int line;
+    unsigned m, n,
+        k; /* shape of the GEMM that was the compute; 0: not recorded */
+    int n_ranks;
+    enum mock_time_source source; /* of a recording on GPUs RECORDED */
+    size_t n_iterations;
+    char kernel[40]; /* of a way: what ran */
+    double mean;
+    double median;
+    double p95;
+    double min;
+    double comm_us; /* for overlap.c: the collective's time without overlap */
+    double log_slowdown; /* for overlap.c */
+};
+
+struct mock_records {
+    struct mock_record *list; /* sorted by key; each key once */
+    int n;
+    int capacity;
+};
+
+/* Reads 'path', an overlap.csv or a timings.csv, and averages NCCL's own
+ * choices with the same pair. The list of *records_ret is to be freed after a
+ * failure, too. */
+ncclResult_t mock_records_load(const char *path, bool is_overlap,
+                               const struct mock_model *model,
+                               struct mock_records *records_ret);
+
+/* Sorts the records, and makes those with the same key one, their mean. */
+void mock_records_pool(struct mock_records *records);
+
+/* The record with this key, or NULL. */
+const struct mock_record *mock_records_find(const struct mock_records *records,
+                                            const struct mock_record *key);
+
+/* ---- curves ---- */
+
+/*
+ * One row, or the mean of the rows of a channel count below NCCL's own. Its
+ * spread over iterations is piecewise linear through four quantiles. The
+ * largest was not recorded: it follows from the mean. If it would be below p95,
+ * it is p95, and all four are scaled instead.
+ */
+struct mock_row {
+    double value; /* time in us, relative to that with NCCL's own channels for
+                     other counts; of an iteration the slowdown */
+    double log_value;
+    double quantile[4]; /* at 0, .5, .95 and 1, relative to the mean */
+};
+
+struct mock_point;
+
+/* Points, sorted by position. */
+struct mock_curve {
+    struct mock_point *points;
+    int n_points;
+};
+
+/* One size, or one ratio of compute to collective, with a row for each round.
+ */
+struct mock_point {
+    double at; /* log of the bytes, or of the ratio */
+    size_t n_bytes;
+    const struct mock_row *rows;
+    int n_rounds;
+    bool is_single_pass; /* not interleaved, or a single round, which cannot be
+                            paired with another */
+    enum mock_time_source source; /* the worst of its rows */
+    char kernel[40];              /* as of a record, of its last row */
+    struct mock_curve ratios;     /* of iterations, at this size */
+};
+
+struct mock_arm {
+    enum mock_mode mode;
+    int coll;
+    int algo;
+    int proto;
+    int n_channels; /* 0: NCCL's own */
+    struct mock_curve sizes;
+};
+
+/* The arms of a file, sorted like its records, with all their points and rows.
+ */
+struct mock_recorded {
+    struct mock_arm *arms;
+    struct mock_point *points;
+    struct mock_point *others; /* iterations: the ratios of all points; else the
+                                  sizes below */
+    struct mock_row *rows;
+    int n_arms;
+    int n_points;
+    int n_others;
+    int n_rows;
+
+    /* timings.csv: the arms of a pair, NCCL's own channels first, and each size
+     * of a collective with the largest number of rounds of its pairs,
+     * interleaved if any pair's are */
+    struct mock_pair {
+        const struct mock_arm *arms;
+        int n_arms;
+    } pairs[NCCL_NUM_TUNED_FUNCS][MOCK_NUM_WAYS][NCCL_NUM_PROTOCOLS];
+    struct mock_curve sizes[NCCL_NUM_TUNED_FUNCS];
+
+    /* overlap.csv: sorted, without duplicates, and the rounds of each */
+    struct mock_overlap_setting *settings;
+    int n_settings;
+    int n_rounds;
+};
+
+/* Reads 'path', an overlap.csv or a timings.csv; for the former the machine
+ * must have its times. */
+ncclResult_t mock_recorded_load(const char *path, bool is_overlap,
+                                const struct mock_machine *machine,
+                                struct mock_recorded **recorded_ret);
+void mock_recorded_free(struct mock_recorded *recorded);
+
+/* Makes *recorded, which has room for them, of the records. */
+ncclResult_t mock_timings_build(const char *path,
+                                const struct mock_records *records,
+                                struct mock_recorded *recorded);
+ncclResult_t mock_overlaps_build(const char *path,
+                                 const struct mock_machine *machine,
+                                 struct mock_records *records,
+                                 struct mock_recorded *recorded);
+
+/* The point of a record's arm and size, which is the last one, or a new one
+ * without rows. */
+struct mock_point *mock_recorded_add(struct mock_recorded *recorded,
+                                     const struct mock_record *record);
+
+/* Fills a row's quantiles, and returns the value at quantile 'at' in [0, 1). */
+void mock_set_quantiles(const struct mock_record *record, struct mock_row *row);
+double mock_quantile(const struct mock_row *row, double at);
+
+/* A position on a curve: at 'lo', or at 'weight' between 'lo' and 'hi'; above 1
+ * beyond the last point. Before the first, or with a single point, 'lo' is
+ * 'hi', and 'weight' 1. */
+struct mock_span {
+    const struct mock_point *lo;
+    const struct mock_point *hi;
+    double weight;
+};
+
+struct mock_span mock_curve_find(const struct mock_curve *curve, double at);
+
+/* Sources are ordered from the most to the least reliable. */
+enum mock_time_source mock_worse_source(enum mock_time_source a,
+                                        enum mock_time_source b);
+
+#endif /* MOCK_RECORDED_H */
