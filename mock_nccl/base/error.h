@@ -31,6 +31,14 @@ static inline ncclResult_t mock_fail_memory(void)
     return mock_fail(ncclSystemError, "out of memory");
 }
 
+/* Takes the next step, an expression of ncclResult_t, unless 'rc', a variable,
+ * says that one before it failed. */
+#define MOCK_THEN(rc, step)                                                    \
+    do {                                                                       \
+        if ((rc) == ncclSuccess)                                               \
+            (rc) = (step);                                                     \
+    } while (0)
+
 /* Puts "rank N: " or the like before this thread's error message, unless
  * 'result' is ncclSuccess, and returns 'result'. */
 ncclResult_t mock_fail_prefix(ncclResult_t result, const char *fmt, ...)

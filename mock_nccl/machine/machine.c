@@ -98,31 +98,24 @@ bool mock_machine_collnet(const struct mock_machine *machine,
     return true;
 }
 
-/* The bandwidth of the slowest NIC counts, for which the graph's stands. */
-static bool machine_needs_few_nvls(const struct mock_machine_info *info,
-                                   float network)
-{
-    if (info->n_nodes == 1)
-        return true;
-    return info->n_nodes > 2 && network >= nvls_network &&
-           (network < nvls_fast_network ||
-            info->n_ranks / info->n_nodes <= NVLS_FEW_RANKS);
-}
-
 int mock_nvls_channel_count(const struct mock_machine_info *info,
                             const struct mock_graphs *graphs,
                             const struct mock_model_rules *rules)
 {
     const struct mock_graph *nvls = &graphs->graph[MOCK_GRAPH_NVLS];
+    /* the bandwidth of the slowest NIC counts, for which the graph's stands */
     float network = rules->nvls_by_network ? nvls->bw_inter : 0;
 
     if (nvls->n_channels == 0 || info->n_ranks / info->n_nodes < 2)
         return 0;
     if (info->compute_capability < 100)
         return NVLS_CHANNELS_HOPPER;
-    return machine_needs_few_nvls(info, network)
-               ? NVLS_CHANNELS_BLACKWELL
-               : NVLS_CHANNELS_BLACKWELL_NODES;
+    if (info->n_nodes == 1 ||
+        (info->n_nodes > 2 && network >= nvls_network &&
+         (network < nvls_fast_network ||
+          info->n_ranks / info->n_nodes <= NVLS_FEW_RANKS)))
+        return NVLS_CHANNELS_BLACKWELL;
+    return NVLS_CHANNELS_BLACKWELL_NODES;
 }
 
 /* The count of the version that made the machine. */
@@ -157,11 +150,25 @@ ncclResult_t mock_machine_model(struct mock_machine *machine)
 
 /* ---- machine.csv ---- */
 
-/* Checks that all nodes have the same number of ranks, and that ranks which
- * share GPUs have fewer of them. */
-static ncclResult_t machine_check_ranks(const struct mock_csv *csv,
-                                        const struct mock_machine_info *info)
+/* Reads a row. All nodes have the same number of ranks, and ranks that share
+ * GPUs have fewer of them. */
+static ncclResult_t machine_read_row(const struct mock_csv *csv,
+                                     struct mock_machine_info *info)
 {
+    ncclResult_t rc;
+    int minor;
+
+    info->n_ranks = info->n_nodes = NOT_GIVEN;
+    info->n_gpus = 0;
+    info->n_channels = info->n_nvls_channels = NOT_GIVEN;
+    rc = mock_csv_read(csv, info);
+    if (rc != ncclSuccess)
+        return rc;
+    if (sscanf(info->nccl, "2.%2d", &minor) != 1)
+        return mock_csv_fail(csv, mock_csv_line(csv),
+                             "column 'nccl': '%s' is not a version such as "
+                             "2.28.9",
+                             info->nccl);
     if (info->n_gpus > 0 && info->n_gpus >= info->n_ranks)
         return mock_csv_fail(csv, mock_csv_line(csv),
                              "column 'gpus': %d, expected fewer than column "
@@ -181,72 +188,29 @@ static ncclResult_t machine_check_ranks(const struct mock_csv *csv,
     return ncclSuccess;
 }
 
-static ncclResult_t machine_read_row(const struct mock_csv *csv,
-                                     struct mock_machine_info *info)
-{
-    ncclResult_t rc;
-    int minor;
-
-    info->n_ranks = info->n_nodes = NOT_GIVEN;
-    info->n_gpus = 0;
-    info->n_channels = info->n_nvls_channels = NOT_GIVEN;
-    rc = mock_csv_read(csv, info);
-    if (rc != ncclSuccess)
-        return rc;
-    if (sscanf(info->nccl, "2.%2d", &minor) != 1)
-        return mock_csv_fail(csv, mock_csv_line(csv),
-                             "column 'nccl': '%s' is not a version such as "
-                             "2.28.9",
-                             info->nccl);
-    return machine_check_ranks(csv, info);
-}
-
-static ncclResult_t machine_read_rows(struct mock_csv *csv, const char *path,
-                                      struct mock_machine_info *info)
-{
-    bool row = false;
-    ncclResult_t rc = mock_csv_next(csv, &row);
-
-    if (rc == ncclSuccess && !row)
-        return mock_fail(ncclInvalidArgument, "%s: no row below the header",
-                         path);
-    if (rc == ncclSuccess)
-        rc = machine_read_row(csv, info);
-    if (rc == ncclSuccess)
-        rc = mock_csv_next(csv, &row);
-    if (rc == ncclSuccess && row)
-        rc = mock_csv_fail(csv, mock_csv_line(csv),
-                           "a second row, but a folder is one machine");
-    return rc;
-}
-
 static ncclResult_t machine_read_info(const char *path,
                                       struct mock_machine_info *info)
 {
     struct mock_csv *csv;
+    bool row = false;
     ncclResult_t rc = mock_csv_open(path, machine_fields, N_FIELDS, &csv);
 
     if (rc != ncclSuccess)
         return rc;
-    rc = machine_read_rows(csv, path, info);
+    rc = mock_csv_next(csv, &row);
+    if (rc == ncclSuccess && !row)
+        rc =
+            mock_fail(ncclInvalidArgument, "%s: no row below the header", path);
+    MOCK_THEN(rc, machine_read_row(csv, info));
+    MOCK_THEN(rc, mock_csv_next(csv, &row));
+    if (rc == ncclSuccess && row)
+        rc = mock_csv_fail(csv, mock_csv_line(csv),
+                           "a second row, but a folder is one machine");
     mock_csv_close(csv);
     return rc;
 }
 
 /* ---- the folder ---- */
-
-static void machine_set_name(struct mock_machine_info *info, const char *path)
-{
-    size_t len = strlen(path);
-    size_t start;
-
-    while (len > 1 && path[len - 1] == '/')
-        len--;
-    for (start = len; start > 0 && path[start - 1] != '/'; start--)
-        ;
-    snprintf(info->name, sizeof(info->name), "%.*s", (int)(len - start),
-             path + start);
-}
 
 /* Derives ranks or nodes from the graphs if machine.csv lacks them. */
 static ncclResult_t machine_fill_nodes(const char *path,
@@ -279,38 +243,28 @@ static ncclResult_t machine_fill_nodes(const char *path,
     return ncclSuccess;
 }
 
-static ncclResult_t machine_fill_channels(const char *path,
-                                          struct mock_machine *machine)
-{
-    struct mock_machine_info *info = &machine->info;
-
-    if (info->n_channels == NOT_GIVEN)
-        info->n_channels = mock_channel_count(info, &machine->graphs);
-    if (info->n_nvls_channels == NOT_GIVEN)
-        info->n_nvls_channels = machine_count_nvls(info, &machine->graphs);
-    if (info->n_nvls_channels > 0 &&
-        machine->graphs.graph[MOCK_GRAPH_NVLS].n_channels == 0)
-        return mock_fail(ncclInvalidArgument,
-                         "%s: no NVLS channels, but machine.csv says %d", path,
-                         info->n_nvls_channels);
-    return ncclSuccess;
-}
-
 static ncclResult_t machine_load_graphs(const char *path,
                                         struct mock_machine *machine)
 {
     struct mock_machine_info *info = &machine->info;
+    const struct mock_graph *graph = machine->graphs.graph;
     bool said = info->n_ranks != NOT_GIVEN && info->n_nodes != NOT_GIVEN;
     ncclResult_t rc = mock_graphs_load(
         path, said ? info->n_ranks / info->n_nodes : 0, &machine->graphs);
 
-    if (rc == ncclSuccess)
-        rc = machine_fill_nodes(path, machine);
-    if (rc == ncclSuccess)
-        rc = machine_fill_channels(path, machine);
-    info->link =
-        mock_path_name(machine->graphs.graph[MOCK_GRAPH_RING].type_intra);
-    return rc;
+    MOCK_THEN(rc, machine_fill_nodes(path, machine));
+    if (rc != ncclSuccess)
+        return rc;
+    if (info->n_channels == NOT_GIVEN)
+        info->n_channels = mock_channel_count(info, &machine->graphs);
+    if (info->n_nvls_channels == NOT_GIVEN)
+        info->n_nvls_channels = machine_count_nvls(info, &machine->graphs);
+    if (info->n_nvls_channels > 0 && graph[MOCK_GRAPH_NVLS].n_channels == 0)
+        return mock_fail(ncclInvalidArgument,
+                         "%s: no NVLS channels, but machine.csv says %d", path,
+                         info->n_nvls_channels);
+    info->link = mock_path_name(graph[MOCK_GRAPH_RING].type_intra);
+    return ncclSuccess;
 }
 
 /* The path of a file in the folder, and whether it exists. */
@@ -332,10 +286,8 @@ static ncclResult_t machine_load_files(const char *folder,
     machine_find_file(folder, "machine.csv", path);
     rc = machine_read_info(path, &machine->info);
     machine_find_file(folder, "graphs.xml", path);
-    if (rc == ncclSuccess)
-        rc = machine_load_graphs(path, machine);
-    if (rc == ncclSuccess)
-        rc = mock_machine_model(machine);
+    MOCK_THEN(rc, machine_load_graphs(path, machine));
+    MOCK_THEN(rc, mock_machine_model(machine));
     if (rc == ncclSuccess && machine_find_file(folder, "timings.csv", path))
         rc = mock_recorded_load(path, false, machine, &machine->timings);
     if (rc == ncclSuccess && machine_find_file(folder, "overlap.csv", path))
@@ -347,6 +299,8 @@ ncclResult_t mock_machine_load(const char *path,
                                struct mock_machine **machine_ret)
 {
     struct mock_machine *machine;
+    size_t len = strlen(path);
+    size_t start;
     struct stat st;
     ncclResult_t rc;
 
@@ -355,7 +309,12 @@ ncclResult_t mock_machine_load(const char *path,
     machine = calloc(1, sizeof(*machine));
     if (machine == NULL)
         return mock_fail_memory();
-    machine_set_name(&machine->info, path);
+    while (len > 1 && path[len - 1] == '/')
+        len--;
+    for (start = len; start > 0 && path[start - 1] != '/'; start--)
+        ;
+    snprintf(machine->info.name, sizeof(machine->info.name), "%.*s",
+             (int)(len - start), path + start);
     rc = machine_load_files(path, machine);
     if (rc != ncclSuccess) {
         mock_machine_free(machine);
@@ -387,20 +346,6 @@ bool mock_machine_has_timings(const struct mock_machine *machine)
 
 /* ---- other numbers of GPUs ---- */
 
-/* A count that NCCL did not derive is the user's, for any number of GPUs. */
-static void machine_resize_channels(const struct mock_machine *machine,
-                                    struct mock_machine *resized)
-{
-    const struct mock_machine_info *from = &machine->info;
-    struct mock_machine_info *to = &resized->info;
-
-    if (from->n_channels == mock_channel_count(from, &machine->graphs))
-        to->n_channels = mock_channel_count(to, &resized->graphs);
-    if (from->n_nvls_channels == machine_count_nvls(from, &machine->graphs) ||
-        to->n_ranks / to->n_nodes < 2)
-        to->n_nvls_channels = machine_count_nvls(to, &resized->graphs);
-}
-
 /* Whether the node has fewer GPUs than its NVSwitch can have. */
 static bool machine_has_room(const struct mock_machine *machine, int n_ranks)
 {
@@ -414,22 +359,29 @@ static bool machine_has_room(const struct mock_machine *machine, int n_ranks)
 static void machine_resize(const struct mock_machine *machine, int n_ranks,
                            struct mock_machine *resized)
 {
+    const struct mock_machine_info *from = &machine->info;
+    struct mock_machine_info *to = &resized->info;
+    struct mock_graph *nvls = &resized->graphs.graph[MOCK_GRAPH_NVLS];
     int per_node = machine_has_room(machine, n_ranks)
                        ? n_ranks
                        : machine_min(machine->graphs.per_node, n_ranks);
-    struct mock_graph *nvls = &resized->graphs.graph[MOCK_GRAPH_NVLS];
 
-    resized->info = machine->info;
-    resized->info.n_ranks = n_ranks;
-    if (n_ranks <= machine->info.n_gpus)
-        resized->info.n_gpus = 0;
-    resized->info.n_nodes = n_ranks / per_node;
-    resized->info.resized = true;
+    *to = *from;
+    to->n_ranks = n_ranks;
+    if (n_ranks <= from->n_gpus)
+        to->n_gpus = 0;
+    to->n_nodes = n_ranks / per_node;
+    to->resized = true;
     resized->graphs = machine->graphs;
     resized->graphs.per_node = per_node;
     nvls->n_channels = machine_min(
         nvls->n_channels, per_node); /* each channel has a GPU as its head */
-    machine_resize_channels(machine, resized);
+    /* a count that NCCL did not derive is the user's, for any number of GPUs */
+    if (from->n_channels == mock_channel_count(from, &machine->graphs))
+        to->n_channels = mock_channel_count(to, &resized->graphs);
+    if (from->n_nvls_channels == machine_count_nvls(from, &machine->graphs) ||
+        to->n_ranks / to->n_nodes < 2)
+        to->n_nvls_channels = machine_count_nvls(to, &resized->graphs);
 }
 
 static ncclResult_t machine_check_size(const struct mock_machine *machine,

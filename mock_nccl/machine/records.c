@@ -71,7 +71,8 @@ enum {
     N_OVERLAP_FIELDS = sizeof(record_fields) / sizeof(record_fields[0])
 };
 
-/* The mode of a row of overlap.csv; false if it is none of these. */
+/* Finds the mode of a row of overlap.csv; false if it is none of these, has no
+ * GEMM, or is of a tuner, whose choices are not recorded. */
 static bool records_find_mode(const struct mock_csv *csv,
                               enum mock_mode *mode_ret)
 {
@@ -80,43 +81,40 @@ static bool records_find_mode(const struct mock_csv *csv,
         [MOCK_MODE_FSDP] = "fsdp",
         [MOCK_MODE_SEQUENTIAL] = "sequential",
     };
+    unsigned mode = 0;
 
-    *mode_ret = MOCK_MODE_OVERLAP;
-    if (!mock_csv_has(csv, MODE))
-        return true;
-    for (unsigned i = 0; i < sizeof(words) / sizeof(words[0]); i++)
-        if (mock_csv_is(csv, MODE, words[i])) {
-            *mode_ret = i;
-            return true;
-        }
-    return false;
+    if ((mock_csv_has(csv, COMPUTE_KIND) &&
+         !mock_csv_is(csv, COMPUTE_KIND, "gemm")) ||
+        (mock_csv_has(csv, TYPE) && !mock_csv_is(csv, TYPE, "bf16")) ||
+        mock_csv_is(csv, ALGORITHM, "plugin"))
+        return false;
+    while (mode < 3 && mock_csv_has(csv, MODE) &&
+           !mock_csv_is(csv, MODE, words[mode]))
+        mode++;
+    *mode_ret = mode;
+    return mode < 3;
 }
 
-/* Skips iterations without a GEMM, and those of a tuner, whose choices are not
- * recorded. */
-static bool records_is_foreign(const struct mock_csv *csv)
-{
-    static const struct {
-        int column;
-        const char *word;
-    } wanted[] = {{COMPUTE_KIND, "gemm"}, {TYPE, "bf16"}};
-
-    for (size_t i = 0; i < sizeof(wanted) / sizeof(wanted[0]); i++)
-        if (mock_csv_has(csv, wanted[i].column) &&
-            !mock_csv_is(csv, wanted[i].column, wanted[i].word))
-            return true;
-    return mock_csv_is(csv, ALGORITHM, "plugin");
-}
-
-/* Makes the protocol of a way 0. */
-static ncclResult_t records_check_way(const struct mock_csv *csv,
+/* Reads the pair; auto is -1, and the protocol of a way 0. "auto2" is a second
+ * measurement of auto in a round, of iterations only. */
+static ncclResult_t records_read_pair(const struct mock_csv *csv,
+                                      bool is_overlap,
                                       struct mock_record *record)
 {
-    int way = record->proto - NCCL_NUM_PROTOCOLS + NCCL_NUM_ALGORITHMS;
+    ncclResult_t rc;
+    int way;
 
-    if (record->algo < NCCL_NUM_ALGORITHMS &&
-        record->proto < NCCL_NUM_PROTOCOLS)
+    if (is_overlap && mock_csv_is(csv, ALGORITHM, "auto2") &&
+        mock_csv_is(csv, PROTOCOL, "auto2")) {
+        record->algo = record->proto = -1;
         return ncclSuccess;
+    }
+    rc = mock_csv_word(csv, ALGORITHM, &record->algo);
+    MOCK_THEN(rc, mock_csv_word(csv, PROTOCOL, &record->proto));
+    if (rc != ncclSuccess || (record->algo < NCCL_NUM_ALGORITHMS &&
+                              record->proto < NCCL_NUM_PROTOCOLS))
+        return rc;
+    way = record->proto - NCCL_NUM_PROTOCOLS + NCCL_NUM_ALGORITHMS;
     if (record->algo != way || record->n_channels != 0)
         return mock_csv_fail(csv, record->line,
                              "algorithm and protocol are not of one arm, "
@@ -125,59 +123,27 @@ static ncclResult_t records_check_way(const struct mock_csv *csv,
     return ncclSuccess;
 }
 
-/* "auto2" is a second measurement of auto in a round, of iterations only. */
-static ncclResult_t records_read_pair(const struct mock_csv *csv,
-                                      bool is_overlap,
-                                      struct mock_record *record)
+static ncclResult_t records_read_columns(const struct mock_csv *csv,
+                                         bool is_overlap,
+                                         struct mock_record *record)
 {
-    ncclResult_t rc;
+    static const enum mock_time_source by_word[] = {
+        MOCK_TIME_RECORDED, MOCK_TIME_RECORDED, MOCK_TIME_INTERPOLATED,
+        MOCK_TIME_VIRTUAL, MOCK_TIME_MODELLED};
+    ncclResult_t rc = mock_csv_read(csv, record);
+    int word = 0; /* of GPUs: there is no such column, or it says measured */
 
-    if (is_overlap && mock_csv_is(csv, ALGORITHM, "auto2") &&
-        mock_csv_is(csv, PROTOCOL, "auto2")) {
-        record->algo = record->proto = -1;
-        return ncclSuccess;
-    }
-    rc = mock_csv_word(csv, ALGORITHM, &record->algo);
-    if (rc == ncclSuccess)
-        rc = mock_csv_word(csv, PROTOCOL, &record->proto);
-    return rc == ncclSuccess ? records_check_way(csv, record) : rc;
-}
-
-static ncclResult_t records_check_times(const struct mock_csv *csv,
-                                        const struct mock_record *record)
-{
+    MOCK_THEN(rc, records_read_pair(csv, is_overlap, record));
+    if (rc != ncclSuccess)
+        return rc;
     if (record->min > record->median || record->median > record->p95)
         return mock_csv_fail(csv, record->line,
                              "min_us, median_us and p95_us do not ascend");
     if (record->min > record->mean)
         return mock_csv_fail(csv, record->line, "mean_us is below min_us");
-    return ncclSuccess;
-}
-
-/* What GPUs recorded has no such column, or says measured. */
-static ncclResult_t records_read_source(const struct mock_csv *csv,
-                                        struct mock_record *record)
-{
-    static const enum mock_time_source by_word[] = {
-        MOCK_TIME_RECORDED, MOCK_TIME_RECORDED, MOCK_TIME_INTERPOLATED,
-        MOCK_TIME_VIRTUAL, MOCK_TIME_MODELLED};
-    int word = 0;
-    ncclResult_t rc = ncclSuccess;
-
     if (mock_csv_has(csv, SOURCE))
         rc = mock_csv_word(csv, SOURCE, &word);
     record->source = by_word[word];
-    return rc;
-}
-
-/* Replaces unforced parts of an arm with the pair that ran. */
-static ncclResult_t records_resolve_ran(const struct mock_csv *csv,
-                                        struct mock_record *record)
-{
-    ncclResult_t rc = mock_csv_word(csv, RAN_ALGORITHM, &record->algo);
-
-    if (rc == ncclSuccess)
-        rc = mock_csv_word(csv, RAN_PROTOCOL, &record->proto);
     return rc;
 }
 
@@ -196,12 +162,25 @@ static bool records_select(const struct mock_model *model, int coll,
                              proto_ret, NULL);
 }
 
-/* Replaces "auto" with NCCL's choice. */
-static ncclResult_t records_resolve_auto(const struct mock_csv *csv,
-                                         const struct mock_model *model,
-                                         struct mock_record *record)
+/* Resolves the row's pair to NCCL's choice; if the row forces only an
+ * algorithm, a protocol or channels, to the pair that ran if it is recorded. */
+static ncclResult_t records_resolve(const struct mock_csv *csv,
+                                    const struct mock_model *model,
+                                    struct mock_record *record)
 {
-    if ((record->algo < 0) != (record->proto < 0))
+    const bool is_half = (record->algo < 0) != (record->proto < 0);
+
+    record->is_auto = record->algo < 0 || record->proto < 0;
+    if (!record->is_auto)
+        return ncclSuccess;
+    if ((is_half || record->n_channels != 0) &&
+        mock_csv_has(csv, RAN_ALGORITHM) && mock_csv_has(csv, RAN_PROTOCOL)) {
+        ncclResult_t rc = mock_csv_word(csv, RAN_ALGORITHM, &record->algo);
+
+        MOCK_THEN(rc, mock_csv_word(csv, RAN_PROTOCOL, &record->proto));
+        return rc;
+    }
+    if (is_half)
         return mock_csv_fail(csv, record->line,
                              "only one of algorithm and protocol is auto");
     if (record->n_channels != 0)
@@ -213,25 +192,7 @@ static ncclResult_t records_resolve_auto(const struct mock_csv *csv,
     return ncclSuccess;
 }
 
-/* Resolves the row's pair; if the row forces only an algorithm, a protocol or
- * channels, the pair that ran if it is recorded. */
-static ncclResult_t records_resolve(const struct mock_csv *csv,
-                                    const struct mock_model *model,
-                                    struct mock_record *record)
-{
-    bool is_own =
-        record->algo < 0 && record->proto < 0 && record->n_channels == 0;
-
-    record->is_auto = record->algo < 0 || record->proto < 0;
-    if (!record->is_auto)
-        return ncclSuccess;
-    if (!is_own && mock_csv_has(csv, RAN_ALGORITHM) &&
-        mock_csv_has(csv, RAN_PROTOCOL))
-        return records_resolve_ran(csv, record);
-    return records_resolve_auto(csv, model, record);
-}
-
-/* Resolves the pair of the reduce-scatter.  A row that forces only a part of a
+/* Resolves the pair of the reduce-scatter. A row that forces only a part of a
  * pair is not wanted: it does not say what ran there. */
 static ncclResult_t records_resolve_scatter(const struct mock_csv *csv,
                                             const struct mock_model *model,
@@ -258,33 +219,6 @@ static ncclResult_t records_resolve_scatter(const struct mock_csv *csv,
                          "auto, but NCCL has no choice for reducescatter");
 }
 
-static ncclResult_t records_check_pair(const struct mock_csv *csv,
-                                       const struct mock_record *record)
-{
-    if (record->algo >= NCCL_NUM_ALGORITHMS ||
-        mock_kernel_exists(record->coll, record->algo, record->proto))
-        return ncclSuccess;
-    return mock_csv_fail(csv, record->line, "NCCL has no %s/%s for %s",
-                         mock_word(&mock_algos, record->algo),
-                         mock_word(&mock_protos, record->proto),
-                         mock_word(&mock_colls, record->coll));
-}
-
-static ncclResult_t records_read_columns(const struct mock_csv *csv,
-                                         bool is_overlap,
-                                         struct mock_record *record)
-{
-    ncclResult_t rc = mock_csv_read(csv, record);
-
-    if (rc == ncclSuccess)
-        rc = records_read_pair(csv, is_overlap, record);
-    if (rc == ncclSuccess)
-        rc = records_check_times(csv, record);
-    if (rc == ncclSuccess)
-        rc = records_read_source(csv, record);
-    return rc;
-}
-
 /*
  * Reads the current row. *wanted_ret is false for a row of overlap.csv that is
  * not of a known pair and a GEMM in bf16: `steptune iterate` also writes
@@ -299,35 +233,26 @@ static ncclResult_t records_read(const struct mock_csv *csv, bool is_overlap,
 
     memset(record, 0, sizeof(*record));
     record->line = mock_csv_line(csv);
-    *wanted_ret = !is_overlap || (records_find_mode(csv, &record->mode) &&
-                                  !records_is_foreign(csv));
+    *wanted_ret = !is_overlap || records_find_mode(csv, &record->mode);
     if (!*wanted_ret)
         return ncclSuccess;
     rc = records_read_columns(csv, is_overlap, record);
-    if (rc == ncclSuccess)
-        rc = records_resolve(csv, model, record);
+    MOCK_THEN(rc, records_resolve(csv, model, record));
     *wanted_ret = record->algo >= 0 && record->proto >= 0;
-    if (rc == ncclSuccess && *wanted_ret)
-        rc = records_check_pair(csv, record);
-    if (rc == ncclSuccess && *wanted_ret && record->mode == MOCK_MODE_FSDP)
-        rc = records_resolve_scatter(csv, model, record, wanted_ret);
-    return rc;
+    if (rc != ncclSuccess || !*wanted_ret)
+        return rc;
+    if (record->algo < NCCL_NUM_ALGORITHMS &&
+        !mock_kernel_exists(record->coll, record->algo, record->proto))
+        return mock_csv_fail(csv, record->line, "NCCL has no %s/%s for %s",
+                             mock_word(&mock_algos, record->algo),
+                             mock_word(&mock_protos, record->proto),
+                             mock_word(&mock_colls, record->coll));
+    return record->mode == MOCK_MODE_FSDP
+               ? records_resolve_scatter(csv, model, record, wanted_ret)
+               : ncclSuccess;
 }
 
 /* ---- all rows ---- */
-
-static bool records_grow(struct mock_records *records)
-{
-    int capacity = records->capacity == 0 ? 256 : 2 * records->capacity;
-    struct mock_record *list =
-        realloc(records->list, (size_t)capacity * sizeof(*list));
-
-    if (list == NULL)
-        return false;
-    records->list = list;
-    records->capacity = capacity;
-    return true;
-}
 
 static ncclResult_t records_read_all(struct mock_csv *csv, bool is_overlap,
                                      const struct mock_model *model,
@@ -338,12 +263,18 @@ static ncclResult_t records_read_all(struct mock_csv *csv, bool is_overlap,
         bool wanted = false;
         ncclResult_t rc = mock_csv_next(csv, &row);
 
-        if (rc != ncclSuccess)
+        if (rc != ncclSuccess || !row)
             return rc;
-        if (!row)
-            return ncclSuccess;
-        if (records->n == records->capacity && !records_grow(records))
-            return mock_fail_memory();
+        if (records->n == records->capacity) {
+            int capacity = records->n == 0 ? 256 : 2 * records->n;
+            struct mock_record *list =
+                realloc(records->list, (size_t)capacity * sizeof(*list));
+
+            if (list == NULL)
+                return mock_fail_memory();
+            records->list = list;
+            records->capacity = capacity;
+        }
         rc = records_read(csv, is_overlap, model, &records->list[records->n],
                           &wanted);
         if (rc != ncclSuccess)
@@ -390,29 +321,6 @@ static int records_compare_key_only(const void *a, const void *b)
     return records_compare_key(a, b);
 }
 
-/* Averages the 'n' records from 'first' on, which share a key. */
-static void records_average(const struct mock_record *first, int n,
-                            struct mock_record *pooled)
-{
-    *pooled = *first;
-    pooled->mean = pooled->median = pooled->p95 = pooled->min = 0;
-    pooled->log_slowdown = 0;
-    for (const struct mock_record *r = first; r < first + n; r++) {
-        pooled->mean += r->mean;
-        pooled->median += r->median;
-        pooled->p95 += r->p95;
-        pooled->min += r->min;
-        pooled->log_slowdown += r->log_slowdown;
-        if (r->source > pooled->source)
-            pooled->source = r->source;
-    }
-    pooled->mean /= n;
-    pooled->median /= n;
-    pooled->p95 /= n;
-    pooled->min /= n;
-    pooled->log_slowdown /= n;
-}
-
 /* The number of records from 'r' on that share its key. */
 static int records_count_alike(const struct mock_record *r,
                                const struct mock_record *end)
@@ -424,38 +332,26 @@ static int records_count_alike(const struct mock_record *r,
     return n;
 }
 
+/* Two forced rows of one key are refused. */
 static ncclResult_t records_check_twins(const struct mock_csv *csv,
-                                        const struct mock_record *list, int n)
+                                        const struct mock_records *records)
 {
     const struct mock_record *forced = NULL;
 
-    for (int i = 0; i < n; i++) {
-        if (list[i].is_auto)
-            continue;
-        if (forced != NULL)
-            return mock_csv_fail(csv, list[i].line,
+    for (int i = 0; i < records->n; i++) {
+        const struct mock_record *r = &records->list[i];
+
+        if (i == 0 || records_compare_key(r, r - 1) != 0)
+            forced = NULL;
+        if (!r->is_auto && forced != NULL)
+            return mock_csv_fail(csv, r->line,
                                  "the same as line %d: one size, pair, channel "
                                  "count, run and round",
                                  forced->line);
-        forced = &list[i];
+        if (!r->is_auto)
+            forced = r;
     }
     return ncclSuccess;
-}
-
-static ncclResult_t records_check_all_twins(const struct mock_csv *csv,
-                                            const struct mock_records *records)
-{
-    const struct mock_record *end = records->list + records->n;
-    ncclResult_t rc = ncclSuccess;
-
-    for (const struct mock_record *r = records->list;
-         r < end && rc == ncclSuccess;) {
-        int n = records_count_alike(r, end);
-
-        rc = records_check_twins(csv, r, n);
-        r += n;
-    }
-    return rc;
 }
 
 static void records_sort(struct mock_records *records)
@@ -470,26 +366,28 @@ void mock_records_pool(struct mock_records *records)
     int n_pooled = 0;
 
     records_sort(records);
-    for (const struct mock_record *r = records->list; r < end;) {
-        const int n = records_count_alike(r, end);
-        struct mock_record pooled;
+    for (const struct mock_record *first = records->list; first < end;) {
+        const int n = records_count_alike(first, end);
+        struct mock_record mean = *first;
 
-        records_average(r, n, &pooled);
-        r += n;
-        records->list[n_pooled++] = pooled;
+        mean.mean = mean.median = mean.p95 = mean.min = mean.log_slowdown = 0;
+        for (const struct mock_record *r = first; r < first + n; r++) {
+            mean.mean += r->mean;
+            mean.median += r->median;
+            mean.p95 += r->p95;
+            mean.min += r->min;
+            mean.log_slowdown += r->log_slowdown;
+            mean.source = mock_worse_source(mean.source, r->source);
+        }
+        mean.mean /= n;
+        mean.median /= n;
+        mean.p95 /= n;
+        mean.min /= n;
+        mean.log_slowdown /= n;
+        first += n;
+        records->list[n_pooled++] = mean;
     }
     records->n = n_pooled;
-}
-
-/* `steptune iterate` counts rounds from 0. */
-static void records_count_from_1(struct mock_records *records)
-{
-    bool has_0 = false;
-
-    for (int i = 0; i < records->n; i++)
-        has_0 |= records->list[i].round == 0;
-    for (int i = 0; i < records->n; i++)
-        records->list[i].round += has_0;
 }
 
 ncclResult_t mock_records_load(const char *path, bool is_overlap,
@@ -498,6 +396,7 @@ ncclResult_t mock_records_load(const char *path, bool is_overlap,
 {
     struct mock_field fields[N_OVERLAP_FIELDS];
     struct mock_csv *csv;
+    bool counts_from_0 = false;
     ncclResult_t rc;
 
     memcpy(fields, record_fields, sizeof(fields));
@@ -514,14 +413,17 @@ ncclResult_t mock_records_load(const char *path, bool is_overlap,
                        is_overlap ? " of a GEMM in bf16 and a collective" : "");
     if (rc == ncclSuccess) {
         records_sort(records_ret);
-        rc = records_check_all_twins(csv, records_ret);
+        rc = records_check_twins(csv, records_ret);
     }
-    if (rc == ncclSuccess)
-        mock_records_pool(records_ret);
-    if (rc == ncclSuccess && is_overlap)
-        records_count_from_1(records_ret);
     mock_csv_close(csv);
-    return rc;
+    if (rc != ncclSuccess)
+        return rc;
+    mock_records_pool(records_ret);
+    for (int i = 0; i < records_ret->n && is_overlap; i++)
+        counts_from_0 |= records_ret->list[i].round == 0;
+    for (int i = 0; i < records_ret->n; i++) /* `steptune iterate` does */
+        records_ret->list[i].round += counts_from_0;
+    return ncclSuccess;
 }
 
 const struct mock_record *mock_records_find(const struct mock_records *records,
