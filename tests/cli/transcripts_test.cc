@@ -116,9 +116,10 @@ std::vector<Step> Parse(const std::string &text)
 
 std::string Escaped(const std::string &line, bool is_err)
 {
-    const bool is_other = line != "" && strchr("$#?>\\", line[0]) != nullptr;
-    return (is_other || (!is_err && BeginsWith(line, "2> ")) ? "\\" : "") +
-           line;
+    for (const char *other : {"$ ", "? ", "#", ">", "\\", "2> "})
+        if (BeginsWith(line, other) && !is_err)
+            return "\\" + line;
+    return line;
 }
 
 // ---- running ----
@@ -299,8 +300,8 @@ TEST_P(Transcript, Shows)
     Play(&steps);
     if (getenv("STEPTUNE_UPDATE_EXPECTED") != nullptr)
         std::ofstream(GetParam()) << Updated(steps);
-    else
-        EXPECT_EQ("", Faults(steps, GetParam()));
+    else if (const std::string faults = Faults(steps, GetParam()); faults != "")
+        FAIL() << faults;
 }
 
 INSTANTIATE_TEST_SUITE_P(, Transcript, testing::ValuesIn(Transcripts()),
