@@ -22,11 +22,6 @@ static uint64_t board_load(const uint64_t *word)
     return __atomic_load_n(word, __ATOMIC_SEQ_CST);
 }
 
-static void board_store(uint64_t *word, uint64_t value)
-{
-    __atomic_store_n(word, value, __ATOMIC_SEQ_CST);
-}
-
 static bool board_swap(uint64_t *word, uint64_t old, uint64_t value)
 {
     return __atomic_compare_exchange_n(word, &old, value, false,
@@ -60,8 +55,6 @@ static uint64_t *board_slot(struct stp_board *board,
     return &board->ring[epoch % step->n_slots];
 }
 
-/* ---- accesses of a step to the next epoch ---- */
-
 static enum stage board_settle(struct stp_board_step *step, uint64_t head)
 {
     step->decision = (uint32_t)(head & STP_BOARD_DECISION);
@@ -69,159 +62,82 @@ static enum stage board_settle(struct stp_board_step *step, uint64_t head)
     return NOTE_PROGRESS;
 }
 
-static enum stage board_read_head(struct stp_board_step *step,
-                                  struct stp_board *board)
+/* The next access of a step to the next epoch. */
+static enum stage board_access_epoch(struct stp_board_step *step,
+                                     struct stp_board *board)
 {
-    step->head = board_load(&board->head.word);
-    if (board_head_epoch(step->head) == step->epoch)
-        return board_settle(step, step->head);
-    if (!board_is_behind(board_head_epoch(step->head), step->epoch))
-        return READ_OWN_SLOT;
-    if (step->head & STP_BOARD_FROZEN)
-        return board_settle(step, step->head);
-    return READ_LAST_SLOT;
-}
+    const uint32_t last = board_head_epoch(step->head);
+    uint64_t word;
+    uint32_t lag;
 
-static enum stage board_read_own_slot(struct stp_board_step *step,
-                                      struct stp_board *board)
-{
-    return board_settle(step, board_load(board_slot(board, step, step->epoch)));
-}
-
-/* The slot may hold the last epoch, or a later one if this rank was stopped. */
-static enum stage board_read_last_slot(struct stp_board_step *step,
-                                       struct stp_board *board)
-{
-    uint32_t last = board_head_epoch(step->head);
-
-    step->old = board_load(board_slot(board, step, last));
-    return board_is_behind(board_head_epoch(step->old), last) ? SAVE_HEAD
-                                                              : READ_FLOOR;
-}
-
-static enum stage board_save_head(struct stp_board_step *step,
-                                  struct stp_board *board)
-{
-    board_swap(board_slot(board, step, board_head_epoch(step->head)), step->old,
-               step->head);
-    return READ_FLOOR;
-}
-
-static enum stage board_read_floor(struct stp_board_step *step,
-                                   struct stp_board *board)
-{
-    step->lag = board_epochs_ahead(step->epoch,
-                                   (uint32_t)board_load(&board->floor.word));
-    if (step->lag <= step->n_slots)
-        return READ_PROPOSAL;
-    step->i = 0;
-    step->lag = 0;
-    return READ_PROGRESS;
-}
-
-static enum stage board_read_progress(struct stp_board_step *step,
-                                      struct stp_board *board)
-{
-    uint64_t done = board_load(&board->progress[step->i].word);
-    uint32_t lag = board_epochs_ahead(step->epoch, (uint32_t)done);
-
-    /* After this rank was stopped, a rank ahead of it seems very far behind;
-     * but then head has moved, too, and this rank's swap fails. */
-    if (lag > step->lag)
-        step->lag = lag;
-    if (++step->i < step->n_ranks)
+    switch (step->stage) {
+    case READ_HEAD:
+        step->head = board_load(&board->head.word);
+        if (board_head_epoch(step->head) == step->epoch)
+            return board_settle(step, step->head);
+        if (!board_is_behind(board_head_epoch(step->head), step->epoch))
+            return READ_OWN_SLOT;
+        if (step->head & STP_BOARD_FROZEN)
+            return board_settle(step, step->head);
+        return READ_LAST_SLOT;
+    case READ_OWN_SLOT:
+        return board_settle(step,
+                            board_load(board_slot(board, step, step->epoch)));
+    case READ_LAST_SLOT:
+        /* It may hold the last epoch, or a later one if this rank was stopped.
+         */
+        step->old = board_load(board_slot(board, step, last));
+        return board_is_behind(board_head_epoch(step->old), last) ? SAVE_HEAD
+                                                                  : READ_FLOOR;
+    case SAVE_HEAD:
+        board_swap(board_slot(board, step, last), step->old, step->head);
+        return READ_FLOOR;
+    case READ_FLOOR:
+        step->lag = board_epochs_ahead(
+            step->epoch, (uint32_t)board_load(&board->floor.word));
+        if (step->lag <= step->n_slots)
+            return READ_PROPOSAL;
+        step->i = 0;
+        step->lag = 0;
         return READ_PROGRESS;
-    if (step->lag <= step->n_slots)
-        return RAISE_FLOOR;
-    step->next = STP_BOARD_FROZEN | (step->head & STP_BOARD_PARITY);
-    return DECIDE;
-}
-
-static enum stage board_raise_floor(struct stp_board_step *step,
-                                    struct stp_board *board)
-{
-    board_store(&board->floor.word, board_epochs_ahead(step->epoch, step->lag));
-    return READ_PROPOSAL;
-}
-
-static enum stage board_read_proposal(struct stp_board_step *step,
-                                      struct stp_board *board)
-{
-    uint64_t proposal = board_load(&board->proposal.word);
-
-    step->next = proposal & STP_BOARD_PARITY;
-    if (board_is_untaken(proposal, step->head))
-        step->next |= proposal & STP_BOARD_DECISION;
-    return DECIDE;
-}
-
-static enum stage board_decide(struct stp_board_step *step,
-                               struct stp_board *board)
-{
-    step->next |= (uint64_t)step->epoch << 33;
-    if (!board_swap(&board->head.word, step->head, step->next))
-        return READ_HEAD; /* another rank moved head */
-    return board_settle(step, step->next);
-}
-
-/* Released after the ring was read; if others see it later, this rank only
- * looks slower than it is.  A step of a rank that is behind then never waits
- * for its own stores elsewhere. */
-static enum stage board_note_progress(struct stp_board_step *step,
-                                      struct stp_board *board)
-{
-    __atomic_store_n(&board->progress[step->rank].word, step->epoch,
-                     __ATOMIC_RELEASE);
-    return DONE;
-}
-
-/* ---- accesses of a step that puts a proposal ---- */
-
-static enum stage board_read_last_proposal(struct stp_board_step *step,
-                                           struct stp_board *board)
-{
-    step->old = board_load(&board->proposal.word);
-    return CHECK_TAKEN;
-}
-
-static enum stage board_check_taken(struct stp_board_step *step,
-                                    struct stp_board *board)
-{
-    step->head = board_load(&board->head.word);
-    if (board_is_untaken(step->old, step->head) ||
-        (step->head & STP_BOARD_FROZEN))
+    case READ_PROGRESS:
+        /* After this rank was stopped, a rank ahead of it seems very far
+         * behind; but then head has moved, too, and this rank's swap fails. */
+        word = board_load(&board->progress[step->i].word);
+        lag = board_epochs_ahead(step->epoch, (uint32_t)word);
+        if (lag > step->lag)
+            step->lag = lag;
+        if (++step->i < step->n_ranks)
+            return READ_PROGRESS;
+        if (step->lag <= step->n_slots)
+            return RAISE_FLOOR;
+        step->next = STP_BOARD_FROZEN | (step->head & STP_BOARD_PARITY);
+        return DECIDE;
+    case RAISE_FLOOR:
+        __atomic_store_n(&board->floor.word,
+                         board_epochs_ahead(step->epoch, step->lag),
+                         __ATOMIC_SEQ_CST);
+        return READ_PROPOSAL;
+    case READ_PROPOSAL:
+        word = board_load(&board->proposal.word);
+        step->next = word & STP_BOARD_PARITY;
+        if (board_is_untaken(word, step->head))
+            step->next |= word & STP_BOARD_DECISION;
+        return DECIDE;
+    case DECIDE:
+        step->next |= (uint64_t)step->epoch << 33;
+        if (!board_swap(&board->head.word, step->head, step->next))
+            return READ_HEAD; /* another rank moved head */
+        return board_settle(step, step->next);
+    default: /* NOTE_PROGRESS */
+        /* Released after the ring was read; if others see it later, this rank
+         * only looks slower than it is.  A step of a rank that is behind then
+         * never waits for its own stores elsewhere. */
+        __atomic_store_n(&board->progress[step->rank].word, step->epoch,
+                         __ATOMIC_RELEASE);
         return DONE;
-    return PUT;
+    }
 }
-
-static enum stage board_put(struct stp_board_step *step,
-                            struct stp_board *board)
-{
-    uint64_t sequence = (step->old >> 32) + 1;
-
-    step->is_put = board_swap(&board->proposal.word, step->old,
-                              sequence << 32 | step->decision);
-    return DONE;
-}
-
-static enum stage (*const board_accesses[])(struct stp_board_step *,
-                                            struct stp_board *) = {
-    [READ_HEAD] = board_read_head,
-    [READ_OWN_SLOT] = board_read_own_slot,
-    [READ_LAST_SLOT] = board_read_last_slot,
-    [SAVE_HEAD] = board_save_head,
-    [READ_FLOOR] = board_read_floor,
-    [READ_PROGRESS] = board_read_progress,
-    [RAISE_FLOOR] = board_raise_floor,
-    [READ_PROPOSAL] = board_read_proposal,
-    [DECIDE] = board_decide,
-    [NOTE_PROGRESS] = board_note_progress,
-    [READ_LAST_PROPOSAL] = board_read_last_proposal,
-    [CHECK_TAKEN] = board_check_taken,
-    [PUT] = board_put,
-};
-
-/* ---- the interface ---- */
 
 size_t stp_board_bytes(size_t n_ranks)
 {
@@ -244,7 +160,28 @@ void stp_board_begin_proposal(struct stp_board_step *step, uint32_t decision)
 
 bool stp_board_access(struct stp_board_step *step, struct stp_board *board)
 {
-    step->stage = board_accesses[step->stage](step, board);
+    switch (step->stage) {
+    case READ_LAST_PROPOSAL:
+        step->old = board_load(&board->proposal.word);
+        step->stage = CHECK_TAKEN;
+        break;
+    case CHECK_TAKEN:
+        step->head = board_load(&board->head.word);
+        step->stage = board_is_untaken(step->old, step->head) ||
+                              (step->head & STP_BOARD_FROZEN)
+                          ? DONE
+                          : PUT;
+        break;
+    case PUT:
+        step->is_put =
+            board_swap(&board->proposal.word, step->old,
+                       ((step->old >> 32) + 1) << 32 | step->decision);
+        step->stage = DONE;
+        break;
+    default:
+        step->stage = board_access_epoch(step, board);
+        break;
+    }
     return step->stage != DONE;
 }
 

@@ -91,88 +91,61 @@ static bool speech_take_tickets(struct speech *s, size_t n)
     return false;
 }
 
-static bool speech_append_row(struct speech *s, const struct stp_identity *from,
-                              size_t n)
-{
-    struct stp_host_row row = {.identity = *from, .n_ranks = (uint32_t)n};
-    char key[KEY_TEXT];
-
-    snprintf(row.name, sizeof(row.name), "%s", s->hosts->store->host);
-    return stp_client_append(&s->client, speech_key(s, "hosts", key), &row,
-                             sizeof(row));
-}
-
-static bool speech_compare(struct speech *s, const struct stp_fingerprint *own)
-{
-    const size_t size = STP_N_FINGERPRINT_DECIDES * sizeof(own->part[0]);
-    struct stp_fingerprint reference;
-    char key[KEY_TEXT];
-    size_t size_now = 0;
-
-    if (!stp_client_compare_set(&s->client, speech_key(s, "reference", key),
-                                own->part, size, NULL, &reference,
-                                sizeof(reference), &size_now))
-        return false;
-    s->differs |=
-        size_now != size || memcmp(reference.part, own->part, size) != 0;
-    return true;
-}
-
-/* The full rows from 'i' on with the same fingerprint. */
-static size_t speech_count_run(const struct stp_hosts *h, size_t i)
-{
-    size_t n = 0;
-
-    while (i + n < h->n_ranks && stp_identity_is_full(&h->identities[i + n]) &&
-           memcmp(&h->identities[i + n].fingerprint,
-                  &h->identities[i].fingerprint,
-                  sizeof(struct stp_fingerprint)) == 0)
-        n++;
-    return n;
-}
-
-/* Tells the store of the ranks that joined since. */
+/* Tells the store of the ranks that joined since, those of one fingerprint at
+ * once. */
 static bool speech_say_ranks(struct speech *s)
 {
-    size_t n;
+    const struct stp_hosts *h = s->hosts;
+    const size_t size = STP_N_FINGERPRINT_DECIDES * sizeof(uint64_t);
 
-    while ((n = speech_count_run(s->hosts, s->n_said)) > 0) {
-        const struct stp_identity *from = &s->hosts->identities[s->n_said];
+    for (;;) {
+        const struct stp_identity *from = &h->identities[s->n_said];
+        struct stp_host_row row;
+        struct stp_fingerprint reference;
+        char key[KEY_TEXT];
+        size_t n = 0, size_now = 0;
 
-        if (!speech_take_tickets(s, n) || !speech_append_row(s, from, n) ||
-            !speech_compare(s, &from->fingerprint) ||
-            !speech_add(s, "arrived", n, &s->n_arrived))
+        while (s->n_said + n < h->n_ranks && stp_identity_is_full(&from[n]) &&
+               memcmp(&from[n].fingerprint, &from->fingerprint,
+                      sizeof(struct stp_fingerprint)) == 0)
+            n++;
+        if (n == 0)
+            return true;
+        row = (struct stp_host_row){.identity = *from, .n_ranks = (uint32_t)n};
+        snprintf(row.name, sizeof(row.name), "%s", h->store->host);
+        if (!speech_take_tickets(s, n) ||
+            !stp_client_append(&s->client, speech_key(s, "hosts", key), &row,
+                               sizeof(row)) ||
+            !stp_client_compare_set(&s->client, speech_key(s, "reference", key),
+                                    from->fingerprint.part, size, NULL,
+                                    &reference, sizeof(reference), &size_now))
+            return false;
+        s->differs |= size_now != size ||
+                      memcmp(reference.part, from->fingerprint.part, size) != 0;
+        if (!speech_add(s, "arrived", n, &s->n_arrived))
             return false;
         s->n_said += n;
     }
-    return true;
-}
-
-/* The more ranks there are, the more hosts may ask. */
-static void speech_nap(const struct speech *s, unsigned *ms)
-{
-    const unsigned max_ms =
-        NAP_MAX_MS + (unsigned)(s->hosts->n_ranks / NAP_RANKS_PER_MS);
-    const struct timespec nap = {.tv_nsec = *ms * 1000000L};
-
-    nanosleep(&nap, NULL);
-    *ms = *ms < max_ms / 2 ? *ms * 2 : max_ms;
 }
 
 /* Until all ranks of all hosts arrived, or the time is over; false if the store
  * was lost. */
 static bool speech_gather(struct speech *s)
 {
-    unsigned nap_ms = NAP_MS;
+    const struct stp_hosts *h = s->hosts;
+    /* The more ranks there are, the more hosts may ask. */
+    const unsigned max_ms =
+        NAP_MAX_MS + (unsigned)(h->n_ranks / NAP_RANKS_PER_MS);
 
-    for (;;) {
+    for (unsigned ms = NAP_MS;; ms = ms < max_ms / 2 ? ms * 2 : max_ms) {
+        const struct timespec nap = {.tv_nsec = ms * 1000000L};
+
         if (!speech_say_ranks(s))
             return false;
-        if (s->n_arrived >= s->hosts->n_ranks ||
-            stp_now_ms() >= s->deadline_ms ||
-            s->hosts->is_hushed(s->hosts->user))
+        if (s->n_arrived >= h->n_ranks || stp_now_ms() >= s->deadline_ms ||
+            h->is_hushed(h->user))
             return true;
-        speech_nap(s, &nap_ms);
+        nanosleep(&nap, NULL);
         if (!speech_add(s, "arrived", 0, &s->n_arrived))
             return false;
     }
@@ -204,12 +177,22 @@ static bool speech_refuse(struct speech *s)
            speech_add(s, "arrived", s->hosts->n_ranks, &s->n_arrived);
 }
 
-static bool speech_await_decision(struct speech *s)
+static bool speech_get_ready(struct speech *s)
 {
+    const struct stp_hosts *h = s->hosts;
     char now[WORD_TEXT] = "";
     char key[KEY_TEXT];
-    size_t size = 0;
+    size_t n_ready = 0, size = 0;
 
+    if (s->differs || s->n_arrived != h->n_ranks || h->is_hushed(h->user) ||
+        !h->commit(h->user))
+        return speech_refuse(s);
+    s->is_counted = true;
+    if (!speech_add(s, "ready", s->n_said, &n_ready))
+        return false;
+    if (n_ready == h->n_ranks)
+        return speech_decide(s, FOLLOW);
+    /* Another host decides. */
     s->client.deadline_ms = s->deadline_ms;
     if (!stp_client_get(&s->client, speech_key(s, "decided", key), now,
                         sizeof(now) - 1, &size))
@@ -218,86 +201,38 @@ static bool speech_await_decision(struct speech *s)
     return true;
 }
 
-static bool speech_get_ready(struct speech *s)
-{
-    size_t n_ready = 0;
-
-    if (s->differs || s->n_arrived != s->hosts->n_ranks ||
-        s->hosts->is_hushed(s->hosts->user) ||
-        !s->hosts->commit(s->hosts->user))
-        return speech_refuse(s);
-    s->is_counted = true;
-    if (!speech_add(s, "ready", s->n_said, &n_ready))
-        return false;
-    return n_ready == s->hosts->n_ranks ? speech_decide(s, FOLLOW)
-                                        : speech_await_decision(s);
-}
-
-/* A store that was started anew, without its keys, does not know whether the
- * hosts decided; a host that is not ready knows that they did not. */
-static bool speech_check_keys(struct speech *s)
-{
-    char key[KEY_TEXT];
-    bool is_there = false;
-
-    if (!s->is_counted)
-        return true;
-    if (!stp_client_check(&s->client, speech_key(s, "reference", key),
-                          &is_there))
-        return false;
-    snprintf(s->client.why, sizeof(s->client.why), "its keys are gone");
-    return is_there;
-}
-
 /* After the store was lost, or the time was over while this host waited: what
  * is decided, on another connection.  A host without a generation has nothing
  * to settle. */
 static void speech_settle(struct speech *s)
 {
     const struct stp_client lost = s->client;
+    bool is_there = true, is_open;
+    char key[KEY_TEXT];
 
     if (!s->has_generation)
         return;
     stp_client_close(&s->client);
-    if (!speech_connect(s, stp_now_ms() + SETTLE_MS))
-        memcpy(s->client.why, lost.why, sizeof(lost.why));
-    else if (speech_check_keys(s) && !speech_refuse(s))
+    is_open = speech_connect(s, stp_now_ms() + SETTLE_MS);
+    /* A store that was started anew, without its keys, does not know whether
+     * the hosts decided; a host that is not ready knows that they did not. */
+    if (is_open && s->is_counted) {
+        if (!stp_client_check(&s->client, speech_key(s, "reference", key),
+                              &is_there))
+            return;
+        if (!is_there)
+            snprintf(s->client.why, sizeof(s->client.why), "its keys are gone");
+    }
+    if (!is_open || (is_there && !speech_refuse(s)))
         memcpy(s->client.why, lost.why, sizeof(lost.why));
 }
 
 /* ---- in words ---- */
 
-static void speech_explain_lost(const struct speech *s, const char *place,
-                                char *why, size_t size)
-{
-    if (s->is_counted)
-        snprintf(why, size,
-                 "%s was lost when all hosts held the same, before it said "
-                 "that all know (%s): others may follow their rules, and the "
-                 "job then hangs",
-                 place, s->client.why);
-    else
-        snprintf(why, size,
-                 "%s, where hosts compare what they hold, %s: %s "
-                 "(STEPTUNE_AGREE=shm compares within hosts only)",
-                 place, s->has_generation ? "was lost" : "cannot be used",
-                 s->client.why);
-}
-
 static int speech_order_rows(const void *a, const void *b)
 {
     return strncmp(((const struct stp_host_row *)a)->name,
                    ((const struct stp_host_row *)b)->name, STP_HOST_NAME);
-}
-
-static void speech_explain_rows(struct speech *s, struct stp_host_row *rows,
-                                size_t n, const char *place, char *why,
-                                size_t size)
-{
-    const struct stp_hosts *h = s->hosts;
-
-    qsort(rows, n, sizeof(*rows), speech_order_rows);
-    stp_hosts_explain(rows, n, &h->identities[0], h->n_ranks, place, why, size);
 }
 
 static void speech_explain(struct speech *s, char *why, size_t size)
@@ -310,16 +245,32 @@ static void speech_explain(struct speech *s, char *why, size_t size)
     size_t n_bytes = 0;
 
     stp_store_describe(&h->store->address, place);
+    if (s->decision[0] == '\0' && s->is_counted) {
+        snprintf(why, size,
+                 "%s was lost when all hosts held the same, before it said "
+                 "that all know (%s): others may follow their rules, and the "
+                 "job then hangs",
+                 place, s->client.why);
+        return;
+    }
     if (s->decision[0] == '\0') {
-        speech_explain_lost(s, place, why, size);
+        snprintf(why, size,
+                 "%s, where hosts compare what they hold, %s: %s "
+                 "(STEPTUNE_AGREE=shm compares within hosts only)",
+                 place, s->has_generation ? "was lost" : "cannot be used",
+                 s->client.why);
         return;
     }
     rows = malloc(max);
     s->client.deadline_ms = stp_now_ms() + SETTLE_MS;
     if (rows != NULL && stp_client_get(&s->client, speech_key(s, "hosts", key),
-                                       rows, max, &n_bytes))
-        speech_explain_rows(s, rows, n_bytes / sizeof(*rows), place, why, size);
-    else
+                                       rows, max, &n_bytes)) {
+        const size_t n = n_bytes / sizeof(*rows);
+
+        qsort(rows, n, sizeof(*rows), speech_order_rows);
+        stp_hosts_explain(rows, n, &h->identities[0], h->n_ranks, place, why,
+                          size);
+    } else
         snprintf(why, size, "the hosts decided in %s to step aside", place);
     free(rows);
 }

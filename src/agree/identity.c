@@ -118,15 +118,6 @@ static void list_add_process(struct list *list, int32_t pid)
     list_add(list, pid);
 }
 
-static bool identities_are_numbered(const struct stp_identity *identities,
-                                    size_t n)
-{
-    for (size_t i = 0; i < n; i++)
-        if (stp_identity_is_full(&identities[i]) && identities[i].number < 0)
-            return false;
-    return true;
-}
-
 static const struct {
     const char *one, *more;
 } identity_predicates[STP_N_FINGERPRINT_DECIDES] = {
@@ -164,136 +155,101 @@ static const char *identity_predicate(const struct stp_identity *other,
                   : identity_predicates[part].more;
 }
 
-static void identities_explain_part(const struct stp_identity *identities,
-                                    size_t n, size_t own, int part,
-                                    struct text *text)
+void stp_identities_explain(const struct stp_identity *identities, size_t n,
+                            size_t n_needed, size_t own, char *buf, size_t size)
 {
-    bool are_numbered = identities_are_numbered(identities, n);
-    struct list list = {.n = 0};
-    size_t last = own;
+    const int part = identities_find_part(identities, n, own);
+    struct text text = {buf, size};
+    struct list list = {.n = 0}; /* of ranks that differ or are missing */
+    size_t n_joined = 0, last = own;
+    bool are_numbered = true; /* all that have joined */
 
-    for (size_t i = 0; i < n; i++) {
-        if (!stp_identity_is_full(&identities[i]) ||
-            !identity_differs(&identities[i], &identities[own], part))
-            continue;
-        last = i;
-        if (are_numbered)
-            list_add(&list, identities[i].number);
-        else
-            list_add_process(&list, identities[i].pid);
-    }
-    text_append_list(text, are_numbered ? "rank" : "process",
-                     are_numbered ? "ranks" : "processes", list.items, list.n);
-    text_append(text, " %s",
-                identity_predicate(&identities[last], &identities[own], part,
-                                   list.n == 1));
-}
-
-static bool identities_have_number(const struct stp_identity *identities,
-                                   size_t n, int32_t number)
-{
     for (size_t i = 0; i < n; i++)
-        if (stp_identity_is_full(&identities[i]) &&
-            identities[i].number == number)
-            return true;
-    return false;
-}
+        if (stp_identity_is_full(&identities[i])) {
+            n_joined++;
+            are_numbered &= identities[i].number >= 0;
+        }
+    if (part < STP_N_FINGERPRINT_DECIDES) {
+        for (size_t i = 0; i < n; i++) {
+            if (!stp_identity_is_full(&identities[i]) ||
+                !identity_differs(&identities[i], &identities[own], part))
+                continue;
+            last = i;
+            if (are_numbered)
+                list_add(&list, identities[i].number);
+            else
+                list_add_process(&list, identities[i].pid);
+        }
+        text_append_list(&text, are_numbered ? "rank" : "process",
+                         are_numbered ? "ranks" : "processes", list.items,
+                         list.n);
+        text_append(&text, " %s",
+                    identity_predicate(&identities[last], &identities[own],
+                                       part, list.n == 1));
+        return;
+    }
+    if (n_joined >= n_needed) {
+        text_append(&text, "a rank joined too late");
+        return;
+    }
+    if (n_needed == n && are_numbered) {
+        for (size_t r = 0; r < n; r++) {
+            size_t i = 0;
 
-static void identities_explain_missing(const struct stp_identity *identities,
-                                       size_t n, size_t n_needed,
-                                       size_t n_joined, struct text *text)
-{
-    struct list missing = {.n = 0};
-
-    if (n_needed == n && identities_are_numbered(identities, n)) {
-        for (size_t r = 0; r < n; r++)
-            if (!identities_have_number(identities, n, (int32_t)r))
-                list_add(&missing, (int32_t)r);
-        text_append_list(text, "rank", "ranks", missing.items, missing.n);
+            while (i < n && (!stp_identity_is_full(&identities[i]) ||
+                             identities[i].number != (int32_t)r))
+                i++;
+            if (i == n)
+                list_add(&list, (int32_t)r);
+        }
+        text_append_list(&text, "rank", "ranks", list.items, list.n);
     } else
-        text_append(text, "%zu of %zu ranks", n_needed - n_joined, n_needed);
-    text_append(text,
+        text_append(&text, "%zu of %zu ranks", n_needed - n_joined, n_needed);
+    text_append(&text,
                 " did not join on this host (no Steptune plugin, another user "
                 "or /dev/shm, or as the rank's log says)");
 }
 
-void stp_identities_explain(const struct stp_identity *identities, size_t n,
-                            size_t n_needed, size_t own, char *buf, size_t size)
-{
-    int part = identities_find_part(identities, n, own);
-    struct text text = {buf, size};
-    size_t n_joined = 0;
-
-    for (size_t i = 0; i < n; i++)
-        n_joined += stp_identity_is_full(&identities[i]);
-    if (part < STP_N_FINGERPRINT_DECIDES)
-        identities_explain_part(identities, n, own, part, &text);
-    else if (n_joined < n_needed)
-        identities_explain_missing(identities, n, n_needed, n_joined, &text);
-    else
-        text_append(&text, "a rank joined too late");
-}
-
 /* ---- of several hosts ---- */
-
-/* The first row of the same host. */
-static size_t hosts_find(const struct stp_host_row *rows, size_t row)
-{
-    size_t i = 0;
-
-    while (strncmp(rows[i].name, rows[row].name, STP_HOST_NAME) != 0)
-        i++;
-    return i;
-}
-
-/* "host a", "hosts a, b and c", "hosts a, b and 9 more". */
-static void hosts_append_list(struct text *text,
-                              const struct stp_host_row *rows,
-                              const struct list *list)
-{
-    size_t n_listed = list->n > MAX_LISTED ? MAX_LISTED - 1 : list->n;
-
-    text_append(text, "%s ", list->n == 1 ? "host" : "hosts");
-    for (size_t i = 0; i < n_listed; i++)
-        text_append(text, "%s%.*s", text_joint(i, list->n), STP_HOST_NAME,
-                    rows[list->items[i]].name);
-    if (list->n > n_listed)
-        text_append(text, " and %zu more", list->n - n_listed);
-}
-
-/* The first deciding part in which a row differs from 'own'. */
-static int hosts_find_part(const struct stp_host_row *rows, size_t n,
-                           const struct stp_identity *own)
-{
-    for (int part = 0; part < STP_N_FINGERPRINT_DECIDES; part++)
-        for (size_t i = 0; i < n; i++)
-            if (identity_differs(&rows[i].identity, own, part))
-                return part;
-    return STP_N_FINGERPRINT_DECIDES;
-}
 
 void stp_hosts_explain(const struct stp_host_row *rows, size_t n,
                        const struct stp_identity *own, size_t n_ranks,
                        const char *place, char *buf, size_t size)
 {
-    int part = hosts_find_part(rows, n, own);
-    bool are_equal = part == STP_N_FINGERPRINT_DECIDES;
     struct text text = {buf, size};
-    struct list list = {.n = 0};
-    size_t n_came = 0;
-    size_t last = 0;
+    struct list list = {.n = 0}; /* of each host's first row */
+    size_t n_came = 0, last = 0, n_listed;
+    int part = STP_N_FINGERPRINT_DECIDES;
+    bool are_equal;
 
+    /* The first deciding part in which a row differs from 'own'. */
+    for (size_t i = 0; i < n; i++)
+        for (int p = 0; p < part; p++)
+            if (identity_differs(&rows[i].identity, own, p))
+                part = p;
+    are_equal = part == STP_N_FINGERPRINT_DECIDES;
     for (size_t i = 0; i < n; i++) {
+        size_t first = 0;
+
         n_came += rows[i].n_ranks;
         if (!are_equal && !identity_differs(&rows[i].identity, own, part))
             continue;
         last = i;
-        list_add_process(&list, (int32_t)hosts_find(rows, i));
+        while (strncmp(rows[first].name, rows[i].name, STP_HOST_NAME) != 0)
+            first++;
+        list_add_process(&list, (int32_t)first);
     }
     if (are_equal && n_came < n_ranks)
         text_append(&text, "%s knows of %zu of %zu ranks, of ", place, n_came,
                     n_ranks);
-    hosts_append_list(&text, rows, &list);
+    /* "host a", "hosts a, b and c", "hosts a, b and 9 more" */
+    n_listed = list.n > MAX_LISTED ? MAX_LISTED - 1 : list.n;
+    text_append(&text, "%s ", list.n == 1 ? "host" : "hosts");
+    for (size_t i = 0; i < n_listed; i++)
+        text_append(&text, "%s%.*s", text_joint(i, list.n), STP_HOST_NAME,
+                    rows[list.items[i]].name);
+    if (list.n > n_listed)
+        text_append(&text, " and %zu more", list.n - n_listed);
     if (!are_equal)
         text_append(
             &text, " %s",

@@ -87,22 +87,8 @@ static bool segment_look(int fd, struct statx *st, const char **why_ret)
     return trust == STP_TRUSTED;
 }
 
-/* Removes a dead job's file.  An empty one may be about to be begun, by a
+/* Removes the files of dead jobs.  An empty one may be about to be begun, by a
  * process that finds it without a name and makes another. */
-static void segment_remove_if_dead(const char *path)
-{
-    int fd = open(path, SEGMENT_OPEN);
-    const char *why;
-    struct statx st;
-
-    if (fd < 0)
-        return;
-    if (segment_try_lock(fd, F_WRLCK) && segment_look(fd, &st, &why) &&
-        st.stx_nlink > 0)
-        unlink(path);
-    close(fd);
-}
-
 static void segment_remove_dead(void)
 {
     DIR *folder = opendir(FOLDER);
@@ -114,10 +100,20 @@ static void segment_remove_dead(void)
         return;
     snprintf(prefix, sizeof(prefix), "steptune-%u-", (unsigned)geteuid());
     while ((entry = readdir(folder)) != NULL) {
+        const char *why;
+        struct statx st;
+        int fd;
+
         if (strncmp(entry->d_name, prefix, strlen(prefix)) != 0)
             continue;
         snprintf(path, sizeof(path), FOLDER "%s", entry->d_name);
-        segment_remove_if_dead(path);
+        fd = open(path, SEGMENT_OPEN);
+        if (fd < 0)
+            continue;
+        if (segment_try_lock(fd, F_WRLCK) && segment_look(fd, &st, &why) &&
+            st.stx_nlink > 0)
+            unlink(path);
+        close(fd);
     }
     closedir(folder);
 }
@@ -134,48 +130,6 @@ static int segment_allocate(int fd, size_t n_bytes)
     return posix_fallocate(fd, 0, (off_t)n_bytes);
 }
 
-/* With an exclusive lock: a new file, or one whose processes are all dead,
- * which loses its name. */
-static enum stp_status segment_begin_file(int fd, const struct statx *st,
-                                          const char *path, size_t n_bytes,
-                                          bool *is_in, struct stp_error *err)
-{
-    int error;
-
-    if (st->stx_nlink == 0)
-        return STP_OK;
-    if (st->stx_size > 0) {
-        unlink(path);
-        return STP_OK;
-    }
-    error = segment_allocate(fd, n_bytes);
-    if (error != 0) {
-        unlink(path);
-        return segment_fail(err, "allocate", path, error);
-    }
-    *is_in = segment_try_lock(fd, F_RDLCK);
-    return STP_OK;
-}
-
-/* Others are in it, perhaps with less room. */
-static enum stp_status segment_enter_file(int fd, const struct statx *st,
-                                          const char *path, size_t n_bytes,
-                                          bool *is_in, struct stp_error *err)
-{
-    int error = 0;
-
-    if (st->stx_nlink == 0)
-        return STP_OK;
-    if (st->stx_size < HEADER_BYTES)
-        return segment_fail(err, "share", path, EINVAL);
-    if (st->stx_size < n_bytes)
-        error = segment_allocate(fd, n_bytes);
-    if (error != 0)
-        return segment_fail(err, "allocate", path, error);
-    *is_in = true;
-    return STP_OK;
-}
-
 /* Tries once; *is_in stays false if the file was just made or removed. */
 static enum stp_status segment_try_open(int fd, const char *path,
                                         size_t n_bytes, bool *is_in,
@@ -189,13 +143,25 @@ static enum stp_status segment_try_open(int fd, const char *path,
 
     if (!segment_look(fd, &st, &why))
         return stp_fail(err, STP_ERR_IO, "cannot trust %s: %s", path, why);
-    if (is_alone)
-        return segment_begin_file(fd, &st, path, n_bytes, is_in, err);
-    if (is_locked)
-        return segment_enter_file(fd, &st, path, n_bytes, is_in, err);
-    if (error == EAGAIN || error == EACCES)
+    if (!is_locked && error != EAGAIN && error != EACCES)
+        return segment_fail(err, "lock", path, error);
+    if (!is_locked || st.stx_nlink == 0)
         return STP_OK;
-    return segment_fail(err, "lock", path, error);
+    if (is_alone && st.stx_size > 0) { /* its processes are all dead */
+        unlink(path);
+        return STP_OK;
+    }
+    if (!is_alone && st.stx_size < HEADER_BYTES)
+        return segment_fail(err, "share", path, EINVAL);
+    /* A new file, or one with others in it, perhaps with less room. */
+    error = st.stx_size < n_bytes ? segment_allocate(fd, n_bytes) : 0;
+    if (error != 0) {
+        if (is_alone)
+            unlink(path);
+        return segment_fail(err, "allocate", path, error);
+    }
+    *is_in = !is_alone || segment_try_lock(fd, F_RDLCK);
+    return STP_OK;
 }
 
 static enum stp_status segment_open_file(const char *path, size_t n_bytes,
@@ -225,26 +191,6 @@ static enum stp_status segment_open_file(const char *path, size_t n_bytes,
 
 /* ---- the segments of this process ---- */
 
-static enum stp_status segment_map(struct stp_segment *segment,
-                                   struct stp_error *err)
-{
-    void *memory;
-    enum stp_status status =
-        segment_open_file(segment->path, segment->n_mapped, &segment->fd, err);
-
-    if (status != STP_OK)
-        return status;
-    memory = mmap(NULL, segment->n_mapped, PROT_READ | PROT_WRITE, MAP_SHARED,
-                  segment->fd, 0);
-    if (memory == MAP_FAILED) {
-        status = segment_fail(err, "map", segment->path, errno);
-        close(segment->fd);
-        return status;
-    }
-    segment->header = memory;
-    return STP_OK;
-}
-
 static enum stp_status segment_add(const char *path,
                                    const struct stp_segment_key *key,
                                    struct stp_segment **segment_ret,
@@ -258,7 +204,15 @@ static enum stp_status segment_add(const char *path,
     segment->n_ranks = key->n_ranks;
     segment->n_mapped = HEADER_BYTES + key->n_bytes;
     snprintf(segment->path, sizeof(segment->path), "%s", path);
-    status = segment_map(segment, err);
+    status = segment_open_file(path, segment->n_mapped, &segment->fd, err);
+    if (status == STP_OK) {
+        segment->header = mmap(NULL, segment->n_mapped, PROT_READ | PROT_WRITE,
+                               MAP_SHARED, segment->fd, 0);
+        if (segment->header == MAP_FAILED) {
+            status = segment_fail(err, "map", path, errno);
+            close(segment->fd);
+        }
+    }
     if (status != STP_OK) {
         free(segment);
         return status;
@@ -303,37 +257,6 @@ static bool segment_take_place(struct stp_segment *segment, uint32_t *index_ret)
     return false;
 }
 
-static struct stp_segment *segment_find_place(const char *path, size_t n_mapped,
-                                              uint32_t *index_ret)
-{
-    for (struct stp_segment *s = process.all; s != NULL; s = s->next)
-        if (s->n_mapped >= n_mapped && strcmp(s->path, path) == 0 &&
-            segment_take_place(s, index_ret))
-            return s;
-    return NULL;
-}
-
-/* After the last place of a file is taken its name exists for a moment: then
- * the next file has a place. */
-static enum stp_status segment_add_with_place(const char *path,
-                                              const struct stp_segment_key *key,
-                                              struct stp_segment **segment_ret,
-                                              uint32_t *index_ret,
-                                              struct stp_error *err)
-{
-    const struct timespec nap = {.tv_nsec = NAP_NS};
-
-    for (int i = 0; i < N_TRIES; i++) {
-        enum stp_status status = segment_add(path, key, segment_ret, err);
-
-        if (status != STP_OK || segment_take_place(*segment_ret, index_ret))
-            return status;
-        segment_drop(*segment_ret);
-        nanosleep(&nap, NULL);
-    }
-    return segment_fail(err, "join", path, EBUSY);
-}
-
 void stp_segment_enter(struct stp_segment *segment)
 {
     pthread_mutex_lock(&process.lock);
@@ -346,6 +269,34 @@ void stp_segment_enter(struct stp_segment *segment)
     pthread_mutex_unlock(&process.lock);
 }
 
+/* A place in a segment of this process, or in one that is added to them. */
+static enum stp_status segment_join_path(const char *path,
+                                         const struct stp_segment_key *key,
+                                         struct stp_segment **segment_ret,
+                                         uint32_t *index_ret,
+                                         struct stp_error *err)
+{
+    const struct timespec nap = {.tv_nsec = NAP_NS};
+
+    for (struct stp_segment *s = process.all; s != NULL; s = s->next)
+        if (s->n_mapped >= HEADER_BYTES + key->n_bytes &&
+            strcmp(s->path, path) == 0 && segment_take_place(s, index_ret)) {
+            *segment_ret = s;
+            return STP_OK;
+        }
+    /* After the last place of a file is taken its name exists for a moment:
+     * then the next file has a place. */
+    for (int i = 0; i < N_TRIES; i++) {
+        enum stp_status status = segment_add(path, key, segment_ret, err);
+
+        if (status != STP_OK || segment_take_place(*segment_ret, index_ret))
+            return status;
+        segment_drop(*segment_ret);
+        nanosleep(&nap, NULL);
+    }
+    return segment_fail(err, "join", path, EBUSY);
+}
+
 enum stp_status stp_segment_join(const struct stp_segment_key *key,
                                  struct stp_segment **segment_ret,
                                  uint32_t *index_ret, struct stp_error *err)
@@ -353,15 +304,13 @@ enum stp_status stp_segment_join(const struct stp_segment_key *key,
     char path[N_NAME];
     struct stp_segment *segment;
     uint32_t index = 0;
-    enum stp_status status = STP_OK;
+    enum stp_status status;
 
     snprintf(path, sizeof(path),
              FOLDER "steptune-%u-%016" PRIx64 "-%zu-" LAYOUT,
              (unsigned)geteuid(), key->comm_id, key->n_ranks);
     pthread_mutex_lock(&process.lock);
-    segment = segment_find_place(path, HEADER_BYTES + key->n_bytes, &index);
-    if (segment == NULL)
-        status = segment_add_with_place(path, key, &segment, &index, err);
+    status = segment_join_path(path, key, &segment, &index, err);
     if (status == STP_OK) {
         if (index == 0)
             segment_remove_dead();

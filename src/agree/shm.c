@@ -65,43 +65,17 @@ static bool shm_has_store(const struct shm_agreement *shm)
     return shm->store.address.engine != STP_STORE_NOWHERE;
 }
 
-static size_t shm_bytes(const struct stp_agreement_rank *rank)
-{
-    return sizeof(struct shm_state) +
-           rank->n_ranks * sizeof(struct stp_identity) +
-           (rank->proposes ? stp_board_bytes(rank->n_ranks) : 0);
-}
-
-static void shm_lay_out(struct shm_agreement *shm,
-                        const struct stp_agreement_rank *rank)
-{
-    shm->store = rank->store;
-    shm->base = (struct stp_agreement){.ops = &stp_agreement_shm,
-                                       .proposes = rank->proposes,
-                                       .observes = shm->step.rank == 0,
-                                       .speaks = shm_has_store(shm) &&
-                                                 shm->step.rank == 0};
-    shm->state = stp_segment_memory(shm->segment);
-    shm->identities = (struct stp_identity *)(shm->state + 1);
-    shm->board = (struct stp_board *)(shm->identities + rank->n_ranks);
-    shm->step.n_ranks = (uint32_t)rank->n_ranks;
-    shm->step.n_slots = STP_BOARD_SLOTS;
-    shm->n_needed = rank->n_needed;
-    shm->comm_id = rank->comm_id;
-    shm->patience_ms = stp_now_ms() + rank->store.timeout_ms + PATIENCE_MS;
-    if (shm->base.proposes)
-        atomic_fetch_add(&shm->state->n_proposing, 1);
-    stp_identity_write(&shm->identities[shm->step.rank], rank);
-}
-
 static enum stp_status shm_join(const struct stp_agreement_rank *rank,
                                 struct stp_agreement **agreement_ret,
                                 struct stp_error *err)
 {
     const struct stp_segment_key key = {
-        rank->host_id == 0 ? rank->comm_id
-                           : stp_hash(rank->comm_id, rank->host_id),
-        rank->n_ranks, shm_bytes(rank)};
+        .comm_id = rank->host_id == 0 ? rank->comm_id
+                                      : stp_hash(rank->comm_id, rank->host_id),
+        .n_ranks = rank->n_ranks,
+        .n_bytes = sizeof(struct shm_state) +
+                   rank->n_ranks * sizeof(struct stp_identity) +
+                   (rank->proposes ? stp_board_bytes(rank->n_ranks) : 0)};
     struct shm_agreement *shm;
     enum stp_status status;
 
@@ -118,7 +92,23 @@ static enum stp_status shm_join(const struct stp_agreement_rank *rank,
         free(shm);
         return status;
     }
-    shm_lay_out(shm, rank);
+    shm->store = rank->store;
+    shm->base = (struct stp_agreement){.ops = &stp_agreement_shm,
+                                       .proposes = rank->proposes,
+                                       .observes = shm->step.rank == 0,
+                                       .speaks = shm_has_store(shm) &&
+                                                 shm->step.rank == 0};
+    shm->state = stp_segment_memory(shm->segment);
+    shm->identities = (struct stp_identity *)(shm->state + 1);
+    shm->board = (struct stp_board *)(shm->identities + rank->n_ranks);
+    shm->step.n_ranks = (uint32_t)rank->n_ranks;
+    shm->step.n_slots = STP_BOARD_SLOTS;
+    shm->n_needed = rank->n_needed;
+    shm->comm_id = rank->comm_id;
+    shm->patience_ms = stp_now_ms() + rank->store.timeout_ms + PATIENCE_MS;
+    if (rank->proposes)
+        atomic_fetch_add(&shm->state->n_proposing, 1);
+    stp_identity_write(&shm->identities[shm->step.rank], rank);
     stp_segment_enter(shm->segment);
     *agreement_ret = &shm->base;
     return STP_OK;
@@ -131,27 +121,6 @@ static uint32_t shm_read_outcome(const struct shm_agreement *shm)
     return atomic_load(&shm->state->outcome);
 }
 
-/* All that have joined by now count; a rank that joins later reads what these
- * have written. */
-static void shm_write_outcome(struct shm_agreement *shm)
-{
-    size_t n_joined = stp_segment_n_joined(shm->segment);
-    bool is_agreed =
-        n_joined >= shm->n_needed &&
-        stp_identities_are_equal(shm->identities, shm->step.n_ranks);
-    uint32_t open = OPEN;
-
-    atomic_compare_exchange_strong(&shm->state->outcome, &open,
-                                   is_agreed ? AGREED : REFUSED);
-}
-
-static void shm_nap(void)
-{
-    const struct timespec nap = {.tv_nsec = 1000000};
-
-    nanosleep(&nap, NULL);
-}
-
 static bool shm_move_outcome(struct shm_agreement *shm, enum shm_outcome from,
                              enum shm_outcome to)
 {
@@ -160,29 +129,34 @@ static bool shm_move_outcome(struct shm_agreement *shm, enum shm_outcome from,
     return atomic_compare_exchange_strong(&shm->state->outcome, &outcome, to);
 }
 
-/* A rank that speaks and was stopped for long is given up. */
-static bool shm_await_hosts(struct shm_agreement *shm)
-{
-    while (shm_read_outcome(shm) <= COMMITTED &&
-           stp_now_ms() < shm->patience_ms)
-        shm_nap();
-    if (!shm_move_outcome(shm, OPEN, REFUSED))
-        shm_move_outcome(shm, COMMITTED, REFUSED);
-    return shm_read_outcome(shm) == AGREED;
-}
-
 static bool shm_compare(struct stp_agreement *agreement, unsigned wait_ms)
 {
+    const struct timespec nap = {.tv_nsec = 1000000};
     struct shm_agreement *shm = shm_of(agreement);
 
-    if (shm_has_store(shm))
-        return shm_await_hosts(shm);
+    if (shm_has_store(shm)) {
+        while (shm_read_outcome(shm) <= COMMITTED &&
+               stp_now_ms() < shm->patience_ms)
+            nanosleep(&nap, NULL);
+        /* A rank that speaks and was stopped for long is given up. */
+        if (!shm_move_outcome(shm, OPEN, REFUSED))
+            shm_move_outcome(shm, COMMITTED, REFUSED);
+        return shm_read_outcome(shm) == AGREED;
+    }
     for (unsigned i = 0; i < wait_ms && shm_read_outcome(shm) == OPEN &&
                          stp_segment_n_joined(shm->segment) < shm->n_needed;
          i++)
-        shm_nap();
-    if (shm_read_outcome(shm) == OPEN)
-        shm_write_outcome(shm);
+        nanosleep(&nap, NULL);
+    if (shm_read_outcome(shm) == OPEN) {
+        /* All that have joined by now count; a rank that joins later reads what
+         * these have written. */
+        const size_t n_joined = stp_segment_n_joined(shm->segment);
+        const bool is_agreed =
+            n_joined >= shm->n_needed &&
+            stp_identities_are_equal(shm->identities, shm->step.n_ranks);
+
+        shm_move_outcome(shm, OPEN, is_agreed ? AGREED : REFUSED);
+    }
     return shm_read_outcome(shm) == AGREED;
 }
 

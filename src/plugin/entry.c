@@ -6,28 +6,6 @@
 
 #include "plugin/old_pthread.h"
 
-static bool entry_is_limited(void)
-{
-    struct rlimit limit;
-
-    return getrlimit(RLIMIT_FSIZE, &limit) != 0 ||
-           limit.rlim_cur != RLIM_INFINITY;
-}
-
-/* "C" is a constant of libc: nothing is allocated, nor to be freed, and each
- * thread finds the same. */
-static locale_t entry_point_locale(void)
-{
-    static locale_t found;
-    locale_t locale = __atomic_load_n(&found, __ATOMIC_RELAXED);
-
-    if (locale == (locale_t)0) {
-        locale = newlocale(LC_ALL_MASK, "C", (locale_t)0);
-        __atomic_store_n(&found, locale, __ATOMIC_RELAXED);
-    }
-    return locale;
-}
-
 static sigset_t entry_signals(void)
 {
     sigset_t signals;
@@ -46,10 +24,20 @@ static bool entry_is_pending(void)
 
 void stp_entry_begin(struct stp_entry *entry)
 {
+    /* "C" is a constant of libc: nothing is allocated, nor to be freed, and
+     * each thread finds the same. */
+    static locale_t found;
+    locale_t point = __atomic_load_n(&found, __ATOMIC_RELAXED);
     const sigset_t signals = entry_signals();
+    struct rlimit limit;
 
-    entry->is_limited = entry_is_limited();
-    entry->locale = uselocale(entry_point_locale());
+    if (point == (locale_t)0) {
+        point = newlocale(LC_ALL_MASK, "C", (locale_t)0);
+        __atomic_store_n(&found, point, __ATOMIC_RELAXED);
+    }
+    entry->is_limited =
+        getrlimit(RLIMIT_FSIZE, &limit) != 0 || limit.rlim_cur != RLIM_INFINITY;
+    entry->locale = uselocale(point);
     if (!entry->is_limited)
         return;
     pthread_sigmask(SIG_BLOCK, &signals, &entry->signals);

@@ -25,15 +25,6 @@ enum {
 
 /* ---- opening ---- */
 
-/* What is written may be what another user laid there; so may a bare name be,
- * such as the default, which is looked up wherever the job runs. */
-static enum stp_use file_use(const char *path, int flags)
-{
-    return (flags & O_ACCMODE) == O_RDONLY && strchr(path, '/') != NULL
-               ? STP_USE_NAMED
-               : STP_USE_FOUND;
-}
-
 static struct stp_file_facts file_facts(const struct statx *st)
 {
     return (struct stp_file_facts){st->stx_mode, st->stx_uid};
@@ -56,22 +47,11 @@ static struct stp_file_facts file_folder(const char *path)
     return facts;
 }
 
-/* The path that a symbolic link leads to: its folder counts for the file. */
-static struct stp_file_facts file_real_folder(const char *path)
-{
-    char *real = realpath(path, NULL);
-    const struct stp_file_facts facts = file_folder(real != NULL ? real : path);
-
-    free(real);
-    return facts;
-}
-
 /* 0, or the errno with which the file or link is refused. */
 static int file_check(const struct statx *st, const char *path,
                       enum stp_use use)
 {
     const struct stp_file_facts file = file_facts(st);
-    struct stp_file_facts folder;
     enum stp_trust trust;
 
     if (S_ISCHR(st->stx_mode) && st->stx_rdev_major == NULL_MAJOR &&
@@ -79,8 +59,12 @@ static int file_check(const struct statx *st, const char *path,
         return 0;
     trust = stp_trust_file(&file, NULL, use, geteuid());
     if (trust == STP_TRUST_ASK_FOLDER) {
-        folder =
-            S_ISLNK(file.mode) ? file_folder(path) : file_real_folder(path);
+        /* A file that a symbolic link leads to counts with its own folder. */
+        char *real = S_ISLNK(file.mode) ? NULL : realpath(path, NULL);
+        const struct stp_file_facts folder =
+            file_folder(real != NULL ? real : path);
+
+        free(real);
         trust = stp_trust_file(&file, &folder, use, geteuid());
     }
     if (trust == STP_TRUST_IS_FOLDER)
@@ -88,63 +72,47 @@ static int file_check(const struct statx *st, const char *path,
     return trust == STP_TRUSTED ? 0 : REFUSED + (int)trust;
 }
 
-/* A look before a file is opened for writing: a FIFO's reader would notice
- * that, and a device may begin to work.  The same for files that are only read
- * would cost each init a microsecond. */
-static int file_check_before(const char *path, int flags, enum stp_use use)
-{
-    struct statx st;
-
-    if ((flags & O_ACCMODE) == O_RDONLY ||
-        statx(AT_FDCWD, path, 0, STATX_LOOK, &st) != 0)
-        return 0;
-    return file_check(&st, path, use);
-}
-
-/* Follows a symbolic link only if nobody else can have laid it. */
-static int file_open_link(const char *path, int flags, enum stp_use use)
-{
-    struct statx st;
-    int error;
-
-    if (statx(AT_FDCWD, path, AT_SYMLINK_NOFOLLOW, STATX_LOOK, &st) != 0)
-        return -1;
-    error = S_ISLNK(st.stx_mode) ? file_check(&st, path, use) : 0;
-    if (error == 0)
-        return open(path, flags, 0644);
-    errno = error;
-    return -1;
-}
-
 /* -1 with errno; else *st_ret has the file's size. */
 static int file_open(const char *path, int flags, struct statx *st_ret)
 {
     const int all = flags | O_NONBLOCK | O_CLOEXEC | O_NOCTTY;
-    const enum stp_use use = file_use(path, flags);
-    int error = file_check_before(path, flags, use);
-    int fd;
+    const bool is_read = (flags & O_ACCMODE) == O_RDONLY;
+    /* What is written may be what another user laid there; so may a bare name
+     * be, such as the default, which is looked up wherever the job runs. */
+    const enum stp_use use =
+        is_read && strchr(path, '/') != NULL ? STP_USE_NAMED : STP_USE_FOUND;
+    int error = 0, fd = -1;
 
-    if (error != 0) {
-        errno = error;
-        return -1;
-    }
-    fd = open(path, all | O_NOFOLLOW, 0644);
-    /* EACCES: a kernel that protects links refuses a stranger's at once. */
-    if (fd < 0 && (errno == ELOOP || errno == EACCES) &&
-        (flags & O_NOFOLLOW) == 0)
-        fd = file_open_link(path, all, use);
-    if (fd < 0) {
-        if (errno == ENXIO) /* a socket, or no device behind its name */
-            errno = REFUSED + STP_TRUST_IRREGULAR;
-        return -1;
-    }
-    if (statx(fd, "", AT_EMPTY_PATH, STATX_LOOK | STATX_SIZE, st_ret) != 0)
-        error = errno;
-    else
+    /* A look before a file is opened for writing: a FIFO's reader would notice
+     * that, and a device may begin to work.  The same for files that are only
+     * read would cost each init a microsecond. */
+    if (!is_read && statx(AT_FDCWD, path, 0, STATX_LOOK, st_ret) == 0)
         error = file_check(st_ret, path, use);
-    if (error == 0)
-        return fd;
-    close(fd);
+    if (error == 0) {
+        fd = open(path, all | O_NOFOLLOW, 0644);
+        /* EACCES: a kernel that protects links refuses a stranger's at once. */
+        if (fd < 0 && (errno == ELOOP || errno == EACCES) &&
+            (flags & O_NOFOLLOW) == 0 &&
+            statx(AT_FDCWD, path, AT_SYMLINK_NOFOLLOW, STATX_LOOK, st_ret) ==
+                0) {
+            /* A symbolic link is followed if nobody else can have laid it. */
+            error =
+                S_ISLNK(st_ret->stx_mode) ? file_check(st_ret, path, use) : 0;
+            if (error == 0)
+                fd = open(path, all, 0644);
+        }
+        if (fd < 0 && error == 0) /* ENXIO: a socket, or no device behind it */
+            error = errno == ENXIO ? REFUSED + STP_TRUST_IRREGULAR : errno;
+    }
+    if (fd >= 0) {
+        if (statx(fd, "", AT_EMPTY_PATH, STATX_LOOK | STATX_SIZE, st_ret) != 0)
+            error = errno;
+        else
+            error = file_check(st_ret, path, use);
+        if (error == 0)
+            return fd;
+        close(fd);
+    }
     errno = error;
     return -1;
 }

@@ -18,39 +18,14 @@ static enum stp_status ledger_fail(const char *action, const char *dir,
                     dir, strerror(errno));
 }
 
-/* All of the file is there before it is mapped: on a full disk that fails here,
- * and not with a signal later. */
-static enum stp_status ledger_reserve(int fd, const char *dir,
-                                      struct stp_error *err)
-{
-    int failed = posix_fallocate(fd, 0, sizeof(struct stp_ledger));
-
-    if (failed == 0)
-        return STP_OK;
-    errno = failed;
-    return ledger_fail("make room for", dir, err);
-}
-
-static enum stp_status ledger_map(int fd, const char *dir,
-                                  struct stp_ledger **ledger_ret,
-                                  struct stp_error *err)
-{
-    void *memory = mmap(NULL, sizeof(struct stp_ledger), PROT_READ | PROT_WRITE,
-                        MAP_SHARED, fd, 0);
-
-    if (memory == MAP_FAILED)
-        return ledger_fail("map", dir, err);
-    *ledger_ret = memory;
-    return STP_OK;
-}
-
 enum stp_status stp_ledger_open(const char *dir, struct stp_ledger **ledger_ret,
                                 struct stp_error *err)
 {
     char path[STP_PATH_SIZE];
     const size_t n =
         (size_t)snprintf(path, sizeof(path), "%s/ledger.XXXXXX", dir);
-    enum stp_status status;
+    enum stp_status status = STP_OK;
+    void *memory;
     int fd;
 
     if (n >= sizeof(path))
@@ -59,8 +34,19 @@ enum stp_status stp_ledger_open(const char *dir, struct stp_ledger **ledger_ret,
     fd = stp_file_create(path);
     if (fd < 0)
         return ledger_fail("make", dir, err);
-    status = ledger_reserve(fd, dir, err);
-    STP_THEN(status, ledger_map(fd, dir, ledger_ret, err));
+    /* All of the file is there before it is mapped: on a full disk that fails
+     * here, and not with a signal later. */
+    errno = posix_fallocate(fd, 0, sizeof(struct stp_ledger));
+    if (errno != 0)
+        status = ledger_fail("make room for", dir, err);
+    else {
+        memory = mmap(NULL, sizeof(struct stp_ledger), PROT_READ | PROT_WRITE,
+                      MAP_SHARED, fd, 0);
+        if (memory == MAP_FAILED)
+            status = ledger_fail("map", dir, err);
+        else
+            *ledger_ret = memory;
+    }
     if (status != STP_OK)
         unlink(path);
     close(fd);

@@ -21,21 +21,6 @@ const char *stp_setting(const char *name)
     return value != NULL && *value != '\0' ? value : NULL;
 }
 
-static enum stp_status settings_read_switch(const char *name, bool *on_ret,
-                                            struct stp_error *err)
-{
-    const char *value = stp_setting(name);
-
-    if (value == NULL || strcmp(value, "0") == 0)
-        *on_ret = false;
-    else if (strcmp(value, "1") == 0)
-        *on_ret = true;
-    else
-        return stp_fail(err, STP_ERR_SYNTAX, "%s is '%.60s', expected 0 or 1",
-                        name, value);
-    return STP_OK;
-}
-
 static enum stp_status settings_set_path(char *path, const char *first,
                                          const char *second,
                                          struct stp_error *err)
@@ -57,12 +42,13 @@ settings_read_policy(struct stp_plugin_settings *settings,
     char *path = settings->policy_path;
     const char *file = stp_setting("NCCL_TUNER_CONFIG_FILE");
     const char *overlap_file = stp_setting("STEPTUNE_OVERLAP_CONFIG_FILE");
-    bool overlap = false;
-    enum stp_status status =
-        settings_read_switch("NCCL_WORKLOAD_OVERLAP", &overlap, err);
+    const char *value = stp_setting("NCCL_WORKLOAD_OVERLAP");
+    const bool overlap = value != NULL && strcmp(value, "1") == 0;
 
-    if (status != STP_OK)
-        return status;
+    if (value != NULL && !overlap && strcmp(value, "0") != 0)
+        return stp_fail(err, STP_ERR_SYNTAX,
+                        "NCCL_WORKLOAD_OVERLAP is '%.60s', expected 0 or 1",
+                        value);
     settings->policy_is_named = file != NULL || overlap;
     if (file == NULL)
         file = DEFAULT_POLICY;
@@ -95,41 +81,6 @@ static bool settings_find_store(struct stp_store_address *address)
         return false;
     *address = stp_store_at(host, (unsigned)number);
     return address->engine != STP_STORE_NOWHERE;
-}
-
-static void settings_name_host(struct stp_plugin_settings *settings)
-{
-    struct stp_agreement_store *store = &settings->store;
-    const char *host = stp_setting("NCCL_HOSTID");
-    const char *run = stp_setting("TORCHELASTIC_RUN_ID");
-
-    if (host != NULL)
-        snprintf(store->host, sizeof(store->host), "%s", host);
-    else if (gethostname(store->host, sizeof(store->host)) != 0)
-        snprintf(store->host, sizeof(store->host), "?");
-    store->host[sizeof(store->host) - 1] = '\0';
-    for (; host != NULL && *host != '\0'; host++)
-        settings->host_id = stp_hash(settings->host_id, (unsigned char)*host);
-    snprintf(store->run, sizeof(store->run), "%s", run != NULL ? run : "none");
-}
-
-static enum stp_status settings_read_timeout(unsigned *ms_ret,
-                                             struct stp_error *err)
-{
-    const char *text = stp_setting("STEPTUNE_AGREE_TIMEOUT");
-    double seconds;
-
-    *ms_ret = AGREE_TIMEOUT_MS;
-    if (text == NULL)
-        return STP_OK;
-    if (!stp_parse_double(text, strlen(text), &seconds) || seconds < 0 ||
-        seconds > AGREE_TIMEOUT_MAX_S)
-        return stp_fail(err, STP_ERR_SYNTAX,
-                        "STEPTUNE_AGREE_TIMEOUT is '%.60s', expected seconds "
-                        "from 0 to %d",
-                        text, AGREE_TIMEOUT_MAX_S);
-    *ms_ret = (unsigned)(seconds * 1000);
-    return STP_OK;
 }
 
 static const struct {
@@ -205,7 +156,12 @@ void stp_settings_gpu(char gpu[STP_GPU_SIZE])
 enum stp_status stp_settings_read(struct stp_plugin_settings *settings_ret,
                                   struct stp_error *err)
 {
+    struct stp_agreement_store *store = &settings_ret->store;
     const char *ledger = stp_setting("STEPTUNE_LEDGER");
+    const char *host = stp_setting("NCCL_HOSTID");
+    const char *run = stp_setting("TORCHELASTIC_RUN_ID");
+    const char *timeout = stp_setting("STEPTUNE_AGREE_TIMEOUT");
+    double seconds;
     enum stp_status status;
 
     stp_settings_gpu(settings_ret->gpu);
@@ -213,11 +169,27 @@ enum stp_status stp_settings_read(struct stp_plugin_settings *settings_ret,
              ledger != NULL ? ledger : "");
     settings_ret->agree = STP_AGREE_HOST;
     settings_ret->agree_is_required = false;
-    settings_ret->store = (struct stp_agreement_store){.timeout_ms = 0};
+    *store = (struct stp_agreement_store){.timeout_ms = AGREE_TIMEOUT_MS};
     settings_ret->host_id = 0;
-    settings_name_host(settings_ret);
-    status = settings_read_timeout(&settings_ret->store.timeout_ms, err);
-    STP_THEN(status, settings_read_agreement(settings_ret, err));
+    if (host != NULL)
+        snprintf(store->host, sizeof(store->host), "%s", host);
+    else if (gethostname(store->host, sizeof(store->host)) != 0)
+        snprintf(store->host, sizeof(store->host), "?");
+    store->host[sizeof(store->host) - 1] = '\0';
+    for (; host != NULL && *host != '\0'; host++)
+        settings_ret->host_id =
+            stp_hash(settings_ret->host_id, (unsigned char)*host);
+    snprintf(store->run, sizeof(store->run), "%s", run != NULL ? run : "none");
+    if (timeout != NULL) {
+        if (!stp_parse_double(timeout, strlen(timeout), &seconds) ||
+            seconds < 0 || seconds > AGREE_TIMEOUT_MAX_S)
+            return stp_fail(err, STP_ERR_SYNTAX,
+                            "STEPTUNE_AGREE_TIMEOUT is '%.60s', expected "
+                            "seconds from 0 to %d",
+                            timeout, AGREE_TIMEOUT_MAX_S);
+        store->timeout_ms = (unsigned)(seconds * 1000);
+    }
+    status = settings_read_agreement(settings_ret, err);
     return status == STP_OK ? settings_read_policy(settings_ret, err) : status;
 }
 

@@ -31,48 +31,29 @@ static struct {
     struct stp_shared_policy *shared;
 } process = {.lock = PTHREAD_MUTEX_INITIALIZER};
 
-static const char *policy_gpu(const struct stp_shape *shape)
+/* Reads the file unless a communicator that lives has read it. */
+static enum stp_status policy_get_file(const char *path, struct file **file_ret,
+                                       struct stp_error *err)
 {
-    return shape->gpu != NULL ? shape->gpu : "";
-}
-
-static struct stp_shared_policy *
-policy_find_shared(const char *path, const struct stp_shape *shape)
-{
-    for (struct stp_shared_policy *s = process.shared; s != NULL; s = s->next)
-        if (s->n_ranks == shape->n_ranks && s->n_nodes == shape->n_nodes &&
-            strcmp(s->gpu, policy_gpu(shape)) == 0 &&
-            strcmp(s->file->path, path) == 0)
-            return s;
-    return NULL;
-}
-
-static struct file *policy_find_file(const char *path)
-{
-    for (struct file *f = process.files; f != NULL; f = f->next)
-        if (strcmp(f->path, path) == 0)
-            return f;
-    return NULL;
-}
-
-static enum stp_status policy_read_file(const char *path,
-                                        struct file **file_ret,
-                                        struct stp_error *err)
-{
-    size_t size = strlen(path) + 1;
-    struct file *f = calloc(1, sizeof(*f) + size);
+    const size_t size = strlen(path) + 1;
+    struct file *f = process.files;
     enum stp_status status;
 
-    if (f == NULL)
-        return stp_nomem(err);
-    memcpy(f->path, path, size);
-    status = stp_file_load_policy(path, &f->policy, err);
-    if (status != STP_OK) {
-        free(f);
-        return status;
+    while (f != NULL && strcmp(f->path, path) != 0)
+        f = f->next;
+    if (f == NULL) {
+        f = calloc(1, sizeof(*f) + size);
+        if (f == NULL)
+            return stp_nomem(err);
+        memcpy(f->path, path, size);
+        status = stp_file_load_policy(path, &f->policy, err);
+        if (status != STP_OK) {
+            free(f);
+            return status;
+        }
+        f->next = process.files;
+        process.files = f;
     }
-    f->next = process.files;
-    process.files = f;
     *file_ret = f;
     return STP_OK;
 }
@@ -90,12 +71,11 @@ static void policy_drop_unused_file(struct file *file)
     free(file);
 }
 
-static enum stp_status policy_share(struct file *file,
-                                    const struct stp_shape *shape,
-                                    struct stp_shared_policy **shared_ret,
-                                    struct stp_error *err)
+static enum stp_status
+policy_share(struct file *file, const struct stp_shape *shape, const char *gpu,
+             struct stp_shared_policy **shared_ret, struct stp_error *err)
 {
-    size_t size = strlen(policy_gpu(shape)) + 1;
+    const size_t size = strlen(gpu) + 1;
     struct stp_shared_policy *s = calloc(1, sizeof(*s) + size);
     enum stp_status status;
 
@@ -106,7 +86,7 @@ static enum stp_status policy_share(struct file *file,
         free(s);
         return status;
     }
-    memcpy(s->gpu, policy_gpu(shape), size);
+    memcpy(s->gpu, gpu, size);
     s->n_ranks = shape->n_ranks;
     s->n_nodes = shape->n_nodes;
     s->file = file;
@@ -117,40 +97,32 @@ static enum stp_status policy_share(struct file *file,
     return STP_OK;
 }
 
-static enum stp_status
-policy_acquire_locked(const char *path, const struct stp_shape *shape,
-                      struct stp_shared_policy **shared_ret,
-                      struct stp_error *err)
-{
-    struct stp_shared_policy *s = policy_find_shared(path, shape);
-    struct file *file;
-    enum stp_status status = STP_OK;
-
-    if (s == NULL) {
-        file = policy_find_file(path);
-        if (file == NULL)
-            status = policy_read_file(path, &file, err);
-        if (status != STP_OK)
-            return status;
-        status = policy_share(file, shape, &s, err);
-        policy_drop_unused_file(file);
-        if (status != STP_OK)
-            return status;
-    }
-    s->n_users++;
-    *shared_ret = s;
-    return STP_OK;
-}
-
 enum stp_status stp_shared_policy_acquire(const char *path,
                                           const struct stp_shape *shape,
                                           struct stp_shared_policy **shared_ret,
                                           struct stp_error *err)
 {
-    enum stp_status status;
+    const char *gpu = shape->gpu != NULL ? shape->gpu : "";
+    struct stp_shared_policy *s;
+    struct file *file = NULL;
+    enum stp_status status = STP_OK;
 
     pthread_mutex_lock(&process.lock);
-    status = policy_acquire_locked(path, shape, shared_ret, err);
+    s = process.shared;
+    while (s != NULL &&
+           (s->n_ranks != shape->n_ranks || s->n_nodes != shape->n_nodes ||
+            strcmp(s->gpu, gpu) != 0 || strcmp(s->file->path, path) != 0))
+        s = s->next;
+    if (s == NULL) {
+        status = policy_get_file(path, &file, err);
+        STP_THEN(status, policy_share(file, shape, gpu, &s, err));
+        if (file != NULL)
+            policy_drop_unused_file(file);
+    }
+    if (status == STP_OK) {
+        s->n_users++;
+        *shared_ret = s;
+    }
     pthread_mutex_unlock(&process.lock);
     return status;
 }

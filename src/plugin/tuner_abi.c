@@ -73,22 +73,6 @@ static void tuner_step_aside(struct context *ctx, const char *why)
     ctx->has_warned = true;
 }
 
-/* Without a ledger the job is tuned all the same. */
-static void tuner_open_ledger(struct context *ctx, const char *dir,
-                              const struct stp_comm_info *info)
-{
-    struct stp_error err;
-
-    if (dir[0] == '\0')
-        return;
-    if (stp_ledger_open(dir, &ctx->ledger, &err) == STP_OK)
-        stp_ledger_begin(ctx->ledger, (uint32_t)getpid(), info->comm_id,
-                         &info->shape);
-    else
-        LOG(ctx->log, NCCL_LOG_INFO, "%s: no ledger of decisions: %s",
-            STP_TUNER_NAME, err.text);
-}
-
 static void tuner_end_speech(struct context *ctx)
 {
     if (ctx->speech != NULL)
@@ -116,58 +100,27 @@ static void tuner_compare(struct context *ctx)
 
 /* ---- joining ---- */
 
-static uint64_t tuner_hash_text(const char *text)
-{
-    uint64_t hash = 0;
-
-    for (; *text != '\0'; text++)
-        hash = stp_hash(hash, (unsigned char)*text);
-    return hash;
-}
-
+/* What two ranks must have alike, whatever their backend. */
 static struct stp_fingerprint
 tuner_fingerprint(const struct context *ctx,
                   const struct stp_plugin_settings *settings, int version)
 {
     struct stp_fingerprint f = {{0}};
+    uint64_t build = 0;
 
     if (ctx->backend != NULL)
         stp_backend_fingerprint(ctx->backend, &f);
-    f.part[STP_FINGERPRINT_BUILD] = stp_hash(
-        tuner_hash_text(STP_TUNER_NAME " " STP_VERSION), (uint64_t)version);
+    for (const char *c = STP_TUNER_NAME " " STP_VERSION; *c != '\0'; c++)
+        build = stp_hash(build, (unsigned char)*c);
+    f.part[STP_FINGERPRINT_BUILD] = stp_hash(build, (uint64_t)version);
     f.part[STP_FINGERPRINT_SETTINGS] =
         stp_hash(f.part[STP_FINGERPRINT_SETTINGS], settings->agree);
     return f;
 }
 
-/* Whether this job was told that ranks which are not compared do not decide,
- * and these are not. */
-static bool tuner_must_not_decide(const struct stp_comm_info *info,
-                                  const struct stp_plugin_settings *settings)
-{
-    return settings->agree_is_required && info->shape.n_ranks > 1 &&
-           (info->comm_id == 0 ||
-            (info->shape.n_nodes > 1 && settings->agree != STP_AGREE_STORE));
-}
-
 static void tuner_speak(void *agreement)
 {
     ((struct stp_agreement *)agreement)->ops->speak(agreement);
-}
-
-/* Without a thread this host says only that all must step aside. */
-static void tuner_start_speech(struct context *ctx)
-{
-    struct stp_error err;
-
-    if (!ctx->agreement->speaks ||
-        stp_thread_start(tuner_speak, ctx->agreement, STP_THREAD_ONCE,
-                         &ctx->speech, &err) == STP_OK)
-        return;
-    LOG(ctx->log, NCCL_LOG_INFO, "%s: this host cannot be compared: %s",
-        STP_TUNER_NAME, err.text);
-    ctx->agreement->ops->hush(ctx->agreement);
-    tuner_speak(ctx->agreement);
 }
 
 /*
@@ -176,8 +129,7 @@ static void tuner_start_speech(struct context *ctx)
  * can be compared.
  */
 static void tuner_join(struct context *ctx, const struct stp_comm_info *info,
-                       const struct stp_plugin_settings *settings,
-                       const struct stp_fingerprint *fingerprint)
+                       const struct stp_plugin_settings *settings, int version)
 {
     struct stp_agreement_rank rank = {
         .comm_id = info->comm_id,
@@ -185,7 +137,7 @@ static void tuner_join(struct context *ctx, const struct stp_comm_info *info,
         .n_ranks = info->shape.n_ranks,
         .n_needed = settings->agree == STP_AGREE_ASSUME ? 1 : info->n_local,
         .number = stp_launcher_rank(info->shape.n_ranks),
-        .fingerprint = *fingerprint,
+        .fingerprint = tuner_fingerprint(ctx, settings, version),
         .proposes = ctx->backend != NULL && stp_backend_proposes(ctx->backend),
     };
     char why[STP_ERROR_TEXT + 64];
@@ -195,17 +147,25 @@ static void tuner_join(struct context *ctx, const struct stp_comm_info *info,
         return;
     if (settings->agree == STP_AGREE_STORE)
         rank.store = settings->store;
-    if (stp_agreement_join(&rank, &ctx->agreement, &err) == STP_OK) {
-        ctx->must_compare = true;
-        tuner_start_speech(ctx);
+    if (stp_agreement_join(&rank, &ctx->agreement, &err) != STP_OK) {
+        snprintf(why, sizeof(why),
+                 "cannot be compared with the other ranks: %s", err.text);
+        if (settings->agree == STP_AGREE_ASSUME)
+            LOG(ctx->log, NCCL_LOG_INFO, "%s: %s", STP_TUNER_NAME, why);
+        else
+            tuner_step_aside(ctx, why);
         return;
     }
-    snprintf(why, sizeof(why), "cannot be compared with the other ranks: %s",
-             err.text);
-    if (settings->agree == STP_AGREE_ASSUME)
-        LOG(ctx->log, NCCL_LOG_INFO, "%s: %s", STP_TUNER_NAME, why);
-    else
-        tuner_step_aside(ctx, why);
+    ctx->must_compare = true;
+    if (!ctx->agreement->speaks ||
+        stp_thread_start(tuner_speak, ctx->agreement, STP_THREAD_ONCE,
+                         &ctx->speech, &err) == STP_OK)
+        return;
+    /* Without a thread this host says only that all must step aside. */
+    LOG(ctx->log, NCCL_LOG_INFO, "%s: this host cannot be compared: %s",
+        STP_TUNER_NAME, err.text);
+    ctx->agreement->ops->hush(ctx->agreement);
+    tuner_speak(ctx->agreement);
 }
 
 /* Says what this rank would decide, also where it then steps aside. */
@@ -237,31 +197,22 @@ static void tuner_describe(struct context *ctx,
             STP_TUNER_NAME, line);
 }
 
-static void tuner_open_backend(struct context *ctx,
-                               const struct stp_comm_info *info,
-                               struct stp_plugin_settings *settings,
-                               enum stp_status status, struct stp_error *err)
-{
-    const char *subject = "environment";
-    char why[STP_PATH_SIZE + STP_ERROR_TEXT];
-
-    STP_THEN(status, stp_backend_open(info, settings, ctx->log, &ctx->backend,
-                                      &subject, err));
-    if (status != STP_OK) {
-        stp_error_string(err, subject, why, sizeof(why));
-        tuner_step_aside(ctx, why);
-    }
-}
-
 static void tuner_open(struct context *ctx, int version,
                        struct stp_comm_info *info)
 {
+    const char *subject = "environment";
+    char why[STP_PATH_SIZE + STP_ERROR_TEXT];
     struct stp_plugin_settings settings;
-    struct stp_fingerprint fingerprint;
-    struct stp_error err;
+    struct stp_error err, no_ledger;
     enum stp_status status = stp_settings_read(&settings, &err);
 
-    tuner_open_ledger(ctx, settings.ledger, info);
+    if (settings.ledger[0] != '\0' &&
+        stp_ledger_open(settings.ledger, &ctx->ledger, &no_ledger) == STP_OK)
+        stp_ledger_begin(ctx->ledger, (uint32_t)getpid(), info->comm_id,
+                         &info->shape);
+    else if (settings.ledger[0] != '\0')
+        LOG(ctx->log, NCCL_LOG_INFO, "%s: no ledger of decisions: %s",
+            STP_TUNER_NAME, no_ledger.text);
     if (info->shape.n_nodes == 1 && settings.agree == STP_AGREE_STORE)
         settings.agree = STP_AGREE_HOST; /* which is all of them */
     /* Ranks on different nodes that are not compared cannot know each other's
@@ -269,8 +220,15 @@ static void tuner_open(struct context *ctx, int version,
     if ((info->shape.n_nodes == 1 || settings.agree != STP_AGREE_HOST) &&
         settings.gpu[0] != '\0')
         info->shape.gpu = settings.gpu;
-    tuner_open_backend(ctx, info, &settings, status, &err);
-    if (tuner_must_not_decide(info, &settings))
+    STP_THEN(status, stp_backend_open(info, &settings, ctx->log, &ctx->backend,
+                                      &subject, &err));
+    if (status != STP_OK) {
+        stp_error_string(&err, subject, why, sizeof(why));
+        tuner_step_aside(ctx, why);
+    }
+    if (settings.agree_is_required && info->shape.n_ranks > 1 &&
+        (info->comm_id == 0 ||
+         (info->shape.n_nodes > 1 && settings.agree != STP_AGREE_STORE)))
         tuner_step_aside(
             ctx,
             "these ranks cannot be compared, which STEPTUNE_AGREE=required "
@@ -282,8 +240,7 @@ static void tuner_open(struct context *ctx, int version,
             "%s: STEPTUNE_CONSTANTS_FILE is no longer read: NCCL keeps its own "
             "constants, expected a policy (NCCL_TUNER_CONFIG_FILE) instead",
             STP_TUNER_NAME);
-    fingerprint = tuner_fingerprint(ctx, &settings, version);
-    tuner_join(ctx, info, &settings, &fingerprint);
+    tuner_join(ctx, info, &settings, version);
     if (ctx->backend != NULL) {
         stp_backend_join(ctx->backend, ctx->agreement);
         tuner_describe(ctx, info);
@@ -291,37 +248,33 @@ static void tuner_open(struct context *ctx, int version,
     }
 }
 
-/* The ranks on this host, at least: on one node, all. */
-static size_t tuner_count_local(const struct stp_shape *shape,
-                                const ncclNvlDomainInfo_v5_t *nvl)
+static ncclResult_t tuner_init(int version, void **context, uint64_t comm_id,
+                               size_t n_ranks, size_t n_nodes,
+                               ncclDebugLogger_t log,
+                               const ncclNvlDomainInfo_v5_t *nvl)
 {
-    if (shape->n_nodes == 1)
-        return shape->n_ranks;
-    if (nvl == NULL || nvl->minRanksPerNvlDomain < 1 ||
-        (size_t)nvl->minRanksPerNvlDomain > shape->n_ranks)
-        return 1;
-    return (size_t)nvl->minRanksPerNvlDomain;
-}
-
-static struct context *tuner_init(int version, struct stp_comm_info info,
-                                  const ncclNvlDomainInfo_v5_t *nvl,
-                                  ncclDebugLogger_t log)
-{
+    struct stp_comm_info info = {
+        .comm_id = comm_id, .shape = {n_ranks, n_nodes, NULL}, .n_local = 1};
     struct context *ctx = calloc(1, sizeof(*ctx));
     struct stp_entry entry;
 
+    *context = ctx;
     if (ctx == NULL) {
         LOG(log, NCCL_LOG_WARN,
             "%s: out of memory; stepping aside, NCCL tunes alone",
             STP_TUNER_NAME);
-        return NULL;
+        return ncclSuccess;
     }
     ctx->log = log;
-    info.n_local = tuner_count_local(&info.shape, nvl);
+    if (n_nodes == 1)
+        info.n_local = n_ranks;
+    else if (nvl != NULL && nvl->minRanksPerNvlDomain >= 1 &&
+             (size_t)nvl->minRanksPerNvlDomain <= n_ranks)
+        info.n_local = (size_t)nvl->minRanksPerNvlDomain;
     stp_entry_begin(&entry);
     tuner_open(ctx, version, &info);
     stp_entry_end(&entry);
-    return ctx;
+    return ncclSuccess;
 }
 
 /* Whether 'choice' is filled in; else NCCL decides. */
@@ -357,52 +310,27 @@ static ncclResult_t tuner_finalize(void *opaque)
 
 /* ---- init ---- */
 
-static struct stp_comm_info tuner_info(uint64_t comm_id, size_t n_ranks,
-                                       size_t n_nodes)
-{
-    return (struct stp_comm_info){.comm_id = comm_id,
-                                  .shape = {n_ranks, n_nodes, NULL}};
-}
-
 static ncclResult_t tuner_init_v2(size_t n_ranks, size_t n_nodes,
                                   ncclDebugLogger_t log, void **context)
 {
-    *context = tuner_init(2, tuner_info(0, n_ranks, n_nodes), NULL, log);
-    return ncclSuccess;
+    return tuner_init(2, context, 0, n_ranks, n_nodes, log, NULL);
 }
 
-static ncclResult_t tuner_init_v5(void **context, uint64_t comm_id,
-                                  size_t n_ranks, size_t n_nodes,
-                                  ncclDebugLogger_t log,
-                                  ncclNvlDomainInfo_v5_t *nvl,
-                                  ncclTunerConstants_v5_t *constants)
-{
-    (void)constants;
-    *context = tuner_init(5, tuner_info(comm_id, n_ranks, n_nodes), nvl, log);
-    return ncclSuccess;
-}
+/* NCCL's constants, whose type differs, stay as they are. */
+#define TUNER_INIT(version, constants_type)                                    \
+    static ncclResult_t tuner_init_v##version(                                 \
+        void **context, uint64_t comm_id, size_t n_ranks, size_t n_nodes,      \
+        ncclDebugLogger_t log, ncclNvlDomainInfo_v5_t *nvl,                    \
+        constants_type *constants)                                             \
+    {                                                                          \
+        (void)constants;                                                       \
+        return tuner_init(version, context, comm_id, n_ranks, n_nodes, log,    \
+                          nvl);                                                \
+    }
 
-static ncclResult_t tuner_init_v6(void **context, uint64_t comm_id,
-                                  size_t n_ranks, size_t n_nodes,
-                                  ncclDebugLogger_t log,
-                                  ncclNvlDomainInfo_v5_t *nvl,
-                                  ncclTunerConstants_v5_t *constants)
-{
-    (void)constants;
-    *context = tuner_init(6, tuner_info(comm_id, n_ranks, n_nodes), nvl, log);
-    return ncclSuccess;
-}
-
-static ncclResult_t tuner_init_v7(void **context, uint64_t comm_id,
-                                  size_t n_ranks, size_t n_nodes,
-                                  ncclDebugLogger_t log,
-                                  ncclNvlDomainInfo_v5_t *nvl,
-                                  ncclTunerConstants_v7_t *constants)
-{
-    (void)constants;
-    *context = tuner_init(7, tuner_info(comm_id, n_ranks, n_nodes), nvl, log);
-    return ncclSuccess;
-}
+TUNER_INIT(5, ncclTunerConstants_v5_t)
+TUNER_INIT(6, ncclTunerConstants_v5_t)
+TUNER_INIT(7, ncclTunerConstants_v7_t)
 
 /* ---- getCollInfo ---- */
 

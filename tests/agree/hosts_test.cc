@@ -264,7 +264,8 @@ TEST(AHostAlone, LeavesInTheStoreWhatItKnows)
                                       {"0/decision", "follow"},
                                       {"0/decided", "follow"}})
         EXPECT_EQ(value, others.Get(name)) << name;
-    EXPECT_EQ(32U, others.Get("0/reference").size());
+    EXPECT_EQ(8 * size_t{STP_N_FINGERPRINT_DECIDES},
+              others.Get("0/reference").size());
     ASSERT_EQ(sizeof(row), others.Get("0/hosts").size());
     memcpy(&row, others.Get("0/hosts").data(), sizeof(row));
     EXPECT_EQ(2U, row.n_ranks);
