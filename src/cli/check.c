@@ -15,7 +15,6 @@
 
 struct check_options {
     struct stp_arguments policy;
-    const char *on; /* NULL: without checks of a machine */
     bool fix;
     bool json;
 };
@@ -23,14 +22,10 @@ struct check_options {
 #define AT(member) offsetof(struct check_options, member)
 
 static const struct stp_option check_table[] = {
-    {"on", 0, "MACHINE", stp_option_text, AT(on),
-     .help = "Check for this machine, too: a recorded one by its name or "
-             "folder"},
     {"fix", 0, NULL, stp_option_flag, AT(fix),
-     .help = "Write the policy again without rules that never decide, with "
-             "channels that the machine has, and with ends at 4294967295 made "
-             "inf if no rule "
-             "decides above; the old one is kept as POLICY.orig"},
+     .help = "Write the policy again without rules that never decide, and with "
+             "ends at 4294967295 made inf if no rule decides above; the old "
+             "one is kept as POLICY.orig"},
     {"json", 0, NULL, stp_option_flag, AT(json),
      .help = "Print JSON instead of lines"},
     {0},
@@ -43,10 +38,14 @@ static const struct stp_command_line check_line = {
     .one = "policy",
     .none = STP_NO_POLICY,
     .doc = "Lints a policy that NCCL would take: rules that never decide or "
-           "hide others, sizes that no rule decides, and with --on rules that "
-           "do not fit a machine.  A file whose name ends in .memory is a "
-           "memory policy.  Exit status: 0 without warnings, even if "
-           "there are notes, 1 with a warning that is left.",
+           "hide others, and sizes that no rule decides.  What the rules do on "
+           "a machine tells `steptune explain`.  A file whose name ends in "
+           ".memory is a memory policy.  Exit status: 0 without warnings, even "
+           "if there are notes, 1 with a warning that is left.",
+    .gone = (const char *const[]){"on",
+                                  "`steptune explain --policy POLICY --on "
+                                  "MACHINE`, which tells what rules do there",
+                                  NULL},
 };
 
 /* The text of a policy. */
@@ -126,13 +125,12 @@ static int check_report(const struct check_options *o,
                                                                : STP_EXIT_OK;
 }
 
-static int check_run(const struct check_options *o, const char *machine,
+static int check_run(const struct check_options *o,
                      const struct check_text *text)
 {
     const struct stp_check_options options = {
         .csv = text->csv,
         .len = text->len,
-        .machine_path = machine,
         .kind = stp_policy_kind_of_file(o->policy.v[0])};
     struct stp_findings findings;
     struct stp_error err;
@@ -140,8 +138,7 @@ static int check_run(const struct check_options *o, const char *machine,
     int exit_status;
 
     if (status != STP_OK)
-        return stp_complain_error(
-            status == STP_ERR_DEVICE ? NULL : o->policy.v[0], &err);
+        return stp_complain_error(o->policy.v[0], &err);
     if (o->fix && check_fix(o, text, &findings, &err) != STP_OK)
         exit_status = stp_complain_error(o->policy.v[0], &err);
     else
@@ -152,19 +149,16 @@ static int check_run(const struct check_options *o, const char *machine,
 
 int stp_cmd_check(int argc, char **argv)
 {
-    char machine[STP_CLI_PATH];
     struct check_options o = {0};
     struct stp_error err;
     struct check_text text;
     int exit_status;
 
     stp_options_read(&check_line, argc, argv, &o);
-    if (o.on != NULL && stp_choose_machine(o.on, machine) != STP_EXIT_OK)
-        return STP_EXIT_NOTHING;
     if (stp_read_file(o.policy.v[0], STP_MAX_FILE, &text.csv, &text.len,
                       &err) != STP_OK)
         return stp_complain_error(o.policy.v[0], &err);
-    exit_status = check_run(&o, o.on != NULL ? machine : NULL, &text);
+    exit_status = check_run(&o, &text);
     free(text.csv);
     return exit_status;
 }

@@ -4,7 +4,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "analyse/check/check_choices.h"
 #include "cli/cli.h"
 #include "core/names.h"
 #include "device/device.h"
@@ -14,17 +13,12 @@
 
 struct machines_options {
     struct stp_arguments names;
-    bool check;
     bool json;
 };
 
 #define AT(member) offsetof(struct machines_options, member)
 
 static const struct stp_option machines_table[] = {
-    {"check", 0, NULL, stp_option_flag, AT(check),
-     .help = "Ask mock NCCL all that choices.csv of each machine has of NCCL, "
-             "and tell how many rows it reproduces, and what differs in the "
-             "first others; exit status 1 if any differs"},
     {"json", 0, NULL, stp_option_flag, AT(json),
      .help = "Print JSON instead of a table"},
     {0},
@@ -40,6 +34,10 @@ static const struct stp_command_line machines_line = {
            "interleaved rounds, and the workloads that were recorded "
            "overlapped with compute. Times between recorded sizes are "
            "interpolated; all others are modelled by NCCL's cost model.",
+    .gone = (const char *const[]){"check",
+                                  "`build/dev/bin/mock_choices_test` of the "
+                                  "source tree, which reads choices.csv",
+                                  NULL},
 };
 
 /* ---- what was recorded ---- */
@@ -189,71 +187,6 @@ static void machines_put_json(const struct mock_machine *m, const char *path,
     }
 }
 
-/* ---- choices ---- */
-
-/* Differences follow the row in JSON, and the table in text. */
-static void machines_put_checked(const char *path,
-                                 const struct stp_choices_check *check,
-                                 struct stp_table *t)
-{
-    cJSON *row = stp_table_row(t);
-    cJSON *list;
-
-    stp_table_word(t, "machine", "<machine", stp_machine_name(path));
-    stp_table_word(t, "nccl", "<NCCL", check->nccl);
-    machines_put_count("choices", "choices", check->n_rows, t);
-    if (check->n_rows > 0)
-        stp_table_count(t, "reproduced", "reproduced", check->n_alike);
-    else
-        machines_put_count("reproduced", "reproduced", 0, t);
-    if (row == NULL)
-        return;
-    list = cJSON_AddArrayToObject(row, "differences");
-    for (size_t i = 0; i < check->n_differences; i++)
-        cJSON_AddItemToArray(list, cJSON_CreateString(check->differences[i]));
-}
-
-static void machines_print_differences(const char *path,
-                                       const struct stp_choices_check *check,
-                                       FILE *fp)
-{
-    if (check->n_differences > 0)
-        fprintf(fp, "\n%s\n", path);
-    for (size_t i = 0; i < check->n_differences; i++)
-        fprintf(fp, "  %s\n", check->differences[i]);
-}
-
-/* *all_alike_ret: as recorded, as far as there is a record. */
-static enum stp_status machines_check(const struct stp_machine_list *list,
-                                      bool is_json, bool *all_alike_ret,
-                                      struct stp_error *err)
-{
-    struct stp_table t = stp_table_result(is_json);
-    struct stp_choices_check *checks = calloc(list->n + 1, sizeof(*checks));
-    enum stp_status status;
-
-    if (checks == NULL)
-        return stp_nomem(err);
-    *all_alike_ret = true;
-    stp_table_rows(&t, "machines");
-    for (size_t i = 0; i < list->n; i++) {
-        if (stp_check_choices(list->paths[i], &checks[i], err) != STP_OK) {
-            stp_complain_error(NULL, err);
-            *all_alike_ret = false;
-            checks[i].n_differences = 0;
-            continue;
-        }
-        stp_say_played(checks[i].nccl);
-        machines_put_checked(list->paths[i], &checks[i], &t);
-        *all_alike_ret &= checks[i].n_alike == checks[i].n_rows;
-    }
-    status = stp_table_end(&t, stdout, err);
-    for (size_t i = 0; i < list->n && !is_json; i++)
-        machines_print_differences(list->paths[i], &checks[i], stdout);
-    free(checks);
-    return status;
-}
-
 /* ---- all of them ---- */
 
 static enum stp_status machines_put(const char *path, struct stp_table *t,
@@ -317,8 +250,7 @@ int stp_cmd_machines(int argc, char **argv)
 
     stp_options_read(&machines_line, argc, argv, &o);
     status = machines_find(&o.names, &list, &err);
-    STP_THEN(status, o.check ? machines_check(&list, o.json, &all_right, &err)
-                             : machines_print(&list, o.json, &all_right, &err));
+    STP_THEN(status, machines_print(&list, o.json, &all_right, &err));
     free(list.paths);
     if (status != STP_OK)
         stp_complain_error(NULL, &err);

@@ -207,7 +207,7 @@ TEST_F(Cli, FailsInEveryCommandIfItsOutputIsLost)
         "explain --policy p.conf --on h200x4",
         "explain --policy p.conf --on h200x4 --json",
         "explain --policy p.conf --on h200x4 --why 1M",
-        "check p.conf --on h200x4 --json",
+        "check p.conf --json",
         "replay --policy p.conf --trace t.csv",
         "replay --policy p.conf --trace t.csv --json",
         "plot m.csv",

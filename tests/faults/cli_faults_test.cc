@@ -330,7 +330,7 @@ const Scenario kScenarios[] = {
     {"run", POLICY, "run --policy p.conf -- " JOB "10x1048576", 4, "/", true},
     {"compare", POLICY, "compare --env A=0,1 -n 1 -o cmp -- true", 1, "/", false, true},
     {"record", "", "record x --on h200x2 -b 1M -e 1M -n 1 --rounds 2 --no-overlap"},
-    {"machines", "", "machines --check h200x2"},
+    {"machines", "", "machines h200x2"},
     {"doctor", POLICY, "doctor --policy p.conf", 4, "/", true},
     {"contract", POLICY, "replay --seeds 1 --contract " STP_PLUGIN, 1, "/", true, true},
 };

@@ -53,8 +53,7 @@ std::string AskCompiled(const stp_policy *policy, const stp_shape &shape)
 // What check mends is a policy.
 std::string Mend(std::string_view bytes, stp_policy_kind kind)
 {
-    const stp_check_options options = {bytes.data(), bytes.size(), nullptr,
-                                       kind};
+    const stp_check_options options = {bytes.data(), bytes.size(), kind};
     stp_findings findings{};
     stp_error err{};
     stp_policy *policy;

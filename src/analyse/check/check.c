@@ -1,13 +1,13 @@
 #include "analyse/check/check.h"
 
 #include <inttypes.h>
+#include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
-#include "analyse/check/check_machine.h"
+#include "analyse/check/check_cover.h"
 #include "analyse/check/check_text.h"
-#include "analyse/check/findings.h"
 #include "core/names.h"
 #include "core/policy/policy_columns.h"
 #include "nccl_tuner_abi.h"
@@ -18,55 +18,117 @@
 /* Where NVIDIA's catch-all ends. */
 #define UINT32_END UINT64_C(4294967295)
 
-struct list {
-    char text[64];
+struct check {
+    const struct stp_policy *policy;
+    size_t n; /* rules */
+    struct stp_box *boxes;
+    bool *idle;      /* by rule: it never decides, and hides none */
+    uint64_t budget; /* comparisons left */
+
+    /* Earlier rules that match calls of the checked rule, then those of them
+     * that may shadow it. */
+    size_t *met, *counted;
+    const struct stp_box **by;
+    bool *used;
+
+    struct stp_findings out;
+    struct stp_finding lost; /* the one that there was no memory for */
+    enum stp_status status;  /* of the first failure */
+    struct stp_error *err;
 };
 
-/* "line 3", "lines 3 and 5", "lines 3, 5 and 9", "lines 1, 2, 3, 4 and 5 more"
+/* ---- findings ---- */
+
+static const struct {
+    const char *name;
+    bool is_warning;
+} kinds[STP_N_CHECK_KINDS] = {
+    [STP_CHECK_DEAD] = {"dead", true},
+    [STP_CHECK_SHADOWED] = {"shadowed", true},
+    [STP_CHECK_NO_KERNEL] = {"no_kernel", true},
+    [STP_CHECK_FALLBACK] = {"fallback", false},
+    [STP_CHECK_OVERLAP] = {"overlap", false},
+    [STP_CHECK_GAP] = {"gap", false},
+};
+
+const char *stp_check_kind_name(enum stp_check_kind kind)
+{
+    return kinds[kind].name;
+}
+
+bool stp_check_is_warning(enum stp_check_kind kind)
+{
+    return kinds[kind].is_warning;
+}
+
+/*
+ * A new finding about rule 'i', in whose text one sentence is formatted unless
+ * 'fmt' is NULL.  Valid until the next; never NULL: without memory, which
+ * c->status says, it is not in the list.
  */
-static const char *rules_list_lines(const struct stp_finding *f,
-                                    struct list *list)
+static struct stp_finding *check_add(struct check *c, size_t i,
+                                     enum stp_check_kind kind,
+                                     const char *field, const char *fmt, ...)
+    STP_PRINTF(5, 6);
+static struct stp_finding *check_add(struct check *c, size_t i,
+                                     enum stp_check_kind kind,
+                                     const char *field, const char *fmt, ...)
 {
-    size_t n = f->n_others < STP_FINDING_LINES ? f->n_others
-                                               : (size_t)STP_FINDING_LINES;
-    size_t size = sizeof(list->text);
-    size_t len = (size_t)snprintf(list->text, size, "line%s %u",
-                                  f->n_others > 1 ? "s" : "", f->others[0]);
+    struct stp_findings *out = &c->out;
+    struct stp_finding *finding = &c->lost;
+    va_list args;
 
-    for (size_t i = 1; i < n; i++)
-        len += (size_t)snprintf(list->text + len, size - len, "%s%u",
-                                i + 1 == f->n_others ? " and " : ", ",
-                                f->others[i]);
-    if (f->n_others > n)
-        snprintf(list->text + len, size - len, " and %zu more",
-                 f->n_others - n);
-    return list->text;
+    if (out->n == out->capacity) {
+        size_t capacity = out->capacity > 0 ? 2 * out->capacity : 64;
+        struct stp_finding *at = realloc(out->at, capacity * sizeof(*at));
+
+        if (at != NULL) {
+            out->at = at;
+            out->capacity = capacity;
+        } else
+            c->status = stp_nomem(c->err);
+    }
+    if (out->n < out->capacity)
+        finding = &out->at[out->n++];
+    *finding = (struct stp_finding){
+        .kind = kind,
+        .line = stp_policy_rule(c->policy, i)->line,
+        .field = field,
+    };
+    va_start(args, fmt);
+    if (fmt != NULL)
+        vsnprintf(finding->text, sizeof(finding->text), fmt, args);
+    va_end(args);
+    return finding;
 }
 
-/* ---- rules that never decide ---- */
-
-static void rules_add_no_kernel(struct stp_check_state *c, size_t i)
+/* Adds the line of rule 'i', which the finding has to do with. */
+static void check_add_other(const struct check *c, size_t i,
+                            struct stp_finding *finding)
 {
-    const struct stp_rule *rule = stp_policy_rule(c->policy, i);
-    bool wrong_algo =
-        !stp_pair_exists(rule->coll, rule->algo, NCCL_PROTO_SIMPLE);
-
-    c->idle[i] = true;
-    stp_check_add(c, i, STP_CHECK_NO_KERNEL,
-                  wrong_algo ? "algorithm" : "protocol",
-                  "no NCCL has %s/%s for %s, so that this rule never decides",
-                  stp_algo_name(rule->algo), stp_proto_name(rule->proto),
-                  stp_coll_name(rule->coll))
-        ->fix = STP_FIX_DROP;
+    if (finding->n_others < STP_FINDING_LINES)
+        finding->others[finding->n_others] =
+            stp_policy_rule(c->policy, i)->line;
+    finding->n_others++;
 }
 
-static void rules_add_empty(struct stp_check_state *c, size_t i)
+void stp_findings_free(struct stp_findings *findings)
 {
-    c->idle[i] = true;
-    stp_check_add(c, i, STP_CHECK_DEAD, NULL,
-                  "this rule is dead: no message has its bytes and also its "
-                  "bytes per rank")
-        ->fix = STP_FIX_DROP;
+    free(findings->at);
+    memset(findings, 0, sizeof(*findings));
+}
+
+/* Takes 'n' comparisons off those left; fails the check if there are not as
+ * many. */
+static void check_spend(struct check *c, uint64_t n)
+{
+    if (n > c->budget && c->status == STP_OK)
+        c->status =
+            stp_fail(c->err, STP_ERR_LIMIT,
+                     "has so many rules, or such that overlap so much, that "
+                     "it would take too long to check them");
+    else if (n <= c->budget)
+        c->budget -= n;
 }
 
 /* ---- shadows ---- */
@@ -86,17 +148,10 @@ static bool rules_always_decides(const struct stp_rule *earlier,
             earlier->proto != NCCL_PROTO_LL128);
 }
 
-static bool rules_may_decide(const struct stp_rule *earlier,
-                             const struct stp_rule *rule)
-{
-    (void)earlier;
-    (void)rule;
-    return true;
-}
-
 /* From strict to lax: the first that covers a rule says what it is. */
 static const struct shadow {
-    bool (*counts)(const struct stp_rule *earlier, const struct stp_rule *rule);
+    bool (*counts)(const struct stp_rule *earlier,
+                   const struct stp_rule *rule); /* NULL: any does */
     enum stp_check_kind kind;
     enum stp_fix fix;
     const char *before, *after; /* "line 3 matches" */
@@ -106,7 +161,7 @@ static const struct shadow {
     {rules_always_decides, STP_CHECK_SHADOWED, STP_FIX_NONE, "",
      "all that this rule matches, so that it only decides if NCCL_ALGO or "
      "NCCL_PROTO forbids what NCCL always has"},
-    {rules_may_decide, STP_CHECK_FALLBACK, STP_FIX_NONE, "",
+    {NULL, STP_CHECK_FALLBACK, STP_FIX_NONE, "",
      "all that this rule matches, so that it only decides where NCCL cannot "
      "run what stands there"},
 };
@@ -115,13 +170,12 @@ enum { N_SHADOWS = sizeof(shadows) / sizeof(shadows[0]) };
 
 /* NCCL rules out nothing that a buffer is registered as. */
 static const struct shadow memory_shadow = {
-    rules_may_decide, STP_CHECK_DEAD, STP_FIX_DROP,
+    NULL, STP_CHECK_DEAD, STP_FIX_DROP,
     "this rule is dead: ", "all that it matches"};
 
 /* Covers rule 'i' by those at 'counted', as few as one if that is enough, and
  * marks in 'used' which it took. */
-static enum stp_cover rules_cover(struct stp_check_state *c, size_t i,
-                                  size_t n_counted)
+static enum stp_cover rules_cover(struct check *c, size_t i, size_t n_counted)
 {
     for (size_t k = 0; k < n_counted; k++) {
         c->by[k] = &c->boxes[c->counted[k]];
@@ -139,25 +193,37 @@ static enum stp_cover rules_cover(struct stp_check_state *c, size_t i,
     return stp_box_cover(&c->boxes[i], c->by, n_counted, c->used, &c->budget);
 }
 
-static void rules_add_shadow(struct stp_check_state *c, size_t i,
+/* Names the rules that were used: "line 3 matches", "lines 3, 5 and 9 match",
+ * "lines 1, 2, 3, 4 and 5 more match". */
+static void rules_add_shadow(struct check *c, size_t i,
                              const struct shadow *shadow, size_t n_counted)
 {
-    struct stp_finding *f = stp_check_add(c, i, shadow->kind, NULL, NULL);
-    struct list lines;
+    struct stp_finding *f = check_add(c, i, shadow->kind, NULL, NULL);
+    char lines[64];
+    size_t n, len;
 
     for (size_t k = 0; k < n_counted; k++)
         if (c->used[k])
-            stp_finding_other(f,
-                              stp_policy_rule(c->policy, c->counted[k])->line);
+            check_add_other(c, c->counted[k], f);
+    n = f->n_others < STP_FINDING_LINES ? f->n_others
+                                        : (size_t)STP_FINDING_LINES;
+    len = (size_t)snprintf(lines, sizeof(lines), "line%s %u",
+                           f->n_others > 1 ? "s" : "", f->others[0]);
+    for (size_t k = 1; k < n; k++)
+        len += (size_t)snprintf(lines + len, sizeof(lines) - len, "%s%u",
+                                k + 1 == f->n_others ? " and " : ", ",
+                                f->others[k]);
+    if (f->n_others > n)
+        snprintf(lines + len, sizeof(lines) - len, " and %zu more",
+                 f->n_others - n);
     f->fix = shadow->fix;
     c->idle[i] = shadow->kind == STP_CHECK_DEAD;
-    snprintf(f->text, sizeof(f->text), "%s%s match%s %s", shadow->before,
-             rules_list_lines(f, &lines), f->n_others == 1 ? "es" : "",
-             shadow->after);
+    snprintf(f->text, sizeof(f->text), "%s%s match%s %s", shadow->before, lines,
+             f->n_others == 1 ? "es" : "", shadow->after);
 }
 
 /* Whether the earlier rules of this kind cover rule 'i', which is said. */
-static bool rules_try_shadow(struct stp_check_state *c, size_t i,
+static bool rules_try_shadow(struct check *c, size_t i,
                              const struct shadow *shadow, size_t n_met)
 {
     const struct stp_rule *rule = stp_policy_rule(c->policy, i);
@@ -165,11 +231,12 @@ static bool rules_try_shadow(struct stp_check_state *c, size_t i,
     size_t n = 0;
 
     for (size_t k = 0; k < n_met; k++)
-        if (shadow->counts(stp_policy_rule(c->policy, c->met[k]), rule))
+        if (shadow->counts == NULL ||
+            shadow->counts(stp_policy_rule(c->policy, c->met[k]), rule))
             c->counted[n++] = c->met[k];
     covered = rules_cover(c, i, n);
     if (covered == STP_COVER_UNKNOWN)
-        stp_check_spend(c, UINT64_MAX);
+        check_spend(c, UINT64_MAX);
     if (covered == STP_COVERED)
         rules_add_shadow(c, i, shadow, n);
     return covered == STP_COVERED;
@@ -191,18 +258,6 @@ struct part {
     char text[128];
 };
 
-static size_t rules_add_side(char *text, size_t size, const char *name,
-                             const struct stp_range *side)
-{
-    if (side->min == side->max)
-        return (size_t)snprintf(text, size, ", %s %" PRIu64, name, side->min);
-    if (side->max == UINT64_MAX)
-        return (size_t)snprintf(text, size, ", %s from %" PRIu64, name,
-                                side->min);
-    return (size_t)snprintf(text, size, ", %s %" PRIu64 " to %" PRIu64, name,
-                            side->min, side->max);
-}
-
 /* The sides by which 'both' is less than 'box', such as "bytes 0 to 4095". */
 static const char *rules_describe_part(const struct stp_box *both,
                                        const struct stp_box *box,
@@ -211,25 +266,37 @@ static const char *rules_describe_part(const struct stp_box *both,
     size_t size = sizeof(part->text), len = 0;
 
     part->text[2] = '\0';
-    for (int s = 0; s < STP_N_SIDES; s++)
-        if (len < size && memcmp(&both->side[s], &box->side[s],
-                                 sizeof(struct stp_range)) != 0)
-            len += rules_add_side(part->text + len, size - len, side_names[s],
-                                  &both->side[s]);
+    for (int s = 0; s < STP_N_SIDES && len < size; s++) {
+        const struct stp_range *side = &both->side[s];
+        char *at = part->text + len;
+
+        if (memcmp(side, &box->side[s], sizeof(*side)) == 0)
+            continue;
+        if (side->min == side->max)
+            len += (size_t)snprintf(at, size - len, ", %s %" PRIu64,
+                                    side_names[s], side->min);
+        else if (side->max == UINT64_MAX)
+            len += (size_t)snprintf(at, size - len, ", %s from %" PRIu64,
+                                    side_names[s], side->min);
+        else
+            len +=
+                (size_t)snprintf(at, size - len, ", %s %" PRIu64 " to %" PRIu64,
+                                 side_names[s], side->min, side->max);
+    }
     if (len < size && both->gpu != NULL && box->gpu == NULL)
         snprintf(part->text + len, size - len, ", gpu %s", both->gpu);
     return part->text + strlen(", ");
 }
 
-static void rules_add_overlap(struct stp_check_state *c, size_t i, size_t n_met)
+static void rules_add_overlap(struct check *c, size_t i, size_t n_met)
 {
-    struct stp_finding *f = stp_check_add(c, i, STP_CHECK_OVERLAP, NULL, NULL);
+    struct stp_finding *f = check_add(c, i, STP_CHECK_OVERLAP, NULL, NULL);
     struct stp_box both;
     struct part part;
     char more[64] = "";
 
     for (size_t k = 0; k < n_met; k++)
-        stp_finding_other(f, stp_policy_rule(c->policy, c->met[k])->line);
+        check_add_other(c, c->met[k], f);
     if (n_met > 1)
         snprintf(more, sizeof(more), ", and %zu more line%s for more of it",
                  n_met - 1, n_met == 2 ? "" : "s");
@@ -243,58 +310,57 @@ static void rules_add_overlap(struct stp_check_state *c, size_t i, size_t n_met)
 
 /* ---- a rule and those before it ---- */
 
-static size_t rules_find_met(struct stp_check_state *c, size_t i)
-{
-    int coll = stp_policy_rule(c->policy, i)->coll;
-    struct stp_box both;
-    size_t n = 0;
-
-    for (size_t j = 0; j < i; j++)
-        if (!c->idle[j] && stp_policy_rule(c->policy, j)->coll == coll &&
-            stp_boxes_meet(&c->boxes[j], &c->boxes[i], &both))
-            c->met[n++] = j;
-    return n;
-}
-
-static bool rules_is_shadowed(struct stp_check_state *c, size_t i, size_t n_met)
-{
-    if (stp_policy_get_kind(c->policy) == STP_POLICY_OF_MEMORY)
-        return rules_try_shadow(c, i, &memory_shadow, n_met);
-    for (size_t s = 0; s < N_SHADOWS && c->status == STP_OK; s++)
-        if (rules_try_shadow(c, i, &shadows[s], n_met))
-            return true;
-    return false;
-}
-
-static void rules_check_shadows(struct stp_check_state *c, size_t i)
+static void rules_check_earlier(struct check *c, size_t i)
 {
     const struct stp_rule *rule = stp_policy_rule(c->policy, i);
-    size_t n_met;
+    const bool is_of_memory =
+        stp_policy_get_kind(c->policy) == STP_POLICY_OF_MEMORY;
+    bool is_shadowed = false;
+    struct stp_box both;
+    size_t n_met = 0;
 
-    stp_check_spend(c, i);
+    check_spend(c, i);
     if (c->status != STP_OK)
         return;
-    if (stp_policy_get_kind(c->policy) == STP_POLICY_OF_ARMS &&
-        !stp_pair_exists(rule->coll, rule->algo, rule->proto)) {
-        rules_add_no_kernel(c, i);
+    if (!is_of_memory && !stp_pair_exists(rule->coll, rule->algo, rule->proto))
+        check_add(c, i, STP_CHECK_NO_KERNEL,
+                  stp_pair_exists(rule->coll, rule->algo, NCCL_PROTO_SIMPLE)
+                      ? "protocol"
+                      : "algorithm",
+                  "no NCCL has %s/%s for %s, so that this rule never decides",
+                  stp_algo_name(rule->algo), stp_proto_name(rule->proto),
+                  stp_coll_name(rule->coll))
+            ->fix = STP_FIX_DROP;
+    else if (!stp_box_exists(&c->boxes[i]))
+        check_add(c, i, STP_CHECK_DEAD, NULL,
+                  "this rule is dead: no message has its bytes and also its "
+                  "bytes per rank")
+            ->fix = STP_FIX_DROP;
+    else {
+        for (size_t j = 0; j < i; j++)
+            if (!c->idle[j] &&
+                stp_policy_rule(c->policy, j)->coll == rule->coll &&
+                stp_boxes_meet(&c->boxes[j], &c->boxes[i], &both))
+                c->met[n_met++] = j;
+        if (is_of_memory)
+            is_shadowed = rules_try_shadow(c, i, &memory_shadow, n_met);
+        for (size_t s = 0; s < N_SHADOWS && !is_of_memory && !is_shadowed &&
+                           c->status == STP_OK;
+             s++)
+            is_shadowed = rules_try_shadow(c, i, &shadows[s], n_met);
+        if (!is_shadowed && n_met > 0)
+            rules_add_overlap(c, i, n_met);
         return;
     }
-    if (!stp_box_exists(&c->boxes[i])) {
-        rules_add_empty(c, i);
-        return;
-    }
-    n_met = rules_find_met(c, i);
-    if (!rules_is_shadowed(c, i, n_met) && n_met > 0)
-        rules_add_overlap(c, i, n_met);
+    c->idle[i] = true;
 }
 
 /* ---- gaps ---- */
 
-static void rules_add_gap(struct stp_check_state *c, size_t i, size_t next)
+static void rules_add_gap(struct check *c, size_t i, size_t next)
 {
     const struct stp_rule *rule = stp_policy_rule(c->policy, i);
-    struct stp_finding *f =
-        stp_check_add(c, i, STP_CHECK_GAP, "max_bytes", NULL);
+    struct stp_finding *f = check_add(c, i, STP_CHECK_GAP, "max_bytes", NULL);
     const char *coll = stp_coll_name(rule->coll);
     const char *otherwise =
         stp_policy_get_kind(c->policy) == STP_POLICY_OF_MEMORY
@@ -309,7 +375,7 @@ static void rules_add_gap(struct stp_check_state *c, size_t i, size_t next)
                  coll, rule->bytes.max, otherwise);
         return;
     }
-    stp_finding_other(f, stp_policy_rule(c->policy, next)->line);
+    check_add_other(c, next, f);
     snprintf(f->text, sizeof(f->text),
              "no rule decides %s from %" PRIu64 " to %" PRIu64
              " bytes, between this rule and line %u, so that %s there",
@@ -318,46 +384,28 @@ static void rules_add_gap(struct stp_check_state *c, size_t i, size_t next)
              otherwise);
 }
 
-/* Whether rule 'i' would match sizes from where it ends to below 'limit', were
- * it not for its end. */
-static bool rules_has_more(const struct stp_check_state *c, size_t i,
-                           uint64_t limit)
-{
-    struct stp_box above = c->boxes[i];
-
-    above.side[STP_SIDE_BYTES].min = above.side[STP_SIDE_BYTES].max + 1;
-    above.side[STP_SIDE_BYTES].max = limit - 1;
-    return stp_box_exists(&above);
-}
-
-/* Whether rule 'j' of the collective may be asked about what rule 'i' is. */
-static bool rules_share_calls(const struct stp_check_state *c, size_t i,
-                              size_t j)
-{
-    return !c->idle[j] &&
-           stp_policy_rule(c->policy, j)->coll ==
-               stp_policy_rule(c->policy, i)->coll &&
-           stp_boxes_share_calls(&c->boxes[i], &c->boxes[j]);
-}
-
 /* Derived policies end where nobody measured, and mean it; an end of 32 bits is
  * one that somebody took for the largest number. */
-static void rules_check_gap(struct stp_check_state *c, size_t i)
+static void rules_check_gap(struct check *c, size_t i)
 {
+    const int coll = stp_policy_rule(c->policy, i)->coll;
     uint64_t end = c->boxes[i].side[STP_SIDE_BYTES].max;
-    uint64_t limit = 0; /* 2^64: where 'next' begins */
+    struct stp_box above = c->boxes[i]; /* what it would match without end */
+    uint64_t limit = 0;                 /* 2^64: where 'next' begins */
     size_t next = c->n;
     bool told = false; /* by an earlier rule with the same end */
 
     if (c->idle[i] || end == UINT64_MAX)
         return;
-    stp_check_spend(c, c->n);
+    check_spend(c, c->n);
     if (c->status != STP_OK)
         return;
     for (size_t j = 0; j < c->n; j++) {
         const struct stp_range *bytes = &c->boxes[j].side[STP_SIDE_BYTES];
 
-        if (bytes->max < end || j == i || !rules_share_calls(c, i, j))
+        if (bytes->max < end || j == i || c->idle[j] ||
+            stp_policy_rule(c->policy, j)->coll != coll ||
+            !stp_boxes_share_calls(&c->boxes[i], &c->boxes[j]))
             continue;
         if (bytes->min <= end + 1 && bytes->max > end)
             return;
@@ -367,48 +415,20 @@ static void rules_check_gap(struct stp_check_state *c, size_t i)
             limit = bytes->min;
         }
     }
-    if ((next == c->n ? end >= UINT32_END : !told) &&
-        rules_has_more(c, i, limit))
+    above.side[STP_SIDE_BYTES] = (struct stp_range){end + 1, limit - 1};
+    if ((next == c->n ? end >= UINT32_END : !told) && stp_box_exists(&above))
         rules_add_gap(c, i, next);
 }
 
 /* ---- the check ---- */
 
-static void check_allocate(struct stp_check_state *c)
-{
-    size_t n = c->n + 1; /* none may be legal, and is no failure */
-
-    c->boxes = malloc(n * sizeof(*c->boxes));
-    c->idle = calloc(n, sizeof(*c->idle));
-    c->met = malloc(n * sizeof(*c->met));
-    c->counted = malloc(n * sizeof(*c->counted));
-    c->by = malloc(n * sizeof(*c->by));
-    c->used = malloc(n * sizeof(*c->used));
-    if (c->boxes == NULL || c->idle == NULL || c->met == NULL ||
-        c->counted == NULL || c->by == NULL || c->used == NULL) {
-        c->status = stp_nomem(c->err);
-        return;
-    }
-    for (size_t i = 0; i < c->n; i++)
-        c->boxes[i] = stp_box_of(stp_policy_rule(c->policy, i));
-}
-
-static void check_release(struct stp_check_state *c)
-{
-    free(c->boxes);
-    free(c->idle);
-    free(c->met);
-    free(c->counted);
-    free(c->by);
-    free(c->used);
-}
-
 enum stp_status stp_check(const struct stp_check_options *options,
                           struct stp_findings *findings_ret,
                           struct stp_error *err)
 {
-    struct stp_check_state c = {.budget = MAX_COMPARISONS, .err = err};
+    struct check c = {.budget = MAX_COMPARISONS, .err = err};
     struct stp_policy *policy;
+    size_t n;
 
     c.out.policy_kind = options->kind;
     c.status = stp_policy_parse_kind(options->kind, options->csv, options->len,
@@ -417,14 +437,28 @@ enum stp_status stp_check(const struct stp_check_options *options,
         return c.status;
     c.policy = policy;
     c.n = stp_policy_size(policy);
-    check_allocate(&c);
+    n = c.n + 1; /* none may be legal, and is no failure */
+    c.boxes = malloc(n * sizeof(*c.boxes));
+    c.idle = calloc(n, sizeof(*c.idle));
+    c.met = malloc(n * sizeof(*c.met));
+    c.counted = malloc(n * sizeof(*c.counted));
+    c.by = malloc(n * sizeof(*c.by));
+    c.used = malloc(n * sizeof(*c.used));
+    if (c.boxes == NULL || c.idle == NULL || c.met == NULL ||
+        c.counted == NULL || c.by == NULL || c.used == NULL)
+        c.status = stp_nomem(err);
     for (size_t i = 0; i < c.n && c.status == STP_OK; i++)
-        rules_check_shadows(&c, i);
+        c.boxes[i] = stp_box_of(stp_policy_rule(policy, i));
+    for (size_t i = 0; i < c.n && c.status == STP_OK; i++)
+        rules_check_earlier(&c, i);
     for (size_t i = 0; i < c.n && c.status == STP_OK; i++)
         rules_check_gap(&c, i);
-    if (c.status == STP_OK && options->machine_path != NULL)
-        stp_check_machine(&c, options->machine_path);
-    check_release(&c);
+    free(c.boxes);
+    free(c.idle);
+    free(c.met);
+    free(c.counted);
+    free(c.by);
+    free(c.used);
     stp_policy_free(policy);
     if (c.status != STP_OK) {
         stp_findings_free(&c.out);

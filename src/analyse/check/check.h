@@ -1,6 +1,5 @@
 /*
- * check.h - lints a policy: rules that never decide, that hide one another, or
- * that do not fit a machine
+ * check.h - lints a policy: rules that never decide, or that hide one another
  */
 #ifndef STP_CHECK_H
 #define STP_CHECK_H
@@ -18,11 +17,6 @@ enum stp_check_kind {
     STP_CHECK_FALLBACK,  /* decides where NCCL lacks the pairs before it */
     STP_CHECK_OVERLAP,   /* an earlier rule decides a part of it */
     STP_CHECK_GAP,       /* sizes above it that no rule decides */
-    /* of one machine: */
-    STP_CHECK_NOT_THERE, /* NCCL never has the pair on the machine */
-    STP_CHECK_CHANNELS,  /* more than the machine has */
-    STP_CHECK_ELSEWHERE, /* for another GPU, other nodes or ranks */
-    STP_CHECK_AS_NCCL,   /* the same as NCCL's own choice */
     STP_N_CHECK_KINDS,
 };
 
@@ -35,9 +29,8 @@ bool stp_check_is_warning(enum stp_check_kind kind);
 /* What stp_check_fix() does about it. */
 enum stp_fix {
     STP_FIX_NONE,
-    STP_FIX_DROP,     /* removes the rule */
-    STP_FIX_CHANNELS, /* cuts the channels */
-    STP_FIX_END,      /* makes the end inf */
+    STP_FIX_DROP, /* removes the rule */
+    STP_FIX_END,  /* makes the end inf */
 };
 
 enum { STP_FINDING_LINES = 4 };
@@ -50,7 +43,6 @@ struct stp_finding {
     unsigned others[STP_FINDING_LINES]; /* lines that have to do with it */
     size_t n_others;                    /* may be more than there is room for */
     enum stp_fix fix;
-    int n_channels;            /* that STP_FIX_CHANNELS leaves */
     char text[STP_ERROR_TEXT]; /* one sentence: the finding and its consequence
                                 */
 };
@@ -66,21 +58,13 @@ struct stp_findings {
 struct stp_check_options {
     const char *csv; /* the policy's text */
     size_t len;
-    const char *machine_path; /* as mock_machine_load() takes it; NULL: none */
     enum stp_policy_kind kind;
 };
 
 /*
- * Checks a policy; with a machine also for it, as recorded and with its NCCL,
- * asked through mock NCCL a sixteenth of an octave apart.  Of a memory policy
- * NCCL is asked nothing.
- *
- * Returns STP_OK, and findings to be freed with stp_findings_free(); or a
- * status of stp_policy_parse(); STP_ERR_LIMIT for rules that take too long to
- * compare; STP_ERR_DEVICE if the machine cannot be had.  *findings_ret is
- * untouched then.
- *
- * Not for two threads at once: it uses stp_arm_tuner.
+ * Checks a policy.  Returns STP_OK, and findings to be freed with
+ * stp_findings_free(); or a status of stp_policy_parse(); STP_ERR_LIMIT for
+ * rules that take too long to compare.  *findings_ret is untouched then.
  */
 enum stp_status stp_check(const struct stp_check_options *options,
                           struct stp_findings *findings_ret,
@@ -89,8 +73,7 @@ enum stp_status stp_check(const struct stp_check_options *options,
 /*
  * The policy's text with all done that the findings' fixes say; every other
  * byte stays.  Comments of rules that go stay as lines of their own.  Decides
- * as the old one, but for channels and for sizes above 4294967295 that no rule
- * decided.
+ * as the old one, but for sizes above 4294967295 that no rule decided.
  *
  * *text_ret, of *len_ret bytes, is to be freed with free(); STP_ERR_NOMEM.
  */

@@ -125,8 +125,6 @@ void stp_findings_place(struct stp_findings *findings, const char *csv,
 
 /* ---- fixes ---- */
 
-enum { LONGEST_WORD = 8 }; /* "inf", or a number of channels */
-
 struct text {
     char *at;
     size_t len;
@@ -138,7 +136,7 @@ static void text_add(struct text *text, const char *s, size_t len)
     text->len += len;
 }
 
-/* The findings about the current line, of which 'fix' is one; or NULL. */
+/* The first finding about the current line with that fix; or NULL. */
 static const struct stp_finding *text_find_fix(const struct stp_finding *at,
                                                size_t n, enum stp_fix fix)
 {
@@ -148,46 +146,23 @@ static const struct stp_finding *text_find_fix(const struct stp_finding *at,
     return NULL;
 }
 
-/* What the field becomes: 'word' if it is to be another; else NULL. */
-static const char *text_replace_word(const struct lines *lines,
-                                     const struct stp_field *field,
-                                     const struct stp_finding *at, size_t n,
-                                     char word[LONGEST_WORD])
-{
-    const struct stp_finding *cut = text_find_fix(at, n, STP_FIX_CHANNELS);
-    const struct stp_finding *end = text_find_fix(at, n, STP_FIX_END);
-
-    if (cut != NULL && field == lines_find_field(lines, cut->field)) {
-        snprintf(word, LONGEST_WORD, "%d", cut->n_channels);
-        return word;
-    }
-    if (end != NULL && field == lines_find_field(lines, end->field))
-        return "inf";
-    return NULL;
-}
-
 /* The line with its end, as it is to be. */
 static void text_add_line(struct text *text, const struct lines *lines,
                           const struct stp_finding *at, size_t n)
 {
+    const struct stp_finding *end = text_find_fix(at, n, STP_FIX_END);
     const char *s = lines->line;
-    char buffer[LONGEST_WORD];
 
     if (text_find_fix(at, n, STP_FIX_DROP) != NULL) {
         s += lines->rule_len;
         if (lines->rule_len == lines->len)
             return;
-    } else if (n > 0) {
-        for (size_t i = 0; i < lines->n_fields; i++) {
-            const struct stp_field *field = &lines->fields[i];
-            const char *word = text_replace_word(lines, field, at, n, buffer);
+    } else if (end != NULL) {
+        const struct stp_field *field = lines_find_field(lines, end->field);
 
-            if (word == NULL)
-                continue;
-            text_add(text, s, (size_t)(field->s - s));
-            text_add(text, word, strlen(word));
-            s = field->s + field->len;
-        }
+        text_add(text, s, (size_t)(field->s - s));
+        text_add(text, "inf", strlen("inf"));
+        s = field->s + field->len;
     }
     text_add(text, s, (size_t)(lines->next - s));
 }

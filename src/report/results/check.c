@@ -37,8 +37,6 @@ static void check_print_fix(const struct stp_finding *f, FILE *fp)
 {
     if (f->fix == STP_FIX_DROP)
         fprintf(fp, "removed, since %s", f->text);
-    else if (f->fix == STP_FIX_CHANNELS)
-        fprintf(fp, "now %d: %s", f->n_channels, f->text);
     else
         fprintf(fp, "now inf: %s", f->text);
 }

@@ -30,7 +30,7 @@ constexpr uint64_t kEnd = 4294967295;
 
 stp_findings Check(const std::string &csv)
 {
-    const stp_check_options options = {csv.data(), csv.size(), nullptr,
+    const stp_check_options options = {csv.data(), csv.size(),
                                        STP_POLICY_OF_ARMS};
     stp_findings findings{};
     stp_error err{};
