@@ -1,5 +1,4 @@
 /* plugin.c - running tuner plugins, ours and others' */
-#include <errno.h>
 #include <stdarg.h>
 #include <stdatomic.h>
 #include <stdio.h>
@@ -8,6 +7,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include "child/child.h"
 #include "cli/cli.h"
 #include "mock_nccl.h"
 #include "plugin/file.h"
@@ -170,31 +170,27 @@ int stp_load_plugin_policy(const char *path, bool ours,
     return STP_EXIT_OK;
 }
 
-static int plugin_run_child(int (*run)(void *), void *user)
-{
-    int exit_status = run(user);
-    struct stp_error err;
-
-    if (stp_file_flush(stdout, "to standard output", &err) != STP_OK)
-        exit_status = stp_complain_error(NULL, &err);
-    return exit_status;
-}
-
 int stp_run_plugin(const char *plugin, int (*run)(void *user), void *user)
 {
-    pid_t child = plugin != NULL ? fork() : -1;
+    pid_t child = plugin != NULL ? stp_child_start(false) : -1;
+    const char *crash;
+    struct stp_error err;
     int status;
 
     if (child < 0)
         return run(user);
-    if (child == 0)
-        _exit(plugin_run_child(run, user));
-    while (waitpid(child, &status, 0) < 0)
-        if (errno != EINTR)
-            return stp_complain("lost its child process");
-    if (WIFSIGNALED(status))
+    if (child == 0) {
+        status = run(user);
+        if (stp_file_flush(stdout, "to standard output", &err) != STP_OK)
+            status = stp_complain_error(NULL, &err);
+        _exit(status);
+    }
+    status = stp_child_await(child);
+    crash = stp_child_crash(status);
+    if (crash != NULL)
         return stp_complain(
             "tuner plugin '%s' crashed (%s) when mock NCCL called it", plugin,
-            strsignal(WTERMSIG(status)));
-    return WEXITSTATUS(status);
+            crash);
+    return status < 0 ? stp_complain("lost its child process")
+                      : WEXITSTATUS(status);
 }

@@ -7,7 +7,7 @@
 
 #include "analyse/replay/trace.h"
 #include "cli/cli.h"
-#include "job/job.h"
+#include "child/job.h"
 #include "plugin/online/online_settings.h"
 #include "plugin/online/recorder.h"
 #include "report/file.h"

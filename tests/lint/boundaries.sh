@@ -34,7 +34,7 @@ may src/plugin 'plugin/[a-z_]+.h"' agree/ store/ core/ $abi
 may src/plugin/online plugin/ agree/ core/ $abi
 may src/memory memory/ 'plugin/[a-z_]+.h"' core/
 may src/launch launch/ store/ core/
-may src/job job/ core/
+may src/child child/ core/
 may src/device 'device/[a-z_0-9]+.h"' launch/ core/ $abi
 may src/device/cpu device/cpu/ 'device/[a-z_]+.h"' launch/ core/ $abi
 may src/device/cuda device/cuda/ 'device/[a-z_]+.h"' launch/ core/ $abi
@@ -47,10 +47,10 @@ may src/analyse "$analyse" bench/ device/ core/ $abi
 for folder in check explain; do
 	may src/analyse/$folder analyse/$folder/ "$analyse" bench/ device/ core/ $abi "$mock"
 done
-may src/analyse/replay analyse/replay/ "$analyse" bench/ device/ core/ $abi "$mock"
+may src/analyse/replay analyse/replay/ "$analyse" bench/ child/ device/ core/ $abi "$mock"
 may src/analyse/jobs analyse/jobs/ analyse/replay/ "$analyse" core/
 may src/analyse/traces analyse/traces/ analyse/replay/ "$analyse" bench/ device/ core/ $abi
-may src/analyse/contract analyse/contract/ analyse/replay/ "$analyse" bench/ device/ core/ $abi "$mock"
+may src/analyse/contract analyse/contract/ analyse/replay/ "$analyse" bench/ child/ device/ core/ $abi "$mock"
 below='analyse/|train/|bench/|device/|core/|'$abi
 report='report/[a-z_]+.h"'
 may src/report "$report" launch/stop.h $below

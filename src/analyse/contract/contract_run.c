@@ -1,6 +1,4 @@
 #define _DEFAULT_SOURCE /* MAP_ANONYMOUS */
-#include <errno.h>
-#include <fcntl.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -11,6 +9,7 @@
 #include <unistd.h>
 
 #include "analyse/contract/contract_suite.h"
+#include "child/child.h"
 #include "core/text.h"
 
 enum { MAX_OUTPUT = 1 << 24, OUTPUT_PATH = STP_PATH + 32 };
@@ -39,23 +38,12 @@ static void run_get_output(const struct stp_contract_run *run,
              run->number);
 }
 
-static void run_redirect_output(const struct stp_contract_run *run)
-{
-    char path[OUTPUT_PATH];
-    int fd;
-
-    run_get_output(run, path);
-    fd = open(path, O_WRONLY | O_CREAT | O_TRUNC | O_APPEND, 0600);
-    if (fd < 0)
-        return;
-    dup2(fd, STDOUT_FILENO);
-    dup2(fd, STDERR_FILENO);
-    close(fd);
-}
-
 static void run_in_child(struct job *job)
 {
-    run_redirect_output(&job->run);
+    char path[OUTPUT_PATH];
+
+    run_get_output(&job->run, path);
+    stp_child_redirect(path);
     stp_contract_set_policy(job->run.policy);
     job->fn(&job->run);
     stp_contract_end(&job->run);
@@ -108,8 +96,8 @@ static void run_judge_end(struct stp_contract_run *run, int status,
     if (timed_out)
         snprintf(how, sizeof(how), "did not come back within %u s",
                  run->options->time_limit_s);
-    else if (WIFSIGNALED(status))
-        snprintf(how, sizeof(how), "crashed (%s)", strsignal(WTERMSIG(status)));
+    else if (stp_child_crash(status) != NULL)
+        snprintf(how, sizeof(how), "crashed (%s)", stp_child_crash(status));
     else if (!slot->done || WEXITSTATUS(status) != 0)
         snprintf(how, sizeof(how), "ended the process with exit status %d",
                  WEXITSTATUS(status));
@@ -140,11 +128,9 @@ static bool run_start(struct job *job, const sigset_t *unblocked)
 {
     pid_t pid;
 
-    fflush(NULL);
-    pid = fork();
+    pid = stp_child_start(true);
     if (pid < 0)
         return false;
-    setpgid(pid, pid); /* in parent and child, since either may come first */
     if (pid == 0) {
         sigprocmask(SIG_SETMASK, unblocked, NULL);
         run_in_child(job);
@@ -160,8 +146,7 @@ static bool run_start(struct job *job, const sigset_t *unblocked)
 static void run_kill(struct job *job, int *status)
 {
     kill(-job->pid, SIGKILL);
-    while (waitpid(job->pid, status, 0) < 0 && errno == EINTR)
-        ;
+    *status = stp_child_await(job->pid);
     job->pid = 0;
 }
 

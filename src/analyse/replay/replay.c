@@ -1,4 +1,4 @@
-#define _GNU_SOURCE /* MAP_ANONYMOUS, prctl(), strsignal() */
+#define _GNU_SOURCE /* MAP_ANONYMOUS, prctl() */
 #include "analyse/replay/replay.h"
 
 #include <errno.h>
@@ -10,10 +10,10 @@
 #include <string.h>
 #include <sys/mman.h>
 #include <sys/prctl.h>
-#include <sys/wait.h>
 #include <unistd.h>
 
 #include "analyse/replay/replay_plan.h"
+#include "child/child.h"
 #include "core/names.h"
 #include "device/mock/mock_tuner.h"
 
@@ -284,16 +284,18 @@ static void jobs_work(const struct run *run, struct job *job, bool check)
 
 static enum stp_status jobs_start(struct run *run, struct job *job, bool check)
 {
-    pid_t parent = getpid();
+    const pid_t parent = getpid();
+    pid_t child;
 
-    memset(job, 0, sizeof(*job));
-    fflush(NULL);
-    job->pid = fork();
-    if (job->pid < 0)
+    memset(job, 0, sizeof(*job)); /* both processes share it */
+    child = stp_child_start(false);
+    if (child < 0)
         return stp_fail(run->err, STP_ERR_DEVICE, "no new process: %s",
                         strerror(errno));
-    if (job->pid > 0)
+    if (child > 0) {
+        job->pid = child;
         return STP_OK;
+    }
     close(run->ends[0]);
     prctl(PR_SET_PDEATHSIG, SIGKILL);
     if (getppid() == parent)
@@ -301,30 +303,22 @@ static enum stp_status jobs_start(struct run *run, struct job *job, bool check)
     exit(0); /* the plugin's destructors run, and what it printed is kept */
 }
 
-/* What became of a process that is no more. */
-static void jobs_take_end(struct run *run, struct job *job, int wait_status)
+/* Awaits a process, and notes what became of it. */
+static void jobs_reap(struct run *run, struct job *job)
 {
-    if (WIFEXITED(wait_status) && WEXITSTATUS(wait_status) == 0)
+    const int end = stp_child_await(job->pid);
+    const char *crash = stp_child_crash(end);
+
+    if (end == 0)
         return;
     job->failed = true;
     job->status = stp_fail(
         &job->err, STP_ERR_DEVICE,
         "tuner plugin '%s' %s%s%s when mock NCCL called it, in schedule %u",
-        run->options->plugin, WIFSIGNALED(wait_status) ? "crashed (" : "exited",
-        WIFSIGNALED(wait_status) ? strsignal(WTERMSIG(wait_status)) : "",
-        WIFSIGNALED(wait_status) ? ")" : "", atomic_load(&job->seed));
+        run->options->plugin, crash != NULL ? "crashed (" : "exited",
+        crash != NULL ? crash : "", crash != NULL ? ")" : "",
+        atomic_load(&job->seed));
     jobs_stop_at(run->shared, atomic_load(&job->seed));
-}
-
-static void jobs_reap(struct run *run, struct job *job)
-{
-    int wait_status = 0;
-    pid_t pid;
-
-    do
-        pid = waitpid(job->pid, &wait_status, 0);
-    while (pid < 0 && errno == EINTR);
-    jobs_take_end(run, job, wait_status);
 }
 
 static bool jobs_report(const struct run *run)

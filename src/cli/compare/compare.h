@@ -9,7 +9,7 @@
 #include <stdbool.h>
 
 #include "cli/cli.h"
-#include "job/job.h"
+#include "child/job.h"
 #include "report/jobs/job_runs_csv.h"
 
 enum {

@@ -3,9 +3,9 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/wait.h>
 #include <unistd.h>
 
+#include "child/child.h"
 #include "cli/doctor/doctor.h"
 
 const char *stp_doctor_setting(const char *name)
@@ -32,15 +32,16 @@ bool stp_doctor_ask_child(void (*body)(const void *question, void *answer),
                           const void *question, void *answer, size_t size,
                           char why[STP_SYMPTOM_TEXT])
 {
-    int ends[2], status = 0;
+    const char *crash = NULL;
     ssize_t got = -1;
+    int ends[2];
     pid_t child;
 
     memset(answer, 0, size);
     snprintf(why, STP_SYMPTOM_TEXT, "no process to ask");
     if (pipe(ends) != 0)
         return false;
-    child = fork();
+    child = stp_child_start(false);
     if (child == 0) {
         body(question, answer);
         got = write(ends[1], answer, size);
@@ -49,14 +50,14 @@ bool stp_doctor_ask_child(void (*body)(const void *question, void *answer),
     close(ends[1]);
     if (child > 0) {
         got = read(ends[0], answer, size);
-        waitpid(child, &status, 0);
+        crash = stp_child_crash(stp_child_await(child));
     }
     close(ends[0]);
     if (got == (ssize_t)size)
         return true;
     memset(answer, 0, size);
     snprintf(why, STP_SYMPTOM_TEXT, "it crashed (%s)",
-             WIFSIGNALED(status) ? strsignal(WTERMSIG(status)) : "it ended");
+             crash != NULL ? crash : "it ended");
     return false;
 }
 

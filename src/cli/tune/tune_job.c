@@ -9,7 +9,7 @@
 
 #include "cli/cli.h"
 #include "core/text.h"
-#include "job/job.h"
+#include "child/job.h"
 #include "launch/launch.h"
 #include "plugin/settings.h"
 #include "report/file.h"

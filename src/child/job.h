@@ -12,7 +12,19 @@
 #include <stddef.h>
 
 #include "core/status.h"
-#include "job/environment.h"
+
+/* Whether this process has the variable, and it is not empty. */
+bool stp_job_has(const char *name);
+
+struct stp_job_variable {
+    const char *name;
+    const char *value; /* NULL: it is not set */
+};
+
+/* Sets variables in this process, which the jobs that it starts inherit.
+ * STP_ERR_NOMEM. */
+enum stp_status stp_job_set(const struct stp_job_variable *variables, size_t n,
+                            struct stp_error *err);
 
 /* As shells have it. */
 enum { STP_JOB_NOT_RUN = 126, STP_JOB_NOT_FOUND = 127, STP_JOB_SIGNAL = 128 };

@@ -1,16 +1,40 @@
-#include "job/job.h"
+#include "child/job.h"
 
 #include <errno.h>
 #include <fcntl.h>
 #include <signal.h>
 #include <stdint.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <sys/wait.h>
 #include <time.h>
 #include <unistd.h>
 
+#include "child/child.h"
 #include "core/utf8.h"
+
+/* ---- its environment ---- */
+
+bool stp_job_has(const char *name)
+{
+    const char *value = getenv(name);
+
+    return value != NULL && value[0] != '\0';
+}
+
+enum stp_status stp_job_set(const struct stp_job_variable *variables, size_t n,
+                            struct stp_error *err)
+{
+    for (size_t i = 0; i < n; i++) {
+        const struct stp_job_variable *v = &variables[i];
+
+        if (v->value != NULL ? setenv(v->name, v->value, 1) != 0
+                             : unsetenv(v->name) != 0)
+            return stp_nomem(err);
+    }
+    return STP_OK;
+}
 
 /* ---- its command ---- */
 
@@ -29,28 +53,23 @@ static void line_add(struct line *line, const char *s, size_t len)
     line->len += len;
 }
 
-static void line_add_word(struct line *line, const char *word)
-{
-    const size_t n_plain = strspn(word, "ABCDEFGHIJKLMNOPQRSTUVWXYZ"
-                                        "abcdefghijklmnopqrstuvwxyz"
-                                        "0123456789%+,-./:=@^_");
-    const bool is_plain = n_plain > 0 && word[n_plain] == '\0';
-
-    if (!is_plain)
-        line_add(line, "'", 1);
-    for (; *word != '\0'; word++)
-        line_add(line, *word == '\'' ? "'\\''" : word, *word == '\'' ? 4 : 1);
-    if (!is_plain)
-        line_add(line, "'", 1);
-}
-
 void stp_job_print_command(char *const *argv, char text[STP_JOB_COMMAND])
 {
     struct line line = {.len = 0};
 
-    for (char *const *word = argv; *word != NULL; word++) {
-        line_add(&line, " ", word > argv ? 1 : 0);
-        line_add_word(&line, *word);
+    for (char *const *arg = argv; *arg != NULL; arg++) {
+        const char *word = *arg;
+        const size_t n_plain = strspn(word, "ABCDEFGHIJKLMNOPQRSTUVWXYZ"
+                                            "abcdefghijklmnopqrstuvwxyz"
+                                            "0123456789%+,-./:=@^_");
+        const bool is_plain = n_plain > 0 && word[n_plain] == '\0';
+
+        line_add(&line, " ", arg > argv ? 1 : 0);
+        line_add(&line, "'", is_plain ? 0 : 1);
+        for (; *word != '\0'; word++)
+            line_add(&line, *word == '\'' ? "'\\''" : word,
+                     *word == '\'' ? 4 : 1);
+        line_add(&line, "'", is_plain ? 0 : 1);
     }
     stp_printable(line.text, line.len, text, STP_JOB_COMMAND);
 }
@@ -110,19 +129,6 @@ static void job_watch_signals(sigset_t *watched)
 
 /* ---- the child ---- */
 
-/* Puts the file in the place of standard output and error, and nothing in that
- * of the input. */
-static bool job_redirect(const char *output)
-{
-    int in = open("/dev/null", O_RDONLY);
-    int out = open(output, O_WRONLY | O_CREAT | O_TRUNC, 0666);
-
-    return in >= 0 && out >= 0 && dup2(in, STDIN_FILENO) >= 0 &&
-           dup2(out, STDOUT_FILENO) >= 0 && dup2(out, STDERR_FILENO) >= 0 &&
-           (in <= STDERR_FILENO || close(in) == 0) &&
-           (out <= STDERR_FILENO || close(out) == 0);
-}
-
 /* What the child says where it could not become the job. */
 struct failure {
     int error;
@@ -134,10 +140,7 @@ static void job_become(const struct stp_job *job, int told)
     struct failure failure = {0};
 
     sigprocmask(SIG_SETMASK, &before.blocked, NULL);
-    if (job->output != NULL) {
-        setpgid(0, 0);
-        failure.is_output = !job_redirect(job->output);
-    }
+    failure.is_output = job->output != NULL && !stp_child_redirect(job->output);
     if (!failure.is_output &&
         stp_job_set(job->variables, job->n_variables, NULL) == STP_OK)
         execvp(job->argv[0], job->argv);
@@ -175,10 +178,9 @@ static enum stp_status job_start(struct running *r, struct stp_error *err)
         return stp_fail(err, STP_ERR_DEVICE, "cannot start a process: %s",
                         strerror(errno));
     fcntl(told[1], F_SETFD, FD_CLOEXEC);
-    fflush(NULL);
     job_watch_signals(&r->watched);
     r->begin_s = job_now_s();
-    r->pid = fork();
+    r->pid = stp_child_start(r->job->output != NULL);
     if (r->pid == 0) {
         close(told[0]);
         job_become(r->job, told[1]);

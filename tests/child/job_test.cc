@@ -11,7 +11,7 @@
 #include <vector>
 
 extern "C" {
-#include "job/job.h"
+#include "child/job.h"
 }
 
 #include "support/processes.h"
