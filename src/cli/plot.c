@@ -73,9 +73,10 @@ static const struct stp_command_line plot_line = {
         "(combined_benchmark.csv), in sentences and, of all-reduce, in plots. "
         "Of the results of "
         "`steptune train` or of the PyTorch notebook that it follows, of one "
-        "model of GPU or several: precisions, scaling, accumulation, exposed "
-        "communication, loss, modes, throughput and hardware, as far as there "
-        "are runs to compare, and a table.\v"
+        "model of GPU: precisions, scaling, accumulation, exposed "
+        "communication, loss, modes and throughput, as far as there are runs "
+        "to compare; of several models of GPU: their epoch times; and a "
+        "table.\v"
         "gnuplot draws them; STEPTUNE_GNUPLOT names another.",
 };
 
@@ -360,7 +361,6 @@ static enum stp_status plot_runs(const struct plot_options *o,
         status = stp_train_charts_print_json(runs, &drawn, stdout, err);
     else if (status == STP_OK)
         plot_tell_left_out(&charts);
-    stp_train_charts_free(&charts);
     return status;
 }
 

@@ -9,10 +9,8 @@
  *   train_loss           loss over epochs, of the largest model
  *   train_modes          epoch time by mode, with speed-ups
  *   train_throughput     samples a second
- *   train_hardware       epoch time by model of GPU
- *
- * With several models of GPU there is a chart per model, its name followed by
- * "_GPU"; train_hardware has all models.
+ *   train_hardware       epoch time by model of GPU, of several; all others
+ *                        are of one
  *
  * Only runs that are alike are compared: with the batch, gradients, buckets,
  * learning rate and seed that most runs have.  A bar is the mean over the
@@ -42,25 +40,23 @@ enum stp_train_chart_kind {
 /* A chart of some runs, which own its words. */
 struct stp_train_chart {
     enum stp_train_chart_kind kind;
-    const char *gpu;  /* NULL: of all models */
-    const char *size; /* NULL: of all, or of the largest */
-    bool several;     /* whether there are several models of GPU */
+    const char *size; /* NULL: of all */
     const char *why;  /* it is left out; NULL: it is drawn.  Static storage */
 };
 
+enum { STP_TRAIN_CHARTS = STP_N_TRAIN_CHARTS + 32 /* sizes */ };
+
 struct stp_train_charts {
-    struct stp_train_chart *all;
+    struct stp_train_chart all[STP_TRAIN_CHARTS];
     size_t n;
     size_t n_runs_aside; /* in no chart, since they are not alike */
 };
 
-/* Which charts there are of the runs, and which are left out; to be freed with
- * stp_train_charts_free().  STP_OK or STP_ERR_NOMEM. */
+/* Finds which charts there are of the runs, and which are left out.  STP_OK or
+ * STP_ERR_NOMEM. */
 enum stp_status stp_train_charts_find(const struct stp_train_runs *runs,
                                       struct stp_train_charts *charts_ret,
                                       struct stp_error *err);
-
-void stp_train_charts_free(struct stp_train_charts *charts);
 
 enum { STP_TRAIN_CHART_NAME = 192 };
 

@@ -23,10 +23,6 @@ class Charts
     {
         EXPECT_EQ(STP_OK, stp_train_charts_find(&runs.all, &all, nullptr));
     }
-    ~Charts()
-    {
-        stp_train_charts_free(&all);
-    }
     Charts(const Charts &) = delete;
     Charts &operator=(const Charts &) = delete;
 

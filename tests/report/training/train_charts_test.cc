@@ -104,18 +104,16 @@ TEST(TrainCharts, SayWhyTheyAreLeftOut)
     EXPECT_EQ(std::size(cases), charts.all.n);
 }
 
-TEST(TrainCharts, OfSeveralModelsOfGpuAreNamedForThem)
+TEST(TrainCharts, OfSeveralModelsOfGpuAreOneOfAll)
 {
     Runs runs;
     runs.Add({"naive", "base", "fp32", 2, 1, "Card A-1"}, {4, 4});
     runs.Add({"naive", "base", "fp32", 2, 1, "Card (B)"}, {2, 2});
     Charts charts(runs);
 
-    EXPECT_THAT(charts.Names(),
-                ElementsAre("train_overhead_base_Card_A_1",
-                            "train_loss_Card_A_1", "train_throughput_Card_A_1",
-                            "train_overhead_base_Card_B", "train_loss_Card_B",
-                            "train_throughput_Card_B", "train_hardware"));
+    EXPECT_THAT(charts.Names(), ElementsAre("train_hardware"));
+    EXPECT_EQ("results of several models of GPU, expected one",
+              charts.Why("train_throughput"));
     EXPECT_EQ("'Training: epoch time by hardware, Card A-1 and Card (B)'",
               charts::Setting(charts.Script("train_hardware"), "title"));
     EXPECT_THAT(Blocks(charts.Script("train_hardware")),
@@ -352,6 +350,8 @@ TEST(TrainCharts, LossIsOfTheLargestModelAndSaysHowFarModesAreApart)
         Array(script, "titles"),
         ElementsAre("fp32, at most 5.3% apart, accuracy 0.125 to 0.250"));
     EXPECT_THAT(Array(script, "thickness"), ElementsAre("0.5", "0"));
+    EXPECT_THAT(Array(script, "keys"),
+                ElementsAre("single, 1 GPU", "naive, 2 GPUs"));
     EXPECT_THAT(charts::Setting(script, "title"),
                 HasSubstr("'Training: loss, large (250 M parameters), "));
 }

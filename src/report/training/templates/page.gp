@@ -1,8 +1,8 @@
 # page.gp - panels in rows and columns, a title above and one key for all
 #
 # The template after it begins the multiplot.
-# Settings: title, how, y_title, keys with key_hues (-1: none) and key_points
-# (0: none), lined (the key has lines, not boxes); of each panel its row and
+# Settings: title, how, y_title, keys with key_hues and key_points (0: none),
+# lined (the key has lines, not boxes); of each panel its row and
 # column, both from 0, and its title.
 
 longest = 0
@@ -23,16 +23,14 @@ key_left = width - key_width + 14
 do for [k = 1:n_keys] {
     y = 78 + 30 + 8 + 28 * (k - 1)
     half = lined ? 1.5 : 8
-    if (key_hues[k] >= 0) {
-        set object k rectangle \
-            from screen across(key_left),up(y + half) \
-            to screen across(key_left + 20),up(y - half) \
-            fillcolor rgb colour(key_hues[k]) fillstyle solid noborder
-    }
+    set object k rectangle \
+        from screen across(key_left),up(y + half) \
+        to screen across(key_left + 20),up(y - half) \
+        fillcolor rgb colour(key_hues[k]) fillstyle solid noborder
     if (key_points[k] > 0) {
         set label 100 + k '' at screen across(key_left + 10),up(y) \
             point pointtype key_points[k] pointsize 1.2 \
-            linecolor rgb (key_hues[k] < 0 ? 0x666666 : colour(key_hues[k]))
+            linecolor rgb colour(key_hues[k])
     }
     set label k + 3 keys[k] at screen across(key_left + 28),up(y) left \
         font ',12'
