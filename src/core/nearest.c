@@ -33,36 +33,33 @@ static unsigned nearest_least(unsigned a, unsigned b, unsigned c)
     return c < least ? c : least;
 }
 
-/* Both are at most LONGEST bytes.  A swap of neighbours is one edit. */
-static unsigned nearest_count_edits(const char *a, size_t n, const char *b,
-                                    size_t m)
+static unsigned nearest_rate(const char *word, size_t len,
+                             const struct candidate *c)
 {
+    /* Both are at most LONGEST bytes.  A swap of neighbours is one edit. */
+    const size_t m = c->len;
     unsigned rows[3][LONGEST + 1] = {{0}};
 
     for (size_t k = 1; k <= m; k++)
         rows[0][k] = (unsigned)k;
-    for (size_t i = 1; i <= n; i++) {
+    for (size_t i = 1; i <= len; i++) {
         unsigned *row = rows[i % 3];
         const unsigned *above = rows[(i + 2) % 3];
 
         row[0] = (unsigned)i;
         for (size_t k = 1; k <= m; k++) {
-            bool same = nearest_lower(a[i - 1]) == nearest_lower(b[k - 1]);
+            bool same =
+                nearest_lower(word[i - 1]) == nearest_lower(c->s[k - 1]);
 
             row[k] = nearest_least(above[k] + 1, row[k - 1] + 1,
                                    above[k - 1] + !same);
-            if (i > 1 && k > 1 && a[i - 1] == b[k - 2] && a[i - 2] == b[k - 1])
+            if (i > 1 && k > 1 && word[i - 1] == c->s[k - 2] &&
+                word[i - 2] == c->s[k - 1])
                 row[k] =
                     nearest_least(row[k], row[k], rows[(i + 1) % 3][k - 2] + 1);
         }
     }
-    return rows[n % 3][m];
-}
-
-static unsigned nearest_rate(const char *word, size_t len,
-                             const struct candidate *c)
-{
-    unsigned n_edits = nearest_count_edits(word, len, c->s, c->len);
+    unsigned n_edits = rows[len % 3][m];
 
     if (len >= BEGINNING && len < c->len && memcmp(word, c->s, len) == 0)
         return 1;

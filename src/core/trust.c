@@ -17,30 +17,31 @@ static bool trust_is_sticky(const struct stp_file_facts *folder)
     return (folder->mode & S_ISVTX) != 0;
 }
 
-static bool trust_is_ours(const struct stp_file_facts *file, uint32_t euid)
+enum stp_trust stp_trust_file(const struct stp_file_facts *file,
+                              const struct stp_file_facts *folder,
+                              enum stp_use use, uint32_t euid)
 {
-    return file->uid == euid || file->uid == ROOT;
-}
-
-/* Without the sticky bit anybody may replace a link between two looks at it. */
-static enum stp_trust trust_link(const struct stp_file_facts *link,
-                                 const struct stp_file_facts *folder,
-                                 enum stp_use use, uint32_t euid)
-{
-    if (use >= STP_USE_OWN)
-        return STP_TRUST_IS_LINK;
-    if (folder == NULL)
-        return STP_TRUST_ASK_FOLDER;
-    if (trust_is_open(folder) &&
-        (!trust_is_sticky(folder) || !trust_is_ours(link, euid)))
-        return STP_TRUST_STRANGERS_LINK;
-    return STP_TRUSTED;
-}
-
-static enum stp_trust trust_owner(const struct stp_file_facts *file,
-                                  const struct stp_file_facts *folder,
-                                  enum stp_use use, uint32_t euid)
-{
+    if (S_ISLNK(file->mode)) {
+        /* Without the sticky bit anybody may replace a link between two looks
+         * at it. */
+        if (use >= STP_USE_OWN)
+            return STP_TRUST_IS_LINK;
+        if (folder == NULL)
+            return STP_TRUST_ASK_FOLDER;
+        if (trust_is_open(folder) &&
+            (!trust_is_sticky(folder) ||
+             !(file->uid == euid || file->uid == ROOT)))
+            return STP_TRUST_STRANGERS_LINK;
+        return STP_TRUSTED;
+    }
+    if (S_ISDIR(file->mode))
+        return STP_TRUST_IS_FOLDER;
+    if (!S_ISREG(file->mode))
+        return STP_TRUST_IRREGULAR;
+    if ((file->mode & S_IWOTH) != 0)
+        return STP_TRUST_ALL_WRITE;
+    if (use == STP_USE_PRIVATE && (file->mode & OTHERS_ACCESS) != 0)
+        return STP_TRUST_NOT_PRIVATE;
     if (file->uid == euid)
         return STP_TRUSTED;
     if (use >= STP_USE_OWN)
@@ -53,23 +54,6 @@ static enum stp_trust trust_owner(const struct stp_file_facts *file,
         (use != STP_USE_NAMED || !trust_is_sticky(folder)))
         return STP_TRUST_STRANGERS;
     return STP_TRUSTED;
-}
-
-enum stp_trust stp_trust_file(const struct stp_file_facts *file,
-                              const struct stp_file_facts *folder,
-                              enum stp_use use, uint32_t euid)
-{
-    if (S_ISLNK(file->mode))
-        return trust_link(file, folder, use, euid);
-    if (S_ISDIR(file->mode))
-        return STP_TRUST_IS_FOLDER;
-    if (!S_ISREG(file->mode))
-        return STP_TRUST_IRREGULAR;
-    if ((file->mode & S_IWOTH) != 0)
-        return STP_TRUST_ALL_WRITE;
-    if (use == STP_USE_PRIVATE && (file->mode & OTHERS_ACCESS) != 0)
-        return STP_TRUST_NOT_PRIVATE;
-    return trust_owner(file, folder, use, euid);
 }
 
 const char *stp_trust_text(enum stp_trust trust)

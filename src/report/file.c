@@ -50,15 +50,6 @@ static void file_close(struct stp_file *file, bool is_renamed)
     file_release(file);
 }
 
-/* mkstemp() makes files that only their owner may read. */
-static void file_give_usual_mode(int fd)
-{
-    mode_t mask = umask(0);
-
-    umask(mask);
-    fchmod(fd, 0666 & ~mask);
-}
-
 bool stp_file_is_special(const char *path)
 {
     struct stat st;
@@ -79,7 +70,13 @@ static FILE *file_open_beside(const char *path, char *temporary)
     if (fd < 0)
         return NULL;
     stp_stop_remember_file(temporary);
-    file_give_usual_mode(fd);
+
+    /* mkstemp() makes files that only their owner may read. */
+    mode_t mask = umask(0);
+
+    umask(mask);
+    fchmod(fd, 0666 & ~mask);
+
     fp = fdopen(fd, "w");
     if (fp == NULL) {
         close(fd);

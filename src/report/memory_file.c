@@ -12,21 +12,6 @@ struct memory_columns {
     bool min_ctas, overlap, gpu;
 };
 
-static struct memory_columns
-memory_choose_columns(const struct stp_memory_table *table)
-{
-    struct memory_columns columns = {false, false, false};
-
-    for (size_t i = 0; i < table->n_rules; i++) {
-        const char *gpu = table->rules[i].rule.gpu;
-
-        columns.min_ctas |= table->rules[i].rule.min_ctas != 0;
-        columns.overlap |= table->rules[i].rule.overlap != -1;
-        columns.gpu |= gpu != NULL && strpbrk(gpu, ",#\n") == NULL;
-    }
-    return columns;
-}
-
 static void memory_write_evidence(const struct stp_memory_rule *rule, FILE *fp)
 {
     char text[STP_MEMORY_TEXT];
@@ -59,26 +44,6 @@ static void memory_write_range(const struct stp_range *range, FILE *fp)
         fprintf(fp, "-%" PRIu64, range->max);
 }
 
-static void memory_write_rule(const struct stp_rule *rule,
-                              const struct memory_columns *columns, FILE *fp)
-{
-    fprintf(fp, "%s,%" PRIu64 ",", stp_coll_name(rule->coll), rule->bytes.min);
-    if (rule->bytes.max == UINT64_MAX)
-        fputs("inf", fp);
-    else
-        fprintf(fp, "%" PRIu64, rule->bytes.max);
-    fprintf(fp, ",%s", stp_memory_name(rule->memory));
-    if (columns->min_ctas)
-        fprintf(fp, ",%d", rule->min_ctas);
-    memory_write_range(&rule->nodes, fp);
-    memory_write_range(&rule->ranks, fp);
-    if (columns->overlap)
-        fprintf(fp, ",%d", rule->overlap);
-    if (columns->gpu)
-        fprintf(fp, ",%s", rule->gpu != NULL ? rule->gpu : "*");
-    fputc('\n', fp);
-}
-
 void stp_memory_drops_write(const struct stp_memory_table *table,
                             const char *begin, FILE *fp)
 {
@@ -106,7 +71,15 @@ void stp_memory_drops_write(const struct stp_memory_table *table,
 static void memory_write(const struct stp_memory_table *table,
                          const struct stp_policy_origin *origin, FILE *fp)
 {
-    const struct memory_columns columns = memory_choose_columns(table);
+    struct memory_columns columns = {false, false, false};
+
+    for (size_t i = 0; i < table->n_rules; i++) {
+        const char *gpu = table->rules[i].rule.gpu;
+
+        columns.min_ctas |= table->rules[i].rule.min_ctas != 0;
+        columns.overlap |= table->rules[i].rule.overlap != -1;
+        columns.gpu |= gpu != NULL && strpbrk(gpu, ",#\n") == NULL;
+    }
 
     fputs("# from ", fp);
     stp_times_write(origin->data, fp);
@@ -134,7 +107,25 @@ static void memory_write(const struct stp_memory_table *table,
     for (size_t i = 0; i < table->n_rules; i++) {
         fputc('\n', fp);
         memory_write_evidence(&table->rules[i], fp);
-        memory_write_rule(&table->rules[i].rule, &columns, fp);
+
+        const struct stp_rule *rule = &table->rules[i].rule;
+
+        fprintf(fp, "%s,%" PRIu64 ",", stp_coll_name(rule->coll),
+                rule->bytes.min);
+        if (rule->bytes.max == UINT64_MAX)
+            fputs("inf", fp);
+        else
+            fprintf(fp, "%" PRIu64, rule->bytes.max);
+        fprintf(fp, ",%s", stp_memory_name(rule->memory));
+        if (columns.min_ctas)
+            fprintf(fp, ",%d", rule->min_ctas);
+        memory_write_range(&rule->nodes, fp);
+        memory_write_range(&rule->ranks, fp);
+        if (columns.overlap)
+            fprintf(fp, ",%d", rule->overlap);
+        if (columns.gpu)
+            fprintf(fp, ",%s", rule->gpu != NULL ? rule->gpu : "*");
+        fputc('\n', fp);
     }
 }
 

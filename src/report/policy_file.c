@@ -100,18 +100,6 @@ void stp_no_rule_write(const struct stp_policy_origin *origin, FILE *fp)
           fp);
 }
 
-static void policy_write_workload(const struct stp_workload *work, FILE *fp)
-{
-    fprintf(fp, "#   %s, %u layer%s, %s", stp_mode_name(work->mode),
-            work->layers, work->layers == 1 ? "" : "s",
-            stp_compute_name(work->compute));
-    if (work->ratio > 0)
-        fprintf(fp, ", ratio %g\n", work->ratio);
-    else
-        fprintf(fp, " of %u x %u x %u\n", work->gemm.m, work->gemm.n,
-                work->gemm.k);
-}
-
 /* The workloads whose iterations the rules rest on. */
 static void policy_write_workloads(const struct stp_dataset *data, FILE *fp)
 {
@@ -123,7 +111,14 @@ static void policy_write_workloads(const struct stp_dataset *data, FILE *fp)
           fp);
     for (bool any = stp_next_workload(data, NULL, &work); any;
          any = stp_next_workload(data, &work, &work)) {
-        policy_write_workload(&work, fp);
+        fprintf(fp, "#   %s, %u layer%s, %s", stp_mode_name(work.mode),
+                work.layers, work.layers == 1 ? "" : "s",
+                stp_compute_name(work.compute));
+        if (work.ratio > 0)
+            fprintf(fp, ", ratio %g\n", work.ratio);
+        else
+            fprintf(fp, " of %u x %u x %u\n", work.gemm.m, work.gemm.n,
+                    work.gemm.k);
         has_fsdp |= work.mode == STP_MODE_FSDP;
     }
     if (has_fsdp)
@@ -132,52 +127,13 @@ static void policy_write_workloads(const struct stp_dataset *data, FILE *fp)
               fp);
 }
 
-/* A caveat on single passes, if they are trusted. */
-static void policy_write_passes(const struct stp_policy_origin *origin,
-                                FILE *fp)
+static void policy_write_rule(const struct stp_derived_rule *rule,
+                              const struct stp_policy_origin *origin, FILE *fp)
 {
-    struct stp_source_count count = {0};
+    bool has_end = rule->max_bytes != STP_DERIVE_NO_END || origin->portable;
 
-    stp_count_sources(origin->data, &count);
-    if (!origin->trusts_passes || count.n_single_pass == 0)
-        return;
-    fputs("# Arms ran one after the other and not in interleaved rounds: drift "
-          "between runs is in these numbers.\n",
-          fp);
-    if (origin->steadiness != NULL &&
-        origin->steadiness->min_rounds < STP_DERIVE_PASSES)
-        fprintf(fp,
-                "# Fewer than %d runs of an arm have no interval, and decide "
-                "nothing.\n",
-                STP_DERIVE_PASSES);
-}
+    fprintf(fp, "\n");
 
-static void policy_write_head(const struct stp_policy_origin *origin, FILE *fp)
-{
-    fputs("# from ", fp);
-    stp_times_write(origin->data, fp);
-    fprintf(
-        fp,
-        "# A rule stands where its gain over NCCL's own choice is at least "
-        "%g percent with 95 percent confidence, and goes on at neighbouring "
-        "sizes where its arm is faster by less, with the same confidence.\n",
-        origin->min_gain * 100);
-    if (origin->steadiness != NULL) {
-        fputs("# ", fp);
-        stp_steadiness_write(origin->steadiness, fp);
-        fputc('\n', fp);
-    }
-    policy_write_passes(origin, fp);
-    if (stp_dataset_n_iterations(origin->data) > 0)
-        policy_write_workloads(origin->data, fp);
-    if (policy_has_gpu_column(origin))
-        fputs("collective,min_bytes,max_bytes,algorithm,protocol,channels,"
-              "nNodes,nRanks,gpu\n",
-              fp);
-}
-
-static void policy_write_evidence(const struct stp_derived_rule *rule, FILE *fp)
-{
     for (size_t i = 0; i < rule->n_points; i++) {
         const struct stp_point *p = &rule->points[i];
         const struct stp_comparison *c = stp_derived_evidence(rule, p);
@@ -194,15 +150,7 @@ static void policy_write_evidence(const struct stp_derived_rule *rule, FILE *fp)
                 p->auto_us, c->us, c->gain.gain, c->gain.low, c->gain.high,
                 c->gain.n_pairs, stp_source_words(c->source, c->single_pass));
     }
-}
 
-static void policy_write_rule(const struct stp_derived_rule *rule,
-                              const struct stp_policy_origin *origin, FILE *fp)
-{
-    bool has_end = rule->max_bytes != STP_DERIVE_NO_END || origin->portable;
-
-    fprintf(fp, "\n");
-    policy_write_evidence(rule, fp);
     fprintf(fp, "%s,%" PRIu64 ",", stp_coll_name(rule->coll), rule->min_bytes);
     if (has_end)
         fprintf(fp, "%" PRIu64, rule->max_bytes);
@@ -227,7 +175,46 @@ static void policy_write(const struct stp_derived *derived,
                 origin->why_not);
         return;
     }
-    policy_write_head(origin, fp);
+
+    fputs("# from ", fp);
+    stp_times_write(origin->data, fp);
+    fprintf(
+        fp,
+        "# A rule stands where its gain over NCCL's own choice is at least "
+        "%g percent with 95 percent confidence, and goes on at neighbouring "
+        "sizes where its arm is faster by less, with the same confidence.\n",
+        origin->min_gain * 100);
+    if (origin->steadiness != NULL) {
+        fputs("# ", fp);
+        stp_steadiness_write(origin->steadiness, fp);
+        fputc('\n', fp);
+    }
+
+    /* A caveat on single passes, if they are trusted. */
+    struct stp_source_count count = {0};
+
+    stp_count_sources(origin->data, &count);
+    if (!(!origin->trusts_passes || count.n_single_pass == 0)) {
+        fputs("# Arms ran one after the other and not in interleaved rounds: "
+              "drift "
+              "between runs is in these numbers.\n",
+              fp);
+        if (origin->steadiness != NULL &&
+            origin->steadiness->min_rounds < STP_DERIVE_PASSES)
+            fprintf(
+                fp,
+                "# Fewer than %d runs of an arm have no interval, and decide "
+                "nothing.\n",
+                STP_DERIVE_PASSES);
+    }
+
+    if (stp_dataset_n_iterations(origin->data) > 0)
+        policy_write_workloads(origin->data, fp);
+    if (policy_has_gpu_column(origin))
+        fputs("collective,min_bytes,max_bytes,algorithm,protocol,channels,"
+              "nNodes,nRanks,gpu\n",
+              fp);
+
     if (derived->n_rules == 0) {
         fputs("# No rule: ", fp);
         stp_no_rule_write(origin, fp);
@@ -360,18 +347,6 @@ static bool policy_name_proof(const char *policy, const char *suffix,
     return len >= 0 && len < STP_POLICY_BACKUP;
 }
 
-/* A proof goes with its policy. */
-static void policy_move_proofs(const char *path, const char *backup)
-{
-    char from[STP_POLICY_BACKUP];
-    char to[STP_POLICY_BACKUP];
-
-    for (int i = 0; i < N_PROOFS; i++)
-        if (policy_name_proof(path, proofs[i], from) &&
-            policy_name_proof(backup, proofs[i], to))
-            rename(from, to);
-}
-
 /* A link is kept as one, and so is the file that it names. */
 enum stp_status stp_policy_back_up(const char *path,
                                    char backup_ret[STP_POLICY_BACKUP],
@@ -393,7 +368,14 @@ enum stp_status stp_policy_back_up(const char *path,
             break;
     }
     if (result == 0) {
-        policy_move_proofs(path, backup_ret);
+        /* A proof goes with its policy. */
+        char from[STP_POLICY_BACKUP];
+        char to[STP_POLICY_BACKUP];
+
+        for (int i = 0; i < N_PROOFS; i++)
+            if (policy_name_proof(path, proofs[i], from) &&
+                policy_name_proof(backup_ret, proofs[i], to))
+                rename(from, to);
         return STP_OK;
     }
     *backup_ret = '\0';

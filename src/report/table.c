@@ -301,22 +301,6 @@ static void table_print_line(const struct stp_table *t, size_t first,
     }
 }
 
-static void table_print_missing(const struct stp_table *t,
-                                const struct table_shape *shape, FILE *fp)
-{
-    const char *before = "";
-
-    if (shape->n_out == 0)
-        return;
-    fprintf(fp, "Left out of %zu columns of this terminal: ", shape->columns);
-    for (size_t c = 0; c < t->n_columns; c++)
-        if (shape->is_out[c]) {
-            fprintf(fp, "%s%s", before, t->cells[c]);
-            before = ", ";
-        }
-    fputc('\n', fp);
-}
-
 enum stp_status stp_table_end(struct stp_table *t, FILE *fp,
                               struct stp_error *err)
 {
@@ -337,7 +321,20 @@ enum stp_status stp_table_end(struct stp_table *t, FILE *fp,
             fputs(t->is_left[c] ? "|---" : "|--:", fp);
         fputs("|\n", fp);
     }
-    table_print_missing(t, &shape, fp);
+
+    const char *before = "";
+
+    if (shape.n_out != 0) {
+        fprintf(fp,
+                "Left out of %zu columns of this terminal: ", shape.columns);
+        for (size_t c = 0; c < t->n_columns; c++)
+            if (shape.is_out[c]) {
+                fprintf(fp, "%s%s", before, t->cells[c]);
+                before = ", ";
+            }
+        fputc('\n', fp);
+    }
+
     stp_table_free(t);
     return is_lost ? stp_nomem(err) : STP_OK;
 }

@@ -44,33 +44,6 @@ static const char *comparison_verdict(const struct comparison *c, unsigned arm)
     return gain->high < 1 ? "slower" : "no difference";
 }
 
-static void comparison_tell_arm(const struct comparison *c, unsigned arm,
-                                FILE *fp)
-{
-    const char *label = c->runs->labels[arm];
-    const char *baseline = c->runs->labels[0];
-    const struct stp_gain *gain = &c->arms[arm].gain;
-    char interval[STP_INTERVAL];
-
-    stp_interval_text(gain, interval);
-    if (c->n_rounds < 2)
-        fprintf(fp,
-                "%s: %.3fx in one round, which has no interval; add rounds "
-                "with --resume, or give --rounds.\n",
-                label, gain->gain);
-    else if (gain->low <= 1 && gain->high >= 1)
-        fprintf(fp,
-                "%s: no difference from %s beyond noise (%.3fx, 95 percent: "
-                "%s).\n",
-                label, baseline, gain->gain, interval);
-    else
-        fprintf(fp,
-                "%s makes the %s %.3fx as fast as %s (95 percent: %s): it is "
-                "%s.\n",
-                label, measures[c->measure].noun, gain->gain, baseline,
-                interval, comparison_verdict(c, arm));
-}
-
 /* "2.301", or "2.301 (2.300 to 2.302)". */
 static void comparison_print_loss(const struct stp_job_arm *arm, char text[96])
 {
@@ -110,63 +83,7 @@ static void comparison_tell_loss(const struct comparison *c, unsigned number,
                 fabs(difference) > spread ? "more" : "no more", spread);
 }
 
-static void comparison_tell_measure(const struct comparison *c, FILE *fp)
-{
-    const struct stp_job_run *run = &c->runs->runs[0];
-
-    if (c->measure == STP_JOB_GPU && run->calls == 1)
-        fprintf(fp,
-                "All collectives are alike: a step is from one to the next");
-    else if (c->measure == STP_JOB_GPU)
-        fprintf(fp,
-                "A step is the sequence of %u collectives that the job repeats",
-                run->calls);
-    if (c->measure == STP_JOB_GPU)
-        fprintf(fp, ", from begin to begin on the GPU by NCCL's profiler");
-    else if (c->measure == STP_JOB_PRINTED)
-        fprintf(fp, "Times of steps are those that the job prints");
-    else
-        fprintf(fp, "Times are of whole runs, from start to end, because %s",
-                c->why);
-    if (c->measure != STP_JOB_WALL)
-        fprintf(fp, "; the first %d percent of each run are left out",
-                STP_WARM_UP_PERCENT);
-    fprintf(fp, ".\n");
-}
-
 /* ---- the table ---- */
-
-static void comparison_put_loss(const struct stp_job_arm *arm,
-                                struct stp_table *t)
-{
-    const bool has = arm->n_losses > 0;
-
-    stp_table_number(t, "loss", NULL, arm->loss, STP_TABLE_SHORT);
-    stp_table_number(t, "loss_min", NULL, has ? arm->loss_min : NAN,
-                     STP_TABLE_SHORT);
-    stp_table_number(t, "loss_max", NULL, has ? arm->loss_max : NAN,
-                     STP_TABLE_SHORT);
-}
-
-static void comparison_put_arm(const struct comparison *c, unsigned number,
-                               struct stp_table *t)
-{
-    const struct stp_job_arm *arm = &c->arms[number];
-
-    stp_table_row(t);
-    stp_table_word(t, "arm", "<arm", c->runs->labels[number]);
-    stp_table_count(t, "runs", "runs", arm->n_runs);
-    stp_table_number(t, "time", measures[c->measure].heading, arm->time,
-                     measures[c->measure].digits);
-    if (number > 0 || t->format == STP_TABLE_JSON) {
-        stp_table_gain(t, &arm->gain);
-    } else {
-        stp_table_text(t, "gain", "-");
-        stp_table_text(t, "95% interval", "-");
-    }
-    stp_table_word(t, "verdict", "<verdict", comparison_verdict(c, number));
-    comparison_put_loss(arm, t);
-}
 
 static enum stp_status comparison_print_table(const struct comparison *c,
                                               bool is_json, FILE *fp,
@@ -188,8 +105,30 @@ static enum stp_status comparison_print_table(const struct comparison *c,
         stp_table_count(&t, "complete_rounds", NULL, c->n_rounds);
     }
     stp_table_rows(&t, "arms");
-    for (unsigned i = 0; i < runs->n_arms && c->n_rounds > 0; i++)
-        comparison_put_arm(c, i, &t);
+    for (unsigned i = 0; i < runs->n_arms && c->n_rounds > 0; i++) {
+        const struct stp_job_arm *arm = &c->arms[i];
+
+        stp_table_row(&t);
+        stp_table_word(&t, "arm", "<arm", c->runs->labels[i]);
+        stp_table_count(&t, "runs", "runs", arm->n_runs);
+        stp_table_number(&t, "time", measures[c->measure].heading, arm->time,
+                         measures[c->measure].digits);
+        if (i > 0 || t.format == STP_TABLE_JSON) {
+            stp_table_gain(&t, &arm->gain);
+        } else {
+            stp_table_text(&t, "gain", "-");
+            stp_table_text(&t, "95% interval", "-");
+        }
+        stp_table_word(&t, "verdict", "<verdict", comparison_verdict(c, i));
+
+        const bool has = arm->n_losses > 0;
+
+        stp_table_number(&t, "loss", NULL, arm->loss, STP_TABLE_SHORT);
+        stp_table_number(&t, "loss_min", NULL, has ? arm->loss_min : NAN,
+                         STP_TABLE_SHORT);
+        stp_table_number(&t, "loss_max", NULL, has ? arm->loss_max : NAN,
+                         STP_TABLE_SHORT);
+    }
     return stp_table_end(&t, fp, err);
 }
 
@@ -213,10 +152,55 @@ enum stp_status stp_print_job_comparison(const struct stp_job_runs *runs,
         fprintf(fp, "No round is complete: nothing is compared.\n");
         return STP_OK;
     }
-    for (unsigned i = 1; i < runs->n_arms; i++)
-        comparison_tell_arm(&c, i, fp);
+    for (unsigned i = 1; i < runs->n_arms; i++) {
+        const char *label = c.runs->labels[i];
+        const char *baseline = c.runs->labels[0];
+        const struct stp_gain *gain = &c.arms[i].gain;
+        char interval[STP_INTERVAL];
+
+        stp_interval_text(gain, interval);
+        if (c.n_rounds < 2)
+            fprintf(fp,
+                    "%s: %.3fx in one round, which has no interval; add rounds "
+                    "with --resume, or give --rounds.\n",
+                    label, gain->gain);
+        else if (gain->low <= 1 && gain->high >= 1)
+            fprintf(
+                fp,
+                "%s: no difference from %s beyond noise (%.3fx, 95 percent: "
+                "%s).\n",
+                label, baseline, gain->gain, interval);
+        else
+            fprintf(
+                fp,
+                "%s makes the %s %.3fx as fast as %s (95 percent: %s): it is "
+                "%s.\n",
+                label, measures[c.measure].noun, gain->gain, baseline, interval,
+                comparison_verdict(&c, i));
+    }
     for (unsigned i = 1; i < runs->n_arms; i++)
         comparison_tell_loss(&c, i, fp);
-    comparison_tell_measure(&c, fp);
+
+    const struct stp_job_run *run = &c.runs->runs[0];
+
+    if (c.measure == STP_JOB_GPU && run->calls == 1)
+        fprintf(fp,
+                "All collectives are alike: a step is from one to the next");
+    else if (c.measure == STP_JOB_GPU)
+        fprintf(fp,
+                "A step is the sequence of %u collectives that the job repeats",
+                run->calls);
+    if (c.measure == STP_JOB_GPU)
+        fprintf(fp, ", from begin to begin on the GPU by NCCL's profiler");
+    else if (c.measure == STP_JOB_PRINTED)
+        fprintf(fp, "Times of steps are those that the job prints");
+    else
+        fprintf(fp, "Times are of whole runs, from start to end, because %s",
+                c.why);
+    if (c.measure != STP_JOB_WALL)
+        fprintf(fp, "; the first %d percent of each run are left out",
+                STP_WARM_UP_PERCENT);
+    fprintf(fp, ".\n");
+
     return STP_OK;
 }

@@ -105,26 +105,6 @@ enum stp_status stp_job_runs_add(struct stp_job_runs *runs,
     return STP_OK;
 }
 
-static void runs_print(const struct stp_job_runs *runs, FILE *fp)
-{
-    fprintf(fp,
-            "# Runs of a job under several arms, to which steptune compare "
-            "--resume adds.\n# command: %s\n# step time: %s\n",
-            runs->command, runs->step_time);
-    for (unsigned i = 0; i < runs->n_arms; i++)
-        fprintf(fp, "# arm %u: %s\n", i, runs->labels[i]);
-    fprintf(fp, "round,place,arm,wall_s,step,steps,calls,loss,limited\n");
-    for (size_t i = 0; i < runs->n; i++) {
-        const struct stp_job_run *run = &runs->runs[i];
-
-        fprintf(fp, "%u,%u,%u,%.6f,%.9g,%u,%u,", run->round, run->place,
-                run->arm, run->wall_s, run->step, run->steps, run->calls);
-        if (!isnan(run->loss))
-            fprintf(fp, "%.17g", run->loss);
-        fprintf(fp, ",%d\n", run->is_limited);
-    }
-}
-
 enum stp_status stp_job_runs_save(const char *path,
                                   const struct stp_job_runs *runs,
                                   struct stp_error *err)
@@ -134,7 +114,24 @@ enum stp_status stp_job_runs_save(const char *path,
 
     if (status != STP_OK)
         return status;
-    runs_print(runs, file.fp);
+
+    fprintf(file.fp,
+            "# Runs of a job under several arms, to which steptune compare "
+            "--resume adds.\n# command: %s\n# step time: %s\n",
+            runs->command, runs->step_time);
+    for (unsigned i = 0; i < runs->n_arms; i++)
+        fprintf(file.fp, "# arm %u: %s\n", i, runs->labels[i]);
+    fprintf(file.fp, "round,place,arm,wall_s,step,steps,calls,loss,limited\n");
+    for (size_t i = 0; i < runs->n; i++) {
+        const struct stp_job_run *run = &runs->runs[i];
+
+        fprintf(file.fp, "%u,%u,%u,%.6f,%.9g,%u,%u,", run->round, run->place,
+                run->arm, run->wall_s, run->step, run->steps, run->calls);
+        if (!isnan(run->loss))
+            fprintf(file.fp, "%.17g", run->loss);
+        fprintf(file.fp, ",%d\n", run->is_limited);
+    }
+
     return stp_file_end(&file, STP_OK, err);
 }
 

@@ -85,28 +85,6 @@ void stp_machine_count_channels(struct stp_machine_record *r)
 
 /* ---- choices.csv ---- */
 
-static void machine_write_cost_columns(FILE *fp)
-{
-    for (int a = 0; a < NCCL_NUM_ALGORITHMS; a++)
-        for (int p = 0; p < NCCL_NUM_PROTOCOLS; p++)
-            fprintf(fp, "cost_%s_%s,", stp_algo_name(a), stp_proto_name(p));
-}
-
-static void machine_write_choice(const struct stp_machine_record *r,
-                                 const struct stp_nccl_choice *c, FILE *fp)
-{
-    const struct stp_question *q = &c->question;
-
-    fprintf(fp, "%s,%" PRIu64 ",1,%s,%u,%u,%d,%d,", stp_coll_name(c->what.coll),
-            q->n_bytes, stp_type_name(c->what.type), r->info.n_nodes,
-            r->info.n_ranks, q->n_pipe_ops, q->reg_buff);
-    for (int a = 0; a < NCCL_NUM_ALGORITHMS; a++)
-        for (int p = 0; p < NCCL_NUM_PROTOCOLS; p++)
-            fprintf(fp, "%.9g,", (double)q->cost[a][p]);
-    fprintf(fp, "%s,%s,%d\n", stp_algo_name(c->algo), stp_proto_name(c->proto),
-            c->n_channels);
-}
-
 static void machine_write_choices(const struct stp_machine_record *r, FILE *fp)
 {
     machine_write_head(r, "what NCCL asked a tuner that changed nothing", fp);
@@ -116,10 +94,24 @@ static void machine_write_choices(const struct stp_machine_record *r, FILE *fp)
           "every digit (%.9g), -1 for what NCCL has ruled out.\n"
           "collective,bytes,group_ops,type,nNodes,nRanks,numPipeOps,regBuff,",
           fp);
-    machine_write_cost_columns(fp);
+    for (int a = 0; a < NCCL_NUM_ALGORITHMS; a++)
+        for (int p = 0; p < NCCL_NUM_PROTOCOLS; p++)
+            fprintf(fp, "cost_%s_%s,", stp_algo_name(a), stp_proto_name(p));
     fputs("algo,proto,channels\n", fp);
-    for (size_t i = 0; i < r->choices.n_rows; i++)
-        machine_write_choice(r, &r->choices.rows[i], fp);
+    for (size_t i = 0; i < r->choices.n_rows; i++) {
+        const struct stp_nccl_choice *c = &r->choices.rows[i];
+        const struct stp_question *q = &c->question;
+
+        fprintf(fp, "%s,%" PRIu64 ",1,%s,%u,%u,%d,%d,",
+                stp_coll_name(c->what.coll), q->n_bytes,
+                stp_type_name(c->what.type), r->info.n_nodes, r->info.n_ranks,
+                q->n_pipe_ops, q->reg_buff);
+        for (int a = 0; a < NCCL_NUM_ALGORITHMS; a++)
+            for (int p = 0; p < NCCL_NUM_PROTOCOLS; p++)
+                fprintf(fp, "%.9g,", (double)q->cost[a][p]);
+        fprintf(fp, "%s,%s,%d\n", stp_algo_name(c->algo),
+                stp_proto_name(c->proto), c->n_channels);
+    }
 }
 
 /* ---- timings.csv ---- */
@@ -261,21 +253,6 @@ static void machine_write_overlap(const struct stp_machine_record *r, FILE *fp)
 
 /* ---- graphs.xml ---- */
 
-/* "--" ends a comment in XML. */
-static void machine_write_xml_origin(const struct stp_machine_record *r,
-                                     FILE *fp)
-{
-    struct stp_machine_record safe = *r;
-
-    for (char *s = safe.info.machine; *s != '\0'; s++)
-        if (s[0] == '-' && s[1] == '-')
-            *s = '_';
-    fputs("<!-- ", fp);
-    machine_write_origin(&safe, "NCCL's search graphs (NCCL_GRAPH_DUMP_FILE)",
-                         fp);
-    fputs(". -->\n", fp);
-}
-
 static enum stp_status machine_check_graphs(const char *text,
                                             struct stp_error *err)
 {
@@ -316,7 +293,16 @@ static enum stp_status machine_write_graphs(const struct stp_machine_record *r,
     STP_THEN(status, machine_check_graphs(text, err));
     STP_THEN(status, stp_file_begin(path, &file, err));
     if (status == STP_OK) {
-        machine_write_xml_origin(r, file.fp);
+        /* "--" ends a comment in XML. */
+        struct stp_machine_record safe = *r;
+
+        for (char *s = safe.info.machine; *s != '\0'; s++)
+            if (s[0] == '-' && s[1] == '-')
+                *s = '_';
+        fputs("<!-- ", file.fp);
+        machine_write_origin(
+            &safe, "NCCL's search graphs (NCCL_GRAPH_DUMP_FILE)", file.fp);
+        fputs(". -->\n", file.fp);
         fwrite(text, 1, len, file.fp);
         status = stp_file_commit(&file, err);
     }

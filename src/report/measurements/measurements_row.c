@@ -202,50 +202,6 @@ static enum stp_status row_finish_arm(struct stp_measurement_row *r,
     return STP_OK;
 }
 
-static void row_finish_times(struct stp_summary *us)
-{
-    us->mean = us->mean > 0 ? us->mean : us->median;
-    us->p95 = us->p95 > 0 ? us->p95 : us->median;
-    us->p99 = us->p99 > 0 ? us->p99 : us->p95;
-    us->min = us->min > 0 ? us->min : us->median;
-}
-
-/* overlap.csv of a recorded machine is older than the other modes, and says
- * neither mode, nNodes nor source. */
-static void row_finish_recorded(struct stp_measurement *m)
-{
-    if (m->work.mode == UNSAID && m->work.layers != UINT32_MAX &&
-        m->work.compute_us >= 0) {
-        m->work.mode = STP_MODE_OVERLAP;
-        if (m->source == (enum stp_source)UNSAID)
-            m->source = STP_SOURCE_RECORDED;
-        if (m->n_nodes == 0)
-            m->n_nodes = 1;
-    }
-    if (m->source == (enum stp_source)UNSAID)
-        m->source = STP_SOURCE_MEASURED;
-}
-
-static enum stp_status row_finish_work(struct stp_measurement_row *r,
-                                       struct stp_error *err)
-{
-    struct stp_workload *work = &r->m.work;
-
-    if (work->mode == UNSAID || work->mode == STP_MODE_ALONE) {
-        *work = (struct stp_workload){0};
-        r->m.alone_us = 0;
-        return STP_OK;
-    }
-    if (work->layers == 0 || work->layers == UINT32_MAX)
-        return stp_fail_at(err, STP_ERR_SYNTAX, r->line, 0,
-                           "mode %s without layers, expected a number from 1",
-                           stp_mode_name(work->mode));
-    if (work->compute_us < 0)
-        work->compute_us = 0;
-    work->gemm.type = r->m.type;
-    return STP_OK;
-}
-
 enum stp_status stp_measurement_row_finish(struct stp_measurement_row *row,
                                            struct stp_error *err)
 {
@@ -253,13 +209,42 @@ enum stp_status stp_measurement_row_finish(struct stp_measurement_row *row,
 
     if (status != STP_OK)
         return status;
-    row_finish_times(&row->m.us);
-    row_finish_recorded(&row->m);
+    row->m.us.mean = row->m.us.mean > 0 ? row->m.us.mean : row->m.us.median;
+    row->m.us.p95 = row->m.us.p95 > 0 ? row->m.us.p95 : row->m.us.median;
+    row->m.us.p99 = row->m.us.p99 > 0 ? row->m.us.p99 : row->m.us.p95;
+    row->m.us.min = row->m.us.min > 0 ? row->m.us.min : row->m.us.median;
+    /* overlap.csv of a recorded machine is older than the other modes, and says
+     * neither mode, nNodes nor source. */
+    if (row->m.work.mode == UNSAID && row->m.work.layers != UINT32_MAX &&
+        row->m.work.compute_us >= 0) {
+        row->m.work.mode = STP_MODE_OVERLAP;
+        if (row->m.source == (enum stp_source)UNSAID)
+            row->m.source = STP_SOURCE_RECORDED;
+        if (row->m.n_nodes == 0)
+            row->m.n_nodes = 1;
+    }
+    if (row->m.source == (enum stp_source)UNSAID)
+        row->m.source = STP_SOURCE_MEASURED;
     if (row->m.n_nodes == 0)
         return stp_fail_at(err, STP_ERR_SYNTAX, row->line, 0,
                            "no column nNodes, without which only a recorded "
                            "machine's overlap.csv can be");
-    return row_finish_work(row, err);
+
+    struct stp_workload *work = &row->m.work;
+
+    if (work->mode == UNSAID || work->mode == STP_MODE_ALONE) {
+        *work = (struct stp_workload){0};
+        row->m.alone_us = 0;
+        return STP_OK;
+    }
+    if (work->layers == 0 || work->layers == UINT32_MAX)
+        return stp_fail_at(err, STP_ERR_SYNTAX, row->line, 0,
+                           "mode %s without layers, expected a number from 1",
+                           stp_mode_name(work->mode));
+    if (work->compute_us < 0)
+        work->compute_us = 0;
+    work->gemm.type = row->m.type;
+    return STP_OK;
 }
 
 /* ---- writing ---- */
@@ -286,27 +271,6 @@ static void row_write_number(const struct stp_csv_column *c, double value,
         fprintf(fp, "%.9g", value);
 }
 
-static void row_write_field(const struct stp_csv_column *c, const void *row,
-                            FILE *fp)
-{
-    const void *in = (const char *)row + c->offset;
-
-    if (c->write != NULL)
-        c->write(row, fp);
-    else if (c->kind >= STP_CSV_NUMBER)
-        row_write_number(c, *(const double *)in, fp);
-    else if (c->kind == STP_CSV_FLAG)
-        fputc(*(const bool *)in ? '1' : '0', fp);
-    else if (c->none != NULL && row_get_whole(in, c->size) == c->none_value)
-        fputs(c->none, fp);
-    else if (c->kind == STP_CSV_WORD)
-        fputs(c->name_of(*(const int *)in), fp);
-    else if (c->size == sizeof(uint32_t))
-        fprintf(fp, "%" PRIu32, *(const uint32_t *)in);
-    else
-        fprintf(fp, "%" PRIu64, *(const uint64_t *)in);
-}
-
 void stp_measurement_header_read(const char *names,
                                  struct stp_measurement_header *header_ret)
 {
@@ -326,7 +290,24 @@ void stp_measurement_row_write(const struct stp_measurement_row *row,
     for (size_t i = 0; i < header->n; i++) {
         if (i > 0)
             fputc(',', fp);
-        row_write_field(header->columns[i], row, fp);
+
+        const struct stp_csv_column *c = header->columns[i];
+        const void *in = (const char *)row + c->offset;
+
+        if (c->write != NULL)
+            c->write(row, fp);
+        else if (c->kind >= STP_CSV_NUMBER)
+            row_write_number(c, *(const double *)in, fp);
+        else if (c->kind == STP_CSV_FLAG)
+            fputc(*(const bool *)in ? '1' : '0', fp);
+        else if (c->none != NULL && row_get_whole(in, c->size) == c->none_value)
+            fputs(c->none, fp);
+        else if (c->kind == STP_CSV_WORD)
+            fputs(c->name_of(*(const int *)in), fp);
+        else if (c->size == sizeof(uint32_t))
+            fprintf(fp, "%" PRIu32, *(const uint32_t *)in);
+        else
+            fprintf(fp, "%" PRIu64, *(const uint64_t *)in);
     }
     fputc('\n', fp);
 }

@@ -47,27 +47,6 @@ static unsigned nccl_json_get_count(const cJSON *object, const char *key)
     return n >= 1 && n < 65536 ? (unsigned)n : 1;
 }
 
-/* A process has an entry for the first of its ranks only. */
-static void nccl_json_put_ranks(const cJSON *config, FILE *fp)
-{
-    const unsigned n = nccl_json_get_count(config, "nthreads") *
-                       nccl_json_get_count(config, "ngpus");
-    const cJSON *device;
-
-    cJSON_ArrayForEach(device, nccl_json_get(config, "devices"))
-    {
-        for (unsigned i = 0; i < n; i++) {
-            fputs("# Rank 0 Group", fp);
-            nccl_json_put(device, "group", "0", fp);
-            fputs(" on", fp);
-            nccl_json_put(device, "hostname", "-", fp);
-            fputs(" device 0 []", fp);
-            nccl_json_put(device, "device_info", "", fp);
-            fputc('\n', fp);
-        }
-    }
-}
-
 static void nccl_json_put_place(const cJSON *result, const char *place_key,
                                 const char *iters_key, FILE *fp)
 {
@@ -106,24 +85,6 @@ static unsigned nccl_json_put_results(const cJSON *results, FILE *fp)
     return n;
 }
 
-static void nccl_json_read_settings(const cJSON *env,
-                                    struct stp_nccl_settings *settings)
-{
-    const cJSON *item;
-
-    *settings = (struct stp_nccl_settings){.has_tuner = false};
-    cJSON_ArrayForEach(item, env)
-    {
-        const char *s = cJSON_GetStringValue(item);
-
-        if (s == NULL)
-            continue;
-        sscanf(s, "NCCL_ALGO=%15s", settings->algo);
-        sscanf(s, "NCCL_PROTO=%15s", settings->proto);
-        settings->has_tuner |= strncmp(s, "NCCL_TUNER_PLUGIN=", 18) == 0;
-    }
-}
-
 enum stp_status stp_nccl_json_to_text(const char *json, size_t json_len,
                                       char **text_ret, size_t *len_ret,
                                       unsigned *n_rows_ret,
@@ -151,9 +112,43 @@ enum stp_status stp_nccl_json_to_text(const char *json, size_t json_len,
     nccl_json_put(config, "iterations", "1", fp);
     fprintf(fp, "\n# nccl-tests version ? nccl-library=%.0f\n",
             cJSON_IsNumber(version) ? version->valuedouble : 0);
-    nccl_json_put_ranks(config, fp);
+
+    /* A process has an entry for the first of its ranks only. */
+    const unsigned n = nccl_json_get_count(config, "nthreads") *
+                       nccl_json_get_count(config, "ngpus");
+    const cJSON *device;
+
+    cJSON_ArrayForEach(device, nccl_json_get(config, "devices"))
+    {
+        for (unsigned i = 0; i < n; i++) {
+            fputs("# Rank 0 Group", fp);
+            nccl_json_put(device, "group", "0", fp);
+            fputs(" on", fp);
+            nccl_json_put(device, "hostname", "-", fp);
+            fputs(" device 0 []", fp);
+            nccl_json_put(device, "device_info", "", fp);
+            fputc('\n', fp);
+        }
+    }
+
     *n_rows_ret = nccl_json_put_results(nccl_json_get(root, "results"), fp);
-    nccl_json_read_settings(nccl_json_get(root, "env"), settings_ret);
+
+    const cJSON *env = nccl_json_get(root, "env");
+    struct stp_nccl_settings *settings = settings_ret;
+    const cJSON *item;
+
+    *settings = (struct stp_nccl_settings){.has_tuner = false};
+    cJSON_ArrayForEach(item, env)
+    {
+        const char *s = cJSON_GetStringValue(item);
+
+        if (s == NULL)
+            continue;
+        sscanf(s, "NCCL_ALGO=%15s", settings->algo);
+        sscanf(s, "NCCL_PROTO=%15s", settings->proto);
+        settings->has_tuner |= strncmp(s, "NCCL_TUNER_PLUGIN=", 18) == 0;
+    }
+
     cJSON_Delete(root);
     if (fclose(fp) == 0)
         return STP_OK;

@@ -59,24 +59,6 @@ static size_t log_number_len(const char *word, size_t len)
     return n;
 }
 
-/* Where the host begins that ends at 'end'. */
-static size_t log_find_host(struct taker *t, const char *line, size_t end)
-{
-    struct stp_field *known = &t->host;
-    size_t begin = end;
-
-    while (begin > 0 && line[begin - 1] != ' ' && line[begin - 1] != '\t')
-        begin--;
-    if (known->len > 0 && end - begin >= known->len &&
-        memcmp(line + end - known->len, known->s, known->len) == 0)
-        return end - known->len;
-    if (begin > 0)
-        return begin + log_number_len(line + begin, end - begin);
-    if (known->len == 0)
-        *known = (struct stp_field){line, end, 1};
-    return 0;
-}
-
 /* Where in the line a log begins; 'len' if nowhere. */
 static size_t nccl_log_find(struct taker *t, const char *line, size_t len)
 {
@@ -87,8 +69,23 @@ static size_t nccl_log_find(struct taker *t, const char *line, size_t len)
                         sizeof(mark) - 1)) != NULL) {
         size_t end = log_find_host_end(line, (size_t)(at++ - line));
 
-        if (end > 0)
-            return log_find_host(t, line, end);
+        if (end > 0) {
+            /* Where the host begins that ends at 'end'. */
+            struct stp_field *known = &t->host;
+            size_t begin = end;
+
+            while (begin > 0 && line[begin - 1] != ' ' &&
+                   line[begin - 1] != '\t')
+                begin--;
+            if (known->len > 0 && end - begin >= known->len &&
+                memcmp(line + end - known->len, known->s, known->len) == 0)
+                return end - known->len;
+            if (begin > 0)
+                return begin + log_number_len(line + begin, end - begin);
+            if (known->len == 0)
+                *known = (struct stp_field){line, end, 1};
+            return 0;
+        }
     }
     return len;
 }

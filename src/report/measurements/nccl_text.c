@@ -32,21 +32,6 @@ static int text_version_code(const char *version)
     return major * 10000 + minor * 100 + patch;
 }
 
-static void text_write_options(const struct stp_nccl_text_run *r, FILE *fp)
-{
-    fprintf(fp, "# nThread %u nGpus %u minBytes %" PRIu64 " maxBytes %" PRIu64,
-            r->n_threads, r->n_gpus, r->min_bytes, r->max_bytes);
-    if (r->factor > 0)
-        fprintf(fp, " step: %g(factor)", r->factor);
-    else
-        fprintf(fp, " step: %" PRIu64 "(bytes)", r->step_bytes);
-    fprintf(fp,
-            " warmup iters: %u iters: %s%u agg iters: %u validation: %u graph: "
-            "%u rounds: %u\n#\n",
-            r->warmup, r->up_to ? "up to " : "", r->iters, r->agg_iters,
-            r->check, r->graph, r->rounds);
-}
-
 void stp_nccl_text_write_head(const struct stp_nccl_text_run *run, int coll,
                               const struct stp_device *device, FILE *fp)
 {
@@ -58,7 +43,17 @@ void stp_nccl_text_write_head(const struct stp_nccl_text_run *run, int coll,
             run->version, info.backend, text_version_code(info.nccl),
             info.n_nodes, info.what);
     fprintf(fp, "# " STP_NCCL_TEXT_STARTING "%s\n", programs[coll]);
-    text_write_options(run, fp);
+    fprintf(fp, "# nThread %u nGpus %u minBytes %" PRIu64 " maxBytes %" PRIu64,
+            run->n_threads, run->n_gpus, run->min_bytes, run->max_bytes);
+    if (run->factor > 0)
+        fprintf(fp, " step: %g(factor)", run->factor);
+    else
+        fprintf(fp, " step: %" PRIu64 "(bytes)", run->step_bytes);
+    fprintf(fp,
+            " warmup iters: %u iters: %s%u agg iters: %u validation: %u graph: "
+            "%u rounds: %u\n#\n",
+            run->warmup, run->up_to ? "up to " : "", run->iters, run->agg_iters,
+            run->check, run->graph, run->rounds);
     fputs("# Using devices\n", fp);
     for (unsigned r = 0; r < info.n_ranks; r++) {
         char line[256];

@@ -60,32 +60,27 @@ size_t stp_count_symptoms(const struct stp_diagnosis *diagnosis,
     return n;
 }
 
-static void diagnosis_print_text(const struct stp_diagnosis *diagnosis,
-                                 FILE *fp)
-{
-    for (size_t i = 0; i < diagnosis->n; i++) {
-        const struct stp_symptom *f = &diagnosis->all[i];
-
-        fprintf(fp, "%-7s  %s\n", diagnosis_levels[f->level], f->what);
-        if (f->why[0] != '\0')
-            fprintf(fp, "         why: %s\n", f->why);
-        if (f->todo[0] != '\0')
-            fprintf(fp, "         do:  %s\n", f->todo);
-    }
-    fprintf(fp, "\nproblems: %zu, notes: %zu, ok: %zu\n",
-            stp_count_symptoms(diagnosis, STP_SYMPTOM_PROBLEM),
-            stp_count_symptoms(diagnosis, STP_SYMPTOM_NOTE),
-            stp_count_symptoms(diagnosis, STP_SYMPTOM_OK));
-}
-
 enum stp_status stp_print_diagnosis(const struct stp_diagnosis *diagnosis,
                                     bool is_json, FILE *fp,
                                     struct stp_error *err)
 {
     struct stp_table t = stp_table_result(is_json);
 
-    if (!is_json)
-        diagnosis_print_text(diagnosis, fp);
+    if (!is_json) {
+        for (size_t i = 0; i < diagnosis->n; i++) {
+            const struct stp_symptom *f = &diagnosis->all[i];
+
+            fprintf(fp, "%-7s  %s\n", diagnosis_levels[f->level], f->what);
+            if (f->why[0] != '\0')
+                fprintf(fp, "         why: %s\n", f->why);
+            if (f->todo[0] != '\0')
+                fprintf(fp, "         do:  %s\n", f->todo);
+        }
+        fprintf(fp, "\nproblems: %zu, notes: %zu, ok: %zu\n",
+                stp_count_symptoms(diagnosis, STP_SYMPTOM_PROBLEM),
+                stp_count_symptoms(diagnosis, STP_SYMPTOM_NOTE),
+                stp_count_symptoms(diagnosis, STP_SYMPTOM_OK));
+    }
     stp_table_rows(&t, "findings");
     for (size_t i = 0; i < diagnosis->n; i++) {
         const struct stp_symptom *f = &diagnosis->all[i];

@@ -49,44 +49,6 @@ static bool gain_is_same_range(const struct stp_point *a,
            x->ran_algo == y->ran_algo && x->ran_proto == y->ran_proto;
 }
 
-/* Takes the range that begins at point '*i', and moves '*i' behind it. */
-static struct gain_range gain_take_range(const struct stp_comparisons *all,
-                                         size_t *i)
-{
-    struct gain_range g = {.first = &all->points[*i]};
-
-    do {
-        g.last = &all->points[(*i)++];
-        if (gain_is_better(g.last, g.best))
-            g.best = g.last;
-    } while (*i < all->n_points &&
-             gain_is_same_range(g.first, &all->points[*i]));
-    return g;
-}
-
-static void gain_put(const struct gain_range *g, bool has_ranks,
-                     struct stp_table *t)
-{
-    const struct stp_comparison *c = stp_verify_arm(g->best);
-    char from[32], to[32], at[32], interval[STP_INTERVAL];
-
-    stp_size_name(g->first->n_bytes, from);
-    stp_size_name(g->last->n_bytes, to);
-    stp_size_name(g->best->n_bytes, at);
-    stp_interval_text(&c->gain, interval);
-    stp_table_row(t);
-    stp_put_subject(g->first, t);
-    stp_table_count(t, NULL, has_ranks ? "ranks" : NULL, g->first->n_ranks);
-    stp_table_text(t, "from", "%s", from);
-    stp_table_text(t, "to", "%s", to);
-    stp_table_ran_kernel(t, NULL, "<runs", c->ran_kernel, c->ran_algo,
-                         c->ran_proto, 0);
-    stp_table_text(t, "gain", "%.3fx", c->gain.gain);
-    stp_table_text(t, "95% interval", "%s", interval);
-    stp_table_text(t, "?at", "%s", at);
-    stp_table_text(t, "<times", "%s", stp_source_name(c->source));
-}
-
 static enum stp_status gain_print_ranges(const struct stp_device_info *info,
                                          const struct stp_comparisons *all,
                                          const char *heading, FILE *fp,
@@ -99,9 +61,37 @@ static enum stp_status gain_print_ranges(const struct stp_device_info *info,
 
     for (size_t i = 0; i < all->n_points;)
         if (gain_is_changed(&all->points[i])) {
-            const struct gain_range g = gain_take_range(all, &i);
+            /* Takes the range that begins at point '*i', and moves '*i' behind
+             * it. */
+            struct gain_range g = {.first = &all->points[*&i]};
 
-            gain_put(&g, has_ranks, &t);
+            do {
+                g.last = &all->points[(i)++];
+                if (gain_is_better(g.last, g.best))
+                    g.best = g.last;
+            } while (i < all->n_points &&
+                     gain_is_same_range(g.first, &all->points[*&i]));
+
+            const struct stp_comparison *c = stp_verify_arm(g.best);
+            char from[32], to[32], at[32], interval[STP_INTERVAL];
+
+            stp_size_name(g.first->n_bytes, from);
+            stp_size_name(g.last->n_bytes, to);
+            stp_size_name(g.best->n_bytes, at);
+            stp_interval_text(&c->gain, interval);
+            stp_table_row(&t);
+            stp_put_subject(g.first, &t);
+            stp_table_count(&t, NULL, has_ranks ? "ranks" : NULL,
+                            g.first->n_ranks);
+            stp_table_text(&t, "from", "%s", from);
+            stp_table_text(&t, "to", "%s", to);
+            stp_table_ran_kernel(&t, NULL, "<runs", c->ran_kernel, c->ran_algo,
+                                 c->ran_proto, 0);
+            stp_table_text(&t, "gain", "%.3fx", c->gain.gain);
+            stp_table_text(&t, "95% interval", "%s", interval);
+            stp_table_text(&t, "?at", "%s", at);
+            stp_table_text(&t, "<times", "%s", stp_source_name(c->source));
+
             has_rows = true;
         } else {
             i++;

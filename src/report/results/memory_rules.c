@@ -78,28 +78,6 @@ static void rules_add(struct gathering *g, const struct stp_derived_rule *rule,
         .n_evidence = rule->n_points};
 }
 
-/* Adds what would be registered at a point, had it held. */
-static void rules_add_drop(struct gathering *g, const struct stp_point *p,
-                           const struct stp_memory_situation *s)
-{
-    struct stp_memory_drop *drop = &g->out.drops[g->out.table.n_drops];
-    double again, policy;
-    const struct stp_comparison *c =
-        stp_derive_refuted(p, &s->terms, &again, &policy);
-
-    if (c == NULL)
-        return;
-    *drop = (struct stp_memory_drop){.coll = p->coll,
-                                     .n_ranks = p->n_ranks,
-                                     .overlaps = s->overlaps,
-                                     .n_bytes = p->n_bytes,
-                                     .setup = c->arm.setup,
-                                     .gain = c->gain.gain,
-                                     .again = again,
-                                     .policy = policy};
-    g->out.table.n_drops++;
-}
-
 /* Sizes at which only arms of tuners were measured say nothing, and break no
  * range. */
 static enum stp_status rules_gather(struct gathering *g,
@@ -120,8 +98,26 @@ static enum stp_status rules_gather(struct gathering *g,
     status = stp_derive_on(&with, &s->terms, &derived, err);
     for (size_t i = 0; i < derived.n_rules; i++)
         rules_add(g, &derived.rules[i], s);
-    for (size_t i = 0; i < with.n_points && status == STP_OK; i++)
-        rules_add_drop(g, &with.points[i], s);
+    for (size_t i = 0; i < with.n_points && status == STP_OK; i++) {
+        /* Adds what would be registered at a point, had it held. */
+        const struct stp_point *p = &with.points[i];
+        struct stp_memory_drop *drop = &g->out.drops[g->out.table.n_drops];
+        double again, policy;
+        const struct stp_comparison *c =
+            stp_derive_refuted(p, &s->terms, &again, &policy);
+
+        if (c != NULL) {
+            *drop = (struct stp_memory_drop){.coll = p->coll,
+                                             .n_ranks = p->n_ranks,
+                                             .overlaps = s->overlaps,
+                                             .n_bytes = p->n_bytes,
+                                             .setup = c->arm.setup,
+                                             .gain = c->gain.gain,
+                                             .again = again,
+                                             .policy = policy};
+            g->out.table.n_drops++;
+        }
+    }
     stp_derived_free(&derived);
     free(with.points);
     return status;
@@ -309,30 +305,28 @@ stp_memory_rule_gains(const struct stp_memory_rule *rule, bool over_best)
     return gains;
 }
 
-static void rules_put(const struct stp_memory_rule *rule, struct stp_table *t)
-{
-    const struct stp_memory_gains gains = stp_memory_rule_gains(rule, false);
-    const struct stp_memory_gains over = stp_memory_rule_gains(rule, true);
-
-    stp_table_row(t);
-    rules_put_calls(&rule->rule, t);
-    stp_table_count(t, "min_bytes", "min bytes", rule->rule.bytes.min);
-    stp_table_count(t, "max_bytes", "max bytes", rule->rule.bytes.max);
-    stp_table_count(t, "sizes", "sizes", rule->n_evidence);
-    stp_table_number(t, "gain_least", NULL, gains.low, 4);
-    stp_table_number(t, "gain_most", NULL, gains.high, 4);
-    stp_table_text(t, "gains", "%.3f to %.3f", gains.low, gains.high);
-    stp_table_number(t, "gain_over_best_least", NULL, over.low, 4);
-    stp_table_number(t, "gain_over_best_most", NULL, over.high, 4);
-    stp_table_text(t, "over the best rule", "%.3f to %.3f", over.low,
-                   over.high);
-}
-
 void stp_put_memory_rules(const struct stp_memory_table *table,
                           struct stp_table *t)
 {
-    for (size_t i = 0; i < table->n_rules; i++)
-        rules_put(&table->rules[i], t);
+    for (size_t i = 0; i < table->n_rules; i++) {
+        const struct stp_memory_rule *rule = &table->rules[i];
+        const struct stp_memory_gains gains =
+            stp_memory_rule_gains(rule, false);
+        const struct stp_memory_gains over = stp_memory_rule_gains(rule, true);
+
+        stp_table_row(t);
+        rules_put_calls(&rule->rule, t);
+        stp_table_count(t, "min_bytes", "min bytes", rule->rule.bytes.min);
+        stp_table_count(t, "max_bytes", "max bytes", rule->rule.bytes.max);
+        stp_table_count(t, "sizes", "sizes", rule->n_evidence);
+        stp_table_number(t, "gain_least", NULL, gains.low, 4);
+        stp_table_number(t, "gain_most", NULL, gains.high, 4);
+        stp_table_text(t, "gains", "%.3f to %.3f", gains.low, gains.high);
+        stp_table_number(t, "gain_over_best_least", NULL, over.low, 4);
+        stp_table_number(t, "gain_over_best_most", NULL, over.high, 4);
+        stp_table_text(t, "over the best rule", "%.3f to %.3f", over.low,
+                       over.high);
+    }
 }
 
 enum stp_status stp_print_memory_rules(const struct stp_memory_table *table,

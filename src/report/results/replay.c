@@ -134,23 +134,6 @@ static const char *replay_plural(size_t n)
     return n == 1 ? "" : "s";
 }
 
-static void replay_print_skips(const struct stp_trace *trace, FILE *fp)
-{
-    size_t n = 0;
-
-    qsort(trace->skips, trace->n_skips, sizeof(*trace->skips),
-          replay_compare_skips);
-    for (size_t i = 0; i < trace->n_skips; i++)
-        n += trace->skips[i].n;
-    fprintf(fp, "not played, %zu row%s: ", n, replay_plural(n));
-    for (size_t i = 0; i < trace->n_skips && i < MAX_SKIPS; i++)
-        fprintf(fp, "%s%zu x %s (first in line %u)", i > 0 ? ", " : "",
-                trace->skips[i].n, trace->skips[i].name, trace->skips[i].line);
-    if (trace->n_skips > MAX_SKIPS)
-        fprintf(fp, ", and %zu further names", trace->n_skips - MAX_SKIPS);
-    fprintf(fp, "\n");
-}
-
 void stp_print_trace(const struct stp_trace *trace, FILE *fp)
 {
     fprintf(fp, "%s: %zu collective%s", trace->format, trace->n_rows,
@@ -159,8 +142,22 @@ void stp_print_trace(const struct stp_trace *trace, FILE *fp)
         fprintf(fp, ", %zu GEMM%s", trace->n_computes,
                 replay_plural(trace->n_computes));
     fprintf(fp, "\n");
-    if (trace->n_skips > 0)
-        replay_print_skips(trace, fp);
+    if (trace->n_skips > 0) {
+        size_t n = 0;
+
+        qsort(trace->skips, trace->n_skips, sizeof(*trace->skips),
+              replay_compare_skips);
+        for (size_t i = 0; i < trace->n_skips; i++)
+            n += trace->skips[i].n;
+        fprintf(fp, "not played, %zu row%s: ", n, replay_plural(n));
+        for (size_t i = 0; i < trace->n_skips && i < MAX_SKIPS; i++)
+            fprintf(fp, "%s%zu x %s (first in line %u)", i > 0 ? ", " : "",
+                    trace->skips[i].n, trace->skips[i].name,
+                    trace->skips[i].line);
+        if (trace->n_skips > MAX_SKIPS)
+            fprintf(fp, ", and %zu further names", trace->n_skips - MAX_SKIPS);
+        fprintf(fp, "\n");
+    }
 }
 
 /* ---- alignment ---- */
@@ -242,22 +239,6 @@ void stp_print_unaligned(const struct stp_trace *trace,
     fprintf(fp, "\n");
 }
 
-static void replay_print_comm(const struct stp_trace_comm *comm,
-                              const struct stp_rank_groups *groups,
-                              unsigned n_ranks, FILE *fp)
-{
-    const char *name = comm->name[0] != '\0' ? comm->name : "communicator";
-
-    fprintf(fp, "%s", name);
-    if (comm->n_ranks > 0)
-        fprintf(fp, " of %d ranks", comm->n_ranks);
-    if (groups->size == 0)
-        fprintf(fp, " on all %u", n_ranks);
-    else
-        fprintf(fp, " on %u groups of %u, %u apart", n_ranks / groups->size,
-                groups->size, groups->stride);
-}
-
 void stp_print_trace_step(const struct stp_trace *trace,
                           const struct stp_trace_step *step, unsigned n_ranks,
                           FILE *fp)
@@ -276,7 +257,20 @@ void stp_print_trace_step(const struct stp_trace *trace,
         if (!step->is_used[i])
             continue;
         fputs(is_first ? "" : "; ", fp);
-        replay_print_comm(&trace->comms[i], &step->groups[i], n_ranks, fp);
+
+        const struct stp_trace_comm *comm = &trace->comms[i];
+        const struct stp_rank_groups *groups = &step->groups[i];
+        const char *name = comm->name[0] != '\0' ? comm->name : "communicator";
+
+        fprintf(fp, "%s", name);
+        if (comm->n_ranks > 0)
+            fprintf(fp, " of %d ranks", comm->n_ranks);
+        if (groups->size == 0)
+            fprintf(fp, " on all %u", n_ranks);
+        else
+            fprintf(fp, " on %u groups of %u, %u apart", n_ranks / groups->size,
+                    groups->size, groups->stride);
+
         is_first = false;
     }
     fputc('\n', fp);

@@ -95,20 +95,6 @@ static void rule_json_steadiness(const struct stp_steadiness *s, cJSON *root)
     stp_json_number(object, "resolved_gain", s->resolved);
 }
 
-/* How many times are from where. */
-static void rule_json_sources(const struct stp_dataset *data, cJSON *root)
-{
-    cJSON *object = cJSON_AddObjectToObject(root, "times");
-    struct stp_source_count count = {0};
-
-    stp_count_sources(data, &count);
-    for (int s = 0; s < STP_N_SOURCES; s++)
-        if (count.n[s] > 0)
-            stp_json_number(object, stp_source_name((enum stp_source)s),
-                            (double)count.n[s]);
-    stp_json_number(object, "single_pass", (double)count.n_single_pass);
-}
-
 enum stp_status stp_print_rules(const struct stp_derived *derived, FILE *fp,
                                 struct stp_error *err)
 {
@@ -131,7 +117,18 @@ enum stp_status stp_print_rules_json(const struct stp_derived *derived,
     stp_table_word(&t, "objective", NULL, stp_objective_name(objective));
     if (objective == STP_OBJECTIVE_ITERATION)
         rule_json_workloads(data, t.root);
-    rule_json_sources(data, t.root);
+
+    /* How many times are from where. */
+    cJSON *object = cJSON_AddObjectToObject(t.root, "times");
+    struct stp_source_count count = {0};
+
+    stp_count_sources(data, &count);
+    for (int s = 0; s < STP_N_SOURCES; s++)
+        if (count.n[s] > 0)
+            stp_json_number(object, stp_source_name((enum stp_source)s),
+                            (double)count.n[s]);
+    stp_json_number(object, "single_pass", (double)count.n_single_pass);
+
     if (steadiness != NULL)
         rule_json_steadiness(steadiness, t.root);
     stp_table_rows(&t, "rules");

@@ -115,29 +115,6 @@ static const struct stp_comparison *sweep_find_best(const struct stp_point *p)
     return best;
 }
 
-static void sweep_put_best(const struct stp_point *p,
-                           const struct stp_comparison *best,
-                           const struct sweep_columns *shown,
-                           struct stp_table *t)
-{
-    char arm[STP_ARM_NAME];
-    char interval[STP_INTERVAL];
-
-    stp_arm_name(&best->arm, arm);
-    stp_interval_text(&best->gain, interval);
-    sweep_put_point(p, shown, t);
-    stp_table_number(t, NULL, "AUTO us", p->auto_us, 2);
-    stp_table_number(t, NULL, "?algbw GB/s", stp_algbw(p->n_bytes, p->auto_us),
-                     2);
-    stp_table_ran(t, NULL, "?<AUTO", p->auto_algo, p->auto_proto,
-                  p->auto_channels);
-    stp_table_word(t, NULL, "<best arm", arm);
-    stp_table_number(t, NULL, "?us", best->us, 2);
-    stp_table_number(t, NULL, "gain", best->gain.gain, 3);
-    stp_table_word(t, NULL, "95% interval", interval);
-    stp_table_word(t, NULL, "<times", stp_source_name(best->source));
-}
-
 /* The sizes at which the best arm is faster beyond doubt. */
 static void sweep_print_count(const struct stp_comparisons *comparisons,
                               FILE *out)
@@ -184,8 +161,24 @@ enum stp_status stp_print_sweep_best(const struct stp_comparisons *comparisons,
         const struct stp_point *p = &comparisons->points[i];
         const struct stp_comparison *best = sweep_find_best(p);
 
-        if (best != NULL)
-            sweep_put_best(p, best, &shown, &t);
+        if (best != NULL) {
+            char arm[STP_ARM_NAME];
+            char interval[STP_INTERVAL];
+
+            stp_arm_name(&best->arm, arm);
+            stp_interval_text(&best->gain, interval);
+            sweep_put_point(p, &shown, &t);
+            stp_table_number(&t, NULL, "AUTO us", p->auto_us, 2);
+            stp_table_number(&t, NULL, "?algbw GB/s",
+                             stp_algbw(p->n_bytes, p->auto_us), 2);
+            stp_table_ran(&t, NULL, "?<AUTO", p->auto_algo, p->auto_proto,
+                          p->auto_channels);
+            stp_table_word(&t, NULL, "<best arm", arm);
+            stp_table_number(&t, NULL, "?us", best->us, 2);
+            stp_table_number(&t, NULL, "gain", best->gain.gain, 3);
+            stp_table_word(&t, NULL, "95% interval", interval);
+            stp_table_word(&t, NULL, "<times", stp_source_name(best->source));
+        }
     }
     status = stp_table_end(&t, fp, err);
     STP_THEN(status, stp_print_steadiness(comparisons, fp, err));
@@ -213,49 +206,6 @@ enum stp_status stp_print_steadiness(const struct stp_comparisons *comparisons,
 
 /* ---- JSON: measurements ---- */
 
-/* Iterations have other work in them than collectives alone, and no bandwidth.
- */
-static void sweep_put(const struct stp_measurement *m, struct stp_table *t)
-{
-    bool is_alone = m->work.mode == STP_MODE_ALONE;
-    char arm[STP_ARM_NAME];
-
-    stp_arm_name(&m->arm, arm);
-    stp_table_row(t);
-    stp_table_word(t, "collective", NULL, stp_coll_name(m->coll));
-    stp_table_count(t, "bytes", NULL, m->n_bytes);
-    stp_table_count(t, "round", NULL, m->round);
-    stp_table_word(t, "arm", NULL, arm);
-    stp_table_count(t, "nNodes", NULL, m->n_nodes);
-    stp_table_count(t, "nRanks", NULL, m->n_ranks);
-    stp_table_count(t, "iters", NULL, m->iters);
-    stp_table_number(t, "mean_us", NULL, m->us.mean, 3);
-    stp_table_number(t, "median_us", NULL, m->us.median, 3);
-    stp_table_number(t, "p95_us", NULL, m->us.p95, 3);
-    stp_table_number(t, "p99_us", NULL, m->us.p99, 3);
-    stp_table_number(t, "min_us", NULL, m->us.min, 3);
-    stp_table_number(t, is_alone ? "algbw_gbps" : NULL, NULL,
-                     stp_algbw(m->n_bytes, m->us.mean), 2);
-    stp_table_number(t, is_alone ? "busbw_gbps" : NULL, NULL,
-                     stp_busbw(m->coll, m->n_ranks, m->n_bytes, m->us.mean), 2);
-    stp_table_ran_kernel(t, "ran", NULL, m->ran_kernel, m->ran_algo,
-                         m->ran_proto, m->ran_channels);
-    stp_table_word(t, "source", NULL, stp_source_name(m->source));
-    stp_table_flag(t, "single_pass", NULL, m->single_pass);
-    stp_table_word(t, "type", NULL, stp_type_name(m->type));
-    stp_table_word(t, "op", NULL,
-                   stp_coll_reduces(m->coll) ? stp_op_name(m->op) : NULL);
-    stp_table_count(t, "root", NULL, m->root);
-    stp_table_flag(t, "in_place", NULL, m->in_place);
-    stp_table_number(t, "n_wrong", NULL,
-                     m->n_wrong < 0 ? NAN : (double)m->n_wrong, 0);
-    if (is_alone)
-        return;
-    stp_put_workload(&m->work, true, t);
-    stp_table_number(t, "compute_us", NULL, m->work.compute_us, 3);
-    stp_table_number(t, "alone_us", NULL, m->alone_us, 3);
-}
-
 enum stp_status stp_print_sweep_json(const struct stp_dataset *data, FILE *fp,
                                      struct stp_error *err)
 {
@@ -266,7 +216,49 @@ enum stp_status stp_print_sweep_json(const struct stp_dataset *data, FILE *fp,
     stp_table_word(&t, "nccl", NULL, data->nccl);
     stp_table_word(&t, "backend", NULL, data->backend);
     stp_table_rows(&t, "measurements");
-    for (size_t i = 0; i < data->n_rows; i++)
-        sweep_put(&data->rows[i], &t);
+    for (size_t i = 0; i < data->n_rows; i++) {
+        /* Iterations have other work in them than collectives alone, and no
+         * bandwidth.
+         */
+        const struct stp_measurement *m = &data->rows[i];
+        bool is_alone = m->work.mode == STP_MODE_ALONE;
+        char arm[STP_ARM_NAME];
+
+        stp_arm_name(&m->arm, arm);
+        stp_table_row(&t);
+        stp_table_word(&t, "collective", NULL, stp_coll_name(m->coll));
+        stp_table_count(&t, "bytes", NULL, m->n_bytes);
+        stp_table_count(&t, "round", NULL, m->round);
+        stp_table_word(&t, "arm", NULL, arm);
+        stp_table_count(&t, "nNodes", NULL, m->n_nodes);
+        stp_table_count(&t, "nRanks", NULL, m->n_ranks);
+        stp_table_count(&t, "iters", NULL, m->iters);
+        stp_table_number(&t, "mean_us", NULL, m->us.mean, 3);
+        stp_table_number(&t, "median_us", NULL, m->us.median, 3);
+        stp_table_number(&t, "p95_us", NULL, m->us.p95, 3);
+        stp_table_number(&t, "p99_us", NULL, m->us.p99, 3);
+        stp_table_number(&t, "min_us", NULL, m->us.min, 3);
+        stp_table_number(&t, is_alone ? "algbw_gbps" : NULL, NULL,
+                         stp_algbw(m->n_bytes, m->us.mean), 2);
+        stp_table_number(&t, is_alone ? "busbw_gbps" : NULL, NULL,
+                         stp_busbw(m->coll, m->n_ranks, m->n_bytes, m->us.mean),
+                         2);
+        stp_table_ran_kernel(&t, "ran", NULL, m->ran_kernel, m->ran_algo,
+                             m->ran_proto, m->ran_channels);
+        stp_table_word(&t, "source", NULL, stp_source_name(m->source));
+        stp_table_flag(&t, "single_pass", NULL, m->single_pass);
+        stp_table_word(&t, "type", NULL, stp_type_name(m->type));
+        stp_table_word(&t, "op", NULL,
+                       stp_coll_reduces(m->coll) ? stp_op_name(m->op) : NULL);
+        stp_table_count(&t, "root", NULL, m->root);
+        stp_table_flag(&t, "in_place", NULL, m->in_place);
+        stp_table_number(&t, "n_wrong", NULL,
+                         m->n_wrong < 0 ? NAN : (double)m->n_wrong, 0);
+        if (!is_alone) {
+            stp_put_workload(&m->work, true, &t);
+            stp_table_number(&t, "compute_us", NULL, m->work.compute_us, 3);
+            stp_table_number(&t, "alone_us", NULL, m->alone_us, 3);
+        }
+    }
     return stp_table_end(&t, fp, err);
 }

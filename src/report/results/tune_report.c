@@ -52,20 +52,6 @@ struct stp_regret stp_policy_regret(const struct stp_comparisons *sweep,
     return r;
 }
 
-static void tune_report_write_head(const struct stp_tune_report *r, FILE *fp)
-{
-    fprintf(
-        fp,
-        "Steptune: %s\n%s\nrun %s, policy hash %s\n\n"
-        "Every size was run in interleaved rounds, %u collectives an arm "
-        "and round; a round\ncounts with its median, an arm by the ratio to "
-        "NCCL's own choice (AUTO) of the same\nround.  A rule stands where "
-        "the 95 percent interval of its gain lies above %g percent, and goes "
-        "on at\nneighbouring sizes where that of its arm lies above 0.\n\n",
-        r->policy_path, r->info->what, r->run, r->policy_hash, r->iters,
-        r->min_gain * 100);
-}
-
 /* What verification left out of the rules. */
 static void tune_report_write_cuts(const struct stp_derived *derived,
                                    size_t n_dropped, FILE *fp)
@@ -86,22 +72,6 @@ static void tune_report_write_cuts(const struct stp_derived *derived,
                 "measured within the\nrange, or no shorter in steps in which "
                 "compute waits.\n",
                 n_dropped, n_dropped == 1 ? " was" : "s were");
-}
-
-static enum stp_status tune_report_write_rules(const struct stp_tune_report *r,
-                                               FILE *fp, struct stp_error *err)
-{
-    struct stp_regret regret = stp_policy_regret(r->sweep, r->derived);
-    enum stp_status status;
-
-    fprintf(fp, "Rules\n\n");
-    status = stp_print_rules(r->derived, fp, err);
-    tune_report_write_cuts(r->derived, r->n_dropped, fp);
-    fprintf(fp,
-            "\nAgainst the best arm at every swept size the policy takes %.4f "
-            "times as long in the\ngeometric mean, %.4f at worst.\n\n",
-            regret.mean, regret.worst);
-    return status;
 }
 
 static enum stp_status
@@ -200,8 +170,28 @@ enum stp_status stp_tune_report_save(const struct stp_tune_report *report,
 
     if (status != STP_OK)
         return status;
-    tune_report_write_head(report, file.fp);
-    status = tune_report_write_rules(report, file.fp, err);
+    fprintf(
+        file.fp,
+        "Steptune: %s\n%s\nrun %s, policy hash %s\n\n"
+        "Every size was run in interleaved rounds, %u collectives an arm "
+        "and round; a round\ncounts with its median, an arm by the ratio to "
+        "NCCL's own choice (AUTO) of the same\nround.  A rule stands where "
+        "the 95 percent interval of its gain lies above %g percent, and goes "
+        "on at\nneighbouring sizes where that of its arm lies above 0.\n\n",
+        report->policy_path, report->info->what, report->run,
+        report->policy_hash, report->iters, report->min_gain * 100);
+
+    struct stp_regret regret =
+        stp_policy_regret(report->sweep, report->derived);
+
+    fprintf(file.fp, "Rules\n\n");
+    status = stp_print_rules(report->derived, file.fp, err);
+    tune_report_write_cuts(report->derived, report->n_dropped, file.fp);
+    fprintf(file.fp,
+            "\nAgainst the best arm at every swept size the policy takes %.4f "
+            "times as long in the\ngeometric mean, %.4f at worst.\n\n",
+            regret.mean, regret.worst);
+
     STP_THEN(status, tune_report_write_verdicts(report, file.fp, err));
     if (status == STP_OK && report->overlap != NULL)
         status = tune_report_write_overlap(report, file.fp, err);

@@ -158,21 +158,6 @@ stp_count_verdicts(const struct stp_comparisons *comparisons)
     return n;
 }
 
-/* The mean and the best are of all that is counted. */
-static void verdict_print_gains(const struct stp_verdict_count *count, FILE *fp)
-{
-    const struct stp_point *best = count->best;
-    char subject[64];
-
-    fprintf(fp, "; geometric mean of all gains %.3f", count->mean_gain);
-    if (best != NULL) {
-        verdict_name_subject(best, subject);
-        fprintf(fp, ", best %.3f (%s, %" PRIu64 " bytes, %s)",
-                stp_verify_arm(best)->gain.gain, subject, best->n_bytes,
-                stp_source_name(stp_verify_arm(best)->source));
-    }
-}
-
 void stp_print_verdict_count(const struct stp_verdict_count *count, FILE *out)
 {
     const size_t n = count->n_same + count->n_faster + count->n_unsure +
@@ -192,7 +177,19 @@ void stp_print_verdict_count(const struct stp_verdict_count *count, FILE *out)
         fprintf(fp, ", %zu equal", count->n_equal);
     if (count->n_by_model > 0)
         fprintf(fp, " (%zu by the model)", count->n_by_model);
-    verdict_print_gains(count, fp);
+
+    /* The mean and the best are of all that is counted. */
+    const struct stp_point *best = count->best;
+    char subject[64];
+
+    fprintf(fp, "; geometric mean of all gains %.3f", count->mean_gain);
+    if (best != NULL) {
+        verdict_name_subject(best, subject);
+        fprintf(fp, ", best %.3f (%s, %" PRIu64 " bytes, %s)",
+                stp_verify_arm(best)->gain.gain, subject, best->n_bytes,
+                stp_source_name(stp_verify_arm(best)->source));
+    }
+
     stp_paragraph_end(&paragraph);
 }
 
