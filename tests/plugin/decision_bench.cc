@@ -234,28 +234,24 @@ void Static(benchmark::State &state)
 
 // ---- the online plugin ----
 
-// A communicator of two ranks, of which the first is the observer; on one host,
-// or on two that meet in a folder.
+// A communicator of two ranks, of which the first is the observer.
 class Pair
 {
   public:
-    Pair(bool has_profiler, int n_hosts)
+    explicit Pair(bool has_profiler)
     {
         static uint64_t number = 0x5ec0de00;
         const uint64_t id = ++number * static_cast<uint64_t>(getpid());
         ncclTunerConstants_v5_t constants = {};
-        ncclNvlDomainInfo_v5_t nvl = {n_hosts, 2 / n_hosts, 2 / n_hosts};
+        ncclNvlDomainInfo_v5_t nvl = {1, 2, 2};
 
         for (size_t i = 0; i < kStepSizes; i++)
             sizes_[i] = SizeOfCall(i, true);
         for (int r = 0; r < 2; r++) {
             if (has_profiler)
-                online_profiler->init(&profile_[r], id, &mask_[r], "bench",
-                                      n_hosts, 2, r, Log);
-            if (n_hosts > 1)
-                setenv("NCCL_HOSTID", r == 0 ? "a" : "b", 1);
-            online_tuner->init(&ctx_[r], id, 2, static_cast<size_t>(n_hosts),
-                               Log, &nvl, &constants);
+                online_profiler->init(&profile_[r], id, &mask_[r], "bench", 1,
+                                      2, r, Log);
+            online_tuner->init(&ctx_[r], id, 2, 1, Log, &nvl, &constants);
         }
     }
     Pair(const Pair &) = delete;
@@ -327,8 +323,7 @@ class Pair
 
 using Settings = std::map<std::string, std::string>;
 
-void Online(benchmark::State &state, const Settings &settings, int rank,
-            int n_hosts)
+void Online(benchmark::State &state, const Settings &settings, int rank)
 {
     unsetenv("NCCL_TUNER_CONFIG_FILE");
     for (const auto &[name, value] : settings)
@@ -338,7 +333,7 @@ void Online(benchmark::State &state, const Settings &settings, int rank,
     setenv("STEPTUNE_LEARNED", (path + ".learned").c_str(), 1);
 
     const bool must_settle = settings.at("STEPTUNE_OBJECTIVE") == "file";
-    Pair pair(settings.at("STEPTUNE_OBJECTIVE") == "gpu", n_hosts);
+    Pair pair(settings.at("STEPTUNE_OBJECTIVE") == "gpu");
     if (must_settle && !pair.Settle())
         state.SkipWithError("it does not settle");
     Fenced fenced;
@@ -376,13 +371,10 @@ void Register()
         const char *name;
         Settings settings;
         int rank;
-        int n_hosts = 1;
     } roles[] = {
         // the online plugin gets no times
         {"follows", {{"STEPTUNE_OBJECTIVE", "gpu"}}, 1},
         {"explores_by_gpu_times", {{"STEPTUNE_OBJECTIVE", "gpu"}}, 0},
-        {"follows_on_two_hosts", {{"STEPTUNE_OBJECTIVE", "gpu"}}, 1, 2},
-        {"explores_on_two_hosts", {{"STEPTUNE_OBJECTIVE", "gpu"}}, 0, 2},
         {"settled",
          {{"STEPTUNE_OBJECTIVE", "file"},
           {"STEPTUNE_STRATEGY", "epsilon"},
@@ -399,11 +391,7 @@ void Register()
         benchmark::RegisterBenchmark(
             (std::string("online/") + role.name).c_str(),
             [&](benchmark::State &state) {
-                const TemporaryFolder folder;
-                const std::string url = "file://" + folder.path();
-                setenv("STEPTUNE_AGREE",
-                       role.n_hosts > 1 ? url.c_str() : "assume", 1);
-                Online(state, role.settings, role.rank, role.n_hosts);
+                Online(state, role.settings, role.rank);
             })
             ->UseManualTime()
             ->Iterations(kBlocks * kBlock);
