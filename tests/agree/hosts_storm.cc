@@ -14,11 +14,9 @@
 #include <unistd.h>
 
 #include <atomic>
-#include <cinttypes>
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
-#include <map>
 #include <string>
 #include <thread>
 #include <vector>
@@ -30,6 +28,7 @@ extern "C" {
 
 #include "agree/fork.h"
 #include "agree/schedules.h"
+#include "support/storm.h"
 
 namespace
 {
@@ -297,14 +296,9 @@ class Faults
 
 // ---- jobs ----
 
-struct Sum {
-    uint64_t n_jobs, n_follow, n_in_doubt;
-    std::map<std::string, uint64_t> faults;
-};
-
 // "" if the ranks of each host were told the same, and a host that steps aside
 // while another follows says that the job may hang.
-std::string Check(const Job &job, Sum *sum)
+std::string Check(const Job &job, storms::Outcome *outcome)
 {
     bool follows = false, is_in_doubt = false;
 
@@ -327,16 +321,16 @@ std::string Check(const Job &job, Sum *sum)
     }
     if (follows && job.differs)
         return "a host follows, and another has a policy of its own";
-    sum->n_follow += follows;
-    sum->n_in_doubt += is_in_doubt;
+    outcome->Mark(follows, "follow");
+    outcome->Mark(is_in_doubt, "had hosts in doubt");
     return "";
 }
 
-std::string RunJob(const Job &job, pid_t *store, Sum *sum)
+storms::Outcome RunJob(const Job &job, pid_t *store)
 {
     schedules::Random random(job.seed);
     std::vector<pid_t> hosts;
-    std::string fault;
+    storms::Outcome outcome;
 
     memset(static_cast<void *>(job.said), 0, kMaxHosts * sizeof(*job.said));
     if (*store == 0)
@@ -347,37 +341,26 @@ std::string RunJob(const Job &job, pid_t *store, Sum *sum)
     Faults faults(job.seed, store, &hosts);
     for (uint32_t n = random.Below(3); n > 0; n--) {
         faults.Sleep(60);
-        sum->faults[faults.Strike()]++;
+        outcome.Mark(true, faults.Strike());
     }
     for (pid_t pid : hosts) {
         int status = 0;
         if (pid != 0 && (waitpid(pid, &status, 0) != pid || status != 0))
-            fault = "a host ends with wait status " + std::to_string(status);
+            outcome.wrong =
+                "a host ends with wait status " + std::to_string(status);
     }
-    sum->n_jobs++;
-    return fault.empty() ? Check(job, sum) : fault;
+    if (outcome.wrong.empty())
+        outcome.wrong = Check(job, &outcome);
+    return outcome;
 }
 
-void Print(const Sum &sum)
-{
-    printf("%" PRIu64 " jobs on %u hosts: %" PRIu64 " follow, %" PRIu64
-           " with hosts in doubt, 0 disagreements\nfaults:",
-           sum.n_jobs, size.n_hosts, sum.n_follow, sum.n_in_doubt);
-    for (const auto &fault : sum.faults)
-        printf(" %s %" PRIu64 ";", fault.first.c_str(), fault.second);
-    printf("\n");
-    fflush(stdout);
-}
-
-int Storm(uint64_t n_jobs, uint64_t seed)
+int Storm(uint64_t n_jobs, uint64_t from)
 {
     void *shared =
         mmap(nullptr, kMaxHosts * sizeof(HostSaid), PROT_READ | PROT_WRITE,
              MAP_SHARED | MAP_ANONYMOUS, -1, 0);
     const Network network;
     pid_t store = 0;
-    Sum sum{};
-    std::string fault;
 
     if (shared == MAP_FAILED || !network.works()) {
         printf("no network namespaces here: they take root and iproute2\n");
@@ -385,39 +368,34 @@ int Storm(uint64_t n_jobs, uint64_t seed)
     }
     signal(SIGUSR1, SIG_IGN); // until a store can be slow
     signal(SIGUSR2, SIG_IGN);
-    for (uint64_t i = 0; fault.empty() && i < n_jobs; i++) {
-        const Job job{seed + i, (static_cast<uint64_t>(getpid()) << 32) + i + 1,
-                      static_cast<HostSaid *>(shared), i % 8 == 7};
-        fault = RunJob(job, &store, &sum);
-        if (!fault.empty())
-            printf("seed %" PRIu64 ": %s\n", job.seed, fault.c_str());
-        else if (sum.n_jobs == n_jobs || sum.n_jobs % kPrintJobs == 0)
-            Print(sum);
-    }
+    const auto run = [&](uint64_t seed) {
+        return RunJob({seed, (static_cast<uint64_t>(getpid()) << 32) + seed,
+                       static_cast<HostSaid *>(shared), seed % 8 == 7},
+                      &store);
+    };
+    const bool is_fine =
+        storms::RunAll("jobs", n_jobs, from, run, 1, kPrintJobs);
     if (store != 0) {
         kill(store, SIGKILL);
         waitpid(store, nullptr, 0);
     }
-    return fault.empty() ? 0 : 1;
+    return is_fine ? 0 : 1;
 }
 
 } // namespace
 
 int main(int argc, char **argv)
 {
-    const uint64_t n_jobs = argc > 1 ? strtoull(argv[1], nullptr, 10) : 100000;
-    const uint64_t seed = argc > 2 ? strtoull(argv[2], nullptr, 10) : 1;
-
-    if (argc > 4) {
+    if (argc == 5) {
         size.n_hosts = static_cast<uint32_t>(atoi(argv[3]));
         size.n_own = static_cast<uint32_t>(atoi(argv[4]));
     }
-    if (argc > 5 || argc == 4 || n_jobs == 0 || size.n_hosts < 2 ||
-        size.n_hosts > kMaxHosts || size.n_own < 1 ||
-        size.n_hosts * size.n_own > kMaxRanks) {
+    if (argc > 5 || argc == 4 || size.n_hosts < 2 || size.n_hosts > kMaxHosts ||
+        size.n_own < 1 || size.n_hosts * size.n_own > kMaxRanks) {
         fprintf(stderr, "usage: hosts_storm [JOBS [SEED [HOSTS RANKS]]]\n"
                         "HOSTS: 2 to 64; RANKS: of each, 512 together\n");
         return 2;
     }
-    return Storm(n_jobs, seed);
+    return Storm(storms::Argument(argc, argv, 1, 100000),
+                 storms::Argument(argc, argv, 2, 1));
 }

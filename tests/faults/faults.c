@@ -132,81 +132,126 @@ static bool faults_strike(enum fault_kind kind, const void *caller)
     if (real == NULL)                                                          \
     *(void **)&real = dlsym(RTLD_NEXT, #name)
 
-/* ---- memory ---- */
+/* A function of libc's that fails as the system would without memory, files,
+ * room on a disk and so on: 'error' in errno, and 'result'. */
+#define FAILS(kind, error, result, type, name, parameters, arguments)          \
+    EXPORTED type name parameters                                              \
+    {                                                                          \
+        REAL(name);                                                            \
+        FAIL_IF(kind, error, result);                                          \
+        return real arguments;                                                 \
+    }
 
-EXPORTED void *malloc(size_t size)
+/* One that returns the error. */
+#define RETURNS(kind, error, name, parameters, arguments)                      \
+    EXPORTED int name parameters                                               \
+    {                                                                          \
+        REAL(name);                                                            \
+        return STRIKES(kind) ? (error) : real arguments;                       \
+    }
+
+/* As a device that failed leaves the stream. */
+static bool faults_spoil(FILE *fp, int error)
 {
-    REAL(malloc);
-    FAIL_IF(FAULT_MEMORY, ENOMEM, NULL);
-    return real(size);
+    fp->_flags |= 0x20; /* what ferror() looks at */
+    errno = error;
+    return true;
 }
 
-EXPORTED void *calloc(size_t n, size_t size)
-{
-    REAL(calloc);
-    FAIL_IF(FAULT_MEMORY, ENOMEM, NULL);
-    return real(n, size);
-}
+#define FAIL_STREAM(kind, fp, error, result)                                   \
+    if (fp != stderr && STRIKES(kind) && faults_spoil(fp, error))              \
+    return result
 
-EXPORTED void *realloc(void *memory, size_t size)
-{
-    REAL(realloc);
-    FAIL_IF(FAULT_MEMORY, ENOMEM, NULL);
-    return real(memory, size);
-}
-
-EXPORTED int posix_memalign(void **memory, size_t alignment, size_t size)
-{
-    REAL(posix_memalign);
-    return STRIKES(FAULT_MEMORY) ? ENOMEM : real(memory, alignment, size);
-}
-
-EXPORTED void *aligned_alloc(size_t alignment, size_t size)
-{
-    REAL(aligned_alloc);
-    FAIL_IF(FAULT_MEMORY, ENOMEM, NULL);
-    return real(alignment, size);
-}
+/* One that reads or writes a stream. */
+#define SPOILS(kind, error, stream, result, type, name, parameters, arguments) \
+    EXPORTED type name parameters                                              \
+    {                                                                          \
+        REAL(name);                                                            \
+        FAIL_STREAM(kind, stream, error, result);                              \
+        return real arguments;                                                 \
+    }
 
 #undef strdup
 #undef strndup
-EXPORTED char *strdup(const char *text)
-{
-    REAL(strdup);
-    FAIL_IF(FAULT_MEMORY, ENOMEM, NULL);
-    return real(text);
-}
+#undef getc
+#undef putc
+#undef putchar
 
-EXPORTED char *strndup(const char *text, size_t n)
-{
-    REAL(strndup);
-    FAIL_IF(FAULT_MEMORY, ENOMEM, NULL);
-    return real(text, n);
-}
+/* clang-format off */
 
-EXPORTED FILE *open_memstream(char **text, size_t *size)
-{
-    REAL(open_memstream);
-    FAIL_IF(FAULT_MEMORY, ENOMEM, NULL);
-    return real(text, size);
-}
+/* ---- memory ---- */
 
-EXPORTED int setenv(const char *name, const char *value, int overwrites)
-{
-    REAL(setenv);
-    FAIL_IF(FAULT_MEMORY, ENOMEM, -1);
-    return real(name, value, overwrites);
-}
-
-EXPORTED FILE *fopencookie(void *cookie, const char *mode,
-                           cookie_io_functions_t functions)
-{
-    REAL(fopencookie);
-    FAIL_IF(FAULT_MEMORY, ENOMEM, NULL);
-    return real(cookie, mode, functions);
-}
+FAILS(FAULT_MEMORY, ENOMEM, NULL, void *, malloc, (size_t size), (size))
+FAILS(FAULT_MEMORY, ENOMEM, NULL, void *, calloc, (size_t n, size_t size), (n, size))
+FAILS(FAULT_MEMORY, ENOMEM, NULL, void *, realloc, (void *memory, size_t size), (memory, size))
+FAILS(FAULT_MEMORY, ENOMEM, NULL, void *, aligned_alloc, (size_t alignment, size_t size), (alignment, size))
+RETURNS(FAULT_MEMORY, ENOMEM, posix_memalign, (void **memory, size_t alignment, size_t size), (memory, alignment, size))
+FAILS(FAULT_MEMORY, ENOMEM, NULL, char *, strdup, (const char *text), (text))
+FAILS(FAULT_MEMORY, ENOMEM, NULL, char *, strndup, (const char *text, size_t n), (text, n))
+FAILS(FAULT_MEMORY, ENOMEM, NULL, FILE *, open_memstream, (char **text, size_t *size), (text, size))
+FAILS(FAULT_MEMORY, ENOMEM, NULL, FILE *, fdopen, (int fd, const char *mode), (fd, mode))
+FAILS(FAULT_MEMORY, ENOMEM, -1, int, setenv, (const char *name, const char *value, int overwrites), (name, value, overwrites))
+FAILS(FAULT_MEMORY, ENOMEM, NULL, FILE *, fopencookie, (void *cookie, const char *mode, cookie_io_functions_t functions), (cookie, mode, functions))
 
 /* ---- what has a descriptor ---- */
+
+FAILS(FAULT_OPEN, EMFILE, NULL, FILE *, fopen, (const char *path, const char *mode), (path, mode))
+FAILS(FAULT_OPEN, EMFILE, NULL, FILE *, tmpfile, (void), ())
+FAILS(FAULT_OPEN, EMFILE, NULL, DIR *, opendir, (const char *path), (path))
+FAILS(FAULT_OPEN, EMFILE, -1, int, mkstemp, (char *path), (path))
+FAILS(FAULT_OPEN, ENOSPC, NULL, char *, mkdtemp, (char *path), (path))
+FAILS(FAULT_OPEN, ENOSPC, -1, int, mkdir, (const char *path, mode_t mode), (path, mode))
+FAILS(FAULT_OPEN, EMFILE, -1, int, pipe, (int fds[2]), (fds))
+FAILS(FAULT_OPEN, EMFILE, -1, int, pipe2, (int fds[2], int flags), (fds, flags))
+FAILS(FAULT_OPEN, EMFILE, -1, int, socket, (int domain, int type, int protocol), (domain, type, protocol))
+FAILS(FAULT_OPEN, EMFILE, -1, int, socketpair, (int domain, int type, int protocol, int fds[2]), (domain, type, protocol, fds))
+FAILS(FAULT_MAP, ENOMEM, MAP_FAILED, void *, mmap, (void *at, size_t size, int protection, int flags, int fd, off_t offset), (at, size, protection, flags, fd, offset))
+
+/* ---- threads and processes ---- */
+
+RETURNS(FAULT_THREAD, EAGAIN, pthread_create, (pthread_t *thread, const pthread_attr_t *attributes, void *(*run)(void *), void *user), (thread, attributes, run, user))
+FAILS(FAULT_PROCESS, EAGAIN, -1, pid_t, fork, (void), ())
+
+/* ---- reading ---- */
+
+FAILS(FAULT_READ, EIO, -1, ssize_t, read, (int fd, void *memory, size_t size), (fd, memory, size))
+FAILS(FAULT_READ, EIO, -1, ssize_t, pread, (int fd, void *memory, size_t size, off_t at), (fd, memory, size, at))
+SPOILS(FAULT_READ, EIO, fp, 0, size_t, fread, (void *memory, size_t size, size_t n, FILE *fp), (memory, size, n, fp))
+SPOILS(FAULT_READ, EIO, fp, NULL, char *, fgets, (char *text, int size, FILE *fp), (text, size, fp))
+SPOILS(FAULT_READ, EIO, fp, EOF, int, fgetc, (FILE *fp), (fp))
+SPOILS(FAULT_READ, EIO, fp, EOF, int, getc, (FILE *fp), (fp))
+SPOILS(FAULT_READ, EIO, fp, -1, ssize_t, getline, (char **line, size_t *size, FILE *fp), (line, size, fp))
+FAILS(FAULT_READ, EIO, NULL, struct dirent *, readdir, (DIR *folder), (folder))
+FAILS(FAULT_READ, ECONNRESET, -1, ssize_t, recv, (int fd, void *memory, size_t size, int flags), (fd, memory, size, flags))
+
+/* ---- writing ---- */
+
+FAILS(FAULT_WRITE, ENOSPC, -1, ssize_t, pwrite, (int fd, const void *memory, size_t size, off_t at), (fd, memory, size, at))
+FAILS(FAULT_WRITE, EPIPE, -1, ssize_t, send, (int fd, const void *memory, size_t size, int flags), (fd, memory, size, flags))
+SPOILS(FAULT_WRITE, ENOSPC, fp, 0, size_t, fwrite, (const void *memory, size_t size, size_t n, FILE *fp), (memory, size, n, fp))
+SPOILS(FAULT_WRITE, ENOSPC, fp, EOF, int, fputs, (const char *text, FILE *fp), (text, fp))
+SPOILS(FAULT_WRITE, ENOSPC, stdout, EOF, int, puts, (const char *text), (text))
+SPOILS(FAULT_WRITE, ENOSPC, fp, EOF, int, fputc, (int c, FILE *fp), (c, fp))
+SPOILS(FAULT_WRITE, ENOSPC, fp, EOF, int, putc, (int c, FILE *fp), (c, fp))
+SPOILS(FAULT_WRITE, ENOSPC, stdout, EOF, int, putchar, (int c), (c))
+SPOILS(FAULT_WRITE, ENOSPC, fp, -1, int, vfprintf, (FILE *fp, const char *format, va_list args), (fp, format, args))
+
+/* ---- files as a whole ---- */
+
+FAILS(FAULT_FILE, EIO, -1, int, fsync, (int fd), (fd))
+FAILS(FAULT_FILE, ENOSPC, -1, int, rename, (const char *from, const char *to), (from, to))
+FAILS(FAULT_FILE, ENOSPC, -1, int, link, (const char *from, const char *to), (from, to))
+FAILS(FAULT_FILE, ENOSPC, -1, int, symlink, (const char *to, const char *path), (to, path))
+FAILS(FAULT_FILE, EFBIG, -1, int, ftruncate, (int fd, off_t size), (fd, size))
+RETURNS(FAULT_FILE, ENOSPC, posix_fallocate, (int fd, off_t at, off_t size), (fd, at, size))
+FAILS(FAULT_FILE, ENOLCK, -1, int, flock, (int fd, int operation), (fd, operation))
+FAILS(FAULT_FILE, EIO, -1, int, fstat, (int fd, struct stat *st), (fd, st))
+FAILS(FAULT_FILE, ENOMEM, NULL, char *, realpath, (const char *path, char *resolved), (path, resolved))
+FAILS(FAULT_FILE, ENOENT, NULL, char *, getcwd, (char *path, size_t size), (path, size))
+
+/* clang-format on */
+
+/* ---- of other shapes ---- */
 
 static mode_t faults_mode(int flags, va_list args)
 {
@@ -239,107 +284,6 @@ EXPORTED int openat(int folder, const char *path, int flags, ...)
     return real(folder, path, flags, mode);
 }
 
-EXPORTED FILE *fopen(const char *path, const char *mode)
-{
-    REAL(fopen);
-    FAIL_IF(FAULT_OPEN, EMFILE, NULL);
-    return real(path, mode);
-}
-
-EXPORTED FILE *fdopen(int fd, const char *mode)
-{
-    REAL(fdopen);
-    FAIL_IF(FAULT_MEMORY, ENOMEM, NULL);
-    return real(fd, mode);
-}
-
-EXPORTED FILE *tmpfile(void)
-{
-    REAL(tmpfile);
-    FAIL_IF(FAULT_OPEN, EMFILE, NULL);
-    return real();
-}
-
-EXPORTED DIR *opendir(const char *path)
-{
-    REAL(opendir);
-    FAIL_IF(FAULT_OPEN, EMFILE, NULL);
-    return real(path);
-}
-
-EXPORTED int mkstemp(char *path)
-{
-    REAL(mkstemp);
-    FAIL_IF(FAULT_OPEN, EMFILE, -1);
-    return real(path);
-}
-
-EXPORTED char *mkdtemp(char *path)
-{
-    REAL(mkdtemp);
-    FAIL_IF(FAULT_OPEN, ENOSPC, NULL);
-    return real(path);
-}
-
-EXPORTED int mkdir(const char *path, mode_t mode)
-{
-    REAL(mkdir);
-    FAIL_IF(FAULT_OPEN, ENOSPC, -1);
-    return real(path, mode);
-}
-
-EXPORTED int pipe(int fds[2])
-{
-    REAL(pipe);
-    FAIL_IF(FAULT_OPEN, EMFILE, -1);
-    return real(fds);
-}
-
-EXPORTED int pipe2(int fds[2], int flags)
-{
-    REAL(pipe2);
-    FAIL_IF(FAULT_OPEN, EMFILE, -1);
-    return real(fds, flags);
-}
-
-EXPORTED int socket(int domain, int type, int protocol)
-{
-    REAL(socket);
-    FAIL_IF(FAULT_OPEN, EMFILE, -1);
-    return real(domain, type, protocol);
-}
-
-EXPORTED int socketpair(int domain, int type, int protocol, int fds[2])
-{
-    REAL(socketpair);
-    FAIL_IF(FAULT_OPEN, EMFILE, -1);
-    return real(domain, type, protocol, fds);
-}
-
-EXPORTED void *mmap(void *at, size_t size, int protection, int flags, int fd,
-                    off_t offset)
-{
-    REAL(mmap);
-    FAIL_IF(FAULT_MAP, ENOMEM, MAP_FAILED);
-    return real(at, size, protection, flags, fd, offset);
-}
-
-/* ---- threads, processes, clocks ---- */
-
-EXPORTED int pthread_create(pthread_t *thread, const pthread_attr_t *attributes,
-                            void *(*run)(void *), void *user)
-{
-    REAL(pthread_create);
-    return STRIKES(FAULT_THREAD) ? EAGAIN : real(thread, attributes, run, user);
-}
-
-EXPORTED pid_t fork(void)
-{
-    REAL(fork);
-    FAIL_IF(FAULT_PROCESS, EAGAIN, -1);
-    return real();
-}
-
 /* mock NCCL replaces clock_gettime() in programs, and asks the kernel so. */
 EXPORTED long syscall(long number, ...)
 {
@@ -359,157 +303,12 @@ EXPORTED long syscall(long number, ...)
     return real(number, a[0], a[1], a[2], a[3], a[4], a[5]);
 }
 
-/* ---- reading ---- */
-
-/* As a device that failed leaves the stream. */
-static bool faults_spoil(FILE *fp, int error)
-{
-    fp->_flags |= 0x20; /* what ferror() looks at */
-    errno = error;
-    return true;
-}
-
-#define FAIL_STREAM(kind, fp, error, result)                                   \
-    if (fp != stderr && STRIKES(kind) && faults_spoil(fp, error))              \
-    return result
-
-EXPORTED ssize_t read(int fd, void *memory, size_t size)
-{
-    REAL(read);
-    FAIL_IF(FAULT_READ, EIO, -1);
-    return real(fd, memory, size);
-}
-
-EXPORTED ssize_t pread(int fd, void *memory, size_t size, off_t at)
-{
-    REAL(pread);
-    FAIL_IF(FAULT_READ, EIO, -1);
-    return real(fd, memory, size, at);
-}
-
-EXPORTED size_t fread(void *memory, size_t size, size_t n, FILE *fp)
-{
-    REAL(fread);
-    FAIL_STREAM(FAULT_READ, fp, EIO, 0);
-    return real(memory, size, n, fp);
-}
-
-EXPORTED char *fgets(char *text, int size, FILE *fp)
-{
-    REAL(fgets);
-    FAIL_STREAM(FAULT_READ, fp, EIO, NULL);
-    return real(text, size, fp);
-}
-
-EXPORTED int fgetc(FILE *fp)
-{
-    REAL(fgetc);
-    FAIL_STREAM(FAULT_READ, fp, EIO, EOF);
-    return real(fp);
-}
-
-#undef getc
-EXPORTED int getc(FILE *fp)
-{
-    REAL(getc);
-    FAIL_STREAM(FAULT_READ, fp, EIO, EOF);
-    return real(fp);
-}
-
-EXPORTED ssize_t getline(char **line, size_t *size, FILE *fp)
-{
-    REAL(getline);
-    FAIL_STREAM(FAULT_READ, fp, EIO, -1);
-    return real(line, size, fp);
-}
-
-EXPORTED struct dirent *readdir(DIR *folder)
-{
-    REAL(readdir);
-    FAIL_IF(FAULT_READ, EIO, NULL);
-    return real(folder);
-}
-
-EXPORTED ssize_t recv(int fd, void *memory, size_t size, int flags)
-{
-    REAL(recv);
-    FAIL_IF(FAULT_READ, ECONNRESET, -1);
-    return real(fd, memory, size, flags);
-}
-
-/* ---- writing ---- */
-
 EXPORTED ssize_t write(int fd, const void *memory, size_t size)
 {
     REAL(write);
     if (fd != STDERR_FILENO)
         FAIL_IF(FAULT_WRITE, ENOSPC, -1);
     return real(fd, memory, size);
-}
-
-EXPORTED ssize_t pwrite(int fd, const void *memory, size_t size, off_t at)
-{
-    REAL(pwrite);
-    FAIL_IF(FAULT_WRITE, ENOSPC, -1);
-    return real(fd, memory, size, at);
-}
-
-EXPORTED ssize_t send(int fd, const void *memory, size_t size, int flags)
-{
-    REAL(send);
-    FAIL_IF(FAULT_WRITE, EPIPE, -1);
-    return real(fd, memory, size, flags);
-}
-
-EXPORTED size_t fwrite(const void *memory, size_t size, size_t n, FILE *fp)
-{
-    REAL(fwrite);
-    FAIL_STREAM(FAULT_WRITE, fp, ENOSPC, 0);
-    return real(memory, size, n, fp);
-}
-
-EXPORTED int fputs(const char *text, FILE *fp)
-{
-    REAL(fputs);
-    FAIL_STREAM(FAULT_WRITE, fp, ENOSPC, EOF);
-    return real(text, fp);
-}
-
-EXPORTED int puts(const char *text)
-{
-    REAL(puts);
-    FAIL_STREAM(FAULT_WRITE, stdout, ENOSPC, EOF);
-    return real(text);
-}
-
-EXPORTED int fputc(int c, FILE *fp)
-{
-    REAL(fputc);
-    FAIL_STREAM(FAULT_WRITE, fp, ENOSPC, EOF);
-    return real(c, fp);
-}
-
-#undef putc
-EXPORTED int putc(int c, FILE *fp)
-{
-    REAL(putc);
-    FAIL_STREAM(FAULT_WRITE, fp, ENOSPC, EOF);
-    return real(c, fp);
-}
-
-#undef putchar
-EXPORTED int putchar(int c)
-{
-    REAL(putchar);
-    FAIL_STREAM(FAULT_WRITE, stdout, ENOSPC, EOF);
-    return real(c);
-}
-
-EXPORTED int vfprintf(FILE *fp, const char *format, va_list args)
-{
-    REAL(vfprintf);
-    FAIL_STREAM(FAULT_WRITE, fp, ENOSPC, -1);
-    return real(fp, format, args);
 }
 
 EXPORTED int fprintf(FILE *fp, const char *format, ...)
@@ -546,8 +345,6 @@ EXPORTED int fflush(FILE *fp)
     return real(fp);
 }
 
-/* ---- files as a whole ---- */
-
 /* Closed in any case. */
 EXPORTED int fclose(FILE *fp)
 {
@@ -561,54 +358,6 @@ EXPORTED int fclose(FILE *fp)
     return fails ? EOF : rc;
 }
 
-EXPORTED int fsync(int fd)
-{
-    REAL(fsync);
-    FAIL_IF(FAULT_FILE, EIO, -1);
-    return real(fd);
-}
-
-EXPORTED int rename(const char *from, const char *to)
-{
-    REAL(rename);
-    FAIL_IF(FAULT_FILE, ENOSPC, -1);
-    return real(from, to);
-}
-
-EXPORTED int link(const char *from, const char *to)
-{
-    REAL(link);
-    FAIL_IF(FAULT_FILE, ENOSPC, -1);
-    return real(from, to);
-}
-
-EXPORTED int symlink(const char *to, const char *path)
-{
-    REAL(symlink);
-    FAIL_IF(FAULT_FILE, ENOSPC, -1);
-    return real(to, path);
-}
-
-EXPORTED int ftruncate(int fd, off_t size)
-{
-    REAL(ftruncate);
-    FAIL_IF(FAULT_FILE, EFBIG, -1);
-    return real(fd, size);
-}
-
-EXPORTED int posix_fallocate(int fd, off_t at, off_t size)
-{
-    REAL(posix_fallocate);
-    return STRIKES(FAULT_FILE) ? ENOSPC : real(fd, at, size);
-}
-
-EXPORTED int flock(int fd, int operation)
-{
-    REAL(flock);
-    FAIL_IF(FAULT_FILE, ENOLCK, -1);
-    return real(fd, operation);
-}
-
 EXPORTED int fcntl(int fd, int command, ...)
 {
     va_list args;
@@ -620,25 +369,4 @@ EXPORTED int fcntl(int fd, int command, ...)
     va_end(args);
     FAIL_IF(FAULT_FILE, ENOLCK, -1);
     return real(fd, command, argument);
-}
-
-EXPORTED int fstat(int fd, struct stat *st)
-{
-    REAL(fstat);
-    FAIL_IF(FAULT_FILE, EIO, -1);
-    return real(fd, st);
-}
-
-EXPORTED char *realpath(const char *path, char *resolved)
-{
-    REAL(realpath);
-    FAIL_IF(FAULT_FILE, ENOMEM, NULL);
-    return real(path, resolved);
-}
-
-EXPORTED char *getcwd(char *path, size_t size)
-{
-    REAL(getcwd);
-    FAIL_IF(FAULT_FILE, ENOENT, NULL);
-    return real(path, size);
 }

@@ -23,6 +23,7 @@
 
 #include "mock_nccl.h"
 
+#include "support/storm.h"
 #include "support/temporary_folder.h"
 
 namespace
@@ -61,11 +62,6 @@ struct JobSaid {
     std::atomic<uint32_t> n_made;  // communicators
     std::atomic<uint32_t> is_dead; // somebody
     RankSaid ranks[kMaxRanks];
-};
-
-struct Tally {
-    uint64_t n_jobs, n_killed, n_stopped, n_in_init, n_complete, n_aside,
-        n_changes, n_wrong;
 };
 
 Job RandomJob(uint64_t seed)
@@ -204,7 +200,7 @@ void Strike(const Job &job, const std::vector<pid_t> &pids, JobSaid *said)
 
 // What is wrong with how the processes ended; "" if nothing is.
 std::string AwaitEnd(const Job &job, const std::vector<pid_t> &pids,
-                     Tally *tally)
+                     storms::Outcome *outcome)
 {
     std::string wrong;
 
@@ -214,16 +210,17 @@ std::string AwaitEnd(const Job &job, const std::vector<pid_t> &pids,
         const bool is_killed = job.blow == Blow::kKill && r == job.victim &&
                                WIFSIGNALED(status) &&
                                WTERMSIG(status) == SIGKILL;
-        tally->n_killed += is_killed;
+        outcome->Mark(is_killed, "had a rank killed");
         if (status != 0 && !is_killed)
             wrong = "rank " + std::to_string(r) + " ends with wait status " +
                     std::to_string(status);
     }
-    tally->n_stopped += job.blow == Blow::kStop;
+    outcome->Mark(job.blow == Blow::kStop, "had a rank stopped");
     return wrong;
 }
 
-std::string JudgeRanks(const Job &job, const JobSaid &said, Tally *tally)
+std::string JudgeRanks(const Job &job, const JobSaid &said,
+                       storms::Outcome *outcome)
 {
     std::vector<uint64_t> first;
     std::vector<int> who;
@@ -245,20 +242,22 @@ std::string JudgeRanks(const Job &job, const JobSaid &said, Tally *tally)
                        std::to_string(i);
         }
     }
-    const bool has_met = said.n_made == static_cast<uint32_t>(job.n_ranks);
-    tally->n_aside += is_aside;
-    tally->n_in_init += !has_met;
-    tally->n_complete += first.size() == job.n_calls;
-    tally->n_changes += std::set<uint64_t>(first.begin(), first.end()).size();
+    outcome->Mark(is_aside, "stepped aside");
+    outcome->Mark(said.n_made != static_cast<uint32_t>(job.n_ranks),
+                  "did not pass init");
+    outcome->Mark(first.size() == job.n_calls, "had all calls");
+    outcome->Mark(std::set<uint64_t>(first.begin(), first.end()).size() > 4,
+                  "changed their choices");
     return "";
 }
 
-std::string Run(const Job &job, const mock_machine *machine, Tally *tally)
+storms::Outcome Run(const Job &job, const mock_machine *machine)
 {
     void *memory = mmap(nullptr, sizeof(JobSaid), PROT_READ | PROT_WRITE,
                         MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+    storms::Outcome outcome;
     if (memory == MAP_FAILED)
-        return "no memory";
+        return {"no memory"};
     auto *said = new (memory) JobSaid();
     std::vector<pid_t> pids;
 
@@ -275,11 +274,11 @@ std::string Run(const Job &job, const mock_machine *machine, Tally *tally)
         pids.push_back(pid);
     }
     Strike(job, pids, said);
-    std::string wrong = AwaitEnd(job, pids, tally);
-    if (wrong.empty())
-        wrong = JudgeRanks(job, *said, tally);
+    outcome.wrong = AwaitEnd(job, pids, &outcome);
+    if (outcome.wrong.empty())
+        outcome.wrong = JudgeRanks(job, *said, &outcome);
     munmap(memory, sizeof(JobSaid));
-    return wrong;
+    return outcome;
 }
 
 // ---- all of them ----
@@ -298,26 +297,24 @@ std::string FindSegment(const std::set<uint64_t> &comm_ids)
     return "";
 }
 
-void Tell(const Job &job, const std::string &wrong, Tally *tally)
+std::string Name(const Job &job)
 {
     static const char *const blows[] = {"no signal", "SIGKILL", "SIGSTOP"};
 
-    if (!wrong.empty() && tally->n_wrong++ < 20)
-        printf("job %llu (%s after %u us to rank %d of %d%s): %s\n",
-               static_cast<unsigned long long>(job.seed),
-               blows[static_cast<int>(job.blow)], job.after_us, job.victim,
-               job.n_ranks, job.is_inline ? ", inline" : "", wrong.c_str());
+    return std::string(blows[static_cast<int>(job.blow)]) + " after " +
+           std::to_string(job.after_us) + " us to rank " +
+           std::to_string(job.victim) + " of " + std::to_string(job.n_ranks) +
+           (job.is_inline ? ", inline: " : ": ");
 }
 
 } // namespace
 
 int main(int argc, char **argv)
 {
-    const uint64_t n_jobs = argc > 1 ? strtoull(argv[1], nullptr, 10) : 100;
-    const uint64_t seed = argc > 2 ? strtoull(argv[2], nullptr, 10) : 1;
+    const uint64_t n = storms::Argument(argc, argv, 1, 100) + 1;
+    const uint64_t from = storms::Argument(argc, argv, 2, 1) * 1000003;
     const TemporaryFolder folder;
     mock_machine *machines[2] = {};
-    Tally tally{};
     std::set<uint64_t> comm_ids;
 
     if (mock_machine_load(STP_FIXTURES "/machines/h200x2", &machines[0]) !=
@@ -326,34 +323,24 @@ int main(int argc, char **argv)
             ncclSuccess)
         return 2;
     fs::current_path(folder.path());
-    for (uint64_t i = 0; i <= n_jobs; i++) {
-        Job job = RandomJob(seed * 1000003 + i);
-        if (i == n_jobs)
+    const auto run = [&](uint64_t seed) {
+        const bool is_last = seed + 1 == from + n;
+        Job job = RandomJob(seed);
+        if (is_last)
             job.blow = Blow::kNone; // which removes what those before left
         comm_ids.insert(job.comm_id);
-        Tell(job, Run(job, machines[job.n_ranks / 4], &tally), &tally);
+        storms::Outcome outcome = Run(job, machines[job.n_ranks / 4]);
+        if (!outcome.wrong.empty())
+            outcome.wrong = Name(job) + outcome.wrong;
         fs::remove("learned.conf");
-        tally.n_jobs++;
-    }
-    const std::string left = FindSegment(comm_ids);
-    if (!left.empty()) {
-        printf("/dev/shm/%s is left\n", left.c_str());
-        tally.n_wrong++;
-    }
+        const std::string left = is_last ? FindSegment(comm_ids) : "";
+        if (!left.empty())
+            outcome.wrong += " /dev/shm/" + left + " is left";
+        return outcome;
+    };
+    const bool is_fine = storms::RunAll("jobs", n, from, run, 20);
     for (mock_machine *machine : machines)
         mock_machine_free(machine);
     fs::current_path("/");
-    printf("%llu jobs: %llu ranks killed (%llu jobs did not pass init), %llu "
-           "stopped; %llu jobs had all calls, in %llu ranks stepped aside; "
-           "%.1f choices a job; %llu wrong\n",
-           static_cast<unsigned long long>(tally.n_jobs),
-           static_cast<unsigned long long>(tally.n_killed),
-           static_cast<unsigned long long>(tally.n_in_init),
-           static_cast<unsigned long long>(tally.n_stopped),
-           static_cast<unsigned long long>(tally.n_complete),
-           static_cast<unsigned long long>(tally.n_aside),
-           static_cast<double>(tally.n_changes) /
-               static_cast<double>(tally.n_jobs),
-           static_cast<unsigned long long>(tally.n_wrong));
-    return tally.n_wrong > 0;
+    return is_fine ? 0 : 1;
 }

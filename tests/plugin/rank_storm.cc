@@ -5,11 +5,10 @@
 // A job fails if ranks disagree, a collective returns an error, or a step takes
 // longer than 10 s; or if the ranks step aside and some rank with the plugin
 // does not say why in exactly one warning.
-#include <cstdio>
-#include <map>
 #include <random>
 
 #include "plugin/odd_rank.h"
+#include "support/storm.h"
 
 namespace
 {
@@ -111,88 +110,68 @@ const Kind kKinds[] = {
      }},
 };
 
-struct Tally {
-    int n_jobs, n_aside, n_failed, n_silent, n_repeated;
-};
-
 // What is wrong with the warnings of a job; "" if nothing.
 std::string Judge(const Outcome &out, const std::string &kind, int odd,
-                  Tally *tally)
+                  bool is_aside)
 {
+    for (size_t r = 0; is_aside && r < out.warnings.size(); r++) {
+        const bool has_plugin = static_cast<int>(r) != odd ||
+                                (kind != "no plugin" && kind != "no tuner");
+        const size_t n = out.warnings[r].size();
+        if (has_plugin && n != 1)
+            return "rank " + std::to_string(r) + " warns " + std::to_string(n) +
+                   " times" + (n > 1 ? ": " + out.warnings[r][1] : "");
+    }
+    return "";
+}
+
+storms::Outcome RunJob(uint64_t seed)
+{
+    std::mt19937_64 random(1000003 + seed);
+    const Kind &kind = kKinds[random() % std::size(kKinds)];
+    const auto machine =
+        static_plugin::LoadMachine(random() % 2 ? "h200x4" : "h200x2");
+    const int odd = static_cast<int>(
+        random() %
+        static_cast<unsigned>(mock_machine_get_info(machine.get())->n_ranks));
+    const char *nccl = random() % 2 ? "2.28" : "2.30";
+    const char *plugin = kind.plugin != nullptr ? kind.plugin
+                         : random() % 2         ? STP_ONLINE
+                                                : STP_PLUGIN;
+    const Change change = kind.make(random);
+    Job job(machine.get(), nccl, plugin);
+    const Outcome out = job.Run(
+        [=] {
+            Write("p.conf.overlap", "allreduce,0,1M,ring,ll,-1,-1,-1\n");
+            Write("p.conf", "collective,min_bytes,max_bytes,"
+                            "algorithm,protocol,channels,gpu\n"
+                            "allreduce,0,inf,tree,ll,-1,H200\n"
+                            "allgather,0,inf,ring,ll128,4,*\n");
+        },
+        odd, change, seed);
     bool is_aside = false;
     for (const auto &warnings : out.warnings)
         for (const std::string &warning : warnings)
             is_aside |= warning.find("stepping aside") != std::string::npos;
-    tally->n_aside += is_aside;
-    if (!is_aside)
-        return "";
-    for (size_t r = 0; r < out.warnings.size(); r++) {
-        const bool has_plugin = static_cast<int>(r) != odd ||
-                                (kind != "no plugin" && kind != "no tuner");
-        const size_t n = out.warnings[r].size();
-        if (!has_plugin || n == 1)
-            continue;
-        tally->n_silent += n == 0;
-        tally->n_repeated += n > 1;
-        return "rank " + std::to_string(r) + " warns " + std::to_string(n) +
-               " times" + (n > 1 ? ": " + out.warnings[r][1] : "");
-    }
-    return "";
+    storms::Outcome outcome{out.rc != ncclSuccess
+                                ? out.error
+                                : Judge(out, kind.name, odd, is_aside)};
+    if (!outcome.wrong.empty())
+        outcome.wrong = std::string(kind.name) + ", rank " +
+                        std::to_string(odd) + ", NCCL " + nccl + ", " +
+                        (strrchr(plugin, '/') + 1) + ": " + outcome.wrong;
+    outcome.Mark(true, kind.name);
+    outcome.Mark(is_aside, std::string(kind.name) + ", stepped aside");
+    return outcome;
 }
 
 } // namespace
 
 int main(int argc, char **argv)
 {
-    const uint64_t n_jobs = argc > 1 ? strtoull(argv[1], nullptr, 10) : 200;
-    const uint64_t seed = argc > 2 ? strtoull(argv[2], nullptr, 10) : 1;
-    std::map<std::string, Tally> tallies;
-    int n_wrong = 0;
-
-    for (uint64_t i = 0; i < n_jobs; i++) {
-        std::mt19937_64 random(seed * 1000003 + i);
-        const Kind &kind = kKinds[random() % std::size(kKinds)];
-        mock_machine *machine = nullptr;
-        if (mock_machine_load(random() % 2 ? STP_FIXTURES "/machines/h200x4"
-                                           : STP_FIXTURES "/machines/h200x2",
-                              &machine) != ncclSuccess)
-            return 2;
-        const int odd = static_cast<int>(
-            random() %
-            static_cast<unsigned>(mock_machine_get_info(machine)->n_ranks));
-        const char *nccl = random() % 2 ? "2.28" : "2.30";
-        const char *plugin = kind.plugin != nullptr ? kind.plugin
-                             : random() % 2         ? STP_ONLINE
-                                                    : STP_PLUGIN;
-        const Change change = kind.make(random);
-        Job job(machine, nccl, plugin);
-        const Outcome out = job.Run(
-            [=] {
-                Write("p.conf.overlap", "allreduce,0,1M,ring,ll,-1,-1,-1\n");
-                Write("p.conf",
-                      std::string("collective,min_bytes,max_bytes,"
-                                  "algorithm,protocol,channels,gpu\n"
-                                  "allreduce,0,inf,tree,ll,-1,H200\n"
-                                  "allgather,0,inf,ring,ll128,4,*\n"));
-            },
-            odd, change, i);
-        Tally &tally = tallies[kind.name];
-        tally.n_jobs++;
-        std::string wrong = out.rc != ncclSuccess ? out.error : "";
-        tally.n_failed += out.rc != ncclSuccess;
-        if (wrong.empty())
-            wrong = Judge(out, kind.name, odd, &tally);
-        if (!wrong.empty() && n_wrong++ < 20)
-            printf("job %llu of seed %llu (%s, rank %d, NCCL %s, %s): %s\n",
-                   static_cast<unsigned long long>(i),
-                   static_cast<unsigned long long>(seed), kind.name, odd, nccl,
-                   strrchr(plugin, '/') + 1, wrong.c_str());
-        mock_machine_free(machine);
-    }
-    printf("%-24s %8s %8s %8s %8s %8s\n", "one rank differs in", "jobs",
-           "aside", "failed", "silent", "repeated");
-    for (const auto &[name, t] : tallies)
-        printf("%-24s %8d %8d %8d %8d %8d\n", name.c_str(), t.n_jobs, t.n_aside,
-               t.n_failed, t.n_silent, t.n_repeated);
-    return n_wrong > 0;
+    return storms::RunAll("jobs of which one rank differs",
+                          storms::Argument(argc, argv, 1, 200),
+                          storms::Argument(argc, argv, 2, 1), RunJob, 20)
+               ? 0
+               : 1;
 }
