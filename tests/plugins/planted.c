@@ -170,24 +170,6 @@ INIT(busy_init)
     self->result = others == 0 ? ncclSuccess : ncclSystemError;
 }
 
-static long long now_by_age(void)
-{
-    struct timespec t;
-
-    clock_gettime(CLOCK_MONOTONIC, &t);
-    return t.tv_sec;
-}
-
-INIT(by_age)
-{
-    self->number = now_by_age();
-}
-
-ASK(by_age)
-{
-    planted_choose(call, now_by_age() - self->number > 60);
-}
-
 INIT(splits_words)
 {
     char list[] = "ring,simple";
@@ -308,11 +290,6 @@ ASK(by_reg_buff)
     planted_choose(call, call->reg_buff);
 }
 
-ASK(by_time)
-{
-    planted_choose(call, time(NULL) / 3600 % 2);
-}
-
 ASK(channels_200)
 {
     planted_take(call, NCCL_ALGO_RING, NCCL_PROTO_SIMPLE, 200);
@@ -392,18 +369,6 @@ FINALIZE(last_in_first_out)
     free(self);
 }
 
-ASK(leaks)
-{
-    void *volatile note = malloc(40);
-
-    planted_decide(call);
-}
-
-INIT(leaks_files)
-{
-    self->number = open("/dev/null", O_RDONLY);
-}
-
 enum { CALLS_TO_LEARN = 100, RANKS_TO_LEARN = 8 };
 
 ASK(learns)
@@ -415,18 +380,6 @@ ASK(learns)
 INIT(leaves_handler)
 {
     signal(SIGUSR1, SIG_IGN);
-}
-
-INIT(leaves_names)
-{
-    const char *before = getenv("PLANTED_BEFORE");
-    int fd;
-
-    snprintf(self->text, sizeof(self->text), "/dev/shm/planted%.20s%ld",
-             before != NULL ? before : "-", (long)getpid());
-    fd = open(self->text, O_CREAT | O_CLOEXEC, 0600);
-    if (fd >= 0)
-        close(fd);
 }
 
 enum { PATH = 512 };
@@ -508,14 +461,6 @@ ASK(revives)
     call->table[NCCL_ALGO_NVLS][NCCL_PROTO_SIMPLE] = 1e9f;
 }
 
-ASK(sleeps)
-{
-    const struct timespec moment = {0, 150000};
-
-    nanosleep(&moment, NULL);
-    planted_decide(call);
-}
-
 ASK(talks)
 {
     self->log(NCCL_LOG_INFO, NCCL_TUNING, "talks.c", 1, "asked about %zu bytes",
@@ -550,8 +495,6 @@ ASK(writes_outside)
 #define PLANTED_busy_call "busy call", FAULT(correctly, busy_call, correctly)
 /* Cannot be initialised while it is being initialised. */
 #define PLANTED_busy_init "busy init", FAULT(busy_init, correctly, correctly)
-/* Decides differently one minute after init. */
-#define PLANTED_by_age "by age", FAULT(by_age, by_age, correctly)
 /* Counts the calls of all communicators together. */
 #define PLANTED_by_count "by count", FAULT(correctly, by_count, correctly)
 /* Reads its policy in init, without a comparison with other ranks. */
@@ -571,8 +514,6 @@ ASK(writes_outside)
 #define PLANTED_by_rank_variable "by rank variable", FAULT(by_rank_variable, by_rank_variable, correctly)
 /* Decides by regBuff, which may differ between ranks. */
 #define PLANTED_by_reg_buff "by regBuff", FAULT(correctly, by_reg_buff, correctly)
-/* Decides by the hour of its own clock. */
-#define PLANTED_by_time "by time", FAULT(correctly, by_time, correctly)
 /* Asks for more channels than NCCL's field holds. */
 #define PLANTED_channels_200 "200 channels", FAULT(correctly, channels_200, correctly)
 /* A tuner without a fault. */
@@ -592,18 +533,11 @@ ASK(writes_outside)
 #define PLANTED_hangs "hangs", FAULT(correctly, hangs, correctly)
 /* Requires that communicators end in the reverse order of their inits. */
 #define PLANTED_last_in_first_out "last in, first out", FAULT(last_in_first_out, correctly, last_in_first_out)
-/* Allocates memory for each call, and never frees it. */
-#define PLANTED_leaks "leaks", FAULT(correctly, leaks, correctly)
-/* Opens a file for each communicator, and does not close it. */
-#define PLANTED_leaks_files "leaks files", FAULT(leaks_files, correctly, correctly)
 /* Not a fault: decides differently from some call on, as all ranks of a
  * communicator of eight do that learn together. */
 #define PLANTED_learns "learns", FAULT(correctly, learns, correctly)
 /* Ignores a signal for the whole process. */
 #define PLANTED_leaves_handler "leaves handler", FAULT(leaves_handler, correctly, correctly)
-/* Creates a shared memory object of its process, and does not remove it; the
- * value of PLANTED_BEFORE precedes the process's number. */
-#define PLANTED_leaves_names "leaves names", FAULT(leaves_names, correctly, correctly)
 /* Crashes where a call is of no operations, as from NCCL 2.31 on. */
 #define PLANTED_needs_operations "needs operations", FAULT(correctly, needs_operations, correctly)
 /* Has no name. */
@@ -618,8 +552,6 @@ ASK(writes_outside)
 #define PLANTED_revives "revives", FAULT(correctly, revives, correctly)
 /* Splits its settings by a function that all threads share. */
 #define PLANTED_splits_words "splits words", FAULT(splits_words, correctly, correctly)
-/* Sleeps in each call. */
-#define PLANTED_sleeps "sleeps", FAULT(correctly, sleeps, correctly)
 /* Logs each call. */
 #define PLANTED_talks "talks", FAULT(correctly, talks, correctly)
 /* Rules out tree/ll its own way, as only NCCL may. */

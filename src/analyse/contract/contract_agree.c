@@ -3,16 +3,14 @@
  * between them and whatever becomes of them
  *
  * NCCL compares nothing between ranks: it hangs or corrupts data if they
- * differ.  So whatever ranks can see differently is made to differ, on purpose
- * rather than by chance: schedule, layout, regBuff, clock, environment, files,
- * and who still lives.
+ * differ.  So what ranks can see differently is made to differ, on purpose
+ * rather than by chance: schedule, layout, regBuff, environment, files, and who
+ * still lives.
  */
 #include <stdio.h>
 #include <stdlib.h>
-#include <time.h>
 
 #include "analyse/contract/contract_suite.h"
-#include "core/rng.h"
 
 enum {
     STORY_GROUPS = 10,
@@ -22,8 +20,7 @@ enum {
     GROUP = 3,       /* collectives of a group */
 };
 
-#define SECOND ((int64_t)1000000000) /* in ns */
-#define HOUR   (3600 * SECOND)
+#define HOUR (3600 * (int64_t)1000000000) /* in ns */
 
 /* A story that is being told. */
 struct tale {
@@ -158,15 +155,8 @@ void stp_check_stories(struct stp_contract_run *run)
             stp_contract_set(run->slot, STP_CONTRACT_OK,
                              "without inits at once, which are not safe");
         else
-            story_tell(run, s, s->n_seeds != 0 ? s->n_seeds : STORY_SEEDS);
+            story_tell(run, s, STORY_SEEDS);
     }
-}
-
-static void story_pause(long ms)
-{
-    const struct timespec t = {ms / 1000, ms % 1000 * 1000000};
-
-    nanosleep(&t, NULL);
 }
 
 /* ---- layouts ---- */
@@ -208,105 +198,50 @@ const struct stp_story stp_stories_processes[] = {
  * commId. */
 enum { N_CHILDREN = 4 };
 
-static void agree_make_child(struct tale *tale, int i,
-                             struct mock_ranks **child_ret)
-{
-    const struct mock_machine *small = tale->run->world->shapes[STP_SHAPE_2];
-    bool is_split = i < 2;
-
-    stp_contract_at(tale->run, "init of a child");
-    if ((is_split
-             ? mock_ranks_split(tale->ranks, small, i, child_ret)
-             : mock_ranks_shrink(tale->ranks, small, child_ret)) != ncclSuccess)
-        story_fail(tale, is_split ? ", split: " : ", shrink: ");
-}
-
-/* Over all ranks, of which only some have been in other children: a tuner that
- * numbers communicators has seen more of them there. */
-static void agree_play_late_child(struct tale *tale)
-{
-    struct mock_ranks *child;
-
-    stp_contract_at(tale->run, "init of a child over all ranks");
-    if (mock_ranks_split(tale->ranks, tale->machine, 0, &child) != ncclSuccess)
-        story_fail(tale, ", split over all ranks: ");
-    story_play(tale, child, 3, NULL);
-    mock_ranks_destroy(child);
-}
-
-static void agree_play_family(struct tale *tale)
-{
-    struct mock_ranks *children[N_CHILDREN];
-
-    for (int i = 0; i < N_CHILDREN; i++)
-        agree_make_child(tale, i, &children[i]);
-    story_play(tale, tale->ranks, 0, NULL);
-    for (int i = 0; i < N_CHILDREN; i++)
-        story_play(tale, children[i], (uint64_t)i, NULL);
-    agree_play_late_child(tale);
-    mock_ranks_destroy(children[2]);
-    story_play(tale, children[3], 1, NULL);
-    mock_ranks_destroy(tale->ranks); /* before its children */
-    tale->ranks = NULL;
-    mock_ranks_destroy(children[0]);
-    story_play(tale, children[1], 2, NULL);
-    mock_ranks_destroy(children[1]);
-    mock_ranks_destroy(children[3]);
-}
-
 void stp_check_agree_children(struct stp_contract_run *run)
 {
+    const struct mock_machine *small = run->world->shapes[STP_SHAPE_2];
     const struct stp_story stories[] = {
         one_thread, {.title = "processes", .layout = MOCK_PROCESSES}};
 
     for (size_t i = 0; i < sizeof(stories) / sizeof(stories[0]); i++) {
         struct mock_nccl *nccl = stp_contract_open(run);
         struct tale tale = story_begin(run, &stories[i]);
+        struct mock_ranks *children[N_CHILDREN], *late;
 
         story_open(&tale, nccl);
-        agree_play_family(&tale);
+        for (int c = 0; c < N_CHILDREN; c++) {
+            const bool is_split = c < 2;
+
+            stp_contract_at(run, "init of a child");
+            if ((is_split ? mock_ranks_split(tale.ranks, small, c, &children[c])
+                          : mock_ranks_shrink(tale.ranks, small,
+                                              &children[c])) != ncclSuccess)
+                story_fail(&tale, is_split ? ", split: " : ", shrink: ");
+        }
+        story_play(&tale, tale.ranks, 0, NULL);
+        for (int c = 0; c < N_CHILDREN; c++)
+            story_play(&tale, children[c], (uint64_t)c, NULL);
+        /* Over all ranks, of which only some have been in other children: a
+         * tuner that numbers communicators has seen more of them there. */
+        stp_contract_at(run, "init of a child over all ranks");
+        if (mock_ranks_split(tale.ranks, tale.machine, 0, &late) != ncclSuccess)
+            story_fail(&tale, ", split over all ranks: ");
+        story_play(&tale, late, 3, NULL);
+        mock_ranks_destroy(late);
+        mock_ranks_destroy(children[2]);
+        story_play(&tale, children[3], 1, NULL);
+        mock_ranks_destroy(tale.ranks); /* before its children */
+        tale.ranks = NULL;
+        mock_ranks_destroy(children[0]);
+        story_play(&tale, children[1], 2, NULL);
+        mock_ranks_destroy(children[1]);
+        mock_ranks_destroy(children[3]);
         stp_contract_unload(run, nccl);
     }
 }
 
-/* ---- stalls and deaths ---- */
-
-static void agree_stall_at_init(void *tale, int rank)
-{
-    (void)tale;
-    if (rank != 1)
-        return;
-    story_pause(100);
-    mock_clock_shift(HOUR);
-}
-
-/* One that waits for the others learns that an hour is gone. */
-static void agree_stall(void *tale, int rank, size_t step)
-{
-    (void)tale;
-    if (rank == 1 && (step == 0 || step == STORY_STEPS / 2)) {
-        story_pause(100);
-        mock_clock_shift(HOUR);
-    } else if (rank != 1 && step > STORY_STEPS / 2) {
-        mock_clock_shift(HOUR);
-    }
-}
-
-const struct stp_story stp_stories_stall[] = {
-    {.title = "threads, one stalls",
-     .n_seeds = 1,
-     .layout = MOCK_THREADS,
-     .before_step = agree_stall,
-     .play_at_once = true},
-    {.title = "processes, one stalls",
-     .n_seeds = 1,
-     .layout = MOCK_PROCESSES,
-     .before_init = agree_stall_at_init,
-     .before_step = agree_stall,
-     .init_at_once = true,
-     .play_at_once = true},
-    {0},
-};
+/* ---- deaths ---- */
 
 static const struct mock_death at_once = {.rank = 1, .step = 0};
 static const struct mock_death later = {.rank = 0, .step = STORY_STEPS / 2};
@@ -339,62 +274,6 @@ static void agree_vary_reg_buff(void *tale, int rank, size_t step,
 
 const struct stp_story stp_stories_reg_buff[] = {
     {.title = "ranks with different regBuff", .vary = agree_vary_reg_buff},
-    {0},
-};
-
-/* ---- clocks ---- */
-
-enum { N_UNITS = 7 }; /* of time */
-
-/* From a millisecond to a day.  In as many plays as there are units, each
- * question meets each of them, so that ranks differ in whatever unit a tuner
- * looks at; then come times without a pattern. */
-static int64_t agree_get_clock(uint64_t seed, int rank, size_t step)
-{
-    static const int64_t units[N_UNITS] = {
-        HOUR,          SECOND,      60 * SECOND, 24 * HOUR,
-        SECOND / 1000, SECOND / 10, 10 * SECOND};
-
-    if (step < STP_N_QUESTIONS)
-        return rank * units[(step + seed) % N_UNITS];
-    return (int64_t)(stp_rng((uint64_t)rank, step) % (uint64_t)(1000 * HOUR));
-}
-
-static void agree_set_clock_at_init(void *tale, int rank)
-{
-    (void)tale;
-    mock_clock_shift(rank * HOUR);
-}
-
-static void agree_set_clock(void *opaque, int rank, size_t step)
-{
-    const struct tale *tale = opaque;
-
-    mock_clock_shift(agree_get_clock(tale->seed, rank, step));
-}
-
-static void agree_delay(void *tale, int rank, size_t step)
-{
-    (void)tale;
-    if (rank == 1 && step % 8 == 0)
-        story_pause(5);
-}
-
-const struct stp_story stp_stories_clocks[] = {
-    {.title = "ranks with their own clocks",
-     .n_seeds = N_UNITS,
-     .before_step = agree_set_clock},
-    {.title = "ranks whose inits are hours apart",
-     .n_seeds = N_UNITS,
-     .before_init = agree_set_clock_at_init},
-    {.title = "ranks with their own clocks, from init on",
-     .n_seeds = N_UNITS,
-     .before_init = agree_set_clock_at_init,
-     .before_step = agree_set_clock},
-    {.title = "a rank that comes later",
-     .n_seeds = N_UNITS,
-     .layout = MOCK_THREADS,
-     .before_step = agree_delay},
     {0},
 };
 

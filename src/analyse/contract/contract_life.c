@@ -41,8 +41,8 @@ void stp_check_loads(struct stp_contract_run *run)
 
 /* Makes a communicator, asks, and destroys it.  Returns whether NCCL gave it
  * the tuner, which 2.21 does not after the last one was destroyed. */
-static bool life_live_once(struct stp_contract_run *run, struct mock_nccl *nccl,
-                           uint64_t comm_id, struct stp_decisions *decisions)
+static bool life_use_comm(struct stp_contract_run *run, struct mock_nccl *nccl,
+                          uint64_t comm_id, struct stp_decisions *decisions)
 {
     struct mock_comm *comm =
         stp_contract_comm(run, nccl, run->world->machine, comm_id);
@@ -54,103 +54,86 @@ static bool life_live_once(struct stp_contract_run *run, struct mock_nccl *nccl,
 }
 
 /* As the first one of a process. */
-static void life_live_alone(struct stp_contract_run *run, uint64_t comm_id,
-                            struct stp_decisions *decisions)
+static void life_use_alone(struct stp_contract_run *run, uint64_t comm_id,
+                           struct stp_decisions *decisions)
 {
     struct mock_nccl *nccl = stp_contract_open(run);
 
-    life_live_once(run, nccl, comm_id, decisions);
+    life_use_comm(run, nccl, comm_id, decisions);
     stp_contract_unload(run, nccl);
 }
 
-/* What a communicator decides that finds one policy in init and another one
- * later. */
-static void life_follow(struct stp_contract_run *run, uint64_t comm_id,
-                        const bool is_tree[2], struct stp_decisions *decisions)
-{
-    struct mock_nccl *nccl = stp_contract_open(run);
-    const char *path = run->world->files[STP_FILE_MOVING];
-    struct mock_comm *comm;
-
-    stp_write_policy(path, is_tree[0], 1);
-    stp_contract_set_policy(path);
-    comm = stp_contract_comm(run, nccl, run->world->machine, comm_id);
-    run->slot->usable = true;
-    stp_contract_ask(run, comm, decisions); /* it may look only now */
-    stp_write_policy(path, is_tree[1], 2);
-    stp_contract_ask(run, comm, decisions);
-    stp_contract_close(run, comm);
-    stp_contract_unload(run, nccl);
-}
-
-/* Not a verdict: whether the others have anything to look at. */
+/* Whether the other checks have anything to look at: a communicator, and
+ * decisions that change with the policy that it finds in init, or later.  This
+ * is no verdict. */
 void stp_check_probe(struct stp_contract_run *run)
 {
     static const bool cases[][2] = {
         {true, true}, {false, false}, {true, false}};
     enum { N_CASES = sizeof(cases) / sizeof(cases[0]) };
+    const char *path = run->world->files[STP_FILE_MOVING];
     struct stp_decisions decisions[N_CASES];
     uint64_t comm_id = mock_new_comm_id();
     bool reads = false;
 
     for (int i = 0; i < N_CASES; i++) {
-        life_follow(run, comm_id, cases[i], &decisions[i]);
+        struct mock_nccl *nccl = stp_contract_open(run);
+        struct mock_comm *comm;
+
+        stp_write_policy(path, cases[i][0], 1);
+        stp_contract_set_policy(path);
+        comm = stp_contract_comm(run, nccl, run->world->machine, comm_id);
+        run->slot->usable = true;
+        stp_contract_ask(run, comm, &decisions[i]); /* it may look only now */
+        stp_write_policy(path, cases[i][1], 2);
+        stp_contract_ask(run, comm, &decisions[i]);
+        stp_contract_close(run, comm);
+        stp_contract_unload(run, nccl);
         reads |= memcmp(&decisions[0], &decisions[i], sizeof(*decisions)) != 0;
     }
     run->slot->reads_file = reads ? STP_READS_FILE : STP_READS_NO_FILE;
-}
-
-static bool life_has_null_function(struct stp_contract_run *run,
-                                   const char *version)
-{
-    struct mock_nccl *nccl = stp_contract_open_as(
-        run, &(struct stp_contract_nccl){.version = version});
-    struct mock_comm *comm;
-    bool has = false;
-
-    stp_contract_at(run, "init");
-    if (mock_comm_create(nccl, run->world->machine, mock_new_comm_id(),
-                         &comm) == ncclSuccess)
-        mock_comm_destroy(comm);
-    else
-        has = strstr(mock_last_error(), "NULL function") != NULL;
-    stp_contract_unload(run, nccl);
-    return has;
 }
 
 void stp_check_complete(struct stp_contract_run *run)
 {
     if (run->tuner_name[0] == '\0' || strcmp(run->tuner_name, "(null)") == 0)
         stp_contract_fail(run, "it has no name, which NCCL prints");
-    for (size_t v = 0; v < STP_MAX_NCCL; v++)
-        if (run->tuner_versions[v] != 0 &&
-            life_has_null_function(run, mock_release_name(v)))
-            stp_contract_fail(run, "NCCL %s (tuner v%d): %s",
-                              mock_release_name(v), run->tuner_versions[v],
-                              mock_last_error());
-}
+    for (size_t v = 0; v < STP_MAX_NCCL; v++) {
+        const struct stp_contract_nccl how = {.version = mock_release_name(v)};
+        struct mock_nccl *nccl;
+        struct mock_comm *comm;
 
-static void life_try_machine(struct stp_contract_run *run,
-                             const struct mock_machine *machine)
-{
-    struct mock_nccl *nccl = stp_contract_open(run);
-
-    stp_contract_destroy(run, stp_contract_comm(run, nccl, machine, 0));
-    stp_contract_unload(run, nccl);
+        if (run->tuner_versions[v] == 0)
+            continue;
+        nccl = stp_contract_open_as(run, &how);
+        stp_contract_at(run, "init");
+        if (mock_comm_create(nccl, run->world->machine, mock_new_comm_id(),
+                             &comm) == ncclSuccess)
+            mock_comm_destroy(comm);
+        else if (strstr(mock_last_error(), "NULL function") != NULL)
+            stp_contract_fail(run, "NCCL %s (tuner v%d): %s", how.version,
+                              run->tuner_versions[v], mock_last_error());
+        stp_contract_unload(run, nccl);
+    }
 }
 
 void stp_check_init(struct stp_contract_run *run)
 {
     const struct stp_world *world = run->world;
+    const size_t n = 1 + STP_N_SHAPES + world->n_beside;
 
-    life_try_machine(run, world->machine);
-    for (int i = 0; i < STP_N_SHAPES; i++)
-        life_try_machine(run, world->shapes[i]);
-    for (size_t i = 0; i < world->n_beside; i++)
-        life_try_machine(run, world->beside[i]);
+    for (size_t i = 0; i < n; i++) {
+        const struct mock_machine *machine =
+            i == 0              ? world->machine
+            : i <= STP_N_SHAPES ? world->shapes[i - 1]
+                                : world->beside[i - 1 - STP_N_SHAPES];
+        struct mock_nccl *nccl = stp_contract_open(run);
+
+        stp_contract_destroy(run, stp_contract_comm(run, nccl, machine, 0));
+        stp_contract_unload(run, nccl);
+    }
     stp_contract_set(run->slot, STP_CONTRACT_OK,
-                     "%zu machines, 1 to 32 ranks and more",
-                     world->n_beside + STP_N_SHAPES);
+                     "%zu machines, 1 to 32 ranks and more", n - 1);
 }
 
 /* ---- loaded again, and never unloaded ---- */
@@ -158,14 +141,14 @@ void stp_check_init(struct stp_contract_run *run)
 enum { N_LIVES = 20 };
 
 /* 'first' was asked before the library was loaded for 'nccl'. */
-static void life_live_often(struct stp_contract_run *run,
-                            struct mock_nccl *nccl, uint64_t comm_id,
-                            const struct stp_decisions *first, const char *then)
+static void life_use_often(struct stp_contract_run *run, struct mock_nccl *nccl,
+                           uint64_t comm_id, const struct stp_decisions *first,
+                           const char *then)
 {
     struct stp_decisions later;
 
     for (int i = 0; i < N_LIVES; i++) {
-        if (!life_live_once(run, nccl, comm_id, &later)) {
+        if (!life_use_comm(run, nccl, comm_id, &later)) {
             stp_contract_set(run->slot, STP_CONTRACT_OK,
                              "NCCL %s does not load it again", run->nccl);
             return;
@@ -180,8 +163,8 @@ void stp_check_reload(struct stp_contract_run *run)
     struct stp_decisions first;
     uint64_t comm_id = mock_new_comm_id();
 
-    life_live_alone(run, comm_id, &first);
-    life_live_often(run, nccl, comm_id, &first, "after it was loaded again");
+    life_use_alone(run, comm_id, &first);
+    life_use_often(run, nccl, comm_id, &first, "after it was loaded again");
 }
 
 void stp_check_stays_loaded(struct stp_contract_run *run)
@@ -192,42 +175,38 @@ void stp_check_stays_loaded(struct stp_contract_run *run)
     uint64_t comm_id = mock_new_comm_id();
     struct mock_comm *a, *b;
 
-    life_live_alone(run, comm_id, &first);
+    life_use_alone(run, comm_id, &first);
     a = stp_contract_comm(run, nccl, machine, comm_id);
     b = stp_contract_comm(run, nccl, machine, comm_id);
     stp_contract_destroy(run, b);
     stp_contract_destroy(run, a);
-    life_live_often(run, nccl, comm_id, &first,
-                    "in a later communicator of the same library");
+    life_use_often(run, nccl, comm_id, &first,
+                   "in a later communicator of the same library");
 }
 
 /* ---- many contexts ---- */
 
-/* Makes all ranks of one communicator in one thread, and destroys them in the
- * order of ncclCommDestroy() in a process of many GPUs. */
-static void life_live_many(struct stp_contract_run *run, struct mock_nccl *nccl)
-{
-    struct mock_comm *comms[N_RANKS];
-    uint64_t comm_id = mock_new_comm_id();
-
-    for (int i = 0; i < N_RANKS; i++)
-        comms[i] = stp_contract_comm(
-            run, nccl, run->world->shapes[STP_SHAPE_NVLS], comm_id);
-    stp_contract_destroy(run, comms[0]);
-    for (int i = N_RANKS - 1; i > 0; i--)
-        stp_contract_destroy(run, comms[i]);
-}
-
+/* All ranks of a communicator are made in one thread, and destroyed in the
+ * order of ncclCommDestroy() in a process of many GPUs; this twice. */
 void stp_check_finalize(struct stp_contract_run *run)
 {
     struct mock_nccl *nccl = stp_contract_open(run);
     struct stp_decisions first, later;
     uint64_t comm_id = mock_new_comm_id();
 
-    life_live_alone(run, comm_id, &first);
-    for (int i = 0; i < 2; i++)
-        life_live_many(run, nccl);
-    if (life_live_once(run, nccl, comm_id, &later))
+    life_use_alone(run, comm_id, &first);
+    for (int time = 0; time < 2; time++) {
+        uint64_t of_many = mock_new_comm_id();
+        struct mock_comm *comms[N_RANKS];
+
+        for (int i = 0; i < N_RANKS; i++)
+            comms[i] = stp_contract_comm(
+                run, nccl, run->world->shapes[STP_SHAPE_NVLS], of_many);
+        stp_contract_destroy(run, comms[0]);
+        for (int i = N_RANKS - 1; i > 0; i--)
+            stp_contract_destroy(run, comms[i]);
+    }
+    if (life_use_comm(run, nccl, comm_id, &later))
         stp_contract_same(run, &first, "before", &later,
                           "after 16 contexts were finalized");
 }
@@ -245,35 +224,28 @@ static void life_ask_and_compare(struct stp_contract_run *run,
     stp_contract_same(run, alone, "as the only communicator", &now, then);
 }
 
-static void life_live_beside(struct stp_contract_run *run,
-                             struct mock_nccl *nccl, struct mock_comm *comm,
-                             const struct mock_machine *machine,
-                             const struct stp_decisions *alone)
-{
-    const char *name = mock_machine_get_info(machine)->name;
-    struct stp_decisions ignored;
-    struct mock_comm *other;
-    char then[96];
-
-    snprintf(then, sizeof(then), "beside one of %.60s", name);
-    other = stp_contract_comm(run, nccl, machine, 0);
-    life_ask_and_compare(run, comm, alone, then);
-    stp_contract_ask(run, other, &ignored);
-    life_ask_and_compare(run, comm, alone, then);
-    stp_contract_destroy(run, other);
-    snprintf(then, sizeof(then), "after one of %.60s was finalized", name);
-    life_ask_and_compare(run, comm, alone, then);
-}
-
 void stp_check_contexts(struct stp_contract_run *run)
 {
     struct mock_nccl *nccl = stp_contract_open(run);
-    struct stp_decisions alone;
+    struct stp_decisions alone, ignored;
     uint64_t comm_id = mock_new_comm_id();
     struct mock_comm *comm;
 
-    life_live_alone(run, comm_id, &alone);
+    life_use_alone(run, comm_id, &alone);
     comm = stp_contract_comm(run, nccl, run->world->machine, comm_id);
-    for (int i = 0; i < STP_N_SHAPES; i++)
-        life_live_beside(run, nccl, comm, run->world->shapes[i], &alone);
+    for (int i = 0; i < STP_N_SHAPES; i++) {
+        const struct mock_machine *machine = run->world->shapes[i];
+        const char *name = mock_machine_get_info(machine)->name;
+        struct mock_comm *other;
+        char then[96];
+
+        snprintf(then, sizeof(then), "beside one of %.60s", name);
+        other = stp_contract_comm(run, nccl, machine, 0);
+        life_ask_and_compare(run, comm, &alone, then);
+        stp_contract_ask(run, other, &ignored);
+        life_ask_and_compare(run, comm, &alone, then);
+        stp_contract_destroy(run, other);
+        snprintf(then, sizeof(then), "after one of %.60s was finalized", name);
+        life_ask_and_compare(run, comm, &alone, then);
+    }
 }

@@ -193,24 +193,17 @@ static int run_wait(const sigset_t *blocked)
     return sig == SIGINT || sig == SIGTERM || sig == SIGHUP ? sig : 0;
 }
 
-static size_t run_count_processors(void)
-{
-    long n = sysconf(_SC_NPROCESSORS_ONLN);
-
-    return n > 0 ? (size_t)n : 1;
-}
-
 /*
- * Runs all jobs, several at a time unless 'one_by_one', and leaves verdicts in
- * their slots, also of crashes, hangs and exits.  False if a signal came
+ * Runs all jobs, several at a time, and leaves verdicts in their slots, also of
+ * crashes, hangs and exits.  False if a signal came
  * (*signal_ret; the mask of the caller must block it) or no process could be
  * had (*signal_ret 0); then none is left running.
  */
-static bool run_jobs(struct job *jobs, size_t n, bool one_by_one,
-                     const sigset_t *blocked, const sigset_t *unblocked,
-                     int *signal_ret)
+static bool run_jobs(struct job *jobs, size_t n, const sigset_t *blocked,
+                     const sigset_t *unblocked, int *signal_ret)
 {
-    size_t max = one_by_one ? 1 : run_count_processors();
+    const long n_processors = sysconf(_SC_NPROCESSORS_ONLN);
+    const size_t max = n_processors > 0 ? (size_t)n_processors : 1;
     size_t next = 0;
     size_t n_running = 0;
 
@@ -283,10 +276,9 @@ static struct job suite_get_job(const struct suite *s, int number,
 }
 
 static enum stp_status suite_run_jobs(struct suite *s, size_t n,
-                                      bool one_by_one, struct stp_error *err)
+                                      struct stp_error *err)
 {
-    if (run_jobs(s->jobs, n, one_by_one, &s->blocked, &s->unblocked,
-                 &s->signal))
+    if (run_jobs(s->jobs, n, &s->blocked, &s->unblocked, &s->signal))
         return STP_OK;
     return stp_fail(err, STP_ERR_IO,
                     s->signal != 0 ? "stopped by a signal"
@@ -294,11 +286,6 @@ static enum stp_status suite_run_jobs(struct suite *s, size_t n,
 }
 
 /* ---- which NCCL takes it ---- */
-
-static void suite_clear_slots(struct suite *s)
-{
-    memset(s->slots, 0, N_SLOTS * sizeof(*s->slots));
-}
 
 static enum stp_status suite_find_versions(struct suite *s,
                                            struct stp_error *err)
@@ -312,7 +299,7 @@ static enum stp_status suite_find_versions(struct suite *s,
         s->jobs[n] = suite_get_job(s, n, stp_check_loads);
         s->jobs[n].run.nccl = name;
     }
-    status = suite_run_jobs(s, (size_t)n, false, err);
+    status = suite_run_jobs(s, (size_t)n, err);
     for (int v = 0; v < n; v++) {
         const struct stp_contract_slot *slot = &s->slots[v];
 
@@ -322,61 +309,14 @@ static enum stp_status suite_find_versions(struct suite *s,
                      slot->tuner_name);
         memcpy(s->loads[v], slot->text, sizeof(s->loads[v]));
     }
-    suite_clear_slots(s);
+    memset(s->slots, 0, N_SLOTS * sizeof(*s->slots));
     return status;
 }
 
-/* The first and the last, or -1. */
-static int suite_get_oldest(const struct suite *s)
+/* Whether a version takes the tuner. */
+static bool suite_takes(const struct suite *s, int v)
 {
-    for (int v = 0; v < STP_MAX_NCCL; v++)
-        if (s->common.tuner_versions[v] != 0)
-            return v;
-    return -1;
-}
-
-static int suite_get_newest(const struct suite *s)
-{
-    for (int v = STP_MAX_NCCL - 1; v >= 0; v--)
-        if (s->common.tuner_versions[v] != 0)
-            return v;
-    return -1;
-}
-
-static bool suite_takes_version(const struct suite *s, const char *version)
-{
-    int v = mock_release_find(version);
-
     return v >= 0 && s->common.tuner_versions[v] != 0;
-}
-
-/* "v2 v3 in NCCL 2.21 to 2.30" */
-static void suite_describe_versions(const struct suite *s, char *text,
-                                    size_t size)
-{
-    int oldest = suite_get_oldest(s);
-    int newest = suite_get_newest(s);
-    int n = 0;
-
-    for (int v = 0, last = 0; v < STP_MAX_NCCL; v++) {
-        int tuner = s->common.tuner_versions[v];
-
-        if (tuner != 0 && tuner != last)
-            n += snprintf(text + n, size - (size_t)n, "v%d ", tuner);
-        last = tuner;
-    }
-    snprintf(text + n, size - (size_t)n, "in NCCL %s to %s",
-             mock_release_name((size_t)oldest),
-             mock_release_name((size_t)newest));
-}
-
-static void suite_fail_loads(struct suite *s, const char *nccl)
-{
-    const char *why = s->loads[mock_release_find(nccl)];
-
-    stp_contract_set(&s->slots[STP_CONTRACT_LOADS], STP_CONTRACT_FAIL,
-                     "NCCL %s does not load it%s%s", nccl,
-                     *why != '\0' ? ": " : "", why);
 }
 
 /* The first verdict, and the NCCL that the other checks play: the one asked
@@ -384,55 +324,52 @@ static void suite_fail_loads(struct suite *s, const char *nccl)
 static void suite_choose_nccl(struct suite *s)
 {
     struct stp_contract_slot *slot = &s->slots[STP_CONTRACT_LOADS];
-    int oldest = suite_get_oldest(s);
-    bool any = s->options->nccl == NULL;
+    const char *nccl = s->options->nccl != NULL
+                           ? s->options->nccl
+                           : mock_machine_get_info(s->world.machine)->nccl;
+    int asked = mock_release_find(nccl);
+    int oldest = 0, newest = STP_MAX_NCCL - 1;
+    int n = 0;
 
-    s->common.nccl =
-        any ? mock_machine_get_info(s->world.machine)->nccl : s->options->nccl;
-    if (!suite_takes_version(s, s->common.nccl) && (!any || oldest < 0))
-        suite_fail_loads(s, s->common.nccl);
-    else if (!suite_takes_version(s, s->common.nccl))
+    while (oldest < STP_MAX_NCCL && !suite_takes(s, oldest))
+        oldest++;
+    while (newest >= 0 && !suite_takes(s, newest))
+        newest--;
+    s->common.nccl = nccl;
+    if (!suite_takes(s, asked) && (s->options->nccl != NULL || newest < 0)) {
+        stp_contract_set(
+            slot, STP_CONTRACT_FAIL, "NCCL %s does not load it%s%s", nccl,
+            s->loads[asked][0] != '\0' ? ": " : "", s->loads[asked]);
+        return;
+    }
+    if (!suite_takes(s, asked))
         s->common.nccl = mock_release_name((size_t)oldest);
-    if (slot->verdict == STP_CONTRACT_OK)
-        suite_describe_versions(s, slot->text, sizeof(slot->text));
+    /* "v2 v3 in NCCL 2.21 to 2.30" */
+    for (int v = 0, last = 0; v < STP_MAX_NCCL; v++) {
+        int tuner = s->common.tuner_versions[v];
+
+        if (tuner != 0 && tuner != last)
+            n += snprintf(slot->text + n, sizeof(slot->text) - (size_t)n,
+                          "v%d ", tuner);
+        last = tuner;
+    }
+    snprintf(slot->text + n, sizeof(slot->text) - (size_t)n, "in NCCL %s to %s",
+             mock_release_name((size_t)oldest),
+             mock_release_name((size_t)newest));
 }
 
 /* ---- stages ---- */
 
-/* Appends the jobs of a stage's checks to 'n' others; returns how many there
- * are then. */
-static size_t suite_add_stage(struct suite *s, enum stp_contract_stage stage,
-                              size_t n)
+/* Runs a stage's checks behind the 'n' jobs that there are. */
+static enum stp_status suite_run_stage(struct suite *s,
+                                       enum stp_contract_stage stage, size_t n,
+                                       struct stp_error *err)
 {
     for (int i = 0; i < STP_N_CONTRACT_CHECKS; i++)
         if (stp_contract_checks[i].stage == stage &&
             stp_contract_checks[i].fn != NULL)
             s->jobs[n++] = suite_get_job(s, i, stp_contract_checks[i].fn);
-    return n;
-}
-
-static enum stp_status suite_run_basic(struct suite *s, struct stp_error *err)
-{
-    enum stp_status status;
-
-    s->jobs[0] = suite_get_job(s, PROBE, stp_check_probe);
-    status =
-        suite_run_jobs(s, suite_add_stage(s, STP_STAGE_BASIC, 1), false, err);
-    s->common.reads_file = s->slots[PROBE].reads_file;
-    return status;
-}
-
-static enum stp_status suite_run_stage(struct suite *s,
-                                       enum stp_contract_stage stage,
-                                       struct stp_error *err)
-{
-    enum stp_status status = suite_run_jobs(s, suite_add_stage(s, stage, 0),
-                                            stage == STP_STAGE_ALONE, err);
-
-    for (int i = 0; i < STP_N_CONTRACT_CHECKS && stage == STP_STAGE_INITS; i++)
-        s->common.inits_race |= stp_contract_checks[i].stage == stage &&
-                                s->slots[i].verdict == STP_CONTRACT_FAIL;
-    return status;
+    return suite_run_jobs(s, n, err);
 }
 
 static void suite_skip(struct suite *s, bool basic_too, const char *why)
@@ -445,8 +382,6 @@ static void suite_skip(struct suite *s, bool basic_too, const char *why)
 
 static enum stp_status suite_run_all(struct suite *s, struct stp_error *err)
 {
-    static const enum stp_contract_stage after_basic[] = {
-        STP_STAGE_INITS, STP_STAGE_MOST, STP_STAGE_ALONE};
     enum stp_status status = suite_find_versions(s, err);
 
     if (status != STP_OK)
@@ -456,56 +391,36 @@ static enum stp_status suite_run_all(struct suite *s, struct stp_error *err)
         suite_skip(s, true, "not loaded");
         return STP_OK;
     }
-    status = suite_run_basic(s, err);
+    s->jobs[0] = suite_get_job(s, PROBE, stp_check_probe);
+    status = suite_run_stage(s, STP_STAGE_BASIC, 1, err);
+    s->common.reads_file = s->slots[PROBE].reads_file;
     if (status == STP_OK && !s->slots[PROBE].usable) {
         suite_skip(s, false, "no communicator could be made");
         return STP_OK;
     }
-    for (size_t i = 0; i < sizeof(after_basic) / sizeof(after_basic[0]); i++)
-        STP_THEN(status, suite_run_stage(s, after_basic[i], err));
+    STP_THEN(status, suite_run_stage(s, STP_STAGE_INITS, 0, err));
+    for (int i = 0; i < STP_N_CONTRACT_CHECKS; i++)
+        s->common.inits_race |=
+            stp_contract_checks[i].stage == STP_STAGE_INITS &&
+            s->slots[i].verdict == STP_CONTRACT_FAIL;
+    STP_THEN(status, suite_run_stage(s, STP_STAGE_MOST, 0, err));
     return status;
 }
 
 /* ---- life ---- */
 
-/* While it runs, signals are waited for, so that processes and files can go
- * before the caller does. */
-static void suite_block_signals(struct suite *s)
-{
-    sigemptyset(&s->blocked);
-    sigaddset(&s->blocked, SIGCHLD);
-    sigaddset(&s->blocked, SIGINT);
-    sigaddset(&s->blocked, SIGTERM);
-    sigaddset(&s->blocked, SIGHUP);
-    sigprocmask(SIG_BLOCK, &s->blocked, &s->unblocked);
-}
-
-static void suite_unblock_signals(struct suite *s)
-{
-    if (s->signal != 0)
-        raise(s->signal);
-    sigprocmask(SIG_SETMASK, &s->unblocked, NULL);
-}
-
-static enum stp_status suite_check_nccl(const char *version,
-                                        struct stp_error *err)
-{
-    const struct mock_nccl_options options = {.version = version,
-                                              .tuner_plugin = "none"};
-    struct mock_nccl *nccl;
-
-    if (mock_nccl_create(&options, &nccl) != ncclSuccess)
-        return stp_fail(err, STP_ERR_DEVICE, "%s", mock_last_error());
-    mock_nccl_destroy(nccl);
-    return STP_OK;
-}
-
 static enum stp_status suite_open(struct suite *s, struct stp_error *err)
 {
-    enum stp_status status = suite_check_nccl(s->options->nccl, err);
+    const struct mock_nccl_options alone = {.version = s->options->nccl,
+                                            .tuner_plugin = "none"};
+    struct mock_nccl *nccl;
+    enum stp_status status;
 
-    STP_THEN(status, stp_world_open(&s->world, s->options->machine_path,
-                                    s->options->n_ranks, err));
+    if (mock_nccl_create(&alone, &nccl) != ncclSuccess)
+        return stp_fail(err, STP_ERR_DEVICE, "%s", mock_last_error());
+    mock_nccl_destroy(nccl);
+    status = stp_world_open(&s->world, s->options->machine_path,
+                            s->options->n_ranks, err);
     if (status != STP_OK)
         return status;
     s->slots = mmap(NULL, N_SLOTS * sizeof(*s->slots), PROT_READ | PROT_WRITE,
@@ -555,7 +470,14 @@ enum stp_status stp_contract_run(const struct stp_contract_options *options,
     if (s == NULL)
         return stp_nomem(err);
     s->options = options;
-    suite_block_signals(s);
+    /* While it runs, signals are waited for, so that processes and files can go
+     * before the caller does. */
+    sigemptyset(&s->blocked);
+    sigaddset(&s->blocked, SIGCHLD);
+    sigaddset(&s->blocked, SIGINT);
+    sigaddset(&s->blocked, SIGTERM);
+    sigaddset(&s->blocked, SIGHUP);
+    sigprocmask(SIG_BLOCK, &s->blocked, &s->unblocked);
     status = suite_open(s, err);
     if (status == STP_OK) {
         status = suite_run_all(s, err);
@@ -563,7 +485,9 @@ enum stp_status stp_contract_run(const struct stp_contract_options *options,
         munmap(s->slots, N_SLOTS * sizeof(*s->slots));
         stp_world_close(&s->world);
     }
-    suite_unblock_signals(s);
+    if (s->signal != 0)
+        raise(s->signal);
+    sigprocmask(SIG_SETMASK, &s->unblocked, NULL);
     free(s);
     return status;
 }

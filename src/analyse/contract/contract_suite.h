@@ -224,8 +224,8 @@ typedef void stp_judge_fn(struct stp_contract_run *run,
 stp_judge_fn stp_judge_success, stp_judge_inside, stp_judge_negative,
     stp_judge_revived, stp_judge_channels, stp_judge_unmatched;
 
-/* contract_agree.c: the communicators of entry->stories, each in as many
- * schedules as it says */
+/* contract_agree.c: the communicators of entry->stories, each in a schedule of
+ * each kind that mock_ranks_play() has */
 stp_contract_fn stp_check_agree, stp_check_agree_children,
     stp_check_agree_files, stp_check_stories;
 
@@ -244,7 +244,6 @@ struct stp_story {
     void (*vary)(void *tale, int rank, size_t step, struct mock_call *call);
     const struct mock_death *death;
     bool then_another; /* communicator, with nobody dead in it */
-    unsigned n_seeds;  /* 0: one of each kind that mock_ranks_play() has */
 
     /* enum stp_world_file; STP_N_FILES: a file that is not there */
     int ours, theirs;
@@ -252,19 +251,17 @@ struct stp_story {
 };
 
 extern const struct stp_story stp_stories_threads[], stp_stories_processes[],
-    stp_stories_reg_buff[], stp_stories_clocks[], stp_stories_environment[],
-    stp_stories_files[], stp_stories_stall[], stp_stories_death[];
+    stp_stories_reg_buff[], stp_stories_environment[], stp_stories_files[],
+    stp_stories_death[];
 
-/* contract_cost.c */
-stp_contract_fn stp_check_leak_call, stp_check_leak_comm, stp_check_process,
-    stp_check_fast, stp_check_quiet;
+/* contract_process.c */
+stp_contract_fn stp_check_process, stp_check_quiet;
 
 /* When a check runs. */
 enum stp_contract_stage {
     STP_STAGE_MOST,  /* with others at the same time */
     STP_STAGE_BASIC, /* before all others, and without them if it fails */
     STP_STAGE_INITS, /* then: whether inits race */
-    STP_STAGE_ALONE, /* with nothing else running */
 };
 
 /* A check of the suite, in contract.c. */
@@ -277,7 +274,7 @@ struct stp_contract_entry {
     enum stp_contract_stage stage;
 };
 
-enum { STP_N_CONTRACT_CHECKS = 32, STP_CONTRACT_LOADS = 0 };
+enum { STP_N_CONTRACT_CHECKS = 27, STP_CONTRACT_LOADS = 0 };
 extern const struct stp_contract_entry
     stp_contract_checks[STP_N_CONTRACT_CHECKS];
 
