@@ -89,42 +89,6 @@ static void page_add_extreme(cJSON *root, const char *key,
     stp_json_gain(object, &extreme->gain);
 }
 
-static enum stp_status page_say_json(const struct stp_page_data *data,
-                                     const struct stp_page_summary *s,
-                                     const char *sentence, FILE *fp,
-                                     struct stp_error *err)
-{
-    const struct {
-        const char *key;
-        size_t n;
-    } counts[] = {
-        {"rules", s->n_rules},          {"sizes", s->n_sizes},
-        {"changed", s->n_changed},      {"faster", s->n_faster},
-        {"slower", s->n_slower},        {"within_noise", s->n_below},
-        {"not_measured", s->n_unknown},
-    };
-    cJSON *root = cJSON_CreateObject();
-    char source[STP_PAGE_TEXT];
-    bool has_times =
-        stp_page_source_sentence(&data->sets[STP_PAGE_SWEEP], 4, source);
-    cJSON *warnings;
-
-    cJSON_AddStringToObject(root, "summary", sentence);
-    warnings = cJSON_AddArrayToObject(root, "warnings");
-    for (size_t i = 0; i < data->n_warnings; i++)
-        cJSON_AddItemToArray(warnings, cJSON_CreateString(data->warnings[i]));
-    stp_json_word(root, "run", data->run[0] != '\0' ? data->run : NULL);
-    stp_json_word(root, "source", has_times ? source : NULL);
-    cJSON_AddBoolToObject(root, "policy", s->has_policy);
-    cJSON_AddBoolToObject(root, "verified", s->tried);
-    for (size_t i = 0; i < sizeof(counts) / sizeof(counts[0]); i++)
-        stp_json_number(root, counts[i].key, (double)counts[i].n);
-    stp_json_number(root, "mean_gain", s->mean_gain);
-    page_add_extreme(root, "best", &s->best);
-    page_add_extreme(root, "worst", &s->worst);
-    return stp_json_finish(root, fp, err);
-}
-
 static enum stp_status page_say(const struct stp_page_data *data,
                                 const struct stp_page_summary *summary,
                                 bool as_json, FILE *fp, struct stp_error *err)
@@ -132,8 +96,41 @@ static enum stp_status page_say(const struct stp_page_data *data,
     char sentence[STP_PAGE_TEXT];
 
     stp_page_sentence(summary, sentence);
-    if (as_json)
-        return page_say_json(data, summary, sentence, fp, err);
+    if (as_json) {
+        const struct {
+            const char *key;
+            size_t n;
+        } counts[] = {
+            {"rules", summary->n_rules},
+            {"sizes", summary->n_sizes},
+            {"changed", summary->n_changed},
+            {"faster", summary->n_faster},
+            {"slower", summary->n_slower},
+            {"within_noise", summary->n_below},
+            {"not_measured", summary->n_unknown},
+        };
+        cJSON *root = cJSON_CreateObject();
+        char source[STP_PAGE_TEXT];
+        bool has_times =
+            stp_page_source_sentence(&data->sets[STP_PAGE_SWEEP], 4, source);
+        cJSON *warnings;
+
+        cJSON_AddStringToObject(root, "summary", sentence);
+        warnings = cJSON_AddArrayToObject(root, "warnings");
+        for (size_t i = 0; i < data->n_warnings; i++)
+            cJSON_AddItemToArray(warnings,
+                                 cJSON_CreateString(data->warnings[i]));
+        stp_json_word(root, "run", data->run[0] != '\0' ? data->run : NULL);
+        stp_json_word(root, "source", has_times ? source : NULL);
+        cJSON_AddBoolToObject(root, "policy", summary->has_policy);
+        cJSON_AddBoolToObject(root, "verified", summary->tried);
+        for (size_t i = 0; i < sizeof(counts) / sizeof(counts[0]); i++)
+            stp_json_number(root, counts[i].key, (double)counts[i].n);
+        stp_json_number(root, "mean_gain", summary->mean_gain);
+        page_add_extreme(root, "best", &summary->best);
+        page_add_extreme(root, "worst", &summary->worst);
+        return stp_json_finish(root, fp, err);
+    }
     fprintf(fp, "%s\n", sentence);
     for (size_t i = 0; i < data->n_warnings; i++)
         fprintf(fp, "%s\n", data->warnings[i]);

@@ -1,5 +1,6 @@
 #include "report/page/page_data.h"
 
+#include <stdarg.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -9,6 +10,16 @@
 #include "core/text.h"
 #include "nccl_tuner_abi.h"
 #include "report/measurements/measurements_csv.h"
+
+void stp_page_say(char text[STP_PAGE_TEXT], const char *fmt, ...)
+{
+    size_t len = strlen(text);
+    va_list args;
+
+    va_start(args, fmt);
+    vsnprintf(text + len, STP_PAGE_TEXT - len, fmt, args);
+    va_end(args);
+}
 
 /* ---- reading ---- */
 
@@ -47,38 +58,31 @@ static enum stp_status page_read_policy(const char *path, int source,
     return STP_OK;
 }
 
-/*
- * The file holds no single iterations, only rounds: each round is summed up as
- * one iteration of the round's median, which is all that gains need.
- */
-static enum stp_status page_sum_rounds(const struct stp_dataset *data,
-                                       struct stp_iteration_summary *summary,
-                                       struct stp_error *err)
-{
-    struct stp_iterations rounds = {.data = *data, .n_samples = data->n_rows};
-    enum stp_status status;
-
-    rounds.data.rows = calloc(data->n_rows, sizeof(*rounds.data.rows));
-    rounds.sample_us = calloc(data->n_rows, sizeof(*rounds.sample_us));
-    if (rounds.data.rows == NULL || rounds.sample_us == NULL) {
-        status = stp_nomem(err);
-    } else {
-        for (size_t i = 0; i < data->n_rows; i++) {
-            rounds.data.rows[i] = data->rows[i];
-            rounds.data.rows[i].iters = 1;
-            rounds.sample_us[i] = data->rows[i].us.median;
-        }
-        status = stp_summarise_iterations(&rounds, summary, err);
-    }
-    free(rounds.data.rows);
-    free(rounds.sample_us);
-    return status;
-}
-
 static enum stp_status page_sum_iterations(struct stp_page_set *set,
                                            struct stp_error *err)
 {
-    enum stp_status status = page_sum_rounds(&set->data, &set->iterations, err);
+    /*
+     * The file holds no single iterations, only rounds: each round is summed up
+     * as one iteration of the round's median, which is all that gains need.
+     */
+    struct stp_iterations rounds = {.data = set->data,
+                                    .n_samples = set->data.n_rows};
+    enum stp_status status;
+
+    rounds.data.rows = calloc(set->data.n_rows, sizeof(*rounds.data.rows));
+    rounds.sample_us = calloc(set->data.n_rows, sizeof(*rounds.sample_us));
+    if (rounds.data.rows == NULL || rounds.sample_us == NULL) {
+        status = stp_nomem(err);
+    } else {
+        for (size_t i = 0; i < set->data.n_rows; i++) {
+            rounds.data.rows[i] = set->data.rows[i];
+            rounds.data.rows[i].iters = 1;
+            rounds.sample_us[i] = set->data.rows[i].us.median;
+        }
+        status = stp_summarise_iterations(&rounds, &set->iterations, err);
+    }
+    free(rounds.data.rows);
+    free(rounds.sample_us);
 
     if (status != STP_OK)
         return status;
@@ -102,18 +106,6 @@ static enum stp_status page_sum_set(struct stp_page_set *set, bool iterates,
                         set->data.n_rows, iterates ? "all" : "none");
     return iterates ? page_sum_iterations(set, err)
                     : stp_compare(&set->data, &set->comparisons, err);
-}
-
-static enum stp_status page_read_set(const char *path, bool iterates,
-                                     struct stp_page_set *set,
-                                     struct stp_error *err)
-{
-    enum stp_status status;
-
-    set->name = stp_base_name(path);
-    status = stp_measurements_load_any(path, -1, &set->data, err);
-    STP_THEN(status, page_sum_set(set, iterates, err));
-    return status;
 }
 
 /* ---- rows ---- */
@@ -182,19 +174,6 @@ static const struct stp_comparison *page_fastest_arm(const struct stp_point *p)
     return best;
 }
 
-/* NULL if the point has none. */
-static const struct stp_comparison *
-page_fastest_setup(const struct stp_point *p)
-{
-    const struct stp_comparison *best = NULL;
-
-    for (size_t i = 0; i < p->n_arms; i++)
-        if (p->arms[i].arm.kind == STP_ARM_SETUP &&
-            (best == NULL || p->arms[i].gain.gain > best->gain.gain))
-            best = &p->arms[i];
-    return best;
-}
-
 /* Looks a point up as if NCCL had ruled out no algorithm or protocol. */
 static bool page_look_up(const struct stp_compiled *compiled,
                          const struct stp_point *p, struct stp_choice *choice)
@@ -215,7 +194,16 @@ static void page_fill_row(struct stp_page_row *row,
 
     if (row->swept != NULL) {
         row->best = page_fastest_arm(row->swept);
-        row->setup = page_fastest_setup(row->swept);
+
+        /* NULL if the point has none. */
+        const struct stp_comparison *best = NULL;
+
+        for (size_t i = 0; i < row->swept->n_arms; i++)
+            if (row->swept->arms[i].arm.kind == STP_ARM_SETUP &&
+                (best == NULL ||
+                 row->swept->arms[i].gain.gain > best->gain.gain))
+                best = &row->swept->arms[i];
+        row->setup = best;
     }
     if (row->tried != NULL)
         row->policy = stp_verify_arm(row->tried);
@@ -343,6 +331,136 @@ static enum stp_status page_measure_memory(struct stp_page_data *data,
     return status;
 }
 
+/* ---- which files are of one run ---- */
+
+static const char *page_name(const struct stp_page_data *data, int source)
+{
+    return source < STP_PAGE_SWEEP ? data->policies[source].name
+                                   : data->sets[source].name;
+}
+
+static const char *page_run(const struct stp_page_data *data, int source)
+{
+    return source < STP_PAGE_SWEEP ? data->policies[source].mark.run
+                                   : data->sets[source].data.run;
+}
+
+/* The policy that a set verifies; NULL: the set is no verification. */
+static const struct stp_page_policy *
+page_verified(const struct stp_page_data *data, int source)
+{
+    return source == STP_PAGE_VERIFY ? &data->policies[STP_PAGE_POLICY]
+           : source == STP_PAGE_OVERLAP_VERIFY
+               ? &data->policies[STP_PAGE_OVERLAP_POLICY]
+               : NULL;
+}
+
+/* Says why a file does not belong to the others, of which 'anchor' was the
+ * first to name a run (NULL: none does); "" if it does belong. */
+static void page_find_stranger(const struct stp_page_data *data, int source,
+                               const char *anchor, bool is_named,
+                               char why[STP_PAGE_TEXT])
+{
+    const struct stp_page_policy *policy = page_verified(data, source);
+    const struct stp_page_set *set = &data->sets[source];
+    const struct stp_page_set *first;
+    const char *run = page_run(data, source);
+    const bool is_set = source >= STP_PAGE_SWEEP;
+    const char *hash = is_set ? set->data.policy_hash : "";
+
+    if (anchor != NULL && run[0] != '\0' && strcmp(run, data->run) != 0) {
+        stp_page_say(why, "it is of run %s, expected run %s as %s", run,
+                     data->run, anchor);
+    } else if (anchor != NULL && run[0] == '\0' && hash[0] == '\0' &&
+               source != STP_PAGE_POLICY && !is_named) {
+        /* a verification by hand names no run: its policy's hash will do */
+        stp_page_say(why, "it names no run, expected run %s as %s", data->run,
+                     anchor);
+    } else if (policy != NULL && policy->name == NULL && !is_named) {
+        stp_page_say(why, "the policy that it verifies is not here");
+    } else if (policy != NULL && policy->name != NULL && hash[0] != '\0' &&
+               strcmp(hash, policy->hash) != 0) {
+        stp_page_say(why, "it verifies a policy of hash %s, and %s has %s",
+                     hash, policy->name, policy->hash);
+    } else if (is_set) {
+        first = stp_page_first_set(data);
+        if (strcmp(set->data.gpu, first->data.gpu) != 0 ||
+            strcmp(set->data.nccl, first->data.nccl) != 0)
+            stp_page_say(why,
+                         "it was measured on '%s' with NCCL %s, expected '%s' "
+                         "with NCCL %s as %s",
+                         set->data.gpu, set->data.nccl, first->data.gpu,
+                         first->data.nccl, first->name);
+    }
+}
+
+static void page_drop_policy(struct stp_page_policy *policy)
+{
+    free(policy->text);
+    stp_policy_free(policy->rules);
+    *policy = (struct stp_page_policy){0};
+}
+
+static void page_drop_set(struct stp_page_set *set)
+{
+    stp_comparisons_free(&set->comparisons);
+    stp_iteration_summary_free(&set->iterations);
+    stp_dataset_free(&set->data);
+    free(set->regimes);
+    *set = (struct stp_page_set){0};
+}
+
+/* Leaves out policies and sets that do not belong to the others, and says so in
+ * a warning, or refuses one that the user named. */
+static enum stp_status page_keep_own(const struct stp_page_sources *sources,
+                                     struct stp_page_data *data,
+                                     struct stp_error *err)
+{
+    const char *anchor = NULL;
+
+    for (int s = 0; s < STP_PAGE_N_SOURCES && anchor == NULL; s++)
+        if (page_name(data, s) != NULL && page_run(data, s)[0] != '\0') {
+            anchor = page_name(data, s);
+            memcpy(data->run, page_run(data, s), sizeof(data->run));
+        }
+    for (int s = 0; s < STP_PAGE_N_SOURCES; s++) {
+        const char *name = page_name(data, s);
+        const struct stp_page_policy *policy = page_verified(data, s);
+        char why[STP_PAGE_TEXT] = "";
+
+        if (name == NULL)
+            continue;
+        page_find_stranger(data, s, anchor, sources->is_named[s], why);
+        if (why[0] != '\0' && sources->is_named[s])
+            return stp_fail(err, STP_ERR_RANGE,
+                            "'%.120s' does not belong to the others: %s", name,
+                            why);
+        if (why[0] != '\0') {
+            stp_page_say(data->warnings[data->n_warnings++],
+                         "%s is left out: %s.", name, why);
+            if (s < STP_PAGE_SWEEP)
+                page_drop_policy(&data->policies[s]);
+            else
+                page_drop_set(&data->sets[s]);
+            continue;
+        }
+        if (policy != NULL && policy->name != NULL &&
+            data->sets[s].data.policy_hash[0] == '\0')
+            stp_page_say(data->warnings[data->n_warnings++],
+                         "%s does not say which policy it verifies, as an "
+                         "earlier release wrote it: it is taken to be %s.",
+                         name, policy->name);
+        policy = s < STP_PAGE_SWEEP ? &data->policies[s] : NULL;
+        if (policy != NULL && policy->mark.hash[0] != '\0' &&
+            strcmp(policy->mark.hash, policy->hash) != 0)
+            stp_page_say(data->warnings[data->n_warnings++],
+                         "%s was changed since it was written: its policy hash "
+                         "was %s and is %s.",
+                         policy->name, policy->mark.hash, policy->hash);
+    }
+    return STP_OK;
+}
+
 /* ---- all of it ---- */
 
 static enum stp_status page_read_files(const struct stp_page_sources *sources,
@@ -358,9 +476,14 @@ static enum stp_status page_read_files(const struct stp_page_sources *sources,
             continue;
         if (s < STP_PAGE_SWEEP)
             status = page_read_policy(path, s, &data->policies[s], err);
-        else
-            status = page_read_set(path, s >= STP_PAGE_ITERATIONS,
-                                   &data->sets[s], err);
+        else {
+            const bool iterates = s >= STP_PAGE_ITERATIONS;
+            struct stp_page_set *set = &data->sets[s];
+
+            set->name = stp_base_name(path);
+            status = stp_measurements_load_any(path, -1, &set->data, err);
+            STP_THEN(status, page_sum_set(set, iterates, err));
+        }
         status = page_name_file(status, path, err);
     }
     return status;
@@ -388,7 +511,7 @@ enum stp_status stp_page_read(const struct stp_page_sources *sources,
     memset(data, 0, sizeof(*data));
     data->title = sources->title;
     status = page_read_files(sources, data, err);
-    STP_THEN(status, stp_page_keep_own(sources, data, err));
+    STP_THEN(status, page_keep_own(sources, data, err));
     STP_THEN(status, page_require_sets(data, err));
     if (status == STP_OK && !page_merge_sets(data))
         status = stp_nomem(err);
@@ -397,28 +520,12 @@ enum stp_status stp_page_read(const struct stp_page_sources *sources,
     return status;
 }
 
-void stp_page_drop_policy(struct stp_page_policy *policy)
-{
-    free(policy->text);
-    stp_policy_free(policy->rules);
-    *policy = (struct stp_page_policy){0};
-}
-
-void stp_page_drop_set(struct stp_page_set *set)
-{
-    stp_comparisons_free(&set->comparisons);
-    stp_iteration_summary_free(&set->iterations);
-    stp_dataset_free(&set->data);
-    free(set->regimes);
-    *set = (struct stp_page_set){0};
-}
-
 void stp_page_free(struct stp_page_data *data)
 {
     for (int i = 0; i < STP_PAGE_N_SOURCES; i++)
-        stp_page_drop_set(&data->sets[i]);
+        page_drop_set(&data->sets[i]);
     for (int i = 0; i < STP_PAGE_SWEEP; i++)
-        stp_page_drop_policy(&data->policies[i]);
+        page_drop_policy(&data->policies[i]);
     stp_memory_rules_free(&data->memory);
     free(data->rows);
     free(data->panels);

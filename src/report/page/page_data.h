@@ -70,25 +70,20 @@ struct stp_page_data {
     size_t n_warnings;
 };
 
-/* Reads all files into *data_ret, which is to be freed even after a failure.
- * It points into 'sources'. */
+/*
+ * Reads all files into *data_ret, which is to be freed even after a failure. It
+ * points into 'sources'.  A file of another run, of another machine, or that
+ * verifies another policy is left out, and a warning says so: STP_ERR_RANGE if
+ * the user named it.
+ */
 enum stp_status stp_page_read(const struct stp_page_sources *sources,
                               struct stp_page_data *data_ret,
                               struct stp_error *err);
 void stp_page_free(struct stp_page_data *data);
 
-/*
- * Leaves out, of what was read, policies and sets that do not belong together,
- * and says so in warnings.  STP_ERR_RANGE, and no warning, if the user named
- * one.
- */
-enum stp_status stp_page_keep_own(const struct stp_page_sources *sources,
-                                  struct stp_page_data *data,
-                                  struct stp_error *err);
-
-/* Frees a policy or a set, which is none then. */
-void stp_page_drop_policy(struct stp_page_policy *policy);
-void stp_page_drop_set(struct stp_page_set *set);
+/* Appends to 'text', and cuts what is too long. */
+void stp_page_say(char text[STP_PAGE_TEXT], const char *fmt, ...)
+    STP_PRINTF(2, 3);
 
 /* The first set that was read. */
 const struct stp_page_set *stp_page_first_set(const struct stp_page_data *data);

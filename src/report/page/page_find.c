@@ -83,24 +83,6 @@ struct page_errors {
     struct stp_error policy, memory, measurements;
 };
 
-/* Refuses a file that is neither a policy nor measurements, with the error of
- * what its name says that it is. */
-static enum stp_status page_find_refuse(const char *path,
-                                        const struct page_errors *as,
-                                        struct stp_error *err)
-{
-    bool measured = page_find_ends_in(path, ".csv") ||
-                    page_find_ends_in(path, ".json") ||
-                    page_find_ends_in(path, ".txt");
-    const struct stp_error *why = measured ? &as->measurements : &as->policy;
-    char text[STP_ERROR_TEXT];
-
-    if (page_find_ends_in(path, kinds[STP_PAGE_MEMORY_POLICY].suffix))
-        why = &as->memory;
-    stp_error_string(why, path, text, sizeof(text));
-    return stp_fail(err, STP_ERR_SYNTAX, "%s", text);
-}
-
 /* The kind of policy that the file is, or STP_PAGE_N_SOURCES. */
 static enum stp_page_source page_find_policy(const char *path,
                                              struct page_errors *as)
@@ -137,8 +119,20 @@ static enum stp_status page_find_add_file(struct stp_page_found *found,
     status = stp_measurements_load_any(path, -1, &data, &as.measurements);
     if (status == STP_OK)
         status = page_find_add(found, page_find_kind(&data), path, err);
-    else
-        status = page_find_refuse(path, &as, err);
+    else {
+        /* Refuses a file that is neither a policy nor measurements, with the
+         * error of what its name says that it is. */
+        bool measured = page_find_ends_in(path, ".csv") ||
+                        page_find_ends_in(path, ".json") ||
+                        page_find_ends_in(path, ".txt");
+        const struct stp_error *why = measured ? &as.measurements : &as.policy;
+        char text[STP_ERROR_TEXT];
+
+        if (page_find_ends_in(path, kinds[STP_PAGE_MEMORY_POLICY].suffix))
+            why = &as.memory;
+        stp_error_string(why, path, text, sizeof(text));
+        status = stp_fail(err, STP_ERR_SYNTAX, "%s", text);
+    }
     stp_dataset_free(&data);
     return status;
 }
@@ -219,29 +213,6 @@ static size_t page_find_stem(const char *policy, const char *sweep)
                : strlen(policy);
 }
 
-static enum stp_status page_find_add_beside(struct stp_page_found *found,
-                                            struct stp_error *err)
-{
-    const char *policy = found->path[STP_PAGE_POLICY];
-    const char *sweep = found->path[STP_PAGE_SWEEP];
-    const char *base = policy[0] != '\0' ? policy : sweep;
-    size_t stem = page_find_stem(policy, sweep);
-    enum stp_status status = STP_OK;
-
-    for (int k = STP_PAGE_OVERLAP_POLICY;
-         stem > 0 && k < STP_PAGE_N_SOURCES && status == STP_OK; k++) {
-        size_t len = k < STP_PAGE_SWEEP ? strlen(base) : stem;
-        char path[STP_PAGE_PATH];
-
-        status = page_find_format(path, err, "%.*s%s", (int)len, base,
-                                  kinds[k].suffix);
-        if (status == STP_OK && found->path[k][0] == '\0' &&
-            access(path, F_OK) == 0)
-            memcpy(found->path[k], path, sizeof(path));
-    }
-    return status;
-}
-
 enum stp_status stp_page_find(const char *const *paths, size_t n,
                               struct stp_page_found *found,
                               struct stp_error *err)
@@ -256,7 +227,27 @@ enum stp_status stp_page_find(const char *const *paths, size_t n,
         status = is_folder ? page_find_add_folder(found, paths[i], err)
                            : page_find_add_file(found, paths[i], err);
     }
-    STP_THEN(status, page_find_add_beside(found, err));
+
+    if (status == STP_OK) {
+        const char *policy = found->path[STP_PAGE_POLICY];
+        const char *sweep = found->path[STP_PAGE_SWEEP];
+        const char *base = policy[0] != '\0' ? policy : sweep;
+        size_t stem = page_find_stem(policy, sweep);
+        status = STP_OK;
+
+        for (int k = STP_PAGE_OVERLAP_POLICY;
+             stem > 0 && k < STP_PAGE_N_SOURCES && status == STP_OK; k++) {
+            size_t len = k < STP_PAGE_SWEEP ? strlen(base) : stem;
+            char path[STP_PAGE_PATH];
+
+            status = page_find_format(path, err, "%.*s%s", (int)len, base,
+                                      kinds[k].suffix);
+            if (status == STP_OK && found->path[k][0] == '\0' &&
+                access(path, F_OK) == 0)
+                memcpy(found->path[k], path, sizeof(path));
+        }
+    }
+
     for (int k = 0; k < STP_PAGE_N_SOURCES; k++)
         if (found->path[k][0] != '\0')
             found->sources.path[k] = found->path[k];

@@ -8,16 +8,6 @@
 #include "report/charts/labels.h"
 #include "report/words.h"
 
-void stp_page_say(char text[STP_PAGE_TEXT], const char *fmt, ...)
-{
-    size_t len = strlen(text);
-    va_list args;
-
-    va_start(args, fmt);
-    vsnprintf(text + len, STP_PAGE_TEXT - len, fmt, args);
-    va_end(args);
-}
-
 /* ---- figures ---- */
 
 static void page_name_machine(const struct stp_page_set *set,
@@ -60,23 +50,6 @@ static void page_keep_best(const struct stp_point *point,
         s->best = page_extreme(point, gain);
 }
 
-/* Keeps the smallest gain; a loss within noise only as long as there is no
- * other. */
-static void page_count_loss(const struct stp_page_row *row,
-                            const struct stp_gain *gain,
-                            struct stp_page_summary *s)
-{
-    bool slower = row->verdict == STP_VERDICT_SLOWER;
-    bool below = row->verdict == STP_VERDICT_UNSURE && gain->high < 1;
-
-    if ((slower && s->n_slower == 0) ||
-        ((slower || (below && s->n_slower == 0)) &&
-         gain->gain < s->worst.gain.gain))
-        s->worst = page_extreme(row->point, gain);
-    s->n_slower += slower;
-    s->n_below += below;
-}
-
 static void page_count_row(const struct stp_page_row *row,
                            struct stp_page_summary *s)
 {
@@ -90,21 +63,23 @@ static void page_count_row(const struct stp_page_row *row,
     s->n_changed += changed;
     s->one_round |= changed && gain.n_pairs < 2;
     s->mean_gain += changed ? log(gain.gain) : 0;
-    page_count_loss(row, &gain, s);
+
+    /* Keeps the smallest gain; a loss within noise only as long as there is no
+     * other. */
+    bool slower = row->verdict == STP_VERDICT_SLOWER;
+    bool below = row->verdict == STP_VERDICT_UNSURE && gain.high < 1;
+
+    if ((slower && s->n_slower == 0) ||
+        ((slower || (below && s->n_slower == 0)) &&
+         gain.gain < s->worst.gain.gain))
+        s->worst = page_extreme(row->point, &gain);
+    s->n_slower += slower;
+    s->n_below += below;
+
     if (row->verdict != STP_VERDICT_FASTER)
         return;
     s->n_faster++;
     page_keep_best(row->point, &gain, row->policy->source, s);
-}
-
-/* Counts the fastest arm of a size, where there is no policy. */
-static void page_count_arm(const struct stp_page_row *row,
-                           struct stp_page_summary *s)
-{
-    if (row->best == NULL || !(row->best->gain.low > 1))
-        return;
-    s->n_faster++;
-    page_keep_best(row->swept, &row->best->gain, row->best->source, s);
 }
 
 void stp_page_sum_up(const struct stp_page_data *data,
@@ -129,8 +104,15 @@ void stp_page_sum_up(const struct stp_page_data *data,
     for (size_t i = 0; i < data->n_rows; i++)
         if (s->has_policy)
             page_count_row(&data->rows[i], s);
-        else
-            page_count_arm(&data->rows[i], s);
+        else {
+            /* Counts the fastest arm of a size, where there is no policy. */
+            const struct stp_page_row *row = &data->rows[i];
+            if (!(row->best == NULL || !(row->best->gain.low > 1))) {
+                s->n_faster++;
+                page_keep_best(row->swept, &row->best->gain, row->best->source,
+                               s);
+            }
+        }
     s->mean_gain = s->n_sizes > s->n_unknown
                        ? exp(s->mean_gain / (double)(s->n_sizes - s->n_unknown))
                        : 1;
@@ -152,27 +134,6 @@ static void page_name_place(const struct stp_page_summary *s,
         snprintf(place, PAGE_PLACE, "%s on %u ranks", size, at->n_ranks);
     else
         snprintf(place, PAGE_PLACE, "%s", size);
-}
-
-static void page_say_changes(const struct stp_page_summary *s, char *text)
-{
-    char place[PAGE_PLACE];
-
-    if (s->best.gain.gain > 1) {
-        page_name_place(s, &s->best, place);
-        stp_page_say(
-            text,
-            "makes %s up to %.2fx as fast (at %s), changes %zu of %zu sizes",
-            stp_coll_name(s->best.coll), s->best.gain.gain, place, s->n_changed,
-            s->n_sizes);
-    } else if (s->n_changed > 0) {
-        stp_page_say(
-            text, "changes %zu of %zu sizes, is %s", s->n_changed, s->n_sizes,
-            s->n_faster > 0 ? "faster only at sizes that were not measured"
-                            : "significantly faster at none");
-    } else {
-        stp_page_say(text, "changes none of %zu sizes", s->n_sizes);
-    }
 }
 
 static void page_say_losses(const struct stp_page_summary *s, char *text)
@@ -239,7 +200,25 @@ void stp_page_sentence(const struct stp_page_summary *s,
                      s->n_sizes);
         return;
     }
-    page_say_changes(s, text);
+
+    char place[PAGE_PLACE];
+
+    if (s->best.gain.gain > 1) {
+        page_name_place(s, &s->best, place);
+        stp_page_say(
+            text,
+            "makes %s up to %.2fx as fast (at %s), changes %zu of %zu sizes",
+            stp_coll_name(s->best.coll), s->best.gain.gain, place, s->n_changed,
+            s->n_sizes);
+    } else if (s->n_changed > 0) {
+        stp_page_say(
+            text, "changes %zu of %zu sizes, is %s", s->n_changed, s->n_sizes,
+            s->n_faster > 0 ? "faster only at sizes that were not measured"
+                            : "significantly faster at none");
+    } else {
+        stp_page_say(text, "changes none of %zu sizes", s->n_sizes);
+    }
+
     page_say_losses(s, text);
     stp_page_say(text, s->tried ? "."
                                 : "; it was not verified: these are "
@@ -355,37 +334,6 @@ bool stp_page_memory_sentence(const struct stp_memory_table *memory,
 
 /* ---- sources ---- */
 
-/* "Of 960 times 88 were ..., 872 were ...", or "All 960 times were ...". */
-static void page_say_sources(const struct stp_source_count *count, size_t n_all,
-                             char *text)
-{
-    static const char *const words[STP_N_SOURCES] = {
-        [STP_SOURCE_MEASURED] = "measured live",
-        [STP_SOURCE_RECORDED] = "recorded on that machine and are replayed",
-        [STP_SOURCE_INTERPOLATED] = "interpolated between recorded sizes",
-        [STP_SOURCE_VIRTUAL] =
-            "simulated in virtual time, out of recorded times",
-        [STP_SOURCE_MODELLED] = "modelled and measured by nobody",
-    };
-
-    for (int s = 0; s < STP_N_SOURCES; s++) {
-        if (count->n[s] == 0)
-            continue;
-        if (stp_source_of_all(count) == s)
-            stp_page_say(text, "All %zu times were %s", n_all, words[s]);
-        else if (text[0] == '\0')
-            stp_page_say(text, "Of %zu times %zu were %s", n_all, count->n[s],
-                         words[s]);
-        else
-            stp_page_say(text, ", %zu were %s", count->n[s], words[s]);
-    }
-    if (count->n_single_pass > 0)
-        stp_page_say(text,
-                     "; %zu of them were taken in single passes, and decide "
-                     "nothing unless they are trusted",
-                     count->n_single_pass);
-}
-
 bool stp_page_source_sentence(const struct stp_page_set *sets, size_t n,
                               char text[STP_PAGE_TEXT])
 {
@@ -403,7 +351,34 @@ bool stp_page_source_sentence(const struct stp_page_set *sets, size_t n,
         stp_page_say(text, "Times were measured live.");
         return true;
     }
-    page_say_sources(&count, n_all, text);
+
+    /* "Of 960 times 88 were ..., 872 were ...", or "All 960 times were ...". */
+    static const char *const words[STP_N_SOURCES] = {
+        [STP_SOURCE_MEASURED] = "measured live",
+        [STP_SOURCE_RECORDED] = "recorded on that machine and are replayed",
+        [STP_SOURCE_INTERPOLATED] = "interpolated between recorded sizes",
+        [STP_SOURCE_VIRTUAL] =
+            "simulated in virtual time, out of recorded times",
+        [STP_SOURCE_MODELLED] = "modelled and measured by nobody",
+    };
+
+    for (int s = 0; s < STP_N_SOURCES; s++) {
+        if (count.n[s] == 0)
+            continue;
+        if (stp_source_of_all(&count) == s)
+            stp_page_say(text, "All %zu times were %s", n_all, words[s]);
+        else if (text[0] == '\0')
+            stp_page_say(text, "Of %zu times %zu were %s", n_all, count.n[s],
+                         words[s]);
+        else
+            stp_page_say(text, ", %zu were %s", count.n[s], words[s]);
+    }
+    if (count.n_single_pass > 0)
+        stp_page_say(text,
+                     "; %zu of them were taken in single passes, and decide "
+                     "nothing unless they are trusted",
+                     count.n_single_pass);
+
     if (count.n[STP_SOURCE_MEASURED] < n_all)
         stp_page_say(text, ": this is not a live measurement");
     stp_page_say(text, ".");

@@ -72,10 +72,6 @@ bool stp_page_memory_sentence(const struct stp_memory_table *memory,
 bool stp_page_source_sentence(const struct stp_page_set *sets, size_t n,
                               char text[STP_PAGE_TEXT]);
 
-/* Appends to 'text', and cuts what is too long. */
-void stp_page_say(char text[STP_PAGE_TEXT], const char *fmt, ...)
-    STP_PRINTF(2, 3);
-
 /*
  * The values that page.html names, to be freed with cJSON_Delete().  Its member
  * "plots" is all that page.js draws.  What runs out of memory within cJSON is

@@ -84,26 +84,6 @@ static bool template_is_there(const cJSON *value)
 static const char *template_fill(const char *html,
                                  const struct template_scope *scope, FILE *fp);
 
-static const char *template_fill_section(const char *html,
-                                         const struct template_tag *tag,
-                                         const struct template_scope *scope,
-                                         FILE *fp)
-{
-    const cJSON *value = template_find(scope, tag->name);
-    bool is_list = cJSON_IsArray(value);
-    bool is_there = template_is_there(value);
-    struct template_scope inner = {value, scope};
-
-    if (fp != NULL && is_there != (tag->kind == '^')) {
-        if (is_list && tag->kind == '#')
-            cJSON_ArrayForEach(inner.value, value)
-                template_fill(html, &inner, fp);
-        else
-            template_fill(html, &inner, fp);
-    }
-    return template_fill(html, scope, NULL);
-}
-
 static const char *template_fill(const char *html,
                                  const struct template_scope *scope, FILE *fp)
 {
@@ -115,9 +95,21 @@ static const char *template_fill(const char *html,
         html = tag.end;
         if (tag.kind == '/')
             return html;
-        if (tag.kind != '\0' && strchr("#?^", tag.kind) != NULL)
-            html = template_fill_section(html, &tag, scope, fp);
-        else if (fp != NULL)
+        if (tag.kind != '\0' && strchr("#?^", tag.kind) != NULL) {
+            const cJSON *value = template_find(scope, tag.name);
+            bool is_list = cJSON_IsArray(value);
+            bool is_there = template_is_there(value);
+            struct template_scope inner = {value, scope};
+
+            if (fp != NULL && is_there != (tag.kind == '^')) {
+                if (is_list && tag.kind == '#')
+                    cJSON_ArrayForEach(inner.value, value)
+                        template_fill(html, &inner, fp);
+                else
+                    template_fill(html, &inner, fp);
+            }
+            html = template_fill(html, scope, NULL);
+        } else if (fp != NULL)
             template_write_value(&tag, template_find(scope, tag.name), fp);
     }
     if (fp != NULL)

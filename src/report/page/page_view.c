@@ -120,36 +120,6 @@ static void view_summary(const struct stp_page_data *data,
     view_note(notes, "Training steps", &sets[STP_PAGE_ITERATIONS]);
 }
 
-static void view_machine(const struct stp_page_data *data, cJSON *machine)
-{
-    const struct stp_dataset *first = &stp_page_first_set(data)->data;
-    const struct stp_measurement *row = first->rows;
-    const struct stp_range ranks = stp_page_ranks(data);
-
-    cJSON_AddStringToObject(machine, "run", data->run);
-    cJSON_AddStringToObject(machine, "name", first->machine);
-    cJSON_AddStringToObject(machine, "gpu", first->gpu);
-    cJSON_AddStringToObject(machine, "nccl", first->nccl);
-    cJSON_AddStringToObject(machine, "transport", first->backend);
-    cJSON_AddStringToObject(machine, "type", stp_type_name(row->type));
-    cJSON_AddStringToObject(machine, "op", stp_op_name(row->op));
-    view_span(machine, "min_ranks", "max_ranks", (double)ranks.min,
-              (double)ranks.max);
-    stp_json_number(machine, "nodes", row->n_nodes);
-}
-
-static void view_policy(const struct stp_page_policy *policy, cJSON *policies)
-{
-    cJSON *object;
-
-    if (policy->name == NULL)
-        return;
-    object = stp_json_row(policies);
-    cJSON_AddStringToObject(object, "name", policy->name);
-    cJSON_AddStringToObject(object, "hash", policy->hash);
-    cJSON_AddStringToObject(object, "text", policy->text);
-}
-
 /* ---- rules ---- */
 
 /* Adds "2M to 19M"; a range without ends adds nothing. */
@@ -192,15 +162,6 @@ struct view_evidence {
     char from[STP_PAGE_TEXT]; /* NCCL's own choices, each once */
 };
 
-static void view_add_choice(const struct stp_point *p, char from[STP_PAGE_TEXT])
-{
-    char name[STP_RAN_NAME];
-
-    stp_ran_name(p->auto_algo, p->auto_proto, 0, name);
-    if (strstr(from, name) == NULL)
-        stp_page_say(from, "%s%s", from[0] != '\0' ? ", " : "", name);
-}
-
 /* Adds the gain at each changed size to 'gains'. */
 static struct view_evidence
 view_collect_evidence(const struct stp_page_data *data, unsigned line,
@@ -215,7 +176,13 @@ view_collect_evidence(const struct stp_page_data *data, unsigned line,
 
         if (row->line != line)
             continue;
-        view_add_choice(row->point, e.from);
+
+        char name[STP_RAN_NAME];
+
+        stp_ran_name(row->point->auto_algo, row->point->auto_proto, 0, name);
+        if (strstr(e.from, name) == NULL)
+            stp_page_say(e.from, "%s%s", e.from[0] != '\0' ? ", " : "", name);
+
         if (row->policy == NULL)
             continue;
         e.n_same += !changed;
@@ -233,31 +200,6 @@ view_collect_evidence(const struct stp_page_data *data, unsigned line,
     return e;
 }
 
-static void view_rule(const struct stp_page_data *data,
-                      const struct stp_rule *r, cJSON *rules)
-{
-    cJSON *rule = stp_json_row(rules);
-    cJSON *gains = cJSON_AddArrayToObject(rule, "gains");
-    struct view_evidence e = view_collect_evidence(data, r->line, gains);
-
-    stp_json_number(rule, "line", r->line);
-    cJSON_AddStringToObject(rule, "collective", stp_coll_name(r->coll));
-    view_range(rule, "bytes", &r->bytes);
-    view_range(rule, "bytes_per_rank", &r->bytes_per_rank);
-    view_count(rule, "nodes", &r->nodes, "node");
-    view_count(rule, "ranks", &r->ranks, "rank");
-    stp_json_word(rule, "gpu", r->gpu);
-    if (r->chunk_bytes > 0)
-        stp_json_number(rule, "chunk_bytes", r->chunk_bytes);
-    cJSON_AddStringToObject(rule, "from", e.from);
-    view_ran(rule, "to", r->algo, r->proto, r->n_channels);
-    stp_json_number(rule, "low", e.low);
-    stp_json_number(rule, "high", e.high);
-    stp_json_number(rule, "n_changed", (double)e.n_changed);
-    if (e.n_same > 0)
-        stp_json_number(rule, "n_same", (double)e.n_same);
-}
-
 static void view_rules(const struct stp_page_data *data, cJSON *view)
 {
     const struct stp_policy *policy = data->policies[STP_PAGE_POLICY].rules;
@@ -265,25 +207,32 @@ static void view_rules(const struct stp_page_data *data, cJSON *view)
     cJSON *rules = cJSON_AddArrayToObject(view, "rules");
 
     cJSON_AddBoolToObject(view, "no_policy", policy == NULL);
-    for (size_t i = 0; i < n; i++)
-        view_rule(data, stp_policy_rule(policy, i), rules);
+    for (size_t i = 0; i < n; i++) {
+        const struct stp_rule *r = stp_policy_rule(policy, i);
+        cJSON *rule = stp_json_row(rules);
+        cJSON *gains = cJSON_AddArrayToObject(rule, "gains");
+        struct view_evidence e = view_collect_evidence(data, r->line, gains);
+
+        stp_json_number(rule, "line", r->line);
+        cJSON_AddStringToObject(rule, "collective", stp_coll_name(r->coll));
+        view_range(rule, "bytes", &r->bytes);
+        view_range(rule, "bytes_per_rank", &r->bytes_per_rank);
+        view_count(rule, "nodes", &r->nodes, "node");
+        view_count(rule, "ranks", &r->ranks, "rank");
+        stp_json_word(rule, "gpu", r->gpu);
+        if (r->chunk_bytes > 0)
+            stp_json_number(rule, "chunk_bytes", r->chunk_bytes);
+        cJSON_AddStringToObject(rule, "from", e.from);
+        view_ran(rule, "to", r->algo, r->proto, r->n_channels);
+        stp_json_number(rule, "low", e.low);
+        stp_json_number(rule, "high", e.high);
+        stp_json_number(rule, "n_changed", (double)e.n_changed);
+        if (e.n_same > 0)
+            stp_json_number(rule, "n_same", (double)e.n_same);
+    }
 }
 
 /* ---- what to register ---- */
-
-static void view_memory_size(const struct stp_memory_evidence *e, cJSON *sizes)
-{
-    cJSON *size = stp_json_row(sizes);
-
-    view_size(size, e->n_bytes);
-    view_gain(size, &e->gain);
-    if (e->best[0] != '\0') {
-        cJSON *best = cJSON_AddObjectToObject(size, "best");
-
-        cJSON_AddStringToObject(best, "arm", e->best);
-        view_gain(best, &e->gain_over_best);
-    }
-}
 
 static void view_memory_rule(const struct stp_memory_rule *m, cJSON *rules)
 {
@@ -310,8 +259,19 @@ static void view_memory_rule(const struct stp_memory_rule *m, cJSON *rules)
     stp_json_number(rule, "high", gains.high);
     stp_json_number(rule, "over_low", over.low);
     stp_json_number(rule, "over_high", over.high);
-    for (size_t i = 0; i < m->n_evidence; i++)
-        view_memory_size(&m->evidence[i], sizes);
+    for (size_t i = 0; i < m->n_evidence; i++) {
+        const struct stp_memory_evidence *e = &m->evidence[i];
+        cJSON *size = stp_json_row(sizes);
+
+        view_size(size, e->n_bytes);
+        view_gain(size, &e->gain);
+        if (e->best[0] != '\0') {
+            cJSON *best = cJSON_AddObjectToObject(size, "best");
+
+            cJSON_AddStringToObject(best, "arm", e->best);
+            view_gain(best, &e->gain_over_best);
+        }
+    }
 }
 
 /* Nothing without a memory policy. */
@@ -398,24 +358,23 @@ static void view_arms(const struct stp_page_row *r, cJSON *row)
     }
 }
 
-/* Adds the fastest setup, which no tuner can choose. */
-static void view_setup(const struct stp_page_row *r, cJSON *row)
+static void view_row(const struct stp_page_row *r, cJSON *rows)
 {
-    cJSON *setup;
+    static const char *const tones[] = {
+        [STP_VERDICT_SAME] = "",   [STP_VERDICT_FASTER] = "good",
+        [STP_VERDICT_UNSURE] = "", [STP_VERDICT_SLOWER] = "bad",
+        [STP_VERDICT_EQUAL] = "",
+    };
+    const struct stp_point *p = r->point;
+    const struct stp_comparison *c = r->policy;
+    cJSON *row = stp_json_row(rows);
 
-    if (r->setup == NULL)
-        return;
-    setup = cJSON_AddObjectToObject(row, "setup");
-    view_arm(setup, "arm", &r->setup->arm);
-    view_ran_kernel(setup, "ran", r->setup->ran_kernel, r->setup->ran_algo,
-                    r->setup->ran_proto, r->setup->ran_channels);
-    stp_json_number(setup, "us", r->setup->us);
-    view_gain(setup, &r->setup->gain);
-}
+    stp_json_number(row, "bytes", (double)p->n_bytes);
+    view_size(row, p->n_bytes);
+    cJSON_AddStringToObject(row, "verdict", stp_verdict_words(p, c));
+    cJSON_AddStringToObject(row, "tone", tones[r->verdict]);
 
-/* The worst of all times in the row. */
-static void view_row_source(const struct stp_page_row *r, cJSON *row)
-{
+    /* The worst of all times in the row. */
     enum stp_source source = r->point->source;
     bool single_pass = r->point->single_pass;
 
@@ -433,24 +392,7 @@ static void view_row_source(const struct stp_page_row *r, cJSON *row)
     }
     cJSON_AddStringToObject(row, "source",
                             stp_source_words(source, single_pass));
-}
 
-static void view_row(const struct stp_page_row *r, cJSON *rows)
-{
-    static const char *const tones[] = {
-        [STP_VERDICT_SAME] = "",   [STP_VERDICT_FASTER] = "good",
-        [STP_VERDICT_UNSURE] = "", [STP_VERDICT_SLOWER] = "bad",
-        [STP_VERDICT_EQUAL] = "",
-    };
-    const struct stp_point *p = r->point;
-    const struct stp_comparison *c = r->policy;
-    cJSON *row = stp_json_row(rows);
-
-    stp_json_number(row, "bytes", (double)p->n_bytes);
-    view_size(row, p->n_bytes);
-    cJSON_AddStringToObject(row, "verdict", stp_verdict_words(p, c));
-    cJSON_AddStringToObject(row, "tone", tones[r->verdict]);
-    view_row_source(r, row);
     cJSON_AddBoolToObject(row, "changed", r->verdict != STP_VERDICT_SAME);
     cJSON_AddBoolToObject(row, "unmeasured", c == NULL && r->line > 0);
     view_time(row, "auto", p, p->auto_algo, p->auto_proto, p->auto_channels,
@@ -460,7 +402,18 @@ static void view_row(const struct stp_page_row *r, cJSON *rows)
                             c->ran_channels, c->us),
                   &c->gain);
     view_arms(r, row);
-    view_setup(r, row);
+
+    /* Adds the fastest setup, which no tuner can choose. */
+    cJSON *setup;
+
+    if (r->setup == NULL)
+        return;
+    setup = cJSON_AddObjectToObject(row, "setup");
+    view_arm(setup, "arm", &r->setup->arm);
+    view_ran_kernel(setup, "ran", r->setup->ran_kernel, r->setup->ran_algo,
+                    r->setup->ran_proto, r->setup->ran_channels);
+    stp_json_number(setup, "us", r->setup->us);
+    view_gain(setup, &r->setup->gain);
 }
 
 static void view_panel(const struct stp_page_data *data,
@@ -547,17 +500,6 @@ static void view_setting(const struct stp_iteration_setting *s, bool has_ranks,
         view_step(&s->arms[a], a == 0, arms);
 }
 
-static void view_regime(const struct stp_regime *r, bool has_ranks,
-                        cJSON *regimes)
-{
-    cJSON *regime = stp_json_row(regimes);
-
-    view_workload(r->setting, has_ranks, regime);
-    view_arm(regime, "fastest", &r->alone->arm);
-    view_arm(regime, "shortest", &r->best->arm);
-    view_gain(regime, &r->gain);
-}
-
 static void view_steps(const struct stp_page_data *data, int source,
                        bool by_policy, cJSON *sets)
 {
@@ -574,32 +516,18 @@ static void view_steps(const struct stp_page_data *data, int source,
     for (size_t i = 0; i < s->iterations.n_settings; i++)
         view_setting(&s->iterations.settings[i], has_ranks, settings);
     regimes = cJSON_AddArrayToObject(set, "regimes");
-    for (size_t i = 0; i < s->n_regimes; i++)
-        view_regime(&s->regimes[i], has_ranks, regimes);
+    for (size_t i = 0; i < s->n_regimes; i++) {
+        const struct stp_regime *r = &s->regimes[i];
+        cJSON *regime = stp_json_row(regimes);
+
+        view_workload(r->setting, has_ranks, regime);
+        view_arm(regime, "fastest", &r->alone->arm);
+        view_arm(regime, "shortest", &r->best->arm);
+        view_gain(regime, &r->gain);
+    }
 }
 
 /* ---- files of measurements, and how they were measured ---- */
-
-/* Adds the steadiness of AUTO in percent. */
-static enum stp_status view_steadiness(const struct stp_comparisons *c,
-                                       cJSON *file, struct stp_error *err)
-{
-    struct stp_steadiness s;
-    enum stp_status status = stp_steadiness_of(c, c, &s, err);
-
-    if (status != STP_OK)
-        return status;
-    view_span(file, "min_rounds", "max_rounds", (double)s.min_rounds,
-              (double)s.max_rounds);
-    if (s.max_rounds > 1) {
-        stp_json_number(file, "spread", s.spread * 100);
-        stp_json_number(file, "worst_spread", s.worst_spread * 100);
-    }
-    stp_json_number(file, "drift", s.drift * 100);
-    stp_json_number(file, "worst_drift", s.worst_drift * 100);
-    stp_json_number(file, "resolved", s.resolved * 100);
-    return STP_OK;
-}
 
 static void view_counts(const struct stp_dataset *data, cJSON *file)
 {
@@ -643,25 +571,31 @@ static enum stp_status view_file(const struct stp_page_data *data, int source,
     cJSON_AddStringToObject(file, "file", set->name);
     stp_json_number(file, "n_rows", (double)set->data.n_rows);
     view_counts(&set->data, file);
-    if (set->comparisons.n_points > 0)
-        return view_steadiness(&set->comparisons, file, err);
+    if (set->comparisons.n_points > 0) {
+        /* Adds the steadiness of AUTO in percent. */
+        struct stp_steadiness s;
+        enum stp_status status =
+            stp_steadiness_of(&set->comparisons, &set->comparisons, &s, err);
+
+        if (status != STP_OK)
+            return status;
+        view_span(file, "min_rounds", "max_rounds", (double)s.min_rounds,
+                  (double)s.max_rounds);
+        if (s.max_rounds > 1) {
+            stp_json_number(file, "spread", s.spread * 100);
+            stp_json_number(file, "worst_spread", s.worst_spread * 100);
+        }
+        stp_json_number(file, "drift", s.drift * 100);
+        stp_json_number(file, "worst_drift", s.worst_drift * 100);
+        stp_json_number(file, "resolved", s.resolved * 100);
+        return STP_OK;
+    }
     stp_json_number(file, "max_rounds", steps->settings[0].arms[0].n_rounds);
     stp_json_number(file, "n_workloads", (double)steps->n_settings);
     return STP_OK;
 }
 
 /* ---- all of it ---- */
-
-static void view_plots(const struct stp_page_data *data, cJSON *plots)
-{
-    cJSON *panels = cJSON_AddArrayToObject(plots, "panels");
-    cJSON *sets = cJSON_AddArrayToObject(plots, "sets");
-
-    for (size_t i = 0; i < data->n_panels; i++)
-        view_panel(data, &data->panels[i], panels);
-    view_steps(data, STP_PAGE_ITERATIONS, false, sets);
-    view_steps(data, STP_PAGE_OVERLAP_VERIFY, true, sets);
-}
 
 enum stp_status stp_page_view(const struct stp_page_data *data,
                               const struct stp_page_summary *summary,
@@ -673,12 +607,47 @@ enum stp_status stp_page_view(const struct stp_page_data *data,
     enum stp_status status = view != NULL ? STP_OK : stp_nomem(err);
 
     view_summary(data, summary, view);
-    view_machine(data, cJSON_AddObjectToObject(view, "machine"));
+
+    cJSON *machine = cJSON_AddObjectToObject(view, "machine");
+    const struct stp_dataset *first = &stp_page_first_set(data)->data;
+    const struct stp_measurement *row = first->rows;
+    const struct stp_range ranks = stp_page_ranks(data);
+
+    cJSON_AddStringToObject(machine, "run", data->run);
+    cJSON_AddStringToObject(machine, "name", first->machine);
+    cJSON_AddStringToObject(machine, "gpu", first->gpu);
+    cJSON_AddStringToObject(machine, "nccl", first->nccl);
+    cJSON_AddStringToObject(machine, "transport", first->backend);
+    cJSON_AddStringToObject(machine, "type", stp_type_name(row->type));
+    cJSON_AddStringToObject(machine, "op", stp_op_name(row->op));
+    view_span(machine, "min_ranks", "max_ranks", (double)ranks.min,
+              (double)ranks.max);
+    stp_json_number(machine, "nodes", row->n_nodes);
+
     view_rules(data, view);
     view_memory(data, view);
-    view_plots(data, cJSON_AddObjectToObject(view, "plots"));
-    for (int s = 0; s < STP_PAGE_SWEEP; s++)
-        view_policy(&data->policies[s], policies);
+
+    cJSON *plots = cJSON_AddObjectToObject(view, "plots");
+
+    cJSON *panels = cJSON_AddArrayToObject(plots, "panels");
+    cJSON *sets = cJSON_AddArrayToObject(plots, "sets");
+
+    for (size_t i = 0; i < data->n_panels; i++)
+        view_panel(data, &data->panels[i], panels);
+    view_steps(data, STP_PAGE_ITERATIONS, false, sets);
+    view_steps(data, STP_PAGE_OVERLAP_VERIFY, true, sets);
+
+    for (int s = 0; s < STP_PAGE_SWEEP; s++) {
+        const struct stp_page_policy *policy = &data->policies[s];
+        cJSON *object;
+
+        if (policy->name != NULL) {
+            object = stp_json_row(policies);
+            cJSON_AddStringToObject(object, "name", policy->name);
+            cJSON_AddStringToObject(object, "hash", policy->hash);
+            cJSON_AddStringToObject(object, "text", policy->text);
+        }
+    }
     for (int s = STP_PAGE_SWEEP; s < STP_PAGE_N_SOURCES && status == STP_OK;
          s++)
         status = view_file(data, s, files, err);
