@@ -65,8 +65,8 @@ enum stp_status stp_nomem(struct stp_error *err);
 void stp_error_string(const struct stp_error *err, const char *path, char *buf,
                       size_t size);
 
-/* The analyser of ./ci/by_hand/analyse sees no other source: it has to be told that the
- * status is what these return. */
+/* The analyser of ci/by_hand/analyse sees no other source: it has to be told
+ * that the status is what these return. */
 #ifdef __clang_analyzer__
 #define stp_fail(err, status, ...)                                             \
     (stp_fail((err), (status), __VA_ARGS__), (status))
