@@ -51,7 +51,7 @@ bool stp_parse_size(const char *s, size_t len, uint64_t *value_ret);
 /* A finite decimal number such as 1.02, -3 or 2e-6, whatever the locale. */
 bool stp_parse_double(const char *s, size_t len, double *value_ret);
 
-/* What is behind the last slash of 'path'. */
+/* The name of a file without its folders: 'path' after its last slash. */
 const char *stp_base_name(const char *path);
 
 /*

@@ -84,7 +84,7 @@ bool stp_folder_file(const struct stp_folder *folder, const char *name,
     return folder_join(path, folder->temporary, "/", name);
 }
 
-/* What is kept of a folder that is replaced. */
+/* The old files of a folder that is replaced, until the new ones are whole. */
 struct kept {
     const struct stp_folder *folder;
     const char *const *ours;

@@ -34,7 +34,7 @@ static void memory_write_evidence(const struct stp_memory_rule *rule, FILE *fp)
     }
 }
 
-/* Of the ends of a range, such as nRanks. */
+/* Writes a range of numbers, such as nRanks: "4" or "2-8". */
 static void memory_write_range(const struct stp_range *range, FILE *fp)
 {
     fprintf(fp, ",%" PRIu64, range->min);

@@ -8,7 +8,7 @@
 #include "core/policy/policy.h"
 #include "report/policy_file.h"
 
-/* What was measured at one size, against plain buffers. */
+/* A gain over plain buffers that was measured at one size. */
 struct stp_memory_evidence {
     uint64_t n_bytes;
     double auto_us; /* of plain buffers and NCCL's own choice, > 0 */
@@ -28,7 +28,7 @@ struct stp_memory_rule {
     size_t n_evidence;
 };
 
-/* What was faster at first, at one size, but not when it was measured again. */
+/* A setup that was faster at one size, but not when it was measured again. */
 struct stp_memory_drop {
     int coll;
     unsigned n_ranks;

@@ -58,7 +58,7 @@ enum stp_status stp_policy_text_begin(struct stp_policy_text *text,
 enum stp_status stp_policy_text_end(struct stp_policy_text *text,
                                     const char *path, struct stp_error *err);
 
-/* What a policy file says of itself. */
+/* The run and the hash that a policy file names in its comments. */
 struct stp_policy_mark {
     char run[STP_RUN_NAME];          /* "": nothing */
     char hash[STP_POLICY_HASH_NAME]; /* when it was written; "": nothing */

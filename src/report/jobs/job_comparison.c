@@ -20,7 +20,7 @@ static const struct {
     [STP_JOB_WALL] = {"wall", "s", "run s", "run", 3},
 };
 
-/* What there is to print. */
+/* Everything that is printed of a comparison. */
 struct comparison {
     const struct stp_job_runs *runs;
     struct stp_job_arm arms[STP_JOB_ARMS];

@@ -140,7 +140,7 @@ static unsigned measurements_count_rounds(const struct stp_dataset *data,
     return n;
 }
 
-/* Of measurements of several runs there is none to name. */
+/* Clears a name that not all runs share: measurements of several have none. */
 static void measurements_keep_common(char *name, const char *more, bool first)
 {
     if (first)

@@ -57,7 +57,7 @@ static const struct key keys[] = {
      .expected = "a number of elements, or null"},
 };
 
-/* Of iterations: all of them, or none. */
+/* The keys of iterations: a row has all of them, or none. */
 static const struct key work_keys[] = {
     {.name = "mode",
      .refused = "alone",

@@ -7,7 +7,7 @@
 #include "core/names.h"
 #include "core/text.h"
 
-/* Of members that a column sets to other values only. */
+/* The value of a member that no column has set. */
 enum { UNSAID = -2 };
 
 /* ---- columns ---- */

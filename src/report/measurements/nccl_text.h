@@ -31,7 +31,7 @@
 
 /* ---- writing, piece by piece ---- */
 
-/* What the lines at the top say of a run. */
+/* A run, as the lines at the top of its text describe it. */
 struct stp_nccl_text_run {
     const char *version; /* of this program */
     unsigned n_threads;  /* a process */
@@ -55,7 +55,7 @@ struct stp_nccl_text_place {
     int64_t n_wrong; /* -1: not checked */
 };
 
-/* What the line before a row says of it. */
+/* The origin of a row's times, as the line before it says. */
 struct stp_nccl_text_times {
     enum stp_source source; /* the worst of both places */
     uint64_t iters;         /* of all rounds, of the place that has fewer */
@@ -75,7 +75,7 @@ struct stp_nccl_text_row {
     struct stp_nccl_text_times times;
 };
 
-/* What the rows so far come to, for the lines at the bottom.  Begin with 0. */
+/* Sums over the rows so far, for the lines at the bottom.  Begin with 0. */
 struct stp_nccl_text_total {
     struct stp_nccl_text_times times; /* that the last line said; 0 rounds: none
                                          did */
@@ -102,7 +102,7 @@ void stp_nccl_text_write_columns(FILE *fp);
 void stp_nccl_text_write_row(const struct stp_nccl_text_row *row,
                              struct stp_nccl_text_total *total, FILE *fp);
 
-/* What the values and the bandwidths came to, after the last section. */
+/* Writes the sums of errors and bandwidths, after the last section. */
 void stp_nccl_text_write_foot(const struct stp_nccl_text_total *total, int coll,
                               FILE *fp);
 

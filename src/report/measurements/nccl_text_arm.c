@@ -8,7 +8,7 @@
 #include "report/measurements/measurements_csv.h"
 #include "report/measurements/nccl_text.h"
 
-/* What the rows ran, all of them taken together. */
+/* The algorithm, protocol and channels that all rows share. */
 struct ran {
     bool is_known; /* of every row */
     bool one_algo;

@@ -11,8 +11,9 @@
 #include "core/policy/memory_policy.h"
 #include "report/measurements/measurements_csv.h"
 
-/* What a file holds, and the end of its name: after the policy's name for other
- * policies, after the policy's name without its extension for measurements. */
+/* The contents of a file, and the end of its name: after the policy's name for
+ * other policies, after the policy's name without its extension for
+ * measurements. */
 static const struct {
     const char *content;
     const char *suffix;

@@ -62,7 +62,7 @@ void stp_page_sum_up_overlap(const struct stp_iteration_summary *iterations,
 bool stp_page_overlap_sentence(const struct stp_page_overlap *overlap,
                                char text[STP_PAGE_TEXT]);
 
-/* What registering is worth, at sizes that were measured; false if it is worth
+/* The largest gains of registering at measured sizes; false if it is worth
  * nothing there. */
 bool stp_page_memory_sentence(const struct stp_memory_table *memory,
                               char text[STP_PAGE_TEXT]);

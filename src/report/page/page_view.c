@@ -39,7 +39,7 @@ static void view_ran(cJSON *object, const char *key, int algo, int proto,
     cJSON_AddStringToObject(object, key, name);
 }
 
-/* What NCCL ran that may be no algorithm. */
+/* Adds the kernel that NCCL ran, which may belong to no algorithm. */
 static void view_ran_kernel(cJSON *object, const char *key, const char *kernel,
                             int algo, int proto, int n_channels)
 {

@@ -52,7 +52,7 @@ static bool explanation_is_shown(const struct stp_explained *x, bool has_all)
     return has_all || x->decider != STP_DECIDER_NCCL;
 }
 
-/* What the rows leave out. */
+/* Says how many sizes the rows leave out. */
 static void explanation_print_rest(size_t n_shown, size_t n, FILE *out)
 {
     struct stp_paragraph paragraph;

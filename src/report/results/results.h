@@ -98,8 +98,8 @@ void stp_print_verdict_count(const struct stp_verdict_count *count, FILE *fp);
 /* Where a policy that has rules changed nothing, says so. */
 void stp_print_unfollowed(const struct stp_comparisons *comparisons, FILE *fp);
 
-/* What the verdicts, each of one size, say together: a bound of the loss, in a
- * sentence, if there are intervals and none is slower. */
+/* Prints what all verdicts together say of any one size: a bound of the loss,
+ * in a sentence, if there are intervals and none is slower. */
 void stp_print_verdicts_together(const struct stp_comparisons *comparisons,
                                  const struct stp_verdict_count *count,
                                  FILE *fp);

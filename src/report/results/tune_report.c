@@ -52,7 +52,7 @@ struct stp_regret stp_policy_regret(const struct stp_comparisons *sweep,
     return r;
 }
 
-/* What verification left out of the rules. */
+/* Writes which rules verification dropped or cut. */
 static void tune_report_write_cuts(const struct stp_derived *derived,
                                    size_t n_dropped, FILE *fp)
 {

@@ -57,7 +57,7 @@ struct stp_regret stp_policy_regret(const struct stp_comparisons *sweep,
 enum stp_status stp_tune_report_save(const struct stp_tune_report *report,
                                      const char *path, struct stp_error *err);
 
-/* What both policies change, and what that gains, in short or with a row for
+/* Prints what both policies change and gain, in short or with a row for
  * each size. */
 enum stp_status stp_print_tuning(const struct stp_tune_report *report,
                                  bool has_table, FILE *fp,

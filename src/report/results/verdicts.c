@@ -193,7 +193,7 @@ void stp_print_verdict_count(const struct stp_verdict_count *count, FILE *out)
     stp_paragraph_end(&paragraph);
 }
 
-/* What the verdicts, each of one size, say together. */
+/* Each verdict is of one size; this bounds the loss at any of them. */
 void stp_print_verdicts_together(const struct stp_comparisons *comparisons,
                                  const struct stp_verdict_count *count,
                                  FILE *out)
