@@ -78,27 +78,14 @@ static bool cost_is_blackwell(const struct mock_inputs *in)
     return in->compcap >= 100;
 }
 
-static float cost_ring_channel_bw(const struct mock_inputs *in,
-                                  const struct mock_graph *ring)
-{
-    if (in->rules->slower_links && cost_is_blackwell(in) && in->n_nodes == 2)
-        return ring->bw_inter;
-    return cost_channel_bw(in, ring);
-}
-
-static float cost_tree_channel_bw(const struct mock_inputs *in,
-                                  const struct mock_graph *tree)
-{
-    if (in->rules->slower_links && cost_is_blackwell(in))
-        return cost_slower_bw(tree);
-    return cost_channel_bw(in, tree);
-}
-
 static float cost_ring_bus_bw(const struct mock_inputs *in, int proto)
 {
     const struct mock_graph *ring = mock_graph_of(in, NCCL_ALGO_RING);
     double ll128 = in->per_node < 2 ? in->rules->ring_ll128_alone : .92;
-    float bus = (float)ring->n_channels * cost_ring_channel_bw(in, ring);
+    bool by_network =
+        in->rules->slower_links && cost_is_blackwell(in) && in->n_nodes == 2;
+    float bus = (float)ring->n_channels *
+                (by_network ? ring->bw_inter : cost_channel_bw(in, ring));
 
     if (proto == NCCL_PROTO_LL)
         return (float)fmin(cost_ll_limit(in), bus * .5);
@@ -114,7 +101,9 @@ static float cost_tree_bus_bw(const struct mock_inputs *in, int proto)
 {
     const ncclTunerConstants_v7_t *k = in->constants;
     const struct mock_graph *tree = mock_graph_of(in, NCCL_ALGO_TREE);
-    float bus = (float)tree->n_channels * cost_tree_channel_bw(in, tree);
+    bool is_slower = in->rules->slower_links && cost_is_blackwell(in);
+    float bus = (float)tree->n_channels *
+                (is_slower ? cost_slower_bw(tree) : cost_channel_bw(in, tree));
     double ll128 = in->n_nodes == 1 ? 7.0 / 9.0 : 120.0 / 128.0;
 
     bus =
@@ -131,24 +120,6 @@ static float cost_tree_bus_bw(const struct mock_inputs *in, int proto)
     return bus;
 }
 
-/* Up to 2.27: the bandwidth of the slower links. */
-static float cost_nvls_slowest(const struct mock_inputs *in, int coll, int algo)
-{
-    const struct mock_graph *nvls = mock_graph_of(in, algo);
-    float per_node = (float)in->n_ranks / (float)in->n_nodes;
-    float intra = nvls->bw_intra;
-    float inter = nvls->bw_inter;
-
-    if (algo == NCCL_ALGO_NVLS_TREE) {
-        inter = in->n_nodes <= 2 ? inter : inter / 2;
-    } else if (in->rules->nvls == MOCK_NVLS_GATHERS &&
-               coll != ncclFuncAllReduce) {
-        intra = intra * (per_node - 1) / per_node;
-        inter *= .9f;
-    }
-    return (float)nvls->n_channels * fminf(intra, inter);
-}
-
 static float cost_nvls_bus_bw(const struct mock_inputs *in, int coll, int algo)
 {
     const struct mock_graph *nvls = mock_graph_of(in, algo);
@@ -159,41 +130,26 @@ static float cost_nvls_bus_bw(const struct mock_inputs *in, int coll, int algo)
         is_tree
             ? (float)cost_formulas_limit(in, in->constants->perChMaxNVLSTreeBws)
             : FLT_MAX;
-    float intra;
-    float inter;
+    float intra = nvls->bw_intra;
+    float inter = nvls->bw_inter;
 
-    if (in->rules->nvls != MOCK_NVLS_EFFICIENCY)
-        return cost_nvls_slowest(in, coll, algo);
+    if (in->rules->nvls != MOCK_NVLS_EFFICIENCY) {
+        /* up to 2.27: the bandwidth of the slower links */
+        if (is_tree) {
+            inter = in->n_nodes <= 2 ? inter : inter / 2;
+        } else if (in->rules->nvls == MOCK_NVLS_GATHERS &&
+                   coll != ncclFuncAllReduce) {
+            intra = intra * (per_node - 1) / per_node;
+            inter *= .9f;
+        }
+        return n * fminf(intra, inter);
+    }
     if (nvls->n_channels < 2)
         return 0;
     intra = nvls->bw_intra * nvls_efficiency[in->compcap_index] * (n - 1) / n;
     intra *= coll == ncclFuncAllReduce ? 2.0f : (per_node - 1) / per_node;
     inter = nvls->bw_inter * (in->n_nodes <= 2 && is_tree ? 2.0f : 1.0f);
     return n * fminf(fminf(intra, inter), most);
-}
-
-static float cost_pat_bus_bw(const struct mock_inputs *in)
-{
-    const struct mock_graph *graph = mock_graph_of(in, NCCL_ALGO_PAT);
-    float bus = (float)graph->n_channels * (in->rules->slower_links
-                                                ? cost_slower_bw(graph)
-                                                : cost_channel_bw(in, graph));
-
-    return (float)(bus * in->rules->pat_share);
-}
-
-/* The bus bandwidth of CollNet Direct for allgather and reducescatter. */
-static float cost_collnet_direct_gather_bw(const struct mock_inputs *in)
-{
-    const struct mock_graph *graph =
-        mock_graph_of(in, NCCL_ALGO_COLLNET_DIRECT);
-    float per_node = (float)in->n_ranks / (float)in->n_nodes;
-    float bus = per_node * graph->bw_intra;
-    float weight = (per_node - 1) / (8 - 1);
-
-    if (in->rules->direct_by_ranks)
-        return (float)(bus * (weight * .85 + (1 - weight) * .95));
-    return per_node * fminf(graph->bw_intra, graph->bw_inter * .9f);
 }
 
 static float cost_collnet_direct_bus_bw(const struct mock_inputs *in, int coll)
@@ -207,25 +163,27 @@ static float cost_collnet_direct_bus_bw(const struct mock_inputs *in, int coll)
 
     if (graph->n_channels == 0)
         return 0;
+    if (coll != ncclFuncAllReduce && in->rules->direct_by_ranks) {
+        float weight = (per_node - 1) / (8 - 1);
+
+        bus = per_node * graph->bw_intra;
+        return (float)(bus * (weight * .85 + (1 - weight) * .95));
+    }
     if (coll != ncclFuncAllReduce)
-        return cost_collnet_direct_gather_bw(in);
+        return per_node * fminf(graph->bw_intra, graph->bw_inter * .9f);
     factor = (float)(per_node / (1.0 * graph->n_channels));
     factor -= (factor - 1) / 2;
     bus /= factor;
     return in->compcap >= 90 ? (float)(bus * .85) : bus;
 }
 
-static float cost_collnet_chain_bus_bw(const struct mock_inputs *in)
-{
-    const struct mock_graph *graph = mock_graph_of(in, NCCL_ALGO_COLLNET_CHAIN);
-
-    return (float)graph->n_channels * graph->bw_intra;
-}
-
 /* The bus bandwidth: NCCL's busBw before its conversion. */
 static float cost_bus_bw(const struct mock_inputs *in, int coll, int algo,
                          int proto)
 {
+    const struct mock_graph *graph = mock_graph_of(in, algo);
+    const float n = (float)graph->n_channels;
+
     switch (algo) {
     case NCCL_ALGO_RING:
         return cost_ring_bus_bw(in, proto);
@@ -235,78 +193,48 @@ static float cost_bus_bw(const struct mock_inputs *in, int coll, int algo,
     case NCCL_ALGO_NVLS_TREE:
         return cost_nvls_bus_bw(in, coll, algo);
     case NCCL_ALGO_PAT:
-        return cost_pat_bus_bw(in);
+        return (float)(n *
+                       (in->rules->slower_links ? cost_slower_bw(graph)
+                                                : cost_channel_bw(in, graph)) *
+                       in->rules->pat_share);
     case NCCL_ALGO_COLLNET_DIRECT:
         return cost_collnet_direct_bus_bw(in, coll);
     default:
-        return cost_collnet_chain_bus_bw(in);
+        return n * graph->bw_intra;
     }
-}
-
-static bool cost_gathers(int coll)
-{
-    return coll == ncclFuncAllGather || coll == ncclFuncReduceScatter;
-}
-
-/* Between nodes an allgather or reducescatter by CollNet Direct or NVLS needs
- * every GPU of a node as a head. */
-static bool cost_lacks_heads(const struct mock_inputs *in, int coll, int algo)
-{
-    bool is_collnet =
-        algo == NCCL_ALGO_COLLNET_DIRECT || algo == NCCL_ALGO_COLLNET_CHAIN;
-    bool counts =
-        cost_gathers(coll)
-            ? algo == NCCL_ALGO_COLLNET_DIRECT ||
-                  (algo == NCCL_ALGO_NVLS && in->rules->heads_for_nvls)
-            : is_collnet && in->rules->collnet_on_heads;
-
-    return counts && in->n_nodes > 1 && in->per_node > in->n_heads;
-}
-
-static bool cost_is_nvls(int algo)
-{
-    return algo == NCCL_ALGO_NVLS || algo == NCCL_ALGO_NVLS_TREE;
-}
-
-/* The ratio of algorithm bandwidth to bus bandwidth; rings apart. */
-static float cost_seen(const struct mock_inputs *in, int coll, int algo)
-{
-    if (cost_is_nvls(algo) && in->rules->nvls != MOCK_NVLS_EFFICIENCY)
-        return (float)(5.0 / 6.0);
-    return cost_gathers(coll) ? 1 : .5f;
-}
-
-static bool cost_is_like_ring(const struct mock_inputs *in, int coll, int algo)
-{
-    if (cost_is_nvls(algo))
-        return in->rules->nvls == MOCK_NVLS_EFFICIENCY && !cost_gathers(coll);
-    return algo == NCCL_ALGO_RING;
-}
-
-/* Of a ring: n ranks in so many steps. */
-static float cost_apply_steps(const struct mock_inputs *in, int coll, float bus)
-{
-    int n_steps = mock_ring_steps(coll, in->n_ranks);
-
-    if (in->rules->ratio_last)
-        return bus * (float)in->n_ranks / (float)n_steps;
-    return bus * (float)((1.0 * in->n_ranks) / n_steps);
 }
 
 float mock_bandwidth(const struct mock_inputs *in, int coll, int algo,
                      int proto)
 {
+    const struct mock_model_rules *rules = in->rules;
+    const bool is_nvls = algo == NCCL_ALGO_NVLS || algo == NCCL_ALGO_NVLS_TREE;
+    const bool is_efficiency = rules->nvls == MOCK_NVLS_EFFICIENCY;
+    const bool is_collnet =
+        algo == NCCL_ALGO_COLLNET_DIRECT || algo == NCCL_ALGO_COLLNET_CHAIN;
+    const bool gathers =
+        coll == ncclFuncAllGather || coll == ncclFuncReduceScatter;
+    /* between nodes some need every GPU of a node as a head */
+    const bool needs_heads =
+        gathers ? algo == NCCL_ALGO_COLLNET_DIRECT ||
+                      (algo == NCCL_ALGO_NVLS && rules->heads_for_nvls)
+                : is_collnet && rules->collnet_on_heads;
+    int n_steps = mock_ring_steps(coll, in->n_ranks);
     float bus;
 
-    if (cost_lacks_heads(in, coll, algo))
+    if (needs_heads && in->n_nodes > 1 && in->per_node > in->n_heads)
         return 0;
     bus = cost_bus_bw(in, coll, algo, proto);
-    if (cost_is_like_ring(in, coll, algo))
-        return cost_apply_steps(in, coll, bus);
-    if (cost_is_nvls(algo) && cost_gathers(coll) &&
-        !in->rules->scales_nvls_gathers)
+    /* the ratio of algorithm bandwidth to bus bandwidth: of rings by their
+     * steps */
+    if (is_nvls ? is_efficiency && !gathers : algo == NCCL_ALGO_RING)
+        return rules->ratio_last ? bus * (float)in->n_ranks / (float)n_steps
+                                 : bus * (float)((1.0 * in->n_ranks) / n_steps);
+    if (is_nvls && gathers && !rules->scales_nvls_gathers)
         return bus;
-    return bus * cost_seen(in, coll, algo);
+    if (is_nvls && !is_efficiency)
+        return bus * (float)(5.0 / 6.0);
+    return gathers ? bus : bus * .5f;
 }
 
 /* ---- latency ---- */
@@ -351,20 +279,6 @@ static struct steps cost_count_steps(const struct mock_inputs *in, int algo,
     return steps;
 }
 
-/* Broadcast and reduce: one step if all channels visit the GPUs in the same
- * order, else a step per rank, with Simple of the tree's latency. */
-static float cost_chain_latency(const struct mock_inputs *in, int coll,
-                                int proto)
-{
-    int hw = in->n_nodes == 1 ? cost_intra_hw(in, NCCL_ALGO_RING) : NCCL_HW_NET;
-    bool same = mock_graph_of(in, NCCL_ALGO_RING)->same_channels != 0;
-    bool like_tree = !same && proto == NCCL_PROTO_SIMPLE;
-    float step = cost_hw_latency(
-        in, hw, like_tree ? NCCL_ALGO_TREE : NCCL_ALGO_RING, proto);
-
-    return same ? step : (float)mock_ring_steps(coll, in->n_ranks) * step;
-}
-
 static float cost_ring_latency(const struct mock_inputs *in, int coll,
                                int proto)
 {
@@ -373,8 +287,18 @@ static float cost_ring_latency(const struct mock_inputs *in, int coll,
     int n_steps = mock_ring_steps(coll, in->n_ranks);
     int n_inter = in->n_nodes - 1;
 
-    if (coll == ncclFuncBroadcast || coll == ncclFuncReduce)
-        return cost_chain_latency(in, coll, proto);
+    /* One step if all channels visit the GPUs in the same order, else a step
+     * per rank, with Simple of the tree's latency. */
+    if (coll == ncclFuncBroadcast || coll == ncclFuncReduce) {
+        int hw =
+            in->n_nodes == 1 ? cost_intra_hw(in, NCCL_ALGO_RING) : NCCL_HW_NET;
+        bool same = mock_graph_of(in, NCCL_ALGO_RING)->same_channels != 0;
+        bool like_tree = !same && proto == NCCL_PROTO_SIMPLE;
+        float each = cost_hw_latency(
+            in, hw, like_tree ? NCCL_ALGO_TREE : NCCL_ALGO_RING, proto);
+
+        return same ? each : (float)n_steps * each;
+    }
     if (coll == ncclFuncAllReduce)
         n_inter = 2 * (in->rules->crosses_twice && in->n_nodes > 1 ? in->n_nodes
                                                                    : n_inter);
@@ -384,71 +308,36 @@ static float cost_ring_latency(const struct mock_inputs *in, int coll,
            (float)n_inter * step.inter;
 }
 
-static float cost_tree_latency(const struct mock_inputs *in, int proto)
-{
-    struct steps step = cost_count_steps(in, NCCL_ALGO_TREE, proto);
-
-    return 2 * ((float)(in->per_node - 1) * step.intra +
-                (float)mock_log2((size_t)in->n_nodes) * step.inter);
-}
-
-static float cost_collnet_chain_latency(const struct mock_inputs *in, int proto)
-{
-    struct steps step = cost_count_steps(in, NCCL_ALGO_COLLNET_CHAIN, proto);
-
-    return (float)(2 * (in->per_node - 1)) * step.intra + step.inter;
-}
-
-static double cost_collnet_direct_latency(const struct mock_inputs *in,
-                                          int proto)
-{
-    struct steps step = cost_count_steps(in, NCCL_ALGO_COLLNET_DIRECT, proto);
-    int others = in->per_node - 1;
-
-    return 2 * ((float)(others < 1 ? others : 1) * step.intra + others * 0.4) +
-           step.inter;
-}
-
-static float cost_nvls_latency(const struct mock_inputs *in, int algo,
-                               int proto)
-{
-    struct steps step = cost_count_steps(in, algo, proto);
-
-    if (algo == NCCL_ALGO_NVLS_TREE)
-        return step.intra +
-               (float)(2 * mock_log2((size_t)in->n_nodes)) * step.inter;
-    return in->n_nodes > 1 ? step.intra + step.inter : step.intra;
-}
-
-static double cost_pat_latency(const struct mock_inputs *in, float base,
-                               int proto)
-{
-    struct steps step = cost_count_steps(in, NCCL_ALGO_PAT, proto);
-    double waits = mock_log2((size_t)in->n_nodes) * (step.inter / 3.5);
-    double work = in->n_ranks * 2.8;
-
-    return in->rules->pat_base_first ? base + waits + work
-                                     : base + (waits + work);
-}
-
 float mock_latency(const struct mock_inputs *in, int coll, int algo, int proto)
 {
+    const struct steps step = cost_count_steps(in, algo, proto);
+    const int others = in->per_node - 1;
+    const int log2_nodes = mock_log2((size_t)in->n_nodes);
     float base = (float)in->constants->baseLatencies[algo][proto];
 
     switch (algo) {
     case NCCL_ALGO_RING:
         return base + cost_ring_latency(in, coll, proto);
     case NCCL_ALGO_TREE:
-        return base + cost_tree_latency(in, proto);
+        return base + 2 * ((float)others * step.intra +
+                           (float)log2_nodes * step.inter);
     case NCCL_ALGO_COLLNET_DIRECT:
-        return (float)(base + cost_collnet_direct_latency(in, proto));
+        return (float)(base +
+                       (2 * ((float)(others < 1 ? others : 1) * step.intra +
+                             others * 0.4) +
+                        step.inter));
     case NCCL_ALGO_COLLNET_CHAIN:
-        return base + cost_collnet_chain_latency(in, proto);
+        return base + ((float)(2 * others) * step.intra + step.inter);
     case NCCL_ALGO_NVLS: /* without its base latency, which NCCL drops */
-        return cost_nvls_latency(in, algo, proto);
+        return in->n_nodes > 1 ? step.intra + step.inter : step.intra;
     case NCCL_ALGO_NVLS_TREE:
-        return base + cost_nvls_latency(in, algo, proto);
-    default:
-        return (float)cost_pat_latency(in, base, proto);
+        return base + (step.intra + (float)(2 * log2_nodes) * step.inter);
+    default: {
+        double waits = log2_nodes * (step.inter / 3.5);
+        double work = in->n_ranks * 2.8;
+
+        return (float)(in->rules->pat_base_first ? base + waits + work
+                                                 : base + (waits + work));
+    }
     }
 }

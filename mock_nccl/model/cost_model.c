@@ -8,44 +8,6 @@
 
 /* ---- input of the formulas ---- */
 
-static int cost_model_compcap_index(const struct mock_model_rules *rules,
-                                    int compute_capability)
-{
-    if (compute_capability >= 100)
-        return rules->newest_compcap;
-    if (compute_capability >= 90)
-        return NCCL_HOPPER_COMPCAP_IDX;
-    return compute_capability >= 80 ? NCCL_AMPERE_COMPCAP_IDX
-                                    : NCCL_VOLTA_COMPCAP_IDX;
-}
-
-static int cost_model_get_scale(int n_nodes)
-{
-    if (n_nodes == 1)
-        return NCCL_TUNING_SCALE_1NODE;
-    return n_nodes == 2 ? NCCL_TUNING_SCALE_2NODES : NCCL_TUNING_SCALE_4NODES;
-}
-
-/* The graph whose heads send for the other GPUs of a node by CollNet. */
-static const struct mock_graph *
-cost_model_collnet_graph(const struct mock_model_rules *rules,
-                         const struct mock_machine_info *info,
-                         const struct mock_graphs *graphs)
-{
-    bool of_nvls = rules->nvls_heads && info->n_nvls_channels > 0;
-
-    return &graphs
-                ->graph[of_nvls ? MOCK_GRAPH_NVLS : MOCK_GRAPH_COLLNET_DIRECT];
-}
-
-static bool cost_model_has_collnet(const struct mock_model_rules *rules,
-                                   const struct mock_machine_info *info,
-                                   const struct mock_user_choice *choice)
-{
-    return choice->collnet &&
-           mock_within(info->n_ranks / info->n_nodes, rules->max_collnet_ranks);
-}
-
 static struct mock_inputs
 cost_model_get_inputs(const struct mock_machine_info *info,
                       const struct mock_graphs *graphs,
@@ -56,22 +18,32 @@ cost_model_get_inputs(const struct mock_machine_info *info,
     bool amd = strcmp(info->cpu_vendor, "amd") == 0;
     bool like_amd = amd || (rules->mixed_like_amd &&
                             strcmp(info->cpu_vendor, "mixed") == 0);
+    /* the heads of this graph send for the other GPUs of a node by CollNet */
+    bool of_nvls = rules->nvls_heads && info->n_nvls_channels > 0;
+    const struct mock_graph *heads =
+        &graphs->graph[of_nvls ? MOCK_GRAPH_NVLS : MOCK_GRAPH_COLLNET_DIRECT];
+    int compcap = info->compute_capability;
+    int per_node = info->n_ranks / info->n_nodes;
     struct mock_inputs in = {
         .rules = rules,
         .constants = constants,
         .graphs = graphs,
-        .compcap = info->compute_capability,
-        .compcap_index =
-            cost_model_compcap_index(rules, info->compute_capability),
-        .scale = cost_model_get_scale(info->n_nodes),
+        .compcap = compcap,
+        .compcap_index = compcap >= 100  ? rules->newest_compcap
+                         : compcap >= 90 ? NCCL_HOPPER_COMPCAP_IDX
+                         : compcap >= 80 ? NCCL_AMPERE_COMPCAP_IDX
+                                         : NCCL_VOLTA_COMPCAP_IDX,
+        .scale = info->n_nodes == 1   ? NCCL_TUNING_SCALE_1NODE
+                 : info->n_nodes == 2 ? NCCL_TUNING_SCALE_2NODES
+                                      : NCCL_TUNING_SCALE_4NODES,
         .n_ranks = info->n_ranks,
         .n_nodes = info->n_nodes,
-        .per_node = info->n_ranks / info->n_nodes,
+        .per_node = per_node,
         .nvls = info->n_nvls_channels > 0,
-        .collnet = cost_model_has_collnet(rules, info, choice),
-        .n_heads = cost_model_collnet_graph(rules, info, graphs)->n_heads,
-        .heads_chains =
-            cost_model_collnet_graph(rules, info, graphs)->heads_chains,
+        .collnet =
+            choice->collnet && mock_within(per_node, rules->max_collnet_ranks),
+        .n_heads = heads->n_heads,
+        .heads_chains = heads->heads_chains,
     };
 
     if (info->n_nodes == 1) {
@@ -85,63 +57,21 @@ cost_model_get_inputs(const struct mock_machine_info *info,
 
 /* ---- supported combinations ---- */
 
-/* PAT has one rank a node, or all of a node's are heads of NVLS. */
-static bool cost_model_has_pat(const struct mock_inputs *in)
-{
-    const struct mock_graph *nvls = mock_graph_of(in, NCCL_ALGO_NVLS);
-
-    if (!in->rules->pat || in->per_node == 1)
-        return in->rules->pat;
-    return in->rules->pat_by_nvls && in->nvls && in->n_nodes > 1 &&
-           nvls->n_channels == in->per_node;
-}
-
-/* Whether NCCL models the combination; it does not model broadcasts along a
- * tree, for example. */
-static bool cost_model_supports(const struct mock_inputs *in, int coll,
-                                int algo, int proto)
-{
-    if (algo == NCCL_ALGO_PAT && !cost_model_has_pat(in))
-        return false;
-    return mock_kernel_exists(coll, algo, proto);
-}
-
-static bool cost_model_ll128_is_known(const struct mock_inputs *in)
-{
-    const int *known = in->rules->ll128_on;
-
-    if (known == NULL)
-        return in->compcap >= 70;
-    while (*known != 0 && *known != in->compcap)
-        known++;
-    return *known != 0;
-}
-
 /* LL128 requires that stores of 128 bytes arrive whole, which some links do not
  * guarantee. */
 static bool cost_model_ll128_is_safe(const struct mock_inputs *in, int algo)
 {
     const struct mock_graph *graph = mock_graph_of(in, algo);
     enum mock_path farthest = in->compcap >= 90 ? MOCK_PATH_PXN : MOCK_PATH_PXB;
+    const int *known = in->rules->ll128_on;
 
-    return graph->type_inter <= farthest &&
-           graph->type_intra <= MOCK_PATH_NVB && cost_model_ll128_is_known(in);
-}
-
-static bool cost_model_is_there(const struct mock_inputs *in, int algo)
-{
-    switch (algo) {
-    case NCCL_ALGO_COLLNET_DIRECT:
-        return in->collnet;
-    case NCCL_ALGO_COLLNET_CHAIN:
-        return in->collnet && (!in->rules->chain_on_heads || in->heads_chains);
-    case NCCL_ALGO_NVLS:
-        return in->nvls && (in->collnet || in->n_nodes == 1);
-    case NCCL_ALGO_NVLS_TREE:
-        return in->nvls && in->n_nodes > 1;
-    default:
-        return true;
-    }
+    if (graph->type_inter > farthest || graph->type_intra > MOCK_PATH_NVB)
+        return false;
+    if (known == NULL)
+        return in->compcap >= 70;
+    while (*known != 0 && *known != in->compcap)
+        known++;
+    return *known != 0;
 }
 
 static bool cost_model_is_enabled(const struct mock_inputs *in,
@@ -154,7 +84,18 @@ static bool cost_model_is_enabled(const struct mock_inputs *in,
     if (choice->proto[coll][proto] == MOCK_USE_IF_SAFE &&
         !cost_model_ll128_is_safe(in, algo))
         return false;
-    return cost_model_is_there(in, algo);
+    switch (algo) {
+    case NCCL_ALGO_COLLNET_DIRECT:
+        return in->collnet;
+    case NCCL_ALGO_COLLNET_CHAIN:
+        return in->collnet && (!in->rules->chain_on_heads || in->heads_chains);
+    case NCCL_ALGO_NVLS:
+        return in->nvls && (in->collnet || in->n_nodes == 1);
+    case NCCL_ALGO_NVLS_TREE:
+        return in->nvls && in->n_nodes > 1;
+    default:
+        return true;
+    }
 }
 
 /* The effective user choice: without CollNet NCCL may ignore NCCL_ALGO if it
@@ -211,28 +152,6 @@ static void cost_model_set_threads(struct mock_model *model,
     model->thread_threshold[NCCL_ALGO_RING][NCCL_PROTO_LL] *= model->n_ranks;
 }
 
-static void cost_model_set_entry(struct mock_model *model,
-                                 const struct mock_inputs *in,
-                                 const struct mock_user_choice *choice,
-                                 int coll, int algo, int proto)
-{
-    if (!cost_model_supports(in, coll, algo, proto))
-        return;
-    model->latency[coll][algo][proto] = mock_latency(in, coll, algo, proto);
-    if (cost_model_is_enabled(in, choice, coll, algo, proto))
-        model->bandwidth[coll][algo][proto] =
-            mock_bandwidth(in, coll, algo, proto);
-}
-
-static bool cost_model_has_any(const struct mock_model *model, int coll)
-{
-    for (int a = 0; a < NCCL_NUM_ALGORITHMS; a++)
-        for (int p = 0; p < NCCL_NUM_PROTOCOLS; p++)
-            if (model->bandwidth[coll][a][p] != 0)
-                return true;
-    return false;
-}
-
 /* NCCL_ALGO does not apply to rings if it leaves nothing else. */
 static void
 cost_model_enable_ring_fallback(struct mock_model *model,
@@ -242,6 +161,9 @@ cost_model_enable_ring_fallback(struct mock_model *model,
     struct mock_user_choice any = *choice;
 
     for (int c = 0; c < NCCL_NUM_TUNED_FUNCS; c++) {
+        const float *all = model->bandwidth[c][0];
+        bool has_any = false;
+
         any.algo[c][NCCL_ALGO_RING] = MOCK_USE_YES;
         for (int p = 0; p < NCCL_NUM_PROTOCOLS; p++) {
             if (in->rules->ring_keeps_protocols)
@@ -250,19 +172,12 @@ cost_model_enable_ring_fallback(struct mock_model *model,
                 model->ring_backup[c][p] =
                     mock_bandwidth(in, c, NCCL_ALGO_RING, p);
         }
-        if (!cost_model_has_any(model, c))
+        for (int i = 0; i < NCCL_NUM_ALGORITHMS * NCCL_NUM_PROTOCOLS; i++)
+            has_any |= all[i] != 0;
+        if (!has_any)
             memcpy(model->bandwidth[c][NCCL_ALGO_RING], model->ring_backup[c],
                    sizeof(model->ring_backup[c]));
     }
-}
-
-/* A list of algorithms, which has no symmetric kernel. */
-static bool cost_model_is_listed(const struct mock_user_choice *user, int coll)
-{
-    for (int a = 0; a < NCCL_NUM_ALGORITHMS; a++)
-        if (user->algo[coll][a] == MOCK_USE_NO)
-            return true;
-    return false;
 }
 
 void mock_model_build(struct mock_model *model,
@@ -275,6 +190,12 @@ void mock_model_build(struct mock_model *model,
     const struct mock_inputs in =
         cost_model_get_inputs(info, graphs, rules, constants, user);
     const struct mock_user_choice choice = cost_model_apply_choice(&in, user);
+    /* PAT has one rank a node, or all of a node's are heads of NVLS */
+    const bool has_pat =
+        rules->pat &&
+        (in.per_node == 1 ||
+         (rules->pat_by_nvls && in.nvls && in.n_nodes > 1 &&
+          graphs->graph[MOCK_GRAPH_NVLS].n_channels == in.per_node));
 
     memset(model, 0, sizeof(*model));
     model->rules = rules;
@@ -298,15 +219,23 @@ void mock_model_build(struct mock_model *model,
     model->collnet = in.collnet;
     mock_set_nvls_chunks(model, &graphs->graph[MOCK_GRAPH_NVLS]);
     cost_model_set_threads(model, &graphs->graph[MOCK_GRAPH_RING]);
+    /* a list of algorithms has no symmetric kernel */
     for (int c = 0; c < NCCL_NUM_TUNED_FUNCS; c++)
-        model->no_symmetric[c] =
-            rules->symmetric_by_algo && cost_model_is_listed(user, c);
+        for (int a = 0; a < NCCL_NUM_ALGORITHMS; a++)
+            model->no_symmetric[c] |=
+                rules->symmetric_by_algo && user->algo[c][a] == MOCK_USE_NO;
     if (info->n_ranks == 1)
         return; /* NCCL never uses the others */
     for (int c = 0; c < NCCL_NUM_TUNED_FUNCS; c++)
         for (int a = 0; a < NCCL_NUM_ALGORITHMS; a++)
-            for (int p = 0; p < NCCL_NUM_PROTOCOLS; p++)
-                cost_model_set_entry(model, &in, &choice, c, a, p);
+            for (int p = 0; p < NCCL_NUM_PROTOCOLS; p++) {
+                if (!mock_kernel_exists(c, a, p) ||
+                    (a == NCCL_ALGO_PAT && !has_pat))
+                    continue;
+                model->latency[c][a][p] = mock_latency(&in, c, a, p);
+                if (cost_model_is_enabled(&in, &choice, c, a, p))
+                    model->bandwidth[c][a][p] = mock_bandwidth(&in, c, a, p);
+            }
     if (rules->ring_backup)
         cost_model_enable_ring_fallback(model, &in, &choice);
 }
