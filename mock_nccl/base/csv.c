@@ -76,22 +76,6 @@ static ncclResult_t csv_split(struct mock_csv *csv)
     }
 }
 
-static ncclResult_t csv_place_column(struct mock_csv *csv, int field)
-{
-    const char *name = csv->fields[field];
-    int column = 0;
-
-    while (column < csv->n_columns &&
-           strcmp(csv->columns[column].name, name) != 0)
-        column++;
-    if (column == csv->n_columns)
-        return mock_csv_fail(csv, csv->n_line, "unknown column '%s'", name);
-    if (csv->place[column] >= 0)
-        return mock_csv_fail(csv, csv->n_line, "two columns '%s'", name);
-    csv->place[column] = field;
-    return ncclSuccess;
-}
-
 static ncclResult_t csv_read_header(struct mock_csv *csv)
 {
     ncclResult_t rc;
@@ -103,8 +87,18 @@ static ncclResult_t csv_read_header(struct mock_csv *csv)
     csv->n_header = csv->n_fields;
     for (int c = 0; c < csv->n_columns; c++)
         csv->place[c] = -1;
-    for (int f = 0; rc == ncclSuccess && f < csv->n_fields; f++)
-        rc = csv_place_column(csv, f);
+    for (int f = 0; rc == ncclSuccess && f < csv->n_fields; f++) {
+        const char *name = csv->fields[f];
+        int c = 0;
+
+        while (c < csv->n_columns && strcmp(csv->columns[c].name, name) != 0)
+            c++;
+        if (c == csv->n_columns)
+            return mock_csv_fail(csv, csv->n_line, "unknown column '%s'", name);
+        if (csv->place[c] >= 0)
+            return mock_csv_fail(csv, csv->n_line, "two columns '%s'", name);
+        csv->place[c] = f;
+    }
     for (int c = 0; rc == ncclSuccess && c < csv->n_columns; c++)
         if (csv->place[c] < 0 && !csv->columns[c].optional)
             rc = mock_csv_fail(csv, csv->n_line, "no column '%s'",
@@ -188,95 +182,43 @@ static ncclResult_t csv_get_text(const struct mock_csv *csv, int field,
     return ncclSuccess;
 }
 
-static ncclResult_t csv_get_int(const struct mock_csv *csv, int field,
-                                long long *number_ret)
-{
-    const struct mock_field *column = &csv->columns[field];
-    const char *text;
-    char *end;
-    long long number;
-    ncclResult_t rc = csv_get_text(csv, field, &text);
-
-    if (rc != ncclSuccess)
-        return rc;
-    errno = 0;
-    number = strtoll(text, &end, 10);
-    if (!isdigit((unsigned char)text[0]) || *end != '\0' || errno != 0 ||
-        number < column->min || number > column->max)
-        return mock_csv_fail(csv, csv->n_line,
-                             "column '%s': '%s' is not a whole number from "
-                             "%lld to %lld",
-                             column->name, text, column->min, column->max);
-    *number_ret = number;
-    return ncclSuccess;
-}
-
-static ncclResult_t csv_get_time(const struct mock_csv *csv, int field,
-                                 double *number_ret)
-{
-    const char *text;
-    char *end;
-    double number;
-    ncclResult_t rc = csv_get_text(csv, field, &text);
-
-    if (rc != ncclSuccess)
-        return rc;
-    number = strtod(text, &end);
-    if (!isdigit((unsigned char)text[0]) || *end != '\0' || !isfinite(number) ||
-        number <= 0)
-        return mock_csv_fail(csv, csv->n_line,
-                             "column '%s': '%s' is not a number above 0",
-                             csv->columns[field].name, text);
-    *number_ret = number;
-    return ncclSuccess;
-}
-
-/* "a, b, c" */
-static void csv_join(const struct mock_words *list, const char *extra,
-                     char *text, size_t size)
-{
-    size_t used = 0;
-
-    for (int i = 0; i < list->n_words && used < size; i++)
-        used += (size_t)snprintf(text + used, size - used, "%s%s",
-                                 i > 0 ? ", " : "", list->words[i]);
-    if (extra != NULL && used < size)
-        snprintf(text + used, size - used, ", %s", extra);
-}
-
 ncclResult_t mock_csv_word(const struct mock_csv *csv, int field,
                            int *number_ret)
 {
     const struct mock_field *column = &csv->columns[field];
     const char *text;
-    char all[256];
+    char all[256] = ""; /* "a, b, c" */
+    size_t used = 0;
     ncclResult_t rc = csv_get_text(csv, field, &text);
     int number;
 
     if (rc != ncclSuccess)
         return rc;
     number = mock_word_find(column->words, text);
-    if (number < 0 &&
-        (column->extra == NULL || strcmp(text, column->extra) != 0)) {
-        csv_join(column->words, column->extra, all, sizeof(all));
-        return mock_csv_fail(csv, csv->n_line,
-                             "column '%s': '%s' is none of %s", column->name,
-                             text, all);
+    if (number >= 0 ||
+        (column->extra != NULL && strcmp(text, column->extra) == 0)) {
+        *number_ret = number;
+        return ncclSuccess;
     }
-    *number_ret = number;
-    return ncclSuccess;
+    for (int i = 0; i < column->words->n_words && used < sizeof(all); i++)
+        used += (size_t)snprintf(all + used, sizeof(all) - used, "%s%s",
+                                 i > 0 ? ", " : "", column->words->words[i]);
+    if (column->extra != NULL && used < sizeof(all))
+        snprintf(all + used, sizeof(all) - used, ", %s", column->extra);
+    return mock_csv_fail(csv, csv->n_line, "column '%s': '%s' is none of %s",
+                         column->name, text, all);
 }
 
-static ncclResult_t csv_copy_text(const struct mock_csv *csv, int field,
+static ncclResult_t csv_read_text(const struct mock_csv *csv, int field,
                                   char *text_ret)
 {
     const struct mock_field *column = &csv->columns[field];
-    const char *text;
+    const char *text = csv->fields[csv->place[field]];
     int number;
-    ncclResult_t rc = column->words != NULL ? mock_csv_word(csv, field, &number)
-                                            : ncclSuccess;
+    ncclResult_t rc = ncclSuccess;
 
-    text = csv->fields[csv->place[field]];
+    if (column->words != NULL)
+        rc = mock_csv_word(csv, field, &number);
     if (rc == ncclSuccess && column->min > 0)
         rc = csv_get_text(csv, field, &text);
     if (rc != ncclSuccess)
@@ -289,39 +231,61 @@ static ncclResult_t csv_copy_text(const struct mock_csv *csv, int field,
     return ncclSuccess;
 }
 
-static ncclResult_t csv_read_field(const struct mock_csv *csv, int field,
-                                   void *at)
+/* Reads a number into the member, which is at 'at'. */
+static ncclResult_t csv_read_number(const struct mock_csv *csv, int field,
+                                    void *at)
 {
     const struct mock_field *column = &csv->columns[field];
-    long long number = 0;
-    ncclResult_t rc = ncclSuccess;
+    const char *text;
+    char *end;
+    long long whole = 0;
+    double time = 0;
+    ncclResult_t rc = csv_get_text(csv, field, &text);
 
-    switch (column->kind) {
-    case MOCK_FIELD_TEXT:
-        return csv_copy_text(csv, field, at);
-    case MOCK_FIELD_WORD:
-        return mock_csv_word(csv, field, at);
-    case MOCK_FIELD_TIME:
-        return csv_get_time(csv, field, at);
-    case MOCK_FIELD_INT:
-    case MOCK_FIELD_SIZE:
-        rc = csv_get_int(csv, field, &number);
-        if (rc == ncclSuccess && column->kind == MOCK_FIELD_INT)
-            *(int *)at = (int)number;
-        else if (rc == ncclSuccess)
-            *(size_t *)at = (size_t)number;
+    if (rc != ncclSuccess)
         return rc;
-    default:
-        return rc;
-    }
+    errno = 0;
+    if (column->kind == MOCK_FIELD_TIME)
+        time = strtod(text, &end);
+    else
+        whole = strtoll(text, &end, 10);
+    if (column->kind == MOCK_FIELD_TIME &&
+        (!isdigit((unsigned char)text[0]) || *end != '\0' || !isfinite(time) ||
+         time <= 0))
+        return mock_csv_fail(csv, csv->n_line,
+                             "column '%s': '%s' is not a number above 0",
+                             column->name, text);
+    if (column->kind != MOCK_FIELD_TIME &&
+        (!isdigit((unsigned char)text[0]) || *end != '\0' || errno != 0 ||
+         whole < column->min || whole > column->max))
+        return mock_csv_fail(csv, csv->n_line,
+                             "column '%s': '%s' is not a whole number from "
+                             "%lld to %lld",
+                             column->name, text, column->min, column->max);
+    if (column->kind == MOCK_FIELD_TIME)
+        *(double *)at = time;
+    else if (column->kind == MOCK_FIELD_INT)
+        *(int *)at = (int)whole;
+    else
+        *(size_t *)at = (size_t)whole;
+    return ncclSuccess;
 }
 
 ncclResult_t mock_csv_read(const struct mock_csv *csv, void *row)
 {
     ncclResult_t rc = ncclSuccess;
 
-    for (int f = 0; f < csv->n_columns && rc == ncclSuccess; f++)
-        if (mock_csv_has(csv, f))
-            rc = csv_read_field(csv, f, (char *)row + csv->columns[f].at);
+    for (int f = 0; f < csv->n_columns && rc == ncclSuccess; f++) {
+        void *at = (char *)row + csv->columns[f].at;
+
+        if (!mock_csv_has(csv, f) || csv->columns[f].kind == MOCK_FIELD_OTHER)
+            continue;
+        if (csv->columns[f].kind == MOCK_FIELD_TEXT)
+            rc = csv_read_text(csv, f, at);
+        else if (csv->columns[f].kind == MOCK_FIELD_WORD)
+            rc = mock_csv_word(csv, f, at);
+        else
+            rc = csv_read_number(csv, f, at);
+    }
     return rc;
 }

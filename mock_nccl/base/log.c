@@ -65,16 +65,6 @@ void mock_log(ncclDebugLogLevel level, unsigned long flags, const char *file,
 
 /* ---- texts with blanks ---- */
 
-static const char *log_find(const struct mock_blank *blanks, size_t n,
-                            const char *word, size_t len)
-{
-    for (size_t i = 0; i < n; i++)
-        if (strlen(blanks[i].word) == len &&
-            memcmp(blanks[i].word, word, len) == 0)
-            return blanks[i].text;
-    return "?";
-}
-
 void mock_fill(char *line_ret, size_t size, const char *text,
                const struct mock_blank *blanks, size_t n)
 {
@@ -83,6 +73,7 @@ void mock_fill(char *line_ret, size_t size, const char *text,
     line_ret[0] = '\0';
     while (*text != '\0' && used < size) {
         size_t len = strcspn(text, "<");
+        const char *word;
 
         used += (size_t)snprintf(line_ret + used, size - used, "%.*s", (int)len,
                                  text);
@@ -90,8 +81,12 @@ void mock_fill(char *line_ret, size_t size, const char *text,
         if (*text == '\0' || used >= size)
             break;
         len = strcspn(++text, ">");
-        used += (size_t)snprintf(line_ret + used, size - used, "%s",
-                                 log_find(blanks, n, text, len));
+        word = "?";
+        for (size_t i = 0; i < n; i++)
+            if (strlen(blanks[i].word) == len &&
+                memcmp(blanks[i].word, text, len) == 0)
+                word = blanks[i].text;
+        used += (size_t)snprintf(line_ret + used, size - used, "%s", word);
         text += len + 1;
     }
 }

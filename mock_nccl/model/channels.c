@@ -6,15 +6,6 @@
 
 enum { CELL_ALIGN = 16 };
 
-/* The bytes that justify 'n' channels. NCCL's product is an int, and overflows:
- * for 16 channels of a ring with LL, whose threshold grows with the ranks, from
- * 32,768 ranks on. A negative product then compares as a huge size_t. */
-static size_t channels_count_worth(int n, int n_threads, int threshold)
-{
-    return (size_t)(int)((unsigned)n * (unsigned)n_threads *
-                         (unsigned)threshold);
-}
-
 bool mock_pat_is_by_nvls(const struct mock_model *model)
 {
     return model->n_nodes != model->n_ranks;
@@ -86,7 +77,12 @@ int mock_default_channels(const struct mock_model *model, int algo, int proto,
         return model->rules->pat_by_nvls_channels || model->n_nvls_channels < n
                    ? model->n_nvls_channels
                    : n;
-    while (n >= 2 && n_bytes < channels_count_worth(n, n_threads, threshold))
+    /* Fewer channels if the bytes do not justify them. NCCL's product is an
+     * int, and overflows: for 16 channels of a ring with LL, whose threshold
+     * grows with the ranks, from 32,768 ranks on. A negative product then
+     * compares as a huge size_t. */
+    while (n >= 2 && n_bytes < (size_t)(int)((unsigned)n * (unsigned)n_threads *
+                                             (unsigned)threshold))
         n--;
     return n;
 }
@@ -101,11 +97,6 @@ int mock_channel_field(int n_channels)
 static size_t channels_div_up(size_t a, size_t b)
 {
     return (a + b - 1) / b;
-}
-
-static size_t channels_max_size(size_t a, size_t b)
-{
-    return a > b ? a : b;
 }
 
 static size_t channels_min_size(size_t a, size_t b)
@@ -176,37 +167,19 @@ size_t mock_share_bytes(const struct mock_model *model, int coll,
 
 /* ---- channels that a group shares ---- */
 
-/* The channels that NCCL has set up for the kind. */
-static int channels_limit(const struct mock_model *model, enum mock_kind kind)
+struct mock_lane mock_lane_of(const struct mock_model *model, int algo)
 {
+    enum mock_kind kind = mock_kind_of(model, algo);
     bool has_more = kind == MOCK_KIND_COLLNET_NVLS &&
                     !model->rules->nvls_within_channels &&
                     model->n_nvls_channels > model->n_channels;
 
-    return kind == MOCK_KIND_NVLS || has_more ? model->n_nvls_channels
-                                              : model->n_channels;
-}
-
-struct mock_lane mock_lane_of(const struct mock_model *model, int algo)
-{
-    enum mock_kind kind = mock_kind_of(model, algo);
-
+    /* as many as NCCL has set up for the kind */
     return (struct mock_lane){
         .alone = kind >= MOCK_KIND_COLLNET,
-        .limit = channels_limit(model, kind),
+        .limit = kind == MOCK_KIND_NVLS || has_more ? model->n_nvls_channels
+                                                    : model->n_channels,
     };
-}
-
-/* NCCL divides a size_t by the int, so a negative count divides like a huge
- * one. */
-static size_t channels_channel_share(const struct mock_lane *lane,
-                                     const struct mock_model_rules *rules)
-{
-    size_t share = lane->traffic / (size_t)lane->max_channels;
-
-    if (rules->fills_channels)
-        return channels_div_up(share, CELL_ALIGN) * CELL_ALIGN;
-    return channels_max_size(rules->min_traffic, share);
 }
 
 void mock_lane_add(struct mock_lane *lane, const struct mock_model *model,
@@ -219,16 +192,24 @@ void mock_lane_add(struct mock_lane *lane, const struct mock_model *model,
         s.count * s.element_size * channels_traffic_per_byte(model, work);
     int n = lane->max_channels + max_channels;
 
-    lane->traffic += rules->fine_cells
+    lane->traffic += rules->fine_cells || traffic > rules->min_traffic
                          ? traffic
-                         : channels_max_size(rules->min_traffic, traffic);
+                         : rules->min_traffic;
     if (lane->alone) {
         lane->max_channels = max_channels;
         return;
     }
     lane->max_channels = n < lane->limit ? n : lane->limit;
-    if (lane->max_channels != 0)
-        lane->per_channel = channels_channel_share(lane, rules);
+    if (lane->max_channels == 0)
+        return;
+    /* NCCL divides a size_t by the int, so a negative count divides like a huge
+     * one */
+    lane->per_channel = lane->traffic / (size_t)lane->max_channels;
+    if (rules->fills_channels)
+        lane->per_channel =
+            channels_div_up(lane->per_channel, CELL_ALIGN) * CELL_ALIGN;
+    else if (lane->per_channel < rules->min_traffic)
+        lane->per_channel = rules->min_traffic;
 }
 
 /* The collective in cells: a channel's part is a whole number of them. */
@@ -239,25 +220,6 @@ struct cells {
     bool whole;      /* up to 2.22 the first channel gets only cells that fit
                         into its free room; later also one that does not */
 };
-
-static struct cells channels_cut(const struct mock_model_rules *rules,
-                                 size_t n_bytes, size_t per_byte,
-                                 size_t element_size)
-{
-    size_t size =
-        rules->fine_cells
-            ? CELL_ALIGN
-            : channels_div_up(channels_div_up(rules->min_traffic, per_byte),
-                              CELL_ALIGN) *
-                  CELL_ALIGN;
-
-    return (struct cells){
-        .n = channels_div_up(n_bytes, size),
-        .elements = size / element_size,
-        .traffic = size * per_byte,
-        .whole = rules->fine_cells,
-    };
-}
 
 /* Cells of the first channel, of each of 'n_mid' middle ones, and of the last.
  */
@@ -301,87 +263,67 @@ static struct deal channels_deal_cells(const struct mock_lane *lane,
     return d;
 }
 
-/* No cell fits on the first channel: the collective begins on the next one. */
-static void channels_skip_channel(struct mock_lane *lane, struct deal *d)
+void mock_schedule(struct mock_lane *lane, const struct mock_model *model,
+                   const struct mock_work *work,
+                   struct mock_schedule *schedule_ret)
 {
-    lane->channel++;
-    if (d->n_mid == 0) {
-        d->lo = d->hi;
-        d->hi = 0;
-    } else {
-        d->lo = d->mid;
-        d->n_mid--;
-    }
-}
+    const struct mock_model_rules *rules = model->rules;
+    const struct share share =
+        channels_share_of(model, work->coll, work->n_bytes, work->element_size);
+    const size_t per_byte = channels_traffic_per_byte(model, work);
+    size_t size =
+        rules->fine_cells ? 1 : channels_div_up(rules->min_traffic, per_byte);
+    struct cells cells;
+    struct deal d;
 
-static void channels_take(struct mock_lane *lane, const struct deal *d,
-                          size_t cell_traffic)
-{
-    int n_channels = 1 + (int)d->n_mid + (d->hi != 0);
-
-    if (d->hi != 0) {
-        lane->channel += n_channels - 1;
-        lane->used = d->hi * cell_traffic;
-    } else if (d->n_mid != 0) {
-        lane->channel += n_channels;
-        lane->used = 0;
-    } else {
-        lane->used += d->lo * cell_traffic;
-    }
-    if (lane->used >= lane->per_channel && lane->channel + 1 != lane->limit) {
-        lane->channel++;
-        lane->used = 0;
-    }
-}
-
-/* With CollNet a collective is on all its channels, from the first one, and is
- * not divided into parts. */
-static void channels_schedule_alone(const struct mock_lane *lane,
-                                    const struct share *share,
-                                    struct mock_schedule *schedule_ret)
-{
+    /* with CollNet a collective is on all its channels, from the first one, and
+     * is not divided into parts */
     *schedule_ret = (struct mock_schedule){
         .n_channels = lane->max_channels,
         .n_together = lane->max_channels,
-        .element_bytes = share->element_size * share->n_sides,
-        .lo = share->count,
+        .element_bytes = share.element_size * share.n_sides,
+        .lo = share.count,
     };
-}
-
-static void channels_schedule_shared(struct mock_lane *lane,
-                                     const struct mock_model *model,
-                                     const struct mock_work *work,
-                                     const struct share *share,
-                                     struct mock_schedule *schedule_ret)
-{
-    struct cells cells = channels_cut(
-        model->rules, share->count * share->element_size,
-        channels_traffic_per_byte(model, work), share->element_size);
-    size_t surplus = cells.n * cells.elements - share->count;
-    struct deal d = channels_deal_cells(lane, &cells);
-
-    if (d.lo == 0)
-        channels_skip_channel(lane, &d);
+    if (lane->alone)
+        return;
+    size = channels_div_up(size, CELL_ALIGN) * CELL_ALIGN;
+    cells = (struct cells){
+        .n = channels_div_up(share.count * share.element_size, size),
+        .elements = size / share.element_size,
+        .traffic = size * per_byte,
+        .whole = rules->fine_cells,
+    };
+    d = channels_deal_cells(lane, &cells);
+    if (d.lo == 0) { /* none fits: the collective begins on the next channel */
+        lane->channel++;
+        if (d.n_mid == 0) {
+            d.lo = d.hi;
+            d.hi = 0;
+        } else {
+            d.lo = d.mid;
+            d.n_mid--;
+        }
+    }
     schedule_ret->first = lane->channel;
     schedule_ret->n_channels = 1 + (int)d.n_mid + (d.hi != 0);
     schedule_ret->n_together = 1;
     schedule_ret->lo = d.lo * cells.elements;
     schedule_ret->mid = d.n_mid != 0 ? d.mid * cells.elements : 0;
     schedule_ret->hi = d.hi * cells.elements;
-    *(d.hi != 0 ? &schedule_ret->hi : &schedule_ret->lo) -= surplus;
-    schedule_ret->element_bytes = share->element_size * share->n_sides;
-    channels_take(lane, &d, cells.traffic);
-}
-
-void mock_schedule(struct mock_lane *lane, const struct mock_model *model,
-                   const struct mock_work *work,
-                   struct mock_schedule *schedule_ret)
-{
-    struct share share =
-        channels_share_of(model, work->coll, work->n_bytes, work->element_size);
-
-    if (lane->alone)
-        channels_schedule_alone(lane, &share, schedule_ret);
-    else
-        channels_schedule_shared(lane, model, work, &share, schedule_ret);
+    *(d.hi != 0 ? &schedule_ret->hi : &schedule_ret->lo) -=
+        cells.n * cells.elements - share.count;
+    /* the rest of the last channel is left for others */
+    if (d.hi != 0) {
+        lane->channel += schedule_ret->n_channels - 1;
+        lane->used = d.hi * cells.traffic;
+    } else if (d.n_mid != 0) {
+        lane->channel += schedule_ret->n_channels;
+        lane->used = 0;
+    } else {
+        lane->used += d.lo * cells.traffic;
+    }
+    if (lane->used >= lane->per_channel && lane->channel + 1 != lane->limit) {
+        lane->channel++;
+        lane->used = 0;
+    }
 }

@@ -3,34 +3,12 @@
 #include "model/cost_formulas.h"
 
 enum {
-    N_STEPS = 8, /* number of steps of a buffer */
-    LL_BUFFER = 512 << 10,
-    LL128_BUFFER = 4915200,
+    N_STEPS = 8,            /* number of steps of a buffer */
+    LL_BUFFER = 512 << 10,  /* half of each line of 16 bytes is flags */
+    LL128_BUFFER = 4915200, /* one word of 8 bytes in 16 is a flag */
     SIMPLE_BUFFER = 4 << 20,
     KIB = 1 << 10,
 };
-
-/* chunkSteps: a ring with Simple moves half a buffer at a time, except in a
- * broadcast or a reduce. */
-static size_t chunk_count_steps(const struct mock_work *work)
-{
-    bool pipelined =
-        work->coll != ncclFuncBroadcast && work->coll != ncclFuncReduce;
-
-    return work->algo == NCCL_ALGO_RING && pipelined ? N_STEPS / 2 : 1;
-}
-
-static size_t chunk_get_buffer(const struct mock_work *work)
-{
-    switch (work->proto) {
-    case NCCL_PROTO_LL: /* half of each line of 16 bytes is flags */
-        return LL_BUFFER / N_STEPS / 2;
-    case NCCL_PROTO_LL128: /* one word of 8 bytes in 16 is a flag */
-        return LL128_BUFFER / N_STEPS / 16 * 15;
-    default:
-        return SIMPLE_BUFFER / N_STEPS * chunk_count_steps(work);
-    }
-}
 
 /* ---- NVLS ---- */
 
@@ -82,32 +60,6 @@ static size_t chunk_step_down(const struct step *steps, int n, size_t n_bytes,
     return chunk;
 }
 
-static size_t chunk_get_nvls(const struct mock_model *model, size_t at_once,
-                             size_t n_bytes)
-{
-    static const struct step steps[] = {
-        {64, 64 * KIB}, {8, 32 * KIB}, {2, 16 * KIB}};
-    bool slow =
-        model->n_nodes > 1 &&
-        model->bandwidth[ncclFuncAllReduce][NCCL_ALGO_NVLS][NCCL_PROTO_SIMPLE] <
-            150;
-
-    return chunk_step_down(steps, 3, n_bytes, at_once,
-                           slow ? 32 * KIB : model->nvls_chunk);
-}
-
-static size_t chunk_get_nvls_tree(const struct mock_model *model,
-                                  size_t at_once, size_t n_bytes)
-{
-    static const struct step steps[] = {
-        {32, 256 * KIB}, {16, 128 * KIB}, {4, 64 * KIB}, {1, 32 * KIB}};
-    size_t chunk = model->nvls_chunk < model->nvls_tree_chunk
-                       ? model->nvls_chunk
-                       : model->nvls_tree_chunk;
-
-    return chunk_step_down(steps, 4, n_bytes, at_once, chunk);
-}
-
 /* ---- others ---- */
 
 /* Halves the chunk while it is above 'least' and each of 'at_once' has fewer
@@ -118,19 +70,6 @@ static size_t chunk_halve(size_t chunk, size_t least, float n_chunks,
     while ((float)(n_bytes / (at_once * chunk)) < n_chunks && chunk > least)
         chunk /= 2;
     return chunk;
-}
-
-static size_t chunk_get_tree_ll128(const struct mock_model *model,
-                                   size_t at_once, size_t n_bytes, size_t chunk)
-{
-    float per_node = (float)model->n_ranks / (float)model->n_nodes;
-    float n_steps =
-        (float)(1 + mock_log2((size_t)model->n_nodes) + 0.1 * per_node);
-
-    chunk = chunk_halve(chunk, 128 * KIB, n_steps * 64 / per_node, at_once,
-                        n_bytes);
-    return chunk_halve(chunk, 32 * KIB, n_steps * 16 / per_node, at_once,
-                       n_bytes);
 }
 
 /* 'depth' is NCCL's: 2 for CollNet Direct, 1 with one GPU per node, and the
@@ -145,44 +84,68 @@ static size_t chunk_get_collnet(size_t chunk, int depth, int last,
                        n_bytes);
 }
 
-static size_t chunk_get_pat(int coll, size_t at_once, size_t n_bytes,
-                            size_t chunk)
-{
-    size_t n_chunks = coll == ncclFuncAllGather ? 32 : 16;
-
-    while (chunk * at_once * n_chunks > n_bytes && chunk > 64 * KIB)
-        chunk /= 2;
-    return chunk;
-}
-
 size_t mock_default_chunk(const struct mock_model *model,
                           const struct mock_work *work, int n_channels,
                           size_t n_bytes, size_t *max_ret)
 {
+    static const struct step nvls[] = {
+        {64, 64 * KIB}, {8, 32 * KIB}, {2, 16 * KIB}};
+    static const struct step nvls_tree[] = {
+        {32, 256 * KIB}, {16, 128 * KIB}, {4, 64 * KIB}, {1, 32 * KIB}};
+    static const size_t buffers[] = {
+        [NCCL_PROTO_LL] = LL_BUFFER / N_STEPS / 2,
+        [NCCL_PROTO_LL128] = LL128_BUFFER / N_STEPS / 16 * 15,
+        [NCCL_PROTO_SIMPLE] = SIMPLE_BUFFER / N_STEPS,
+    };
+    const float per_node = (float)model->n_ranks / (float)model->n_nodes;
+    const bool reduces_ring =
+        work->algo == NCCL_ALGO_RING && work->proto == NCCL_PROTO_SIMPLE &&
+        work->coll != ncclFuncBroadcast && work->coll != ncclFuncReduce;
     size_t n = (size_t)n_channels;
-    size_t max = chunk_get_buffer(work);
-    int per_node = model->n_ranks / model->n_nodes;
+    size_t n_chunks = work->coll == ncclFuncAllGather ? 32 : 16;
+    /* chunkSteps: a ring with Simple moves half a buffer at a time, except in a
+     * broadcast or a reduce */
+    size_t chunk = buffers[work->proto] * (reduces_ring ? N_STEPS / 2 : 1);
+    int depth = model->n_ranks / model->n_nodes == 1 ? 1 : 2;
+    float n_steps;
 
-    *max_ret = max;
+    *max_ret = chunk;
     switch (work->algo) {
     case NCCL_ALGO_NVLS:
-        return chunk_get_nvls(model, n * (size_t)model->n_nvls_heads, n_bytes);
+        return chunk_step_down(
+            nvls, 3, n_bytes, n * (size_t)model->n_nvls_heads,
+            model->n_nodes > 1 &&
+                    model->bandwidth[ncclFuncAllReduce][NCCL_ALGO_NVLS]
+                                    [NCCL_PROTO_SIMPLE] < 150
+                ? 32 * KIB
+                : model->nvls_chunk);
     case NCCL_ALGO_NVLS_TREE:
-        return chunk_get_nvls_tree(model, n * (size_t)model->n_nvls_heads,
-                                   n_bytes);
+        return chunk_step_down(nvls_tree, 4, n_bytes,
+                               n * (size_t)model->n_nvls_heads,
+                               model->nvls_chunk < model->nvls_tree_chunk
+                                   ? model->nvls_chunk
+                                   : model->nvls_tree_chunk);
     case NCCL_ALGO_COLLNET_DIRECT:
-        return chunk_get_collnet(max, per_node == 1 ? 1 : 2, 8,
+        return chunk_get_collnet(chunk, depth, 8,
                                  n * (size_t)model->n_collnet_heads, n_bytes);
     case NCCL_ALGO_COLLNET_CHAIN:
-        return chunk_get_collnet(256 * KIB, per_node, 1, n, n_bytes);
+        return chunk_get_collnet(256 * KIB, model->n_ranks / model->n_nodes, 1,
+                                 n, n_bytes);
     case NCCL_ALGO_PAT:
-        return chunk_get_pat(work->coll, n, n_bytes, max);
+        while (chunk * n * n_chunks > n_bytes && chunk > 64 * KIB)
+            chunk /= 2;
+        return chunk;
     case NCCL_ALGO_TREE:
-        return work->proto == NCCL_PROTO_LL128
-                   ? chunk_get_tree_ll128(model, n, n_bytes, max)
-                   : max;
+        if (work->proto != NCCL_PROTO_LL128)
+            return chunk;
+        n_steps =
+            (float)(1 + mock_log2((size_t)model->n_nodes) + 0.1 * per_node);
+        chunk =
+            chunk_halve(chunk, 128 * KIB, n_steps * 64 / per_node, n, n_bytes);
+        return chunk_halve(chunk, 32 * KIB, n_steps * 16 / per_node, n,
+                           n_bytes);
     default:
-        return max;
+        return chunk;
     }
 }
 

@@ -33,36 +33,6 @@ static float copy_get_floor(const struct mock_model *model, int gpu, int way,
     return floor->base + floor->per_rank * (float)model->n_ranks;
 }
 
-/* Through the host at most, unless the host's memory is coherent. */
-static float copy_get_multicast_bw(const struct mock_model *model, int gpu)
-{
-    const float ranks = (float)model->n_ranks;
-    const float link = nvlink[gpu] / ranks;
-
-    if (model->is_arm)
-        return nvlink[gpu];
-    return (host < link ? host : link) * ranks;
-}
-
-static float copy_predict_multicast(const struct mock_model *model, int gpu,
-                                    size_t bytes, bool captured)
-{
-    const double all = (double)bytes * model->n_ranks;
-
-    return copy_get_floor(model, gpu, MULTICAST, captured) +
-           (float)(all / (double)copy_get_multicast_bw(model, gpu) / 1e3);
-}
-
-static int copy_count_waits(const struct mock_model *model, size_t bytes)
-{
-    const int n_copies = model->n_ranks;
-    const int n_batches = (n_copies + BATCH - 1) / BATCH;
-
-    if (n_copies <= BATCH || (uint64_t)bytes * (uint64_t)n_copies < min_waiting)
-        return 0;
-    return n_batches - 1 + (n_batches % 2 == 0);
-}
-
 static float copy_predict_unicast(const struct mock_model *model, int gpu,
                                   size_t bytes, bool captured)
 {
@@ -71,9 +41,13 @@ static float copy_predict_unicast(const struct mock_model *model, int gpu,
     float us = floor + (float)(others / (double)nvlink[gpu] / 1e3);
 
     if (captured) {
-        int n_waits = copy_count_waits(model, bytes);
+        const int n_copies = model->n_ranks;
+        const int n_batches = (n_copies + BATCH - 1) / BATCH;
 
-        return n_waits != 0 ? us + (float)n_waits * floor : us;
+        if (n_copies <= BATCH ||
+            (uint64_t)bytes * (uint64_t)n_copies < min_waiting)
+            return us;
+        return us + (float)(n_batches - 1 + (n_batches % 2 == 0)) * floor;
     }
     if (!model->is_arm) { /* a rank's own share goes through the host */
         float own = floor + (float)((double)bytes / (double)host / 1e3);
@@ -92,10 +66,18 @@ size_t mock_copy_list(const struct mock_model *model, size_t share_bytes,
     copies_ret[n++] = (struct mock_copy){
         names[UNICAST],
         copy_predict_unicast(model, gpu, share_bytes, captured)};
-    if (mock_symmetric_has_multicast(model))
+    if (mock_symmetric_has_multicast(model)) {
+        const double all = (double)share_bytes * model->n_ranks;
+        const float ranks = (float)model->n_ranks;
+        const float link = nvlink[gpu] / ranks;
+        /* through the host at most, unless the host's memory is coherent */
+        const float bw =
+            model->is_arm ? nvlink[gpu] : (host < link ? host : link) * ranks;
+
         copies_ret[n++] = (struct mock_copy){
-            names[MULTICAST],
-            copy_predict_multicast(model, gpu, share_bytes, captured)};
+            names[MULTICAST], copy_get_floor(model, gpu, MULTICAST, captured) +
+                                  (float)(all / (double)bw / 1e3)};
+    }
     return n;
 }
 

@@ -144,42 +144,13 @@ static void graphs_open_graph(struct parser *p, const char **pairs)
     graph->same_channels = graphs_whole(p, pairs, "samechannels", 1);
 }
 
-/* A GPU without a name counts as a GPU of its own. */
-static void graphs_add_head(struct parser *p, const char **pairs)
+/* Whether the GPU is a head of one of the graph's first 'n' channels. */
+static bool graphs_has_head(const struct parser *p, int id, int n, long gpu)
 {
-    const char *dev = graphs_read_optional(pairs, "dev");
-    long head = dev != NULL ? strtol(dev, NULL, 0) : -1 - p->n_channels;
-    bool is_new = p->n_channels < 64;
-
-    for (int c = 0; c < p->n_channels && c < 64; c++)
-        is_new &= p->heads[p->id][c] != head;
-    if (p->n_channels < 64)
-        p->heads[p->id][p->n_channels] = head;
-    p->graphs.graph[p->id].n_heads += is_new;
-}
-
-static void graphs_check_channel(struct parser *p)
-{
-    p->n_channels++;
-    /* Other graphs list only GPUs that are heads of channels. */
-    if (p->id > MOCK_GRAPH_TREE)
-        return;
-    if (p->graphs.per_node == 0)
-        p->graphs.per_node = p->n_gpus;
-    if (p->graphs.per_node == 0)
-        graphs_fail(p, "a channel without GPUs");
-    else if (p->n_gpus != p->graphs.per_node)
-        graphs_fail(p, "a channel of %d GPUs, but a node has %d", p->n_gpus,
-                    p->graphs.per_node);
-}
-
-static void graphs_check_graph(struct parser *p)
-{
-    int wanted = p->graphs.graph[p->id].n_channels;
-
-    if (p->n_channels != wanted)
-        graphs_fail(p, "graph %d has %d channels but says nchannels=\"%d\"",
-                    p->id, p->n_channels, wanted);
+    for (int c = 0; c < n; c++)
+        if (p->heads[id][c] == gpu)
+            return true;
+    return false;
 }
 
 static void graphs_on_start(void *user, const char *name, const char **pairs)
@@ -194,25 +165,44 @@ static void graphs_on_start(void *user, const char *name, const char **pairs)
         return;
     }
     p->depth++;
-    if (p->depth == 2)
+    if (p->depth == 2) {
         graphs_open_graph(p, pairs);
-    else if (p->depth == 3)
+    } else if (p->depth == 3) {
         p->n_gpus = 0;
-    else if (p->depth == 4 && !nic && p->n_gpus++ == 0)
-        graphs_add_head(p, pairs);
-    else if (p->depth == 4 && nic && p->id <= MOCK_GRAPH_TREE)
-        p->graphs.on_network = true;
+    } else if (nic) {
+        p->graphs.on_network |= p->id <= MOCK_GRAPH_TREE;
+    } else if (p->depth == 4 && p->n_gpus++ == 0 && p->n_channels < 64) {
+        const char *dev = graphs_read_optional(pairs, "dev");
+        long *head = &p->heads[p->id][p->n_channels];
+
+        /* a GPU without a name counts as a GPU of its own */
+        *head = dev != NULL ? strtol(dev, NULL, 0) : -1 - p->n_channels;
+        p->graphs.graph[p->id].n_heads +=
+            !graphs_has_head(p, p->id, p->n_channels, *head);
+    }
 }
 
 static void graphs_on_end(void *user, const char *name)
 {
     struct parser *p = user;
+    int *per_node = &p->graphs.per_node;
 
     (void)name;
-    if (p->depth == 3)
-        graphs_check_channel(p);
-    else if (p->depth == 2)
-        graphs_check_graph(p);
+    if (p->depth == 3) {
+        p->n_channels++;
+        /* other graphs list only GPUs that are heads of channels */
+        if (p->id <= MOCK_GRAPH_TREE && *per_node == 0)
+            *per_node = p->n_gpus;
+        if (p->id <= MOCK_GRAPH_TREE && *per_node == 0)
+            graphs_fail(p, "a channel without GPUs");
+        else if (p->id <= MOCK_GRAPH_TREE && p->n_gpus != *per_node)
+            graphs_fail(p, "a channel of %d GPUs, but a node has %d", p->n_gpus,
+                        *per_node);
+    } else if (p->depth == 2 &&
+               p->n_channels != p->graphs.graph[p->id].n_channels) {
+        graphs_fail(p, "graph %d has %d channels but says nchannels=\"%d\"",
+                    p->id, p->n_channels, p->graphs.graph[p->id].n_channels);
+    }
     p->depth--;
 }
 
@@ -238,42 +228,12 @@ static ncclResult_t graphs_parse(struct parser *p, FILE *file)
     return p->rc;
 }
 
-static ncclResult_t graphs_check_complete(struct parser *p)
-{
-    for (int id = MOCK_GRAPH_RING; id <= MOCK_GRAPH_TREE; id++)
-        if (p->graphs.graph[id].n_channels == 0)
-            return mock_fail(ncclInvalidArgument,
-                             "%s: no channels in graph %d (%s)", p->path, id,
-                             id == MOCK_GRAPH_RING ? "ring" : "tree");
-    return ncclSuccess;
-}
-
-static bool graphs_is_head(const struct parser *p, int id, long gpu)
-{
-    for (int c = 0; c < p->graphs.graph[id].n_channels; c++)
-        if (p->heads[id][c] == gpu)
-            return true;
-    return false;
-}
-
-static void graphs_compare_heads(struct parser *p)
-{
-    for (int id = 0; id < MOCK_N_GRAPHS; id++) {
-        struct mock_graph *graph = &p->graphs.graph[id];
-        int n_chains = p->graphs.graph[MOCK_GRAPH_COLLNET_CHAIN].n_channels;
-
-        graph->heads_chains = true;
-        for (int c = 0; c < n_chains; c++)
-            graph->heads_chains &=
-                graphs_is_head(p, id, p->heads[MOCK_GRAPH_COLLNET_CHAIN][c]);
-    }
-}
-
 ncclResult_t mock_graphs_load(const char *path, int per_node,
                               struct mock_graphs *graphs_ret)
 {
     struct parser p = {.path = path, .graphs.per_node = per_node};
     FILE *file = fopen(path, "r");
+    int missing = -1;
     ncclResult_t rc;
 
     if (file == NULL)
@@ -286,9 +246,22 @@ ncclResult_t mock_graphs_load(const char *path, int per_node,
     XML_SetUserData(p.xml, &p);
     XML_SetElementHandler(p.xml, graphs_on_start, graphs_on_end);
     rc = graphs_parse(&p, file);
-    if (rc == ncclSuccess)
-        rc = graphs_check_complete(&p);
-    graphs_compare_heads(&p);
+    for (int id = MOCK_GRAPH_TREE; id >= MOCK_GRAPH_RING; id--)
+        if (rc == ncclSuccess && p.graphs.graph[id].n_channels == 0)
+            missing = id;
+    if (missing >= 0)
+        rc = mock_fail(ncclInvalidArgument, "%s: no channels in graph %d (%s)",
+                       path, missing,
+                       missing == MOCK_GRAPH_RING ? "ring" : "tree");
+    for (int id = 0; id < MOCK_N_GRAPHS && rc == ncclSuccess; id++) {
+        const struct mock_graph *graphs = p.graphs.graph;
+
+        p.graphs.graph[id].heads_chains = true;
+        for (int c = 0; c < graphs[MOCK_GRAPH_COLLNET_CHAIN].n_channels; c++)
+            p.graphs.graph[id].heads_chains &=
+                graphs_has_head(&p, id, graphs[id].n_channels,
+                                p.heads[MOCK_GRAPH_COLLNET_CHAIN][c]);
+    }
     if (rc == ncclSuccess)
         *graphs_ret = p.graphs;
     XML_ParserFree(p.xml);

@@ -20,10 +20,17 @@ bool mock_select_first(const mock_table table, int n_algos, float ceiling,
     return found;
 }
 
-/* From 2.31 on: the last smallest entry, below zero or not, that NCCL itself
- * supports. */
-static bool select_valid(struct mock_outcome *outcome, int n_algos, float *time)
+bool mock_select(const struct mock_choice_rules *rules, int n_algos,
+                 struct mock_outcome *outcome, float *time)
 {
+    outcome->algo = NCCL_ALGO_UNDEF;
+    outcome->proto = NCCL_PROTO_UNDEF;
+    *time = rules->ceiling;
+    if (rules->selection != MOCK_SELECT_VALID)
+        return mock_select_first(outcome->cost_after, n_algos, rules->ceiling,
+                                 &outcome->algo, &outcome->proto, time);
+    /* from 2.31 on: the last smallest entry, below zero or not, that NCCL
+     * itself supports */
     for (int a = n_algos - 1; a >= 0; a--)
         for (int p = NCCL_NUM_PROTOCOLS - 1; p >= 0; p--)
             if (outcome->cost[a][p] > 0 && outcome->cost_after[a][p] < *time) {
@@ -32,18 +39,6 @@ static bool select_valid(struct mock_outcome *outcome, int n_algos, float *time)
                 outcome->proto = p;
             }
     return outcome->algo != NCCL_ALGO_UNDEF;
-}
-
-bool mock_select(const struct mock_choice_rules *rules, int n_algos,
-                 struct mock_outcome *outcome, float *time)
-{
-    outcome->algo = NCCL_ALGO_UNDEF;
-    outcome->proto = NCCL_PROTO_UNDEF;
-    *time = rules->ceiling;
-    if (rules->selection == MOCK_SELECT_VALID)
-        return select_valid(outcome, n_algos, time);
-    return mock_select_first(outcome->cost_after, n_algos, rules->ceiling,
-                             &outcome->algo, &outcome->proto, time);
 }
 
 bool mock_kernel_exists(int coll, int algo, int proto)

@@ -61,31 +61,9 @@ size_t mock_symmetric_round(size_t share_bytes)
 
 /* ---- which kernels can run it ---- */
 
-/* Kernels other than LL need the buffers that other ranks read or write. */
-static bool symmetric_has_buffers(const struct mock_symmetric_work *work)
-{
-    return work->windows == MOCK_WINDOWS_BOTH ||
-           (work->coll == ncclFuncAllGather &&
-            work->windows == MOCK_WINDOWS_RECV) ||
-           (work->coll == ncclFuncReduceScatter &&
-            work->windows == MOCK_WINDOWS_SEND);
-}
-
 bool mock_symmetric_has_multicast(const struct mock_model *model)
 {
     return model->n_nvls_channels != 0 && model->n_ranks > 2;
-}
-
-static bool symmetric_can_multicast(const struct mock_model *model,
-                                    const struct mock_symmetric_work *work,
-                                    enum multicast multicast)
-{
-    if (multicast == UNICAST)
-        return true;
-    if (!mock_symmetric_has_multicast(model))
-        return false;
-    return multicast == STORES || !work->fp8 ||
-           model->compute_capability >= 100;
 }
 
 /* Whether the largest collective is worth TMA on so many blocks. */
@@ -108,47 +86,35 @@ static bool symmetric_is_worth_tma(const struct mock_model *model,
     }
 }
 
-static bool symmetric_has_tma(const struct mock_model *model,
-                              const struct mock_symmetric_work *work,
-                              const struct symmetric_kernel *kernel)
-{
-    return kernel->tma == NO_TMA ||
-           (model->rules->symmetric_tma && model->compute_capability >= 100 &&
-            symmetric_is_worth_tma(model, work, kernel, 1));
-}
-
 static bool symmetric_is_possible(const struct mock_model *model,
                                   const struct mock_symmetric_work *work,
                                   const struct symmetric_kernel *kernel)
 {
+    const bool is_blackwell = model->compute_capability >= 100;
     size_t sides = work->coll == ncclFuncAllReduce ? 1 : (size_t)model->n_ranks;
     size_t bus = sides * mock_symmetric_round(work->max_bytes);
 
-    if (kernel->coll != work->coll || bus >= KERNEL_LIMIT ||
-        !symmetric_can_multicast(model, work, kernel->multicast) ||
-        !symmetric_has_tma(model, work, kernel))
+    if (kernel->coll != work->coll || bus >= KERNEL_LIMIT)
+        return false;
+    if (kernel->multicast != UNICAST && !mock_symmetric_has_multicast(model))
+        return false;
+    if (kernel->multicast == LOADS && work->fp8 && !is_blackwell)
+        return false;
+    if (kernel->tma != NO_TMA &&
+        (!model->rules->symmetric_tma || !is_blackwell ||
+         !symmetric_is_worth_tma(model, work, kernel, 1)))
         return false;
     if (kernel->traffic == TRAFFIC_LL)
         return work->n_works == 1 && bus < LL_LIMIT;
-    return symmetric_has_buffers(work);
+    /* others need the buffers that other ranks read or write */
+    return work->windows == MOCK_WINDOWS_BOTH ||
+           (work->coll == ncclFuncAllGather &&
+            work->windows == MOCK_WINDOWS_RECV) ||
+           (work->coll == ncclFuncReduceScatter &&
+            work->windows == MOCK_WINDOWS_SEND);
 }
 
 /* ---- times ---- */
-
-static size_t symmetric_count_bytes(const struct symmetric_kernel *kernel,
-                                    size_t n_ranks, size_t n_bytes)
-{
-    switch (kernel->traffic) {
-    case TRAFFIC_LL:
-        return n_ranks * n_bytes * LL_FACTOR;
-    case TRAFFIC_OTHERS:
-        return (n_ranks - 1) * n_bytes;
-    case TRAFFIC_TWICE:
-        return 2 * n_bytes * (n_ranks - 1) / n_ranks;
-    default:
-        return n_bytes / n_ranks + n_bytes;
-    }
-}
 
 /* Latency in us, bandwidths in bytes per us. */
 struct speed {
@@ -167,65 +133,44 @@ static struct speed symmetric_get_speed(const struct mock_model *model,
     bool reduces = kernel->coll == ncclFuncAllReduce;
     bool scatters = kernel->coll == ncclFuncReduceScatter;
     bool apart = model->rules->symmetric_scatters && scatters;
+    struct speed speed;
 
     if (model->compute_capability < 100)
         return (struct speed){is_ll ? 4.5 : 7.8, (reduces ? 65 : 44) * unit,
                               (is_twice ? 480 : 320) * unit};
-    return (struct speed){is_ll     ? gathers ? 8.5
-                                      : apart ? 10.5
-                                              : 11
-                          : reduces ? 19.5
-                                    : 13,
-                          55 * unit,
-                          (is_twice ? 1000
-                           : apart  ? 650
-                                    : 600) *
-                              unit};
-}
-
-static double symmetric_soft_min(double x, double ceiling, double softness)
-{
-    return ceiling -
-           softness * log1p((exp(ceiling / softness) - 1) * exp(-x / softness));
-}
-
-static double symmetric_soft_plus(double x)
-{
-    return x >= 100 ? x : log1p(exp(x));
+    speed = (struct speed){is_ll     ? gathers ? 8.5
+                                       : apart ? 10.5
+                                               : 11
+                           : reduces ? 19.5
+                                     : 13,
+                           55 * unit,
+                           (is_twice ? 1000
+                            : apart  ? 650
+                                     : 600) *
+                               unit};
+    if (kernel->tma != NO_TMA)
+        speed.latency += 4;
+    if (kernel->tma == TMA_A_BLOCK) {
+        speed.latency += 19;
+        speed.peak = 700 * unit;
+    }
+    if (kernel->tma == TMA_A_BLOCK || kernel->tma == TMA_A_RANK)
+        speed.peak *= 1.07;
+    return speed;
 }
 
 static double symmetric_predict(const struct speed *speed, double bus_bytes,
                                 int n_blocks, double multiplier)
 {
-    double bw = symmetric_soft_min(n_blocks * speed->block * multiplier,
-                                   speed->peak, speed->block);
+    /* the soft minimum of the blocks' bandwidth and the peak */
+    const double blocks = n_blocks * speed->block * multiplier;
+    const double bw =
+        speed->peak -
+        speed->block * log1p((exp(speed->peak / speed->block) - 1) *
+                             exp(-blocks / speed->block));
+    const double x = bus_bytes / bw - 1;
 
-    return speed->latency + symmetric_soft_plus(bus_bytes / bw - 1);
-}
-
-static int symmetric_get_max_blocks(const struct mock_model *model,
-                                    const struct symmetric_kernel *kernel)
-{
-    int all = model->compute_capability < 100 ? 16 : 32;
-    int n = kernel->times_ranks ? (all + model->n_ranks - 1) / model->n_ranks
-                                : MAX_BLOCKS;
-
-    return model->rules->symmetric_even && n > 1 ? n / 2 * 2 : n;
-}
-
-static struct speed symmetric_add_tma(const struct symmetric_kernel *kernel,
-                                      struct speed speed)
-{
-    if (kernel->tma == NO_TMA)
-        return speed;
-    speed.latency += 4;
-    if (kernel->tma == TMA_A_BLOCK) {
-        speed.latency += 19;
-        speed.peak = 700 * ((1 << 30) / 1.e6);
-    }
-    if (kernel->tma != TMA_ALL)
-        speed.peak *= 1.07;
-    return speed;
+    return speed->latency + (x >= 100 ? x : log1p(exp(x)));
 }
 
 /* The fewest blocks that are almost as fast as all. */
@@ -234,15 +179,26 @@ static void symmetric_set_time(const struct mock_model *model,
                                const struct mock_symmetric_work *work,
                                struct mock_symmetric_kernel *ret)
 {
-    const struct speed speed =
-        symmetric_add_tma(kernel, symmetric_get_speed(model, kernel));
-    double bus = (double)symmetric_count_bytes(kernel, (size_t)model->n_ranks,
-                                               work->n_bytes);
+    const struct speed speed = symmetric_get_speed(model, kernel);
+    const size_t n_ranks = (size_t)model->n_ranks;
+    const size_t all[] = {
+        [TRAFFIC_LL] = n_ranks * work->n_bytes * LL_FACTOR,
+        [TRAFFIC_OTHERS] = (n_ranks - 1) * work->n_bytes,
+        [TRAFFIC_TWICE] = 2 * work->n_bytes * (n_ranks - 1) / n_ranks,
+        [TRAFFIC_MULTICAST] = work->n_bytes / n_ranks + work->n_bytes,
+    };
+    double bus = (double)all[kernel->traffic];
     double multiplier =
         kernel->multiplier * (kernel->times_ranks ? model->n_ranks : 1);
-    int max = symmetric_get_max_blocks(model, kernel);
+    int max = MAX_BLOCKS;
     int step = 1;
 
+    if (kernel->times_ranks)
+        max =
+            ((model->compute_capability < 100 ? 16 : 32) + model->n_ranks - 1) /
+            model->n_ranks;
+    if (model->rules->symmetric_even && max > 1)
+        max = max / 2 * 2;
     while (max > 1 && !symmetric_is_worth_tma(model, work, kernel, max))
         max -= max == 2 ? 1 : 2;
     ret->n_blocks = max;

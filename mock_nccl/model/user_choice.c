@@ -117,35 +117,6 @@ static ncclResult_t choice_parse_entry(const struct variable *v,
     return choice_apply_list(v, list, v->uses + c * v->words->n_words);
 }
 
-static ncclResult_t choice_parse_variable(const struct variable *v)
-{
-    struct part rest = {v->value, 0};
-    struct part entry;
-    ncclResult_t rc = ncclSuccess;
-
-    if (v->value == NULL)
-        return ncclSuccess;
-    MOCK_INFO(NCCL_ENV, "%s set by environment to %s", v->name, v->value);
-    rest.len = strlen(v->value);
-    if (v->plain)
-        return choice_apply_to_all(v, rest);
-    while (rc == ncclSuccess && choice_next_part(&rest, ';', &entry))
-        rc = choice_parse_entry(v, entry);
-    return rc;
-}
-
-static void user_choice_set_defaults(struct mock_user_choice *choice)
-{
-    choice->collnet = false;
-    for (int c = 0; c < NCCL_NUM_TUNED_FUNCS; c++) {
-        for (int a = 0; a < NCCL_NUM_ALGORITHMS; a++)
-            choice->algo[c][a] = MOCK_USE_YES;
-        for (int p = 0; p < NCCL_NUM_PROTOCOLS; p++)
-            choice->proto[c][p] =
-                p == NCCL_PROTO_LL128 ? MOCK_USE_IF_SAFE : MOCK_USE_YES;
-    }
-}
-
 ncclResult_t mock_user_choice_parse(const struct mock_version *version,
                                     const char *algo, const char *proto,
                                     struct mock_user_choice *choice_ret)
@@ -160,9 +131,29 @@ ncclResult_t mock_user_choice_parse(const struct mock_version *version,
     };
     ncclResult_t rc = ncclSuccess;
 
-    user_choice_set_defaults(&choice);
-    for (int i = 0; i < 2 && rc == ncclSuccess; i++)
-        rc = choice_parse_variable(&variables[i]);
+    choice.collnet = false;
+    for (int c = 0; c < NCCL_NUM_TUNED_FUNCS; c++) {
+        for (int a = 0; a < NCCL_NUM_ALGORITHMS; a++)
+            choice.algo[c][a] = MOCK_USE_YES;
+        for (int p = 0; p < NCCL_NUM_PROTOCOLS; p++)
+            choice.proto[c][p] =
+                p == NCCL_PROTO_LL128 ? MOCK_USE_IF_SAFE : MOCK_USE_YES;
+    }
+    for (int i = 0; i < 2 && rc == ncclSuccess; i++) {
+        const struct variable *v = &variables[i];
+        struct part rest = {v->value, 0};
+        struct part entry;
+
+        if (v->value == NULL)
+            continue;
+        MOCK_INFO(NCCL_ENV, "%s set by environment to %s", v->name, v->value);
+        rest.len = strlen(v->value);
+        if (v->plain)
+            rc = choice_apply_to_all(v, rest);
+        else
+            while (rc == ncclSuccess && choice_next_part(&rest, ';', &entry))
+                rc = choice_parse_entry(v, entry);
+    }
     if (rc == ncclSuccess)
         *choice_ret = choice;
     return rc;
