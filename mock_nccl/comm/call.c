@@ -1,50 +1,37 @@
 /* call.c - checks a call, and converts its outcome */
-#include <string.h>
-
 #include "base/error.h"
 #include "base/names.h"
 #include "comm/comm.h"
-
-static ncclResult_t call_check_call(const struct mock_call *call)
-{
-    if ((unsigned)call->coll >= NCCL_NUM_TUNED_FUNCS)
-        return mock_fail(ncclInvalidArgument, "no collective %d",
-                         (int)call->coll);
-    if (call->element_size != 1 && call->element_size != 2 &&
-        call->element_size != 4 && call->element_size != 8)
-        return mock_fail(ncclInvalidArgument, "no type of %zu bytes",
-                         call->element_size);
-    if (call->fp8 && call->element_size != 1)
-        return mock_fail(ncclInvalidArgument, "no fp8 type of %zu bytes",
-                         call->element_size);
-    if (call->n_pipe_ops < 1)
-        return mock_fail(ncclInvalidArgument, "%d operations in a group",
-                         call->n_pipe_ops);
-    return ncclSuccess;
-}
-
-static void call_clear(struct mock_outcome *outcome)
-{
-    memset(outcome, 0, sizeof(*outcome));
-    outcome->algo = NCCL_ALGO_UNDEF;
-    outcome->proto = NCCL_PROTO_UNDEF;
-    for (int a = 0; a < NCCL_NUM_ALGORITHMS; a++)
-        for (int p = 0; p < NCCL_NUM_PROTOCOLS; p++)
-            outcome->cost[a][p] = outcome->cost_after[a][p] =
-                NCCL_ALGO_PROTO_IGNORE;
-}
 
 ncclResult_t mock_comm_check(const struct mock_call *call,
                              struct mock_call *filled_ret,
                              struct mock_outcome *outcome)
 {
+    size_t element =
+        call->element_size != 0 ? call->element_size : (call->fp8 ? 1 : 2);
+
     *filled_ret = *call;
-    if (filled_ret->element_size == 0)
-        filled_ret->element_size = call->fp8 ? 1 : 2;
-    if (filled_ret->n_pipe_ops == 0)
+    filled_ret->element_size = element;
+    if (call->n_pipe_ops == 0)
         filled_ret->n_pipe_ops = 1;
-    call_clear(outcome);
-    return call_check_call(filled_ret);
+    *outcome = (struct mock_outcome){.algo = NCCL_ALGO_UNDEF,
+                                     .proto = NCCL_PROTO_UNDEF};
+    for (int a = 0; a < NCCL_NUM_ALGORITHMS; a++)
+        for (int p = 0; p < NCCL_NUM_PROTOCOLS; p++)
+            outcome->cost[a][p] = outcome->cost_after[a][p] =
+                NCCL_ALGO_PROTO_IGNORE;
+    if ((unsigned)call->coll >= NCCL_NUM_TUNED_FUNCS)
+        return mock_fail(ncclInvalidArgument, "no collective %d",
+                         (int)call->coll);
+    if (element != 1 && element != 2 && element != 4 && element != 8)
+        return mock_fail(ncclInvalidArgument, "no type of %zu bytes", element);
+    if (call->fp8 && element != 1)
+        return mock_fail(ncclInvalidArgument, "no fp8 type of %zu bytes",
+                         element);
+    if (filled_ret->n_pipe_ops < 1)
+        return mock_fail(ncclInvalidArgument, "%d operations in a group",
+                         call->n_pipe_ops);
+    return ncclSuccess;
 }
 
 ncclResult_t mock_comm_check_lane(const struct mock_model *model, int algo,

@@ -18,27 +18,29 @@ struct mock_cuda_graph {
     struct mock_launched launched[]; /* those that a kernel runs */
 };
 
-static struct mock_cuda_graph *capture_allocate(struct mock_comm *comm,
-                                                size_t n)
+ncclResult_t mock_comm_capture(struct mock_comm *comm,
+                               const struct mock_call *calls, size_t n,
+                               struct mock_cuda_graph **graph_ret)
 {
     struct mock_cuda_graph *graph =
         calloc(1, sizeof(*graph) + n * sizeof(graph->launched[0]));
+    ncclResult_t rc;
 
     if (graph == NULL)
-        return NULL;
+        return mock_fail_memory();
     graph->comm = comm;
     graph->n = n;
     graph->outcomes = calloc(n + 1, sizeof(*graph->outcomes));
-    if (graph->outcomes != NULL)
-        return graph;
-    free(graph);
-    return NULL;
-}
-
-/* From now on no tuner is asked, and the capture's mask holds. */
-static void capture_end(struct mock_cuda_graph *graph)
-{
-    for (size_t i = 0; i < graph->n; i++)
+    rc = graph->outcomes == NULL
+             ? mock_fail_memory()
+             : mock_comm_plan(comm, calls, n, graph->outcomes, graph->launched,
+                              &graph->n_launched);
+    if (rc != ncclSuccess) {
+        mock_graph_destroy(graph);
+        return rc;
+    }
+    /* from now on no tuner is asked, and the capture's mask holds */
+    for (size_t i = 0; i < n; i++)
         graph->outcomes[i].asked = false;
     for (size_t i = 0; i < graph->n_launched; i++) {
         struct mock_launched *launched = &graph->launched[i];
@@ -47,24 +49,6 @@ static void capture_end(struct mock_cuda_graph *graph)
         graph->outcomes[launched->number].is_timed =
             mock_profile_is_timed(&launched->profiled);
     }
-}
-
-ncclResult_t mock_comm_capture(struct mock_comm *comm,
-                               const struct mock_call *calls, size_t n,
-                               struct mock_cuda_graph **graph_ret)
-{
-    struct mock_cuda_graph *graph = capture_allocate(comm, n);
-    ncclResult_t rc;
-
-    if (graph == NULL)
-        return mock_fail_memory();
-    rc = mock_comm_plan(comm, calls, n, graph->outcomes, graph->launched,
-                        &graph->n_launched);
-    if (rc != ncclSuccess) {
-        mock_graph_destroy(graph);
-        return rc;
-    }
-    capture_end(graph);
     *graph_ret = graph;
     return ncclSuccess;
 }

@@ -23,12 +23,6 @@ enum {
 static const unsigned char guard_pattern[sizeof(float)] = {0xc0, 0xff, 0xee,
                                                            0xc0};
 
-static void comm_set_guards(float *cells, int n)
-{
-    for (int i = 0; i < n; i++)
-        memcpy(&cells[i], guard_pattern, sizeof(guard_pattern));
-}
-
 static int comm_count_broken(const float *cells)
 {
     int n = 0;
@@ -36,20 +30,6 @@ static int comm_count_broken(const float *cells)
     for (int i = 0; i < GUARD; i++)
         n += memcmp(&cells[i], guard_pattern, sizeof(guard_pattern)) != 0;
     return n;
-}
-
-static ncclResult_t comm_check_guards(const struct mock_comm *comm,
-                                      const float *cells, int n)
-{
-    int before = comm_count_broken(cells);
-    int after = comm_count_broken(cells + GUARD + n);
-
-    if (before + after == 0)
-        return ncclSuccess;
-    return mock_fail(ncclInternalError,
-                     "tuner '%s' wrote outside the cost table: %d floats "
-                     "before and %d after its %d entries",
-                     mock_tuner_name(comm->tuner), before, after, n);
 }
 
 static ncclResult_t comm_check_answer(const struct mock_comm *comm,
@@ -76,15 +56,22 @@ static ncclResult_t comm_ask_tuner(struct mock_comm *comm,
         .n_algos = comm->version->n_algos,
         .table = cells + GUARD,
     };
+    int before, after;
     ncclResult_t rc;
 
-    comm_set_guards(cells, GUARD + TABLE + GUARD);
+    for (int i = 0; i < GUARD + TABLE + GUARD; i++)
+        memcpy(&cells[i], guard_pattern, sizeof(guard_pattern));
     memcpy(args.table, outcome->cost, (size_t)n * sizeof(float));
     rc = mock_tuner_ask(comm->tuner, comm->context, &args,
                         &outcome->asked_channels);
     memcpy(outcome->cost_after, args.table, (size_t)n * sizeof(float));
-    if (comm_check_guards(comm, cells, n) != ncclSuccess)
-        return ncclInternalError;
+    before = comm_count_broken(cells);
+    after = comm_count_broken(cells + GUARD + n);
+    if (before + after != 0)
+        return mock_fail(ncclInternalError,
+                         "tuner '%s' wrote outside the cost table: %d floats "
+                         "before and %d after its %d entries",
+                         mock_tuner_name(comm->tuner), before, after, n);
     return comm_check_answer(comm, rc);
 }
 
@@ -101,10 +88,9 @@ static struct mock_question comm_make_question(const struct mock_call *call)
     };
 }
 
-/* 2.21 passes no table; the tuner's one answer is the pair. */
-static ncclResult_t comm_ask_pair(struct mock_comm *comm,
-                                  const struct mock_call *call,
-                                  struct mock_outcome *outcome)
+static ncclResult_t comm_ask(struct mock_comm *comm,
+                             const struct mock_call *call,
+                             struct mock_outcome *outcome)
 {
     const struct mock_question question = comm_make_question(call);
     const struct mock_ask_args args = {
@@ -115,6 +101,11 @@ static ncclResult_t comm_ask_pair(struct mock_comm *comm,
         .nvls = mock_model_nvls(&comm->model, &question),
     };
 
+    if (comm->tuner == NULL)
+        return ncclSuccess;
+    if (comm->version->choice.selection != MOCK_SELECT_PAIR)
+        return comm_ask_tuner(comm, call, outcome);
+    /* 2.21 passes no table; the tuner's one answer is the pair */
     outcome->algo = NCCL_ALGO_UNDEF;
     outcome->proto = NCCL_PROTO_UNDEF;
     outcome->asked_channels = 0;
@@ -122,17 +113,6 @@ static ncclResult_t comm_ask_pair(struct mock_comm *comm,
         comm,
         mock_tuner_ask_pair(comm->tuner, comm->context, &args, &outcome->algo,
                             &outcome->proto, &outcome->asked_channels));
-}
-
-static ncclResult_t comm_ask(struct mock_comm *comm,
-                             const struct mock_call *call,
-                             struct mock_outcome *outcome)
-{
-    if (comm->tuner == NULL)
-        return ncclSuccess;
-    if (comm->version->choice.selection == MOCK_SELECT_PAIR)
-        return comm_ask_pair(comm, call, outcome);
-    return comm_ask_tuner(comm, call, outcome);
 }
 
 /* ---- scheduling ---- */
@@ -172,24 +152,6 @@ static ncclResult_t comm_ask_chunk(struct mock_comm *comm,
     return ncclSuccess;
 }
 
-static ncclResult_t comm_ask_chunks(struct mock_comm *comm,
-                                    const struct mock_work *work,
-                                    const struct mock_schedule *schedule,
-                                    struct mock_outcome *outcome)
-{
-    /* NCCL's order */
-    const size_t counts[] = {schedule->lo, schedule->hi, schedule->mid};
-    ncclResult_t rc = ncclSuccess;
-
-    if (comm->tuner == NULL || !mock_tuner_has_chunks(comm->tuner))
-        return ncclSuccess;
-    for (int i = 0; i < 3 && rc == ncclSuccess; i++)
-        if (counts[i] != 0)
-            rc = comm_ask_chunk(comm, work, schedule->n_together,
-                                counts[i] * schedule->element_bytes, outcome);
-    return rc;
-}
-
 static struct mock_work comm_get_work(const struct mock_call *call,
                                       const struct mock_outcome *outcome)
 {
@@ -219,30 +181,26 @@ ncclResult_t mock_comm_schedule(struct mock_comm *comm,
 {
     struct mock_work work = comm_get_work(call, outcome);
     struct mock_schedule schedule;
-    ncclResult_t rc;
+    ncclResult_t rc = mock_comm_check_lane(&comm->model, outcome->algo, lane);
 
-    rc = mock_comm_check_lane(&comm->model, outcome->algo, lane);
     if (rc != ncclSuccess)
         return rc;
     mock_schedule(lane, &comm->model, &work, &schedule);
     outcome->n_channels = schedule.n_channels;
     outcome->first_channel = schedule.first;
-    rc = comm_ask_chunks(comm, &work, &schedule, outcome);
+    if (comm->tuner != NULL && mock_tuner_has_chunks(comm->tuner)) {
+        /* NCCL's order */
+        const size_t counts[] = {schedule.lo, schedule.hi, schedule.mid};
+
+        for (int i = 0; i < 3 && rc == ncclSuccess; i++)
+            if (counts[i] != 0)
+                rc =
+                    comm_ask_chunk(comm, &work, schedule.n_together,
+                                   counts[i] * schedule.element_bytes, outcome);
+    }
     if (rc == ncclSuccess)
         mock_report_schedule(comm, call, outcome);
     return rc;
-}
-
-static int comm_tuned_channels(const struct mock_comm *comm, int asked, int own)
-{
-    switch (comm->version->choice.channels) {
-    case MOCK_CHANNELS_WHOLE:
-        return asked;
-    case MOCK_CHANNELS_FIELD:
-        return mock_channel_field(asked);
-    default:
-        return asked > 0 && asked < own ? asked : own;
-    }
 }
 
 /* The channel limit of one collective. */
@@ -255,8 +213,19 @@ static ncclResult_t comm_count_channels(const struct mock_comm *comm,
     int n = mock_default_channels(&comm->model, outcome->algo, outcome->proto,
                                   call->n_bytes);
 
-    if (asked != 0)
-        n = outcome->tuned_channels = comm_tuned_channels(comm, asked, n);
+    if (asked != 0) {
+        switch (comm->version->choice.channels) {
+        case MOCK_CHANNELS_WHOLE:
+            n = asked;
+            break;
+        case MOCK_CHANNELS_FIELD:
+            n = mock_channel_field(asked);
+            break;
+        default:
+            n = asked > 0 && asked < n ? asked : n;
+        }
+        outcome->tuned_channels = n;
+    }
     if (n == 0)
         return mock_fail(ncclInternalError,
                          "%d channels are 0 in NCCL's 8-bit field, and NCCL "
@@ -360,52 +329,20 @@ static ncclResult_t comm_init_tuner(struct mock_comm *comm, uint64_t comm_id,
                          : "; NCCL would then crash in ncclCommAbort");
 }
 
-static ncclResult_t comm_drop_tuner(struct mock_comm *comm)
-{
-    ncclResult_t rc = ncclSuccess;
-
-    if (mock_tuner_is_complete(comm->tuner) &&
-        atomic_load(&comm->tuner->has_finalize))
-        rc = mock_tuner_finalize(comm->tuner, comm->context);
-    if (rc == ncclSuccess)
-        mock_loader_release(comm->nccl, comm->owns_tuner);
-    return rc;
-}
-
 /* Like ncclCommAbort and ncclCommDestroy: after a failed finalize of the tuner,
  * NCCL stops and leaves everything loaded. */
 static ncclResult_t comm_drop_plugins(struct mock_comm *comm)
 {
     ncclResult_t rc = ncclSuccess;
 
-    if (comm->tuner != NULL)
-        rc = comm_drop_tuner(comm);
+    if (comm->tuner != NULL && mock_tuner_is_complete(comm->tuner) &&
+        atomic_load(&comm->tuner->has_finalize))
+        rc = mock_tuner_finalize(comm->tuner, comm->context);
+    if (rc == ncclSuccess && comm->tuner != NULL)
+        mock_loader_release(comm->nccl, comm->owns_tuner);
     if (rc == ncclSuccess)
         mock_listener_leave(&comm->listener);
     return rc;
-}
-
-/* NCCL reads NCCL_ALGO and NCCL_PROTO after the tuner's init, and not at all
- * for one rank. */
-static ncclResult_t comm_build_model(struct mock_comm *comm,
-                                     const ncclTunerConstants_v7_t *constants)
-{
-    const struct mock_machine *machine = comm->machine;
-    struct mock_machine_info info = machine->info;
-    bool alone = info.n_ranks == 1;
-    struct mock_user_choice choice;
-    const struct mock_nccl_options *options = &comm->nccl->options;
-    ncclResult_t rc =
-        mock_user_choice_parse(comm->version, alone ? NULL : options->algo,
-                               alone ? NULL : options->proto, &choice);
-
-    if (rc != ncclSuccess)
-        return rc;
-    choice.collnet = options->collnet && mock_machine_collnet(machine, &info);
-    mock_machine_fit_nvls(machine, &comm->version->model, &info);
-    mock_model_build(&comm->model, &info, &machine->graphs,
-                     &comm->version->model, constants, &choice);
-    return ncclSuccess;
 }
 
 ncclResult_t mock_comm_create_rank(struct mock_nccl *nccl,
@@ -413,6 +350,10 @@ ncclResult_t mock_comm_create_rank(struct mock_nccl *nccl,
                                    uint64_t comm_id, int rank,
                                    struct mock_comm **comm_ret)
 {
+    const struct mock_nccl_options *options = &nccl->options;
+    struct mock_machine_info info = machine->info;
+    bool alone = info.n_ranks == 1;
+    struct mock_user_choice choice = {0};
     ncclTunerConstants_v7_t constants;
     struct mock_comm *comm = calloc(1, sizeof(*comm));
     ncclResult_t rc = ncclSuccess;
@@ -423,22 +364,29 @@ ncclResult_t mock_comm_create_rank(struct mock_nccl *nccl,
     comm->version = nccl->version;
     comm->machine = machine;
     comm->id = comm_id;
-    if (nccl->options.constants != NULL)
-        constants = *nccl->options.constants;
+    if (options->constants != NULL)
+        constants = *options->constants;
     else
         mock_release_constants((int)nccl->version->model.release, &constants);
-    mock_listener_join(&comm->listener, nccl->profiler, comm_id,
-                       machine->info.n_ranks, machine->info.n_nodes, rank);
+    mock_listener_join(&comm->listener, nccl->profiler, comm_id, info.n_ranks,
+                       info.n_nodes, rank);
     comm->tuner = mock_loader_acquire(nccl, &comm->owns_tuner);
     if (comm->tuner != NULL)
         rc = comm_init_tuner(comm, comm_id, &constants);
-    if (rc == ncclSuccess)
-        rc = comm_build_model(comm, &constants);
+    /* NCCL reads NCCL_ALGO and NCCL_PROTO after the tuner's init, and not at
+     * all for one rank */
+    MOCK_THEN(
+        rc, mock_user_choice_parse(comm->version, alone ? NULL : options->algo,
+                                   alone ? NULL : options->proto, &choice));
     if (rc != ncclSuccess) {
         comm_drop_plugins(comm);
         free(comm);
         return rc;
     }
+    choice.collnet = options->collnet && mock_machine_collnet(machine, &info);
+    mock_machine_fit_nvls(machine, &comm->version->model, &info);
+    mock_model_build(&comm->model, &info, &machine->graphs,
+                     &comm->version->model, &constants, &choice);
     *comm_ret = comm;
     return ncclSuccess;
 }

@@ -126,36 +126,6 @@ static ncclResult_t decide_check_winner(const struct mock_call *call,
                      mock_word(&mock_colls, call->coll), reason);
 }
 
-/* 2.21 runs the tuner's pair without a table. */
-static ncclResult_t decide_take_pair(const struct mock_call *call, int n_algos,
-                                     const struct mock_outcome *outcome)
-{
-    int algo = outcome->algo;
-    int proto = outcome->proto;
-
-    if (algo < 0 || algo >= n_algos || proto < 0 || proto >= NCCL_NUM_PROTOCOLS)
-        return mock_fail(ncclInternalError,
-                         "algorithm %d and protocol %d were chosen for %s, and "
-                         "NCCL would read outside its tables",
-                         algo, proto, mock_word(&mock_colls, call->coll));
-    return decide_check_winner(call, outcome);
-}
-
-/* Up to 2.23 NCCL uses a ring that the user has forbidden if nothing else is
- * left. */
-static bool decide_fall_back(const struct mock_comm *comm,
-                             const struct mock_question *question,
-                             struct mock_outcome *outcome, float *us)
-{
-    const struct mock_choice_rules *rules = &comm->version->choice;
-    mock_table backup;
-
-    mock_model_backup(&comm->model, question, backup);
-    return mock_select_first(backup, NCCL_NUM_ALGORITHMS, rules->ceiling,
-                             &outcome->algo, &outcome->proto,
-                             rules->selection == MOCK_SELECT_PAIR ? NULL : us);
-}
-
 ncclResult_t mock_decide(const struct mock_comm *comm,
                          const struct mock_question *question,
                          const struct mock_call *call, enum mock_scope scope,
@@ -164,16 +134,33 @@ ncclResult_t mock_decide(const struct mock_comm *comm,
     const struct mock_version *version = comm->version;
     const struct mock_choice_rules *rules = &version->choice;
     struct decision d = {call, outcome, call->n_bytes, rules->ceiling};
+    mock_table backup;
     ncclResult_t rc = ncclSuccess;
 
     if (rules->selection == MOCK_SELECT_PAIR &&
         outcome->algo != NCCL_ALGO_UNDEF && outcome->proto != NCCL_PROTO_UNDEF)
-        return decide_take_pair(call, version->n_algos, outcome);
+        /* 2.21 runs the tuner's pair without a table */
+        return outcome->algo >= 0 && outcome->algo < version->n_algos &&
+                       outcome->proto >= 0 &&
+                       outcome->proto < NCCL_NUM_PROTOCOLS
+                   ? decide_check_winner(call, outcome)
+                   : mock_fail(ncclInternalError,
+                               "algorithm %d and protocol %d were chosen for "
+                               "%s, and NCCL would read outside its tables",
+                               outcome->algo, outcome->proto,
+                               mock_word(&mock_colls, call->coll));
     if (mock_select(rules, version->n_algos, outcome, &d.us)) {
         if (scope == MOCK_SCOPE_ALL)
             rc = decide_check_winner(call, outcome);
-    } else if (!decide_fall_back(comm, question, outcome, &d.us)) {
-        rc = decide_fail_no_algorithm(comm, call);
+    } else {
+        /* up to 2.23 NCCL uses a ring that the user has forbidden if nothing
+         * else is left */
+        mock_model_backup(&comm->model, question, backup);
+        if (!mock_select_first(backup, NCCL_NUM_ALGORITHMS, rules->ceiling,
+                               &outcome->algo, &outcome->proto,
+                               rules->selection == MOCK_SELECT_PAIR ? NULL
+                                                                    : &d.us))
+            rc = decide_fail_no_algorithm(comm, call);
     }
     if (rc == ncclSuccess && rules->decided != NULL && comm->listener.rank == 0)
         decide_report(rules->decided, &d);

@@ -11,30 +11,26 @@
 #include "base/error.h"
 #include "comm/group_order.h"
 
-/* The first task of the kind, which says for all of it what the network can
- * do. */
-static size_t group_first_of_kind(const struct mock_group *g, size_t i)
+/* Decides on the tasks from 'i' to 'end', which share a decision. */
+static ncclResult_t group_decide_run(struct mock_group *g, size_t i, size_t end)
 {
-    while (i > 0 && g->tasks[i - 1].kind == g->tasks[i].kind)
-        i--;
-    return i;
-}
-
-static ncclResult_t group_decide_run(struct mock_group *g, size_t i, size_t end,
-                                     int n_pipe_ops)
-{
-    struct mock_call sum = g->tasks[i].call;
-    struct mock_outcome *first = &g->outcomes[g->tasks[i].number];
+    const int n_channels = g->comm->model.n_channels;
+    struct mock_task *task = &g->tasks[i];
+    struct mock_outcome *first = &g->outcomes[task->number];
+    struct mock_call sum = task->call;
     ncclResult_t rc;
 
-    sum.n_pipe_ops = n_pipe_ops;
-    sum.no_collnet = g->tasks[group_first_of_kind(g, i)].call.no_collnet;
+    if (g->n > 1)
+        sum.n_pipe_ops = ((int)g->n + n_channels - 1) / n_channels;
+    /* the first of the kind says for all of it what the network can do */
+    for (size_t j = i; j > 0 && g->tasks[j - 1].kind == task->kind; j--)
+        sum.no_collnet = g->tasks[j - 1].call.no_collnet;
     for (size_t j = i + 1; j < end; j++)
         sum.n_bytes += g->tasks[j].call.n_bytes;
     rc = mock_comm_decide(g->comm, &sum, MOCK_SCOPE_ALL, first,
-                          &g->tasks[i].max_channels);
+                          &task->max_channels);
     for (size_t j = i + 1; j < end; j++) {
-        g->tasks[j].max_channels = g->tasks[i].max_channels;
+        g->tasks[j].max_channels = task->max_channels;
         g->outcomes[g->tasks[j].number] = *first;
         g->outcomes[g->tasks[j].number].asked = false;
     }
@@ -42,24 +38,6 @@ static ncclResult_t group_decide_run(struct mock_group *g, size_t i, size_t end,
         rc = mock_comm_decide_own(g->comm, &g->tasks[j].call,
                                   &g->outcomes[g->tasks[j].number],
                                   &g->tasks[j].max_channels);
-    return rc;
-}
-
-static ncclResult_t group_decide_all(struct mock_group *g)
-{
-    const struct mock_choice_rules *rules = &g->comm->version->choice;
-    int n_channels = g->comm->model.n_channels;
-    int n_pipe_ops = ((int)g->n + n_channels - 1) / n_channels;
-    ncclResult_t rc = ncclSuccess;
-
-    if (g->n == 1)
-        n_pipe_ops = g->tasks[0].call.n_pipe_ops;
-    for (size_t i = 0; i < g->n && rc == ncclSuccess;) {
-        size_t end = mock_group_run_end(rules, g->tasks, g->n, i);
-
-        rc = group_decide_run(g, i, end, n_pipe_ops);
-        i = end;
-    }
     return rc;
 }
 
@@ -76,23 +54,10 @@ static void group_announce(const struct mock_group *g,
                        task->max_channels, lane);
 }
 
-static ncclResult_t group_schedule_task(struct mock_group *g,
-                                        const struct mock_task *task,
-                                        struct mock_lane *lane)
-{
-    struct mock_outcome *outcome = &g->outcomes[task->number];
-
-    if (lane->alone) {
-        *lane = mock_lane_of(&g->comm->model, outcome->algo);
-        group_announce(g, task, lane);
-    }
-    return mock_comm_schedule(g->comm, &task->call, lane, outcome);
-}
-
 /* Schedules the collectives of one kind, which share channels. */
-static ncclResult_t group_schedule_kind(struct mock_group *g,
-                                        enum mock_kind kind)
+static ncclResult_t group_schedule(struct mock_group *g, enum mock_kind kind)
 {
+    const struct mock_model *model = &g->comm->model;
     struct mock_lane lane = {0};
     ncclResult_t rc = ncclSuccess;
 
@@ -100,29 +65,24 @@ static ncclResult_t group_schedule_kind(struct mock_group *g,
         if (group_kind_of(g, &g->tasks[i]) != kind)
             continue;
         if (lane.limit == 0)
-            lane = mock_lane_of(&g->comm->model,
-                                g->outcomes[g->tasks[i].number].algo);
+            lane = mock_lane_of(model, g->outcomes[g->tasks[i].number].algo);
         group_announce(g, &g->tasks[i], &lane);
     }
-    for (size_t i = 0; i < g->n && rc == ncclSuccess; i++)
-        if (group_kind_of(g, &g->tasks[i]) == kind)
-            rc = group_schedule_task(g, &g->tasks[i], &lane);
+    for (size_t i = 0; i < g->n && rc == ncclSuccess; i++) {
+        struct mock_outcome *outcome = &g->outcomes[g->tasks[i].number];
+
+        if (group_kind_of(g, &g->tasks[i]) != kind)
+            continue;
+        if (lane.alone) {
+            lane = mock_lane_of(model, outcome->algo);
+            group_announce(g, &g->tasks[i], &lane);
+        }
+        rc = mock_comm_schedule(g->comm, &g->tasks[i].call, &lane, outcome);
+    }
     return rc;
 }
 
-/* Reports a call to the profiler. */
-static void group_hear(const struct mock_group *g, struct mock_task *task,
-                       size_t n)
-{
-    const struct mock_call *call = &task->call;
-
-    mock_profile_call(&g->comm->listener, call,
-                      mock_share_bytes(&g->comm->model, call->coll,
-                                       call->n_bytes, call->element_size),
-                      n > 1, g->captured, &task->profiled);
-}
-
-/* Adds the calls that need a decision. */
+/* Adds the calls that need a decision, and reports them to the profiler. */
 static ncclResult_t group_take_in(struct mock_group *g,
                                   const struct mock_call *calls, size_t n)
 {
@@ -130,30 +90,33 @@ static ncclResult_t group_take_in(struct mock_group *g,
 
     for (size_t i = 0; i < n; i++) {
         struct mock_task *task = &g->tasks[g->n];
-        ncclResult_t rc =
-            mock_comm_check(&calls[i], &task->call, &g->outcomes[i]);
+        struct mock_call *call = &task->call;
+        ncclResult_t rc = mock_comm_check(&calls[i], call, &g->outcomes[i]);
 
         if (rc != ncclSuccess)
             return rc;
-        if (!mock_comm_asks(g->comm, &task->call))
+        if (!mock_comm_asks(g->comm, call))
             continue;
         if (g->captured)
-            task->call.reg_buff = 1;
+            call->reg_buff = 1;
         task->number = i;
-        task->place = g->n;
-        task->traffic = mock_traffic(model, task->call.coll, task->call.n_bytes,
-                                     task->call.element_size);
-        group_hear(g, task, n);
-        g->n++;
+        task->place = g->n++;
+        task->traffic =
+            mock_traffic(model, call->coll, call->n_bytes, call->element_size);
+        mock_profile_call(&g->comm->listener, call,
+                          mock_share_bytes(model, call->coll, call->n_bytes,
+                                           call->element_size),
+                          n > 1, g->captured, &task->profiled);
     }
     mock_profile_group_end(&g->comm->listener);
     return ncclSuccess;
 }
 
 /* Takes the calls in, and decides on all of them. */
-static ncclResult_t group_prepare(struct mock_group *g,
-                                  const struct mock_call *calls, size_t n)
+static ncclResult_t group_decide(struct mock_group *g,
+                                 const struct mock_call *calls, size_t n)
 {
+    const struct mock_choice_rules *rules = &g->comm->version->choice;
     ncclResult_t rc = group_take_in(g, calls, n);
 
     if (rc != ncclSuccess)
@@ -165,20 +128,11 @@ static ncclResult_t group_prepare(struct mock_group *g,
     rc = mock_apart_symmetric(g);
     if (rc != ncclSuccess)
         return rc;
-    mock_group_order(&g->comm->version->choice, g->tasks, g->n);
-    return group_decide_all(g);
-}
-
-static ncclResult_t group_schedule(struct mock_group *g)
-{
-    ncclResult_t rc = ncclSuccess;
-
-    for (int k = 0; k < MOCK_N_KINDS && rc == ncclSuccess; k++)
-        rc = group_schedule_kind(g, (enum mock_kind)k);
-    if (rc == ncclSuccess)
-        rc = mock_apart_gather(g);
-    if (rc == ncclSuccess)
-        mock_run_copies(g);
+    mock_group_order(rules, g->tasks, g->n);
+    for (size_t i = 0, end; i < g->n && rc == ncclSuccess; i = end) {
+        end = mock_group_run_end(rules, g->tasks, g->n, i);
+        rc = group_decide_run(g, i, end);
+    }
     return rc;
 }
 
@@ -212,18 +166,6 @@ static size_t group_list_launched(const struct mock_group *g,
     return n;
 }
 
-/* The end of the tasks that one symmetric kernel runs: the first of the next
- * has channels. */
-static size_t group_kernel_end(const struct mock_group *g, size_t i)
-{
-    size_t end = i + 1;
-
-    while (end < g->n_kernels &&
-           g->outcomes[g->kernels[end].number].n_channels == 0)
-        end++;
-    return end;
-}
-
 /* Reports the launches to the profiler: symmetric kernels, each by itself, then
  * general ones, then copies. */
 static ncclResult_t group_launch(const struct mock_group *g)
@@ -237,11 +179,13 @@ static ncclResult_t group_launch(const struct mock_group *g)
     if (launched == NULL)
         return mock_fail_memory();
     for (size_t i = 0; i < g->n_kernels;) {
-        size_t end = group_kernel_end(g, i);
         size_t n = 0;
 
-        while (i < end)
+        /* the first task of the next kernel has channels */
+        do
             launched[n++] = group_get_launched(g, &g->kernels[i++]);
+        while (i < g->n_kernels &&
+               g->outcomes[g->kernels[i].number].n_channels == 0);
         mock_profile_launch(l, launched, n, g->outcomes);
     }
     mock_profile_launch(l, launched, group_list_launched(g, launched),
@@ -255,11 +199,14 @@ static ncclResult_t group_launch(const struct mock_group *g)
     return ncclSuccess;
 }
 
-/* A single collective's task lies in 'one', with room for others of its
- * kind. */
-static ncclResult_t group_alloc_tasks(struct mock_group *g, size_t n,
-                                      struct mock_task one[4])
+/* Up to the launch. Tasks are to be freed, or that of a single collective lies
+ * in 'one', with room for others of its kind. */
+static ncclResult_t group_run(struct mock_group *g,
+                              const struct mock_call *calls, size_t n,
+                              struct mock_task one[4])
 {
+    ncclResult_t rc;
+
     if (n == 1)
         memset(one, 0, 4 * sizeof(*one));
     g->tasks = n == 1 ? one : calloc(4 * n + 1, sizeof(*g->tasks));
@@ -268,19 +215,13 @@ static ncclResult_t group_alloc_tasks(struct mock_group *g, size_t n,
     g->broadcasts = &g->tasks[n];
     g->copies = &g->tasks[2 * n];
     g->kernels = &g->tasks[3 * n];
-    return ncclSuccess;
-}
-
-/* Up to the launch.  Tasks are in 'one' or to be freed. */
-static ncclResult_t group_run(struct mock_group *g,
-                              const struct mock_call *calls, size_t n,
-                              struct mock_task one[4])
-{
-    ncclResult_t rc = group_alloc_tasks(g, n, one);
-
+    rc = group_decide(g, calls, n);
+    for (int k = 0; k < MOCK_N_KINDS; k++)
+        MOCK_THEN(rc, group_schedule(g, (enum mock_kind)k));
+    MOCK_THEN(rc, mock_apart_gather(g));
     if (rc == ncclSuccess)
-        rc = group_prepare(g, calls, n);
-    return rc == ncclSuccess ? group_schedule(g) : rc;
+        mock_run_copies(g);
+    return rc;
 }
 
 static void group_end(struct mock_group *g, const struct mock_task *one)

@@ -14,34 +14,27 @@ enum {
     WITHOUT_MULTICAST = 4,  /* times that, where TMA moves data */
 };
 
-static bool group_copy_is_large(const struct mock_comm *comm,
-                                const struct mock_call *call)
-{
-    const struct mock_model *model = &comm->model;
-    size_t min = MIN_ELEMENTS;
-
-    if (model->rules->symmetric_tma && !mock_symmetric_has_multicast(model))
-        min *= WITHOUT_MULTICAST;
-    return model->compute_capability >= 100 &&
-           mock_share_bytes(model, call->coll, call->n_bytes,
-                            call->element_size) /
-                   call->element_size >
-               min;
-}
-
 static bool group_copy_runs(const struct mock_comm *comm,
                             const struct mock_call *call)
 {
+    const struct mock_model *model = &comm->model;
     const enum mock_copies copies = comm->version->choice.copies;
     bool is_into_window =
         call->windows == MOCK_WINDOWS_BOTH ||
         (copies > MOCK_COPIES_BOTH && call->windows == MOCK_WINDOWS_RECV);
+    size_t min = MIN_ELEMENTS;
 
     if (call->coll != ncclFuncAllGather || copies == MOCK_COPIES_NEVER ||
-        !comm->model.all_nvlink || !is_into_window)
+        !model->all_nvlink || !is_into_window)
         return false;
+    if (model->rules->symmetric_tma && !mock_symmetric_has_multicast(model))
+        min *= WITHOUT_MULTICAST;
     return comm->nccl->options.zero_ctas ||
-           (copies > MOCK_COPIES_BOTH && group_copy_is_large(comm, call));
+           (copies > MOCK_COPIES_BOTH && model->compute_capability >= 100 &&
+            mock_share_bytes(model, call->coll, call->n_bytes,
+                             call->element_size) /
+                    call->element_size >
+                min);
 }
 
 void mock_apart_copies(struct mock_group *g)
@@ -56,34 +49,30 @@ void mock_apart_copies(struct mock_group *g)
     g->n = n_left;
 }
 
-/* NCCL does not look at the tuner's error, and copies by unicast. */
-static const char *group_copy_choose(struct mock_group *g,
-                                     const struct mock_call *call,
-                                     bool *asked_ret)
-{
-    const struct mock_model *model = &g->comm->model;
-    struct mock_copy copies[MOCK_MAX_COPIES];
-    struct mock_call question = {
-        .coll = call->coll,
-        .n_bytes = mock_share_bytes(model, call->coll, call->n_bytes,
-                                    call->element_size),
-        .element_size = 1,
-    };
-    size_t n = mock_copy_list(model, question.n_bytes, g->captured, copies);
-
-    *asked_ret = g->comm->version->choice.copies == MOCK_COPIES_ASKED && n > 1;
-    if (!*asked_ret || mock_comm_preview(g->comm, &question) != ncclSuccess)
-        return copies[0].name;
-    return mock_copy_pick(copies, n)->name;
-}
-
 void mock_run_copies(struct mock_group *g)
 {
+    const struct mock_model *model = &g->comm->model;
+
     for (size_t i = 0; i < g->n_copies; i++) {
         struct mock_outcome *outcome = &g->outcomes[g->copies[i].number];
+        const struct mock_call *call = &g->copies[i].call;
+        struct mock_copy copies[MOCK_MAX_COPIES];
+        struct mock_call question = {
+            .coll = call->coll,
+            .n_bytes = mock_share_bytes(model, call->coll, call->n_bytes,
+                                        call->element_size),
+            .element_size = 1,
+        };
+        size_t n = mock_copy_list(model, question.n_bytes, g->captured, copies);
 
+        outcome->asked =
+            g->comm->version->choice.copies == MOCK_COPIES_ASKED && n > 1;
+        /* NCCL does not look at the tuner's error, and copies by unicast */
         outcome->kernel =
-            group_copy_choose(g, &g->copies[i].call, &outcome->asked);
+            outcome->asked &&
+                    mock_comm_preview(g->comm, &question) == ncclSuccess
+                ? mock_copy_pick(copies, n)->name
+                : copies[0].name;
     }
 }
 

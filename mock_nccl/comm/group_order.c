@@ -19,22 +19,6 @@ enum {
 /* The order of two numbers, for qsort(). */
 #define COMPARE(a, b) (((a) > (b)) - ((a) < (b)))
 
-/* The bin as a small float: exponent, and SORT_BITS of mantissa. */
-static unsigned group_order_get_bin(size_t traffic)
-{
-    const size_t max = (size_t)1 << SORT_MAX_LOG2;
-    unsigned units =
-        (unsigned)((traffic < max ? traffic : max) >> SORT_UNIT_LOG2);
-    unsigned log2 = 31 - (unsigned)__builtin_clz(units | 1);
-    unsigned exponent = 0;
-
-    if (log2 >= SORT_BITS) {
-        exponent = log2 - (SORT_BITS - 1);
-        units >>= log2 - SORT_BITS;
-    }
-    return exponent << SORT_BITS | (units & ((1u << SORT_BITS) - 1));
-}
-
 static size_t group_order_element_size(const struct mock_call *call)
 {
     return call->coll == ncclFuncAllGather || call->coll == ncclFuncBroadcast
@@ -90,8 +74,22 @@ static int group_order_compare_kind(const void *pa, const void *pb)
 
 void mock_group_sort(struct mock_task *tasks, size_t n)
 {
-    for (size_t i = 0; i < n; i++)
-        tasks[i].bin = group_order_get_bin(tasks[i].traffic);
+    const size_t max = (size_t)1 << SORT_MAX_LOG2;
+
+    /* the bin as a small float: exponent, and SORT_BITS of mantissa */
+    for (size_t i = 0; i < n; i++) {
+        size_t traffic = tasks[i].traffic < max ? tasks[i].traffic : max;
+        unsigned units = (unsigned)(traffic >> SORT_UNIT_LOG2);
+        unsigned log2 = 31 - (unsigned)__builtin_clz(units | 1);
+        unsigned exponent = 0;
+
+        if (log2 >= SORT_BITS) {
+            exponent = log2 - (SORT_BITS - 1);
+            units >>= log2 - SORT_BITS;
+        }
+        tasks[i].bin =
+            exponent << SORT_BITS | (units & ((1u << SORT_BITS) - 1));
+    }
     qsort(tasks, n, sizeof(*tasks), group_order_compare_size);
 }
 
@@ -99,42 +97,6 @@ static void group_order_number(struct mock_task *tasks, size_t n)
 {
     for (size_t i = 0; i < n; i++)
         tasks[i].place = i;
-}
-
-/* NCCL removes the tasks with 'apart', and appends them after the others, which
- * reverses their order. */
-static void group_order_restore(struct mock_task *tasks, size_t n)
-{
-    for (size_t i = 0; i < n; i++) {
-        size_t j = 0;
-
-        if (!tasks[i].apart)
-            continue;
-        while (!tasks[j].apart ||
-               !mock_same_kind(&tasks[i].call, &tasks[j].call) ||
-               tasks[i].call.windows != tasks[j].call.windows)
-            j++;
-        tasks[i].list = j;
-    }
-    qsort(tasks, n, sizeof(*tasks), group_order_compare_list);
-}
-
-static void group_order_order_by_traffic(struct mock_task *tasks, size_t n)
-{
-    size_t n_kinds = 0;
-
-    mock_group_sort(tasks, n);
-    group_order_number(tasks, n);
-    group_order_restore(tasks, n);
-    group_order_number(tasks, n);
-    for (size_t i = 0; i < n; i++) {
-        size_t j = 0;
-
-        while (!mock_same_kind(&tasks[i].call, &tasks[j].call))
-            j++;
-        tasks[i].kind = j < i ? tasks[j].kind : n_kinds++;
-    }
-    qsort(tasks, n, sizeof(*tasks), group_order_compare_kind);
 }
 
 /* ---- 2.21 ---- */
@@ -184,26 +146,53 @@ static int group_order_compare_old(const void *pa, const void *pb)
     return a->number > b->number ? -1 : 1;
 }
 
-static void group_order_order_by_count(struct mock_task *tasks, size_t n)
-{
-    qsort(tasks, n, sizeof(*tasks), group_order_compare_old);
-    for (size_t i = 1; i < n; i++)
-        tasks[i].kind =
-            tasks[i - 1].kind +
-            (group_order_compare_old_kind(&tasks[i - 1], &tasks[i]) != 0);
-}
-
 /* ---- both ---- */
+
+static void group_order_by_traffic(struct mock_task *tasks, size_t n)
+{
+    size_t n_kinds = 0;
+
+    mock_group_sort(tasks, n);
+    group_order_number(tasks, n);
+    /* NCCL removes the tasks with 'apart', and appends them after the others,
+     * which reverses their order */
+    for (size_t i = 0; i < n; i++) {
+        size_t j = 0;
+
+        if (!tasks[i].apart)
+            continue;
+        while (!tasks[j].apart ||
+               !mock_same_kind(&tasks[i].call, &tasks[j].call) ||
+               tasks[i].call.windows != tasks[j].call.windows)
+            j++;
+        tasks[i].list = j;
+    }
+    qsort(tasks, n, sizeof(*tasks), group_order_compare_list);
+    group_order_number(tasks, n);
+    for (size_t i = 0; i < n; i++) {
+        size_t j = 0;
+
+        while (!mock_same_kind(&tasks[i].call, &tasks[j].call))
+            j++;
+        tasks[i].kind = j < i ? tasks[j].kind : n_kinds++;
+    }
+    qsort(tasks, n, sizeof(*tasks), group_order_compare_kind);
+}
 
 void mock_group_order(const struct mock_choice_rules *rules,
                       struct mock_task *tasks, size_t n)
 {
     if (n < 2)
         return; /* most tasks are alone */
-    if (rules->groups_by_count)
-        group_order_order_by_count(tasks, n);
-    else
-        group_order_order_by_traffic(tasks, n);
+    if (!rules->groups_by_count) {
+        group_order_by_traffic(tasks, n);
+        return;
+    }
+    qsort(tasks, n, sizeof(*tasks), group_order_compare_old);
+    for (size_t i = 1; i < n; i++)
+        tasks[i].kind =
+            tasks[i - 1].kind +
+            (group_order_compare_old_kind(&tasks[i - 1], &tasks[i]) != 0);
 }
 
 size_t mock_group_run_end(const struct mock_choice_rules *rules,

@@ -8,64 +8,46 @@
 #include "model/symmetric.h"
 #include "plugins/loader.h"
 
-/* NCCL counts the bytes of all ranks here, and knows no average. */
-static size_t rearch_list_kernels(const struct mock_comm *comm,
-                                  const struct mock_call *call,
-                                  struct mock_symmetric_kernel *kernels_ret)
+/* Decides on a task, and sets *is_apart_ret if a symmetric kernel runs it, as
+ * NCCL prefers it of equals. */
+static ncclResult_t rearch_decide(struct mock_group *g, struct mock_task *task,
+                                  bool *is_apart_ret)
 {
+    const struct mock_model *model = &g->comm->model;
+    const struct mock_call *call = &task->call;
+    /* NCCL counts the bytes of all ranks here, and knows no average */
     const struct mock_symmetric_work work = {
         .coll = call->coll,
         .fp8 = call->fp8,
         .n_bytes = call->n_bytes,
-        .max_bytes = mock_share_bytes(&comm->model, call->coll, call->n_bytes,
+        .max_bytes = mock_share_bytes(model, call->coll, call->n_bytes,
                                       call->element_size),
         .n_works = 1,
         .windows = call->windows,
     };
-
-    if (call->coll != ncclFuncAllGather &&
-        call->reduction != MOCK_REDUCTION_SUM)
-        return 0;
-    return mock_symmetric_list(&comm->model, &work, kernels_ret);
-}
-
-/* Whether it runs; if not, NCCL asks again, and 'outcome' is the answer. */
-static ncclResult_t
-rearch_try_kernel(struct mock_group *g, struct mock_task *task,
-                  const struct mock_symmetric_kernel *kernel,
-                  struct mock_outcome *outcome, bool *runs_ret)
-{
-    ncclResult_t rc;
-
-    *runs_ret = !kernel->is_ll || task->call.windows == MOCK_WINDOWS_BOTH;
-    if (*runs_ret)
-        return ncclSuccess;
-    rc = mock_comm_decide(g->comm, &task->call, MOCK_SCOPE_ALL, outcome,
-                          &task->max_channels);
-    *runs_ret = rc == ncclSuccess && outcome->proto == NCCL_PROTO_LL &&
-                task->call.windows != MOCK_WINDOWS_NONE;
-    return rc;
-}
-
-/* Of equals NCCL takes the kernel. */
-static ncclResult_t rearch_decide(struct mock_group *g, struct mock_task *task,
-                                  bool *is_apart_ret)
-{
     struct mock_outcome *outcome = &g->outcomes[task->number];
     struct mock_symmetric_kernel kernels[MOCK_MAX_SYMMETRIC];
-    const struct mock_symmetric_kernel *best =
-        mock_symmetric_pick(&g->comm->model, kernels,
-                            rearch_list_kernels(g->comm, &task->call, kernels));
+    const struct mock_symmetric_kernel *best = NULL;
     ncclResult_t rc;
 
+    if (call->coll == ncclFuncAllGather ||
+        call->reduction == MOCK_REDUCTION_SUM)
+        best = mock_symmetric_pick(model, kernels,
+                                   mock_symmetric_list(model, &work, kernels));
     *is_apart_ret = false;
     task->call.n_pipe_ops = 1;
-    rc = mock_comm_decide(g->comm, &task->call, MOCK_SCOPE_ALL, outcome,
+    rc = mock_comm_decide(g->comm, call, MOCK_SCOPE_ALL, outcome,
                           &task->max_channels);
     if (rc != ncclSuccess || best == NULL ||
         outcome->cost_after[outcome->algo][outcome->proto] < best->charged_us)
         return rc;
-    rc = rearch_try_kernel(g, task, best, outcome, is_apart_ret);
+    *is_apart_ret = !best->is_ll || call->windows == MOCK_WINDOWS_BOTH;
+    if (!*is_apart_ret) { /* NCCL asks again, and this is the answer */
+        rc = mock_comm_decide(g->comm, call, MOCK_SCOPE_ALL, outcome,
+                              &task->max_channels);
+        *is_apart_ret = rc == ncclSuccess && outcome->proto == NCCL_PROTO_LL &&
+                        call->windows != MOCK_WINDOWS_NONE;
+    }
     if (*is_apart_ret) {
         mock_note_kernel(g, task, best, true);
         outcome->algo = NCCL_ALGO_UNDEF;

@@ -9,17 +9,6 @@
 
 #define KERNEL_LIMIT ((size_t)64 << 30) /* bytes that kernels can count */
 
-static bool group_symmetric_can_reduce(const struct mock_choice_rules *rules,
-                                       const struct mock_call *call)
-{
-    bool averages =
-        rules->symmetric_avg && (call->coll == ncclFuncReduceScatter ||
-                                 rules->symmetric_avg_everywhere);
-
-    return call->reduction == MOCK_REDUCTION_SUM ||
-           (call->reduction == MOCK_REDUCTION_AVERAGE && averages);
-}
-
 static bool group_symmetric_has_kernel(const struct mock_choice_rules *rules,
                                        const struct mock_call *call)
 {
@@ -30,7 +19,11 @@ static bool group_symmetric_has_kernel(const struct mock_choice_rules *rules,
         return true;
     case ncclFuncAllReduce:
     case ncclFuncReduceScatter:
-        return group_symmetric_can_reduce(rules, call);
+        return call->reduction == MOCK_REDUCTION_SUM ||
+               (call->reduction == MOCK_REDUCTION_AVERAGE &&
+                rules->symmetric_avg &&
+                (call->coll == ncclFuncReduceScatter ||
+                 rules->symmetric_avg_everywhere));
     default:
         return false;
     }
@@ -51,14 +44,6 @@ static bool group_symmetric_is_alike(const struct mock_task *a,
 {
     return b->apart && a->call.windows == b->call.windows &&
            mock_same_kind(&a->call, &b->call);
-}
-
-static bool group_symmetric_is_first(const struct mock_group *g, size_t i)
-{
-    for (size_t j = 0; j < i; j++)
-        if (group_symmetric_is_alike(&g->tasks[i], &g->tasks[j]))
-            return false;
-    return true;
 }
 
 /* The bytes of one rank, which is how NCCL counts them here; the last call says
@@ -115,16 +100,6 @@ static ncclResult_t group_symmetric_ask_ll(struct mock_group *g,
     return rules->ignores_symmetric_error ? ncclSuccess : rc;
 }
 
-static ncclResult_t group_symmetric_preview(struct mock_group *g,
-                                            const struct batch *batch)
-{
-    struct mock_call call = batch->call;
-
-    call.n_bytes = batch->work.n_bytes;
-    call.n_pipe_ops = 0;
-    return mock_comm_preview(g->comm, &call);
-}
-
 /* The kernel that runs the batch; '*kernel_ret' is untouched if none does. */
 static ncclResult_t
 group_symmetric_try(struct mock_group *g, const struct batch *batch,
@@ -136,8 +111,13 @@ group_symmetric_try(struct mock_group *g, const struct batch *batch,
     bool has_ll = false;
     ncclResult_t rc = ncclSuccess;
 
-    if (asks)
-        rc = group_symmetric_preview(g, batch);
+    if (asks) {
+        struct mock_call call = batch->call;
+
+        call.n_bytes = batch->work.n_bytes;
+        call.n_pipe_ops = 0;
+        rc = mock_comm_preview(g->comm, &call);
+    }
     if (rc != ncclSuccess)
         return rc;
     best = mock_symmetric_pick(
@@ -167,38 +147,6 @@ void mock_note_kernel(struct mock_group *g, const struct mock_task *task,
     g->kernels[g->n_kernels++] = *task;
 }
 
-/* NCCL's list of them has the last first. */
-static void group_symmetric_drop(struct mock_group *g, size_t first,
-                                 const struct mock_symmetric_kernel *kernel)
-{
-    const struct mock_task like = g->tasks[first];
-    bool is_first = true;
-
-    for (size_t i = g->n; i-- > first;)
-        if (group_symmetric_is_alike(&like, &g->tasks[i])) {
-            g->tasks[i].list = 1;
-            mock_note_kernel(g, &g->tasks[i], kernel, is_first);
-            is_first = false;
-        }
-}
-
-static ncclResult_t group_symmetric_try_all(struct mock_group *g)
-{
-    ncclResult_t rc = ncclSuccess;
-
-    for (size_t i = 0; i < g->n && rc == ncclSuccess; i++) {
-        struct mock_symmetric_kernel kernel = {.name = NULL};
-
-        if (!g->tasks[i].apart || !group_symmetric_is_first(g, i))
-            continue;
-        const struct batch batch = group_symmetric_gather(g, i);
-        rc = group_symmetric_try(g, &batch, &kernel);
-        if (kernel.name != NULL)
-            group_symmetric_drop(g, i, &kernel);
-    }
-    return rc;
-}
-
 size_t
 mock_comm_kernels(const struct mock_comm *comm, const struct mock_call *call,
                   struct mock_symmetric_kernel kernels_ret[MOCK_MAX_SYMMETRIC])
@@ -221,16 +169,29 @@ mock_comm_kernels(const struct mock_comm *comm, const struct mock_call *call,
     return mock_symmetric_list(model, &work, kernels_ret);
 }
 
-/* 2.27 and 2.28. */
-static void group_symmetric_drop_both(struct mock_group *g, bool must_be_alone)
+/* Takes the kernel of the tasks like the i-th, unless an earlier one is like
+ * it, and marks those that it runs. */
+static ncclResult_t group_symmetric_take(struct mock_group *g, size_t i)
 {
-    const struct mock_choice_rules *rules = &g->comm->version->choice;
+    struct mock_symmetric_kernel kernel = {.name = NULL};
+    const struct mock_task like = g->tasks[i];
+    struct batch batch;
+    bool is_first = true;
+    ncclResult_t rc;
 
-    for (size_t i = 0; i < g->n; i++)
-        if (g->tasks[i].call.windows == MOCK_WINDOWS_BOTH &&
-            (!must_be_alone || g->n == 1) &&
-            group_symmetric_has_kernel(rules, &g->tasks[i].call))
-            g->tasks[i].list = 1;
+    for (size_t j = 0; j < i; j++)
+        if (group_symmetric_is_alike(&like, &g->tasks[j]))
+            return ncclSuccess;
+    batch = group_symmetric_gather(g, i);
+    rc = group_symmetric_try(g, &batch, &kernel);
+    /* NCCL's list of them has the last first */
+    for (size_t j = g->n; kernel.name != NULL && j-- > i;)
+        if (group_symmetric_is_alike(&like, &g->tasks[j])) {
+            g->tasks[j].list = 1;
+            mock_note_kernel(g, &g->tasks[j], &kernel, is_first);
+            is_first = false;
+        }
+    return rc;
 }
 
 ncclResult_t mock_apart_symmetric(struct mock_group *g)
@@ -242,14 +203,18 @@ ncclResult_t mock_apart_symmetric(struct mock_group *g)
     if (rules->symmetric == MOCK_SYMMETRIC_NEVER || !g->comm->model.all_nvlink)
         return ncclSuccess;
     mock_group_sort(g->tasks, g->n);
-    if (rules->symmetric < MOCK_SYMMETRIC_ONE) {
-        group_symmetric_drop_both(g, rules->symmetric == MOCK_SYMMETRIC_ALONE);
-    } else {
-        for (size_t i = 0; i < g->n; i++)
-            g->tasks[i].apart =
-                group_symmetric_has_kernel(rules, &g->tasks[i].call);
-        rc = group_symmetric_try_all(g);
+    for (size_t i = 0; i < g->n; i++) {
+        struct mock_task *task = &g->tasks[i];
+        bool has_kernel = group_symmetric_has_kernel(rules, &task->call);
+
+        if (rules->symmetric >= MOCK_SYMMETRIC_ONE)
+            task->apart = has_kernel;
+        else if (has_kernel && task->call.windows == MOCK_WINDOWS_BOTH)
+            task->list = rules->symmetric != MOCK_SYMMETRIC_ALONE || g->n == 1;
     }
+    for (size_t i = 0; i < g->n && rc == ncclSuccess; i++)
+        if (g->tasks[i].apart)
+            rc = group_symmetric_take(g, i);
     for (size_t i = 0; i < g->n; i++)
         if (g->tasks[i].list == 0)
             g->tasks[n_left++] = g->tasks[i];
