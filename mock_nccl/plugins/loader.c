@@ -12,39 +12,6 @@ enum { ERROR_SIZE = 256 }; /* NCCL's buffer, which cuts longer texts */
 
 /* ---- life ---- */
 
-static ncclResult_t loader_check(const struct mock_nccl_options *options)
-{
-    if (mock_version_find(options->version) == NULL)
-        return mock_fail(ncclInvalidArgument,
-                         "NCCL version '%s' is none of " MOCK_VERSIONS,
-                         options->version);
-    if (options->static_tuner != NULL &&
-        (options->static_tuner_version < MOCK_OLDEST_TUNER ||
-         options->static_tuner_version > MOCK_NEWEST_TUNER))
-        return mock_fail(ncclInvalidArgument,
-                         "tuner version %d is none of "
-                         "2 to 7",
-                         options->static_tuner_version);
-    return ncclSuccess;
-}
-
-/* Replaces the texts of the options by copies. */
-static ncclResult_t loader_copy_texts(struct mock_nccl_options *o)
-{
-    const char **texts[] = {&o->tuner_plugin, &o->net_plugin, &o->algo,
-                            &o->proto};
-    ncclResult_t rc = ncclSuccess;
-
-    for (size_t i = 0; i < sizeof(texts) / sizeof(texts[0]); i++) {
-        char *copy = NULL;
-
-        if (rc == ncclSuccess)
-            rc = mock_copy_text(*texts[i], &copy);
-        *texts[i] = copy;
-    }
-    return rc;
-}
-
 static void loader_free_nccl(struct mock_nccl *nccl)
 {
     mock_profiler_destroy(nccl->profiler);
@@ -59,19 +26,40 @@ ncclResult_t mock_nccl_create(const struct mock_nccl_options *options,
                               struct mock_nccl **nccl_ret)
 {
     struct mock_nccl *nccl;
-    ncclResult_t rc = loader_check(options);
+    struct mock_nccl_options *copy;
+    const char *texts[] = {options->tuner_plugin, options->net_plugin,
+                           options->algo, options->proto};
+    ncclResult_t rc = ncclSuccess;
 
-    if (rc != ncclSuccess)
-        return rc;
+    if (mock_version_find(options->version) == NULL)
+        return mock_fail(ncclInvalidArgument,
+                         "NCCL version '%s' is none of " MOCK_VERSIONS,
+                         options->version);
+    if (options->static_tuner != NULL &&
+        (options->static_tuner_version < MOCK_OLDEST_TUNER ||
+         options->static_tuner_version > MOCK_NEWEST_TUNER))
+        return mock_fail(ncclInvalidArgument,
+                         "tuner version %d is none of "
+                         "2 to 7",
+                         options->static_tuner_version);
     nccl = calloc(1, sizeof(*nccl));
     if (nccl == NULL)
         return mock_fail_memory();
-    nccl->options = *options;
+    copy = &nccl->options;
+    *copy = *options;
     nccl->version = mock_version_find(options->version);
-    rc = loader_copy_texts(&nccl->options);
-    if (rc == ncclSuccess)
-        rc = mock_profiler_create(nccl->version, options->profiler_plugin,
-                                  options->net_plugin, &nccl->profiler);
+    for (size_t i = 0; i < sizeof(texts) / sizeof(texts[0]); i++) {
+        char *text = NULL;
+
+        MOCK_THEN(rc, mock_copy_text(texts[i], &text));
+        texts[i] = text;
+    }
+    copy->tuner_plugin = texts[0];
+    copy->net_plugin = texts[1];
+    copy->algo = texts[2];
+    copy->proto = texts[3];
+    MOCK_THEN(rc, mock_profiler_create(nccl->version, options->profiler_plugin,
+                                       options->net_plugin, &nccl->profiler));
     if (rc != ncclSuccess) {
         loader_free_nccl(nccl);
         return rc;
@@ -95,35 +83,6 @@ void mock_nccl_destroy(struct mock_nccl *nccl)
 
 /* ---- opening ---- */
 
-/* The net plugin, which NCCL has opened already. */
-static void *loader_open_net(struct mock_nccl *nccl)
-{
-    const struct mock_loader_rules *rules = &nccl->version->loader;
-
-    if (rules->net == MOCK_NET_BY_NAME || nccl->options.net_plugin == NULL ||
-        *nccl->options.net_plugin == '\0')
-        return NULL;
-    if (rules->net == MOCK_NET_AGAIN && nccl->net_library == NULL)
-        nccl->net_library =
-            mock_plugin_open_net(rules, nccl->options.net_plugin);
-    return mock_plugin_open_net(rules, nccl->options.net_plugin);
-}
-
-/* False if no library opens. */
-static bool loader_open_library(struct mock_nccl *nccl, bool *is_net_ret)
-{
-    *is_net_ret = false;
-    if (nccl->options.static_tuner != NULL)
-        return true;
-    if (mock_plugin_open(&nccl->version->loader, nccl->options.tuner_plugin,
-                         nccl->options.net_plugin, &nccl->library) &&
-        nccl->library == NULL) {
-        nccl->library = loader_open_net(nccl);
-        *is_net_ret = true;
-    }
-    return nccl->library != NULL;
-}
-
 static void loader_close_library(struct mock_nccl *nccl)
 {
     if (nccl->library != NULL)
@@ -131,35 +90,28 @@ static void loader_close_library(struct mock_nccl *nccl)
     nccl->library = NULL;
 }
 
-static void loader_set_tuner(struct mock_nccl *nccl, int version,
-                             const void *symbol)
+/* Opens the tuner's library, or the net plugin, which NCCL has opened already;
+ * false if there is none. */
+static bool loader_open_library(struct mock_nccl *nccl, bool *is_net_ret)
 {
-    nccl->tuner.version = version;
-    nccl->tuner.symbol = symbol;
-    atomic_store(&nccl->tuner.has_finalize,
-                 version == nccl->version->newest_tuner ||
-                     nccl->wrapped[version]);
-}
+    const struct mock_loader_rules *rules = &nccl->version->loader;
+    const char *net = nccl->options.net_plugin;
+    bool searches;
 
-/* NCCL's wrapper of dlsym logs failures, but its newest shim does not use it.
- */
-static const void *loader_look_up(const struct mock_nccl *nccl, int version,
-                                  const char *symbol)
-{
-    const void *found;
-    char why[ERROR_SIZE];
-    struct mock_line_words words = {.name = symbol, .why = why};
-
-    if (nccl->library == NULL)
-        return nccl->options.static_tuner_version == version
-                   ? nccl->options.static_tuner
-                   : NULL;
-    found = dlsym(nccl->library, symbol);
-    if (found == NULL && version != nccl->version->newest_tuner) {
-        snprintf(why, sizeof(why), "%s", dlerror());
-        mock_log_line(&nccl->version->loader, MOCK_LINE_DLSYM, &words);
-    }
-    return found;
+    *is_net_ret = false;
+    if (nccl->options.static_tuner != NULL)
+        return true;
+    searches = mock_plugin_open(rules, nccl->options.tuner_plugin, net,
+                                &nccl->library);
+    if (!searches || nccl->library != NULL)
+        return nccl->library != NULL;
+    *is_net_ret = true;
+    if (rules->net == MOCK_NET_BY_NAME || net == NULL || *net == '\0')
+        return false;
+    if (rules->net == MOCK_NET_AGAIN && nccl->net_library == NULL)
+        nccl->net_library = mock_plugin_open_net(rules, net);
+    nccl->library = mock_plugin_open_net(rules, net);
+    return nccl->library != NULL;
 }
 
 static bool loader_find_tuner(struct mock_nccl *nccl)
@@ -168,13 +120,28 @@ static bool loader_find_tuner(struct mock_nccl *nccl)
 
     for (int v = nccl->version->newest_tuner; v >= MOCK_OLDEST_TUNER; v--) {
         char symbol[32];
-        struct mock_line_words words = {.name = symbol, .version = v};
-        const void *found;
+        char why[ERROR_SIZE];
+        struct mock_line_words words = {
+            .name = symbol, .why = why, .version = v};
+        const void *found = NULL;
 
         snprintf(symbol, sizeof(symbol), "ncclTunerPlugin_v%d", v);
-        found = loader_look_up(nccl, v, symbol);
+        if (nccl->library != NULL)
+            found = dlsym(nccl->library, symbol);
+        else if (nccl->options.static_tuner_version == v)
+            found = nccl->options.static_tuner;
+        /* NCCL's wrapper of dlsym logs failures, but its newest shim does not
+         * use it */
+        if (nccl->library != NULL && found == NULL &&
+            v != nccl->version->newest_tuner) {
+            snprintf(why, sizeof(why), "%s", dlerror());
+            mock_log_line(rules, MOCK_LINE_DLSYM, &words);
+        }
         if (found != NULL) {
-            loader_set_tuner(nccl, v, found);
+            nccl->tuner.version = v;
+            nccl->tuner.symbol = found;
+            atomic_store(&nccl->tuner.has_finalize,
+                         v == nccl->version->newest_tuner || nccl->wrapped[v]);
             words.name = mock_tuner_name(&nccl->tuner);
             mock_log_line(rules, MOCK_LINE_USING, &words);
             return true;
@@ -234,24 +201,22 @@ struct mock_tuner *mock_loader_acquire(struct mock_nccl *nccl, bool *owner_ret)
     return tuner;
 }
 
-static void loader_close_tuner(struct mock_nccl *nccl)
-{
-    const struct mock_loader_rules *rules = &nccl->version->loader;
-    struct mock_line_words words = {.name = mock_tuner_name(&nccl->tuner)};
-
-    mock_log_line(rules, MOCK_LINE_CLOSING, &words);
-    nccl->wrapped[nccl->tuner.version] = atomic_load(&nccl->tuner.has_finalize);
-    loader_close_library(nccl);
-    nccl->tuner.symbol = NULL;
-    if (!rules->counts_all)
-        nccl->status = MOCK_TUNER_READY;
-}
-
 void mock_loader_release(struct mock_nccl *nccl, bool owner)
 {
+    const struct mock_loader_rules *rules = &nccl->version->loader;
+    struct mock_tuner *tuner = &nccl->tuner;
+
     pthread_mutex_lock(&nccl->lock);
-    if (owner && --nccl->n_refs == 0)
-        loader_close_tuner(nccl);
+    if (owner && --nccl->n_refs == 0) {
+        const struct mock_line_words words = {.name = mock_tuner_name(tuner)};
+
+        mock_log_line(rules, MOCK_LINE_CLOSING, &words);
+        nccl->wrapped[tuner->version] = atomic_load(&tuner->has_finalize);
+        loader_close_library(nccl);
+        tuner->symbol = NULL;
+        if (!rules->counts_all)
+            nccl->status = MOCK_TUNER_READY;
+    }
     pthread_mutex_unlock(&nccl->lock);
 }
 

@@ -62,40 +62,6 @@ static const char *plugin_open_get_file(const struct mock_loader_rules *rules,
     return is_static ? NULL : name;
 }
 
-static void plugin_open_add_missing(struct plugin_open_search *s,
-                                    const char *name)
-{
-    size_t used = s->rules->keeps_last_name ? 0 : strlen(s->names);
-
-    snprintf(s->names + used, sizeof(s->names) - used, " %s", name);
-}
-
-/*
- * 2.21 reads errno, which dlopen does not set. NCCL has tried to open absent
- * files before, so it always finds ENOENT; logs of users show it.
- */
-static bool plugin_open_was_not_found(const struct plugin_open_search *s,
-                                      const char *name)
-{
-    if (plugin_open_has_summary(s->rules))
-        return true;
-    return strstr(s->why, name) != NULL &&
-           strstr(s->why, "No such file or directory") != NULL;
-}
-
-static void plugin_open_log_failure(struct plugin_open_search *s,
-                                    const char *name)
-{
-    struct mock_line_words words = {.name = name, .why = s->why};
-    bool missing = plugin_open_was_not_found(s, name);
-
-    mock_log_line(s->rules, MOCK_LINE_DLOPEN, &words);
-    mock_log_line(s->rules,
-                  missing ? MOCK_LINE_NOT_FOUND : MOCK_LINE_NOT_LOADED, &words);
-    if (missing)
-        plugin_open_add_missing(s, name);
-}
-
 static void plugin_open_write_name(const struct mock_loader_rules *rules,
                                    const char *prefix, const char *value,
                                    char name_ret[PATH_MAX])
@@ -110,7 +76,11 @@ static void plugin_open_write_name(const struct mock_loader_rules *rules,
 static void *plugin_open_attempt(struct plugin_open_search *s,
                                  const char *prefix, const char *value)
 {
+    const bool has_summary = plugin_open_has_summary(s->rules);
     char name[PATH_MAX];
+    const struct mock_line_words words = {.name = name, .why = s->why};
+    size_t used = s->rules->keeps_last_name ? 0 : strlen(s->names);
+    bool is_missing;
     void *library;
 
     plugin_open_write_name(s->rules, prefix, value, name);
@@ -118,10 +88,19 @@ static void *plugin_open_attempt(struct plugin_open_search *s,
                      s->rules->mode | RTLD_LOCAL);
     if (library != NULL)
         return library;
-    snprintf(s->why,
-             plugin_open_has_summary(s->rules) ? sizeof(s->why) : ERROR_SIZE,
-             "%s", dlerror());
-    plugin_open_log_failure(s, name);
+    snprintf(s->why, has_summary ? sizeof(s->why) : ERROR_SIZE, "%s",
+             dlerror());
+    /* 2.21 reads errno, which dlopen does not set. NCCL has tried to open
+     * absent files before, so it always finds ENOENT; logs of users show it. */
+    is_missing =
+        has_summary || (strstr(s->why, name) != NULL &&
+                        strstr(s->why, "No such file or directory") != NULL);
+    mock_log_line(s->rules, MOCK_LINE_DLOPEN, &words);
+    mock_log_line(s->rules,
+                  is_missing ? MOCK_LINE_NOT_FOUND : MOCK_LINE_NOT_LOADED,
+                  &words);
+    if (is_missing)
+        snprintf(s->names + used, sizeof(s->names) - used, " %s", name);
     return NULL;
 }
 
@@ -171,20 +150,6 @@ static void *plugin_open_find(struct plugin_open_search *s, const char *prefix,
     return library;
 }
 
-/* 2.21 omits the last name, whose failure is the reason that it logs. */
-static void plugin_open_log_summary(struct plugin_open_search *s)
-{
-    struct mock_line_words words = {.why = s->why};
-
-    *strrchr(s->names, ' ') = '\0';
-    words.names = s->names + 1;
-    mock_log_line(s->rules,
-                  strchr(words.names, ' ') != NULL ? MOCK_LINE_ALL_FAILED
-                                                   : MOCK_LINE_ONE_FAILED,
-                  &words);
-    mock_log_line(s->rules, MOCK_LINE_NO_LIBRARY, &words);
-}
-
 bool mock_plugin_open(const struct mock_loader_rules *rules, const char *value,
                       const char *net, void **library_ret)
 {
@@ -203,13 +168,20 @@ bool mock_plugin_open(const struct mock_loader_rules *rules, const char *value,
         *library_ret = plugin_open_find(&s, NET_PREFIX, has_net ? net : NULL);
     if (*library_ret != NULL)
         return true;
-    if (plugin_open_has_summary(rules))
-        plugin_open_log_summary(&s);
-    else
+    if (plugin_open_has_summary(rules)) {
+        /* 2.21 omits the last name, whose failure is the reason that it logs */
+        *strrchr(s.names, ' ') = '\0';
+        words = (struct mock_line_words){.why = s.why, .names = s.names + 1};
         mock_log_line(rules,
-                      s.names[0] != '\0' ? MOCK_LINE_MISSING
-                                         : MOCK_LINE_NO_LIBRARY,
+                      strchr(words.names, ' ') != NULL ? MOCK_LINE_ALL_FAILED
+                                                       : MOCK_LINE_ONE_FAILED,
                       &words);
+        mock_log_line(rules, MOCK_LINE_NO_LIBRARY, &words);
+        return true;
+    }
+    mock_log_line(rules,
+                  s.names[0] != '\0' ? MOCK_LINE_MISSING : MOCK_LINE_NO_LIBRARY,
+                  &words);
     return true;
 }
 

@@ -76,56 +76,29 @@ void mock_profiler_destroy(struct mock_profiler *p)
 
 /* ---- loading ---- */
 
-static void *profiler_open_library(const struct mock_profiler *p,
-                                   bool *is_net_ret)
-{
-    const struct mock_loader_rules *rules = &p->rules->loader;
-    void *library;
-    bool searches = mock_plugin_open(rules, p->plugin, NULL, &library);
-
-    *is_net_ret = searches && library == NULL && p->net != NULL &&
-                  rules->net != MOCK_NET_NEVER;
-    return *is_net_ret ? mock_plugin_open_net(rules, p->net) : library;
-}
-
-static const void *profiler_look_up(const struct mock_loader_rules *rules,
-                                    void *library, const char *symbol)
-{
-    const void *found = dlsym(library, symbol);
-    struct mock_line_words words = {.name = symbol};
-
-    if (found == NULL) {
-        words.why = dlerror();
-        mock_log_line(rules, MOCK_LINE_DLSYM, &words);
-        mock_log_line(rules, MOCK_LINE_NO_SYMBOL, &words);
-    }
-    return found;
-}
-
-static void profiler_take(struct mock_profiler *p, int version,
-                          const void *symbol)
-{
-    const ncclProfiler_v5_t *any =
-        symbol; /* profilers of all versions begin with the name */
-    struct mock_line_words words = {.name = any->name, .version = version};
-
-    p->version = version;
-    atomic_store(&p->symbol, symbol);
-    atomic_store(&p->is_wired, version == p->rules->newest);
-    mock_log_line(&p->rules->loader, MOCK_LINE_USING, &words);
-}
-
-/* Profilers of versions before 4 are not used. */
+/* Looks for a profiler in the library; those of versions before 4 are not used.
+ */
 static bool profiler_find(struct mock_profiler *p)
 {
+    const struct mock_loader_rules *rules = &p->rules->loader;
+
     for (int v = p->rules->newest; v >= OLDEST_EVER; v--) {
         char symbol[32];
-        const void *found;
+        struct mock_line_words words = {.name = symbol, .version = v};
+        const ncclProfiler_v5_t *any; /* all versions begin with the name */
 
         snprintf(symbol, sizeof(symbol), "ncclProfiler_v%d", v);
-        found = profiler_look_up(&p->rules->loader, p->library, symbol);
-        if (found != NULL && v >= OLDEST) {
-            profiler_take(p, v, found);
+        any = dlsym(p->library, symbol);
+        if (any == NULL) {
+            words.why = dlerror();
+            mock_log_line(rules, MOCK_LINE_DLSYM, &words);
+            mock_log_line(rules, MOCK_LINE_NO_SYMBOL, &words);
+        } else if (v >= OLDEST) {
+            words.name = any->name;
+            p->version = v;
+            atomic_store(&p->symbol, any);
+            atomic_store(&p->is_wired, v == p->rules->newest);
+            mock_log_line(rules, MOCK_LINE_USING, &words);
             return true;
         }
     }
@@ -134,33 +107,27 @@ static bool profiler_find(struct mock_profiler *p)
 
 static bool profiler_load(struct mock_profiler *p)
 {
+    const struct mock_loader_rules *rules = &p->rules->loader;
     struct mock_line_words words = {0};
-    bool is_net;
+    bool searches = mock_plugin_open(rules, p->plugin, NULL, &p->library);
+    bool is_net = searches && p->library == NULL && p->net != NULL &&
+                  rules->net != MOCK_NET_NEVER;
     bool found;
 
-    p->library = profiler_open_library(p, &is_net);
+    if (is_net)
+        p->library = mock_plugin_open_net(rules, p->net);
     if (p->library == NULL)
         return false;
     words.name = mock_plugin_path(p->library);
     found = profiler_find(p);
     if (!is_net)
-        mock_log_line(&p->rules->loader,
-                      found ? MOCK_LINE_LOADED : MOCK_LINE_UNSUPPORTED, &words);
+        mock_log_line(rules, found ? MOCK_LINE_LOADED : MOCK_LINE_UNSUPPORTED,
+                      &words);
     if (!found) {
         dlclose(p->library);
         p->library = NULL;
     }
     return found;
-}
-
-static void profiler_acquire(struct mock_profiler *p)
-{
-    pthread_mutex_lock(&p->lock);
-    if (p->status == READY)
-        p->status = profiler_load(p) ? LOADED : FAILED;
-    if (p->status == LOADED)
-        p->n_refs++;
-    pthread_mutex_unlock(&p->lock);
 }
 
 static void profiler_release(struct mock_profiler *p)
@@ -259,58 +226,10 @@ static void profiler_state(const struct mock_listener *l, void *event,
 
 /* ---- joining and leaving ---- */
 
-static ncclResult_t profiler_init(struct mock_listener *l, uint64_t comm_id,
-                                  int n_ranks, int n_nodes)
-{
-    struct mock_profiler *p = l->profiler;
-    const void *symbol = atomic_load(&p->symbol);
-    const ncclProfiler_v4_t *v4 = symbol;
-    const ncclProfiler_v5_t *v5 = symbol;
-
-    if (p->version == 4)
-        return v4->init(&l->context, &p->mask, NULL, comm_id, n_nodes, n_ranks,
-                        l->rank, mock_log);
-    return v5->init(&l->context, comm_id, &p->mask, NULL, n_nodes, n_ranks,
-                    l->rank, mock_log);
-}
-
-static void profiler_report_failure(struct mock_profiler *p, ncclResult_t rc)
-{
-    if (p->rules->failure == MOCK_PROFILER_UNLOADED) {
-        MOCK_WARN("Profiler init failed with error (%d). Continue without "
-                  "profiler.",
-                  (int)rc);
-        atomic_store(&p->symbol, NULL);
-        return;
-    }
-    if (p->rules->failure == MOCK_PROFILER_RELEASED)
-        profiler_release(p);
-    MOCK_INFO(NCCL_INIT,
-              "Profiler init failed with error '%d': %s. Continue without "
-              "profiler.",
-              (int)rc, strerror(errno));
-}
-
-/* From 2.31 on NCCL removes the phases of kernels from the mask of older
- * profilers, and adds their channels to that of newer ones. */
-static void profiler_fit_mask(struct mock_profiler *p)
-{
-    int mask = __atomic_load_n(&p->mask, __ATOMIC_RELAXED);
-
-    if (p->rules->newest < 7 || (mask & NCCL_PROFILE_KERNEL_PHASE) == 0)
-        return;
-    if (p->version < 7) {
-        mask &= ~NCCL_PROFILE_KERNEL_PHASE;
-    } else if ((mask & NCCL_PROFILE_KERNEL_CH) == 0) {
-        mask |= NCCL_PROFILE_KERNEL_CH;
-        MOCK_INFO(NCCL_INIT,
-                  "Profiler: enabling ncclProfileKernelCh implicitly (plugin "
-                  "set ncclProfileKernelPhase, which requires it)");
-    }
-    __atomic_store_n(&p->mask, mask, __ATOMIC_RELAXED);
-}
-
-static void profiler_log_mask(const struct mock_profiler *p)
+/* The mask that an init has set. From 2.31 on NCCL removes the phases of
+ * kernels from the mask of older profilers, and adds their channels to that of
+ * newer ones. */
+static void profiler_take_mask(struct mock_profiler *p)
 {
     /* in NCCL's order, without KernelPhase, which is behind KernelCh */
     static const char *const names[] = {
@@ -318,21 +237,30 @@ static void profiler_log_mask(const struct mock_profiler *p)
         "ProxyCtrl", "KernelCh",     "NetPlugin", "GroupApi", "CollApi",
         "P2pApi",    "KernelLaunch", "CeColl",    "CeSync",   "CeBatch"};
     int mask = __atomic_load_n(&p->mask, __ATOMIC_RELAXED);
+    bool has_phases =
+        p->rules->newest >= 7 && (mask & NCCL_PROFILE_KERNEL_PHASE) != 0;
     char enabled[256] = "";
     size_t used = 0;
 
+    if (has_phases && p->version < 7) {
+        mask &= ~NCCL_PROFILE_KERNEL_PHASE;
+        has_phases = false;
+    } else if (has_phases && (mask & NCCL_PROFILE_KERNEL_CH) == 0) {
+        mask |= NCCL_PROFILE_KERNEL_CH;
+        MOCK_INFO(NCCL_INIT,
+                  "Profiler: enabling ncclProfileKernelCh implicitly (plugin "
+                  "set ncclProfileKernelPhase, which requires it)");
+    }
+    if (mask != __atomic_load_n(&p->mask, __ATOMIC_RELAXED))
+        __atomic_store_n(&p->mask, mask, __ATOMIC_RELAXED);
     if (!p->rules->lists_mask || mask == 0)
         return;
-    for (size_t i = 0; i < sizeof(names) / sizeof(names[0]); i++) {
-        bool has_phase = 1 << i == NCCL_PROFILE_KERNEL_CH &&
-                         p->rules->newest >= 7 &&
-                         (mask & NCCL_PROFILE_KERNEL_PHASE) != 0;
-
+    for (size_t i = 0; i < sizeof(names) / sizeof(names[0]); i++)
         if ((mask & (1 << i)) != 0)
-            used += (size_t)snprintf(enabled + used, sizeof(enabled) - used,
-                                     "%s %s", names[i],
-                                     has_phase ? "KernelPhase " : "");
-    }
+            used += (size_t)snprintf(
+                enabled + used, sizeof(enabled) - used, "%s %s", names[i],
+                has_phases && 1 << i == NCCL_PROFILE_KERNEL_CH ? "KernelPhase "
+                                                               : "");
     MOCK_INFO(NCCL_INIT, "Profiler event mask: 0x%x (%d) - Enabled: %s",
               (unsigned)mask, mask, enabled);
 }
@@ -340,22 +268,44 @@ static void profiler_log_mask(const struct mock_profiler *p)
 void mock_listener_join(struct mock_listener *l, struct mock_profiler *p,
                         uint64_t comm_id, int n_ranks, int n_nodes, int rank)
 {
+    const ncclProfiler_v4_t *v4;
+    const ncclProfiler_v5_t *v5;
     ncclResult_t rc;
 
     l->rank = rank;
     if (p->rules == NULL)
         return;
     l->profiler = p;
-    profiler_acquire(p);
-    if (atomic_load(&p->symbol) == NULL)
+    pthread_mutex_lock(&p->lock);
+    if (p->status == READY)
+        p->status = profiler_load(p) ? LOADED : FAILED;
+    if (p->status == LOADED)
+        p->n_refs++;
+    pthread_mutex_unlock(&p->lock);
+    v4 = atomic_load(&p->symbol);
+    v5 = (const void *)v4;
+    if (v4 == NULL)
         return;
-    rc = profiler_init(l, comm_id, n_ranks, n_nodes);
-    if (rc == ncclSuccess)
+    rc = p->version == 4 ? v4->init(&l->context, &p->mask, NULL, comm_id,
+                                    n_nodes, n_ranks, rank, mock_log)
+                         : v5->init(&l->context, comm_id, &p->mask, NULL,
+                                    n_nodes, n_ranks, rank, mock_log);
+    if (rc == ncclSuccess) {
         atomic_store(&p->is_wired, true);
-    else
-        profiler_report_failure(p, rc);
-    profiler_fit_mask(p);
-    profiler_log_mask(p);
+    } else if (p->rules->failure == MOCK_PROFILER_UNLOADED) {
+        MOCK_WARN("Profiler init failed with error (%d). Continue without "
+                  "profiler.",
+                  (int)rc);
+        atomic_store(&p->symbol, NULL);
+    } else {
+        if (p->rules->failure == MOCK_PROFILER_RELEASED)
+            profiler_release(p);
+        MOCK_INFO(NCCL_INIT,
+                  "Profiler init failed with error '%d': %s. Continue without "
+                  "profiler.",
+                  (int)rc, strerror(errno));
+    }
+    profiler_take_mask(p);
 }
 
 /* 2.27 finalizes a NULL context, too; without a profiler it crashes before. */
@@ -396,52 +346,40 @@ enum {
 
 /* ---- calls ---- */
 
-static void profiler_start_group_api(struct mock_listener *l, bool in_group,
-                                     bool captured)
-{
-    ncclProfilerEvent_t event_info = {.type.v5 = NCCL_PROFILE_GROUP_API};
-
-    if ((l->mask & ANY_GROUP_API) == 0 || l->in_group_api)
-        return;
-    event_info.groupApi.graphCaptured = captured;
-    event_info.groupApi.groupDepth = in_group ? 2 : 1;
-    profiler_start(l, &l->group_api, &event_info);
-    l->in_group_api = true;
-    if (l->group_api != NULL)
-        profiler_state(l, l->group_api, NCCL_PROFILE_GROUP_START_STOP, NULL);
-}
-
-static void profiler_report_coll_api(struct mock_listener *l,
-                                     const struct mock_call *call,
-                                     size_t share_bytes, bool captured)
-{
-    ncclProfilerEvent_t event_info = {.type.v5 = NCCL_PROFILE_COLL_API,
-                                      .parentObj = l->group_api};
-
-    if ((l->mask & ANY_COLL_API) == 0)
-        return;
-    event_info.collApi.func = mock_coll_in_messages(call->coll);
-    event_info.collApi.count = share_bytes / call->element_size;
-    event_info.collApi.datatype =
-        mock_type_in_messages(ncclFuncAllReduce, call->element_size, call->fp8);
-    event_info.collApi.root = call->root;
-    event_info.collApi.graphCaptured = captured;
-    profiler_start(l, &l->coll_api, &event_info);
-    if (l->coll_api != NULL) /* NCCL keeps the handle for calls without one */
-        profiler_stop(l, l->coll_api);
-}
-
 void mock_profile_call(struct mock_listener *l, const struct mock_call *call,
                        size_t share_bytes, bool in_group, bool captured,
                        struct mock_profiled_call *profiled_ret)
 {
+    const ncclProfilerEvent_t group = {
+        .type.v5 = NCCL_PROFILE_GROUP_API,
+        .groupApi = {.graphCaptured = captured,
+                     .groupDepth = in_group ? 2 : 1}};
+    ncclProfilerEvent_t coll = {.type.v5 = NCCL_PROFILE_COLL_API};
+
     if (!profiler_is_active(l->profiler))
         return;
     l->mask = profiler_mask(l->profiler);
     if (l->profiler->rules->newest < 6)
         l->mask &= ~ANY_COPY; /* bits that NCCL does not know */
-    profiler_start_group_api(l, in_group, captured);
-    profiler_report_coll_api(l, call, share_bytes, captured);
+    if ((l->mask & ANY_GROUP_API) != 0 && !l->in_group_api) {
+        profiler_start(l, &l->group_api, &group);
+        l->in_group_api = true;
+        if (l->group_api != NULL)
+            profiler_state(l, l->group_api, NCCL_PROFILE_GROUP_START_STOP,
+                           NULL);
+    }
+    if ((l->mask & ANY_COLL_API) != 0) {
+        coll.parentObj = l->group_api;
+        coll.collApi.func = mock_coll_in_messages(call->coll);
+        coll.collApi.count = share_bytes / call->element_size;
+        coll.collApi.datatype = mock_type_in_messages(
+            ncclFuncAllReduce, call->element_size, call->fp8);
+        coll.collApi.root = call->root;
+        coll.collApi.graphCaptured = captured;
+        profiler_start(l, &l->coll_api, &coll);
+        if (l->coll_api != NULL) /* NCCL keeps the handle for calls without */
+            profiler_stop(l, l->coll_api);
+    }
     profiled_ret->mask =
         call->coll == ncclFuncBroadcast && l->profiler->rules->omits_broadcasts
             ? 0
@@ -474,22 +412,6 @@ void mock_profile_group_stop(struct mock_listener *l)
 }
 
 /* ---- launches ---- */
-
-/* The Group event has the first mask that is not 0. */
-static void *profiler_start_group(const struct mock_listener *l,
-                                  const struct mock_launched *launched,
-                                  size_t n)
-{
-    const ncclProfilerEvent_t event_info = {.type.v5 = NCCL_PROFILE_GROUP};
-    void *event = NULL;
-    int mask = 0;
-
-    for (size_t i = 0; i < n && mask == 0; i++)
-        mask = launched[i].profiled.mask;
-    if ((mask & ANY_GROUP) != 0)
-        profiler_start(l, &event, &event_info);
-    return event;
-}
 
 static void profiler_start_coll(const struct mock_listener *l,
                                 struct mock_launched *launched,
@@ -527,39 +449,36 @@ static void profiler_start_coll(const struct mock_listener *l,
     profiler_start(l, &launched->profiled.coll, &event_info);
 }
 
-/* Replays count only if all ranks are sure to report them. */
-static bool profiler_is_counted(const struct mock_listener *l,
-                                const struct mock_launched *launched,
-                                const void *group)
-{
-    const struct mock_profiled_call *profiled = &launched->profiled;
-
-    return !launched->is_replay ||
-           (mock_profile_is_timed(profiled) &&
-            (group != NULL ||
-             (profiled->coll_api != NULL && !l->profiler->rules->needs_group)));
-}
-
 void mock_profile_launch(struct mock_listener *l,
                          struct mock_launched *launched, size_t n,
                          struct mock_outcome *outcomes)
 {
-    void *group;
+    const ncclProfilerEvent_t event_info = {.type.v5 = NCCL_PROFILE_GROUP};
+    void *group = NULL;
+    int mask = 0;
 
     if (!profiler_is_active(l->profiler))
         return;
-    group = profiler_start_group(l, launched, n);
+    /* the Group event has the first mask that is not 0 */
+    for (size_t i = 0; i < n && mask == 0; i++)
+        mask = launched[i].profiled.mask;
+    if ((mask & ANY_GROUP) != 0)
+        profiler_start(l, &group, &event_info);
     for (size_t i = 0; i < n; i++) {
         struct mock_outcome *outcome = &outcomes[launched[i].number];
+        struct mock_profiled_call *profiled = &launched[i].profiled;
 
         profiler_start_coll(l, &launched[i], outcome, group);
+        /* replays count only if all ranks are sure to report them */
         l->n_done[launched[i].call.coll] +=
-            profiler_is_counted(l, &launched[i], group);
-        outcome->event = launched[i].profiled.coll;
-        outcome->is_timed = mock_profile_is_timed(&launched[i].profiled);
-        outcome->has_phases =
-            l->profiler->version >= 7 &&
-            (launched[i].profiled.mask & NCCL_PROFILE_KERNEL_PHASE) != 0;
+            !launched[i].is_replay ||
+            (mock_profile_is_timed(profiled) &&
+             (group != NULL || (profiled->coll_api != NULL &&
+                                !l->profiler->rules->needs_group)));
+        outcome->event = profiled->coll;
+        outcome->is_timed = mock_profile_is_timed(profiled);
+        outcome->has_phases = l->profiler->version >= 7 &&
+                              (profiled->mask & NCCL_PROFILE_KERNEL_PHASE) != 0;
     }
     for (size_t i = 0; i < n; i++)
         if (launched[i].profiled.coll != NULL)

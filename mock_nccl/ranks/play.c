@@ -38,43 +38,40 @@ struct play {
     uint64_t random;
 };
 
-/* ---- comparing ---- */
-
-static ncclResult_t play_compare(struct play *p, int rank, size_t step,
-                                 size_t i)
-{
-    const struct player *player = &p->players[rank];
-    const struct mock_outcome *out = &player->outcomes[i];
-    const size_t color = (size_t)mock_ranks_color(p->ranks, rank);
-    struct mock_decision *first =
-        &p->decisions[color * p->n_decisions + p->first[step] + i];
-    const struct mock_decision mine =
-        mock_decision_of(mock_ranks_get(p->ranks, rank)->number, out);
-
-    if (first->rank >= 0)
-        return mock_decision_compare(step, &player->calls[i], first, &mine);
-    *first = mine;
-    if (p->script->decided != NULL)
-        p->script->decided(p->script->user, step, i, out);
-    return ncclSuccess;
-}
-
-/* Compares the step that the rank has just run. */
-static ncclResult_t play_compare_all(struct play *p, int rank)
-{
-    size_t step = p->players[rank].at++;
-    ncclResult_t rc = ncclSuccess;
-
-    for (size_t i = 0; i < p->script->steps[step].n && rc == ncclSuccess; i++)
-        rc = play_compare(p, rank, step, i);
-    return rc;
-}
-
-/* ---- one step of one rank ---- */
-
 static struct mock_rank *play_get_rank(const struct play *p, int rank)
 {
     return mock_ranks_get(p->ranks, rank);
+}
+
+/* Compares the step that the rank has just run, or names it in its error. */
+static ncclResult_t play_compare(struct play *p, int rank, ncclResult_t rc)
+{
+    struct player *player = &p->players[rank];
+    const size_t step = player->at;
+    const size_t color = (size_t)mock_ranks_color(p->ranks, rank);
+    struct mock_decision *first =
+        &p->decisions[color * p->n_decisions + p->first[step]];
+
+    if (rc != ncclSuccess)
+        return mock_fail_prefix(rc, "step %zu, rank %d: ", step,
+                                play_get_rank(p, rank)->number);
+    player->at++;
+    for (size_t i = 0; i < p->script->steps[step].n; i++, first++) {
+        const struct mock_outcome *out = &player->outcomes[i];
+        const struct mock_decision mine =
+            mock_decision_of(play_get_rank(p, rank)->number, out);
+
+        if (first->rank >= 0) {
+            rc = mock_decision_compare(step, &player->calls[i], first, &mine);
+            if (rc != ncclSuccess)
+                return rc;
+            continue;
+        }
+        *first = mine;
+        if (p->script->decided != NULL)
+            p->script->decided(p->script->user, step, i, out);
+    }
+    return ncclSuccess;
 }
 
 static void play_prepare_step(struct play *p, int rank)
@@ -95,27 +92,6 @@ static void play_prepare_step(struct play *p, int rank)
                                         .calls = player->calls,
                                         .n_calls = step->n};
 }
-
-static ncclResult_t play_name_step(const struct play *p, int rank,
-                                   ncclResult_t rc)
-{
-    return mock_fail_prefix(rc, "step %zu, rank %d: ", p->players[rank].at,
-                            play_get_rank(p, rank)->number);
-}
-
-static ncclResult_t play_step(struct play *p, int rank)
-{
-    struct player *player = &p->players[rank];
-    ncclResult_t rc;
-
-    play_prepare_step(p, rank);
-    rc = mock_rank_run_order(play_get_rank(p, rank), &player->order,
-                             player->outcomes);
-    return rc == ncclSuccess ? play_compare_all(p, rank)
-                             : play_name_step(p, rank, rc);
-}
-
-/* ---- whose turn it is ---- */
 
 static void play_deactivate(struct play *p, int place)
 {
@@ -141,85 +117,71 @@ static void play_remove_rank(struct play *p, int place)
     play_deactivate(p, place);
 }
 
-static int play_draw_turn(struct play *p)
-{
-    uint64_t random = mock_mix(p->random);
-
-    p->random += MOCK_GOLDEN;
-    if (p->turn < 0 || random % 8 >= p->stay)
-        p->turn = (int)((random >> 32) % (uint64_t)p->n_active);
-    return p->turn;
-}
-
+/* Runs one step of one rank at a time. */
 static ncclResult_t play_in_turn(struct play *p)
 {
     ncclResult_t rc = ncclSuccess;
 
     while (p->n_active > 0 && rc == ncclSuccess) {
-        int place = play_draw_turn(p);
-        int rank = p->active[place];
+        uint64_t random = mock_mix(p->random);
+        int place, rank;
 
+        p->random += MOCK_GOLDEN;
+        if (p->turn < 0 || random % 8 >= p->stay)
+            p->turn = (int)((random >> 32) % (uint64_t)p->n_active);
+        place = p->turn;
+        rank = p->active[place];
         if (play_rank_dies(p, rank)) {
             play_remove_rank(p, place);
             continue;
         }
-        rc = play_step(p, rank);
+        play_prepare_step(p, rank);
+        rc = play_compare(p, rank,
+                          mock_rank_run_order(play_get_rank(p, rank),
+                                              &p->players[rank].order,
+                                              p->players[rank].outcomes));
         if (p->players[rank].at == p->script->n_steps)
             play_deactivate(p, place);
     }
     return rc;
 }
 
-/* ---- all at once ---- */
-
-static void play_remove_dead(struct play *p)
-{
-    for (int place = p->n_active - 1; place >= 0; place--)
-        if (play_rank_dies(p, p->active[place]))
-            play_remove_rank(p, place);
-}
-
-/* Waits for all ranks with an order, even after failures. */
-static ncclResult_t play_gather(struct play *p, int n_posted, ncclResult_t rc)
-{
-    struct mock_kept first;
-
-    mock_keep(&first, rc);
-    for (int place = 0; place < n_posted; place++) {
-        const int player = p->active[place];
-        struct mock_rank *rank = play_get_rank(p, player);
-        ncclResult_t one = rank->carrier->ops->wait(rank);
-
-        one = one == ncclSuccess ? play_compare_all(p, player)
-                                 : play_name_step(p, player, one);
-        if (first.rc == ncclSuccess)
-            mock_keep(&first, one);
-    }
-    return mock_restore(&first);
-}
-
+/* Runs each step on all ranks at once, and waits for all with an order, even
+ * after failures. */
 static ncclResult_t play_at_once(struct play *p)
 {
-    ncclResult_t rc = ncclSuccess;
+    struct mock_kept first = {.rc = ncclSuccess};
 
-    for (size_t s = 0; s < p->script->n_steps && rc == ncclSuccess; s++) {
+    for (size_t s = 0; s < p->script->n_steps && first.rc == ncclSuccess; s++) {
         int n_posted = 0;
 
-        play_remove_dead(p);
-        while (n_posted < p->n_active && rc == ncclSuccess) {
-            const int place = p->active[n_posted];
-            struct mock_rank *rank = play_get_rank(p, place);
-            struct player *player = &p->players[place];
+        for (int place = p->n_active - 1; place >= 0; place--)
+            if (play_rank_dies(p, p->active[place]))
+                play_remove_rank(p, place);
+        for (; n_posted < p->n_active && first.rc == ncclSuccess; n_posted++) {
+            const int player = p->active[n_posted];
+            struct mock_rank *rank = play_get_rank(p, player);
+            ncclResult_t rc;
 
-            play_prepare_step(p, place);
-            rc = play_name_step(p, place,
-                                rank->carrier->ops->post(rank, &player->order,
-                                                         player->outcomes));
-            n_posted += rc == ncclSuccess;
+            play_prepare_step(p, player);
+            rc = rank->carrier->ops->post(rank, &p->players[player].order,
+                                          p->players[player].outcomes);
+            if (rc == ncclSuccess)
+                continue;
+            mock_keep(&first, play_compare(p, player, rc));
+            break;
         }
-        rc = play_gather(p, n_posted, rc);
+        for (int place = 0; place < n_posted; place++) {
+            const int player = p->active[place];
+            struct mock_rank *rank = play_get_rank(p, player);
+            ncclResult_t rc =
+                play_compare(p, player, rank->carrier->ops->wait(rank));
+
+            if (first.rc == ncclSuccess)
+                mock_keep(&first, rc);
+        }
     }
-    return rc;
+    return mock_restore(&first);
 }
 
 /* ---- life ---- */

@@ -6,31 +6,21 @@
 #include "base/error.h"
 #include "base/names.h"
 
-/* Makes room for a communicator with this number. */
-static ncclResult_t rank_reserve(struct mock_rank *rank, int comm)
-{
-    struct mock_comm **comms;
-
-    if (comm < rank->n_comms)
-        return ncclSuccess;
-    comms =
-        realloc(rank->comms, (size_t)(comm + 1) * sizeof(struct mock_comm *));
-    if (comms == NULL)
-        return mock_fail_memory();
-    rank->comms = comms;
-    while (rank->n_comms <= comm)
-        rank->comms[rank->n_comms++] = NULL;
-    return ncclSuccess;
-}
-
 static ncclResult_t rank_create(struct mock_rank *rank,
                                 const struct mock_order *o)
 {
+    struct mock_comm **comms = rank->comms;
     struct mock_comm **comm;
-    ncclResult_t rc = rank_reserve(rank, o->comm);
+    ncclResult_t rc;
 
-    if (rc != ncclSuccess)
-        return rc;
+    if (o->comm >= rank->n_comms) {
+        comms = realloc(comms, (size_t)(o->comm + 1) * sizeof(*comms));
+        if (comms == NULL)
+            return mock_fail_memory();
+        rank->comms = comms;
+        while (rank->n_comms <= o->comm)
+            comms[rank->n_comms++] = NULL;
+    }
     comm = &rank->comms[o->comm];
     if (o->before != NULL)
         o->before(o->user, rank->number);
@@ -50,39 +40,27 @@ static ncclResult_t rank_create(struct mock_rank *rank,
     return rc;
 }
 
-static ncclResult_t rank_step(struct mock_rank *rank,
-                              const struct mock_order *o,
-                              struct mock_outcome *outcomes)
-{
-    ncclResult_t rc;
-
-    if (o->before_step != NULL)
-        o->before_step(o->user, rank->number, o->step);
-    rc = mock_comm_group(rank->comms[o->comm], o->calls, o->n_calls, outcomes);
-    mock_clock_shift(0);
-    return rc;
-}
-
-/* The communicator may not exist. */
-static void rank_destroy(struct mock_rank *rank, int comm)
-{
-    if (comm >= rank->n_comms)
-        return;
-    mock_comm_destroy(rank->comms[comm]);
-    rank->comms[comm] = NULL;
-}
-
 ncclResult_t mock_rank_execute(struct mock_rank *rank,
                                const struct mock_order *order,
                                struct mock_outcome *outcomes)
 {
+    ncclResult_t rc;
+
     switch (order->task) {
     case MOCK_STEP:
-        return rank_step(rank, order, outcomes);
+        if (order->before_step != NULL)
+            order->before_step(order->user, rank->number, order->step);
+        rc = mock_comm_group(rank->comms[order->comm], order->calls,
+                             order->n_calls, outcomes);
+        mock_clock_shift(0);
+        return rc;
     case MOCK_RUN:
         return order->run(order->user, rank->number);
     case MOCK_DESTROY:
-        rank_destroy(rank, order->comm);
+        if (order->comm < rank->n_comms) { /* it may not exist */
+            mock_comm_destroy(rank->comms[order->comm]);
+            rank->comms[order->comm] = NULL;
+        }
         return ncclSuccess;
     default:
         return rank_create(rank, order);

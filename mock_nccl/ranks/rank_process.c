@@ -73,17 +73,29 @@ static bool rank_process_receive_all(int socket, void *data, size_t size)
 
 /* ---- the rank's end ---- */
 
-/* The memory that an order points to, in this process. */
-struct order_memory {
-    struct mock_call *calls;
-    struct mock_outcome *outcomes;
-};
-
-static bool rank_process_receive_machine(int socket, struct mock_order *order)
+/* Receives an order with its calls and its machine, which stays allocated until
+ * the process ends, and makes room for its outcomes. */
+static bool rank_process_receive_order(int socket, struct mock_order *order,
+                                       struct mock_call **calls,
+                                       struct mock_outcome **outcomes)
 {
-    struct mock_machine *machine = calloc(1, sizeof(*machine));
+    struct mock_machine *machine;
 
-    order->machine = machine; /* allocated until the process ends */
+    if (!rank_process_receive_all(socket, order, sizeof(*order)))
+        return false;
+    free(*calls);
+    free(*outcomes);
+    *calls = calloc(order->n_calls + 1, sizeof(**calls));
+    *outcomes = calloc(order->n_calls + 1, sizeof(**outcomes));
+    order->calls = *calls;
+    if (*calls == NULL || *outcomes == NULL ||
+        !rank_process_receive_all(socket, *calls,
+                                  order->n_calls * sizeof(**calls)))
+        return false;
+    if (order->machine == NULL)
+        return true;
+    machine = calloc(1, sizeof(*machine));
+    order->machine = machine;
     if (machine == NULL ||
         !rank_process_receive_all(socket, machine, sizeof(*machine)))
         return false;
@@ -92,55 +104,26 @@ static bool rank_process_receive_machine(int socket, struct mock_order *order)
     return true;
 }
 
-static bool rank_process_receive_calls(int socket, struct mock_order *order,
-                                       struct order_memory *memory)
-{
-    size_t n = order->n_calls;
-
-    free(memory->calls);
-    free(memory->outcomes);
-    memory->calls = calloc(n + 1, sizeof(*memory->calls));
-    memory->outcomes = calloc(n + 1, sizeof(*memory->outcomes));
-    order->calls = memory->calls;
-    return memory->calls != NULL && memory->outcomes != NULL &&
-           rank_process_receive_all(socket, memory->calls,
-                                    n * sizeof(*memory->calls));
-}
-
-static bool rank_process_receive_order(int socket, struct mock_order *order,
-                                       struct order_memory *memory)
-{
-    if (!rank_process_receive_all(socket, order, sizeof(*order)) ||
-        !rank_process_receive_calls(socket, order, memory))
-        return false;
-    return order->machine == NULL ||
-           rank_process_receive_machine(socket, order);
-}
-
 /* Executes orders until the socket closes. */
-static void rank_process_serve(struct mock_rank *rank, int socket)
-{
-    struct order_memory memory = {NULL, NULL};
-    struct mock_order order;
-
-    while (rank_process_receive_order(socket, &order, &memory)) {
-        struct mock_kept reply;
-
-        mock_keep(&reply, mock_rank_execute(rank, &order, memory.outcomes));
-        if (!rank_process_send_all(socket, &reply, sizeof(reply)) ||
-            !rank_process_send_all(socket, memory.outcomes,
-                                   order.n_calls * sizeof(*memory.outcomes)))
-            break;
-    }
-}
-
 static void rank_process_live(struct mock_rank *rank,
                               const struct mock_rank *others, int socket)
 {
+    struct mock_call *calls = NULL;
+    struct mock_outcome *outcomes = NULL;
+    struct mock_order order;
+
     prctl(PR_SET_PDEATHSIG, SIGKILL);
     for (int i = 0; i < rank->number; i++)
         close(rank_process_get(&others[i])->socket);
-    rank_process_serve(rank, socket);
+    while (rank_process_receive_order(socket, &order, &calls, &outcomes)) {
+        struct mock_kept reply;
+
+        mock_keep(&reply, mock_rank_execute(rank, &order, outcomes));
+        if (!rank_process_send_all(socket, &reply, sizeof(reply)) ||
+            !rank_process_send_all(socket, outcomes,
+                                   order.n_calls * sizeof(*outcomes)))
+            break;
+    }
     _exit(0); /* the caller's exit handlers must not run here */
 }
 

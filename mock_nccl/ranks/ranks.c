@@ -10,8 +10,6 @@ enum {
     MAX_THREADS = 64
 }; /* threads that init at the same time in one process */
 
-/* ---- one order ---- */
-
 static ncclResult_t ranks_name_rank(const struct mock_rank *rank,
                                     ncclResult_t rc)
 {
@@ -49,28 +47,8 @@ static ncclResult_t ranks_run_at_once(struct mock_rank *ranks, int n,
     return mock_ranks_wait(ranks, n_posted, rc);
 }
 
-/* Like NCCL, starts a thread for each communicator of a group, for this order
- * only. */
-static ncclResult_t ranks_run_in_threads(struct mock_rank *ranks, int n,
-                                         const struct mock_order *order)
-{
-    ncclResult_t rc = ncclSuccess;
-    int n_started = 0;
-
-    while (n_started < n && rc == ncclSuccess) {
-        rc = mock_thread_start(&ranks[n_started]);
-        n_started += rc == ncclSuccess;
-    }
-    if (rc == ncclSuccess)
-        rc = ranks_run_at_once(ranks, n, order);
-    while (n_started > 0) {
-        struct mock_rank *rank = &ranks[--n_started];
-
-        rank->carrier->ops->stop(rank);
-    }
-    return rc;
-}
-
+/* Runs the order on all ranks at the same time. Like NCCL, starts a thread for
+ * each communicator of a group, for this order only, unless they have one. */
 static ncclResult_t ranks_create_at_once(const struct mock_ranks *ranks,
                                          const struct mock_order *order)
 {
@@ -80,10 +58,20 @@ static ncclResult_t ranks_create_at_once(const struct mock_ranks *ranks,
     if (all[0].carrier != NULL)
         return ranks_run_at_once(all, ranks->n, order);
     for (int r = 0; r < ranks->n && rc == ncclSuccess; r += MAX_THREADS) {
-        int left = ranks->n - r;
+        const int left = ranks->n - r;
+        const int n = left < MAX_THREADS ? left : MAX_THREADS;
+        int n_started = 0;
 
-        rc = ranks_run_in_threads(
-            &all[r], left < MAX_THREADS ? left : MAX_THREADS, order);
+        while (n_started < n && rc == ncclSuccess) {
+            rc = mock_thread_start(&all[r + n_started]);
+            n_started += rc == ncclSuccess;
+        }
+        MOCK_THEN(rc, ranks_run_at_once(&all[r], n, order));
+        while (n_started > 0) {
+            struct mock_rank *rank = &all[r + --n_started];
+
+            rank->carrier->ops->stop(rank);
+        }
     }
     return rc;
 }
@@ -125,18 +113,6 @@ void mock_ranks_destroy(struct mock_ranks *ranks)
 
 /* ---- beginning ---- */
 
-static ncclResult_t ranks_start(struct mock_rank_pool *pool,
-                                enum mock_layout layout)
-{
-    struct mock_rank *rank = &pool->ranks[pool->n];
-
-    if (layout == MOCK_THREADS)
-        return mock_thread_start(rank);
-    if (layout == MOCK_PROCESSES)
-        return mock_process_start(rank, pool->ranks);
-    return ncclSuccess;
-}
-
 static ncclResult_t ranks_start_pool(struct mock_nccl *nccl, int n,
                                      enum mock_layout layout,
                                      struct mock_rank_pool **pool_ret)
@@ -152,7 +128,10 @@ static ncclResult_t ranks_start_pool(struct mock_nccl *nccl, int n,
     while (rc == ncclSuccess && pool->n < n) {
         pool->ranks[pool->n].number = pool->n;
         pool->ranks[pool->n].nccl = nccl;
-        rc = ranks_start(pool, layout);
+        if (layout == MOCK_THREADS)
+            rc = mock_thread_start(&pool->ranks[pool->n]);
+        else if (layout == MOCK_PROCESSES)
+            rc = mock_process_start(&pool->ranks[pool->n], pool->ranks);
         pool->n += rc == ncclSuccess;
     }
     if (rc == ncclSuccess)
