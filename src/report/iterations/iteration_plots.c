@@ -51,6 +51,86 @@ iteration_begin_chart(const struct stp_iteration_report *report,
     return STP_OK;
 }
 
+/* ---- which arms are drawn ---- */
+
+/* Settings that differ in their size alone. */
+struct iteration_group {
+    const struct stp_iteration_setting *settings;
+    size_t n;
+};
+
+/* An arm of a group, by its gains. */
+struct iteration_gains {
+    struct stp_arm arm;
+    size_t n;   /* sizes */
+    double log; /* sum */
+};
+
+/* The arms other than AUTO that a plot has. */
+struct iteration_gain_set {
+    struct iteration_gains of[STP_MAX_ARMS];
+    size_t n;
+};
+
+/* The group that begins with the i-th setting. */
+static struct iteration_group
+iteration_group_at(const struct stp_iteration_summary *all, size_t i)
+{
+    struct iteration_group g = {&all->settings[i], 1};
+
+    while (i + g.n < all->n_settings &&
+           stp_order_kinds(&g.settings[0].like, &g.settings[g.n].like) == 0 &&
+           stp_workload_order(&g.settings[0].like.work,
+                              &g.settings[g.n].like.work) == 0)
+        g.n++;
+    return g;
+}
+
+/* The arm among those of the set; 'n' if it is none. */
+static size_t iteration_find(const struct iteration_gain_set *set,
+                             const struct stp_arm *arm)
+{
+    size_t i = 0;
+
+    while (i < set->n && !stp_arm_equal(&set->of[i].arm, arm))
+        i++;
+    return i;
+}
+
+/* Picks the arms that gain the most in the mean of all sizes, of those that
+ * have a round with AUTO or ('all') of any. */
+static struct iteration_gain_set
+iteration_pick_arms(const struct iteration_group *g, bool all)
+{
+    struct iteration_gain_set set = {.n = 0};
+
+    for (size_t i = 0; i < g->n; i++)
+        for (size_t a = 0; a < g->settings[i].n_arms; a++) {
+            const struct stp_iteration_arm *arm = &g->settings[i].arms[a];
+            const size_t at = iteration_find(&set, &arm->arm);
+
+            if (arm->arm.kind == STP_ARM_AUTO || at == STP_MAX_ARMS ||
+                (arm->gain.n_pairs == 0 && !all))
+                continue;
+            if (at == set.n)
+                set.of[set.n++] = (struct iteration_gains){.arm = arm->arm};
+            set.of[at].n++;
+            set.of[at].log += log(arm->gain.gain);
+        }
+    while (set.n > STP_PLOT_CURVES - 1) {
+        size_t worst = 0;
+
+        for (size_t i = 1; i < set.n; i++)
+            if (set.of[i].log / (double)set.of[i].n <=
+                set.of[worst].log / (double)set.of[worst].n)
+                worst = i;
+        set.n--;
+        memmove(&set.of[worst], &set.of[worst + 1],
+                (set.n - worst) * sizeof(set.of[0]));
+    }
+    return set;
+}
+
 /* ---- times of an arm ---- */
 
 /* Times of one arm's iterations, ascending, in the unit of the plot. */
@@ -72,24 +152,7 @@ struct iteration_spread {
     double longest;
 };
 
-static bool iteration_is_drawn(const struct stp_iteration_setting *s,
-                               size_t arm)
-{
-    size_t n_better = 0;
-
-    for (size_t a = 0; a < s->n_arms; a++) {
-        double gain = s->arms[a].gain.gain;
-
-        if (a != arm && s->arms[a].arm.kind != STP_ARM_AUTO &&
-            (gain > s->arms[arm].gain.gain ||
-             (gain == s->arms[arm].gain.gain && a < arm)))
-            n_better++;
-    }
-    return s->arms[arm].arm.kind == STP_ARM_AUTO ||
-           n_better < STP_PLOT_CURVES - 1;
-}
-
-/* False without memory. */
+/* Adds an arm; false without memory. */
 static bool iteration_add_times(struct iteration_spread *s,
                                 const struct stp_iterations *iterations,
                                 const struct stp_iteration_setting *setting,
@@ -163,12 +226,15 @@ iteration_find_spread(const struct stp_iterations *iterations,
                       const struct stp_iteration_setting *setting,
                       struct iteration_spread *s, struct stp_error *err)
 {
+    const struct iteration_gain_set picked =
+        iteration_pick_arms(&(struct iteration_group){setting, 1}, true);
     bool is_long = setting->arms[0].us.median >= LONG_US;
     bool ok = true;
 
     *s = (struct iteration_spread){.unit = is_long ? "ms" : "us"};
     for (size_t a = 0; a < setting->n_arms && ok; a++)
-        if (iteration_is_drawn(setting, a))
+        if (setting->arms[a].arm.kind == STP_ARM_AUTO ||
+            iteration_find(&picked, &setting->arms[a].arm) < picked.n)
             ok = iteration_add_times(s, iterations, setting, &setting->arms[a],
                                      is_long ? 1000 : 1);
     if (ok) {
@@ -252,11 +318,12 @@ static void iteration_write_steps(const struct iteration_spread *s, size_t i,
         iteration_write_time(t, s->high, (double)n / (double)t->n, chart);
 }
 
-static void iteration_set_time_axis(const struct iteration_spread *s,
-                                    struct stp_chart *chart)
+/* Sets the axis of times, and how the arms are called: with their medians. */
+static void iteration_set_times(const struct iteration_spread *s,
+                                struct stp_chart *chart)
 {
     const double margin = (s->high - s->low) * 0.02;
-    char label[128], beyond[96] = "";
+    char label[128], beyond[96] = "", name[STP_ARM_NAME];
 
     if (s->n_beyond > 0)
         snprintf(beyond, sizeof(beyond),
@@ -264,24 +331,14 @@ static void iteration_set_time_axis(const struct iteration_spread *s,
                  s->n_beyond, s->n_times, s->longest, s->unit);
     snprintf(label, sizeof(label), "Iteration time (%s)%s", s->unit, beyond);
     stp_chart_text(chart, "xlabel", label);
-    stp_chart_set(chart, "x_low = %.10g\nx_high = %.10g", s->low - margin,
-                  s->high + margin);
-}
-
-/* Sets how the arms are called: with their medians. */
-static void iteration_set_time_titles(const struct iteration_spread *s,
-                                      struct stp_chart *chart)
-{
-    stp_chart_set(chart, "n = %zu", s->n);
+    stp_chart_set(chart, "x_low = %.10g\nx_high = %.10g\nn = %zu",
+                  s->low - margin, s->high + margin, s->n);
     stp_chart_arrays(chart, s->n, "titles");
     for (size_t i = 0; i < s->n; i++) {
-        char name[STP_ARM_NAME];
-        char title[STP_ARM_NAME + 32];
-
         stp_arm_name(&s->of[i].arm->arm, name);
-        snprintf(title, sizeof(title), "%s, %.4g %s", name, s->of[i].median,
+        snprintf(label, sizeof(label), "%s, %.4g %s", name, s->of[i].median,
                  s->unit);
-        stp_chart_text_at(chart, "titles", i, title);
+        stp_chart_text_at(chart, "titles", i, label);
     }
 }
 
@@ -310,8 +367,7 @@ iteration_make_times(const struct stp_iteration_report *report,
             snprintf(label, sizeof(label),
                      "Share of iterations (%%), in bins of %.3g %s",
                      (s.high - s.low) / n_bins, s.unit);
-        iteration_set_time_axis(&s, chart_ret);
-        iteration_set_time_titles(&s, chart_ret);
+        iteration_set_times(&s, chart_ret);
         stp_chart_text(chart_ret, "ylabel", label);
         stp_chart_set(chart_ret, "filled = %d", histogram);
         for (size_t i = 0; i < s.n; i++) {
@@ -326,112 +382,6 @@ iteration_make_times(const struct stp_iteration_report *report,
     return status;
 }
 
-/* ---- gains of arms, by size ---- */
-
-/* Settings that differ in their size alone. */
-struct iteration_group {
-    const struct stp_iteration_setting *settings;
-    size_t n;
-};
-
-/* An arm of a group, by its gains. */
-struct iteration_gains {
-    struct stp_arm arm;
-    size_t n;   /* sizes */
-    double log; /* sum */
-};
-
-struct iteration_gain_set {
-    struct iteration_gains of[STP_MAX_ARMS];
-    size_t n;
-};
-
-static bool iteration_is_alike(const struct stp_measurement *a,
-                               const struct stp_measurement *b)
-{
-    return stp_order_kinds(a, b) == 0 &&
-           stp_workload_order(&a->work, &b->work) == 0;
-}
-
-/* The group that begins with the i-th setting. */
-static struct iteration_group
-iteration_group_at(const struct stp_iteration_summary *all, size_t i)
-{
-    struct iteration_group g = {&all->settings[i], 1};
-
-    while (i + g.n < all->n_settings &&
-           iteration_is_alike(&g.settings[0].like, &g.settings[g.n].like))
-        g.n++;
-    return g;
-}
-
-static bool iteration_has_gains(const struct iteration_group *g)
-{
-    for (size_t i = 0; i < g->n; i++)
-        for (size_t a = 0; a < g->settings[i].n_arms; a++)
-            if (g->settings[i].arms[a].gain.n_pairs > 0)
-                return g->n > 1;
-    return false;
-}
-
-/* The arm in a setting; NULL if it has no round with AUTO there. */
-static const struct stp_iteration_arm *
-iteration_find_arm(const struct stp_iteration_setting *s,
-                   const struct stp_arm *arm)
-{
-    for (size_t a = 0; a < s->n_arms; a++)
-        if (stp_arm_equal(&s->arms[a].arm, arm) && s->arms[a].gain.n_pairs > 0)
-            return &s->arms[a];
-    return NULL;
-}
-
-static void iteration_add_gain(struct iteration_gain_set *set,
-                               const struct stp_iteration_arm *arm)
-{
-    size_t i = 0;
-
-    while (i < set->n && !stp_arm_equal(&set->of[i].arm, &arm->arm))
-        i++;
-    if (i == STP_MAX_ARMS)
-        return;
-    if (i == set->n)
-        set->of[set->n++] = (struct iteration_gains){.arm = arm->arm};
-    set->of[i].n++;
-    set->of[i].log += log(arm->gain.gain);
-}
-
-static double iteration_mean_gain(const struct iteration_gains *g)
-{
-    return g->log / (double)g->n;
-}
-
-/* Drops the worst arms until no more are left than a plot can have. */
-static void iteration_pick_gains(struct iteration_gain_set *set)
-{
-    while (set->n > STP_PLOT_CURVES - 1) {
-        size_t worst = 0;
-
-        for (size_t i = 1; i < set->n; i++)
-            if (iteration_mean_gain(&set->of[i]) <=
-                iteration_mean_gain(&set->of[worst]))
-                worst = i;
-        set->n--;
-        memmove(&set->of[worst], &set->of[worst + 1],
-                (set->n - worst) * sizeof(set->of[0]));
-    }
-}
-
-static void iteration_find_gains(const struct iteration_group *g,
-                                 struct iteration_gain_set *set)
-{
-    set->n = 0;
-    for (size_t i = 0; i < g->n; i++)
-        for (size_t a = 0; a < g->settings[i].n_arms; a++)
-            if (g->settings[i].arms[a].gain.n_pairs > 0) /* AUTO has none */
-                iteration_add_gain(set, &g->settings[i].arms[a]);
-    iteration_pick_gains(set);
-}
-
 /* ---- charts of gains ---- */
 
 static void iteration_write_arm_gains(const struct iteration_group *g,
@@ -442,23 +392,22 @@ static void iteration_write_arm_gains(const struct iteration_group *g,
 
     stp_arm_name(like, name);
     stp_chart_block(chart);
-    for (size_t i = 0; i < g->n; i++) {
-        const struct stp_iteration_arm *arm =
-            iteration_find_arm(&g->settings[i], like);
-        const bool known =
-            arm != NULL && stp_iteration_interval(arm, &arm->gain);
+    for (size_t i = 0; i < g->n; i++)
+        for (size_t a = 0; a < g->settings[i].n_arms; a++) {
+            const struct stp_iteration_arm *arm = &g->settings[i].arms[a];
+            const bool known = stp_iteration_interval(arm, &arm->gain);
 
-        if (arm == NULL)
-            continue;
-        fprintf(chart->data, "%s\t%" PRIu64 "\t%.6g\t%.6g\t%.6g", name,
-                g->settings[i].like.n_bytes, arm->gain.gain,
-                known ? arm->gain.low : arm->gain.gain,
-                known ? arm->gain.high : arm->gain.gain);
-        if (arm->alone_gain.n_pairs > 0)
-            fprintf(chart->data, "\t%.6g\n", arm->alone_gain.gain);
-        else
-            fputs("\t?\n", chart->data);
-    }
+            if (!stp_arm_equal(&arm->arm, like) || arm->gain.n_pairs == 0)
+                continue;
+            fprintf(chart->data, "%s\t%" PRIu64 "\t%.6g\t%.6g\t%.6g\t", name,
+                    g->settings[i].like.n_bytes, arm->gain.gain,
+                    known ? arm->gain.low : arm->gain.gain,
+                    known ? arm->gain.high : arm->gain.gain);
+            if (arm->alone_gain.n_pairs > 0)
+                fprintf(chart->data, "%.6g\n", arm->alone_gain.gain);
+            else
+                fputs("?\n", chart->data);
+        }
 }
 
 static enum stp_status
@@ -466,7 +415,7 @@ iteration_make_gains(const struct stp_iteration_report *report,
                      const struct iteration_group *g,
                      struct stp_chart *chart_ret, struct stp_error *err)
 {
-    struct iteration_gain_set set;
+    const struct iteration_gain_set set = iteration_pick_arms(g, false);
     double octaves = INFINITY;
     bool alone = false;
     enum stp_status status = iteration_begin_chart(
@@ -475,7 +424,6 @@ iteration_make_gains(const struct stp_iteration_report *report,
 
     if (status != STP_OK)
         return status;
-    iteration_find_gains(g, &set);
     for (size_t i = 0; i < g->n; i++) {
         const struct stp_iteration_setting *setting = &g->settings[i];
 
@@ -572,7 +520,7 @@ stp_iteration_plots_save(const struct stp_iteration_report *report,
         const struct iteration_group g = iteration_group_at(all, i);
         const bool first = i == 0 || iteration_group_at(all, i - 1).n == 1;
 
-        n_groups += first && iteration_has_gains(&g);
+        n_groups += first && g.n > 1 && iteration_pick_arms(&g, false).n > 0;
         status = iteration_draw_times(&d, &all->settings[i], err);
     }
     for (size_t i = 0; i < all->n_settings && status == STP_OK;) {
@@ -582,7 +530,7 @@ stp_iteration_plots_save(const struct stp_iteration_report *report,
 
         if (n_groups > 1)
             stp_iteration_group_name(g.settings, name);
-        if (iteration_has_gains(&g)) {
+        if (g.n > 1 && iteration_pick_arms(&g, false).n > 0) {
             status = iteration_make_gains(report, &g, &chart, err);
             STP_THEN(status,
                      iteration_draw(&d, "gain_vs_size", name, &chart, err));

@@ -212,27 +212,36 @@ static void iteration_write_alone(const struct stp_iteration_setting *setting,
         fprintf(fp, " and not %g, as no GEMM tried comes closer", asked);
 }
 
+/* Writes a setting with its arms and verdict, for terminals or in Markdown. */
 static enum stp_status
-iteration_print_setting(const struct stp_iteration_setting *setting, FILE *fp,
+iteration_write_setting(const struct stp_iteration_setting *s,
+                        enum stp_table_format format, FILE *fp,
                         struct stp_error *err)
 {
-    struct stp_table t = stp_table_begin(STP_TABLE_TEXT);
-    enum stp_source source = stp_iteration_source(setting);
+    const bool is_text = format == STP_TABLE_TEXT;
+    const enum stp_source source = stp_iteration_source(s);
+    struct stp_table t = stp_table_begin(format);
     char text[STP_ITERATION_TEXT];
     char size[32];
     enum stp_status status;
 
-    snprintf(size, sizeof(size), "%" PRIu64 " bytes", setting->like.n_bytes);
-    stp_iteration_what(setting, size, text);
-    fprintf(fp, "%s; ", text);
-    iteration_write_alone(setting, fp);
-    if (source != STP_SOURCE_MEASURED)
+    stp_size_text(s->like.n_bytes, size);
+    if (is_text)
+        snprintf(size, sizeof(size), "%" PRIu64 " bytes", s->like.n_bytes);
+    stp_iteration_what(s, size, text);
+    if (is_text)
+        fprintf(fp, "%s; ", text);
+    else
+        fprintf(fp, "\n## %s\n\n%u rank%s; ", text, s->like.n_ranks,
+                s->like.n_ranks == 1 ? "" : "s");
+    iteration_write_alone(s, fp);
+    if (is_text && source != STP_SOURCE_MEASURED)
         fprintf(fp, "; %s", stp_source_name(source));
-    fputc('\n', fp);
-    iteration_put_arms(setting, &t);
+    fputs(is_text ? "\n" : ".\n\n", fp);
+    iteration_put_arms(s, &t);
     status = stp_table_end(&t, fp, err);
-    stp_iteration_verdict(setting, "\n", text);
-    fprintf(fp, "%s\n", text);
+    stp_iteration_verdict(s, is_text ? "\n" : " ", text);
+    fprintf(fp, "%s%s\n", is_text ? "" : "\n", text);
     return status;
 }
 
@@ -245,7 +254,8 @@ stp_print_iterations(const struct stp_iteration_summary *summary, FILE *fp,
     for (size_t i = 0; i < summary->n_settings && status == STP_OK; i++) {
         if (i > 0)
             fputc('\n', fp);
-        status = iteration_print_setting(&summary->settings[i], fp, err);
+        status = iteration_write_setting(&summary->settings[i], STP_TABLE_TEXT,
+                                         fp, err);
     }
     return status;
 }
@@ -264,28 +274,14 @@ enum stp_status
 stp_iteration_write_summary_md(const struct stp_iteration_report *report,
                                FILE *fp, struct stp_error *err)
 {
+    const struct stp_iteration_summary *all = report->summary;
     enum stp_status status = STP_OK;
 
     iteration_write_md_head(report,
                             "Training iterations: each arm against AUTO", fp);
-    for (size_t i = 0; i < report->summary->n_settings && status == STP_OK;
-         i++) {
-        const struct stp_iteration_setting *s = &report->summary->settings[i];
-        struct stp_table t = stp_table_begin(STP_TABLE_MARKDOWN);
-        char text[STP_ITERATION_TEXT];
-        char size[32];
-
-        stp_size_text(s->like.n_bytes, size);
-        stp_iteration_what(s, size, text);
-        fprintf(fp, "\n## %s\n\n%u rank%s; ", text, s->like.n_ranks,
-                s->like.n_ranks == 1 ? "" : "s");
-        iteration_write_alone(s, fp);
-        fputs(".\n\n", fp);
-        iteration_put_arms(s, &t);
-        status = stp_table_end(&t, fp, err);
-        stp_iteration_verdict(s, " ", text);
-        fprintf(fp, "\n%s\n", text);
-    }
+    for (size_t i = 0; i < all->n_settings; i++)
+        STP_THEN(status, iteration_write_setting(&all->settings[i],
+                                                 STP_TABLE_MARKDOWN, fp, err));
     return status;
 }
 
@@ -322,14 +318,37 @@ enum { MOST_SHOWN = 8 };
 static void iteration_put_regime(const struct stp_regime *r,
                                  struct stp_table *t)
 {
-    char name[STP_SETTING_NAME];
+    const struct stp_iteration_setting *s = r->setting;
+    const struct stp_gemm *g = &s->like.work.gemm;
+    const bool is_text = t->format == STP_TABLE_TEXT;
+    const char *source = stp_source_name(stp_iteration_regime_source(r));
+    char name[STP_SETTING_NAME], size[32], interval[STP_INTERVAL];
 
-    stp_iteration_setting_name(r->setting, name);
+    stp_iteration_setting_name(s, name);
+    stp_size_text(s->like.n_bytes, size);
+    stp_interval_text(&r->gain, interval);
     stp_table_row(t);
-    iteration_put_setting(r->setting, t);
-    stp_table_word(t, NULL, "<setting", name);
+    if (is_text) {
+        stp_table_text(t, "<mode", "%s", stp_mode_name(s->like.work.mode));
+        stp_table_text(t, "<collective", "%s", stp_coll_name(s->like.coll));
+        stp_table_text(t, "bytes", "%s", size);
+        stp_table_text(t, "<GEMM", "%ux%ux%u", g->m, g->n, g->k);
+        stp_table_number(t, NULL, "ratio", s->compute_us / s->comm_us, 2);
+    } else {
+        iteration_put_setting(s, t);
+        stp_table_word(t, NULL, "<setting", name);
+    }
     iteration_put_arm_name(r->alone, "fastest_alone", "<fastest alone", t);
-    iteration_put_arm_name(r->best, "best_iteration", "<best iteration", t);
+    iteration_put_arm_name(r->best, "best_iteration",
+                           is_text ? "<shortest iteration" : "<best iteration",
+                           t);
+    if (is_text) {
+        stp_table_number(t, NULL, "gain", r->gain.gain, 3);
+        stp_table_word(t, NULL, "95% interval", interval);
+        stp_table_number(t, NULL, "gain alone", 1 / r->alone_gain.gain, 3);
+        stp_table_word(t, NULL, "<times", source);
+        return;
+    }
     iteration_put(t, "fastest_alone_mean_us", NULL, NULL, TIME,
                   r->alone->us.mean);
     iteration_put(t, "best_iteration_mean_us", NULL, NULL, TIME,
@@ -342,8 +361,7 @@ static void iteration_put_regime(const struct stp_regime *r,
     iteration_put_gain(t, true, true, &r->alone_gain, false, true);
     iteration_put(t, "rounds", NULL, NULL, COUNT, (double)r->gain.n_pairs);
     if (t->format == STP_TABLE_CSV)
-        stp_table_word(t, "source", NULL,
-                       stp_source_name(stp_iteration_regime_source(r)));
+        stp_table_word(t, "source", NULL, source);
 }
 
 static void iteration_put_regimes(const struct stp_iteration_report *report,
@@ -358,32 +376,6 @@ static void iteration_put_regimes(const struct stp_iteration_report *report,
         iteration_put_regime(&none, t);
     for (size_t i = 0; i < report->n_regimes; i++)
         iteration_put_regime(&report->regimes[i], t);
-}
-
-/* What of it a terminal shows. */
-static void iteration_put_verdict(const struct stp_regime *r,
-                                  struct stp_table *t)
-{
-    const struct stp_iteration_setting *s = r->setting;
-    const struct stp_gemm *g = &s->like.work.gemm;
-    char size[32];
-    char interval[STP_INTERVAL];
-
-    stp_size_text(s->like.n_bytes, size);
-    stp_interval_text(&r->gain, interval);
-    stp_table_row(t);
-    stp_table_text(t, "<mode", "%s", stp_mode_name(s->like.work.mode));
-    stp_table_text(t, "<collective", "%s", stp_coll_name(s->like.coll));
-    stp_table_text(t, "bytes", "%s", size);
-    stp_table_text(t, "<GEMM", "%ux%ux%u", g->m, g->n, g->k);
-    stp_table_number(t, NULL, "ratio", s->compute_us / s->comm_us, 2);
-    iteration_put_arm_name(r->alone, NULL, "<fastest alone", t);
-    iteration_put_arm_name(r->best, NULL, "<shortest iteration", t);
-    stp_table_number(t, NULL, "gain", r->gain.gain, 3);
-    stp_table_word(t, NULL, "95% interval", interval);
-    stp_table_number(t, NULL, "gain alone", 1 / r->alone_gain.gain, 3);
-    stp_table_word(t, NULL, "<times",
-                   stp_source_name(stp_iteration_regime_source(r)));
 }
 
 static int iteration_compare_regimes(const void *pa, const void *pb)
@@ -411,7 +403,7 @@ enum stp_status stp_print_regimes(const struct stp_iteration_report *report,
     stp_iteration_regime_text(report, text);
     fprintf(fp, "%s\n", text);
     for (size_t i = 0; i < n && i < MOST_SHOWN; i++)
-        iteration_put_verdict(best[i], &t);
+        iteration_put_regime(best[i], &t);
     free(best);
     if (n > MOST_SHOWN)
         fprintf(fp, "Those of the largest gains:\n");

@@ -16,30 +16,7 @@ bool stp_iteration_several(const struct stp_iteration_report *report)
     return report->several || report->summary->n_settings > 1;
 }
 
-/* Whether a workload of the mode has this collective by default. */
-static bool iteration_is_usual(int mode, int coll)
-{
-    return coll ==
-           (mode == STP_MODE_FSDP ? ncclFuncAllGather : ncclFuncAllReduce);
-}
-
-/* "8M_", "1536K_" or "1000_": the largest unit that divides it. */
-static void iteration_exact_size(uint64_t n_bytes, char text[32])
-{
-    static const char units[] = {'G', 'M', 'K'};
-
-    for (unsigned i = 0; i < sizeof(units); i++) {
-        uint64_t unit = (uint64_t)1 << (30 - 10 * i);
-
-        if (n_bytes >= unit && n_bytes % unit == 0) {
-            snprintf(text, 32, "%" PRIu64 "%c_", n_bytes / unit, units[i]);
-            return;
-        }
-    }
-    snprintf(text, 32, "%" PRIu64 "_", n_bytes);
-}
-
-/* 'size' is "" or ends in "_". */
+/* Names a setting; 'size' is "" or ends in "_". */
 static void iteration_name_setting(const struct stp_iteration_setting *setting,
                                    const char *size,
                                    char name[STP_SETTING_NAME])
@@ -47,7 +24,8 @@ static void iteration_name_setting(const struct stp_iteration_setting *setting,
     const struct stp_measurement *m = &setting->like;
     const struct stp_workload *w = &m->work;
     bool training = w->compute != STP_COMPUTE_GEMM;
-    bool usual = iteration_is_usual(w->mode, m->coll);
+    bool usual = m->coll == (w->mode == STP_MODE_FSDP ? ncclFuncAllGather
+                                                      : ncclFuncAllReduce);
     char product[48];
 
     if (w->mode == STP_MODE_TRACE) {
@@ -69,9 +47,16 @@ static void iteration_name_setting(const struct stp_iteration_setting *setting,
 void stp_iteration_setting_name(const struct stp_iteration_setting *setting,
                                 char name[STP_SETTING_NAME])
 {
+    static const char units[] = {'G', 'M', 'K', '_'};
+    const uint64_t n_bytes = setting->like.n_bytes;
+    unsigned i = 0; /* the largest unit that divides it: "8M_", "1000_" */
     char size[32];
 
-    iteration_exact_size(setting->like.n_bytes, size);
+    while (i < 3 && (n_bytes < (uint64_t)1 << (30 - 10 * i) ||
+                     n_bytes % ((uint64_t)1 << (30 - 10 * i)) != 0))
+        i++;
+    snprintf(size, sizeof(size), "%" PRIu64 "%c%s", n_bytes >> (30 - 10 * i),
+             units[i], i < 3 ? "_" : "");
     iteration_name_setting(setting, size, name);
 }
 
@@ -81,27 +66,19 @@ void stp_iteration_group_name(const struct stp_iteration_setting *setting,
     iteration_name_setting(setting, "", name);
 }
 
-/* The type and the operation, unless they are bf16 and sum. */
-static void iteration_data_text(const struct stp_measurement *m, char text[32])
-{
-    bool reduces = m->work.mode == STP_MODE_FSDP || stp_coll_reduces(m->coll);
-    bool op = reduces && m->op != STP_OP_SUM;
-
-    text[0] = '\0';
-    if (m->type != STP_TYPE_BF16 || op)
-        snprintf(text, 32, ", %s%s%s", stp_type_name(m->type), op ? " " : "",
-                 op ? stp_op_name(m->op) : "");
-}
-
 void stp_iteration_what(const struct stp_iteration_setting *setting,
                         const char *size, char text[STP_ITERATION_TEXT])
 {
     const struct stp_measurement *m = &setting->like;
     const struct stp_workload *w = &m->work;
-    char data[32];
+    const bool reduces = w->mode == STP_MODE_FSDP || stp_coll_reduces(m->coll);
+    const bool op = reduces && m->op != STP_OP_SUM;
+    char data[32] = ""; /* type and operation, unless they are bf16 and sum */
     char product[48];
 
-    iteration_data_text(m, data);
+    if (m->type != STP_TYPE_BF16 || op)
+        snprintf(data, sizeof(data), ", %s%s%s", stp_type_name(m->type),
+                 op ? " " : "", op ? stp_op_name(m->op) : "");
     if (w->mode == STP_MODE_TRACE) {
         snprintf(text, STP_ITERATION_TEXT,
                  "%s: a step of it, most of its bytes by %s%s%s%s",
@@ -249,31 +226,21 @@ enum stp_source stp_iteration_regime_source(const struct stp_regime *regime)
                                                         : regime->best->source;
 }
 
-/* "; 2 of them by modelled times alone" */
-static void iteration_say_modelled(const struct stp_iteration_report *report,
-                                   char text[80])
-{
-    size_t n = 0;
-
-    for (size_t i = 0; i < report->n_regimes; i++)
-        n += stp_iteration_regime_source(&report->regimes[i]) ==
-             STP_SOURCE_MODELLED;
-    text[0] = '\0';
-    if (n > 0)
-        snprintf(text, 80,
-                 "; %zu of them by modelled times, which decide "
-                 "nothing",
-                 n);
-}
-
 void stp_iteration_regime_text(const struct stp_iteration_report *report,
                                char text[STP_ITERATION_TEXT])
 {
     size_t n = report->summary->n_settings;
     const char *s = n == 1 ? "" : "s";
-    char modelled[80];
+    size_t n_modelled = 0;
+    char modelled[80] = "";
 
-    iteration_say_modelled(report, modelled);
+    for (size_t i = 0; i < report->n_regimes; i++)
+        n_modelled += stp_iteration_regime_source(&report->regimes[i]) ==
+                      STP_SOURCE_MODELLED;
+    if (n_modelled > 0)
+        snprintf(modelled, sizeof(modelled),
+                 "; %zu of them by modelled times, which decide nothing",
+                 n_modelled);
     if (report->n_regimes == 0)
         snprintf(text, STP_ITERATION_TEXT,
                  "None among %zu setting%s: nowhere is the arm that is the "
@@ -289,29 +256,22 @@ void stp_iteration_regime_text(const struct stp_iteration_report *report,
 
 /* ---- samples ---- */
 
-static bool iteration_has_row(const struct stp_measurement *row,
-                              const struct stp_iteration_setting *setting,
-                              const struct stp_iteration_arm *arm)
-{
-    const struct stp_measurement *like = &setting->like;
-
-    return row->n_bytes == like->n_bytes &&
-           stp_arm_equal(&row->arm, &arm->arm) &&
-           stp_order_kinds(row, like) == 0 &&
-           stp_workload_order(&row->work, &like->work) == 0;
-}
-
 const double *stp_iteration_next(const struct stp_iterations *iterations,
                                  const struct stp_iteration_setting *setting,
                                  const struct stp_iteration_arm *arm,
                                  struct stp_iteration_cursor *at, size_t *n_ret)
 {
+    const struct stp_measurement *like = &setting->like;
+
     while (at->row < iterations->data.n_rows) {
         const struct stp_measurement *row = &iterations->data.rows[at->row++];
         const double *us = iterations->sample_us + at->sample;
 
         at->sample += row->iters;
-        if (iteration_has_row(row, setting, arm)) {
+        if (row->n_bytes == like->n_bytes &&
+            stp_arm_equal(&row->arm, &arm->arm) &&
+            stp_order_kinds(row, like) == 0 &&
+            stp_workload_order(&row->work, &like->work) == 0) {
             *n_ret = row->iters;
             return us;
         }
