@@ -144,7 +144,7 @@ struct stp_agreement_ops {
     void (*leave)(struct stp_agreement *agreement);
 };
 
-/* Of the ranks of a host that share /dev/shm and a user. */
+/* The agreement of the ranks of a host that share /dev/shm and a user. */
 extern const struct stp_agreement_ops stp_agreement_shm;
 
 /* Joins, without proposals where there is no room for them; else as the

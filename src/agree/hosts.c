@@ -23,7 +23,7 @@ enum {
 #define FOLLOW "follow"
 #define ASIDE  "aside"
 
-/* What one host knows. */
+/* One host's part of a comparison, as far as it has come. */
 struct speech {
     const struct stp_hosts *hosts;
     struct stp_client client;

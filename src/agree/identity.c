@@ -72,7 +72,7 @@ text_append(struct text *text, const char *format, ...)
     text->left -= n;
 }
 
-/* What stands before item 'i' of 'n'. */
+/* The words before item 'i' of a list of 'n'. */
 static const char *text_joint(size_t i, size_t n)
 {
     return i == 0 ? "" : i == n - 1 ? " and " : ", ";

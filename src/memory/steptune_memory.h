@@ -16,7 +16,7 @@
 extern "C" {
 #endif
 
-/* What to do with a buffer. */
+/* The way in which a buffer is registered. */
 enum steptune_memory {
     STEPTUNE_MEMORY_PLAIN = 0, /* nothing */
     STEPTUNE_MEMORY_REG = 1,   /* ncclCommRegister() */

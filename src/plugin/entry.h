@@ -14,7 +14,7 @@
 #include <signal.h>
 #include <stdbool.h>
 
-/* What is restored. */
+/* The application's own state, which stp_entry_end() restores. */
 struct stp_entry {
     locale_t locale;
     bool is_limited; /* the size of files */

@@ -77,8 +77,8 @@ static int file_open(const char *path, int flags, struct statx *st_ret)
 {
     const int all = flags | O_NONBLOCK | O_CLOEXEC | O_NOCTTY;
     const bool is_read = (flags & O_ACCMODE) == O_RDONLY;
-    /* What is written may be what another user laid there; so may a bare name
-     * be, such as the default, which is looked up wherever the job runs. */
+    /* Another user may have laid a file that is written, or one with a bare
+     * name, such as the default: it is looked up wherever the job runs. */
     const enum stp_use use =
         is_read && strchr(path, '/') != NULL ? STP_USE_NAMED : STP_USE_FOUND;
     int error = 0, fd = -1;

@@ -49,11 +49,11 @@ void stp_file_append(int fd, const char *text, size_t length, int *error);
  * may write it. */
 void stp_file_write_head(int fd, const char *head, bool *is_kept, int *error);
 
-/* As stp_read_file(): the text is to be freed. */
+/* Reads a whole file as stp_read_file() does; the caller frees the text. */
 enum stp_status stp_file_read(const char *path, size_t max, char **text_ret,
                               size_t *len_ret, struct stp_error *err);
 
-/* As stp_policy_load() and stp_memory_policy_load(). */
+/* Load a policy as stp_policy_load() and stp_memory_policy_load() do. */
 enum stp_status stp_file_load_policy(const char *path,
                                      struct stp_policy **policy_ret,
                                      struct stp_error *err);

@@ -100,7 +100,7 @@ static void tuner_compare(struct context *ctx)
 
 /* ---- joining ---- */
 
-/* What two ranks must have alike, whatever their backend. */
+/* The hashes of everything that two ranks must have alike. */
 static struct stp_fingerprint
 tuner_fingerprint(const struct context *ctx,
                   const struct stp_plugin_settings *settings, int version)

@@ -17,29 +17,6 @@
 namespace bare_interface
 {
 
-class BareInterface : public static_plugin::StaticPlugin
-{
-  protected:
-    void SetUp() override
-    {
-        StaticPlugin::SetUp();
-        lib_ = dlopen(STP_PLUGIN, RTLD_NOW | RTLD_LOCAL);
-        ASSERT_NE(nullptr, lib_) << dlerror();
-    }
-    void TearDown() override
-    {
-        dlclose(lib_);
-        StaticPlugin::TearDown();
-    }
-
-    template <typename T> const T *Tuner(const char *symbol)
-    {
-        return static_cast<const T *>(dlsym(lib_, symbol));
-    }
-
-    void *lib_ = nullptr;
-};
-
 using Costs = std::array<float, 21>;
 
 // tree/ll, tree/ll128, tree/simple, ring/ll, the others ruled out.
@@ -75,6 +52,62 @@ inline void Log(ncclDebugLogLevel level, unsigned long, const char *, int,
     else
         infos.push_back(line);
 }
+
+class BareInterface : public static_plugin::StaticPlugin
+{
+  protected:
+    void SetUp() override
+    {
+        StaticPlugin::SetUp();
+        lib_ = dlopen(STP_PLUGIN, RTLD_NOW | RTLD_LOCAL);
+        ASSERT_NE(nullptr, lib_) << dlerror();
+        v4_ = Tuner<ncclTuner_v4_t>("ncclTunerPlugin_v4");
+        v5_ = Tuner<ncclTuner_v5_t>("ncclTunerPlugin_v5");
+        logged.clear();
+        infos.clear();
+    }
+    void TearDown() override
+    {
+        dlclose(lib_);
+        StaticPlugin::TearDown();
+    }
+
+    template <typename T> const T *Tuner(const char *symbol)
+    {
+        return static_cast<const T *>(dlsym(lib_, symbol));
+    }
+
+    // A rank of a communicator that NCCL names, or does not.
+    void *Init(size_t n_ranks, size_t n_nodes, bool is_named = false,
+               const ncclNvlDomainInfo_v5_t *nvl = nullptr)
+    {
+        void *ctx = nullptr;
+        if (is_named)
+            v5_->init(&ctx, id_, n_ranks, n_nodes, Log,
+                      const_cast<ncclNvlDomainInfo_v5_t *>(nvl), nullptr);
+        else
+            v4_->init(n_ranks, n_nodes, Log, &ctx);
+        return ctx;
+    }
+
+    // What the tuner leaves of the costs; versions 4 to 7 are asked alike.
+    Costs Ask(void *ctx, Costs costs = CostsOf(9, 8, 7, 5),
+              ncclFunc_t coll = ncclFuncAllReduce, size_t n_bytes = 64,
+              int *channels = nullptr, int n_pipe_ops = 1) const
+    {
+        int ignored = 0;
+        EXPECT_EQ(ncclSuccess,
+                  v4_->getCollInfo(ctx, coll, n_bytes, n_pipe_ops,
+                                   reinterpret_cast<float **>(costs.data()), 7,
+                                   3, 0,
+                                   channels != nullptr ? channels : &ignored));
+        return costs;
+    }
+
+    void *lib_ = nullptr;
+    const ncclTuner_v4_t *v4_ = nullptr;
+    const ncclTuner_v5_t *v5_ = nullptr;
+};
 
 } // namespace bare_interface
 

@@ -4,7 +4,6 @@
 #include <gtest/gtest.h>
 #include <poll.h>
 #include <sys/file.h>
-#include <sys/mman.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
 #include <sys/un.h>
@@ -224,19 +223,7 @@ TEST_F(PluginFile, IsRegularOrRefused)
         }
 }
 
-TEST_F(PluginFile, AFifoWithSomebodyAtItsOtherEndIsRefusedAlike)
-{
-    const std::string fifo = Fifo();
-    const int reader = open(fifo.c_str(), O_RDONLY | O_NONBLOCK);
-    const int writer = open(fifo.c_str(), O_WRONLY | O_NONBLOCK);
-
-    for (int flags : {O_RDONLY, O_WRONLY | O_APPEND | O_CREAT})
-        EXPECT_EQ(-1, stp_file_open(fifo.c_str(), flags));
-    close(reader);
-    close(writer);
-}
-
-TEST_F(PluginFile, AFifosReaderDoesNotNotice)
+TEST_F(PluginFile, AFifosOtherEndDoesNotNotice)
 {
     const std::string fifo = Fifo();
     const int reader = open(fifo.c_str(), O_RDONLY | O_NONBLOCK);
@@ -244,7 +231,11 @@ TEST_F(PluginFile, AFifosReaderDoesNotNotice)
 
     EXPECT_EQ(-1, stp_file_open(fifo.c_str(), O_WRONLY | O_APPEND | O_CREAT));
     EXPECT_EQ(0, poll(&polled, 1, 0)) << "a writer came and went";
+    const int writer = open(fifo.c_str(), O_WRONLY | O_NONBLOCK);
+    for (int flags : {O_RDONLY, O_WRONLY | O_APPEND | O_CREAT})
+        EXPECT_EQ(-1, stp_file_open(fifo.c_str(), flags));
     close(reader);
+    close(writer);
 }
 
 TEST_F(PluginFile, MayHaveTheFirstDescriptor)
@@ -473,30 +464,6 @@ TEST_F(PluginFile, OfUnknownSizeMayBeLong)
     free(text);
 }
 
-// A file of /proc has no size, and one read gives a page of it at most.
-TEST_F(PluginFile, OfUnknownSizeIsReadToItsEnd)
-{
-    const size_t page = static_cast<size_t>(sysconf(_SC_PAGESIZE));
-    const size_t n_pages = 400; // every other one readable: a line each
-    char *text = nullptr;
-    size_t len = 0;
-    stp_error err{};
-    auto *lines = static_cast<char *>(mmap(nullptr, n_pages * page, PROT_NONE,
-                                           MAP_PRIVATE | MAP_ANONYMOUS, -1, 0));
-    ASSERT_NE(MAP_FAILED, lines);
-    for (size_t i = 0; i < n_pages; i += 2)
-        mprotect(lines + i * page, page, PROT_READ);
-
-    ASSERT_EQ(STP_OK,
-              stp_file_read("/proc/self/maps", 1 << 20, &text, &len, &err))
-        << err.text;
-
-    EXPECT_LT(4 * 4096u, len);
-    EXPECT_THAT(text, HasSubstr("[stack]")); // one of the last lines
-    free(text);
-    munmap(lines, n_pages * page);
-}
-
 struct Refused {
     const char *name;
     int flags;
@@ -603,25 +570,6 @@ TEST_F(PluginFile, WithABareNameIsNotAnotherUsersWhereAllMayWrite)
     close(named);
 }
 
-// flock() tells open files of one process apart, too.
-TEST_F(PluginFile, ALockThatIsKeptIsGivenUpAndThenTriedOnce)
-{
-    const int keeper = open(dir_.c_str(), O_RDONLY);
-    const int fd = open(dir_.c_str(), O_RDONLY);
-    bool is_kept = false;
-
-    ASSERT_EQ(0, flock(keeper, LOCK_EX));
-    for (int i = 0; i < 1000; i++) { // which would take minutes, waiting
-        EXPECT_FALSE(stp_file_lock(fd, &is_kept));
-        EXPECT_TRUE(is_kept);
-    }
-    ASSERT_EQ(0, flock(keeper, LOCK_UN));
-    EXPECT_TRUE(stp_file_lock(fd, &is_kept));
-    EXPECT_FALSE(is_kept);
-    close(fd);
-    close(keeper);
-}
-
 TEST_F(PluginFile, ALockIsAwaitedForHalfASecondAndThenTriedOnce)
 {
     const struct {
@@ -659,14 +607,6 @@ TEST_F(PluginFile, ALockIsAwaitedForHalfASecondAndThenTriedOnce)
         flock(fd, LOCK_UN);
     }
     close(fd);
-}
-
-TEST_F(PluginFile, WithoutLocksThereIsNothingToWaitFor)
-{
-    bool is_kept = false;
-
-    EXPECT_TRUE(stp_file_lock(-1, &is_kept)); // as flock() fails there
-    EXPECT_FALSE(is_kept);
 }
 
 // ---- appending ----

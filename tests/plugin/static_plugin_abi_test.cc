@@ -1,5 +1,4 @@
 // What mock NCCL does not do with the plugin: the bare interface.
-#include <algorithm>
 #include <array>
 #include <cfloat>
 #include <clocale>
@@ -20,56 +19,29 @@ namespace
 
 TEST_F(BareInterface, NeedsNoLogger)
 {
-    ncclTunerConstants_v5_t constants{};
     ncclNvlDomainInfo_v5_t nvl{1, 4, 4};
-    const char *texts[] = {"allreduce,0,inf,tree,ll,-1,-1,-1\n", "nonsense\n"};
 
-    for (const char *text : texts) {
+    for (const char *text :
+         {"allreduce,0,inf,tree,ll,-1,-1,-1\n", "nonsense\n"}) {
         Policy(text);
         void *ctx = nullptr;
-        const auto *v5 = Tuner<ncclTuner_v5_t>("ncclTunerPlugin_v5");
         EXPECT_EQ(ncclSuccess,
-                  v5->init(&ctx, id_, 4, 1, nullptr, &nvl, &constants));
-        EXPECT_EQ(ncclSuccess, v5->finalize(ctx));
-        const auto *v4 = Tuner<ncclTuner_v4_t>("ncclTunerPlugin_v4");
-        EXPECT_EQ(ncclSuccess, v4->init(4, 1, nullptr, &ctx));
-        EXPECT_EQ(ncclSuccess, v4->destroy(ctx));
+                  v5_->init(&ctx, id_, 4, 1, nullptr, &nvl, nullptr));
+        EXPECT_EQ(ncclSuccess, v5_->finalize(ctx));
+        EXPECT_EQ(ncclSuccess, v4_->init(4, 1, nullptr, &ctx));
+        EXPECT_EQ(ncclSuccess, v4_->destroy(ctx));
     }
 }
 
 TEST_F(BareInterface, ReadsTheFileAgainOnceNoCommunicatorHoldsIt)
 {
-    const auto *v4 = Tuner<ncclTuner_v4_t>("ncclTunerPlugin_v4");
-
-    for (int proto : {NCCL_PROTO_LL, NCCL_PROTO_SIMPLE}) {
+    for (const size_t at : {0, 2}) {
         Policy(std::string("allreduce,0,inf,tree,") +
-               (proto == NCCL_PROTO_LL ? "ll" : "simple") + ",-1,-1,-1\n");
-        float table[7][3] = {{5, 5, 5}, {4, 4, 4}};
-        int channels = 0;
-        void *ctx = nullptr;
-        v4->init(8, 1, nullptr, &ctx);
-        v4->getCollInfo(ctx, ncclFuncAllReduce, 64, 1, (float **)table, 7, 3, 0,
-                        &channels);
-        v4->destroy(ctx);
-        EXPECT_GT(4, table[NCCL_ALGO_TREE][proto]);
+               (at == 0 ? "ll" : "simple") + ",-1,-1,-1\n");
+        void *ctx = Init(8, 1);
+        EXPECT_GT(4, Ask(ctx, CostsOf(4, 4, 4, 5))[at]);
+        v4_->destroy(ctx);
     }
-}
-
-TEST_F(BareInterface, LeavesNcclsConstantsAlone)
-{
-    Policy("allreduce,0,inf,tree,ll,-1,-1,-1\n");
-    ncclTunerConstants_v5_t constants;
-    ncclTunerConstants_v5_t before;
-    ncclNvlDomainInfo_v5_t nvl{1, 4, 4};
-    memset(&constants, 0x5a, sizeof(constants));
-    before = constants;
-    const auto *v6 = Tuner<ncclTuner_v6_t>("ncclTunerPlugin_v6");
-    void *ctx = nullptr;
-
-    v6->init(&ctx, id_, 4, 1, nullptr, &nvl, &constants);
-    v6->finalize(ctx);
-
-    EXPECT_EQ(0, memcmp(&before, &constants, sizeof(before)));
 }
 
 TEST_F(BareInterface, IgnoresTheGpuColumnOnSeveralNodes)
@@ -77,17 +49,11 @@ TEST_F(BareInterface, IgnoresTheGpuColumnOnSeveralNodes)
     Policy("collective,algorithm,protocol,gpu\n"
            "allreduce,tree,ll,NVIDIA H200\n");
     setenv("STEPTUNE_GPU", "NVIDIA H200", 1);
-    const auto *v4 = Tuner<ncclTuner_v4_t>("ncclTunerPlugin_v4");
 
     for (size_t n_nodes : {1, 2}) {
-        float table[7][3] = {{5, 5, 5}, {4, 4, 4}};
-        int channels = 0;
-        void *ctx = nullptr;
-        v4->init(8, n_nodes, nullptr, &ctx);
-        v4->getCollInfo(ctx, ncclFuncAllReduce, 64, 1, (float **)table, 7, 3, 0,
-                        &channels);
-        v4->destroy(ctx);
-        EXPECT_EQ(n_nodes == 1, table[0][0] < 4);
+        void *ctx = Init(8, n_nodes);
+        EXPECT_EQ(n_nodes == 1, Ask(ctx)[0] < 5);
+        v4_->destroy(ctx);
     }
 }
 
@@ -130,18 +96,10 @@ TEST_F(BareInterface, TellsTheChunkSizeOfWhatItDecidedAndOfNothingElse)
     // All cases in one communicator: what a group noted must not outlive it.
     for (const ChunkCase &c : cases) {
         SCOPED_TRACE(c.name);
-        for (size_t n_bytes : c.calls) {
-            float table[7][3] = {{5, 5, 5}, {4, 4, 4}};
-            int channels = 0;
-            v6->getCollInfo(ctx, ncclFuncAllReduce, n_bytes, 1, (float **)table,
-                            7, 3, 0, &channels);
-        }
-        if (c.calls.empty()) { // a group of another collective
-            float table[7][3] = {{5, 5, 5}, {4, 4, 4}};
-            int channels = 0;
-            v6->getCollInfo(ctx, ncclFuncAllGather, 64, 1, (float **)table, 7,
-                            3, 0, &channels);
-        }
+        for (size_t n_bytes : c.calls)
+            Ask(ctx, CostsOf(9, 8, 7, 5), ncclFuncAllReduce, n_bytes);
+        if (c.calls.empty()) // a group of another collective
+            Ask(ctx, CostsOf(9, 8, 7, 5), ncclFuncAllGather);
         for (int part = 0; part < 3; part++) {
             size_t chunk = 1234;
             EXPECT_EQ(ncclSuccess,
@@ -180,22 +138,17 @@ TEST_P(Written, IsTheSmallestByTheLeast)
 {
     Policy("allreduce,0,inf,tree,ll128,-1,-1,-1\n");
     const auto *v3 = Tuner<ncclTuner_v3_t>("ncclTunerPlugin_v3");
-    const auto *v4 = Tuner<ncclTuner_v4_t>("ncclTunerPlugin_v4");
-    void *ctx = nullptr;
-    v4->init(4, 1, nullptr, &ctx);
+    Costs costs = GetParam().before;
+    int channels = 0;
+    void *ctx = Init(4, 1);
 
-    for (const bool is_v3 : {true, false}) {
-        Costs costs = GetParam().before;
-        int channels = 0;
-        auto *table = reinterpret_cast<float **>(costs.data());
-        EXPECT_EQ(ncclSuccess,
-                  is_v3 ? v3->getCollInfo(ctx, ncclFuncAllReduce, 64, 1, table,
-                                          7, 3, &channels)
-                        : v4->getCollInfo(ctx, ncclFuncAllReduce, 64, 1, table,
-                                          7, 3, 0, &channels));
-        EXPECT_EQ(BitsOf(GetParam().after), BitsOf(costs));
-    }
-    v4->destroy(ctx);
+    EXPECT_EQ(ncclSuccess,
+              v3->getCollInfo(ctx, ncclFuncAllReduce, 64, 1,
+                              reinterpret_cast<float **>(costs.data()), 7, 3,
+                              &channels));
+    EXPECT_EQ(BitsOf(GetParam().after), BitsOf(costs));
+    EXPECT_EQ(BitsOf(GetParam().after), BitsOf(Ask(ctx, GetParam().before)));
+    v4_->destroy(ctx);
 }
 
 const float kTiny = std::numeric_limits<float>::denorm_min();
@@ -278,15 +231,10 @@ TEST_F(BareInterface, DecidesWithoutConstantsOrDomains)
     for (const char *name :
          {"ncclTunerPlugin_v5", "ncclTunerPlugin_v6", "ncclTunerPlugin_v7"}) {
         const auto *tuner = Tuner<ncclTuner_v5_t>(name);
-        Costs costs = CostsOf(9, 8, 7, 5);
-        int channels = 0;
         void *ctx = nullptr;
         ASSERT_EQ(ncclSuccess,
                   tuner->init(&ctx, id_, 4, 1, nullptr, nullptr, nullptr));
-        tuner->getCollInfo(ctx, ncclFuncAllReduce, 64, 1,
-                           reinterpret_cast<float **>(costs.data()), 7, 3, 0,
-                           &channels);
-        EXPECT_GT(5, costs[1]) << name;
+        EXPECT_GT(5, Ask(ctx)[1]) << name;
         tuner->finalize(ctx);
     }
 }
@@ -346,22 +294,17 @@ TEST_F(BareInterface, TakesBuffersAsNotRegisteredBefore224)
 TEST_F(BareInterface, AsksForTheChannelsOfTheRule)
 {
     const auto *v2 = Tuner<ncclTuner_v2_t>("ncclTunerPlugin_v2");
-    const auto *v4 = Tuner<ncclTuner_v4_t>("ncclTunerPlugin_v4");
     const std::pair<const char *, int> cases[] = {
         {"-1", 7}, {"0", 7}, {"1", 1}, {"2", 2}, {"32", 32}};
 
     for (const auto &[channels, want] : cases) {
         Policy(std::string("allreduce,0,inf,tree,ll,") + channels + ",-1,-1\n");
-        Costs costs = CostsOf(9, 8, 7, 5);
         int algo = -1, proto = -1, of_v2 = 7, of_v4 = 7;
-        void *ctx = nullptr;
-        v4->init(4, 1, nullptr, &ctx);
+        void *ctx = Init(4, 1);
         v2->getCollInfo(ctx, ncclFuncAllReduce, 64, 1, 1, 1, &algo, &proto,
                         &of_v2);
-        v4->getCollInfo(ctx, ncclFuncAllReduce, 64, 1,
-                        reinterpret_cast<float **>(costs.data()), 7, 3, 0,
-                        &of_v4);
-        v4->destroy(ctx);
+        Ask(ctx, CostsOf(9, 8, 7, 5), ncclFuncAllReduce, 64, &of_v4);
+        v4_->destroy(ctx);
         EXPECT_EQ(want, of_v2) << channels;
         EXPECT_EQ(want, of_v4) << channels;
     }
@@ -370,12 +313,9 @@ TEST_F(BareInterface, AsksForTheChannelsOfTheRule)
 TEST_F(BareInterface, LeavesTheThreadItsLocale)
 {
     Policy("allreduce,0,inf,tree,ll,-1,-1,-1\n");
-    const auto *v4 = Tuner<ncclTuner_v4_t>("ncclTunerPlugin_v4");
-    void *ctx = nullptr;
-
-    v4->init(4, 1, nullptr, &ctx);
+    void *ctx = Init(4, 1);
     EXPECT_EQ(LC_GLOBAL_LOCALE, uselocale(nullptr));
-    v4->destroy(ctx);
+    v4_->destroy(ctx);
     EXPECT_EQ(LC_GLOBAL_LOCALE, uselocale(nullptr));
 }
 
@@ -385,7 +325,6 @@ TEST_F(BareInterface, RanksOfTwoVersionsOfItDecideNothing)
 {
     Policy("allreduce,0,inf,tree,ll128,-1,-1,-1\n");
     setenv("STEPTUNE_AGREE", "shm", 1);
-    const auto *v5 = Tuner<ncclTuner_v5_t>("ncclTunerPlugin_v5");
     const auto *v6 = Tuner<ncclTuner_v6_t>("ncclTunerPlugin_v6");
     const auto *v7 = Tuner<ncclTuner_v7_t>("ncclTunerPlugin_v7");
     ncclNvlDomainInfo_v5_t nvl{1, 2, 2};
@@ -393,8 +332,8 @@ TEST_F(BareInterface, RanksOfTwoVersionsOfItDecideNothing)
     const auto init = [&](int version, void **ctx) {
         if (version == 7)
             return v7->init(ctx, id, 2, 1, Log, &nvl, nullptr);
-        return (version == 6 ? v6->init : v5->init)(ctx, id, 2, 1, Log, &nvl,
-                                                    nullptr);
+        return (version == 6 ? v6->init : v5_->init)(ctx, id, 2, 1, Log, &nvl,
+                                                     nullptr);
     };
 
     for (int first : {5, 6, 7})
@@ -403,16 +342,10 @@ TEST_F(BareInterface, RanksOfTwoVersionsOfItDecideNothing)
             id++;
             init(first, &ctx[0]);
             init(second, &ctx[1]);
-            for (void *rank : ctx) {
-                Costs costs = CostsOf(9, 8, 7, 5);
-                int channels = 0;
-                v5->getCollInfo(rank, ncclFuncAllReduce, 64, 1,
-                                reinterpret_cast<float **>(costs.data()), 7, 3,
-                                0, &channels);
-                EXPECT_EQ(first == second, costs[1] < 5) << first << second;
-            }
             for (void *rank : ctx)
-                v5->finalize(rank);
+                EXPECT_EQ(first == second, Ask(rank)[1] < 5) << first << second;
+            for (void *rank : ctx)
+                v5_->finalize(rank);
         }
 }
 
@@ -420,7 +353,7 @@ TEST_F(BareInterface, RanksOfTwoVersionsOfItDecideNothing)
 struct Lone {
     const char *name;
     const char *agree;
-    uint64_t comm_id; // 0: an NCCL that names none
+    bool is_named; // by NCCL
     size_t n_ranks, n_nodes;
     int n_local; // the least ranks of a host; -1: NCCL tells nothing
     bool is_tuned;
@@ -436,47 +369,30 @@ TEST_P(LoneRank, DecidesWhereItIsAllThatIsCompared)
     const Lone &c = GetParam();
     Policy("allreduce,0,inf,tree,ll128,-1,-1,-1\n");
     setenv("STEPTUNE_AGREE", c.agree, 1);
-    ncclNvlDomainInfo_v5_t nvl{1, c.n_local, c.n_local};
-    Costs costs = CostsOf(9, 8, 7, 5);
-    auto *table = reinterpret_cast<float **>(costs.data());
-    int channels = 0;
-    void *ctx = nullptr;
-    const auto *v4 = Tuner<ncclTuner_v4_t>("ncclTunerPlugin_v4");
-    const auto *v5 = Tuner<ncclTuner_v5_t>("ncclTunerPlugin_v5");
-    logged.clear();
+    const ncclNvlDomainInfo_v5_t nvl{1, c.n_local, c.n_local};
+    void *ctx =
+        Init(c.n_ranks, c.n_nodes, c.is_named, c.n_local < 0 ? nullptr : &nvl);
 
-    if (c.comm_id == 0) {
-        v4->init(c.n_ranks, c.n_nodes, Log, &ctx);
-        v4->getCollInfo(ctx, ncclFuncAllReduce, 64, 1, table, 7, 3, 0,
-                        &channels);
-        v4->destroy(ctx);
-    } else {
-        v5->init(&ctx, id_ + c.comm_id, c.n_ranks, c.n_nodes, Log,
-                 c.n_local < 0 ? nullptr : &nvl, nullptr);
-        v5->getCollInfo(ctx, ncclFuncAllReduce, 64, 1, table, 7, 3, 0,
-                        &channels);
-        v5->finalize(ctx);
-    }
-
-    EXPECT_EQ(c.is_tuned, costs[1] < 5);
+    EXPECT_EQ(c.is_tuned, Ask(ctx)[1] < 5);
+    v5_->finalize(ctx);
     EXPECT_EQ(logged.empty(), std::string(c.says).empty()) << logged;
     EXPECT_NE(std::string::npos, logged.find(c.says)) << logged;
 }
 
 // clang-format off
 const Lone kLone[] = {
-    {"alone", "required", 1, 1, 1, 1, true, ""},
-    {"alone_and_not_named", "required", 0, 1, 1, 1, true, ""},
-    {"one_of_four_not_named", "required", 0, 4, 1, 4, false, "cannot be compared, which STEPTUNE_AGREE=required demands"},
-    {"one_of_two_not_named", "required", 0, 2, 1, 2, false, "cannot be compared, which STEPTUNE_AGREE=required demands"},
-    {"one_of_two_hosts_without_a_store", "required", 1, 4, 2, 1, false, "cannot be compared, which STEPTUNE_AGREE=required demands"},
-    {"one_of_two_hosts_is_all_of_its_own", "shm", 1, 4, 2, 1, true, ""},
-    {"a_host_of_which_nothing_is_told", "shm", 1, 4, 2, -1, true, ""},
-    {"a_host_with_no_ranks", "shm", 1, 4, 2, 0, true, ""},
-    {"a_host_with_more_ranks_than_there_are", "shm", 1, 4, 2, 5, true, ""},
-    {"a_host_with_as_many", "shm", 1, 4, 2, 4, false, "stepping aside"},
-    {"a_host_with_two", "shm", 1, 4, 2, 2, false, "stepping aside"},
-    {"a_host_with_two_that_are_alike", "assume", 1, 4, 2, 2, true, ""},
+    {"alone", "required", true, 1, 1, 1, true, ""},
+    {"alone_and_not_named", "required", false, 1, 1, 1, true, ""},
+    {"one_of_four_not_named", "required", false, 4, 1, 4, false, "cannot be compared, which STEPTUNE_AGREE=required demands"},
+    {"one_of_two_not_named", "required", false, 2, 1, 2, false, "cannot be compared, which STEPTUNE_AGREE=required demands"},
+    {"one_of_two_hosts_without_a_store", "required", true, 4, 2, 1, false, "cannot be compared, which STEPTUNE_AGREE=required demands"},
+    {"one_of_two_hosts_is_all_of_its_own", "shm", true, 4, 2, 1, true, ""},
+    {"a_host_of_which_nothing_is_told", "shm", true, 4, 2, -1, true, ""},
+    {"a_host_with_no_ranks", "shm", true, 4, 2, 0, true, ""},
+    {"a_host_with_more_ranks_than_there_are", "shm", true, 4, 2, 5, true, ""},
+    {"a_host_with_as_many", "shm", true, 4, 2, 4, false, "stepping aside"},
+    {"a_host_with_two", "shm", true, 4, 2, 2, false, "stepping aside"},
+    {"a_host_with_two_that_are_alike", "assume", true, 4, 2, 2, true, ""},
 };
 // clang-format on
 INSTANTIATE_TEST_SUITE_P(Table, LoneRank, testing::ValuesIn(kLone),
@@ -488,30 +404,18 @@ TEST_F(BareInterface, WarnsOfRegisteredBuffersWhereRanksMayDiffer)
 {
     Policy("collective,algorithm,protocol,regBuff\nallreduce,tree,ll,1\n");
     setenv("STEPTUNE_AGREE", "assume", 1);
-    const auto *v4 = Tuner<ncclTuner_v4_t>("ncclTunerPlugin_v4");
 
     for (size_t n_ranks : {1, 2}) {
-        void *ctx = nullptr;
         logged.clear();
-        v4->init(n_ranks, 1, Log, &ctx);
-        v4->destroy(ctx);
-        EXPECT_EQ(n_ranks == 2,
-                  logged.find("line 2 of the policy depends on regBuff") !=
-                      std::string::npos)
-            << n_ranks;
+        v4_->destroy(Init(n_ranks, 1));
+        EXPECT_EQ(n_ranks == 1
+                      ? ""
+                      : "steptune: line 2 of the policy depends on regBuff, "
+                        "which each rank sees for its own buffers: the job "
+                        "hangs if some ranks register their buffers and others "
+                        "do not\n",
+                  logged);
     }
-}
-
-// Four equal costs, as a v4 tuner leaves them for an all-reduce of 64 bytes.
-Costs Decided(const ncclTuner_v4_t *tuner, void *context)
-{
-    Costs costs = CostsOf(9, 9, 9, 9);
-    int channels = 0;
-
-    tuner->getCollInfo(context, ncclFuncAllReduce, 64, 1,
-                       reinterpret_cast<float **>(costs.data()), 7, 3, 0,
-                       &channels);
-    return costs;
 }
 
 // One file, read once, for communicators that live together.
@@ -529,47 +433,41 @@ TEST_F(BareInterface, AFileServesCommunicatorsThatDifferInOneThing)
     } cases[] = {{"A", 4, 1, 0}, {"B", 4, 1, 1}, {"A", 4, 2, 2},
                  {"A", 2, 1, 3}, {"A", 4, 1, 0}, {"B", 4, 1, 1},
                  {"", 4, 1, 4},  {"", 4, 2, 2},  {"", 2, 1, 3}};
-    const auto *v4 = Tuner<ncclTuner_v4_t>("ncclTunerPlugin_v4");
     std::vector<void *> all;
 
     setenv("STEPTUNE_AGREE", "assume", 1); // all hosts have this GPU
     for (const auto &c : cases) {
-        void *ctx = nullptr;
         setenv("STEPTUNE_GPU", c.gpu, 1);
-        v4->init(c.n_ranks, c.n_nodes, nullptr, &ctx);
-        all.push_back(ctx);
+        all.push_back(Init(c.n_ranks, c.n_nodes));
     }
     for (size_t i = 0; i < all.size(); i++) {
-        const Costs costs = Decided(v4, all[i]);
+        const Costs costs = Ask(all[i], CostsOf(9, 9, 9, 9));
         for (size_t k = 0; k < 4; k++)
             EXPECT_EQ(k == cases[i].want, costs[k] < 9) << i << " " << k;
     }
     for (void *ctx : all)
-        v4->destroy(ctx);
+        v4_->destroy(ctx);
 }
 
 TEST_F(BareInterface, EachFileServesCommunicatorsThatLiveTogether)
 {
-    const auto *v4 = Tuner<ncclTuner_v4_t>("ncclTunerPlugin_v4");
     const std::pair<const char *, size_t> files[] = {
         {"b", 0}, {"a", 1}, {"c", 2}, {"a", 1}, {"c", 2}, {"b", 0}};
     constexpr const char *pairs[] = {"tree,ll", "tree,ll128", "tree,simple"};
     std::vector<void *> all;
 
     for (const auto &[file, at] : files) {
-        void *ctx = nullptr;
         Policy(std::string("allreduce,0,inf,") + pairs[at] + ",-1,-1,-1\n",
                file);
-        v4->init(4, 1, nullptr, &ctx);
-        all.push_back(ctx);
+        all.push_back(Init(4, 1));
     }
     for (size_t i = 0; i < all.size(); i++) {
-        const Costs costs = Decided(v4, all[i]);
+        const Costs costs = Ask(all[i], CostsOf(9, 9, 9, 9));
         for (size_t k = 0; k < 3; k++)
             EXPECT_EQ(k == files[i].second, costs[k] < 9) << i << " " << k;
     }
     for (void *ctx : all)
-        v4->destroy(ctx);
+        v4_->destroy(ctx);
 }
 
 // ---- calls by which no collective runs ----
@@ -585,15 +483,12 @@ TEST_F(BareInterface, AnswersNothingWhileNcclLooksForSymmetricKernels)
     void *ctx = nullptr;
     size_t chunk = 1234;
     v7->init(&ctx, id_, 4, 1, nullptr, &nvl, &constants);
-    const auto ask = [&](Costs costs, int n_pipe_ops) {
-        const Costs before = costs;
+    const auto ask = [&](const Costs &costs, int n_pipe_ops) {
         int channels = 0;
-        EXPECT_EQ(ncclSuccess,
-                  v7->getCollInfo(ctx, ncclFuncAllReduce, 64, n_pipe_ops,
-                                  reinterpret_cast<float **>(costs.data()), 7,
-                                  3, 0, &channels));
-        EXPECT_EQ(costs != before, channels == 4);
-        return costs != before;
+        const Costs after =
+            Ask(ctx, costs, ncclFuncAllReduce, 64, &channels, n_pipe_ops);
+        EXPECT_EQ(costs != after, channels == 4);
+        return costs != after;
     };
 
     EXPECT_TRUE(ask(CostsOf(9, 8, 7, 5), 1));
@@ -615,20 +510,16 @@ TEST_F(BareInterface, AnswersWhereAnyEntryIsLeftToChoose)
     } cases[] = {
         {"allreduce,0,inf,tree,ll,3,-1,-1\n", ncclFuncAllReduce, 0},
         {"allgather,0,inf,pat,simple,3,-1,-1\n", ncclFuncAllGather, 20}};
-    const auto *v4 = Tuner<ncclTuner_v4_t>("ncclTunerPlugin_v4");
 
     for (const auto &c : cases)
         for (const float cost : {0.0f, -0.0f, 5.0f}) {
             Policy(c.rule);
             Costs costs = CostsOf(-1, -1, -1, -1);
             int channels = 0;
-            void *ctx = nullptr;
+            void *ctx = Init(4, 1);
             costs[c.at] = cost;
-            v4->init(4, 1, nullptr, &ctx);
-            v4->getCollInfo(ctx, c.coll, 64, 1,
-                            reinterpret_cast<float **>(costs.data()), 7, 3, 0,
-                            &channels);
-            v4->destroy(ctx);
+            Ask(ctx, costs, c.coll, 64, &channels);
+            v4_->destroy(ctx);
             EXPECT_EQ(3, channels) << c.rule << cost;
         }
 }

@@ -125,19 +125,6 @@ TEST_F(StaticPlugin, KeepsOnePolicyForAllCommunicatorsThatLiveTogether)
     EXPECT_EQ(NCCL_PROTO_LL128, Run(third, ncclFuncAllReduce, 4096).proto);
 }
 
-TEST_F(StaticPlugin, AppliesOneFileToCommunicatorsOfDifferentShapes)
-{
-    Policy("allreduce,0,inf,tree,ll128,-1,-1,4\n"
-           "allreduce,0,inf,tree,simple,-1,-1,8\n");
-    Nccl nccl = Start();
-    Comm four = Join(nccl, 1);
-    machine_ = LoadMachine("h100x8");
-    Comm eight = Join(nccl, 2);
-
-    EXPECT_EQ(NCCL_PROTO_LL128, Run(four, ncclFuncAllReduce, 4096).proto);
-    EXPECT_EQ(NCCL_PROTO_SIMPLE, Run(eight, ncclFuncAllReduce, 4096).proto);
-}
-
 TEST_F(StaticPlugin, IsFinalizedInAnyOrder)
 {
     Policy("allreduce,0,inf,tree,ll128,-1,-1,-1\n");

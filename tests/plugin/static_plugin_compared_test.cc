@@ -5,7 +5,6 @@
 #include <sys/resource.h>
 #include <unistd.h>
 
-#include <algorithm>
 #include <cstdio>
 #include <cstdlib>
 #include <fstream>
@@ -30,13 +29,6 @@ constexpr char kTree[] = "allreduce,0,inf,tree,ll128,-1,-1,-1\n";
 class Compared : public BareInterface
 {
   protected:
-    void SetUp() override
-    {
-        BareInterface::SetUp();
-        v5_ = Tuner<ncclTuner_v5_t>("ncclTunerPlugin_v5");
-        logged.clear();
-        infos.clear();
-    }
     void TearDown() override
     {
         for (const char *name : {"NCCL_HOSTID", "STEPTUNE_AGREE_TIMEOUT"})
@@ -47,15 +39,8 @@ class Compared : public BareInterface
     // Whether a rule decides.
     bool Decides(void *ctx) const
     {
-        Costs costs = CostsOf(9, 8, 7, 5);
-        int channels = 0;
-        v5_->getCollInfo(ctx, ncclFuncAllReduce, 64, 1,
-                         reinterpret_cast<float **>(costs.data()), 7, 3, 0,
-                         &channels);
-        return costs[1] < 5;
+        return Ask(ctx)[1] < 5;
     }
-
-    const ncclTuner_v5_t *v5_ = nullptr;
 };
 
 // Parts of this process's memory that are the communicator's.

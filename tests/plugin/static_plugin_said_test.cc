@@ -2,7 +2,6 @@
 #include <gmock/gmock.h>
 #include <unistd.h>
 
-#include <algorithm>
 #include <cinttypes>
 #include <cstdio>
 #include <cstdlib>
@@ -62,22 +61,12 @@ TEST_F(BareInterface, SaysWhatItHasLoadedAndWhatCannotBeKnown)
              ", hash %016" PRIx64 ", 1 of 1 rules apply",
              stp_policy_hash(policy));
     stp_policy_free(policy);
-    const auto *v4 = Tuner<ncclTuner_v4_t>("ncclTunerPlugin_v4");
-    const auto *v5 = Tuner<ncclTuner_v5_t>("ncclTunerPlugin_v5");
 
     for (const auto &c : cases) {
         SCOPED_TRACE(std::string(c.agree) + " " + std::to_string(c.n_nodes));
         setenv("STEPTUNE_AGREE", c.agree, 1);
-        void *ctx = nullptr;
-        logged.clear();
         infos.clear();
-        if (c.has_comm_id) {
-            v5->init(&ctx, id_, c.n_ranks, c.n_nodes, Log, nullptr, nullptr);
-            v5->finalize(ctx);
-        } else {
-            v4->init(c.n_ranks, c.n_nodes, Log, &ctx);
-            v4->destroy(ctx);
-        }
+        v5_->finalize(Init(c.n_ranks, c.n_nodes, c.has_comm_id));
 
         ASSERT_EQ(1 + c.says.size(), infos.size());
         EXPECT_EQ("steptune: " + std::to_string(c.n_ranks) + " ranks on " +
@@ -95,29 +84,23 @@ TEST_F(BareInterface, NamesTheLongestPathWhole)
     const std::string missing = "steptune: " + path +
                                 "/none: cannot be opened: No such file or "
                                 "directory; ";
-    const auto *v5 = Tuner<ncclTuner_v5_t>("ncclTunerPlugin_v5");
-    void *ctx = nullptr;
 
-    logged.clear();
     setenv("NCCL_TUNER_CONFIG_FILE", (path + "/none").c_str(), 1);
-    v5->init(&ctx, id_, 1, 1, Log, nullptr, nullptr);
-    v5->finalize(ctx);
+    v5_->finalize(Init(1, 1, true));
     EXPECT_EQ(missing + "stepping aside, NCCL tunes alone\n", logged);
 }
 
 TEST_F(BareInterface, SaysThatConstantsAreNoLongerRead)
 {
-    const auto *v5 = Tuner<ncclTuner_v5_t>("ncclTunerPlugin_v5");
     ncclTunerConstants_v5_t constants;
     void *ctx = nullptr;
 
     memset(&constants, 0x5a, sizeof(constants));
     const ncclTunerConstants_v5_t before = constants;
-    logged.clear();
     Policy(kTree);
     setenv("STEPTUNE_CONSTANTS_FILE", "constants.csv", 1);
-    v5->init(&ctx, id_, 1, 1, Log, nullptr, &constants);
-    v5->finalize(ctx);
+    v5_->init(&ctx, id_, 1, 1, Log, nullptr, &constants);
+    v5_->finalize(ctx);
     unsetenv("STEPTUNE_CONSTANTS_FILE");
 
     EXPECT_EQ("steptune: STEPTUNE_CONSTANTS_FILE is no longer read: NCCL keeps "
@@ -169,30 +152,18 @@ class Ledger : public BareInterface
 
 TEST_F(Ledger, SaysWhoseItIsAndCountsPreviews)
 {
-    const auto *v5 = Tuner<ncclTuner_v5_t>("ncclTunerPlugin_v5");
-    const auto *v4 = Tuner<ncclTuner_v4_t>("ncclTunerPlugin_v4");
     Policy("allreduce,0,inf,tree,ll128,2,-1,-1\n");
     setenv("STEPTUNE_AGREE", "assume", 1);
 
     for (const bool has_comm_id : {false, true}) {
-        void *ctx = nullptr;
-        if (has_comm_id)
-            v5->init(&ctx, id_, 8, 2, nullptr, nullptr, nullptr);
-        else
-            v4->init(8, 2, nullptr, &ctx);
-        const auto ask = [&](ncclFunc_t coll, Costs costs) {
-            int channels = 0;
-            v4->getCollInfo(ctx, coll, 64, 1,
-                            reinterpret_cast<float **>(costs.data()), 7, 3, 0,
-                            &channels);
-        };
+        void *ctx = Init(8, 2, has_comm_id);
         for (int i = 0; i < 3; i++)
-            ask(ncclFuncAllReduce, CostsOf(-1, -1, -1, -1));
+            Ask(ctx, CostsOf(-1, -1, -1, -1));
         for (int i = 0; i < 2; i++)
-            ask(ncclFuncAllReduce, CostsOf(9, 8, 7, 5));
-        ask(ncclFuncAllGather, CostsOf(9, 8, 7, 5));
+            Ask(ctx);
+        Ask(ctx, CostsOf(9, 8, 7, 5), ncclFuncAllGather);
         EXPECT_TRUE(IsMapped());
-        v4->destroy(ctx);
+        v4_->destroy(ctx);
         EXPECT_FALSE(IsMapped());
 
         const stp_ledger ledger = Take(dir_);
@@ -237,7 +208,6 @@ TEST_F(Ledger, SaysWhatIsInForceOrWhyNothingIs)
          "has another Steptune plugin or release than this rank", true},
         {"refused_and_differs", "nonsense\n", true, true, "found 1", true},
     };
-    const auto *v5 = Tuner<ncclTuner_v5_t>("ncclTunerPlugin_v5");
     const auto *v6 = Tuner<ncclTuner_v6_t>("ncclTunerPlugin_v6");
     const fs::path before = fs::current_path();
     uint64_t id = id_;
@@ -246,21 +216,17 @@ TEST_F(Ledger, SaysWhatIsInForceOrWhyNothingIs)
 
     for (const auto &c : cases) {
         SCOPED_TRACE(c.name);
-        Costs costs = CostsOf(9, 8, 7, 5);
-        int channels = 0;
         void *ctx = nullptr, *other = nullptr;
         Policy(c.policy);
         logged.clear();
         setenv("STEPTUNE_LEDGER", ".", 1);
-        v5->init(&ctx, ++id, c.has_other ? 2 : 1, 1, Log, nullptr, nullptr);
+        v5_->init(&ctx, ++id, c.has_other ? 2 : 1, 1, Log, nullptr, nullptr);
         unsetenv("STEPTUNE_LEDGER");
         if (c.has_other)
             v6->init(&other, id, 2, 1, nullptr, nullptr, nullptr);
-        v5->getCollInfo(ctx, ncclFuncAllReduce, 64, 1,
-                        reinterpret_cast<float **>(costs.data()), 7, 3, 0,
-                        &channels);
-        v5->finalize(ctx);
-        v5->finalize(other);
+        Ask(ctx);
+        v5_->finalize(ctx);
+        v5_->finalize(other);
 
         const stp_ledger ledger = Take(dir_);
         EXPECT_EQ(c.is_aside, ledger.is_aside != 0);
