@@ -144,25 +144,15 @@ static void chart_write_script(const struct stp_chart *chart,
             fputs(chart->templates[i], fp);
 }
 
-/* Brings the texts of settings and data up to date. */
-static enum stp_status chart_flush(struct stp_chart *chart,
-                                   struct stp_error *err)
-{
-    if (fflush(chart->settings) != 0 || fflush(chart->data) != 0 ||
-        ferror(chart->settings) || ferror(chart->data))
-        return stp_nomem(err);
-    return STP_OK;
-}
-
 enum stp_status stp_chart_write(struct stp_chart *chart,
                                 enum stp_plot_format format, FILE *fp,
                                 struct stp_error *err)
 {
-    enum stp_status status = chart_flush(chart, err);
-
-    if (status == STP_OK)
-        chart_write_script(chart, format, NULL, fp);
-    return status;
+    if (fflush(chart->settings) != 0 || fflush(chart->data) != 0 ||
+        ferror(chart->settings) || ferror(chart->data))
+        return stp_nomem(err);
+    chart_write_script(chart, format, NULL, fp);
+    return STP_OK;
 }
 
 /* Writes the data (a NULL 'data') or the script that reads the file 'data' to

@@ -10,7 +10,7 @@
 #include "nccl_tuner_abi.h"
 #include "report/words.h"
 
-enum { WORD = 80, ORIGIN = 512 };
+enum { WORD = 80, ORIGIN = 512, MODELS = 16 };
 
 const char *stp_coll_title(int coll)
 {
@@ -109,25 +109,28 @@ static void label_word(const struct stp_curve *c, enum label_property property,
 /* ---- as many properties as tell curves apart ---- */
 
 /* Whether the property tells two curves of a collective apart that have the
- * same label so far.
- * Those of different numbers of processes are apart if 'by_ranks'. */
+ * same label so far; those of different numbers of processes are apart if
+ * 'by_ranks'.  Where several models of GPU are compared, all curves say which.
+ */
 static bool label_needed(const struct stp_labelled_set *set,
                          enum label_property property, bool by_ranks)
 {
+    const bool is_gpu = property == LABEL_GPU;
+
     for (size_t i = 0; i < set->n; i++)
         for (size_t j = 0; j < i; j++) {
             const struct stp_labelled *a = &set->all[i];
             const struct stp_labelled *b = &set->all[j];
             char x[WORD], y[WORD];
 
-            if (a->curve->like.coll != b->curve->like.coll ||
-                (by_ranks &&
-                 a->curve->like.n_ranks != b->curve->like.n_ranks) ||
-                strcmp(a->series, b->series) != 0)
+            if (!is_gpu && (a->curve->like.coll != b->curve->like.coll ||
+                            (by_ranks && a->curve->like.n_ranks !=
+                                             b->curve->like.n_ranks) ||
+                            strcmp(a->series, b->series) != 0))
                 continue;
             label_word(a->curve, property, x);
             label_word(b->curve, property, y);
-            if (strcmp(x, y) != 0)
+            if (strcmp(x, y) != 0 && !(is_gpu && (!x[0] || !y[0])))
                 return true;
         }
     return false;
@@ -141,76 +144,30 @@ static void label_append(char label[STP_LABEL], const char *word)
              len > 0 && *word != '\0' ? ", " : "", word);
 }
 
-/* Whether curves of several models of GPU are compared: then all say which. */
-static bool label_needs_gpu(const struct stp_labelled_set *set)
+/* Labels the curves: with the first property always, the others as far as they
+ * are needed.  Of a study curves of one series may differ in their processes,
+ * which only the label says. */
+static void label_curves(struct stp_labelled_set *set,
+                         const enum label_property *properties, size_t n,
+                         bool is_study)
 {
-    const char *first = NULL;
+    char word[WORD];
 
-    for (size_t i = 0; i < set->n; i++) {
-        const char *gpu = set->all[i].curve->data->gpu;
-
-        if (gpu[0] == '\0')
-            continue;
-        if (first == NULL)
-            first = gpu;
-        if (strcmp(first, gpu) != 0)
-            return true;
-    }
-    return false;
-}
-
-/* Into the series: the first property always, the others as far as needed. */
-static void label_add_properties(struct stp_labelled_set *set,
-                                 const enum label_property *properties,
-                                 size_t n, bool by_ranks)
-{
     for (size_t i = 0; i < set->n; i++)
         set->all[i].series[0] = '\0';
     for (size_t p = 0; p < n; p++) {
-        if (p > 0 && !(properties[p] == LABEL_GPU
-                           ? label_needs_gpu(set)
-                           : label_needed(set, properties[p], by_ranks)))
+        if (p > 0 && !label_needed(set, properties[p], is_study))
             continue;
         for (size_t i = 0; i < set->n; i++) {
-            char word[WORD];
-
             label_word(set->all[i].curve, properties[p], word);
             label_append(set->all[i].series, word);
         }
     }
-}
-
-/* The arm, and as many more words as tell all curves apart. */
-static void label_arms(struct stp_labelled_set *set)
-{
-    static const enum label_property properties[] = {
-        LABEL_ARM,     LABEL_RANKS, LABEL_GPU,   LABEL_BACKEND,
-        LABEL_TYPE,    LABEL_OP,    LABEL_PLACE, LABEL_ROOT,
-        LABEL_MACHINE, LABEL_NODES, LABEL_NCCL,  LABEL_FILE};
-
-    label_add_properties(set, properties,
-                         sizeof(properties) / sizeof(properties[0]), false);
-    for (size_t i = 0; i < set->n; i++)
-        memcpy(set->all[i].label, set->all[i].series, STP_LABEL);
-}
-
-/* The transport, and as many more words as tell all curves of one number of
- * processes apart. */
-static void label_series(struct stp_labelled_set *set)
-{
-    static const enum label_property properties[] = {
-        LABEL_BACKEND, LABEL_GPU,   LABEL_TYPE, LABEL_OP,  LABEL_PLACE,
-        LABEL_MACHINE, LABEL_NODES, LABEL_NCCL, LABEL_FILE};
-
-    label_add_properties(set, properties,
-                         sizeof(properties) / sizeof(properties[0]), true);
     for (size_t i = 0; i < set->n; i++) {
-        char processes[WORD];
-
-        snprintf(processes, WORD, "%u processes",
-                 set->all[i].curve->like.n_ranks);
         memcpy(set->all[i].label, set->all[i].series, STP_LABEL);
-        label_append(set->all[i].label, processes);
+        snprintf(word, WORD, "%u processes", set->all[i].curve->like.n_ranks);
+        if (is_study)
+            label_append(set->all[i].label, word);
     }
 }
 
@@ -232,51 +189,35 @@ static void label_common(const struct stp_labelled_set *set,
     }
 }
 
-/* What the curve was measured on; NULL: no GPU is known. */
-static const char *label_hardware(const struct stp_curve *c)
-{
-    const struct stp_dataset *data = c->data;
-
-    return data->gpu[0] != '\0'                 ? data->gpu
-           : strcmp(data->backend, "nccl") == 0 ? "unknown GPUs"
-                                                : "CPUs";
-}
-
-static bool label_is_new_hardware(const struct stp_labelled_set *set, size_t i)
-{
-    for (size_t k = 0; k < i; k++)
-        if (strcmp(label_hardware(set->all[k].curve),
-                   label_hardware(set->all[i].curve)) == 0)
-            return false;
-    return true;
-}
-
-/* "NVIDIA H200", "NVIDIA H200 and CPUs": all that the curves are of; "" if no
- * GPU is known. */
+/* "NVIDIA H200", "NVIDIA H200 and CPUs": joins the hardware of all curves; ""
+ * if no GPU is known. */
 static void label_join_hardware(const struct stp_labelled_set *set,
                                 char text[STP_LABEL])
 {
+    const char *names[MODELS];
     bool has_gpu = false;
-    size_t n = 0, left = 0;
+    size_t n = 0, len = 0;
 
     for (size_t i = 0; i < set->n; i++) {
-        has_gpu |= set->all[i].curve->data->gpu[0] != '\0';
-        left += label_is_new_hardware(set, i);
+        const struct stp_dataset *data = set->all[i].curve->data;
+        const char *name = data->gpu[0] != '\0'                 ? data->gpu
+                           : strcmp(data->backend, "nccl") == 0 ? "unknown GPUs"
+                                                                : "CPUs";
+        size_t k = 0;
+
+        has_gpu |= data->gpu[0] != '\0';
+        while (k < n && strcmp(names[k], name) != 0)
+            k++;
+        if (k == n && n < MODELS)
+            names[n++] = name;
     }
     text[0] = '\0';
-    for (size_t i = 0; i < set->n && has_gpu; i++) {
-        const size_t len = strlen(text);
-
-        if (!label_is_new_hardware(set, i))
-            continue;
-        left--;
-        snprintf(text + len, STP_LABEL - len, "%s%s",
-                 n == 0      ? ""
-                 : left == 0 ? " and "
-                             : ", ",
-                 label_hardware(set->all[i].curve));
-        n++;
-    }
+    for (size_t k = 0; k < n && has_gpu && len < STP_LABEL; k++)
+        len += (size_t)snprintf(text + len, STP_LABEL - len, "%s%s",
+                                k == 0       ? ""
+                                : k + 1 == n ? " and "
+                                             : ", ",
+                                names[k]);
 }
 
 void stp_common_title(const struct stp_labelled_set *set, char *text,
@@ -308,16 +249,6 @@ void stp_origin_text(const struct stp_dataset *data, char *text, size_t size)
              data->nccl[0] ? data->nccl : data->backend);
 }
 
-/* Adds a time for each size. */
-static void label_count_sources(const struct stp_curve *c,
-                                struct stp_source_count *count)
-{
-    for (size_t i = 0; i < c->n_points; i++) {
-        count->n[c->points[i].source]++;
-        count->n_single_pass += c->points[i].single_pass;
-    }
-}
-
 /* The origin of curve 'i', with the sources of all times from there; "" if an
  * earlier curve has the same origin. */
 static void label_source(const struct stp_labelled_set *set, size_t i,
@@ -338,7 +269,12 @@ static void label_source(const struct stp_labelled_set *set, size_t i,
             text[0] = '\0';
             return;
         }
-        label_count_sources(set->all[k].curve, &count);
+        for (size_t p = 0; p < set->all[k].curve->n_points; p++) {
+            const struct stp_curve_point *point = &set->all[k].curve->points[p];
+
+            count.n[point->source]++;
+            count.n_single_pass += point->single_pass;
+        }
     }
     len = strlen(text);
     stp_sources_words(&count, sources);
@@ -433,6 +369,10 @@ enum stp_status stp_pick_curves(const struct stp_curves *curves, int coll,
                                 size_t n_max, struct stp_labelled_set *set_ret,
                                 struct stp_error *err)
 {
+    static const enum label_property properties[] = {
+        LABEL_ARM,     LABEL_RANKS, LABEL_GPU,   LABEL_BACKEND,
+        LABEL_TYPE,    LABEL_OP,    LABEL_PLACE, LABEL_ROOT,
+        LABEL_MACHINE, LABEL_NODES, LABEL_NCCL,  LABEL_FILE};
     struct ranked *ranked = calloc(curves->n_curves + 1, sizeof(*ranked));
     struct stp_labelled_set set = {
         .all = calloc(curves->n_curves + 1, sizeof(*set.all))};
@@ -450,7 +390,8 @@ enum stp_status stp_pick_curves(const struct stp_curves *curves, int coll,
     for (; set.n < n && set.n < n_max; set.n++)
         set.all[set.n].curve = ranked[set.n].curve;
     free(ranked);
-    label_arms(&set);
+    label_curves(&set, properties, sizeof(properties) / sizeof(properties[0]),
+                 false);
     *set_ret = set;
     return STP_OK;
 }
@@ -487,6 +428,9 @@ enum stp_status stp_pick_study(const struct stp_curves *curves, int coll,
                                struct stp_labelled_set *set_ret,
                                struct stp_error *err)
 {
+    static const enum label_property properties[] = {
+        LABEL_BACKEND, LABEL_GPU,   LABEL_TYPE, LABEL_OP,  LABEL_PLACE,
+        LABEL_MACHINE, LABEL_NODES, LABEL_NCCL, LABEL_FILE};
     struct stp_labelled_set set = {
         .all = calloc(curves->n_curves + 1, sizeof(*set.all))};
 
@@ -497,7 +441,8 @@ enum stp_status stp_pick_study(const struct stp_curves *curves, int coll,
             (coll < 0 || curves->curves[i].like.coll == coll))
             set.all[set.n++].curve = &curves->curves[i];
     qsort(set.all, set.n, sizeof(*set.all), curve_order_study);
-    label_series(&set);
+    label_curves(&set, properties, sizeof(properties) / sizeof(properties[0]),
+                 true);
     *set_ret = set;
     return STP_OK;
 }

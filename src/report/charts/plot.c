@@ -124,14 +124,6 @@ static void plot_set_words(const struct stp_labelled_set *set,
 
 /* ---- lines ---- */
 
-static bool plot_has_band(const struct stp_curve *c)
-{
-    for (size_t i = 0; i < c->n_points; i++)
-        if (c->points[i].us.p95 > c->points[i].us.median)
-            return c->like.arm.kind == STP_ARM_AUTO;
-    return false;
-}
-
 /* Sets which curves are shaded, and the label that says so. */
 static void plot_set_bands(const struct stp_labelled_set *set,
                            enum stp_plot_kind kind, struct stp_chart *chart)
@@ -141,9 +133,15 @@ static void plot_set_bands(const struct stp_labelled_set *set,
 
     stp_chart_arrays(chart, set->n, "bands");
     stp_chart_set(chart, "bands[1] = 1");
-    for (size_t i = 0; i < set->n; i++)
-        if (kinds[kind].bands && plot_has_band(set->all[i].curve))
+    for (size_t i = 0; i < set->n && kinds[kind].bands; i++) {
+        const struct stp_curve *c = set->all[i].curve;
+        bool has_band = false;
+
+        for (size_t k = 0; k < c->n_points; k++)
+            has_band |= c->points[k].us.p95 > c->points[k].us.median;
+        if (has_band && c->like.arm.kind == STP_ARM_AUTO)
             stp_chart_set(chart, "bands[%zu] = %zu", ++n, i + 1);
+    }
     stp_chart_set(chart, "n_bands = %zu", n <= MAX_BANDS ? n : 0);
     snprintf(label, sizeof(label), "%s%s",
              n > 0 ? "Median time (us)" : kinds[kind].label,

@@ -108,35 +108,6 @@ static void study_put_point(struct stp_table *t, const struct stp_labelled *l,
                    stp_source_words(p->source, p->single_pass));
 }
 
-static enum stp_status study_write_points(const struct stp_labelled_set *set,
-                                          enum stp_table_format format,
-                                          FILE *fp, struct stp_error *err)
-{
-    struct stp_table t = stp_table_begin(format);
-
-    for (size_t i = 0; i < set->n; i++)
-        for (size_t k = 0; k < set->all[i].curve->n_points; k++)
-            study_put_point(&t, &set->all[i], &set->all[i].curve->points[k]);
-    return stp_table_end(&t, fp, err);
-}
-
-static enum stp_status study_write_results(const struct stp_labelled_set *set,
-                                           FILE *fp, struct stp_error *err)
-{
-    fputs("# Every file, collective, number of processes and size, under the "
-          "library's own choice\n\n"
-          "Mean, median, p95 and p99 are those of a round, averaged over the "
-          "rounds; min is the least of all rounds.\n\n",
-          fp);
-    return study_write_points(set, STP_TABLE_MARKDOWN, fp, err);
-}
-
-static enum stp_status study_write_csv(const struct stp_labelled_set *set,
-                                       FILE *fp, struct stp_error *err)
-{
-    return study_write_points(set, STP_TABLE_CSV, fp, err);
-}
-
 /* ---- every configuration ---- */
 
 static void study_put_config(struct stp_table *t, const struct stp_labelled *l)
@@ -166,24 +137,6 @@ static void study_put_config(struct stp_table *t, const struct stp_labelled *l)
     stp_table_word(t, NULL, "<times", stp_source_name(c->like.source));
 }
 
-static enum stp_status study_write_summary(const struct stp_labelled_set *set,
-                                           FILE *fp, struct stp_error *err)
-{
-    struct stp_table t = stp_table_begin(STP_TABLE_MARKDOWN);
-    enum stp_status status;
-
-    fputs("# Files, collectives and numbers of processes, under the library's "
-          "own choice\n\n",
-          fp);
-    for (size_t i = 0; i < set->n; i++)
-        study_put_config(&t, &set->all[i]);
-    status = stp_table_end(&t, fp, err);
-    fputs("\nNoise is the standard deviation of the rounds' means over their "
-          "mean.\n",
-          fp);
-    return status;
-}
-
 /* The decimals with which the value has 'digits' digits: 1200, 1.25. */
 static int study_decimals(double value, int digits)
 {
@@ -205,21 +158,6 @@ struct study_match {
     size_t n_faster;
 };
 
-static void study_match_points(const struct stp_curve *a,
-                               const struct stp_curve *b, struct study_match *m)
-{
-    for (size_t i = 0; i < a->n_points; i++) {
-        const struct stp_curve_point *p = &a->points[i];
-        const struct stp_curve_point *q = stp_curve_at(b, p->n_bytes);
-
-        if (q == NULL)
-            continue;
-        m->log_ratio += log(q->us.mean / p->us.mean);
-        m->n_faster += q->us.mean > p->us.mean;
-        m->n++;
-    }
-}
-
 static struct study_match study_match_series(const struct stp_labelled_set *set,
                                              const char *series,
                                              const char *other)
@@ -231,32 +169,33 @@ static struct study_match study_match_series(const struct stp_labelled_set *set,
             const struct stp_labelled *a = &set->all[i];
             const struct stp_labelled *b = &set->all[j];
 
-            if (strcmp(a->series, series) == 0 &&
-                strcmp(b->series, other) == 0 &&
-                a->curve->like.n_ranks == b->curve->like.n_ranks)
-                study_match_points(a->curve, b->curve, &m);
+            if (strcmp(a->series, series) != 0 ||
+                strcmp(b->series, other) != 0 ||
+                a->curve->like.n_ranks != b->curve->like.n_ranks)
+                continue;
+            for (size_t k = 0; k < a->curve->n_points; k++) {
+                const struct stp_curve_point *p = &a->curve->points[k];
+                const struct stp_curve_point *q =
+                    stp_curve_at(b->curve, p->n_bytes);
+
+                if (q == NULL)
+                    continue;
+                m.log_ratio += log(q->us.mean / p->us.mean);
+                m.n_faster += q->us.mean > p->us.mean;
+                m.n++;
+            }
         }
     return m;
 }
 
-/* The first curve of the series that is faster than every other. */
-static size_t study_find_fastest(const struct stp_labelled_set *set)
-{
-    size_t best = 0;
-
-    for (size_t i = 1; i < set->n; i++)
-        if (study_match_series(set, set->all[i].series, set->all[best].series)
-                .log_ratio > 0)
-            best = i;
-    return best;
-}
-
 static void study_write_fastest(const struct stp_labelled_set *set, FILE *fp)
 {
-    size_t best = study_find_fastest(set);
-    const char *name = set->all[best].series;
+    const char *name = set->all[0].series; /* faster than every other */
     bool any = false;
 
+    for (size_t i = 1; i < set->n; i++)
+        if (study_match_series(set, set->all[i].series, name).log_ratio > 0)
+            name = set->all[i].series;
     for (size_t i = 0; i < set->n; i++) {
         struct study_match m =
             study_match_series(set, name, set->all[i].series);
@@ -283,26 +222,6 @@ static void study_write_fastest(const struct stp_labelled_set *set, FILE *fp)
 
 /* ---- size ---- */
 
-/* The curve with the widest range of sizes; the first of these. */
-static const struct stp_labelled *
-study_find_widest(const struct stp_labelled_set *set)
-{
-    const struct stp_labelled *best = &set->all[0];
-    double best_span = 0;
-
-    for (size_t i = 0; i < set->n; i++) {
-        const struct stp_curve *c = set->all[i].curve;
-        double span = log((double)c->points[c->n_points - 1].n_bytes /
-                          (double)c->points[0].n_bytes);
-
-        if (span > best_span) {
-            best_span = span;
-            best = &set->all[i];
-        }
-    }
-    return best;
-}
-
 /* Three digits in us, ms or s. */
 static void study_time_text(double us, char text[32])
 {
@@ -316,12 +235,23 @@ static void study_time_text(double us, char text[32])
 
 static void study_write_size(const struct stp_labelled_set *set, FILE *fp)
 {
-    const struct stp_labelled *l = study_find_widest(set);
-    const struct stp_curve_point *first = &l->curve->points[0];
-    const struct stp_curve_point *last =
-        &l->curve->points[l->curve->n_points - 1];
+    const struct stp_labelled *l = &set->all[0]; /* of the widest range */
+    const struct stp_curve_point *first, *last;
     char from[32], to[32], from_us[32], to_us[32];
+    double widest = 0;
 
+    for (size_t i = 0; i < set->n; i++) {
+        const struct stp_curve *c = set->all[i].curve;
+        const double span = log((double)c->points[c->n_points - 1].n_bytes /
+                                (double)c->points[0].n_bytes);
+
+        if (span > widest) {
+            widest = span;
+            l = &set->all[i];
+        }
+    }
+    first = &l->curve->points[0];
+    last = &l->curve->points[l->curve->n_points - 1];
     stp_size_text(first->n_bytes, from);
     stp_size_text(last->n_bytes, to);
     study_time_text(first->us.mean, from_us);
@@ -340,16 +270,6 @@ static void study_write_size(const struct stp_labelled_set *set, FILE *fp)
 }
 
 /* ---- processes ---- */
-
-/* The largest size of both curves; 0 if there is none. */
-static uint64_t study_common_size(const struct stp_curve *a,
-                                  const struct stp_curve *b)
-{
-    for (size_t i = a->n_points; i-- > 0;)
-        if (stp_curve_at(b, a->points[i].n_bytes) != NULL)
-            return a->points[i].n_bytes;
-    return 0;
-}
 
 /* The curve of the series with the fewest or the most processes. */
 static const struct stp_curve *
@@ -377,10 +297,13 @@ static void study_write_processes(const struct stp_labelled_set *set, FILE *fp)
         const char *series = set->all[i].series;
         const struct stp_curve *few = study_find_extreme(set, series, false);
         const struct stp_curve *many = study_find_extreme(set, series, true);
-        uint64_t size = study_common_size(few, many);
+        uint64_t size = 0; /* the largest of both */
         double ratio;
         char name[32];
 
+        for (size_t k = 0; k < few->n_points; k++)
+            if (stp_curve_at(many, few->points[k].n_bytes) != NULL)
+                size = few->points[k].n_bytes;
         if (!stp_is_new_series(set, i) ||
             few->like.n_ranks == many->like.n_ranks || size == 0)
             continue;
@@ -423,86 +346,51 @@ static void study_write_saturation(const struct stp_labelled_set *set, FILE *fp)
     fputs(".\n", fp);
 }
 
-/* The noise of every point that has several rounds. */
-struct study_noise {
-    double *values;
-    size_t n;
-    const struct stp_labelled *noisiest;
-    const struct stp_curve_point *where;
-};
-
-static void study_add_noise(struct study_noise *noise,
-                            const struct stp_labelled *l)
-{
-    for (size_t i = 0; i < l->curve->n_points; i++) {
-        const struct stp_curve_point *p = &l->curve->points[i];
-
-        if (p->n_rounds < 2)
-            continue;
-        noise->values[noise->n++] = p->noise;
-        if (noise->where == NULL || p->noise > noise->where->noise) {
-            noise->where = p;
-            noise->noisiest = l;
-        }
-    }
-}
-
+/* Writes how the means of rounds scatter, of every point that has several. */
 static enum stp_status study_write_noise(const struct stp_labelled_set *set,
                                          FILE *fp, struct stp_error *err)
 {
-    struct study_noise noise = {0};
+    const struct stp_labelled *noisiest = NULL;
+    const struct stp_curve_point *where = NULL;
     struct stp_summary s;
+    double *values;
     char size[32];
     size_t n = 0;
 
     for (size_t i = 0; i < set->n; i++)
         n += set->all[i].curve->n_points;
-    noise.values = calloc(n + 1, sizeof(*noise.values));
-    if (noise.values == NULL)
+    values = calloc(n + 1, sizeof(*values));
+    if (values == NULL)
         return stp_nomem(err);
+    n = 0;
     for (size_t i = 0; i < set->n; i++)
-        study_add_noise(&noise, &set->all[i]);
-    if (noise.n > 0) {
-        stp_summarise(noise.values, noise.n, &s);
-        stp_size_text(noise.where->n_bytes, size);
+        for (size_t k = 0; k < set->all[i].curve->n_points; k++) {
+            const struct stp_curve_point *p = &set->all[i].curve->points[k];
+
+            if (p->n_rounds < 2)
+                continue;
+            values[n++] = p->noise;
+            if (where == NULL || p->noise > where->noise) {
+                where = p;
+                noisiest = &set->all[i];
+            }
+        }
+    if (n > 0) {
+        stp_summarise(values, n, &s);
+        stp_size_text(where->n_bytes, size);
         fprintf(fp,
                 "Rounds scatter by %.*f percent of their mean (standard "
                 "deviation, median over all points), at worst by %.*f percent "
                 "(%s with %u processes, %s).\n",
                 study_decimals(s.median * 100, 2), s.median * 100,
-                study_decimals(noise.where->noise * 100, 2),
-                noise.where->noise * 100, noise.noisiest->series,
-                noise.noisiest->curve->like.n_ranks, size);
+                study_decimals(where->noise * 100, 2), where->noise * 100,
+                noisiest->series, noisiest->curve->like.n_ranks, size);
     }
-    free(noise.values);
+    free(values);
     return STP_OK;
 }
 
-/* Sentences about one collective. */
-static enum stp_status study_write_sentences(const struct stp_labelled_set *set,
-                                             FILE *fp, struct stp_error *err)
-{
-    study_write_fastest(set, fp);
-    study_write_size(set, fp);
-    study_write_processes(set, fp);
-    study_write_saturation(set, fp);
-    return study_write_noise(set, fp, err);
-}
-
-/* The curves of 'set' that are of a collective, which it owns. */
-static struct stp_labelled_set
-study_find_coll(const struct stp_labelled_set *set, int coll,
-                struct stp_labelled *room)
-{
-    struct stp_labelled_set some = {.all = room};
-
-    for (size_t i = 0; i < set->n; i++)
-        if (set->all[i].curve->like.coll == coll)
-            room[some.n++] = set->all[i];
-    return some;
-}
-
-/* A paragraph a collective, with its name where there are several. */
+/* Writes a paragraph a collective, with its name where there are several. */
 static enum stp_status study_write_analysis(const struct stp_labelled_set *set,
                                             FILE *fp, struct stp_error *err)
 {
@@ -511,13 +399,20 @@ static enum stp_status study_write_analysis(const struct stp_labelled_set *set,
     bool any = false;
 
     for (int c = NCCL_NUM_TUNED_FUNCS; c-- > 0 && status == STP_OK;) {
-        const struct stp_labelled_set some = study_find_coll(set, c, room);
+        struct stp_labelled_set some = {.all = room};
 
+        for (size_t i = 0; i < set->n; i++)
+            if (set->all[i].curve->like.coll == c)
+                room[some.n++] = set->all[i];
         if (some.n == 0)
             continue;
         if (some.n < set->n)
             fprintf(fp, "%s%s:\n", any ? "\n" : "", stp_coll_title(c));
-        status = study_write_sentences(&some, fp, err);
+        study_write_fastest(&some, fp);
+        study_write_size(&some, fp);
+        study_write_processes(&some, fp);
+        study_write_saturation(&some, fp);
+        status = study_write_noise(&some, fp, err);
         any = true;
     }
     free(room);
@@ -526,15 +421,25 @@ static enum stp_status study_write_analysis(const struct stp_labelled_set *set,
 
 /* ---- all texts ---- */
 
+/* Their names, and what stands above and below a table. */
 static const struct {
-    const char *name, *ending;
-    enum stp_status (*write)(const struct stp_labelled_set *set, FILE *fp,
-                             struct stp_error *err);
+    const char *name, *ending, *above, *below;
 } study_texts[STP_N_STUDY_TEXTS] = {
-    [STP_STUDY_RESULTS] = {"full_results", "md", study_write_results},
-    [STP_STUDY_CSV] = {"combined_benchmark", "csv", study_write_csv},
-    [STP_STUDY_SUMMARY] = {"summary_by_config", "md", study_write_summary},
-    [STP_STUDY_ANALYSIS] = {"analysis", "txt", study_write_analysis},
+    [STP_STUDY_RESULTS] =
+        {"full_results", "md",
+         "# Every file, collective, number of processes and size, under the "
+         "library's own choice\n\n"
+         "Mean, median, p95 and p99 are those of a round, averaged over the "
+         "rounds; min is the least of all rounds.\n\n",
+         ""},
+    [STP_STUDY_CSV] = {"combined_benchmark", "csv", "", ""},
+    [STP_STUDY_SUMMARY] =
+        {"summary_by_config", "md",
+         "# Files, collectives and numbers of processes, under the library's "
+         "own choice\n\n",
+         "\nNoise is the standard deviation of the rounds' means over their "
+         "mean.\n"},
+    [STP_STUDY_ANALYSIS] = {"analysis", "txt", "", ""},
 };
 
 const char *stp_study_name(enum stp_study_text text, const char **ending_ret)
@@ -547,12 +452,25 @@ enum stp_status stp_study_write(const struct stp_curves *curves,
                                 enum stp_study_text text, FILE *fp,
                                 struct stp_error *err)
 {
+    struct stp_table t = stp_table_begin(
+        text == STP_STUDY_CSV ? STP_TABLE_CSV : STP_TABLE_MARKDOWN);
     struct stp_labelled_set set;
     enum stp_status status = stp_pick_study(curves, -1, &set, err);
 
-    if (status == STP_OK) {
-        status = study_texts[text].write(&set, fp, err);
-        stp_labelled_free(&set);
+    if (status != STP_OK)
+        return status;
+    fputs(study_texts[text].above, fp);
+    for (size_t i = 0; i < set.n && text != STP_STUDY_ANALYSIS; i++) {
+        const struct stp_curve *c = set.all[i].curve;
+
+        if (text == STP_STUDY_SUMMARY)
+            study_put_config(&t, &set.all[i]);
+        for (size_t k = 0; k < c->n_points && text != STP_STUDY_SUMMARY; k++)
+            study_put_point(&t, &set.all[i], &c->points[k]);
     }
+    status = text == STP_STUDY_ANALYSIS ? study_write_analysis(&set, fp, err)
+                                        : stp_table_end(&t, fp, err);
+    fputs(study_texts[text].below, fp);
+    stp_labelled_free(&set);
     return status;
 }
