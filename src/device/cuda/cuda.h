@@ -127,7 +127,15 @@ struct stp_cuda {
     enum stp_status agreed;
 };
 
-/* ---- cuda_call.c ---- */
+/* Takes a step of CUDA, cuBLASLt or NCCL, whose success is 0, unless one failed
+ * before. */
+#define STP_CUDA_THEN(result, step)                                            \
+    do {                                                                       \
+        if ((result) == 0)                                                     \
+            (result) = (step);                                                 \
+    } while (0)
+
+/* ---- cuda_result.c ---- */
 
 /* STP_OK, or which call failed on which GPU and why. */
 enum stp_status stp_cuda_result(const struct stp_cuda_rank *rank,
@@ -136,6 +144,8 @@ enum stp_status stp_cuda_result(const struct stp_cuda_rank *rank,
 enum stp_status stp_cuda_nccl_result(const struct stp_cuda_rank *rank,
                                      int result, const char *call,
                                      struct stp_error *err);
+
+/* ---- cuda_call.c ---- */
 
 /* Calls NCCL for one rank. */
 enum stp_status stp_cuda_collective(const struct stp_cuda_rank *rank,

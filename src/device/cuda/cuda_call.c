@@ -4,34 +4,6 @@
 #include "device/cuda/cuda.h"
 #include "nccl_tuner_abi.h"
 
-enum stp_status stp_cuda_result(const struct stp_cuda_rank *rank,
-                                cudaError_t result, const char *call,
-                                struct stp_error *err)
-{
-    if (result == cudaSuccess)
-        return STP_OK;
-    return stp_fail(err, STP_ERR_DEVICE, "rank %u, GPU %d: %s: %s", rank->rank,
-                    rank->gpu, call, cudaGetErrorString(result));
-}
-
-enum stp_status stp_cuda_nccl_result(const struct stp_cuda_rank *rank,
-                                     int result, const char *call,
-                                     struct stp_error *err)
-{
-    const struct stp_nccl_api *nccl = &rank->cuda->nccl;
-    const char *last;
-
-    if (result == ncclSuccess || result == ncclInProgress)
-        return STP_OK;
-    last = nccl->get_last_error(rank->comm);
-    /* invalid: such as fp8 on a GPU that has none */
-    return stp_fail(
-        err, result == ncclInvalidArgument ? STP_ERR_RANGE : STP_ERR_DEVICE,
-        "rank %u, GPU %d: %s: %s%s%s", rank->rank, rank->gpu, call,
-        nccl->get_error_string(result),
-        last != NULL && last[0] != '\0' ? ": " : "", last != NULL ? last : "");
-}
-
 enum stp_status stp_cuda_collective(const struct stp_cuda_rank *r,
                                     unsigned stream,
                                     const struct stp_transfer *t,
@@ -74,39 +46,29 @@ enum stp_status stp_cuda_collective(const struct stp_cuda_rank *r,
     return stp_cuda_nccl_result(r, result, call, err);
 }
 
-static bool call_grow_events(struct stp_cuda_rank *r, unsigned n)
-{
-    cudaEvent_t *events = realloc(r->events, n * sizeof(*events));
-    cudaEvent_t *joins;
-    unsigned *recorded;
-
-    if (events != NULL)
-        r->events = events;
-    joins = realloc(r->joins, n * sizeof(*joins));
-    if (joins != NULL)
-        r->joins = joins;
-    recorded = realloc(r->recorded, n * sizeof(*recorded));
-    if (recorded != NULL)
-        r->recorded = recorded;
-    return events != NULL && joins != NULL && recorded != NULL;
-}
-
 enum stp_status stp_cuda_events(struct stp_cuda_rank *r, unsigned number,
                                 struct stp_error *err)
 {
     const unsigned n = number < STP_CUDA_EVENTS ? STP_CUDA_EVENTS : 2 * number;
+    cudaEvent_t *events, *joins;
+    unsigned *recorded;
 
     if (number < r->n_events)
         return STP_OK;
-    if (!call_grow_events(r, n))
+    if ((events = realloc(r->events, n * sizeof(*events))) != NULL)
+        r->events = events;
+    if ((joins = realloc(r->joins, n * sizeof(*joins))) != NULL)
+        r->joins = joins;
+    if ((recorded = realloc(r->recorded, n * sizeof(*recorded))) != NULL)
+        r->recorded = recorded;
+    if (events == NULL || joins == NULL || recorded == NULL)
         return stp_nomem(err);
     for (; r->n_events < n; r->n_events++) {
         const unsigned i = r->n_events;
         cudaError_t result = cudaEventCreate(&r->events[i]);
 
-        if (result == cudaSuccess)
-            result =
-                cudaEventCreateWithFlags(&r->joins[i], cudaEventDisableTiming);
+        STP_CUDA_THEN(result, cudaEventCreateWithFlags(&r->joins[i],
+                                                       cudaEventDisableTiming));
         if (result != cudaSuccess)
             return stp_cuda_result(r, result, "cudaEventCreate", err);
         r->recorded[i] = 0;

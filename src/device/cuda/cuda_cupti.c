@@ -118,69 +118,54 @@ static void cupti_keep(const struct stp_cupti_record *record)
     the.records[the.n_records++] = *record;
 }
 
-static void cupti_keep_kernel(const CUpti_ActivityKernel9 *k)
+static void cupti_keep_any(const CUpti_Activity *activity)
 {
-    struct stp_cupti_record record = {.gpu = k->deviceId,
-                                      .stream = k->streamId,
-                                      .correlation = k->correlationId,
-                                      .begin_ns = k->start,
-                                      .end_ns = k->end};
+    const void *any = activity; /* later versions of a record begin alike */
+    const CUpti_ActivityKernel9 *k = any;
+    const CUpti_ActivityMemcpy5 *m = any;
+    const CUpti_ActivityMemset4 *f = any;
+    const CUpti_ActivityExternalCorrelation *e = any;
+    struct stp_cupti_record record;
+    void *more;
 
-    stp_cuda_kernel_name(k->name, record.name, sizeof(record.name));
-    record.kind = strstr(record.name, "nccl") != NULL ? STP_SPAN_COMMUNICATION
-                                                      : STP_SPAN_COMPUTE;
-    cupti_keep(&record);
-}
-
-static void cupti_keep_copy(const CUpti_ActivityMemcpy5 *m)
-{
-    cupti_keep(&(struct stp_cupti_record){.gpu = m->deviceId,
-                                          .stream = m->streamId,
-                                          .correlation = m->correlationId,
-                                          .name = "copy",
-                                          .begin_ns = m->start,
-                                          .end_ns = m->end});
-}
-
-static void cupti_keep_fill(const CUpti_ActivityMemset4 *m)
-{
-    cupti_keep(&(struct stp_cupti_record){.gpu = m->deviceId,
-                                          .stream = m->streamId,
-                                          .correlation = m->correlationId,
-                                          .name = "fill",
-                                          .begin_ns = m->start,
-                                          .end_ns = m->end});
-}
-
-static void cupti_keep_link(const CUpti_ActivityExternalCorrelation *e)
-{
-    void *more = cupti_reserve(the.links, the.n_links, &the.link_room,
-                               sizeof(*the.links));
-
-    if (more == NULL)
-        return;
-    the.links = more;
-    if (e->externalKind == ours)
-        the.links[the.n_links++] = (struct link){
-            .correlation = e->correlationId, .part = e->externalId};
-}
-
-static void cupti_keep_any(const CUpti_Activity *record)
-{
-    const void *any = record; /* later versions of a record begin alike */
-
-    switch (record->kind) {
+    switch (activity->kind) {
     case CUPTI_ACTIVITY_KIND_CONCURRENT_KERNEL:
-        cupti_keep_kernel(any);
+        record = (struct stp_cupti_record){.gpu = k->deviceId,
+                                           .stream = k->streamId,
+                                           .correlation = k->correlationId,
+                                           .begin_ns = k->start,
+                                           .end_ns = k->end};
+        stp_cuda_kernel_name(k->name, record.name, sizeof(record.name));
+        record.kind = strstr(record.name, "nccl") != NULL
+                          ? STP_SPAN_COMMUNICATION
+                          : STP_SPAN_COMPUTE;
+        cupti_keep(&record);
         break;
     case CUPTI_ACTIVITY_KIND_MEMCPY:
-        cupti_keep_copy(any);
+        cupti_keep(&(struct stp_cupti_record){.gpu = m->deviceId,
+                                              .stream = m->streamId,
+                                              .correlation = m->correlationId,
+                                              .name = "copy",
+                                              .begin_ns = m->start,
+                                              .end_ns = m->end});
         break;
     case CUPTI_ACTIVITY_KIND_MEMSET:
-        cupti_keep_fill(any);
+        cupti_keep(&(struct stp_cupti_record){.gpu = f->deviceId,
+                                              .stream = f->streamId,
+                                              .correlation = f->correlationId,
+                                              .name = "fill",
+                                              .begin_ns = f->start,
+                                              .end_ns = f->end});
         break;
     case CUPTI_ACTIVITY_KIND_EXTERNAL_CORRELATION:
-        cupti_keep_link(any);
+        more = cupti_reserve(the.links, the.n_links, &the.link_room,
+                             sizeof(*the.links));
+        if (more == NULL)
+            break;
+        the.links = more;
+        if (e->externalKind == ours)
+            the.links[the.n_links++] = (struct link){
+                .correlation = e->correlationId, .part = e->externalId};
         break;
     default:
         break;
@@ -260,47 +245,27 @@ static void cupti_disable(unsigned n)
         the.api.disable(kinds[i]);
 }
 
-static enum stp_status cupti_enable(struct stp_error *err)
-{
-    enum stp_status status =
-        cupti_check(the.api.register_callbacks(give_buffer, take_buffer),
-                    "cuptiActivityRegisterCallbacks", err);
-
-    for (unsigned i = 0; i < N_KINDS && status == STP_OK; i++) {
-        status =
-            cupti_check(the.api.enable(kinds[i]), "cuptiActivityEnable", err);
-        if (status != STP_OK)
-            cupti_disable(i);
-    }
-    return status;
-}
-
 enum stp_status stp_cupti_begin(struct stp_error *err)
 {
     enum stp_status status;
 
     pthread_mutex_lock(&the.users);
     status = cupti_open_cupti(err);
-    if (status == STP_OK && the.n_users == 0)
-        status = cupti_enable(err);
-    if (status == STP_OK)
-        the.n_users++;
+    if (the.n_users == 0) {
+        unsigned n = 0;
+
+        STP_THEN(status, cupti_check(the.api.register_callbacks(give_buffer,
+                                                                take_buffer),
+                                     "cuptiActivityRegisterCallbacks", err));
+        for (; n < N_KINDS && status == STP_OK; n++)
+            status = cupti_check(the.api.enable(kinds[n]),
+                                 "cuptiActivityEnable", err);
+        if (n > 0 && status != STP_OK)
+            cupti_disable(n - 1);
+    }
+    the.n_users += status == STP_OK;
     pthread_mutex_unlock(&the.users);
     return status;
-}
-
-/* Spans that no rank took are dropped. */
-static void cupti_forget(void)
-{
-    free(the.records);
-    free(the.links);
-    free(the.parts);
-    the.records = NULL;
-    the.links = NULL;
-    the.parts = NULL;
-    the.n_records = the.record_room = 0;
-    the.n_links = the.link_room = 0;
-    the.n_parts = the.part_room = 0;
 }
 
 void stp_cupti_end(void)
@@ -310,7 +275,16 @@ void stp_cupti_end(void)
         cupti_disable(N_KINDS);
         the.api.flush(CUPTI_ACTIVITY_FLAG_FLUSH_FORCED);
         pthread_mutex_lock(&the.lock);
-        cupti_forget();
+        /* Spans that no rank took are dropped. */
+        free(the.records);
+        free(the.links);
+        free(the.parts);
+        the.records = NULL;
+        the.links = NULL;
+        the.parts = NULL;
+        the.n_records = the.record_room = 0;
+        the.n_links = the.link_room = 0;
+        the.n_parts = the.part_room = 0;
         pthread_mutex_unlock(&the.lock);
     }
     pthread_mutex_unlock(&the.users);
@@ -333,26 +307,20 @@ uint64_t stp_cupti_now(void)
     return ns;
 }
 
-/* The number of a range in parts[], from 1; 0 without memory. */
-static uint64_t cupti_number_part(struct stp_part range)
-{
-    void *more = cupti_reserve(the.parts, the.n_parts, &the.part_room,
-                               sizeof(*the.parts));
-
-    if (more == NULL)
-        return 0;
-    the.parts = more;
-    the.parts[the.n_parts++] = range;
-    return the.n_parts;
-}
-
 void stp_cupti_push(struct stp_part range)
 {
-    uint64_t id = 0; /* no range */
+    uint64_t id = 0; /* no range, or no memory; else a number from 1 */
+    void *more;
 
     pthread_mutex_lock(&the.lock);
-    if (range.name != NULL)
-        id = cupti_number_part(range);
+    more = cupti_reserve(the.parts, the.n_parts, &the.part_room,
+                         sizeof(*the.parts));
+    if (more != NULL)
+        the.parts = more;
+    if (more != NULL && range.name != NULL) {
+        the.parts[the.n_parts++] = range;
+        id = the.n_parts;
+    }
     pthread_mutex_unlock(&the.lock);
     the.api.push(ours, id);
 }
@@ -362,16 +330,6 @@ void stp_cupti_pop(void)
     uint64_t last;
 
     the.api.pop(ours, &last);
-}
-
-/* With the lock held. */
-static struct stp_part cupti_find_part(uint32_t correlation)
-{
-    for (size_t i = 0; i < the.n_links; i++)
-        if (the.links[i].correlation == correlation && the.links[i].part >= 1 &&
-            the.links[i].part <= the.n_parts)
-            return the.parts[the.links[i].part - 1];
-    return (struct stp_part){0};
 }
 
 enum stp_status stp_cupti_take(
@@ -387,11 +345,18 @@ enum stp_status stp_cupti_take(
     pthread_mutex_lock(&the.lock);
     for (size_t i = 0; i < the.n_records; i++) {
         const struct stp_cupti_record *r = &the.records[i];
+        struct stp_part range = {0};
 
-        if (r->gpu != gpu || r->stream != stream)
+        if (r->gpu != gpu || r->stream != stream) {
             the.records[kept++] = *r;
-        else if (status == STP_OK && r->end_ns != 0)
-            status = take(user, r, cupti_find_part(r->correlation), err);
+            continue;
+        }
+        for (size_t k = 0; k < the.n_links && range.name == NULL; k++)
+            if (the.links[k].correlation == r->correlation &&
+                the.links[k].part >= 1 && the.links[k].part <= the.n_parts)
+                range = the.parts[the.links[k].part - 1];
+        if (status == STP_OK && r->end_ns != 0)
+            status = take(user, r, range, err);
     }
     the.n_records = kept;
     pthread_mutex_unlock(&the.lock);

@@ -25,17 +25,6 @@ static const struct stp_dl_symbol functions[] = {
     {"cuKernelGetName", offsetof(struct driver, kernel_name)},
 };
 
-/* The runtime has opened the library already. */
-static bool graph_open_driver(struct driver *driver_ret)
-{
-    void *library = dlopen("libcuda.so.1", RTLD_NOW | RTLD_LOCAL);
-
-    return library != NULL &&
-           stp_dl_find(library, "libcuda", functions,
-                       sizeof(functions) / sizeof(functions[0]), "", driver_ret,
-                       NULL) == STP_OK;
-}
-
 /* NULL if nobody knows. */
 static const char *graph_kernel_name(const struct driver *driver,
                                      CUgraphNode node)
@@ -52,19 +41,6 @@ static const char *graph_kernel_name(const struct driver *driver,
                                                                    : NULL;
 }
 
-/* What a symmetric kernel is called behind "ncclSymkDevKernel_", or NCCL 2.27's
- * "ncclSymDevKernel_"; NULL: it is none. */
-static const char *graph_symmetric_name(const char *kernel)
-{
-    static const char *const prefixes[] = {"ncclSymkDevKernel_",
-                                           "ncclSymDevKernel_"};
-
-    for (size_t i = 0; i < sizeof(prefixes) / sizeof(prefixes[0]); i++)
-        if (strncmp(kernel, prefixes[i], strlen(prefixes[i])) == 0)
-            return kernel + strlen(prefixes[i]);
-    return NULL;
-}
-
 /* What a graph has of NCCL. */
 struct contents {
     bool has_copies;
@@ -75,6 +51,9 @@ struct contents {
 static void graph_look_at(const struct driver *driver, CUgraphNode node,
                           struct contents *contents)
 {
+    /* What symmetric kernels are called by NCCL, the second by 2.27. */
+    static const char *const symmetric[] = {"ncclSymkDevKernel_",
+                                            "ncclSymDevKernel_"};
     CUgraphNodeType type;
     const char *symbol;
     char name[128];
@@ -87,12 +66,14 @@ static void graph_look_at(const struct driver *driver, CUgraphNode node,
     if (symbol == NULL)
         return;
     stp_cuda_kernel_name(symbol, name, sizeof(name));
-    if (graph_symmetric_name(name) != NULL)
-        snprintf(contents->symmetric, sizeof(contents->symmetric), "%.*s",
-                 (int)sizeof(contents->symmetric) - 1,
-                 graph_symmetric_name(name));
-    else
-        contents->has_kernels |= strncmp(name, "ncclDevKernel", 13) == 0;
+    for (size_t i = 0; i < sizeof(symmetric) / sizeof(symmetric[0]); i++)
+        if (strncmp(name, symmetric[i], strlen(symmetric[i])) == 0) {
+            snprintf(contents->symmetric, sizeof(contents->symmetric), "%.*s",
+                     (int)sizeof(contents->symmetric) - 1,
+                     name + strlen(symmetric[i]));
+            return;
+        }
+    contents->has_kernels |= strncmp(name, "ncclDevKernel", 13) == 0;
 }
 
 void stp_cuda_graph_kernel(cudaGraph_t graph, char kernel[STP_KERNEL_NAME])
@@ -102,9 +83,14 @@ void stp_cuda_graph_kernel(cudaGraph_t graph, char kernel[STP_KERNEL_NAME])
     struct contents contents = {0};
     struct driver driver;
     size_t n = MAX_NODES;
+    /* The runtime has opened the library already. */
+    void *library = dlopen("libcuda.so.1", RTLD_NOW | RTLD_LOCAL);
 
     kernel[0] = '\0';
-    if (!graph_open_driver(&driver) ||
+    if (library == NULL ||
+        stp_dl_find(library, "libcuda", functions,
+                    sizeof(functions) / sizeof(functions[0]), "", &driver,
+                    NULL) != STP_OK ||
         driver.nodes(graph, nodes, &n) != CUDA_SUCCESS)
         return;
     for (size_t i = 0; i < n && i < MAX_NODES; i++)

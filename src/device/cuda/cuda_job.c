@@ -23,14 +23,6 @@ static void job_give_up(struct stp_cuda_rank *r)
         r->cuda->nccl.comm_abort(r->comm);
 }
 
-static bool job_all_gave_up(const struct stp_cuda *d)
-{
-    for (unsigned i = 0; i < d->n_local; i++)
-        if (!atomic_load(&d->ranks[i].aborted))
-            return false;
-    return true;
-}
-
 enum stp_status stp_cuda_job_fail(struct stp_cuda_rank *r,
                                   enum stp_status status)
 {
@@ -45,8 +37,15 @@ enum stp_status stp_cuda_job_fail(struct stp_cuda_rank *r,
     pthread_cond_broadcast(&d->changed);
     pthread_mutex_unlock(&d->lock);
     job_give_up(r);
-    for (int i = 0; first && i < PATIENCE_MS && !job_all_gave_up(d); i++)
+    for (int ms = 0; first && ms < PATIENCE_MS; ms++) {
+        unsigned n_gave_up = 0;
+
+        for (unsigned i = 0; i < d->n_local; i++)
+            n_gave_up += atomic_load(&d->ranks[i].aborted);
+        if (n_gave_up == d->n_local)
+            break;
         nanosleep(&a_millisecond, NULL);
+    }
     for (unsigned i = 0; first && i < d->n_local; i++)
         job_give_up(&d->ranks[i]);
     return status;
@@ -67,25 +66,6 @@ enum stp_status stp_cuda_job_alive(struct stp_cuda_rank *r,
 
 /* ---- meetings ---- */
 
-/* Of those of this process: the first failure that is one's own. */
-static enum stp_status job_first_failure(const struct stp_cuda *d,
-                                         struct stp_error *err)
-{
-    const struct stp_cuda_rank *first = NULL;
-
-    for (unsigned i = 0; i < d->n_local; i++) {
-        const struct stp_cuda_rank *r = &d->ranks[i];
-
-        if (r->said != STP_OK &&
-            (first == NULL || first->said == STP_ERR_STOPPED))
-            first = r;
-    }
-    if (first == NULL)
-        return STP_OK;
-    *err = first->why;
-    return first->said;
-}
-
 /* Until 'n' have come, or a meeting is over; false if the job failed.  With the
  * lock. */
 static bool job_await(struct stp_cuda *d, unsigned n_came, unsigned n_met)
@@ -102,7 +82,7 @@ static enum stp_status job_lead(struct stp_cuda_rank *r, struct stp_error *err)
     const struct stp_world *world = d->world;
     struct stp_error why = {0};
     struct stp_error death;
-    enum stp_status status;
+    enum stp_status status = STP_OK;
     bool alive;
 
     pthread_mutex_lock(&d->lock);
@@ -110,7 +90,14 @@ static enum stp_status job_lead(struct stp_cuda_rank *r, struct stp_error *err)
     pthread_mutex_unlock(&d->lock);
     if (!alive)
         return job_stop(r, err);
-    status = stp_world_agree(world, job_first_failure(d, &why), &why);
+    /* The first failure in this process that is a rank's own. */
+    for (unsigned i = 0; i < d->n_local; i++)
+        if (d->ranks[i].said != STP_OK &&
+            (status == STP_OK || status == STP_ERR_STOPPED)) {
+            status = d->ranks[i].said;
+            why = d->ranks[i].why;
+        }
+    status = stp_world_agree(world, status, &why);
     if (status != STP_OK && err != NULL)
         *err = why;
     if (status == STP_ERR_DEVICE && !world->ops->alive(world->self, &death))
@@ -198,32 +185,23 @@ static enum stp_status job_look(struct stp_cuda_rank *r, long since,
     return status;
 }
 
-static enum stp_status job_wait_for(struct stp_cuda_rank *r,
-                                    cudaStream_t stream, long since,
-                                    struct stp_error *err)
-{
-    for (unsigned n = 1;; n++) {
-        const cudaError_t result = cudaStreamQuery(stream);
-        enum stp_status status = STP_OK;
-
-        if (result == cudaSuccess)
-            return STP_OK;
-        if (result != cudaErrorNotReady)
-            return stp_cuda_result(r, result, "cudaStreamQuery", err);
-        if (n % POLLS_PER_LOOK == 0)
-            status = job_look(r, since, err);
-        if (status != STP_OK)
-            return status;
-    }
-}
-
 enum stp_status stp_cuda_wait(struct stp_cuda_rank *r, struct stp_error *err)
 {
     const long since = job_seconds_now();
     enum stp_status status = STP_OK;
 
-    for (unsigned s = 0; s < STP_N_STREAMS && status == STP_OK; s++)
-        status = job_wait_for(r, r->stream[s], since, err);
+    for (unsigned s = 0; s < STP_N_STREAMS && status == STP_OK; s++) {
+        cudaError_t result = cudaErrorNotReady;
+
+        for (unsigned n = 1; result == cudaErrorNotReady && status == STP_OK;
+             n++) {
+            result = cudaStreamQuery(r->stream[s]);
+            if (result == cudaErrorNotReady && n % POLLS_PER_LOOK == 0)
+                status = job_look(r, since, err);
+        }
+        if (result != cudaErrorNotReady)
+            status = stp_cuda_result(r, result, "cudaStreamQuery", err);
+    }
     if (!r->cuda->measures)
         cudaGetLastError(); /* cudaErrorNotReady fails no later call */
     return status == STP_OK || status == STP_ERR_STOPPED

@@ -78,48 +78,36 @@ static enum stp_status lt_result(const struct stp_cuda_lt *lt,
                     lt->rank->gpu, call, (int)result);
 }
 
-static cudaError_t lt_make_room(struct stp_cuda_lt *lt)
-{
-    cudaError_t result = cudaMalloc(&lt->nans, NANS);
-
-    for (unsigned s = 0; s < STP_N_STREAMS && result == cudaSuccess; s++)
-        result = cudaMalloc(&lt->workspace[s], WORKSPACE);
-    if (result == cudaSuccess)
-        result = cudaMemset(lt->nans, 0xff, NANS);
-    return result == cudaSuccess ? cudaDeviceSynchronize() : result;
-}
-
 #define TEXT_OF(x) #x
 #define TEXT(x)    TEXT_OF(x)
-
-static enum stp_status lt_open_library(struct cublas_lt *api_ret,
-                                       struct stp_error *err)
-{
-    void *library = dlopen("libcublasLt.so." TEXT(CUBLAS_VER_MAJOR), RTLD_NOW);
-
-    if (library == NULL)
-        return stp_fail(err, STP_ERR_NOTHING,
-                        "no cuBLASLt, which GEMMs need: %s", dlerror());
-    return stp_dl_find(library, "cuBLASLt", functions,
-                       sizeof(functions) / sizeof(functions[0]), "", api_ret,
-                       err);
-}
 
 enum stp_status stp_cuda_lt_open(const struct stp_cuda_rank *rank,
                                  struct stp_cuda_lt **lt_ret,
                                  struct stp_error *err)
 {
-    struct stp_cuda_lt *lt = calloc(1, sizeof(*lt));
+    void *library = dlopen("libcublasLt.so." TEXT(CUBLAS_VER_MAJOR), RTLD_NOW);
+    struct stp_cuda_lt *lt;
     enum stp_status status;
+    cudaError_t result;
 
+    if (library == NULL)
+        return stp_fail(err, STP_ERR_NOTHING,
+                        "no cuBLASLt, which GEMMs need: %s", dlerror());
+    lt = calloc(1, sizeof(*lt));
     if (lt == NULL)
         return stp_nomem(err);
     lt->rank = rank;
-    status = lt_open_library(&lt->api, err);
+    status = stp_dl_find(library, "cuBLASLt", functions,
+                         sizeof(functions) / sizeof(functions[0]), "", &lt->api,
+                         err);
     STP_THEN(status,
              lt_result(lt, lt->api.create(&lt->handle), "cublasLtCreate", err));
-    STP_THEN(status,
-             stp_cuda_result(rank, lt_make_room(lt), "room for GEMMs", err));
+    result = cudaMalloc(&lt->nans, NANS);
+    for (unsigned s = 0; s < STP_N_STREAMS; s++)
+        STP_CUDA_THEN(result, cudaMalloc(&lt->workspace[s], WORKSPACE));
+    STP_CUDA_THEN(result, cudaMemset(lt->nans, 0xff, NANS));
+    STP_CUDA_THEN(result, cudaDeviceSynchronize());
+    STP_THEN(status, stp_cuda_result(rank, result, "room for GEMMs", err));
     if (status == STP_OK)
         *lt_ret = lt;
     else
@@ -198,12 +186,12 @@ static cublasStatus_t lt_multiply(const struct stp_cuda_lt *lt,
     if (plan->fused != STP_EPILOGUE_NONE)
         result = lt->api.desc_set(plan->desc, CUBLASLT_MATMUL_DESC_BIAS_POINTER,
                                   &bias, sizeof(bias));
-    if (result == CUBLAS_STATUS_SUCCESS)
-        result = lt->api.matmul(lt->handle, plan->desc, one, p->b, plan->a,
-                                p->a, plan->b, p->beta != 0 ? one : zero, p->c,
-                                plan->c, p->c, plan->c, &plan->algorithm,
-                                lt->workspace[stream], WORKSPACE,
-                                lt->rank->stream[stream]);
+    STP_CUDA_THEN(result,
+                  lt->api.matmul(lt->handle, plan->desc, one, p->b, plan->a,
+                                 p->a, plan->b, p->beta != 0 ? one : zero, p->c,
+                                 plan->c, p->c, plan->c, &plan->algorithm,
+                                 lt->workspace[stream], WORKSPACE,
+                                 lt->rank->stream[stream]));
     return result;
 }
 
@@ -271,15 +259,14 @@ static cublasStatus_t lt_describe(const struct stp_cuda_lt *lt,
         &plan->desc, tf32 ? CUBLAS_COMPUTE_32F_FAST_TF32 : types[type].compute,
         types[type].scale);
 
-    if (result == CUBLAS_STATUS_SUCCESS)
-        result = lt_set_int(lt, plan, CUBLASLT_MATMUL_DESC_TRANSA,
-                            p->b_transposed ? CUBLAS_OP_T : CUBLAS_OP_N);
-    if (result == CUBLAS_STATUS_SUCCESS)
-        result = lt_set_int(lt, plan, CUBLASLT_MATMUL_DESC_TRANSB,
-                            p->a_transposed ? CUBLAS_OP_T : CUBLAS_OP_N);
-    if (result == CUBLAS_STATUS_SUCCESS)
-        result = lt_set_int(lt, plan, CUBLASLT_MATMUL_DESC_EPILOGUE,
-                            epilogues[plan->fused]);
+    STP_CUDA_THEN(result,
+                  lt_set_int(lt, plan, CUBLASLT_MATMUL_DESC_TRANSA,
+                             p->b_transposed ? CUBLAS_OP_T : CUBLAS_OP_N));
+    STP_CUDA_THEN(result,
+                  lt_set_int(lt, plan, CUBLASLT_MATMUL_DESC_TRANSB,
+                             p->a_transposed ? CUBLAS_OP_T : CUBLAS_OP_N));
+    STP_CUDA_THEN(result, lt_set_int(lt, plan, CUBLASLT_MATMUL_DESC_EPILOGUE,
+                                     epilogues[plan->fused]));
     if (result == CUBLAS_STATUS_SUCCESS && plan->fused != STP_EPILOGUE_NONE)
         result = lt->api.desc_set(plan->desc, CUBLASLT_MATMUL_DESC_BIAS_POINTER,
                                   &p->bias, sizeof(p->bias));
@@ -302,18 +289,18 @@ static cublasStatus_t lt_lay_out(const struct stp_cuda_lt *lt,
     cublasStatus_t result =
         lt->api.layout_create(&plan->a, type, b_rows, b_columns, b_rows);
 
-    if (result == CUBLAS_STATUS_SUCCESS)
-        result =
-            lt->api.layout_create(&plan->b, type, a_rows, a_columns, a_rows);
-    if (result == CUBLAS_STATUS_SUCCESS)
-        result = lt->api.layout_create(&plan->c, type_c, p->gemm.n, p->gemm.m,
-                                       p->gemm.n);
+    STP_CUDA_THEN(result, lt->api.layout_create(&plan->b, type, a_rows,
+                                                a_columns, a_rows));
+    STP_CUDA_THEN(result, lt->api.layout_create(&plan->c, type_c, p->gemm.n,
+                                                p->gemm.m, p->gemm.n));
     return result;
 }
 
-static cublasStatus_t lt_limit(const struct stp_cuda_lt *lt,
-                               cublasLtMatmulPreference_t preference,
-                               const struct stp_product *p)
+/* Takes the first algorithm that runs, of those that the library proposes for
+ * operands so aligned. */
+static cublasStatus_t lt_choose(const struct stp_cuda_lt *lt,
+                                struct stp_cuda_lt_plan *plan,
+                                const struct stp_product *p)
 {
     const size_t workspace = WORKSPACE;
     const struct {
@@ -325,20 +312,6 @@ static cublasStatus_t lt_limit(const struct stp_cuda_lt *lt,
         {CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_C_BYTES, lt_alignment(p->c)},
         {CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_D_BYTES, lt_alignment(p->c)},
     };
-    cublasStatus_t result = lt->api.preference_set(
-        preference, CUBLASLT_MATMUL_PREF_MAX_WORKSPACE_BYTES, &workspace,
-        sizeof(workspace));
-
-    for (int i = 0; i < 4 && result == CUBLAS_STATUS_SUCCESS; i++)
-        result = lt->api.preference_set(preference, alignments[i].attribute,
-                                        &alignments[i].value, sizeof(uint32_t));
-    return result;
-}
-
-static cublasStatus_t lt_choose(const struct stp_cuda_lt *lt,
-                                struct stp_cuda_lt_plan *plan,
-                                const struct stp_product *p)
-{
     cublasLtMatmulHeuristicResult_t found[N_ALGORITHMS];
     cublasLtMatmulPreference_t preference;
     cublasStatus_t result = lt->api.preference_create(&preference);
@@ -346,11 +319,16 @@ static cublasStatus_t lt_choose(const struct stp_cuda_lt *lt,
 
     if (result != CUBLAS_STATUS_SUCCESS)
         return result;
-    result = lt_limit(lt, preference, p);
-    if (result == CUBLAS_STATUS_SUCCESS)
-        result =
-            lt->api.heuristic(lt->handle, plan->desc, plan->a, plan->b, plan->c,
-                              plan->c, preference, N_ALGORITHMS, found, &n);
+    result = lt->api.preference_set(preference,
+                                    CUBLASLT_MATMUL_PREF_MAX_WORKSPACE_BYTES,
+                                    &workspace, sizeof(workspace));
+    for (int i = 0; i < 4; i++)
+        STP_CUDA_THEN(result, lt->api.preference_set(
+                                  preference, alignments[i].attribute,
+                                  &alignments[i].value, sizeof(uint32_t)));
+    STP_CUDA_THEN(result, lt->api.heuristic(
+                              lt->handle, plan->desc, plan->a, plan->b, plan->c,
+                              plan->c, preference, N_ALGORITHMS, found, &n));
     lt->api.preference_destroy(preference);
     if (result != CUBLAS_STATUS_SUCCESS)
         return result;
@@ -368,23 +346,11 @@ static cublasStatus_t lt_build(const struct stp_cuda_lt *lt,
 {
     cublasStatus_t result = lt_describe(lt, plan, p);
 
-    if (result == CUBLAS_STATUS_SUCCESS)
-        result = lt_lay_out(lt, plan, p);
-    if (result == CUBLAS_STATUS_SUCCESS)
-        result = lt_choose(lt, plan, p);
+    STP_CUDA_THEN(result, lt_lay_out(lt, plan, p));
+    STP_CUDA_THEN(result, lt_choose(lt, plan, p));
     if (result != CUBLAS_STATUS_SUCCESS)
         lt_free_plan(lt, plan);
     return result;
-}
-
-static bool lt_is_nan(int type, const void *element)
-{
-    uint32_t bits = 0;
-
-    memcpy(&bits, element, stp_type_size(type));
-    return type == STP_TYPE_F32   ? (bits & 0x7fffffff) > 0x7f800000
-           : type == STP_TYPE_F16 ? (bits & 0x7fff) > 0x7c00
-                                  : (bits & 0x7fff) > 0x7f80;
 }
 
 /* Tries the plan with a bias of NaN.  A plan that does not run keeps none. */
@@ -394,7 +360,7 @@ static enum stp_status lt_keeps_nan(const struct stp_cuda_lt *lt,
                                     bool *keeps_ret, struct stp_error *err)
 {
     cudaStream_t stream = lt->rank->stream[STP_STREAM_MAIN];
-    uint64_t element = 0;
+    uint32_t bits = 0;
     cudaError_t result;
 
     *keeps_ret = false;
@@ -402,11 +368,12 @@ static enum stp_status lt_keeps_nan(const struct stp_cuda_lt *lt,
         lt_multiply(lt, plan, STP_STREAM_MAIN, p, lt->nans) !=
             CUBLAS_STATUS_SUCCESS)
         return STP_OK;
-    result = cudaMemcpyAsync(&element, p->c, stp_type_size(p->type_c),
+    result = cudaMemcpyAsync(&bits, p->c, stp_type_size(p->type_c),
                              cudaMemcpyDeviceToHost, stream);
-    if (result == cudaSuccess)
-        result = cudaStreamSynchronize(stream);
-    *keeps_ret = lt_is_nan(p->type_c, &element);
+    STP_CUDA_THEN(result, cudaStreamSynchronize(stream));
+    *keeps_ret = p->type_c == STP_TYPE_F32   ? (bits & 0x7fffffff) > 0x7f800000
+                 : p->type_c == STP_TYPE_F16 ? (bits & 0x7fff) > 0x7c00
+                                             : (bits & 0x7fff) > 0x7f80;
     return stp_cuda_result(lt->rank, result, "a first GEMM", err);
 }
 

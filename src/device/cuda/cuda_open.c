@@ -29,15 +29,6 @@ static bool cuda_shares_gpus(void)
     return value != NULL && atoi(value) != 0;
 }
 
-/* Kernels of ranks that share a GPU wait for each other, and those of a process
- * for ever where one lies behind the other in a queue: CUDA makes 8 queues
- * unless told, before its first call, and 32 at most. */
-static void cuda_make_queues(const struct stp_cuda *d)
-{
-    if (cuda_shares_gpus() && d->world->local_size == 1)
-        setenv("CUDA_DEVICE_MAX_CONNECTIONS", "32", 0);
-}
-
 /* The first GPU of this process: those of a host's processes lie side by side,
  * unless each sees only its own (CUDA_VISIBLE_DEVICES, Slurm's binding). */
 static enum stp_status
@@ -50,7 +41,11 @@ cuda_choose_gpus(struct stp_cuda *d, const struct stp_device_options *options,
     int n = 0;
     cudaError_t result;
 
-    cuda_make_queues(d);
+    /* Kernels of ranks that share a GPU wait for each other, and those of a
+     * process for ever where one lies behind the other in a queue: CUDA makes 8
+     * queues unless told, before its first call, and 32 at most. */
+    if (cuda_shares_gpus() && per_host == 1)
+        setenv("CUDA_DEVICE_MAX_CONNECTIONS", "32", 0);
     result = cudaGetDeviceCount(&n);
     if (result != cudaSuccess || n < 1)
         return stp_fail(err, STP_ERR_NOTHING, "no GPU: %s",
@@ -96,63 +91,7 @@ cuda_choose_gpus(struct stp_cuda *d, const struct stp_device_options *options,
     return STP_OK;
 }
 
-static enum stp_status cuda_make_ranks(struct stp_cuda *d, unsigned first,
-                                       struct stp_error *err)
-{
-    d->ranks = calloc(d->n_local, sizeof(*d->ranks));
-    d->places = calloc(d->n_ranks, sizeof(*d->places));
-    if (d->ranks == NULL || d->places == NULL)
-        return stp_nomem(err);
-    for (unsigned i = 0; i < d->n_local; i++) {
-        struct stp_cuda_rank *r = &d->ranks[i];
-
-        r->cuda = d;
-        r->gpu = (int)((first + i) % d->n_present);
-        r->rank = d->world->rank * d->n_local + i;
-        r->number = i;
-        r->run = 1;
-    }
-    return STP_OK;
-}
-
 /* ---- a rank ---- */
-
-static enum stp_status cuda_check_memory(const struct stp_cuda *d,
-                                         struct stp_cuda_rank *r,
-                                         struct stp_error *err)
-{
-    size_t free_bytes, total_bytes;
-    cudaError_t result = cudaMemGetInfo(&free_bytes, &total_bytes);
-
-    if (result != cudaSuccess)
-        return stp_cuda_result(r, result, "cudaMemGetInfo", err);
-    free_bytes /= d->n_sharing;
-    if (d->max_bytes < free_bytes / 2) {
-        r->free_bytes = free_bytes - 2 * d->max_bytes;
-        return STP_OK;
-    }
-    return stp_fail(err, STP_ERR_LIMIT,
-                    "messages of %.1f GiB need two buffers of that size, but "
-                    "GPU %d has %.1f GiB free: expected at most %.1f GiB",
-                    (double)d->max_bytes / 1073741824.0, r->gpu,
-                    (double)free_bytes / 1073741824.0,
-                    (double)free_bytes / 2 / 1073741824.0);
-}
-
-static enum stp_status cuda_make_streams(struct stp_cuda_rank *r,
-                                         struct stp_error *err)
-{
-    int lowest, highest;
-    cudaError_t result = cudaDeviceGetStreamPriorityRange(&lowest, &highest);
-
-    if (result == cudaSuccess)
-        result = cudaStreamCreateWithFlags(&r->stream[STP_STREAM_MAIN],
-                                           cudaStreamNonBlocking);
-    if (result == cudaSuccess)
-        result = cudaStreamCreateWithPriority(&r->stream[STP_STREAM_COMM],
-                                              cudaStreamNonBlocking, highest);
-    return stp_cuda_result(r, result, "cudaStreamCreate", err);
-}
 
 /* Random data to time with, until checks write theirs. */
 static cudaError_t cuda_make_buffer(struct stp_cuda_rank *r,
@@ -164,24 +103,9 @@ static cudaError_t cuda_make_buffer(struct stp_cuda_rank *r,
     struct stp_cuda_room *room = &r->rooms[STP_STREAM_MAIN][which];
     cudaError_t result = cudaMalloc(&room->at, max_bytes > 16 ? max_bytes : 16);
 
-    if (result == cudaSuccess)
-        result = stp_kernel_fill(&pattern, r->rank, room->at, max_bytes / 8, 0);
+    STP_CUDA_THEN(
+        result, stp_kernel_fill(&pattern, r->rank, room->at, max_bytes / 8, 0));
     return result;
-}
-
-static cudaError_t cuda_make_buffers(struct stp_cuda_rank *r)
-{
-    struct stp_cuda_room *meeting =
-        &r->rooms[STP_STREAM_MAIN][STP_ROOM_MEETING];
-    cudaError_t result = cudaMalloc((void **)&r->n_wrong, sizeof(*r->n_wrong));
-
-    if (result == cudaSuccess)
-        result = cudaMalloc(&meeting->at, sizeof(float));
-    if (result == cudaSuccess)
-        result = cuda_make_buffer(r, STP_ROOM_SEND);
-    if (result == cudaSuccess)
-        result = cuda_make_buffer(r, STP_ROOM_RECV);
-    return result == cudaSuccess ? cudaDeviceSynchronize() : result;
 }
 
 /* Says where a rank runs.  What tells NCCL one host from another is what the
@@ -213,16 +137,45 @@ static enum stp_status cuda_open_rank(struct stp_cuda *d,
                                       struct stp_cuda_rank *r,
                                       struct stp_error *err)
 {
+    const double gib = 1073741824.0;
+    struct stp_cuda_room *rooms = r->rooms[STP_STREAM_MAIN];
     cudaError_t result = cudaSetDevice(r->gpu);
-    enum stp_status status = stp_cuda_result(r, result, "cudaSetDevice", err);
+    size_t free_bytes, total_bytes;
+    int lowest, highest;
+    enum stp_status status;
 
-    STP_THEN(status, cuda_check_memory(d, r, err));
-    STP_THEN(status, cuda_make_streams(r, err));
-    STP_THEN(status,
-             stp_cuda_result(r, cuda_make_buffers(r), "cudaMalloc", err));
-    if (status == STP_OK)
+    STP_CUDA_THEN(result, cudaMemGetInfo(&free_bytes, &total_bytes));
+    if (result != cudaSuccess)
+        return stp_cuda_result(r, result, "cudaMemGetInfo", err);
+    free_bytes /= d->n_sharing;
+    if (d->max_bytes >= free_bytes / 2)
+        return stp_fail(
+            err, STP_ERR_LIMIT,
+            "messages of %.1f GiB need two buffers of that size, but GPU %d "
+            "has %.1f GiB free: expected at most %.1f GiB",
+            (double)d->max_bytes / gib, r->gpu, (double)free_bytes / gib,
+            (double)free_bytes / 2 / gib);
+    r->free_bytes = free_bytes - 2 * d->max_bytes;
+
+    result = cudaDeviceGetStreamPriorityRange(&lowest, &highest);
+    STP_CUDA_THEN(result, cudaStreamCreateWithFlags(&r->stream[STP_STREAM_MAIN],
+                                                    cudaStreamNonBlocking));
+    STP_CUDA_THEN(result,
+                  cudaStreamCreateWithPriority(&r->stream[STP_STREAM_COMM],
+                                               cudaStreamNonBlocking, highest));
+    status = stp_cuda_result(r, result, "cudaStreamCreate", err);
+    if (status != STP_OK)
+        return status;
+
+    result = cudaMalloc((void **)&r->n_wrong, sizeof(*r->n_wrong));
+    STP_CUDA_THEN(result,
+                  cudaMalloc(&rooms[STP_ROOM_MEETING].at, sizeof(float)));
+    STP_CUDA_THEN(result, cuda_make_buffer(r, STP_ROOM_SEND));
+    STP_CUDA_THEN(result, cuda_make_buffer(r, STP_ROOM_RECV));
+    STP_CUDA_THEN(result, cudaDeviceSynchronize());
+    if (result == cudaSuccess)
         cuda_locate_rank(r, &d->places[r->rank]);
-    return status;
+    return stp_cuda_result(r, result, "cudaMalloc", err);
 }
 
 static enum stp_status cuda_open_part(void *user, unsigned thread,
@@ -377,7 +330,19 @@ cuda_connect_ranks(struct stp_cuda *d, const struct stp_device_options *options,
     enum stp_status status = cuda_choose_gpus(d, options, &first, err);
 
     STP_THEN(status, stp_nccl_open(&d->nccl, err));
-    STP_THEN(status, cuda_make_ranks(d, first, err));
+    if (status != STP_OK)
+        return stp_world_agree(d->world, status, err);
+    d->ranks = calloc(d->n_local, sizeof(*d->ranks));
+    d->places = calloc(d->n_ranks, sizeof(*d->places));
+    if (d->ranks == NULL || d->places == NULL)
+        status = stp_nomem(err);
+    for (unsigned i = 0; i < d->n_local && status == STP_OK; i++)
+        d->ranks[i] =
+            (struct stp_cuda_rank){.cuda = d,
+                                   .gpu = (int)((first + i) % d->n_present),
+                                   .rank = d->world->rank * d->n_local + i,
+                                   .number = i,
+                                   .run = 1};
     STP_THEN(status, stp_cuda_plugin_begin(options->plugin, replaced, err));
     if (status == STP_OK && options->graphs_file != NULL &&
         setenv("NCCL_GRAPH_DUMP_FILE", options->graphs_file, 1) != 0)

@@ -13,22 +13,34 @@
 
 #define EXPORT __attribute__((visibility("default")))
 
+/* Of a version of the profiler's interface, which differ in init() alone. */
+struct plugin_events {
+    ncclResult_t (*start)(void *context, void **event,
+                          const ncclProfilerEvent_t *what);
+    ncclResult_t (*stop)(void *event);
+    ncclResult_t (*record)(void *event, int state, const void *args);
+    ncclResult_t (*finalize)(void *context);
+};
+
 static struct {
     /* set before the first communicator */
-    const ncclTuner_v5_t *inner_v5; /* the tuner under test; v6 begins alike */
-    const ncclTuner_v6_t *inner_v6;
-    const ncclTuner_v4_t *inner_v4;
-    const ncclTuner_v3_t *inner_v3;
-    const ncclProfiler_v5_t *heeds_v5; /* its profiler, for what it decided */
-    const ncclProfiler_v4_t *heeds_v4;
+    ncclTuner_v6_t inner; /* the tuner under test, as v6; all NULL: none */
+    ncclResult_t (*init_v4)(size_t n_ranks, size_t n_nodes,
+                            ncclDebugLogger_t log, void **context);
+    ncclResult_t (*ask_v3)(void *context, ncclFunc_t coll, size_t n_bytes,
+                           int n_pipe_ops, float **table, int n_algo,
+                           int n_proto, int *n_channels);
+    const ncclProfiler_v5_t *profiler_v5; /* its profiler: what it decided */
+    const ncclProfiler_v4_t *profiler_v4;
 
+    struct plugin_events events; /* of that; every handle is one of its */
     atomic_bool has_tuner;
     atomic_bool asks_inner; /* the plugin arm is selected */
     _Atomic(int *) mask;    /* NCCL's; NULL without a profiler */
     atomic_bool listens;
     int mask_before; /* of the listening */
 
-    pthread_mutex_t lock; /* of the members below */
+    pthread_mutex_t lock; /* of the events, and of the members below */
     int rank;
     struct stp_question question;
     struct stp_device_run run;
@@ -36,86 +48,73 @@ static struct {
 
 /* ---- the tuner ---- */
 
-static ncclResult_t plugin_inner_init(void **context, uint64_t comm_id,
+static ncclResult_t plugin_adapt_init(void **context, uint64_t comm_id,
                                       size_t n_ranks, size_t n_nodes,
                                       ncclDebugLogger_t log,
                                       ncclNvlDomainInfo_v5_t *domains,
-                                      const ncclTunerConstants_v5_t *constants)
+                                      ncclTunerConstants_v5_t *constants)
 {
-    if (plugin.inner_v5 != NULL) {
-        /* A copy: NCCL's own choice must stay its own. */
-        ncclNvlDomainInfo_v5_t one = {1, (int)n_ranks, (int)n_ranks};
-        ncclTunerConstants_v5_t copy = {0};
-
-        if (constants != NULL)
-            copy = *constants;
-        return plugin.inner_v5->init(context, comm_id, n_ranks, n_nodes, log,
-                                     domains != NULL ? domains : &one, &copy);
-    }
-    if (plugin.inner_v4 != NULL)
-        return plugin.inner_v4->init(n_ranks, n_nodes, log, context);
-    if (plugin.inner_v3 != NULL)
-        return plugin.inner_v3->init(n_ranks, n_nodes, log, context);
-    *context = NULL;
-    return ncclSuccess;
+    (void)comm_id;
+    (void)domains;
+    (void)constants;
+    return plugin.init_v4(n_ranks, n_nodes, log, context);
 }
 
-static ncclResult_t plugin_inner_ask(void *context, ncclFunc_t coll,
+static ncclResult_t plugin_adapt_ask(void *context, ncclFunc_t coll,
                                      size_t n_bytes, int n_pipe_ops,
                                      float **table, int n_algo, int n_proto,
                                      int reg_buff, int *n_channels)
 {
-    if (plugin.inner_v5 != NULL)
-        return plugin.inner_v5->getCollInfo(context, coll, n_bytes, n_pipe_ops,
-                                            table, n_algo, n_proto, reg_buff,
-                                            n_channels);
-    if (plugin.inner_v4 != NULL)
-        return plugin.inner_v4->getCollInfo(context, coll, n_bytes, n_pipe_ops,
-                                            table, n_algo, n_proto, reg_buff,
-                                            n_channels);
-    if (plugin.inner_v3 != NULL)
-        return plugin.inner_v3->getCollInfo(context, coll, n_bytes, n_pipe_ops,
-                                            table, n_algo, n_proto, n_channels);
-    return ncclSuccess;
-}
-
-static void plugin_note_question(size_t n_bytes, int n_pipe_ops, int reg_buff,
-                                 const float *cost, int n_algo, int n_proto)
-{
-    struct stp_question q = {n_bytes, n_pipe_ops, reg_buff, {{0}}};
-
-    for (int a = 0; a < NCCL_NUM_ALGORITHMS; a++)
-        for (int p = 0; p < NCCL_NUM_PROTOCOLS; p++)
-            q.cost[a][p] = a < n_algo && p < n_proto ? cost[a * n_proto + p]
-                                                     : NCCL_ALGO_PROTO_IGNORE;
-    pthread_mutex_lock(&plugin.lock);
-    plugin.question = q;
-    pthread_mutex_unlock(&plugin.lock);
+    (void)reg_buff;
+    return plugin.ask_v3(context, coll, n_bytes, n_pipe_ops, table, n_algo,
+                         n_proto, n_channels);
 }
 
 static ncclResult_t plugin_ask(void *context, ncclFunc_t coll, size_t n_bytes,
                                int n_pipe_ops, float **table, int n_algo,
                                int n_proto, int reg_buff, int *n_channels)
 {
-    if (atomic_load(&plugin.listens))
-        plugin_note_question(n_bytes, n_pipe_ops, reg_buff,
-                             (const float *)table, n_algo, n_proto);
-    if (atomic_load(&plugin.asks_inner))
-        return plugin_inner_ask(context, coll, n_bytes, n_pipe_ops, table,
-                                n_algo, n_proto, reg_buff, n_channels);
-    return stp_arm_tuner.getCollInfo(NULL, coll, n_bytes, n_pipe_ops, table,
-                                     n_algo, n_proto, reg_buff, n_channels);
+    const ncclTuner_v6_t *tuner =
+        atomic_load(&plugin.asks_inner) ? &plugin.inner : &stp_arm_tuner;
+
+    if (atomic_load(&plugin.listens)) {
+        const float *cost = (const float *)table;
+        struct stp_question q = {n_bytes, n_pipe_ops, reg_buff, {{0}}};
+
+        for (int a = 0; a < NCCL_NUM_ALGORITHMS; a++)
+            for (int p = 0; p < NCCL_NUM_PROTOCOLS; p++)
+                q.cost[a][p] = a < n_algo && p < n_proto
+                                   ? cost[a * n_proto + p]
+                                   : NCCL_ALGO_PROTO_IGNORE;
+        pthread_mutex_lock(&plugin.lock);
+        plugin.question = q;
+        pthread_mutex_unlock(&plugin.lock);
+    }
+    return tuner->getCollInfo != NULL
+               ? tuner->getCollInfo(context, coll, n_bytes, n_pipe_ops, table,
+                                    n_algo, n_proto, reg_buff, n_channels)
+               : ncclSuccess;
 }
 
+/* The tuner under test gets a copy of the constants: NCCL's own choice must
+ * stay its own. */
 static ncclResult_t plugin_init_v5(void **context, uint64_t comm_id,
                                    size_t n_ranks, size_t n_nodes,
                                    ncclDebugLogger_t log,
                                    ncclNvlDomainInfo_v5_t *domains,
                                    ncclTunerConstants_v5_t *constants)
 {
+    ncclNvlDomainInfo_v5_t one = {1, (int)n_ranks, (int)n_ranks};
+    ncclTunerConstants_v5_t copy = {0};
+
     atomic_store(&plugin.has_tuner, true);
-    return plugin_inner_init(context, comm_id, n_ranks, n_nodes, log, domains,
-                             constants);
+    *context = NULL;
+    if (plugin.inner.init == NULL)
+        return ncclSuccess;
+    if (constants != NULL)
+        copy = *constants;
+    return plugin.inner.init(context, comm_id, n_ranks, n_nodes, log,
+                             domains != NULL ? domains : &one, &copy);
 }
 
 static ncclResult_t plugin_init_v4(size_t n_ranks, size_t n_nodes,
@@ -136,24 +135,19 @@ static ncclResult_t plugin_ask_chunk(void *context, ncclFunc_t coll,
                                      size_t n_bytes, int algo, int proto,
                                      int n_channels, size_t *chunk_bytes)
 {
-    if (!atomic_load(&plugin.asks_inner))
-        return stp_arm_tuner.getChunkSize(NULL, coll, n_bytes, algo, proto,
-                                          n_channels, chunk_bytes);
-    return plugin.inner_v6 != NULL && plugin.inner_v6->getChunkSize != NULL
-               ? plugin.inner_v6->getChunkSize(context, coll, n_bytes, algo,
-                                               proto, n_channels, chunk_bytes)
+    const ncclTuner_v6_t *tuner =
+        atomic_load(&plugin.asks_inner) ? &plugin.inner : &stp_arm_tuner;
+
+    return tuner->getChunkSize != NULL
+               ? tuner->getChunkSize(context, coll, n_bytes, algo, proto,
+                                     n_channels, chunk_bytes)
                : ncclSuccess;
 }
 
 static ncclResult_t plugin_tuner_finalize(void *context)
 {
-    if (plugin.inner_v5 != NULL)
-        return plugin.inner_v5->finalize(context);
-    if (plugin.inner_v4 != NULL)
-        return plugin.inner_v4->destroy(context);
-    if (plugin.inner_v3 != NULL)
-        return plugin.inner_v3->destroy(context);
-    return ncclSuccess;
+    return plugin.inner.finalize != NULL ? plugin.inner.finalize(context)
+                                         : ncclSuccess;
 }
 
 extern const ncclTuner_v3_t ncclTunerPlugin_v3;
@@ -179,9 +173,11 @@ struct plugin_profile {
     void *inner; /* the context of the profiler under test; NULL: it has none */
 };
 
-/* A profile for each rank's number, so that events need not be asked. */
+/* Makes a profile with the rank's number, so that events need not be asked, and
+ * 'inner' of the profiler under test, whose events are these. */
 static ncclResult_t plugin_profiler_init(void **context, int *mask, int rank,
-                                         void *inner)
+                                         void *inner,
+                                         const struct plugin_events *events)
 {
     struct plugin_profile *mine = malloc(sizeof(*mine));
 
@@ -189,6 +185,9 @@ static ncclResult_t plugin_profiler_init(void **context, int *mask, int rank,
         return ncclSystemError; /* NCCL goes on without */
     *mine = (struct plugin_profile){rank, inner};
     *context = mine;
+    pthread_mutex_lock(&plugin.lock);
+    plugin.events = *events;
+    pthread_mutex_unlock(&plugin.lock);
     atomic_store(&plugin.mask, mask);
     return ncclSuccess;
 }
@@ -198,13 +197,17 @@ static ncclResult_t plugin_init_profiler_v4(void **context, int *mask,
                                             int n_nodes, int n_ranks, int rank,
                                             ncclDebugLogger_t log)
 {
+    const ncclProfiler_v4_t *p = plugin.profiler_v4;
+    struct plugin_events events = {0};
     void *inner = NULL;
 
-    if (plugin.heeds_v4 != NULL &&
-        plugin.heeds_v4->init(&inner, mask, name, comm_id, n_nodes, n_ranks,
-                              rank, log) != ncclSuccess)
+    if (p != NULL)
+        events = (struct plugin_events){p->startEvent, p->stopEvent,
+                                        p->recordEventState, p->finalize};
+    if (p != NULL && p->init(&inner, mask, name, comm_id, n_nodes, n_ranks,
+                             rank, log) != ncclSuccess)
         inner = NULL;
-    return plugin_profiler_init(context, mask, rank, inner);
+    return plugin_profiler_init(context, mask, rank, inner, &events);
 }
 
 static ncclResult_t plugin_init_profiler_v5(void **context, uint64_t comm_id,
@@ -212,13 +215,17 @@ static ncclResult_t plugin_init_profiler_v5(void **context, uint64_t comm_id,
                                             int n_nodes, int n_ranks, int rank,
                                             ncclDebugLogger_t log)
 {
+    const ncclProfiler_v5_t *p = plugin.profiler_v5;
+    struct plugin_events events = {0};
     void *inner = NULL;
 
-    if (plugin.heeds_v5 != NULL &&
-        plugin.heeds_v5->init(&inner, comm_id, mask, name, n_nodes, n_ranks,
-                              rank, log) != ncclSuccess)
+    if (p != NULL)
+        events = (struct plugin_events){p->startEvent, p->stopEvent,
+                                        p->recordEventState, p->finalize};
+    if (p != NULL && p->init(&inner, comm_id, mask, name, n_nodes, n_ranks,
+                             rank, log) != ncclSuccess)
         inner = NULL;
-    return plugin_profiler_init(context, mask, rank, inner);
+    return plugin_profiler_init(context, mask, rank, inner, &events);
 }
 
 /* -1 for NULL and an unknown word. */
@@ -242,85 +249,54 @@ static void plugin_note_collective(const struct plugin_profile *profile,
     pthread_mutex_unlock(&plugin.lock);
 }
 
-/* Of collectives that another arm decided the profiler under test is told
- * nothing; what follows one has a parent of its own if it took that. */
-static bool plugin_heeds(const struct plugin_profile *profile, uint64_t type,
-                         const void *parent)
+/* The profiler under test is told nothing of collectives that another arm
+ * decided; what follows one has a parent of its own if it took that. */
+static ncclResult_t plugin_start(void *context, void **event,
+                                 const ncclProfilerEvent_t *descriptor,
+                                 uint64_t type)
 {
     const uint64_t parts = NCCL_PROFILE_KERNEL_CH | NCCL_PROFILE_KERNEL_PHASE;
+    const struct plugin_profile *profile = context;
 
+    *event = NULL;
+    if (type == NCCL_PROFILE_COLL && atomic_load(&plugin.listens))
+        plugin_note_collective(profile, descriptor);
     return profile != NULL && profile->inner != NULL &&
-           ((type & parts) != 0 ? parent != NULL
-                                : atomic_load(&plugin.asks_inner));
+                   ((type & parts) != 0 ? descriptor->parentObj != NULL
+                                        : atomic_load(&plugin.asks_inner))
+               ? plugin.events.start(profile->inner, event, descriptor)
+               : ncclSuccess;
 }
 
 static ncclResult_t plugin_start_v4(void *context, void **event,
                                     const ncclProfilerEvent_t *descriptor)
 {
-    const struct plugin_profile *profile = context;
-
-    *event = NULL;
-    if (descriptor->type.v4 == NCCL_PROFILE_COLL &&
-        atomic_load(&plugin.listens))
-        plugin_note_collective(profile, descriptor);
-    return plugin_heeds(profile, descriptor->type.v4, descriptor->parentObj)
-               ? plugin.heeds_v4->startEvent(profile->inner, event, descriptor)
-               : ncclSuccess;
+    return plugin_start(context, event, descriptor, descriptor->type.v4);
 }
 
 static ncclResult_t plugin_start_v5(void *context, void **event,
                                     const ncclProfilerEvent_t *descriptor)
 {
-    const struct plugin_profile *profile = context;
-
-    *event = NULL;
-    if (descriptor->type.v5 == NCCL_PROFILE_COLL &&
-        atomic_load(&plugin.listens))
-        plugin_note_collective(profile, descriptor);
-    return plugin_heeds(profile, descriptor->type.v5, descriptor->parentObj)
-               ? plugin.heeds_v5->startEvent(profile->inner, event, descriptor)
-               : ncclSuccess;
+    return plugin_start(context, event, descriptor, descriptor->type.v5);
 }
 
-/* Every handle is of the profiler under test. */
-static ncclResult_t plugin_stop_v4(void *event)
+static ncclResult_t plugin_stop(void *event)
 {
-    return event != NULL ? plugin.heeds_v4->stopEvent(event) : ncclSuccess;
+    return event != NULL ? plugin.events.stop(event) : ncclSuccess;
 }
 
-static ncclResult_t plugin_stop_v5(void *event)
+static ncclResult_t plugin_state(void *event, int state, const void *args)
 {
-    return event != NULL ? plugin.heeds_v5->stopEvent(event) : ncclSuccess;
-}
-
-static ncclResult_t plugin_state_v4(void *event, int state, const void *args)
-{
-    return event != NULL ? plugin.heeds_v4->recordEventState(event, state, args)
+    return event != NULL ? plugin.events.record(event, state, args)
                          : ncclSuccess;
 }
 
-static ncclResult_t plugin_state_v5(void *event, int state, const void *args)
-{
-    return event != NULL ? plugin.heeds_v5->recordEventState(event, state, args)
-                         : ncclSuccess;
-}
-
-static ncclResult_t plugin_profiler_end_v4(void *context)
+static ncclResult_t plugin_profiler_end(void *context)
 {
     struct plugin_profile *profile = context;
 
     if (profile != NULL && profile->inner != NULL)
-        plugin.heeds_v4->finalize(profile->inner);
-    free(profile);
-    return ncclSuccess;
-}
-
-static ncclResult_t plugin_profiler_end_v5(void *context)
-{
-    struct plugin_profile *profile = context;
-
-    if (profile != NULL && profile->inner != NULL)
-        plugin.heeds_v5->finalize(profile->inner);
+        plugin.events.finalize(profile->inner);
     free(profile);
     return ncclSuccess;
 }
@@ -329,35 +305,48 @@ extern const ncclProfiler_v4_t ncclProfiler_v4;
 extern const ncclProfiler_v5_t ncclProfiler_v5;
 
 EXPORT const ncclProfiler_v4_t ncclProfiler_v4 = {
-    "steptune-bench", plugin_init_profiler_v4, plugin_start_v4,
-    plugin_stop_v4,   plugin_state_v4,         plugin_profiler_end_v4};
+    "steptune-bench", plugin_init_profiler_v4, plugin_start_v4, plugin_stop,
+    plugin_state,     plugin_profiler_end};
 EXPORT const ncclProfiler_v5_t ncclProfiler_v5 = {
-    "steptune-bench", plugin_init_profiler_v5, plugin_start_v5,
-    plugin_stop_v5,   plugin_state_v5,         plugin_profiler_end_v5};
+    "steptune-bench", plugin_init_profiler_v5, plugin_start_v5, plugin_stop,
+    plugin_state,     plugin_profiler_end};
 
 /* ---- our own side ---- */
 
+/* Takes the newest of its versions, as v6. */
 static enum stp_status plugin_open_inner(const char *path,
                                          struct stp_error *err)
 {
     void *library = dlopen(path, RTLD_NOW | RTLD_LOCAL);
+    const ncclTuner_v6_t *v6;
+    const ncclTuner_v5_t *v5;
+    const ncclTuner_v4_t *v4;
+    const ncclTuner_v3_t *v3;
 
     if (library == NULL)
         return stp_fail(err, STP_ERR_DEVICE, "%s", dlerror());
-    plugin.inner_v6 = dlsym(library, "ncclTunerPlugin_v6");
-    plugin.inner_v5 = (const void *)plugin.inner_v6;
-    if (plugin.inner_v5 == NULL)
-        plugin.inner_v5 = dlsym(library, "ncclTunerPlugin_v5");
-    plugin.inner_v4 = dlsym(library, "ncclTunerPlugin_v4");
-    plugin.inner_v3 = dlsym(library, "ncclTunerPlugin_v3");
-    plugin.heeds_v5 = dlsym(library, "ncclProfiler_v5");
-    plugin.heeds_v4 = dlsym(library, "ncclProfiler_v4");
-    if (plugin.inner_v5 != NULL || plugin.inner_v4 != NULL ||
-        plugin.inner_v3 != NULL)
-        return STP_OK;
-    dlclose(library);
-    return stp_fail(err, STP_ERR_DEVICE,
-                    "'%s' exports no ncclTunerPlugin_v3 to _v6", path);
+    plugin.profiler_v5 = dlsym(library, "ncclProfiler_v5");
+    plugin.profiler_v4 = dlsym(library, "ncclProfiler_v4");
+    if ((v6 = dlsym(library, "ncclTunerPlugin_v6")) != NULL) {
+        plugin.inner = *v6;
+    } else if ((v5 = dlsym(library, "ncclTunerPlugin_v5")) != NULL) {
+        plugin.inner = (ncclTuner_v6_t){v5->name, v5->init, v5->getCollInfo,
+                                        v5->finalize, NULL};
+    } else if ((v4 = dlsym(library, "ncclTunerPlugin_v4")) != NULL) {
+        plugin.init_v4 = v4->init;
+        plugin.inner = (ncclTuner_v6_t){v4->name, plugin_adapt_init,
+                                        v4->getCollInfo, v4->destroy, NULL};
+    } else if ((v3 = dlsym(library, "ncclTunerPlugin_v3")) != NULL) {
+        plugin.init_v4 = v3->init;
+        plugin.ask_v3 = v3->getCollInfo;
+        plugin.inner = (ncclTuner_v6_t){v3->name, plugin_adapt_init,
+                                        plugin_adapt_ask, v3->destroy, NULL};
+    } else {
+        dlclose(library);
+        return stp_fail(err, STP_ERR_DEVICE,
+                        "'%s' exports no ncclTunerPlugin_v3 to _v6", path);
+    }
+    return STP_OK;
 }
 
 enum stp_status stp_cuda_plugin_begin(const char *inner, char replaced_ret[128],

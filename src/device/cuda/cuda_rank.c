@@ -79,72 +79,49 @@ static void cuda_info(const void *self, struct stp_device_info *info_ret)
 
 /* ---- memory ---- */
 
-static enum stp_status rank_refuse_memory(const struct stp_cuda_rank *r,
-                                          uint64_t nbytes, size_t free_bytes,
-                                          const char *purpose,
-                                          struct stp_error *err)
-{
-    return stp_fail(err, STP_ERR_NOMEM,
-                    "no memory on rank %u for %s: %.2f GB beside %.2f GB, but "
-                    "%.2f GB of GPU %d are free",
-                    r->rank, purpose, (double)nbytes / 1e9,
-                    (double)r->taken / 1e9, (double)free_bytes / 1e9, r->gpu);
-}
-
-static enum stp_status rank_clear(const struct stp_cuda_rank *r, void *memory,
-                                  uint64_t nbytes, struct stp_error *err)
-{
-    cudaStream_t stream = r->stream[STP_STREAM_MAIN];
-    cudaError_t result = cudaMemsetAsync(memory, 0, nbytes, stream);
-
-    if (result == cudaSuccess)
-        result = cudaStreamSynchronize(stream);
-    return stp_cuda_result(r, result, "cudaMemset", err);
-}
-
-/* cudaMalloc()s memory, which release() frees. */
-static enum stp_status rank_alloc(struct stp_cuda_rank *r, uint64_t nbytes,
-                                  void **memory_ret, struct stp_error *err)
-{
-    void **more = realloc(r->memory, (r->n_memory + 1) * sizeof(*more));
-    cudaError_t result;
-
-    if (more == NULL)
-        return stp_nomem(err);
-    r->memory = more;
-    result = cudaMalloc(memory_ret, nbytes > 0 ? nbytes : 1);
-    if (result == cudaSuccess)
-        r->memory[r->n_memory++] = *memory_ret;
-    return stp_cuda_result(r, result, "cudaMalloc", err);
-}
-
+/* cudaMalloc()s memory, which release() frees, or registers it. */
 static enum stp_status cuda_alloc(void *self, uint64_t nbytes,
                                   const char *purpose, bool registers,
                                   void **address_ret, struct stp_error *err)
 {
     struct stp_cuda_rank *r = self;
     enum stp_status status = rank_begin(r, err);
+    cudaStream_t stream = r->stream[STP_STREAM_MAIN];
     size_t free_bytes = 0, all_bytes;
     void *memory = NULL;
+    cudaError_t result;
+    void **more;
 
+    STP_THEN(status, stp_cuda_result(r, cudaMemGetInfo(&free_bytes, &all_bytes),
+                                     "cudaMemGetInfo", err));
     if (status != STP_OK)
         return status;
-    status = stp_cuda_result(r, cudaMemGetInfo(&free_bytes, &all_bytes),
-                             "cudaMemGetInfo", err);
-    if (status != STP_OK)
-        return status;
-    if (nbytes <= free_bytes)
-        status = registers ? stp_cuda_setup_alloc(r, nbytes, &memory, err)
-                           : rank_alloc(r, nbytes, &memory, err);
+    more = realloc(r->memory, (r->n_memory + 1) * sizeof(*more));
+    if (more == NULL)
+        return stp_nomem(err);
+    r->memory = more;
+    if (nbytes <= free_bytes && registers)
+        status = stp_cuda_setup_alloc(r, nbytes, &memory, err);
+    else if (nbytes <= free_bytes)
+        status = stp_cuda_result(
+            r, cudaMalloc(&memory, nbytes > 0 ? nbytes : 1), "cudaMalloc", err);
     if (status == STP_ERR_LIMIT)
         return status;
     if (nbytes > free_bytes || status != STP_OK) {
         cudaGetLastError(); /* or the next launch would have failed */
-        return rank_refuse_memory(r, nbytes, free_bytes, purpose, err);
+        return stp_fail(
+            err, STP_ERR_NOMEM,
+            "no memory on rank %u for %s: %.2f GB beside %.2f GB, but %.2f GB "
+            "of GPU %d are free",
+            r->rank, purpose, (double)nbytes / 1e9, (double)r->taken / 1e9,
+            (double)free_bytes / 1e9, r->gpu);
     }
-    status = rank_clear(r, memory, nbytes, err);
-    if (status != STP_OK)
-        return status;
+    if (!registers)
+        r->memory[r->n_memory++] = memory;
+    result = cudaMemsetAsync(memory, 0, nbytes, stream);
+    STP_CUDA_THEN(result, cudaStreamSynchronize(stream));
+    if (result != cudaSuccess)
+        return stp_cuda_result(r, result, "cudaMemset", err);
     r->taken += nbytes;
     *address_ret = memory;
     return STP_OK;
@@ -177,8 +154,7 @@ static enum stp_status rank_copy(struct stp_cuda_rank *r, void *to,
     if (status != STP_OK)
         return status;
     result = cudaMemcpyAsync(to, from, nbytes, kind, stream);
-    if (result == cudaSuccess)
-        result = cudaStreamSynchronize(stream);
+    STP_CUDA_THEN(result, cudaStreamSynchronize(stream));
     return rank_called(r, result, "cudaMemcpy", err);
 }
 
@@ -236,21 +212,6 @@ static enum stp_status cuda_select_arm(void *self, const struct stp_arm *arm,
 
 /* ---- work ---- */
 
-/* The first of its shape: its kernel is loaded while nothing runs, as loading
- * may wait for running kernels, and these for other ranks of this process. */
-static enum stp_status rank_first_product(struct stp_cuda_rank *r,
-                                          unsigned stream,
-                                          const struct stp_product *p,
-                                          struct stp_error *err)
-{
-    enum stp_status status = stp_cuda_wait(r, err);
-
-    STP_THEN(status, stp_cuda_lt_make(r->lt, p, err));
-    STP_THEN(status, stp_cuda_lt_run(r->lt, stp_cuda_lt_find(r->lt, p), stream,
-                                     p, err));
-    return status == STP_OK ? stp_cuda_wait(r, err) : status;
-}
-
 static enum stp_status cuda_product(void *self, unsigned stream,
                                     const struct stp_product *p,
                                     struct stp_error *err)
@@ -258,14 +219,26 @@ static enum stp_status cuda_product(void *self, unsigned stream,
     struct stp_cuda_rank *r = self;
     const struct stp_cuda_lt_plan *plan;
     enum stp_status status = stp_product_check(p, err);
+    bool is_first;
 
     STP_THEN(status, rank_begin_in(r, stream, err));
     if (status != STP_OK)
         return status;
+    /* The kernel of the first product of its shape is loaded while nothing
+     * runs, as loading may wait for running kernels, and these for other ranks
+     * of this process. */
     plan = stp_cuda_lt_find(r->lt, p);
-    return rank_done(r, plan != NULL
-                            ? stp_cuda_lt_run(r->lt, plan, stream, p, err)
-                            : rank_first_product(r, stream, p, err));
+    is_first = plan == NULL;
+    if (is_first)
+        status = stp_cuda_wait(r, err);
+    if (is_first)
+        STP_THEN(status, stp_cuda_lt_make(r->lt, p, err));
+    if (is_first && status == STP_OK)
+        plan = stp_cuda_lt_find(r->lt, p);
+    STP_THEN(status, stp_cuda_lt_run(r->lt, plan, stream, p, err));
+    if (is_first)
+        STP_THEN(status, stp_cuda_wait(r, err));
+    return rank_done(r, status);
 }
 
 static enum stp_status cuda_cross_entropy(void *self, unsigned stream,
@@ -371,31 +344,27 @@ static enum stp_status cuda_split(void *self,
 
 /* ---- order and time ---- */
 
-/* In a graph an event that is timed cannot be waited for: two are recorded. */
-static cudaError_t rank_record(const struct stp_cuda_rank *r, unsigned stream,
-                               unsigned event)
-{
-    cudaError_t result = cudaEventRecordWithFlags(
-        r->events[event], r->stream[stream],
-        r->captures ? cudaEventRecordExternal : cudaEventRecordDefault);
-
-    if (result == cudaSuccess && r->captures)
-        result = cudaEventRecord(r->joins[event], r->stream[stream]);
-    return result;
-}
-
 static enum stp_status cuda_record(void *self, unsigned stream, unsigned event,
                                    struct stp_error *err)
 {
     struct stp_cuda_rank *r = self;
     enum stp_status status = rank_begin_call(r, stream, err);
+    cudaError_t result;
 
     STP_THEN(status, stp_cuda_events(r, event, err));
-    STP_THEN(status, rank_called(r, rank_record(r, stream, event),
-                                 "cudaEventRecord", err));
-    if (status == STP_OK)
+    if (status != STP_OK)
+        return status;
+    /* In a graph an event that is timed cannot be waited for: two are recorded.
+     */
+    result = cudaEventRecordWithFlags(r->events[event], r->stream[stream],
+                                      r->captures ? cudaEventRecordExternal
+                                                  : cudaEventRecordDefault);
+    if (r->captures)
+        STP_CUDA_THEN(result,
+                      cudaEventRecord(r->joins[event], r->stream[stream]));
+    if (result == cudaSuccess)
         r->recorded[event] = r->run;
-    return status;
+    return rank_called(r, result, "cudaEventRecord", err);
 }
 
 static enum stp_status cuda_wait(void *self, unsigned stream, unsigned event,
@@ -525,32 +494,25 @@ static void cuda_heard(void *self, struct stp_device_run *run_ret,
 /* Both streams may want as much. */
 enum { N_VECTORS = 2 * STP_N_STREAMS };
 
-static enum stp_status rank_check_vectors(const struct stp_cuda_rank *r,
-                                          uint64_t n_bytes,
-                                          struct stp_error *err)
-{
-    const double gib = 1073741824.0;
-
-    if (n_bytes <= r->free_bytes / N_VECTORS)
-        return STP_OK;
-    return stp_fail(err, STP_ERR_RANGE,
-                    "vectors of %.1f GiB, but GPU %d has %.1f GiB for %d such: "
-                    "expected at most %.1f GiB",
-                    (double)n_bytes / gib, r->gpu, (double)r->free_bytes / gib,
-                    (int)N_VECTORS, (double)r->free_bytes / N_VECTORS / gib);
-}
-
 static enum stp_status cuda_check(void *self, const struct stp_work *work,
                                   struct stp_error *err)
 {
     const struct stp_product product = {.gemm = work->gemm,
                                         .type_c = work->gemm.type};
+    const struct stp_cuda_rank *r = self;
+    const double gib = 1073741824.0;
 
     if (work->kind == STP_WORK_GEMM)
         return stp_product_check(&product, err);
-    return work->kind == STP_WORK_ELEMENTWISE
-               ? rank_check_vectors(self, work->n_bytes, err)
-               : STP_OK;
+    if (work->kind != STP_WORK_ELEMENTWISE ||
+        work->n_bytes <= r->free_bytes / N_VECTORS)
+        return STP_OK;
+    return stp_fail(err, STP_ERR_RANGE,
+                    "vectors of %.1f GiB, but GPU %d has %.1f GiB for %d such: "
+                    "expected at most %.1f GiB",
+                    (double)work->n_bytes / gib, r->gpu,
+                    (double)r->free_bytes / gib, (int)N_VECTORS,
+                    (double)r->free_bytes / N_VECTORS / gib);
 }
 
 /* Random data: on zeros GPUs draw less power and run faster. */
@@ -567,11 +529,9 @@ static cudaError_t rank_grow_room(struct stp_cuda_room *room,
     cudaFree(room->at);
     *room = (struct stp_cuda_room){0};
     result = cudaMalloc(&room->at, nbytes);
-    if (result == cudaSuccess)
-        result = stp_kernel_fill(&pattern, number, room->at,
-                                 nbytes / stp_type_size(type), 0);
-    if (result == cudaSuccess)
-        result = cudaDeviceSynchronize();
+    STP_CUDA_THEN(result, stp_kernel_fill(&pattern, number, room->at,
+                                          nbytes / stp_type_size(type), 0));
+    STP_CUDA_THEN(result, cudaDeviceSynchronize());
     if (result == cudaSuccess) {
         room->nbytes = nbytes;
         room->type = type;
@@ -660,14 +620,11 @@ static enum stp_status cuda_count_wrong(void *self,
     if (status != STP_OK)
         return status;
     result = cudaMemsetAsync(r->n_wrong, 0, sizeof(*r->n_wrong), s);
-    if (result == cudaSuccess)
-        result = stp_kernel_count_wrong(pattern, pattern->rank, data, n,
-                                        r->n_wrong, s);
-    if (result == cudaSuccess)
-        result = cudaMemcpyAsync(&n_wrong, r->n_wrong, sizeof(n_wrong),
-                                 cudaMemcpyDeviceToHost, s);
-    if (result == cudaSuccess)
-        result = cudaStreamSynchronize(s);
+    STP_CUDA_THEN(result, stp_kernel_count_wrong(pattern, pattern->rank, data,
+                                                 n, r->n_wrong, s));
+    STP_CUDA_THEN(result, cudaMemcpyAsync(&n_wrong, r->n_wrong, sizeof(n_wrong),
+                                          cudaMemcpyDeviceToHost, s));
+    STP_CUDA_THEN(result, cudaStreamSynchronize(s));
     *n_wrong_ret = n_wrong;
     return rank_called(r, result, "checking results", err);
 }
@@ -707,8 +664,8 @@ static enum stp_status cuda_begin_capture(void *self, struct stp_error *err)
     r->captures = true;
     result = cudaStreamBeginCapture(r->stream[STP_STREAM_MAIN],
                                     cudaStreamCaptureModeThreadLocal);
-    if (result == cudaSuccess)
-        result = rank_fork_stream(r, STP_STREAM_MAIN, STP_STREAM_COMM);
+    STP_CUDA_THEN(result,
+                  rank_fork_stream(r, STP_STREAM_MAIN, STP_STREAM_COMM));
     return rank_called(r, result, "cudaStreamBeginCapture", err);
 }
 
@@ -723,15 +680,14 @@ static enum stp_status cuda_end_capture(void *self, struct stp_error *err)
         return status;
     r->captures = false;
     result = rank_fork_stream(r, STP_STREAM_COMM, STP_STREAM_MAIN);
-    if (result == cudaSuccess)
-        result = cudaStreamEndCapture(r->stream[STP_STREAM_MAIN], &graph);
+    STP_CUDA_THEN(result,
+                  cudaStreamEndCapture(r->stream[STP_STREAM_MAIN], &graph));
     if (r->graph != NULL)
         cudaGraphExecDestroy(r->graph);
     r->graph = NULL;
-    if (result == cudaSuccess)
-        result = cudaGraphInstantiateWithFlags(&r->graph, graph, 0);
-    if (result == cudaSuccess)
-        result = cudaGraphUpload(r->graph, r->stream[STP_STREAM_MAIN]);
+    STP_CUDA_THEN(result, cudaGraphInstantiateWithFlags(&r->graph, graph, 0));
+    STP_CUDA_THEN(result,
+                  cudaGraphUpload(r->graph, r->stream[STP_STREAM_MAIN]));
     if (graph != NULL) {
         stp_cuda_graph_kernel(graph, r->captured);
         cudaGraphDestroy(graph);

@@ -32,34 +32,6 @@ unsigned stp_cuda_find_setups(const struct stp_cuda *d)
     return setups;
 }
 
-static enum stp_status setup_check(const struct stp_cuda *d,
-                                   const struct stp_setup *setup,
-                                   struct stp_error *err)
-{
-    return d->nccl.version >= needs[setup->memory].version
-               ? STP_OK
-               : stp_fail(err, STP_ERR_RANGE,
-                          "arm %s: NCCL %s has no %s or later",
-                          stp_memory_name(setup->memory), d->info.nccl,
-                          needs[setup->memory].lacks);
-}
-
-static struct stp_nccl_config setup_config(const struct stp_cuda *d,
-                                           const struct stp_setup *setup)
-{
-    struct stp_nccl_config config = stp_nccl_config_default(d->nccl.version);
-
-    if (setup->min_ctas != 0)
-        config.min_ctas = setup->min_ctas;
-    if (setup->max_ctas != 0)
-        config.max_ctas = setup->max_ctas;
-    if (setup->cga != 0)
-        config.cga_cluster_size = setup->cga - 1;
-    if (setup->memory == STP_MEMORY_CE)
-        config.cta_policy = STP_NCCL_CTA_POLICY_ZERO;
-    return config;
-}
-
 /* ---- a rank ---- */
 
 enum stp_status stp_cuda_setup_alloc(struct stp_cuda_rank *r, uint64_t nbytes,
@@ -113,8 +85,17 @@ static enum stp_status setup_make_memories(struct stp_cuda_rank *r,
 static int setup_connect(struct stp_cuda_rank *r)
 {
     struct stp_cuda_setup *s = &r->setups[r->n_setups];
-    struct stp_nccl_config config = setup_config(r->cuda, &s->setup);
+    struct stp_nccl_config config =
+        stp_nccl_config_default(r->cuda->nccl.version);
 
+    if (s->setup.min_ctas != 0)
+        config.min_ctas = s->setup.min_ctas;
+    if (s->setup.max_ctas != 0)
+        config.max_ctas = s->setup.max_ctas;
+    if (s->setup.cga != 0)
+        config.cga_cluster_size = s->setup.cga - 1;
+    if (s->setup.memory == STP_MEMORY_CE)
+        config.cta_policy = STP_NCCL_CTA_POLICY_ZERO;
     return r->cuda->nccl.comm_split(r->comm, 0, (int)r->rank, &s->comm,
                                     &config);
 }
@@ -201,9 +182,11 @@ enum stp_status stp_cuda_setup(struct stp_cuda *d,
         return stp_fail(err, STP_ERR_LIMIT,
                         "more than %d communicators of other configurations",
                         STP_CUDA_SETUPS);
-    status = setup_check(d, setup, err);
-    if (status != STP_OK)
-        return status;
+    if (d->nccl.version < needs[setup->memory].version)
+        return stp_fail(err, STP_ERR_RANGE,
+                        "arm %s: NCCL %s has no %s or later",
+                        stp_memory_name(setup->memory), d->info.nccl,
+                        needs[setup->memory].lacks);
     for (unsigned i = 0; i < d->n_local; i++)
         d->ranks[i].setups[n] = (struct stp_cuda_setup){.setup = *setup};
     status = stp_thread_pool_run(d->pool, setup_open_part, d, d->world, 0, err);
@@ -234,18 +217,6 @@ stp_nccl_comm stp_cuda_setup_comm(const struct stp_cuda_rank *r)
     return s != NULL ? s->comm : r->comm;
 }
 
-static void setup_deregister(const struct stp_nccl_api *nccl,
-                             const struct stp_cuda_setup *s)
-{
-    for (int i = 0; i < STP_CUDA_N_MEMORIES; i++)
-        if (s->handles[i] == NULL)
-            continue;
-        else if (s->setup.memory == STP_MEMORY_REG)
-            nccl->comm_deregister(s->comm, s->handles[i]);
-        else
-            nccl->window_deregister(s->comm, s->handles[i]);
-}
-
 void stp_cuda_setup_close(struct stp_cuda_rank *r)
 {
     const struct stp_nccl_api *nccl = &r->cuda->nccl;
@@ -254,8 +225,16 @@ void stp_cuda_setup_close(struct stp_cuda_rank *r)
         cudaGraphExecDestroy(r->graph);
     r->graph = NULL;
     for (unsigned i = 0; i < r->n_setups; i++) {
-        setup_deregister(nccl, &r->setups[i]);
-        nccl->comm_destroy(r->setups[i].comm);
+        const struct stp_cuda_setup *s = &r->setups[i];
+
+        for (int k = 0; k < STP_CUDA_N_MEMORIES; k++)
+            if (s->handles[k] == NULL)
+                continue;
+            else if (s->setup.memory == STP_MEMORY_REG)
+                nccl->comm_deregister(s->comm, s->handles[k]);
+            else
+                nccl->window_deregister(s->comm, s->handles[k]);
+        nccl->comm_destroy(s->comm);
     }
     r->n_setups = 0;
     for (int i = 0; i < STP_CUDA_N_MEMORIES; i++) {

@@ -14,35 +14,6 @@ static enum stp_status survey_fail(cudaError_t rc, struct stp_error *err)
                     "the driver says: %s", cudaGetErrorString(rc));
 }
 
-static cudaError_t survey_gpu(int gpu, struct stp_survey *s)
-{
-    struct cudaDeviceProp is;
-    cudaError_t rc = cudaGetDeviceProperties(&is, gpu);
-
-    if (rc != cudaSuccess)
-        return rc;
-    snprintf(s->gpus[gpu].name, sizeof(s->gpus[gpu].name), "%.63s", is.name);
-    s->gpus[gpu].memory = is.totalGlobalMem;
-    s->gpus[gpu].compute_capability = 10 * is.major + is.minor;
-    return cudaSuccess;
-}
-
-/* Atomic operations on the memory of another GPU are NVLink's alone. */
-static void survey_pair(int a, int b, struct stp_survey *s)
-{
-    int access = 0;
-    int atomics = 0;
-
-    if (cudaDeviceGetP2PAttribute(&access, cudaDevP2PAttrAccessSupported, a,
-                                  b) != cudaSuccess ||
-        cudaDeviceGetP2PAttribute(&atomics, cudaDevP2PAttrNativeAtomicSupported,
-                                  a, b) != cudaSuccess)
-        access = 0;
-    s->n_none += !access;
-    s->n_nvlink += access && atomics;
-    s->n_pcie += access && !atomics;
-}
-
 enum stp_status stp_cuda_survey(struct stp_survey *survey_ret,
                                 struct stp_error *err)
 {
@@ -56,9 +27,29 @@ enum stp_status stp_cuda_survey(struct stp_survey *survey_ret,
     s.n_gpus = (unsigned)n;
     n_told = n < STP_MAX_HOST_GPUS ? n : STP_MAX_HOST_GPUS;
     for (int a = 0; a < n_told && rc == cudaSuccess; a++) {
-        rc = survey_gpu(a, &s);
-        for (int b = 0; b < a; b++)
-            survey_pair(a, b, &s);
+        struct cudaDeviceProp is;
+
+        rc = cudaGetDeviceProperties(&is, a);
+        if (rc != cudaSuccess)
+            break;
+        snprintf(s.gpus[a].name, sizeof(s.gpus[a].name), "%.63s", is.name);
+        s.gpus[a].memory = is.totalGlobalMem;
+        s.gpus[a].compute_capability = 10 * is.major + is.minor;
+        /* Atomic operations on the memory of another GPU are NVLink's alone. */
+        for (int b = 0; b < a; b++) {
+            int access = 0, atomics = 0;
+
+            if (cudaDeviceGetP2PAttribute(&access,
+                                          cudaDevP2PAttrAccessSupported, a,
+                                          b) != cudaSuccess ||
+                cudaDeviceGetP2PAttribute(&atomics,
+                                          cudaDevP2PAttrNativeAtomicSupported,
+                                          a, b) != cudaSuccess)
+                access = 0;
+            s.n_none += !access;
+            s.n_nvlink += access && atomics;
+            s.n_pcie += access && !atomics;
+        }
     }
     if (rc != cudaSuccess)
         return survey_fail(rc, err);

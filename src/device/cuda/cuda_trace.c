@@ -88,40 +88,31 @@ enum stp_status stp_cuda_trace_end(struct stp_cuda_trace *trace,
 
 /* ---- ranges ---- */
 
-static void trace_begin_range(struct stp_cuda_trace *t, const char *name)
-{
-    nvtxRangePushA(name);
-    stp_ranges_tell(&t->ranges, name);
-    if (t->ranges.n <= STP_OPEN_RANGES)
-        t->begun_us[t->ranges.n - 1] = trace_now_us();
-    if (t->on)
-        stp_cupti_push(stp_ranges_now(&t->ranges));
-}
-
 /* Without memory the host's ranges are cut short. */
-static void trace_end_range(struct stp_cuda_trace *t)
+void stp_cuda_trace_range(struct stp_cuda_trace *t, const char *name)
 {
-    struct stp_span span = {.stream = STP_N_STREAMS,
-                            .kind = STP_SPAN_RANGE,
-                            .range = stp_ranges_now(&t->ranges)};
+    struct stp_span span = {.stream = STP_N_STREAMS, .kind = STP_SPAN_RANGE};
 
-    if (t->on) {
+    if (name != NULL) {
+        nvtxRangePushA(name);
+        stp_ranges_tell(&t->ranges, name);
+        if (t->ranges.n <= STP_OPEN_RANGES)
+            t->begun_us[t->ranges.n - 1] = trace_now_us();
+        if (t->on)
+            stp_cupti_push(stp_ranges_now(&t->ranges));
+        return;
+    }
+    if (t->ranges.n == 0)
+        return;
+    span.range = stp_ranges_now(&t->ranges);
+    if (t->on)
         stp_cupti_pop();
-        if (span.range.name != NULL) {
-            span.begin_us = t->begun_us[t->ranges.n - 1];
-            span.end_us = trace_now_us();
-            snprintf(span.name, sizeof(span.name), "%s", span.range.name);
-            stp_spans_add(&t->host, &span, NULL);
-        }
+    if (t->on && span.range.name != NULL) {
+        span.begin_us = t->begun_us[t->ranges.n - 1];
+        span.end_us = trace_now_us();
+        snprintf(span.name, sizeof(span.name), "%s", span.range.name);
+        stp_spans_add(&t->host, &span, NULL);
     }
     stp_ranges_tell(&t->ranges, NULL);
     nvtxRangePop();
-}
-
-void stp_cuda_trace_range(struct stp_cuda_trace *trace, const char *name)
-{
-    if (name != NULL)
-        trace_begin_range(trace, name);
-    else if (trace->ranges.n > 0)
-        trace_end_range(trace);
 }
