@@ -87,53 +87,41 @@ static void name_add(struct name *name, const char *fmt, ...)
     name->len += strlen(name->text + name->len);
 }
 
-static void name_add_setup(struct name *name, const struct stp_setup *setup)
-{
-    if (setup->memory != STP_MEMORY_PLAIN)
-        name_add(name, "%s", stp_memory_name(setup->memory));
-    if (setup->min_ctas != 0)
-        name_add(name, "ctas=%d-%d", setup->min_ctas, setup->max_ctas);
-    else if (setup->max_ctas != 0)
-        name_add(name, "ctas=%d", setup->max_ctas);
-    if (setup->cga != 0)
-        name_add(name, "cga=%d", setup->cga - 1);
-}
-
-static void name_add_chunk(struct name *name, uint32_t n_bytes)
-{
-    if (n_bytes % 1048576 == 0)
-        name_add(name, "chunk=%" PRIu32 "M", n_bytes / 1048576);
-    else if (n_bytes % 1024 == 0)
-        name_add(name, "chunk=%" PRIu32 "K", n_bytes / 1024);
-    else
-        name_add(name, "chunk=%" PRIu32, n_bytes);
-}
-
-static void name_add_forced(struct name *name, const struct stp_arm *arm)
-{
-    if (arm->algo == STP_ANY && arm->proto == STP_ANY)
-        name_add(name, "auto");
-    if (arm->algo != STP_ANY)
-        name_add(name, "%s", stp_algo_name(arm->algo));
-    if (arm->proto != STP_ANY)
-        name_add(name, "%s", stp_proto_name(arm->proto));
-    if (arm->n_channels != 0)
-        name_add(name, "%d", arm->n_channels);
-    if (arm->chunk_bytes != 0)
-        name_add_chunk(name, arm->chunk_bytes);
-}
-
 void stp_arm_name(const struct stp_arm *arm, char text[STP_ARM_NAME])
 {
+    const struct stp_setup *setup = &arm->setup;
+    const uint32_t chunk = arm->chunk_bytes;
     struct name name = {.text = text};
 
     text[0] = '\0';
-    if (arm->kind == STP_ARM_FORCED)
-        name_add_forced(&name, arm);
-    else if (arm->kind == STP_ARM_SETUP)
-        name_add_setup(&name, &arm->setup);
-    else
+    if (arm->kind != STP_ARM_FORCED && arm->kind != STP_ARM_SETUP)
         name_add(&name, "%s", kind_words[arm->kind]);
+    if (arm->kind == STP_ARM_FORCED) {
+        if (arm->algo == STP_ANY && arm->proto == STP_ANY)
+            name_add(&name, "auto");
+        if (arm->algo != STP_ANY)
+            name_add(&name, "%s", stp_algo_name(arm->algo));
+        if (arm->proto != STP_ANY)
+            name_add(&name, "%s", stp_proto_name(arm->proto));
+        if (arm->n_channels != 0)
+            name_add(&name, "%d", arm->n_channels);
+        if (chunk != 0 && chunk % 1048576 == 0)
+            name_add(&name, "chunk=%" PRIu32 "M", chunk / 1048576);
+        else if (chunk != 0 && chunk % 1024 == 0)
+            name_add(&name, "chunk=%" PRIu32 "K", chunk / 1024);
+        else if (chunk != 0)
+            name_add(&name, "chunk=%" PRIu32, chunk);
+    }
+    if (arm->kind == STP_ARM_SETUP) {
+        if (setup->memory != STP_MEMORY_PLAIN)
+            name_add(&name, "%s", stp_memory_name(setup->memory));
+        if (setup->min_ctas != 0)
+            name_add(&name, "ctas=%d-%d", setup->min_ctas, setup->max_ctas);
+        else if (setup->max_ctas != 0)
+            name_add(&name, "ctas=%d", setup->max_ctas);
+        if (setup->cga != 0)
+            name_add(&name, "cga=%d", setup->cga - 1);
+    }
 }
 
 void stp_arm_columns(const struct stp_arm *arm, char algo[STP_ARM_NAME],
@@ -163,25 +151,6 @@ static enum stp_status arms_add(struct stp_arms *arms,
         return stp_fail(err, STP_ERR_LIMIT, "more than %d arms", STP_MAX_ARMS);
     arms->arm[arms->n++] = *arm;
     return STP_OK;
-}
-
-/* All-reduce has the most kernels; arms that another collective lacks, the
- * sweep finds out. */
-static enum stp_status arms_add_all(struct stp_arms *arms,
-                                    struct stp_error *err)
-{
-    enum stp_status status = STP_OK;
-
-    for (int a = 0; a < NCCL_NUM_ALGORITHMS; a++)
-        for (int p = 0; p < NCCL_NUM_PROTOCOLS; p++) {
-            const struct stp_arm arm = {
-                .kind = STP_ARM_FORCED, .algo = a, .proto = p};
-
-            if (status == STP_OK && (stp_pair_exists(ncclFuncAllReduce, a, p) ||
-                                     stp_pair_exists(ncclFuncAllGather, a, p)))
-                status = arms_add(arms, &arm, err);
-        }
-    return status;
 }
 
 enum stp_status stp_arms_add_setup(struct stp_arms *arms,
@@ -227,18 +196,6 @@ static const char *arm_value(const char *key, const char *s, size_t *len)
     return s + n;
 }
 
-static bool arm_parse_chunk(const char *s, size_t len, struct stp_arm *arm)
-{
-    uint64_t n;
-
-    s = arm_value("chunk=", s, &len);
-    if (s == NULL || arm->chunk_bytes != 0 || !stp_parse_size(s, len, &n) ||
-        n < 1 || n > UINT32_MAX)
-        return false;
-    arm->chunk_bytes = (uint32_t)n;
-    return true;
-}
-
 /* A word of a forced arm's name: the algorithm, the protocol, the channels and
  * the chunk, in this order, as far as they are there. */
 static bool arm_parse_word(const char *s, size_t len, struct stp_arm *arm)
@@ -246,9 +203,15 @@ static bool arm_parse_word(const char *s, size_t len, struct stp_arm *arm)
     int algo = stp_algo_from_name(s, len);
     int proto = stp_proto_from_name(s, len);
     bool is_first = arm->algo == STP_ANY && arm->proto == STP_ANY;
+    size_t n_chunk = len;
+    const char *chunk = arm_value("chunk=", s, &n_chunk);
+    uint64_t n;
 
-    if (arm_parse_chunk(s, len, arm))
+    if (chunk != NULL && arm->chunk_bytes == 0 &&
+        stp_parse_size(chunk, n_chunk, &n) && n >= 1 && n <= UINT32_MAX) {
+        arm->chunk_bytes = (uint32_t)n;
         return true;
+    }
     if (arm->n_channels != 0 || arm->chunk_bytes != 0)
         return false;
     if (algo >= 0 && is_first)
@@ -258,22 +221,6 @@ static bool arm_parse_word(const char *s, size_t len, struct stp_arm *arm)
     else
         return arm_parse_channels(s, len, &arm->n_channels);
     return true;
-}
-
-/* "8" or "4-16" */
-static bool arm_parse_ctas(const char *s, size_t len, struct stp_setup *setup)
-{
-    const char *dash = memchr(s, '-', len);
-    const size_t n_first = dash != NULL ? (size_t)(dash - s) : 0;
-    int most;
-
-    if (setup->max_ctas != 0 ||
-        (dash != NULL && !arm_parse_channels(s, n_first, &setup->min_ctas)) ||
-        !arm_parse_channels(dash != NULL ? dash + 1 : s,
-                            dash != NULL ? len - n_first - 1 : len, &most))
-        return false;
-    setup->max_ctas = most;
-    return setup->min_ctas <= most;
 }
 
 /* A word of a setup's name. */
@@ -290,8 +237,20 @@ static bool arm_parse_setup_word(const char *s, size_t len, struct stp_arm *arm)
         return true;
     }
     value = arm_value("ctas=", s, &len);
-    if (value != NULL)
-        return arm_parse_ctas(value, len, setup);
+    if (value != NULL) { /* "8" or "4-16" */
+        const char *dash = memchr(value, '-', len);
+        const size_t n_first = dash != NULL ? (size_t)(dash - value) : 0;
+        int most;
+
+        if (setup->max_ctas != 0 ||
+            (dash != NULL &&
+             !arm_parse_channels(value, n_first, &setup->min_ctas)) ||
+            !arm_parse_channels(dash != NULL ? dash + 1 : value,
+                                dash != NULL ? len - n_first - 1 : len, &most))
+            return false;
+        setup->max_ctas = most;
+        return setup->min_ctas <= most;
+    }
     value = arm_value("cga=", s, &len);
     if (value == NULL || setup->cga != 0 || !stp_parse_u64(value, len, &n) ||
         n > MAX_CGA)
@@ -317,47 +276,30 @@ static bool arm_parse_words(const char *s, const char *end,
     }
 }
 
-/* "ALGORITHM/PROTOCOL/CHANNELS/chunk=BYTES" or a part of it, "auto" standing
- * for neither of the first two. */
-static bool arm_parse_forced(const struct stp_field *word,
-                             struct stp_arm *arm_ret)
-{
-    const char *end = word->s + word->len;
-    const bool is_auto = word->len > 5 && memcmp(word->s, "auto/", 5) == 0;
-    struct stp_arm arm = any_arm;
-
-    if (!arm_parse_words(word->s + (is_auto ? 5 : 0), end, arm_parse_word,
-                         &arm))
-        return false;
-    if (arm.algo == STP_ANY && arm.proto == STP_ANY && !is_auto &&
-        arm.n_channels != 0)
-        return false; /* a number alone */
-    *arm_ret = arm;
-    return true;
-}
-
-static bool arm_parse_setup(const struct stp_field *word,
-                            struct stp_arm *arm_ret)
-{
-    struct stp_arm arm = {.kind = STP_ARM_SETUP};
-
-    if (!arm_parse_words(word->s, word->s + word->len, arm_parse_setup_word,
-                         &arm))
-        return false;
-    *arm_ret = arm;
-    return true;
-}
-
 bool stp_arm_from_name(const char *name, size_t len, struct stp_arm *arm_ret)
 {
     const struct stp_field word = {.s = name, .len = len};
+    const bool is_auto = len > 5 && memcmp(name, "auto/", 5) == 0;
+    struct stp_arm forced = any_arm, setup = {.kind = STP_ARM_SETUP};
 
     for (int i = 0; i < N_KINDS; i++)
         if (kind_words[i] != NULL && stp_field_is(&word, kind_words[i])) {
             *arm_ret = (struct stp_arm){.kind = (enum stp_arm_kind)i};
             return true;
         }
-    return arm_parse_forced(&word, arm_ret) || arm_parse_setup(&word, arm_ret);
+    /* "ALGORITHM/PROTOCOL/CHANNELS/chunk=BYTES" or a part of it, "auto"
+     * standing for neither of the first two; a number alone is none. */
+    if (arm_parse_words(name + (is_auto ? 5 : 0), name + len, arm_parse_word,
+                        &forced) &&
+        (forced.algo != STP_ANY || forced.proto != STP_ANY || is_auto ||
+         forced.n_channels == 0)) {
+        *arm_ret = forced;
+        return true;
+    }
+    if (!arm_parse_words(name, name + len, arm_parse_setup_word, &setup))
+        return false;
+    *arm_ret = setup;
+    return true;
 }
 
 /* What was meant by the first part of the name that is no word of one. */
@@ -383,27 +325,6 @@ static const char *arm_hint(const struct stp_field *name, char hint[STP_HINT])
     return hint;
 }
 
-static enum stp_status arms_add_word(struct stp_arms *arms,
-                                     const struct stp_field *word,
-                                     struct stp_error *err)
-{
-    char hint[STP_HINT];
-    struct stp_arm arm;
-
-    if (stp_field_is(word, "all"))
-        return arms_add_all(arms, err);
-    if (stp_field_is(word, "memory"))
-        return stp_arms_add_setups(arms, UINT_MAX, err);
-    if (!stp_arm_from_name(word->s, word->len, &arm) ||
-        arm.kind == STP_ARM_PLUGIN)
-        return stp_fail_at(err, STP_ERR_SYNTAX, 0, word->column,
-                           "arm '%.*s', expected auto, auto2, all, memory, "
-                           "ALGORITHM/PROTOCOL/CHANNELS/chunk=BYTES, "
-                           "MEMORY/ctas=MIN-MAX/cga=SIZE or a part of one%s",
-                           (int)word->len, word->s, arm_hint(word, hint));
-    return arms_add(arms, &arm, err);
-}
-
 enum stp_status stp_arms_parse(const char *list, struct stp_arms *arms_ret,
                                struct stp_error *err)
 {
@@ -415,8 +336,36 @@ enum stp_status stp_arms_parse(const char *list, struct stp_arms *arms_ret,
         return stp_fail(err, STP_ERR_LIMIT, "more than %d arms", STP_MAX_ARMS);
     arms_ret->n = 1;
     arms_ret->arm[0] = auto_arm;
-    for (size_t i = 0; i < n && status == STP_OK; i++)
-        status = arms_add_word(arms_ret, &words[i], err);
+    for (size_t i = 0; i < n && status == STP_OK; i++) {
+        const struct stp_field *word = &words[i];
+        char hint[STP_HINT];
+        struct stp_arm arm;
+
+        if (stp_field_is(word, "all")) {
+            /* All-reduce and all-gather have all kernels; arms that another
+             * collective lacks, the sweep finds out. */
+            for (int k = 0; k < NCCL_NUM_ALGORITHMS * NCCL_NUM_PROTOCOLS; k++) {
+                arm = (struct stp_arm){.kind = STP_ARM_FORCED,
+                                       .algo = k / NCCL_NUM_PROTOCOLS,
+                                       .proto = k % NCCL_NUM_PROTOCOLS};
+                if (stp_pair_exists(ncclFuncAllReduce, arm.algo, arm.proto) ||
+                    stp_pair_exists(ncclFuncAllGather, arm.algo, arm.proto))
+                    STP_THEN(status, arms_add(arms_ret, &arm, err));
+            }
+        } else if (stp_field_is(word, "memory")) {
+            status = stp_arms_add_setups(arms_ret, UINT_MAX, err);
+        } else if (!stp_arm_from_name(word->s, word->len, &arm) ||
+                   arm.kind == STP_ARM_PLUGIN) {
+            return stp_fail_at(
+                err, STP_ERR_SYNTAX, 0, word->column,
+                "arm '%.*s', expected auto, auto2, all, memory, "
+                "ALGORITHM/PROTOCOL/CHANNELS/chunk=BYTES, "
+                "MEMORY/ctas=MIN-MAX/cga=SIZE or a part of one%s",
+                (int)word->len, word->s, arm_hint(word, hint));
+        } else {
+            status = arms_add(arms_ret, &arm, err);
+        }
+    }
     return status;
 }
 

@@ -49,22 +49,18 @@ static enum stp_status rank_reserve_pair(struct rank *r, unsigned stream,
                : status;
 }
 
-/* Of the 'k'-th collective in a row elsewhere than of the one before, as far as
- * the buffers go, so that they are not in the GPU's cache any more. */
-static uint64_t ranks_offset(const struct stp_ranks *d, uint64_t n_bytes,
-                             unsigned k)
-{
-    uint64_t stride = (n_bytes + ALIGNMENT - 1) / ALIGNMENT * ALIGNMENT;
-    uint64_t n_places = stride > 0 ? d->max_bytes / stride : 0;
-
-    return d->info.rotates && n_places > 0 ? k % n_places * stride : 0;
-}
-
 struct stp_transfer stp_ranks_place(const struct stp_ranks *d,
                                     const struct rank *r, unsigned stream,
                                     const struct stp_collective *c, unsigned k)
 {
-    const uint64_t offset = ranks_offset(d, c->n_bytes, k);
+    /* The 'k'-th collective in a row lies elsewhere than the one before, as far
+     * as the buffers go, so that its data are not in the GPU's cache any more.
+     */
+    const uint64_t stride =
+        (c->n_bytes + ALIGNMENT - 1) / ALIGNMENT * ALIGNMENT;
+    const uint64_t n_places = stride > 0 ? d->max_bytes / stride : 0;
+    const uint64_t offset =
+        d->info.rotates && n_places > 0 ? k % n_places * stride : 0;
     struct stp_transfer transfer =
         stp_collective_of_rank(c, r->rank, d->info.n_ranks,
                                (char *)r->room[stream][STP_ROOM_SEND] + offset,
@@ -86,34 +82,29 @@ static struct stp_product rank_product(const struct rank *r, unsigned stream,
                                 .c = r->room[stream][STP_ROOM_C]};
 }
 
-static enum stp_status rank_prepare_gemm(struct rank *r, unsigned stream,
-                                         const struct stp_gemm *g,
-                                         struct stp_error *err)
+static enum stp_status rank_prepare(struct rank *r, uint64_t max_bytes,
+                                    const struct stp_work *work,
+                                    struct stp_error *err)
 {
+    const struct stp_gemm *g = &work->gemm;
     const uint64_t n[] = {(uint64_t)g->m * g->k, (uint64_t)g->k * g->n,
                           (uint64_t)g->m * g->n};
     enum stp_status status = STP_OK;
     struct stp_product product;
 
-    for (int i = 0; i < 3 && status == STP_OK; i++)
-        status = rank_reserve_all(r, stream, STP_ROOM_A + (enum stp_room)i,
-                                  g->type, n[i] * stp_type_size(g->type), err);
-    product = rank_product(r, stream, g);
-    if (status == STP_OK && r->engine.ops->prepare != NULL)
-        status = RANK_DO(r, prepare, 0, &product, err);
-    return status;
-}
-
-static enum stp_status rank_prepare(struct rank *r, uint64_t max_bytes,
-                                    const struct stp_work *work,
-                                    struct stp_error *err)
-{
     switch (work->kind) {
     case STP_WORK_COLLECTIVE:
         return rank_reserve_pair(r, work->stream, STP_ROOM_SEND, STP_TYPE_U8,
                                  max_bytes, err);
     case STP_WORK_GEMM:
-        return rank_prepare_gemm(r, work->stream, &work->gemm, err);
+        for (int i = 0; i < 3; i++)
+            STP_THEN(status, rank_reserve_all(
+                                 r, work->stream, STP_ROOM_A + (enum stp_room)i,
+                                 g->type, n[i] * stp_type_size(g->type), err));
+        product = rank_product(r, work->stream, g);
+        if (r->engine.ops->prepare != NULL)
+            STP_THEN(status, RANK_DO(r, prepare, 0, &product, err));
+        return status;
     case STP_WORK_ELEMENTWISE:
         return rank_reserve_pair(r, work->stream, STP_ROOM_X, STP_TYPE_F32,
                                  work->n_bytes, err);
@@ -163,23 +154,6 @@ static enum stp_status part_prepare(struct part *p)
     return status;
 }
 
-static enum stp_status part_issue_collective(struct part *p,
-                                             const struct stp_work *note)
-{
-    enum stp_status status = part_group_ranks(p, true, STP_OK);
-
-    for (unsigned i = 0; i < p->n && status == STP_OK; i++) {
-        const struct stp_transfer transfer =
-            stp_ranks_place(p->d, &p->ranks[i], note->stream, &note->collective,
-                            p->n_collectives);
-
-        status =
-            RANK_DO(&p->ranks[i], collective, note->stream, &transfer, p->err);
-    }
-    p->n_collectives++;
-    return part_group_ranks(p, false, status);
-}
-
 static enum stp_status rank_issue(struct rank *r, const struct stp_work *note,
                                   struct stp_error *err)
 {
@@ -207,27 +181,39 @@ static enum stp_status rank_issue(struct rank *r, const struct stp_work *note,
     }
 }
 
-static enum stp_status part_issue(struct part *p, const struct stp_work *note)
-{
-    enum stp_status status = STP_OK;
-
-    if (note->kind == STP_WORK_COLLECTIVE)
-        return part_issue_collective(p, note);
-    if (note->kind == STP_WORK_GROUP_BEGIN || note->kind == STP_WORK_GROUP_END)
-        return part_group(p, note->kind == STP_WORK_GROUP_BEGIN, p->err);
-    for (unsigned i = 0; i < p->n && status == STP_OK; i++)
-        status = rank_issue(&p->ranks[i], note, p->err);
-    return status;
-}
-
 static enum stp_status part_issue_all(struct part *p)
 {
     const struct stp_program *program = p->run->program;
     enum stp_status status = STP_OK;
 
     p->n_collectives = 0;
-    for (size_t i = 0; i < program->n_notes && status == STP_OK; i++)
-        status = part_issue(p, &program->notes[i]);
+    for (size_t k = 0; k < program->n_notes && status == STP_OK; k++) {
+        const struct stp_work *note = &program->notes[k];
+        const bool is_collective = note->kind == STP_WORK_COLLECTIVE;
+
+        if (note->kind == STP_WORK_GROUP_BEGIN ||
+            note->kind == STP_WORK_GROUP_END) {
+            status = part_group(p, note->kind == STP_WORK_GROUP_BEGIN, p->err);
+            continue;
+        }
+        if (is_collective)
+            status = part_group_ranks(p, true, STP_OK);
+        for (unsigned i = 0; i < p->n && status == STP_OK; i++) {
+            struct rank *r = &p->ranks[i];
+            struct stp_transfer transfer;
+
+            if (!is_collective) {
+                status = rank_issue(r, note, p->err);
+                continue;
+            }
+            transfer = stp_ranks_place(p->d, r, note->stream, &note->collective,
+                                       p->n_collectives);
+            status = RANK_DO(r, collective, note->stream, &transfer, p->err);
+        }
+        p->n_collectives += is_collective;
+        if (is_collective)
+            status = part_group_ranks(p, false, status);
+    }
     return status;
 }
 
@@ -274,16 +260,19 @@ static enum stp_status part_capture(struct part *p)
 
 /* ---- a run ---- */
 
-/* Processes start later or earlier by the time of a message: ranks meet again
- * on the GPUs. */
-static enum stp_status part_reduce(struct part *p)
+/* Ranks of several processes meet before a run, on the GPUs: processes start
+ * later or earlier by the time of a message.  Ranks that compute late meet
+ * where they do. */
+static enum stp_status part_meet(struct part *p)
 {
     enum stp_status status = STP_OK;
 
-    for (unsigned i = 0; i < p->n && status == STP_OK; i++)
-        status =
-            rank_reserve_all(&p->ranks[i], STP_STREAM_MAIN, STP_ROOM_MEETING,
-                             STP_TYPE_F32, sizeof(float), p->err);
+    if (p->d->world->size == 1 || p->d->info.is_late)
+        return part_meet_threads(p);
+    for (unsigned i = 0; i < p->n; i++)
+        STP_THEN(status, rank_reserve_all(&p->ranks[i], STP_STREAM_MAIN,
+                                          STP_ROOM_MEETING, STP_TYPE_F32,
+                                          sizeof(float), p->err));
     STP_THEN(status, part_group_ranks(p, true, STP_OK));
     for (unsigned i = 0; i < p->n && status == STP_OK; i++) {
         void *meeting = p->ranks[i].room[STP_STREAM_MAIN][STP_ROOM_MEETING];
@@ -299,27 +288,25 @@ static enum stp_status part_reduce(struct part *p)
                          p->err);
     }
     status = part_group_ranks(p, false, status);
-    return status == STP_OK ? part_wait(p) : status;
+    STP_THEN(status, part_wait(p));
+    STP_THEN(status, part_meet_threads(p));
+    return status;
 }
 
-/* Ranks that compute late meet where they do. */
-static enum stp_status part_meet(struct part *p)
+/* Reads the events of a rank, as times from the first on, and the time of the
+ * whole run. */
+static enum stp_status part_read_times(struct part *p, const struct rank *r,
+                                       double wall_us)
 {
+    const struct stp_program *program = p->run->program;
     const struct stp_ranks *d = p->d;
-    enum stp_status status = STP_OK;
-
-    if (d->world->size > 1 && !d->info.is_late)
-        status = part_reduce(p);
-    return status == STP_OK ? part_meet_threads(p) : status;
-}
-
-static enum stp_status rank_read_events(const struct rank *r,
-                                        const struct stp_program *program,
-                                        double *us, struct stp_error *err)
-{
+    double *us = &d->local_us[(size_t)(r - d->local) * d->n_times];
     const struct stp_work *first = NULL;
     enum stp_status status = STP_OK;
 
+    us[d->n_times - 1] = r->engine.ops->ran_us != NULL
+                             ? r->engine.ops->ran_us(r->engine.self)
+                             : wall_us;
     for (size_t i = 0; i < program->n_notes && status == STP_OK; i++) {
         const struct stp_work *note = &program->notes[i];
 
@@ -327,24 +314,7 @@ static enum stp_status rank_read_events(const struct rank *r,
             continue;
         first = first == NULL ? note : first;
         status = RANK_DO(r, elapsed_us, first->event, note->event,
-                         &us[note->event], err);
-    }
-    return status;
-}
-
-static enum stp_status part_read_times(struct part *p, double wall_us)
-{
-    const struct stp_ranks *d = p->d;
-    enum stp_status status = STP_OK;
-
-    for (unsigned i = 0; i < p->n && status == STP_OK; i++) {
-        const struct rank *r = &p->ranks[i];
-        double *us = &d->local_us[(size_t)(r - d->local) * d->n_times];
-
-        us[d->n_times - 1] = r->engine.ops->ran_us != NULL
-                                 ? r->engine.ops->ran_us(r->engine.self)
-                                 : wall_us;
-        status = rank_read_events(r, p->run->program, us, p->err);
+                         &us[note->event], p->err);
     }
     return status;
 }
@@ -353,7 +323,7 @@ static enum stp_status part_time(struct part *p)
 {
     const struct stp_engine *engine = &p->ranks[0].engine;
     enum stp_status status = part_prepare(p);
-    double start;
+    double start, wall_us;
 
     if (status == STP_OK && p->run->use_graph && !p->run->replay)
         status = part_capture(p);
@@ -362,9 +332,10 @@ static enum stp_status part_time(struct part *p)
     STP_THEN(status, p->run->use_graph ? part_each(p, engine->ops->launch)
                                        : part_issue_all(p));
     STP_THEN(status, part_wait(p));
-    return status == STP_OK
-               ? part_read_times(p, engine->ops->now_us(engine->self) - start)
-               : status;
+    wall_us = engine->ops->now_us(engine->self) - start;
+    for (unsigned i = 0; i < p->n; i++)
+        STP_THEN(status, part_read_times(p, &p->ranks[i], wall_us));
+    return status;
 }
 
 static void ranks_abandon(const struct stp_ranks *d, bool is_abandoned)
@@ -448,16 +419,6 @@ static enum stp_status part_capture_alone(void *user, unsigned thread,
     return part_capture(&p);
 }
 
-/* Has every rank capture the program, which ran before. */
-static enum stp_status ranks_capture(struct stp_ranks *d,
-                                     const struct stp_program *program,
-                                     struct stp_error *err)
-{
-    struct run run = {.ranks = d, .program = program, .use_graph = true};
-
-    return stp_ranks_do(d, part_capture_alone, &run, err);
-}
-
 enum stp_status stp_ranks_run_one(struct stp_ranks *d,
                                   const struct stp_collective *collective,
                                   bool captures, struct stp_error *err)
@@ -468,13 +429,14 @@ enum stp_status stp_ranks_run_one(struct stp_ranks *d,
         {.kind = STP_WORK_RECORD, .event = 1},
     };
     struct stp_program program = {0};
+    struct run run = {.ranks = d, .program = &program, .use_graph = true};
     enum stp_status status = STP_OK;
 
-    for (int i = 0; i < 3 && status == STP_OK; i++)
-        status = stp_program_add(&program, &notes[i], err);
+    for (int i = 0; i < 3; i++)
+        STP_THEN(status, stp_program_add(&program, &notes[i], err));
     STP_THEN(status, ranks_run(d, &program, false, false, err));
-    if (status == STP_OK && captures)
-        status = ranks_capture(d, &program, err);
+    if (captures)
+        STP_THEN(status, stp_ranks_do(d, part_capture_alone, &run, err));
     stp_program_free(&program);
     return status;
 }
@@ -672,27 +634,6 @@ void stp_device_close(struct stp_device *device)
     device->ranks = NULL;
 }
 
-static enum stp_status ranks_set_up(struct stp_ranks *d,
-                                    const struct stp_engines *engines,
-                                    struct stp_error *err)
-{
-    enum stp_status status;
-
-    for (unsigned i = 0; i < d->n_local; i++) {
-        struct rank *r = &d->local[i];
-
-        r->engine = engines->all[i];
-        RANK_DO(r, info, &d->info);
-        r->rank = d->info.rank;
-    }
-    // NOLINTNEXTLINE(clang-analyzer-core.NullDereference)
-    RANK_DO(&d->local[0], info, &d->info);
-    status = ranks_reserve(d, err);
-    if (status == STP_OK && engines->n_threads > 0)
-        status = stp_thread_pool_create(engines->n_threads, &d->pool, err);
-    return status;
-}
-
 enum stp_status stp_device_open(const struct stp_device_options *options,
                                 const struct stp_engines *engines,
                                 struct stp_device *device_ret,
@@ -715,7 +656,18 @@ enum stp_status stp_device_open(const struct stp_device_options *options,
     d->n_local = n;
     d->n_per_thread = engines->n_per_thread;
     d->n_all = n * d->world->size;
-    status = stp_world_agree(d->world, ranks_set_up(d, engines, err), err);
+    for (unsigned i = 0; i < n; i++) {
+        d->local[i].engine = engines->all[i];
+        RANK_DO(&d->local[i], info, &d->info);
+        d->local[i].rank = d->info.rank;
+    }
+    // NOLINTNEXTLINE(clang-analyzer-core.NullDereference)
+    RANK_DO(&d->local[0], info, &d->info);
+    status = ranks_reserve(d, err);
+    if (engines->n_threads > 0)
+        STP_THEN(status,
+                 stp_thread_pool_create(engines->n_threads, &d->pool, err));
+    status = stp_world_agree(d->world, status, err);
     if (status != STP_OK) {
         ranks_close(d);
         return status;

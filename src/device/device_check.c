@@ -63,70 +63,34 @@ static struct stp_pattern rank_pattern(const struct rank *r,
     return pattern;
 }
 
-/* Poison first: in place the input lies within the output. */
-static enum stp_status rank_fill(struct rank *r, const struct check *c,
-                                 struct stp_error *err)
-{
-    const struct stp_transfer t =
-        stp_ranks_place(c->ranks, r, STP_STREAM_MAIN, c->collective, 0);
-    const struct stp_pattern pattern = rank_pattern(r, c);
-    const bool gives = c->collective->coll != ncclFuncBroadcast ||
-                       pattern.rank == c->collective->root;
-    enum stp_status status =
-        RANK_DO(r, fill, &pattern, true, t.out, c->n_recv, err);
-
-    return status == STP_OK && gives
-               ? RANK_DO(r, fill, &pattern, false, (void *)t.in, c->n_send, err)
-               : status;
-}
-
-static enum stp_status rank_count_wrong(struct rank *r, const struct check *c,
-                                        struct stp_error *err)
-{
-    const struct stp_transfer t =
-        stp_ranks_place(c->ranks, r, STP_STREAM_MAIN, c->collective, 0);
-    const struct stp_pattern pattern = rank_pattern(r, c);
-    const bool gets = c->collective->coll != ncclFuncReduce ||
-                      pattern.rank == c->collective->root;
-
-    r->n_wrong = 0;
-    return gets ? RANK_DO(r, count_wrong, &pattern, t.out, c->n_recv,
-                          &r->n_wrong, err)
-                : STP_OK;
-}
-
 static enum stp_status ranks_check_part(void *user, unsigned thread,
                                         struct stp_error *err)
 {
     const struct check *c = user;
     const unsigned n = c->ranks->n_per_thread;
-    struct rank *ranks = &c->ranks->local[thread * n];
+    const int coll = c->collective->coll;
     enum stp_status status = STP_OK;
 
-    for (unsigned i = 0; i < n && status == STP_OK; i++)
-        status = c->counts ? rank_count_wrong(&ranks[i], c, err)
-                           : rank_fill(&ranks[i], c, err);
-    return status;
-}
+    for (unsigned i = 0; i < n && status == STP_OK; i++) {
+        struct rank *r = &c->ranks->local[thread * n + i];
+        const struct stp_transfer t =
+            stp_ranks_place(c->ranks, r, STP_STREAM_MAIN, c->collective, 0);
+        const struct stp_pattern pattern = rank_pattern(r, c);
+        const bool is_root = pattern.rank == c->collective->root;
 
-/* Over all ranks of all processes. */
-static enum stp_status ranks_add_up_wrong(const struct stp_ranks *d,
-                                          uint64_t *n_wrong_ret,
-                                          struct stp_error *err)
-{
-    const struct stp_world *world = d->world;
-    uint64_t all[STP_MAX_PROCESSES];
-    uint64_t mine = 0;
-    uint64_t sum = 0;
-    enum stp_status status;
-
-    for (unsigned i = 0; i < d->n_local; i++)
-        mine += d->local[i].n_wrong;
-    status = world->ops->exchange(world->self, &mine, sizeof(mine), all, err);
-    for (unsigned i = 0; i < world->size && status == STP_OK; i++)
-        sum += all[i];
-    if (status == STP_OK)
-        *n_wrong_ret = sum;
+        if (!c->counts) {
+            /* Poison first: in place the input lies within the output. */
+            status = RANK_DO(r, fill, &pattern, true, t.out, c->n_recv, err);
+            if (coll != ncclFuncBroadcast || is_root)
+                STP_THEN(status, RANK_DO(r, fill, &pattern, false, (void *)t.in,
+                                         c->n_send, err));
+            continue;
+        }
+        r->n_wrong = 0;
+        if (coll != ncclFuncReduce || is_root)
+            status = RANK_DO(r, count_wrong, &pattern, t.out, c->n_recv,
+                             &r->n_wrong, err);
+    }
     return status;
 }
 
@@ -148,6 +112,8 @@ enum stp_status stp_device_check(const struct stp_device *device,
                     .ranks = stp_collective_ranks(collective, d->info.n_ranks),
                     .seed = seed}};
     enum stp_status status = stp_ranks_check_work(d, &work, err);
+    uint64_t all[STP_MAX_PROCESSES];
+    uint64_t mine = 0;
 
     if (status != STP_OK)
         return status;
@@ -161,5 +127,14 @@ enum stp_status stp_device_check(const struct stp_device *device,
     STP_THEN(status, stp_ranks_run_one(d, collective, false, err));
     check.counts = true;
     STP_THEN(status, stp_ranks_do(d, ranks_check_part, &check, err));
-    return status == STP_OK ? ranks_add_up_wrong(d, n_wrong_ret, err) : status;
+    for (unsigned i = 0; i < d->n_local; i++)
+        mine += d->local[i].n_wrong;
+    STP_THEN(status, d->world->ops->exchange(d->world->self, &mine,
+                                             sizeof(mine), all, err));
+    if (status != STP_OK)
+        return status;
+    *n_wrong_ret = 0;
+    for (unsigned i = 0; i < d->world->size; i++)
+        *n_wrong_ret += all[i];
+    return STP_OK;
 }

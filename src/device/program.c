@@ -3,33 +3,12 @@
 #include <stdlib.h>
 #include <string.h>
 
-static bool program_records(const struct stp_program *p, unsigned event)
-{
-    for (size_t i = p->n_notes; i > 0; i--)
-        if (p->notes[i - 1].kind == STP_WORK_RECORD &&
-            p->notes[i - 1].event == event)
-            return true;
-    return false;
-}
-
 static void program_clear(struct stp_program *p)
 {
     p->n_notes = 0;
     p->n_events = 0;
     p->in_group = false;
     p->ran = false;
-}
-
-static bool program_grow(struct stp_program *p)
-{
-    size_t n = 2 * p->capacity + 64;
-    struct stp_work *more = realloc(p->notes, n * sizeof(*more));
-
-    if (more == NULL)
-        return false;
-    p->notes = more;
-    p->capacity = n;
-    return true;
 }
 
 /* A group is launched at its end, with all work noted within it. */
@@ -60,6 +39,7 @@ enum stp_status stp_program_add(struct stp_program *p,
                                 const struct stp_work *note,
                                 struct stp_error *err)
 {
+    bool is_recorded = note->kind != STP_WORK_WAIT;
     enum stp_status status;
 
     if (note->stream >= STP_N_STREAMS)
@@ -70,12 +50,22 @@ enum stp_status stp_program_add(struct stp_program *p,
     status = program_check_group(p, note, err);
     if (status != STP_OK)
         return status;
-    if (note->kind == STP_WORK_WAIT && !program_records(p, note->event))
+    for (size_t i = 0; i < p->n_notes && !is_recorded; i++)
+        is_recorded = p->notes[i].kind == STP_WORK_RECORD &&
+                      p->notes[i].event == note->event;
+    if (!is_recorded)
         return stp_fail(err, STP_ERR_RANGE,
                         "a wait for event %u, which nothing before records",
                         note->event);
-    if (p->n_notes == p->capacity && !program_grow(p))
-        return stp_nomem(err);
+    if (p->n_notes == p->capacity) {
+        const size_t n = 2 * p->capacity + 64;
+        struct stp_work *more = realloc(p->notes, n * sizeof(*more));
+
+        if (more == NULL)
+            return stp_nomem(err);
+        p->notes = more;
+        p->capacity = n;
+    }
     p->notes[p->n_notes++] = *note;
     if (note->kind == STP_WORK_GROUP_BEGIN || note->kind == STP_WORK_GROUP_END)
         p->in_group = note->kind == STP_WORK_GROUP_BEGIN;

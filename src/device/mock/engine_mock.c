@@ -150,23 +150,6 @@ static enum stp_status mock_select_arm(void *self, const struct stp_arm *arm,
 
 /* ---- noting ---- */
 
-static enum stp_status mock_grow(struct engine *e, struct stp_error *err)
-{
-    const size_t n = 2 * e->capacity + 64;
-    struct stp_mock_compute *computes =
-        realloc(e->computes, n * sizeof(*computes));
-    struct label *labels = realloc(e->labels, n * sizeof(*labels));
-
-    if (computes != NULL)
-        e->computes = computes;
-    if (labels != NULL)
-        e->labels = labels;
-    if (computes == NULL || labels == NULL)
-        return stp_nomem(err);
-    e->capacity = n;
-    return STP_OK;
-}
-
 static enum stp_status mock_note(struct engine *e, const struct stp_work *work,
                                  struct stp_error *err)
 {
@@ -186,16 +169,28 @@ static enum stp_status mock_add(struct engine *e, const struct stp_work *work,
                                 struct stp_error *err, const char *fmt, ...)
 {
     struct stp_work noted = *work;
-    enum stp_status status = STP_OK;
+    enum stp_status status;
     struct label *label;
     va_list args;
 
     if (e->program.noted.ran)
         e->n_noted = 0;
-    if (e->n_noted == e->capacity)
-        status = mock_grow(e, err);
+    if (e->n_noted == e->capacity) {
+        const size_t n = 2 * e->capacity + 64;
+        struct stp_mock_compute *computes =
+            realloc(e->computes, n * sizeof(*computes));
+        struct label *labels = realloc(e->labels, n * sizeof(*labels));
+
+        if (computes != NULL)
+            e->computes = computes;
+        if (labels != NULL)
+            e->labels = labels;
+        if (computes == NULL || labels == NULL)
+            return stp_nomem(err);
+        e->capacity = n;
+    }
     noted.task = e->n_noted;
-    STP_THEN(status, mock_note(e, &noted, err));
+    status = mock_note(e, &noted, err);
     if (status != STP_OK)
         return status;
     e->computes[e->n_noted] = compute;
@@ -268,32 +263,31 @@ static enum stp_status mock_update(void *self, unsigned stream,
                            "update", err);
 }
 
-static double mock_kernel_bytes(const struct stp_kernel *k)
+static enum stp_status mock_kernel(void *self, unsigned stream,
+                                   const struct stp_kernel *k,
+                                   struct stp_error *err)
 {
-    const double bytes = mock_bytes(k->type, k->n);
+    double bytes = mock_bytes(k->type, k->n);
 
     switch (k->kind) {
     case STP_KERNEL_ZERO:
-        return (double)k->n;
+        bytes = (double)k->n;
+        break;
     case STP_KERNEL_COLUMN_SUM: /* the sums are next to none of them */
-        return mock_bytes(k->type, (uint64_t)k->rows * k->columns);
+        bytes = mock_bytes(k->type, (uint64_t)k->rows * k->columns);
+        break;
     case STP_KERNEL_FIND_NONFINITE:
-        return bytes;
+        break;
     case STP_KERNEL_CAST:
-        return bytes + mock_bytes(k->type_to, k->n);
+        bytes += mock_bytes(k->type_to, k->n);
+        break;
     case STP_KERNEL_SCALE:
-        return 2 * bytes;
+        bytes *= 2;
+        break;
     default: /* STP_KERNEL_RELU_BACKWARD, STP_KERNEL_SUBTRACT */
-        return 3 * bytes;
+        bytes *= 3;
     }
-}
-
-static enum stp_status mock_kernel(void *self, unsigned stream,
-                                   const struct stp_kernel *kernel,
-                                   struct stp_error *err)
-{
-    return mock_add_kernel(self, stream, mock_kernel_bytes(kernel),
-                           stp_kernel_name(kernel->kind), err);
+    return mock_add_kernel(self, stream, bytes, stp_kernel_name(k->kind), err);
 }
 
 /* ---- groups of ranks ---- */
@@ -314,54 +308,33 @@ static enum stp_status mock_split_library(struct library *library,
                : mock_fail(err);
 }
 
-/* Whether the groups are on as many nodes as the machine that is modelled for
- * them, where neighbours share nodes. */
-static bool mock_models_nodes(const struct engine *e,
-                              const struct stp_rank_groups *groups,
-                              const struct mock_machine *part)
-{
-    const unsigned per_node = e->info.n_ranks / e->info.n_nodes;
-    unsigned n_nodes = 1;
-
-    for (unsigned i = 1; i < groups->size; i++)
-        n_nodes += i * groups->stride / per_node !=
-                   (i - 1) * groups->stride / per_node;
-    return (int)n_nodes == mock_machine_get_info(part)->n_nodes;
-}
-
-/* The machine of a group; NULL of one rank, of which there is nothing to run.
- */
-static enum stp_status mock_make_part(const struct engine *e,
-                                      const struct stp_rank_groups *groups,
-                                      struct mock_machine **part_ret,
-                                      struct stp_error *err)
-{
-    *part_ret = NULL;
-    if (groups->size == 1)
-        return STP_OK;
-    if (mock_machine_resize(e->machine, (int)groups->size, part_ret) !=
-        ncclSuccess)
-        return mock_fail(err);
-    if (mock_models_nodes(e, groups, *part_ret))
-        return STP_OK;
-    mock_machine_free(*part_ret);
-    return stp_fail(err, STP_ERR_RANGE,
-                    "groups of %u ranks that are %u apart are on several nodes "
-                    "of %s: no machine is modelled for them",
-                    groups->size, groups->stride, e->info.machine);
-}
-
-/* The first group stands for all. */
+/* The first group stands for all.  A group of one rank has no machine: there is
+ * nothing to run.  A machine that is modelled for more has neighbours that
+ * share nodes. */
 static enum stp_status mock_split(void *self,
                                   const struct stp_rank_groups *groups,
                                   struct stp_error *err)
 {
     struct engine *e = self;
-    struct mock_machine *part;
-    enum stp_status status = mock_make_part(e, groups, &part, err);
+    const unsigned per_node = e->info.n_ranks / e->info.n_nodes;
+    const unsigned size = groups->size;
+    struct mock_machine *part = NULL;
+    unsigned n_nodes = 1;
+    enum stp_status status;
 
-    if (status != STP_OK)
-        return status;
+    if (size > 1 &&
+        mock_machine_resize(e->machine, (int)size, &part) != ncclSuccess)
+        return mock_fail(err);
+    for (unsigned i = 1; i < size; i++)
+        n_nodes += i * groups->stride / per_node !=
+                   (i - 1) * groups->stride / per_node;
+    if (part != NULL && (int)n_nodes != mock_machine_get_info(part)->n_nodes) {
+        mock_machine_free(part);
+        return stp_fail(err, STP_ERR_RANGE,
+                        "groups of %u ranks that are %u apart are on several "
+                        "nodes of %s: no machine is modelled for them",
+                        size, groups->stride, e->info.machine);
+    }
     status = stp_splits_add(&e->splits, groups, err);
     if (status != STP_OK) {
         mock_machine_free(part);
@@ -374,17 +347,6 @@ static enum stp_status mock_split(void *self,
     return status == STP_OK
                ? mock_split_library(&e->plugin, part, e->splits.n, err)
                : status;
-}
-
-/* Of one rank NCCL copies, or in place does nothing. */
-static enum stp_status mock_copy(struct engine *e, unsigned stream,
-                                 const struct stp_transfer *t,
-                                 struct stp_error *err)
-{
-    return t->in_place
-               ? STP_OK
-               : mock_add_kernel(e, stream, 2 * mock_bytes(t->type, t->n),
-                                 "copy", err);
 }
 
 static enum stp_status mock_collective(void *self, unsigned stream,
@@ -411,8 +373,11 @@ static enum stp_status mock_collective(void *self, unsigned stream,
 
     if (t->n == 0)
         return STP_OK;
-    if (n_ranks == 1)
-        return mock_copy(e, stream, t, err);
+    if (n_ranks == 1) /* NCCL copies, or in place does nothing */
+        return t->in_place
+                   ? STP_OK
+                   : mock_add_kernel(e, stream, 2 * mock_bytes(t->type, t->n),
+                                     "copy", err);
     return mock_add(e, &work, (struct stp_mock_compute){0}, err,
                     "%s %s %ju bytes", stp_coll_name(t->coll),
                     stp_type_name(t->type), (uintmax_t)work.collective.n_bytes);
@@ -438,30 +403,6 @@ static enum stp_status mock_wait(void *self, unsigned stream, unsigned event,
     return mock_note(self, &noted, err);
 }
 
-static enum stp_status mock_keep_spans(struct engine *e, struct stp_error *err)
-{
-    const struct stp_program *noted = &e->program.noted;
-    enum stp_status status = STP_OK;
-
-    for (size_t i = 0; i < noted->n_notes && status == STP_OK; i++) {
-        const struct stp_work *n = &noted->notes[i];
-        const struct stp_task_time *time = &e->program.times[i];
-        struct stp_span span = {.stream = n->stream,
-                                .kind = n->kind == STP_WORK_TASK
-                                            ? STP_SPAN_COMPUTE
-                                            : STP_SPAN_COMMUNICATION,
-                                .begin_us = time->begin_us,
-                                .end_us = time->end_us};
-
-        if (n->kind != STP_WORK_TASK && n->kind != STP_WORK_COLLECTIVE)
-            continue;
-        memcpy(span.name, e->labels[n->task].name, sizeof(span.name));
-        span.range = e->labels[n->task].range;
-        status = stp_spans_add(&e->spans, &span, err);
-    }
-    return status;
-}
-
 static struct library *mock_library_in_use(struct engine *e)
 {
     return e->use_plugin ? &e->plugin : &e->own;
@@ -477,7 +418,24 @@ static enum stp_status mock_synchronise(void *self, struct stp_error *err)
     e->program.computes = e->computes;
     e->program.worlds = mock_library_in_use(e)->worlds;
     status = stp_mock_run(&e->program, &e->time, err);
-    return status == STP_OK && e->traces ? mock_keep_spans(e, err) : status;
+    for (size_t i = 0; e->traces && i < e->program.noted.n_notes; i++) {
+        const struct stp_work *n = &e->program.noted.notes[i];
+        const struct stp_task_time *time = &e->program.times[i];
+        struct stp_span span = {.stream = n->stream,
+                                .kind = n->kind == STP_WORK_TASK
+                                            ? STP_SPAN_COMPUTE
+                                            : STP_SPAN_COMMUNICATION};
+
+        if (status != STP_OK ||
+            (n->kind != STP_WORK_TASK && n->kind != STP_WORK_COLLECTIVE))
+            continue;
+        span.begin_us = time->begin_us;
+        span.end_us = time->end_us;
+        memcpy(span.name, e->labels[n->task].name, sizeof(span.name));
+        span.range = e->labels[n->task].range;
+        status = stp_spans_add(&e->spans, &span, err);
+    }
+    return status;
 }
 
 static enum stp_status mock_elapsed_us(const void *self, unsigned from,
@@ -756,24 +714,6 @@ static enum stp_status mock_open_library(struct engine *e, const char *plugin,
                                 plugin != NULL ? plugin : tuner->name, err);
 }
 
-/* The machine, of another number of ranks if 'n_ranks' is not 0. */
-static enum stp_status mock_load(struct engine *e, const char *machine_path,
-                                 unsigned n_ranks, struct stp_error *err)
-{
-    struct mock_machine *resized;
-
-    if (mock_machine_load(machine_path, &e->machine) != ncclSuccess)
-        return mock_fail(err);
-    if (n_ranks == 0 ||
-        n_ranks == (unsigned)mock_machine_get_info(e->machine)->n_ranks)
-        return STP_OK;
-    if (mock_machine_resize(e->machine, (int)n_ranks, &resized) != ncclSuccess)
-        return mock_fail(err);
-    mock_machine_free(e->machine);
-    e->machine = resized;
-    return STP_OK;
-}
-
 /* Writes the machine's search graphs, as NCCL does after its search. */
 static enum stp_status mock_write_graphs(const char *machine_path,
                                          const char *graphs_file,
@@ -801,10 +741,8 @@ static enum stp_status mock_write_graphs(const char *machine_path,
     return status;
 }
 
-static void mock_print_line(const struct engine *e, bool measures,
-                            struct stp_device_info *info)
+static void mock_fill_info(struct engine *e, bool measures)
 {
-    const struct mock_machine_info *m = mock_machine_get_info(e->machine);
     static const char *const times[2][2] = {
         {"modelled times of collectives and compute, in virtual time: nothing "
          "was trained",
@@ -813,20 +751,12 @@ static void mock_print_line(const struct engine *e, bool measures,
         {"times modelled by NCCL's cost model, nothing measured",
          "a recorded machine in mock NCCL, not a live measurement"},
     };
-    const bool has_timings = mock_machine_has_timings(e->machine);
-    char gpus[STP_GPUS_TEXT];
-
-    stp_gpus_text(info->n_ranks, info->n_gpus, info->gpu, gpus);
-    snprintf(info->what, sizeof(info->what), "%s%s: %s, NCCL %s; %s",
-             info->machine, m->resized ? " resized" : "", gpus, m->nccl,
-             times[measures][has_timings]);
-}
-
-static void mock_fill_info(struct engine *e, bool measures)
-{
     const struct mock_machine_info *m = mock_machine_get_info(e->machine);
     const unsigned n_recorded = mock_machine_rounds(e->machine);
-    struct stp_device_info info = {
+    struct stp_device_info *info = &e->info;
+    char gpus[STP_GPUS_TEXT];
+
+    *info = (struct stp_device_info){
         .n_ranks = (unsigned)m->n_ranks,
         .n_gpus = (unsigned)m->n_gpus,
         .n_nodes = (unsigned)m->n_nodes,
@@ -838,41 +768,17 @@ static void mock_fill_info(struct engine *e, bool measures)
             mock_machine_overlap_settings(e->machine, NULL, 0) == 0,
         .has_tf32 = stp_mock_has_tf32(e->machine),
         .fuses = true};
-
-    stp_printable(m->name, strlen(m->name), info.machine, sizeof(info.machine));
-    stp_printable(m->gpu, strlen(m->gpu), info.gpu, sizeof(info.gpu));
-    snprintf(info.processor, sizeof(info.processor), "%s", info.gpu);
-    snprintf(info.nccl, sizeof(info.nccl), "%s", m->nccl);
-    snprintf(info.backend, sizeof(info.backend), "nccl");
-    snprintf(info.cpu_vendor, sizeof(info.cpu_vendor), "%s", m->cpu_vendor);
-    mock_print_line(e, measures, &info);
-    e->info = info;
-}
-
-static enum stp_status mock_set_up(struct engine *e, const char *machine_path,
-                                   unsigned n_ranks, uint64_t seed,
-                                   const struct stp_device_options *options,
-                                   struct stp_error *err)
-{
-    const bool measures = options->measures;
-    enum stp_status status = mock_load(e, machine_path, n_ranks, err);
-
-    STP_THEN(status,
-             mock_open_library(e, NULL, measures ? &stp_arm_tuner : NULL,
-                               &e->own, err));
-    if (status == STP_OK && options->plugin != NULL)
-        status = mock_open_library(e, options->plugin, NULL, &e->plugin, err);
-    if (status == STP_OK && options->graphs_file != NULL)
-        status = mock_write_graphs(machine_path, options->graphs_file, err);
-    if (status != STP_OK)
-        return status;
-    mock_fill_info(e, measures);
-    e->memory = stp_mock_memory(e->machine);
-    if (e->memory == 0)
-        e->memory = UINT64_MAX;
-    e->time =
-        (struct stp_virtual_time){.seed = seed, .round = measures ? 0 : 0.5};
-    return STP_OK;
+    stp_printable(m->name, strlen(m->name), info->machine,
+                  sizeof(info->machine));
+    stp_printable(m->gpu, strlen(m->gpu), info->gpu, sizeof(info->gpu));
+    snprintf(info->processor, sizeof(info->processor), "%s", info->gpu);
+    snprintf(info->nccl, sizeof(info->nccl), "%s", m->nccl);
+    snprintf(info->backend, sizeof(info->backend), "nccl");
+    snprintf(info->cpu_vendor, sizeof(info->cpu_vendor), "%s", m->cpu_vendor);
+    stp_gpus_text(info->n_ranks, info->n_gpus, info->gpu, gpus);
+    snprintf(info->what, sizeof(info->what), "%s%s: %s, NCCL %s; %s",
+             info->machine, m->resized ? " resized" : "", gpus, m->nccl,
+             times[measures][mock_machine_has_timings(e->machine)]);
 }
 
 enum stp_status stp_mock_open(const char *machine_path, unsigned n_ranks,
@@ -881,16 +787,43 @@ enum stp_status stp_mock_open(const char *machine_path, unsigned n_ranks,
                               struct stp_engines *engines_ret,
                               struct stp_error *err)
 {
+    const ncclTuner_v6_t *tuner = options->measures ? &stp_arm_tuner : NULL;
     struct engine *e = calloc(1, sizeof(*e));
-    enum stp_status status;
+    struct mock_machine *resized;
+    enum stp_status status = STP_OK;
 
     if (e == NULL)
         return stp_nomem(err);
-    status = mock_set_up(e, machine_path, n_ranks, seed, options, err);
+    if (mock_machine_load(machine_path, &e->machine) != ncclSuccess) {
+        status = mock_fail(err);
+    } else if (n_ranks != 0 &&
+               n_ranks !=
+                   (unsigned)mock_machine_get_info(e->machine)->n_ranks) {
+        if (mock_machine_resize(e->machine, (int)n_ranks, &resized) ==
+            ncclSuccess) {
+            mock_machine_free(e->machine);
+            e->machine = resized;
+        } else {
+            status = mock_fail(err);
+        }
+    }
+    STP_THEN(status, mock_open_library(e, NULL, tuner, &e->own, err));
+    if (options->plugin != NULL)
+        STP_THEN(status,
+                 mock_open_library(e, options->plugin, NULL, &e->plugin, err));
+    if (options->graphs_file != NULL)
+        STP_THEN(status,
+                 mock_write_graphs(machine_path, options->graphs_file, err));
     if (status != STP_OK) {
         mock_close(e);
         return status;
     }
+    mock_fill_info(e, options->measures);
+    e->memory = stp_mock_memory(e->machine);
+    if (e->memory == 0)
+        e->memory = UINT64_MAX;
+    e->time = (struct stp_virtual_time){.seed = seed,
+                                        .round = options->measures ? 0 : 0.5};
     *engines_ret = (struct stp_engines){.all = {{.ops = &mock_ops, .self = e}},
                                         .n_per_thread = 1};
     return STP_OK;

@@ -55,24 +55,6 @@ static const struct rates *compute_find_rates(int compute_capability)
     return r;
 }
 
-static double compute_peak(int compute_capability, int type)
-{
-    const struct rates *r = compute_find_rates(compute_capability);
-
-    switch (type) {
-    case STP_TYPE_F64:
-        return r->f64;
-    case STP_TYPE_F32:
-        return r->f32;
-    case STP_TYPE_F16:
-        return r->f16;
-    case STP_TYPE_BF16:
-        return r->bf16;
-    default:
-        return 0;
-    }
-}
-
 /* ---- recorded times ---- */
 
 enum { FEW_SETTINGS = 96 }; /* of a machine: these take no memory of the heap */
@@ -97,34 +79,30 @@ static bool compute_is_between(const struct mock_overlap_setting *a,
            ((double)a->k - k) * ((double)b->k - k) < 0;
 }
 
-/* Whether 's' is better than the far one. */
-static bool compute_is_better(const struct mock_overlap_setting *s,
-                              const struct neighbours *found, unsigned k)
-{
-    bool with = compute_is_between(&found->near, s, k);
-    bool without = compute_is_between(&found->near, &found->far, k);
-
-    if (with != without)
-        return with;
-    return found->far.k == 0 ||
-           compute_distance(s, k) < compute_distance(&found->far, k);
-}
-
 static void compute_compare_neighbour(const struct mock_overlap_setting *s,
                                       const struct stp_gemm *gemm,
                                       struct neighbours *found)
 {
+    const unsigned k = gemm->k;
     struct mock_overlap_setting last = *s;
+    bool with, without;
 
     if (s->m != gemm->m || s->n != gemm->n || s->k == 0 ||
         s->k == found->near.k || s->k == found->far.k)
         return;
-    if (found->near.k == 0 || compute_distance(s, gemm->k) <
-                                  compute_distance(&found->near, gemm->k)) {
+    if (found->near.k == 0 ||
+        compute_distance(s, k) < compute_distance(&found->near, k)) {
         last = found->near;
         found->near = *s;
     }
-    if (last.k != 0 && compute_is_better(&last, found, gemm->k))
+    /* One that is on the other side is better than the far one, or a nearer. */
+    with = compute_is_between(&found->near, &last, k);
+    without = compute_is_between(&found->near, &found->far, k);
+    if (last.k != 0 &&
+        (with != without
+             ? with
+             : found->far.k == 0 || compute_distance(&last, k) <
+                                        compute_distance(&found->far, k)))
         found->far = last;
 }
 
@@ -191,19 +169,24 @@ static double compute_model(const struct stp_gemm *gemm, unsigned k,
 
 /* ---- the interface ---- */
 
+static double compute_peak_of(const struct mock_machine *machine,
+                              const struct stp_gemm *gemm)
+{
+    const struct rates *r =
+        compute_find_rates(mock_machine_get_info(machine)->compute_capability);
+
+    return gemm->type == STP_TYPE_F64    ? r->f64
+           : gemm->type == STP_TYPE_F32  ? r->f32
+           : gemm->type == STP_TYPE_F16  ? r->f16
+           : gemm->type == STP_TYPE_BF16 ? r->bf16
+                                         : 0;
+}
+
 static enum stp_status compute_refuse(const struct mock_machine *machine,
                                       const char *type, struct stp_error *err)
 {
     return stp_fail(err, STP_ERR_RANGE, "%s multiplies no matrices of %s",
                     mock_machine_get_info(machine)->gpu, type);
-}
-
-static double compute_peak_of(const struct mock_machine *machine,
-                              const struct stp_gemm *gemm)
-{
-    const struct mock_machine_info *info = mock_machine_get_info(machine);
-
-    return compute_peak(info->compute_capability, gemm->type);
 }
 
 enum stp_status stp_mock_check_gemm(const struct mock_machine *machine,

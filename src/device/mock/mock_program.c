@@ -65,52 +65,15 @@ static double program_draw(struct stp_virtual_time *time)
     return stp_rng_unit(time->seed, time->n_draws++);
 }
 
-/* The compute that overlaps a collective: the last before it between these
- * times, else the first after it. */
-static size_t program_find_compute(const struct running *r, size_t at)
-{
-    const struct stp_work *notes = r->p->noted.notes;
-
-    for (size_t i = at; i > r->begin; i--)
-        if (program_computes(&notes[i - 1]))
-            return i - 1;
-    while (!program_computes(&notes[at]))
-        at++;
-    return at;
-}
-
-/* The collective that overlaps a compute: the next, else the last. */
-static size_t program_find_collective(const struct running *r, size_t at)
-{
-    const struct stp_work *notes = r->p->noted.notes;
-
-    for (size_t i = at; i < r->end; i++)
-        if (notes[i].kind == STP_WORK_COLLECTIVE)
-            return i;
-    while (notes[at].kind != STP_WORK_COLLECTIVE)
-        at--;
-    return at;
-}
-
-/* Whether compute comes before the collective, in the same stream. */
-static bool program_follows_compute(const struct running *r, size_t at)
-{
-    const struct stp_work *notes = r->p->noted.notes;
-
-    for (size_t i = at; i > r->begin && !r->overlaps; i--)
-        if (program_computes(&notes[i - 1]) &&
-            notes[i - 1].stream == notes[at].stream)
-            return true;
-    return false;
-}
-
 /* The time of a run alone, longer or shorter by 'quantile' of the spread. */
 static enum stp_status program_find_time(const struct running *r, size_t at,
                                          const struct mock_run *run,
                                          double quantile, double *us_ret)
 {
     const struct mock_machine *machine = program_world(r, at)->machine;
-    const bool follows = program_follows_compute(r, at);
+    const struct stp_work *notes = r->p->noted.notes;
+    bool follows = false; /* compute in the same stream */
+    size_t compute = at;
     struct mock_time time;
     struct mock_overlap overlap;
     double compute_us = 0;
@@ -118,8 +81,21 @@ static enum stp_status program_find_time(const struct running *r, size_t at,
 
     r->p->parts[at].machine = machine;
     r->p->parts[at].mode = r->mode;
-    if (r->overlaps || follows)
-        compute_us = r->p->parts[program_find_compute(r, at)].compute.us;
+    for (size_t i = at; i > r->begin && !r->overlaps; i--)
+        follows |= program_computes(&notes[i - 1]) &&
+                   notes[i - 1].stream == notes[at].stream;
+    /* The compute that overlaps it: the last before it between these times,
+     * else the first after it. */
+    if (r->overlaps || follows) {
+        while (compute > r->begin && !program_computes(&notes[compute - 1]))
+            compute--;
+        if (compute > r->begin)
+            compute--;
+        else
+            for (compute = at; !program_computes(&notes[compute]);)
+                compute++;
+        compute_us = r->p->parts[compute].compute.us;
+    }
     if (r->overlaps) {
         rc = mock_machine_overlap(machine, run, r->mode, compute_us,
                                   r->time->round, quantile, &overlap);
@@ -219,29 +195,23 @@ static enum stp_status program_run_group(const struct running *r, size_t at,
     return status;
 }
 
-static enum stp_status program_run_collective(const struct running *r,
-                                              size_t at)
-{
-    const struct mock_call call =
-        stp_mock_call(&r->p->noted.notes[at].collective);
-    struct mock_outcome outcome;
-
-    if (mock_comm_collective(program_world(r, at)->comm, &call, &outcome) !=
-        ncclSuccess)
-        return program_fail(r->err);
-    return program_price(r, at, 1, &call, &outcome);
-}
-
-/* The collective at *at, or the group that begins there: *at is then at its
- * end. */
-static enum stp_status program_run_collectives(const struct running *r,
-                                               size_t *at)
+/* Prices the collective at *at, or the group that begins there: *at is then at
+ * its end. */
+static enum stp_status program_price_collectives(const struct running *r,
+                                                 size_t *at)
 {
     const struct stp_work *notes = r->p->noted.notes;
     size_t first = *at;
+    struct mock_call call;
+    struct mock_outcome outcome;
 
-    if (notes[first].kind == STP_WORK_COLLECTIVE)
-        return program_run_collective(r, first);
+    if (notes[first].kind == STP_WORK_COLLECTIVE) {
+        call = stp_mock_call(&notes[first].collective);
+        return mock_comm_collective(program_world(r, first)->comm, &call,
+                                    &outcome) == ncclSuccess
+                   ? program_price(r, first, 1, &call, &outcome)
+                   : program_fail(r->err);
+    }
     if (notes[first].kind != STP_WORK_GROUP_BEGIN)
         return STP_OK;
     while (++*at < r->end && notes[*at].kind == STP_WORK_COLLECTIVE)
@@ -249,21 +219,41 @@ static enum stp_status program_run_collectives(const struct running *r,
     return *at > ++first ? program_run_group(r, first, *at - first) : STP_OK;
 }
 
-/* ---- between two times taken ---- */
-
-static bool program_takes_time(const struct stp_mock_program *p, size_t i)
+static enum stp_status program_price_compute(const struct running *r, size_t at)
 {
-    const struct stp_work *note = &p->noted.notes[i];
+    const struct stp_work *notes = r->p->noted.notes;
+    double alone_us = r->p->parts[at].compute.us;
+    const struct stp_mock_part *part;
+    struct mock_overlap overlap;
+    size_t collective = at;
 
-    return note->kind == STP_WORK_RECORD && !p->is_waited[note->event];
+    program_worsen(r, r->p->parts[at].compute.source);
+    r->p->tasks[at].us = alone_us;
+    if (!r->overlaps)
+        return STP_OK;
+    /* The collective that overlaps it is the next, else the last. */
+    while (collective < r->end && notes[collective].kind != STP_WORK_COLLECTIVE)
+        collective++;
+    if (collective == r->end)
+        for (collective = at; notes[collective].kind != STP_WORK_COLLECTIVE;)
+            collective--;
+    part = &r->p->parts[collective];
+    if (mock_machine_overlap(part->machine, &part->run, r->mode, alone_us,
+                             r->time->round, r->quantile,
+                             &overlap) != ncclSuccess)
+        return program_fail(r->err);
+    r->p->tasks[at].us = overlap.compute_us;
+    return STP_OK;
 }
+
+/* ---- between two times taken ---- */
 
 static void program_find_end(struct running *r)
 {
     const struct stp_program *noted = &r->p->noted;
     bool in[STP_N_STREAMS] = {false}; /* compute in this stream */
     bool out[STP_N_STREAMS] = {false};
-    bool gathers = false, scatters = false;
+    bool gathers = false, scatters = false, takes_time;
 
     r->end = r->begin;
     do {
@@ -275,89 +265,47 @@ static void program_find_end(struct running *r)
             gathers |= note->collective.coll == ncclFuncAllGather;
             scatters |= note->collective.coll == ncclFuncReduceScatter;
         }
-    } while (!program_takes_time(r->p, r->end++) && r->end < noted->n_notes);
+        /* A record that nothing waits for takes a time. */
+        takes_time =
+            note->kind == STP_WORK_RECORD && !r->p->is_waited[note->event];
+        r->end++;
+    } while (!takes_time && r->end < noted->n_notes);
     r->overlaps = (in[STP_STREAM_MAIN] && out[STP_STREAM_COMM]) ||
                   (in[STP_STREAM_COMM] && out[STP_STREAM_MAIN]);
     r->mode = gathers && scatters ? MOCK_MODE_FSDP : MOCK_MODE_OVERLAP;
 }
 
-static enum stp_status program_price_compute(const struct running *r, size_t at)
-{
-    double alone_us = r->p->parts[at].compute.us;
-    const struct stp_mock_part *part;
-    struct mock_overlap overlap;
-
-    program_worsen(r, r->p->parts[at].compute.source);
-    r->p->tasks[at].us = alone_us;
-    if (!r->overlaps)
-        return STP_OK;
-    part = &r->p->parts[program_find_collective(r, at)];
-    if (mock_machine_overlap(part->machine, &part->run, r->mode, alone_us,
-                             r->time->round, r->quantile,
-                             &overlap) != ncclSuccess)
-        return program_fail(r->err);
-    r->p->tasks[at].us = overlap.compute_us;
-    return STP_OK;
-}
-
-/* Collectives first: how compute spreads is recorded with them. */
-static enum stp_status program_price_all(struct running *r)
-{
-    enum stp_status status = STP_OK;
-
-    if (r->overlaps)
-        r->quantile = program_draw(r->time);
-    for (size_t i = r->begin; i < r->end && status == STP_OK; i++)
-        status = program_run_collectives(r, &i);
-    for (size_t i = r->begin; i < r->end && status == STP_OK; i++)
-        if (program_computes(&r->p->noted.notes[i]))
-            status = program_price_compute(r, i);
-    return status;
-}
-
 /* ---- all of it ---- */
 
-static bool program_reserve_events(struct stp_mock_program *p)
+/* Makes room for as many notes and events as there are. */
+static bool program_reserve(struct stp_mock_program *p)
 {
-    size_t n = 2 * (size_t)p->noted.n_events;
-    double *event_us;
-    bool *is_waited;
+    const size_t n = p->noted.capacity,
+                 n_events = 2 * (size_t)p->noted.n_events;
+    void *parts, *tasks, *times, *event_us, *is_waited;
 
-    if (p->noted.n_events <= p->n_events)
-        return true;
-    event_us = realloc(p->event_us, n * sizeof(*event_us));
-    if (event_us != NULL)
-        p->event_us = event_us;
-    is_waited = realloc(p->is_waited, n * sizeof(*is_waited));
-    if (is_waited != NULL)
-        p->is_waited = is_waited;
-    if (event_us == NULL || is_waited == NULL)
-        return false;
-    p->n_events = n;
-    return true;
-}
-
-static bool program_reserve_parts(struct stp_mock_program *p)
-{
-    size_t n = p->noted.capacity;
-    struct stp_mock_part *parts;
-    struct stp_task *tasks;
-    struct stp_task_time *times;
-
-    if (n <= p->capacity)
-        return true;
-    parts = realloc(p->parts, n * sizeof(*parts));
-    if (parts != NULL)
-        p->parts = parts;
-    tasks = realloc(p->tasks, n * sizeof(*tasks));
-    if (tasks != NULL)
-        p->tasks = tasks;
-    times = realloc(p->times, n * sizeof(*times));
-    if (times != NULL)
-        p->times = times;
-    if (parts == NULL || tasks == NULL || times == NULL)
-        return false;
-    p->capacity = n;
+    if (n > p->capacity) {
+        if ((parts = realloc(p->parts, n * sizeof(*p->parts))) != NULL)
+            p->parts = parts;
+        if ((tasks = realloc(p->tasks, n * sizeof(*p->tasks))) != NULL)
+            p->tasks = tasks;
+        if ((times = realloc(p->times, n * sizeof(*p->times))) != NULL)
+            p->times = times;
+        if (parts == NULL || tasks == NULL || times == NULL)
+            return false;
+        p->capacity = n;
+    }
+    if (p->noted.n_events > p->n_events) {
+        event_us = realloc(p->event_us, n_events * sizeof(*p->event_us));
+        if (event_us != NULL)
+            p->event_us = event_us;
+        is_waited = realloc(p->is_waited, n_events * sizeof(*p->is_waited));
+        if (is_waited != NULL)
+            p->is_waited = is_waited;
+        if (event_us == NULL || is_waited == NULL)
+            return false;
+        p->n_events = n_events;
+    }
     return true;
 }
 
@@ -386,7 +334,7 @@ static enum stp_status program_prepare(const struct running *r)
     };
     struct stp_mock_program *p = r->p;
 
-    if (!program_reserve_events(p) || !program_reserve_parts(p))
+    if (!program_reserve(p))
         return stp_nomem(r->err);
     for (size_t i = 0; i < p->noted.n_events; i++)
         p->is_waited[i] = false;
@@ -419,7 +367,14 @@ enum stp_status stp_mock_run(struct stp_mock_program *p,
     status = program_prepare(&r);
     for (; r.begin < p->noted.n_notes && status == STP_OK; r.begin = r.end) {
         program_find_end(&r);
-        status = program_price_all(&r);
+        if (r.overlaps)
+            r.quantile = program_draw(r.time);
+        /* Collectives first: how compute spreads is recorded with them. */
+        for (size_t i = r.begin; i < r.end && status == STP_OK; i++)
+            status = program_price_collectives(&r, &i);
+        for (size_t i = r.begin; i < r.end && status == STP_OK; i++)
+            if (program_computes(&p->noted.notes[i]))
+                status = program_price_compute(&r, i);
     }
     if (status == STP_OK)
         time->now_us =

@@ -64,63 +64,39 @@ static bool streams_step(struct streams *s, struct stream *stream)
     return true;
 }
 
-static void streams_begin(struct streams *s)
-{
-    bool moved;
-
-    do {
-        moved = false;
-        for (unsigned i = 0; i < STP_N_STREAMS; i++)
-            while (streams_step(s, &s->stream[i]))
-                moved = true;
-    } while (moved);
-}
-
-static double streams_slowdown(const struct streams *s,
-                               stp_task_slowdown slowdown, void *user)
-{
-    const struct stream *a = &s->stream[STP_STREAM_MAIN];
-    const struct stream *b = &s->stream[STP_STREAM_COMM];
-
-    if (!a->runs || !b->runs)
-        return 1;
-    if (s->tasks[a->at].kind == s->tasks[b->at].kind)
-        return 2;
-    if (s->tasks[a->at].kind == STP_TASK_COMPUTE)
-        return slowdown(user, a->at, b->at);
-    return slowdown(user, b->at, a->at);
-}
-
-static void streams_end(struct streams *s, struct stream *stream)
-{
-    stream->runs = false;
-    if (s->times != NULL)
-        s->times[stream->at].end_us = s->now_us;
-    if (stream->at == s->next_collective)
-        s->next_collective = streams_next_collective(s, stream->at + 1);
-    stream->at = streams_next(s, stream->id, stream->at + 1);
-}
-
 /* Lets time pass until the next task ends; false if none runs. */
 static bool streams_advance(struct streams *s, stp_task_slowdown slowdown,
                             void *user)
 {
-    double alone_us = INFINITY;
+    const struct stream *a = &s->stream[STP_STREAM_MAIN];
+    const struct stream *b = &s->stream[STP_STREAM_COMM];
+    double alone_us = INFINITY, factor = 1;
 
     for (unsigned i = 0; i < STP_N_STREAMS; i++)
         if (s->stream[i].runs)
             alone_us = fmin(alone_us, s->stream[i].left_us);
     if (isinf(alone_us))
         return false;
-    s->now_us += alone_us * streams_slowdown(s, slowdown, user);
+    if (a->runs && b->runs)
+        factor = s->tasks[a->at].kind == s->tasks[b->at].kind ? 2
+                 : s->tasks[a->at].kind == STP_TASK_COMPUTE
+                     ? slowdown(user, a->at, b->at)
+                     : slowdown(user, b->at, a->at);
+    s->now_us += alone_us * factor;
     for (unsigned i = 0; i < STP_N_STREAMS; i++) {
         struct stream *stream = &s->stream[i];
 
         if (!stream->runs)
             continue;
         stream->left_us -= alone_us;
-        if (stream->left_us <= 0)
-            streams_end(s, stream);
+        if (stream->left_us > 0)
+            continue;
+        stream->runs = false;
+        if (s->times != NULL)
+            s->times[stream->at].end_us = s->now_us;
+        if (stream->at == s->next_collective)
+            s->next_collective = streams_next_collective(s, stream->at + 1);
+        stream->at = streams_next(s, stream->id, stream->at + 1);
     }
     return true;
 }
@@ -143,8 +119,15 @@ double stp_run_streams(const struct stp_task *tasks, size_t n, double start_us,
     s.next_collective = streams_next_collective(&s, 0);
     for (unsigned i = 0; i < STP_N_STREAMS; i++)
         s.stream[i] = (struct stream){.id = i, .at = streams_next(&s, i, 0)};
-    do
-        streams_begin(&s);
-    while (streams_advance(&s, slowdown, user));
+    do { /* begin all that may begin now */
+        bool moved = true;
+
+        while (moved) {
+            moved = false;
+            for (unsigned i = 0; i < STP_N_STREAMS; i++)
+                while (streams_step(&s, &s.stream[i]))
+                    moved = true;
+        }
+    } while (streams_advance(&s, slowdown, user));
     return s.now_us;
 }

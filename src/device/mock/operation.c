@@ -30,15 +30,6 @@ static const struct {
     [STP_OP_PREMULSUM] = {PRE_MUL_SUM, PRE_MUL_SUM},
 };
 
-static enum mock_reduction operation_reduction(int type, int op)
-{
-    if (stp_type_is_integer(type) || type == STP_TYPE_F64)
-        return MOCK_REDUCTION_OTHER;
-    return op == STP_OP_SUM   ? MOCK_REDUCTION_SUM
-           : op == STP_OP_AVG ? MOCK_REDUCTION_AVERAGE
-                              : MOCK_REDUCTION_OTHER;
-}
-
 /* NCCL moves broadcasts and allgathers as bytes, which no rank reduces.
  */
 void stp_set_operation(struct mock_call *call, int type, int op)
@@ -53,5 +44,9 @@ void stp_set_operation(struct mock_call *call, int type, int op)
     call->no_nvls = !(nvls[type] >> device_op & 1);
     call->no_pat = device_op == PRE_MUL_SUM || device_op == SUM_POST_DIV;
     call->fp8 = stp_type_is_fp8(type);
-    call->reduction = operation_reduction(type, op);
+    call->reduction = stp_type_is_integer(type) || type == STP_TYPE_F64
+                          ? MOCK_REDUCTION_OTHER
+                      : op == STP_OP_SUM ? MOCK_REDUCTION_SUM
+                      : op == STP_OP_AVG ? MOCK_REDUCTION_AVERAGE
+                                         : MOCK_REDUCTION_OTHER;
 }
