@@ -12,13 +12,13 @@ void stp_cpu_scratch_free(struct stp_cpu_scratch *scratch)
     memset(scratch, 0, sizeof(*scratch));
 }
 
+#ifdef STP_HAVE_OPENBLAS
+#include <cblas.h>
+
 static bool product_is_half(int type)
 {
     return type == STP_TYPE_F16 || type == STP_TYPE_BF16;
 }
-
-#ifdef STP_HAVE_OPENBLAS
-#include <cblas.h>
 
 enum stp_status stp_cpu_product_check(const struct stp_product *p,
                                       struct stp_error *err)

@@ -122,25 +122,6 @@ static enum stp_status cpu_run_task(struct stp_cpu *e, unsigned stream,
     }
 }
 
-static enum stp_status cpu_run_work(struct stp_cpu *e,
-                                    const struct stp_work *work,
-                                    struct stp_error *err)
-{
-    const double begin_us = e->trace.on ? stp_cpu_now_us() : 0;
-    enum stp_status status =
-        cpu_run_task(e, work->stream, &e->tasks[work->task], err);
-
-    if (e->trace.on) {
-        struct stp_span *span =
-            &e->trace.spans.all[e->trace.begun + work->task];
-
-        span->stream = work->stream;
-        span->begin_us = begin_us;
-        span->end_us = stp_cpu_now_us();
-    }
-    return status;
-}
-
 /* ---- a run ---- */
 
 static void run_fail(struct run *run, enum stp_status status,
@@ -153,34 +134,6 @@ static void run_fail(struct run *run, enum stp_status status,
     }
     pthread_cond_broadcast(&run->changed);
     pthread_cond_signal(&run->ended);
-    pthread_mutex_unlock(&run->lock);
-}
-
-static bool run_has_failed(struct run *run)
-{
-    bool failed;
-
-    pthread_mutex_lock(&run->lock);
-    failed = run->status != STP_OK;
-    pthread_mutex_unlock(&run->lock);
-    return failed;
-}
-
-static void run_record(struct run *run, unsigned event)
-{
-    const double us = stp_cpu_now_us();
-
-    pthread_mutex_lock(&run->lock);
-    run->cpu->us[event] = us;
-    pthread_cond_broadcast(&run->changed);
-    pthread_mutex_unlock(&run->lock);
-}
-
-static void run_wait_for_event(struct run *run, unsigned event)
-{
-    pthread_mutex_lock(&run->lock);
-    while (run->cpu->us[event] == 0 && run->status == STP_OK)
-        pthread_cond_wait(&run->changed, &run->lock);
     pthread_mutex_unlock(&run->lock);
 }
 
@@ -207,33 +160,47 @@ static void lane_meet(const struct lane *lane)
     pthread_mutex_unlock(&run->lock);
 }
 
-static void run_work(struct run *run, const struct stp_work *work)
-{
-    struct stp_error err;
-    enum stp_status status;
-
-    if (work->kind == STP_WORK_RECORD) {
-        run_record(run, work->event);
-    } else if (work->kind == STP_WORK_WAIT) {
-        run_wait_for_event(run, work->event);
-    } else {
-        status = cpu_run_work(run->cpu, work, &err);
-        if (status != STP_OK)
-            run_fail(run, status, &err);
-    }
-}
-
 static void *lane_run(void *user)
 {
     const struct lane *lane = user;
     struct run *run = lane->run;
-    const struct stp_program *program = &run->cpu->program;
+    struct stp_cpu *e = run->cpu;
+    struct stp_error err;
 
     lane_meet(lane);
-    for (size_t i = 0; i < program->n_notes && !run_has_failed(run); i++)
-        if (program->notes[i].stream == lane->stream)
-            run_work(run, &program->notes[i]);
     pthread_mutex_lock(&run->lock);
+    for (size_t i = 0; i < e->program.n_notes && run->status == STP_OK; i++) {
+        const struct stp_work *work = &e->program.notes[i];
+        enum stp_status status;
+        double us;
+
+        if (work->stream != lane->stream)
+            continue;
+        if (work->kind == STP_WORK_WAIT) {
+            while (e->us[work->event] == 0 && run->status == STP_OK)
+                pthread_cond_wait(&run->changed, &run->lock);
+            continue;
+        }
+        us = stp_cpu_now_us();
+        if (work->kind == STP_WORK_RECORD) {
+            e->us[work->event] = us;
+            pthread_cond_broadcast(&run->changed);
+            continue;
+        }
+        pthread_mutex_unlock(&run->lock);
+        status = cpu_run_task(e, lane->stream, &e->tasks[work->task], &err);
+        if (e->trace.on) {
+            struct stp_span *span =
+                &e->trace.spans.all[e->trace.begun + work->task];
+
+            span->stream = lane->stream;
+            span->begin_us = us;
+            span->end_us = stp_cpu_now_us();
+        }
+        if (status != STP_OK)
+            run_fail(run, status, &err);
+        pthread_mutex_lock(&run->lock);
+    }
     run->n_running--;
     pthread_cond_signal(&run->ended);
     pthread_mutex_unlock(&run->lock);
@@ -242,47 +209,36 @@ static void *lane_run(void *user)
 
 /* ---- watching it ---- */
 
-static void run_sleep(struct run *run)
-{
-    struct timespec t = run_now();
-
-    t.tv_nsec += WATCH_MS * 1000000L;
-    if (t.tv_nsec >= 1000000000L) {
-        t.tv_nsec -= 1000000000L;
-        t.tv_sec++;
-    }
-    pthread_cond_timedwait(&run->ended, &run->lock, &t);
-}
-
-/* Makes the run fail if it must end before its time. */
-static void run_look_around(struct run *run, double began_us)
+static void run_watch(struct run *run)
 {
     const struct stp_world *world = run->cpu->world;
     const unsigned limit_s = run->cpu->time_limit_s;
-    struct stp_error err;
-
-    if (!world->ops->alive(world->self, &err))
-        run_fail(run, STP_ERR_DEVICE, &err);
-    else if (limit_s != 0 && stp_cpu_now_us() - began_us > limit_s * 1e6)
-        run_fail(run,
-                 stp_fail(&err, STP_ERR_DEVICE,
-                          "not done after %u s, the limit for one run",
-                          limit_s),
-                 &err);
-}
-
-static void run_watch(struct run *run)
-{
     const double began_us = stp_cpu_now_us();
+    struct stp_error err;
     bool failed;
 
     pthread_mutex_lock(&run->lock);
     while (run->n_running > 0 && run->status == STP_OK) {
-        run_sleep(run);
+        struct timespec until = run_now();
+
+        until.tv_nsec += WATCH_MS * 1000000L;
+        if (until.tv_nsec >= 1000000000L) {
+            until.tv_nsec -= 1000000000L;
+            until.tv_sec++;
+        }
+        pthread_cond_timedwait(&run->ended, &run->lock, &until);
         if (run->n_running == 0 || run->status != STP_OK)
             break;
         pthread_mutex_unlock(&run->lock);
-        run_look_around(run, began_us);
+        /* The run fails if it must end before its time. */
+        if (!world->ops->alive(world->self, &err))
+            run_fail(run, STP_ERR_DEVICE, &err);
+        else if (limit_s != 0 && stp_cpu_now_us() - began_us > limit_s * 1e6)
+            run_fail(run,
+                     stp_fail(&err, STP_ERR_DEVICE,
+                              "not done after %u s, the limit for one run",
+                              limit_s),
+                     &err);
         pthread_mutex_lock(&run->lock);
     }
     failed = run->status != STP_OK;
@@ -292,14 +248,6 @@ static void run_watch(struct run *run)
 }
 
 /* ---- starting it ---- */
-
-static bool lane_has_work(const struct stp_program *program, unsigned stream)
-{
-    for (size_t i = 0; i < program->n_notes; i++)
-        if (program->notes[i].stream == stream)
-            return true;
-    return false;
-}
 
 static bool lane_start(struct lane *lane)
 {
@@ -319,33 +267,32 @@ static bool lane_start(struct lane *lane)
     return false;
 }
 
-static void run_init(struct run *run)
-{
-    pthread_condattr_t clock;
-
-    pthread_mutex_init(&run->lock, NULL);
-    pthread_condattr_init(&clock);
-    pthread_condattr_setclock(&clock, CLOCK_MONOTONIC);
-    pthread_cond_init(&run->changed, NULL);
-    pthread_cond_init(&run->ended, &clock);
-    pthread_condattr_destroy(&clock);
-}
-
 enum stp_status stp_cpu_run(struct stp_cpu *cpu, struct stp_error *err)
 {
     const struct stp_program *program = &cpu->program;
     struct run run = {.cpu = cpu};
     struct lane lanes[STP_N_STREAMS];
+    pthread_condattr_t clock;
     unsigned n = 0;
 
     for (unsigned e = 0; e < program->n_events; e++)
         cpu->us[e] = 0;
-    run_init(&run);
-    for (unsigned s = 0; s < STP_N_STREAMS; s++)
-        if (lane_has_work(program, s)) {
+    pthread_mutex_init(&run.lock, NULL);
+    pthread_condattr_init(&clock);
+    pthread_condattr_setclock(&clock, CLOCK_MONOTONIC);
+    pthread_cond_init(&run.changed, NULL);
+    pthread_cond_init(&run.ended, &clock);
+    pthread_condattr_destroy(&clock);
+    for (unsigned s = 0; s < STP_N_STREAMS; s++) {
+        bool has_work = false;
+
+        for (size_t i = 0; i < program->n_notes; i++)
+            has_work |= program->notes[i].stream == s;
+        if (has_work) {
             lanes[n] = (struct lane){.run = &run, .stream = s, .first = n == 0};
             n++;
         }
+    }
     run.n_running = n;
     for (unsigned i = 0; i < n; i++)
         lanes[i].started = lane_start(&lanes[i]);

@@ -209,18 +209,6 @@ static void cpu_range(void *self, const char *name)
 
 /* ---- noting ---- */
 
-static enum stp_status cpu_grow(struct stp_cpu *e, struct stp_error *err)
-{
-    const size_t n = 2 * e->capacity + 64;
-    struct stp_cpu_task *more = realloc(e->tasks, n * sizeof(*more));
-
-    if (more == NULL)
-        return stp_nomem(err);
-    e->tasks = more;
-    e->capacity = n;
-    return STP_OK;
-}
-
 static enum stp_status cpu_note(struct stp_cpu *e, const struct stp_work *work,
                                 struct stp_error *err)
 {
@@ -234,14 +222,21 @@ static enum stp_status cpu_add_task(struct stp_cpu *e, unsigned stream,
                                     struct stp_error *err)
 {
     struct stp_work noted = {.kind = STP_WORK_TASK, .stream = stream};
-    enum stp_status status = STP_OK;
+    enum stp_status status;
 
     if (e->program.ran)
         e->n_tasks = 0;
-    if (e->n_tasks == e->capacity)
-        status = cpu_grow(e, err);
+    if (e->n_tasks == e->capacity) {
+        const size_t n = 2 * e->capacity + 64;
+        struct stp_cpu_task *more = realloc(e->tasks, n * sizeof(*more));
+
+        if (more == NULL)
+            return stp_nomem(err);
+        e->tasks = more;
+        e->capacity = n;
+    }
     noted.task = e->n_tasks;
-    STP_THEN(status, cpu_note(e, &noted, err));
+    status = cpu_note(e, &noted, err);
     if (status != STP_OK)
         return status;
     e->tasks[e->n_tasks] = *task;
@@ -335,53 +330,40 @@ static enum stp_status cpu_wait(void *self, unsigned stream, unsigned event,
 
 /* ---- measuring ---- */
 
-static enum stp_status cpu_check_collective(const struct stp_collective *c,
-                                            struct stp_error *err)
-{
-    if (stp_coll_reduces(c->coll) && stp_type_is_fp8(c->type))
-        return stp_fail(err, STP_ERR_RANGE, "CPUs do not reduce %s",
-                        stp_type_name(c->type));
-    if (stp_coll_reduces(c->coll) && (c->op < 0 || c->op >= STP_N_OPS))
-        return stp_fail(err, STP_ERR_RANGE,
-                        "CPUs do not reduce by operation %d", c->op);
-    return STP_OK;
-}
-
-static enum stp_status cpu_check_gemm(const struct stp_gemm *gemm,
-                                      struct stp_error *err)
-{
-    const struct stp_product product = {.gemm = *gemm, .type_c = gemm->type};
-
-    if (gemm->type != STP_TYPE_F32 && gemm->type != STP_TYPE_F64)
-        return stp_fail(err, STP_ERR_RANGE,
-                        "no %s GEMMs on CPUs, only f32 and f64",
-                        stp_type_name(gemm->type));
-    return stp_cpu_product_check(&product, err);
-}
-
-/* The vectors of both streams fit next to the buffers. */
-static enum stp_status cpu_check_vectors(const struct stp_cpu *e,
-                                         uint64_t n_bytes,
-                                         struct stp_error *err)
-{
-    const uint64_t n = 2 * STP_N_STREAMS;
-    const uint64_t nbytes = n_bytes < UINT64_MAX / (n + 1)
-                                ? 2 * e->max_bytes + n * n_bytes
-                                : UINT64_MAX;
-
-    return stp_cpu_hosts_fit(e->hosts, e->world->size, nbytes, err) == STP_OK
-               ? STP_OK
-               : STP_ERR_RANGE;
-}
-
 static enum stp_status cpu_check(void *self, const struct stp_work *work,
                                  struct stp_error *err)
 {
-    if (work->kind == STP_WORK_COLLECTIVE)
-        return cpu_check_collective(&work->collective, err);
-    return work->kind == STP_WORK_GEMM
-               ? cpu_check_gemm(&work->gemm, err)
-               : cpu_check_vectors(self, work->n_bytes, err);
+    const struct stp_cpu *e = self;
+    const struct stp_collective *c = &work->collective;
+    const struct stp_product product = {.gemm = work->gemm,
+                                        .type_c = work->gemm.type};
+    const int type = work->gemm.type;
+    const uint64_t n = 2 * STP_N_STREAMS;
+    uint64_t nbytes = UINT64_MAX;
+
+    switch (work->kind) {
+    case STP_WORK_COLLECTIVE:
+        if (stp_coll_reduces(c->coll) && stp_type_is_fp8(c->type))
+            return stp_fail(err, STP_ERR_RANGE, "CPUs do not reduce %s",
+                            stp_type_name(c->type));
+        if (stp_coll_reduces(c->coll) && (c->op < 0 || c->op >= STP_N_OPS))
+            return stp_fail(err, STP_ERR_RANGE,
+                            "CPUs do not reduce by operation %d", c->op);
+        return STP_OK;
+    case STP_WORK_GEMM:
+        return type == STP_TYPE_F32 || type == STP_TYPE_F64
+                   ? stp_cpu_product_check(&product, err)
+                   : stp_fail(err, STP_ERR_RANGE,
+                              "no %s GEMMs on CPUs, only f32 and f64",
+                              stp_type_name(type));
+    default: /* the vectors of both streams fit next to the buffers */
+        if (work->n_bytes < UINT64_MAX / (n + 1))
+            nbytes = 2 * e->max_bytes + n * work->n_bytes;
+        return stp_cpu_hosts_fit(e->hosts, e->world->size, nbytes, err) ==
+                       STP_OK
+                   ? STP_OK
+                   : STP_ERR_RANGE;
+    }
 }
 
 /* Every page is written to, so that no collective is the first to; small
@@ -425,29 +407,6 @@ static enum stp_status cpu_room(void *self, enum stp_room which,
     return STP_OK;
 }
 
-static void cpu_put_bits(void *data, unsigned size, uint64_t i, uint64_t bits)
-{
-    if (size == 1)
-        ((uint8_t *)data)[i] = (uint8_t)bits;
-    else if (size == 2)
-        ((uint16_t *)data)[i] = (uint16_t)bits;
-    else if (size == 4)
-        ((uint32_t *)data)[i] = (uint32_t)bits;
-    else
-        ((uint64_t *)data)[i] = bits;
-}
-
-static uint64_t cpu_get_bits(const void *data, unsigned size, uint64_t i)
-{
-    if (size == 1)
-        return ((const uint8_t *)data)[i];
-    if (size == 2)
-        return ((const uint16_t *)data)[i];
-    if (size == 4)
-        return ((const uint32_t *)data)[i];
-    return ((const uint64_t *)data)[i];
-}
-
 static enum stp_status cpu_fill(void *self, const struct stp_pattern *pattern,
                                 bool poison, void *data, uint64_t n,
                                 struct stp_error *err)
@@ -456,10 +415,20 @@ static enum stp_status cpu_fill(void *self, const struct stp_pattern *pattern,
 
     (void)self;
     (void)err;
-    for (uint64_t i = 0; i < n; i++)
-        cpu_put_bits(data, size, i,
-                     poison ? stp_pattern_poison(pattern, pattern->rank, i)
-                            : stp_pattern_input(pattern, pattern->rank, i));
+    for (uint64_t i = 0; i < n; i++) {
+        const uint64_t bits =
+            poison ? stp_pattern_poison(pattern, pattern->rank, i)
+                   : stp_pattern_input(pattern, pattern->rank, i);
+
+        if (size == 1)
+            ((uint8_t *)data)[i] = (uint8_t)bits;
+        else if (size == 2)
+            ((uint16_t *)data)[i] = (uint16_t)bits;
+        else if (size == 4)
+            ((uint32_t *)data)[i] = (uint32_t)bits;
+        else
+            ((uint64_t *)data)[i] = bits;
+    }
     return STP_OK;
 }
 
@@ -472,9 +441,14 @@ cpu_count_wrong(void *self, const struct stp_pattern *pattern, const void *data,
     (void)self;
     (void)err;
     *n_wrong_ret = 0;
-    for (uint64_t i = 0; i < n; i++)
-        *n_wrong_ret += !stp_pattern_right(pattern, pattern->rank, i,
-                                           cpu_get_bits(data, size, i));
+    for (uint64_t i = 0; i < n; i++) {
+        const uint64_t bits = size == 1   ? ((const uint8_t *)data)[i]
+                              : size == 2 ? ((const uint16_t *)data)[i]
+                              : size == 4 ? ((const uint32_t *)data)[i]
+                                          : ((const uint64_t *)data)[i];
+
+        *n_wrong_ret += !stp_pattern_right(pattern, pattern->rank, i, bits);
+    }
     return STP_OK;
 }
 
@@ -550,12 +524,14 @@ static const struct stp_engine_ops cpu_ops = {
 
 /* ---- opening ---- */
 
-static enum stp_status
-cpu_check_options(const struct stp_transport_ops *transport,
-                  const struct stp_device_options *options,
-                  struct stp_error *err)
+/* Meets the hosts of all ranks. */
+static enum stp_status cpu_set_up(struct stp_cpu *e,
+                                  const struct stp_device_options *options,
+                                  struct stp_error *err)
 {
-    const char *name = transport != NULL ? transport->name : "CPUs";
+    const struct stp_world *world = e->world;
+    const char *name = e->transport != NULL ? e->transport->name : "CPUs";
+    enum stp_status status;
 
     if (options->n_threads > 1 || options->n_gpus > 1)
         return stp_fail(
@@ -571,18 +547,7 @@ cpu_check_options(const struct stp_transport_ops *transport,
     if (options->graphs_file != NULL)
         return stp_fail(err, STP_ERR_RANGE,
                         "search graphs are NCCL's: %s has none", name);
-    return STP_OK;
-}
-
-/* Meets the hosts of all ranks. */
-static enum stp_status cpu_set_up(struct stp_cpu *e,
-                                  const struct stp_device_options *options,
-                                  struct stp_error *err)
-{
-    const struct stp_world *world = e->world;
-    enum stp_status status = cpu_check_options(e->transport, options, err);
-
-    STP_THEN(status, stp_cpu_hosts_meet(world, &e->hosts, err));
+    status = stp_cpu_hosts_meet(world, &e->hosts, err);
     if (status != STP_OK)
         return status;
     e->budget = e->hosts[world->rank].available_nbytes /
@@ -591,23 +556,6 @@ static enum stp_status cpu_set_up(struct stp_cpu *e,
     return options->measures
                ? stp_cpu_hosts_fit(e->hosts, world->size, 2 * e->max_bytes, err)
                : STP_OK;
-}
-
-/* Each rank's status of a step comes to be known to all. */
-static enum stp_status cpu_open_parts(struct stp_cpu *e,
-                                      const struct stp_device_options *options,
-                                      struct stp_error *err)
-{
-    const struct stp_world *world = e->world;
-    enum stp_status status =
-        stp_world_agree(world, cpu_set_up(e, options, err), err);
-
-    if (status != STP_OK || (world->size == 1 && !options->measures))
-        return status;
-    status =
-        e->transport->open(world, stp_cpu_hosts_count(e->hosts, world->size),
-                           e->time_limit_s, &e->link, err);
-    return stp_world_agree(world, status, err);
 }
 
 enum stp_status stp_cpu_open(const struct stp_transport_ops *transport,
@@ -624,7 +572,15 @@ enum stp_status stp_cpu_open(const struct stp_transport_ops *transport,
     e->world = options->world;
     e->time_limit_s = options->time_limit_s;
     e->max_bytes = options->max_bytes;
-    status = cpu_open_parts(e, options, err);
+    /* Each rank's status of a step comes to be known to all. */
+    status = stp_world_agree(e->world, cpu_set_up(e, options, err), err);
+    if (status == STP_OK && (e->world->size > 1 || options->measures))
+        status = stp_world_agree(
+            e->world,
+            e->transport->open(e->world,
+                               stp_cpu_hosts_count(e->hosts, e->world->size),
+                               e->time_limit_s, &e->link, err),
+            err);
     if (status != STP_OK) {
         cpu_close(e);
         return status;
