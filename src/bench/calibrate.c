@@ -67,37 +67,22 @@ static void calibrate_note_layer(struct timing *t)
         STP_DEVICE_DO(t, collective, t->stream, &layer->colls[c], t->err);
 }
 
-/* What keeps GPUs busy while 'n' layers are launched, and a layer that they
- * begin together. */
-static void calibrate_note_ahead(struct timing *t, unsigned n)
-{
-    for (unsigned i = 0; i < ceil(n * t->n_ahead) + AHEAD_MORE; i++)
-        STP_DEVICE_DO(t, elementwise, t->stream, AHEAD_BYTES, t->err);
-    calibrate_note_layer(t);
-}
-
 /* The time of one of 'n' in a row. */
 static double calibrate_run(struct timing *t, unsigned n)
 {
-    if (t->n_ahead > 0)
-        calibrate_note_ahead(t, n);
+    if (t->n_ahead > 0) {
+        /* GPUs are busy while the layers are launched, and begin with one that
+         * does not count. */
+        for (unsigned i = 0; i < ceil(n * t->n_ahead) + AHEAD_MORE; i++)
+            STP_DEVICE_DO(t, elementwise, t->stream, AHEAD_BYTES, t->err);
+        calibrate_note_layer(t);
+    }
     STP_DEVICE_DO(t, record, t->stream, 0, t->err);
     for (unsigned i = 0; i < n; i++)
         calibrate_note_layer(t);
     STP_DEVICE_DO(t, record, t->stream, 1, t->err);
     STP_DEVICE_DO(t, synchronise, t->err);
     return t->status == STP_OK ? stp_device_elapsed_us(t->device, 0, 1) / n : 0;
-}
-
-/* 'us': of each of some in a row, without.  A host may pause: probed twice. */
-static void calibrate_choose_ahead(struct timing *t, double us)
-{
-    double least = us < launch_us ? 0 : us;
-
-    t->n_ahead = 1;
-    for (int i = 0; i < N_PROBES && least >= launched_share * us; i++)
-        least = calibrate_run(t, N_PROBED);
-    t->n_ahead = least < launched_share * us ? us / ahead_us : 0;
 }
 
 static enum stp_status calibrate_time_layer(const struct stp_layer *layer,
@@ -120,8 +105,14 @@ static enum stp_status calibrate_time_layer(const struct stp_layer *layer,
         n = us < max_us ? (unsigned)(max_us / us) : 1;
     if (n > 1)
         us = calibrate_run(&t, n);
-    if (info.is_live && info.gpu[0] != '\0' && us < short_us)
-        calibrate_choose_ahead(&t, us);
+    if (info.is_live && info.gpu[0] != '\0' && us < short_us) {
+        double least = us < launch_us ? 0 : us;
+
+        t.n_ahead = 1;
+        for (int i = 0; i < N_PROBES && least >= launched_share * us; i++)
+            least = calibrate_run(&t, N_PROBED); /* a host may pause: twice */
+        t.n_ahead = least < launched_share * us ? us / ahead_us : 0;
+    }
     us = calibrate_run(&t, n);
     if (t.status == STP_OK)
         *us_ret = us;
@@ -169,64 +160,6 @@ static enum stp_status calibrate_try_product(struct fit *f, unsigned side,
     return status;
 }
 
-/* The largest side of which the first k takes not much of the target; of all
- * the smallest if none does. */
-static enum stp_status calibrate_choose_side(struct fit *f, unsigned *side_ret,
-                                             double *us_ret)
-{
-    enum stp_status status = STP_OK;
-
-    for (size_t i = 0; i < N_SIDES && status == STP_OK; i++) {
-        double us;
-
-        status = calibrate_try_product(f, sides[i], FIRST_K, &us);
-        if (status != STP_OK || (i > 0 && us > first_share * f->target_us))
-            break;
-        *side_ret = sides[i];
-        *us_ret = us;
-    }
-    return status;
-}
-
-static unsigned calibrate_whole_k(double k, unsigned side)
-{
-    double grains = floor(k / GRAIN + 0.5);
-
-    return (unsigned)fmin(fmax(grains, 1) * GRAIN, (double)MAX_DEPTH * side);
-}
-
-/* Of k and of its time: the line through the last two guesses. */
-static double calibrate_next_k(double k, double us, double last_k,
-                               double last_us, double target_us)
-{
-    double slope = (us - last_us) / (k - last_k);
-
-    if (k == last_k || !(slope > 0))
-        slope = us / k;
-    return k + (target_us - us) / slope;
-}
-
-static enum stp_status calibrate_choose_k(struct fit *f, unsigned side,
-                                          double us)
-{
-    unsigned k = FIRST_K, last_k = 0;
-    double last_us = 0;
-    enum stp_status status = STP_OK;
-
-    for (int i = 0; i < MAX_GUESSES && status == STP_OK; i++) {
-        unsigned next = calibrate_whole_k(
-            calibrate_next_k(k, us, last_k, last_us, f->target_us), side);
-
-        if (next == k || fabs(us - f->target_us) <= close_enough * f->target_us)
-            break;
-        last_k = k;
-        last_us = us;
-        k = next;
-        status = calibrate_try_product(f, side, k, &us);
-    }
-    return status;
-}
-
 /* Whether a product of those that the device knows with the collective, in the
  * workload's mode or in others, comes near enough. */
 static enum stp_status
@@ -261,9 +194,9 @@ enum stp_status stp_calibrate(const struct stp_device *device,
 {
     struct fit f = {
         .device = device, .target_us = target_us, .best = work, .err = err};
-    unsigned side = sides[0];
+    unsigned side = sides[0], k = FIRST_K, last_k = 0;
     bool is_chosen = false;
-    double us = 0;
+    double us = 0, last_us = 0;
     enum stp_status status;
 
     work->compute_us = INFINITY;
@@ -272,6 +205,67 @@ enum stp_status stp_calibrate(const struct stp_device *device,
         status = calibrate_choose_known(&f, collective, false, &is_chosen);
     if (status != STP_OK || is_chosen)
         return status;
-    status = calibrate_choose_side(&f, &side, &us);
-    return status == STP_OK ? calibrate_choose_k(&f, side, us) : status;
+    /* The largest side of which the first k takes not much of the target; of
+     * all the smallest if none does. */
+    for (size_t i = 0; i < N_SIDES; i++) {
+        double first_us;
+
+        status = calibrate_try_product(&f, sides[i], FIRST_K, &first_us);
+        if (status != STP_OK || (i > 0 && first_us > first_share * target_us))
+            break;
+        side = sides[i];
+        us = first_us;
+    }
+    /* k by the line of time through the last two guesses, in whole grains. */
+    for (int i = 0; i < MAX_GUESSES && status == STP_OK; i++) {
+        double slope = (us - last_us) / ((double)k - last_k);
+        double next_k;
+        unsigned next;
+
+        if (k == last_k || !(slope > 0))
+            slope = us / k;
+        next_k = floor((k + (target_us - us) / slope) / GRAIN + 0.5);
+        next =
+            (unsigned)fmin(fmax(next_k, 1) * GRAIN, (double)MAX_DEPTH * side);
+        if (next == k || fabs(us - target_us) <= close_enough * target_us)
+            break;
+        last_k = k;
+        last_us = us;
+        k = next;
+        status = calibrate_try_product(&f, side, k, &us);
+    }
+    return status;
+}
+
+/* ---- products of a traced step ---- */
+
+/* GEMMs whose times are so near are one. */
+static const double same_time = 0.05;
+
+enum stp_status stp_calibrate_step(const struct stp_device *device,
+                                   struct stp_traced_step *step, int type,
+                                   struct stp_error *err)
+{
+    enum stp_status status = STP_OK;
+
+    for (size_t i = 0; i < step->program.n_notes && status == STP_OK; i++) {
+        const struct stp_work *known = step->program.notes;
+        struct stp_work *note = &step->program.notes[i];
+        struct stp_workload work = {.gemm = {.type = type}};
+        double us;
+
+        if (note->kind != STP_WORK_GEMM || note->gemm.m != 0)
+            continue;
+        us = step->us[note->task - 1];
+        while (known < note &&
+               (known->kind != STP_WORK_GEMM || known->task == 0 ||
+                fabs(step->us[known->task - 1] / us - 1) > same_time))
+            known++;
+        if (known < note)
+            work.gemm = known->gemm;
+        else
+            status = stp_calibrate(device, &step->kinds[0], us, &work, err);
+        note->gemm = work.gemm;
+    }
+    return status;
 }

@@ -4,6 +4,7 @@
 #ifndef STP_CALIBRATE_H
 #define STP_CALIBRATE_H
 
+#include "bench/traced_step.h"
 #include "bench/workload.h"
 #include "device/device.h"
 
@@ -34,5 +35,11 @@ enum stp_status stp_calibrate(const struct stp_device *device,
                               const struct stp_collective *collective,
                               double target_us, struct stp_workload *work,
                               struct stp_error *err);
+
+/* Chooses all GEMMs of a step that are given by their time, of 'type': each as
+ * close to it as can be, those within 5 percent of each other alike. */
+enum stp_status stp_calibrate_step(const struct stp_device *device,
+                                   struct stp_traced_step *step, int type,
+                                   struct stp_error *err);
 
 #endif /* STP_CALIBRATE_H */

@@ -5,24 +5,6 @@
 
 #include "core/names.h"
 
-static enum stp_status choices_add_row(struct stp_choices *choices,
-                                       const struct stp_nccl_choice *row,
-                                       struct stp_error *err)
-{
-    if (choices->n_rows == choices->capacity) {
-        size_t n = 2 * choices->capacity + 64;
-        struct stp_nccl_choice *more =
-            realloc(choices->rows, n * sizeof(*more));
-
-        if (more == NULL)
-            return stp_nomem(err);
-        choices->rows = more;
-        choices->capacity = n;
-    }
-    choices->rows[choices->n_rows++] = *row;
-    return STP_OK;
-}
-
 static enum stp_status choices_fail_unknown(const struct stp_device *device,
                                             const char *what,
                                             struct stp_error *err)
@@ -58,7 +40,18 @@ static enum stp_status choices_probe(const struct stp_device *device,
     row.algo = run.algo;
     row.proto = run.proto;
     row.n_channels = run.n_channels;
-    return choices_add_row(choices, &row, err);
+    if (choices->n_rows == choices->capacity) {
+        size_t n = 2 * choices->capacity + 64;
+        struct stp_nccl_choice *more =
+            realloc(choices->rows, n * sizeof(*more));
+
+        if (more == NULL)
+            return stp_nomem(err);
+        choices->rows = more;
+        choices->capacity = n;
+    }
+    choices->rows[choices->n_rows++] = row;
+    return STP_OK;
 }
 
 static enum stp_status choices_select_auto(const struct stp_device *device,
@@ -101,49 +94,41 @@ enum stp_status stp_choices_record(const struct stp_device *device,
                : status;
 }
 
-static enum stp_status choices_fail_untold(const struct stp_device *device,
-                                           const struct stp_collective *what,
-                                           struct stp_error *err)
-{
-    struct stp_device_info info;
-
-    stp_device_get_info(device, &info);
-    return stp_fail(err, STP_ERR_DEVICE,
-                    "%s%s%s does not tell what it runs for %s of %" PRIu64
-                    " bytes, which it has to repeat",
-                    info.backend, info.nccl[0] != '\0' ? " " : "", info.nccl,
-                    stp_coll_name(what->coll), what->n_bytes);
-}
-
 enum stp_status stp_choices_repeat(const struct stp_device *device,
                                    const struct stp_choices *choices,
                                    struct stp_choices *again,
                                    struct stp_error *err)
 {
     enum stp_status status = choices_select_auto(device, err);
+    struct stp_device_info info;
 
+    stp_device_get_info(device, &info);
     for (size_t i = 0; i < choices->n_rows && status == STP_OK; i++) {
-        status = choices_probe(device, &choices->rows[i].what, again, err);
+        const struct stp_collective *what = &choices->rows[i].what;
+
+        status = choices_probe(device, what, again, err);
         if (status == STP_OK && again->n_rows == i)
-            status = choices_fail_untold(device, &choices->rows[i].what, err);
+            status =
+                stp_fail(err, STP_ERR_DEVICE,
+                         "%s%s%s does not tell what it runs for %s of %" PRIu64
+                         " bytes, which it has to repeat",
+                         info.backend, info.nccl[0] != '\0' ? " " : "",
+                         info.nccl, stp_coll_name(what->coll), what->n_bytes);
     }
     return status;
-}
-
-/* What is ruled out has no cost, whatever is below 0. */
-static bool choices_same_cost(float a, float b)
-{
-    return (a < 0 && b < 0) || a == b;
 }
 
 bool stp_choice_equal(const struct stp_nccl_choice *a,
                       const struct stp_nccl_choice *b)
 {
     for (int i = 0; i < NCCL_NUM_ALGORITHMS; i++)
-        for (int j = 0; j < NCCL_NUM_PROTOCOLS; j++)
-            if (!choices_same_cost(a->question.cost[i][j],
-                                   b->question.cost[i][j]))
+        for (int j = 0; j < NCCL_NUM_PROTOCOLS; j++) {
+            const float x = a->question.cost[i][j], y = b->question.cost[i][j];
+
+            /* what is ruled out has no cost, whatever is below 0 */
+            if (x != y && !(x < 0 && y < 0))
                 return false;
+        }
     return a->question.n_bytes == b->question.n_bytes &&
            a->question.n_pipe_ops == b->question.n_pipe_ops &&
            a->algo == b->algo && a->proto == b->proto &&

@@ -84,29 +84,6 @@ static void iterate_note_iterations(struct loop *l, unsigned n)
     }
 }
 
-static void iterate_warm_up(struct loop *l)
-{
-    if (l->warmup == 0)
-        return;
-    iterate_note_iterations(l, l->warmup);
-    STP_DEVICE_DO(l, synchronise, l->err);
-}
-
-static bool iterate_reserve_samples(struct stp_iterations *out, size_t n)
-{
-    size_t capacity = 2 * out->capacity + n;
-    double *more;
-
-    if (out->n_samples + n <= out->capacity)
-        return true;
-    more = realloc(out->sample_us, capacity * sizeof(*more));
-    if (more == NULL)
-        return false;
-    out->sample_us = more;
-    out->capacity = capacity;
-    return true;
-}
-
 /* Adds where the times of the last run are from. */
 static void iterate_worsen(const struct loop *l, struct stp_measurement *row)
 {
@@ -121,17 +98,27 @@ static void iterate_worsen(const struct loop *l, struct stp_measurement *row)
 static void iterate_time_iterations(struct loop *l, struct stp_measurement *row)
 {
     const struct stp_device *d = l->device;
+    struct stp_iterations *out = l->out;
     size_t n = (size_t)l->iters * iterate_launches(l);
     double *sorted = malloc(n * sizeof(*sorted));
     double *sample;
 
     iterate_note_iterations(l, l->iters);
-    if (sorted == NULL || !iterate_reserve_samples(l->out, n)) {
+    if (out->n_samples + n > out->capacity) {
+        size_t capacity = 2 * out->capacity + n;
+        double *more = realloc(out->sample_us, capacity * sizeof(*more));
+
+        if (more != NULL) {
+            out->sample_us = more;
+            out->capacity = capacity;
+        }
+    }
+    if (sorted == NULL || out->n_samples + n > out->capacity) {
         free(sorted);
         l->status = stp_nomem(l->err);
         return;
     }
-    sample = &l->out->sample_us[l->out->n_samples];
+    sample = &out->sample_us[out->n_samples];
     for (unsigned i = 0; i < iterate_launches(l); i++) {
         if (i == 0)
             STP_DEVICE_DO(l, synchronise, l->err);
@@ -141,24 +128,13 @@ static void iterate_time_iterations(struct loop *l, struct stp_measurement *row)
             *sample++ = stp_device_elapsed_us(d, k, k + 1);
     }
     if (l->status == STP_OK) {
-        memcpy(sorted, &l->out->sample_us[l->out->n_samples],
-               n * sizeof(*sorted));
+        memcpy(sorted, &out->sample_us[out->n_samples], n * sizeof(*sorted));
         stp_summarise(sorted, n, &row->us);
         row->iters = (unsigned)n;
         iterate_worsen(l, row);
-        l->out->n_samples += n;
+        out->n_samples += n;
     }
     free(sorted);
-}
-
-static void iterate_time_alone(struct loop *l, struct stp_measurement *row)
-{
-    const struct stp_layer layer = iterate_layer(l);
-
-    if (l->plan->alone && l->status == STP_OK)
-        l->status =
-            stp_time_collectives(&layer, l->n_alone, &row->alone_us, l->err);
-    iterate_worsen(l, row);
 }
 
 /* ---- one arm in one round ---- */
@@ -199,61 +175,46 @@ static void iterate_probe(struct loop *l, struct lane *lane, unsigned round)
     }
 }
 
-static void iterate_add_row(struct loop *l, const struct lane *lane,
-                            struct stp_measurement *row)
-{
-    row->coll = l->colls[0].coll;
-    row->n_bytes = l->what.n_bytes;
-    row->arm = *lane->arm;
-    row->type = l->what.type;
-    row->op = l->what.op;
-    row->in_place = l->what.in_place;
-    row->n_ranks = l->info.n_ranks;
-    row->n_nodes = l->info.n_nodes;
-    row->ran_algo = lane->ran.algo;
-    row->ran_proto = lane->ran.proto;
-    row->ran_channels = lane->ran.n_channels;
-    memcpy(row->ran_kernel, lane->ran.kernel, sizeof(row->ran_kernel));
-    row->n_wrong = -1;
-    row->work = l->work;
-    row->work.step = NULL;
-    if (l->status == STP_OK && stp_dataset_add(&l->out->data, row) != STP_OK)
-        l->status = stp_nomem(l->err);
-}
-
 static void iterate_measure_lane(struct loop *l, struct lane *lane,
                                  unsigned round)
 {
-    struct stp_measurement row = {.round = round};
+    const struct stp_layer layer = iterate_layer(l);
+    struct stp_measurement row = {.coll = l->colls[0].coll,
+                                  .n_bytes = l->what.n_bytes,
+                                  .round = round,
+                                  .arm = *lane->arm,
+                                  .type = l->what.type,
+                                  .op = l->what.op,
+                                  .in_place = l->what.in_place,
+                                  .n_wrong = -1,
+                                  .n_ranks = l->info.n_ranks,
+                                  .n_nodes = l->info.n_nodes,
+                                  .work = l->work};
 
     STP_DEVICE_DO(l, select_arm, lane->arm, l->err);
     if (l->status == STP_OK)
         iterate_probe(l, lane, round);
     if (l->status != STP_OK || lane->ruled_out)
         return;
-    iterate_warm_up(l);
+    if (l->warmup > 0) {
+        iterate_note_iterations(l, l->warmup);
+        STP_DEVICE_DO(l, synchronise, l->err);
+    }
     iterate_time_iterations(l, &row);
-    iterate_time_alone(l, &row);
-    iterate_add_row(l, lane, &row);
+    if (l->plan->alone)
+        STP_THEN(l->status, stp_time_collectives(&layer, l->n_alone,
+                                                 &row.alone_us, l->err));
+    iterate_worsen(l, &row);
+    row.ran_algo = lane->ran.algo;
+    row.ran_proto = lane->ran.proto;
+    row.ran_channels = lane->ran.n_channels;
+    memcpy(row.ran_kernel, lane->ran.kernel, sizeof(row.ran_kernel));
+    row.work.step = NULL;
+    if (l->status == STP_OK && stp_dataset_add(&l->out->data, &row) != STP_OK)
+        l->status = stp_nomem(l->err);
 }
 
 /* ---- rounds ---- */
-
-/* What compute takes alone is the mean over the rounds so far, of all rows of
- * the setting. */
-static void iterate_time_compute(struct loop *l, unsigned round)
-{
-    const struct stp_layer layer = iterate_layer(l);
-    double us = 0;
-
-    STP_THEN(l->status, stp_time_compute(&layer, N_CALIBRATE, &us, l->err));
-    if (l->status != STP_OK)
-        return;
-    l->compute_us += us;
-    l->work.compute_us = l->compute_us / (round + 1);
-    for (size_t i = l->first_row; i < l->out->data.n_rows; i++)
-        l->out->data.rows[i].work.compute_us = l->work.compute_us;
-}
 
 static void iterate_report_turns(struct loop *l, size_t n)
 {
@@ -272,11 +233,22 @@ static void iterate_measure_round(struct loop *l, unsigned round)
     const struct stp_iterate_plan *plan = l->plan;
     size_t n = plan->arms->n;
     size_t first = plan->rotate ? round * n / plan->rounds : 0;
-    size_t n_rows = l->out->data.n_rows;
+    struct stp_dataset *data = &l->out->data;
+    size_t n_rows = data->n_rows;
     size_t n_samples = l->out->n_samples;
+    const struct stp_layer layer = iterate_layer(l);
+    double us = 0;
 
     STP_DEVICE_DO(l, begin_round, round, plan->rounds, l->err);
-    iterate_time_compute(l, round);
+    STP_THEN(l->status, stp_time_compute(&layer, N_CALIBRATE, &us, l->err));
+    if (l->status == STP_OK) {
+        /* What compute takes alone is the mean over the rounds so far, of all
+         * rows of the setting. */
+        l->compute_us += us;
+        l->work.compute_us = l->compute_us / (round + 1);
+        for (size_t i = l->first_row; i < data->n_rows; i++)
+            data->rows[i].work.compute_us = l->work.compute_us;
+    }
     for (size_t i = 0; i < n && l->status == STP_OK; i++) {
         struct lane *lane = &l->lanes[(first + i) % n];
 
@@ -289,28 +261,11 @@ static void iterate_measure_round(struct loop *l, unsigned round)
         iterate_report_turns(l, 1);
         return;
     }
-    l->out->data.n_rows = n_rows;
+    data->n_rows = n_rows;
     l->out->n_samples = n_samples;
 }
 
 /* ---- settings ---- */
-
-/* Whether a setting with the same mode, size and product is measured on so many
- * ranks already. */
-static bool iterate_is_repeated(const struct loop *l)
-{
-    for (size_t i = 0; i < l->first_row; i++) {
-        const struct stp_measurement *row = &l->out->data.rows[i];
-        const struct stp_gemm *g = &row->work.gemm;
-
-        if (row->work.mode == l->work.mode && row->n_bytes == l->what.n_bytes &&
-            row->coll == l->colls[0].coll && row->n_ranks == l->info.n_ranks &&
-            g->m == l->work.gemm.m && g->n == l->work.gemm.n &&
-            g->k == l->work.gemm.k && g->type == l->work.gemm.type)
-            return true;
-    }
-    return false;
-}
 
 static unsigned iterate_count_in(double us, double each_us, unsigned min,
                                  unsigned max)
@@ -318,25 +273,6 @@ static unsigned iterate_count_in(double us, double each_us, unsigned min,
     double n = floor(us / each_us);
 
     return n >= max ? max : n < min ? min : (unsigned)n;
-}
-
-/* How often a turn runs what. */
-static void iterate_set_counts(struct loop *l, double comm_us)
-{
-    const struct stp_iterate_plan *plan = l->plan;
-    double us = l->work.layers * (l->work.compute_us + comm_us);
-    unsigned min =
-        plan->iters < STP_ITERATE_MIN ? plan->iters : STP_ITERATE_MIN;
-
-    l->iters = plan->iters;
-    l->warmup = plan->warmup;
-    if (plan->turn_us > 0) {
-        l->iters = iterate_count_in(plan->turn_us, us * iterate_launches(l),
-                                    min, plan->iters);
-        l->warmup = iterate_count_in(plan->turn_us, us, 1, plan->warmup);
-    }
-    l->n_alone = iterate_count_in(l->iters * us / ALONE_SHARE, comm_us,
-                                  MIN_ALONE, MAX_ALONE);
 }
 
 /* The time of a layer's collectives.  Where a GEMM is fitted to it, it is the
@@ -364,37 +300,41 @@ static double iterate_time_comm(struct loop *l)
     return summary.median;
 }
 
+/* Chooses the product, and how often a turn runs what. */
 static void iterate_choose_compute(struct loop *l)
 {
-    struct stp_layer layer = iterate_layer(l);
-    double comm_us = 0;
+    const struct stp_iterate_plan *plan = l->plan;
+    const unsigned min =
+        plan->iters < STP_ITERATE_MIN ? plan->iters : STP_ITERATE_MIN;
+    double comm_us = 0, us;
 
-    if (l->status == STP_OK && l->plan->step != NULL)
-        l->status = stp_traced_step_fit(l->device, l->plan->step, l->plan->type,
-                                        l->err);
+    if (plan->step != NULL)
+        STP_THEN(l->status,
+                 stp_calibrate_step(l->device, plan->step, plan->type, l->err));
     if (l->status == STP_OK)
         comm_us = iterate_time_comm(l);
+    if (l->work.ratio > 0)
+        STP_THEN(l->status,
+                 stp_calibrate(l->device, &l->what, l->work.ratio * comm_us,
+                               &l->work, l->err));
+    else {
+        const struct stp_layer layer = iterate_layer(l);
+
+        STP_THEN(l->status, stp_time_compute(&layer, N_CALIBRATE,
+                                             &l->work.compute_us, l->err));
+    }
     if (l->status != STP_OK)
         return;
-    if (l->work.ratio > 0)
-        l->status = stp_calibrate(l->device, &l->what, l->work.ratio * comm_us,
-                                  &l->work, l->err);
-    else
-        l->status =
-            stp_time_compute(&layer, N_CALIBRATE, &l->work.compute_us, l->err);
-    if (l->status == STP_OK)
-        iterate_set_counts(l, comm_us);
-}
-
-/* Rounded up to what all collectives of the workload can share evenly. */
-static uint64_t iterate_whole_bytes(const struct loop *l, int coll,
-                                    uint64_t n_bytes)
-{
-    bool is_split = coll == ncclFuncAllGather || coll == ncclFuncReduceScatter;
-    uint64_t grain =
-        stp_type_size(l->plan->type) * (is_split ? l->info.n_ranks : 1);
-
-    return (n_bytes + grain - 1) / grain * grain;
+    us = l->work.layers * (l->work.compute_us + comm_us);
+    l->iters = plan->iters;
+    l->warmup = plan->warmup;
+    if (plan->turn_us > 0) {
+        l->iters = iterate_count_in(plan->turn_us, us * iterate_launches(l),
+                                    min, plan->iters);
+        l->warmup = iterate_count_in(plan->turn_us, us, 1, plan->warmup);
+    }
+    l->n_alone = iterate_count_in(l->iters * us / ALONE_SHARE, comm_us,
+                                  MIN_ALONE, MAX_ALONE);
 }
 
 static int iterate_coll(const struct stp_iterate_plan *plan, int mode)
@@ -410,30 +350,23 @@ struct product {
 
 enum { MAX_PRODUCTS = 512 };
 
-/* Those with which the device knows the collective. */
-static size_t iterate_list_known(const struct stp_device *device, int mode,
-                                 int coll, uint64_t n_bytes,
-                                 struct product products[MAX_PRODUCTS])
-{
-    struct stp_device_overlap known[MAX_PRODUCTS];
-    const size_t n_known =
-        stp_device_overlaps(device, coll, known, MAX_PRODUCTS);
-    size_t n = 0;
-
-    for (size_t i = 0; i < n_known && i < MAX_PRODUCTS; i++)
-        if (known[i].mode == mode && known[i].n_bytes == n_bytes)
-            products[n++] = (struct product){.gemm = known[i].gemm};
-    return n;
-}
-
 static size_t iterate_list_products(const struct stp_device *device,
                                     const struct stp_iterate_plan *plan,
                                     int mode, uint64_t n_bytes,
                                     struct product products[MAX_PRODUCTS])
 {
-    if (plan->gemm == NULL && plan->known)
-        return iterate_list_known(device, mode, iterate_coll(plan, mode),
-                                  n_bytes, products);
+    if (plan->gemm == NULL && plan->known) {
+        /* those with which the device knows the collective */
+        struct stp_device_overlap known[MAX_PRODUCTS];
+        const size_t n_known = stp_device_overlaps(
+            device, iterate_coll(plan, mode), known, MAX_PRODUCTS);
+        size_t n = 0;
+
+        for (size_t i = 0; i < n_known && i < MAX_PRODUCTS; i++)
+            if (known[i].mode == mode && known[i].n_bytes == n_bytes)
+                products[n++] = (struct product){.gemm = known[i].gemm};
+        return n;
+    }
     if (plan->gemm != NULL) {
         products[0] = (struct product){.gemm = *plan->gemm};
         return 1;
@@ -443,43 +376,11 @@ static size_t iterate_list_products(const struct stp_device *device,
     return plan->n_ratios;
 }
 
-static void iterate_begin_setting(struct loop *l, int mode, uint64_t n_bytes,
-                                  const struct product *product)
-{
-    const struct stp_iterate_plan *plan = l->plan;
-    int coll = iterate_coll(plan, mode);
-
-    l->what = (struct stp_collective){
-        .coll = coll,
-        .n_bytes = iterate_whole_bytes(l, coll, n_bytes),
-        .type = plan->type,
-        .op = plan->op,
-        .in_place = plan->in_place && mode != STP_MODE_FSDP};
-    l->work = (struct stp_workload){.mode = mode,
-                                    .compute = plan->compute,
-                                    .layers = plan->layers[mode],
-                                    .ratio = product->ratio,
-                                    .gemm = product->gemm};
-    l->work.gemm.type = plan->type;
-    l->n_colls = stp_workload_collectives(&l->work, &l->what, l->of_layer);
-    l->colls = l->of_layer;
-}
-
-static void iterate_begin_step(struct loop *l)
-{
-    const struct stp_traced_step *step = l->plan->step;
-
-    l->what = step->kinds[0];
-    l->colls = step->kinds;
-    l->n_colls = step->n_kinds;
-    l->work = (struct stp_workload){
-        .mode = STP_MODE_TRACE, .layers = 1, .step = step};
-}
-
-/* Of the setting that was begun. */
+/* Measures the setting that l->what, l->work and l->colls describe. */
 static void iterate_measure_setting(struct loop *l)
 {
     const struct stp_iterate_plan *plan = l->plan;
+    bool is_repeated = false;
 
     l->first_row = l->out->data.n_rows;
     l->compute_us = 0;
@@ -488,7 +389,17 @@ static void iterate_measure_setting(struct loop *l)
     STP_DEVICE_DO(l, begin_round, 0, plan->rounds, l->err);
     STP_DEVICE_DO(l, select_arm, &plan->arms->arm[0], l->err);
     iterate_choose_compute(l);
-    if (l->status == STP_OK && iterate_is_repeated(l)) {
+    for (size_t i = 0; i < l->first_row && !is_repeated; i++) {
+        const struct stp_measurement *row = &l->out->data.rows[i];
+        const struct stp_gemm *g = &row->work.gemm;
+
+        is_repeated =
+            row->work.mode == l->work.mode && row->n_bytes == l->what.n_bytes &&
+            row->coll == l->colls[0].coll && row->n_ranks == l->info.n_ranks &&
+            g->m == l->work.gemm.m && g->n == l->work.gemm.n &&
+            g->k == l->work.gemm.k && g->type == l->work.gemm.type;
+    }
+    if (l->status == STP_OK && is_repeated) {
         iterate_report_turns(l, plan->rounds * plan->arms->n);
         return;
     }
@@ -511,12 +422,6 @@ size_t stp_iterate_settings(const struct stp_device *device,
     return n;
 }
 
-static void iterate_measure_step(struct loop *l)
-{
-    iterate_begin_step(l);
-    iterate_measure_setting(l);
-}
-
 static void iterate_measure_all(struct loop *l)
 {
     const struct stp_iterate_plan *plan = l->plan;
@@ -525,12 +430,31 @@ static void iterate_measure_all(struct loop *l)
 
     for (size_t i = 0; i < plan->n_modes * n; i++) {
         const int mode = plan->modes[i / n];
+        const int coll = iterate_coll(plan, mode);
+        const bool is_split =
+            coll == ncclFuncAllGather || coll == ncclFuncReduceScatter;
+        const uint64_t grain =
+            stp_type_size(plan->type) * (is_split ? l->info.n_ranks : 1);
         const uint64_t n_bytes = plan->sizes->size[i % n];
         const size_t n_products =
             iterate_list_products(l->device, plan, mode, n_bytes, products);
 
         for (size_t p = 0; p < n_products && l->status == STP_OK; p++) {
-            iterate_begin_setting(l, mode, n_bytes, &products[p]);
+            l->what = (struct stp_collective){
+                .coll = coll,
+                .n_bytes = (n_bytes + grain - 1) / grain * grain,
+                .type = plan->type,
+                .op = plan->op,
+                .in_place = plan->in_place && mode != STP_MODE_FSDP};
+            l->work = (struct stp_workload){.mode = mode,
+                                            .compute = plan->compute,
+                                            .layers = plan->layers[mode],
+                                            .ratio = products[p].ratio,
+                                            .gemm = products[p].gemm};
+            l->work.gemm.type = plan->type;
+            l->n_colls =
+                stp_workload_collectives(&l->work, &l->what, l->of_layer);
+            l->colls = l->of_layer;
             iterate_measure_setting(l);
         }
     }
@@ -563,10 +487,16 @@ enum stp_status stp_iterate_run(const struct stp_device *device,
         stp_iterate_settings(device, plan) * plan->rounds * plan->arms->n;
     stp_device_get_info(device, &l->info);
     stp_name_data(&l->info, &l->out->data);
-    if (plan->step != NULL)
-        iterate_measure_step(l);
-    else
+    if (plan->step != NULL) {
+        l->what = plan->step->kinds[0];
+        l->colls = plan->step->kinds;
+        l->n_colls = n_kinds;
+        l->work = (struct stp_workload){
+            .mode = STP_MODE_TRACE, .layers = 1, .step = plan->step};
+        iterate_measure_setting(l);
+    } else {
         iterate_measure_all(l);
+    }
     status = l->status;
     free(l->own);
     free(l);

@@ -51,35 +51,6 @@ static void sweep_note(struct sweep *s, const struct stp_collective *what,
     }
 }
 
-static void sweep_warm_up(struct sweep *s, const struct stp_collective *what,
-                          const struct lane *lane)
-{
-    unsigned n = s->plan->warmup;
-
-    if (s->plan->turn_us > 0 && n * lane->us > s->plan->turn_us / 4)
-        n = (unsigned)(s->plan->turn_us / 4 / lane->us);
-    if (n == 0)
-        return;
-    sweep_note(s, what, n, 0);
-    STP_DEVICE_DO(s, synchronise, s->err);
-}
-
-/* Whether events between collectives would be much of their time. */
-static bool sweep_is_short(const struct sweep *s, const struct lane *lane)
-{
-    return s->info.event_us > 0 && lane->us < EVENT_SHARE * s->info.event_us;
-}
-
-static unsigned sweep_iterations(const struct sweep *s, const struct lane *lane)
-{
-    unsigned runs = sweep_is_short(s, lane) ? N_PLAIN_RUNS + 1 : 1;
-    double n = s->plan->turn_us / lane->us / runs;
-
-    if (s->plan->turn_us == 0 || n >= s->plan->iters)
-        return s->plan->iters;
-    return n < 1 ? 1 : (unsigned)n;
-}
-
 /* What a collective of a run took. */
 struct span {
     double host_us; /* by the host's clock, for all of them */
@@ -112,18 +83,6 @@ static struct span sweep_run(struct sweep *s, const struct stp_collective *what,
     return (struct span){sum.host_us / n_all, sum.gpu_us / n_all};
 }
 
-/* Moves the times of single collectives by what the events cost: the difference
- * of the medians.  Leaves the samples alone. */
-static void sweep_subtract_events(struct stp_summary *us, double plain_median)
-{
-    double cost = us->median - plain_median;
-
-    us->median -= cost;
-    us->p95 -= cost;
-    us->p99 -= cost;
-    us->min = us->min > cost ? us->min - cost : plain_median;
-}
-
 /* Long ones: one run, an event behind each. */
 static void sweep_time_long(struct sweep *s, const struct stp_collective *what,
                             unsigned n, struct stp_summary *us_ret)
@@ -134,11 +93,14 @@ static void sweep_time_long(struct sweep *s, const struct stp_collective *what,
     us_ret->mean = span.host_us;
 }
 
+/* Short ones: what events cost, the difference of the medians with them and
+ * without, is taken off the times of single collectives, but not off the
+ * samples. */
 static void sweep_time_short(struct sweep *s, const struct stp_collective *what,
                              unsigned n, struct stp_summary *us_ret)
 {
     double gpu_us[N_PLAIN_RUNS];
-    double host_us = 0;
+    double host_us = 0, cost;
     struct stp_summary plain;
 
     for (int i = 0; i < N_PLAIN_RUNS; i++) {
@@ -149,148 +111,109 @@ static void sweep_time_short(struct sweep *s, const struct stp_collective *what,
     }
     sweep_time_long(s, what, n, us_ret);
     stp_summarise(gpu_us, N_PLAIN_RUNS, &plain);
-    sweep_subtract_events(us_ret, plain.median);
+    cost = us_ret->median - plain.median;
+    us_ret->median -= cost;
+    us_ret->p95 -= cost;
+    us_ret->p99 -= cost;
+    us_ret->min = us_ret->min > cost ? us_ret->min - cost : plain.median;
     us_ret->mean = host_us;
 }
 
-static void sweep_time_lane(struct sweep *s, const struct stp_collective *what,
-                            const struct lane *lane,
-                            struct stp_measurement *row)
-{
-    unsigned n = sweep_iterations(s, lane);
+/* ---- an arm ---- */
 
-    row->iters = n * s->n_launches;
-    if (sweep_is_short(s, lane))
-        sweep_time_short(s, what, n, &row->us);
-    else
-        sweep_time_long(s, what, n, &row->us);
-}
-
-/* The most elements that were wrong in any of the iterations that are checked.
- */
-static void sweep_check(struct sweep *s, const struct stp_collective *what,
-                        struct lane *lane)
+/* Finds how the arm runs, and about how long a collective takes.  Its first one
+ * connects what it needs: a second one says how long they take, unless that is
+ * longer than a turn. */
+static void sweep_probe_arm(struct sweep *s, const struct stp_collective *what,
+                            struct lane *lane, unsigned round)
 {
-    if (!s->info.has_data)
+    const double turn_us = s->plan->turn_us;
+    struct stp_device_run run;
+
+    STP_DEVICE_DO(s, probe, what, &lane->ran, NULL, s->err);
+    lane->ruled_out = lane->ran.is_unknown ||
+                      !stp_arm_ran(lane->arm, lane->ran.algo, lane->ran.proto);
+    if (round > 0 || lane->ruled_out)
         return;
-    for (unsigned i = 0; i < s->plan->check && s->status == STP_OK; i++) {
+    for (unsigned i = 0;
+         s->info.has_data && i < s->plan->check && s->status == STP_OK; i++) {
         uint64_t n_wrong = 0;
 
+        /* the most elements that were wrong in any of those checked */
         STP_DEVICE_DO(s, check, what, s->plan->seed + s->n_checks++, &n_wrong,
                       s->err);
         if ((int64_t)n_wrong > lane->n_wrong)
             lane->n_wrong = (int64_t)n_wrong;
     }
-}
-
-/* The first collective of an arm connects what it needs: a second one says how
- * long they take.  Not if that is longer than a turn. */
-static void sweep_estimate(struct sweep *s, const struct stp_collective *what,
-                           struct lane *lane)
-{
-    struct stp_device_run run;
-
-    sweep_check(s, what, lane);
     lane->us = lane->ran.us;
-    if ((s->plan->turn_us == 0 && s->info.event_us == 0) ||
-        (s->plan->turn_us > 0 && lane->us > s->plan->turn_us))
+    if ((turn_us == 0 && s->info.event_us == 0) ||
+        (turn_us > 0 && lane->us > turn_us))
         return;
     STP_DEVICE_DO(s, probe, what, &run, NULL, s->err);
     if (s->status == STP_OK)
         lane->us = run.us;
 }
 
-/* How it runs: asked once, and of a plugin every time, which may change its
- * mind. */
-static void sweep_probe_arm(struct sweep *s, const struct stp_collective *what,
-                            struct lane *lane, unsigned round)
-{
-    if (round > 0 && lane->arm->kind != STP_ARM_PLUGIN)
-        return;
-    STP_DEVICE_DO(s, probe, what, &lane->ran, NULL, s->err);
-    lane->ruled_out = lane->ran.is_unknown ||
-                      !stp_arm_ran(lane->arm, lane->ran.algo, lane->ran.proto);
-    if (round == 0 && !lane->ruled_out)
-        sweep_estimate(s, what, lane);
-}
-
-static void sweep_add_row(struct sweep *s, const struct stp_collective *what,
-                          const struct lane *lane, struct stp_measurement *row)
-{
-    row->coll = what->coll;
-    row->n_bytes = what->n_bytes;
-    row->arm = *lane->arm;
-    row->type = what->type;
-    row->op = what->op;
-    row->root = what->root;
-    row->in_place = lane->in_place;
-    row->n_ranks = s->info.n_ranks;
-    row->n_nodes = s->info.n_nodes;
-    row->ran_algo = lane->ran.algo;
-    row->ran_proto = lane->ran.proto;
-    row->ran_channels = lane->ran.n_channels;
-    memcpy(row->ran_kernel, lane->ran.kernel, sizeof(row->ran_kernel));
-    row->source = lane->ran.source;
-    row->single_pass = lane->ran.single_pass;
-    row->n_wrong = lane->n_wrong;
-    if (stp_dataset_add(s->data, row) != STP_OK)
-        s->status = stp_nomem(s->err);
-}
-
 static void sweep_measure_lane(struct sweep *s, struct stp_collective *what,
                                struct lane *lane, unsigned round)
 {
-    struct stp_measurement row = {.round = round};
+    const double turn_us = s->plan->turn_us;
+    unsigned warmup = s->plan->warmup, n = s->plan->iters;
+    struct stp_measurement row = {.coll = what->coll,
+                                  .n_bytes = what->n_bytes,
+                                  .round = round,
+                                  .arm = *lane->arm,
+                                  .type = what->type,
+                                  .op = what->op,
+                                  .root = what->root,
+                                  .in_place = lane->in_place,
+                                  .n_ranks = s->info.n_ranks,
+                                  .n_nodes = s->info.n_nodes};
+    bool is_short;
 
     what->in_place = lane->in_place;
     STP_DEVICE_DO(s, select_arm, lane->arm, s->err);
-    sweep_probe_arm(s, what, lane, round);
+    /* asked once, and a plugin every time, which may change its mind */
+    if (round == 0 || lane->arm->kind == STP_ARM_PLUGIN)
+        sweep_probe_arm(s, what, lane, round);
     if (s->status != STP_OK || lane->ruled_out)
         return;
-    sweep_warm_up(s, what, lane);
-    sweep_time_lane(s, what, lane, &row);
+    /* Whether events between collectives would be much of their time. */
+    is_short =
+        s->info.event_us > 0 && lane->us < EVENT_SHARE * s->info.event_us;
+    if (turn_us > 0) {
+        const double fits =
+            turn_us / lane->us / (is_short ? N_PLAIN_RUNS + 1 : 1);
+
+        if (warmup * lane->us > turn_us / 4)
+            warmup = (unsigned)(turn_us / 4 / lane->us);
+        if (fits < n)
+            n = fits < 1 ? 1 : (unsigned)fits;
+    }
+    if (warmup > 0) {
+        sweep_note(s, what, warmup, 0);
+        STP_DEVICE_DO(s, synchronise, s->err);
+    }
+    row.iters = n * s->n_launches;
+    if (is_short)
+        sweep_time_short(s, what, n, &row.us);
+    else
+        sweep_time_long(s, what, n, &row.us);
     if (s->status != STP_OK)
         return;
     lane->us = row.us.median;
-    sweep_add_row(s, what, lane, &row);
+    row.ran_algo = lane->ran.algo;
+    row.ran_proto = lane->ran.proto;
+    row.ran_channels = lane->ran.n_channels;
+    memcpy(row.ran_kernel, lane->ran.kernel, sizeof(row.ran_kernel));
+    row.source = lane->ran.source;
+    row.single_pass = lane->ran.single_pass;
+    row.n_wrong = lane->n_wrong;
+    if (stp_dataset_add(s->data, &row) != STP_OK)
+        s->status = stp_nomem(s->err);
 }
 
 /* ---- all of them ---- */
-
-static void sweep_add_lanes(struct sweep *s, const struct stp_arm *arm,
-                            unsigned places)
-{
-    for (unsigned in = 0; in < 2; in++)
-        if (places & (in ? STP_IN_PLACE : STP_OUT_OF_PLACE))
-            s->lanes[s->n_lanes++] =
-                (struct lane){.arm = arm, .in_place = in, .n_wrong = -1};
-}
-
-static void sweep_begin_size(struct sweep *s)
-{
-    const struct stp_arms *arms = s->plan->arms;
-
-    s->n_lanes = 0;
-    for (size_t a = 0; a < arms->n; a++)
-        sweep_add_lanes(s, &arms->arm[a],
-                        arms->arm[a].kind == STP_ARM_AUTO
-                            ? s->plan->auto_places
-                            : s->plan->arm_places);
-}
-
-static void sweep_measure_round(struct sweep *s, struct stp_collective *what,
-                                unsigned round)
-{
-    size_t first = s->plan->rotate ? round * s->n_lanes / s->plan->rounds : 0;
-
-    STP_DEVICE_DO(s, begin_round, round, s->plan->rounds, s->err);
-    for (size_t i = 0; i < s->n_lanes && s->status == STP_OK; i++) {
-        struct lane *lane = &s->lanes[(first + i) % s->n_lanes];
-
-        if (!lane->ruled_out)
-            sweep_measure_lane(s, what, lane, round);
-    }
-}
 
 static void sweep_measure_size(struct sweep *s, int coll, uint64_t n_bytes)
 {
@@ -299,11 +222,32 @@ static void sweep_measure_size(struct sweep *s, int coll, uint64_t n_bytes)
                                   .type = s->plan->type,
                                   .op = s->plan->op,
                                   .root = s->plan->root};
+    const struct stp_arms *arms = s->plan->arms;
+    const unsigned rounds = s->plan->rounds;
     size_t n_rows = s->data->n_rows;
 
-    sweep_begin_size(s);
-    for (unsigned r = 0; r < s->plan->rounds; r++)
-        sweep_measure_round(s, &what, r);
+    s->n_lanes = 0;
+    for (size_t a = 0; a < arms->n; a++) {
+        const unsigned places = arms->arm[a].kind == STP_ARM_AUTO
+                                    ? s->plan->auto_places
+                                    : s->plan->arm_places;
+
+        for (unsigned in = 0; in < 2; in++)
+            if (places & (in ? STP_IN_PLACE : STP_OUT_OF_PLACE))
+                s->lanes[s->n_lanes++] = (struct lane){
+                    .arm = &arms->arm[a], .in_place = in, .n_wrong = -1};
+    }
+    for (unsigned r = 0; r < rounds; r++) {
+        size_t first = s->plan->rotate ? r * s->n_lanes / rounds : 0;
+
+        STP_DEVICE_DO(s, begin_round, r, rounds, s->err);
+        for (size_t i = 0; i < s->n_lanes && s->status == STP_OK; i++) {
+            struct lane *lane = &s->lanes[(first + i) % s->n_lanes];
+
+            if (!lane->ruled_out)
+                sweep_measure_lane(s, &what, lane, r);
+        }
+    }
     if (s->status != STP_OK)
         s->data->n_rows = n_rows; /* half a size compares nothing */
 }
@@ -337,26 +281,6 @@ static void sweep_wake_device(struct sweep *s)
     }
 }
 
-static void sweep_measure_all(struct sweep *s, stp_sweep_progress progress,
-                              void *user)
-{
-    const struct stp_sweep_plan *plan = s->plan;
-    size_t total = 0;
-    size_t done = 0;
-
-    for (size_t c = 0; c < plan->n_colls; c++)
-        total += plan->sizes[c].n;
-    for (size_t c = 0; c < plan->n_colls; c++)
-        for (size_t i = 0; i < plan->sizes[c].n && s->status == STP_OK; i++) {
-            sweep_measure_size(s, plan->colls[c], plan->sizes[c].size[i]);
-            if (s->status == STP_OK && progress != NULL &&
-                !progress(user, ++done, total))
-                s->status =
-                    stp_fail(s->err, STP_ERR_STOPPED,
-                             "stopped after %zu of %zu sizes", done, total);
-        }
-}
-
 void stp_name_data(const struct stp_device_info *info, struct stp_dataset *data)
 {
     memcpy(data->machine, info->machine, sizeof(data->machine));
@@ -371,6 +295,7 @@ enum stp_status stp_sweep_run(const struct stp_device *device,
                               struct stp_dataset *data, struct stp_error *err)
 {
     struct sweep *s = calloc(1, sizeof(*s));
+    size_t total = 0, done = 0;
     enum stp_status status;
 
     if (s == NULL)
@@ -387,7 +312,18 @@ enum stp_status stp_sweep_run(const struct stp_device *device,
         stp_name_data(&s->info, data);
         if (plan->wake && plan->graph == 0 && s->info.gpu[0] != '\0')
             sweep_wake_device(s);
-        sweep_measure_all(s, progress, user);
+        for (size_t c = 0; c < plan->n_colls; c++)
+            total += plan->sizes[c].n;
+        for (size_t c = 0; c < plan->n_colls; c++)
+            for (size_t i = 0; i < plan->sizes[c].n && s->status == STP_OK;
+                 i++) {
+                sweep_measure_size(s, plan->colls[c], plan->sizes[c].size[i]);
+                if (s->status == STP_OK && progress != NULL &&
+                    !progress(user, ++done, total))
+                    s->status =
+                        stp_fail(err, STP_ERR_STOPPED,
+                                 "stopped after %zu of %zu sizes", done, total);
+            }
     } else {
         s->status = stp_nomem(err);
     }

@@ -1,14 +1,9 @@
 #include "bench/traced_step.h"
 
-#include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
-#include "bench/calibrate.h"
 #include "device/engine.h"
-
-/* GEMMs whose times are so near are one. */
-static const double same_time = 0.05;
 
 /* ---- making it ---- */
 
@@ -41,25 +36,12 @@ static bool step_same_kind(const struct stp_collective *a,
            a->groups.stride == b->groups.stride;
 }
 
-/* Moves the kind of the most bytes to the front. */
-static void step_choose_first(struct stp_traced_step *step,
-                              const uint64_t *sums)
-{
-    const struct stp_collective first = step->kinds[0];
-    size_t most = 0;
-
-    for (size_t i = 1; i < step->n_kinds; i++)
-        if (sums[i] > sums[most])
-            most = i;
-    step->kinds[0] = step->kinds[most];
-    step->kinds[most] = first;
-}
-
 enum stp_status stp_traced_step_finish(struct stp_traced_step *step,
                                        struct stp_error *err)
 {
     const size_t n = step->program.n_notes;
     uint64_t *sums = calloc(n + 1, sizeof(*sums));
+    size_t most = 0; /* the kind of the most bytes, which comes first */
 
     step->colls = calloc(n + 1, sizeof(*step->colls));
     step->kinds = calloc(n + 1, sizeof(*step->kinds));
@@ -81,7 +63,15 @@ enum stp_status stp_traced_step_finish(struct stp_traced_step *step,
             step->kinds[step->n_kinds++] = note->collective;
         sums[k] += note->collective.n_bytes;
     }
-    step_choose_first(step, sums);
+    for (size_t k = 1; k < step->n_kinds; k++)
+        if (sums[k] > sums[most])
+            most = k;
+    if (most > 0) {
+        const struct stp_collective first = step->kinds[0];
+
+        step->kinds[0] = step->kinds[most];
+        step->kinds[most] = first;
+    }
     free(sums);
     return STP_OK;
 }
@@ -93,46 +83,6 @@ void stp_traced_step_free(struct stp_traced_step *step)
     free(step->colls);
     free(step->kinds);
     *step = (struct stp_traced_step){0};
-}
-
-/* ---- GEMMs by their time ---- */
-
-/* An earlier GEMM that was given by about this time; NULL if there is none. */
-static const struct stp_gemm *step_find_gemm(const struct stp_traced_step *step,
-                                             const struct stp_work *note)
-{
-    const double us = step->us[note->task - 1];
-
-    for (const struct stp_work *n = step->program.notes; n < note; n++)
-        if (n->kind == STP_WORK_GEMM && n->task > 0 &&
-            fabs(step->us[n->task - 1] / us - 1) <= same_time)
-            return &n->gemm;
-    return NULL;
-}
-
-enum stp_status stp_traced_step_fit(const struct stp_device *device,
-                                    struct stp_traced_step *step, int type,
-                                    struct stp_error *err)
-{
-    enum stp_status status = STP_OK;
-
-    for (size_t i = 0; i < step->program.n_notes && status == STP_OK; i++) {
-        struct stp_work *note = &step->program.notes[i];
-        struct stp_workload work = {.gemm = {.type = type}};
-        const struct stp_gemm *known;
-
-        if (note->kind != STP_WORK_GEMM || note->gemm.m != 0)
-            continue;
-        known = step_find_gemm(step, note);
-        if (known != NULL) {
-            note->gemm = *known;
-            continue;
-        }
-        status = stp_calibrate(device, &step->kinds[0],
-                               step->us[note->task - 1], &work, err);
-        note->gemm = work.gemm;
-    }
-    return status;
 }
 
 /* ---- noting it ---- */

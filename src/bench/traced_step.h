@@ -12,7 +12,8 @@
 struct stp_traced_step {
     /* Collectives, NCCL groups, GEMMs, and events from 0 that a stream waits
      * for.  A GEMM with a task above 0 is given by its time, us[task - 1];
-     * until one is chosen that takes as long, it has no sides. */
+     * until stp_calibrate_step() chooses one that takes as long, it has no
+     * sides. */
     struct stp_program program;
     double *us;
     size_t n_us;
@@ -34,12 +35,6 @@ enum stp_status stp_traced_step_finish(struct stp_traced_step *step,
                                        struct stp_error *err);
 
 void stp_traced_step_free(struct stp_traced_step *step);
-
-/* Chooses all GEMMs that are given by their time, of 'type': each as close to
- * it as can be, those within 5 percent of each other alike. */
-enum stp_status stp_traced_step_fit(const struct stp_device *device,
-                                    struct stp_traced_step *step, int type,
-                                    struct stp_error *err);
 
 /* Notes the step; its events are those from 'event' on. */
 enum stp_status stp_traced_step_note(const struct stp_device *device,

@@ -132,38 +132,27 @@ static void workload_join(struct noting *n, unsigned from, unsigned to)
 
 /* ---- modes ---- */
 
-static void workload_note_sequential(struct noting *n)
+/* Sequential, or overlapped. */
+static void workload_note_layers(struct noting *n)
 {
-    unsigned layers = n->work->layers;
-
-    for (unsigned i = 0; i < layers; i++)
-        workload_compute(n, STP_STREAM_MAIN, &passes[n->work->compute].forward);
-    for (unsigned i = 0; i < layers; i++)
-        workload_compute(n, STP_STREAM_MAIN,
-                         &passes[n->work->compute].backward);
-    for (unsigned i = 0; i < layers; i++)
-        workload_collective(n, STP_STREAM_MAIN, n->what->coll);
-}
-
-static void workload_note_overlap(struct noting *n)
-{
-    unsigned layers = n->work->layers;
+    const bool overlaps = n->work->mode == STP_MODE_OVERLAP;
+    const unsigned stream = overlaps ? STP_STREAM_COMM : STP_STREAM_MAIN;
+    const unsigned layers = n->work->layers;
 
     for (unsigned i = 0; i < layers; i++)
         workload_compute(n, STP_STREAM_MAIN, &passes[n->work->compute].forward);
     for (unsigned i = 0; i < layers; i++) {
         workload_compute(n, STP_STREAM_MAIN,
                          &passes[n->work->compute].backward);
-        workload_join(n, STP_STREAM_MAIN, STP_STREAM_COMM);
-        workload_collective(n, STP_STREAM_COMM, n->what->coll);
+        if (!overlaps)
+            continue;
+        workload_join(n, STP_STREAM_MAIN, stream);
+        workload_collective(n, stream, n->what->coll);
     }
-    workload_join(n, STP_STREAM_COMM, STP_STREAM_MAIN);
-}
-
-static unsigned workload_gather(struct noting *n)
-{
-    workload_collective(n, STP_STREAM_COMM, ncclFuncAllGather);
-    return workload_mark(n, STP_STREAM_COMM);
+    for (unsigned i = 0; i < layers && !overlaps; i++)
+        workload_collective(n, stream, n->what->coll);
+    if (overlaps)
+        workload_join(n, stream, STP_STREAM_MAIN);
 }
 
 /* Through all layers: each layer's parameters are gathered while the one before
@@ -172,14 +161,18 @@ static void workload_note_fsdp_pass(struct noting *n, const struct pass *pass,
                                     bool scatters)
 {
     unsigned layers = n->work->layers;
-    unsigned gathered = workload_gather(n);
+    unsigned gathered = 0;
 
-    for (unsigned i = 0; i < layers; i++) {
-        workload_wait(n, STP_STREAM_MAIN, gathered);
-        if (i + 1 < layers)
-            gathered = workload_gather(n);
-        workload_compute(n, STP_STREAM_MAIN, pass);
-        if (!scatters)
+    for (unsigned i = 0; i <= layers; i++) {
+        if (i > 0)
+            workload_wait(n, STP_STREAM_MAIN, gathered);
+        if (i < layers) {
+            workload_collective(n, STP_STREAM_COMM, ncclFuncAllGather);
+            gathered = workload_mark(n, STP_STREAM_COMM);
+        }
+        if (i > 0)
+            workload_compute(n, STP_STREAM_MAIN, pass);
+        if (i == 0 || !scatters)
             continue;
         workload_join(n, STP_STREAM_MAIN, STP_STREAM_COMM);
         workload_collective(n, STP_STREAM_COMM, ncclFuncReduceScatter);
@@ -196,12 +189,6 @@ static void workload_note_fsdp(struct noting *n)
         workload_note_fsdp_pass(n, &passes[kind].forward, false);
     workload_note_fsdp_pass(n, &passes[kind].backward, true);
     workload_join(n, STP_STREAM_COMM, STP_STREAM_MAIN);
-}
-
-static void workload_note_step(struct noting *n)
-{
-    n->status =
-        stp_traced_step_note(n->device, n->work->step, n->event, n->err);
 }
 
 /* ---- the interface ---- */
@@ -263,18 +250,17 @@ enum stp_status stp_workload_note(const struct stp_device *device,
                                   const struct stp_collective *what,
                                   unsigned event, struct stp_error *err)
 {
-    static void (*const note[STP_N_MODES])(struct noting *) = {
-        [STP_MODE_SEQUENTIAL] = workload_note_sequential,
-        [STP_MODE_OVERLAP] = workload_note_overlap,
-        [STP_MODE_FSDP] = workload_note_fsdp,
-        [STP_MODE_TRACE] = workload_note_step,
-    };
     struct noting n = {.device = device,
                        .work = work,
                        .what = what,
                        .event = event,
                        .err = err};
 
-    note[work->mode](&n);
+    if (work->mode == STP_MODE_TRACE)
+        return stp_traced_step_note(device, work->step, event, err);
+    if (work->mode == STP_MODE_FSDP)
+        workload_note_fsdp(&n);
+    else
+        workload_note_layers(&n);
     return n.status;
 }
