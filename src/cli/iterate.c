@@ -268,15 +268,6 @@ static enum stp_status iterate_choose_arms(struct iterate *it)
     return STP_OK;
 }
 
-/* Whether the scan is left to us. */
-static bool iterate_scans_all(const struct stp_workload_options *work)
-{
-    return work->n_modes + work->n_bytes + work->n_ratios + work->n_sides +
-                   work->layers ==
-               0 &&
-           work->compute == STP_COMPUTE_GEMM;
-}
-
 /* Adds what is recorded of a mode: the mode, and its sizes. */
 static enum stp_status iterate_plan_mode(struct iterate *it, int mode)
 {
@@ -303,23 +294,15 @@ static enum stp_status iterate_plan_mode(struct iterate *it, int mode)
     return status;
 }
 
-/* Of a machine with recorded iterations: all of those, and nothing modelled. */
-static enum stp_status iterate_plan_recorded(struct iterate *it)
-{
-    enum stp_status status = STP_OK;
-
-    for (int mode = 0; mode < STP_N_MODES && status == STP_OK; mode++)
-        status = iterate_plan_mode(it, mode);
-    if (it->plan.plan.known)
-        it->plan.plan.modes = it->modes;
-    return status;
-}
-
 static enum stp_status iterate_measure(struct iterate *it)
 {
     const struct iterate_options *o = it->o;
     struct stp_iterate_plan *plan = &it->plan.plan;
+    const struct stp_workload_options *w = &o->work;
     const bool on_cpus = strcmp(it->info.backend, "nccl") != 0;
+    const bool scans_all =
+        o->find_regimes && w->compute == STP_COMPUTE_GEMM &&
+        w->n_modes + w->n_bytes + w->n_ratios + w->n_sides + w->layers == 0;
     enum stp_status status = iterate_choose_arms(it);
 
     plan->type = o->type;
@@ -335,10 +318,13 @@ static enum stp_status iterate_measure(struct iterate *it)
                                 &it->step, it->err);
     if (it->trace != NULL)
         plan->step = &it->step.work;
-    STP_THEN(status, stp_plan_iterations(&it->info, &o->work, o->find_regimes,
+    STP_THEN(status, stp_plan_iterations(&it->info, w, o->find_regimes,
                                          &it->plan, it->err));
-    if (status == STP_OK && o->find_regimes && iterate_scans_all(&o->work))
-        status = iterate_plan_recorded(it);
+    /* a scan that is left to us is of all recorded iterations, if any */
+    for (int mode = 0; mode < STP_N_MODES && scans_all; mode++)
+        STP_THEN(status, iterate_plan_mode(it, mode));
+    if (scans_all && plan->known)
+        plan->modes = it->modes;
     if (status == STP_OK)
         it->several = stp_iterate_settings(&it->device, plan) > 1;
     stp_stop_begin();
@@ -448,33 +434,26 @@ struct iterate_command {
     char plugin[STP_CLI_PATH]; /* "": none */
 };
 
-/* A new folder for the tables of a scan, unless one is named. */
-static enum stp_status iterate_make_folder(struct iterate *it)
-{
-    const struct iterate_options *o = it->o;
-    unsigned n = 1;
-
-    if (o->output != NULL)
-        return stp_iteration_folder(it->folder, o->force, it->err);
-    strcpy(it->folder, regimes_folder);
-    while (access(it->folder, F_OK) == 0)
-        snprintf(it->folder, sizeof(it->folder), "%s.%u", regimes_folder, ++n);
-    return stp_iteration_folder(it->folder, false, it->err);
-}
-
 /* Rank 0 writes.  gnuplot is missed before the run. */
 static enum stp_status iterate_choose_folder(struct iterate *it)
 {
     const struct iterate_options *o = it->o;
     const bool has_folder =
         o->output != NULL || (o->find_regimes && !o->machine.json);
+    unsigned n = 1;
     enum stp_status status = STP_OK;
 
     if (o->output != NULL)
         snprintf(it->folder, sizeof(it->folder), "%s", o->output);
     if (has_folder && it->world->rank == 0) {
         it->draws = o->output != NULL && !o->no_plots && stp_check_gnuplot();
-        status = iterate_make_folder(it);
+        if (o->output == NULL) /* a new one, for the tables of a scan */
+            strcpy(it->folder, regimes_folder);
+        while (o->output == NULL && access(it->folder, F_OK) == 0)
+            snprintf(it->folder, sizeof(it->folder), "%s.%u", regimes_folder,
+                     ++n);
+        status = stp_iteration_folder(it->folder, o->output != NULL && o->force,
+                                      it->err);
     }
     return stp_world_agree(it->world, status, it->err);
 }
@@ -567,23 +546,11 @@ static int iterate_launch(void *user)
     return stp_launch(&c->o.machine, &c->o.run, iterate_body, c);
 }
 
-static int iterate_begin(struct iterate_command *c)
-{
-    const struct iterate_options *o = &c->o;
-    struct stp_error err;
-
-    if (o->trace != NULL &&
-        stp_traces_load(o->trace, &c->trace, &err) != STP_OK)
-        return stp_complain_error(o->trace, &err);
-    if (o->plugin != NULL && !stp_is_live(o->machine.on, o->run.backend))
-        return stp_run_plugin(c->plugin, iterate_launch, c);
-    return iterate_launch(c);
-}
-
 int stp_cmd_iterate(int argc, char **argv)
 {
     struct iterate_command c = {0};
     const struct iterate_options *o = &c.o;
+    struct stp_error err;
     int exit_status;
 
     stp_options_read(&iterate_line, argc, argv, &c.o);
@@ -599,7 +566,12 @@ int stp_cmd_iterate(int argc, char **argv)
         exit_status = iterate_prepare_plugin(&c);
     if (exit_status != STP_EXIT_OK)
         return exit_status;
-    exit_status = iterate_begin(&c);
+    if (o->trace != NULL && stp_traces_load(o->trace, &c.trace, &err) != STP_OK)
+        return stp_complain_error(o->trace, &err);
+    exit_status =
+        o->plugin != NULL && !stp_is_live(o->machine.on, o->run.backend)
+            ? stp_run_plugin(c.plugin, iterate_launch, &c)
+            : iterate_launch(&c);
     stp_trace_free(&c.trace);
     return exit_status;
 }

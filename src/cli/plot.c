@@ -237,7 +237,7 @@ static enum stp_status plot_load(struct plot_options *o,
 static enum stp_status plot_measurements(struct plot_options *o,
                                          struct stp_error *err)
 {
-    const size_t n = (size_t)o->files.n;
+    const size_t n = (unsigned)o->files.n;
     struct stp_dataset *sets = calloc(n, sizeof(*sets));
     struct stp_curves curves;
     enum stp_status status;
@@ -259,63 +259,36 @@ static enum stp_status plot_measurements(struct plot_options *o,
 
 /* ---- training ---- */
 
-/* Moves the runs of a file to the others: all that were in no other file, as
- * those of benchmark_results.json are. */
-static enum stp_status plot_load_runs(const char *path,
+/* Reads the runs of all files, but those that were in an earlier file, as those
+ * of benchmark_results.json are. */
+static enum stp_status plot_load_runs(struct plot_options *o,
                                       struct stp_train_runs *runs,
                                       struct stp_error *err)
 {
-    struct stp_train_runs some;
-    enum stp_status status = stp_train_read(path, &some, err);
+    enum stp_status status = STP_OK;
 
-    if (status != STP_OK)
-        return status;
-    for (size_t i = 0; i < some.n && status == STP_OK; i++) {
-        if (stp_train_runs_have(runs, &some.runs[i]))
-            continue;
-        status = stp_train_runs_add(runs, &some.runs[i], err);
-        if (status == STP_OK)
-            some.runs[i] = (struct stp_train_run){.n_epochs = 0};
-    }
-    stp_train_runs_free(&some);
-    return status;
-}
-
-static enum stp_status plot_load_all_runs(struct plot_options *o,
-                                          struct stp_train_runs *runs,
-                                          struct stp_error *err)
-{
-    for (int i = 0; i < o->files.n; i++) {
-        enum stp_status status;
+    for (int i = 0; i < o->files.n && status == STP_OK; i++) {
+        struct stp_train_runs some = {.n = 0};
 
         o->blamed = o->files.v[i];
-        status = plot_load_runs(o->blamed, runs, err);
-        if (status != STP_OK)
-            return status;
+        status = stp_train_read(o->blamed, &some, err);
+        for (size_t k = 0; k < some.n && status == STP_OK; k++) {
+            if (stp_train_runs_have(runs, &some.runs[k]))
+                continue;
+            status = stp_train_runs_add(runs, &some.runs[k], err);
+            if (status == STP_OK)
+                some.runs[k] = (struct stp_train_run){.n_epochs = 0};
+        }
+        stp_train_runs_free(&some);
     }
+    if (status != STP_OK)
+        return status;
     o->blamed = runs->n == 0 ? o->files.v[0] : NULL;
     if (runs->n == 0)
         return stp_fail(err, STP_ERR_SYNTAX,
                         "no runs, expected those of `steptune train`");
     stp_train_derive(runs);
     return STP_OK;
-}
-
-/* On standard error, since it is no file. */
-static void plot_tell_left_out(const struct stp_train_charts *charts)
-{
-    for (size_t i = 0; i < charts->n; i++) {
-        char name[STP_TRAIN_CHART_NAME];
-
-        stp_train_chart_name(&charts->all[i], name);
-        if (charts->all[i].why != NULL)
-            stp_complain("no %s: %s", name, charts->all[i].why);
-    }
-    if (charts->n_runs_aside > 0)
-        stp_complain("%zu run%s in no chart: batch, samples, gradients, "
-                     "buckets, learning rate or seed is not that of most",
-                     charts->n_runs_aside,
-                     charts->n_runs_aside == 1 ? " is" : "s are");
 }
 
 static enum stp_status plot_draw_runs(const struct plot_options *o,
@@ -344,33 +317,33 @@ static enum stp_status plot_draw_runs(const struct plot_options *o,
     return status;
 }
 
-static enum stp_status plot_runs(const struct plot_options *o,
-                                 const struct stp_train_runs *runs,
-                                 struct stp_error *err)
-{
-    struct stp_train_charts charts;
-    struct stp_train_drawn drawn = {.charts = &charts, .folder = o->out};
-    enum stp_status status = stp_train_charts_find(runs, &charts, err);
-
-    if (status != STP_OK)
-        return status;
-    for (unsigned f = 0; f < STP_N_PLOT_FORMATS; f++)
-        drawn.formats[f] = plot_has_format(o, f);
-    status = plot_draw_runs(o, runs, &charts, err);
-    if (status == STP_OK && o->json)
-        status = stp_train_charts_print_json(runs, &drawn, stdout, err);
-    else if (status == STP_OK)
-        plot_tell_left_out(&charts);
-    return status;
-}
-
 static enum stp_status plot_training(struct plot_options *o,
                                      struct stp_error *err)
 {
     struct stp_train_runs runs = {.n = 0};
-    enum stp_status status = plot_load_all_runs(o, &runs, err);
+    struct stp_train_charts charts = {.n = 0};
+    struct stp_train_drawn drawn = {.charts = &charts, .folder = o->out};
+    char name[STP_TRAIN_CHART_NAME];
+    enum stp_status status = plot_load_runs(o, &runs, err);
 
-    STP_THEN(status, plot_runs(o, &runs, err));
+    STP_THEN(status, stp_train_charts_find(&runs, &charts, err));
+    for (unsigned f = 0; f < STP_N_PLOT_FORMATS; f++)
+        drawn.formats[f] = plot_has_format(o, f);
+    STP_THEN(status, plot_draw_runs(o, &runs, &charts, err));
+    if (o->json)
+        STP_THEN(status,
+                 stp_train_charts_print_json(&runs, &drawn, stdout, err));
+    /* on standard error, since it is no file */
+    for (size_t i = 0; i < charts.n && status == STP_OK && !o->json; i++) {
+        stp_train_chart_name(&charts.all[i], name);
+        if (charts.all[i].why != NULL)
+            stp_complain("no %s: %s", name, charts.all[i].why);
+    }
+    if (charts.n_runs_aside > 0 && status == STP_OK && !o->json)
+        stp_complain("%zu run%s in no chart: batch, samples, gradients, "
+                     "buckets, learning rate or seed is not that of most",
+                     charts.n_runs_aside,
+                     charts.n_runs_aside == 1 ? " is" : "s are");
     stp_train_runs_free(&runs);
     return status;
 }
@@ -387,28 +360,13 @@ static const char *plot_find_file(const struct plot_options *o,
     return NULL;
 }
 
-/* Fails if an option has no effect on such files. */
-static enum stp_status plot_check_options(const struct plot_options *o,
-                                          bool is_training,
-                                          struct stp_error *err)
-{
-    const char *name = o->json && !is_training          ? "--json"
-                       : o->n_curves > 0 && is_training ? "--curves"
-                       : o->coll >= 0 && is_training    ? "--collective"
-                                                        : NULL;
-
-    if (name == NULL)
-        return STP_OK;
-    return stp_fail(err, STP_ERR_RANGE, "%s has no effect on %s", name,
-                    is_training ? "results of `steptune train`"
-                                : "measurements, but on results of `steptune "
-                                  "train`");
-}
-
 static enum stp_status plot_files(struct plot_options *o, struct stp_error *err)
 {
     const bool is_training = plot_find_file(o, stp_train_results_begin) != NULL;
-    enum stp_status status;
+    const char *idle = o->json && !is_training          ? "--json"
+                       : o->n_curves > 0 && is_training ? "--curves"
+                       : o->coll >= 0 && is_training    ? "--collective"
+                                                        : NULL;
 
     o->blamed = plot_find_file(o, stp_journal_begins);
     if (o->blamed != NULL)
@@ -416,9 +374,11 @@ static enum stp_status plot_files(struct plot_options *o, struct stp_error *err)
             err, STP_ERR_SYNTAX,
             "a journal, which has no plots: `steptune run --online` "
             "prints what a job learned");
-    status = plot_check_options(o, is_training, err);
-    if (status != STP_OK)
-        return status;
+    if (idle != NULL)
+        return stp_fail(err, STP_ERR_RANGE, "%s has no effect on %s", idle,
+                        is_training ? "results of `steptune train`"
+                                    : "measurements, but on results of "
+                                      "`steptune train`");
     if (o->n_curves == 0)
         o->n_curves = DEFAULT_CURVES;
     return is_training ? plot_training(o, err) : plot_measurements(o, err);
