@@ -59,9 +59,10 @@ void Check(bool ok, const char *action)
 void SetKind(int kind, const char *arm, const std::string &journal)
 {
     const std::pair<const char *, const char *> tries[] = {
-        {"STEPTUNE_ARMS", arm},     {"STEPTUNE_BUDGET", "1"},
-        {"STEPTUNE_MIN_GAIN", "0"}, {"STEPTUNE_CONFIRM", "0"},
-        {"STEPTUNE_PERSIST", "1"},  {"STEPTUNE_JOURNAL", journal.c_str()},
+        {"STEPTUNE_ARMS", arm},
+        {"STEPTUNE_THOROUGH", "1"},
+        {"STEPTUNE_MIN_GAIN", "0"},
+        {"STEPTUNE_JOURNAL", journal.c_str()},
     };
 
     setenv("STEPTUNE_FREEZE", kind == FROZEN ? "1" : "0", 1);

@@ -75,7 +75,7 @@ KINDS = {
     "no plugin": lambda r: {"env": {"NCCL_TUNER_PLUGIN": "none", "NCCL_PROFILER_PLUGIN": "none"}},
     "another plugin": lambda r: {"swap": True},
     "other settings": lambda r: {"env": dict([r.choice([
-        ("STEPTUNE_STRATEGY", "epsilon"), ("STEPTUNE_FREEZE", "1"), ("STEPTUNE_SEED", "7"),
+        ("STEPTUNE_STRATEGY", "epsilon"), ("STEPTUNE_FREEZE", "1"), ("STEPTUNE_BUDGET", "0.5"),
         ("STEPTUNE_STRATEGY", "none of these"), ("STEPTUNE_AGREE", "compare"),
         ("STEPTUNE_GPU", "A100"), ("STEPTUNE_MIN_GAIN", "0.2")])])},
     "full disk": lambda r: {"all": {"STEPTUNE_LEARNED": "/dev/full", "STEPTUNE_JOURNAL": "/dev/full",

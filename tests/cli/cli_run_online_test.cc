@@ -13,6 +13,7 @@ using namespace testing;
 // all-reduce of which nothing is.
 constexpr const char *kLearns = "finalize @3000 2xg4194304 1x1048576";
 constexpr const char *kCrashes = "crash @3000 2xg4194304 1x1048576";
+constexpr const char *kCrashesSoon = "crash @900 2xg4194304 1x1048576";
 
 class RunOnline : public CliOfVirtualJobs
 {
@@ -152,8 +153,7 @@ TEST_F(RunOnline, KeepsThePolicyOfAKilledJob)
 // Whatever was learned until then is told, but the plugin wrote no policy.
 TEST_F(RunOnline, TellsItOfAKilledJob)
 {
-    Set("STEPTUNE_CONFIRM", "0");
-    Outcome o = Job(kCrashes);
+    Outcome o = Job(kCrashesSoon);
 
     EXPECT_EQ(128 + 6, o.status);
     EXPECT_THAT(o.err, AllOf(ContainsRegex("ring/ll128 .* settled\n"),
@@ -165,10 +165,9 @@ TEST_F(RunOnline, TellsItOfAKilledJob)
 // An earlier job's is not this one's.
 TEST_F(RunOnline, TakesNoOldPolicyForALearnedOne)
 {
-    Set("STEPTUNE_CONFIRM", "0");
     ASSERT_EQ(0, Job(kLearns).status);
 
-    EXPECT_THAT(Job(kCrashes).err,
+    EXPECT_THAT(Job(kCrashesSoon).err,
                 HasSubstr("the learned policy was not written"));
     EXPECT_THAT(Job(kLearns).err, HasSubstr("the learned policy is /"));
 }
@@ -319,13 +318,14 @@ TEST_F(RunOnline, SaysWhatIsWrong)
                     {"--online --policy bad.conf -- true", 1, "bad.conf:1:17"},
                     {"--online --policy none.conf -- true", 1, "none.conf: "},
                 });
-    Set("STEPTUNE_PRUNE", "much");
+    Set("STEPTUNE_TRACE_CALLS", "much");
     Outcome o = Run("run --online -- echo ran");
     EXPECT_EQ(1, o.status);
     EXPECT_EQ("", o.out);
-    EXPECT_EQ("steptune run: STEPTUNE_PRUNE is 'much', expected a number from "
-              "0 to 1000000\n",
-              o.err);
+    EXPECT_EQ(
+        "steptune run: STEPTUNE_TRACE_CALLS is 'much', expected a number from "
+        "0 to 1000000000\n",
+        o.err);
     EXPECT_THAT(Files("tmp"), IsEmpty());
 }
 

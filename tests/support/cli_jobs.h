@@ -36,7 +36,6 @@ class CliOfVirtualJobs : public CliOfJobs
     {
         CliOfJobs::SetUp();
         Set("STEPTUNE_INLINE", "1");
-        Set("STEPTUNE_CONFIRM_MS", "1");
     }
 };
 

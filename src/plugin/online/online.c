@@ -24,9 +24,12 @@
 #include "plugin/shared_policy.h"
 
 enum {
+    SAVE_MINUTES = 5, /* from one save to the next, at most */
     INLINE_CALLS = 8, /* without a thread: calls between two passes on files */
     MAX_LEARNED = STP_BANDIT_KEYS,
 };
+
+static const uint64_t minute_ns = UINT64_C(60000000000);
 
 /* Log messages that appear once a communicator. */
 enum message {
@@ -230,13 +233,10 @@ static void online_flush_journal(struct stp_backend *b)
 
 static void online_process_files(struct stp_backend *b)
 {
-    uint64_t every_ns = b->set.save_minutes * UINT64_C(60000000000);
-
     if (b->rewards != NULL)
         online_read_rewards(b);
     online_flush_journal(b);
-    if (every_ns != 0 &&
-        (b->has_news || stp_now_ns() - b->saved_ns >= every_ns))
+    if (b->has_news || stp_now_ns() - b->saved_ns >= SAVE_MINUTES * minute_ns)
         online_save(b);
 }
 
@@ -458,10 +458,22 @@ static void online_start_task(struct stp_backend *b)
         stp_learn_objective_name(b->set.rules.objective));
 }
 
+/* Variables that earlier builds read. */
+static const char *const fixed[] = {
+    "STEPTUNE_PRUNE",      "STEPTUNE_RETEST",  "STEPTUNE_CONFIRM",
+    "STEPTUNE_CONFIRM_MS", "STEPTUNE_PERSIST", "STEPTUNE_SAVE_MINUTES",
+    "STEPTUNE_SEED",
+};
+
 void stp_backend_start(struct stp_backend *backend)
 {
     if (backend->observer == NULL)
         return;
+    for (size_t i = 0; i < sizeof(fixed) / sizeof(fixed[0]); i++)
+        if (stp_setting(fixed[i]) != NULL)
+            LOG(backend, NCCL_LOG_WARN,
+                "%s: %s is no longer read: it is a constant", STP_TUNER_NAME,
+                fixed[i]);
     if (backend->profile != NULL) {
         stp_profile_attach(backend->profile, backend->observer);
         stp_profile_want(backend->profile,

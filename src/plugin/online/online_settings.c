@@ -20,7 +20,7 @@ static enum stp_status settings_refuse(const char *name, const char *expected,
 
 struct setting {
     const char *name;
-    enum { REAL, COUNT, COUNT_64, FLAG, PATH } kind;
+    enum { REAL, COUNT, FLAG, PATH } kind;
     size_t offset; /* in struct stp_online_settings */
     uint64_t max;  /* of numbers, which are at least 0 */
 };
@@ -32,16 +32,10 @@ struct setting {
 
 static const struct setting table[] = {
     SETTING("NCCL_TUNER_EPS", REAL, rules.bandit.epsilon, 1),
-    SETTING("STEPTUNE_PRUNE", REAL, rules.bandit.prune, 1000000),
     SETTING("STEPTUNE_MIN_GAIN", REAL, rules.bandit.min_gain, 1),
     SETTING("STEPTUNE_BUDGET", REAL, rules.bandit.budget, 1),
-    SETTING("STEPTUNE_RETEST", COUNT, rules.bandit.retest_calls, 1000000000),
-    SETTING("STEPTUNE_CONFIRM", COUNT, rules.bandit.confirm_blocks, 1000000000),
-    SETTING("STEPTUNE_CONFIRM_MS", REAL, confirm_ms, 1000000),
-    SETTING("STEPTUNE_PERSIST", FLAG, rules.bandit.persists, 1),
-    SETTING("STEPTUNE_SAVE_MINUTES", COUNT, save_minutes, 1000000),
-    SETTING("STEPTUNE_SEED", COUNT_64, rules.bandit.seed, UINT64_MAX),
     SETTING("STEPTUNE_FREEZE", FLAG, is_frozen, 1),
+    SETTING("STEPTUNE_THOROUGH", FLAG, is_thorough, 1),
     SETTING("STEPTUNE_INLINE", FLAG, is_inline, 1),
     SETTING("NCCL_TUNER_REWARD_FILE", PATH, rewards, 0),
     SETTING("STEPTUNE_WARM_START", PATH, warm_start, 0),
@@ -56,14 +50,14 @@ static const struct setting table[] = {
 static bool settings_read_number(const struct setting *s, const char *text,
                                  void *member)
 {
-    unsigned long long count = 0;
+    unsigned long count = 0;
     double real = 0;
     char *end;
 
     if (s->kind == REAL)
         real = strtod(text, &end);
     else
-        count = strtoull(text, &end, 10);
+        count = strtoul(text, &end, 10);
     if (*end != '\0' || !(real >= 0 && real <= (double)s->max) ||
         (s->kind != REAL && !('0' <= *text && *text <= '9')) || count > s->max)
         return false;
@@ -71,8 +65,6 @@ static bool settings_read_number(const struct setting *s, const char *text,
         *(double *)member = real;
     else if (s->kind == COUNT)
         *(unsigned *)member = (unsigned)count;
-    else if (s->kind == COUNT_64)
-        *(uint64_t *)member = count;
     else
         *(bool *)member = count != 0;
     return true;
@@ -205,17 +197,22 @@ enum stp_status stp_online_settings_read(uint64_t comm_id,
 {
     enum stp_status status;
 
-    *ret = (struct stp_online_settings){.save_minutes = 5,
-                                        .confirm_ms = 300,
-                                        .trace_calls = 1000000,
+    *ret = (struct stp_online_settings){.trace_calls = 1000000,
                                         .learned = "steptune.learned.conf"};
     snprintf(ret->rewards, STP_PATH_SIZE,
              "/tmp/nccl_tuner_rewards_%" PRIu64 ".log", comm_id);
     status = settings_read_words(ret, err);
     for (size_t i = 0; i < sizeof(table) / sizeof(table[0]); i++)
         STP_THEN(status, settings_read(&table[i], ret, err));
-    ret->rules.bandit.confirm_us = ret->confirm_ms * 1e3;
     STP_THEN(status, settings_read_arms(&ret->rules.bandit, err));
+    if (ret->is_inline)
+        ret->rules.bandit.confirm_us = 1000;
+    if (ret->is_thorough) {
+        ret->rules.bandit.prune = 0;
+        ret->rules.bandit.budget = 1;
+        ret->rules.bandit.confirm_blocks = 1000000;
+        ret->rules.bandit.persists = true;
+    }
     return status;
 }
 

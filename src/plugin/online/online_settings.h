@@ -2,8 +2,14 @@
  * online_settings.h - environment variables of the online plugin
  *
  * steptune-plugins(7), src/cli/man/steptune-plugins.7, lists them with ranges
- * and defaults.  One more is for jobs in virtual time alone: STEPTUNE_INLINE=1
- * observes and decides on the launch path instead of in a thread.
+ * and defaults, but for three:
+ *
+ *   STEPTUNE_EVIDENCE    a file of what earlier runs know
+ * (core/learn/evidence.h) STEPTUNE_THOROUGH=1  all arms are tried, at any cost,
+ * and searches go on where noise hid gains; `steptune tune` sets both
+ *   STEPTUNE_INLINE=1    for tests in virtual time: observes and decides on the
+ *                        launch path instead of in a thread, and confirms in
+ *                        windows of 1 ms
  *
  * An empty value counts as unset.
  */
@@ -16,9 +22,8 @@
 struct stp_online_settings {
     struct stp_learner_rules rules;
     bool is_frozen;
+    bool is_thorough;
     bool is_inline;
-    unsigned save_minutes;
-    double confirm_ms;
     char warm_start[STP_PATH_SIZE]; /* "": none was named */
     char rewards[STP_PATH_SIZE];
     char learned[STP_PATH_SIZE];

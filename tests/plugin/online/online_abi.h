@@ -59,7 +59,6 @@ class OnlineAbi : public OnlinePlugin
             dlsym(library_, "ncclProfiler_v5"));
         Set("STEPTUNE_OBJECTIVE", "gpu");
         Set("STEPTUNE_BUDGET", "1");
-        Set("STEPTUNE_RETEST", "0");
         Set("STEPTUNE_JOURNAL", Journal());
     }
 

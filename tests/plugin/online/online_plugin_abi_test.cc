@@ -343,7 +343,6 @@ TEST_F(OnlineAbi, KernelsMayBeginAfterTheTuner)
 // What was confirmed, at once, and that once.
 TEST_F(OnlineAbi, SavesWhatIsConfirmed)
 {
-    Set("STEPTUNE_CONFIRM_MS", "1");
     Set("STEPTUNE_ARMS", "ring/simple");
     std::vector<Rank> ranks = Init(2);
     const auto call = [&] {
@@ -441,8 +440,7 @@ TEST_F(OnlineAbi, NoTrialStaysWhereARankIsTooFarBehind)
 {
     ForceExploration();
 
-    for (const char *seed : {"1", "2", "3", "4"}) {
-        Set("STEPTUNE_SEED", seed);
+    for (int run = 0; run < 2; run++) {
         std::vector<Rank> ranks = Init(2);
         std::vector<Pair> first;
         for (int i = 0; i < 10000; i++)

@@ -254,7 +254,6 @@ TEST_F(OnlineFiles, NumbersHaveAPointInAnyLocale)
 TEST_F(OnlineFiles, ALimitOfFileSizesEndsNoJob)
 {
     UseRewards();
-    Set("STEPTUNE_SAVE_MINUTES", "0");
     for (const char *is_inline : {"1", "0"}) {
         Set("STEPTUNE_INLINE", is_inline);
         // The shared memory and a bit of the journal fit, or nothing.

@@ -133,8 +133,7 @@ TEST_F(OnlineLearns, WhatThePolicySaysIsNotTried)
 {
     Policy("allgather,0,inf,ring,ll128,-1,-1,-1\n");
     Set("STEPTUNE_OBJECTIVE", "gpu");
-    Set("STEPTUNE_BUDGET", "1");
-    Set("STEPTUNE_PRUNE", "0");
+    Set("STEPTUNE_THOROUGH", "1");
     Set("STEPTUNE_JOURNAL", Journal());
 
     Play(3000, StartOnline("2.28", STP_PLUGIN));
@@ -193,7 +192,6 @@ TEST_F(OnlineLearns, EvaluationsAndWarmUpsAreNoStepsOfTheJob)
 TEST_F(OnlineLearns, RanksAtTheirOwnPaceTryTheSame)
 {
     Set("STEPTUNE_JOURNAL", Journal());
-    Set("STEPTUNE_CONFIRM_MS", "1");
     Set("STEPTUNE_BUDGET", "1");
     options_.layout = MOCK_THREADS;
     for (uint64_t seed = 1; seed <= 4; seed++) {
@@ -208,7 +206,6 @@ TEST_F(OnlineLearns, RanksAtTheirOwnPaceTryTheSame)
 TEST_F(OnlineLearns, AllThatWasLearnedTakesTurnsOnAllRanks)
 {
     Set("STEPTUNE_JOURNAL", Journal());
-    Set("STEPTUNE_CONFIRM_MS", "1");
     Set("STEPTUNE_BUDGET", "1");
     Play(3000, StartOnline("2.28", STP_PLUGIN));
 
@@ -221,7 +218,6 @@ TEST_F(OnlineLearns, AllThatWasLearnedTakesTurnsOnAllRanks)
 TEST_F(OnlineLearns, AllThatWasLearnedIsComparedWithThePolicyWhereThereIsOne)
 {
     Policy("broadcast,0,inf,ring,ll,-1,-1,-1\n"); // which decides nothing here
-    Set("STEPTUNE_CONFIRM_MS", "1");
     Set("STEPTUNE_BUDGET", "1");
     Play(3000, StartOnline("2.28", STP_PLUGIN));
 
@@ -247,7 +243,6 @@ TEST_F(OnlineLearns, WhatEarlierRunsKnowIsNotTried)
         {"allgather,3905536,3905536,1,8,", false},
     };
     Set("STEPTUNE_JOURNAL", Journal());
-    Set("STEPTUNE_SEED", "7");
     Play(1500, StartOnline("2.28", STP_PLUGIN));
     const size_t n_trials = Count(LinesOf(Journal()), ",trial,");
     const size_t n_incumbents = Count(LinesOf(Journal()), ",incumbent,");
@@ -309,13 +304,12 @@ TEST_F(OnlineLearns, WithoutCapturesThereIsNoWordOfThem)
 
 // ---- repeating ----
 
-TEST_F(OnlineLearns, TheSameJobAndSeedIsTheSameStory)
+TEST_F(OnlineLearns, TheSameJobIsTheSameStory)
 {
     std::vector<std::vector<double>> runs;
     options_.compute_noise = 0.05;
 
     for (int seed : {3, 3, 4}) {
-        Set("STEPTUNE_SEED", "1");
         options_.seed = static_cast<uint64_t>(seed);
         Play(400, StartOnline("2.28", STP_PLUGIN));
         runs.push_back(us_);

@@ -257,13 +257,12 @@ TEST_F(OnlineRanks, ChildrenLearnByThemselves)
     EXPECT_LT(50u, Play(children[2], Repeated(300).script, 1));
 }
 
-TEST_F(OnlineRanks, SameSeedIsTheSameDecisionsAndAnotherIsNot)
+TEST_F(OnlineRanks, TheSameCallsAreTheSameDecisions)
 {
     std::vector<std::string> runs;
     ForceExploration();
 
-    for (const char *seed : {"7", "7", "8"}) {
-        Set("STEPTUNE_SEED", seed);
+    for (int i = 0; i < 2; i++) {
         Nccl nccl = StartOnline();
         Ranks ranks = JoinAs(nccl, kOneThread, mock_new_comm_id());
         std::string chosen;
@@ -281,7 +280,6 @@ TEST_F(OnlineRanks, SameSeedIsTheSameDecisionsAndAnotherIsNot)
     }
 
     EXPECT_EQ(runs[0], runs[1]);
-    EXPECT_NE(runs[0], runs[2]);
 }
 
 // As if rank 2 could not have shared memory: its name is taken by a file that

@@ -17,13 +17,12 @@ namespace
 {
 
 const char *const variables[] = {
-    "STEPTUNE_STRATEGY",     "STEPTUNE_OBJECTIVE",     "STEPTUNE_ARMS",
-    "NCCL_TUNER_EPS",        "NCCL_TUNER_REWARD_FILE", "STEPTUNE_PRUNE",
-    "STEPTUNE_MIN_GAIN",     "STEPTUNE_BUDGET",        "STEPTUNE_RETEST",
-    "STEPTUNE_WARM_START",   "STEPTUNE_FREEZE",        "STEPTUNE_LEARNED",
-    "STEPTUNE_SAVE_MINUTES", "STEPTUNE_JOURNAL",       "STEPTUNE_SEED",
-    "STEPTUNE_INLINE",       "STEPTUNE_TRACE",         "STEPTUNE_TRACE_CALLS",
-    "STEPTUNE_CONFIRM",      "STEPTUNE_CONFIRM_MS",    "STEPTUNE_PERSIST",
+    "STEPTUNE_STRATEGY", "STEPTUNE_OBJECTIVE",     "STEPTUNE_ARMS",
+    "NCCL_TUNER_EPS",    "NCCL_TUNER_REWARD_FILE", "STEPTUNE_MIN_GAIN",
+    "STEPTUNE_BUDGET",   "STEPTUNE_WARM_START",    "STEPTUNE_FREEZE",
+    "STEPTUNE_LEARNED",  "STEPTUNE_JOURNAL",       "STEPTUNE_INLINE",
+    "STEPTUNE_THOROUGH", "STEPTUNE_TRACE",         "STEPTUNE_TRACE_CALLS",
+
     "STEPTUNE_EVIDENCE",
 };
 
@@ -64,7 +63,7 @@ TEST_F(OnlineSettings, HasDefaults)
     EXPECT_EQ(8u, set_->rules.bandit.confirm_blocks);
     EXPECT_EQ(300e3, set_->rules.bandit.confirm_us);
     EXPECT_EQ(0u, set_->rules.bandit.n_arms);
-    EXPECT_EQ(5u, set_->save_minutes);
+    EXPECT_FALSE(set_->rules.bandit.persists);
     EXPECT_FALSE(set_->is_frozen);
     EXPECT_FALSE(set_->is_inline);
     EXPECT_STREQ("/tmp/nccl_tuner_rewards_77.log", set_->rewards);
@@ -78,23 +77,11 @@ TEST_F(OnlineSettings, HasDefaults)
 TEST_F(OnlineSettings, AreReadEachIntoItsPlace)
 {
     const std::pair<const char *, const char *> values[] = {
-        {"NCCL_TUNER_EPS", "0.125"},
-        {"STEPTUNE_PRUNE", "3.5"},
-        {"STEPTUNE_MIN_GAIN", "0.25"},
-        {"STEPTUNE_BUDGET", "0.5"},
-        {"STEPTUNE_RETEST", "12"},
-        {"STEPTUNE_CONFIRM", "34"},
-        {"STEPTUNE_CONFIRM_MS", "1.5"},
-        {"STEPTUNE_PERSIST", "1"},
-        {"STEPTUNE_SAVE_MINUTES", "56"},
-        {"STEPTUNE_SEED", "78"},
-        {"STEPTUNE_INLINE", "1"},
-        {"STEPTUNE_TRACE_CALLS", "90"},
-        {"NCCL_TUNER_REWARD_FILE", "rewards"},
-        {"STEPTUNE_WARM_START", "warm"},
-        {"STEPTUNE_LEARNED", "learned"},
-        {"STEPTUNE_JOURNAL", "journal"},
-        {"STEPTUNE_EVIDENCE", "evidence"},
+        {"NCCL_TUNER_EPS", "0.125"},     {"STEPTUNE_MIN_GAIN", "0.25"},
+        {"STEPTUNE_BUDGET", "0.5"},      {"STEPTUNE_INLINE", "1"},
+        {"STEPTUNE_TRACE_CALLS", "90"},  {"NCCL_TUNER_REWARD_FILE", "rewards"},
+        {"STEPTUNE_WARM_START", "warm"}, {"STEPTUNE_LEARNED", "learned"},
+        {"STEPTUNE_JOURNAL", "journal"}, {"STEPTUNE_EVIDENCE", "evidence"},
         {"STEPTUNE_TRACE", "trace"},
     };
 
@@ -104,15 +91,9 @@ TEST_F(OnlineSettings, AreReadEachIntoItsPlace)
 
     const stp_bandit_rules &bandit = set_->rules.bandit;
     EXPECT_EQ(0.125, bandit.epsilon);
-    EXPECT_EQ(3.5, bandit.prune);
     EXPECT_EQ(0.25, bandit.min_gain);
     EXPECT_EQ(0.5, bandit.budget);
-    EXPECT_EQ(12u, bandit.retest_calls);
-    EXPECT_EQ(34u, bandit.confirm_blocks);
-    EXPECT_EQ(1500, bandit.confirm_us);
-    EXPECT_TRUE(bandit.persists);
-    EXPECT_EQ(56u, set_->save_minutes);
-    EXPECT_EQ(78u, bandit.seed);
+    EXPECT_EQ(1000, bandit.confirm_us);
     EXPECT_TRUE(set_->is_inline);
     EXPECT_FALSE(set_->is_frozen);
     EXPECT_EQ(90u, set_->trace_calls);
@@ -200,26 +181,20 @@ TEST_F(OnlineSettings, RefusesWhatMeansNothing)
         {"NCCL_TUNER_EPS", "1.5", "a number from 0 to 1"},
         {"NCCL_TUNER_EPS", "nan", "a number from 0 to 1"},
         {"NCCL_TUNER_EPS", "0.1x", "a number from 0 to 1"},
-        {"STEPTUNE_PRUNE", "-1", "a number from 0 to 1000000"},
         {"STEPTUNE_MIN_GAIN", "2%", "a number from 0 to 1"},
         {"STEPTUNE_MIN_GAIN", "1.5", "a number from 0 to 1"},
         {"STEPTUNE_BUDGET", "2", "a number from 0 to 1"},
-        {"STEPTUNE_RETEST", "-5", "a number from 0 to 1000000000"},
-        {"STEPTUNE_RETEST", " 5", "a number from 0 to 1000000000"},
-        {"STEPTUNE_RETEST", "+5", "a number from 0 to 1000000000"},
-        {"STEPTUNE_RETEST", "1000000001", "a number from 0 to 1000000000"},
-        {"STEPTUNE_RETEST", "18446744073709551616",
-         "a number from 0 to 1000000000"},
-        {"STEPTUNE_SEED", "x", "a number from 0 to 18446744073709551615"},
         {"STEPTUNE_FREEZE", "yes", "a number from 0 to 1"},
         {"STEPTUNE_FREEZE", "2", "a number from 0 to 1"},
-        {"STEPTUNE_PERSIST", "2", "a number from 0 to 1"},
         {"STEPTUNE_INLINE", "2", "a number from 0 to 1"},
-        {"STEPTUNE_PRUNE", "1000001", "a number from 0 to 1000000"},
-        {"STEPTUNE_CONFIRM", "1000000001", "a number from 0 to 1000000000"},
-        {"STEPTUNE_CONFIRM_MS", "1000001", "a number from 0 to 1000000"},
-        {"STEPTUNE_SAVE_MINUTES", "1000001", "a number from 0 to 1000000"},
+        {"STEPTUNE_THOROUGH", "2", "a number from 0 to 1"},
+        {"STEPTUNE_MIN_GAIN", "-1", "a number from 0 to 1"},
+        {"STEPTUNE_TRACE_CALLS", "-5", "a number from 0 to 1000000000"},
+        {"STEPTUNE_TRACE_CALLS", " 5", "a number from 0 to 1000000000"},
+        {"STEPTUNE_TRACE_CALLS", "+5", "a number from 0 to 1000000000"},
         {"STEPTUNE_TRACE_CALLS", "1000000001", "a number from 0 to 1000000000"},
+        {"STEPTUNE_TRACE_CALLS", "18446744073709551616",
+         "a number from 0 to 1000000000"},
         {"STEPTUNE_ARMS", "ring", arms.c_str()},
         {"STEPTUNE_ARMS", "ring/ll,", arms.c_str()},
         {"STEPTUNE_ARMS", "ring/ll/65", arms.c_str()},
@@ -242,28 +217,34 @@ TEST_F(OnlineSettings, RefusesWhatMeansNothing)
     }
 }
 
-// A seed of 64 bits is one that no double holds.
 TEST_F(OnlineSettings, ReachToTheEndsOfTheirRanges)
 {
-    setenv("STEPTUNE_SEED", "18446744073709551615", 1);
-    setenv("STEPTUNE_RETEST", "1000000000", 1);
+    setenv("STEPTUNE_TRACE_CALLS", "1000000000", 1);
     setenv("STEPTUNE_BUDGET", "1", 1);
     setenv("STEPTUNE_FREEZE", "1", 1);
     ASSERT_EQ(STP_OK, Read()) << err_.text;
 
-    EXPECT_EQ(UINT64_MAX, set_->rules.bandit.seed);
-    EXPECT_EQ(1000000000u, set_->rules.bandit.retest_calls);
+    EXPECT_EQ(1000000000u, set_->trace_calls);
     EXPECT_EQ(1.0, set_->rules.bandit.budget);
     EXPECT_TRUE(set_->is_frozen);
+    for (unsigned digit = 0; digit < 10; digit++) {
+        setenv("STEPTUNE_TRACE_CALLS", std::to_string(digit).c_str(), 1);
+        ASSERT_EQ(STP_OK, Read()) << err_.text;
+        EXPECT_EQ(digit, set_->trace_calls);
+    }
 }
 
-TEST_F(OnlineSettings, NumbersBeginWithAnyDigit)
+TEST_F(OnlineSettings, AThoroughSearchTriesAllAtAnyCost)
 {
-    for (unsigned digit = 0; digit < 10; digit++) {
-        setenv("STEPTUNE_RETEST", std::to_string(digit).c_str(), 1);
-        ASSERT_EQ(STP_OK, Read()) << err_.text;
-        EXPECT_EQ(digit, set_->rules.bandit.retest_calls);
-    }
+    setenv("STEPTUNE_THOROUGH", "1", 1);
+    ASSERT_EQ(STP_OK, Read()) << err_.text;
+
+    const stp_bandit_rules &bandit = set_->rules.bandit;
+    EXPECT_EQ(0, bandit.prune);
+    EXPECT_EQ(1, bandit.budget);
+    EXPECT_EQ(1000000u, bandit.confirm_blocks);
+    EXPECT_EQ(300e3, bandit.confirm_us);
+    EXPECT_TRUE(bandit.persists);
 }
 
 TEST_F(OnlineSettings, TakesAsManyArmsAsABanditHasBesideNcclsOwn)
