@@ -300,7 +300,7 @@ int stp_check_sizes(const struct stp_measure_options *measure);
 
 /* Says where collectives do not begin at -b, as each rank has whole elements.
  */
-void stp_tell_begin(const struct stp_device *device,
+void stp_tell_begin(const struct stp_device_info *info,
                     const struct stp_measure_options *measure,
                     const struct stp_measure_plan *plan);
 

@@ -213,7 +213,7 @@ int stp_check_sizes(const struct stp_measure_options *measure)
     return STP_EXIT_USAGE;
 }
 
-void stp_tell_begin(const struct stp_device *device,
+void stp_tell_begin(const struct stp_device_info *info,
                     const struct stp_measure_options *measure,
                     const struct stp_measure_plan *plan)
 {
@@ -226,7 +226,7 @@ void stp_tell_begin(const struct stp_device *device,
                          ", whole elements for every rank",
                          measure->begin, stp_coll_name(p->colls[c]),
                          p->sizes[c].size[0],
-                         stp_size_grain(device, p->colls[c], p->type));
+                         stp_size_grain(info, p->colls[c], p->type));
 }
 
 int stp_choose_type(struct stp_measure_options *measure)

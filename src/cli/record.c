@@ -120,6 +120,7 @@ struct record {
     const struct record_options *o;
     const struct stp_world *world;
     struct stp_device device;
+    struct stp_known known;
     struct stp_machine_record machine;
     struct stp_choices_part parts[N_TYPES * NCCL_NUM_TUNED_FUNCS];
     size_t n_parts;
@@ -179,7 +180,7 @@ static enum stp_status record_plan_choices(struct record *r)
             struct stp_choices_part *part = &r->parts[r->n_parts++];
             int type = choice_types[t].type;
             uint64_t grain =
-                stp_size_grain(&r->device, r->o->measure.colls[c], type);
+                stp_size_grain(&r->machine.info, r->o->measure.colls[c], type);
 
             part->coll = r->o->measure.colls[c];
             part->type = type;
@@ -205,13 +206,11 @@ static void record_count_steps(struct record *r,
  * either, or none of rounds. */
 static void record_drop_unknown(struct record *r)
 {
-    const struct stp_device *d = &r->device;
     struct stp_sweep_plan *plan = &r->window.plan;
     bool given = stp_measure_has_sizes(&r->o->measure);
 
     for (size_t c = 0; c < plan->n_colls && !given; c++)
-        if (!r->machine.info.is_live &&
-            stp_device_sizes(d, plan->colls[c], NULL, 0) == 0)
+        if (!r->machine.info.is_live && r->known.sizes[plan->colls[c]].n == 0)
             r->window.sizes[c].n = 0;
 }
 
@@ -223,7 +222,7 @@ static enum stp_status record_plan_window(struct record *r)
     status =
         stp_arms_add_setups(&r->window_arms, r->machine.info.setups, &r->err);
     STP_THEN(status,
-             stp_plan_measurements(&r->device, &r->o->measure, &r->window_arms,
+             stp_plan_measurements(&r->known, &r->o->measure, &r->window_arms,
                                    &r->window, &r->err));
     record_drop_unknown(r);
     record_count_steps(r, &r->window.plan);
@@ -240,7 +239,7 @@ static enum stp_status record_plan_sweep(struct record *r)
     m.factor = record_factor(r->o, 2);
     m.step = 0;
     m.rounds = 1;
-    status = stp_plan_measurements(&r->device, &m, &r->o->sweep_arms, &r->sweep,
+    status = stp_plan_measurements(&r->known, &m, &r->o->sweep_arms, &r->sweep,
                                    &r->err);
     record_count_steps(r, &r->sweep.plan);
     return status;
@@ -290,8 +289,7 @@ static size_t record_keep_known(const struct record *r,
     size_t n_kept = 0;
 
     for (size_t i = 0; i < n; i++)
-        if (stp_device_knows_mode(&r->device, settings[i].mode,
-                                  settings[i].coll))
+        if (r->known.modes[settings[i].mode][settings[i].coll])
             settings[n_kept++] = settings[i];
     return n_kept;
 }
@@ -324,15 +322,16 @@ static enum stp_status record_measure_iterations(struct record *r)
         status = stp_compare(&r->machine.window, &swept, &r->err);
     if (status == STP_OK)
         n = record_keep_known(r, settings,
-                              stp_settings_list(&swept, &r->device, settings));
+                              stp_settings_list(&swept, &r->known, settings));
     r->n_total += n;
     for (size_t i = 0; i < n && status == STP_OK; i++) {
         struct stp_arms arms;
 
-        status = stp_setting_choose_arms(&swept, &r->device, &settings[i],
+        status = stp_setting_choose_arms(&swept, &r->machine.info, &settings[i],
                                          &arms, &r->err);
-        STP_THEN(status, stp_setting_run(&r->device, &settings[i], &terms,
-                                         &arms, &r->machine.overlap, &r->err));
+        STP_THEN(status,
+                 stp_setting_run(&r->device, &r->machine.info, &settings[i],
+                                 &terms, &arms, &r->machine.overlap, &r->err));
     }
     record_drop_modelled(&r->machine.overlap.data);
     stp_comparisons_free(&swept);
@@ -499,7 +498,8 @@ static enum stp_status record_open_and_measure(struct record *r)
     STP_THEN(status, stp_open(&open, &r->device, &r->err));
     if (status != STP_OK)
         return status;
-    stp_device_get_info(&r->device, &r->machine.info);
+    stp_know_device(&r->device, &r->known);
+    r->machine.info = r->known.info;
     status = record_measure(r);
     stp_device_close(&r->device);
     return status;

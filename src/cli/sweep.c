@@ -188,7 +188,7 @@ struct sweep {
     const struct stp_world *world;
     struct stp_arms arms;
     struct stp_device device;
-    struct stp_device_info info;
+    struct stp_known known;
     struct stp_measure_plan plan;
     struct stp_dataset data; /* of all passes */
     size_t n_printed;        /* rows of it that are in the text */
@@ -203,7 +203,7 @@ struct sweep {
 static bool sweep_prints_nccl(const struct sweep *s)
 {
     return s->o->format == FORMAT_NCCL ||
-           (s->o->format == FORMAT_DEFAULT && s->info.is_live &&
+           (s->o->format == FORMAT_DEFAULT && s->known.info.is_live &&
             !s->o->machine.json);
 }
 
@@ -227,7 +227,7 @@ static enum stp_status sweep_save(struct sweep *s, struct stp_error *err)
         return STP_OK;
     if (len > 5 && strcmp(&path[len - 5], ".json") == 0)
         return sweep_save_json(&s->data, path, err);
-    return stp_measurements_save(&s->data, s->info.what, path, err);
+    return stp_measurements_save(&s->data, s->known.info.what, path, err);
 }
 
 static void sweep_print_head(struct sweep *s)
@@ -239,7 +239,7 @@ static void sweep_print_head(struct sweep *s)
         .n_threads = s->o->run.n_threads > 0 ? s->o->run.n_threads
                      : s->o->run.n_gpus > 0 || s->world->size > 1
                          ? 1
-                         : s->info.n_ranks,
+                         : s->known.info.n_ranks,
         .n_gpus = s->o->run.n_gpus > 0 ? s->o->run.n_gpus : 1,
         .min_bytes = sizes->size[0],
         .max_bytes = sizes->size[sizes->n - 1],
@@ -252,7 +252,7 @@ static void sweep_print_head(struct sweep *s)
         .up_to = plan->turn_us > 0,
         .rounds = plan->rounds,
         .agg_iters = 1,
-        .check = s->info.has_data ? plan->check : 0,
+        .check = s->known.info.has_data ? plan->check : 0,
         .graph = plan->graph,
     };
 
@@ -357,8 +357,8 @@ static enum stp_status sweep_make_plan(struct sweep *s, int type, int op)
 {
     struct stp_measure_options measure = s->o->measure;
     struct stp_sweep_plan *plan = &s->plan.plan;
-    const bool has_arms = s->info.has_arms && s->info.n_ranks > 1;
-    enum stp_status status = stp_parse_arms(&s->info,
+    const bool has_arms = s->known.info.has_arms && s->known.info.n_ranks > 1;
+    enum stp_status status = stp_parse_arms(&s->known.info,
                                             s->o->arms != NULL ? s->o->arms
                                             : has_arms         ? "all"
                                                                : "auto",
@@ -366,11 +366,11 @@ static enum stp_status sweep_make_plan(struct sweep *s, int type, int op)
 
     measure.types[0] = type;
     measure.op = op;
-    STP_THEN(status, stp_plan_measurements(&s->device, &measure, &s->arms,
+    STP_THEN(status, stp_plan_measurements(&s->known, &measure, &s->arms,
                                            &s->plan, s->err));
     plan->arm_places = (unsigned)s->o->arm_places;
-    plan->auto_places = s->info.is_live ? STP_OUT_OF_PLACE | STP_IN_PLACE
-                                        : (unsigned)s->o->arm_places;
+    plan->auto_places = s->known.info.is_live ? STP_OUT_OF_PLACE | STP_IN_PLACE
+                                              : (unsigned)s->o->arm_places;
     plan->check = s->o->check;
     plan->graph = s->o->run.graph;
     plan->seed = s->o->machine.seed;
@@ -386,7 +386,7 @@ static enum stp_status sweep_run_plan(struct sweep *s, int type, int op)
     if (status != STP_OK)
         return status;
     if (s->world->rank == 0)
-        stp_tell_begin(&s->device, &s->o->measure, &s->plan);
+        stp_tell_begin(&s->known.info, &s->o->measure, &s->plan);
     if (prints)
         sweep_print_head(s);
     stp_stop_begin();
@@ -442,7 +442,7 @@ static enum stp_status sweep_print_comparisons(const struct sweep *s,
     if (sweep_prints_nccl(s)) {
         puts("# The best arm of each size:\n#");
     } else {
-        stp_print_paragraph(s->info.what, stdout);
+        stp_print_paragraph(s->known.info.what, stdout);
         putchar('\n');
     }
     if (s->o->format != FORMAT_TABLE && sweep_has_arms(&comparisons)) {
@@ -467,7 +467,7 @@ static enum stp_status sweep_report(struct sweep *s, struct stp_error *err)
     if (s->o->machine.json)
         return stp_print_sweep_json(&s->data, stdout, err);
     if (s->o->format == FORMAT_CSV) {
-        stp_measurements_write(&s->data, s->info.what, stdout);
+        stp_measurements_write(&s->data, s->known.info.what, stdout);
         return STP_OK;
     }
     if (s->o->format == FORMAT_NCCL || (sweep_prints_nccl(s) && s->arms.n == 1))
@@ -489,7 +489,7 @@ static enum stp_status sweep_run_pass(struct sweep *s,
     if (status != STP_OK)
         return status;
     s->world = world;
-    stp_device_get_info(&s->device, &s->info);
+    stp_know_device(&s->device, &s->known);
     status = sweep_run_plans(s);
     stp_device_close(&s->device);
     return status;

@@ -129,14 +129,18 @@ static bool verify_progress(void *user, size_t done, size_t total)
 
 static enum stp_status verify_measure_sizes(struct verify *v)
 {
+    struct stp_known known;
     struct stp_measure_plan plan;
-    enum stp_status status = stp_plan_measurements(&v->device, &v->o->measure,
-                                                   &v->arms, &plan, v->err);
+    enum stp_status status;
+
+    stp_know_device(&v->device, &known);
+    status =
+        stp_plan_measurements(&known, &v->o->measure, &v->arms, &plan, v->err);
 
     if (status == STP_OK && v->world->rank == 0)
-        stp_tell_begin(&v->device, &v->o->measure, &plan);
+        stp_tell_begin(&v->info, &v->o->measure, &plan);
     STP_THEN(status,
-             stp_trial_add_unseen(&v->device, v->o->policy, &plan, v->err));
+             stp_trial_add_unseen(&v->info, v->o->policy, &plan, v->err));
     STP_THEN(status, stp_sweep_run(&v->device, &plan.plan, verify_progress, v,
                                    &v->data, v->err));
     return status;

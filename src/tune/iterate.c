@@ -17,6 +17,7 @@ static bool iterate_goes_on(void *user, size_t done, size_t total)
 
 enum stp_status stp_tune_run_setting(const struct stp_tune_job *job,
                                      const struct stp_device *device,
+                                     const struct stp_device_info *info,
                                      const struct stp_setting *setting,
                                      const struct stp_arms *arms,
                                      struct stp_iterations *out,
@@ -28,7 +29,7 @@ enum stp_status stp_tune_run_setting(const struct stp_tune_job *job,
                                             .progress = iterate_goes_on,
                                             .user = (void *)job};
 
-    return stp_setting_run(device, setting, &terms, arms, out, err);
+    return stp_setting_run(device, info, setting, &terms, arms, out, err);
 }
 
 /* Whether the rows have the setting.  A setting that was left out, as its GEMM
@@ -51,46 +52,38 @@ static bool iterate_has_setting(const struct stp_dataset *data,
 
 /* ---- a pass ---- */
 
-/* A setting that was not completed leaves no rows. */
+/* Measures the settings that are not there.  One that was not completed leaves
+ * no rows. */
 static enum stp_status iterate_measure(const struct stp_tune_pass *pass,
                                        const struct stp_comparisons *swept,
-                                       const struct stp_setting *setting,
-                                       struct stp_iterations *out,
+                                       const struct stp_setting *settings,
+                                       size_t total, struct stp_iterations *out,
                                        struct stp_error *err)
 {
-    const size_t n_rows = out->data.n_rows;
-    struct stp_arms arms;
-    enum stp_status status;
-
-    out->n_samples = 0; /* they are not used */
-    status = stp_setting_choose_arms(swept, pass->device, setting, &arms, err);
-    STP_THEN(status, stp_tune_run_setting(pass->job, pass->device, setting,
-                                          &arms, out, err));
-    if (status == STP_OK)
-        return stp_tune_state_save(pass->state, false, err);
-    out->data.n_rows = n_rows;
-    return status;
-}
-
-static enum stp_status iterate_measure_all(const struct stp_tune_pass *pass,
-                                           const struct stp_comparisons *swept,
-                                           const struct stp_setting *settings,
-                                           size_t total,
-                                           struct stp_iterations *out,
-                                           struct stp_error *err)
-{
-    const unsigned n_ranks = pass->info.n_ranks;
+    const struct stp_device_info *info = &pass->known.info;
     enum stp_status status = STP_OK;
     size_t there = 0;
 
     for (size_t i = 0; i < total; i++)
-        there += iterate_has_setting(&out->data, &settings[i], n_ranks);
+        there += iterate_has_setting(&out->data, &settings[i], info->n_ranks);
     if (there > 0)
         stp_tune_tell(pass->job, "continuing %s: %zu of %zu settings are there",
                       pass->job->files->state_iterations, there, total);
     for (size_t i = 0; i < total && status == STP_OK; i++) {
-        if (!iterate_has_setting(&out->data, &settings[i], n_ranks))
-            status = iterate_measure(pass, swept, &settings[i], out, err);
+        const size_t n_rows = out->data.n_rows;
+        struct stp_arms arms;
+
+        if (!iterate_has_setting(&out->data, &settings[i], info->n_ranks)) {
+            out->n_samples = 0; /* they are not used */
+            status =
+                stp_setting_choose_arms(swept, info, &settings[i], &arms, err);
+            STP_THEN(status,
+                     stp_tune_run_setting(pass->job, pass->device, info,
+                                          &settings[i], &arms, out, err));
+            if (status != STP_OK)
+                out->data.n_rows = n_rows;
+            STP_THEN(status, stp_tune_state_save(pass->state, false, err));
+        }
         STP_THEN(status, stp_tune_progress(pass->job, STP_TUNE_ITERATE, i + 1,
                                            total, err));
     }
@@ -103,25 +96,26 @@ enum stp_status stp_tune_iterate(const struct stp_tune_pass *pass,
                                  char why_not[STP_ERROR_TEXT],
                                  struct stp_error *err)
 {
+    const struct stp_device_info *info = &pass->known.info;
     struct stp_setting settings[STP_MAX_SETTINGS];
     struct stp_comparisons swept = {0};
     int64_t clock = stp_now_ms();
     enum stp_status status = STP_OK;
     size_t n = 0, n_overlapped = 0;
 
-    if (!pass->info.models_overlap) {
+    if (!info->models_overlap) {
         status = stp_compare(data, &swept, err);
         if (status == STP_OK)
-            n = stp_settings_list(&swept, pass->device, settings);
+            n = stp_settings_list(&swept, &pass->known, settings);
     }
     while (n_overlapped < n &&
            settings[n_overlapped].mode != STP_MODE_SEQUENTIAL)
         n_overlapped++;
-    if (pass->info.models_overlap)
+    if (info->models_overlap)
         snprintf(why_not, STP_ERROR_TEXT,
                  "nobody measured on '%s' what compute and collectives do to "
                  "each other",
-                 pass->info.machine);
+                 info->machine);
     else if (status == STP_OK && n_overlapped == 0)
         snprintf(why_not, STP_ERROR_TEXT,
                  "all-reduces, or all-gathers and reduce-scatters, of %d to %d "
@@ -129,8 +123,7 @@ enum stp_status stp_tune_iterate(const struct stp_tune_pass *pass,
                  STP_SETTINGS_FIRST_MIB, STP_SETTINGS_LAST_MIB);
     if (status == STP_OK && n_overlapped == 0)
         stp_tune_tell(pass->job, "no overlapped iterations: %s", why_not);
-    if (status == STP_OK && n > 0)
-        status = iterate_measure_all(pass, &swept, settings, n, out, err);
+    STP_THEN(status, iterate_measure(pass, &swept, settings, n, out, err));
     stp_comparisons_free(&swept);
     stp_tune_clock(pass->stage_ms, STP_TUNE_ITERATE, &clock);
     return status;

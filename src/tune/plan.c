@@ -20,15 +20,28 @@ static const double live_iterations_us = 20e3;
 
 /* ---- collectives ---- */
 
-uint64_t stp_size_grain(const struct stp_device *device, int coll, int type)
+void stp_know_device(const struct stp_device *device,
+                     struct stp_known *known_ret)
 {
-    struct stp_device_info info;
+    stp_device_get_info(device, &known_ret->info);
+    for (int c = 0; c < NCCL_NUM_TUNED_FUNCS; c++) {
+        struct stp_sizes *sizes = &known_ret->sizes[c];
+
+        sizes->n = stp_device_sizes(device, c, sizes->size, STP_MAX_SIZES);
+        if (sizes->n > STP_MAX_SIZES)
+            sizes->n = STP_MAX_SIZES;
+        for (int mode = 0; mode < STP_N_MODES; mode++)
+            known_ret->modes[mode][c] = stp_device_knows_mode(device, mode, c);
+    }
+}
+
+uint64_t stp_size_grain(const struct stp_device_info *info, int coll, int type)
+{
     bool is_split = coll == ncclFuncAllGather || coll == ncclFuncReduceScatter;
 
-    stp_device_get_info(device, &info);
     /* recorded sizes are multiples of all ranks */
     return stp_type_size(type) *
-           (uint64_t)(is_split || !info.is_live ? info.n_ranks : 1);
+           (uint64_t)(is_split || !info->is_live ? info->n_ranks : 1);
 }
 
 uint64_t stp_max_bytes(const struct stp_measure_options *measure)
@@ -42,147 +55,103 @@ uint64_t stp_max_bytes(const struct stp_measure_options *measure)
     return measure->end > 0 ? measure->end : (uint64_t)1 << 30;
 }
 
-static enum stp_status plan_add_known_sizes(const struct stp_device *device,
-                                            int coll, struct stp_sizes *sizes,
-                                            struct stp_error *err)
-{
-    uint64_t known[STP_MAX_SIZES];
-    size_t n = stp_device_sizes(device, coll, known, STP_MAX_SIZES);
-    enum stp_status status = STP_OK;
-
-    for (size_t i = 0; i < n && i < STP_MAX_SIZES && status == STP_OK; i++)
-        status = stp_sizes_add(sizes, known[i], 1, err);
-    return status;
-}
-
 bool stp_measure_has_sizes(const struct stp_measure_options *m)
 {
     return m->begin != 0 || m->end != 0 || m->factor != 0 || m->step != 0 ||
            m->n_bytes != 0;
 }
 
-/* A size that was asked for by itself is measured, and no other in its place.
- */
-static enum stp_status plan_add_asked_sizes(const struct stp_measure_options *m,
-                                            uint64_t grain,
-                                            struct stp_sizes *sizes,
-                                            struct stp_error *err)
+/* Plans the sizes of a collective: those known, those of a list, which are
+ * measured themselves and no others in their place, or as all_reduce_perf does,
+ * where -f outdoes -i. */
+static enum stp_status plan_choose_sizes(const struct stp_known *known,
+                                         const struct stp_measure_options *m,
+                                         int coll, int type,
+                                         struct stp_sizes *sizes,
+                                         struct stp_error *err)
 {
-    enum stp_status status = STP_OK;
+    const uint64_t begin = m->begin > 0 ? m->begin : 8;
+    const uint64_t end = stp_max_bytes(m);
+    const uint64_t grain = stp_size_grain(&known->info, coll, type);
 
-    for (unsigned i = 0; i < m->n_bytes && status == STP_OK; i++)
-        status =
+    if (!stp_measure_has_sizes(m) && known->sizes[coll].n > 0) {
+        *sizes = known->sizes[coll];
+        return STP_OK;
+    }
+    sizes->n = 0;
+    for (unsigned i = 0; i < m->n_bytes; i++) {
+        enum stp_status status =
             m->bytes[i] % grain == 0
                 ? stp_sizes_add(sizes, m->bytes[i], grain, err)
                 : stp_fail(err, STP_ERR_RANGE,
                            "--bytes %ju, expected a multiple of %ju: whole "
                            "elements on all ranks",
                            (uintmax_t)m->bytes[i], (uintmax_t)grain);
-    return status;
-}
 
-/* As all_reduce_perf, -f over -i. */
-static enum stp_status plan_choose_sizes(const struct stp_device *device,
-                                         const struct stp_measure_options *m,
-                                         int coll, int type,
-                                         struct stp_sizes *sizes,
-                                         struct stp_error *err)
-{
-    uint64_t begin = m->begin > 0 ? m->begin : 8;
-    uint64_t grain = stp_size_grain(device, coll, type);
-    enum stp_status status = STP_OK;
-
-    sizes->n = 0;
-    if (!stp_measure_has_sizes(m))
-        status = plan_add_known_sizes(device, coll, sizes, err);
-    else if (m->n_bytes > 0)
-        status = plan_add_asked_sizes(m, grain, sizes, err);
-    if (status != STP_OK || sizes->n > 0)
-        return status;
-    if (m->step > 0 && m->factor == 0)
-        return stp_sizes_add_steps(sizes, begin, stp_max_bytes(m), m->step,
-                                   grain, err);
-    return stp_sizes_add_geometric(sizes, begin, stp_max_bytes(m),
-                                   m->factor > 0 ? m->factor : 2, grain, err);
-}
-
-/* Those asked for; else all-reduce, or of a recorded machine those with times,
- * else all. */
-static size_t plan_choose_colls(const struct stp_device *device,
-                                const struct stp_measure_options *m,
-                                int colls[NCCL_NUM_TUNED_FUNCS])
-{
-    struct stp_device_info info;
-    size_t n = 0;
-
-    stp_device_get_info(device, &info);
-    colls[0] = ncclFuncAllReduce;
-    if (m->n_colls == 0 && info.is_live)
-        return 1;
-    if (m->n_colls > 0) {
-        memcpy(colls, m->colls, m->n_colls * sizeof(*colls));
-        return m->n_colls;
+        if (status != STP_OK)
+            return status;
     }
-    for (int c = 0; c < NCCL_NUM_TUNED_FUNCS; c++)
-        if (stp_device_sizes(device, c, NULL, 0) > 0)
-            colls[n++] = c;
-    for (int c = 0; c < NCCL_NUM_TUNED_FUNCS && n == 0; c++)
-        colls[c] = c;
-    return n > 0 ? n : NCCL_NUM_TUNED_FUNCS;
+    if (m->n_bytes > 0)
+        return STP_OK;
+    return m->step > 0 && m->factor == 0
+               ? stp_sizes_add_steps(sizes, begin, end, m->step, grain, err)
+               : stp_sizes_add_geometric(sizes, begin, end,
+                                         m->factor > 0 ? m->factor : 2, grain,
+                                         err);
 }
 
-/* A real machine drifts, and has no time for iterations without end; what was
- * recorded is there in so many rounds and in bf16. */
-static void plan_choose_counts(const struct stp_device_info *info,
-                               const struct stp_measure_options *m,
-                               struct stp_sweep_plan *plan)
-{
-    unsigned rounds = info->is_live ? LIVE_ROUNDS : DEFAULT_ROUNDS;
-
-    plan->rounds = m->rounds          ? m->rounds
-                   : info->max_rounds ? info->max_rounds
-                                      : rounds;
-    plan->iters = m->iters        ? m->iters
-                  : info->is_live ? LIVE_ITERS
-                                  : DEFAULT_ITERS;
-    plan->turn_us = info->is_live && m->iters == 0 ? LIVE_TURN_US : 0;
-    plan->rotate = info->is_live;
-    plan->wake = info->is_live;
-    plan->type = m->n_types > 0  ? m->types[0]
-                 : info->is_live ? STP_TYPE_F32
-                                 : STP_TYPE_BF16;
-}
-
-enum stp_status stp_plan_measurements(const struct stp_device *device,
-                                      const struct stp_measure_options *measure,
+enum stp_status stp_plan_measurements(const struct stp_known *known,
+                                      const struct stp_measure_options *m,
                                       const struct stp_arms *arms,
                                       struct stp_measure_plan *plan_ret,
                                       struct stp_error *err)
 {
-    struct stp_device_info info;
+    const struct stp_device_info *info = &known->info;
+    const unsigned rounds = info->is_live ? LIVE_ROUNDS : DEFAULT_ROUNDS;
+    struct stp_sweep_plan *plan = &plan_ret->plan;
     enum stp_status status = STP_OK;
 
-    stp_device_get_info(device, &info);
-    plan_ret->plan = (struct stp_sweep_plan){
+    /* a real machine drifts, and has no time for iterations without end; what
+     * was recorded is there in so many rounds and in bf16 */
+    *plan = (struct stp_sweep_plan){
         .colls = plan_ret->colls,
-        .n_colls = plan_choose_colls(device, measure, plan_ret->colls),
         .sizes = plan_ret->sizes,
         .arms = arms,
-        .warmup = measure->warmup,
-        .op = measure->op,
-        .root = measure->root,
+        .warmup = m->warmup,
+        .op = m->op,
+        .root = m->root,
         .auto_places = STP_OUT_OF_PLACE,
         .arm_places = STP_OUT_OF_PLACE,
+        .rounds = m->rounds          ? m->rounds
+                  : info->max_rounds ? info->max_rounds
+                                     : rounds,
+        .iters = m->iters        ? m->iters
+                 : info->is_live ? LIVE_ITERS
+                                 : DEFAULT_ITERS,
+        .turn_us = info->is_live && m->iters == 0 ? LIVE_TURN_US : 0,
+        .rotate = info->is_live,
+        .wake = info->is_live,
+        .type = m->n_types > 0  ? m->types[0]
+                : info->is_live ? STP_TYPE_F32
+                                : STP_TYPE_BF16,
     };
-    plan_choose_counts(&info, measure, &plan_ret->plan);
-    if (measure->root >= info.n_ranks)
+    /* the collectives: as asked, else all-reduce, or of a recorded machine
+     * those with times, else all */
+    for (unsigned i = 0; i < m->n_colls; i++)
+        plan_ret->colls[plan->n_colls++] = m->colls[i];
+    for (int c = 0; c < NCCL_NUM_TUNED_FUNCS && m->n_colls == 0; c++)
+        if (info->is_live ? c == ncclFuncAllReduce : known->sizes[c].n > 0)
+            plan_ret->colls[plan->n_colls++] = c;
+    if (plan->n_colls == 0)
+        for (int c = 0; c < NCCL_NUM_TUNED_FUNCS; c++)
+            plan_ret->colls[plan->n_colls++] = c;
+    if (m->root >= info->n_ranks)
         return stp_fail(err, STP_ERR_RANGE,
                         "root %u, expected one of the %u ranks, from 0",
-                        measure->root, info.n_ranks);
-    for (size_t c = 0; c < plan_ret->plan.n_colls && status == STP_OK; c++)
-        status =
-            plan_choose_sizes(device, measure, plan_ret->colls[c],
-                              plan_ret->plan.type, &plan_ret->sizes[c], err);
+                        m->root, info->n_ranks);
+    for (size_t c = 0; c < plan->n_colls && status == STP_OK; c++)
+        status = plan_choose_sizes(known, m, plan_ret->colls[c], plan->type,
+                                   &plan_ret->sizes[c], err);
     return status;
 }
 
@@ -226,32 +195,6 @@ uint64_t stp_workload_max_bytes(const struct stp_workload_options *work,
     return most;
 }
 
-static void plan_set_layers(const struct stp_workload_options *work,
-                            unsigned layers[STP_N_MODES])
-{
-    for (int mode = 0; mode < STP_N_MODES; mode++)
-        layers[mode] = work->layers > 0              ? work->layers
-                       : mode == STP_MODE_SEQUENTIAL ? 1
-                                                     : LAYERS;
-}
-
-/* What is not about the workload. */
-static void plan_set_iteration_defaults(const struct stp_device_info *info,
-                                        struct stp_iterate_plan *plan)
-{
-    bool on_gpus = strcmp(info->backend, "nccl") == 0;
-
-    if (plan->type < 0)
-        plan->type = on_gpus ? STP_TYPE_BF16 : STP_TYPE_F32;
-    plan->turn_us = plan->iters == 0 && info->is_live ? live_iterations_us : 0;
-    if (plan->iters == 0)
-        plan->iters = ITERATIONS;
-    if (plan->rounds == 0)
-        plan->rounds =
-            info->max_rounds > 0 ? info->max_rounds : LIVE_ITERATION_ROUNDS;
-    plan->rotate = info->is_live;
-}
-
 enum stp_status stp_plan_iterations(const struct stp_device_info *info,
                                     const struct stp_workload_options *work,
                                     bool scan, struct stp_workload_plan *out,
@@ -267,8 +210,19 @@ enum stp_status stp_plan_iterations(const struct stp_device_info *info,
         plan_choose_setting_sizes(work, scan);
     struct stp_iterate_plan *plan = &out->plan;
     enum stp_status status = STP_OK;
+    uint64_t grain;
 
-    plan_set_iteration_defaults(info, plan);
+    if (plan->type < 0)
+        plan->type =
+            strcmp(info->backend, "nccl") == 0 ? STP_TYPE_BF16 : STP_TYPE_F32;
+    plan->turn_us = plan->iters == 0 && info->is_live ? live_iterations_us : 0;
+    if (plan->iters == 0)
+        plan->iters = ITERATIONS;
+    if (plan->rounds == 0)
+        plan->rounds =
+            info->max_rounds > 0 ? info->max_rounds : LIVE_ITERATION_ROUNDS;
+    plan->rotate = info->is_live;
+    grain = stp_type_size(plan->type);
     plan->modes = modes->modes;
     plan->n_modes = modes->n_modes;
     plan->ratios = ratios->ratios;
@@ -280,19 +234,19 @@ enum stp_status stp_plan_iterations(const struct stp_device_info *info,
     plan->compute = work->compute;
     plan->coll = ncclFuncAllReduce;
     plan->op = STP_OP_SUM;
-    plan_set_layers(work, plan->layers);
+    for (int mode = 0; mode < STP_N_MODES; mode++)
+        plan->layers[mode] = work->layers > 0              ? work->layers
+                             : mode == STP_MODE_SEQUENTIAL ? 1
+                                                           : LAYERS;
     plan->arms = &out->arms;
     plan->sizes = &out->sizes;
     out->sizes.n = 0;
-    for (size_t i = 0; i < sizes->n_bytes; i++)
-        if (sizes->bytes[i] < stp_type_size(plan->type))
-            return stp_fail(err, STP_ERR_RANGE,
-                            "a collective of %ju bytes, expected %u or more, "
-                            "an element",
-                            (uintmax_t)sizes->bytes[i],
-                            (unsigned)stp_type_size(plan->type));
     for (size_t i = 0; i < sizes->n_bytes && status == STP_OK; i++)
-        status = stp_sizes_add(&out->sizes, sizes->bytes[i],
-                               stp_type_size(plan->type), err);
+        status = sizes->bytes[i] < grain
+                     ? stp_fail(err, STP_ERR_RANGE,
+                                "a collective of %ju bytes, expected %ju or "
+                                "more, an element",
+                                (uintmax_t)sizes->bytes[i], (uintmax_t)grain)
+                     : stp_sizes_add(&out->sizes, sizes->bytes[i], grain, err);
     return status;
 }

@@ -41,12 +41,24 @@ struct stp_measure_plan {
     int colls[NCCL_NUM_TUNED_FUNCS];
 };
 
+/* What a device says before it is timed. */
+struct stp_known {
+    struct stp_device_info info;
+    struct stp_sizes sizes[NCCL_NUM_TUNED_FUNCS];  /* recorded; else none */
+    bool modes[STP_N_MODES][NCCL_NUM_TUNED_FUNCS]; /* that it can run, measured
+                                                      or recorded */
+};
+
+/* Asks the device once. */
+void stp_know_device(const struct stp_device *device,
+                     struct stp_known *known_ret);
+
 /*
- * Makes a plan for the device, of the first type: sizes as asked, else those
- * the device knows, else 8 bytes to 1 GiB by factors of 2.  STP_ERR_RANGE for a
- * size of a list that the device cannot run, and other options that it cannot.
+ * Makes a plan for a device, of the first type: sizes as asked, else those that
+ * it knows, else 8 bytes to 1 GiB by factors of 2.  STP_ERR_RANGE for a size of
+ * a list that the device cannot run, and other options that it cannot.
  */
-enum stp_status stp_plan_measurements(const struct stp_device *device,
+enum stp_status stp_plan_measurements(const struct stp_known *known,
                                       const struct stp_measure_options *measure,
                                       const struct stp_arms *arms,
                                       struct stp_measure_plan *plan_ret,
@@ -55,9 +67,9 @@ enum stp_status stp_plan_measurements(const struct stp_device *device,
 /* Whether any option of sizes was given. */
 bool stp_measure_has_sizes(const struct stp_measure_options *measure);
 
-/* The bytes that sizes of a collective must be multiples of on this device: one
+/* The bytes that sizes of a collective must be multiples of on a device: one
  * element, or one of every rank where ranks get parts. */
-uint64_t stp_size_grain(const struct stp_device *device, int coll, int type);
+uint64_t stp_size_grain(const struct stp_device_info *info, int coll, int type);
 
 /* The largest message that the options ask for, or a default of 1 GiB. */
 uint64_t stp_max_bytes(const struct stp_measure_options *measure);

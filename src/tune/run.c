@@ -58,17 +58,6 @@ bool stp_tune_name_files(const char *policy, struct stp_tune_files *files)
 
 /* ---- measuring ---- */
 
-static enum stp_status run_check_machine(const struct stp_device_info *info,
-                                         struct stp_error *err)
-{
-    if (info->max_rounds != 1)
-        return STP_OK;
-    return stp_fail(err, STP_ERR_NOTHING,
-                    "machine '%s' was never timed in interleaved rounds; a "
-                    "model is no ground for a policy",
-                    info->machine);
-}
-
 /* The first pass knows the machine, by which a run is resumed. */
 static enum stp_status run_measure_pass(const struct stp_tune_job *job,
                                         size_t i, struct stp_tune_state *state,
@@ -85,32 +74,20 @@ static enum stp_status run_measure_pass(const struct stp_tune_job *job,
 
     if (status != STP_OK)
         return status;
-    stp_device_get_info(&device, &pass.info);
-    r->info = pass.info;
-    status = run_check_machine(&pass.info, err);
-    if (status == STP_OK && i == 0)
+    stp_know_device(&device, &pass.known);
+    r->info = pass.known.info;
+    if (r->info.max_rounds == 1)
+        status = stp_fail(err, STP_ERR_NOTHING,
+                          "machine '%s' was never timed in interleaved rounds; "
+                          "a model is no ground for a policy",
+                          r->info.machine);
+    else if (i == 0)
         status = stp_tune_state_begin(job, &r->info, state, err);
     STP_THEN(status, stp_tune_sweep(&pass, &r->alone.data, &r->iters, err));
     if (status == STP_OK && !plan->no_iterate)
         status = stp_tune_iterate(&pass, &r->alone.data, &r->iterated,
                                   r->why_not, err);
     stp_device_close(&device);
-    return status;
-}
-
-/* The run's name goes with its measurements, and from them to what is made of
- * them. */
-static enum stp_status run_name(const struct stp_tune_state *state,
-                                struct stp_tune_result *r,
-                                struct stp_error *err)
-{
-    enum stp_status status = stp_tune_state_name(state, r->run, err);
-
-    if (status == STP_OK) {
-        memcpy(r->alone.data.run, r->run, sizeof(r->run));
-        memcpy(r->iterated.data.run, r->run, sizeof(r->run));
-        memcpy(r->overlap.data.run, r->run, sizeof(r->run));
-    }
     return status;
 }
 
@@ -133,7 +110,12 @@ static enum stp_status run_measure(const struct stp_tune_job *job,
         STP_THEN(status, saved);
     }
     r->is_begun = state.is_begun;
-    STP_THEN(status, run_name(&state, r, err));
+    STP_THEN(status, stp_tune_state_name(&state, r->run, err));
+    /* the name goes with the measurements, and from them to what is made of
+     * them */
+    memcpy(r->alone.data.run, r->run, sizeof(r->run));
+    memcpy(r->iterated.data.run, r->run, sizeof(r->run));
+    memcpy(r->overlap.data.run, r->run, sizeof(r->run));
     free(state.plan_text);
     return status;
 }
@@ -159,35 +141,25 @@ static enum stp_status run_derive_alone(const struct stp_tune_job *job,
     return stp_tune_save_policy(job->plan, p, job->files->trial, err);
 }
 
-/* Those in which compute and collectives overlap. */
-static enum stp_status run_select_overlapped(const struct stp_dataset *iterated,
-                                             struct stp_dataset *selected_ret,
-                                             struct stp_error *err)
-{
-    size_t n = 0;
-    enum stp_status status = stp_objective_select(
-        iterated, STP_OBJECTIVE_ITERATION, selected_ret, err);
-
-    for (size_t i = 0; i < selected_ret->n_rows && status == STP_OK; i++)
-        if (selected_ret->rows[i].work.mode != STP_MODE_SEQUENTIAL)
-            selected_ret->rows[n++] = selected_ret->rows[i];
-    selected_ret->n_rows = n;
-    return status;
-}
-
 static enum stp_status run_derive_overlap(const struct stp_tune_job *job,
                                           struct stp_tune_result *r,
                                           struct stp_error *err)
 {
     struct stp_tune_policy *p = &r->overlap;
     const char *path = job->files->overlap_trial;
+    size_t n = 0;
     enum stp_status status = STP_OK;
 
     if (job->plan->no_iterate)
         return STP_OK;
     p->exists = true;
     if (r->iterated.data.n_rows > 0)
-        status = run_select_overlapped(&r->iterated.data, &p->data, err);
+        status = stp_objective_select(&r->iterated.data,
+                                      STP_OBJECTIVE_ITERATION, &p->data, err);
+    for (size_t i = 0; i < p->data.n_rows && status == STP_OK; i++)
+        if (p->data.rows[i].work.mode != STP_MODE_SEQUENTIAL)
+            p->data.rows[n++] = p->data.rows[i];
+    p->data.n_rows = n;
     /* a policy without rules leaves NCCL alone */
     if (status == STP_OK && p->data.n_rows == 0) {
         p->why_not = r->why_not;
@@ -200,25 +172,8 @@ static enum stp_status run_derive_overlap(const struct stp_tune_job *job,
                                                  &p->steadiness, err));
     STP_THEN(status, stp_derive(&p->comparisons, job->plan->min_gain,
                                 &p->derived, err));
-    return status == STP_OK ? stp_tune_save_policy(job->plan, p, path, err)
-                            : status;
-}
-
-/* What was measured of a situation, and what was when it was verified. */
-static enum stp_status run_compare_memory(const struct stp_tune_result *r,
-                                          bool overlaps,
-                                          struct stp_comparisons *measured,
-                                          struct stp_comparisons *trials,
-                                          struct stp_error *err)
-{
-    const struct stp_dataset *again =
-        overlaps ? &r->overlap_registered : &r->registered;
-    enum stp_status status = stp_compare_registered(
-        &r->alone.data, &r->iterated.data, overlaps, measured, err);
-
-    return status == STP_OK
-               ? stp_compare_registered(again, again, overlaps, trials, err)
-               : status;
+    STP_THEN(status, stp_tune_save_policy(job->plan, p, path, err));
+    return status;
 }
 
 /* After both policies are verified, so that registering is compared with what
@@ -230,6 +185,9 @@ static enum stp_status run_derive_memory(const struct stp_tune_job *job,
     const size_t n = r->overlap.comparisons.n_points > 0 ? 2 : 1;
     struct stp_comparisons measured[2] = {0}, trials[2] = {0};
     struct stp_memory_situation situations[2];
+    /* what was measured when they were verified */
+    const struct stp_dataset *again[] = {&r->registered,
+                                         &r->overlap_registered};
     enum stp_status status = STP_OK;
 
     r->has_memory = stp_memory_was_measured(&r->alone.comparisons);
@@ -242,7 +200,10 @@ static enum stp_status run_derive_memory(const struct stp_tune_job *job,
             .terms = {.min_gain = job->plan->min_gain,
                       .registers = true,
                       .trials = &trials[i]}};
-        status = run_compare_memory(r, i == 1, &measured[i], &trials[i], err);
+        status = stp_compare_registered(&r->alone.data, &r->iterated.data,
+                                        i == 1, &measured[i], err);
+        STP_THEN(status, stp_compare_registered(again[i], again[i], i == 1,
+                                                &trials[i], err));
     }
     STP_THEN(status, stp_memory_rules_derive(situations, n, r->info.gpu,
                                              &r->memory, err));
@@ -255,121 +216,34 @@ static enum stp_status run_derive_memory(const struct stp_tune_job *job,
 
 /* ---- files of the result ---- */
 
-/* Saves data of the run; if there are none, removes those of an earlier run. */
-static enum stp_status run_save_data(const struct stp_dataset *data,
-                                     const struct stp_device_info *info,
-                                     const char *path, struct stp_error *err)
-{
-    if (data->n_rows > 0)
-        return stp_measurements_save(data, info->what, path, err);
-    if (unlink(path) == 0 || errno == ENOENT)
-        return STP_OK;
-    return stp_fail(err, STP_ERR_IO,
-                    "cannot remove '%.160s', which an earlier run left: %s",
-                    path, strerror(errno));
-}
-
-/* Whether the file is a policy of an earlier run, and not of a person. */
-static bool run_is_earlier(const char *path)
-{
-    struct stp_policy_mark mark = {0};
-    char *text;
-    size_t len;
-
-    if (stp_read_file(path, STP_MAX_FILE, &text, &len, NULL) != STP_OK)
-        return false;
-    stp_policy_mark_read(text, len, &mark);
-    free(text);
-    return mark.run[0] != '\0';
-}
-
-/* Keeps the policy that has the name, and says so. */
-static enum stp_status run_keep_former(const struct stp_tune_job *job,
-                                       const char *path, struct stp_error *err)
-{
-    char backup[STP_POLICY_BACKUP] = "";
-    enum stp_status status = stp_policy_back_up(path, backup, err);
-
-    if (status == STP_OK && *backup != '\0')
-        stp_tune_tell(job, STP_POLICY_KEPT, path, backup);
-    return status;
-}
-
-static enum stp_status run_refuse_write(const char *path, struct stp_error *err)
-{
-    return stp_fail(err, STP_ERR_IO, "cannot write '%.160s': %s", path,
-                    strerror(errno));
-}
-
-/* Gives a verified policy its name; the policy that had it stays as a backup.
- * So does one of an earlier run where this run makes none. */
-static enum stp_status run_publish(const struct stp_tune_job *job,
-                                   const struct stp_tune_policy *p,
+/* Gives a file its name by 'trial', NULL: it is written later, or removes it if
+ * this run has none; the policy that had the name stays as a backup, which is
+ * said, but a person's is not touched where this run makes none. */
+static enum stp_status run_publish(const struct stp_tune_job *job, bool exists,
                                    const char *trial, const char *path,
                                    struct stp_error *err)
 {
+    struct stp_policy_mark mark = {0};
+    char backup[STP_POLICY_BACKUP] = "";
+    char *text;
+    size_t len;
     enum stp_status status;
 
-    if (!p->exists && !run_is_earlier(path))
+    if (!exists &&
+        stp_read_file(path, STP_MAX_FILE, &text, &len, NULL) == STP_OK) {
+        stp_policy_mark_read(text, len, &mark);
+        free(text);
+    }
+    if (!exists && mark.run[0] == '\0')
         return STP_OK;
-    status = run_keep_former(job, path, err);
-    if (status != STP_OK ||
-        (p->exists ? rename(trial, path) : unlink(path)) == 0)
+    status = stp_policy_back_up(path, backup, err);
+    if (status == STP_OK && *backup != '\0')
+        stp_tune_tell(job, STP_POLICY_KEPT, path, backup);
+    if (status != STP_OK || (exists && trial == NULL) ||
+        (exists ? rename(trial, path) : unlink(path)) == 0)
         return status;
-    return run_refuse_write(path, err);
-}
-
-/* Saves the verdicts of a policy; one without rules has none. */
-static enum stp_status run_save_proof(const struct stp_tune_policy *p,
-                                      const struct stp_device_info *info,
-                                      const char *policy, struct stp_error *err)
-{
-    return p->tried.n_rows > 0
-               ? stp_trial_prove(policy, info, &p->tried, &p->verdicts, err)
-               : STP_OK;
-}
-
-static enum stp_status run_save_page(const struct stp_tune_files *f,
-                                     const struct stp_tune_result *r,
-                                     struct stp_error *err)
-{
-    const struct stp_page_sources sources = {
-        .path = {
-            [STP_PAGE_POLICY] = f->policy,
-            [STP_PAGE_OVERLAP_POLICY] =
-                r->overlap.exists ? f->overlap_policy : NULL,
-            [STP_PAGE_MEMORY_POLICY] = r->has_memory ? f->memory_policy : NULL,
-            [STP_PAGE_SWEEP] = f->sweep,
-            [STP_PAGE_VERIFY] = r->alone.tried.n_rows > 0 ? f->verify : NULL,
-            [STP_PAGE_ITERATIONS] =
-                r->iterated.data.n_rows > 0 ? f->iterations : NULL,
-            [STP_PAGE_OVERLAP_VERIFY] =
-                r->overlap.tried.n_rows > 0 ? f->overlap_verify : NULL,
-        }};
-
-    return stp_page_save(&sources, f->page, false, NULL, err);
-}
-
-/* Of a machine without arms of registered buffers there is none, nor is one
- * left of an earlier run. */
-static enum stp_status run_save_memory(const struct stp_tune_job *job,
-                                       const struct stp_tune_result *r,
-                                       struct stp_error *err)
-{
-    const char *path = job->files->memory_policy;
-    const struct stp_policy_origin origin = {.data = &r->alone.data,
-                                             .made_by = "steptune tune",
-                                             .min_gain = job->plan->min_gain};
-    enum stp_status status;
-
-    if (!r->has_memory && !run_is_earlier(path))
-        return STP_OK;
-    status = run_keep_former(job, path, err);
-    if (status == STP_OK && r->has_memory)
-        return stp_memory_file_save(&r->memory.table, &origin, path, err);
-    if (status != STP_OK || unlink(path) == 0)
-        return status;
-    return run_refuse_write(path, err);
+    return stp_fail(err, STP_ERR_IO, "cannot write '%.160s': %s", path,
+                    strerror(errno));
 }
 
 /* In a moment between two files a reader tells by the run's name which belong
@@ -388,23 +262,57 @@ static enum stp_status run_save_results(const struct stp_tune_job *job,
         {&r->alone.tried, f->verify},
         {&r->overlap.tried, f->overlap_verify},
     };
+    const struct stp_policy_origin origin = {.data = &r->alone.data,
+                                             .made_by = "steptune tune",
+                                             .min_gain = job->plan->min_gain};
+    const struct stp_page_sources sources = {
+        .path = {
+            [STP_PAGE_POLICY] = f->policy,
+            [STP_PAGE_OVERLAP_POLICY] =
+                r->overlap.exists ? f->overlap_policy : NULL,
+            [STP_PAGE_MEMORY_POLICY] = r->has_memory ? f->memory_policy : NULL,
+            [STP_PAGE_SWEEP] = f->sweep,
+            [STP_PAGE_VERIFY] = r->alone.tried.n_rows > 0 ? f->verify : NULL,
+            [STP_PAGE_ITERATIONS] =
+                r->iterated.data.n_rows > 0 ? f->iterations : NULL,
+            [STP_PAGE_OVERLAP_VERIFY] =
+                r->overlap.tried.n_rows > 0 ? f->overlap_verify : NULL,
+        }};
     struct stp_tune_overlap overlap;
     struct stp_tune_report report;
     enum stp_status status = STP_OK;
 
     for (size_t i = 0; i < sizeof(data) / sizeof(data[0]) && status == STP_OK;
          i++)
-        status = run_save_data(data[i].data, &r->info, data[i].path, err);
-    STP_THEN(status, run_publish(job, &r->alone, f->trial, f->policy, err));
-    STP_THEN(status, run_publish(job, &r->overlap, f->overlap_trial,
+        if (data[i].data->n_rows > 0)
+            status = stp_measurements_save(data[i].data, r->info.what,
+                                           data[i].path, err);
+        else if (unlink(data[i].path) != 0 && errno != ENOENT)
+            status = stp_fail(err, STP_ERR_IO,
+                              "cannot remove '%.160s', which an earlier run "
+                              "left: %s",
+                              data[i].path, strerror(errno));
+    STP_THEN(status,
+             run_publish(job, r->alone.exists, f->trial, f->policy, err));
+    STP_THEN(status, run_publish(job, r->overlap.exists, f->overlap_trial,
                                  f->overlap_policy, err));
-    STP_THEN(status, run_save_memory(job, r, err));
+    /* of a machine without arms of registered buffers there is none */
+    STP_THEN(status,
+             run_publish(job, r->has_memory, NULL, f->memory_policy, err));
+    if (status == STP_OK && r->has_memory)
+        status = stp_memory_file_save(&r->memory.table, &origin,
+                                      f->memory_policy, err);
     stp_tune_fill_report(job->plan, f, r, &report, &overlap);
     STP_THEN(status, stp_tune_report_save(&report, f->report, err));
-    STP_THEN(status, run_save_proof(&r->alone, &r->info, f->policy, err));
-    STP_THEN(status,
-             run_save_proof(&r->overlap, &r->info, f->overlap_policy, err));
-    return status == STP_OK ? run_save_page(f, r, err) : status;
+    /* a policy without rules has no verdicts */
+    if (status == STP_OK && r->alone.tried.n_rows > 0)
+        status = stp_trial_prove(f->policy, &r->info, &r->alone.tried,
+                                 &r->alone.verdicts, err);
+    if (status == STP_OK && r->overlap.tried.n_rows > 0)
+        status = stp_trial_prove(f->overlap_policy, &r->info, &r->overlap.tried,
+                                 &r->overlap.verdicts, err);
+    STP_THEN(status, stp_page_save(&sources, f->page, false, NULL, err));
+    return status;
 }
 
 /* ---- all of it ---- */

@@ -48,39 +48,27 @@ static const struct settings_mode *settings_find_mode(int mode, int coll)
 
 /* ---- settings ---- */
 
-/* The swept sizes of a collective; false if there are none. */
-static bool settings_find_range(const struct stp_comparisons *all, int coll,
-                                unsigned n_ranks, uint64_t *begin,
-                                uint64_t *end)
-{
-    bool any = false;
-
-    for (size_t i = 0; i < all->n_points; i++) {
-        const struct stp_point *p = &all->points[i];
-
-        if (p->coll != coll || p->n_ranks != n_ranks)
-            continue;
-        if (!any)
-            *begin = p->n_bytes;
-        *end = p->n_bytes;
-        any = true;
-    }
-    return any;
-}
-
 /* The range of sizes that the sweep has of all collectives of a mode; false if
  * some are missing. */
-static bool settings_find_mode_range(const struct stp_comparisons *swept,
-                                     const struct settings_mode *m,
-                                     unsigned n_ranks, uint64_t *begin_ret,
-                                     uint64_t *end_ret)
+static bool settings_find_range(const struct stp_comparisons *swept,
+                                const struct settings_mode *m, unsigned n_ranks,
+                                uint64_t *begin_ret, uint64_t *end_ret)
 {
     *begin_ret = 0;
     *end_ret = UINT64_MAX;
     for (size_t c = 0; c < m->n_colls; c++) {
-        uint64_t begin, end;
+        uint64_t begin = 0, end = 0;
 
-        if (!settings_find_range(swept, m->colls[c], n_ranks, &begin, &end))
+        for (size_t i = 0; i < swept->n_points; i++) {
+            const struct stp_point *p = &swept->points[i];
+
+            if (p->coll != m->colls[c] || p->n_ranks != n_ranks)
+                continue;
+            if (end == 0)
+                begin = p->n_bytes;
+            end = p->n_bytes;
+        }
+        if (end == 0)
             return false;
         *begin_ret = begin > *begin_ret ? begin : *begin_ret;
         *end_ret = end < *end_ret ? end : *end_ret;
@@ -88,7 +76,7 @@ static bool settings_find_mode_range(const struct stp_comparisons *swept,
     return true;
 }
 
-bool stp_settings_has(const struct stp_device *device, int mode, int coll,
+bool stp_settings_has(const struct stp_known *known, int mode, int coll,
                       uint64_t n_bytes)
 {
     const struct settings_mode *m = settings_find_mode(mode, coll);
@@ -96,7 +84,7 @@ bool stp_settings_has(const struct stp_device *device, int mode, int coll,
     return m->mode == mode && m->colls[0] == coll &&
            n_bytes >= (uint64_t)STP_SETTINGS_FIRST_MIB * MiB &&
            n_bytes <= (uint64_t)STP_SETTINGS_LAST_MIB * MiB &&
-           stp_device_knows_mode(device, mode, coll);
+           known->modes[mode][coll];
 }
 
 void stp_settings_add(int mode, int coll, uint64_t n_bytes,
@@ -109,64 +97,33 @@ void stp_settings_add(int mode, int coll, uint64_t n_bytes,
             (struct stp_setting){mode, coll, n_bytes, m->ratios[i]};
 }
 
-/* Nothing is modelled of what only decides on what to register. */
-static bool settings_has_mode(const struct stp_device *device,
-                              const struct stp_device_info *info,
-                              const struct settings_mode *m)
-{
-    return !m->registers ||
-           (info->setups != 0 &&
-            stp_device_knows_mode(device, m->mode, m->colls[0]));
-}
-
 size_t stp_settings_list(const struct stp_comparisons *swept,
-                         const struct stp_device *device,
+                         const struct stp_known *known,
                          struct stp_setting settings[STP_MAX_SETTINGS])
 {
-    struct stp_device_info info;
+    const struct stp_device_info *info = &known->info;
     size_t n = 0;
 
-    stp_device_get_info(device, &info);
-    for (size_t m = 0; m < N_MODES; m++) {
+    for (const struct settings_mode *m = modes; m < modes + N_MODES; m++) {
         uint64_t begin, end;
 
-        if (!settings_has_mode(device, &info, &modes[m]) ||
-            !settings_find_mode_range(swept, &modes[m], info.n_ranks, &begin,
-                                      &end))
+        /* nothing is modelled of what only decides on what to register */
+        if ((m->registers &&
+             (info->setups == 0 || !known->modes[m->mode][m->colls[0]])) ||
+            !settings_find_range(swept, m, info->n_ranks, &begin, &end))
             continue;
         for (uint64_t mib = STP_SETTINGS_FIRST_MIB;
              mib <= STP_SETTINGS_LAST_MIB; mib *= 2)
             if (mib * MiB >= begin && mib * MiB <= end)
-                stp_settings_add(modes[m].mode, modes[m].colls[0], mib * MiB,
-                                 settings, &n);
+                stp_settings_add(m->mode, m->colls[0], mib * MiB, settings, &n);
     }
     return n;
 }
 
 /* ---- one of them ---- */
 
-/* The swept point that is nearest to a size; NULL if there is none. */
-static const struct stp_point *
-settings_find_nearest(const struct stp_comparisons *all, int coll,
-                      unsigned n_ranks, uint64_t n_bytes)
-{
-    const struct stp_point *best = NULL;
-    double least = INFINITY;
-
-    for (size_t i = 0; i < all->n_points; i++) {
-        const struct stp_point *p = &all->points[i];
-        double far = fabs(log((double)p->n_bytes / (double)n_bytes));
-
-        if (p->coll == coll && p->n_ranks == n_ranks && far < least) {
-            least = far;
-            best = p;
-        }
-    }
-    return best;
-}
-
 enum stp_status stp_setting_choose_arms(const struct stp_comparisons *swept,
-                                        const struct stp_device *device,
+                                        const struct stp_device_info *info,
                                         const struct stp_setting *setting,
                                         struct stp_arms *arms_ret,
                                         struct stp_error *err)
@@ -174,17 +131,30 @@ enum stp_status stp_setting_choose_arms(const struct stp_comparisons *swept,
     const struct settings_mode *m =
         settings_find_mode(setting->mode, setting->coll);
     const struct stp_point *points[MAX_COLLS];
-    struct stp_device_info info;
 
-    stp_device_get_info(device, &info);
-    for (size_t c = 0; c < m->n_colls; c++)
-        points[c] = settings_find_nearest(swept, m->colls[c], info.n_ranks,
-                                          setting->n_bytes);
+    /* the swept points of its collectives that are nearest to its size */
+    for (size_t c = 0; c < m->n_colls; c++) {
+        double least = INFINITY;
+
+        points[c] = NULL;
+        for (size_t i = 0; i < swept->n_points; i++) {
+            const struct stp_point *p = &swept->points[i];
+            const double far =
+                fabs(log((double)p->n_bytes / (double)setting->n_bytes));
+
+            if (p->coll == m->colls[c] && p->n_ranks == info->n_ranks &&
+                far < least) {
+                least = far;
+                points[c] = p;
+            }
+        }
+    }
     stp_refine_contenders(points, m->n_colls, arms_ret);
-    return stp_arms_add_setups(arms_ret, info.setups, err);
+    return stp_arms_add_setups(arms_ret, info->setups, err);
 }
 
 enum stp_status stp_setting_run(const struct stp_device *device,
+                                const struct stp_device_info *info,
                                 const struct stp_setting *setting,
                                 const struct stp_setting_terms *terms,
                                 const struct stp_arms *arms,
@@ -200,13 +170,11 @@ enum stp_status stp_setting_run(const struct stp_device *device,
     struct stp_workload_plan plan = {.plan = {.type = terms->type,
                                               .rounds = terms->rounds,
                                               .warmup = WARMUP}};
-    struct stp_device_info info;
     enum stp_status status;
 
-    stp_device_get_info(device, &info);
-    if (plan.plan.rounds == 0 && info.max_rounds == 0)
+    if (plan.plan.rounds == 0 && info->max_rounds == 0)
         plan.plan.rounds = LIVE_ROUNDS;
-    status = stp_plan_iterations(&info, &work, false, &plan, err);
+    status = stp_plan_iterations(info, &work, false, &plan, err);
     plan.plan.arms = arms;
     plan.plan.coll = setting->coll;
     plan.plan.in_place = setting->coll == ncclFuncAllReduce; /* as jobs do */

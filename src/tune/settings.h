@@ -9,8 +9,7 @@
 
 #include "analyse/compare.h"
 #include "bench/iterate.h"
-
-struct stp_device;
+#include "tune/plan.h"
 
 /* Iterations of one kind. */
 struct stp_setting {
@@ -33,12 +32,12 @@ enum {
  * recorded, by which stp_compare_registered() decides.  Returns how many.
  */
 size_t stp_settings_list(const struct stp_comparisons *swept,
-                         const struct stp_device *device,
+                         const struct stp_known *known,
                          struct stp_setting settings[STP_MAX_SETTINGS]);
 
 /* Whether there are such settings of a size, and the device has what they take,
  * measured or recorded. */
-bool stp_settings_has(const struct stp_device *device, int mode, int coll,
+bool stp_settings_has(const struct stp_known *known, int mode, int coll,
                       uint64_t n_bytes);
 
 /* Adds the mode's settings, of all of its ratios, at a size. */
@@ -48,7 +47,7 @@ void stp_settings_add(int mode, int coll, uint64_t n_bytes,
 /* The best arms of the sweep at the setting's size, and those of registered
  * buffers that the device has. */
 enum stp_status stp_setting_choose_arms(const struct stp_comparisons *swept,
-                                        const struct stp_device *device,
+                                        const struct stp_device_info *info,
                                         const struct stp_setting *setting,
                                         struct stp_arms *arms_ret,
                                         struct stp_error *err);
@@ -62,6 +61,7 @@ struct stp_setting_terms {
 
 /* Runs one setting with these arms, and appends to *out. */
 enum stp_status stp_setting_run(const struct stp_device *device,
+                                const struct stp_device_info *info,
                                 const struct stp_setting *setting,
                                 const struct stp_setting_terms *terms,
                                 const struct stp_arms *arms,

@@ -53,7 +53,7 @@ enum stp_status stp_tune_state_save(struct stp_tune_state *state, bool now,
 struct stp_tune_pass {
     const struct stp_tune_job *job;
     const struct stp_device *device;
-    struct stp_device_info info;
+    struct stp_known known;
     struct stp_tune_state *state;
     int64_t *stage_ms; /* of the result */
 };
@@ -82,6 +82,7 @@ enum stp_status stp_tune_sweep(const struct stp_tune_pass *pass,
 /* Runs one setting with these arms, and appends to *out. */
 enum stp_status stp_tune_run_setting(const struct stp_tune_job *job,
                                      const struct stp_device *device,
+                                     const struct stp_device_info *info,
                                      const struct stp_setting *setting,
                                      const struct stp_arms *arms,
                                      struct stp_iterations *out,

@@ -22,17 +22,16 @@ static const char iterating[] = "iterations: yes\n";
 
 /* ---- the plan, in lines that must not change ---- */
 
-static void state_write_ranks(const struct stp_tune_plan *o, FILE *fp)
+static void state_write_plan(const struct stp_tune_plan *plan,
+                             const struct stp_device_info *info, FILE *fp)
 {
-    fputs("ranks:", fp);
-    for (unsigned i = 0; i < o->n_passes; i++)
-        fprintf(fp, " %u", o->ranks[i]);
-    fputs(o->n_passes == 0 ? " all\n" : "\n", fp);
-}
+    const struct stp_measure_options *m = &plan->measure;
 
-static void state_write_measure(const struct stp_measure_options *m, FILE *fp)
-{
-    fputs("collectives:", fp);
+    fprintf(fp, "%smachine: %s, %s, NCCL %s\nranks:", head, info->machine,
+            info->gpu, info->nccl);
+    for (unsigned i = 0; i < plan->n_passes; i++)
+        fprintf(fp, " %u", plan->ranks[i]);
+    fputs(plan->n_passes == 0 ? " all\ncollectives:" : "\ncollectives:", fp);
     for (unsigned i = 0; i < m->n_colls; i++)
         fprintf(fp, " %s", stp_coll_name(m->colls[i]));
     fputs(m->n_colls == 0 ? " default\n" : "\n", fp);
@@ -41,49 +40,11 @@ static void state_write_measure(const struct stp_measure_options *m, FILE *fp)
             m->begin, m->end, m->factor, m->step);
     fprintf(fp, "rounds: %u\niterations a round: %u\nwarmup: %u\ntype: %s\n",
             m->rounds, m->iters, m->warmup, stp_type_name(m->types[0]));
-}
-
-static void state_write_plan(const struct stp_tune_plan *plan,
-                             const struct stp_device_info *info, FILE *fp)
-{
-    fputs(head, fp);
-    fprintf(fp, "machine: %s, %s, NCCL %s\n", info->machine, info->gpu,
-            info->nccl);
-    state_write_ranks(plan, fp);
-    state_write_measure(&plan->measure, fp);
     fprintf(fp, "least gain: %g\nresolution: %g\nseed: %" PRIu64 "\n",
             plan->min_gain, plan->resolution, plan->seed);
 }
 
-static enum stp_status state_make_plan_text(const struct stp_tune_plan *plan,
-                                            const struct stp_device_info *info,
-                                            char **text_ret,
-                                            struct stp_error *err)
-{
-    size_t len = 0;
-    FILE *fp = open_memstream(text_ret, &len);
-
-    if (fp != NULL)
-        state_write_plan(plan, info, fp);
-    return fp != NULL && fclose(fp) == 0 ? STP_OK : stp_nomem(err);
-}
-
 /* ---- saving ---- */
-
-static enum stp_status state_save_plan(const struct stp_tune_state *state,
-                                       struct stp_error *err)
-{
-    struct stp_file file;
-    enum stp_status status =
-        stp_file_begin(state->job->files->state, &file, err);
-
-    if (status != STP_OK)
-        return status;
-    fputs(state->plan_text, file.fp);
-    if (state->iterated->data.n_rows > 0)
-        fputs(iterating, file.fp);
-    return stp_file_commit(&file, err);
-}
 
 /* The plan is there only with its own measurements: it goes before those of
  * another run are replaced, and comes last. */
@@ -92,7 +53,8 @@ enum stp_status stp_tune_state_save(struct stp_tune_state *state, bool now,
 {
     const struct stp_tune_files *files = state->job->files;
     const struct stp_dataset *iterated = &state->iterated->data;
-    enum stp_status status = STP_OK;
+    struct stp_file file;
+    enum stp_status status;
 
     if ((!now && state->is_begun && stp_now_ms() - state->saved_ms < KEEP_MS) ||
         state->swept->n_rows == 0)
@@ -104,7 +66,12 @@ enum stp_status stp_tune_state_save(struct stp_tune_state *state, bool now,
     if (status == STP_OK && iterated->n_rows > 0)
         status = stp_measurements_save(iterated, state->machine,
                                        files->state_iterations, err);
-    STP_THEN(status, state_save_plan(state, err));
+    STP_THEN(status, stp_file_begin(files->state, &file, err));
+    if (status == STP_OK) {
+        fprintf(file.fp, "%s%s", state->plan_text,
+                iterated->n_rows > 0 ? iterating : "");
+        status = stp_file_commit(&file, err);
+    }
     state->is_begun |= status == STP_OK;
     state->saved_ms = stp_now_ms();
     return status;
@@ -119,21 +86,11 @@ void stp_tune_state_end(const struct stp_tune_files *files)
 
 /* ---- the run's name ---- */
 
-/* All that decides what the run writes. */
-static void state_write_run(const struct stp_tune_state *state, FILE *fp)
-{
-    const struct stp_tune_plan *plan = state->job->plan;
-
-    fprintf(fp, "%siterate: %d\nportable: %d\n", state->plan_text,
-            !plan->no_iterate, plan->portable);
-    stp_measurements_write(state->swept, state->machine, fp);
-    stp_measurements_write(&state->iterated->data, state->machine, fp);
-}
-
 enum stp_status stp_tune_state_name(const struct stp_tune_state *state,
                                     char run_ret[STP_RUN_NAME],
                                     struct stp_error *err)
 {
+    const struct stp_tune_plan *plan = state->job->plan;
     char *text = NULL;
     size_t len = 0;
     uint64_t hash = 0;
@@ -141,7 +98,11 @@ enum stp_status stp_tune_state_name(const struct stp_tune_state *state,
 
     if (fp == NULL)
         return stp_nomem(err);
-    state_write_run(state, fp);
+    /* all that decides what the run writes */
+    fprintf(fp, "%siterate: %d\nportable: %d\n", state->plan_text,
+            !plan->no_iterate, plan->portable);
+    stp_measurements_write(state->swept, state->machine, fp);
+    stp_measurements_write(&state->iterated->data, state->machine, fp);
     if (fclose(fp) != 0)
         return stp_nomem(err);
     for (size_t i = 0; i < len; i++)
@@ -153,67 +114,44 @@ enum stp_status stp_tune_state_name(const struct stp_tune_state *state,
 
 /* ---- resuming ---- */
 
-/* The first line of 'now' that differs from 'then', with its length; NULL if
- * there is none. */
-static const char *state_find_difference(const char *now, const char *then,
-                                         size_t *len_ret)
-{
-    while (*now != '\0') {
-        size_t len = strcspn(now, "\n") + 1;
-
-        if (strncmp(now, then, len) != 0) {
-            *len_ret = len - 1;
-            return now;
-        }
-        now += len;
-        then += len;
-    }
-    return NULL;
-}
-
-/* Names the file that cannot be read. */
-static enum stp_status state_blame(enum stp_status status, const char *path,
-                                   struct stp_error *err)
-{
-    const struct stp_error why = *err;
-    char text[STP_TUNE_PATH + STP_ERROR_TEXT];
-
-    stp_error_string(&why, path, text, sizeof(text));
-    return stp_fail(err, status,
-                    "%.150s; an interrupted run cannot resume, expected "
-                    "--fresh to start over",
-                    text);
-}
-
-static enum stp_status state_load(const char *path, struct stp_dataset *data,
-                                  struct stp_error *err)
-{
-    enum stp_status status = stp_measurements_load(path, data, err);
-
-    return status == STP_OK ? STP_OK : state_blame(status, path, err);
-}
-
+/* Loads what was measured, if it was with this plan; '*path', of a file of the
+ * run, is the one that cannot be read on failure. */
 static enum stp_status state_resume(struct stp_tune_state *state,
-                                    const char *then, struct stp_error *err)
+                                    const char **path, struct stp_error *err)
 {
     const struct stp_tune_files *files = state->job->files;
+    const char *now = state->plan_text;
+    char *text = NULL;
+    const char *then;
     size_t len = 0;
-    const char *line = state_find_difference(state->plan_text, then, &len);
-    enum stp_status status;
+    bool is_same = true;
+    enum stp_status status = stp_read_file(*path, MAX_STATE, &text, &len, err);
 
-    if (line != NULL) {
+    if (status == STP_OK && strncmp(text, head, strlen(head)) != 0)
+        status = stp_fail(err, STP_ERR_SYNTAX, "not what steptune tune leaves");
+    for (then = text; status == STP_OK && is_same && *now != '\0';) {
+        len = strcspn(now, "\n") + 1;
+        is_same = strncmp(now, then, len) == 0;
+        if (is_same) {
+            now += len;
+            then += len;
+        }
+    }
+    if (!is_same)
         stp_tune_tell(state->job,
                       "starting afresh: the run that left %s was not of "
                       "'%.*s'",
-                      files->state, (int)len, line);
-        return STP_OK;
+                      files->state, (int)len - 1, now);
+    if (status == STP_OK && is_same) {
+        *path = files->state_sweep;
+        status = stp_measurements_load(*path, state->swept, err);
+        if (status == STP_OK && strcmp(then, iterating) == 0) {
+            *path = files->state_iterations;
+            status = stp_measurements_load(*path, &state->iterated->data, err);
+        }
+        state->is_begun = status == STP_OK;
     }
-    status = state_load(files->state_sweep, state->swept, err);
-    if (status == STP_OK &&
-        strcmp(then + strlen(state->plan_text), iterating) == 0)
-        status =
-            state_load(files->state_iterations, &state->iterated->data, err);
-    state->is_begun = status == STP_OK;
+    free(text);
     return status;
 }
 
@@ -223,24 +161,27 @@ enum stp_status stp_tune_state_begin(const struct stp_tune_job *job,
                                      struct stp_error *err)
 {
     const char *path = job->files->state;
-    char *then = NULL;
+    char text[STP_TUNE_PATH + STP_ERROR_TEXT];
     size_t len = 0;
-    enum stp_status status =
-        state_make_plan_text(job->plan, info, &state->plan_text, err);
+    FILE *fp = open_memstream(&state->plan_text, &len);
+    struct stp_error why;
+    enum stp_status status;
 
     state->job = job;
     state->machine = info->what;
-    if (status != STP_OK || job->plan->fresh || access(path, F_OK) != 0)
-        return status;
-    status = stp_read_file(path, MAX_STATE, &then, &len, err);
-    if (status != STP_OK)
-        return state_blame(status, path, err);
-    if (strncmp(then, head, strlen(head)) != 0)
-        status = state_blame(
-            stp_fail(err, STP_ERR_SYNTAX, "not what steptune tune leaves"),
-            path, err);
-    else
-        status = state_resume(state, then, err);
-    free(then);
-    return status;
+    if (fp == NULL)
+        return stp_nomem(err);
+    state_write_plan(job->plan, info, fp);
+    if (fclose(fp) != 0)
+        return stp_nomem(err);
+    if (job->plan->fresh || access(path, F_OK) != 0)
+        return STP_OK;
+    status = state_resume(state, &path, &why);
+    if (status == STP_OK)
+        return STP_OK;
+    stp_error_string(&why, path, text, sizeof(text));
+    return stp_fail(err, status,
+                    "%.150s; an interrupted run cannot resume, expected "
+                    "--fresh to start over",
+                    text);
 }

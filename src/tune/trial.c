@@ -91,16 +91,6 @@ static bool trial_has_rule(const struct stp_compiled *compiled, int coll,
     return false;
 }
 
-/* In fsdp a point's collective is the all-gather. */
-static bool trial_is_decided(const struct stp_compiled *compiled,
-                             const struct stp_point *p)
-{
-    return stp_verify_point(p) != STP_VERDICT_SAME ||
-           trial_has_rule(compiled, p->coll, p->n_bytes) ||
-           (p->work.mode == STP_MODE_FSDP &&
-            trial_has_rule(compiled, ncclFuncReduceScatter, p->n_bytes));
-}
-
 enum stp_status stp_trial_require_decisions(
     const char *path, const struct stp_device_info *info,
     const struct stp_comparisons *comparisons, struct stp_error *err)
@@ -113,8 +103,16 @@ enum stp_status stp_trial_require_decisions(
 
     if (status != STP_OK)
         return status;
-    for (size_t i = 0; i < comparisons->n_points && !is_decided; i++)
-        is_decided = trial_is_decided(compiled, &comparisons->points[i]);
+    for (size_t i = 0; i < comparisons->n_points && !is_decided; i++) {
+        const struct stp_point *p = &comparisons->points[i];
+
+        /* in fsdp a point's collective is the all-gather */
+        is_decided =
+            stp_verify_point(p) != STP_VERDICT_SAME ||
+            trial_has_rule(compiled, p->coll, p->n_bytes) ||
+            (p->work.mode == STP_MODE_FSDP &&
+             trial_has_rule(compiled, ncclFuncReduceScatter, p->n_bytes));
+    }
     stp_compiled_free(compiled);
     if (is_decided)
         return STP_OK;
@@ -124,49 +122,34 @@ enum stp_status stp_trial_require_decisions(
                     path);
 }
 
-/* Whether an earlier point has as many ranks. */
-static bool trial_has_seen(const struct stp_comparisons *all, size_t i)
-{
-    for (size_t j = 0; j < i; j++)
-        if (all->points[j].n_ranks == all->points[i].n_ranks)
-            return true;
-    return false;
-}
-
-/* Whether points are of other ranks than the machine's, such as those of an
- * earlier pass. */
-static bool trial_has_other_ranks(const struct stp_comparisons *all,
-                                  const struct stp_device_info *info)
-{
-    bool others = false;
-
-    for (size_t i = 0; i < all->n_points; i++)
-        others |= all->points[i].n_ranks != info->n_ranks;
-    return others;
-}
-
-/* Counts the rules for each number of ranks that was measured. */
+/* Counts the rules for each number of ranks that was measured, such as those
+ * of earlier passes. */
 static enum stp_status trial_print_rules(const char *path,
                                          const struct stp_device_info *info,
                                          const struct stp_comparisons *all,
                                          FILE *fp, struct stp_error *err)
 {
+    struct stp_device_info shape = *info;
+    bool has_others = false;
     enum stp_status status = STP_OK;
 
+    for (size_t i = 0; i < all->n_points; i++)
+        has_others |= all->points[i].n_ranks != info->n_ranks;
     for (size_t i = 0; i < all->n_points && status == STP_OK; i++) {
-        struct stp_device_info shape = *info;
         struct stp_compiled *compiled;
-        size_t n_rules;
+        size_t n_rules, j = 0;
 
-        if (trial_has_seen(all, i))
-            continue;
         shape.n_ranks = all->points[i].n_ranks;
+        while (all->points[j].n_ranks != shape.n_ranks)
+            j++;
+        if (j < i)
+            continue; /* told already */
         status = trial_compile(&shape, path, &compiled, &n_rules, err);
         if (status != STP_OK)
             return status;
         fprintf(fp, "%zu of %zu rules apply to ", stp_compiled_size(compiled),
                 n_rules);
-        if (trial_has_other_ranks(all, info))
+        if (has_others)
             fprintf(fp, "%u ranks\n", shape.n_ranks);
         else
             fprintf(fp, "it\n");
@@ -242,27 +225,6 @@ enum stp_status stp_trial_add_setups(const struct stp_policy *memory,
     return status;
 }
 
-/* Whether the policy wants the message of the row as it was measured. */
-static bool trial_wants_row(const struct stp_policy *memory,
-                            const struct stp_device_info *info,
-                            const struct stp_measurement *row)
-{
-    const struct stp_memory_query query = {.coll = row->coll,
-                                           .n_bytes = row->n_bytes,
-                                           .n_ranks = row->n_ranks,
-                                           .n_nodes = row->n_nodes,
-                                           .overlaps =
-                                               row->work.mode != STP_MODE_ALONE,
-                                           .gpu = info->gpu};
-    const struct stp_rule *rule = stp_memory_policy_match(memory, &query);
-    struct stp_setup setup;
-
-    if (rule == NULL || !stp_arm_registers(&row->arm))
-        return false;
-    setup = trial_setup(rule);
-    return stp_setup_equal(&row->arm.setup, &setup);
-}
-
 enum stp_status stp_trial_take_memory(const struct stp_policy *memory,
                                       const struct stp_device_info *info,
                                       struct stp_dataset *data,
@@ -272,12 +234,25 @@ enum stp_status stp_trial_take_memory(const struct stp_policy *memory,
 
     for (size_t i = 0; i < data->n_rows; i++) {
         struct stp_measurement row = data->rows[i];
-        const bool is_auto = row.arm.kind == STP_ARM_AUTO;
+        const struct stp_memory_query query = {.coll = row.coll,
+                                               .n_bytes = row.n_bytes,
+                                               .n_ranks = row.n_ranks,
+                                               .n_nodes = row.n_nodes,
+                                               .overlaps = row.work.mode !=
+                                                           STP_MODE_ALONE,
+                                               .gpu = info->gpu};
+        const struct stp_rule *rule = stp_memory_policy_match(memory, &query);
 
-        if (!is_auto && !trial_wants_row(memory, info, &row))
-            continue;
-        n_auto += is_auto;
-        if (!is_auto) {
+        if (row.arm.kind == STP_ARM_AUTO) {
+            n_auto++;
+        } else {
+            struct stp_setup wanted;
+
+            if (rule == NULL || !stp_arm_registers(&row.arm))
+                continue;
+            wanted = trial_setup(rule);
+            if (!stp_setup_equal(&row.arm.setup, &wanted))
+                continue;
             if (row.ran_kernel[0] == '\0')
                 snprintf(row.ran_kernel, sizeof(row.ran_kernel), "%s",
                          stp_memory_name(row.arm.setup.memory));
@@ -294,41 +269,7 @@ enum stp_status stp_trial_take_memory(const struct stp_policy *memory,
                           "was measured, so nothing is verified");
 }
 
-/* The last size of each of the policy's ranges of this collective. */
-static size_t trial_find_range_ends(const struct stp_policy *policy, int coll,
-                                    uint64_t *ends)
-{
-    size_t n = 0;
-
-    for (size_t i = 0; i < stp_policy_size(policy); i++) {
-        const struct stp_rule *rule = stp_policy_rule(policy, i);
-
-        if (rule->coll != coll)
-            continue;
-        if (rule->bytes.min > 0)
-            ends[n++] = rule->bytes.min - 1;
-        ends[n++] = rule->bytes.max;
-    }
-    return n;
-}
-
-static enum stp_status trial_add_unseen_of(const struct stp_policy *policy,
-                                           int coll, uint64_t grain,
-                                           uint64_t *ends,
-                                           struct stp_sizes *sizes,
-                                           struct stp_error *err)
-{
-    struct stp_sizes unseen;
-    enum stp_status status =
-        stp_verify_sizes(sizes, ends, trial_find_range_ends(policy, coll, ends),
-                         grain, &unseen, err);
-
-    for (size_t i = 0; i < unseen.n && status == STP_OK; i++)
-        status = stp_sizes_add(sizes, unseen.size[i], grain, err);
-    return status;
-}
-
-enum stp_status stp_trial_add_unseen(const struct stp_device *device,
+enum stp_status stp_trial_add_unseen(const struct stp_device_info *info,
                                      const char *path,
                                      struct stp_measure_plan *plan,
                                      struct stp_error *err)
@@ -342,11 +283,27 @@ enum stp_status stp_trial_add_unseen(const struct stp_device *device,
     ends = calloc(2 * stp_policy_size(policy) + 1, sizeof(*ends));
     if (ends == NULL)
         status = stp_nomem(err);
-    for (size_t c = 0; c < plan->plan.n_colls && status == STP_OK; c++)
-        status = trial_add_unseen_of(
-            policy, plan->colls[c],
-            stp_size_grain(device, plan->colls[c], plan->plan.type), ends,
-            &plan->sizes[c], err);
+    for (size_t c = 0; c < plan->plan.n_colls && status == STP_OK; c++) {
+        const int coll = plan->colls[c];
+        const uint64_t grain = stp_size_grain(info, coll, plan->plan.type);
+        struct stp_sizes unseen;
+        size_t n = 0;
+
+        /* the last size of each of the policy's ranges of this collective */
+        for (size_t i = 0; i < stp_policy_size(policy); i++) {
+            const struct stp_rule *rule = stp_policy_rule(policy, i);
+
+            if (rule->coll != coll)
+                continue;
+            if (rule->bytes.min > 0)
+                ends[n++] = rule->bytes.min - 1;
+            ends[n++] = rule->bytes.max;
+        }
+        status =
+            stp_verify_sizes(&plan->sizes[c], ends, n, grain, &unseen, err);
+        for (size_t i = 0; status == STP_OK && i < unseen.n; i++)
+            status = stp_sizes_add(&plan->sizes[c], unseen.size[i], grain, err);
+    }
     free(ends);
     stp_policy_free(policy);
     return status;

@@ -71,7 +71,7 @@ enum stp_status stp_trial_add_setups(const struct stp_policy *memory,
  * Adds to the sizes of each collective in '*plan' those that verify the policy
  * between them: stp_verify_sizes() with the range ends of the policy at 'path'.
  */
-enum stp_status stp_trial_add_unseen(const struct stp_device *device,
+enum stp_status stp_trial_add_unseen(const struct stp_device_info *info,
                                      const char *path,
                                      struct stp_measure_plan *plan,
                                      struct stp_error *err);
