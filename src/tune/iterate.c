@@ -15,21 +15,14 @@ static bool iterate_goes_on(void *user, size_t done, size_t total)
     return job->host->goes_on(job->host->user);
 }
 
-enum stp_status stp_tune_run_setting(const struct stp_tune_job *job,
-                                     const struct stp_device *device,
-                                     const struct stp_device_info *info,
-                                     const struct stp_setting *setting,
-                                     const struct stp_arms *arms,
-                                     struct stp_iterations *out,
-                                     struct stp_error *err)
+struct stp_setting_terms
+stp_tune_setting_terms(const struct stp_tune_job *job,
+                       const struct stp_measure_options *measure)
 {
-    const struct stp_measure_options *measure = &job->plan->measure;
-    const struct stp_setting_terms terms = {.type = measure->types[0],
-                                            .rounds = measure->rounds,
-                                            .progress = iterate_goes_on,
-                                            .user = (void *)job};
-
-    return stp_setting_run(device, info, setting, &terms, arms, out, err);
+    return (struct stp_setting_terms){.type = measure->types[0],
+                                      .rounds = measure->rounds,
+                                      .progress = iterate_goes_on,
+                                      .user = (void *)job};
 }
 
 /* Whether the rows have the setting.  A setting that was left out, as its GEMM
@@ -55,6 +48,7 @@ static bool iterate_has_setting(const struct stp_dataset *data,
 /* Measures the settings that are not there.  One that was not completed leaves
  * no rows. */
 static enum stp_status iterate_measure(const struct stp_tune_pass *pass,
+                                       const struct stp_setting_terms *terms,
                                        const struct stp_comparisons *swept,
                                        const struct stp_setting *settings,
                                        size_t total, struct stp_iterations *out,
@@ -77,9 +71,8 @@ static enum stp_status iterate_measure(const struct stp_tune_pass *pass,
             out->n_samples = 0; /* they are not used */
             status =
                 stp_setting_choose_arms(swept, info, &settings[i], &arms, err);
-            STP_THEN(status,
-                     stp_tune_run_setting(pass->job, pass->device, info,
-                                          &settings[i], &arms, out, err));
+            STP_THEN(status, stp_setting_run(pass->device, info, &settings[i],
+                                             terms, &arms, out, err));
             if (status != STP_OK)
                 out->data.n_rows = n_rows;
             STP_THEN(status, stp_tune_state_save(pass->state, false, err));
@@ -91,6 +84,7 @@ static enum stp_status iterate_measure(const struct stp_tune_pass *pass,
 }
 
 enum stp_status stp_tune_iterate(const struct stp_tune_pass *pass,
+                                 const struct stp_setting_terms *terms,
                                  const struct stp_dataset *data,
                                  struct stp_iterations *out,
                                  char why_not[STP_ERROR_TEXT],
@@ -123,7 +117,8 @@ enum stp_status stp_tune_iterate(const struct stp_tune_pass *pass,
                  STP_SETTINGS_FIRST_MIB, STP_SETTINGS_LAST_MIB);
     if (status == STP_OK && n_overlapped == 0)
         stp_tune_tell(pass->job, "no overlapped iterations: %s", why_not);
-    STP_THEN(status, iterate_measure(pass, &swept, settings, n, out, err));
+    STP_THEN(status,
+             iterate_measure(pass, terms, &swept, settings, n, out, err));
     stp_comparisons_free(&swept);
     stp_tune_clock(pass->stage_ms, STP_TUNE_ITERATE, &clock);
     return status;

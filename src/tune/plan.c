@@ -73,6 +73,7 @@ static enum stp_status plan_choose_sizes(const struct stp_known *known,
     const uint64_t begin = m->begin > 0 ? m->begin : 8;
     const uint64_t end = stp_max_bytes(m);
     const uint64_t grain = stp_size_grain(&known->info, coll, type);
+    enum stp_status status;
 
     if (!stp_measure_has_sizes(m) && known->sizes[coll].n > 0) {
         *sizes = known->sizes[coll];
@@ -80,7 +81,7 @@ static enum stp_status plan_choose_sizes(const struct stp_known *known,
     }
     sizes->n = 0;
     for (unsigned i = 0; i < m->n_bytes; i++) {
-        enum stp_status status =
+        status =
             m->bytes[i] % grain == 0
                 ? stp_sizes_add(sizes, m->bytes[i], grain, err)
                 : stp_fail(err, STP_ERR_RANGE,
@@ -93,11 +94,14 @@ static enum stp_status plan_choose_sizes(const struct stp_known *known,
     }
     if (m->n_bytes > 0)
         return STP_OK;
-    return m->step > 0 && m->factor == 0
-               ? stp_sizes_add_steps(sizes, begin, end, m->step, grain, err)
-               : stp_sizes_add_geometric(sizes, begin, end,
-                                         m->factor > 0 ? m->factor : 2, grain,
-                                         err);
+    status = m->step > 0 && m->factor == 0
+                 ? stp_sizes_add_steps(sizes, begin, end, m->step, grain, err)
+                 : stp_sizes_add_geometric(sizes, begin, end,
+                                           m->factor > 0 ? m->factor : 2, grain,
+                                           err);
+    return status == STP_OK && m->has_end
+               ? stp_sizes_add(sizes, end, grain, err)
+               : status;
 }
 
 enum stp_status stp_plan_measurements(const struct stp_known *known,

@@ -23,6 +23,7 @@ struct stp_measure_options {
     unsigned n_bytes;                      /* 0: not given */
     uint64_t begin; /* with 'end', 'factor' and 'step'; 0: not given */
     uint64_t end;
+    bool has_end; /* it is measured, also where the steps miss it */
     double factor;
     uint64_t step;   /* bytes from size to size */
     unsigned rounds; /* 0: not given */

@@ -60,11 +60,13 @@ bool stp_tune_name_files(const char *policy, struct stp_tune_files *files)
 
 /* The first pass knows the machine, by which a run is resumed. */
 static enum stp_status run_measure_pass(const struct stp_tune_job *job,
+                                        const struct stp_tune_plan *plan,
                                         size_t i, struct stp_tune_state *state,
                                         struct stp_tune_result *r,
                                         struct stp_error *err)
 {
-    const struct stp_tune_plan *plan = job->plan;
+    const struct stp_setting_terms terms =
+        stp_tune_setting_terms(job, &plan->measure);
     struct stp_device device;
     struct stp_tune_pass pass = {
         .job = job, .device = &device, .state = state, .stage_ms = r->stage_ms};
@@ -82,26 +84,28 @@ static enum stp_status run_measure_pass(const struct stp_tune_job *job,
                           "a model is no ground for a policy",
                           r->info.machine);
     else if (i == 0)
-        status = stp_tune_state_begin(job, &r->info, state, err);
-    STP_THEN(status, stp_tune_sweep(&pass, &r->alone.data, &r->iters, err));
+        status = stp_tune_state_begin(job, plan, &r->info, state, err);
+    STP_THEN(status,
+             stp_tune_sweep(&pass, plan, &r->alone.data, &r->iters, err));
     if (status == STP_OK && !plan->no_iterate)
-        status = stp_tune_iterate(&pass, &r->alone.data, &r->iterated,
+        status = stp_tune_iterate(&pass, &terms, &r->alone.data, &r->iterated,
                                   r->why_not, err);
     stp_device_close(&device);
     return status;
 }
 
 static enum stp_status run_measure(const struct stp_tune_job *job,
+                                   const struct stp_tune_plan *plan,
                                    struct stp_tune_result *r,
                                    struct stp_error *err)
 {
     struct stp_tune_state state = {.swept = &r->alone.data,
                                    .iterated = &r->iterated};
-    const size_t n_passes = job->plan->n_passes > 0 ? job->plan->n_passes : 1;
+    const size_t n_passes = plan->n_passes > 0 ? plan->n_passes : 1;
     enum stp_status status = STP_OK;
 
     for (size_t i = 0; i < n_passes && status == STP_OK; i++)
-        status = run_measure_pass(job, i, &state, r, err);
+        status = run_measure_pass(job, plan, i, &state, r, err);
     if (state.is_begun) {
         struct stp_error later;
         enum stp_status saved =
@@ -110,7 +114,7 @@ static enum stp_status run_measure(const struct stp_tune_job *job,
         STP_THEN(status, saved);
     }
     r->is_begun = state.is_begun;
-    STP_THEN(status, stp_tune_state_name(&state, r->run, err));
+    STP_THEN(status, stp_tune_state_name(&state, plan, r->run, err));
     /* the name goes with the measurements, and from them to what is made of
      * them */
     memcpy(r->alone.data.run, r->run, sizeof(r->run));
@@ -126,7 +130,7 @@ static enum stp_status run_derive_alone(const struct stp_tune_job *job,
                                         struct stp_tune_policy *p,
                                         struct stp_error *err)
 {
-    const double min_gain = job->plan->min_gain;
+    const double min_gain = p->origin.min_gain;
     char text[STP_ERROR_TEXT];
     enum stp_status status = stp_compare(&p->data, &p->comparisons, err);
 
@@ -138,7 +142,7 @@ static enum stp_status run_derive_alone(const struct stp_tune_job *job,
     if (stp_tune_warn_of_noise(&p->steadiness, min_gain, text))
         stp_tune_tell(job, "%s", text);
     p->exists = true;
-    return stp_tune_save_policy(job->plan, p, job->files->trial, err);
+    return stp_tune_save_policy(p, job->files->trial, err);
 }
 
 static enum stp_status run_derive_overlap(const struct stp_tune_job *job,
@@ -150,8 +154,6 @@ static enum stp_status run_derive_overlap(const struct stp_tune_job *job,
     size_t n = 0;
     enum stp_status status = STP_OK;
 
-    if (job->plan->no_iterate)
-        return STP_OK;
     p->exists = true;
     if (r->iterated.data.n_rows > 0)
         status = stp_objective_select(&r->iterated.data,
@@ -162,24 +164,23 @@ static enum stp_status run_derive_overlap(const struct stp_tune_job *job,
     p->data.n_rows = n;
     /* a policy without rules leaves NCCL alone */
     if (status == STP_OK && p->data.n_rows == 0) {
-        p->why_not = r->why_not;
-        return stp_tune_save_policy(job->plan, p, path, err);
+        p->origin.why_not = r->why_not;
+        return stp_tune_save_policy(p, path, err);
     }
     r->why_not[0] = '\0'; /* only those of some ranks are missing */
     STP_THEN(status, stp_objective_compare(&p->data, STP_OBJECTIVE_ITERATION,
                                            &p->comparisons, err));
     STP_THEN(status, stp_tune_measure_steadiness(&p->data, &p->comparisons,
                                                  &p->steadiness, err));
-    STP_THEN(status, stp_derive(&p->comparisons, job->plan->min_gain,
-                                &p->derived, err));
-    STP_THEN(status, stp_tune_save_policy(job->plan, p, path, err));
+    STP_THEN(status,
+             stp_derive(&p->comparisons, p->origin.min_gain, &p->derived, err));
+    STP_THEN(status, stp_tune_save_policy(p, path, err));
     return status;
 }
 
 /* After both policies are verified, so that registering is compared with what
  * they leave. */
-static enum stp_status run_derive_memory(const struct stp_tune_job *job,
-                                         struct stp_tune_result *r,
+static enum stp_status run_derive_memory(struct stp_tune_result *r,
                                          struct stp_error *err)
 {
     const size_t n = r->overlap.comparisons.n_points > 0 ? 2 : 1;
@@ -197,7 +198,7 @@ static enum stp_status run_derive_memory(const struct stp_tune_job *job,
         situations[i] = (struct stp_memory_situation){
             .overlaps = i == 1,
             .comparisons = &measured[i],
-            .terms = {.min_gain = job->plan->min_gain,
+            .terms = {.min_gain = r->alone.origin.min_gain,
                       .registers = true,
                       .trials = &trials[i]}};
         status = stp_compare_registered(&r->alone.data, &r->iterated.data,
@@ -264,7 +265,8 @@ static enum stp_status run_save_results(const struct stp_tune_job *job,
     };
     const struct stp_policy_origin origin = {.data = &r->alone.data,
                                              .made_by = "steptune tune",
-                                             .min_gain = job->plan->min_gain};
+                                             .min_gain =
+                                                 r->alone.origin.min_gain};
     const struct stp_page_sources sources = {
         .path = {
             [STP_PAGE_POLICY] = f->policy,
@@ -302,7 +304,7 @@ static enum stp_status run_save_results(const struct stp_tune_job *job,
     if (status == STP_OK && r->has_memory)
         status = stp_memory_file_save(&r->memory.table, &origin,
                                       f->memory_policy, err);
-    stp_tune_fill_report(job->plan, f, r, &report, &overlap);
+    stp_tune_fill_report(f, r, &report, &overlap);
     STP_THEN(status, stp_tune_report_save(&report, f->report, err));
     /* a policy without rules has no verdicts */
     if (status == STP_OK && r->alone.tried.n_rows > 0)
@@ -317,8 +319,7 @@ static enum stp_status run_save_results(const struct stp_tune_job *job,
 
 /* ---- all of it ---- */
 
-void stp_tune_fill_report(const struct stp_tune_plan *plan,
-                          const struct stp_tune_files *files,
+void stp_tune_fill_report(const struct stp_tune_files *files,
                           const struct stp_tune_result *r,
                           struct stp_tune_report *report_ret,
                           struct stp_tune_overlap *overlap_ret)
@@ -337,7 +338,7 @@ void stp_tune_fill_report(const struct stp_tune_plan *plan,
         .run = r->run,
         .policy_path = files->policy,
         .policy_hash = r->alone.hash,
-        .min_gain = plan->min_gain,
+        .min_gain = r->alone.origin.min_gain,
         .iters = r->iters,
         .sweep = &r->alone.comparisons,
         .derived = &r->alone.derived,
@@ -354,13 +355,18 @@ enum stp_status stp_tune_run(const struct stp_tune_plan *plan,
                              struct stp_tune_result *result,
                              struct stp_error *err)
 {
-    const struct stp_tune_job job = {plan, host, files};
-    enum stp_status status = run_measure(&job, result, err);
+    const struct stp_tune_job job = {host, files};
+    const struct stp_policy_origin origin = {.made_by = "steptune tune",
+                                             .min_gain = plan->min_gain,
+                                             .portable = plan->portable};
+    enum stp_status status = run_measure(&job, plan, result, err);
 
+    result->alone.origin = result->overlap.origin = origin;
     STP_THEN(status, run_derive_alone(&job, &result->alone, err));
-    STP_THEN(status, run_derive_overlap(&job, result, err));
-    STP_THEN(status, stp_tune_verify(&job, result, err));
-    STP_THEN(status, run_derive_memory(&job, result, err));
+    if (status == STP_OK && !plan->no_iterate)
+        status = run_derive_overlap(&job, result, err);
+    STP_THEN(status, stp_tune_verify(&job, plan, result, err));
+    STP_THEN(status, run_derive_memory(result, err));
     STP_THEN(status, run_save_results(&job, result, err));
     if (status == STP_OK) {
         stp_tune_state_end(files);

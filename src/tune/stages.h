@@ -7,9 +7,8 @@
 #include "tune/settings.h"
 #include "tune/tune.h"
 
-/* The input of a run, which does not change. */
+/* Whom a run tells, and where it writes. */
 struct stp_tune_job {
-    const struct stp_tune_plan *plan;
     const struct stp_tune_host *host;
     const struct stp_tune_files *files;
 };
@@ -32,12 +31,14 @@ struct stp_tune_state {
  * else says why not.  Status not STP_OK if its files cannot be read.
  */
 enum stp_status stp_tune_state_begin(const struct stp_tune_job *job,
+                                     const struct stp_tune_plan *plan,
                                      const struct stp_device_info *info,
                                      struct stp_tune_state *state,
                                      struct stp_error *err);
 
 /* Names the run after its plan and measurements, in these. */
 enum stp_status stp_tune_state_name(const struct stp_tune_state *state,
+                                    const struct stp_tune_plan *plan,
                                     char run_ret[STP_RUN_NAME],
                                     struct stp_error *err);
 
@@ -74,19 +75,16 @@ void stp_tune_clock(int64_t *stage_ms, enum stp_tune_stage stage,
 /* sweep.c: measures collectives alone: a grid, then where decisions change,
  * then more rounds of the arms that decide.  Appends to *data. */
 enum stp_status stp_tune_sweep(const struct stp_tune_pass *pass,
+                               const struct stp_tune_plan *plan,
                                struct stp_dataset *data, unsigned *iters_ret,
                                struct stp_error *err);
 
 /* ---- iterate.c: which arms shorten training iterations ---- */
 
-/* Runs one setting with these arms, and appends to *out. */
-enum stp_status stp_tune_run_setting(const struct stp_tune_job *job,
-                                     const struct stp_device *device,
-                                     const struct stp_device_info *info,
-                                     const struct stp_setting *setting,
-                                     const struct stp_arms *arms,
-                                     struct stp_iterations *out,
-                                     struct stp_error *err);
+/* How the plan has settings run; a signal ends one between rounds. */
+struct stp_setting_terms
+stp_tune_setting_terms(const struct stp_tune_job *job,
+                       const struct stp_measure_options *measure);
 
 /*
  * Measures iterations with the best arms of the sweep: overlapped ones, and on
@@ -95,6 +93,7 @@ enum stp_status stp_tune_run_setting(const struct stp_tune_job *job,
  * or sizes are missing there are none, and 'why_not' says why.
  */
 enum stp_status stp_tune_iterate(const struct stp_tune_pass *pass,
+                                 const struct stp_setting_terms *terms,
                                  const struct stp_dataset *swept,
                                  struct stp_iterations *out,
                                  char why_not[STP_ERROR_TEXT],
@@ -103,13 +102,13 @@ enum stp_status stp_tune_iterate(const struct stp_tune_pass *pass,
 /* ---- verify.c ---- */
 
 /* Writes the policy to 'path', and reads its hash. */
-enum stp_status stp_tune_save_policy(const struct stp_tune_plan *plan,
-                                     struct stp_tune_policy *policy,
+enum stp_status stp_tune_save_policy(struct stp_tune_policy *policy,
                                      const char *path, struct stp_error *err);
 
 /* Tries both policies against AUTO, through the plugin, and trims rules until
  * none is left that is slower anywhere. */
 enum stp_status stp_tune_verify(const struct stp_tune_job *job,
+                                const struct stp_tune_plan *plan,
                                 struct stp_tune_result *result,
                                 struct stp_error *err);
 

@@ -87,10 +87,10 @@ void stp_tune_state_end(const struct stp_tune_files *files)
 /* ---- the run's name ---- */
 
 enum stp_status stp_tune_state_name(const struct stp_tune_state *state,
+                                    const struct stp_tune_plan *plan,
                                     char run_ret[STP_RUN_NAME],
                                     struct stp_error *err)
 {
-    const struct stp_tune_plan *plan = state->job->plan;
     char *text = NULL;
     size_t len = 0;
     uint64_t hash = 0;
@@ -156,6 +156,7 @@ static enum stp_status state_resume(struct stp_tune_state *state,
 }
 
 enum stp_status stp_tune_state_begin(const struct stp_tune_job *job,
+                                     const struct stp_tune_plan *plan,
                                      const struct stp_device_info *info,
                                      struct stp_tune_state *state,
                                      struct stp_error *err)
@@ -171,10 +172,10 @@ enum stp_status stp_tune_state_begin(const struct stp_tune_job *job,
     state->machine = info->what;
     if (fp == NULL)
         return stp_nomem(err);
-    state_write_plan(job->plan, info, fp);
+    state_write_plan(plan, info, fp);
     if (fclose(fp) != 0)
         return stp_nomem(err);
-    if (job->plan->fresh || access(path, F_OK) != 0)
+    if (plan->fresh || access(path, F_OK) != 0)
         return STP_OK;
     status = state_resume(state, &path, &why);
     if (status == STP_OK)

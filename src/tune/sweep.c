@@ -72,13 +72,14 @@ static enum stp_status sweep_measure(struct sweep *s, int coll,
 
 /* Plans the collectives asked for, else those of data-parallel training that
  * the machine has times of, with a sentence about each other one. */
-static enum stp_status sweep_make_grid(struct sweep *s, struct stp_error *err)
+static enum stp_status sweep_make_grid(struct sweep *s,
+                                       struct stp_measure_options measure,
+                                       struct stp_error *err)
 {
     static const int trained[] = {ncclFuncAllGather, ncclFuncReduceScatter,
                                   ncclFuncAllReduce};
     const struct stp_known *known = &s->pass->known;
     const struct stp_device_info *info = &known->info;
-    struct stp_measure_options measure = s->pass->job->plan->measure;
     const struct stp_sweep_plan *plan = &s->plan.plan;
     const unsigned n_asked = measure.n_colls;
     bool knows_any = false;
@@ -89,6 +90,7 @@ static enum stp_status sweep_make_grid(struct sweep *s, struct stp_error *err)
     s->own_sizes = knows_any && !stp_measure_has_sizes(&measure);
     if (measure.factor == 0 && measure.step == 0 && !s->own_sizes)
         measure.factor = GRID_FACTOR;
+    measure.has_end = !s->own_sizes; /* rules do not reach beyond it */
     for (unsigned i = 0; i < n_asked; i++)
         if (!info->is_live && known->sizes[measure.colls[i]].n == 0)
             return stp_fail(err, STP_ERR_NOTHING,
@@ -106,16 +108,10 @@ static enum stp_status sweep_make_grid(struct sweep *s, struct stp_error *err)
     status = stp_plan_measurements(known, &measure, NULL, &s->plan, err);
     s->rounds = info->max_rounds == 0 && measure.rounds == 0 ? GRID_ROUNDS
                                                              : plan->rounds;
-    /* the last size, too: rules do not reach beyond it */
-    for (size_t c = 0; c < plan->n_colls && !s->own_sizes && status == STP_OK;
-         c++)
-        status = stp_sizes_add(&s->plan.sizes[c], stp_max_bytes(&measure),
-                               stp_size_grain(info, plan->colls[c], plan->type),
-                               err);
     return status;
 }
 
-static enum stp_status sweep_measure_grid(struct sweep *s,
+static enum stp_status sweep_measure_grid(struct sweep *s, size_t n_passes,
                                           struct stp_error *err)
 {
     const struct stp_tune_job *job = s->pass->job;
@@ -133,7 +129,7 @@ static enum stp_status sweep_measure_grid(struct sweep *s,
     if (there > 0)
         stp_tune_tell(job, "continuing %s: %zu of %zu sizes are there%s",
                       job->files->state_sweep, there, total,
-                      job->plan->n_passes > 1 ? " of these ranks" : "");
+                      n_passes > 1 ? " of these ranks" : "");
     for (size_t c = 0; c < plan->n_colls; c++)
         for (size_t i = 0; i < plan->sizes[c].n && status == STP_OK; i++) {
             status = sweep_measure(s, plan->colls[c], plan->sizes[c].size[i],
@@ -180,10 +176,9 @@ static enum stp_status sweep_refine_once(struct sweep *s,
 static enum stp_status sweep_narrow(struct sweep *s,
                                     const struct stp_comparisons *all,
                                     const struct stp_refine_terms *terms,
-                                    struct stp_error *err)
+                                    unsigned rounds, struct stp_error *err)
 {
     const struct stp_device_info *info = &s->pass->known.info;
-    const unsigned asked = s->pass->job->plan->measure.rounds;
     enum stp_status status = STP_OK;
 
     if (info->max_rounds > 0)
@@ -193,8 +188,7 @@ static enum stp_status sweep_narrow(struct sweep *s,
         struct stp_arms arms;
 
         if (p->n_ranks == info->n_ranks && stp_refine_again(p, terms, &arms))
-            status = sweep_measure(s, p->coll, p->n_bytes, &arms,
-                                   asked > 0 ? asked : LIVE_ROUNDS, err);
+            status = sweep_measure(s, p->coll, p->n_bytes, &arms, rounds, err);
         STP_THEN(status, stp_tune_progress(s->pass->job, STP_TUNE_REFINE, i + 1,
                                            all->n_points, err));
     }
@@ -202,11 +196,10 @@ static enum stp_status sweep_narrow(struct sweep *s,
 }
 
 /* Refines in waves until there are no new sizes, then narrows. */
-static enum stp_status sweep_refine(struct sweep *s, struct stp_error *err)
+static enum stp_status sweep_refine(struct sweep *s,
+                                    const struct stp_refine_terms *terms,
+                                    unsigned rounds, struct stp_error *err)
 {
-    const struct stp_tune_plan *plan = s->pass->job->plan;
-    const struct stp_refine_terms terms = {.min_gain = plan->min_gain,
-                                           .resolution = plan->resolution};
     enum stp_status status = STP_OK;
     bool is_last = false;
     size_t n = 1;
@@ -219,25 +212,30 @@ static enum stp_status sweep_refine(struct sweep *s, struct stp_error *err)
         if (status != STP_OK)
             return status;
         n = 0;
-        status = is_last ? sweep_narrow(s, &all, &terms, err)
-                         : sweep_refine_once(s, &all, &terms, &n, err);
+        status = is_last ? sweep_narrow(s, &all, terms, rounds, err)
+                         : sweep_refine_once(s, &all, terms, &n, err);
         stp_comparisons_free(&all);
     }
     return status;
 }
 
 enum stp_status stp_tune_sweep(const struct stp_tune_pass *pass,
+                               const struct stp_tune_plan *plan,
                                struct stp_dataset *data, unsigned *iters_ret,
                                struct stp_error *err)
 {
+    const struct stp_refine_terms terms = {.min_gain = plan->min_gain,
+                                           .resolution = plan->resolution};
+    const unsigned rounds =
+        plan->measure.rounds > 0 ? plan->measure.rounds : LIVE_ROUNDS;
     struct sweep s = {.pass = pass, .data = data};
     int64_t clock = stp_now_ms();
-    enum stp_status status = sweep_make_grid(&s, err);
+    enum stp_status status = sweep_make_grid(&s, plan->measure, err);
 
-    STP_THEN(status, sweep_measure_grid(&s, err));
+    STP_THEN(status, sweep_measure_grid(&s, plan->n_passes, err));
     stp_tune_clock(pass->stage_ms, STP_TUNE_SWEEP, &clock);
     if (status == STP_OK && !s.own_sizes)
-        status = sweep_refine(&s, err);
+        status = sweep_refine(&s, &terms, rounds, err);
     stp_tune_clock(pass->stage_ms, STP_TUNE_REFINE, &clock);
     if (status == STP_OK)
         *iters_ret = s.plan.plan.iters;

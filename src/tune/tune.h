@@ -16,6 +16,7 @@
 #include "analyse/compare.h"
 #include "analyse/derive.h"
 #include "analyse/steadiness.h"
+#include "report/policy_file.h"
 #include "report/results/memory_rules.h"
 #include "tune/plan.h"
 
@@ -84,8 +85,8 @@ struct stp_tune_host {
 
 /* A policy, its measurements and its verdicts. */
 struct stp_tune_policy {
-    bool exists;         /* it was derived */
-    const char *why_not; /* of no measurements; NULL: of some */
+    bool exists;                     /* it was derived */
+    struct stp_policy_origin origin; /* but for its measurements */
     struct stp_dataset data;
     struct stp_comparisons comparisons; /* of 'data'; iterations: pooled */
     struct stp_steadiness steadiness;
@@ -138,8 +139,7 @@ struct stp_tune_report; /* report/results/tune_report.h */
 struct stp_tune_overlap;
 
 /* Fills a report, which points to the result and to '*overlap_ret'. */
-void stp_tune_fill_report(const struct stp_tune_plan *plan,
-                          const struct stp_tune_files *files,
+void stp_tune_fill_report(const struct stp_tune_files *files,
                           const struct stp_tune_result *result,
                           struct stp_tune_report *report_ret,
                           struct stp_tune_overlap *overlap_ret);

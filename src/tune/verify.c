@@ -8,21 +8,16 @@
 #include "tune/stages.h"
 #include "tune/trial.h"
 
-enum stp_status stp_tune_save_policy(const struct stp_tune_plan *plan,
-                                     struct stp_tune_policy *policy,
+enum stp_status stp_tune_save_policy(struct stp_tune_policy *policy,
                                      const char *path, struct stp_error *err)
 {
-    const struct stp_policy_origin origin = {.data = &policy->data,
-                                             .made_by = "steptune tune",
-                                             .min_gain = plan->min_gain,
-                                             .portable = plan->portable,
-                                             .steadiness = &policy->steadiness,
-                                             .why_not = policy->why_not};
-    enum stp_status status =
-        stp_policy_file_save(&policy->derived, &origin, path, err);
+    enum stp_status status;
 
-    return status == STP_OK ? stp_policy_file_hash(path, policy->hash, err)
-                            : status;
+    policy->origin.data = &policy->data;
+    policy->origin.steadiness = &policy->steadiness;
+    status = stp_policy_file_save(&policy->derived, &policy->origin, path, err);
+    STP_THEN(status, stp_policy_file_hash(path, policy->hash, err));
+    return status;
 }
 
 /* A policy in a pass. */
@@ -38,7 +33,9 @@ struct verify {
     unsigned n_tries;
 };
 
-typedef enum stp_status verify_try_fn(struct verify *v, struct stp_error *err);
+typedef enum stp_status verify_try_fn(struct verify *v,
+                                      const struct stp_tune_plan *plan,
+                                      struct stp_error *err);
 
 static bool verify_progress(void *user, size_t done, size_t total)
 {
@@ -51,17 +48,20 @@ static bool verify_progress(void *user, size_t done, size_t total)
 /* Runs iterations of the settings, and appends to *data; a progress bar has
  * them if 'is_told'. */
 static enum stp_status
-verify_run_settings(const struct verify *v, const struct stp_setting *settings,
-                    size_t n, const struct stp_arms *arms, bool is_told,
+verify_run_settings(const struct verify *v, const struct stp_tune_plan *plan,
+                    const struct stp_setting *settings, size_t n,
+                    const struct stp_arms *arms, bool is_told,
                     struct stp_dataset *data, struct stp_error *err)
 {
+    const struct stp_setting_terms terms =
+        stp_tune_setting_terms(v->job, &plan->measure);
     struct stp_iterations out = {.data = *data};
     enum stp_status status = STP_OK;
 
     for (size_t i = 0; i < n && status == STP_OK; i++) {
         out.n_samples = 0; /* they are not used */
-        status = stp_tune_run_setting(v->job, v->device, &v->known.info,
-                                      &settings[i], arms, &out, err);
+        status = stp_setting_run(v->device, &v->known.info, &settings[i],
+                                 &terms, arms, &out, err);
         if (status == STP_OK && is_told)
             status = stp_tune_progress(v->job, STP_TUNE_VERIFY, i + 1, n, err);
     }
@@ -75,7 +75,9 @@ verify_run_settings(const struct verify *v, const struct stp_setting *settings,
 /* Takes rows of registered buffers out of the policy's, and copies of the rows
  * they are to be compared with; then runs sequential iterations where
  * registered buffers were measured in them. */
-static enum stp_status verify_try_registered(struct verify *v, size_t first,
+static enum stp_status verify_try_registered(struct verify *v,
+                                             const struct stp_tune_plan *plan,
+                                             size_t first,
                                              const struct stp_arms *arms,
                                              struct stp_error *err)
 {
@@ -102,13 +104,16 @@ static enum stp_status verify_try_registered(struct verify *v, size_t first,
             stp_settings_add(row->work.mode, row->coll, row->n_bytes, settings,
                              &n);
     }
-    return verify_run_settings(v, settings, n, arms, false, v->registered, err);
+    return verify_run_settings(v, plan, settings, n, arms, false, v->registered,
+                               err);
 }
 
 /* Runs steps in which compute waits, at the sizes that the rules rest on, of
  * all collectives that jobs wait for.  Of a recorded machine only what was
  * recorded says something. */
-static enum stp_status verify_try_steps(struct verify *v, struct stp_error *err)
+static enum stp_status verify_try_steps(struct verify *v,
+                                        const struct stp_tune_plan *plan,
+                                        struct stp_error *err)
 {
     const struct stp_derived *derived = &v->policy->derived;
     struct stp_dataset *steps = &v->policy->steps;
@@ -116,7 +121,7 @@ static enum stp_status verify_try_steps(struct verify *v, struct stp_error *err)
     size_t n = 0, n_kept = 0;
     enum stp_status status;
 
-    for (size_t i = 0; i < derived->n_rules && !v->job->plan->no_iterate; i++) {
+    for (size_t i = 0; i < derived->n_rules && !plan->no_iterate; i++) {
         const struct stp_derived_rule *rule = &derived->rules[i];
 
         for (size_t k = 0; k < rule->n_points; k++)
@@ -126,8 +131,8 @@ static enum stp_status verify_try_steps(struct verify *v, struct stp_error *err)
                 stp_settings_add(STP_MODE_SEQUENTIAL, rule->coll,
                                  rule->points[k].n_bytes, settings, &n);
     }
-    status =
-        verify_run_settings(v, settings, n, &stp_trial_arms, true, steps, err);
+    status = verify_run_settings(v, plan, settings, n, &stp_trial_arms, true,
+                                 steps, err);
     for (size_t i = 0; i < steps->n_rows; i++)
         if (stp_source_decides(steps->rows[i].source))
             steps->rows[n_kept++] = steps->rows[i];
@@ -138,39 +143,41 @@ static enum stp_status verify_try_steps(struct verify *v, struct stp_error *err)
 /* Tries the sizes that were swept on so many ranks, and those between that the
  * policy decides.  Registered buffers are tried once, with the first of the
  * policies. */
-static enum stp_status verify_try_alone(struct verify *v, struct stp_error *err)
+static enum stp_status verify_try_alone(struct verify *v,
+                                        const struct stp_tune_plan *plan,
+                                        struct stp_error *err)
 {
     const struct stp_comparisons *all = &v->policy->comparisons;
     const struct stp_device_info *info = &v->known.info;
     const size_t first = v->policy->tried.n_rows;
     struct stp_arms arms = stp_trial_arms;
-    struct stp_measure_plan plan;
+    struct stp_measure_plan grid;
     enum stp_status status = STP_OK;
 
     if (v->n_tries == 1)
         status = stp_arms_add_setups(&arms, info->setups, err);
-    STP_THEN(status, stp_plan_measurements(&v->known, &v->job->plan->measure,
-                                           &arms, &plan, err));
-    plan.plan.n_colls = 0;
+    STP_THEN(status, stp_plan_measurements(&v->known, &plan->measure, &arms,
+                                           &grid, err));
+    grid.plan.n_colls = 0;
     for (size_t i = 0; i < all->n_points && status == STP_OK; i++) {
         const struct stp_point *p = &all->points[i];
-        size_t c = plan.plan.n_colls;
+        size_t c = grid.plan.n_colls;
 
         if (p->n_ranks != info->n_ranks)
             continue;
-        if (c == 0 || plan.colls[c - 1] != p->coll) {
-            plan.colls[c] = p->coll;
-            plan.sizes[c].n = 0;
-            plan.plan.n_colls = ++c;
+        if (c == 0 || grid.colls[c - 1] != p->coll) {
+            grid.colls[c] = p->coll;
+            grid.sizes[c].n = 0;
+            grid.plan.n_colls = ++c;
         }
-        status = stp_sizes_add(&plan.sizes[c - 1], p->n_bytes, 1, err);
+        status = stp_sizes_add(&grid.sizes[c - 1], p->n_bytes, 1, err);
     }
-    STP_THEN(status, stp_trial_add_unseen(info, v->path, &plan, err));
-    STP_THEN(status, stp_sweep_run(v->device, &plan.plan, verify_progress, v,
+    STP_THEN(status, stp_trial_add_unseen(info, v->path, &grid, err));
+    STP_THEN(status, stp_sweep_run(v->device, &grid.plan, verify_progress, v,
                                    &v->policy->tried, err));
-    STP_THEN(status, verify_try_steps(v, err));
+    STP_THEN(status, verify_try_steps(v, plan, err));
     return status == STP_OK && arms.n > stp_trial_arms.n
-               ? verify_try_registered(v, first, &arms, err)
+               ? verify_try_registered(v, plan, first, &arms, err)
                : status;
 }
 
@@ -201,6 +208,7 @@ static void verify_add_setting(const struct verify *v, int coll,
 /* Tries settings with a rule: at the sizes that were iterated and, unless
  * buffers are registered, halfway between them. */
 static enum stp_status verify_try_overlap(struct verify *v,
+                                          const struct stp_tune_plan *plan,
                                           struct stp_error *err)
 {
     const struct stp_comparisons *all = &v->policy->comparisons;
@@ -223,7 +231,7 @@ static enum stp_status verify_try_overlap(struct verify *v,
     }
     if (v->registers)
         status = stp_arms_add_setups(&arms, v->known.info.setups, err);
-    STP_THEN(status, verify_run_settings(v, settings, n, &arms, true,
+    STP_THEN(status, verify_run_settings(v, plan, settings, n, &arms, true,
                                          &v->policy->tried, err));
     return status;
 }
@@ -268,11 +276,11 @@ static enum stp_status verify_trim_rules(struct stp_tune_policy *p,
 }
 
 /* Tries the policy in every pass, as a job would load it. */
-static enum stp_status verify_try(struct verify *v, const char *gpu,
-                                  verify_try_fn *try_pass,
+static enum stp_status verify_try(struct verify *v,
+                                  const struct stp_tune_plan *plan,
+                                  const char *gpu, verify_try_fn *try_pass,
                                   struct stp_error *err)
 {
-    const struct stp_tune_plan *plan = v->job->plan;
     const struct stp_tune_host *host = v->job->host;
     const size_t n_passes = plan->n_passes > 0 ? plan->n_passes : 1;
     struct stp_tune_policy *p = v->policy;
@@ -292,7 +300,7 @@ static enum stp_status verify_try(struct verify *v, const char *gpu,
             return status;
         v->device = &device;
         stp_know_device(&device, &v->known);
-        status = try_pass(v, err);
+        status = try_pass(v, plan, err);
         stp_device_close(&device);
     }
     memcpy(p->tried.run, p->data.run, sizeof(p->tried.run));
@@ -302,7 +310,9 @@ static enum stp_status verify_try(struct verify *v, const char *gpu,
     return status;
 }
 
-static enum stp_status verify_until_kept(struct verify *v, const char *gpu,
+static enum stp_status verify_until_kept(struct verify *v,
+                                         const struct stp_tune_plan *plan,
+                                         const char *gpu,
                                          verify_try_fn *try_pass,
                                          struct stp_error *err)
 {
@@ -310,11 +320,10 @@ static enum stp_status verify_until_kept(struct verify *v, const char *gpu,
     enum stp_status status = STP_OK;
 
     while (changed && status == STP_OK) {
-        status = verify_try(v, gpu, try_pass, err);
+        status = verify_try(v, plan, gpu, try_pass, err);
         STP_THEN(status, verify_trim_rules(v->policy, &changed, err));
         if (status == STP_OK && changed)
-            status =
-                stp_tune_save_policy(v->job->plan, v->policy, v->path, err);
+            status = stp_tune_save_policy(v->policy, v->path, err);
     }
     return status;
 }
@@ -322,13 +331,15 @@ static enum stp_status verify_until_kept(struct verify *v, const char *gpu,
 /* Measures again, in turn with the policy that is left, where registered
  * buffers were faster in iterations. */
 static enum stp_status verify_registered(const struct stp_tune_job *job,
+                                         const struct stp_tune_plan *plan,
                                          struct stp_tune_result *result,
                                          struct stp_error *err)
 {
-    const struct stp_derive_terms terms = {.min_gain = job->plan->min_gain,
+    const struct stp_derive_terms terms = {.min_gain = plan->min_gain,
                                            .registers = true};
     struct stp_tune_policy again = result->overlap;
     struct verify v = {.job = job,
+
                        .policy = &again,
                        .path = job->files->overlap_trial,
                        .registers = true};
@@ -339,7 +350,8 @@ static enum stp_status verify_registered(const struct stp_tune_job *job,
     again.derived = (struct stp_derived){0};
     status = stp_derive_on(&again.comparisons, &terms, &again.derived, err);
     if (status == STP_OK && again.derived.n_rules > 0)
-        status = verify_try(&v, result->info.gpu, verify_try_overlap, err);
+        status =
+            verify_try(&v, plan, result->info.gpu, verify_try_overlap, err);
     result->overlap_registered = again.tried;
     stp_comparisons_free(&again.verdicts);
     stp_comparisons_free(&again.step_verdicts);
@@ -349,26 +361,29 @@ static enum stp_status verify_registered(const struct stp_tune_job *job,
 }
 
 enum stp_status stp_tune_verify(const struct stp_tune_job *job,
+                                const struct stp_tune_plan *plan,
                                 struct stp_tune_result *result,
                                 struct stp_error *err)
 {
     struct verify alone = {.job = job,
+
                            .policy = &result->alone,
                            .path = job->files->trial,
                            .iterated = &result->iterated.data,
                            .registered = &result->registered};
     struct verify overlap = {.job = job,
+
                              .policy = &result->overlap,
                              .path = job->files->overlap_trial};
     int64_t clock = stp_now_ms();
-    enum stp_status status =
-        verify_until_kept(&alone, result->info.gpu, verify_try_alone, err);
+    enum stp_status status = verify_until_kept(&alone, plan, result->info.gpu,
+                                               verify_try_alone, err);
 
     /* without rules there is nothing to try: NCCL chooses */
     if (status == STP_OK && result->overlap.derived.n_rules > 0)
-        status = verify_until_kept(&overlap, result->info.gpu,
+        status = verify_until_kept(&overlap, plan, result->info.gpu,
                                    verify_try_overlap, err);
-    STP_THEN(status, verify_registered(job, result, err));
+    STP_THEN(status, verify_registered(job, plan, result, err));
     stp_tune_clock(result->stage_ms, STP_TUNE_VERIFY, &clock);
     return status;
 }

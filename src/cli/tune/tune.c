@@ -283,7 +283,6 @@ static void tune_print_files(const struct tune_options *o,
 }
 
 static enum stp_status tune_print(const struct tune_options *o,
-                                  const struct stp_tune_plan *plan,
                                   const struct stp_tune_files *files,
                                   const struct stp_tune_result *r,
                                   struct stp_error *err)
@@ -292,7 +291,7 @@ static enum stp_status tune_print(const struct tune_options *o,
     struct stp_tune_overlap overlap;
     enum stp_status status;
 
-    stp_tune_fill_report(plan, files, r, &report, &overlap);
+    stp_tune_fill_report(files, r, &report, &overlap);
     if (o->machine.json)
         return stp_print_tuning_json(&report, stdout, err);
     status = stp_print_tuning(&report, o->table, stdout, err);
@@ -334,7 +333,7 @@ static int tune_run(const struct tuning *t, const struct stp_tune_plan *plan,
 
     if (status == STP_OK && t->world->rank == 0) {
         tune_print_times(result->stage_ms);
-        status = tune_print(t->o, plan, files, result, &err);
+        status = tune_print(t->o, files, result, &err);
     }
     if (status == STP_OK)
         return STP_EXIT_OK;
