@@ -88,6 +88,15 @@ inline std::vector<std::string> Blocks(const std::string &script)
     return blocks;
 }
 
+// Settings and data, without the templates.
+inline std::string Essence(const std::string &script)
+{
+    std::string text = Settings(script);
+    for (const std::string &block : Blocks(script))
+        text += "\n" + block;
+    return text;
+}
+
 inline bool HasGnuplot()
 {
     return std::system("gnuplot --version >/dev/null 2>&1") == 0;

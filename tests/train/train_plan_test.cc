@@ -190,17 +190,6 @@ TEST(TrainCheck, SaysWhatItExpected)
     }
 }
 
-TEST(TrainCheck, TakesTheDefaults)
-{
-    stp_train_config config;
-    stp_error err;
-
-    stp_train_default(&config);
-
-    for (unsigned n_ranks : {1, 2, 4, 8})
-        EXPECT_EQ(STP_OK, stp_train_check(&config, n_ranks, &err)) << err.text;
-}
-
 /* ---- loss scaling ---- */
 
 TEST(LossScale, HalvesOnOverflowAndDoublesAfter2000GoodSteps)

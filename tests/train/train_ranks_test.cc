@@ -243,19 +243,4 @@ TEST(TrainRanks, StopTogetherAtALossThatIsNotFinite)
     }
 }
 
-TEST(TrainRanks, RefuseABatchThatTheyCannotShare)
-{
-    const Ranks ranks;
-    stp_train_config config =
-        SmallTraining(STP_TRAIN_BUCKETED, STP_PRECISION_FP32);
-    config.batch = 62;
-
-    const Trained got = Train(ranks.get(), config);
-
-    EXPECT_EQ(STP_ERR_RANGE, got.status);
-    EXPECT_EQ("a batch of 62 for 4 ranks with 1 micro-batch each, expected a "
-              "multiple of 4",
-              got.error);
-}
-
 } // namespace

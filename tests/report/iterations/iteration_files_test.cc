@@ -7,8 +7,6 @@
 
 #include <csignal>
 
-#include "support/json_at.h"
-
 namespace
 {
 
@@ -75,19 +73,6 @@ TEST_F(IterationFiles, TimesOfSeveralSettingsAreNamedAfterThem)
     EXPECT_EQ(7u, Files().size());
 }
 
-TEST_F(IterationFiles, TheFirstOfSeveralSettingsIsNamedSoToo)
-{
-    Iterations its;
-    its.Setting(STP_MODE_OVERLAP, 8 * kMib);
-    its.Arm("auto", {{1000}});
-    its.report_.several = true;
-
-    Save(its);
-
-    EXPECT_EQ("iteration_times_overlap_8M_ratio1_layers8_auto.txt",
-              Files().front());
-}
-
 TEST_F(IterationFiles, AreOfWhatTheAnalysisMakesOfTheRows)
 {
     Iterations its;
@@ -151,44 +136,6 @@ TEST(IterationNames, SayModeSizeAndWhatIsUnusual)
 
 // ---- summaries ----
 
-TEST_F(IterationFiles, SummaryCsvIsExact)
-{
-    Iterations its;
-    AddOverlap(its);
-
-    Save(its);
-
-    const std::string place = "overlap_8M_ratio1_layers8,overlap,gemm,"
-                              "allreduce,8388608,8,1,4096,2048,1024,1,2,bf16,"
-                              "sum,";
-    EXPECT_EQ(
-        std::string(kHead) +
-            "setting,mode,compute,collective,bytes,layers,ratio,m,n,k,nNodes,"
-            "nRanks,type,op,arm,ran_algorithm,ran_protocol,ran_channels,"
-            "rounds,iterations,mean_us,p50_us,p95_us,p99_us,min_us,gain,"
-            "gain_low,gain_high,exposed_us,compute_us,comm_us,ratio_met,alone_"
-            "us,"
-            "alone_algbw,alone_busbw,alone_gain,alone_gain_low,"
-            "alone_gain_high,noise,resolution,source\n" +
-            place +
-            "auto,ring,simple,16,2,4,1100.000,1100.000,1185.000,1197.000,"
-            "1000.000,1.000000,,,200.000,900.000,950.500,0.946870,119.500,70."
-            "25,70.25,"
-            "1.000000,,,0.012500,0.004000,measured\n" +
-            place +
-            "ll128,ring,ll128,16,2,4,1000.000,1000.000,1042.500,1048.500,"
-            "950.000,1.100000,1.080000,1.120000,100.000,900.000,950.500,0."
-            "946870,"
-            "119.750,70,70,0.998000,0.990000,1.006000,0.012500,0.004000,"
-            "measured\n" +
-            place +
-            "ring/simple/16,,,,1,1,1300.000,1300.000,1300.000,1300.000,"
-            "1300.000,0.846000,,,400.000,900.000,950.500,0.946870,,,,,,,0."
-            "012500,"
-            "0.004000,interpolated\n",
-        Read("summary.csv"));
-}
-
 TEST_F(IterationFiles, WhatOneRoundDoesNotKnowIsEmptyOrNull)
 {
     Iterations its;
@@ -213,52 +160,6 @@ TEST_F(IterationFiles, WhatOneRoundDoesNotKnowIsEmptyOrNull)
                           "measured\n"));
     EXPECT_THAT(Read("regimes.csv"),
                 HasSubstr(",1.500000,,,,10.000,,,,1,measured\n"));
-}
-
-TEST_F(IterationFiles, JsonHasAllOfIt)
-{
-    Iterations its;
-    AddOverlap(its);
-    its.Report();
-    its.report_.looked_for_regimes = true;
-    its.report_.min_gain = 0.02;
-    its.Regime(0, 0, 1, {1.1, 1.08, 1.12, 2}, {1.002, 0.994, 1.01, 2});
-
-    Save(its);
-
-    std::string text = Read("summary.json");
-    EXPECT_EQ(text, Written([&](FILE *fp) {
-                  return stp_print_iterations_json(&its.Report(), fp, nullptr);
-              }));
-    const Json root = ParseJson(text);
-    const struct {
-        std::vector<const char *> path;
-        const char *value;
-    } cases[] = {
-        {{"made_by"}, "made by hand"},
-        {{"machine"}, "h200x2"},
-        {{"gpu"}, "NVIDIA H200"},
-        {{"min_gain"}, "0.02"},
-        {{"settings", "0", "setting"}, "overlap_8M_ratio1_layers8"},
-        {{"settings", "0", "mode"}, "overlap"},
-        {{"settings", "0", "bytes"}, "8388608"},
-        {{"settings", "0", "compute_us"}, "900"},
-        {{"settings", "0", "resolution"}, "0.004"},
-        {{"settings", "1"}, ""},
-        {{"settings", "0", "arms", "0", "gain_low"}, "null"},
-        {{"settings", "0", "arms", "0", "alone_busbw"}, "70.25"},
-        {{"settings", "0", "arms", "1", "arm"}, "ll128"},
-        {{"settings", "0", "arms", "1", "ran", "protocol"}, "ll128"},
-        {{"settings", "0", "arms", "1", "gain_low"}, "1.08"},
-        {{"settings", "0", "arms", "2", "alone_us"}, "null"},
-        {{"settings", "0", "arms", "3"}, ""},
-        {{"regimes", "0", "fastest_alone"}, "auto"},
-        {{"regimes", "0", "best_iteration"}, "ll128"},
-        {{"regimes", "0", "gain_high"}, "1.12"},
-        {{"regimes", "0", "alone_gain_low"}, "0.994"},
-    };
-    for (const auto &c : cases)
-        EXPECT_EQ(c.value, TextAt(root.get(), c.path)) << c.path.back();
 }
 
 // ---- again and again ----

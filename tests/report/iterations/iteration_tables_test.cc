@@ -5,6 +5,8 @@ extern "C" {
 #include "report/iterations/iteration_words.h"
 }
 
+#include "support/golden.h"
+
 namespace
 {
 
@@ -12,76 +14,32 @@ using namespace by_hand;
 using testing::HasSubstr;
 using IterationTables = IterationFolder;
 
-TEST_F(IterationTables, SummaryForPeopleIsExact)
-{
-    Iterations its;
-    AddOverlap(its);
-
-    Save(its);
-
-    EXPECT_EQ(
-        "# Training iterations: each arm against AUTO\n"
-        "\n"
-        "h200x2, NVIDIA H200, NCCL 2.28.9, 2 of 3 measured, 1 of 3 "
-        "interpolated; made by hand\n"
-        "\n"
-        "## overlap: allreduce of 8 MiB, 8 layers of gemm, ratio 1\n"
-        "\n"
-        "2 ranks; compute alone 900.0 us, communication alone 950.5 us: "
-        "ratio 0.947.\n"
-        "\n"
-        "| arm | ran as | rounds | iterations | mean us | p50 us | p95 us | "
-        "p99 us | min us | gain | 95% interval | exposed us | alone us | alone "
-        "algbw GB/s | alone busbw GB/s | alone gain | 95% interval | times |\n"
-        "|---|---|--:|--:|--:|--:|--:|--:|--:|--:|--:|--:|--:|--:|--:|--:|--:|"
-        "---|\n"
-        "| auto | ring/simple/16 | 2 | 4 | 1100.0 | 1100.0 | 1185.0 | 1197.0 | "
-        "1000.0 | 1 |  | 200.0 | 119.5 | 70.25 | 70.25 | 1 |  | measured |\n"
-        "| ll128 | ring/ll128/16 | 2 | 4 | 1000.0 | 1000.0 | 1042.5 | 1048.5 | "
-        "950.0 | 1.100 | 1.080 to 1.120 | 100.0 | 119.8 | 70.00 | 70.00 | "
-        "0.998 | 0.990 to 1.006 | measured |\n"
-        "| ring/simple/16 | - | 1 | 1 | 1300.0 | 1300.0 | 1300.0 | 1300.0 | "
-        "1300.0 | 0.846 | one round | 400.0 | - | - | - | - | - | interpolated "
-        "|\n"
-        "\n"
-        "ll128 has the shortest iterations: 1.100 times as fast as AUTO (95 "
-        "percent interval 1.080 to 1.120). 2 rounds resolve 0.4 percent.\n",
-        Read("summary.md"));
-}
-
-TEST_F(IterationTables, OfATerminalAreExact)
+TEST_F(IterationTables, AreExactInAllFilesAndOnTerminals)
 {
     Iterations its;
     AddOverlap(its);
     its.Setting(STP_MODE_FSDP, 1000, 0).like.type = STP_TYPE_F32;
     its.Arm("auto", {{90}});
+    its.Report();
+    its.report_.looked_for_regimes = true;
+    its.report_.min_gain = 0.02;
+    its.Regime(0, 0, 1, {1.1, 1.08, 1.12, 2}, {1.002, 0.994, 1.01, 2});
 
-    EXPECT_EQ(
-        "overlap: allreduce of 8388608 bytes, 8 layers of gemm, ratio 1; "
-        "compute alone 900.0 us, communication alone 950.5 us: ratio 0.947; "
-        "interpolated\n"
-        "arm             ran as          mean us     p50     p95     p99   "
-        "gain    95% interval  exposed  alone us  busbw  alone gain\n"
-        "auto            ring/simple/16   1100.0  1100.0  1185.0  1197.0      "
-        "1                    200.0     119.5  70.25           1\n"
-        "ll128           ring/ll128/16    1000.0  1000.0  1042.5  1048.5  "
-        "1.100  1.080 to 1.120    100.0     119.8  70.00       0.998\n"
-        "ring/simple/16  -                1300.0  1300.0  1300.0  1300.0  "
-        "0.846       one round    400.0         -      -           -\n"
-        "ll128 has the shortest iterations: 1.100 times as fast as AUTO (95 "
-        "percent interval 1.080 to 1.120).\n"
-        "2 rounds resolve 0.4 percent.\n"
-        "\n"
-        "fsdp: allgather and reducescatter of 1000 bytes, f32, 8 layers of "
-        "gemm of 4096x2048x1024; compute alone 0.00 us\n"
-        "arm   ran as          mean us    p50    p95    p99  gain  95% "
-        "interval  exposed  alone us  busbw  alone gain\n"
-        "auto  ring/simple/16    90.00  90.00  90.00  90.00     1             "
-        "     90.00         -      -           -\n"
-        "AUTO is the only arm.\n",
-        Written([&](FILE *fp) {
-            return stp_print_iterations(its.Report().summary, fp, nullptr);
-        }));
+    Save(its);
+
+    for (const char *name : {"summary.md", "summary.csv", "summary.json",
+                             "regimes.md", "regimes.csv"})
+        EXPECT_GOLDEN(std::string("iterations_") + name, Read(name));
+    EXPECT_EQ(Read("summary.json"), Written([&](FILE *fp) {
+                  return stp_print_iterations_json(&its.Report(), fp, nullptr);
+              }));
+    EXPECT_GOLDEN("iterations.txt", Written([&](FILE *fp) {
+                      return stp_print_iterations(its.Report().summary, fp,
+                                                  nullptr);
+                  }));
+    EXPECT_GOLDEN("iterations_regimes.txt", Written([&](FILE *fp) {
+                      return stp_print_regimes(&its.Report(), fp, nullptr);
+                  }));
 }
 
 TEST_F(IterationTables, ARatioThatIsNotTheOneAskedForIsSaid)
@@ -197,57 +155,6 @@ TEST_F(IterationTables, OneSentenceSaysWhichArmIsTheBest)
 }
 
 // ---- regimes ----
-
-TEST_F(IterationTables, RegimesAreExact)
-{
-    Iterations its;
-    AddOverlap(its);
-    its.Setting(STP_MODE_OVERLAP, kMib);
-    its.Arm("auto", {{100}});
-    its.Report();
-    its.report_.looked_for_regimes = true;
-    its.report_.min_gain = 0.02;
-    its.Regime(0, 0, 1, {1.1, 1.08, 1.12, 2}, {1.002, 0.994, 1.01, 2});
-
-    Save(its);
-
-    EXPECT_EQ(std::string(kHead) +
-                  "setting,mode,compute,collective,bytes,layers,ratio,m,n,k,"
-                  "nNodes,nRanks,type,op,fastest_alone,best_iteration,"
-                  "fastest_alone_mean_us,best_iteration_mean_us,gain,gain_low,"
-                  "gain_high,fastest_alone_us,best_iteration_alone_us,"
-                  "alone_gain,alone_gain_low,alone_gain_high,rounds,source\n"
-                  "overlap_8M_ratio1_layers8,overlap,gemm,allreduce,8388608,8,"
-                  "1,4096,2048,1024,1,2,bf16,sum,auto,ll128,1100.000,1000.000,"
-                  "1.100000,1.080000,1.120000,119.500,119.750,1.002000,"
-                  "0.994000,1.010000,2,measured\n",
-              Read("regimes.csv"));
-    EXPECT_EQ("# Where the fastest collective is not the shortest iteration\n"
-              "\n"
-              "h200x2, NVIDIA H200, NCCL 2.28.9, 3 of 4 measured, 1 of 4 "
-              "interpolated; made by hand\n"
-              "\n"
-              "In 1 of 2 settings the arm that is the fastest alone is not the "
-              "one with the shortest iteration, by at least 2 percent.\n"
-              "\n"
-              "| setting | fastest alone | best iteration | gain | 95% "
-              "interval | alone gain | 95% interval |\n"
-              "|---|---|---|--:|--:|--:|--:|\n"
-              "| overlap_8M_ratio1_layers8 | auto | ll128 | 1.100 | 1.080 to "
-              "1.120 | 1.002 | 0.994 to 1.010 |\n",
-              Read("regimes.md"));
-    EXPECT_EQ("In 1 of 2 settings the arm that is the fastest alone is not the "
-              "one with the shortest iteration, by at least 2 percent.\n"
-              "mode     collective  bytes  GEMM            ratio  fastest "
-              "alone  shortest iteration   gain    95% interval  gain alone  "
-              "times\n"
-              "overlap  allreduce   8 MiB  4096x2048x1024   0.95  auto        "
-              "   ll128               1.100  1.080 to 1.120       0.998  "
-              "measured\n",
-              Written([&](FILE *fp) {
-                  return stp_print_regimes(&its.Report(), fp, nullptr);
-              }));
-}
 
 TEST_F(IterationTables, RegimesAreAsGoodAsTheWorseOfTheirArms)
 {

@@ -27,10 +27,6 @@ namespace by_hand
 
 constexpr uint64_t kMib = 1 << 20;
 
-// What CSV begins with.
-constexpr char kHead[] = "# made by hand\n# machine: h200x2\n# gpu: NVIDIA "
-                         "H200\n# nccl: 2.28.9\n# backend: nccl\n";
-
 inline stp_arm ArmOf(const std::string &name)
 {
     stp_arm arm{};

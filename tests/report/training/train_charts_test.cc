@@ -2,6 +2,7 @@
 #include <algorithm>
 
 #include "report/training/train_chart_cases.h"
+#include "support/golden.h"
 
 namespace
 {
@@ -14,6 +15,11 @@ using made_up::Setting;
 using testing::ElementsAre;
 using testing::HasSubstr;
 using testing::Not;
+
+void ExpectGolden(const std::string &chart, const Runs &runs)
+{
+    EXPECT_GOLDEN(chart, charts::Essence(Charts(runs).Script(chart)));
+}
 
 // ---- which charts ----
 
@@ -247,26 +253,8 @@ TEST(TrainCharts, PrecisionsHaveSpeedUpsOverTheFirst)
     runs.Add({"bucketed", "base", "fp32", 2}, {4, 4});
     runs.Add({"bucketed", "base", "fp16", 2}, {3.2, 3.2});
     runs.Add({"naive", "base", "bf16", 2}, {1, 1});
-    std::string script = Charts(runs).Script("train_precision");
 
-    EXPECT_THAT(Blocks(script),
-                ElementsAre("1 1 GPU fp32 -0.21 8 8 8 1 \n"
-                            "1 1 GPU bf16 0.21 4 4 4 2 2.00x\n"
-                            "1 2 GPUs fp32 0.79 4 4 4 1 \n"
-                            "1 2 GPUs fp16 1.21 3.2 3.2 3.2 3 1.25x\n"));
-    EXPECT_THAT(Array(script, "groups"), ElementsAre("1 2"));
-    EXPECT_THAT(Array(script, "tops"), ElementsAre("8"));
-    EXPECT_THAT(Array(script, "most"), ElementsAre("2"));
-    EXPECT_THAT(Array(script, "keys"), ElementsAre("fp32", "bf16", "fp16"));
-    EXPECT_THAT(Array(script, "key_hues"), ElementsAre("1", "2", "3"));
-    EXPECT_EQ("'Epoch time (s)'", charts::Setting(script, "y_title"));
-    EXPECT_EQ("'GPUs'", charts::Setting(script, "x_title"));
-    EXPECT_EQ("'Training: epoch time by precision, Made-up GPU'",
-              charts::Setting(script, "title"));
-    EXPECT_EQ(
-        "'bucketed, GA 1, batch 4096 (16 steps), 65536 samples an epoch; "
-        "above: speed-up over the first bar; ends: 95% intervals over epochs'",
-        charts::Setting(script, "how"));
+    ExpectGolden("train_precision", runs);
 }
 
 TEST(TrainCharts, IntervalsAreStudentsOfTheMean)
@@ -293,42 +281,19 @@ TEST(TrainCharts, ScalingIsOverOneGpuBesideTheIdeal)
     runs.Add({"single", "large", "fp32", 1}, {9, 10, 11});
     runs.Add({"bucketed", "large", "fp32", 2}, {5, 5, 5});
     runs.Add({"bucketed", "large", "bf16", 2}, {5, 5, 5});
-    std::string script = Charts(runs).Script("train_scaling");
 
-    EXPECT_THAT(Blocks(script),
-                ElementsAre("0 ideal 1 1 1 1\n0 ideal 8 8 8 8\n",
-                            "1 base 1 1 1 1\n1 base 2 1.6 1.6 1.6\n"
-                            "1 base 8 5 5 5\n",
-                            "1 large 1 1 1 1\n"
-                            "1 large 2 2 1.50317 2.49683\n"));
-    EXPECT_THAT(Array(script, "gpus"), ElementsAre("1", "2", "4", "8"));
-    EXPECT_THAT(Array(script, "first"), ElementsAre("1"));
-    EXPECT_THAT(Array(script, "count"), ElementsAre("2"));
-    EXPECT_THAT(Array(script, "keys"),
-                ElementsAre("base (64 M parameters)",
-                            "large (250 M parameters)", "ideal"));
-    EXPECT_EQ("8", charts::Setting(script, "highest"));
+    ExpectGolden("train_scaling", runs);
 }
 
+// Above all: without exposed communication, without any, and that alone.
 TEST(TrainCharts, OverheadIsExposedAndHidden)
 {
     Runs runs;
     runs.Add({"naive", "base", "fp32", 2}, {8, 8}, 0.25, 0.25);
     runs.Add({"bucketed", "base", "fp32", 2}, {8, 8}, 0.75, 0.125);
     runs.Add({"sharded", "base", "fp32", 2}, {8, 8}, 1.5, 0.5);
-    std::string script = Charts(runs).Script("train_overhead_base");
 
-    // above all: without exposed communication, without any, and that alone
-    EXPECT_THAT(Blocks(script),
-                ElementsAre("1 naive  0 8 8 8 1 25% 6 6 2\n"
-                            "1 bucketed  1 8 8 8 1 12% 7 2 6\n"
-                            "1 sharded  2 8 8 8 1 50% 4 0 12\n"));
-    EXPECT_EQ("'s'", charts::Setting(script, "unit"));
-    EXPECT_THAT(Array(script, "groups"), ElementsAre("naive bucketed sharded"));
-    EXPECT_EQ("1", charts::Setting(script, "stacked"));
-    EXPECT_THAT(Array(script, "keys"),
-                ElementsAre("exposed comm.", "hidden comm.", "compute alone"));
-    EXPECT_THAT(Array(script, "key_hues"), ElementsAre("1", "6", "2"));
+    ExpectGolden("train_overhead_base", runs);
 }
 
 TEST(TrainCharts, LossIsOfTheLargestModelAndSaysHowFarModesAreApart)
@@ -341,19 +306,8 @@ TEST(TrainCharts, LossIsOfTheLargestModelAndSaysHowFarModesAreApart)
     naive.accuracy = 0.25;
     runs.Add({"naive", "large", "fp32", 2, 4}, {1, 1}); // other micro-batches
     runs.Add({"naive", "xlarge", "fp32", 2}, {1, 1}).losses[1] = NAN;
-    std::string script = Charts(runs).Script("train_loss");
 
-    EXPECT_THAT(Blocks(script),
-                ElementsAre("1 single, 1 1 2.5\n1 single, 1 2 2.375\n",
-                            "1 naive, 2 1 2.5\n1 naive, 2 2 2.5\n"));
-    EXPECT_THAT(
-        Array(script, "titles"),
-        ElementsAre("fp32, at most 5.3% apart, accuracy 0.125 to 0.250"));
-    EXPECT_THAT(Array(script, "thickness"), ElementsAre("0.5", "0"));
-    EXPECT_THAT(Array(script, "keys"),
-                ElementsAre("single, 1 GPU", "naive, 2 GPUs"));
-    EXPECT_THAT(charts::Setting(script, "title"),
-                HasSubstr("'Training: loss, large (250 M parameters), "));
+    ExpectGolden("train_loss", runs);
 }
 
 // Pixels left of a panel, of which the title of the axis takes 20.
@@ -390,15 +344,8 @@ TEST(TrainCharts, ModesStandBesideEachOther)
     runs.Add({"interleaved", "base", "fp32", 2}, {0.64, 0.64});
     runs.Add({"bucketed", "base", "fp32", 2}, {0.5, 0.5});
     runs.Add({"naive", "base", "fp32", 4}, {0.4, 0.4}); // with nothing beside
-    std::string script = Charts(runs).Script("train_modes");
 
-    EXPECT_THAT(Blocks(script),
-                ElementsAre("1 2 GPUs naive -0.28 800 800 800 2 \n"
-                            "1 2 GPUs interleaved 0 640 640 640 3 1.25x\n"
-                            "1 2 GPUs bucketed 0.28 500 500 500 4 1.60x\n"));
-    EXPECT_EQ("'Epoch time (ms)'", charts::Setting(script, "y_title"));
-    EXPECT_THAT(Array(script, "keys"),
-                ElementsAre("naive", "interleaved", "bucketed"));
+    ExpectGolden("train_modes", runs);
 }
 
 TEST(TrainCharts, PanelsAreModelsBesideEachOtherAndPrecisionsBelow)
@@ -407,20 +354,8 @@ TEST(TrainCharts, PanelsAreModelsBesideEachOtherAndPrecisionsBelow)
     runs.Add({"single", "large", "fp32", 1}, {4, 4});
     runs.Add({"single", "base", "bf16", 1}, {1, 1});
     runs.Add({"single", "base", "fp32", 1}, {2, 2});
-    std::string script = Charts(runs).Script("train_throughput");
 
-    EXPECT_THAT(Blocks(script),
-                ElementsAre("1 1 GPU single 0 32.768 32.768 32.768 1 32.8\n",
-                            "2 1 GPU single 0 16.384 16.384 16.384 1 16.4\n",
-                            "3 1 GPU single 0 65.536 65.536 65.536 1 65.5\n"));
-    EXPECT_THAT(Array(script, "titles"),
-                ElementsAre("base (64 M parameters), fp32",
-                            "large (250 M parameters), fp32",
-                            "base (64 M parameters), bf16"));
-    EXPECT_THAT(Array(script, "rows"), ElementsAre("0", "0", "1"));
-    EXPECT_THAT(Array(script, "columns"), ElementsAre("0", "1", "0"));
-    EXPECT_EQ("2", charts::Setting(script, "n_rows"));
-    EXPECT_EQ("'Thousand samples/s'", charts::Setting(script, "y_title"));
+    ExpectGolden("train_throughput", runs);
 }
 
 TEST(TrainCharts, TitlesSayWhatWasNotMeasured)
