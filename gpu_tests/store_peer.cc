@@ -1,12 +1,6 @@
 // store_peer - our end of a store, for store_torch.py:
-//   serve             serves the token "test" at a port that it prints
 //   check PORT        uses the store at a port as a client
 //   join              joins a run as torchrun's environment describes it
-#include <arpa/inet.h>
-#include <netinet/in.h>
-#include <sys/socket.h>
-#include <unistd.h>
-
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
@@ -14,7 +8,6 @@
 #include <vector>
 
 extern "C" {
-#include "launch/store_server.h"
 #include "launch/torchrun.h"
 #include "store/clock.h"
 #include "store/store_client.h"
@@ -27,28 +20,6 @@ int Fail(const char *why)
 {
     fprintf(stderr, "store_peer: %s\n", why);
     return 1;
-}
-
-int Serve()
-{
-    sockaddr_in address{};
-    socklen_t size = sizeof(address);
-    auto *any = reinterpret_cast<sockaddr *>(&address);
-    stp_server *server;
-    stp_error err{};
-    int fd = socket(AF_INET, SOCK_STREAM | SOCK_NONBLOCK, 0);
-    address.sin_family = AF_INET;
-    address.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
-    if (bind(fd, any, size) != 0 || listen(fd, 16) != 0 ||
-        getsockname(fd, any, &size) != 0 ||
-        stp_server_new("test", nullptr, &server, &err) != STP_OK ||
-        !stp_server_listen(server, fd))
-        return Fail("cannot serve");
-    printf("%u\n", ntohs(address.sin_port));
-    fflush(stdout);
-    while (stp_server_step(server, 1000))
-        ;
-    return Fail("no more sockets");
 }
 
 int Check(unsigned port)
@@ -100,9 +71,7 @@ int Join()
 int main(int argc, char **argv)
 {
     const std::string command = argc > 1 ? argv[1] : "";
-    if (command == "serve")
-        return Serve();
     if (command == "check" && argc == 3)
         return Check(static_cast<unsigned>(atoi(argv[2])));
-    return command == "join" ? Join() : Fail("serve, check PORT or join");
+    return command == "join" ? Join() : Fail("check PORT or join");
 }

@@ -54,27 +54,6 @@ struct run {
 
 /* ---- in the new process ---- */
 
-/* A copy of a socket would keep it open after its rank died. */
-static void fork_close_others(const struct run *run, unsigned rank)
-{
-    for (unsigned r = 1; rank != 0 && r < run->plan->n; r++)
-        if (run->fds[r] >= 0)
-            close(run->fds[r]);
-}
-
-static void fork_use_world(const struct run *run, const struct stp_world *world,
-                           struct slot *slot)
-{
-    slot->result = run->plan->body(run->plan->user, world);
-    world->ops->close(world->self);
-    errno = 0;
-    slot->progress =
-        fflush(NULL) == 0 && !ferror(stdout) ? RETURNED : CANNOT_WRITE;
-    if (slot->progress == CANNOT_WRITE)
-        stp_fail(&slot->why, STP_ERR_IO, "%s",
-                 errno != 0 ? strerror(errno) : "a part of it is lost");
-}
-
 static void fork_run_child(const struct run *run, unsigned rank, int fd)
 {
     struct stp_store_options options = {.name = "fork",
@@ -92,11 +71,22 @@ static void fork_run_child(const struct run *run, unsigned rank, int fd)
         _exit(EXIT_FAILURE);
     sigaction(SIGCHLD, &run->on_child, NULL);
     sigprocmask(SIG_SETMASK, &run->mask, NULL);
-    fork_close_others(run, rank);
-    if (stp_store_world_open(&options, &world, &slot->why) == STP_OK)
-        fork_use_world(run, &world, slot);
-    else
+    /* A copy of a socket would keep it open after its rank died. */
+    for (unsigned r = 1; rank != 0 && r < run->plan->n; r++)
+        if (run->fds[r] >= 0)
+            close(run->fds[r]);
+    if (stp_store_world_open(&options, &world, &slot->why) != STP_OK) {
         slot->progress = NO_WORLD;
+    } else {
+        slot->result = run->plan->body(run->plan->user, &world);
+        world.ops->close(world.self);
+        errno = 0;
+        slot->progress =
+            fflush(NULL) == 0 && !ferror(stdout) ? RETURNED : CANNOT_WRITE;
+        if (slot->progress == CANNOT_WRITE)
+            stp_fail(&slot->why, STP_ERR_IO, "%s",
+                     errno != 0 ? strerror(errno) : "a part of it is lost");
+    }
     _exit(slot->progress == RETURNED ? slot->result : EXIT_FAILURE);
 }
 
@@ -126,20 +116,6 @@ static enum stp_status fork_start(struct run *run, unsigned rank,
     return STP_OK;
 }
 
-static enum stp_status fork_start_all(struct run *run, struct stp_error *err)
-{
-    enum stp_status status = STP_OK;
-
-    fflush(NULL); /* or each would write it once more */
-    for (unsigned r = 1; r < run->plan->n && status == STP_OK; r++)
-        status = fork_start(run, r, err);
-    STP_THEN(status, fork_start(run, 0, err));
-    for (unsigned r = 1; r < run->plan->n; r++)
-        if (run->fds[r] >= 0)
-            close(run->fds[r]);
-    return status;
-}
-
 static void fork_signal_all(const struct run *run, int sig)
 {
     for (unsigned r = 0; r < run->plan->n; r++)
@@ -149,104 +125,47 @@ static void fork_signal_all(const struct run *run, int sig)
 
 /* ---- how they end ---- */
 
-static void fork_blame(struct run *run, unsigned rank, const char *how)
-{
-    STP_THEN(run->status,
-             stp_fail(&run->why, STP_ERR_DEVICE, "rank %u (process %ld) %s",
-                      rank, (long)run->pids[rank], how));
-}
-
-static void fork_judge_signal(struct run *run, unsigned rank, int sig)
-{
-    char how[96];
-
-    if (run->passed != 0 && (sig == SIGTERM || sig == SIGKILL))
-        return; /* that was us */
-    snprintf(how, sizeof(how), "was killed by signal %d (%s)", sig,
-             strsignal(sig));
-    if (sig != run->signal)
-        fork_blame(run, rank, how);
-    else if (run->status == STP_OK)
-        run->status =
-            stp_fail(&run->why, STP_ERR_STOPPED, "stopped by signal %d (%s)",
-                     sig, strsignal(sig));
-}
-
-/* Without a world it is another one that failed, or the memory. */
-static void fork_judge_exit(struct run *run, unsigned rank, int exit_status)
-{
-    const struct slot *slot = &run->slots[rank];
-    char how[STP_ERROR_TEXT];
-
-    if (slot->progress == RUNNING)
-        snprintf(how, sizeof(how), "ended with status %d", exit_status);
-    else if (slot->progress == CANNOT_WRITE)
-        snprintf(how, sizeof(how), "could not write its output: %.100s",
-                 slot->why.text);
-    else
-        return;
-    fork_blame(run, rank, how);
-}
-
+/* Whom a failed process names; without a world it is another one that failed,
+ * or the memory. */
 static void fork_judge(struct run *run, unsigned rank, int wait_status)
 {
     const struct slot *slot = &run->slots[rank];
+    const int sig = WIFSIGNALED(wait_status) ? WTERMSIG(wait_status) : 0;
+    const bool was_us = run->passed != 0 && (sig == SIGTERM || sig == SIGKILL);
+    char how[STP_ERROR_TEXT] = "";
 
-    if (WIFSIGNALED(wait_status))
-        fork_judge_signal(run, rank, WTERMSIG(wait_status));
-    else
-        fork_judge_exit(run, rank, WEXITSTATUS(wait_status));
+    if (sig != 0 && sig == run->signal && !was_us)
+        STP_THEN(run->status,
+                 stp_fail(&run->why, STP_ERR_STOPPED,
+                          "stopped by signal %d (%s)", sig, strsignal(sig)));
+    else if (sig != 0 && !was_us)
+        snprintf(how, sizeof(how), "was killed by signal %d (%s)", sig,
+                 strsignal(sig));
+    else if (sig == 0 && slot->progress == RUNNING)
+        snprintf(how, sizeof(how), "ended with status %d",
+                 WEXITSTATUS(wait_status));
+    else if (sig == 0 && slot->progress == CANNOT_WRITE)
+        snprintf(how, sizeof(how), "could not write its output: %.100s",
+                 slot->why.text);
+    if (how[0] != '\0')
+        STP_THEN(run->status,
+                 stp_fail(&run->why, STP_ERR_DEVICE, "rank %u (process %ld) %s",
+                          rank, (long)run->pids[rank], how));
     if (slot->progress != RETURNED || slot->result != 0)
         run->has_failed = true;
 }
 
-static void fork_reap(struct run *run)
-{
-    for (unsigned r = 0; r < run->plan->n; r++) {
-        int wait_status;
-
-        if (run->pids[r] == 0 ||
-            waitpid(run->pids[r], &wait_status, WNOHANG) != run->pids[r])
-            continue;
-        fork_judge(run, r, wait_status);
-        run->pids[r] = 0;
-        run->n_running--;
-    }
-}
-
 /* ---- looking after them ---- */
 
-static unsigned fork_or_default(unsigned ms, unsigned default_ms)
-{
-    return ms != 0 ? ms : default_ms;
-}
-
-/* After a failure: a moment for the others, SIGTERM, SIGKILL. */
-static void fork_end_others(struct run *run)
-{
-    int64_t now = stp_now_ms();
-
-    if (!run->has_failed || now < run->deadline_ms)
-        return;
-    if (run->deadline_ms == 0) {
-        run->deadline_ms =
-            now + fork_or_default(run->plan->moment_ms, MOMENT_MS);
-        return;
-    }
-    run->passed = run->passed == 0 ? SIGTERM : SIGKILL;
-    run->deadline_ms = now + fork_or_default(run->plan->term_ms, TERM_MS);
-    fork_signal_all(run, run->passed);
-}
-
+/* Waits for a signal or a second, or after a failure until the next signal is
+ * due, and passes a signal on, unless a terminal has sent it to all. */
 static void fork_wait(struct run *run)
 {
-    int64_t ms = 1000;
+    int64_t ms = run->has_failed ? run->deadline_ms - stp_now_ms() : 1000;
     struct timespec limit;
     siginfo_t info;
     int sig;
 
-    if (run->has_failed)
-        ms = run->deadline_ms - stp_now_ms();
     if (ms < 0)
         ms = 0;
     limit = (struct timespec){ms / 1000, ms % 1000 * 1000000};
@@ -254,69 +173,87 @@ static void fork_wait(struct run *run)
     if (sig <= 0 || sig == SIGCHLD)
         return;
     run->signal = sig;
-    if (info.si_code != SI_KERNEL) /* a terminal has sent it to all */
+    if (info.si_code != SI_KERNEL)
         fork_signal_all(run, sig);
 }
 
+/* Waits until all are gone.  After a failure others have a moment to end, then
+ * get SIGTERM, then SIGKILL. */
 static void fork_supervise(struct run *run)
 {
+    const unsigned moment_ms = run->plan->moment_ms,
+                   term_ms = run->plan->term_ms;
+
     while (run->n_running > 0) {
+        int64_t now;
+
         fork_wait(run);
-        fork_reap(run);
-        fork_end_others(run);
-    }
-}
+        for (unsigned r = 0; r < run->plan->n; r++) {
+            int wait_status;
 
-/* What became of the run, all processes being gone. */
-static enum stp_status fork_conclude(const struct run *run, int *exit_ret,
-                                     struct stp_error *err)
-{
-    int result = 0;
-
-    if (run->status != STP_OK) {
-        if (err != NULL)
-            *err = run->why;
-        return run->status;
+            if (run->pids[r] == 0 ||
+                waitpid(run->pids[r], &wait_status, WNOHANG) != run->pids[r])
+                continue;
+            fork_judge(run, r, wait_status);
+            run->pids[r] = 0;
+            run->n_running--;
+        }
+        now = stp_now_ms();
+        if (!run->has_failed || now < run->deadline_ms)
+            continue;
+        if (run->deadline_ms == 0) {
+            run->deadline_ms = now + (moment_ms != 0 ? moment_ms : MOMENT_MS);
+            continue;
+        }
+        run->passed = run->passed == 0 ? SIGTERM : SIGKILL;
+        run->deadline_ms = now + (term_ms != 0 ? term_ms : TERM_MS);
+        fork_signal_all(run, run->passed);
     }
-    for (unsigned r = 0; r < run->plan->n && result == 0; r++)
-        if (run->slots[r].progress == RETURNED)
-            result = run->slots[r].result;
-    for (unsigned r = 0; r < run->plan->n && result == 0; r++)
-        if (run->slots[r].progress == NO_WORLD)
-            return stp_fail(err, STP_ERR_DEVICE, "%s", run->slots[r].why.text);
-    *exit_ret = result;
-    return STP_OK;
 }
 
 /* ---- before and after ---- */
 
-static void fork_watch_signals(struct run *run)
+static enum stp_status fork_run_all(struct run *run, int *exit_ret,
+                                    struct stp_error *err)
 {
     static const int signals[] = {SIGCHLD, SIGINT, SIGTERM, SIGHUP};
-    struct sigaction standard = {.sa_handler = SIG_DFL};
+    const struct sigaction standard = {.sa_handler = SIG_DFL};
+    const unsigned n = run->plan->n;
+    enum stp_status status = STP_OK;
+    int result = 0;
 
+    stp_store_allow(n);
     sigemptyset(&run->watched);
     for (size_t i = 0; i < sizeof(signals) / sizeof(signals[0]); i++)
         sigaddset(&run->watched, signals[i]);
     /* Ignored, there would be nothing to wait for. */
     sigaction(SIGCHLD, &standard, &run->on_child);
     sigprocmask(SIG_BLOCK, &run->watched, &run->mask);
-}
-
-static enum stp_status fork_run_all(struct run *run, int *exit_ret,
-                                    struct stp_error *err)
-{
-    enum stp_status status;
-
-    stp_store_allow(run->plan->n);
-    fork_watch_signals(run);
-    status = fork_start_all(run, err);
+    fflush(NULL); /* or each would write it once more */
+    for (unsigned r = 1; r < n; r++)
+        STP_THEN(status, fork_start(run, r, err));
+    STP_THEN(status, fork_start(run, 0, err));
+    for (unsigned r = 1; r < n; r++)
+        if (run->fds[r] >= 0)
+            close(run->fds[r]);
     if (status != STP_OK)
         fork_signal_all(run, SIGKILL);
     fork_supervise(run);
     sigprocmask(SIG_SETMASK, &run->mask, NULL);
     sigaction(SIGCHLD, &run->on_child, NULL);
-    return status == STP_OK ? fork_conclude(run, exit_ret, err) : status;
+    if (status != STP_OK)
+        return status;
+    if (run->status != STP_OK && err != NULL)
+        *err = run->why;
+    for (unsigned r = 0; r < n && result == 0; r++)
+        if (run->slots[r].progress == RETURNED)
+            result = run->slots[r].result;
+    for (unsigned r = 0; r < n && result == 0 && run->status == STP_OK; r++)
+        if (run->slots[r].progress == NO_WORLD)
+            return stp_fail(err, STP_ERR_DEVICE, "%s", run->slots[r].why.text);
+    if (run->status == STP_OK)
+        *exit_ret = result;
+    return run->status;
 }
 
 enum stp_status stp_fork_run(const struct stp_fork *plan, int *exit_ret,

@@ -25,13 +25,6 @@ static struct {
     char path[PATH_MAX];
 } stop_files[STP_STOP_FILES];
 
-static void stop_remove_files(void)
-{
-    for (int i = 0; i < STP_STOP_FILES; i++)
-        if (atomic_load(&stop_files[i].pid) == getpid())
-            unlink(stop_files[i].path);
-}
-
 static void stop_on_signal(int number, siginfo_t *info, void *context)
 {
     const bool is_typed = info->si_code == SI_KERNEL && number != SIGHUP;
@@ -45,7 +38,9 @@ static void stop_on_signal(int number, siginfo_t *info, void *context)
         if (!is_typed && now - first <= STP_STOP_SAME_MS)
             return;
     }
-    stop_remove_files();
+    for (int i = 0; i < STP_STOP_FILES; i++)
+        if (atomic_load(&stop_files[i].pid) == getpid())
+            unlink(stop_files[i].path);
     signal(number, SIG_DFL);
     raise(number);
 }

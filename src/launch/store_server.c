@@ -342,7 +342,7 @@ static struct key request_read_key(struct request *q)
     return key;
 }
 
-/* SET, APPEND, and each part of MULTI_SET. */
+/* Serves SET and APPEND. */
 static enum outcome serve_set(struct request *q)
 {
     struct stp_server *server = q->c->server;
@@ -367,40 +367,6 @@ static enum outcome serve_set(struct request *q)
     return server_set(server, key.text, value, false) ? DONE : BAD;
 }
 
-/* If not all has come yet, the first are set again when it has. */
-static enum outcome serve_multi_set(struct request *q)
-{
-    const uint64_t n = request_read_u64(q, STP_STORE_MAX_KEYS);
-
-    for (uint64_t i = 0; i < n && q->outcome == DONE; i++)
-        q->outcome = serve_set(q);
-    return q->outcome;
-}
-
-/* The value of a key after COMPARE_SET, for the caller to drop. */
-static struct stp_value *server_compare_set(struct stp_server *server,
-                                            const char *key,
-                                            const void *expected,
-                                            size_t n_expected, const void *data,
-                                            size_t size)
-{
-    struct stp_value *now = stp_store_table_value(&server->table, key);
-    const bool is_expected =
-        now == NULL ? n_expected == 0
-                    : now->size == n_expected &&
-                          memcmp(now->bytes, expected, n_expected) == 0;
-
-    if (is_expected && server_has_room(server, size)) {
-        now = stp_value_of(data, size);
-        if (!server_set(server, key, now, false))
-            return NULL;
-    } else if (now == NULL) { /* as PyTorch's server */
-        return stp_value_of(expected, n_expected);
-    }
-    now->n_holders++;
-    return now;
-}
-
 static enum outcome serve_compare_set(struct request *q)
 {
     const struct stp_server_hooks *hooks = &q->c->server->hooks;
@@ -408,15 +374,30 @@ static enum outcome serve_compare_set(struct request *q)
     size_t n_expected, size;
     const void *expected = request_read_value(q, &n_expected);
     const void *data = request_read_value(q, &size);
-    struct stp_value *answer;
-    bool is_sent;
+    struct stp_server *server = q->c->server;
+    struct stp_value *answer, *now;
+    bool is_expected, is_sent;
 
     if (q->outcome != DONE)
         return q->outcome;
-    answer = hooks->admit != NULL
-                 ? hooks->admit(hooks->user, &q->c->owner, data, size)
-                 : server_compare_set(q->c->server, key.text, expected,
-                                      n_expected, data, size);
+    now = stp_store_table_value(&server->table, key.text);
+    is_expected = now == NULL
+                      ? n_expected == 0
+                      : now->size == n_expected &&
+                            memcmp(now->bytes, expected, n_expected) == 0;
+    if (hooks->admit != NULL) {
+        answer = hooks->admit(hooks->user, &q->c->owner, data, size);
+    } else if (is_expected && server_has_room(server, size)) {
+        answer = stp_value_of(data, size);
+        if (!server_set(server, key.text, answer, false))
+            return BAD;
+        answer->n_holders++;
+    } else if (now == NULL) { /* as PyTorch's server */
+        answer = stp_value_of(expected, n_expected);
+    } else {
+        answer = now;
+        answer->n_holders++;
+    }
     is_sent = answer != NULL && connection_reply_value(q->c, answer);
     stp_value_drop(answer);
     return is_sent ? DONE : BAD;
@@ -490,12 +471,12 @@ static enum outcome serve_get(struct request *q)
     return is_sent ? DONE : BAD;
 }
 
-/* CHECK, WAIT and MULTI_GET. */
+/* Serves CHECK and WAIT. */
 static enum outcome serve_keys(struct request *q)
 {
     struct stp_value *end = q->query == STP_CHECK ? NULL : q->c->server->end;
     const uint64_t n = request_read_u64(q, STP_STORE_MAX_KEYS);
-    bool has_all = true, is_sent = true;
+    bool has_all = true;
     struct key missing;
     unsigned char byte; /* 1: not ready, or canceled */
 
@@ -508,24 +489,16 @@ static enum outcome serve_keys(struct request *q)
         if (value == NULL && has_all)
             missing = key;
         has_all = has_all && value != NULL;
-        if (has_all && q->outcome == DONE && q->query == STP_MULTI_GET)
-            is_sent = is_sent &&
-                      connection_reply(q->c, &value->size, sizeof(uint64_t)) &&
-                      connection_reply(q->c, value->bytes, value->size);
     }
-    if (q->outcome != DONE || !has_all)
-        q->c->out.size = 0; /* values of the first keys */
     if (q->outcome != DONE)
         return q->outcome;
     if (q->query != STP_CHECK && !has_all)
         return request_await(q, missing.text);
     byte = !has_all || end != NULL;
-    if (q->query != STP_MULTI_GET)
-        is_sent = connection_reply(q->c, &byte, 1);
-    return is_sent ? DONE : BAD;
+    return connection_reply(q->c, &byte, 1) ? DONE : BAD;
 }
 
-static enum outcome serve_ping(struct request *q)
+static enum outcome serve_validate(struct request *q)
 {
     uint32_t number;
     const void *bytes = request_read(q, sizeof(number));
@@ -533,44 +506,23 @@ static enum outcome serve_ping(struct request *q)
     if (q->outcome != DONE)
         return q->outcome;
     memcpy(&number, bytes, sizeof(number));
-    if (q->query == STP_PING)
-        return connection_reply(q->c, &number, sizeof(number)) ? DONE : BAD;
     q->c->is_valid = number == STP_STORE_MAGIC;
     return q->c->is_valid ? DONE : BAD;
 }
 
-static enum outcome serve_count(struct request *q)
-{
-    const uint64_t n = q->c->server->table.n_values;
-
-    return q->c->is_trusted && connection_reply(q->c, &n, sizeof(n)) ? DONE
-                                                                     : BAD;
-}
-
-static enum outcome serve_cancel(struct request *q)
-{
-    connection_stop_waiting(q->c);
-    return q->c->is_trusted && connection_reply(q->c, "\1", 1) ? DONE : BAD;
-}
-
 static const struct {
-    enum outcome (*serve)(struct request *q);
+    enum outcome (*serve)(struct request *q); /* NULL: not served */
     bool has_reply;
 } queries[STP_N_QUERIES] = {
-    [STP_VALIDATE] = {serve_ping, false},
+    [STP_VALIDATE] = {serve_validate, false},
     [STP_SET] = {serve_set, false},
     [STP_COMPARE_SET] = {serve_compare_set, true},
     [STP_GET] = {serve_get, true},
     [STP_ADD] = {serve_add, true},
     [STP_CHECK] = {serve_keys, true},
     [STP_WAIT] = {serve_keys, true},
-    [STP_GETNUMKEYS] = {serve_count, true},
     [STP_DELETE_KEY] = {serve_delete, true},
     [STP_APPEND] = {serve_set, false},
-    [STP_MULTI_GET] = {serve_keys, true},
-    [STP_MULTI_SET] = {serve_multi_set, false},
-    [STP_CANCEL_WAIT] = {serve_cancel, true},
-    [STP_PING] = {serve_ping, true},
 };
 
 /* Serves the request that begins at 'data'; *size is how long it is. */
@@ -581,47 +533,34 @@ static enum outcome connection_serve(struct connection *c,
         .c = c, .query = data[0], .at = data + 1, .end = data + *size};
     enum outcome outcome;
 
-    if (q.query >= STP_N_QUERIES || c->is_valid == (q.query == STP_VALIDATE))
+    if (q.query >= STP_N_QUERIES || queries[q.query].serve == NULL ||
+        c->is_valid == (q.query == STP_VALIDATE))
         return BAD;
     outcome = queries[q.query].serve(&q);
     *size = (size_t)(q.at - data);
     return outcome;
 }
 
-/* Serves the request that waited, if its key is there now. */
-static enum outcome connection_serve_pending(struct connection *c)
-{
-    size_t size = c->pending.size;
-    enum outcome outcome;
-
-    if (size == 0 || c->awaited != NULL || c->out.size > 0)
-        return DONE;
-    outcome = connection_serve(c, c->pending.data, &size);
-    if (outcome == DONE)
-        c->pending.size = 0;
-    return outcome;
-}
-
-/* Whether the request must wait for the replies to earlier ones. */
-static bool connection_must_wait(const struct connection *c,
-                                 enum stp_query query)
-{
-    return query < STP_N_QUERIES && queries[query].has_reply &&
-           (c->out.size > 0 ||
-            (c->pending.size > 0 && query != STP_CANCEL_WAIT));
-}
-
 /* Serves as many of the requests that have come as can be. */
 static enum outcome connection_serve_in(struct connection *c, size_t *n_served)
 {
-    enum outcome outcome = connection_serve_pending(c);
+    size_t n_pending = c->pending.size;
+    enum outcome outcome = DONE;
 
+    /* The request that waited comes first, if its key is there now. */
+    if (n_pending > 0 && c->awaited == NULL && c->out.size == 0) {
+        outcome = connection_serve(c, c->pending.data, &n_pending);
+        if (outcome == DONE)
+            c->pending.size = 0;
+    }
     connection_flush(c);
     while (outcome != BAD && c->fd >= 0 && *n_served < c->in.size) {
         const unsigned char *request = c->in.data + *n_served;
         size_t size = c->in.size - *n_served;
 
-        if (connection_must_wait(c, request[0]))
+        /* A request waits for the replies to earlier ones. */
+        if (request[0] < STP_N_QUERIES && queries[request[0]].has_reply &&
+            (c->out.size > 0 || c->pending.size > 0))
             return size > BEHIND_BYTES ? BAD : DONE;
         outcome = connection_serve(c, request, &size);
         if (outcome == SHORT)
@@ -661,7 +600,6 @@ static void server_serve_ready(struct stp_server *server)
 
 static void connection_hear(struct connection *c)
 {
-    size_t room;
     ssize_t n;
 
     if (!connection_reserve(c, &c->in, READ_BYTES / 4)) {
@@ -670,8 +608,8 @@ static void connection_hear(struct connection *c)
     }
     if (c->in.capacity < READ_BYTES && c->is_trusted)
         connection_reserve(c, &c->in, READ_BYTES);
-    room = c->in.capacity - c->in.size;
-    n = recv(c->fd, c->in.data + c->in.size, room, MSG_DONTWAIT);
+    n = recv(c->fd, c->in.data + c->in.size, c->in.capacity - c->in.size,
+             MSG_DONTWAIT);
     if (n > 0) {
         c->in.size += (size_t)n;
         connection_serve_all(c);
@@ -680,54 +618,16 @@ static void connection_hear(struct connection *c)
     }
 }
 
-static void server_drop_oldest_stranger(struct stp_server *server)
-{
-    struct connection *c = server->first;
-
-    while (c != NULL && c->is_trusted)
-        c = c->next;
-    if (c != NULL)
-        connection_close(c, false);
-}
-
-static bool server_accept(struct stp_server *server)
-{
-    for (int i = 0; i < MAX_ACCEPTS; i++) {
-        int fd = accept4(server->listener, NULL, NULL, SOCK_CLOEXEC);
-
-        if (fd < 0)
-            return errno != EMFILE && errno != ENFILE;
-        if (server->n_strangers == MAX_STRANGERS)
-            server_drop_oldest_stranger(server);
-        connection_new(server, fd);
-    }
-    return true;
-}
-
-/* Gives up silent strangers, and hosts that are gone. */
-static void server_check(struct stp_server *server)
-{
-    const int64_t now = stp_now_ms();
-
-    if (now - server->checked_ms < CHECK_MS)
-        return;
-    server->checked_ms = now;
-    for (struct connection *c = server->first, *next; c != NULL; c = next) {
-        next = c->next;
-        if (c->is_trusted ? stp_store_is_stuck(c->fd)
-                          : now - c->since_ms > PATIENCE_MS)
-            connection_close(c, false);
-    }
-}
-
 bool stp_server_step(struct stp_server *server, int timeout_ms)
 {
     struct epoll_event events[N_EVENTS];
     bool can_accept = false, has_sockets = true;
+    int64_t now_ms;
     int n;
 
     server_serve_ready(server);
     n = epoll_wait(server->epoll, events, N_EVENTS, timeout_ms);
+    now_ms = stp_now_ms();
     for (int i = 0; i < n; i++) {
         struct connection *c = events[i].data.ptr;
 
@@ -740,9 +640,30 @@ bool stp_server_step(struct stp_server *server, int timeout_ms)
             connection_hear(c);
     }
     server_serve_ready(server);
-    if (can_accept)
-        has_sockets = server_accept(server);
-    server_check(server);
+    for (n = 0; can_accept && has_sockets && n < MAX_ACCEPTS; n++) {
+        struct connection *oldest = server->first;
+        int fd = accept4(server->listener, NULL, NULL, SOCK_CLOEXEC);
+
+        if (fd < 0) {
+            has_sockets = errno != EMFILE && errno != ENFILE;
+            break;
+        }
+        while (oldest != NULL && oldest->is_trusted)
+            oldest = oldest->next;
+        if (server->n_strangers == MAX_STRANGERS && oldest != NULL)
+            connection_close(oldest, false);
+        connection_new(server, fd);
+    }
+    /* Silent strangers, and hosts that are gone, are given up. */
+    if (now_ms - server->checked_ms >= CHECK_MS) {
+        server->checked_ms = now_ms;
+        for (struct connection *c = server->first, *next; c != NULL; c = next) {
+            next = c->next;
+            if (c->is_trusted ? stp_store_is_stuck(c->fd)
+                              : now_ms - c->since_ms > PATIENCE_MS)
+                connection_close(c, false);
+        }
+    }
     server_free_closed(server);
     return has_sockets;
 }

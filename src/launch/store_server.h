@@ -1,14 +1,13 @@
 /*
  * store_server.h - the server of a key-value store, without a thread of its own
  *
- * It works while stp_server_step() runs.  PyTorch's clients may use it; beyond
- * their server, GET and MULTI_GET wait for keys that are missing, and SET,
- * APPEND and MULTI_SET are served while an earlier request of the connection
- * waits.
+ * It works while stp_server_step() runs, and serves what store_client.h asks
+ * for.  Beyond PyTorch's server, GET waits for a key that is missing, and SET
+ * and APPEND are served while an earlier request of the connection waits.
  *
  * A connection is a stranger's until it names a key that begins with the prefix
  * of the store, which holds the token of the run: it has a few seconds for
- * that, little memory, and an answer to VALIDATE and PING only.  There are at
+ * that, little memory, and no answer.  There are at
  * most 128 strangers: the oldest makes room.  What is longer than store.h
  * allows, or no request, closes the connection.
  */

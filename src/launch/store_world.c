@@ -186,27 +186,6 @@ static bool members_may_use(void *user, int owner, enum stp_query query,
            (members_is_key(key, "x", owner) && !stp_server_has(m->server, key));
 }
 
-/* Whether the process may join; if not, *why says it. */
-static bool members_judge(const struct members *m, const struct stp_join *join,
-                          struct stp_error *why)
-{
-    if (join->version != STP_JOIN_VERSION)
-        stp_fail(why, STP_ERR_DEVICE,
-                 "it is another version of Steptune than rank 0 is");
-    else if (join->size != m->size)
-        stp_fail(why, STP_ERR_DEVICE,
-                 "its WORLD_SIZE is %u, that of rank 0 is %u", join->size,
-                 m->size);
-    else if (join->rank == 0 || join->rank >= m->size)
-        stp_fail(why, STP_ERR_DEVICE, "there is no rank %u in a run of %u",
-                 join->rank, m->size);
-    else if (m->presence[join->rank] != ABSENT)
-        stp_fail(why, STP_ERR_DEVICE, "there is a rank %u already", join->rank);
-    else
-        return true;
-    return false;
-}
-
 static struct stp_value *members_admit(void *user, int *owner,
                                        const void *value, size_t size)
 {
@@ -221,7 +200,19 @@ static struct stp_value *members_admit(void *user, int *owner,
     memcpy(&join, value, sizeof(join));
     if (memcmp(join.magic, STP_JOIN_MAGIC, sizeof(join.magic)) != 0)
         return NULL;
-    answer.is_refused = !members_judge(m, &join, &why);
+    if (join.version != STP_JOIN_VERSION)
+        stp_fail(&why, STP_ERR_DEVICE,
+                 "it is another version of Steptune than rank 0 is");
+    else if (join.size != m->size)
+        stp_fail(&why, STP_ERR_DEVICE,
+                 "its WORLD_SIZE is %u, that of rank 0 is %u", join.size,
+                 m->size);
+    else if (join.rank == 0 || join.rank >= m->size)
+        stp_fail(&why, STP_ERR_DEVICE, "there is no rank %u in a run of %u",
+                 join.rank, m->size);
+    else if (m->presence[join.rank] != ABSENT)
+        stp_fail(&why, STP_ERR_DEVICE, "there is a rank %u already", join.rank);
+    answer.is_refused = why.text[0] != '\0';
     memcpy(answer.why, why.text, sizeof(answer.why));
     reply = stp_value_new(sizeof(answer));
     if (reply == NULL)
@@ -301,38 +292,14 @@ static enum stp_status members_step(struct members *m, int timeout_ms)
 
 /* ---- rank 0: an exchange ---- */
 
-static enum stp_status members_compare(struct members *m, unsigned rank,
-                                       uint32_t n, size_t size,
-                                       const struct stp_value *value)
-{
-    struct stp_exchange header = {0};
-    struct stp_error why = {0};
-    char text[NAME];
-
-    if (value->size >= HEADER)
-        memcpy(&header, value->bytes, HEADER);
-    if (header.n == n && value->size == HEADER + size)
-        return STP_OK;
-    /* A rank that has not introduced itself can send only that. */
-    if (value->size < HEADER || m->processes[rank].pid == 0)
-        return members_fail_rank(m, rank, strange);
-    members_name(m, rank, text);
-    if (header.n != n)
-        stp_fail(&why, STP_ERR_RANGE,
-                 "%s exchanges among %u processes, rank 0 among %u", text,
-                 header.n, n);
-    else
-        stp_fail(&why, STP_ERR_RANGE,
-                 "%s gave %zu bytes to exchange, rank 0 gave %zu", text,
-                 (size_t)value->size - HEADER, size);
-    return members_fail(m, STP_ERR_RANGE, &why);
-}
-
 /* Waits for what a rank gives. */
 static enum stp_status members_gather(struct members *m, unsigned rank,
                                       uint32_t n, size_t size, void *to)
 {
+    struct stp_exchange header = {0};
+    struct stp_error why = {0};
     struct stp_value *value;
+    char text[NAME];
     char key[STP_KEY_TEXT];
 
     snprintf(key, sizeof(key), "x/%u", rank);
@@ -342,8 +309,25 @@ static enum stp_status members_gather(struct members *m, unsigned rank,
         if (members_step(m, STEP_MS) != STP_OK)
             return m->status;
     }
-    if (members_compare(m, rank, n, size, value) == STP_OK)
+    if (value->size >= HEADER)
+        memcpy(&header, value->bytes, HEADER);
+    members_name(m, rank, text);
+    if (header.n == n && value->size == HEADER + size) {
         memcpy(to, value->bytes + HEADER, size);
+    } else if (value->size < HEADER || m->processes[rank].pid == 0) {
+        /* One that has not introduced itself can send only that. */
+        members_fail_rank(m, rank, strange);
+    } else {
+        if (header.n != n)
+            stp_fail(&why, STP_ERR_RANGE,
+                     "%s exchanges among %u processes, rank 0 among %u", text,
+                     header.n, n);
+        else
+            stp_fail(&why, STP_ERR_RANGE,
+                     "%s gave %zu bytes to exchange, rank 0 gave %zu", text,
+                     (size_t)value->size - HEADER, size);
+        members_fail(m, STP_ERR_RANGE, &why);
+    }
     stp_value_drop(value);
     return m->status;
 }
@@ -481,47 +465,37 @@ static enum stp_status view_exchange(void *self, const void *mine, size_t size,
     return members_failed(m, err);
 }
 
-static void members_give_sign(struct members *m)
-{
-    const int64_t now_ms = stp_now_ms();
-    struct stp_bytes set = {0};
-    struct iovec part;
-    char key[STP_KEY_TEXT];
-
-    if (now_ms - m->sign_ms < m->silent_ms / 4)
-        return;
-    m->sign_ms = now_ms;
-    snprintf(key, sizeof(key), "sign/%u", m->rank);
-    stp_bytes_add_query(&set, STP_SET);
-    stp_bytes_add_key(&set, m->prefix, key);
-    stp_bytes_add_u64(&set, 0);
-    part = (struct iovec){set.data, set.size};
-    if (!set.failed)
-        stp_socket_send(m->fd, &part, 1, true, INT64_MAX);
-    free(set.data);
-}
-
 static bool view_alive(void *self, struct stp_error *err)
 {
     struct members *m = ((struct view *)self)->members;
     struct pollfd polled = {.fd = m->fd, .events = POLLIN};
+    const int64_t now_ms = stp_now_ms();
+    struct stp_bytes set = {0};
+    char key[STP_KEY_TEXT];
 
-    if (m->status == STP_OK && m->server != NULL)
+    if (m->status == STP_OK && m->server != NULL) {
         members_step(m, 0);
-    else if (m->status == STP_OK && m->rank != 0 && !m->has_first_left) {
-        if (poll(&polled, 1, 0) > 0)
+    } else if (m->status == STP_OK && m->rank != 0 && !m->has_first_left) {
+        if (poll(&polled, 1, 0) > 0) {
             members_read_next(m, 0, 0, NULL);
-        else if (stp_store_is_stuck(m->fd))
+        } else if (stp_store_is_stuck(m->fd)) {
             members_fail_rank(m, 0, "died");
-        else
-            members_give_sign(m);
+        } else if (now_ms - m->sign_ms >= m->silent_ms / 4) {
+            m->sign_ms = now_ms;
+            snprintf(key, sizeof(key), "sign/%u", m->rank);
+            stp_bytes_add_query(&set, STP_SET);
+            stp_bytes_add_key(&set, m->prefix, key);
+            stp_bytes_add_u64(&set, 0);
+            if (!set.failed)
+                stp_socket_send(m->fd, &(struct iovec){set.data, set.size}, 1,
+                                true, INT64_MAX);
+            free(set.data);
+        }
     }
     return members_failed(m, err) == STP_OK;
 }
 
-/* Unread bytes are discarded before the socket is closed: otherwise closing it
- * would reset the connection and left/R would be lost. */
-static void members_leave(struct members *m)
+static void members_close(struct members *m)
 {
     struct stp_client client = {.ops = &stp_store_tcp,
                                 .fd = m->fd,
@@ -529,20 +503,18 @@ static void members_leave(struct members *m)
     char key[STP_KEY_TEXT];
     char unread[4096];
 
-    memcpy(client.prefix, m->prefix, sizeof(client.prefix));
-    snprintf(key, sizeof(key), "left/%u", m->rank);
-    stp_client_set(&client, key, NULL, 0);
-    while (recv(m->fd, unread, sizeof(unread), MSG_DONTWAIT) > 0)
-        ;
-    stp_client_close(&client);
-}
-
-static void members_close(struct members *m)
-{
     if (m->server != NULL && m->status == STP_OK)
         members_end_server(m, STP_EXCHANGE_LEFT, "");
-    if (m->fd >= 0)
-        members_leave(m);
+    if (m->fd >= 0) {
+        memcpy(client.prefix, m->prefix, sizeof(client.prefix));
+        snprintf(key, sizeof(key), "left/%u", m->rank);
+        stp_client_set(&client, key, NULL, 0);
+        /* With unread bytes closing would reset the connection and left/R would
+         * be lost. */
+        while (recv(m->fd, unread, sizeof(unread), MSG_DONTWAIT) > 0)
+            ;
+        stp_client_close(&client);
+    }
     stp_server_free(m->server);
     free(m->sights);
     free(m->presence);
@@ -559,34 +531,27 @@ static void view_close(void *self)
     free(view);
 }
 
-static unsigned view_count_local(const struct view *view)
-{
-    const struct process *processes = view->members->processes;
-    unsigned n_local = 0;
-
-    for (unsigned r = 0; r < view->n; r++)
-        n_local += strcmp(processes[r].host, processes[view->rank].host) == 0;
-    return n_local;
-}
-
 static enum stp_status view_new(const struct view *like, unsigned n,
                                 struct stp_world *world_ret,
                                 struct stp_error *err)
 {
-    bool is_in = like->rank < n;
+    const struct process *processes = like->members->processes;
     struct view *view = malloc(sizeof(*view));
+    bool is_in = like->rank < n;
+    unsigned n_local = 0;
 
     if (view == NULL)
         return stp_nomem(err);
     *view = *like;
     view->n = n;
-    *world_ret =
-        (struct stp_world){.ops = &view->ops,
-                           .self = view,
-                           .rank = view->rank,
-                           .size = is_in ? n : 0,
-                           .local_rank = view->local_rank,
-                           .local_size = is_in ? view_count_local(view) : 0};
+    for (unsigned r = 0; r < n; r++)
+        n_local += strcmp(processes[r].host, processes[like->rank].host) == 0;
+    *world_ret = (struct stp_world){.ops = &view->ops,
+                                    .self = view,
+                                    .rank = view->rank,
+                                    .size = is_in ? n : 0,
+                                    .local_rank = view->local_rank,
+                                    .local_size = is_in ? n_local : 0};
     return STP_OK;
 }
 
@@ -715,26 +680,6 @@ static enum stp_status members_open(const struct stp_store_options *o,
     return status;
 }
 
-/* So that a rank that dies can be named, and the ranks of a host counted. */
-static enum stp_status members_introduce(struct view *view,
-                                         struct stp_error *err)
-{
-    struct process me = {.pid = (uint64_t)getpid()};
-    struct process *all = calloc(view->n, sizeof(*all));
-    enum stp_status status;
-
-    if (all == NULL)
-        return stp_nomem(err);
-    gethostname(me.host, sizeof(me.host) - 1);
-    status = view_exchange(view, &me, sizeof(me), all, err);
-    for (unsigned r = 0; r < view->n; r++)
-        stp_clean_text(all[r].host, sizeof(all[r].host));
-    if (status == STP_OK)
-        memcpy(view->members->processes, all, view->n * sizeof(*all));
-    free(all);
-    return status;
-}
-
 enum stp_status stp_store_world_open(const struct stp_store_options *options,
                                      struct stp_world *world_ret,
                                      struct stp_error *err)
@@ -747,11 +692,24 @@ enum stp_status stp_store_world_open(const struct stp_store_options *options,
                         .rank = options->rank,
                         .local_rank = options->local_rank,
                         .n = options->size};
+    struct process me = {.pid = (uint64_t)getpid()};
+    struct process *processes;
     enum stp_status status = members_open(options, &view.members, err);
 
     if (status != STP_OK)
         return status;
-    status = members_introduce(&view, err);
+    /* Each says who it is, so that a rank that dies can be named, and the ranks
+     * of a host counted. */
+    gethostname(me.host, sizeof(me.host) - 1);
+    processes = calloc(view.n, sizeof(*processes));
+    status = processes == NULL
+                 ? stp_nomem(err)
+                 : view_exchange(&view, &me, sizeof(me), processes, err);
+    for (unsigned r = 0; r < view.n && status == STP_OK; r++) {
+        stp_clean_text(processes[r].host, sizeof(processes[r].host));
+        view.members->processes[r] = processes[r];
+    }
+    free(processes);
     STP_THEN(status, view_new(&view, options->size, world_ret, err));
     if (status != STP_OK)
         members_close(view.members);

@@ -34,46 +34,22 @@ struct stp_thread_pool {
     atomic_bool lost;
 };
 
-static void pool_end_job(struct member *m, enum stp_status status)
-{
-    struct stp_thread_pool *c = m->pool;
-
-    m->status = status;
-    if (status != STP_OK)
-        atomic_store(&c->failed, true);
-    pthread_mutex_lock(&c->lock);
-    if (--c->n_busy == 0)
-        pthread_cond_signal(&c->end);
-    pthread_mutex_unlock(&c->lock);
-}
-
-static long pool_elapsed_ns(const struct timespec *since)
-{
-    struct timespec now = {0};
-
-    clock_gettime(CLOCK_MONOTONIC, &now);
-    return (now.tv_sec - since->tv_sec) * 1000000000L + now.tv_nsec -
-           since->tv_nsec;
-}
-
-/* A thread that slept has a processor that did, too: jobs that follow each
- * other soon find it awake. */
-static void pool_stay_awake(const struct stp_thread_pool *c, unsigned n_done)
-{
-    struct timespec begin = {0};
-
-    clock_gettime(CLOCK_MONOTONIC, &begin);
-    while (atomic_load(&c->n_jobs) == n_done &&
-           pool_elapsed_ns(&begin) < AWAKE_NS)
-        sched_yield();
-}
-
 /* Waits for the job after 'n_done' of them; false if there is none to come. */
 static bool pool_wait_for_job(struct stp_thread_pool *c, unsigned n_done)
 {
+    struct timespec begin = {0}, now;
     bool is_there;
 
-    pool_stay_awake(c, n_done);
+    /* A thread that slept has a processor that did, too: jobs that follow each
+     * other soon find it awake. */
+    clock_gettime(CLOCK_MONOTONIC, &begin);
+    do {
+        sched_yield();
+        clock_gettime(CLOCK_MONOTONIC, &now);
+    } while (atomic_load(&c->n_jobs) == n_done &&
+             (now.tv_sec - begin.tv_sec) * 1000000000L + now.tv_nsec -
+                     begin.tv_nsec <
+                 AWAKE_NS);
     pthread_mutex_lock(&c->lock);
     while (atomic_load(&c->n_jobs) == n_done && !c->quit)
         pthread_cond_wait(&c->begin, &c->lock);
@@ -87,21 +63,16 @@ static void *pool_work(void *arg)
     struct member *m = arg;
     struct stp_thread_pool *c = m->pool;
 
-    for (unsigned n_done = 0; pool_wait_for_job(c, n_done); n_done++)
-        pool_end_job(m, c->job(c->user, m->number, &m->err));
+    for (unsigned n_done = 0; pool_wait_for_job(c, n_done); n_done++) {
+        m->status = c->job(c->user, m->number, &m->err);
+        if (m->status != STP_OK)
+            atomic_store(&c->failed, true);
+        pthread_mutex_lock(&c->lock);
+        if (--c->n_busy == 0)
+            pthread_cond_signal(&c->end);
+        pthread_mutex_unlock(&c->lock);
+    }
     return NULL;
-}
-
-static void pool_init_conditions(struct stp_thread_pool *c)
-{
-    pthread_condattr_t monotonic;
-
-    pthread_condattr_init(&monotonic);
-    pthread_condattr_setclock(&monotonic, CLOCK_MONOTONIC);
-    pthread_mutex_init(&c->lock, NULL);
-    pthread_cond_init(&c->begin, NULL);
-    pthread_cond_init(&c->end, &monotonic);
-    pthread_condattr_destroy(&monotonic);
 }
 
 enum stp_status stp_thread_pool_create(unsigned n,
@@ -109,6 +80,7 @@ enum stp_status stp_thread_pool_create(unsigned n,
                                        struct stp_error *err)
 {
     struct stp_thread_pool *c = calloc(1, sizeof(*c));
+    pthread_condattr_t monotonic;
 
     if (c != NULL)
         c->members = calloc(n, sizeof(*c->members));
@@ -116,7 +88,12 @@ enum stp_status stp_thread_pool_create(unsigned n,
         free(c);
         return stp_nomem(err);
     }
-    pool_init_conditions(c);
+    pthread_condattr_init(&monotonic);
+    pthread_condattr_setclock(&monotonic, CLOCK_MONOTONIC);
+    pthread_mutex_init(&c->lock, NULL);
+    pthread_cond_init(&c->begin, NULL);
+    pthread_cond_init(&c->end, &monotonic);
+    pthread_condattr_destroy(&monotonic);
     for (c->n = 0; c->n < n; c->n++) {
         struct member *m = &c->members[c->n];
 
@@ -132,24 +109,6 @@ enum stp_status stp_thread_pool_create(unsigned n,
     return STP_OK;
 }
 
-/* Waits up to 20 ms for the end; true if it came. */
-static bool pool_wait_briefly(struct stp_thread_pool *c)
-{
-    struct timespec until = {0};
-    bool done;
-
-    clock_gettime(CLOCK_MONOTONIC, &until);
-    until.tv_nsec += 20000000;
-    until.tv_sec += until.tv_nsec / 1000000000;
-    until.tv_nsec %= 1000000000;
-    pthread_mutex_lock(&c->lock);
-    if (c->n_busy > 0)
-        pthread_cond_timedwait(&c->end, &c->lock, &until);
-    done = c->n_busy == 0;
-    pthread_mutex_unlock(&c->lock);
-    return done;
-}
-
 static enum stp_status pool_watch(struct stp_thread_pool *c,
                                   const struct stp_world *world,
                                   unsigned time_limit_s, struct stp_error *err)
@@ -159,7 +118,20 @@ static enum stp_status pool_watch(struct stp_thread_pool *c,
 
     clock_gettime(CLOCK_MONOTONIC, &now);
     end = now.tv_sec + (time_t)time_limit_s;
-    while (!pool_wait_briefly(c)) {
+    for (;;) {
+        struct timespec until = now; /* 20 ms later */
+        bool is_done;
+
+        until.tv_nsec += 20000000;
+        until.tv_sec += until.tv_nsec / 1000000000;
+        until.tv_nsec %= 1000000000;
+        pthread_mutex_lock(&c->lock);
+        if (c->n_busy > 0)
+            pthread_cond_timedwait(&c->end, &c->lock, &until);
+        is_done = c->n_busy == 0;
+        pthread_mutex_unlock(&c->lock);
+        if (is_done)
+            return STP_OK;
         clock_gettime(CLOCK_MONOTONIC, &now);
         if (!world->ops->alive(world->self, err)) {
             atomic_store(&c->lost, true);
@@ -171,28 +143,6 @@ static enum stp_status pool_watch(struct stp_thread_pool *c,
                             time_limit_s);
         }
     }
-    return STP_OK;
-}
-
-/* That of a thread which failed by itself, if one did: those that only stopped
- * for it say nothing of why. */
-static enum stp_status pool_first_failure(const struct stp_thread_pool *c,
-                                          struct stp_error *err)
-{
-    const struct member *first = NULL;
-
-    for (unsigned i = 0; i < c->n; i++) {
-        const struct member *m = &c->members[i];
-
-        if (m->status != STP_OK &&
-            (first == NULL || first->status == STP_ERR_STOPPED))
-            first = m;
-    }
-    if (first == NULL)
-        return STP_OK;
-    if (err != NULL)
-        *err = first->err;
-    return first->status;
 }
 
 enum stp_status stp_thread_pool_run(struct stp_thread_pool *c,
@@ -201,6 +151,7 @@ enum stp_status stp_thread_pool_run(struct stp_thread_pool *c,
                                     unsigned time_limit_s,
                                     struct stp_error *err)
 {
+    const struct member *first = NULL;
     enum stp_status status;
 
     pthread_mutex_lock(&c->lock);
@@ -213,7 +164,19 @@ enum stp_status stp_thread_pool_run(struct stp_thread_pool *c,
     pthread_cond_broadcast(&c->begin);
     pthread_mutex_unlock(&c->lock);
     status = pool_watch(c, world, time_limit_s, err);
-    return status == STP_OK ? pool_first_failure(c, err) : status;
+    if (status != STP_OK)
+        return status;
+    /* The failure of a thread by itself, if one failed so: those that only
+     * stopped for it say nothing of why. */
+    for (unsigned i = 0; i < c->n; i++)
+        if (c->members[i].status != STP_OK &&
+            (first == NULL || first->status == STP_ERR_STOPPED))
+            first = &c->members[i];
+    if (first == NULL)
+        return STP_OK;
+    if (err != NULL)
+        *err = first->err;
+    return first->status;
 }
 
 bool stp_thread_pool_failed(const struct stp_thread_pool *c)

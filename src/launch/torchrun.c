@@ -67,17 +67,6 @@ static enum stp_status torchrun_read_numbers(const struct stp_launcher *names,
     return status;
 }
 
-static enum stp_status torchrun_check_below(const char *name, unsigned value,
-                                            const char *of_name, unsigned of,
-                                            struct stp_error *err)
-{
-    if (value < of)
-        return STP_OK;
-    return stp_fail(err, STP_ERR_SYNTAX,
-                    "%s is %u, expected less than %s, which is %u", name, value,
-                    of_name, of);
-}
-
 static enum stp_status torchrun_choose_port(struct stp_torchrun *s,
                                             struct stp_error *err)
 {
@@ -195,15 +184,16 @@ enum stp_status stp_torchrun_read(struct stp_torchrun *settings_ret,
 {
     const struct stp_launcher *names = stp_launcher();
     struct stp_torchrun s = {.launcher = names->name};
+    static const char below[] = "%s is %u, expected less than %s, which is %u";
     unsigned limit_s = LIMIT_S;
     enum stp_status status = torchrun_read_numbers(names, &s, &limit_s, err);
 
-    STP_THEN(status, torchrun_check_below(names->rank, s.rank, names->size,
-                                          s.size, err));
-    if (s.local_size != 0)
-        STP_THEN(status,
-                 torchrun_check_below(names->local_rank, s.local_rank,
-                                      names->local_size, s.local_size, err));
+    if (status == STP_OK && s.rank >= s.size)
+        status = stp_fail(err, STP_ERR_SYNTAX, below, names->rank, s.rank,
+                          names->size, s.size);
+    if (status == STP_OK && s.local_size != 0 && s.local_rank >= s.local_size)
+        status = stp_fail(err, STP_ERR_SYNTAX, below, names->local_rank,
+                          s.local_rank, names->local_size, s.local_size);
     STP_THEN(status, names->launched == STP_LAUNCHED_BY_SRUN
                          ? srun_read_job(&s, err)
                      : names->launched == STP_LAUNCHED_BY_MPI

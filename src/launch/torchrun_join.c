@@ -64,13 +64,6 @@ union address {
     struct sockaddr_storage room;
 };
 
-static bool address_is_loopback(const union address *a)
-{
-    return a->any.sa_family == AF_INET
-               ? ntohl(a->v4.sin_addr.s_addr) >> 24 == 127
-               : IN6_IS_ADDR_LOOPBACK(&a->v6.sin6_addr);
-}
-
 /* A listening socket, or -1 and errno. */
 static int join_try_listen(union address *address, socklen_t size,
                            unsigned port)
@@ -105,23 +98,18 @@ static int join_listen_anywhere(unsigned port)
     return join_try_listen(&address, sizeof(address.v4), port);
 }
 
-/* Whether a name that is a loopback address here is another one elsewhere, for
- * ranks that are there. */
-static bool join_spans_hosts(const struct stp_torchrun *s)
-{
-    struct in6_addr number;
-
-    return s->local_size != 0 && s->local_size < s->size &&
-           strcmp(s->host, "localhost") != 0 &&
-           inet_pton(AF_INET, s->host, &number) != 1 &&
-           inet_pton(AF_INET6, s->host, &number) != 1;
-}
-
-/* Where MASTER_ADDR says, if other hosts take part.  That may be a proxy, or a
- * name that this host alone has for its loopback address. */
+/* Listens where MASTER_ADDR says, if other hosts take part.  That may be a
+ * proxy, or a name that this host alone has for its loopback address. */
 static int join_listen_at(const struct stp_torchrun *s, unsigned port)
 {
     const struct addrinfo hints = {.ai_socktype = SOCK_STREAM};
+    /* Whether a name that is a loopback address here is another one elsewhere,
+     * for ranks that are there. */
+    struct in6_addr number;
+    const bool spans_hosts = s->local_size != 0 && s->local_size < s->size &&
+                             strcmp(s->host, "localhost") != 0 &&
+                             inet_pton(AF_INET, s->host, &number) != 1 &&
+                             inet_pton(AF_INET6, s->host, &number) != 1;
     struct addrinfo *list = NULL;
     int fd = -1;
 
@@ -130,9 +118,13 @@ static int join_listen_at(const struct stp_torchrun *s, unsigned port)
         return join_listen_anywhere(port);
     for (struct addrinfo *a = list; a != NULL && fd < 0; a = a->ai_next) {
         union address address = {0};
+        bool is_loopback;
 
         memcpy(&address, a->ai_addr, a->ai_addrlen);
-        if (address_is_loopback(&address) && join_spans_hosts(s))
+        is_loopback = address.any.sa_family == AF_INET
+                          ? ntohl(address.v4.sin_addr.s_addr) >> 24 == 127
+                          : IN6_IS_ADDR_LOOPBACK(&address.v6.sin6_addr);
+        if (is_loopback && spans_hosts)
             fd = join_listen_anywhere(port);
         else
             fd = join_try_listen(&address, a->ai_addrlen, port);
@@ -173,55 +165,37 @@ static enum stp_status join_listen(const struct stp_torchrun *s, unsigned *port,
     return STP_OK;
 }
 
-/* Puts 128 random bits in a token. */
-static bool join_make_token(char token[TOKEN_TEXT])
-{
-    uint64_t bits[2];
-
-    if (getrandom(bits, sizeof(bits), 0) != (ssize_t)sizeof(bits))
-        return false;
-    snprintf(token, TOKEN_TEXT, "%016llx%016llx", (unsigned long long)bits[0],
-             (unsigned long long)bits[1]);
-    return true;
-}
-
-/* In the job's store; a CHECK shows that it has come there. */
-static enum stp_status join_publish(struct stp_client *job,
-                                    const struct stp_store_options *o,
-                                    struct stp_error *err)
-{
-    char place[PLACE_TEXT];
-    bool is_there = false;
-
-    snprintf(place, sizeof(place), "%u %s", o->port, o->token);
-    if (stp_client_set(job, RANK_0_KEY, place, strlen(place)) &&
-        stp_client_check(job, RANK_0_KEY, &is_there) && is_there)
-        return STP_OK;
-    return stp_fail(err, STP_ERR_DEVICE,
-                    "rank 0 could not write to the store of this job at %.60s",
-                    job->address);
-}
-
 static enum stp_status join_as_first(const struct stp_torchrun *s,
                                      struct stp_store_options o,
                                      struct stp_world *world_ret,
                                      struct stp_error *err)
 {
-    char token[TOKEN_TEXT];
+    char token[TOKEN_TEXT], place[PLACE_TEXT];
+    uint64_t bits[2]; /* random ones: the token */
     struct stp_client job;
-    bool has_key;
+    bool has_key = false;
     bool has_job = s->size > 1 && join_open_job_store(s, &job, &has_key) &&
-                   join_make_token(token);
+                   getrandom(bits, sizeof(bits), 0) == (ssize_t)sizeof(bits);
     enum stp_status status = STP_OK;
 
     stp_store_allow(s->size);
     o.port = has_job ? s->fixed_port : s->port;
-    if (has_job)
+    if (has_job) {
+        snprintf(token, sizeof(token), "%016llx%016llx",
+                 (unsigned long long)bits[0], (unsigned long long)bits[1]);
         o.token = token;
+    }
     if (s->size > 1)
         status = join_listen(s, &o.port, &o.listener, err);
-    if (status == STP_OK && has_job)
-        status = join_publish(&job, &o, err);
+    snprintf(place, sizeof(place), "%u %s", o.port, o.token);
+    /* A CHECK shows that it has come to the job's store. */
+    if (status == STP_OK && has_job &&
+        !(stp_client_set(&job, RANK_0_KEY, place, strlen(place)) &&
+          stp_client_check(&job, RANK_0_KEY, &has_key) && has_key))
+        status =
+            stp_fail(err, STP_ERR_DEVICE,
+                     "rank 0 could not write to the store of this job at %.60s",
+                     job.address);
     if (status == STP_OK)
         status = stp_store_world_open(&o, world_ret, err);
     else if (o.listener >= 0)
@@ -245,71 +219,57 @@ struct attempt {
     struct stp_join_answer answer;
 };
 
-/* Whether the job's store has said where rank 0 is. */
-static bool attempt_look_up(struct attempt *a, const struct stp_torchrun *s)
-{
-    char place[PLACE_TEXT] = "";
-    struct stp_client job;
-    bool has_key = false;
-    size_t size = 0;
-    int n;
-
-    if (join_open_job_store(s, &job, &has_key) && has_key)
-        stp_client_get(&job, RANK_0_KEY, place, sizeof(place) - 1, &size);
-    stp_client_close(&job);
-    place[size] = '\0';
-    return sscanf(place, "%5u %95[0-9a-f]%n", &a->port, a->token, &n) == 2 &&
-           place[n] == '\0';
-}
-
-/* Whether rank 0 answered; the GET of next/R is on its way then. */
-static bool attempt_ask(struct attempt *a, const struct stp_torchrun *s)
+/* What is silent is tried again: rank 0 may publish another port. */
+static bool attempt_join(struct attempt *a, const struct stp_torchrun *s,
+                         int64_t deadline_ms)
 {
     struct stp_join join = {.magic = STP_JOIN_MAGIC,
                             .version = STP_JOIN_VERSION,
                             .size = s->size,
                             .rank = s->rank};
-    struct stp_bytes get = {0};
-    char key[STP_KEY_TEXT];
-    size_t size = 0;
-    bool has_answer;
-
-    stp_bytes_add_query(&get, STP_GET);
-    stp_bytes_add_key(&get, a->client.prefix, stp_next_key(s->rank, key));
-    has_answer =
-        !get.failed &&
-        stp_client_compare_set(&a->client, STP_JOIN_KEY, &join, sizeof(join),
-                               &get, &a->answer, sizeof(a->answer), &size) &&
-        size == sizeof(a->answer) &&
-        memcmp(a->answer.magic, STP_JOIN_MAGIC, sizeof(join.magic)) == 0;
-    free(get.data);
-    if (!has_answer)
-        snprintf(a->client.why, sizeof(a->client.why),
-                 "what listens there is not rank 0 of Steptune");
-    stp_clean_text(a->answer.why, sizeof(a->answer.why));
-    return has_answer;
-}
-
-/* What is silent is tried again: rank 0 may publish another port. */
-static bool attempt_join(struct attempt *a, const struct stp_torchrun *s,
-                         int64_t deadline_ms)
-{
-    const bool has_job = attempt_look_up(a, s);
-    const int64_t soon_ms =
-        join_soon(s, has_job || s->job_port == 0 ? ANSWER_MS : DOUBT_MS);
+    char place[PLACE_TEXT] = "", key[STP_KEY_TEXT];
     struct stp_store_address address;
+    struct stp_bytes get = {0};
+    struct stp_client job;
+    bool has_key = false, has_job, has_answer;
+    int64_t soon_ms;
+    size_t size = 0;
+    int n;
 
+    /* The job's store may have said where rank 0 is. */
+    if (join_open_job_store(s, &job, &has_key) && has_key)
+        stp_client_get(&job, RANK_0_KEY, place, sizeof(place) - 1, &size);
+    stp_client_close(&job);
+    place[size] = '\0';
+    has_job = sscanf(place, "%5u %95[0-9a-f]%n", &a->port, a->token, &n) == 2 &&
+              place[n] == '\0';
+    soon_ms = join_soon(s, has_job || s->job_port == 0 ? ANSWER_MS : DOUBT_MS);
     if (!has_job) {
         a->port = s->port;
         snprintf(a->token, sizeof(a->token), "%s", s->token);
     }
     address = stp_store_at(join_host(s), a->port);
-    if (stp_client_open(&a->client, &address, a->token,
-                        soon_ms < deadline_ms ? soon_ms : deadline_ms) &&
-        attempt_ask(a, s))
-        return true;
-    stp_client_close(&a->client);
-    return false;
+    has_answer = stp_client_open(&a->client, &address, a->token,
+                                 soon_ms < deadline_ms ? soon_ms : deadline_ms);
+    if (has_answer) { /* the GET of next/R is on its way with the question */
+        stp_bytes_add_query(&get, STP_GET);
+        stp_bytes_add_key(&get, a->client.prefix, stp_next_key(s->rank, key));
+        has_answer =
+            !get.failed &&
+            stp_client_compare_set(&a->client, STP_JOIN_KEY, &join,
+                                   sizeof(join), &get, &a->answer,
+                                   sizeof(a->answer), &size) &&
+            size == sizeof(a->answer) &&
+            memcmp(a->answer.magic, STP_JOIN_MAGIC, sizeof(join.magic)) == 0;
+        free(get.data);
+        stp_clean_text(a->answer.why, sizeof(a->answer.why));
+        if (!has_answer)
+            snprintf(a->client.why, sizeof(a->client.why),
+                     "what listens there is not rank 0 of Steptune");
+    }
+    if (!has_answer)
+        stp_client_close(&a->client);
+    return has_answer;
 }
 
 static enum stp_status attempt_say(const struct attempt *a,

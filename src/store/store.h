@@ -3,7 +3,8 @@
  *
  * The protocol of PyTorch's TCPStore: a client sends VALIDATE, then requests.
  * Numbers have the byte order of the host.  A key or a value is a 64-bit length
- * and its bytes, a list a 64-bit count and its members.
+ * and its bytes, a list a 64-bit count and its members.  Nobody here sends or
+ * serves the queries without a comment.
  */
 #ifndef STP_STORE_H
 #define STP_STORE_H
@@ -20,13 +21,13 @@ enum stp_query {
     STP_ADD,         /* key, 64-bit number; the sum */
     STP_CHECK,       /* list of keys; a byte: 0 all are there, 1 not */
     STP_WAIT,        /* list of keys; a byte once all are there: 0 */
-    STP_GETNUMKEYS,  /* 64-bit number */
-    STP_DELETE_KEY,  /* key; 64-bit number of keys deleted */
-    STP_APPEND,      /* key, value; no reply */
-    STP_MULTI_GET,   /* list of keys; their values */
-    STP_MULTI_SET,   /* list of keys and values; no reply */
-    STP_CANCEL_WAIT, /* a byte: 1 */
-    STP_PING,        /* 32-bit number; the same */
+    STP_GETNUMKEYS,
+    STP_DELETE_KEY, /* key; 64-bit number of keys deleted */
+    STP_APPEND,     /* key, value; no reply */
+    STP_MULTI_GET,
+    STP_MULTI_SET,
+    STP_CANCEL_WAIT,
+    STP_PING,
     STP_N_QUERIES
 };
 

@@ -105,11 +105,8 @@ class Dice
             return Query(query, SomeKey(rank) + U64(Number()));
         case STP_CHECK:
         case STP_WAIT:
-        case STP_MULTI_GET:
-        case STP_MULTI_SET:
             for (uint64_t i = 0; i < n && i < 4; i++)
-                rest +=
-                    SomeKey(rank) + (query == STP_MULTI_SET ? SomeValue() : "");
+                rest += SomeKey(rank);
             return Query(query, U64(n) + rest);
         default:
             return Query(query, Garbage(4));
