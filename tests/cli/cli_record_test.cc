@@ -27,19 +27,7 @@ class Record : public Cli
     {
         return (dir_ / file).string();
     }
-    std::string FirstLine(const std::string &file) const
-    {
-        std::ifstream in(In(file));
-        std::string line;
-        std::getline(in, line);
-        return line;
-    }
 };
-
-// Enough of h200x4 for most tests.
-const std::string kLittle =
-    " --on h200x4 --collective allgather -b 1M -e 4M --no-overlap "
-    "--channels 8 --rounds 2 ";
 
 TEST_F(Record, MakesAFolderThatReproducesTheMachine)
 {
@@ -53,39 +41,6 @@ TEST_F(Record, MakesAFolderThatReproducesTheMachine)
     EXPECT_THAT(Files(), ElementsAre("again"));
     // tables as printed, choices and channels, by a test of mock NCCL itself
     EXPECT_EQ(405, ExpectChoices(In("again")));
-}
-
-// Mock NCCL has no model of its own for what is newer than it.
-TEST_F(Record, SaysAsWhatMockNcclPlaysANewerNccl)
-{
-    const mock_test::Folder newer;
-
-    newer.WriteAs("h100x8", "2.99.1");
-    Outcome o = Run("record again --on " + newer.Path() +
-                    " --collective allgather -b 1M -e 2M --no-overlap "
-                    "--channels 8 --rounds 1");
-
-    EXPECT_EQ(0, o.status) << o.err;
-    EXPECT_THAT(o.out, ContainsRegex("([0-9]+) of [0-9]+ choices reproduced"));
-    EXPECT_THAT(o.err, EndsWith("steptune record: NCCL 2.99.1 is newer than "
-                                "Steptune knows, and is played as 2.32\n"));
-}
-
-// "NCCL 2.28.9" and so on, in every file.
-TEST_F(Record, SaysInEveryFileWhatItIsFrom)
-{
-    STP_SLOW();
-    ASSERT_EQ(0, Run("record again --on h200x4 -b 1M -e 16M").status);
-
-    for (const char *file : {"machine.csv", "choices.csv", "timings.csv",
-                             "overlap.csv", "graphs.xml"}) {
-        SCOPED_TRACE(file);
-        std::string line = FirstLine(std::string("again/") + file);
-        EXPECT_THAT(line, HasSubstr("Recorded by steptune "));
-        EXPECT_THAT(line, HasSubstr("record on the recorded machine h200x4 in "
-                                    "mock NCCL, not on GPUs: 4 x NVIDIA H200, "
-                                    "NCCL 2.28.9: "));
-    }
 }
 
 using Key = std::vector<std::string>;
@@ -199,141 +154,6 @@ TEST_F(Record, IterationsOfAllModesAreThoseOfTheMachine)
     EXPECT_THAT(n_of_mode, ElementsAre(Pair(MOCK_MODE_OVERLAP, 2 * 3),
                                        Pair(MOCK_MODE_FSDP, 2 * 2 * 3),
                                        Pair(MOCK_MODE_SEQUENTIAL, 3 * 2)));
-}
-
-TEST_F(Record, AMachineWithoutTimesIsRecordedWithoutTimes)
-{
-    Outcome o = Run("record again --on h100x8 --json -b 1K -e 1M");
-
-    EXPECT_EQ(0, o.status) << o.err;
-    Json json = Parse(o.out);
-    EXPECT_EQ(0, Number(json.get(), "times"));
-    EXPECT_EQ(Number(json.get(), "choices"), Number(json.get(), "reproduced"));
-    EXPECT_EQ("./again", String(json.get(), "folder"));
-    EXPECT_FALSE(fs::exists(dir_ / "again/timings.csv"));
-    EXPECT_FALSE(fs::exists(dir_ / "again/overlap.csv"));
-}
-
-TEST_F(Record, WritesCountsOnlyWhereNcclDidNotDeriveThem)
-{
-    mock_test::Folder folder;
-    folder.Write("machine.csv", "gpu,compute_capability,ranks,nodes,cpu_vendor,"
-                                "channels,nvls_channels,nccl\n"
-                                "NVIDIA H200,90,4,1,unknown,20,0,2.28.9\n");
-
-    ASSERT_EQ(0, Run("record derived --on h200x4 -b 64M -e 1G").status);
-    Outcome o = Run("record counted --on " + folder.Path() + " -b 64M -e 1G");
-
-    EXPECT_EQ(0, o.status) << o.out << o.err;
-    EXPECT_EQ(0u, ReadCsv(In("derived/machine.csv"))[0].count("channels"));
-    Row row = ReadCsv(In("counted/machine.csv"))[0];
-    EXPECT_EQ("20", row["channels"]);
-    EXPECT_EQ("0", row["nvls_channels"]);
-}
-
-// Broadcasts have modelled times only, and reduce-scatters of these sizes none
-// of interleaved rounds.
-TEST_F(Record, LeavesOutTimesThatNobodyMeasured)
-{
-    ASSERT_EQ(0, Run("record again --on h200x4 --no-overlap --collective "
-                     "broadcast,reducescatter -b 64M -e 1G")
-                     .status);
-    std::vector<Row> rows = ReadCsv(In("again/timings.csv"));
-
-    EXPECT_GE(rows.size(), 20u);
-    for (const Row &row : rows) {
-        EXPECT_EQ("reducescatter", row.at("collective"));
-        EXPECT_EQ("sweep", row.at("run"));
-        EXPECT_EQ("0", row.at("round"));
-    }
-}
-
-// ---- where it goes ----
-
-TEST_F(Record, GoesWhereItIsToldOrAmongTheFixtures)
-{
-    fs::create_directories(dir_ / "elsewhere");
-    EXPECT_EQ(0, Run(std::string("record a -o elsewhere") + kLittle).status);
-    EXPECT_TRUE(fs::exists(dir_ / "elsewhere/a/machine.csv"));
-
-    fs::create_directories(dir_ / "fixtures/machines");
-    EXPECT_EQ(0, Run(std::string("record b") + kLittle).status);
-    EXPECT_TRUE(fs::exists(dir_ / "fixtures/machines/b/machine.csv"));
-}
-
-TEST_F(Record, ReplacesAFolderOnlyByForce)
-{
-    fs::create_directories(dir_ / "a");
-    Write("a/machine.csv", "old");
-    Write("a/overlap.csv", "old");
-    Write("a/forced.csv", "of somebody else");
-
-    Outcome o = Run(std::string("record a") + kLittle);
-    EXPECT_EQ(1, o.status);
-    EXPECT_EQ("steptune record: './a' exists; --force replaces it\n", o.err);
-    EXPECT_EQ("old", Read("a/machine.csv"));
-
-    EXPECT_EQ(0, Run(std::string("record a --force") + kLittle).status);
-    EXPECT_THAT(Read("a/machine.csv"), StartsWith("# Recorded by"));
-    EXPECT_EQ("of somebody else", Read("a/forced.csv"));
-    EXPECT_FALSE(fs::exists(dir_ / "a/overlap.csv"));
-    EXPECT_THAT(Files(), ElementsAre("a"));
-}
-
-TEST_F(Record, ClearsAwayWhatAnInterruptedRunLeft)
-{
-    fs::create_directories(dir_ / "a.tmp");
-    Write("a.tmp/graphs.xml", "half");
-
-    EXPECT_EQ(0, Run(std::string("record a") + kLittle).status);
-
-    EXPECT_THAT(Files(), ElementsAre("a"));
-}
-
-// ---- what goes wrong ----
-
-TEST_F(Record, LeavesAFolderAloneThatAnotherProcessWrites)
-{
-    const std::string record =
-        "record again --on h200x4" + std::string(kLittle);
-    fs::create_directory(dir_ / "again.tmp");
-    Write("again.tmp/graphs.xml", "of the other\n");
-    {
-        const HeldLock other(dir_ / "again.lock",
-                             "process 4711 (steptune record)");
-
-        Outcome o = Run(record + "-o .");
-
-        EXPECT_EQ(1, o.status);
-        EXPECT_EQ("steptune record: process 4711 (steptune record) is writing "
-                  "the same files and holds './again.lock': let it end, or "
-                  "name another output\n",
-                  o.err);
-        EXPECT_EQ("of the other\n", Read("again.tmp/graphs.xml"));
-        EXPECT_THAT(Files(), ElementsAre("again.lock", "again.tmp"));
-    }
-    EXPECT_EQ(0, Run(record).status) << "the process has died";
-    EXPECT_THAT(Files(), ElementsAre("again"));
-}
-
-TEST_F(Record, RefusesAndLeavesNothing)
-{
-    ExpectRefusals(
-        "record ",
-        {
-            {"", 2, "no name, expected what the machine is to be called"},
-            {"a b", 2, "'a' and 'b', expected one name"},
-            {"../a", 2, "name '../a', expected at most 48 letters"},
-            {"a,b", 2, "name 'a,b'"},
-            {"a --channels 0", 2, "channels '0', expected 1 to 64"},
-            {"a -d float", 2, "-d f32, expected bf16"},
-            {"a --on nowhere", 77, "no recorded machine 'nowhere'"},
-            {"a --on h200x4 --rounds 5", 1,
-             "5 rounds, but machine 'h200x4' was recorded in 4"},
-            {"a --on h200x4 -o nowhere", 1,
-             "cannot make the folder 'nowhere/a.tmp'"},
-        });
-    EXPECT_THAT(Files(), IsEmpty());
 }
 
 // The signal comes while it reads the search graphs: before anything is done.
