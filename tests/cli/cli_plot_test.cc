@@ -2,7 +2,7 @@
 #include <regex>
 
 #include "support/cli_fixture.h"
-#include "support/copyist.h"
+#include "support/written.h"
 
 namespace
 {

@@ -3,7 +3,7 @@
 #include <set>
 
 #include "support/cli_fixture.h"
-#include "support/copyist.h"
+#include "support/written.h"
 #include "support/slow.h"
 
 namespace

@@ -1,4 +1,5 @@
-// What is written to a file, as a string; the lines of a string.
+// What is written to a file, as a string; the lines of a string; texts that
+// must stay as they are.
 #ifndef WRITTEN_H
 #define WRITTEN_H
 
@@ -6,6 +7,8 @@
 
 #include <cstdio>
 #include <cstdlib>
+#include <filesystem>
+#include <fstream>
 #include <sstream>
 #include <string>
 #include <vector>
@@ -31,5 +34,39 @@ inline std::vector<std::string> SplitLines(const std::string &text)
         lines.push_back(line);
     return lines;
 }
+
+// The text of a file of fixtures/golden; with STP_UPDATE in the environment it
+// is 'text' from now on.
+inline std::string Golden(const std::string &name, const std::string &text)
+{
+    const std::string path = STP_FIXTURES "/golden/" + name;
+    std::stringstream golden;
+
+    if (std::getenv("STP_UPDATE") != nullptr)
+        std::ofstream(path) << text;
+    golden << std::ifstream(path).rdbuf();
+    return golden.str();
+}
+
+#define EXPECT_GOLDEN(name, text) EXPECT_EQ(Golden(name, text), text)
+
+namespace charts
+{
+
+// Writes a program in the place of gnuplot, whose picture is the script with
+// the end that pictures of its format have.
+inline void WriteCopyist(const std::string &path)
+{
+    std::ofstream(path) << "#!/bin/sh\n"
+                           "script=$(cat)\n"
+                           "printf '%s\\n' \"$script\"\n"
+                           "case $script in\n"
+                           "\"format = 'svg'\"*) echo '# </svg>' ;;\n"
+                           "*) printf 'IEND\\256B`\\202' ;;\n"
+                           "esac\n";
+    std::filesystem::permissions(path, std::filesystem::perms::owner_all);
+}
+
+} // namespace charts
 
 #endif // WRITTEN_H

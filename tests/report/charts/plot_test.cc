@@ -11,7 +11,6 @@ extern "C" {
 }
 
 #include "support/charts.h"
-#include "support/golden.h"
 #include "support/in_folder.h"
 
 namespace

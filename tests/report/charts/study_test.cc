@@ -7,8 +7,6 @@ extern "C" {
 #include "report/charts/study.h"
 }
 
-#include "support/golden.h"
-
 namespace
 {
 

@@ -7,8 +7,6 @@ extern "C" {
 }
 
 #include "support/charts.h"
-#include "support/copyist.h"
-#include "support/golden.h"
 #include "support/temporary_folder.h"
 
 namespace

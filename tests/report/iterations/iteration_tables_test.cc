@@ -5,8 +5,6 @@ extern "C" {
 #include "report/iterations/iteration_words.h"
 }
 
-#include "support/golden.h"
-
 namespace
 {
 

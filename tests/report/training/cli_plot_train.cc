@@ -2,7 +2,6 @@
 // train_charts_test.
 #include "report/training/train_chart_cases.h"
 #include "support/cli_fixture.h"
-#include "support/copyist.h"
 #include "support/json_at.h"
 
 namespace

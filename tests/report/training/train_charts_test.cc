@@ -2,7 +2,6 @@
 #include <algorithm>
 
 #include "report/training/train_chart_cases.h"
-#include "support/golden.h"
 
 namespace
 {

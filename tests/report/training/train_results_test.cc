@@ -14,7 +14,6 @@ extern "C" {
 }
 
 #include "report/training/timed_engine.h"
-#include "support/golden.h"
 #include "support/in_folder.h"
 #include "support/written.h"
 
