@@ -3,6 +3,7 @@
 #include <fcntl.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+#include <pthread.h>
 #include <signal.h>
 #include <sys/mman.h>
 #include <sys/resource.h>
@@ -16,6 +17,7 @@
 #include <fstream>
 #include <functional>
 #include <random>
+#include <set>
 #include <string>
 #include <vector>
 
@@ -23,7 +25,6 @@ extern "C" {
 #include "agree/segment.h"
 }
 
-#include "agree/checked_locks.h"
 #include "faults/open_files.h"
 #include "support/processes.h"
 #include "support/temporary_folder.h"
@@ -43,6 +44,8 @@ std::function<void()> at_nap;
 // Other tests remove a dead job's file, too.
 std::vector<std::string> unlinked;
 
+thread_local std::set<const pthread_mutex_t *> locked;
+
 bool Fails(int error)
 {
     errno = error;
@@ -51,6 +54,8 @@ bool Fails(int error)
 } // namespace
 
 extern "C" {
+int __real_pthread_mutex_lock(pthread_mutex_t *mutex);
+int __real_pthread_mutex_unlock(pthread_mutex_t *mutex);
 int __real_statx(int folder, const char *path, int flags, unsigned mask,
                  struct statx *st);
 int __real_fcntl(int fd, int command, void *argument);
@@ -59,6 +64,23 @@ void *__real_mmap(void *at, size_t size, int protection, int flags, int fd,
                   off_t offset);
 int __real_nanosleep(const struct timespec *nap, struct timespec *left);
 int __real_unlink(const char *path);
+
+int __wrap_pthread_mutex_lock(pthread_mutex_t *mutex)
+{
+    const int error = __real_pthread_mutex_lock(mutex);
+
+    locked.insert(mutex);
+    return error;
+}
+
+int __wrap_pthread_mutex_unlock(pthread_mutex_t *mutex)
+{
+    const bool was_locked = locked.erase(mutex) == 1;
+    const int error = __real_pthread_mutex_unlock(mutex);
+
+    EXPECT_TRUE(was_locked) << "a thread unlocks what it has not locked";
+    return error;
+}
 
 int __wrap_unlink(const char *path)
 {
