@@ -84,14 +84,21 @@ static void tuner_end_speech(struct context *ctx)
 /* Compares the ranks, which step aside unless they agree. */
 static void tuner_compare(struct context *ctx)
 {
+    const bool is_agreed =
+        ctx->agreement->ops->compare(ctx->agreement, CALL_WAIT_MS);
     char why[WHY_TEXT];
 
     ctx->must_compare = false;
-    if (!ctx->agreement->ops->compare(ctx->agreement, CALL_WAIT_MS)) {
+    if (!is_agreed) {
         ctx->agreement->ops->explain(ctx->agreement, why, sizeof(why));
         tuner_step_aside(ctx, why);
     }
-    if (ctx->backend == NULL || !stp_backend_proposes(ctx->backend)) {
+    /* A thread that found no outcome may hang in the store, for as long as a
+     * file server does: not a collective, but the end of the communicator
+     * awaits it. */
+    if (!is_agreed && ctx->speech != NULL)
+        ctx->agreement->ops->hush(ctx->agreement);
+    else if (ctx->backend == NULL || !stp_backend_proposes(ctx->backend)) {
         tuner_end_speech(ctx);
         stp_agreement_leave(ctx->agreement);
         ctx->agreement = NULL;

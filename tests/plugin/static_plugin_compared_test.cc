@@ -3,8 +3,11 @@
 #include <gmock/gmock.h>
 #include <pthread.h>
 #include <sys/resource.h>
+#include <sys/syscall.h>
 #include <unistd.h>
 
+#include <atomic>
+#include <cstdarg>
 #include <cstdio>
 #include <cstdlib>
 #include <fstream>
@@ -12,6 +15,7 @@
 #include <thread>
 #include <vector>
 
+#include "mock_ranks.h"
 #include "plugin/bare_interface.h"
 
 using namespace bare_interface;
@@ -20,6 +24,21 @@ using testing::AllOf;
 using testing::EndsWith;
 using testing::HasSubstr;
 using testing::StartsWith;
+
+// Calls of the plugin's for files that a server does not answer, while it
+// hangs.
+static std::atomic<bool> server_hangs;
+
+extern "C" int openat(int folder, const char *path, int flags, ...)
+{
+    va_list args;
+    va_start(args, flags);
+    const mode_t mode = va_arg(args, mode_t);
+    va_end(args);
+    while (server_hangs)
+        usleep(1000);
+    return static_cast<int>(syscall(SYS_openat, folder, path, flags, mode));
+}
 
 namespace
 {
@@ -234,6 +253,23 @@ TEST_F(TwoHosts, AHostThatLeavesAwaitsNoOther)
     v5_->finalize(ctx); // or this takes a minute
 
     EXPECT_EQ("", logged);
+}
+
+TEST_F(TwoHosts, AStoreThatHangsHoldsNoCollective)
+{
+    void *ctx = nullptr;
+    Policy(kTree);
+    server_hangs = true;
+    Join("a", &ctx);
+
+    mock_clock_shift(INT64_C(70) * 1000000000);
+    EXPECT_FALSE(Decides(ctx));
+    EXPECT_THAT(logged, HasSubstr("which speaks for this host at the store, "
+                                  "was stopped or gone for 65 s"));
+    mock_clock_shift(0);
+    EXPECT_FALSE(Decides(ctx));
+    server_hangs = false;
+    v5_->finalize(ctx);
 }
 
 // Which is all that there is.
