@@ -76,29 +76,6 @@ static void play_note(void *user, size_t step, size_t i,
 
 /* ---- communicators ---- */
 
-static ncclResult_t play_create(const struct play *p, size_t i)
-{
-    const struct stp_trace_comm *comm = &p->plan->trace->comms[i];
-    const struct mock_machine *machine = stp_replay_machine(p->plan, i);
-    struct mock_ranks *parent = p->ranks[comm->parent];
-    const struct mock_ranks_options options = {
-        .layout = p->layout,
-        .comm_id = mock_new_comm_id(),
-    };
-
-    switch (comm->creation) {
-    case STP_SPLIT:
-        if (p->plan->colors[i] != NULL)
-            return mock_ranks_split_colors(parent, machine, p->plan->colors[i],
-                                           &p->ranks[i]);
-        return mock_ranks_split(parent, machine, 0, &p->ranks[i]);
-    case STP_SHRINK:
-        return mock_ranks_shrink(parent, machine, &p->ranks[i]);
-    default:
-        return mock_ranks_create(p->nccl, machine, &options, &p->ranks[i]);
-    }
-}
-
 static void play_destroy(const struct play *p, size_t i)
 {
     mock_ranks_destroy(p->ranks[i]);
@@ -110,6 +87,9 @@ static void play_destroy(const struct play *p, size_t i)
 static enum stp_status play_open_comm(const struct play *p, size_t i)
 {
     const struct stp_trace_comm *comm = &p->plan->trace->comms[i];
+    const struct mock_machine *machine = stp_replay_machine(p->plan, i);
+    const int *colors = p->plan->colors[i];
+    ncclResult_t rc;
 
     if (p->ranks[i] != NULL)
         return STP_OK;
@@ -119,35 +99,27 @@ static enum stp_status play_open_comm(const struct play *p, size_t i)
         if (status != STP_OK)
             return status;
     }
-    if (play_create(p, i) != ncclSuccess)
+    if (comm->creation == STP_SPLIT && colors != NULL)
+        rc = mock_ranks_split_colors(p->ranks[comm->parent], machine, colors,
+                                     &p->ranks[i]);
+    else if (comm->creation == STP_SPLIT)
+        rc = mock_ranks_split(p->ranks[comm->parent], machine, 0, &p->ranks[i]);
+    else if (comm->creation == STP_SHRINK)
+        rc = mock_ranks_shrink(p->ranks[comm->parent], machine, &p->ranks[i]);
+    else
+        rc = mock_ranks_create(
+            p->nccl, machine,
+            &(struct mock_ranks_options){.layout = p->layout,
+                                         .comm_id = mock_new_comm_id()},
+            &p->ranks[i]);
+    if (rc != ncclSuccess)
         return play_fail(p, i);
-    if (p->plan->trace->comms[i].replaces != i)
-        play_destroy(p, p->plan->trace->comms[i].replaces);
+    if (comm->replaces != i)
+        play_destroy(p, comm->replaces);
     return STP_OK;
 }
 
 /* ---- playing ---- */
-
-static enum stp_status play_segment(struct play *p, size_t number)
-{
-    const struct stp_replay_segment *segment = &p->plan->segments[number];
-    const struct mock_script script = {
-        .steps = &p->plan->steps[segment->first],
-        .n_steps = segment->n_steps,
-        .decided = p->rows != NULL ? play_note : NULL,
-        .user = p,
-    };
-    /* each its own schedule, far from those of other seeds */
-    uint64_t seed = p->seed + ((uint64_t)number << 32);
-    enum stp_status status = play_open_comm(p, segment->comm);
-
-    if (status != STP_OK)
-        return status;
-    p->first = segment->first;
-    if (mock_ranks_play(p->ranks[segment->comm], &script, seed) != ncclSuccess)
-        return play_fail(p, segment->comm);
-    return STP_OK;
-}
 
 static enum stp_status replay_play_run(const struct stp_replay_plan *plan,
                                        struct mock_nccl *nccl,
@@ -167,8 +139,23 @@ static enum stp_status replay_play_run(const struct stp_replay_plan *plan,
 
     if (p.ranks == NULL)
         return stp_nomem(err);
-    for (size_t i = 0; i < plan->n_segments && status == STP_OK; i++)
-        status = play_segment(&p, i);
+    for (size_t i = 0; i < plan->n_segments && status == STP_OK; i++) {
+        const struct stp_replay_segment *segment = &plan->segments[i];
+        const struct mock_script script = {
+            .steps = &plan->steps[segment->first],
+            .n_steps = segment->n_steps,
+            .decided = rows != NULL ? play_note : NULL,
+            .user = &p,
+        };
+
+        status = play_open_comm(&p, segment->comm);
+        p.first = segment->first;
+        /* each its own schedule, far from those of other seeds */
+        if (status == STP_OK &&
+            mock_ranks_play(p.ranks[segment->comm], &script,
+                            seed + ((uint64_t)i << 32)) != ncclSuccess)
+            status = play_fail(&p, segment->comm);
+    }
     for (size_t i = n; i-- > 0;)
         play_destroy(&p, i);
     free(p.ranks);
@@ -270,18 +257,10 @@ static enum stp_status jobs_play_seeds(const struct run *run, struct job *job)
     return status;
 }
 
-/* Of the first process, which only loads the plugin, and of the others. */
-static void jobs_work(const struct run *run, struct job *job, bool check)
-{
-    job->status =
-        check ? jobs_check_plugin(run, &job->err) : jobs_play_seeds(run, job);
-    job->failed = job->status != STP_OK;
-    if (job->failed)
-        jobs_stop_at(run->shared, atomic_load(&job->seed));
-}
-
 /* ---- in the caller's ---- */
 
+/* Starts the first process, which only checks the plugin, or one of the
+ * others. */
 static enum stp_status jobs_start(struct run *run, struct job *job, bool check)
 {
     const pid_t parent = getpid();
@@ -298,8 +277,13 @@ static enum stp_status jobs_start(struct run *run, struct job *job, bool check)
     }
     close(run->ends[0]);
     prctl(PR_SET_PDEATHSIG, SIGKILL);
-    if (getppid() == parent)
-        jobs_work(run, job, check);
+    if (getppid() == parent) {
+        job->status = check ? jobs_check_plugin(run, &job->err)
+                            : jobs_play_seeds(run, job);
+        job->failed = job->status != STP_OK;
+        if (job->failed)
+            jobs_stop_at(run->shared, atomic_load(&job->seed));
+    }
     exit(0); /* the plugin's destructors run, and what it printed is kept */
 }
 
@@ -328,45 +312,15 @@ static bool jobs_report(const struct run *run)
                                   run->options->n_seeds);
 }
 
-/* Until the last process has closed the pipe; false if the user stops it. */
-static bool jobs_watch(const struct run *run)
-{
-    struct pollfd end = {.fd = run->ends[0]};
-    bool go_on = true;
-
-    if (run->options->progress == NULL)
-        return true;
-    while (poll(&end, 1, POLL_MS) <= 0) {
-        go_on = jobs_report(run) && go_on;
-        if (!go_on)
-            jobs_stop_at(run->shared, 0);
-    }
-    return jobs_report(run) && go_on;
-}
-
-/* The failure of the first schedule that has one. */
-static enum stp_status jobs_find_failure(const struct run *run)
-{
-    const struct job *first = NULL;
-
-    for (unsigned i = 0; i < run->n_jobs; i++) {
-        const struct job *job = &run->shared->jobs[i];
-
-        if (job->failed && (first == NULL || job->seed < first->seed))
-            first = job;
-    }
-    if (first == NULL)
-        return STP_OK;
-    *run->err = first->err;
-    return first->status;
-}
-
 static enum stp_status jobs_run(struct run *run, bool check)
 {
     struct shared *shared = run->shared;
-    unsigned n = 0;
+    const bool reports = !check && run->options->progress != NULL;
+    const struct job *first = NULL; /* of those that fail */
+    struct pollfd end;
     enum stp_status status = STP_OK;
-    bool whole;
+    bool whole = true;
+    unsigned n = 0;
 
     if (pipe(run->ends) != 0)
         return stp_fail(run->err, STP_ERR_DEVICE, "no pipe: %s",
@@ -380,26 +334,29 @@ static enum stp_status jobs_run(struct run *run, bool check)
     if (status != STP_OK)
         jobs_stop_at(shared, 0);
     close(run->ends[1]);
-    whole = check || jobs_watch(run);
-    for (unsigned i = 0; i < n; i++)
+    /* until the last process has closed the pipe */
+    end = (struct pollfd){.fd = run->ends[0]};
+    while (reports && poll(&end, 1, POLL_MS) <= 0) {
+        whole = jobs_report(run) && whole;
+        if (!whole)
+            jobs_stop_at(shared, 0);
+    }
+    whole = (!reports || jobs_report(run)) && whole;
+    for (unsigned i = 0; i < n; i++) {
+        const struct job *job = &shared->jobs[i];
+
         jobs_reap(run, &shared->jobs[i]);
+        if (job->failed && (first == NULL || job->seed < first->seed))
+            first = job;
+    }
     close(run->ends[0]);
-    STP_THEN(status, jobs_find_failure(run));
+    if (status == STP_OK && first != NULL) {
+        *run->err = first->err;
+        status = first->status;
+    }
     if (status == STP_OK && !whole)
         status = stp_fail(run->err, STP_ERR_LIMIT, "interrupted");
     return status;
-}
-
-static unsigned jobs_count(const struct stp_replay_options *options)
-{
-    long n_cpus = sysconf(_SC_NPROCESSORS_ONLN);
-    unsigned n = options->n_jobs;
-
-    if (n == 0)
-        n = n_cpus > 0 ? (unsigned)n_cpus : 1;
-    if (n > MAX_JOBS)
-        n = MAX_JOBS;
-    return n < options->n_seeds ? n : options->n_seeds;
 }
 
 static enum stp_status jobs_run_seeds(const struct stp_replay_plan *plan,
@@ -407,6 +364,8 @@ static enum stp_status jobs_run_seeds(const struct stp_replay_plan *plan,
                                       struct stp_replayed *rows,
                                       struct stp_error *err)
 {
+    const long n_cpus = sysconf(_SC_NPROCESSORS_ONLN);
+    unsigned n_jobs = options->n_jobs;
     size_t rows_size = plan->trace->n_rows * sizeof(*rows);
     struct run run = {.plan = plan,
                       .options = options,
@@ -421,7 +380,11 @@ static enum stp_status jobs_run_seeds(const struct stp_replay_plan *plan,
         return stp_nomem(err);
     memcpy(run.shared->rows, rows, rows_size);
     status = jobs_run(&run, true);
-    run.n_jobs = jobs_count(options);
+    if (n_jobs == 0)
+        n_jobs = n_cpus > 0 ? (unsigned)n_cpus : 1;
+    if (n_jobs > MAX_JOBS)
+        n_jobs = MAX_JOBS;
+    run.n_jobs = n_jobs < options->n_seeds ? n_jobs : options->n_seeds;
     STP_THEN(status, jobs_run(&run, false));
     if (status == STP_OK)
         memcpy(rows, run.shared->rows, rows_size);
@@ -440,44 +403,7 @@ struct replay {
     struct stp_error *err;
 };
 
-static enum stp_status replay_fail(struct replay *r, unsigned line)
-{
-    return stp_fail_at(r->err, STP_ERR_DEVICE, line, 0, "%s",
-                       mock_last_error());
-}
-
 /* ---- NCCL alone ---- */
-
-static void replay_note_alone(struct replay *r, size_t call,
-                              const struct mock_outcome *outcome)
-{
-    size_t i = r->plan.order[call];
-    const struct stp_trace_row *row = &r->plan.trace->rows[i];
-    const struct mock_machine *machine =
-        stp_replay_machine(&r->plan, row->comm);
-
-    r->out.rows[i].auto_algo = outcome->algo;
-    r->out.rows[i].auto_proto = outcome->proto;
-    r->out.rows[i].n_ranks = mock_machine_get_info(machine)->n_ranks;
-    r->out.n_asked += outcome->asked;
-    r->out.n_run += row->n_launches > 0 ? row->n_launches : 1;
-}
-
-static enum stp_status replay_play_step(struct replay *r, size_t step)
-{
-    const struct mock_step *s = &r->plan.steps[step];
-    size_t first = r->plan.first[step];
-    const struct stp_trace_row *row =
-        &r->plan.trace->rows[r->plan.order[first]];
-    size_t size = r->plan.size_of[row->comm];
-
-    if (mock_comm_group(r->comms[size], s->calls, s->n, r->outcomes) !=
-        ncclSuccess)
-        return replay_fail(r, row->place.line);
-    for (size_t i = 0; i < s->n; i++)
-        replay_note_alone(r, first + i, &r->outcomes[i]);
-    return STP_OK;
-}
 
 /* Without a tuner all communicators of one size are alike, and so are ranks. */
 static enum stp_status replay_play_alone(struct replay *r)
@@ -488,38 +414,54 @@ static enum stp_status replay_play_alone(struct replay *r)
     for (size_t i = 0; i < r->plan.n_sizes && status == STP_OK; i++)
         if (mock_comm_create(r->nccl, r->plan.sizes[i].machine,
                              mock_new_comm_id(), &r->comms[i]) != ncclSuccess)
-            status = replay_fail(r, 0);
-    for (size_t s = 0; s < r->plan.n_steps && status == STP_OK; s++)
-        status = replay_play_step(r, s);
+            status = stp_fail(r->err, STP_ERR_DEVICE, "%s", mock_last_error());
+    for (size_t s = 0; s < r->plan.n_steps && status == STP_OK; s++) {
+        const struct mock_step *step = &r->plan.steps[s];
+        const size_t *order = &r->plan.order[r->plan.first[s]];
+        const struct stp_trace_row *rows = r->plan.trace->rows;
+        const size_t comm = rows[order[0]].comm;
+        const struct mock_machine *machine = stp_replay_machine(&r->plan, comm);
+
+        if (mock_comm_group(r->comms[r->plan.size_of[comm]], step->calls,
+                            step->n, r->outcomes) != ncclSuccess)
+            return stp_fail_at(r->err, STP_ERR_DEVICE,
+                               rows[order[0]].place.line, 0, "%s",
+                               mock_last_error());
+        for (size_t i = 0; i < step->n; i++) {
+            const unsigned n_launches = rows[order[i]].n_launches;
+            struct stp_replayed *row = &r->out.rows[order[i]];
+
+            row->auto_algo = r->outcomes[i].algo;
+            row->auto_proto = r->outcomes[i].proto;
+            row->n_ranks = mock_machine_get_info(machine)->n_ranks;
+            r->out.n_asked += r->outcomes[i].asked;
+            r->out.n_run += n_launches > 0 ? n_launches : 1;
+        }
+    }
     return status;
 }
 
 /* ---- expectations ---- */
-
-static void replay_describe(const struct stp_expect *want,
-                            const struct stp_replayed *got, char text[80])
-{
-    if (want->kind == STP_EXPECT_AUTO)
-        snprintf(text, 80, "NCCL's own %s/%s", stp_algo_name(got->auto_algo),
-                 stp_proto_name(got->auto_proto));
-    else if (want->n_channels == 0)
-        snprintf(text, 80, "%s/%s", stp_algo_name(want->algo),
-                 stp_proto_name(want->proto));
-    else
-        snprintf(text, 80, "%s/%s/%d", stp_algo_name(want->algo),
-                 stp_proto_name(want->proto), want->n_channels);
-}
 
 static enum stp_status replay_check_rows(struct replay *r)
 {
     for (size_t i = 0; i < r->plan.trace->n_rows; i++) {
         const struct stp_trace_row *row = &r->plan.trace->rows[i];
         const struct stp_replayed *got = &r->out.rows[i];
+        const struct stp_expect *expect = &row->expect;
+        const bool is_auto = expect->kind == STP_EXPECT_AUTO;
         char want[80];
+        int n;
 
-        if (replay_came_out(&row->expect, got))
+        if (replay_came_out(expect, got))
             continue;
-        replay_describe(&row->expect, got, want);
+        n = snprintf(want, sizeof(want), "%s%s/%s",
+                     is_auto ? "NCCL's own " : "",
+                     stp_algo_name(is_auto ? got->auto_algo : expect->algo),
+                     stp_proto_name(is_auto ? got->auto_proto : expect->proto));
+        if (!is_auto && expect->n_channels != 0)
+            snprintf(want + n, sizeof(want) - (size_t)n, "/%d",
+                     expect->n_channels);
         return stp_fail_at(r->err, STP_ERR_DEVICE, row->place.line, 0,
                            "%s of %zu bytes: wanted %s, got %s/%s/%d",
                            stp_coll_name((int)row->call.coll),
@@ -529,61 +471,44 @@ static enum stp_status replay_check_rows(struct replay *r)
     return STP_OK;
 }
 
-/* ---- life ---- */
-
-static void replay_describe_ranks(struct replay *r)
-{
-    const struct stp_replay_plan *plan = &r->plan;
-    int recorded = mock_machine_get_info(plan->machine)->n_ranks;
-
-    r->out.n_steps = plan->n_steps;
-    r->out.machine_ranks = (unsigned)recorded;
-    r->out.mixed = plan->n_sizes > 1;
-    for (size_t i = 0; i < plan->n_sizes; i++) {
-        unsigned n = (unsigned)plan->sizes[i].n_ranks;
-
-        r->out.resized |= plan->sizes[i].owned != NULL;
-        if (n > r->out.n_ranks)
-            r->out.n_ranks = n;
-    }
-}
-
-static enum stp_status replay_allocate(struct replay *r)
-{
-    size_t n = r->plan.trace->n_rows;
-
-    r->comms = calloc(r->plan.n_sizes, sizeof(struct mock_comm *));
-    r->outcomes = calloc(n, sizeof(*r->outcomes));
-    r->out.rows = calloc(n, sizeof(*r->out.rows));
-    if (r->comms == NULL || r->outcomes == NULL || r->out.rows == NULL)
-        return stp_nomem(r->err);
-    replay_describe_ranks(r);
-    return STP_OK;
-}
-
-static void replay_close(struct replay *r)
-{
-    for (size_t i = 0; r->comms != NULL && i < r->plan.n_sizes; i++)
-        mock_comm_destroy(r->comms[i]);
-    if (r->nccl != NULL)
-        mock_nccl_destroy(r->nccl);
-    free(r->comms);
-    free(r->outcomes);
-    stp_replay_plan_free(&r->plan);
-}
+/* ---- all of it ---- */
 
 enum stp_status stp_replay(const struct stp_replay_options *options,
                            const struct stp_trace *trace,
                            struct stp_replay *replay_ret, struct stp_error *err)
 {
     struct replay r = {.err = err};
-    enum stp_status status = stp_replay_plan_make(&r.plan, options, trace, err);
+    struct stp_replay_plan *plan = &r.plan;
+    enum stp_status status = stp_replay_plan_make(plan, options, trace, err);
 
-    STP_THEN(status, replay_allocate(&r));
+    if (status == STP_OK) {
+        r.comms = calloc(plan->n_sizes, sizeof(struct mock_comm *));
+        r.outcomes = calloc(trace->n_rows, sizeof(*r.outcomes));
+        r.out.rows = calloc(trace->n_rows, sizeof(*r.out.rows));
+        if (r.comms == NULL || r.outcomes == NULL || r.out.rows == NULL)
+            status = stp_nomem(err);
+        r.out.n_steps = plan->n_steps;
+        r.out.machine_ranks =
+            (unsigned)mock_machine_get_info(plan->machine)->n_ranks;
+        r.out.mixed = plan->n_sizes > 1;
+        for (size_t i = 0; i < plan->n_sizes; i++) {
+            const unsigned n = (unsigned)plan->sizes[i].n_ranks;
+
+            r.out.resized |= plan->sizes[i].owned != NULL;
+            if (n > r.out.n_ranks)
+                r.out.n_ranks = n;
+        }
+    }
     STP_THEN(status, replay_play_alone(&r));
-    STP_THEN(status, jobs_run_seeds(&r.plan, options, r.out.rows, err));
+    STP_THEN(status, jobs_run_seeds(plan, options, r.out.rows, err));
     STP_THEN(status, replay_check_rows(&r));
-    replay_close(&r);
+    for (size_t i = 0; r.comms != NULL && i < plan->n_sizes; i++)
+        mock_comm_destroy(r.comms[i]);
+    if (r.nccl != NULL)
+        mock_nccl_destroy(r.nccl);
+    free(r.comms);
+    free(r.outcomes);
+    stp_replay_plan_free(plan);
     if (status == STP_OK)
         *replay_ret = r.out;
     else

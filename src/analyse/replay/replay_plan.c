@@ -12,45 +12,9 @@ static enum stp_status plan_fail(struct stp_error *err, unsigned line)
 
 struct sizing {
     struct stp_replay_plan *plan;
-    int *ranks;  /* of each communicator; of each of its colors */
-    int world;   /* of those that the trace gives no number, or the largest */
-    int asked;   /* by the user; 0: nothing */
-    int largest; /* that the trace says; 0: none */
+    int *ranks; /* of each communicator; of each of its colors */
     struct stp_error *err;
 };
-
-static int plan_get_ranks(const struct sizing *s,
-                          const struct stp_trace_comm *comm)
-{
-    if (comm->stride != 0) {
-        const struct stp_rank_groups groups = {(unsigned)comm->n_ranks,
-                                               comm->stride};
-        const unsigned n_parent = (unsigned)s->ranks[comm->parent];
-
-        return (int)stp_rank_groups_cut(&groups, n_parent).size;
-    }
-    if (comm->n_ranks == 0)
-        return comm->creation == STP_INIT ? s->world : s->ranks[comm->parent];
-    if (s->asked != 0 && comm->n_ranks == s->largest && comm->color == NULL)
-        return s->world;
-    return comm->n_ranks;
-}
-
-static enum stp_status plan_check_ranks(const struct sizing *s, size_t i)
-{
-    const struct stp_trace_comm *comm = &s->plan->trace->comms[i];
-    int n = s->ranks[i];
-    int most = comm->creation == STP_SPLIT    ? s->ranks[comm->parent]
-               : comm->creation == STP_SHRINK ? s->ranks[comm->parent] - 1
-               : s->asked != 0                ? s->world
-                                              : MOCK_MAX_RANKS;
-
-    if (n <= most)
-        return STP_OK;
-    return stp_fail_at(s->err, STP_ERR_DEVICE, comm->line, 0,
-                       "communicator '%s' of %d ranks, expected at most %d",
-                       comm->name, n, most);
-}
 
 /* The size's place, which is new if no other communicator has it. */
 static enum stp_status plan_find_size(const struct sizing *s, int n_ranks,
@@ -139,48 +103,58 @@ static enum stp_status plan_color(const struct sizing *s, size_t i)
     return plan_check_nodes(s, i, colors, n);
 }
 
-static enum stp_status plan_size_all(struct sizing *s)
-{
-    const struct stp_trace *trace = s->plan->trace;
-    enum stp_status status = STP_OK;
-
-    for (size_t i = 0; i < trace->n_comms; i++)
-        if (trace->comms[i].n_ranks > s->largest)
-            s->largest = trace->comms[i].n_ranks;
-    for (size_t i = 0; i < trace->n_comms && status == STP_OK; i++) {
-        const struct stp_trace_comm *comm = &trace->comms[i];
-
-        s->ranks[i] = plan_get_ranks(s, comm);
-        status = plan_check_ranks(s, i);
-        STP_THEN(status, plan_find_size(s, s->ranks[i],
-                                        comm->n_ranks != 0 ? comm->line : 0,
-                                        &s->plan->size_of[i]));
-        STP_THEN(status, plan_color(s, i));
-    }
-    return status;
-}
-
+/* With 'asked' ranks in the largest communicators, or, if that is 0, those of
+ * the trace. */
 static enum stp_status plan_make_sizes(struct stp_replay_plan *plan, int asked,
                                        struct stp_error *err)
 {
-    size_t n = plan->trace->n_comms;
-    struct sizing s = {.plan = plan,
-                       .ranks = calloc(n, sizeof(int)),
-                       .world = asked,
-                       .asked = asked,
-                       .err = err};
-    enum stp_status status;
+    const size_t n = plan->trace->n_comms;
+    const struct stp_trace_comm *comms = plan->trace->comms;
+    struct sizing s = {
+        .plan = plan, .ranks = calloc(n, sizeof(int)), .err = err};
+    /* of those that the trace gives no number, or the largest */
+    const int world =
+        asked != 0 ? asked : mock_machine_get_info(plan->machine)->n_ranks;
+    int largest = 0; /* that the trace says */
+    enum stp_status status = STP_OK;
 
-    if (asked == 0)
-        s.world = mock_machine_get_info(plan->machine)->n_ranks;
     plan->sizes = calloc(n, sizeof(*plan->sizes));
     plan->size_of = calloc(n, sizeof(*plan->size_of));
     plan->colors = calloc(n, sizeof(*plan->colors));
     if (s.ranks == NULL || plan->sizes == NULL || plan->size_of == NULL ||
         plan->colors == NULL)
         status = stp_nomem(err);
-    else
-        status = plan_size_all(&s);
+    for (size_t i = 0; i < n; i++)
+        if (comms[i].n_ranks > largest)
+            largest = comms[i].n_ranks;
+    for (size_t i = 0; i < n && status == STP_OK; i++) {
+        const struct stp_trace_comm *comm = &comms[i];
+        const struct stp_rank_groups groups = {(unsigned)comm->n_ranks,
+                                               comm->stride};
+        const int n_parent = s.ranks[comm->parent];
+        const int most = comm->creation == STP_SPLIT    ? n_parent
+                         : comm->creation == STP_SHRINK ? n_parent - 1
+                         : asked != 0                   ? world
+                                                        : MOCK_MAX_RANKS;
+
+        s.ranks[i] = comm->n_ranks;
+        if (comm->stride != 0)
+            s.ranks[i] =
+                (int)stp_rank_groups_cut(&groups, (unsigned)n_parent).size;
+        else if (comm->n_ranks == 0)
+            s.ranks[i] = comm->creation == STP_INIT ? world : n_parent;
+        else if (asked != 0 && comm->n_ranks == largest && comm->color == NULL)
+            s.ranks[i] = world;
+        if (s.ranks[i] > most)
+            status = stp_fail_at(
+                err, STP_ERR_DEVICE, comm->line, 0,
+                "communicator '%s' of %d ranks, expected at most %d",
+                comm->name, s.ranks[i], most);
+        STP_THEN(status, plan_find_size(&s, s.ranks[i],
+                                        comm->n_ranks != 0 ? comm->line : 0,
+                                        &plan->size_of[i]));
+        STP_THEN(status, plan_color(&s, i));
+    }
     free(s.ranks);
     return status;
 }
@@ -238,20 +212,6 @@ static bool plan_make_order(struct stp_replay_plan *plan)
     return true;
 }
 
-static void plan_add_step(struct stp_replay_plan *plan, size_t i, size_t comm)
-{
-    struct stp_replay_segment *last = &plan->segments[plan->n_segments];
-
-    if (plan->n_segments > 0 && last[-1].comm == comm)
-        last[-1].n_steps++;
-    else {
-        *last = (struct stp_replay_segment){comm, plan->n_steps, 1};
-        plan->n_segments++;
-    }
-    plan->first[plan->n_steps] = i;
-    plan->steps[plan->n_steps++].calls = &plan->calls[i];
-}
-
 static void plan_make_steps(struct stp_replay_plan *plan)
 {
     const struct stp_trace *t = plan->trace;
@@ -260,25 +220,25 @@ static void plan_make_steps(struct stp_replay_plan *plan)
         const struct stp_trace_row *row = &t->rows[plan->order[i]];
         const struct stp_trace_row *last =
             i > 0 ? &t->rows[plan->order[i - 1]] : row;
+        struct stp_replay_segment *segment = &plan->segments[plan->n_segments];
 
         plan->calls[i] = row->call;
-        if (i == 0 || !plan_same_group(last, row) || last->comm != row->comm)
-            plan_add_step(plan, i, row->comm);
+        if (i == 0 || !plan_same_group(last, row) || last->comm != row->comm) {
+            if (plan->n_segments > 0 && segment[-1].comm == row->comm)
+                segment[-1].n_steps++;
+            else {
+                *segment =
+                    (struct stp_replay_segment){row->comm, plan->n_steps, 1};
+                plan->n_segments++;
+            }
+            plan->first[plan->n_steps] = i;
+            plan->steps[plan->n_steps++].calls = &plan->calls[i];
+        }
         plan->steps[plan->n_steps - 1].n++;
     }
 }
 
 /* ---- what NCCL tells a tuner of groups ---- */
-
-/* Collectives of a step that there is anything to do for. */
-static size_t plan_count_tasks(const struct mock_step *step)
-{
-    size_t n = 0;
-
-    for (size_t i = 0; i < step->n; i++)
-        n += step->calls[i].n_bytes != 0;
-    return n;
-}
 
 static enum stp_status plan_check_pipe_ops(const struct stp_replay_plan *plan,
                                            size_t step, struct stp_error *err)
@@ -288,11 +248,14 @@ static enum stp_status plan_check_pipe_ops(const struct stp_replay_plan *plan,
         &plan->trace->rows[plan->order[plan->first[step]]];
     int n_channels =
         mock_machine_get_info(stp_replay_machine(plan, row->comm))->n_channels;
-    int n = (int)((plan_count_tasks(s) + (size_t)n_channels - 1) /
-                  (size_t)n_channels);
+    int n_tasks = 0; /* collectives that there is anything to do for */
+    int n;
 
     if (row->group == 0)
         return STP_OK;
+    for (size_t i = 0; i < s->n; i++)
+        n_tasks += s->calls[i].n_bytes != 0;
+    n = (n_tasks + n_channels - 1) / n_channels;
     for (size_t i = 0; i < s->n; i++) {
         row = &plan->trace->rows[plan->order[plan->first[step] + i]];
         if (row->call.n_pipe_ops != 0 && row->call.n_pipe_ops != n)
@@ -305,26 +268,6 @@ static enum stp_status plan_check_pipe_ops(const struct stp_replay_plan *plan,
 }
 
 /* ---- life ---- */
-
-static enum stp_status plan_make_steps_of_trace(struct stp_replay_plan *plan,
-                                                struct stp_error *err)
-{
-    size_t n = plan->trace->n_rows;
-    enum stp_status status = STP_OK;
-
-    plan->order = calloc(n, sizeof(*plan->order));
-    plan->calls = calloc(n, sizeof(*plan->calls));
-    plan->steps = calloc(n, sizeof(*plan->steps));
-    plan->first = calloc(n, sizeof(*plan->first));
-    plan->segments = calloc(n, sizeof(*plan->segments));
-    if (plan->order == NULL || plan->calls == NULL || plan->steps == NULL ||
-        plan->first == NULL || plan->segments == NULL || !plan_make_order(plan))
-        return stp_nomem(err);
-    plan_make_steps(plan);
-    for (size_t s = 0; s < plan->n_steps && status == STP_OK; s++)
-        status = plan_check_pipe_ops(plan, s, err);
-    return status;
-}
 
 enum stp_status stp_replay_plan_make(struct stp_replay_plan *plan,
                                      const struct stp_replay_options *options,
@@ -341,7 +284,20 @@ enum stp_status stp_replay_plan_make(struct stp_replay_plan *plan,
                      ? options->nccl
                      : mock_machine_get_info(plan->machine)->nccl;
     status = plan_make_sizes(plan, (int)options->n_ranks, err);
-    return status == STP_OK ? plan_make_steps_of_trace(plan, err) : status;
+    if (status != STP_OK)
+        return status;
+    plan->order = calloc(trace->n_rows, sizeof(*plan->order));
+    plan->calls = calloc(trace->n_rows, sizeof(*plan->calls));
+    plan->steps = calloc(trace->n_rows, sizeof(*plan->steps));
+    plan->first = calloc(trace->n_rows, sizeof(*plan->first));
+    plan->segments = calloc(trace->n_rows, sizeof(*plan->segments));
+    if (plan->order == NULL || plan->calls == NULL || plan->steps == NULL ||
+        plan->first == NULL || plan->segments == NULL || !plan_make_order(plan))
+        return stp_nomem(err);
+    plan_make_steps(plan);
+    for (size_t s = 0; s < plan->n_steps && status == STP_OK; s++)
+        status = plan_check_pipe_ops(plan, s, err);
+    return status;
 }
 
 void stp_replay_plan_free(struct stp_replay_plan *plan)

@@ -1,7 +1,5 @@
 #include "analyse/replay/trace.h"
 
-#include <stdarg.h>
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -81,14 +79,20 @@ static bool trace_read_create(const struct stp_field *f, void *opaque)
            trace_read_child(f, "shrink", STP_SHRINK, raw);
 }
 
-static bool trace_read_pair(const struct stp_field *f,
-                            struct stp_expect *expect)
+static bool trace_read_expect(const struct stp_field *f, void *opaque)
 {
+    struct stp_expect *expect = &((struct raw *)opaque)->row.expect;
     const char *end = f->s + f->len;
     const char *a = memchr(f->s, '/', f->len);
     const char *b;
     uint64_t n = 0;
 
+    if (f->len == 0)
+        return true;
+    if (stp_field_is(f, "auto")) {
+        expect->kind = STP_EXPECT_AUTO;
+        return true;
+    }
     if (a == NULL)
         return false;
     b = memchr(a + 1, '/', (size_t)(end - a - 1));
@@ -101,18 +105,6 @@ static bool trace_read_pair(const struct stp_field *f,
         return false;
     expect->n_channels = (int)n;
     return expect->algo >= 0 && expect->proto >= 0;
-}
-
-static bool trace_read_expect(const struct stp_field *f, void *opaque)
-{
-    struct raw *raw = opaque;
-
-    if (f->len == 0)
-        return true;
-    if (!stp_field_is(f, "auto"))
-        return trace_read_pair(f, &raw->row.expect);
-    raw->row.expect.kind = STP_EXPECT_AUTO;
-    return true;
 }
 
 /* The stream of that name; -1 if there is none. */
@@ -132,22 +124,6 @@ static int trace_row_from_name(const char *word, size_t len)
 }
 
 /* ---- ranks of several colors ---- */
-
-/* Makes room for the colors of n ranks. */
-static bool trace_list_ranks(struct raw *raw, size_t n)
-{
-    int *more;
-
-    if ((int)n <= raw->n_listed)
-        return true;
-    more = realloc(raw->color, n * sizeof(*more));
-    if (more == NULL)
-        return false;
-    raw->color = more;
-    while (raw->n_listed < (int)n)
-        more[raw->n_listed++] = -1;
-    return true;
-}
 
 /* "N", "N-M" or "N-M:S": returns how many ranks; 0 if it is none of them. */
 static int trace_color_range(struct raw *raw, const char *s, size_t len,
@@ -175,8 +151,15 @@ static int trace_color_range(struct raw *raw, const char *s, size_t len,
         last >= MOCK_MAX_RANKS)
         return 0;
     last -= (last - first) % every;
-    if (!trace_list_ranks(raw, (size_t)last + 1))
-        return 0;
+    if ((int)last >= raw->n_listed) {
+        int *more = realloc(raw->color, (size_t)(last + 1) * sizeof(*more));
+
+        if (more == NULL)
+            return 0;
+        raw->color = more;
+        while (raw->n_listed <= (int)last)
+            more[raw->n_listed++] = -1;
+    }
     for (uint64_t r = first; r <= last; r += every, n++) {
         if (raw->color[r] >= 0) /* listed before */
             return 0;
@@ -185,43 +168,33 @@ static int trace_color_range(struct raw *raw, const char *s, size_t len,
     return n;
 }
 
-/* Ranges of one color; 0 if one is none. */
-static int trace_color_group(struct raw *raw, const char *s, size_t len,
-                             int color)
-{
-    int n = 0;
-
-    while (true) {
-        const char *plus = memchr(s, '+', len);
-        const size_t part = plus != NULL ? (size_t)(plus - s) : len;
-        const int more = trace_color_range(raw, s, part, color);
-
-        if (more == 0 || plus == NULL)
-            return more == 0 ? 0 : n + more;
-        n += more;
-        s += part + 1;
-        len -= part + 1;
-    }
-}
-
 static bool trace_read_ranks(const struct stp_field *f, void *opaque)
 {
     struct raw *raw = opaque;
+    const char *end = f->s + f->len;
     const char *s = f->s;
-    size_t left = f->len;
+    int color = 0, n = 0; /* the color's ranks so far */
 
-    for (int color = 0; f->len > 0; color++) {
-        const char *slash = memchr(s, '/', left);
-        const size_t part = slash != NULL ? (size_t)(slash - s) : left;
-        const int n = trace_color_group(raw, s, part, color);
+    while (f->len > 0) {
+        size_t part = 0;
+        int more;
 
-        if (n == 0 || (color > 0 && n != raw->n_together))
+        while (s + part < end && s[part] != '+' && s[part] != '/')
+            part++;
+        more = trace_color_range(raw, s, part, color);
+        n += more;
+        s += part;
+        if (more == 0)
             return false;
-        raw->n_together = n;
-        if (slash == NULL)
-            return true;
-        s += part + 1;
-        left -= part + 1;
+        if (s == end || *s == '/') {
+            if (color++ > 0 && n != raw->n_together)
+                return false;
+            raw->n_together = n;
+            n = 0;
+        }
+        if (s == end)
+            break;
+        s++;
     }
     return true;
 }
@@ -283,45 +256,8 @@ static const struct stp_csv_column columns[] = {
 
 /* ---- communicators ---- */
 
-static enum stp_status trace_fail(const struct raw *raw, unsigned column,
-                                  struct stp_error *err, const char *fmt, ...)
-    STP_PRINTF(4, 5);
-static enum stp_status trace_fail(const struct raw *raw, unsigned column,
-                                  struct stp_error *err, const char *fmt, ...)
-{
-    char text[STP_ERROR_TEXT];
-    va_list args;
-
-    va_start(args, fmt);
-    vsnprintf(text, sizeof(text), fmt, args);
-    va_end(args);
-    return stp_fail_at(err, STP_ERR_SYNTAX, raw->row.place.line, column, "%s",
-                       text);
-}
-
-static enum stp_status trace_find_parent(const struct reader *r, size_t *parent,
-                                         struct stp_error *err)
-{
-    const struct raw *raw = &r->raw;
-    const struct stp_trace *t = &r->build.trace;
-
-    *parent = stp_trace_find_comm(&r->build, raw->parent);
-    if (*parent == t->n_comms)
-        return trace_fail(raw, raw->creation_column, err,
-                          "create from '%s', expected the communicator of an "
-                          "earlier row",
-                          raw->parent);
-    if (t->comms[*parent].color != NULL)
-        return trace_fail(raw, raw->creation_column, err,
-                          "create from '%s', which has several colors, "
-                          "expected a communicator of one",
-                          raw->parent);
-    if (raw->creation == STP_SHRINK && raw->n_ranks == 0)
-        return trace_fail(raw, raw->creation_column, err,
-                          "shrink of '%s', expected the nRanks that are left",
-                          raw->parent);
-    return STP_OK;
-}
+#define TRACE_FAIL(raw, column, err, ...)                                      \
+    stp_fail_at(err, STP_ERR_SYNTAX, (raw)->row.place.line, column, __VA_ARGS__)
 
 /* Ranks of colors, which only a split has. */
 static enum stp_status trace_set_colors(const struct raw *raw,
@@ -331,11 +267,11 @@ static enum stp_status trace_set_colors(const struct raw *raw,
     if (raw->color == NULL)
         return STP_OK;
     if (!raw->created || raw->creation != STP_SPLIT)
-        return trace_fail(raw, raw->ranks_column, err,
+        return TRACE_FAIL(raw, raw->ranks_column, err,
                           "ranks without a split, expected create with "
                           "split COMM in this row");
     if (raw->n_ranks != 0 && raw->n_ranks != raw->n_together)
-        return trace_fail(raw, raw->n_ranks_column, err,
+        return TRACE_FAIL(raw, raw->n_ranks_column, err,
                           "nRanks %d, expected the %d of each color in ranks",
                           raw->n_ranks, raw->n_together);
     comm->n_ranks = raw->n_together;
@@ -351,10 +287,27 @@ static enum stp_status trace_add_comm(struct reader *r, size_t *place_ret,
     struct stp_trace_comm comm = {.creation = raw->creation,
                                   .n_ranks = raw->n_ranks,
                                   .line = raw->row.place.line};
+    const struct stp_trace *t = &r->build.trace;
     enum stp_status status = trace_set_colors(raw, &comm, err);
 
-    if (status == STP_OK && comm.creation != STP_INIT)
-        status = trace_find_parent(r, &comm.parent, err);
+    if (status == STP_OK && comm.creation != STP_INIT) {
+        comm.parent = stp_trace_find_comm(&r->build, raw->parent);
+        if (comm.parent == t->n_comms)
+            status = TRACE_FAIL(raw, raw->creation_column, err,
+                                "create from '%s', expected the communicator "
+                                "of an earlier row",
+                                raw->parent);
+        else if (t->comms[comm.parent].color != NULL)
+            status = TRACE_FAIL(raw, raw->creation_column, err,
+                                "create from '%s', which has several colors, "
+                                "expected a communicator of one",
+                                raw->parent);
+        else if (raw->creation == STP_SHRINK && raw->n_ranks == 0)
+            status = TRACE_FAIL(raw, raw->creation_column, err,
+                                "shrink of '%s', expected the nRanks that are "
+                                "left",
+                                raw->parent);
+    }
     memcpy(comm.name, raw->comm, sizeof(comm.name));
     STP_THEN(status, stp_trace_add_comm(&r->build, &comm, place_ret, err));
     if (status == STP_OK)
@@ -380,7 +333,7 @@ static enum stp_status trace_set_comm(struct reader *r, struct stp_error *err)
     raw->row.comm = found;
     comm = &t->comms[found];
     if (raw->n_ranks != 0 && raw->n_ranks != comm->n_ranks)
-        return trace_fail(raw, raw->n_ranks_column, err,
+        return TRACE_FAIL(raw, raw->n_ranks_column, err,
                           "nRanks %d, expected what line %u says of "
                           "communicator '%s'",
                           raw->n_ranks, comm->line, comm->name);
@@ -402,80 +355,32 @@ static void *trace_begin_row(void *user, unsigned line)
     return raw;
 }
 
-static enum stp_status trace_check_capture(const struct stp_trace *t,
-                                           const struct raw *raw,
-                                           struct stp_error *err)
-{
-    const struct stp_trace_row *last;
-
-    if (t->n_rows == 0 || raw->row.group == 0)
-        return STP_OK;
-    last = &t->rows[t->n_rows - 1];
-    if (raw->row.group != last->group ||
-        raw->row.n_launches == last->n_launches)
-        return STP_OK;
-    return trace_fail(raw, raw->capture_column, err,
-                      "capture %u, expected the %u of the row before in its "
-                      "group",
-                      raw->row.n_launches, last->n_launches);
-}
-
-static enum stp_status trace_end_compute(struct reader *r,
-                                         struct stp_error *err)
-{
-    struct raw *raw = &r->raw;
-    struct stp_gemm *gemm = &raw->compute.gemm;
-    const int n_sides = (gemm->m > 0) + (gemm->n > 0) + (gemm->k > 0);
-
-    if (n_sides != 3 * (raw->compute.us == 0))
-        return trace_fail(raw, raw->us_column, err,
-                          "compute, expected either m, n and k, or us");
-    if (raw->row.place.stream != STP_STREAM_MAIN)
-        return trace_fail(raw, 1, err, "compute in stream comm, expected main");
-    if (n_sides == 0)
-        return stp_trace_add_time(&r->build, raw->compute.us, &raw->row.place,
-                                  err);
-    gemm->type = raw->type;
-    raw->compute.place = raw->row.place;
-    return stp_trace_add_compute(&r->build, &raw->compute, err);
-}
-
-/* Between two recorded collectives is compute.  Each process has a clock of its
- * own. */
-static enum stp_status trace_add_gap(struct reader *r, struct stp_error *err)
-{
-    const struct stp_trace_row *row = &r->raw.row;
-    const uint64_t last_ns = r->last_ns;
-
-    if (r->build.trace.n_rows > 0 &&
-        row->process != r->build.trace.rows[0].process)
-        return STP_OK;
-    r->last_ns = row->end_ns;
-    return last_ns != 0 && row->begin_ns > last_ns
-               ? stp_trace_add_time(&r->build,
-                                    (double)(row->begin_ns - last_ns) / 1e3,
-                                    &row->place, err)
-               : STP_OK;
-}
-
 static enum stp_status trace_end_collective(struct reader *r,
                                             struct stp_error *err)
 {
     struct raw *raw = &r->raw;
     struct stp_trace_row *row = &raw->row;
+    const struct stp_trace_row *rows = r->build.trace.rows;
+    const size_t n_rows = r->build.trace.n_rows;
     enum stp_status status = STP_OK;
 
     if (raw->n_bytes == UINT64_MAX)
-        status = trace_fail(raw, raw->bytes_column, err,
+        status = TRACE_FAIL(raw, raw->bytes_column, err,
                             "bytes '', expected a number of bytes");
     if (status == STP_OK &&
         (raw->compute.us != 0 || raw->compute.gemm.m != 0 ||
          raw->compute.gemm.n != 0 || raw->compute.gemm.k != 0))
-        status = trace_fail(raw, raw->us_column, err,
+        status = TRACE_FAIL(raw, raw->us_column, err,
                             "a collective with m, n, k or us, expected them "
                             "of compute only");
     STP_THEN(status, trace_set_comm(r, err));
-    STP_THEN(status, trace_check_capture(&r->build.trace, raw, err));
+    if (status == STP_OK && n_rows > 0 && row->group != 0 &&
+        row->group == rows[n_rows - 1].group &&
+        row->n_launches != rows[n_rows - 1].n_launches)
+        status = TRACE_FAIL(raw, raw->capture_column, err,
+                            "capture %u, expected the %u of the row before in "
+                            "its group",
+                            row->n_launches, rows[n_rows - 1].n_launches);
     if (status != STP_OK)
         return status;
     row->type = raw->type;
@@ -485,8 +390,17 @@ static enum stp_status trace_end_collective(struct reader *r,
     stp_set_operation(&row->call, raw->type, raw->op);
     row->call.reg_buff =
         raw->reg_buff >= 0 ? raw->reg_buff : row->n_launches > 0;
-    status = trace_add_gap(r, err);
-    return status == STP_OK ? stp_trace_add_row(&r->build, row, err) : status;
+    /* Between two recorded collectives is compute.  Each process has a clock of
+     * its own. */
+    if (n_rows == 0 || row->process == rows[0].process) {
+        if (r->last_ns != 0 && row->begin_ns > r->last_ns)
+            status = stp_trace_add_time(
+                &r->build, (double)(row->begin_ns - r->last_ns) / 1e3,
+                &row->place, err);
+        r->last_ns = row->end_ns;
+    }
+    STP_THEN(status, stp_trace_add_row(&r->build, row, err));
+    return status;
 }
 
 static enum stp_status trace_end_row(void *user, void *opaque,
@@ -494,9 +408,11 @@ static enum stp_status trace_end_row(void *user, void *opaque,
 {
     struct reader *r = user;
     struct raw *raw = opaque;
+    struct stp_gemm *gemm = &raw->compute.gemm;
+    const int n_sides = (gemm->m > 0) + (gemm->n > 0) + (gemm->k > 0);
 
     if (raw->step >= 0 && (unsigned)raw->step < r->step && r->has_step)
-        return trace_fail(raw, raw->step_column, err,
+        return TRACE_FAIL(raw, raw->step_column, err,
                           "step %d after step %u, expected steps in order",
                           raw->step, r->step);
     if (raw->step >= 0)
@@ -505,8 +421,19 @@ static enum stp_status trace_end_row(void *user, void *opaque,
     r->has_step = true;
     raw->row.place.step = r->step;
     raw->row.place.waits = raw->wait != 0;
-    return raw->coll == COMPUTE ? trace_end_compute(r, err)
-                                : trace_end_collective(r, err);
+    if (raw->coll != COMPUTE)
+        return trace_end_collective(r, err);
+    if (n_sides != 3 * (raw->compute.us == 0))
+        return TRACE_FAIL(raw, raw->us_column, err,
+                          "compute, expected either m, n and k, or us");
+    if (raw->row.place.stream != STP_STREAM_MAIN)
+        return TRACE_FAIL(raw, 1, err, "compute in stream comm, expected main");
+    if (n_sides == 0)
+        return stp_trace_add_time(&r->build, raw->compute.us, &raw->row.place,
+                                  err);
+    gemm->type = raw->type;
+    raw->compute.place = raw->row.place;
+    return stp_trace_add_compute(&r->build, &raw->compute, err);
 }
 
 static void trace_read_comment(void *user, const char *line, size_t len)

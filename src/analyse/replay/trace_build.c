@@ -85,52 +85,28 @@ size_t stp_trace_find_comm(const struct stp_trace_build *b, const char *name)
     return found != 0 ? found - 1 : b->trace.n_comms;
 }
 
-/* Makes room for another communicator, and for its name. */
-static enum stp_status trace_grow_comms(struct stp_trace_build *b,
-                                        struct stp_error *err)
-{
-    struct stp_trace *t = &b->trace;
-
-    TRACE_GROW(b, comms, n_comms, comm_capacity);
-    if (t->n_comms > 0 && 2 * t->n_comms != b->comm_capacity)
-        return STP_OK; /* it has not grown */
-    free(b->slots);
-    b->slots = calloc(2 * b->comm_capacity, sizeof(*b->slots));
-    if (b->slots == NULL)
-        return stp_nomem(err);
-    for (size_t i = 0; i < t->n_comms; i++)
-        *trace_find_slot(b, t->comms[i].name) = i + 1;
-    return STP_OK;
-}
-
 enum stp_status stp_trace_add_comm(struct stp_trace_build *b,
                                    const struct stp_trace_comm *comm,
                                    size_t *place_ret, struct stp_error *err)
 {
     struct stp_trace *t = &b->trace;
     const size_t replaces = stp_trace_find_comm(b, comm->name);
-    enum stp_status status = trace_grow_comms(b, err);
 
-    if (status != STP_OK)
-        return status;
+    TRACE_GROW(b, comms, n_comms, comm_capacity);
+    if (t->n_comms == 0 || 2 * t->n_comms == b->comm_capacity) {
+        /* it has grown, and its table of names has to */
+        free(b->slots);
+        b->slots = calloc(2 * b->comm_capacity, sizeof(*b->slots));
+        if (b->slots == NULL)
+            return stp_nomem(err);
+        for (size_t i = 0; i < t->n_comms; i++)
+            *trace_find_slot(b, t->comms[i].name) = i + 1;
+    }
     *place_ret = t->n_comms++;
     t->comms[*place_ret] = *comm;
     t->comms[*place_ret].replaces = replaces;
     *trace_find_slot(b, comm->name) = t->n_comms;
     return STP_OK;
-}
-
-static enum stp_status trace_need_world(struct stp_trace_build *b, int n_world,
-                                        unsigned line, size_t *place_ret,
-                                        struct stp_error *err)
-{
-    const struct stp_trace_comm comm = {
-        .name = "world", .n_ranks = n_world, .line = line};
-
-    *place_ret = stp_trace_find_comm(b, comm.name);
-    return *place_ret < b->trace.n_comms
-               ? STP_OK
-               : stp_trace_add_comm(b, &comm, place_ret, err);
 }
 
 enum stp_status stp_trace_need_groups(struct stp_trace_build *b,
@@ -139,11 +115,13 @@ enum stp_status stp_trace_need_groups(struct stp_trace_build *b,
                                       int n_world, unsigned line,
                                       size_t *place_ret, struct stp_error *err)
 {
+    const struct stp_trace_comm world = {
+        .name = "world", .n_ranks = n_world, .line = line};
     struct stp_trace_comm comm = {.creation = STP_SPLIT,
                                   .n_ranks = (int)groups->size,
                                   .stride = groups->stride,
                                   .line = line};
-    enum stp_status status;
+    enum stp_status status = STP_OK;
 
     if (groups->size == 1)
         return STP_ERR_NOTHING;
@@ -156,11 +134,13 @@ enum stp_status stp_trace_need_groups(struct stp_trace_build *b,
         comm.stride = 0;
     }
     snprintf(comm.name, sizeof(comm.name), "%s", name);
-    status = comm.creation == STP_INIT
-                 ? STP_OK
-                 : trace_need_world(b, n_world, line, &comm.parent, err);
-    return status == STP_OK ? stp_trace_add_comm(b, &comm, place_ret, err)
-                            : status;
+    if (comm.creation == STP_SPLIT) {
+        comm.parent = stp_trace_find_comm(b, world.name);
+        if (comm.parent == b->trace.n_comms)
+            status = stp_trace_add_comm(b, &world, &comm.parent, err);
+    }
+    STP_THEN(status, stp_trace_add_comm(b, &comm, place_ret, err));
+    return status;
 }
 
 /* ---- rows ---- */
