@@ -207,30 +207,6 @@ static enum stp_status execution_skip(const struct execution *e,
 
 /* ---- collectives ---- */
 
-/* Where the values name the collective; -1 if they do not.  A name that nobody
- * knows is the last word. */
-static int execution_find_word(const cJSON *values, int *coll_ret)
-{
-    const cJSON *value;
-    int at = -1;
-    int i = 0;
-
-    *coll_ret = NO_WORD;
-    cJSON_ArrayForEach(value, values)
-    {
-        const char *s = cJSON_GetStringValue(value);
-
-        if (s != NULL && *coll_ret == NO_WORD) {
-            for (size_t w = 0; w < sizeof(words) / sizeof(words[0]); w++)
-                if (strcmp(words[w].name, s) == 0)
-                    *coll_ret = words[w].coll;
-            at = i;
-        }
-        i++;
-    }
-    return at;
-}
-
 /* The process group: its ranks and their stride from behind the name of the
  * collective, or as many ranks as there are. */
 static enum stp_status execution_find_comm(const struct execution *e,
@@ -263,22 +239,6 @@ static enum stp_status execution_find_comm(const struct execution *e,
                                  comm_ret, e->err);
 }
 
-/* Bytes as a tuner counts them; an all-gather's inputs are a rank's part. */
-static double execution_message_bytes(const struct execution *e,
-                                      const struct node *node, int coll,
-                                      size_t comm)
-{
-    const int n_ranks = e->b->trace.comms[comm].n_ranks;
-    const double in = execution_bytes(
-        cJSON_GetArrayItem(execution_part(node, "inputs", "values"), 0));
-    const double out =
-        execution_bytes(execution_part(node, "outputs", "values"));
-
-    if (coll != (int)ncclFuncAllGather)
-        return in;
-    return n_ranks > 0 ? in * n_ranks : out;
-}
-
 static enum stp_status execution_add_collective(struct execution *e,
                                                 const struct node *node)
 {
@@ -286,13 +246,27 @@ static enum stp_status execution_add_collective(struct execution *e,
     struct stp_trace_message m = {
         .type = execution_type(
             cJSON_GetArrayItem(execution_part(node, "inputs", "types"), 0)),
-        .op = STP_OP_SUM};
-    const int at = execution_find_word(values, &m.coll);
-    const char *word =
-        at >= 0 ? cJSON_GetArrayItem(values, at)->valuestring : "";
+        .op = STP_OP_SUM,
+        .coll = NO_WORD};
+    const char *word = NULL;
+    int at = -1, i = 0; /* where the values name the collective */
     enum stp_status status;
+    const cJSON *value;
     double n_bytes;
 
+    cJSON_ArrayForEach(value, values)
+    {
+        const char *s = cJSON_GetStringValue(value);
+
+        if (s != NULL && m.coll == NO_WORD) {
+            for (size_t w = 0; w < sizeof(words) / sizeof(words[0]); w++)
+                if (strcmp(words[w].name, s) == 0)
+                    m.coll = words[w].coll;
+            word = s; /* a name that nobody knows is the last word */
+            at = i;
+        }
+        i++;
+    }
     if (at < 0)
         return execution_refuse(e, node, "the name of a collective in values");
     if (strcmp(word, "wait") == 0) {
@@ -306,7 +280,17 @@ static enum stp_status execution_add_collective(struct execution *e,
         return execution_skip(e, node, word);
     if (status != STP_OK)
         return status;
-    n_bytes = execution_message_bytes(e, node, m.coll, m.comm);
+    /* as a tuner counts them; an all-gather's inputs are a rank's part */
+    n_bytes = execution_bytes(
+        cJSON_GetArrayItem(execution_part(node, "inputs", "values"), 0));
+    if (m.coll == (int)ncclFuncAllGather) {
+        const int n_ranks = e->b->trace.comms[m.comm].n_ranks;
+
+        n_bytes =
+            n_ranks > 0
+                ? n_bytes * n_ranks
+                : execution_bytes(execution_part(node, "outputs", "values"));
+    }
     if (!(n_bytes >= 0 && n_bytes < 9e15))
         return execution_refuse(e, node, "tensors of fewer bytes");
     if (n_bytes == 0)
@@ -456,16 +440,6 @@ static enum stp_status execution_add_compute(struct execution *e,
 
 /* ---- nodes ---- */
 
-static bool execution_has_work(const struct node *node)
-{
-    const char *name = execution_name(node);
-
-    for (size_t i = 0; i < sizeof(without_work) / sizeof(without_work[0]); i++)
-        if (strcmp(name, without_work[i]) == 0)
-            return false;
-    return execution_bytes(execution_part(node, "outputs", "values")) > 0;
-}
-
 static int execution_compare(const void *pa, const void *pb)
 {
     const struct node *a = pa;
@@ -481,94 +455,38 @@ static struct node *execution_find(const struct execution *e, uint64_t id)
     return bsearch(&key, e->nodes, e->n_nodes, sizeof(key), execution_compare);
 }
 
-static bool execution_is_part(const struct execution *e,
-                              const struct node *node)
+static enum stp_status execution_read_node(struct execution *e,
+                                           struct node *node)
 {
-    for (int i = 0; i < MAX_ANCESTORS && node != NULL; i++) {
-        node = execution_find(e, node->parent);
-        if (node != NULL && node->is_played)
-            return true;
-    }
-    return false;
-}
+    const char *name = execution_name(node);
+    const struct node *ancestor = node;
+    enum stp_status status;
 
-/* After the last optimizer of a step the next one begins; gradients are there
- * before it, and before DDP copies them out of a bucket. */
-static void execution_mark_step(struct execution *e, const char *name)
-{
+    /* After the last optimizer of a step the next one begins; gradients are
+     * there before it, and before DDP copies them out of a bucket. */
     if (strncmp(name, "Optimizer.step", 14) == 0) {
         e->place.waits = true;
         e->place.step++;
     } else if (strstr(name, "copy_bucket_to_grad") != NULL) {
         e->place.waits = true;
     }
-}
-
-static enum stp_status execution_read_node(struct execution *e,
-                                           struct node *node)
-{
-    const char *name = execution_name(node);
-    enum stp_status status;
-
-    execution_mark_step(e, name);
     if (strcmp(name, "record_param_comms") == 0) {
         node->is_played = true;
         return execution_add_collective(e, node);
     }
-    if (execution_is_part(e, node))
-        return STP_OK;
+    for (int i = 0; i < MAX_ANCESTORS && ancestor != NULL; i++) {
+        ancestor = execution_find(e, ancestor->parent);
+        if (ancestor != NULL && ancestor->is_played)
+            return STP_OK; /* a part of it */
+    }
     status = execution_add_compute(e, node, &node->is_played);
     if (status != STP_OK || node->is_played || node->is_a_parent ||
-        !execution_has_work(node))
+        !(execution_bytes(execution_part(node, "outputs", "values")) > 0))
         return status;
+    for (size_t i = 0; i < sizeof(without_work) / sizeof(without_work[0]); i++)
+        if (strcmp(name, without_work[i]) == 0)
+            return STP_OK;
     return execution_skip(e, node, name);
-}
-
-/* The ranks of the groups that were made. */
-static void execution_read_groups(struct execution *e, const struct node *node)
-{
-    const cJSON *text =
-        cJSON_GetArrayItem(execution_part(node, "inputs", "values"), 0);
-    cJSON *groups =
-        cJSON_IsString(text) ? cJSON_Parse(text->valuestring) : NULL;
-    const cJSON *group;
-    uint64_t size;
-
-    cJSON_ArrayForEach(group, groups)
-    {
-        if (execution_attribute_whole(group, "group_size", &size) &&
-            size <= MOCK_MAX_RANKS && (int)size > e->world)
-            e->world = (int)size;
-    }
-    cJSON_Delete(groups);
-}
-
-/* Whether the text is a member "id" of this value, and no longer number. */
-static bool execution_is_id(const char *s, uint64_t id)
-{
-    char *end;
-
-    s += strlen("\"id\"");
-    s += strspn(s, " \t\r\n");
-    if (*s != ':')
-        return false;
-    return strtod(s + 1, &end) == (double)id && end != s + 1;
-}
-
-/* Lines are those of the ids, which are in the text in the order of 'nodes'.
- * Each is looked for from the last one on: behind one that is not found, at the
- * end of the text, none is. */
-static void execution_find_line(const char **at, unsigned *line,
-                                struct node *node)
-{
-    const char *found = strstr(*at, "\"id\"");
-
-    while (found != NULL && !execution_is_id(found, node->id))
-        found = strstr(found + 1, "\"id\"");
-    for (; found != NULL ? *at < found : **at != '\0'; ++*at)
-        *line += **at == '\n';
-    if (found != NULL)
-        node->line = *line;
 }
 
 static enum stp_status
@@ -576,7 +494,7 @@ execution_list_nodes(struct execution *e, const cJSON *nodes, const char *text)
 {
     const int n = cJSON_GetArraySize(nodes);
     const cJSON *json;
-    unsigned line = 1;
+    unsigned line = 1; /* of 'text', which goes on to the id of each node */
 
     e->nodes = calloc((size_t)n + 1, sizeof(*e->nodes));
     if (e->nodes == NULL)
@@ -584,6 +502,7 @@ execution_list_nodes(struct execution *e, const cJSON *nodes, const char *text)
     cJSON_ArrayForEach(json, nodes)
     {
         struct node *node = &e->nodes[e->n_nodes];
+        const char *found;
 
         node->json = json;
         if (!execution_attribute_whole(json, "id", &node->id))
@@ -593,37 +512,49 @@ execution_list_nodes(struct execution *e, const cJSON *nodes, const char *text)
                             e->n_nodes);
         if (!execution_attribute_whole(json, "ctrl_deps", &node->parent))
             execution_attribute_whole(json, "parent", &node->parent);
-        execution_find_line(&text, &line, node);
+        /* Ids are in the text in the order of the list.  Each is looked for
+         * from the last one on: behind one that is not found, at the end of the
+         * text, none is. */
+        found = strstr(text, "\"id\"");
+        while (found != NULL) {
+            const char *s = found + strlen("\"id\"");
+            char *end;
+
+            s += strspn(s, " \t\r\n");
+            if (*s == ':' && strtod(s + 1, &end) == (double)node->id &&
+                end != s + 1)
+                break;
+            found = strstr(found + 1, "\"id\"");
+        }
+        for (; found != NULL ? text < found : *text != '\0'; text++)
+            line += *text == '\n';
+        if (found != NULL)
+            node->line = line;
         e->n_nodes++;
     }
     qsort(e->nodes, e->n_nodes, sizeof(*e->nodes), execution_compare);
     for (size_t i = 0; i < e->n_nodes; i++) {
         struct node *parent = execution_find(e, e->nodes[i].parent);
+        const char *words_of_groups = cJSON_GetStringValue(cJSON_GetArrayItem(
+            execution_part(&e->nodes[i], "inputs", "values"), 0));
+        cJSON *groups;
+        uint64_t size;
 
         if (parent != NULL)
             parent->is_a_parent = true;
-        if (strstr(execution_name(&e->nodes[i]), "process_group:init") != NULL)
-            execution_read_groups(e, &e->nodes[i]);
+        if (words_of_groups == NULL ||
+            strstr(execution_name(&e->nodes[i]), "process_group:init") == NULL)
+            continue;
+        groups = cJSON_Parse(words_of_groups); /* those that were made */
+        cJSON_ArrayForEach(json, groups)
+        {
+            if (execution_attribute_whole(json, "group_size", &size) &&
+                size <= MOCK_MAX_RANKS && (int)size > e->world)
+                e->world = (int)size;
+        }
+        cJSON_Delete(groups);
     }
     return STP_OK;
-}
-
-static enum stp_status execution_parse(const char *text, size_t len,
-                                       cJSON **root_ret, struct stp_error *err)
-{
-    const char *end = text;
-    unsigned line = 1, column = 1;
-
-    *root_ret = cJSON_ParseWithLengthOpts(text, len + 1, &end, true);
-    if (*root_ret != NULL)
-        return STP_OK;
-    for (const char *s = text; s < end; s++) {
-        column = *s == '\n' ? 1 : column + 1;
-        line += *s == '\n';
-    }
-    return stp_fail_at(err, STP_ERR_SYNTAX, line, column,
-                       "this is not JSON, expected what PyTorch's "
-                       "ExecutionTraceObserver writes");
 }
 
 enum stp_status stp_read_execution(struct stp_trace_build *b, const char *text,
@@ -631,13 +562,21 @@ enum stp_status stp_read_execution(struct stp_trace_build *b, const char *text,
 {
     struct execution e = {.b = b, .place = {.step = 1}, .err = err};
     const cJSON *nodes;
-    const char *schema;
-    cJSON *root;
-    enum stp_status status = execution_parse(text, len, &root, err);
+    const char *schema, *end = text;
+    cJSON *root = cJSON_ParseWithLengthOpts(text, len + 1, &end, true);
+    unsigned line = 1, column = 1;
+    enum stp_status status = STP_OK;
 
     b->trace.has_steps = true;
-    if (status != STP_OK)
-        return status;
+    if (root == NULL) {
+        for (const char *s = text; s < end; s++) {
+            column = *s == '\n' ? 1 : column + 1;
+            line += *s == '\n';
+        }
+        return stp_fail_at(err, STP_ERR_SYNTAX, line, column,
+                           "this is not JSON, expected what PyTorch's "
+                           "ExecutionTraceObserver writes");
+    }
     nodes = cJSON_GetObjectItemCaseSensitive(root, "nodes");
     schema =
         cJSON_GetStringValue(cJSON_GetObjectItemCaseSensitive(root, "schema"));

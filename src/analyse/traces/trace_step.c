@@ -26,30 +26,25 @@ struct making {
 
 /* ---- communicators ---- */
 
-/* The stride of the first rank that has a color. */
-static unsigned step_find_stride(const struct stp_trace_comm *comm)
-{
-    int first = 0;
-    int second;
-
-    while (comm->color[first] < 0)
-        first++;
-    second = first + 1;
-    while (second < comm->n_listed && comm->color[second] != comm->color[first])
-        second++;
-    return second < comm->n_listed ? (unsigned)(second - first) : 1;
-}
-
-/* Whether the groups of a communicator by list are these: each is of one color,
- * and each color of one of them. */
-static bool step_follows_rule(const struct stp_trace_comm *comm,
-                              const struct stp_rank_groups *groups)
+/* The groups of a communicator by list, if they are by a rule, the stride of
+ * the first rank that has a color: each is of one color, and each color of one
+ * of them. */
+static bool step_find_rule(const struct stp_trace_comm *comm,
+                           struct stp_rank_groups *groups)
 {
     const size_t n = (size_t)comm->n_listed;
     int *color_of = calloc(2 * n, sizeof(*color_of)); /* a group, and 1 more */
     int *group_of = color_of + n;                     /* a color, likewise */
     bool follows = color_of != NULL;
+    size_t first = 0, second;
 
+    while (comm->color[first] < 0)
+        first++;
+    second = first + 1;
+    while (second < n && comm->color[second] != comm->color[first])
+        second++;
+    groups->size = (unsigned)comm->n_ranks;
+    groups->stride = second < n ? (unsigned)(second - first) : 1;
     for (size_t r = 0; r < n && follows; r++) {
         const int color = comm->color[r];
         const unsigned group = stp_rank_groups_color(groups, (unsigned)r);
@@ -65,60 +60,9 @@ static bool step_follows_rule(const struct stp_trace_comm *comm,
     return follows;
 }
 
-/* The groups of a communicator by list, if they are by a rule. */
-static bool step_find_rule(const struct stp_trace_comm *comm,
-                           struct stp_rank_groups *groups)
-{
-    groups->size = (unsigned)comm->n_ranks;
-    groups->stride = step_find_stride(comm);
-    return step_follows_rule(comm, groups);
-}
-
-/* The ranks of a communicator in the trace; size 0: all. */
-static enum stp_status step_find_groups(struct making *m, size_t i, int largest,
-                                        struct stp_rank_groups *groups)
-{
-    const struct stp_trace_comm *comm = &m->trace->comms[i];
-
-    *groups = (struct stp_rank_groups){0, 1};
-    if (comm->color != NULL)
-        return step_find_rule(comm, groups)
-                   ? STP_OK
-                   : stp_fail_at(m->err, STP_ERR_RANGE, comm->line, 0,
-                                 "communicator '%s' of ranks that are not "
-                                 "equally far apart, expected such as 0+2/1+3",
-                                 comm->name);
-    if (comm->stride == 0 && (comm->n_ranks == 0 || comm->n_ranks == largest))
-        return STP_OK;
-    groups->size = (unsigned)comm->n_ranks;
-    if (comm->stride != 0)
-        groups->stride = comm->stride;
-    return STP_OK;
-}
-
-static enum stp_status step_place_comm(struct making *m, size_t i, int largest)
-{
-    const struct stp_trace_comm *comm = &m->trace->comms[i];
-    struct stp_rank_groups groups;
-    enum stp_status status = step_find_groups(m, i, largest, &groups);
-
-    if (status != STP_OK || (groups.size == 0 && comm->stride == 0))
-        return status;
-    groups = stp_rank_groups_cut(&groups, m->n_ranks);
-    if (groups.size == 1 && m->n_ranks > 1)
-        return stp_fail_at(m->err, STP_ERR_RANGE, comm->line, 0,
-                           "communicator '%s' of %d ranks, which %u ranks "
-                           "cannot be divided into",
-                           comm->name, comm->n_ranks, m->n_ranks);
-    if (groups.size < m->n_ranks)
-        m->out->groups[i] = groups;
-    return STP_OK;
-}
-
 static enum stp_status step_place_comms(struct making *m)
 {
     const struct stp_trace *t = m->trace;
-    enum stp_status status = STP_OK;
     int largest = 0;
 
     m->out->groups = calloc(t->n_comms, sizeof(*m->out->groups));
@@ -128,9 +72,34 @@ static enum stp_status step_place_comms(struct making *m)
     for (size_t i = 0; i < t->n_comms; i++)
         if (t->comms[i].n_ranks > largest)
             largest = t->comms[i].n_ranks;
-    for (size_t i = 0; i < t->n_comms && status == STP_OK; i++)
-        status = step_place_comm(m, i, largest);
-    return status;
+    for (size_t i = 0; i < t->n_comms; i++) {
+        const struct stp_trace_comm *comm = &t->comms[i];
+        struct stp_rank_groups groups = {0, 1}; /* in the trace; size 0: all */
+
+        if (comm->color != NULL) {
+            if (!step_find_rule(comm, &groups))
+                return stp_fail_at(m->err, STP_ERR_RANGE, comm->line, 0,
+                                   "communicator '%s' of ranks that are not "
+                                   "equally far apart, expected such as "
+                                   "0+2/1+3",
+                                   comm->name);
+        } else if (comm->stride != 0)
+            groups =
+                (struct stp_rank_groups){(unsigned)comm->n_ranks, comm->stride};
+        else if (comm->n_ranks != largest)
+            groups.size = (unsigned)comm->n_ranks;
+        if (groups.size == 0 && comm->stride == 0)
+            continue;
+        groups = stp_rank_groups_cut(&groups, m->n_ranks);
+        if (groups.size == 1 && m->n_ranks > 1)
+            return stp_fail_at(m->err, STP_ERR_RANGE, comm->line, 0,
+                               "communicator '%s' of %d ranks, which %u ranks "
+                               "cannot be divided into",
+                               comm->name, comm->n_ranks, m->n_ranks);
+        if (groups.size < m->n_ranks)
+            m->out->groups[i] = groups;
+    }
+    return STP_OK;
 }
 
 /* ---- of which process ---- */
@@ -180,16 +149,21 @@ static bool step_same_row(const struct stp_trace_row *a,
            a->place.stream == b->place.stream;
 }
 
-/* The length of the sequence that the last rows repeat; as many as there are if
- * they repeat none.  borders[] is that of the rows from the last on, as Knuth,
- * Morris and Pratt match words. */
-static size_t step_find_period(const struct stp_trace_row *rows, size_t n,
-                               size_t *borders)
+/* Of a trace that does not say which step its rows are of, the sequence of
+ * collectives that its last rows repeat is one.  borders[] is that of the rows
+ * from the last on, as Knuth, Morris and Pratt match words. */
+static void step_choose_repeated(struct making *m)
 {
-    const struct stp_trace_row *last = &rows[n - 1];
+    const struct stp_trace *t = m->trace;
+    const size_t n = t->n_rows < MOST_REPEATED ? t->n_rows : MOST_REPEATED;
+    size_t *borders = calloc(n, sizeof(*borders));
+    const struct stp_trace_row *last = &t->rows[t->n_rows - 1];
     size_t period = n;
 
-    borders[0] = 0;
+    if (borders == NULL) {
+        m->status = stp_nomem(m->err);
+        return;
+    }
     for (size_t i = 1, k = 0; i < n; i++) {
         while (k > 0 && !step_same_row(last - i, last - k))
             k = borders[k - 1];
@@ -198,23 +172,6 @@ static size_t step_find_period(const struct stp_trace_row *rows, size_t n,
         if (2 * (i + 1 - k) <= i + 1 && i + 1 >= MIN_REPEATED)
             period = i + 1 - k;
     }
-    return period;
-}
-
-/* Of a trace that does not say which step its rows are of: the sequence of
- * collectives that it repeats is one. */
-static void step_choose_repeated(struct making *m)
-{
-    const struct stp_trace *t = m->trace;
-    const size_t n = t->n_rows < MOST_REPEATED ? t->n_rows : MOST_REPEATED;
-    size_t *borders = calloc(n, sizeof(*borders));
-    size_t period;
-
-    if (borders == NULL) {
-        m->status = stp_nomem(m->err);
-        return;
-    }
-    period = step_find_period(&t->rows[t->n_rows - n], n, borders);
     free(borders);
     m->out->n_steps = (unsigned)(t->n_rows / period);
     m->out->number = m->out->n_steps;
@@ -290,12 +247,6 @@ static void step_enter(struct making *m, const struct stp_trace_place *place)
         m->main_is_new = true;
 }
 
-static bool step_is_float(int type)
-{
-    return type == STP_TYPE_F16 || type == STP_TYPE_BF16 ||
-           type == STP_TYPE_F32 || type == STP_TYPE_F64;
-}
-
 static struct stp_collective step_collective(const struct making *m,
                                              const struct stp_trace_row *row)
 {
@@ -309,7 +260,9 @@ static struct stp_collective step_collective(const struct making *m,
     const unsigned n_ranks = stp_collective_ranks(&c, m->n_ranks);
     uint64_t grain;
 
-    if (m->type >= 0 && step_is_float(row->type))
+    if (m->type >= 0 &&
+        (row->type == STP_TYPE_F16 || row->type == STP_TYPE_BF16 ||
+         row->type == STP_TYPE_F32 || row->type == STP_TYPE_F64))
         c.type = m->type;
     grain = (uint64_t)stp_type_size(c.type) * n_ranks;
     c.n_bytes = (c.n_bytes + grain - 1) / grain * grain;

@@ -10,34 +10,21 @@
 
 #define MAX_TRACE ((size_t)1 << 30)
 
-/* ---- which format it is ---- */
-
-static bool traces_is_tar(const char *text, size_t len)
-{
-    return len > 262 && memcmp(text + 257, "ustar", 5) == 0;
-}
-
-static bool traces_is_json(const char *text, size_t len)
-{
-    while (len > 0 && isspace((unsigned char)*text)) {
-        text++;
-        len--;
-    }
-    return len > 0 && *text == '{';
-}
-
 enum stp_status stp_traces_read(const char *text, size_t len,
                                 struct stp_trace *trace_ret,
                                 struct stp_error *err)
 {
     struct stp_trace_build b = {.trace = {.format = "execution trace"}};
+    size_t blanks = 0;
     unsigned line;
 
-    if (traces_is_tar(text, len))
+    while (blanks < len && isspace((unsigned char)text[blanks]))
+        blanks++;
+    if (len > 262 && memcmp(text + 257, "ustar", 5) == 0)
         return stp_fail(err, STP_ERR_SYNTAX,
                         "a tar archive, expected a trace: unpack it, and name "
                         "a file of it");
-    if (traces_is_json(text, len))
+    if (blanks < len && text[blanks] == '{')
         return stp_trace_finish(&b, stp_read_execution(&b, text, len, err),
                                 trace_ret, err);
     if (len > 0 && !stp_csv_has_column(text, len, "collective", &line))
@@ -49,64 +36,48 @@ enum stp_status stp_traces_read(const char *text, size_t len,
 
 /* ---- files ---- */
 
-static bool traces_is_gzip(const char *text, size_t len)
+/* Replaces a text that gzip compressed, with a NUL behind it. */
+static enum stp_status traces_inflate(char **text, size_t *len,
+                                      struct stp_error *err)
 {
-    return len > 2 && memcmp(text, "\x1f\x8b", 2) == 0;
-}
-
-/* Inflates the stream into *out_ret, which grows, with a NUL behind it. */
-static enum stp_status traces_inflate(z_stream *z, char **out_ret,
-                                      size_t *len_ret, struct stp_error *err)
-{
+    z_stream z = {.next_in = (Bytef *)*text, .avail_in = (uInt)*len};
     size_t capacity = (size_t)1 << 20;
+    enum stp_status status = STP_OK;
     char *out = NULL;
     int rc = Z_OK;
 
-    for (size_t len = 0; rc == Z_OK; len = z->total_out) {
-        char *more = len < MAX_TRACE ? realloc(out, capacity + 1) : NULL;
-
-        if (more == NULL) {
-            free(out);
-            return len < MAX_TRACE
-                       ? stp_nomem(err)
-                       : stp_fail(err, STP_ERR_LIMIT,
-                                  "more than %zu MiB when decompressed",
-                                  MAX_TRACE >> 20);
-        }
-        out = more;
-        z->next_out = (Bytef *)out + len;
-        z->avail_out = (uInt)(capacity - len);
-        rc = inflate(z, Z_NO_FLUSH);
-        capacity *= 2;
-    }
-    if (rc != Z_STREAM_END) {
-        free(out);
-        return stp_fail(err, STP_ERR_SYNTAX,
-                        "gzip cannot decompress this file: it is cut or "
-                        "damaged");
-    }
-    *len_ret = z->total_out;
-    out[*len_ret] = '\0';
-    *out_ret = out;
-    return STP_OK;
-}
-
-/* Replaces a compressed text. */
-static enum stp_status traces_gunzip(char **text, size_t *len,
-                                     struct stp_error *err)
-{
-    z_stream z = {.next_in = (Bytef *)*text, .avail_in = (uInt)*len};
-    char *out = NULL;
-    enum stp_status status;
-
     if (inflateInit2(&z, 16 + MAX_WBITS) != Z_OK)
         return stp_nomem(err);
-    status = traces_inflate(&z, &out, len, err);
+    for (size_t n = 0; rc == Z_OK && status == STP_OK; n = z.total_out) {
+        char *more = n < MAX_TRACE ? realloc(out, capacity + 1) : NULL;
+
+        if (n >= MAX_TRACE)
+            status = stp_fail(err, STP_ERR_LIMIT,
+                              "more than %zu MiB when decompressed",
+                              MAX_TRACE >> 20);
+        else if (more == NULL)
+            status = stp_nomem(err);
+        else {
+            out = more;
+            z.next_out = (Bytef *)out + n;
+            z.avail_out = (uInt)(capacity - n);
+            rc = inflate(&z, Z_NO_FLUSH);
+            capacity *= 2;
+        }
+    }
     inflateEnd(&z);
-    if (status != STP_OK)
+    if (status == STP_OK && rc != Z_STREAM_END)
+        status = stp_fail(err, STP_ERR_SYNTAX,
+                          "gzip cannot decompress this file: it is cut or "
+                          "damaged");
+    if (status != STP_OK) {
+        free(out);
         return status;
+    }
     free(*text);
     *text = out;
+    *len = z.total_out;
+    out[*len] = '\0';
     return STP_OK;
 }
 
@@ -119,8 +90,8 @@ enum stp_status stp_traces_load(const char *path, struct stp_trace *trace_ret,
 
     if (status != STP_OK)
         return status;
-    if (traces_is_gzip(text, len))
-        status = traces_gunzip(&text, &len, err);
+    if (len > 2 && memcmp(text, "\x1f\x8b", 2) == 0)
+        status = traces_inflate(&text, &len, err);
     STP_THEN(status, stp_traces_read(text, len, trace_ret, err));
     free(text);
     return status;
