@@ -83,20 +83,6 @@ static void compare_worsen(const struct sorted *s, size_t i, size_t end,
     }
 }
 
-/* Puts the times of the rounds of [i, end), in order, into 'times'; returns how
- * many rounds there are. */
-static size_t compare_list_rounds(const struct sorted *s, size_t i, size_t end,
-                                  double *times)
-{
-    size_t n = 0;
-
-    for (size_t j = i; j < end; j++)
-        if (j == i || s->rows[j]->round != s->rows[j - 1]->round)
-            times[n++] = compare_average_round(s, i, end, s->rows[j]->round,
-                                               compare_get_us);
-    return n;
-}
-
 /* The times of the arm [i, end) in rounds that AUTO, [first, auto_end), has,
  * too, over those of AUTO.  *us_ret is their mean; 0 if there are none. */
 static struct stp_gain compare_get_gain(const struct sorted *s, size_t first,
@@ -119,29 +105,6 @@ static struct stp_gain compare_get_gain(const struct sorted *s, size_t first,
     return stp_paired_gain(s->baseline, s->times, n);
 }
 
-static double compare_get_drift(const double *times, size_t n)
-{
-    size_t third = n / 3;
-
-    if (third == 0)
-        return 0;
-    return stp_mean(times + n - third, third) / stp_mean(times, third) - 1;
-}
-
-/* Keeps the arm's times of the rounds, of which there are at most as many as it
- * has rows, where its first row is among all. */
-static void compare_keep_rounds(const struct sorted *s, size_t i,
-                                struct stp_comparisons *out,
-                                struct stp_comparison *c)
-{
-    const size_t n = c->gain.n_pairs;
-
-    memcpy(&out->round_us[i], s->times, n * sizeof(*s->times));
-    memcpy(&out->rounds[i], s->rounds, n * sizeof(*s->rounds));
-    c->round_us = &out->round_us[i];
-    c->rounds = &out->rounds[i];
-}
-
 static void compare_arm(const struct sorted *s, size_t first, size_t auto_end,
                         size_t i, size_t end, struct stp_comparisons *out,
                         struct stp_comparison *c)
@@ -156,23 +119,14 @@ static void compare_arm(const struct sorted *s, size_t first, size_t auto_end,
     compare_worsen(s, i, end, &c->source, &c->single_pass);
     c->gain =
         compare_get_gain(s, first, auto_end, i, end, compare_get_us, &c->us);
-    compare_keep_rounds(s, i, out, c);
+    /* at most as many rounds as it has rows, where its first row is among all
+     */
+    c->round_us = &out->round_us[i];
+    c->rounds = &out->rounds[i];
+    memcpy(&out->round_us[i], s->times, c->gain.n_pairs * sizeof(*s->times));
+    memcpy(&out->rounds[i], s->rounds, c->gain.n_pairs * sizeof(*s->rounds));
     c->alone_gain = compare_get_gain(s, first, auto_end, i, end,
                                      compare_get_alone_us, &c->alone_us);
-}
-
-/* What is compared there, without any times. */
-static struct stp_point compare_begin_point(row m)
-{
-    return (struct stp_point){.coll = m->coll,
-                              .n_nodes = m->n_nodes,
-                              .n_ranks = m->n_ranks,
-                              .type = m->type,
-                              .op = m->op,
-                              .root = m->root,
-                              .in_place = m->in_place,
-                              .work = m->work,
-                              .n_bytes = m->n_bytes};
 }
 
 /* Fills a point from the rows [first, end), its arms into 'arms'. */
@@ -180,18 +134,34 @@ static void compare_point(const struct sorted *s, size_t first, size_t end,
                           struct stp_comparisons *out, struct stp_point *p,
                           struct stp_comparison *arms)
 {
-    row auto_row = s->rows[first];
+    row m = s->rows[first]; /* of AUTO */
     size_t auto_end = compare_find_end(s, first, end, stp_order_arms);
-    size_t n = compare_list_rounds(s, first, auto_end, s->times);
+    size_t n = 0, third;
 
-    *p = compare_begin_point(auto_row);
+    for (size_t j = first; j < auto_end; j++)
+        if (j == first || s->rows[j]->round != s->rows[j - 1]->round)
+            s->times[n++] = compare_average_round(
+                s, first, auto_end, s->rows[j]->round, compare_get_us);
+    *p = (struct stp_point){.coll = m->coll,
+                            .n_nodes = m->n_nodes,
+                            .n_ranks = m->n_ranks,
+                            .type = m->type,
+                            .op = m->op,
+                            .root = m->root,
+                            .in_place = m->in_place,
+                            .work = m->work,
+                            .n_bytes = m->n_bytes};
     p->auto_us = stp_mean(s->times, n);
     p->noise = stp_stddev(s->times, n) / p->auto_us;
     p->n_rounds = n;
-    p->drift = compare_get_drift(s->times, n);
-    p->auto_algo = auto_row->ran_algo;
-    p->auto_proto = auto_row->ran_proto;
-    p->auto_channels = auto_row->ran_channels;
+    third = n / 3;
+    if (third > 0)
+        p->drift =
+            stp_mean(s->times + n - third, third) / stp_mean(s->times, third) -
+            1;
+    p->auto_algo = m->ran_algo;
+    p->auto_proto = m->ran_proto;
+    p->auto_channels = m->ran_channels;
     compare_worsen(s, first, auto_end, &p->source, &p->single_pass);
     p->arms = arms;
     for (size_t i = auto_end; i < end;) {
@@ -205,69 +175,51 @@ static void compare_point(const struct sorted *s, size_t first, size_t end,
     }
 }
 
-static enum stp_status compare_refuse(row m, struct stp_error *err)
-{
-    return stp_fail(
-        err, STP_ERR_SYNTAX,
-        "%s%s%s of %" PRIu64
-        " bytes%s has no row of NCCL's own choice (auto) to compare with",
-        m->work.mode == STP_MODE_ALONE ? "" : stp_mode_name(m->work.mode),
-        m->work.mode == STP_MODE_ALONE ? "" : " of ", stp_coll_name(m->coll),
-        m->n_bytes, m->in_place ? " in place" : "");
-}
-
-static enum stp_status compare_all_points(const struct sorted *s,
-                                          struct stp_comparisons *out,
-                                          struct stp_error *err)
-{
-    size_t n_arms = 0;
-
-    for (size_t i = 0; i < s->n;) {
-        size_t end = compare_find_end(s, i, s->n, compare_order_points);
-        struct stp_point *p = &out->points[out->n_points++];
-
-        if (s->rows[i]->arm.kind != STP_ARM_AUTO)
-            return compare_refuse(s->rows[i], err);
-        compare_point(s, i, end, out, p, &out->arms[n_arms]);
-        n_arms += p->n_arms;
-        i = end;
-    }
-    return STP_OK;
-}
-
-static bool compare_sort_rows(const struct stp_dataset *data, struct sorted *s)
-{
-    s->n = data->n_rows;
-    s->rows = calloc(s->n + 1, sizeof(*s->rows));
-    s->baseline = calloc(s->n + 1, sizeof(*s->baseline));
-    s->times = calloc(s->n + 1, sizeof(*s->times));
-    s->rounds = calloc(s->n + 1, sizeof(*s->rounds));
-    if (s->rows == NULL || s->baseline == NULL || s->times == NULL ||
-        s->rounds == NULL)
-        return false;
-    for (size_t i = 0; i < s->n; i++)
-        s->rows[i] = &data->rows[i];
-    qsort(s->rows, s->n, sizeof(*s->rows), compare_order_rows);
-    return true;
-}
-
 enum stp_status stp_compare(const struct stp_dataset *data,
                             struct stp_comparisons *comparisons_ret,
                             struct stp_error *err)
 {
     struct stp_comparisons out = {0};
-    struct sorted s = {0};
-    enum stp_status status;
+    const size_t n = data->n_rows + 1;
+    struct sorted s = {.n = data->n_rows};
+    enum stp_status status = STP_OK;
+    size_t n_arms = 0;
 
-    out.points = calloc(data->n_rows + 1, sizeof(*out.points));
-    out.arms = calloc(data->n_rows + 1, sizeof(*out.arms));
-    out.round_us = calloc(data->n_rows + 1, sizeof(*out.round_us));
-    out.rounds = calloc(data->n_rows + 1, sizeof(*out.rounds));
-    if (!compare_sort_rows(data, &s) || out.points == NULL ||
-        out.arms == NULL || out.round_us == NULL || out.rounds == NULL)
+    s.rows = calloc(n, sizeof(*s.rows));
+    s.baseline = calloc(n, sizeof(*s.baseline));
+    s.times = calloc(n, sizeof(*s.times));
+    s.rounds = calloc(n, sizeof(*s.rounds));
+    out.points = calloc(n, sizeof(*out.points));
+    out.arms = calloc(n, sizeof(*out.arms));
+    out.round_us = calloc(n, sizeof(*out.round_us));
+    out.rounds = calloc(n, sizeof(*out.rounds));
+    if (s.rows == NULL || s.baseline == NULL || s.times == NULL ||
+        s.rounds == NULL || out.points == NULL || out.arms == NULL ||
+        out.round_us == NULL || out.rounds == NULL)
         status = stp_nomem(err);
-    else
-        status = compare_all_points(&s, &out, err);
+    for (size_t i = 0; i < s.n && status == STP_OK; i++)
+        s.rows[i] = &data->rows[i];
+    if (status == STP_OK)
+        qsort(s.rows, s.n, sizeof(*s.rows), compare_order_rows);
+    for (size_t i = 0, end; i < s.n && status == STP_OK; i = end) {
+        struct stp_point *p = &out.points[out.n_points++];
+        row m = s.rows[i];
+        const bool is_alone = m->work.mode == STP_MODE_ALONE;
+
+        end = compare_find_end(&s, i, s.n, compare_order_points);
+        if (m->arm.kind != STP_ARM_AUTO)
+            status = stp_fail(
+                err, STP_ERR_SYNTAX,
+                "%s%s%s of %" PRIu64
+                " bytes%s has no row of NCCL's own choice (auto) to compare "
+                "with",
+                is_alone ? "" : stp_mode_name(m->work.mode),
+                is_alone ? "" : " of ", stp_coll_name(m->coll), m->n_bytes,
+                m->in_place ? " in place" : "");
+        else
+            compare_point(&s, i, end, &out, p, &out.arms[n_arms]);
+        n_arms += p->n_arms;
+    }
     free(s.rows);
     free(s.baseline);
     free(s.times);

@@ -70,51 +70,38 @@ static bool derive_holds(const struct stp_point *p, const struct stp_arm *arm,
     return true;
 }
 
-/* Whether copy engines ran, if they are what the arm is for.  NCCL runs
- * reductions under ce by the symmetric kernels of sym, and sym needs no
- * communicator of its own: such a gain is sym's. */
-static bool derive_ran_as_named(const struct stp_comparison *c)
-{
-    return c->arm.setup.memory != STP_MEMORY_CE || c->ran_kernel[0] == '\0' ||
-           strcmp(c->ran_kernel, STP_COPY_ENGINES) == 0;
-}
-
-/* Whether it is worth a communicator of its own, if it needs one: as much
- * faster than the same memory without as a rule is than NCCL's own choice. */
-static bool derive_earns_ctas(const struct stp_point *p,
-                              const struct stp_comparison *c, double min_gain)
-{
-    const struct stp_arm without = {
-        .kind = STP_ARM_SETUP, .setup = stp_setup_of(c->arm.setup.memory, 0)};
-    const struct stp_comparison *other = stp_point_arm(p, &without);
-
-    return c->arm.setup.min_ctas == 0 || other == NULL ||
-           stp_gain_over_arm(c, other).low >= 1 + min_gain;
-}
-
-static bool derive_registers(const struct stp_point *p,
-                             const struct stp_comparison *c,
-                             const struct stp_derive_terms *terms)
-{
-    const struct stp_comparison *rule;
-    double again, policy;
-
-    return stp_arm_registers(&c->arm) && derive_ran_as_named(c) &&
-           derive_earns_ctas(p, c, terms->min_gain) &&
-           stp_gain_over_rule(p, c, terms->min_gain, &rule).low > 1 &&
-           derive_holds(p, &c->arm, terms->trials, &again, &policy);
-}
-
 /* What NCCL chose by itself gains nothing, whatever its times say. */
 static bool derive_is_faster(const struct stp_point *p,
                              const struct stp_comparison *c,
                              const struct stp_derive_terms *terms)
 {
+    const struct stp_setup *setup = &c->arm.setup;
+    const struct stp_arm without = {.kind = STP_ARM_SETUP,
+                                    .setup = stp_setup_of(setup->memory, 0)};
+    const struct stp_comparison *other, *rule;
+    double again, policy;
+
     if (!(c->gain.low > 1) || !stp_is_evidence(c, terms->trust_passes))
         return false;
-    return terms->registers
-               ? derive_registers(p, c, terms)
-               : stp_arm_is_pair(&c->arm) && !stp_ran_as_auto(p, c);
+    if (!terms->registers)
+        return stp_arm_is_pair(&c->arm) && !stp_ran_as_auto(p, c);
+    if (!stp_arm_registers(&c->arm))
+        return false;
+    /* Copy engines must have run if they are what the arm is for.  NCCL runs
+     * reductions under ce by the symmetric kernels of sym, and sym needs no
+     * communicator of its own: such a gain is sym's. */
+    if (setup->memory == STP_MEMORY_CE && c->ran_kernel[0] != '\0' &&
+        strcmp(c->ran_kernel, STP_COPY_ENGINES) != 0)
+        return false;
+    /* It must be worth a communicator of its own, if it needs one: as much
+     * faster than the same memory without as a rule is than NCCL's own choice.
+     */
+    other = setup->min_ctas != 0 ? stp_point_arm(p, &without) : NULL;
+    if (other != NULL &&
+        !(stp_gain_over_arm(c, other).low >= 1 + terms->min_gain))
+        return false;
+    return stp_gain_over_rule(p, c, terms->min_gain, &rule).low > 1 &&
+           derive_holds(p, &c->arm, terms->trials, &again, &policy);
 }
 
 static bool derive_qualifies(const struct stp_point *p,
@@ -176,53 +163,6 @@ static bool derive_shares_rules(const struct stp_point *a,
            a->n_ranks == b->n_ranks;
 }
 
-/* Tuners are not told of types, operations and roots, so that there is no
- * saying whose rule it is. */
-static enum stp_status derive_refuse_mixture(const struct stp_comparisons *all,
-                                             struct stp_error *err)
-{
-    for (size_t i = 1; i < all->n_points; i++) {
-        struct stp_point p = all->points[i - 1];
-
-        p.in_place = all->points[i].in_place;
-        if (derive_shares_rules(&p, &all->points[i]) &&
-            !stp_point_alike(&p, &all->points[i]))
-            return stp_fail(
-                err, STP_ERR_RANGE,
-                "%s was measured with several types, operations or roots, "
-                "expected one of each: no rule can tell them apart",
-                stp_coll_name(p.coll));
-    }
-    return STP_OK;
-}
-
-/* Nor are they told of places: what was measured in place decides only where
- * nothing was measured out of place, which stands first. */
-static bool derive_uses_point(const struct stp_point *p,
-                              const struct stp_point **outside)
-{
-    if (!p->in_place)
-        *outside = p;
-    return !p->in_place || *outside == NULL ||
-           !derive_shares_rules(*outside, p);
-}
-
-/* The arm at each point that takes NCCL's place there by itself, or NULL. */
-static void derive_choose(const struct stp_comparisons *all,
-                          const struct stp_derive_terms *terms, choice *choices)
-{
-    const struct stp_point *outside = NULL;
-
-    for (size_t i = 0; i < all->n_points; i++) {
-        const struct stp_point *p = &all->points[i];
-        bool goes_on = i > 0 && stp_point_alike(p - 1, p) && choices[i - 1];
-
-        if (derive_uses_point(p, &outside))
-            choices[i] =
-                derive_decide(p, goes_on ? &choices[i - 1]->arm : NULL, terms);
-    }
-}
-
 /* A rule at the one point goes on at the other, which has none, where its arm
  * is faster, be it by less than the least gain. */
 static void derive_go_on(const struct stp_comparisons *all,
@@ -281,18 +221,6 @@ static uint64_t derive_find_border(const struct stp_point *a, choice at_a,
                                           : derive_find_reach(b, at_b, a);
 }
 
-static void derive_add_rule(const struct stp_point *p, choice c,
-                            struct stp_derived *out)
-{
-    out->rules[out->n_rules++] =
-        (struct stp_derived_rule){.coll = p->coll,
-                                  .n_nodes = p->n_nodes,
-                                  .n_ranks = p->n_ranks,
-                                  .min_bytes = p->n_bytes,
-                                  .arm = c->arm,
-                                  .points = p};
-}
-
 static void derive_make_rules(const struct stp_comparisons *all,
                               const choice *choices, struct stp_derived *out)
 {
@@ -306,7 +234,13 @@ static void derive_make_rules(const struct stp_comparisons *all,
             continue;
         if (first || choices[i - 1] == NULL ||
             !stp_arm_equal(&choices[i - 1]->arm, &choices[i]->arm))
-            derive_add_rule(p, choices[i], out);
+            out->rules[out->n_rules++] =
+                (struct stp_derived_rule){.coll = p->coll,
+                                          .n_nodes = p->n_nodes,
+                                          .n_ranks = p->n_ranks,
+                                          .min_bytes = p->n_bytes,
+                                          .arm = choices[i]->arm,
+                                          .points = p};
         rule = &out->rules[out->n_rules - 1];
         if (rule->n_points++ == 0 && !first)
             rule->min_bytes =
@@ -326,29 +260,6 @@ static bool derive_is_sure(const struct stp_derived_rule *rule,
            derive_qualifies(p + 1, stp_derived_evidence(rule, p + 1), terms);
 }
 
-/* Two sizes at an end say that it goes on like this; one does not. */
-static void derive_extrapolate(const struct stp_comparisons *all,
-                               const struct stp_derive_terms *terms,
-                               struct stp_derived *out)
-{
-    const struct stp_point *end = all->points + all->n_points;
-
-    for (size_t i = 0; i < out->n_rules; i++) {
-        struct stp_derived_rule *rule = &out->rules[i];
-        const struct stp_point *first = rule->points;
-        const struct stp_point *last = first + rule->n_points - 1;
-
-        if (rule->n_points < 2)
-            continue;
-        if ((first == all->points || !stp_point_alike(first - 1, first)) &&
-            derive_is_sure(rule, first, terms))
-            rule->min_bytes = 0;
-        if ((last + 1 == end || !stp_point_alike(last, last + 1)) &&
-            derive_is_sure(rule, last - 1, terms))
-            rule->max_bytes = STP_DERIVE_NO_END;
-    }
-}
-
 enum stp_status stp_derive(const struct stp_comparisons *comparisons,
                            double min_gain, struct stp_derived *derived_ret,
                            struct stp_error *err)
@@ -364,12 +275,25 @@ enum stp_status stp_derive_on(const struct stp_comparisons *comparisons,
                               struct stp_error *err)
 {
     struct stp_derived out = {0};
+    const struct stp_point *points = comparisons->points;
+    const struct stp_point *outside = NULL;
     const size_t n = comparisons->n_points;
-    enum stp_status status = derive_refuse_mixture(comparisons, err);
     choice *choices;
 
-    if (status != STP_OK)
-        return status;
+    /* Tuners are not told of types, operations and roots, so that there is no
+     * saying whose rule it is. */
+    for (size_t i = 1; i < n; i++) {
+        struct stp_point p = points[i - 1];
+
+        p.in_place = points[i].in_place;
+        if (derive_shares_rules(&p, &points[i]) &&
+            !stp_point_alike(&p, &points[i]))
+            return stp_fail(
+                err, STP_ERR_RANGE,
+                "%s was measured with several types, operations or roots, "
+                "expected one of each: no rule can tell them apart",
+                stp_coll_name(p.coll));
+    }
     choices = calloc(n + 1, sizeof(*choices));
     out.rules = calloc(n + 1, sizeof(*out.rules));
     if (choices == NULL || out.rules == NULL) {
@@ -377,15 +301,40 @@ enum stp_status stp_derive_on(const struct stp_comparisons *comparisons,
         free(out.rules);
         return stp_nomem(err);
     }
-    derive_choose(comparisons, terms, choices);
+    /* Nor are they told of places: what was measured in place decides only
+     * where nothing was measured out of place, which stands first. */
+    for (size_t i = 0; i < n; i++) {
+        const struct stp_point *p = &points[i];
+        const bool goes_on =
+            i > 0 && stp_point_alike(p - 1, p) && choices[i - 1] != NULL;
+
+        if (!p->in_place)
+            outside = p;
+        if (!p->in_place || outside == NULL || !derive_shares_rules(outside, p))
+            choices[i] =
+                derive_decide(p, goes_on ? &choices[i - 1]->arm : NULL, terms);
+    }
     for (size_t i = 1; i < n; i++)
         derive_go_on(comparisons, terms, choices, i - 1, i);
     for (size_t i = n; i-- > 1;)
         derive_go_on(comparisons, terms, choices, i, i - 1);
     derive_make_rules(comparisons, choices, &out);
     free(choices);
-    if (terms->extrapolate)
-        derive_extrapolate(comparisons, terms, &out);
+    /* Two sizes at an end say that it goes on like this; one does not. */
+    for (size_t i = 0; i < out.n_rules && terms->extrapolate; i++) {
+        struct stp_derived_rule *rule = &out.rules[i];
+        const struct stp_point *first = rule->points;
+        const struct stp_point *last = first + rule->n_points - 1;
+
+        if (rule->n_points < 2)
+            continue;
+        if ((first == points || !stp_point_alike(first - 1, first)) &&
+            derive_is_sure(rule, first, terms))
+            rule->min_bytes = 0;
+        if ((last + 1 == points + n || !stp_point_alike(last, last + 1)) &&
+            derive_is_sure(rule, last - 1, terms))
+            rule->max_bytes = STP_DERIVE_NO_END;
+    }
     *derived_ret = out;
     return STP_OK;
 }

@@ -42,22 +42,6 @@ static bool objective_name_pair(struct stp_measurement *m)
     return arm->algo >= 0 && arm->proto >= 0;
 }
 
-static enum stp_status objective_refuse(const struct stp_dataset *data,
-                                        enum stp_objective objective,
-                                        struct stp_error *err)
-{
-    if (objective == STP_OBJECTIVE_ITERATION)
-        return stp_fail(err, STP_ERR_RANGE,
-                        "no times of iterations, expected those of `steptune "
-                        "iterate`: all %zu are of collectives alone",
-                        data->n_rows);
-    return stp_fail(
-        err, STP_ERR_RANGE,
-        "no times of collectives alone, expected those of `steptune sweep`: "
-        "all %zu are of iterations, which are for the objective iteration",
-        data->n_rows);
-}
-
 enum stp_status stp_objective_select(const struct stp_dataset *data,
                                      enum stp_objective objective,
                                      struct stp_dataset *selected_ret,
@@ -76,8 +60,17 @@ enum stp_status stp_objective_select(const struct stp_dataset *data,
                         "steps have messages of several kinds, expected those "
                         "of `steptune iterate` without --trace",
                         n_traces);
-    if (n_iterations == (wants_alone ? data->n_rows : 0))
-        return objective_refuse(data, objective, err);
+    if (n_iterations == 0 && !wants_alone)
+        return stp_fail(err, STP_ERR_RANGE,
+                        "no times of iterations, expected those of `steptune "
+                        "iterate`: all %zu are of collectives alone",
+                        data->n_rows);
+    if (n_iterations == data->n_rows && wants_alone)
+        return stp_fail(err, STP_ERR_RANGE,
+                        "no times of collectives alone, expected those of "
+                        "`steptune sweep`: all %zu are of iterations, which "
+                        "are for the objective iteration",
+                        data->n_rows);
     out.rows = NULL;
     out.n_rows = out.capacity = 0;
     for (size_t i = 0; i < data->n_rows; i++) {
@@ -100,9 +93,8 @@ enum stp_status stp_objective_select(const struct stp_dataset *data,
 
 /* Rows of iterations on their way to one comparison a size. */
 struct pooling {
-    struct stp_dataset each;         /* of one collective a row */
-    struct stp_dataset pooled;       /* the same, as if of one workload */
-    struct stp_comparisons verdicts; /* of each workload */
+    struct stp_dataset each;   /* of one collective a row */
+    struct stp_dataset pooled; /* the same, as if of one workload */
 };
 
 static enum stp_status objective_add_row(struct stp_dataset *data,
@@ -110,28 +102,6 @@ static enum stp_status objective_add_row(struct stp_dataset *data,
                                          struct stp_error *err)
 {
     return stp_dataset_add(data, m) == STP_OK ? STP_OK : stp_nomem(err);
-}
-
-/* A row of fsdp becomes one of each of its collectives.  It says what NCCL ran
- * as an all-gather; as a reduce-scatter nobody knows. */
-static enum stp_status
-objective_split_collectives(const struct stp_dataset *selected,
-                            struct stp_dataset *each, struct stp_error *err)
-{
-    enum stp_status status = STP_OK;
-
-    for (size_t i = 0; i < selected->n_rows && status == STP_OK; i++) {
-        struct stp_measurement m = selected->rows[i];
-
-        if (m.work.mode == STP_MODE_FSDP) {
-            m.coll = ncclFuncAllGather;
-            status = objective_add_row(each, &m, err);
-            m.coll = ncclFuncReduceScatter;
-            m.ran_algo = m.ran_proto = m.ran_channels = -1;
-        }
-        STP_THEN(status, objective_add_row(each, &m, err));
-    }
-    return status;
 }
 
 static int objective_order_rounds(const void *pa, const void *pb)
@@ -190,46 +160,50 @@ static bool objective_is_slower(const struct stp_comparisons *verdicts,
     return false;
 }
 
-/* Leaves only arms that no workload is against. */
-static void objective_drop_slower(const struct stp_comparisons *verdicts,
-                                  struct stp_comparisons *all)
-{
-    struct stp_comparison *arms = all->arms;
-
-    for (size_t i = 0; i < all->n_points; i++) {
-        struct stp_point *p = &all->points[i];
-        size_t n = p->n_arms;
-        size_t kept = 0;
-
-        for (size_t a = 0; a < n; a++)
-            if (!objective_is_slower(verdicts, p, &arms[a].arm))
-                arms[kept++] = arms[a];
-        p->n_arms = kept;
-        arms += n;
-    }
-}
-
-static enum stp_status objective_pool(struct pooling *p,
-                                      const struct stp_dataset *selected,
+/* Compares rows of iterations, of all workloads in one, and leaves only arms
+ * that no workload is against. */
+static enum stp_status objective_pool(const struct stp_dataset *selected,
                                       struct stp_comparisons *comparisons_ret,
                                       struct stp_error *err)
 {
-    enum stp_status status =
-        objective_split_collectives(selected, &p->each, err);
+    struct pooling p = {0};
+    struct stp_comparisons verdicts = {0}; /* of each workload */
+    enum stp_status status = STP_OK;
 
-    STP_THEN(status, stp_compare(&p->each, &p->verdicts, err));
-    STP_THEN(status, objective_number_rounds(p, err));
-    STP_THEN(status, stp_compare(&p->pooled, comparisons_ret, err));
-    if (status == STP_OK)
-        objective_drop_slower(&p->verdicts, comparisons_ret);
+    /* A row of fsdp becomes one of each of its collectives.  It says what NCCL
+     * ran as an all-gather; as a reduce-scatter nobody knows. */
+    for (size_t i = 0; i < selected->n_rows && status == STP_OK; i++) {
+        struct stp_measurement m = selected->rows[i];
+
+        if (m.work.mode == STP_MODE_FSDP) {
+            m.coll = ncclFuncAllGather;
+            status = objective_add_row(&p.each, &m, err);
+            m.coll = ncclFuncReduceScatter;
+            m.ran_algo = m.ran_proto = m.ran_channels = -1;
+        }
+        STP_THEN(status, objective_add_row(&p.each, &m, err));
+    }
+    STP_THEN(status, stp_compare(&p.each, &verdicts, err));
+    STP_THEN(status, objective_number_rounds(&p, err));
+    STP_THEN(status, stp_compare(&p.pooled, comparisons_ret, err));
+    if (status == STP_OK) {
+        struct stp_comparison *arms = comparisons_ret->arms;
+
+        for (size_t i = 0; i < comparisons_ret->n_points; i++) {
+            struct stp_point *point = &comparisons_ret->points[i];
+            const size_t n = point->n_arms;
+
+            point->n_arms = 0;
+            for (size_t a = 0; a < n; a++)
+                if (!objective_is_slower(&verdicts, point, &arms[a].arm))
+                    arms[point->n_arms++] = arms[a];
+            arms += n;
+        }
+    }
+    stp_comparisons_free(&verdicts);
+    stp_dataset_free(&p.each);
+    stp_dataset_free(&p.pooled);
     return status;
-}
-
-static void objective_free(struct pooling *p)
-{
-    stp_dataset_free(&p->each);
-    stp_dataset_free(&p->pooled);
-    stp_comparisons_free(&p->verdicts);
 }
 
 enum stp_status stp_objective_compare(const struct stp_dataset *selected,
@@ -237,25 +211,12 @@ enum stp_status stp_objective_compare(const struct stp_dataset *selected,
                                       struct stp_comparisons *comparisons_ret,
                                       struct stp_error *err)
 {
-    struct pooling p = {0};
-    enum stp_status status;
-
-    if (objective == STP_OBJECTIVE_TIME)
-        return stp_compare(selected, comparisons_ret, err);
-    status = objective_pool(&p, selected, comparisons_ret, err);
-    objective_free(&p);
-    return status;
+    return objective == STP_OBJECTIVE_TIME
+               ? stp_compare(selected, comparisons_ret, err)
+               : objective_pool(selected, comparisons_ret, err);
 }
 
 /* ---- what to register ---- */
-
-/* Whether both are of the same kind of message, whatever their bytes. */
-static bool registered_is_like(const struct stp_measurement *a,
-                               const struct stp_measurement *b)
-{
-    return a->coll == b->coll && a->n_ranks == b->n_ranks &&
-           a->n_nodes == b->n_nodes && a->type == b->type;
-}
 
 /* A collective's time, of an iteration of as many layers. */
 static double registered_behind(double us, const struct stp_workload *work)
@@ -263,114 +224,64 @@ static double registered_behind(double us, const struct stp_workload *work)
     return us / work->layers - work->compute_us;
 }
 
-/* Makes a row of sequential iterations one of the collective behind the
- * compute; false if it says nothing of it. */
-static bool registered_leave_compute(struct stp_measurement *m)
-{
-    const struct stp_workload *work = &m->work;
-    struct stp_summary *us = &m->us;
-
-    if (work->mode != STP_MODE_SEQUENTIAL || !(work->compute_us > 0) ||
-        !stp_source_decides(m->source))
-        return false;
-    us->mean = registered_behind(us->mean, work);
-    us->median = registered_behind(us->median, work);
-    us->p95 = registered_behind(us->p95, work);
-    us->p99 = registered_behind(us->p99, work);
-    us->min = registered_behind(us->min, work);
-    m->in_place = false; /* as those alone, of which they are a part */
-    return us->median > 0 && objective_name_pair(m);
-}
-
-/* Whether collectives alone were measured, of another type only. */
-static bool registered_is_other_type(const struct stp_dataset *data,
-                                     const struct stp_measurement *sequential)
-{
-    bool any = false;
-
-    for (size_t i = 0; i < data->n_rows; i++) {
-        const struct stp_measurement *m = &data->rows[i];
-
-        if (m->work.mode != STP_MODE_ALONE || m->coll != sequential->coll)
-            continue;
-        if (m->type == sequential->type)
-            return false;
-        any = true;
-    }
-    return any;
-}
-
-/* Takes the sequential iterations of all workloads. */
-static enum stp_status
-registered_take_sequential(const struct stp_dataset *alone,
-                           const struct stp_dataset *iterations,
-                           struct pooling *p, struct stp_error *err)
-{
-    enum stp_status status = STP_OK;
-
-    for (size_t i = 0; i < iterations->n_rows && status == STP_OK; i++) {
-        struct stp_measurement m = iterations->rows[i];
-
-        if (registered_leave_compute(&m) &&
-            !registered_is_other_type(alone, &m))
-            status = objective_add_row(&p->each, &m, err);
-    }
-    return status == STP_OK ? objective_number_rounds(p, err) : status;
-}
-
-/* Whether the size is within those of sequential iterations of the kind. */
-static bool registered_is_within(const struct stp_dataset *sequential,
-                                 const struct stp_measurement *alone)
-{
-    bool below = false, above = false;
-
-    for (size_t i = 0; i < sequential->n_rows && !(below && above); i++) {
-        const struct stp_measurement *m = &sequential->rows[i];
-
-        below |= registered_is_like(m, alone) && m->n_bytes <= alone->n_bytes;
-        above |= registered_is_like(m, alone) && m->n_bytes >= alone->n_bytes;
-    }
-    return below && above;
-}
-
+/* Of collectives alone, but where sequential iterations tell of those behind
+ * compute: these count within their sizes. */
 static enum stp_status registered_compare_alone(
     const struct stp_dataset *alone, const struct stp_dataset *iterations,
-    struct pooling *p, struct stp_comparisons *comparisons_ret,
-    struct stp_error *err)
-{
-    enum stp_status status =
-        registered_take_sequential(alone, iterations, p, err);
-    const size_t n_sequential = p->pooled.n_rows;
-
-    for (size_t i = 0; i < alone->n_rows && status == STP_OK; i++) {
-        struct stp_measurement m = alone->rows[i];
-        struct stp_dataset sequential = p->pooled;
-
-        sequential.n_rows = n_sequential;
-        if (m.work.mode == STP_MODE_ALONE && objective_name_pair(&m) &&
-            !registered_is_within(&sequential, &m))
-            status = objective_add_row(&p->pooled, &m, err);
-    }
-    return status == STP_OK ? stp_compare(&p->pooled, comparisons_ret, err)
-                            : status;
-}
-
-static enum stp_status registered_compare_overlapped(
-    const struct stp_dataset *iterations, struct pooling *p,
     struct stp_comparisons *comparisons_ret, struct stp_error *err)
 {
-    struct stp_dataset selected = {0};
+    struct pooling p = {0};
     enum stp_status status = STP_OK;
+    size_t n_sequential;
 
     for (size_t i = 0; i < iterations->n_rows && status == STP_OK; i++) {
         struct stp_measurement m = iterations->rows[i];
+        const struct stp_workload *work = &m.work;
+        bool is_other_type = false; /* than all of those alone */
 
-        if ((m.work.mode == STP_MODE_OVERLAP || m.work.mode == STP_MODE_FSDP) &&
-            objective_name_pair(&m))
-            status = objective_add_row(&selected, &m, err);
+        if (work->mode != STP_MODE_SEQUENTIAL || !(work->compute_us > 0) ||
+            !stp_source_decides(m.source))
+            continue;
+        for (size_t k = 0; k < alone->n_rows; k++) {
+            const struct stp_measurement *other = &alone->rows[k];
+
+            if (other->work.mode != STP_MODE_ALONE || other->coll != m.coll)
+                continue;
+            is_other_type = other->type != m.type;
+            if (!is_other_type)
+                break;
+        }
+        m.us.mean = registered_behind(m.us.mean, work);
+        m.us.median = registered_behind(m.us.median, work);
+        m.us.p95 = registered_behind(m.us.p95, work);
+        m.us.p99 = registered_behind(m.us.p99, work);
+        m.us.min = registered_behind(m.us.min, work);
+        m.in_place = false; /* as those alone, of which they are a part */
+        if (m.us.median > 0 && objective_name_pair(&m) && !is_other_type)
+            status = objective_add_row(&p.each, &m, err);
     }
-    STP_THEN(status, objective_pool(p, &selected, comparisons_ret, err));
-    stp_dataset_free(&selected);
+    STP_THEN(status, objective_number_rounds(&p, err));
+    n_sequential = p.pooled.n_rows;
+    for (size_t i = 0; i < alone->n_rows && status == STP_OK; i++) {
+        struct stp_measurement m = alone->rows[i];
+        bool below = false, above = false;
+
+        if (m.work.mode != STP_MODE_ALONE || !objective_name_pair(&m))
+            continue;
+        for (size_t k = 0; k < n_sequential && !(below && above); k++) {
+            const struct stp_measurement *s = &p.pooled.rows[k];
+            const bool is_like = s->coll == m.coll && s->n_ranks == m.n_ranks &&
+                                 s->n_nodes == m.n_nodes && s->type == m.type;
+
+            below |= is_like && s->n_bytes <= m.n_bytes;
+            above |= is_like && s->n_bytes >= m.n_bytes;
+        }
+        if (!(below && above))
+            status = objective_add_row(&p.pooled, &m, err);
+    }
+    STP_THEN(status, stp_compare(&p.pooled, comparisons_ret, err));
+    stp_dataset_free(&p.each);
+    stp_dataset_free(&p.pooled);
     return status;
 }
 
@@ -380,14 +291,21 @@ enum stp_status stp_compare_registered(const struct stp_dataset *alone,
                                        struct stp_comparisons *comparisons_ret,
                                        struct stp_error *err)
 {
-    struct pooling p = {0};
-    enum stp_status status =
-        overlaps ? registered_compare_overlapped(iterations, &p,
-                                                 comparisons_ret, err)
-                 : registered_compare_alone(alone, iterations, &p,
-                                            comparisons_ret, err);
+    struct stp_dataset selected = {0};
+    enum stp_status status = STP_OK;
 
-    objective_free(&p);
+    if (!overlaps)
+        return registered_compare_alone(alone, iterations, comparisons_ret,
+                                        err);
+    for (size_t i = 0; i < iterations->n_rows && status == STP_OK; i++) {
+        struct stp_measurement m = iterations->rows[i];
+
+        if ((m.work.mode == STP_MODE_OVERLAP || m.work.mode == STP_MODE_FSDP) &&
+            objective_name_pair(&m))
+            status = objective_add_row(&selected, &m, err);
+    }
+    STP_THEN(status, objective_pool(&selected, comparisons_ret, err));
+    stp_dataset_free(&selected);
     return status;
 }
 

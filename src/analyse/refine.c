@@ -33,13 +33,6 @@ static bool refine_can_decide(const struct stp_comparison *c)
     return stp_arm_is_pair(&c->arm) && stp_is_evidence(c, false);
 }
 
-/* What there is to beat: the gain of the arm decided on, or nothing. */
-static double refine_get_threshold(const struct stp_comparison *choice,
-                                   double min_gain)
-{
-    return choice != NULL ? choice->gain.gain : 1 + min_gain;
-}
-
 /* Whether more rounds could make it the one decided on: it does not qualify
  * yet, but might, and be the best then.  One round has no interval. */
 static bool refine_is_open(const struct stp_point *p,
@@ -49,7 +42,7 @@ static bool refine_is_open(const struct stp_point *p,
     return refine_can_decide(c) && !stp_ran_as_auto(p, c) &&
            c->gain.low < 1 + min_gain && c->gain.high >= 1 + min_gain &&
            isfinite(c->gain.high) && c->gain.gain > 1 &&
-           c->gain.high >= refine_get_threshold(choice, min_gain);
+           c->gain.high >= (choice != NULL ? choice->gain.gain : 1 + min_gain);
 }
 
 static bool refine_has_open(const struct stp_point *p,
@@ -84,14 +77,6 @@ static void refine_add_near(const struct stp_point *p, struct stp_arms *arms)
             refine_add_arm(arms, &p->arms[i].arm);
 }
 
-static bool refine_differs(const struct stp_comparison *a,
-                           const struct stp_comparison *b)
-{
-    if (a == NULL || b == NULL)
-        return a != b;
-    return !stp_arm_equal(&a->arm, &b->arm);
-}
-
 /* Where NCCL changes its mind it may do so at the wrong size. */
 static bool refine_auto_differs(const struct stp_point *a,
                                 const struct stp_point *b)
@@ -108,6 +93,9 @@ bool stp_refine_between(const struct stp_point *a, const struct stp_point *b,
 {
     const struct stp_comparison *at_a = refine_get_choice(a, terms->min_gain);
     const struct stp_comparison *at_b = refine_get_choice(b, terms->min_gain);
+    const bool differs = at_a == NULL || at_b == NULL
+                             ? at_a != at_b
+                             : !stp_arm_equal(&at_a->arm, &at_b->arm);
     uint64_t size = stp_size_between(a->n_bytes, b->n_bytes);
     double factor = terms->resolution;
 
@@ -117,7 +105,7 @@ bool stp_refine_between(const struct stp_point *a, const struct stp_point *b,
     if ((double)b->n_bytes <= (double)a->n_bytes * factor * STP_REFINE_SLACK ||
         size <= a->n_bytes || size >= b->n_bytes)
         return false;
-    if (!refine_differs(at_a, at_b) && !refine_auto_differs(a, b) &&
+    if (!differs && !refine_auto_differs(a, b) &&
         !refine_has_open(a, at_a, terms->min_gain) &&
         !refine_has_open(b, at_b, terms->min_gain))
         return false;
@@ -151,27 +139,9 @@ bool stp_refine_again(const struct stp_point *point,
 
 /* ---- iterations ---- */
 
-/* How far an arm is from the fastest, over the points: 1 at best.  Infinite if
- * some point does not have it in the running. */
-static double refine_get_slowdown(const struct stp_point *const *points,
-                                  size_t n, const struct stp_arm *arm)
-{
-    double product = 1;
-
-    for (size_t i = 0; i < n; i++) {
-        const struct stp_comparison *c = stp_point_arm(points[i], arm);
-        double share =
-            c != NULL ? c->us / refine_find_fastest(points[i]) : INFINITY;
-
-        if (!(share <= STP_REFINE_NEAR))
-            return INFINITY;
-        product *= share;
-    }
-    return product;
-}
-
-/* The fastest pair, with NCCL's own channels, that is not taken yet; NULL if
- * there is none. */
+/* The fastest pair, with NCCL's own channels, that is not taken yet and that
+ * all points have in the running: by the product of its times over those of the
+ * fastest.  NULL if there is none. */
 static const struct stp_arm *
 refine_find_next(const struct stp_point *const *points, size_t n,
                  const struct stp_arms *taken)
@@ -181,29 +151,25 @@ refine_find_next(const struct stp_point *const *points, size_t n,
 
     for (size_t i = 0; i < points[0]->n_arms; i++) {
         const struct stp_arm *arm = &points[0]->arms[i].arm;
-        double slow = refine_get_slowdown(points, n, arm);
-        bool is_taken = false;
+        bool may_be = arm->kind == STP_ARM_FORCED && arm->n_channels == 0;
+        double slow = 1;
 
         for (size_t t = 0; t < taken->n; t++)
-            is_taken |= stp_arm_equal(&taken->arm[t], arm);
-        if (!is_taken && arm->kind == STP_ARM_FORCED && arm->n_channels == 0 &&
-            slow < least) {
+            may_be &= !stp_arm_equal(&taken->arm[t], arm);
+        for (size_t k = 0; k < n && may_be; k++) {
+            const struct stp_comparison *c = stp_point_arm(points[k], arm);
+            const double share =
+                c != NULL ? c->us / refine_find_fastest(points[k]) : INFINITY;
+
+            may_be = share <= STP_REFINE_NEAR;
+            slow *= share;
+        }
+        if (may_be && slow < least) {
             best = arm;
             least = slow;
         }
     }
     return best;
-}
-
-/* Then it is AUTO by another name. */
-static bool refine_is_own_choice(const struct stp_point *const *points,
-                                 size_t n, const struct stp_arm *arm)
-{
-    for (size_t i = 0; i < n; i++)
-        if (points[i]->auto_algo != arm->algo ||
-            points[i]->auto_proto != arm->proto)
-            return false;
-    return true;
 }
 
 void stp_refine_contenders(const struct stp_point *const *points, size_t n,
@@ -217,11 +183,15 @@ void stp_refine_contenders(const struct stp_point *const *points, size_t n,
     refine_add_arm(arms_ret, &(struct stp_arm){.kind = STP_ARM_AUTO_AGAIN});
     while (n > 0 && n_pairs < STP_REFINE_PAIRS) {
         const struct stp_arm *arm = refine_find_next(points, n, &taken);
+        bool is_own_choice = true; /* AUTO by another name */
 
         if (arm == NULL)
             break;
         refine_add_arm(&taken, arm);
-        if (refine_is_own_choice(points, n, arm))
+        for (size_t i = 0; i < n; i++)
+            is_own_choice &= points[i]->auto_algo == arm->algo &&
+                             points[i]->auto_proto == arm->proto;
+        if (is_own_choice)
             continue;
         refine_add_arm(arms_ret, arm);
         n_pairs++;

@@ -32,47 +32,6 @@ static double steadiness_get_scatter(const struct stp_gain *g)
            stp_t975(g->n_pairs - 1);
 }
 
-static void steadiness_count_rounds(const struct stp_comparisons *all,
-                                    struct stp_steadiness *s)
-{
-    s->min_rounds = s->max_rounds = all->points[0].n_rounds;
-    for (size_t i = 1; i < all->n_points; i++) {
-        size_t n = all->points[i].n_rounds;
-
-        s->min_rounds = n < s->min_rounds ? n : s->min_rounds;
-        s->max_rounds = n > s->max_rounds ? n : s->max_rounds;
-    }
-}
-
-static void steadiness_sum_spread(const struct stp_comparisons *all,
-                                  double *values, struct stp_steadiness *s)
-{
-    for (size_t i = 0; i < all->n_points; i++) {
-        values[i] = all->points[i].noise;
-        s->worst_spread = fmax(s->worst_spread, values[i]);
-    }
-    s->spread = steadiness_get_median(values, all->n_points);
-}
-
-static void steadiness_sum_drift(const struct stp_comparisons *all,
-                                 double *values, struct stp_steadiness *s)
-{
-    size_t n = 0;
-
-    s->drift = s->worst_drift = NAN;
-    for (size_t i = 0; i < all->n_points; i++) {
-        double drift = all->points[i].drift;
-
-        if (all->points[i].n_rounds < 3)
-            continue;
-        values[n++] = drift;
-        if (n == 1 || fabs(drift) > fabs(s->worst_drift))
-            s->worst_drift = drift;
-    }
-    if (n > 0)
-        s->drift = steadiness_get_median(values, n);
-}
-
 /* The median over all arms that have an interval; -1 if none has. */
 static double steadiness_get_typical(const struct stp_comparisons *all,
                                      double *values,
@@ -102,17 +61,40 @@ enum stp_status stp_steadiness_of(const struct stp_comparisons *each,
                                   struct stp_steadiness *steadiness_ret,
                                   struct stp_error *err)
 {
-    struct stp_steadiness s = {0};
+    struct stp_steadiness s = {.min_rounds = pooled->points[0].n_rounds,
+                               .max_rounds = pooled->points[0].n_rounds,
+                               .drift = NAN,
+                               .worst_drift = NAN};
     double *values = calloc(steadiness_count_values(each) +
                                 steadiness_count_values(pooled) + 1,
                             sizeof(*values));
+    size_t n_drifts = 0;
     double half;
 
     if (values == NULL)
         return stp_nomem(err);
-    steadiness_count_rounds(pooled, &s);
-    steadiness_sum_spread(each, values, &s);
-    steadiness_sum_drift(each, values, &s);
+    for (size_t i = 1; i < pooled->n_points; i++) {
+        size_t n = pooled->points[i].n_rounds;
+
+        s.min_rounds = n < s.min_rounds ? n : s.min_rounds;
+        s.max_rounds = n > s.max_rounds ? n : s.max_rounds;
+    }
+    for (size_t i = 0; i < each->n_points; i++) {
+        values[i] = each->points[i].noise;
+        s.worst_spread = fmax(s.worst_spread, values[i]);
+    }
+    s.spread = steadiness_get_median(values, each->n_points);
+    for (size_t i = 0; i < each->n_points; i++) {
+        double drift = each->points[i].drift;
+
+        if (each->points[i].n_rounds < 3)
+            continue;
+        values[n_drifts++] = drift;
+        if (n_drifts == 1 || fabs(drift) > fabs(s.worst_drift))
+            s.worst_drift = drift;
+    }
+    if (n_drifts > 0)
+        s.drift = steadiness_get_median(values, n_drifts);
     half = steadiness_get_typical(pooled, values, steadiness_get_half);
     s.scatter = half < 0 ? 0
                          : steadiness_get_typical(pooled, values,

@@ -95,39 +95,28 @@ static bool verify_tests_rule(const struct stp_point *p,
            p->n_bytes >= rule->min_bytes && p->n_bytes <= rule->max_bytes;
 }
 
-/* Beyond the sizes that it rests on a rule's range is a guess. */
-static bool verify_is_guess(const struct stp_derived_rule *rule,
-                            uint64_t n_bytes)
-{
-    return n_bytes < rule->points[0].n_bytes ||
-           n_bytes > rule->points[rule->n_points - 1].n_bytes;
-}
-
-static bool verify_refutes(const struct stp_point *p,
-                           const struct stp_derived_rule *rule)
-{
-    switch (stp_verify_point(p)) {
-    case STP_VERDICT_SLOWER:
-        return true;
-    case STP_VERDICT_UNSURE:
-        return p->work.mode == STP_MODE_SEQUENTIAL ||
-               (verify_is_guess(rule, p->n_bytes) &&
-                stp_verify_arm(p)->gain.gain < 1);
-    default:
-        return false;
-    }
-}
-
 /* Whether some verdict at this size refutes the rule. */
 static bool verify_is_refuted_at(const struct stp_comparisons *verdicts,
                                  const struct stp_derived_rule *rule,
                                  uint64_t n_bytes)
 {
-    for (size_t i = 0; i < verdicts->n_points; i++)
-        if (verdicts->points[i].n_bytes == n_bytes &&
-            verify_tests_rule(&verdicts->points[i], rule) &&
-            verify_refutes(&verdicts->points[i], rule))
+    /* beyond the sizes that it rests on a rule's range is a guess */
+    const bool is_guess = n_bytes < rule->points[0].n_bytes ||
+                          n_bytes > rule->points[rule->n_points - 1].n_bytes;
+
+    for (size_t i = 0; i < verdicts->n_points; i++) {
+        const struct stp_point *p = &verdicts->points[i];
+        enum stp_verdict verdict;
+
+        if (p->n_bytes != n_bytes || !verify_tests_rule(p, rule))
+            continue;
+        verdict = stp_verify_point(p);
+        if (verdict == STP_VERDICT_SLOWER ||
+            (verdict == STP_VERDICT_UNSURE &&
+             (p->work.mode == STP_MODE_SEQUENTIAL ||
+              (is_guess && stp_verify_arm(p)->gain.gain < 1))))
             return true;
+    }
     return false;
 }
 
@@ -150,23 +139,6 @@ static bool verify_find_next(const struct stp_comparisons *verdicts,
         found = true;
     }
     return found;
-}
-
-/* The largest size below 'end' at which the rule was tried; 'from' if there
- * is none from there on. */
-static uint64_t verify_find_last(const struct stp_comparisons *verdicts,
-                                 const struct stp_derived_rule *rule,
-                                 uint64_t from, uint64_t end)
-{
-    uint64_t last = from;
-
-    for (size_t i = 0; i < verdicts->n_points; i++) {
-        const struct stp_point *p = &verdicts->points[i];
-
-        if (p->n_bytes > last && p->n_bytes < end && verify_tests_rule(p, rule))
-            last = p->n_bytes;
-    }
-    return last;
 }
 
 /* Limits a rule to a range; false if none of the sizes that it rests on is
@@ -195,10 +167,19 @@ size_t stp_verify_trim(const struct stp_comparisons *verdicts,
     size_t n = 0;
 
     while (verify_find_next(verdicts, rule, from, true, &refuted)) {
+        /* up to the largest size below at which the rule was tried, if there
+         * is one */
+        uint64_t last = from;
+
+        for (size_t i = 0; i < verdicts->n_points; i++) {
+            const struct stp_point *p = &verdicts->points[i];
+
+            if (p->n_bytes > last && p->n_bytes < refuted &&
+                verify_tests_rule(p, rule))
+                last = p->n_bytes;
+        }
         parts[n] = *rule;
-        if (from < refuted &&
-            verify_limit(&parts[n], from,
-                         verify_find_last(verdicts, rule, from, refuted)))
+        if (from < refuted && verify_limit(&parts[n], from, last))
             n++;
         if (!verify_find_next(verdicts, rule, refuted, false, &from))
             return n;
@@ -207,23 +188,17 @@ size_t stp_verify_trim(const struct stp_comparisons *verdicts,
     return n + verify_limit(&parts[n], from, rule->max_bytes);
 }
 
-static bool verify_has_size(const struct stp_sizes *sizes, uint64_t size)
-{
-    for (size_t i = 0; i < sizes->n; i++)
-        if (sizes->size[i] == size)
-            return true;
-    return false;
-}
-
 static enum stp_status verify_add_unseen(const struct stp_sizes *seen,
                                          uint64_t size, uint64_t grain,
                                          struct stp_sizes *sizes,
                                          struct stp_error *err)
 {
     size -= size % stp_size_step(size, grain);
-    if (size < seen->size[0] || size > seen->size[seen->n - 1] ||
-        verify_has_size(seen, size))
+    if (size < seen->size[0] || size > seen->size[seen->n - 1])
         return STP_OK;
+    for (size_t i = 0; i < seen->n; i++)
+        if (seen->size[i] == size)
+            return STP_OK;
     return stp_sizes_add(sizes, size, grain, err);
 }
 
