@@ -171,13 +171,15 @@ static enum stp_status plot_draw_curves(const struct plot_options *o,
     return status == STP_OK ? plot_draw(o, name, &chart, err) : status;
 }
 
-static enum stp_status plot_write_study(const struct plot_options *o,
-                                        const struct stp_curves *curves,
-                                        struct stp_error *err)
+static enum stp_status plot_write_all(const struct plot_options *o,
+                                      const struct stp_curves *curves,
+                                      struct stp_error *err)
 {
-    enum stp_status status = STP_OK;
+    const bool is_study = stp_plot_is_study(curves);
+    enum stp_status status = plot_make_folder(o, err);
 
-    for (int t = 0; t < STP_N_STUDY_TEXTS && status == STP_OK; t++) {
+    for (int t = 0; t < STP_N_STUDY_TEXTS && status == STP_OK && is_study;
+         t++) {
         struct plot_text text;
         const char *ending;
         const char *name = stp_study_name(t, &ending);
@@ -189,19 +191,9 @@ static enum stp_status plot_write_study(const struct plot_options *o,
                                err));
     }
     for (int kind = STP_PLOT_STUDY_TIME;
-         kind <= STP_PLOT_STUDY_BARS && status == STP_OK; kind++)
-        status = plot_draw_curves(o, curves, kind, ncclFuncAllReduce, err);
-    return status;
-}
-
-static enum stp_status plot_write_all(const struct plot_options *o,
-                                      const struct stp_curves *curves,
-                                      struct stp_error *err)
-{
-    enum stp_status status = plot_make_folder(o, err);
-
-    if (status == STP_OK && stp_plot_is_study(curves))
-        status = plot_write_study(o, curves, err);
+         kind <= STP_PLOT_STUDY_BARS && is_study; kind++)
+        STP_THEN(status,
+                 plot_draw_curves(o, curves, kind, ncclFuncAllReduce, err));
     for (int c = 0; c < NCCL_NUM_TUNED_FUNCS; c++) {
         STP_THEN(status, plot_draw_curves(o, curves, STP_PLOT_BUSBW, c, err));
         STP_THEN(status, plot_draw_curves(o, curves, STP_PLOT_LATENCY, c, err));

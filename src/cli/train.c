@@ -340,35 +340,6 @@ static bool session_is_its_own(enum stp_status status)
            status == STP_ERR_LIMIT;
 }
 
-/* Takes how a training went on this rank, of which rank 0 knows most.  The
- * result is freed. */
-static enum stp_status session_settle(struct train_session *s,
-                                      const struct stp_train_job *job,
-                                      struct stp_train_report *report,
-                                      struct stp_train_result *result,
-                                      enum stp_status status)
-{
-    const bool is_first = s->world->rank == 0;
-    char name[STP_TRAIN_JOB_NAME];
-
-    if (status == STP_OK) {
-        report->result = result;
-        if (is_first)
-            status = session_keep(s, report);
-        stp_train_result_free(result);
-        return status;
-    }
-    if (session_is_its_own(status) && is_first) {
-        s->n_failed++;
-        stp_progress_clear();
-        stp_train_job_name(job, name);
-        stp_complain("%s: %s", name, s->err->text);
-    }
-    if (session_is_its_own(status) || (status == STP_ERR_STOPPED && !is_first))
-        return STP_OK; /* rank 0 says whether it goes on */
-    return status;
-}
-
 /* Finds the folder of a job's traces: the output folder, or, of several jobs, a
  * folder in it. */
 static enum stp_status session_find_traces(const struct train_session *s,
@@ -417,7 +388,8 @@ static enum stp_status session_train(struct train_session *s,
         .config = &config, .info = &info, .repeat = job->repeat};
     const struct stp_engine *first = &engines->engines.all[0];
     struct stp_train_result result;
-    char traces[STP_CLI_PATH];
+    const bool is_first = s->world->rank == 0;
+    char traces[STP_CLI_PATH], name[STP_TRAIN_JOB_NAME];
     bool there = false;
     enum stp_status status = STP_OK;
 
@@ -426,11 +398,11 @@ static enum stp_status session_train(struct train_session *s,
     if (s->path == NULL && s->o->output != NULL &&
         (s->path = stp_train_file_path(s->o->output, info.processor)) == NULL)
         status = stp_nomem(s->err);
-    if (status == STP_OK && s->world->rank == 0)
+    if (status == STP_OK && is_first)
         status = session_load(s);
     if (status == STP_OK && stp_stop_wished())
         status = stp_fail(s->err, STP_ERR_STOPPED, "stopped");
-    if (status == STP_OK && s->world->rank == 0)
+    if (status == STP_OK && is_first)
         there = session_has(s, &report);
     STP_THEN(status, session_find_traces(s, job, traces));
     status = stp_world_agree(part, status, s->err);
@@ -438,7 +410,23 @@ static enum stp_status session_train(struct train_session *s,
     if (status != STP_OK || there)
         return status;
     status = stp_train_engines_run(engines, &config, traces, &result, s->err);
-    status = session_settle(s, job, &report, &result, status);
+    /* Rank 0 knows most of how it went, and says whether it goes on. */
+    if (status == STP_OK) {
+        report.result = &result;
+        if (is_first)
+            status = session_keep(s, &report);
+        stp_train_result_free(&result);
+    } else if (session_is_its_own(status)) {
+        if (is_first) {
+            s->n_failed++;
+            stp_progress_clear();
+            stp_train_job_name(job, name);
+            stp_complain("%s: %s", name, s->err->text);
+        }
+        status = STP_OK;
+    } else if (status == STP_ERR_STOPPED && !is_first) {
+        status = STP_OK;
+    }
     return stp_world_agree(part, status, s->err);
 }
 
@@ -534,32 +522,12 @@ static enum stp_status train_run_all(struct train_session *s)
 
 /* ---- output ---- */
 
-static enum stp_status train_print(const struct train_session *s,
-                                   struct stp_error *err)
-{
-    struct stp_train_runs shown = {
-        .runs = calloc(s->n_done + 1, sizeof(*shown.runs)), .n = s->n_done};
-    enum stp_status status = STP_OK;
-
-    if (shown.runs == NULL)
-        return stp_nomem(err);
-    for (size_t i = 0; i < s->n_done; i++)
-        shown.runs[i] = s->runs.runs[s->order[i]];
-    if (s->o->machine.json)
-        status = stp_train_print_json(&shown, stdout, err);
-    else if (s->jobs.n == 1 && s->n_done == 1)
-        stp_train_print_run(&shown.runs[0], stdout);
-    else if (s->n_done > 0)
-        status = stp_train_print_summary(&shown, stdout, err);
-    free(shown.runs); /* their data are in s->runs */
-    return status;
-}
-
 /* Prints what there is; of rank 0. */
 static enum stp_status train_conclude(const struct train_session *s,
                                       enum stp_status status)
 {
-    enum stp_status printed;
+    struct stp_train_runs shown = {.n = s->n_done};
+    enum stp_status printed = STP_OK;
     struct stp_error why;
 
     if (status != STP_OK)
@@ -568,7 +536,18 @@ static enum stp_status train_conclude(const struct train_session *s,
         stp_complain("%zu of %zu configurations were in %s already; --fresh "
                      "trains them anew",
                      s->n_there, s->jobs.n, s->o->output);
-    printed = train_print(s, &why);
+    shown.runs = calloc(s->n_done + 1, sizeof(*shown.runs));
+    for (size_t i = 0; i < s->n_done && shown.runs != NULL; i++)
+        shown.runs[i] = s->runs.runs[s->order[i]];
+    if (shown.runs == NULL)
+        printed = stp_nomem(&why);
+    else if (s->o->machine.json)
+        printed = stp_train_print_json(&shown, stdout, &why);
+    else if (s->jobs.n == 1 && s->n_done == 1)
+        stp_train_print_run(&shown.runs[0], stdout);
+    else if (s->n_done > 0)
+        printed = stp_train_print_summary(&shown, stdout, &why);
+    free(shown.runs); /* their data are in s->runs */
     if (status == STP_OK && printed != STP_OK) {
         *s->err = why;
         return printed;
@@ -584,10 +563,10 @@ static enum stp_status train_conclude(const struct train_session *s,
 
 /* ---- the command ---- */
 
-/* Takes the GPUs of the machine if no count was given. */
-static enum stp_status train_count_gpus(const struct train_session *s,
-                                        struct stp_train_matrix *matrix)
+static enum stp_status train_plan(struct train_session *s)
 {
+    struct stp_train_matrix matrix = s->o->matrix;
+    char skipped[STP_TRAIN_SKIPPED];
     const struct stp_open_options open = {
         .machine = &s->o->machine, .run = &s->o->run, .world = s->world};
     struct stp_engines engines;
@@ -595,26 +574,17 @@ static enum stp_status train_count_gpus(const struct train_session *s,
     struct stp_device_info info = {.n_ranks = s->world->size};
     enum stp_status status = STP_OK;
 
-    if (matrix->n_gpus > 0)
-        return STP_OK;
-    if (s->o->place == ON_RECORDED) {
+    /* of a recorded machine all GPUs, if no count was given */
+    if (matrix.n_gpus == 0 && s->o->place == ON_RECORDED) {
         status = stp_open_engines(&open, 1, &engines, s->err);
         if (status != STP_OK)
             return status;
         engine->ops->info(engine->self, &info);
         engine->ops->close(engine->self);
     }
-    matrix->gpus[matrix->n_gpus++] = info.n_ranks;
-    return status;
-}
-
-static enum stp_status train_plan(struct train_session *s)
-{
-    struct stp_train_matrix matrix = s->o->matrix;
-    char skipped[STP_TRAIN_SKIPPED];
-    enum stp_status status = train_count_gpus(s, &matrix);
-
-    STP_THEN(status, stp_train_plan(&matrix, &s->jobs, s->err));
+    if (matrix.n_gpus == 0)
+        matrix.gpus[matrix.n_gpus++] = info.n_ranks;
+    status = stp_train_plan(&matrix, &s->jobs, s->err);
     if (status != STP_OK)
         return status;
     stp_train_skipped(&matrix, skipped);

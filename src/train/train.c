@@ -21,8 +21,8 @@ static bool train_wants_to_stop(const struct stp_trainer *t)
     return t->config.go_on != NULL && !t->config.go_on(t->config.user);
 }
 
-/* Notes this rank's request in a sum over all ranks that follows, where there are
- * sums. */
+/* Notes this rank's request in a sum over all ranks that follows, where there
+ * are sums. */
 static bool train_write_stop(struct stp_trainer *t, double *slot)
 {
     const double n = t->info.has_data && train_wants_to_stop(t) ? 1 : 0;
@@ -97,34 +97,13 @@ static void train_run_window(struct run *r, unsigned step, unsigned n,
     stp_trainer_synchronise(t);
 }
 
-/* Adds up what the events of a window say, and notes where its times are from,
- * which is alike on all ranks. */
-static void train_take_times(struct stp_trainer *t,
-                             struct stp_train_epoch *epoch)
-{
-    const struct stp_engine *engine = &t->engine;
-    bool single_pass;
-
-    for (unsigned i = 0; i < t->n_pairs && t->status == STP_OK; i++) {
-        const struct stp_train_pair *p = &t->pairs[i];
-        double us = 0;
-
-        STP_DO(t, elapsed_us, p->from, p->to, &us);
-        epoch->comm_s += p->comm ? us / 1e6 : 0;
-        epoch->exposed_s += p->exposed ? us / 1e6 : 0;
-    }
-    stp_trainer_forget(t);
-    if (engine->ops->source != NULL)
-        epoch->source = stp_source_worst(
-            epoch->source, engine->ops->source(engine->self, &single_pass));
-}
-
 /* All ranks begin together. */
 static void train_run_epoch(struct run *r, unsigned e)
 {
     struct stp_trainer *t = &r->t;
     struct stp_train_epoch *epoch = &r->result.epochs[e];
     double from_us;
+    bool single_pass;
 
     train_read_stop(t, train_wants_to_stop(t));
     train_agree(t);
@@ -136,7 +115,19 @@ static void train_run_epoch(struct run *r, unsigned e)
         train_run_window(r, step, n, true);
         train_take_overflow(t);
         train_take_losses(r, step, n);
-        train_take_times(t, epoch);
+        for (unsigned k = 0; k < t->n_pairs && t->status == STP_OK; k++) {
+            const struct stp_train_pair *p = &t->pairs[k];
+            double us = 0;
+
+            STP_DO(t, elapsed_us, p->from, p->to, &us);
+            epoch->comm_s += p->comm ? us / 1e6 : 0;
+            epoch->exposed_s += p->exposed ? us / 1e6 : 0;
+        }
+        stp_trainer_forget(t);
+        if (t->engine.ops->source != NULL) /* alike on all ranks */
+            epoch->source = stp_source_worst(
+                epoch->source,
+                t->engine.ops->source(t->engine.self, &single_pass));
     }
     epoch->seconds = (t->engine.ops->now_us(t->engine.self) - from_us) / 1e6;
     for (unsigned i = 0; i < r->steps; i++)
@@ -253,39 +244,32 @@ static void train_share_times(struct run *r)
 
 /* ---- the run ---- */
 
-static void train_make_result(struct run *r)
+static void train_run(struct run *r)
 {
-    const struct stp_train_config *c = &r->t.config;
+    struct stp_trainer *t = &r->t;
+    const struct stp_train_config *c = &t->config;
     struct stp_train_result *result = &r->result;
 
     r->steps = c->n_samples / c->batch;
-    r->window = c->precision == STP_PRECISION_FP16 || r->t.info.is_late
+    r->window = c->precision == STP_PRECISION_FP16 || t->info.is_late
                     ? 1
                     : STP_TRAIN_WINDOW;
-    result->n_ranks = r->t.info.n_ranks;
+    result->n_ranks = t->info.n_ranks;
     result->n_params = stp_train_n_params(c->model);
     result->n_epochs = c->n_epochs;
     result->n_steps = r->steps * c->n_epochs;
     result->epochs = calloc(result->n_epochs, sizeof(*result->epochs));
     result->losses = calloc(result->n_steps, sizeof(*result->losses));
     if (result->epochs == NULL || result->losses == NULL)
-        r->t.status = stp_nomem(&r->t.err);
-}
-
-static void train_run(struct run *r)
-{
-    struct stp_trainer *t = &r->t;
-    struct stp_train_result *result = &r->result;
-
-    train_make_result(r);
+        t->status = stp_nomem(&t->err);
     stp_trainer_fill(t);
-    if (t->config.trace && t->status == STP_OK) {
+    if (c->trace && t->status == STP_OK) {
         /* whether there can be a trace is asked before hours of training */
         t->status = train_begin_trace(r, &t->err);
         STP_DO(t, trace_end, &result->spans);
         train_agree(t);
     }
-    for (unsigned i = 0; i < t->config.warmup && t->status == STP_OK; i++) {
+    for (unsigned i = 0; i < c->warmup && t->status == STP_OK; i++) {
         train_run_window(r, i, 1, false);
         train_take_losses(r, 0, 1);
         stp_trainer_forget(t);
@@ -299,7 +283,7 @@ static void train_run(struct run *r)
         result->total_s += result->epochs[e].seconds;
     result->throughput =
         result->total_s > 0
-            ? (double)t->config.n_samples * result->n_epochs / result->total_s
+            ? (double)c->n_samples * result->n_epochs / result->total_s
             : 0;
     result->n_skipped = t->scale.n_skipped;
     result->last_loss_scale = t->scale.scale;

@@ -95,9 +95,13 @@ void stp_train_default(struct stp_train_config *config_ret)
 
 /* ---- checking ---- */
 
-static enum stp_status config_check_model(const struct stp_train_model *model,
-                                          struct stp_error *err)
+enum stp_status stp_train_check(const struct stp_train_config *c,
+                                unsigned n_ranks, struct stp_error *err)
 {
+    const struct stp_train_model *model = c->model;
+    const uint64_t parts = (uint64_t)n_ranks * c->accumulate;
+    double steps;
+
     if (model == NULL || model->n_layers == 0 ||
         model->n_layers > STP_TRAIN_LAYERS)
         return stp_fail(err, STP_ERR_RANGE,
@@ -108,15 +112,6 @@ static enum stp_status config_check_model(const struct stp_train_model *model,
             return stp_fail(err, STP_ERR_RANGE,
                             "model %s has no width for layer %u", model->name,
                             l);
-    return STP_OK;
-}
-
-static enum stp_status config_check_batch(const struct stp_train_config *c,
-                                          unsigned n_ranks,
-                                          struct stp_error *err)
-{
-    const uint64_t parts = (uint64_t)n_ranks * c->accumulate;
-
     if (c->batch == 0 || parts == 0 || c->batch % parts != 0)
         return stp_fail(err, STP_ERR_RANGE,
                         "a batch of %u for %u rank%s with %u micro-batch%s "
@@ -129,18 +124,6 @@ static enum stp_status config_check_batch(const struct stp_train_config *c,
             err, STP_ERR_RANGE,
             "an epoch of %u samples in steps of %u, expected a multiple",
             c->n_samples, c->batch);
-    return STP_OK;
-}
-
-enum stp_status stp_train_check(const struct stp_train_config *c,
-                                unsigned n_ranks, struct stp_error *err)
-{
-    enum stp_status status = config_check_model(c->model, err);
-    double steps;
-
-    STP_THEN(status, config_check_batch(c, n_ranks, err));
-    if (status != STP_OK)
-        return status;
     if (c->mode == STP_TRAIN_SINGLE && n_ranks != 1)
         return stp_fail(err, STP_ERR_RANGE,
                         "mode single on %u ranks, expected 1", n_ranks);

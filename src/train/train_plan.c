@@ -69,42 +69,37 @@ static struct stp_train_chunk plan_chunk(const struct stp_train_layout *layout,
         .tensor = first};
 }
 
-static unsigned plan_fill_buckets(const struct stp_train_config *config,
-                                  const struct stp_train_layout *layout,
-                                  struct stp_train_chunk *chunks_ret)
+unsigned stp_train_chunks(const struct stp_train_config *config,
+                          const struct stp_train_layout *layout,
+                          struct stp_train_chunk *chunks_ret)
 {
     const unsigned size = stp_type_size(stp_train_gradient_type(config));
+    const unsigned step = config->mode == STP_TRAIN_NAIVE ? 1 : 2;
     uint64_t full = config->first_bucket_bytes;
     uint64_t nbytes = 0;
     unsigned last = layout->n_tensors - 1; /* of the bucket */
     unsigned n = 0;
 
-    for (unsigned i = layout->n_tensors; i-- > 0;) {
-        nbytes += layout->tensors[i].n * size;
-        if (nbytes < full && i > 0)
-            continue;
-        chunks_ret[n++] = plan_chunk(layout, i, last);
-        full = config->bucket_bytes;
-        nbytes = 0;
-        last = i - 1;
+    switch (config->mode) {
+    case STP_TRAIN_NAIVE:
+    case STP_TRAIN_INTERLEAVED:
+        for (unsigned i = layout->n_tensors; i > 0; i -= step)
+            chunks_ret[n++] = plan_chunk(layout, i - step, i - 1);
+        break;
+    case STP_TRAIN_BUCKETED:
+        for (unsigned i = layout->n_tensors; i-- > 0;) {
+            nbytes += layout->tensors[i].n * size;
+            if (nbytes < full && i > 0)
+                continue;
+            chunks_ret[n++] = plan_chunk(layout, i, last);
+            full = config->bucket_bytes;
+            nbytes = 0;
+            last = i - 1;
+        }
+        break;
+    default:
+        break;
     }
-    return n;
-}
-
-unsigned stp_train_chunks(const struct stp_train_config *config,
-                          const struct stp_train_layout *layout,
-                          struct stp_train_chunk *chunks_ret)
-{
-    const unsigned step = config->mode == STP_TRAIN_NAIVE ? 1 : 2;
-    unsigned n = 0;
-
-    if (config->mode == STP_TRAIN_BUCKETED)
-        return plan_fill_buckets(config, layout, chunks_ret);
-    if (config->mode != STP_TRAIN_NAIVE &&
-        config->mode != STP_TRAIN_INTERLEAVED)
-        return 0;
-    for (unsigned i = layout->n_tensors; i > 0; i -= step)
-        chunks_ret[n++] = plan_chunk(layout, i - step, i - 1);
     return n;
 }
 

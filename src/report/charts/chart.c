@@ -320,38 +320,28 @@ static enum stp_status gnuplot_draw(const char *program, FILE *script,
     return status;
 }
 
-/* Writes the picture of the script, from its beginning, to the file 'path'. */
-static enum stp_status gnuplot_run(const char *program, FILE *script,
-                                   enum stp_plot_format format,
-                                   const char *path, struct stp_error *err)
-{
-    struct stp_file file;
-    enum stp_status status = stp_file_begin(path, &file, err);
-
-    if (status != STP_OK)
-        return status;
-    status = gnuplot_draw(program, script, file.fp, err);
-    if (status == STP_OK && !gnuplot_is_whole(format, file.fp))
-        status = stp_fail(err, STP_ERR_IO,
-                          "cannot write '%.160s': gnuplot cut it short, "
-                          "expected a whole %s and room for it on the disk",
-                          path, stp_plot_format_name(format));
-    return stp_file_end(&file, status, err);
-}
-
 enum stp_status stp_chart_save(struct stp_chart *chart,
                                enum stp_plot_format format, const char *gnuplot,
                                const char *path, struct stp_error *err)
 {
     FILE *script = NULL;
+    struct stp_file file;
     enum stp_status status = gnuplot_script(&script, err);
 
     if (status != STP_OK)
         return status;
     status = stp_chart_write(chart, format, script, err);
-    STP_THEN(status, gnuplot_run(gnuplot, script, format, path, err));
+    STP_THEN(status, stp_file_begin(path, &file, err));
+    if (status == STP_OK) {
+        status = gnuplot_draw(gnuplot, script, file.fp, err);
+        if (status == STP_OK && !gnuplot_is_whole(format, file.fp))
+            status = stp_fail(err, STP_ERR_IO,
+                              "cannot write '%.160s': gnuplot cut it short, "
+                              "expected a whole %s and room for it on the disk",
+                              path, stp_plot_format_name(format));
+        status = stp_file_end(&file, status, err);
+    }
     fclose(script);
-    if (status != STP_OK)
-        return status;
-    return chart_save_sources(chart, format, path, err);
+    return status == STP_OK ? chart_save_sources(chart, format, path, err)
+                            : status;
 }

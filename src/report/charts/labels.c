@@ -249,38 +249,6 @@ void stp_origin_text(const struct stp_dataset *data, char *text, size_t size)
              data->nccl[0] ? data->nccl : data->backend);
 }
 
-/* The origin of curve 'i', with the sources of all times from there; "" if an
- * earlier curve has the same origin. */
-static void label_source(const struct stp_labelled_set *set, size_t i,
-                         char text[ORIGIN])
-{
-    struct stp_source_count count = {0};
-    char sources[STP_SOURCES_TEXT];
-    size_t len;
-
-    stp_origin_text(set->all[i].curve->data, text, ORIGIN);
-    for (size_t k = 0; k < set->n; k++) {
-        char other[ORIGIN];
-
-        stp_origin_text(set->all[k].curve->data, other, ORIGIN);
-        if (strcmp(text, other) != 0)
-            continue;
-        if (k < i) {
-            text[0] = '\0';
-            return;
-        }
-        for (size_t p = 0; p < set->all[k].curve->n_points; p++) {
-            const struct stp_curve_point *point = &set->all[k].curve->points[p];
-
-            count.n[point->source]++;
-            count.n_single_pass += point->single_pass;
-        }
-    }
-    len = strlen(text);
-    stp_sources_words(&count, sources);
-    snprintf(text + len, ORIGIN - len, ", %s", sources);
-}
-
 void stp_source_line(const struct stp_labelled_set *set, char *text,
                      size_t size)
 {
@@ -288,12 +256,27 @@ void stp_source_line(const struct stp_labelled_set *set, char *text,
 
     text[0] = '\0';
     for (size_t i = 0; i < set->n && len < size; i++) {
-        char source[ORIGIN];
+        struct stp_source_count count = {0};
+        char origin[ORIGIN], other[ORIGIN], sources[STP_SOURCES_TEXT];
+        bool is_new = true;
 
-        label_source(set, i, source);
-        if (source[0] != '\0')
-            len += (size_t)snprintf(text + len, size - len, "%s%s",
-                                    len > 0 ? "; " : "", source);
+        stp_origin_text(set->all[i].curve->data, origin, ORIGIN);
+        for (size_t k = 0; k < set->n; k++) {
+            const struct stp_curve *c = set->all[k].curve;
+
+            stp_origin_text(c->data, other, ORIGIN);
+            if (strcmp(origin, other) != 0)
+                continue;
+            is_new &= k >= i;
+            for (size_t p = 0; p < c->n_points; p++) {
+                count.n[c->points[p].source]++;
+                count.n_single_pass += c->points[p].single_pass;
+            }
+        }
+        stp_sources_words(&count, sources);
+        if (is_new)
+            len += (size_t)snprintf(text + len, size - len, "%s%s, %s",
+                                    len > 0 ? "; " : "", origin, sources);
     }
 }
 
@@ -333,21 +316,6 @@ static double curves_fastest_us(const struct stp_curves *all,
     return best;
 }
 
-static struct ranked curve_rank(const struct stp_curves *all,
-                                const struct stp_curve *c)
-{
-    struct ranked r = {.curve = c};
-
-    for (size_t i = 0; i < c->n_points; i++) {
-        double us = c->points[i].us.mean;
-        double best = curves_fastest_us(all, c, c->points[i].n_bytes);
-
-        r.n_fastest += us <= best;
-        r.behind += log(us / best) / (double)c->n_points;
-    }
-    return r;
-}
-
 /* AUTO first, then the fastest arms, then in the order of the files. */
 static int curve_order_ranked(const void *pa, const void *pb)
 {
@@ -383,9 +351,22 @@ enum stp_status stp_pick_curves(const struct stp_curves *curves, int coll,
         free(set.all);
         return stp_nomem(err);
     }
-    for (size_t i = 0; i < curves->n_curves; i++)
-        if (curves->curves[i].like.coll == coll)
-            ranked[n++] = curve_rank(curves, &curves->curves[i]);
+    for (size_t i = 0; i < curves->n_curves; i++) {
+        const struct stp_curve *c = &curves->curves[i];
+
+        if (c->like.coll != coll)
+            continue;
+        ranked[n].curve = c;
+        for (size_t k = 0; k < c->n_points; k++) {
+            const double us = c->points[k].us.mean;
+            const double best =
+                curves_fastest_us(curves, c, c->points[k].n_bytes);
+
+            ranked[n].n_fastest += us <= best;
+            ranked[n].behind += log(us / best) / (double)c->n_points;
+        }
+        n++;
+    }
     qsort(ranked, n, sizeof(*ranked), curve_order_ranked);
     for (; set.n < n && set.n < n_max; set.n++)
         set.all[set.n].curve = ranked[set.n].curve;

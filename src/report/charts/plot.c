@@ -175,41 +175,32 @@ static size_t plot_rank_of(const struct stp_labelled_set *set, size_t i,
     return n;
 }
 
-/* Sets how each curve is drawn.  In a study the colour is that of the series,
- * and the dash and the points tell the number of processes. */
-static void plot_set_styles(const struct stp_labelled_set *set, bool study,
-                            struct stp_chart *chart)
+static void plot_write_lines(const struct stp_labelled_set *set,
+                             const struct stp_plot *plot,
+                             struct stp_chart *chart)
 {
+    const bool study = kinds[plot->kind].study;
 
+    plot_set_words(set, plot, "", chart);
+    stp_chart_set(chart, "y_column = %d\nalways_log = %d",
+                  kinds[plot->kind].column, kinds[plot->kind].always_log);
+    plot_set_bands(set, plot->kind, chart);
     stp_chart_set(chart, "n = %zu", set->n);
     stp_chart_arrays(chart, set->n, "titles hues widths dashes shapes");
     for (size_t i = 0; i < set->n; i++) {
-        const struct stp_labelled *l = &set->all[i];
-        const bool is_auto = l->curve->like.arm.kind == STP_ARM_AUTO;
+        const struct stp_curve *c = set->all[i].curve;
+        const bool is_auto = c->like.arm.kind == STP_ARM_AUTO;
+        /* In a study the colour is that of the series, and the dash and the
+         * points tell the number of processes. */
         const size_t ranks = study ? plot_rank_of(set, i, false) : 0;
         const size_t hue = study ? plot_rank_of(set, i, true) + 1 : i;
 
-        stp_chart_text_at(chart, "titles", i, l->label);
+        stp_chart_text_at(chart, "titles", i, set->all[i].label);
         stp_chart_set(chart,
                       "hues[%zu] = %zu\nwidths[%zu] = %g\n"
                       "dashes[%zu] = %zu\nshapes[%zu] = %zu",
                       i + 1, hue, i + 1, is_auto ? 3 : 1.5, i + 1,
                       study ? ranks : i / 8, i + 1, study ? ranks : i);
-    }
-}
-
-static void plot_write_lines(const struct stp_labelled_set *set,
-                             const struct stp_plot *plot,
-                             struct stp_chart *chart)
-{
-    plot_set_words(set, plot, "", chart);
-    stp_chart_set(chart, "y_column = %d\nalways_log = %d",
-                  kinds[plot->kind].column, kinds[plot->kind].always_log);
-    plot_set_bands(set, plot->kind, chart);
-    plot_set_styles(set, kinds[plot->kind].study, chart);
-    for (size_t i = 0; i < set->n; i++) {
-        const struct stp_curve *c = set->all[i].curve;
-
         stp_chart_block(chart);
         for (size_t k = 0; k < c->n_points; k++) {
             const struct stp_curve_point *p = &c->points[k];

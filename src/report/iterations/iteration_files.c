@@ -16,19 +16,6 @@
 
 /* ---- one file ---- */
 
-static void iteration_write_times(const struct stp_iterations *iterations,
-                                  const struct stp_iteration_setting *setting,
-                                  const struct stp_iteration_arm *arm, FILE *fp)
-{
-    struct stp_iteration_cursor at = {0};
-    const double *us;
-    size_t n;
-
-    while ((us = stp_iteration_next(iterations, setting, arm, &at, &n)) != NULL)
-        for (size_t i = 0; i < n; i++)
-            fprintf(fp, "%.6f\n", us[i] / 1000);
-}
-
 static enum stp_status
 iteration_write_rounds(const struct stp_iteration_report *report, FILE *fp,
                        struct stp_error *err)
@@ -53,8 +40,10 @@ iteration_save_file(const struct stp_iteration_report *report,
 {
     char path[STP_FOLDER_PATH];
     const int path_len = snprintf(path, sizeof(path), "%s/%s", folder, name);
+    struct stp_iteration_cursor at = {0};
     char *text = NULL, *old = NULL;
-    size_t len, old_len;
+    size_t len, old_len, n;
+    const double *us;
     FILE *fp = open_memstream(&text, &len);
     enum stp_status status = STP_OK;
     bool bad;
@@ -63,8 +52,11 @@ iteration_save_file(const struct stp_iteration_report *report,
         return stp_nomem(err);
     if (write != NULL)
         status = write(report, fp, err);
-    else
-        iteration_write_times(report->iterations, setting, arm, fp);
+    while (write == NULL &&
+           (us = stp_iteration_next(report->iterations, setting, arm, &at,
+                                    &n)) != NULL)
+        for (size_t i = 0; i < n; i++)
+            fprintf(fp, "%.6f\n", us[i] / 1000);
     bad = ferror(fp) != 0;
     bad |= fclose(fp) != 0;
     if (status == STP_OK && bad)

@@ -193,28 +193,6 @@ static size_t iteration_within(const struct iteration_spread *s,
     return n;
 }
 
-/* Few late iterations must not press all others into one pixel: the axis ends
- * with the last iteration of any arm that is no outlier. */
-static void iteration_find_axis(struct iteration_spread *s)
-{
-    s->low = INFINITY;
-    for (size_t i = 0; i < s->n; i++) {
-        const struct iteration_times *t = &s->of[i];
-        size_t n = t->n;
-
-        while (t->time[n - 1] > t->reach)
-            n--;
-        s->low = fmin(s->low, t->time[0]);
-        s->high = fmax(s->high, t->time[n - 1]);
-        s->longest = fmax(s->longest, t->time[t->n - 1]);
-        s->n_times += t->n;
-    }
-    for (size_t i = 0; i < s->n; i++)
-        s->n_beyond += s->of[i].n - iteration_within(s, &s->of[i]);
-    if (s->high <= s->low) /* all alike */
-        s->high = s->low * 1.001;
-}
-
 static void iteration_free_spread(struct iteration_spread *s)
 {
     for (size_t i = 0; i < s->n; i++)
@@ -237,12 +215,29 @@ iteration_find_spread(const struct stp_iterations *iterations,
             iteration_find(&picked, &setting->arms[a].arm) < picked.n)
             ok = iteration_add_times(s, iterations, setting, &setting->arms[a],
                                      is_long ? 1000 : 1);
-    if (ok) {
-        iteration_find_axis(s);
-        return STP_OK;
+    if (!ok) {
+        iteration_free_spread(s);
+        return stp_nomem(err);
     }
-    iteration_free_spread(s);
-    return stp_nomem(err);
+    /* Few late iterations must not press all others into one pixel: the axis
+     * ends with the last iteration of any arm that is no outlier. */
+    s->low = INFINITY;
+    for (size_t i = 0; i < s->n; i++) {
+        const struct iteration_times *t = &s->of[i];
+        size_t n = t->n;
+
+        while (t->time[n - 1] > t->reach)
+            n--;
+        s->low = fmin(s->low, t->time[0]);
+        s->high = fmax(s->high, t->time[n - 1]);
+        s->longest = fmax(s->longest, t->time[t->n - 1]);
+        s->n_times += t->n;
+    }
+    for (size_t i = 0; i < s->n; i++)
+        s->n_beyond += s->of[i].n - iteration_within(s, &s->of[i]);
+    if (s->high <= s->low) /* all alike */
+        s->high = s->low * 1.001;
+    return STP_OK;
 }
 
 /* ---- charts of times ---- */
@@ -384,32 +379,6 @@ iteration_make_times(const struct stp_iteration_report *report,
 
 /* ---- charts of gains ---- */
 
-static void iteration_write_arm_gains(const struct iteration_group *g,
-                                      const struct stp_arm *like,
-                                      struct stp_chart *chart)
-{
-    char name[STP_ARM_NAME];
-
-    stp_arm_name(like, name);
-    stp_chart_block(chart);
-    for (size_t i = 0; i < g->n; i++)
-        for (size_t a = 0; a < g->settings[i].n_arms; a++) {
-            const struct stp_iteration_arm *arm = &g->settings[i].arms[a];
-            const bool known = stp_iteration_interval(arm, &arm->gain);
-
-            if (!stp_arm_equal(&arm->arm, like) || arm->gain.n_pairs == 0)
-                continue;
-            fprintf(chart->data, "%s\t%" PRIu64 "\t%.6g\t%.6g\t%.6g\t", name,
-                    g->settings[i].like.n_bytes, arm->gain.gain,
-                    known ? arm->gain.low : arm->gain.gain,
-                    known ? arm->gain.high : arm->gain.gain);
-            if (arm->alone_gain.n_pairs > 0)
-                fprintf(chart->data, "%.6g\n", arm->alone_gain.gain);
-            else
-                fputs("?\n", chart->data);
-        }
-}
-
 static enum stp_status
 iteration_make_gains(const struct stp_iteration_report *report,
                      const struct iteration_group *g,
@@ -421,6 +390,7 @@ iteration_make_gains(const struct stp_iteration_report *report,
     enum stp_status status = iteration_begin_chart(
         report, g->settings, g->n, "Gain over AUTO", NULL, stp_gains_gp,
         "arm\tbytes\tgain\tlow\thigh\talone", chart_ret, err);
+    FILE *data = chart_ret->data;
 
     if (status != STP_OK)
         return status;
@@ -445,7 +415,24 @@ iteration_make_gains(const struct stp_iteration_report *report,
 
         stp_arm_name(&set.of[c].arm, name);
         stp_chart_text_at(chart_ret, "titles", c, name);
-        iteration_write_arm_gains(g, &set.of[c].arm, chart_ret);
+        stp_chart_block(chart_ret);
+        for (size_t i = 0; i < g->n; i++)
+            for (size_t a = 0; a < g->settings[i].n_arms; a++) {
+                const struct stp_iteration_arm *arm = &g->settings[i].arms[a];
+                const bool known = stp_iteration_interval(arm, &arm->gain);
+
+                if (!stp_arm_equal(&arm->arm, &set.of[c].arm) ||
+                    arm->gain.n_pairs == 0)
+                    continue;
+                fprintf(data, "%s\t%" PRIu64 "\t%.6g\t%.6g\t%.6g\t", name,
+                        g->settings[i].like.n_bytes, arm->gain.gain,
+                        known ? arm->gain.low : arm->gain.gain,
+                        known ? arm->gain.high : arm->gain.gain);
+                if (arm->alone_gain.n_pairs > 0)
+                    fprintf(data, "%.6g\n", arm->alone_gain.gain);
+                else
+                    fputs("?\n", data);
+            }
     }
     return STP_OK;
 }
@@ -482,29 +469,6 @@ static enum stp_status iteration_draw(struct iteration_drawing *d,
     return status;
 }
 
-static enum stp_status
-iteration_draw_times(struct iteration_drawing *d,
-                     const struct stp_iteration_setting *setting,
-                     struct stp_error *err)
-{
-    enum stp_status status = STP_OK;
-    char name[STP_SETTING_NAME] = "";
-
-    if (stp_iteration_several(d->report))
-        stp_iteration_setting_name(setting, name);
-    for (int histogram = 1; histogram >= 0 && status == STP_OK; histogram--) {
-        struct stp_chart chart;
-
-        status =
-            iteration_make_times(d->report, setting, histogram, &chart, err);
-        STP_THEN(status, iteration_draw(d,
-                                        histogram ? "iteration_times_histogram"
-                                                  : "iteration_times_ecdf",
-                                        name, &chart, err));
-    }
-    return status;
-}
-
 enum stp_status
 stp_iteration_plots_save(const struct stp_iteration_report *report,
                          const char *folder, enum stp_plot_format format,
@@ -514,6 +478,8 @@ stp_iteration_plots_save(const struct stp_iteration_report *report,
     const struct stp_iteration_summary *all = report->summary;
     struct iteration_drawing d = {report, folder, format, gnuplot, 0};
     enum stp_status status = STP_OK;
+    char name[STP_SETTING_NAME] = "";
+    struct stp_chart chart;
     size_t n_groups = 0;
 
     for (size_t i = 0; i < all->n_settings && status == STP_OK; i++) {
@@ -521,13 +487,23 @@ stp_iteration_plots_save(const struct stp_iteration_report *report,
         const bool first = i == 0 || iteration_group_at(all, i - 1).n == 1;
 
         n_groups += first && g.n > 1 && iteration_pick_arms(&g, false).n > 0;
-        status = iteration_draw_times(&d, &all->settings[i], err);
+        if (stp_iteration_several(report))
+            stp_iteration_setting_name(&all->settings[i], name);
+        for (int histogram = 1; histogram >= 0 && status == STP_OK;
+             histogram--) {
+            status = iteration_make_times(report, &all->settings[i], histogram,
+                                          &chart, err);
+            STP_THEN(status,
+                     iteration_draw(&d,
+                                    histogram ? "iteration_times_histogram"
+                                              : "iteration_times_ecdf",
+                                    name, &chart, err));
+        }
     }
     for (size_t i = 0; i < all->n_settings && status == STP_OK;) {
         const struct iteration_group g = iteration_group_at(all, i);
-        char name[STP_SETTING_NAME] = "";
-        struct stp_chart chart;
 
+        name[0] = '\0';
         if (n_groups > 1)
             stp_iteration_group_name(g.settings, name);
         if (g.n > 1 && iteration_pick_arms(&g, false).n > 0) {

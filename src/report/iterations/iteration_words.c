@@ -168,50 +168,43 @@ iteration_count_arms(const struct stp_iteration_setting *s)
     return c;
 }
 
-static void iteration_say_arms(const struct iteration_count *c,
-                               char text[STP_ITERATION_TEXT])
+void stp_iteration_verdict(const struct stp_iteration_setting *setting,
+                           const char *between, char text[STP_ITERATION_TEXT])
 {
-    const struct stp_iteration_arm *arm = c->best != NULL ? c->best : c->next;
+    const struct iteration_count c = iteration_count_arms(setting);
+    const struct stp_iteration_arm *arm = c.best != NULL ? c.best : c.next;
     char name[STP_ARM_NAME] = "";
     char interval[STP_INTERVAL] = "";
+    double percent = setting->resolution * 100;
+    size_t len;
 
     if (arm != NULL) {
         stp_arm_name(&arm->arm, name);
         stp_interval_text(&arm->gain, interval);
     }
-    if (c->n == 0)
+    if (c.n == 0)
         snprintf(text, STP_ITERATION_TEXT, "AUTO is the only arm.");
-    else if (c->best != NULL)
+    else if (c.best != NULL)
         snprintf(text, STP_ITERATION_TEXT,
                  "%s has the shortest iterations: %.3f times as fast as AUTO "
                  "(95 percent interval %s).",
                  name, arm->gain.gain, interval);
-    else if (c->n_without == c->n)
+    else if (c.n_without == c.n)
         snprintf(text, STP_ITERATION_TEXT,
                  "One round does not tell an arm from AUTO.");
-    else if (c->n_slower == c->n)
+    else if (c.n_slower == c.n)
         snprintf(text, STP_ITERATION_TEXT,
                  "AUTO has the shortest iterations: %s, the next, is %.3f "
                  "times as fast (95 percent interval %s).",
                  name, arm->gain.gain, interval);
-    else if (c->n_slower > 0)
+    else if (c.n_slower > 0)
         snprintf(text, STP_ITERATION_TEXT,
                  "No arm is faster than AUTO with 95 percent confidence; %zu "
                  "of %zu are slower.",
-                 c->n_slower, c->n);
+                 c.n_slower, c.n);
     else
         snprintf(text, STP_ITERATION_TEXT,
                  "No arm differs from AUTO with 95 percent confidence.");
-}
-
-void stp_iteration_verdict(const struct stp_iteration_setting *setting,
-                           const char *between, char text[STP_ITERATION_TEXT])
-{
-    struct iteration_count c = iteration_count_arms(setting);
-    double percent = setting->resolution * 100;
-    size_t len;
-
-    iteration_say_arms(&c, text);
     if (!isfinite(percent))
         return;
     len = strlen(text);

@@ -30,21 +30,13 @@ static cJSON *trace_add_event(cJSON *list, const char *ph, unsigned rank,
     return event;
 }
 
-static void trace_add_names(cJSON *list, const struct stp_device_info *info)
+static void trace_add_name(cJSON *list, unsigned rank, unsigned thread,
+                           const char *what, const char *name)
 {
-    char rank[32];
+    cJSON *event = trace_add_event(list, "M", rank, thread, what);
 
-    snprintf(rank, sizeof(rank), "rank %u", info->rank);
-    cJSON_AddStringToObject(
-        cJSON_AddObjectToObject(
-            trace_add_event(list, "M", info->rank, 0, "process_name"), "args"),
-        "name", rank);
-    for (unsigned i = 0; i < N_THREADS; i++)
-        cJSON_AddStringToObject(
-            cJSON_AddObjectToObject(
-                trace_add_event(list, "M", info->rank, i, "thread_name"),
-                "args"),
-            "name", trace_threads[i]);
+    cJSON_AddStringToObject(cJSON_AddObjectToObject(event, "args"), "name",
+                            name);
 }
 
 static void trace_add_span(cJSON *list, unsigned rank,
@@ -94,11 +86,15 @@ static enum stp_status trace_print(const struct stp_spans *spans,
     cJSON *root = cJSON_CreateObject();
     cJSON *list = cJSON_AddArrayToObject(root, "traceEvents");
     cJSON *other = cJSON_AddObjectToObject(root, "otherData");
+    char rank[32];
 
     cJSON_AddStringToObject(root, "displayTimeUnit", "ms");
     cJSON_AddStringToObject(other, "made_by", info->what);
     cJSON_AddStringToObject(other, "gpu_name", info->processor);
-    trace_add_names(list, info);
+    snprintf(rank, sizeof(rank), "rank %u", info->rank);
+    trace_add_name(list, info->rank, 0, "process_name", rank);
+    for (unsigned i = 0; i < N_THREADS; i++)
+        trace_add_name(list, info->rank, i, "thread_name", trace_threads[i]);
     for (unsigned i = 0; i < STP_N_STREAMS; i++)
         trace_add_ranges(list, spans, info->rank, i);
     for (size_t i = 0; i < spans->n; i++)

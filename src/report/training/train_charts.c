@@ -216,32 +216,6 @@ bool stp_train_results_begin(const char *path)
 
 /* ---- words ---- */
 
-/* Says where the times of the view are from; "" if all were measured. */
-static void train_view_origin(const struct stp_train_view *view,
-                              char text[STP_TRAIN_LABEL])
-{
-    const char *origin = NULL;
-    bool partly = false;
-
-    for (size_t i = 0; i < view->runs->n; i++) {
-        const struct stp_train_run *r = &view->runs->runs[i];
-        const char *its = stp_source_name(r->source);
-
-        if (!stp_train_in_view(view, r))
-            continue;
-        partly |= r->source == STP_SOURCE_MEASURED;
-        if (r->source == STP_SOURCE_MEASURED)
-            continue;
-        origin = origin == NULL || strcmp(its, origin) == 0
-                     ? its
-                     : "recorded or modelled";
-    }
-    text[0] = '\0';
-    if (origin != NULL)
-        snprintf(text, STP_TRAIN_LABEL, " (%s%s, not measured)",
-                 partly ? "partly " : "", origin);
-}
-
 /* Names the machine of each model of GPU by its run on the most GPUs, of which
  * fewer are a part. */
 static void train_view_source(const struct stp_train_view *view,
@@ -291,6 +265,7 @@ static void page_set_words(struct train_page *page, const char *title)
     const struct stp_train_levels models =
         stp_train_levels_of(view, STP_DIM_MODEL);
     char text[SOURCES + 6 * STP_TRAIN_LABEL], label[STP_TRAIN_LABEL] = "";
+    const char *origin = NULL, *partly = ""; /* of times, unless measured */
     bool compares_ga = false, compares_modes = false;
     size_t n;
 
@@ -307,9 +282,22 @@ static void page_set_words(struct train_page *page, const char *title)
                               : i + 1 == models.n ? " and "
                                                   : ", ",
                               models.like[i]->gpu);
-    train_view_origin(view, label);
-    if (n < sizeof(text))
-        snprintf(text + n, sizeof(text) - n, "%s", label);
+    for (size_t i = 0; i < view->runs->n; i++) {
+        const struct stp_train_run *r = &view->runs->runs[i];
+        const char *its = stp_source_name(r->source);
+
+        if (!stp_train_in_view(view, r))
+            continue;
+        if (r->source == STP_SOURCE_MEASURED)
+            partly = "partly ";
+        else if (origin == NULL || strcmp(its, origin) == 0)
+            origin = its;
+        else
+            origin = "recorded or modelled";
+    }
+    if (origin != NULL && n < sizeof(text))
+        snprintf(text + n, sizeof(text) - n, " (%s%s, not measured)", partly,
+                 origin);
     stp_chart_text(page->chart, "title", text);
     for (int i = 0; i < STP_TRAIN_PLACES; i++) {
         const enum stp_train_dim dim = page->kind->points.dims[i];

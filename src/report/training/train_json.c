@@ -116,23 +116,20 @@ static bool notebook_wrote(const cJSON *row)
 }
 
 /* A run of which nothing is known, to read the notebook's keys into. */
-static struct stp_train_run notebook_run(void)
-{
-    return (struct stp_train_run){
-        .gradients = "fp32", /* autocast leaves weights and gradients alone */
-        .gpu = "unknown GPU",
-        .warmup = UINT32_MAX,
-        .seed = STP_TRAIN_UNKNOWN,
-        .bucket_bytes = STP_TRAIN_UNKNOWN,
-        .first_bucket_bytes = STP_TRAIN_UNKNOWN,
-        .repeat = 1,
-        .accuracy = NAN,
-        .throughput = NAN,
-        .loss_scale = 1,
-        .traced_comm_ms = NAN,
-        .hidden_share = NAN,
-    };
-}
+static const struct stp_train_run notebook_run = {
+    .gradients = "fp32", /* autocast leaves weights and gradients alone */
+    .gpu = "unknown GPU",
+    .warmup = UINT32_MAX,
+    .seed = STP_TRAIN_UNKNOWN,
+    .bucket_bytes = STP_TRAIN_UNKNOWN,
+    .first_bucket_bytes = STP_TRAIN_UNKNOWN,
+    .repeat = 1,
+    .accuracy = NAN,
+    .throughput = NAN,
+    .loss_scale = 1,
+    .traced_comm_ms = NAN,
+    .hidden_share = NAN,
+};
 
 /* The list, or one of so many 'value's if it lacks. */
 static double *notebook_list(double *list, unsigned n, double value)
@@ -268,35 +265,14 @@ static bool train_read_whole(const cJSON *value, const struct train_key *key,
             (*number_ret <= max && *number_ret == floor(*number_ret)));
 }
 
-/* The first list says how many epochs there are. */
-static bool train_read_list(const cJSON *value, const struct train_key *key,
-                            struct stp_train_run *run, double **list_ret)
-{
-    const int n = cJSON_GetArraySize(value);
-    const cJSON *item;
-    unsigned i = 0;
-
-    if (!cJSON_IsArray(value) || n < 1 ||
-        (run->n_epochs != 0 && (unsigned)n != run->n_epochs))
-        return false;
-    run->n_epochs = (unsigned)n;
-    *list_ret = calloc((size_t)n, sizeof(**list_ret));
-    if (*list_ret == NULL)
-        return true; /* looked for later */
-    cJSON_ArrayForEach(item, value)
-    {
-        if (!train_read_number(item, key, &(*list_ret)[i++]))
-            return false;
-    }
-    return true;
-}
-
 static bool train_read_value(const cJSON *value, const struct train_key *key,
                              struct stp_train_run *run)
 {
     void *at = (char *)run + key->offset;
     const char *word = cJSON_GetStringValue(value);
-    double number = 0;
+    const int n = cJSON_GetArraySize(value);
+    const cJSON *item;
+    double number = 0, *list;
     bool good = false;
 
     switch (key->type) {
@@ -316,7 +292,17 @@ static bool train_read_value(const cJSON *value, const struct train_key *key,
     case NUMBER:
         return train_read_number(value, key, at);
     case LIST:
-        return train_read_list(value, key, run, at);
+        /* the first list says how many epochs there are */
+        if (!cJSON_IsArray(value) || n < 1 ||
+            (run->n_epochs != 0 && (unsigned)n != run->n_epochs))
+            return false;
+        run->n_epochs = (unsigned)n;
+        list = *(double **)at = calloc((size_t)n, sizeof(*list));
+        for (item = value->child; item != NULL && list != NULL;
+             item = item->next)
+            if (!train_read_number(item, key, list++))
+                return false;
+        return true; /* a lack of memory is found later */
     }
     return false;
 }
@@ -344,29 +330,6 @@ static enum stp_status train_read_key(const cJSON *row, size_t n,
     return STP_OK;
 }
 
-/* Reads where the times are from.  The line on the machine tells it of a file
- * that is older, or not ours. */
-static enum stp_status train_read_source(const cJSON *row, size_t n,
-                                         struct stp_train_run *run,
-                                         struct stp_error *err)
-{
-    const char *name =
-        cJSON_GetStringValue(cJSON_GetObjectItemCaseSensitive(row, "source"));
-    const bool is_played = strstr(run->made_by, "recorded") != NULL ||
-                           strstr(run->made_by, "modelled") != NULL;
-    int source = is_played ? STP_SOURCE_MODELLED : STP_SOURCE_MEASURED;
-
-    if (name != NULL)
-        source = stp_source_from_name(name, strlen(name));
-    if (source < 0)
-        return stp_fail(err, STP_ERR_SYNTAX,
-                        "run %zu with a source that means nothing, "
-                        "expected " STP_SOURCE_WORDS,
-                        n + 1);
-    run->source = (enum stp_source)source;
-    return STP_OK;
-}
-
 /*
  * Reads the 'n'th row, from 0, into *run_ret, to be freed with
  * stp_train_run_free().  STP_ERR_SYNTAX says which key of which row is not
@@ -380,7 +343,10 @@ static enum stp_status train_read_row(const cJSON *row, size_t n,
     const bool is_notebook = notebook_wrote(row);
     const char *tuner =
         cJSON_GetStringValue(cJSON_GetObjectItemCaseSensitive(row, "tuner"));
+    const char *name =
+        cJSON_GetStringValue(cJSON_GetObjectItemCaseSensitive(row, "source"));
     struct stp_train_run run = {.n_epochs = 0};
+    int source = STP_SOURCE_MEASURED;
     enum stp_status status = STP_OK;
 
     if (tuner != NULL && strcmp(tuner, "nccl") != 0)
@@ -390,14 +356,26 @@ static enum stp_status train_read_row(const cJSON *row, size_t n,
                         "iterate` and `steptune compare` compare tuners",
                         n + 1, tuner);
     if (is_notebook)
-        run = notebook_run();
+        run = notebook_run;
     for (size_t i = 0; i < TRAIN_N_KEYS && status == STP_OK; i++)
         status = train_read_key(row, n, &train_keys[i], &run, err);
     if (status == STP_OK)
         notebook_translate_mode(&run, 0);
     if (status == STP_OK && is_notebook)
         status = notebook_complete(row, &run, err);
-    STP_THEN(status, train_read_source(row, n, &run, err));
+    if (status == STP_OK && name != NULL)
+        source = stp_source_from_name(name, strlen(name));
+    else if (status == STP_OK) /* of a file that is older, or not ours */
+        source = strstr(run.made_by, "recorded") != NULL ||
+                         strstr(run.made_by, "modelled") != NULL
+                     ? STP_SOURCE_MODELLED
+                     : STP_SOURCE_MEASURED;
+    if (status == STP_OK && source < 0)
+        status = stp_fail(err, STP_ERR_SYNTAX,
+                          "run %zu with a source that means nothing, "
+                          "expected " STP_SOURCE_WORDS,
+                          n + 1);
+    run.source = (enum stp_source)source;
     if (status == STP_OK)
         *run_ret = run;
     else

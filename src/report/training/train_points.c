@@ -270,25 +270,7 @@ static bool points_take(const struct stp_train_view *view,
             strcmp(r->mode, r->n_gpus == 1 ? "single" : view->mode) == 0);
 }
 
-/* Adds the epochs of a run to a point, whose 'low' is the sum of squares until
- * points_conclude(), by Welford's algorithm. */
-static void points_add(struct stp_train_point *point,
-                       const struct stp_train_run *r)
-{
-    if (point->run == NULL)
-        point->run = r;
-    for (unsigned e = 0; e < r->n_epochs; e++) {
-        const double off = r->epoch_s[e] - point->total;
-
-        point->n++;
-        point->total += off / (double)point->n;
-        point->low += off * (r->epoch_s[e] - point->total);
-        point->comm += r->comm_s[e];
-        point->exposed += r->exposed_s[e];
-    }
-}
-
-/* Makes means and an interval of sums. */
+/* Makes means and an interval of sums, with the sum of squares in 'low'. */
 static void points_conclude(struct stp_train_point *p, bool throughput)
 {
     const double n = (double)p->n, samples = p->run->n_samples;
@@ -341,20 +323,9 @@ static void points_find_speed_ups(struct stp_train_points *p, size_t row,
         stp_train_point_at(p, row, column, x, series)->run = NULL;
 }
 
-/* Drops the points of an x that has less than 'least' series. */
-static void points_drop_few(struct stp_train_points *p, size_t row,
-                            size_t column, size_t x, size_t least)
-{
-    const size_t n_series = p->levels[STP_AT_SERIES].n;
-    size_t n = 0;
-
-    for (size_t s = 0; s < n_series; s++)
-        n += stp_train_point_at(p, row, column, x, s)->run != NULL;
-    for (size_t s = 0; s < n_series && n < least; s++)
-        stp_train_point_at(p, row, column, x, s)->run = NULL;
-}
-
-/* Adds a run to its point, or the losses of the first run of a line. */
+/* Adds the epochs of a run to its point, whose 'low' is the sum of squares
+ * until points_conclude(), by Welford's algorithm; or the losses of the first
+ * run of a line. */
 static void points_add_run(struct stp_train_points *p,
                            const struct stp_train_points_of *what,
                            const struct stp_train_run *r)
@@ -370,13 +341,22 @@ static void points_add_run(struct stp_train_points *p,
     }
     point = stp_train_point_at(p, at[STP_AT_ROW], at[STP_AT_COLUMN],
                                at[STP_AT_X], at[STP_AT_SERIES]);
-    if (!losses)
-        points_add(point, r);
-    else if (point->run == NULL)
+    for (unsigned e = 0; e < r->n_epochs && !losses; e++) {
+        const double off = r->epoch_s[e] - point->total;
+
+        point->n++;
+        point->total += off / (double)point->n;
+        point->low += off * (r->epoch_s[e] - point->total);
+        point->comm += r->comm_s[e];
+        point->exposed += r->exposed_s[e];
+    }
+    if (losses && point->run == NULL)
         for (unsigned e = 0; e < r->n_epochs; e++)
             *stp_train_point_at(p, at[STP_AT_ROW], at[STP_AT_COLUMN], e,
                                 at[STP_AT_SERIES]) =
                 (struct stp_train_point){.run = r, .value = r->losses[e]};
+    if (point->run == NULL)
+        point->run = r;
 }
 
 enum stp_status stp_train_points_find(const struct stp_train_view *view,
@@ -411,11 +391,18 @@ enum stp_status stp_train_points_find(const struct stp_train_view *view,
                                s < p.levels[STP_AT_SERIES].n;
                  s++)
                 points_find_speed_ups(&p, r, c, s);
-            for (size_t x = 0; x < p.n_x; x++)
-                points_drop_few(&p, r, c, x, what->least);
+            for (size_t x = 0; x < p.n_x; x++) {
+                const size_t n_series = p.levels[STP_AT_SERIES].n;
+                struct stp_train_point *of = stp_train_point_at(&p, r, c, x, 0);
+                size_t n_of = 0;
+
+                for (size_t s = 0; s < n_series; s++)
+                    n_of += of[s].run != NULL;
+                for (size_t s = 0; s < n_series && n_of < what->least; s++)
+                    of[s].run = NULL;
+                p.n += n_of >= what->least ? n_of : 0;
+            }
         }
-    for (size_t i = 0; i < n; i++)
-        p.n += p.all[i].run != NULL;
     *points_ret = p;
     return STP_OK;
 }

@@ -125,34 +125,27 @@ static double train_speed(const struct stp_train_run *r)
                             : r->n_epochs / stp_train_total_s(r);
 }
 
-/* The speed on one GPU; NaN: not measured. */
-static double train_alone(const struct stp_train_runs *runs,
-                          const struct stp_train_run *like)
-{
-    double sum = 0;
-    unsigned n = 0;
-
-    for (size_t i = 0; i < runs->n; i++) {
-        const struct stp_train_run *r = &runs->runs[i];
-
-        if (r->n_gpus != 1 || !train_same_model(r, like) ||
-            strcmp(r->gpu, like->gpu) != 0 || r->batch != like->batch ||
-            r->ga != like->ga || (r->n_samples == 0) != (like->n_samples == 0))
-            continue;
-        sum += train_speed(r);
-        n++;
-    }
-    return n > 0 ? sum / n : (double)NAN;
-}
-
 void stp_train_derive(struct stp_train_runs *runs)
 {
     for (size_t i = 0; i < runs->n; i++) {
         struct stp_train_run *r = &runs->runs[i];
         const double total = stp_train_total_s(r);
+        double sum = 0; /* of the speeds on one GPU */
+        unsigned n = 0;
 
+        for (size_t k = 0; k < runs->n; k++) {
+            const struct stp_train_run *one = &runs->runs[k];
+
+            if (one->n_gpus != 1 || !train_same_model(one, r) ||
+                strcmp(one->gpu, r->gpu) != 0 || one->batch != r->batch ||
+                one->ga != r->ga ||
+                (one->n_samples == 0) != (r->n_samples == 0))
+                continue;
+            sum += train_speed(one);
+            n++;
+        }
         r->exposed_share = total > 0 ? stp_train_exposed_s(r) / total : 0;
-        r->speed_up = train_speed(r) / train_alone(runs, r);
+        r->speed_up = n > 0 ? train_speed(r) / (sum / n) : (double)NAN;
         r->efficiency = r->speed_up / r->n_gpus;
     }
 }
