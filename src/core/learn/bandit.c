@@ -1,21 +1,33 @@
+/* bandit.c - what to try next */
 #include "core/learn/bandit.h"
 
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
-#include "core/learn/bandit_state.h"
+#include "core/learn/bandit_left.h"
+#include "core/learn/proposal.h"
+#include "core/rng.h"
+#include "core/stats.h"
 #include "nccl_tuner_abi.h"
+
+enum { N_RETEST = 4 }; /* blocks of a re-test */
+
+static const double ratio_min = 1.1; /* limits of a ratio that the cost table */
+static const double ratio_max = 2.5; /* predicts */
+
+/* While NCCL's own choice takes its turns, steps are as long as before. */
+static const double set_budget = 0.2; /* share of the budget */
+static const double z_drop = 2;
 
 /* ---- strategies ---- */
 
 static const struct {
     const char *name;
-    const struct stp_strategy_ops *ops;
     unsigned octave_bits; /* of bands in a power of two */
 } strategies[STP_N_STRATEGIES] = {
-    [STP_STRATEGY_HALVING] = {"halving", &stp_bandit_halving, 2},
-    [STP_STRATEGY_EPSILON] = {"epsilon", &stp_bandit_epsilon, 0},
+    [STP_STRATEGY_HALVING] = {"halving", 2},
+    [STP_STRATEGY_EPSILON] = {"epsilon", 0},
 };
 
 static const struct stp_bandit_arm seeds_arms[] = {
@@ -60,16 +72,11 @@ struct stp_bandit_rules stp_bandit_rules_default(enum stp_strategy strategy)
     return rules;
 }
 
-static const struct stp_strategy_ops *
-bandit_ops(const struct stp_bandit *bandit)
-{
-    return strategies[bandit->rules.strategy].ops;
-}
-
 /* ---- opening ---- */
 
-static enum stp_status bandit_check_rules(const struct stp_bandit_rules *rules,
-                                          struct stp_error *err)
+enum stp_status stp_bandit_open(const struct stp_bandit_rules *rules,
+                                struct stp_bandit **bandit_ret,
+                                struct stp_error *err)
 {
     const struct {
         const char *name;
@@ -84,6 +91,7 @@ static enum stp_status bandit_check_rules(const struct stp_bandit_rules *rules,
         {"confirm_us", rules->confirm_us, 0, 1e9},
         {"number of arms", (double)rules->n_arms, 0, STP_BANDIT_ARMS - 1},
     };
+    struct stp_bandit *bandit;
 
     if ((unsigned)rules->strategy >= STP_N_STRATEGIES)
         return stp_fail(err, STP_ERR_RANGE, "there is no strategy %d",
@@ -95,18 +103,6 @@ static enum stp_status bandit_check_rules(const struct stp_bandit_rules *rules,
                             limits[i].name, limits[i].value, limits[i].min,
                             limits[i].max);
     }
-    return STP_OK;
-}
-
-enum stp_status stp_bandit_open(const struct stp_bandit_rules *rules,
-                                struct stp_bandit **bandit_ret,
-                                struct stp_error *err)
-{
-    enum stp_status status = bandit_check_rules(rules, err);
-    struct stp_bandit *bandit;
-
-    if (status != STP_OK)
-        return status;
     bandit = calloc(1, sizeof(*bandit));
     if (bandit == NULL)
         return stp_nomem(err);
@@ -219,41 +215,367 @@ void stp_bandit_saw_channels(struct stp_bandit *bandit, unsigned key,
         slot->max_channels = n_channels;
 }
 
-/* Whether each key has the share of all calls that it had. */
-static bool bandit_is_same_step(const struct stp_bandit *bandit,
-                                const unsigned shares[STP_BANDIT_KEYS],
-                                unsigned n_calls)
+/* ---- EPSILON ---- */
+
+/* The arm with the smallest mean, or the first without rewards. */
+static unsigned epsilon_greedy_arm(const struct stp_bandit_slot *slot)
 {
+    unsigned best = 0;
+
+    for (unsigned i = 0; i < slot->n_arms; i++) {
+        const struct stp_bandit_try *arm = &slot->arms[i];
+
+        if (arm->is_out)
+            continue;
+        if (arm->n == 0)
+            return i;
+        if (arm->mean < slot->arms[best].mean)
+            best = i;
+    }
+    return best;
+}
+
+/* The keys take turns. */
+static bool epsilon_want(struct stp_bandit *bandit,
+                         struct stp_bandit_want *want_ret)
+{
+    uint64_t epoch = bandit->epoch++;
+    uint64_t seed = bandit->rules.seed;
+    unsigned keys[STP_BANDIT_KEYS], left[STP_BANDIT_ARMS];
+    unsigned n_keys = 0, n_left = 0, key, arm;
+    const struct stp_bandit_slot *slot;
+
     for (unsigned i = 0; i < bandit->n_keys; i++)
-        if (bandit->keys[i] != NULL &&
-            (uint64_t)bandit->keys[i]->share * n_calls !=
-                (uint64_t)shares[i] * bandit->window)
+        if (bandit->keys[i] != NULL)
+            keys[n_keys++] = i;
+    if (n_keys == 0)
+        return false;
+    key = keys[epoch % n_keys];
+    slot = bandit->keys[key];
+    arm = epsilon_greedy_arm(slot);
+    if (stp_rng_unit(seed, 2 * epoch) < bandit->rules.epsilon) {
+        /* any arm that is not out: the first never is */
+        for (unsigned i = 0; i < slot->n_arms; i++)
+            if (!slot->arms[i].is_out)
+                left[n_left++] = i;
+        arm = left[(unsigned)(stp_rng_unit(seed, 2 * epoch + 1) * n_left)];
+    }
+    if (arm == slot->running)
+        return false;
+    *want_ret = (struct stp_bandit_want){.key = key, .arm = arm};
+    return true;
+}
+
+/* The variance of the logarithm of a mean. */
+static double epsilon_variance(const struct stp_bandit_try *arm)
+{
+    return arm->ss / (arm->n - 1) / arm->n / (arm->mean * arm->mean);
+}
+
+/* Fills the best arm, whether it has settled, and its gain with an interval. */
+static void epsilon_verdict(const struct stp_bandit_slot *slot,
+                            struct stp_bandit_key_state *state)
+{
+    const struct stp_bandit_try *own = &slot->arms[0];
+    const struct stp_bandit_try *best;
+    double half;
+
+    state->best = epsilon_greedy_arm(slot);
+    state->is_settled = slot->was_settled;
+    best = &slot->arms[state->best];
+    if (state->best == 0 || own->n == 0 || best->n == 0)
+        return;
+    state->gain = own->mean / best->mean;
+    state->gain_low = 0;
+    state->gain_high = INFINITY;
+    if (own->n < 2 || best->n < 2)
+        return;
+    half = stp_t975(own->n < best->n ? own->n - 1 : best->n - 1) *
+           sqrt(epsilon_variance(own) + epsilon_variance(best));
+    state->gain_low = state->gain * exp(-half);
+    state->gain_high = state->gain * exp(half);
+}
+
+/* ---- HALVING: the set of incumbents, against NCCL's own choice ---- */
+
+/* The standard error of the gain of two blocks or more. */
+static double set_error(const struct stp_bandit_set *set)
+{
+    return sqrt(set->gain.ss / (set->gain.n - 1) / set->gain.n);
+}
+
+static bool set_is_empty(const struct stp_bandit *b)
+{
+    for (unsigned i = 0; i < b->n_keys; i++)
+        if (b->keys[i] != NULL && b->keys[i]->share > 0 &&
+            b->keys[i]->incumbent != 0)
             return false;
     return true;
 }
+
+/* Whether a trial of the set is wanted, beside the blocks of it under way. */
+static bool set_wants(struct stp_bandit *b,
+                      const struct stp_bandit_clock *clock,
+                      struct stp_bandit_want *want_ret)
+{
+    const struct stp_bandit_slot *searched =
+        b->active < b->n_keys ? b->keys[b->active] : NULL;
+    struct stp_bandit_set *set = &b->set;
+    double gain = 0, n_windows;
+    unsigned n_calls;
+
+    if (set->gain.n + set->n_pending >= b->rules.confirm_blocks ||
+        set->is_dropped || set_is_empty(b) || !(clock->call_us > 0))
+        return false;
+    /* A search under way would change the set. */
+    if (searched != NULL && searched->share > 0 &&
+        (!searched->is_settled || searched->is_retesting))
+        return false;
+
+    /* Before any block the set gains what the incumbents gain each. */
+    if (set->gain.n > 0)
+        gain = set->gain.mean;
+    else
+        for (unsigned i = 0; i < b->n_keys; i++)
+            if (b->keys[i] != NULL && b->keys[i]->share > 0)
+                gain += b->keys[i]->incumbent_gain;
+
+    /* Whole windows of the search, for as long as the rules say. */
+    n_windows = ceil(b->rules.confirm_us / (b->window * clock->call_us));
+    n_calls = b->window * (unsigned)fmin(fmax(n_windows, 1),
+                                         (double)(STP_CONFIRM_MAX / b->window));
+    set->block_us = 4 * n_calls * clock->call_us * fmax(exp(gain) - 1, 0);
+    if (fmax(b->lost, 0) + b->pending + set->block_us >
+        set_budget * b->rules.budget * (double)clock->n_calls * clock->call_us)
+        return false;
+    *want_ret = (struct stp_bandit_want){
+        .key = STP_BANDIT_SET, .n_blocks = 1, .n_calls = n_calls};
+    return true;
+}
+
+/* Whether the set has had 'n_blocks', or there is nothing to compare. */
+static bool set_has(const struct stp_bandit *bandit, unsigned n_blocks)
+{
+    return bandit->set.gain.n >= n_blocks || bandit->set.is_dropped ||
+           set_is_empty(bandit);
+}
+
+/* The set has changed, or the step has. */
+static void set_renew(struct stp_bandit *bandit)
+{
+    bandit->set.number++;
+    bandit->set.is_dropped = false;
+    bandit->set.gain = (struct stp_bandit_try){0};
+}
+
+static void set_take_block(struct stp_bandit *b, const struct stp_block *block)
+{
+    struct stp_bandit_set *set = &b->set;
+    /* of each window that counts, and one before it */
+    const double lost = 2 * stp_bandit_block_loss(b, block);
+    /* what each block under way was expected to lose may differ, but not the
+     * sum of them */
+    double us = set->n_pending > 0 ? set->pending_us / set->n_pending : 0;
+
+    set->n_pending -= set->n_pending > 0;
+    set->pending_us -= us;
+    b->pending -= us;
+    if (!block->is_complete || block->trial.base != set->number)
+        return;
+    b->lost += lost;
+    stp_bandit_add_gain(b, &set->gain, -block->gain);
+    if (set->gain.n < STP_CONFIRM_LEAST || set->is_dropped ||
+        set->gain.mean >= -z_drop * set_error(set))
+        return;
+    set->is_dropped = true;
+    stp_bandit_drop_newest(b);
+}
+
+struct stp_bandit_set_state stp_bandit_get_set(const struct stp_bandit *bandit)
+{
+    const struct stp_bandit_set *set = &bandit->set;
+    struct stp_bandit_set_state state = {.number = set->number,
+                                         .n_blocks = set->gain.n,
+                                         .is_dropped = set->is_dropped,
+                                         .gain = exp(set->gain.mean),
+                                         .gain_low = 0,
+                                         .gain_high = INFINITY};
+    double half;
+
+    state.is_confirmed = set->gain.n >= STP_CONFIRM_LEAST;
+    if (set->gain.n < 2)
+        return state;
+    half = stp_t975(set->gain.n - 1) * set_error(set);
+    state.gain_low = exp(set->gain.mean - half);
+    state.gain_high = exp(set->gain.mean + half);
+    return state;
+}
+
+/* ---- HALVING: the search of a key ---- */
+
+static bool search_may_retest(const struct stp_bandit *b,
+                              const struct stp_bandit_slot *slot,
+                              uint64_t n_calls)
+{
+    return b->rules.retest_calls != 0 && slot->incumbent != slot->runner_up &&
+           !slot->arms[slot->runner_up].is_banned && n_calls >= slot->retest_at;
+}
+
+static bool search_is_open(const struct stp_bandit *b,
+                           const struct stp_bandit_slot *slot, uint64_t n_calls)
+{
+    return slot != NULL && slot->share != 0 &&
+           (!slot->is_settled || slot->is_retesting ||
+            search_may_retest(b, slot, n_calls));
+}
+
+/* The arm of a key's next trial; the incumbent if there is none now. */
+static unsigned search_next_arm(const struct stp_bandit *b,
+                                const struct stp_bandit_slot *slot,
+                                uint64_t n_calls)
+{
+    unsigned next = slot->incumbent;
+
+    if (slot->is_settled)
+        return search_may_retest(b, slot, n_calls) &&
+                       !slot->arms[slot->runner_up].is_pending
+                   ? slot->runner_up
+                   : slot->incumbent;
+    for (unsigned i = 1; i < slot->n_arms; i++)
+        if (stp_bandit_is_left(slot, i) && !slot->arms[i].is_pending &&
+            (next == slot->incumbent || slot->arms[i].n < slot->arms[next].n))
+            next = i;
+    return next;
+}
+
+static bool search_want_trial(struct stp_bandit *b,
+                              const struct stp_bandit_clock *clock,
+                              struct stp_bandit_want *want_ret)
+{
+    struct stp_bandit_slot *slot;
+    struct stp_bandit_try *arm;
+    unsigned next, n_blocks;
+    double loss;
+
+    if (b->active == STP_BANDIT_KEYS)
+        return false;
+    slot = b->keys[b->active];
+    next = search_next_arm(b, slot, clock->n_calls);
+    if (next == slot->incumbent)
+        return false;
+    arm = &slot->arms[next];
+
+    /* Most arms need one block. */
+    n_blocks = slot->is_settled             ? N_RETEST
+               : arm->n == 0                ? 1
+               : arm->n < STP_BLOCKS_TO_WIN ? 4
+                                            : STP_TRIAL_BLOCKS;
+
+    /* What a block is expected to lose, by NCCL's cost table until the arm has
+     * been measured. */
+    loss = slot->share * slot->own_us *
+           (fmin(fmax(arm->ratio, ratio_min), ratio_max) - 1);
+    if (arm->n > 0 || slot->own_us == 0 || next == 0)
+        loss = b->window * clock->call_us * fmax(exp(-arm->mean) - 1, 0);
+    arm->pending_us = 2 * loss;
+    if (fmax(b->lost, 0) + b->pending + n_blocks * arm->pending_us >
+        b->rules.budget * (double)clock->n_calls * clock->call_us)
+        return false;
+    *want_ret = (struct stp_bandit_want){
+        .key = b->active, .arm = next, .n_blocks = n_blocks};
+    return true;
+}
+
+/* Chooses the key to search: the same as before until it has settled, then that
+ * with the most time. */
+static void search_choose_key(struct stp_bandit *b, uint64_t n_calls)
+{
+    const unsigned before = b->active;
+    unsigned best = STP_BANDIT_KEYS;
+
+    for (unsigned i = 0; i < b->n_keys; i++) {
+        const struct stp_bandit_slot *slot = b->keys[i];
+
+        if (!search_is_open(b, slot, n_calls))
+            continue;
+        if (best == STP_BANDIT_KEYS || i == before ||
+            slot->share * slot->own_us >
+                b->keys[best]->share * b->keys[best]->own_us)
+            best = i;
+        if (i == before)
+            break;
+    }
+    b->active = best;
+
+    /* Of a key without arms nothing is left; of others earlier runs may know
+     * enough. */
+    if (best != STP_BANDIT_KEYS && !b->keys[best]->is_settled &&
+        (best != before || !stp_bandit_any_left(b->keys[best])))
+        stp_bandit_judge(b, b->keys[best], n_calls);
+}
+
+static bool search_want(struct stp_bandit *b,
+                        const struct stp_bandit_clock *clock,
+                        struct stp_bandit_want *want_ret)
+{
+    search_choose_key(b, clock->n_calls);
+    if (b->active == STP_BANDIT_KEYS && b->rules.persists &&
+        set_has(b, STP_CONFIRM_LEAST << b->n_reopened))
+        stp_bandit_reopen(b);
+    for (unsigned i = 0; i < b->n_keys; i++)
+        if (b->keys[i] != NULL &&
+            b->keys[i]->running != b->keys[i]->incumbent) {
+            *want_ret = (struct stp_bandit_want){.key = i,
+                                                 .arm = b->keys[i]->incumbent};
+            return true;
+        }
+    return search_want_trial(b, clock, want_ret) ||
+           set_wants(b, clock, want_ret);
+}
+
+/* ---- while the job runs ---- */
 
 void stp_bandit_set_window(struct stp_bandit *bandit,
                            const unsigned shares[STP_BANDIT_KEYS],
                            unsigned n_calls)
 {
-    bool is_new =
-        bandit->window != 0 && !bandit_is_same_step(bandit, shares, n_calls);
+    bool is_same = true; /* each key has the share of all calls that it had */
 
+    for (unsigned i = 0; i < bandit->n_keys; i++) {
+        struct stp_bandit_slot *slot = bandit->keys[i];
+
+        if (slot == NULL)
+            continue;
+        is_same &= (uint64_t)slot->share * n_calls ==
+                   (uint64_t)shares[i] * bandit->window;
+        slot->share = shares[i];
+    }
+    is_same |= bandit->window == 0;
     bandit->window = n_calls;
-    for (unsigned i = 0; i < bandit->n_keys; i++)
-        if (bandit->keys[i] != NULL)
-            bandit->keys[i]->share = shares[i];
-    if (is_new && bandit->rules.strategy == STP_STRATEGY_HALVING)
-        stp_bandit_halving_renew(bandit);
-}
+    if (is_same || bandit->rules.strategy != STP_STRATEGY_HALVING)
+        return;
 
-/* ---- while the job runs ---- */
+    /* What has settled is tested again, and other searches begin anew. */
+    for (unsigned i = 0; i < bandit->n_keys; i++) {
+        struct stp_bandit_slot *slot = bandit->keys[i];
+
+        if (slot == NULL)
+            continue;
+        if (!slot->is_settled)
+            stp_bandit_restart(slot);
+        slot->retest_at = 0;
+        slot->retest_wait = bandit->rules.retest_calls;
+    }
+    set_renew(bandit);
+}
 
 bool stp_bandit_wants(struct stp_bandit *bandit,
                       const struct stp_bandit_clock *clock,
                       struct stp_bandit_want *want_ret)
 {
-    return bandit_ops(bandit)->want(bandit, clock, want_ret);
+    return bandit->rules.strategy == STP_STRATEGY_EPSILON
+               ? epsilon_want(bandit, want_ret)
+               : search_want(bandit, clock, want_ret);
 }
 
 bool stp_bandit_awaits(const struct stp_bandit *bandit, unsigned key,
@@ -261,7 +583,9 @@ bool stp_bandit_awaits(const struct stp_bandit *bandit, unsigned key,
 {
     const struct stp_bandit_slot *slot = bandit_slot(bandit, key);
 
-    return slot != NULL && bandit_ops(bandit)->awaits(bandit, slot, n_calls);
+    if (slot != NULL && bandit->rules.strategy == STP_STRATEGY_EPSILON)
+        return !slot->was_settled || bandit->rules.epsilon > 0;
+    return search_is_open(bandit, slot, n_calls);
 }
 
 void stp_bandit_began(struct stp_bandit *bandit,
@@ -269,20 +593,30 @@ void stp_bandit_began(struct stp_bandit *bandit,
 {
     struct stp_bandit_slot *slot =
         bandit_slot_with(bandit, want->key, want->arm);
+    const bool is_halving = bandit->rules.strategy == STP_STRATEGY_HALVING;
+    struct stp_bandit_try *arm;
 
-    if (want->key == STP_BANDIT_SET)
-        stp_bandit_set_began(bandit, want->n_blocks);
-    else if (slot != NULL)
-        bandit_ops(bandit)->began(bandit, slot, want);
-}
-
-void stp_bandit_add_value(struct stp_bandit_try *arm, double value)
-{
-    double off = value - arm->mean;
-
-    arm->n += arm->n < UINT32_MAX;
-    arm->mean += off / arm->n;
-    arm->ss += off * (value - arm->mean);
+    if (want->key == STP_BANDIT_SET) {
+        bandit->set.n_pending += want->n_blocks;
+        bandit->set.pending_us += want->n_blocks * bandit->set.block_us;
+        bandit->pending += want->n_blocks * bandit->set.block_us;
+        return;
+    }
+    if (slot == NULL)
+        return;
+    if (!is_halving || want->n_blocks == 0) {
+        if (is_halving && slot->running != want->arm)
+            set_renew(bandit);
+        slot->running = want->arm;
+        return;
+    }
+    arm = &slot->arms[want->arm];
+    if (slot->is_settled && !slot->is_retesting) {
+        slot->is_retesting = true;
+        stp_bandit_set_gains(arm, 0, 0, 0);
+    }
+    arm->is_pending = true;
+    bandit->pending += want->n_blocks * arm->pending_us;
 }
 
 void stp_bandit_reward(struct stp_bandit *bandit, unsigned key, unsigned arm,
@@ -294,7 +628,73 @@ void stp_bandit_reward(struct stp_bandit *bandit, unsigned key, unsigned arm,
         !(value > 0 && isfinite(value)))
         return;
     stp_bandit_add_value(&slot->arms[arm], value);
-    stp_bandit_epsilon_reward(slot, arm, value);
+
+    /* A key has settled once all of its arms were tried. */
+    if (!slot->was_settled) {
+        slot->n_calls++;
+        slot->was_settled = true;
+        for (unsigned i = 0; i < slot->n_arms; i++)
+            if (!slot->arms[i].is_out && slot->arms[i].n == 0)
+                slot->was_settled = false;
+    }
+    if (arm != 0 && arm != epsilon_greedy_arm(slot) && slot->arms[0].n > 0)
+        slot->lost += value - slot->arms[0].mean;
+}
+
+void stp_bandit_block(struct stp_bandit *bandit, const struct stp_block *block,
+                      uint64_t n_calls)
+{
+    const struct stp_trial *trial = &block->trial;
+    struct stp_bandit_slot *slot =
+        bandit_slot_with(bandit, trial->key, trial->arm);
+    struct stp_bandit_try *arm;
+
+    if (trial->key == STP_BANDIT_SET)
+        set_take_block(bandit, block);
+    if (slot == NULL)
+        return;
+    arm = &slot->arms[trial->arm];
+    if (arm->is_pending)
+        bandit->pending -= arm->pending_us;
+    if (block->is_last)
+        arm->is_pending = false;
+    if (block->is_complete && trial->base == slot->incumbent) {
+        const double lost = stp_bandit_block_loss(bandit, block);
+
+        if (!slot->was_settled)
+            slot->n_calls += STP_BLOCK_WINDOWS * (uint64_t)trial->n_calls;
+        slot->lost += lost;
+        bandit->lost += lost;
+        stp_bandit_add_spreads(bandit, block);
+        if (!stp_bandit_is_disturbed(bandit, block))
+            stp_bandit_add_gain(bandit, arm, block->gain);
+    }
+    if (!slot->is_settled)
+        stp_bandit_judge(bandit, slot, n_calls);
+    else if (slot->is_retesting && block->is_last)
+        stp_bandit_end_retest(bandit, slot, trial->arm, n_calls);
+}
+
+void stp_bandit_recall(struct stp_bandit *bandit, unsigned key,
+                       const struct stp_bandit_arm *arm, uint32_t n,
+                       double log_gain, double log_ss)
+{
+    struct stp_bandit_slot *slot = bandit_slot(bandit, key);
+    struct stp_bandit_try *known;
+    int i;
+
+    if (slot == NULL || bandit->rules.strategy != STP_STRATEGY_HALVING)
+        return;
+    i = stp_bandit_index(slot, arm);
+    if (i > 0)
+        known = &slot->arms[i];
+    else if (i < 0 && arm->n_channels != 0)
+        known = stp_bandit_add_arm(slot, arm, STP_STAGE_CHANNELS, 1);
+    else
+        known = NULL;
+    if (known == NULL || known->n != 0)
+        return;
+    stp_bandit_set_gains(known, n, log_gain, log_ss);
 }
 
 /* ---- results ---- */
@@ -312,7 +712,20 @@ struct stp_bandit_key_state stp_bandit_get_key(const struct stp_bandit *bandit,
     state.running = slot->running;
     state.n_calls = slot->n_calls;
     state.lost = slot->lost;
-    bandit_ops(bandit)->verdict(slot, &state);
+    if (bandit->rules.strategy == STP_STRATEGY_EPSILON) {
+        epsilon_verdict(slot, &state);
+        return state;
+    }
+    state.best = slot->incumbent;
+    state.is_settled = slot->is_settled;
+    if (slot->incumbent != 0 && slot->incumbent_n >= 2) {
+        double half =
+            stp_t975(slot->incumbent_n - 1) * sqrt(slot->incumbent_var);
+
+        state.gain = exp(slot->incumbent_gain);
+        state.gain_low = exp(slot->incumbent_gain - half);
+        state.gain_high = exp(slot->incumbent_gain + half);
+    }
     return state;
 }
 

@@ -11,6 +11,9 @@
  * blocks of windows (windows.h), EPSILON from times that an application wrote,
  * the less the better.
  *
+ * bandit_gains.c has what was measured, bandit_left.c which arms are left and
+ * which one wins (stp_bandit_judge()), bandit.c what to try next.
+ *
  * Pure: no clock, no environment, no I/O.  One thread at a time.
  */
 #ifndef STP_BANDIT_H

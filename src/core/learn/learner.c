@@ -189,32 +189,38 @@ void stp_learner_recall(struct stp_learner *learner, unsigned key,
                       evidence->log_gain, evidence->log_ss);
 }
 
-static void learner_report_settled(struct stp_learner *l, unsigned key)
+static void learner_report_results(struct stp_learner *l)
 {
-    struct stp_bandit_key_state state = stp_bandit_get_key(l->bandit, key);
     double least = stp_bandit_least_gain(l->bandit);
+    struct stp_bandit_set_state set;
+    unsigned report;
 
-    if (state.is_settled && !l->keys[key].was_settled) {
-        if (state.best == 0 && !learner_is_by_file(l) && least > 1 + noisy)
-            learner_report(l, (struct stp_learn_event){.kind = STP_LEARN_NOISY,
-                                                       .key = (int)key,
-                                                       .gain = least});
-        learner_report(l,
-                       (struct stp_learn_event){.kind = STP_LEARN_SETTLED,
-                                                .key = (int)key,
-                                                .arm = state.best,
-                                                .gain = state.gain,
-                                                .gain_low = state.gain_low,
-                                                .gain_high = state.gain_high});
+    for (unsigned k = 0; k < STP_BANDIT_KEYS; k++) {
+        struct stp_bandit_key_state state;
+
+        if (!l->keys[k].is_known)
+            continue;
+        state = stp_bandit_get_key(l->bandit, k);
+        if (state.is_settled && !l->keys[k].was_settled) {
+            if (state.best == 0 && !learner_is_by_file(l) && least > 1 + noisy)
+                learner_report(l,
+                               (struct stp_learn_event){.kind = STP_LEARN_NOISY,
+                                                        .key = (int)k,
+                                                        .gain = least});
+            learner_report(
+                l, (struct stp_learn_event){.kind = STP_LEARN_SETTLED,
+                                            .key = (int)k,
+                                            .arm = state.best,
+                                            .gain = state.gain,
+                                            .gain_low = state.gain_low,
+                                            .gain_high = state.gain_high});
+        }
+        l->keys[k].was_settled = state.is_settled;
     }
-    l->keys[key].was_settled = state.is_settled;
-}
-
-static void learner_report_set(struct stp_learner *l)
-{
-    struct stp_bandit_set_state set = stp_bandit_get_set(l->bandit);
-    unsigned report = 2 * set.number + 1 + set.is_dropped;
-
+    if (learner_is_by_file(l))
+        return;
+    set = stp_bandit_get_set(l->bandit);
+    report = 2 * set.number + 1 + set.is_dropped;
     if (!set.is_confirmed || l->set_reported == report)
         return;
     l->set_reported = report;
@@ -228,15 +234,6 @@ static void learner_report_set(struct stp_learner *l)
                .gain_high = set.gain_high});
 }
 
-static void learner_report_results(struct stp_learner *l)
-{
-    for (unsigned k = 0; k < STP_BANDIT_KEYS; k++)
-        if (l->keys[k].is_known)
-            learner_report_settled(l, k);
-    if (!learner_is_by_file(l))
-        learner_report_set(l);
-}
-
 /* ---- the sequence ---- */
 
 static void learner_find_again(struct stp_learner *l)
@@ -247,21 +244,35 @@ static void learner_find_again(struct stp_learner *l)
         l->find_wait *= 2;
 }
 
-/* Samples more calls than the history would still hold when their times have
- * arrived cannot be checked. */
-static size_t learner_sample_size(size_t sequence)
+static void learner_find(struct stp_learner *l)
 {
-    size_t n = SAMPLE_SEQUENCES * sequence;
-    size_t most = STP_HISTORY_CALLS - 2 * LATE_CALLS;
+    /* Samples more calls than the history would still hold when their times
+     * have arrived cannot be checked. */
+    const size_t most_samples = STP_HISTORY_CALLS - 2 * LATE_CALLS;
+    uint8_t keys[STP_HISTORY_CALLS / 2];
+    uint64_t n_calls = learner_calls(l);
+    size_t n = n_calls < sizeof(keys) ? (size_t)n_calls : sizeof(keys);
 
-    if (n < SAMPLE_CALLS)
-        return SAMPLE_CALLS;
-    return n < most ? n : most;
-}
-
-static void learner_begin_sample(struct stp_learner *l, uint64_t n_calls)
-{
-    l->n_samples = learner_sample_size(l->sequence);
+    if (n_calls < l->find_at ||
+        !stp_history_copy(l->history, n_calls - n, n, keys))
+        return;
+    l->sequence = stp_sequence_find(keys, n, l->find_least);
+    if (l->sequence == 0) {
+        learner_find_again(l);
+        if (n_calls >= ALONE_CALLS && !l->is_alone) {
+            l->is_alone = true;
+            learner_report(l,
+                           (struct stp_learn_event){.kind = STP_LEARN_ALONE,
+                                                    .key = -1,
+                                                    .value = (double)n_calls});
+        }
+        return;
+    }
+    l->n_samples = SAMPLE_SEQUENCES * l->sequence;
+    if (l->n_samples < SAMPLE_CALLS)
+        l->n_samples = SAMPLE_CALLS;
+    if (l->n_samples > most_samples)
+        l->n_samples = most_samples;
     free(l->begin_ns);
     l->begin_ns = calloc(l->n_samples, sizeof(*l->begin_ns));
     if (l->begin_ns == NULL) {
@@ -273,39 +284,7 @@ static void learner_begin_sample(struct stp_learner *l, uint64_t n_calls)
     l->phase = SAMPLE;
 }
 
-static void learner_find(struct stp_learner *l)
-{
-    uint8_t keys[STP_HISTORY_CALLS / 2];
-    uint64_t n_calls = learner_calls(l);
-    size_t n = n_calls < sizeof(keys) ? (size_t)n_calls : sizeof(keys);
-
-    if (n_calls < l->find_at ||
-        !stp_history_copy(l->history, n_calls - n, n, keys))
-        return;
-    l->sequence = stp_sequence_find(keys, n, l->find_least);
-    if (l->sequence != 0) {
-        learner_begin_sample(l, n_calls);
-        return;
-    }
-    learner_find_again(l);
-    if (n_calls >= ALONE_CALLS && !l->is_alone) {
-        l->is_alone = true;
-        learner_report(l, (struct stp_learn_event){.kind = STP_LEARN_ALONE,
-                                                   .key = -1,
-                                                   .value = (double)n_calls});
-    }
-}
-
 /* ---- the window ---- */
-
-/* Whether the calls that were sampled repeat the sequence. */
-static bool learner_sample_holds(const struct stp_learner *l)
-{
-    uint8_t keys[STP_HISTORY_CALLS];
-
-    return stp_history_copy(l->history, l->sample_from, l->n_samples, keys) &&
-           stp_sequence_holds(keys, l->n_samples, l->sequence);
-}
 
 /* How many calls of the sequence are of each key. */
 static bool learner_count_shares(const struct stp_learner *l, uint64_t from,
@@ -322,36 +301,21 @@ static bool learner_count_shares(const struct stp_learner *l, uint64_t from,
     return true;
 }
 
-static void learner_set_window(struct stp_learner *l)
-{
-    unsigned n = (unsigned)(l->window.n_calls / l->sequence);
-    unsigned shares[STP_BANDIT_KEYS];
-
-    for (unsigned k = 0; k < STP_BANDIT_KEYS; k++)
-        shares[k] = l->shares[k] * n;
-    stp_bandit_set_window(l->bandit, shares, l->window.n_calls);
-    stp_bandit_set_noise(l->bandit, l->window.noise);
-    l->phase = TRY;
-    l->needs_window = false;
-    l->n_broken = 0;
-    l->check_at = learner_calls(l) + CHECK_CALLS;
-}
-
-/* Whether all samples that will arrive have. */
-static bool learner_is_sampled(const struct stp_learner *l)
-{
-    return l->begin_ns[l->n_samples - 1] != 0 ||
-           learner_calls(l) > l->sample_from + l->n_samples + LATE_CALLS;
-}
-
 /* A window to propose; false: none yet, or calls do not repeat, or no times
  * arrive. */
 static bool learner_end_sample(struct stp_learner *l,
                                struct stp_proposal *proposal_ret)
 {
-    if (!learner_is_sampled(l))
+    uint8_t keys[STP_HISTORY_CALLS];
+    unsigned shares[STP_BANDIT_KEYS];
+    unsigned n_sequences;
+
+    /* All samples that will arrive have to be there. */
+    if (l->begin_ns[l->n_samples - 1] == 0 &&
+        learner_calls(l) <= l->sample_from + l->n_samples + LATE_CALLS)
         return false;
-    if (!learner_sample_holds(l)) {
+    if (!stp_history_copy(l->history, l->sample_from, l->n_samples, keys) ||
+        !stp_sequence_holds(keys, l->n_samples, l->sequence)) {
         if (l->find_least < STP_HISTORY_CALLS / 4)
             l->find_least *= 2;
         learner_find_again(l);
@@ -363,7 +327,15 @@ static bool learner_end_sample(struct stp_learner *l,
         learner_find_again(l);
         return false;
     }
-    learner_set_window(l);
+    n_sequences = (unsigned)(l->window.n_calls / l->sequence);
+    for (unsigned k = 0; k < STP_BANDIT_KEYS; k++)
+        shares[k] = l->shares[k] * n_sequences;
+    stp_bandit_set_window(l->bandit, shares, l->window.n_calls);
+    stp_bandit_set_noise(l->bandit, l->window.noise);
+    l->phase = TRY;
+    l->needs_window = false;
+    l->n_broken = 0;
+    l->check_at = learner_calls(l) + CHECK_CALLS;
     *proposal_ret = (struct stp_proposal){.kind = STP_PROPOSE_WINDOW,
                                           .n_calls = l->window.n_calls};
     return true;
@@ -393,19 +365,6 @@ static void learner_check_sequence(struct stp_learner *l)
 
 /* ---- times ---- */
 
-static void learner_take_time(struct stp_learner *l,
-                              const struct stp_note *note)
-{
-    uint64_t at = note->call - l->sample_from;
-
-    if (note->key < STP_BANDIT_KEYS && note->n_channels > 0)
-        stp_bandit_saw_channels(l->bandit, note->key, note->arm,
-                                note->n_channels);
-    stp_windows_time(l->windows, note->call, note->t_ns);
-    if (l->phase == SAMPLE && note->call >= l->sample_from && at < l->n_samples)
-        l->begin_ns[at] = note->t_ns;
-}
-
 /* Whether the block's windows made the same calls. */
 static bool learner_is_equal_work(const struct stp_learner *l,
                                   const struct stp_block *block)
@@ -420,61 +379,39 @@ static bool learner_is_equal_work(const struct stp_learner *l,
            stp_sequence_holds(keys, n, block->trial.n_calls);
 }
 
-static void learner_report_block(const struct stp_learner *l,
-                                 const struct stp_block *block)
-{
-    unsigned key = block->trial.key;
-    double gain = exp(block->gain);
-
-    if (key == STP_BANDIT_SET) {
-        learner_report(l, (struct stp_learn_event){.kind = STP_LEARN_SET,
-                                                   .key = -1,
-                                                   .value = block->own_us,
-                                                   .gain = 1 / gain,
-                                                   .gain_low = 1 / gain,
-                                                   .gain_high = 1 / gain});
-        return;
-    }
-    learner_report_arm(l, STP_LEARN_BLOCK, key, block->trial.base,
-                       block->own_us);
-    learner_report(l, (struct stp_learn_event){.kind = STP_LEARN_BLOCK,
-                                               .key = (int)key,
-                                               .arm = block->trial.arm,
-                                               .value = block->arm_us,
-                                               .gain = gain,
-                                               .gain_low = gain,
-                                               .gain_high = gain});
-}
-
 static void learner_take_blocks(struct stp_learner *l)
 {
     uint64_t n_calls = learner_calls(l);
+    uint64_t too_late = n_calls < LATE_CALLS ? 0 : n_calls - LATE_CALLS;
     struct stp_block block;
 
-    while (stp_windows_next(
-        l->windows, n_calls < LATE_CALLS ? 0 : n_calls - LATE_CALLS, &block)) {
+    while (stp_windows_next(l->windows, too_late, &block)) {
+        const bool is_set = block.trial.key == STP_BANDIT_SET;
+        double gain = is_set ? 1 / exp(block.gain) : exp(block.gain);
+
         if (block.is_complete && !learner_is_equal_work(l, &block))
             block.is_complete = false;
         if (block.is_complete) {
             l->window.call_us +=
                 (block.own_us / block.trial.n_calls - l->window.call_us) / 16;
-            learner_report_block(l, &block);
+            if (!is_set)
+                learner_report_arm(l, STP_LEARN_BLOCK, block.trial.key,
+                                   block.trial.base, block.own_us);
+            learner_report(l,
+                           (struct stp_learn_event){
+                               .kind = is_set ? STP_LEARN_SET : STP_LEARN_BLOCK,
+                               .key = is_set ? -1 : (int)block.trial.key,
+                               .arm = block.trial.arm,
+                               .value = is_set ? block.own_us : block.arm_us,
+                               .gain = gain,
+                               .gain_low = gain,
+                               .gain_high = gain});
         }
         stp_bandit_block(l->bandit, &block, n_calls);
     }
 }
 
 /* ---- notes ---- */
-
-static void learner_take_arm(struct stp_learner *l, const struct stp_note *note)
-{
-    const struct stp_bandit_want now = {.key = note->key, .arm = note->arm};
-
-    stp_bandit_began(l->bandit, &now);
-    if (l->keys[note->key].in_force != note->arm)
-        learner_report_arm(l, STP_LEARN_INCUMBENT, note->key, note->arm, 0);
-    l->keys[note->key].in_force = note->arm;
-}
 
 static void learner_take_trial(struct stp_learner *l,
                                const struct stp_note *note)
@@ -497,23 +434,35 @@ static void learner_take_trial(struct stp_learner *l,
 
 void stp_learner_note(struct stp_learner *learner, const struct stp_note *note)
 {
+    struct stp_learner *l = learner;
+    const struct stp_bandit_want now = {.key = note->key, .arm = note->arm};
+    uint64_t at = note->call - l->sample_from;
+
     if (note->kind == STP_NOTE_TIME) {
-        if (!learner_is_by_file(learner))
-            learner_take_time(learner, note);
+        if (learner_is_by_file(l))
+            return;
+        if (note->key < STP_BANDIT_KEYS && note->n_channels > 0)
+            stp_bandit_saw_channels(l->bandit, note->key, note->arm,
+                                    note->n_channels);
+        stp_windows_time(l->windows, note->call, note->t_ns);
+        if (l->phase == SAMPLE && note->call >= l->sample_from &&
+            at < l->n_samples)
+            l->begin_ns[at] = note->t_ns;
         return;
     }
-    learner->n_taken += learner->n_taken < learner->n_planned;
-    if (note->kind == STP_NOTE_WINDOW)
-        learner_report(learner,
-                       (struct stp_learn_event){.kind = STP_LEARN_WINDOW,
-                                                .key = -1,
-                                                .value = note->n_calls});
-    else if (note->key > STP_BANDIT_SET)
-        return;
-    else if (note->kind == STP_NOTE_TRIAL)
-        learner_take_trial(learner, note);
-    else if (note->key < STP_BANDIT_KEYS)
-        learner_take_arm(learner, note);
+    l->n_taken += l->n_taken < l->n_planned;
+    if (note->kind == STP_NOTE_WINDOW) {
+        learner_report(l, (struct stp_learn_event){.kind = STP_LEARN_WINDOW,
+                                                   .key = -1,
+                                                   .value = note->n_calls});
+    } else if (note->kind == STP_NOTE_TRIAL && note->key <= STP_BANDIT_SET) {
+        learner_take_trial(l, note);
+    } else if (note->kind == STP_NOTE_SET && note->key < STP_BANDIT_KEYS) {
+        stp_bandit_began(l->bandit, &now);
+        if (l->keys[note->key].in_force != note->arm)
+            learner_report_arm(l, STP_LEARN_INCUMBENT, note->key, note->arm, 0);
+        l->keys[note->key].in_force = note->arm;
+    }
 }
 
 void stp_learner_reward(struct stp_learner *learner, unsigned key, double ms)
@@ -542,25 +491,19 @@ static struct stp_bandit_want learner_want_of(const struct stp_proposal *p)
         p->n_blocks, p->n_calls};
 }
 
-/* Whether the trials that wait for times or are to begin leave no room. */
-static bool learner_has_many_trials(const struct stp_learner *l)
-{
-    size_t n = stp_windows_pending(l->windows);
-
-    for (size_t i = l->n_taken; i < l->n_planned; i++)
-        n += learner_is_trial(&l->planned[i]);
-    return n >= STP_WINDOWS_TRIALS;
-}
-
 static bool learner_want_by_bandit(struct stp_learner *l,
                                    struct stp_proposal *p)
 {
     const struct stp_bandit_clock clock = {learner_calls(l), l->window.call_us};
+    size_t n_trials = 0; /* that wait for times, or are to begin */
     struct stp_bandit_want want;
 
-    if (!learner_is_by_file(l) && learner_has_many_trials(l))
-        return false;
-    if (!stp_bandit_wants(l->bandit, &clock, &want))
+    if (!learner_is_by_file(l))
+        n_trials = stp_windows_pending(l->windows);
+    for (size_t i = l->n_taken; i < l->n_planned; i++)
+        n_trials += learner_is_trial(&l->planned[i]);
+    if (n_trials >= STP_WINDOWS_TRIALS ||
+        !stp_bandit_wants(l->bandit, &clock, &want))
         return false;
     if (want.key == STP_BANDIT_SET) {
         *p = (struct stp_proposal){.kind = STP_PROPOSE_CONFIRM,
@@ -579,18 +522,6 @@ static bool learner_want_by_bandit(struct stp_learner *l,
     return true;
 }
 
-/* Whether arms are still tried, or again. */
-static bool learner_is_exploring(const struct stp_learner *l)
-{
-    if (!learner_is_by_file(l) && stp_windows_pending(l->windows) > 0)
-        return true;
-    for (unsigned k = 0; k < STP_BANDIT_KEYS; k++)
-        if (l->keys[k].is_known &&
-            stp_bandit_awaits(l->bandit, k, learner_calls(l)))
-            return true;
-    return false;
-}
-
 /* Epochs are long once all has settled.  To change that alone, the arm in force
  * of a key is proposed once more. */
 static bool learner_want_long_epochs(struct stp_learner *l,
@@ -598,8 +529,13 @@ static bool learner_want_long_epochs(struct stp_learner *l,
 {
     unsigned arm = stp_bandit_get_key(l->bandit, 0).running;
 
-    if (l->is_settled || !l->keys[0].is_known || learner_is_exploring(l))
+    if (l->is_settled || !l->keys[0].is_known ||
+        (!learner_is_by_file(l) && stp_windows_pending(l->windows) > 0))
         return false;
+    for (unsigned k = 0; k < STP_BANDIT_KEYS; k++)
+        if (l->keys[k].is_known &&
+            stp_bandit_awaits(l->bandit, k, learner_calls(l)))
+            return false;
     *p = (struct stp_proposal){
         .kind = STP_PROPOSE_ARM,
         .index = arm,
@@ -609,9 +545,14 @@ static bool learner_want_long_epochs(struct stp_learner *l,
     return true;
 }
 
-static bool learner_want_in_trials(struct stp_learner *l,
-                                   struct stp_proposal *p)
+static bool learner_want(struct stp_learner *l, struct stp_proposal *p)
 {
+    if (!learner_is_by_file(l) && l->phase == FIND) {
+        learner_find(l);
+        return false;
+    }
+    if (!learner_is_by_file(l) && l->phase == SAMPLE)
+        return learner_end_sample(l, p);
     if (l->needs_window) {
         l->needs_window = false;
         *p = (struct stp_proposal){.kind = STP_PROPOSE_WINDOW,
@@ -620,32 +561,6 @@ static bool learner_want_in_trials(struct stp_learner *l,
     }
     return (l->n_broken == 0 && learner_want_by_bandit(l, p)) ||
            learner_want_long_epochs(l, p);
-}
-
-static bool learner_want(struct stp_learner *l, struct stp_proposal *p)
-{
-    if (learner_is_by_file(l))
-        return learner_want_by_bandit(l, p) || learner_want_long_epochs(l, p);
-    switch (l->phase) {
-    case FIND:
-        learner_find(l);
-        return false;
-    case SAMPLE:
-        return learner_end_sample(l, p);
-    default:
-        return learner_want_in_trials(l, p);
-    }
-}
-
-/* A trial counts as begun, so that others may follow it. */
-static void learner_plan(struct stp_learner *l, const struct stp_proposal *p)
-{
-    const struct stp_bandit_want want = learner_want_of(p);
-
-    l->planned[l->n_planned++] = *p;
-    l->is_settled = p->is_settled;
-    if (learner_is_trial(p))
-        stp_bandit_began(l->bandit, &want);
 }
 
 size_t stp_learner_wants(struct stp_learner *learner,
@@ -664,28 +579,18 @@ size_t stp_learner_wants(struct stp_learner *learner,
     l->n_planned = l->n_taken = 0;
     while (l->n_planned < max && l->n_planned < STP_LEARNER_PLANS &&
            learner_want(l, &p)) {
-        learner_plan(l, &p);
+        const struct stp_bandit_want want = learner_want_of(&p);
+
+        l->planned[l->n_planned++] = p;
+        l->is_settled = p.is_settled;
+        /* A trial counts as begun, so that others may follow it. */
+        if (learner_is_trial(&p))
+            stp_bandit_began(l->bandit, &want);
         if (p.kind == STP_PROPOSE_ARM)
             break;
     }
     memcpy(proposals_ret, l->planned, l->n_planned * sizeof(p));
     return l->n_planned;
-}
-
-/* A trial that never begins ends without times. */
-static void learner_end_trial(struct stp_learner *l,
-                              const struct stp_proposal *p)
-{
-    const struct stp_bandit_want want = learner_want_of(p);
-
-    for (unsigned i = 0; i < want.n_blocks; i++) {
-        const struct stp_block block = {.trial = {.key = want.key,
-                                                  .arm = want.arm,
-                                                  .n_blocks = want.n_blocks},
-                                        .is_last = i + 1 == want.n_blocks};
-
-        stp_bandit_block(l->bandit, &block, learner_calls(l));
-    }
 }
 
 void stp_learner_was_refused(struct stp_learner *learner)
@@ -694,13 +599,23 @@ void stp_learner_was_refused(struct stp_learner *learner)
 
     for (; l->n_taken < l->n_planned; l->n_taken++) {
         const struct stp_proposal *p = &l->planned[l->n_taken];
+        const struct stp_bandit_want want = learner_want_of(p);
 
-        if (learner_is_trial(p))
-            learner_end_trial(l, p);
-        else if (p->kind == STP_PROPOSE_WINDOW)
+        if (p->kind == STP_PROPOSE_WINDOW)
             l->needs_window = l->phase == TRY;
-        else
+        else if (!learner_is_trial(p))
             l->is_settled = false;
+
+        /* A trial that never begins ends without times. */
+        for (unsigned i = 0; learner_is_trial(p) && i < want.n_blocks; i++) {
+            const struct stp_block block = {
+                .trial = {.key = want.key,
+                          .arm = want.arm,
+                          .n_blocks = want.n_blocks},
+                .is_last = i + 1 == want.n_blocks};
+
+            stp_bandit_block(l->bandit, &block, learner_calls(l));
+        }
     }
 }
 

@@ -109,46 +109,36 @@ static double block_gain(const double us[STP_BLOCK_WINDOWS])
     return log((us[0] + us[3]) / (us[1] + us[2]));
 }
 
-static void block_compare(const struct pending *p, unsigned block,
-                          const double us[STP_BLOCK_WINDOWS],
-                          struct stp_block *ret)
-{
-    bool is_baab =
-        stp_trial_is_arm(p->trial.first_call, block * STP_BLOCK_WINDOWS);
-    double outer = (us[0] + us[3]) / 2, inner = (us[1] + us[2]) / 2;
-
-    ret->own_us = is_baab ? inner : outer;
-    ret->arm_us = is_baab ? outer : inner;
-    ret->gain = is_baab ? -block_gain(us) : block_gain(us);
-    ret->spread[is_baab] = log(us[0] / us[3]);
-    ret->spread[!is_baab] = log(us[1] / us[2]);
-}
-
-static bool windows_is_lost(const struct stp_windows *w,
-                            const struct pending *p, uint64_t too_late)
-{
-    uint64_t end = block_begin(&p->trial, p->next_block + 1);
-
-    return w->last_call > end + block_calls(&p->trial) || too_late > end;
-}
-
 bool stp_windows_next(struct stp_windows *windows, uint64_t too_late,
                       struct stp_block *block_ret)
 {
     struct pending *p = windows_at(windows, 0);
     struct stp_block block = {.is_complete = true};
     double us[STP_BLOCK_WINDOWS];
+    unsigned i = p->next_block;
+    uint64_t end;
 
     if (windows->n == 0)
         return false;
-    if (block_read(p, p->next_block, us))
-        block_compare(p, p->next_block, us, &block);
-    else if (windows_is_lost(windows, p, too_late))
-        block.is_complete = false;
-    else
+    end = block_begin(&p->trial, i + 1);
+    if (block_read(p, i, us)) {
+        const bool is_baab =
+            stp_trial_is_arm(p->trial.first_call, i * STP_BLOCK_WINDOWS);
+        double outer = (us[0] + us[3]) / 2, inner = (us[1] + us[2]) / 2;
+
+        block.own_us = is_baab ? inner : outer;
+        block.arm_us = is_baab ? outer : inner;
+        block.gain = is_baab ? -block_gain(us) : block_gain(us);
+        block.spread[is_baab] = log(us[0] / us[3]);
+        block.spread[!is_baab] = log(us[1] / us[2]);
+    } else if (windows->last_call > end + block_calls(&p->trial) ||
+               too_late > end) {
+        block.is_complete = false; /* its times never arrive */
+    } else {
         return false;
+    }
     block.trial = p->trial;
-    block.first_call = block_begin(&p->trial, p->next_block);
+    block.first_call = block_begin(&p->trial, i);
     block.is_last = ++p->next_block == p->trial.n_blocks;
     if (block.is_last) {
         windows->first = (windows->first + 1) % STP_WINDOWS_TRIALS;
@@ -200,19 +190,6 @@ static bool choose_noise(const uint64_t *begin_ns, size_t n,
     return true;
 }
 
-/* The mean time from call to call; 0 if it is not known. */
-static double choose_call_us(const uint64_t *begin_ns, size_t n)
-{
-    size_t last = n;
-
-    while (last > 1 && begin_ns[last - 1] == 0)
-        last--;
-    if (last < 2 || begin_ns[last - 1] <= begin_ns[0])
-        return 0;
-    return (double)(begin_ns[last - 1] - begin_ns[0]) / 1e3 /
-           (double)(last - 1);
-}
-
 /* The time in which a gain is found, up to a factor: as many blocks as the
  * square of the noise, each as long as its windows.  One long pause among the
  * calls disturbs all lengths alike. */
@@ -243,12 +220,16 @@ bool stp_windows_choose(const uint64_t *begin_ns, size_t n, size_t sequence,
 {
     struct stp_window_choice choice = {0};
     double least = INFINITY;
+    size_t last;
 
     for (; n > 0 && *begin_ns == 0; n--)
         begin_ns++;
-    choice.call_us = choose_call_us(begin_ns, n);
-    if (choice.call_us <= 0)
+    for (last = n; last > 1 && begin_ns[last - 1] == 0;)
+        last--;
+    if (last < 2 || begin_ns[last - 1] <= begin_ns[0])
         return false;
+    choice.call_us =
+        (double)(begin_ns[last - 1] - begin_ns[0]) / 1e3 / (double)(last - 1);
     while (choose_next(begin_ns, n, sequence, &choice))
         least = fmin(least, choose_worth(&choice));
     choice.n_calls = 0;

@@ -6,7 +6,7 @@
 #include <vector>
 
 extern "C" {
-#include "core/learn/bandit_state.h"
+#include "core/learn/bandit_left.h"
 #include "core/stats.h"
 }
 

@@ -1,8 +1,9 @@
-/* bandit_noise.c - how much blocks of windows vary */
+/* bandit_gains.c - what was measured: gains of arms, and how much blocks vary
+ */
 #include <math.h>
 #include <string.h>
 
-#include "core/learn/bandit_state.h"
+#include "core/learn/bandit_gains.h"
 #include "core/stats.h"
 
 enum {
@@ -47,7 +48,7 @@ bool stp_bandit_is_disturbed(const struct stp_bandit *bandit,
 }
 
 /* The shorter of two windows. */
-static double noise_shorter(double mean, double spread)
+static double gains_shorter(double mean, double spread)
 {
     return 2 * mean / (1 + exp(fabs(spread)));
 }
@@ -57,15 +58,24 @@ double stp_bandit_block_loss(const struct stp_bandit *bandit,
 {
     if (!stp_bandit_is_disturbed(bandit, block))
         return 2 * (block->arm_us - block->own_us);
-    return 2 * (noise_shorter(block->arm_us, block->spread[1]) -
-                noise_shorter(block->own_us, block->spread[0]));
+    return 2 * (gains_shorter(block->arm_us, block->spread[1]) -
+                gains_shorter(block->own_us, block->spread[0]));
 }
 
 /* ---- an arm's gains ---- */
 
+void stp_bandit_add_value(struct stp_bandit_try *arm, double value)
+{
+    double off = value - arm->mean;
+
+    arm->n += arm->n < UINT32_MAX;
+    arm->mean += off / arm->n;
+    arm->ss += off * (value - arm->mean);
+}
+
 /* A stall that hits both windows of an arm alike shows in the gain alone; so
  * does one that came before the noise was known. */
-static bool noise_is_far(const struct stp_bandit *bandit,
+static bool gains_is_far(const struct stp_bandit *bandit,
                          const struct stp_bandit_try *arm, double gain)
 {
     double sizes[STP_LAST_GAINS], noise;
@@ -81,34 +91,30 @@ static bool noise_is_far(const struct stp_bandit *bandit,
     return fabs(gain - last.median) > disturbed * noise;
 }
 
-static void noise_restore(struct stp_bandit_try *arm)
+static void gains_restore(struct stp_bandit_try *arm)
 {
     arm->n = arm->n_before;
     arm->mean = arm->mean_before;
     arm->ss = arm->ss_before;
 }
 
-static void noise_let_oldest_go(const struct stp_bandit *bandit,
-                                struct stp_bandit_try *arm)
-{
-    noise_restore(arm);
-    if (!noise_is_far(bandit, arm, arm->last[0]))
-        stp_bandit_add_value(arm, arm->last[0]);
-    arm->n_before = arm->n;
-    arm->mean_before = arm->mean;
-    arm->ss_before = arm->ss;
-    memmove(arm->last, arm->last + 1, --arm->n_last * sizeof(arm->last[0]));
-}
-
 void stp_bandit_add_gain(const struct stp_bandit *bandit,
                          struct stp_bandit_try *arm, double gain)
 {
-    if (arm->n_last == STP_LAST_GAINS)
-        noise_let_oldest_go(bandit, arm);
+    /* Whether the oldest of the last gains counts is decided for good. */
+    if (arm->n_last == STP_LAST_GAINS) {
+        gains_restore(arm);
+        if (!gains_is_far(bandit, arm, arm->last[0]))
+            stp_bandit_add_value(arm, arm->last[0]);
+        arm->n_before = arm->n;
+        arm->mean_before = arm->mean;
+        arm->ss_before = arm->ss;
+        memmove(arm->last, arm->last + 1, --arm->n_last * sizeof(arm->last[0]));
+    }
     arm->last[arm->n_last++] = gain;
-    noise_restore(arm);
+    gains_restore(arm);
     for (unsigned i = 0; i < arm->n_last; i++)
-        if (!noise_is_far(bandit, arm, arm->last[i]))
+        if (!gains_is_far(bandit, arm, arm->last[i]))
             stp_bandit_add_value(arm, arm->last[i]);
 }
 
@@ -119,7 +125,7 @@ void stp_bandit_set_gains(struct stp_bandit_try *arm, uint32_t n, double mean,
     arm->n_before = n;
     arm->mean_before = mean;
     arm->ss_before = ss;
-    noise_restore(arm);
+    gains_restore(arm);
 }
 
 void stp_bandit_shift_gains(struct stp_bandit_try *arm, double by)

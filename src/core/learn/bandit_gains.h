@@ -1,9 +1,11 @@
 /*
- * bandit_state.h - the state of a bandit: its keys and arms, and the strategies
- * that choose among them
+ * bandit_gains.h - the state of a bandit, and what was measured of its arms
+ *
+ * Includes run one way: bandit.c, what to try next, asks bandit_left.h which
+ * arms are left, and that one asks what was measured.
  */
-#ifndef STP_BANDIT_STATE_H
-#define STP_BANDIT_STATE_H
+#ifndef STP_BANDIT_GAINS_H
+#define STP_BANDIT_GAINS_H
 
 #include "core/learn/bandit.h"
 
@@ -100,28 +102,8 @@ struct stp_bandit {
     double spreads[STP_SPREADS]; /* of the last blocks, absolute; a ring */
 };
 
-/* ---- arms ---- */
-
-/* Fills a new key's arms; false if out of memory. */
-bool stp_bandit_make_arms(const struct stp_bandit_rules *rules,
-                          const struct stp_cost_view *view,
-                          struct stp_bandit_slot *slot);
-
-/* Adds an arm with this expected time; NULL without room. */
-struct stp_bandit_try *stp_bandit_add_arm(struct stp_bandit_slot *slot,
-                                          const struct stp_bandit_arm *arm,
-                                          enum stp_stage stage, double ratio);
-
-/* Adds the channel counts of the pair that 'incumbent' has. */
-void stp_bandit_add_channels(struct stp_bandit_slot *slot);
-
-int stp_bandit_index(const struct stp_bandit_slot *slot,
-                     const struct stp_bandit_arm *arm); /* -1: none */
-
 /* Adds a value to the arm's n, mean and ss. */
 void stp_bandit_add_value(struct stp_bandit_try *arm, double value);
-
-/* ---- noise ---- */
 
 /* Learns the noise of blocks from two windows of one arm in each. */
 void stp_bandit_add_spreads(struct stp_bandit *bandit,
@@ -152,54 +134,4 @@ double stp_bandit_block_loss(const struct stp_bandit *bandit,
 double stp_bandit_error(const struct stp_bandit *bandit,
                         const struct stp_bandit_try *arm);
 
-/* ---- the set of incumbents ---- */
-
-/* A trial of the set. */
-bool stp_bandit_set_wants(struct stp_bandit *bandit,
-                          const struct stp_bandit_clock *clock,
-                          struct stp_bandit_want *want_ret);
-
-/* Whether it has had 'n_blocks', or there is nothing to compare. */
-bool stp_bandit_set_has(const struct stp_bandit *bandit, unsigned n_blocks);
-
-/* The set has changed, or the step has. */
-void stp_bandit_set_renew(struct stp_bandit *bandit);
-
-/* A trial of the set has begun. */
-void stp_bandit_set_began(struct stp_bandit *bandit, unsigned n_blocks);
-
-/* Takes a block of a trial of the set. */
-void stp_bandit_set_block(struct stp_bandit *bandit,
-                          const struct stp_block *block);
-
-/* ---- strategies ---- */
-
-/* A strategy.  As the functions of bandit.h, for a key that exists. */
-struct stp_strategy_ops {
-    bool (*want)(struct stp_bandit *bandit,
-                 const struct stp_bandit_clock *clock,
-                 struct stp_bandit_want *want_ret);
-    bool (*awaits)(const struct stp_bandit *bandit,
-                   const struct stp_bandit_slot *slot, uint64_t n_calls);
-    void (*began)(struct stp_bandit *bandit, struct stp_bandit_slot *slot,
-                  const struct stp_bandit_want *now);
-    /* Fills 'best', 'is_settled' and the gain with its interval. */
-    void (*verdict)(const struct stp_bandit_slot *slot,
-                    struct stp_bandit_key_state *state);
-};
-
-extern const struct stp_strategy_ops stp_bandit_epsilon;
-extern const struct stp_strategy_ops stp_bandit_halving;
-
-/* HALVING: the keys' shares of a window are others than before. */
-void stp_bandit_halving_renew(struct stp_bandit *bandit);
-
-/* HALVING: the newest of the incumbents is out, and its key's search begins
- * anew. */
-void stp_bandit_halving_drop(struct stp_bandit *bandit);
-
-/* EPSILON, after the reward has been added to the arm. */
-void stp_bandit_epsilon_reward(struct stp_bandit_slot *slot, unsigned arm,
-                               double value);
-
-#endif /* STP_BANDIT_STATE_H */
+#endif /* STP_BANDIT_GAINS_H */

@@ -1,0 +1,58 @@
+/*
+ * bandit_left.h - which arms of a key are left, and which has won
+ */
+#ifndef STP_BANDIT_LEFT_H
+#define STP_BANDIT_LEFT_H
+
+#include "core/learn/bandit_gains.h"
+
+enum { STP_BLOCKS_TO_WIN = 5 }; /* of an arm, at least */
+
+/* ---- the arms of a key ---- */
+
+/* Fills a new key's arms; false if out of memory. */
+bool stp_bandit_make_arms(const struct stp_bandit_rules *rules,
+                          const struct stp_cost_view *view,
+                          struct stp_bandit_slot *slot);
+
+/* Adds an arm with this expected time; NULL without room. */
+struct stp_bandit_try *stp_bandit_add_arm(struct stp_bandit_slot *slot,
+                                          const struct stp_bandit_arm *arm,
+                                          enum stp_stage stage, double ratio);
+
+/* Adds the channel counts of the pair that 'incumbent' has. */
+void stp_bandit_add_channels(struct stp_bandit_slot *slot);
+
+int stp_bandit_index(const struct stp_bandit_slot *slot,
+                     const struct stp_bandit_arm *arm); /* -1: none */
+
+/* ---- HALVING ---- */
+
+/* Whether an arm is still to be told apart from the incumbent, and whether any
+ * is. */
+bool stp_bandit_is_left(const struct stp_bandit_slot *slot, unsigned arm);
+bool stp_bandit_any_left(const struct stp_bandit_slot *slot);
+
+/* Decides by what was measured: eliminates arms, promotes one that has won to
+ * the incumbent, goes on to its channel counts, or settles the key. */
+void stp_bandit_judge(struct stp_bandit *bandit, struct stp_bandit_slot *slot,
+                      uint64_t n_calls);
+
+/* The last block of a re-test of the arm was taken: the search begins anew if
+ * the arm is better now. */
+void stp_bandit_end_retest(const struct stp_bandit *bandit,
+                           struct stp_bandit_slot *slot, unsigned arm,
+                           uint64_t n_calls);
+
+/* What was found of the key is no longer so: its search begins anew. */
+void stp_bandit_restart(struct stp_bandit_slot *slot);
+
+/* Opens the searches of settled keys again where arms were out for want of
+ * blocks alone: these get as many once more. */
+void stp_bandit_reopen(struct stp_bandit *bandit);
+
+/* The newest of the incumbents is out for good, or it would win its search and
+ * be dropped with the set again and again; its key's search begins anew. */
+void stp_bandit_drop_newest(struct stp_bandit *bandit);
+
+#endif /* STP_BANDIT_LEFT_H */
