@@ -9,24 +9,6 @@
 
 /* ---- trials ---- */
 
-static void follower_begin_trial(struct stp_follower *f,
-                                 const struct stp_proposal *p)
-{
-    bool is_set = p->kind == STP_PROPOSE_CONFIRM;
-    unsigned turn = is_set ? 2 : 1;
-
-    f->trial = (struct stp_follower_trial){
-        .is_on = f->window_calls != 0,
-        .key = is_set ? STP_BANDIT_SET : p->key,
-        .tried = {p->arm, (uint8_t)p->index},
-        .n_left = STP_TRIAL_LEAD,
-        .n_calls = is_set ? p->n_calls : f->window_calls,
-        .turn = turn,
-        .n_windows = p->n_blocks * STP_BLOCK_WINDOWS * turn,
-        .first_call = f->n_calls + STP_TRIAL_LEAD,
-    };
-}
-
 /* Counts a call.  True if a window begins with it, or the last has ended. */
 static bool follower_count_trial_call(struct stp_follower *f)
 {
@@ -43,27 +25,29 @@ static bool follower_count_trial_call(struct stp_follower *f)
     return true;
 }
 
-static const struct stp_in_force *
-follower_find_in_force(const struct stp_follower *f, unsigned key)
-{
-    bool is_tried = f->trial.key == key || f->trial.key == STP_BANDIT_SET;
-
-    return f->trial.is_arm && is_tried ? &f->trial.tried : &f->in_force[key];
-}
-
 /* ---- epochs ---- */
 
 static void follower_take_proposal(struct stp_follower *f, uint32_t word)
 {
     const struct stp_proposal p = stp_proposal_unpack(word);
-    bool is_trial =
-        p.kind == STP_PROPOSE_TRIAL || p.kind == STP_PROPOSE_CONFIRM;
+    bool is_set = p.kind == STP_PROPOSE_CONFIRM;
+    bool is_trial = p.kind == STP_PROPOSE_TRIAL || is_set;
+    unsigned turn = is_set ? 2 : 1;
 
     f->proposed_key = p.key;
     if (p.kind == STP_PROPOSE_WINDOW)
         f->window_calls = p.n_calls;
     else if (is_trial)
-        follower_begin_trial(f, &p);
+        f->trial = (struct stp_follower_trial){
+            .is_on = f->window_calls != 0,
+            .key = is_set ? STP_BANDIT_SET : p.key,
+            .tried = {p.arm, (uint8_t)p.index},
+            .n_left = STP_TRIAL_LEAD,
+            .n_calls = is_set ? p.n_calls : f->window_calls,
+            .turn = turn,
+            .n_windows = p.n_blocks * STP_BLOCK_WINDOWS * turn,
+            .first_call = f->n_calls + STP_TRIAL_LEAD,
+        };
     else
         f->in_force[p.key] = (struct stp_in_force){p.arm, (uint8_t)p.index};
     f->epoch_calls = p.is_settled ? STP_EPOCH_SETTLED : f->short_epoch;
@@ -73,18 +57,6 @@ static void follower_take_proposal(struct stp_follower *f, uint32_t word)
                            is_trial ? f->trial.n_calls : f->window_calls);
 }
 
-/* No later epoch changes anything, which all ranks read in the same epoch.  No
- * trial is under way, as epochs wait for its end; but what epsilon-greedy
- * proposed last may be one, which must not stay. */
-static void follower_freeze(struct stp_follower *f)
-{
-    if (f->keys.strategy == STP_STRATEGY_EPSILON &&
-        f->epoch_calls == f->short_epoch)
-        f->in_force[f->proposed_key] = (struct stp_in_force){.arm.algo = -1};
-    if (f->observer != NULL)
-        stp_observer_stop(f->observer, "a rank was thousands of calls behind");
-}
-
 static void follower_enter_epoch(struct stp_follower *f)
 {
     uint32_t word;
@@ -92,24 +64,20 @@ static void follower_enter_epoch(struct stp_follower *f)
 
     if (word != 0)
         follower_take_proposal(f, word);
-    if (!goes_on)
-        follower_freeze(f);
     f->countdown = goes_on ? f->epoch_calls : UINT32_MAX;
+    if (goes_on)
+        return;
+    /* No later epoch changes anything, which all ranks read in the same epoch.
+     * No trial is under way, as epochs wait for its end; but what
+     * epsilon-greedy proposed last may be one, which must not stay. */
+    if (f->keys.strategy == STP_STRATEGY_EPSILON &&
+        f->epoch_calls == f->short_epoch)
+        f->in_force[f->proposed_key] = (struct stp_in_force){.arm.algo = -1};
+    if (f->observer != NULL)
+        stp_observer_stop(f->observer, "a rank was thousands of calls behind");
 }
 
 /* ---- calls ---- */
-
-/* Before the first decision, when all ranks have joined. */
-static void follower_check(struct stp_follower *f)
-{
-    f->is_checked = true;
-    f->takes_part =
-        f->agreement != NULL && f->agreement->ops->is_complete(f->agreement);
-    f->learns = f->takes_part && f->observer != NULL;
-    if (f->observer != NULL && !f->takes_part)
-        stp_observer_stop(f->observer,
-                          "a rank has no part in it (its log says why)");
-}
 
 static bool follower_ask_policy(const struct stp_follower *f,
                                 const struct stp_query *query,
@@ -119,26 +87,6 @@ static bool follower_ask_policy(const struct stp_follower *f,
     return f->policy != NULL &&
            stp_compiled_lookup(stp_shared_policy_compiled(f->policy), query,
                                view, choice_ret);
-}
-
-static void follower_report_call(const struct stp_follower *f, unsigned key,
-                                 bool is_new, bool is_timed,
-                                 const struct stp_query *query,
-                                 const struct stp_cost_view *view)
-{
-    struct stp_observed_call call = {.key = key,
-                                     .policy_arm.algo = -1,
-                                     .is_new = is_new,
-                                     .is_timed = is_timed};
-    struct stp_choice choice;
-
-    if (is_new && follower_ask_policy(f, query, view, &choice)) {
-        call.policy_arm.algo = (int8_t)choice.algo;
-        call.policy_arm.proto = (int8_t)choice.proto;
-    }
-    if (key < STP_BANDIT_KEYS)
-        call.index = follower_find_in_force(f, key)->index;
-    stp_observer_call(f->observer, &call, query, view);
 }
 
 /* The message's key; STP_BANDIT_KEYS if there is no room for another. */
@@ -172,20 +120,30 @@ static struct stp_bandit_arm follower_find_arm(struct stp_follower *f,
                                                const struct stp_query *query,
                                                const struct stp_cost_view *view)
 {
-    struct stp_bandit_arm arm = {.algo = -1};
-    bool is_new, is_timed;
-    unsigned key;
+    const struct stp_in_force none = {.arm.algo = -1}, *in_force = &none;
+    struct stp_observed_call call = {.policy_arm.algo = -1};
+    struct stp_choice choice;
 
     if (!f->trial.is_on && --f->countdown == 0)
         follower_enter_epoch(f);
-    is_timed = follower_count_trial_call(f);
-    key = follower_find_key(&f->keys, query->coll, query->n_bytes, &is_new);
-    if (f->learns)
-        follower_report_call(f, key, is_new, is_timed, query, view);
-    if (key < STP_BANDIT_KEYS)
-        arm = follower_find_in_force(f, key)->arm;
+    call.is_timed = follower_count_trial_call(f);
+    call.key =
+        follower_find_key(&f->keys, query->coll, query->n_bytes, &call.is_new);
+    if (call.key < STP_BANDIT_KEYS)
+        in_force = f->trial.is_arm && (f->trial.key == call.key ||
+                                       f->trial.key == STP_BANDIT_SET)
+                       ? &f->trial.tried
+                       : &f->in_force[call.key];
+    call.index = in_force->index;
+    if (f->learns) {
+        if (call.is_new && follower_ask_policy(f, query, view, &choice)) {
+            call.policy_arm.algo = (int8_t)choice.algo;
+            call.policy_arm.proto = (int8_t)choice.proto;
+        }
+        stp_observer_call(f->observer, &call, query, view);
+    }
     f->n_calls++;
-    return arm;
+    return in_force->arm;
 }
 
 bool stp_follower_choose(struct stp_follower *follower,
@@ -193,16 +151,25 @@ bool stp_follower_choose(struct stp_follower *follower,
                          const struct stp_cost_view *view,
                          struct stp_choice *choice_ret)
 {
+    struct stp_follower *f = follower;
     struct stp_bandit_arm arm = {.algo = -1};
 
-    if (!follower->is_checked)
-        follower_check(follower);
-    if (follower->takes_part)
-        arm = follower_find_arm(follower, query, view);
+    /* All ranks have joined before the first decision. */
+    if (!f->is_checked) {
+        f->is_checked = true;
+        f->takes_part = f->agreement != NULL &&
+                        f->agreement->ops->is_complete(f->agreement);
+        f->learns = f->takes_part && f->observer != NULL;
+        if (f->observer != NULL && !f->takes_part)
+            stp_observer_stop(f->observer,
+                              "a rank has no part in it (its log says why)");
+    }
+    if (f->takes_part)
+        arm = follower_find_arm(f, query, view);
     if (arm.algo < 0 || arm.algo >= view->n_algo ||
         arm.proto >= view->n_proto ||
         !(view->cost[arm.algo * view->n_proto + arm.proto] >= 0.0f))
-        return follower_ask_policy(follower, query, view, choice_ret);
+        return follower_ask_policy(f, query, view, choice_ret);
     *choice_ret = (struct stp_choice){
         .algo = arm.algo, .proto = arm.proto, .n_channels = arm.n_channels};
     return true;
@@ -233,20 +200,6 @@ void stp_follower_fingerprint(const struct stp_follower *f,
     fingerprint->part[STP_FINGERPRINT_FILE] = stp_shared_policy_hash(f->policy);
 }
 
-/* Why this communicator cannot learn; NULL: it can. */
-static const char *follower_obstacle(const struct stp_comm_info *info,
-                                     const struct stp_learner_rules *rules)
-{
-    if (rules == NULL)
-        return "STEPTUNE_FREEZE is set";
-    if (info->comm_id == 0)
-        return "this NCCL names no communicator, 2.28 does";
-    if (info->shape.n_nodes > 1)
-        return "communicators of several hosts are not learned in, they follow "
-               "the policy";
-    return NULL;
-}
-
 enum stp_status stp_follower_open(const struct stp_comm_info *info,
                                   const char *policy_path,
                                   const struct stp_learner_rules *rules,
@@ -268,7 +221,13 @@ enum stp_status stp_follower_open(const struct stp_comm_info *info,
     f->countdown = 1;
     for (unsigned k = 0; k < STP_BANDIT_KEYS; k++)
         f->in_force[k].arm.algo = -1;
-    f->why_not = follower_obstacle(info, rules);
+    f->why_not =
+        rules == NULL        ? "STEPTUNE_FREEZE is set"
+        : info->comm_id == 0 ? "this NCCL names no communicator, 2.28 does"
+        : info->shape.n_nodes > 1
+            ? "communicators of several hosts are not learned in, they follow "
+              "the policy"
+            : NULL;
     if (rules != NULL)
         f->keys.strategy = rules->bandit.strategy;
     f->short_epoch = f->keys.strategy == STP_STRATEGY_EPSILON

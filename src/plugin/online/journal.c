@@ -13,7 +13,7 @@
 #include "plugin/file.h"
 #include "plugin/online/process_lock.h"
 
-/* A line has at most 159 bytes of its arm, 95 of gains, and 140 others. */
+/* A line has at most 158 bytes of its arm, 95 of gains, and 140 others. */
 enum { ROOM = 4096, LINE = 512 };
 
 /* A file, which the journals of a process share. */
@@ -47,23 +47,17 @@ static void journal_lock_files(void)
         files = NULL;
 }
 
-static struct file *journal_find_file(const struct statx *id)
-{
-    for (struct file *f = files; f != NULL; f = f->next)
-        if (f->id.stx_ino == id->stx_ino &&
-            f->id.stx_dev_major == id->stx_dev_major &&
-            f->id.stx_dev_minor == id->stx_dev_minor)
-            return f;
-    return NULL;
-}
-
 /* Under the lock; NULL: out of memory.  Takes 'fd'. */
 static struct file *journal_take_file(int fd, int *error)
 {
     struct statx id;
     bool is_known = statx(fd, "", AT_EMPTY_PATH, STATX_INO, &id) == 0;
-    struct file *file = is_known ? journal_find_file(&id) : NULL;
+    struct file *file = is_known ? files : NULL;
 
+    while (file != NULL && (file->id.stx_ino != id.stx_ino ||
+                            file->id.stx_dev_major != id.stx_dev_major ||
+                            file->id.stx_dev_minor != id.stx_dev_minor))
+        file = file->next;
     if (file == NULL) {
         file = calloc(1, sizeof(*file));
         if (file == NULL) {
@@ -153,52 +147,39 @@ void stp_journal_close(struct stp_journal *journal)
     free(journal);
 }
 
-/* "allgather,3670016,4194303,ring,ll128,16"; "auto" for NCCL's own choice. */
-static void journal_describe_arm(const struct stp_learned *learned,
-                                 char text[160])
-{
-    if (learned->coll < 0)
-        snprintf(text, 160, ",,,,,");
-    else if (learned->arm.algo < 0)
-        snprintf(text, 160, "%s,%" PRIu64 ",%" PRIu64 ",auto,auto,",
-                 stp_coll_name(learned->coll), learned->bytes.min,
-                 learned->bytes.max);
-    else
-        snprintf(text, 160, "%s,%" PRIu64 ",%" PRIu64 ",%s,%s,%d",
-                 stp_coll_name(learned->coll), learned->bytes.min,
-                 learned->bytes.max, stp_algo_name(learned->arm.algo),
-                 stp_proto_name(learned->arm.proto), learned->arm.n_channels);
-}
-
-static const char *journal_unit(enum stp_learn_kind kind)
-{
-    static const char *const units[STP_N_LEARN_KINDS] = {
-        [STP_LEARN_WINDOW] = "calls", [STP_LEARN_TRIAL] = "calls",
-        [STP_LEARN_BLOCK] = "us",     [STP_LEARN_REWARD] = "ms",
-        [STP_LEARN_ALONE] = "calls",  [STP_LEARN_SET] = "us",
-        [STP_LEARN_CONFIRMED] = "",   [STP_LEARN_DROPPED] = "",
-    };
-
-    return units[kind] != NULL ? units[kind] : "";
-}
+/* Units of the values of events; NULL: none. */
+static const char *const units[STP_N_LEARN_KINDS] = {
+    [STP_LEARN_WINDOW] = "calls", [STP_LEARN_TRIAL] = "calls",
+    [STP_LEARN_BLOCK] = "us",     [STP_LEARN_REWARD] = "ms",
+    [STP_LEARN_ALONE] = "calls",  [STP_LEARN_SET] = "us",
+};
 
 void stp_journal_write(struct stp_journal *journal, uint64_t t_ns,
                        const struct stp_learn_event *event,
                        const struct stp_learned *learned)
 {
-    char arm[160];
-    char gain[96] = ",,";
+    const char *unit = units[event->kind];
+    char message[80] = ",,", arm[80] = ",,", gain[96] = ",,";
 
     if (journal->length + LINE > ROOM)
         stp_journal_flush(journal);
-    journal_describe_arm(learned, arm);
+    if (learned->coll >= 0) {
+        snprintf(message, sizeof(message), "%s,%" PRIu64 ",%" PRIu64,
+                 stp_coll_name(learned->coll), learned->bytes.min,
+                 learned->bytes.max);
+        snprintf(arm, sizeof(arm), "auto,auto,"); /* NCCL's own choice */
+        if (learned->arm.algo >= 0)
+            snprintf(
+                arm, sizeof(arm), "%s,%s,%d", stp_algo_name(learned->arm.algo),
+                stp_proto_name(learned->arm.proto), learned->arm.n_channels);
+    }
     if (event->gain > 0.0)
         snprintf(gain, sizeof(gain), "%.5f,%.5f,%.5f", event->gain,
                  event->gain_low, event->gain_high);
     journal->length += (size_t)snprintf(
         journal->text + journal->length, LINE,
-        "%.3f,%016" PRIx64 ",%zu,%zu,%s,%" PRIu64 ",%s,%.6g,%s,%s\n",
+        "%.3f,%016" PRIx64 ",%zu,%zu,%s,%" PRIu64 ",%s,%s,%.6g,%s,%s\n",
         (double)t_ns / 1e3, journal->comm_id, journal->n_nodes,
-        journal->n_ranks, stp_learn_kind_name(event->kind), event->call, arm,
-        event->value, gain, journal_unit(event->kind));
+        journal->n_ranks, stp_learn_kind_name(event->kind), event->call,
+        message, arm, event->value, gain, unit != NULL ? unit : "");
 }

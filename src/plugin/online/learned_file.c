@@ -57,23 +57,6 @@ static void learned_end_rule(const struct job *job, char text[256])
              gpu != NULL && strpbrk(gpu, ",#\n") == NULL ? gpu : "*");
 }
 
-static void learned_write_rule(const struct job *job,
-                               const struct stp_learned *rule, FILE *fp)
-{
-    char begin[128];
-    char end[256];
-
-    if (rule->arm.algo < 0)
-        return;
-    learned_begin_rule(rule, begin);
-    learned_end_rule(job, end);
-    fprintf(fp, "# %.4gx (%.4g to %.4g), %" PRIu64 " calls\n", rule->gain,
-            rule->gain_low, rule->gain_high, rule->n_calls);
-    fprintf(fp, "%s%s,%s,%d%s\n", begin, stp_algo_name(rule->arm.algo),
-            stp_proto_name(rule->arm.proto),
-            rule->arm.n_channels == 0 ? -1 : rule->arm.n_channels, end);
-}
-
 /* ---- the old file ---- */
 
 /* Whether a learned rule replaces the rule in 'line'. */
@@ -118,23 +101,6 @@ static void learned_keep_rules(const struct job *job, char *old, FILE *fp)
     }
 }
 
-/* An empty file is nobody's. */
-static enum stp_status learned_check_old(const struct job *job, FILE *fp,
-                                         const char *text, size_t n)
-{
-    static const char magic[] = STP_LEARNED_MAGIC;
-
-    if (ferror(fp))
-        return learned_fail(job, "read");
-    if (n == 0 ||
-        (n >= strlen(magic) && memcmp(text, magic, strlen(magic)) == 0))
-        return STP_OK;
-    return stp_fail(
-        job->err, STP_ERR_IO,
-        "'%.200s' is no file of what was learned, and is left as it is",
-        job->path);
-}
-
 /* Rules under another header, or none, would mean something else under ours. */
 static bool learned_has_columns(const char *text)
 {
@@ -151,14 +117,22 @@ static bool learned_has_columns(const char *text)
 static enum stp_status learned_read_old(const struct job *job, FILE *fp,
                                         char **text_ret)
 {
+    static const char magic[] = STP_LEARNED_MAGIC;
     char *text = malloc(STP_MAX_LEARNED + 1);
-    enum stp_status status;
+    enum stp_status status = STP_OK;
     size_t n;
 
     if (text == NULL)
         return stp_nomem(job->err);
     n = fread(text, 1, STP_MAX_LEARNED, fp);
-    status = learned_check_old(job, fp, text, n);
+    if (ferror(fp))
+        status = learned_fail(job, "read");
+    else if (n > 0 &&
+             (n < strlen(magic) || memcmp(text, magic, strlen(magic)) != 0))
+        status = stp_fail(
+            job->err, STP_ERR_IO,
+            "'%.200s' is no file of what was learned, and is left as it is",
+            job->path); /* an empty file is nobody's */
     if (n == STP_MAX_LEARNED)
         while (n > 0 && text[n - 1] != '\n')
             n--;
@@ -198,28 +172,13 @@ static enum stp_status learned_keep_old(const struct job *job, FILE *to)
 
 /* ---- the file ---- */
 
-static enum stp_status learned_write_and_rename(const struct job *job,
-                                                const char *temporary, FILE *fp)
-{
-    enum stp_status status;
-    bool ok;
-
-    fputs(head, fp);
-    status = learned_keep_old(job, fp);
-    for (size_t i = 0; i < job->learned->n; i++)
-        learned_write_rule(job, &job->learned->rules[i], fp);
-    ok = fflush(fp) == 0 && ferror(fp) == 0;
-    if (status == STP_OK && (!ok || rename(temporary, job->path) != 0))
-        status = learned_fail(job, "write");
-    return status;
-}
-
 static enum stp_status learned_write_temporary(const struct job *job)
 {
-    char temporary[STP_PATH_SIZE + 8];
+    char temporary[STP_PATH_SIZE + 8], begin[128], end[256];
     enum stp_status status;
     FILE *fp;
     int fd;
+    bool ok;
 
     snprintf(temporary, sizeof(temporary), "%s.XXXXXX", job->path);
     fd = stp_file_create(temporary);
@@ -232,7 +191,24 @@ static enum stp_status learned_write_temporary(const struct job *job)
         return stp_nomem(job->err);
     }
     fchmod(fd, 0644);
-    status = learned_write_and_rename(job, temporary, fp);
+    fputs(head, fp);
+    status = learned_keep_old(job, fp);
+    learned_end_rule(job, end);
+    for (size_t i = 0; i < job->learned->n; i++) {
+        const struct stp_learned *rule = &job->learned->rules[i];
+
+        if (rule->arm.algo < 0)
+            continue;
+        learned_begin_rule(rule, begin);
+        fprintf(fp, "# %.4gx (%.4g to %.4g), %" PRIu64 " calls\n", rule->gain,
+                rule->gain_low, rule->gain_high, rule->n_calls);
+        fprintf(fp, "%s%s,%s,%d%s\n", begin, stp_algo_name(rule->arm.algo),
+                stp_proto_name(rule->arm.proto),
+                rule->arm.n_channels == 0 ? -1 : rule->arm.n_channels, end);
+    }
+    ok = fflush(fp) == 0 && ferror(fp) == 0;
+    if (status == STP_OK && (!ok || rename(temporary, job->path) != 0))
+        status = learned_fail(job, "write");
     fclose(fp);
     if (status != STP_OK)
         unlink(temporary);
@@ -264,15 +240,6 @@ static enum stp_status learned_lock_folder(const struct job *job, int *fd_ret)
     return STP_OK;
 }
 
-/* A device, such as /dev/null, must not be replaced by a file. */
-static bool learned_is_device(const char *path)
-{
-    struct statx st;
-
-    return statx(AT_FDCWD, path, 0, STATX_TYPE, &st) == 0 &&
-           S_ISCHR(st.stx_mode);
-}
-
 enum stp_status stp_learned_save(const char *path,
                                  const struct stp_learned_rules *learned,
                                  const struct stp_shape *shape,
@@ -280,9 +247,11 @@ enum stp_status stp_learned_save(const char *path,
 {
     const struct job job = {path, learned, shape, err};
     enum stp_status status;
+    struct statx st;
     int lock;
 
-    if (learned_is_device(path))
+    /* A device, such as /dev/null, must not be replaced by a file. */
+    if (statx(AT_FDCWD, path, 0, STATX_TYPE, &st) == 0 && S_ISCHR(st.stx_mode))
         return STP_OK;
     status = learned_lock_folder(&job, &lock);
     if (status != STP_OK)

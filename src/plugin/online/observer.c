@@ -75,79 +75,31 @@ static uint64_t recent_message(int coll, uint64_t n_bytes)
     return stp_hash((uint64_t)coll, n_bytes) >> 32;
 }
 
-/* Too many timed calls that nobody launched: NCCL asked its profiler about them
- * before it was on, as it does about all of a group. */
-static void recent_count_lost(struct recent *recent)
-{
-    unsigned lead = atomic_load_explicit(&recent->lead, memory_order_relaxed);
-
-    if (atomic_fetch_add_explicit(&recent->n_lost, 1, memory_order_relaxed) <
-        LEAD_LOST)
-        return;
-    atomic_store_explicit(&recent->n_lost, 0, memory_order_relaxed);
-    if (lead < STP_WINDOW_MAX)
-        atomic_store_explicit(&recent->lead, 2 * lead, memory_order_relaxed);
-}
-
 static void recent_ask(struct recent *recent, uint64_t word)
 {
     unsigned at = atomic_load_explicit(&recent->n, memory_order_relaxed);
+    unsigned lead = atomic_load_explicit(&recent->lead, memory_order_relaxed);
 
     if (atomic_load_explicit(&recent->is_launching, memory_order_relaxed)) {
         atomic_store_explicit(&recent->is_launching, false,
                               memory_order_relaxed);
         atomic_store_explicit(&recent->first, at, memory_order_relaxed);
     }
-    recent_count_lost(recent);
+    /* Of too many timed calls that nobody launched NCCL asked its profiler
+     * before it was on, as it does about all of a group. */
+    if (atomic_fetch_add_explicit(&recent->n_lost, 1, memory_order_relaxed) >=
+        LEAD_LOST) {
+        atomic_store_explicit(&recent->n_lost, 0, memory_order_relaxed);
+        if (lead < STP_WINDOW_MAX)
+            atomic_store_explicit(&recent->lead, 2 * lead,
+                                  memory_order_relaxed);
+    }
     atomic_store_explicit(&recent->words[at % N_QUESTIONS], word,
                           memory_order_relaxed);
     atomic_store_explicit(&recent->n, at + 1, memory_order_release);
 }
 
-/* Takes the oldest call of the message.  Each is for one launch. */
-static bool recent_launched(struct recent *recent,
-                            const struct stp_launch *launch,
-                            uint32_t *token_ret)
-{
-    uint64_t message = recent_message(launch->coll, launch->n_bytes);
-    unsigned end = atomic_load_explicit(&recent->n, memory_order_acquire);
-    unsigned i = atomic_load_explicit(&recent->first, memory_order_relaxed);
-
-    atomic_store_explicit(&recent->is_launching, true, memory_order_relaxed);
-    if (end - i > N_QUESTIONS)
-        i = end - N_QUESTIONS;
-    for (; i != end; i++) {
-        uint64_t word = atomic_load_explicit(&recent->words[i % N_QUESTIONS],
-                                             memory_order_relaxed);
-
-        if (word == 0 || word >> 32 != message)
-            continue;
-        *token_ret = (uint32_t)word;
-        atomic_store_explicit(&recent->n_lost, 0, memory_order_relaxed);
-        return atomic_compare_exchange_strong(&recent->words[i % N_QUESTIONS],
-                                              &word, 0);
-    }
-    return false;
-}
-
 /* ---- on the launch path ---- */
-
-/* The policy's answer is the cheapest, as it is to NCCL after the plugin has
- * answered: the arm that runs anyway is not tried. */
-static void observer_prefer_policy(struct first_call *first,
-                                   const struct stp_bandit_arm *arm)
-{
-    int n = first->n_algo * first->n_proto;
-    float least = -1.0f;
-
-    if (arm->algo < 0 || arm->algo >= first->n_algo ||
-        arm->proto >= first->n_proto)
-        return;
-    for (int i = 0; i < n; i++)
-        if (first->cost[i] >= 0.0f && (least < 0.0f || first->cost[i] < least))
-            least = first->cost[i];
-    first->cost[arm->algo * first->n_proto + arm->proto] = 0.999f * least;
-}
 
 static void observer_note_first_call(struct stp_observer *o,
                                      const struct stp_observed_call *call,
@@ -155,6 +107,8 @@ static void observer_note_first_call(struct stp_observer *o,
                                      const struct stp_cost_view *view)
 {
     struct first_call *first = &o->first[call->key];
+    const struct stp_bandit_arm *arm = &call->policy_arm;
+    float least = -1.0f;
 
     first->coll = query->coll;
     first->n_bytes = query->n_bytes;
@@ -166,7 +120,17 @@ static void observer_note_first_call(struct stp_observer *o,
         for (int p = 0; p < first->n_proto; p++)
             first->cost[a * first->n_proto + p] =
                 view->cost[a * view->n_proto + p];
-    observer_prefer_policy(first, &call->policy_arm);
+
+    /* The policy's answer is the cheapest, as it is to NCCL after the plugin
+     * has answered: the arm that runs anyway is not tried. */
+    if (arm->algo >= 0 && arm->algo < first->n_algo &&
+        arm->proto < first->n_proto) {
+        for (int i = 0; i < first->n_algo * first->n_proto; i++)
+            if (first->cost[i] >= 0.0f &&
+                (least < 0.0f || first->cost[i] < least))
+                least = first->cost[i];
+        first->cost[arm->algo * first->n_proto + arm->proto] = 0.999f * least;
+    }
     atomic_store_explicit(&o->n_keys, call->key + 1, memory_order_release);
 }
 
@@ -241,10 +205,30 @@ const char *stp_observer_why_stopped(const struct stp_observer *observer)
 
 /* ---- from the profiler ---- */
 
+/* Takes the oldest call of the message: each is for one launch. */
 bool stp_observer_launched(struct stp_observer *observer,
                            const struct stp_launch *launch, uint32_t *token_ret)
 {
-    return recent_launched(&observer->recent, launch, token_ret);
+    struct recent *recent = &observer->recent;
+    uint64_t message = recent_message(launch->coll, launch->n_bytes);
+    unsigned end = atomic_load_explicit(&recent->n, memory_order_acquire);
+    unsigned i = atomic_load_explicit(&recent->first, memory_order_relaxed);
+
+    atomic_store_explicit(&recent->is_launching, true, memory_order_relaxed);
+    if (end - i > N_QUESTIONS)
+        i = end - N_QUESTIONS;
+    for (; i != end; i++) {
+        uint64_t word = atomic_load_explicit(&recent->words[i % N_QUESTIONS],
+                                             memory_order_relaxed);
+
+        if (word == 0 || word >> 32 != message)
+            continue;
+        *token_ret = (uint32_t)word;
+        atomic_store_explicit(&recent->n_lost, 0, memory_order_relaxed);
+        return atomic_compare_exchange_strong(&recent->words[i % N_QUESTIONS],
+                                              &word, 0);
+    }
+    return false;
 }
 
 void stp_observer_took(struct stp_observer *observer, uint32_t token,
@@ -281,20 +265,6 @@ void stp_observer_recall(struct stp_observer *observer,
     observer->n_ranks = shape->n_ranks;
 }
 
-static void observer_recall_key(struct stp_observer *o, unsigned key)
-{
-    const struct first_call *first = &o->first[key];
-
-    for (size_t i = 0; o->evidence != NULL && i < o->evidence->n; i++) {
-        const struct stp_evidence *e = &o->evidence->all[i];
-
-        if (e->coll == first->coll && e->n_nodes == o->n_nodes &&
-            e->n_ranks == o->n_ranks && e->bytes.min <= first->n_bytes &&
-            first->n_bytes <= e->bytes.max)
-            stp_learner_recall(o->learner, key, e);
-    }
-}
-
 static void observer_add_keys(struct stp_observer *o)
 {
     unsigned n = atomic_load_explicit(&o->n_keys, memory_order_acquire);
@@ -306,11 +276,18 @@ static void observer_add_keys(struct stp_observer *o)
                                            first->n_proto};
 
         stp_learner_add_key(o->learner, key, &view, 0);
-        observer_recall_key(o, key);
+        for (size_t i = 0; o->evidence != NULL && i < o->evidence->n; i++) {
+            const struct stp_evidence *e = &o->evidence->all[i];
+
+            if (e->coll == first->coll && e->n_nodes == o->n_nodes &&
+                e->n_ranks == o->n_ranks && e->bytes.min <= first->n_bytes &&
+                first->n_bytes <= e->bytes.max)
+                stp_learner_recall(o->learner, key, e);
+        }
     }
 }
 
-/* Not notes that come meanwhile: they may come for ever. */
+/* Takes no notes that come meanwhile: they may come for ever. */
 static void observer_drain(struct stp_observer *o, struct stp_ring *ring,
                            uint32_t n)
 {
@@ -320,20 +297,11 @@ static void observer_drain(struct stp_observer *o, struct stp_ring *ring,
         stp_learner_note(o->learner, &note);
 }
 
-static void observer_propose(struct stp_observer *o)
-{
-    struct stp_agreement *a = o->agreement;
-    struct stp_proposal proposal;
-
-    if (stp_learner_wants(o->learner, &proposal,
-                          a->ops->is_pending(a) ? 0 : 1) == 1 &&
-        !a->ops->propose(a, stp_proposal_pack(&proposal)))
-        stp_learner_was_refused(o->learner);
-}
-
 void stp_observer_think(struct stp_observer *observer)
 {
     struct stp_observer *o = observer;
+    struct stp_agreement *a = o->agreement;
+    struct stp_proposal proposal;
     uint32_t n_times;
 
     if (o->learner == NULL)
@@ -343,8 +311,11 @@ void stp_observer_think(struct stp_observer *observer)
     n_times = stp_ring_count(o->times);
     observer_drain(o, o->began, stp_ring_count(o->began));
     observer_drain(o, o->times, n_times);
-    if (!observer_is_stopped(o))
-        observer_propose(o);
+    if (!observer_is_stopped(o) &&
+        stp_learner_wants(o->learner, &proposal,
+                          a->ops->is_pending(a) ? 0 : 1) == 1 &&
+        !a->ops->propose(a, stp_proposal_pack(&proposal)))
+        stp_learner_was_refused(o->learner);
     atomic_store(&o->is_sampling, !observer_is_stopped(o) &&
                                       stp_learner_is_sampling(o->learner));
 }

@@ -49,8 +49,7 @@ bool stp_observer_is_sampling(const struct stp_observer *observer);
  * more where NCCL is given several collectives at once. */
 unsigned stp_observer_lead(const struct stp_observer *observer);
 
-/* Nothing is proposed any more, for this reason, which is not copied; NULL: it
- * never was, as another host leads. */
+/* Nothing is proposed any more, for this reason, which is not copied. */
 void stp_observer_stop(struct stp_observer *observer, const char *why);
 
 /* ---- from NCCL's profiler, in any thread ---- */
@@ -87,7 +86,7 @@ void stp_observer_recall(struct stp_observer *observer,
 /* Digests the notes, and proposes the next trials. */
 void stp_observer_think(struct stp_observer *observer);
 
-/* Why nothing is proposed any more; NULL: it is, or never was. */
+/* Why nothing is proposed any more; NULL: it is. */
 const char *stp_observer_why_stopped(const struct stp_observer *observer);
 
 void stp_observer_reward(struct stp_observer *observer,

@@ -74,37 +74,24 @@ static bool online_logs_first(struct stp_backend *b, enum message message)
 
 /* ---- events ---- */
 
-/* "allgather of 3670016 to 4194303 bytes: ring/ll128/16" */
-static void online_describe_arm(const struct stp_learned *learned,
-                                char text[160])
+static void online_log_event(const struct stp_backend *b,
+                             const struct stp_learn_event *e,
+                             const struct stp_learned *learned)
 {
-    char arm[48] = "NCCL's own choice";
-    char channels[8] = "";
+    /* what a set is compared with */
+    const char *base =
+        b->follower->policy != NULL ? "the policy alone" : "NCCL's own choice";
+    char text[160], arm[48] = "NCCL's own choice", channels[8] = "";
 
+    /* "allgather of 3670016 to 4194303 bytes: ring/ll128/16" */
     if (learned->arm.n_channels != 0)
         snprintf(channels, sizeof(channels), "/%u", learned->arm.n_channels);
     if (learned->arm.algo >= 0)
         snprintf(arm, sizeof(arm), "%s/%s%s", stp_algo_name(learned->arm.algo),
                  stp_proto_name(learned->arm.proto), channels);
-    snprintf(text, 160, "%s of %" PRIu64 " to %" PRIu64 " bytes: %s",
+    snprintf(text, sizeof(text), "%s of %" PRIu64 " to %" PRIu64 " bytes: %s",
              stp_coll_name(learned->coll), learned->bytes.min,
              learned->bytes.max, arm);
-}
-
-/* What the set is compared with. */
-static const char *online_base_name(const struct stp_backend *b)
-{
-    return b->follower->policy != NULL ? "the policy alone"
-                                       : "NCCL's own choice";
-}
-
-static void online_log_event(const struct stp_backend *b,
-                             const struct stp_learn_event *e,
-                             const struct stp_learned *learned)
-{
-    char text[160];
-
-    online_describe_arm(learned, text);
     switch (e->kind) {
     case STP_LEARN_SETTLED:
         LOG(b, NCCL_LOG_INFO,
@@ -129,16 +116,14 @@ static void online_log_event(const struct stp_backend *b,
         LOG(b, NCCL_LOG_INFO,
             "%s: confirmed in %.0f blocks of windows: with all that was "
             "learned steps are %.3fx as fast as with %s (%.3f to %.3f)",
-            STP_TUNER_NAME, e->value, e->gain, online_base_name(b), e->gain_low,
-            e->gain_high);
+            STP_TUNER_NAME, e->value, e->gain, base, e->gain_low, e->gain_high);
         break;
     case STP_LEARN_DROPPED:
         LOG(b, NCCL_LOG_INFO,
             "%s: with all that was learned steps are %.3fx as fast as with %s "
             "(%.3f to %.3f), in %.0f blocks of windows: what was learned last "
             "is dropped",
-            STP_TUNER_NAME, e->gain, online_base_name(b), e->gain_low,
-            e->gain_high, e->value);
+            STP_TUNER_NAME, e->gain, base, e->gain_low, e->gain_high, e->value);
         break;
     case STP_LEARN_WINDOW:
         LOG(b, NCCL_LOG_INFO, "%s: compares windows of %.0f collectives",
@@ -240,17 +225,10 @@ static void online_process_files(struct stp_backend *b)
         online_save(b);
 }
 
-static void online_note_graphs(struct stp_backend *b)
-{
-    const struct stp_learn_event event = {.kind = STP_LEARN_GRAPHS, .key = -1};
-    const struct stp_learned none = {.coll = -1};
-
-    if (b->journal != NULL)
-        stp_journal_write(b->journal, stp_now_ns(), &event, &none);
-}
-
 static void online_think(struct stp_backend *b)
 {
+    const struct stp_learn_event graphs = {.kind = STP_LEARN_GRAPHS, .key = -1};
+    const struct stp_learned none = {.coll = -1};
     const char *why;
 
     stp_observer_think(b->observer);
@@ -265,7 +243,8 @@ static void online_think(struct stp_backend *b)
             "%s: collectives are captured into CUDA graphs, for which NCCL "
             "asks once; something else is tried only with the next capture",
             STP_TUNER_NAME);
-        online_note_graphs(b);
+        if (b->journal != NULL)
+            stp_journal_write(b->journal, stp_now_ns(), &graphs, &none);
     }
 }
 
@@ -278,17 +257,6 @@ static void online_run_pass(void *user)
 
 /* ---- on the launch path ---- */
 
-static void online_run_inline(struct stp_backend *b)
-{
-    struct stp_entry entry;
-
-    stp_entry_begin(&entry);
-    if (++b->n_calls % INLINE_CALLS == 0)
-        online_process_files(b);
-    online_think(b);
-    stp_entry_end(&entry);
-}
-
 bool stp_backend_choose(struct stp_backend *backend,
                         const struct stp_query *query,
                         const struct stp_cost_view *view,
@@ -296,35 +264,23 @@ bool stp_backend_choose(struct stp_backend *backend,
 {
     struct stp_follower *follower = backend->follower;
     bool is_decided = stp_follower_choose(follower, query, view, choice_ret);
+    struct stp_entry entry;
 
     if (backend->observer == NULL)
         return is_decided;
     if (backend->profile != NULL)
         stp_profile_want(backend->profile, stp_follower_wants_time(follower));
-    if (backend->set.is_inline)
-        online_run_inline(backend);
+    if (backend->set.is_inline) {
+        stp_entry_begin(&entry);
+        if (++backend->n_calls % INLINE_CALLS == 0)
+            online_process_files(backend);
+        online_think(backend);
+        stp_entry_end(&entry);
+    }
     return is_decided;
 }
 
 /* ---- opening ---- */
-
-static enum stp_status online_open_follower(struct stp_backend *b,
-                                            const struct stp_comm_info *info,
-                                            const char *policy_path,
-                                            struct stp_error *err)
-{
-    b->info = *info;
-    if (info->shape.gpu != NULL) {
-        snprintf(b->gpu, sizeof(b->gpu), "%s", info->shape.gpu);
-        b->info.shape.gpu = b->gpu;
-    }
-    b->pid = getpid();
-    b->saved_ns = stp_now_ns();
-    b->profile = stp_profile_take(info->comm_id);
-    return stp_follower_open(info, policy_path,
-                             b->set.is_frozen ? NULL : &b->set.rules,
-                             &b->follower, err);
-}
 
 enum stp_status stp_backend_open(const struct stp_comm_info *info,
                                  struct stp_plugin_settings *settings,
@@ -345,7 +301,17 @@ enum stp_status stp_backend_open(const struct stp_comm_info *info,
         policy_path = stp_online_base(&b->set, settings);
         if (policy_path == b->set.warm_start)
             memcpy(settings->policy_path, b->set.warm_start, STP_PATH_SIZE);
-        status = online_open_follower(b, info, policy_path, err);
+        b->info = *info;
+        if (info->shape.gpu != NULL) {
+            snprintf(b->gpu, sizeof(b->gpu), "%s", info->shape.gpu);
+            b->info.shape.gpu = b->gpu;
+        }
+        b->pid = getpid();
+        b->saved_ns = stp_now_ns();
+        b->profile = stp_profile_take(info->comm_id);
+        status = stp_follower_open(info, policy_path,
+                                   b->set.is_frozen ? NULL : &b->set.rules,
+                                   &b->follower, err);
         if (status != STP_OK && policy_path != NULL)
             *subject_ret = settings->policy_path;
     }
@@ -393,18 +359,6 @@ void stp_backend_describe(const struct stp_backend *backend, char *buf,
 
 /* ---- learning ---- */
 
-static void online_open_files(struct stp_backend *b)
-{
-    struct stp_error err;
-
-    if (b->set.journal[0] != '\0' &&
-        stp_journal_open(b->set.journal, &b->info, &b->journal, &err) != STP_OK)
-        LOG(b, NCCL_LOG_WARN, "%s: no journal: %s", STP_TUNER_NAME, err.text);
-    if (b->set.rules.objective == STP_LEARN_FILE &&
-        stp_reward_file_open(b->set.rewards, &b->rewards, &err) != STP_OK)
-        LOG(b, NCCL_LOG_WARN, "%s: no rewards: %s", STP_TUNER_NAME, err.text);
-}
-
 static void online_load_evidence(struct stp_backend *b)
 {
     enum stp_status status;
@@ -413,8 +367,6 @@ static void online_load_evidence(struct stp_backend *b)
     char *text = NULL;
     size_t len;
 
-    if (b->set.evidence[0] == '\0')
-        return;
     status =
         stp_file_read(b->set.evidence, STP_MAX_EVIDENCE, &text, &len, &err);
     STP_THEN(status, stp_evidence_parse(text, len, &b->evidence, &err));
@@ -439,25 +391,6 @@ static void online_stop_learning(struct stp_backend *b)
 
 static void online_finish_at_exit(void *user);
 
-static void online_start_task(struct stp_backend *b)
-{
-    struct stp_error err;
-
-    b->task.run = b->set.is_inline ? NULL : online_run_pass;
-    b->task.finish = online_finish_at_exit;
-    b->task.user = b;
-    if (stp_observer_begin(b->observer, online_take_event, b, &err) != STP_OK ||
-        stp_service_add(&b->task, &err) != STP_OK) {
-        LOG(b, NCCL_LOG_WARN, "%s: nothing is learned: %s", STP_TUNER_NAME,
-            err.text);
-        online_stop_learning(b);
-        return;
-    }
-    LOG(b, NCCL_LOG_INFO, "%s: %s by %s", STP_TUNER_NAME,
-        stp_strategy_name(b->set.rules.bandit.strategy),
-        stp_learn_objective_name(b->set.rules.objective));
-}
-
 /* Variables that earlier builds read. */
 static const char *const fixed[] = {
     "STEPTUNE_PRUNE",      "STEPTUNE_RETEST",  "STEPTUNE_CONFIRM",
@@ -467,6 +400,8 @@ static const char *const fixed[] = {
 
 void stp_backend_start(struct stp_backend *backend)
 {
+    struct stp_error err;
+
     if (backend->observer == NULL)
         return;
     for (size_t i = 0; i < sizeof(fixed) / sizeof(fixed[0]); i++)
@@ -484,9 +419,32 @@ void stp_backend_start(struct stp_backend *backend)
             "NCCL_PROFILER_PLUGIN to this plugin, too (NCCL 2.27 and later)",
             STP_TUNER_NAME);
     }
-    online_open_files(backend);
-    online_load_evidence(backend);
-    online_start_task(backend);
+    if (backend->set.journal[0] != '\0' &&
+        stp_journal_open(backend->set.journal, &backend->info,
+                         &backend->journal, &err) != STP_OK)
+        LOG(backend, NCCL_LOG_WARN, "%s: no journal: %s", STP_TUNER_NAME,
+            err.text);
+    if (backend->set.rules.objective == STP_LEARN_FILE &&
+        stp_reward_file_open(backend->set.rewards, &backend->rewards, &err) !=
+            STP_OK)
+        LOG(backend, NCCL_LOG_WARN, "%s: no rewards: %s", STP_TUNER_NAME,
+            err.text);
+    if (backend->set.evidence[0] != '\0')
+        online_load_evidence(backend);
+    backend->task.run = backend->set.is_inline ? NULL : online_run_pass;
+    backend->task.finish = online_finish_at_exit;
+    backend->task.user = backend;
+    if (stp_observer_begin(backend->observer, online_take_event, backend,
+                           &err) != STP_OK ||
+        stp_service_add(&backend->task, &err) != STP_OK) {
+        LOG(backend, NCCL_LOG_WARN, "%s: nothing is learned: %s",
+            STP_TUNER_NAME, err.text);
+        online_stop_learning(backend);
+        return;
+    }
+    LOG(backend, NCCL_LOG_INFO, "%s: %s by %s", STP_TUNER_NAME,
+        stp_strategy_name(backend->set.rules.bandit.strategy),
+        stp_learn_objective_name(backend->set.rules.objective));
 }
 
 /* ---- the end ---- */
@@ -501,41 +459,29 @@ static void online_finish(struct stp_backend *b)
     online_flush_journal(b);
 }
 
-static void online_end_task(struct stp_backend *b)
+void stp_backend_close(struct stp_backend *backend)
 {
+    struct stp_profile_others others = {0};
     struct stp_entry entry;
 
-    stp_entry_begin(&entry);
-    stp_service_remove(&b->task);
-    online_finish(b);
-    stp_entry_end(&entry);
-}
-
-static void online_tell_others(const struct stp_backend *b)
-{
-    struct stp_profile_others others;
-
-    if (b->profile == NULL)
+    if (backend == NULL)
         return;
-    others = stp_profile_others(b->profile);
+    if (backend->observer != NULL && backend->profile != NULL)
+        others = stp_profile_others(backend->profile);
     if (others.n_symmetric != 0 || others.n_copied != 0)
-        LOG(b, NCCL_LOG_INFO,
+        LOG(backend, NCCL_LOG_INFO,
             "%s: nothing is learned of what no tuner decides on: collectives "
             "by kernels for symmetric windows (%.0f timed) and by copy engines "
             "(%.0f)",
             STP_TUNER_NAME, (double)others.n_symmetric,
             (double)others.n_copied);
-}
-
-void stp_backend_close(struct stp_backend *backend)
-{
-    if (backend == NULL)
-        return;
-    if (backend->observer != NULL)
-        online_tell_others(backend);
     /* A child of fork() has nothing to save. */
-    if (backend->observer != NULL && backend->pid == getpid())
-        online_end_task(backend);
+    if (backend->observer != NULL && backend->pid == getpid()) {
+        stp_entry_begin(&entry);
+        stp_service_remove(&backend->task);
+        online_finish(backend);
+        stp_entry_end(&entry);
+    }
     online_stop_learning(backend);
     stp_profile_release(backend->profile);
     stp_journal_close(backend->journal);

@@ -252,27 +252,6 @@ static bool profile_read_launch(const struct stp_profile *p,
 
 /* ---- events ---- */
 
-/* NCCL does not count launches of a CUDA graph, and nobody asked about
- * them. */
-static bool profile_is_counted(struct stp_profile *p, int coll, uint64_t number)
-{
-    bool is_next = number >= p->next_number[coll];
-
-    if (is_next)
-        p->next_number[coll] = number + 1;
-    return is_next;
-}
-
-/* The handle of a group for its calls, whichever communicator of it is told. */
-static void *profile_start_group(const ncclProfilerEvent_t *event)
-{
-    if (!stp_recorder_wants())
-        return NULL;
-    return handle_make(HANDLE_GROUP, event->groupApi.groupDepth > 1
-                                         ? stp_recorder_new_group()
-                                         : 0);
-}
-
 enum { CALL_GRAPH_BITS = 1, CALL_TYPE_BITS = 5 };
 
 /* The handle of a call says what its launches do not: its group, its type plus
@@ -318,49 +297,38 @@ static uint64_t profile_record(struct stp_profile *p,
     return stp_recorder_launched(&recorded);
 }
 
-/* Whether a kernel for symmetric windows runs it: no tuner decided on that. */
-static bool profile_is_symmetric(const ncclProfilerEvent_t *event)
-{
-    return event->coll.proto != NULL && event->coll.proto[0] == '\0';
-}
-
-/* For the learner; NULL if it needs no time.  The oldest flight makes room: it
- * began, or its event was lost. */
-static struct flight *profile_follow(struct stp_profile *p,
-                                     const ncclProfilerEvent_t *event,
-                                     const struct stp_launch *launch,
-                                     uint64_t record)
-{
-    struct flight *flight = NULL;
-    uint32_t token;
-
-    pthread_mutex_lock(&p->lock);
-    if (p->observer != NULL && event->coll.nChannels > 0 &&
-        !profile_is_symmetric(event) &&
-        profile_is_counted(p, launch->coll, event->coll.seqNumber) &&
-        stp_observer_launched(p->observer, launch, &token)) {
-        flight = &p->flights[p->n_launches++ % N_FLIGHTS];
-        *flight =
-            (struct flight){p, record, token, event->coll.nChannels, true};
-    }
-    pthread_mutex_unlock(&p->lock);
-    return flight;
-}
-
 static void *profile_start_collective(struct stp_profile *p,
                                       const ncclProfilerEvent_t *event)
 {
+    /* A kernel for symmetric windows runs it: no tuner decided on that. */
+    const bool is_symmetric =
+        event->coll.proto != NULL && event->coll.proto[0] == '\0';
+    struct flight *flight = NULL;
     struct stp_launch launch;
-    struct flight *flight;
     uint64_t record = 0;
+    uint32_t token;
 
     if (!profile_read_launch(p, event, &launch))
         return NULL;
     if (p->is_recorded)
         record = profile_record(p, event, &launch, event->coll.nChannels);
-    if (profile_is_symmetric(event))
+    if (is_symmetric)
         atomic_fetch_add(&p->n_symmetric, 1);
-    flight = profile_follow(p, event, &launch, record);
+
+    /* The learner needs times of launches that NCCL counts: it does not count
+     * those of CUDA graphs, and nobody asked about them.  The oldest flight
+     * makes room: it began, or its event was lost. */
+    pthread_mutex_lock(&p->lock);
+    if (p->observer != NULL && event->coll.nChannels > 0 && !is_symmetric &&
+        event->coll.seqNumber >= p->next_number[launch.coll]) {
+        p->next_number[launch.coll] = event->coll.seqNumber + 1;
+        if (stp_observer_launched(p->observer, &launch, &token)) {
+            flight = &p->flights[p->n_launches++ % N_FLIGHTS];
+            *flight =
+                (struct flight){p, record, token, event->coll.nChannels, true};
+        }
+    }
+    pthread_mutex_unlock(&p->lock);
     if (flight != NULL)
         return flight;
     return record != 0 ? handle_make(HANDLE_RECORD, record) : NULL;
@@ -379,29 +347,23 @@ static void profile_note_copy(struct stp_profile *p,
         profile_record(p, event, &launch, 0);
 }
 
-/* Returns the number in the trace. */
-static uint64_t profile_begin_flight(struct flight *f, uint64_t begin_ns)
-{
-    uint64_t record;
-
-    pthread_mutex_lock(&f->profile->lock);
-    if (f->is_used && f->profile->observer != NULL)
-        stp_observer_took(f->profile->observer, f->token, f->n_channels,
-                          begin_ns);
-    f->is_used = false;
-    record = f->record;
-    pthread_mutex_unlock(&f->profile->lock);
-    return record;
-}
-
 static void *profile_start_channel(const ncclProfilerEvent_t *event)
 {
     void *parent = event->parentObj;
     const uint64_t begin_ns = event->kernelCh.pTimer;
     uint64_t record = handle_number(parent, HANDLE_RECORD);
 
-    if (parent != NULL && handle_is(parent, HANDLE_POINTER))
-        record = profile_begin_flight(parent, begin_ns);
+    if (parent != NULL && handle_is(parent, HANDLE_POINTER)) {
+        struct flight *f = parent;
+
+        pthread_mutex_lock(&f->profile->lock);
+        if (f->is_used && f->profile->observer != NULL)
+            stp_observer_took(f->profile->observer, f->token, f->n_channels,
+                              begin_ns);
+        f->is_used = false;
+        record = f->record;
+        pthread_mutex_unlock(&f->profile->lock);
+    }
     if (record == 0)
         return NULL;
     stp_recorder_began(record, begin_ns);
@@ -420,7 +382,11 @@ static ncclResult_t profile_start(struct stp_profile *p, void **handle,
         *handle = &p->group;
         break;
     case NCCL_PROFILE_GROUP_API:
-        *handle = profile_start_group(event);
+        /* for its calls, whichever communicator of it is told */
+        if (stp_recorder_wants())
+            *handle = handle_make(HANDLE_GROUP, event->groupApi.groupDepth > 1
+                                                    ? stp_recorder_new_group()
+                                                    : 0);
         break;
     case NCCL_PROFILE_COLL_API:
         *handle = profile_start_call(p, event);

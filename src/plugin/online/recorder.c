@@ -105,32 +105,21 @@ uint64_t stp_recorder_new_group(void)
 
 static void recorder_write_inline(uint64_t at);
 
-/* Takes the next place, or returns false. */
-static bool recorder_take_place(uint64_t *at_ret)
+uint64_t stp_recorder_launched(const struct stp_recorded *launched)
 {
     uint64_t at = atomic_load_explicit(&recorder.head, memory_order_relaxed);
+    struct record *record;
 
-    do {
+    do { /* takes the next place */
         if (at >= atomic_load_explicit(&recorder.most, memory_order_relaxed))
-            return false;
+            return 0;
         if (at - atomic_load_explicit(&recorder.tail, memory_order_acquire) >=
             N_RECORDS) {
             atomic_fetch_add_explicit(&recorder.n_lost, 1,
                                       memory_order_relaxed);
-            return false;
+            return 0;
         }
     } while (!atomic_compare_exchange_weak(&recorder.head, &at, at + 1));
-    *at_ret = at;
-    return true;
-}
-
-uint64_t stp_recorder_launched(const struct stp_recorded *launched)
-{
-    struct record *record;
-    uint64_t at;
-
-    if (!recorder_take_place(&at))
-        return 0;
     record = &recorder.records[at % N_RECORDS];
     record->what = *launched;
     record->host_ns = stp_now_ns();
@@ -190,7 +179,7 @@ static bool record_has_ended(const struct record *record)
     return n > 0 && n >= record->what.n_channels;
 }
 
-/* Whether its times will come no more: those of later ones have. */
+/* Whether a record's times will never arrive: those of later launches have. */
 static bool recorder_is_late(uint64_t at, uint64_t head)
 {
     const struct record *record = &recorder.records[at % N_RECORDS];
@@ -225,17 +214,12 @@ static const char *recorder_print_number(uint64_t number, char text[24])
     return text;
 }
 
-/* Processes number their groups apart. */
-static uint64_t record_group(const struct record *record)
-{
-    return record->what.group == 0
-               ? 0
-               : (uint64_t)getpid() << 32 | (uint32_t)record->what.group;
-}
-
 static void recorder_print(const struct record *record)
 {
     const struct stp_recorded *what = &record->what;
+    /* processes number their groups apart */
+    const uint64_t of_process =
+        what->group == 0 ? 0 : (uint64_t)getpid() << 32 | (uint32_t)what->group;
     char group[24], begin[24], end[24];
 
     if (recorder.length + LINE > ROOM)
@@ -244,7 +228,7 @@ static void recorder_print(const struct record *record)
         recorder.text + recorder.length, LINE,
         "%" PRIu64 ",%ld,%016" PRIx64 ",%zu,%s,%d,%s,%" PRIu64 ",%s,%s,%s\n",
         record->host_ns, (long)getpid(), what->comm_id, what->n_ranks,
-        recorder_print_number(record_group(record), group), what->is_graph,
+        recorder_print_number(of_process, group), what->is_graph,
         stp_coll_name(what->coll), what->n_bytes,
         what->type >= 0 ? stp_type_name(what->type) : "",
         recorder_print_number(atomic_load(&record->begin_ns), begin),
@@ -372,17 +356,6 @@ static enum stp_status recorder_begin(const struct stp_online_settings *set,
     return STP_OK;
 }
 
-/* Not under the lock: when the process ends, the service holds its own lock and
- * calls recorder_finish_at_exit(), which takes this one. */
-static enum stp_status recorder_join_service(struct stp_error *err)
-{
-    enum stp_status status = stp_service_add(&recorder.task, err);
-
-    if (status != STP_OK)
-        close(recorder.fd);
-    return status;
-}
-
 bool stp_recorder_open(uint64_t comm_id, int rank, ncclDebugLogger_t log)
 {
     struct stp_online_settings set;
@@ -401,8 +374,13 @@ bool stp_recorder_open(uint64_t comm_id, int rank, ncclDebugLogger_t log)
     if (status == STP_OK && is_first)
         status = recorder_begin(&set, &err);
     recorder_unlock();
-    if (status == STP_OK && is_first)
-        status = recorder_join_service(&err);
+    /* Not under the lock: when the process ends, the service holds its own lock
+     * and calls recorder_finish_at_exit(), which takes this one. */
+    if (status == STP_OK && is_first) {
+        status = stp_service_add(&recorder.task, &err);
+        if (status != STP_OK)
+            close(recorder.fd);
+    }
     recorder_lock();
     if (status == STP_OK) {
         if (is_first)
