@@ -31,39 +31,6 @@ rules_find_in_set(const struct stp_learning_set *set,
     return NULL;
 }
 
-/* The key's arm with the greatest gain of those in force on any communicator
- * of the last run. */
-static const struct stp_learning_arm *
-rules_choose_arm(const struct stp_learning_key *key,
-                 const struct stp_learning *last)
-{
-    const struct stp_learning_arm *best = NULL;
-
-    for (size_t i = 0; i < last->n_sets; i++) {
-        const struct stp_learning_set *set = &last->sets[i];
-        const struct stp_bandit_arm *arm =
-            rules_is_of(set, key) ? rules_find_in_set(set, key) : NULL;
-        size_t at = arm != NULL ? stp_learning_find_arm(key, arm) : key->n_arms;
-
-        if (at < key->n_arms &&
-            (best == NULL || key->arms[at].log_gain > best->log_gain))
-            best = &key->arms[at];
-    }
-    return best;
-}
-
-static void rules_add(struct stp_job_rules *r,
-                      const struct stp_learning_key *key,
-                      const struct stp_learning_arm *arm)
-{
-    r->rules[r->n++] = (struct stp_job_rule){
-        .key = key,
-        .arm = arm->arm,
-        .n_blocks = arm->n_blocks,
-        .gain = stp_learning_gain_of(arm->n_blocks, arm->log_gain, arm->log_ss),
-    };
-}
-
 /* ---- all together ---- */
 
 /* Whether the set is of all rules for its shape, and of no others. */
@@ -88,57 +55,31 @@ static bool rules_are_set(const struct stp_job_rules *r,
     return n == set->n_arms;
 }
 
-/* Blocks of sets put together. */
-struct pool {
-    size_t n;
-    double mean;
-    double ss;
-};
-
-static void pool_add(struct pool *p, const struct stp_learning_set *set)
-{
-    double n = (double)(p->n + set->n_blocks);
-    double off = set->log_gain - p->mean;
-
-    p->ss += set->log_ss + off * off * (double)p->n * (double)set->n_blocks / n;
-    p->mean += off * (double)set->n_blocks / n;
-    p->n += set->n_blocks;
-}
-
+/* Puts together the blocks of all sets of the rules for the key's shape. */
 static struct stp_job_total rules_total(const struct stp_job_rules *r,
                                         const struct stp_learning_key *key,
                                         const struct stp_learning *all)
 {
     struct stp_job_total total = {.n_nodes = key->n_nodes,
                                   .n_ranks = key->n_ranks};
-    struct pool pool = {0};
+    double mean = 0, ss = 0;
 
     for (size_t i = 0; i < all->n_sets; i++) {
         const struct stp_learning_set *set = &all->sets[i];
+        const double n_set = (double)set->n_blocks, off = set->log_gain - mean;
+        const double n = (double)(total.n_blocks + set->n_blocks);
 
         if (!rules_is_of(set, key) || set->n_blocks == 0 ||
             !rules_are_set(r, set))
             continue;
-        pool_add(&pool, set);
+        ss += set->log_ss + off * off * (double)total.n_blocks * n_set / n;
+        mean += off * n_set / n;
+        total.n_blocks += set->n_blocks;
         total.n_comms++;
         total.window_us = set->window_us;
     }
-    total.n_blocks = pool.n;
-    total.gain = stp_learning_gain_of(pool.n, pool.mean, pool.ss);
+    total.gain = stp_learning_gain_of(total.n_blocks, mean, ss);
     return total;
-}
-
-/* Keys are in the order of shapes. */
-static void rules_add_totals(struct stp_job_rules *r,
-                             const struct stp_learning *all)
-{
-    for (size_t i = 0; i < r->n; i++) {
-        const struct stp_learning_key *key = r->rules[i].key;
-
-        if (i == 0 || key->n_nodes != r->rules[i - 1].key->n_nodes ||
-            key->n_ranks != r->rules[i - 1].key->n_ranks)
-            r->totals[r->n_totals++] = rules_total(r, key, all);
-    }
 }
 
 enum stp_status stp_job_rules_make(const struct stp_learning *all,
@@ -154,14 +95,37 @@ enum stp_status stp_job_rules_make(const struct stp_learning *all,
         stp_job_rules_free(&r);
         return stp_nomem(err);
     }
-    for (size_t i = 0; i < all->n; i++) {
-        const struct stp_learning_arm *arm =
-            rules_choose_arm(&all->keys[i], last);
+    for (size_t k = 0; k < all->n; k++) {
+        const struct stp_learning_key *key = &all->keys[k];
+        const struct stp_learning_arm *best = NULL;
 
-        if (arm != NULL)
-            rules_add(&r, &all->keys[i], arm);
+        /* The arm with the greatest gain is taken of those in force on any
+         * communicator of the last run. */
+        for (size_t i = 0; i < last->n_sets; i++) {
+            const struct stp_learning_set *set = &last->sets[i];
+            const struct stp_bandit_arm *arm =
+                rules_is_of(set, key) ? rules_find_in_set(set, key) : NULL;
+            size_t at =
+                arm != NULL ? stp_learning_find_arm(key, arm) : key->n_arms;
+
+            if (at < key->n_arms &&
+                (best == NULL || key->arms[at].log_gain > best->log_gain))
+                best = &key->arms[at];
+        }
+        if (best != NULL)
+            r.rules[r.n++] = (struct stp_job_rule){
+                .key = key,
+                .arm = best->arm,
+                .n_blocks = best->n_blocks,
+                .gain = stp_learning_gain_of(best->n_blocks, best->log_gain,
+                                             best->log_ss),
+            };
     }
-    rules_add_totals(&r, all);
+    /* keys are in the order of shapes */
+    for (size_t i = 0; i < r.n; i++)
+        if (i == 0 || r.rules[i].key->n_nodes != r.rules[i - 1].key->n_nodes ||
+            r.rules[i].key->n_ranks != r.rules[i - 1].key->n_ranks)
+            r.totals[r.n_totals++] = rules_total(&r, r.rules[i].key, all);
     *rules_ret = r;
     return STP_OK;
 }
@@ -175,27 +139,26 @@ void stp_job_rules_free(struct stp_job_rules *rules)
 
 /* ---- for the next run ---- */
 
-static void evidence_write_arm(const struct stp_learning_key *key,
-                               const struct stp_learning_arm *arm, FILE *fp)
-{
-    if (arm->n_blocks == 0 || arm->arm.algo < 0)
-        return;
-    fprintf(fp, "%s,%" PRIu64 ",%" PRIu64 ",%" PRIu64 ",%" PRIu64 ",",
-            stp_coll_name(key->coll), key->bytes.min, key->bytes.max,
-            key->n_nodes, key->n_ranks);
-    fprintf(fp, "%s,%s,%d,%zu,%.9g,%.9g\n", stp_algo_name(arm->arm.algo),
-            stp_proto_name(arm->arm.proto), arm->arm.n_channels, arm->n_blocks,
-            arm->log_gain, arm->log_ss);
-}
-
 void stp_job_evidence_write(const struct stp_learning *all, FILE *fp)
 {
     fputs("collective,min_bytes,max_bytes,nNodes,nRanks,algorithm,protocol,"
           "channels,blocks,log_gain,log_ss\n",
           fp);
     for (size_t i = 0; i < all->n; i++)
-        for (size_t k = 0; k < all->keys[i].n_arms; k++)
-            evidence_write_arm(&all->keys[i], &all->keys[i].arms[k], fp);
+        for (size_t k = 0; k < all->keys[i].n_arms; k++) {
+            const struct stp_learning_key *key = &all->keys[i];
+            const struct stp_learning_arm *arm = &key->arms[k];
+
+            if (arm->n_blocks == 0 || arm->arm.algo < 0)
+                continue;
+            fprintf(fp, "%s,%" PRIu64 ",%" PRIu64 ",%" PRIu64 ",%" PRIu64 ",",
+                    stp_coll_name(key->coll), key->bytes.min, key->bytes.max,
+                    key->n_nodes, key->n_ranks);
+            fprintf(fp, "%s,%s,%d,%zu,%.9g,%.9g\n",
+                    stp_algo_name(arm->arm.algo),
+                    stp_proto_name(arm->arm.proto), arm->arm.n_channels,
+                    arm->n_blocks, arm->log_gain, arm->log_ss);
+        }
 }
 
 /* ---- the policy ---- */
@@ -225,23 +188,6 @@ void stp_job_totals_write(const struct stp_job_rules *rules, const char *prefix,
     }
 }
 
-static void rules_write_rule(const struct stp_job_rule *rule, const char *gpu,
-                             FILE *fp)
-{
-    const struct stp_learning_key *key = rule->key;
-
-    fprintf(fp,
-            "\n# %.3fx (%.3f to %.3f) in windows of equal work, %zu blocks "
-            "measured\n",
-            rule->gain.gain, rule->gain.low, rule->gain.high, rule->n_blocks);
-    fprintf(fp, "%s,%" PRIu64 ",%" PRIu64 ",%s,%s,%d,%" PRIu64 ",%" PRIu64,
-            stp_coll_name(key->coll), key->bytes.min, key->bytes.max,
-            stp_algo_name(rule->arm.algo), stp_proto_name(rule->arm.proto),
-            rule->arm.n_channels == 0 ? -1 : rule->arm.n_channels, key->n_nodes,
-            key->n_ranks);
-    fprintf(fp, gpu != NULL ? ",%s\n" : "\n", gpu);
-}
-
 static void rules_write(const struct stp_job_rules *rules, const char *gpu,
                         FILE *fp)
 {
@@ -256,8 +202,22 @@ static void rules_write(const struct stp_job_rules *rules, const char *gpu,
                 "collective,min_bytes,max_bytes,algorithm,protocol,channels,"
                 "nNodes,nRanks%s\n",
                 gpu != NULL ? ",gpu" : "");
-    for (size_t i = 0; i < rules->n; i++)
-        rules_write_rule(&rules->rules[i], gpu, fp);
+    for (size_t i = 0; i < rules->n; i++) {
+        const struct stp_job_rule *rule = &rules->rules[i];
+        const struct stp_learning_key *key = rule->key;
+
+        fprintf(fp,
+                "\n# %.3fx (%.3f to %.3f) in windows of equal work, %zu blocks "
+                "measured\n",
+                rule->gain.gain, rule->gain.low, rule->gain.high,
+                rule->n_blocks);
+        fprintf(fp, "%s,%" PRIu64 ",%" PRIu64 ",%s,%s,%d,%" PRIu64 ",%" PRIu64,
+                stp_coll_name(key->coll), key->bytes.min, key->bytes.max,
+                stp_algo_name(rule->arm.algo), stp_proto_name(rule->arm.proto),
+                rule->arm.n_channels == 0 ? -1 : rule->arm.n_channels,
+                key->n_nodes, key->n_ranks);
+        fprintf(fp, gpu != NULL ? ",%s\n" : "\n", gpu);
+    }
 }
 
 enum stp_status stp_job_rules_save(const struct stp_job_rules *rules,

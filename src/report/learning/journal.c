@@ -227,45 +227,26 @@ bool stp_journal_begins(const char *path)
     return journal_begins(text, len);
 }
 
-/* The length without a last line that has no end. */
-static size_t journal_whole_lines(const char *text, size_t len)
-{
-    while (len > 0 && text[len - 1] != '\n')
-        len--;
-    return len;
-}
-
-static unsigned journal_line_at(const char *text, size_t at)
-{
-    unsigned line = 1;
-
-    for (size_t i = 0; i < at; i++)
-        line += text[i] == '\n';
-    return line;
-}
-
-static bool journal_has_rows(const char *text, size_t len)
-{
-    const size_t at = journal_find_head(text, len);
-    const char *end = memchr(&text[at], '\n', len - at);
-
-    return end == NULL || end + 1 < text + len;
-}
-
 enum stp_status stp_journal_read(const char *text, size_t len, size_t from,
                                  struct stp_journal_lines *lines_ret,
                                  struct stp_error *err)
 {
-    struct journal_reading r = {.first = 0};
+    struct journal_reading r = {.first = 1};
     enum stp_status status = STP_OK;
+    const char *head_end;
+    size_t at;
 
-    len = journal_whole_lines(text, len);
+    while (len > 0 && text[len - 1] != '\n')
+        len--;
     if (len > 0 && !journal_begins(text, len))
         return stp_fail_at(err, STP_ERR_SYNTAX, 1, 0,
                            "no journal, expected the header %s...",
                            journal_head);
-    r.first = journal_line_at(text, from < len ? from : len);
-    if (len > 0 && journal_has_rows(text, len))
+    for (size_t i = 0; i < from && i < len; i++)
+        r.first += text[i] == '\n';
+    at = journal_find_head(text, len);
+    head_end = memchr(&text[at], '\n', len - at);
+    if (head_end != NULL && head_end + 1 < text + len) /* it has rows */
         status = stp_csv_read(&journal_format, &r, text, len, err);
     if (status == STP_OK)
         *lines_ret = r.lines;

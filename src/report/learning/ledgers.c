@@ -16,35 +16,30 @@
 
 /* ---- reading ---- */
 
-/* False if the file is no ledger. */
-static bool ledgers_read(const char *dir, const char *name,
-                         struct stp_ledger *ledger)
-{
-    char path[4096];
-    int n = snprintf(path, sizeof(path), "%s/%s", dir, name);
-    FILE *fp = n > 0 && n < (int)sizeof(path) ? fopen(path, "rb") : NULL;
-    bool good;
-
-    if (fp == NULL)
-        return false;
-    good = fread(ledger, sizeof(*ledger), 1, fp) == 1 && fgetc(fp) == EOF &&
-           stp_ledger_is_valid(ledger, sizeof(*ledger));
-    fclose(fp);
-    return good;
-}
-
+/* Adds the file's ledger, if it is one. */
 static enum stp_status ledgers_add_file(const char *dir, const char *name,
                                         struct stp_ledgers *ledgers,
                                         struct stp_error *err)
 {
     struct stp_ledger *more =
         realloc(ledgers->all, (ledgers->n + 1) * sizeof(*more));
+    struct stp_ledger *ledger;
+    char path[4096];
+    FILE *fp;
+    int n;
 
     if (more == NULL)
         return stp_nomem(err);
     ledgers->all = more;
-    if (ledgers_read(dir, name, &more[ledgers->n]))
+    ledger = &more[ledgers->n];
+    n = snprintf(path, sizeof(path), "%s/%s", dir, name);
+    fp = n > 0 && n < (int)sizeof(path) ? fopen(path, "rb") : NULL;
+    if (fp == NULL)
+        return STP_OK;
+    if (fread(ledger, sizeof(*ledger), 1, fp) == 1 && fgetc(fp) == EOF &&
+        stp_ledger_is_valid(ledger, sizeof(*ledger)))
         ledgers->n++;
+    fclose(fp);
     return STP_OK;
 }
 
@@ -128,10 +123,21 @@ static int ledgers_order_sums(const void *pa, const void *pb)
     return 0;
 }
 
-static void ledgers_merge(struct ledgers_sums *sums)
+static bool ledgers_sum_up(const struct stp_ledgers *ledgers,
+                           struct ledgers_sums *sums)
 {
     size_t kept = 0;
 
+    sums->n = 0;
+    sums->all = calloc(ledgers->n * STP_LEDGER_ENTRIES + 1, sizeof(*sums->all));
+    if (sums->all == NULL)
+        return false;
+    for (size_t i = 0; i < ledgers->n; i++)
+        for (size_t k = 0; k < STP_LEDGER_ENTRIES; k++)
+            if (ledgers->all[i].entries[k].n_calls > 0)
+                sums->all[sums->n++] = (struct ledgers_sum){
+                    ledgers->all[i].n_ranks, ledgers->all[i].entries[k]};
+    qsort(sums->all, sums->n, sizeof(*sums->all), ledgers_order_sums);
     for (size_t i = 0; i < sums->n; i++) {
         struct ledgers_sum *last = kept > 0 ? &sums->all[kept - 1] : NULL;
         const struct stp_ledger_entry *e = &sums->all[i].entry;
@@ -147,53 +153,15 @@ static void ledgers_merge(struct ledgers_sums *sums)
             last->entry.max_bytes = e->max_bytes;
     }
     sums->n = kept;
-}
-
-static bool ledgers_sum_up(const struct stp_ledgers *ledgers,
-                           struct ledgers_sums *sums)
-{
-    sums->n = 0;
-    sums->all = calloc(ledgers->n * STP_LEDGER_ENTRIES + 1, sizeof(*sums->all));
-    if (sums->all == NULL)
-        return false;
-    for (size_t i = 0; i < ledgers->n; i++)
-        for (size_t k = 0; k < STP_LEDGER_ENTRIES; k++)
-            if (ledgers->all[i].entries[k].n_calls > 0)
-                sums->all[sums->n++] = (struct ledgers_sum){
-                    ledgers->all[i].n_ranks, ledgers->all[i].entries[k]};
-    qsort(sums->all, sums->n, sizeof(*sums->all), ledgers_order_sums);
-    ledgers_merge(sums);
     return true;
-}
-
-static size_t ledgers_count_processes(const struct stp_ledgers *ledgers)
-{
-    size_t n = 0;
-
-    for (size_t i = 0; i < ledgers->n; i++) {
-        bool seen = false;
-
-        for (size_t k = 0; k < i; k++)
-            seen |= ledgers->all[k].pid == ledgers->all[i].pid;
-        n += !seen;
-    }
-    return n;
-}
-
-/* Whether an earlier ledger says the same of itself. */
-static bool ledgers_is_repeated(const struct stp_ledgers *ledgers, size_t i)
-{
-    for (size_t k = 0; k < i; k++)
-        if (strcmp(ledgers->all[k].what, ledgers->all[i].what) == 0 &&
-            ledgers->all[k].is_aside == ledgers->all[i].is_aside)
-            return true;
-    return false;
 }
 
 /* ---- text ---- */
 
 static void ledgers_print_state(const struct stp_ledgers *ledgers, FILE *fp)
 {
+    size_t n_processes = 0;
+
     if (ledgers->n == 0) {
         fprintf(fp,
                 "The plugin was not loaded: no communicator of more than one "
@@ -201,17 +169,29 @@ static void ledgers_print_state(const struct stp_ledgers *ledgers, FILE *fp)
                 "NCCL_TUNER_PLUGIN. NCCL_DEBUG=INFO says more.\n");
         return;
     }
+    for (size_t i = 0; i < ledgers->n; i++) {
+        bool is_seen = false;
+
+        for (size_t k = 0; k < i; k++)
+            is_seen |= ledgers->all[k].pid == ledgers->all[i].pid;
+        n_processes += !is_seen;
+    }
     fprintf(fp, "The plugin served %zu communicator%s in %zu process%s.\n",
-            ledgers->n, ledgers->n == 1 ? "" : "s",
-            ledgers_count_processes(ledgers),
-            ledgers_count_processes(ledgers) == 1 ? "" : "es");
-    for (size_t i = 0; i < ledgers->n; i++)
-        if (!ledgers_is_repeated(ledgers, i))
+            ledgers->n, ledgers->n == 1 ? "" : "s", n_processes,
+            n_processes == 1 ? "" : "es");
+    for (size_t i = 0; i < ledgers->n; i++) {
+        const struct stp_ledger *ledger = &ledgers->all[i];
+        bool is_repeated = false; /* an earlier one says the same of itself */
+
+        for (size_t k = 0; k < i; k++)
+            is_repeated |= strcmp(ledgers->all[k].what, ledger->what) == 0 &&
+                           ledgers->all[k].is_aside == ledger->is_aside;
+        if (!is_repeated)
             fprintf(fp, "%s%s\n",
-                    ledgers->all[i].is_aside
-                        ? "Stepped aside, NCCL tuned alone: "
-                        : "Plugin: ",
-                    ledgers->all[i].what);
+                    ledger->is_aside ? "Stepped aside, NCCL tuned alone: "
+                                     : "Plugin: ",
+                    ledger->what);
+    }
 }
 
 /* Calls that are in no row. */
@@ -230,18 +210,6 @@ ledgers_count_unlisted(const struct stp_ledgers *ledgers)
         n.previews += ledgers->all[i].n_previews;
     }
     return n;
-}
-
-static void ledgers_print_unlisted(const struct ledgers_unlisted *n, FILE *fp)
-{
-    if (n->lost > 0)
-        fprintf(fp, "%" PRIu64 " more calls, of too many kinds to list.\n",
-                n->lost);
-    if (n->previews > 0)
-        fprintf(fp,
-                "%" PRIu64 " more calls in which NCCL looked for a kernel for "
-                "symmetric windows, and used no answer.\n",
-                n->previews);
 }
 
 static void ledgers_put(const struct ledgers_sum *sum, const char *policy,
@@ -302,7 +270,14 @@ enum stp_status stp_print_ledgers(const struct stp_ledgers *ledgers,
     ledgers_print_state(ledgers, fp);
     ledgers_put_all(&sums, policy, &t);
     status = stp_table_end(&t, fp, err);
-    ledgers_print_unlisted(&unlisted, fp);
+    if (unlisted.lost > 0)
+        fprintf(fp, "%" PRIu64 " more calls, of too many kinds to list.\n",
+                unlisted.lost);
+    if (unlisted.previews > 0)
+        fprintf(fp,
+                "%" PRIu64 " more calls in which NCCL looked for a kernel for "
+                "symmetric windows, and used no answer.\n",
+                unlisted.previews);
     free(sums.all);
     return status;
 }
