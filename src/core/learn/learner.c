@@ -54,12 +54,11 @@ struct stp_learner {
     unsigned n_broken;
     bool is_alone; /* reported so */
 
-    unsigned set_reported; /* the last report of a set; 0: none was */
-    struct stp_proposal planned[STP_LEARNER_PLANS]; /* proposed last */
-    size_t n_planned;
-    size_t n_taken;    /* of them */
-    bool needs_window; /* one was refused */
-    bool is_settled;   /* as proposed last: epochs are long */
+    unsigned set_reported;        /* the last report of a set; 0: none was */
+    struct stp_proposal proposed; /* last */
+    bool is_waiting;              /* until that is taken, or refused */
+    bool needs_window;            /* one was refused */
+    bool is_settled;              /* as proposed last: epochs are long */
     struct learner_key keys[STP_BANDIT_KEYS];
 };
 
@@ -450,7 +449,7 @@ void stp_learner_note(struct stp_learner *learner, const struct stp_note *note)
             l->begin_ns[at] = note->t_ns;
         return;
     }
-    l->n_taken += l->n_taken < l->n_planned;
+    l->is_waiting = false;
     if (note->kind == STP_NOTE_WINDOW) {
         learner_report(l, (struct stp_learn_event){.kind = STP_LEARN_WINDOW,
                                                    .key = -1,
@@ -495,14 +494,10 @@ static bool learner_want_by_bandit(struct stp_learner *l,
                                    struct stp_proposal *p)
 {
     const struct stp_bandit_clock clock = {learner_calls(l), l->window.call_us};
-    size_t n_trials = 0; /* that wait for times, or are to begin */
     struct stp_bandit_want want;
 
-    if (!learner_is_by_file(l))
-        n_trials = stp_windows_pending(l->windows);
-    for (size_t i = l->n_taken; i < l->n_planned; i++)
-        n_trials += learner_is_trial(&l->planned[i]);
-    if (n_trials >= STP_WINDOWS_TRIALS ||
+    if ((!learner_is_by_file(l) &&
+         stp_windows_pending(l->windows) >= STP_WINDOWS_TRIALS) ||
         !stp_bandit_wants(l->bandit, &clock, &want))
         return false;
     if (want.key == STP_BANDIT_SET) {
@@ -563,59 +558,50 @@ static bool learner_want(struct stp_learner *l, struct stp_proposal *p)
            learner_want_long_epochs(l, p);
 }
 
-size_t stp_learner_wants(struct stp_learner *learner,
-                         struct stp_proposal *proposals_ret, size_t max)
+bool stp_learner_wants(struct stp_learner *learner, bool may_propose,
+                       struct stp_proposal *proposal_ret)
 {
     struct stp_learner *l = learner;
-    struct stp_proposal p;
+    struct stp_bandit_want want;
 
     if (l->phase == TRY)
         learner_check_sequence(l);
     if (!learner_is_by_file(l))
         learner_take_blocks(l);
     learner_report_results(l);
-    if (l->n_taken < l->n_planned)
-        return 0;
-    l->n_planned = l->n_taken = 0;
-    while (l->n_planned < max && l->n_planned < STP_LEARNER_PLANS &&
-           learner_want(l, &p)) {
-        const struct stp_bandit_want want = learner_want_of(&p);
-
-        l->planned[l->n_planned++] = p;
-        l->is_settled = p.is_settled;
-        /* A trial counts as begun, so that others may follow it. */
-        if (learner_is_trial(&p))
-            stp_bandit_began(l->bandit, &want);
-        if (p.kind == STP_PROPOSE_ARM)
-            break;
-    }
-    memcpy(proposals_ret, l->planned, l->n_planned * sizeof(p));
-    return l->n_planned;
+    if (l->is_waiting || !may_propose || !learner_want(l, proposal_ret))
+        return false;
+    l->is_waiting = true;
+    l->proposed = *proposal_ret;
+    l->is_settled = l->proposed.is_settled;
+    want = learner_want_of(&l->proposed);
+    if (learner_is_trial(&l->proposed)) /* counts as begun */
+        stp_bandit_began(l->bandit, &want);
+    return true;
 }
 
 void stp_learner_was_refused(struct stp_learner *learner)
 {
     struct stp_learner *l = learner;
+    const struct stp_bandit_want want = learner_want_of(&l->proposed);
 
-    for (; l->n_taken < l->n_planned; l->n_taken++) {
-        const struct stp_proposal *p = &l->planned[l->n_taken];
-        const struct stp_bandit_want want = learner_want_of(p);
+    if (!l->is_waiting)
+        return;
+    l->is_waiting = false;
+    if (l->proposed.kind == STP_PROPOSE_WINDOW)
+        l->needs_window = l->phase == TRY;
+    else if (l->proposed.kind == STP_PROPOSE_ARM)
+        l->is_settled = false;
 
-        if (p->kind == STP_PROPOSE_WINDOW)
-            l->needs_window = l->phase == TRY;
-        else if (!learner_is_trial(p))
-            l->is_settled = false;
+    /* A trial that never begins ends without times. */
+    for (unsigned i = 0; learner_is_trial(&l->proposed) && i < want.n_blocks;
+         i++) {
+        const struct stp_block block = {.trial = {.key = want.key,
+                                                  .arm = want.arm,
+                                                  .n_blocks = want.n_blocks},
+                                        .is_last = i + 1 == want.n_blocks};
 
-        /* A trial that never begins ends without times. */
-        for (unsigned i = 0; learner_is_trial(p) && i < want.n_blocks; i++) {
-            const struct stp_block block = {
-                .trial = {.key = want.key,
-                          .arm = want.arm,
-                          .n_blocks = want.n_blocks},
-                .is_last = i + 1 == want.n_blocks};
-
-            stp_bandit_block(l->bandit, &block, learner_calls(l));
-        }
+        stp_bandit_block(l->bandit, &block, learner_calls(l));
     }
 }
 

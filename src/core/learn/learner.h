@@ -37,8 +37,6 @@ enum stp_learn_objective {
 const char *stp_learn_objective_name(enum stp_learn_objective objective);
 int stp_learn_objective_from_name(const char *word, size_t len); /* -1 */
 
-enum { STP_LEARNER_PLANS = 32 }; /* proposals at once, at most */
-
 struct stp_learner_rules {
     struct stp_bandit_rules bandit; /* HALVING with gpu, EPSILON with file */
     enum stp_learn_objective objective;
@@ -106,13 +104,13 @@ void stp_learner_note(struct stp_learner *learner, const struct stp_note *note);
 /* The application wrote a time for the key. */
 void stp_learner_reward(struct stp_learner *learner, unsigned key, double ms);
 
-/* What to propose next, to be taken in this order: up to 'max' proposals, none
- * while the last were not all taken.  Trials may follow each other, and end
- * with what depends on their results. */
-size_t stp_learner_wants(struct stp_learner *learner,
-                         struct stp_proposal *proposals_ret, size_t max);
+/* Digests what was noted, and returns what to propose next, if it may: nothing
+ * until the last proposal was taken.  A trial may follow another one whose
+ * times have not arrived. */
+bool stp_learner_wants(struct stp_learner *learner, bool may_propose,
+                       struct stp_proposal *proposal_ret);
 
-/* What it proposed last and was not taken never will be. */
+/* The last proposal was not taken, and never will be. */
 void stp_learner_was_refused(struct stp_learner *learner);
 
 /* Whether all calls are to be timed, not only those at which windows begin: the

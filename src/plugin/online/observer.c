@@ -312,8 +312,7 @@ void stp_observer_think(struct stp_observer *observer)
     observer_drain(o, o->began, stp_ring_count(o->began));
     observer_drain(o, o->times, n_times);
     if (!observer_is_stopped(o) &&
-        stp_learner_wants(o->learner, &proposal,
-                          a->ops->is_pending(a) ? 0 : 1) == 1 &&
+        stp_learner_wants(o->learner, !a->ops->is_pending(a), &proposal) &&
         !a->ops->propose(a, stp_proposal_pack(&proposal)))
         stp_learner_was_refused(o->learner);
     atomic_store(&o->is_sampling, !observer_is_stopped(o) &&

@@ -54,20 +54,6 @@ TEST(BanditGains, AreTheFirstThreeAndOfFourThoseNearTheirMedian)
     EXPECT_NEAR(.01, arm.mean, 1e-9);
 }
 
-TEST(BanditGains, AreOfAnotherIncumbentOnceTheyAreShifted)
-{
-    stp_bandit bandit{};
-    stp_bandit_try arm{};
-    bandit.noise = .01;
-
-    for (double gain : {.01, .02})
-        stp_bandit_add_gain(&bandit, &arm, gain);
-    stp_bandit_shift_gains(&arm, .01);
-    EXPECT_NEAR(.005, arm.mean, 1e-9);
-    stp_bandit_add_gain(&bandit, &arm, .02);
-    EXPECT_NEAR((0 + .01 + .02) / 3, arm.mean, 1e-9);
-}
-
 // Beyond 8, the oldest is counted for good, or for good is not.
 TEST(BanditGains, OfManyBlocksAreAllThatWereNearTheirMedian)
 {
@@ -125,19 +111,6 @@ TEST(BanditGains, AreFarByTheirOwnDeviationOrByTheNoise)
         for (double gain : {1.02, 1., 1.01, 1.03, c.last})
             stp_bandit_add_gain(&bandit, &arm, gain);
         EXPECT_EQ(c.n, arm.n) << c.name;
-    }
-}
-
-TEST(BanditGains, AtTheLimitAreNear)
-{
-    for (double gain : {.625, .626}) { // 5 times the noise, and more
-        stp_bandit bandit{};
-        stp_bandit_try arm{};
-
-        bandit.noise = .125;
-        for (double block : {0., 0., 0., 0., gain})
-            stp_bandit_add_gain(&bandit, &arm, block);
-        EXPECT_EQ(gain == .625 ? 5u : 4u, arm.n);
     }
 }
 
@@ -246,19 +219,6 @@ TEST(BanditNoise, DisturbsABlockBeyondFiveDeviationsOfASpread)
     }
 }
 
-TEST(BanditGains, AreCountedToTheLargestNumber)
-{
-    stp_bandit_try arm{};
-    arm.n = UINT32_MAX - 1;
-    arm.mean = 2;
-
-    for (int i = 0; i < 3; i++)
-        stp_bandit_add_value(&arm, 2);
-
-    EXPECT_EQ(UINT32_MAX, arm.n);
-    EXPECT_EQ(2, arm.mean);
-}
-
 TEST(BanditArms, HaveAHalfAQuarterAndAllOfTheChannels)
 {
     const struct {
@@ -281,39 +241,6 @@ TEST(BanditArms, HaveAHalfAQuarterAndAllOfTheChannels)
 
     for (const auto &c : cases)
         EXPECT_EQ(c.added, Added(c.max, c.own)) << c.max << " " << int(c.own);
-}
-
-TEST(BanditArms, HaveAsManyChannelsAsNcclCanHave)
-{
-    const struct {
-        unsigned n_channels;
-        unsigned expected; // 0: not taken
-    } cases[] = {{1, 1},
-                 {STP_MAX_CHANNELS, STP_MAX_CHANNELS},
-                 {STP_MAX_CHANNELS + 1, 0}};
-
-    for (const auto &c : cases) {
-        const bandit_job::Bandit bandit =
-            bandit_job::Open(bandit_job::Halving());
-        bandit_job::AddKey(bandit, 0, 0);
-        stp_bandit_saw_channels(bandit.get(), 0, 0, c.n_channels);
-        EXPECT_EQ(c.expected, bandit->keys[0]->max_channels);
-        EXPECT_EQ(c.expected, bandit->keys[0]->arms[0].own_channels);
-    }
-}
-
-// It counts in the budget once its blocks are forgotten, as before a retest.
-TEST(BanditArms, OfACountThatIsRecalledAreExpectedToBeAsFastAsNcclsOwn)
-{
-    const bandit_job::Bandit bandit = bandit_job::Open(bandit_job::Halving());
-    const stp_bandit_arm arm = {NCCL_ALGO_RING, NCCL_PROTO_SIMPLE, 8};
-    bandit_job::AddKey(bandit, 0, 0);
-    const unsigned n_arms = bandit->keys[0]->n_arms;
-
-    stp_bandit_recall(bandit.get(), 0, &arm, 5, .1, 0);
-
-    ASSERT_EQ(n_arms + 1, bandit->keys[0]->n_arms);
-    EXPECT_EQ(1, bandit->keys[0]->arms[n_arms].ratio);
 }
 
 // Arms of the rules: one of NCCL's own count, and one of 8.

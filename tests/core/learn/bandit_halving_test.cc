@@ -469,53 +469,6 @@ TEST(Halving, DoesNotCountBlocksOfASetThatIsNoMore)
     EXPECT_EQ(0U, stp_bandit_get_set(job.bandit.get()).n_blocks);
 }
 
-// The least calls whose budget allows a block, and what it may lose.
-TEST(Halving, WantsNoBlockOfASetBeyondItsBudgetWhileOneIsUnderWay)
-{
-    stp_bandit_rules rules = Halving();
-
-    rules.retest_calls = 0;
-    Trials job(Saves(kTreeLl128, 50), .002, rules);
-    stp_bandit_clock clock{0, kWindowUs / kWindow};
-    stp_bandit_want want;
-
-    job.Settle();
-    while (!stp_bandit_wants(job.bandit.get(), &clock, &want))
-        clock.n_calls++;
-    ASSERT_EQ(unsigned(STP_BANDIT_SET), want.key);
-    EXPECT_LT(0u, clock.n_calls);
-    stp_bandit_began(job.bandit.get(), &want);
-
-    EXPECT_FALSE(stp_bandit_wants(job.bandit.get(), &clock, &want));
-    clock.n_calls *= 2;
-    EXPECT_TRUE(stp_bandit_wants(job.bandit.get(), &clock, &want));
-}
-
-// What two blocks under way may lose was expected by different clocks.
-TEST(Halving, OwesNothingOnceTheBlocksOfASetHaveArrived)
-{
-    stp_bandit_rules rules = Halving();
-
-    rules.retest_calls = 0;
-    Trials job(Saves(kTreeLl128, 50), .002, rules);
-    const stp_bandit_clock nothing_elapsed{0, 100};
-    stp_bandit_want want;
-
-    job.Settle();
-    job.together = -45;
-    for (double call_us : {100., 300.}) {
-        const stp_bandit_clock clock{uint64_t(1) << 40, call_us};
-
-        ASSERT_TRUE(stp_bandit_wants(job.bandit.get(), &clock, &want));
-        ASSERT_EQ(unsigned(STP_BANDIT_SET), want.key);
-        stp_bandit_began(job.bandit.get(), &want);
-        job.Play(want, 0);
-    }
-    job.Arrive(0);
-
-    EXPECT_FALSE(stp_bandit_wants(job.bandit.get(), &nothing_elapsed, &want));
-}
-
 // ---- searches that go on ----
 
 TEST(Halving, GoesOnWhereNoiseHidAGainIfItIsTo)
@@ -636,29 +589,6 @@ TEST(Halving, TestsItsWinnerAtOnceWhenTheStepIsAnotherOne)
 
 // ---- re-tests ----
 
-TEST(Halving, TestsTheWinnerAgainEverLessOften)
-{
-    Trials job(Saves(kTreeLl128, 50));
-    std::vector<uint64_t> at;
-    unsigned n;
-
-    job.Settle();
-    n = job.n_trials;
-    for (int i = 0; i < 30000; i++) {
-        job.Next();
-        job.Arrive(0);
-        job.n_calls++;
-        if (job.n_trials != n)
-            at.push_back(job.n_calls);
-        n = job.n_trials;
-    }
-
-    ASSERT_GE(at.size(), 4u);
-    EXPECT_LE(at.size(), 5u);
-    EXPECT_NEAR(2. * double(at[2] - at[1]), double(at[3] - at[2]), 300);
-    EXPECT_EQ(kTreeLl128, job.Incumbent());
-}
-
 TEST(Halving, BeginsAnewWhenTheWinnerIsSlower)
 {
     Trials job(Saves(kTreeLl128, 50));
@@ -672,31 +602,6 @@ TEST(Halving, BeginsAnewWhenTheWinnerIsSlower)
     }
 
     EXPECT_EQ(kRingSimple, job.Incumbent());
-}
-
-// What the tests before it found counts no more.
-TEST(Halving, NeedsOneTestToTellThatTheWinnerIsSlower)
-{
-    stp_bandit_rules rules = Halving();
-
-    rules.confirm_blocks = 0;
-    Trials job(Saves(kTreeLl128, 50), .002, rules);
-    const auto test_once = [&job] {
-        const unsigned n = job.n_trials;
-        for (int i = 0; i < 100000 && job.n_trials == n; i++) {
-            job.Next();
-            job.Arrive(0);
-            job.n_calls++;
-        }
-        EXPECT_EQ(n + 1, job.n_trials);
-    };
-
-    job.Settle();
-    test_once();
-    EXPECT_TRUE(job.State().is_settled);
-    job.saved = [](const Arm &arm) { return arm == kTreeLl128 ? -30. : 0.; };
-    test_once();
-    EXPECT_FALSE(job.State().is_settled);
 }
 
 TEST(Halving, WithoutRetestsTriesNothingMore)

@@ -87,18 +87,6 @@ TEST(HalvingRetest, IsDueAfterWaitsThatDoubleUpToAMillionCalls)
     EXPECT_EQ(2048000u, wait);
 }
 
-// The gain of the incumbent over NCCL's own choice is .1.
-TEST(HalvingRetest, CostsWhatTheIncumbentGains)
-{
-    stp_bandit_rules rules = TwoArms(1000, 0);
-    rules.budget = .001;
-    const Bandit bandit = Settled(rules, {{kWinner, kLoser}}, {5, 5});
-    stp_bandit_want want{};
-
-    EXPECT_EQ(8414u, CallsToAfford(bandit, &want, 8000));
-    EXPECT_EQ(0u, want.arm);
-}
-
 TEST(HalvingRetest, IsOfNcclsOwnChoiceOrOfTheBestThatLost)
 {
     const struct {
@@ -177,20 +165,6 @@ TEST(HalvingRetest, OfAllThatSettledIsDueAtOnceInAnotherStep)
         EXPECT_TRUE(stp_bandit_awaits(bandit.get(), key, 0));
 }
 
-TEST(HalvingRetest, IsDueAfterAMillionCallsEachTimeIfThatIsTheFirstWait)
-{
-    const Bandit bandit =
-        Settled(TwoArms(1 << 20, 0), {{kWinner, kLoser}}, {10});
-    stp_bandit_want want{};
-
-    for (uint64_t at : {1 << 20, 2 << 20, 3 << 20}) {
-        EXPECT_FALSE(stp_bandit_awaits(bandit.get(), 0, at - 1));
-        ASSERT_TRUE(Wants(bandit, at, &want));
-        stp_bandit_began(bandit.get(), &want);
-        Give(bandit, Block(0, -.1, true, 1), .001, at);
-    }
-}
-
 // The first arm won, and NCCL's own choice is faster; then it wins again.
 TEST(HalvingRetest, LeavesNothingOfWhatWasKnownToASearchThatBeginsAnew)
 {
@@ -225,64 +199,6 @@ TEST(HalvingRetest, LeavesNothingOfWhatWasKnownToASearchThatBeginsAnew)
     EXPECT_NEAR(std::exp(.2 + half), state.gain_high, 1e-9);
 }
 
-TEST(HalvingRetest, IsDueWhereAStepOfOneCallHasOthersNow)
-{
-    const Bandit bandit = Settled(TwoArms(1000, 0), {{kWinner, kLoser}}, {1});
-
-    SetWindow(bandit, {2}, 2);
-    EXPECT_FALSE(stp_bandit_awaits(bandit.get(), 0, 999)) << "the same step";
-    SetWindow(bandit, {1}, 1);
-    EXPECT_FALSE(stp_bandit_awaits(bandit.get(), 0, 999)) << "the same step";
-    SetWindow(bandit, {1}, 2);
-    EXPECT_TRUE(stp_bandit_awaits(bandit.get(), 0, 999));
-}
-
-// Of NCCL's own choice, after a search in which the first arm had won and was
-// tried on other channels: arms 3 to 5, of which nothing is known any more.
-TEST(HalvingRetest, IsOfAnArmOfWhichSomethingIsKnown)
-{
-    const Costs costs = CostsOf(10, 12, 15);
-    stp_bandit_rules rules = NoRetests();
-    rules.retest_calls = 1000;
-    const Bandit bandit = OpenWithKey(rules, costs.View());
-    stp_bandit_want want{};
-
-    stp_bandit_set_noise(bandit.get(), .001);
-    Recall(bandit, 1, kWinner);
-    Recall(bandit, 2, kLoser);
-    ASSERT_TRUE(Wants(bandit, 0, &want));
-    stp_bandit_began(bandit.get(), &want);
-    for (unsigned arm : {3, 4, 5})
-        Give(bandit, Block(arm, -1, true, 1), .001);
-    EXPECT_TRUE(IsSettled(bandit));
-    ASSERT_TRUE(Wants(bandit, 1000, &want));
-    stp_bandit_began(bandit.get(), &want);
-    Give(bandit, Block(0, .3, true, 1), .001);
-    ASSERT_TRUE(Wants(bandit, 1000, &want));
-    stp_bandit_began(bandit.get(), &want);
-
-    Give(bandit, Block(1, -.1), .001);
-    for (unsigned arm : {2, 6, 7, 8}) {
-        EXPECT_FALSE(IsSettled(bandit));
-        Give(bandit, Block(arm, -1), .001);
-    }
-    EXPECT_TRUE(IsSettled(bandit));
-    EXPECT_EQ(9u, stp_bandit_get_key(bandit.get(), 0).n_arms);
-    ASSERT_TRUE(Wants(bandit, 1000, &want));
-    EXPECT_EQ(1u, want.arm);
-    EXPECT_EQ(4u, want.n_blocks);
-}
-
-TEST(HalvingRetest, DoesNotKnowBlocksOfArmsThatAreNotThere)
-{
-    const Bandit bandit = Settled(TwoArms(0, 0), {{kWinner, kLoser}}, {10});
-    stp_block block = Block(3, .1, true, 1);
-
-    block.arm_us = 200;
-    Give(bandit, block, .001);
-    EXPECT_EQ(0, stp_bandit_get_key(bandit.get(), 0).lost);
-}
-
 // ---- searches that are opened again ----
 
 TEST(HalvingReopened, ArmsHaveAsManyBlocksOnceMore)
@@ -304,72 +220,6 @@ TEST(HalvingReopened, ArmsHaveAsManyBlocksOnceMore)
         }
         EXPECT_TRUE(IsSettled(bandit));
     }
-}
-
-TEST(HalvingReopened, IsNothingThatHasNoShareOfTheStep)
-{
-    stp_bandit_rules rules = TwoArms(0, 0);
-    rules.persists = true;
-    const Bandit bandit =
-        Settled(rules, {{kSpent, kSpent}, {kSpent, kSpent}}, {5, 5}, 0, 1);
-    stp_bandit_want want{};
-
-    SetWindow(bandit, {0, 1}, 1);
-    EXPECT_FALSE(Wants(bandit, 100, &want));
-    EXPECT_TRUE(IsSettled(bandit, 0));
-    EXPECT_FALSE(IsSettled(bandit, 1));
-}
-
-// With NCCL's own choice nothing is to be compared before.
-TEST(HalvingReopened, NeedsTwiceAsManyBlocksOfASetUpTo16Times)
-{
-    stp_bandit_rules rules = TwoArms(0, 0);
-    rules.persists = true;
-    const Bandit bandit = Settled(rules, {{kLoser, kLoser}}, {10}, 0, .05);
-    const Costs costs = CostsOf(10.5, 15.75, 15.75);
-    const stp_cost_view view = costs.View();
-    stp_bandit_want want{};
-
-    for (int i = 0; i < 20; i++)
-        EXPECT_FALSE(Wants(bandit, 100, &want));
-    stp_bandit_add_key(bandit.get(), 1, &view, 24);
-    SetWindow(bandit, {0, 10}, 10);
-    Recall(bandit, 1, {100, .1}, 1);
-    Recall(bandit, 2, {48, .095}, 1);
-    ASSERT_TRUE(Wants(bandit, 100, &want));
-    stp_bandit_began(bandit.get(), &want);
-    for (uint32_t less : {1, 0}) {
-        bandit->set.gain.n = (8U << 16) - less;
-        EXPECT_FALSE(Wants(bandit, 100, &want));
-        EXPECT_EQ(less == 1, IsSettled(bandit, 1));
-    }
-}
-
-// The first arm, tree/LL128, costs too much to be tried.
-TEST(HalvingReopened, IsNoArmThatIsPruned)
-{
-    const Costs costs = CostsOf(10, 30, 15);
-    stp_bandit_rules rules = TwoArms(1000, 0);
-    rules.persists = true;
-    const Bandit bandit = OpenWithKey(rules, costs.View());
-    stp_bandit_want want{};
-
-    stp_bandit_set_noise(bandit.get(), .001);
-    Recall(bandit, 2, kWinner);
-    ASSERT_TRUE(Wants(bandit, 0, &want));
-    stp_bandit_began(bandit.get(), &want);
-    ASSERT_TRUE(Wants(bandit, 1000, &want));
-    stp_bandit_began(bandit.get(), &want);
-    Give(bandit, Block(0, .3, true, 2), .001);
-    EXPECT_FALSE(IsSettled(bandit));
-    Give(bandit, Block(2, -1), .001);
-    EXPECT_TRUE(IsSettled(bandit));
-    want = {0, 0, 0, 0};
-    stp_bandit_began(bandit.get(), &want);
-
-    EXPECT_FALSE(Wants(bandit, 10, &want));
-    EXPECT_TRUE(IsSettled(bandit));
-    EXPECT_TRUE(stp_bandit_get_arm(bandit.get(), 0, 1).is_out);
 }
 
 // ---- sets ----
@@ -426,119 +276,6 @@ TEST(HalvingReopened, IsWhatNoiseHidBesideAWinner)
     }
 }
 
-// A fifth of the budget; a block has four windows with NCCL's own choice.
-TEST(HalvingSetCost, IsWhatTheIncumbentsGain)
-{
-    const struct {
-        const char *name;
-        std::vector<Known> first, second; // keys
-        std::vector<unsigned> shares;
-        uint64_t n_calls;
-    } cases[] = {
-        {"of one key", {kWinner, kLoser}, {kLoser, kLoser}, {5, 5}, 22},
-        {"of the second", {kLoser, kLoser}, {kWinner, kLoser}, {5, 5}, 22},
-        {"of two", {kWinner, kLoser}, {kWinner, kLoser}, {1, 1}, 9},
-    };
-
-    for (const auto &c : cases) {
-        SCOPED_TRACE(c.name);
-        const Bandit bandit =
-            Settled(TwoArms(0, 8), {c.first, c.second}, c.shares);
-        stp_bandit_want want{};
-
-        EXPECT_EQ(c.n_calls, CallsToAfford(bandit, &want));
-        EXPECT_EQ(unsigned(STP_BANDIT_SET), want.key);
-        EXPECT_EQ(0u, want.arm);
-        EXPECT_EQ(1u, want.n_blocks);
-        EXPECT_EQ(c.shares[0] + c.shares[1], want.n_calls);
-    }
-}
-
-TEST(HalvingSetCost, IsThatOfKeysThatTheStepHas)
-{
-    const std::vector<Known> won = {kWinner, kLoser}, lost = {kLoser, kLoser};
-    stp_bandit_want want{};
-
-    const Bandit both = Settled(TwoArms(0, 8), {won, won}, {1, 1});
-    SetWindow(both, {0, 2}, 2);
-    EXPECT_EQ(5u, CallsToAfford(both, &want));
-    const Bandit first = Settled(TwoArms(0, 8), {won, lost}, {1, 1});
-    SetWindow(first, {0, 2}, 2);
-    EXPECT_FALSE(Wants(first, 1000, &want)) << "nothing to compare";
-}
-
-TEST(HalvingSetCost, IsThatOfItsBlocksOnceOneIsKnown)
-{
-    const struct {
-        const char *name;
-        double gain, own_us; // of the block
-        uint64_t n_calls;
-    } cases[] = {
-        {"gained more, and NCCL's own lost", .2, 102.5, 95},
-        {"lost, as the set did", -.2, 100, 0},
-        {"NCCL's own won", .1, 90, 22},
-    };
-
-    for (const auto &c : cases) {
-        SCOPED_TRACE(c.name);
-        const Bandit bandit = Settled(TwoArms(0, 8), {{kWinner, kLoser}}, {10});
-        stp_bandit_want want{};
-
-        ASSERT_TRUE(Wants(bandit, 1000, &want));
-        stp_bandit_began(bandit.get(), &want);
-        Give(bandit, SetBlock(bandit, c.gain, c.own_us), .001);
-        EXPECT_EQ(c.n_calls, CallsToAfford(bandit, &want));
-    }
-}
-
-TEST(HalvingSetCost, OfBlocksUnderWayIsTheirMean)
-{
-    const Bandit bandit = Settled(TwoArms(0, 8), {{kWinner, kLoser}}, {10});
-    stp_bandit_want want{};
-    stp_block stray = SetBlock(bandit, .3, 200);
-    stray.is_complete = false;
-
-    EXPECT_FALSE(Wants(bandit, 1000, &want, 0)) << "by no clock";
-    Give(bandit, stray, .001);
-    EXPECT_EQ(22u, CallsToAfford(bandit, &want)) << "of none";
-    stp_bandit_began(bandit.get(), &want);
-    EXPECT_EQ(43u, CallsToAfford(bandit, &want)) << "and one under way";
-    ASSERT_TRUE(Wants(bandit, 1000, &want, 3));
-    stp_bandit_began(bandit.get(), &want);
-    EXPECT_EQ(106u, CallsToAfford(bandit, &want)) << "and one of longer calls";
-    Give(bandit, stray, .001);
-    EXPECT_EQ(64u, CallsToAfford(bandit, &want)) << "and half of both";
-    Give(bandit, stray, .001);
-    EXPECT_EQ(22u, CallsToAfford(bandit, &want)) << "of none";
-    EXPECT_EQ(0u, stp_bandit_get_set(bandit.get()).n_blocks);
-}
-
-TEST(HalvingSet, IsNotComparedWhileAKeyOfOneCallIsSearched)
-{
-    const Bandit bandit =
-        Settled(TwoArms(0, 8), {{kWinner, kLoser}, {kLoser, kLoser}}, {9, 1});
-    const Costs costs = CostsOf(10.5, 15.75, 15.75);
-    const stp_cost_view view = costs.View();
-    stp_bandit_want want{};
-
-    stp_bandit_add_key(bandit.get(), 2, &view, 24);
-    SetWindow(bandit, {9, 0, 1}, 10);
-    for (unsigned arm : {1, 2}) {
-        ASSERT_TRUE(Wants(bandit, 100000, &want));
-        EXPECT_EQ(2u, want.key);
-        EXPECT_EQ(arm, want.arm);
-        stp_bandit_began(bandit.get(), &want);
-    }
-    EXPECT_FALSE(Wants(bandit, 100000, &want));
-    for (unsigned arm : {1, 2}) {
-        stp_block block = Block(arm, -1);
-        block.trial.key = 2;
-        Give(bandit, block, .001);
-    }
-    ASSERT_TRUE(Wants(bandit, 100000, &want));
-    EXPECT_EQ(unsigned(STP_BANDIT_SET), want.key);
-}
-
 // Blocks whose gains are half .03 above their mean and half .03 below it.
 TEST(HalvingSet, IsDroppedByEightBlocksTwoErrorsBelowNcclsOwnChoice)
 {
@@ -579,32 +316,6 @@ TEST(HalvingSet, IsDroppedByEightBlocksTwoErrorsBelowNcclsOwnChoice)
         EXPECT_EQ(c.is_dropped ? 0u : 1u,
                   stp_bandit_get_key(bandit.get(), 0).best);
     }
-}
-
-TEST(HalvingSet, ThatIsAsFastAsNcclsOwnChoiceStays)
-{
-    const Bandit bandit = Settled(TwoArms(0, 8), {{kWinner, kLoser}}, {10});
-
-    for (int i = 0; i < 8; i++)
-        Give(bandit, SetBlock(bandit, 0), .001);
-    EXPECT_TRUE(stp_bandit_get_set(bandit.get()).is_confirmed);
-    EXPECT_FALSE(stp_bandit_get_set(bandit.get()).is_dropped);
-}
-
-TEST(HalvingSet, OfOneBlockHasAGainThatMayBeAny)
-{
-    const Bandit bandit = Settled(TwoArms(0, 8), {{kWinner, kLoser}}, {10});
-
-    Give(bandit, SetBlock(bandit, .2), .001);
-    stp_block other = SetBlock(bandit, .7);
-    other.trial.base++;
-    Give(bandit, other, .001);
-
-    const stp_bandit_set_state set = stp_bandit_get_set(bandit.get());
-    EXPECT_EQ(1u, set.n_blocks);
-    EXPECT_NEAR(std::exp(.2), set.gain, 1e-12);
-    EXPECT_EQ(0, set.gain_low);
-    EXPECT_EQ(INFINITY, set.gain_high);
 }
 
 } // namespace

@@ -117,22 +117,6 @@ TEST(BanditRules, OutOfRangeAreRefused)
     }
 }
 
-TEST(BanditRules, OfMoreArmsThanThereCanBeAndOfNoStrategyAreRefused)
-{
-    stp_bandit_rules rules = Halving();
-    stp_error err;
-
-    rules.n_arms = STP_BANDIT_ARMS - 1;
-    EXPECT_EQ(STP_OK, Opens(rules, &err));
-    rules.n_arms = STP_BANDIT_ARMS;
-    EXPECT_EQ(STP_ERR_RANGE, Opens(rules, &err));
-    EXPECT_STREQ("number of arms is 32, expected 0 to 31", err.text);
-    rules = Halving();
-    rules.strategy = STP_N_STRATEGIES;
-    EXPECT_EQ(STP_ERR_RANGE, Opens(rules, &err));
-    EXPECT_STREQ("there is no strategy 2", err.text);
-}
-
 TEST(BanditRules, HaveDefaults)
 {
     const stp_bandit_rules halving =
@@ -171,74 +155,6 @@ TEST(BanditArms, AreWhatTheTableAllowsCheapestFirst)
 
     EXPECT_THAT(ArmsOf(bandit, false),
                 ElementsAre(kOwn, kRingSimple, kTreeLl128, kRingLl));
-    EXPECT_THAT(ArmsOf(bandit, true), ElementsAre(kTreeSimple));
-}
-
-TEST(BanditArms, OfEqualCostAreInTheOrderOfTheirNames)
-{
-    Bandit bandit = Open(Halving());
-    Costs costs;
-    const stp_cost_view view = costs.View();
-
-    costs.table[NCCL_ALGO_RING][NCCL_PROTO_SIMPLE] = 20;
-    costs.table[NCCL_ALGO_TREE][NCCL_PROTO_LL128] = 20;
-    costs.table[NCCL_ALGO_TREE][NCCL_PROTO_LL] = 20;
-    stp_bandit_add_key(bandit.get(), 0, &view, 24);
-
-    EXPECT_THAT(ArmsOf(bandit, false),
-                ElementsAre(kOwn, Arm{NCCL_ALGO_TREE, NCCL_PROTO_LL, 0},
-                            kTreeLl128, kRingLl, kRingSimple));
-}
-
-// Rows are of tree and ring, columns of LL, LL128 and simple.
-TEST(BanditArms, AreThePairsThatTheirCostsAllow)
-{
-    constexpr Arm kTreeLl{NCCL_ALGO_TREE, NCCL_PROTO_LL, 0};
-    constexpr Arm kRingLl128{NCCL_ALGO_RING, NCCL_PROTO_LL128, 0};
-    const struct {
-        const char *name;
-        std::vector<float> costs;
-        std::vector<Arm> in, out;
-    } cases[] = {
-        // clang-format off
-        {"of two that NCCL may take it takes the first",
-         {-1, 10, -1, -1, 10, 11}, {kOwn, kRingLl128, kRingSimple}, {}},
-        {"up to 2.5 times the least",
-         {25, 10, 25.1f, -1, -1, -1}, {kOwn, kTreeLl}, {kTreeSimple}},
-        {"in any unit",
-         {.024f, .01f, .026f, -1, .02f, .012f},
-         {kOwn, kRingSimple, kRingLl128, kTreeLl}, {kTreeSimple}},
-        {"where one costs nothing",
-         {-1, 5, 0, -1, 9, 0}, {kOwn, kTreeLl128, kRingLl128, kRingSimple}, {}},
-        {"the first pair is NCCL's own",
-         {10, 11, -1, -1, -1, -1}, {kOwn, kTreeLl128}, {}},
-        {"none",
-         {-1, -1, -1, -1, -1, -1}, {kOwn}, {}},
-        // clang-format on
-    };
-
-    for (const auto &c : cases) {
-        SCOPED_TRACE(c.name);
-        const Bandit bandit = Open(Halving());
-        const stp_cost_view view = {c.costs.data(), 2, 3};
-
-        stp_bandit_add_key(bandit.get(), 0, &view, 0);
-        EXPECT_EQ(c.in, ArmsOf(bandit, false));
-        EXPECT_EQ(c.out, ArmsOf(bandit, true));
-    }
-}
-
-TEST(BanditArms, ThatCostMoreThanNcclsOwnMayAllBePruned)
-{
-    const std::vector<float> costs = {10, 10, 10.1f};
-    const stp_cost_view view = {costs.data(), 1, 3};
-    stp_bandit_rules rules = Halving();
-
-    rules.prune = 1;
-    const Bandit bandit = Open(rules);
-    stp_bandit_add_key(bandit.get(), 0, &view, 0);
-
-    EXPECT_THAT(ArmsOf(bandit, false), ElementsAre(kOwn, kTreeLl128));
     EXPECT_THAT(ArmsOf(bandit, true), ElementsAre(kTreeSimple));
 }
 
@@ -337,76 +253,6 @@ TEST(BanditKey, MayBeTheLastOfAll)
     EXPECT_EQ(0u, stp_bandit_get_key(bandit.get(), kLast + 1).n_arms);
 }
 
-// It wins, is confirmed, searched on, dropped, and tested in another step.
-TEST(BanditKey, ThatIsTheLastOfAllIsAsOthers)
-{
-    constexpr unsigned kLast = STP_BANDIT_KEYS - 1;
-    stp_bandit_rules rules = Halving();
-    std::vector<unsigned> shares(STP_BANDIT_KEYS);
-    const stp_bandit_clock clock{100000, 1};
-    stp_bandit_want want{};
-
-    rules.persists = true;
-    rules.arms[0] = {NCCL_ALGO_TREE, NCCL_PROTO_LL128, 0};
-    rules.n_arms = 1;
-    const Bandit bandit = Open(rules);
-    AddKey(bandit);
-    AddKey(bandit, kLast);
-    shares[kLast] = 10;
-    SetWindow(bandit, shares, 10);
-    stp_bandit_set_noise(bandit.get(), .001);
-    stp_bandit_recall(bandit.get(), kLast, &rules.arms[0], 16, .1, 0);
-
-    shares[kLast] = 20;
-    SetWindow(bandit, shares, 20); // of two steps
-
-    ASSERT_TRUE(stp_bandit_wants(bandit.get(), &clock, &want));
-    EXPECT_EQ(kLast, want.key);
-    EXPECT_EQ(1u, want.arm);
-    stp_bandit_began(bandit.get(), &want);
-    for (double gain : {.1, -.1}) {
-        for (int i = 0; i < 8; i++) {
-            stp_block block{};
-            block.trial.key = STP_BANDIT_SET;
-            block.trial.base = stp_bandit_get_set(bandit.get()).number;
-            block.is_complete = block.is_last = true;
-            block.gain = -gain;
-            EXPECT_TRUE(stp_bandit_wants(bandit.get(), &clock, &want));
-            EXPECT_EQ(unsigned(STP_BANDIT_SET), want.key);
-            stp_bandit_block(bandit.get(), &block, 100000);
-        }
-        EXPECT_EQ(gain > 0 ? 1u : 0u,
-                  stp_bandit_get_key(bandit.get(), kLast).best);
-        EXPECT_FALSE(gain > 0 && stp_bandit_wants(bandit.get(), &clock, &want));
-        if (gain > 0) { // the set is another one
-            want = {kLast, 0, 0, 0};
-            stp_bandit_began(bandit.get(), &want);
-            want.arm = 1;
-            stp_bandit_began(bandit.get(), &want);
-        }
-    }
-    EXPECT_TRUE(stp_bandit_get_set(bandit.get()).is_dropped);
-    shares[0] = 5;
-    SetWindow(bandit, shares, 25);
-    EXPECT_FALSE(stp_bandit_get_set(bandit.get()).is_dropped);
-}
-
-TEST(BanditKey, ThatIsTheLastOfAllMaySettleWithNcclsOwnChoice)
-{
-    constexpr unsigned kLast = STP_BANDIT_KEYS - 1;
-    const Bandit bandit = Open(Halving());
-    std::vector<unsigned> shares(STP_BANDIT_KEYS);
-    const stp_bandit_clock clock{1000, 1};
-    stp_bandit_want want{};
-
-    stp_bandit_add_key(bandit.get(), kLast, nullptr, 24);
-    shares[kLast] = 10;
-    SetWindow(bandit, shares, 10);
-    for (int i = 0; i < 2; i++)
-        EXPECT_FALSE(stp_bandit_wants(bandit.get(), &clock, &want));
-    EXPECT_TRUE(stp_bandit_get_key(bandit.get(), kLast).is_settled);
-}
-
 TEST(BanditKey, ThatIsNotThereIsNotAwaitedNorLearnsAnything)
 {
     for (stp_strategy strategy : {STP_STRATEGY_HALVING, STP_STRATEGY_EPSILON}) {
@@ -431,32 +277,6 @@ TEST(BanditKey, ThatIsNotThereIsNotAwaitedNorLearnsAnything)
         EXPECT_TRUE(stp_bandit_awaits(bandit.get(), 0, 100000));
     }
     stp_bandit_close(nullptr);
-}
-
-TEST(BanditKey, LearnsAsItsStrategyDoes)
-{
-    const stp_bandit_arm arm = {NCCL_ALGO_RING, NCCL_PROTO_SIMPLE, 0};
-    const Bandit halving = Open(stp_bandit_rules_default(STP_STRATEGY_HALVING));
-    const Bandit epsilon = Open(stp_bandit_rules_default(STP_STRATEGY_EPSILON));
-    const auto total = [](const Bandit &bandit) {
-        uint64_t n = 0;
-        for (unsigned i = 0; i < 4; i++)
-            n += stp_bandit_get_arm(bandit.get(), 0, i).n;
-        return n;
-    };
-
-    AddKey(halving);
-    AddKey(epsilon);
-    stp_bandit_reward(halving.get(), 0, 1, 100);
-    EXPECT_EQ(0u, total(halving));
-    stp_bandit_recall(halving.get(), 0, &arm, 5, .1, 0);
-    EXPECT_EQ(5u, total(halving));
-    stp_bandit_recall(epsilon.get(), 0, &arm, 5, .1, 0);
-    for (double value : {0., -1., double(INFINITY), double(NAN)})
-        stp_bandit_reward(epsilon.get(), 0, 1, value);
-    EXPECT_EQ(0u, total(epsilon));
-    stp_bandit_reward(epsilon.get(), 0, 1, 1e-9);
-    EXPECT_EQ(1u, total(epsilon));
 }
 
 TEST(BanditKey, ThatIsNotThereHasNoArmsAndNoGain)
@@ -497,19 +317,6 @@ TEST(Epsilon, TriesEveryArmOnceAndKeepsTheSmallestMean)
     EXPECT_NEAR(10 - 10 + 10, job.State().lost, 1e-9);
 }
 
-TEST(Epsilon, LosesNothingThatIsKnownBeforeNcclsOwnWasTimed)
-{
-    Job job = Start(Only(kTreeLl128, 90), Epsilon(0));
-
-    stp_bandit_reward(job.bandit.get(), 0, 2, 90);
-    stp_bandit_reward(job.bandit.get(), 0, 1, 110);
-    EXPECT_EQ(0, job.State().lost);
-    stp_bandit_reward(job.bandit.get(), 0, 0, 100);
-    EXPECT_EQ(0, job.State().lost);
-    stp_bandit_reward(job.bandit.get(), 0, 1, 110);
-    EXPECT_EQ(10, job.State().lost);
-}
-
 TEST(Epsilon, TwoRewardsOfEachGiveAnInterval)
 {
     Job job = Start(Only(kTreeLl128, 90), Epsilon(0));
@@ -529,77 +336,6 @@ TEST(Epsilon, TwoRewardsOfEachGiveAnInterval)
     EXPECT_LT(twice.gain_high, 1.3);
 }
 
-// Of the arm and of NCCL's own choice, one has a reward more than the other.
-TEST(Epsilon, HasTheIntervalOfBothMeans)
-{
-    const std::vector<double> few = {98, 103}, more = {89, 92, 94};
-
-    for (bool more_of_own : {false, true}) {
-        Job job = Start(Only(kTreeLl128, 90), Epsilon(0));
-        const auto [own, best] =
-            more_of_own ? std::pair{std::vector<double>{98, 103, 99},
-                                    std::vector<double>{89, 92}}
-                        : std::pair{few, more};
-        double variance = 0;
-        double means[2] = {0, 0};
-        int which = 0;
-
-        for (const auto &[arm, values] :
-             {std::pair{0u, own}, std::pair{2u, best}}) {
-            const double n = static_cast<double>(values.size());
-            double ss = 0;
-            for (double value : values) {
-                stp_bandit_reward(job.bandit.get(), 0, arm, value);
-                means[which] += value / n;
-            }
-            for (double value : values)
-                ss += std::pow(value - means[which], 2);
-            variance += ss / (n - 1) / n / std::pow(means[which++], 2);
-        }
-        for (unsigned arm : {1, 3})
-            stp_bandit_reward(job.bandit.get(), 0, arm, 200);
-        const double half = stp_t975(1) * std::sqrt(variance);
-        const double gain = means[0] / means[1];
-
-        EXPECT_NEAR(gain, job.State().gain, 1e-9);
-        EXPECT_NEAR(gain * std::exp(-half), job.State().gain_low, 1e-9);
-        EXPECT_NEAR(gain * std::exp(half), job.State().gain_high, 1e-9);
-    }
-}
-
-TEST(Epsilon, KeepsTheFirstOfArmsThatAreAlike)
-{
-    Job job = Start(Only(kTreeLl128, 90), Epsilon(0));
-
-    for (unsigned arm = 0; arm < 4; arm++) {
-        EXPECT_FALSE(job.State().is_settled);
-        EXPECT_EQ(arm, job.State().best) << "the first that is not known";
-        EXPECT_EQ(1, job.State().gain);
-        EXPECT_EQ(1, job.State().gain_low);
-        EXPECT_EQ(1, job.State().gain_high);
-        stp_bandit_reward(job.bandit.get(), 0, arm, 100);
-        EXPECT_EQ(arm + 1, job.State().n_calls);
-    }
-    EXPECT_TRUE(job.State().is_settled);
-    EXPECT_EQ(0u, job.State().best);
-    EXPECT_EQ(1, job.State().gain_low);
-    stp_bandit_reward(job.bandit.get(), 0, 1, 50);
-    EXPECT_EQ(4u, job.State().n_calls) << "until it settled";
-    EXPECT_EQ(1u, job.State().best);
-    EXPECT_NEAR(100. / 75, job.State().gain, 1e-9);
-}
-
-TEST(Epsilon, SettlesOnceNcclsOwnChoiceIsKnownToo)
-{
-    Job job = Start(Only(kTreeLl128, 90), Epsilon(0));
-
-    for (unsigned arm : {1, 2, 3, 0}) {
-        EXPECT_FALSE(job.State().is_settled);
-        stp_bandit_reward(job.bandit.get(), 0, arm, 100);
-    }
-    EXPECT_TRUE(job.State().is_settled);
-}
-
 TEST(Epsilon, WithoutExploringAwaitsNothingOnceAllIsKnown)
 {
     for (double share : {0., .1}) {
@@ -610,65 +346,6 @@ TEST(Epsilon, WithoutExploringAwaitsNothingOnceAllIsKnown)
             stp_bandit_reward(job.bandit.get(), 0, arm, 100);
         }
         EXPECT_EQ(share > 0, stp_bandit_awaits(job.bandit.get(), 0, 0));
-    }
-}
-
-// Of four arms, of which the last is out.
-TEST(Epsilon, DrawsFromItsSeedWhetherToExploreAndWhichArm)
-{
-    stp_bandit_rules rules = Epsilon(.6);
-    rules.prune = 2.5;
-    std::swap(rules.arms[0], rules.arms[2]); // tree/simple is pruned
-    Job job = Start(Only(kTreeLl128, 90), rules);
-    const stp_bandit_clock clock{1, 100};
-    unsigned running = 0, n_random = 0;
-
-    for (unsigned arm : {0, 1, 2})
-        stp_bandit_reward(job.bandit.get(), 0, arm, arm == 1 ? 90 : 100);
-    for (uint64_t epoch = 0; epoch < 200; epoch++) {
-        stp_bandit_want want{};
-        const bool is_random = stp_rng_unit(rules.seed, 2 * epoch) < .6;
-        const unsigned arm =
-            is_random ? unsigned(3 * stp_rng_unit(rules.seed, 2 * epoch + 1))
-                      : 1;
-
-        n_random += is_random;
-        ASSERT_EQ(arm != running,
-                  stp_bandit_wants(job.bandit.get(), &clock, &want));
-        if (arm == running)
-            continue;
-        ASSERT_EQ(arm, want.arm);
-        stp_bandit_began(job.bandit.get(), &want);
-        running = arm;
-    }
-    EXPECT_NEAR(120, n_random, 25);
-}
-
-TEST(Epsilon, ExploresBelowItsShareAlone)
-{
-    stp_bandit_rules rules = Epsilon(.5);
-    const stp_bandit_clock clock{1, 100};
-    stp_bandit_want want{};
-
-    // A draw that would take another arm than NCCL's own.
-    while (stp_rng_unit(rules.seed, 1) < .25)
-        rules.seed++;
-    rules.epsilon = stp_rng_unit(rules.seed, 0);
-    Job job = Start(Only(kTreeLl128, 90), rules);
-    EXPECT_FALSE(stp_bandit_wants(job.bandit.get(), &clock, &want));
-}
-
-TEST(Epsilon, TakesTheLastOfAllKeysInItsTurn)
-{
-    Job job{Open(Epsilon(0)), Only(kTreeLl128, 90)};
-    const stp_bandit_clock clock{1, 100};
-    stp_bandit_want want{};
-
-    AddKey(job.bandit, STP_BANDIT_KEYS - 1);
-    stp_bandit_reward(job.bandit.get(), STP_BANDIT_KEYS - 1, 0, 100);
-    for (int i = 0; i < 3; i++) {
-        ASSERT_TRUE(stp_bandit_wants(job.bandit.get(), &clock, &want));
-        EXPECT_EQ(STP_BANDIT_KEYS - 1u, want.key);
     }
 }
 

@@ -75,22 +75,6 @@ TEST(Evidence, HasValuesUpToTheirLimits)
     EXPECT_EQ(0u, read.n);
 }
 
-TEST(Evidence, HasAnyNumberOfRows)
-{
-    stp_evidence_list read{};
-    stp_error err{};
-    std::string text = kHead;
-
-    for (unsigned i = 0; i < 100; i++)
-        text += "allreduce," + std::to_string(i) + ",999,1,8,ring,ll,0,1,0,0\n";
-    ASSERT_EQ(STP_OK, stp_evidence_parse(text.data(), text.size(), &read, &err))
-        << err.text;
-    ASSERT_EQ(100u, read.n);
-    for (unsigned i = 0; i < 100; i++)
-        EXPECT_EQ(i, read.all[i].bytes.min);
-    stp_evidence_free(&read);
-}
-
 struct BadCase {
     const char *row;
     const char *error;

@@ -128,8 +128,7 @@ class Calls : public testing::Test
                  uint64_t(now_us_ * 1e3));
         n_calls_++;
         now_us_ += call_us_;
-        n_wanted_ = stp_learner_wants(learner_.get(), wanted_, most_wanted_);
-        return n_wanted_ > 0;
+        return stp_learner_wants(learner_.get(), true, &wanted_);
     }
 
     // Makes the calls of a step until something is proposed, or up to so many.
@@ -145,14 +144,14 @@ class Calls : public testing::Test
     void FindWindow(const std::vector<unsigned> &step)
     {
         ASSERT_TRUE(Steps(step, 10000));
-        ASSERT_EQ(STP_PROPOSE_WINDOW, wanted_[0].kind);
+        ASSERT_EQ(STP_PROPOSE_WINDOW, wanted_.kind);
         Take();
     }
 
-    // Takes one of the proposals.
-    void Take(unsigned i = 0)
+    // Takes the proposal.
+    void Take()
     {
-        const stp_proposal &p = wanted_[i];
+        const stp_proposal &p = wanted_;
 
         if (p.kind == STP_PROPOSE_WINDOW)
             Note(STP_NOTE_WINDOW, 0, 0, n_calls_, window_ = p.n_calls);
@@ -187,8 +186,7 @@ class Calls : public testing::Test
     uint64_t n_calls_ = 0;
     double call_us_ = 100, now_us_ = 1000;
 
-    stp_proposal wanted_[64] = {};
-    size_t n_wanted_ = 0, most_wanted_ = 1;
+    stp_proposal wanted_{};
     unsigned window_ = 0;
 };
 
@@ -207,7 +205,7 @@ TEST_F(Calls, ThatRepeatNothingAreToldOnce)
     while (n_calls_ < 70000) {
         stp_history_add(history_.get(), uint8_t(stp_rng(7, n_calls_) % 5));
         if (++n_calls_ % 64 == 0)
-            stp_learner_wants(learner_.get(), wanted_, 1);
+            stp_learner_wants(learner_.get(), true, &wanted_);
     }
 
     ASSERT_THAT(events_, SizeIs(1));
@@ -266,51 +264,9 @@ TEST_F(Calls, ThatAreTimedGiveAWindowOnceAllHaveArrivedOrAreTooLate)
         EXPECT_EQ(c.n_calls == 0 ? 1700 : c.n_calls, n_calls_);
         if (c.n_calls == 0)
             continue;
-        EXPECT_EQ(STP_PROPOSE_WINDOW, wanted_[0].kind);
-        EXPECT_EQ(1u, wanted_[0].n_calls);
+        EXPECT_EQ(STP_PROPOSE_WINDOW, wanted_.kind);
+        EXPECT_EQ(1u, wanted_.n_calls);
     }
-}
-
-// A call of another key was among the samples: 64 calls are too few now.
-TEST_F(Calls, ThatAreTimedAndDoNotRepeatLetItLookForALongerSequence)
-{
-    const struct {
-        uint64_t other, n_calls;
-    } cases[] = {
-        {310, 520}, // by 209 calls, and not at 392 by 81
-        {264, 520}, // not by 127
-        {263, 392}, // by 128
-    };
-
-    for (const auto &c : cases) {
-        SCOPED_TRACE(c.other);
-        Open(TwoArms(), 0);
-        while (n_calls_ < 2000 && (n_calls_ <= 328 || !IsSampling()))
-            EXPECT_FALSE(Next(n_calls_ == c.other));
-
-        EXPECT_EQ(c.n_calls, n_calls_);
-    }
-}
-
-// Six times: the sequence must repeat in twice as many calls each time, up to
-// 2048.  It is looked for 4096 calls after that.
-TEST_F(Calls, ThatAreTimedAndNeverRepeatAreNotLookedAtInEverMore)
-{
-    Open(TwoArms(), 0);
-    for (unsigned i = 0; i < 6; i++) {
-        while (n_calls_ < 64 || !IsSampling())
-            ASSERT_FALSE(Next(0));
-        EXPECT_FALSE(Steps({0}, 20));
-        EXPECT_FALSE(Next(1));
-        while (IsSampling())
-            ASSERT_FALSE(Next(0));
-    }
-    EXPECT_FALSE(Steps({0}, 2047));
-    EXPECT_FALSE(Next(1));
-    EXPECT_FALSE(Steps({0}, 2047));
-    EXPECT_FALSE(IsSampling());
-    EXPECT_FALSE(Next(0));
-    EXPECT_TRUE(IsSampling());
 }
 
 TEST_F(Calls, OfTheKeyThatHasMostAreTriedFirst)
@@ -333,8 +289,8 @@ TEST_F(Calls, OfTheKeyThatHasMostAreTriedFirst)
         FindWindow(c.step);
         EXPECT_EQ(c.step.size(), window_);
         ASSERT_TRUE(Steps(c.step, 1));
-        EXPECT_EQ(STP_PROPOSE_TRIAL, wanted_[0].kind);
-        EXPECT_EQ(c.key, wanted_[0].key);
+        EXPECT_EQ(STP_PROPOSE_TRIAL, wanted_.kind);
+        EXPECT_EQ(c.key, wanted_.key);
     }
 }
 
@@ -366,93 +322,22 @@ TEST_F(Calls, AreLookedAtAgainAfterEightChecksThatFailed)
     }
 }
 
-TEST_F(Calls, OfTheLastTwoSequencesAreChecked)
-{
-    const std::vector<unsigned> step = {0, 0, 1};
-
-    for (unsigned before : {7, 6}) { // calls from the other one to the check
-        SCOPED_TRACE(before);
-        Open(TwoArms());
-        FindWindow(step);
-        const uint64_t from = n_calls_;
-        ASSERT_TRUE(Steps(step, 1));
-        ASSERT_EQ(STP_PROPOSE_TRIAL, wanted_[0].kind); // it is not taken
-        EXPECT_FALSE(Steps(step, 255 - before));
-        EXPECT_FALSE(Next(5));
-        EXPECT_FALSE(Steps(step, before - 1));
-        EXPECT_EQ(from + 256, n_calls_);
-        stp_learner_was_refused(learner_.get());
-        EXPECT_EQ(before == 7, Steps(step, 1));
-    }
-}
-
-TEST_F(Calls, OfANewWindowAreTriedAtOnce)
-{
-    Open(TwoArms());
-    FindWindow({0});
-    ASSERT_TRUE(Next(5)) << "checked after 256 calls";
-    EXPECT_EQ(STP_PROPOSE_TRIAL, wanted_[0].kind);
-    EXPECT_FALSE(Steps({0, 1}, 300)); // it is not taken
-    stp_learner_was_refused(learner_.get());
-    EXPECT_FALSE(Steps({0, 1}, 7 * 256));
-    FindWindow({0, 1});
-
-    ASSERT_TRUE(Steps({0, 1}, 1));
-    EXPECT_EQ(STP_PROPOSE_TRIAL, wanted_[0].kind);
-}
-
-TEST_F(Calls, AreNotTriedFromACheckThatFailedToTheNext)
-{
-    Open(TwoArms());
-    FindWindow({0});
-    const uint64_t from = n_calls_;
-    ASSERT_TRUE(Next(0));
-    ASSERT_EQ(STP_PROPOSE_TRIAL, wanted_[0].kind); // it is not taken
-
-    for (unsigned again = 0; again < 9; again++) { // but not in a row
-        while (n_calls_ < from + 512 * again + 255)
-            EXPECT_FALSE(Next(0));
-        EXPECT_FALSE(Next(5));
-    }
-    stp_learner_was_refused(learner_.get());
-    EXPECT_TRUE(Steps({0}));
-    EXPECT_EQ(from + 512 * 9, n_calls_);
-    EXPECT_EQ(STP_PROPOSE_TRIAL, wanted_[0].kind);
-}
-
 // ---- proposals that are refused ----
 
 TEST_F(Calls, HaveAWindowThatIsProposedUntilItIsTaken)
 {
     Open(TwoArms());
     ASSERT_TRUE(Steps({0}));
-    ASSERT_EQ(STP_PROPOSE_WINDOW, wanted_[0].kind);
+    ASSERT_EQ(STP_PROPOSE_WINDOW, wanted_.kind);
     EXPECT_FALSE(Next(0));
     stp_learner_was_refused(learner_.get());
 
     ASSERT_TRUE(Next(0));
-    EXPECT_EQ(STP_PROPOSE_WINDOW, wanted_[0].kind);
-    EXPECT_EQ(1u, wanted_[0].n_calls);
+    EXPECT_EQ(STP_PROPOSE_WINDOW, wanted_.kind);
+    EXPECT_EQ(1u, wanted_.n_calls);
     Take();
     ASSERT_TRUE(Next(0));
-    EXPECT_EQ(STP_PROPOSE_TRIAL, wanted_[0].kind);
-}
-
-TEST_F(Calls, HaveNoWindowThatWasRefusedOnceTheyHaveAnother)
-{
-    const std::vector<unsigned> other = {0, 1};
-
-    Open(TwoArms());
-    ASSERT_TRUE(Steps({0}));
-    EXPECT_EQ(STP_PROPOSE_WINDOW, wanted_[0].kind);
-    EXPECT_FALSE(Steps(other, 8 * 256 - 1));
-    stp_learner_was_refused(learner_.get());
-    EXPECT_FALSE(Steps(other, 1)) << "the last check that fails";
-    FindWindow(other);
-    EXPECT_EQ(2u, window_);
-
-    ASSERT_TRUE(Steps(other, 1));
-    EXPECT_EQ(STP_PROPOSE_TRIAL, wanted_[0].kind);
+    EXPECT_EQ(STP_PROPOSE_TRIAL, wanted_.kind);
 }
 
 // Four blocks of an arm of which one is known.
@@ -462,35 +347,11 @@ TEST_F(Calls, HaveTrialsThatAreProposedUntilTheyAreTaken)
     Recall(0, {.002, .002}, 1);
     FindWindow({0});
 
-    most_wanted_ = 8;
     for (int i = 0; i < 3; i++) {
         ASSERT_TRUE(Next(0));
-        ASSERT_EQ(2u, n_wanted_);
-        for (unsigned arm : {1, 2}) {
-            EXPECT_EQ(STP_PROPOSE_TRIAL, wanted_[arm - 1].kind);
-            EXPECT_EQ(arm, wanted_[arm - 1].index);
-            EXPECT_EQ(4u, wanted_[arm - 1].n_blocks);
-        }
-        stp_learner_was_refused(learner_.get());
-    }
-}
-
-// Of two blocks of the set, the first is under way.
-TEST_F(Calls, HaveABlockOfTheSetThatIsProposedUntilItIsTaken)
-{
-    Open(TwoArms(2));
-    Recall(0, {.1, -1});
-    FindWindow({0});
-    for (stp_proposal_kind kind : {STP_PROPOSE_ARM, STP_PROPOSE_CONFIRM}) {
-        ASSERT_TRUE(Next(0));
-        EXPECT_EQ(kind, wanted_[0].kind);
-        Take();
-    }
-    most_wanted_ = 8;
-    for (int i = 0; i < 3; i++) {
-        ASSERT_TRUE(Next(0));
-        EXPECT_EQ(1u, n_wanted_);
-        EXPECT_EQ(STP_PROPOSE_CONFIRM, wanted_[0].kind);
+        EXPECT_EQ(STP_PROPOSE_TRIAL, wanted_.kind);
+        EXPECT_EQ(1u, wanted_.index);
+        EXPECT_EQ(4u, wanted_.n_blocks);
         stp_learner_was_refused(learner_.get());
     }
 }
@@ -511,19 +372,19 @@ TEST_P(CallsOfKeys, HaveLongEpochsOnceAllHasSettled)
     FindWindow(step);
 
     ASSERT_TRUE(Steps(step, 1));
-    EXPECT_EQ(STP_PROPOSE_ARM, wanted_[0].kind);
-    EXPECT_EQ(0u, wanted_[0].key);
-    EXPECT_EQ(2u, wanted_[0].index);
-    EXPECT_FALSE(wanted_[0].is_settled);
+    EXPECT_EQ(STP_PROPOSE_ARM, wanted_.kind);
+    EXPECT_EQ(0u, wanted_.key);
+    EXPECT_EQ(2u, wanted_.index);
+    EXPECT_FALSE(wanted_.is_settled);
     Take();
     for (bool is_refused : {true, false}) {
         ASSERT_TRUE(Steps(step, 1));
-        EXPECT_EQ(STP_PROPOSE_ARM, wanted_[0].kind);
-        EXPECT_EQ(0u, wanted_[0].key);
-        EXPECT_EQ(2u, wanted_[0].index);
-        EXPECT_EQ(NCCL_ALGO_RING, wanted_[0].arm.algo);
-        EXPECT_EQ(NCCL_PROTO_SIMPLE, wanted_[0].arm.proto);
-        EXPECT_TRUE(wanted_[0].is_settled);
+        EXPECT_EQ(STP_PROPOSE_ARM, wanted_.kind);
+        EXPECT_EQ(0u, wanted_.key);
+        EXPECT_EQ(2u, wanted_.index);
+        EXPECT_EQ(NCCL_ALGO_RING, wanted_.arm.algo);
+        EXPECT_EQ(NCCL_PROTO_SIMPLE, wanted_.arm.proto);
+        EXPECT_TRUE(wanted_.is_settled);
         if (is_refused)
             stp_learner_was_refused(learner_.get());
     }
@@ -538,109 +399,25 @@ TEST_P(CallsOfKeys, HaveLongEpochsOnceAllHasSettled)
 
 INSTANTIATE_TEST_SUITE_P(Numbers, CallsOfKeys, testing::Values(1, 2));
 
-TEST_F(Calls, HaveNoLongEpochsWhileAnythingIsTried)
+// Blocks of the set may all be under way at once.
+TEST_F(Calls, HaveUpTo32TrialsUnderWay)
 {
-    const std::vector<std::vector<double>> cases[] = {
-        {{-1}, {-1, -1}}, {{-1, -1}, {-1}}, {{-1}, {-1}}};
-
-    for (const auto &known : cases) {
-        Open(TwoArms(), 2);
-        for (unsigned key : {0, 1})
-            Recall(key, known[key]);
-        FindWindow({0, 1});
-        ASSERT_TRUE(Steps({0, 1}, 2));
-        EXPECT_EQ(STP_PROPOSE_TRIAL, wanted_[0].kind);
-        Take();
-        EXPECT_FALSE(Steps({0, 1}, 8)) << "under way";
-    }
-}
-
-// The second is of no call, which is not tried.
-TEST_F(Calls, HaveLongEpochsOnceTheFirstKeyIsKnown)
-{
-    Open(TwoArms(), 0);
-    AddKey(1);
-    FindWindow({0});
-    EXPECT_FALSE(Next(0));
-    AddKey(0);
-
-    ASSERT_TRUE(Next(0));
-    EXPECT_EQ(STP_PROPOSE_ARM, wanted_[0].kind);
-    EXPECT_EQ(0u, wanted_[0].key);
-    EXPECT_EQ(0u, wanted_[0].index);
-    EXPECT_TRUE(wanted_[0].is_settled);
-}
-
-// ---- several proposals at once ----
-
-TEST_F(Calls, HaveNoOtherProposalsUntilAllAreTaken)
-{
-    most_wanted_ = 8;
-    Open(TwoArms());
-    ASSERT_TRUE(Steps({0}));
-    ASSERT_EQ(3u, n_wanted_);
-    EXPECT_EQ(STP_PROPOSE_WINDOW, wanted_[0].kind);
-    for (unsigned arm : {1, 2}) {
-        EXPECT_EQ(STP_PROPOSE_TRIAL, wanted_[arm].kind);
-        EXPECT_EQ(arm, wanted_[arm].index);
-        EXPECT_EQ(1u, wanted_[arm].n_blocks);
-    }
-
-    for (int i = 0; i < 3; i++) {
-        EXPECT_FALSE(Next(0));
-        Take(i);
-    }
-    EXPECT_TRUE(Steps({0}, 100)) << "their times have arrived";
-}
-
-// Of the set, whose blocks may all be under way at once.
-TEST_F(Calls, HaveUpTo32TrialsUnderWayOrProposed)
-{
-    most_wanted_ = 20;
     Open(TwoArms(100));
     Recall(0, {.1, -1});
     FindWindow({0});
-    ASSERT_EQ(2u, n_wanted_);
-    EXPECT_EQ(STP_PROPOSE_ARM, wanted_[1].kind);
-    Take(1);
-    for (unsigned n : {20, 12, 0}) {
+    ASSERT_TRUE(Next(0));
+    EXPECT_EQ(STP_PROPOSE_ARM, wanted_.kind);
+    Take();
+    for (unsigned i = 0; i < 33; i++) {
         stp_history_add(history_.get(), 0);
         n_calls_++;
-        ASSERT_EQ(n, stp_learner_wants(learner_.get(), wanted_, 20));
-        for (unsigned i = 0; i < n; i++) {
-            EXPECT_EQ(STP_PROPOSE_CONFIRM, wanted_[i].kind);
-            EXPECT_EQ(1u, wanted_[i].n_blocks);
-            EXPECT_EQ(1u, wanted_[i].n_calls);
-        }
-        for (unsigned i = 0; i < n; i++) {
-            EXPECT_EQ(0u, stp_learner_wants(learner_.get(), nullptr, 20))
-                << "until all are taken";
-            Take(i);
-        }
+        ASSERT_EQ(i < 32, stp_learner_wants(learner_.get(), true, &wanted_));
+        EXPECT_EQ(STP_PROPOSE_CONFIRM, wanted_.kind);
+        EXPECT_FALSE(stp_learner_wants(learner_.get(), true, &wanted_))
+            << "until it is taken";
+        if (i < 32)
+            Take();
     }
-}
-
-// The calls change before the set is compared.
-TEST_F(Calls, HaveUpTo32ProposalsAtOnce)
-{
-    const std::vector<unsigned> other = {0, 1};
-
-    Open(TwoArms(100));
-    Recall(0, {.1, -1});
-    FindWindow({0});
-    ASSERT_TRUE(Next(0));
-    Take();
-    ASSERT_TRUE(Next(0));
-    EXPECT_EQ(STP_PROPOSE_CONFIRM, wanted_[0].kind); // it is not taken
-    EXPECT_FALSE(Steps(other, 8 * 256));
-    stp_learner_was_refused(learner_.get());
-    most_wanted_ = 64;
-    ASSERT_TRUE(Steps(other));
-    EXPECT_EQ(32u, n_wanted_);
-    EXPECT_EQ(STP_PROPOSE_WINDOW, wanted_[0].kind);
-    EXPECT_EQ(2u, wanted_[0].n_calls);
-    for (unsigned i = 1; i < 32; i++)
-        EXPECT_EQ(STP_PROPOSE_CONFIRM, wanted_[i].kind);
 }
 
 // ---- blocks ----
@@ -653,7 +430,7 @@ TEST_F(Calls, OfUnequalWorkAreNoBlocks)
         Open(OneArm());
         FindWindow({0, 0, 1});
         ASSERT_TRUE(Steps({0, 0, 1}, 1));
-        ASSERT_EQ(STP_PROPOSE_TRIAL, wanted_[0].kind);
+        ASSERT_EQ(STP_PROPOSE_TRIAL, wanted_.kind);
         Take();
         const uint64_t begin = n_calls_ + STP_TRIAL_LEAD;
         while (n_calls_ <= begin + 4 * 3 && Events(STP_LEARN_BLOCK).empty())
@@ -688,7 +465,7 @@ TEST_F(Calls, OfASetCountIfNoCheckFailedSinceItsBlockBegan)
         ASSERT_TRUE(Next(0));
         Take();
         ASSERT_TRUE(Next(0));
-        ASSERT_EQ(STP_PROPOSE_CONFIRM, wanted_[0].kind);
+        ASSERT_EQ(STP_PROPOSE_CONFIRM, wanted_.kind);
         stp_bandit_set_state set =
             stp_bandit_get_set(stp_learner_bandit(learner_.get()));
         Note(STP_NOTE_TRIAL, STP_BANDIT_SET, 0, check + uint64_t(c.begin), 1,
@@ -707,57 +484,6 @@ TEST_F(Calls, OfASetCountIfNoCheckFailedSinceItsBlockBegan)
             set.number,
             stp_bandit_get_set(stp_learner_bandit(learner_.get())).number);
     }
-}
-
-// Of the only arm, which is tried again.
-TEST_F(Calls, WithoutTimesAreWaitedFor1280)
-{
-    Open(OneArm());
-    FindWindow({0});
-    ASSERT_TRUE(Next(0, false));
-    Take();
-    const uint64_t end = n_calls_ + STP_TRIAL_LEAD + 4;
-    while (n_calls_ < end + 2000 && !Next(0, false))
-        ;
-
-    EXPECT_EQ(end + 1280 + 1, n_calls_);
-    EXPECT_EQ(STP_PROPOSE_TRIAL, wanted_[0].kind);
-    EXPECT_EQ(1u, wanted_[0].index);
-    EXPECT_TRUE(Events(STP_LEARN_BLOCK).empty());
-}
-
-// Windows of the set have 11000 us: calls took 100 us, and 260 us in a block.
-TEST_F(Calls, OfABlockChangeTheMeanTimeByASixteenth)
-{
-    stp_learner_rules rules = TwoArms(8);
-    rules.bandit.confirm_us = 11000;
-    Open(rules);
-    Recall(0, {.1});
-    FindWindow({0});
-    for (stp_proposal_kind kind : {STP_PROPOSE_ARM, STP_PROPOSE_TRIAL}) {
-        ASSERT_TRUE(Next(0));
-        ASSERT_EQ(kind, wanted_[0].kind);
-        Take();
-    }
-    call_us_ = 260;
-    ASSERT_TRUE(Steps({0}, 100));
-    EXPECT_EQ(STP_PROPOSE_CONFIRM, wanted_[0].kind);
-    EXPECT_EQ(100u, wanted_[0].n_calls);
-}
-
-TEST_F(Calls, TellTheirChannels)
-{
-    Open(TwoArms());
-    const stp_bandit_slot *const slot =
-        stp_learner_bandit(learner_.get())->keys[0];
-
-    for (const auto &[n, expected] :
-         {std::pair{0, 0}, {1, 1}, {24, 24}, {0, 24}}) {
-        Note(STP_NOTE_TIME, 0, 0, 1, 0, uint8_t(n), 1000);
-        EXPECT_EQ(unsigned(expected), slot->arms[0].own_channels);
-    }
-    Note(STP_NOTE_TIME, STP_BANDIT_KEYS, 0, 1, 0, 8, 1000); // no key
-    EXPECT_EQ(1u, slot->max_channels);
 }
 
 // ---- events ----
@@ -791,7 +517,7 @@ TEST_F(Calls, TellWhatIsMadeOfThem)
     for (int i = 0; i < 500 && Events(STP_LEARN_CONFIRMED).empty(); i++)
         if (Next(0)) {
             Take();
-            if (wanted_[0].kind == STP_PROPOSE_CONFIRM)
+            if (wanted_.kind == STP_PROPOSE_CONFIRM)
                 sets.push_back(n_calls_ + STP_TRIAL_LEAD + 8 + 1);
         }
 
@@ -847,13 +573,13 @@ TEST_F(Calls, AreNotCountedWithTimesOfTheApplication)
     for (unsigned key : {1u, unsigned(STP_BANDIT_KEYS)})
         stp_learner_reward(learner_.get(), key, 1); // there is none
     stp_learner_reward(learner_.get(), 0, 1);
-    ASSERT_EQ(1u, stp_learner_wants(learner_.get(), wanted_, 8));
-    EXPECT_EQ(STP_PROPOSE_ARM, wanted_[0].kind);
-    EXPECT_EQ(1u, wanted_[0].index);
+    ASSERT_TRUE(stp_learner_wants(learner_.get(), true, &wanted_));
+    EXPECT_EQ(STP_PROPOSE_ARM, wanted_.kind);
+    EXPECT_EQ(1u, wanted_.index);
     Take();
     stp_learner_reward(learner_.get(), 0, 2);
-    ASSERT_EQ(1u, stp_learner_wants(learner_.get(), wanted_, 8));
-    EXPECT_EQ(0u, wanted_[0].index);
+    ASSERT_TRUE(stp_learner_wants(learner_.get(), true, &wanted_));
+    EXPECT_EQ(0u, wanted_.index);
     Take();
 
     EXPECT_FALSE(IsSampling());

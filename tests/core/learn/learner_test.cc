@@ -164,8 +164,7 @@ class Job : public testing::Test
             gpu_.pop_front();
         }
         if (n_calls_ % think_every_ == 0 && !has_proposal_)
-            has_proposal_ =
-                stp_learner_wants(learner_.get(), &proposal_, 1) == 1;
+            has_proposal_ = stp_learner_wants(learner_.get(), true, &proposal_);
         if (has_proposal_ && proposal_.kind == STP_PROPOSE_TRIAL &&
             n_refusals_ > 0) {
             n_refusals_--;

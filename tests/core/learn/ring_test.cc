@@ -47,21 +47,6 @@ TEST_F(Ring, KeepsTheOrder)
     }
 }
 
-TEST_F(Ring, CountsWhatWasPutAndNotTaken)
-{
-    stp_note note;
-
-    for (uint32_t i = 0; i < 3u * STP_RING_SIZE; i++) {
-        EXPECT_EQ(0u, stp_ring_count(ring_));
-        EXPECT_TRUE(Put(i));
-        EXPECT_TRUE(Put(i));
-        EXPECT_EQ(2u, stp_ring_count(ring_));
-        EXPECT_TRUE(stp_ring_take(ring_, &note));
-        EXPECT_EQ(1u, stp_ring_count(ring_));
-        EXPECT_TRUE(stp_ring_take(ring_, &note));
-    }
-}
-
 TEST_F(Ring, LosesNotesWhileItIsFull)
 {
     stp_note note;

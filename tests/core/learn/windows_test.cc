@@ -213,31 +213,6 @@ TEST(Windows, WithoutOneOfTheirTimesAreNotComplete)
     }
 }
 
-// A block of 40 calls, or of 80, and as many after it.
-TEST(Windows, AreLostOnceACallOfTheBlockAfterTheNextIsTimed)
-{
-    const struct {
-        bool is_twofold;
-        uint64_t last; // call at which they may still be late
-    } cases[] = {{false, 180}, {true, 260}};
-
-    for (const auto &c : cases) {
-        SCOPED_TRACE(c.is_twofold);
-        Windows windows(stp_windows_new());
-        stp_trial trial = Trial(100, 1);
-        stp_block block;
-
-        trial.is_twofold = c.is_twofold;
-        ASSERT_TRUE(stp_windows_begin(windows.get(), &trial));
-        stp_windows_time(windows.get(), c.last, 1000);
-        EXPECT_FALSE(stp_windows_next(windows.get(), 0, &block));
-        stp_windows_time(windows.get(), c.last + 1, 1100);
-        stp_windows_time(windows.get(), 1, 1); // comes late
-        ASSERT_TRUE(stp_windows_next(windows.get(), 0, &block));
-        EXPECT_FALSE(block.is_complete);
-    }
-}
-
 TEST(Windows, BeginOnlyAtCallsThatAreMultiplesOfTheirLength)
 {
     Windows windows(stp_windows_new());
@@ -250,18 +225,6 @@ TEST(Windows, BeginOnlyAtCallsThatAreMultiplesOfTheirLength)
         stp_windows_time(windows.get(), trial.first_call + uint64_t(at), 77);
     ASSERT_TRUE(stp_windows_next(windows.get(), 0, &block));
     EXPECT_NEAR(100, block.own_us, 1e-9);
-    EXPECT_NEAR(80, block.arm_us, 1e-9);
-}
-
-TEST(Windows, MayHaveOneCall)
-{
-    Windows windows(stp_windows_new());
-    stp_trial trial = Trial(FirstCall(false), 1, 1);
-    stp_block block;
-
-    ASSERT_TRUE(stp_windows_begin(windows.get(), &trial));
-    Give(windows, trial, {100, 80, 80, 100});
-    ASSERT_TRUE(stp_windows_next(windows.get(), 0, &block));
     EXPECT_NEAR(80, block.arm_us, 1e-9);
 }
 
@@ -406,134 +369,6 @@ TEST(Window, IsNotChosenByTooFewTimes)
         ns[i] = 0;
     ASSERT_TRUE(stp_windows_choose(ns.data(), ns.size(), 1, &choice));
     EXPECT_EQ(0u, choice.n_calls % 2);
-}
-
-// By 9 calls of so many us there are 6 blocks of one call, and no 6 of two.
-TEST(Window, OfOneCallHasTheNoiseOfItsBlocks)
-{
-    const struct {
-        const char *name;
-        std::vector<double> us;
-        double noise, all_noise;
-    } cases[] = {
-        // clang-format off
-        {"by spreads",
-         {120, 120, 100, 100, 105, 100, 105, 100, 120},
-         .09291286719, .13463177145},
-        {"by gains",
-         {102, 120, 101, 100, 105, 102, 101, 100, 100},
-         .07921564700, .10970891979},
-        {"by spreads, and with all by gains",
-         {103, 101, 101, 101, 103, 101, 102, 110, 100},
-         .03734111842, .05482959929},
-        {"by all, of which most are alike",
-         {100, 120, 100, 120, 100, 120, 100, 120, 100},
-         .23418420906, .23418420906},
-        {"of which one stands out",
-         {100, 100, 100, 100, 100, 100, 100, 130, 100},
-         0, .14657600652},
-        // clang-format on
-    };
-
-    for (const auto &c : cases) {
-        SCOPED_TRACE(c.name);
-        stp_window_choice choice{};
-        const std::vector<uint64_t> ns =
-            Begin(10, [&](size_t i) { return i < 9 ? c.us[i] : 0; });
-
-        EXPECT_FALSE(stp_windows_choose(ns.data(), 9, 1, &choice));
-        ASSERT_TRUE(stp_windows_choose(ns.data(), 10, 1, &choice));
-        EXPECT_EQ(1u, choice.n_calls);
-        EXPECT_NEAR(c.noise, choice.noise, 1e-10);
-        EXPECT_NEAR(c.all_noise, choice.all_noise, 1e-10);
-    }
-}
-
-TEST(Window, HasTheNoiseOfTheFirst256Blocks)
-{
-    // The 257th block of one call ends with a pause.
-    const std::vector<uint64_t> ns = Begin(261, [](size_t i) {
-        return i == 259 ? 50000 : 10000 + 100 * Noise(1, i);
-    });
-    stp_window_choice before{}, with{};
-
-    ASSERT_TRUE(stp_windows_choose(ns.data(), 260, 1, &before));
-    ASSERT_TRUE(stp_windows_choose(ns.data(), 261, 1, &with));
-    EXPECT_EQ(1u, before.n_calls);
-    EXPECT_EQ(1u, with.n_calls);
-    EXPECT_EQ(before.noise, with.noise);
-    EXPECT_EQ(before.all_noise, with.all_noise);
-}
-
-// Windows of two calls have 0.67 times the noise of those of one; beside their
-// calls, each costs as much as one call of 500 us.
-TEST(Window, IsTheShortestThatIsWorthAboutAsMuchAsTheBest)
-{
-    const std::vector<double> part = {93,  110, 105, 94,  98,  103,
-                                      107, 105, 103, 104, 110, 90,
-                                      104, 106, 91,  95,  94,  93};
-    const struct {
-        double call_us;
-        unsigned n_calls;
-    } cases[] = {{10, 2}, {499, 2}, {502, 1}, {5000, 1}};
-
-    for (const auto &c : cases) {
-        stp_window_choice choice{};
-        const std::vector<uint64_t> ns = Begin(19, [&](size_t i) {
-            return i < 18 ? part[i] / 100.2777 * c.call_us : 0;
-        });
-
-        ASSERT_TRUE(stp_windows_choose(ns.data(), ns.size(), 1, &choice));
-        EXPECT_EQ(c.n_calls, choice.n_calls) << c.call_us;
-        EXPECT_NEAR(c.call_us, choice.call_us, .01);
-    }
-}
-
-TEST(Window, HasTheMeanTimeFromTheFirstCallThatIsKnownToTheLast)
-{
-    std::vector<uint64_t> ns = Begin(16, [](size_t) { return .5; });
-    stp_window_choice choice{};
-
-    // What stands before or after them belongs to other calls.
-    ns.front() = 1;
-    ns.back() = 3000000000;
-    const uint64_t *const some = ns.data() + 1;
-    ASSERT_TRUE(stp_windows_choose(some, 14, 1, &choice));
-    EXPECT_EQ(.5, choice.call_us);
-    ns[1] = ns[2] = ns[14] = ns[13] = 0;
-    ASSERT_TRUE(stp_windows_choose(some, 14, 1, &choice));
-    EXPECT_EQ(.5, choice.call_us);
-    EXPECT_EQ(1u, choice.n_calls);
-    ns[12] += 90;
-    ASSERT_TRUE(stp_windows_choose(some, 14, 1, &choice));
-    EXPECT_NEAR(.51, choice.call_us, 1e-9);
-}
-
-TEST(Window, IsNotChosenByAClockThatRunsBackwards)
-{
-    std::vector<uint64_t> ns =
-        Begin(20, [](size_t i) { return 100 + double(i % 3); });
-    stp_window_choice choice{};
-
-    ns[1] = 0;
-    for (uint64_t last : {ns[0] - 1, ns[0]}) {
-        ns.back() = last;
-        EXPECT_FALSE(stp_windows_choose(ns.data(), ns.size(), 1, &choice));
-    }
-    ns.back() = ns[0] + 1;
-    EXPECT_TRUE(stp_windows_choose(ns.data(), ns.size(), 1, &choice));
-}
-
-TEST(Window, HasUpTo4095Calls)
-{
-    const size_t n = 9 * STP_WINDOW_MAX + 10;
-    const std::vector<uint64_t> ns =
-        Begin(n, [](size_t i) { return 100 + Noise(1, i); });
-    stp_window_choice choice{};
-
-    ASSERT_TRUE(stp_windows_choose(ns.data(), n, STP_WINDOW_MAX, &choice));
-    EXPECT_EQ(unsigned(STP_WINDOW_MAX), choice.n_calls);
-    EXPECT_FALSE(stp_windows_choose(ns.data(), n, STP_WINDOW_MAX + 1, &choice));
 }
 
 } // namespace
