@@ -46,37 +46,15 @@ static const struct setting table[] = {
     SETTING("STEPTUNE_TRACE_CALLS", COUNT, trace_calls, 1000000000),
 };
 
-/* Writes the number to 'member'; false if it is none or out of range. */
-static bool settings_read_number(const struct setting *s, const char *text,
-                                 void *member)
-{
-    unsigned long count = 0;
-    double real = 0;
-    char *end;
-
-    if (s->kind == REAL)
-        real = strtod(text, &end);
-    else
-        count = strtoul(text, &end, 10);
-    if (*end != '\0' || !(real >= 0 && real <= (double)s->max) ||
-        (s->kind != REAL && !('0' <= *text && *text <= '9')) || count > s->max)
-        return false;
-    if (s->kind == REAL)
-        *(double *)member = real;
-    else if (s->kind == COUNT)
-        *(unsigned *)member = (unsigned)count;
-    else
-        *(bool *)member = count != 0;
-    return true;
-}
-
 static enum stp_status settings_read(const struct setting *s,
                                      struct stp_online_settings *ret,
                                      struct stp_error *err)
 {
     const char *text = stp_setting(s->name);
-    char *member = (char *)ret + s->offset;
-    char expected[64];
+    void *member = (char *)ret + s->offset;
+    unsigned long count = 0;
+    double real = 0;
+    char expected[64], *end;
 
     if (text == NULL)
         return STP_OK;
@@ -87,10 +65,24 @@ static enum stp_status settings_read(const struct setting *s,
                         "%s has %zu bytes, expected fewer than %d", s->name,
                         strlen(text), STP_PATH_SIZE);
     }
-    if (settings_read_number(s, text, member))
-        return STP_OK;
-    snprintf(expected, sizeof(expected), "a number from 0 to %" PRIu64, s->max);
-    return settings_refuse(s->name, expected, err);
+    if (s->kind == REAL)
+        real = strtod(text, &end);
+    else
+        count = strtoul(text, &end, 10);
+    if (*end != '\0' || !(real >= 0 && real <= (double)s->max) ||
+        (s->kind != REAL && !('0' <= *text && *text <= '9')) ||
+        count > s->max) {
+        snprintf(expected, sizeof(expected), "a number from 0 to %" PRIu64,
+                 s->max);
+        return settings_refuse(s->name, expected, err);
+    }
+    if (s->kind == REAL)
+        *(double *)member = real;
+    else if (s->kind == COUNT)
+        *(unsigned *)member = (unsigned)count;
+    else
+        *(bool *)member = count != 0;
+    return STP_OK;
 }
 
 /* ---- arms ---- */

@@ -109,14 +109,6 @@ static struct stp_profile *profile_take_off(const struct stp_profile *profile,
     return found;
 }
 
-static void profile_put_on(struct stp_profile *profile)
-{
-    pthread_mutex_lock(&waiting.lock);
-    profile->next = waiting.all;
-    waiting.all = profile;
-    pthread_mutex_unlock(&waiting.lock);
-}
-
 /* ---- handles ---- */
 
 static void *handle_make(enum handle kind, uint64_t number)
@@ -334,19 +326,6 @@ static void *profile_start_collective(struct stp_profile *p,
     return record != 0 ? handle_make(HANDLE_RECORD, record) : NULL;
 }
 
-/* Copy engines have no kernel to time, and nothing is learned of them. */
-static void profile_note_copy(struct stp_profile *p,
-                              const ncclProfilerEvent_t *event)
-{
-    struct stp_launch launch;
-
-    if (!profile_read_launch(p, event, &launch))
-        return;
-    atomic_fetch_add(&p->n_copied, 1);
-    if (p->is_recorded)
-        profile_record(p, event, &launch, 0);
-}
-
 static void *profile_start_channel(const ncclProfilerEvent_t *event)
 {
     void *parent = event->parentObj;
@@ -374,6 +353,8 @@ static ncclResult_t profile_start(struct stp_profile *p, void **handle,
                                   uint64_t type,
                                   const ncclProfilerEvent_t *event)
 {
+    struct stp_launch launch;
+
     *handle = NULL;
     if (p == NULL)
         return ncclSuccess;
@@ -398,7 +379,12 @@ static ncclResult_t profile_start(struct stp_profile *p, void **handle,
         *handle = profile_start_channel(event);
         break;
     case NCCL_PROFILE_CE_COLL:
-        profile_note_copy(p, event);
+        /* Copy engines have no kernel to time: nothing is learned of them. */
+        if (!profile_read_launch(p, event, &launch))
+            break;
+        atomic_fetch_add(&p->n_copied, 1);
+        if (p->is_recorded)
+            profile_record(p, event, &launch, 0);
         break;
     default:
         break;
@@ -459,7 +445,10 @@ static ncclResult_t profile_init_v5(void **context, uint64_t comm_id, int *mask,
     profile_set_want(&p->needs_record, p->is_recorded);
     p->thread = profile_thread();
     *context = p;
-    profile_put_on(p);
+    pthread_mutex_lock(&waiting.lock);
+    p->next = waiting.all;
+    waiting.all = p;
+    pthread_mutex_unlock(&waiting.lock);
     return ncclSuccess;
 }
 

@@ -69,67 +69,13 @@ static bool reward_stat(int fd, struct statx *st)
     return statx(fd, "", AT_EMPTY_PATH, STATX_BASIC_STATS, st) == 0;
 }
 
-/* Checks the path without opening it: the other end of a FIFO would notice. */
-static int reward_check_path(const char *path, struct statx *st)
-{
-    if (statx(AT_FDCWD, path, AT_SYMLINK_NOFOLLOW, STATX_BASIC_STATS, st) == 0)
-        return reward_check_file(st);
-    return errno == ENOENT ? MISSING : UNREADABLE;
-}
-
-/* The path may name another file by now than when it was checked. */
-static int reward_open_path(const char *path, int *fd_ret, struct statx *st)
-{
-    int fd = stp_file_open(path, O_RDONLY | O_NOFOLLOW);
-    int reason;
-
-    if (fd < 0)
-        return errno == ENOENT ? MISSING : UNREADABLE;
-    reason = reward_stat(fd, st) ? reward_check_file(st) : UNREADABLE;
-    if (reason == STP_TRUSTED)
-        *fd_ret = fd;
-    else
-        close(fd);
-    return reason;
-}
-
-/* Skips all but the end of a long backlog, up to the next line: the byte before
- * that end tells whether a line begins there. */
-static void reward_skip_backlog(struct stp_reward_file *file, uint64_t size)
-{
-    if (size <= STP_REWARD_BACKLOG)
-        return;
-    file->offset = size - STP_REWARD_BACKLOG - 1;
-    file->n_skipped = file->offset;
-    file->log.is_too_long = true;
-}
-
-static void reward_begin_file(struct stp_reward_file *file, int fd,
-                              uint64_t size)
-{
-    if (file->fd >= 0)
-        close(file->fd);
-    file->fd = fd;
-    file->offset = 0;
-    stp_reward_log_restart(&file->log);
-    if (!file->was_open)
-        reward_skip_backlog(file, size);
-    file->was_open = true;
-}
-
-static bool reward_is_same_file(int fd, const struct statx *st)
-{
-    struct statx old;
-
-    return fd >= 0 && reward_stat(fd, &old) && old.stx_ino == st->stx_ino &&
-           old.stx_dev_major == st->stx_dev_major &&
-           old.stx_dev_minor == st->stx_dev_minor;
-}
-
 /* ---- reading ---- */
 
-static int reward_rewind_if_shorter(struct stp_reward_file *file)
+/* Reads up to the end, but at most *n_left_ret bytes, which it counts. */
+static int reward_read_file(struct stp_reward_file *file, size_t *n_left_ret,
+                            stp_reward_sink sink, void *user)
 {
+    char buffer[BUFFER];
     struct statx st;
 
     if (!reward_stat(file->fd, &st))
@@ -138,17 +84,7 @@ static int reward_rewind_if_shorter(struct stp_reward_file *file)
         file->offset = 0;
         stp_reward_log_restart(&file->log);
     }
-    return STP_TRUSTED;
-}
-
-/* Reads up to the end, but at most *n_left_ret bytes, which it counts. */
-static int reward_read_file(struct stp_reward_file *file, size_t *n_left_ret,
-                            stp_reward_sink sink, void *user)
-{
-    char buffer[BUFFER];
-    int reason = reward_rewind_if_shorter(file);
-
-    while (reason == STP_TRUSTED && *n_left_ret > 0) {
+    while (*n_left_ret > 0) {
         size_t want = *n_left_ret < BUFFER ? *n_left_ret : BUFFER;
         ssize_t n = pread(file->fd, buffer, want, (off_t)file->offset);
 
@@ -160,30 +96,60 @@ static int reward_read_file(struct stp_reward_file *file, size_t *n_left_ret,
         *n_left_ret -= (size_t)n;
         stp_reward_log_feed(&file->log, buffer, (size_t)n, sink, user);
     }
-    return reason;
+    return STP_TRUSTED;
 }
 
 /* The rest of the open file, then the file that was at the path before that. */
 static int reward_read_all(struct stp_reward_file *file, stp_reward_sink sink,
                            void *user)
 {
-    struct statx st;
-    int found = reward_check_path(file->path, &st);
-    bool is_other = found == STP_TRUSTED && !reward_is_same_file(file->fd, &st);
     size_t n_left = STP_REWARD_PIECE;
-    int reason = STP_TRUSTED;
+    int found = UNREADABLE, reason = STP_TRUSTED;
+    bool is_same = false;
+    struct statx st, old;
     int fd;
 
+    /* The path is checked without opening it: the other end of a FIFO would
+     * notice. */
+    if (statx(AT_FDCWD, file->path, AT_SYMLINK_NOFOLLOW, STATX_BASIC_STATS,
+              &st) == 0)
+        found = reward_check_file(&st);
+    else if (errno == ENOENT)
+        found = MISSING;
+    if (found == STP_TRUSTED && file->fd >= 0)
+        is_same = reward_stat(file->fd, &old) && old.stx_ino == st.stx_ino &&
+                  old.stx_dev_major == st.stx_dev_major &&
+                  old.stx_dev_minor == st.stx_dev_minor;
     if (file->fd >= 0)
         reason = reward_read_file(file, &n_left, sink, user);
     if (reason != STP_TRUSTED || n_left == 0)
         return reason;
-    if (!is_other)
+    if (found != STP_TRUSTED || is_same)
         return found;
-    reason = reward_open_path(file->path, &fd, &st);
-    if (reason != STP_TRUSTED)
+
+    /* The path may name another file by now than when it was checked. */
+    fd = stp_file_open(file->path, O_RDONLY | O_NOFOLLOW);
+    if (fd < 0)
+        return errno == ENOENT ? MISSING : UNREADABLE;
+    reason = reward_stat(fd, &st) ? reward_check_file(&st) : UNREADABLE;
+    if (reason != STP_TRUSTED) {
+        close(fd);
         return reason;
-    reward_begin_file(file, fd, st.stx_size);
+    }
+    if (file->fd >= 0)
+        close(file->fd);
+    file->fd = fd;
+    file->offset = 0;
+    stp_reward_log_restart(&file->log);
+
+    /* Of a long backlog only the end is read, from the next line on: the byte
+     * before that end tells whether a line begins there. */
+    if (!file->was_open && st.stx_size > STP_REWARD_BACKLOG) {
+        file->offset = st.stx_size - STP_REWARD_BACKLOG - 1;
+        file->n_skipped = file->offset;
+        file->log.is_too_long = true;
+    }
+    file->was_open = true;
     return reward_read_file(file, &n_left, sink, user);
 }
 

@@ -31,17 +31,6 @@ static void service_unlock(void)
     pthread_mutex_unlock(&lock.mutex);
 }
 
-/* No task that runs is removed, so that its next one can be found. */
-static void service_run_task(struct stp_task *task)
-{
-    service.running = task;
-    service_unlock();
-    task->run(task->user);
-    service_lock();
-    service.running = NULL;
-    pthread_cond_broadcast(&service.has_run);
-}
-
 /* In the thread.  One that is about to end may overlap with the next. */
 static void service_run_tasks(void *unused)
 {
@@ -50,19 +39,18 @@ static void service_run_tasks(void *unused)
     if (!service.is_passing) {
         service.is_passing = true;
         for (struct stp_task *t = service.tasks; t != NULL; t = t->next)
-            if (t->run != NULL)
-                service_run_task(t);
+            if (t->run != NULL) {
+                /* it is not removed meanwhile, so that the next one is found */
+                service.running = t;
+                service_unlock();
+                t->run(t->user);
+                service_lock();
+                service.running = NULL;
+                pthread_cond_broadcast(&service.has_run);
+            }
         service.is_passing = false;
     }
     service_unlock();
-}
-
-static bool service_needs_thread(void)
-{
-    for (const struct stp_task *t = service.tasks; t != NULL; t = t->next)
-        if (t->run != NULL)
-            return true;
-    return false;
 }
 
 enum stp_status stp_service_add(struct stp_task *task, struct stp_error *err)
@@ -83,7 +71,7 @@ enum stp_status stp_service_add(struct stp_task *task, struct stp_error *err)
 
 void stp_service_remove(struct stp_task *task)
 {
-    struct stp_thread *idle = NULL;
+    struct stp_thread *idle;
     struct stp_task **link;
 
     service_lock();
@@ -94,10 +82,12 @@ void stp_service_remove(struct stp_task *task)
             *link = task->next;
             break;
         }
-    if (!service_needs_thread()) {
-        idle = service.thread;
+    idle = service.thread;
+    for (const struct stp_task *t = service.tasks; t != NULL; t = t->next)
+        if (t->run != NULL)
+            idle = NULL; /* it is needed */
+    if (idle != NULL)
         service.thread = NULL;
-    }
     service_unlock();
     stp_thread_stop(idle); /* which may wait for the lock */
 }
