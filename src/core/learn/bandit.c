@@ -555,7 +555,7 @@ void stp_bandit_set_window(struct stp_bandit *bandit,
     if (is_same || bandit->rules.strategy != STP_STRATEGY_HALVING)
         return;
 
-    /* What has settled is tested again, and other searches begin anew. */
+    /* What has settled is tested again, and other searches start over. */
     for (unsigned i = 0; i < bandit->n_keys; i++) {
         struct stp_bandit_slot *slot = bandit->keys[i];
 

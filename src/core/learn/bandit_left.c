@@ -324,7 +324,7 @@ void stp_bandit_judge(struct stp_bandit *bandit, struct stp_bandit_slot *slot,
             slot->runner_up = i;
 }
 
-/* ---- searches that begin anew ---- */
+/* ---- searches that start over ---- */
 
 void stp_bandit_restart(struct stp_bandit_slot *slot)
 {

@@ -38,13 +38,13 @@ bool stp_bandit_any_left(const struct stp_bandit_slot *slot);
 void stp_bandit_judge(struct stp_bandit *bandit, struct stp_bandit_slot *slot,
                       uint64_t n_calls);
 
-/* The last block of a re-test of the arm was taken: the search begins anew if
+/* The last block of a re-test of the arm was taken: the search starts over if
  * the arm is better now. */
 void stp_bandit_end_retest(const struct stp_bandit *bandit,
                            struct stp_bandit_slot *slot, unsigned arm,
                            uint64_t n_calls);
 
-/* What was found of the key is no longer so: its search begins anew. */
+/* What was found of the key is no longer so: its search starts over. */
 void stp_bandit_restart(struct stp_bandit_slot *slot);
 
 /* Opens the searches of settled keys again where arms were out for want of
@@ -52,7 +52,7 @@ void stp_bandit_restart(struct stp_bandit_slot *slot);
 void stp_bandit_reopen(struct stp_bandit *bandit);
 
 /* The newest of the incumbents is out for good, or it would win its search and
- * be dropped with the set again and again; its key's search begins anew. */
+ * be dropped with the set again and again; its key's search starts over. */
 void stp_bandit_drop_newest(struct stp_bandit *bandit);
 
 #endif /* STP_BANDIT_LEFT_H */

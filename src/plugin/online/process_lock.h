@@ -1,6 +1,6 @@
 /*
  * process_lock.h - a lock of what a process has once, which a forked child
- * begins anew
+ * starts over
  *
  * A child has copies of its parent's variables, but none of its threads: a
  * thread may have held the lock, or be named in what it protects.

@@ -3,7 +3,7 @@
  * launches
  *
  * It runs from the first task to the last.  A child of fork() has neither: it
- * begins anew with its own.
+ * starts over with its own.
  */
 #ifndef STP_SERVICE_H
 #define STP_SERVICE_H
