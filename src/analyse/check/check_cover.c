@@ -152,36 +152,6 @@ static bool cover_push_rest(struct parts *parts, struct stp_box box,
     return true;
 }
 
-/* A coverer of one GPU takes nothing off a box of any: there is always
- * another. */
-static bool cover_cuts(const struct stp_box *box, const struct stp_box *by,
-                       struct stp_box *cut)
-{
-    return (by->gpu == NULL || box->gpu != NULL) &&
-           stp_boxes_meet(box, by, cut);
-}
-
-static enum stp_cover cover_cut_part(struct parts *parts,
-                                     const struct stp_box *const *by, size_t n,
-                                     bool *used, uint64_t *budget)
-{
-    struct part part = parts->at[--parts->n];
-    struct stp_box cut;
-
-    for (size_t i = part.next; i < n; i++) {
-        if (*budget == 0)
-            return STP_COVER_UNKNOWN;
-        --*budget;
-        if (!cover_cuts(&part.box, by[i], &cut))
-            continue;
-        used[i] = true;
-        return cover_push_rest(parts, part.box, &cut, i + 1)
-                   ? STP_COVERED
-                   : STP_COVER_UNKNOWN;
-    }
-    return STP_NOT_COVERED;
-}
-
 enum stp_cover stp_box_cover(const struct stp_box *box,
                              const struct stp_box *const *by, size_t n,
                              bool *used_ret, uint64_t *budget)
@@ -192,8 +162,28 @@ enum stp_cover stp_box_cover(const struct stp_box *box,
     memset(used_ret, 0, n * sizeof(*used_ret));
     if (!cover_push(&parts, box, 0))
         cover = STP_COVER_UNKNOWN;
-    while (cover == STP_COVERED && parts.n > 0)
-        cover = cover_cut_part(&parts, by, n, used_ret, budget);
+    while (cover == STP_COVERED && parts.n > 0) {
+        struct part part = parts.at[--parts.n];
+        struct stp_box cut;
+
+        cover = STP_NOT_COVERED;
+        for (size_t i = part.next; i < n && cover == STP_NOT_COVERED; i++) {
+            if (*budget == 0) {
+                cover = STP_COVER_UNKNOWN;
+                break;
+            }
+            --*budget;
+            /* A coverer of one GPU takes nothing off a box of any: there is
+             * always another. */
+            if ((by[i]->gpu != NULL && part.box.gpu == NULL) ||
+                !stp_boxes_meet(&part.box, by[i], &cut))
+                continue;
+            used_ret[i] = true;
+            cover = cover_push_rest(&parts, part.box, &cut, i + 1)
+                        ? STP_COVERED
+                        : STP_COVER_UNKNOWN;
+        }
+    }
     free(parts.at);
     return cover;
 }

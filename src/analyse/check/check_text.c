@@ -41,18 +41,6 @@ static void lines_begin(struct lines *lines, enum stp_policy_kind kind,
         lines->columns[i] = &stp_columns[i];
 }
 
-static void lines_read_header(struct lines *lines)
-{
-    if (lines->past_header || lines->fields[0].len == 0)
-        return;
-    lines->past_header = true;
-    if (stp_column_find(lines->kind, &lines->fields[0]) == NULL)
-        return;
-    lines->n_columns = lines->n_fields;
-    for (size_t i = 0; i < lines->n_columns; i++)
-        lines->columns[i] = stp_column_find(lines->kind, &lines->fields[i]);
-}
-
 /* Goes to the next line; false at the end. */
 static bool lines_next(struct lines *lines)
 {
@@ -67,7 +55,14 @@ static bool lines_next(struct lines *lines)
         comment != NULL ? (size_t)(comment - lines->line) : lines->len;
     lines->n_fields =
         stp_split(lines->line, lines->rule_len, lines->fields, STP_N_COLUMNS);
-    lines_read_header(lines);
+    if (lines->past_header || lines->fields[0].len == 0)
+        return true;
+    lines->past_header = true;
+    if (stp_column_find(lines->kind, &lines->fields[0]) == NULL)
+        return true;
+    lines->n_columns = lines->n_fields;
+    for (size_t i = 0; i < lines->n_columns; i++)
+        lines->columns[i] = stp_column_find(lines->kind, &lines->fields[i]);
     return true;
 }
 
@@ -95,15 +90,6 @@ static int text_compare_findings(const void *a, const void *b)
     return (int)x->kind - (int)y->kind;
 }
 
-static unsigned text_get_column(const struct lines *lines, const char *name)
-{
-    const struct stp_field *field = NULL;
-
-    if (name != NULL)
-        field = lines_find_field(lines, name);
-    return field != NULL ? field->column : lines->fields[0].column;
-}
-
 void stp_findings_place(struct stp_findings *findings, const char *csv,
                         size_t len)
 {
@@ -116,9 +102,13 @@ void stp_findings_place(struct stp_findings *findings, const char *csv,
           text_compare_findings);
     lines_begin(&lines, findings->policy_kind, csv, len);
     while (i < findings->n && lines_next(&lines))
-        for (; i < findings->n && findings->at[i].line == lines.number; i++)
-            findings->at[i].column =
-                text_get_column(&lines, findings->at[i].field);
+        for (; i < findings->n && findings->at[i].line == lines.number; i++) {
+            struct stp_finding *f = &findings->at[i];
+            const struct stp_field *field =
+                f->field != NULL ? lines_find_field(&lines, f->field) : NULL;
+
+            f->column = (field != NULL ? field : lines.fields)->column;
+        }
     qsort(findings->at, findings->n, sizeof(*findings->at),
           text_compare_findings);
 }

@@ -8,71 +8,6 @@
 
 enum { MAX_SIZES = 256 };
 
-/* ---- ranges ---- */
-
-static struct stp_differing differ_get_side(const struct stp_explained *x)
-{
-    return (struct stp_differing){x->pick, x->asked_channels, x->tuned_channels,
-                                  NAN};
-}
-
-static bool differ_same_side(const struct stp_differing *a,
-                             const struct stp_differing *b)
-{
-    return stp_pick_equal(a->pick, b->pick) &&
-           a->asked_channels == b->asked_channels;
-}
-
-/* Adds what both ranges hold, to the range before if it goes on: lines of a
- * policy that say the same end ranges, too. */
-static void differ_add(struct stp_differences *out,
-                       const struct stp_explained *a,
-                       const struct stp_explained *b, bool goes_on)
-{
-    struct stp_difference d = {
-        .coll = a->coll,
-        .min_bytes = a->min_bytes > b->min_bytes ? a->min_bytes : b->min_bytes,
-        .max_bytes = a->max_bytes < b->max_bytes ? a->max_bytes : b->max_bytes,
-        .first = differ_get_side(a),
-        .second = differ_get_side(b),
-        .source = STP_SOURCE_MODELLED,
-    };
-    struct stp_difference *last =
-        goes_on ? &out->ranges[out->n_ranges - 1] : NULL;
-
-    if (last != NULL && last->coll == d.coll &&
-        differ_same_side(&last->first, &d.first) &&
-        differ_same_side(&last->second, &d.second))
-        last->max_bytes = d.max_bytes;
-    else
-        out->ranges[out->n_ranges++] = d;
-}
-
-/* Both cover the same collectives and sizes, without gaps, so that one of the
- * two ranges at hand ends first, or both end. */
-static void differ_compare(const struct stp_explanation *first,
-                           const struct stp_explanation *second,
-                           struct stp_differences *out)
-{
-    bool goes_on = false;
-    size_t i = 0, j = 0;
-
-    while (i < first->n_ranges && j < second->n_ranges) {
-        const struct stp_explained *a = &first->ranges[i];
-        const struct stp_explained *b = &second->ranges[j];
-        bool differs = !stp_pick_equal(a->pick, b->pick) ||
-                       a->asked_channels != b->asked_channels;
-
-        if (differs)
-            differ_add(out, a, b, goes_on);
-        goes_on = differs;
-        i += a->max_bytes <= b->max_bytes;
-        j += b->max_bytes <= a->max_bytes;
-    }
-}
-
-/* ---- times ---- */
-
 /* The recorded size nearest to the middle of the range, else the middle. */
 static uint64_t differ_choose_size(const struct mock_machine *machine,
                                    const struct stp_difference *d)
@@ -117,15 +52,53 @@ static enum stp_source differ_fill_time(const struct mock_machine *machine,
     return stp_mock_source(time.source);
 }
 
-static void differ_fill_times(const struct mock_machine *machine,
-                              struct stp_difference *d)
+static bool differ_is_like(const struct stp_differing *side,
+                           const struct stp_explained *x)
 {
-    enum stp_source first, second;
+    return stp_pick_equal(side->pick, x->pick) &&
+           side->asked_channels == x->asked_channels;
+}
 
-    d->at_bytes = differ_choose_size(machine, d);
-    first = differ_fill_time(machine, d, &d->first, &d->single_pass);
-    second = differ_fill_time(machine, d, &d->second, &d->single_pass);
-    d->source = stp_source_worst(first, second);
+/* Both cover the same collectives and sizes, without gaps, so that one of the
+ * two ranges at hand ends first, or both end.  What both hold is added to the
+ * range before if it goes on: lines of a policy that say the same end ranges,
+ * too. */
+static void differ_find_ranges(const struct stp_explanation *first,
+                               const struct stp_explanation *second,
+                               struct stp_differences *out)
+{
+    struct stp_difference *last = NULL; /* the range before, if it differs */
+    size_t i = 0, j = 0;
+
+    while (i < first->n_ranges && j < second->n_ranges) {
+        const struct stp_explained *a = &first->ranges[i];
+        const struct stp_explained *b = &second->ranges[j];
+        const bool a_is_first = a->max_bytes <= b->max_bytes;
+        const bool b_is_first = b->max_bytes <= a->max_bytes;
+        const uint64_t end = a_is_first ? a->max_bytes : b->max_bytes;
+
+        if (stp_pick_equal(a->pick, b->pick) &&
+            a->asked_channels == b->asked_channels)
+            last = NULL;
+        else if (last != NULL && last->coll == a->coll &&
+                 differ_is_like(&last->first, a) &&
+                 differ_is_like(&last->second, b))
+            last->max_bytes = end;
+        else {
+            last = &out->ranges[out->n_ranges++];
+            *last = (struct stp_difference){
+                .coll = a->coll,
+                .min_bytes =
+                    a->min_bytes > b->min_bytes ? a->min_bytes : b->min_bytes,
+                .max_bytes = end,
+                .first = {a->pick, a->asked_channels, a->tuned_channels, NAN},
+                .second = {b->pick, b->asked_channels, b->tuned_channels, NAN},
+                .source = STP_SOURCE_MODELLED,
+            };
+        }
+        i += a_is_first;
+        j += b_is_first;
+    }
 }
 
 enum stp_status stp_differ(const struct stp_explanation *first,
@@ -145,9 +118,16 @@ enum stp_status stp_differ(const struct stp_explanation *first,
         mock_machine_free(machine);
         return stp_nomem(err);
     }
-    differ_compare(first, second, &out);
-    for (size_t i = 0; i < out.n_ranges; i++)
-        differ_fill_times(machine, &out.ranges[i]);
+    differ_find_ranges(first, second, &out);
+    for (size_t i = 0; i < out.n_ranges; i++) {
+        struct stp_difference *d = &out.ranges[i];
+        enum stp_source source;
+
+        d->at_bytes = differ_choose_size(machine, d);
+        source = differ_fill_time(machine, d, &d->first, &d->single_pass);
+        d->source = stp_source_worst(
+            source, differ_fill_time(machine, d, &d->second, &d->single_pass));
+    }
     mock_machine_free(machine);
     *out_ret = out;
     return STP_OK;

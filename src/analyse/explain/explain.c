@@ -118,36 +118,6 @@ static void explain_advance(struct explain *e, int coll, uint64_t n_bytes)
     }
 }
 
-/* The next probe above 'n_bytes': a step on, or a range end of the policy on
- * the way. */
-static uint64_t explain_get_next_probe(const struct explain *e, int coll,
-                                       uint64_t n_bytes)
-{
-    double step = exp2(1.0 / PROBES_PER_OCTAVE);
-    uint64_t next = (uint64_t)((double)n_bytes * step);
-    uint64_t end = UINT64_MAX;
-
-    if (e->explainer.compiled != NULL)
-        end = stp_compiled_next_break(e->explainer.compiled, coll, n_bytes);
-    if (end < next)
-        next = (end + e->grain - 1) / e->grain * e->grain;
-    next = next / e->grain * e->grain;
-    if (next <= n_bytes)
-        next = n_bytes + e->grain;
-    return next > e->max_bytes ? e->max_bytes : next;
-}
-
-static void explain_coll(struct explain *e, int coll)
-{
-    struct stp_explained x = explain_ask(e, coll, e->grain);
-
-    explain_append(e, &x);
-    for (uint64_t at = e->grain; at < e->max_bytes && e->status == STP_OK;) {
-        at = explain_get_next_probe(e, coll, at);
-        explain_advance(e, coll, at);
-    }
-}
-
 enum stp_status stp_explain(const struct stp_explain_options *options,
                             struct stp_explanation *out_ret,
                             struct stp_error *err)
@@ -159,10 +129,32 @@ enum stp_status stp_explain(const struct stp_explain_options *options,
         return e.status;
     e.grain = stp_explainer_grain(&e.explainer);
     e.max_bytes = options->max_bytes / e.grain * e.grain;
-    for (int coll = 0; coll < NCCL_NUM_TUNED_FUNCS && e.status == STP_OK;
-         coll++)
-        if (options->coll < 0 || options->coll == coll)
-            explain_coll(&e, coll);
+    for (int coll = 0; coll < NCCL_NUM_TUNED_FUNCS; coll++) {
+        const struct stp_compiled *compiled = e.explainer.compiled;
+        uint64_t at = e.grain;
+        struct stp_explained x;
+
+        if (options->coll >= 0 && options->coll != coll)
+            continue;
+        x = explain_ask(&e, coll, at);
+        explain_append(&e, &x);
+        while (at < e.max_bytes && e.status == STP_OK) {
+            /* a step on, or to a range end of the policy on the way */
+            uint64_t next =
+                (uint64_t)((double)at * exp2(1.0 / PROBES_PER_OCTAVE));
+            const uint64_t end =
+                compiled != NULL ? stp_compiled_next_break(compiled, coll, at)
+                                 : UINT64_MAX;
+
+            if (end < next)
+                next = (end + e.grain - 1) / e.grain * e.grain;
+            next = next / e.grain * e.grain;
+            if (next <= at)
+                next = at + e.grain;
+            at = next > e.max_bytes ? e.max_bytes : next;
+            explain_advance(&e, coll, at);
+        }
+    }
     stp_explainer_close(&e.explainer);
     if (e.status == STP_OK)
         *out_ret = e.out;

@@ -8,11 +8,6 @@
 
 enum { ELEMENT_SIZE = 2 };
 
-static enum stp_status explainer_fail(struct stp_error *err)
-{
-    return stp_fail(err, STP_ERR_DEVICE, "%s", mock_last_error());
-}
-
 /* ---- asking ---- */
 
 /* The line that says what the plugin did, or 0. */
@@ -33,12 +28,6 @@ static unsigned explainer_find_line(const struct stp_explainer *e,
     return choice.line;
 }
 
-static bool explainer_is_untouched(const struct mock_outcome *out)
-{
-    return out->asked_channels == 0 &&
-           memcmp(out->cost, out->cost_after, sizeof(out->cost)) == 0;
-}
-
 enum stp_status stp_explainer_ask(struct stp_explainer *explainer, int coll,
                                   uint64_t n_bytes, struct stp_asked *asked_ret,
                                   struct stp_error *err)
@@ -56,7 +45,8 @@ enum stp_status stp_explainer_ask(struct stp_explainer *explainer, int coll,
         return stp_fail(err, STP_ERR_DEVICE,
                         "%s of %" PRIu64 " bytes fails: %s",
                         stp_coll_name(coll), n_bytes, mock_last_error());
-    if (explainer_is_untouched(&a->tuned))
+    if (a->tuned.asked_channels == 0 &&
+        memcmp(a->tuned.cost, a->tuned.cost_after, sizeof(a->tuned.cost)) == 0)
         return STP_OK;
     a->line = explainer_find_line(explainer, &a->call, &a->tuned);
     a->decider = a->line != 0 ? STP_DECIDER_RULE : STP_DECIDER_PLUGIN;
@@ -64,19 +54,6 @@ enum stp_status stp_explainer_ask(struct stp_explainer *explainer, int coll,
 }
 
 /* ---- opening ---- */
-
-static enum stp_status explainer_compile_policy(struct stp_explainer *e,
-                                                const struct stp_policy *policy,
-                                                struct stp_error *err)
-{
-    const struct mock_machine_info *m = mock_machine_get_info(e->machine);
-    const struct stp_shape shape = {(size_t)m->n_ranks, (size_t)m->n_nodes,
-                                    m->gpu};
-
-    if (policy == NULL)
-        return STP_OK;
-    return stp_policy_compile(policy, &shape, &e->compiled, err);
-}
 
 enum stp_status stp_explainer_comm(const struct stp_explainer *explainer,
                                    const struct mock_nccl_options *options,
@@ -90,41 +67,36 @@ enum stp_status stp_explainer_comm(const struct stp_explainer *explainer,
     if (mock_nccl_create(&all, nccl) != ncclSuccess ||
         mock_comm_create(*nccl, explainer->machine, mock_new_comm_id(), comm) !=
             ncclSuccess)
-        return explainer_fail(err);
+        return stp_fail(err, STP_ERR_DEVICE, "%s", mock_last_error());
     return STP_OK;
-}
-
-static enum stp_status explainer_open(struct stp_explainer *e,
-                                      const struct stp_explain_options *o,
-                                      struct stp_error *err)
-{
-    const struct mock_nccl_options alone = {.tuner_plugin = "none"};
-    const struct mock_nccl_options tuned = {.tuner_plugin = o->plugin};
-    enum stp_status status;
-
-    if (mock_machine_load(o->machine_path, &e->machine) != ncclSuccess)
-        return explainer_fail(err);
-    status = explainer_compile_policy(e, o->policy, err);
-    STP_THEN(status,
-             stp_explainer_comm(e, &alone, &e->nccl_alone, &e->alone, err));
-    STP_THEN(status,
-             stp_explainer_comm(e, &tuned, &e->nccl_tuned, &e->tuned, err));
-    STP_THEN(status, stp_mock_check_tuner(
-                         e->tuned, mock_machine_get_info(e->machine)->nccl,
-                         o->plugin, err));
-    return status;
 }
 
 enum stp_status stp_explainer_open(struct stp_explainer *explainer_ret,
                                    const struct stp_explain_options *options,
                                    struct stp_error *err)
 {
-    enum stp_status status;
+    const struct mock_nccl_options alone = {.tuner_plugin = "none"};
+    const struct mock_nccl_options tuned = {.tuner_plugin = options->plugin};
+    struct stp_explainer *e = explainer_ret;
+    const struct mock_machine_info *m;
+    enum stp_status status = STP_OK;
+    struct stp_shape shape;
 
-    memset(explainer_ret, 0, sizeof(*explainer_ret));
-    status = explainer_open(explainer_ret, options, err);
+    memset(e, 0, sizeof(*e));
+    if (mock_machine_load(options->machine_path, &e->machine) != ncclSuccess)
+        return stp_fail(err, STP_ERR_DEVICE, "%s", mock_last_error());
+    m = mock_machine_get_info(e->machine);
+    shape = (struct stp_shape){(size_t)m->n_ranks, (size_t)m->n_nodes, m->gpu};
+    if (options->policy != NULL)
+        status = stp_policy_compile(options->policy, &shape, &e->compiled, err);
+    STP_THEN(status,
+             stp_explainer_comm(e, &alone, &e->nccl_alone, &e->alone, err));
+    STP_THEN(status,
+             stp_explainer_comm(e, &tuned, &e->nccl_tuned, &e->tuned, err));
+    STP_THEN(status,
+             stp_mock_check_tuner(e->tuned, m->nccl, options->plugin, err));
     if (status != STP_OK)
-        stp_explainer_close(explainer_ret);
+        stp_explainer_close(e);
     return status;
 }
 

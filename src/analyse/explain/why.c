@@ -101,19 +101,6 @@ const char *stp_override_name(size_t i)
     return i < N_VARIABLES ? variables[i].name : NULL;
 }
 
-static void why_judge(const struct stp_why *why, const struct mock_outcome *out,
-                      struct stp_override *o)
-{
-    const struct stp_pick pick = {out->algo, out->proto};
-
-    if (stp_pick_equal(pick, why->tuned.pick) &&
-        out->n_channels == why->tuned.n_channels)
-        return;
-    o->kind = STP_OVERRIDE_RUNS;
-    o->pick = pick;
-    o->n_channels = out->n_channels;
-}
-
 /* Asks once more, of a libnccl that knows the variable. */
 static void why_play(const struct stp_explainer *e,
                      const struct mock_nccl_options *options,
@@ -125,34 +112,21 @@ static void why_play(const struct stp_explainer *e,
     struct mock_outcome out;
     struct stp_error err;
 
-    if (stp_explainer_comm(e, options, &nccl, &comm, &err) == STP_OK &&
-        mock_comm_collective(comm, call, &out) == ncclSuccess) {
-        why_judge(why, &out, o);
-    } else {
+    if (stp_explainer_comm(e, options, &nccl, &comm, &err) != STP_OK ||
+        mock_comm_collective(comm, call, &out) != ncclSuccess) {
         o->kind = STP_OVERRIDE_FAILS;
         snprintf(o->text, sizeof(o->text), "%s", mock_last_error());
+    } else {
+        o->pick = (struct stp_pick){out.algo, out.proto};
+        o->n_channels = out.n_channels;
+        if (!stp_pick_equal(o->pick, why->tuned.pick) ||
+            o->n_channels != why->tuned.n_channels)
+            o->kind = STP_OVERRIDE_RUNS;
     }
     if (comm != NULL)
         mock_comm_destroy(comm);
     if (nccl != NULL)
         mock_nccl_destroy(nccl);
-}
-
-static void why_add_override(const struct stp_explainer *e, const char *plugin,
-                             const struct mock_call *call,
-                             const struct variable *variable, const char *value,
-                             struct stp_why *why)
-{
-    struct mock_nccl_options options = {.tuner_plugin = plugin};
-    struct stp_override *o = &why->overrides[why->n_overrides++];
-
-    *o = (struct stp_override){.name = variable->name, .value = value};
-    if (variable->play == NULL) {
-        o->kind = STP_OVERRIDE_UNPLAYED;
-        snprintf(o->text, sizeof(o->text), "%s", variable->does);
-    } else if (variable->play(&options, value)) {
-        why_play(e, &options, call, why, o);
-    }
 }
 
 /* ---- symmetric windows ---- */
@@ -178,75 +152,37 @@ static const struct why_setting {
      MOCK_WINDOWS_BOTH},
 };
 
-/* Asks a libnccl of its own; false where this NCCL does not know the
- * setting. */
-static bool why_play_case(const struct stp_explainer *e, const char *plugin,
-                          const struct mock_call *call,
-                          const struct why_setting *setting,
-                          struct stp_why_case *ret)
+/* Plays the settings that this NCCL knows, each in a libnccl of its own. */
+static void why_play_cases(const struct stp_explainer *e, const char *plugin,
+                           const struct mock_call *call, struct stp_why *why)
 {
-    struct mock_nccl_options options = setting->options;
-    struct mock_call in_windows = *call;
-    struct mock_outcome out = {.algo = -1, .proto = -1};
     const char *version = mock_machine_get_info(e->machine)->nccl;
-    struct mock_nccl *nccl = NULL;
-    struct mock_comm *comm = NULL;
-    struct stp_error err;
 
-    if (mock_release_find(version) < mock_release_find(setting->since))
-        return false;
-    options.tuner_plugin = plugin;
-    in_windows.windows = setting->windows;
-    if (stp_explainer_comm(e, &options, &nccl, &comm, &err) == STP_OK)
-        (void)mock_comm_collective(comm, &in_windows, &out);
-    *ret = (struct stp_why_case){
-        setting->where, out.kernel, {out.algo, out.proto}};
-    if (comm != NULL)
-        mock_comm_destroy(comm);
-    if (nccl != NULL)
-        mock_nccl_destroy(nccl);
-    return true;
-}
+    for (int i = 0; i < STP_MAX_WHY_CASES; i++) {
+        const struct why_setting *setting = &settings[i];
+        struct mock_nccl_options options = setting->options;
+        struct mock_call in_windows = *call;
+        struct mock_outcome out = {.algo = -1, .proto = -1};
+        struct mock_nccl *nccl = NULL;
+        struct mock_comm *comm = NULL;
+        struct stp_error err;
 
-static void why_compare_kernels(const struct stp_explainer *e,
-                                const char *plugin,
-                                const struct mock_call *call,
-                                struct stp_why *why)
-{
-    why->n_kernels = mock_comm_kernels(e->alone, call, why->kernels);
-    why->n_copies = mock_comm_copies(e->alone, call, why->copies);
-    for (int i = 0; i < STP_MAX_WHY_CASES && why->n_kernels != 0; i++)
-        why->n_cases += why_play_case(e, plugin, call, &settings[i],
-                                      &why->cases[why->n_cases]);
+        if (mock_release_find(version) < mock_release_find(setting->since))
+            continue;
+        options.tuner_plugin = plugin;
+        in_windows.windows = setting->windows;
+        if (stp_explainer_comm(e, &options, &nccl, &comm, &err) == STP_OK)
+            (void)mock_comm_collective(comm, &in_windows, &out);
+        why->cases[why->n_cases++] = (struct stp_why_case){
+            setting->where, out.kernel, {out.algo, out.proto}};
+        if (comm != NULL)
+            mock_comm_destroy(comm);
+        if (nccl != NULL)
+            mock_nccl_destroy(nccl);
+    }
 }
 
 /* ---- all of it ---- */
-
-static enum stp_status why_fill(struct stp_explainer *e, const char *plugin,
-                                char *(*variable)(const char *name),
-                                struct stp_why *why, struct stp_error *err)
-{
-    struct stp_asked asked;
-    enum stp_status status =
-        stp_explainer_ask(e, why->coll, why->n_bytes, &asked, err);
-
-    if (status != STP_OK)
-        return status;
-    why->alone = why_describe(e, &asked, &asked.alone);
-    why->tuned = why_describe(e, &asked, &asked.tuned);
-    memcpy(why->cost, asked.alone.cost, sizeof(why->cost));
-    memcpy(why->cost_after, asked.tuned.cost_after, sizeof(why->cost_after));
-    why_compare_kernels(e, plugin, &asked.call, why);
-    why->decider = asked.decider;
-    why->line = asked.line;
-    for (size_t i = 0; i < N_VARIABLES && variable != NULL; i++) {
-        const char *value = variable(variables[i].name);
-
-        if (value != NULL)
-            why_add_override(e, plugin, &asked.call, &variables[i], value, why);
-    }
-    return STP_OK;
-}
 
 enum stp_status stp_ask_why(const struct stp_explain_options *options,
                             uint64_t n_bytes,
@@ -254,14 +190,43 @@ enum stp_status stp_ask_why(const struct stp_explain_options *options,
                             struct stp_why *why_ret, struct stp_error *err)
 {
     struct stp_why why = {.coll = options->coll, .n_bytes = n_bytes};
+    struct stp_asked asked;
     struct stp_explainer e;
     enum stp_status status = stp_explainer_open(&e, options, err);
 
     if (status != STP_OK)
         return status;
-    status = why_fill(&e, options->plugin, variable, &why, err);
+    status = stp_explainer_ask(&e, why.coll, n_bytes, &asked, err);
+    if (status != STP_OK) {
+        stp_explainer_close(&e);
+        return status;
+    }
+    why.alone = why_describe(&e, &asked, &asked.alone);
+    why.tuned = why_describe(&e, &asked, &asked.tuned);
+    memcpy(why.cost, asked.alone.cost, sizeof(why.cost));
+    memcpy(why.cost_after, asked.tuned.cost_after, sizeof(why.cost_after));
+    why.n_kernels = mock_comm_kernels(e.alone, &asked.call, why.kernels);
+    why.n_copies = mock_comm_copies(e.alone, &asked.call, why.copies);
+    if (why.n_kernels != 0)
+        why_play_cases(&e, options->plugin, &asked.call, &why);
+    why.decider = asked.decider;
+    why.line = asked.line;
+    for (size_t i = 0; i < N_VARIABLES && variable != NULL; i++) {
+        struct mock_nccl_options with = {.tuner_plugin = options->plugin};
+        const char *value = variable(variables[i].name);
+        struct stp_override *o = &why.overrides[why.n_overrides];
+
+        if (value == NULL)
+            continue;
+        why.n_overrides++;
+        *o = (struct stp_override){.name = variables[i].name, .value = value};
+        if (variables[i].play == NULL) {
+            o->kind = STP_OVERRIDE_UNPLAYED;
+            snprintf(o->text, sizeof(o->text), "%s", variables[i].does);
+        } else if (variables[i].play(&with, value))
+            why_play(&e, &with, &asked.call, &why, o);
+    }
     stp_explainer_close(&e);
-    if (status == STP_OK)
-        *why_ret = why;
-    return status;
+    *why_ret = why;
+    return STP_OK;
 }

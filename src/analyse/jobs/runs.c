@@ -10,12 +10,6 @@ unsigned stp_job_arm_at(unsigned round, unsigned place, unsigned n_arms)
     return round % 2 == 0 ? arm : n_arms - 1 - arm;
 }
 
-static double run_time(const struct stp_job_run *run,
-                       enum stp_job_measure measure)
-{
-    return measure == STP_JOB_WALL ? run->wall_s : run->step;
-}
-
 bool stp_job_runs_have(const struct stp_job_run *runs, size_t n,
                        enum stp_job_measure measure, const char **why_ret)
 {
@@ -41,76 +35,10 @@ static double round_mean(const struct stp_job_run *runs, size_t n,
 
     for (size_t i = 0; i < n; i++)
         if (runs[i].round == round && runs[i].arm == arm) {
-            sum += run_time(&runs[i], measure);
+            sum += measure == STP_JOB_WALL ? runs[i].wall_s : runs[i].step;
             n_runs++;
         }
     return n_runs == 2 ? sum / 2 : 0;
-}
-
-static bool round_is_complete(const struct stp_job_run *runs, size_t n,
-                              enum stp_job_measure measure, unsigned round,
-                              unsigned n_arms)
-{
-    for (unsigned arm = 0; arm < n_arms; arm++)
-        if (!(round_mean(runs, n, measure, round, arm) > 0))
-            return false;
-    return true;
-}
-
-static void arm_sum_losses(const struct stp_job_run *runs, size_t n,
-                           unsigned number, struct stp_job_arm *arm)
-{
-    arm->loss_min = INFINITY;
-    arm->loss_max = -INFINITY;
-    for (size_t i = 0; i < n; i++) {
-        const double loss = runs[i].loss;
-
-        if (runs[i].arm != number || isnan(loss))
-            continue;
-        arm->loss += loss;
-        arm->loss_min = fmin(arm->loss_min, loss);
-        arm->loss_max = fmax(arm->loss_max, loss);
-        arm->n_losses++;
-    }
-    arm->loss = arm->n_losses > 0 ? arm->loss / (double)arm->n_losses : NAN;
-}
-
-/* The times of the complete rounds: 'n_arms' of each. */
-static size_t runs_list_rounds(const struct stp_job_run *runs, size_t n,
-                               enum stp_job_measure measure, unsigned n_arms,
-                               double *times)
-{
-    size_t n_rounds = 0;
-    unsigned last = 0;
-
-    for (size_t i = 0; i < n; i++)
-        last = runs[i].round > last ? runs[i].round : last;
-    for (unsigned round = 0; round <= last; round++) {
-        if (!round_is_complete(runs, n, measure, round, n_arms))
-            continue;
-        for (unsigned arm = 0; arm < n_arms; arm++)
-            times[n_rounds * n_arms + arm] =
-                round_mean(runs, n, measure, round, arm);
-        n_rounds++;
-    }
-    return n_rounds;
-}
-
-/* 'pair' has room for two times a round. */
-static void arm_sum_times(const double *times, size_t n_rounds, unsigned n_arms,
-                          unsigned number, double *pair,
-                          struct stp_job_arm *arm)
-{
-    double *baseline = pair;
-    double *own = pair + n_rounds;
-
-    for (size_t i = 0; i < n_rounds; i++) {
-        baseline[i] = times[i * n_arms];
-        own[i] = times[i * n_arms + number];
-    }
-    arm->n_runs = 2 * n_rounds;
-    arm->time = stp_mean(own, n_rounds);
-    arm->gain = stp_paired_gain(baseline, own, n_rounds);
 }
 
 enum stp_status stp_job_runs_sum(const struct stp_job_run *runs, size_t n,
@@ -120,19 +48,53 @@ enum stp_status stp_job_runs_sum(const struct stp_job_run *runs, size_t n,
 {
     double *times = malloc((n + 1) * sizeof(*times));
     double *pair = malloc((n + 1) * sizeof(*pair));
+    double *own = pair;
     size_t n_rounds = 0;
+    unsigned last = 0;
 
     if (times == NULL || pair == NULL) {
         free(times);
         free(pair);
         return stp_nomem(err);
     }
-    n_rounds = runs_list_rounds(runs, n, measure, n_arms, times);
-    for (unsigned arm = 0; arm < n_arms; arm++) {
-        arms_ret[arm] = (struct stp_job_arm){.loss = 0};
-        if (n_rounds > 0)
-            arm_sum_times(times, n_rounds, n_arms, arm, pair, &arms_ret[arm]);
-        arm_sum_losses(runs, n, arm, &arms_ret[arm]);
+    for (size_t i = 0; i < n; i++)
+        last = runs[i].round > last ? runs[i].round : last;
+    for (unsigned round = 0; round <= last; round++) {
+        double *of_round = times + n_rounds * n_arms;
+        bool is_complete = true;
+
+        for (unsigned arm = 0; arm < n_arms && is_complete; arm++) {
+            of_round[arm] = round_mean(runs, n, measure, round, arm);
+            is_complete = of_round[arm] > 0;
+        }
+        n_rounds += is_complete;
+    }
+    own += n_rounds; /* pair: the baseline's times, and those of an arm */
+    for (unsigned a = 0; a < n_arms; a++) {
+        struct stp_job_arm *arm = &arms_ret[a];
+
+        *arm =
+            (struct stp_job_arm){.loss_min = INFINITY, .loss_max = -INFINITY};
+        for (size_t i = 0; i < n_rounds; i++) {
+            pair[i] = times[i * n_arms];
+            own[i] = times[i * n_arms + a];
+        }
+        if (n_rounds > 0) {
+            arm->n_runs = 2 * n_rounds;
+            arm->time = stp_mean(own, n_rounds);
+            arm->gain = stp_paired_gain(pair, own, n_rounds);
+        }
+        for (size_t i = 0; i < n; i++) {
+            const double loss = runs[i].loss;
+
+            if (runs[i].arm != a || isnan(loss))
+                continue;
+            arm->loss += loss;
+            arm->loss_min = fmin(arm->loss_min, loss);
+            arm->loss_max = fmax(arm->loss_max, loss);
+            arm->n_losses++;
+        }
+        arm->loss = arm->n_losses > 0 ? arm->loss / (double)arm->n_losses : NAN;
     }
     free(times);
     free(pair);

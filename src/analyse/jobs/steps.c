@@ -29,59 +29,7 @@ struct sequence {
     size_t n_starts;
 };
 
-/* ---- the calls ---- */
-
-/* A number for the kind of a collective. */
-static uint8_t steps_key(const struct stp_trace_row **kinds, size_t *n_kinds,
-                         const struct stp_trace_row *row)
-{
-    size_t i;
-
-    for (i = 0; i < *n_kinds; i++)
-        if (kinds[i]->call.coll == row->call.coll &&
-            kinds[i]->call.n_bytes == row->call.n_bytes)
-            return (uint8_t)i;
-    if (*n_kinds < MAX_KINDS)
-        kinds[(*n_kinds)++] = row;
-    return (uint8_t)i;
-}
-
-static void steps_take_calls(const struct stp_trace *trace, size_t comm,
-                             struct calls *calls)
-{
-    const struct stp_trace_row *kinds[MAX_KINDS];
-    size_t n_kinds = 0;
-
-    calls->n = 0;
-    for (size_t i = 0; i < trace->n_rows; i++) {
-        const struct stp_trace_row *row = &trace->rows[i];
-
-        if (row->comm != comm)
-            continue;
-        calls->keys[calls->n] = steps_key(kinds, &n_kinds, row);
-        calls->begin_ns[calls->n++] = row->begin_ns;
-    }
-}
-
 /* ---- their sequence ---- */
-
-/* Where the 'n_calls' calls before 'end' stand. */
-static void sequence_locate(const struct calls *calls, size_t end,
-                            size_t n_calls, struct sequence *s)
-{
-    const uint8_t *pattern = calls->keys + end - n_calls;
-    /* so that the sequence before 'end' is among those found */
-    size_t i = (end - n_calls) % n_calls;
-
-    s->n_calls = n_calls;
-    s->n_starts = 0;
-    while (i + n_calls <= calls->n)
-        if (memcmp(calls->keys + i, pattern, n_calls) == 0) {
-            s->starts[s->n_starts++] = i;
-            i += n_calls;
-        } else
-            i++;
-}
 
 /* Steps may be interrupted by evaluations, and the last calls may be of none:
  * looks at windows of calls for the sequence that holds most of them. */
@@ -98,12 +46,22 @@ static void sequence_find(const struct calls *calls, struct sequence *best,
             const size_t n = end < windows[w] ? end : windows[w];
             const size_t n_calls =
                 stp_sequence_find(calls->keys + end - n, n, n / 2);
+            const uint8_t *pattern = calls->keys + end - n_calls;
             size_t *spare = best->starts;
+            size_t i;
 
-            if (n_calls == 0 ||
-                memchr(calls->keys + end - n_calls, MAX_KINDS, n_calls) != NULL)
+            if (n_calls == 0 || memchr(pattern, MAX_KINDS, n_calls) != NULL)
                 continue;
-            sequence_locate(calls, end, n_calls, other);
+            other->n_calls = n_calls;
+            other->n_starts = 0;
+            /* so that the sequence before 'end' is among those found */
+            i = (end - n_calls) % n_calls;
+            while (i + n_calls <= calls->n)
+                if (memcmp(calls->keys + i, pattern, n_calls) == 0) {
+                    other->starts[other->n_starts++] = i;
+                    i += n_calls;
+                } else
+                    i++;
             if (other->n_starts * other->n_calls <=
                 best->n_starts * best->n_calls)
                 continue;
@@ -186,10 +144,25 @@ static enum stp_status steps_measure(const struct stp_trace *trace,
     size_t n_untimed = 0; /* likewise, without times */
 
     for (size_t comm = 0; comm < trace->n_comms; comm++) {
+        const struct stp_trace_row *kinds[MAX_KINDS];
         struct stp_job_step step;
-        size_t n;
+        size_t n, n_kinds = 0;
 
-        steps_take_calls(trace, comm, calls);
+        calls->n = 0;
+        for (size_t i = 0; i < trace->n_rows; i++) {
+            const struct stp_trace_row *row = &trace->rows[i];
+            size_t k = 0;
+
+            if (row->comm != comm)
+                continue;
+            while (k < n_kinds && (kinds[k]->call.coll != row->call.coll ||
+                                   kinds[k]->call.n_bytes != row->call.n_bytes))
+                k++;
+            if (k == n_kinds && n_kinds < MAX_KINDS)
+                kinds[n_kinds++] = row;
+            calls->keys[calls->n] = (uint8_t)k;
+            calls->begin_ns[calls->n++] = row->begin_ns;
+        }
         sequence_find(calls, best, other);
         n = best->n_starts * best->n_calls;
         if (n <= most || 2 * n < calls->n)
