@@ -38,21 +38,6 @@ struct script {
     struct mock_step steps[STORY_STEPS];
 };
 
-static void story_write_script(struct script *s)
-{
-    for (size_t i = 0; i < STP_N_QUESTIONS; i++) {
-        s->calls[i] = stp_contract_question(i);
-        s->steps[i] = (struct mock_step){&s->calls[i], 1};
-    }
-    for (size_t g = 0; g < STORY_GROUPS; g++) {
-        struct mock_call *calls = &s->calls[STP_N_QUESTIONS + g * GROUP];
-
-        for (size_t i = 0; i < GROUP; i++)
-            calls[i] = stp_contract_question((g * 7 + i * 5) % STP_N_QUESTIONS);
-        s->steps[STP_N_QUESTIONS + g] = (struct mock_step){calls, GROUP};
-    }
-}
-
 /* ---- one story ---- */
 
 /* Fails the check, after the ranks are destroyed as a job would. */
@@ -79,7 +64,17 @@ static void story_play(struct tale *tale, struct mock_ranks *ranks,
                                        .at_once = story->play_at_once};
     char where[48];
 
-    story_write_script(&s);
+    for (size_t i = 0; i < STP_N_QUESTIONS; i++) {
+        s.calls[i] = stp_contract_question(i);
+        s.steps[i] = (struct mock_step){&s.calls[i], 1};
+    }
+    for (size_t g = 0; g < STORY_GROUPS; g++) {
+        struct mock_call *calls = &s.calls[STP_N_QUESTIONS + g * GROUP];
+
+        for (size_t i = 0; i < GROUP; i++)
+            calls[i] = stp_contract_question((g * 7 + i * 5) % STP_N_QUESTIONS);
+        s.steps[STP_N_QUESTIONS + g] = (struct mock_step){calls, GROUP};
+    }
     stp_contract_at(tale->run, "%s, schedule %u", story->title, (unsigned)seed);
     snprintf(where, sizeof(where), ", schedule %u: ", (unsigned)seed);
     if (mock_ranks_play(ranks, &script, seed) != ncclSuccess)

@@ -45,25 +45,11 @@ enum { N_TYPES = sizeof(types) / sizeof(types[0]) };
 static const struct {
     int n_pipe_ops;
     int reg_buff;
-} moods[] = {{1, 0}, {1, 1}, {2, 0}, {64, 1}};
-enum { N_MOODS = sizeof(moods) / sizeof(moods[0]) };
+} ways[] = {{1, 0}, {1, 1}, {2, 0}, {64, 1}};
+enum { N_WAYS = sizeof(ways) / sizeof(ways[0]) };
 
+/* Every collective, size and type, twice. */
 enum { N_CALLS = N_SIZES * NCCL_NUM_TUNED_FUNCS * N_TYPES * 2 };
-
-/* Every collective, size and type, with two of the moods each. */
-static struct mock_call calls_call_at(size_t i)
-{
-    size_t kind = i / 2 % N_TYPES;
-    size_t size = i / 2 / N_TYPES % N_SIZES;
-    size_t mood = (i + size) % N_MOODS;
-    struct mock_call call = types[kind];
-
-    call.coll = (ncclFunc_t)(i / 2 / N_TYPES / N_SIZES);
-    call.n_bytes = sizes[size];
-    call.n_pipe_ops = moods[mood].n_pipe_ops;
-    call.reg_buff = moods[mood].reg_buff;
-    return call;
-}
 
 /* One call, and what became of it. */
 struct stp_asked {
@@ -77,23 +63,8 @@ struct stp_asked {
     char text[STP_CALL_TEXT + 128]; /* the call and where it was made */
 };
 
-static void calls_describe(struct stp_asked *asked,
-                           const struct stp_contract_nccl *how,
-                           const struct mock_machine *machine)
-{
-    char call[STP_CALL_TEXT];
-
-    snprintf(asked->text, sizeof(asked->text), "%s on %s%s%s%s%s",
-             stp_contract_describe(asked->call, call),
-             mock_machine_get_info(machine)->name,
-             how->algo != NULL ? ", NCCL_ALGO=" : "",
-             how->algo != NULL ? how->algo : "",
-             how->proto != NULL ? ", NCCL_PROTO=" : "",
-             how->proto != NULL ? how->proto : "");
-}
-
-/* Calls from the first, 'stride' apart, on a rank with the tuner and on one
- * without. */
+/* Every collective, size and type, in two of the ways each: calls from the
+ * first, 'stride' apart, on a rank with the tuner and on one without. */
 static void calls_ask_all(struct stp_contract_run *run,
                           const struct stp_contract_nccl *how,
                           const struct mock_machine *machine, size_t stride,
@@ -113,7 +84,11 @@ static void calls_ask_all(struct stp_contract_run *run,
     bool fair = sees_table || (how->algo == NULL && how->proto == NULL);
 
     for (size_t i = 0; i < N_CALLS && fair; i += stride) {
-        struct mock_call call = calls_call_at(i);
+        const size_t kind = i / 2 % N_TYPES;
+        const size_t size = i / 2 / N_TYPES % N_SIZES;
+        const size_t way = (i + size) % N_WAYS;
+        struct mock_call call = types[kind];
+        char text[STP_CALL_TEXT];
         struct stp_asked asked = {.call = &call,
                                   .outcome = &outcome,
                                   .alone = &alone,
@@ -122,7 +97,17 @@ static void calls_ask_all(struct stp_contract_run *run,
 
         if (call.fp8 && !sees_table)
             continue;
-        calls_describe(&asked, how, machine);
+        call.coll = (ncclFunc_t)(i / 2 / N_TYPES / N_SIZES);
+        call.n_bytes = sizes[size];
+        call.n_pipe_ops = ways[way].n_pipe_ops;
+        call.reg_buff = ways[way].reg_buff;
+        snprintf(asked.text, sizeof(asked.text), "%s on %s%s%s%s%s",
+                 stp_contract_describe(&call, text),
+                 mock_machine_get_info(machine)->name,
+                 how->algo != NULL ? ", NCCL_ALGO=" : "",
+                 how->algo != NULL ? how->algo : "",
+                 how->proto != NULL ? ", NCCL_PROTO=" : "",
+                 how->proto != NULL ? how->proto : "");
         stp_contract_at(run, "%s%s%s", run->about != NULL ? run->about : "",
                         run->about != NULL ? ": " : "", asked.text);
         asked.alone_fails =
@@ -211,20 +196,16 @@ calls_find_entry(const float before[NCCL_NUM_ALGORITHMS][NCCL_NUM_PROTOCOLS],
     return false;
 }
 
-static bool calls_find_written(const struct stp_asked *asked,
-                               bool (*is_bad)(float before, float after),
-                               struct entry *entry)
-{
-    return calls_find_entry(asked->outcome->cost, asked->outcome->cost_after,
-                            is_bad, entry);
-}
+#define FIND_WRITTEN(asked, is_bad, entry)                                     \
+    calls_find_entry((asked)->outcome->cost, (asked)->outcome->cost_after,     \
+                     is_bad, entry)
 
 void stp_judge_negative(struct stp_contract_run *run,
                         const struct stp_asked *asked)
 {
     struct entry e;
 
-    if (calls_find_written(asked, calls_is_new_negative, &e))
+    if (FIND_WRITTEN(asked, calls_is_new_negative, &e))
         stp_contract_fail(run,
                           "%s: %g written to %s/%s, which NCCL 2.31 and later "
                           "would take as the cheapest",
@@ -236,7 +217,7 @@ void stp_judge_revived(struct stp_contract_run *run,
 {
     struct entry e;
 
-    if (calls_find_written(asked, calls_is_revived, &e))
+    if (FIND_WRITTEN(asked, calls_is_revived, &e))
         stp_contract_fail(
             run,
             "%s: %g written to %s/%s, which NCCL had ruled out with %g and "
@@ -267,7 +248,7 @@ void stp_judge_unmatched(struct stp_contract_run *run,
     struct entry e;
 
     if (asked->outcome->asked_channels != 0 && asked->sees_table &&
-        !calls_find_written(asked, calls_is_changed, &e))
+        !FIND_WRITTEN(asked, calls_is_changed, &e))
         stp_contract_fail(run,
                           "%s: sets channels to %d, though it changes no cost",
                           asked->text, asked->outcome->asked_channels);
@@ -283,7 +264,7 @@ static void calls_judge_nothing(struct stp_contract_run *run,
         stp_contract_fail(run,
                           "%s: sets channels to %d, though its policy is empty",
                           asked->text, asked->outcome->asked_channels);
-    if (calls_find_written(asked, calls_is_changed, &e))
+    if (FIND_WRITTEN(asked, calls_is_changed, &e))
         stp_contract_fail(run,
                           "%s: %g written to %s/%s, though its policy is empty",
                           asked->text, (double)e.after, e.algo, e.proto);

@@ -29,8 +29,6 @@ struct job {
     int64_t deadline_ns;
 };
 
-/* ---- the child's side ---- */
-
 static void run_get_output(const struct stp_contract_run *run,
                            char path[OUTPUT_PATH])
 {
@@ -38,61 +36,26 @@ static void run_get_output(const struct stp_contract_run *run,
              run->number);
 }
 
-static void run_in_child(struct job *job)
-{
-    char path[OUTPUT_PATH];
-
-    run_get_output(&job->run, path);
-    stp_child_redirect(path);
-    stp_contract_set_policy(job->run.policy);
-    job->fn(&job->run);
-    stp_contract_end(&job->run);
-}
-
-/* ---- how a child ended ---- */
-
-/* The line of the tuner's output that says most: a sanitizer's summary, else
- * the last one.  "" if there is none. */
-static void run_find_line(const char *text, size_t len, char *line_ret,
-                          size_t size)
-{
-    const char *end = text + len;
-    const char *line;
-    size_t n;
-
-    line_ret[0] = '\0';
-    while ((line = stp_next_line(&text, end, &n)) != NULL) {
-        if (n == 0)
-            continue;
-        snprintf(line_ret, size, "%.*s", (int)n, line);
-        if (strncmp(line, "SUMMARY: ", 9) == 0)
-            return;
-    }
-}
-
-static void run_read_output(const struct stp_contract_run *run, char *line_ret,
-                            size_t size)
-{
-    char path[OUTPUT_PATH];
-    char *text;
-    size_t len;
-
-    line_ret[0] = '\0';
-    run_get_output(run, path);
-    if (stp_read_file(path, MAX_OUTPUT, &text, &len, NULL) != STP_OK)
-        return;
-    run_find_line(text, len, line_ret, size);
-    free(text);
-}
-
 /* A check that ended otherwise than by returning. */
 static void run_judge_end(struct stp_contract_run *run, int status,
                           bool timed_out)
 {
     struct stp_contract_slot *slot = run->slot;
-    char how[96], said[256];
+    char path[OUTPUT_PATH], how[96];
+    char said[256] = ""; /* a sanitizer's summary, else the last line */
+    const char *line, *next;
+    char *text;
+    size_t len, n;
 
-    run_read_output(run, said, sizeof(said));
+    run_get_output(run, path);
+    if (stp_read_file(path, MAX_OUTPUT, &text, &len, NULL) == STP_OK) {
+        next = text;
+        while (strncmp(said, "SUMMARY: ", 9) != 0 &&
+               (line = stp_next_line(&next, text + len, &n)) != NULL)
+            if (n > 0)
+                snprintf(said, sizeof(said), "%.*s", (int)n, line);
+        free(text);
+    }
     if (timed_out)
         snprintf(how, sizeof(how), "did not come back within %u s",
                  run->options->time_limit_s);
@@ -114,7 +77,17 @@ static void run_judge_end(struct stp_contract_run *run, int status,
                      said[0] != '\0' && how[0] != '\0' ? ": " : "", said);
 }
 
-/* ---- the parent's side ---- */
+static _Noreturn void run_in_child(struct job *job, const sigset_t *unblocked)
+{
+    char path[OUTPUT_PATH];
+
+    sigprocmask(SIG_SETMASK, unblocked, NULL);
+    run_get_output(&job->run, path);
+    stp_child_redirect(path);
+    stp_contract_set_policy(job->run.policy);
+    job->fn(&job->run);
+    stp_contract_end(&job->run);
+}
 
 static int64_t run_get_ns(void)
 {
@@ -122,23 +95,6 @@ static int64_t run_get_ns(void)
 
     clock_gettime(CLOCK_MONOTONIC, &now);
     return (int64_t)now.tv_sec * 1000000000 + now.tv_nsec;
-}
-
-static bool run_start(struct job *job, const sigset_t *unblocked)
-{
-    pid_t pid;
-
-    pid = stp_child_start(true);
-    if (pid < 0)
-        return false;
-    if (pid == 0) {
-        sigprocmask(SIG_SETMASK, unblocked, NULL);
-        run_in_child(job);
-    }
-    job->pid = pid;
-    job->deadline_ns =
-        run_get_ns() + (int64_t)job->run.options->time_limit_s * 1000000000;
-    return true;
 }
 
 /* Its own children, too.  The group cannot be another's: the process that it is
@@ -150,31 +106,6 @@ static void run_kill(struct job *job, int *status)
     job->pid = 0;
 }
 
-static bool run_has_ended(const struct job *job)
-{
-    siginfo_t info = {0};
-
-    return waitid(P_PID, (id_t)job->pid, &info, WEXITED | WNOHANG | WNOWAIT) !=
-               0 ||
-           info.si_pid != 0;
-}
-
-/* Whether the job still runs. */
-static bool run_poll(struct job *job)
-{
-    bool timed_out;
-    int status = 0;
-
-    if (job->pid == 0)
-        return false;
-    timed_out = !run_has_ended(job);
-    if (timed_out && run_get_ns() < job->deadline_ns)
-        return true;
-    run_kill(job, &status);
-    run_judge_end(&job->run, status, timed_out);
-    return false;
-}
-
 static void run_kill_all(struct job *jobs, size_t n)
 {
     int status;
@@ -184,24 +115,16 @@ static void run_kill_all(struct job *jobs, size_t n)
             run_kill(&jobs[i], &status);
 }
 
-/* Until a child ends, a signal comes, or a while has passed. */
-static int run_wait(const sigset_t *blocked)
-{
-    const struct timespec a_while = {0, 50000000};
-    int sig = sigtimedwait(blocked, NULL, &a_while);
-
-    return sig == SIGINT || sig == SIGTERM || sig == SIGHUP ? sig : 0;
-}
-
 /*
  * Runs all jobs, several at a time, and leaves verdicts in their slots, also of
- * crashes, hangs and exits.  False if a signal came
- * (*signal_ret; the mask of the caller must block it) or no process could be
- * had (*signal_ret 0); then none is left running.
+ * crashes, hangs and exits.  False if a signal came (*signal_ret; the mask of
+ * the caller must block it) or no process could be had (*signal_ret 0); then
+ * none is left running.
  */
 static bool run_jobs(struct job *jobs, size_t n, const sigset_t *blocked,
                      const sigset_t *unblocked, int *signal_ret)
 {
+    const struct timespec a_while = {0, 50000000};
     const long n_processors = sysconf(_SC_NPROCESSORS_ONLN);
     const size_t max = n_processors > 0 ? (size_t)n_processors : 1;
     size_t next = 0;
@@ -209,18 +132,48 @@ static bool run_jobs(struct job *jobs, size_t n, const sigset_t *blocked,
 
     *signal_ret = 0;
     while ((next < n || n_running > 0) && *signal_ret == 0) {
+        int sig;
+
         while (next < n && n_running < max) {
-            if (!run_start(&jobs[next], unblocked)) {
+            struct job *job = &jobs[next];
+
+            job->pid = stp_child_start(true);
+            if (job->pid == 0)
+                run_in_child(job, unblocked);
+            if (job->pid < 0) {
+                job->pid = 0;
                 run_kill_all(jobs, n);
                 return false;
             }
+            job->deadline_ns =
+                run_get_ns() +
+                (int64_t)job->run.options->time_limit_s * 1000000000;
             next++;
             n_running++;
         }
-        *signal_ret = run_wait(blocked);
+        /* until a child ends, a signal comes, or a while has passed */
+        sig = sigtimedwait(blocked, NULL, &a_while);
+        if (sig == SIGINT || sig == SIGTERM || sig == SIGHUP)
+            *signal_ret = sig;
         n_running = 0;
-        for (size_t i = 0; i < next; i++)
-            n_running += run_poll(&jobs[i]);
+        for (size_t i = 0; i < next; i++) {
+            struct job *job = &jobs[i];
+            siginfo_t info = {0};
+            bool has_ended;
+            int status;
+
+            if (job->pid == 0)
+                continue;
+            has_ended = waitid(P_PID, (id_t)job->pid, &info,
+                               WEXITED | WNOHANG | WNOWAIT) != 0 ||
+                        info.si_pid != 0;
+            if (!has_ended && run_get_ns() < job->deadline_ns) {
+                n_running++;
+                continue;
+            }
+            run_kill(job, &status);
+            run_judge_end(&job->run, status, !has_ended);
+        }
     }
     run_kill_all(jobs, n);
     return *signal_ret == 0;
@@ -409,66 +362,24 @@ static enum stp_status suite_run_all(struct suite *s, struct stp_error *err)
 
 /* ---- life ---- */
 
-static enum stp_status suite_open(struct suite *s, struct stp_error *err)
-{
-    const struct mock_nccl_options alone = {.version = s->options->nccl,
-                                            .tuner_plugin = "none"};
-    struct mock_nccl *nccl;
-    enum stp_status status;
-
-    if (mock_nccl_create(&alone, &nccl) != ncclSuccess)
-        return stp_fail(err, STP_ERR_DEVICE, "%s", mock_last_error());
-    mock_nccl_destroy(nccl);
-    status = stp_world_open(&s->world, s->options->machine_path,
-                            s->options->n_ranks, err);
-    if (status != STP_OK)
-        return status;
-    s->slots = mmap(NULL, N_SLOTS * sizeof(*s->slots), PROT_READ | PROT_WRITE,
-                    MAP_SHARED | MAP_ANONYMOUS, -1, 0);
-    if (s->slots == MAP_FAILED) {
-        stp_world_close(&s->world);
-        return stp_nomem(err);
-    }
-    s->common.options = s->options;
-    s->common.world = &s->world;
-    s->common.policy = s->options->policy != NULL
-                           ? s->options->policy
-                           : s->world.files[STP_FILE_BASE];
-    return STP_OK;
-}
-
-static enum stp_status suite_take_results(const struct suite *s,
-                                          struct stp_contract *contract_ret,
-                                          struct stp_error *err)
-{
-    struct stp_contract c = {.n_checks = STP_N_CONTRACT_CHECKS};
-
-    c.checks = calloc(STP_N_CONTRACT_CHECKS, sizeof(*c.checks));
-    if (c.checks == NULL)
-        return stp_nomem(err);
-    for (int i = 0; i < STP_N_CONTRACT_CHECKS; i++) {
-        c.checks[i].name = stp_contract_checks[i].name;
-        c.checks[i].meaning = stp_contract_checks[i].meaning;
-        c.checks[i].verdict = s->slots[i].verdict;
-        memcpy(c.checks[i].text, s->slots[i].text, sizeof(c.checks[i].text));
-    }
-    snprintf(c.name, sizeof(c.name), "%s", s->common.tuner_name);
-    snprintf(c.nccl, sizeof(c.nccl), "%s", s->common.nccl);
-    snprintf(c.machine, sizeof(c.machine), "%s",
-             mock_machine_get_info(s->world.machine)->name);
-    *contract_ret = c;
-    return STP_OK;
-}
-
 enum stp_status stp_contract_run(const struct stp_contract_options *options,
                                  struct stp_contract *contract_ret,
                                  struct stp_error *err)
 {
+    const struct mock_nccl_options alone = {.version = options->nccl,
+                                            .tuner_plugin = "none"};
     struct suite *s = calloc(1, sizeof(*s));
-    enum stp_status status;
+    struct stp_contract c = {
+        .n_checks = STP_N_CONTRACT_CHECKS,
+        .checks = calloc(STP_N_CONTRACT_CHECKS, sizeof(*c.checks))};
+    struct mock_nccl *nccl;
+    enum stp_status status = STP_OK;
 
-    if (s == NULL)
+    if (s == NULL || c.checks == NULL) {
+        free(s);
+        free(c.checks);
         return stp_nomem(err);
+    }
     s->options = options;
     /* While it runs, signals are waited for, so that processes and files can go
      * before the caller does. */
@@ -478,13 +389,40 @@ enum stp_status stp_contract_run(const struct stp_contract_options *options,
     sigaddset(&s->blocked, SIGTERM);
     sigaddset(&s->blocked, SIGHUP);
     sigprocmask(SIG_BLOCK, &s->blocked, &s->unblocked);
-    status = suite_open(s, err);
+    if (mock_nccl_create(&alone, &nccl) == ncclSuccess)
+        mock_nccl_destroy(nccl);
+    else
+        status = stp_fail(err, STP_ERR_DEVICE, "%s", mock_last_error());
+    STP_THEN(status, stp_world_open(&s->world, options->machine_path,
+                                    options->n_ranks, err));
+    s->slots = mmap(NULL, N_SLOTS * sizeof(*s->slots), PROT_READ | PROT_WRITE,
+                    MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+    if (status == STP_OK && s->slots == MAP_FAILED)
+        status = stp_nomem(err);
+    s->common.options = options;
+    s->common.world = &s->world;
+    s->common.policy = options->policy != NULL ? options->policy
+                                               : s->world.files[STP_FILE_BASE];
+    STP_THEN(status, suite_run_all(s, err));
     if (status == STP_OK) {
-        status = suite_run_all(s, err);
-        STP_THEN(status, suite_take_results(s, contract_ret, err));
+        for (int i = 0; i < STP_N_CONTRACT_CHECKS; i++) {
+            struct stp_contract_check *check = &c.checks[i];
+
+            check->name = stp_contract_checks[i].name;
+            check->meaning = stp_contract_checks[i].meaning;
+            check->verdict = s->slots[i].verdict;
+            memcpy(check->text, s->slots[i].text, sizeof(check->text));
+        }
+        snprintf(c.name, sizeof(c.name), "%s", s->common.tuner_name);
+        snprintf(c.nccl, sizeof(c.nccl), "%s", s->common.nccl);
+        snprintf(c.machine, sizeof(c.machine), "%s",
+                 mock_machine_get_info(s->world.machine)->name);
+        *contract_ret = c;
+    } else
+        free(c.checks);
+    if (s->slots != MAP_FAILED)
         munmap(s->slots, N_SLOTS * sizeof(*s->slots));
-        stp_world_close(&s->world);
-    }
+    stp_world_close(&s->world);
     if (s->signal != 0)
         raise(s->signal);
     sigprocmask(SIG_SETMASK, &s->unblocked, NULL);

@@ -168,34 +168,10 @@ static void *threads_create(void *opaque)
     return NULL;
 }
 
-static void threads_init_at_once(struct stp_contract_run *run,
-                                 const struct stp_decisions *in_turn)
-{
-    struct mock_nccl *nccl = stp_contract_open(run);
-    struct stp_decisions later;
-
-    threads_set_up(run, nccl);
-    stp_contract_at(run, "%d inits at once", N_THREADS);
-    threads_run(run, threads_create);
-    for (int i = 0; i < N_THREADS; i++)
-        if (ranks[i].rc == ncclSuccess)
-            stp_contract_adopt(run, ranks[i].comm);
-    for (int i = 0; i < N_THREADS; i++) {
-        if (ranks[i].rc != ncclSuccess)
-            stp_contract_fail(run, "with %d inits at once: %s", N_THREADS,
-                              ranks[i].why);
-        stp_contract_ask(run, ranks[i].comm, &later);
-        stp_contract_same(run, in_turn, "after inits in turn", &later,
-                          "after inits at once");
-    }
-    threads_destroy_all(run);
-    stp_contract_unload(run, nccl); /* the next round loads it anew */
-}
-
 void stp_check_threads_init(struct stp_contract_run *run)
 {
     struct mock_nccl *nccl = stp_contract_open(run);
-    struct stp_decisions in_turn;
+    struct stp_decisions in_turn, later;
 
     threads_begin_shared();
     threads_init_in_turn(run, nccl);
@@ -204,8 +180,25 @@ void stp_check_threads_init(struct stp_contract_run *run)
     in_turn = ranks[0].before;
     threads_destroy_all(run);
     stp_contract_unload(run, nccl);
-    for (int round = 0; round < N_ROUNDS; round++)
-        threads_init_at_once(run, &in_turn);
+    for (int round = 0; round < N_ROUNDS; round++) {
+        nccl = stp_contract_open(run); /* loaded anew */
+        threads_set_up(run, nccl);
+        stp_contract_at(run, "%d inits at once", N_THREADS);
+        threads_run(run, threads_create);
+        for (int i = 0; i < N_THREADS; i++)
+            if (ranks[i].rc == ncclSuccess)
+                stp_contract_adopt(run, ranks[i].comm);
+        for (int i = 0; i < N_THREADS; i++) {
+            if (ranks[i].rc != ncclSuccess)
+                stp_contract_fail(run, "with %d inits at once: %s", N_THREADS,
+                                  ranks[i].why);
+            stp_contract_ask(run, ranks[i].comm, &later);
+            stp_contract_same(run, &in_turn, "after inits in turn", &later,
+                              "after inits at once");
+        }
+        threads_destroy_all(run);
+        stp_contract_unload(run, nccl);
+    }
 }
 
 /* ---- calls ---- */

@@ -100,21 +100,6 @@ bool stp_write_policy(const char *path, bool tree, long now)
     return close(fd) == 0 && whole;
 }
 
-static bool world_write_files(struct stp_world *world)
-{
-    const size_t len = strlen(world->folder);
-    bool written = true;
-
-    for (int i = 0; i < STP_N_FILES; i++) {
-        memcpy(world->files[i], world->folder, len);
-        snprintf(world->files[i] + len, sizeof(world->files[i]) - len, "/%s",
-                 files[i].name);
-        if (files[i].text != NULL)
-            written &= stp_write_text(world->files[i], files[i].text);
-    }
-    return written;
-}
-
 /* ---- machines that are made up ---- */
 
 enum { N_CHANNELS = 8 }; /* that a search found; NCCL doubles them */
@@ -136,49 +121,37 @@ static void world_write_graph(FILE *fp, int id, int pattern, int n_channels,
     fputs("</graph>\n", fp);
 }
 
-static bool world_write_graphs(const char *path, int per_node, bool nvls)
+/* Makes machine 'i' of those that are made up, in a folder of its own. */
+static enum stp_status world_make_shape(struct stp_world *world, int i,
+                                        struct stp_error *err)
 {
-    FILE *fp = fopen(path, "w");
+    char folder[STP_PATH + 64], path[STP_PATH + 96], text[256];
+    const int per_node = shapes[i].n_ranks / shapes[i].n_nodes;
     bool whole;
+    FILE *fp;
 
-    if (fp == NULL)
-        return false;
-    fputs("<graphs version=\"1\">\n", fp);
-    world_write_graph(fp, 0, 4, N_CHANNELS, per_node); /* ring */
-    world_write_graph(fp, 1, 1, N_CHANNELS, per_node); /* balanced tree */
-    if (nvls)
-        world_write_graph(fp, 3, 5, N_CHANNELS, 1);
-    fputs("</graphs>\n", fp);
-    whole = ferror(fp) == 0;
-    return fclose(fp) == 0 && whole;
-}
-
-static bool world_write_machine(const char *path, int n_ranks, int n_nodes,
-                                int n_nvls_channels)
-{
-    char text[256];
-
+    snprintf(folder, sizeof(folder), "%s/%s", world->folder, shapes[i].name);
+    snprintf(path, sizeof(path), "%s/machine.csv", folder);
     snprintf(text, sizeof(text),
              "gpu,compute_capability,ranks,nodes,cpu_vendor,channels,"
              "nvls_channels,nccl\n"
              "NVIDIA H100 80GB HBM3,90,%d,%d,intel,%d,%d,2.28.9\n",
-             n_ranks, n_nodes, 2 * N_CHANNELS, n_nvls_channels);
-    return stp_write_text(path, text);
-}
-
-static enum stp_status world_make_shape(struct stp_world *world, int i,
-                                        struct stp_error *err)
-{
-    char folder[STP_PATH + 64], info[STP_PATH + 96], graphs[STP_PATH + 96];
-    int per_node = shapes[i].n_ranks / shapes[i].n_nodes;
-
-    snprintf(folder, sizeof(folder), "%s/%s", world->folder, shapes[i].name);
-    snprintf(info, sizeof(info), "%s/machine.csv", folder);
-    snprintf(graphs, sizeof(graphs), "%s/graphs.xml", folder);
-    if (mkdir(folder, 0700) != 0 ||
-        !world_write_machine(info, shapes[i].n_ranks, shapes[i].n_nodes,
-                             shapes[i].n_nvls_channels) ||
-        !world_write_graphs(graphs, per_node, shapes[i].n_nvls_channels > 0))
+             shapes[i].n_ranks, shapes[i].n_nodes, 2 * N_CHANNELS,
+             shapes[i].n_nvls_channels);
+    whole = mkdir(folder, 0700) == 0 && stp_write_text(path, text);
+    snprintf(path, sizeof(path), "%s/graphs.xml", folder);
+    fp = whole ? fopen(path, "w") : NULL;
+    if (fp != NULL) {
+        fputs("<graphs version=\"1\">\n", fp);
+        world_write_graph(fp, 0, 4, N_CHANNELS, per_node); /* ring */
+        world_write_graph(fp, 1, 1, N_CHANNELS, per_node); /* balanced tree */
+        if (shapes[i].n_nvls_channels > 0)
+            world_write_graph(fp, 3, 5, N_CHANNELS, 1);
+        fputs("</graphs>\n", fp);
+        whole = ferror(fp) == 0;
+        whole &= fclose(fp) == 0;
+    }
+    if (fp == NULL || !whole)
         return stp_fail(err, STP_ERR_IO, "cannot write %.150s: %s", folder,
                         strerror(errno));
     if (mock_machine_load(folder, &world->shapes[i]) != ncclSuccess)
@@ -186,71 +159,41 @@ static enum stp_status world_make_shape(struct stp_world *world, int i,
     return STP_OK;
 }
 
-/* ---- machines in the folder of the one asked for ---- */
+/* ---- all of it ---- */
 
-static bool world_load_beside(struct stp_world *world, const char *parent,
-                              const char *name)
-{
-    char path[2 * STP_PATH];
-    char info[2 * STP_PATH + 16];
-    struct stat st;
-
-    snprintf(path, sizeof(path), "%s/%s", parent, name);
-    snprintf(info, sizeof(info), "%s/machine.csv", path);
-    return name[0] != '.' && stat(info, &st) == 0 &&
-           mock_machine_load(path, &world->beside[world->n_beside]) ==
-               ncclSuccess;
-}
-
-/* A folder that cannot be read is no machine. */
-static void world_load_all_beside(struct stp_world *world,
-                                  const char *machine_path)
-{
-    char parent[STP_PATH];
-    struct dirent *entry;
-    DIR *dir;
-
-    snprintf(parent, sizeof(parent), "%s/..", machine_path);
-    dir = opendir(parent);
-    while (dir != NULL && world->n_beside < STP_MAX_BESIDE &&
-           (entry = readdir(dir)) != NULL)
-        world->n_beside += world_load_beside(world, parent, entry->d_name);
-    if (dir != NULL)
-        closedir(dir);
-}
-
-/* ---- life ---- */
-
-static enum stp_status world_make_folder(struct stp_world *world,
-                                         struct stp_error *err)
-{
-    const char *tmp = getenv("TMPDIR");
-
-    snprintf(world->folder, sizeof(world->folder),
-             "%.4000s/steptune-contract-XXXXXX", tmp != NULL ? tmp : "/tmp");
-    if (mkdtemp(world->folder) != NULL)
-        return STP_OK;
-    stp_fail(err, STP_ERR_IO, "cannot make %.150s: %s", world->folder,
-             strerror(errno));
-    world->folder[0] = '\0';
-    return STP_ERR_IO;
-}
-
-static enum stp_status world_load_machine(struct stp_world *world,
-                                          const char *path, unsigned n_ranks,
-                                          struct stp_error *err)
+/* Loads the machine that was asked for, and those beside it.  A folder that
+ * cannot be read is no machine. */
+static enum stp_status world_load_machines(struct stp_world *world,
+                                           const char *path, unsigned n_ranks,
+                                           struct stp_error *err)
 {
     struct mock_machine *resized = NULL;
-    ncclResult_t rc = mock_machine_load(path, &world->machine);
+    char beside[2 * STP_PATH], info[2 * STP_PATH + 16];
+    struct dirent *entry;
+    struct stat st;
+    DIR *dir;
 
-    if (rc == ncclSuccess && n_ranks != 0)
-        rc = mock_machine_resize(world->machine, (int)n_ranks, &resized);
-    if (rc != ncclSuccess)
+    if (mock_machine_load(path, &world->machine) != ncclSuccess ||
+        (n_ranks != 0 && mock_machine_resize(world->machine, (int)n_ranks,
+                                             &resized) != ncclSuccess))
         return stp_fail(err, STP_ERR_DEVICE, "%s", mock_last_error());
     if (resized != NULL) {
         mock_machine_free(world->machine);
         world->machine = resized;
     }
+    snprintf(beside, sizeof(beside), "%s/..", path);
+    dir = opendir(beside);
+    while (dir != NULL && world->n_beside < STP_MAX_BESIDE &&
+           (entry = readdir(dir)) != NULL) {
+        snprintf(beside, sizeof(beside), "%s/../%s", path, entry->d_name);
+        snprintf(info, sizeof(info), "%s/machine.csv", beside);
+        world->n_beside +=
+            entry->d_name[0] != '.' && stat(info, &st) == 0 &&
+            mock_machine_load(beside, &world->beside[world->n_beside]) ==
+                ncclSuccess;
+    }
+    if (dir != NULL)
+        closedir(dir);
     return STP_OK;
 }
 
@@ -258,16 +201,26 @@ enum stp_status stp_world_open(struct stp_world *world,
                                const char *machine_path, unsigned n_ranks,
                                struct stp_error *err)
 {
+    const char *tmp = getenv("TMPDIR");
     enum stp_status status;
 
     memset(world, 0, sizeof(*world));
-    status = world_load_machine(world, machine_path, n_ranks, err);
-    if (status == STP_OK)
-        world_load_all_beside(world, machine_path);
-    STP_THEN(status, world_make_folder(world, err));
-    if (status == STP_OK && !world_write_files(world))
-        status = stp_fail(err, STP_ERR_IO, "cannot write into %.150s: %s",
+    status = world_load_machines(world, machine_path, n_ranks, err);
+    snprintf(world->folder, sizeof(world->folder),
+             "%.4000s/steptune-contract-XXXXXX", tmp != NULL ? tmp : "/tmp");
+    if (status == STP_OK && mkdtemp(world->folder) == NULL)
+        status = stp_fail(err, STP_ERR_IO, "cannot make %.150s: %s",
                           world->folder, strerror(errno));
+    if (status != STP_OK)
+        world->folder[0] = '\0'; /* nothing to remove */
+    for (int i = 0; i < STP_N_FILES && status == STP_OK; i++) {
+        snprintf(world->files[i], sizeof(world->files[i]), "%.4080s/%s",
+                 world->folder, files[i].name);
+        if (files[i].text != NULL &&
+            !stp_write_text(world->files[i], files[i].text))
+            status = stp_fail(err, STP_ERR_IO, "cannot write into %.150s: %s",
+                              world->folder, strerror(errno));
+    }
     for (int i = 0; i < STP_N_SHAPES && status == STP_OK; i++)
         status = world_make_shape(world, i, err);
     if (status != STP_OK)
