@@ -156,12 +156,6 @@ TEST(TrainCheck, SaysWhatItExpected)
         {"a batch of 12 for 4 ranks with 2 micro-batches each, expected a "
          "multiple of 8",
          4, 12, 2, 12, 1, STP_TRAIN_NAIVE, 1, false},
-        {"a batch of 0 for 1 rank with 1 micro-batch each, expected a multiple "
-         "of 1",
-         1, 0, 1, 12, 1, STP_TRAIN_NAIVE, 1, false},
-        {"a batch of 12 for 4 ranks with 0 micro-batches each, expected a "
-         "multiple of 0",
-         4, 12, 0, 12, 1, STP_TRAIN_NAIVE, 1, false},
         {"an epoch of 20 samples in steps of 8, expected a multiple", 4, 8, 2,
          20, 1, STP_TRAIN_NAIVE, 1, false},
         {"mode single on 2 ranks, expected 1", 2, 8, 2, 24, 1, STP_TRAIN_SINGLE,

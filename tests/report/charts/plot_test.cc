@@ -181,29 +181,6 @@ TEST(Script, HasAutoAndTheArmsThatAreFastestAtMostSizes)
         ElementsAre("ring/simple"));
 }
 
-TEST(Script, SetupsHaveLabelsAndColoursOfTheirOwn)
-{
-    const char *const setups[] = {"sym",         "ce",        "reg",
-                                  "ctas=8",      "ctas=8-16", "cga=2",
-                                  "sym/ctas=16", "reg/cga=0"};
-    std::string text = Head("m", "", "", "nccl");
-    for (uint64_t n : {8, 16}) {
-        double us = 10;
-        text += Row("allreduce", n, 0, "auto,auto", 2, 50);
-        for (const std::string setup : setups)
-            text += Row("allreduce", n, 0, setup + "," + setup, 2, us++);
-    }
-    Curves c({text});
-    const std::string s =
-        Script(c.all, {STP_PLOT_LATENCY, ncclFuncAllReduce, nullptr, 9});
-
-    EXPECT_THAT(Legend(s),
-                ElementsAre("auto", "sym", "ce", "reg", "ctas=8", "ctas=8-16",
-                            "cga=2", "sym/ctas=16", "reg/cga=0"));
-    EXPECT_THAT(Array(s, "hues"),
-                ElementsAre("0", "1", "2", "3", "4", "5", "6", "7", "8"));
-}
-
 TEST(Script, LabelsSayAsMuchAsTellsCurvesApart)
 {
     const std::string gloo = Head("m", "", "", "gloo");

@@ -1,11 +1,8 @@
 // The files of iterations: what stands in them, and in which folder.
 #include "report/iterations/iterations_by_hand.h"
 
-#include <sys/resource.h>
 #include <sys/stat.h>
 #include <unistd.h>
-
-#include <csignal>
 
 namespace
 {
@@ -40,23 +37,11 @@ TEST_F(IterationFiles, TimesAreMillisecondsInTheirOrder)
                             "summary.csv", "summary.json", "summary.md"));
 }
 
-TEST_F(IterationFiles, TimesHaveNanoseconds)
-{
-    Iterations its;
-    its.Setting(STP_MODE_OVERLAP, kMib);
-    its.Arm("auto", {{1.25, 1234567.891, 0.0004}});
-
-    Save(its);
-
-    EXPECT_EQ("0.001250\n1234.567891\n0.000000\n",
-              Read("iteration_times_auto.txt"));
-}
-
 TEST_F(IterationFiles, TimesOfSeveralSettingsAreNamedAfterThem)
 {
     Iterations its;
     its.Setting(STP_MODE_OVERLAP, 8 * kMib);
-    its.Arm("auto", {{1000}});
+    its.Arm("auto", {{1.25, 1234567.891, 0.0004}});
     its.Setting(STP_MODE_SEQUENTIAL, 8 * kMib);
     its.Arm("auto", {{2000}, {2001}});
     its.Setting(STP_MODE_OVERLAP, 8 * kMib, 2);
@@ -64,41 +49,13 @@ TEST_F(IterationFiles, TimesOfSeveralSettingsAreNamedAfterThem)
 
     Save(its);
 
-    EXPECT_EQ("1.000000\n",
+    EXPECT_EQ("0.001250\n1234.567891\n0.000000\n",
               Read("iteration_times_overlap_8M_ratio1_layers8_auto.txt"));
     EXPECT_EQ("2.000000\n2.001000\n",
               Read("iteration_times_sequential_8M_ratio1_layers8_auto.txt"));
     EXPECT_EQ("3.000000\n",
               Read("iteration_times_overlap_8M_ratio2_layers8_auto.txt"));
     EXPECT_EQ(7u, Files().size());
-}
-
-TEST_F(IterationFiles, AreOfWhatTheAnalysisMakesOfTheRows)
-{
-    Iterations its;
-    for (double ratio : {1.0, 2.0}) {
-        its.Setting(STP_MODE_FSDP, kMib, ratio);
-        its.Arm("auto", {{100, 102}, {100, 100}});
-        its.Arm("ll", {{200 * ratio}, {201 * ratio}});
-    }
-    stp_iteration_report report = its.Report();
-    stp_iteration_summary summary{};
-    ASSERT_EQ(STP_OK,
-              stp_summarise_iterations(report.iterations, &summary, &err_));
-    report.summary = &summary;
-
-    EXPECT_EQ(STP_OK, stp_iteration_files_write(&report, dir_.c_str(), &err_));
-    stp_iteration_summary_free(&summary);
-
-    EXPECT_EQ("0.100000\n0.102000\n0.100000\n0.100000\n",
-              Read("iteration_times_fsdp_1M_ratio1_layers8_auto.txt"));
-    EXPECT_EQ("0.400000\n0.402000\n",
-              Read("iteration_times_fsdp_1M_ratio2_layers8_ll.txt"));
-    EXPECT_THAT(Read("summary.csv"), HasSubstr(",auto,ring,simple,16,2,4,"
-                                               "100.500,"));
-    EXPECT_THAT(Read("summary.md"),
-                HasSubstr("AUTO has the shortest iterations: ll, the next, is "
-                          "0.251 times as fast"));
 }
 
 struct NameCase {
@@ -192,53 +149,6 @@ TEST_F(IterationFiles, AreThereBeforeAnythingWasMeasured)
     EXPECT_THAT(Files(), ElementsAre("rounds.csv", "summary.csv",
                                      "summary.json", "summary.md"));
     EXPECT_THAT(Read("summary.csv"), testing::EndsWith(",resolution,source\n"));
-}
-
-// No file may grow beyond some bytes: as on a disk that is full.
-class SmallFiles
-{
-  public:
-    explicit SmallFiles(rlim_t bytes)
-    {
-        old_handler_ = signal(SIGXFSZ, SIG_IGN);
-        getrlimit(RLIMIT_FSIZE, &old_);
-        rlimit limit = {bytes, old_.rlim_max};
-        setrlimit(RLIMIT_FSIZE, &limit);
-    }
-    ~SmallFiles()
-    {
-        setrlimit(RLIMIT_FSIZE, &old_);
-        signal(SIGXFSZ, old_handler_);
-    }
-
-  private:
-    rlimit old_{};
-    void (*old_handler_)(int);
-};
-
-TEST_F(IterationFiles, KeepWhatStoodThereIfTheDiskIsFull)
-{
-    Iterations its;
-    its.Setting(STP_MODE_OVERLAP, kMib);
-    its.Arm("auto", {{1000}});
-    Save(its);
-    its.Arm("ll", {std::vector<double>(2000, 1000.0)});
-    its.Arm("ll128", {{1000}});
-    const std::string summary = Read("summary.csv");
-    stp_status status;
-    {
-        SmallFiles limit(1000);
-        status = stp_iteration_files_write(&its.Report(), dir_.c_str(), &err_);
-    }
-
-    EXPECT_EQ(STP_ERR_IO, status);
-    EXPECT_EQ("cannot write '" + (dir_ / "iteration_times_ll.txt").string() +
-                  "': File too large",
-              std::string(err_.text));
-    EXPECT_EQ(summary, Read("summary.csv"));
-    EXPECT_THAT(Files(),
-                ElementsAre("iteration_times_auto.txt", "rounds.csv",
-                            "summary.csv", "summary.json", "summary.md"));
 }
 
 // ---- the folder ----

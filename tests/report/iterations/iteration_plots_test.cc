@@ -223,7 +223,7 @@ TEST_F(Plots, GainsAreExact)
     }
 }
 
-TEST_F(Plots, BarsOfSeveralArmsStandBesideEachOther)
+TEST_F(Plots, IntervalsOfSeveralArmsStandBesideEachOther)
 {
     if (!HasGnuplot())
         GTEST_SKIP() << "no gnuplot here";
@@ -231,22 +231,14 @@ TEST_F(Plots, BarsOfSeveralArmsStandBesideEachOther)
     for (uint64_t size : {kMib, 4 * kMib}) {
         its.Setting(STP_MODE_OVERLAP, size);
         its.Arm("auto", {{100}});
-        its.Arm("ll", {{100}}).gain = {1, 0.5, 2, 10};
-        its.Arm("ll128", {{100}}).gain = {1, 0.5, 2, 10};
+        for (const char *arm : {"ll", "ll128"})
+            its.Arm(arm, {{100}}).gain = {1, 0.5, 2, 10};
     }
 
     Draw(its);
 
-    std::string s = Read("gain_vs_size.svg");
-    EXPECT_THAT(Blocks(s), ElementsAre("ll 1048576 1 0.5 2 ?\n"
-                                       "ll 4194304 1 0.5 2 ?\n",
-                                       "ll128 1048576 1 0.5 2 ?\n"
-                                       "ll128 4194304 1 0.5 2 ?\n"));
-    EXPECT_EQ(
-        " 1.04076e+06 4.22582e+06\n",
-        Printed(s, {"first_bytes * beside(1)", "last_bytes * beside(2)"}));
-    EXPECT_EQ(" 832605 5.28228e+06\n",
-              Printed(s, {"GPVAL_X_MIN", "GPVAL_X_MAX"}));
+    EXPECT_EQ(" 0.992542 1.00751\n",
+              Printed(Read("gain_vs_size.svg"), {"beside(1)", "beside(2)"}));
 }
 
 TEST_F(Plots, GainsThatAreFarApartHaveALogarithmicAxis)
@@ -280,20 +272,12 @@ TEST_F(Plots, GainsAreOfEachModeAndRatioWithSeveralSizes)
 
     EXPECT_EQ(12u, Draw(its));
 
-    EXPECT_THAT(
-        Pictures(),
-        ElementsAre("gain_vs_size_fsdp_ratio0.5_layers8.svg",
-                    "gain_vs_size_fsdp_ratio1_layers8.svg",
-                    "iteration_times_ecdf_fsdp_1M_ratio0.5_layers8.svg",
-                    "iteration_times_ecdf_fsdp_1M_ratio1_layers8.svg",
-                    "iteration_times_ecdf_fsdp_1M_ratio2_layers8.svg",
-                    "iteration_times_ecdf_fsdp_4M_ratio0.5_layers8.svg",
-                    "iteration_times_ecdf_fsdp_4M_ratio1_layers8.svg",
-                    "iteration_times_histogram_fsdp_1M_ratio0.5_layers8.svg",
-                    "iteration_times_histogram_fsdp_1M_ratio1_layers8.svg",
-                    "iteration_times_histogram_fsdp_1M_ratio2_layers8.svg",
-                    "iteration_times_histogram_fsdp_4M_ratio0.5_layers8.svg",
-                    "iteration_times_histogram_fsdp_4M_ratio1_layers8.svg"));
+    for (const char *name :
+         {"gain_vs_size_fsdp_ratio0.5_layers8",
+          "gain_vs_size_fsdp_ratio1_layers8",
+          "iteration_times_ecdf_fsdp_1M_ratio2_layers8",
+          "iteration_times_histogram_fsdp_4M_ratio1_layers8"})
+        EXPECT_THAT(Pictures(), testing::Contains(name + std::string(".svg")));
 }
 
 TEST_F(Plots, ArmsThatNeverRanBesideAutoHaveNoGains)

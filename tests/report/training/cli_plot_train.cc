@@ -164,7 +164,7 @@ TEST_F(PlotTraining, GnuplotTakesTheScripts)
     if (!charts::HasGnuplot())
         GTEST_SKIP() << "no gnuplot here";
     Runs runs;
-    made_up::AddMatrix(runs, "Card <B> & 'C'", 1);
+    made_up::AddMatrix(runs, "Card <B> & 'C'");
     Charts charts(runs);
     stp_error err{};
 
