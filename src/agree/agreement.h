@@ -82,14 +82,14 @@ struct stp_agreement_rank {
 /* A rank's handle, which an implementation's own begins with. */
 struct stp_agreement {
     const struct stp_agreement_ops *ops;
-    bool proposes; /* this rank takes part in proposals */
-    bool observes; /* it is the observer */
-    bool speaks;   /* for its host: a thread must call speak() */
+    bool proposes;       /* this rank takes part in proposals */
+    bool observes;       /* it is the observer */
+    bool compares_hosts; /* a thread must call compare_hosts() */
 };
 
 /* Callable from any thread, but for one handle's next_epoch(), which one thread
- * at a time may call.  join(), compare(), speak() and leave() may block,
- * allocate and do I/O; none of the others does any of that. */
+ * at a time may call.  join(), compare(), compare_hosts() and leave() may
+ * block, allocate and do I/O; none of the others does any of that. */
 struct stp_agreement_ops {
     /*
      * Joins.  STP_OK and *agreement_ret, to be given back with leave(); else
@@ -114,10 +114,10 @@ struct stp_agreement_ops {
     void (*explain)(const struct stp_agreement *agreement, char *text,
                     size_t size);
 
-    /* Speaks for the host at the store, where all hosts must do so; returns
-     * with the outcome, or soon after hush().  At most once. */
-    void (*speak)(struct stp_agreement *agreement);
-    void (*hush)(struct stp_agreement *agreement);
+    /* Compares this host with the others at the store, where all must do so;
+     * returns with the outcome, or soon after cancel_hosts().  At most once. */
+    void (*compare_hosts)(struct stp_agreement *agreement);
+    void (*cancel_hosts)(struct stp_agreement *agreement);
 
     /* ---- proposals ---- */
 

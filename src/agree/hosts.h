@@ -1,7 +1,7 @@
 /*
  * hosts.h - how the hosts of a communicator compare fingerprints in a store
  *
- * One thread of each host speaks, over one connection.  Keys begin with
+ * One thread of each host does so, over one connection.  Keys begin with
  * "/steptune/agree/1/RUN/COMM-RANKS/":
  *
  *   tickets        the ranks of all hosts that came, ever; every RANKS of them
@@ -37,7 +37,7 @@
 #include "agree/agreement.h"
 #include "agree/identity.h"
 
-/* One host; the rows of its ranks may be filled while it speaks. */
+/* One host; the rows of its ranks may be filled meanwhile. */
 struct stp_hosts {
     const struct stp_agreement_store *store;
     uint64_t comm_id;
@@ -45,7 +45,7 @@ struct stp_hosts {
     const struct stp_identity *identities; /* 'n_ranks'; the first is full */
 
     /* Whether the comparison is of no use any more. */
-    bool (*is_hushed)(void *user);
+    bool (*is_cancelled)(void *user);
 
     /* Whether the ranks of this host still await the outcome: then they wait
      * until it is known. */

@@ -5,9 +5,9 @@
  * joined to propose, each rank's identity, then, for ranks that asked for it,
  * the board of proposals.
  *
- * With a store the outcome is what the rank that speaks finds there.  Until it
- * has told the store that this host is ready (COMMITTED) the others may lose
- * patience with it, and then it does not.
+ * With a store the outcome is what the rank that compares hosts finds there.
+ * Until it has told the store that this host is ready (COMMITTED) the others
+ * may lose patience with it, and then it does not.
  */
 #include <stdatomic.h>
 #include <stdio.h>
@@ -28,7 +28,7 @@ _Static_assert((int)STP_AGREE_RANKS == (int)STP_BOARD_RANKS,
 enum shm_outcome { OPEN, COMMITTED, AGREED, REFUSED };
 
 enum {
-    PATIENCE_MS = 5000, /* with a rank that speaks, after its time limit */
+    PATIENCE_MS = 5000, /* beyond the time limit of the rank that compares */
     WHY_TEXT = 500,
 };
 
@@ -51,8 +51,8 @@ struct shm_agreement {
     struct stp_board_step step; /* this rank's */
     struct stp_agreement_store store;
     uint64_t comm_id;
-    int64_t patience_ms; /* with the rank that speaks, on stp_now_ms() */
-    _Atomic bool is_hushed;
+    int64_t patience_ms; /* the wait for hosts ends then (stp_now_ms()) */
+    _Atomic bool is_cancelled;
 };
 
 static struct shm_agreement *shm_of(const struct stp_agreement *agreement)
@@ -96,8 +96,8 @@ static enum stp_status shm_join(const struct stp_agreement_rank *rank,
     shm->base = (struct stp_agreement){.ops = &stp_agreement_shm,
                                        .proposes = rank->proposes,
                                        .observes = shm->step.rank == 0,
-                                       .speaks = shm_has_store(shm) &&
-                                                 shm->step.rank == 0};
+                                       .compares_hosts = shm_has_store(shm) &&
+                                                         shm->step.rank == 0};
     shm->state = stp_segment_memory(shm->segment);
     shm->identities = (struct stp_identity *)(shm->state + 1);
     shm->board = (struct stp_board *)(shm->identities + rank->n_ranks);
@@ -138,7 +138,7 @@ static bool shm_compare(struct stp_agreement *agreement, unsigned wait_ms)
         while (shm_read_outcome(shm) <= COMMITTED &&
                stp_now_ms() < shm->patience_ms)
             nanosleep(&nap, NULL);
-        /* A rank that speaks and was stopped for long is given up. */
+        /* The rank that compares hosts and was stopped for long is given up. */
         if (!shm_move_outcome(shm, OPEN, REFUSED))
             shm_move_outcome(shm, COMMITTED, REFUSED);
         return shm_read_outcome(shm) == AGREED;
@@ -160,9 +160,9 @@ static bool shm_compare(struct stp_agreement *agreement, unsigned wait_ms)
     return shm_read_outcome(shm) == AGREED;
 }
 
-static bool shm_is_hushed(void *user)
+static bool shm_is_cancelled(void *user)
 {
-    return atomic_load(&((struct shm_agreement *)user)->is_hushed);
+    return atomic_load(&((struct shm_agreement *)user)->is_cancelled);
 }
 
 static bool shm_commit(void *user)
@@ -170,14 +170,14 @@ static bool shm_commit(void *user)
     return shm_move_outcome(user, OPEN, COMMITTED);
 }
 
-static void shm_speak(struct stp_agreement *agreement)
+static void shm_compare_hosts(struct stp_agreement *agreement)
 {
     struct shm_agreement *shm = shm_of(agreement);
     const struct stp_hosts hosts = {.store = &shm->store,
                                     .comm_id = shm->comm_id,
                                     .n_ranks = shm->step.n_ranks,
                                     .identities = shm->identities,
-                                    .is_hushed = shm_is_hushed,
+                                    .is_cancelled = shm_is_cancelled,
                                     .commit = shm_commit,
                                     .user = shm};
     bool is_agreed =
@@ -188,9 +188,9 @@ static void shm_speak(struct stp_agreement *agreement)
         shm_move_outcome(shm, OPEN, REFUSED);
 }
 
-static void shm_hush(struct stp_agreement *agreement)
+static void shm_cancel_hosts(struct stp_agreement *agreement)
 {
-    atomic_store(&shm_of(agreement)->is_hushed, true);
+    atomic_store(&shm_of(agreement)->is_cancelled, true);
 }
 
 static void shm_explain(const struct stp_agreement *agreement, char *text,
@@ -265,8 +265,8 @@ const struct stp_agreement_ops stp_agreement_shm = {
     .join = shm_join,
     .compare = shm_compare,
     .explain = shm_explain,
-    .speak = shm_speak,
-    .hush = shm_hush,
+    .compare_hosts = shm_compare_hosts,
+    .cancel_hosts = shm_cancel_hosts,
     .is_complete = shm_is_complete,
     .propose = shm_propose,
     .is_pending = shm_is_pending,

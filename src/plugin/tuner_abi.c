@@ -30,7 +30,7 @@
 struct context {
     struct stp_backend *backend;     /* NULL: inactive, NCCL tunes alone */
     struct stp_agreement *agreement; /* NULL: none, or of no more use */
-    struct stp_thread *speech;       /* for this host; NULL: none */
+    struct stp_thread *comparison;   /* of hosts; NULL: none */
     bool must_compare;               /* ranks, at the first decision */
     bool has_warned;                 /* why it is inactive */
     ncclDebugLogger_t log;
@@ -73,12 +73,12 @@ static void tuner_step_aside(struct context *ctx, const char *why)
     ctx->has_warned = true;
 }
 
-static void tuner_end_speech(struct context *ctx)
+static void tuner_end_comparison(struct context *ctx)
 {
-    if (ctx->speech != NULL)
-        ctx->agreement->ops->hush(ctx->agreement);
-    stp_thread_stop(ctx->speech);
-    ctx->speech = NULL;
+    if (ctx->comparison != NULL)
+        ctx->agreement->ops->cancel_hosts(ctx->agreement);
+    stp_thread_stop(ctx->comparison);
+    ctx->comparison = NULL;
 }
 
 /* Compares the ranks, which step aside unless they agree. */
@@ -96,10 +96,10 @@ static void tuner_compare(struct context *ctx)
     /* A thread that found no outcome may hang in the store, for as long as a
      * file server does: not a collective, but the end of the communicator
      * awaits it. */
-    if (!is_agreed && ctx->speech != NULL)
-        ctx->agreement->ops->hush(ctx->agreement);
+    if (!is_agreed && ctx->comparison != NULL)
+        ctx->agreement->ops->cancel_hosts(ctx->agreement);
     else if (ctx->backend == NULL || !stp_backend_proposes(ctx->backend)) {
-        tuner_end_speech(ctx);
+        tuner_end_comparison(ctx);
         stp_agreement_leave(ctx->agreement);
         ctx->agreement = NULL;
     }
@@ -125,9 +125,9 @@ tuner_fingerprint(const struct context *ctx,
     return f;
 }
 
-static void tuner_speak(void *agreement)
+static void tuner_compare_hosts(void *agreement)
 {
-    ((struct stp_agreement *)agreement)->ops->speak(agreement);
+    ((struct stp_agreement *)agreement)->ops->compare_hosts(agreement);
 }
 
 /*
@@ -164,15 +164,15 @@ static void tuner_join(struct context *ctx, const struct stp_comm_info *info,
         return;
     }
     ctx->must_compare = true;
-    if (!ctx->agreement->speaks ||
-        stp_thread_start(tuner_speak, ctx->agreement, STP_THREAD_ONCE,
-                         &ctx->speech, &err) == STP_OK)
+    if (!ctx->agreement->compares_hosts ||
+        stp_thread_start(tuner_compare_hosts, ctx->agreement, STP_THREAD_ONCE,
+                         &ctx->comparison, &err) == STP_OK)
         return;
     /* Without a thread this host says only that all must step aside. */
     LOG(ctx->log, NCCL_LOG_INFO, "%s: this host cannot be compared: %s",
         STP_TUNER_NAME, err.text);
-    ctx->agreement->ops->hush(ctx->agreement);
-    tuner_speak(ctx->agreement);
+    ctx->agreement->ops->cancel_hosts(ctx->agreement);
+    tuner_compare_hosts(ctx->agreement);
 }
 
 /* Says what this rank would decide, also where it then steps aside. */
@@ -308,7 +308,7 @@ static ncclResult_t tuner_finalize(void *opaque)
     if (ctx == NULL)
         return ncclSuccess;
     stp_backend_close(ctx->backend);
-    tuner_end_speech(ctx);
+    tuner_end_comparison(ctx);
     stp_agreement_leave(ctx->agreement);
     stp_ledger_close(ctx->ledger);
     free(ctx);

@@ -193,15 +193,15 @@ void RunHost(const Job &job, uint32_t h)
     for (stp_agreement *&rank : ranks)
         if (stp_agreement_join(&as, &rank, &err) != STP_OK)
             _exit(7);
-    std::thread speech(ranks[0]->ops->speak, ranks[0]);
+    std::thread comparison(ranks[0]->ops->compare_hosts, ranks[0]);
     for (uint32_t r = 0; r < size.n_own; r++) {
         const bool follows = ranks[r]->ops->compare(ranks[r], 0);
         if (!follows)
             ranks[r]->ops->explain(ranks[r], said->why, sizeof(said->why));
         said->outcome[r] = follows ? kFollows : kStepsAside;
     }
-    ranks[0]->ops->hush(ranks[0]);
-    speech.join();
+    ranks[0]->ops->cancel_hosts(ranks[0]);
+    comparison.join();
     for (stp_agreement *rank : ranks)
         stp_agreement_leave(rank);
 }

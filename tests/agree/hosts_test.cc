@@ -160,8 +160,8 @@ class Alone
         hosts_.comm_id = comm_id;
         hosts_.n_ranks = n_ranks;
         hosts_.identities = identities_.data();
-        hosts_.is_hushed = [](void *self) {
-            return static_cast<Alone *>(self)->is_hushed;
+        hosts_.is_cancelled = [](void *self) {
+            return static_cast<Alone *>(self)->is_cancelled;
         };
         hosts_.commit = [](void *self) {
             if (static_cast<Alone *>(self)->before_ready)
@@ -181,7 +181,7 @@ class Alone
         return follows;
     }
 
-    bool is_hushed = false;
+    bool is_cancelled = false;
     bool commits = true;
     std::function<void()> before_ready;
     std::string why;
@@ -345,7 +345,7 @@ TEST(AHostThatDoesNotFollow, TellsAllWhoWait)
 {
     const struct {
         std::vector<uint64_t> policies;
-        bool is_hushed, commits;
+        bool is_cancelled, commits;
         const char *arrived;
     } cases[] = {
         {{7, 8}, false, true, "4"},
@@ -360,7 +360,7 @@ TEST(AHostThatDoesNotFollow, TellsAllWhoWait)
         Others others(store, id, 2);
         Alone host(store, id, 2, c.policies);
 
-        host.is_hushed = c.is_hushed;
+        host.is_cancelled = c.is_cancelled;
         host.commits = c.commits;
 
         EXPECT_FALSE(host.Follows());
@@ -521,7 +521,7 @@ TEST(AHostThatDoesNotFollow, NamesTheHostsIfThereAreNotTooMany)
         Others others(store, id, 2);
         Alone host(store, id, 2, {7, 7});
 
-        host.is_hushed = true;
+        host.is_cancelled = true;
         others.AppendRows("0/hosts", n_others, "b", 7);
 
         EXPECT_FALSE(host.Follows());
@@ -602,7 +602,7 @@ TEST(HostsThatDoNotCome, NeedNotBeAwaitedOnceTheCommunicatorIsGone)
     auto host = std::make_unique<Host>(Place{store.port(), NewId(), 2}, "a",
                                        std::vector<uint64_t>{7});
     store.Await(STP_ADD, "arrived", 2);
-    host->AwaitSpeech(); // returns long before the time limit
+    host->AwaitComparison(); // returns long before the time limit
     EXPECT_FALSE(host->Follows());
 }
 
@@ -646,13 +646,13 @@ TEST(HostsWithAStoreThatDiesWhileTheyWait, SayWhatHappenedFirst)
               host.Explain());
 }
 
-// ---- who speaks is stopped ----
+// ---- the rank that compares hosts is stopped ----
 
-TEST(HostsWhoseSpeakerIsStopped, StepAsideFiveSecondsAfterTheTimeLimit)
+TEST(HostsWhoseComparisonIsStopped, StepAsideFiveSecondsAfterTheTimeLimit)
 {
     StoreThread store;
     Place place{store.port(), NewId(), 2, "none", 2000, true};
-    place.speaks = false;
+    place.compares = false;
     Host host(place, "a", {7});
     FreeNaps naps;
 
@@ -667,11 +667,11 @@ TEST(HostsWhoseSpeakerIsStopped, StepAsideFiveSecondsAfterTheTimeLimit)
               host.Explain());
 }
 
-TEST(HostsWhoseSpeakerIsStopped, SayThatTheyHadSteppedAsideWhenItGoesOn)
+TEST(HostsWhoseComparisonIsStopped, SayThatTheyHadSteppedAsideWhenItGoesOn)
 {
     StoreThread store;
     Place place{store.port(), NewId(), 2, "none", 2000};
-    place.speaks = false;
+    place.compares = false;
     Host host(place, "a", {7, 7});
     Others others(store, place.comm_id, 2);
 
@@ -679,14 +679,14 @@ TEST(HostsWhoseSpeakerIsStopped, SayThatTheyHadSteppedAsideWhenItGoesOn)
         const FreeNaps naps;
         EXPECT_FALSE(host.Follows());
     }
-    host.rank(0)->ops->speak(host.rank(0));
+    host.rank(0)->ops->compare_hosts(host.rank(0));
 
     EXPECT_FALSE(host.Follows());
     EXPECT_EQ("aside", others.Get("0/decision"));
     EXPECT_THAT(host.Explain(), StartsWith("host a hold the same, but one of"));
 }
 
-TEST(HostsWhoseSpeakerIsStopped, StepAsideThoughItIsReady)
+TEST(HostsWhoseComparisonIsStopped, StepAsideThoughItIsReady)
 {
     StoreThread store;
     const uint64_t id = NewId();
@@ -700,7 +700,7 @@ TEST(HostsWhoseSpeakerIsStopped, StepAsideThoughItIsReady)
         EXPECT_FALSE(host.Follows());
     }
     others.Set("0/decided", "follow");
-    host.AwaitSpeech();
+    host.AwaitComparison();
 
     EXPECT_FALSE(host.Follows());
 }

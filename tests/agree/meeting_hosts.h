@@ -25,11 +25,11 @@ struct Place {
     size_t n_ranks;
     const char *run = "none";
     unsigned timeout_ms = kLongMs;
-    bool speaks = true; // else as if that rank's process were stopped
+    bool compares = true; // else as if that rank's process were stopped
 };
 
 // A host whose ranks have these policies; they join one after another, and
-// the one that speaks does so in a thread.
+// the one that compares hosts does so in a thread.
 class Host
 {
   public:
@@ -43,17 +43,17 @@ class Host
     Host &operator=(const Host &) = delete;
     ~Host()
     {
-        AwaitSpeech();
+        AwaitComparison();
         for (stp_agreement *rank : ranks_)
             stp_agreement_leave(rank);
     }
 
-    void AwaitSpeech()
+    void AwaitComparison()
     {
         for (stp_agreement *rank : ranks_)
-            rank->ops->hush(rank);
-        if (speech_.joinable())
-            speech_.join();
+            rank->ops->cancel_hosts(rank);
+        if (comparison_.joinable())
+            comparison_.join();
     }
 
     // The same on all ranks of the host.
@@ -102,14 +102,14 @@ class Host
         strcpy(rank.store.host, name.c_str());
         ASSERT_EQ(STP_OK, stp_agreement_join(&rank, &agreement, &err))
             << err.text;
-        EXPECT_EQ(ranks_.empty(), agreement->speaks);
-        if (agreement->speaks && place.speaks)
-            speech_ = std::thread(agreement->ops->speak, agreement);
+        EXPECT_EQ(ranks_.empty(), agreement->compares_hosts);
+        if (agreement->compares_hosts && place.compares)
+            comparison_ = std::thread(agreement->ops->compare_hosts, agreement);
         ranks_.push_back(agreement);
     }
 
     std::vector<stp_agreement *> ranks_;
-    std::thread speech_;
+    std::thread comparison_;
 };
 
 using Hosts = std::vector<std::unique_ptr<Host>>;
