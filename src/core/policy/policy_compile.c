@@ -202,11 +202,6 @@ void stp_compiled_free(struct stp_compiled *compiled)
 
 /* ---- index ---- */
 
-static unsigned policy_bit_length(uint32_t n)
-{
-    return n == 0 ? 0 : 32 - (unsigned)__builtin_clz(n);
-}
-
 static uint32_t policy_n_buckets(const struct octave *octave, unsigned e)
 {
     return (uint32_t)1 << (e - octave->shift);
@@ -224,7 +219,9 @@ static uint32_t policy_plan_index(struct table *table,
     for (uint32_t i = 0; i < table->n_entries; i++)
         n_starts[policy_octave_of(at[i].start)]++;
     for (unsigned e = 0; e < N_OCTAVES; e++) {
-        unsigned bits = policy_bit_length(n_starts[e]) + spare;
+        const unsigned length =
+            n_starts[e] == 0 ? 0 : 32 - (unsigned)__builtin_clz(n_starts[e]);
+        const unsigned bits = length + spare;
 
         table->octaves[e].base = n;
         table->octaves[e].shift = bits < e ? e - bits : 0;
@@ -255,32 +252,6 @@ static void policy_fill_index(const struct table *table, uint32_t *index)
 
 /* ---- compile ---- */
 
-static bool policy_candidate_is_plain(const struct stp_candidate *c)
-{
-    return c->n_pipe_ops == -1 && c->chunk_bytes % 1024 == 0;
-}
-
-static struct entry policy_make_entry(const struct stp_segment *segment,
-                                      const struct stp_candidate *first)
-{
-    struct entry entry = {.start = segment->start};
-
-    if (segment->n == 0)
-        return entry;
-    entry.has_list = 1;
-    if (!policy_candidate_is_plain(first))
-        return entry;
-    entry.has_list = segment->n > 1;
-    entry.is_plain = 1;
-    entry.line = first->line;
-    entry.algo = first->algo & 7;
-    entry.proto = first->proto & 3;
-    entry.n_channels = first->n_channels & 127;
-    entry.reg_buff = first->reg_buff < 0 ? ANY_REG_BUFF : first->reg_buff & 1;
-    entry.chunk_kib = first->chunk_bytes >> 10 & 32767;
-    return entry;
-}
-
 static size_t policy_round_up(size_t n)
 {
     return (n + CACHE_LINE - 1) / CACHE_LINE * CACHE_LINE;
@@ -307,24 +278,29 @@ static void policy_fill_table(struct table *table, uint32_t n_index,
     for (uint32_t i = 0; i < n; i++) {
         const struct stp_segment *segment = &from->at[begin + i];
 
-        entries[i] =
-            policy_make_entry(segment, &from->candidates[segment->from]);
+        const struct stp_candidate *first = &from->candidates[segment->from];
+        struct entry *e = &entries[i];
+
+        *e =
+            (struct entry){.start = segment->start, .has_list = segment->n > 0};
+        if (segment->n > 0 && first->n_pipe_ops == -1 &&
+            first->chunk_bytes % 1024 == 0) {
+            e->has_list = segment->n > 1;
+            e->is_plain = 1;
+            e->line = first->line;
+            e->algo = first->algo & 7;
+            e->proto = first->proto & 3;
+            e->n_channels = first->n_channels & 127;
+            e->reg_buff =
+                first->reg_buff < 0 ? ANY_REG_BUFF : first->reg_buff & 1;
+            e->chunk_kib = first->chunk_bytes >> 10 & 32767;
+        }
         lists[i] = (struct list){.n = segment->n, .from = segment->from};
     }
     table->entries = entries;
     table->lists = lists;
     policy_fill_index(table, index);
     table->index = index;
-}
-
-static uint64_t policy_hash_candidate(uint64_t hash,
-                                      const struct stp_candidate *c)
-{
-    hash = stp_hash(
-        hash, (uint64_t)c->chunk_bytes << 32 | (uint64_t)c->algo << 24 |
-                  (uint64_t)c->proto << 16 | (uint64_t)c->n_channels << 8 |
-                  (uint64_t)(c->reg_buff + 1));
-    return stp_hash(hash, (uint32_t)c->n_pipe_ops);
 }
 
 static uint64_t policy_hash_segments(const struct stp_segments *from)
@@ -337,30 +313,26 @@ static uint64_t policy_hash_segments(const struct stp_segments *from)
             const struct stp_segment *segment = &from->at[i];
 
             hash = stp_hash(stp_hash(hash, segment->start), segment->n);
-            for (uint32_t k = 0; k < segment->n; k++)
-                hash = policy_hash_candidate(
-                    hash, &from->candidates[segment->from + k]);
+            for (uint32_t k = 0; k < segment->n; k++) {
+                const struct stp_candidate *a =
+                    &from->candidates[segment->from + k];
+
+                hash = stp_hash(hash, (uint64_t)a->chunk_bytes << 32 |
+                                          (uint64_t)a->algo << 24 |
+                                          (uint64_t)a->proto << 16 |
+                                          (uint64_t)a->n_channels << 8 |
+                                          (uint64_t)(a->reg_buff + 1));
+                hash = stp_hash(hash, (uint32_t)a->n_pipe_ops);
+            }
         }
     }
     return hash != 0 ? hash : 1;
 }
 
-static unsigned policy_find_reg_buff(const struct stp_segments *from)
-{
-    unsigned line = 0;
-
-    for (size_t i = 0; i < from->n_candidates; i++)
-        if (from->candidates[i].reg_buff != -1 &&
-            (line == 0 || from->candidates[i].line < line))
-            line = from->candidates[i].line;
-    return line;
-}
-
 static struct stp_compiled *policy_pack_tables(const struct stp_segments *from)
 {
     struct stp_compiled plan = {.n_rules = from->n_rules,
-                                .hash = policy_hash_segments(from),
-                                .reg_buff_line = policy_find_reg_buff(from)};
+                                .hash = policy_hash_segments(from)};
     struct stp_compiled *compiled;
     size_t candidates_size = from->n_candidates * sizeof(*from->candidates);
     size_t size =
@@ -368,6 +340,13 @@ static struct stp_compiled *policy_pack_tables(const struct stp_segments *from)
     uint32_t n_index[NCCL_NUM_TUNED_FUNCS];
     char *block;
 
+    for (size_t i = 0; i < from->n_candidates; i++) {
+        const struct stp_candidate *a = &from->candidates[i];
+
+        if (a->reg_buff != -1 &&
+            (plan.reg_buff_line == 0 || a->line < plan.reg_buff_line))
+            plan.reg_buff_line = a->line;
+    }
     for (int c = 0; c < NCCL_NUM_TUNED_FUNCS; c++) {
         struct table *table = &plan.tables[c];
 

@@ -55,30 +55,23 @@ static bool policy_has_column(const struct parser *p, size_t n,
     return false;
 }
 
-static enum stp_status policy_unknown_column(const struct parser *p,
-                                             const struct stp_field *field)
-{
-    struct stp_column_names names;
-    struct stp_shown shown;
-
-    return stp_fail_at(p->err, STP_ERR_SYNTAX, p->line, field->column,
-                       "unknown column '%s', expected %s",
-                       stp_show(field, &shown),
-                       stp_column_names(p->policy->format->kind, &names));
-}
-
 /* More fields than there are columns cannot all differ, so that this ends
  * before it runs out of room. */
 static enum stp_status policy_read_header(struct parser *p,
                                           const struct fields *f)
 {
     const struct stp_policy_format *format = p->policy->format;
+    struct stp_column_names names;
+    struct stp_shown shown;
 
     for (size_t i = 0; i < f->n; i++) {
         const struct stp_column *col = stp_column_find(format->kind, &f->at[i]);
 
         if (col == NULL)
-            return policy_unknown_column(p, &f->at[i]);
+            return stp_fail_at(p->err, STP_ERR_SYNTAX, p->line, f->at[i].column,
+                               "unknown column '%s', expected %s",
+                               stp_show(&f->at[i], &shown),
+                               stp_column_names(format->kind, &names));
         if (policy_has_column(p, i, col))
             return stp_fail_at(p->err, STP_ERR_SYNTAX, p->line, f->at[i].column,
                                "column '%s' is named twice, expected each once",
@@ -97,58 +90,7 @@ static enum stp_status policy_read_header(struct parser *p,
     return STP_OK;
 }
 
-static void policy_assume_plain_columns(struct parser *p)
-{
-    const struct stp_policy_format *format = p->policy->format;
-
-    for (size_t i = 0; i < format->max_plain; i++)
-        p->columns[i] = &stp_columns[i];
-    p->min_fields = format->min_plain;
-    p->max_fields = format->max_plain;
-}
-
-/* The first line that is no comment: a header, or a rule where a file needs
- * none. */
-static enum stp_status policy_read_first(struct parser *p,
-                                         const struct fields *f, bool *is_rule)
-{
-    const struct stp_policy_format *format = p->policy->format;
-    struct stp_shown shown;
-
-    p->past_header = true;
-    *is_rule = false;
-    if (stp_column_find(format->kind, &f->at[0]) != NULL)
-        return policy_read_header(p, f);
-    if (format->max_plain == 0)
-        return stp_fail_at(p->err, STP_ERR_SYNTAX, p->line, f->at[0].column,
-                           "'%s' is no column, expected a header line that "
-                           "names at least %s",
-                           stp_show(&f->at[0], &shown), format->least);
-    *is_rule = true;
-    return STP_OK;
-}
-
 /* ---- rules ---- */
-
-/* The column to blame is that of the first field too many, or the end of the
- * line. */
-static enum stp_status policy_wrong_count(const struct parser *p,
-                                          const struct fields *f)
-{
-    bool many = f->n > p->max_fields;
-    const struct stp_field *at = &f->at[many ? p->max_fields : f->n - 1];
-    unsigned column = at->column + (many ? 0 : (unsigned)at->len);
-
-    if (p->has_header)
-        return stp_fail_at(p->err, STP_ERR_SYNTAX, p->line, column,
-                           "expected %zu fields as in the header, found %zu",
-                           p->max_fields, f->n);
-    return stp_fail_at(p->err, STP_ERR_SYNTAX, p->line, column,
-                       "expected %zu to %zu fields%s, found %zu%s",
-                       p->min_fields, p->max_fields,
-                       many ? "" : " separated by commas", f->n,
-                       many ? " (a header line allows more columns)" : "");
-}
 
 /* 'max' follows 'min' in stp_columns. */
 static enum stp_status policy_check_order(const struct parser *p,
@@ -173,10 +115,22 @@ static enum stp_status policy_read_fields(const struct parser *p,
 {
     struct stp_cell cell = {
         .line = p->line, .gpus = &p->policy->gpus, .err = p->err};
+    const bool many = f->n > p->max_fields;
+    /* to blame for the number: the first field too many, or the line's end */
+    const struct stp_field *at = &f->at[many ? p->max_fields : f->n - 1];
+    const unsigned column = at->column + (many ? 0 : (unsigned)at->len);
     enum stp_status status = STP_OK;
 
-    if (f->n < p->min_fields || f->n > p->max_fields)
-        return policy_wrong_count(p, f);
+    if (p->has_header && f->n != p->max_fields)
+        return stp_fail_at(p->err, STP_ERR_SYNTAX, p->line, column,
+                           "expected %zu fields as in the header, found %zu",
+                           p->max_fields, f->n);
+    if (f->n < p->min_fields || many)
+        return stp_fail_at(p->err, STP_ERR_SYNTAX, p->line, column,
+                           "expected %zu to %zu fields%s, found %zu%s",
+                           p->min_fields, p->max_fields,
+                           many ? "" : " separated by commas", f->n,
+                           many ? " (a header line allows more columns)" : "");
     for (size_t i = 0; i < f->n && status == STP_OK; i++) {
         cell.field = &f->at[i];
         status = stp_column_read(p->columns[i], &cell, rule);
@@ -187,42 +141,35 @@ static enum stp_status policy_read_fields(const struct parser *p,
     return status;
 }
 
-static enum stp_status policy_make_room(const struct parser *p)
+static enum stp_status policy_read_rule(struct parser *p,
+                                        const struct fields *f)
 {
     struct stp_policy *policy = p->policy;
-    size_t capacity = policy->capacity > 0 ? 2 * policy->capacity : 64;
-    struct stp_rule *rules;
+    struct stp_shown shown;
+    struct stp_rule *rule;
+    enum stp_status status;
 
     if (policy->n_rules == STP_MAX_RULES)
         return stp_fail_at(p->err, STP_ERR_LIMIT, p->line, 0,
                            "more than %d rules", STP_MAX_RULES);
-    if (policy->n_rules < policy->capacity)
-        return STP_OK;
-    rules = realloc(policy->rules, capacity * sizeof(*rules));
-    if (rules == NULL)
-        return stp_nomem(p->err);
-    policy->rules = rules;
-    policy->capacity = capacity;
-    return STP_OK;
-}
+    if (policy->n_rules == policy->capacity) {
+        size_t capacity = policy->capacity > 0 ? 2 * policy->capacity : 64;
+        struct stp_rule *rules =
+            realloc(policy->rules, capacity * sizeof(*rules));
 
-static enum stp_status policy_read_rule(struct parser *p,
-                                        const struct fields *f)
-{
-    enum stp_status status = policy_make_room(p);
-    struct stp_shown shown;
-    struct stp_rule *rule;
-
-    if (status != STP_OK)
-        return status;
-    rule = &p->policy->rules[p->policy->n_rules];
+        if (rules == NULL)
+            return stp_nomem(p->err);
+        policy->rules = rules;
+        policy->capacity = capacity;
+    }
+    rule = &policy->rules[policy->n_rules];
     *rule = default_rule;
     rule->line = p->line;
     status = policy_read_fields(p, f, rule);
     if (status == STP_OK)
-        p->policy->n_rules++;
+        policy->n_rules++;
     else if (status == STP_ERR_SYNTAX &&
-             stp_column_find(p->policy->format->kind, &f->at[0]) != NULL)
+             stp_column_find(policy->format->kind, &f->at[0]) != NULL)
         return stp_fail_at(p->err, STP_ERR_SYNTAX, p->line, f->at[0].column,
                            "header word '%s' in the wrong place, expected one "
                            "header line at most, before the first rule",
@@ -264,10 +211,12 @@ static enum stp_status policy_check_bytes(const struct parser *p,
 static enum stp_status policy_read_line(struct parser *p, const char *line,
                                         size_t len)
 {
-    bool is_rule = true;
+    const struct stp_policy_format *format = p->policy->format;
     enum stp_status status;
+    struct stp_shown shown;
     const char *comment;
     struct fields f;
+    bool is_first;
 
     if (len > STP_MAX_LINE)
         return stp_fail_at(p->err, STP_ERR_SYNTAX, p->line, STP_MAX_LINE + 1,
@@ -283,27 +232,18 @@ static enum stp_status policy_read_line(struct parser *p, const char *line,
     f.n = stp_split(line, len, f.at, STP_N_COLUMNS + 1);
     if (f.n == 1 && f.at[0].len == 0)
         return STP_OK;
-    if (!p->past_header)
-        status = policy_read_first(p, &f, &is_rule);
-    return status == STP_OK && is_rule ? policy_read_rule(p, &f) : status;
-}
-
-static enum stp_status policy_read_text(struct parser *p, const char *s,
-                                        size_t len)
-{
-    const char *end = s + len;
-    enum stp_status status = STP_OK;
-    const char *line;
-
-    if (len >= strlen(bom) && memcmp(s, bom, strlen(bom)) == 0)
-        s += strlen(bom);
-    for (p->line = 1; status == STP_OK; p->line++) {
-        line = stp_next_line(&s, end, &len);
-        if (line == NULL)
-            break;
-        status = policy_read_line(p, line, len);
-    }
-    return status;
+    /* The first line that is no comment is a header, or a rule where a file
+     * needs none. */
+    is_first = !p->past_header;
+    p->past_header = true;
+    if (is_first && stp_column_find(format->kind, &f.at[0]) != NULL)
+        return policy_read_header(p, &f);
+    if (is_first && format->max_plain == 0)
+        return stp_fail_at(p->err, STP_ERR_SYNTAX, p->line, f.at[0].column,
+                           "'%s' is no column, expected a header line that "
+                           "names at least %s",
+                           stp_show(&f.at[0], &shown), format->least);
+    return policy_read_rule(p, &f);
 }
 
 enum stp_status stp_policy_parse_kind(enum stp_policy_kind kind,
@@ -311,8 +251,12 @@ enum stp_status stp_policy_parse_kind(enum stp_policy_kind kind,
                                       struct stp_policy **policy_ret,
                                       struct stp_error *err)
 {
-    struct parser p = {.err = err};
-    enum stp_status status;
+    const struct stp_policy_format *format = &stp_policy_formats[kind];
+    struct parser p = {.min_fields = format->min_plain,
+                       .max_fields = format->max_plain,
+                       .err = err};
+    const char *line, *end = csv + len;
+    enum stp_status status = STP_OK;
 
     if (len > STP_MAX_FILE)
         return stp_fail(err, STP_ERR_LIMIT,
@@ -321,9 +265,16 @@ enum stp_status stp_policy_parse_kind(enum stp_policy_kind kind,
     p.policy = calloc(1, sizeof(*p.policy));
     if (p.policy == NULL)
         return stp_nomem(err);
-    p.policy->format = &stp_policy_formats[kind];
-    policy_assume_plain_columns(&p);
-    status = policy_read_text(&p, csv, len);
+    p.policy->format = format;
+    for (size_t i = 0; i < format->max_plain; i++)
+        p.columns[i] = &stp_columns[i];
+    if (len >= strlen(bom) && memcmp(csv, bom, strlen(bom)) == 0)
+        csv += strlen(bom);
+    while (status == STP_OK &&
+           (line = stp_next_line(&csv, end, &len)) != NULL) {
+        p.line++;
+        status = policy_read_line(&p, line, len);
+    }
     if (status == STP_OK)
         *policy_ret = p.policy;
     else
@@ -397,32 +348,6 @@ static uint64_t policy_mix_range(uint64_t hash, const struct stp_range *range)
     return stp_hash(stp_hash(hash, range->min), range->max);
 }
 
-/* NULL, any GPU, is told apart from every name. */
-static uint64_t policy_mix_text(uint64_t hash, const char *s)
-{
-    if (s == NULL)
-        return stp_hash(hash, 256);
-    for (; *s != '\0'; s++)
-        hash = stp_hash(hash, (unsigned char)*s);
-    return stp_hash(hash, 0);
-}
-
-static uint64_t policy_mix_rule(uint64_t hash, const struct stp_rule *rule)
-{
-    hash =
-        stp_hash(hash, (uint64_t)rule->coll << 32 | (uint64_t)rule->algo << 24 |
-                           (uint64_t)rule->proto << 16 |
-                           (uint64_t)rule->n_channels << 8 |
-                           (uint64_t)(rule->reg_buff + 1));
-    hash = policy_mix_range(hash, &rule->bytes);
-    hash = policy_mix_range(hash, &rule->bytes_per_rank);
-    hash = policy_mix_range(hash, &rule->nodes);
-    hash = policy_mix_range(hash, &rule->ranks);
-    hash = stp_hash(hash, (uint64_t)(uint32_t)rule->n_pipe_ops << 32 |
-                              rule->chunk_bytes);
-    return policy_mix_text(hash, rule->gpu);
-}
-
 uint64_t stp_policy_hash(const struct stp_policy *policy)
 {
     uint64_t hash = policy->n_rules;
@@ -430,7 +355,21 @@ uint64_t stp_policy_hash(const struct stp_policy *policy)
     for (size_t i = 0; i < policy->n_rules; i++) {
         const struct stp_rule *rule = &policy->rules[i];
 
-        hash = policy_mix_rule(hash, rule);
+        hash = stp_hash(hash, (uint64_t)rule->coll << 32 |
+                                  (uint64_t)rule->algo << 24 |
+                                  (uint64_t)rule->proto << 16 |
+                                  (uint64_t)rule->n_channels << 8 |
+                                  (uint64_t)(rule->reg_buff + 1));
+        hash = policy_mix_range(hash, &rule->bytes);
+        hash = policy_mix_range(hash, &rule->bytes_per_rank);
+        hash = policy_mix_range(hash, &rule->nodes);
+        hash = policy_mix_range(hash, &rule->ranks);
+        hash = stp_hash(hash, (uint64_t)(uint32_t)rule->n_pipe_ops << 32 |
+                                  rule->chunk_bytes);
+        /* any GPU is told apart from every name */
+        for (const char *s = rule->gpu; s != NULL && *s != '\0'; s++)
+            hash = stp_hash(hash, (unsigned char)*s);
+        hash = stp_hash(hash, rule->gpu != NULL ? 0 : 256);
         if (stp_policy_get_kind(policy) == STP_POLICY_OF_MEMORY)
             hash = stp_hash(hash, (uint64_t)rule->min_ctas << 16 |
                                       (uint64_t)rule->memory << 8 |

@@ -69,26 +69,14 @@ static bool policy_range_contains(const struct stp_range *range, uint64_t value)
     return range->min <= value && value <= range->max;
 }
 
-/* Of the bytes that all ranks have, those whose share for one of 'n' ranks,
- * rounded down, lies in 'share'.  False if there are none below 2^64. */
-static bool policy_scale_range(const struct stp_range *share, uint64_t n,
-                               struct stp_range *bytes_ret)
-{
-    if (share->min > UINT64_MAX / n)
-        return false;
-    bytes_ret->min = share->min * n;
-    bytes_ret->max = UINT64_MAX;
-    if (share->max < UINT64_MAX / n)
-        bytes_ret->max = share->max * n + (n - 1);
-    return true;
-}
-
 /* The sizes for which 'rule' can win in 'shape', or false if there are none. */
 static bool policy_narrow_range(const struct stp_rule *rule,
                                 const struct stp_shape *shape,
                                 struct item *item)
 {
-    struct stp_range bytes;
+    const struct stp_range *share = &rule->bytes_per_rank;
+    const uint64_t n = shape->n_ranks;
+    struct stp_range bytes = {0, UINT64_MAX};
 
     if (!policy_range_contains(&rule->nodes, shape->n_nodes) ||
         !policy_range_contains(&rule->ranks, shape->n_ranks) ||
@@ -97,8 +85,13 @@ static bool policy_narrow_range(const struct stp_rule *rule,
     if (rule->gpu != NULL &&
         (shape->gpu == NULL || strcmp(rule->gpu, shape->gpu) != 0))
         return false;
-    if (!policy_scale_range(&rule->bytes_per_rank, shape->n_ranks, &bytes))
+    /* Of the bytes that all ranks have, those whose share for one of 'n' ranks,
+     * rounded down, lies in 'share'; there may be none below 2^64. */
+    if (share->min > UINT64_MAX / n)
         return false;
+    bytes.min = share->min * n;
+    if (share->max < UINT64_MAX / n)
+        bytes.max = share->max * n + (n - 1);
     item->first = rule->bytes.min > bytes.min ? rule->bytes.min : bytes.min;
     item->last = rule->bytes.max < bytes.max ? rule->bytes.max : bytes.max;
     return item->first <= item->last;
@@ -128,19 +121,6 @@ static uint32_t *policy_class_slot(const struct sweep *s, uint64_t key)
     return &s->slots[i];
 }
 
-static uint32_t policy_class_of(struct sweep *s, const struct stp_rule *rule)
-{
-    uint64_t key = policy_class_key(rule, rule->n_pipe_ops, rule->reg_buff);
-    uint32_t *slot = policy_class_slot(s, key);
-
-    if (*slot == 0) {
-        *slot = s->n_classes++;
-        s->classes[*slot] =
-            (struct class){.key = key, .coll = rule->coll, .first = NONE};
-    }
-    return *slot;
-}
-
 static void policy_collect_items(struct sweep *s, const struct stp_shape *shape)
 {
     size_t n = stp_policy_size(s->policy);
@@ -150,11 +130,20 @@ static void policy_collect_items(struct sweep *s, const struct stp_shape *shape)
     for (size_t i = 0; i < n; i++) {
         const struct stp_rule *rule = stp_policy_rule(s->policy, i);
         struct item *item = &s->items[s->n_items];
+        uint32_t *slot;
+        uint64_t key;
 
         if (!policy_narrow_range(rule, shape, item))
             continue;
+        key = policy_class_key(rule, rule->n_pipe_ops, rule->reg_buff);
+        slot = policy_class_slot(s, key);
+        if (*slot == 0) {
+            *slot = s->n_classes++;
+            s->classes[*slot] =
+                (struct class){.key = key, .coll = rule->coll, .first = NONE};
+        }
         item->rule = (uint32_t)i;
-        item->class = policy_class_of(s, rule);
+        item->class = *slot;
         s->classes[item->class].n++;
         s->n_items++;
     }
@@ -190,15 +179,6 @@ static void policy_link_classes(struct sweep *s)
 
 /* ---- the heap of a class: the lowest item is at the top ---- */
 
-static void policy_heap_push(struct class *c, uint32_t item)
-{
-    uint32_t i = c->n++;
-
-    for (; i > 0 && item < c->heap[(i - 1) / 2]; i = (i - 1) / 2)
-        c->heap[i] = c->heap[(i - 1) / 2];
-    c->heap[i] = item;
-}
-
 static void policy_heap_pop(struct class *c)
 {
     uint32_t item = c->heap[--c->n], i = 0, child;
@@ -213,23 +193,7 @@ static void policy_heap_pop(struct class *c)
     c->heap[i] = item;
 }
 
-/* ---- events ---- */
-
-static uint32_t policy_make_events(struct sweep *s, int coll)
-{
-    uint32_t n = 0;
-
-    for (uint32_t i = 0; i < s->n_items; i++) {
-        const struct item *item = &s->items[i];
-
-        if (s->classes[item->class].coll != coll)
-            continue;
-        s->events[n++] = (struct event){item->first, i, true};
-        if (item->last < UINT64_MAX)
-            s->events[n++] = (struct event){item->last + 1, i, false};
-    }
-    return n;
-}
+/* ---- the sweep ---- */
 
 /* One pass of a radix sort, stable, by the byte at 'shift'. */
 static void policy_sort_by_byte(struct sweep *s, uint32_t n, unsigned shift)
@@ -251,65 +215,22 @@ static void policy_sort_by_byte(struct sweep *s, uint32_t n, unsigned shift)
     s->events = sorted;
 }
 
-static void policy_sort_events(struct sweep *s, uint32_t n)
-{
-    uint64_t varying = 0;
-    bool sorted = true;
-
-    for (uint32_t i = 1; i < n; i++) {
-        varying |= s->events[i].at ^ s->events[i - 1].at;
-        sorted = sorted && s->events[i - 1].at <= s->events[i].at;
-    }
-    for (unsigned shift = 0; shift < 64 && !sorted; shift += 8)
-        if (varying >> shift & 255)
-            policy_sort_by_byte(s, n, shift);
-}
-
-/* ---- the sweep ---- */
-
-/* An item that an earlier one of its class outlives will never be first. */
-static void policy_apply_event(struct sweep *s, const struct event *event)
-{
-    const struct item *items = s->items;
-    uint32_t number = items[event->item].class;
-    struct class *c = &s->classes[number];
-
-    if (event->starts && (c->n == 0 || event->item < c->heap[0] ||
-                          items[c->heap[0]].last < items[event->item].last))
-        policy_heap_push(c, event->item);
-    s->touched[s->n_touched++] = number;
-}
-
-/* Whether 'first' of the class is another one now. */
-static bool policy_update_class(const struct sweep *s, struct class *c,
-                                uint64_t at)
-{
-    uint32_t old = c->first;
-
-    while (c->n > 0 && s->items[c->heap[0]].last < at)
-        policy_heap_pop(c);
-    c->first = c->n > 0 ? c->heap[0] : NONE;
-    return c->first != old;
-}
-
-static void policy_insert_live(struct sweep *s, uint32_t item)
-{
-    uint32_t i = s->n_live++;
-
-    for (; i > 0 && s->live[i - 1] > item; i--)
-        s->live[i] = s->live[i - 1];
-    s->live[i] = item;
-}
-
 /* Brings 'live' up to date after the events at one size.  False if it stayed as
  * it was. */
 static bool policy_update_live(struct sweep *s, uint64_t at)
 {
     uint32_t n_changed = 0, n_kept = 0;
 
-    for (uint32_t i = 0; i < s->n_touched; i++)
-        if (policy_update_class(s, &s->classes[s->touched[i]], at))
+    for (uint32_t i = 0; i < s->n_touched; i++) {
+        struct class *c = &s->classes[s->touched[i]];
+        const uint32_t old = c->first;
+
+        while (c->n > 0 && s->items[c->heap[0]].last < at)
+            policy_heap_pop(c);
+        c->first = c->n > 0 ? c->heap[0] : NONE;
+        if (c->first != old)
             s->touched[n_changed++] = s->touched[i];
+    }
     s->n_touched = 0;
     if (n_changed == 0)
         return false;
@@ -318,86 +239,61 @@ static bool policy_update_live(struct sweep *s, uint64_t at)
         if (s->classes[s->items[s->live[i]].class].first == s->live[i])
             s->live[n_kept++] = s->live[i];
     s->n_live = n_kept;
-    for (uint32_t i = 0; i < n_changed; i++)
-        if (s->classes[s->touched[i]].first != NONE)
-            policy_insert_live(s, s->classes[s->touched[i]].first);
+    for (uint32_t i = 0; i < n_changed; i++) {
+        const uint32_t item = s->classes[s->touched[i]].first;
+        uint32_t k = s->n_live;
+
+        if (item == NONE)
+            continue;
+        for (s->n_live++; k > 0 && s->live[k - 1] > item; k--)
+            s->live[k] = s->live[k - 1];
+        s->live[k] = item;
+    }
     return true;
 }
 
-/* Whether an earlier item wins wherever this one could. */
-static bool policy_item_is_dead(const struct sweep *s, uint32_t item)
-{
-    const struct class *c = &s->classes[s->items[item].class];
-
-    for (int i = 0; i < N_WIDER; i++)
-        if (s->classes[c->wider[i]].first < item)
-            return true;
-    return false;
-}
-
-static struct stp_candidate policy_make_candidate(const struct sweep *s,
-                                                  uint32_t item)
-{
-    const struct stp_rule *rule =
-        stp_policy_rule(s->policy, s->items[item].rule);
-
-    return (struct stp_candidate){
-        .line = rule->line,
-        .chunk_bytes = rule->chunk_bytes,
-        .n_pipe_ops = rule->n_pipe_ops,
-        .algo = (uint8_t)rule->algo,
-        .proto = (uint8_t)rule->proto,
-        .n_channels = (uint8_t)rule->n_channels,
-        .reg_buff = (int8_t)rule->reg_buff,
-    };
-}
-
-/* Room for all that is live. */
-static enum stp_status policy_reserve_segment(struct sweep *s,
-                                              struct stp_error *err)
-{
-    size_t needed = s->out.n_candidates + s->n_live;
-    struct stp_candidate *candidates;
-
-    if (needed <= s->capacity)
-        return STP_OK;
-    needed *= 2;
-    candidates = realloc(s->out.candidates, needed * sizeof(*candidates));
-    if (candidates == NULL)
-        return stp_nomem(err);
-    s->out.candidates = candidates;
-    s->capacity = needed;
-    return STP_OK;
-}
-
-static bool policy_same_candidates(const struct sweep *s,
-                                   const struct stp_segment *a,
-                                   const struct stp_segment *b)
-{
-    const struct stp_candidate *c = s->out.candidates;
-
-    return a->n == b->n &&
-           memcmp(&c[a->from], &c[b->from], a->n * sizeof(*c)) == 0;
-}
-
-/* Makes the segment that starts at 'at', unless it would be as the one before
+/* Makes the segment that starts at 'at', of what is live but for items where an
+ * earlier one wins wherever they could, unless it would be as the one before
  * it; a collective's first has none before it. */
 static enum stp_status policy_add_segment(struct sweep *s, uint64_t at,
                                           struct stp_error *err)
 {
+    const size_t needed = s->out.n_candidates + s->n_live;
     struct stp_segment *segment = &s->out.at[s->n_segments];
-    enum stp_status status = policy_reserve_segment(s, err);
+    struct stp_candidate *candidates = s->out.candidates;
 
-    if (status != STP_OK)
-        return status;
+    if (needed > s->capacity) {
+        candidates = realloc(candidates, 2 * needed * sizeof(*candidates));
+        if (candidates == NULL)
+            return stp_nomem(err);
+        s->out.candidates = candidates;
+        s->capacity = 2 * needed;
+    }
     segment->start = at;
     segment->from = (uint32_t)s->out.n_candidates;
-    for (uint32_t i = 0; i < s->n_live; i++)
-        if (!policy_item_is_dead(s, s->live[i]))
-            s->out.candidates[s->out.n_candidates++] =
-                policy_make_candidate(s, s->live[i]);
+    for (uint32_t i = 0; i < s->n_live; i++) {
+        const struct item *item = &s->items[s->live[i]];
+        const struct stp_rule *rule = stp_policy_rule(s->policy, item->rule);
+        bool is_dead = false;
+
+        for (int w = 0; w < N_WIDER; w++)
+            is_dead |=
+                s->classes[s->classes[item->class].wider[w]].first < s->live[i];
+        if (!is_dead)
+            candidates[s->out.n_candidates++] = (struct stp_candidate){
+                .line = rule->line,
+                .chunk_bytes = rule->chunk_bytes,
+                .n_pipe_ops = rule->n_pipe_ops,
+                .algo = (uint8_t)rule->algo,
+                .proto = (uint8_t)rule->proto,
+                .n_channels = (uint8_t)rule->n_channels,
+                .reg_buff = (int8_t)rule->reg_buff,
+            };
+    }
     segment->n = (uint32_t)s->out.n_candidates - segment->from;
-    if (at > 0 && policy_same_candidates(s, segment, segment - 1))
+    if (at > 0 && segment->n == segment[-1].n &&
+        memcmp(&candidates[segment->from], &candidates[segment[-1].from],
+               segment->n * sizeof(*candidates)) == 0)
         s->out.n_candidates = segment->from;
     else
         s->n_segments++;
@@ -410,19 +306,60 @@ static enum stp_status policy_add_segment(struct sweep *s, uint64_t at,
     return STP_OK;
 }
 
+/* Lists the events of a collective by size; returns how many there are. */
+static uint32_t policy_list_events(struct sweep *s, int coll)
+{
+    uint64_t varying = 0;
+    bool sorted = true;
+    uint32_t n = 0;
+
+    for (uint32_t i = 0; i < s->n_items; i++) {
+        const struct item *item = &s->items[i];
+
+        if (s->classes[item->class].coll != coll)
+            continue;
+        s->events[n++] = (struct event){item->first, i, true};
+        if (item->last < UINT64_MAX)
+            s->events[n++] = (struct event){item->last + 1, i, false};
+    }
+    for (uint32_t i = 1; i < n; i++) {
+        varying |= s->events[i].at ^ s->events[i - 1].at;
+        sorted = sorted && s->events[i - 1].at <= s->events[i].at;
+    }
+    for (unsigned shift = 0; shift < 64 && !sorted; shift += 8)
+        if (varying >> shift & 255)
+            policy_sort_by_byte(s, n, shift);
+    return n;
+}
+
 static enum stp_status policy_sweep_collective(struct sweep *s, int coll,
                                                struct stp_error *err)
 {
-    uint32_t n_events = policy_make_events(s, coll), i = 0;
+    const uint32_t n_events = policy_list_events(s, coll);
+    const struct item *items = s->items;
     enum stp_status status;
     uint64_t at = 0;
+    uint32_t i = 0;
 
-    policy_sort_events(s, n_events);
     s->n_live = 0;
     s->out.begin[coll] = (uint32_t)s->n_segments;
     do {
-        for (; i < n_events && s->events[i].at == at; i++)
-            policy_apply_event(s, &s->events[i]);
+        for (; i < n_events && s->events[i].at == at; i++) {
+            const uint32_t item = s->events[i].item;
+            struct class *c = &s->classes[items[item].class];
+
+            s->touched[s->n_touched++] = items[item].class;
+            /* One that an earlier of its class outlives is never the first. */
+            if (s->events[i].starts &&
+                (c->n == 0 || item < c->heap[0] ||
+                 items[c->heap[0]].last < items[item].last)) {
+                uint32_t k = c->n++;
+
+                for (; k > 0 && item < c->heap[(k - 1) / 2]; k = (k - 1) / 2)
+                    c->heap[k] = c->heap[(k - 1) / 2];
+                c->heap[k] = item;
+            }
+        }
         if (policy_update_live(s, at) || at == 0) {
             status = policy_add_segment(s, at, err);
             if (status != STP_OK)
@@ -431,44 +368,6 @@ static enum stp_status policy_sweep_collective(struct sweep *s, int coll,
         at = i < n_events ? s->events[i].at : 0;
     } while (i < n_events);
     return STP_OK;
-}
-
-/* ---- memory ---- */
-
-/* Every rule may be a class of its own, starts once and ends once, and each end
- * may begin a segment. */
-static bool policy_allocate_scratch(struct sweep *s)
-{
-    size_t n = stp_policy_size(s->policy) + 1;
-
-    for (s->slot_bits = 4; (size_t)1 << s->slot_bits < 2 * n;)
-        s->slot_bits++;
-    s->slots = calloc((size_t)1 << s->slot_bits, sizeof(*s->slots));
-    s->items = malloc(n * sizeof(*s->items));
-    s->classes = malloc(n * sizeof(*s->classes));
-    s->heaps = malloc(n * sizeof(*s->heaps));
-    s->events = malloc(2 * n * sizeof(*s->events));
-    s->scratch = malloc(2 * n * sizeof(*s->scratch));
-    s->touched = malloc(n * sizeof(*s->touched));
-    s->live = malloc(n * sizeof(*s->live));
-    s->out.at = malloc((2 * n + NCCL_NUM_TUNED_FUNCS) * sizeof(*s->out.at));
-    s->out.candidates = malloc(n * sizeof(*s->out.candidates));
-    s->capacity = n;
-    return s->slots && s->items && s->classes && s->heaps && s->events &&
-           s->scratch && s->touched && s->live && s->out.at &&
-           s->out.candidates;
-}
-
-static void policy_free_scratch(struct sweep *s)
-{
-    free(s->slots);
-    free(s->items);
-    free(s->classes);
-    free(s->heaps);
-    free(s->events);
-    free(s->scratch);
-    free(s->touched);
-    free(s->live);
 }
 
 void stp_segments_free(struct stp_segments *segments)
@@ -482,10 +381,28 @@ enum stp_status stp_sweep(const struct stp_policy *policy,
                           struct stp_segments *segments_ret,
                           struct stp_error *err)
 {
-    struct sweep s = {.policy = policy};
+    /* Every rule may be a class of its own, starts once and ends once, and each
+     * end may begin a segment. */
+    const size_t n = stp_policy_size(policy) + 1;
+    struct sweep s = {.policy = policy, .capacity = n, .slot_bits = 4};
     enum stp_status status = STP_OK;
 
-    if (!policy_allocate_scratch(&s))
+    while ((size_t)1 << s.slot_bits < 2 * n)
+        s.slot_bits++;
+    s.slots = calloc((size_t)1 << s.slot_bits, sizeof(*s.slots));
+    s.items = malloc(n * sizeof(*s.items));
+    s.classes = malloc(n * sizeof(*s.classes));
+    s.heaps = malloc(n * sizeof(*s.heaps));
+    s.events = malloc(2 * n * sizeof(*s.events));
+    s.scratch = malloc(2 * n * sizeof(*s.scratch));
+    s.touched = malloc(n * sizeof(*s.touched));
+    s.live = malloc(n * sizeof(*s.live));
+    s.out.at = malloc((2 * n + NCCL_NUM_TUNED_FUNCS) * sizeof(*s.out.at));
+    s.out.candidates = malloc(n * sizeof(*s.out.candidates));
+    if (s.slots == NULL || s.items == NULL || s.classes == NULL ||
+        s.heaps == NULL || s.events == NULL || s.scratch == NULL ||
+        s.touched == NULL || s.live == NULL || s.out.at == NULL ||
+        s.out.candidates == NULL)
         status = stp_nomem(err);
     if (status == STP_OK) {
         policy_collect_items(&s, shape);
@@ -499,6 +416,13 @@ enum stp_status stp_sweep(const struct stp_policy *policy,
         *segments_ret = s.out;
     else
         stp_segments_free(&s.out);
-    policy_free_scratch(&s);
+    free(s.slots);
+    free(s.items);
+    free(s.classes);
+    free(s.heaps);
+    free(s.events);
+    free(s.scratch);
+    free(s.touched);
+    free(s.live);
     return status;
 }
