@@ -119,32 +119,27 @@ static bool compare_name_file(const struct stp_compare_session *s,
            STP_CLI_PATH;
 }
 
-static void compare_describe(const struct stp_compare_session *s,
-                             struct stp_job_runs *runs)
+/* Takes the runs that the folder has, which must be none without --resume. */
+static int compare_read_folder(struct stp_compare_session *s, const char *path)
 {
-    const char *step_time = s->o->step_time != NULL ? s->o->step_time : "";
-
-    stp_job_print_command(s->o->command.v, runs->command);
-    stp_printable(step_time, strlen(step_time), runs->step_time, STP_JOB_TEXT);
-    runs->n_arms = s->arms->n;
-    for (unsigned i = 0; i < s->arms->n; i++)
-        stp_printable(s->arms->all[i].label, strlen(s->arms->all[i].label),
-                      runs->labels[i], STP_JOB_LABEL);
-}
-
-/* Takes the runs that the folder has. */
-static int compare_resume(struct stp_compare_session *s, const char *path)
-{
-    struct stp_job_runs *before = calloc(1, sizeof(*before));
+    const bool is_there = access(path, F_OK) == 0;
+    struct stp_job_runs *before;
     const char *difference;
     struct stp_error err;
     int status = STP_EXIT_OK;
 
+    if (is_there && !s->o->resume)
+        return stp_complain("%s is there already, expected --resume or another "
+                            "folder",
+                            path);
+    if (!is_there && s->o->resume)
+        stp_complain("%s: no such file; the comparison begins", path);
+    if (!is_there)
+        return STP_EXIT_OK;
+    before = calloc(1, sizeof(*before));
     if (before == NULL)
         return stp_complain("out of memory");
-    if (access(path, F_OK) != 0)
-        stp_complain("%s: no such file; the comparison begins", path);
-    else if (stp_job_runs_load(path, before, &err) != STP_OK)
+    if (stp_job_runs_load(path, before, &err) != STP_OK)
         status = stp_complain_error(path, &err);
     else if (!stp_job_runs_alike(before, &s->runs, &difference)) {
         stp_job_runs_free(before);
@@ -158,70 +153,40 @@ static int compare_resume(struct stp_compare_session *s, const char *path)
     return status;
 }
 
-static int compare_open_folder(struct stp_compare_session *s)
+/* Makes the arms, and finds what records steps and where outputs go. */
+static int compare_prepare(struct stp_compare_session *s)
 {
-    struct stp_error err;
-
-    if (s->o->output == NULL) {
-        snprintf(s->folder, sizeof(s->folder), "%s", s->temporary);
-        return STP_EXIT_OK;
-    }
-    snprintf(s->folder, sizeof(s->folder), "%s", s->o->output);
-    if (stp_folder_make(s->folder, &err) != STP_OK)
-        return stp_complain_error(NULL, &err);
-    return STP_EXIT_OK;
-}
-
-static int compare_read_folder(struct stp_compare_session *s, const char *path)
-{
-    if (s->o->resume)
-        return compare_resume(s, path);
-    if (access(path, F_OK) == 0)
-        return stp_complain("%s is there already, expected --resume or another "
-                            "folder",
-                            path);
-    return STP_EXIT_OK;
-}
-
-static int compare_find_recorder(struct stp_compare_session *s)
-{
+    const char *step_time = s->o->step_time != NULL ? s->o->step_time : "";
     const char *before = getenv("NCCL_PROFILER_PLUGIN");
     struct stp_error err;
+    int status = stp_compare_make_arms(s->o, s->arms);
 
-    if (s->o->step_time != NULL)
-        return STP_EXIT_OK;
-    if (stp_find_plugin("steptune-online", s->plugin, &err) != STP_OK)
-        return stp_complain_error(NULL, &err);
-    if (s->world->rank == 0 && before != NULL &&
-        stp_job_has("NCCL_PROFILER_PLUGIN") && strcmp(before, s->plugin) != 0)
-        stp_complain("NCCL_PROFILER_PLUGIN=%s is replaced for these runs",
-                     before);
-    return STP_EXIT_OK;
+    if (status != STP_EXIT_OK)
+        return status;
+    stp_job_print_command(s->o->command.v, s->runs.command);
+    stp_printable(step_time, strlen(step_time), s->runs.step_time,
+                  STP_JOB_TEXT);
+    s->runs.n_arms = s->arms->n;
+    for (unsigned i = 0; i < s->arms->n; i++)
+        stp_printable(s->arms->all[i].label, strlen(s->arms->all[i].label),
+                      s->runs.labels[i], STP_JOB_LABEL);
+    if (s->o->step_time == NULL) {
+        if (stp_find_plugin("steptune-online", s->plugin, &err) != STP_OK)
+            return stp_complain_error(NULL, &err);
+        if (s->world->rank == 0 && before != NULL &&
+            stp_job_has("NCCL_PROFILER_PLUGIN") &&
+            strcmp(before, s->plugin) != 0)
+            stp_complain("NCCL_PROFILER_PLUGIN=%s is replaced for these runs",
+                         before);
+    }
+    snprintf(s->folder, sizeof(s->folder), "%s",
+             s->o->output != NULL ? s->o->output : s->temporary);
+    return s->o->output == NULL || stp_folder_make(s->folder, &err) == STP_OK
+               ? STP_EXIT_OK
+               : stp_complain_error(NULL, &err);
 }
 
 /* ---- runs ---- */
-
-static int compare_save(const struct stp_compare_session *s)
-{
-    char path[STP_CLI_PATH];
-    struct stp_error err;
-
-    if (s->o->output == NULL || !compare_name_file(s, path) ||
-        stp_job_runs_save(path, &s->runs, &err) == STP_OK)
-        return STP_EXIT_OK;
-    return stp_complain_error(NULL, &err);
-}
-
-/* The round after those that were begun. */
-static unsigned compare_next_round(const struct stp_job_runs *runs)
-{
-    unsigned next = 0;
-
-    for (size_t i = 0; i < runs->n; i++)
-        if (runs->runs[i].round >= next)
-            next = runs->runs[i].round + 1;
-    return next;
-}
 
 /* What a rank tells the others. */
 struct compare_word {
@@ -254,30 +219,27 @@ static int compare_agree(struct stp_compare_session *s, int status,
                                : stp_complain_in(s->world, exchanged, &err);
 }
 
-/* A port of this host that nothing listens on; 0: none was found. */
-static unsigned compare_find_port(void)
+/* Chooses MASTER_PORT, on which nothing listens: each run has a rendezvous of
+ * its own, as the store of torchrun's agent holds the keys of the runs before.
+ */
+static int compare_meet(struct stp_compare_session *s)
 {
     struct sockaddr_in address = {.sin_family = AF_INET};
     socklen_t size = sizeof(address);
-    int fd = socket(AF_INET, SOCK_STREAM, 0);
-
-    if (fd < 0 || bind(fd, (struct sockaddr *)&address, size) != 0 ||
-        getsockname(fd, (struct sockaddr *)&address, &size) != 0)
-        address.sin_port = 0;
-    if (fd >= 0)
-        close(fd);
-    return ntohs(address.sin_port);
-}
-
-/* Each run has a rendezvous of its own: the store of torchrun's agent holds the
- * keys of the runs before. */
-static int compare_meet(struct stp_compare_session *s)
-{
-    unsigned port = s->world->rank == 0 ? compare_find_port() : 0;
+    unsigned port = 0;
     int status;
 
     if (s->world->size == 1 || stp_launched_by() != STP_LAUNCHED_BY_TORCHRUN)
         return STP_EXIT_OK;
+    if (s->world->rank == 0) {
+        int fd = socket(AF_INET, SOCK_STREAM, 0);
+
+        if (fd >= 0 && bind(fd, (struct sockaddr *)&address, size) == 0 &&
+            getsockname(fd, (struct sockaddr *)&address, &size) == 0)
+            port = ntohs(address.sin_port);
+        if (fd >= 0)
+            close(fd);
+    }
     status = compare_agree(s, STP_EXIT_OK, &port);
     if (port != 0)
         snprintf(s->port, sizeof(s->port), "%u", port % 65536);
@@ -288,9 +250,15 @@ static int compare_run_rounds(struct stp_compare_session *s)
 {
     const unsigned n_places = 2 * s->arms->n;
     const unsigned n = s->o->rounds * n_places;
-    unsigned first = compare_next_round(&s->runs);
-    int status = compare_agree(s, STP_EXIT_OK, &first);
+    unsigned first = 0; /* the round after those that were begun */
+    char path[STP_CLI_PATH];
+    struct stp_error err;
+    int status;
 
+    for (size_t i = 0; i < s->runs.n; i++)
+        if (s->runs.runs[i].round >= first)
+            first = s->runs.runs[i].round + 1;
+    status = compare_agree(s, STP_EXIT_OK, &first);
     for (unsigned i = 0; i < n && status == STP_EXIT_OK && s->signal == 0;
          i++) {
         if (s->world->rank == 0)
@@ -300,28 +268,16 @@ static int compare_run_rounds(struct stp_compare_session *s)
             status = stp_compare_run(s, first + i / n_places, i % n_places);
         if (status == STP_EXIT_OK)
             status = compare_agree(s, status, &(unsigned){0});
-        if (status == STP_EXIT_OK && s->signal == 0)
-            status = compare_save(s);
+        if (status == STP_EXIT_OK && s->signal == 0 && s->o->output != NULL &&
+            compare_name_file(s, path) &&
+            stp_job_runs_save(path, &s->runs, &err) != STP_OK)
+            status = stp_complain_error(NULL, &err);
     }
     stp_progress_clear();
     return status;
 }
 
 /* ---- results ---- */
-
-static void compare_tell_signal(const struct stp_compare_session *s)
-{
-    const size_t n = s->runs.n;
-
-    if (s->o->output != NULL)
-        stp_complain("stopped by signal %d (%s); %s has %zu run%s, to which "
-                     "--resume adds",
-                     s->signal, strsignal(s->signal), s->folder, n,
-                     n == 1 ? "" : "s");
-    else
-        stp_complain("stopped by signal %d (%s) after %zu run%s", s->signal,
-                     strsignal(s->signal), n, n == 1 ? "" : "s");
-}
 
 /* Which NCCL the arms of --nccl ran: a job may have its own linked in. */
 static void compare_tell_nccl(const struct stp_compare_session *s)
@@ -344,15 +300,22 @@ static void compare_tell_nccl(const struct stp_compare_session *s)
 
 static int compare_finish(struct stp_compare_session *s, int status)
 {
+    const size_t n = s->runs.n;
     struct stp_error err;
 
     if (s->world->rank > 0)
         return s->signal != 0 ? STP_EXIT_FAILED : status;
-    if (s->signal != 0)
-        compare_tell_signal(s);
+    if (s->signal != 0 && s->o->output != NULL)
+        stp_complain("stopped by signal %d (%s); %s has %zu run%s, to which "
+                     "--resume adds",
+                     s->signal, strsignal(s->signal), s->folder, n,
+                     n == 1 ? "" : "s");
+    else if (s->signal != 0)
+        stp_complain("stopped by signal %d (%s) after %zu run%s", s->signal,
+                     strsignal(s->signal), n, n == 1 ? "" : "s");
     if (s->signal != 0 || status != STP_EXIT_OK) {
         status = STP_EXIT_FAILED;
-        if (s->runs.n == 0)
+        if (n == 0)
             return status;
     }
     if (stp_print_job_comparison(&s->runs, s->o->json, stdout, &err) != STP_OK)
@@ -361,62 +324,35 @@ static int compare_finish(struct stp_compare_session *s, int status)
     return status;
 }
 
-static int compare_run_expressions(struct stp_compare_session *s)
-{
-    int status;
-
-    if (s->o->step_time != NULL)
-        stp_compare_compile(s->o->step_time, &s->step_time);
-    stp_compare_compile(s->o->loss, &s->loss);
-    status = compare_finish(s, compare_run_rounds(s));
-    if (s->o->step_time != NULL)
-        regfree(&s->step_time);
-    regfree(&s->loss);
-    return status;
-}
-
 /* One session at a time adds to a folder. */
-static int compare_lock(struct stp_compare_session *s, struct stp_lock *lock)
-{
-    char path[STP_CLI_PATH];
-    struct stp_error err;
-    int status;
-
-    if (s->o->output == NULL)
-        return STP_EXIT_OK;
-    if (!compare_name_file(s, path))
-        return stp_complain("-o: the path is too long");
-    if (stp_lock_take(path, false, lock, &err) != STP_OK)
-        return stp_complain_error(NULL, &err);
-    status = compare_read_folder(s, path);
-    if (status != STP_EXIT_OK)
-        stp_lock_release(lock);
-    return status;
-}
-
-static int compare_prepare(struct stp_compare_session *s)
-{
-    int status = stp_compare_make_arms(s->o, s->arms);
-
-    if (status != STP_EXIT_OK)
-        return status;
-    compare_describe(s, &s->runs);
-    status = compare_find_recorder(s);
-    return status == STP_EXIT_OK ? compare_open_folder(s) : status;
-}
-
 static int compare_run_session(struct stp_compare_session *s)
 {
-    struct stp_lock lock = {.file = -1};
+    struct stp_lock lock;
+    char path[STP_CLI_PATH];
+    struct stp_error err;
+    bool is_locked = false;
     int status = compare_prepare(s);
-    bool is_locked;
 
-    if (status == STP_EXIT_OK)
-        status = compare_lock(s, &lock);
-    is_locked = status == STP_EXIT_OK && s->o->output != NULL;
+    if (status == STP_EXIT_OK && s->o->output != NULL) {
+        if (!compare_name_file(s, path))
+            status = stp_complain("-o: the path is too long");
+        else if (stp_lock_take(path, false, &lock, &err) != STP_OK)
+            status = stp_complain_error(NULL, &err);
+        else
+            is_locked = true;
+        if (is_locked)
+            status = compare_read_folder(s, path);
+    }
     status = compare_agree(s, status, &(unsigned){0});
-    if (status == STP_EXIT_OK)
-        status = compare_run_expressions(s);
+    if (status == STP_EXIT_OK) {
+        if (s->o->step_time != NULL)
+            stp_compare_compile(s->o->step_time, &s->step_time);
+        stp_compare_compile(s->o->loss, &s->loss);
+        status = compare_finish(s, compare_run_rounds(s));
+        if (s->o->step_time != NULL)
+            regfree(&s->step_time);
+        regfree(&s->loss);
+    }
     if (is_locked)
         stp_lock_release(&lock);
     return status;

@@ -86,45 +86,38 @@ static int list_read(struct stp_compare_arms *arms, struct list *list,
     }
 }
 
-static int list_read_env(struct stp_compare_arms *arms, struct list *list,
-                         const char *text)
-{
-    const size_t len = strspn(text, "ABCDEFGHIJKLMNOPQRSTUVWXYZ_"
-                                    "abcdefghijklmnopqrstuvwxyz0123456789");
-
-    list->kind = LIST_ENV;
-    if (len == 0 || text[len] != '=' || (text[0] >= '0' && text[0] <= '9'))
-        return stp_complain("--env '%s', expected NAME=VALUE or "
-                            "NAME=VALUE,VALUE",
-                            text);
-    list->name = arms_keep(arms, "%.*s", (int)len, text);
-    return list->name != NULL ? list_read(arms, list, text + len + 1)
-                              : arms_complain_room();
-}
-
-/* Without any option: nothing against the policy that is here. */
+/* Reads all lists; without any option nothing is compared with the policy that
+ * is here. */
 static int arms_read_lists(const struct stp_compare_options *o,
                            struct stp_compare_arms *arms, struct list *all,
                            unsigned *n_ret)
 {
-    const struct {
-        enum list_kind kind;
-        const char *text;
-    } given[] = {
-        {LIST_POLICY, o->policies},
-        {LIST_PLUGIN, o->plugins},
-        {LIST_NCCL, o->nccls},
-    };
+    const char *const given[] = {[LIST_POLICY] = o->policies,
+                                 [LIST_PLUGIN] = o->plugins,
+                                 [LIST_NCCL] = o->nccls};
     unsigned n = 0;
     int status = STP_EXIT_OK;
 
-    for (size_t i = 0; i < sizeof(given) / sizeof(given[0]); i++)
-        if (status == STP_EXIT_OK && given[i].text != NULL) {
-            all[n].kind = given[i].kind;
-            status = list_read(arms, &all[n++], given[i].text);
+    for (int kind = LIST_POLICY; kind <= LIST_NCCL; kind++)
+        if (status == STP_EXIT_OK && given[kind] != NULL) {
+            all[n].kind = (enum list_kind)kind;
+            status = list_read(arms, &all[n++], given[kind]);
         }
-    for (unsigned i = 0; i < o->n_envs && status == STP_EXIT_OK; i++)
-        status = list_read_env(arms, &all[n++], o->envs[i]);
+    for (unsigned i = 0; i < o->n_envs && status == STP_EXIT_OK; i++) {
+        struct list *list = &all[n++];
+        const char *text = o->envs[i];
+        const size_t len = strspn(text, "ABCDEFGHIJKLMNOPQRSTUVWXYZ_"
+                                        "abcdefghijklmnopqrstuvwxyz0123456789");
+
+        list->kind = LIST_ENV;
+        if (len == 0 || text[len] != '=' || (text[0] >= '0' && text[0] <= '9'))
+            return stp_complain("--env '%s', expected NAME=VALUE or "
+                                "NAME=VALUE,VALUE",
+                                text);
+        list->name = arms_keep(arms, "%.*s", (int)len, text);
+        status = list->name != NULL ? list_read(arms, list, text + len + 1)
+                                    : arms_complain_room();
+    }
     if (n == 0) {
         if (access(DEFAULT_POLICY, F_OK) != 0)
             return stp_complain("nothing to compare, expected --policy, "
@@ -177,19 +170,6 @@ static int arm_set_policy(struct stp_compare_arms *arms,
                : status;
 }
 
-/* A path, or a word that NCCL makes a path of. */
-static int arm_set_plugin(struct stp_compare_arms *arms,
-                          struct stp_compare_arm *arm, const char *value)
-{
-    char path[STP_CLI_PATH];
-
-    if (strchr(value, '/') == NULL && access(value, F_OK) != 0)
-        return arm_set(arm, "NCCL_TUNER_PLUGIN", value);
-    if (!stp_absolute_path(value, path))
-        return stp_complain("%s: no such plugin", value);
-    return arm_set_text(arms, arm, "NCCL_TUNER_PLUGIN", path);
-}
-
 /* Whatever finds libraries for the job, a preloaded one of the same name comes
  * first: PyTorch's own NCCL is found by a path that LD_LIBRARY_PATH does not
  * change. */
@@ -219,6 +199,7 @@ static int arm_set_value(struct stp_compare_arms *arms,
                          struct stp_compare_arm *arm, const struct list *list,
                          const char *value)
 {
+    char path[STP_CLI_PATH];
     // NOLINTNEXTLINE(clang-analyzer-core.NonNullParamChecker)
     const bool is_none = strcmp(value, lists[list->kind].none) == 0;
 
@@ -227,8 +208,12 @@ static int arm_set_value(struct stp_compare_arms *arms,
         return is_none ? arm_set(arm, "NCCL_TUNER_PLUGIN", "none")
                        : arm_set_policy(arms, arm, value);
     case LIST_PLUGIN:
-        return is_none ? arm_set(arm, "NCCL_TUNER_PLUGIN", "none")
-                       : arm_set_plugin(arms, arm, value);
+        /* a path, or a word that NCCL makes a path of */
+        if (is_none || (strchr(value, '/') == NULL && access(value, F_OK) != 0))
+            return arm_set(arm, "NCCL_TUNER_PLUGIN", value);
+        if (!stp_absolute_path(value, path))
+            return stp_complain("%s: no such plugin", value);
+        return arm_set_text(arms, arm, "NCCL_TUNER_PLUGIN", path);
     case LIST_NCCL:
         /* which NCCL it is, it says itself */
         if (!stp_job_has("NCCL_DEBUG"))
@@ -240,63 +225,48 @@ static int arm_set_value(struct stp_compare_arms *arms,
     return STP_EXIT_OK;
 }
 
-/* ---- labels ---- */
+/* ---- arms ---- */
 
-static void label_add(char label[STP_JOB_LABEL], const struct list *list,
-                      const char *value)
-{
-    const size_t used = strlen(label);
-    const char *comma = used > 0 ? ", " : "";
-    char *to = label + used;
-    const size_t room = STP_JOB_LABEL - used;
-
-    if (list->kind != LIST_ENV)
-        snprintf(to, room, "%s%s %s", comma, lists[list->kind].noun, value);
-    else if (strcmp(value, lists[LIST_ENV].none) == 0)
-        snprintf(to, room, "%s%s unset", comma, list->name);
-    else
-        snprintf(to, room, "%s%s=%s", comma, list->name, value);
-}
-
-/* Arms that are alike, to see what noise does, have a number. */
-static int arm_set_label(struct stp_compare_arms *arms,
-                         struct stp_compare_arm *arm, const char *label)
-{
-    unsigned n_alike = 1;
-
-    for (const struct stp_compare_arm *a = arms->all; a < arm; a++) {
-        const size_t len = strlen(label);
-
-        n_alike +=
-            strncmp(a->label, label, len) == 0 &&
-            (a->label[len] == '\0' || strncmp(a->label + len, " (", 2) == 0);
-    }
-    arm->label = n_alike == 1 ? arms_keep(arms, "%s", label)
-                              : arms_keep(arms, "%s (%u)", label, n_alike);
-    return arm->label != NULL ? STP_EXIT_OK : arms_complain_room();
-}
-
-/* The arm that has value 'i' of list 'varied' (NULL: the baseline), and the
- * first one of all others. */
+/* Adds the arm that has value 'i' of list 'varied' (NULL: the baseline), and
+ * the first one of all others.  Arms that are alike, to see what noise does,
+ * have a number. */
 static int arms_add(struct stp_compare_arms *arms, const struct list *all,
                     unsigned n, const struct list *varied, unsigned i)
 {
     struct stp_compare_arm *arm = &arms->all[arms->n];
     char label[STP_JOB_LABEL] = "";
+    size_t len = 0;
+    unsigned n_alike = 1;
     int status = STP_EXIT_OK;
 
     if (arms->n == STP_JOB_ARMS)
         return stp_complain("more than %d arms to compare", STP_JOB_ARMS);
     for (const struct list *list = all; list < all + n; list++) {
         const char *value = list->values[list == varied ? i : 0];
+        const bool is_unset =
+            list->kind == LIST_ENV && strcmp(value, lists[LIST_ENV].none) == 0;
 
         if (status == STP_EXIT_OK)
             status = arm_set_value(arms, arm, list, value);
+        len = strlen(label);
         if (varied == NULL || list == varied)
-            label_add(label, list, value);
+            snprintf(label + len, sizeof(label) - len, "%s%s%s%s",
+                     len > 0 ? ", " : "",
+                     list->kind == LIST_ENV ? list->name
+                                            : lists[list->kind].noun,
+                     list->kind == LIST_ENV && !is_unset ? "=" : " ", value);
     }
+    len = strlen(label);
+    for (const struct stp_compare_arm *a = arms->all;
+         a < arm && status == STP_EXIT_OK; a++)
+        n_alike +=
+            strncmp(a->label, label, len) == 0 &&
+            (a->label[len] == '\0' || strncmp(a->label + len, " (", 2) == 0);
     if (status == STP_EXIT_OK)
-        status = arm_set_label(arms, arm, label);
+        arm->label = n_alike == 1 ? arms_keep(arms, "%s", label)
+                                  : arms_keep(arms, "%s (%u)", label, n_alike);
+    if (status == STP_EXIT_OK && arm->label == NULL)
+        status = arms_complain_room();
     arms->n++;
     return status;
 }

@@ -33,31 +33,6 @@ struct attempt {
 
 /* ---- the job ---- */
 
-static size_t attempt_set_variables(const struct attempt *a,
-                                    struct stp_job_variable *variables)
-{
-    size_t n = a->arm->n_variables;
-
-    memcpy(variables, a->arm->variables, n * sizeof(*variables));
-    if (a->arm->has_policy)
-        variables[n++] =
-            (struct stp_job_variable){"STEPTUNE_LEDGER", a->ledger};
-    if (a->s->port[0] != '\0') {
-        variables[n++] = (struct stp_job_variable){"MASTER_PORT", a->s->port};
-        variables[n++] =
-            (struct stp_job_variable){"TORCHELASTIC_USE_AGENT_STORE", "False"};
-    }
-    if (a->s->o->step_time != NULL)
-        return n;
-    variables[n++] =
-        (struct stp_job_variable){"NCCL_PROFILER_PLUGIN", a->s->plugin};
-    variables[n++] = (struct stp_job_variable){"STEPTUNE_TRACE", a->trace};
-    if (!stp_job_has("STEPTUNE_TRACE_CALLS"))
-        variables[n++] =
-            (struct stp_job_variable){"STEPTUNE_TRACE_CALLS", TRACE_CALLS};
-    return n;
-}
-
 /* Where a rank's process of the job has failed, that rank ends, and the others
  * end theirs. */
 static bool attempt_goes_on(void *user)
@@ -70,11 +45,26 @@ static bool attempt_goes_on(void *user)
 static enum stp_status attempt_start(struct attempt *a, struct stp_error *err)
 {
     struct stp_compare_session *s = a->s;
-    struct stp_job_variable variables[STP_COMPARE_VARIABLES + 6];
-    const struct stp_job job = {
+    const bool has_port = s->port[0] != '\0',
+               is_traced = s->o->step_time == NULL;
+    const struct {
+        struct stp_job_variable variable;
+        bool is_set;
+    } own[] = {
+        {{"STEPTUNE_LEDGER", a->ledger}, a->arm->has_policy},
+        {{"MASTER_PORT", s->port}, has_port},
+        {{"TORCHELASTIC_USE_AGENT_STORE", "False"}, has_port},
+        {{"NCCL_PROFILER_PLUGIN", s->plugin}, is_traced},
+        {{"STEPTUNE_TRACE", a->trace}, is_traced},
+        {{"STEPTUNE_TRACE_CALLS", TRACE_CALLS},
+         is_traced && !stp_job_has("STEPTUNE_TRACE_CALLS")},
+    };
+    enum { N_OWN = sizeof(own) / sizeof(own[0]) };
+    struct stp_job_variable variables[STP_COMPARE_VARIABLES + N_OWN];
+    struct stp_job job = {
         .argv = s->o->command.v,
         .variables = variables,
-        .n_variables = attempt_set_variables(a, variables),
+        .n_variables = a->arm->n_variables,
         .output = a->output,
         .limit_s = s->o->limit_s,
         .goes_on = s->world->size > 1 ? attempt_goes_on : NULL,
@@ -82,12 +72,15 @@ static enum stp_status attempt_start(struct attempt *a, struct stp_error *err)
     };
     enum stp_status status;
 
+    memcpy(variables, a->arm->variables, job.n_variables * sizeof(*variables));
+    for (size_t i = 0; i < N_OWN; i++)
+        if (own[i].is_set)
+            variables[job.n_variables++] = own[i].variable;
     unlink(a->trace);
     mkdir(a->ledger, 0700);
     status = stp_job_run(&job, &a->end, err);
-    if (status == STP_OK)
-        status =
-            stp_read_file(a->output, MAX_OUTPUT, &a->text, &(size_t){0}, err);
+    STP_THEN(status,
+             stp_read_file(a->output, MAX_OUTPUT, &a->text, &(size_t){0}, err));
     return status;
 }
 
@@ -103,21 +96,6 @@ static int attempt_complain(const struct attempt *a, const char *why)
         a->s->o->output != NULL ? a->output : " (-o FOLDER keeps all)");
     stp_compare_tell_output(a->text);
     return STP_EXIT_FAILED;
-}
-
-static int attempt_check_end(const struct attempt *a)
-{
-    char why[64];
-
-    if (a->end.status == 0 || a->end.is_limited)
-        return STP_EXIT_OK;
-    if (a->end.status > STP_JOB_SIGNAL)
-        snprintf(why, sizeof(why), "was ended by signal %d (%s)",
-                 a->end.status - STP_JOB_SIGNAL,
-                 strsignal(a->end.status - STP_JOB_SIGNAL));
-    else
-        snprintf(why, sizeof(why), "ended with status %d", a->end.status);
-    return attempt_complain(a, why);
 }
 
 /* ---- what it shows ---- */
@@ -193,24 +171,7 @@ static int attempt_read_trace(struct attempt *a)
     return STP_EXIT_OK;
 }
 
-static int attempt_read_loss(struct attempt *a)
-{
-    struct stp_error err;
-    double *losses;
-    size_t n;
-
-    if (stp_compare_find_numbers(a->text, &a->s->loss, &losses, &n, &err) !=
-        STP_OK)
-        return stp_complain_error(NULL, &err);
-    a->run.loss = n > 0 ? losses[n - 1] : NAN;
-    free(losses);
-    if (n > 0 && isnan(a->run.loss))
-        stp_complain("run %u (%s): the last loss is no finite number",
-                     a->number, a->arm->label);
-    return STP_EXIT_OK;
-}
-
-/* A policy that was not loaded makes no difference. */
+/* Says once that a policy was not loaded, and so makes no difference. */
 static void attempt_check_plugin(struct attempt *a)
 {
     struct stp_ledgers ledgers = {0};
@@ -237,17 +198,37 @@ static void attempt_check_plugin(struct attempt *a)
 
 static int attempt_read(struct attempt *a)
 {
-    int status = attempt_check_end(a);
+    char why[64];
+    struct stp_error err;
+    double *losses;
+    size_t n;
+    int status = STP_EXIT_OK;
 
+    if (a->end.status != 0 && !a->end.is_limited) {
+        const int signal = a->end.status - STP_JOB_SIGNAL;
+
+        if (signal > 0)
+            snprintf(why, sizeof(why), "was ended by signal %d (%s)", signal,
+                     strsignal(signal));
+        else
+            snprintf(why, sizeof(why), "ended with status %d", a->end.status);
+        status = attempt_complain(a, why);
+    }
     if (a->s->world->rank > 0)
         return status;
     if (status == STP_EXIT_OK)
         status = a->s->o->step_time != NULL ? attempt_read_printed(a)
                                             : attempt_read_trace(a);
-    if (status == STP_EXIT_OK)
-        status = attempt_read_loss(a);
     if (status != STP_EXIT_OK)
         return status;
+    if (stp_compare_find_numbers(a->text, &a->s->loss, &losses, &n, &err) !=
+        STP_OK)
+        return stp_complain_error(NULL, &err);
+    a->run.loss = n > 0 ? losses[n - 1] : NAN;
+    free(losses);
+    if (n > 0 && isnan(a->run.loss))
+        stp_complain("run %u (%s): the last loss is no finite number",
+                     a->number, a->arm->label);
     attempt_check_plugin(a);
     stp_compare_find_nccl(a->text, a->arm->nccl);
     a->run.wall_s = a->end.wall_s;
