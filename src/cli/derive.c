@@ -148,16 +148,7 @@ static const struct stp_command_line derive_line = {
 static const char ours[] = "measurements of Steptune";
 static const char theirs[] = "text of nccl-tests";
 
-/* Whether this file is among the ones before it, by whatever name: its rounds
- * would count twice. */
-static bool load_is_repeated(const struct derive_input *inputs, size_t i)
-{
-    for (size_t j = 0; j < i; j++)
-        if (stp_path_is_same(inputs[i].path, inputs[j].path))
-            return true;
-    return false;
-}
-
+/* Reads a file; 'coll' is the collective of text that does not say, or -1. */
 static enum stp_status load_file(const struct derive_input *input,
                                  bool is_first, int coll,
                                  struct derive_data *data,
@@ -197,23 +188,6 @@ static enum stp_status load_file(const struct derive_input *input,
     return status;
 }
 
-/* Reads the files; 'coll' is the collective of text that does not say, or -1.
- * Complains and returns the exit status. */
-static int derive_load(const struct derive_input *inputs, size_t n_inputs,
-                       int coll, struct derive_data *data_ret)
-{
-    struct stp_error err;
-
-    for (size_t i = 0; i < n_inputs; i++) {
-        if (load_is_repeated(inputs, i))
-            return stp_complain("%s: given twice, its rounds would count twice",
-                                inputs[i].path);
-        if (load_file(&inputs[i], i == 0, coll, data_ret, &err) != STP_OK)
-            return stp_complain_error(inputs[i].path, &err);
-    }
-    return STP_EXIT_OK;
-}
-
 /* ---- of comparisons ---- */
 
 /* The last line says what is in the file. */
@@ -222,20 +196,6 @@ static void derive_print_written(const struct derive_options *o, size_t n_rules,
 {
     printf("\n%zu rule%s from %zu measurements, written to %s\n", n_rules,
            n_rules == 1 ? "" : "s", n_measurements, o->output);
-}
-
-static void derive_warn(const struct derive_options *o,
-                        const struct stp_steadiness *s)
-{
-    char text[STP_ERROR_TEXT];
-
-    if (isfinite(s->resolved) && o->trust_passes &&
-        s->min_rounds < STP_DERIVE_PASSES)
-        stp_complain("warning: fewer than %d runs of an arm have no interval, "
-                     "and decide nothing",
-                     STP_DERIVE_PASSES);
-    if (stp_tune_warn_of_noise(s, o->derive.min_gain, text))
-        stp_complain("%s", text);
 }
 
 /* Keeps what is in the output, of which NULL is none. */
@@ -302,6 +262,7 @@ static enum stp_status derive_from_times(const struct derive_options *o,
     struct stp_comparisons all = {0};
     struct stp_derived derived = {0};
     struct stp_steadiness steadiness;
+    char text[STP_ERROR_TEXT];
     enum stp_status status =
         stp_objective_select(data, objective, &selected, err);
 
@@ -310,8 +271,14 @@ static enum stp_status derive_from_times(const struct derive_options *o,
              stp_tune_measure_steadiness(&selected, &all, &steadiness, err));
     STP_THEN(status, stp_derive_on(&all, &terms, &derived, err));
     STP_THEN(status, derive_write(o, &selected, &steadiness, &derived, err));
-    if (status == STP_OK)
-        derive_warn(o, &steadiness);
+    if (status == STP_OK && isfinite(steadiness.resolved) && o->trust_passes &&
+        steadiness.min_rounds < STP_DERIVE_PASSES)
+        stp_complain("warning: fewer than %d runs of an arm have no interval, "
+                     "and decide nothing",
+                     STP_DERIVE_PASSES);
+    if (status == STP_OK &&
+        stp_tune_warn_of_noise(&steadiness, o->derive.min_gain, text))
+        stp_complain("%s", text);
     stp_derived_free(&derived);
     stp_comparisons_free(&all);
     stp_dataset_free(&selected);
@@ -342,13 +309,14 @@ static enum stp_status memory_write(const struct derive_options *o,
     return status;
 }
 
-/* Compares the measurements of both situations, as far as there are any. */
-static enum stp_status memory_compare(const struct derive_options *o,
-                                      const struct stp_dataset *data,
-                                      struct stp_comparisons compared[2],
-                                      struct stp_memory_situation situations[2],
-                                      struct stp_error *err)
+/* Derives of both situations, as far as there are measurements. */
+static enum stp_status memory_derive(const struct derive_options *o,
+                                     const struct stp_dataset *data,
+                                     struct stp_error *err)
 {
+    struct stp_comparisons compared[2] = {0};
+    struct stp_memory_situation situations[2];
+    struct stp_memory_rules rules = {0};
     bool is_measured = false;
     enum stp_status status = STP_OK;
 
@@ -369,63 +337,46 @@ static enum stp_status memory_compare(const struct derive_options *o,
                           "no times of registered buffers, expected those of "
                           "arms reg, sym or ce: `steptune sweep --arms "
                           "all,memory`");
-    return status;
-}
-
-static int memory_derive(const struct derive_options *o,
-                         const struct stp_dataset *data)
-{
-    struct stp_comparisons compared[2] = {0};
-    struct stp_memory_situation situations[2];
-    struct stp_memory_rules rules = {0};
-    struct stp_error err;
-    enum stp_status status =
-        memory_compare(o, data, compared, situations, &err);
-
     STP_THEN(status,
-             stp_memory_rules_derive(situations, 2, data->gpu, &rules, &err));
-    STP_THEN(status, memory_write(o, data, &rules.table, &err));
+             stp_memory_rules_derive(situations, 2, data->gpu, &rules, err));
+    STP_THEN(status, memory_write(o, data, &rules.table, err));
     stp_memory_rules_free(&rules);
     for (int i = 0; i < 2; i++)
         stp_comparisons_free(&compared[i]);
-    return status == STP_OK ? STP_EXIT_OK : stp_complain_error(NULL, &err);
+    return status;
 }
 
 /* ---- the command ---- */
 
-static bool derive_has_auto(const struct stp_dataset *data)
+/* Reads the files, and derives of them; returns the exit status. */
+static int derive_run(const struct derive_options *o, struct derive_data *data)
 {
-    for (size_t i = 0; i < data->n_rows; i++)
-        if (data->rows[i].arm.kind == STP_ARM_AUTO)
-            return true;
-    return false;
-}
-
-/* Why the data cannot be used; NULL if they can. */
-static const char *derive_find_objection(const struct derive_options *o,
-                                         const struct derive_data *data)
-{
-    if (data->is_text && !o->trust_passes)
-        return "these are runs of one arm after the other, of which drift may "
-               "be the gain, expected --trust-passes to use them all the same";
-    if (data->is_text && !derive_has_auto(&data->data))
-        return "no run of NCCL's own choice to compare with, expected one, "
-               "such as --arm auto=FILE";
-    return NULL;
-}
-
-static int derive_run(const struct derive_options *o,
-                      const struct derive_data *data)
-{
-    const char *why = derive_find_objection(o, data);
+    bool has_auto = false;
     struct stp_error err;
     enum stp_status status;
 
-    if (why != NULL)
-        return stp_complain("%s", why);
-    if (o->as == DERIVE_MEMORY)
-        return memory_derive(o, &data->data);
-    status = derive_from_times(o, &data->data, &err);
+    for (size_t i = 0; i < o->n_inputs; i++) {
+        const struct derive_input *input = &o->inputs[i];
+
+        for (size_t j = 0; j < i; j++)
+            if (stp_path_is_same(input->path, o->inputs[j].path))
+                return stp_complain("%s: given twice, its rounds would count "
+                                    "twice",
+                                    input->path);
+        if (load_file(input, i == 0, o->coll, data, &err) != STP_OK)
+            return stp_complain_error(input->path, &err);
+    }
+    if (data->is_text && !o->trust_passes)
+        return stp_complain(
+            "these are runs of one arm after the other, of which drift may be "
+            "the gain, expected --trust-passes to use them all the same");
+    for (size_t i = 0; i < data->data.n_rows; i++)
+        has_auto |= data->data.rows[i].arm.kind == STP_ARM_AUTO;
+    if (data->is_text && !has_auto)
+        return stp_complain("no run of NCCL's own choice to compare with, "
+                            "expected one, such as --arm auto=FILE");
+    status = o->as == DERIVE_MEMORY ? memory_derive(o, &data->data, &err)
+                                    : derive_from_times(o, &data->data, &err);
     return status == STP_OK ? STP_EXIT_OK : stp_complain_error(NULL, &err);
 }
 
@@ -439,9 +390,7 @@ int stp_cmd_derive(int argc, char **argv)
     if (o.inputs == NULL)
         return stp_complain("out of memory");
     stp_options_read(&derive_line, argc, argv, &o);
-    exit_status = derive_load(o.inputs, o.n_inputs, o.coll, &data);
-    if (exit_status == STP_EXIT_OK)
-        exit_status = derive_run(&o, &data);
+    exit_status = derive_run(&o, &data);
     stp_dataset_free(&data.data);
     free(o.inputs);
     return exit_status;

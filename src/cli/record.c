@@ -69,26 +69,22 @@ static const struct stp_option record_table[] = {
     {0},
 };
 
-/* It becomes a folder, and is part of lines and of other commands' lists. */
-static bool record_is_name(const char *name)
-{
-    if (!isalnum((unsigned char)*name) || strlen(name) > 48)
-        return false;
-    while (isalnum((unsigned char)*name) || (*name && strchr("_.-", *name)))
-        name++;
-    return *name == '\0';
-}
-
+/* The name becomes a folder, and is part of lines and of other commands' lists.
+ */
 static void record_check_options(void *options, struct argp_state *state)
 {
     struct record_options *o = options;
     char *const *names = o->arguments.v;
+    const char *s = names[0];
 
     o->name = names[0];
     if (o->arguments.n > 1)
         stp_usage_error(state, "'%s' and '%s', expected one name", names[0],
                         names[1]);
-    if (!record_is_name(o->name))
+    while (isalnum((unsigned char)*s) || (*s && strchr("_.-", *s)))
+        s++;
+    if (!isalnum((unsigned char)o->name[0]) || strlen(o->name) > 48 ||
+        *s != '\0')
         stp_usage_error(
             state,
             "name '%s', expected at most 48 letters, digits, '_', '.' "
@@ -154,32 +150,18 @@ static double record_factor(const struct record_options *o, int steps)
     return steps == 1 ? f : f * f;
 }
 
-static enum stp_status record_add_between(struct stp_sizes *sizes,
-                                          uint64_t grain, struct stp_error *err)
-{
-    struct stp_sizes *copy = malloc(sizeof(*copy));
-    enum stp_status status = STP_OK;
-
-    if (copy == NULL)
-        return stp_nomem(err);
-    *copy = *sizes;
-    for (size_t i = 1; i < copy->n && status == STP_OK; i++)
-        status = stp_sizes_add(
-            sizes, stp_size_between(copy->size[i - 1], copy->size[i]), grain,
-            err);
-    free(copy);
-    return status;
-}
-
+/* Plans the choices: of each collective and type a range of sizes, for some
+ * types with one between each two. */
 static enum stp_status record_plan_choices(struct record *r)
 {
-    enum stp_status status = STP_OK;
+    struct stp_sizes *between = malloc(sizeof(*between));
+    enum stp_status status = between != NULL ? STP_OK : stp_nomem(&r->err);
 
     for (size_t c = 0; c < r->o->measure.n_colls; c++)
         for (int t = 0; t < N_TYPES && status == STP_OK; t++) {
             struct stp_choices_part *part = &r->parts[r->n_parts++];
-            int type = choice_types[t].type;
-            uint64_t grain =
+            const int type = choice_types[t].type;
+            const uint64_t grain =
                 stp_size_grain(&r->machine.info, r->o->measure.colls[c], type);
 
             part->coll = r->o->measure.colls[c];
@@ -188,60 +170,50 @@ static enum stp_status record_plan_choices(struct record *r)
                 &part->sizes, record_first_size(r->o, 8),
                 record_last_size(r->o, max_size),
                 record_factor(r->o, choice_types[t].steps), grain, &r->err);
-            if (status == STP_OK && choice_types[t].between)
-                status = record_add_between(&part->sizes, grain, &r->err);
+            *between = part->sizes;
+            for (size_t i = 1;
+                 choice_types[t].between && i < between->n && status == STP_OK;
+                 i++)
+                status = stp_sizes_add(
+                    &part->sizes,
+                    stp_size_between(between->size[i - 1], between->size[i]),
+                    grain, &r->err);
             r->n_total += part->sizes.n;
         }
+    free(between);
     return status;
 }
 
-static void record_count_steps(struct record *r,
-                               const struct stp_sweep_plan *plan)
+/* Plans the window of rounds and the sweep of all channels, and counts their
+ * steps. */
+static enum stp_status record_plan_times(struct record *r)
 {
-    for (size_t c = 0; c < plan->n_colls; c++)
-        r->n_total += plan->sizes[c].n;
-}
-
-/* A recorded machine that knows no sizes of a collective has no times of it
- * either, or none of rounds. */
-static void record_drop_unknown(struct record *r)
-{
-    struct stp_sweep_plan *plan = &r->window.plan;
-    bool given = stp_measure_has_sizes(&r->o->measure);
-
-    for (size_t c = 0; c < plan->n_colls && !given; c++)
-        if (!r->machine.info.is_live && r->known.sizes[plan->colls[c]].n == 0)
-            r->window.sizes[c].n = 0;
-}
-
-static enum stp_status record_plan_window(struct record *r)
-{
+    const struct stp_measure_options *asked = &r->o->measure;
+    struct stp_measure_options m = *asked;
     enum stp_status status;
 
     r->window_arms = r->o->window_arms;
     status =
         stp_arms_add_setups(&r->window_arms, r->machine.info.setups, &r->err);
-    STP_THEN(status,
-             stp_plan_measurements(&r->known, &r->o->measure, &r->window_arms,
-                                   &r->window, &r->err));
-    record_drop_unknown(r);
-    record_count_steps(r, &r->window.plan);
-    return status;
-}
-
-static enum stp_status record_plan_sweep(struct record *r)
-{
-    struct stp_measure_options m = r->o->measure;
-    enum stp_status status;
-
+    STP_THEN(status, stp_plan_measurements(&r->known, asked, &r->window_arms,
+                                           &r->window, &r->err));
+    /* a recorded machine that knows no sizes of a collective has no times of it
+     * either, or none of rounds */
+    for (size_t c = 0; c < r->window.plan.n_colls; c++) {
+        if (!r->machine.info.is_live && !stp_measure_has_sizes(asked) &&
+            r->known.sizes[r->window.colls[c]].n == 0)
+            r->window.sizes[c].n = 0;
+        r->n_total += r->window.sizes[c].n;
+    }
     m.begin = record_first_size(r->o, first_sweep_size);
     m.end = record_last_size(r->o, last_sweep_size);
     m.factor = record_factor(r->o, 2);
     m.step = 0;
     m.rounds = 1;
-    status = stp_plan_measurements(&r->known, &m, &r->o->sweep_arms, &r->sweep,
-                                   &r->err);
-    record_count_steps(r, &r->sweep.plan);
+    STP_THEN(status, stp_plan_measurements(&r->known, &m, &r->o->sweep_arms,
+                                           &r->sweep, &r->err));
+    for (size_t c = 0; c < r->sweep.plan.n_colls; c++)
+        r->n_total += r->sweep.sizes[c].n;
     return status;
 }
 
@@ -282,47 +254,27 @@ static bool record_setting_progress(void *user, size_t done, size_t total)
     return record_goes_on(r);
 }
 
-/* Drops settings of a recorded machine that would be modelled. */
-static size_t record_keep_known(const struct record *r,
-                                struct stp_setting *settings, size_t n)
-{
-    size_t n_kept = 0;
-
-    for (size_t i = 0; i < n; i++)
-        if (r->known.modes[settings[i].mode][settings[i].coll])
-            settings[n_kept++] = settings[i];
-    return n_kept;
-}
-
-/* Of a recorded machine: what it does not know is no recording. */
-static void record_drop_modelled(struct stp_dataset *data)
-{
-    size_t n_kept = 0;
-
-    for (size_t i = 0; i < data->n_rows; i++)
-        if (stp_source_decides(data->rows[i].source))
-            data->rows[n_kept++] = data->rows[i];
-    data->n_rows = n_kept;
-}
-
-/* Those by which tune decides, with the arms that the window is in favour of.
- */
+/* Measures those by which tune decides, with the arms that the window is in
+ * favour of.  What a recorded machine does not know is no recording. */
 static enum stp_status record_measure_iterations(struct record *r)
 {
     const struct stp_setting_terms terms = {.type = STP_TYPE_BF16,
                                             .rounds = r->window.plan.rounds,
                                             .progress = record_setting_progress,
                                             .user = r};
+    struct stp_dataset *overlap = &r->machine.overlap.data;
     struct stp_setting settings[STP_MAX_SETTINGS];
     struct stp_comparisons swept = {0};
     enum stp_status status = STP_OK;
-    size_t n = 0;
+    size_t n_all = 0, n = 0, n_kept = 0;
 
     if (!r->o->no_overlap && !r->machine.info.models_overlap)
         status = stp_compare(&r->machine.window, &swept, &r->err);
     if (status == STP_OK)
-        n = record_keep_known(r, settings,
-                              stp_settings_list(&swept, &r->known, settings));
+        n_all = stp_settings_list(&swept, &r->known, settings);
+    for (size_t i = 0; i < n_all; i++)
+        if (r->known.modes[settings[i].mode][settings[i].coll])
+            settings[n++] = settings[i];
     r->n_total += n;
     for (size_t i = 0; i < n && status == STP_OK; i++) {
         struct stp_arms arms;
@@ -333,22 +285,12 @@ static enum stp_status record_measure_iterations(struct record *r)
                  stp_setting_run(&r->device, &r->machine.info, &settings[i],
                                  &terms, &arms, &r->machine.overlap, &r->err));
     }
-    record_drop_modelled(&r->machine.overlap.data);
+    for (size_t i = 0; i < overlap->n_rows; i++)
+        if (stp_source_decides(overlap->rows[i].source))
+            overlap->rows[n_kept++] = overlap->rows[i];
+    overlap->n_rows = n_kept;
     stp_comparisons_free(&swept);
     return status;
-}
-
-static void record_warn_of_untold(const struct record *r)
-{
-    const struct stp_choices *choices = &r->machine.choices;
-
-    for (int coll = 0; coll < NCCL_NUM_TUNED_FUNCS && r->world->rank == 0;
-         coll++)
-        if (choices->n_untold[coll] > 0)
-            stp_complain("warning: %zu choices of %s are not recorded: NCCL %s "
-                         "does not tell its profiler how they run",
-                         choices->n_untold[coll], stp_coll_name(coll),
-                         r->machine.info.nccl);
 }
 
 /* Records all but the search graphs, with a progress bar.  STP_ERR_STOPPED by
@@ -358,12 +300,16 @@ static enum stp_status record_measure(struct record *r)
     struct stp_machine_record *to = &r->machine;
     enum stp_status status = record_plan_choices(r);
 
-    STP_THEN(status, record_plan_window(r));
-    STP_THEN(status, record_plan_sweep(r));
+    STP_THEN(status, record_plan_times(r));
     STP_THEN(status,
              stp_choices_record(&r->device, r->parts, r->n_parts,
                                 record_progress, r, &to->choices, &r->err));
-    record_warn_of_untold(r);
+    for (int c = 0; c < NCCL_NUM_TUNED_FUNCS && r->world->rank == 0; c++)
+        if (to->choices.n_untold[c] > 0)
+            stp_complain("warning: %zu choices of %s are not recorded: NCCL %s "
+                         "does not tell its profiler how they run",
+                         to->choices.n_untold[c], stp_coll_name(c),
+                         to->info.nccl);
     STP_THEN(status, stp_sweep_run(&r->device, &r->window.plan, record_progress,
                                    r, &to->window, &r->err));
     STP_THEN(status, stp_sweep_run(&r->device, &r->sweep.plan, record_progress,
@@ -375,23 +321,6 @@ static enum stp_status record_measure(struct record *r)
 /* ---- the folder ---- */
 
 static const char made_by[] = "steptune " STP_VERSION " record";
-
-static enum stp_status record_find_folder(struct record_options *o,
-                                          struct stp_error *err)
-{
-    static const char machines[] = "fixtures/machines";
-    const char *dir = o->output;
-    struct stat st;
-    int n;
-
-    if (dir == NULL)
-        dir = stat(machines, &st) == 0 && S_ISDIR(st.st_mode) ? machines : ".";
-    n = snprintf(o->path, sizeof(o->path), "%s/%s", dir, o->name);
-    if (n < 0 || n >= STP_FOLDER_PATH)
-        return stp_fail(err, STP_ERR_IO, "the path '%.60s...' is too long",
-                        dir);
-    return STP_OK;
-}
 
 /* ---- the folder, played ---- */
 
@@ -479,7 +408,8 @@ static int record_check(struct record *r)
 
 /* ---- the command ---- */
 
-static enum stp_status record_open_and_measure(struct record *r)
+/* The folder is locked until it is there or abandoned. */
+static enum stp_status record_in_folder(struct record *r)
 {
     const bool is_first = r->world->rank == 0;
     char graphs[STP_FOLDER_PATH];
@@ -490,48 +420,40 @@ static enum stp_status record_open_and_measure(struct record *r)
         .max_bytes = stp_max_bytes(&r->o->measure),
         .graphs_file = is_first ? graphs : NULL,
     };
-    enum stp_status status = STP_OK;
-
-    if (is_first && !stp_folder_file(&r->folder, "graphs.xml", graphs))
-        status = stp_fail(&r->err, STP_ERR_IO, "the path is too long");
-    status = stp_world_agree(r->world, status, &r->err);
-    STP_THEN(status, stp_open(&open, &r->device, &r->err));
-    if (status != STP_OK)
-        return status;
-    stp_know_device(&r->device, &r->known);
-    r->machine.info = r->known.info;
-    status = record_measure(r);
-    stp_device_close(&r->device);
-    return status;
-}
-
-static enum stp_status record_write(struct record *r)
-{
-    enum stp_status status =
-        stp_machine_write(&r->machine, &r->folder, &r->err);
-
-    STP_THEN(status, record_fit_channels(r));
-    if (status == STP_OK)
-        return stp_folder_commit(&r->folder, stp_machine_files, &r->err);
-    stp_folder_abandon(&r->folder);
-    return status;
-}
-
-/* The folder is locked until it is there or abandoned. */
-static enum stp_status record_in_folder(struct record *r)
-{
-    const bool is_first = r->world->rank == 0;
     bool has_folder = false;
     enum stp_status status = STP_OK;
 
     if (is_first)
         status = stp_folder_begin(r->o->path, r->o->force, &r->folder, &r->err);
     has_folder = is_first && status == STP_OK;
+    if (has_folder && !stp_folder_file(&r->folder, "graphs.xml", graphs))
+        status = stp_fail(&r->err, STP_ERR_IO, "the path is too long");
     status = stp_world_agree(r->world, status, &r->err);
-    STP_THEN(status, record_open_and_measure(r));
+    STP_THEN(status, stp_open(&open, &r->device, &r->err));
+    if (status == STP_OK) {
+        stp_know_device(&r->device, &r->known);
+        r->machine.info = r->known.info;
+        status = record_measure(r);
+        stp_device_close(&r->device);
+    }
     if (has_folder && status != STP_OK)
         stp_folder_abandon(&r->folder);
     return status;
+}
+
+/* Writes the folder, and says how it plays. */
+static int record_write(struct record *r)
+{
+    enum stp_status status =
+        stp_machine_write(&r->machine, &r->folder, &r->err);
+
+    STP_THEN(status, record_fit_channels(r));
+    if (status == STP_OK)
+        status = stp_folder_commit(&r->folder, stp_machine_files, &r->err);
+    else
+        stp_folder_abandon(&r->folder);
+    return status == STP_OK ? record_check(r)
+                            : stp_complain_error(NULL, &r->err);
 }
 
 /* One process, or one of several. */
@@ -554,51 +476,39 @@ static int record_body(void *user, const struct stp_world *world)
     STP_THEN(status, record_in_folder(r));
     exit_status = stp_complain_in(world, status, &r->err);
     if (status == STP_OK && world->rank == 0)
-        exit_status = record_write(r) == STP_OK
-                          ? record_check(r)
-                          : stp_complain_error(NULL, &r->err);
+        exit_status = record_write(r);
     stp_lock_release(&r->lock);
     stp_machine_record_free(&r->machine);
     free(r);
     return exit_status;
 }
 
-/* Recorded machines are of bf16 sums and of all collectives. */
-static void record_complete(struct record_options *o)
-{
-    o->measure.types[0] = STP_TYPE_BF16;
-    o->measure.n_types = 1;
-    for (int c = 0; o->measure.n_colls == 0 && c < NCCL_NUM_TUNED_FUNCS; c++)
-        o->measure.colls[c] = c;
-    if (o->measure.n_colls == 0)
-        o->measure.n_colls = NCCL_NUM_TUNED_FUNCS;
-}
-
-static bool record_is_possible(const struct record_options *o)
-{
-    const int type = o->measure.types[0];
-    const bool is_bf16 = o->measure.n_types == 0 ||
-                         (o->measure.n_types == 1 && type == STP_TYPE_BF16);
-    const bool is_on_cpus = stp_is_on_cpus(o->machine.on, o->run.backend);
-
-    if (!is_bf16)
-        stp_complain("-d %s, expected bf16: times are recorded in it",
-                     stp_type_name(type));
-    else if (is_on_cpus)
-        stp_complain("search graphs and choices are NCCL's, expected --on cuda "
-                     "or a recorded machine");
-    return is_bf16 && !is_on_cpus;
-}
-
 int stp_cmd_record(int argc, char **argv)
 {
+    static const char machines[] = "fixtures/machines";
     struct record_options o = {0};
+    struct stp_measure_options *m = &o.measure;
+    struct stat st;
     struct stp_error err;
 
     stp_options_read(&record_line, argc, argv, &o);
-    if (!record_is_possible(&o) || stp_check_sizes(&o.measure) != STP_EXIT_OK)
+    /* recorded machines are of bf16 sums and of all collectives */
+    if (m->n_types > 1 || (m->n_types == 1 && m->types[0] != STP_TYPE_BF16)) {
+        stp_complain("-d %s, expected bf16: times are recorded in it",
+                     stp_type_name(m->types[0]));
         return STP_EXIT_USAGE;
-    record_complete(&o);
+    }
+    if (stp_is_on_cpus(o.machine.on, o.run.backend)) {
+        stp_complain("search graphs and choices are NCCL's, expected --on cuda "
+                     "or a recorded machine");
+        return STP_EXIT_USAGE;
+    }
+    if (stp_check_sizes(m) != STP_EXIT_OK)
+        return STP_EXIT_USAGE;
+    m->types[0] = STP_TYPE_BF16;
+    m->n_types = 1;
+    for (int c = 0; m->n_colls == (unsigned)c && c < NCCL_NUM_TUNED_FUNCS; c++)
+        m->colls[m->n_colls++] = c;
     if (stp_parse_arms(NULL, "all", NULL, &o.window_arms, &err) != STP_OK ||
         stp_parse_arms(NULL, "all", o.channels, &o.sweep_arms, &err) !=
             STP_OK) {
@@ -608,7 +518,11 @@ int stp_cmd_record(int argc, char **argv)
     if (stp_check_needs(o.machine.on, o.run.backend, "record NAME", false) !=
         STP_EXIT_OK)
         return STP_EXIT_NOTHING;
-    if (record_find_folder(&o, &err) != STP_OK)
-        return stp_complain_error(NULL, &err);
+    if (o.output == NULL)
+        o.output =
+            stat(machines, &st) == 0 && S_ISDIR(st.st_mode) ? machines : ".";
+    if (snprintf(o.path, sizeof(o.path), "%s/%s", o.output, o.name) >=
+        STP_FOLDER_PATH)
+        return stp_complain("the path '%.60s...' is too long", o.output);
     return stp_launch(&o.machine, &o.run, record_body, &o);
 }

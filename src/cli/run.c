@@ -116,106 +116,66 @@ static int run_set_plugin(const char *name, const char *plugin)
 
 /* ---- --online ---- */
 
-/* In this folder, wherever the job goes. */
-static int online_set_learned(void)
-{
-    static const char name[] = "/steptune.learned.conf";
-    char path[STP_CLI_PATH];
-
-    if (stp_job_has("STEPTUNE_LEARNED"))
-        return STP_EXIT_OK;
-    if (getcwd(path, sizeof(path) - sizeof(name)) == NULL)
-        return stp_complain("no path of the working directory");
-    strcat(path, name);
-    return run_set("STEPTUNE_LEARNED", path);
-}
-
-static int online_set_journal(const char *folder)
-{
-    char path[STP_CLI_PATH + 16];
-
-    if (folder[0] == '\0' || stp_job_has("STEPTUNE_JOURNAL"))
-        return STP_EXIT_OK;
-    snprintf(path, sizeof(path), "%s/journal.csv", folder);
-    return run_set("STEPTUNE_JOURNAL", path);
-}
-
-static int online_set_words(const struct online_run *run, const char *policy)
-{
-    const struct {
-        const char *name;
-        const char *value;
-    } words[] = {
-        {"STEPTUNE_STRATEGY", run->strategy},
-        {"STEPTUNE_OBJECTIVE", run->objective},
-        {"STEPTUNE_WARM_START", policy[0] != '\0' ? policy : NULL},
-    };
-    int status = STP_EXIT_OK;
-
-    for (size_t i = 0; i < sizeof(words) / sizeof(words[0]); i++)
-        if (status == STP_EXIT_OK && words[i].value != NULL)
-            status = run_set(words[i].name, words[i].value);
-    return status;
-}
-
-static enum stp_status online_find_base(struct online_run *run,
-                                        struct stp_error *err)
-{
-    struct stp_plugin_settings settings;
-    enum stp_status status = stp_settings_read(&settings, err);
-    const char *base;
-
-    if (status != STP_OK)
-        return status;
-    base = stp_online_base(&run->settings, &settings);
-    snprintf(run->base, sizeof(run->base), "%s", base != NULL ? base : "");
-    return STP_OK;
-}
-
 /* Sets the environment of the learning plugin: begins with the policy at
- * 'policy'
- * ("": none), and keeps a journal in the folder 'folder' ("": none) unless the
- * user has one.  Complains, and returns the exit status. */
+ * 'policy' ("": none), writes what is learned into this folder, wherever the
+ * job goes, and keeps a journal in the folder 'folder' ("": none), unless the
+ * user has them elsewhere.  Complains, and returns the exit status. */
 static int online_begin(struct online_run *run, const char *policy,
                         const char *folder)
 {
+    char learned[STP_CLI_PATH] = "", journal[STP_CLI_PATH + 16] = "";
+    const struct stp_job_variable words[] = {
+        {"STEPTUNE_STRATEGY", run->strategy},
+        {"STEPTUNE_OBJECTIVE", run->objective},
+        {"STEPTUNE_WARM_START", policy},
+        {"STEPTUNE_LEARNED", learned},
+        {"STEPTUNE_JOURNAL", journal},
+    };
+    static const char name[] = "/steptune.learned.conf";
+    struct stp_plugin_settings settings;
     struct stp_error err;
     struct stat st;
-    int status = online_set_words(run, policy);
+    const char *base;
+    int status = STP_EXIT_OK;
 
-    if (status == STP_EXIT_OK)
-        status = online_set_learned();
-    if (status == STP_EXIT_OK)
-        status = online_set_journal(folder);
+    if (!stp_job_has("STEPTUNE_LEARNED")) {
+        if (getcwd(learned, sizeof(learned) - sizeof(name)) == NULL)
+            return stp_complain("no path of the working directory");
+        strcat(learned, name);
+    }
+    if (folder[0] != '\0' && !stp_job_has("STEPTUNE_JOURNAL"))
+        snprintf(journal, sizeof(journal), "%s/journal.csv", folder);
+    for (size_t i = 0; i < sizeof(words) / sizeof(words[0]); i++)
+        if (status == STP_EXIT_OK && words[i].value != NULL &&
+            words[i].value[0] != '\0')
+            status = run_set(words[i].name, words[i].value);
     if (status != STP_EXIT_OK)
         return status;
     if (stp_online_settings_read(0, &run->settings, &err) != STP_OK ||
-        online_find_base(run, &err) != STP_OK)
+        stp_settings_read(&settings, &err) != STP_OK)
         return stp_complain_error(NULL, &err);
+    base = stp_online_base(&run->settings, &settings);
+    snprintf(run->base, sizeof(run->base), "%s", base != NULL ? base : "");
     run->journal_from = stat(run->settings.journal, &st) == 0 ? st.st_size : 0;
     if (stat(run->settings.learned, &run->before) != 0)
         run->before.st_ino = 0; /* no earlier job left it */
     return STP_EXIT_OK;
 }
 
-/* The plugin writes it anew, under its name in one step. */
-static bool online_has_learned(const struct online_run *run)
-{
-    struct stat now;
-
-    return stat(run->settings.learned, &now) == 0 &&
-           (now.st_ino != run->before.st_ino ||
-            now.st_mtim.tv_sec != run->before.st_mtim.tv_sec ||
-            now.st_mtim.tv_nsec != run->before.st_mtim.tv_nsec);
-}
-
-/* What was learned, to be freed with stp_learning_free(), and how. */
+/* Reads what was learned, to be freed with stp_learning_free(), and how. */
 static enum stp_status online_end(const struct online_run *run,
                                   struct stp_learning *learning_ret,
                                   struct stp_learning_setting *setting_ret,
                                   struct stp_error *err)
 {
     const struct stp_learner_rules *rules = &run->settings.rules;
+    const struct stat *before = &run->before;
+    struct stat now;
+    /* the plugin writes it anew, under its name in one step */
+    const bool has_learned = stat(run->settings.learned, &now) == 0 &&
+                             (now.st_ino != before->st_ino ||
+                              now.st_mtim.tv_sec != before->st_mtim.tv_sec ||
+                              now.st_mtim.tv_nsec != before->st_mtim.tv_nsec);
     struct stp_journal_lines lines;
     enum stp_status status = stp_journal_load(
         run->settings.journal, (size_t)run->journal_from, &lines, err);
@@ -227,7 +187,7 @@ static enum stp_status online_end(const struct online_run *run,
     *setting_ret = (struct stp_learning_setting){
         .strategy = stp_strategy_name(rules->bandit.strategy),
         .objective = stp_learn_objective_name(rules->objective),
-        .policy = online_has_learned(run) ? run->settings.learned : NULL,
+        .policy = has_learned ? run->settings.learned : NULL,
         .base = run->base[0] != '\0' ? run->base : NULL,
     };
     return status;
@@ -235,33 +195,24 @@ static enum stp_status online_end(const struct online_run *run,
 
 /* ---- before the job ---- */
 
-/* The policy of the options, the environment or the working directory; NULL if
- * there is none. */
-static const char *run_name_policy(const struct run_options *o)
-{
-    static const char *const names[] = {DEFAULT_POLICY, "nccl_tuner.conf"};
-
-    if (o->policy != NULL)
-        return o->policy;
-    if (o->online && stp_job_has("STEPTUNE_WARM_START"))
-        return getenv("STEPTUNE_WARM_START");
-    if (stp_job_has("NCCL_TUNER_CONFIG_FILE"))
-        return getenv("NCCL_TUNER_CONFIG_FILE");
-    for (int i = 0; i < (o->online ? 2 : 1); i++)
-        if (access(names[i], F_OK) == 0)
-            return names[i];
-    return NULL;
-}
-
-/* The absolute path of the policy that the job is to use, which must be one; ""
- * if there is none and none is needed. */
+/* The absolute path of the policy that the job is to use, which must be one: of
+ * the options, the environment or the working directory; "" if there is none
+ * and none is needed. */
 static int run_find_policy(const struct run_options *o, char path[STP_CLI_PATH])
 {
-    const char *name = run_name_policy(o);
+    static const char *const names[] = {DEFAULT_POLICY, "nccl_tuner.conf"};
+    const char *name = o->policy;
     struct stp_policy *policy;
     struct stp_error err;
 
     path[0] = '\0';
+    if (name == NULL && o->online && stp_job_has("STEPTUNE_WARM_START"))
+        name = getenv("STEPTUNE_WARM_START");
+    if (name == NULL && stp_job_has("NCCL_TUNER_CONFIG_FILE"))
+        name = getenv("NCCL_TUNER_CONFIG_FILE");
+    for (int i = 0; i < (o->online ? 2 : 1) && name == NULL; i++)
+        if (access(names[i], F_OK) == 0)
+            name = names[i];
     if (name == NULL && (o->online || o->trace != NULL))
         return STP_EXIT_OK;
     if (name == NULL)
@@ -274,12 +225,6 @@ static int run_find_policy(const struct run_options *o, char path[STP_CLI_PATH])
     if (!stp_absolute_path(name, path))
         return stp_complain("%s: no such file", name);
     return STP_EXIT_OK;
-}
-
-/* Whatever NCCL chooses is NCCL's own. */
-static bool run_has_no_tuner(const struct run_options *o, const char *policy)
-{
-    return policy[0] == '\0' && !o->online;
 }
 
 static int run_set_tuner(struct run_options *o, const char *policy,
@@ -304,7 +249,7 @@ static int run_set_tuner(struct run_options *o, const char *policy,
     return status;
 }
 
-/* An empty trace, to which the ranks append. */
+/* Makes an empty trace, to which the ranks append. */
 static int run_set_trace(const char *path)
 {
     char absolute[STP_CLI_PATH];
@@ -321,59 +266,10 @@ static int run_set_trace(const char *path)
     if (!stp_absolute_path(path, absolute))
         return stp_complain("%s: no such file", path);
     status = run_set_plugin("NCCL_PROFILER_PLUGIN", plugin);
-    if (status == STP_EXIT_OK)
-        status = run_set("STEPTUNE_TRACE", absolute);
-    return status;
-}
-
-static int run_set_environment(struct run_options *o, const char *policy,
-                               const char *folder)
-{
-    int status = STP_EXIT_OK;
-
-    if (!run_has_no_tuner(o, policy))
-        status = run_set_tuner(o, policy, folder);
-    if (status == STP_EXIT_OK && o->trace != NULL)
-        status = run_set_trace(o->trace);
-    return status;
-}
-
-/* ---- the job ---- */
-
-/* Returns whether it ran, or complains. */
-static bool run_await_job(char **argv, int *exit_ret)
-{
-    const struct stp_job job = {.argv = argv};
-    struct stp_job_end end = {.status = STP_EXIT_FAILED};
-    struct stp_error err;
-    const bool has_run = stp_job_run(&job, &end, &err) == STP_OK;
-
-    if (!has_run)
-        stp_complain_error(NULL, &err);
-    *exit_ret = end.status;
-    return has_run;
+    return status == STP_EXIT_OK ? run_set("STEPTUNE_TRACE", absolute) : status;
 }
 
 /* ---- after the job ---- */
-
-static enum stp_status run_print(const struct run_options *o,
-                                 const char *policy,
-                                 const struct stp_ledgers *ledgers,
-                                 const struct stp_learning *learning,
-                                 const struct stp_learning_setting *setting,
-                                 FILE *fp, struct stp_error *err)
-{
-    enum stp_status status;
-
-    if (o->json)
-        return stp_print_ledgers_json(ledgers, policy, learning, setting, fp,
-                                      err);
-    fprintf(fp, "%s: ", stp_command_name);
-    status = stp_print_ledgers(ledgers, policy, fp, err);
-    if (status == STP_OK && learning != NULL && ledgers->n > 0)
-        status = stp_print_learning(learning, setting, fp, err);
-    return status;
-}
 
 /* Reports on standard error.  A journal that cannot be read does not prevent
  * the rest. */
@@ -385,18 +281,26 @@ static void run_report(const struct run_options *o, const char *policy,
     struct stp_learning_setting setting = {0};
     struct stp_ledgers ledgers = {0};
     struct stp_error err;
-    bool has_learning = false;
+    const struct stp_learning *learned = NULL;
+    const char *named = policy[0] != '\0' ? policy : NULL;
     enum stp_status status =
         fp != NULL ? stp_ledgers_load(folder, &ledgers, &err) : stp_nomem(&err);
 
     if (status == STP_OK && o->online) {
-        has_learning = online_end(&o->run, &learning, &setting, &err) == STP_OK;
-        if (!has_learning)
+        if (online_end(&o->run, &learning, &setting, &err) == STP_OK)
+            learned = &learning;
+        else
             stp_complain_error(o->run.settings.journal, &err);
     }
-    STP_THEN(status,
-             run_print(o, policy[0] != '\0' ? policy : NULL, &ledgers,
-                       has_learning ? &learning : NULL, &setting, fp, &err));
+    if (status == STP_OK && o->json) {
+        status = stp_print_ledgers_json(&ledgers, named, learned, &setting, fp,
+                                        &err);
+    } else if (status == STP_OK) {
+        fprintf(fp, "%s: ", stp_command_name);
+        status = stp_print_ledgers(&ledgers, named, fp, &err);
+        if (status == STP_OK && learned != NULL && ledgers.n > 0)
+            status = stp_print_learning(learned, &setting, fp, &err);
+    }
     if (fp != NULL)
         fclose(fp);
     stp_learning_free(&learning);
@@ -429,24 +333,35 @@ int stp_cmd_run(int argc, char **argv)
     struct run_options o = {0};
     char policy[STP_CLI_PATH];
     char folder[STP_CLI_PATH] = "";
+    bool has_tuner;
     int exit_status;
 
     stp_options_read(&run_line, argc, argv, &o);
     exit_status = run_find_policy(&o, policy);
+    has_tuner = policy[0] != '\0' || o.online; /* else NCCL chooses */
     if (exit_status == STP_EXIT_OK && !o.quiet &&
         !stp_make_temporary("steptune-run", folder)) {
         stp_complain("what is decided will not be told: no folder in "
                      "TMPDIR or /tmp");
         folder[0] = '\0';
     }
-    if (exit_status == STP_EXIT_OK)
-        exit_status = run_set_environment(&o, policy, folder);
-    if (exit_status == STP_EXIT_OK &&
-        run_await_job(o.command.v, &exit_status)) {
-        if (folder[0] != '\0' && !run_has_no_tuner(&o, policy))
+    if (exit_status == STP_EXIT_OK && has_tuner)
+        exit_status = run_set_tuner(&o, policy, folder);
+    if (exit_status == STP_EXIT_OK && o.trace != NULL)
+        exit_status = run_set_trace(o.trace);
+    if (exit_status == STP_EXIT_OK) {
+        const struct stp_job job = {.argv = o.command.v};
+        struct stp_job_end end = {.status = STP_EXIT_FAILED};
+        struct stp_error err;
+        const bool has_run = stp_job_run(&job, &end, &err) == STP_OK;
+
+        if (!has_run)
+            stp_complain_error(NULL, &err);
+        if (has_run && folder[0] != '\0' && has_tuner)
             run_report(&o, policy, folder);
-        if (o.trace != NULL)
+        if (has_run && o.trace != NULL)
             run_report_trace(&o);
+        exit_status = end.status;
     }
     if (folder[0] != '\0')
         stp_remove_temporary(folder);

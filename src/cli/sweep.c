@@ -207,27 +207,23 @@ static bool sweep_prints_nccl(const struct sweep *s)
             !s->o->machine.json);
 }
 
-static enum stp_status sweep_save_json(const struct stp_dataset *data,
-                                       const char *path, struct stp_error *err)
-{
-    struct stp_file file;
-    enum stp_status status = stp_file_begin(path, &file, err);
-
-    if (status != STP_OK)
-        return status;
-    return stp_file_end(&file, stp_print_sweep_json(data, file.fp, err), err);
-}
-
+/* JSON if the file's name says so, else CSV. */
 static enum stp_status sweep_save(struct sweep *s, struct stp_error *err)
 {
     const char *path = s->o->output;
-    size_t len = path != NULL ? strlen(path) : 0;
+    const size_t len = path != NULL ? strlen(path) : 0;
+    struct stp_file file;
+    enum stp_status status;
 
     if (path == NULL || s->data.n_rows == 0)
         return STP_OK;
-    if (len > 5 && strcmp(&path[len - 5], ".json") == 0)
-        return sweep_save_json(&s->data, path, err);
-    return stp_measurements_save(&s->data, s->known.info.what, path, err);
+    if (len <= 5 || strcmp(&path[len - 5], ".json") != 0)
+        return stp_measurements_save(&s->data, s->known.info.what, path, err);
+    status = stp_file_begin(path, &file, err);
+    return status == STP_OK
+               ? stp_file_end(&file,
+                              stp_print_sweep_json(&s->data, file.fp, err), err)
+               : status;
 }
 
 static void sweep_print_head(struct sweep *s)
@@ -278,18 +274,6 @@ static void sweep_print_row(struct sweep *s, const struct stp_measurement *like)
     stp_nccl_text_write_row(&row, &s->total, stdout);
 }
 
-/* AUTO's row of the size that was measured last. */
-static void sweep_print_size(struct sweep *s)
-{
-    const struct stp_measurement *first = &s->data.rows[s->n_printed];
-
-    stp_progress_clear();
-    if (first->coll != s->coll)
-        sweep_print_section(s, first->coll, &first->arm);
-    sweep_print_row(s, first);
-    fflush(stdout);
-}
-
 /* Whether an earlier row from 'begin' on is of the same size, or 'same_size' is
  * false, and the same collective and arm. */
 static bool sweep_is_seen(const struct sweep *s, size_t begin, size_t i,
@@ -304,46 +288,28 @@ static bool sweep_is_seen(const struct sweep *s, size_t begin, size_t i,
     return false;
 }
 
-/* The arms other than AUTO, a section each, of the rows from 'begin' on. */
-static void sweep_print_arms(struct sweep *s, size_t begin)
-{
-    for (size_t i = begin; i < s->data.n_rows; i++) {
-        const struct stp_measurement *first = &s->data.rows[i];
-
-        if (first->arm.kind == STP_ARM_AUTO ||
-            sweep_is_seen(s, begin, i, false))
-            continue;
-        stp_nccl_text_write_foot(&s->total, s->coll, stdout);
-        s->total = (struct stp_nccl_text_total){0};
-        sweep_print_section(s, first->coll, &first->arm);
-        for (size_t k = i; k < s->data.n_rows; k++)
-            if (stp_same_run(&s->data.rows[k], first) &&
-                !sweep_is_seen(s, begin, k, true))
-                sweep_print_row(s, &s->data.rows[k]);
-    }
-}
-
-/* Saves the measurements so far.  The file is written as a whole: once it is
- * long, it waits for a hundredth more, or a sweep of thousands of sizes would
- * spend its time on files. */
-static void sweep_keep(struct sweep *s)
-{
-    if (s->data.n_rows - s->n_saved < s->n_saved / 100)
-        return;
-    s->saved = sweep_save(s, &s->saved_err);
-    s->n_saved = s->data.n_rows;
-}
-
-/* After every size. */
+/* After every size: prints AUTO's row of it, and saves the measurements so far.
+ * The file is written as a whole: once it is long, it waits for a hundredth
+ * more, or a sweep of thousands of sizes would spend its time on files. */
 static bool sweep_progress(void *user, size_t done, size_t total)
 {
     struct sweep *s = user;
     bool stop = true;
 
     if (s->world->rank == 0) {
-        if (sweep_prints_nccl(s) && s->n_printed < s->data.n_rows)
-            sweep_print_size(s);
-        sweep_keep(s);
+        if (sweep_prints_nccl(s) && s->n_printed < s->data.n_rows) {
+            const struct stp_measurement *first = &s->data.rows[s->n_printed];
+
+            stp_progress_clear();
+            if (first->coll != s->coll)
+                sweep_print_section(s, first->coll, &first->arm);
+            sweep_print_row(s, first);
+            fflush(stdout);
+        }
+        if (s->data.n_rows - s->n_saved >= s->n_saved / 100) {
+            s->saved = sweep_save(s, &s->saved_err);
+            s->n_saved = s->data.n_rows;
+        }
         stp_progress(NULL, done, total);
     }
     s->n_printed = s->data.n_rows;
@@ -380,8 +346,8 @@ static enum stp_status sweep_make_plan(struct sweep *s, int type, int op)
 static enum stp_status sweep_run_plan(struct sweep *s, int type, int op)
 {
     enum stp_status status = sweep_make_plan(s, type, op);
-    bool prints = s->world->rank == 0 && sweep_prints_nccl(s);
-    size_t begin = s->data.n_rows;
+    const bool prints = s->world->rank == 0 && sweep_prints_nccl(s);
+    const size_t begin = s->data.n_rows;
 
     if (status != STP_OK)
         return status;
@@ -392,8 +358,22 @@ static enum stp_status sweep_run_plan(struct sweep *s, int type, int op)
     stp_stop_begin();
     status = stp_sweep_run(&s->device, &s->plan.plan, sweep_progress, s,
                            &s->data, s->err);
-    if (prints && s->o->format == FORMAT_NCCL)
-        sweep_print_arms(s, begin);
+    /* the arms other than AUTO, a section each */
+    for (size_t i = begin;
+         prints && s->o->format == FORMAT_NCCL && i < s->data.n_rows; i++) {
+        const struct stp_measurement *first = &s->data.rows[i];
+
+        if (first->arm.kind == STP_ARM_AUTO ||
+            sweep_is_seen(s, begin, i, false))
+            continue;
+        stp_nccl_text_write_foot(&s->total, s->coll, stdout);
+        s->total = (struct stp_nccl_text_total){0};
+        sweep_print_section(s, first->coll, &first->arm);
+        for (size_t k = i; k < s->data.n_rows; k++)
+            if (stp_same_run(&s->data.rows[k], first) &&
+                !sweep_is_seen(s, begin, k, true))
+                sweep_print_row(s, &s->data.rows[k]);
+    }
     if (prints)
         stp_nccl_text_write_foot(&s->total, s->coll, stdout);
     if (s->saved == STP_OK)
@@ -402,13 +382,24 @@ static enum stp_status sweep_run_plan(struct sweep *s, int type, int op)
     return s->saved;
 }
 
-/* Of several types and operations those that the device lacks are left out. */
-static enum stp_status sweep_run_plans(struct sweep *s)
+/* Runs a pass with the first 'n' processes, in the world of those.  Of several
+ * types and operations those that the device lacks are left out. */
+static enum stp_status sweep_run_pass(struct sweep *s,
+                                      const struct stp_world *world)
 {
     const struct sweep_options *o = s->o;
-    size_t n_types = o->measure.n_types > 0 ? o->measure.n_types : 1;
-    enum stp_status status = STP_OK;
+    const size_t n_types = o->measure.n_types > 0 ? o->measure.n_types : 1;
+    const struct stp_open_options open = {.machine = &o->machine,
+                                          .run = &o->run,
+                                          .world = world,
+                                          .max_bytes =
+                                              stp_max_bytes(&o->measure)};
+    enum stp_status status = stp_open(&open, &s->device, s->err);
 
+    if (status != STP_OK)
+        return status;
+    s->world = world;
+    stp_know_device(&s->device, &s->known);
     for (size_t t = 0; t < n_types; t++)
         for (size_t i = 0; i < o->n_ops && status == STP_OK; i++) {
             status = sweep_run_plan(s, o->measure.types[t], o->ops[i]);
@@ -418,48 +409,17 @@ static enum stp_status sweep_run_plans(struct sweep *s)
                 fprintf(stderr, "steptune sweep: left out: %s\n", s->err->text);
             status = STP_OK;
         }
+    stp_device_close(&s->device);
     return status;
 }
 
 /* ---- all of it ---- */
 
-static bool sweep_has_arms(const struct stp_comparisons *comparisons)
-{
-    for (size_t i = 0; i < comparisons->n_points; i++)
-        if (comparisons->points[i].n_arms > 0)
-            return true;
-    return false;
-}
-
-static enum stp_status sweep_print_comparisons(const struct sweep *s,
-                                               struct stp_error *err)
-{
-    struct stp_comparisons comparisons;
-    enum stp_status status = stp_compare(&s->data, &comparisons, err);
-
-    if (status != STP_OK)
-        return status;
-    if (sweep_prints_nccl(s)) {
-        puts("# The best arm of each size:\n#");
-    } else {
-        stp_print_paragraph(s->known.info.what, stdout);
-        putchar('\n');
-    }
-    if (s->o->format != FORMAT_TABLE && sweep_has_arms(&comparisons)) {
-        status = stp_print_sweep_best(&comparisons, stdout, err);
-    } else {
-        status = stp_print_sweep(&comparisons, stdout, err);
-        STP_THEN(status, stp_print_steadiness(&comparisons, stdout, err));
-    }
-    stp_comparisons_free(&comparisons);
-    if (s->o->output != NULL)
-        printf("Wrote %zu measurements to %s.\n", s->data.n_rows, s->o->output);
-    return status;
-}
-
-/* Measurements are saved and printed even after a failure. */
+/* Saves the measurements and prints them, even after a failure. */
 static enum stp_status sweep_report(struct sweep *s, struct stp_error *err)
 {
+    struct stp_comparisons comparisons;
+    bool has_arms = false;
     enum stp_status status = sweep_save(s, err);
 
     if (status != STP_OK)
@@ -472,26 +432,26 @@ static enum stp_status sweep_report(struct sweep *s, struct stp_error *err)
     }
     if (s->o->format == FORMAT_NCCL || (sweep_prints_nccl(s) && s->arms.n == 1))
         return STP_OK;
-    return sweep_print_comparisons(s, err);
-}
-
-/* A pass with the first 'n' processes, in the world of those. */
-static enum stp_status sweep_run_pass(struct sweep *s,
-                                      const struct stp_world *world)
-{
-    const struct stp_open_options open = {.machine = &s->o->machine,
-                                          .run = &s->o->run,
-                                          .world = world,
-                                          .max_bytes =
-                                              stp_max_bytes(&s->o->measure)};
-    enum stp_status status = stp_open(&open, &s->device, s->err);
-
+    status = stp_compare(&s->data, &comparisons, err);
     if (status != STP_OK)
         return status;
-    s->world = world;
-    stp_know_device(&s->device, &s->known);
-    status = sweep_run_plans(s);
-    stp_device_close(&s->device);
+    if (sweep_prints_nccl(s)) {
+        puts("# The best arm of each size:\n#");
+    } else {
+        stp_print_paragraph(s->known.info.what, stdout);
+        putchar('\n');
+    }
+    for (size_t i = 0; i < comparisons.n_points; i++)
+        has_arms |= comparisons.points[i].n_arms > 0;
+    if (s->o->format != FORMAT_TABLE && has_arms) {
+        status = stp_print_sweep_best(&comparisons, stdout, err);
+    } else {
+        status = stp_print_sweep(&comparisons, stdout, err);
+        STP_THEN(status, stp_print_steadiness(&comparisons, stdout, err));
+    }
+    stp_comparisons_free(&comparisons);
+    if (s->o->output != NULL)
+        printf("Wrote %zu measurements to %s.\n", s->data.n_rows, s->o->output);
     return status;
 }
 
