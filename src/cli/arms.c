@@ -9,8 +9,9 @@
 
 enum { NAMES = 160 };
 
-/* Whether the list names the arm itself. */
-static bool arms_list_arm(const char *list, const struct stp_arm *arm)
+/* Whether a word of the list is 'word', or if that is NULL names the arm. */
+static bool arms_list_has(const char *list, const char *word,
+                          const struct stp_arm *arm)
 {
     struct stp_arm named;
     bool has = false;
@@ -18,35 +19,12 @@ static bool arms_list_arm(const char *list, const struct stp_arm *arm)
     while (*list != '\0') {
         const size_t len = strcspn(list, ",");
 
-        has |=
-            stp_arm_from_name(list, len, &named) && stp_arm_equal(&named, arm);
+        has |= word != NULL
+                   ? len == strlen(word) && memcmp(list, word, len) == 0
+                   : stp_arm_from_name(list, len, &named) &&
+                         stp_arm_equal(&named, arm);
         list += len + (list[len] == ',');
     }
-    return has;
-}
-
-static bool arms_list_memory(const char *list)
-{
-    static const char word[] = "memory";
-    bool has = false;
-
-    while (*list != '\0') {
-        const size_t len = strcspn(list, ",");
-
-        has |= len == strlen(word) && memcmp(list, word, len) == 0;
-        list += len + (list[len] == ',');
-    }
-    return has;
-}
-
-static bool arms_has_setup(const struct stp_device_info *info,
-                           const struct stp_setup *setup)
-{
-    bool has = false;
-
-    for (int i = 0; i < STP_N_SETUPS; i++)
-        has |= (info->setups >> i & 1) != 0 &&
-               stp_setup_equal(setup, &stp_setups[i]);
     return has;
 }
 
@@ -60,14 +38,17 @@ static enum stp_status arms_limit(const struct stp_device_info *info,
 
     for (size_t i = 0; i < arms->n; i++) {
         const struct stp_arm *arm = &arms->arm[i];
-        const bool has = arms_has_setup(info, &arm->setup);
+        bool has = false;
 
         if (!stp_arm_registers(arm)) {
             arms->arm[n_kept++] = *arm;
             continue;
         }
+        for (int k = 0; k < STP_N_SETUPS; k++)
+            has |= (info->setups >> k & 1) != 0 &&
+                   stp_setup_equal(&arm->setup, &stp_setups[k]);
         n_setups += has;
-        if (has || arms_list_arm(list, arm))
+        if (has || arms_list_has(list, NULL, arm))
             arms->arm[n_kept++] = *arm;
     }
     arms->n = n_kept;
@@ -85,7 +66,7 @@ enum stp_status stp_parse_arms(const struct stp_device_info *info,
 {
     enum stp_status status = stp_arms_parse(list, arms_ret, err);
 
-    if (status == STP_OK && info != NULL && arms_list_memory(list))
+    if (status == STP_OK && info != NULL && arms_list_has(list, "memory", NULL))
         status = arms_limit(info, list, arms_ret, err);
     return status == STP_OK && channels != NULL
                ? stp_arms_add_channels(arms_ret, channels, err)
@@ -231,18 +212,6 @@ static bool arms_tell_lacking(const struct stp_arm *arm,
     return ran;
 }
 
-/* The most channels that an arm of 'n_channels' ran on; 0: none ran. */
-static int arms_most_channels(const struct stp_dataset *data, int n_channels)
-{
-    int most = 0;
-
-    for (size_t i = 0; i < data->n_rows; i++)
-        if (data->rows[i].arm.n_channels == n_channels &&
-            data->rows[i].ran_channels > most)
-            most = data->rows[i].ran_channels;
-    return most;
-}
-
 /* Where buffers were registered, and NCCL ran what it runs without. */
 static void arms_tell_no_effect(const struct stp_dataset *data,
                                 enum stp_memory memory, int coll)
@@ -275,8 +244,12 @@ int stp_tell_arms(const char *list, const struct stp_dataset *data)
     }
 
     for (int channels = 1; channels <= STP_MAX_CHANNELS; channels++) {
-        const int most = arms_most_channels(data, channels);
+        int most = 0; /* that an arm of so many ran on */
 
+        for (size_t i = 0; i < data->n_rows; i++)
+            if (data->rows[i].arm.n_channels == channels &&
+                data->rows[i].ran_channels > most)
+                most = data->rows[i].ran_channels;
         if (most > 0 && most < channels)
             stp_complain("no arm of %d channels ran on more than %d", channels,
                          most);

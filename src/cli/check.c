@@ -54,50 +54,19 @@ struct check_text {
     size_t len;
 };
 
-/* Puts the new file where the old one was, with its permissions. */
-static enum stp_status check_replace_file(const char *path,
-                                          const struct check_text *text,
-                                          struct stp_error *err)
-{
-    struct stp_file file;
-    struct stat st;
-    enum stp_status status = stp_file_begin(path, &file, err);
-
-    if (status != STP_OK)
-        return status;
-    if (stat(path, &st) == 0)
-        fchmod(fileno(file.fp), st.st_mode & 07777);
-    fwrite(text->csv, 1, text->len, file.fp);
-    return stp_file_commit(&file, err);
-}
-
-/* 'path' is no link.  The old file keeps a name at any time. */
-static enum stp_status check_save_fixed(const char *path,
-                                        const struct check_text *text,
-                                        struct stp_error *err)
-{
-    char kept[STP_CLI_PATH + sizeof(".orig")];
-    enum stp_status status;
-
-    snprintf(kept, sizeof(kept), "%s.orig", path);
-    if (link(path, kept) != 0)
-        return stp_fail(err, STP_ERR_IO,
-                        "cannot keep the original as '%.160s': %s", kept,
-                        strerror(errno));
-    status = check_replace_file(path, text, err);
-    if (status != STP_OK)
-        unlink(kept);
-    return status;
-}
-
+/* Writes the fixed text in the place of the policy, with its permissions, which
+ * keeps a name, with .orig, at any time. */
 static enum stp_status check_fix(const struct check_options *o,
                                  const struct check_text *text,
                                  const struct stp_findings *findings,
                                  struct stp_error *err)
 {
-    char path[STP_CLI_PATH];
-    enum stp_status status;
+    char path[STP_CLI_PATH]; /* is no link */
+    char kept[STP_CLI_PATH + sizeof(".orig")];
     struct check_text fixed;
+    struct stp_file file;
+    struct stat st;
+    enum stp_status status;
 
     if (stp_count_findings(findings, true).n_fixed == 0)
         return STP_OK;
@@ -107,42 +76,50 @@ static enum stp_status check_fix(const struct check_options *o,
                            &fixed.len, err);
     if (status != STP_OK)
         return status;
-    status = check_save_fixed(path, &fixed, err);
+    snprintf(kept, sizeof(kept), "%s.orig", path);
+    if (link(path, kept) != 0) {
+        free(fixed.csv);
+        return stp_fail(err, STP_ERR_IO,
+                        "cannot keep the original as '%.160s': %s", kept,
+                        strerror(errno));
+    }
+    status = stp_file_begin(path, &file, err);
+    if (status == STP_OK) {
+        if (stat(path, &st) == 0)
+            fchmod(fileno(file.fp), st.st_mode & 07777);
+        fwrite(fixed.csv, 1, fixed.len, file.fp);
+        status = stp_file_commit(&file, err);
+    }
+    if (status != STP_OK)
+        unlink(kept);
     free(fixed.csv);
     return status;
 }
 
 /* Returns the exit status. */
-static int check_report(const struct check_options *o,
-                        const struct stp_findings *findings)
-{
-    struct stp_error err;
-
-    if (stp_print_findings(findings, o->policy.v[0], o->fix, o->json, stdout,
-                           &err) != STP_OK)
-        return stp_complain_error(NULL, &err);
-    return stp_count_findings(findings, o->fix).n_warnings > 0 ? STP_EXIT_FAILED
-                                                               : STP_EXIT_OK;
-}
-
 static int check_run(const struct check_options *o,
                      const struct check_text *text)
 {
+    const char *policy = o->policy.v[0];
     const struct stp_check_options options = {
         .csv = text->csv,
         .len = text->len,
-        .kind = stp_policy_kind_of_file(o->policy.v[0])};
+        .kind = stp_policy_kind_of_file(policy)};
     struct stp_findings findings;
     struct stp_error err;
-    enum stp_status status = stp_check(&options, &findings, &err);
-    int exit_status;
+    size_t n_warnings;
+    int exit_status = STP_EXIT_OK;
 
-    if (status != STP_OK)
-        return stp_complain_error(o->policy.v[0], &err);
+    if (stp_check(&options, &findings, &err) != STP_OK)
+        return stp_complain_error(policy, &err);
+    n_warnings = stp_count_findings(&findings, o->fix).n_warnings;
     if (o->fix && check_fix(o, text, &findings, &err) != STP_OK)
-        exit_status = stp_complain_error(o->policy.v[0], &err);
-    else
-        exit_status = check_report(o, &findings);
+        exit_status = stp_complain_error(policy, &err);
+    else if (stp_print_findings(&findings, policy, o->fix, o->json, stdout,
+                                &err) != STP_OK)
+        exit_status = stp_complain_error(NULL, &err);
+    else if (n_warnings > 0)
+        exit_status = STP_EXIT_FAILED;
     stp_findings_free(&findings);
     return exit_status;
 }

@@ -117,25 +117,6 @@ static enum stp_status explain_blame(const struct explain *e, const char *path,
 
 /* ---- why ---- */
 
-/* The text of a line, from 1, to be freed; NULL if the file has changed and
- * there is none. */
-static char *explain_read_line(const char *path, unsigned line)
-{
-    char *text, *copy = NULL;
-    const char *s, *found = NULL;
-    size_t size, len = 0;
-
-    if (stp_read_file(path, STP_MAX_FILE, &text, &size, NULL) != STP_OK)
-        return NULL;
-    s = text;
-    for (unsigned i = 0; i < line; i++)
-        found = stp_next_line(&s, text + size, &len);
-    if (found != NULL)
-        copy = strndup(found, len);
-    free(text);
-    return copy;
-}
-
 static enum stp_status explain_why(struct explain *e)
 {
     struct stp_explain_options one = e->options;
@@ -144,7 +125,9 @@ static enum stp_status explain_why(struct explain *e)
                                     .machine = stp_machine_name(e->machine),
                                     .plugin = e->options.plugin,
                                     .policy = e->o->policy};
-    char *rule = NULL;
+    char *text = NULL, *rule = NULL;
+    const char *found = NULL, *next;
+    size_t size, len = 0;
     enum stp_status status;
 
     if (one.coll < 0)
@@ -152,11 +135,20 @@ static enum stp_status explain_why(struct explain *e)
     status = stp_ask_why(&one, e->o->why, getenv, &why, e->err);
     if (status != STP_OK)
         return status;
-    if (why.decider == STP_DECIDER_RULE)
-        rule = explain_read_line(e->o->policy, why.line);
+    /* the rule's line in the policy; none if the file has changed */
+    if (why.decider == STP_DECIDER_RULE &&
+        stp_read_file(e->o->policy, STP_MAX_FILE, &text, &size, NULL) ==
+            STP_OK) {
+        next = text;
+        for (unsigned i = 0; i < why.line; i++)
+            found = stp_next_line(&next, text + size, &len);
+        if (found != NULL)
+            rule = strndup(found, len);
+    }
     report.rule = rule;
     status = stp_print_why(&report, e->o->machine.json, stdout, e->err);
     free(rule);
+    free(text);
     return status;
 }
 
@@ -174,28 +166,6 @@ static bool explain_is_plugin(const char *path)
     if (fp != NULL)
         fclose(fp);
     return is;
-}
-
-static enum stp_status explain_report_diff(struct explain *e,
-                                           const struct stp_explanation *first,
-                                           const struct stp_explanation *second)
-{
-    struct stp_differences all;
-    const struct stp_differences_report report = {
-        .differences = &all,
-        .first = explain_is_ours(e) ? e->o->policy : e->o->plugin,
-        .second = e->o->diff,
-        .machine = stp_machine_name(e->machine),
-    };
-    enum stp_status status =
-        stp_differ(first, second, e->machine, &all, e->err);
-
-    if (status != STP_OK)
-        return status;
-    status = stp_print_differences(&report, e->o->machine.json, stdout, e->err);
-    e->differs = all.n_ranges > 0;
-    stp_differences_free(&all);
-    return status;
 }
 
 /* Explains OTHER: a plugin with the same policy, or our plugin with another
@@ -230,7 +200,14 @@ static enum stp_status explain_other(struct explain *e,
 
 static enum stp_status explain_diff(struct explain *e)
 {
-    struct stp_explanation first, second;
+    struct stp_explanation first, second = {0};
+    struct stp_differences all = {0};
+    const struct stp_differences_report report = {
+        .differences = &all,
+        .first = explain_is_ours(e) ? e->o->policy : e->o->plugin,
+        .second = e->o->diff,
+        .machine = stp_machine_name(e->machine),
+    };
     enum stp_status status;
 
     if (access(e->o->diff, R_OK) != 0)
@@ -241,144 +218,118 @@ static enum stp_status explain_diff(struct explain *e)
     if (status != STP_OK)
         return status;
     status = explain_other(e, &second);
-    if (status == STP_OK) {
-        status = explain_report_diff(e, &first, &second);
-        stp_explanation_free(&second);
-    }
+    STP_THEN(status, stp_differ(&first, &second, e->machine, &all, e->err));
+    STP_THEN(status, stp_print_differences(&report, e->o->machine.json, stdout,
+                                           e->err));
+    e->differs = all.n_ranges > 0;
+    stp_differences_free(&all);
+    stp_explanation_free(&second);
     stp_explanation_free(&first);
     return status;
 }
 
 /* ---- golden ---- */
 
-static enum stp_status explain_write_golden(struct explain *e, const char *text)
+/* Writes the text, or compares it with what is there. */
+static enum stp_status explain_meet_golden(struct explain *e, const char *text)
 {
-    enum stp_status status =
-        stp_file_save(e->o->golden, text, strlen(text), e->err);
-
-    if (status == STP_OK && e->o->machine.json)
-        puts("{\"written\": true}");
-    else if (status == STP_OK)
-        printf("%s: written\n", e->o->golden);
-    return status;
-}
-
-static enum stp_status explain_compare_golden(struct explain *e,
-                                              const char *text)
-{
+    const char *path = e->o->golden;
     struct stp_golden_change change;
     char *expected;
     size_t len;
-    enum stp_status status =
-        stp_read_file(e->o->golden, MAX_GOLDEN, &expected, &len, e->err);
+    enum stp_status status;
 
+    if (e->o->update || access(path, F_OK) != 0) {
+        status = stp_file_save(path, text, strlen(text), e->err);
+        if (status == STP_OK && e->o->machine.json)
+            puts("{\"written\": true}");
+        else if (status == STP_OK)
+            printf("%s: written\n", path);
+        return status;
+    }
+    status = stp_read_file(path, MAX_GOLDEN, &expected, &len, e->err);
     if (status != STP_OK)
-        return explain_blame(e, e->o->golden, status);
+        return explain_blame(e, path, status);
     status = stp_golden_compare(expected, text, &change, e->err);
     if (status == STP_OK) {
         e->differs = change.n > 0;
-        status = stp_print_golden_change(&change, e->o->golden,
-                                         e->o->machine.json, stdout, e->err);
+        status = stp_print_golden_change(&change, path, e->o->machine.json,
+                                         stdout, e->err);
         stp_golden_change_free(&change);
     }
     free(expected);
     return status;
 }
 
-static enum stp_status explain_golden(struct explain *e)
-{
-    struct stp_explanation explanation;
-    enum stp_status status = stp_explain(&e->options, &explanation, e->err);
-    char *text;
-
-    if (status != STP_OK)
-        return status;
-    status = stp_golden_text(&explanation, stp_machine_name(e->machine),
-                             e->options.max_bytes, &text, e->err);
-    stp_explanation_free(&explanation);
-    if (status != STP_OK)
-        return status;
-    status = e->o->update || access(e->o->golden, F_OK) != 0
-                 ? explain_write_golden(e, text)
-                 : explain_compare_golden(e, text);
-    free(text);
-    return status;
-}
-
 /* ---- all ranges ---- */
 
+/* Explains all ranges: prints them, or makes a golden text of them. */
 static enum stp_status explain_all(struct explain *e)
 {
+    const char *machine = stp_machine_name(e->machine);
     struct stp_explanation explanation;
+    char *text = NULL;
     enum stp_status status = stp_explain(&e->options, &explanation, e->err);
 
     if (status != STP_OK)
         return status;
-    if (!e->o->machine.json)
-        printf("%s on %s, one collective at a time\n\n", e->options.plugin,
-               stp_machine_name(e->machine));
-    status = stp_print_explanation(&explanation, e->o->policy, e->o->table,
-                                   e->o->machine.json, stdout, e->err);
+    if (e->o->golden != NULL) {
+        status = stp_golden_text(&explanation, machine, e->options.max_bytes,
+                                 &text, e->err);
+        STP_THEN(status, explain_meet_golden(e, text));
+        free(text);
+    } else {
+        if (!e->o->machine.json)
+            printf("%s on %s, one collective at a time\n\n", e->options.plugin,
+                   machine);
+        status = stp_print_explanation(&explanation, e->o->policy, e->o->table,
+                                       e->o->machine.json, stdout, e->err);
+    }
     stp_explanation_free(&explanation);
     return status;
 }
 
 /* ---- which of them ---- */
 
-static int explain_choose_policy(struct explain *e, struct explain_options *o)
-{
-    const bool named = o->policy != NULL;
-    int exit_status = stp_choose_policy(o->policy, explain_is_ours(e),
-                                        o->machine.json, e->path);
-
-    if (exit_status != STP_EXIT_OK)
-        return exit_status;
-    if (o->policy == NULL && e->path[0] != '\0')
-        o->policy = e->path;
-    e->set_policy = explain_is_ours(e) || named ? o->policy : NULL;
-    return stp_load_plugin_policy(o->policy, explain_is_ours(e), &e->policy);
-}
-
 static int explain_run(void *user)
 {
     struct explain_options *o = user;
     struct stp_error err;
     struct explain e = {.o = o, .err = &err};
+    const bool is_ours = explain_is_ours(&e), is_named = o->policy != NULL;
     enum stp_status status = STP_OK;
     int exit_status;
 
     if (stp_choose_machine(o->machine.on, e.machine) != STP_EXIT_OK)
         return STP_EXIT_NOTHING;
-    if (explain_is_ours(&e))
+    if (is_ours)
         status = stp_find_plugin("steptune", e.plugin, &err);
     if (status != STP_OK)
         return stp_complain_error(NULL, &err);
-    exit_status = explain_choose_policy(&e, o);
+    exit_status =
+        stp_choose_policy(o->policy, is_ours, o->machine.json, e.path);
+    if (exit_status == STP_EXIT_OK) {
+        if (!is_named && e.path[0] != '\0')
+            o->policy = e.path;
+        e.set_policy = is_ours || is_named ? o->policy : NULL;
+        exit_status = stp_load_plugin_policy(o->policy, is_ours, &e.policy);
+    }
     if (exit_status != STP_EXIT_OK)
         return exit_status;
-    e.options = (struct stp_explain_options){
-        .machine_path = e.machine,
-        .plugin = explain_is_ours(&e) ? e.plugin : o->plugin,
-        .policy = e.policy,
-        .coll = o->coll,
-        .max_bytes = o->max_bytes};
+    e.options =
+        (struct stp_explain_options){.machine_path = e.machine,
+                                     .plugin = is_ours ? e.plugin : o->plugin,
+                                     .policy = e.policy,
+                                     .coll = o->coll,
+                                     .max_bytes = o->max_bytes};
     status = stp_set_plugin_environment(e.machine, e.set_policy, &err);
-    STP_THEN(status, o->why != 0         ? explain_why(&e)
-                     : o->diff != NULL   ? explain_diff(&e)
-                     : o->golden != NULL ? explain_golden(&e)
-                                         : explain_all(&e));
+    STP_THEN(status, o->why != 0       ? explain_why(&e)
+                     : o->diff != NULL ? explain_diff(&e)
+                                       : explain_all(&e));
     if (status != STP_OK)
         stp_complain_error(NULL, &err);
     stp_policy_free(e.policy);
     return status == STP_OK && !e.differs ? STP_EXIT_OK : STP_EXIT_FAILED;
-}
-
-/* The plugin of another vendor that is to run, or NULL. */
-static const char *explain_find_foreign(const struct explain_options *o)
-{
-    if (o->plugin == NULL && o->diff != NULL && explain_is_plugin(o->diff))
-        return o->diff;
-    return o->plugin;
 }
 
 int stp_cmd_explain(int argc, char **argv)
@@ -386,5 +337,10 @@ int stp_cmd_explain(int argc, char **argv)
     struct explain_options o = {0};
 
     stp_options_read(&explain_line, argc, argv, &o);
-    return stp_run_plugin(explain_find_foreign(&o), explain_run, &o);
+    /* another vendor's plugin may run, too, as the OTHER of --diff */
+    return stp_run_plugin(o.plugin == NULL && o.diff != NULL &&
+                                  explain_is_plugin(o.diff)
+                              ? o.diff
+                              : o.plugin,
+                          explain_run, &o);
 }

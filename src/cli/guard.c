@@ -24,19 +24,6 @@ struct guard {
     size_t n_begun;
 };
 
-static bool guard_write_all(int fd, const char *s, size_t len)
-{
-    while (len > 0) {
-        const ssize_t n = write(fd, s, len);
-
-        if (n < 0 && errno != EINTR)
-            return false;
-        s += n > 0 ? n : 0;
-        len -= n > 0 ? (size_t)n : 0;
-    }
-    return true;
-}
-
 /* How many bytes at the end of the text begin a character that goes on. */
 static size_t guard_count_begun(const char *s, size_t len)
 {
@@ -50,24 +37,6 @@ static size_t guard_count_begun(const char *s, size_t len)
     return 0;
 }
 
-/* All but the ends of lines. */
-static size_t guard_make_printable(const char *s, size_t len, char *shown)
-{
-    size_t used = 0;
-
-    for (const char *end = s + len; s < end;) {
-        const char *line = memchr(s, '\n', (size_t)(end - s));
-        const size_t n = (size_t)((line != NULL ? line : end) - s);
-
-        stp_printable(s, n, shown + used, HEX * n + 1);
-        used += strlen(shown + used);
-        if (line != NULL)
-            shown[used++] = '\n';
-        s += n + (line != NULL);
-    }
-    return used;
-}
-
 /* As fopencookie() has it: returns 'size', or 0 if it failed. */
 static ssize_t guard_write(void *cookie, const char *s, size_t size)
 {
@@ -75,7 +44,7 @@ static ssize_t guard_write(void *cookie, const char *s, size_t size)
     const size_t len = g->n_begun + size;
     char *text = malloc(len + HEX * len + 1);
     char *shown = text + len;
-    bool done;
+    size_t used = 0, done = 0, n;
 
     if (text == NULL)
         return 0;
@@ -83,10 +52,25 @@ static ssize_t guard_write(void *cookie, const char *s, size_t size)
     memcpy(text + g->n_begun, s, size);
     g->n_begun = guard_count_begun(text, len);
     memcpy(g->begun, text + len - g->n_begun, g->n_begun);
-    done = guard_write_all(g->fd, shown,
-                           guard_make_printable(text, len - g->n_begun, shown));
+    /* all but the ends of lines is made printable */
+    for (size_t i = 0; i < len - g->n_begun; i += n + 1) {
+        const char *end = memchr(text + i, '\n', len - g->n_begun - i);
+
+        n = end != NULL ? (size_t)(end - text) - i : len - g->n_begun - i;
+        stp_printable(text + i, n, shown + used, HEX * n + 1);
+        used += strlen(shown + used);
+        if (end != NULL)
+            shown[used++] = '\n';
+    }
+    while (done < used) {
+        const ssize_t written = write(g->fd, shown + done, used - done);
+
+        if (written < 0 && errno != EINTR)
+            break;
+        done += written > 0 ? (size_t)written : 0;
+    }
     free(text);
-    return done ? (ssize_t)size : 0;
+    return done == used ? (ssize_t)size : 0;
 }
 
 /* 'fd' is that of standard output or of standard error. */

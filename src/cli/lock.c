@@ -9,36 +9,15 @@
 
 #include "cli/cli.h"
 
-/* The file holds its holder in words. */
-static enum stp_status lock_refuse(const struct stp_lock *lock,
-                                   struct stp_error *err)
-{
-    char holder[128];
-    const ssize_t n = pread(lock->file, holder, sizeof(holder) - 1, 0);
-
-    holder[n > 0 ? n : 0] = '\0';
-    return stp_fail(err, STP_ERR_IO,
-                    "%s is writing the same files and holds '%.160s': let it "
-                    "end, or name another output",
-                    n > 0 ? holder : "another process", lock->path);
-}
-
-/* A holder removes the file before it lets go: a process that waited for it
- * holds a file without a name. */
-static bool lock_is_named(const struct stp_lock *lock)
-{
-    struct stat held, named;
-
-    return fstat(lock->file, &held) == 0 && stat(lock->path, &named) == 0 &&
-           held.st_dev == named.st_dev && held.st_ino == named.st_ino;
-}
-
 /* Where no file can be made there is no lock: the output will say why.  A file
  * system without locks is written without, too. */
 static enum stp_status lock_try(struct stp_lock *lock, bool waits,
                                 bool *is_held, struct stp_error *err)
 {
+    char holder[128]; /* in words, which the file holds */
     enum stp_status status = STP_OK;
+    struct stat held, named;
+    ssize_t n;
     int failed;
 
     lock->file = open(lock->path, O_RDWR | O_CREAT | O_CLOEXEC, 0666);
@@ -48,10 +27,21 @@ static enum stp_status lock_try(struct stp_lock *lock, bool waits,
     do
         failed = flock(lock->file, waits ? LOCK_EX : LOCK_EX | LOCK_NB);
     while (failed != 0 && errno == EINTR);
-    if (failed != 0 && errno == EWOULDBLOCK)
-        status = lock_refuse(lock, err);
-    else
-        *is_held = failed != 0 || lock_is_named(lock);
+    if (failed != 0 && errno == EWOULDBLOCK) {
+        n = pread(lock->file, holder, sizeof(holder) - 1, 0);
+        holder[n > 0 ? n : 0] = '\0';
+        status = stp_fail(err, STP_ERR_IO,
+                          "%s is writing the same files and holds '%.160s': "
+                          "let it end, or name another output",
+                          n > 0 ? holder : "another process", lock->path);
+    } else {
+        /* a holder removes the file before it lets go: a process that waited
+         * for it holds a file without a name */
+        *is_held =
+            failed != 0 ||
+            (fstat(lock->file, &held) == 0 && stat(lock->path, &named) == 0 &&
+             held.st_dev == named.st_dev && held.st_ino == named.st_ino);
+    }
     if (!*is_held)
         close(lock->file);
     return status;

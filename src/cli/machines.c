@@ -189,22 +189,7 @@ static void machines_put_json(const struct mock_machine *m, const char *path,
 
 /* ---- all of them ---- */
 
-static enum stp_status machines_put(const char *path, struct stp_table *t,
-                                    struct stp_error *err)
-{
-    struct mock_machine *m;
-
-    if (mock_machine_load(path, &m) != ncclSuccess)
-        return stp_fail(err, STP_ERR_SYNTAX, "%s", mock_last_error());
-    if (t->format == STP_TABLE_JSON)
-        machines_put_json(m, path, t);
-    else
-        machines_put_text(m, path, t);
-    mock_machine_free(m);
-    return STP_OK;
-}
-
-/* Those named, or all; a folder that cannot be read fails the command, but the
+/* Prints the machines; a folder that cannot be read fails the command, but the
  * others are listed. */
 static enum stp_status machines_print(const struct stp_machine_list *list,
                                       bool is_json, bool *all_read_ret,
@@ -214,14 +199,25 @@ static enum stp_status machines_print(const struct stp_machine_list *list,
 
     *all_read_ret = true;
     stp_table_rows(&t, "machines");
-    for (size_t i = 0; i < list->n; i++)
-        if (machines_put(list->paths[i], &t, err) != STP_OK) {
-            stp_complain_error(NULL, err);
+    for (size_t i = 0; i < list->n; i++) {
+        const char *path = list->paths[i];
+        struct mock_machine *m;
+
+        if (mock_machine_load(path, &m) != ncclSuccess) {
+            stp_complain("%s", mock_last_error());
             *all_read_ret = false;
+            continue;
         }
+        if (is_json)
+            machines_put_json(m, path, &t);
+        else
+            machines_put_text(m, path, &t);
+        mock_machine_free(m);
+    }
     return stp_table_end(&t, stdout, err);
 }
 
+/* Finds those named, or all. */
 static enum stp_status machines_find(const struct stp_arguments *names,
                                      struct stp_machine_list *list,
                                      struct stp_error *err)

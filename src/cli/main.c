@@ -86,18 +86,6 @@ static const struct stp_command *main_find_command(const char *name)
     return NULL;
 }
 
-static int main_run_command(const struct stp_command *command, int argc,
-                            char **argv)
-{
-    snprintf(main_name, sizeof(main_name), "steptune %s", command->name);
-    argv[0] = main_name;
-    stp_command_name = main_name;
-    argp_err_exit_status = STP_EXIT_USAGE;
-    if (command->is_by_one && !stp_does_alone(command->name))
-        return STP_EXIT_OK;
-    return main_status = command->run(argc, argv);
-}
-
 /* Complains about a word that is no command. */
 static int main_refuse(const char *word)
 {
@@ -158,6 +146,13 @@ int main(int argc, char **argv)
         return STP_EXIT_OK;
     }
     command = main_find_command(argv[1]);
-    return command != NULL ? main_run_command(command, argc - 1, argv + 1)
-                           : main_refuse(argv[1]);
+    if (command == NULL)
+        return main_refuse(argv[1]);
+    snprintf(main_name, sizeof(main_name), "steptune %s", command->name);
+    argv[1] = main_name;
+    stp_command_name = main_name;
+    argp_err_exit_status = STP_EXIT_USAGE;
+    if (command->is_by_one && !stp_does_alone(command->name))
+        return STP_EXIT_OK;
+    return main_status = command->run(argc - 1, argv + 1);
 }

@@ -107,17 +107,6 @@ static void policy_tell_variables(const struct stp_plugin_settings *settings,
                     path, file == NULL ? "'s default" : "");
 }
 
-/* The command line wins over the environment, which may differ. */
-static void policy_tell_named(const char *named,
-                              const struct stp_plugin_settings *settings,
-                              bool is_json)
-{
-    if (settings->policy_is_named && strcmp(settings->policy_path, named) != 0)
-        policy_tell(is_json,
-                    "policy %s, as named; a job with this environment takes %s",
-                    named, settings->policy_path);
-}
-
 int stp_choose_policy(const char *named, bool ours, bool is_json,
                       char path_ret[STP_CLI_PATH])
 {
@@ -129,7 +118,14 @@ int stp_choose_policy(const char *named, bool ours, bool is_json,
     if (named == NULL && ours && status != STP_OK)
         return stp_complain_error("no policy", &err);
     if (named != NULL && status == STP_OK) {
-        policy_tell_named(named, &settings, is_json);
+        /* the command line wins over the environment, which may differ */
+        if (settings.policy_is_named &&
+            strcmp(settings.policy_path, named) != 0)
+            policy_tell(
+                is_json,
+                "policy %s, as named; a job with this environment takes "
+                "%s",
+                named, settings.policy_path);
     } else if (status == STP_OK && policy_is_set(&settings) &&
                (ours || access(settings.policy_path, R_OK) == 0)) {
         path = settings.policy_path;

@@ -107,48 +107,10 @@ static const struct stp_command_line replay_line = {
 
 /* ---- --trace ---- */
 
-/* A policy that a trace names is in the folder of the trace. */
-static bool replay_find_policy(const char *trace, const char *policy,
-                               char path[STP_CLI_PATH])
-{
-    const char *slash = strrchr(trace, '/');
-    int dir = slash != NULL ? (int)(slash - trace) + 1 : 0;
-    int n = snprintf(path, STP_CLI_PATH, "%.*s%s", dir, trace, policy);
-
-    return n > 0 && n < STP_CLI_PATH;
-}
-
-static enum stp_status replay_report(const struct replay_options *o,
-                                     const struct stp_trace *trace,
-                                     const struct stp_replay *replay,
-                                     struct stp_error *err)
-{
-    if (!o->machine.json &&
-        (trace->n_skips > 0 || strcmp(trace->format, "steptune CSV") != 0))
-        stp_print_trace(trace, stdout);
-    if (replay->resized && !o->machine.json)
-        printf("modelled: %s has %u GPUs, and for others NCCL would search its "
-               "graphs anew\n",
-               o->machine.on, replay->machine_ranks);
-    if (!o->machine.json)
-        printf("%zu collectives in %zu steps, on %u ranks, in %u random "
-               "schedules: all ranks agree\n"
-               "rank 0 asks its tuner %" PRIu64 " times and runs %" PRIu64
-               " collectives\n",
-               trace->n_rows, replay->n_steps, replay->n_ranks, o->n_seeds,
-               replay->n_asked, replay->n_run);
-    if (!o->machine.json) {
-        stp_print_unaligned(trace, replay, stdout);
-        putchar('\n');
-    }
-    return stp_print_replay(trace, replay, o->machine.json, stdout, err);
-}
-
-static char schedules[] = "schedules"; /* that progress counts */
-
 static int replay_play(const struct replay_options *o,
                        const struct stp_trace *trace, const char *machine_path)
 {
+    static char schedules[] = "schedules"; /* that progress counts */
     const struct stp_replay_options options = {.machine_path = machine_path,
                                                .plugin = o->plugin,
                                                .nccl = o->nccl,
@@ -167,7 +129,23 @@ static int replay_play(const struct replay_options *o,
     status = stp_replay(&options, trace, &replay, &err);
     if (status != STP_OK)
         return stp_complain_error(o->trace, &err);
-    status = replay_report(o, trace, &replay, &err);
+    if (!o->machine.json) {
+        if (trace->n_skips > 0 || strcmp(trace->format, "steptune CSV") != 0)
+            stp_print_trace(trace, stdout);
+        if (replay.resized)
+            printf("modelled: %s has %u GPUs, and for others NCCL would search "
+                   "its graphs anew\n",
+                   o->machine.on, replay.machine_ranks);
+        printf("%zu collectives in %zu steps, on %u ranks, in %u random "
+               "schedules: all ranks agree\n"
+               "rank 0 asks its tuner %" PRIu64 " times and runs %" PRIu64
+               " collectives\n",
+               trace->n_rows, replay.n_steps, replay.n_ranks, o->n_seeds,
+               replay.n_asked, replay.n_run);
+        stp_print_unaligned(trace, &replay, stdout);
+        putchar('\n');
+    }
+    status = stp_print_replay(trace, &replay, o->machine.json, stdout, &err);
     stp_replay_free(&replay);
     return status == STP_OK ? STP_EXIT_OK : stp_complain_error(NULL, &err);
 }
@@ -178,6 +156,7 @@ static int replay_run(struct replay_options *o, const struct stp_trace *trace)
     char machine[STP_CLI_PATH], plugin[STP_CLI_PATH], beside[STP_CLI_PATH];
     char path[STP_CLI_PATH];
     struct stp_policy *policy = NULL;
+    const char *slash = strrchr(o->trace, '/');
     bool ours = o->plugin == NULL;
     struct stp_error err;
     int exit_status;
@@ -187,8 +166,11 @@ static int replay_run(struct replay_options *o, const struct stp_trace *trace)
             trace->machine[0] != '\0' ? trace->machine : STP_DEFAULT_MACHINE;
     if (o->nccl == NULL && trace->nccl[0] != '\0')
         o->nccl = trace->nccl;
+    /* a policy that a trace names is in the folder of the trace */
     if (o->policy == NULL && trace->policy[0] != '\0' &&
-        replay_find_policy(o->trace, trace->policy, beside))
+        snprintf(beside, sizeof(beside), "%.*s%s",
+                 slash != NULL ? (int)(slash - o->trace) + 1 : 0, o->trace,
+                 trace->policy) < STP_CLI_PATH)
         o->policy = beside;
     stp_say_played(o->nccl);
     if (stp_choose_machine(o->machine.on, machine) != STP_EXIT_OK)
@@ -227,65 +209,38 @@ static int replay_load_and_run(void *user)
 
 /* ---- --contract ---- */
 
-static enum stp_status contract_report(const struct replay_options *o,
-                                       const struct stp_contract *contract,
-                                       struct stp_error *err)
-{
-    if (!o->machine.json)
-        printf("%s%s%s%s in mock NCCL %s on %s\n\n", o->contract,
-               contract->name[0] != '\0' ? " ('" : "", contract->name,
-               contract->name[0] != '\0' ? "')" : "", contract->nccl,
-               contract->machine);
-    return stp_print_contract(contract, o->machine.json, stdout, err);
-}
-
-/* A file that is here, as people name it; dlopen() would search for it. */
-static const char *contract_name_file(const char *name, char path[STP_CLI_PATH])
-{
-    int n = snprintf(path, STP_CLI_PATH, "./%s", name);
-
-    return strchr(name, '/') == NULL && n > 0 && n < STP_CLI_PATH &&
-                   access(path, R_OK) == 0
-               ? path
-               : name;
-}
-
 static int contract_judge(const struct replay_options *o, const char *machine)
 {
-    char path[STP_CLI_PATH];
-    const struct stp_contract_options options = {
-        .plugin = contract_name_file(o->contract, path),
-        .machine_path = machine,
-        .nccl = o->nccl,
-        .policy = o->policy,
-        .n_ranks = o->n_ranks,
-        .n_seeds = o->n_seeds,
-        .time_limit_s = o->time_limit_s};
+    char path[STP_CLI_PATH + 2];
+    struct stp_contract_options options = {.plugin = o->contract,
+                                           .machine_path = machine,
+                                           .nccl = o->nccl,
+                                           .policy = o->policy,
+                                           .n_ranks = o->n_ranks,
+                                           .n_seeds = o->n_seeds,
+                                           .time_limit_s = o->time_limit_s};
     struct stp_contract contract;
     struct stp_error err;
+    enum stp_status status;
     size_t n_failed;
 
+    /* a file that is here, as people name it; dlopen() would search for it */
+    snprintf(path, sizeof(path), "./%s", o->contract);
+    if (strchr(o->contract, '/') == NULL && access(path, R_OK) == 0)
+        options.plugin = path;
     if (stp_contract_run(&options, &contract, &err) != STP_OK)
         return stp_complain_error(NULL, &err);
     n_failed = stp_contract_count(&contract, STP_CONTRACT_FAIL);
-    if (contract_report(o, &contract, &err) != STP_OK) {
-        stp_contract_free(&contract);
-        return stp_complain_error(NULL, &err);
-    }
+    if (!o->machine.json)
+        printf("%s%s%s%s in mock NCCL %s on %s\n\n", o->contract,
+               contract.name[0] != '\0' ? " ('" : "", contract.name,
+               contract.name[0] != '\0' ? "')" : "", contract.nccl,
+               contract.machine);
+    status = stp_print_contract(&contract, o->machine.json, stdout, &err);
     stp_contract_free(&contract);
+    if (status != STP_OK)
+        return stp_complain_error(NULL, &err);
     return n_failed == 0 ? STP_EXIT_OK : STP_EXIT_FAILED;
-}
-
-/* Another vendor's policy may not be one that we can read. */
-static bool contract_can_open(const char *path)
-{
-    FILE *fp = path != NULL ? fopen(path, "r") : NULL;
-
-    if (fp != NULL)
-        fclose(fp);
-    else if (path != NULL)
-        stp_complain("%s: cannot be opened: %s", path, strerror(errno));
-    return fp != NULL || path == NULL;
 }
 
 static int contract_run(const struct replay_options *o)
@@ -296,8 +251,10 @@ static int contract_run(const struct replay_options *o)
     stp_say_played(o->nccl);
     if (stp_choose_machine(o->machine.on, machine) != STP_EXIT_OK)
         return STP_EXIT_NOTHING;
-    if (!contract_can_open(o->policy))
-        return STP_EXIT_FAILED;
+    /* another vendor's policy may not be one that we can read */
+    if (o->policy != NULL && access(o->policy, R_OK) != 0)
+        return stp_complain("%s: cannot be opened: %s", o->policy,
+                            strerror(errno));
     unsetenv("NCCL_WORKLOAD_OVERLAP"); /* each check has a policy of its own */
     if (stp_set_plugin_environment(machine, NULL, &err) != STP_OK)
         return stp_complain_error(NULL, &err);

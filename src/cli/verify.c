@@ -90,35 +90,6 @@ struct verify {
     struct stp_error *err;
 };
 
-/* Writes the verdicts and the measurements that they rest on. */
-static enum stp_status verify_write_proof(const struct verify *v)
-{
-    char path[STP_CLI_PATH];
-    enum stp_status status =
-        stp_trial_prove(v->o->policy, &v->info, &v->data, &v->verdicts, v->err);
-
-    if (status != STP_OK)
-        return status;
-    snprintf(path, sizeof(path), "%s" STP_POLICY_PROOF_CSV, v->o->policy);
-    return stp_measurements_save(&v->data, v->info.what, path, v->err);
-}
-
-/* By the first of several processes, which all have the same data. */
-static enum stp_status verify_report(const struct verify *v)
-{
-    enum stp_status status =
-        v->world->rank > 0 ? STP_OK
-        : v->o->machine.json
-            ? stp_print_verdicts_json(&v->info, v->hash, &v->verdicts, stdout,
-                                      v->err)
-            : stp_trial_print(v->o->policy, &v->info, &v->verdicts, v->o->table,
-                              stdout, v->err);
-
-    return status == STP_OK && v->o->proof && v->world->rank == 0
-               ? verify_write_proof(v)
-               : status;
-}
-
 static bool verify_progress(void *user, size_t done, size_t total)
 {
     const struct verify *v = user;
@@ -136,7 +107,6 @@ static enum stp_status verify_measure_sizes(struct verify *v)
     stp_know_device(&v->device, &known);
     status =
         stp_plan_measurements(&known, &v->o->measure, &v->arms, &plan, v->err);
-
     if (status == STP_OK && v->world->rank == 0)
         stp_tell_begin(&v->info, &v->o->measure, &plan);
     STP_THEN(status,
@@ -165,36 +135,38 @@ static enum stp_status verify_measure_iterations(struct verify *v)
     return status;
 }
 
+/* Measures and compares; the first of several processes, which all have the
+ * same data, reports. */
 static enum stp_status verify_measure(struct verify *v)
 {
+    const struct verify_options *o = v->o;
+    const bool is_first = v->world->rank == 0;
+    char path[STP_CLI_PATH];
     enum stp_status status;
 
     stp_stop_begin();
     status =
-        v->o->iterates ? verify_measure_iterations(v) : verify_measure_sizes(v);
+        o->iterates ? verify_measure_iterations(v) : verify_measure_sizes(v);
     memcpy(v->data.policy_hash, v->hash, sizeof(v->hash));
     if (status == STP_OK && v->memory != NULL)
         status = stp_trial_take_memory(v->memory, &v->info, &v->data, v->err);
     STP_THEN(status, stp_compare(&v->data, &v->verdicts, v->err));
-    STP_THEN(status, verify_report(v));
-    return status == STP_OK && v->memory == NULL
-               ? stp_trial_require_decisions(v->o->policy, &v->info,
-                                             &v->verdicts, v->err)
-               : status;
-}
-
-/* A memory policy takes no plugin: its arms are those of the buffers. */
-static enum stp_status verify_open_memory(struct verify *v,
-                                          const struct stp_open_options *open)
-{
-    enum stp_status status =
-        stp_policy_load_any(v->o->policy, &v->memory, v->err);
-
-    v->arms = (struct stp_arms){.arm = {stp_trial_arms.arm[0]}, .n = 1};
-    STP_THEN(status, stp_trial_add_setups(v->memory, &v->arms, v->err));
-    STP_THEN(status, stp_open(open, &v->device, v->err));
-    if (status == STP_OK)
-        stp_device_get_info(&v->device, &v->info);
+    if (status == STP_OK && is_first)
+        status = o->machine.json
+                     ? stp_print_verdicts_json(&v->info, v->hash, &v->verdicts,
+                                               stdout, v->err)
+                     : stp_trial_print(o->policy, &v->info, &v->verdicts,
+                                       o->table, stdout, v->err);
+    if (status == STP_OK && is_first && o->proof) {
+        status = stp_trial_prove(o->policy, &v->info, &v->data, &v->verdicts,
+                                 v->err);
+        snprintf(path, sizeof(path), "%s" STP_POLICY_PROOF_CSV, o->policy);
+        STP_THEN(status,
+                 stp_measurements_save(&v->data, v->info.what, path, v->err));
+    }
+    if (status == STP_OK && v->memory == NULL)
+        status = stp_trial_require_decisions(o->policy, &v->info, &v->verdicts,
+                                             v->err);
     return status;
 }
 
@@ -212,9 +184,17 @@ static enum stp_status verify_open(struct verify *v)
                                  : stp_max_bytes(&o->measure)};
     enum stp_status status;
 
-    if (stp_policy_kind_of_file(o->policy) == STP_POLICY_OF_MEMORY)
-        return verify_open_memory(v, &open);
     v->arms = stp_trial_arms;
+    /* a memory policy takes no plugin: its arms are those of the buffers */
+    if (stp_policy_kind_of_file(o->policy) == STP_POLICY_OF_MEMORY) {
+        v->arms.n = 1;
+        status = stp_policy_load_any(o->policy, &v->memory, v->err);
+        STP_THEN(status, stp_trial_add_setups(v->memory, &v->arms, v->err));
+        STP_THEN(status, stp_open(&open, &v->device, v->err));
+        if (status == STP_OK)
+            stp_device_get_info(&v->device, &v->info);
+        return status;
+    }
     status = stp_find_plugin("steptune", plugin, v->err);
     STP_THEN(status, stp_open(&open, &v->device, v->err));
     if (status != STP_OK)

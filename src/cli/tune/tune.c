@@ -230,46 +230,24 @@ static void tune_print_rules(const char *path, size_t n, FILE *fp)
     fprintf(fp, "%s (%zu rule%s), ", path, n, n == 1 ? "" : "s");
 }
 
-/* Absolute paths: the job's working directory and library path are others.
- * Policies that have no rule are of no use. */
-static void tune_print_use(const struct tune_options *o,
-                           const struct stp_tune_files *f,
-                           const struct stp_tune_result *r)
+static enum stp_status tune_print(const struct tune_options *o,
+                                  const struct stp_tune_files *f,
+                                  const struct stp_tune_result *r,
+                                  struct stp_error *err)
 {
     char policy[STP_CLI_PATH] = "";
-
-    if (r->alone.derived.n_rules + r->overlap.derived.n_rules == 0)
-        return;
-    stp_absolute_path(o->output, policy);
-    printf("Run a job with it:  steptune run --policy %s -- COMMAND\n"
-           "or, without steptune run:\n"
-           "  export NCCL_TUNER_PLUGIN=%s\n"
-           "  export NCCL_TUNER_CONFIG_FILE=%s\n",
-           o->output, o->plugin, policy);
-    if (r->overlap.derived.n_rules > 0)
-        printf("  export NCCL_WORKLOAD_OVERLAP=1   # if communication overlaps "
-               "with compute: %s\n",
-               f->overlap_policy);
-}
-
-/* Rules that only an application can follow. */
-static void tune_print_memory_use(const struct stp_tune_files *f,
-                                  const struct stp_tune_result *r)
-{
-    if (r->memory.table.n_rules > 0)
-        printf("An application that registers its buffers asks %s, by "
-               "steptune_memory.py or libsteptune_memory: "
-               "steptune-policy(5)\n",
-               f->memory_policy);
-}
-
-static void tune_print_files(const struct tune_options *o,
-                             const struct stp_tune_files *f,
-                             const struct stp_tune_result *r)
-{
+    struct stp_tune_report report;
+    struct stp_tune_overlap overlap;
     struct stp_paragraph paragraph;
     FILE *text;
+    enum stp_status status;
 
+    stp_tune_fill_report(f, r, &report, &overlap);
+    if (o->machine.json)
+        return stp_print_tuning_json(&report, stdout, err);
+    status = stp_print_tuning(&report, o->table, stdout, err);
+    if (status != STP_OK)
+        return status;
     putchar('\n');
     text = stp_paragraph_begin(&paragraph, stdout);
     fputs("Wrote ", text);
@@ -280,26 +258,24 @@ static void tune_print_files(const struct tune_options *o,
         tune_print_rules(f->memory_policy, r->memory.table.n_rules, text);
     fprintf(text, "%s (every size and arm) and %s.", f->report, f->page);
     stp_paragraph_end(&paragraph);
-}
-
-static enum stp_status tune_print(const struct tune_options *o,
-                                  const struct stp_tune_files *files,
-                                  const struct stp_tune_result *r,
-                                  struct stp_error *err)
-{
-    struct stp_tune_report report;
-    struct stp_tune_overlap overlap;
-    enum stp_status status;
-
-    stp_tune_fill_report(files, r, &report, &overlap);
-    if (o->machine.json)
-        return stp_print_tuning_json(&report, stdout, err);
-    status = stp_print_tuning(&report, o->table, stdout, err);
-    if (status != STP_OK)
-        return status;
-    tune_print_files(o, files, r);
-    tune_print_use(o, files, r);
-    tune_print_memory_use(files, r);
+    /* policies that have no rule are of no use; paths are absolute, as the
+     * job's working directory and library path are others */
+    stp_absolute_path(o->output, policy);
+    if (r->alone.derived.n_rules + r->overlap.derived.n_rules > 0)
+        printf("Run a job with it:  steptune run --policy %s -- COMMAND\n"
+               "or, without steptune run:\n"
+               "  export NCCL_TUNER_PLUGIN=%s\n"
+               "  export NCCL_TUNER_CONFIG_FILE=%s\n",
+               o->output, o->plugin, policy);
+    if (r->overlap.derived.n_rules > 0)
+        printf("  export NCCL_WORKLOAD_OVERLAP=1   # if communication overlaps "
+               "with compute: %s\n",
+               f->overlap_policy);
+    if (r->memory.table.n_rules > 0) /* which only an application can follow */
+        printf("An application that registers its buffers asks %s, by "
+               "steptune_memory.py or libsteptune_memory: "
+               "steptune-policy(5)\n",
+               f->memory_policy);
     return STP_OK;
 }
 

@@ -91,26 +91,15 @@ static enum stp_status job_load(const struct job_run *run, off_t from,
 
 /* ---- before the job ---- */
 
-static enum stp_status job_save_evidence(const struct job_run *run,
-                                         const struct stp_learning *before,
-                                         struct stp_error *err)
-{
-    struct stp_file file;
-    enum stp_status status = stp_file_begin(run->evidence, &file, err);
-
-    if (status != STP_OK)
-        return status;
-    stp_job_evidence_write(before, file.fp);
-    return stp_file_end(&file, STP_OK, err);
-}
-
-/* What earlier runs found out is for this one, or goes. */
+/* Makes evidence of what earlier runs found out, or removes it. */
 static int job_begin_journal(struct job_run *run)
 {
     struct stp_learning before;
+    struct stp_file file;
     struct stp_error err;
     struct stat st;
-    bool is_there = stat(run->journal, &st) == 0;
+    const bool is_there = stat(run->journal, &st) == 0;
+    enum stp_status status = STP_OK;
 
     if (!run->job->resume) {
         if (is_there && unlink(run->journal) != 0)
@@ -124,14 +113,17 @@ static int job_begin_journal(struct job_run *run)
     run->journal_from = st.st_size;
     if (job_load(run, 0, &before, &err) != STP_OK)
         return stp_complain_error(run->journal, &err);
-    if (before.n > 0 && job_save_evidence(run, &before, &err) != STP_OK) {
-        stp_learning_free(&before);
-        return stp_complain_error(NULL, &err);
-    }
-    if (before.n == 0)
+    if (before.n == 0) {
         run->evidence[0] = '\0';
+    } else {
+        status = stp_file_begin(run->evidence, &file, &err);
+        if (status == STP_OK) {
+            stp_job_evidence_write(&before, file.fp);
+            status = stp_file_end(&file, STP_OK, &err);
+        }
+    }
     stp_learning_free(&before);
-    return STP_EXIT_OK;
+    return status == STP_OK ? STP_EXIT_OK : stp_complain_error(NULL, &err);
 }
 
 /* ---- the job ---- */
@@ -170,39 +162,25 @@ static int job_run(struct job_run *run)
 
 /* ---- what came of it ---- */
 
-/* The GPU that the plugin names in its own file; "" if it wrote none. */
-static void job_find_gpu(const struct job_run *run, char gpu[64])
-{
-    struct stp_policy *policy;
-
-    gpu[0] = '\0';
-    if (run->job->portable ||
-        stp_policy_load(run->learned, &policy, NULL) != STP_OK)
-        return;
-    for (size_t i = 0; i < stp_policy_size(policy) && gpu[0] == '\0'; i++)
-        if (stp_policy_rule(policy, i)->gpu != NULL)
-            snprintf(gpu, 64, "%s", stp_policy_rule(policy, i)->gpu);
-    stp_policy_free(policy);
-}
-
 static enum stp_status job_sum_up(const struct job_run *run,
                                   struct job_result *r, struct stp_error *err)
 {
+    struct stp_policy *policy;
     enum stp_status status = job_load(run, 0, &r->all, err);
 
     STP_THEN(status, job_load(run, run->journal_from, &r->last, err));
     STP_THEN(status, stp_ledgers_load(run->folder, &r->ledgers, err));
     STP_THEN(status, stp_job_rules_make(&r->all, &r->last, &r->rules, err));
-    job_find_gpu(run, r->gpu);
+    /* the GPU that the plugin names in its own file */
+    if (run->job->portable ||
+        stp_policy_load(run->learned, &policy, NULL) != STP_OK)
+        return status;
+    for (size_t i = 0; i < stp_policy_size(policy) && r->gpu[0] == '\0'; i++)
+        if (stp_policy_rule(policy, i)->gpu != NULL)
+            snprintf(r->gpu, sizeof(r->gpu), "%s",
+                     stp_policy_rule(policy, i)->gpu);
+    stp_policy_free(policy);
     return status;
-}
-
-static void job_free_result(struct job_result *r)
-{
-    stp_job_rules_free(&r->rules);
-    stp_ledgers_free(&r->ledgers);
-    stp_learning_free(&r->all);
-    stp_learning_free(&r->last);
 }
 
 /* ---- output ---- */
@@ -246,9 +224,21 @@ static enum stp_status job_print(const struct job_run *run,
                                  const struct job_result *r,
                                  struct stp_error *err)
 {
+    const size_t n = r->rules.n;
     enum stp_status status;
-    size_t n = r->rules.n;
 
+    if (run->job->json) {
+        cJSON *root = cJSON_CreateObject();
+
+        stp_json_word(root, "command", run->command);
+        stp_json_word(root, "policy", run->job->output);
+        stp_json_number(root, "seconds", run->end.wall_s);
+        stp_json_number(root, "status", run->end.status);
+        stp_json_number(root, "comparisons", (double)r->last.n_blocks);
+        stp_json_job_rules(root, &r->rules);
+        stp_json_learned_keys(root, &r->last);
+        return stp_json_finish(root, stdout, err);
+    }
     job_print_end(run, stdout);
     putchar('\n');
     status = stp_print_learned_keys(&r->last, NULL, stdout, err);
@@ -263,22 +253,6 @@ static enum stp_status job_print(const struct job_run *run,
                "Measure for longer:   steptune tune --resume -o %s -- %s\n",
                run->job->output, run->command, run->job->output, run->command);
     return status;
-}
-
-static enum stp_status job_print_json(const struct job_run *run,
-                                      const struct job_result *r,
-                                      struct stp_error *err)
-{
-    cJSON *root = cJSON_CreateObject();
-
-    stp_json_word(root, "command", run->command);
-    stp_json_word(root, "policy", run->job->output);
-    stp_json_number(root, "seconds", run->end.wall_s);
-    stp_json_number(root, "status", run->end.status);
-    stp_json_number(root, "comparisons", (double)r->last.n_blocks);
-    stp_json_job_rules(root, &r->rules);
-    stp_json_learned_keys(root, &r->last);
-    return stp_json_finish(root, stdout, err);
 }
 
 /* A run in which nothing was compared leaves the policy as it is. */
@@ -303,8 +277,7 @@ static int job_finish(struct job_run *run, const struct job_result *r)
              stp_job_rules_save(&r->rules, &origin, run->job->output, &err));
     if (status == STP_OK && run->backup[0] != '\0')
         stp_complain(STP_POLICY_KEPT, run->job->output, run->backup);
-    STP_THEN(status, run->job->json ? job_print_json(run, r, &err)
-                                    : job_print(run, r, &err));
+    STP_THEN(status, job_print(run, r, &err));
     return status == STP_OK ? STP_EXIT_OK : stp_complain_error(NULL, &err);
 }
 
@@ -321,7 +294,10 @@ static int job_run_and_finish(struct job_run *run)
     exit_status = job_sum_up(run, &result, &err) == STP_OK
                       ? job_finish(run, &result)
                       : stp_complain_error(NULL, &err);
-    job_free_result(&result);
+    stp_job_rules_free(&result.rules);
+    stp_ledgers_free(&result.ledgers);
+    stp_learning_free(&result.all);
+    stp_learning_free(&result.last);
     if (exit_status == STP_EXIT_OK && run->end.status != 0 &&
         !run->end.is_limited && run->end.signal == 0)
         exit_status =
