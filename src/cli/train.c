@@ -43,18 +43,6 @@ static const char *train_read_model(const struct stp_option *option,
     return NULL;
 }
 
-static int train_find_mode(const char *word, size_t len)
-{
-    (void)len;
-    return stp_train_mode_from_name(word);
-}
-
-static int train_find_precision(const char *word, size_t len)
-{
-    (void)len;
-    return stp_precision_from_name(word);
-}
-
 #define AT(member) offsetof(struct train_options, member)
 #define LIST(member, length)                                                   \
     .n = AT(length), .most = STP_TRAIN_LIST,                                   \
@@ -71,7 +59,7 @@ static const struct stp_option train_matrix_table[] = {
              "2), or those that mpirun, srun or torchrun started; on a "
              "recorded machine default all it has"},
     {"modes", 0, "LIST", stp_option_word, AT(matrix.modes), .alias = "mode",
-     LIST(matrix.modes, matrix.n_modes), .from_name = train_find_mode,
+     LIST(matrix.modes, matrix.n_modes), .from_name = stp_train_mode_from_name,
      .max = STP_TRAIN_N_MODES - 1, .has_all = true, .value = "bucketed",
      .expected = "all, or some of single, naive, interleaved, bucketed and "
                  "sharded",
@@ -79,7 +67,7 @@ static const struct stp_option train_matrix_table[] = {
              "interleaved, bucketed, sharded; one rank is single"},
     {"precision", 0, "LIST", stp_option_word, AT(matrix.precisions),
      LIST(matrix.precisions, matrix.n_precisions),
-     .from_name = train_find_precision, .value = "fp32",
+     .from_name = stp_precision_from_name, .value = "fp32",
      .expected = "fp32, tf32, bf16, fp16 or fp64",
      .help = "fp32, tf32, bf16, fp16 (with dynamic loss scaling), fp64"},
     {"ga", 0, "LIST", stp_option_count, AT(matrix.accumulate),

@@ -57,9 +57,9 @@ enum stp_precision {
 
 /* Their words: "naive", "bf16".  Static storage; -1 for any other. */
 const char *stp_train_mode_name(int mode);
-int stp_train_mode_from_name(const char *name);
+int stp_train_mode_from_name(const char *name, size_t len);
 const char *stp_precision_name(int precision);
-int stp_precision_from_name(const char *name);
+int stp_precision_from_name(const char *name, size_t len);
 
 struct stp_train_config {
     const struct stp_train_model *model;

@@ -38,10 +38,11 @@ const struct stp_train_model *stp_train_find_model(const char *name)
     return NULL;
 }
 
-static int config_find(const char *const *words, int n, const char *name)
+static int config_find(const char *const *words, int n, const char *name,
+                       size_t len)
 {
     for (int i = 0; i < n; i++)
-        if (strcmp(words[i], name) == 0)
+        if (strlen(words[i]) == len && memcmp(words[i], name, len) == 0)
             return i;
     return -1;
 }
@@ -51,9 +52,9 @@ const char *stp_train_mode_name(int mode)
     return modes[mode];
 }
 
-int stp_train_mode_from_name(const char *name)
+int stp_train_mode_from_name(const char *name, size_t len)
 {
-    return config_find(modes, STP_TRAIN_N_MODES, name);
+    return config_find(modes, STP_TRAIN_N_MODES, name, len);
 }
 
 const char *stp_precision_name(int precision)
@@ -61,9 +62,9 @@ const char *stp_precision_name(int precision)
     return precisions[precision];
 }
 
-int stp_precision_from_name(const char *name)
+int stp_precision_from_name(const char *name, size_t len)
 {
-    return config_find(precisions, STP_N_PRECISIONS, name);
+    return config_find(precisions, STP_N_PRECISIONS, name, len);
 }
 
 uint64_t stp_train_n_params(const struct stp_train_model *model)

@@ -43,12 +43,16 @@ TEST(TrainModel, HasTheParametersOfItsTable)
 
 TEST(TrainModel, ReadsTheWordsItPrints)
 {
-    for (int i = 0; i < STP_TRAIN_N_MODES; i++)
-        EXPECT_EQ(i, stp_train_mode_from_name(stp_train_mode_name(i)));
-    for (int i = 0; i < STP_N_PRECISIONS; i++)
-        EXPECT_EQ(i, stp_precision_from_name(stp_precision_name(i)));
-    EXPECT_EQ(-1, stp_train_mode_from_name("ddp"));
-    EXPECT_EQ(-1, stp_precision_from_name("fp8"));
+    for (int i = 0; i < STP_TRAIN_N_MODES; i++) {
+        const std::string name = stp_train_mode_name(i);
+        EXPECT_EQ(i, stp_train_mode_from_name(name.data(), name.size()));
+        EXPECT_EQ(-1, stp_train_mode_from_name(name.data(), name.size() - 1));
+    }
+    for (int i = 0; i < STP_N_PRECISIONS; i++) {
+        const std::string name = stp_precision_name(i);
+        EXPECT_EQ(i, stp_precision_from_name(name.data(), name.size()));
+    }
+    EXPECT_EQ(-1, stp_precision_from_name("fp8", 3));
 }
 
 /* ---- where parameters lie ---- */

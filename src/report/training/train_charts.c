@@ -405,7 +405,7 @@ static void bars_write_panel(struct train_page *page, size_t row, size_t column)
     for (size_t x = 0; x < points->n_x; x++) {
         const struct stp_train_point *first = NULL;
         const double width = 0.84 / (double)most;
-        double at = (double)group - width * 0.5 * (double)(n_bars[x] - 1);
+        double i = -0.5 * (double)(n_bars[x] - 1); /* widths off the middle */
 
         for (size_t s = 0; s < series->n; s++) {
             const struct stp_train_point *bar =
@@ -419,11 +419,10 @@ static void bars_write_panel(struct train_page *page, size_t row, size_t column)
             stp_chart_field(page->chart, label);
             stp_train_level_label(dims[STP_AT_SERIES], series->like[s], label);
             stp_chart_field(page->chart, label);
-            fprintf(fp, "%.4g\t%.6g\t%.6g\t%.6g\t%zu\t", at,
-                    bar->value / page->unit, bar->low / page->unit,
-                    bar->high / page->unit, s + 1);
+            fprintf(fp, "%.4g\t%.6g\t%.6g\t%.6g\t%zu\t",
+                    (double)group + width * i++, bar->value / page->unit,
+                    bar->low / page->unit, bar->high / page->unit, s + 1);
             bars_write_note(page, first, bar);
-            at += width;
         }
         if (first == NULL)
             continue;
