@@ -16,7 +16,8 @@ extern "C" {
 }
 
 #include "faults/failing_memory.h"
-#include "plugin/online/learning_job.h"
+#include "core/learn/bandit_job.h"
+#include "plugin/online/asked_agreement.h"
 
 namespace
 {
@@ -348,23 +349,6 @@ INSTANTIATE_TEST_SUITE_P(Table, Trial, testing::ValuesIn(kTrials),
 
 // ---- who learns ----
 
-TEST(FollowerAlone, DoesNotLearn)
-{
-    stp_comm_info info{};
-    stp_learner_rules rules{};
-    stp_follower *follower = nullptr;
-
-    info.comm_id = 7;
-    info.shape = {2, 1, nullptr};
-    ASSERT_EQ(STP_OK,
-              stp_follower_open(&info, nullptr, &rules, &follower, nullptr));
-    stp_follower_join(follower, nullptr, &rules);
-    EXPECT_EQ(nullptr, follower->observer);
-    EXPECT_STREQ("the ranks have no shared memory to agree in",
-                 follower->why_not);
-    stp_follower_close(follower);
-}
-
 TEST(FollowerAlone, SaysWhyItsCommunicatorCannotLearn)
 {
     const char *const freeze = "STEPTUNE_FREEZE is set";
@@ -429,17 +413,6 @@ TEST_F(Follower, LearnsIfItIsTheObserverAndAllTakePart)
         EXPECT_EQ(c.learns, stp_observer_is_sampling(follower_->observer));
         EXPECT_STREQ(c.why_not, stp_observer_why_stopped(follower_->observer));
     }
-}
-
-// Also of messages that it has not thought about by then.
-TEST(FollowerOfAJob, KnowsEachMessageOfEarlierCalls)
-{
-    const learning_job::Message first{ncclFuncAllReduce, 1 << 20};
-    const learning_job::Message second{ncclFuncAllGather, 1 << 20};
-    learning_job::Job job({first}, {first, second}, 1);
-
-    ASSERT_TRUE(job.PlayUntil("message 0 allreduce 1048576"));
-    EXPECT_TRUE(job.Has("message 1 allgather 1048576"));
 }
 
 TEST_F(Follower, DescribesWhatItDoes)
@@ -536,28 +509,6 @@ TEST_F(FrozenEpsilon, GivesUpWhatItTries)
     EXPECT_EQ(2, asked_.n_epochs);
 }
 
-TEST_F(FrozenEpsilon, GivesUpWhatItTriesOfTheLastMessageAlone)
-{
-    const bandit_job::Costs costs;
-    const stp_cost_view view = costs.View();
-    stp_choice choice{};
-    stp_query query{};
-
-    asked_.proposals = {Propose(kTreeSimple, false),
-                        Propose(kTreeSimple, false, 1)};
-    asked_.freezes = true;
-    query.coll = ncclFuncAllReduce;
-    for (int i = 0; i < 1000; i++)
-        for (int key : {0, 1}) {
-            query.n_bytes = key == 0 ? 1 << 20 : 1 << 10;
-            const bool answer =
-                stp_follower_choose(follower_, &query, &view, &choice);
-            if (i == 999) {
-                EXPECT_EQ(key == 0, answer);
-            }
-        }
-}
-
 TEST_F(FrozenEpsilon, KeepsWhatIsSettled)
 {
     const bandit_job::Costs costs;
@@ -578,18 +529,6 @@ TEST_F(Follower, KeepsTheArmInForceWhenItIsFrozen)
     asked_.freezes = true;
     EXPECT_TRUE(AnswerOf(follower_, costs.View(), 10000, &choice));
     EXPECT_EQ(2, asked_.n_epochs);
-}
-
-TEST_F(Follower, LearnsNothingMoreWhenItIsFrozen)
-{
-    asked_.base.observes = true;
-    asked_.freezes = true;
-    Join();
-    Call(1);
-
-    EXPECT_STREQ("a rank was thousands of calls behind",
-                 stp_observer_why_stopped(follower_->observer));
-    EXPECT_FALSE(stp_follower_wants_time(follower_));
 }
 
 // ---- a policy that communicators share ----

@@ -274,49 +274,6 @@ TEST_F(LearnedFile, TakesTheWholeLinesOfAFileOfItsOwn)
     }
 }
 
-// What stands before the rules is as long as all that is read but a rule and a
-// half.
-TEST_F(LearnedFile, TakesNoLineThatIsCutWhereItsReadingEnds)
-{
-    const std::string rule = "allreduce,8,9,ring,ll,-1,1,2,*\n";
-    const size_t n_before =
-        (size_t{4} << 20) - kColumns.size() - rule.size() * 3 / 2;
-
-    std::ofstream(path_) << kColumns << "#" << std::string(n_before - 3, 'x')
-                         << "\n\n"
-                         << rule << rule;
-    ASSERT_EQ(STP_OK, Save({Rule(ncclFuncAllReduce, 4096, 1, 1)})) << err_.text;
-
-    EXPECT_EQ(rule + "allreduce,4096,8191,ring,ll128,-1,1,4,NVIDIA H200\n",
-              Rules());
-}
-
-TEST_F(LearnedFile, MayHaveAPathAsLongAsTheyAre)
-{
-    std::string longest = folder_.path();
-    const std::string name = "/learned.conf";
-    const size_t n = PATH_MAX - 1 - strlen(".XXXXXX"); // of one beside it
-    longest += std::string((n - longest.size() - name.size()) % 2, '/');
-    while (longest.size() + name.size() < n)
-        longest += "/.";
-    path_ = longest + name;
-
-    EXPECT_EQ(STP_OK, Save({Rule(ncclFuncAllReduce, 4096, 1, 1)})) << err_.text;
-    EXPECT_EQ("allreduce,4096,8191,ring,ll128,-1,1,4,NVIDIA H200\n", Rules());
-}
-
-TEST_F(LearnedFile, LeavesNothingOpen)
-{
-    const std::ptrdiff_t n = CountOpenFiles();
-    const ClosedStdin closed;
-
-    for (int i = 0; i < 3; i++) {
-        EXPECT_EQ(STP_OK, Save({Rule(ncclFuncAllReduce, 4096, 1, 1)}));
-        EXPECT_EQ(n, CountOpenFiles()); // one of them a copy of standard input
-        EXPECT_TRUE(closed.IsFree());
-    }
-}
-
 TEST_F(LearnedFile, LocksItsFolderWhileItIsWritten)
 {
     struct stat folder;

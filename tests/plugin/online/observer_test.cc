@@ -13,10 +13,12 @@
 #include "support/temporary_folder.h"
 
 extern "C" {
+#include "core/names.h"
 #include "plugin/online/observer.h"
 }
 
-#include "plugin/online/learning_job.h"
+#include "core/learn/bandit_job.h"
+#include "plugin/online/asked_agreement.h"
 
 namespace
 {
@@ -85,27 +87,6 @@ TEST_F(Observer, TurnsTheProfilerOnEarlierAfterEightTimedCallsWithoutALaunch)
     EXPECT_EQ(4u, Lead());
 }
 
-TEST_F(Observer, CountsTimedCallsFromTheLastLaunchOn)
-{
-    for (int i = 0; i < 10; i++) {
-        AskTimed(8);
-        EXPECT_TRUE(Launch(1 << 20));
-    }
-    EXPECT_EQ(1u, Lead());
-
-    EXPECT_FALSE(Launch(1 << 10)) << "nobody asked about it";
-    AskTimed(9);
-    EXPECT_EQ(2u, Lead());
-}
-
-TEST_F(Observer, TurnsTheProfilerOnAWindowEarlierAtMost)
-{
-    AskTimed(100000);
-
-    EXPECT_GE(Lead(), unsigned{STP_WINDOW_MAX});
-    EXPECT_LT(Lead(), 2u * STP_WINDOW_MAX);
-}
-
 TEST_F(Observer, KnowsTheLastSixteenCallsOfAGroupOnceEach)
 {
     for (uint64_t i = 1; i <= 20; i++)
@@ -170,6 +151,28 @@ TEST_F(Observer, PrefersNoArmOfThePolicyThatIsBeyondItsTable)
 
 // ---- what it thinks ----
 
+// "settled 0 allgather 1048576 ring/simple"
+struct Event {
+    stp_learn_event event;
+    stp_learned learned;
+
+    std::string Text() const
+    {
+        std::string text = stp_learn_kind_name(event.kind);
+
+        text += " " + std::to_string(event.key);
+        if (learned.coll < 0)
+            return text;
+        text += std::string(" ") + stp_coll_name(learned.coll) + " " +
+                std::to_string(learned.bytes.min);
+        if (learned.arm.algo < 0)
+            return text + " auto";
+        return text + " " + stp_algo_name(learned.arm.algo) + "/" +
+               stp_proto_name(learned.arm.proto) + "/" +
+               std::to_string(learned.arm.n_channels);
+    }
+};
+
 class Thinking : public testing::Test
 {
   protected:
@@ -197,7 +200,7 @@ class Thinking : public testing::Test
     static void Keep(void *self, const stp_learn_event *event)
     {
         Thinking *test = static_cast<Thinking *>(self);
-        learning_job::Event kept{*event, {}};
+        Event kept{*event, {}};
         char value[32];
 
         stp_observer_explain(test->observer_.get(), event, &kept.learned);
@@ -267,33 +270,6 @@ class ThinkingToAnEnd : public Thinking
     }
 };
 
-TEST_F(Thinking, HearsOfEachKeyOnceAndOfItsFirstMessage)
-{
-    Call(0, 1 << 20);
-    Call(0, 3 << 19, false);
-    Call(1, 3 << 20);
-    EXPECT_THAT(Think(), ElementsAre("message 0 allreduce 1048576 auto: 0",
-                                     "message 1 allgather 2097152 auto: 0"));
-    EXPECT_THAT(Think(), IsEmpty());
-
-    Call(2, 1 << 10);
-    EXPECT_THAT(Think(), ElementsAre("message 2 allreduce 1024 auto: 0"));
-}
-
-TEST_F(Thinking, NothingBeforeItBegins)
-{
-    stp_learned learned{};
-    stp_reward reward{};
-
-    observer_.reset(stp_observer_new(&rules_, &agreement_.base));
-    Call(0, 1 << 20);
-    stp_observer_think(observer_.get());
-    stp_observer_reward(observer_.get(), &reward);
-
-    EXPECT_TRUE(agreement_.made.empty());
-    EXPECT_FALSE(stp_observer_learned(observer_.get(), 0, &learned));
-}
-
 TEST_F(Thinking, WantsTimesFromTheFirstCallOnUnlessAFileHasThem)
 {
     const std::pair<stp_learn_objective, bool> cases[] = {
@@ -310,59 +286,6 @@ TEST_F(Thinking, WantsTimesFromTheFirstCallOnUnlessAFileHasThem)
         EXPECT_FALSE(stp_observer_is_sampling(observer_.get()));
         Think();
         EXPECT_FALSE(stp_observer_is_sampling(observer_.get()));
-    }
-}
-
-TEST_F(Thinking, OfWhatBegan)
-{
-    const struct {
-        stp_proposal_kind kind;
-        unsigned key, index, n_blocks, window_calls;
-        std::vector<std::string> texts;
-    } cases[] = {
-        {STP_PROPOSE_ARM,
-         1,
-         2,
-         0,
-         7,
-         {"incumbent 1 allgather 1048576 tree/ll128/0: 0"}},
-        {STP_PROPOSE_ARM, 1, 2, 0, 7, {}},
-        {STP_PROPOSE_ARM,
-         1,
-         0,
-         0,
-         7,
-         {"incumbent 1 allgather 1048576 auto: 0"}},
-        {STP_PROPOSE_TRIAL,
-         0,
-         1,
-         3,
-         5,
-         {"trial 0 allreduce 1048576 ring/simple/0: 60"}},
-        {STP_PROPOSE_TRIAL,
-         1,
-         3,
-         1,
-         6,
-         {"trial 1 allgather 1048576 ring/ll/0: 24"}},
-        {STP_PROPOSE_WINDOW, 0, 0, 0, 48, {"window -1: 48"}},
-        {STP_PROPOSE_CONFIRM, 0, 0, 1, 9, {}},
-        {STP_PROPOSE_ARM, 2, 1, 0, 7, {"incumbent 2: 0"}}, // not heard of
-    };
-    Open(STP_STRATEGY_HALVING, STP_LEARN_GPU);
-    Call(0, 1 << 20);
-    Call(1, 1 << 20);
-    Think();
-
-    for (const auto &c : cases) {
-        SCOPED_TRACE(testing::PrintToString(c.texts));
-        stp_proposal proposal{};
-        proposal.kind = c.kind;
-        proposal.key = c.key;
-        proposal.index = c.index;
-        proposal.n_blocks = c.n_blocks;
-        stp_observer_began(observer_.get(), &proposal, 100, c.window_calls);
-        EXPECT_EQ(c.texts, Think());
     }
 }
 
@@ -502,37 +425,6 @@ TEST_F(Thinking, StopsForTheFirstReasonThatItIsTold)
 
 // ---- rewards and results ----
 
-TEST_F(Thinking, GivesARewardToTheKeyOfItsMessage)
-{
-    const struct {
-        int coll;
-        uint64_t n_bytes;
-        std::vector<std::string> texts;
-    } cases[] = {
-        {ncclFuncAllReduce, 1 << 20, {"reward 0 allreduce 1048576 auto: 2.5"}},
-        {ncclFuncAllReduce,
-         (2 << 20) - 1,
-         {"reward 0 allreduce 1048576 auto: 2.5"}},
-        {ncclFuncAllReduce, 2 << 20, {}},
-        {ncclFuncAllReduce, (1 << 20) - 1, {}},
-        {ncclFuncAllGather, 1 << 20, {"reward 1 allgather 1048576 auto: 2.5"}},
-        {ncclFuncReduceScatter, 1 << 20, {}},
-        {ncclFuncAllReduce, 64, {"reward 2 allreduce 64 auto: 2.5"}},
-        {ncclFuncAllGather, 64, {}}, // not heard of yet
-    };
-    Call(0, 3 << 19);
-    Call(1, 1 << 20);
-    Call(2, 64);
-    Think();
-    Call(3, 64);
-
-    for (const auto &c : cases) {
-        texts_.clear();
-        Reward(c.coll, c.n_bytes, 2.5);
-        EXPECT_EQ(c.texts, texts_) << c.coll << " " << c.n_bytes;
-    }
-}
-
 TEST_F(ThinkingToAnEnd, TellsOfTheKeysThatHaveSettled)
 {
     std::vector<int> colls;
@@ -557,154 +449,6 @@ TEST_F(ThinkingToAnEnd, TellsOfTheKeysThatHaveSettled)
     }
     EXPECT_THAT(colls, ElementsAre(ncclFuncAllReduce, ncclFuncAllGather));
     EXPECT_THAT(bytes, ElementsAre(64, 512));
-}
-
-// ---- in a job ----
-
-// A message of whose choice NCCL leaves nothing to a tuner.
-learning_job::Message Fixed(int coll, uint64_t n_bytes)
-{
-    learning_job::Message message{coll, n_bytes};
-
-    for (auto &row : message.costs.table)
-        for (float &cost : row)
-            cost = -1;
-    return message;
-}
-
-// Times reach the call and the key that they are of, whichever number these
-// have.  Half of the channels, which ring/simple has anyway, is no other arm.
-TEST(ObserverOfAJob, KnowsWhoseTimesAndChannelsItIsTold)
-{
-    std::vector<learning_job::Message> before;
-    for (unsigned i = 0; i < 66; i++) // four an octave
-        before.push_back(
-            Fixed(ncclFuncAllGather, (UINT64_C(4) + i % 4) << (i / 4 + 4)));
-    learning_job::Job job({{ncclFuncAllReduce, 1 << 20, {}, 2}}, before,
-                          200000);
-
-    ASSERT_TRUE(job.PlayUntil("confirmed"));
-
-    const std::string key = "trial 66 allreduce 1048576 ";
-    EXPECT_THAT(job.Tried(), UnorderedElementsAre(
-                                 key + "ring/simple/0", key + "tree/ll128/0",
-                                 key + "ring/ll/0", key + "ring/simple/4",
-                                 key + "ring/simple/16"));
-    EXPECT_TRUE(job.Has("settled 66 allreduce 1048576 ring/simple/0"));
-    double n_calls = 0;
-    size_t n_sets = 0;
-    for (const learning_job::Event &e : job.events) {
-        if (e.event.kind == STP_LEARN_WINDOW)
-            n_calls = e.event.value;
-        n_sets += e.event.kind == STP_LEARN_SET;
-        if (e.event.kind != STP_LEARN_BLOCK)
-            continue;
-        const bool is_ours = e.learned.arm.algo >= 0;
-        const bool is_simple = e.learned.arm.proto == NCCL_PROTO_SIMPLE;
-        EXPECT_NEAR((!is_ours    ? 100
-                     : is_simple ? 50
-                                 : 120) *
-                        n_calls,
-                    e.event.value, 0.01)
-            << e.Text();
-    }
-    EXPECT_LT(0, n_calls);
-    EXPECT_EQ(8u, n_sets);
-}
-
-// Of which it has learned nothing, and tells nothing of others.
-TEST(ObserverOfAJob, KnowsNoChannelsOfMessagesBeyondThe128th)
-{
-    std::vector<learning_job::Message> before;
-    const learning_job::Message first{ncclFuncAllReduce, 1 << 20, {}, 2};
-    learning_job::Message beyond = Fixed(ncclFuncReduceScatter, 1 << 20);
-    before.push_back(first);
-    for (unsigned i = 0; i < 127; i++)
-        before.push_back(
-            Fixed(ncclFuncAllGather, (UINT64_C(4) + i % 4) << (i / 4)));
-    beyond.n_channels = 8;
-    learning_job::Job job({beyond, first}, before);
-
-    ASSERT_TRUE(job.PlayUntil("settled 0"));
-
-    const std::string key = "trial 0 allreduce 1048576 ring/simple/";
-    EXPECT_TRUE(job.Has("settled 0 allreduce 1048576 ring/simple/0"));
-    EXPECT_THAT(job.Tried(), Contains(key + "4"));
-    EXPECT_THAT(job.Tried(), Contains(key + "16"));
-    EXPECT_THAT(job.Tried(), Contains(key + "8")); // which it has, unseen
-    EXPECT_THAT(job.Tried(), Not(Contains(key + "2")));
-}
-
-// What it knows of an earlier run of the same messages and shape.
-TEST(ObserverOfAJob, TriesNoArmOfWhichEarlierRunsKnowThatItIsSlower)
-{
-    const struct {
-        const char *name;
-        int coll;
-        stp_range bytes;
-        uint64_t n_nodes, n_ranks;
-        bool is_known;
-    } cases[] = {
-        {"the message", ncclFuncAllReduce, {1 << 20, 1 << 20}, 1, 4, true},
-        {"a range", ncclFuncAllReduce, {0, 2 << 20}, 1, 4, true},
-        {"another collective", ncclFuncAllGather, {0, 2 << 20}, 1, 4, false},
-        {"larger", ncclFuncAllReduce, {(1 << 20) + 1, 2 << 20}, 1, 4, false},
-        {"smaller", ncclFuncAllReduce, {0, (1 << 20) - 1}, 1, 4, false},
-        {"other hosts", ncclFuncAllReduce, {0, 2 << 20}, 2, 4, false},
-        {"other ranks", ncclFuncAllReduce, {0, 2 << 20}, 1, 8, false},
-    };
-
-    for (const auto &c : cases) {
-        const learning_job::Message message{
-            ncclFuncAllReduce, 1 << 20, {}, 0.8};
-        stp_evidence known[3]{};
-        for (stp_evidence &e : known)
-            e = {c.coll,
-                 c.bytes,
-                 c.n_nodes,
-                 c.n_ranks,
-                 {NCCL_ALGO_RING, NCCL_PROTO_LL, 0},
-                 9,
-                 -0.5,
-                 0.001};
-        known[1].arm = {NCCL_ALGO_TREE, NCCL_PROTO_LL128, 0};
-        known[2].arm.proto = NCCL_PROTO_SIMPLE;
-        const stp_evidence_list list{known, 2};
-        const stp_shape shape{4, 1, nullptr};
-        learning_job::Job job({message});
-        stp_observer_recall(job.observer(), &list, &shape);
-
-        ASSERT_TRUE(job.PlayUntil("settled 0")) << c.name;
-
-        const std::string key = "trial 0 allreduce 1048576 ";
-        std::vector<std::string> tried{
-            key + "ring/simple/0", key + "ring/ll128/8", key + "ring/ll128/4"};
-        if (!c.is_known)
-            for (const char *arm : {"ring/ll/0", "tree/ll128/0"})
-                tried.push_back(key + arm);
-        EXPECT_THAT(job.Tried(), UnorderedElementsAreArray(tried)) << c.name;
-    }
-}
-
-TEST(ObserverOfAJob, TriesNcclsOwnChoiceWhereThePolicyHasAnother)
-{
-    const TemporaryFolder folder;
-    const std::string path = folder.Path("policy.conf");
-    std::ofstream(path) << "allreduce,0,inf,ring,simple,-1,-1,-1\n";
-    learning_job::Job job({{ncclFuncAllReduce, 1 << 20, {}, 0.8}}, {}, 0,
-                          path.c_str());
-    std::filesystem::remove(path);
-
-    ASSERT_TRUE(job.PlayUntil("settled 0"));
-
-    const std::string key = "trial 0 allreduce 1048576 ";
-    EXPECT_THAT(job.Tried(),
-                IsSupersetOf({key + "ring/ll128/0", key + "tree/ll128/0"}));
-    EXPECT_THAT(job.Tried(), Not(Contains(key + "ring/simple/0")));
-    size_t n_messages = 0;
-    for (const learning_job::Event &e : job.events)
-        n_messages += e.event.kind == STP_LEARN_MESSAGE;
-    EXPECT_EQ(1u, n_messages);
 }
 
 } // namespace

@@ -92,29 +92,6 @@ TEST_F(OnlineAbi, WantsNoTimesWhereARankIsMissing)
     Finalize(ranks);
 }
 
-// Collectives keep the ranks in step: the times of one GPU are enough.
-TEST_F(OnlineAbi, LearnsByTheTimesOfOneRank)
-{
-    std::vector<Rank> ranks = Init(2, 2, true, 1);
-
-    for (int i = 0; i < 2000; i++)
-        Call(ranks, 1 << 20);
-    Finalize(ranks);
-    EXPECT_LE(4u, CheckTimes(Blocks()));
-}
-
-TEST_F(OnlineAbi, AProfilerWithoutItsTunerHearsNothing)
-{
-    std::vector<Rank> ranks = Init(2, 2, false);
-    int all = 0;
-    std::swap(mask_, all);
-
-    EXPECT_EQ(0, all);
-    is_timed_ = true; // another's wish, as it were
-    EXPECT_EQ(nullptr, Launch(ranks, 1 << 20, kOwn)[0]);
-    Finalize(ranks);
-}
-
 // ---- whose times they are ----
 
 TEST_F(OnlineAbi, AWindowTakesWhatItsArmTakes)
@@ -298,46 +275,6 @@ TEST_F(OnlineAbi, AHostFarAheadOfItsGpuMixesNoTimes)
     EXPECT_LE(4u, CheckTimes(Blocks()));
 }
 
-TEST_F(OnlineAbi, LostEventsOnlyDelay)
-{
-    std::vector<Rank> ranks = Init(2);
-
-    for (int i = 0; i < 20000; i++) {
-        const Pair pair = AskAll(ranks, 1 << 20);
-        Events events = Launch(ranks, 1 << 20, pair);
-        if (i < 1000 || i % 7 == 0)
-            events = Events(ranks.size());
-        Ran(ranks, events, TimeOf(pair));
-    }
-
-    Finalize(ranks);
-    EXPECT_LE(4u, CheckTimes(Blocks()));
-}
-
-TEST_F(OnlineAbi, KernelsMayBeginAfterTheTuner)
-{
-    std::vector<Rank> ranks = Init(2);
-    std::vector<Events> events;
-    size_t n_events = 0;
-
-    for (int i = 0; i < 100; i++)
-        Call(ranks, 1 << 20);
-    for (int i = 0; i < 50; i++) {
-        events.push_back(Launch(ranks, 1 << 20, AskAll(ranks, 1 << 20)));
-        n_events += events.back()[0] != nullptr;
-    }
-    EXPECT_LT(20u, n_events);
-    for (Rank &rank : ranks) {
-        tuner_->finalize(rank.tuner);
-        rank.tuner = nullptr;
-    }
-    for (const Events &event : events)
-        Ran(ranks, event, 100);
-
-    Finalize(ranks);
-    EXPECT_THAT(Blocks(), IsEmpty());
-}
-
 // ---- what is saved meanwhile ----
 
 // What was confirmed, at once, and that once.
@@ -367,26 +304,6 @@ TEST_F(OnlineAbi, SavesWhatIsConfirmed)
     EXPECT_EQ(0u, Count(LinesOf(Journal()), ",graphs,"));
     Finalize(ranks);
     EXPECT_TRUE(fs::exists(Learned()));
-}
-
-TEST_F(OnlineAbi, NotesOnceThatCallsAreCapturedIntoGraphs)
-{
-    std::vector<Rank> ranks = Init(2);
-
-    for (int i = 0; i < 64; i++) {
-        ncclProfilerEvent_t what{};
-        void *event = nullptr;
-        what.type.v5 = NCCL_PROFILE_COLL_API;
-        what.collApi.graphCaptured = i % 2 == 1;
-        profiler_->startEvent(ranks[0].profiler, &event, &what);
-        EXPECT_EQ(nullptr, event); // nothing is traced
-        Call(ranks, 1 << 20);
-    }
-    Finalize(ranks);
-
-    const std::vector<std::string> lines = LinesOf(Journal());
-    EXPECT_EQ(1u, Count(lines, ",graphs,"));
-    EXPECT_EQ(1u, Count(lines, ",graphs,0,,,,,,,0,,,,"));
 }
 
 // ---- a process that has too many files open ----

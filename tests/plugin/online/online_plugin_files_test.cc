@@ -173,19 +173,6 @@ TEST_F(OnlineFiles, AFifoIsOneWarningAndLearningGoesOn)
     }
 }
 
-TEST_F(OnlineFiles, WithoutAThreadTheyAreLookedAtWithEveryEighthCall)
-{
-    UseRewards();
-    Nccl nccl = StartOnline();
-    const std::vector<Comm> comms = JoinBoth(nccl);
-    std::ofstream(Rewards(), std::ios::app) << "no reward\n";
-
-    Learn(comms, 7);
-    EXPECT_THAT(warnings_, IsEmpty());
-    Learn(comms, 1);
-    EXPECT_THAT(warnings_, ElementsAre(HasSubstr("'no reward' is no reward")));
-}
-
 TEST_F(OnlineFiles, ALockThatAnotherProcessKeepsHoldsNobody)
 {
     UseRewards();

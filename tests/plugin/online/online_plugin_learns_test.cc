@@ -119,15 +119,6 @@ TEST_F(OnlineLearns, ComparesWindowsOfWholeSteps)
     EXPECT_LE(1u, Count(infos_, "ring/ll128, steps are 1."));
 }
 
-TEST_F(OnlineLearns, WithoutTheProfilerItSaysThatNothingIsLearned)
-{
-    Play(300, StartOnline());
-
-    EXPECT_EQ(1u, Count(warnings_, "nothing is learned without times on the "
-                                   "GPU: set NCCL_PROFILER_PLUGIN"));
-    EXPECT_THAT(LinesOf(Learned()), IsEmpty());
-}
-
 // A policy's own answer is what runs before: no trial of it, and of all else.
 TEST_F(OnlineLearns, WhatThePolicySaysIsNotTried)
 {
@@ -293,13 +284,6 @@ TEST_F(OnlineLearns, CapturesAreSaidOnce)
 
     EXPECT_EQ(1u, Count(infos_, "captured into CUDA graphs"));
     EXPECT_EQ(1u, Count(LinesOf(Journal()), ",graphs,"));
-}
-
-TEST_F(OnlineLearns, WithoutCapturesThereIsNoWordOfThem)
-{
-    Play(200, StartOnline("2.28", STP_PLUGIN));
-
-    EXPECT_EQ(0u, Count(infos_, "CUDA graphs"));
 }
 
 // ---- repeating ----

@@ -211,21 +211,6 @@ TEST_F(OnlineLife, WithoutAProfilerTheLogSaysThatNothingIsLearned)
     EXPECT_EQ(1u, Count(warnings_, "set NCCL_PROFILER_PLUGIN to this plugin"));
 }
 
-TEST_F(OnlineLife, WithAProfilerItLearnsByTheGpu)
-{
-    {
-        UseTwoRanks();
-        Nccl nccl = StartOnline("2.28", STP_PLUGIN);
-        for (const Comm &comm : JoinBoth(nccl))
-            Run(comm, ncclFuncAllReduce, 1 << 20);
-        EXPECT_EQ(1u, Count(infos_, ": halving by gpu"));
-    }
-
-    EXPECT_THAT(warnings_, IsEmpty()) << "nor that nothing was found";
-    EXPECT_EQ(0u, Count(infos_, "of what no tuner decides on"));
-    EXPECT_FALSE(fs::exists(Learned()));
-}
-
 TEST_F(OnlineLife, AsAProfilerAloneItIsHarmless)
 {
     Nccl nccl = StartOnline("2.28", STP_PLUGIN, STP_ECHO);
@@ -291,19 +276,6 @@ TEST_F(OnlineLife, AThousandCommunicatorsLeaveNothing)
         }
         EXPECT_EQ(before, Hold(id_));
     }
-}
-
-TEST_F(OnlineLife, LeavesNoFileOpen)
-{
-    UseRewards();
-    Nccl nccl = StartOnline();
-    const std::vector<Comm> keeps_it_loaded = JoinBoth(nccl, 1000);
-    const Held before = Hold(id_);
-    {
-        Set("STEPTUNE_JOURNAL", (dir_ / "another.csv").string());
-        LearnByFile(JoinBoth(nccl), 20);
-    }
-    EXPECT_EQ(before, Hold(id_));
 }
 
 // ---- rewards ----
@@ -459,20 +431,6 @@ TEST_F(OnlineLife, AFolderThatCannotBeWrittenIsOneWarning)
     EXPECT_THAT(warnings_,
                 ElementsAre(AllOf(HasSubstr("what was learned is not saved"),
                                   HasSubstr("gone/learned.conf"))));
-}
-
-TEST_F(OnlineLife, AnotherPolicyInItsPlaceIsLeftAlone)
-{
-    UseRewards();
-    std::ofstream(Learned()) << "allreduce,0,inf,ring,ll,-1,-1,-1\n";
-    {
-        Nccl nccl = StartOnline();
-        LearnByFile(JoinBoth(nccl));
-    }
-    EXPECT_THAT(LinesOf(Learned()),
-                ElementsAre("allreduce,0,inf,ring,ll,-1,-1,-1"));
-    EXPECT_THAT(warnings_, ElementsAre(HasSubstr("is no file of what was "
-                                                 "learned")));
 }
 
 // The status of a child of this process that does 'what' and exits as

@@ -322,22 +322,6 @@ TEST_F(OnlineRanks, WithoutSharedMemoryOnOneRankNoneTriesAnything)
 
 // ---- with a thread to think in ----
 
-TEST_F(OnlineRanks, LearnsInAThreadWhileRanksRun)
-{
-    ForceExploration();
-    unsetenv("STEPTUNE_INLINE");
-    Nccl nccl = StartOnline();
-
-    for (const Layout &layout : {Layout{"", MOCK_THREADS, true}, kOneThread}) {
-        Ranks ranks = JoinAs(nccl, layout, mock_new_comm_id());
-        size_t n_decided = 0;
-        for (uint64_t seed = 0; seed < 500 && n_decided == 0; seed++)
-            n_decided +=
-                Play(ranks, Repeated(300).script, seed, layout.at_once);
-        EXPECT_LT(0u, n_decided);
-    }
-}
-
 TEST_F(OnlineRanks, LearnsInAThreadWhileProcessesRun)
 {
     ForceExploration();

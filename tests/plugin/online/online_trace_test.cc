@@ -278,107 +278,6 @@ TEST_F(OnlineTraceOfKernels, AreThereThoughNoTunerDecidesOnThem)
     EXPECT_THAT(Column(kEnd), ElementsAre("9000", ""));
 }
 
-TEST_F(OnlineTrace, HasTheOrderOfLaunchesWhereTimesAreLateAndLost)
-{
-    unsetenv("STEPTUNE_INLINE"); // written by the thread
-    options_.layout = MOCK_THREADS;
-    options_.gpu_clocks = mock_job_h200_clocks;
-    options_.host = mock_job_torch_host;
-    options_.lost_events = 0.02;
-    options_.lost_channels = 0.02;
-    options_.seed = 7;
-
-    Play(2000, StartOnline("2.28", STP_PLUGIN, nullptr));
-
-    const std::vector<Fields> rows = Rows();
-    ExpectRuns(rows, false);
-    size_t n_begin = 0;
-    for (const Fields &row : rows)
-        n_begin += !row[kBegin].empty();
-    EXPECT_LT(0.9 * static_cast<double>(rows.size()), n_begin);
-    EXPECT_GT(rows.size(), n_begin);
-    EXPECT_THAT(warnings_, IsEmpty());
-}
-
-// What `steptune compare` makes of it, in jobs like those on GPUs.
-TEST_F(OnlineTrace, GivesTheTimeOfAStepWhateverIsLost)
-{
-    const struct {
-        const char *name;
-        size_t n_alike; // collectives of a step that are all alike; 0: three
-        double lost;
-        size_t n_calls; // of a step, in the trace
-    } cases[] = {
-        {"whole", 0, 0, 3}, {"lost", 0, 0.1, 3}, {"alike", 12, 0.1, 1}};
-
-    for (const auto &c : cases) {
-        SCOPED_TRACE(c.name);
-        fs::remove(Trace());
-        runs_.clear();
-        if (c.n_alike > 0)
-            calls_ = std::vector<mock_job_call>(
-                c.n_alike, After(60, ncclFuncAllReduce, 2 << 20));
-        options_.gpu_clocks = mock_job_h200_clocks;
-        options_.host = mock_job_torch_host;
-        options_.compute_noise = 0.02;
-        options_.lost_events = c.lost;
-        options_.lost_channels = c.lost / 10;
-        Play(1500, StartOnline("2.28", STP_PLUGIN, nullptr));
-        stp_trace trace{};
-        stp_job_step step{};
-        stp_error err{};
-
-        ASSERT_EQ(STP_OK, stp_trace_load(Trace().c_str(), &trace, &err));
-        ASSERT_EQ(STP_OK, stp_job_step_traced(&trace, &step, &err)) << err.text;
-        stp_trace_free(&trace);
-
-        EXPECT_EQ(c.n_calls, step.n_calls);
-        const size_t first = runs_.size() / 5, last = runs_.size() - 1;
-        const double us = (runs_[last].start_us - runs_[first].start_us) /
-                          static_cast<double>(last - first) *
-                          static_cast<double>(c.n_calls);
-        EXPECT_NEAR(us, step.time, 0.005 * us);
-    }
-}
-
-TEST_F(OnlineTrace, EndsAtItsLimitAndSaysSoOnce)
-{
-    Set("STEPTUNE_TRACE_CALLS", "100");
-    Set("STEPTUNE_INLINE", "0"); // a thread writes, which has said it by then
-    {
-        const Nccl nccl = StartOnline("2.28", STP_PLUGIN, nullptr);
-        const Job job = MakeJob(nccl);
-        ASSERT_EQ(ncclSuccess, mock_job_play(job.get(), 20000));
-        std::this_thread::sleep_for(std::chrono::milliseconds(100));
-    }
-
-    EXPECT_EQ(100u, Rows().size());
-    EXPECT_THAT(warnings_, ElementsAre(HasSubstr(
-                               "100 collectives of this process, as many as "
-                               "STEPTUNE_TRACE_CALLS allows")));
-}
-
-TEST_F(OnlineTrace, IsOfRankZeroOfEachCommunicator)
-{
-    RandomScript random(1, 20);
-    size_t n_calls = 0;
-    for (size_t i = 0; i < random.script.n_steps; i++)
-        n_calls += random.script.steps[i].n;
-    {
-        const Nccl nccl = StartOnline("2.28", STP_PLUGIN, nullptr);
-        const Job job = MakeJob(nccl);
-        ASSERT_EQ(ncclSuccess, mock_job_play(job.get(), 10));
-        const Ranks ranks = JoinAll(nccl, nullptr, MOCK_THREADS);
-        ASSERT_EQ(ncclSuccess, mock_ranks_play(ranks.get(), &random.script, 1));
-        ASSERT_EQ(ncclSuccess, mock_job_play(job.get(), 10));
-    }
-
-    const std::vector<std::string> comms = Column(kComm);
-    EXPECT_EQ(60 + n_calls, comms.size());
-    EXPECT_EQ(60, std::count(comms.begin(), comms.end(), comms.front()));
-    EXPECT_EQ(2u, std::set<std::string>(comms.begin(), comms.end()).size());
-}
-
 TEST_F(OnlineTrace, IsSharedByProcesses)
 {
     {
@@ -426,118 +325,7 @@ TEST_F(OnlineTrace, HasWholeLinesHoweverTheJobEnds)
     }
 }
 
-TEST_F(OnlineTrace, IsGoneWithoutHarmWhereItsFileCannotBeWritten)
-{
-    const struct {
-        const char *variable;
-        std::string value;
-        const char *why;
-    } cases[] = {
-        {"STEPTUNE_TRACE", (dir_ / "none" / "trace").string(), "No such file"},
-        {"STEPTUNE_TRACE", dir_.string(), "directory"},
-        {"STEPTUNE_TRACE_CALLS", "many",
-         "STEPTUNE_TRACE_CALLS is 'many', expected a number"},
-    };
-
-    for (const auto &c : cases) {
-        SCOPED_TRACE(c.why);
-        warnings_.clear();
-        runs_.clear();
-        Set("STEPTUNE_TRACE", Trace());
-        Set(c.variable, c.value);
-        Play(10, StartOnline("2.28", STP_PLUGIN, nullptr));
-
-        EXPECT_EQ(30u, runs_.size());
-        EXPECT_THAT(warnings_, ElementsAre(testing::AllOf(
-                                   HasSubstr("steptune-online: no trace: "),
-                                   HasSubstr(c.why))));
-    }
-}
-
 // ---- by the profiler's own table ----
-
-TEST_F(OnlineTraceAbi, WaitsForTheFirstBeginAndTheLastEndOfAllChannels)
-{
-    void *event = Launch();
-    void *a = Began(event, 500);
-    Ended(a, 900);
-    LaunchMore(5000); // while some are written
-    void *b = Began(event, 300);
-    void *c = Began(event, 400);
-    Ended(b, 700);
-    Ended(c, 1200);
-    Ended(Began(event, 600), 1100);
-
-    const std::vector<Fields> rows = Rows();
-
-    ASSERT_EQ(5001u, rows.size());
-    EXPECT_EQ("300", rows[0][kBegin]);
-    EXPECT_EQ("1200", rows[0][kEnd]);
-    EXPECT_EQ("", rows[1][kBegin]);
-}
-
-TEST_F(OnlineTraceAbi, WaitsForACommunicatorWhoseGpuIsBehind)
-{
-    const std::vector<Rank> other = Init(2, 2, false);
-    void *event = Launch();
-    for (int i = 0; i < 5000; i++) {
-        void *ended = LaunchOn(other[0], 1 << 20, kOwn);
-        for (int c = 0; c < kChannels; c++)
-            Ended(Began(ended, 100), 200);
-    }
-    Ended(Began(event, 300), 400);
-    Finalize(other);
-
-    const std::vector<Fields> rows = Rows();
-
-    ASSERT_EQ(5001u, rows.size());
-    EXPECT_EQ("300", rows[0][kBegin]);
-    EXPECT_EQ("200", rows[1][kEnd]);
-}
-
-TEST_F(OnlineTraceAbi, LosesNoCollectiveOfWhichNothingIsTold)
-{
-    LaunchMore(50000);
-
-    EXPECT_EQ(50000u, Rows().size());
-}
-
-// Where its thread is too slow for the launches.
-TEST_F(OnlineTraceAbi, CountsWhatItLoses)
-{
-    constexpr size_t kLaunches = 60000;
-    Finalize(ranks_);
-    Set("STEPTUNE_INLINE", "0");
-    ranks_ = Init(2, 2, false);
-    for (size_t i = 0; i < kLaunches; i++)
-        Launch();
-    Finalize(ranks_);
-    ranks_.clear();
-
-    size_t n_lost = 0;
-    for (const std::string &line : LinesOf(dir_ / "trace.csv"))
-        if (line.rfind("# lost: ", 0) == 0)
-            n_lost += std::stoul(line.substr(8));
-    EXPECT_EQ(kLaunches, Rows().size() + n_lost);
-}
-
-TEST_F(OnlineTraceAbi, OfAForkedChildIsLeftToItsParent)
-{
-    LaunchMore(10);
-    fflush(nullptr);
-    const pid_t child = fork();
-    if (child == 0) {
-        LaunchMore(5);
-        Finalize(ranks_);
-        exit(HasFailure() ? 1 : 0);
-    }
-    int status = -1;
-    ASSERT_EQ(child, waitpid(child, &status, 0));
-    EXPECT_EQ(0, status);
-    LaunchMore(1);
-
-    EXPECT_EQ(11u, Rows().size());
-}
 
 TEST_F(OnlineTraceAbi, PassesOverCollectivesItDoesNotKnow)
 {
@@ -549,78 +337,6 @@ TEST_F(OnlineTraceAbi, PassesOverCollectivesItDoesNotKnow)
     LaunchMore(1);
 
     EXPECT_EQ(1u, Rows().size());
-}
-
-// NCCL tells a plugin only what its mask asks for, a newer one perhaps more.
-TEST_F(OnlineTraceAbi, PassesOverEventsItDidNotAskFor)
-{
-    constexpr uint64_t kAnswered = NCCL_PROFILE_GROUP | NCCL_PROFILE_COLL |
-                                   NCCL_PROFILE_GROUP_API |
-                                   NCCL_PROFILE_COLL_API;
-    for (int bit = 0; bit < 63; bit++) {
-        ncclProfilerEvent_t what{};
-        void *event = &what;
-        what.type.v5 = uint64_t{1} << bit;
-        EXPECT_EQ(ncclSuccess, profiler_->startEvent(nullptr, &event, &what));
-        EXPECT_EQ(nullptr, event) << "without a context: bit " << bit;
-        if ((what.type.v5 & kAnswered) != 0)
-            continue;
-        event = &what;
-        EXPECT_EQ(ncclSuccess,
-                  profiler_->startEvent(ranks_[0].profiler, &event, &what));
-        EXPECT_EQ(nullptr, event) << "bit " << bit;
-    }
-    EXPECT_EQ(ncclSuccess, profiler_->finalize(nullptr));
-    LaunchMore(1);
-
-    EXPECT_EQ(1u, Rows().size());
-}
-
-TEST_F(OnlineTraceAbi, TakesAnEndOnlyFromTheStopOfAKernelThatHasATime)
-{
-    void *event = Launch();
-    void *channel = Began(event, 500);
-    ncclProfilerStateArgs_t args{};
-    args.kernelCh.pTimer = 900;
-    for (void *handle : {channel, static_cast<void *>(nullptr)}) {
-        EXPECT_EQ(ncclSuccess,
-                  profiler_->recordEventState(
-                      handle, NCCL_PROFILE_KERNEL_CH_STOP - 1, &args));
-        EXPECT_EQ(ncclSuccess,
-                  profiler_->recordEventState(
-                      handle, NCCL_PROFILE_KERNEL_CH_STOP, nullptr));
-    }
-    EXPECT_EQ(ncclSuccess, profiler_->recordEventState(
-                               nullptr, NCCL_PROFILE_KERNEL_CH_STOP, &args));
-    Ended(Began(Launch(), 600), 1000);
-
-    const std::vector<Fields> rows = Rows();
-
-    ASSERT_EQ(2u, rows.size());
-    EXPECT_EQ("500", rows[0][kBegin]);
-    EXPECT_EQ("", rows[0][kEnd]);
-    EXPECT_EQ("1000", rows[1][kEnd]);
-}
-
-TEST_F(OnlineTraceAbi, IsWholeAfterOneThatCouldNotBeWritten)
-{
-    struct rlimit limit, little;
-    getrlimit(RLIMIT_FSIZE, &limit);
-    little = limit;
-    little.rlim_cur = 4096;
-    setrlimit(RLIMIT_FSIZE, &little);
-    LaunchMore(1000);
-    Finalize(ranks_);
-    setrlimit(RLIMIT_FSIZE, &limit);
-
-    const std::string second = (dir_ / "second.csv").string();
-    Set("STEPTUNE_TRACE", second);
-    ranks_ = Init(2, 2, false);
-    LaunchMore(1000);
-    Finalize(ranks_);
-
-    EXPECT_EQ(4096u, fs::file_size(dir_ / "trace.csv"));
-    EXPECT_EQ(1000u, RowsOf(second).size());
 }
 
 TEST_F(OnlineTraceAbi, SaysWhatEachCallIsOf)
@@ -759,21 +475,50 @@ TEST_F(OnlineTraceAbi, IsToldOfCollectivesUntilItHasAllThatItMay)
     EXPECT_EQ(6u, Rows().size());
 }
 
-// NCCL keeps handles beyond their use.
-TEST_F(OnlineTraceAbi, TakesNoTimesOfACollectiveThatIsWritten)
+TEST_F(OnlineTraceAbi, WaitsForTheFirstBeginAndTheLastEndOfAllChannels)
 {
-    void *old = Launch();
-    void *channel = Began(old, 500);
-    LaunchMore(50000);
-    Ended(channel, 900);
-    Ended(Began(old, 100), 200);
+    void *event = Launch();
+    void *a = Began(event, 500);
+    Ended(a, 900);
+    LaunchMore(5000); // while some are written
+    void *b = Began(event, 300);
+    void *c = Began(event, 400);
+    Ended(b, 700);
+    Ended(c, 1200);
+    Ended(Began(event, 600), 1100);
 
     const std::vector<Fields> rows = Rows();
 
-    ASSERT_EQ(50001u, rows.size());
+    ASSERT_EQ(5001u, rows.size());
+    EXPECT_EQ("300", rows[0][kBegin]);
+    EXPECT_EQ("1200", rows[0][kEnd]);
+    EXPECT_EQ("", rows[1][kBegin]);
+}
+
+TEST_F(OnlineTraceAbi, TakesAnEndOnlyFromTheStopOfAKernelThatHasATime)
+{
+    void *event = Launch();
+    void *channel = Began(event, 500);
+    ncclProfilerStateArgs_t args{};
+    args.kernelCh.pTimer = 900;
+    for (void *handle : {channel, static_cast<void *>(nullptr)}) {
+        EXPECT_EQ(ncclSuccess,
+                  profiler_->recordEventState(
+                      handle, NCCL_PROFILE_KERNEL_CH_STOP - 1, &args));
+        EXPECT_EQ(ncclSuccess,
+                  profiler_->recordEventState(
+                      handle, NCCL_PROFILE_KERNEL_CH_STOP, nullptr));
+    }
+    EXPECT_EQ(ncclSuccess, profiler_->recordEventState(
+                               nullptr, NCCL_PROFILE_KERNEL_CH_STOP, &args));
+    Ended(Began(Launch(), 600), 1000);
+
+    const std::vector<Fields> rows = Rows();
+
+    ASSERT_EQ(2u, rows.size());
     EXPECT_EQ("500", rows[0][kBegin]);
-    for (const Fields &row : rows)
-        ASSERT_EQ("", row[kEnd]);
+    EXPECT_EQ("", rows[0][kEnd]);
+    EXPECT_EQ("1000", rows[1][kEnd]);
 }
 
 } // namespace
