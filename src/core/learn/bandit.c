@@ -471,8 +471,8 @@ static bool search_want_trial(struct stp_bandit *b,
                : arm->n < STP_BLOCKS_TO_WIN ? 4
                                             : STP_TRIAL_BLOCKS;
 
-    /* What a block is expected to lose, by NCCL's cost table until the arm has
-     * been measured. */
+    /* A block is expected to lose so much, by NCCL's cost table until the arm
+     * has been measured. */
     loss = slot->share * slot->own_us *
            (fmin(fmax(arm->ratio, ratio_min), ratio_max) - 1);
     if (arm->n > 0 || slot->own_us == 0 || next == 0)
@@ -507,7 +507,7 @@ static void search_choose_key(struct stp_bandit *b, uint64_t n_calls)
     }
     b->active = best;
 
-    /* Of a key without arms nothing is left; of others earlier runs may know
+    /* A key without arms has none left, and of others earlier runs may know
      * enough. */
     if (best != STP_BANDIT_KEYS && !b->keys[best]->is_settled &&
         (best != before || !stp_bandit_any_left(b->keys[best])))
@@ -555,7 +555,7 @@ void stp_bandit_set_window(struct stp_bandit *bandit,
     if (is_same || bandit->rules.strategy != STP_STRATEGY_HALVING)
         return;
 
-    /* What has settled is tested again, and other searches start over. */
+    /* Settled keys are tested again, and other searches start over. */
     for (unsigned i = 0; i < bandit->n_keys; i++) {
         struct stp_bandit_slot *slot = bandit->keys[i];
 

@@ -34,7 +34,7 @@ enum {
 };
 
 /*
- * Those of STEPTUNE_STRATEGY.
+ * The values of STEPTUNE_STRATEGY.
  *
  * HALVING tries the arms of a key in turn, in blocks of windows between which
  * it need not wait for times.  An arm's gain is the mean logarithm of its
@@ -145,7 +145,7 @@ void stp_bandit_set_window(struct stp_bandit *bandit,
 
 /* ---- while the job runs ---- */
 
-/* What to do next. */
+/* The next thing to do. */
 struct stp_bandit_want {
     unsigned key;      /* or STP_BANDIT_SET */
     unsigned arm;      /* of that key; 0 of the set */

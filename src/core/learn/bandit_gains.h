@@ -125,8 +125,8 @@ void stp_bandit_set_gains(struct stp_bandit_try *arm, uint32_t n, double mean,
 /* All gains of an arm are less by so much: they are over another one. */
 void stp_bandit_shift_gains(struct stp_bandit_try *arm, double by);
 
-/* What a block lost, us.  If it is disturbed, the shorter window of each arm
- * counts: a stall of the GPUs is no arm's loss. */
+/* Returns the time that a block lost, us.  If it is disturbed, the shorter
+ * window of each arm counts: a stall of the GPUs is no arm's loss. */
 double stp_bandit_block_loss(const struct stp_bandit *bandit,
                              const struct stp_block *block);
 

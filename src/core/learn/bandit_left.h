@@ -44,7 +44,7 @@ void stp_bandit_end_retest(const struct stp_bandit *bandit,
                            struct stp_bandit_slot *slot, unsigned arm,
                            uint64_t n_calls);
 
-/* What was found of the key is no longer so: its search starts over. */
+/* The key's results are no longer true: its search starts over. */
 void stp_bandit_restart(struct stp_bandit_slot *slot);
 
 /* Opens the searches of settled keys again where arms were out for want of

@@ -278,7 +278,7 @@ static void learner_find(struct stp_learner *l)
         learner_find_again(l);
         return;
     }
-    /* What is asked about now may have been asked of the profiler before. */
+    /* NCCL may have asked the profiler about the next calls already. */
     l->sample_from = n_calls + STP_TRIAL_LEAD;
     l->phase = SAMPLE;
 }
@@ -412,25 +412,6 @@ static void learner_take_blocks(struct stp_learner *l)
 
 /* ---- notes ---- */
 
-static void learner_take_trial(struct stp_learner *l,
-                               const struct stp_note *note)
-{
-    bool is_set = note->key == STP_BANDIT_SET;
-    const struct stp_trial trial = {
-        .key = note->key,
-        .arm = note->arm,
-        .base = is_set ? stp_bandit_get_set(l->bandit).number
-                       : l->keys[note->key].in_force,
-        .n_blocks = note->n_blocks,
-        .n_calls = note->n_calls,
-        .first_call = note->call,
-        .is_twofold = is_set};
-
-    if (stp_windows_begin(l->windows, &trial) && !is_set)
-        learner_report_arm(l, STP_LEARN_TRIAL, note->key, note->arm,
-                           (double)stp_trial_windows(&trial) * note->n_calls);
-}
-
 void stp_learner_note(struct stp_learner *learner, const struct stp_note *note)
 {
     struct stp_learner *l = learner;
@@ -455,7 +436,21 @@ void stp_learner_note(struct stp_learner *learner, const struct stp_note *note)
                                                    .key = -1,
                                                    .value = note->n_calls});
     } else if (note->kind == STP_NOTE_TRIAL && note->key <= STP_BANDIT_SET) {
-        learner_take_trial(l, note);
+        const bool is_set = note->key == STP_BANDIT_SET;
+        const struct stp_trial trial = {
+            .key = note->key,
+            .arm = note->arm,
+            .base = is_set ? stp_bandit_get_set(l->bandit).number
+                           : l->keys[note->key].in_force,
+            .n_blocks = note->n_blocks,
+            .n_calls = note->n_calls,
+            .first_call = note->call,
+            .is_twofold = is_set};
+
+        if (stp_windows_begin(l->windows, &trial) && !is_set)
+            learner_report_arm(l, STP_LEARN_TRIAL, note->key, note->arm,
+                               (double)stp_trial_windows(&trial) *
+                                   note->n_calls);
     } else if (note->kind == STP_NOTE_SET && note->key < STP_BANDIT_KEYS) {
         stp_bandit_began(l->bandit, &now);
         if (l->keys[note->key].in_force != note->arm)
@@ -616,12 +611,6 @@ bool stp_learner_is_sampling(const struct stp_learner *learner)
 }
 
 /* ---- results ---- */
-
-struct stp_bandit_key_state stp_learner_key(const struct stp_learner *learner,
-                                            unsigned key)
-{
-    return stp_bandit_get_key(learner->bandit, key);
-}
 
 const struct stp_bandit *stp_learner_bandit(const struct stp_learner *learner)
 {

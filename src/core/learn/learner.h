@@ -27,7 +27,7 @@
 #include "core/learn/proposal.h"
 #include "core/learn/ring.h"
 
-/* Those of STEPTUNE_OBJECTIVE. */
+/* The values of STEPTUNE_OBJECTIVE. */
 enum stp_learn_objective {
     STP_LEARN_AUTO, /* gpu, to a learner */
     STP_LEARN_GPU,
@@ -94,7 +94,8 @@ void stp_learner_add_key(struct stp_learner *learner, unsigned key,
                          const struct stp_cost_view *view,
                          unsigned max_channels);
 
-/* What earlier runs know of an arm of the key; as stp_bandit_recall(). */
+/* Hands on what earlier runs know of an arm of the key; as
+ * stp_bandit_recall(). */
 void stp_learner_recall(struct stp_learner *learner, unsigned key,
                         const struct stp_evidence *evidence);
 
@@ -117,9 +118,7 @@ void stp_learner_was_refused(struct stp_learner *learner);
  * first ones, too, which tell whether the profiler works. */
 bool stp_learner_is_sampling(const struct stp_learner *learner);
 
-/* A key's result. */
-struct stp_bandit_key_state stp_learner_key(const struct stp_learner *learner,
-                                            unsigned key);
+/* The bandit, for results. */
 const struct stp_bandit *stp_learner_bandit(const struct stp_learner *learner);
 
 #endif /* STP_LEARNER_H */

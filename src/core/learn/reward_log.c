@@ -8,18 +8,6 @@
 
 enum { FIELDS = 5 };
 
-static bool reward_read_fields(const struct stp_field *f,
-                               struct stp_reward *reward)
-{
-    reward->coll = stp_coll_from_name(f[0].s, f[0].len);
-    return reward->coll >= 0 &&
-           stp_parse_u64(f[1].s, f[1].len, &reward->n_bytes) &&
-           stp_parse_u64(f[2].s, f[2].len, &reward->n_nodes) &&
-           stp_parse_u64(f[3].s, f[3].len, &reward->n_ranks) &&
-           stp_parse_double(f[4].s, f[4].len, &reward->latency_ms) &&
-           reward->latency_ms > 0;
-}
-
 static void reward_count_bad(struct stp_reward_log *log)
 {
     size_t i = 0;
@@ -38,16 +26,22 @@ static void reward_count_bad(struct stp_reward_log *log)
 static void reward_read_line(struct stp_reward_log *log, stp_reward_sink sink,
                              void *user)
 {
-    struct stp_field fields[FIELDS];
+    struct stp_field f[FIELDS];
     struct stp_reward reward;
     size_t n;
 
     if (log->length > 0 && log->line[log->length - 1] == '\r')
         log->length--;
-    n = stp_split(log->line, log->length, fields, FIELDS);
-    if ((n == 1 && fields[0].len == 0) || log->line[0] == '#')
+    n = stp_split(log->line, log->length, f, FIELDS);
+    if ((n == 1 && f[0].len == 0) || log->line[0] == '#')
         return;
-    if (n != FIELDS || !reward_read_fields(fields, &reward)) {
+    reward.coll = stp_coll_from_name(f[0].s, f[0].len);
+    if (n != FIELDS || reward.coll < 0 ||
+        !stp_parse_u64(f[1].s, f[1].len, &reward.n_bytes) ||
+        !stp_parse_u64(f[2].s, f[2].len, &reward.n_nodes) ||
+        !stp_parse_u64(f[3].s, f[3].len, &reward.n_ranks) ||
+        !stp_parse_double(f[4].s, f[4].len, &reward.latency_ms) ||
+        !(reward.latency_ms > 0)) {
         reward_count_bad(log);
         return;
     }

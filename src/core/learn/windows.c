@@ -11,8 +11,8 @@ enum {
     MOST_BLOCKS = 256, /* that are looked at */
 };
 
-/* What a window costs beside its calls: an event of the profiler, and a share
- * of the time from trial to trial. */
+/* A window costs so much beside its calls: an event of the profiler, and a
+ * share of the time from trial to trial. */
 static const double window_cost_us = 500;
 
 struct pending {

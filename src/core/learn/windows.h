@@ -61,7 +61,7 @@ bool stp_windows_next(struct stp_windows *windows, uint64_t too_late,
 
 /* ---- how long a window should be ---- */
 
-/* What windows of 'n_calls' are worth. */
+/* The worth of windows of 'n_calls'. */
 struct stp_window_choice {
     unsigned n_calls;
     double call_us;   /* mean time from call to call */

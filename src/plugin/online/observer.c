@@ -85,8 +85,8 @@ static void recent_ask(struct recent *recent, uint64_t word)
                               memory_order_relaxed);
         atomic_store_explicit(&recent->first, at, memory_order_relaxed);
     }
-    /* Of too many timed calls that nobody launched NCCL asked its profiler
-     * before it was on, as it does about all of a group. */
+    /* If too many timed calls are not launched, NCCL asked its profiler before
+     * it was on, as it does about all calls of a group. */
     if (atomic_fetch_add_explicit(&recent->n_lost, 1, memory_order_relaxed) >=
         LEAD_LOST) {
         atomic_store_explicit(&recent->n_lost, 0, memory_order_relaxed);
@@ -342,7 +342,8 @@ void stp_observer_reward(struct stp_observer *observer,
 static void observer_describe_key(const struct stp_observer *o, unsigned key,
                                   unsigned arm, struct stp_learned *learned_ret)
 {
-    const struct stp_bandit_key_state state = stp_learner_key(o->learner, key);
+    const struct stp_bandit_key_state state =
+        stp_bandit_get_key(stp_learner_bandit(o->learner), key);
 
     *learned_ret = (struct stp_learned){
         .coll = o->first[key].coll,
@@ -373,7 +374,7 @@ bool stp_observer_learned(const struct stp_observer *observer, size_t i,
         return false;
     for (unsigned k = 0; k < observer->n_added; k++) {
         const struct stp_bandit_key_state state =
-            stp_learner_key(observer->learner, k);
+            stp_bandit_get_key(stp_learner_bandit(observer->learner), k);
 
         if (!state.is_settled || i-- != 0)
             continue;

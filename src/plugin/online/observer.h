@@ -77,8 +77,8 @@ enum stp_status stp_observer_begin(struct stp_observer *observer,
                                    stp_learn_sink sink, void *user,
                                    struct stp_error *err);
 
-/* What earlier runs found out about arms of communicators of this shape: before
- * the first stp_observer_think(), and 'list' lives as long. */
+/* Takes what earlier runs found out about arms of communicators of this shape:
+ * before the first stp_observer_think(), and 'list' lives as long. */
 void stp_observer_recall(struct stp_observer *observer,
                          const struct stp_evidence_list *list,
                          const struct stp_shape *shape);

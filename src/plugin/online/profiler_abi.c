@@ -29,8 +29,8 @@ enum {
     EVENTS = NCCL_PROFILE_COLL | NCCL_PROFILE_KERNEL_CH | NCCL_PROFILE_CE_COLL,
 };
 
-/* What a handle is, in its lowest bits; the others are a pointer or a number.
- * NCCL keeps handles of calls beyond their end. */
+/* The kind of a handle, in its lowest bits; the others are a pointer or a
+ * number. NCCL keeps handles of calls beyond their end. */
 enum handle {
     HANDLE_POINTER, /* to a struct flight, or to a profile's 'group' */
     HANDLE_RECORD,  /* a collective, or a channel of one, by recorder.h */
@@ -221,7 +221,7 @@ static int profile_type(const char *datatype)
     return -1;
 }
 
-/* Of a Coll or a CeColl, which begin alike. */
+/* Reads the launch of a Coll or a CeColl, which begin alike. */
 static bool profile_read_launch(const struct stp_profile *p,
                                 const ncclProfilerEvent_t *event,
                                 struct stp_launch *launch)

@@ -14,7 +14,7 @@
 
 enum { BUFFER = 16 << 10 };
 
-/* Of enum stp_trust, or one of these. */
+/* A reason is of enum stp_trust, or one of these. */
 enum { MISSING = STP_N_TRUSTS, UNREADABLE, N_REASONS };
 
 struct stp_reward_file {
@@ -142,7 +142,7 @@ static int reward_read_all(struct stp_reward_file *file, stp_reward_sink sink,
     file->offset = 0;
     stp_reward_log_restart(&file->log);
 
-    /* Of a long backlog only the end is read, from the next line on: the byte
+    /* Only the end of a long backlog is read, from the next line on: the byte
      * before that end tells whether a line begins there. */
     if (!file->was_open && st.stx_size > STP_REWARD_BACKLOG) {
         file->offset = st.stx_size - STP_REWARD_BACKLOG - 1;

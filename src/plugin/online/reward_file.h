@@ -39,7 +39,7 @@ enum stp_status stp_reward_file_read(struct stp_reward_file *file,
                                      stp_reward_sink sink, void *user,
                                      struct stp_error *err);
 
-/* What has been read so far. */
+/* The lines that were read so far. */
 const struct stp_reward_log *
 stp_reward_file_log(const struct stp_reward_file *file);
 

@@ -50,23 +50,6 @@ static void learning_put_gain(const struct stp_learning_gain *gain,
     }
 }
 
-static void learning_put_verdict(const struct stp_learning_key *key,
-                                 struct stp_table *t)
-{
-    const char *name = learning_verdicts[key->verdict];
-    const char *const heading = "<verdict";
-    bool is_noisy = key->verdict == STP_LEARNING_NOISY;
-
-    stp_table_number(t, "least_gain", NULL, is_noisy ? key->least_gain : NAN,
-                     3);
-    stp_table_word(t, "verdict", NULL, name);
-    if (is_noisy)
-        stp_table_text(t, heading, "%s to find gains below %.3fx", name,
-                       key->least_gain);
-    else
-        stp_table_text(t, heading, "%s", name);
-}
-
 /* The arm that the key is settled with, 'base' being as in struct
  * stp_learning_setting. */
 static void learning_put_choice(const struct stp_learning_key *key,
@@ -94,6 +77,8 @@ static void learning_put(const struct stp_learning_key *key, const char *base,
                          struct stp_table *t)
 {
     static const struct stp_learning_gain none = {0};
+    const char *name = learning_verdicts[key->verdict];
+    bool is_noisy = key->verdict == STP_LEARNING_NOISY;
     bool has_arm = key->is_settled && key->with.algo >= 0;
     char nodes[40] = "";
 
@@ -111,7 +96,14 @@ static void learning_put(const struct stp_learning_key *key, const char *base,
     learning_put_gain(&key->gain, "step", NULL, t);
     learning_put_gain(has_arm ? &key->gain : &none, NULL, "<gain of a window",
                       t);
-    learning_put_verdict(key, t);
+    stp_table_number(t, "least_gain", NULL, is_noisy ? key->least_gain : NAN,
+                     3);
+    stp_table_word(t, "verdict", NULL, name);
+    if (is_noisy)
+        stp_table_text(t, "<verdict", "%s to find gains below %.3fx", name,
+                       key->least_gain);
+    else
+        stp_table_text(t, "<verdict", "%s", name);
 }
 
 enum stp_status stp_print_learning(const struct stp_learning *learning,

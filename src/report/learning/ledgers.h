@@ -10,7 +10,7 @@
 #include "core/status.h"
 #include "report/learning/learning.h"
 
-/* Of all communicators of a job, on all ranks of this host. */
+/* The ledgers of all communicators of a job, on all ranks of this host. */
 struct stp_ledgers {
     struct stp_ledger *all;
     size_t n;

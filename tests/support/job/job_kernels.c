@@ -323,8 +323,8 @@ static void job_kernels_report(const struct mock_job *job, int r)
     rank->n_kernels--;
 }
 
-/* Of events of one time, those of the older kernel and then those of the lower
- * rank come first. */
+/* Among events of one time the older kernel comes first, then the lower rank.
+ */
 static int job_kernels_find_next(const struct mock_job *job, double *us_ret)
 {
     uint64_t number = 0;
