@@ -94,32 +94,26 @@ TEST_F(DeriveText, FindsTheArmInWhatNcclLogged)
     const std::string tuner = LOG "TUNER/Plugin: Using other (v5)\n";
     const char *const unlike = "Algo RING proto LL";
     const FoundCase cases[] = {
-        {"one_pair", Two("Algo RING proto LL128", "Algo RING proto LL128"),
-         "ring/ll128"},
+        // clang-format off
+        {"one_pair", Two("Algo RING proto LL128", "Algo RING proto LL128"), "ring/ll128"},
         {"one_pair_of_a_plugin", tuner + Two(unlike, unlike), "ring/ll"},
         {"ncclchose", Two(unlike, "Algo NVLS_TREE proto SIMPLE"), "auto"},
         {"numbers", Two("Algo 0 proto 0", "Algo 1 proto 2"), "auto"},
         {"algorithm_set", algo + Two(unlike, "Algo RING proto SIMPLE"), "ring"},
         {"both_set", algo + proto + HEAD + Row(1024) + Row(2048), "ring/ll128"},
         {"protocols_alone_differ", Two(unlike, "Algo RING proto SIMPLE"),
-         "NCCL may have chosen by itself, or NCCL_ALGO or NCCL_PROTO were "
-         "set, expected its arm by name, such as --arm auto=FILE or --arm "
-         "ring/ll128=FILE"},
-        {"plugin", tuner + Two(unlike, "Algo TREE proto SIMPLE"),
-         "a tuner plugin chose"},
-        {"list",
-         LOG "NCCL_ALGO set by environment to ^Tree\n" + Two(unlike, unlike),
+         "NCCL may have chosen by itself, or NCCL_ALGO or NCCL_PROTO were set, expected its arm by name, "
+         "such as --arm auto=FILE or --arm ring/ll128=FILE"},
+        {"plugin", tuner + Two(unlike, "Algo TREE proto SIMPLE"), "a tuner plugin chose"},
+        {"list", LOG "NCCL_ALGO set by environment to ^Tree\n" + Two(unlike, unlike),
          "NCCL_ALGO or NCCL_PROTO was a list"},
-        {"one_size_not_logged",
-         HEAD + Ran(1024, unlike) + Row(1024) + Row(2048),
-         "NCCL did not log what it ran at every size (NCCL_DEBUG=INFO "
-         "NCCL_DEBUG_SUBSYS=TUNING,ENV)"},
-        {"log_of_another_size",
-         HEAD + Ran(1024, unlike) + Row(1024) + Ran(1024, unlike) + Row(2048),
+        {"one_size_not_logged", HEAD + Ran(1024, unlike) + Row(1024) + Row(2048),
+         "NCCL did not log what it ran at every size (NCCL_DEBUG=INFO NCCL_DEBUG_SUBSYS=TUNING,ENV)"},
+        {"log_of_another_size", HEAD + Ran(1024, unlike) + Row(1024) + Ran(1024, unlike) + Row(2048),
          "NCCL did not log what it ran at every size"},
         {"set_in_vain", algo + Two(unlike, "Algo TREE proto LL"),
-         "arm ring, but NCCL ran tree/ll at 2048 bytes, expected what was "
-         "forced"},
+         "arm ring, but NCCL ran tree/ll at 2048 bytes, expected what was forced"},
+        // clang-format on
     };
 
     for (const FoundCase &c : cases) {

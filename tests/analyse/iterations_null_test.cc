@@ -12,9 +12,6 @@ extern "C" {
 #include "report/measurements/measurements_csv.h"
 }
 
-#include "support/mock_device.h"
-#include "support/slow.h"
-
 namespace
 {
 
@@ -29,8 +26,6 @@ bool HoldsOne(const std::vector<double> &first,
 
     return gain.low <= 1 && gain.high >= 1;
 }
-
-// ---- on GPUs ----
 
 // A recording of steptune iterate; of its samples the medians are known.
 class Recorded : public testing::Test
@@ -109,60 +104,5 @@ TEST_F(Recorded, AScanOfTwoGpusHasTwoRegimes)
     EXPECT_THAT(found, ElementsAre("overlap 16 auto simple/16",
                                    "fsdp 4 ll128 ll128/16"));
 }
-
-// ---- on recorded machines ----
-
-class NullOnMock : public testing::TestWithParam<int>
-{
-};
-
-// In virtual time, where arms of the same choice differ by their draws alone.
-TEST_P(NullOnMock, NinetyFivePercentOfIntervalsHoldOne)
-{
-    STP_SLOW();
-    enum { kRuns = 10000 };
-    const stp_gemm gemm{4096, 4096, 2176, STP_TYPE_BF16};
-    const int mode = GetParam();
-    stp_device device{};
-    stp_arms arms;
-    stp_sizes sizes{};
-    stp_error err{};
-    stp_iterate_plan plan{};
-    stp_arms_parse("auto2", &arms, nullptr);
-    stp_sizes_add(&sizes, 16 << 20, 8, nullptr);
-    plan.modes = &mode;
-    plan.n_modes = 1;
-    plan.sizes = &sizes;
-    plan.gemm = &gemm;
-    plan.coll = ncclFuncAllReduce;
-    plan.arms = &arms;
-    plan.layers[mode] = 1;
-    plan.rounds = 4; // as many as were recorded
-    plan.iters = 5;
-    plan.type = STP_TYPE_BF16;
-    ASSERT_EQ(STP_OK, OpenMockDevice("h200x4", 3, &device, &err));
-
-    int n = 0;
-    for (int r = 0; r < kRuns; r++) {
-        stp_iterations out{};
-        ASSERT_EQ(STP_OK, stp_iterate_run(&device, &plan, nullptr, nullptr,
-                                          &out, &err));
-        std::vector<double> times[2];
-        for (size_t i = 0; i < out.data.n_rows; i++)
-            times[i % 2].push_back(out.data.rows[i].us.median);
-        n += HoldsOne(times[0], times[1]);
-        stp_iterations_free(&out);
-    }
-    stp_device_close(&device);
-
-    // within three standard errors of so many runs
-    EXPECT_NEAR(.95 * kRuns, n, 3 * 21.8);
-}
-
-INSTANTIATE_TEST_SUITE_P(Modes, NullOnMock,
-                         testing::Values(STP_MODE_SEQUENTIAL, STP_MODE_OVERLAP),
-                         [](const auto &i) {
-                             return std::string(stp_mode_name(i.param));
-                         });
 
 } // namespace

@@ -128,23 +128,16 @@ TEST_F(Objective, ArmsBecomeThePairThatNcclRan)
 {
     const int any = STP_ANY;
     const PairCase cases[] = {
+        // clang-format off
         {kSimple, NCCL_ALGO_RING, NCCL_PROTO_SIMPLE, "ring/simple"},
         {kSimple, any, NCCL_PROTO_SIMPLE, ""},
-        {{STP_ARM_FORCED, any, NCCL_PROTO_LL, 8, 0, {}},
-         NCCL_ALGO_TREE,
-         NCCL_PROTO_LL,
-         "tree/ll/8"},
-        {{STP_ARM_FORCED, NCCL_ALGO_NVLS, any, 0, 0, {}},
-         NCCL_ALGO_NVLS,
-         NCCL_PROTO_SIMPLE,
-         "nvls/simple"},
-        {{STP_ARM_FORCED, any, any, 16, 0, {}},
-         NCCL_ALGO_RING,
-         NCCL_PROTO_LL128,
-         "ring/ll128/16"},
+        {{STP_ARM_FORCED, any, NCCL_PROTO_LL, 8, 0, {}}, NCCL_ALGO_TREE, NCCL_PROTO_LL, "tree/ll/8"},
+        {{STP_ARM_FORCED, NCCL_ALGO_NVLS, any, 0, 0, {}}, NCCL_ALGO_NVLS, NCCL_PROTO_SIMPLE, "nvls/simple"},
+        {{STP_ARM_FORCED, any, any, 16, 0, {}}, NCCL_ALGO_RING, NCCL_PROTO_LL128, "ring/ll128/16"},
         {{STP_ARM_FORCED, any, any, 16, 0, {}}, NCCL_ALGO_RING, any, ""},
         {kTreeLl, any, any, "tree/ll"},
         {kPlugin, NCCL_ALGO_RING, NCCL_PROTO_LL, "plugin"},
+        // clang-format on
     };
 
     for (stp_objective objective :

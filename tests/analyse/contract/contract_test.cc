@@ -1,4 +1,4 @@
-// The contract suite as a library, and how its verdicts are printed.
+// The contract suite as a library.
 #include <dirent.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -12,11 +12,9 @@
 
 extern "C" {
 #include "analyse/contract/contract.h"
-#include "report/results/results.h"
 }
 
 #include "support/slow.h"
-#include "support/written.h"
 
 namespace
 {
@@ -83,18 +81,6 @@ TEST_F(ContractSuite, LeavesNoChildAndTheSignalsAsTheyWere)
     EXPECT_EQ(ECHILD, errno);
 }
 
-// A check that fails says so; the others do not notice.
-TEST_F(ContractSuite, FailsOnlyTheCheckThatIsBroken)
-{
-    STP_SLOW();
-    plugin_ = STP_TEST_PLUGINS "/libnccl-tuner-planted_revives.so";
-    options_.plugin = plugin_.c_str();
-
-    ASSERT_EQ(STP_OK, stp_contract_run(&options_, &contract_, &err_));
-
-    EXPECT_EQ(1u, stp_contract_count(&contract_, STP_CONTRACT_FAIL));
-}
-
 TEST_F(ContractSuite, RefusesAMachineThatCannotBeRead)
 {
     options_.machine_path = "/nonexistent";
@@ -113,46 +99,6 @@ TEST_F(ContractSuite, RefusesAFolderThatCannotBeWritten)
 
     unsetenv("TMPDIR");
     EXPECT_THAT(err_.text, HasSubstr("cannot make /nonexistent/steptune-"));
-}
-
-// ---- printing ----
-
-std::string Print(const stp_contract &contract, bool json)
-{
-    return Written([&](FILE *fp) {
-        return stp_print_contract(&contract, json, fp, nullptr);
-    });
-}
-
-class ContractReport : public testing::Test
-{
-  protected:
-    stp_contract_check checks_[3] = {
-        {"loads", "a", STP_CONTRACT_OK, "v5"},
-        {"never negative", "b", STP_CONTRACT_FAIL, "-1 \"written\""},
-        {"fast", "c", STP_CONTRACT_SKIP, ""},
-    };
-    stp_contract contract_{checks_, 3, "mine", "2.28", "h200x4"};
-};
-
-TEST_F(ContractReport, IsALineACheckAndTheirNumbers)
-{
-    EXPECT_EQ("ok    loads           v5\n"
-              "FAIL  never negative  -1 \"written\"\n"
-              "skip  fast\n"
-              "\n"
-              "3 checks: 1 ok, 1 failed, 1 skipped\n",
-              Print(contract_, false));
-}
-
-TEST_F(ContractReport, IsOneObjectInJson)
-{
-    std::string json = Print(contract_, true);
-
-    EXPECT_THAT(json, HasSubstr("\"tuner\":\t\"mine\""));
-    EXPECT_THAT(json, HasSubstr("\"verdict\":\t\"FAIL\""));
-    EXPECT_THAT(json, HasSubstr("\"text\":\t\"-1 \\\"written\\\"\""));
-    EXPECT_THAT(json, HasSubstr("\"failed\":\t1"));
 }
 
 } // namespace

@@ -185,24 +185,15 @@ struct WindowsCase {
 TEST_F(Why, PlaysWindowsCopyEnginesAndTheNewQueue)
 {
     const WindowsCase cases[] = {
+        // clang-format off
         {"h100x8", "2.28.9", ncclFuncAllGather, 0, {}},
-        {"h100x8",
-         "2.30.7",
-         ncclFuncAllGather,
-         0,
-         {"AllGather_LLMC", "AllGather_UC"}},
-        {"h100x8",
-         "2.31.2",
-         ncclFuncAllGather,
-         2,
-         {"AllGather_LLMC", "AllGather_MC", "ring/ll", "AllGather_LLMC"}},
-        {"h100x8",
-         "2.31.2",
-         ncclFuncAllReduce,
-         0,
-         {"AllReduce_AGxLLMC_R", "AllReduce_AGxLLMC_R", "ring/ll",
-          "AllReduce_AGxLLMC_R"}},
+        {"h100x8", "2.30.7", ncclFuncAllGather, 0, {"AllGather_LLMC", "AllGather_UC"}},
+        {"h100x8", "2.31.2", ncclFuncAllGather, 2, {"AllGather_LLMC", "AllGather_MC", "ring/ll",
+         "AllGather_LLMC"}},
+        {"h100x8", "2.31.2", ncclFuncAllReduce, 0, {"AllReduce_AGxLLMC_R", "AllReduce_AGxLLMC_R", "ring/ll",
+         "AllReduce_AGxLLMC_R"}},
         {"h100n2x8", "2.31.2", ncclFuncAllGather, 0, {}},
+        // clang-format on
     };
     const mock_test::Folder folder;
 

@@ -267,33 +267,23 @@ TEST(TraceStep, CutsGroupsToTheRanksThatThereAre)
         std::vector<std::string> groups;
         const char *why;
     } cases[] = {
+        // clang-format off
         {groups, 1, {"all", "all", "all"}, ""},
         {groups, 2, {"all", "all", "all"}, ""},
         {groups, 4, {"all", "2/1", "2/2"}, ""},
         {groups, 8, {"all", "2/1", "2/2"}, ""},
         {groups, 6, {"all", "2/1", "2/1"}, ""},
-        {groups,
-         3,
-         {},
-         "7: communicator 'tp' of 2 ranks, which 3 ranks cannot be divided "
-         "into"},
+        {groups, 3, {}, "7: communicator 'tp' of 2 ranks, which 3 ranks cannot be divided into"},
         {head + "allreduce,8,a,split w,4,\n", 8, {"all", "4/1"}, ""},
         {head + "allreduce,8,a,split w,4,\n", 4, {"all", "all"}, ""},
         {head + "allreduce,8,a,shrink w,7,\n", 8, {"all", "4/1"}, ""},
         {head + "allreduce,8,a,split w,,1+3\n", 8, {"all", "2/2"}, ""},
-        {head + "allreduce,8,a,split w,,0+1/2+4\n",
-         8,
-         {},
-         "3: communicator 'a' of ranks that are not equally far apart, "
-         "expected "
-         "such as 0+2/1+3"},
-        {head + "allreduce,8,a,split w,,0+3/1+2\n",
-         8,
-         {},
-         "3: communicator 'a' of ranks that are not equally far apart, "
-         "expected "
-         "such as 0+2/1+3"},
+        {head + "allreduce,8,a,split w,,0+1/2+4\n", 8, {},
+         "3: communicator 'a' of ranks that are not equally far apart, expected such as 0+2/1+3"},
+        {head + "allreduce,8,a,split w,,0+3/1+2\n", 8, {},
+         "3: communicator 'a' of ranks that are not equally far apart, expected such as 0+2/1+3"},
         {head + "allreduce,0,a,split w,4,\n", 8, {"all", "4/1"}, ""},
+        // clang-format on
     };
 
     for (const auto &c : cases) {

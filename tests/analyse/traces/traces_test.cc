@@ -4,6 +4,7 @@
 
 #include "analyse/traces/trace_words.h"
 
+#include "support/blocks.h"
 #include "support/temporary_folder.h"
 
 namespace
@@ -165,123 +166,23 @@ TEST(Traces, AllFixturesAreRead)
 
 /* ---- what they refuse ---- */
 
-std::string Et(const std::string &nodes)
-{
-    return "{\"schema\": \"1.1.0\", \"nodes\": [\n" + nodes + "]}";
-}
-
-std::string EtNode(const char *name, const char *shapes, const char *types)
-{
-    return Et(
-        std::string("{\"id\": 7, \"name\": \"") + name +
-        "\", \"ctrl_deps\": 1, \"inputs\": {\"values\": [], \"shapes\": " +
-        shapes + ", \"types\": " + types + "}, \"outputs\": {}}");
-}
-
 TEST(Traces, SayLineAndWordOfWhatTheyRefuse)
 {
-    const std::string split = "collective,bytes,comm,create,ranks,nRanks\n"
-                              "allreduce,8,w,,,4\n";
-    const std::string compute = "collective,bytes,m,n,k,us,stream\n";
-    const std::string step = "collective,bytes,step\nallreduce,8,2\n";
-    const char kUnknown[] =
-        "1: a file of another format, expected a CSV file with a column "
-        "collective, or PyTorch's execution trace";
-    const char types[] = "[\"Tensor(float)\", \"Tensor(float)\"]";
-    const struct {
-        std::string text;
-        const char *why;
-    } cases[] = {
-        {"", "no collectives, expected a header line and rows"},
-        {std::string(257, 'x') + "ustar" + std::string(300, '\0'),
-         "a tar archive, expected a trace: unpack it, and name a file of it"},
-        // ranks
-        {split + "allreduce,8,t,split w,0+1/2,\n",
-         "3:23: ranks '0+1/2', expected ranks of one or more colors such as "
-         "0-3, 0-6:2 or 0+2/1+3, as many of each, and each rank once"},
-        {split + "allreduce,8,t,split w,0+1/1+2,\n", "3:23: ranks '0+1/1+2'"},
-        {split + "allreduce,8,t,split w,0+0,\n", "3:23: ranks '0+0'"},
-        {split + "allreduce,8,t,split w,3-1,\n", "3:23: ranks '3-1'"},
-        {split + "allreduce,8,t,split w,0-3:0,\n", "3:23: ranks '0-3:0'"},
-        {split + "allreduce,8,t,split w,5-9:18446744073709551613,\n",
-         "3:23: ranks '5-9:18446744073709551613'"},
-        {split + "allreduce,8,t,split w,0:2,\n", "3:23: ranks '0:2'"},
-        {split + "allreduce,8,t,split w,/,\n", "3:23: ranks '/'"},
-        {split + "allreduce,8,t,split w,+,\n", "3:23: ranks '+'"},
-        {split + "allreduce,8,t,split w,0-99999999999999999999,\n",
-         "3:23: ranks '0-99999999999999999999'"},
-        {split + "allreduce,8,t,split w,4294967296,\n",
-         "3:23: ranks '4294967296'"},
-        {split + "allreduce,8,t,,0+1,\n",
-         "3:16: ranks without a split, expected create with split COMM in this "
-         "row"},
-        {split + "allreduce,8,w,,0+1,\n", "3:16: ranks without a split"},
-        {split + "allreduce,8,t,shrink w,0+1,2\n",
-         "3:24: ranks without a split"},
-        {split + "allreduce,8,t,split w,0+1,3\n",
-         "3:27: nRanks 3, expected the 2 of each color in ranks"},
-        {split + "allreduce,8,t,split w,0+1/2+3,\nallreduce,8,u,split t,0+1,\n",
-         "4:15: create from 't', which has several colors, expected a "
-         "communicator of one"},
-        // compute
-        {compute + "compute,,,,,,\n",
-         "2:13: compute, expected either m, n and k, or us"},
-        {compute + "compute,,8,8,,,\n",
-         "2:15: compute, expected either m, n and k, or us"},
-        {compute + "compute,,8,8,8,5,\n",
-         "2:16: compute, expected either m, n and k, or us"},
-        {compute + "compute,,8,8,0,,\n", "2:14: k '0', expected nothing or"},
-        {compute + "compute,,,,,-1,\n", "2:13: us '-1', expected nothing or"},
-        {compute + "compute,,,,,1,comm\n",
-         "2:1: compute in stream comm, expected main"},
-        {compute + "compute,,,,,1,other\n", "2:15: stream 'other', expected"},
-        {compute + "allreduce,8,,,,1,\n", "2:16: a collective with m, n, k or "
-                                          "us, expected them of compute only"},
-        {compute + "allreduce,,,,,,\n", "2:11: bytes '', expected a number"},
-        {compute + "compute,,,,,5,\n",
-         "steptune CSV without a collective, expected one at least"},
-        {step + "allreduce,8,1\n",
-         "3:13: step 1 after step 2, expected steps in order"},
-        // formats of others
-        {"[rank0 ~ rank3]\ncomm_type,comm_group,msg_size\n", kUnknown},
-        {"HYBRID model_parallel_NPU_group: 2\n1\n", kUnknown},
-        // execution traces
-        {"{", "1:2: this is not JSON"},
-        {"{\n \"schema\": x}", "2:12: this is not JSON"},
-        {"{}", "JSON without nodes of a schema 1.x"},
-        {"{\"schema\": \"2.0\", \"nodes\": []}", "JSON without nodes"},
-        {"{\"schema\": 1, \"nodes\": []}", "JSON without nodes"},
-        {"{\"schema\": \"1.1\", \"nodes\": {}}", "JSON without nodes"},
-        {Et(""), "execution trace without a collective, expected one at least"},
-        {Et("{\"name\": \"x\"}"), "node 0 of the list without an id"},
-        {Et("{\"id\": -1}"), "node 0 of the list without an id"},
-        {Et("{\"id\": 1e99}"), "node 0 of the list without an id"},
-        {Et("17"), "node 0 of the list without an id"},
-        {EtNode("aten::mm", "[[2,3],[4,5]]", types),
-         "2: node 7 'aten::mm', expected the shapes of two matrices"},
-        {EtNode("aten::mm", "[[2,3.5],[3,5]]", types), "2: node 7 'aten::mm'"},
-        {EtNode("aten::mm", "[]", types), "2: node 7 'aten::mm'"},
-        {"{\"schema\":\"1.1.0\",\"nodes\":[{\"id\":71},\n" // without blanks
-         "{\"name\":\"aten::mm\",\"inputs\":{\"types\":[\"Tensor(float)\"]},"
-         "\"id\":7}]}",
-         "2: node 7 'aten::mm'"},
-        {EtNode("aten::mm", "[[2,2,2,2,2,2,2,2,2],[2,2]]", types),
-         "2: node 7 'aten::mm'"},
-        {EtNode("aten::mm", "[[9999999999,3],[3,5]]", types),
-         "2: a GEMM with a side above 2^30"},
-        {EtNode("aten::convolution", "[[1,1,1],[1]]", types),
-         "2: node 7 'aten::convolution', expected the shapes of a convolution"},
-        {EtNode("record_param_comms", "[]", "[]"),
-         "2: node 7 'record_param_comms', expected the name of a collective in "
-         "values"},
-    };
+    std::vector<Block> cases = ReadBlocks(STP_FIXTURES "/traces_refused.txt");
+    cases.push_back(
+        {"no collectives, expected a header line and rows", "", {}});
+    cases.push_back({"a tar archive, expected a trace: unpack it, and name a "
+                     "file of it",
+                     std::string(257, 'x') + "ustar" + std::string(300, '\0'),
+                     {}});
+    cases.push_back({"1:2: this is not JSON", "{", {}});
+    cases.push_back({"2:12: this is not JSON", "{\n \"schema\": x}", {}});
 
-    for (const auto &c : cases) {
+    for (const Block &c : cases) {
         SCOPED_TRACE(c.text);
         TraceUnderTest trace;
-        const std::string why = trace.Read(c.text);
 
-        EXPECT_THAT(why, StartsWith(c.why));
+        EXPECT_THAT(trace.Read(c.text), StartsWith(c.head));
         EXPECT_EQ(0u, trace.get().n_rows) << "the trace is left as it was";
     }
 }

@@ -448,11 +448,10 @@ TEST(CompiledHash, IsThatOfWhatDecidesNotOfTheFile)
         std::string a, b;
         bool is_same;
     } cases[] = {
+        // clang-format off
         {"comments", base, "# text\n\n" + base, true},
-        {"a rule for others", base, "allreduce,0,inf,tree,ll,2,1,4\n" + base,
-         true},
-        {"a rule without a kernel", base,
-         "broadcast,0,inf,tree,ll,2,1,8\n" + base, true},
+        {"a rule for others", base, "allreduce,0,inf,tree,ll,2,1,4\n" + base, true},
+        {"a rule without a kernel", base, "broadcast,0,inf,tree,ll,2,1,8\n" + base, true},
         {"a hidden rule", base, base + "reduce,0,1,ring,ll,2,1,8\n", false},
         {"channels", base, "allreduce,1K,1M,ring,ll,3,1,8\n", false},
         {"an end", base, "allreduce,1K,1048577,ring,ll,2,1,8\n", false},
@@ -462,18 +461,15 @@ TEST(CompiledHash, IsThatOfWhatDecidesNotOfTheFile)
         {"an algorithm", base, "allreduce,1K,1M,tree,ll,2,1,8\n", false},
         {"a protocol", base, "allreduce,1K,1M,ring,ll128,2,1,8\n", false},
         {"a chunk", base,
-         "collective,min_bytes,max_bytes,algorithm,protocol,channels,"
-         "chunk_bytes\nallreduce,1K,1M,ring,ll,2,4K\n",
+         "collective,min_bytes,max_bytes,algorithm,protocol,channels,chunk_bytes\nallreduce,1K,1M,ring,ll,2,4K\n",
          false},
-        {"a second choice", base + "allreduce,1K,1M,tree,ll,2,1,8\n",
-         base + "allreduce,1K,1M,tree,ll,3,1,8\n", false},
-        {"one between the first and the last",
-         base + "allreduce,1K,1M,tree,ll,2,1,8\n" +
-             "allreduce,1K,1M,nvls,simple,2,1,8\n",
-         base + "allreduce,1K,1M,tree,ll,3,1,8\n" +
-             "allreduce,1K,1M,nvls,simple,2,1,8\n",
+        {"a second choice", base + "allreduce,1K,1M,tree,ll,2,1,8\n", base + "allreduce,1K,1M,tree,ll,3,1,8\n",
          false},
+        {"one between the first and the last", base + "allreduce,1K,1M,tree,ll,2,1,8\n" +
+         "allreduce,1K,1M,nvls,simple,2,1,8\n", base + "allreduce,1K,1M,tree,ll,3,1,8\n" +
+         "allreduce,1K,1M,nvls,simple,2,1,8\n", false},
         {"nothing", base, "", false},
+        // clang-format on
     };
 
     for (const auto &c : cases)

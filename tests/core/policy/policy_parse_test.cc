@@ -69,24 +69,17 @@ TEST(PolicyParse, FillsEveryMemberOrItsDefault)
         const char *csv; // the last rule of which is
         const char *rule;
     } cases[] = {
-        {"gpu,chunk_bytes,max_bytes_per_rank,min_bytes_per_rank,regBuff,"
-         "numPipeOps,nRanks,nNodes,channels,protocol,algorithm,max_bytes,"
-         "min_bytes,collective\n\n"
-         "NVIDIA H200,64K,2M,1M,1,3,8-16,2-inf,5,ll128,nvls,20G,10,"
-         "reducescatter\n",
-         "reducescatter nvls/ll128/5 bytes 10-21474836480 per rank "
-         "1048576-2097152 nodes 2-inf ranks 8-16 pipe 3 reg 1 chunk 65536 gpu "
-         "NVIDIA H200 @3"},
+        // clang-format off
+        {"gpu,chunk_bytes,max_bytes_per_rank,min_bytes_per_rank,regBuff,numPipeOps,nRanks,nNodes,channels,protocol,algorithm,max_bytes,min_bytes,collective\n\nNVIDIA "
+         "H200,64K,2M,1M,1,3,8-16,2-inf,5,ll128,nvls,20G,10,reducescatter\n",
+         "reducescatter nvls/ll128/5 bytes 10-21474836480 per rank 1048576-2097152 nodes 2-inf ranks 8-16 "
+         "pipe 3 reg 1 chunk 65536 gpu NVIDIA H200 @3"},
         {"collective,algorithm,protocol\nreduce,ring,ll",
-         "reduce ring/ll/0 bytes 0-inf per rank 0-inf nodes 1-inf ranks 1-inf "
-         "pipe -1 reg -1 chunk 0 gpu * @2"},
+         "reduce ring/ll/0 bytes 0-inf per rank 0-inf nodes 1-inf ranks 1-inf pipe -1 reg -1 chunk 0 gpu * @2"},
         // nothing of the rule before
-        {"collective,algorithm,protocol,channels,nNodes,numPipeOps,regBuff,"
-         "chunk_bytes,gpu,max_bytes\n"
-         "reduce,ring,ll,7,2,3,1,4K,H200,9\n"
-         "reduce,ring,ll,-1,-1,-1,-1,-1,*,inf\n",
-         "reduce ring/ll/0 bytes 0-inf per rank 0-inf nodes 1-inf ranks 1-inf "
-         "pipe -1 reg -1 chunk 0 gpu * @3"},
+        {"collective,algorithm,protocol,channels,nNodes,numPipeOps,regBuff,chunk_bytes,gpu,max_bytes\nreduce,ring,ll,7,2,3,1,4K,H200,9\nreduce,ring,ll,-1,-1,-1,-1,-1,*,inf\n",
+         "reduce ring/ll/0 bytes 0-inf per rank 0-inf nodes 1-inf ranks 1-inf pipe -1 reg -1 chunk 0 gpu * @3"},
+        // clang-format on
     };
     for (const auto &c : cases) {
         Policy policy = Parse(c.csv);
@@ -326,25 +319,20 @@ TEST(PolicyParse, ShowsEveryMessageWholeButShortensLongWords)
 {
     const std::string bytes(100, '\x01'), word(40, 'w');
     const std::pair<std::string, std::string> cases[] = {
+        // clang-format off
         {"gpu,collective," + bytes,
-         "1:16: unknown column "
-         "'\\x01\\x01\\x01\\x01\\x01\\x01\\x01\\x01\\x01\\x01...', expected "
-         "collective, min_bytes, max_bytes, algorithm, protocol, channels, "
-         "nNodes, nRanks, numPipeOps, regBuff, min_bytes_per_rank, "
-         "max_bytes_per_rank, chunk_bytes, gpu"},
+         "1:16: unknown column '\\x01\\x01\\x01\\x01\\x01\\x01\\x01\\x01\\x01\\x01...', expected "
+         "collective, min_bytes, max_bytes, algorithm, protocol, channels, nNodes, nRanks, numPipeOps, "
+         "regBuff, min_bytes_per_rank, max_bytes_per_rank, chunk_bytes, gpu"},
         {"gpu,collective,~ \x7f",
-         "1:16: unknown column '~ \\x7F', expected "
-         "collective, min_bytes, max_bytes, algorithm, protocol, channels, "
-         "nNodes, nRanks, numPipeOps, regBuff, min_bytes_per_rank, "
-         "max_bytes_per_rank, chunk_bytes, gpu"},
-        {"reduce,0,1," + word + ",ll,1,1,1",
-         "1:12: unknown algorithm '" + word +
-             "', expected tree, ring, collnet_direct, collnet_chain, nvls, "
-             "nvls_tree, pat"},
-        {"reduce,0,1," + word + "w,ll,1,1,1",
-         "1:12: unknown algorithm '" + word +
-             "...', expected tree, ring, collnet_direct, collnet_chain, nvls, "
-             "nvls_tree, pat"},
+         "1:16: unknown column '~ \\x7F', expected collective, min_bytes, max_bytes, algorithm, protocol, "
+         "channels, nNodes, nRanks, numPipeOps, regBuff, min_bytes_per_rank, max_bytes_per_rank, "
+         "chunk_bytes, gpu"},
+        {"reduce,0,1," + word + ",ll,1,1,1", "1:12: unknown algorithm '" + word +
+         "', expected tree, ring, collnet_direct, collnet_chain, nvls, nvls_tree, pat"},
+        {"reduce,0,1," + word + "w,ll,1,1,1", "1:12: unknown algorithm '" + word +
+         "...', expected tree, ring, collnet_direct, collnet_chain, nvls, nvls_tree, pat"},
+        // clang-format on
     };
     for (const auto &[csv, text] : cases)
         EXPECT_EQ(text, Refusal(csv));
