@@ -100,33 +100,6 @@ void stp_no_rule_write(const struct stp_policy_origin *origin, FILE *fp)
           fp);
 }
 
-/* The workloads whose iterations the rules rest on. */
-static void policy_write_workloads(const struct stp_dataset *data, FILE *fp)
-{
-    struct stp_workload work;
-    bool has_fsdp = false;
-
-    fputs("# Gains are of training iterations, over all rounds of these "
-          "workloads, of which none is slower beyond noise:\n",
-          fp);
-    for (bool any = stp_next_workload(data, NULL, &work); any;
-         any = stp_next_workload(data, &work, &work)) {
-        fprintf(fp, "#   %s, %u layer%s, %s", stp_mode_name(work.mode),
-                work.layers, work.layers == 1 ? "" : "s",
-                stp_compute_name(work.compute));
-        if (work.ratio > 0)
-            fprintf(fp, ", ratio %g\n", work.ratio);
-        else
-            fprintf(fp, " of %u x %u x %u\n", work.gemm.m, work.gemm.n,
-                    work.gemm.k);
-        has_fsdp |= work.mode == STP_MODE_FSDP;
-    }
-    if (has_fsdp)
-        fputs("# In fsdp allgather and reducescatter ran with the same arm, so "
-              "that both have its rules.\n",
-              fp);
-}
-
 static void policy_write_rule(const struct stp_derived_rule *rule,
                               const struct stp_policy_origin *origin, FILE *fp)
 {
@@ -208,8 +181,32 @@ static void policy_write(const struct stp_derived *derived,
                 STP_DERIVE_PASSES);
     }
 
-    if (stp_dataset_n_iterations(origin->data) > 0)
-        policy_write_workloads(origin->data, fp);
+    if (stp_dataset_n_iterations(origin->data) > 0) {
+        /* The workloads whose iterations the rules rest on. */
+        struct stp_workload work;
+        bool has_fsdp = false;
+
+        fputs("# Gains are of training iterations, over all rounds of these "
+              "workloads, of which none is slower beyond noise:\n",
+              fp);
+        for (bool any = stp_next_workload(origin->data, NULL, &work); any;
+             any = stp_next_workload(origin->data, &work, &work)) {
+            fprintf(fp, "#   %s, %u layer%s, %s", stp_mode_name(work.mode),
+                    work.layers, work.layers == 1 ? "" : "s",
+                    stp_compute_name(work.compute));
+            if (work.ratio > 0)
+                fprintf(fp, ", ratio %g\n", work.ratio);
+            else
+                fprintf(fp, " of %u x %u x %u\n", work.gemm.m, work.gemm.n,
+                        work.gemm.k);
+            has_fsdp |= work.mode == STP_MODE_FSDP;
+        }
+        if (has_fsdp)
+            fputs("# In fsdp allgather and reducescatter ran with the same "
+                  "arm, so "
+                  "that both have its rules.\n",
+                  fp);
+    }
     if (policy_has_gpu_column(origin))
         fputs("collective,min_bytes,max_bytes,algorithm,protocol,channels,"
               "nNodes,nRanks,gpu\n",

@@ -17,21 +17,6 @@ struct ran {
     int proto;
 };
 
-static struct ran arm_sum_up_ran(const struct stp_dataset *data)
-{
-    struct ran ran = {true, true, true, data->rows[0].ran_algo,
-                      data->rows[0].ran_proto};
-
-    for (size_t i = 0; i < data->n_rows; i++) {
-        const struct stp_measurement *m = &data->rows[i];
-
-        ran.is_known &= m->ran_algo >= 0 && m->ran_proto >= 0;
-        ran.one_algo &= m->ran_algo == ran.algo;
-        ran.one_proto &= m->ran_proto == ran.proto;
-    }
-    return ran;
-}
-
 static enum stp_status arm_refuse(struct stp_error *err, const char *why)
 {
     return stp_fail(err, STP_ERR_RANGE,
@@ -57,8 +42,17 @@ static enum stp_status arm_find(const struct stp_dataset *data,
                                 const struct stp_nccl_settings *settings,
                                 struct stp_arm *arm_ret, struct stp_error *err)
 {
-    struct ran ran = arm_sum_up_ran(data);
     struct stp_arm arm = {.kind = STP_ARM_FORCED};
+    struct ran ran = {true, true, true, data->rows[0].ran_algo,
+                      data->rows[0].ran_proto};
+
+    for (size_t i = 0; i < data->n_rows; i++) {
+        const struct stp_measurement *m = &data->rows[i];
+
+        ran.is_known &= m->ran_algo >= 0 && m->ran_proto >= 0;
+        ran.one_algo &= m->ran_algo == ran.algo;
+        ran.one_proto &= m->ran_proto == ran.proto;
+    }
 
     if (!arm_read_setting(settings->algo, stp_algo_from_name, &arm.algo) ||
         !arm_read_setting(settings->proto, stp_proto_from_name, &arm.proto))

@@ -23,20 +23,6 @@ void stp_page_say(char text[STP_PAGE_TEXT], const char *fmt, ...)
 
 /* ---- reading ---- */
 
-/* Puts the file's name in front of the error's text. */
-static enum stp_status page_name_file(enum stp_status status, const char *path,
-                                      struct stp_error *err)
-{
-    struct stp_error bare;
-
-    if (status == STP_OK || err == NULL)
-        return status;
-    bare = *err;
-    stp_error_string(&bare, stp_base_name(path), err->text, sizeof(err->text));
-    err->line = err->column = 0;
-    return status;
-}
-
 static enum stp_status page_read_policy(const char *path, int source,
                                         struct stp_page_policy *policy,
                                         struct stp_error *err)
@@ -58,23 +44,23 @@ static enum stp_status page_read_policy(const char *path, int source,
     return STP_OK;
 }
 
+/*
+ * The file holds no single iterations, only rounds: each round is summed up as
+ * one iteration of the round's median, which is all that gains need.
+ */
 static enum stp_status page_sum_iterations(struct stp_page_set *set,
                                            struct stp_error *err)
 {
-    /*
-     * The file holds no single iterations, only rounds: each round is summed up
-     * as one iteration of the round's median, which is all that gains need.
-     */
-    struct stp_iterations rounds = {.data = set->data,
-                                    .n_samples = set->data.n_rows};
+    const size_t n = set->data.n_rows;
+    struct stp_iterations rounds = {.data = set->data, .n_samples = n};
     enum stp_status status;
 
-    rounds.data.rows = calloc(set->data.n_rows, sizeof(*rounds.data.rows));
-    rounds.sample_us = calloc(set->data.n_rows, sizeof(*rounds.sample_us));
+    rounds.data.rows = calloc(n, sizeof(*rounds.data.rows));
+    rounds.sample_us = calloc(n, sizeof(*rounds.sample_us));
     if (rounds.data.rows == NULL || rounds.sample_us == NULL) {
         status = stp_nomem(err);
     } else {
-        for (size_t i = 0; i < set->data.n_rows; i++) {
+        for (size_t i = 0; i < n; i++) {
             rounds.data.rows[i] = set->data.rows[i];
             rounds.data.rows[i].iters = 1;
             rounds.sample_us[i] = set->data.rows[i].us.median;
@@ -83,7 +69,6 @@ static enum stp_status page_sum_iterations(struct stp_page_set *set,
     }
     free(rounds.data.rows);
     free(rounds.sample_us);
-
     if (status != STP_OK)
         return status;
     set->regimes = calloc(set->iterations.n_settings, sizeof(*set->regimes));
@@ -93,13 +78,20 @@ static enum stp_status page_sum_iterations(struct stp_page_set *set,
     return STP_OK;
 }
 
-static enum stp_status page_sum_set(struct stp_page_set *set, bool iterates,
-                                    struct stp_error *err)
+static enum stp_status page_read_set(const char *path, bool iterates,
+                                     struct stp_page_set *set,
+                                     struct stp_error *err)
 {
-    size_t n = stp_dataset_n_iterations(&set->data);
+    enum stp_status status;
+    size_t n;
 
+    set->name = stp_base_name(path);
+    status = stp_measurements_load_any(path, -1, &set->data, err);
+    if (status != STP_OK)
+        return status;
     if (set->data.n_rows == 0)
         return stp_fail(err, STP_ERR_SYNTAX, "no measurements in it");
+    n = stp_dataset_n_iterations(&set->data);
     if (n != (iterates ? set->data.n_rows : 0))
         return stp_fail(err, STP_ERR_SYNTAX,
                         "%zu of %zu rows are of iterations, expected %s", n,
@@ -108,27 +100,56 @@ static enum stp_status page_sum_set(struct stp_page_set *set, bool iterates,
                     : stp_compare(&set->data, &set->comparisons, err);
 }
 
-/* ---- rows ---- */
-
-/* The panel that a point belongs to, as stp_order_kinds() takes it. */
-static struct stp_measurement page_kind(const struct stp_point *p)
+/* The error of a file names it. */
+static enum stp_status page_read_files(const struct stp_page_sources *sources,
+                                       struct stp_page_data *data,
+                                       struct stp_error *err)
 {
-    return (struct stp_measurement){.coll = p->coll,
-                                    .n_nodes = p->n_nodes,
-                                    .n_ranks = p->n_ranks,
-                                    .type = p->type,
-                                    .op = p->op,
-                                    .root = p->root,
-                                    .in_place = p->in_place};
+    for (int s = 0; s < STP_PAGE_N_SOURCES; s++) {
+        const char *path = sources->path[s];
+        struct stp_error bare = {0};
+        enum stp_status status = STP_OK;
+
+        if (path == NULL)
+            continue;
+        if (s < STP_PAGE_SWEEP)
+            status = page_read_policy(path, s, &data->policies[s], &bare);
+        else
+            status = page_read_set(path, s >= STP_PAGE_ITERATIONS,
+                                   &data->sets[s], &bare);
+        if (status == STP_OK)
+            continue;
+        if (err != NULL) {
+            *err = (struct stp_error){0};
+            stp_error_string(&bare, stp_base_name(path), err->text,
+                             sizeof(err->text));
+        }
+        return status;
+    }
+    return STP_OK;
 }
+
+/* ---- rows ---- */
 
 /* By panel, then size: the order of stp_compare(). */
 static int page_order_points(const struct stp_point *a,
                              const struct stp_point *b)
 {
-    const struct stp_measurement x = page_kind(a), y = page_kind(b);
-    int order = stp_order_kinds(&x, &y);
+    struct stp_measurement kinds[2];
+    int order;
 
+    for (int i = 0; i < 2; i++) {
+        const struct stp_point *p = i == 0 ? a : b;
+
+        kinds[i] = (struct stp_measurement){.coll = p->coll,
+                                            .n_nodes = p->n_nodes,
+                                            .n_ranks = p->n_ranks,
+                                            .type = p->type,
+                                            .op = p->op,
+                                            .root = p->root,
+                                            .in_place = p->in_place};
+    }
+    order = stp_order_kinds(&kinds[0], &kinds[1]);
     return order != 0 ? order : STP_ORDER(a->n_bytes, b->n_bytes);
 }
 
@@ -158,56 +179,43 @@ static bool page_merge_sets(struct stp_page_data *data)
     return true;
 }
 
-/* NULL if none is faster than AUTO; what NCCL chose by itself is none. */
-static const struct stp_comparison *page_fastest_arm(const struct stp_point *p)
+/* Finds the fastest arm that a tuner can choose, if it is faster than AUTO and
+ * no choice that NCCL made by itself, and the fastest setup. */
+static void page_find_fastest(struct stp_page_row *row)
 {
-    const struct stp_comparison *best = NULL;
+    for (size_t i = 0; i < row->swept->n_arms; i++) {
+        const struct stp_comparison *c = &row->swept->arms[i];
+        const bool is_setup = c->arm.kind == STP_ARM_SETUP;
+        const struct stp_comparison **best =
+            is_setup ? &row->setup : &row->best;
 
-    for (size_t i = 0; i < p->n_arms; i++) {
-        const struct stp_comparison *c = &p->arms[i];
-
-        if (c->arm.kind == STP_ARM_FORCED && !stp_ran_as_auto(p, c) &&
-            c->gain.gain > 1 &&
-            (best == NULL || c->gain.gain > best->gain.gain))
-            best = c;
+        if (!is_setup &&
+            (c->arm.kind != STP_ARM_FORCED || stp_ran_as_auto(row->swept, c) ||
+             !(c->gain.gain > 1)))
+            continue;
+        if (*best == NULL || c->gain.gain > (*best)->gain.gain)
+            *best = c;
     }
-    return best;
 }
 
-/* Looks a point up as if NCCL had ruled out no algorithm or protocol. */
-static bool page_look_up(const struct stp_compiled *compiled,
-                         const struct stp_point *p, struct stp_choice *choice)
+/* Looks the rule up as if NCCL had ruled out no algorithm or protocol. */
+static void page_fill_row(struct stp_page_row *row,
+                          const struct stp_compiled *compiled)
 {
     static const float cost[NCCL_NUM_ALGORITHMS][NCCL_NUM_PROTOCOLS] = {{0}};
     const struct stp_cost_view view = {&cost[0][0], NCCL_NUM_ALGORITHMS,
                                        NCCL_NUM_PROTOCOLS};
-    const struct stp_query query = {
-        .coll = p->coll, .n_bytes = p->n_bytes, .n_pipe_ops = 1};
-
-    return stp_compiled_lookup(compiled, &query, &view, choice);
-}
-
-static void page_fill_row(struct stp_page_row *row,
-                          const struct stp_compiled *compiled)
-{
+    const struct stp_query query = {.coll = row->point->coll,
+                                    .n_bytes = row->point->n_bytes,
+                                    .n_pipe_ops = 1};
     struct stp_choice choice;
 
-    if (row->swept != NULL) {
-        row->best = page_fastest_arm(row->swept);
-
-        /* NULL if the point has none. */
-        const struct stp_comparison *best = NULL;
-
-        for (size_t i = 0; i < row->swept->n_arms; i++)
-            if (row->swept->arms[i].arm.kind == STP_ARM_SETUP &&
-                (best == NULL ||
-                 row->swept->arms[i].gain.gain > best->gain.gain))
-                best = &row->swept->arms[i];
-        row->setup = best;
-    }
+    if (row->swept != NULL)
+        page_find_fastest(row);
     if (row->tried != NULL)
         row->policy = stp_verify_arm(row->tried);
-    if (compiled != NULL && page_look_up(compiled, row->point, &choice)) {
+    if (compiled != NULL &&
+        stp_compiled_lookup(compiled, &query, &view, &choice)) {
         const struct stp_arm arm = {.kind = STP_ARM_FORCED,
                                     .algo = choice.algo,
                                     .proto = choice.proto,
@@ -222,51 +230,42 @@ static void page_fill_row(struct stp_page_row *row,
                        : STP_VERDICT_SAME;
 }
 
-/* The 'n' rows of a panel are of one communicator. */
-static enum stp_status page_fill_panel(const struct stp_page_data *data,
-                                       struct stp_page_row *rows, size_t n,
-                                       struct stp_error *err)
-{
-    const struct stp_policy *rules = data->policies[STP_PAGE_POLICY].rules;
-    const struct stp_dataset *from =
-        &data->sets[rows->swept != NULL ? STP_PAGE_SWEEP : STP_PAGE_VERIFY]
-             .data;
-    // NOLINTNEXTLINE(clang-analyzer-core.NullDereference)
-    const struct stp_shape shape = {.n_ranks = rows->point->n_ranks,
-                                    .n_nodes = rows->point->n_nodes,
-                                    .gpu = from->gpu[0] != '\0' ? from->gpu
-                                                                : NULL};
-    struct stp_compiled *compiled = NULL;
-    enum stp_status status = STP_OK;
-
-    if (rules != NULL)
-        status = stp_policy_compile(rules, &shape, &compiled, err);
-    for (size_t i = 0; i < n && status == STP_OK; i++)
-        page_fill_row(&rows[i], compiled);
-    stp_compiled_free(compiled);
-    return status;
-}
-
+/* The rows of a panel are of one communicator. */
 static enum stp_status page_make_panels(struct stp_page_data *data,
                                         struct stp_error *err)
 {
-    enum stp_status status = STP_OK;
+    const struct stp_policy *rules = data->policies[STP_PAGE_POLICY].rules;
 
     data->panels = calloc(data->n_rows + 1, sizeof(*data->panels));
     if (data->panels == NULL)
         return stp_nomem(err);
-    for (size_t i = 0; i < data->n_rows && status == STP_OK;) {
-        struct stp_page_panel *panel = &data->panels[data->n_panels++];
+    for (size_t i = 0; i < data->n_rows;) {
+        struct stp_page_row *rows = &data->rows[i];
+        const int from = rows->swept != NULL ? STP_PAGE_SWEEP : STP_PAGE_VERIFY;
+        const char *gpu = data->sets[from].data.gpu;
+        const struct stp_shape shape = {.n_ranks = rows->point->n_ranks,
+                                        .n_nodes = rows->point->n_nodes,
+                                        .gpu = gpu[0] != '\0' ? gpu : NULL};
+        struct stp_compiled *compiled = NULL;
         size_t n = 1;
 
+        if (rules != NULL) {
+            enum stp_status status =
+                stp_policy_compile(rules, &shape, &compiled, err);
+
+            if (status != STP_OK)
+                return status;
+        }
         while (i + n < data->n_rows &&
-               stp_point_alike(data->rows[i].point, data->rows[i + n].point))
+               stp_point_alike(rows->point, rows[n].point))
             n++;
-        *panel = (struct stp_page_panel){&data->rows[i], n};
-        status = page_fill_panel(data, &data->rows[i], n, err);
+        for (size_t k = 0; k < n; k++)
+            page_fill_row(&rows[k], compiled);
+        stp_compiled_free(compiled);
+        data->panels[data->n_panels++] = (struct stp_page_panel){rows, n};
         i += n;
     }
-    return status;
+    return STP_OK;
 }
 
 bool stp_page_gain(const struct stp_page_row *row, struct stp_gain *gain_ret)
@@ -463,59 +462,30 @@ static enum stp_status page_keep_own(const struct stp_page_sources *sources,
 
 /* ---- all of it ---- */
 
-static enum stp_status page_read_files(const struct stp_page_sources *sources,
-                                       struct stp_page_data *data,
-                                       struct stp_error *err)
-{
-    enum stp_status status = STP_OK;
-
-    for (int s = 0; s < STP_PAGE_N_SOURCES && status == STP_OK; s++) {
-        const char *path = sources->path[s];
-
-        if (path == NULL)
-            continue;
-        if (s < STP_PAGE_SWEEP)
-            status = page_read_policy(path, s, &data->policies[s], err);
-        else {
-            const bool iterates = s >= STP_PAGE_ITERATIONS;
-            struct stp_page_set *set = &data->sets[s];
-
-            set->name = stp_base_name(path);
-            status = stp_measurements_load_any(path, -1, &set->data, err);
-            STP_THEN(status, page_sum_set(set, iterates, err));
-        }
-        status = page_name_file(status, path, err);
-    }
-    return status;
-}
-
-static enum stp_status page_require_sets(const struct stp_page_data *data,
-                                         struct stp_error *err)
-{
-    for (int s = STP_PAGE_SWEEP; s < STP_PAGE_N_SOURCES; s++)
-        if (data->sets[s].name != NULL)
-            return STP_OK;
-    if (data->n_warnings > 0)
-        return stp_fail(err, STP_ERR_RANGE, "no measurements: %s",
-                        data->warnings[0]);
-    return stp_fail(err, STP_ERR_RANGE,
-                    "no measurements, expected those that the policy was made "
-                    "from, such as STEM.sweep.csv");
-}
-
 enum stp_status stp_page_read(const struct stp_page_sources *sources,
                               struct stp_page_data *data, struct stp_error *err)
 {
     enum stp_status status;
+    bool has_sets = false;
 
     memset(data, 0, sizeof(*data));
     data->title = sources->title;
     status = page_read_files(sources, data, err);
     STP_THEN(status, page_keep_own(sources, data, err));
-    STP_THEN(status, page_require_sets(data, err));
-    if (status == STP_OK && !page_merge_sets(data))
-        status = stp_nomem(err);
-    STP_THEN(status, page_make_panels(data, err));
+    if (status != STP_OK)
+        return status;
+    for (int s = STP_PAGE_SWEEP; s < STP_PAGE_N_SOURCES; s++)
+        has_sets |= data->sets[s].name != NULL;
+    if (!has_sets && data->n_warnings > 0)
+        return stp_fail(err, STP_ERR_RANGE, "no measurements: %s",
+                        data->warnings[0]);
+    if (!has_sets)
+        return stp_fail(err, STP_ERR_RANGE,
+                        "no measurements, expected those that the policy was "
+                        "made from, such as STEM.sweep.csv");
+    if (!page_merge_sets(data))
+        return stp_nomem(err);
+    status = page_make_panels(data, err);
     STP_THEN(status, page_measure_memory(data, err));
     return status;
 }

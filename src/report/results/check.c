@@ -32,15 +32,6 @@ struct stp_check_count stp_count_findings(const struct stp_findings *findings,
     return n;
 }
 
-/* The fix that the new file has. */
-static void check_print_fix(const struct stp_finding *f, FILE *fp)
-{
-    if (f->fix == STP_FIX_DROP)
-        fprintf(fp, "removed, since %s", f->text);
-    else
-        fprintf(fp, "now inf: %s", f->text);
-}
-
 static void check_print_text(const struct stp_findings *findings,
                              const char *path, bool fixed, FILE *fp)
 {
@@ -49,9 +40,13 @@ static void check_print_text(const struct stp_findings *findings,
 
         fprintf(fp, "%s:%u:%u: %s: ", path, f->line, f->column,
                 check_level(f, fixed));
-        if (check_is_fixed(f, fixed))
-            check_print_fix(f, fp);
-        else
+        if (check_is_fixed(f, fixed)) {
+            /* The fix that the new file has. */
+            if (f->fix == STP_FIX_DROP)
+                fprintf(fp, "removed, since %s", f->text);
+            else
+                fprintf(fp, "now inf: %s", f->text);
+        } else
             fputs(f->text, fp);
         fputc('\n', fp);
     }
@@ -78,23 +73,6 @@ static void check_print_count(const struct stp_check_count *n, const char *path,
     fputs(*before == '\0' ? "no findings\n" : "\n", fp);
 }
 
-static void check_put(const struct stp_finding *f, bool fixed,
-                      struct stp_table *t)
-{
-    cJSON *lines;
-
-    stp_table_row(t);
-    stp_table_count(t, "line", NULL, f->line);
-    stp_table_count(t, "column", NULL, f->column);
-    stp_table_word(t, "level", NULL, check_level(f, fixed));
-    stp_table_word(t, "kind", NULL, stp_check_kind_name(f->kind));
-    stp_table_word(t, "text", NULL, f->text);
-    lines = cJSON_AddArrayToObject(t->row, "other_lines");
-    for (size_t k = 0; k < f->n_others && k < STP_FINDING_LINES; k++)
-        cJSON_AddItemToArray(lines, cJSON_CreateNumber(f->others[k]));
-    stp_table_count(t, "n_other_lines", NULL, f->n_others);
-}
-
 enum stp_status stp_print_findings(const struct stp_findings *findings,
                                    const char *path, bool fixed, bool is_json,
                                    FILE *fp, struct stp_error *err)
@@ -111,7 +89,20 @@ enum stp_status stp_print_findings(const struct stp_findings *findings,
     stp_table_count(&t, "notes", NULL, count.n_notes);
     stp_table_count(&t, "fixed", NULL, count.n_fixed);
     stp_table_rows(&t, "findings");
-    for (size_t i = 0; i < findings->n && is_json; i++)
-        check_put(&findings->at[i], fixed, &t);
+    for (size_t i = 0; i < findings->n && is_json; i++) {
+        const struct stp_finding *f = &findings->at[i];
+        cJSON *lines;
+
+        stp_table_row(&t);
+        stp_table_count(&t, "line", NULL, f->line);
+        stp_table_count(&t, "column", NULL, f->column);
+        stp_table_word(&t, "level", NULL, check_level(f, fixed));
+        stp_table_word(&t, "kind", NULL, stp_check_kind_name(f->kind));
+        stp_table_word(&t, "text", NULL, f->text);
+        lines = cJSON_AddArrayToObject(t.row, "other_lines");
+        for (size_t k = 0; k < f->n_others && k < STP_FINDING_LINES; k++)
+            cJSON_AddItemToArray(lines, cJSON_CreateNumber(f->others[k]));
+        stp_table_count(&t, "n_other_lines", NULL, f->n_others);
+    }
     return stp_table_end(&t, fp, err);
 }
