@@ -1,4 +1,5 @@
-// A machine of two nodes that can have CollNet, which needs two more graphs.
+// A machine of two nodes that can have CollNet, which needs two more graphs; of
+// GPUs of any compute capability, and CPUs of any vendor.
 #ifndef MOCK_COLLNET_MACHINE_H
 #define MOCK_COLLNET_MACHINE_H
 
@@ -7,10 +8,15 @@
 namespace mock_test
 {
 
-inline Machine CollNetMachine()
+inline Machine CollNetMachine(const std::string &compute_capability = "90",
+                              const std::string &cpu = "intel")
 {
     Folder folder;
     folder.WriteAs("h100n2x8", "2.28.9");
+    std::string csv = ReadFile(folder.Path() + "/machine.csv");
+    csv.replace(csv.find(",90,") + 1, 2, compute_capability);
+    csv.replace(csv.find(",intel,") + 1, 5, cpu);
+    folder.Write("machine.csv", csv);
     std::string xml = ReadFile(folder.Path() + "/graphs.xml");
     for (const char *id : {"2", "4"}) {
         std::string graph = "<graph id=\"" + std::string(id) + "\"";
