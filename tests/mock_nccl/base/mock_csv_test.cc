@@ -117,26 +117,6 @@ TEST_F(Csv, FillsTheMembersOfItsColumns)
     EXPECT_EQ(7, mock_csv_line(csv_));
 }
 
-TEST_F(Csv, LeavesMembersOfColumnsThatItLacksAlone)
-{
-    Record record{"x", 11, 12, 13, 14};
-    ASSERT_EQ(ncclSuccess, Open("name\nb\n"));
-    ASSERT_TRUE(Next());
-
-    ASSERT_EQ(ncclSuccess, mock_csv_read(csv_, &record));
-
-    EXPECT_STREQ("b", record.name);
-    EXPECT_EQ(11, record.color);
-    EXPECT_EQ(12, record.number);
-    EXPECT_EQ(13u, record.size);
-    EXPECT_EQ(14, record.us);
-    EXPECT_TRUE(mock_csv_has(csv_, NAME));
-    for (int field : {COLOR, NUMBER, SIZE, US, OTHER, N_FIELDS}) {
-        EXPECT_FALSE(mock_csv_has(csv_, field)) << field;
-        EXPECT_FALSE(mock_csv_is(csv_, field, "b")) << field;
-    }
-}
-
 // clang-format off
 TEST_F(Csv, IsRefusedWithItsLineAndReason)
 {
@@ -218,63 +198,6 @@ TEST_F(Csv, TextsCanBeWordsOrEmpty)
               Error("color,text\nblue,\n", fields, 2));
     EXPECT_EQ(":2: column 'text' has more than 1 characters",
               Error("color,text\nred,xy\n", fields, 2));
-}
-
-TEST_F(Csv, AListOfManyWordsIsCut)
-{
-    const std::string a(120, 'a'), b(120, 'b'), c(120, 'c'), d(124, 'd'),
-        e(126, 'e');
-    const std::pair<std::vector<const char *>, std::string> cases[] = {
-        {{a.c_str(), b.c_str(), c.c_str(), c.c_str()},
-         a + ", " + b + ", " + std::string(11, 'c')},
-        {{d.c_str(), d.c_str()}, d + ", " + d + ", any"},
-        {{d.c_str(), e.c_str()}, d + ", " + e + ", a"},
-    };
-
-    for (const auto &[list, want] : cases) {
-        const mock_words words = {list.data(), static_cast<int>(list.size())};
-        const mock_field field = {"word",
-                                  mock_field::MOCK_FIELD_WORD,
-                                  offsetof(Record, color),
-                                  0,
-                                  0,
-                                  &words,
-                                  "any",
-                                  false};
-        EXPECT_EQ(":2: column 'word': 'x' is none of " + want,
-                  Error("word\nx\n", &field, 1));
-    }
-}
-
-TEST_F(Csv, AnErrorIsCutAt511CharactersBehindItsLine)
-{
-    const std::string field(600, 'x');
-
-    EXPECT_EQ(":2: column 'number': '" + field.substr(0, 511 - 18),
-              Error("name,number\na," + field + "\n"));
-}
-
-TEST_F(Csv, ClosesItsFile)
-{
-    const std::ptrdiff_t before = CountOpenFiles();
-
-    ASSERT_EQ(ncclSuccess, Open("name\n"));
-    EXPECT_EQ(before + 1, CountOpenFiles());
-    mock_csv_close(csv_);
-    csv_ = nullptr;
-    EXPECT_EQ(before, CountOpenFiles());
-    EXPECT_NE(ncclSuccess, Open("nam\n"));
-    EXPECT_EQ(before, CountOpenFiles());
-    mock_csv_close(nullptr);
-}
-
-TEST_F(Csv, FailsInTheNameOfItsFileAndOfALine)
-{
-    ASSERT_EQ(ncclSuccess, Open("name\n"));
-
-    EXPECT_EQ(ncclInvalidArgument, mock_csv_fail(csv_, 12, "%s %d", "row", 3));
-
-    EXPECT_EQ(path_ + ":12: row 3", mock_last_error());
 }
 
 } // namespace

@@ -76,35 +76,6 @@ TEST_F(Capture, AsksOnceWithRegisteredBuffersAndNeverInAReplay)
     EXPECT_THAT(reg_buffs, ElementsAre(1));
 }
 
-TEST_F(Capture, ReplaysTheDecisionsOfItsCapture)
-{
-    mock_outcome plain;
-    ASSERT_EQ(ncclSuccess, Take({kCall}));
-
-    ASSERT_EQ(ncclSuccess, mock_comm_collective(comm_.get(), &kCall, &plain));
-    mock_graph_launch(graph_.get(), outcomes_.data());
-
-    EXPECT_THAT(reg_buffs, ElementsAre(1, 0));
-    EXPECT_EQ(2, plain.n_channels);
-    EXPECT_TRUE(plain.asked);
-    EXPECT_EQ(1, outcomes_[0].n_channels);
-}
-
-TEST_F(Capture, TakesItsCollectivesAsAGroup)
-{
-    const mock_call small = Call(ncclFuncAllReduce, 64);
-    ASSERT_EQ(ncclSuccess, Take({kCall, small, kCall}));
-
-    mock_graph_launch(graph_.get(), outcomes_.data());
-
-    EXPECT_THAT(reg_buffs, ElementsAre(1, 1));
-    EXPECT_EQ(1, outcomes_[1].asked_channels); // the smallest is asked first
-    EXPECT_EQ(2, outcomes_[0].asked_channels);
-    EXPECT_EQ(2, outcomes_[2].asked_channels);
-    for (const mock_outcome &outcome : outcomes_)
-        EXPECT_FALSE(outcome.asked);
-}
-
 TEST_F(Capture, FailsAsTheTunerDoes)
 {
     answer = ncclInternalError;
@@ -172,33 +143,6 @@ TEST(CaptureProfiled, ReportsNothingWhereTheyWereNotRequested)
 
     EXPECT_THAT(Replay(taken, outcomes), testing::IsEmpty());
     EXPECT_FALSE(outcomes[0].is_timed);
-}
-
-// From 2.29 on broadcasts are never timed.
-TEST(CaptureProfiled, KnowsWhatIsTimedBeforeItIsCalledBack)
-{
-    const mock_call timed = Call(ncclFuncAllReduce, 16384);
-    const mock_call other = Call(ncclFuncBroadcast, 16384);
-    const std::vector<std::vector<mock_call>> cases = {
-        {timed}, {timed, timed}, {other, timed}, {timed, other, other}};
-    Profiled p(kListener, kKernels, kAll, "2.30");
-
-    for (const auto &calls : cases) {
-        std::vector<mock_outcome> outcomes(calls.size());
-        mock_cuda_graph *taken = nullptr;
-        ASSERT_EQ(ncclSuccess, mock_comm_capture(p.comm.get(), calls.data(),
-                                                 calls.size(), &taken));
-        const Graph graph(taken);
-        mock_graph_launch(taken, outcomes.data());
-        size_t n_timed = 0;
-        for (size_t i = 0; i < calls.size(); i++) {
-            const bool is_timed = calls[i].coll == ncclFuncAllReduce;
-            EXPECT_EQ(is_timed, outcomes[i].is_timed) << i;
-            n_timed += is_timed;
-        }
-        // a group, and what is timed, have a start and an end
-        EXPECT_EQ(2 + 2 * n_timed, Replay(taken, outcomes).size());
-    }
 }
 
 // Without handles of their group or their call, some ranks could report them

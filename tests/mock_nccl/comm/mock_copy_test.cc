@@ -81,21 +81,6 @@ TEST(Copies, AreThoseOfNcclToTheLastBit)
     }
 }
 
-// 16 copies are two batches, and for an even number NCCL waits once more. One
-// wait takes 9.98 + 16 x 6.16 us.
-TEST(Copies, WaitForEachOtherInGraphsFrom512MiBOn)
-{
-    mock_model model{};
-    mock_copy below[MOCK_MAX_COPIES], at[MOCK_MAX_COPIES];
-    model.compute_capability = 90;
-    model.n_ranks = 16;
-
-    mock_copy_list(&model, 32 * kMi - 1, true, below);
-    mock_copy_list(&model, 32 * kMi, true, at);
-
-    EXPECT_NEAR(2 * (9.98 + 16 * 6.16), at[0].us - below[0].us, .01);
-}
-
 // ---- which allgathers ----
 
 struct RunCase {
@@ -174,39 +159,6 @@ size_t Kernels(const char *version, const char *machine, const mock_call &call,
     return mock_comm_kernels(MakeComm(nccl, loaded).get(), &call, kernels);
 }
 
-size_t Copied(const char *version, const char *machine, const mock_call &call,
-              mock_copy *copies)
-{
-    Machine loaded = LoadMachine(machine);
-    Nccl nccl = MakeNccl({version});
-    return mock_comm_copies(MakeComm(nccl, loaded).get(), &call, copies);
-}
-
-TEST(Copies, AreListedForAllgathersFrom2_31)
-{
-    const mock_call gather = Call(ncclFuncAllGather, 8 * kMi);
-    const struct {
-        const char *version, *machine;
-        mock_call call;
-        size_t n;
-    } cases[] = {
-        {"2.31", "h100x8", gather, 2},
-        {"2.32", "h100x8", gather, 2},
-        {"2.31", "h100x8", Call(ncclFuncAllGather, 1), 2},
-        {"2.31", "h100x8", Call(ncclFuncAllGather, 0), 0},
-        {"2.30", "h100x8", gather, 0},
-        {"2.31", "h100x8", Call(ncclFuncAllReduce, 8 * kMi), 0},
-        {"2.31", "h100n2x8", gather, 0},
-        {"2.31", "a100x8", gather, 1},
-    };
-    mock_copy copies[MOCK_MAX_COPIES];
-
-    for (const auto &c : cases)
-        EXPECT_EQ(c.n, Copied(c.version, c.machine, c.call, copies))
-            << c.version << " " << c.machine << " " << c.call.n_bytes;
-    EXPECT_EQ(51.8805695f, copies[0].us); // as above, not captured
-}
-
 // Sizes are of one rank, in elements of 2 bytes if the call does not say.
 TEST(Copies, AndKernelsAreListedForWholeElements)
 {
@@ -231,44 +183,6 @@ TEST(Copies, AndKernelsAreListedForWholeElements)
     }
 }
 
-TEST(Kernels, AreListedForWhatTheyRunOnOneNodeFrom2_29)
-{
-    mock_call average = Call(ncclFuncAllReduce, 8 * kMi);
-    average.reduction = MOCK_REDUCTION_AVERAGE;
-    mock_call scattered = average;
-    scattered.coll = ncclFuncReduceScatter;
-    mock_call other = average;
-    other.reduction = MOCK_REDUCTION_OTHER;
-    const struct {
-        const char *version, *machine;
-        mock_call call;
-        bool has_any;
-    } cases[] = {
-        {"2.28", "h100x8", Call(ncclFuncAllReduce, 8 * kMi), false},
-        {"2.29", "h100x8", Call(ncclFuncAllReduce, 8 * kMi), true},
-        {"2.31", "h100x8", Call(ncclFuncAllGather, 8 * kMi), true},
-        {"2.31", "h100x8", Call(ncclFuncReduceScatter, 8 * kMi), true},
-        {"2.31", "h100x8", Call(ncclFuncReduce, 8 * kMi), false},
-        {"2.31", "h100x8", Call(ncclFuncBroadcast, 8 * kMi), false},
-        {"2.31", "h100x8", Call(ncclFuncAllReduce, 0), false},
-        {"2.31", "h100x8", Call(ncclFuncAllReduce, 1), true},
-        {"2.31", "h100x8", Call(ncclFuncAllReduce, size_t{64} << 30), false},
-        {"2.31", "h100n2x8", Call(ncclFuncAllReduce, 8 * kMi), false},
-        {"2.29", "h100x8", average, false},
-        {"2.30", "h100x8", average, true},
-        {"2.32.3", "h100x8", average, true},
-        {"2.32", "h100x8", average, false},
-        {"2.32", "h100x8", scattered, true},
-        {"2.31", "h100x8", other, false},
-    };
-    mock_symmetric_kernel kernels[MOCK_MAX_SYMMETRIC];
-
-    for (const auto &c : cases)
-        EXPECT_EQ(c.has_any, Kernels(c.version, c.machine, c.call, kernels) > 0)
-            << c.version << " " << c.machine << " " << kColls[c.call.coll]
-            << " " << c.call.n_bytes;
-}
-
 TEST(Copies, AreAskedAboutLastWithoutAChoiceAndErrorsDoNoHarm)
 {
     const mock_call calls[] = {Gather(8 * kMi, MOCK_WINDOWS_BOTH),
@@ -290,59 +204,6 @@ TEST(Copies, AreAskedAboutLastWithoutAChoiceAndErrorsDoNoHarm)
     asked.result = ncclSystemError;
     ASSERT_EQ(ncclSuccess, mock_comm_group(comm.get(), calls, 1, outcomes));
     EXPECT_STREQ("AllGather_UC", outcomes[0].kernel);
-}
-
-// Without multicast where TMA moves data: from 2.31 on.
-TEST(Copies, AreOfFourTimesAsManyElementsWithoutMulticast)
-{
-    Folder folder;
-    folder.WriteAs("b200x8", "2.28.9");
-    folder.Write("machine.csv", "gpu,compute_capability,ranks,nodes,cpu_vendor,"
-                                "channels,nvls_channels,nccl\n"
-                                "G,100,8,1,intel,32,0,2.28.9\n");
-    Machine machine = LoadFolder(folder.Path());
-    const struct {
-        const char *version;
-        size_t n_elements; // of a rank
-        bool copied;
-    } cases[] = {
-        {"2.30", 8 * kMi, false},     {"2.30", 8 * kMi + 1, true},
-        {"2.31", 8 * kMi + 1, false}, {"2.31", 32 * kMi, false},
-        {"2.31", 32 * kMi + 1, true},
-    };
-
-    for (const auto &c : cases) {
-        const mock_outcome outcome =
-            OnMachine(machine, Gather(8 * 2 * c.n_elements, MOCK_WINDOWS_BOTH),
-                      {c.version});
-        ASSERT_NE(nullptr, outcome.kernel);
-        EXPECT_EQ(c.copied, outcome.kernel == std::string("AllGather_UC"))
-            << c.version << " " << outcome.kernel;
-    }
-}
-
-TEST(Copies, AreAllThoseOfAGroup)
-{
-    const std::vector<mock_call> calls = {
-        Gather(8 * kMi, MOCK_WINDOWS_BOTH), Call(ncclFuncReduce, kMi),
-        Gather(kMi, MOCK_WINDOWS_BOTH), Gather(kMi, MOCK_WINDOWS_NONE),
-        Gather(2 * kMi, MOCK_WINDOWS_BOTH)};
-    mock_nccl_options options{"2.28"};
-    options.zero_ctas = true;
-    mock_outcome outcomes[5];
-    Machine machine = LoadMachine("h100x8");
-    Nccl nccl = MakeNccl(options);
-    Comm comm = MakeComm(nccl, machine);
-
-    ASSERT_EQ(ncclSuccess, mock_comm_group(comm.get(), calls.data(),
-                                           calls.size(), outcomes));
-
-    for (size_t i = 0; i < 5; i++) {
-        const bool copied = calls[i].windows == MOCK_WINDOWS_BOTH;
-        EXPECT_STREQ(copied ? "AllGather_UC" : nullptr, outcomes[i].kernel);
-        EXPECT_EQ(copied, outcomes[i].n_channels == 0) << i;
-        EXPECT_EQ(!copied, outcomes[i].asked) << i;
-    }
 }
 
 } // namespace

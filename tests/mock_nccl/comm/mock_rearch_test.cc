@@ -112,54 +112,6 @@ TEST_F(RearchGroup, AsksAboutEachInTheApplicationsOrderBroadcastsLast)
     EXPECT_EQ(2u, Ask("2.30", true).size());
 }
 
-TEST(Rearch, WhatRunsNoSymmetricKernelIsScheduled)
-{
-    const mock_call calls[] = {
-        Of(ncclFuncBroadcast, 4 << 20, 2, MOCK_WINDOWS_NONE,
-           MOCK_REDUCTION_OTHER),
-        Of(ncclFuncAllReduce, 23, 1, MOCK_WINDOWS_BOTH, MOCK_REDUCTION_SUM),
-        Of(ncclFuncAllReduce, 16 << 20, 4, MOCK_WINDOWS_NONE,
-           MOCK_REDUCTION_OTHER),
-    };
-    mock_nccl_options options{};
-    mock_outcome outcomes[3];
-    options.version = "2.31";
-    options.rearch = true;
-    Nccl nccl = MakeNccl(options);
-    Comm comm = MakeComm(nccl, LoadMachine("h100x8"));
-    Log log;
-
-    ASSERT_EQ(ncclSuccess, mock_comm_group(comm.get(), calls, 3, outcomes));
-
-    EXPECT_LT(0, outcomes[0].n_channels);
-    EXPECT_STREQ("AllReduce_AGxLLMC_R", outcomes[1].kernel);
-    EXPECT_EQ(0, outcomes[1].n_channels);
-    EXPECT_LT(0, outcomes[2].n_channels);
-    EXPECT_EQ(2u, log.lines.size()); // one each
-}
-
-// A pair that is just below the smallest cost does not hide a faster kernel; 0
-// does.
-TEST(Rearch, ACostOfZeroBeatsEverySymmetricKernel)
-{
-    const mock_call call =
-        Of(ncclFuncAllReduce, 4096, 4, MOCK_WINDOWS_BOTH, MOCK_REDUCTION_SUM);
-    mock_nccl_options options = WithScript();
-    options.version = "2.31";
-    options.rearch = true;
-
-    for (bool zero : {false, true}) {
-        script = [&](Table table, int *) {
-            float &cost = table[NCCL_ALGO_RING][NCCL_PROTO_LL];
-            cost = zero ? 0 : std::nextafter(cost, 0.0f);
-            return ncclSuccess;
-        };
-        EXPECT_STREQ(zero ? nullptr : "AllReduce_AGxLLMC_R",
-                     OnMachine(LoadMachine("h100x8"), call, options).kernel);
-    }
-    script = nullptr;
-}
-
 TEST(Rearch, OfEqualCostsTheSymmetricKernelWins)
 {
     const mock_call call =

@@ -368,46 +368,6 @@ const LinkCase kLinks[] = {
 // clang-format on
 INSTANTIATE_TEST_SUITE_P(Table, Links, testing::ValuesIn(kLinks), CaseName());
 
-TEST(Links, ThatDifferByChannelDelayBroadcastsByEveryRank)
-{
-    Folder folder;
-    std::string text = ReadFile(folder.Path() + "/graphs.xml");
-    size_t at = text.find("samechannels=\"1\"");
-    text.replace(at, 16, "samechannels=\"0\"");
-    folder.Write("graphs.xml", text);
-
-    mock_outcome got =
-        OnMachine(LoadFolder(folder.Path()), Call(ncclFuncBroadcast, 8));
-
-    const float *ring = got.cost[NCCL_ALGO_RING];
-    EXPECT_EQ("9.000", Printed(ring[NCCL_PROTO_LL]));      // 6.6 + 4 x .6
-    EXPECT_EQ("21.600", Printed(ring[NCCL_PROTO_LL128]));  // 14 + 4 x 1.9
-    EXPECT_EQ("24.400", Printed(ring[NCCL_PROTO_SIMPLE])); // 8.4 + 4 x 4
-}
-
-// The number of channels of a ring with Simple for 320 KiB.
-int ChannelsOfARing(const Machine &machine)
-{
-    script = [](Table table, int *) {
-        table[NCCL_ALGO_RING][NCCL_PROTO_SIMPLE] = 0;
-        return ncclSuccess;
-    };
-    return OnMachine(machine, Call(ncclFuncAllReduce, 320 << 10), WithScript())
-        .n_channels;
-}
-
-TEST(Links, NoFasterThanPcieGetHalfTheThreadsAndSoMoreChannels)
-{
-    Folder folder;
-    std::string text = kOpen + Graph("0") + Graph("1") + kClose;
-    for (size_t at; (at = text.find("\"30\"")) != std::string::npos;)
-        text.replace(at, 4, "\"12\"");
-    folder.Write("graphs.xml", text); // one channel of 12 GB/s
-
-    EXPECT_EQ(20, ChannelsOfARing(LoadFolder(folder.Path())));
-    EXPECT_EQ(10, ChannelsOfARing(LoadMachine("h200x4")));
-}
-
 TEST(OneRank, CallsNoTuner)
 {
     Folder folder;

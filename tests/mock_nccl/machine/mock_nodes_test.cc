@@ -12,7 +12,6 @@ extern "C" {
 
 using namespace mock_test;
 using testing::Each;
-using testing::ElementsAre;
 
 namespace
 {
@@ -129,107 +128,6 @@ const VendorCase kVendorCases[] = {
 INSTANTIATE_TEST_SUITE_P(Table, CpuVendor, testing::ValuesIn(kVendorCases),
                          CaseName());
 
-TEST(SeveralNodes, AddALevelToTreesForEachDoublingOfNodes)
-{
-    std::vector<std::string> us;
-
-    for (int nodes : {2, 3, 4, 7, 8}) {
-        std::string shape =
-            std::to_string(8 * nodes) + "," + std::to_string(nodes);
-        Machine machine =
-            Edited("h100n2x8", {{"machine.csv", ",16,2,", "," + shape + ","}});
-        mock_outcome got = OnMachine(machine, Call(ncclFuncAllReduce, 8));
-        us.push_back(Printed(got.cost[NCCL_ALGO_TREE][NCCL_PROTO_LL]));
-    }
-
-    // 6.8 + 2 x (7 x .6 + levels x 5), and the time of 8 bytes
-    EXPECT_THAT(us,
-                ElementsAre("25.200", "25.201", "35.201", "35.201", "45.201"));
-}
-
-TEST(SeveralNodes, PayTheNetworksLatencyOnceAStepAndTwiceWithSimple)
-{
-    Machine near = LoadMachine("h100n2x8");
-    Machine far =
-        Edited("h100n2x8",
-               {{"graphs.xml", "latencyinter=\"0\"", "latencyinter=\"2.5\""}});
-    mock_call call = Call(ncclFuncAllReduce, 8);
-
-    mock_outcome n = OnMachine(near, call);
-    mock_outcome f = OnMachine(far, call);
-
-    const std::pair<int, int> pairs[] = {
-        {NCCL_ALGO_RING, NCCL_PROTO_LL},     {NCCL_ALGO_RING, NCCL_PROTO_LL128},
-        {NCCL_ALGO_RING, NCCL_PROTO_SIMPLE}, {NCCL_ALGO_TREE, NCCL_PROTO_LL},
-        {NCCL_ALGO_TREE, NCCL_PROTO_SIMPLE}, {NCCL_ALGO_NVLS_TREE, 2},
-    };
-    std::vector<std::string> more;
-    for (const auto &[algo, proto] : pairs)
-        more.push_back(Printed(f.cost[algo][proto] - n.cost[algo][proto]));
-    EXPECT_THAT(more, ElementsAre("5.000", "5.000", "10.000", "5.000", "10.000",
-                                  "10.000"));
-}
-
-TEST(SeveralNodes, SlowRingsFromSixtyFourBytesOfARankOnAChannel)
-{
-    // 8.4 + 28 x 3.4 + 2 x 14 us
-    const std::map<std::string, double> factors = {{"90", 1.4}, {"70", 1.9}};
-
-    for (const auto &[capability, factor] : factors) {
-        Machine machine =
-            Edited("h100n2x8",
-                   {{"machine.csv", ",90,16,", "," + capability + ",16,"}});
-        size_t least = 64 * 16 * 16;
-
-        mock_outcome below =
-            OnMachine(machine, Call(ncclFuncAllReduce, least - 1));
-        mock_outcome at = OnMachine(machine, Call(ncclFuncAllReduce, least));
-        mock_outcome other = OnMachine(machine, Call(ncclFuncAllGather, least));
-
-        const int ring = NCCL_ALGO_RING;
-        EXPECT_NEAR(131.6, below.cost[ring][NCCL_PROTO_SIMPLE], .1);
-        EXPECT_NEAR(131.6 * factor, at.cost[ring][NCCL_PROTO_SIMPLE], .1);
-        EXPECT_NEAR(below.cost[ring][NCCL_PROTO_LL],
-                    at.cost[ring][NCCL_PROTO_LL], .001);
-        EXPECT_NEAR(70.0, other.cost[ring][NCCL_PROTO_SIMPLE], .1);
-    }
-}
-
-TEST(SeveralNodes, ChargeLatencyForEachOfAGroupButTreesForEachTen)
-{
-    Machine machine = LoadMachine("h100n2x8");
-    mock_call call = Call(ncclFuncAllReduce, 8);
-    mock_outcome one = OnMachine(machine, call);
-    call.n_pipe_ops = 11;
-
-    mock_outcome eleven = OnMachine(machine, call);
-
-    const std::pair<int, double> more[] = {{NCCL_ALGO_RING, 10 * 131.6},
-                                           {NCCL_ALGO_TREE, 92.4},
-                                           {NCCL_ALGO_NVLS_TREE, 66.8}};
-    for (const auto &[algo, us] : more)
-        EXPECT_NEAR(us,
-                    eleven.cost[algo][NCCL_PROTO_SIMPLE] -
-                        one.cost[algo][NCCL_PROTO_SIMPLE],
-                    1e-3);
-}
-
-TEST(SeveralNodes, UseTheNetworkTwiceWithNvlsTreesOfTwo)
-{
-    const Edit slow = {"graphs.xml", "speedinter=\"48\"", "speedinter=\"20\""};
-    mock_call call = Call(ncclFuncAllReduce, size_t{1} << 40);
-
-    mock_outcome two = OnMachine(Edited("h100n2x8", {slow}), call);
-    mock_outcome eight = OnMachine(Edited("h100n8x8", {slow}), call);
-
-    // 8 channels of 40 and of 20 GB/s; ranks by steps
-    const double kilo = std::pow(2, 40) / 1e3;
-    EXPECT_NEAR(8 * 40 * 16 / 30.0,
-                kilo / two.cost[NCCL_ALGO_NVLS_TREE][NCCL_PROTO_SIMPLE], .01);
-    EXPECT_NEAR(8 * 20 * 64 / 126.0,
-                kilo / eight.cost[NCCL_ALGO_NVLS_TREE][NCCL_PROTO_SIMPLE], .01);
-}
-
 // Four nodes of one GPU each, rings and trees of two channels at 24 GB/s.
 Machine OneGpuANode()
 {
@@ -272,51 +170,6 @@ TEST(OneGpuANode, HasPatForGathersAndScattersWithSimple)
                 Each(-1));
 }
 
-TEST(OneGpuANode, HasNoPatForScattersThatDivide)
-{
-    Machine machine = OneGpuANode();
-    mock_call call = Call(ncclFuncReduceScatter, 8);
-    call.no_pat = true;
-
-    mock_outcome scatter = OnMachine(machine, call);
-    call.coll = ncclFuncAllGather;
-    mock_outcome gather = OnMachine(machine, call);
-
-    EXPECT_EQ(-1, scatter.cost[NCCL_ALGO_PAT][NCCL_PROTO_SIMPLE]);
-    EXPECT_LT(0, gather.cost[NCCL_ALGO_PAT][NCCL_PROTO_SIMPLE]);
-}
-
-// Before 2.32.6 NCCL's limit of PAT's threads is 0, so that any size justifies
-// all channels.
-TEST(OneGpuANode, HasAllChannelsForPatOfAnySizeBefore2_32_6)
-{
-    const std::pair<const char *, int> cases[] = {
-        {"2.31", 4}, {"2.32.3", 4}, {"2.32.6", 1}};
-    Machine machine = OneGpuANode();
-
-    for (const auto &[version, n_channels] : cases) {
-        script = [](Table table, int *asked) {
-            table[NCCL_ALGO_PAT][NCCL_PROTO_SIMPLE] = 0;
-            *asked = 64;
-            return ncclSuccess;
-        };
-        mock_outcome got =
-            OnMachine(machine, Call(ncclFuncAllGather, 8), WithScript(version));
-        ForgetScript();
-
-        EXPECT_EQ(NCCL_ALGO_PAT, got.algo) << version;
-        EXPECT_EQ(n_channels, got.tuned_channels) << version;
-    }
-}
-
-TEST(OneGpuANode, SeesTheNetworksWholeLatencyInRings)
-{
-    mock_outcome got = OnMachine(OneGpuANode(), Call(ncclFuncAllReduce, 8));
-
-    // a tree's 5 us instead of a ring's 2.7: 6.6 + 6 x (5 + 1)
-    EXPECT_NEAR(42.6, got.cost[NCCL_ALGO_RING][NCCL_PROTO_LL], .002);
-}
-
 // ---- CollNet, which no machine folder has ----
 
 // Nodes of H100, 8 channels of 48 GB/s, 40 of NVLS on a node.
@@ -342,22 +195,6 @@ mock_model Model(int n_ranks, int n_nodes, bool collnet, int n_heads = 8)
     mock_model_build(&model, &info, &graphs, &mock_version_find(nullptr)->model,
                      &mock_default_constants, &choice);
     return model;
-}
-
-// Four GPUs share eight cards: 2 x (3.7 + 3 x .4) + 31 us; 8 x 48 / .75 x .85 /
-// 2 GB/s. For other nodes see fixtures/cost_models.
-TEST(CollNet, HasMoreCardsThanGpus)
-{
-    mock_model model = Model(8, 2, true);
-
-    EXPECT_NEAR(40.8f,
-                model.latency[ncclFuncAllReduce][NCCL_ALGO_COLLNET_DIRECT]
-                             [NCCL_PROTO_SIMPLE],
-                1e-4);
-    EXPECT_NEAR(217.6f,
-                model.bandwidth[ncclFuncAllReduce][NCCL_ALGO_COLLNET_DIRECT]
-                               [NCCL_PROTO_SIMPLE],
-                1e-3);
 }
 
 // ---- crowded nodes ----

@@ -212,29 +212,6 @@ TEST_F(Modes, AnotherModeIsAModel)
     EXPECT_EQ(MOCK_TIME_MODELLED, reduce.source);
 }
 
-TEST_F(Modes, AnotherModeIsOfTheSameArmAlone)
-{
-    Machine machine =
-        LoadText(ModeText("fsdp", "allgather", kSimple, 43) +
-                 ModeText("fsdp", "allgather", "ring,simple,24", 47));
-
-    EXPECT_NEAR(1.3, Beside(machine, kGather, 5).slowdown, 1e-9);
-}
-
-TEST_F(Modes, BothModesOfAnArmAreApart)
-{
-    Machine machine = LoadText(ModeText("fsdp", "allgather", kSimple, 43) +
-                               ModeText("overlap", "allgather", kSimple, 26));
-    const std::pair<mock_mode, double> cases[] = {{MOCK_MODE_OVERLAP, 1.2},
-                                                  {MOCK_MODE_FSDP, 1.3}};
-
-    for (const auto &[mode, slowdown] : cases) {
-        const mock_overlap o = Beside(machine, kGather, 5, 0, .5, mode);
-        EXPECT_NEAR(slowdown, o.slowdown, 1e-9);
-        EXPECT_EQ(MOCK_TIME_RECORDED, o.source);
-    }
-}
-
 TEST_F(Modes, ASequentialIterationIsTheCollectiveAfterCompute)
 {
     Machine machine = LoadText(
@@ -258,48 +235,6 @@ TEST_F(Modes, ASequentialIterationIsTheCollectiveAfterCompute)
     EXPECT_NEAR(10, After(machine, kGather).us, 1e-9);
     // and nothing of it overlaps
     EXPECT_NEAR(1.43, Beside(machine, Simple(4 * kMiB), 5).slowdown, 1e-9);
-}
-
-// Of a mean of 17, the fastest are 15 and the median is 16.5.
-TEST_F(Modes, ASequentialIterationSpreadsLikeItsRecord)
-{
-    std::string row = ModeText("sequential", "allreduce", kSimple, 34);
-    const std::string same = "34,34,34,34,34";
-    row.replace(row.find(same), same.size(), "34,33,35,36,30");
-    Machine machine = LoadText(row);
-
-    EXPECT_NEAR(12. * 30 / 34, After(machine, Simple(4 * kMiB), 5, 0, 0).us,
-                1e-9);
-    EXPECT_NEAR(12. * 33 / 34, After(machine, Simple(4 * kMiB), 5, 0, .5).us,
-                1e-9);
-}
-
-// What was recorded is no single pass, though the time alone is one; what
-// depends on that time is.
-TEST_F(Modes, OnlyWhatIsEstimatedFromASinglePassIsOne)
-{
-    folder_.Write("overlap.csv",
-                  kIterateHeader +
-                      ModeText("overlap", "allreduce", kSimple, 26) +
-                      ModeText("sequential", "allreduce", kSimple, 34));
-    for (const auto &[run, is_single_pass] :
-         {std::pair("s,0", true), {"w,1", false}}) {
-        std::string timings = kTimingsHeader;
-        for (const char *n_bytes : {"1048576", "67108864"})
-            for (const char *when : {run, "w,2"})
-                if (when == run || !is_single_pass)
-                    timings += std::string("allreduce,") + n_bytes +
-                               ",ring,simple,0,4," + when + ",9,10,10,10,10\n";
-        folder_.Write("timings.csv", timings);
-        Machine machine = LoadFolder(folder_.Path());
-        const mock_run at = Simple(4 * kMiB);
-
-        EXPECT_FALSE(Beside(machine, at, 5).is_single_pass) << run;
-        EXPECT_FALSE(After(machine, at, 5).is_single_pass) << run;
-        EXPECT_EQ(is_single_pass, Beside(machine, at, 50).is_single_pass)
-            << run;
-        EXPECT_EQ(is_single_pass, After(machine, at, 50).is_single_pass) << run;
-    }
 }
 
 TEST_F(Modes, SettingsNameTheirs)
@@ -407,41 +342,6 @@ TEST_F(Iterated, PartsOfAPairArePooledWithThePairThatRan)
     }
 }
 
-TEST_F(Iterated, HasTheWorstSourceOfItsRounds)
-{
-    const std::pair<const char *, mock_time_source> cases[] = {
-        {"measured", MOCK_TIME_RECORDED},
-        {"recorded", MOCK_TIME_RECORDED},
-        {"interpolated", MOCK_TIME_INTERPOLATED},
-        {"virtual", MOCK_TIME_VIRTUAL},
-        {"modelled", MOCK_TIME_MODELLED},
-    };
-
-    for (const auto &[word, source] : cases) {
-        Row first{kSimple, 1.2};
-        first.source = word;
-        Machine machine = LoadRows({first, {kSimple, 1.6, 1}});
-        mock_overlap_setting setting{};
-
-        EXPECT_EQ(source, Beside(machine, Simple(4 * kMiB), 5, .75).source)
-            << word;
-        ASSERT_EQ(1u,
-                  mock_machine_overlap_settings(machine.get(), &setting, 1));
-        EXPECT_EQ(source, setting.source) << word;
-    }
-}
-
-// A skipped row says nothing about the rounds.
-TEST_F(Iterated, MayCountRoundsFrom1)
-{
-    Machine machine = LoadRows(
-        {{kSimple, 1.2, 1}, {kSimple, 1.6, 2}, {"plugin,plugin,0", 2, 0}});
-
-    EXPECT_EQ(2u, mock_machine_overlap_rounds(machine.get()));
-    EXPECT_NEAR(1.2, Beside(machine, Simple(4 * kMiB), 5, .25).slowdown, 1e-9);
-    EXPECT_NEAR(1.6, Beside(machine, Simple(4 * kMiB), 5, .75).slowdown, 1e-9);
-}
-
 // Both columns say what ran, or none.
 TEST_F(Overlap, WithoutThePairThatRanPartsOfAPairAreRefused)
 {
@@ -483,34 +383,6 @@ TEST_F(Iterated, AutoOnceMoreIsAuto)
     EXPECT_NEAR(1.4, Beside(machine, run, 5).slowdown, 1e-9);
     EXPECT_EQ(MOCK_TIME_RECORDED, Beside(machine, run, 5).source)
         << "of NCCL's own choice, not of the pair that ran";
-}
-
-TEST_F(Iterated, GemmsHaveSidesOfAtMost16Mi)
-{
-    const struct {
-        const char *gemm;
-        const char *column; // nullptr: all fit
-    } cases[] = {{"16777216,16777216,16777216", nullptr},
-                 {"16777217,32,16", "m"},
-                 {"64,16777217,16", "n"},
-                 {"64,32,16777217", "k"}};
-
-    for (const auto &c : cases) {
-        Row row{kSimple, 1.2};
-        row.gemm = c.gemm;
-        if (c.column == nullptr) {
-            EXPECT_EQ(1u, mock_machine_overlap_rounds(LoadRows({row}).get()));
-            continue;
-        }
-        mock_machine *machine = nullptr;
-        folder_.Write("overlap.csv", kIterateHeader + Text(row));
-        EXPECT_EQ(ncclInvalidArgument,
-                  mock_machine_load(folder_.Path().c_str(), &machine));
-        EXPECT_THAT(mock_last_error(),
-                    testing::EndsWith("column '" + std::string(c.column) +
-                                      "': '16777217' is not a whole number "
-                                      "from 1 to 16777216"));
-    }
 }
 
 } // namespace

@@ -129,18 +129,6 @@ TEST(RecordedOverlap, ListsTheRecordedSettings)
     EXPECT_EQ(0u, some[1].n_bytes);
 }
 
-// The result of the recording: no arm is faster than NCCL's own choice.
-TEST(RecordedOverlap, KeepsTheOrderOfTheArms)
-{
-    Machine machine = LoadMachine("h200x4");
-    mock_overlap own =
-        Beside(machine, OwnChoice(machine, 32 * kMiB), 124.7, .05);
-    mock_overlap ll128 =
-        Beside(machine, RingOf(32 * kMiB, NCCL_PROTO_LL128), 124.7, .05);
-
-    EXPECT_LT(mock_overlapped_us(&own, 8), mock_overlapped_us(&ll128, 8));
-}
-
 // ---- made-up recordings ----
 
 // A recorded slowdown of a ring with Simple, unless the arm is another.
@@ -262,20 +250,6 @@ const SlowdownCase kSlowdowns[] = {
 INSTANTIATE_TEST_SUITE_P(Table, Slowdown, testing::ValuesIn(kSlowdowns),
                          CaseName());
 
-TEST_F(Overlap, SpreadsBothTimesAlike)
-{
-    rows_ = std::string(kSimple4) + ",4,o,1,9,2,5,25,24,30,20\n";
-    Machine machine = Load();
-    mock_overlap fast = Beside(machine, Simple(4 * kMiB), 5, 0, 0);
-    mock_overlap slow = Beside(machine, Simple(4 * kMiB), 5, 0, .95);
-
-    EXPECT_NEAR(20, mock_overlapped_us(&fast, 2), 1e-6);
-    EXPECT_NEAR(30, mock_overlapped_us(&slow, 2), 1e-6);
-    EXPECT_NEAR(5. * 20 / 25, fast.compute_us, 1e-9);
-    EXPECT_NEAR(10. * 30 / 25, slow.comm_us, 1e-9);
-    EXPECT_EQ(fast.slowdown, slow.slowdown);
-}
-
 TEST(NoOverlap, IsModelled)
 {
     Folder folder;
@@ -287,18 +261,6 @@ TEST(NoOverlap, IsModelled)
     EXPECT_EQ(Mean(machine, Simple(4 * kMiB)).us, o.comm_us);
     EXPECT_EQ(0u, mock_machine_overlap_rounds(machine.get()));
     EXPECT_EQ(0u, mock_machine_overlap_settings(machine.get(), nullptr, 0));
-}
-
-// 256 rows fill the first allocation for records.
-TEST_F(Overlap, HasAsManyRoundsAsWereRecorded)
-{
-    for (int round = 0; round < 256; round++)
-        Add(kSimple4, round, 5, round < 255 ? 1.2 : 1.4);
-    Machine machine = Load();
-
-    EXPECT_EQ(256u, mock_machine_overlap_rounds(machine.get()));
-    EXPECT_NEAR(1.2, Beside(machine, Simple(4 * kMiB), 5, 0).slowdown, 1e-9);
-    EXPECT_NEAR(1.4, Beside(machine, Simple(4 * kMiB), 5, .999).slowdown, 1e-9);
 }
 
 // ---- refusals ----
@@ -387,22 +349,6 @@ TEST_F(Overlap, NamesTheColumnOfABadField)
         rows_ = kSimple4 + std::string(row);
         EXPECT_EQ("overlap.csv:2: " + std::string(error), Error());
     }
-}
-
-// As one that a table of `steptune iterate` would have: without GEMMs.
-TEST_F(Overlap, HasNoSidesOfAGemmThatWasNotRecorded)
-{
-    Add(kSimple4, 1, 5, 1.2);
-    Machine machine = Load();
-    mock_overlap_setting setting{};
-
-    ASSERT_EQ(1u, mock_machine_overlap_settings(machine.get(), &setting, 1));
-    EXPECT_EQ(0u, setting.m);
-    EXPECT_EQ(0u, setting.n);
-    EXPECT_EQ(0u, setting.k);
-    EXPECT_EQ(MOCK_MODE_OVERLAP, setting.mode);
-    EXPECT_EQ(ncclFuncAllReduce, setting.coll);
-    EXPECT_EQ(MOCK_TIME_RECORDED, setting.source);
 }
 
 } // namespace

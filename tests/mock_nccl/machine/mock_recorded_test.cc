@@ -115,42 +115,7 @@ TEST(H200x4Timings, ReproduceTheMeasuredGains)
     }
 }
 
-TEST(H200x4Timings, AreLongerOnOneChannel)
-{
-    Machine machine = LoadMachine("h200x4");
-    mock_run own = RingOf(8 * kMiB, NCCL_PROTO_LL128);
-    mock_run one = RingOf(8 * kMiB, NCCL_PROTO_LL128, 1);
-
-    // nccl-tests with NVIDIA's example tuner: 676 us instead of 62
-    EXPECT_NEAR(10.9, Mean(machine, one).us / Mean(machine, own).us, .6);
-}
-
 // ---- no recording ----
-
-TEST(ModelledTimings, AreTheCostTables)
-{
-    Machine recorded = LoadMachine("h200x4"); // has no broadcasts
-    Machine modelled = LoadMachine("h100x8");
-    const std::pair<const Machine *, mock_run> cases[] = {
-        {&recorded,
-         {ncclFuncBroadcast, kMiB, NCCL_ALGO_RING, NCCL_PROTO_LL, 0}},
-        {&modelled,
-         {ncclFuncAllReduce, kMiB, NCCL_ALGO_NVLS, NCCL_PROTO_SIMPLE, 0}},
-    };
-
-    for (const auto &[machine, run] : cases) {
-        Nccl nccl = MakeNccl({});
-        Comm comm = MakeComm(nccl, *machine);
-        mock_call call = Call(run.coll, run.n_bytes);
-        mock_outcome outcome;
-        ASSERT_EQ(ncclSuccess,
-                  mock_comm_collective(comm.get(), &call, &outcome));
-        mock_time got = At(*machine, run, .9, .9);
-        EXPECT_EQ(outcome.cost[run.algo][run.proto], got.us);
-        EXPECT_EQ(MOCK_TIME_MODELLED, got.source);
-        EXPECT_EQ(got.us, Mean(*machine, run).us);
-    }
-}
 
 struct BadRun {
     mock_run run;

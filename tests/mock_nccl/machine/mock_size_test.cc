@@ -137,104 +137,6 @@ const DerivedCase kDerived[] = {
     {"one_gpu_a_node_no_nvls",    90,  4, 4,  2,  2,  24, 1,  4,  0},
 };
 
-struct CollNetCase {
-    const char *name;
-    int n_ranks, n_nodes;
-    int n_channels; // of machine.csv; those of the graphs are 8
-    int chains;
-    float bw_intra, bw_inter; // of chains
-    bool in_use;
-    int want;
-};
-const CollNetCase kCollNet[] = {
-    {"half_as_many_more",    16,  2,  8,  4, 48, 24, true,  12},
-    {"one_node",             8,   1,  8,  4, 48, 24, false, 8},
-    {"no_chains",            16,  2,  8,  0, 48, 24, false, 8},
-    {"fast_network",         16,  2,  8,  4, 48, 48, true,  8},
-    {"one_gpu_a_node",       4,   4,  8,  4, 48, 24, true,  8},
-    {"two_gpus_a_node",      8,   4,  8,  4, 48, 24, true,  12},
-    {"those_of_the_user",    16,  2,  9,  4, 48, 24, true,  9},
-};
-
-class CollNet : public testing::TestWithParam<CollNetCase>
-{
-};
-
-// ncclTopoPostset() of 2.30.7, before Hopper.
-TEST_P(CollNet, MayAddChannels)
-{
-    const CollNetCase &c = GetParam();
-    mock_machine machine{};
-    mock_graph *graph = machine.graphs.graph;
-    machine.info.compute_capability = 80;
-    machine.info.n_ranks = c.n_ranks;
-    machine.info.n_nodes = c.n_nodes;
-    machine.info.n_channels = c.n_channels;
-    graph[MOCK_GRAPH_RING].n_channels = 4;
-    graph[MOCK_GRAPH_TREE].n_channels = 4;
-    graph[MOCK_GRAPH_COLLNET_CHAIN].n_channels = c.chains;
-    graph[MOCK_GRAPH_COLLNET_CHAIN].bw_intra = c.bw_intra;
-    graph[MOCK_GRAPH_COLLNET_CHAIN].bw_inter = c.bw_inter;
-    mock_machine_info info = machine.info;
-
-    EXPECT_EQ(c.in_use, mock_machine_collnet(&machine, &info));
-    EXPECT_EQ(c.want, info.n_channels);
-}
-INSTANTIATE_TEST_SUITE_P(Table, CollNet, testing::ValuesIn(kCollNet),
-                         mock_test::CaseName());
-
-struct NvlsCase {
-    const char *name;
-    int compute_capability;
-    int n_nodes;
-    int per_node;
-    float network; // GB/s of a NIC
-    int in_2_29;
-    int in_2_30;
-};
-const NvlsCase kNvls[] = {
-    {"one_node",           100,  1,  8, 48, 24, 24},
-    {"two_nodes",          100,  2,  8, 48, 32, 32},
-    {"two_fast_nodes",     100,  2,  4, 96, 32, 32},
-    {"many_nodes",         100,  3,  8, 48, 32, 24},
-    {"many_crowded_nodes", 100,  3, 16, 48, 32, 24},
-    {"many_fast_nodes",    100, 16,  8, 96, 32, 24},
-    {"many_fast_crowded",  100,  4,  9, 96, 32, 32},
-    {"many_slow_nodes",    100,  4,  8, 47, 32, 32},
-    {"hopper",              90,  4,  8, 48, 16, 16},
-    {"one_gpu_a_node",     100,  4,  1, 48,  0,  0},
-};
-
-class Nvls : public testing::TestWithParam<NvlsCase>
-{
-};
-
-// ncclNvlsInit() of 2.29.7, ncclNvlsTuning() of 2.30.7.
-TEST_P(Nvls, ChannelsFollowTheNetworkFrom2_30)
-{
-    const NvlsCase &c = GetParam();
-    mock_machine machine{};
-    machine.info.compute_capability = c.compute_capability;
-    machine.info.n_nodes = c.n_nodes;
-    machine.info.n_ranks = c.n_nodes * c.per_node;
-    machine.graphs.graph[MOCK_GRAPH_NVLS].n_channels = 8;
-    machine.graphs.graph[MOCK_GRAPH_NVLS].bw_inter = c.network;
-    const auto fit = [&](const char *version, int n) {
-        mock_machine_info info = machine.info;
-        info.n_nvls_channels = n;
-        mock_machine_fit_nvls(&machine, &mock_version_find(version)->model,
-                              &info);
-        return info.n_nvls_channels;
-    };
-
-    EXPECT_EQ(c.in_2_29, fit("2.29", c.in_2_29));
-    EXPECT_EQ(c.in_2_30, fit("2.30", c.in_2_29));
-    EXPECT_EQ(7, fit("2.30", 7)) << "of the user";
-}
-INSTANTIATE_TEST_SUITE_P(Table, Nvls, testing::ValuesIn(kNvls),
-                         mock_test::CaseName());
-// clang-format on
-
 INSTANTIATE_TEST_SUITE_P(Table, Derived, testing::ValuesIn(kDerived),
                          CaseName());
 
@@ -271,130 +173,6 @@ std::string Repeated(int n, const std::string &text)
     for (int i = 0; i < n; i++)
         all += text;
     return all;
-}
-
-TEST(MachineCsv, MayHaveNodesOf72Gpus)
-{
-    const std::string graph =
-        " pattern=\"4\" nchannels=\"1\" speedintra=\"1\" speedinter=\"1\" "
-        "typeintra=\"NVL\" typeinter=\"PIX\" samechannels=\"1\"><channel>" +
-        Repeated(72, "<gpu/>") + "</channel></graph>";
-    Folder folder;
-    folder.Write("graphs.xml", "<graphs><graph id=\"0\"" + graph +
-                                   "<graph id=\"1\"" + graph + "</graphs>");
-    folder.Write("machine.csv",
-                 Csv("gpu,compute_capability,cpu_vendor,nccl,ranks,nodes",
-                     "G,90,amd,2.28.9,144,2"));
-
-    EXPECT_THAT(CountsOf(LoadFolder(folder.Path())),
-                ElementsAreArray({144, 2, 2, 0}));
-}
-
-TEST(MachineCsv, KnowsGpusFromPascalOn)
-{
-    for (const char *capability : {"60", "129"})
-        EXPECT_TRUE(
-            Load("h200x4", Csv("gpu,compute_capability,cpu_vendor,nccl",
-                               std::string("G,") + capability + ",amd,2.28.9")))
-            << capability;
-}
-
-// A graph of channels in which these GPUs come first, and a second one.
-std::string GraphOf(int id, const std::vector<std::string> &heads,
-                    const std::string &before = "")
-{
-    std::string text = "<graph id=\"" + std::to_string(id) +
-                       "\" pattern=\"4\" nchannels=\"" +
-                       std::to_string(heads.size()) +
-                       "\" speedintra=\"1\" speedinter=\"1\" typeintra=\"NVL\" "
-                       "typeinter=\"PIX\" samechannels=\"1\">";
-    for (const std::string &head : heads)
-        text += "<channel>" + before + "<gpu" + head + "/><gpu/></channel>";
-    return text + "</graph>";
-}
-
-Machine LoadGraphs(const std::string &graphs, const std::string &nodes = "")
-{
-    Folder folder;
-    folder.Write("graphs.xml", "<graphs>" + graphs + "</graphs>");
-    folder.Write("machine.csv",
-                 Csv("gpu,compute_capability,cpu_vendor,nccl" +
-                         std::string(nodes.empty() ? "" : ",nodes"),
-                     "G,90,amd,2.28.9" + nodes));
-    return LoadFolder(folder.Path());
-}
-
-const std::string kRingAndTree = GraphOf(0, {""}) + GraphOf(1, {""});
-constexpr char kGpu0[] = " dev=\"0\"";
-constexpr char kGpu1[] = " dev=\"1\"";
-constexpr char kGpu16[] = " dev=\"0x10\"";
-
-TEST(Heads, AreCountedOnce)
-{
-    const struct {
-        std::vector<std::string> heads;
-        int n_heads;
-    } cases[] = {
-        {{kGpu0}, 1},
-        {{kGpu0, kGpu1}, 2},
-        {{kGpu0, kGpu1, kGpu0}, 2},
-        {{kGpu1, kGpu1, kGpu1}, 1},
-        {{kGpu16, " dev=\"16\""}, 1},
-        {{"", "", ""}, 3}, // without names, each is another
-        {{kGpu0, "", kGpu1}, 3},
-        {std::vector<std::string>(64, ""), 64},
-    };
-
-    for (const auto &c : cases) {
-        Machine machine = LoadGraphs(kRingAndTree + GraphOf(3, c.heads));
-        const mock_graph &nvls = machine->graphs.graph[MOCK_GRAPH_NVLS];
-        EXPECT_EQ(c.n_heads, nvls.n_heads) << &c - cases;
-        EXPECT_EQ((int)c.heads.size(), nvls.n_channels) << &c - cases;
-    }
-}
-
-// Those of another graph may be more, and in another order.
-TEST(Heads, AreThoseOfCollNetChainOrNot)
-{
-    const struct {
-        std::vector<std::string> chains, nvls;
-        bool heads_chains;
-    } cases[] = {
-        {{kGpu1}, {kGpu1}, true},
-        {{kGpu0, kGpu1}, {kGpu16, kGpu1, kGpu0}, true},
-        {{kGpu0, kGpu1}, {kGpu1}, false},
-        {{kGpu0, kGpu1}, {kGpu0}, false},
-        {{kGpu0}, {kGpu1}, false},
-        {{kGpu1, kGpu0}, {kGpu1, kGpu16}, false},
-    };
-
-    for (const auto &c : cases) {
-        Machine machine = LoadGraphs(kRingAndTree + GraphOf(2, c.chains) +
-                                     GraphOf(3, c.nvls));
-        EXPECT_EQ(c.heads_chains,
-                  machine->graphs.graph[MOCK_GRAPH_NVLS].heads_chains)
-            << &c - cases;
-    }
-}
-
-TEST(Network, IsWhereARingOrATreeLeavesTheNode)
-{
-    const struct {
-        const char *ring, *tree, *nvls;
-        bool on_network;
-    } cases[] = {{"", "", "", false},
-                 {"<net/>", "", "", true},
-                 {"", "<net/>", "", true},
-                 {"", "", "<net/>", false}};
-
-    for (const auto &c : cases) {
-        Machine machine =
-            LoadGraphs(GraphOf(0, {""}, c.ring) + GraphOf(1, {""}, c.tree) +
-                           GraphOf(3, {""}, c.nvls),
-                       ",2");
-        EXPECT_EQ(c.on_network, machine->graphs.on_network) << &c - cases;
-        EXPECT_EQ(2, machine->graphs.per_node);
-    }
 }
 
 TEST(MachineCsv, MustFitTheGraphs)
@@ -499,21 +277,6 @@ TEST(Sizes, KeepChannelsThatTheUserForced)
     EXPECT_THAT(CountsOf(Resized(forced, 1)), ElementsAreArray({1, 1, 32, 0}));
 }
 
-// Four times the search within several nodes, twice within one.
-TEST(Sizes, HaveTheChannelsOfTheirNumberOfNodes)
-{
-    std::string graphs =
-        GraphOf(0, {"", "", "", ""}, "<net/>") + GraphOf(1, {"", "", "", ""});
-    for (size_t at;
-         (at = graphs.find("speedintra=\"1\"")) != std::string::npos;)
-        graphs.replace(at, strlen("speedintra=\"1\""), "speedintra=\"48\"");
-    Machine machine = LoadGraphs(graphs, ",2");
-
-    EXPECT_THAT(CountsOf(machine), ElementsAreArray({4, 2, 16, 0}));
-    EXPECT_THAT(CountsOf(Resized(machine, 2)), ElementsAreArray({2, 1, 8, 0}));
-    EXPECT_THAT(CountsOf(Resized(machine, 6)), ElementsAreArray({6, 3, 16, 0}));
-}
-
 TEST(Sizes, GrowFromOneNodeWhoseGraphsHaveANetwork)
 {
     Machine one =
@@ -530,36 +293,6 @@ TEST(Sizes, ShareGpusUnlessEachRankCanHaveOne)
     EXPECT_EQ(1, mock_machine_get_info(shared.get())->n_gpus);
     EXPECT_EQ(1, mock_machine_get_info(Resized(shared, 2).get())->n_gpus);
     EXPECT_EQ(0, mock_machine_get_info(Resized(shared, 1).get())->n_gpus);
-}
-
-TEST(Sizes, HaveTheCostsOfTheirOwn)
-{
-    const mock_call call = Call(ncclFuncAllReduce, 1 << 20);
-
-    mock_outcome want = OnMachine(LoadMachine("h100n8x8"), call);
-    mock_outcome got = OnMachine(Resized(LoadMachine("h100n2x8"), 64), call);
-
-    for (int a = 0; a < NCCL_NUM_ALGORITHMS; a++)
-        for (int p = 0; p < NCCL_NUM_PROTOCOLS; p++)
-            EXPECT_EQ(want.cost[a][p], got.cost[a][p]) << a << "/" << p;
-    EXPECT_EQ(want.n_channels, got.n_channels);
-}
-
-// NCCL's search finds the same rings for 4 and 8 GPUs on an NVSwitch.
-TEST(Sizes, GrowOnAnNvSwitchWithoutANetwork)
-{
-    Machine resized = Resized(LoadMachine("h200x4"), 8);
-    const mock_call call = Call(ncclFuncAllGather, 1 << 20);
-
-    mock_outcome want = OnMachine(LoadMachine("h100x8"), call);
-    mock_outcome got = OnMachine(resized, call);
-
-    EXPECT_EQ(8, mock_machine_get_info(resized.get())->n_ranks);
-    EXPECT_EQ(1, mock_machine_get_info(resized.get())->n_nodes);
-    EXPECT_TRUE(mock_machine_get_info(resized.get())->resized);
-    for (int proto = 0; proto < NCCL_NUM_PROTOCOLS; proto++)
-        EXPECT_EQ(want.cost[NCCL_ALGO_RING][proto],
-                  got.cost[NCCL_ALGO_RING][proto]);
 }
 
 struct RefusedSize {
@@ -603,22 +336,6 @@ TEST(Sizes, ThatCannotBeAreRefused)
         EXPECT_EQ(nullptr, resized);
         EXPECT_STREQ(c.error, mock_last_error());
     }
-}
-
-// 16 channels of 512 threads with 8 x 32768 bytes each need 2^31 bytes, which
-// is negative in NCCL's int and compares as huge; 15 are used from 15 x 2^27.
-TEST(Sizes, OverflowNcclsCountOfChannelsFrom32768Ranks)
-{
-    Machine at = Resized(LoadMachine("h100n8x8"), 32768);
-    Machine below = Resized(LoadMachine("h100n8x8"), 32760);
-    const size_t n_bytes = size_t{1} << 31;
-
-    EXPECT_EQ(15, mock_default_channels(&at->model, NCCL_ALGO_RING,
-                                        NCCL_PROTO_LL, n_bytes));
-    EXPECT_EQ(14, mock_default_channels(&at->model, NCCL_ALGO_RING,
-                                        NCCL_PROTO_LL, (size_t{15} << 27) - 1));
-    EXPECT_EQ(16, mock_default_channels(&below->model, NCCL_ALGO_RING,
-                                        NCCL_PROTO_LL, n_bytes));
 }
 
 } // namespace

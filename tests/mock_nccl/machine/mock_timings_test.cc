@@ -265,33 +265,6 @@ TEST(Timings, ReportTheirSource)
         }
 }
 
-TEST(Timings, WithoutAColumnForKernelsNameNone)
-{
-    Machine machine = Load({{1024, kLl, "w,*", "10"}});
-
-    EXPECT_STREQ("", Mean(machine, Ll(1024)).kernel);
-}
-
-TEST(Timings, WithoutAnyOtherCountAreModelledForFewerChannels)
-{
-    Machine machine = Load({{16 * M, kSimple, "w,*", "100"}});
-
-    EXPECT_EQ(MOCK_TIME_MODELLED, Mean(machine, Simple(16 * M, 4)).source);
-    EXPECT_EQ(MOCK_TIME_RECORDED, Mean(machine, Simple(16 * M, 24)).source);
-}
-
-// A ratio to itself would say that fewer channels cost nothing.
-TEST(Timings, OfNcclsOwnCountAloneSayNothingAboutFewerChannels)
-{
-    Machine with = Load({{16 * M, kSimple, "w,*", "100"},
-                         {16 * M, "ring,simple,24", "w,*", "100"}});
-    Machine without = Load({{16 * M, kSimple, "w,*", "100"}});
-
-    EXPECT_LT(100, Mean(with, Simple(16 * M, 4)).us);
-    EXPECT_EQ(Mean(without, Simple(16 * M, 4)).us,
-              Mean(with, Simple(16 * M, 4)).us);
-}
-
 TEST(Timings, ListTheInterleavedSizes)
 {
     Machine machine = Load({{4096, kLl, "w,*", "10"},
@@ -323,18 +296,6 @@ TEST(Timings, ListTheInterleavedSizes)
                   mock_machine_sizes(machine.get(),
                                      static_cast<ncclFunc_t>(coll), sizes, 2));
     EXPECT_EQ(2u, mock_machine_rounds(machine.get()));
-}
-
-TEST(Timings, RoundsAreThoseOfAnyCollective)
-{
-    for (const char *coll :
-         {"broadcast", "reduce", "allgather", "reducescatter", "allreduce"}) {
-        std::string rows;
-        for (const char *round : {"1", "2", "3"})
-            rows += std::string(coll) + ",512,ring,ll,0,4,w," + round +
-                    ",10,10,10,10,10\n";
-        EXPECT_EQ(3u, mock_machine_rounds(Load({}, rows).get())) << coll;
-    }
 }
 
 TEST(Timings, RoundsAreTheFewestOfAnySizeButASinglePass)

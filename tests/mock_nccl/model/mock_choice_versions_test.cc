@@ -9,7 +9,6 @@ using namespace mock_test;
 using testing::Contains;
 using testing::ElementsAre;
 using testing::HasSubstr;
-using testing::IsEmpty;
 using testing::Not;
 
 namespace
@@ -169,25 +168,6 @@ TEST_F(Versions, AForbiddenRingComesBackUpTo2_23)
     }
 }
 
-TEST_F(Versions, AForbiddenRingIsTheLastResortUpTo2_23)
-{
-    script = [](Table table, int *) {
-        for (int p = 0; p < NCCL_NUM_PROTOCOLS; p++)
-            table[NCCL_ALGO_TREE][p] = -1;
-        return ncclSuccess;
-    };
-
-    for (std::string version : {"2.22", "2.23", "2.24"}) {
-        mock_nccl_options options = Options(version);
-        bool back = version < "2.24";
-        options.algo = "tree";
-        EXPECT_EQ(back ? ncclSuccess : ncclInvalidUsage,
-                  Try(options, Call(ncclFuncAllReduce, 1 << 20)));
-        EXPECT_EQ(-1, outcome_.cost[NCCL_ALGO_RING][NCCL_PROTO_LL]);
-        EXPECT_EQ(back ? NCCL_ALGO_RING : -1, outcome_.algo);
-    }
-}
-
 TEST_F(Versions, ARingThatTheTunerForbidsDoesNotComeBack)
 {
     script = [](Table table, int *) {
@@ -230,61 +210,6 @@ TEST_F(V2_21, UsesThePairAsItIsAndLogsNothing)
     EXPECT_EQ(NCCL_ALGO_TREE, outcome_.algo);
     EXPECT_EQ(NCCL_PROTO_SIMPLE, outcome_.proto);
     EXPECT_THAT(log.Texts(), Not(Contains(HasSubstr("Bytes ->"))));
-}
-
-TEST_F(V2_21, AsksForAllOfARunAndThenForEach)
-{
-    const mock_call calls[] = {Call(ncclFuncAllReduce, 1 << 10),
-                               Call(ncclFuncAllReduce, 1 << 20)};
-    mock_outcome outcomes[2];
-    Nccl nccl = MakeNccl(Pair(NCCL_ALGO_RING, NCCL_PROTO_LL));
-    Comm comm = MakeComm(nccl, machine_);
-
-    ASSERT_EQ(ncclSuccess, mock_comm_group(comm.get(), calls, 2, outcomes));
-
-    ASSERT_EQ(3u, asked_.size()); // within a factor of 4 or not, largest first
-    EXPECT_EQ((1u << 20) + (1u << 10), asked_[0].n_bytes);
-    EXPECT_EQ(1u << 20, asked_[1].n_bytes);
-    EXPECT_EQ(1u << 10, asked_[2].n_bytes);
-    for (const Asked &a : asked_)
-        EXPECT_EQ(1, a.n_pipe_ops);
-}
-
-TEST_F(V2_21, GivesEachOfARunTheChannelsOfItsOwnAnswer)
-{
-    const mock_call calls[] = {Call(ncclFuncAllReduce, 1 << 20),
-                               Call(ncclFuncAllReduce, 2 << 20)};
-    mock_outcome outcomes[2];
-    Nccl nccl = MakeNccl(WithScript("2.21", 2));
-    Comm comm = MakeComm(nccl, machine_);
-    on_ask = [](const Asked &asked) {
-        *asked.algo = NCCL_ALGO_RING;
-        *asked.proto = NCCL_PROTO_SIMPLE;
-        *asked.n_channels = static_cast<int>(asked.n_bytes >> 20);
-        return ncclSuccess;
-    };
-
-    ASSERT_EQ(ncclSuccess, mock_comm_group(comm.get(), calls, 2, outcomes));
-
-    EXPECT_EQ(1, outcomes[0].tuned_channels);
-    EXPECT_EQ(2, outcomes[1].tuned_channels);
-}
-
-TEST_F(V2_21, TypesThatNvlsLacksAreARunOfTheirOwn)
-{
-    std::vector<mock_call> calls(3, Call(ncclFuncAllReduce, 1 << 20));
-    mock_outcome outcomes[3];
-    Nccl nccl = MakeNccl(Pair(NCCL_ALGO_RING, NCCL_PROTO_LL));
-    Comm comm = MakeComm(nccl, machine_);
-    calls[1].no_nvls = true;
-
-    ASSERT_EQ(ncclSuccess,
-              mock_comm_group(comm.get(), calls.data(), 3, outcomes));
-
-    std::vector<size_t> n_bytes;
-    for (const Asked &a : asked_)
-        n_bytes.push_back(a.n_bytes >> 20);
-    EXPECT_THAT(n_bytes, testing::ElementsAre(1, 1, 2, 1, 1));
 }
 
 TEST_F(V2_21, FallsBackOnItsModelIfOneOfThePairIsMissing)
@@ -362,25 +287,6 @@ TEST_F(Versions, ChannelsAreTakenAsThatVersionTakesThem)
             EXPECT_EQ(c.tuned, outcome_.tuned_channels)
                 << c.version << " " << c.asked;
         }
-    }
-}
-
-// The traffic that justifies a channel, and the factor of LL.
-TEST_F(Versions, ChannelsAreGivenOutAsThatVersionDoes)
-{
-    const std::pair<const char *, int> cases[] = {{"2.22", 24}, {"2.23", 2},
-                                                  {"2.25", 2},  {"2.26", 8},
-                                                  {"2.28", 8},  {"2.29", 4}};
-    mock_call call = Call(ncclFuncAllReduce, 16 << 10);
-
-    for (auto [version, want] : cases) {
-        script = [](Table table, int *n_channels) {
-            table[NCCL_ALGO_RING][NCCL_PROTO_LL] = 0;
-            *n_channels = 24;
-            return ncclSuccess;
-        };
-        EXPECT_EQ(ncclSuccess, Try(Options(version), call));
-        EXPECT_EQ(want, outcome_.n_channels) << version;
     }
 }
 

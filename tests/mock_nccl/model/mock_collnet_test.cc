@@ -99,20 +99,6 @@ TEST(CollNetSwitch, OpensThreeAlgorithms)
               Open(OnMachine(machine, Call(ncclFuncAllReduce, 1 << 20), {})));
 }
 
-// 44 us and 163.2 GB/s, 69.2 and 192, 43 and 204.8.
-TEST(CollNetSwitch, CostsWhatNcclsModelSays)
-{
-    mock_outcome got =
-        OnMachine(WithCollNet(), Call(ncclFuncAllReduce, 1 << 30), Enabled());
-
-    EXPECT_NEAR(44 + 1073741.824 / 163.2,
-                got.cost[NCCL_ALGO_COLLNET_DIRECT][NCCL_PROTO_SIMPLE], .01);
-    EXPECT_NEAR(69.2 + 1073741.824 / 192,
-                got.cost[NCCL_ALGO_COLLNET_CHAIN][NCCL_PROTO_SIMPLE], .01);
-    EXPECT_NEAR(43 + 1073741.824 / 204.8,
-                got.cost[NCCL_ALGO_NVLS][NCCL_PROTO_SIMPLE], .01);
-}
-
 TEST(CollNetSwitch, HasNoEffectOnOneNodeOrWithoutItsGraphs)
 {
     Machine one = WithCollNet("h100x8");
@@ -152,22 +138,6 @@ TEST(CollNetSwitch, NeedsEveryGpuAsAHeadToGather)
         EXPECT_EQ(Three({true, true, false}),
                   Open(OnMachine(machine, Call(ncclFuncAllReduce, 1 << 20),
                                  Enabled())));
-    }
-}
-
-// From 2.28 on NVLS has its 8 heads for CollNet Direct, whose graph has 7.
-TEST(CollNetSwitch, GathersOnTheHeadsOfNvlsIfThereAreNvlsChannels)
-{
-    const std::tuple<const char *, int, bool> cases[] = {
-        {"2.27", 1, false}, {"2.28", 0, false}, {"2.28", 1, true}};
-
-    for (const auto &[version, n_nvls_channels, open] : cases) {
-        mock_nccl_options options = Enabled();
-        options.version = version;
-        mock_outcome got =
-            OnMachine(WithCollNet("h100n2x8", 7, 48, 0, 16, n_nvls_channels),
-                      Call(ncclFuncAllGather, 1 << 20), options);
-        EXPECT_EQ(open, Open(got)[0]) << version << " " << n_nvls_channels;
     }
 }
 
@@ -250,24 +220,6 @@ TEST(CollNetChannels, AreNcclsOwn)
         mock_outcome got =
             OnMachine(machine, Call(ncclFuncAllReduce, c.n_bytes), options);
         EXPECT_EQ(c.want, got.n_channels) << c.algo << " " << c.n_bytes;
-    }
-}
-
-// topoGetAlgoInfo() of 2.27.7 and 2.28.9.
-TEST(CollNetChannels, OfNvlsAreWithinTheCommunicatorsFrom2_28)
-{
-    const std::pair<const char *, int> cases[] = {
-        {"2.21", 16}, {"2.27", 16}, {"2.28", 6}, {"2.32", 6}};
-    Machine machine = WithCollNet("h100n2x8", 8, 48, 0, 6);
-    mock_nccl_options options = Enabled();
-    options.algo = "nvls";
-
-    for (auto [version, want] : cases) {
-        options.version = version;
-        mock_outcome got =
-            OnMachine(machine, Call(ncclFuncAllReduce, 64 << 20), options);
-        EXPECT_EQ(NCCL_ALGO_NVLS, got.algo) << version;
-        EXPECT_EQ(want, got.n_channels) << version;
     }
 }
 
@@ -388,40 +340,6 @@ TEST_F(CollNetTuner, IsAskedOnceForTheChunkOfAllChannels)
     chunk_answer = 65536;
     ASSERT_EQ(ncclSuccess, Run({Call(ncclFuncAllReduce, 16 << 20)}));
     EXPECT_EQ(65536u, outcomes_[0].chunk_bytes);
-}
-
-// ncclPrepareTasks() asks once what the network can do for all of one kind.
-TEST_F(CollNetTuner, IsForAllOfAKindIfItIsForTheSmallest)
-{
-    mock_call small = Call(ncclFuncAllReduce, 1 << 10);
-    mock_call large = Call(ncclFuncAllReduce, 1 << 20);
-
-    for (bool has_collnet : {false, true}) {
-        small.no_collnet = !has_collnet;
-        large.no_collnet = has_collnet;
-        ASSERT_EQ(ncclSuccess, Run({small, large}));
-        for (const mock_outcome &outcome : outcomes_) {
-            EXPECT_TRUE(outcome.asked);
-            EXPECT_EQ(Three(3, has_collnet), Open(outcome));
-        }
-    }
-}
-
-// A gather and a reduction, on which NCCL decides separately.
-TEST_F(CollNetTuner, SharesNoChannelsInAGroup)
-{
-    int n_channels = 9;
-    script = [&](Table table, int *channels) {
-        table[NCCL_ALGO_COLLNET_DIRECT][NCCL_PROTO_SIMPLE] = 0;
-        *channels = n_channels--;
-        return ncclSuccess;
-    };
-
-    ASSERT_EQ(ncclSuccess, Run({Call(ncclFuncAllReduce, 1 << 20),
-                                Call(ncclFuncAllGather, 16 << 20)}));
-
-    EXPECT_EQ(9, outcomes_[1].n_channels);
-    EXPECT_EQ(8, outcomes_[0].n_channels);
 }
 
 } // namespace

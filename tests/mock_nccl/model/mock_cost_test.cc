@@ -77,25 +77,6 @@ INSTANTIATE_TEST_SUITE_P(Machines, ReferenceTables,
 
 // ---- what the recordings do not cover ----
 
-TEST_F(OnH200x4, ChargesLatencyForEachOfAGroupButTreesForEachTen)
-{
-    mock_call call = Call(ncclFuncAllReduce, 64); // a tree factor of 1 or .9
-    mock_outcome one = Collective(comm_, call);
-    call.n_pipe_ops = 11;
-
-    mock_outcome eleven = Collective(comm_, call);
-
-    // ring/ll is 6.6 + 6 x .6, tree/ll 6.8 + 6 x .6 us at first
-    EXPECT_NEAR(10 * 10.2,
-                eleven.cost[NCCL_ALGO_RING][NCCL_PROTO_LL] -
-                    one.cost[NCCL_ALGO_RING][NCCL_PROTO_LL],
-                1e-4);
-    EXPECT_NEAR(1 * 10.4,
-                eleven.cost[NCCL_ALGO_TREE][NCCL_PROTO_LL] -
-                    one.cost[NCCL_ALGO_TREE][NCCL_PROTO_LL],
-                1e-4);
-}
-
 struct NvlsCase {
     const char *name;
     const char *machine;

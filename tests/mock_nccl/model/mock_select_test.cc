@@ -185,49 +185,6 @@ TEST(SelectionFrom2_31, IsOfSupportedEntries)
     }
 }
 
-TEST(SelectionFrom2_31, IsOfAnyAlgorithmOfTheTable)
-{
-    const mock_choice_rules &rules = mock_version_find("2.31")->choice;
-
-    for (int smallest = 0; smallest < NCCL_NUM_ALGORITHMS; smallest++) {
-        mock_outcome outcome{};
-        float time;
-        for (int algo = 0; algo < NCCL_NUM_ALGORITHMS; algo++) {
-            outcome.cost[algo][NCCL_PROTO_LL] = 9;
-            outcome.cost_after[algo][NCCL_PROTO_LL] = algo == smallest ? 1 : 2;
-        }
-
-        EXPECT_TRUE(mock_select(&rules, NCCL_NUM_ALGORITHMS, &outcome, &time));
-        EXPECT_EQ(smallest, outcome.algo);
-        if (smallest > 0) { // the last of equals in a shorter table
-            EXPECT_TRUE(mock_select(&rules, smallest, &outcome, &time));
-            EXPECT_EQ(smallest - 1, outcome.algo);
-        }
-    }
-}
-
-// Of the algorithms that the version's table has.
-TEST(SelectionUpTo2_30, IsTheFirstSmallestOfTheTable)
-{
-    const mock_choice_rules &rules = mock_version_find("2.28")->choice;
-    mock_outcome outcome{};
-    float time = 7;
-
-    for (auto &row : outcome.cost_after)
-        for (float &entry : row)
-            entry = -1;
-    EXPECT_FALSE(mock_select(&rules, NCCL_NUM_ALGORITHMS, &outcome, &time));
-    EXPECT_EQ(-1, outcome.algo);
-    EXPECT_EQ(-1, outcome.proto);
-
-    outcome.cost_after[NCCL_ALGO_PAT][NCCL_PROTO_SIMPLE] = 2;
-    EXPECT_TRUE(mock_select(&rules, NCCL_NUM_ALGORITHMS, &outcome, &time));
-    EXPECT_EQ(NCCL_ALGO_PAT, outcome.algo);
-    EXPECT_EQ(NCCL_PROTO_SIMPLE, outcome.proto);
-    EXPECT_EQ(2, time);
-    EXPECT_FALSE(mock_select(&rules, NCCL_ALGO_PAT, &outcome, &time));
-}
-
 // ---- tuners that do harm ----
 
 TEST_F(Scripted, AnErrorFromGetCollInfoFailsTheCollective)

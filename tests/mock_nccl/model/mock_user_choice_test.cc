@@ -119,15 +119,6 @@ const ChoiceCase kChoiceCases[] = {
 INSTANTIATE_TEST_SUITE_P(Table, UserChoice, testing::ValuesIn(kChoiceCases),
                          CaseName());
 
-TEST(UserChoice, OfAProtocolIsForBroadcastsToo)
-{
-    Machine machine = LoadMachine("h100x8");
-
-    EXPECT_EQ("ring/ll", OpenOn(machine, ncclFuncBroadcast, nullptr, "LL"));
-    EXPECT_EQ("ring/simple",
-              OpenOn(machine, ncclFuncReduce, nullptr, "^LL,LL128"));
-}
-
 TEST(UserChoice, IsEverythingIfUnsetButLl128OnlyWhereItIsSafe)
 {
     mock_user_choice choice;
@@ -163,87 +154,6 @@ TEST(UserChoice, OfAPlainListSkipsUnknownWords)
         EXPECT_EQ(MOCK_USE_YES, choice.proto[c][NCCL_PROTO_LL128]);
         EXPECT_EQ(MOCK_USE_YES, choice.proto[c][NCCL_PROTO_SIMPLE]);
     }
-}
-
-TEST(UserChoice, OfNvlsTreeLeavesItOnSeveralNodes)
-{
-    EXPECT_EQ("nvls_tree/simple",
-              OpenOn(LoadMachine("h100n2x8"), ncclFuncAllReduce,
-                     "nvlstree,nvls", nullptr));
-}
-
-// NCCL_PROTO=LL128 enables LL128 also on links that may corrupt it.
-TEST(UserChoice, OfLl128OverridesNcclsOwnDoubts)
-{
-    Folder folder;
-    std::string text = ReadFile(folder.Path() + "/graphs.xml");
-    for (size_t at; (at = text.find("\"NVL\"")) != std::string::npos;)
-        text.replace(at, 5, "\"PHB\"");
-    folder.Write("graphs.xml", text);
-    Machine machine = LoadFolder(folder.Path());
-    const std::pair<const char *, const char *> cases[] = {
-        {nullptr, "ring/ll ring/simple"},           {"", "ring/ll ring/simple"},
-        {"allreduce:LL128", "ring/ll ring/simple"}, {"LL128", "ring/ll128"},
-        {"^LL", "ring/ll128 ring/simple"},          {"^", RING},
-    };
-
-    for (const auto &[proto, open] : cases)
-        EXPECT_EQ(open, OpenOn(machine, ncclFuncReduceScatter, nullptr, proto))
-            << (proto != nullptr ? proto : "unset");
-}
-
-TEST(UserChoice, ReachesTheTunersTable)
-{
-    mock_nccl_options options = WithScript();
-    options.algo = "ring";
-    options.proto = "^ll";
-    std::string open;
-    float tree = 0;
-    script = [&](Table table, int *) {
-        open = Open(table);
-        tree = table[NCCL_ALGO_TREE][NCCL_PROTO_SIMPLE];
-        return ncclSuccess;
-    };
-
-    OnMachine(LoadMachine("h200x4"), Call(ncclFuncAllReduce, 1 << 20), options);
-    ForgetScript();
-
-    EXPECT_EQ("ring/ll128 ring/simple", open);
-    EXPECT_EQ(-1, tree);
-}
-
-TEST(UserChoice, OfNvlsTreeIsVoidOnOneNodeWhateverATunerMakesOfIt)
-{
-    Machine machine = LoadMachine("h100x8");
-    mock_nccl_options options = Options("nvlstree,ring", "simple");
-    options.static_tuner = &kScripted;
-    options.static_tuner_version = 5;
-    on_init = [](const Joined &joined) {
-        joined.constants->perChMaxNVLSTreeBws[NCCL_HOPPER_COMPCAP_IDX][0] = 50;
-        return ncclSuccess;
-    };
-
-    mock_outcome outcome =
-        OnMachine(machine, Call(ncclFuncAllReduce, 1 << 20), options);
-
-    ForgetScript();
-    EXPECT_EQ("ring/simple", Open(outcome.cost));
-}
-
-TEST(UserChoice, IsKeptWhenTheCallersTextGoes)
-{
-    Machine machine = LoadMachine("h200x4");
-    std::string algo = "ring", proto = "ll";
-    Nccl nccl = MakeNccl(Options(algo.c_str(), proto.c_str()));
-    algo = proto = "xxxx";
-    mock_call call = Call(ncclFuncAllReduce, 8);
-    mock_outcome outcome;
-
-    Comm comm = MakeComm(nccl, machine);
-
-    ASSERT_TRUE(comm);
-    EXPECT_EQ(ncclSuccess, mock_comm_collective(comm.get(), &call, &outcome));
-    EXPECT_EQ("ring/ll", Open(outcome.cost));
 }
 
 TEST(UserChoice, IsLogged)

@@ -82,20 +82,6 @@ TEST(Release, NewerThanTheNewestIsPlayedAsThat)
     }
 }
 
-TEST(Release, IsOneOfThirteenOldestFirst)
-{
-    const std::vector<std::string> names = {
-        "2.21", "2.22", "2.23", "2.24", "2.25",   "2.26", "2.27",
-        "2.28", "2.29", "2.30", "2.31", "2.32.3", "2.32"};
-
-    for (size_t i = 0; i < names.size(); i++) {
-        const int release = static_cast<int>(i);
-        EXPECT_EQ(names[i], mock_release_name(i));
-        EXPECT_EQ(release, mock_release_find(names[i].c_str()));
-    }
-    EXPECT_EQ(nullptr, mock_release_name(names.size()));
-}
-
 #define KNOWN "2.21 to 2.32"
 TEST(Options, InvalidOnesAreRejected)
 {
@@ -173,18 +159,6 @@ TEST_F(Stay, TwoCommunicatorsAtOnceKeepItForEver)
                             HasSubstr("init 3:")));
     EXPECT_THAT(Lines("v5 finalize"), testing::SizeIs(3));
     EXPECT_THAT(Lines("set by environment"), testing::SizeIs(1));
-    EXPECT_THAT(Lines("Closing tuner"), IsEmpty());
-}
-
-TEST_F(Stay, EvenIfTheFirstOneGoesFirst)
-{
-    Nccl nccl = MakeNccl({nullptr, "echo_v5", nullptr, 0});
-    Comm first = MakeComm(nccl, machine_);
-    Comm second = MakeComm(nccl, machine_);
-
-    first.reset();
-    second.reset();
-
     EXPECT_THAT(Lines("Closing tuner"), IsEmpty());
 }
 

@@ -57,21 +57,6 @@ TEST_F(MockProfilerLife, ChildrenInitWithTheirParentsRank)
     mock_comm_destroy(comm);
 }
 
-TEST_F(MockProfilerLife, ProcessHasOneMaskWhichOutlivesCommunicators)
-{
-    Profiler profiler(kListener, 0);
-    Nccl nccl = MakeNccl(With(kListener));
-    Comm one = MakeComm(nccl, machine_);
-    int *mask = profiler->nccl_mask;
-    Comm two = MakeComm(nccl, machine_);
-
-    EXPECT_EQ(mask, profiler->nccl_mask);
-    one.reset();
-    two.reset();
-    Comm three = MakeComm(nccl, machine_);
-    EXPECT_EQ(mask, profiler->nccl_mask);
-}
-
 TEST_F(MockProfilerLife, LibraryIsClosedAfterTheLastCommunicator)
 {
     Nccl nccl = MakeNccl(With(kListener));
@@ -130,24 +115,6 @@ TEST_F(MockProfilerLife, PhasesOfKernelsAreForNewProfilers)
 }
 
 // ---- loading ----
-
-// The library of another user of it would go with it.
-TEST(MockProfilerClose, ALibraryThatHasNoneIsClosedOnce)
-{
-    const char *path = STP_TEST_PLUGINS "/libnccl-tuner-no_symbol.so";
-    Machine machine = LoadMachine("h200x4");
-    void *library = dlopen(path, RTLD_NOW | RTLD_LOCAL);
-    ASSERT_NE(nullptr, library) << dlerror();
-    Nccl nccl = MakeNccl(With(path));
-
-    MakeComm(nccl, machine).reset();
-    nccl.reset();
-
-    void *again = dlopen(path, RTLD_NOW | RTLD_NOLOAD);
-    ASSERT_EQ(library, again);
-    dlclose(again);
-    dlclose(library);
-}
 
 class MockProfilerLoad : public testing::TestWithParam<LogCase>
 {

@@ -218,60 +218,6 @@ TEST(MockProfiler, GroupHasOneCollOfEachTask)
     EXPECT_EQ(reinterpret_cast<void *>(6), outcomes[1].event);
 }
 
-TEST(MockProfiler, KernelsOfAGroupHaveTheirOwnChannels)
-{
-    Profiled p(kListener, kKernels, kKernels);
-    mock_call calls[] = {Call(ncclFuncReduceScatter, 16384),
-                         Call(ncclFuncReduceScatter, 32768)};
-    mock_channel_time times[MOCK_MAX_CHANNELS];
-    mock_outcome outcomes[2];
-    std::fill(std::begin(times), std::end(times), mock_channel_time{1, 2});
-    ASSERT_EQ(ncclSuccess, mock_comm_group(p.comm.get(), calls, 2, outcomes));
-    Log log;
-
-    RunKernels(p.comm, outcomes[1], times);
-
-    std::string channels;
-    for (const std::string &line : ProfilerLines(log))
-        if (size_t at = line.find("channel "); at != std::string::npos)
-            channels += line.substr(at + 8, line.find(" at") - at - 7);
-    EXPECT_EQ("2 3 4 5 ", channels);
-}
-
-TEST(MockProfiler, WhatHasAllChannelsForItselfSaysNone)
-{
-    const struct {
-        const char *algo;
-        const char *said;
-        int n_channels; // of the collective
-    } cases[] = {
-        {"ring", " RING/SIMPLE on 16 ", 16},
-        {"nvlstree", " NVLS_TREE/SIMPLE on 16 ", 16},
-        {"collnetchain", " COLLNET_CHAIN/SIMPLE on 0 ", 16},
-        {"collnetdirect", " COLLNET_DIRECT/SIMPLE on 0 ", 16},
-        {"nvls", " NVLS/SIMPLE on 0 ", 16},
-    };
-    Profiler profiler(kListener, NCCL_PROFILE_COLL, NCCL_PROFILE_COLL);
-    Machine machine = CollNetMachine();
-
-    for (const auto &c : cases) {
-        mock_nccl_options options = With(kListener);
-        options.algo = c.algo;
-        options.proto = "simple";
-        options.collnet = true;
-        Nccl nccl = MakeNccl(options);
-        Comm comm = MakeComm(nccl, machine);
-        Log log;
-
-        EXPECT_EQ(c.n_channels,
-                  RunOne(comm, Call(ncclFuncAllReduce, 1 << 30)).n_channels);
-
-        const Lines lines = FollowedLines(log);
-        ASSERT_EQ(2u, lines.size()) << c.algo;
-        EXPECT_NE(std::string::npos, lines[0].find(c.said)) << lines[0];
-    }
-}
-
 TEST(MockProfiler, MaskCountsAsItIsAtTheCall)
 {
     Profiled p(kListener, 0, NCCL_PROFILE_COLL);
@@ -292,31 +238,6 @@ TEST(MockProfiler, MaskCountsAsItIsAtTheCall)
         EXPECT_EQ(c.is_timed, RunOne(p.comm, call).is_timed) << c.mask;
         EXPECT_EQ(c.events, p.profiler->events) << c.mask;
     }
-}
-
-TEST(MockProfiler, EveryGroupHasItsEvents)
-{
-    Profiled p(kListener, NCCL_PROFILE_COLL_API);
-
-    for (int first : {1, 3, 5}) {
-        const std::string group = std::to_string(first);
-        const std::string call = std::to_string(first + 1);
-        Log log;
-        RunOne(p.comm, Call(ncclFuncReduce, 4096));
-        EXPECT_THAT(ProfilerLines(log),
-                    ElementsAre("1000 start " + group +
-                                    " GroupApi of 0 rank 0 depth 1 captured 0",
-                                "state " + group + " 23",
-                                "1000 start " + call + " CollApi of " + group +
-                                    " rank 0 Reduce 2048 ncclBfloat16 root 0 "
-                                    "captured 0",
-                                "stop " + call, "state " + group + " 24",
-                                "stop " + group));
-    }
-    *p.profiler->nccl_mask = 0;
-    Log log;
-    RunOne(p.comm, Call(ncclFuncReduce, 4096));
-    EXPECT_THAT(ProfilerLines(log), IsEmpty());
 }
 
 // A bit enables the events above its own.
@@ -441,34 +362,6 @@ TEST(MockProfiler, SymmetricKernelsAreLaunchedFirstFrom2_31)
                     "stop 3"));
 }
 
-TEST(MockProfiler, SymmetricKernelsOfNewEnqueueingHaveBlocksEach)
-{
-    Profiler profiler(kListener, NCCL_PROFILE_COLL, NCCL_PROFILE_COLL);
-    mock_nccl_options options = With(kListener, "2.31");
-    options.rearch = true;
-    Machine machine = LoadMachine("h200x4");
-    Nccl nccl = MakeNccl(options);
-    Comm comm = MakeComm(nccl, machine);
-    std::vector<mock_call> calls(2, Call(ncclFuncAllReduce, 65536));
-    calls[0].windows = calls[1].windows = MOCK_WINDOWS_BOTH;
-    mock_outcome outcomes[2];
-    Log log;
-
-    ASSERT_EQ(ncclSuccess,
-              mock_comm_group(comm.get(), calls.data(), 2, outcomes));
-
-    EXPECT_THAT(
-        FollowedLines(log),
-        ElementsAre("1000 start 1 Coll of 0 rank 0 AllReduce 32768 "
-                    "ncclBfloat16 root 0 RSxLD_AGxST/ on 2 number 0 in 0 "
-                    "by AllReduce_RSxLD_AGxST of windows",
-                    "stop 1",
-                    "1000 start 2 Coll of 0 rank 0 AllReduce 32768 "
-                    "ncclBfloat16 root 0 RSxLD_AGxST/ on 2 number 1 in 0 "
-                    "by AllReduce_RSxLD_AGxST of windows",
-                    "stop 2"));
-}
-
 struct PhaseCase {
     const char *version;
     mock_channel_time time;
@@ -514,23 +407,6 @@ TEST(MockProfiler, PhasesAreToldBeforeTheChannelsEndToV7)
 
         EXPECT_EQ(c.want, ProfilerLines(log)) << c.version;
     }
-}
-
-TEST(MockProfiler, PhasesAreNotToldUnlessTheyAreRequested)
-{
-    Profiled p(kListener, kKernels, kKernels, "2.31");
-    const mock_channel_time time{100, 900, 200, 800};
-    mock_outcome outcome = RunOne(p.comm, Call(ncclFuncReduce, 64));
-    ASSERT_EQ(1, outcome.n_channels);
-    EXPECT_FALSE(outcome.has_phases);
-    Log log;
-
-    RunKernels(p.comm, outcome, &time);
-
-    EXPECT_THAT(ProfilerLines(log),
-                ElementsAre("1000 start 1 KernelCh of 0 rank 0 channel 0 at "
-                            "100",
-                            "state 1 22 at 900", "stop 1"));
 }
 
 TEST(MockProfiler, CopyEnginesAreToldIfAnyOfTheirEventsIsRequested)
@@ -592,61 +468,6 @@ TEST(MockProfiler, CopyEnginesAreToldFromV6OnAsTheyAreEnqueued)
 
         EXPECT_EQ(c.want, FollowedLines(log)) << c.version;
     }
-}
-
-// A bit enables the events above its own in versions that know it.
-TEST(MockProfiler, BitsOfCopyEnginesEnableCallsFrom2_29)
-{
-    const Lines calls{"1000 start 1 GroupApi of 0 rank 0 depth 1 captured 0",
-                      "state 1 23",
-                      "1000 start 2 CollApi of 1 rank 0 AllReduce 2048 "
-                      "ncclBfloat16 root 0 captured 0",
-                      "stop 2",
-                      "state 1 24",
-                      "stop 1"};
-    const std::pair<const char *, Lines> cases[] = {
-        {"2.28", {}}, {"2.29", calls}, {"2.30", calls}, {"2.31", calls}};
-
-    for (const auto &[version, want] : cases) {
-        Profiled p(kListener, NCCL_PROFILE_CE_COLL, kAll, version);
-        Log log;
-
-        RunOne(p.comm, Call(ncclFuncAllReduce, 4096));
-
-        EXPECT_EQ(want, ProfilerLines(log)) << version;
-    }
-}
-
-TEST(MockProfiler, CopiesFollowTheKernelsOfTheirGroup)
-{
-    const int followed = NCCL_PROFILE_COLL | NCCL_PROFILE_CE_COLL;
-    Profiler profiler(kListener, followed, followed);
-    mock_nccl_options options = With(kListener, "2.31");
-    options.zero_ctas = true;
-    Nccl nccl = MakeNccl(options);
-    Comm comm = MakeComm(nccl, LoadMachine("h200x4"));
-    mock_call calls[] = {Call(ncclFuncAllGather, 65536),
-                         Call(ncclFuncAllReduce, 65536),
-                         Call(ncclFuncAllGather, 4096)};
-    mock_outcome outcomes[3];
-    for (mock_call &call : calls)
-        call.windows = MOCK_WINDOWS_BOTH;
-    Log log;
-
-    ASSERT_EQ(ncclSuccess, mock_comm_group(comm.get(), calls, 3, outcomes));
-
-    EXPECT_THAT(
-        FollowedLines(log),
-        ElementsAre("1000 start 1 Coll of 0 rank 0 AllReduce 32768 "
-                    "ncclBfloat16 root 0 RSxLD_AGxST/ on 2 number 0 in 0 "
-                    "by AllReduce_RSxLD_AGxST of windows",
-                    "stop 1",
-                    "1000 start 2 CeColl of 0 rank 0 AllGather 16384 ncclInt8 "
-                    "by MC number 0",
-                    "stop 2",
-                    "1000 start 3 CeColl of 0 rank 0 AllGather 1024 ncclInt8 "
-                    "by MC number 1",
-                    "stop 3"));
 }
 
 TEST(MockProfiler, CaptureReportsOnlyCalls)

@@ -174,25 +174,6 @@ TEST(V2, PairsThatNcclHasRuledOutOrDoesNotKnowChangeNothing)
     ForgetScript();
 }
 
-TEST(V2, APairThatNcclHasIsTheCheapest)
-{
-    const std::pair<int, int> cases[] = {{NCCL_ALGO_TREE, NCCL_PROTO_LL},
-                                         {NCCL_ALGO_TREE, NCCL_PROTO_SIMPLE},
-                                         {NCCL_ALGO_RING, NCCL_PROTO_LL128}};
-    Machine machine = LoadMachine("h200x4");
-    Nccl nccl = MakeNccl(WithScript(nullptr, 2));
-    Comm comm = MakeComm(nccl, machine);
-
-    for (auto [algo, proto] : cases) {
-        mock_outcome got = Choose(comm.get(), algo, proto);
-        EXPECT_EQ(algo, got.algo);
-        EXPECT_EQ(proto, got.proto);
-        got.cost[algo][proto] = 0;
-        EXPECT_EQ(0, memcmp(got.cost, got.cost_after, sizeof(got.cost)));
-    }
-    ForgetScript();
-}
-
 // ---- init ----
 
 class Init : public Scripted
@@ -249,23 +230,6 @@ TEST_F(Init, EditsOfTheConstantsShapeTheModelOfThatCommunicatorOnly)
     EXPECT_NEAR(14 + 50 + 1048576 / 12e3, ring[NCCL_PROTO_LL128], 1e-4);
     EXPECT_NEAR(100 + 3.4 + 1048576 / 360e3, ring[NCCL_PROTO_SIMPLE], 1e-4);
     EXPECT_EQ("14.637", Printed(plain.cost[NCCL_ALGO_RING][NCCL_PROTO_LL]));
-}
-
-TEST_F(Init, EditsOfTreeConstantsReachAllReduce)
-{
-    Edit([](ncclTunerConstants_v5_t *c) {
-        c->perChMaxTreeBws[NCCL_HOPPER_COMPCAP_IDX][0] = 20;
-        c->perChMaxTreeLL128Bws[NCCL_HOPPER_COMPCAP_IDX][0] = 5;
-    });
-
-    mock_outcome got = // of a size whose factor is 1
-        OnMachine(machine_, Call(ncclFuncAllReduce, size_t{1} << 30),
-                  WithScript());
-
-    const float *tree = got.cost[NCCL_ALGO_TREE];
-    EXPECT_NEAR(32.4 + (1 << 30) / 120e3, tree[NCCL_PROTO_SIMPLE], .01);
-    EXPECT_NEAR(21.5 + (1 << 30) / 30e3, tree[NCCL_PROTO_LL128], .01);
-    EXPECT_NEAR(10.4 + (1 << 30) / (120e3 / 3.8), tree[NCCL_PROTO_LL], .01);
 }
 
 TEST_F(Init, FailureFailsTheCommunicatorWithItsCodeAndStillFinalizesV5)

@@ -180,34 +180,6 @@ TEST_P(InALayout, ARankWhoseInitFailsFailsAll)
     }
 }
 
-// The error is that of the init, not of what is finalized then.
-TEST_P(InALayout, TheFirstRankWhoseInitFailsIsNamed)
-{
-    const ncclTuner_v5_t fails{
-        "fails",
-        [](void **, uint64_t, size_t, size_t, ncclDebugLogger_t,
-           ncclNvlDomainInfo_v5_t *, ncclTunerConstants_v5_t *) {
-            const std::lock_guard<std::mutex> guard(by_rank_lock);
-            inits.push_back(0);
-            return my_number % 2 == 1 ? ncclSystemError : ncclSuccess;
-        },
-        Ask, [](void *) { return ncclInternalError; }};
-    nccl_ = MakeNccl({nullptr, nullptr, &fails, 5});
-    mock_ranks_options options{};
-    options.layout = GetParam().layout;
-    options.at_once = GetParam().at_once;
-    options.before_init = [](void *, int rank) { my_number = rank; };
-
-    EXPECT_FALSE(Join(options));
-
-    EXPECT_STREQ("rank 1: tuner 'fails': init returned 2 (ncclSystemError)",
-                 mock_last_error());
-    if (!InProcesses()) {
-        EXPECT_THAT(inits, SizeIs(GetParam().at_once ? 4 : 2));
-    }
-    my_number = -1;
-}
-
 INSTANTIATE_TEST_SUITE_P(All, InALayout, AllLayouts(), LayoutName);
 
 using Layouts = AllRanks;
@@ -221,26 +193,6 @@ TEST_F(Layouts, FinalizeRankZeroThenFromTheLastDown)
         ranks.reset();
         EXPECT_THAT(finalized, ElementsAre(0, 3, 2, 1));
     }
-}
-
-TEST_F(Layouts, FinalizeChildrenInTheSameOrderWithTheirParentOrWithout)
-{
-    Machine two = Resized(machine_, 2);
-    constexpr int kColors[] = {1, 0, 1, 0};
-    Ranks parent = Join(MOCK_THREADS);
-    mock_ranks *child = nullptr;
-
-    ASSERT_EQ(ncclSuccess, mock_ranks_split_colors(parent.get(), two.get(),
-                                                   kColors, &child));
-    Ranks(child).reset();
-    EXPECT_THAT(finalized, ElementsAre(4, 7, 6, 5));
-    ASSERT_EQ(ncclSuccess,
-              mock_ranks_split(parent.get(), machine_.get(), 0, &child));
-    Ranks last(child);
-    parent.reset();
-    last.reset();
-    EXPECT_THAT(finalized, ElementsAre(4, 7, 6, 5, 0, 3, 2, 1, 8, 11, 10, 9));
-    mock_ranks_destroy(nullptr);
 }
 
 TEST_F(Layouts, InitAtTheSameTimeIfTheyAreToldTo)
@@ -265,42 +217,6 @@ TEST_F(Layouts, InitAtTheSameTimeIfTheyAreToldTo)
     }
 }
 
-// The 65th begins when all others have ended.
-TEST_F(Layouts, InitAtMost64AtTheSameTimeInOneThread)
-{
-    static std::mutex lock;
-    static std::condition_variable changed;
-    static int n_begun, n_ended, n_ended_before_the_65th;
-    static ncclResult_t result;
-    const ncclTuner_v5_t waits{
-        "waits",
-        [](void **, uint64_t, size_t, size_t, ncclDebugLogger_t,
-           ncclNvlDomainInfo_v5_t *, ncclTunerConstants_v5_t *) {
-            std::unique_lock<std::mutex> guard(lock);
-            if (++n_begun == 65)
-                n_ended_before_the_65th = n_ended;
-            changed.notify_all();
-            changed.wait_for(guard, std::chrono::seconds(10),
-                             [] { return n_begun >= 64; });
-            n_ended++;
-            return result;
-        },
-        Ask, Finalize};
-    machine_ = Resized(LoadMachine("h100n8x8"), 72);
-    nccl_ = MakeNccl({nullptr, nullptr, &waits, 5});
-
-    for (ncclResult_t each : {ncclSuccess, ncclSystemError}) {
-        n_begun = n_ended = n_ended_before_the_65th = 0;
-        result = each;
-        const bool joined = Join(MOCK_ONE_THREAD, true) != nullptr;
-        EXPECT_EQ(each == ncclSuccess, joined) << mock_last_error();
-        EXPECT_EQ(each == ncclSuccess ? 72 : 64, n_ended);
-        EXPECT_EQ(each == ncclSuccess ? 64 : 0, n_ended_before_the_65th);
-    }
-    EXPECT_STREQ("rank 0: tuner 'waits': init returned 2 (ncclSystemError)",
-                 mock_last_error());
-}
-
 TEST_F(Layouts, ProcessesHaveAnEnvironmentEach)
 {
     mock_ranks_options options{};
@@ -318,34 +234,6 @@ TEST_F(Layouts, ProcessesHaveAnEnvironmentEach)
 
     EXPECT_EQ(ncclSuccess, mock_ranks_play(ranks.get(), &script_, 1))
         << mock_last_error();
-}
-
-void *MapMemory(size_t size, int how)
-{
-    void *mapped =
-        mmap(nullptr, size, PROT_READ | PROT_WRITE, how | MAP_ANONYMOUS, -1, 0);
-
-    EXPECT_NE(MAP_FAILED, mapped);
-    return mapped;
-}
-
-// The count is of the processes that get back to the test.
-TEST_F(Layouts, ProcessesNeverReturnToTheCaller)
-{
-    void *shared = MapMemory(sizeof(std::atomic<int>), MAP_SHARED);
-    auto *n_back = new (shared) std::atomic<int>(0);
-    const pid_t caller = getpid();
-
-    {
-        const Ranks ranks = Join(MOCK_PROCESSES);
-        ++*n_back;
-        if (getpid() != caller)
-            _exit(0);
-        EXPECT_TRUE(ranks) << mock_last_error();
-    }
-
-    EXPECT_EQ(1, *n_back);
-    munmap(shared, sizeof(std::atomic<int>));
 }
 
 TEST_F(Layouts, AreCaughtIfChunksAloneDiffer)
@@ -459,27 +347,6 @@ TEST_P(InALayout, ChildrenRunScriptsLikeTheirParent)
     EXPECT_EQ(ncclSuccess, Play(shrunk)) << mock_last_error();
 }
 
-// The machine is where the processes have no memory.
-TEST_F(Layouts, ProcessesAreSentTheMachinesOfTheirChildren)
-{
-    Ranks parent = Join(MOCK_PROCESSES);
-    ASSERT_TRUE(parent) << mock_last_error();
-    Machine four = LoadMachine("h100x4");
-    void *mapped = MapMemory(1 << 20, MAP_PRIVATE);
-    auto *machine = new (mapped) mock_machine(*four);
-    mock_ranks *child = nullptr;
-
-    EXPECT_EQ(ncclSuccess, mock_ranks_split(parent.get(), machine, 0, &child))
-        << mock_last_error();
-
-    Ranks owner(child);
-    ASSERT_TRUE(owner);
-    EXPECT_EQ(ncclSuccess, mock_ranks_play(child, &script_, 1))
-        << mock_last_error();
-    owner.reset();
-    munmap(mapped, 1 << 20);
-}
-
 TEST_F(Layouts, RanksWithoutAColorAreInNoChild)
 {
     Ranks parent = Join();
@@ -515,25 +382,6 @@ TEST_F(Layouts, AShrunkCommunicatorHasItsFirstRanksOnly)
     EXPECT_THAT(inits, SizeIs(4 + 2));
     EXPECT_EQ(ncclSuccess, mock_ranks_play(child, &script_, 1));
     EXPECT_THAT(order, SizeIs(2 * 4)); // four questions each
-}
-
-TEST_F(Layouts, AChildCanHaveChildren)
-{
-    machine_ = LoadMachine("h100x8");
-    Machine four = Resized(machine_, 4), two = Resized(machine_, 2);
-    Ranks eight = Join();
-    mock_ranks *child = nullptr, *grandchild = nullptr;
-
-    ASSERT_EQ(ncclSuccess,
-              mock_ranks_split(eight.get(), four.get(), 1, &child));
-    Ranks owner(child);
-    ASSERT_EQ(ncclSuccess, mock_ranks_split(child, two.get(), 2, &grandchild));
-    Ranks grand_owner(grandchild);
-
-    EXPECT_THAT(inits, SizeIs(8 + 4 + 2));
-    order.clear();
-    EXPECT_EQ(ncclSuccess, mock_ranks_play(grandchild, &script_, 3));
-    EXPECT_THAT(order, ElementsAre(12, 12, 12, 12, 13, 13, 13, 13));
 }
 
 TEST_F(Layouts, AChildWhoseInitFailsLeavesItsParent)
@@ -751,98 +599,6 @@ TEST_F(Layouts, ColorsMustFitTheirMachine)
                 StrEq("a child of the children of a split, expected one of a "
                       "communicator of all ranks"));
     EXPECT_EQ(nullptr, more);
-}
-
-TEST_P(InALayout, ACommunicatorCanHaveOneRank)
-{
-    machine_ = Resized(machine_, 1);
-    {
-        Ranks ranks = JoinThem();
-        ASSERT_TRUE(ranks) << mock_last_error();
-        EXPECT_EQ(ncclSuccess, Play(ranks)) << mock_last_error();
-    }
-    if (!InProcesses()) {
-        EXPECT_THAT(inits, SizeIs(1));
-        EXPECT_THAT(finalized, ElementsAre(0));
-    }
-}
-
-TEST_F(Layouts, AColorCanBeThatOfOneRank)
-{
-    constexpr int kColors[] = {-1, -1, 9, -1};
-    Machine one = Resized(machine_, 1);
-    Ranks parent = Join();
-    mock_ranks *child = nullptr;
-
-    EXPECT_EQ(ncclSuccess,
-              mock_ranks_split_colors(parent.get(), one.get(), kColors, &child))
-        << mock_last_error();
-
-    Ranks owner(child);
-    EXPECT_THAT(inits, SizeIs(4 + 1));
-    EXPECT_EQ(ncclSuccess, mock_ranks_play(child, &script_, 1));
-}
-
-TEST_F(Layouts, AllRanksOfTheParentAndNoOthersCountASplitByColors)
-{
-    machine_ = LoadMachine("h100x8");
-    Machine four = Resized(machine_, 4), two = Resized(machine_, 2);
-    constexpr int kColors[] = {-1, 0, 0, -1, /* not the child's: */ -1};
-    mock_ranks_options options{};
-    options.comm_id = 7;
-    std::vector<uint64_t> ids[2]; // without it, and with it
-
-    for (bool splits : {false, true}) {
-        Ranks eight = Join(options);
-        mock_ranks *child = nullptr, *pair = nullptr, *more = nullptr;
-        ASSERT_EQ(ncclSuccess,
-                  mock_ranks_split(eight.get(), four.get(), 1, &child));
-        Ranks owner(child);
-        if (splits) {
-            ASSERT_EQ(ncclSuccess,
-                      mock_ranks_split_colors(child, two.get(), kColors, &pair))
-                << mock_last_error();
-        }
-        Ranks pair_owner(pair);
-        inits.clear();
-        ASSERT_EQ(ncclSuccess,
-                  mock_ranks_split(eight.get(), machine_.get(), 1, &more));
-        Ranks more_owner(more);
-        mock_ranks *another = nullptr;
-        ASSERT_EQ(ncclSuccess,
-                  mock_ranks_split(child, four.get(), 0, &another));
-        Ranks another_owner(another);
-        ids[splits] = inits;
-    }
-
-    EXPECT_EQ(std::vector<uint64_t>(8, ids[0][0]),
-              std::vector<uint64_t>(ids[1].begin(), ids[1].begin() + 8));
-    EXPECT_NE(ids[0][8], ids[1][8]);
-    EXPECT_EQ(std::vector<uint64_t>(4, ids[1][8]),
-              std::vector<uint64_t>(ids[1].begin() + 8, ids[1].end()));
-}
-
-// Of each child the first rank logs what was decided.
-TEST_F(Layouts, RanksKeepTheirOrderInTheChildOfTheirColor)
-{
-    constexpr int kColors[] = {7, 7, 2, 2};
-    Ranks parent = Join();
-    Machine two = Resized(machine_, 2);
-    mock_ranks *children = nullptr;
-    ASSERT_EQ(ncclSuccess, mock_ranks_split_colors(parent.get(), two.get(),
-                                                   kColors, &children));
-    Ranks owner(children);
-    decide = [](int rank, size_t, int, Table table, int *) {
-        // ranks 2 and 3 were the first, as their color is the lower one
-        table[rank < 6 ? NCCL_ALGO_TREE : NCCL_ALGO_RING][NCCL_PROTO_LL] = 0;
-    };
-    script_.n_steps = 1;
-    Log log;
-
-    EXPECT_EQ(ncclSuccess, mock_ranks_play(children, &script_, 3))
-        << mock_last_error();
-
-    EXPECT_THAT(log.Texts(), ElementsAre(HasSubstr("TREE"), HasSubstr("RING")));
 }
 
 // ---- clocks ----

@@ -21,7 +21,6 @@
 
 using namespace mock_test;
 using testing::ElementsAre;
-using testing::StrEq;
 
 namespace
 {
@@ -295,29 +294,6 @@ TEST_F(Processes, ThatEndBeforeTheirInitAreNamed)
         }
 }
 
-TEST_F(Processes, ThatHaveNoMemoryForAnOrderEnd)
-{
-    Machine four = Resized(machine_, 4);
-    script_.before_step = [](void *user, int rank, size_t step) {
-        if (rank == 2 && step == 2)
-            failing_memory::until_failure = *static_cast<long *>(user);
-    };
-
-    for (long n : {1, 2, 3}) { // for calls, outcomes and the machine
-        script_.user = &n;
-        Ranks ranks = Join(options_);
-        ASSERT_EQ(ncclSuccess, Play(ranks)) << mock_last_error();
-        mock_ranks *child = nullptr;
-
-        EXPECT_EQ(ncclRemoteError,
-                  mock_ranks_split(ranks.get(), four.get(), 0, &child));
-
-        EXPECT_THAT(mock_last_error(),
-                    StrEq("rank 2: its process ended with exit status 0"));
-        EXPECT_EQ(nullptr, child);
-    }
-}
-
 // ---- calls in pieces ----
 
 TEST_F(Processes, DecideTheSameThroughCallsInPiecesThatSignalsInterrupt)
@@ -352,30 +328,6 @@ TEST_F(Processes, DecideTheSameThroughCallsInPiecesThatSignalsInterrupt)
                             "1.1 ring/ll on 1", "2.0 ring/ll on 1"));
     EXPECT_EQ(decided[0], decided[1]);
     EXPECT_EQ(decided[0], decided[2]);
-}
-
-TEST_F(Processes, RunAStepThatIsLongerThanASocketHoldsAsThreadsDo)
-{
-    std::vector<mock_call> calls;
-    for (size_t i = 0; i < 5000; i++)
-        calls.push_back(Call(i % 3 == 0 ? ncclFuncReduce : ncclFuncAllGather,
-                             i * 5003 % 100000 * 64));
-    steps_ = {{calls.data(), calls.size()}};
-    script_.n_steps = 1;
-    script_.decided = [](void *user, size_t, size_t, const mock_outcome *out) {
-        static_cast<std::vector<int> *>(user)->push_back(
-            100 * out->n_channels + 10 * out->asked + out->proto);
-    };
-    std::vector<int> decided[2];
-
-    for (mock_layout layout : {MOCK_ONE_THREAD, MOCK_PROCESSES}) {
-        script_.user = &decided[layout == MOCK_PROCESSES];
-        Ranks ranks = Join(layout);
-        EXPECT_EQ(ncclSuccess, Play(ranks)) << mock_last_error();
-    }
-
-    EXPECT_EQ(5000u, decided[0].size());
-    EXPECT_TRUE(decided[0] == decided[1]);
 }
 
 // ---- the end ----
@@ -416,83 +368,6 @@ TEST_F(Processes, ThatDieInAScriptAreKilledThereAndNoOthers)
         for (int rank = 0; rank < 4; rank++)
             EXPECT_EQ(rank != 2, IsThere(shared->pids[rank])) << rank;
     }
-}
-
-TEST_F(Processes, ThatHaveEndedFailEachOrderOrDieInTheNextScript)
-{
-    for (bool at_once : {false, true}) {
-        Ranks ranks = Join(options_);
-        script_.at_once = at_once;
-        script_.before_step = [](void *, int rank, size_t step) {
-            if (rank == 2 && step == 1)
-                _exit(7);
-        };
-        EXPECT_EQ(ncclRemoteError, Play(ranks));
-        EXPECT_STREQ("step 1, rank 2: its process ended with exit status 7",
-                     mock_last_error());
-        EXPECT_EQ(ncclRemoteError, Play(ranks));
-        EXPECT_STREQ("step 0, rank 2: its process has ended",
-                     mock_last_error());
-
-        // The others are ready for more.
-        Machine two = Resized(machine_, 2);
-        mock_ranks *child = nullptr;
-        ASSERT_EQ(ncclSuccess,
-                  mock_ranks_shrink(ranks.get(), two.get(), &child))
-            << mock_last_error();
-        EXPECT_EQ(ncclSuccess, Play(Ranks(child))) << mock_last_error();
-        const mock_death death{2, 0};
-        script_.death = &death;
-        EXPECT_EQ(ncclSuccess, Play(ranks)) << mock_last_error();
-        script_.death = nullptr;
-        EXPECT_EQ(ncclSuccess, Play(ranks)) << mock_last_error();
-    }
-}
-
-TEST_F(Processes, ThatCannotAnswerEnd)
-{
-    for (int sends : {0, 1}) { // the result, the outcomes
-        script_.user = &sends;
-        Ranks ranks = Join(options_);
-        script_.before_step = [](void *user, int rank, size_t step) {
-            if (rank == 1 && step == 2)
-                kernel.sends = *static_cast<int *>(user);
-        };
-
-        EXPECT_EQ(ncclRemoteError, Play(ranks));
-
-        EXPECT_STREQ("step 2, rank 1: its process ended with exit status 0",
-                     mock_last_error());
-    }
-}
-
-bool Sleeps(pid_t pid)
-{
-    std::ifstream in("/proc/" + std::to_string(pid) + "/stat");
-    std::string stat;
-
-    std::getline(in, stat);
-    return stat.find(") S ") != std::string::npos;
-}
-
-// Its socket closes first; its caller then waits for it.
-TEST_F(Processes, ThatTakeTheirTimeToEndAreAwaited)
-{
-    Ranks ranks = Join(options_);
-    script_.before_step = [](void *, int rank, size_t) {
-        if (rank != 3)
-            return;
-        for (int fd = 3; fd < 100; fd++)
-            close(fd);
-        while (!Sleeps(getppid()))
-            ;
-        _exit(9);
-    };
-
-    EXPECT_EQ(ncclRemoteError, Play(ranks));
-
-    EXPECT_STREQ("step 0, rank 3: its process ended with exit status 9",
-                 mock_last_error());
 }
 
 // Adopts the ranks of a caller that is killed.

@@ -8,9 +8,7 @@
 
 using namespace mock_test;
 using testing::ElementsAre;
-using testing::HasSubstr;
 using testing::SizeIs;
-using testing::StrEq;
 
 namespace
 {
@@ -20,11 +18,6 @@ class InOneThread : public AllRanks
   protected:
     Ranks ranks_ = Join();
 };
-
-TEST_F(InOneThread, AreAsManyAsTheMachinesGpus)
-{
-    EXPECT_THAT(inits, SizeIs(4));
-}
 
 TEST_F(InOneThread, AgreeIfTheTunerDecidesNothing)
 {
@@ -77,16 +70,6 @@ TEST_F(InOneThread, ScheduleOfASeedNeverChanges)
         for (int rank : order)
             ranks += std::to_string(rank);
         EXPECT_EQ(schedule.ranks, ranks) << schedule.seed;
-    }
-}
-
-TEST_F(InOneThread, RunTheWholeScriptRankAfterRankWithOneSeedOfFour)
-{
-    for (uint64_t seed = 3; seed < 100; seed += 4) {
-        order.clear();
-        ASSERT_EQ(ncclSuccess, mock_ranks_play(ranks_.get(), &script_, seed));
-        for (size_t i = 0; i < order.size(); i++)
-            EXPECT_EQ(order[i - i % 4], order[i]) << seed << " " << i;
     }
 }
 
@@ -160,73 +143,6 @@ TEST_F(InOneThread, AreCaughtIfTheTunerTrustsRegBuff)
         << mock_last_error();
 }
 
-constexpr uint64_t kRankAfterRank = 3;
-
-TEST_F(InOneThread, VaryAndDecideEachCallOfEachStep)
-{
-    struct Calls {
-        std::vector<std::string> varied, decided;
-    } calls;
-    std::vector<std::string> asked;
-    decide = [&](int rank, size_t n_bytes, int reg_buff, Table, int *) {
-        if (reg_buff != 0)
-            asked.push_back(std::to_string(rank) + " " +
-                            std::to_string(n_bytes));
-    };
-    script_.user = &calls;
-    script_.vary = [](void *user, int rank, size_t step, mock_call *call) {
-        static_cast<Calls *>(user)->varied.push_back(
-            std::to_string(rank) + " " + std::to_string(step) + " " +
-            std::to_string(call->n_bytes));
-        call->reg_buff = rank == 1 && call->n_bytes == 64;
-    };
-    script_.decided = [](void *user, size_t step, size_t i,
-                         const mock_outcome *out) {
-        static_cast<Calls *>(user)->decided.push_back(
-            std::to_string(step) + " " + std::to_string(i) + " " +
-            kAlgos[out->algo] + " " + std::to_string(out->n_channels));
-    };
-
-    ASSERT_EQ(ncclSuccess,
-              mock_ranks_play(ranks_.get(), &script_, kRankAfterRank));
-
-    std::vector<std::string> varied;
-    for (const int rank : {order[0], order[4], order[8], order[12]})
-        for (const char *step : {" 0 4096", " 1 1048576", " 1 64", " 2 4096"})
-            varied.push_back(std::to_string(rank) + step);
-    EXPECT_EQ(varied, calls.varied);
-    EXPECT_THAT(calls.decided, ElementsAre("0 0 ring 1", "1 0 ring 24",
-                                           "1 1 ring 1", "2 0 ring 1"));
-    EXPECT_THAT(asked, ElementsAre("1 64"));
-}
-
-TEST_F(InOneThread, AreComparedCallByCallUntilOneDiffers)
-{
-    const struct {
-        size_t n_bytes; // calls of at least as many differ
-        const char *expected;
-    } cases[] = {
-        {64, "step 0, allreduce of 4096 bytes: "},
-        {4097, "step 1, allreduce of 1048576 bytes: "},
-        {65, "step 1, allgather of 64 bytes: "},
-    };
-    static size_t from, to;
-
-    for (const auto &c : cases) {
-        from = c.n_bytes == 65 ? 64 : c.n_bytes;
-        to = c.n_bytes == 65 ? 64 : 1 << 20;
-        decide = [](int rank, size_t n_bytes, int, Table table, int *) {
-            if (rank == 2 && n_bytes >= from && n_bytes <= to)
-                table[NCCL_ALGO_RING][NCCL_PROTO_SIMPLE] = 0;
-        };
-
-        EXPECT_EQ(ncclInternalError,
-                  mock_ranks_play(ranks_.get(), &script_, kRankAfterRank));
-
-        EXPECT_THAT(mock_last_error(), testing::StartsWith(c.expected));
-    }
-}
-
 // ---- ranks that die ----
 
 TEST_F(InOneThread, DieBeforeTheirStepAndForAllLaterScripts)
@@ -293,14 +209,6 @@ TEST_F(InOneThread, StopAtACollectiveThatFails)
     };
 
     EXPECT_EQ(ncclInternalError, mock_ranks_play(ranks_.get(), &script_, 1));
-}
-
-TEST_F(InOneThread, HaveNothingToDoInAnEmptyScript)
-{
-    script_.n_steps = 0;
-
-    EXPECT_EQ(ncclSuccess, mock_ranks_play(ranks_.get(), &script_, 1));
-    EXPECT_TRUE(order.empty());
 }
 
 } // namespace
