@@ -119,8 +119,8 @@ static bool comparison_say_ranks(struct comparison *c)
                                &row, sizeof(row)) ||
             !stp_client_compare_set(&c->client,
                                     comparison_key(c, "reference", key),
-                                    from->fingerprint.part, size, NULL,
-                                    &reference, sizeof(reference), &size_now))
+                                    from->fingerprint.part, size, &reference,
+                                    sizeof(reference), &size_now))
             return false;
         c->differs |= size_now != size ||
                       memcmp(reference.part, from->fingerprint.part, size) != 0;
@@ -163,7 +163,7 @@ static bool comparison_decide(struct comparison *c, const char *word)
     size_t size = 0;
 
     if (!stp_client_compare_set(&c->client, comparison_key(c, "decision", key),
-                                word, strlen(word), NULL, now, sizeof(now) - 1,
+                                word, strlen(word), now, sizeof(now) - 1,
                                 &size))
         return false;
     memcpy(c->decision, now, sizeof(now));

@@ -12,7 +12,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include "launch/store_world.h"
+#include "launch/star.h"
 #include "store/clock.h"
 
 enum {
@@ -56,13 +56,12 @@ struct run {
 
 static void fork_run_child(const struct run *run, unsigned rank, int fd)
 {
-    struct stp_store_options options = {.name = "fork",
-                                        .token = "fork",
-                                        .rank = rank,
-                                        .size = run->plan->n,
-                                        .local_rank = rank,
-                                        .local_size = run->plan->n,
-                                        .fds = rank == 0 ? run->fds : &fd};
+    struct stp_star_options options = {.name = "fork",
+                                       .rank = rank,
+                                       .size = run->plan->n,
+                                       .local_rank = rank,
+                                       .local_size = run->plan->n,
+                                       .fds = rank == 0 ? run->fds : &fd};
     struct slot *slot = &run->slots[rank];
     struct stp_world world;
 
@@ -75,7 +74,7 @@ static void fork_run_child(const struct run *run, unsigned rank, int fd)
     for (unsigned r = 1; rank != 0 && r < run->plan->n; r++)
         if (run->fds[r] >= 0)
             close(run->fds[r]);
-    if (stp_store_world_open(&options, &world, &slot->why) != STP_OK) {
+    if (stp_star_open(&options, &world, &slot->why) != STP_OK) {
         slot->progress = NO_WORLD;
     } else {
         slot->result = run->plan->body(run->plan->user, &world);
@@ -222,7 +221,7 @@ static enum stp_status fork_run_all(struct run *run, int *exit_ret,
     enum stp_status status = STP_OK;
     int result = 0;
 
-    stp_store_allow(n);
+    stp_star_allow(n);
     sigemptyset(&run->watched);
     for (size_t i = 0; i < sizeof(signals) / sizeof(signals[0]); i++)
         sigaddset(&run->watched, signals[i]);

@@ -35,7 +35,7 @@ struct stp_torchrun {
     unsigned fixed_port; /* where rank 0 listens in any case; 0: anywhere */
     char token[96];      /* RUN/RESTARTS, of Slurm JOB.STEP/RESTARTS */
     unsigned limit_ms;   /* for all to come together */
-    void (*warn)(const char *text); /* as in store_world.h */
+    void (*warn)(const char *text); /* as in star.h */
 };
 
 /*
@@ -50,7 +50,7 @@ enum stp_status stp_torchrun_read(struct stp_torchrun *settings_ret,
                                   struct stp_error *err);
 
 /*
- * Joins the world (store_world.h), named as the launcher; all ranks call this.
+ * Joins the world (star.h), named as the launcher; all ranks call this.
  * Rank 0 listens at the address that 'host' has there; at all addresses if that
  * is another machine's, or a loopback address by a name for ranks of several
  * hosts. Rank 0 rejects a process that is not of this run, or that claims

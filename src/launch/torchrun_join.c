@@ -12,7 +12,7 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
-#include "launch/store_world.h"
+#include "launch/star.h"
 #include "launch/torchrun.h"
 #include "store/clock.h"
 #include "store/store_client.h"
@@ -166,7 +166,7 @@ static enum stp_status join_listen(const struct stp_torchrun *s, unsigned *port,
 }
 
 static enum stp_status join_as_first(const struct stp_torchrun *s,
-                                     struct stp_store_options o,
+                                     struct stp_star_options o,
                                      struct stp_world *world_ret,
                                      struct stp_error *err)
 {
@@ -178,7 +178,7 @@ static enum stp_status join_as_first(const struct stp_torchrun *s,
                    getrandom(bits, sizeof(bits), 0) == (ssize_t)sizeof(bits);
     enum stp_status status = STP_OK;
 
-    stp_store_allow(s->size);
+    stp_star_allow(s->size);
     o.port = has_job ? s->fixed_port : s->port;
     if (has_job) {
         snprintf(token, sizeof(token), "%016llx%016llx",
@@ -197,7 +197,7 @@ static enum stp_status join_as_first(const struct stp_torchrun *s,
                      "rank 0 could not write to the store of this job at %.60s",
                      job.address);
     if (status == STP_OK)
-        status = stp_store_world_open(&o, world_ret, err);
+        status = stp_star_open(&o, world_ret, err);
     else if (o.listener >= 0)
         close(o.listener);
     if (has_job) {
@@ -213,25 +213,26 @@ static enum stp_status join_as_first(const struct stp_torchrun *s,
 
 /* An attempt to join. */
 struct attempt {
-    struct stp_client client; /* connected to rank 0, or its 'why' */
+    int fd;                           /* connected to rank 0, or -1 */
+    char address[STP_SOCKET_ADDRESS]; /* that was tried last, or "" */
+    char why[256];                    /* it failed */
     unsigned port;
     char token[TOKEN_TEXT];
-    struct stp_join_answer answer;
+    struct stp_star_answer answer;
 };
 
 /* What is silent is tried again: rank 0 may publish another port. */
 static bool attempt_join(struct attempt *a, const struct stp_torchrun *s,
                          int64_t deadline_ms)
 {
-    struct stp_join join = {.magic = STP_JOIN_MAGIC,
-                            .version = STP_JOIN_VERSION,
-                            .size = s->size,
-                            .rank = s->rank};
-    char place[PLACE_TEXT] = "", key[STP_KEY_TEXT];
-    struct stp_store_address address;
-    struct stp_bytes get = {0};
+    struct stp_star_hello hello = {.magic = STP_STAR_MAGIC,
+                                   .version = STP_STAR_VERSION,
+                                   .size = s->size,
+                                   .rank = s->rank};
+    struct iovec part = {&hello, sizeof(hello)};
+    char place[PLACE_TEXT] = "";
     struct stp_client job;
-    bool has_key = false, has_job, has_answer;
+    bool has_key = false, has_job;
     int64_t soon_ms;
     size_t size = 0;
     int n;
@@ -242,61 +243,55 @@ static bool attempt_join(struct attempt *a, const struct stp_torchrun *s,
     stp_client_close(&job);
     place[size] = '\0';
     has_job = sscanf(place, "%5u %95[0-9a-f]%n", &a->port, a->token, &n) == 2 &&
-              place[n] == '\0';
+              place[n] == '\0' && a->port > 0 && a->port <= UINT16_MAX;
     soon_ms = join_soon(s, has_job || s->job_port == 0 ? ANSWER_MS : DOUBT_MS);
+    if (soon_ms > deadline_ms)
+        soon_ms = deadline_ms;
     if (!has_job) {
         a->port = s->port;
         snprintf(a->token, sizeof(a->token), "%s", s->token);
     }
-    address = stp_store_at(join_host(s), a->port);
-    has_answer = stp_client_open(&a->client, &address, a->token,
-                                 soon_ms < deadline_ms ? soon_ms : deadline_ms);
-    if (has_answer) { /* the GET of next/R is on its way with the question */
-        stp_bytes_add_query(&get, STP_GET);
-        stp_bytes_add_key(&get, a->client.prefix, stp_next_key(s->rank, key));
-        has_answer =
-            !get.failed &&
-            stp_client_compare_set(&a->client, STP_JOIN_KEY, &join,
-                                   sizeof(join), &get, &a->answer,
-                                   sizeof(a->answer), &size) &&
-            size == sizeof(a->answer) &&
-            memcmp(a->answer.magic, STP_JOIN_MAGIC, sizeof(join.magic)) == 0;
-        free(get.data);
+    snprintf(hello.token, sizeof(hello.token), "%s", a->token);
+    a->fd = stp_socket_connect(join_host(s), a->port, soon_ms, a->address,
+                               a->why, sizeof(a->why));
+    if (a->fd < 0)
+        return false;
+    if (stp_socket_send(a->fd, &part, 1, false, soon_ms) &&
+        stp_socket_receive(a->fd, &a->answer, sizeof(a->answer), soon_ms) &&
+        memcmp(a->answer.magic, STP_STAR_MAGIC, sizeof(a->answer.magic)) == 0) {
         stp_clean_text(a->answer.why, sizeof(a->answer.why));
-        if (!has_answer)
-            snprintf(a->client.why, sizeof(a->client.why),
-                     "what listens there is not rank 0 of Steptune");
+        return true;
     }
-    if (!has_answer)
-        stp_client_close(&a->client);
-    return has_answer;
+    snprintf(a->why, sizeof(a->why),
+             "what listens there is not rank 0 of Steptune");
+    close(a->fd);
+    a->fd = -1;
+    return false;
 }
 
 static enum stp_status attempt_say(const struct attempt *a,
                                    const struct stp_torchrun *s,
                                    unsigned after_ms, struct stp_error *err)
 {
-    char address[sizeof(a->client.address) + 4] = "";
+    char address[sizeof(a->address) + 4] = "";
 
-    if (a->client.address[0] != '\0' &&
-        strcmp(a->client.address, join_host(s)) != 0)
-        snprintf(address, sizeof(address), " (%s)", a->client.address);
+    if (a->address[0] != '\0' && strcmp(a->address, join_host(s)) != 0)
+        snprintf(address, sizeof(address), " (%s)", a->address);
     return stp_fail(
         err, STP_ERR_DEVICE,
         "rank %u could not reach rank 0 at %.60s%s, port %u, in %g s: %s",
-        s->rank, join_host(s), address, a->port, after_ms / 1000.0,
-        a->client.why);
+        s->rank, join_host(s), address, a->port, after_ms / 1000.0, a->why);
 }
 
 /* Meanwhile one rank of each host tells that rank 0 is missed. */
 static enum stp_status join_as_other(const struct stp_torchrun *s,
-                                     struct stp_store_options o,
+                                     struct stp_star_options o,
                                      struct stp_world *world_ret,
                                      struct stp_error *err)
 {
     const int64_t begin_ms = stp_now_ms();
     const int64_t deadline_ms = begin_ms + s->limit_ms;
-    struct attempt a = {.client = {.fd = -1}};
+    struct attempt a = {.fd = -1};
     bool is_told = s->warn == NULL || s->local_rank > 0;
     int pause_ms = PAUSE_MS;
 
@@ -311,11 +306,10 @@ static enum stp_status join_as_other(const struct stp_torchrun *s,
         poll(NULL, 0, pause_ms);
         pause_ms = pause_ms < PAUSE_MAX_MS / 2 ? pause_ms * 2 : PAUSE_MAX_MS;
     }
-    o.token = a.token;
-    o.fds = &a.client.fd;
+    o.fds = &a.fd;
     if (a.answer.is_refused == 0)
-        return stp_store_world_open(&o, world_ret, err);
-    stp_client_close(&a.client);
+        return stp_star_open(&o, world_ret, err);
+    close(a.fd);
     return stp_fail(err, STP_ERR_DEVICE,
                     "rank 0 at %.60s, port %u, refused rank %u: %s",
                     join_host(s), a.port, s->rank, a.answer.why);
@@ -325,15 +319,15 @@ enum stp_status stp_torchrun_join(const struct stp_torchrun *settings,
                                   struct stp_world *world_ret,
                                   struct stp_error *err)
 {
-    struct stp_store_options options = {.name = settings->launcher,
-                                        .rank = settings->rank,
-                                        .size = settings->size,
-                                        .local_rank = settings->local_rank,
-                                        .local_size = settings->local_size,
-                                        .token = settings->token,
-                                        .listener = -1,
-                                        .limit_ms = settings->limit_ms,
-                                        .warn = settings->warn};
+    struct stp_star_options options = {.name = settings->launcher,
+                                       .rank = settings->rank,
+                                       .size = settings->size,
+                                       .local_rank = settings->local_rank,
+                                       .local_size = settings->local_size,
+                                       .token = settings->token,
+                                       .listener = -1,
+                                       .limit_ms = settings->limit_ms,
+                                       .warn = settings->warn};
 
     return settings->rank == 0
                ? join_as_first(settings, options, world_ret, err)

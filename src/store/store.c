@@ -5,8 +5,6 @@
 #include <netinet/in.h>
 #include <netinet/tcp.h>
 #include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 #include <sys/socket.h>
 
 /*
@@ -21,60 +19,6 @@ enum {
     KEEPALIVE_PROBES = 2,
     STUCK_MS = 8000,
 };
-
-bool stp_bytes_reserve(struct stp_bytes *bytes, size_t size)
-{
-    size_t capacity = bytes->capacity;
-    unsigned char *data;
-
-    if (bytes->failed || size <= bytes->capacity - bytes->size)
-        return !bytes->failed;
-    capacity = capacity < 64 ? 64 : capacity * 2;
-    if (capacity - bytes->size < size)
-        capacity = bytes->size + size;
-    data = realloc(bytes->data, capacity);
-    bytes->failed = data == NULL;
-    if (bytes->failed)
-        return false;
-    bytes->data = data;
-    bytes->capacity = capacity;
-    return true;
-}
-
-void stp_bytes_add(struct stp_bytes *bytes, const void *data, size_t size)
-{
-    if (size == 0 || !stp_bytes_reserve(bytes, size))
-        return;
-    memcpy(bytes->data + bytes->size, data, size);
-    bytes->size += size;
-}
-
-void stp_bytes_add_query(struct stp_bytes *bytes, enum stp_query query)
-{
-    const unsigned char byte = (unsigned char)query;
-
-    stp_bytes_add(bytes, &byte, 1);
-}
-
-void stp_bytes_add_u64(struct stp_bytes *bytes, uint64_t number)
-{
-    stp_bytes_add(bytes, &number, sizeof(number));
-}
-
-void stp_bytes_add_key(struct stp_bytes *bytes, const char *prefix,
-                       const char *key)
-{
-    stp_bytes_add_u64(bytes, strlen(prefix) + strlen(key));
-    stp_bytes_add(bytes, prefix, strlen(prefix));
-    stp_bytes_add(bytes, key, strlen(key));
-}
-
-void stp_bytes_add_value(struct stp_bytes *bytes, const void *value,
-                         size_t size)
-{
-    stp_bytes_add_u64(bytes, size);
-    stp_bytes_add(bytes, value, size);
-}
 
 void stp_store_prefix(const char *token, char prefix_ret[STP_STORE_PREFIX])
 {

@@ -79,11 +79,6 @@ bool stp_client_delete(struct stp_client *client, const char *key)
     return client->ops->del(client, key);
 }
 
-bool stp_client_wait(struct stp_client *client, const char *key)
-{
-    return client->ops->wait(client, key);
-}
-
 bool stp_client_get(struct stp_client *client, const char *key, void *value,
                     size_t max, size_t *size_ret)
 {
@@ -91,10 +86,9 @@ bool stp_client_get(struct stp_client *client, const char *key, void *value,
 }
 
 bool stp_client_compare_set(struct stp_client *client, const char *key,
-                            const void *value, size_t size,
-                            const struct stp_bytes *after, void *now,
+                            const void *value, size_t size, void *now,
                             size_t max, size_t *now_size_ret)
 {
-    return client->ops->compare_set(client, key, value, size, after, now, max,
+    return client->ops->compare_set(client, key, value, size, now, max,
                                     now_size_ret);
 }

@@ -47,19 +47,15 @@ bool stp_client_add(struct stp_client *client, const char *key, int64_t number,
                     int64_t *sum_ret);
 bool stp_client_delete(struct stp_client *client, const char *key);
 
-/* Waits for a key until the deadline. */
-bool stp_client_wait(struct stp_client *client, const char *key);
-
-/* Waits for a key; a value longer than 'max' is a failure. */
+/* Waits for a key until the deadline; a value longer than 'max' is a failure.
+ */
 bool stp_client_get(struct stp_client *client, const char *key, void *value,
                     size_t max, size_t *size_ret);
 
 /* Gives the key a value if it has none; then as stp_client_get(), without
- * waiting; atomic.  'after' is sent with it, to a TCPStore alone: requests
- * whose replies come later. */
+ * waiting; atomic. */
 bool stp_client_compare_set(struct stp_client *client, const char *key,
-                            const void *value, size_t size,
-                            const struct stp_bytes *after, void *now,
+                            const void *value, size_t size, void *now,
                             size_t max, size_t *now_size_ret);
 
 /* ---- engines ---- */
@@ -79,12 +75,10 @@ struct stp_store_ops {
     bool (*add)(struct stp_client *client, const char *key, int64_t number,
                 int64_t *sum_ret);
     bool (*del)(struct stp_client *client, const char *key);
-    bool (*wait)(struct stp_client *client, const char *key);
     bool (*get)(struct stp_client *client, const char *key, void *value,
                 size_t max, size_t *size_ret);
     bool (*compare_set)(struct stp_client *client, const char *key,
-                        const void *value, size_t size,
-                        const struct stp_bytes *after, void *now, size_t max,
+                        const void *value, size_t size, void *now, size_t max,
                         size_t *now_size_ret);
 };
 

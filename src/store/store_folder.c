@@ -373,17 +373,6 @@ static bool folder_delete(struct stp_client *client, const char *key)
             folder_fail(client, "a file cannot be removed"));
 }
 
-static bool folder_wait(struct stp_client *client, const char *key)
-{
-    bool is_there = false;
-    unsigned nap_ms = 1;
-
-    while (folder_check(client, key, &is_there) && !is_there)
-        if (!stp_client_nap(client, &nap_ms))
-            return false;
-    return is_there;
-}
-
 static bool folder_get(struct stp_client *client, const char *key, void *value,
                        size_t max, size_t *size_ret)
 {
@@ -400,14 +389,12 @@ static bool folder_get(struct stp_client *client, const char *key, void *value,
 }
 
 static bool folder_compare_set(struct stp_client *client, const char *key,
-                               const void *value, size_t size,
-                               const struct stp_bytes *after, void *now,
+                               const void *value, size_t size, void *now,
                                size_t max, size_t *now_size_ret)
 {
     char name[NAME];
     bool is_there = false, is_new;
 
-    (void)after;
     if (!folder_name(client, key, name))
         return false;
     while (!is_there)
@@ -425,7 +412,6 @@ const struct stp_store_ops stp_store_folder = {
     .check = folder_check,
     .add = folder_add,
     .del = folder_delete,
-    .wait = folder_wait,
     .get = folder_get,
     .compare_set = folder_compare_set,
 };

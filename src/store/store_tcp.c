@@ -36,31 +36,25 @@ static bool tcp_receive(struct stp_client *client, void *to, size_t size)
            stp_client_fail(client);
 }
 
-/* Sends a request, and frees it. */
-static bool tcp_send(struct stp_client *client, struct stp_bytes *request)
+/* Sends a request about one key, which some take as a list, and what follows.
+ */
+static bool tcp_send(struct stp_client *client, enum stp_query query,
+                     const char *key, const struct iovec *more, int n_more)
 {
-    struct iovec part = {request->data, request->size};
-    bool is_sent =
-        !request->failed &&
-        stp_socket_send(client->fd, &part, 1, false, client->deadline_ms);
+    const uint64_t one = 1, n_key = strlen(client->prefix) + strlen(key);
+    const bool takes_list = query == STP_CHECK || query == STP_WAIT;
+    unsigned char byte = (unsigned char)query;
+    struct iovec parts[8] = {{&byte, 1},
+                             {(void *)&one, takes_list ? sizeof(one) : 0},
+                             {(void *)&n_key, sizeof(n_key)},
+                             {client->prefix, strlen(client->prefix)},
+                             {(void *)key, strlen(key)}};
 
-    if (request->failed)
-        errno = ENOMEM;
-    free(request->data);
-    return is_sent || stp_client_fail(client);
-}
-
-/* The beginning of a request about one key, which some take as a list. */
-static struct stp_bytes tcp_begin(const struct stp_client *client,
-                                  enum stp_query query, const char *key)
-{
-    struct stp_bytes request = {0};
-
-    stp_bytes_add_query(&request, query);
-    if (query == STP_CHECK || query == STP_WAIT)
-        stp_bytes_add_u64(&request, 1);
-    stp_bytes_add_key(&request, client->prefix, key);
-    return request;
+    for (int i = 0; i < n_more; i++)
+        parts[5 + i] = more[i];
+    return stp_socket_send(client->fd, parts, 5 + n_more, false,
+                           client->deadline_ms) ||
+           stp_client_fail(client);
 }
 
 static bool tcp_receive_value(struct stp_client *client, void *value,
@@ -77,17 +71,12 @@ static bool tcp_receive_value(struct stp_client *client, void *value,
     return tcp_receive(client, value, (size_t)size);
 }
 
-/* Sends a request whose reply has a fixed size, and is at most 'max'. */
+/* Sends a request whose reply is a byte, 0 or 1. */
 static bool tcp_ask(struct stp_client *client, enum stp_query query,
                     const char *key, unsigned char *byte_ret)
 {
-    struct stp_bytes request = tcp_begin(client, query, key);
-
-    if (!tcp_send(client, &request))
-        return false;
-    if (!stp_socket_await(client->fd, POLLIN, client->deadline_ms))
-        return stp_client_fail(client);
-    if (!tcp_receive(client, byte_ret, 1))
+    if (!tcp_send(client, query, key, NULL, 0) ||
+        !tcp_receive(client, byte_ret, 1))
         return false;
     errno = EPROTO;
     return *byte_ret <= 1 || stp_client_fail(client);
@@ -96,19 +85,21 @@ static bool tcp_ask(struct stp_client *client, enum stp_query query,
 static bool tcp_set(struct stp_client *client, const char *key,
                     const void *value, size_t size)
 {
-    struct stp_bytes request = tcp_begin(client, STP_SET, key);
+    const uint64_t n = size;
+    const struct iovec more[] = {{(void *)&n, sizeof(n)},
+                                 {(void *)value, size}};
 
-    stp_bytes_add_value(&request, value, size);
-    return tcp_send(client, &request);
+    return tcp_send(client, STP_SET, key, more, 2);
 }
 
 static bool tcp_append(struct stp_client *client, const char *key,
                        const void *value, size_t size)
 {
-    struct stp_bytes request = tcp_begin(client, STP_APPEND, key);
+    const uint64_t n = size;
+    const struct iovec more[] = {{(void *)&n, sizeof(n)},
+                                 {(void *)value, size}};
 
-    stp_bytes_add_value(&request, value, size);
-    return tcp_send(client, &request);
+    return tcp_send(client, STP_APPEND, key, more, 2);
 }
 
 static bool tcp_check(struct stp_client *client, const char *key,
@@ -122,59 +113,46 @@ static bool tcp_check(struct stp_client *client, const char *key,
     return true;
 }
 
-static bool tcp_wait(struct stp_client *client, const char *key)
-{
-    unsigned char byte = 1;
-
-    errno = ECANCELED;
-    return tcp_ask(client, STP_WAIT, key, &byte) &&
-           (byte == 0 || stp_client_fail(client));
-}
-
 static bool tcp_add(struct stp_client *client, const char *key, int64_t number,
                     int64_t *sum_ret)
 {
-    struct stp_bytes request = tcp_begin(client, STP_ADD, key);
+    const struct iovec more = {&number, sizeof(number)};
 
-    stp_bytes_add_u64(&request, (uint64_t)number);
-    return tcp_send(client, &request) &&
+    return tcp_send(client, STP_ADD, key, &more, 1) &&
            tcp_receive(client, sum_ret, sizeof(*sum_ret));
 }
 
 static bool tcp_delete(struct stp_client *client, const char *key)
 {
-    struct stp_bytes request = tcp_begin(client, STP_DELETE_KEY, key);
     int64_t n_deleted;
 
-    return tcp_send(client, &request) &&
+    return tcp_send(client, STP_DELETE_KEY, key, NULL, 0) &&
            tcp_receive(client, &n_deleted, sizeof(n_deleted));
 }
 
-/* WAIT first: PyTorch's server closes the connection for a missing key. */
+/* Waits first: PyTorch's server closes the connection for a missing key. */
 static bool tcp_get(struct stp_client *client, const char *key, void *value,
                     size_t max, size_t *size_ret)
 {
-    struct stp_bytes request;
+    unsigned char byte = 1;
 
-    if (!tcp_wait(client, key))
+    if (!tcp_ask(client, STP_WAIT, key, &byte))
         return false;
-    request = tcp_begin(client, STP_GET, key);
-    return tcp_send(client, &request) &&
-           tcp_receive_value(client, value, max, size_ret);
+    errno = ECANCELED;
+    return byte == 0 ? tcp_send(client, STP_GET, key, NULL, 0) &&
+                           tcp_receive_value(client, value, max, size_ret)
+                     : stp_client_fail(client);
 }
 
 static bool tcp_compare_set(struct stp_client *client, const char *key,
-                            const void *value, size_t size,
-                            const struct stp_bytes *after, void *now,
+                            const void *value, size_t size, void *now,
                             size_t max, size_t *now_size_ret)
 {
-    struct stp_bytes request = tcp_begin(client, STP_COMPARE_SET, key);
+    const uint64_t sizes[] = {0, size}; /* that of the expected value first */
+    const struct iovec more[] = {{(void *)sizes, sizeof(sizes)},
+                                 {(void *)value, size}};
 
-    stp_bytes_add_value(&request, NULL, 0);
-    stp_bytes_add_value(&request, value, size);
-    if (after != NULL)
-        stp_bytes_add(&request, after->data, after->size);
-    return tcp_send(client, &request) &&
+    return tcp_send(client, STP_COMPARE_SET, key, more, 2) &&
            tcp_receive_value(client, now, max, now_size_ret);
 }
 
@@ -186,7 +164,6 @@ const struct stp_store_ops stp_store_tcp = {
     .check = tcp_check,
     .add = tcp_add,
     .del = tcp_delete,
-    .wait = tcp_wait,
     .get = tcp_get,
     .compare_set = tcp_compare_set,
 };

@@ -23,11 +23,11 @@
 
 extern "C" {
 #include "agree/agreement.h"
-#include "launch/store_server.h"
 }
 
 #include "agree/fork.h"
 #include "agree/schedules.h"
+#include "support/store_thread.h"
 #include "support/storm.h"
 
 namespace
@@ -142,17 +142,16 @@ pid_t StartStore()
     if (pid != 0)
         return pid;
     Enter(parent, size.n_hosts);
-    stp_server *server = nullptr;
-    stp_error err{};
-    if (stp_server_new("agree", nullptr, &server, &err) != STP_OK ||
-        !stp_server_listen(server, ListenAtPort()))
-        _exit(5);
     signal(SIGUSR1, [](int) { is_slow = 1; });
     signal(SIGUSR2, [](int) { is_slow = 0; });
-    while (stp_server_step(server, 1000))
-        if (is_slow != 0)
-            usleep(20000); // before the next requests are read
-    _exit(6);
+    const store_thread::TcpStore server(ListenAtPort(),
+                                        [](stp_query, const std::string &) {
+                                            if (is_slow != 0)
+                                                usleep(20000);
+                                            return true;
+                                        });
+    for (;;)
+        pause();
 }
 
 // ---- a host ----

@@ -107,7 +107,7 @@ class Others
         print.part[STP_FINGERPRINT_POLICY] = policy;
         EXPECT_TRUE(stp_client_compare_set(
             &client_, Key("0/reference"), print.part,
-            STP_N_FINGERPRINT_DECIDES * sizeof(print.part[0]), nullptr, now,
+            STP_N_FINGERPRINT_DECIDES * sizeof(print.part[0]), now,
             sizeof(now), &size));
         Add("0/arrived", n);
     }

@@ -1,5 +1,5 @@
-// Conversations of a store's server, of ranks that meet through one, and of its
-// client, with peers that say anything.
+// Conversations of ranks that meet, and of a store's client, with peers that
+// say anything.
 #include "fuzz/fuzz.h"
 
 #include <arpa/inet.h>
@@ -12,13 +12,12 @@
 #include <vector>
 
 extern "C" {
-#include "launch/store_server.h"
-#include "launch/store_world.h"
+#include "launch/star.h"
 #include "store/clock.h"
 #include "store/store_client.h"
 }
 
-#include "launch/store_requests.h"
+#include "launch/star_frames.h"
 
 namespace fuzz
 {
@@ -26,7 +25,7 @@ namespace fuzz
 namespace
 {
 
-using namespace requests;
+using namespace frames;
 
 // Decisions out of the target's bytes; 0 once there are none left.
 class Dice
@@ -67,64 +66,35 @@ class Dice
         return numbers[Roll(sizeof(numbers) / sizeof(numbers[0]))];
     }
 
-    std::string SomeKey(unsigned rank)
-    {
-        const char *keys[] = {"x/",   "next/", "left/", "a",
-                              "join", "b",     "",      "x/-"};
-        std::string key = keys[Roll(8)];
-        if (key.back() == '/')
-            key += std::to_string(Roll(8) == 0 ? Roll(5) : rank);
-        return Roll(30) == 0 ? Value(Garbage(40)) : Key(key);
-    }
-
+    // A value of a store, with its length.
     std::string SomeValue()
     {
-        const stp_exchange header{static_cast<uint32_t>(Roll(4)),
-                                  static_cast<uint32_t>(Roll(3) * Number())};
-        return Value((Roll(2) ? Bytes(header) : "") +
-                     (Roll(2) ? std::string(72, 'x') : Garbage(100)));
+        const std::string value = Roll(2) ? std::string(72, 'x') : Garbage(100);
+        return Bytes(uint64_t{value.size()}) + value;
     }
 
-    std::string Request(unsigned rank)
+    std::string SomeFrame()
     {
-        const auto query = static_cast<stp_query>(Roll(STP_N_QUERIES + 1));
-        const uint64_t n = Roll(20) == 0 ? Number() : Roll(4);
-        std::string rest;
-        switch (query) {
-        case STP_VALIDATE:
-            return Roll(2) ? Validate() : Join(rank, 3, "test");
-        case STP_SET:
-        case STP_APPEND:
-            return Query(query, SomeKey(rank) + SomeValue());
-        case STP_COMPARE_SET:
-            return Query(query, SomeKey(rank) + SomeValue() + SomeValue());
-        case STP_GET:
-        case STP_DELETE_KEY:
-            return Query(query, SomeKey(rank));
-        case STP_ADD:
-            return Query(query, SomeKey(rank) + U64(Number()));
-        case STP_CHECK:
-        case STP_WAIT:
-            for (uint64_t i = 0; i < n && i < 4; i++)
-                rest += SomeKey(rank);
-            return Query(query, U64(n) + rest);
-        default:
-            return Query(query, Garbage(4));
-        }
+        const uint32_t kind =
+            STP_STAR_GIVE + static_cast<uint32_t>(Roll(6)); // or none
+        return Frame(kind, static_cast<uint32_t>(Roll(5) ? Roll(4) : Number()),
+                     Roll(3) == 0   ? ""
+                     : Roll(2) != 0 ? std::string(72, 'x')
+                                    : Garbage(100),
+                     Roll(8) == 0 ? Number() : 0);
     }
 
-    // What a rank, or rank 0 (the end of a GET), may say, and then not quite.
+    // What a rank, or rank 0, may say, and then not quite.
     std::string Conversation(unsigned rank)
     {
         std::string said;
+        if (Roll(2))
+            said = rank == 0
+                       ? Frame(STP_STAR_ALL, 3,
+                               std::string(3 * 72, Roll(2) ? 'x' : '\xff'))
+                       : Give(3, std::string(72, 'x'));
         for (size_t n = Roll(6); n > 0; n--)
-            said += rank == 0 ? SomeValue() : Request(rank);
-        if (rank != 0 && Roll(2))
-            said = Give(rank, 3, std::string(72, 'x')) + GetNext(rank) + said;
-        if (rank == 0 && Roll(2))
-            said = Value(Bytes(stp_exchange{3, STP_OK}) +
-                         std::string(3 * 72, Roll(2) ? 'x' : '\xff')) +
-                   said;
+            said += SomeFrame();
         for (size_t n = Roll(3) * Roll(4); n > 0 && !said.empty(); n--)
             said[Roll(said.size())] = static_cast<char>(Byte());
         if (Roll(4) == 0)
@@ -173,56 +143,11 @@ void CloseAll(const std::vector<int> &fds)
         close(fd);
 }
 
-// A server, many connections at once, and at the end one that is served.
-std::string FuzzServer(Dice &dice)
-{
-    std::vector<int> fds;
-    stp_server *server;
-    stp_error err{};
-    std::string fault;
-    if (stp_server_new("test", nullptr, &server, &err) != STP_OK)
-        return err.text;
-    for (size_t n = 4 + dice.Roll(20); n > 0; n--) {
-        const unsigned rank = static_cast<unsigned>(dice.Roll(3));
-        int pair[2];
-        switch (dice.Roll(4)) {
-        case 0:
-            if (socketpair(AF_UNIX, SOCK_STREAM, 0, pair) != 0)
-                abort();
-            stp_server_adopt(server, pair[0], static_cast<int>(rank), "a");
-            fds.push_back(pair[1]);
-            break;
-        case 1:
-            if (!fds.empty())
-                shutdown(fds[dice.Roll(fds.size())], SHUT_RDWR);
-            break;
-        default:
-            for (size_t i = 0; i < 3 && !fds.empty(); i++)
-                Say(fds[dice.Roll(fds.size())], dice.Conversation(1 + rank));
-        }
-        stp_server_step(server, 0);
-    }
-    // A key that no byte of the others changes theirs to.
-    const char key[] = "of the last one";
-    const int last = Said(Query(STP_SET, Key(key) + Value("v")) +
-                              Query(STP_SET, Key("a") + Value("v")),
-                          &fds);
-    char reply[9];
-    stp_server_adopt(server, last, 9, key);
-    for (int i = 0; i < 9; i++)
-        stp_server_step(server, 0);
-    if (recv(fds.back(), reply, 9, MSG_DONTWAIT) != 9)
-        fault = "the server does not serve any more";
-    stp_server_free(server);
-    CloseAll(fds);
-    return fault;
-}
-
 // One rank of three, of which the others say what they say.
 std::string FuzzRank(Dice &dice, unsigned rank)
 {
     std::vector<int> peers, mine;
-    stp_store_options options{};
+    stp_star_options options{};
     stp_world world{}, part{};
     stp_error err{};
     char value[72] = "", all[3 * 72];
@@ -233,11 +158,10 @@ std::string FuzzRank(Dice &dice, unsigned rank)
     else
         mine = {Said(dice.Conversation(0), &peers)};
     options.name = "fuzz";
-    options.token = "test";
     options.rank = rank;
     options.size = 3;
     options.fds = mine.data();
-    stp_status status = stp_store_world_open(&options, &world, &err);
+    stp_status status = stp_star_open(&options, &world, &err);
     if (status == STP_OK) {
         for (int i = 0; i < 3 && status == STP_OK; i++)
             status = world.ops->exchange(world.self, value, 72, all, &err);
@@ -259,7 +183,7 @@ std::string FuzzClient(Dice &dice)
     std::vector<int> peers;
     std::string replies = dice.Roll(2) ? std::string(dice.Roll(4), '\0') : "";
     while (dice.Roll(4) != 0)
-        replies += dice.Roll(2) ? dice.SomeValue() : U64(dice.Number());
+        replies += dice.Roll(2) ? dice.SomeValue() : Bytes(dice.Number());
     stp_client client{};
     client.ops = &stp_store_tcp;
     client.fd = Said(replies, &peers);
@@ -282,8 +206,8 @@ std::string FuzzClient(Dice &dice)
             is_served = stp_client_add(&client, "k", 1, &sum);
             break;
         default:
-            is_served = stp_client_compare_set(&client, "k", "v", 1, nullptr,
-                                               value, 32, &size);
+            is_served =
+                stp_client_compare_set(&client, "k", "v", 1, value, 32, &size);
         }
     }
     stp_client_close(&client);
@@ -299,12 +223,10 @@ std::string StoreOfJob(std::string_view bytes)
 {
     Dice dice(bytes);
 
-    switch (dice.Roll(4)) {
+    switch (dice.Roll(3)) {
     case 0:
-        return FuzzServer(dice);
-    case 1:
         return FuzzRank(dice, 0);
-    case 2:
+    case 1:
         return FuzzRank(dice, 1 + static_cast<unsigned>(dice.Roll(2)));
     default:
         return FuzzClient(dice);

@@ -2,7 +2,6 @@
 #include <arpa/inet.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
-#include <fcntl.h>
 #include <netdb.h>
 #include <netinet/in.h>
 #include <sys/time.h>
@@ -18,23 +17,23 @@
 #include <vector>
 
 extern "C" {
-#include "launch/store_server.h"
-#include "launch/store_world.h"
+#include "launch/star.h"
 #include "launch/torchrun.h"
 #include "store/store.h"
 #include "store/store_client.h"
 }
 
-#include "launch/store_requests.h"
+#include "launch/star_frames.h"
 #include "support/processes.h"
+#include "support/store_thread.h"
 
 namespace
 {
 
+using frames::Hello;
 using processes::Exchange;
 using processes::Named;
 using processes::Process;
-using requests::Join;
 using testing::AnyOf;
 
 sockaddr_in Loopback(unsigned port)
@@ -133,17 +132,13 @@ class Torchrun : public testing::Test
     // What rank 0 answers to these bytes: "closed" or "joined" or why not.
     static std::string Ask(int fd, const std::string &bytes)
     {
-        struct {
-            uint64_t size;
-            stp_join_answer answer;
-        } reply{};
-        const size_t n_reply = sizeof(uint64_t) + sizeof(stp_join_answer);
+        stp_star_answer answer{};
         EXPECT_EQ(static_cast<ssize_t>(bytes.size()),
                   write(fd, bytes.data(), bytes.size()));
-        if (recv(fd, &reply, n_reply, MSG_WAITALL) !=
-            static_cast<ssize_t>(n_reply))
+        if (recv(fd, &answer, sizeof(answer), MSG_WAITALL) !=
+            static_cast<ssize_t>(sizeof(answer)))
             return "closed";
-        return reply.answer.is_refused ? reply.answer.why : "joined";
+        return answer.is_refused ? answer.why : "joined";
     }
     std::string Answer(const std::string &bytes) const
     {
@@ -270,14 +265,9 @@ TEST_F(Torchrun, TellsADeathWithHostAndProcess)
 Process JobStore(int listener)
 {
     return Process([listener]() -> std::string {
-        stp_server *server;
-        stp_error err{};
-        if (stp_server_new("run/0", nullptr, &server, &err) != STP_OK ||
-            !stp_server_listen(server, listener))
-            return err.text;
-        while (stp_server_step(server, 1000))
-            ;
-        return "no more sockets";
+        const store_thread::TcpStore server(listener);
+        for (;;)
+            pause();
     });
 }
 
@@ -293,7 +283,6 @@ class TorchrunJob : public Torchrun
 
     Process Serve() const
     {
-        fcntl(listener_, F_SETFL, O_NONBLOCK);
         listen(listener_, 64);
         return JobStore(listener_);
     }
@@ -338,7 +327,9 @@ TEST_F(TorchrunJob, OutlivesWhatAKilledRunLeft)
         const auto address = stp_store_at("127.0.0.1", job_port_);
         stp_client client{};
         EXPECT_TRUE(stp_client_open(&client, &address, "run/0", INT64_MAX));
+        bool is_there = false; // which a SET does not confirm
         EXPECT_TRUE(stp_client_set(&client, "rank0", stale, strlen(stale)));
+        EXPECT_TRUE(stp_client_check(&client, "rank0", &is_there));
         stp_client_close(&client);
         Process other = Start(1, 2);
         Process first = Start(0, 2);
@@ -356,8 +347,8 @@ TEST_F(TorchrunJob, GivesTheRanksATokenThatNobodyKnows)
     port_ = static_cast<unsigned>(atoi(place.c_str()));
 
     EXPECT_EQ(32u, token.size());
-    EXPECT_EQ("closed", Answer(Join(1, 3, "run/0")));
-    EXPECT_EQ("joined", Answer(Join(1, 3, token.c_str())));
+    EXPECT_EQ("closed", Answer(Hello(1, 3, "run/0")));
+    EXPECT_EQ("joined", Answer(Hello(1, 3, token.c_str())));
     Process second = Start(1, 3);
     Process third = Start(2, 3);
     EXPECT_EQ("ok", first.Said());
@@ -417,9 +408,8 @@ TEST_F(Torchrun, IsNotHeldUpByStrangers)
     std::vector<int> strangers;
     for (int i = 0; i < 300; i++) {
         strangers.push_back(Connect());
-        std::string said = requests::Validate();
-        if (i % 3 == 1)
-            said += requests::Query(STP_SET, requests::U64(1000));
+        const std::string said =
+            i % 3 == 0 ? Hello(1, 2).substr(0, 20) : Hello(1, 2, "guess");
         if (i % 3 != 2)
             send(strangers.back(), said.data(), said.size(), MSG_NOSIGNAL);
     }
@@ -436,17 +426,17 @@ TEST_F(Torchrun, TurnsAwayWhoDoesNotBelong)
     Process first = Start(0, 3);
     int silent = Connect();
     int joined = Connect();
-    EXPECT_EQ("joined", Ask(joined, Join(1, 3)));
+    EXPECT_EQ("joined", Ask(joined, Hello(1, 3)));
 
     EXPECT_EQ("closed", Answer("GET / HTTP/1.1\r\nHost: here\r\n\r\n"));
-    EXPECT_EQ("closed", Answer(Join(2, 3, "another/0")));
-    EXPECT_EQ("closed", Answer(Join(2, 3, "")));
-    EXPECT_EQ("there is a rank 1 already", Answer(Join(1, 3)));
-    EXPECT_EQ("its WORLD_SIZE is 4, that of rank 0 is 3", Answer(Join(2, 4)));
-    EXPECT_EQ("there is no rank 0 in a run of 3", Answer(Join(0, 3)));
-    EXPECT_EQ("there is no rank 3 in a run of 3", Answer(Join(3, 3)));
+    EXPECT_EQ("closed", Answer(Hello(2, 3, "another/0")));
+    EXPECT_EQ("closed", Answer(Hello(2, 3, "")));
+    EXPECT_EQ("there is a rank 1 already", Answer(Hello(1, 3)));
+    EXPECT_EQ("its WORLD_SIZE is 4, that of rank 0 is 3", Answer(Hello(2, 4)));
+    EXPECT_EQ("there is no rank 0 in a run of 3", Answer(Hello(0, 3)));
+    EXPECT_EQ("there is no rank 3 in a run of 3", Answer(Hello(3, 3)));
     EXPECT_EQ("it is another version of Steptune than rank 0 is",
-              Answer(Join(2, 3, "run/0", 7)));
+              Answer(Hello(2, 3, "run/0", 7)));
     EXPECT_EQ("rank 0 at 127.0.0.1, port " + std::to_string(port_) +
                   ", refused rank 1: there is a rank 1 already",
               Start(1, 3).Said());
@@ -515,7 +505,7 @@ TEST_F(Torchrun, IsNotDeceivedByAnother)
     int listener = Bound(&port_);
     ASSERT_EQ(0, listen(listener, 1));
     Process stranger([&] {
-        for (std::string zeros(sizeof(stp_join_answer), '\0');;) {
+        for (std::string zeros(sizeof(stp_star_answer), '\0');;) {
             int fd = accept(listener, nullptr, nullptr);
             send(fd, zeros.data(), zeros.size(), MSG_NOSIGNAL);
             close(fd);
@@ -581,7 +571,7 @@ TEST_F(Torchrun, TellsThoseWhoCameWhoDidNot)
 {
     limit_ms_ = 700;
     Process first = Start(0, 4);
-    EXPECT_EQ("its WORLD_SIZE is 3, that of rank 0 is 4", Answer(Join(1, 3)));
+    EXPECT_EQ("its WORLD_SIZE is 3, that of rank 0 is 4", Answer(Hello(1, 3)));
     Process third = Start(2, 4);
     std::string want =
         "rank 1 and 1 other of 4 did not come to rank 0's port " +

@@ -54,14 +54,9 @@ class ForkedStore
     unsigned port_ = 0;
     int listener_ = store_thread::Listen(&port_);
     processes::Process server_{[this]() -> std::string {
-        stp_server *server = nullptr;
-        stp_error err{};
-        if (stp_server_new("agree", nullptr, &server, &err) != STP_OK ||
-            !stp_server_listen(server, listener_))
-            return err.text;
-        while (stp_server_step(server, 1000))
-            ;
-        return "no more sockets";
+        const store_thread::TcpStore server(listener_);
+        for (;;)
+            pause();
     }};
 };
 

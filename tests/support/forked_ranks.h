@@ -11,7 +11,7 @@
 #include <vector>
 
 extern "C" {
-#include "launch/store_world.h"
+#include "launch/star.h"
 }
 
 // All ranks run what follows the constructor, in the same order: this process
@@ -76,7 +76,7 @@ class ForkedRanks
               const std::vector<int> &theirs)
     {
         const std::vector<int> one(1, theirs[rank]);
-        stp_store_options options{};
+        stp_star_options options{};
         stp_error err;
 
         for (unsigned r = 1; r < n; r++) {
@@ -86,13 +86,12 @@ class ForkedRanks
                 close(mine[r]);
         }
         options.name = "fork";
-        options.token = "test";
         options.rank = rank;
         options.size = n;
         options.local_rank = rank;
         options.local_size = n;
         options.fds = rank == 0 ? mine.data() : one.data();
-        if (stp_store_world_open(&options, &world_, &err) != STP_OK) {
+        if (stp_star_open(&options, &world_, &err) != STP_OK) {
             fprintf(stderr, "rank %u: %s\n", rank, err.text);
             abort();
         }

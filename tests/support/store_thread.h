@@ -10,14 +10,19 @@
 
 #include <atomic>
 #include <condition_variable>
+#include <cerrno>
+#include <cstdint>
 #include <cstring>
+#include <functional>
+#include <list>
 #include <map>
+#include <memory>
 #include <mutex>
 #include <string>
 #include <thread>
 
 extern "C" {
-#include "launch/store_server.h"
+#include "store/store.h"
 }
 
 namespace store_thread
@@ -26,7 +31,7 @@ namespace store_thread
 // A socket that listens at a free port of 127.0.0.1.
 inline int Listen(unsigned *port, bool answers = true)
 {
-    int fd = socket(AF_INET, SOCK_STREAM | SOCK_NONBLOCK, 0);
+    int fd = socket(AF_INET, SOCK_STREAM, 0);
     sockaddr_in address{};
     socklen_t size = sizeof(address);
     auto *any = reinterpret_cast<sockaddr *>(&address);
@@ -41,6 +46,166 @@ inline int Listen(unsigned *port, bool answers = true)
     return fd;
 }
 
+// A TCPStore that speaks PyTorch's protocol (store/store.h), a thread a
+// connection: what our clients ask for.
+class TcpStore
+{
+  public:
+    // Called with each request that names a key; false closes the connection.
+    using Hook = std::function<bool(stp_query query, const std::string &key)>;
+
+    // Takes over a socket that listens.
+    explicit TcpStore(int listener, Hook hook = nullptr)
+        : listener_(listener), hook_(std::move(hook)), accepts_([this] {
+              for (int fd; (fd = accept(listener_, nullptr, nullptr)) >= 0 ||
+                           errno == EINTR || errno == EAGAIN;)
+                  if (fd >= 0)
+                      Add(fd);
+                  else
+                      usleep(1000);
+          })
+    {
+    }
+    TcpStore(const TcpStore &) = delete;
+    TcpStore &operator=(const TcpStore &) = delete;
+    ~TcpStore()
+    {
+        End();
+        accepts_.join();
+        for (Connection &c : connections_)
+            c.thread.join();
+        close(listener_);
+    }
+
+    // Closes all connections, and accepts no more.
+    void End()
+    {
+        std::lock_guard<std::mutex> lock(mutex_);
+        ends_ = true;
+        shutdown(listener_, SHUT_RDWR);
+        for (Connection &c : connections_)
+            if (c.fd >= 0)
+                shutdown(c.fd, SHUT_RDWR);
+        changed_.notify_all();
+    }
+
+  private:
+    struct Connection {
+        int fd;
+        std::thread thread;
+    };
+
+    void Add(int fd)
+    {
+        std::lock_guard<std::mutex> lock(mutex_);
+        connections_.push_back({fd, {}});
+        if (ends_)
+            shutdown(fd, SHUT_RDWR);
+        Connection &mine = connections_.back();
+        mine.thread = std::thread([this, fd, &mine] {
+            uint8_t query;
+            while (Read(fd, &query, 1) && Serve(fd, stp_query(query)))
+                ;
+            std::lock_guard<std::mutex> ended(mutex_);
+            close(fd);
+            mine.fd = -1;
+        });
+    }
+
+    static bool Read(int fd, void *to, size_t size)
+    {
+        return size == 0 ||
+               recv(fd, to, size, MSG_WAITALL) == static_cast<ssize_t>(size);
+    }
+    static bool ReadText(int fd, std::string *text)
+    {
+        uint64_t size;
+        if (!Read(fd, &size, sizeof(size)) || size > STP_STORE_MAX_VALUE)
+            return false;
+        text->resize(size);
+        return Read(fd, text->data(), size);
+    }
+    static bool Reply(int fd, const void *data, size_t size)
+    {
+        return send(fd, data, size, MSG_NOSIGNAL) == static_cast<ssize_t>(size);
+    }
+    static bool ReplyText(int fd, const std::string &text)
+    {
+        const uint64_t size = text.size();
+        return Reply(
+            fd,
+            (std::string(reinterpret_cast<const char *>(&size), sizeof(size)) +
+             text)
+                .data(),
+            sizeof(size) + text.size());
+    }
+
+    bool Serve(int fd, stp_query query)
+    {
+        std::string key, value, expected;
+        int64_t number = 0;
+        uint32_t magic;
+        uint64_t n = 1;
+        if (query == STP_VALIDATE)
+            return Read(fd, &magic, sizeof(magic)) && magic == STP_STORE_MAGIC;
+        const bool takes_list = query == STP_CHECK || query == STP_WAIT;
+        if ((takes_list && (!Read(fd, &n, sizeof(n)) || n != 1)) ||
+            !ReadText(fd, &key) ||
+            (query == STP_COMPARE_SET && !ReadText(fd, &expected)) ||
+            ((query == STP_SET || query == STP_APPEND ||
+              query == STP_COMPARE_SET) &&
+             !ReadText(fd, &value)) ||
+            (query == STP_ADD && !Read(fd, &number, sizeof(number))) ||
+            (hook_ && !hook_(query, key)))
+            return false;
+        std::unique_lock<std::mutex> lock(mutex_);
+        const bool has = values_.count(key) != 0;
+        const char byte = query == STP_CHECK && !has;
+        switch (query) {
+        case STP_SET:
+            values_[key] = value;
+            break;
+        case STP_APPEND:
+            values_[key] += value;
+            break;
+        case STP_COMPARE_SET:
+            if (has ? values_[key] == expected : expected.empty())
+                values_[key] = value;
+            changed_.notify_all();
+            return ReplyText(fd, values_.count(key) ? values_[key] : expected);
+        case STP_ADD:
+            number += has ? std::stoll(values_[key]) : 0;
+            values_[key] = std::to_string(number);
+            changed_.notify_all();
+            return Reply(fd, &number, sizeof(number));
+        case STP_DELETE_KEY:
+            number = static_cast<int64_t>(values_.erase(key));
+            return Reply(fd, &number, sizeof(number));
+        case STP_CHECK:
+            return Reply(fd, &byte, 1);
+        case STP_GET:
+        case STP_WAIT:
+            changed_.wait(lock,
+                          [&] { return ends_ || values_.count(key) != 0; });
+            return !ends_ && (query == STP_GET ? ReplyText(fd, values_[key])
+                                               : Reply(fd, &byte, 1));
+        default:
+            return false;
+        }
+        changed_.notify_all();
+        return true;
+    }
+
+    const int listener_;
+    const Hook hook_;
+    std::mutex mutex_;
+    std::condition_variable changed_;
+    bool ends_ = false;
+    std::map<std::string, std::string> values_;
+    std::list<Connection> connections_;
+    std::thread accepts_; // last: it uses the others
+};
+
 // The n-th request of a kind, from 1, about a key that ends so, is not served.
 struct Failure {
     stp_query query = STP_N_QUERIES; // none
@@ -54,23 +219,11 @@ class StoreThread
   public:
     explicit StoreThread(Failure failure = {}) : failure_(failure)
     {
-        const stp_server_hooks hooks{this, MayUse, nullptr, nullptr};
-        stp_error err{};
-        int fd = Listen(&port_);
-        EXPECT_EQ(STP_OK, stp_server_new("agree", &hooks, &server_, &err));
-        EXPECT_TRUE(stp_server_listen(server_, fd));
-        thread_ = std::thread([this] {
-            while (!ends_ && !is_dead_)
-                stp_server_step(server_, 10);
-            stp_server_free(server_);
-        });
-    }
-    StoreThread(const StoreThread &) = delete;
-    StoreThread &operator=(const StoreThread &) = delete;
-    ~StoreThread()
-    {
-        ends_ = true;
-        thread_.join();
+        const int fd = Listen(&port_);
+        server_ = std::make_unique<TcpStore>(
+            fd, [this](stp_query query, const std::string &key) {
+                return Serve(query, key.substr(key.rfind('/') + 1));
+            });
     }
 
     unsigned port() const
@@ -107,13 +260,6 @@ class StoreThread
     }
 
   private:
-    static bool MayUse(void *self, int, stp_query query, const char *key)
-    {
-        const std::string name = key;
-        return static_cast<StoreThread *>(self)->Serve(
-            query, name.substr(name.rfind('/') + 1));
-    }
-
     bool Serve(stp_query query, const std::string &key)
     {
         std::lock_guard<std::mutex> lock(mutex_);
@@ -121,19 +267,20 @@ class StoreThread
         const bool fails =
             query == failure_.query && key == failure_.key && n == failure_.n;
         changed_.notify_all();
-        if (fails && failure_.how == Failure::DIES)
+        if (fails && failure_.how == Failure::DIES) {
             is_dead_ = true;
+            server_->End();
+        }
         return !fails && !is_dead_;
     }
 
     Failure failure_;
     unsigned port_ = 0;
-    stp_server *server_ = nullptr;
-    std::atomic<bool> ends_{false}, is_dead_{false};
+    std::atomic<bool> is_dead_{false};
     std::mutex mutex_;
     std::condition_variable changed_;
     std::map<std::pair<int, std::string>, int> counts_;
-    std::thread thread_;
+    std::unique_ptr<TcpStore> server_; // last: it uses the others
 };
 
 } // namespace store_thread

@@ -13,10 +13,10 @@
 #include <vector>
 
 extern "C" {
-#include "launch/store_world.h"
+#include "launch/star.h"
 }
 
-#include "launch/store_requests.h"
+#include "launch/star_frames.h"
 #include "support/processes.h"
 
 namespace
@@ -63,8 +63,7 @@ unsigned silent_ms;
 std::string UseWorld(unsigned rank, unsigned size, const int *fds,
                      const Body &body)
 {
-    stp_store_options options{};
-    options.token = "test";
+    stp_star_options options{};
     options.name = "test";
     options.rank = rank;
     options.size = size;
@@ -74,7 +73,7 @@ std::string UseWorld(unsigned rank, unsigned size, const int *fds,
     options.silent_ms = silent_ms;
     stp_world world;
     stp_error err{};
-    if (stp_store_world_open(&options, &world, &err) != STP_OK)
+    if (stp_star_open(&options, &world, &err) != STP_OK)
         return std::string("no world: ") + err.text;
     std::string said = body(world);
     world.ops->close(world.self);
@@ -167,11 +166,11 @@ const ExchangeCase kExchanges[] = {
 };
 // clang-format on
 
-class StoreWorldExchange : public testing::TestWithParam<ExchangeCase>
+class StarExchange : public testing::TestWithParam<ExchangeCase>
 {
 };
 
-TEST_P(StoreWorldExchange, GivesAllToAllInOrderOfRank)
+TEST_P(StarExchange, GivesAllToAllInOrderOfRank)
 {
     const ExchangeCase &c = GetParam();
     Ranks ranks(
@@ -187,8 +186,8 @@ TEST_P(StoreWorldExchange, GivesAllToAllInOrderOfRank)
     EXPECT_THAT(ranks.Said(), Each("ok"));
 }
 
-INSTANTIATE_TEST_SUITE_P(Table, StoreWorldExchange,
-                         testing::ValuesIn(kExchanges), [](const auto &c) {
+INSTANTIATE_TEST_SUITE_P(Table, StarExchange, testing::ValuesIn(kExchanges),
+                         [](const auto &c) {
                              return std::string(c.param.name);
                          });
 
@@ -196,10 +195,10 @@ INSTANTIATE_TEST_SUITE_P(Table, StoreWorldExchange,
 
 int warnings[2]; // a pipe
 
-class StoreWorldSilence : public testing::Test
+class StarSilence : public testing::Test
 {
   protected:
-    StoreWorldSilence()
+    StarSilence()
     {
         EXPECT_EQ(0, pipe(warnings));
         silent_ms = 20;
@@ -209,7 +208,7 @@ class StoreWorldSilence : public testing::Test
                       write(warnings[1], line.data(), line.size()));
         };
     }
-    ~StoreWorldSilence() override
+    ~StarSilence() override
     {
         warn = nullptr;
         silent_ms = 0;
@@ -227,7 +226,7 @@ class StoreWorldSilence : public testing::Test
     }
 };
 
-TEST_F(StoreWorldSilence, IsToldOfTheRankThatTheOthersWaitFor)
+TEST_F(StarSilence, IsToldOfTheRankThatTheOthersWaitFor)
 {
     silent_ms = 2000; // within which the others are certain to come
     Ranks ranks(4, [](stp_world &world) {
@@ -241,7 +240,7 @@ TEST_F(StoreWorldSilence, IsToldOfTheRankThatTheOthersWaitFor)
                             "ok"));
 }
 
-TEST_F(StoreWorldSilence, EndsWithASignOfLifeWhileARankIsBusy)
+TEST_F(StarSilence, EndsWithASignOfLifeWhileARankIsBusy)
 {
     Ranks ranks(2, [](stp_world &world) {
         std::string said;
@@ -257,7 +256,7 @@ TEST_F(StoreWorldSilence, EndsWithASignOfLifeWhileARankIsBusy)
         << "each sign ended a silence, and another followed";
 }
 
-TEST(StoreWorld, TellsWhereAProcessIs)
+TEST(Star, TellsWhereAProcessIs)
 {
     Ranks ranks(3, [](stp_world &world) {
         return std::string(world.ops->name) + " " + std::to_string(world.rank) +
@@ -270,7 +269,7 @@ TEST(StoreWorld, TellsWhereAProcessIs)
                 ElementsAre("test 0/3 0/3", "test 1/3 1/3", "test 2/3 2/3"));
 }
 
-TEST(StoreWorld, GoesOnAfterInterruptedCalls)
+TEST(Star, GoesOnAfterInterruptedCalls)
 {
     Ranks ranks(3, [](stp_world &world) {
         struct sigaction action {
@@ -290,7 +289,7 @@ TEST(StoreWorld, GoesOnAfterInterruptedCalls)
     EXPECT_THAT(ranks.Said(), Each("ok"));
 }
 
-TEST(StoreWorld, NamesARankThatGivesAnotherSize)
+TEST(Star, NamesARankThatGivesAnotherSize)
 {
     Ranks ranks(3, [](stp_world &world) {
         return Exchange(world, world.rank == 2 ? 12 : 8);
@@ -327,11 +326,11 @@ const DeathCase kDeaths[] = {
 };
 // clang-format on
 
-class StoreWorldDeath : public testing::TestWithParam<DeathCase>
+class StarDeath : public testing::TestWithParam<DeathCase>
 {
 };
 
-TEST_P(StoreWorldDeath, IsToldToAllWhoExchange)
+TEST_P(StarDeath, IsToldToAllWhoExchange)
 {
     const DeathCase &c = GetParam();
     Ranks ranks(4, [&](stp_world &world) {
@@ -351,7 +350,7 @@ TEST_P(StoreWorldDeath, IsToldToAllWhoExchange)
     EXPECT_THAT(AllBut(c.rank, ranks.Said()), Each(want));
 }
 
-TEST_P(StoreWorldDeath, IsToldToAllWhoPoll)
+TEST_P(StarDeath, IsToldToAllWhoPoll)
 {
     const DeathCase &c = GetParam();
     Ranks ranks(4, [&](stp_world &world) {
@@ -365,12 +364,12 @@ TEST_P(StoreWorldDeath, IsToldToAllWhoPoll)
     EXPECT_THAT(AllBut(c.rank, ranks.Said()), Each(want));
 }
 
-INSTANTIATE_TEST_SUITE_P(Table, StoreWorldDeath, testing::ValuesIn(kDeaths),
+INSTANTIATE_TEST_SUITE_P(Table, StarDeath, testing::ValuesIn(kDeaths),
                          [](const auto &c) {
                              return std::string(c.param.name);
                          });
 
-TEST(StoreWorld, HasADeviceErrorForADeath)
+TEST(Star, HasADeviceErrorForADeath)
 {
     Ranks ranks(2, [](stp_world &world) {
         if (world.rank == 1)
@@ -383,7 +382,7 @@ TEST(StoreWorld, HasADeviceErrorForADeath)
     EXPECT_EQ(std::to_string(STP_ERR_DEVICE), ranks[0].Said());
 }
 
-TEST(StoreWorld, NamesAProcessThatDiedBeforeItsName)
+TEST(Star, NamesAProcessThatDiedBeforeItsName)
 {
     int one[2], two[2];
     UnixPair(one);
@@ -406,7 +405,7 @@ TEST(StoreWorld, NamesAProcessThatDiedBeforeItsName)
     EXPECT_EQ("no world: rank 1 died", last.Said());
 }
 
-TEST(StoreWorld, DoesNotTakeAStoppedProcessForDead)
+TEST(Star, DoesNotTakeAStoppedProcessForDead)
 {
     Gate stopped, looked;
     Ranks ranks(3, [&](stp_world &world) {
@@ -432,7 +431,7 @@ TEST(StoreWorld, DoesNotTakeAStoppedProcessForDead)
     EXPECT_THAT(ranks.Said(), Each("ok"));
 }
 
-TEST(StoreWorld, HasTcpFindOutThatAHostIsGone)
+TEST(Star, HasTcpFindOutThatAHostIsGone)
 {
     Ranks ranks(
         2,
@@ -457,7 +456,7 @@ TEST(StoreWorld, HasTcpFindOutThatAHostIsGone)
 }
 
 // Rank 3 takes part, and dies with the first byte of the result.
-TEST(StoreWorld, FinishesItsFramesWhenARankDiesThatDoesNotRead)
+TEST(Star, FinishesItsFramesWhenARankDiesThatDoesNotRead)
 {
     const size_t n_bytes = 4000000;
     Ranks ranks(4, [&](stp_world &world) {
@@ -465,7 +464,7 @@ TEST(StoreWorld, FinishesItsFramesWhenARankDiesThatDoesNotRead)
             std::string first = Exchange(world, n_bytes);
             return (first == "ok" ? "" : first) + Exchange(world);
         }
-        std::string frame = requests::Give(3, 4, std::string(n_bytes, 'd'));
+        std::string frame = frames::Give(4, std::string(n_bytes, 'd'));
         int fd = TheSocket();
         for (size_t n = 0; n < frame.size();)
             n += static_cast<size_t>(
@@ -481,7 +480,7 @@ TEST(StoreWorld, FinishesItsFramesWhenARankDiesThatDoesNotRead)
 }
 
 // Rank 0 has much to read and does not read it.
-TEST(StoreWorld, HearsOfADeathWhileItSends)
+TEST(Star, HearsOfADeathWhileItSends)
 {
     Gate heard;
     Ranks ranks(3, [&](stp_world &world) {
@@ -501,7 +500,7 @@ TEST(StoreWorld, HearsOfADeathWhileItSends)
     EXPECT_THAT(AllBut(2, ranks.Said()), Each(want));
 }
 
-TEST(StoreWorld, DoesNotWaitForAStoppedProcessToHearOfADeath)
+TEST(Star, DoesNotWaitForAStoppedProcessToHearOfADeath)
 {
     Gate stopped;
     Ranks ranks(3, [&](stp_world &world) {
@@ -531,20 +530,18 @@ struct NoFrameCase {
 
 const NoFrameCase kNoFrames[] = {
     {"http", "GET / HTTP/1.1\r\nHost: x\r\n\r\n"},
-    {"two_at_once",
-     requests::Give(1, 3, "12345678") + requests::Give(1, 3, "12345678")},
-    {"more_than_memory",
-     requests::Query(STP_SET, requests::Key("x/1") + requests::U64(1UL << 32))},
-    {"another_ranks_value", requests::Give(2, 3, "12345678")},
-    {"no_whole_header",
-     requests::Query(STP_SET, requests::Key("x/1") + requests::Value("1234"))},
+    {"two_at_once", frames::Give(3, "12345678") + frames::Give(3, "12345678")},
+    {"more_than_memory", frames::Frame(STP_STAR_GIVE, 3, "", 1UL << 32)},
+    {"a_sign_with_bytes", frames::Frame(STP_STAR_SIGN, 3, "1234")},
+    {"what_rank_0_says", frames::Frame(STP_STAR_ALL, 3, "12345678")},
+    {"no_introduction", frames::Give(3, "1234")},
 };
 
-class StoreWorldNoFrame : public testing::TestWithParam<NoFrameCase>
+class StarNoFrame : public testing::TestWithParam<NoFrameCase>
 {
 };
 
-TEST_P(StoreWorldNoFrame, IsToldWithTheRankThatSentIt)
+TEST_P(StarNoFrame, IsToldWithTheRankThatSentIt)
 {
     const std::string &bytes = GetParam().bytes;
     int one[2], two[2];
@@ -569,7 +566,7 @@ TEST_P(StoreWorldNoFrame, IsToldWithTheRankThatSentIt)
     close(two[1]);
 }
 
-INSTANTIATE_TEST_SUITE_P(Table, StoreWorldNoFrame, testing::ValuesIn(kNoFrames),
+INSTANTIATE_TEST_SUITE_P(Table, StarNoFrame, testing::ValuesIn(kNoFrames),
                          [](const auto &c) {
                              return std::string(c.param.name);
                          });
@@ -581,36 +578,32 @@ struct NoAnswerCase {
     const char *want;
 };
 
-std::string Ended(uint32_t status, const std::string &text)
-{
-    return requests::Value(requests::Bytes(stp_exchange{2, status}) + text);
-}
-
 const char kStrange[] = "rank 0 sent what does not belong to this run, or too "
                         "much for this host's memory";
 
 // clang-format off
 const NoAnswerCase kNoAnswers[] = {
-    {"four_gigabytes", requests::U64(4UL << 30) + std::string(64, '\0'),
-     kStrange},
-    {"nothing", requests::U64(0) + std::string(64, '\0'), kStrange},
-    {"another_size", Ended(STP_OK, "oops"), kStrange},
-    {"long_end", Ended(STP_ERR_DEVICE, std::string(240, 'x')), kStrange},
-    {"end_of_control_characters", Ended(STP_ERR_DEVICE, "a\n\x1b[2Jb"),
+    {"four_gigabytes", frames::Frame(STP_STAR_ALL, 2, std::string(64, '\0'), 4UL << 30), kStrange},
+    {"nothing", std::string(64, '\0'), kStrange},
+    {"another_size", frames::Frame(STP_STAR_ALL, 2, "oops"), kStrange},
+    {"what_ranks_say", frames::Give(2, "oops"), kStrange},
+    {"long_end", frames::End(STP_ERR_DEVICE, std::string(240, 'x')), kStrange},
+    {"end_without_a_failure", frames::End(STP_OK, "oops"), kStrange},
+    {"end_of_control_characters", frames::End(STP_ERR_DEVICE, "a\n\x1b[2Jb"),
      "a??[2Jb"},
-    {"no_sentence", Ended(STP_ERR_DEVICE, ""), kStrange},
-    {"empty_sentence", Ended(STP_ERR_DEVICE, std::string(9, '\0')), kStrange},
-    {"unknown_status", Ended(77, "oops"), "oops"},
-    {"left", Ended(STP_EXCHANGE_LEFT, ""), "rank 0 has left the run"},
-    {"part_of_it", Ended(STP_ERR_DEVICE, "oops").substr(0, 18), "rank 0 died"},
+    {"no_sentence", frames::End(STP_ERR_DEVICE, ""), kStrange},
+    {"empty_sentence", frames::End(STP_ERR_DEVICE, std::string(9, '\0')), kStrange},
+    {"unknown_status", frames::End(77, "oops"), "oops"},
+    {"left", frames::End(STP_STAR_LEFT, ""), "rank 0 has left the run"},
+    {"part_of_it", frames::End(STP_ERR_DEVICE, "oops").substr(0, 18), "rank 0 died"},
 };
 // clang-format on
 
-class StoreWorldNoAnswer : public testing::TestWithParam<NoAnswerCase>
+class StarNoAnswer : public testing::TestWithParam<NoAnswerCase>
 {
 };
 
-TEST_P(StoreWorldNoAnswer, EndsTheRunByName)
+TEST_P(StarNoAnswer, EndsTheRunByName)
 {
     const std::string &bytes = GetParam().bytes;
     int fds[2];
@@ -628,19 +621,18 @@ TEST_P(StoreWorldNoAnswer, EndsTheRunByName)
     close(fds[0]);
 }
 
-INSTANTIATE_TEST_SUITE_P(Table, StoreWorldNoAnswer,
-                         testing::ValuesIn(kNoAnswers), [](const auto &c) {
+INSTANTIATE_TEST_SUITE_P(Table, StarNoAnswer, testing::ValuesIn(kNoAnswers),
+                         [](const auto &c) {
                              return std::string(c.param.name);
                          });
 
 // 64 bytes without an end, and a terminal's escapes.
-TEST(StoreWorld, NamesARankWhoseHostHasNoProperName)
+TEST(Star, NamesARankWhoseHostHasNoProperName)
 {
     std::string host;
     for (int i = 0; i < 16; i++)
         host += "a\n\x1b\x7f";
-    std::string bytes =
-        requests::Give(1, 2, host + requests::U64(~0UL)) + requests::GetNext(1);
+    std::string bytes = frames::Give(2, host + frames::Bytes(~0UL));
     int fds[2];
     UnixPair(fds);
     int to[] = {-1, fds[0]};
@@ -663,7 +655,7 @@ TEST(StoreWorld, NamesARankWhoseHostHasNoProperName)
 
 // ---- leaving ----
 
-TEST(StoreWorld, MissesNobodyWhoLeft)
+TEST(Star, MissesNobodyWhoLeft)
 {
     Gate gone;
     Ranks ranks(3, [&](stp_world &world) {
@@ -685,7 +677,7 @@ TEST(StoreWorld, MissesNobodyWhoLeft)
     EXPECT_EQ("ok", ranks[1].Said());
 }
 
-TEST(StoreWorld, NamesWhoLeftWhenOthersWaitForIt)
+TEST(Star, NamesWhoLeftWhenOthersWaitForIt)
 {
     for (unsigned leaver : {0, 1}) {
         Ranks ranks(3, [&](stp_world &world) {
@@ -712,7 +704,7 @@ std::string InPart(stp_world &world, unsigned n, const Body &inside)
     return said;
 }
 
-TEST(StoreWorldPart, IsAWorldOfTheFirst)
+TEST(StarPart, IsAWorldOfTheFirst)
 {
     Ranks ranks(4, [](stp_world &world) {
         std::string said;
@@ -734,7 +726,7 @@ TEST(StoreWorldPart, IsAWorldOfTheFirst)
                                           "out out out 3/4/4ok ok"));
 }
 
-TEST(StoreWorldPart, HasPartsOfItsOwn)
+TEST(StarPart, HasPartsOfItsOwn)
 {
     Ranks ranks(4, [](stp_world &world) {
         return InPart(world, 3, [](stp_world &part) {
@@ -746,7 +738,7 @@ TEST(StoreWorldPart, HasPartsOfItsOwn)
     EXPECT_THAT(ranks.Said(), ElementsAre("ok", "ok", "out", "out"));
 }
 
-TEST(StoreWorldPart, IsNeverEmptyNorLargerThanItsWorld)
+TEST(StarPart, IsNeverEmptyNorLargerThanItsWorld)
 {
     Ranks ranks(2, [](stp_world &world) {
         auto nothing = [](stp_world &) { return "made"; };
@@ -757,7 +749,7 @@ TEST(StoreWorldPart, IsNeverEmptyNorLargerThanItsWorld)
 }
 
 // Those left out wait with more than their sockets hold.
-TEST(StoreWorldPart, DoesNotMindWhoWaitsOutside)
+TEST(StarPart, DoesNotMindWhoWaitsOutside)
 {
     Ranks ranks(5, [](stp_world &world) {
         std::string said = InPart(world, 2, [](stp_world &part) {
@@ -778,11 +770,11 @@ struct PartDeathCase {
     unsigned rank; // of 4, of which the first two are in the part
 };
 
-class StoreWorldPartDeath : public testing::TestWithParam<PartDeathCase>
+class StarPartDeath : public testing::TestWithParam<PartDeathCase>
 {
 };
 
-TEST_P(StoreWorldPartDeath, IsToldInsideAndOutside)
+TEST_P(StarPartDeath, IsToldInsideAndOutside)
 {
     unsigned dying = GetParam().rank;
     Ranks ranks(4, [&](stp_world &world) {
@@ -801,7 +793,7 @@ TEST_P(StoreWorldPartDeath, IsToldInsideAndOutside)
     EXPECT_THAT(AllBut(dying, ranks.Said()), Each(want));
 }
 
-INSTANTIATE_TEST_SUITE_P(Table, StoreWorldPartDeath,
+INSTANTIATE_TEST_SUITE_P(Table, StarPartDeath,
                          testing::Values(PartDeathCase{"first", 0},
                                          PartDeathCase{"inside", 1},
                                          PartDeathCase{"outside", 3}),
@@ -809,7 +801,7 @@ INSTANTIATE_TEST_SUITE_P(Table, StoreWorldPartDeath,
                              return std::string(c.param.name);
                          });
 
-TEST(StoreWorldPart, NamesWhoExchangesInAnother)
+TEST(StarPart, NamesWhoExchangesInAnother)
 {
     Ranks ranks(3, [](stp_world &world) {
         if (world.rank == 1)
