@@ -95,14 +95,6 @@ const char *stp_machines_folder(char path[STP_CLI_PATH])
 
 /* ---- recorded machines ---- */
 
-static bool locate_is_machine(const char *folder, const char *name)
-{
-    char path[STP_CLI_PATH + 512];
-
-    snprintf(path, sizeof(path), "%s/%s/machine.csv", folder, name);
-    return access(path, F_OK) == 0;
-}
-
 /* Adds the machines of a folder, by name, but those that the list has. */
 static enum stp_status locate_add_machines(const char *folder,
                                            struct stp_machine_list *list,
@@ -118,8 +110,11 @@ static enum stp_status locate_add_machines(const char *folder,
         list->paths = all;
     for (int i = 0; i < n; i++) {
         const char *name = entries[i]->d_name;
-        bool is_new =
-            all != NULL && name[0] != '.' && locate_is_machine(folder, name);
+        char inside[STP_CLI_PATH + 512];
+        bool is_new;
+
+        snprintf(inside, sizeof(inside), "%s/%s/machine.csv", folder, name);
+        is_new = all != NULL && name[0] != '.' && access(inside, F_OK) == 0;
 
         for (size_t k = 0; k < n_before && is_new; k++)
             is_new = strcmp(stp_machine_name(list->paths[k]), name) != 0;

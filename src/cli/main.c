@@ -78,14 +78,6 @@ static void main_print_help(FILE *fp)
         fp);
 }
 
-static const struct stp_command *main_find_command(const char *name)
-{
-    for (size_t i = 0; i < N_COMMANDS; i++)
-        if (strcmp(commands[i].name, name) == 0)
-            return &commands[i];
-    return NULL;
-}
-
 /* Complains about a word that is no command. */
 static int main_refuse(const char *word)
 {
@@ -108,18 +100,12 @@ static int main_refuse(const char *word)
     return STP_EXIT_USAGE;
 }
 
-static bool main_is_any(const char *word, const char *a, const char *b,
-                        const char *c)
-{
-    return strcmp(word, a) == 0 || strcmp(word, b) == 0 || strcmp(word, c) == 0;
-}
-
 int main(int argc, char **argv)
 {
     static char help[] = "--help";
     static char buffer[1 << 16];
     FILE *guarded = stp_guard_output(STDOUT_FILENO);
-    const struct stp_command *command;
+    const struct stp_command *command = NULL;
 
     if (guarded != NULL)
         stdout = guarded;
@@ -137,15 +123,22 @@ int main(int argc, char **argv)
         argv[2] = help;
         argc = 3;
     }
-    if (main_is_any(argv[1], "--help", "-h", "help")) {
-        main_print_help(stdout);
-        return STP_EXIT_OK;
+    for (size_t i = 0; i < 3; i++) {
+        static const char *const helps[] = {"--help", "-h", "help"};
+        static const char *const versions[] = {"--version", "-V", "version"};
+
+        if (strcmp(argv[1], helps[i]) == 0) {
+            main_print_help(stdout);
+            return STP_EXIT_OK;
+        }
+        if (strcmp(argv[1], versions[i]) == 0) {
+            puts("steptune " STP_VERSION);
+            return STP_EXIT_OK;
+        }
     }
-    if (main_is_any(argv[1], "--version", "-V", "version")) {
-        puts("steptune " STP_VERSION);
-        return STP_EXIT_OK;
-    }
-    command = main_find_command(argv[1]);
+    for (size_t i = 0; i < N_COMMANDS; i++)
+        if (strcmp(commands[i].name, argv[1]) == 0)
+            command = &commands[i];
     if (command == NULL)
         return main_refuse(argv[1]);
     snprintf(main_name, sizeof(main_name), "steptune %s", command->name);

@@ -73,38 +73,30 @@ void stp_progress_clear(void)
     progress.is_drawn = false;
 }
 
-/* ", 1 min 20 s left", by the pace since the first call; "" before there is
- * one. */
-static void progress_get_time(const struct progress *p, int64_t now_ms,
-                              char text[TIME_TEXT])
-{
-    const size_t n = p->done - p->first_done;
-    int64_t left_s;
-
-    *text = '\0';
-    if (n == 0 || now_ms - p->first_ms < REDRAW_MS)
-        return;
-    left_s = 1 + (now_ms - p->first_ms) * (int64_t)(p->total - p->done) /
-                     (int64_t)n / 1000;
-    if (left_s >= 3600)
-        snprintf(text, TIME_TEXT, ", %lld h %lld min left",
-                 (long long)left_s / 3600, (long long)left_s / 60 % 60);
-    else if (left_s >= 60)
-        snprintf(text, TIME_TEXT, ", %lld min %lld s left",
-                 (long long)left_s / 60, (long long)left_s % 60);
-    else
-        snprintf(text, TIME_TEXT, ", %lld s left", (long long)left_s);
-}
-
+/* Draws the bar, with the time left by the pace since the first call, before
+ * which there is none. */
 static void progress_draw(struct progress *p, int64_t now_ms)
 {
     static const char bar[] = "####################";
     const int filled = (int)(BAR * p->done / p->total);
     const size_t columns = stp_terminal_columns(stderr);
-    char time_left[TIME_TEXT];
+    const int64_t n = (int64_t)(p->done - p->first_done);
+    long long left_s;
+    char time_left[TIME_TEXT] = "";
     char line[256];
 
-    progress_get_time(p, now_ms, time_left);
+    if (n > 0 && now_ms - p->first_ms >= REDRAW_MS) {
+        left_s = 1 + (now_ms - p->first_ms) * (int64_t)(p->total - p->done) /
+                         n / 1000;
+        if (left_s >= 3600)
+            snprintf(time_left, TIME_TEXT, ", %lld h %lld min left",
+                     left_s / 3600, left_s / 60 % 60);
+        else if (left_s >= 60)
+            snprintf(time_left, TIME_TEXT, ", %lld min %lld s left",
+                     left_s / 60, left_s % 60);
+        else
+            snprintf(time_left, TIME_TEXT, ", %lld s left", left_s);
+    }
     snprintf(line, sizeof(line), "[%.*s%*s] %zu of %zu %s%s", filled, bar,
              BAR - filled, "", p->done, p->total, p->counted, time_left);
     fprintf(stderr, "\r%.*s\033[K",

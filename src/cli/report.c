@@ -45,21 +45,6 @@ static const struct stp_command_line report_line = {
         "network, and the same files give the same page.",
 };
 
-/* The measurements that lie beside a policy are no options or arguments. */
-static enum stp_status report_check_output(const struct report_options *o,
-                                           const struct stp_page_found *found,
-                                           struct stp_error *err)
-{
-    for (int i = 0; i < STP_PAGE_N_SOURCES; i++)
-        if (found->path[i][0] != '\0' &&
-            stp_path_is_same(o->output, found->path[i]))
-            return stp_fail(err, STP_ERR_RANGE,
-                            "-o '%.160s' is a file that is read, expected "
-                            "another one to write",
-                            o->output);
-    return STP_OK;
-}
-
 int stp_cmd_report(int argc, char **argv)
 {
     struct report_options o = {0};
@@ -73,7 +58,14 @@ int stp_cmd_report(int argc, char **argv)
     status = stp_page_find((const char *const *)o.paths.v, (size_t)o.paths.n,
                            found, &err);
     found->sources.title = o.title;
-    STP_THEN(status, report_check_output(&o, found, &err));
+    /* the measurements that lie beside a policy are no options or arguments */
+    for (int i = 0; i < STP_PAGE_N_SOURCES && status == STP_OK; i++)
+        if (found->path[i][0] != '\0' &&
+            stp_path_is_same(o.output, found->path[i]))
+            status = stp_fail(&err, STP_ERR_RANGE,
+                              "-o '%.160s' is a file that is read, expected "
+                              "another one to write",
+                              o.output);
     STP_THEN(status,
              stp_page_save(&found->sources, o.output, o.json, stdout, &err));
     free(found);

@@ -139,23 +139,17 @@ static const struct stp_option sweep_table[] = {
     {0},
 };
 
-/* Whether collectives were asked for that all only move data. */
-static bool sweep_reduces_nothing(const struct stp_measure_options *measure)
-{
-    for (unsigned i = 0; i < measure->n_colls; i++)
-        if (measure->colls[i] != ncclFuncBroadcast &&
-            measure->colls[i] != ncclFuncAllGather)
-            return false;
-    return measure->n_colls > 0;
-}
-
-/* -o may be a file's name, which the rules do not know. */
+/* -o may be a file's name, which the table does not know. */
 static void sweep_check_options(void *options, struct argp_state *state)
 {
     struct sweep_options *o = options;
     const struct stp_measure_options *m = &o->measure;
+    bool reduces = m->n_colls == 0; /* or all collectives only move data */
 
-    if ((o->n_ops > 1 || o->ops[0] != STP_OP_SUM) && sweep_reduces_nothing(m))
+    for (unsigned i = 0; i < m->n_colls; i++)
+        reduces |= m->colls[i] != ncclFuncBroadcast &&
+                   m->colls[i] != ncclFuncAllGather;
+    if ((o->n_ops > 1 || o->ops[0] != STP_OP_SUM) && !reduces)
         stp_usage_error(
             state,
             "-o has no effect on these collectives, which reduce nothing");
@@ -477,24 +471,12 @@ static enum stp_status sweep_run_passes(struct sweep *s,
     return status;
 }
 
-static enum stp_status sweep_find_wrong(const struct stp_dataset *data,
-                                        struct stp_error *err)
-{
-    size_t n = 0;
-
-    for (size_t i = 0; i < data->n_rows; i++)
-        n += data->rows[i].n_wrong > 0;
-    if (n == 0)
-        return STP_OK;
-    return stp_fail(err, STP_ERR_DEVICE,
-                    "%zu of %zu results have wrong elements", n, data->n_rows);
-}
-
 /* One process, or one of several. */
 static int sweep_body(void *user, const struct stp_world *world)
 {
     struct stp_error err = {0};
     struct stp_error later;
+    size_t n_wrong = 0;
     struct sweep s = {.o = user, .err = &err};
     enum stp_status status = sweep_run_passes(&s, world);
     int exit_status = STP_EXIT_OK;
@@ -503,8 +485,12 @@ static int sweep_body(void *user, const struct stp_world *world)
         sweep_report(&s, status == STP_OK ? &err : &later) != STP_OK &&
         status == STP_OK)
         status = STP_ERR_IO;
-    if (status == STP_OK && world->rank == 0)
-        status = sweep_find_wrong(&s.data, &err);
+    for (size_t i = 0; i < s.data.n_rows; i++)
+        n_wrong += s.data.rows[i].n_wrong > 0;
+    if (status == STP_OK && world->rank == 0 && n_wrong > 0)
+        status = stp_fail(&err, STP_ERR_DEVICE,
+                          "%zu of %zu results have wrong elements", n_wrong,
+                          s.data.n_rows);
     if (status == STP_OK && world->rank == 0)
         exit_status = stp_tell_arms(s.o->arms, &s.data);
     stp_dataset_free(&s.data);

@@ -79,27 +79,17 @@ void stp_compare_find_nccl(const char *text, char version[STP_COMPARE_NCCL])
     snprintf(version, STP_COMPARE_NCCL, "%.*s", (int)strcspn(at, " \r\n"), at);
 }
 
-/* Where the last lines begin. */
-static const char *output_last_lines(const char *text)
-{
-    const char *at = text + strlen(text);
-    int n = 0;
-
-    if (at > text && at[-1] == '\n')
-        at--;
-    while (at > text && (at[-1] != '\n' || ++n < LAST_LINES))
-        at--;
-    return at;
-}
-
 void stp_compare_tell_output(const char *text)
 {
     FILE *fp = stp_guard_output(STDERR_FILENO);
-    const char *at = output_last_lines(text);
     const char *end = text + strlen(text);
+    const char *at = end > text && end[-1] == '\n' ? end - 1 : end;
+    int n = 0;
     const char *line;
     size_t len;
 
+    while (at > text && (at[-1] != '\n' || ++n < LAST_LINES))
+        at--;
     while (fp != NULL && (line = stp_next_line(&at, end, &len)) != NULL)
         fprintf(fp, "  | %.*s\n", (int)len, line);
     if (fp != NULL)

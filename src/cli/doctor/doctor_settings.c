@@ -104,82 +104,52 @@ void stp_doctor_variables(struct stp_doctor *d)
                      "no variable overrides the plugin");
 }
 
-/* ---- a policy that was read ---- */
+/* ---- the policies of a job ---- */
 
-/* Whether its rules are for the GPU here. */
-static void policy_judge_gpu(struct stp_doctor *d, const char *path,
-                             const struct stp_policy *policy, const char *gpu)
+/* What the rules of a policy take that a host may lack. */
+struct policy_wants {
+    size_t n_foreign;  /* another GPU */
+    size_t n_channels; /* more channels than NCCL's own */
+    size_t n_hosts;    /* several hosts */
+    size_t n_memory;   /* memory that a variable switches off */
+    const char *off;   /* that variable */
+};
+
+static struct policy_wants policy_count(const struct stp_policy *policy,
+                                        const char *gpu)
 {
-    const size_t n = stp_policy_size(policy);
-    const char *kind = stp_policy_get_kind(policy) == STP_POLICY_OF_MEMORY
-                           ? "memory policy"
-                           : "policy";
-    const char *here = gpu[0] != '\0' ? gpu : "not known";
-    size_t foreign = 0;
+    const bool of_memory = stp_policy_get_kind(policy) == STP_POLICY_OF_MEMORY;
+    struct policy_wants wants = {.off = NULL};
 
-    for (size_t i = 0; i < n; i++) {
-        const char *wanted = stp_policy_rule(policy, i)->gpu;
+    for (size_t i = 0; i < stp_policy_size(policy); i++) {
+        const struct stp_rule *rule = stp_policy_rule(policy, i);
+        const char *off =
+            of_memory ? stp_doctor_off_for(stp_memory_name(rule->memory))
+                      : NULL;
 
-        foreign += wanted != NULL && strcmp(wanted, gpu) != 0;
+        wants.n_foreign += rule->gpu != NULL && strcmp(rule->gpu, gpu) != 0;
+        wants.n_channels += !of_memory && rule->n_channels > 0;
+        wants.n_hosts += !of_memory && rule->nodes.min > 1;
+        wants.n_memory += off != NULL;
+        wants.off = off != NULL ? off : wants.off;
     }
-    if (foreign == 0)
-        stp_diagnose(&d->diagnosis, STP_SYMPTOM_OK, NULL, NULL,
-                     "%s %s is valid: %zu %s, all for the GPU here (%s)", kind,
-                     path, n, n == 1 ? "rule" : "rules", here);
-    else
-        stp_diagnose(
-            &d->diagnosis,
-            foreign == n ? STP_SYMPTOM_PROBLEM : STP_SYMPTOM_NOTE,
-            "they never apply",
-            "make a policy here with `steptune tune`, or set STEPTUNE_GPU if "
-            "the model is named wrongly",
-            "%zu of the %zu rules of %s %s are for another GPU than the one "
-            "here (%s)",
-            foreign, n, kind, path, here);
+    return wants;
 }
 
-/* Whether an NCCL here takes a rule's channels as a limit. */
-static void policy_judge_channels(struct stp_doctor *d, const char *path,
-                                  const struct stp_policy *policy)
+/* Rules for several hosts hang a job if the hosts hold others. */
+static void policy_judge_hosts(struct stp_doctor *d, const char *path, size_t n,
+                               const struct stp_plugin_settings *settings)
 {
-    bool any_limits = false;
-    size_t n = 0;
-
-    for (size_t i = 0; i < d->n_versions; i++)
-        any_limits |= d->versions[i] >= FIRST_LIMIT;
-    for (size_t i = 0; i < stp_policy_size(policy); i++)
-        n += stp_policy_rule(policy, i)->n_channels > 0;
-    if (n > 0 && any_limits)
-        stp_diagnose(&d->diagnosis, STP_SYMPTOM_NOTE,
-                     "NCCL 2.31 and later take them as a limit: a rule can "
-                     "lower NCCL's own number, and not raise it",
-                     "see which rules that concerns by `steptune check "
-                     "--on` a machine recorded with that NCCL",
-                     "%zu %s of policy %s set%s channels", n,
-                     n == 1 ? "rule" : "rules", path, n == 1 ? "s" : "");
-}
-
-/* Rules for several hosts, which hang a job if the hosts hold others. */
-static void policy_judge_hosts(struct stp_doctor *d, const char *path,
-                               const struct stp_policy *policy)
-{
-    struct stp_plugin_settings settings;
     char place[STP_STORE_PLACE];
-    struct stp_error err;
-    size_t n = 0;
 
-    for (size_t i = 0; i < stp_policy_size(policy); i++)
-        n += stp_policy_rule(policy, i)->nodes.min > 1;
-    if (n == 0 || stp_settings_read(&settings, &err) != STP_OK)
-        return;
-    if (settings.agree == STP_AGREE_STORE) {
-        stp_store_describe(&settings.store.address, place);
+    if (settings->agree == STP_AGREE_STORE) {
+        stp_store_describe(&settings->store.address, place);
         stp_diagnose(&d->diagnosis, STP_SYMPTOM_OK, NULL, NULL,
                      "hosts compare their policies in %s", place);
         return;
     }
     stp_diagnose(&d->diagnosis, STP_SYMPTOM_NOTE,
-                 settings.agree_is_required
+                 settings->agree_is_required
                      ? "STEPTUNE_AGREE=required: the plugin steps aside on "
                        "several hosts"
                      : "the job hangs if one host has another policy, and "
@@ -192,33 +162,60 @@ static void policy_judge_hosts(struct stp_doctor *d, const char *path,
                  n, n == 1 ? "rule" : "rules", path, n == 1 ? "is" : "are");
 }
 
-/* Whether its rules want memory that a variable switches off. */
-static void policy_judge_memory(struct stp_doctor *d, const char *path,
-                                const struct stp_policy *policy)
+static void policy_judge(struct stp_doctor *d, const char *kind,
+                         const char *path, const struct stp_policy *policy,
+                         const struct stp_plugin_settings *settings)
 {
-    const char *off = NULL;
-    size_t n = 0;
+    const char *gpu = settings->gpu;
+    const size_t n = stp_policy_size(policy);
+    const struct policy_wants wants = policy_count(policy, gpu);
+    bool any_limits = false;
 
-    for (size_t i = 0; i < stp_policy_size(policy); i++) {
-        const int memory = stp_policy_rule(policy, i)->memory;
-        const char *by = stp_doctor_off_for(stp_memory_name(memory));
-
-        n += by != NULL;
-        off = by != NULL ? by : off;
-    }
-    if (n > 0)
+    if (wants.n_foreign == 0)
+        stp_diagnose(&d->diagnosis, STP_SYMPTOM_OK, NULL, NULL,
+                     "%s %s is valid: %zu %s, all for the GPU here (%s)", kind,
+                     path, n, n == 1 ? "rule" : "rules",
+                     gpu[0] != '\0' ? gpu : "not known");
+    else
+        stp_diagnose(
+            &d->diagnosis,
+            wants.n_foreign == n ? STP_SYMPTOM_PROBLEM : STP_SYMPTOM_NOTE,
+            "they never apply",
+            "make a policy here with `steptune tune`, or set STEPTUNE_GPU if "
+            "the model is named wrongly",
+            "%zu of the %zu rules of %s %s are for another GPU than the one "
+            "here (%s)",
+            wants.n_foreign, n, kind, path, gpu[0] != '\0' ? gpu : "not known");
+    for (size_t i = 0; i < d->n_versions; i++)
+        any_limits |= d->versions[i] >= FIRST_LIMIT;
+    if (wants.n_channels > 0 && any_limits)
+        stp_diagnose(&d->diagnosis, STP_SYMPTOM_NOTE,
+                     "NCCL 2.31 and later take them as a limit: a rule can "
+                     "lower NCCL's own number, and not raise it",
+                     "see what the rules do by `steptune explain --on` a "
+                     "machine recorded with that NCCL",
+                     "%zu %s of policy %s set%s channels", wants.n_channels,
+                     wants.n_channels == 1 ? "rule" : "rules", path,
+                     wants.n_channels == 1 ? "s" : "");
+    if (wants.n_hosts > 0)
+        policy_judge_hosts(d, path, wants.n_hosts, settings);
+    if (wants.n_memory > 0)
         stp_diagnose(&d->diagnosis, STP_SYMPTOM_NOTE,
                      "applications register buffers in vain", "unset it",
                      "%zu of the %zu rules of memory policy %s want memory "
                      "that %s=%s switches off",
-                     n, stp_policy_size(policy), path, off, getenv(off));
+                     wants.n_memory, n, path, wants.off, getenv(wants.off));
 }
 
-/* ---- the policies of a job ---- */
+static bool policy_is_named(const char *variable)
+{
+    return stp_doctor_setting(variable)[0] != '\0';
+}
 
-/* A policy that is 'named' by an option or a variable must be there. */
+/* Loads the policy of arms; one that is 'named' by an option or a variable must
+ * be there. */
 static void policy_load(struct stp_doctor *d, const char *path, bool named,
-                        const char *gpu)
+                        const struct stp_plugin_settings *settings)
 {
     static const char why[] = "the plugin steps aside, and NCCL tunes alone";
     const bool is_there = access(path, F_OK) == 0;
@@ -227,9 +224,7 @@ static void policy_load(struct stp_doctor *d, const char *path, bool named,
     struct stp_error err;
 
     if (stp_file_load_policy(path, &policy, &err) == STP_OK) {
-        policy_judge_gpu(d, path, policy, gpu);
-        policy_judge_channels(d, path, policy);
-        policy_judge_hosts(d, path, policy);
+        policy_judge(d, "policy", path, policy, settings);
         stp_policy_free(policy);
     } else if (named || is_there) {
         stp_error_string(&err, path, text, sizeof(text));
@@ -249,39 +244,12 @@ static void policy_load(struct stp_doctor *d, const char *path, bool named,
     }
 }
 
-static bool policy_is_named(const char *variable)
-{
-    return stp_doctor_setting(variable)[0] != '\0';
-}
-
-/* Most jobs have no memory policy. */
-static void policy_load_memory(struct stp_doctor *d, const char *gpu)
-{
-    char text[STP_CLI_PATH + STP_ERROR_TEXT];
-    char path[STP_PATH_SIZE];
-    struct stp_policy *policy;
-    struct stp_error err;
-
-    if (stp_settings_memory(path, &err) != STP_OK ||
-        (access(path, F_OK) != 0 &&
-         !policy_is_named("STEPTUNE_MEMORY_CONFIG_FILE")))
-        return;
-    if (stp_file_load_memory_policy(path, &policy, &err) == STP_OK) {
-        policy_judge_gpu(d, path, policy, gpu);
-        policy_judge_memory(d, path, policy);
-        stp_policy_free(policy);
-        return;
-    }
-    stp_error_string(&err, path, text, sizeof(text));
-    stp_diagnose(&d->diagnosis, STP_SYMPTOM_PROBLEM,
-                 "applications cannot ask it what to register",
-                 "correct the file or its name", "memory policy %s", text);
-}
-
 void stp_doctor_policy(struct stp_doctor *d)
 {
     struct stp_plugin_settings settings;
-    char gpus[STP_CLI_PATH];
+    char gpus[STP_CLI_PATH], path[STP_PATH_SIZE];
+    char text[STP_CLI_PATH + STP_ERROR_TEXT];
+    struct stp_policy *policy;
     struct stp_error err;
 
     if (stp_settings_read(&settings, &err) != STP_OK) {
@@ -293,17 +261,31 @@ void stp_doctor_policy(struct stp_doctor *d)
     snprintf(gpus, sizeof(gpus), "%s" STP_DRIVER_GPUS, d->root);
     if (!policy_is_named("STEPTUNE_GPU"))
         stp_read_gpu(gpus, settings.gpu);
-    policy_load_memory(d, settings.gpu);
+    /* most jobs have no memory policy */
+    if (stp_settings_memory(path, &err) == STP_OK &&
+        (access(path, F_OK) == 0 ||
+         policy_is_named("STEPTUNE_MEMORY_CONFIG_FILE"))) {
+        if (stp_file_load_memory_policy(path, &policy, &err) == STP_OK) {
+            policy_judge(d, "memory policy", path, policy, &settings);
+            stp_policy_free(policy);
+        } else {
+            stp_error_string(&err, path, text, sizeof(text));
+            stp_diagnose(&d->diagnosis, STP_SYMPTOM_PROBLEM,
+                         "applications cannot ask it what to register",
+                         "correct the file or its name", "memory policy %s",
+                         text);
+        }
+    }
     if (policy_is_named("NCCL_WORKLOAD_OVERLAP"))
         stp_diagnose(&d->diagnosis, STP_SYMPTOM_NOTE, NULL, NULL,
                      "NCCL_WORKLOAD_OVERLAP=%s: the policy is %s",
                      getenv("NCCL_WORKLOAD_OVERLAP"), settings.policy_path);
     if (stp_doctor_learns("NCCL_TUNER_PLUGIN") &&
         policy_is_named("STEPTUNE_WARM_START"))
-        policy_load(d, getenv("STEPTUNE_WARM_START"), true, settings.gpu);
+        policy_load(d, getenv("STEPTUNE_WARM_START"), true, &settings);
     else
         policy_load(d, settings.policy_path,
                     policy_is_named("NCCL_TUNER_CONFIG_FILE") ||
                         policy_is_named("STEPTUNE_OVERLAP_CONFIG_FILE"),
-                    settings.gpu);
+                    &settings);
 }
