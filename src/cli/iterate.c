@@ -247,27 +247,6 @@ static bool iterate_progress(void *user, size_t done, size_t total)
 
 /* ---- measuring ---- */
 
-static enum stp_status iterate_choose_arms(struct iterate *it)
-{
-    const struct iterate_options *o = it->o;
-    struct stp_arms *arms = &it->plan.arms;
-    const char *list = o->arms;
-    enum stp_status status;
-
-    if (list == NULL)
-        list = !it->info.has_arms || it->info.n_ranks == 1 ? "auto,auto2"
-               : o->find_regimes                           ? scan_arms
-                                                           : one_arms;
-    status = stp_parse_arms(&it->info, list, o->channels, arms, it->err);
-    if (status != STP_OK || (o->policy == NULL && o->plugin == NULL))
-        return status;
-    if (arms->n == STP_MAX_ARMS)
-        return stp_fail(it->err, STP_ERR_LIMIT, "more than %d arms",
-                        STP_MAX_ARMS);
-    arms->arm[arms->n++] = (struct stp_arm){.kind = STP_ARM_PLUGIN};
-    return STP_OK;
-}
-
 /* Adds what is recorded of a mode: the mode, and its sizes. */
 static enum stp_status iterate_plan_mode(struct iterate *it, int mode)
 {
@@ -303,7 +282,22 @@ static enum stp_status iterate_measure(struct iterate *it)
     const bool scans_all =
         o->find_regimes && w->compute == STP_COMPUTE_GEMM &&
         w->n_modes + w->n_bytes + w->n_ratios + w->n_sides + w->layers == 0;
-    enum stp_status status = iterate_choose_arms(it);
+    struct stp_arms *arms = &it->plan.arms;
+    const char *list = o->arms;
+    enum stp_status status;
+
+    if (list == NULL)
+        list = !it->info.has_arms || it->info.n_ranks == 1 ? "auto,auto2"
+               : o->find_regimes                           ? scan_arms
+                                                           : one_arms;
+    status = stp_parse_arms(&it->info, list, o->channels, arms, it->err);
+    if (status == STP_OK && (o->policy != NULL || o->plugin != NULL)) {
+        if (arms->n == STP_MAX_ARMS)
+            status = stp_fail(it->err, STP_ERR_LIMIT, "more than %d arms",
+                              STP_MAX_ARMS);
+        else
+            arms->arm[arms->n++] = (struct stp_arm){.kind = STP_ARM_PLUGIN};
+    }
 
     plan->type = o->type;
     plan->iters = o->iters;
@@ -389,31 +383,12 @@ static enum stp_status iterate_print(const struct iterate *it,
     return status;
 }
 
-/* Without gnuplot there are no plots, nor after an interrupted scan, of which
- * they would take long. */
-static enum stp_status iterate_draw(const struct iterate *it,
-                                    const struct iterate_results *f,
-                                    struct stp_error *err)
-{
-    size_t n = 0;
-    enum stp_status status;
-
-    if (!it->draws || (!it->is_complete && f->summary.n_settings > QUICK_PLOTS))
-        return STP_OK;
-    status = stp_iteration_plots_save(&f->report, it->o->output,
-                                      (enum stp_plot_format)it->o->format,
-                                      getenv("STEPTUNE_GNUPLOT"), &n, err);
-    if (status == STP_ERR_NOTHING) {
-        stp_complain("no plots: %s", err->text);
-        return STP_OK;
-    }
-    return status;
-}
-
 /* Measurements are saved and printed even after a failure. */
 static enum stp_status iterate_report(struct iterate *it, struct stp_error *err)
 {
+    const struct iterate_options *o = it->o;
     struct iterate_results f;
+    size_t n = 0;
     enum stp_status status = iterate_save(it, err);
 
     STP_THEN(status, iterate_sum_up(it, &f, err));
@@ -421,7 +396,18 @@ static enum stp_status iterate_report(struct iterate *it, struct stp_error *err)
         return status;
     status = iterate_print(it, &f, err);
     fflush(stdout);
-    STP_THEN(status, iterate_draw(it, &f, err));
+    /* without gnuplot there are no plots, nor after an interrupted scan, of
+     * which they would take long */
+    if (status == STP_OK && it->draws &&
+        (it->is_complete || f.summary.n_settings <= QUICK_PLOTS)) {
+        status = stp_iteration_plots_save(&f.report, o->output,
+                                          (enum stp_plot_format)o->format,
+                                          getenv("STEPTUNE_GNUPLOT"), &n, err);
+        if (status == STP_ERR_NOTHING) {
+            stp_complain("no plots: %s", err->text);
+            status = STP_OK;
+        }
+    }
     iterate_release(&f);
     return status;
 }

@@ -201,20 +201,25 @@ static enum stp_status plot_write_all(const struct plot_options *o,
     return status;
 }
 
-static enum stp_status plot_load(struct plot_options *o,
-                                 struct stp_dataset *sets,
-                                 struct stp_error *err)
+static enum stp_status plot_measurements(struct plot_options *o,
+                                         struct stp_error *err)
 {
+    const size_t n = (unsigned)o->files.n;
+    struct stp_dataset *sets = calloc(n, sizeof(*sets));
+    struct stp_curves curves;
     enum stp_status status = STP_OK;
 
+    if (sets == NULL)
+        return stp_nomem(err);
     for (int i = 0; i < o->files.n && status == STP_OK; i++) {
         o->blamed = o->files.v[i];
-        for (int k = 0; k < i; k++)
+        for (int k = 0; k < i && status == STP_OK; k++)
             if (stp_path_is_same(o->files.v[k], o->blamed))
-                return stp_fail(err, STP_ERR_RANGE,
-                                "given twice, expected different files to "
-                                "compare");
-        status = stp_measurements_load_any(o->blamed, o->coll, &sets[i], err);
+                status = stp_fail(err, STP_ERR_RANGE,
+                                  "given twice, expected different files to "
+                                  "compare");
+        STP_THEN(status,
+                 stp_measurements_load_any(o->blamed, o->coll, &sets[i], err));
         if (status == STP_OK && stp_dataset_n_iterations(&sets[i]) > 0)
             status = stp_fail(err, STP_ERR_SYNTAX,
                               "times of iterations, expected those of "
@@ -223,20 +228,6 @@ static enum stp_status plot_load(struct plot_options *o,
     }
     if (status == STP_OK)
         o->blamed = NULL;
-    return status;
-}
-
-static enum stp_status plot_measurements(struct plot_options *o,
-                                         struct stp_error *err)
-{
-    const size_t n = (unsigned)o->files.n;
-    struct stp_dataset *sets = calloc(n, sizeof(*sets));
-    struct stp_curves curves;
-    enum stp_status status;
-
-    if (sets == NULL)
-        return stp_nomem(err);
-    status = plot_load(o, sets, err);
     STP_THEN(status, stp_curves_make(sets, (const char *const *)o->files.v, n,
                                      &curves, err));
     if (status == STP_OK) {
@@ -283,45 +274,35 @@ static enum stp_status plot_load_runs(struct plot_options *o,
     return STP_OK;
 }
 
-static enum stp_status plot_draw_runs(const struct plot_options *o,
-                                      const struct stp_train_runs *runs,
-                                      const struct stp_train_charts *charts,
-                                      struct stp_error *err)
-{
-    struct plot_text text;
-    enum stp_status status = plot_make_folder(o, err);
-
-    STP_THEN(status, plot_begin_text(o, "train_summary", "txt", &text, err));
-    STP_THEN(status, plot_end_text(
-                         o, &text,
-                         stp_train_print_models(runs, text.file.fp, err), err));
-    for (size_t i = 0; i < charts->n && status == STP_OK; i++) {
-        char name[STP_TRAIN_CHART_NAME];
-        struct stp_chart chart;
-
-        if (charts->all[i].why != NULL)
-            continue;
-        stp_train_chart_name(&charts->all[i], name);
-        status =
-            stp_train_chart_make(runs, &charts->all[i], o->title, &chart, err);
-        STP_THEN(status, plot_draw(o, name, &chart, err));
-    }
-    return status;
-}
-
 static enum stp_status plot_training(struct plot_options *o,
                                      struct stp_error *err)
 {
     struct stp_train_runs runs = {.n = 0};
     struct stp_train_charts charts = {.n = 0};
     struct stp_train_drawn drawn = {.charts = &charts, .folder = o->out};
+    struct plot_text text;
     char name[STP_TRAIN_CHART_NAME];
     enum stp_status status = plot_load_runs(o, &runs, err);
 
     STP_THEN(status, stp_train_charts_find(&runs, &charts, err));
     for (unsigned f = 0; f < STP_N_PLOT_FORMATS; f++)
         drawn.formats[f] = plot_has_format(o, f);
-    STP_THEN(status, plot_draw_runs(o, &runs, &charts, err));
+    STP_THEN(status, plot_make_folder(o, err));
+    STP_THEN(status, plot_begin_text(o, "train_summary", "txt", &text, err));
+    STP_THEN(status,
+             plot_end_text(o, &text,
+                           stp_train_print_models(&runs, text.file.fp, err),
+                           err));
+    for (size_t i = 0; i < charts.n && status == STP_OK; i++) {
+        struct stp_chart chart;
+
+        if (charts.all[i].why != NULL)
+            continue;
+        stp_train_chart_name(&charts.all[i], name);
+        status =
+            stp_train_chart_make(&runs, &charts.all[i], o->title, &chart, err);
+        STP_THEN(status, plot_draw(o, name, &chart, err));
+    }
     if (o->json)
         STP_THEN(status,
                  stp_train_charts_print_json(&runs, &drawn, stdout, err));

@@ -438,55 +438,45 @@ static enum stp_status train_refuse_count(struct train_session *s, size_t first,
     return STP_OK;
 }
 
-/* Trains the jobs first to end - 1, all of one count, on the processes of
- * 'part'. */
-static enum stp_status train_run_part(struct train_session *s,
-                                      const struct stp_world *part,
-                                      bool has_processes, size_t first,
-                                      size_t end)
-{
-    const unsigned n_gpus = s->jobs.jobs[first].n_gpus;
-    const bool is_recorded = s->o->place == ON_RECORDED;
-    const struct stp_open_options open = {.machine = &s->o->machine,
-                                          .run = &s->o->run,
-                                          .world = part,
-                                          .n_ranks = is_recorded ? n_gpus : 0};
-    struct stp_train_engines engines;
-    enum stp_status status = stp_train_engines_open(
-        &open, has_processes || is_recorded ? 1 : n_gpus, &engines, s->err);
-
-    if (status != STP_OK)
-        return train_refuse_count(s, first, end, status);
-    for (size_t i = first; i < end && status == STP_OK; i++) {
-        if (s->world->rank == 0)
-            stp_progress("configurations", i, s->jobs.n);
-        status = session_train(s, part, &engines, &s->jobs.jobs[i]);
-    }
-    stp_train_engines_close(&engines);
-    return status;
-}
-
-/* The same on as many processes as the count takes: one for each rank, but
- * where GPUs are threads of one. */
+/* Trains the jobs first to end - 1, all of one count, on as many processes as
+ * it takes: one for each rank, but where GPUs are threads of one. */
 static enum stp_status train_run_count(struct train_session *s, size_t first,
                                        size_t end)
 {
+    const unsigned n_gpus = s->jobs.jobs[first].n_gpus;
+    const bool is_recorded = s->o->place == ON_RECORDED;
     const bool has_processes = s->o->place == ON_CPUS || s->world->size > 1;
-    const unsigned n =
-        has_processes ? s->jobs.jobs[first].n_gpus : s->world->size;
     struct stp_world part;
+    const struct stp_open_options open = {.machine = &s->o->machine,
+                                          .run = &s->o->run,
+                                          .world = &part,
+                                          .n_ranks = is_recorded ? n_gpus : 0};
+    struct stp_train_engines engines;
     enum stp_status status;
 
-    if (n > s->world->size) {
+    if (has_processes && n_gpus > s->world->size) {
         status = stp_fail(s->err, STP_ERR_RANGE, "%s started only %u",
                           s->world->ops->name, s->world->size);
         return train_refuse_count(s, first, end, status);
     }
-    status = s->world->ops->part(s->world->self, n, &part, s->err);
+    status = s->world->ops->part(
+        s->world->self, has_processes ? n_gpus : s->world->size, &part, s->err);
     if (status != STP_OK)
         return status;
-    if (part.size > 0)
-        status = train_run_part(s, &part, has_processes, first, end);
+    if (part.size > 0) {
+        status = stp_train_engines_open(
+            &open, has_processes || is_recorded ? 1 : n_gpus, &engines, s->err);
+        if (status != STP_OK) {
+            status = train_refuse_count(s, first, end, status);
+        } else {
+            for (size_t i = first; i < end && status == STP_OK; i++) {
+                if (s->world->rank == 0)
+                    stp_progress("configurations", i, s->jobs.n);
+                status = session_train(s, &part, &engines, &s->jobs.jobs[i]);
+            }
+            stp_train_engines_close(&engines);
+        }
+    }
     part.ops->close(part.self);
     return stp_world_agree(s->world, status, s->err);
 }

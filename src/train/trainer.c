@@ -370,32 +370,6 @@ static void trainer_exchange_shard(struct stp_trainer *t, int coll)
     trainer_time(t, STP_STREAM_MAIN, from, true, true);
 }
 
-static void trainer_complete_gradients(struct stp_trainer *t)
-{
-    unsigned from, done;
-
-    switch (t->config.mode) {
-    case STP_TRAIN_NAIVE: /* all after the backward pass, in its stream */
-        from = trainer_mark(t, STP_STREAM_MAIN);
-        for (unsigned i = 0; i < t->n_chunks; i++)
-            trainer_send(t, STP_STREAM_MAIN, &t->chunks[i]);
-        trainer_time(t, STP_STREAM_MAIN, from, true, true);
-        break;
-    case STP_TRAIN_INTERLEAVED:
-    case STP_TRAIN_BUCKETED: /* the main stream waits for what was sent */
-        done = trainer_mark(t, STP_STREAM_COMM);
-        from = trainer_mark(t, STP_STREAM_MAIN);
-        STP_DO(t, wait, STP_STREAM_MAIN, done);
-        trainer_time(t, STP_STREAM_MAIN, from, false, true);
-        break;
-    case STP_TRAIN_SHARDED:
-        trainer_exchange_shard(t, ncclFuncReduceScatter);
-        break;
-    default:
-        break;
-    }
-}
-
 /* ---- backward ---- */
 
 static void trainer_differentiate_layer(struct stp_trainer *t, unsigned l,
@@ -512,6 +486,8 @@ static void trainer_change_weights(struct stp_trainer *t)
 void stp_trainer_step(struct stp_trainer *t, uint64_t row, unsigned slot,
                       bool update)
 {
+    unsigned from, done;
+
     t->sent = 0;
     for (unsigned i = 0; i < t->config.accumulate; i++) {
         const uint64_t at = row + (uint64_t)i * t->rows;
@@ -520,7 +496,26 @@ void stp_trainer_step(struct stp_trainer *t, uint64_t row, unsigned slot,
         trainer_differentiate(t, at, slot, i == 0,
                               i + 1 == t->config.accumulate);
     }
-    trainer_complete_gradients(t);
+    switch (t->config.mode) {
+    case STP_TRAIN_NAIVE: /* all after the backward pass, in its stream */
+        from = trainer_mark(t, STP_STREAM_MAIN);
+        for (unsigned i = 0; i < t->n_chunks; i++)
+            trainer_send(t, STP_STREAM_MAIN, &t->chunks[i]);
+        trainer_time(t, STP_STREAM_MAIN, from, true, true);
+        break;
+    case STP_TRAIN_INTERLEAVED:
+    case STP_TRAIN_BUCKETED: /* the main stream waits for what was sent */
+        done = trainer_mark(t, STP_STREAM_COMM);
+        from = trainer_mark(t, STP_STREAM_MAIN);
+        STP_DO(t, wait, STP_STREAM_MAIN, done);
+        trainer_time(t, STP_STREAM_MAIN, from, false, true);
+        break;
+    case STP_TRAIN_SHARDED:
+        trainer_exchange_shard(t, ncclFuncReduceScatter);
+        break;
+    default:
+        break;
+    }
     if (update)
         trainer_change_weights(t);
 }

@@ -236,27 +236,6 @@ static void gnuplot_first_complaint(FILE *said, char *text, size_t size)
     }
 }
 
-static enum stp_status gnuplot_spawn(const char *program, const int fds[3],
-                                     pid_t *pid_ret, struct stp_error *err)
-{
-    char *const argv[] = {(char *)(program != NULL ? program : "gnuplot"),
-                          (char *)"-d", (char *)"-", NULL};
-    posix_spawn_file_actions_t actions;
-    int error = posix_spawn_file_actions_init(&actions);
-
-    for (int fd = 0; fd < 3 && error == 0; fd++)
-        error = posix_spawn_file_actions_adddup2(&actions, fds[fd], fd);
-    if (error == 0)
-        error = posix_spawnp(pid_ret, argv[0], &actions, NULL, argv, environ);
-    posix_spawn_file_actions_destroy(&actions);
-    if (error == 0)
-        return STP_OK;
-    return stp_fail(err, STP_ERR_NOTHING,
-                    "cannot run '%.120s' to draw plots (%s): install it "
-                    "(Debian: gnuplot-nox), or name it in STEPTUNE_GNUPLOT",
-                    argv[0], strerror(error));
-}
-
 /* Whether the picture has its format's end.  gnuplot succeeds even where it
  * could not write all of it. */
 static bool gnuplot_is_whole(enum stp_plot_format format, FILE *drawn)
@@ -301,20 +280,36 @@ static enum stp_status gnuplot_wait(pid_t pid, FILE *said, FILE *drawn,
 static enum stp_status gnuplot_draw(const char *program, FILE *script,
                                     FILE *drawn, struct stp_error *err)
 {
+    char *const argv[] = {(char *)(program != NULL ? program : "gnuplot"),
+                          (char *)"-d", (char *)"-", NULL};
+    posix_spawn_file_actions_t actions;
     FILE *said = NULL;
     enum stp_status status = gnuplot_script(&said, err);
+    int fds[3] = {fileno(script), fileno(drawn), -1};
     pid_t pid;
 
     if (status != STP_OK)
         return status;
+    fds[2] = fileno(said);
     if (ferror(script) || fflush(script) != 0 ||
         lseek(fileno(script), 0, SEEK_SET) != 0)
         status = stp_fail(err, STP_ERR_IO, "cannot write a temporary file: %s",
                           strerror(errno));
-    if (status == STP_OK)
-        status = gnuplot_spawn(
-            program, (int[]){fileno(script), fileno(drawn), fileno(said)}, &pid,
-            err);
+    if (status == STP_OK) {
+        int error = posix_spawn_file_actions_init(&actions);
+
+        for (int fd = 0; fd < 3 && error == 0; fd++)
+            error = posix_spawn_file_actions_adddup2(&actions, fds[fd], fd);
+        if (error == 0)
+            error = posix_spawnp(&pid, argv[0], &actions, NULL, argv, environ);
+        posix_spawn_file_actions_destroy(&actions);
+        if (error != 0)
+            status = stp_fail(
+                err, STP_ERR_NOTHING,
+                "cannot run '%.120s' to draw plots (%s): install it (Debian: "
+                "gnuplot-nox), or name it in STEPTUNE_GNUPLOT",
+                argv[0], strerror(error));
+    }
     STP_THEN(status, gnuplot_wait(pid, said, drawn, err));
     fclose(said);
     return status;

@@ -88,41 +88,31 @@ static const struct {
     {"regimes.md", stp_iteration_write_regimes_md, true},
 };
 
-/* Saves the times of each arm of a setting. */
-static enum stp_status
-iteration_save_times(const struct stp_iteration_report *report,
-                     const struct stp_iteration_setting *setting,
-                     const char *folder, struct stp_error *err)
-{
-    const bool several = stp_iteration_several(report);
-    char setting_name[STP_SETTING_NAME] = "", arm_name[STP_ARM_NAME];
-    char name[STP_SETTING_NAME + STP_ARM_NAME + 32];
-    enum stp_status status = STP_OK;
-
-    if (several)
-        stp_iteration_setting_name(setting, setting_name);
-    for (size_t a = 0; a < setting->n_arms && status == STP_OK; a++) {
-        stp_arm_name(&setting->arms[a].arm, arm_name);
-        for (char *s = strchr(arm_name, '/'); s != NULL; s = strchr(s, '/'))
-            *s = '-';
-        snprintf(name, sizeof(name), "iteration_times_%s%s%s.txt", setting_name,
-                 several ? "_" : "", arm_name);
-        status = iteration_save_file(report, folder, name, NULL, setting,
-                                     &setting->arms[a], err);
-    }
-    return status;
-}
-
 enum stp_status
 stp_iteration_files_write(const struct stp_iteration_report *report,
                           const char *folder, struct stp_error *err)
 {
     const struct stp_iteration_summary *all = report->summary;
+    const bool several = stp_iteration_several(report);
+    char setting_name[STP_SETTING_NAME] = "", arm_name[STP_ARM_NAME];
+    char name[STP_SETTING_NAME + STP_ARM_NAME + 32];
     enum stp_status status = STP_OK;
 
-    for (size_t i = 0; i < all->n_settings && !report->tables_only; i++)
-        STP_THEN(status,
-                 iteration_save_times(report, &all->settings[i], folder, err));
+    for (size_t i = 0; i < all->n_settings && !report->tables_only; i++) {
+        const struct stp_iteration_setting *setting = &all->settings[i];
+
+        if (several)
+            stp_iteration_setting_name(setting, setting_name);
+        for (size_t a = 0; a < setting->n_arms && status == STP_OK; a++) {
+            stp_arm_name(&setting->arms[a].arm, arm_name);
+            for (char *s = strchr(arm_name, '/'); s != NULL; s = strchr(s, '/'))
+                *s = '-';
+            snprintf(name, sizeof(name), "iteration_times_%s%s%s.txt",
+                     setting_name, several ? "_" : "", arm_name);
+            status = iteration_save_file(report, folder, name, NULL, setting,
+                                         &setting->arms[a], err);
+        }
+    }
     for (size_t i = 0; i < sizeof(files) / sizeof(files[0]); i++)
         if (!files[i].of_regimes || report->looked_for_regimes)
             STP_THEN(status,

@@ -252,24 +252,6 @@ static void iteration_write_time(const struct iteration_times *t, double time,
     fprintf(chart->data, "%s\t%.8g\t%.6g\n", name, time, share);
 }
 
-/* Freedman and Diaconis' width for the arm that spreads the least. */
-static unsigned iteration_count_bins(const struct iteration_spread *s)
-{
-    double width = INFINITY;
-
-    for (size_t i = 0; i < s->n; i++) {
-        const struct iteration_times *t = &s->of[i];
-        double quarter = t->time[t->n / 4];
-        double three = t->time[t->n - 1 - t->n / 4];
-
-        if (three > quarter)
-            width = fmin(width, 2 * (three - quarter) / cbrt((double)t->n));
-    }
-    if (isinf(width)) /* no arm spreads */
-        return MAX_BINS;
-    return (unsigned)fmin(MAX_BINS, fmax(MIN_BINS, (s->high - s->low) / width));
-}
-
 /* Shares in percent, each from its bin's beginning on, without the empty bins
  * on either side. */
 static void iteration_write_bins(const struct iteration_spread *s, size_t i,
@@ -348,10 +330,23 @@ iteration_make_times(const struct stp_iteration_report *report,
     char size[32], label[80] = "Share of iterations that took no longer";
     enum stp_status status =
         iteration_find_spread(report->iterations, setting, &s, err);
-    const unsigned n_bins = status == STP_OK ? iteration_count_bins(&s) : 0;
+    double width = INFINITY;
+    unsigned n_bins = MAX_BINS; /* if no arm spreads */
 
     if (status != STP_OK)
         return status;
+    /* Freedman and Diaconis' width for the arm that spreads the least */
+    for (size_t i = 0; i < s.n; i++) {
+        const struct iteration_times *t = &s.of[i];
+        const double quarter = t->time[t->n / 4];
+        const double three = t->time[t->n - 1 - t->n / 4];
+
+        if (three > quarter)
+            width = fmin(width, 2 * (three - quarter) / cbrt((double)t->n));
+    }
+    if (!isinf(width))
+        n_bins =
+            (unsigned)fmin(MAX_BINS, fmax(MIN_BINS, (s.high - s.low) / width));
     stp_size_text(setting->like.n_bytes, size);
     status = iteration_begin_chart(
         report, setting, 1,

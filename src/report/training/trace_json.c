@@ -79,15 +79,22 @@ static void trace_add_ranges(cJSON *list, const struct stp_spans *spans,
         trace_add_span(list, rank, &open);
 }
 
-static enum stp_status trace_print(const struct stp_spans *spans,
-                                   const struct stp_device_info *info, FILE *fp,
-                                   struct stp_error *err)
+enum stp_status stp_trace_save(const struct stp_spans *spans,
+                               const struct stp_device_info *info,
+                               const char *folder, struct stp_error *err)
 {
-    cJSON *root = cJSON_CreateObject();
-    cJSON *list = cJSON_AddArrayToObject(root, "traceEvents");
-    cJSON *other = cJSON_AddObjectToObject(root, "otherData");
-    char rank[32];
+    cJSON *root, *list, *other;
+    char path[STP_FOLDER_PATH], rank[32];
+    struct stp_file file;
+    enum stp_status status = stp_folder_make(folder, err);
 
+    snprintf(path, sizeof(path), "%s/trace_rank%u.json", folder, info->rank);
+    STP_THEN(status, stp_file_begin(path, &file, err));
+    if (status != STP_OK)
+        return status;
+    root = cJSON_CreateObject();
+    list = cJSON_AddArrayToObject(root, "traceEvents");
+    other = cJSON_AddObjectToObject(root, "otherData");
     cJSON_AddStringToObject(root, "displayTimeUnit", "ms");
     cJSON_AddStringToObject(other, "made_by", info->what);
     cJSON_AddStringToObject(other, "gpu_name", info->processor);
@@ -99,22 +106,5 @@ static enum stp_status trace_print(const struct stp_spans *spans,
         trace_add_ranges(list, spans, info->rank, i);
     for (size_t i = 0; i < spans->n; i++)
         trace_add_span(list, info->rank, &spans->all[i]);
-    return stp_json_finish(root, fp, err);
-}
-
-/* ---- the file ---- */
-
-enum stp_status stp_trace_save(const struct stp_spans *spans,
-                               const struct stp_device_info *info,
-                               const char *folder, struct stp_error *err)
-{
-    char path[STP_FOLDER_PATH];
-    struct stp_file file;
-    enum stp_status status = stp_folder_make(folder, err);
-
-    snprintf(path, sizeof(path), "%s/trace_rank%u.json", folder, info->rank);
-    STP_THEN(status, stp_file_begin(path, &file, err));
-    if (status != STP_OK)
-        return status;
-    return stp_file_end(&file, trace_print(spans, info, file.fp, err), err);
+    return stp_file_end(&file, stp_json_finish(root, file.fp, err), err);
 }

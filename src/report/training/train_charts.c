@@ -521,24 +521,6 @@ static void lines_write_panel(struct train_page *page, size_t column,
                   page->n_lines - before);
 }
 
-/* Sets the numbers of GPUs, and writes the line of the ideal, up to the most;
- * returns them. */
-static double lines_write_ideal(struct train_page *page)
-{
-    const struct stp_train_levels *gpus = &page->points.levels[STP_AT_X];
-    const unsigned most = gpus->like[gpus->n - 1]->n_gpus;
-
-    stp_chart_arrays(page->chart, gpus->n, "gpus");
-    for (size_t i = 0; i < gpus->n; i++)
-        stp_chart_set(page->chart, "gpus[%zu] = %u", i + 1,
-                      gpus->like[i]->n_gpus);
-    stp_chart_block(page->chart);
-    fprintf(page->chart->data,
-            "0\tideal\t1\t1\t1\t1\n0\tideal\t%u\t%u\t%u\t%u\n", most, most,
-            most, most);
-    return most;
-}
-
 /* ---- the chart ---- */
 
 /* Writes the panels that have a point, with their titles, row by row. */
@@ -667,7 +649,20 @@ static void page_write(struct train_page *page, const char *title)
     if (lined)
         stp_chart_arrays(page->chart, n_panels * n_series,
                          "hues shapes thickness");
-    highest = value == STP_VALUE_SPEED_UP ? lines_write_ideal(page) : 0;
+    highest = 0;
+    if (value == STP_VALUE_SPEED_UP) { /* beside the ideal, up to all GPUs */
+        const struct stp_train_levels *gpus = &points->levels[STP_AT_X];
+
+        stp_chart_arrays(page->chart, gpus->n, "gpus");
+        for (size_t i = 0; i < gpus->n; i++)
+            stp_chart_set(page->chart, "gpus[%zu] = %u", i + 1,
+                          gpus->like[i]->n_gpus);
+        highest = gpus->like[gpus->n - 1]->n_gpus;
+        stp_chart_block(page->chart);
+        fprintf(page->chart->data,
+                "0\tideal\t1\t1\t1\t1\n0\tideal\t%g\t%g\t%g\t%g\n", highest,
+                highest, highest, highest);
+    }
     page_write_panels(page, lined, &highest);
     page_write_keys(page, lined);
     stp_chart_set(page->chart,

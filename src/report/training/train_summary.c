@@ -108,37 +108,6 @@ static void summary_put_share(struct stp_table *t, const char *heading,
         stp_table_word(t, NULL, heading, NULL);
 }
 
-static void summary_put(const struct stp_train_run *r,
-                        const double means[N_MEANS], bool data, bool hidden,
-                        struct stp_table *t)
-{
-    stp_table_row(t);
-    stp_table_word(t, NULL, "<size", r->size);
-    if (r->n_params >= 1000000)
-        stp_table_text(t, "params", "%.1f M", (double)r->n_params / 1e6);
-    else
-        stp_table_count(t, NULL, "params", r->n_params);
-    stp_table_count(t, NULL, "ranks", r->n_gpus);
-    stp_table_word(t, NULL, "<mode", r->mode);
-    stp_table_word(t, NULL, "<prec", r->precision);
-    stp_table_count(t, NULL, "ga", r->ga);
-    stp_table_number(t, NULL, "batch", r->batch > 0 ? r->batch : (double)NAN,
-                     0);
-    stp_table_number(t, NULL, "s/epoch", means[EPOCH_S], 4);
-    stp_table_number(t, NULL, "comm s", means[COMM_S], 4);
-    stp_table_number(t, NULL, "samples/s", means[THROUGHPUT], 0);
-    stp_table_number(t, NULL, "speed-up", means[SPEED_UP], 2);
-    summary_put_share(t, "efficiency", means[EFFICIENCY]);
-    summary_put_share(t, "exposed", means[EXPOSED_SHARE]);
-    if (data) {
-        stp_table_number(t, NULL, "loss", means[LOSS], 4);
-        stp_table_number(t, NULL, "accuracy", means[ACCURACY], 4);
-    }
-    if (hidden)
-        summary_put_share(t, "hidden", r->hidden_share);
-    stp_table_word(t, NULL, "<times", stp_source_name(r->source));
-}
-
 enum stp_status stp_train_print_summary(const struct stp_train_runs *runs,
                                         FILE *fp, struct stp_error *err)
 {
@@ -157,10 +126,36 @@ enum stp_status stp_train_print_summary(const struct stp_train_runs *runs,
     }
     fprintf(fp, "%s\n\n", widest->made_by);
     for (size_t i = 0; i < runs->n; i++) {
+        const struct stp_train_run *r = &runs->runs[i];
         double means[N_MEANS];
 
-        if (summary_find_means(runs, i, means))
-            summary_put(&runs->runs[i], means, data, hidden, &t);
+        if (!summary_find_means(runs, i, means))
+            continue;
+        stp_table_row(&t);
+        stp_table_word(&t, NULL, "<size", r->size);
+        if (r->n_params >= 1000000)
+            stp_table_text(&t, "params", "%.1f M", (double)r->n_params / 1e6);
+        else
+            stp_table_count(&t, NULL, "params", r->n_params);
+        stp_table_count(&t, NULL, "ranks", r->n_gpus);
+        stp_table_word(&t, NULL, "<mode", r->mode);
+        stp_table_word(&t, NULL, "<prec", r->precision);
+        stp_table_count(&t, NULL, "ga", r->ga);
+        stp_table_number(&t, NULL, "batch",
+                         r->batch > 0 ? r->batch : (double)NAN, 0);
+        stp_table_number(&t, NULL, "s/epoch", means[EPOCH_S], 4);
+        stp_table_number(&t, NULL, "comm s", means[COMM_S], 4);
+        stp_table_number(&t, NULL, "samples/s", means[THROUGHPUT], 0);
+        stp_table_number(&t, NULL, "speed-up", means[SPEED_UP], 2);
+        summary_put_share(&t, "efficiency", means[EFFICIENCY]);
+        summary_put_share(&t, "exposed", means[EXPOSED_SHARE]);
+        if (data) {
+            stp_table_number(&t, NULL, "loss", means[LOSS], 4);
+            stp_table_number(&t, NULL, "accuracy", means[ACCURACY], 4);
+        }
+        if (hidden)
+            summary_put_share(&t, "hidden", r->hidden_share);
+        stp_table_word(&t, NULL, "<times", stp_source_name(r->source));
     }
     return stp_table_end(&t, fp, err);
 }
