@@ -142,6 +142,7 @@ void Play(std::vector<Step> *steps)
         {"PWD", home},
         {"FIXTURES", STP_FIXTURES},
         {"PLUGINS", STP_TEST_PLUGINS},
+        {"TRANSCRIPTS", STP_TRANSCRIPTS},
         {"LIB", fs::path(STP_PLUGIN).parent_path()}};
     std::ofstream script(folder / "script");
     script << "cd home\n"
