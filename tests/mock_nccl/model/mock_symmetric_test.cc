@@ -17,19 +17,7 @@ namespace
 
 using namespace mock_test;
 
-struct KernelCase {
-    const char *version;
-    const char *machine;
-    int coll;
-    bool fp8;
-    size_t n_bytes; // of one rank and all collectives
-    int n_works;    // of equal size
-    mock_windows windows;
-    const char *name;
-    float us;
-    int n_blocks;
-    int n_ranks = 0; // 0: those of the machine
-};
+constexpr const char *kWindows[] = {"none", "both", "send", "recv"};
 
 mock_model ModelOf(const char *version, const char *machine_name,
                    const char *algo = nullptr, int n_ranks = 0)
@@ -51,87 +39,34 @@ mock_model ModelOf(const char *version, const char *machine_name,
 
 TEST(Symmetric, KernelsAreThoseOfNcclToTheLastBit)
 {
-    // clang-format off
-    const KernelCase cases[] = {
-        {"2.30", "h100x8", ncclFuncAllGather, false, 1024, 1, MOCK_WINDOWS_NONE, "AllGather_LLMC", 4.96489191f, 3},
-        {"2.30", "h100x8", ncclFuncAllReduce, false, 100485120, 1, MOCK_WINDOWS_RECV, "AllReduce_AGxLLMC_R", 21319.459f, 7},
-        {"2.30", "h100x8", ncclFuncReduceScatter, false, 513191936, 2, MOCK_WINDOWS_SEND, "ReduceScatter_LDMC", 10752.0254f, 2},
-        {"2.30", "h100x8", ncclFuncAllGather, false, 1024, 1, MOCK_WINDOWS_BOTH, "AllGather_LLMC", 4.96489191f, 3},
-        {"2.30", "h100x8", ncclFuncAllGather, false, 61297959936, 1, MOCK_WINDOWS_SEND, "none", 0, 0},
-        {"2.30", "h100x8", ncclFuncAllReduce, false, 2048, 2, MOCK_WINDOWS_RECV, "none", 0, 0},
-        {"2.30", "h100x4", ncclFuncReduceScatter, false, 3072, 1, MOCK_WINDOWS_BOTH, "ReduceScatter_LL", 5.00925493f, 4},
-        {"2.30", "h100x4", ncclFuncAllGather, false, 8318976, 1, MOCK_WINDOWS_SEND, "AllGather_LLMC", 883.549194f, 9},
-        {"2.30", "h100x4", ncclFuncReduceScatter, false, 2048, 2, MOCK_WINDOWS_SEND, "ReduceScatter_LDMC", 8.12954807f, 1},
-        {"2.30", "h100x4", ncclFuncReduceScatter, true, 6429696, 1, MOCK_WINDOWS_NONE, "ReduceScatter_LL", 692.658325f, 9},
-        {"2.30", "h100x4", ncclFuncAllReduce, false, 299008, 2, MOCK_WINDOWS_BOTH, "AllReduce_RSxLDMC_AGxSTMC", 8.38484764f, 2},
-        {"2.30", "h100x4", ncclFuncAllGather, false, 2048, 2, MOCK_WINDOWS_BOTH, "AllGather_STMC", 8.12954807f, 1},
-        {"2.30", "b200x8", ncclFuncAllGather, false, 2048, 2, MOCK_WINDOWS_RECV, "AllGather_STMC", 13.3284063f, 1},
-        {"2.30", "b200x8", ncclFuncReduceScatter, true, 208896, 2, MOCK_WINDOWS_NONE, "none", 0, 0},
-        {"2.30", "b200x8", ncclFuncReduceScatter, true, 128000, 1, MOCK_WINDOWS_NONE, "ReduceScatter_LL", 24.6952381f, 12},
-        {"2.30", "b200x8", ncclFuncAllGather, false, 14895104, 2, MOCK_WINDOWS_BOTH, "AllGather_STMC", 175.284241f, 3},
-        {"2.30", "b200x8", ncclFuncAllReduce, false, 268435456, 1, MOCK_WINDOWS_BOTH, "AllReduce_RSxLDMC_AGxSTMC", 299.795929f, 3},
-        {"2.30", "b200x8", ncclFuncReduceScatter, true, 2067500032, 1, MOCK_WINDOWS_SEND, "ReduceScatter_LDMC", 22676.5059f, 3},
-        {"2.30", "b200x8", ncclFuncAllGather, false, 28278784, 2, MOCK_WINDOWS_SEND, "none", 0, 0},
-        {"2.30", "h200x4", ncclFuncReduceScatter, false, 38912, 2, MOCK_WINDOWS_NONE, "none", 0, 0},
-        {"2.30", "h200x4", ncclFuncAllGather, false, 125129728, 1, MOCK_WINDOWS_RECV, "AllGather_ST", 1124.4552f, 9},
-        {"2.30", "h200x4", ncclFuncAllReduce, false, 4220715008, 1, MOCK_WINDOWS_RECV, "none", 0, 0},
-        {"2.30", "h200x4", ncclFuncReduceScatter, false, 2631680, 2, MOCK_WINDOWS_BOTH, "ReduceScatter_LD", 30.3060913f, 9},
-        {"2.30", "h200x4", ncclFuncReduceScatter, false, 3321856, 2, MOCK_WINDOWS_SEND, "ReduceScatter_LD", 36.4707222f, 9},
-        {"2.30", "h200x4", ncclFuncAllGather, false, 37888, 1, MOCK_WINDOWS_BOTH, "AllGather_ST", 8.40061283f, 3},
-        {"2.30", "h200x2", ncclFuncAllReduce, true, 1024, 1, MOCK_WINDOWS_BOTH, "AllReduce_AGxLL_R", 4.89249182f, 1},
-        {"2.30", "h200x2", ncclFuncAllGather, false, 14336, 1, MOCK_WINDOWS_BOTH, "AllGather_LL", 5.16812134f, 6},
-        {"2.30", "h200x2", ncclFuncReduceScatter, true, 37265408, 2, MOCK_WINDOWS_SEND, "ReduceScatter_LD", 117.75119f, 9},
-        {"2.30", "h200x2", ncclFuncAllGather, false, 15230976, 2, MOCK_WINDOWS_NONE, "none", 0, 0},
-        {"2.30", "h200x2", ncclFuncReduceScatter, true, 29743183872, 1, MOCK_WINDOWS_RECV, "none", 0, 0},
-        {"2.30", "a100x8", ncclFuncAllGather, false, 2048, 2, MOCK_WINDOWS_BOTH, "AllGather_ST", 8.20444965f, 1},
-        {"2.30", "a100x8", ncclFuncAllReduce, false, 1737878528, 1, MOCK_WINDOWS_BOTH, "AllReduce_RSxLD_AGxST", 9074.06543f, 7},
-        {"2.30", "a100x8", ncclFuncAllGather, false, 1024, 1, MOCK_WINDOWS_SEND, "AllGather_LL", 4.9826231f, 3},
-        {"2.30", "a100x8", ncclFuncAllGather, false, 830728192, 1, MOCK_WINDOWS_RECV, "AllGather_ST", 17320.2285f, 9},
-        {"2.30", "a100x8", ncclFuncAllGather, false, 1024, 1, MOCK_WINDOWS_BOTH, "AllGather_LL", 4.9826231f, 3},
-        {"2.30", "a100x8", ncclFuncAllGather, false, 80153141248, 2, MOCK_WINDOWS_SEND, "none", 0, 0},
-        {"2.31", "h100x8", ncclFuncReduceScatter, false, 513191936, 2, MOCK_WINDOWS_SEND, "ReduceScatter_LDMC", 11289.626f, 2},
-        {"2.31", "h100x8", ncclFuncAllGather, false, 1024, 1, MOCK_WINDOWS_BOTH, "AllGather_LLMC", 5.41550779f, 4},
-        {"2.31", "h100x4", ncclFuncReduceScatter, false, 2048, 2, MOCK_WINDOWS_SEND, "ReduceScatter_LDMC", 8.33278656f, 1},
-        {"2.31", "h100x4", ncclFuncAllReduce, false, 299008, 2, MOCK_WINDOWS_BOTH, "AllReduce_RSxLDMC_AGxSTMC", 8.80408955f, 2},
-        {"2.31", "h100x4", ncclFuncAllGather, false, 2048, 2, MOCK_WINDOWS_BOTH, "AllGather_STMC", 8.33278656f, 1},
-        {"2.31", "h100x4", ncclFuncAllGather, false, 2048, 2, MOCK_WINDOWS_RECV, "AllGather_STMC", 8.33278656f, 1},
-        {"2.31", "b200x8", ncclFuncReduceScatter, true, 2067500032, 1, MOCK_WINDOWS_SEND, "ReduceScatter_LDMC", 22829.0254f, 4},
-        {"2.31", "b200x8", ncclFuncAllGather, false, 125129728, 1, MOCK_WINDOWS_RECV, "AllGather_STMC", 1508.91736f, 4},
-        {"2.31", "b200x8", ncclFuncReduceScatter, false, 2631680, 2, MOCK_WINDOWS_BOTH, "ReduceScatter_LDMC", 42.2418137f, 4},
-        {"2.31", "h200x4", ncclFuncAllReduce, true, 1024, 1, MOCK_WINDOWS_BOTH, "AllReduce_AGxLL_R", 5.13807726f, 2},
-        {"2.31", "h200x4", ncclFuncAllGather, false, 14336, 1, MOCK_WINDOWS_BOTH, "AllGather_LL", 6.63576126f, 8},
-        {"2.31", "h200x4", ncclFuncReduceScatter, true, 37265408, 2, MOCK_WINDOWS_SEND, "ReduceScatter_LD", 418.7836f, 10},
-        {"2.31", "h200x2", ncclFuncAllGather, false, 830728192, 1, MOCK_WINDOWS_RECV, "AllGather_ST", 3057.20898f, 10},
-        {"2.31", "h200x2", ncclFuncAllGather, false, 1024, 1, MOCK_WINDOWS_BOTH, "AllGather_LL", 5.05752277f, 1},
-        {"2.31", "b200x8", ncclFuncAllGather, false, 1159708672, 1, MOCK_WINDOWS_BOTH, "AllGather_TmaST", 2080.99341f, 16, 2},
-        {"2.31", "b200x8", ncclFuncAllGather, false, 6239911936, 2, MOCK_WINDOWS_RECV, "AllGather_TmaST", 10982.3154f, 16, 2},
-        {"2.31", "b200x8", ncclFuncAllReduce, false, 3390283776, 1, MOCK_WINDOWS_BOTH, "AllReduce_RSxTmaLD_AGxTmaST", 6723.24414f, 14, 2},
-        {"2.31", "b200x8", ncclFuncReduceScatter, false, 179939328, 2, MOCK_WINDOWS_SEND, "ReduceScatter_TmaLD", 352.898743f, 14, 2},
-        {"2.31", "b200x8", ncclFuncReduceScatter, true, 7687781376, 1, MOCK_WINDOWS_SEND, "ReduceScatter_TmaLD", 14176.1064f, 14, 2},
-        {"2.31", "a100x8", ncclFuncReduceScatter, false, 629434368, 1, MOCK_WINDOWS_SEND, "ReduceScatter_LD", 16178.332f, 10},
-    };
-    // clang-format on
-
-    for (const KernelCase &c : cases) {
+    for (const Row &row : ReadCsv(STP_FIXTURES "/cost_models/symmetric.csv")) {
+        const auto number = [&](const char *name) {
+            return std::stoull(row.at(name));
+        };
         const mock_model model =
-            ModelOf(c.version, c.machine, nullptr, c.n_ranks);
-        const mock_symmetric_work work{c.coll,    c.fp8,
-                                       c.n_bytes, c.n_bytes / (size_t)c.n_works,
-                                       c.n_works, c.windows};
+            ModelOf(row.at("version").c_str(), row.at("machine").c_str(),
+                    nullptr, (int)number("ranks"));
+        const mock_symmetric_work work{
+            Find(kColls, row.at("collective")),
+            row.at("fp8") == "1",
+            number("bytes"),
+            number("bytes") / number("works"),
+            (int)number("works"),
+            static_cast<mock_windows>(Find(kWindows, row.at("windows")))};
         mock_symmetric_kernel kernels[MOCK_MAX_SYMMETRIC];
         const mock_symmetric_kernel *best = mock_symmetric_pick(
             &model, kernels, mock_symmetric_list(&model, &work, kernels));
-        const auto i = &c - cases;
+        SCOPED_TRACE(row.at("version") + " " + row.at("machine") + " " +
+                     row.at("collective") + " " + row.at("bytes"));
 
         if (best == nullptr) {
-            EXPECT_STREQ("none", c.name) << i;
+            EXPECT_EQ("none", row.at("kernel"));
             continue;
         }
-        EXPECT_STREQ(c.name, best->name) << i;
-        EXPECT_EQ(c.us, c.version == std::string("2.31") ? best->charged_us
-                                                         : best->us)
-            << i;
-        EXPECT_EQ(c.n_blocks, best->n_blocks) << i;
+        EXPECT_EQ(row.at("kernel"), best->name);
+        EXPECT_EQ(std::stof(row.at("us")),
+                  row.at("version") == "2.31" ? best->charged_us : best->us);
+        EXPECT_EQ((int)number("blocks"), best->n_blocks);
     }
 }
 
@@ -158,100 +93,35 @@ std::vector<mock_symmetric_kernel> KernelsOf(const mock_model &model,
     return kernels;
 }
 
-struct Predicted {
-    std::string name;
-    float us;
-    int n_blocks;
-};
-
-// queryModel_lsa() of NCCL 2.30.7, also of the kernels that lose.
 TEST(Symmetric, EveryKernelHasNcclsPrediction)
 {
-    const struct {
-        int compute_capability, n_ranks, coll;
-        size_t n_bytes;
-        std::vector<Predicted> want;
-    } cases[] = {
-        // clang-format off
-        {90, 8, ncclFuncAllReduce, 1048576,
-         {{"AllReduce_AGxLL_R", 228.587448f, 7},
-          {"AllReduce_AGxLLMC_R", 225.934952f, 7},
-          {"AllReduce_RSxLD_AGxST", 12.2822475f, 7},
-          {"AllReduce_RSxLDMC_AGxSTMC", 9.44534492f, 1}}},
-        {90, 6, ncclFuncAllReduce, 134217728,
-         {{"AllReduce_AGxLL_R", 21611.8945f, 7},
-          {"AllReduce_AGxLLMC_R", 21357.2559f, 7},
-          {"AllReduce_RSxLD_AGxST", 673.725769f, 7},
-          {"AllReduce_RSxLDMC_AGxSTMC", 311.024963f, 2}}},
-        {100, 8, ncclFuncAllReduce, 1048576,
-         {{"AllReduce_AGxLL_R", 128.452621f, 13},
-          {"AllReduce_AGxLLMC_R", 130.109451f, 11},
-          {"AllReduce_RSxLD_AGxST", 21.8196049f, 10},
-          {"AllReduce_RSxLDMC_AGxSTMC", 20.3297939f, 2}}},
-        {100, 5, ncclFuncAllReduce, 134217728,
-         {{"AllReduce_AGxLL_R", 9486.20996f, 13},
-          {"AllReduce_AGxLLMC_R", 9618.75586f, 11},
-          {"AllReduce_RSxLD_AGxST", 355.431885f, 13},
-          {"AllReduce_RSxLDMC_AGxSTMC", 169.751297f, 4}}},
-        {90, 8, ncclFuncAllGather, 1048576,
-         {{"AllGather_LL", 228.280426f, 9},
-          {"AllGather_LLMC", 225.353851f, 9},
-          {"AllGather_ST", 28.6536522f, 9},
-          {"AllGather_STMC", 28.7551098f, 2}}},
-        {90, 6, ncclFuncAllGather, 134217728,
-         {{"AllGather_LL", 21582.4219f, 9},
-          {"AllGather_LLMC", 21301.4707f, 9},
-          {"AllGather_ST", 2004.84827f, 9},
-          {"AllGather_STMC", 1978.83423f, 3}}},
-        {100, 8, ncclFuncAllGather, 1048576,
-         {{"AllGather_LL", 125.952621f, 13},
-          {"AllGather_LLMC", 127.609451f, 11},
-          {"AllGather_ST", 23.7039623f, 12},
-          {"AllGather_STMC", 23.4948063f, 3}}},
-        {100, 5, ncclFuncAllGather, 134217728,
-         {{"AllGather_LL", 9483.70996f, 13},
-          {"AllGather_LLMC", 9616.25586f, 11},
-          {"AllGather_ST", 854.329712f, 13},
-          {"AllGather_STMC", 849.689636f, 5}}},
-        {90, 8, ncclFuncReduceScatter, 1048576,
-         {{"ReduceScatter_LL", 228.280426f, 9},
-          {"ReduceScatter_LD", 28.6536522f, 9},
-          {"ReduceScatter_LDMC", 28.7551098f, 2}}},
-        {90, 6, ncclFuncReduceScatter, 134217728,
-         {{"ReduceScatter_LL", 21582.4219f, 9},
-          {"ReduceScatter_LD", 2004.84827f, 9},
-          {"ReduceScatter_LDMC", 1978.83423f, 3}}},
-        {100, 8, ncclFuncReduceScatter, 1048576,
-         {{"ReduceScatter_LL", 128.452621f, 13},
-          {"ReduceScatter_LD", 23.7039623f, 12},
-          {"ReduceScatter_LDMC", 23.4948063f, 3}}},
-        {100, 5, ncclFuncReduceScatter, 134217728,
-         {{"ReduceScatter_LL", 9486.20996f, 13},
-          {"ReduceScatter_LD", 854.329712f, 13},
-          {"ReduceScatter_LDMC", 849.689636f, 5}}},
-        // clang-format on
-    };
+    std::vector<mock_symmetric_kernel> got;
+    size_t i = 0;
 
-    for (const auto &c : cases) {
-        const std::vector<mock_symmetric_kernel> got = KernelsOf(
-            NodeOf("2.30", c.compute_capability, c.n_ranks),
-            {c.coll, false, c.n_bytes, c.n_bytes, 1, MOCK_WINDOWS_BOTH});
-
-        ASSERT_EQ(c.want.size(), got.size()) << &c - cases;
-        for (size_t i = 0; i < got.size(); i++) {
-            EXPECT_EQ(c.want[i].name, got[i].name);
-            EXPECT_FLOAT_EQ(c.want[i].us, got[i].us) << got[i].name;
-            EXPECT_EQ(c.want[i].n_blocks, got[i].n_blocks) << got[i].name;
-            EXPECT_FLOAT_EQ(c.want[i].us *
-                                (1 + .025f * (float)c.want[i].n_blocks),
-                            got[i].charged_us)
-                << got[i].name;
-            EXPECT_EQ(got[i].name != nullptr &&
-                          std::string(got[i].name).find("LL") !=
-                              std::string::npos,
-                      got[i].is_ll);
+    for (const Row &row :
+         ReadCsv(STP_FIXTURES "/cost_models/symmetric_all.csv")) {
+        const size_t n_bytes = std::stoull(row.at("bytes"));
+        if (i == got.size()) {
+            i = 0;
+            got = KernelsOf(NodeOf("2.30",
+                                   std::stoi(row.at("compute_capability")),
+                                   std::stoi(row.at("ranks"))),
+                            {Find(kColls, row.at("collective")), false, n_bytes,
+                             n_bytes, 1, MOCK_WINDOWS_BOTH});
         }
+        ASSERT_LT(i, got.size()) << row.at("kernel");
+        const mock_symmetric_kernel &kernel = got[i++];
+        const float us = std::stof(row.at("us"));
+        EXPECT_EQ(row.at("kernel"), kernel.name);
+        EXPECT_FLOAT_EQ(us, kernel.us) << kernel.name;
+        EXPECT_EQ(std::stoi(row.at("blocks")), kernel.n_blocks) << kernel.name;
+        EXPECT_FLOAT_EQ(us * (1 + .025f * (float)kernel.n_blocks),
+                        kernel.charged_us)
+            << kernel.name;
+        EXPECT_EQ(row.at("kernel").find("LL") != std::string::npos,
+                  kernel.is_ll);
     }
+    EXPECT_EQ(got.size(), i);
 }
 
 TEST(Symmetric, OfEqualKernelsTheFirstIsTakenUpTo2_30AndThenTheLast)
