@@ -28,56 +28,25 @@ mock_call Gather(size_t n_bytes, mock_windows windows, size_t element_size = 2)
 
 // ---- predictions, of NCCL 2.31.2's own code to the last bit ----
 
-struct CopyCase {
-    int compute_capability;
-    bool is_arm;
-    int n_ranks;
-    size_t share_bytes;
-    bool captured;
-    float unicast_us, multicast_us;
-};
-
 TEST(Copies, AreThoseOfNcclToTheLastBit)
 {
-    const CopyCase cases[] = {
-        {103, false, 7, 8388608, false, 112.087814f, 109.236809f},
-        {100, false, 19, 3, false, 34.5100708f, 31.7430725f},
-        {103, false, 8, 219864585, true, 2051.26855f, 2304.46631f},
-        {100, false, 3, 67108864, false, 665.532471f, 662.653503f},
-        {90, false, 23, 1564358, false, 150.30661f, 123.384308f},
-        {100, false, 24, 130271, true, 186.062256f, 94.643486f},
-        {103, false, 50, 7, true, 355.480438f, 162.260437f},
-        {103, true, 35, 256, false, 36.6011734f, 33.9464989f},
-        {103, true, 3, 131072, false, 32.7665138f, 30.055769f},
-        {90, true, 7, 29, false, 31.1994457f, 19.9825191f},
-        {90, false, 44, 50487398, true, 7505.29883f, 5769.57861f},
-        {100, false, 7, 467, true, 68.9315948f, 43.7994041f},
-        {103, false, 47, 14299, true, 336.332367f, 154.857712f},
-        {100, false, 7, 29583717, false, 312.041687f, 309.190674f},
-        {100, false, 16, 67108864, true, 1678.92383f, 1446.94922f},
-        {80, false, 8, 1048576, false, 51.8805695f, 42.1075096f},
-    };
-
-    for (const CopyCase &c : cases) {
+    for (const Row &row : ReadCsv(STP_FIXTURES "/cost_models/copies.csv")) {
+        const float unicast = std::stof(row.at("unicast_us"));
+        const float multicast = std::stof(row.at("multicast_us"));
         mock_model model{};
         mock_copy copies[MOCK_MAX_COPIES];
-        model.compute_capability = c.compute_capability;
-        model.is_arm = c.is_arm;
-        model.n_ranks = c.n_ranks;
+        model.compute_capability = std::stoi(row.at("compute_capability"));
+        model.is_arm = row.at("arm") == "1";
+        model.n_ranks = std::stoi(row.at("ranks"));
         model.n_nvls_channels = 16;
-        const size_t n =
-            mock_copy_list(&model, c.share_bytes, c.captured, copies);
-        const auto i = &c - cases;
+        const size_t n = mock_copy_list(&model, std::stoull(row.at("bytes")),
+                                        row.at("captured") == "1", copies);
 
-        ASSERT_EQ(c.n_ranks > 2 ? 2u : 1u, n) << i;
-        EXPECT_EQ(c.unicast_us, copies[0].us) << i;
-        if (n > 1) {
-            EXPECT_EQ(c.multicast_us, copies[1].us) << i;
-        }
-        EXPECT_STREQ(n > 1 && c.multicast_us <= c.unicast_us ? "AllGather_MC"
-                                                             : "AllGather_UC",
-                     mock_copy_pick(copies, n)->name)
-            << i;
+        ASSERT_EQ(2u, n);
+        EXPECT_EQ(unicast, copies[0].us) << row.at("bytes");
+        EXPECT_EQ(multicast, copies[1].us) << row.at("bytes");
+        EXPECT_STREQ(multicast <= unicast ? "AllGather_MC" : "AllGather_UC",
+                     mock_copy_pick(copies, n)->name);
     }
 }
 
