@@ -137,23 +137,6 @@ static enum stp_status part_group_ranks(struct part *p, bool begin,
     return status;
 }
 
-static enum stp_status part_prepare(struct part *p)
-{
-    const struct stp_program *program = p->run->program;
-    enum stp_status status = STP_OK;
-
-    for (unsigned i = 0; i < p->n && status == STP_OK; i++) {
-        struct rank *r = &p->ranks[i];
-
-        if (r->engine.ops->prepare != NULL)
-            status = RANK_DO(r, prepare, program->n_events, NULL, p->err);
-        for (size_t k = 0; k < program->n_notes && status == STP_OK; k++)
-            status =
-                rank_prepare(r, p->d->max_bytes, &program->notes[k], p->err);
-    }
-    return status;
-}
-
 static enum stp_status rank_issue(struct rank *r, const struct stp_work *note,
                                   struct stp_error *err)
 {
@@ -322,8 +305,20 @@ static enum stp_status part_read_times(struct part *p, const struct rank *r,
 static enum stp_status part_time(struct part *p)
 {
     const struct stp_engine *engine = &p->ranks[0].engine;
-    enum stp_status status = part_prepare(p);
+    const struct stp_program *program = p->run->program;
+    enum stp_status status = STP_OK;
     double start, wall_us;
+
+    for (unsigned i = 0; i < p->n; i++) {
+        struct rank *r = &p->ranks[i];
+
+        if (r->engine.ops->prepare != NULL)
+            STP_THEN(status,
+                     RANK_DO(r, prepare, program->n_events, NULL, p->err));
+        for (size_t k = 0; k < program->n_notes && status == STP_OK; k++)
+            status =
+                rank_prepare(r, p->d->max_bytes, &program->notes[k], p->err);
+    }
 
     if (status == STP_OK && p->run->use_graph && !p->run->replay)
         status = part_capture(p);
@@ -540,35 +535,11 @@ static enum stp_status part_split(void *user, unsigned thread,
     return part_group_ranks(&p, false, status);
 }
 
-/* Makes the groups of a collective, unless they are there. */
-static enum stp_status ranks_need_split(struct stp_ranks *d,
-                                        const struct stp_rank_groups *groups,
-                                        struct stp_error *err)
-{
-    enum stp_status status;
-
-    if (groups->size == 0 || stp_splits_find(&d->splits, groups) != 0)
-        return STP_OK;
-    status = stp_rank_groups_check(groups, d->info.n_ranks, err);
-    if (status != STP_OK)
-        return status;
-    if (d->local[0].engine.ops->split == NULL)
-        return stp_fail(err, STP_ERR_RANGE,
-                        "no groups of %u ranks: transport '%s' has none",
-                        groups->size, d->info.backend);
-    status = stp_splits_add(&d->splits, groups, err);
-    if (status != STP_OK)
-        return status;
-    status =
-        stp_world_agree(d->world, stp_ranks_do(d, part_split, d, err), err);
-    d->splits.n -= status != STP_OK;
-    return status;
-}
-
 enum stp_status stp_ranks_check_work(struct stp_ranks *d,
                                      const struct stp_work *work,
                                      struct stp_error *err)
 {
+    const struct stp_rank_groups *groups = &work->collective.groups;
     enum stp_status status = STP_OK;
 
     if (work->kind == STP_WORK_COLLECTIVE && d->info.has_data)
@@ -576,8 +547,21 @@ enum stp_status stp_ranks_check_work(struct stp_ranks *d,
                                       d->max_bytes, err);
     for (unsigned i = 0; i < d->n_local && status == STP_OK; i++)
         status = RANK_DO(&d->local[i], check, work, err);
-    if (status == STP_OK && work->kind == STP_WORK_COLLECTIVE)
-        status = ranks_need_split(d, &work->collective.groups, err);
+    if (status != STP_OK || work->kind != STP_WORK_COLLECTIVE ||
+        groups->size == 0 || stp_splits_find(&d->splits, groups) != 0)
+        return status;
+    /* The groups are made that are not there. */
+    status = stp_rank_groups_check(groups, d->info.n_ranks, err);
+    if (status == STP_OK && d->local[0].engine.ops->split == NULL)
+        status = stp_fail(err, STP_ERR_RANGE,
+                          "no groups of %u ranks: transport '%s' has none",
+                          groups->size, d->info.backend);
+    STP_THEN(status, stp_splits_add(&d->splits, groups, err));
+    if (status != STP_OK)
+        return status;
+    status =
+        stp_world_agree(d->world, stp_ranks_do(d, part_split, d, err), err);
+    d->splits.n -= status != STP_OK;
     return status;
 }
 

@@ -92,22 +92,6 @@ static const char *torchrun_get(const char *name, const char *otherwise)
     return text == NULL || text[0] == '\0' ? otherwise : text;
 }
 
-/* Which run of which job this is, and where. */
-static enum stp_status torchrun_read_job(struct stp_torchrun *s,
-                                         struct stp_error *err)
-{
-    const char *host = torchrun_get("MASTER_ADDR", NULL);
-
-    if (host == NULL)
-        return stp_fail(err, STP_ERR_SYNTAX,
-                        "MASTER_ADDR is not set, expected rank 0's host");
-    snprintf(s->host, sizeof(s->host), "%s", host);
-    snprintf(s->token, sizeof(s->token), "%.80s/%.10s",
-             torchrun_get("TORCHELASTIC_RUN_ID", "none"),
-             torchrun_get("TORCHELASTIC_RESTART_COUNT", "0"));
-    return torchrun_choose_port(s, err);
-}
-
 /* The first of Slurm's list of hosts, such as "gpu01" of "gpu[01-04,7],big". */
 static void srun_read_host(const char *list, char host[STP_TORCHRUN_HOST])
 {
@@ -194,11 +178,21 @@ enum stp_status stp_torchrun_read(struct stp_torchrun *settings_ret,
     if (status == STP_OK && s.local_size != 0 && s.local_rank >= s.local_size)
         status = stp_fail(err, STP_ERR_SYNTAX, below, names->local_rank,
                           s.local_rank, names->local_size, s.local_size);
+    if (names->launched != STP_LAUNCHED_BY_SRUN &&
+        names->launched != STP_LAUNCHED_BY_MPI) {
+        if (status == STP_OK && torchrun_get("MASTER_ADDR", NULL) == NULL)
+            status = stp_fail(err, STP_ERR_SYNTAX,
+                              "MASTER_ADDR is not set, expected rank 0's host");
+        snprintf(s.host, sizeof(s.host), "%s", torchrun_get("MASTER_ADDR", ""));
+        snprintf(s.token, sizeof(s.token), "%.80s/%.10s",
+                 torchrun_get("TORCHELASTIC_RUN_ID", "none"),
+                 torchrun_get("TORCHELASTIC_RESTART_COUNT", "0"));
+    }
     STP_THEN(status, names->launched == STP_LAUNCHED_BY_SRUN
                          ? srun_read_job(&s, err)
                      : names->launched == STP_LAUNCHED_BY_MPI
                          ? mpirun_read_job(&s, err)
-                         : torchrun_read_job(&s, err));
+                         : torchrun_choose_port(&s, err));
     if (status != STP_OK)
         return status;
     /* Any key of a store may have the characters that are left. */

@@ -42,35 +42,12 @@ static void host_read_start(const char *path, char *text, size_t size)
     text[n] = '\0';
 }
 
-static uint64_t host_available_memory(void)
-{
-    char text[1024];
-    char value[64];
-
-    host_read_start("/proc/meminfo", text, sizeof(text));
-    host_find_value(text, "MemAvailable", value, sizeof(value));
-    return value[0] == '\0' ? UINT64_MAX : strtoull(value, NULL, 10) * 1024;
-}
-
-/* As OpenBLAS reads them: words that are no number above 0 are ignored. */
-static uint32_t host_threads_allowed(void)
+void stp_cpu_host_get(struct stp_cpu_host *host_ret)
 {
     static const char *const names[] = {"OPENBLAS_NUM_THREADS",
                                         "OMP_NUM_THREADS"};
-
-    for (size_t i = 0; i < sizeof(names) / sizeof(names[0]); i++) {
-        const char *value = getenv(names[i]);
-        long n = value == NULL ? 0 : strtol(value, NULL, 10);
-
-        if (n > 0 && n < UINT32_MAX)
-            return (uint32_t)n;
-    }
-    return UINT32_MAX;
-}
-
-void stp_cpu_host_get(struct stp_cpu_host *host_ret)
-{
     char text[4096]; /* the first CPU is in it */
+    char value[64];
     long n_cpus = sysconf(_SC_NPROCESSORS_ONLN);
 
     memset(host_ret, 0, sizeof(*host_ret));
@@ -83,9 +60,20 @@ void stp_cpu_host_get(struct stp_cpu_host *host_ret)
     snprintf(host_ret->vendor, sizeof(host_ret->vendor), "%s",
              stp_host_cpu_vendor());
     host_ret->n_cpus = n_cpus > 0 ? (uint32_t)n_cpus : 1;
-    host_ret->most_threads = host_threads_allowed();
     host_ret->pid = (uint32_t)getpid();
-    host_ret->available_nbytes = host_available_memory();
+    host_read_start("/proc/meminfo", text, sizeof(text));
+    host_find_value(text, "MemAvailable", value, sizeof(value));
+    host_ret->available_nbytes =
+        value[0] == '\0' ? UINT64_MAX : strtoull(value, NULL, 10) * 1024;
+    /* As OpenBLAS reads them: words that are no number above 0 are ignored. */
+    host_ret->most_threads = UINT32_MAX;
+    for (size_t i = sizeof(names) / sizeof(names[0]); i-- > 0;) {
+        const char *word = getenv(names[i]);
+        long n = word == NULL ? 0 : strtol(word, NULL, 10);
+
+        if (n > 0 && n < UINT32_MAX)
+            host_ret->most_threads = (uint32_t)n;
+    }
 }
 
 /* ---- many ---- */

@@ -137,29 +137,6 @@ static void run_fail(struct run *run, enum stp_status status,
     pthread_mutex_unlock(&run->lock);
 }
 
-/* One thread meets the other ranks for all of them. */
-static void lane_meet(const struct lane *lane)
-{
-    struct run *run = lane->run;
-    struct stp_cpu *e = run->cpu;
-    struct stp_error err;
-    enum stp_status status;
-
-    if (lane->first && e->link != NULL) {
-        status = e->transport->barrier(e->link, lane->stream, &err);
-        if (status != STP_OK)
-            run_fail(run, status, &err);
-    }
-    pthread_mutex_lock(&run->lock);
-    if (lane->first) {
-        run->met = true;
-        pthread_cond_broadcast(&run->changed);
-    }
-    while (!run->met && run->status == STP_OK)
-        pthread_cond_wait(&run->changed, &run->lock);
-    pthread_mutex_unlock(&run->lock);
-}
-
 static void *lane_run(void *user)
 {
     const struct lane *lane = user;
@@ -167,8 +144,20 @@ static void *lane_run(void *user)
     struct stp_cpu *e = run->cpu;
     struct stp_error err;
 
-    lane_meet(lane);
+    /* One thread meets the other ranks for all of them. */
+    if (lane->first && e->link != NULL) {
+        const enum stp_status met =
+            e->transport->barrier(e->link, lane->stream, &err);
+
+        if (met != STP_OK)
+            run_fail(run, met, &err);
+    }
     pthread_mutex_lock(&run->lock);
+    run->met |= lane->first;
+    if (lane->first)
+        pthread_cond_broadcast(&run->changed);
+    while (!run->met && run->status == STP_OK)
+        pthread_cond_wait(&run->changed, &run->lock);
     for (size_t i = 0; i < e->program.n_notes && run->status == STP_OK; i++) {
         const struct stp_work *work = &e->program.notes[i];
         enum stp_status status;
@@ -249,30 +238,13 @@ static void run_watch(struct run *run)
 
 /* ---- starting it ---- */
 
-static bool lane_start(struct lane *lane)
-{
-    struct run *run = lane->run;
-    struct stp_error err;
-    int error = pthread_create(&lane->thread, NULL, lane_run, lane);
-
-    if (error == 0)
-        return true;
-    run_fail(run,
-             stp_fail(&err, STP_ERR_DEVICE, "no thread for stream %u: %s",
-                      lane->stream, strerror(error)),
-             &err);
-    pthread_mutex_lock(&run->lock);
-    run->n_running--;
-    pthread_mutex_unlock(&run->lock);
-    return false;
-}
-
 enum stp_status stp_cpu_run(struct stp_cpu *cpu, struct stp_error *err)
 {
     const struct stp_program *program = &cpu->program;
     struct run run = {.cpu = cpu};
     struct lane lanes[STP_N_STREAMS];
     pthread_condattr_t clock;
+    struct stp_error why;
     unsigned n = 0;
 
     for (unsigned e = 0; e < program->n_events; e++)
@@ -294,8 +266,20 @@ enum stp_status stp_cpu_run(struct stp_cpu *cpu, struct stp_error *err)
         }
     }
     run.n_running = n;
-    for (unsigned i = 0; i < n; i++)
-        lanes[i].started = lane_start(&lanes[i]);
+    for (unsigned i = 0; i < n; i++) {
+        int error = pthread_create(&lanes[i].thread, NULL, lane_run, &lanes[i]);
+
+        lanes[i].started = error == 0;
+        if (error == 0)
+            continue;
+        run_fail(&run,
+                 stp_fail(&why, STP_ERR_DEVICE, "no thread for stream %u: %s",
+                          lanes[i].stream, strerror(error)),
+                 &why);
+        pthread_mutex_lock(&run.lock);
+        run.n_running--;
+        pthread_mutex_unlock(&run.lock);
+    }
     run_watch(&run);
     for (unsigned i = 0; i < n; i++)
         if (lanes[i].started)

@@ -366,29 +366,12 @@ static enum stp_status cpu_check(void *self, const struct stp_work *work,
     }
 }
 
-/* Every page is written to, so that no collective is the first to; small
- * numbers, so that a product is neither zero nor infinite. */
-static void cpu_fill_room(const struct stp_cpu_room *room, uint64_t period)
-{
-    const uint64_t n = room->nbytes / stp_type_size(room->type);
-    float *f32 = room->at;
-    double *f64 = room->at;
-
-    if (room->type != STP_TYPE_F32 && room->type != STP_TYPE_F64)
-        memset(room->at, 0, room->nbytes);
-    else if (room->type == STP_TYPE_F64)
-        for (uint64_t i = 0; i < n; i++)
-            f64[i] = 1 + (double)(i % period);
-    else
-        for (uint64_t i = 0; i < n; i++)
-            f32[i] = 1 + (float)(i % period);
-}
-
 static enum stp_status cpu_room(void *self, enum stp_room which,
                                 unsigned stream, int type, uint64_t nbytes,
                                 void **address_ret, struct stp_error *err)
 {
     struct stp_cpu_room *room = &((struct stp_cpu *)self)->rooms[stream][which];
+    const uint64_t period = which == STP_ROOM_Y ? 5 : 7;
 
     if (room->at == NULL || nbytes > room->nbytes || type != room->type) {
         if (room->at == NULL || nbytes > room->nbytes) {
@@ -401,7 +384,14 @@ static enum stp_status cpu_room(void *self, enum stp_room which,
                             "no memory for %ju bytes to measure with",
                             (uintmax_t)nbytes);
         room->type = type;
-        cpu_fill_room(room, which == STP_ROOM_Y ? 5 : 7);
+        /* Every page is written to, so that no collective is the first to;
+         * small numbers, so that a product is neither zero nor infinite. */
+        if (type != STP_TYPE_F32 && type != STP_TYPE_F64)
+            memset(room->at, 0, room->nbytes);
+        for (uint64_t i = 0; i < room->nbytes / 8 && type == STP_TYPE_F64; i++)
+            ((double *)room->at)[i] = 1 + (double)(i % period);
+        for (uint64_t i = 0; i < room->nbytes / 4 && type == STP_TYPE_F32; i++)
+            ((float *)room->at)[i] = 1 + (float)(i % period);
     }
     *address_ret = room->at;
     return STP_OK;

@@ -196,37 +196,24 @@ static void CUPTIAPI take_buffer(CUcontext context, uint32_t stream,
 
 /* ---- opening it ---- */
 
-static void *cupti_open_library(void)
-{
-    const char *path = getenv("STEPTUNE_CUPTI");
-    const char *home = getenv("CUDA_HOME");
-    char name[32];
-    char places[2][512];
-
-    snprintf(name, sizeof(name), "libcupti.so.%d", CUDART_VERSION / 1000);
-    if (path != NULL && path[0] != '\0')
-        return dlopen(path, RTLD_NOW | RTLD_LOCAL);
-    snprintf(places[0], sizeof(places[0]), "%s", name);
-    snprintf(places[1], sizeof(places[1]), "%.400s/extras/CUPTI/lib64/%s",
-             home != NULL ? home : "/usr/local/cuda", name);
-    for (size_t i = 0; i < 2; i++) {
-        void *library = dlopen(places[i], RTLD_NOW | RTLD_LOCAL);
-
-        if (library != NULL)
-            return library;
-    }
-    return NULL;
-}
-
 /* The library stays open. */
 static enum stp_status cupti_open_cupti(struct stp_error *err)
 {
+    const char *path = getenv("STEPTUNE_CUPTI");
+    const char *home = getenv("CUDA_HOME");
+    char name[32], place[512];
     enum stp_status status;
     void *library;
 
     if (the.is_open)
         return STP_OK;
-    library = cupti_open_library();
+    snprintf(name, sizeof(name), "libcupti.so.%d", CUDART_VERSION / 1000);
+    snprintf(place, sizeof(place), "%.400s/extras/CUPTI/lib64/%s",
+             home != NULL ? home : "/usr/local/cuda", name);
+    if (path != NULL && path[0] != '\0')
+        library = dlopen(path, RTLD_NOW | RTLD_LOCAL);
+    else if ((library = dlopen(name, RTLD_NOW | RTLD_LOCAL)) == NULL)
+        library = dlopen(place, RTLD_NOW | RTLD_LOCAL);
     if (library == NULL)
         return stp_fail(err, STP_ERR_NOTHING,
                         "no CUPTI, which traces take: %s (STEPTUNE_CUPTI can "

@@ -340,19 +340,6 @@ static cublasStatus_t lt_choose(const struct stp_cuda_lt *lt,
     return CUBLAS_STATUS_NOT_SUPPORTED;
 }
 
-static cublasStatus_t lt_build(const struct stp_cuda_lt *lt,
-                               struct stp_cuda_lt_plan *plan,
-                               const struct stp_product *p)
-{
-    cublasStatus_t result = lt_describe(lt, plan, p);
-
-    STP_CUDA_THEN(result, lt_lay_out(lt, plan, p));
-    STP_CUDA_THEN(result, lt_choose(lt, plan, p));
-    if (result != CUBLAS_STATUS_SUCCESS)
-        lt_free_plan(lt, plan);
-    return result;
-}
-
 /* Tries the plan with a bias of NaN.  A plan that does not run keeps none. */
 static enum stp_status lt_keeps_nan(const struct stp_cuda_lt *lt,
                                     const struct stp_cuda_lt_plan *plan,
@@ -395,7 +382,9 @@ static enum stp_status lt_make_plan(const struct stp_cuda_lt *lt,
         enum stp_status status = STP_OK;
 
         plan->fused = (enum stp_epilogue)fused;
-        result = lt_build(lt, plan, p);
+        result = lt_describe(lt, plan, p);
+        STP_CUDA_THEN(result, lt_lay_out(lt, plan, p));
+        STP_CUDA_THEN(result, lt_choose(lt, plan, p));
         if (result == CUBLAS_STATUS_SUCCESS && fused == STP_EPILOGUE_BIAS_RELU)
             status = lt_keeps_nan(lt, plan, p, &keeps, err);
         if (result == CUBLAS_STATUS_SUCCESS && (keeps || status != STP_OK))

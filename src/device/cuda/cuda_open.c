@@ -144,7 +144,9 @@ static enum stp_status cuda_open_rank(struct stp_cuda *d,
     int lowest, highest;
     enum stp_status status;
 
-    STP_CUDA_THEN(result, cudaMemGetInfo(&free_bytes, &total_bytes));
+    if (result != cudaSuccess)
+        return stp_cuda_result(r, result, "cudaSetDevice", err);
+    result = cudaMemGetInfo(&free_bytes, &total_bytes);
     if (result != cudaSuccess)
         return stp_cuda_result(r, result, "cudaMemGetInfo", err);
     free_bytes /= d->n_sharing;
@@ -209,41 +211,6 @@ static enum stp_status cuda_connect_part(void *user, unsigned thread,
 
 /* ---- all of it ---- */
 
-static enum stp_status cuda_exchange_id(struct stp_cuda *d,
-                                        struct stp_error *err)
-{
-    struct stp_nccl_id *all = calloc(d->world->size, sizeof(*all));
-    enum stp_status status = STP_OK;
-
-    if (all == NULL)
-        return stp_nomem(err);
-    if (d->world->rank == 0)
-        status =
-            stp_cuda_nccl_result(&d->ranks[0], d->nccl.get_unique_id(&d->id),
-                                 "ncclGetUniqueId", err);
-    STP_THEN(status, d->world->ops->exchange(d->world->self, &d->id,
-                                             sizeof(d->id), all, err));
-    d->id = all[0];
-    free(all);
-    return status;
-}
-
-static enum stp_status cuda_exchange_places(struct stp_cuda *d,
-                                            struct stp_error *err)
-{
-    struct stp_cuda_place *all = calloc(d->n_ranks, sizeof(*all));
-    enum stp_status status;
-
-    if (all == NULL)
-        return stp_nomem(err);
-    status = d->world->ops->exchange(d->world->self,
-                                     &d->places[d->world->rank * d->n_local],
-                                     d->n_local * sizeof(*all), all, err);
-    free(d->places);
-    d->places = all;
-    return status;
-}
-
 /* How many different values ranks have of the SIZE bytes at OFFSET of a place.
  */
 static unsigned cuda_count_different(const struct stp_cuda *d, size_t offset,
@@ -263,30 +230,15 @@ static unsigned cuda_count_different(const struct stp_cuda *d, size_t offset,
     return n;
 }
 
-/* Adds the settings that also change NCCL's choice. */
-static void cuda_add_overrides(struct stp_device_info *info,
-                               const char *replaced)
-{
-    static const char *const names[] = {
-        "NCCL_ALGO", "NCCL_PROTO", "NCCL_MIN_NCHANNELS", "NCCL_MAX_NCHANNELS"};
-    size_t n = strlen(info->what);
-
-    if (replaced[0] != '\0')
-        n += (size_t)snprintf(&info->what[n], sizeof(info->what) - n,
-                              "; without NCCL_TUNER_PLUGIN=%s", replaced);
-    for (size_t i = 0; i < sizeof(names) / sizeof(names[0]); i++)
-        if (getenv(names[i]) != NULL && n < sizeof(info->what))
-            n += (size_t)snprintf(&info->what[n], sizeof(info->what) - n,
-                                  "; with %s=%s", names[i], getenv(names[i]));
-}
-
 static void cuda_fill_info(struct stp_cuda *d, const char *replaced)
 {
     struct stp_device_info *info = &d->info;
     const unsigned n_gpus = cuda_count_different(
         d, offsetof(struct stp_cuda_place, gpu), sizeof(d->places->gpu));
+    static const char *const names[] = {
+        "NCCL_ALGO", "NCCL_PROTO", "NCCL_MIN_NCHANNELS", "NCCL_MAX_NCHANNELS"};
     struct cudaDeviceProp gpu;
-    size_t named;
+    size_t named, n;
 
     stp_host_name(info->machine, sizeof(info->machine));
     named = strlen(info->machine);
@@ -317,7 +269,15 @@ static void cuda_fill_info(struct stp_cuda *d, const char *replaced)
              "%u x %s on %u host%s (%s), NCCL %s; measured here and now",
              n_gpus, info->gpu, info->n_nodes, info->n_nodes == 1 ? "" : "s",
              info->machine, info->nccl);
-    cuda_add_overrides(info, replaced);
+    /* Settings that also change NCCL's choice are named. */
+    n = strlen(info->what);
+    if (replaced[0] != '\0')
+        n += (size_t)snprintf(&info->what[n], sizeof(info->what) - n,
+                              "; without NCCL_TUNER_PLUGIN=%s", replaced);
+    for (size_t i = 0; i < sizeof(names) / sizeof(names[0]); i++)
+        if (getenv(names[i]) != NULL && n < sizeof(info->what))
+            n += (size_t)snprintf(&info->what[n], sizeof(info->what) - n,
+                                  "; with %s=%s", names[i], getenv(names[i]));
 }
 
 /* Finds the GPUs of this process and connects all ranks. */
@@ -325,6 +285,9 @@ static enum stp_status
 cuda_connect_ranks(struct stp_cuda *d, const struct stp_device_options *options,
                    struct stp_error *err)
 {
+    const struct stp_world *world = d->world;
+    struct stp_nccl_id *ids;
+    struct stp_cuda_place *places;
     unsigned first = 0;
     char replaced[128] = "";
     enum stp_status status = cuda_choose_gpus(d, options, &first, err);
@@ -352,13 +315,35 @@ cuda_connect_ranks(struct stp_cuda *d, const struct stp_device_options *options,
     STP_THEN(status,
              stp_thread_pool_run(d->pool, cuda_open_part, d, d->world, 0, err));
     status = stp_world_agree(d->world, status, err);
-    STP_THEN(status, cuda_exchange_id(d, err));
+    if (status != STP_OK)
+        return status;
+    /* All take rank 0's id. */
+    ids = calloc(world->size, sizeof(*ids));
+    places = calloc(d->n_ranks, sizeof(*places));
+    if (ids == NULL || places == NULL)
+        status = stp_nomem(err);
+    if (world->rank == 0)
+        STP_THEN(status, stp_cuda_nccl_result(&d->ranks[0],
+                                              d->nccl.get_unique_id(&d->id),
+                                              "ncclGetUniqueId", err));
+    STP_THEN(status, world->ops->exchange(world->self, &d->id, sizeof(d->id),
+                                          ids, err));
+    if (status == STP_OK)
+        d->id = ids[0];
+    free(ids);
     STP_THEN(status, stp_thread_pool_run(d->pool, cuda_connect_part, d,
                                          d->world, options->time_limit_s, err));
-    STP_THEN(status, cuda_exchange_places(d, err));
-    if (status == STP_OK)
-        cuda_fill_info(d, replaced);
-    return status;
+    STP_THEN(status, world->ops->exchange(
+                         world->self, &d->places[world->rank * d->n_local],
+                         d->n_local * sizeof(*places), places, err));
+    if (status != STP_OK) {
+        free(places);
+        return status;
+    }
+    free(d->places);
+    d->places = places;
+    cuda_fill_info(d, replaced);
+    return STP_OK;
 }
 
 /* ---- for training ---- */
