@@ -506,7 +506,7 @@ static int iterate_prepare_plugin(struct iterate_command *c)
     return exit_status;
 }
 
-/* Of the collectives that the modes have. */
+/* Checks the arms for the collectives that the modes have. */
 static int iterate_check_arms(const struct iterate_options *o)
 {
     int colls[STP_N_MODES + 1] = {ncclFuncAllReduce};

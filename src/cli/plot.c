@@ -279,14 +279,14 @@ static enum stp_status plot_training(struct plot_options *o,
 {
     struct stp_train_runs runs = {.n = 0};
     struct stp_train_charts charts = {.n = 0};
-    struct stp_train_drawn drawn = {.charts = &charts, .folder = o->out};
+    bool formats_drawn[STP_N_PLOT_FORMATS];
     struct plot_text text;
     char name[STP_TRAIN_CHART_NAME];
     enum stp_status status = plot_load_runs(o, &runs, err);
 
     STP_THEN(status, stp_train_charts_find(&runs, &charts, err));
     for (unsigned f = 0; f < STP_N_PLOT_FORMATS; f++)
-        drawn.formats[f] = plot_has_format(o, f);
+        formats_drawn[f] = plot_has_format(o, f);
     STP_THEN(status, plot_make_folder(o, err));
     STP_THEN(status, plot_begin_text(o, "train_summary", "txt", &text, err));
     STP_THEN(status,
@@ -305,7 +305,8 @@ static enum stp_status plot_training(struct plot_options *o,
     }
     if (o->json)
         STP_THEN(status,
-                 stp_train_charts_print_json(&runs, &drawn, stdout, err));
+                 stp_train_charts_print_json(&runs, &charts, o->out,
+                                             formats_drawn, stdout, err));
     /* on standard error, since it is no file */
     for (size_t i = 0; i < charts.n && status == STP_OK && !o->json; i++) {
         stp_train_chart_name(&charts.all[i], name);

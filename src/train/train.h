@@ -1,10 +1,10 @@
 /*
  * train.h - the training benchmark: a multilayer perceptron, data-parallel
  *
- * What a way to communicate does to real training: ReLU between the layers,
- * softmax and cross-entropy behind the last, plain SGD, synthetic data.  Every
- * rank has all weights, and its part of every batch; after each step the
- * weights of all ranks are alike again.
+ * It shows how a mode of communication changes real training.  The model has
+ * ReLU between its layers, softmax and cross-entropy behind the last; training
+ * is plain SGD on synthetic data.  Every rank has all weights, and its part of
+ * every batch; after each step the weights of all ranks are alike again.
  */
 #ifndef STP_TRAIN_H
 #define STP_TRAIN_H
@@ -84,8 +84,8 @@ struct stp_train_config {
     void *user;
 };
 
-/* Of model base: bucketed, fp32, 65,536 samples in batches of 4096, 5 epochs,
- * rate 0.01, seed 42, buckets of 25 MiB and first 1 MiB. */
+/* Sets the defaults: model base, bucketed, fp32, 65,536 samples in batches of
+ * 4096, 5 epochs, rate 0.01, seed 42, buckets of 25 MiB and first 1 MiB. */
 void stp_train_default(struct stp_train_config *config_ret);
 
 /* STP_ERR_RANGE, and what was expected, for what 'n_ranks' cannot train. */

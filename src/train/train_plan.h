@@ -26,11 +26,11 @@ struct stp_train_layout {
     uint64_t shard; /* of each rank: n / n_ranks */
 };
 
-/* Of a model that was checked. */
+/* Lays out a model that was checked. */
 void stp_train_lay_out(const struct stp_train_model *model, unsigned n_ranks,
                        struct stp_train_layout *layout_ret);
 
-/* What one collective sends: a part of the flat array, which is complete once
+/* The part of the flat array that one collective sends, which is complete once
  * the backward pass has done with 'tensor'.  It goes from the last tensor to
  * the first. */
 struct stp_train_chunk {

@@ -46,7 +46,7 @@ stp_status Count(void *self, unsigned stream, const stp_transfer *transfer,
     return send_really(self, stream, transfer, err);
 }
 
-// What an epoch sends, of all ranks of h200x4 in virtual time.
+// The collectives of an epoch of all ranks of h200x4 in virtual time.
 Sent SentInAnEpoch(const stp_train_config &config)
 {
     stp_device_options options{};
@@ -107,7 +107,7 @@ const Case kCases[] = {
 class MicroBatches : public testing::TestWithParam<Case>
 {
   protected:
-    // Of GA 1, 2 and 4.
+    // Expects so many steps with GA 1, 2 and 4.
     void ExpectSteps(const stp_train_matrix &m,
                      const std::vector<unsigned> &steps)
     {

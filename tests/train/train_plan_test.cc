@@ -1,4 +1,4 @@
-// What the training benchmark is to do: models, buckets, data, loss scaling,
+// The plan of the training benchmark: models, buckets, data, loss scaling,
 // and the matrix of all that was asked for.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>

@@ -27,7 +27,7 @@ class Gradients : public testing::Test
         stp_trainer_fill(&t_);
     }
 
-    // That of the second batch.
+    // The loss of the second batch.
     double Loss()
     {
         double loss = 0;
@@ -140,7 +140,7 @@ TEST_F(Gradients, AreSubtractedTimesTheRate)
 
 /* ---- losses ---- */
 
-// Of ten labels drawn without a reason, the first guess is ln 10.
+// The loss of a guess among n random labels is ln n.
 TEST(Train, BeginsAtTheLossOfAGuessAndLearnsByHeart)
 {
     stp_train_config config =

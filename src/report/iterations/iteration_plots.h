@@ -7,7 +7,7 @@
  *                               gains alone, of a mode and ratio with several
  *                               sizes
  *
- * Of several settings the names have "_SETTING" behind them
+ * With several settings the names have "_SETTING" behind them
  * (iteration_files.h), without the size for gains.
  */
 #ifndef STP_ITERATION_PLOTS_H

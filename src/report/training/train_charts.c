@@ -42,61 +42,56 @@ static const struct train_kind {
     struct stp_train_points_of points;
     const char *template, *columns;
     const char *notes; /* explain the texts above bars, and their ends */
-    bool each_size, largest;
-} kinds[STP_N_TRAIN_CHARTS] = {
-    [STP_TRAIN_BY_PRECISION] = {
-        "train_precision", "Training: epoch time by precision",
+    bool each_size, largest, of_models;
+} kinds[] = {
+    {"train_precision", "Training: epoch time by precision",
         "no two precisions of one model on as many GPUs",
         {{STP_DIM_NONE, STP_DIM_SIZE, STP_DIM_GPUS, STP_DIM_PRECISION},
          STP_VALUE_TIME, .least = 2},
-        stp_train_bars_gp, BARS, SPEED_UPS},
-    [STP_TRAIN_SCALING] = {
-        "train_scaling", "Training: scaling",
+        stp_train_bars_gp, BARS, .notes = SPEED_UPS},
+    {"train_scaling", "Training: scaling",
         "no run on one GPU beside one on several of the same model and "
         "precision",
         {{STP_DIM_NONE, STP_DIM_PRECISION, STP_DIM_GPUS, STP_DIM_SIZE},
          STP_VALUE_SPEED_UP, .least = 1},
-        stp_train_scaling_gp, "panel\tsize\tgpus\tspeed_up\tlow\thigh", ENDS},
-    [STP_TRAIN_ACCUMULATION] = {
-        "train_accumulation",
+        stp_train_scaling_gp, "panel\tsize\tgpus\tspeed_up\tlow\thigh",
+        .notes = ENDS},
+    {"train_accumulation",
         "Training: epoch time by micro-batches of a step (GA)",
         "no two numbers of micro-batches (--ga) of one model, precision, mode "
         "and number of GPUs",
         {BY(STP_DIM_GA), STP_VALUE_TIME, .least = 2},
         stp_train_bars_gp, BARS,
-        "; gradients are sent once a step" SPEED_UPS},
-    [STP_TRAIN_OVERHEAD] = {
-        "train_overhead", "Training: what an epoch's time is made of",
+        .notes = "; gradients are sent once a step" SPEED_UPS},
+    {"train_overhead", "Training: what an epoch's time is made of",
         "no run on several GPUs whose time of communication is known",
         {{STP_DIM_PRECISION, STP_DIM_GPUS, STP_DIM_MODE, STP_DIM_NONE},
          STP_VALUE_PARTS, .least = 1, .several = true},
         stp_train_bars_gp, BARS "\twithout_exposed\tcompute_alone\tcomm",
         "; hidden: computing meanwhile; above: all communication, and the "
         "share of the epoch exposed", .each_size = true},
-    [STP_TRAIN_LOSS] = {
-        "train_loss", "Training: loss",
+    {"train_loss", "Training: loss",
         "no run of two epochs or more with losses",
         {{STP_DIM_NONE, STP_DIM_PRECISION, STP_DIM_NONE,
           STP_DIM_MODE_AND_GPUS}, STP_VALUE_LOSS, .least = 1},
         stp_train_loss_gp, "panel\tmode, gpus\tepoch\tloss", "",
         .largest = true},
-    [STP_TRAIN_BY_MODE] = {
-        "train_modes", "Training: epoch time by mode",
+    {"train_modes", "Training: epoch time by mode",
         "no two modes of one model, precision and number of GPUs",
         {BY(STP_DIM_MODE), STP_VALUE_TIME, .least = 2, .several = true},
-        stp_train_bars_gp, BARS, SPEED_UPS},
-    [STP_TRAIN_THROUGHPUT] = {
-        "train_throughput", "Training: throughput",
+        stp_train_bars_gp, BARS, .notes = SPEED_UPS},
+    {"train_throughput", "Training: throughput",
         "no run whose number of samples is known",
         {BY(STP_DIM_MODE), STP_VALUE_THROUGHPUT, .least = 1},
-        stp_train_bars_gp, BARS, ENDS},
-    [STP_TRAIN_HARDWARE] = {
-        "train_hardware", "Training: epoch time by hardware",
+        stp_train_bars_gp, BARS, .notes = ENDS},
+    {"train_hardware", "Training: epoch time by hardware",
         "no two models of GPU that ran the same (give the files of each)",
         {BY(STP_DIM_MODEL), STP_VALUE_TIME, .least = 2},
-        stp_train_bars_gp, BARS, SPEED_UPS},
+        stp_train_bars_gp, BARS, .notes = SPEED_UPS, .of_models = true},
 };
 // clang-format on
+
+enum { N_KINDS = sizeof(kinds) / sizeof(kinds[0]) };
 
 /* gnuplot's types of the points, as the templates have them. */
 static const int point_types[] = {7, 5, 9, 13, 11, 15};
@@ -106,8 +101,8 @@ static const int point_types[] = {7, 5, 9, 13, 11, 15};
 /* Adds a chart, and why it is left out if it has no points. */
 static enum stp_status train_chart_add(struct stp_train_charts *charts,
                                        const struct stp_train_runs *runs,
-                                       enum stp_train_chart_kind kind,
-                                       const char *size, struct stp_error *err)
+                                       int kind, const char *size,
+                                       struct stp_error *err)
 {
     const struct stp_train_view view = stp_train_view_of(runs, size);
     struct stp_train_points points;
@@ -135,12 +130,12 @@ enum stp_status stp_train_charts_find(const struct stp_train_runs *runs,
 
     for (size_t i = 0; i < runs->n; i++)
         charts.n_runs_aside += !stp_train_in_view(&view, &runs->runs[i]);
-    for (int k = 0; k < STP_N_TRAIN_CHARTS && status == STP_OK; k++) {
+    for (int k = 0; k < N_KINDS && status == STP_OK; k++) {
         const size_t before = charts.n;
         struct stp_train_chart *whole = &charts.all[before], largest;
 
         status = train_chart_add(&charts, runs, k, NULL, err);
-        if (status == STP_OK && several && k != STP_TRAIN_HARDWARE)
+        if (status == STP_OK && several && !kinds[k].of_models)
             whole->why = "results of several models of GPU, expected one";
         if (status != STP_OK || whole->why != NULL ||
             !(kinds[k].each_size || kinds[k].largest))
@@ -704,17 +699,18 @@ enum stp_status stp_train_chart_make(const struct stp_train_runs *runs,
 
 /* ---- JSON ---- */
 
-enum stp_status stp_train_charts_print_json(const struct stp_train_runs *runs,
-                                            const struct stp_train_drawn *drawn,
-                                            FILE *fp, struct stp_error *err)
+enum stp_status stp_train_charts_print_json(
+    const struct stp_train_runs *runs, const struct stp_train_charts *charts,
+    const char *folder, const bool formats[STP_N_PLOT_FORMATS], FILE *fp,
+    struct stp_error *err)
 {
     cJSON *root = cJSON_CreateObject();
     cJSON *const lists[] = {cJSON_AddArrayToObject(root, "charts"),
                             cJSON_AddArrayToObject(root, "left_out")};
     cJSON *list;
 
-    for (size_t i = 0; i < drawn->charts->n; i++) {
-        const struct stp_train_chart *c = &drawn->charts->all[i];
+    for (size_t i = 0; i < charts->n; i++) {
+        const struct stp_train_chart *c = &charts->all[i];
         char name[STP_TRAIN_CHART_NAME], path[STP_TRAIN_CHART_PATH];
         cJSON *row = stp_json_row(lists[c->why != NULL]);
 
@@ -727,14 +723,13 @@ enum stp_status stp_train_charts_print_json(const struct stp_train_runs *runs,
         }
         list = cJSON_AddArrayToObject(row, "files");
         for (int f = 0; f < STP_N_PLOT_FORMATS; f++)
-            if (drawn->formats[f]) {
-                stp_train_chart_path(drawn->folder, name,
-                                     stp_plot_format_name(f), path);
+            if (formats[f]) {
+                stp_train_chart_path(folder, name, stp_plot_format_name(f),
+                                     path);
                 cJSON_AddItemToArray(list, cJSON_CreateString(path));
             }
     }
-    stp_json_number(root, "runs_in_no_chart",
-                    (double)drawn->charts->n_runs_aside);
+    stp_json_number(root, "runs_in_no_chart", (double)charts->n_runs_aside);
     list = cJSON_AddArrayToObject(root, "summary");
     for (size_t i = 0; i < runs->n; i++)
         stp_train_write_row(stp_json_row(list), &runs->runs[i]);

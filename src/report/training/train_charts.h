@@ -25,26 +25,14 @@
 #include "report/charts/chart.h"
 #include "report/training/train_results.h"
 
-enum stp_train_chart_kind {
-    STP_TRAIN_BY_PRECISION,
-    STP_TRAIN_SCALING,
-    STP_TRAIN_ACCUMULATION,
-    STP_TRAIN_OVERHEAD,
-    STP_TRAIN_LOSS,
-    STP_TRAIN_BY_MODE,
-    STP_TRAIN_THROUGHPUT,
-    STP_TRAIN_HARDWARE,
-    STP_N_TRAIN_CHARTS,
-};
-
 /* A chart of some runs, which own its words. */
 struct stp_train_chart {
-    enum stp_train_chart_kind kind;
+    int kind;         /* its number in the list above, from 0 */
     const char *size; /* NULL: of all */
     const char *why;  /* it is left out; NULL: it is drawn.  Static storage */
 };
 
-enum { STP_TRAIN_CHARTS = STP_N_TRAIN_CHARTS + 32 /* sizes */ };
+enum { STP_TRAIN_CHARTS = 8 + 32 /* sizes */ };
 
 struct stp_train_charts {
     struct stp_train_chart all[STP_TRAIN_CHARTS];
@@ -79,18 +67,13 @@ enum stp_status stp_train_chart_make(const struct stp_train_runs *runs,
                                      struct stp_chart *chart_ret,
                                      struct stp_error *err);
 
-/* Charts that were drawn, and their files. */
-struct stp_train_drawn {
-    const struct stp_train_charts *charts;
-    const char *folder; /* NULL: the working directory */
-    bool formats[STP_N_PLOT_FORMATS];
-};
-
-/* Prints an object with "charts", "left_out" (and why) and "summary", the runs
- * with what was derived of them.  STP_ERR_NOMEM. */
-enum stp_status stp_train_charts_print_json(const struct stp_train_runs *runs,
-                                            const struct stp_train_drawn *drawn,
-                                            FILE *fp, struct stp_error *err);
+/* Prints an object with "charts" and the files in 'folder' (NULL: the working
+ * directory) that they were drawn into, "left_out" (and why) and "summary", the
+ * runs with what was derived of them.  STP_ERR_NOMEM. */
+enum stp_status stp_train_charts_print_json(
+    const struct stp_train_runs *runs, const struct stp_train_charts *charts,
+    const char *folder, const bool formats[STP_N_PLOT_FORMATS], FILE *fp,
+    struct stp_error *err);
 
 /* Whether the file at 'path' begins as results of training do. */
 bool stp_train_results_begin(const char *path);

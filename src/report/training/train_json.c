@@ -527,7 +527,7 @@ enum stp_status stp_train_print_json(const struct stp_train_runs *runs,
     return stp_json_finish(root, fp, err);
 }
 
-/* Of the runs that the notebook's format has, with its words. */
+/* Prints the runs that the notebook's format has, with its words. */
 static enum stp_status train_print_notebook(const struct stp_train_runs *runs,
                                             FILE *fp, struct stp_error *err)
 {

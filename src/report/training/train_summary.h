@@ -8,7 +8,7 @@
 
 #include "report/training/train_results.h"
 
-/* Of one run, epoch by epoch. */
+/* Prints one run, epoch by epoch. */
 void stp_train_print_run(const struct stp_train_run *run, FILE *fp);
 
 /*

@@ -50,7 +50,8 @@ inline std::string Auto(uint64_t n_bytes, unsigned ranks, double us)
     return Row("allreduce", n_bytes, 0, "auto,auto", ranks, us);
 }
 
-// What files with these texts hold; they are called "a.csv", "b.csv" and so on.
+// The curves of files with these texts, which are called "a.csv", "b.csv" and
+// so on.
 class Curves
 {
   public:

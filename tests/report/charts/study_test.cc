@@ -1,4 +1,4 @@
-// What is said of a study: tables and sentences.
+// A study in words: tables and sentences.
 #include <regex>
 
 #include "report/charts/plots.h"
@@ -37,7 +37,7 @@ std::string Said(const Curves &c, stp_study_text text)
         [&](FILE *fp) { return stp_study_write(&c.all, text, fp, nullptr); });
 }
 
-// Of all-reduce out of place, and of one that was not checked.
+// All-reduces out of place, and one that was not checked.
 std::vector<std::string> TwoMachines()
 {
     return {Head("pc", "", "", "gloo") + Rounds(1000000, 2, 1000) +

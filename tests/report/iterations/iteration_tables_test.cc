@@ -1,4 +1,4 @@
-// What is said of iterations: tables, sentences, regimes.
+// Iterations in words: tables, sentences, regimes.
 #include "report/iterations/iterations_by_hand.h"
 
 extern "C" {

@@ -34,9 +34,10 @@ class PlotTraining : public cli::Cli
     void WriteResults(const char *name, const Runs &runs)
     {
         Charts charts(runs);
-        stp_train_drawn drawn{&charts.all, nullptr, {}};
+        const bool formats[STP_N_PLOT_FORMATS] = {};
         const Json root = ParseJson(Written([&](FILE *fp) {
-            return stp_train_charts_print_json(&runs.all, &drawn, fp, nullptr);
+            return stp_train_charts_print_json(&runs.all, &charts.all, nullptr,
+                                               formats, fp, nullptr);
         }));
         Write(name, TextAt(root.get(), {"summary"}));
     }

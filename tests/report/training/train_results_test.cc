@@ -96,7 +96,7 @@ struct IdleEngine {
     unsigned n_closed = 0;
 };
 
-// What opens engines of a GPU count in the command.
+// The engines that stp_open_engines() below hands out.
 std::vector<IdleEngine> *g_engines;
 
 TEST(TrainEngines, TrainInThreadsAndGiveTheResultOfTheFirst)
@@ -146,7 +146,7 @@ class TrainResults : public InFolder
         stp_train_runs_free(&runs_);
     }
 
-    // Of trainings whose epochs take as long as given.
+    // Adds a training whose epochs take as long as given.
     void Take(stp_train_mode mode, unsigned n_gpus,
               const std::vector<double> &seconds, unsigned repeat = 1)
     {
@@ -285,7 +285,7 @@ TEST_F(TrainResults, SayWhatIsWrongWithAFile)
 
 // ---- the notebook's ----
 
-// What the notebook writes of a run on one GPU, of one that times its
+// The notebook's rows of a run on one GPU, of one that times its
 // all-reduces, and of one that does not.
 const char *const kNotebook = R"([
  {"mode": "single_gpu", "n_gpus": 1, "n_params": 64058378,
@@ -385,7 +385,7 @@ TEST_F(TrainResults, OfTheNotebookSayWhatIsMissing)
     }
 }
 
-// What the notebook's own code reads of a file.
+// The file has all that the notebook's own code reads.
 TEST_F(TrainResults, AreWrittenForTheNotebook)
 {
     stp_error err{};
