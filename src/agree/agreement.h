@@ -40,9 +40,7 @@
 #include "core/status.h"
 #include "store/store_address.h"
 
-enum {
-    STP_AGREE_RANKS = 1024, /* at most, with proposals */
-};
+enum { STP_AGREE_RANKS = 1024 }; /* at most, with proposals */
 
 /* All that enters a decision, and two hashes that tell why it differs. */
 enum stp_fingerprint_part {

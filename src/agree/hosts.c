@@ -19,7 +19,6 @@ enum {
     WORD_TEXT = 8, /* of a decision */
 };
 
-#define TOKEN  "agree"
 #define FOLLOW "follow"
 #define ASIDE  "aside"
 
@@ -49,7 +48,7 @@ static const char *comparison_key(const struct comparison *c, const char *name,
 
 static bool comparison_connect(struct comparison *c, int64_t deadline_ms)
 {
-    return stp_client_open(&c->client, &c->hosts->store->address, TOKEN,
+    return stp_client_open(&c->client, &c->hosts->store->address, "agree",
                            deadline_ms);
 }
 
