@@ -181,44 +181,31 @@ static bool notebook_has(const struct stp_train_run *run)
 
 /* ---- writing keys ---- */
 
-/* Writes a number, or null if it is the key's. */
-static void train_write_number(cJSON *row, const struct train_key *key,
-                               double number)
-{
-    stp_json_number(row, key->name,
-                    key->null != -1 && number == key->null ? (double)NAN
-                                                           : number);
-}
-
 static void train_write_key(cJSON *row, const struct train_key *key,
                             const struct stp_train_run *run)
 {
     const void *at = (const char *)run + key->offset;
+    const double number = key->type == COUNT    ? *(const unsigned *)at
+                          : key->type == BIG    ? (double)*(const uint64_t *)at
+                          : key->type == NUMBER ? *(const double *)at
+                                                : 0;
     cJSON *array;
 
-    switch (key->type) {
-    case WORD:
+    if (key->type == WORD) {
         stp_json_word(row, key->name, *(const char *)at != '\0' ? at : NULL);
-        break;
-    case COUNT:
-        train_write_number(row, key, *(const unsigned *)at);
-        break;
-    case BIG:
-        train_write_number(row, key, (double)*(const uint64_t *)at);
-        break;
-    case NUMBER:
-        train_write_number(row, key, *(const double *)at);
-        break;
-    case LIST:
+    } else if (key->type == LIST) {
         array = cJSON_AddArrayToObject(row, key->name);
         for (unsigned i = 0; i < run->n_epochs; i++) {
-            const double number = (*(double *const *)at)[i];
+            const double item = (*(double *const *)at)[i];
 
-            cJSON_AddItemToArray(array, isfinite(number)
-                                            ? cJSON_CreateNumber(number)
+            cJSON_AddItemToArray(array, isfinite(item)
+                                            ? cJSON_CreateNumber(item)
                                             : cJSON_CreateNull());
         }
-        break;
+    } else {
+        stp_json_number(row, key->name,
+                        key->null != -1 && number == key->null ? (double)NAN
+                                                               : number);
     }
 }
 
@@ -257,54 +244,45 @@ static bool train_read_number(const cJSON *value, const struct train_key *key,
     return isfinite(*number_ret) && *number_ret >= key->min;
 }
 
-static bool train_read_whole(const cJSON *value, const struct train_key *key,
-                             double max, double *number_ret)
-{
-    return train_read_number(value, key, number_ret) &&
-           (cJSON_IsNull(value) ||
-            (*number_ret <= max && *number_ret == floor(*number_ret)));
-}
-
 static bool train_read_value(const cJSON *value, const struct train_key *key,
                              struct stp_train_run *run)
 {
     void *at = (char *)run + key->offset;
+    const double max = key->type == COUNT ? UINT32_MAX : WHOLE_MAX;
     const char *word = cJSON_GetStringValue(value);
     const int n = cJSON_GetArraySize(value);
-    const cJSON *item;
     double number = 0, *list;
-    bool good = false;
 
-    switch (key->type) {
-    case WORD:
+    if (key->type == WORD) {
         if (word == NULL || word[0] == '\0')
             return false;
         snprintf(at, key->size, "%s", word);
         return true;
-    case COUNT:
-        good = train_read_whole(value, key, UINT32_MAX, &number);
-        *(unsigned *)at = good ? (unsigned)number : 0;
-        return good;
-    case BIG:
-        good = train_read_whole(value, key, WHOLE_MAX, &number);
-        *(uint64_t *)at = good ? (uint64_t)number : 0;
-        return good;
-    case NUMBER:
-        return train_read_number(value, key, at);
-    case LIST:
+    }
+    if (key->type == LIST) {
         /* the first list says how many epochs there are */
         if (!cJSON_IsArray(value) || n < 1 ||
             (run->n_epochs != 0 && (unsigned)n != run->n_epochs))
             return false;
         run->n_epochs = (unsigned)n;
         list = *(double **)at = calloc((size_t)n, sizeof(*list));
-        for (item = value->child; item != NULL && list != NULL;
+        for (const cJSON *item = value->child; item != NULL && list != NULL;
              item = item->next)
             if (!train_read_number(item, key, list++))
                 return false;
         return true; /* a lack of memory is found later */
     }
-    return false;
+    if (!train_read_number(value, key, &number) ||
+        (key->type != NUMBER && !cJSON_IsNull(value) &&
+         (number > max || number != floor(number))))
+        return false;
+    if (key->type == COUNT)
+        *(unsigned *)at = (unsigned)number;
+    else if (key->type == BIG)
+        *(uint64_t *)at = (uint64_t)number;
+    else
+        *(double *)at = number;
+    return true;
 }
 
 static enum stp_status train_read_key(const cJSON *row, size_t n,

@@ -531,19 +531,4 @@ TEST_F(Draw, TakesAPictureThatWasCutForAFailure)
     }
 }
 
-TEST_F(Draw, GnuplotsOwnPictureIsNotSavedWhereThereIsNoRoom)
-{
-    if (!charts::HasGnuplot())
-        GTEST_SKIP() << "no gnuplot here";
-    const std::string program =
-        Program("ulimit -f 2; trap '' XFSZ; exec gnuplot \"$@\"");
-
-    for (stp_plot_format format : {STP_PLOT_PNG, STP_PLOT_SVG}) {
-        EXPECT_EQ(STP_ERR_IO, Save(program.c_str(), format));
-
-        EXPECT_THAT(err_.text, HasSubstr("gnuplot cut it short"));
-        EXPECT_EQ(1, std::distance(fs::directory_iterator(dir_), {}));
-    }
-}
-
 } // namespace

@@ -2,7 +2,6 @@
 #include "report/iterations/iterations_by_hand.h"
 
 extern "C" {
-#include "core/rng.h"
 #include "report/iterations/iteration_plots.h"
 }
 
@@ -301,23 +300,6 @@ TEST_F(Plots, ArmsThatNeverRanBesideAutoHaveNoGains)
 
 // ---- pictures ----
 
-// Lognormal around 'median', rounds apart by half a percent.
-std::vector<std::vector<double>> Noisy(uint64_t seed, double median)
-{
-    std::vector<std::vector<double>> rounds(10);
-    uint64_t c = 0;
-    auto normal = [&] {
-        double u = 1 - stp_rng_unit(seed, c++);
-        return sqrt(-2 * log(u)) * cos(2 * M_PI * stp_rng_unit(seed, c++));
-    };
-    for (auto &round : rounds) {
-        double drift = exp(0.005 * normal());
-        for (int i = 0; i < 30; i++)
-            round.push_back(median * drift * exp(0.01 * normal()));
-    }
-    return rounds;
-}
-
 TEST_F(Plots, GnuplotTakesTheScripts)
 {
     if (!HasGnuplot())
@@ -325,8 +307,8 @@ TEST_F(Plots, GnuplotTakesTheScripts)
     Iterations its;
     for (uint64_t size : {kMib, 4 * kMib}) {
         its.Setting(STP_MODE_SEQUENTIAL, size);
-        its.Arm("auto", Noisy(1, 4000));
-        stp_iteration_arm &arm = its.Arm("ring/ll128/16", Noisy(2, 3700));
+        its.Arm("auto", {{4000, 4100, 3900}});
+        stp_iteration_arm &arm = its.Arm("ring/ll128/16", {{3700, 3750, 3650}});
         arm.gain = {1.08, 1.06, 1.1, 10};
         arm.alone_us = size == kMib ? 100 : 0;
         arm.alone_gain = {0.97, 0.96, 0.98, 10};
