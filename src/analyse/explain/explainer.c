@@ -4,7 +4,7 @@
 #include <string.h>
 
 #include "core/names.h"
-#include "device/mock/mock_tuner.h"
+#include "device/mock/operation.h"
 
 enum { ELEMENT_SIZE = 2 };
 

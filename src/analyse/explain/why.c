@@ -6,7 +6,7 @@
 #include <string.h>
 
 #include "analyse/explain/explainer.h"
-#include "device/mock/mock_source.h"
+#include "device/mock/operation.h"
 
 /* ---- what runs ---- */
 

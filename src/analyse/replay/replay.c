@@ -15,7 +15,7 @@
 #include "analyse/replay/replay_plan.h"
 #include "child/child.h"
 #include "core/names.h"
-#include "device/mock/mock_tuner.h"
+#include "device/mock/operation.h"
 
 /* ==== one random schedule ==== */
 

@@ -12,9 +12,7 @@
 #include "device/arm_tuner.h"
 #include "device/mock/mock_compute.h"
 #include "device/mock/mock_program.h"
-#include "device/mock/mock_source.h"
-#include "device/mock/mock_tuner.h"
-#include "device/mock/mock_way.h"
+#include "device/mock/operation.h"
 #include "device/splits.h"
 
 enum { MAX_SETTINGS = 512 }; /* recorded iterations that products are of */
@@ -131,6 +129,46 @@ static enum stp_status mock_agree(void *self, enum stp_status status,
     return status;
 }
 
+/* How those of stp_setups run. */
+static const int ways[STP_N_SETUPS] = {
+    0,           MOCK_WAY_REG,    MOCK_WAY_SYM,
+    MOCK_WAY_CE, MOCK_WAY_SYM_16, MOCK_WAY_SYM_32,
+};
+
+static unsigned mock_setups(const struct mock_machine *machine)
+{
+    unsigned setups = 0;
+
+    for (int i = 0; i < STP_N_SETUPS; i++)
+        for (int c = 0; c < NCCL_NUM_TUNED_FUNCS; c++)
+            if (ways[i] == 0 || mock_machine_has_way(machine, (ncclFunc_t)c,
+                                                     (enum mock_way)ways[i]))
+                setups |= 1u << i;
+    return setups;
+}
+
+/* How collectives of the arm run: enum mock_way, or 0 for as NCCL chooses.
+ * STP_ERR_RANGE if nothing was recorded of it. */
+static enum stp_status mock_find_way(const struct mock_machine *machine,
+                                     const struct stp_arm *arm, int *way_ret,
+                                     struct stp_error *err)
+{
+    const unsigned has = mock_setups(machine);
+    char name[STP_ARM_NAME];
+
+    for (int i = 0; i < STP_N_SETUPS && arm->chunk_bytes == 0; i++)
+        if (stp_setup_equal(&arm->setup, &stp_setups[i]) &&
+            (has >> i & 1) != 0) {
+            *way_ret = ways[i];
+            return STP_OK;
+        }
+    stp_arm_name(arm, name);
+    return stp_fail(err, STP_ERR_RANGE,
+                    "arm %s: machine '%s' has no recorded times of it, and "
+                    "none are modelled",
+                    name, mock_machine_get_info(machine)->name);
+}
+
 static enum stp_status mock_select_arm(void *self, const struct stp_arm *arm,
                                        struct stp_error *err)
 {
@@ -140,7 +178,7 @@ static enum stp_status mock_select_arm(void *self, const struct stp_arm *arm,
     if (arm->kind == STP_ARM_PLUGIN && e->plugin.nccl == NULL)
         return stp_fail(err, STP_ERR_RANGE,
                         "no tuner plugin: the machine was opened without one");
-    status = stp_mock_find_way(e->machine, arm, &e->program.way, err);
+    status = mock_find_way(e->machine, arm, &e->program.way, err);
     if (status != STP_OK)
         return status;
     e->use_plugin = arm->kind == STP_ARM_PLUGIN;
@@ -763,7 +801,7 @@ static void mock_fill_info(struct engine *e, bool measures)
         .max_rounds = n_recorded > 0 ? n_recorded : 1, /* 2nd: the same */
         .compute_capability = m->compute_capability,
         .has_arms = measures,
-        .setups = stp_mock_setups(e->machine),
+        .setups = mock_setups(e->machine),
         .models_overlap =
             mock_machine_overlap_settings(e->machine, NULL, 0) == 0,
         .has_tf32 = stp_mock_has_tf32(e->machine),

@@ -4,7 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "device/mock/mock_source.h"
+#include "device/mock/operation.h"
 #include "mock_nccl.h"
 
 /*

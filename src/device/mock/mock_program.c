@@ -3,7 +3,6 @@
 #include <stdlib.h>
 
 #include "core/rng.h"
-#include "device/mock/mock_source.h"
 #include "device/mock/operation.h"
 
 /* A program that runs, and its part between two times taken. */

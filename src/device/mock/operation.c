@@ -1,6 +1,5 @@
 #include "device/mock/operation.h"
 
-#include "mock_nccl.h"
 #include "core/dtype.h"
 
 /* Operations as NCCL's kernels know them. */
@@ -49,4 +48,28 @@ void stp_set_operation(struct mock_call *call, int type, int op)
                       : op == STP_OP_SUM ? MOCK_REDUCTION_SUM
                       : op == STP_OP_AVG ? MOCK_REDUCTION_AVERAGE
                                          : MOCK_REDUCTION_OTHER;
+}
+
+enum stp_status stp_mock_check_tuner(const struct mock_comm *comm,
+                                     const char *version, const char *plugin,
+                                     struct stp_error *err)
+{
+    if (mock_comm_tuner_version(comm) != 0)
+        return STP_OK;
+    return stp_fail(err, STP_ERR_DEVICE,
+                    "NCCL %s would not load tuner plugin '%s': `steptune "
+                    "replay --contract` with it says why",
+                    version, plugin);
+}
+
+enum stp_source stp_mock_source(enum mock_time_source source)
+{
+    static const enum stp_source sources[] = {
+        [MOCK_TIME_RECORDED] = STP_SOURCE_RECORDED,
+        [MOCK_TIME_INTERPOLATED] = STP_SOURCE_INTERPOLATED,
+        [MOCK_TIME_VIRTUAL] = STP_SOURCE_VIRTUAL,
+        [MOCK_TIME_MODELLED] = STP_SOURCE_MODELLED,
+    };
+
+    return sources[source];
 }
