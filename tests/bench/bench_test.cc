@@ -23,72 +23,62 @@ using measured::Names;
 using testing::ElementsAre;
 using testing::HasSubstr;
 
-TEST(Arms, HaveAutoFirstAndNoneTwice)
+TEST(Arms, OfAListAreTheseOnce)
 {
-    stp_arms arms;
+    const struct {
+        const char *list, *channels;
+        std::vector<std::string> names;
+    } cases[] = {
+        // clang-format off
+        {"ring/ll128,auto, tree/simple/8 ,ring/ll128", nullptr, {"auto", "ring/ll128", "tree/simple/8"}},
+        {"all", nullptr, // the pairs that NCCL has kernels for
+         {"auto", "tree/ll", "tree/ll128", "tree/simple", "ring/ll", "ring/ll128", "ring/simple",
+          "collnet_direct/simple", "collnet_chain/simple", "nvls/simple", "nvls_tree/simple", "pat/simple"}},
+        {"ring/ll,tree/ll/4", "8,16", {"auto", "ring/ll", "tree/ll/4", "ring/ll/8", "ring/ll/16"}},
+        {"sym,memory", nullptr, {"auto", "sym", "reg", "ce", "sym/ctas=16-64", "sym/ctas=32-64"}},
+        // clang-format on
+    };
 
-    ASSERT_EQ(STP_OK,
-              stp_arms_parse("ring/ll128,auto, tree/simple/8 ,ring/ll128",
-                             &arms, nullptr));
+    for (const auto &c : cases) {
+        stp_arms arms;
 
-    EXPECT_THAT(Names(arms),
-                ElementsAre("auto", "ring/ll128", "tree/simple/8"));
+        ASSERT_EQ(STP_OK, stp_arms_parse(c.list, &arms, nullptr));
+        if (c.channels != nullptr) {
+            ASSERT_EQ(STP_OK,
+                      stp_arms_add_channels(&arms, c.channels, nullptr));
+        }
+        EXPECT_EQ(c.names, Names(arms));
+    }
 }
-
-TEST(Arms, AllAreThePairsThatNcclHasKernelsFor)
-{
-    stp_arms arms;
-
-    ASSERT_EQ(STP_OK, stp_arms_parse("all", &arms, nullptr));
-
-    EXPECT_THAT(Names(arms),
-                ElementsAre("auto", "tree/ll", "tree/ll128", "tree/simple",
-                            "ring/ll", "ring/ll128", "ring/simple",
-                            "collnet_direct/simple", "collnet_chain/simple",
-                            "nvls/simple", "nvls_tree/simple", "pat/simple"));
-}
-
-TEST(Arms, MultiplyByChannelCounts)
-{
-    stp_arms arms;
-
-    ASSERT_EQ(STP_OK, stp_arms_parse("ring/ll,tree/ll/4", &arms, nullptr));
-    ASSERT_EQ(STP_OK, stp_arms_add_channels(&arms, "8,16", nullptr));
-
-    EXPECT_THAT(Names(arms), ElementsAre("auto", "ring/ll", "tree/ll/4",
-                                         "ring/ll/8", "ring/ll/16"));
-}
-
-struct BadArm {
-    const char *list;
-    const char *expected;
-};
 
 TEST(Arms, RefuseWordsThatMeanNothing)
 {
-    const BadArm cases[] = {
+    const struct {
+        const char *list, *expected;
+    } cases[] = {
         {"rong", "arm 'rong', expected auto, auto2, all, memory, "
                  "ALGORITHM/PROTOCOL/CHANNELS/chunk=BYTES, "
                  "MEMORY/ctas=MIN-MAX/cga=SIZE or a part of one"},
-        {"16", "arm '16'"},
-        {"auto/", "arm 'auto/'"},
-        {"plugin", "arm 'plugin'"},
-        {"ll/ring", "arm 'll/ring'"},
-        {"16/ring", "arm '16/ring'"},
-        {"ring/tree", "arm 'ring/tree'"},
         {"ring/ll,rnig/ll", "arm 'rnig/ll'"},
-        {"ring/ll/0", "arm 'ring/ll/0'"},
-        {"ring/ll/65", "arm 'ring/ll/65'"},
-        {"ring/ll/8/8", "arm 'ring/ll/8/8'"},
-        {"", "arm ''"},
+        // clang-format off
+        {"16", nullptr}, {"auto/", nullptr}, {"plugin", nullptr}, {"ll/ring", nullptr}, {"16/ring", nullptr},
+        {"ring/tree", nullptr}, {"ring/ll/0", nullptr}, {"ring/ll/65", nullptr}, {"ring/ll/8/8", nullptr},
+        {"", nullptr},
+        // clang-format on
     };
+    stp_arms arms;
+    stp_error err{};
 
-    for (const BadArm &c : cases) {
-        stp_arms arms;
-        stp_error err{};
+    for (const auto &c : cases) {
         EXPECT_EQ(STP_ERR_SYNTAX, stp_arms_parse(c.list, &arms, &err));
-        EXPECT_THAT(err.text, HasSubstr(c.expected));
+        EXPECT_THAT(err.text,
+                    HasSubstr(c.expected != nullptr
+                                  ? c.expected
+                                  : "arm '" + std::string(c.list) + "'"));
     }
+    ASSERT_EQ(STP_OK, stp_arms_parse("ring/ll", &arms, nullptr));
+    EXPECT_EQ(STP_ERR_SYNTAX, stp_arms_add_channels(&arms, "8,128", &err));
+    EXPECT_THAT(err.text, HasSubstr("channels '128', expected 1 to 64"));
 }
 
 struct NamedArm {
@@ -157,74 +147,29 @@ TEST(Arms, HaveNamesThatAreRead)
 
 TEST(Arms, AreNoOtherNames)
 {
-    for (const std::string name : {"",
-                                   "plain",
-                                   "sym/sym",
-                                   "reg/sym",
-                                   "ctas=8/sym",
-                                   "sym/ctas=0",
-                                   "ctas=65",
-                                   "ctas=9-8",
-                                   "ctas=-8",
-                                   "ctas=8-",
-                                   "ctas=4/ctas=4",
-                                   "ctas",
-                                   "cga=9",
-                                   "cga=",
-                                   "cga=1/cga=1",
-                                   "sym/ring",
-                                   "ring/sym",
-                                   "chunk=",
-                                   "chunk=0",
-                                   "chunk=4G",
-                                   "8/chunk=64K",
-                                   "ring/chunk=64K/8",
-                                   "ring/chunk=64K/chunk=64K",
-                                   "auto/",
-                                   "8"}) {
+    // clang-format off
+    for (const std::string name : {
+             "", "plain", "sym/sym", "reg/sym", "ctas=8/sym", "sym/ctas=0", "ctas=65", "ctas=9-8", "ctas=-8",
+             "ctas=8-", "ctas=4/ctas=4", "ctas", "cga=9", "cga=", "cga=1/cga=1", "sym/ring", "ring/sym",
+             "chunk=", "chunk=0", "chunk=4G", "8/chunk=64K", "ring/chunk=64K/8", "ring/chunk=64K/chunk=64K",
+             "auto/", "8"}) {
+        // clang-format on
         stp_arm arm{};
 
         EXPECT_FALSE(stp_arm_from_name(name.data(), name.size(), &arm)) << name;
     }
 }
 
-TEST(Arms, OfMemoryAreAllWaysToRegister)
-{
-    const char *const expected[] = {
-        "auto", "reg", "sym", "ce", "sym/ctas=16-64", "sym/ctas=32-64"};
-    stp_arms arms;
-
-    ASSERT_EQ(STP_OK, stp_arms_parse("sym,memory", &arms, nullptr));
-
-    ASSERT_EQ(6u, arms.n);
-    for (const char *name : expected) {
-        stp_arm arm{};
-        ASSERT_TRUE(stp_arm_from_name(name, strlen(name), &arm));
-        EXPECT_EQ(1, std::count_if(arms.arm, arms.arm + arms.n,
-                                   [&](const stp_arm &other) {
-                                       return stp_arm_equal(&arm, &other);
-                                   }))
-            << name;
-    }
-}
-
 TEST(Arms, OfMemoryAreAddedAsFarAsADeviceHasThem)
 {
+    const unsigned has = 1u << STP_MEMORY_PLAIN | 1u << STP_MEMORY_SYM |
+                         1u << (STP_N_SETUPS - 1);
     stp_arms arms;
     ASSERT_EQ(STP_OK, stp_arms_parse("auto", &arms, nullptr));
 
-    ASSERT_EQ(STP_OK, stp_arms_add_setups(&arms,
-                                          1u << STP_MEMORY_PLAIN |
-                                              1u << STP_MEMORY_SYM |
-                                              1u << (STP_N_SETUPS - 1),
-                                          nullptr));
+    ASSERT_EQ(STP_OK, stp_arms_add_setups(&arms, has, nullptr));
 
-    ASSERT_EQ(3u, arms.n);
-    EXPECT_TRUE(
-        stp_setup_equal(&stp_setups[STP_MEMORY_SYM], &arms.arm[1].setup));
-    char name[STP_ARM_NAME];
-    stp_arm_name(&arms.arm[2], name);
-    EXPECT_STREQ("sym/ctas=32-64", name);
+    EXPECT_THAT(Names(arms), ElementsAre("auto", "sym", "sym/ctas=32-64"));
 }
 
 TEST(Arms, OfOneWordRanIfThatIsWhatRan)
@@ -238,22 +183,6 @@ TEST(Arms, OfOneWordRanIfThatIsWhatRan)
     EXPECT_FALSE(stp_arm_ran(&tree, NCCL_ALGO_RING, NCCL_PROTO_LL));
 }
 
-TEST(Arms, RefuseChannelCountsThatNcclCannotHave)
-{
-    stp_arms arms;
-    stp_error err{};
-
-    ASSERT_EQ(STP_OK, stp_arms_parse("ring/ll", &arms, nullptr));
-
-    EXPECT_EQ(STP_ERR_SYNTAX, stp_arms_add_channels(&arms, "8,128", &err));
-    EXPECT_THAT(err.text, HasSubstr("channels '128', expected 1 to 64"));
-}
-
-std::vector<uint64_t> List(const stp_sizes &s)
-{
-    return {s.size, s.size + s.n};
-}
-
 TEST(Sizes, AreAscendingUniqueMultiplesOfTheGrain)
 {
     stp_sizes s{};
@@ -261,42 +190,36 @@ TEST(Sizes, AreAscendingUniqueMultiplesOfTheGrain)
     for (uint64_t size : {100, 7, 50, 101, 3})
         ASSERT_EQ(STP_OK, stp_sizes_add(&s, size, 8, nullptr));
 
-    EXPECT_THAT(List(s), ElementsAre(8, 48, 96));
+    EXPECT_THAT(std::vector<uint64_t>(s.size, s.size + s.n),
+                ElementsAre(8, 48, 96));
 }
 
-TEST(Sizes, GrowByTheFactorUpToTheEnd)
+TEST(Sizes, GrowByTheFactorAndTheirOwnAreAlignedAsTensorsAre)
 {
-    stp_sizes s{};
+    const struct {
+        uint64_t first, last;
+        double factor;
+        uint64_t grain;
+        std::vector<uint64_t> sizes; // none: refused
+    } cases[] = {
+        {8, 100, 2, 8, {8, 16, 32, 64}},
+        // the first is one that somebody asked for
+        {1000000, 8000000, 1.9, 4, {1000000, 1899968, 3609984, 6858944}},
+        {8, 4, 2, 8, {}},
+        {8, 64, 1, 8, {}},
+        {0, 64, 2, 8, {}},
+    };
 
-    ASSERT_EQ(STP_OK, stp_sizes_add_geometric(&s, 8, 100, 2, 8, nullptr));
+    for (const auto &c : cases) {
+        stp_sizes s{};
 
-    EXPECT_THAT(List(s), ElementsAre(8, 16, 32, 64));
-}
-
-TEST(Sizes, OfTheirOwnMakingAreAlignedAsTensorsAre)
-{
-    stp_sizes s{};
-
-    // but the first, which somebody asked for
-    ASSERT_EQ(STP_OK,
-              stp_sizes_add_geometric(&s, 1000000, 8000000, 1.9, 4, nullptr));
-
-    EXPECT_THAT(List(s),
-                ElementsAre(1000000, 1900000 - 1900000 % 64,
-                            3610000 - 3610000 % 64, 6859000 - 6859000 % 64));
+        EXPECT_EQ(c.sizes.empty() ? STP_ERR_RANGE : STP_OK,
+                  stp_sizes_add_geometric(&s, c.first, c.last, c.factor,
+                                          c.grain, nullptr));
+        EXPECT_EQ(c.sizes, std::vector<uint64_t>(s.size, s.size + s.n));
+    }
     EXPECT_EQ(4u, stp_size_step(16383, 4));
     EXPECT_EQ(64u, stp_size_step(16384, 4));
-}
-
-TEST(Sizes, RefuseAListThatHasNoEnd)
-{
-    stp_sizes s{};
-    stp_error err{};
-
-    EXPECT_EQ(STP_ERR_RANGE, stp_sizes_add_geometric(&s, 8, 4, 2, 8, &err));
-    EXPECT_EQ(STP_ERR_RANGE, stp_sizes_add_geometric(&s, 8, 64, 1, 8, &err));
-    EXPECT_EQ(STP_ERR_RANGE, stp_sizes_add_geometric(&s, 0, 64, 2, 8, &err));
-    EXPECT_EQ(0u, s.n);
 }
 
 TEST(Sizes, HalfwayIsGeometric)

@@ -97,72 +97,51 @@ struct Layer {
     stp_layer layer{};
 };
 
+constexpr stp_gemm kShort{256, 256, 256, STP_TYPE_BF16};
+constexpr stp_gemm kLong{2048, 2048, 256, STP_TYPE_BF16};
+
 TEST(Calibrate, TimesWhatGpusDoAndNotItsLaunch)
 {
+    const double gemm = FakeLaunches::GemmUs(kShort);
     const struct {
+        const char *what;
         bool has_gpu;
-        double launch_us, gemm_us, comm_us;
+        double launch_us, gemm_us, comm_us, error_us;
+        double connect_us;   // tells nothing
+        size_t pauses_after; // those of the first layers that are probed
+        stp_gemm gemm;
+        bool ahead; // behind elementwise work
     } cases[] = {
-        {true, 8, 4.3554432, 6},
-        {true, 20, 4.3554432, 6},
-        {true, 1, 4.3554432, 6},
-        {true, 60, 4.3554432, 6}, // a busy host
-        {true, 100, 4.3554432, 6},
-        {false, 8, 8, 8}, // what a CPU is launched with is its work
+        // clang-format off
+        {"",                 true, 8, gemm, 6, 1e-9, 0, 0, kShort, true},
+        {"slower",           true, 20, gemm, 6, 1e-9, 0, 0, kShort, true},
+        {"fast",             true, 1, gemm, 6, 1e-9, 0, 0, kShort, true},
+        {"a busy host",      true, 60, gemm, 6, 1e-9, 0, 0, kShort, true},
+        {"a busier one",     true, 100, gemm, 6, 1e-9, 0, 0, kShort, true},
+        {"a pause",          true, 60, gemm, 6, 1e-9, 0, 5, kShort, true},
+        {"has to connect",   true, 8, gemm, 6, 1e-9, 200e3, 0, kShort, true},
+        {"takes long",       true, 8, FakeLaunches::GemmUs(kLong), 6, 0.8 + 1e-9, 0, 0, kLong, false},
+        {"a CPU, whose launch is its work", false, 8, 8, 8, 0.8, 0, 0, kShort, false},
+        // clang-format on
     };
     for (const auto &c : cases) {
-        SCOPED_TRACE(c.launch_us);
+        SCOPED_TRACE(c.what);
         FakeLaunches device;
         device.launch_us = c.launch_us;
         device.has_gpu = c.has_gpu;
+        device.connect_us = c.connect_us;
         Layer l(&device);
-        const double first = c.has_gpu ? 1e-9 : 0.8; // waits for its launch
+        l.work.gemm = c.gemm;
         double us = 0;
 
-        ASSERT_EQ(STP_OK, stp_time_compute(&l.layer, 10, &us, nullptr));
-        EXPECT_NEAR(c.gemm_us, us, first);
         ASSERT_EQ(STP_OK, stp_time_collectives(&l.layer, 50, &us, nullptr));
-        EXPECT_NEAR(c.comm_us, us, first);
-        EXPECT_EQ(c.has_gpu, device.n_elementwise > 0);
+        EXPECT_NEAR(c.comm_us, us, c.error_us);
+        device.n_elementwise = 0;
+        device.pauses_after = c.pauses_after;
+        ASSERT_EQ(STP_OK, stp_time_compute(&l.layer, 50, &us, nullptr));
+        EXPECT_NEAR(c.gemm_us, us, c.error_us);
+        EXPECT_EQ(c.ahead, device.n_elementwise > 0);
     }
-}
-
-TEST(Calibrate, TheFirstCollectiveConnectsAndTellsNothing)
-{
-    FakeLaunches device;
-    device.connect_us = 200e3;
-    Layer l(&device);
-    double us = 0;
-
-    ASSERT_EQ(STP_OK, stp_time_collectives(&l.layer, 50, &us, nullptr));
-
-    EXPECT_NEAR(6, us, 1e-9);
-}
-
-TEST(Calibrate, ABusyHostMayPauseOnce)
-{
-    FakeLaunches device;
-    device.launch_us = 60;
-    device.pauses_after = 5; // those of the first layers that are probed
-    Layer l(&device);
-    double us = 0;
-
-    ASSERT_EQ(STP_OK, stp_time_compute(&l.layer, 50, &us, nullptr));
-
-    EXPECT_NEAR(4.3554432, us, 1e-9);
-}
-
-TEST(Calibrate, WhatTakesLongIsNotLaunchedAhead)
-{
-    FakeLaunches device;
-    Layer l(&device);
-    double us = 0;
-    l.work.gemm = {2048, 2048, 256, STP_TYPE_BF16};
-
-    ASSERT_EQ(STP_OK, stp_time_compute(&l.layer, 10, &us, nullptr));
-
-    EXPECT_NEAR(FakeLaunches::GemmUs(l.work.gemm), us, 0.8 + 1e-9);
-    EXPECT_EQ(0u, device.n_elementwise);
 }
 
 // A quarter of what 1 MiB takes on H200: shorter than a launch.

@@ -53,6 +53,15 @@ class Fake : public FakeEngine
     }
 };
 
+std::function<void(stp_device_run *, stp_question *)>
+OfNoChannels(uint64_t n_bytes)
+{
+    return [=](stp_device_run *r, stp_question *q) {
+        if (q->n_bytes == n_bytes)
+            r->n_channels = 0;
+    };
+}
+
 class Choices : public testing::Test
 {
   protected:
@@ -100,21 +109,19 @@ TEST_F(Choices, AreThoseOfNcclItselfForEveryPart)
     EXPECT_EQ(8, last.n_channels);
 }
 
-struct Silence {
-    const char *what; // the device does not tell
-    std::function<void(stp_device_run *, stp_question *)> change;
-};
-
 TEST_F(Choices, NeedADeviceThatTells)
 {
-    const Silence cases[] = {
+    const struct {
+        const char *what; // the device does not tell
+        std::function<void(stp_device_run *, stp_question *)> change;
+    } cases[] = {
         {"asks its tuner", [](auto *, stp_question *q) { q->n_bytes = 0; }},
         {"runs", [](stp_device_run *r, auto *) { r->algo = -1; }},
         {"runs", [](stp_device_run *r, auto *) { r->proto = -1; }},
         {"runs", [](stp_device_run *r, auto *) { r->n_channels = 0; }},
     };
 
-    for (const Silence &c : cases) {
+    for (const auto &c : cases) {
         fake_.change = c.change;
         EXPECT_EQ(STP_ERR_DEVICE, Make());
         EXPECT_EQ(std::string("nccl 2.26.2 does not tell what it ") + c.what +
@@ -127,10 +134,7 @@ TEST_F(Choices, NeedADeviceThatTells)
 
 TEST_F(Choices, LackThoseThatTheDeviceTellsNothingOf)
 {
-    fake_.change = [](stp_device_run *r, stp_question *q) {
-        if (q->n_bytes == 256) // the broadcast
-            r->n_channels = 0;
-    };
+    fake_.change = OfNoChannels(256); // the broadcast
 
     ASSERT_EQ(STP_OK, Make());
 
@@ -148,7 +152,7 @@ TEST_F(Choices, StopWhenTheyAreToldTo)
     EXPECT_EQ(2u, choices_.n_rows);
 }
 
-TEST_F(Choices, AreMadeAgainOneForOne)
+TEST_F(Choices, AreMadeAgainOneForOneByADeviceThatTellsOfAll)
 {
     ASSERT_EQ(STP_OK, Make());
 
@@ -158,19 +162,11 @@ TEST_F(Choices, AreMadeAgainOneForOne)
     ASSERT_EQ(3u, again_.n_rows);
     for (size_t i = 0; i < 3; i++)
         EXPECT_TRUE(stp_choice_equal(&choices_.rows[i], &again_.rows[i]));
-}
 
-TEST_F(Choices, AreNotMadeAgainByADeviceThatTellsNothingOfOne)
-{
-    ASSERT_EQ(STP_OK, Make());
-    fake_.change = [](stp_device_run *r, stp_question *q) {
-        if (q->n_bytes == 1024)
-            r->n_channels = 0;
-    };
-
+    fake_.change = OfNoChannels(1024);
+    stp_choices_free(&again_);
     EXPECT_EQ(STP_ERR_DEVICE,
               stp_choices_repeat(fake_.Open(), &choices_, &again_, &err_));
-
     EXPECT_STREQ("nccl 2.26.2 does not tell what it runs for allreduce of 1024 "
                  "bytes, which it has to repeat",
                  err_.text);

@@ -130,6 +130,7 @@ INSTANTIATE_TEST_SUITE_P(
 TEST_F(IterateLoop, TimesEveryArmInEveryRound)
 {
     plan_.alone = true;
+    fake_.source = STP_SOURCE_INTERPOLATED;
 
     ASSERT_EQ(STP_OK, Run());
 
@@ -146,6 +147,7 @@ TEST_F(IterateLoop, TimesEveryArmInEveryRound)
         EXPECT_NEAR(want, row.us.median, 1e-6);
         EXPECT_NEAR(want, row.us.min, 1e-6);
         EXPECT_EQ(3u, row.iters);
+        EXPECT_EQ(STP_SOURCE_INTERPOLATED, row.source);
         EXPECT_EQ(ncclFuncAllReduce, row.coll);
         EXPECT_EQ(1u << 20, row.n_bytes);
         EXPECT_EQ(4u, row.n_ranks);
@@ -156,12 +158,6 @@ TEST_F(IterateLoop, TimesEveryArmInEveryRound)
         EXPECT_NEAR(comm_us[i % 3], row.alone_us, 1e-9);
     }
     EXPECT_STREQ("fake", out_.data.machine);
-}
-
-TEST_F(IterateLoop, KeepsEveryIteration)
-{
-    ASSERT_EQ(STP_OK, Run());
-
     ASSERT_EQ(18u, out_.n_samples);
     for (size_t i = 0; i < out_.n_samples; i++)
         EXPECT_NEAR(Row(i / 3).us.mean, out_.sample_us[i], 1e-6);
@@ -181,24 +177,15 @@ TEST_F(IterateLoop, EveryLaunchOfAGraphCounts)
     EXPECT_EQ(n_launched_once + 6 * 3, fake_.n_runs);
 }
 
-TEST_F(IterateLoop, SaysHowMuchItsTimesAreWorth)
-{
-    fake_.source = STP_SOURCE_INTERPOLATED;
-    ASSERT_EQ(STP_OK, Run());
-    EXPECT_EQ(STP_SOURCE_INTERPOLATED, Row(0).source);
-}
-
-struct TurnCase {
-    double turn_us;
-    unsigned iters, want;
-};
-
 // A layer of compute and a collective takes 150 us, 4 of them 600.
 TEST_F(IterateLoop, RunsAsManyIterationsAsFitIntoATurn)
 {
+    const struct {
+        double turn_us;
+        unsigned iters, want;
+    } cases[] = {{0, 40, 40}, {6100, 40, 10}, {100, 40, 5}, {100, 2, 2}};
     fake_.rate = 1e9;
-    for (const TurnCase &c :
-         {TurnCase{0, 40, 40}, {6100, 40, 10}, {100, 40, 5}, {100, 2, 2}}) {
+    for (const auto &c : cases) {
         plan_.turn_us = c.turn_us;
         plan_.iters = c.iters;
 
@@ -210,20 +197,18 @@ TEST_F(IterateLoop, RunsAsManyIterationsAsFitIntoATurn)
 
 // ---- the product ----
 
-struct RatioCase {
-    double rate, ratio;
-    unsigned side; // expected
-};
-
 // 2 us and 2 side^2 k / rate: the time with a k that is a multiple of 64.
 TEST_F(IterateLoop, ChoosesTheProductByItsTime)
 {
-    const RatioCase cases[] = {
+    const struct {
+        double rate, ratio;
+        unsigned side; // expected
+    } cases[] = {
         {1e9, .5, 4096}, {1e9, 1, 8192}, {1e9, 4, 8192},
         {1e8, .5, 2048}, {1e8, 1, 2048}, {1e7, 1, 1024},
     };
 
-    for (const RatioCase &c : cases) {
+    for (const auto &c : cases) {
         SCOPED_TRACE(c.rate * c.ratio);
         fake_.rate = c.rate;
         ratios_[0] = c.ratio;
@@ -350,38 +335,37 @@ TEST_F(IterateLoop, RunsEveryArmOnceARound)
                                     "ring/simple", "tree/ll"));
 }
 
-TEST_F(IterateLoop, BeginsEachRoundWithAnotherArmWhereTimesDrift)
+// Rounds begin with another arm where times drift.
+TEST_F(IterateLoop, RunsTheArmsThatNcclDoesNotRuleOut)
 {
-    plan_.rotate = true;
+    // clang-format off
+    const int reduces = ncclFuncAllReduce, gathers = ncclFuncAllGather, scatters = ncclFuncReduceScatter;
+    const struct {
+        int mode;
+        bool rotate;
+        std::set<std::pair<std::string, int>> ruled_out;
+        std::vector<std::string> arms; // of three rounds
+    } cases[] = {
+        {STP_MODE_OVERLAP, true, {}, {"auto", "ring/simple", "tree/ll", "ring/simple", "tree/ll", "auto",
+                                      "tree/ll", "auto", "ring/simple"}},
+        {STP_MODE_OVERLAP, false, {{"ring/simple", reduces}},
+         {"auto", "tree/ll", "auto", "tree/ll", "auto", "tree/ll"}},
+        // one of two collectives is enough
+        {STP_MODE_FSDP, false, {{"ring/simple", gathers}, {"tree/ll", gathers}, {"tree/ll", scatters}},
+         {"auto", "ring/simple", "auto", "ring/simple", "auto", "ring/simple"}},
+    };
+    // clang-format on
     plan_.rounds = 3;
 
-    ASSERT_EQ(STP_OK, Run());
+    for (const auto &c : cases) {
+        mode_ = c.mode;
+        plan_.rotate = c.rotate;
+        fake_.ruled_out = c.ruled_out;
 
-    EXPECT_THAT(Arms(), ElementsAre("auto", "ring/simple", "tree/ll",
-                                    "ring/simple", "tree/ll", "auto", "tree/ll",
-                                    "auto", "ring/simple"));
-}
+        ASSERT_EQ(STP_OK, Run());
 
-TEST_F(IterateLoop, LeavesOutAnArmThatNcclRulesOut)
-{
-    fake_.ruled_out = {{"ring/simple", ncclFuncAllReduce}};
-
-    ASSERT_EQ(STP_OK, Run());
-
-    EXPECT_THAT(Arms(), ElementsAre("auto", "tree/ll", "auto", "tree/ll"));
-}
-
-TEST_F(IterateLoop, KeepsAnArmThatRunsForOneOfTwoCollectives)
-{
-    mode_ = STP_MODE_FSDP;
-    plan_.rounds = 1;
-    fake_.ruled_out = {{"ring/simple", ncclFuncAllGather},
-                       {"tree/ll", ncclFuncAllGather},
-                       {"tree/ll", ncclFuncReduceScatter}};
-
-    ASSERT_EQ(STP_OK, Run());
-
-    EXPECT_THAT(Arms(), ElementsAre("auto", "ring/simple"));
+        EXPECT_EQ(c.arms, Arms());
+    }
 }
 
 TEST_F(IterateLoop, SaysWhatRanOtherwiseThanByItself)
@@ -412,28 +396,21 @@ TEST_F(IterateLoop, KeepsCompleteRoundsWhenTheDeviceFails)
     EXPECT_EQ(9u, out_.n_samples);
 }
 
-struct StopCase {
-    size_t at; // turns
-    size_t n_rows;
-    const char *why;
-};
-
 TEST_F(IterateLoop, KeepsCompleteRoundsWhenItIsToldToStop)
 {
     plan_.n_ratios = 2;
-    for (StopCase c : {StopCase{1, 0, "stopped after 0 of 4 rounds"},
-                       {3, 3, "stopped after 1 of 4 rounds"},
-                       {5, 3, "stopped after 1 of 4 rounds"},
-                       {7, 6, "stopped after 2 of 4 rounds"}}) {
+    for (size_t at : {1, 3, 5, 7}) { // turns
+        size_t n_rounds = at / 3;
         EXPECT_EQ(
             STP_ERR_STOPPED,
             Run([](void *user, size_t done,
                    size_t) { return done < *static_cast<size_t *>(user); },
-                &c.at));
+                &at));
 
-        EXPECT_STREQ(c.why, err_.text);
-        EXPECT_EQ(c.n_rows, out_.data.n_rows);
-        EXPECT_EQ(3 * c.n_rows, out_.n_samples);
+        EXPECT_EQ("stopped after " + std::to_string(n_rounds) + " of 4 rounds",
+                  err_.text);
+        EXPECT_EQ(3 * n_rounds, out_.data.n_rows);
+        EXPECT_EQ(9 * n_rounds, out_.n_samples);
     }
 }
 
@@ -477,10 +454,8 @@ TEST_F(IterateLoop, GivesTheIterationsOfARecordedMachine)
 
 struct PlayedCase {
     const char *name;
-    const char *mode;
-    const char *coll;
-    int code; // of the mode
-    int coll_code;
+    int mode;
+    int coll;
     unsigned layers;
     unsigned mib;
 };
@@ -502,7 +477,8 @@ class PlayedIterations : public IterateLoop,
             const auto number = [&](const char *column) {
                 return static_cast<unsigned>(std::stoul(row.at(column)));
             };
-            if (row.at("mode") != c.mode || row.at("collective") != c.coll ||
+            if (row.at("mode") != stp_mode_name(c.mode) ||
+                row.at("collective") != stp_coll_name(c.coll) ||
                 number("bytes") != c.mib << 20 || row.at("channels") != "0")
                 continue;
             if (gemm->m == 0)
@@ -527,13 +503,13 @@ TEST_P(PlayedIterations, TakeTheirRecordedTimes)
     std::map<std::string, double> want = Recorded(&gemm);
     stp_device device{};
     stp_arms_parse("ring/ll128,sym", &arms_, nullptr);
-    mode_ = c.code;
-    plan_.coll = c.coll_code;
+    mode_ = c.mode;
+    plan_.coll = c.coll;
     sizes_.size[0] = c.mib << 20;
     SetLayers(c.layers);
     plan_.rounds = 5;
     plan_.iters = 20;
-    plan_.in_place = c.coll_code == ncclFuncAllReduce;
+    plan_.in_place = c.coll == ncclFuncAllReduce;
     plan_.gemm = &gemm;
     ASSERT_EQ(STP_OK, OpenMockDevice("h100x2", 3, &device, &err_));
 
@@ -557,12 +533,12 @@ TEST_P(PlayedIterations, TakeTheirRecordedTimes)
 
 // clang-format off
 INSTANTIATE_TEST_SUITE_P(, PlayedIterations, testing::Values(
-    PlayedCase{"overlap", "overlap", "allreduce", STP_MODE_OVERLAP, ncclFuncAllReduce, 8, 4},
-    PlayedCase{"fsdp", "fsdp", "allgather", STP_MODE_FSDP, ncclFuncAllGather, 8, 4},
-    PlayedCase{"fsdp_8MiB", "fsdp", "allgather", STP_MODE_FSDP, ncclFuncAllGather, 8, 8},
-    PlayedCase{"allreduces", "sequential", "allreduce", STP_MODE_SEQUENTIAL, ncclFuncAllReduce, 1, 4},
-    PlayedCase{"allgathers", "sequential", "allgather", STP_MODE_SEQUENTIAL, ncclFuncAllGather, 1, 8},
-    PlayedCase{"reducescatters", "sequential", "reducescatter", STP_MODE_SEQUENTIAL, ncclFuncReduceScatter, 1, 4}),
+    PlayedCase{"overlap", STP_MODE_OVERLAP, ncclFuncAllReduce, 8, 4},
+    PlayedCase{"fsdp", STP_MODE_FSDP, ncclFuncAllGather, 8, 4},
+    PlayedCase{"fsdp_8MiB", STP_MODE_FSDP, ncclFuncAllGather, 8, 8},
+    PlayedCase{"allreduces", STP_MODE_SEQUENTIAL, ncclFuncAllReduce, 1, 4},
+    PlayedCase{"allgathers", STP_MODE_SEQUENTIAL, ncclFuncAllGather, 1, 8},
+    PlayedCase{"reducescatters", STP_MODE_SEQUENTIAL, ncclFuncReduceScatter, 1, 4}),
     mock_test::CaseName());
 // clang-format on
 

@@ -1,5 +1,6 @@
 // A step of a traced job on the ranks of a device, and its times.
 #include "analyse/traces/trace_words.h"
+#include "support/blocks.h"
 #include "support/mock_device.h"
 
 extern "C" {
@@ -106,79 +107,39 @@ class Step
 
 TEST(TraceStep, HasTheWorkOfTheTraceInItsStreams)
 {
+    for (const Block &c : ReadBlocks(STP_FIXTURES "/trace_steps.txt")) {
+        SCOPED_TRACE(c.head);
+        std::istringstream head(c.head);
+        std::string name, type, notes, want;
+        unsigned n_ranks = 0;
+        Step step;
+
+        head >> name >> n_ranks >> type;
+        ASSERT_EQ("",
+                  step.Make(c.text.empty() ? TextOf(kTraces + name) : c.text,
+                            n_ranks, type == "f32" ? STP_TYPE_F32 : -1));
+        for (const std::string &note : step.Notes())
+            notes += " " + note;
+        for (size_t i = 1; i < c.expected.size(); i++)
+            want += " " + c.expected[i];
+        EXPECT_EQ(c.expected[0], "step " + std::to_string(step.step.number) +
+                                     " of " +
+                                     std::to_string(step.step.n_steps));
+        EXPECT_EQ(want, notes);
+    }
+}
+
+TEST(TraceStep, CountsItsWork)
+{
     Step step;
 
     ASSERT_EQ("", step.Make(TextOf(kTraces + "groups.csv"), 4));
-
-    EXPECT_THAT(step.Notes(),
-                ElementsAre("gemm:2048x4096x4096:bf16",
-                            "allreduce:16777216:bf16@2/1",
-                            "gemm:2048x4096x2048:bf16", "record0", "/wait0",
-                            "/reducescatter:33554432:bf16@2/2", "us:400",
-                            "allreduce:16777216:bf16@2/1", "record1", "/wait1",
-                            "/allgather:33554432:bf16@2/2", "/record2", "wait2",
-                            "allreduce:16:f32"));
     EXPECT_EQ(5u, step.step.work.n_colls);
     ASSERT_EQ(4u, step.step.work.n_kinds);
     EXPECT_EQ("allreduce:16777216:bf16@2/1",
               Step::Word(step.step.work.kinds[0]));
-}
-
-TEST(TraceStep, IsTheLastOfTheLongest)
-{
-    Step step;
-
     ASSERT_EQ("", step.Make(TextOf(kTraces + "torch_ddp_et.json"), 2));
-
-    EXPECT_EQ(2u, step.step.number);
-    EXPECT_EQ(2u, step.step.n_steps);
     EXPECT_EQ(8u, step.step.n_gemms);
-    EXPECT_THAT(step.Notes(),
-                ElementsAre("record0", "/wait0", "/broadcast:432:i64",
-                            "/record1", "wait1", "gemm:401408x64x147:f32",
-                            "gemm:100352x128x576:f32", "gemm:32x1000x128:f32",
-                            "gemm:32x128x1000:f32", "gemm:1000x128x32:f32",
-                            "record2", "/wait2", "/allreduce:8196000:f32",
-                            "gemm:100352x576x128:f32",
-                            "gemm:128x576x100352:f32", "record3", "/wait3",
-                            "/allreduce:31502336:f32", "gemm:64x147x401408:f32",
-                            "record4", "/wait4", "/allreduce:9724160:f32",
-                            "/record5", "wait5"));
-}
-
-TEST(TraceStep, TakesAnotherTypeForFloats)
-{
-    Step step;
-
-    ASSERT_EQ("", step.Make("collective,bytes,type,m,n,k\n"
-                            "compute,,bf16,8,4,2\nallreduce,7,f16,,,\n"
-                            "allreduce,7,i64,,,\n",
-                            2, STP_TYPE_F32));
-
-    EXPECT_THAT(step.Notes(), ElementsAre("gemm:8x4x2:f32", "allreduce:8:f32",
-                                          "allreduce:16:i64"));
-}
-
-TEST(TraceStep, HasGroupsOfNcclWithinOneStreamAndCommunicator)
-{
-    Step step;
-
-    ASSERT_EQ("", step.Make("collective,bytes,group,comm,stream,step\n"
-                            "allreduce,8,1,a,,1\nallreduce,16,1,a,,1\n"
-                            "allreduce,8,2,a,,1\nallreduce,8,3,a,,1\n"
-                            "allreduce,8,3,b,,1\nallreduce,16,3,b,,1\n"
-                            "allreduce,8,4,a,comm,1\nallreduce,16,4,a,comm,1\n"
-                            "allreduce,8,5,a,,1\nallreduce,16,5,a,comm,1\n",
-                            2));
-
-    EXPECT_THAT(step.Notes(),
-                ElementsAre("begin", "allreduce:8:bf16", "allreduce:16:bf16",
-                            "end", "allreduce:8:bf16", "allreduce:8:bf16",
-                            "begin", "allreduce:8:bf16", "allreduce:16:bf16",
-                            "end", "record0", "/wait0", "begin",
-                            "/allreduce:8:bf16", "/allreduce:16:bf16", "end",
-                            "allreduce:8:bf16", "record1", "/wait1",
-                            "/allreduce:16:bf16", "/record2", "wait2"));
 }
 
 /* ---- steps that a recording does not name ---- */
@@ -212,46 +173,6 @@ TEST(TraceStep, IsTheSequenceThatTheTraceRepeats)
         EXPECT_EQ(c.n_steps, step.step.n_steps);
         EXPECT_EQ(c.n_colls, step.step.work.n_colls);
     }
-}
-
-TEST(TraceStep, HasTheComputeBetweenItsCollectives)
-{
-    std::string text = "collective,bytes,begin_ns,end_ns\n";
-    Step step;
-
-    for (int i = 1; i <= 4; i++) {
-        const int at = 1000000 * i;
-        text += "allreduce,1K," + std::to_string(at) + "," +
-                std::to_string(at + 100000) + "\n";
-        text += "allgather,2K," + std::to_string(at + 400000) + "," +
-                std::to_string(at + 450000) + "\n";
-    }
-    ASSERT_EQ("", step.Make(text, 2));
-
-    EXPECT_EQ(4u, step.step.n_steps);
-    EXPECT_THAT(step.Notes(), ElementsAre("us:550", "allreduce:1024:bf16",
-                                          "us:300", "allgather:2048:bf16"));
-}
-
-// Rank 0 of each communicator is recorded: of {0,1} {2,3} in two processes,
-// whose GPUs have clocks of their own.
-TEST(TraceStep, OfARecordingIsThatOfOneProcess)
-{
-    std::string text = "process,comm,nRanks,collective,bytes,begin_ns,end_ns\n";
-    Step step;
-
-    for (int i = 1; i <= 4; i++) {
-        const std::string at = std::to_string(i);
-        text += "70,a,2,allreduce,1K," + at + "000000," + at + "100000\n";
-        text += "72,b,2,allreduce,1K,9" + at + "000000,9" + at + "100000\n";
-        text += "70,w,4,allgather,4K," + at + "400000," + at + "450000\n";
-    }
-    ASSERT_EQ("", step.Make(text, 4));
-
-    EXPECT_EQ(4u, step.step.n_steps);
-    EXPECT_THAT(step.Notes(), ElementsAre("us:550", "allreduce:1024:bf16@2/1",
-                                          "us:300", "allgather:4096:bf16"));
-    EXPECT_THAT(step.Groups(), ElementsAre("2/1", "2/1", "all"));
 }
 
 /* ---- where ---- */
