@@ -43,19 +43,16 @@ TEST(Regret, ComparesThePolicyWithTheBestArmOfEachSize)
 
 // ---- verify ----
 
-struct VerdictCase {
-    const char *name;
-    std::vector<double> auto_us;
-    std::vector<double> tuned_us;
-    int ran_proto; // AUTO runs ring/simple
-    stp_verdict want;
-};
-
 TEST(Verify, JudgesAPoint)
 {
     const int simple = NCCL_PROTO_SIMPLE;
     const int ll128 = NCCL_PROTO_LL128;
-    const VerdictCase cases[] = {
+    const struct {
+        const char *name;
+        std::vector<double> auto_us, tuned_us;
+        int ran_proto; // AUTO runs ring/simple
+        stp_verdict want;
+    } cases[] = {
         // clang-format off
         {"faster", {100, 101, 99}, {90, 91, 89}, ll128, STP_VERDICT_FASTER},
         {"same_choice_however_timed", {100, 101, 99}, {120, 121, 119}, simple, STP_VERDICT_SAME},
@@ -65,7 +62,7 @@ TEST(Verify, JudgesAPoint)
         // clang-format on
     };
 
-    for (const VerdictCase &c : cases) {
+    for (const auto &c : cases) {
         SCOPED_TRACE(c.name);
         Data d;
         d.Add(100, kAuto, c.auto_us).Add(100, kPlugin, c.tuned_us);
@@ -74,6 +71,11 @@ TEST(Verify, JudgesAPoint)
         Compared compared(d);
         EXPECT_EQ(c.want, stp_verify_point(&compared.all.points[0]));
     }
+    Data d; // another channel count is another choice
+    d.Add(100, kAuto, {100, 100, 100}).Add(100, kPlugin, {120, 120, 120});
+    for (size_t i = 3; i < 6; i++)
+        d.data.rows[i].ran_channels = 1;
+    EXPECT_EQ(STP_VERDICT_SLOWER, stp_verify_point(&Compared(d).all.points[0]));
 }
 
 // One modelled round has no interval, but no noise either.
@@ -115,16 +117,6 @@ TEST(Verify, JudgesOneRoundByTheModelAlone)
         EXPECT_EQ(c.want == STP_VERDICT_SLOWER,
                   stp_is_slower(p, stp_verify_arm(p)));
     }
-}
-
-TEST(Verify, CountsAnotherChannelCountAsAnotherChoice)
-{
-    Data d;
-    d.Add(100, kAuto, {100, 100, 100}).Add(100, kPlugin, {120, 120, 120});
-    for (size_t i = 3; i < 6; i++)
-        d.data.rows[i].ran_channels = 1;
-
-    EXPECT_EQ(STP_VERDICT_SLOWER, stp_verify_point(&Compared(d).all.points[0]));
 }
 
 // What AUTO does in 100 us, and the policy.
@@ -304,66 +296,46 @@ TEST(Verify, LooksHalfwayBetweenSizesAndAroundRangeEnds)
 
     EXPECT_THAT(std::vector<uint64_t>(unseen.size, unseen.size + unseen.n),
                 ElementsAre(192, 296, 304, 800));
-}
-
-TEST(Verify, HasNowhereToLookWithoutSizes)
-{
-    stp_sizes seen{};
-    stp_sizes unseen{};
-    const uint64_t end = 100;
-
-    ASSERT_EQ(STP_OK, stp_verify_sizes(&seen, &end, 1, 8, &unseen, nullptr));
-
-    EXPECT_EQ(0u, unseen.n);
+    seen.n = unseen.n = 0;
+    ASSERT_EQ(STP_OK, stp_verify_sizes(&seen, ends, 1, 8, &unseen, nullptr));
+    EXPECT_EQ(0u, unseen.n) << "nowhere to look";
 }
 
 /* ---- communication behind compute ---- */
 
-struct OverlapCase {
-    const char *name;
-    std::vector<stp_interval> compute;
-    std::vector<stp_interval> comm;
-    double compute_us, comm_us, hidden_us;
-};
-
-class Overlap : public testing::TestWithParam<OverlapCase>
+TEST(Overlap, IsWhatBothUnionsShare)
 {
-};
+    struct {
+        const char *name;
+        std::vector<stp_interval> compute, comm;
+        double compute_us, comm_us, hidden_us;
+    } cases[] = {
+        // clang-format off
+        {"NothingOfNothing", {}, {}, 0, 0, 0},
+        {"NoCompute", {}, {{1, 3}}, 0, 2, 0},
+        {"NoCommunication", {{1, 3}}, {}, 2, 0, 0},
+        {"OneAfterTheOther", {{0, 5}}, {{5, 8}}, 5, 3, 0},
+        {"OneWithinTheOther", {{0, 10}}, {{2, 5}}, 10, 3, 3},
+        {"ComputeWithin", {{2, 5}}, {{0, 10}}, 3, 10, 3},
+        {"AtBothEnds", {{0, 4}, {6, 9}}, {{3, 8}}, 7, 5, 3},
+        {"Unsorted", {{6, 9}, {0, 4}}, {{8, 10}, {1, 2}}, 7, 3, 2},
+        {"UnionsCountOnce", {{0, 4}, {2, 6}, {1, 3}}, {{3, 7}, {5, 9}}, 6, 6, 3},
+        {"OneWithinAnother", {{0, 10}, {2, 3}}, {{4, 6}}, 10, 2, 2},
+        {"Touching", {{0, 2}, {2, 4}}, {{1, 3}}, 4, 2, 2},
+        {"OfNoLength", {{1, 1}}, {{0, 2}, {5, 5}}, 0, 2, 0},
+        // clang-format on
+    };
 
-TEST_P(Overlap, IsWhatBothUnionsShare)
-{
-    OverlapCase c = GetParam();
+    for (auto &c : cases) {
+        SCOPED_TRACE(c.name);
+        const auto o = stp_find_overlap(c.compute.data(), c.compute.size(),
+                                        c.comm.data(), c.comm.size());
 
-    const auto o = stp_find_overlap(c.compute.data(), c.compute.size(),
-                                    c.comm.data(), c.comm.size());
-
-    EXPECT_EQ(c.compute_us, o.compute);
-    EXPECT_EQ(c.comm_us, o.communication);
-    EXPECT_EQ(c.hidden_us, o.hidden);
+        EXPECT_EQ(c.compute_us, o.compute);
+        EXPECT_EQ(c.comm_us, o.communication);
+        EXPECT_EQ(c.hidden_us, o.hidden);
+    }
 }
-
-INSTANTIATE_TEST_SUITE_P(
-    , Overlap,
-    testing::Values(
-        OverlapCase{"NothingOfNothing", {}, {}, 0, 0, 0},
-        OverlapCase{"NoCompute", {}, {{1, 3}}, 0, 2, 0},
-        OverlapCase{"NoCommunication", {{1, 3}}, {}, 2, 0, 0},
-        OverlapCase{"OneAfterTheOther", {{0, 5}}, {{5, 8}}, 5, 3, 0},
-        OverlapCase{"OneWithinTheOther", {{0, 10}}, {{2, 5}}, 10, 3, 3},
-        OverlapCase{"ComputeWithin", {{2, 5}}, {{0, 10}}, 3, 10, 3},
-        OverlapCase{"AtBothEnds", {{0, 4}, {6, 9}}, {{3, 8}}, 7, 5, 3},
-        OverlapCase{"Unsorted", {{6, 9}, {0, 4}}, {{8, 10}, {1, 2}}, 7, 3, 2},
-        // 0 to 6 and 3 to 9
-        OverlapCase{"UnionsCountOnce",
-                    {{0, 4}, {2, 6}, {1, 3}},
-                    {{3, 7}, {5, 9}},
-                    6,
-                    6,
-                    3},
-        OverlapCase{"OneWithinAnother", {{0, 10}, {2, 3}}, {{4, 6}}, 10, 2, 2},
-        OverlapCase{"Touching", {{0, 2}, {2, 4}}, {{1, 3}}, 4, 2, 2},
-        OverlapCase{"OfNoLength", {{1, 1}}, {{0, 2}, {5, 5}}, 0, 2, 0}),
-    [](const auto &c) { return std::string(c.param.name); });
 
 TEST(OverlapOfSpans, IsOfThoseInAPartOfAStep)
 {

@@ -46,13 +46,15 @@ TEST(Compare, AveragesAnArmThatRanTwiceInARound)
 {
     Data d;
     d.Add(1024, kAuto, {50, 80}).Add(1024, kAuto, {70, 80});
-    d.Add(1024, kTreeLl, {50, 50});
+    d.Add(1024, kTreeLl, {50, 50}).Add(1024, kAutoAgain, {50, 80});
 
     Compared c(d);
 
     EXPECT_NEAR(std::sqrt(60.0 / 50 * 80 / 50),
-                c.all.points[0].arms[0].gain.gain, 1e-12);
-    EXPECT_EQ(2u, c.all.points[0].arms[0].gain.n_pairs);
+                c.all.points[0].arms[1].gain.gain, 1e-12);
+    EXPECT_EQ(2u, c.all.points[0].arms[1].gain.n_pairs);
+    ASSERT_EQ(2u, c.all.points[0].n_arms) << "AUTO once more is an arm";
+    EXPECT_EQ(STP_ARM_AUTO_AGAIN, c.all.points[0].arms[0].arm.kind);
 }
 
 TEST(Compare, SeparatesCollectivesSizesAndCommunicators)
@@ -128,11 +130,15 @@ TEST(Compare, RefusesASizeThatWasMeasuredWithoutAuto)
     stp_error err{};
 
     EXPECT_EQ(STP_ERR_SYNTAX, stp_compare(&d.data, &out, &err));
-
     EXPECT_STREQ("allreduce of 4096 bytes has no row of NCCL's own choice "
                  "(auto) to compare with",
                  err.text);
     EXPECT_EQ(nullptr, out.points);
+
+    for (size_t i = 0; i < d.data.n_rows; i++)
+        d.data.rows[i].work = {STP_MODE_OVERLAP, 0, 8, 1, {}, 1, nullptr};
+    EXPECT_EQ(STP_ERR_SYNTAX, stp_compare(&d.data, &out, &err));
+    EXPECT_THAT(err.text, testing::StartsWith("overlap of allreduce of 4096 "));
 }
 
 TEST(Compare, SeparatesWorkloads)
@@ -174,34 +180,6 @@ TEST(Compare, PairsWhatCollectivesTakeAloneToo)
     EXPECT_NEAR(75, tree.alone_us, 1e-12);
     EXPECT_EQ(0u, c.all.points[0].arms[1].alone_gain.n_pairs);
     EXPECT_EQ(0, c.all.points[0].arms[1].alone_us);
-}
-
-TEST(Compare, AutoOnceMoreIsAnArmLikeOthers)
-{
-    Data d;
-    d.Add(64, kAuto, {60, 60}).Add(64, kAutoAgain, {50, 50});
-
-    Compared c(d);
-
-    ASSERT_EQ(1u, c.all.points[0].n_arms);
-    EXPECT_EQ(STP_ARM_AUTO_AGAIN, c.all.points[0].arms[0].arm.kind);
-    EXPECT_NEAR(1.2, c.all.points[0].arms[0].gain.gain, 1e-12);
-}
-
-TEST(Compare, NamesTheWorkloadWithoutAuto)
-{
-    Data d;
-    d.AddGain(4096, kTreeLl, 1);
-    for (size_t i = 0; i < 3; i++)
-        d.data.rows[i].work = {STP_MODE_OVERLAP, 0, 8, 1, {}, 1, nullptr};
-    stp_comparisons out{};
-    stp_error err{};
-
-    EXPECT_EQ(STP_ERR_SYNTAX, stp_compare(&d.data, &out, &err));
-
-    EXPECT_STREQ("overlap of allreduce of 4096 bytes has no row of NCCL's own "
-                 "choice (auto) to compare with",
-                 err.text);
 }
 
 } // namespace

@@ -82,6 +82,12 @@ INSTANTIATE_TEST_SUITE_P(Table, DeriveMemory, testing::Values(
     [](const auto &of) { return of.param.name; });
 // clang-format on
 
+std::vector<std::string> MemoryRules(const Data &d)
+{
+    return Rules(Compared(d).all, {0.02, false, false, true, nullptr},
+                 [](const stp_derived_rule &) { return ""; });
+}
+
 // NCCL's own algorithm is no arm of registered buffers.
 TEST(DeriveMemoryRange, EndsBeforeASizeWhereNcclRunsATree)
 {
@@ -91,17 +97,13 @@ TEST(DeriveMemoryRange, EndsBeforeASizeWhereNcclRunsATree)
         d.data.rows[i].ran_algo = NCCL_ALGO_TREE;
         d.data.rows[i].ran_proto = NCCL_PROTO_LL;
     }
-    const stp_derive_terms memory{0.02, false, false, true, nullptr};
 
-    EXPECT_EQ(std::vector<std::string>{"100-200 sym"},
-              Rules(Compared(d).all, memory,
-                    [](const stp_derived_rule &) { return ""; }));
+    EXPECT_EQ(std::vector<std::string>{"100-200 sym"}, MemoryRules(d));
 }
 
 // A communicator of its own, for as much as a rule must gain.
 TEST(DeriveMemoryCtas, AreNamedWhereTheyAreWorthACommunicator)
 {
-    const stp_derive_terms memory{0.02, false, false, true, nullptr};
     const struct {
         double narrow, wide; // 0: not measured
         std::vector<std::string> rules;
@@ -119,9 +121,7 @@ TEST(DeriveMemoryCtas, AreNamedWhereTheyAreWorthACommunicator)
         d.AddAuto(100);
         Add(&d, 100, kSym, c.narrow);
         Add(&d, 100, kSymWide, c.wide);
-        EXPECT_EQ(c.rules, Rules(Compared(d).all, memory,
-                                 [](const stp_derived_rule &) { return ""; }))
-            << c.narrow << " and " << c.wide;
+        EXPECT_EQ(c.rules, MemoryRules(d)) << c.narrow << " and " << c.wide;
     }
 }
 
@@ -142,38 +142,23 @@ TEST(DeriveMemoryCtas, AreThoseThatAMemoryPolicyCanName)
         EXPECT_FALSE(registers(name)) << name;
 }
 
-struct KernelCase {
-    const char *name;
-    stp_arm fast, slow; // both faster than NCCL's own choice
-    const char *fast_ran;
-    std::vector<std::string> memory;
-};
-
-class DeriveMemoryKernel : public testing::TestWithParam<KernelCase>
+TEST(DeriveMemoryKernel, NamesNoCopyEnginesThatDidNotRun)
 {
-};
+    const struct {
+        const char *ran; // with kCe, which was faster
+        std::vector<std::string> rules;
+    } cases[] = {{STP_COPY_ENGINES, {"100-100 ce"}},
+                 {"AllReduce_AGxLL_R", {"100-100 sym"}},
+                 {"", {"100-100 ce"}}}; // nobody knows
 
-TEST_P(DeriveMemoryKernel, NamesNoCopyEnginesThatDidNotRun)
-{
-    const KernelCase &c = GetParam();
-    Data d;
-    d.AddAuto(100).AddGain(100, c.fast, 1.3).AddGain(100, c.slow, 1.2);
-    for (size_t i = 0; i < d.data.n_rows; i++)
-        if (stp_arm_equal(&d.data.rows[i].arm, &c.fast))
-            strcpy(d.data.rows[i].ran_kernel, c.fast_ran);
-    const stp_derive_terms memory{0.02, false, false, true, nullptr};
-
-    EXPECT_EQ(c.memory, Rules(Compared(d).all, memory,
-                              [](const stp_derived_rule &) { return ""; }));
+    for (const auto &c : cases) {
+        Data d;
+        d.AddAuto(100).AddGain(100, kCe, 1.3).AddGain(100, kSym, 1.2);
+        for (size_t i = 3; i < 6; i++)
+            strcpy(d.data.rows[i].ran_kernel, c.ran);
+        EXPECT_EQ(c.rules, MemoryRules(d)) << c.ran;
+    }
 }
-
-// clang-format off
-INSTANTIATE_TEST_SUITE_P(Table, DeriveMemoryKernel, testing::Values(
-    KernelCase{"ce_where_they_ran", kCe, kSym, STP_COPY_ENGINES, {"100-100 ce"}},
-    KernelCase{"sym_where_that_ran", kCe, kSym, "AllReduce_AGxLL_R", {"100-100 sym"}},
-    KernelCase{"ce_where_nobody_knows", kCe, kSym, "", {"100-100 ce"}}),
-    [](const auto &of) { return of.param.name; });
-// clang-format on
 
 // Of two arms that are as unsteady as NCCL's own choice, with it, the gain of
 // the one over the other is as steady as they are to each other.

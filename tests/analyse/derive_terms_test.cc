@@ -160,19 +160,17 @@ TEST(DeriveTerms, NcclsOwnChoiceByAnotherNameIsNoGain)
     EXPECT_THAT(Rules(d, kPlain), ElementsAre("4: 100-100 ring/simple"));
 }
 
-struct TimesCase {
-    std::vector<double> us; // AUTO takes 100
-    stp_source source;
-    bool single_pass;
-    bool trust;
-    size_t n_rules;
-};
-
 TEST(DeriveTerms, DecidesByTimesThatLeaveNoDoubt)
 {
     const stp_source live = STP_SOURCE_MEASURED;
     const stp_source model = STP_SOURCE_MODELLED;
-    const TimesCase cases[] = {
+    const struct {
+        std::vector<double> us; // AUTO takes 100
+        stp_source source;
+        bool single_pass;
+        bool trust;
+        size_t n_rules;
+    } cases[] = {
         {{50, 50, 50}, live, false, false, 1},
         {{50}, live, false, false, 0}, // no interval
         // means 1.05, and the interval goes down to about 0.93
@@ -191,7 +189,7 @@ TEST(DeriveTerms, DecidesByTimesThatLeaveNoDoubt)
         {{50, 50, 50}, model, true, true, 0},
     };
 
-    for (const TimesCase &c : cases) {
+    for (const auto &c : cases) {
         Data d;
         d.single_pass = c.single_pass;
         d.Add(64, kAuto, std::vector<double>(c.us.size(), 100),
@@ -204,7 +202,7 @@ TEST(DeriveTerms, DecidesByTimesThatLeaveNoDoubt)
     }
 }
 
-TEST(DeriveTerms, EveryNumberOfRanksHasRulesOfItsOwn)
+TEST(DeriveTerms, EveryCollectiveAndNumberOfRanksHasRulesOfItsOwn)
 {
     Data d;
     d.AddAuto(100).AddGain(100, kTreeLl, 1.1);
@@ -219,17 +217,11 @@ TEST(DeriveTerms, EveryNumberOfRanksHasRulesOfItsOwn)
                 ElementsAre("4: 100-400 tree/ll", "8: 401-800 tree/ll"));
     EXPECT_THAT(Rules(d, {0.02, false, true, false, nullptr}),
                 ElementsAre("4: 0-inf tree/ll", "8: 401-800 tree/ll"));
-}
-
-TEST(DeriveTerms, DoesNotReachIntoAnotherCollective)
-{
-    Data d;
-    d.AddAuto(400).AddGain(400, kTreeLl, 1.1);
-    d.Add(100, kAuto, {9, 9}, STP_SOURCE_MEASURED, ncclFuncReduceScatter);
-    d.Add(100, kTreeLl, {8, 8}, STP_SOURCE_MEASURED, ncclFuncReduceScatter);
-
+    d.Add(9, kAuto, {9, 9}, STP_SOURCE_MEASURED, ncclFuncReduceScatter);
+    d.Add(9, kTreeLl, {8, 8}, STP_SOURCE_MEASURED, ncclFuncReduceScatter);
     EXPECT_THAT(Rules(d, kPlain),
-                ElementsAre("4: 100-100 tree/ll", "4: 400-400 tree/ll"));
+                ElementsAre("4: 9-9 tree/ll", "4: 100-400 tree/ll",
+                            "8: 401-800 tree/ll"));
 }
 
 TEST(DeriveTerms, InPlaceDecidesOnlyWhereNothingWasMeasuredOutOfPlace)
@@ -291,17 +283,12 @@ TEST(Steadiness, CountsRoundsSpreadAndDriftOfAuto)
     EXPECT_NEAR(0.1, s.worst_spread, 1e-12);
     EXPECT_NEAR(0, s.drift, 1e-12);
     EXPECT_NEAR(110.0 / 90 - 1, s.worst_drift, 1e-12);
-}
 
-TEST(Steadiness, DriftTakesThreeRounds)
-{
-    Data d;
-    d.Add(100, kAuto, {100, 200});
-
-    EXPECT_TRUE(std::isnan(Steadiness(d).drift));
-
-    d.Add(200, kAuto, {100, 150, 104});
-    EXPECT_NEAR(0.04, Steadiness(d).drift, 1e-12);
+    Data few; // drift takes three rounds
+    few.Add(100, kAuto, {100, 200});
+    EXPECT_TRUE(std::isnan(Steadiness(few).drift));
+    few.Add(200, kAuto, {100, 150, 104});
+    EXPECT_NEAR(0.04, Steadiness(few).drift, 1e-12);
 }
 
 TEST(Steadiness, ResolvesWhatATypicalArmsIntervalDoes)
@@ -337,15 +324,12 @@ TEST(Steadiness, OneRoundResolvesNothing)
     EXPECT_EQ(0u, stp_rounds_for(&s, 0.5));
 }
 
-struct RoundsCase {
-    double scatter;
-    double min_gain;
-    size_t want;
-};
-
 TEST(Steadiness, SaysHowManyRoundsWouldDo)
 {
-    const RoundsCase cases[] = {
+    const struct {
+        double scatter, min_gain;
+        size_t want;
+    } cases[] = {
         {0, 0.02, 2},
         // t(0.975, 3) / sqrt(4) = 1.5912; of 3 rounds 2.4842
         {0.0198 / 1.60, 0.02, 4},
@@ -355,7 +339,7 @@ TEST(Steadiness, SaysHowManyRoundsWouldDo)
         {1e6, 0.02, 0},
     };
 
-    for (const RoundsCase &c : cases) {
+    for (const auto &c : cases) {
         stp_steadiness s{};
         s.scatter = c.scatter;
         EXPECT_EQ(c.want, stp_rounds_for(&s, c.min_gain)) << c.scatter;

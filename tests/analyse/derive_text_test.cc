@@ -81,19 +81,17 @@ class DeriveText : public testing::Test
     stp_error err_{};
 };
 
-struct FoundCase {
-    const char *name;
-    std::string text;
-    const char *want; // of each row, or the refusal
-};
-
 TEST_F(DeriveText, FindsTheArmInWhatNcclLogged)
 {
     const std::string algo = LOG "NCCL_ALGO set by environment to Ring\n";
     const std::string proto = LOG "NCCL_PROTO set by environment to LL128\n";
     const std::string tuner = LOG "TUNER/Plugin: Using other (v5)\n";
     const char *const unlike = "Algo RING proto LL";
-    const FoundCase cases[] = {
+    const struct {
+        const char *name;
+        std::string text;
+        const char *want; // of each row, or the refusal
+    } cases[] = {
         // clang-format off
         {"one_pair", Two("Algo RING proto LL128", "Algo RING proto LL128"), "ring/ll128"},
         {"one_pair_of_a_plugin", tuner + Two(unlike, unlike), "ring/ll"},
@@ -116,7 +114,7 @@ TEST_F(DeriveText, FindsTheArmInWhatNcclLogged)
         // clang-format on
     };
 
-    for (const FoundCase &c : cases) {
+    for (const auto &c : cases) {
         SCOPED_TRACE(c.name);
         stp_dataset_free(&data_);
         if (Add(c.text) == STP_OK) {
@@ -144,17 +142,22 @@ TEST_F(DeriveText, LogsAreOfThePassTheyStandIn)
 
 TEST_F(DeriveText, LogsOfOnePartCountTheWhole)
 {
-    ASSERT_EQ(STP_OK, Add(HEAD LOG "AllGather: 512 Bytes -> Algo RING proto LL "
-                                   "channel{Lo..Hi}={0..1}\n" +
-                              Row(1024),
-                          nullptr, ncclFuncAllGather));
-    EXPECT_EQ(NCCL_ALGO_RING, data_.rows[0].ran_algo);
+    const struct {
+        const char *log;
+        int algo, proto;
+    } cases[] = {{"AllGather: 512 Bytes -> Algo RING proto LL "
+                  "channel{Lo..Hi}={0..1}\n",
+                  NCCL_ALGO_RING, NCCL_PROTO_LL},
+                 {"1024 Bytes -> Algo 1 proto 2 time 45.1\n", NCCL_ALGO_RING,
+                  NCCL_PROTO_SIMPLE}};
 
-    stp_dataset_free(&data_);
-    ASSERT_EQ(STP_OK, Add(HEAD LOG "1024 Bytes -> Algo 1 proto 2 time 45.1\n" +
-                              Row(1024),
-                          nullptr, ncclFuncAllGather));
-    EXPECT_EQ(NCCL_PROTO_SIMPLE, data_.rows[0].ran_proto);
+    for (const auto &c : cases) {
+        stp_dataset_free(&data_);
+        ASSERT_EQ(STP_OK, Add(std::string(HEAD LOG) + c.log + Row(1024),
+                              nullptr, ncclFuncAllGather));
+        EXPECT_EQ(c.algo, data_.rows[0].ran_algo);
+        EXPECT_EQ(c.proto, data_.rows[0].ran_proto);
+    }
 }
 
 TEST_F(DeriveText, FilesOfAnArmAreItsRounds)
@@ -190,10 +193,9 @@ TEST_F(DeriveText, RefusesAnArmThatNcclDidNotRun)
     EXPECT_STREQ("arm tree/ll, but NCCL ran ring/ll at 1024 bytes, expected "
                  "what was forced",
                  err_.text);
-    EXPECT_EQ(STP_OK,
-              Add(Two("Algo RING proto LL", "Algo RING proto LL"), "auto"));
-    EXPECT_EQ(STP_OK,
-              Add(Two("Algo RING proto LL", "Algo RING proto LL"), "ring/4"));
+    for (const char *arm : {"auto", "ring/4"})
+        EXPECT_EQ(STP_OK,
+                  Add(Two("Algo RING proto LL", "Algo RING proto LL"), arm));
     for (const char *arm : {"ring", "ll", "auto/4"}) {
         EXPECT_EQ(STP_ERR_RANGE, Add(HEAD + Row(1024), arm)) << arm;
         EXPECT_THAT(std::string(err_.text),

@@ -124,6 +124,8 @@ TEST(SummariseIterations, PoolsTheIterationsOfAllRounds)
     it.Setting(kOverlap);
     it.Row(1, kTreeLl, {70, 10, 60}).Row(0, kAuto, {100, 120});
     it.Row(0, kTreeLl, {20, 50, 30, 40}).Row(1, kAuto, {110, 130, 90});
+    it.Last().source = STP_SOURCE_INTERPOLATED;
+    EXPECT_EQ(0u, Summary(Iterations()).all.n_settings);
 
     Summary s(it);
 
@@ -132,6 +134,7 @@ TEST(SummariseIterations, PoolsTheIterationsOfAllRounds)
     EXPECT_EQ(STP_ARM_AUTO, s[0].arms[0].arm.kind);
     EXPECT_EQ(5u, s[0].arms[0].n_iterations);
     EXPECT_DOUBLE_EQ(110, s[0].arms[0].us.mean);
+    EXPECT_EQ(STP_SOURCE_INTERPOLATED, s[0].arms[0].source) << "the worst";
     const stp_iteration_arm &tree = s[0].arms[1];
     EXPECT_TRUE(stp_arm_equal(&kTreeLl, &tree.arm));
     EXPECT_EQ(2u, tree.n_rounds);
@@ -178,15 +181,6 @@ TEST(SummariseIterations, ExposesWhatIsNotCompute)
     EXPECT_DOUBLE_EQ(88, s[0].compute_us);
     EXPECT_DOUBLE_EQ(14, s[0].arms[0].exposed_us);
     EXPECT_DOUBLE_EQ(3, s[0].arms[1].exposed_us);
-}
-
-TEST(SummariseIterations, IsOnlyAsGoodAsTheWorstSource)
-{
-    Iterations it;
-    it.Setting(kOverlap).Row(0, kAuto, {100}).Row(1, kAuto, {100});
-    it.all.data.rows[0].source = STP_SOURCE_INTERPOLATED;
-
-    EXPECT_EQ(STP_SOURCE_INTERPOLATED, Summary(it)[0].arms[0].source);
 }
 
 // ---- collectives alone ----
@@ -240,37 +234,22 @@ TEST(SummariseIterations, SaysNothingOfCollectivesThatWereNotTimedAlone)
 
 // ---- resolution ----
 
-TEST(SummariseIterations, ResolvesHalfTheIntervalOfASecondAuto)
+TEST(SummariseIterations, ResolvesHalfTheIntervalOfASecondAutoOrByAutosSpread)
 {
-    Iterations it; // ratios 1.1 and 1 / 1.1
-    it.Setting(kOverlap).Row(0, kAuto, {110}).Row(1, kAuto, {100});
-    it.Row(0, kAutoAgain, {100}).Row(1, kAutoAgain, {110});
+    Iterations two, one, round; // ratios 1.1 and 1 / 1.1; 3 of 100; no spread
+    two.Setting(kOverlap).Row(0, kAuto, {110}).Row(1, kAuto, {100});
+    two.Row(0, kAutoAgain, {100}).Row(1, kAutoAgain, {110});
+    one.Setting(kOverlap).Row(0, kAuto, {97});
+    one.Row(1, kAuto, {100}).Row(2, kAuto, {103});
+    round.Setting(kOverlap).Row(0, kAuto, {97, 103}).Row(0, kAutoAgain, {99});
 
-    Summary s(it);
+    Summary s(two), t(one);
 
-    double half = stp_t975(1) * std::log(1.1);
-    EXPECT_NEAR(std::sinh(half), s[0].resolution, 1e-9);
+    EXPECT_NEAR(std::sinh(stp_t975(1) * std::log(1.1)), s[0].resolution, 1e-9);
     EXPECT_NEAR(1, s[0].arms[1].gain.gain, 1e-12);
-}
-
-TEST(SummariseIterations, ResolvesByAutosOwnSpreadWithoutASecondOne)
-{
-    Iterations it; // standard deviation 3 of 100
-    it.Setting(kOverlap).Row(0, kAuto, {97});
-    it.Row(1, kAuto, {100}).Row(2, kAuto, {103});
-
-    Summary s(it);
-
-    EXPECT_DOUBLE_EQ(0.03, s[0].noise);
-    EXPECT_DOUBLE_EQ(stp_t975(2) * 0.03 * std::sqrt(2. / 3), s[0].resolution);
-}
-
-TEST(SummariseIterations, ResolvesNothingByOneRound)
-{
-    Iterations it;
-    it.Setting(kOverlap).Row(0, kAuto, {97, 103}).Row(0, kAutoAgain, {99});
-
-    EXPECT_EQ(HUGE_VAL, Summary(it)[0].resolution);
+    EXPECT_DOUBLE_EQ(0.03, t[0].noise);
+    EXPECT_DOUBLE_EQ(stp_t975(2) * 0.03 * std::sqrt(2. / 3), t[0].resolution);
+    EXPECT_EQ(HUGE_VAL, Summary(round)[0].resolution);
 }
 
 // ---- settings ----
@@ -315,13 +294,6 @@ TEST(SummariseIterations, RefusesASettingWithoutAuto)
     EXPECT_EQ(nullptr, out.settings);
 }
 
-TEST(SummariseIterations, OfNothingIsNothing)
-{
-    Iterations it;
-
-    EXPECT_EQ(0u, Summary(it).all.n_settings);
-}
-
 // ---- regimes ----
 
 TEST(FindRegimes, FindsWhereTheFastestAloneIsNotTheShortestIteration)
@@ -344,19 +316,6 @@ TEST(FindRegimes, FindsWhereTheFastestAloneIsNotTheShortestIteration)
     EXPECT_EQ(2u, r.gain.n_pairs);
     EXPECT_NEAR(1.25, r.alone_gain.gain, 1e-12);
     EXPECT_NEAR(1.25, r.alone_gain.high, 1e-9);
-}
-
-TEST(FindRegimes, ComparesTwoArmsOfWhichNeitherIsAuto)
-{
-    Iterations it;
-    it.Setting(kOverlap).Rounds(kAuto, 110, 9);
-    it.Rounds(kTreeLl, 100, 8).Rounds(kRingLl128, 120, 5);
-
-    std::vector<stp_regime> found = Summary(it).Regimes();
-
-    ASSERT_EQ(1u, found.size());
-    EXPECT_NEAR(1.2, found[0].gain.gain, 1e-12);
-    EXPECT_NEAR(1.6, found[0].alone_gain.gain, 1e-12);
 }
 
 TEST(FindRegimes, GivesIntervalsOfThePairsOfBothArms)
@@ -400,15 +359,13 @@ TEST(FindRegimes, LooksAtEverySetting)
     EXPECT_EQ(3u, found[1].setting->like.n_bytes);
 }
 
-struct SilentCase {
-    const char *name;
-    double auto_us, auto_alone; // iteration, collectives alone
-    double tree_us, tree_alone;
-};
-
 TEST(FindRegimes, IsSilentWhereThereIsNone)
 {
-    const SilentCase cases[] = {
+    const struct {
+        const char *name;
+        double auto_us, auto_alone; // iteration, collectives alone
+        double tree_us, tree_alone;
+    } cases[] = {
         {"best_in_both", 110, 6, 100, 5},
         {"auto_best_in_both", 100, 5, 110, 6},
         {"equal_in_both", 100, 5, 100, 5},
@@ -419,7 +376,7 @@ TEST(FindRegimes, IsSilentWhereThereIsNone)
         {"the_other_timed_alone", 100, 0, 110, 5},
     };
 
-    for (const SilentCase &c : cases) {
+    for (const auto &c : cases) {
         SCOPED_TRACE(c.name);
         Iterations it;
         it.Setting(kOverlap).Rounds(kAuto, c.auto_us, c.auto_alone);

@@ -78,11 +78,6 @@ class Objective : public testing::Test
     stp_error err_{};
 };
 
-std::string AllReduce(const std::string &rule)
-{
-    return std::to_string(ncclFuncAllReduce) + " " + rule;
-}
-
 // ---- selecting ----
 
 TEST_F(Objective, TakesRowsAloneOrOfWorkloads)
@@ -116,18 +111,24 @@ TEST_F(Objective, SaysWhichTimesThereAreInsteadOfThoseWanted)
                  "iteration",
                  err_.text);
     EXPECT_EQ(nullptr, selected_.rows);
-}
 
-struct PairCase {
-    stp_arm arm;
-    int ran_algo, ran_proto;
-    const char *name; // "": left out
-};
+    // a step of a trace has messages of several kinds: no rule can be of it
+    for (size_t i = 0; i < d.data.n_rows; i++)
+        d.data.rows[i].work.mode = STP_MODE_TRACE;
+    EXPECT_EQ(STP_ERR_RANGE, Select(d, STP_OBJECTIVE_ITERATION));
+    EXPECT_THAT(err_.text, testing::StartsWith("all 3 times of iterations are "
+                                               "of traces, whose steps have "
+                                               "messages of several kinds"));
+}
 
 TEST_F(Objective, ArmsBecomeThePairThatNcclRan)
 {
     const int any = STP_ANY;
-    const PairCase cases[] = {
+    const struct {
+        stp_arm arm;
+        int ran_algo, ran_proto;
+        const char *name; // "": left out
+    } cases[] = {
         // clang-format off
         {kSimple, NCCL_ALGO_RING, NCCL_PROTO_SIMPLE, "ring/simple"},
         {kSimple, any, NCCL_PROTO_SIMPLE, ""},
@@ -142,7 +143,7 @@ TEST_F(Objective, ArmsBecomeThePairThatNcclRan)
 
     for (stp_objective objective :
          {STP_OBJECTIVE_TIME, STP_OBJECTIVE_ITERATION})
-        for (const PairCase &c : cases) {
+        for (const auto &c : cases) {
             SCOPED_TRACE(c.name);
             Data d;
             d.Add(1, kAuto, {9}).Add(1, c.arm, {9});
@@ -157,24 +158,6 @@ TEST_F(Objective, ArmsBecomeThePairThatNcclRan)
                 stp_arm_name(&selected_.rows[1].arm, name);
             EXPECT_STREQ(c.name, name);
         }
-}
-
-// A step of a trace has messages of several kinds: no rule can be of it.
-TEST_F(Objective, LeavesOutTraces)
-{
-    const stp_workload traced{STP_MODE_TRACE, 0, 1, 0, {}, 10, nullptr};
-    stp_dataset selected{};
-    stp_error err{};
-    Data d;
-    d.Add(1024, kAuto, {60, 60});
-    Of(d, traced);
-
-    EXPECT_EQ(STP_ERR_RANGE,
-              stp_objective_select(&d.data, STP_OBJECTIVE_ITERATION, &selected,
-                                   &err));
-    EXPECT_THAT(err.text, testing::StartsWith("all 2 times of iterations are "
-                                              "of traces, whose steps have "
-                                              "messages of several kinds"));
 }
 
 TEST(Derive, KnowsNoRuleForAnArmThatIsNoPair)
@@ -216,51 +199,51 @@ TEST_F(Objective, PoolsThePairsOfAllWorkloads)
 
 TEST_F(Objective, AnArmThatLosesInOneWorkloadIsNone)
 {
-    Data d;
-    Of(d.AddAuto(1).AddGain(1, kTreeLl, 3).AddGain(1, kRingLl128, 1.05),
-       kOverlap);
-    EXPECT_THAT(Rules(d), ElementsAre(AllReduce("1-1 tree/ll")));
+    // clang-format off
+    const struct {
+        const char *what;
+        void (*fill)(Data &);
+        std::vector<std::string> rules;
+    } cases[] = {
+        {"one workload", [](Data &d) {
+             Of(d.AddAuto(1).AddGain(1, kTreeLl, 3).AddGain(1, kRingLl128, 1.05), kOverlap);
+         }, {"1-1 tree/ll"}},
+        {"another, in which it loses", [](Data &d) {
+             Of(d.AddAuto(1).AddGain(1, kTreeLl, 3).AddGain(1, kRingLl128, 1.05), kOverlap);
+             Of(d.AddAuto(1).AddGain(1, kTreeLl, 0.9).AddGain(1, kRingLl128, 1.05), kSequential);
+         }, {"1-1 ring/ll128"}},
+        {"within noise of 3 percent of the second's AUTO", [](Data &d) {
+             Of(d.Add(1, kAuto, std::vector<double>(9, 150)).Add(1, kTreeLl, std::vector<double>(9, 100)),
+                kOverlap);
+             Of(d.Add(1, kAuto, {97, 100, 103}).Add(1, kTreeLl, {100, 103.1, 106.2}), kSequential);
+         }, {"1-1 tree/ll"}},
+        {"7 percent slower", [](Data &d) {
+             Of(d.Add(1, kAuto, std::vector<double>(9, 150)).Add(1, kTreeLl, std::vector<double>(9, 100)),
+                kOverlap);
+             Of(d.Add(1, kAuto, {97, 100, 103}).Add(1, kTreeLl, {104, 107.2, 110.4}), kSequential);
+         }, {}},
+        {"at its size only", [](Data &d) {
+             for (uint64_t size : {100, 400, 1600})
+                 d.AddAuto(size).AddGain(size, kTreeLl, 2);
+             Of(d, kOverlap);
+             Of(d.AddAuto(400).AddGain(400, kTreeLl, 0.9), kDeep);
+         }, {"100-200 tree/ll", "801-1600 tree/ll"}},
+        {"the whole interval is wanted: of 1.3 and 1 from 0.98 to 1.33", [](Data &d) {
+             Of(d.AddAuto(1).AddGain(1, kTreeLl, 1.3), kOverlap);
+             Of(d.AddAuto(1).AddGain(1, kTreeLl, 1), kSequential);
+         }, {}},
+    };
+    // clang-format on
 
-    Of(d.AddAuto(1).AddGain(1, kTreeLl, 0.9).AddGain(1, kRingLl128, 1.05),
-       kSequential);
-    EXPECT_THAT(Rules(d), ElementsAre(AllReduce("1-1 ring/ll128")));
-}
+    for (const auto &c : cases) {
+        Data d;
+        std::vector<std::string> rules;
 
-TEST_F(Objective, ALossWithinNoiseIsNoLoss)
-{
-    Data d; // in the second workload, whose AUTO spreads by 3 percent
-    Of(d.Add(1, kAuto, std::vector<double>(9, 150))
-           .Add(1, kTreeLl, std::vector<double>(9, 100)),
-       kOverlap);
-    Of(d.Add(1, kAuto, {97, 100, 103}).Add(1, kTreeLl, {100, 103.1, 106.2}),
-       kSequential);
-
-    EXPECT_THAT(Rules(d), ElementsAre(AllReduce("1-1 tree/ll")));
-
-    for (size_t i = 21; i < 24; i++) // now 7 percent slower
-        d.data.rows[i].us.median *= 1.04;
-    EXPECT_THAT(Rules(d), IsEmpty());
-}
-
-TEST_F(Objective, ALossCountsAtItsSizeOnly)
-{
-    Data d;
-    for (uint64_t size : {100, 400, 1600})
-        d.AddAuto(size).AddGain(size, kTreeLl, 2);
-    Of(d, kOverlap);
-    Of(d.AddAuto(400).AddGain(400, kTreeLl, 0.9), kDeep);
-
-    EXPECT_THAT(Rules(d), ElementsAre(AllReduce("100-200 tree/ll"),
-                                      AllReduce("801-1600 tree/ll")));
-}
-
-TEST_F(Objective, TheWholePooledIntervalIsWanted)
-{
-    Data d; // 1.3 and 1: the mean is 1.14, the interval 0.98 to 1.33
-    Of(d.AddAuto(1).AddGain(1, kTreeLl, 1.3), kOverlap);
-    Of(d.AddAuto(1).AddGain(1, kTreeLl, 1), kSequential);
-
-    EXPECT_THAT(Rules(d), IsEmpty());
+        c.fill(d);
+        for (const std::string &rule : c.rules)
+            rules.push_back(std::to_string(ncclFuncAllReduce) + " " + rule);
+        EXPECT_EQ(rules, Rules(d)) << c.what;
+    }
 }
 
 TEST_F(Objective, FsdpMakesRulesForBothItsCollectives)
@@ -303,8 +286,6 @@ TEST_F(Objective, EachWorkloadNeedsItsAuto)
     EXPECT_THAT(err_.text, testing::StartsWith("overlap of allreduce of 1 "));
     EXPECT_EQ(nullptr, all_.points);
 }
-
-// ---- workloads ----
 
 // ---- what to register ----
 
@@ -356,16 +337,12 @@ TEST(CompareRegistered, BehindComputeCountsBeforeBackToBack)
                             "800: 100 us, tree/ll 1.25, sym 2.00",
                             "1600: 100 us, sym 1.50"));
     EXPECT_THAT(Registered(d, true), IsEmpty());
-}
 
-TEST(CompareRegistered, TakesACollectivesPartOfSeveralLayers)
-{
     constexpr stp_workload two_layers{
         STP_MODE_SEQUENTIAL, 0, 2, 1, {}, 5, nullptr};
-    Data d;
-
+    Data halves; // a collective's part
     EXPECT_EQ("200: 50 us, tree/ll 1.25, sym 2.00",
-              Registered(AddAloneAndSequential(d, two_layers), false)[1]);
+              Registered(AddAloneAndSequential(halves, two_layers), false)[1]);
 }
 
 TEST(CompareRegistered, PairsEachWorkloadWithItself)

@@ -121,43 +121,33 @@ TEST(Refine, FindsTheCrossingsToTheResolution)
     }
 }
 
-TEST(Refine, FindsWhereOneArmTakesOverFromAnother)
+TEST(Refine, LooksOnlyWhereAnotherArmIsBest)
 {
-    Machine m({{kRingLl128, [](double s) { return s < 5e6 ? 1.2 : 1.1; }},
-               {kTreeLl, [](double s) { return s < 5e6 ? 1.1 : 1.2; }}});
+    // clang-format off
+    const struct {
+        const char *what;
+        double (*ll128)(double), (*tree)(double);
+        size_t n_sizes; // of those more than of the grid, at most
+        int n_waves;
+    } cases[] = {
+        {"one takes over", [](double s) { return s < 5e6 ? 1.2 : 1.1; },
+         [](double s) { return s < 5e6 ? 1.1 : 1.2; }, 2, 2},
+        {"AUTO is best on both sides", [](double) { return 0.9; }, [](double) { return 1.01; }, 0, 0},
+        {"the same is best on both sides", [](double) { return 1.3; }, [](double) { return 1.2; }, 0, 0},
+        {"another at each size, however near", [](double s) { return std::fmod(s / 8, 2) < 1 ? 1.3 : 1.1; },
+         [](double) { return 1.2; }, 3 * (kGrid - 1), 7},
+    };
+    // clang-format on
+    for (const auto &c : cases) {
+        SCOPED_TRACE(c.what);
+        Machine m({{kRingLl128, c.ll128}, {kTreeLl, c.tree}});
 
-    m.Refine();
-
-    EXPECT_LE(m.StepAt(5e6), 1.4 * STP_REFINE_SLACK);
-    EXPECT_EQ(kGrid + 2, m.sizes.size());
-}
-
-TEST(Refine, LeavesAloneWhereAutoIsBestOnBothSides)
-{
-    Machine m({{kRingLl128, [](double) { return 0.9; }},
-               {kTreeLl, [](double) { return 1.01; }}});
-
-    EXPECT_EQ(0, m.Refine());
-    EXPECT_EQ(kGrid, m.sizes.size());
-}
-
-TEST(Refine, LeavesAloneWhereTheSameArmIsBestOnBothSides)
-{
-    Machine m({{kRingLl128, [](double) { return 1.3; }},
-               {kTreeLl, [](double) { return 1.2; }}});
-
-    EXPECT_EQ(0, m.Refine());
-}
-
-TEST(Refine, EndsOnAMachineThatIsBestDifferentlyEverywhere)
-{
-    // another arm at each size, however near
-    Machine m({{kRingLl128,
-                [](double s) { return std::fmod(s / 8, 2) < 1 ? 1.3 : 1.1; }},
-               {kTreeLl, [](double) { return 1.2; }}});
-
-    EXPECT_LT(m.Refine(), 8);
-    EXPECT_LE(m.sizes.size(), kGrid + 3 * (kGrid - 1));
+        EXPECT_LE(m.Refine(), c.n_waves);
+        EXPECT_LE(m.sizes.size(), kGrid + c.n_sizes);
+        if (c.n_sizes == 2) {
+            EXPECT_LE(m.StepAt(5e6), 1.4 * STP_REFINE_SLACK);
+        }
+    }
 }
 
 struct Points {
@@ -177,101 +167,78 @@ struct Points {
     stp_arms arms{};
 };
 
-TEST(Refine, TakesTheMiddleAndWhatIsInTheRunningAtEitherEnd)
-{
-    Data d;
-    d.AddAuto(1000).AddGain(1000, kRingLl128, 1.3).AddGain(1000, kTreeLl, 0.5);
-    d.AddAuto(4000).AddGain(4000, kRingSimple, 0.7);
-    Points p(d);
-
-    ASSERT_TRUE(p.Between(1.4));
-
-    EXPECT_EQ(2000u, p.size);
-    EXPECT_THAT(Names(p.arms), ElementsAre("auto", "ring/ll128", "ring/simple"))
-        << "tree/ll takes 2.6 times as long as the best, ring/simple 1.43";
-}
-
 // What an application registers is no arm that a tuner could choose instead.
 TEST(Refine, JudgesArmsOfTunersByEachOther)
 {
     Data d;
-    d.AddAuto(1000).AddGain(1000, kRingLl128, 1.3).AddGain(1000, kSym, 3);
-    d.AddAuto(4000).AddGain(4000, kRingSimple, 0.9).AddGain(4000, kSym, 3);
+    d.AddAuto(1000).AddGain(1000, kRingLl128, 1.3).AddGain(1000, kTreeLl, 0.5);
+    d.AddGain(1000, kSym, 3);
+    d.AddAuto(4000).AddGain(4000, kRingSimple, 0.7).AddGain(4000, kSym, 3);
     Points p(d);
     stp_arms contenders{};
 
     ASSERT_TRUE(p.Between(1.4));
     stp_refine_contenders(&p.a, 1, &contenders);
 
-    EXPECT_THAT(Names(p.arms),
-                ElementsAre("auto", "ring/ll128", "ring/simple"));
+    EXPECT_EQ(2000u, p.size);
+    EXPECT_THAT(Names(p.arms), ElementsAre("auto", "ring/ll128", "ring/simple"))
+        << "tree/ll takes 2.6 times as long as the best, ring/simple 1.43";
     EXPECT_THAT(Names(contenders), Contains("ring/ll128"));
 }
 
-TEST(Refine, RoundsToTheGrainAndStopsWhereNothingFitsBetween)
+TEST(Refine, MeasuresBetweenTwoSizesWhatMayBeDecided)
 {
-    Data d;
-    d.AddAuto(64).AddGain(64, kRingLl128, 1.3);
-    d.AddAuto(128).AddGain(128, kRingLl128, 0.9);
+    // clang-format off
+    const struct {
+        const char *what;
+        void (*fill)(Data &);
+        double resolution;
+        uint64_t grain, size; // of what is measured; 0: nothing
+    } cases[] = {
+        {"to the grain", [](Data &d) {
+             d.AddAuto(64).AddGain(64, kRingLl128, 1.3).AddAuto(128).AddGain(128, kRingLl128, 0.9);
+         }, 1.4, 8, 88},
+        {"nothing fits between", [](Data &d) {
+             d.AddAuto(64).AddGain(64, kRingLl128, 1.3).AddAuto(128).AddGain(128, kRingLl128, 0.9);
+         }, 1.4, 64, 0},
+        {"fine enough", [](Data &d) {
+             d.AddAuto(64).AddGain(64, kRingLl128, 1.3).AddAuto(128).AddGain(128, kRingLl128, 0.9);
+         }, 2, 8, 0},
+        {"gains of 1 and 1.08 in turn: nobody knows yet", [](Data &d) {
+             d.Add(kMiB, kAuto, {100, 100, 100, 100}).Add(kMiB, kRingLl128, {100, 100 / 1.08, 100, 100 / 1.08});
+             d.AddAuto(4 * kMiB).AddGain(4 * kMiB, kRingLl128, 0.9);
+         }, 1.4, 4, 2 * kMiB},
+        {"NCCL's own choice by another name is no gain", [](Data &d) {
+             d.Add(kMiB, kAuto, {100, 100, 100, 100}).Add(kMiB, kRingSimple, {100, 92, 100, 92});
+             d.AddAuto(4 * kMiB).AddGain(4 * kMiB, kRingLl128, 0.9);
+         }, 1.4, 4, 0},
+        {"twice as close where NCCL changes its mind", [](Data &d) { // 1.3 is beyond the root of 1.4
+             d.AddAuto(1000).AddGain(1000, kTreeLl, 0.9).AddAuto(1300).AddGain(1300, kTreeLl, 0.9);
+             for (size_t i = 6; i < 12; i++)
+                 d.data.rows[i].ran_proto = NCCL_PROTO_LL;
+         }, 1.4, 4, 1140},
+        {"and no closer", [](Data &d) {
+             d.AddAuto(1000).AddGain(1000, kTreeLl, 0.9).AddAuto(1300).AddGain(1300, kTreeLl, 0.9);
+             for (size_t i = 6; i < 12; i++)
+                 d.data.rows[i].ran_proto = NCCL_PROTO_LL;
+         }, 1.7, 4, 0},
+        {"single passes decide nothing", [](Data &d) {
+             d.single_pass = true;
+             d.AddAuto(1000).AddGain(1000, kRingLl128, 2);
+             d.single_pass = false;
+             d.AddAuto(4000).AddGain(4000, kRingLl128, 0.9);
+         }, 1.4, 4, 0},
+    };
+    // clang-format on
+    for (const auto &c : cases) {
+        SCOPED_TRACE(c.what);
+        Data d;
+        c.fill(d);
+        Points p(d);
 
-    Points p(d);
-    EXPECT_TRUE(p.Between(1.4, 8));
-    EXPECT_EQ(88u, p.size);
-    EXPECT_FALSE(p.Between(1.4, 64));
-    EXPECT_FALSE(p.Between(2, 8)) << "fine enough";
-}
-
-TEST(Refine, LooksWhereAnIntervalHoldsTheLeastGain)
-{
-    Data d; // gains of 1.02 and 1.08, in turn: nobody knows yet
-    d.Add(1 * kMiB, kAuto, {100, 100, 100, 100})
-        .Add(1 * kMiB, kRingLl128,
-             {100 / 1.0, 100 / 1.08, 100 / 1.0, 100 / 1.08});
-    d.AddAuto(4 * kMiB).AddGain(4 * kMiB, kRingLl128, 0.9);
-
-    Points p(d);
-    EXPECT_TRUE(p.Between(1.4));
-    EXPECT_EQ(2 * kMiB, p.size);
-}
-
-TEST(Refine, KnowsThatNcclsOwnChoiceByAnotherNameIsNoGain)
-{
-    Data d;
-    d.Add(1 * kMiB, kAuto, {100, 100, 100, 100})
-        .Add(1 * kMiB, kRingSimple, {100, 92, 100, 92});
-    d.AddAuto(4 * kMiB).AddGain(4 * kMiB, kRingLl128, 0.9);
-    const stp_refine_terms terms{0.02, 1.4};
-    stp_arms arms;
-
-    Points p(d);
-    EXPECT_FALSE(p.Between(1.4));
-    EXPECT_FALSE(stp_refine_again(p.a, &terms, &arms));
-}
-
-TEST(Refine, LooksTwiceAsCloseWhereNcclChangesItsMind)
-{
-    Data d;
-    d.AddAuto(1000).AddGain(1000, kTreeLl, 0.9);
-    d.AddAuto(1300).AddGain(1300, kTreeLl, 0.9);
-    for (size_t i = 0; i < d.data.n_rows; i++)
-        if (d.data.rows[i].n_bytes == 1300)
-            d.data.rows[i].ran_proto = NCCL_PROTO_LL;
-
-    Points p(d);
-    EXPECT_TRUE(p.Between(1.4)) << "1.3 is beyond the root of 1.4";
-    EXPECT_FALSE(p.Between(1.7));
-}
-
-TEST(Refine, DecidesNothingBySinglePasses)
-{
-    Data d;
-    d.single_pass = true;
-    d.AddAuto(1000).AddGain(1000, kRingLl128, 2);
-    d.single_pass = false;
-    d.AddAuto(4000).AddGain(4000, kRingLl128, 0.9);
-
-    Points p(d);
-    EXPECT_FALSE(p.Between(1.4));
+        EXPECT_EQ(c.size != 0, p.Between(c.resolution, c.grain));
+        EXPECT_EQ(c.size, p.size);
+    }
 }
 
 TEST(Refine, WantsMoreRoundsOfWhatMayBeDecidedOn)

@@ -91,56 +91,50 @@ class Differ : public testing::Test
 constexpr int kTree = NCCL_ALGO_TREE, kRing = NCCL_ALGO_RING;
 constexpr int kLl = NCCL_PROTO_LL, kSimple = NCCL_PROTO_SIMPLE;
 
-struct DifferCase {
-    const char *name;
-    std::vector<Range> first, second;
-    std::vector<std::string> want;
-};
-
-class DifferRanges : public Differ,
-                     public testing::WithParamInterface<DifferCase>
+TEST_F(Differ, RangesAreThoseThatBothHaveInCommon)
 {
-};
-
-TEST_P(DifferRanges, AreThoseThatBothHaveInCommon)
-{
-    Compare(GetParam().first, GetParam().second);
-
-    EXPECT_EQ(GetParam().want, Ranges());
-}
-
-// clang-format off
-INSTANTIATE_TEST_SUITE_P(Table, DifferRanges, testing::Values(
-    DifferCase{"the_same_decisions_by_other_lines",
-               {{8, 4088, kRing, kLl, 0, 1}, {4096, 8192, kRing, kLl, 0, 2}},
-               {{8, 8192, kRing, kLl}},
-               {}},
-    DifferCase{"of_both",
-               {{8, 4088, kRing, kLl}, {4096, 8192, kTree, kLl}},
-               {{8, 1016, kRing, kLl}, {1024, 8192, kRing, kSimple}},
-               {"allreduce 1024-4088 ring/ll/0|ring/simple/0",
-                "allreduce 4096-8192 tree/ll/0|ring/simple/0"}},
-    DifferCase{"channels_are_a_part_of_a_decision",
-               {{8, 8192, kRing, kLl, 4}},
-               {{8, 8192, kRing, kLl}},
-               {"allreduce 8-8192 ring/ll/4|ring/ll/0"}},
+    const struct {
+        const char *name;
+        std::vector<Range> first, second;
+        std::vector<std::string> want;
+    } cases[] = {
+        // clang-format off
+        {"the_same_decisions_by_other_lines",
+         {{8, 4088, kRing, kLl, 0, 1}, {4096, 8192, kRing, kLl, 0, 2}},
+         {{8, 8192, kRing, kLl}},
+         {}},
+        {"of_both",
+         {{8, 4088, kRing, kLl}, {4096, 8192, kTree, kLl}},
+         {{8, 1016, kRing, kLl}, {1024, 8192, kRing, kSimple}},
+         {"allreduce 1024-4088 ring/ll/0|ring/simple/0",
+          "allreduce 4096-8192 tree/ll/0|ring/simple/0"}},
+        {"channels_are_a_part_of_a_decision",
+         {{8, 8192, kRing, kLl, 4}},
+         {{8, 8192, kRing, kLl}},
+         {"allreduce 8-8192 ring/ll/4|ring/ll/0"}},
     // the line ends the first one's range, and the difference goes on
-    DifferCase{"one_difference_of_many_lines",
-               {{8, 4088, kTree, kLl, 0, 1}, {4096, 8192, kTree, kLl, 0, 2}},
-               {{8, 8192, kRing, kLl}},
-               {"allreduce 8-8192 tree/ll/0|ring/ll/0"}},
-    DifferCase{"a_difference_that_comes_back",
-               {{8, 1016, kTree, kLl, 0, 1}, {1024, 2040, kRing, kLl}, {2048, 4096, kTree, kLl, 0, 2}},
-               {{8, 4096, kRing, kLl}},
-               {"allreduce 8-1016 tree/ll/0|ring/ll/0",
-                "allreduce 2048-4096 tree/ll/0|ring/ll/0"}},
-    DifferCase{"collectives_apart",
-               {{8, 64, kTree, kLl, 0, 1, ncclFuncReduce}, {8, 64, kTree, kLl, 0, 1, ncclFuncAllReduce}},
-               {{8, 64, kRing, kLl, 0, 0, ncclFuncReduce}, {8, 64, kRing, kLl, 0, 0, ncclFuncAllReduce}},
-               {"reduce 8-64 tree/ll/0|ring/ll/0",
-                "allreduce 8-64 tree/ll/0|ring/ll/0"}}),
-    [](const auto &c) { return std::string(c.param.name); });
-// clang-format on
+        {"one_difference_of_many_lines",
+         {{8, 4088, kTree, kLl, 0, 1}, {4096, 8192, kTree, kLl, 0, 2}},
+         {{8, 8192, kRing, kLl}},
+         {"allreduce 8-8192 tree/ll/0|ring/ll/0"}},
+        {"a_difference_that_comes_back",
+         {{8, 1016, kTree, kLl, 0, 1}, {1024, 2040, kRing, kLl}, {2048, 4096, kTree, kLl, 0, 2}},
+         {{8, 4096, kRing, kLl}},
+         {"allreduce 8-1016 tree/ll/0|ring/ll/0",
+          "allreduce 2048-4096 tree/ll/0|ring/ll/0"}},
+        {"collectives_apart",
+         {{8, 64, kTree, kLl, 0, 1, ncclFuncReduce}, {8, 64, kTree, kLl, 0, 1, ncclFuncAllReduce}},
+         {{8, 64, kRing, kLl, 0, 0, ncclFuncReduce}, {8, 64, kRing, kLl, 0, 0, ncclFuncAllReduce}},
+         {"reduce 8-64 tree/ll/0|ring/ll/0",
+          "allreduce 8-64 tree/ll/0|ring/ll/0"}},
+        // clang-format on
+    };
+
+    for (const auto &c : cases) {
+        Compare(c.first, c.second);
+        EXPECT_EQ(c.want, Ranges()) << c.name;
+    }
+}
 
 // Of 819,200 and 1,024,000 the second is nearer to the middle.
 TEST_F(Differ, TimesAreOfTheRecordedSizeInTheMiddle)

@@ -135,15 +135,13 @@ TEST_F(Why, MachinesWithoutTimingsHaveNoneButAPrediction)
     EXPECT_GT(why.tuned.predicted_us, why.alone.predicted_us);
 }
 
-struct VersionCase {
-    const char *nccl;
-    int limit;          // of 24 channels of all-reduces of 1 MiB
-    const char *kernel; // that runs in symmetric windows
-};
-
 TEST_F(Why, SaysWhatTheVersionTakesAndWhatItComparesInWindows)
 {
-    const VersionCase cases[] = {
+    const struct {
+        const char *nccl;
+        int limit;          // of 24 channels of all-reduces of 1 MiB
+        const char *kernel; // that runs in symmetric windows
+    } cases[] = {
         {"2.27.7", 0, ""},
         {"2.28.9", 0, ""},
         {"2.29.7", 0, "AllReduce_RSxLDMC_AGxSTMC"},
@@ -154,7 +152,7 @@ TEST_F(Why, SaysWhatTheVersionTakesAndWhatItComparesInWindows)
     };
     const mock_test::Folder folder;
 
-    for (const VersionCase &c : cases) {
+    for (const auto &c : cases) {
         SCOPED_TRACE(c.nccl);
         folder.WriteAs("h100x8", c.nccl);
         stp_why why =
@@ -174,17 +172,14 @@ TEST_F(Why, SaysWhatTheVersionTakesAndWhatItComparesInWindows)
 // By the table's order: in windows, with NCCL_CTA_POLICY=2, with
 // NCCL_ENQUEUE_REARCH_ENABLE=1, and with that in windows. The policy is of
 // rings: by their cost the kernel is faster nevertheless.
-struct WindowsCase {
-    const char *machine;
-    const char *nccl;
-    ncclFunc_t coll;
-    size_t n_copies;
-    std::vector<std::string> runs;
-};
-
 TEST_F(Why, PlaysWindowsCopyEnginesAndTheNewQueue)
 {
-    const WindowsCase cases[] = {
+    const struct {
+        const char *machine, *nccl;
+        ncclFunc_t coll;
+        size_t n_copies;
+        std::vector<std::string> runs;
+    } cases[] = {
         // clang-format off
         {"h100x8", "2.28.9", ncclFuncAllGather, 0, {}},
         {"h100x8", "2.30.7", ncclFuncAllGather, 0, {"AllGather_LLMC", "AllGather_UC"}},
@@ -197,7 +192,7 @@ TEST_F(Why, PlaysWindowsCopyEnginesAndTheNewQueue)
     };
     const mock_test::Folder folder;
 
-    for (const WindowsCase &c : cases) {
+    for (const auto &c : cases) {
         SCOPED_TRACE(std::string(c.machine) + " " + c.nccl);
         folder.WriteAs(c.machine, c.nccl);
         stp_why why = Ask(folder.Path().c_str(),
@@ -205,10 +200,7 @@ TEST_F(Why, PlaysWindowsCopyEnginesAndTheNewQueue)
         std::vector<std::string> runs;
         for (size_t i = 0; i < why.n_cases; i++) {
             const stp_why_case &r = why.cases[i];
-            runs.push_back(r.kernel != nullptr
-                               ? r.kernel
-                               : std::string(stp_algo_name(r.pick.algo)) + "/" +
-                                     stp_proto_name(r.pick.proto));
+            runs.push_back(r.kernel != nullptr ? r.kernel : Name(r.pick));
         }
 
         EXPECT_EQ(c.runs, runs);
@@ -216,17 +208,14 @@ TEST_F(Why, PlaysWindowsCopyEnginesAndTheNewQueue)
     }
 }
 
-struct OverrideCase {
-    const char *name;
-    const char *value;
-    stp_override_kind kind;
-    const char *runs; // or the end of the text
-};
-
 // NCCL alone would not take NVLS here: what is played has the plugin, too.
 TEST_F(Why, EachVariableIsPlayedAlone)
 {
-    const OverrideCase cases[] = {
+    const struct {
+        const char *name, *value;
+        stp_override_kind kind;
+        const char *runs; // or the end of the text
+    } cases[] = {
         {"NCCL_ALGO", "nvls", STP_OVERRIDE_NOTHING, ""},
         {"NCCL_ALGO", "", STP_OVERRIDE_NOTHING, ""},
         {"NCCL_ALGO", "tree", STP_OVERRIDE_RUNS, "tree/ll128"},
@@ -240,7 +229,7 @@ TEST_F(Why, EachVariableIsPlayedAlone)
         {"NCCL_MIN_CTAS", "4", STP_OVERRIDE_UNPLAYED, "so many channels"},
     };
 
-    for (const OverrideCase &c : cases) {
+    for (const auto &c : cases) {
         SCOPED_TRACE(std::string(c.name) + "=" + c.value);
         environment = {{c.name, c.value}, {"NCCL_DEBUG", "INFO"}};
         stp_why why = Ask("h100x8", "allreduce,0,inf,nvls,simple,-1,-1,-1\n",

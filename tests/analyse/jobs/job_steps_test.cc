@@ -80,58 +80,57 @@ const std::vector<size_t> kStep = {64, 128, 64, 256, 64};
 
 TEST(JobSteps, AreASequenceThatRepeats)
 {
-    Recording r;
-    r.Steps(100, kStep, 100, 500);
+    const struct {
+        const char *name;
+        void (*record)(Recording &);
+        const char *want;
+    } cases[] = {
+        // clang-format off
+        {"a sequence", [](Recording &r) { r.Steps(100, kStep, 100, 500); }, "1000.0 79 5"},
+        {"calls that are all alike are steps", [](Recording &r) {
+             r.Steps(6000, std::vector<size_t>(12, 2 << 20), 100, 0);
+         }, "100.0 57599 1"},
+        {"neither the first fifth nor what is no step", [](Recording &r) {
+             for (int i = 0; i < 5; i++)
+                 r.Add(1e5, 1 << 20, 0, ncclFuncBroadcast); // the model
+             r.Steps(40, kStep, 300, 500);                  // until all is compiled
+             for (int i = 0; i < 160; i++) {
+                 if (i % 50 == 0) // a validation
+                     for (int k = 0; k < 7; k++)
+                         r.Add(1e4, 8);
+                 r.Step(kStep, 100, 500);
+             }
+             for (int i = 0; i < 20; i++)
+                 r.Add(1e5, 8); // the end
+         }, "1000.0 152 5"},
+        {"no phase of alike calls within them", [](Recording &r) {
+             std::vector<size_t> sizes(200, 4096);
+             sizes.push_back(8);
+             r.Steps(60, sizes, 10, 990);
+         }, "3000.0 47 201"},
+        {"no pause", [](Recording &r) {
+             for (int n : {50, 19}) {
+                 r.Steps(n, kStep, 100, 500);
+                 r.Step(kStep, 100, 1e6);
+             }
+             r.Steps(29, kStep, 100, 500);
+         }, "1000.0 79 5"},
+        {"the communicator that repeats most", [](Recording &r) {
+             for (int i = 0; i < 100; i++) {
+                 r.Add(10, 64, 0, ncclFuncAllGather);
+                 for (int k = 0; k < 4; k++)
+                     r.Add(20, size_t{1} << k, 1);
+                 r.Add(10, 64, 2);
+             }
+         }, "100.0 79 4"},
+        // clang-format on
+    };
 
-    EXPECT_EQ("1000.0 79 5", r.Measure());
-}
-
-TEST(JobSteps, OfCallsThatAreAllAlikeAreCalls)
-{
-    Recording r;
-    r.Steps(6000, std::vector<size_t>(12, 2 << 20), 100, 0);
-
-    EXPECT_EQ("100.0 57599 1", r.Measure());
-}
-
-TEST(JobSteps, LeaveOutTheFirstFifthAndWhatIsNoStep)
-{
-    Recording r;
-    for (int i = 0; i < 5; i++)
-        r.Add(1e5, 1 << 20, 0, ncclFuncBroadcast); // the model
-    r.Steps(40, kStep, 300, 500);                  // until all is compiled
-    for (int i = 0; i < 160; i++) {
-        if (i % 50 == 0) // a validation
-            for (int k = 0; k < 7; k++)
-                r.Add(1e4, 8);
-        r.Step(kStep, 100, 500);
+    for (const auto &c : cases) {
+        Recording r(3);
+        c.record(r);
+        EXPECT_EQ(c.want, r.Measure()) << c.name;
     }
-    for (int i = 0; i < 20; i++)
-        r.Add(1e5, 8); // the end
-
-    EXPECT_EQ("1000.0 152 5", r.Measure());
-}
-
-TEST(JobSteps, AreNotThoseOfAPhaseOfAlikeCallsWithinThem)
-{
-    std::vector<size_t> sizes(200, 4096);
-    sizes.push_back(8);
-    Recording r;
-    r.Steps(60, sizes, 10, 990);
-
-    EXPECT_EQ("3000.0 47 201", r.Measure());
-}
-
-TEST(JobSteps, TakeNoPauseForAStep)
-{
-    Recording r;
-    r.Steps(50, kStep, 100, 500);
-    r.Step(kStep, 100, 1e6);
-    r.Steps(19, kStep, 100, 500);
-    r.Step(kStep, 100, 1e6);
-    r.Steps(29, kStep, 100, 500);
-
-    EXPECT_EQ("1000.0 79 5", r.Measure());
 }
 
 TEST(JobSteps, AreKnownWhereTimesWereLost)
@@ -144,19 +143,6 @@ TEST(JobSteps, AreKnownWhereTimesWereLost)
             row.begin_ns = 0;
 
     EXPECT_THAT(r.Measure(), HasSubstr("1000.0 7"));
-}
-
-TEST(JobSteps, AreOfTheCommunicatorThatRepeatsMost)
-{
-    Recording r(3);
-    for (int i = 0; i < 100; i++) {
-        r.Add(10, 64, 0, ncclFuncAllGather);
-        for (int k = 0; k < 4; k++)
-            r.Add(20, size_t{1} << k, 1);
-        r.Add(10, 64, 2);
-    }
-
-    EXPECT_EQ("100.0 79 4", r.Measure());
 }
 
 TEST(JobSteps, AreNotMadeUp)
