@@ -165,6 +165,10 @@ static void train_check_options(void *options, struct argp_state *state)
                         "samples of a step or of a micro-batch");
 }
 
+#define IN_ITERATIONS                                                          \
+    "`steptune iterate`, which compares arms and tuners in training "          \
+    "iterations, or `steptune compare` in a job of yours"
+
 static const struct stp_command_line train_line = {
     .groups =
         (const struct stp_option_group[]){
@@ -174,6 +178,11 @@ static const struct stp_command_line train_line = {
             {train_results_table, .heading = "Results"},
             {0}},
     .check = train_check_options,
+    .gone =
+        (const char *const[]){
+            "arms", IN_ITERATIONS, "policy", IN_ITERATIONS, "plugin",
+            IN_ITERATIONS, "rounds",
+            "no rounds: a training has no arms that take turns", NULL},
     .doc = "Trains multilayer perceptrons on synthetic data, data-parallel, "
            "and prints how much time communication takes.",
 };
@@ -598,32 +607,11 @@ static int train_body(void *user, const struct stp_world *world)
     return exit_status;
 }
 
-/* Says what else does what options of earlier versions did. */
-static int train_refuse_gone(int argc, char **argv)
-{
-    static const char *const gone[] = {"--arms", "--policy", "--plugin",
-                                       "--rounds"};
-
-    for (int i = 1; i < argc; i++)
-        for (size_t k = 0; k < sizeof(gone) / sizeof(gone[0]); k++)
-            if (strncmp(argv[i], gone[k], strcspn(argv[i], "=")) == 0 &&
-                strcspn(argv[i], "=") == strlen(gone[k])) {
-                stp_complain("%s: training takes no arms and no tuner; "
-                             "`steptune iterate` compares them in training "
-                             "iterations, `steptune compare` in a job of yours",
-                             gone[k]);
-                return STP_EXIT_USAGE;
-            }
-    return STP_EXIT_OK;
-}
-
 int stp_cmd_train(int argc, char **argv)
 {
     struct train_options o = {0};
-    int exit_status = train_refuse_gone(argc, argv);
+    int exit_status;
 
-    if (exit_status != STP_EXIT_OK)
-        return exit_status;
     stp_train_default(&o.matrix.base);
     o.matrix.base.batch = 0;
     stp_options_read(&train_line, argc, argv, &o);

@@ -449,10 +449,11 @@ TEST_F(TrainCommand, RefusesWordsItDoesNotKnow)
             {"--sizes tiny,", 2,
              "--sizes '', expected tiny, base, large or xlarge"},
             {"--on h200x4 --arms=sym", 2,
-             "--arms: training takes no arms and no tuner; `steptune iterate` "
-             "compares them in training iterations, `steptune compare` in a "
+             "--arms is gone, expected `steptune iterate`, which compares arms "
+             "and tuners in training iterations, or `steptune compare` in a "
              "job of yours"},
-            {"--policy p.conf", 2, "--policy: training takes no arms"},
+            {"--policy p.conf", 2, "--policy is gone, expected `steptune"},
+            {"--rounds 3", 2, "--rounds is gone, expected no rounds: "},
             {"--fresh", 2, "--fresh has no effect without -o"},
             {"--batch 64 --micro-batch 16", 2,
              "--batch and --micro-batch, expected one of them: the samples of "

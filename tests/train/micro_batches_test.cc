@@ -2,6 +2,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <array>
 #include <string>
 
 extern "C" {
@@ -14,22 +15,8 @@ extern "C" {
 namespace
 {
 
-struct Sent {
-    unsigned all_reduces, reduce_scatters, all_gathers;
-};
-
-inline bool operator==(const Sent &a, const Sent &b)
-{
-    return a.all_reduces == b.all_reduces &&
-           a.reduce_scatters == b.reduce_scatters &&
-           a.all_gathers == b.all_gathers;
-}
-
-void PrintTo(const Sent &sent, std::ostream *os)
-{
-    *os << sent.all_reduces << " all-reduces, " << sent.reduce_scatters
-        << " reduce-scatters, " << sent.all_gathers << " all-gathers";
-}
+// All-reduces, reduce-scatters and all-gathers.
+using Sent = std::array<unsigned, 3>;
 
 Sent sent;
 decltype(stp_engine_ops::collective) send_really;
@@ -39,9 +26,9 @@ stp_status Count(void *self, unsigned stream, const stp_transfer *transfer,
                  stp_error *err)
 {
     if (transfer->type != STP_TYPE_F64) {
-        sent.all_reduces += transfer->coll == ncclFuncAllReduce;
-        sent.reduce_scatters += transfer->coll == ncclFuncReduceScatter;
-        sent.all_gathers += transfer->coll == ncclFuncAllGather;
+        sent[0] += transfer->coll == ncclFuncAllReduce;
+        sent[1] += transfer->coll == ncclFuncReduceScatter;
+        sent[2] += transfer->coll == ncclFuncAllGather;
     }
     return send_really(self, stream, transfer, err);
 }
@@ -118,9 +105,8 @@ class MicroBatches : public testing::TestWithParam<Case>
         ASSERT_EQ(STP_OK, stp_train_plan(&m, &jobs, &err)) << err.text;
         ASSERT_EQ(steps.size(), jobs.n);
         for (size_t i = 0; i < jobs.n; i++) {
-            const Sent want = {steps[i] * one.all_reduces,
-                               steps[i] * one.reduce_scatters,
-                               steps[i] * one.all_gathers};
+            const Sent want = {steps[i] * one[0], steps[i] * one[1],
+                               steps[i] * one[2]};
             EXPECT_EQ(want, SentInAnEpoch(jobs.jobs[i].config))
                 << "GA " << jobs.jobs[i].config.accumulate;
         }

@@ -315,24 +315,6 @@ TEST(Study, HasNoBarsWithoutASizeNear100Mb)
     EXPECT_FALSE(stp_plot_has(&c.all, &plot));
 }
 
-TEST(Study, FilesHaveTheNamesOfTheStudy)
-{
-    char name[STP_PLOT_NAME];
-    std::vector<std::string> names;
-    for (int kind = 0; kind < STP_N_PLOT_KINDS; kind++) {
-        stp_plot plot{static_cast<stp_plot_kind>(kind), ncclFuncAllGather,
-                      nullptr, 8};
-        stp_plot_name(&plot, name);
-        names.push_back(name);
-    }
-
-    EXPECT_THAT(names, ElementsAre("allgather_busbw_vs_size",
-                                   "allgather_latency_vs_size",
-                                   "allreduce_time_vs_datasize",
-                                   "allreduce_bandwidth_vs_datasize",
-                                   "allreduce_backend_comparison_100mb"));
-}
-
 // ---- drawing ----
 
 class Draw : public InFolder
