@@ -385,20 +385,6 @@ static void option_check_needs(const struct stp_given *p,
                         where);
 }
 
-/* Whether the needs of a group are this option's, too. */
-static bool option_is_of(const struct stp_option_group *group, const char *name)
-{
-    const size_t len = strlen(name);
-    const char *s = group->of;
-
-    while (s != NULL &&
-           (strncmp(s, name, len) != 0 || (s[len] != ' ' && s[len] != '\0'))) {
-        s = strchr(s, ' ');
-        s += s != NULL;
-    }
-    return group->of == NULL || s != NULL;
-}
-
 static const char *option_get_path(const struct option_row *row)
 {
     return row->option->path == STP_PATH_NONE
@@ -427,11 +413,15 @@ static void option_check_all(const struct stp_given *p,
                              struct argp_state *state)
 {
     char why[STP_PATH_WHY];
+    char list[256], word[64];
 
     for (const struct option_row *r = p->rows; r < p->rows + p->n_rows; r++)
         if (r->is_given) {
             option_check_needs(p, r->option, &r->option->needs, state);
-            if (option_is_of(r->group, r->option->name))
+            snprintf(list, sizeof(list), " %s ",
+                     r->group->of != NULL ? r->group->of : r->option->name);
+            snprintf(word, sizeof(word), " %s ", r->option->name);
+            if (strstr(list, word) != NULL)
                 option_check_needs(p, r->option, &r->group->needs, state);
         }
     for (const struct option_row *r = p->rows; r < p->rows + p->n_rows; r++) {

@@ -324,13 +324,16 @@ static const char made_by[] = "steptune " STP_VERSION " record";
 
 /* ---- the folder, played ---- */
 
-static enum stp_status record_ask_mock(const char *path,
-                                       const struct stp_choices *recorded,
-                                       struct stp_choices *mock,
-                                       struct stp_error *err)
+/* Plays the folder at 'path': how many choices mock NCCL makes alike, which are
+ * printed if 'is_told'. */
+static enum stp_status record_play(const struct record *r, const char *path,
+                                   bool is_told, size_t *n_ret,
+                                   struct stp_error *err)
 {
     const struct stp_device_options options = {.world = &stp_world_of_one,
                                                .measures = true};
+    struct stp_choices mock = {0};
+    const struct stp_recorded recorded = {&r->machine, path, &mock};
     struct stp_engines engines;
     struct stp_device device;
     enum stp_status status = stp_mock_open(path, 0, 0, &options, &engines, err);
@@ -338,24 +341,15 @@ static enum stp_status record_ask_mock(const char *path,
     STP_THEN(status, stp_device_open(&options, &engines, &device, err));
     if (status != STP_OK)
         return status;
-    status = stp_choices_repeat(&device, recorded, mock, err);
-    stp_device_close(&device);
-    return status;
-}
-
-/* How many choices mock NCCL makes alike from the temporary folder. */
-static enum stp_status record_count_alike(const struct record *r, size_t *n_ret,
-                                          struct stp_error *err)
-{
-    const char *path = r->folder.temporary;
-    struct stp_choices mock = {0};
-    const struct stp_recorded recorded = {&r->machine, path, &mock};
-    const enum stp_status status =
-        record_ask_mock(path, &r->machine.choices, &mock, err);
-
+    status = stp_choices_repeat(&device, &r->machine.choices, &mock, err);
     if (status == STP_OK)
         *n_ret = stp_recorded_alike(&recorded);
+    if (status == STP_OK && is_told &&
+        stp_print_recorded(&recorded, r->o->machine.json, stdout, err) !=
+            STP_OK)
+        stp_complain_error(NULL, err);
     stp_choices_free(&mock);
+    stp_device_close(&device);
     return status;
 }
 
@@ -364,12 +358,13 @@ static enum stp_status record_count_alike(const struct record *r, size_t *n_ret,
  * machine that mock NCCL cannot play is kept as it is. */
 static enum stp_status record_fit_channels(struct record *r)
 {
+    const char *path = r->folder.temporary;
     size_t derived = 0;
     size_t counted = 0;
     struct stp_error err;
     enum stp_status status;
 
-    if (record_count_alike(r, &derived, &err) != STP_OK) {
+    if (record_play(r, path, false, &derived, &err) != STP_OK) {
         stp_complain("warning: the channels are not checked: %s", err.text);
         return STP_OK;
     }
@@ -378,32 +373,11 @@ static enum stp_status record_fit_channels(struct record *r)
     stp_machine_count_channels(&r->machine);
     status = stp_machine_write_info(&r->machine, &r->folder, &r->err);
     if (status != STP_OK ||
-        (record_count_alike(r, &counted, &err) == STP_OK && counted > derived))
+        (record_play(r, path, false, &counted, &err) == STP_OK &&
+         counted > derived))
         return status;
     r->machine.n_channels = 0;
     return stp_machine_write_info(&r->machine, &r->folder, &r->err);
-}
-
-static int record_check(struct record *r)
-{
-    const char *path = r->o->path;
-    struct stp_choices mock = {0};
-    const struct stp_recorded recorded = {&r->machine, path, &mock};
-    int exit_status = STP_EXIT_FAILED;
-
-    stp_say_played(r->machine.info.nccl);
-    if (record_ask_mock(path, &r->machine.choices, &mock, &r->err) != STP_OK) {
-        stp_complain("%s is there, but mock NCCL cannot play it: %s", path,
-                     r->err.text);
-    } else {
-        if (stp_print_recorded(&recorded, r->o->machine.json, stdout,
-                               &r->err) != STP_OK)
-            stp_complain_error(NULL, &r->err);
-        if (stp_recorded_alike(&recorded) == r->machine.choices.n_rows)
-            exit_status = STP_EXIT_OK;
-    }
-    stp_choices_free(&mock);
-    return exit_status;
 }
 
 /* ---- the command ---- */
@@ -444,6 +418,7 @@ static enum stp_status record_in_folder(struct record *r)
 /* Writes the folder, and says how it plays. */
 static int record_write(struct record *r)
 {
+    size_t n_alike = 0;
     enum stp_status status =
         stp_machine_write(&r->machine, &r->folder, &r->err);
 
@@ -452,8 +427,13 @@ static int record_write(struct record *r)
         status = stp_folder_commit(&r->folder, stp_machine_files, &r->err);
     else
         stp_folder_abandon(&r->folder);
-    return status == STP_OK ? record_check(r)
-                            : stp_complain_error(NULL, &r->err);
+    if (status != STP_OK)
+        return stp_complain_error(NULL, &r->err);
+    stp_say_played(r->machine.info.nccl);
+    if (record_play(r, r->o->path, true, &n_alike, &r->err) != STP_OK)
+        return stp_complain("%s is there, but mock NCCL cannot play it: %s",
+                            r->o->path, r->err.text);
+    return n_alike == r->machine.choices.n_rows ? STP_EXIT_OK : STP_EXIT_FAILED;
 }
 
 /* One process, or one of several. */

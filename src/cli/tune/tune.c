@@ -131,25 +131,6 @@ static const struct stp_command_line tune_line = {
 
 /* ---- the host of the run ---- */
 
-/* "h200x2" for 2 ranks of "h200x4". */
-static enum stp_status tune_name_sibling(const char *on, unsigned n_ranks,
-                                         char name[STP_CLI_PATH],
-                                         struct stp_error *err)
-{
-    size_t len = strlen(on);
-    int n;
-
-    while (len > 0 && isdigit((unsigned char)on[len - 1]))
-        len--;
-    n = snprintf(name, STP_CLI_PATH, "%.*s%u", (int)len, on, n_ranks);
-    if (len > 0 && on[len - 1] == 'x' && on[len] != '\0' && n < STP_CLI_PATH)
-        return STP_OK;
-    return stp_fail(err, STP_ERR_NOTHING,
-                    "--ranks on the recorded machine '%.120s', expected one "
-                    "whose name ends in its number of ranks, such as h200x4",
-                    on);
-}
-
 /* One process of a run. */
 struct tuning {
     const struct tune_options *o;
@@ -173,15 +154,26 @@ static enum stp_status tune_open(void *user, unsigned n_ranks,
                                           .plugin = plugin};
     struct stp_device_info info;
     char name[STP_CLI_PATH];
-    enum stp_status status = STP_OK;
+    enum stp_status status;
 
-    if (stp_is_live(machine.on, NULL)) {
-        run.n_threads = n_ranks > 0 ? n_ranks : run.n_threads;
-    } else if (n_ranks > 0) {
-        status = tune_name_sibling(machine.on, n_ranks, name, err);
+    if (n_ranks > 0 && stp_is_live(machine.on, NULL)) {
+        run.n_threads = n_ranks;
+    } else if (n_ranks > 0) { /* "h200x2" for 2 ranks of "h200x4" */
+        size_t len = strlen(machine.on);
+
+        while (len > 0 && isdigit((unsigned char)machine.on[len - 1]))
+            len--;
+        if (len == 0 || machine.on[len - 1] != 'x' || machine.on[len] == '\0' ||
+            snprintf(name, sizeof(name), "%.*s%u", (int)len, machine.on,
+                     n_ranks) >= STP_CLI_PATH)
+            return stp_fail(err, STP_ERR_NOTHING,
+                            "--ranks on the recorded machine '%.120s', "
+                            "expected one whose name ends in its number of "
+                            "ranks, such as h200x4",
+                            machine.on);
         machine.on = name;
     }
-    STP_THEN(status, stp_open(&open, device_ret, err));
+    status = stp_open(&open, device_ret, err);
     if (status != STP_OK)
         return status;
     stp_device_get_info(device_ret, &info);
@@ -298,38 +290,12 @@ static void tune_print_times(const int64_t *stage_ms)
 
 /* ---- a process of the run ---- */
 
+/* The files of runs with the same stem are the same: one run at a time. */
 static int tune_run(const struct tuning *t, const struct stp_tune_plan *plan,
-                    const struct stp_tune_files *files,
-                    struct stp_tune_result *result)
+                    const struct stp_tune_files *files)
 {
     const struct stp_tune_host host = {tune_open, tune_progress, tune_goes_on,
                                        tune_tell, (void *)t};
-    struct stp_error err;
-    enum stp_status status = stp_tune_run(plan, &host, files, result, &err);
-
-    if (status == STP_OK && t->world->rank == 0) {
-        tune_print_times(result->stage_ms);
-        status = tune_print(t->o, files, result, &err);
-    }
-    if (status == STP_OK)
-        return STP_EXIT_OK;
-    stp_progress_clear();
-    if (status != STP_ERR_STOPPED || !result->is_begun)
-        return stp_complain_in(t->world, status, &err);
-    if (t->world->size == 1)
-        stp_complain("stopped; started again with the same options it "
-                     "continues with what %s holds",
-                     files->state_sweep);
-    else if (t->world->rank == 0)
-        stp_complain("stopped");
-    return stp_exit_status(status);
-}
-
-/* The files of runs with the same stem are the same. */
-static int tune_run_locked(const struct tuning *t,
-                           const struct stp_tune_plan *plan,
-                           const struct stp_tune_files *files)
-{
     struct stp_tune_result result = {0};
     struct stp_lock lock;
     struct stp_error err;
@@ -338,8 +304,24 @@ static int tune_run_locked(const struct tuning *t,
     int exit_status;
 
     status = stp_world_agree(t->world, status, &err);
-    exit_status = status == STP_OK ? tune_run(t, plan, files, &result)
-                                   : stp_complain_in(t->world, status, &err);
+    STP_THEN(status, stp_tune_run(plan, &host, files, &result, &err));
+    if (status == STP_OK && t->world->rank == 0) {
+        tune_print_times(result.stage_ms);
+        status = tune_print(t->o, files, &result, &err);
+    }
+    exit_status = stp_exit_status(status);
+    if (status != STP_OK)
+        stp_progress_clear();
+    if (status == STP_ERR_STOPPED && result.is_begun && t->world->size == 1)
+        stp_complain("stopped; started again with the same options it "
+                     "continues with what %s holds",
+                     files->state_sweep);
+    else if (status == STP_ERR_STOPPED && result.is_begun &&
+             t->world->rank == 0)
+        stp_complain("stopped");
+    else if (status != STP_OK &&
+             (status != STP_ERR_STOPPED || !result.is_begun))
+        exit_status = stp_complain_in(t->world, status, &err);
     stp_tune_result_free(&result);
     if (is_locked)
         stp_lock_release(&lock);
@@ -367,7 +349,7 @@ static int tune_run_aside(const struct tuning *t,
     }
     if (stp_folder_file(&folder, "steptune.conf", path) &&
         stp_tune_name_files(path, &files))
-        exit_status = tune_run_locked(t, plan, &files);
+        exit_status = tune_run(t, plan, &files);
     stp_folder_abandon(&folder);
     rmdir(home);
     return exit_status;
@@ -392,7 +374,7 @@ static int tune_body(void *user, const struct stp_world *world)
     if (world->rank > 0)
         return tune_run_aside(&t, &plan);
     stp_tune_name_files(o->output, &files);
-    return tune_run_locked(&t, &plan, &files);
+    return tune_run(&t, &plan, &files);
 }
 
 /* ---- the command ---- */
