@@ -54,13 +54,7 @@ static enum stp_status choices_probe(const struct stp_device *device,
     return STP_OK;
 }
 
-static enum stp_status choices_select_auto(const struct stp_device *device,
-                                           struct stp_error *err)
-{
-    const struct stp_arm own = {.kind = STP_ARM_AUTO};
-
-    return stp_device_select_arm(device, &own, err);
-}
+static const struct stp_arm own_choice = {.kind = STP_ARM_AUTO};
 
 enum stp_status stp_choices_record(const struct stp_device *device,
                                    const struct stp_choices_part *parts,
@@ -68,7 +62,7 @@ enum stp_status stp_choices_record(const struct stp_device *device,
                                    void *user, struct stp_choices *choices,
                                    struct stp_error *err)
 {
-    enum stp_status status = choices_select_auto(device, err);
+    enum stp_status status = stp_device_select_arm(device, &own_choice, err);
     size_t total = 0;
     size_t done = 0;
 
@@ -99,7 +93,7 @@ enum stp_status stp_choices_repeat(const struct stp_device *device,
                                    struct stp_choices *again,
                                    struct stp_error *err)
 {
-    enum stp_status status = choices_select_auto(device, err);
+    enum stp_status status = stp_device_select_arm(device, &own_choice, err);
     struct stp_device_info info;
 
     stp_device_get_info(device, &info);

@@ -37,6 +37,7 @@ struct loop {
     struct stp_error *err;
     size_t n_done;  /* turns */
     size_t n_total; /* turns */
+    unsigned n_launches;
 
     /* the setting */
     struct stp_collective what;
@@ -66,11 +67,6 @@ static struct stp_layer iterate_layer(const struct loop *l)
 
 /* ---- one turn ---- */
 
-static unsigned iterate_launches(const struct loop *l)
-{
-    return l->plan->graph > 0 ? l->plan->graph : 1;
-}
-
 /* Notes 'n' iterations: the first events are between them. */
 static void iterate_note_iterations(struct loop *l, unsigned n)
 {
@@ -99,7 +95,7 @@ static void iterate_time_iterations(struct loop *l, struct stp_measurement *row)
 {
     const struct stp_device *d = l->device;
     struct stp_iterations *out = l->out;
-    size_t n = (size_t)l->iters * iterate_launches(l);
+    size_t n = (size_t)l->iters * l->n_launches;
     double *sorted = malloc(n * sizeof(*sorted));
     double *sample;
 
@@ -119,7 +115,7 @@ static void iterate_time_iterations(struct loop *l, struct stp_measurement *row)
         return;
     }
     sample = &out->sample_us[out->n_samples];
-    for (unsigned i = 0; i < iterate_launches(l); i++) {
+    for (unsigned i = 0; i < l->n_launches; i++) {
         if (i == 0)
             STP_DEVICE_DO(l, synchronise, l->err);
         else
@@ -329,8 +325,8 @@ static void iterate_choose_compute(struct loop *l)
     l->iters = plan->iters;
     l->warmup = plan->warmup;
     if (plan->turn_us > 0) {
-        l->iters = iterate_count_in(plan->turn_us, us * iterate_launches(l),
-                                    min, plan->iters);
+        l->iters = iterate_count_in(plan->turn_us, us * l->n_launches, min,
+                                    plan->iters);
         l->warmup = iterate_count_in(plan->turn_us, us, 1, plan->warmup);
     }
     l->n_alone = iterate_count_in(l->iters * us / ALONE_SHARE, comm_us,
@@ -469,22 +465,24 @@ enum stp_status stp_iterate_run(const struct stp_device *device,
     struct loop *l = calloc(1, sizeof(*l));
     const size_t n_kinds = plan->step != NULL ? plan->step->n_kinds : 0;
     enum stp_status status;
+    struct stp_device_run *own =
+        calloc(n_kinds + STP_MAX_LAYER_COLLS, sizeof(*own));
 
-    if (l == NULL)
-        return stp_nomem(err);
-    l->own = calloc(n_kinds + STP_MAX_LAYER_COLLS, sizeof(*l->own));
-    if (l->own == NULL) {
+    if (l == NULL || own == NULL) {
         free(l);
+        free(own);
         return stp_nomem(err);
     }
-    l->device = device;
-    l->plan = plan;
-    l->progress = progress;
-    l->user = user;
-    l->out = out;
-    l->err = err;
-    l->n_total =
-        stp_iterate_settings(device, plan) * plan->rounds * plan->arms->n;
+    *l = (struct loop){.device = device,
+                       .plan = plan,
+                       .progress = progress,
+                       .user = user,
+                       .out = out,
+                       .err = err,
+                       .n_total = stp_iterate_settings(device, plan) *
+                                  plan->rounds * plan->arms->n,
+                       .n_launches = plan->graph > 0 ? plan->graph : 1,
+                       .own = own};
     stp_device_get_info(device, &l->info);
     stp_name_data(&l->info, &l->out->data);
     if (plan->step != NULL) {
@@ -498,7 +496,7 @@ enum stp_status stp_iterate_run(const struct stp_device *device,
         iterate_measure_all(l);
     }
     status = l->status;
-    free(l->own);
+    free(own);
     free(l);
     return status;
 }

@@ -42,6 +42,7 @@ enum stp_status stp_traced_step_finish(struct stp_traced_step *step,
     const size_t n = step->program.n_notes;
     uint64_t *sums = calloc(n + 1, sizeof(*sums));
     size_t most = 0; /* the kind of the most bytes, which comes first */
+    struct stp_collective first;
 
     step->colls = calloc(n + 1, sizeof(*step->colls));
     step->kinds = calloc(n + 1, sizeof(*step->kinds));
@@ -66,12 +67,9 @@ enum stp_status stp_traced_step_finish(struct stp_traced_step *step,
     for (size_t k = 1; k < step->n_kinds; k++)
         if (sums[k] > sums[most])
             most = k;
-    if (most > 0) {
-        const struct stp_collective first = step->kinds[0];
-
-        step->kinds[0] = step->kinds[most];
-        step->kinds[most] = first;
-    }
+    first = step->kinds[0];
+    step->kinds[0] = step->kinds[most];
+    step->kinds[most] = first;
     free(sums);
     return STP_OK;
 }

@@ -198,20 +198,17 @@ stp_workload_collectives(const struct stp_workload *work,
                          const struct stp_collective *what,
                          struct stp_collective colls[STP_MAX_LAYER_COLLS])
 {
-    size_t n = 0;
+    const bool is_fsdp = work->mode == STP_MODE_FSDP;
+    const size_t n_passes = passes[work->compute].forward.gemms > 0 ? 2 : 1;
+    const size_t n_gathers = is_fsdp ? n_passes : 0;
 
-    if (work->mode != STP_MODE_FSDP) {
-        colls[0] = *what;
-        return 1;
+    for (size_t i = 0; i <= n_gathers; i++) {
+        colls[i] = *what;
+        if (is_fsdp)
+            colls[i].coll =
+                i < n_gathers ? ncclFuncAllGather : ncclFuncReduceScatter;
     }
-    for (int gathers = passes[work->compute].forward.gemms > 0 ? 2 : 1;
-         gathers > 0; gathers--) {
-        colls[n] = *what;
-        colls[n++].coll = ncclFuncAllGather;
-    }
-    colls[n] = *what;
-    colls[n++].coll = ncclFuncReduceScatter;
-    return n;
+    return n_gathers + 1;
 }
 
 enum stp_status stp_workload_note_compute(const struct stp_device *device,
@@ -230,19 +227,13 @@ enum stp_status stp_workload_note_compute(const struct stp_device *device,
 
 unsigned stp_workload_events(const struct stp_workload *work)
 {
-    unsigned layers = work->layers;
+    const unsigned n_of_layer = passes[work->compute].forward.gemms > 0 ? 3 : 2;
 
-    switch (work->mode) {
-    case STP_MODE_TRACE:
+    if (work->mode == STP_MODE_TRACE)
         return work->step->program.n_events;
-    case STP_MODE_OVERLAP:
-        return layers + 1;
-    case STP_MODE_FSDP:
-        return passes[work->compute].forward.gemms > 0 ? 3 * layers + 2
-                                                       : 2 * layers + 2;
-    default:
-        return 0;
-    }
+    if (work->mode == STP_MODE_FSDP)
+        return n_of_layer * work->layers + 2;
+    return work->mode == STP_MODE_OVERLAP ? work->layers + 1 : 0;
 }
 
 enum stp_status stp_workload_note(const struct stp_device *device,
