@@ -6,7 +6,6 @@
 
 #include "cli/cli.h"
 #include "report/charts/plot.h"
-#include "report/charts/study.h"
 #include "report/file.h"
 #include "report/folder.h"
 #include "report/learning/journal.h"

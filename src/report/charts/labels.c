@@ -7,6 +7,7 @@
 #include <string.h>
 
 #include "core/dtype.h"
+#include "core/text.h"
 #include "nccl_tuner_abi.h"
 #include "report/words.h"
 
@@ -26,13 +27,6 @@ const char *stp_coll_title(int coll)
 }
 
 /* ---- properties of a curve ---- */
-
-const char *stp_file_name(const struct stp_curve *curve)
-{
-    const char *slash = strrchr(curve->file, '/');
-
-    return slash != NULL ? slash + 1 : curve->file;
-}
 
 enum label_property {
     LABEL_ARM,
@@ -100,7 +94,7 @@ static void label_word(const struct stp_curve *c, enum label_property property,
         text += strncmp(text, "NVIDIA ", 7) == 0 ? 7 : 0;
         break;
     case LABEL_FILE:
-        text = stp_file_name(c);
+        text = stp_base_name(c->file);
         break;
     }
     snprintf(word, WORD, "%s", text);

@@ -25,9 +25,6 @@ struct stp_labelled_set {
 /* "All-reduce" for ncclFuncAllReduce, and so on.  Static storage. */
 const char *stp_coll_title(int coll);
 
-/* The name of the curve's file, without its folders. */
-const char *stp_file_name(const struct stp_curve *curve);
-
 /* All GPUs, and what else the curves have in common: "4 ranks of NVIDIA H200,
  * bf16 sum". */
 void stp_common_title(const struct stp_labelled_set *set, char *text,

@@ -1,5 +1,5 @@
 /* study.c - tables and sentences of the study */
-#include "report/charts/study.h"
+#include "report/charts/plot.h"
 
 #include <math.h>
 #include <stdlib.h>
@@ -8,6 +8,7 @@
 #include "analyse/bandwidth.h"
 #include "core/dtype.h"
 #include "core/names.h"
+#include "core/text.h"
 #include "nccl_tuner_abi.h"
 #include "report/charts/labels.h"
 #include "report/table.h"
@@ -69,7 +70,7 @@ static void study_put_curve(struct stp_table *t, const struct stp_labelled *l)
     const struct stp_dataset *data = l->curve->data;
 
     stp_table_row(t);
-    stp_table_word(t, "file", "<file", stp_file_name(l->curve));
+    stp_table_word(t, "file", "<file", stp_base_name(l->curve->file));
     stp_table_word(t, "collective", "<collective", stp_coll_name(m->coll));
     stp_table_word(t, "backend", "<backend", data->backend);
     study_put_word(t, "machine", "<machine", data->machine);

@@ -4,7 +4,7 @@
 #include "report/charts/plots.h"
 
 extern "C" {
-#include "report/charts/study.h"
+#include "report/charts/plot.h"
 }
 
 namespace
