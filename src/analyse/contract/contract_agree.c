@@ -277,18 +277,12 @@ const struct stp_story stp_stories_reg_buff[] = {
 /* What launchers and schedulers tell a rank about itself. */
 static void agree_set_variables(void *tale, int rank)
 {
-    static const char *const names[] = {"RANK",
-                                        "LOCAL_RANK",
-                                        "GROUP_RANK",
-                                        "CUDA_VISIBLE_DEVICES",
-                                        "HOSTNAME",
-                                        "OMPI_COMM_WORLD_RANK",
-                                        "OMPI_COMM_WORLD_LOCAL_RANK",
-                                        "PMI_RANK",
-                                        "PMIX_RANK",
-                                        "SLURM_PROCID",
-                                        "SLURM_LOCALID",
-                                        "SLURM_NODEID"};
+    // clang-format off
+    static const char *const names[] = {
+        "RANK", "LOCAL_RANK", "GROUP_RANK", "CUDA_VISIBLE_DEVICES", "HOSTNAME",
+        "OMPI_COMM_WORLD_RANK", "OMPI_COMM_WORLD_LOCAL_RANK", "PMI_RANK",
+        "PMIX_RANK", "SLURM_PROCID", "SLURM_LOCALID", "SLURM_NODEID"};
+    // clang-format on
     char value[16];
 
     (void)tale;

@@ -281,6 +281,7 @@ static void suite_choose_nccl(struct suite *s)
                            ? s->options->nccl
                            : mock_machine_get_info(s->world.machine)->nccl;
     int asked = mock_release_find(nccl);
+    const char *why = asked >= 0 ? s->loads[asked] : "";
     int oldest = 0, newest = STP_MAX_NCCL - 1;
     int n = 0;
 
@@ -290,9 +291,9 @@ static void suite_choose_nccl(struct suite *s)
         newest--;
     s->common.nccl = nccl;
     if (!suite_takes(s, asked) && (s->options->nccl != NULL || newest < 0)) {
-        stp_contract_set(
-            slot, STP_CONTRACT_FAIL, "NCCL %s does not load it%s%s", nccl,
-            s->loads[asked][0] != '\0' ? ": " : "", s->loads[asked]);
+        stp_contract_set(slot, STP_CONTRACT_FAIL,
+                         "NCCL %s does not load it%s%s", nccl,
+                         why[0] != '\0' ? ": " : "", why);
         return;
     }
     if (!suite_takes(s, asked))

@@ -44,16 +44,13 @@ static const struct {
     const char *name;
     int coll; /* ncclFunc_t; NOT_TUNED if NCCL asks no tuner about it */
 } words[] = {
+    // clang-format off
     {"allreduce", ncclFuncAllReduce},
     {"allreduce_coalesced", ncclFuncAllReduce},
-    {"all_reduce", ncclFuncAllReduce},
-    {"broadcast", ncclFuncBroadcast},
-    {"_broadcast_oop", ncclFuncBroadcast},
-    {"reduce", ncclFuncReduce},
-    {"_reduce_oop", ncclFuncReduce},
-    {"allgather", ncclFuncAllGather},
-    {"all_gather", ncclFuncAllGather},
-    {"_allgather_base", ncclFuncAllGather},
+    {"all_reduce", ncclFuncAllReduce}, {"broadcast", ncclFuncBroadcast},
+    {"_broadcast_oop", ncclFuncBroadcast}, {"reduce", ncclFuncReduce},
+    {"_reduce_oop", ncclFuncReduce}, {"allgather", ncclFuncAllGather},
+    {"all_gather", ncclFuncAllGather}, {"_allgather_base", ncclFuncAllGather},
     {"_all_gather_base", ncclFuncAllGather},
     {"all_gather_into_tensor", ncclFuncAllGather},
     {"allgather_into_tensor_coalesced", ncclFuncAllGather},
@@ -61,15 +58,11 @@ static const struct {
     {"_reduce_scatter_base", ncclFuncReduceScatter},
     {"reduce_scatter_tensor", ncclFuncReduceScatter},
     {"reduce_scatter_tensor_coalesced", ncclFuncReduceScatter},
-    {"all_to_all", NOT_TUNED},
-    {"all_to_allv", NOT_TUNED},
-    {"barrier", NOT_TUNED},
-    {"send", NOT_TUNED},
-    {"recv", NOT_TUNED},
-    {"gather", NOT_TUNED},
-    {"scatter", NOT_TUNED},
-    {"init", NOT_TUNED},
+    {"all_to_all", NOT_TUNED}, {"all_to_allv", NOT_TUNED},
+    {"barrier", NOT_TUNED}, {"send", NOT_TUNED}, {"recv", NOT_TUNED},
+    {"gather", NOT_TUNED}, {"scatter", NOT_TUNED}, {"init", NOT_TUNED},
     {"wait", NOT_TUNED},
+    // clang-format on
 };
 
 static const struct {
