@@ -10,7 +10,7 @@
 #include "cli/cli.h"
 #include "core/text.h"
 #include "launch/stop.h"
-#include "report/iterations/iteration_plots.h"
+#include "report/iterations/iteration_files.h"
 #include "report/results/results.h"
 #include "store/clock.h"
 
@@ -388,7 +388,6 @@ static enum stp_status iterate_report(struct iterate *it, struct stp_error *err)
 {
     const struct iterate_options *o = it->o;
     struct iterate_results f;
-    size_t n = 0;
     enum stp_status status = iterate_save(it, err);
 
     STP_THEN(status, iterate_sum_up(it, &f, err));
@@ -402,7 +401,7 @@ static enum stp_status iterate_report(struct iterate *it, struct stp_error *err)
         (it->is_complete || f.summary.n_settings <= QUICK_PLOTS)) {
         status = stp_iteration_plots_save(&f.report, o->output,
                                           (enum stp_plot_format)o->format,
-                                          getenv("STEPTUNE_GNUPLOT"), &n, err);
+                                          getenv("STEPTUNE_GNUPLOT"), err);
         if (status == STP_ERR_NOTHING) {
             stp_complain("no plots: %s", err->text);
             status = STP_OK;

@@ -8,8 +8,8 @@
  *                             `steptune derive`
  *   summary.csv, summary.md, summary.json    a row an arm and setting
  *   regimes.csv, regimes.md   if they were looked for
- *   *.png or *.svg            plots (iteration_plots.h), beside them their data
- *                             (*.tsv) and scripts of gnuplot (*.gp)
+ *   *.png or *.svg            plots, beside them their data (*.tsv) and scripts
+ *                             of gnuplot (*.gp)
  *
  * ARM is the arm's name with '-' for '/', SETTING such as
  * "overlap_8M_ratio1_layers8".
@@ -20,6 +20,7 @@
 #include <stdio.h>
 
 #include "analyse/iterations.h"
+#include "report/charts/chart.h"
 
 /* All that there is to write. */
 struct stp_iteration_report {
@@ -48,6 +49,21 @@ enum stp_status stp_iteration_folder(const char *path, bool replace,
 enum stp_status
 stp_iteration_files_write(const struct stp_iteration_report *report,
                           const char *folder, struct stp_error *err);
+
+/*
+ * Draws iteration_times_histogram, the iterations of each arm, and
+ * iteration_times_ecdf, their empirical distribution functions, of each
+ * setting; and gain_vs_size, each arm's gain with its interval and what it
+ * gains alone, of each mode and ratio with several sizes.  Of several settings
+ * the names have "_SETTING" behind them, without the size for gains.
+ *
+ * The folder gets all of them, drawn with 'gnuplot' (NULL: as it is found); see
+ * stp_chart_save().
+ */
+enum stp_status
+stp_iteration_plots_save(const struct stp_iteration_report *report,
+                         const char *folder, enum stp_plot_format format,
+                         const char *gnuplot, struct stp_error *err);
 
 /* "overlap_8M_ratio1_layers8"; without a ratio "overlap_8M_gemm4096x64x512_
  * layers8"; with the compute and the collective where they are not a GEMM

@@ -1,5 +1,5 @@
 /* iteration_plots.c - times of iterations, and gains over the size, as plots */
-#include "report/iterations/iteration_plots.h"
+#include "report/iterations/iteration_files.h"
 
 #include <inttypes.h>
 #include <math.h>
@@ -434,17 +434,16 @@ iteration_make_gains(const struct stp_iteration_report *report,
 
 /* ---- all plots ---- */
 
-/* Which plots are drawn where, and how many were. */
+/* Which plots are drawn where. */
 struct iteration_drawing {
     const struct stp_iteration_report *report;
     const char *folder;
     enum stp_plot_format format;
     const char *gnuplot;
-    size_t n;
 };
 
 /* Draws the chart into the file "NAME_SETTING.png", and frees it. */
-static enum stp_status iteration_draw(struct iteration_drawing *d,
+static enum stp_status iteration_draw(const struct iteration_drawing *d,
                                       const char *name, const char *setting,
                                       struct stp_chart *chart,
                                       struct stp_error *err)
@@ -460,18 +459,16 @@ static enum stp_status iteration_draw(struct iteration_drawing *d,
     else
         status = stp_chart_save(chart, d->format, d->gnuplot, path, err);
     stp_chart_free(chart);
-    d->n += status == STP_OK;
     return status;
 }
 
 enum stp_status
 stp_iteration_plots_save(const struct stp_iteration_report *report,
                          const char *folder, enum stp_plot_format format,
-                         const char *gnuplot, size_t *n_ret,
-                         struct stp_error *err)
+                         const char *gnuplot, struct stp_error *err)
 {
     const struct stp_iteration_summary *all = report->summary;
-    struct iteration_drawing d = {report, folder, format, gnuplot, 0};
+    const struct iteration_drawing d = {report, folder, format, gnuplot};
     enum stp_status status = STP_OK;
     char name[STP_SETTING_NAME] = "";
     struct stp_chart chart;
@@ -508,7 +505,5 @@ stp_iteration_plots_save(const struct stp_iteration_report *report,
         }
         i += g.n;
     }
-    if (status == STP_OK)
-        *n_ret = d.n;
     return status;
 }

@@ -2,7 +2,7 @@
 #include "report/iterations/iterations_by_hand.h"
 
 extern "C" {
-#include "report/iterations/iteration_plots.h"
+#include "report/iterations/iteration_files.h"
 }
 
 #include "support/charts.h"
@@ -32,14 +32,14 @@ class Plots : public IterationFolder
         charts::WriteCopyist(program_);
     }
 
+    // How many pictures there are then.
     size_t Draw(Iterations &its)
     {
-        size_t n = 0;
         EXPECT_EQ(STP_OK, stp_iteration_plots_save(&its.Report(), dir_.c_str(),
                                                    STP_PLOT_SVG,
-                                                   program_.c_str(), &n, &err_))
+                                                   program_.c_str(), &err_))
             << err_.text;
-        return n;
+        return Pictures().size();
     }
 
     // Scripts and data stand beside them.
@@ -313,13 +313,11 @@ TEST_F(Plots, GnuplotTakesTheScripts)
         arm.alone_us = size == kMib ? 100 : 0;
         arm.alone_gain = {0.97, 0.96, 0.98, 10};
     }
-    size_t n = 0;
 
     for (stp_plot_format format : {STP_PLOT_PNG, STP_PLOT_SVG}) {
         ASSERT_EQ(STP_OK, stp_iteration_plots_save(&its.Report(), dir_.c_str(),
-                                                   format, nullptr, &n, &err_))
+                                                   format, nullptr, &err_))
             << err_.text;
-        EXPECT_EQ(5u, n);
     }
 
     for (const std::string &file : Pictures())
