@@ -353,13 +353,6 @@ static bool set_wants(struct stp_bandit *b,
     return true;
 }
 
-/* Whether the set has had 'n_blocks', or there is nothing to compare. */
-static bool set_has(const struct stp_bandit *bandit, unsigned n_blocks)
-{
-    return bandit->set.gain.n >= n_blocks || bandit->set.is_dropped ||
-           set_is_empty(bandit);
-}
-
 /* The set has changed, or the step has. */
 static void set_renew(struct stp_bandit *bandit)
 {
@@ -520,7 +513,8 @@ static bool search_want(struct stp_bandit *b,
 {
     search_choose_key(b, clock->n_calls);
     if (b->active == STP_BANDIT_KEYS && b->rules.persists &&
-        set_has(b, STP_CONFIRM_LEAST << b->n_reopened))
+        (b->set.gain.n >= (unsigned)STP_CONFIRM_LEAST << b->n_reopened ||
+         b->set.is_dropped || set_is_empty(b)))
         stp_bandit_reopen(b);
     for (unsigned i = 0; i < b->n_keys; i++)
         if (b->keys[i] != NULL &&
@@ -637,8 +631,6 @@ void stp_bandit_reward(struct stp_bandit *bandit, unsigned key, unsigned arm,
             if (!slot->arms[i].is_out && slot->arms[i].n == 0)
                 slot->was_settled = false;
     }
-    if (arm != 0 && arm != epsilon_greedy_arm(slot) && slot->arms[0].n > 0)
-        slot->lost += value - slot->arms[0].mean;
 }
 
 void stp_bandit_block(struct stp_bandit *bandit, const struct stp_block *block,
@@ -659,12 +651,9 @@ void stp_bandit_block(struct stp_bandit *bandit, const struct stp_block *block,
     if (block->is_last)
         arm->is_pending = false;
     if (block->is_complete && trial->base == slot->incumbent) {
-        const double lost = stp_bandit_block_loss(bandit, block);
-
         if (!slot->was_settled)
             slot->n_calls += STP_BLOCK_WINDOWS * (uint64_t)trial->n_calls;
-        slot->lost += lost;
-        bandit->lost += lost;
+        bandit->lost += stp_bandit_block_loss(bandit, block);
         stp_bandit_add_spreads(bandit, block);
         if (!stp_bandit_is_disturbed(bandit, block))
             stp_bandit_add_gain(bandit, arm, block->gain);
@@ -711,7 +700,6 @@ struct stp_bandit_key_state stp_bandit_get_key(const struct stp_bandit *bandit,
     state.n_arms = slot->n_arms;
     state.running = slot->running;
     state.n_calls = slot->n_calls;
-    state.lost = slot->lost;
     if (bandit->rules.strategy == STP_STRATEGY_EPSILON) {
         epsilon_verdict(slot, &state);
         return state;

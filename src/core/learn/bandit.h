@@ -219,8 +219,6 @@ struct stp_bandit_key_state {
     bool is_settled;
     uint64_t n_calls; /* HALVING: in trials until it settled first, under the
                          arm and under the incumbent */
-    double lost; /* by trials, us, or the unit of rewards; below 0: they gained
-                  */
     double gain; /* of 'best' over NCCL's own choice: of windows, or rewards */
     double gain_low; /* 95 percent interval */
     double gain_high;

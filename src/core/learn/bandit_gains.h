@@ -47,7 +47,6 @@ struct stp_bandit_slot {
     unsigned running; /* the arm in force, but for trials */
     unsigned max_channels;
     uint64_t n_calls; /* in trials */
-    double lost;
     bool is_settled;
     bool was_settled; /* ever */
 

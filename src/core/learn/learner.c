@@ -364,32 +364,26 @@ static void learner_check_sequence(struct stp_learner *l)
 
 /* ---- times ---- */
 
-/* Whether the block's windows made the same calls. */
-static bool learner_is_equal_work(const struct stp_learner *l,
-                                  const struct stp_block *block)
-{
-    uint8_t keys[STP_HISTORY_CALLS];
-    size_t n = (size_t)STP_BLOCK_WINDOWS * block->trial.n_calls;
-
-    if (block->trial.key == STP_BANDIT_SET)
-        return l->broken_at <= block->first_call; /* longer than the history */
-    return n <= sizeof(keys) &&
-           stp_history_copy(l->history, block->first_call, n, keys) &&
-           stp_sequence_holds(keys, n, block->trial.n_calls);
-}
-
 static void learner_take_blocks(struct stp_learner *l)
 {
     uint64_t n_calls = learner_calls(l);
     uint64_t too_late = n_calls < LATE_CALLS ? 0 : n_calls - LATE_CALLS;
+    uint8_t keys[STP_HISTORY_CALLS];
     struct stp_block block;
 
     while (stp_windows_next(l->windows, too_late, &block)) {
+        const size_t n = (size_t)STP_BLOCK_WINDOWS * block.trial.n_calls;
         const bool is_set = block.trial.key == STP_BANDIT_SET;
         double gain = is_set ? 1 / exp(block.gain) : exp(block.gain);
 
-        if (block.is_complete && !learner_is_equal_work(l, &block))
-            block.is_complete = false;
+        /* Its windows must have made the same calls; those of a set are longer
+         * than the history. */
+        block.is_complete &=
+            is_set
+                ? l->broken_at <= block.first_call
+                : n <= sizeof(keys) &&
+                      stp_history_copy(l->history, block.first_call, n, keys) &&
+                      stp_sequence_holds(keys, n, block.trial.n_calls);
         if (block.is_complete) {
             l->window.call_us +=
                 (block.own_us / block.trial.n_calls - l->window.call_us) / 16;

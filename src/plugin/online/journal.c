@@ -76,23 +76,6 @@ static struct file *journal_take_file(int fd, int *error)
     return file;
 }
 
-/* A parent's file is not in the list. */
-static void journal_release_file(struct file *file)
-{
-    struct file **link;
-
-    journal_lock_files();
-    if (--file->n_users == 0) {
-        for (link = &files; *link != NULL && *link != file;)
-            link = &(*link)->next;
-        if (*link == file)
-            *link = file->next;
-        close(file->fd);
-        free(file);
-    }
-    pthread_mutex_unlock(&lock.mutex);
-}
-
 /* ---- a communicator's journal ---- */
 
 enum stp_status stp_journal_open(const char *path,
@@ -139,11 +122,23 @@ int stp_journal_error(const struct stp_journal *journal)
 
 void stp_journal_close(struct stp_journal *journal)
 {
+    struct file *file, **link;
+
     if (journal == NULL)
         return;
-    if (journal->file->pid == getpid())
+    file = journal->file;
+    if (file->pid == getpid())
         stp_journal_flush(journal);
-    journal_release_file(journal->file);
+    journal_lock_files();
+    if (--file->n_users == 0) {
+        for (link = &files; *link != NULL && *link != file;)
+            link = &(*link)->next;
+        if (*link == file) /* a parent's file is not in the list */
+            *link = file->next;
+        close(file->fd);
+        free(file);
+    }
+    pthread_mutex_unlock(&lock.mutex);
     free(journal);
 }
 

@@ -101,17 +101,6 @@ static void learned_keep_rules(const struct job *job, char *old, FILE *fp)
     }
 }
 
-/* Rules under another header, or none, would mean something else under ours. */
-static bool learned_has_columns(const char *text)
-{
-    const size_t n = strlen(COLUMNS);
-
-    while (*text == '#' || *text == '\n')
-        text += strcspn(text, "\n") + (strchr(text, '\n') != NULL);
-    return *text == '\0' || (strncmp(text, COLUMNS, n) == 0 &&
-                             (text[n] == '\n' || text[n] == '\0'));
-}
-
 /* The whole lines of the file's first STP_MAX_LEARNED bytes.  A file that
  * cannot be read, or is none of ours, stays: nothing replaces it. */
 static enum stp_status learned_read_old(const struct job *job, FILE *fp,
@@ -120,6 +109,7 @@ static enum stp_status learned_read_old(const struct job *job, FILE *fp,
     static const char magic[] = STP_LEARNED_MAGIC;
     char *text = malloc(STP_MAX_LEARNED + 1);
     enum stp_status status = STP_OK;
+    const char *at;
     size_t n;
 
     if (text == NULL)
@@ -137,7 +127,14 @@ static enum stp_status learned_read_old(const struct job *job, FILE *fp,
         while (n > 0 && text[n - 1] != '\n')
             n--;
     text[n] = '\0';
-    if (status == STP_OK && !learned_has_columns(text))
+
+    /* Rules under another header, or none, would mean something else under
+     * ours. */
+    for (at = text; *at == '#' || *at == '\n';)
+        at += strcspn(at, "\n") + (strchr(at, '\n') != NULL);
+    if (status == STP_OK && *at != '\0' &&
+        (strncmp(at, COLUMNS, strlen(COLUMNS)) != 0 ||
+         (at[strlen(COLUMNS)] != '\n' && at[strlen(COLUMNS)] != '\0')))
         status = stp_fail(job->err, STP_ERR_IO,
                           "'%.140s' is left as it is: its rules do not stand "
                           "under the header " COLUMNS,

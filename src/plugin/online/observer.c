@@ -61,15 +61,8 @@ struct stp_observer {
 
 /* ---- launches and their calls ---- */
 
-/* A hash of the message in 32 bits, the call's number in 17, its key in 7, its
- * arm in 5, and a 1. */
-static uint64_t recent_word(uint64_t message, uint64_t number, unsigned key,
-                            unsigned index)
-{
-    return message << 32 | (number & NUMBER) << 14 |
-           (uint64_t)(key & 0x7f) << 7 | (uint64_t)index << 1 | 1;
-}
-
+/* A timed call is a word: a hash of its message in 32 bits, its number in 17,
+ * its key in 7, its arm in 5, and a 1. */
 static uint64_t recent_message(int coll, uint64_t n_bytes)
 {
     return stp_hash((uint64_t)coll, n_bytes) >> 32;
@@ -140,15 +133,15 @@ void stp_observer_call(struct stp_observer *observer,
                        const struct stp_cost_view *view)
 {
     uint64_t number = stp_history_add(observer->history, (uint8_t)call->key);
+    uint64_t index = call->key < STP_BANDIT_KEYS ? call->index : NO_ARM;
 
     if (call->is_new)
         observer_note_first_call(observer, call, query, view);
     if (call->is_timed || stp_observer_is_sampling(observer))
-        recent_ask(
-            &observer->recent,
-            recent_word(recent_message(query->coll, query->n_bytes), number,
-                        call->key,
-                        call->key < STP_BANDIT_KEYS ? call->index : NO_ARM));
+        recent_ask(&observer->recent,
+                   recent_message(query->coll, query->n_bytes) << 32 |
+                       (number & NUMBER) << 14 |
+                       (uint64_t)(call->key & 0x7f) << 7 | index << 1 | 1);
 }
 
 void stp_observer_began(struct stp_observer *observer,

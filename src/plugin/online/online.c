@@ -359,27 +359,6 @@ void stp_backend_describe(const struct stp_backend *backend, char *buf,
 
 /* ---- learning ---- */
 
-static void online_load_evidence(struct stp_backend *b)
-{
-    enum stp_status status;
-    char why[STP_PATH_SIZE + STP_ERROR_TEXT];
-    struct stp_error err;
-    char *text = NULL;
-    size_t len;
-
-    status =
-        stp_file_read(b->set.evidence, STP_MAX_EVIDENCE, &text, &len, &err);
-    STP_THEN(status, stp_evidence_parse(text, len, &b->evidence, &err));
-    free(text);
-    if (status == STP_OK) {
-        stp_observer_recall(b->observer, &b->evidence, &b->info.shape);
-        return;
-    }
-    stp_error_string(&err, b->set.evidence, why, sizeof(why));
-    LOG(b, NCCL_LOG_WARN, "%s: nothing is known of earlier runs: %s",
-        STP_TUNER_NAME, why);
-}
-
 static void online_stop_learning(struct stp_backend *b)
 {
     b->observer = NULL;
@@ -400,7 +379,11 @@ static const char *const fixed[] = {
 
 void stp_backend_start(struct stp_backend *backend)
 {
+    char why[STP_PATH_SIZE + STP_ERROR_TEXT];
+    enum stp_status status;
     struct stp_error err;
+    char *text = NULL;
+    size_t len;
 
     if (backend->observer == NULL)
         return;
@@ -429,8 +412,23 @@ void stp_backend_start(struct stp_backend *backend)
             STP_OK)
         LOG(backend, NCCL_LOG_WARN, "%s: no rewards: %s", STP_TUNER_NAME,
             err.text);
-    if (backend->set.evidence[0] != '\0')
-        online_load_evidence(backend);
+    if (backend->set.evidence[0] != '\0') {
+        status = stp_file_read(backend->set.evidence, STP_MAX_EVIDENCE, &text,
+                               &len, &err);
+        STP_THEN(status,
+                 stp_evidence_parse(text, len, &backend->evidence, &err));
+        free(text);
+        if (status == STP_OK) {
+            stp_observer_recall(backend->observer, &backend->evidence,
+                                &backend->info.shape);
+        } else {
+            stp_error_string(&err, backend->set.evidence, why, sizeof(why));
+            LOG(backend, NCCL_LOG_WARN,
+                "%s: nothing is known of earlier runs: "
+                "%s",
+                STP_TUNER_NAME, why);
+        }
+    }
     backend->task.run = backend->set.is_inline ? NULL : online_run_pass;
     backend->task.finish = online_finish_at_exit;
     backend->task.user = backend;

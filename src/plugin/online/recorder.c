@@ -62,9 +62,11 @@ static struct {
     char text[ROOM];
 } recorder;
 
-/* Under the lock, in a new process: the trace is its parent's. */
-static void recorder_forget(void)
+static void recorder_lock(void)
 {
+    if (!stp_process_lock(&recorder.lock))
+        return;
+    /* in a new process, whose parent has the trace */
     if (recorder.n_users > 0)
         close(recorder.fd);
     recorder.n_users = 0;
@@ -75,12 +77,6 @@ static void recorder_forget(void)
     for (size_t i = 0; i < N_RECORDS; i++)
         atomic_store_explicit(&recorder.records[i].number, 0,
                               memory_order_relaxed);
-}
-
-static void recorder_lock(void)
-{
-    if (stp_process_lock(&recorder.lock))
-        recorder_forget();
 }
 
 static void recorder_unlock(void)
@@ -103,11 +99,12 @@ uint64_t stp_recorder_new_group(void)
            1;
 }
 
-static void recorder_write_inline(uint64_t at);
+static void recorder_run(void *unused);
 
 uint64_t stp_recorder_launched(const struct stp_recorded *launched)
 {
     uint64_t at = atomic_load_explicit(&recorder.head, memory_order_relaxed);
+    struct stp_entry entry;
     struct record *record;
 
     do { /* takes the next place */
@@ -127,7 +124,12 @@ uint64_t stp_recorder_launched(const struct stp_recorded *launched)
     atomic_store_explicit(&record->end_ns, 0, memory_order_relaxed);
     atomic_store_explicit(&record->n_ended, 0, memory_order_relaxed);
     atomic_store_explicit(&record->number, at + 1, memory_order_release);
-    recorder_write_inline(at);
+    /* In virtual time a thread would be too slow, and by chance. */
+    if (recorder.is_inline && at % (N_RECORDS / 4) == 0) {
+        stp_entry_begin(&entry);
+        recorder_run(NULL);
+        stp_entry_end(&entry);
+    }
     return at + 1;
 }
 
@@ -294,18 +296,6 @@ static void recorder_run(void *unused)
         recorder_tell_error();
     }
     recorder_unlock();
-}
-
-/* In virtual time a thread would be too slow, and by chance. */
-static void recorder_write_inline(uint64_t at)
-{
-    struct stp_entry entry;
-
-    if (!recorder.is_inline || at % (N_RECORDS / 4) != 0)
-        return;
-    stp_entry_begin(&entry);
-    recorder_run(NULL);
-    stp_entry_end(&entry);
 }
 
 /* ---- life ---- */

@@ -8,6 +8,10 @@ extern "C" {
 #include "core/stats.h"
 }
 
+extern "C" {
+#include "core/learn/bandit_gains.h"
+}
+
 #include "core/learn/bandit_trials.h"
 
 namespace
@@ -253,7 +257,7 @@ TEST(Halving, WhatAPauseTookIsNobodysLoss)
         block.spread[1] = std::log(c.arm[0] / c.arm[1]);
         stp_bandit_block(job.bandit.get(), &block, job.n_calls);
 
-        EXPECT_NEAR(c.lost, job.State().lost, 1e-9);
+        EXPECT_NEAR(c.lost, job.bandit->lost, 1e-9);
     }
 }
 

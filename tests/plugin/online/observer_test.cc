@@ -1,16 +1,11 @@
-// What the launch path tells of calls, which of them NCCL then launches, and
-// what the learner makes of it.
+// The observer hears of calls on the launch path, and its learner proposes.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include <filesystem>
-#include <fstream>
 #include <memory>
 #include <set>
 #include <string>
 #include <vector>
-
-#include "support/temporary_folder.h"
 
 extern "C" {
 #include "core/names.h"
@@ -22,14 +17,6 @@ extern "C" {
 
 namespace
 {
-
-using testing::Contains;
-using testing::ElementsAre;
-using testing::IsEmpty;
-using testing::IsSupersetOf;
-using testing::Not;
-using testing::UnorderedElementsAre;
-using testing::UnorderedElementsAreArray;
 
 struct Free {
     void operator()(stp_observer *observer) const
@@ -54,13 +41,6 @@ class Observer : public testing::Test
             stp_observer_call(observer_.get(), &call, &query, &view_);
     }
 
-    bool Launch(uint64_t n_bytes)
-    {
-        const stp_launch launch{ncclFuncAllReduce, n_bytes};
-
-        return stp_observer_launched(observer_.get(), &launch, &token_);
-    }
-
     unsigned Lead() const
     {
         return stp_observer_lead(observer_.get());
@@ -71,7 +51,6 @@ class Observer : public testing::Test
     const stp_learner_rules rules_{};
     std::unique_ptr<stp_observer, Free> observer_{
         stp_observer_new(&rules_, nullptr)};
-    uint32_t token_ = 0; // of the last launch
 };
 
 TEST_F(Observer, TurnsTheProfilerOnEarlierAfterEightTimedCallsWithoutALaunch)
@@ -85,49 +64,6 @@ TEST_F(Observer, TurnsTheProfilerOnEarlierAfterEightTimedCallsWithoutALaunch)
     EXPECT_EQ(2u, Lead());
     AskTimed(1);
     EXPECT_EQ(4u, Lead());
-}
-
-TEST_F(Observer, KnowsTheLastSixteenCallsOfAGroupOnceEach)
-{
-    for (uint64_t i = 1; i <= 20; i++)
-        AskTimed(1, i << 20);
-
-    for (uint64_t i = 1; i <= 20; i++)
-        EXPECT_EQ(i > 4, Launch(i << 20)) << i;
-    for (uint64_t i = 1; i <= 20; i++)
-        EXPECT_FALSE(Launch(i << 20)) << i;
-}
-
-TEST_F(Observer, TakesTheOldestCallOfAMessageFirst)
-{
-    std::vector<uint32_t> tokens, grouped;
-    for (int i = 0; i < 20; i++) {
-        AskTimed(1);
-        ASSERT_TRUE(Launch(1 << 20));
-        tokens.push_back(token_);
-    }
-    observer_.reset(stp_observer_new(&rules_, nullptr));
-
-    AskTimed(20);
-    while (Launch(1 << 20))
-        grouped.push_back(token_);
-    EXPECT_EQ(std::vector<uint32_t>(tokens.begin() + 4, tokens.end()), grouped);
-}
-
-// Those that were simulated, or captured.
-TEST_F(Observer, ForgetsCallsOfEarlierGroupsThatWereNotLaunched)
-{
-    for (uint64_t i = 1; i <= 40; i++) {
-        SCOPED_TRACE(i);
-        AskTimed(1, i << 20);
-        AskTimed(1, i << 10);
-        EXPECT_TRUE(Launch(i << 10));
-        AskTimed(1, i << 5);
-        AskTimed(1, i << 6);
-        EXPECT_FALSE(Launch(i << 20)) << "of the group before";
-        EXPECT_TRUE(Launch(i << 5));
-        EXPECT_TRUE(Launch(i << 6));
-    }
 }
 
 // A table of a newer NCCL may have more than this one knows.
@@ -241,33 +177,12 @@ class Thinking : public testing::Test
         stp_observer_began(observer_.get(), &agreement_.made.back(), 0, 0);
     }
 
-    void Reward(int coll, uint64_t n_bytes, double ms)
-    {
-        stp_reward reward{};
-
-        reward.coll = coll;
-        reward.n_bytes = n_bytes;
-        reward.latency_ms = ms;
-        stp_observer_reward(observer_.get(), &reward);
-    }
-
     const bandit_job::Costs costs_;
     double epsilon_ = 1; // something else is tried each time
     stp_learner_rules rules_{};
     asked::Agreement agreement_;
     std::unique_ptr<stp_observer, Free> observer_;
     std::vector<std::string> texts_;
-};
-
-// Tries what it does not know, then stays with the best.
-class ThinkingToAnEnd : public Thinking
-{
-  protected:
-    ThinkingToAnEnd()
-    {
-        epsilon_ = 0;
-        Open(STP_STRATEGY_EPSILON, STP_LEARN_FILE);
-    }
 };
 
 TEST_F(Thinking, WantsTimesFromTheFirstCallOnUnlessAFileHasThem)
@@ -387,16 +302,6 @@ TEST_F(Thinking, TriesWhatNeitherThePolicyNorNcclRunsAnyway)
 
 // ---- what is proposed ----
 
-TEST_F(Thinking, ProposesAnewWhatWasRefused)
-{
-    agreement_.accepts = false;
-    Call(0, 1 << 20);
-    for (int i = 0; i < 100; i++)
-        Think();
-
-    EXPECT_LT(10u, agreement_.made.size());
-}
-
 TEST_F(Thinking, ProposesNothingWhileTheLastIsPending)
 {
     Call(0, 1 << 20);
@@ -421,34 +326,6 @@ TEST_F(Thinking, StopsForTheFirstReasonThatItIsTold)
 
     EXPECT_STREQ("one", stp_observer_why_stopped(observer_.get()));
     EXPECT_TRUE(agreement_.made.empty());
-}
-
-// ---- rewards and results ----
-
-TEST_F(ThinkingToAnEnd, TellsOfTheKeysThatHaveSettled)
-{
-    std::vector<int> colls;
-    stp_learned learned{};
-
-    for (unsigned key : {0u, 1u, 2u, 3u})
-        Call(key, 64 << key);
-    for (unsigned key : {0u, 3u})
-        for (int i = 0; i < 100; i++) {
-            Reward(key == 3 ? ncclFuncAllGather : ncclFuncAllReduce, 64 << key,
-                   1);
-            Think();
-            if (!agreement_.made.empty())
-                Take();
-        }
-
-    std::vector<uint64_t> bytes;
-    for (size_t i = 0; stp_observer_learned(observer_.get(), i, &learned);
-         i++) {
-        colls.push_back(learned.coll);
-        bytes.push_back(learned.bytes.min);
-    }
-    EXPECT_THAT(colls, ElementsAre(ncclFuncAllReduce, ncclFuncAllGather));
-    EXPECT_THAT(bytes, ElementsAre(64, 512));
 }
 
 } // namespace

@@ -113,16 +113,6 @@ TEST_F(Journal, KeepsLinesUntilItIsFlushedOrClosed)
             "1.500,0000000000000abc,1,4,trial,70,,,,,,,12,,,,calls"));
 }
 
-TEST_F(Journal, IsWrittenMeanwhileWhereItHasNoRoomForMore)
-{
-    for (int i = 0; i < 200; i++)
-        Keep(journal_);
-    EXPECT_LT(100u, Lines().size());
-    EXPECT_GT(200u, Lines().size());
-    stp_journal_close(journal_);
-    EXPECT_EQ(200u, Lines().size());
-}
-
 TEST_F(Journal, OfAForkedChildLeavesTheLinesToItsParent)
 {
     Write(ncclFuncAllReduce, {NCCL_ALGO_RING, NCCL_PROTO_LL, 4});

@@ -13,7 +13,6 @@
 
 using namespace mock_test;
 using testing::ElementsAre;
-using testing::HasSubstr;
 
 namespace
 {
@@ -352,51 +351,6 @@ mock_nccl_options Seeing()
     return WithScript();
 }
 
-TEST_F(MockJob, FailureNamesStepAndRank)
-{
-    const struct {
-        mock_layout layout;
-        bool captured;
-        const char *expected;
-    } cases[] = {
-        {MOCK_ONE_THREAD, false,
-         "step 2, rank 3: tree/ll was chosen for reducescatter"},
-        {MOCK_THREADS, false,
-         "step 2, rank 3: tree/ll was chosen for reducescatter"},
-        {MOCK_ONE_THREAD, true,
-         "step 0, rank 3: tree/ll was chosen for reducescatter"},
-    };
-
-    for (const auto &c : cases) {
-        static thread_local int my_rank;
-        static int fails_at;
-        fails_at = c.captured ? 1 : 5;
-        options_.layout = c.layout;
-        options_.captured = c.captured;
-        mock_nccl_options nccl = Seeing();
-        on_init = [](const Joined &joined) {
-            *joined.context = new std::pair<int, int>(my_rank, 0);
-            return ncclSuccess;
-        };
-        options_.before_init = [](void *, int rank) { my_rank = rank; };
-        on_finalize = [](void *context) {
-            delete static_cast<std::pair<int, int> *>(context);
-            return ncclSuccess;
-        };
-        on_ask = [](const Asked &asked) {
-            auto *rank = static_cast<std::pair<int, int> *>(asked.context);
-            if (rank->second++ == fails_at && rank->first == 3)
-                asked.table[NCCL_ALGO_TREE][NCCL_PROTO_LL] = 0;
-            return ncclSuccess;
-        };
-
-        Play(4, nccl).reset();
-
-        EXPECT_EQ(ncclInternalError, rc_);
-        EXPECT_THAT(mock_last_error(), testing::StartsWith(c.expected));
-    }
-}
-
 TEST_F(MockJob, RanksThatDisagreeFailTheJob)
 {
     const std::string odd = "ring/ll on 24 channels";
@@ -491,60 +445,6 @@ TEST_F(MockJobRuns, TimesThatNcclKeepsNoLongerAreThoseOfALaterKernel)
             n_replaced += kept != i;
         }
     EXPECT_GT(n_replaced, 20u);
-}
-
-struct Graph {
-    const char *name;
-    int mask;
-    const char *version;
-    size_t calls;    // events of the captures on a rank
-    size_t launches; // events of a replay on a rank, beside the kernels
-};
-
-TEST_F(MockJobRuns, ReplaysAreReportedIfTimesWereRequestedAtTheCapture)
-{
-    const Graph cases[] = {
-        {"nothing requested", 0, "2.28", 0, 0},
-        {"launches requested", NCCL_PROFILE_COLL, "2.28", 2, 0},
-        {"times requested", kKernels, "2.28", 2, 2},
-        {"by an older NCCL", kKernels, "2.27", 0, 2},
-    };
-    options_.captured = true;
-    options_.host = {1024, 6, 5, 0};
-    options_.gpu_clocks.heard_late_us = 12;
-
-    for (const Graph &c : cases) {
-        SCOPED_TRACE(c.name);
-        Profiler profiler(kListener, c.mask);
-        size_t n_asked = 0;
-        on_ask = [&](const Asked &) {
-            n_asked++;
-            return ncclSuccess;
-        };
-        Log log;
-
-        Runs(5, WithListenerAndScript(c.version));
-        job_.reset();
-        on_ask = nullptr;
-
-        std::vector<std::string> colls;
-        size_t n_kernels = 0, n_apis = 0;
-        for (const std::string &line : ProfilerLines(log)) {
-            if (line.rfind("1001 start", 0) != 0)
-                continue;
-            n_apis += line.find(" CollApi of ") != std::string::npos;
-            n_kernels += line.find(" KernelCh of ") != std::string::npos;
-            if (line.find(" Coll of ") != std::string::npos)
-                colls.push_back(line);
-        }
-        EXPECT_EQ(2u * kRanks, n_asked);
-        EXPECT_EQ(c.calls, n_apis);
-        ASSERT_EQ(5 * c.launches, colls.size());
-        EXPECT_EQ(c.launches > 0, n_kernels > 0);
-        for (size_t i = 0; i < colls.size(); i++)
-            EXPECT_THAT(colls[i],
-                        HasSubstr(" number " + std::to_string(i / 2)));
-    }
 }
 
 // The channels that are heard, kernel by kernel.

@@ -45,10 +45,6 @@ struct Kernel {
     double begin_ns, end_ns;
     double begin_heard_us, end_heard_us;
 
-    double Ns() const
-    {
-        return end_ns - begin_ns;
-    }
     auto All() const
     {
         return std::tie(begin_ns, end_ns, begin_heard_us, end_heard_us);
