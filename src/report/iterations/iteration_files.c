@@ -16,25 +16,28 @@
 
 /* ---- one file ---- */
 
-static enum stp_status
-iteration_write_rounds(const struct stp_iteration_report *report, FILE *fp,
-                       struct stp_error *err)
-{
-    (void)err;
-    stp_measurements_write(&report->iterations->data, report->made_by, fp);
-    return STP_OK;
-}
+/* The files beside those of times; JSON has all. */
+struct iteration_file {
+    const char *name;
+    enum stp_table_format format;
+    bool of_regimes, of_rounds;
+};
 
-typedef enum stp_status
-iteration_write(const struct stp_iteration_report *report, FILE *fp,
-                struct stp_error *err);
+static const struct iteration_file files[] = {
+    {"rounds.csv", STP_TABLE_CSV, .of_rounds = true},
+    {"summary.csv", STP_TABLE_CSV, .of_regimes = false},
+    {"summary.md", STP_TABLE_MARKDOWN, .of_regimes = false},
+    {"summary.json", STP_TABLE_JSON, .of_regimes = false},
+    {"regimes.csv", STP_TABLE_CSV, .of_regimes = true},
+    {"regimes.md", STP_TABLE_MARKDOWN, .of_regimes = true},
+};
 
-/* Writes a file as 'write' does, or (NULL) the times of an arm.  Its text is
+/* Writes one of the files, or (NULL) the times of an arm.  Its text is
  * first in memory: a file that has it already is not written again. */
 static enum stp_status
 iteration_save_file(const struct stp_iteration_report *report,
                     const char *folder, const char *name,
-                    iteration_write *write,
+                    const struct iteration_file *file,
                     const struct stp_iteration_setting *setting,
                     const struct stp_iteration_arm *arm, struct stp_error *err)
 {
@@ -50,11 +53,15 @@ iteration_save_file(const struct stp_iteration_report *report,
 
     if (fp == NULL)
         return stp_nomem(err);
-    if (write != NULL)
-        status = write(report, fp, err);
-    while (write == NULL &&
-           (us = stp_iteration_next(report->iterations, setting, arm, &at,
-                                    &n)) != NULL)
+    if (file != NULL && file->of_rounds)
+        stp_measurements_write(&report->iterations->data, report->made_by, fp);
+    else if (file != NULL && file->format == STP_TABLE_JSON)
+        status = stp_print_iterations_json(report, fp, err);
+    else if (file != NULL)
+        status = stp_iteration_write(report, file->format, file->of_regimes, fp,
+                                     err);
+    while (file == NULL && (us = stp_iteration_next(report->iterations, setting,
+                                                    arm, &at, &n)) != NULL)
         for (size_t i = 0; i < n; i++)
             fprintf(fp, "%.6f\n", us[i] / 1000);
     bad = ferror(fp) != 0;
@@ -74,19 +81,6 @@ iteration_save_file(const struct stp_iteration_report *report,
 }
 
 /* ---- all of them ---- */
-
-static const struct {
-    const char *name;
-    iteration_write *write;
-    bool of_regimes;
-} files[] = {
-    {"rounds.csv", iteration_write_rounds, false},
-    {"summary.csv", stp_iteration_write_summary_csv, false},
-    {"summary.md", stp_iteration_write_summary_md, false},
-    {"summary.json", stp_print_iterations_json, false},
-    {"regimes.csv", stp_iteration_write_regimes_csv, true},
-    {"regimes.md", stp_iteration_write_regimes_md, true},
-};
 
 enum stp_status
 stp_iteration_files_write(const struct stp_iteration_report *report,
@@ -115,9 +109,8 @@ stp_iteration_files_write(const struct stp_iteration_report *report,
     }
     for (size_t i = 0; i < sizeof(files) / sizeof(files[0]); i++)
         if (!files[i].of_regimes || report->looked_for_regimes)
-            STP_THEN(status,
-                     iteration_save_file(report, folder, files[i].name,
-                                         files[i].write, NULL, NULL, err));
+            STP_THEN(status, iteration_save_file(report, folder, files[i].name,
+                                                 &files[i], NULL, NULL, err));
     return status;
 }
 

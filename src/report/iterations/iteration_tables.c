@@ -260,56 +260,6 @@ stp_print_iterations(const struct stp_iteration_summary *summary, FILE *fp,
     return status;
 }
 
-static void iteration_write_md_head(const struct stp_iteration_report *report,
-                                    const char *title, FILE *fp)
-{
-    char origin[STP_ITERATION_TEXT];
-
-    stp_iteration_origin(&report->iterations->data, report->summary->settings,
-                         report->summary->n_settings, origin);
-    fprintf(fp, "# %s\n\n%s; %s\n", title, origin, report->made_by);
-}
-
-enum stp_status
-stp_iteration_write_summary_md(const struct stp_iteration_report *report,
-                               FILE *fp, struct stp_error *err)
-{
-    const struct stp_iteration_summary *all = report->summary;
-    enum stp_status status = STP_OK;
-
-    iteration_write_md_head(report,
-                            "Training iterations: each arm against AUTO", fp);
-    for (size_t i = 0; i < all->n_settings; i++)
-        STP_THEN(status, iteration_write_setting(&all->settings[i],
-                                                 STP_TABLE_MARKDOWN, fp, err));
-    return status;
-}
-
-static void iteration_write_csv_head(const struct stp_iteration_report *report,
-                                     FILE *fp)
-{
-    const struct stp_dataset *d = &report->iterations->data;
-
-    fprintf(fp, "# %s\n# machine: %s\n# gpu: %s\n# nccl: %s\n# backend: %s\n",
-            report->made_by, d->machine, d->gpu, d->nccl, d->backend);
-}
-
-enum stp_status
-stp_iteration_write_summary_csv(const struct stp_iteration_report *report,
-                                FILE *fp, struct stp_error *err)
-{
-    static const struct stp_iteration_arm no_arm;
-    static const struct stp_iteration_setting no_setting = {.arms = &no_arm};
-    struct stp_table t = stp_table_begin(STP_TABLE_CSV);
-
-    iteration_write_csv_head(report, fp);
-    if (stp_table_headings(&t))
-        iteration_put_arm(&no_setting, &no_arm, &t);
-    for (size_t i = 0; i < report->summary->n_settings; i++)
-        iteration_put_arms(&report->summary->settings[i], &t);
-    return stp_table_end(&t, fp, err);
-}
-
 /* ---- regimes ---- */
 
 enum { MOST_SHOWN = 8 };
@@ -364,20 +314,6 @@ static void iteration_put_regime(const struct stp_regime *r,
         stp_table_word(t, "source", NULL, source);
 }
 
-static void iteration_put_regimes(const struct stp_iteration_report *report,
-                                  struct stp_table *t)
-{
-    static const struct stp_iteration_setting no_setting;
-    static const struct stp_iteration_arm no_arm;
-    const struct stp_regime none = {
-        .setting = &no_setting, .alone = &no_arm, .best = &no_arm};
-
-    if (t->format == STP_TABLE_CSV && stp_table_headings(t))
-        iteration_put_regime(&none, t);
-    for (size_t i = 0; i < report->n_regimes; i++)
-        iteration_put_regime(&report->regimes[i], t);
-}
-
 static int iteration_compare_regimes(const void *pa, const void *pb)
 {
     const struct stp_regime *a = *(const struct stp_regime *const *)pa;
@@ -410,31 +346,54 @@ enum stp_status stp_print_regimes(const struct stp_iteration_report *report,
     return stp_table_end(&t, fp, err);
 }
 
-enum stp_status
-stp_iteration_write_regimes_md(const struct stp_iteration_report *report,
-                               FILE *fp, struct stp_error *err)
+/* ---- files ---- */
+
+enum stp_status stp_iteration_write(const struct stp_iteration_report *report,
+                                    enum stp_table_format format,
+                                    bool of_regimes, FILE *fp,
+                                    struct stp_error *err)
 {
-    struct stp_table t = stp_table_begin(STP_TABLE_MARKDOWN);
+    static const struct stp_iteration_arm no_arm;
+    static const struct stp_iteration_setting no_setting = {.arms = &no_arm};
+    const struct stp_regime no_regime = {
+        .setting = &no_setting, .alone = &no_arm, .best = &no_arm};
+    const struct stp_dataset *d = &report->iterations->data;
+    const struct stp_iteration_summary *all = report->summary;
+    const bool is_csv = format == STP_TABLE_CSV;
+    struct stp_table t = stp_table_begin(format);
     char text[STP_ITERATION_TEXT];
+    enum stp_status status = STP_OK;
 
-    iteration_write_md_head(
-        report, "Where the fastest collective is not the shortest iteration",
-        fp);
-    stp_iteration_regime_text(report, text);
-    fprintf(fp, "\n%s\n%s", text, report->n_regimes > 0 ? "\n" : "");
-    iteration_put_regimes(report, &t);
-    return stp_table_end(&t, fp, err);
-}
-
-enum stp_status
-stp_iteration_write_regimes_csv(const struct stp_iteration_report *report,
-                                FILE *fp, struct stp_error *err)
-{
-    struct stp_table t = stp_table_begin(STP_TABLE_CSV);
-
-    iteration_write_csv_head(report, fp);
-    iteration_put_regimes(report, &t);
-    return stp_table_end(&t, fp, err);
+    if (is_csv) {
+        fprintf(fp,
+                "# %s\n# machine: %s\n# gpu: %s\n# nccl: %s\n# backend: %s\n",
+                report->made_by, d->machine, d->gpu, d->nccl, d->backend);
+        stp_table_headings(&t);
+        if (of_regimes)
+            iteration_put_regime(&no_regime, &t);
+        else
+            iteration_put_arm(&no_setting, &no_arm, &t);
+    } else {
+        stp_iteration_origin(d, all->settings, all->n_settings, text);
+        fprintf(
+            fp, "# %s\n\n%s; %s\n",
+            of_regimes
+                ? "Where the fastest collective is not the shortest iteration"
+                : "Training iterations: each arm against AUTO",
+            text, report->made_by);
+        stp_iteration_regime_text(report, text);
+        if (of_regimes)
+            fprintf(fp, "\n%s\n%s", text, report->n_regimes > 0 ? "\n" : "");
+    }
+    for (size_t i = 0; i < report->n_regimes && of_regimes; i++)
+        iteration_put_regime(&report->regimes[i], &t);
+    for (size_t i = 0; i < all->n_settings && !of_regimes; i++)
+        if (is_csv)
+            iteration_put_arms(&all->settings[i], &t);
+        else
+            STP_THEN(status, iteration_write_setting(&all->settings[i], format,
+                                                     fp, err));
+    return of_regimes || is_csv ? stp_table_end(&t, fp, err) : status;
 }
 
 /* ---- JSON ---- */
@@ -470,7 +429,8 @@ stp_print_iterations_json(const struct stp_iteration_report *report, FILE *fp,
     if (report->looked_for_regimes) {
         stp_json_number(root, "min_gain", report->min_gain);
         t = stp_table_array(root, "regimes");
-        iteration_put_regimes(report, &t);
+        for (size_t i = 0; i < report->n_regimes; i++)
+            iteration_put_regime(&report->regimes[i], &t);
     }
     return stp_json_finish(root, fp, err);
 }

@@ -7,6 +7,7 @@
 #include <stdio.h>
 
 #include "report/iterations/iteration_files.h"
+#include "report/table.h"
 
 enum { STP_ITERATION_TEXT = 320 };
 
@@ -65,18 +66,11 @@ const double *stp_iteration_next(const struct stp_iterations *iterations,
 
 /* ---- tables of the files ---- */
 
-/* Each writes one file.  STP_ERR_NOMEM. */
-enum stp_status
-stp_iteration_write_summary_csv(const struct stp_iteration_report *report,
-                                FILE *fp, struct stp_error *err);
-enum stp_status
-stp_iteration_write_regimes_csv(const struct stp_iteration_report *report,
-                                FILE *fp, struct stp_error *err);
-enum stp_status
-stp_iteration_write_summary_md(const struct stp_iteration_report *report,
-                               FILE *fp, struct stp_error *err);
-enum stp_status
-stp_iteration_write_regimes_md(const struct stp_iteration_report *report,
-                               FILE *fp, struct stp_error *err);
+/* Writes the arms of all settings, or the regimes, in CSV or Markdown.
+ * STP_ERR_NOMEM. */
+enum stp_status stp_iteration_write(const struct stp_iteration_report *report,
+                                    enum stp_table_format format,
+                                    bool of_regimes, FILE *fp,
+                                    struct stp_error *err);
 
 #endif /* STP_ITERATION_WORDS_H */
