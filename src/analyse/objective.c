@@ -1,10 +1,10 @@
 #include "analyse/objective.h"
 
 #include <stdlib.h>
-#include <string.h>
 
 #include "analyse/order.h"
 #include "analyse/verify.h"
+#include "core/text.h"
 #include "nccl_tuner_abi.h"
 
 static const char *const names[STP_N_OBJECTIVES] = {
@@ -19,10 +19,7 @@ const char *stp_objective_name(enum stp_objective objective)
 
 int stp_objective_from_name(const char *word, size_t len)
 {
-    for (int i = 0; i < STP_N_OBJECTIVES; i++)
-        if (strlen(names[i]) == len && memcmp(names[i], word, len) == 0)
-            return i;
-    return -1;
+    return stp_find_word(names, STP_N_OBJECTIVES, word, len);
 }
 
 /* ---- selecting ---- */

@@ -1,8 +1,7 @@
 #include "bench/workload.h"
 
-#include <string.h>
-
 #include "bench/traced_step.h"
+#include "core/text.h"
 #include "device/device.h"
 #include "nccl_tuner_abi.h"
 
@@ -45,15 +44,6 @@ struct noting {
 
 /* ---- names and order ---- */
 
-static int workload_find(const char *const *names, int n, const char *word,
-                         size_t len)
-{
-    for (int i = 0; i < n; i++)
-        if (strlen(names[i]) == len && memcmp(names[i], word, len) == 0)
-            return i;
-    return -1;
-}
-
 const char *stp_mode_name(int mode)
 {
     return mode_names[mode];
@@ -66,12 +56,12 @@ const char *stp_compute_name(int compute)
 
 int stp_mode_from_name(const char *word, size_t len)
 {
-    return workload_find(mode_names, STP_N_MODES, word, len);
+    return stp_find_word(mode_names, STP_N_MODES, word, len);
 }
 
 int stp_compute_from_name(const char *word, size_t len)
 {
-    return workload_find(compute_names, STP_N_COMPUTES, word, len);
+    return stp_find_word(compute_names, STP_N_COMPUTES, word, len);
 }
 
 int stp_workload_order(const struct stp_workload *a,

@@ -1,7 +1,8 @@
 #include "core/memory.h"
 
 #include <stdio.h>
-#include <string.h>
+
+#include "core/text.h"
 
 static const char *const words[STP_N_MEMORIES] = {
     [STP_MEMORY_PLAIN] = "plain",
@@ -12,10 +13,7 @@ static const char *const words[STP_N_MEMORIES] = {
 
 int stp_memory_from_name(const char *word, size_t len)
 {
-    for (int i = 0; i < STP_N_MEMORIES; i++)
-        if (strlen(words[i]) == len && memcmp(words[i], word, len) == 0)
-            return i;
-    return -1;
+    return stp_find_word(words, STP_N_MEMORIES, word, len);
 }
 
 const char *stp_memory_name(int memory)

@@ -57,6 +57,14 @@ bool stp_field_is(const struct stp_field *field, const char *word)
            memcmp(word, field->s, field->len) == 0;
 }
 
+int stp_find_word(const char *const *words, int n, const char *word, size_t len)
+{
+    for (int i = 0; i < n; i++)
+        if (strlen(words[i]) == len && memcmp(words[i], word, len) == 0)
+            return i;
+    return -1;
+}
+
 const char *stp_next_line(const char **s, const char *end, size_t *len_ret)
 {
     const char *line = *s;

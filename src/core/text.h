@@ -33,6 +33,10 @@ size_t stp_split(const char *line, size_t len, struct stp_field *fields,
 /* Whether the field is this word, to the letter. */
 bool stp_field_is(const struct stp_field *field, const char *word);
 
+/* The place of a word of 'len' bytes among 'n'; -1 if it is none of them. */
+int stp_find_word(const char *const *words, int n, const char *word,
+                  size_t len);
+
 /*
  * Takes the next line off the text from *s up to 'end': returns its start, puts
  * its length, without the LF or CRLF that ends it, into *len_ret, and moves *s

@@ -2,6 +2,7 @@
 #include <math.h>
 #include <string.h>
 
+#include "core/text.h"
 #include "train/train.h"
 
 enum { MAX_STEPS = 1 << 28 }; /* whose losses are kept */
@@ -38,15 +39,6 @@ const struct stp_train_model *stp_train_find_model(const char *name)
     return NULL;
 }
 
-static int config_find(const char *const *words, int n, const char *name,
-                       size_t len)
-{
-    for (int i = 0; i < n; i++)
-        if (strlen(words[i]) == len && memcmp(words[i], name, len) == 0)
-            return i;
-    return -1;
-}
-
 const char *stp_train_mode_name(int mode)
 {
     return modes[mode];
@@ -54,7 +46,7 @@ const char *stp_train_mode_name(int mode)
 
 int stp_train_mode_from_name(const char *name, size_t len)
 {
-    return config_find(modes, STP_TRAIN_N_MODES, name, len);
+    return stp_find_word(modes, STP_TRAIN_N_MODES, name, len);
 }
 
 const char *stp_precision_name(int precision)
@@ -64,7 +56,7 @@ const char *stp_precision_name(int precision)
 
 int stp_precision_from_name(const char *name, size_t len)
 {
-    return config_find(precisions, STP_N_PRECISIONS, name, len);
+    return stp_find_word(precisions, STP_N_PRECISIONS, name, len);
 }
 
 uint64_t stp_train_n_params(const struct stp_train_model *model)

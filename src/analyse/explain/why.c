@@ -101,32 +101,43 @@ const char *stp_override_name(size_t i)
     return i < N_VARIABLES ? variables[i].name : NULL;
 }
 
+/* Plays the call in a libnccl of its own; false if something fails. */
+static bool why_collective(const struct stp_explainer *e,
+                           const struct mock_nccl_options *options,
+                           const struct mock_call *call,
+                           struct mock_outcome *out)
+{
+    struct mock_nccl *nccl = NULL;
+    struct mock_comm *comm = NULL;
+    const bool plays =
+        stp_explainer_comm(e, options, &nccl, &comm, NULL) == STP_OK &&
+        mock_comm_collective(comm, call, out) == ncclSuccess;
+
+    if (comm != NULL)
+        mock_comm_destroy(comm);
+    if (nccl != NULL)
+        mock_nccl_destroy(nccl);
+    return plays;
+}
+
 /* Asks once more, of a libnccl that knows the variable. */
 static void why_play(const struct stp_explainer *e,
                      const struct mock_nccl_options *options,
                      const struct mock_call *call, const struct stp_why *why,
                      struct stp_override *o)
 {
-    struct mock_nccl *nccl = NULL;
-    struct mock_comm *comm = NULL;
     struct mock_outcome out;
-    struct stp_error err;
 
-    if (stp_explainer_comm(e, options, &nccl, &comm, &err) != STP_OK ||
-        mock_comm_collective(comm, call, &out) != ncclSuccess) {
+    if (!why_collective(e, options, call, &out)) {
         o->kind = STP_OVERRIDE_FAILS;
         snprintf(o->text, sizeof(o->text), "%s", mock_last_error());
-    } else {
-        o->pick = (struct stp_pick){out.algo, out.proto};
-        o->n_channels = out.n_channels;
-        if (!stp_pick_equal(o->pick, why->tuned.pick) ||
-            o->n_channels != why->tuned.n_channels)
-            o->kind = STP_OVERRIDE_RUNS;
+        return;
     }
-    if (comm != NULL)
-        mock_comm_destroy(comm);
-    if (nccl != NULL)
-        mock_nccl_destroy(nccl);
+    o->pick = (struct stp_pick){out.algo, out.proto};
+    o->n_channels = out.n_channels;
+    if (!stp_pick_equal(o->pick, why->tuned.pick) ||
+        o->n_channels != why->tuned.n_channels)
+        o->kind = STP_OVERRIDE_RUNS;
 }
 
 /* ---- symmetric windows ---- */
@@ -137,19 +148,15 @@ static const struct why_setting {
     struct mock_nccl_options options;
     enum mock_windows windows;
 } settings[STP_MAX_WHY_CASES] = {
+    // clang-format off
     {"in windows", "2.29", {0}, MOCK_WINDOWS_BOTH},
-    {"in windows, NCCL_CTA_POLICY=2",
-     "2.29",
-     {.zero_ctas = true},
+    {"in windows, NCCL_CTA_POLICY=2", "2.29", {.zero_ctas = true},
      MOCK_WINDOWS_BOTH},
-    {"NCCL_ENQUEUE_REARCH_ENABLE=1",
-     "2.31",
-     {.rearch = true},
+    {"NCCL_ENQUEUE_REARCH_ENABLE=1", "2.31", {.rearch = true},
      MOCK_WINDOWS_NONE},
-    {"in windows, NCCL_ENQUEUE_REARCH_ENABLE=1",
-     "2.31",
-     {.rearch = true},
+    {"in windows, NCCL_ENQUEUE_REARCH_ENABLE=1", "2.31", {.rearch = true},
      MOCK_WINDOWS_BOTH},
+    // clang-format on
 };
 
 /* Plays the settings that this NCCL knows, each in a libnccl of its own. */
@@ -163,22 +170,14 @@ static void why_play_cases(const struct stp_explainer *e, const char *plugin,
         struct mock_nccl_options options = setting->options;
         struct mock_call in_windows = *call;
         struct mock_outcome out = {.algo = -1, .proto = -1};
-        struct mock_nccl *nccl = NULL;
-        struct mock_comm *comm = NULL;
-        struct stp_error err;
 
         if (mock_release_find(version) < mock_release_find(setting->since))
             continue;
         options.tuner_plugin = plugin;
         in_windows.windows = setting->windows;
-        if (stp_explainer_comm(e, &options, &nccl, &comm, &err) == STP_OK)
-            (void)mock_comm_collective(comm, &in_windows, &out);
+        (void)why_collective(e, &options, &in_windows, &out);
         why->cases[why->n_cases++] = (struct stp_why_case){
             setting->where, out.kernel, {out.algo, out.proto}};
-        if (comm != NULL)
-            mock_comm_destroy(comm);
-        if (nccl != NULL)
-            mock_nccl_destroy(nccl);
     }
 }
 

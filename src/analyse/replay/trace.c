@@ -6,12 +6,14 @@
 #include "core/csv.h"
 #include "core/dtype.h"
 #include "core/names.h"
+#include "core/text.h"
 #include "analyse/replay/trace_build.h"
 #include "device/mock/operation.h"
 
 enum { COMPUTE = 100 }; /* in place of a collective */
 
-static const char *const streams[] = {"main", "comm", NULL};
+static const char *const streams[] = {"main", "comm"};
+enum { N_STREAMS = sizeof(streams) / sizeof(streams[0]) };
 
 /* A row as its fields say it. */
 struct raw {
@@ -107,13 +109,9 @@ static bool trace_read_expect(const struct stp_field *f, void *opaque)
     return expect->algo >= 0 && expect->proto >= 0;
 }
 
-/* The stream of that name; -1 if there is none. */
 static int trace_stream_from_name(const char *word, size_t len)
 {
-    for (int i = 0; streams[i] != NULL; i++)
-        if (strlen(streams[i]) == len && memcmp(streams[i], word, len) == 0)
-            return i;
-    return -1;
+    return stp_find_word(streams, N_STREAMS, word, len);
 }
 
 static int trace_row_from_name(const char *word, size_t len)

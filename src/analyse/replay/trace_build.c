@@ -6,7 +6,6 @@
 #include <string.h>
 
 #include "core/utf8.h"
-#include "device/mock/operation.h"
 
 /* ---- ranks of groups ---- */
 
@@ -109,40 +108,6 @@ enum stp_status stp_trace_add_comm(struct stp_trace_build *b,
     return STP_OK;
 }
 
-enum stp_status stp_trace_need_groups(struct stp_trace_build *b,
-                                      const char *name,
-                                      const struct stp_rank_groups *groups,
-                                      int n_world, unsigned line,
-                                      size_t *place_ret, struct stp_error *err)
-{
-    const struct stp_trace_comm world = {
-        .name = "world", .n_ranks = n_world, .line = line};
-    struct stp_trace_comm comm = {.creation = STP_SPLIT,
-                                  .n_ranks = (int)groups->size,
-                                  .stride = groups->stride,
-                                  .line = line};
-    enum stp_status status = STP_OK;
-
-    if (groups->size == 1)
-        return STP_ERR_NOTHING;
-    *place_ret = stp_trace_find_comm(b, name);
-    if (*place_ret < b->trace.n_comms)
-        return STP_OK;
-    if (groups->size == 0 ? groups->stride == 1
-                          : (int)groups->size == n_world) {
-        comm.creation = STP_INIT; /* all ranks */
-        comm.stride = 0;
-    }
-    snprintf(comm.name, sizeof(comm.name), "%s", name);
-    if (comm.creation == STP_SPLIT) {
-        comm.parent = stp_trace_find_comm(b, world.name);
-        if (comm.parent == b->trace.n_comms)
-            status = stp_trace_add_comm(b, &world, &comm.parent, err);
-    }
-    STP_THEN(status, stp_trace_add_comm(b, &comm, place_ret, err));
-    return status;
-}
-
 /* ---- rows ---- */
 
 enum stp_status stp_trace_add_row(struct stp_trace_build *b,
@@ -198,21 +163,6 @@ enum stp_status stp_trace_add_skip(struct stp_trace_build *b, const char *name,
     TRACE_GROW(b, skips, n_skips, skip_capacity);
     b->trace.skips[b->trace.n_skips++] = skip;
     return STP_OK;
-}
-
-enum stp_status stp_trace_add_message(struct stp_trace_build *b,
-                                      const struct stp_trace_message *m,
-                                      struct stp_error *err)
-{
-    struct stp_trace_row row = {
-        .comm = m->comm,
-        .type = m->type,
-        .op = m->op,
-        .call = {.coll = (ncclFunc_t)m->coll, .n_bytes = m->n_bytes},
-        .place = m->place};
-
-    stp_set_operation(&row.call, m->type, m->op);
-    return stp_trace_add_row(b, &row, err);
 }
 
 /* ---- the end ---- */

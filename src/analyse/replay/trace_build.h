@@ -46,30 +46,6 @@ enum stp_status stp_trace_add_skip(struct stp_trace_build *b, const char *name,
                                    size_t len, unsigned line,
                                    struct stp_error *err);
 
-/* Appends a collective of 'n_bytes' as a tuner counts them. */
-struct stp_trace_message {
-    size_t comm;
-    int coll; /* ncclFunc_t */
-    int type; /* enum stp_type */
-    int op;   /* enum stp_op */
-    uint64_t n_bytes;
-    struct stp_trace_place place;
-};
-enum stp_status stp_trace_add_message(struct stp_trace_build *b,
-                                      const struct stp_trace_message *message,
-                                      struct stp_error *err);
-
-/*
- * The communicator 'name' of groups by rule, made when it is first asked for;
- * of a job of 'n_world' ranks (0: the file does not say).  Of one rank that is
- * STP_ERR_NOTHING: there is nothing to play.
- */
-enum stp_status stp_trace_need_groups(struct stp_trace_build *b,
-                                      const char *name,
-                                      const struct stp_rank_groups *groups,
-                                      int n_world, unsigned line,
-                                      size_t *place_ret, struct stp_error *err);
-
 /* Hands the trace over, or frees it after a failure 'status', which is
  * returned.  A trace without a row is STP_ERR_SYNTAX. */
 enum stp_status stp_trace_finish(struct stp_trace_build *b,

@@ -16,6 +16,7 @@
 #include <cjson/cJSON.h>
 
 #include "analyse/traces/execution.h"
+#include "device/mock/operation.h"
 #include "nccl_tuner_abi.h"
 
 enum { MAX_DIMS = 8, MAX_ANCESTORS = 8 };
@@ -200,18 +201,21 @@ static enum stp_status execution_skip(const struct execution *e,
 
 /* ---- collectives ---- */
 
-/* The process group: its ranks and their stride from behind the name of the
- * collective, or as many ranks as there are. */
+/* The process group, which is made when it is first named: its ranks and their
+ * stride from behind the name of the collective, or as many ranks as there are.
+ * Of one rank that is STP_ERR_NOTHING: there is nothing to play. */
 static enum stp_status execution_find_comm(const struct execution *e,
                                            const struct node *node,
                                            const cJSON *values, int at,
                                            size_t *comm_ret)
 {
+    const struct stp_trace_comm world = {
+        .name = "world", .n_ranks = e->world, .line = node->line};
+    struct stp_trace_comm comm = {.creation = STP_SPLIT, .line = node->line};
     const cJSON *group = cJSON_GetArrayItem(values, 2);
     const int last = cJSON_GetArraySize(values) - 1;
     uint64_t stride = 1, size = 0;
-    struct stp_rank_groups groups;
-    char name[STP_COMM_NAME];
+    enum stp_status status = STP_OK;
 
     if (cJSON_IsArray(group))
         group = cJSON_GetArrayItem(group, 0);
@@ -221,26 +225,38 @@ static enum stp_status execution_find_comm(const struct execution *e,
         execution_whole(cJSON_GetArrayItem(values, last), &size);
     if (stride > MOCK_MAX_RANKS || size > MOCK_MAX_RANKS)
         return execution_refuse(e, node, "a process group of fewer ranks");
+    if (size == 1)
+        return STP_ERR_NOTHING;
     if (cJSON_IsString(group))
-        snprintf(name, sizeof(name), "group %s", group->valuestring);
+        snprintf(comm.name, sizeof(comm.name), "group %s", group->valuestring);
     else
-        snprintf(name, sizeof(name), "group %g",
+        snprintf(comm.name, sizeof(comm.name), "group %g",
                  cJSON_IsNumber(group) ? group->valuedouble : 0);
-    groups = (struct stp_rank_groups){(unsigned)size,
-                                      stride > 0 ? (unsigned)stride : 1};
-    return stp_trace_need_groups(e->b, name, &groups, e->world, node->line,
-                                 comm_ret, e->err);
+    *comm_ret = stp_trace_find_comm(e->b, comm.name);
+    if (*comm_ret < e->b->trace.n_comms)
+        return STP_OK;
+    comm.n_ranks = (int)size;
+    if (size == 0 ? stride <= 1 : comm.n_ranks == e->world) {
+        comm.creation = STP_INIT; /* all ranks */
+    } else {
+        comm.stride = stride > 0 ? (unsigned)stride : 1;
+        comm.parent = stp_trace_find_comm(e->b, world.name);
+        if (comm.parent == e->b->trace.n_comms)
+            status = stp_trace_add_comm(e->b, &world, &comm.parent, e->err);
+    }
+    STP_THEN(status, stp_trace_add_comm(e->b, &comm, comm_ret, e->err));
+    return status;
 }
 
 static enum stp_status execution_add_collective(struct execution *e,
                                                 const struct node *node)
 {
     const cJSON *values = execution_part(node, "inputs", "values");
-    struct stp_trace_message m = {
+    struct stp_trace_row row = {
         .type = execution_type(
             cJSON_GetArrayItem(execution_part(node, "inputs", "types"), 0)),
-        .op = STP_OP_SUM,
-        .coll = NO_WORD};
+        .op = STP_OP_SUM};
+    int coll = NO_WORD;
     const char *word = NULL;
     int at = -1, i = 0; /* where the values name the collective */
     enum stp_status status;
@@ -251,10 +267,10 @@ static enum stp_status execution_add_collective(struct execution *e,
     {
         const char *s = cJSON_GetStringValue(value);
 
-        if (s != NULL && m.coll == NO_WORD) {
+        if (s != NULL && coll == NO_WORD) {
             for (size_t w = 0; w < sizeof(words) / sizeof(words[0]); w++)
                 if (strcmp(words[w].name, s) == 0)
-                    m.coll = words[w].coll;
+                    coll = words[w].coll;
             word = s; /* a name that nobody knows is the last word */
             at = i;
         }
@@ -266,9 +282,9 @@ static enum stp_status execution_add_collective(struct execution *e,
         e->place.waits = true;
         return STP_OK;
     }
-    if (m.coll < 0 || m.type < 0)
+    if (coll < 0 || row.type < 0)
         return execution_skip(e, node, word);
-    status = execution_find_comm(e, node, values, at, &m.comm);
+    status = execution_find_comm(e, node, values, at, &row.comm);
     if (status == STP_ERR_NOTHING)
         return execution_skip(e, node, word);
     if (status != STP_OK)
@@ -276,8 +292,8 @@ static enum stp_status execution_add_collective(struct execution *e,
     /* as a tuner counts them; an all-gather's inputs are a rank's part */
     n_bytes = execution_bytes(
         cJSON_GetArrayItem(execution_part(node, "inputs", "values"), 0));
-    if (m.coll == (int)ncclFuncAllGather) {
-        const int n_ranks = e->b->trace.comms[m.comm].n_ranks;
+    if (coll == (int)ncclFuncAllGather) {
+        const int n_ranks = e->b->trace.comms[row.comm].n_ranks;
 
         n_bytes =
             n_ranks > 0
@@ -288,12 +304,14 @@ static enum stp_status execution_add_collective(struct execution *e,
         return execution_refuse(e, node, "tensors of fewer bytes");
     if (n_bytes == 0)
         return execution_skip(e, node, word);
-    m.n_bytes = (uint64_t)n_bytes;
-    m.place = e->place;
-    m.place.stream = STP_STREAM_COMM;
-    m.place.line = node->line;
+    row.call = (struct mock_call){.coll = (ncclFunc_t)coll,
+                                  .n_bytes = (uint64_t)n_bytes};
+    row.place = e->place;
+    row.place.stream = STP_STREAM_COMM;
+    row.place.line = node->line;
     e->place.waits = false;
-    return stp_trace_add_message(e->b, &m, e->err);
+    stp_set_operation(&row.call, row.type, row.op);
+    return stp_trace_add_row(e->b, &row, e->err);
 }
 
 /* ---- compute ---- */

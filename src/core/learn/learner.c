@@ -4,6 +4,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "core/text.h"
+
 enum {
     FIND_CALLS = 64, /* calls before the first search for a sequence, and in
                         which it must repeat; both grow with each failure */
@@ -87,11 +89,7 @@ const char *stp_learn_objective_name(enum stp_learn_objective objective)
 
 int stp_learn_objective_from_name(const char *word, size_t len)
 {
-    for (int i = 0; i < STP_N_LEARN_OBJECTIVES; i++)
-        if (strlen(objectives[i]) == len &&
-            memcmp(objectives[i], word, len) == 0)
-            return i;
-    return -1;
+    return stp_find_word(objectives, STP_N_LEARN_OBJECTIVES, word, len);
 }
 
 const char *stp_learn_kind_name(enum stp_learn_kind kind)
