@@ -212,56 +212,51 @@ static enum stp_status derive_keep_former(const char *output,
     return status;
 }
 
-static enum stp_status derive_write(const struct derive_options *o,
-                                    const struct stp_dataset *data,
-                                    const struct stp_steadiness *steadiness,
+/* Says what is in the file. */
+static enum stp_status derive_print(const struct derive_options *o,
+                                    const struct stp_policy_origin *origin,
                                     const struct stp_derived *derived,
                                     struct stp_error *err)
 {
-    const struct stp_policy_origin origin = {.data = data,
-                                             .made_by = "steptune derive",
-                                             .min_gain = o->derive.min_gain,
-                                             .portable = o->derive.portable,
-                                             .trusts_passes = o->trust_passes,
-                                             .steadiness = steadiness};
-    const bool is_printed = o->output == NULL && !o->json;
     struct stp_paragraph paragraph;
-    enum stp_status status = derive_keep_former(o->output, err);
+    enum stp_status status = STP_OK;
 
-    if (status == STP_OK && (o->output != NULL || is_printed))
-        status = stp_policy_file_save(derived, &origin, o->output, err);
-    if (status != STP_OK || is_printed)
-        return status;
-    if (o->json)
-        return stp_print_rules_json(derived, data, steadiness, stdout, err);
     printf("From ");
-    stp_times_write(data, stdout);
-    stp_steadiness_write(steadiness, stp_paragraph_begin(&paragraph, stdout));
+    stp_times_write(origin->data, stdout);
+    stp_steadiness_write(origin->steadiness,
+                         stp_paragraph_begin(&paragraph, stdout));
     stp_paragraph_end(&paragraph);
     if (derived->n_rules == 0) {
         fputs("No rule: ", stdout);
-        stp_no_rule_write(&origin, stdout);
+        stp_no_rule_write(origin, stdout);
         fputs(".\n", stdout);
     } else {
         putchar('\n');
         status = stp_print_rules(derived, stdout, err);
     }
-    derive_print_written(o, derived->n_rules, data->n_rows);
+    derive_print_written(o, derived->n_rules, origin->data->n_rows);
     return status;
 }
 
-static enum stp_status derive_from_times(const struct derive_options *o,
-                                         const struct stp_dataset *data,
-                                         struct stp_error *err)
+static enum stp_status derive_policy(const struct derive_options *o,
+                                     const struct stp_dataset *data,
+                                     struct stp_error *err)
 {
     const struct stp_derive_terms terms = {.min_gain = o->derive.min_gain,
                                            .trust_passes = o->trust_passes,
                                            .extrapolate = o->extrapolate};
     const enum stp_objective objective = (enum stp_objective)o->objective;
+    const bool is_printed = o->output == NULL && !o->json;
     struct stp_dataset selected = {0};
     struct stp_comparisons all = {0};
     struct stp_derived derived = {0};
     struct stp_steadiness steadiness;
+    const struct stp_policy_origin origin = {.data = &selected,
+                                             .made_by = "steptune derive",
+                                             .min_gain = o->derive.min_gain,
+                                             .portable = o->derive.portable,
+                                             .trusts_passes = o->trust_passes,
+                                             .steadiness = &steadiness};
     char text[STP_ERROR_TEXT];
     enum stp_status status =
         stp_objective_select(data, objective, &selected, err);
@@ -270,7 +265,14 @@ static enum stp_status derive_from_times(const struct derive_options *o,
     STP_THEN(status,
              stp_tune_measure_steadiness(&selected, &all, &steadiness, err));
     STP_THEN(status, stp_derive_on(&all, &terms, &derived, err));
-    STP_THEN(status, derive_write(o, &selected, &steadiness, &derived, err));
+    STP_THEN(status, derive_keep_former(o->output, err));
+    if (status == STP_OK && (o->output != NULL || is_printed))
+        status = stp_policy_file_save(&derived, &origin, o->output, err);
+    if (status == STP_OK && o->json)
+        status =
+            stp_print_rules_json(&derived, &selected, &steadiness, stdout, err);
+    else if (status == STP_OK && !is_printed)
+        status = derive_print(o, &origin, &derived, err);
     if (status == STP_OK && isfinite(steadiness.resolved) && o->trust_passes &&
         steadiness.min_rounds < STP_DERIVE_PASSES)
         stp_complain("warning: fewer than %d runs of an arm have no interval, "
@@ -287,28 +289,6 @@ static enum stp_status derive_from_times(const struct derive_options *o,
 
 /* ---- what to register ---- */
 
-static enum stp_status memory_write(const struct derive_options *o,
-                                    const struct stp_dataset *data,
-                                    const struct stp_memory_table *table,
-                                    struct stp_error *err)
-{
-    const struct stp_policy_origin origin = {.data = data,
-                                             .made_by = "steptune derive",
-                                             .min_gain = o->derive.min_gain};
-    const bool is_printed = o->output == NULL && !o->json;
-    enum stp_status status = derive_keep_former(o->output, err);
-
-    if (status == STP_OK && (o->output != NULL || is_printed))
-        status = stp_memory_file_save(table, &origin, o->output, err);
-    if (status != STP_OK || is_printed)
-        return status;
-    if (o->json)
-        return stp_print_memory_rules_json(table, stdout, err);
-    status = stp_print_memory_rules(table, stdout, err);
-    derive_print_written(o, table->n_rules, data->n_rows);
-    return status;
-}
-
 /* Derives of both situations, as far as there are measurements. */
 static enum stp_status memory_derive(const struct derive_options *o,
                                      const struct stp_dataset *data,
@@ -317,6 +297,10 @@ static enum stp_status memory_derive(const struct derive_options *o,
     struct stp_comparisons compared[2] = {0};
     struct stp_memory_situation situations[2];
     struct stp_memory_rules rules = {0};
+    const struct stp_policy_origin origin = {.data = data,
+                                             .made_by = "steptune derive",
+                                             .min_gain = o->derive.min_gain};
+    const bool is_printed = o->output == NULL && !o->json;
     bool is_measured = false;
     enum stp_status status = STP_OK;
 
@@ -339,7 +323,15 @@ static enum stp_status memory_derive(const struct derive_options *o,
                           "all,memory`");
     STP_THEN(status,
              stp_memory_rules_derive(situations, 2, data->gpu, &rules, err));
-    STP_THEN(status, memory_write(o, data, &rules.table, err));
+    STP_THEN(status, derive_keep_former(o->output, err));
+    if (status == STP_OK && (o->output != NULL || is_printed))
+        status = stp_memory_file_save(&rules.table, &origin, o->output, err);
+    if (status == STP_OK && o->json) {
+        status = stp_print_memory_rules_json(&rules.table, stdout, err);
+    } else if (status == STP_OK && !is_printed) {
+        status = stp_print_memory_rules(&rules.table, stdout, err);
+        derive_print_written(o, rules.table.n_rules, data->n_rows);
+    }
     stp_memory_rules_free(&rules);
     for (int i = 0; i < 2; i++)
         stp_comparisons_free(&compared[i]);
@@ -376,7 +368,7 @@ static int derive_run(const struct derive_options *o, struct derive_data *data)
         return stp_complain("no run of NCCL's own choice to compare with, "
                             "expected one, such as --arm auto=FILE");
     status = o->as == DERIVE_MEMORY ? memory_derive(o, &data->data, &err)
-                                    : derive_from_times(o, &data->data, &err);
+                                    : derive_policy(o, &data->data, &err);
     return status == STP_OK ? STP_EXIT_OK : stp_complain_error(NULL, &err);
 }
 

@@ -16,13 +16,6 @@ bool stp_given_is_recorded(const struct stp_given *given)
            !stp_is_live(*on, backend != NULL ? *backend : NULL);
 }
 
-static const char *groups_find_recorded(const struct stp_given *given)
-{
-    return stp_given_is_recorded(given)
-               ? "on a recorded machine, expected --on cuda or --on cpu"
-               : NULL;
-}
-
 static const char *groups_find_fsdp(const struct stp_given *given)
 {
     unsigned n = 0;
@@ -97,6 +90,7 @@ const struct stp_option stp_measure_table[] = {
 
 #undef AT
 #define AT(member) offsetof(struct stp_run_options, member)
+#define LIVE       "expected --on cuda or --on cpu"
 
 const char *const stp_backends[] = {"nccl", "gloo", NULL};
 
@@ -114,23 +108,20 @@ const struct stp_option stp_run_table[] = {
      .help = "Transport: nccl on GPUs, gloo on CPUs (default: nccl)"},
     {"procs", 0, "LIST", stp_option_count, AT(procs), .min = 1,
      .max = STP_MAX_PROCESSES, .n = AT(n_procs), .size = sizeof(unsigned),
-     .most = STP_MAX_PASSES, .repeats = true,
-     .needs.find_idle = groups_find_recorded,
+     .most = STP_MAX_PASSES, .repeats = true, .needs.recorded = LIVE,
      .help = "Processes, one rank each; several numbers are measured one after "
              "the other (default: this one, unless mpirun, srun or torchrun "
              "started it)"},
     {"nthreads", 't', "N", stp_option_count, AT(n_threads), .min = 1,
-     .needs.find_idle = groups_find_recorded,
+     .needs.recorded = LIVE,
      .help = "Threads of a process (default: as many as GPUs, with -g 1)"},
     {"ngpus", 'g', "N", stp_option_count, AT(n_gpus), .min = 1,
-     .needs.find_idle = groups_find_recorded,
-     .help = "GPUs of a thread (default 1)"},
-    {"cudagraph", 'G', "N", stp_option_count, AT(graph),
-     .needs.find_idle = groups_find_recorded,
+     .needs.recorded = LIVE, .help = "GPUs of a thread (default 1)"},
+    {"cudagraph", 'G', "N", stp_option_count, AT(graph), .needs.recorded = LIVE,
      .help = "Launch the iterations as a CUDA graph, N times (default 0: no "
              "graph)"},
     {"timeout", 'T', "SECONDS", stp_option_count, AT(time_limit_s),
-     .needs.find_idle = groups_find_recorded,
+     .needs.recorded = LIVE,
      .help = "Give up on collectives that take longer than this (default: "
              "never)"},
     {0},

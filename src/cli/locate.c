@@ -115,7 +115,6 @@ static enum stp_status locate_add_machines(const char *folder,
 
         snprintf(inside, sizeof(inside), "%s/%s/machine.csv", folder, name);
         is_new = all != NULL && name[0] != '.' && access(inside, F_OK) == 0;
-
         for (size_t k = 0; k < n_before && is_new; k++)
             is_new = strcmp(stp_machine_name(list->paths[k]), name) != 0;
         if (is_new && locate_file(list->paths[list->n], folder, "", name))
@@ -157,27 +156,15 @@ bool stp_is_bundled_machine(const char *path)
            strchr(path + len + 1, '/') == NULL;
 }
 
-/* The name of a machine that 'on' is nearly, for an error. */
-static const char *locate_hint(const char *on, char hint[STP_HINT])
-{
-    struct stp_machine_list list = {NULL, 0};
-    char names[2048] = "";
-    size_t used = 0;
-
-    if (stp_list_machines(&list, NULL) == STP_OK)
-        for (size_t i = 0; i < list.n && used < sizeof(names); i++)
-            used += (size_t)snprintf(names + used, sizeof(names) - used, "%s ",
-                                     stp_machine_name(list.paths[i]));
-    free(list.paths);
-    return stp_hint_nearest(on, strlen(on), names, hint);
-}
-
 enum stp_status stp_find_machine(const char *on, char path[STP_CLI_PATH],
                                  struct stp_error *err)
 {
     const char *set = getenv("STEPTUNE_MACHINES");
+    struct stp_machine_list list = {NULL, 0};
     char here[STP_CLI_PATH];
     char hint[STP_HINT];
+    char names[2048] = "";
+    size_t used = 0;
 
     locate_program(here);
     if (strchr(on, '/') != NULL) {
@@ -191,11 +178,17 @@ enum stp_status stp_find_machine(const char *on, char path[STP_CLI_PATH],
             locate_is_folder(path))
             return STP_OK;
     }
+    /* the error names the machine that it nearly is */
+    if (stp_list_machines(&list, NULL) == STP_OK)
+        for (size_t i = 0; i < list.n && used < sizeof(names); i++)
+            used += (size_t)snprintf(names + used, sizeof(names) - used, "%s ",
+                                     stp_machine_name(list.paths[i]));
+    free(list.paths);
     return stp_fail(err, STP_ERR_IO,
                     "no recorded machine '%.80s', expected a folder with a "
                     "machine.csv or the name of one in %.80s%s",
                     on, set != NULL ? set : STP_MACHINES_DIR,
-                    locate_hint(on, hint));
+                    stp_hint_nearest(on, strlen(on), names, hint));
 }
 
 int stp_choose_machine(const char *on, char path[STP_CLI_PATH])

@@ -9,59 +9,47 @@
 
 #include "cli/cli.h"
 
-/* Where no file can be made there is no lock: the output will say why.  A file
- * system without locks is written without, too. */
-static enum stp_status lock_try(struct stp_lock *lock, bool waits,
-                                bool *is_held, struct stp_error *err)
-{
-    char holder[128]; /* in words, which the file holds */
-    enum stp_status status = STP_OK;
-    struct stat held, named;
-    ssize_t n;
-    int failed;
-
-    lock->file = open(lock->path, O_RDWR | O_CREAT | O_CLOEXEC, 0666);
-    *is_held = lock->file < 0;
-    if (*is_held)
-        return STP_OK;
-    do
-        failed = flock(lock->file, waits ? LOCK_EX : LOCK_EX | LOCK_NB);
-    while (failed != 0 && errno == EINTR);
-    if (failed != 0 && errno == EWOULDBLOCK) {
-        n = pread(lock->file, holder, sizeof(holder) - 1, 0);
-        holder[n > 0 ? n : 0] = '\0';
-        status = stp_fail(err, STP_ERR_IO,
-                          "%s is writing the same files and holds '%.160s': "
-                          "let it end, or name another output",
-                          n > 0 ? holder : "another process", lock->path);
-    } else {
-        /* a holder removes the file before it lets go: a process that waited
-         * for it holds a file without a name */
-        *is_held =
-            failed != 0 ||
-            (fstat(lock->file, &held) == 0 && stat(lock->path, &named) == 0 &&
-             held.st_dev == named.st_dev && held.st_ino == named.st_ino);
-    }
-    if (!*is_held)
-        close(lock->file);
-    return status;
-}
-
 enum stp_status stp_lock_take(const char *path, bool waits,
                               struct stp_lock *lock_ret, struct stp_error *err)
 {
     struct stp_lock lock;
+    struct stat held, named;
+    char holder[128]; /* in words, which the file holds */
     bool is_held = false;
+    ssize_t n;
+    int failed;
 
     if (snprintf(lock.path, sizeof(lock.path), "%s.lock", path) >=
         (int)sizeof(lock.path))
         return stp_fail(err, STP_ERR_IO, "the path '%.60s...' is too long",
                         path);
     while (!is_held) {
-        const enum stp_status status = lock_try(&lock, waits, &is_held, err);
-
-        if (status != STP_OK)
-            return status;
+        lock.file = open(lock.path, O_RDWR | O_CREAT | O_CLOEXEC, 0666);
+        /* where no file can be made there is no lock: the output will say why
+         */
+        if (lock.file < 0)
+            break;
+        do
+            failed = flock(lock.file, waits ? LOCK_EX : LOCK_EX | LOCK_NB);
+        while (failed != 0 && errno == EINTR);
+        if (failed != 0 && errno == EWOULDBLOCK) {
+            n = pread(lock.file, holder, sizeof(holder) - 1, 0);
+            holder[n > 0 ? n : 0] = '\0';
+            close(lock.file);
+            return stp_fail(err, STP_ERR_IO,
+                            "%s is writing the same files and holds '%.160s': "
+                            "let it end, or name another output",
+                            n > 0 ? holder : "another process", lock.path);
+        }
+        /* A file system without locks is written without.  A holder removes
+         * the file before it lets go: a process that waited for it holds a file
+         * without a name. */
+        is_held =
+            failed != 0 ||
+            (fstat(lock.file, &held) == 0 && stat(lock.path, &named) == 0 &&
+             held.st_dev == named.st_dev && held.st_ino == named.st_ino);
+        if (!is_held)
+            close(lock.file);
     }
     if (lock.file >= 0 && ftruncate(lock.file, 0) == 0)
         dprintf(lock.file, "process %ld (%s)", (long)getpid(),

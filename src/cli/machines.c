@@ -217,25 +217,6 @@ static enum stp_status machines_print(const struct stp_machine_list *list,
     return stp_table_end(&t, stdout, err);
 }
 
-/* Finds those named, or all. */
-static enum stp_status machines_find(const struct stp_arguments *names,
-                                     struct stp_machine_list *list,
-                                     struct stp_error *err)
-{
-    enum stp_status status = STP_OK;
-
-    if (names->n == 0)
-        return stp_list_machines(list, err);
-    list->paths = calloc((size_t)names->n, sizeof(*list->paths));
-    if (list->paths == NULL)
-        return stp_nomem(err);
-    for (int i = 0; i < names->n && status == STP_OK; i++)
-        if (stp_find_machine(names->v[i], list->paths[list->n++], err) !=
-            STP_OK)
-            status = STP_ERR_NOTHING;
-    return status;
-}
-
 int stp_cmd_machines(int argc, char **argv)
 {
     struct machines_options o = {0};
@@ -245,7 +226,16 @@ int stp_cmd_machines(int argc, char **argv)
     enum stp_status status;
 
     stp_options_read(&machines_line, argc, argv, &o);
-    status = machines_find(&o.names, &list, &err);
+    status = o.names.n == 0 ? stp_list_machines(&list, &err) : STP_OK;
+    if (o.names.n > 0) {
+        list.paths = calloc((size_t)o.names.n, sizeof(*list.paths));
+        if (list.paths == NULL)
+            status = stp_nomem(&err);
+    }
+    for (int i = 0; i < o.names.n && status == STP_OK; i++)
+        if (stp_find_machine(o.names.v[i], list.paths[list.n++], &err) !=
+            STP_OK)
+            status = STP_ERR_NOTHING;
     STP_THEN(status, machines_print(&list, o.json, &all_right, &err));
     free(list.paths);
     if (status != STP_OK)

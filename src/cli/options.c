@@ -379,6 +379,9 @@ static void option_check_needs(const struct stp_given *p,
     if (with != NULL && !with->is_given)
         stp_usage_error(state, "%s has no effect without %s",
                         option_name(option), option_name(with->option));
+    if (needs->recorded != NULL && stp_given_is_recorded(p))
+        stp_usage_error(state, "%s has no effect on a recorded machine, %s",
+                        option_name(option), needs->recorded);
     where = needs->find_idle != NULL ? needs->find_idle(p) : NULL;
     if (where != NULL)
         stp_usage_error(state, "%s has no effect %s", option_name(option),

@@ -54,6 +54,7 @@ enum { STP_MAX_WITHOUT = 2 };
 struct stp_needs {
     const char *with;                     /* is given, too; or NULL */
     const char *without[STP_MAX_WITHOUT]; /* are not; or NULL */
+    const char *recorded; /* NULL, or why it has none on a recorded machine */
     /* Where it has none, as "on CPUs"; NULL if it has. */
     const char *(*find_idle)(const struct stp_given *given);
 };

@@ -209,8 +209,9 @@ static int replay_load_and_run(void *user)
 
 /* ---- --contract ---- */
 
-static int contract_judge(const struct replay_options *o, const char *machine)
+static int contract_run(const struct replay_options *o)
 {
+    char machine[STP_CLI_PATH];
     char path[STP_CLI_PATH + 2];
     struct stp_contract_options options = {.plugin = o->contract,
                                            .machine_path = machine,
@@ -224,6 +225,16 @@ static int contract_judge(const struct replay_options *o, const char *machine)
     enum stp_status status;
     size_t n_failed;
 
+    stp_say_played(o->nccl);
+    if (stp_choose_machine(o->machine.on, machine) != STP_EXIT_OK)
+        return STP_EXIT_NOTHING;
+    /* another vendor's policy may not be one that we can read */
+    if (o->policy != NULL && access(o->policy, R_OK) != 0)
+        return stp_complain("%s: cannot be opened: %s", o->policy,
+                            strerror(errno));
+    unsetenv("NCCL_WORKLOAD_OVERLAP"); /* each check has a policy of its own */
+    if (stp_set_plugin_environment(machine, NULL, &err) != STP_OK)
+        return stp_complain_error(NULL, &err);
     /* a file that is here, as people name it; dlopen() would search for it */
     snprintf(path, sizeof(path), "./%s", o->contract);
     if (strchr(o->contract, '/') == NULL && access(path, R_OK) == 0)
@@ -241,24 +252,6 @@ static int contract_judge(const struct replay_options *o, const char *machine)
     if (status != STP_OK)
         return stp_complain_error(NULL, &err);
     return n_failed == 0 ? STP_EXIT_OK : STP_EXIT_FAILED;
-}
-
-static int contract_run(const struct replay_options *o)
-{
-    char machine[STP_CLI_PATH];
-    struct stp_error err;
-
-    stp_say_played(o->nccl);
-    if (stp_choose_machine(o->machine.on, machine) != STP_EXIT_OK)
-        return STP_EXIT_NOTHING;
-    /* another vendor's policy may not be one that we can read */
-    if (o->policy != NULL && access(o->policy, R_OK) != 0)
-        return stp_complain("%s: cannot be opened: %s", o->policy,
-                            strerror(errno));
-    unsetenv("NCCL_WORKLOAD_OVERLAP"); /* each check has a policy of its own */
-    if (stp_set_plugin_environment(machine, NULL, &err) != STP_OK)
-        return stp_complain_error(NULL, &err);
-    return contract_judge(o, machine);
 }
 
 int stp_cmd_replay(int argc, char **argv)

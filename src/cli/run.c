@@ -309,25 +309,6 @@ static void run_report(const struct run_options *o, const char *policy,
         stp_complain_error(NULL, &err);
 }
 
-/* A trace without a row is refused by its reader. */
-static void run_report_trace(const struct run_options *o)
-{
-    struct stp_trace trace;
-    struct stp_error err;
-
-    if (stp_trace_load(o->trace, &trace, &err) != STP_OK) {
-        stp_complain("no collective is in %s, expected a job of several ranks "
-                     "with NCCL 2.27 or later",
-                     o->trace);
-        return;
-    }
-    if (!o->quiet && !o->json)
-        stp_complain("%s has %zu collective%s of %zu communicator%s", o->trace,
-                     trace.n_rows, trace.n_rows == 1 ? "" : "s", trace.n_comms,
-                     trace.n_comms == 1 ? "" : "s");
-    stp_trace_free(&trace);
-}
-
 int stp_cmd_run(int argc, char **argv)
 {
     struct run_options o = {0};
@@ -352,6 +333,7 @@ int stp_cmd_run(int argc, char **argv)
     if (exit_status == STP_EXIT_OK) {
         const struct stp_job job = {.argv = o.command.v};
         struct stp_job_end end = {.status = STP_EXIT_FAILED};
+        struct stp_trace trace;
         struct stp_error err;
         const bool has_run = stp_job_run(&job, &end, &err) == STP_OK;
 
@@ -359,8 +341,20 @@ int stp_cmd_run(int argc, char **argv)
             stp_complain_error(NULL, &err);
         if (has_run && folder[0] != '\0' && has_tuner)
             run_report(&o, policy, folder);
-        if (has_run && o.trace != NULL)
-            run_report_trace(&o);
+        /* a trace without a row is refused by its reader */
+        if (has_run && o.trace != NULL &&
+            stp_trace_load(o.trace, &trace, &err) != STP_OK) {
+            stp_complain("no collective is in %s, expected a job of several "
+                         "ranks with NCCL 2.27 or later",
+                         o.trace);
+        } else if (has_run && o.trace != NULL) {
+            if (!o.quiet && !o.json)
+                stp_complain("%s has %zu collective%s of %zu communicator%s",
+                             o.trace, trace.n_rows,
+                             trace.n_rows == 1 ? "" : "s", trace.n_comms,
+                             trace.n_comms == 1 ? "" : "s");
+            stp_trace_free(&trace);
+        }
         exit_status = end.status;
     }
     if (folder[0] != '\0')

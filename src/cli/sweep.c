@@ -86,14 +86,6 @@ static const char *sweep_find_unchecked(const struct stp_given *given)
                : NULL;
 }
 
-static const char *sweep_find_unplaced(const struct stp_given *given)
-{
-    return stp_given_is_recorded(given)
-               ? "on a recorded machine, whose times are of results out of "
-                 "place"
-               : NULL;
-}
-
 static const struct stp_option sweep_table[] = {
     {"arms", 0, "LIST", stp_option_text, AT(arms),
      .help = "Arms to compare with NCCL's own choice: "
@@ -125,7 +117,7 @@ static const struct stp_option sweep_table[] = {
          "each size, and none with 0; a recorded machine has no elements"},
     {"place", 0, "out|in|both", stp_option_word, AT(arm_places),
      .words = places, .min = STP_OUT_OF_PLACE, .value = "out",
-     .needs.find_idle = sweep_find_unplaced,
+     .needs.recorded = "whose times are of results out of place",
      .help = "Where the arms' results go; NCCL's own choice is measured in "
              "both places on a real machine"},
     {"output", 0, "FILE", stp_option_text, AT(output), .path = STP_PATH_WRITE,
@@ -313,48 +305,40 @@ static bool sweep_progress(void *user, size_t done, size_t total)
     return !stop;
 }
 
-static enum stp_status sweep_make_plan(struct sweep *s, int type, int op)
+static enum stp_status sweep_run_plan(struct sweep *s, int type, int op)
 {
-    struct stp_measure_options measure = s->o->measure;
+    const struct sweep_options *o = s->o;
+    const struct stp_device_info *info = &s->known.info;
+    const char *arms = info->has_arms && info->n_ranks > 1 ? "all" : "auto";
+    const bool prints = s->world->rank == 0 && sweep_prints_nccl(s);
+    const size_t begin = s->data.n_rows;
+    struct stp_measure_options measure = o->measure;
     struct stp_sweep_plan *plan = &s->plan.plan;
-    const bool has_arms = s->known.info.has_arms && s->known.info.n_ranks > 1;
-    enum stp_status status = stp_parse_arms(&s->known.info,
-                                            s->o->arms != NULL ? s->o->arms
-                                            : has_arms         ? "all"
-                                                               : "auto",
-                                            s->o->channels, &s->arms, s->err);
+    enum stp_status status = stp_parse_arms(
+        info, o->arms != NULL ? o->arms : arms, o->channels, &s->arms, s->err);
 
     measure.types[0] = type;
     measure.op = op;
     STP_THEN(status, stp_plan_measurements(&s->known, &measure, &s->arms,
                                            &s->plan, s->err));
-    plan->arm_places = (unsigned)s->o->arm_places;
-    plan->auto_places = s->known.info.is_live ? STP_OUT_OF_PLACE | STP_IN_PLACE
-                                              : (unsigned)s->o->arm_places;
-    plan->check = s->o->check;
-    plan->graph = s->o->run.graph;
-    plan->seed = s->o->machine.seed;
-    return status;
-}
-
-static enum stp_status sweep_run_plan(struct sweep *s, int type, int op)
-{
-    enum stp_status status = sweep_make_plan(s, type, op);
-    const bool prints = s->world->rank == 0 && sweep_prints_nccl(s);
-    const size_t begin = s->data.n_rows;
-
+    plan->arm_places = (unsigned)o->arm_places;
+    plan->auto_places = info->is_live ? STP_OUT_OF_PLACE | STP_IN_PLACE
+                                      : (unsigned)o->arm_places;
+    plan->check = o->check;
+    plan->graph = o->run.graph;
+    plan->seed = o->machine.seed;
     if (status != STP_OK)
         return status;
     if (s->world->rank == 0)
-        stp_tell_begin(&s->known.info, &s->o->measure, &s->plan);
+        stp_tell_begin(info, &o->measure, &s->plan);
     if (prints)
         sweep_print_head(s);
     stp_stop_begin();
-    status = stp_sweep_run(&s->device, &s->plan.plan, sweep_progress, s,
-                           &s->data, s->err);
+    status =
+        stp_sweep_run(&s->device, plan, sweep_progress, s, &s->data, s->err);
     /* the arms other than AUTO, a section each */
     for (size_t i = begin;
-         prints && s->o->format == FORMAT_NCCL && i < s->data.n_rows; i++) {
+         prints && o->format == FORMAT_NCCL && i < s->data.n_rows; i++) {
         const struct stp_measurement *first = &s->data.rows[i];
 
         if (first->arm.kind == STP_ARM_AUTO ||

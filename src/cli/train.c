@@ -82,13 +82,6 @@ static const struct stp_option train_matrix_table[] = {
 
 static const char *const backends[] = {"gloo", NULL};
 
-static const char *train_find_recorded(const struct stp_given *given)
-{
-    return stp_given_is_recorded(given)
-               ? "on a recorded machine, which computes nothing"
-               : NULL;
-}
-
 static const char *train_find_unbucketed(const struct stp_given *given)
 {
     unsigned n = 0;
@@ -125,7 +118,7 @@ static const struct stp_option train_table[] = {
     {"warmup", 0, "N", stp_option_count, AT(matrix.base.warmup), .value = "3",
      .help = "Steps before the first, untimed and without an update"},
     {"lr", 0, "RATE", stp_option_double, AT(matrix.base.rate), .above = true,
-     .value = "0.01", .needs.find_idle = train_find_recorded,
+     .value = "0.01", .needs.recorded = "which computes nothing",
      .help = "Learning rate"},
     {"bucket-mb", 0, "MB", stp_option_double, AT(bucket_mib), .above = true,
      .max = 1e6, .expected = "a number above 0, at most 1000000", .value = "25",

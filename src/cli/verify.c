@@ -98,40 +98,35 @@ static bool verify_progress(void *user, size_t done, size_t total)
                            total);
 }
 
-static enum stp_status verify_measure_sizes(struct verify *v)
+static enum stp_status verify_run(struct verify *v)
 {
+    const struct verify_options *o = v->o;
     struct stp_known known;
-    struct stp_measure_plan plan;
-    enum stp_status status;
-
-    stp_know_device(&v->device, &known);
-    status =
-        stp_plan_measurements(&known, &v->o->measure, &v->arms, &plan, v->err);
-    if (status == STP_OK && v->world->rank == 0)
-        stp_tell_begin(&v->info, &v->o->measure, &plan);
-    STP_THEN(status,
-             stp_trial_add_unseen(&v->info, v->o->policy, &plan, v->err));
-    STP_THEN(status, stp_sweep_run(&v->device, &plan.plan, verify_progress, v,
-                                   &v->data, v->err));
-    return status;
-}
-
-/* The dataset is moved out of the iterations; their samples are not used. */
-static enum stp_status verify_measure_iterations(struct verify *v)
-{
-    struct stp_workload_plan plan = {.plan = {.type = v->o->measure.types[0],
-                                              .iters = v->o->measure.iters,
-                                              .rounds = v->o->measure.rounds,
+    struct stp_measure_plan sizes;
+    struct stp_workload_plan work = {.plan = {.type = o->measure.types[0],
+                                              .iters = o->measure.iters,
+                                              .rounds = o->measure.rounds,
                                               .warmup = WARMUP}};
     struct stp_iterations out = {0};
-    enum stp_status status =
-        stp_plan_iterations(&v->info, &v->o->work, true, &plan, v->err);
+    enum stp_status status;
 
-    plan.plan.arms = &v->arms;
-    STP_THEN(status, stp_iterate_run(&v->device, &plan.plan, verify_progress, v,
-                                     &out, v->err));
-    free(out.sample_us);
-    v->data = out.data;
+    if (o->iterates) {
+        status = stp_plan_iterations(&v->info, &o->work, true, &work, v->err);
+        work.plan.arms = &v->arms;
+        STP_THEN(status, stp_iterate_run(&v->device, &work.plan,
+                                         verify_progress, v, &out, v->err));
+        free(out.sample_us); /* they are not used */
+        v->data = out.data;
+        return status;
+    }
+    stp_know_device(&v->device, &known);
+    status =
+        stp_plan_measurements(&known, &o->measure, &v->arms, &sizes, v->err);
+    if (status == STP_OK && v->world->rank == 0)
+        stp_tell_begin(&v->info, &o->measure, &sizes);
+    STP_THEN(status, stp_trial_add_unseen(&v->info, o->policy, &sizes, v->err));
+    STP_THEN(status, stp_sweep_run(&v->device, &sizes.plan, verify_progress, v,
+                                   &v->data, v->err));
     return status;
 }
 
@@ -145,8 +140,7 @@ static enum stp_status verify_measure(struct verify *v)
     enum stp_status status;
 
     stp_stop_begin();
-    status =
-        o->iterates ? verify_measure_iterations(v) : verify_measure_sizes(v);
+    status = verify_run(v);
     memcpy(v->data.policy_hash, v->hash, sizeof(v->hash));
     if (status == STP_OK && v->memory != NULL)
         status = stp_trial_take_memory(v->memory, &v->info, &v->data, v->err);

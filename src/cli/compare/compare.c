@@ -279,28 +279,13 @@ static int compare_run_rounds(struct stp_compare_session *s)
 
 /* ---- results ---- */
 
-/* Which NCCL the arms of --nccl ran: a job may have its own linked in. */
-static void compare_tell_nccl(const struct stp_compare_session *s)
-{
-    const struct stp_compare_arm *arms = s->arms->all;
-    bool is_same = true;
-
-    if (s->o->nccls == NULL || s->o->json)
-        return;
-    for (unsigned i = 0; i < s->arms->n; i++) {
-        if (arms[i].nccl[0] == '\0')
-            return;
-        is_same = is_same && strcmp(arms[i].nccl, arms[0].nccl) == 0;
-    }
-    if (is_same)
-        printf("All arms ran NCCL %s.\n", arms[0].nccl);
-    for (unsigned i = 0; i < s->arms->n && !is_same; i++)
-        printf("NCCL %s ran under %s.\n", arms[i].nccl, arms[i].label);
-}
-
+/* Prints the comparison, and which NCCL the arms of --nccl ran: a job may have
+ * its own linked in. */
 static int compare_finish(struct stp_compare_session *s, int status)
 {
+    const struct stp_compare_arm *arms = s->arms->all;
     const size_t n = s->runs.n;
+    bool is_told = true, is_same = true;
     struct stp_error err;
 
     if (s->world->rank > 0)
@@ -320,7 +305,16 @@ static int compare_finish(struct stp_compare_session *s, int status)
     }
     if (stp_print_job_comparison(&s->runs, s->o->json, stdout, &err) != STP_OK)
         return stp_complain_error(NULL, &err);
-    compare_tell_nccl(s);
+    for (unsigned i = 0; i < s->arms->n; i++) {
+        is_told &= arms[i].nccl[0] != '\0';
+        is_same &= strcmp(arms[i].nccl, arms[0].nccl) == 0;
+    }
+    if (s->o->nccls == NULL || s->o->json || !is_told)
+        return status;
+    if (is_same)
+        printf("All arms ran NCCL %s.\n", arms[0].nccl);
+    for (unsigned i = 0; i < s->arms->n && !is_same; i++)
+        printf("NCCL %s ran under %s.\n", arms[i].nccl, arms[i].label);
     return status;
 }
 

@@ -6,35 +6,39 @@
 static const char tuner[] = "NCCL_TUNER_PLUGIN";
 static const char profiler[] = "NCCL_PROFILER_PLUGIN";
 
-static void online_judge_profiler(struct stp_doctor *d)
+void stp_doctor_online(struct stp_doctor *d)
 {
-    static const char why[] =
+    static const char blind[] =
         "the plugin sees no times on the GPU, and learns only from times that "
         "the application writes";
     const char *value = stp_doctor_setting(profiler);
-
-    if (stp_doctor_learns(profiler)) {
-        stp_diagnose(&d->diagnosis, STP_SYMPTOM_OK, NULL, NULL,
-                     "the plugin that learns is NCCL's profiler, too");
-        return;
-    }
-    if (value[0] == '\0')
-        stp_diagnose(&d->diagnosis, STP_SYMPTOM_NOTE, why, NULL,
-                     "%s names the plugin that learns, and %s nothing", tuner,
-                     profiler);
-    else
-        stp_diagnose(&d->diagnosis, STP_SYMPTOM_NOTE, why, NULL,
-                     "%s=%s (%s) is another one than %s", profiler, value,
-                     stp_doctor_where(d, profiler), tuner);
-    stp_diagnose_todo(&d->diagnosis, "set %s=%s", profiler,
-                      stp_doctor_setting(tuner));
-}
-
-static void online_judge_settings(struct stp_doctor *d)
-{
     struct stp_online_settings s;
     struct stp_error err;
 
+    if (!stp_doctor_learns(tuner)) {
+        if (!stp_doctor_learns(profiler))
+            return;
+        stp_diagnose(&d->diagnosis, STP_SYMPTOM_PROBLEM, "nothing is learned",
+                     NULL, "%s names the plugin that learns, but %s does not",
+                     profiler, tuner);
+        stp_diagnose_todo(&d->diagnosis, "set %s=%s, or unset %s", tuner, value,
+                          profiler);
+        return;
+    }
+    if (stp_doctor_learns(profiler))
+        stp_diagnose(&d->diagnosis, STP_SYMPTOM_OK, NULL, NULL,
+                     "the plugin that learns is NCCL's profiler, too");
+    else if (value[0] == '\0')
+        stp_diagnose(&d->diagnosis, STP_SYMPTOM_NOTE, blind, NULL,
+                     "%s names the plugin that learns, and %s nothing", tuner,
+                     profiler);
+    else
+        stp_diagnose(&d->diagnosis, STP_SYMPTOM_NOTE, blind, NULL,
+                     "%s=%s (%s) is another one than %s", profiler, value,
+                     stp_doctor_where(d, profiler), tuner);
+    if (!stp_doctor_learns(profiler))
+        stp_diagnose_todo(&d->diagnosis, "set %s=%s", profiler,
+                          stp_doctor_setting(tuner));
     if (stp_online_settings_read(0, &s, &err) != STP_OK)
         stp_diagnose(&d->diagnosis, STP_SYMPTOM_PROBLEM,
                      "the plugin steps aside, and NCCL tunes alone",
@@ -49,18 +53,4 @@ static void online_judge_settings(struct stp_doctor *d)
                      "it learns by strategy %s, objective %s, and writes %s",
                      stp_strategy_name(s.rules.bandit.strategy),
                      stp_learn_objective_name(s.rules.objective), s.learned);
-}
-
-void stp_doctor_online(struct stp_doctor *d)
-{
-    if (stp_doctor_learns(tuner)) {
-        online_judge_profiler(d);
-        online_judge_settings(d);
-    } else if (stp_doctor_learns(profiler)) {
-        stp_diagnose(&d->diagnosis, STP_SYMPTOM_PROBLEM, "nothing is learned",
-                     NULL, "%s names the plugin that learns, but %s does not",
-                     profiler, tuner);
-        stp_diagnose_todo(&d->diagnosis, "set %s=%s, or unset %s", tuner,
-                          stp_doctor_setting(profiler), profiler);
-    }
 }

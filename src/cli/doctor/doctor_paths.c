@@ -19,33 +19,8 @@
 
 /* ---- the variables ---- */
 
-/* Which values switch a path off, as NCCL reads numbers. */
-static bool paths_is_0(const char *value)
-{
-    char *end;
-
-    return strtoll(value, &end, 0) == 0 && end != value && *end == '\0';
-}
-
-static bool paths_is_1(const char *value)
-{
-    char *end;
-
-    return strtoll(value, &end, 0) == 1 && *end == '\0';
-}
-
-static bool paths_is_not_0(const char *value)
-{
-    char *end;
-
-    return strtoll(value, &end, 0) != 0 && *end == '\0';
-}
-
-/* Of a distance: none at all. */
-static bool paths_is_nowhere(const char *value)
-{
-    return strcmp(value, "LOC") == 0 || paths_is_0(value);
-}
+/* Which values switch a path off; nowhere: a distance of none. */
+enum path_off { OFF_BY_0, OFF_BY_1, OFF_BY_NOT_0, OFF_BY_NOWHERE };
 
 #define WINDOWS "symmetric memory: NCCL's symmetric kernels and copy engines"
 #define DIRECT                                                                 \
@@ -55,42 +30,52 @@ static bool paths_is_nowhere(const char *value)
 
 static const struct path_switch {
     const char *name;
-    bool (*is_off)(const char *value);
+    enum path_off off;
     const char *path; /* that is off */
     const char *arms; /* that need it, by the first words of their names; NULL:
                          one measures them all with it or all without */
 } switches[] = {
-    {"NCCL_CUMEM_ENABLE", paths_is_0, WINDOWS, "sym,ce"},
-    {"NCCL_WIN_ENABLE", paths_is_0, WINDOWS, "sym,ce"},
-    {"NCCL_LOCAL_REGISTER", paths_is_0, "ncclCommRegister()", "reg"},
-    {"NCCL_GRAPH_REGISTER", paths_is_0,
+    {"NCCL_CUMEM_ENABLE", OFF_BY_0, WINDOWS, "sym,ce"},
+    {"NCCL_WIN_ENABLE", OFF_BY_0, WINDOWS, "sym,ce"},
+    {"NCCL_LOCAL_REGISTER", OFF_BY_0, "ncclCommRegister()", "reg"},
+    {"NCCL_GRAPH_REGISTER", OFF_BY_0,
      "registration of the buffers of CUDA graphs", NULL},
-    {"NCCL_NVLS_ENABLE", paths_is_0,
+    {"NCCL_NVLS_ENABLE", OFF_BY_0,
      "NVLS, so that rules for nvls and nvls_tree never decide",
      "nvls,nvls_tree"},
-    {"NCCL_P2P_DISABLE", paths_is_1, DIRECT, NULL},
-    {"NCCL_P2P_LEVEL", paths_is_nowhere, DIRECT, NULL},
-    {"NCCL_P2P_DIRECT_DISABLE", paths_is_not_0,
+    {"NCCL_P2P_DISABLE", OFF_BY_1, DIRECT, NULL},
+    {"NCCL_P2P_LEVEL", OFF_BY_NOWHERE, DIRECT, NULL},
+    {"NCCL_P2P_DIRECT_DISABLE", OFF_BY_NOT_0,
      "copies without a buffer between GPUs of one process", NULL},
-    {"NCCL_SHM_DISABLE", paths_is_1,
+    {"NCCL_SHM_DISABLE", OFF_BY_1,
      "shared memory, so that GPUs of a host without direct access to each "
      "other talk over the network",
      NULL},
-    {"NCCL_MNNVL_ENABLE", paths_is_0, "NVLink between hosts", NULL},
-    {"NCCL_IB_DISABLE", paths_is_not_0,
+    {"NCCL_MNNVL_ENABLE", OFF_BY_0, "NVLink between hosts", NULL},
+    {"NCCL_IB_DISABLE", OFF_BY_NOT_0,
      "InfiniBand and RoCE, so that hosts talk over sockets", NULL},
-    {"NCCL_NET_GDR_LEVEL", paths_is_nowhere,
+    {"NCCL_NET_GDR_LEVEL", OFF_BY_NOWHERE,
      "GPUDirect RDMA, so that data for other hosts go through host memory",
      NULL},
 };
 
 enum { N_SWITCHES = sizeof(switches) / sizeof(switches[0]) };
 
+/* The value of the variable if it switches the path off, as NCCL reads it; else
+ * NULL. */
 static const char *paths_get_off(const struct path_switch *s)
 {
-    const char *value = getenv(s->name);
+    const char *value = stp_doctor_setting(s->name);
+    char *end;
+    const long long n = strtoll(value, &end, 0);
+    const bool is_number = end != value && *end == '\0';
+    const bool is_off = s->off == OFF_BY_1       ? is_number && n == 1
+                        : s->off == OFF_BY_NOT_0 ? is_number && n != 0
+                                                 : is_number && n == 0;
 
-    return value != NULL && s->is_off(value) ? value : NULL;
+    return is_off || (s->off == OFF_BY_NOWHERE && strcmp(value, "LOC") == 0)
+               ? value
+               : NULL;
 }
 
 bool stp_doctor_is_off(const char *name)

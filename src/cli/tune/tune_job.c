@@ -281,33 +281,10 @@ static int job_finish(struct job_run *run, const struct job_result *r)
     return status == STP_OK ? STP_EXIT_OK : stp_complain_error(NULL, &err);
 }
 
-static int job_run_and_finish(struct job_run *run)
-{
-    struct job_result result = {0};
-    struct stp_error err;
-    int exit_status = job_begin_journal(run);
-
-    if (exit_status == STP_EXIT_OK)
-        exit_status = job_run(run);
-    if (exit_status != STP_EXIT_OK)
-        return exit_status;
-    exit_status = job_sum_up(run, &result, &err) == STP_OK
-                      ? job_finish(run, &result)
-                      : stp_complain_error(NULL, &err);
-    stp_job_rules_free(&result.rules);
-    stp_ledgers_free(&result.ledgers);
-    stp_learning_free(&result.all);
-    stp_learning_free(&result.last);
-    if (exit_status == STP_EXIT_OK && run->end.status != 0 &&
-        !run->end.is_limited && run->end.signal == 0)
-        exit_status =
-            stp_complain("the job failed with status %d", run->end.status);
-    return exit_status;
-}
-
 int stp_tune_job(const struct stp_tune_job *job)
 {
     struct job_run run = {.job = job};
+    struct job_result result = {0};
     struct stp_lock lock;
     struct stp_error err;
     int exit_status;
@@ -321,7 +298,22 @@ int stp_tune_job(const struct stp_tune_job *job)
         return stp_complain_error(NULL, &err);
     exit_status = job_name_files(&run);
     if (exit_status == STP_EXIT_OK)
-        exit_status = job_run_and_finish(&run);
+        exit_status = job_begin_journal(&run);
+    if (exit_status == STP_EXIT_OK)
+        exit_status = job_run(&run);
+    if (exit_status == STP_EXIT_OK) {
+        exit_status = job_sum_up(&run, &result, &err) == STP_OK
+                          ? job_finish(&run, &result)
+                          : stp_complain_error(NULL, &err);
+        if (exit_status == STP_EXIT_OK && run.end.status != 0 &&
+            !run.end.is_limited && run.end.signal == 0)
+            exit_status =
+                stp_complain("the job failed with status %d", run.end.status);
+    }
+    stp_job_rules_free(&result.rules);
+    stp_ledgers_free(&result.ledgers);
+    stp_learning_free(&result.all);
+    stp_learning_free(&result.last);
     if (run.folder[0] != '\0')
         stp_remove_temporary(run.folder);
     stp_lock_release(&lock);
