@@ -20,26 +20,22 @@ static bool launch_names_rank(const struct stp_error *err, unsigned rank)
 }
 
 /* The death of a process is reported by its parent or by rank 0, that of rank 0
- * by all others. */
-static bool launch_must_tell(const struct stp_world *world,
-                             enum stp_status status)
-{
-    struct stp_error death;
-
-    if (world->rank == 0 && strcmp(world->ops->name, "fork") != 0)
-        return true;
-    if (status == STP_ERR_STOPPED || status == STP_ERR_RANGE)
-        return world->rank == 0; /* all ranks know it */
-    if (world->ops->alive(world->self, &death))
-        return true;
-    return strcmp(world->ops->name, "fork") != 0 &&
-           launch_names_rank(&death, 0);
-}
-
+ * by all others; all ranks know of a stop and of what is out of range. */
 int stp_complain_in(const struct stp_world *world, enum stp_status status,
                     const struct stp_error *err)
 {
-    if (status != STP_OK && launch_must_tell(world, status))
+    const bool is_fork = strcmp(world->ops->name, "fork") == 0;
+    struct stp_error death;
+    bool tells;
+
+    if (status == STP_ERR_STOPPED || status == STP_ERR_RANGE ||
+        (world->rank == 0 && !is_fork))
+        tells = world->rank == 0;
+    else
+        tells =
+            status != STP_OK && (world->ops->alive(world->self, &death) ||
+                                 (!is_fork && launch_names_rank(&death, 0)));
+    if (status != STP_OK && tells)
         stp_complain_error(NULL, err);
     return stp_exit_status(status);
 }
@@ -54,12 +50,6 @@ bool stp_progress_in(const struct stp_world *world, const char *counted,
     return stp_world_any(world, stops, &stops, &err) == STP_OK && !stops;
 }
 
-static int launch_fail(enum stp_status status, const struct stp_error *err)
-{
-    stp_complain_error(NULL, err);
-    return stp_exit_status(status);
-}
-
 static unsigned launch_count_processes(const struct stp_run_options *run)
 {
     unsigned most = 0;
@@ -70,68 +60,41 @@ static unsigned launch_count_processes(const struct stp_run_options *run)
     return most;
 }
 
-/* In a world of a launcher --procs can only name parts of it. */
-static int launch_in(struct stp_world *world, const struct stp_run_options *run,
-                     body_fn body, void *user)
-{
-    int exit_status = STP_EXIT_USAGE;
-
-    if (launch_count_processes(run) <= world->size)
-        exit_status = body(user, world);
-    else if (world->rank == 0)
-        stp_complain("--procs %u, but %s started %u",
-                     launch_count_processes(run), world->ops->name,
-                     world->size);
-    world->ops->close(world->self);
-    return exit_status;
-}
-
 static void launch_warn(const char *text)
 {
     stp_progress_clear();
     stp_complain("%s", text);
 }
 
-/* Why a rank could not join: what it finds out itself is of itself or of rank
- * 0, the rest it has from rank 0, which tells it, too. */
-static int launch_fail_to_join(unsigned rank, enum stp_status status,
-                               const struct stp_error *err)
-{
-    if (rank == 0 || launch_names_rank(err, 0) || launch_names_rank(err, rank))
-        stp_complain_error(NULL, err);
-    return stp_exit_status(status);
-}
-
-/* Joins the world of torchrun, srun or mpirun. */
+/* Joins the world of torchrun, srun or mpirun, of which --procs can only name
+ * parts. Why a rank could not join it finds out itself, of itself or of rank 0;
+ * the rest it has from rank 0, which tells it, too. */
 static int launch_in_store(const struct stp_run_options *run, body_fn body,
                            void *user)
 {
-    struct stp_torchrun settings;
+    const unsigned n_procs = launch_count_processes(run);
+    struct stp_torchrun settings = {0};
     struct stp_world world;
     struct stp_error err;
+    int exit_status = STP_EXIT_USAGE;
     enum stp_status status = stp_torchrun_read(&settings, &err);
+    bool tells = status != STP_OK;
 
-    if (status != STP_OK)
-        return launch_fail(status, &err);
     settings.warn = launch_warn;
-    status = stp_torchrun_join(&settings, &world, &err);
-    return status == STP_OK ? launch_in(&world, run, body, user)
-                            : launch_fail_to_join(settings.rank, status, &err);
-}
-
-static int launch_by_hand(const struct stp_run_options *run, body_fn body,
-                          void *user)
-{
-    const struct stp_fork plan = {
-        .n = launch_count_processes(run), .body = body, .user = user};
-    struct stp_error err;
-    int exit_status = STP_EXIT_FAILED;
-    enum stp_status status;
-
-    if (plan.n == 0)
-        return body(user, &stp_world_of_one);
-    status = stp_fork_run(&plan, &exit_status, &err);
-    return status == STP_OK ? exit_status : launch_fail(status, &err);
+    STP_THEN(status, stp_torchrun_join(&settings, &world, &err));
+    if (status != STP_OK) {
+        if (tells || settings.rank == 0 || launch_names_rank(&err, 0) ||
+            launch_names_rank(&err, settings.rank))
+            stp_complain_error(NULL, &err);
+        return stp_exit_status(status);
+    }
+    if (n_procs <= world.size)
+        exit_status = body(user, &world);
+    else if (world.rank == 0)
+        stp_complain("--procs %u, but %s started %u", n_procs, world.ops->name,
+                     world.size);
+    world.ops->close(world.self);
+    return exit_status;
 }
 
 /* One rank a process where there are several, unless the user says more. */
@@ -193,6 +156,10 @@ int stp_launch(const struct stp_machine_options *machine,
                struct stp_run_options *run, body_fn body, void *user)
 {
     enum stp_launched by = stp_launched_by();
+    struct stp_fork plan = {.body = body, .user = user};
+    struct stp_error err;
+    int exit_status = STP_EXIT_FAILED;
+    enum stp_status status;
 
     /* it has all its ranks in one process */
     if (!stp_is_live(machine->on, run->backend))
@@ -200,6 +167,14 @@ int stp_launch(const struct stp_machine_options *machine,
                    ? body(user, &stp_world_of_one)
                    : STP_EXIT_OK;
     launch_complete(machine, by, run);
-    return by == STP_LAUNCHED_BY_HAND ? launch_by_hand(run, body, user)
-                                      : launch_in_store(run, body, user);
+    if (by != STP_LAUNCHED_BY_HAND)
+        return launch_in_store(run, body, user);
+    plan.n = launch_count_processes(run);
+    if (plan.n == 0)
+        return body(user, &stp_world_of_one);
+    status = stp_fork_run(&plan, &exit_status, &err);
+    if (status == STP_OK)
+        return exit_status;
+    stp_complain_error(NULL, &err);
+    return stp_exit_status(status);
 }

@@ -66,48 +66,32 @@ bool stp_check_gnuplot(void)
     return false;
 }
 
-/* NULL, a recorded machine, needs none. */
-static bool needs_have_module(const struct stp_transport *transport)
-{
-    char path[STP_CLI_PATH];
-    struct stp_error err;
-
-    if (transport == NULL ||
-        stp_find_module(transport->module, path, &err) == STP_OK)
-        return true;
-    stp_complain_error(NULL, &err);
-    return false;
-}
-
-static bool needs_have_plugin(void)
-{
-    char path[STP_CLI_PATH];
-    struct stp_error err;
-
-    if (stp_find_plugin("steptune", path, &err) == STP_OK)
-        return true;
-    stp_complain("%s, where `cmake --install` puts it", err.text);
-    return false;
-}
-
 int stp_check_needs(const char *on, const char *backend, const char *example,
                     bool takes_plugin)
 {
-    char folder[STP_CLI_PATH];
-    bool all = true;
+    const struct stp_transport *transport = open_choose(on, backend);
+    char path[STP_CLI_PATH];
+    struct stp_error err;
+    int exit_status = STP_EXIT_OK;
 
-    if (on == NULL && !stp_is_live(NULL, backend)) {
+    if (on == NULL && transport == NULL) {
         stp_complain(
             "no GPU here, expected --on with one of the recorded "
             "machines in %s, such as `steptune %s --on " STP_DEFAULT_MACHINE
             "`",
-            stp_machines_folder(folder), example);
+            stp_machines_folder(path), example);
         return STP_EXIT_NOTHING;
     }
-    all = needs_have_module(open_choose(on, backend));
-    if (takes_plugin)
-        all = needs_have_plugin() && all;
-    return all ? STP_EXIT_OK : STP_EXIT_NOTHING;
+    if (transport != NULL &&
+        stp_find_module(transport->module, path, &err) != STP_OK) {
+        stp_complain_error(NULL, &err);
+        exit_status = STP_EXIT_NOTHING;
+    }
+    if (takes_plugin && stp_find_plugin("steptune", path, &err) != STP_OK) {
+        stp_complain("%s, where `cmake --install` puts it", err.text);
+        exit_status = STP_EXIT_NOTHING;
+    }
+    return exit_status;
 }
 
 static enum stp_status open_recorded(const struct stp_open_options *o,
@@ -130,19 +114,6 @@ static enum stp_status open_recorded(const struct stp_open_options *o,
                          engines_ret, err);
 }
 
-/* All processes of the world call it. */
-static enum stp_status open_load_module(const struct stp_world *world,
-                                        const char *name,
-                                        const struct stp_module **module_ret,
-                                        struct stp_error *err)
-{
-    char path[STP_CLI_PATH];
-    enum stp_status status = stp_find_module(name, path, err);
-
-    STP_THEN(status, stp_module_open(path, module_ret, err));
-    return stp_world_agree(world, status, err);
-}
-
 /* The ranks of this process, on the machine and over the transport of 'o'. */
 static enum stp_status open_ranks(const struct stp_open_options *o,
                                   const struct stp_device_options *options,
@@ -152,11 +123,14 @@ static enum stp_status open_ranks(const struct stp_open_options *o,
     const struct stp_transport *transport =
         open_choose(o->machine->on, o->run != NULL ? o->run->backend : NULL);
     const struct stp_module *opened;
+    char path[STP_CLI_PATH];
     enum stp_status status;
 
     if (transport == NULL)
         return open_recorded(o, options, engines_ret, err);
-    status = open_load_module(options->world, transport->module, &opened, err);
+    status = stp_find_module(transport->module, path, err);
+    STP_THEN(status, stp_module_open(path, &opened, err));
+    status = stp_world_agree(options->world, status, err);
     // NOLINTNEXTLINE(clang-analyzer-core.NullDereference)
     return status == STP_OK ? opened->open(options, engines_ret, err) : status;
 }
