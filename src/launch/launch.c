@@ -46,7 +46,7 @@ static bool launch_read(const char *name, uint64_t *number_ret)
            *number_ret <= UINT_MAX;
 }
 
-const struct stp_launcher *stp_launcher(void)
+const struct stp_launcher *stp_find_launcher(void)
 {
     for (size_t i = 0; i < sizeof(signs) / sizeof(signs[0]); i++) {
         const char *number = signs[i].number;
@@ -62,12 +62,12 @@ const struct stp_launcher *stp_launcher(void)
 
 enum stp_launched stp_launched_by(void)
 {
-    return stp_launcher()->launched;
+    return stp_find_launcher()->launched;
 }
 
 bool stp_launched_as(unsigned *rank_ret, unsigned *size_ret)
 {
-    const struct stp_launcher *launcher = stp_launcher();
+    const struct stp_launcher *launcher = stp_find_launcher();
     uint64_t rank, size;
 
     if (launcher == &by_hand || !launch_read(launcher->rank, &rank) ||

@@ -23,7 +23,7 @@ struct stp_launcher {
 
 /* Reads the environment.  A shell within a Slurm job counts as by hand, whose
  * variables are torchrun's. */
-const struct stp_launcher *stp_launcher(void);
+const struct stp_launcher *stp_find_launcher(void);
 enum stp_launched stp_launched_by(void);
 
 /* The number of this process, and of all that were started, as the launcher's

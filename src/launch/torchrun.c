@@ -166,7 +166,7 @@ static enum stp_status mpirun_read_job(struct stp_torchrun *s,
 enum stp_status stp_torchrun_read(struct stp_torchrun *settings_ret,
                                   struct stp_error *err)
 {
-    const struct stp_launcher *names = stp_launcher();
+    const struct stp_launcher *names = stp_find_launcher();
     struct stp_torchrun s = {.launcher = names->name};
     static const char below[] = "%s is %u, expected less than %s, which is %u";
     unsigned limit_s = LIMIT_S;

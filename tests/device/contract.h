@@ -113,18 +113,18 @@ TEST_P(DeviceContract, ChecksWhatItWasOpenedFor)
 
 TEST_P(DeviceContract, TimesWhatIsBetweenEvents)
 {
-    Record(STP_STREAM_MAIN, 0);
+    Record(STP_STREAM_MAIN, 7);
     Note(STP_STREAM_MAIN, Count(ncclFuncAllReduce, 1000));
-    Record(STP_STREAM_MAIN, 1);
+    Record(STP_STREAM_MAIN, 3);
     Note(STP_STREAM_MAIN, Count(ncclFuncAllGather, 1000));
-    Record(STP_STREAM_MAIN, 2);
+    Record(STP_STREAM_MAIN, 5);
     Synchronise();
 
-    const double both = Elapsed(0, 2);
-    EXPECT_GT(Elapsed(0, 1), 0);
-    EXPECT_GT(Elapsed(1, 2), 0);
-    EXPECT_GE(both, std::max(Elapsed(0, 1), Elapsed(1, 2)) - 1e-3);
-    EXPECT_LE(both, Elapsed(0, 1) + Elapsed(1, 2) + 1e-3);
+    const double both = Elapsed(7, 5);
+    EXPECT_GT(Elapsed(7, 3), 0);
+    EXPECT_GT(Elapsed(3, 5), 0);
+    EXPECT_GE(both, std::max(Elapsed(7, 3), Elapsed(3, 5)) - 1e-3);
+    EXPECT_LE(both, Elapsed(7, 3) + Elapsed(3, 5) + 1e-3);
 }
 
 TEST_P(DeviceContract, TakesNoLessByTheHostsClockThanBetweenEvents)
@@ -138,36 +138,15 @@ TEST_P(DeviceContract, TakesNoLessByTheHostsClockThanBetweenEvents)
     EXPECT_GE(stp_device_wall_us(&device_) * 1.001, Elapsed(0, 1));
 }
 
-TEST_P(DeviceContract, TakesEventsInAnyOrder)
+TEST_P(DeviceContract, RunsAgainWhatRanAndBeginsAnew)
 {
-    Record(STP_STREAM_MAIN, 7);
-    Note(STP_STREAM_MAIN, Count(ncclFuncAllReduce, 1000));
-    Record(STP_STREAM_MAIN, 3);
-    Synchronise();
-
-    EXPECT_GT(Elapsed(7, 3), 0);
-}
-
-TEST_P(DeviceContract, RunsAgainWhatRan)
-{
-    Record(STP_STREAM_MAIN, 0);
-    Note(STP_STREAM_MAIN, Count(ncclFuncAllReduce, 1000));
-    Record(STP_STREAM_MAIN, 1);
-    Synchronise();
-
-    for (int i = 0; i < 3; i++) {
-        Replay();
-        EXPECT_GT(Elapsed(0, 1), 0);
-    }
-}
-
-TEST_P(DeviceContract, BeginsAnewAfterARun)
-{
-    for (unsigned run = 0; run < 3; run++) {
+    for (uint64_t n : {1000, 100, 10}) {
         Record(STP_STREAM_MAIN, 0);
-        Note(STP_STREAM_MAIN, Count(ncclFuncAllReduce, 100));
+        Note(STP_STREAM_MAIN, Count(ncclFuncAllReduce, n));
         Record(STP_STREAM_MAIN, 1);
         Synchronise();
+        EXPECT_GT(Elapsed(0, 1), 0);
+        Replay();
         EXPECT_GT(Elapsed(0, 1), 0);
     }
 }
@@ -780,15 +759,6 @@ TEST_P(EngineContract, ScattersAndGathersInPlace)
     ExpectNumbers(sums, STP_TYPE_F32, all);
 }
 
-TEST_P(EngineContract, Broadcasts)
-{
-    void *x = Put(STP_TYPE_F32, {info_.rank + 5., 1});
-
-    Collect(ncclFuncBroadcast, STP_OP_SUM, 2, x, x, true);
-
-    ExpectNumbers({5, 1}, STP_TYPE_F32, x);
-}
-
 // x = (1 * 2 + 3) * 2: each stream needs the earlier work of the other.
 TEST_P(EngineContract, OrdersStreamsByEvents)
 {
@@ -831,16 +801,6 @@ TEST_P(EngineContract, RefusesStreamsAndWaitsThatCannotBe)
     Sync();
     EXPECT_EQ(STP_ERR_RANGE, ops_->wait(self_, STP_STREAM_COMM, 7, &err_));
     EXPECT_THAT(err_.text, testing::HasSubstr("event 7"));
-}
-
-TEST_P(EngineContract, RefusesAPluginThatItWasNotOpenedWith)
-{
-    const stp_arm own{STP_ARM_AUTO, 0, 0, 0, 0, {}};
-    const stp_arm plugin{STP_ARM_PLUGIN, 0, 0, 0, 0, {}};
-
-    EXPECT_EQ(STP_OK, ops_->select_arm(self_, &own, &err_));
-    EXPECT_EQ(STP_ERR_RANGE, ops_->select_arm(self_, &plugin, &err_));
-    EXPECT_THAT(err_.text, testing::HasSubstr("tuner plugin"));
 }
 
 TEST_P(EngineContract, AgreesOnAFailure)

@@ -254,36 +254,4 @@ TEST_F(DeviceMock, RefusesGroupsAcrossNodesEachTime)
     }
 }
 
-TEST_F(DeviceMock, DrawsTheSameForTheSameSeed)
-{
-    double us[3];
-
-    for (int i = 0; i < 3; i++) {
-        Open("h200x4", i < 2 ? 1 : 2);
-        us[i] = Mean(kAuto, ncclFuncAllReduce, 1 << 20, 7);
-    }
-
-    EXPECT_EQ(us[0], us[1]);
-    EXPECT_NE(us[0], us[2]);
-}
-
-TEST_F(DeviceMock, HasNoPluginArmWithoutAPlugin)
-{
-    Open("h200x4");
-
-    EXPECT_EQ(STP_ERR_RANGE, stp_device_select_arm(&device_, &kPlugin, &err_));
-
-    EXPECT_THAT(err_.text, HasSubstr("opened without"));
-}
-
-TEST_F(DeviceMock, SaysThatAMachineIsModelled)
-{
-    Open("h100x8");
-    const stp_device_info info = Info();
-
-    EXPECT_THAT(info.what, HasSubstr("modelled"));
-    EXPECT_EQ(8u, info.n_ranks);
-    EXPECT_EQ(1u, info.max_rounds);
-}
-
 } // namespace
