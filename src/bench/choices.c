@@ -4,6 +4,7 @@
 #include <stdlib.h>
 
 #include "core/names.h"
+#include "core/room.h"
 
 static enum stp_status choices_fail_unknown(const struct stp_device *device,
                                             const char *what,
@@ -40,16 +41,8 @@ static enum stp_status choices_probe(const struct stp_device *device,
     row.algo = run.algo;
     row.proto = run.proto;
     row.n_channels = run.n_channels;
-    if (choices->n_rows == choices->capacity) {
-        size_t n = 2 * choices->capacity + 64;
-        struct stp_nccl_choice *more =
-            realloc(choices->rows, n * sizeof(*more));
-
-        if (more == NULL)
-            return stp_nomem(err);
-        choices->rows = more;
-        choices->capacity = n;
-    }
+    if (!STP_ROOM(choices->rows, choices->n_rows, choices->capacity))
+        return stp_nomem(err);
     choices->rows[choices->n_rows++] = row;
     return STP_OK;
 }

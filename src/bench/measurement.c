@@ -3,19 +3,13 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "core/room.h"
+
 enum stp_status stp_dataset_add(struct stp_dataset *data,
                                 const struct stp_measurement *row)
 {
-    if (data->n_rows == data->capacity) {
-        size_t capacity = data->capacity ? 2 * data->capacity : 256;
-        struct stp_measurement *rows =
-            realloc(data->rows, capacity * sizeof(*rows));
-
-        if (rows == NULL)
-            return STP_ERR_NOMEM;
-        data->rows = rows;
-        data->capacity = capacity;
-    }
+    if (!STP_ROOM(data->rows, data->n_rows, data->capacity))
+        return STP_ERR_NOMEM;
     data->rows[data->n_rows++] = *row;
     return STP_OK;
 }

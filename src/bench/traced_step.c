@@ -3,6 +3,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "core/room.h"
 #include "device/engine.h"
 
 /* ---- making it ---- */
@@ -14,15 +15,8 @@ enum stp_status stp_traced_step_add_time(struct stp_traced_step *step,
                                   .stream = STP_STREAM_MAIN,
                                   .task = step->n_us + 1};
 
-    if (step->n_us == step->us_capacity) {
-        const size_t n = 2 * step->us_capacity + 64;
-        double *more = realloc(step->us, n * sizeof(*more));
-
-        if (more == NULL)
-            return stp_nomem(err);
-        step->us = more;
-        step->us_capacity = n;
-    }
+    if (!STP_ROOM(step->us, step->n_us, step->us_capacity))
+        return stp_nomem(err);
     step->us[step->n_us++] = us;
     return stp_program_add(&step->program, &work, err);
 }

@@ -3,6 +3,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "core/room.h"
+
 static void program_clear(struct stp_program *p)
 {
     p->n_notes = 0;
@@ -57,15 +59,8 @@ enum stp_status stp_program_add(struct stp_program *p,
         return stp_fail(err, STP_ERR_RANGE,
                         "a wait for event %u, which nothing before records",
                         note->event);
-    if (p->n_notes == p->capacity) {
-        const size_t n = 2 * p->capacity + 64;
-        struct stp_work *more = realloc(p->notes, n * sizeof(*more));
-
-        if (more == NULL)
-            return stp_nomem(err);
-        p->notes = more;
-        p->capacity = n;
-    }
+    if (!STP_ROOM(p->notes, p->n_notes, p->capacity))
+        return stp_nomem(err);
     p->notes[p->n_notes++] = *note;
     if (note->kind == STP_WORK_GROUP_BEGIN || note->kind == STP_WORK_GROUP_END)
         p->in_group = note->kind == STP_WORK_GROUP_BEGIN;

@@ -3,20 +3,14 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "core/room.h"
+
 enum stp_status stp_spans_add(struct stp_spans *spans,
                               const struct stp_span *span,
                               struct stp_error *err)
 {
-    const size_t n = 2 * spans->capacity + 64;
-    struct stp_span *more;
-
-    if (spans->n == spans->capacity) {
-        more = realloc(spans->all, n * sizeof(*more));
-        if (more == NULL)
-            return stp_nomem(err);
-        spans->all = more;
-        spans->capacity = n;
-    }
+    if (!STP_ROOM(spans->all, spans->n, spans->capacity))
+        return stp_nomem(err);
     spans->all[spans->n++] = *span;
     return STP_OK;
 }

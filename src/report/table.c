@@ -7,6 +7,7 @@
 #include <string.h>
 
 #include "core/names.h"
+#include "core/room.h"
 #include "core/utf8.h"
 #include "report/json.h"
 #include "report/terminal.h"
@@ -67,15 +68,9 @@ bool stp_table_headings(struct stp_table *t)
 
 static void table_put(struct stp_table *t, size_t at, const char *text)
 {
-    if (t->n_cells == t->capacity) {
-        size_t capacity = t->capacity ? 2 * t->capacity : 128;
-        void *cells = realloc(t->cells, capacity * sizeof(*t->cells));
-
-        t->is_lost |= cells == NULL;
-        if (cells == NULL)
-            return;
-        t->cells = cells;
-        t->capacity = capacity;
+    if (!STP_ROOM(t->cells, t->n_cells, t->capacity)) {
+        t->is_lost = true;
+        return;
     }
     memmove(t->cells[at + 1], t->cells[at],
             (t->n_cells++ - at) * sizeof(*t->cells));

@@ -10,6 +10,7 @@
 #include "analyse/check/check_text.h"
 #include "core/names.h"
 #include "core/policy/policy_columns.h"
+#include "core/room.h"
 #include "nccl_tuner_abi.h"
 
 /* Comparisons of two rules: some seconds. */
@@ -78,18 +79,10 @@ static struct stp_finding *check_add(struct check *c, size_t i,
     struct stp_finding *finding = &c->lost;
     va_list args;
 
-    if (out->n == out->capacity) {
-        size_t capacity = out->capacity > 0 ? 2 * out->capacity : 64;
-        struct stp_finding *at = realloc(out->at, capacity * sizeof(*at));
-
-        if (at != NULL) {
-            out->at = at;
-            out->capacity = capacity;
-        } else
-            c->status = stp_nomem(c->err);
-    }
-    if (out->n < out->capacity)
+    if (STP_ROOM(out->at, out->n, out->capacity))
         finding = &out->at[out->n++];
+    else
+        c->status = stp_nomem(c->err);
     *finding = (struct stp_finding){
         .kind = kind,
         .line = stp_policy_rule(c->policy, i)->line,

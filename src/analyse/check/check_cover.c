@@ -9,6 +9,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "core/room.h"
+
 /* A part, and the first coverer that was not yet taken off it. */
 struct part {
     struct stp_box box;
@@ -115,15 +117,8 @@ static bool cover_push(struct parts *parts, const struct stp_box *box,
 {
     if (!stp_box_exists(box))
         return true;
-    if (parts->n == parts->capacity) {
-        size_t capacity = parts->capacity > 0 ? 2 * parts->capacity : 64;
-        struct part *at = realloc(parts->at, capacity * sizeof(*at));
-
-        if (at == NULL)
-            return false;
-        parts->at = at;
-        parts->capacity = capacity;
-    }
+    if (!STP_ROOM(parts->at, parts->n, parts->capacity))
+        return false;
     parts->at[parts->n++] = (struct part){*box, next};
     return true;
 }

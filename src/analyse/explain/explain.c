@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "analyse/explain/explainer.h"
+#include "core/room.h"
 
 enum { PROBES_PER_OCTAVE = 16 };
 
@@ -65,19 +66,10 @@ static void explain_append(struct explain *e, const struct stp_explained *x)
 {
     struct stp_explanation *out = &e->out;
 
-    if (out->n_ranges == out->capacity) {
-        size_t capacity = out->capacity ? 2 * out->capacity : 64;
-        struct stp_explained *more =
-            realloc(out->ranges, capacity * sizeof(*more));
-
-        if (more == NULL) {
-            e->status = stp_nomem(e->err);
-            return;
-        }
-        out->ranges = more;
-        out->capacity = capacity;
-    }
-    out->ranges[out->n_ranges++] = *x;
+    if (STP_ROOM(out->ranges, out->n_ranges, out->capacity))
+        out->ranges[out->n_ranges++] = *x;
+    else
+        e->status = stp_nomem(e->err);
 }
 
 /* Moves the last range's end up to just below the first size, at most that of

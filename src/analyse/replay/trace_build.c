@@ -5,6 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "core/room.h"
 #include "core/utf8.h"
 
 /* ---- ranks of groups ---- */
@@ -30,33 +31,6 @@ struct stp_rank_groups stp_rank_groups_cut(const struct stp_rank_groups *groups,
     return (struct stp_rank_groups){
         size, groups_largest_divisor(n_ranks / size, groups->stride)};
 }
-
-/* ---- room ---- */
-
-/* Doubles the room when it is full. */
-static void *trace_grow(void *items, size_t n, size_t *capacity, size_t size)
-{
-    size_t more = *capacity ? 2 * *capacity : 64;
-
-    if (n < *capacity)
-        return items;
-    items = realloc(items, more * size);
-    if (items != NULL)
-        *capacity = more;
-    return items;
-}
-
-/* Makes room for another item of 'trace.items'; without memory the function
- * that this is in returns STP_ERR_NOMEM. */
-#define TRACE_GROW(b, items, n_items, capacity)                                \
-    do {                                                                       \
-        void *more_ = trace_grow((b)->trace.items, (b)->trace.n_items,         \
-                                 &(b)->capacity, sizeof(*(b)->trace.items));   \
-                                                                               \
-        if (more_ == NULL)                                                     \
-            return stp_nomem(err);                                             \
-        (b)->trace.items = more_;                                              \
-    } while (0)
 
 /* ---- communicators ---- */
 
@@ -91,7 +65,8 @@ enum stp_status stp_trace_add_comm(struct stp_trace_build *b,
     struct stp_trace *t = &b->trace;
     const size_t replaces = stp_trace_find_comm(b, comm->name);
 
-    TRACE_GROW(b, comms, n_comms, comm_capacity);
+    if (!STP_ROOM(b->trace.comms, b->trace.n_comms, b->comm_capacity))
+        return stp_nomem(err);
     if (t->n_comms == 0 || 2 * t->n_comms == b->comm_capacity) {
         /* it has grown, and its table of names has to */
         free(b->slots);
@@ -114,7 +89,8 @@ enum stp_status stp_trace_add_row(struct stp_trace_build *b,
                                   const struct stp_trace_row *row,
                                   struct stp_error *err)
 {
-    TRACE_GROW(b, rows, n_rows, row_capacity);
+    if (!STP_ROOM(b->trace.rows, b->trace.n_rows, b->row_capacity))
+        return stp_nomem(err);
     b->trace.rows[b->trace.n_rows++] = *row;
     return STP_OK;
 }
@@ -123,7 +99,8 @@ enum stp_status stp_trace_add_compute(struct stp_trace_build *b,
                                       const struct stp_trace_compute *compute,
                                       struct stp_error *err)
 {
-    TRACE_GROW(b, computes, n_computes, compute_capacity);
+    if (!STP_ROOM(b->trace.computes, b->trace.n_computes, b->compute_capacity))
+        return stp_nomem(err);
     b->trace.computes[b->trace.n_computes] = *compute;
     b->trace.computes[b->trace.n_computes++].row = b->trace.n_rows;
     return STP_OK;
@@ -160,7 +137,8 @@ enum stp_status stp_trace_add_skip(struct stp_trace_build *b, const char *name,
             b->trace.skips[i].n++;
             return STP_OK;
         }
-    TRACE_GROW(b, skips, n_skips, skip_capacity);
+    if (!STP_ROOM(b->trace.skips, b->trace.n_skips, b->skip_capacity))
+        return stp_nomem(err);
     b->trace.skips[b->trace.n_skips++] = skip;
     return STP_OK;
 }

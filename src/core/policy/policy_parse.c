@@ -6,6 +6,7 @@
 
 #include "core/policy/policy_columns.h"
 #include "core/rng.h"
+#include "core/room.h"
 #include "core/text.h"
 
 static const char bom[] = "\xEF\xBB\xBF"; /* UTF-8's byte order mark */
@@ -152,16 +153,8 @@ static enum stp_status policy_read_rule(struct parser *p,
     if (policy->n_rules == STP_MAX_RULES)
         return stp_fail_at(p->err, STP_ERR_LIMIT, p->line, 0,
                            "more than %d rules", STP_MAX_RULES);
-    if (policy->n_rules == policy->capacity) {
-        size_t capacity = policy->capacity > 0 ? 2 * policy->capacity : 64;
-        struct stp_rule *rules =
-            realloc(policy->rules, capacity * sizeof(*rules));
-
-        if (rules == NULL)
-            return stp_nomem(p->err);
-        policy->rules = rules;
-        policy->capacity = capacity;
-    }
+    if (!STP_ROOM(policy->rules, policy->n_rules, policy->capacity))
+        return stp_nomem(p->err);
     rule = &policy->rules[policy->n_rules];
     *rule = default_rule;
     rule->line = p->line;

@@ -5,6 +5,7 @@
 #include <string.h>
 #include <time.h>
 
+#include "core/room.h"
 #include "device/cpu/cpu.h"
 #include "nccl_tuner_abi.h"
 
@@ -226,15 +227,8 @@ static enum stp_status cpu_add_task(struct stp_cpu *e, unsigned stream,
 
     if (e->program.ran)
         e->n_tasks = 0;
-    if (e->n_tasks == e->capacity) {
-        const size_t n = 2 * e->capacity + 64;
-        struct stp_cpu_task *more = realloc(e->tasks, n * sizeof(*more));
-
-        if (more == NULL)
-            return stp_nomem(err);
-        e->tasks = more;
-        e->capacity = n;
-    }
+    if (!STP_ROOM(e->tasks, e->n_tasks, e->capacity))
+        return stp_nomem(err);
     noted.task = e->n_tasks;
     status = cpu_note(e, &noted, err);
     if (status != STP_OK)

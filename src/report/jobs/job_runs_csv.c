@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "core/csv.h"
+#include "core/room.h"
 #include "report/file.h"
 
 #define INTO(member) STP_CSV_INTO(stp_job_run, member)
@@ -91,16 +92,8 @@ enum stp_status stp_job_runs_add(struct stp_job_runs *runs,
                                  const struct stp_job_run *run,
                                  struct stp_error *err)
 {
-    if (runs->n == runs->capacity) {
-        const size_t more = runs->capacity > 0 ? 2 * runs->capacity : 64;
-        struct stp_job_run *all =
-            realloc(runs->runs, more * sizeof(*runs->runs));
-
-        if (all == NULL)
-            return stp_nomem(err);
-        runs->runs = all;
-        runs->capacity = more;
-    }
+    if (!STP_ROOM(runs->runs, runs->n, runs->capacity))
+        return stp_nomem(err);
     runs->runs[runs->n++] = *run;
     return STP_OK;
 }

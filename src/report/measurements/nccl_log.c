@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "core/names.h"
+#include "core/room.h"
 #include "core/text.h"
 #include "nccl_tuner_abi.h"
 
@@ -139,15 +140,8 @@ static enum stp_status log_add_ran(struct taker *t,
 {
     struct stp_nccl_log *log = &t->log;
 
-    if (log->n_ran == log->capacity) {
-        size_t capacity = log->capacity ? 2 * log->capacity : 256;
-        struct stp_nccl_ran *more = realloc(log->ran, capacity * sizeof(*more));
-
-        if (more == NULL)
-            return stp_nomem(t->err);
-        log->ran = more;
-        log->capacity = capacity;
-    }
+    if (!STP_ROOM(log->ran, log->n_ran, log->capacity))
+        return stp_nomem(t->err);
     log->ran[log->n_ran++] = *ran;
     return STP_OK;
 }

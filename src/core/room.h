@@ -1,0 +1,18 @@
+/*
+ * room.h - lists that double when they are full
+ */
+#ifndef STP_ROOM_H
+#define STP_ROOM_H
+
+#include <stdbool.h>
+#include <stddef.h>
+
+/* Makes room for one more than 'n' items in a list from malloc(), or NULL, with
+ * room for 'capacity'.  Without memory it is false, and the list as it was. */
+#define STP_ROOM(items, n, capacity)                                           \
+    stp_make_room((void *)&(items), n, &(capacity), sizeof(*(items)))
+
+/* 'list' is where the pointer to the items is. */
+bool stp_make_room(void *list, size_t n, size_t *capacity, size_t size);
+
+#endif /* STP_ROOM_H */
