@@ -2,6 +2,7 @@
 
 extern "C" {
 #include "core/names.h"
+#include "core/room.h"
 #include "core/text.h"
 #include "core/utf8.h"
 }
@@ -655,6 +656,33 @@ TEST(Names, PairsOutsideOfTheListsDoNotExist)
     for (const auto &c : cases)
         EXPECT_EQ(c.exists, stp_pair_exists(c.coll, c.algo, c.proto))
             << c.coll << " " << c.algo << " " << c.proto;
+}
+
+// ---- words and lists ----
+
+TEST(FindWord, IsToTheLetter)
+{
+    const char *const words[] = {"ring", "tree"};
+
+    EXPECT_EQ(1, stp_find_word(words, 2, "trees", 4));
+    for (const std::string word : {"", "tre", "trees", "Tree"})
+        EXPECT_EQ(-1, stp_find_word(words, 2, word.data(), word.size()));
+}
+
+TEST(Room, KeepsWhatIsInTheList)
+{
+    int *list = nullptr;
+    size_t n = 0, capacity = 0;
+
+    for (int i = 0; i < 1000; i++) {
+        ASSERT_TRUE(STP_ROOM(list, n, capacity));
+        list[n++] = i;
+    }
+
+    EXPECT_EQ(1024u, capacity);
+    for (int i = 0; i < 1000; i++)
+        EXPECT_EQ(i, list[i]);
+    free(list);
 }
 
 } // namespace

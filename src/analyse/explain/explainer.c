@@ -104,14 +104,10 @@ void stp_explainer_close(struct stp_explainer *explainer)
 {
     struct stp_explainer *e = explainer;
 
-    if (e->alone != NULL)
-        mock_comm_destroy(e->alone);
-    if (e->tuned != NULL)
-        mock_comm_destroy(e->tuned);
-    if (e->nccl_alone != NULL)
-        mock_nccl_destroy(e->nccl_alone);
-    if (e->nccl_tuned != NULL)
-        mock_nccl_destroy(e->nccl_tuned);
+    mock_comm_destroy(e->alone);
+    mock_comm_destroy(e->tuned);
+    mock_nccl_destroy(e->nccl_alone);
+    mock_nccl_destroy(e->nccl_tuned);
     stp_compiled_free(e->compiled);
     mock_machine_free(e->machine);
 }

@@ -113,10 +113,8 @@ static bool why_collective(const struct stp_explainer *e,
         stp_explainer_comm(e, options, &nccl, &comm, NULL) == STP_OK &&
         mock_comm_collective(comm, call, out) == ncclSuccess;
 
-    if (comm != NULL)
-        mock_comm_destroy(comm);
-    if (nccl != NULL)
-        mock_nccl_destroy(nccl);
+    mock_comm_destroy(comm);
+    mock_nccl_destroy(nccl);
     return plays;
 }
 

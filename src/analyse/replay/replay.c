@@ -504,8 +504,7 @@ enum stp_status stp_replay(const struct stp_replay_options *options,
     STP_THEN(status, replay_check_rows(&r));
     for (size_t i = 0; r.comms != NULL && i < plan->n_sizes; i++)
         mock_comm_destroy(r.comms[i]);
-    if (r.nccl != NULL)
-        mock_nccl_destroy(r.nccl);
+    mock_nccl_destroy(r.nccl);
     free(r.comms);
     free(r.outcomes);
     stp_replay_plan_free(plan);

@@ -3,11 +3,11 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "analyse/replay/trace_build.h"
 #include "core/csv.h"
 #include "core/dtype.h"
 #include "core/names.h"
 #include "core/text.h"
-#include "analyse/replay/trace_build.h"
 #include "device/mock/operation.h"
 
 enum { COMPUTE = 100 }; /* in place of a collective */

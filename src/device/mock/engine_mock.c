@@ -668,10 +668,8 @@ static enum stp_source mock_source(const void *self, bool *single_pass_ret)
 static void mock_close_library(struct library *library)
 {
     for (unsigned i = 0; i <= STP_MAX_SPLITS; i++)
-        if (library->worlds[i].comm != NULL)
-            mock_comm_destroy(library->worlds[i].comm);
-    if (library->nccl != NULL)
-        mock_nccl_destroy(library->nccl);
+        mock_comm_destroy(library->worlds[i].comm);
+    mock_nccl_destroy(library->nccl);
 }
 
 static void mock_close(void *self)
