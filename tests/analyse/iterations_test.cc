@@ -200,22 +200,17 @@ TEST(SummariseIterations, SaysHowFastCollectivesAreAlone)
     EXPECT_DOUBLE_EQ(2.5, s[0].arms[1].alone_us);
     EXPECT_NEAR(2, s[0].arms[1].alone_gain.gain, 1e-12);
     EXPECT_EQ(2u, s[0].arms[1].alone_gain.n_pairs);
-}
 
-TEST(SummariseIterations, CountsAllCollectivesOfALayer)
-{
-    Iterations it; // two, and in training three
+    Iterations fsdp; // two collectives a layer, and in training three
     stp_workload training = kFsdp;
     training.compute = STP_COMPUTE_TRAINING;
-    it.Setting(kFsdp, 3000, ncclFuncAllGather).Row(0, kAuto, {100}, 5);
-    it.Setting(training, 3000, ncclFuncAllGather).Row(0, kAuto, {100}, 5);
-
-    Summary s(it);
-
-    EXPECT_DOUBLE_EQ(1.2, s[0].arms[0].algbw);
-    EXPECT_DOUBLE_EQ(0.9, s[0].arms[0].busbw); // times (4 - 1) / 4
-    EXPECT_DOUBLE_EQ(1.8, s[1].arms[0].algbw);
-    EXPECT_DOUBLE_EQ(1.35, s[1].arms[0].busbw);
+    fsdp.Setting(kFsdp, 3000, ncclFuncAllGather).Row(0, kAuto, {100}, 5);
+    fsdp.Setting(training, 3000, ncclFuncAllGather).Row(0, kAuto, {100}, 5);
+    Summary f(fsdp);
+    EXPECT_DOUBLE_EQ(1.2, f[0].arms[0].algbw);
+    EXPECT_DOUBLE_EQ(0.9, f[0].arms[0].busbw); // times (4 - 1) / 4
+    EXPECT_DOUBLE_EQ(1.8, f[1].arms[0].algbw);
+    EXPECT_DOUBLE_EQ(1.35, f[1].arms[0].busbw);
 }
 
 TEST(SummariseIterations, SaysNothingOfCollectivesThatWereNotTimedAlone)

@@ -231,18 +231,12 @@ TEST(TraceStep, WantsAByteToSend)
 class TimesOfAStep : public TestWithParam<const char *>
 {
   protected:
-    void Open()
+    void SetUp() override
     {
         ASSERT_EQ(STP_OK, OpenMockDevice(GetParam(), 3, &device_, &err_))
             << err_.text;
         stp_device_get_info(&device_, &info_);
-        arms_.n = 2;
-        arms_.arm[0] = {};
-        arms_.arm[1] = {};
-        arms_.arm[0].kind = STP_ARM_AUTO;
-        arms_.arm[1].kind = STP_ARM_FORCED;
-        arms_.arm[1].algo = NCCL_ALGO_RING;
-        arms_.arm[1].proto = NCCL_PROTO_LL128;
+        stp_arms_parse("ring/ll128", &arms_, nullptr);
     }
 
     void TearDown() override
@@ -251,11 +245,13 @@ class TimesOfAStep : public TestWithParam<const char *>
         stp_device_close(&device_);
     }
 
-    // Iterations of each arm, AUTO's first.
-    std::vector<double> Iterate(Step *step)
+    // Iterations of each arm, AUTO's first, of a trace's step.
+    std::vector<double> Iterate(Step *step, const std::string &text)
     {
         stp_iterate_plan plan{};
         std::vector<double> us;
+
+        EXPECT_EQ("", step->Make(text, info_.n_ranks));
 
         plan.step = &step->step.work;
         plan.arms = &arms_;
@@ -269,6 +265,7 @@ class TimesOfAStep : public TestWithParam<const char *>
             << err_.text;
         for (size_t i = 0; i < out_.data.n_rows; i++)
             us.push_back(out_.data.rows[i].us.mean);
+        EXPECT_EQ(2u, us.size());
         return us;
     }
 
@@ -307,11 +304,7 @@ TEST_P(TimesOfAStep, AreTheSumOfItsPartsInOneStream)
                              "allreduce,16M,tp,,,,,,\n";
     Step step;
 
-    Open();
-    ASSERT_EQ("", step.Make(text, info_.n_ranks));
-    const std::vector<double> us = Iterate(&step);
-
-    ASSERT_EQ(2u, us.size());
+    const std::vector<double> us = Iterate(&step, text);
     const double compute_us = out_.data.rows[0].work.compute_us;
     EXPECT_THAT(compute_us, Gt(400));
     for (unsigned a = 0; a < 2; a++)
@@ -326,16 +319,11 @@ TEST_P(TimesOfAStep, AreTheSumOfItsPartsInOneStream)
 TEST_P(TimesOfAStep, AreShorterThanTheSumWhereStreamsOverlap)
 {
     Step step;
-
-    Open();
-    ASSERT_EQ("", step.Make("collective,bytes,stream,us,wait\n"
-                            "compute,,,300,\nallreduce,16M,comm,,\n"
-                            "compute,,,300,\nallreduce,16M,comm,,\n"
-                            "compute,,,300,\nallreduce,8,,,1\n",
-                            info_.n_ranks));
-    const std::vector<double> us = Iterate(&step);
-
-    ASSERT_EQ(2u, us.size());
+    const std::vector<double> us =
+        Iterate(&step, "collective,bytes,stream,us,wait\n"
+                       "compute,,,300,\nallreduce,16M,comm,,\n"
+                       "compute,,,300,\nallreduce,16M,comm,,\n"
+                       "compute,,,300,\nallreduce,8,,,1\n");
     const double compute_us = out_.data.rows[0].work.compute_us;
     const double comm_us = Collectives(step, arms_.arm[0]);
     EXPECT_NEAR(900, compute_us, 45);
@@ -348,22 +336,14 @@ TEST_P(TimesOfAStep, OfComputeAreThoseThatTheTraceGives)
 {
     const std::string head = "collective,bytes,m,n,k,us\nallreduce,8,,,,\n"
                              "compute,,8192,8192,8192,\n";
-    Step of_shape, of_both, of_time;
+    Step step;
 
-    Open();
-    ASSERT_EQ("", of_shape.Make(head, info_.n_ranks));
-    ASSERT_EQ("", of_both.Make(head + "compute,,,,,400\ncompute,,,,,400\n",
-                               info_.n_ranks));
-    ASSERT_EQ("", of_time.Make("collective,bytes,us\nallreduce,8,\n"
-                               "compute,,40000\n",
-                               info_.n_ranks));
-
-    Iterate(&of_shape);
+    Iterate(&step, head);
     const double shape_us = out_.data.rows[0].work.compute_us;
     EXPECT_GT(shape_us, 600);
-    Iterate(&of_both);
+    Iterate(&step, head + "compute,,,,,400\ncompute,,,,,400\n");
     EXPECT_NEAR(shape_us + 800, out_.data.rows[0].work.compute_us, 40);
-    Iterate(&of_time);
+    Iterate(&step, "collective,bytes,us\nallreduce,8,\ncompute,,40000\n");
     EXPECT_NEAR(40000, out_.data.rows[0].work.compute_us, 2000);
 }
 
@@ -371,14 +351,10 @@ TEST_P(TimesOfAStep, StandForTheMessageOfTheMostBytes)
 {
     Step step;
 
-    Open();
-    ASSERT_EQ("", step.Make("collective,bytes,us\nreducescatter,24M,\n"
-                            "allreduce,16M,\ncompute,,540\nallreduce,16M,\n"
-                            "compute,,6000\n",
-                            info_.n_ranks));
-    Iterate(&step);
+    Iterate(&step, "collective,bytes,us\nreducescatter,24M,\n"
+                   "allreduce,16M,\ncompute,,540\nallreduce,16M,\n"
+                   "compute,,6000\n");
 
-    ASSERT_EQ(2u, out_.data.n_rows);
     const stp_measurement &row = out_.data.rows[0];
     EXPECT_EQ(int(ncclFuncAllReduce), row.coll);
     EXPECT_EQ(16777216u, row.n_bytes);
