@@ -6,16 +6,6 @@
 
 /* ---- where they have no effect ---- */
 
-bool stp_given_is_recorded(const struct stp_given *given)
-{
-    unsigned n;
-    const char *const *on = stp_given_value(given, "on", &n);
-    const char *const *backend = stp_given_value(given, "backend", &n);
-
-    return on != NULL && *on != NULL &&
-           !stp_is_live(*on, backend != NULL ? *backend : NULL);
-}
-
 static const char *groups_find_fsdp(const struct stp_given *given)
 {
     unsigned n = 0;

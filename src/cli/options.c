@@ -357,6 +357,16 @@ int stp_given_arguments(const struct stp_given *given)
     return given->arguments.n;
 }
 
+bool stp_given_is_recorded(const struct stp_given *given)
+{
+    unsigned n;
+    const char *const *on = stp_given_value(given, "on", &n);
+    const char *const *backend = stp_given_value(given, "backend", &n);
+
+    return on != NULL && *on != NULL &&
+           !stp_is_live(*on, backend != NULL ? *backend : NULL);
+}
+
 /* ---- behind the last option and argument ---- */
 
 /* Refuses an option that was given where it has no effect. */
