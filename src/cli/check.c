@@ -48,22 +48,17 @@ static const struct stp_command_line check_line = {
                                   NULL},
 };
 
-/* The text of a policy. */
-struct check_text {
-    char *csv;
-    size_t len;
-};
-
 /* Writes the fixed text in the place of the policy, with its permissions, which
  * keeps a name, with .orig, at any time. */
-static enum stp_status check_fix(const struct check_options *o,
-                                 const struct check_text *text,
+static enum stp_status check_fix(const struct check_options *o, const char *csv,
+                                 size_t len,
                                  const struct stp_findings *findings,
                                  struct stp_error *err)
 {
     char path[STP_CLI_PATH]; /* is no link */
     char kept[STP_CLI_PATH + sizeof(".orig")];
-    struct check_text fixed;
+    char *fixed;
+    size_t fixed_len;
     struct stp_file file;
     struct stat st;
     enum stp_status status;
@@ -72,13 +67,12 @@ static enum stp_status check_fix(const struct check_options *o,
         return STP_OK;
     if (!stp_absolute_path(o->policy.v[0], path))
         return stp_fail(err, STP_ERR_IO, "is not there any more");
-    status = stp_check_fix(text->csv, text->len, findings, &fixed.csv,
-                           &fixed.len, err);
+    status = stp_check_fix(csv, len, findings, &fixed, &fixed_len, err);
     if (status != STP_OK)
         return status;
     snprintf(kept, sizeof(kept), "%s.orig", path);
     if (link(path, kept) != 0) {
-        free(fixed.csv);
+        free(fixed);
         return stp_fail(err, STP_ERR_IO,
                         "cannot keep the original as '%.160s': %s", kept,
                         strerror(errno));
@@ -87,24 +81,21 @@ static enum stp_status check_fix(const struct check_options *o,
     if (status == STP_OK) {
         if (stat(path, &st) == 0)
             fchmod(fileno(file.fp), st.st_mode & 07777);
-        fwrite(fixed.csv, 1, fixed.len, file.fp);
+        fwrite(fixed, 1, fixed_len, file.fp);
         status = stp_file_commit(&file, err);
     }
     if (status != STP_OK)
         unlink(kept);
-    free(fixed.csv);
+    free(fixed);
     return status;
 }
 
 /* Returns the exit status. */
-static int check_run(const struct check_options *o,
-                     const struct check_text *text)
+static int check_run(const struct check_options *o, const char *csv, size_t len)
 {
     const char *policy = o->policy.v[0];
     const struct stp_check_options options = {
-        .csv = text->csv,
-        .len = text->len,
-        .kind = stp_policy_kind_of_file(policy)};
+        .csv = csv, .len = len, .kind = stp_policy_kind_of_file(policy)};
     struct stp_findings findings;
     struct stp_error err;
     size_t n_warnings;
@@ -113,7 +104,7 @@ static int check_run(const struct check_options *o,
     if (stp_check(&options, &findings, &err) != STP_OK)
         return stp_complain_error(policy, &err);
     n_warnings = stp_count_findings(&findings, o->fix).n_warnings;
-    if (o->fix && check_fix(o, text, &findings, &err) != STP_OK)
+    if (o->fix && check_fix(o, csv, len, &findings, &err) != STP_OK)
         exit_status = stp_complain_error(policy, &err);
     else if (stp_print_findings(&findings, policy, o->fix, o->json, stdout,
                                 &err) != STP_OK)
@@ -128,14 +119,14 @@ int stp_cmd_check(int argc, char **argv)
 {
     struct check_options o = {0};
     struct stp_error err;
-    struct check_text text;
+    char *text;
+    size_t len;
     int exit_status;
 
     stp_options_read(&check_line, argc, argv, &o);
-    if (stp_read_file(o.policy.v[0], STP_MAX_FILE, &text.csv, &text.len,
-                      &err) != STP_OK)
+    if (stp_read_file(o.policy.v[0], STP_MAX_FILE, &text, &len, &err) != STP_OK)
         return stp_complain_error(o.policy.v[0], &err);
-    exit_status = check_run(&o, &text);
-    free(text.csv);
+    exit_status = check_run(&o, text, len);
+    free(text);
     return exit_status;
 }

@@ -52,6 +52,7 @@ struct stp_compare_arms {
     struct stp_compare_arm all[STP_JOB_ARMS];
     unsigned n;
     size_t used;
+    bool is_full; /* a text had no room */
     char text[1 << 16];
 };
 

@@ -31,7 +31,7 @@ struct list {
     unsigned n;
 };
 
-/* Keeps a text with the arms. */
+/* Keeps a text with the arms; "" if they are full. */
 STP_PRINTF(2, 3)
 static const char *arms_keep(struct stp_compare_arms *arms, const char *fmt,
                              ...)
@@ -44,16 +44,11 @@ static const char *arms_keep(struct stp_compare_arms *arms, const char *fmt,
     va_start(va, fmt);
     n = vsnprintf(text, room, fmt, va);
     va_end(va);
-    if (n < 0 || (size_t)n >= room)
-        return NULL;
+    arms->is_full |= n < 0 || (size_t)n >= room;
+    if (arms->is_full)
+        return "";
     arms->used += (size_t)n + 1;
     return text;
-}
-
-static int arms_complain_room(void)
-{
-    return stp_complain("the lists of arms are too long, expected less than "
-                        "64 KiB in all");
 }
 
 /* ---- lists ---- */
@@ -77,10 +72,8 @@ static int list_read(struct stp_compare_arms *arms, struct list *list,
         if (list->n == STP_JOB_ARMS)
             return stp_complain("%s has more than %d values",
                                 lists[list->kind].option, STP_JOB_ARMS);
-        list->values[list->n] =
+        list->values[list->n++] =
             arms_keep(arms, "%.*s", (int)(end - text), text);
-        if (list->values[list->n++] == NULL)
-            return arms_complain_room();
         if (*end == '\0')
             return STP_EXIT_OK;
     }
@@ -115,8 +108,7 @@ static int arms_read_lists(const struct stp_compare_options *o,
                                 "NAME=VALUE,VALUE",
                                 text);
         list->name = arms_keep(arms, "%.*s", (int)len, text);
-        status = list->name != NULL ? list_read(arms, list, text + len + 1)
-                                    : arms_complain_room();
+        status = list_read(arms, list, text + len + 1);
     }
     if (n == 0) {
         if (access(DEFAULT_POLICY, F_OK) != 0)
@@ -143,8 +135,7 @@ static int arm_set_text(struct stp_compare_arms *arms,
                         struct stp_compare_arm *arm, const char *name,
                         const char *value)
 {
-    value = arms_keep(arms, "%s", value);
-    return value != NULL ? arm_set(arm, name, value) : arms_complain_room();
+    return arm_set(arm, name, arms_keep(arms, "%s", value));
 }
 
 static int arm_set_policy(struct stp_compare_arms *arms,
@@ -189,10 +180,9 @@ static int arm_set_nccl(struct stp_compare_arms *arms,
                             "its folder",
                             file);
     before = before != NULL && before[0] != '\0' ? before : NULL;
-    value = arms_keep(arms, "%s%s%s", path, before != NULL ? ":" : "",
-                      before != NULL ? before : "");
-    return value != NULL ? arm_set(arm, "LD_PRELOAD", value)
-                         : arms_complain_room();
+    return arm_set(arm, "LD_PRELOAD",
+                   arms_keep(arms, "%s%s%s", path, before != NULL ? ":" : "",
+                             before != NULL ? before : ""));
 }
 
 static int arm_set_value(struct stp_compare_arms *arms,
@@ -265,8 +255,6 @@ static int arms_add(struct stp_compare_arms *arms, const struct list *all,
     if (status == STP_EXIT_OK)
         arm->label = n_alike == 1 ? arms_keep(arms, "%s", label)
                                   : arms_keep(arms, "%s (%u)", label, n_alike);
-    if (status == STP_EXIT_OK && arm->label == NULL)
-        status = arms_complain_room();
     arms->n++;
     return status;
 }
@@ -278,10 +266,13 @@ int stp_compare_make_arms(const struct stp_compare_options *o,
     unsigned n = 0;
     int status = arms_read_lists(o, arms, all, &n);
 
-    if (status == STP_EXIT_OK)
+    if (status == STP_EXIT_OK && !arms->is_full)
         status = arms_add(arms, all, n, NULL, 0);
-    for (unsigned k = 0; k < n; k++)
+    for (unsigned k = 0; k < n && !arms->is_full; k++)
         for (unsigned i = 1; i < all[k].n && status == STP_EXIT_OK; i++)
             status = arms_add(arms, all, n, &all[k], i);
+    if (status == STP_EXIT_OK && arms->is_full)
+        status = stp_complain("the lists of arms are too long, expected less "
+                              "than 64 KiB in all");
     return status;
 }

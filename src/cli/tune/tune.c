@@ -53,25 +53,20 @@ static const struct stp_option tune_table[] = {
     {"ranks", 0, "LIST", stp_option_count, AT(plan.ranks), .min = 2,
      .max = STP_MAX_PROCESSES, .n = AT(plan.n_passes), .size = sizeof(unsigned),
      .most = STP_MAX_PASSES, .is_ascending = true,
-     .needs.find_idle = tune_find_command,
      .expected = "at most 16 ascending numbers from 2, such as 2,4,8",
      .help = "Communicators of so many ranks, such as 2,4,8 for groups of "
              "tensor parallelism: the first GPUs, or recorded machines of the "
              "same name with that number at its end (default: all ranks)"},
     {"resolution", 0, "F", stp_option_double, AT(plan.resolution), .min = 1.05,
-     .needs.find_idle = tune_find_command, .expected = "a factor from 1.05",
-     .value = "1.4",
+     .expected = "a factor from 1.05", .value = "1.4",
      .help = "Where decisions change, measure sizes until they are within this "
              "factor of each other"},
     {"no-iterate", 0, NULL, stp_option_flag, AT(plan.no_iterate),
-     .needs.find_idle = tune_find_command,
      .help = "Make no policy for collectives that overlap compute"},
     {"table", 0, NULL, stp_option_flag, AT(table),
-     .needs.find_idle = tune_find_command,
      .help = "Print a row for each size that was verified, also where nothing "
              "changes; the report beside the policy has them, too"},
     {"fresh", 0, NULL, stp_option_flag, AT(plan.fresh),
-     .needs.find_idle = tune_find_command,
      .help = "Discard an interrupted run and start over"},
     {0},
 };
@@ -100,15 +95,17 @@ static void tune_check(void *options, struct argp_state *state)
 static const struct stp_command_line tune_line = {
     .groups =
         (const struct stp_option_group[]){
-            {.options = tune_table},
+            {.options = tune_table,
+             .needs.find_idle = tune_find_command,
+             .of = "ranks resolution no-iterate table fresh"},
             {stp_measure_table, AT(plan.measure),
              .needs.find_idle = tune_find_command},
             {stp_derive_table, AT(derive), .needs.find_idle = tune_find_command,
              .of = "min-gain"},
             {stp_machine_table, AT(machine),
              .needs.find_idle = tune_find_command, .of = "on seed"},
-            {job_table, 0,
-             "Tuning in a job:", .needs.find_idle = tune_find_machine},
+            {job_table, .heading = "Tuning in a job:",
+             .needs.find_idle = tune_find_machine},
             {0}},
     .args_doc = "[-- COMMAND [ARGUMENT...]]",
     .arguments = AT(command),
