@@ -30,20 +30,14 @@ void mock_clock_set(int64_t ns)
     set_ns = ns;
 }
 
-/* The CPU time of this thread or process is not virtual. */
-static int clock_is_time_of_day(clockid_t clock)
-{
-    return clock >= 0 && clock != CLOCK_PROCESS_CPUTIME_ID &&
-           clock != CLOCK_THREAD_CPUTIME_ID;
-}
-
 EXPORTED int clock_gettime(clockid_t clock, struct timespec *time_ret)
 {
     int rc = (int)syscall(SYS_clock_gettime, clock, time_ret);
     int64_t ns;
 
-    if (rc != 0 || (shift_ns == 0 && set_ns < 0) ||
-        !clock_is_time_of_day(clock))
+    /* the CPU time of this thread or process is not virtual */
+    if (rc != 0 || (shift_ns == 0 && set_ns < 0) || clock < 0 ||
+        clock == CLOCK_PROCESS_CPUTIME_ID || clock == CLOCK_THREAD_CPUTIME_ID)
         return rc;
     ns = set_ns;
     if (ns < 0)

@@ -22,21 +22,6 @@ struct mock_comm {
     struct mock_model model; /* with the tuner's edits of its constants */
 };
 
-/* Like mock_comm_group(), in a CUDA graph that is being captured, where all
- * buffers are registered. launched_ret has room for 'n' collectives; it
- * receives those that a kernel runs. */
-ncclResult_t mock_comm_plan(struct mock_comm *comm,
-                            const struct mock_call *calls, size_t n,
-                            struct mock_outcome *outcomes_ret,
-                            struct mock_launched *launched_ret,
-                            size_t *n_launched_ret);
-
-/* Fills defaults into *filled_ret, clears *outcome, and rejects an invalid
- * call. */
-ncclResult_t mock_comm_check(const struct mock_call *call,
-                             struct mock_call *filled_ret,
-                             struct mock_outcome *outcome);
-
 /* Whether NCCL has a decision to make: without bytes or other ranks it copies
  * or does nothing, and asks no tuner. */
 bool mock_comm_asks(const struct mock_comm *comm, const struct mock_call *call);
@@ -60,32 +45,12 @@ ncclResult_t mock_comm_decide(struct mock_comm *comm,
 ncclResult_t mock_comm_preview(struct mock_comm *comm,
                                const struct mock_call *call);
 
-/*
- * NCCL's decision from a cost table after the tuner's edits: sets the outcome's
- * algorithm and protocol from 'cost_after' by the version's rules; in 2.21 they
- * hold the tuner's answer, UNDEF for none. Warns as NCCL does if no entry is
- * left, and also fails where NCCL would crash later.
- */
-ncclResult_t mock_decide(const struct mock_comm *comm,
-                         const struct mock_question *question,
-                         const struct mock_call *call, enum mock_scope scope,
-                         struct mock_outcome *outcome);
-
-/* Logs the line on a collective that has its channels. */
-void mock_report_schedule(const struct mock_comm *comm,
-                          const struct mock_call *call,
-                          const struct mock_outcome *outcome);
-
 /* 2.21 then asks about each collective of a shared decision, and uses the
  * channels of that answer; other versions keep the decision's. */
 ncclResult_t mock_comm_decide_own(struct mock_comm *comm,
                                   const struct mock_call *call,
                                   struct mock_outcome *outcome,
                                   int *max_channels_ret);
-
-/* Rejects channel counts, all announced, on which NCCL would fail. */
-ncclResult_t mock_comm_check_lane(const struct mock_model *model, int algo,
-                                  const struct mock_lane *lane);
 
 /* Announces a decided collective to the lane of its kind, then schedules it. */
 void mock_comm_announce(const struct mock_comm *comm,

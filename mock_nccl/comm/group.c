@@ -82,6 +82,40 @@ static ncclResult_t group_schedule(struct mock_group *g, enum mock_kind kind)
     return rc;
 }
 
+/* Fills defaults into *filled_ret, clears *outcome, and rejects an invalid
+ * call.
+ */
+static ncclResult_t group_check_call(const struct mock_call *call,
+                                     struct mock_call *filled_ret,
+                                     struct mock_outcome *outcome)
+{
+    size_t element =
+        call->element_size != 0 ? call->element_size : (call->fp8 ? 1 : 2);
+
+    *filled_ret = *call;
+    filled_ret->element_size = element;
+    if (call->n_pipe_ops == 0)
+        filled_ret->n_pipe_ops = 1;
+    *outcome = (struct mock_outcome){.algo = NCCL_ALGO_UNDEF,
+                                     .proto = NCCL_PROTO_UNDEF};
+    for (int a = 0; a < NCCL_NUM_ALGORITHMS; a++)
+        for (int p = 0; p < NCCL_NUM_PROTOCOLS; p++)
+            outcome->cost[a][p] = outcome->cost_after[a][p] =
+                NCCL_ALGO_PROTO_IGNORE;
+    if ((unsigned)call->coll >= NCCL_NUM_TUNED_FUNCS)
+        return mock_fail(ncclInvalidArgument, "no collective %d",
+                         (int)call->coll);
+    if (element != 1 && element != 2 && element != 4 && element != 8)
+        return mock_fail(ncclInvalidArgument, "no type of %zu bytes", element);
+    if (call->fp8 && element != 1)
+        return mock_fail(ncclInvalidArgument, "no fp8 type of %zu bytes",
+                         element);
+    if (filled_ret->n_pipe_ops < 1)
+        return mock_fail(ncclInvalidArgument, "%d operations in a group",
+                         call->n_pipe_ops);
+    return ncclSuccess;
+}
+
 /* Adds the calls that need a decision, and reports them to the profiler. */
 static ncclResult_t group_take_in(struct mock_group *g,
                                   const struct mock_call *calls, size_t n)
@@ -91,7 +125,7 @@ static ncclResult_t group_take_in(struct mock_group *g,
     for (size_t i = 0; i < n; i++) {
         struct mock_task *task = &g->tasks[g->n];
         struct mock_call *call = &task->call;
-        ncclResult_t rc = mock_comm_check(&calls[i], call, &g->outcomes[i]);
+        ncclResult_t rc = group_check_call(&calls[i], call, &g->outcomes[i]);
 
         if (rc != ncclSuccess)
             return rc;
@@ -239,25 +273,7 @@ ncclResult_t mock_comm_group(struct mock_comm *comm,
     struct mock_task one[4];
     ncclResult_t rc = group_run(&g, calls, n, one);
 
-    if (rc == ncclSuccess)
-        rc = group_launch(&g);
-    group_end(&g, one);
-    return rc;
-}
-
-ncclResult_t mock_comm_plan(struct mock_comm *comm,
-                            const struct mock_call *calls, size_t n,
-                            struct mock_outcome *outcomes_ret,
-                            struct mock_launched *launched_ret,
-                            size_t *n_launched_ret)
-{
-    struct mock_group g = {
-        .comm = comm, .outcomes = outcomes_ret, .captured = true};
-    struct mock_task one[4];
-    ncclResult_t rc = group_run(&g, calls, n, one);
-
-    if (rc == ncclSuccess)
-        *n_launched_ret = group_list_launched(&g, launched_ret);
+    MOCK_THEN(rc, group_launch(&g));
     group_end(&g, one);
     return rc;
 }
@@ -267,4 +283,85 @@ ncclResult_t mock_comm_collective(struct mock_comm *comm,
                                   struct mock_outcome *outcome_ret)
 {
     return mock_comm_group(comm, call, 1, outcome_ret);
+}
+
+/* ---- CUDA graphs ---- */
+
+/* NCCL plans a captured collective once, and the graph's launches repeat the
+ * plan. */
+struct mock_cuda_graph {
+    struct mock_comm *comm;
+    size_t n;
+    struct mock_outcome *outcomes; /* outcome of each collective */
+    size_t n_launched;
+    struct mock_launched launched[]; /* those that a kernel runs */
+};
+
+ncclResult_t mock_comm_capture(struct mock_comm *comm,
+                               const struct mock_call *calls, size_t n,
+                               struct mock_cuda_graph **graph_ret)
+{
+    struct mock_cuda_graph *graph =
+        calloc(1, sizeof(*graph) + n * sizeof(graph->launched[0]));
+    struct mock_group g = {.comm = comm, .captured = true};
+    struct mock_task one[4];
+    ncclResult_t rc;
+
+    if (graph == NULL)
+        return mock_fail_memory();
+    graph->comm = comm;
+    graph->n = n;
+    graph->outcomes = calloc(n + 1, sizeof(*graph->outcomes));
+    if (graph->outcomes == NULL) {
+        free(graph);
+        return mock_fail_memory();
+    }
+    g.outcomes = graph->outcomes;
+    rc = group_run(&g, calls, n, one);
+    if (rc == ncclSuccess)
+        graph->n_launched = group_list_launched(&g, graph->launched);
+    group_end(&g, one);
+    if (rc != ncclSuccess) {
+        mock_graph_destroy(graph);
+        return rc;
+    }
+    /* from now on no tuner is asked, and the capture's mask holds */
+    for (size_t i = 0; i < n; i++)
+        graph->outcomes[i].asked = false;
+    for (size_t i = 0; i < graph->n_launched; i++) {
+        struct mock_launched *launched = &graph->launched[i];
+
+        launched->is_replay = true;
+        graph->outcomes[launched->number].is_timed =
+            mock_profile_is_timed(&launched->profiled);
+    }
+    *graph_ret = graph;
+    return ncclSuccess;
+}
+
+void mock_graph_launch(const struct mock_cuda_graph *graph,
+                       struct mock_outcome *outcomes_ret)
+{
+    memcpy(outcomes_ret, graph->outcomes,
+           graph->n * sizeof(graph->outcomes[0]));
+}
+
+/* NCCL adds host functions to the graph for those that are timed. */
+void mock_graph_call_back(struct mock_cuda_graph *graph,
+                          struct mock_outcome *outcomes)
+{
+    for (size_t i = 0; i < graph->n_launched; i++)
+        if (outcomes[graph->launched[i].number].is_timed) {
+            mock_profile_launch(&graph->comm->listener, graph->launched,
+                                graph->n_launched, outcomes);
+            return;
+        }
+}
+
+void mock_graph_destroy(struct mock_cuda_graph *graph)
+{
+    if (graph == NULL)
+        return;
+    free(graph->outcomes);
+    free(graph);
 }

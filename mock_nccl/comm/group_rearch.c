@@ -83,8 +83,7 @@ ncclResult_t mock_group_decide_rearch(struct mock_group *g)
     size_t n_left = 0;
     ncclResult_t rc = rearch_decide_some(g, false, g->copies, &n_left);
 
-    if (rc == ncclSuccess)
-        rc = rearch_decide_some(g, true, g->copies, &n_left);
+    MOCK_THEN(rc, rearch_decide_some(g, true, g->copies, &n_left));
     for (size_t i = 0; i < n_left; i++)
         g->tasks[i] = g->copies[i];
     g->n = n_left;

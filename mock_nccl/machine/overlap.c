@@ -306,8 +306,7 @@ ncclResult_t mock_machine_overlap(const struct mock_machine *machine,
     struct overlap_query w;
     struct estimate e;
 
-    if (rc == ncclSuccess)
-        rc = mock_machine_mean_time(machine, run, &alone);
+    MOCK_THEN(rc, mock_machine_mean_time(machine, run, &alone));
     if (rc != ncclSuccess)
         return rc;
     w = overlap_make_query(machine, run, mode, compute_us / alone.us, round,
@@ -460,8 +459,7 @@ static ncclResult_t overlap_find_slowdowns(const char *path,
         if (rc == ncclSuccess && r->mode == MOCK_MODE_FSDP)
             rc = overlap_find_comm(machine, &scatter, &scatter.comm_us);
         layers.scatter_us = scatter.comm_us;
-        if (rc == ncclSuccess)
-            rc = overlap_find_slowdown(path, &layers, r);
+        MOCK_THEN(rc, overlap_find_slowdown(path, &layers, r));
         if (rc != ncclSuccess)
             return rc;
         if (r->mode != MOCK_MODE_FSDP)

@@ -129,9 +129,9 @@ ncclResult_t mock_recorded_load(const char *path, bool is_overlap,
          recorded->others == NULL || recorded->rows == NULL ||
          recorded->settings == NULL))
         rc = mock_fail_memory();
-    if (rc == ncclSuccess)
-        rc = is_overlap ? mock_overlaps_build(path, machine, &records, recorded)
-                        : mock_timings_build(path, &records, recorded);
+    MOCK_THEN(rc, is_overlap
+                      ? mock_overlaps_build(path, machine, &records, recorded)
+                      : mock_timings_build(path, &records, recorded));
     free(records.list);
     if (rc != ncclSuccess) {
         mock_recorded_free(recorded);

@@ -321,17 +321,6 @@ static int records_compare_key_only(const void *a, const void *b)
     return records_compare_key(a, b);
 }
 
-/* The number of records from 'r' on that share its key. */
-static int records_count_alike(const struct mock_record *r,
-                               const struct mock_record *end)
-{
-    int n = 1;
-
-    while (r + n < end && records_compare_key(r + n, r) == 0)
-        n++;
-    return n;
-}
-
 /* Two forced rows of one key are refused. */
 static ncclResult_t records_check_twins(const struct mock_csv *csv,
                                         const struct mock_records *records)
@@ -367,9 +356,11 @@ void mock_records_pool(struct mock_records *records)
 
     records_sort(records);
     for (const struct mock_record *first = records->list; first < end;) {
-        const int n = records_count_alike(first, end);
         struct mock_record mean = *first;
+        int n = 1;
 
+        while (first + n < end && records_compare_key(first + n, first) == 0)
+            n++;
         mean.mean = mean.median = mean.p95 = mean.min = mean.log_slowdown = 0;
         for (const struct mock_record *r = first; r < first + n; r++) {
             mean.mean += r->mean;

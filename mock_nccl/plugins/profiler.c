@@ -45,10 +45,8 @@ ncclResult_t mock_profiler_create(const struct mock_version *version,
     struct mock_profiler *p = calloc(1, sizeof(*p));
     ncclResult_t rc = p != NULL ? ncclSuccess : mock_fail_memory();
 
-    if (rc == ncclSuccess)
-        rc = mock_copy_text(plugin, &p->plugin);
-    if (rc == ncclSuccess)
-        rc = mock_copy_text(net, &p->net);
+    MOCK_THEN(rc, mock_copy_text(plugin, &p->plugin));
+    MOCK_THEN(rc, mock_copy_text(net, &p->net));
     if (rc != ncclSuccess) {
         if (p != NULL)
             free(p->plugin);

@@ -52,33 +52,23 @@ static bool tuner_is_open(const struct mock_ask_args *args, int algo)
     return row[NCCL_PROTO_SIMPLE] != NCCL_ALGO_PROTO_IGNORE;
 }
 
-static ncclResult_t tuner_ask_pair(const void *symbol, void *context,
-                                   const struct mock_ask_args *args, int *algo,
-                                   int *proto, int *n_channels)
-{
-    const ncclTuner_v2_t *v2 = symbol;
-
-    return v2->getCollInfo(context, args->coll, args->n_bytes, args->collnet,
-                           args->nvls, args->n_pipe_ops, algo, proto,
-                           n_channels);
-}
-
 /* A v2 tuner returns a pair; NCCL makes it the cheapest entry unless it was
  * ruled out. */
 static ncclResult_t tuner_ask_v2(const void *symbol, void *context,
                                  const struct mock_ask_args *args,
                                  int *n_channels)
 {
-    struct mock_ask_args pair = *args;
+    const ncclTuner_v2_t *tuner = symbol;
     int algo = NCCL_ALGO_UNDEF;
     int proto = NCCL_PROTO_UNDEF;
     ncclResult_t rc;
     float *entry;
 
-    pair.collnet = tuner_is_open(args, NCCL_ALGO_COLLNET_CHAIN);
-    pair.nvls = tuner_is_open(args, NCCL_ALGO_NVLS) ||
-                tuner_is_open(args, NCCL_ALGO_NVLS_TREE);
-    rc = tuner_ask_pair(symbol, context, &pair, &algo, &proto, n_channels);
+    rc = tuner->getCollInfo(context, args->coll, args->n_bytes,
+                            tuner_is_open(args, NCCL_ALGO_COLLNET_CHAIN),
+                            tuner_is_open(args, NCCL_ALGO_NVLS) ||
+                                tuner_is_open(args, NCCL_ALGO_NVLS_TREE),
+                            args->n_pipe_ops, &algo, &proto, n_channels);
     if (rc != ncclSuccess || algo < 0 || algo >= args->n_algos || proto < 0 ||
         proto >= NCCL_NUM_PROTOCOLS)
         return rc;
@@ -115,8 +105,11 @@ ncclResult_t mock_tuner_ask_pair(const struct mock_tuner *tuner, void *context,
                                  const struct mock_ask_args *args, int *algo,
                                  int *proto, int *n_channels)
 {
-    return tuner_ask_pair(tuner->symbol, context, args, algo, proto,
-                          n_channels);
+    const ncclTuner_v2_t *v2 = tuner->symbol;
+
+    return v2->getCollInfo(context, args->coll, args->n_bytes, args->collnet,
+                           args->nvls, args->n_pipe_ops, algo, proto,
+                           n_channels);
 }
 
 /* ---- chunks, which v7 has as v6 ---- */

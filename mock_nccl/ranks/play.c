@@ -6,7 +6,7 @@
 
 #include "base/error.h"
 #include "base/mix.h"
-#include "ranks/ranks.h"
+#include "ranks/rank.h"
 
 /* The state of one rank in a script. */
 struct player {

@@ -1,5 +1,6 @@
 /*
- * rank.h - one rank, which executes orders in its thread or process
+ * rank.h - the ranks of a communicator, which execute orders in their threads
+ * or processes
  */
 #ifndef MOCK_RANK_H
 #define MOCK_RANK_H
@@ -98,5 +99,44 @@ ncclResult_t mock_rank_run_order(struct mock_rank *rank,
  * a failure, else the failure of the first rank that has one, whose error names
  * the rank. */
 ncclResult_t mock_ranks_wait(struct mock_rank *ranks, int n, ncclResult_t rc);
+
+/* ---- all ranks ---- */
+
+/* The ranks that a communicator and its children share. */
+struct mock_rank_pool {
+    struct mock_rank *ranks;
+    int n;
+    int n_comms; /* number of communicators so far, which is the next one's
+                    number */
+    int n_users; /* number of struct mock_ranks that exist */
+};
+
+struct mock_ranks {
+    struct mock_rank_pool *pool;
+    int comm; /* number of the communicator */
+    int n;    /* ranks, of all children of a split */
+    int n_colors;
+    struct mock_member *members; /* the n ranks, by their number in the pool;
+                                    NULL: the pool's first n ranks */
+};
+
+/* A rank of a child of a split. */
+struct mock_member {
+    int number; /* in the pool */
+    int color;  /* number of the child, from 0 */
+};
+
+/* The i-th rank, and the number of its communicator. */
+static inline struct mock_rank *mock_ranks_get(const struct mock_ranks *ranks,
+                                               int i)
+{
+    return &ranks->pool
+                ->ranks[ranks->members != NULL ? ranks->members[i].number : i];
+}
+
+static inline int mock_ranks_color(const struct mock_ranks *ranks, int i)
+{
+    return ranks->members != NULL ? ranks->members[i].color : 0;
+}
 
 #endif /* MOCK_RANK_H */

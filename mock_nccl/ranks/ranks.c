@@ -1,5 +1,5 @@
 /* ranks.c - creates, splits and destroys communicators with all their ranks */
-#include "ranks/ranks.h"
+#include "ranks/rank.h"
 
 #include <stdlib.h>
 
