@@ -334,7 +334,7 @@ struct mock_nccl_options {
     int static_tuner_version;
 
     /* Values of NCCL_ALGO and NCCL_PROTO; NULL if unset. The environment itself
-     * is not read. For the syntax see user_choice.h. */
+     * is not read. For the syntax see cost_model.h. */
     const char *algo;
     const char *proto;
 

@@ -30,17 +30,12 @@ void mock_set_log_level(ncclDebugLogLevel level)
     pthread_mutex_unlock(&lock);
 }
 
-static bool log_is_heard(ncclDebugLogLevel level)
-{
-    return log_sink != NULL && level <= log_level;
-}
-
 bool mock_log_is_heard(ncclDebugLogLevel level)
 {
     bool is_heard;
 
     pthread_mutex_lock(&lock);
-    is_heard = log_is_heard(level);
+    is_heard = log_sink != NULL && level <= log_level;
     pthread_mutex_unlock(&lock);
     return is_heard;
 }
@@ -54,7 +49,7 @@ void mock_log(ncclDebugLogLevel level, unsigned long flags, const char *file,
     (void)file; /* NCCL prints file and line for warnings only */
     (void)line;
     pthread_mutex_lock(&lock);
-    if (log_is_heard(level)) {
+    if (log_sink != NULL && level <= log_level) {
         va_start(args, fmt);
         vsnprintf(text, sizeof(text), fmt, args);
         va_end(args);

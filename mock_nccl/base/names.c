@@ -82,18 +82,14 @@ const char *mock_proto_in_messages(int proto)
 
 const char *mock_type_in_messages(int coll, size_t element_size, bool fp8)
 {
+    static const char *const floats[] = {
+        [1] = "ncclInt8", [2] = "ncclBfloat16", [4] = "ncclFloat32"};
+
     if (coll == ncclFuncAllGather || coll == ncclFuncBroadcast)
         return "ncclInt8";
     if (fp8)
         return "ncclFloat8e4m3";
-    switch (element_size) {
-    case 1:
-        return "ncclInt8";
-    case 2:
-        return "ncclBfloat16";
-    case 4:
-        return "ncclFloat32";
-    default:
+    if (element_size != 1 && element_size != 2 && element_size != 4)
         return "ncclFloat64";
-    }
+    return floats[element_size];
 }

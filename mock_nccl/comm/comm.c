@@ -10,7 +10,6 @@
 #include "comm/comm.h"
 #include "machine/machine.h"
 #include "model/channels.h"
-#include "model/chunk.h"
 #include "model/select.h"
 #include "plugins/loader.h"
 

@@ -9,7 +9,7 @@
 #include <string.h>
 
 #include "base/error.h"
-#include "comm/group_order.h"
+#include "comm/comm.h"
 
 /* Decides on the tasks from 'i' to 'end', which share a decision. */
 static ncclResult_t group_decide_run(struct mock_group *g, size_t i, size_t end)

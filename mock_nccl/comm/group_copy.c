@@ -4,8 +4,7 @@
  * Follows taskAppend() of NCCL's src/enqueue.cc, and
  * ncclCeAllGatherUseMulticast() of 2.31.2's src/ce_coll.cc.
  */
-#include "comm/group_order.h"
-#include "model/copy_engine.h"
+#include "comm/comm.h"
 #include "model/symmetric.h"
 #include "plugins/loader.h"
 

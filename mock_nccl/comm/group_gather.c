@@ -6,7 +6,7 @@
 #include <stdlib.h>
 
 #include "base/error.h"
-#include "comm/group_order.h"
+#include "comm/comm.h"
 
 enum {
     WORK_BYTES = 48,  /* parts of one broadcast */

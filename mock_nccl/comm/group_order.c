@@ -5,7 +5,7 @@
  * of one bin and kind keep the application's order (ncclPrepareTasks() in
  * src/enqueue.cc). 2.21 is simpler.
  */
-#include "comm/group_order.h"
+#include "comm/comm.h"
 
 #include <stdlib.h>
 
@@ -101,29 +101,16 @@ static void group_order_number(struct mock_task *tasks, size_t n)
 
 /* ---- 2.21 ---- */
 
-/* NCCL's number of the type that an element size stands for. */
-static int group_order_type_number(const struct mock_call *call)
-{
-    switch (call->element_size) {
-    case 1:
-        return 0;
-    case 2:
-        return 9;
-    case 4:
-        return 7;
-    default:
-        return 8;
-    }
-}
-
 static int group_order_compare_old_kind(const struct mock_task *a,
                                         const struct mock_task *b)
 {
+    /* NCCL's number of the type that an element size stands for */
+    static const int types[] = {[1] = 0, [2] = 9, [4] = 7, [8] = 8};
     int order = COMPARE(b->call.coll, a->call.coll);
 
     if (order == 0)
-        order = COMPARE(group_order_type_number(&b->call),
-                        group_order_type_number(&a->call));
+        order =
+            COMPARE(types[b->call.element_size], types[a->call.element_size]);
     if (order == 0)
         order = COMPARE(b->call.no_nvls, a->call.no_nvls);
     if (order == 0)

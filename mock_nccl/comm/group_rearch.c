@@ -4,7 +4,7 @@
  *
  * Follows src/enqueue/task_prep of NCCL 2.31.2.
  */
-#include "comm/group_order.h"
+#include "comm/comm.h"
 #include "model/symmetric.h"
 #include "plugins/loader.h"
 

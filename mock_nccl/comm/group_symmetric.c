@@ -4,7 +4,7 @@
  * Follows src/scheduler/symmetric_sched.cc of NCCL 2.28 and later, and
  * ncclPrepareTasks() of 2.27.
  */
-#include "comm/group_order.h"
+#include "comm/comm.h"
 #include "model/symmetric.h"
 
 #define KERNEL_LIMIT ((size_t)64 << 30) /* bytes that kernels can count */

@@ -1,12 +1,12 @@
 /*
- * channels.h - the number of channels of a collective
+ * channels.h - the number of channels of a collective, and its chunks
  */
 #ifndef MOCK_CHANNELS_H
 #define MOCK_CHANNELS_H
 
 #include "mock_nccl.h"
 #include "model/graphs.h"
-#include "model/model.h"
+#include "model/cost_model.h"
 
 /* A collective that NCCL schedules on channels. */
 struct mock_work {
@@ -90,5 +90,27 @@ size_t mock_traffic(const struct mock_model *model, int coll, size_t n_bytes,
 /* Bytes of a rank's share, which NCCL's log lines contain. */
 size_t mock_share_bytes(const struct mock_model *model, int coll,
                         size_t n_bytes, size_t element_size);
+
+/*
+ * The chunk size in which NCCL moves data, which a v6 tuner can change, follows
+ * calcCollChunking() of NCCL 2.30.7, for buffers of NCCL's own sizes without
+ * user registration.
+ */
+
+/* Sets the initial chunk sizes of NVLS and NVLS Tree. The model must have its
+ * ranks, nodes and compute capability. */
+void mock_set_nvls_chunks(struct mock_model *model,
+                          const struct mock_graph *nvls);
+
+/*
+ * NCCL's own chunk size for 'n_bytes' on 'n_channels', before rounding to
+ * grains. *max_ret is the limit of NCCL's buffers.
+ */
+size_t mock_default_chunk(const struct mock_model *model,
+                          const struct mock_work *work, int n_channels,
+                          size_t n_bytes, size_t *max_ret);
+
+/* The grain: NCCL rounds chunks down to its multiples. */
+size_t mock_chunk_grain(int proto);
 
 #endif /* MOCK_CHANNELS_H */

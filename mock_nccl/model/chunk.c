@@ -1,4 +1,4 @@
-#include "model/chunk.h"
+#include "model/channels.h"
 
 #include "model/cost_formulas.h"
 

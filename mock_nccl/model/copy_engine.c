@@ -1,4 +1,3 @@
-#include "model/copy_engine.h"
 
 #include <stdint.h>
 

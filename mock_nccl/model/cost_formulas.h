@@ -26,7 +26,7 @@ struct mock_inputs {
     int ll_row;        /* row of llMaxBws: by GPU on one node, else by CPU */
     float overhead_us; /* overhead of posting to the network; 0 on one node */
     bool nvls;         /* the GPUs support NVLS */
-    bool collnet;      /* see user_choice.h */
+    bool collnet;      /* see cost_model.h */
     int n_heads;       /* GPUs per node that send for others by CollNet */
     bool heads_chains; /* see graphs.h; for the same heads */
 };

@@ -2,7 +2,7 @@
 
 #include <string.h>
 
-#include "model/chunk.h"
+#include "model/channels.h"
 #include "model/cost_formulas.h"
 #include "model/select.h"
 

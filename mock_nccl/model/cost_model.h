@@ -6,11 +6,87 @@
 
 #include <stdbool.h>
 
+#include "base/error.h"
 #include "mock_nccl.h"
 #include "model/graphs.h"
-#include "model/model.h"
-#include "model/user_choice.h"
 #include "versions/versions.h"
+
+/* ---- the algorithms and protocols that NCCL_ALGO and NCCL_PROTO allow ---- */
+
+enum mock_use {
+    MOCK_USE_NO,
+    MOCK_USE_YES,     /* for LL128 also where NCCL considers it unsafe */
+    MOCK_USE_IF_SAFE, /* for LL128 without a setting of the user */
+};
+
+struct mock_user_choice {
+    enum mock_use algo[NCCL_NUM_TUNED_FUNCS][NCCL_NUM_ALGORITHMS];
+    enum mock_use proto[NCCL_NUM_TUNED_FUNCS][NCCL_NUM_PROTOCOLS];
+
+    /* CollNet is in use: the user has enabled it, the machine has graphs for it
+     * and several nodes, and the network reduces and gathers. */
+    bool collnet;
+};
+
+/*
+ * Parses the values of the two variables, NULL for unset, as NCCL does from
+ * 2.24 on:
+ *
+ *   value:      entry[;entry...]
+ *   entry:      [collective:]list
+ *   list:       [^]word[,word...]    '^' allows all but these
+ *
+ * Only the first entry can omit the collective; it then applies to all. If
+ * several entries name the same collective, the last one applies. Case does not
+ * matter, but spaces do; separators may be doubled. An empty value and an empty
+ * list of exceptions differ: "" has no effect, "^" allows everything, LL128
+ * included.
+ *
+ * Before 2.24 a value is one list for all collectives, in which NCCL skips
+ * unknown words, PAT before 2.23 among them; an empty value is an empty list,
+ * which allows nothing.
+ *
+ * On failure (ncclInvalidUsage) *choice_ret is untouched and the error names
+ * the variable and the word.
+ */
+ncclResult_t mock_user_choice_parse(const struct mock_version *version,
+                                    const char *algo, const char *proto,
+                                    struct mock_user_choice *choice_ret);
+
+/* ---- the model ---- */
+
+/* The cost model of a communicator, and the input of NCCL's channel counts. */
+struct mock_model {
+    const struct mock_model_rules *rules;
+    int n_ranks;
+    int n_nodes;
+    int compute_capability;
+    bool is_x86; /* the CPU is an x86 */
+    bool is_arm;
+    bool all_nvlink; /* one node, whose GPUs are all joined by NVLink, or are
+                        one that ranks share */
+    bool ring_leaves_gpu; /* rings have links between GPUs: ranks share none */
+    /* NCCL_ALGO rules symmetric kernels out (from 2.31 on) */
+    bool no_symmetric[NCCL_NUM_TUNED_FUNCS];
+    int n_channels;
+    int n_nvls_channels;
+    float nvls_network;  /* GB/s between nodes of an NVLS channel */
+    int n_nvls_heads;    /* number of GPUs that are heads of NVLS channels */
+    int n_collnet_heads; /* number of GPUs that are heads of CollNet Direct
+                            channels */
+    bool collnet;        /* see above */
+    size_t nvls_chunk;   /* see channels.h */
+    size_t nvls_tree_chunk;
+    float latency[NCCL_NUM_TUNED_FUNCS][NCCL_NUM_ALGORITHMS]
+                 [NCCL_NUM_PROTOCOLS]; /* us */
+    float bandwidth[NCCL_NUM_TUNED_FUNCS][NCCL_NUM_ALGORITHMS]
+                   [NCCL_NUM_PROTOCOLS]; /* GB/s; 0: ruled out */
+    float ring_backup[NCCL_NUM_TUNED_FUNCS]
+                     [NCCL_NUM_PROTOCOLS]; /* bandwidth of rings that the user
+                                              has forbidden; 0 from 2.24 on */
+    int max_threads[NCCL_NUM_ALGORITHMS][NCCL_NUM_PROTOCOLS];
+    int thread_threshold[NCCL_NUM_ALGORITHMS][NCCL_NUM_PROTOCOLS];
+};
 
 /* The default constants of NCCL 2.28, which the init of a v5 tuner can edit. */
 extern const ncclTunerConstants_v7_t mock_default_constants;

@@ -1,5 +1,5 @@
 /*
- * symmetric.h - NCCL's prediction for its kernels for symmetric windows
+ * symmetric.h - NCCL's predictions for symmetric windows: of kernels and copies
  *
  * Follows queryModel_lsa() of NCCL 2.29.7 and 2.30.7 (src/sym_kernels.cc) and
  * of 2.31.2 (src/tuning/sym_model.cc), on one node, of buffers aligned alike to
@@ -10,7 +10,7 @@
 #define MOCK_SYMMETRIC_H
 
 #include "mock_nccl.h"
-#include "model/model.h"
+#include "model/cost_model.h"
 
 /* Collectives that one kernel would run. */
 struct mock_symmetric_work {
@@ -38,5 +38,19 @@ size_t mock_symmetric_list(const struct mock_model *model,
 const struct mock_symmetric_kernel *
 mock_symmetric_pick(const struct mock_model *model,
                     const struct mock_symmetric_kernel *kernels, size_t n);
+
+/* ---- allgathers by the GPUs' copy engines ---- */
+
+/* They follow ncclCeAgLatencyUs() of NCCL 2.31.2 (src/tuning/ce_model.cc), out
+ * of place, with CUDA drivers before 13.4. */
+
+/* Fills in the ways of copying 'share_bytes' of each rank, in NCCL's order;
+ * there are at most MOCK_MAX_COPIES. Returns their number. */
+size_t mock_copy_list(const struct mock_model *model, size_t share_bytes,
+                      bool captured, struct mock_copy *copies_ret);
+
+/* The one that NCCL prefers. */
+const struct mock_copy *mock_copy_pick(const struct mock_copy *copies,
+                                       size_t n);
 
 #endif /* MOCK_SYMMETRIC_H */

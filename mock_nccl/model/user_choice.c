@@ -1,4 +1,4 @@
-#include "model/user_choice.h"
+#include "model/cost_model.h"
 
 #include <string.h>
 #include <strings.h>

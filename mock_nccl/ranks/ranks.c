@@ -10,12 +10,6 @@ enum {
     MAX_THREADS = 64
 }; /* threads that init at the same time in one process */
 
-static ncclResult_t ranks_name_rank(const struct mock_rank *rank,
-                                    ncclResult_t rc)
-{
-    return mock_fail_prefix(rc, "rank %d: ", rank->number);
-}
-
 /* ---- one order for all ---- */
 
 /* Runs the order on rank after rank, until one fails. */
@@ -25,8 +19,8 @@ static ncclResult_t ranks_run_in_turn(struct mock_rank *ranks, int n,
     ncclResult_t rc = ncclSuccess;
 
     for (int r = 0; r < n && rc == ncclSuccess; r++)
-        rc = ranks_name_rank(&ranks[r],
-                             mock_rank_run_order(&ranks[r], order, NULL));
+        rc = mock_fail_prefix(mock_rank_run_order(&ranks[r], order, NULL),
+                              "rank %d: ", ranks[r].number);
     return rc;
 }
 
@@ -41,7 +35,8 @@ static ncclResult_t ranks_run_at_once(struct mock_rank *ranks, int n,
     while (n_posted < n && rc == ncclSuccess) {
         struct mock_rank *rank = &ranks[n_posted];
 
-        rc = ranks_name_rank(rank, rank->carrier->ops->post(rank, order, NULL));
+        rc = mock_fail_prefix(rank->carrier->ops->post(rank, order, NULL),
+                              "rank %d: ", rank->number);
         n_posted += rc == ncclSuccess;
     }
     return mock_ranks_wait(ranks, n_posted, rc);

@@ -159,7 +159,7 @@ struct mock_choice_rules {
     enum mock_symmetric symmetric;
     enum mock_copies copies;
     bool rearch;        /* NCCL_ENQUEUE_REARCH_ENABLE is known */
-    bool plain_lists;   /* NCCL_ALGO and NCCL_PROTO: see user_choice.h */
+    bool plain_lists;   /* NCCL_ALGO and NCCL_PROTO: see cost_model.h */
     bool symmetric_avg; /* symmetric kernels support avg of a reducescatter */
     bool symmetric_avg_everywhere; /* and of an allreduce */
     bool ignores_symmetric_error;  /* a tuner's error about such a kernel is

@@ -7,7 +7,7 @@
 #pragma GCC diagnostic push
 #pragma GCC diagnostic ignored "-Wshadow"
 extern "C" {
-#include "model/copy_engine.h"
+#include "model/symmetric.h"
 }
 #pragma GCC diagnostic pop
 

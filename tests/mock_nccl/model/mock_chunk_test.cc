@@ -5,7 +5,7 @@
 #pragma GCC diagnostic push
 #pragma GCC diagnostic ignored "-Wshadow"
 extern "C" {
-#include "model/chunk.h"
+#include "model/channels.h"
 }
 #pragma GCC diagnostic pop
 

@@ -7,7 +7,6 @@
 #pragma GCC diagnostic ignored "-Wshadow"
 extern "C" {
 #include "machine/machine.h"
-#include "model/copy_engine.h"
 #include "model/symmetric.h"
 }
 #pragma GCC diagnostic pop
