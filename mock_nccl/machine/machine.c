@@ -135,7 +135,7 @@ void mock_machine_fit_nvls(const struct mock_machine *machine,
             mock_nvls_channel_count(info, &machine->graphs, rules);
 }
 
-ncclResult_t mock_machine_model(struct mock_machine *machine)
+static ncclResult_t machine_build_model(struct mock_machine *machine)
 {
     struct mock_user_choice choice;
     ncclResult_t rc =
@@ -287,7 +287,7 @@ static ncclResult_t machine_load_files(const char *folder,
     rc = machine_read_info(path, &machine->info);
     machine_find_file(folder, "graphs.xml", path);
     MOCK_THEN(rc, machine_load_graphs(path, machine));
-    MOCK_THEN(rc, mock_machine_model(machine));
+    MOCK_THEN(rc, machine_build_model(machine));
     if (rc == ncclSuccess && machine_find_file(folder, "timings.csv", path))
         rc = mock_recorded_load(path, false, machine, &machine->timings);
     if (rc == ncclSuccess && machine_find_file(folder, "overlap.csv", path))
@@ -427,7 +427,7 @@ ncclResult_t mock_machine_resize(const struct mock_machine *machine,
     if (resized == NULL)
         return mock_fail_memory();
     machine_resize(machine, n_ranks, resized);
-    rc = mock_machine_model(resized);
+    rc = machine_build_model(resized);
     if (rc != ncclSuccess) {
         mock_machine_free(resized);
         return rc;

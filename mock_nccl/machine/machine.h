@@ -16,9 +16,6 @@ struct mock_machine {
     struct mock_recorded *overlaps; /* NULL without overlap.csv */
 };
 
-/* Builds the model from the machine's info and graphs. */
-ncclResult_t mock_machine_model(struct mock_machine *machine);
-
 /*
  * NCCL 2.28.9's channel counts of search graphs (ncclTopoPostset() and
  * ncclNvlsInit()), without CollNet, without a network that unpacks on the GPU,

@@ -22,7 +22,7 @@ const struct mock_graph *mock_graph_of(const struct mock_inputs *in, int algo)
     return &in->graphs->graph[graphs[algo]];
 }
 
-int mock_ring_steps(int coll, int n_ranks)
+static int cost_ring_steps(int coll, int n_ranks)
 {
     if (coll == ncclFuncAllReduce)
         return 2 * (n_ranks - 1);
@@ -219,7 +219,7 @@ float mock_bandwidth(const struct mock_inputs *in, int coll, int algo,
         gathers ? algo == NCCL_ALGO_COLLNET_DIRECT ||
                       (algo == NCCL_ALGO_NVLS && rules->heads_for_nvls)
                 : is_collnet && rules->collnet_on_heads;
-    int n_steps = mock_ring_steps(coll, in->n_ranks);
+    int n_steps = cost_ring_steps(coll, in->n_ranks);
     float bus;
 
     if (needs_heads && in->n_nodes > 1 && in->per_node > in->n_heads)
@@ -284,7 +284,7 @@ static float cost_ring_latency(const struct mock_inputs *in, int coll,
 {
     struct steps step = cost_count_steps(in, NCCL_ALGO_RING, proto);
     float overhead = in->overhead_us;
-    int n_steps = mock_ring_steps(coll, in->n_ranks);
+    int n_steps = cost_ring_steps(coll, in->n_ranks);
     int n_inter = in->n_nodes - 1;
 
     /* One step if all channels visit the GPUs in the same order, else a step

@@ -34,9 +34,6 @@ struct mock_inputs {
 /* The search graph of an algorithm. */
 const struct mock_graph *mock_graph_of(const struct mock_inputs *in, int algo);
 
-/* The number of steps of a ring. */
-int mock_ring_steps(int coll, int n_ranks);
-
 /* True if 'n' is at most 'limit'; a limit of 0 is none. */
 bool mock_within(int n, int limit);
 
