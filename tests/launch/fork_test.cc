@@ -26,7 +26,6 @@ using processes::AwaitDeath;
 using processes::BeKilled;
 using processes::Exchange;
 using processes::Gate;
-using processes::Named;
 using processes::Process;
 using testing::MatchesRegex;
 
@@ -173,36 +172,21 @@ TEST_F(Fork, RunsNoneOfThisProcessesHandlersAtExit)
 
 // ---- what bodies return ----
 
-struct ResultCase {
-    const char *name;
-    int results[3];
-    const char *want;
-};
-
-// clang-format off
-const ResultCase kResults[] = {
-    {"of_rank_0",       {3, 0, 0},   "3"},
-    {"rank_0_first",    {3, 4, 5},   "3"},
-    {"of_the_next",     {0, 0, 5},   "5"},
-    {"beyond_a_byte",   {256, 0, 0}, "256"},
-};
-// clang-format on
-
-class ForkResult : public Fork, public testing::WithParamInterface<ResultCase>
+TEST_F(Fork, HasTheExitStatusOfTheFirstThatFails)
 {
-};
+    const struct {
+        int results[3];
+        const char *want;
+    } cases[] = {{{3, 0, 0}, "3"},
+                 {{3, 4, 5}, "3"},
+                 {{0, 0, 5}, "5"},
+                 {{256, 0, 0}, "256"}}; // beyond a byte
 
-TEST_P(ForkResult, IsTheExitStatus)
-{
-    EXPECT_EQ(GetParam().want, Run(3, [&](const stp_world &world) {
-                  return GetParam().results[world.rank];
-              }));
+    for (const auto &c : cases)
+        EXPECT_EQ(c.want, Run(3, [&](const stp_world &world) {
+                      return c.results[world.rank];
+                  }));
 }
-
-INSTANTIATE_TEST_SUITE_P(Table, ForkResult, testing::ValuesIn(kResults),
-                         [](const auto &c) {
-                             return std::string(c.param.name);
-                         });
 
 // ---- ends of other kinds ----
 
@@ -271,22 +255,6 @@ TEST_P(ForkEnd, IsToldAndEndsAllOthers)
         EXPECT_EQ(STP_ERR_DEVICE, status_);
         ExpectAllGone(4);
     }
-}
-
-TEST_P(ForkEnd, IsHeardOfByTheOthers)
-{
-    const EndCase &c = GetParam();
-
-    Run(4, [&](const stp_world &world) {
-        Exchange(world);
-        if (world.rank == c.rank)
-            c.end();
-        std::string want = Named(c.rank, shared_->pids[c.rank]) + " died";
-        shared_->n_done += AwaitDeath(world) == want;
-        return 1;
-    });
-
-    EXPECT_EQ(3, shared_->n_done);
 }
 
 INSTANTIATE_TEST_SUITE_P(Table, ForkEnd, testing::ValuesIn(kEnds),

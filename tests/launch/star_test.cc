@@ -523,135 +523,79 @@ TEST(Star, DoesNotWaitForAStoppedProcessToHearOfADeath)
     EXPECT_EQ(want, ranks[1].Said());
 }
 
-struct NoFrameCase {
+// What one of two ranks hears that is no rank of this run.
+struct StrangeCase {
     const char *name;
+    unsigned rank; // that hears it, while it awaits the other's introduction
     std::string bytes;
+    std::string want; // what it says
 };
 
-const NoFrameCase kNoFrames[] = {
-    {"http", "GET / HTTP/1.1\r\nHost: x\r\n\r\n"},
-    {"two_at_once", frames::Give(3, "12345678") + frames::Give(3, "12345678")},
-    {"more_than_memory", frames::Frame(STP_STAR_GIVE, 3, "", 1UL << 32)},
-    {"a_sign_with_bytes", frames::Frame(STP_STAR_SIGN, 3, "1234")},
-    {"what_rank_0_says", frames::Frame(STP_STAR_ALL, 3, "12345678")},
-    {"no_introduction", frames::Give(3, "1234")},
-};
+const std::string kStrange =
+    "sent what does not belong to this run, or too much for this host's memory";
+const std::string k0 = "no world: rank 0 ";
+const std::string k1 = "no world: rank 1 ";
 
-class StarNoFrame : public testing::TestWithParam<NoFrameCase>
+// 64 bytes without an end, and a terminal's escapes.
+std::string Repeated(const std::string &text)
 {
-};
-
-TEST_P(StarNoFrame, IsToldWithTheRankThatSentIt)
-{
-    const std::string &bytes = GetParam().bytes;
-    int one[2], two[2];
-    UnixPair(one);
-    UnixPair(two);
-    int to[] = {-1, one[0], two[0]};
-    Process first([&] {
-        close(one[1]);
-        close(two[1]);
-        return UseWorld(0, 3, to, [](stp_world &) { return "a world"; });
-    });
-    close(one[0]);
-    close(two[0]);
-
-    ASSERT_EQ(static_cast<ssize_t>(bytes.size()),
-              write(one[1], bytes.data(), bytes.size()));
-
-    EXPECT_EQ("no world: rank 1 sent what does not belong to this run, or too "
-              "much for this host's memory",
-              first.Said());
-    close(one[1]);
-    close(two[1]);
+    return text + text + text + text + text + text + text + text;
 }
-
-INSTANTIATE_TEST_SUITE_P(Table, StarNoFrame, testing::ValuesIn(kNoFrames),
-                         [](const auto &c) {
-                             return std::string(c.param.name);
-                         });
-
-// What rank 0 sends that is no rank 0, to a rank that awaits its introduction.
-struct NoAnswerCase {
-    const char *name;
-    std::string bytes;
-    const char *want;
-};
-
-const char kStrange[] = "rank 0 sent what does not belong to this run, or too "
-                        "much for this host's memory";
+const std::string kNoName = Repeated("a\n\x1b\x7f"
+                                     "b\n\x1b\x7f");
 
 // clang-format off
-const NoAnswerCase kNoAnswers[] = {
-    {"four_gigabytes", frames::Frame(STP_STAR_ALL, 2, std::string(64, '\0'), 4UL << 30), kStrange},
-    {"nothing", std::string(64, '\0'), kStrange},
-    {"another_size", frames::Frame(STP_STAR_ALL, 2, "oops"), kStrange},
-    {"what_ranks_say", frames::Give(2, "oops"), kStrange},
-    {"long_end", frames::End(STP_ERR_DEVICE, std::string(240, 'x')), kStrange},
-    {"end_without_a_failure", frames::End(STP_OK, "oops"), kStrange},
-    {"end_of_control_characters", frames::End(STP_ERR_DEVICE, "a\n\x1b[2Jb"),
-     "a??[2Jb"},
-    {"no_sentence", frames::End(STP_ERR_DEVICE, ""), kStrange},
-    {"empty_sentence", frames::End(STP_ERR_DEVICE, std::string(9, '\0')), kStrange},
-    {"unknown_status", frames::End(77, "oops"), "oops"},
-    {"left", frames::End(STP_STAR_LEFT, ""), "rank 0 has left the run"},
-    {"part_of_it", frames::End(STP_ERR_DEVICE, "oops").substr(0, 18), "rank 0 died"},
+const StrangeCase kStranges[] = {
+    {"http", 0, "GET / HTTP/1.1\r\nHost: x\r\n\r\n", k1 + kStrange},
+    {"two_at_once", 0, frames::Give(2, "12345678") + frames::Give(2, "12345678"), k1 + kStrange},
+    {"more_than_memory", 0, frames::Frame(STP_STAR_GIVE, 2, "", 1UL << 32), k1 + kStrange},
+    {"a_sign_with_bytes", 0, frames::Frame(STP_STAR_SIGN, 2, "1234"), k1 + kStrange},
+    {"what_rank_0_says", 0, frames::Frame(STP_STAR_ALL, 2, "12345678"), k1 + kStrange},
+    {"no_introduction", 0, frames::Give(2, "1234"), k1 + kStrange},
+    {"no_proper_name", 0, frames::Give(2, kNoName + frames::Bytes(~0UL)),
+     "rank 1 (" + Repeated("a???b???").substr(0, 63) + ", process 18446744073709551615) died"},
+    {"four_gigabytes", 1, frames::Frame(STP_STAR_ALL, 2, std::string(64, '\0'), 4UL << 30), k0 + kStrange},
+    {"nothing", 1, std::string(64, '\0'), k0 + kStrange},
+    {"another_size", 1, frames::Frame(STP_STAR_ALL, 2, "oops"), k0 + kStrange},
+    {"what_ranks_say", 1, frames::Give(2, "oops"), k0 + kStrange},
+    {"long_end", 1, frames::End(STP_ERR_DEVICE, std::string(240, 'x')), k0 + kStrange},
+    {"end_without_a_failure", 1, frames::End(STP_OK, "oops"), k0 + kStrange},
+    {"end_of_control_characters", 1, frames::End(STP_ERR_DEVICE, "a\n\x1b[2Jb"), "no world: a??[2Jb"},
+    {"no_sentence", 1, frames::End(STP_ERR_DEVICE, ""), k0 + kStrange},
+    {"empty_sentence", 1, frames::End(STP_ERR_DEVICE, std::string(9, '\0')), k0 + kStrange},
+    {"unknown_status", 1, frames::End(77, "oops"), "no world: oops"},
+    {"left", 1, frames::End(STP_STAR_LEFT, ""), k0 + "has left the run"},
+    {"part_of_it", 1, frames::End(STP_ERR_DEVICE, "oops").substr(0, 18), k0 + "died"},
 };
 // clang-format on
 
-class StarNoAnswer : public testing::TestWithParam<NoAnswerCase>
+class StarStrange : public testing::TestWithParam<StrangeCase>
 {
 };
 
-TEST_P(StarNoAnswer, EndsTheRunByName)
+TEST_P(StarStrange, EndsTheRunByName)
 {
-    const std::string &bytes = GetParam().bytes;
+    const StrangeCase &c = GetParam();
     int fds[2];
     UnixPair(fds);
-    Process last([&] {
-        close(fds[0]);
-        return UseWorld(1, 2, &fds[1], [](stp_world &) { return "a world"; });
+    const int to[] = {-1, fds[0]};
+    Process hears([&] {
+        close(fds[1]);
+        return UseWorld(c.rank, 2, &to[c.rank], AwaitDeath);
     });
-    close(fds[1]);
-    ASSERT_EQ(static_cast<ssize_t>(bytes.size()),
-              write(fds[0], bytes.data(), bytes.size()));
-    shutdown(fds[0], SHUT_WR);
-
-    EXPECT_EQ(std::string("no world: ") + GetParam().want, last.Said());
     close(fds[0]);
+    ASSERT_EQ(static_cast<ssize_t>(c.bytes.size()),
+              write(fds[1], c.bytes.data(), c.bytes.size()));
+    shutdown(fds[1], SHUT_WR);
+
+    EXPECT_EQ(c.want, hears.Said());
+    close(fds[1]);
 }
 
-INSTANTIATE_TEST_SUITE_P(Table, StarNoAnswer, testing::ValuesIn(kNoAnswers),
+INSTANTIATE_TEST_SUITE_P(Table, StarStrange, testing::ValuesIn(kStranges),
                          [](const auto &c) {
                              return std::string(c.param.name);
                          });
-
-// 64 bytes without an end, and a terminal's escapes.
-TEST(Star, NamesARankWhoseHostHasNoProperName)
-{
-    std::string host;
-    for (int i = 0; i < 16; i++)
-        host += "a\n\x1b\x7f";
-    std::string bytes = frames::Give(2, host + frames::Bytes(~0UL));
-    int fds[2];
-    UnixPair(fds);
-    int to[] = {-1, fds[0]};
-    Process first([&] {
-        close(fds[1]);
-        return UseWorld(0, 2, to,
-                        [](stp_world &world) { return AwaitDeath(world); });
-    });
-    close(fds[0]);
-    ASSERT_EQ(static_cast<ssize_t>(bytes.size()),
-              write(fds[1], bytes.data(), bytes.size()));
-    shutdown(fds[1], SHUT_WR);
-    std::string want = "rank 1 (";
-    for (int i = 0; i < 16; i++)
-        want += i < 15 ? "a???" : "a??";
-
-    EXPECT_EQ(want + ", process 18446744073709551615) died", first.Said());
-    close(fds[1]);
-}
 
 // ---- leaving ----
 
@@ -765,41 +709,25 @@ TEST(StarPart, DoesNotMindWhoWaitsOutside)
                 ElementsAre("ok ok", "ok ok", "out ok", "out ok", "out ok"));
 }
 
-struct PartDeathCase {
-    const char *name;
-    unsigned rank; // of 4, of which the first two are in the part
-};
-
-class StarPartDeath : public testing::TestWithParam<PartDeathCase>
+TEST(StarPart, TellsOfADeathInsideAndOutside)
 {
-};
-
-TEST_P(StarPartDeath, IsToldInsideAndOutside)
-{
-    unsigned dying = GetParam().rank;
-    Ranks ranks(4, [&](stp_world &world) {
-        Exchange(world);
-        std::string said = InPart(world, 2, [&](stp_world &part) {
-            if (part.rank == dying)
+    for (unsigned dying : {0u, 1u, 3u}) {
+        Ranks ranks(4, [&](stp_world &world) {
+            Exchange(world);
+            std::string said = InPart(world, 2, [&](stp_world &part) {
+                if (part.rank == dying)
+                    BeKilled();
+                return AwaitDeath(part);
+            });
+            if (world.rank == dying)
                 BeKilled();
-            return AwaitDeath(part);
+            return said == "out" ? Exchange(world) : said;
         });
-        if (world.rank == dying)
-            BeKilled();
-        return said == "out" ? Exchange(world) : said;
-    });
-    std::string want = ranks.name(dying) + " died";
+        std::string want = ranks.name(dying) + " died";
 
-    EXPECT_THAT(AllBut(dying, ranks.Said()), Each(want));
+        EXPECT_THAT(AllBut(dying, ranks.Said()), Each(want));
+    }
 }
-
-INSTANTIATE_TEST_SUITE_P(Table, StarPartDeath,
-                         testing::Values(PartDeathCase{"first", 0},
-                                         PartDeathCase{"inside", 1},
-                                         PartDeathCase{"outside", 3}),
-                         [](const auto &c) {
-                             return std::string(c.param.name);
-                         });
 
 TEST(StarPart, NamesWhoExchangesInAnother)
 {

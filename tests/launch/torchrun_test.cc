@@ -32,7 +32,6 @@ namespace
 
 using frames::Hello;
 using processes::Exchange;
-using processes::Named;
 using processes::Process;
 using testing::AnyOf;
 
@@ -239,24 +238,6 @@ TEST_F(Torchrun, FindsRank0ByAnIpv6Address)
 
     EXPECT_EQ("ok", first.Said());
     EXPECT_EQ("ok", other.Said());
-}
-
-TEST_F(Torchrun, TellsADeathWithHostAndProcess)
-{
-    for (unsigned dying : {0u, 1u, 2u}) {
-        std::deque<Process> ranks;
-        for (unsigned rank = 0; rank < 3; rank++)
-            ranks.push_back(Start(rank, 3, [&](stp_world &world) {
-                Exchange(world);
-                if (world.rank == dying)
-                    kill(getpid(), SIGKILL);
-                return Exchange(world);
-            }));
-        std::string want = Named(dying, ranks[dying].pid()) + " died";
-
-        for (unsigned rank = 0; rank < 3; rank++)
-            EXPECT_EQ(rank == dying ? "" : want, ranks[rank].Said());
-    }
 }
 
 // ---- the job's store ----
