@@ -20,6 +20,7 @@
 
 extern "C" {
 #include "bench/sweep.h"
+#include "core/names.h"
 #include "device/engine.h"
 }
 
@@ -147,7 +148,8 @@ class DeviceContract : public DeviceFixture,
     {
         for (bool in_place : {false, true}) {
             collective.in_place = in_place;
-            SCOPED_TRACE(std::string(stp_type_name(collective.type)) + " " +
+            SCOPED_TRACE(std::string(stp_coll_name(collective.coll)) + " " +
+                         stp_type_name(collective.type) + " " +
                          stp_op_name(collective.op) + " of " +
                          std::to_string(collective.n_bytes) + " B, root " +
                          std::to_string(collective.root) +
@@ -157,27 +159,6 @@ class DeviceContract : public DeviceFixture,
                 collective.op == STP_OP_SUM) {
                 EXPECT_TRUE(ran) << err_.text;
             }
-        }
-    }
-
-    // One element on a rank, and a number that nothing divides.
-    void ExpectEveryTypeIsRight(int coll)
-    {
-        const int n_ops = stp_coll_reduces(coll) ? STP_N_OPS : 1;
-
-        for (uint64_t count : {1, 1021})
-            for (int type = 0; type < STP_N_TYPES; type++)
-                for (int op = 0; op < n_ops; op++)
-                    ExpectRightOrRefused(Count(coll, count, type, op));
-        ExpectWorks();
-    }
-
-    void ExpectEveryRootIsRight(int coll)
-    {
-        for (unsigned root = 0; root < info_.n_ranks; root++) {
-            stp_collective collective = Count(coll, 333);
-            collective.root = root;
-            ExpectRightOrRefused(collective);
         }
     }
 

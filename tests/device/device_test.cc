@@ -139,6 +139,10 @@ TEST_F(Ranks, RefuseWhatNoGroupCanHold)
     EXPECT_STREQ("a group within a group", err_.text);
     EXPECT_EQ(STP_ERR_RANGE, stp_device_record(&device_, 0, 0, &err_));
     EXPECT_STREQ("only collectives can be in a group", err_.text);
+    const stp_collective what = Make(ncclFuncAllReduce, 16);
+    Note(0, what);
+    EXPECT_EQ(STP_ERR_RANGE, stp_device_collective(&device_, 1, &what, &err_));
+    EXPECT_STREQ("a group in two streams, expected one", err_.text);
 }
 
 } // namespace
