@@ -4,37 +4,35 @@
 #include "report/results/results.h"
 #include "report/table.h"
 
-static void contract_print_text(const struct stp_contract *contract, FILE *fp)
-{
-    int width = 0;
-
-    for (size_t i = 0; i < contract->n_checks; i++) {
-        int len = (int)strlen(contract->checks[i].name);
-
-        width = len > width ? len : width;
-    }
-    for (size_t i = 0; i < contract->n_checks; i++) {
-        const struct stp_contract_check *check = &contract->checks[i];
-        bool has_text = check->text[0] != '\0';
-
-        fprintf(fp, "%-4s  %-*s%s%s\n",
-                stp_contract_verdict_name(check->verdict), has_text ? width : 0,
-                check->name, has_text ? "  " : "", check->text);
-    }
-    fprintf(fp, "\n%zu checks: %zu ok, %zu failed, %zu skipped\n",
-            contract->n_checks, stp_contract_count(contract, STP_CONTRACT_OK),
-            stp_contract_count(contract, STP_CONTRACT_FAIL),
-            stp_contract_count(contract, STP_CONTRACT_SKIP));
-}
-
 enum stp_status stp_print_contract(const struct stp_contract *contract,
                                    bool is_json, FILE *fp,
                                    struct stp_error *err)
 {
     struct stp_table t = stp_table_result(is_json);
 
-    if (!is_json)
-        contract_print_text(contract, fp);
+    if (!is_json) {
+        int width = 0;
+
+        for (size_t i = 0; i < contract->n_checks; i++) {
+            int len = (int)strlen(contract->checks[i].name);
+
+            width = len > width ? len : width;
+        }
+        for (size_t i = 0; i < contract->n_checks; i++) {
+            const struct stp_contract_check *check = &contract->checks[i];
+            bool has_text = check->text[0] != '\0';
+
+            fprintf(fp, "%-4s  %-*s%s%s\n",
+                    stp_contract_verdict_name(check->verdict),
+                    has_text ? width : 0, check->name, has_text ? "  " : "",
+                    check->text);
+        }
+        fprintf(fp, "\n%zu checks: %zu ok, %zu failed, %zu skipped\n",
+                contract->n_checks,
+                stp_contract_count(contract, STP_CONTRACT_OK),
+                stp_contract_count(contract, STP_CONTRACT_FAIL),
+                stp_contract_count(contract, STP_CONTRACT_SKIP));
+    }
     stp_table_word(&t, "tuner", NULL, contract->name);
     stp_table_word(&t, "nccl", NULL, contract->nccl);
     stp_table_word(&t, "machine", NULL, contract->machine);

@@ -5,48 +5,6 @@
 #include "report/terminal.h"
 #include "report/words.h"
 
-static void explanation_put_decider(const struct stp_explained *x,
-                                    const char *policy, struct stp_table *t)
-{
-    const char *const heading = "<decided by";
-    bool is_rule = x->decider == STP_DECIDER_RULE;
-
-    stp_table_word(t, "decided_by", NULL, stp_decider_name(x->decider));
-    stp_table_word(t, is_rule ? "policy" : NULL, NULL, policy);
-    stp_table_count(t, is_rule ? "line" : NULL, NULL, x->line);
-    if (is_rule)
-        stp_table_text(t, heading, "%s:%u", policy, x->line);
-    else if (x->decider == STP_DECIDER_PLUGIN && x->asked_channels != 0)
-        stp_table_text(t, heading, "plugin, asks for %d channels",
-                       x->asked_channels);
-    else
-        stp_table_text(t, heading, "%s",
-                       x->decider == STP_DECIDER_NCCL ? "NCCL" : "plugin");
-}
-
-static void explanation_put(const struct stp_explained *x, const char *policy,
-                            struct stp_table *t)
-{
-    char channels[32];
-
-    snprintf(channels, sizeof(channels),
-             x->min_channels == x->max_channels ? "%d" : "%d to %d",
-             x->min_channels, x->max_channels);
-    stp_table_row(t);
-    stp_table_word(t, "collective", "<collective", stp_coll_name(x->coll));
-    stp_table_count(t, "min_bytes", "from bytes", x->min_bytes);
-    stp_table_count(t, "max_bytes", "to bytes", x->max_bytes);
-    stp_table_ran(t, "auto", "?<AUTO", x->auto_pick.algo, x->auto_pick.proto,
-                  0);
-    stp_table_ran(t, NULL, "<choice", x->pick.algo, x->pick.proto, 0);
-    stp_table_ran(t, "choice", NULL, x->pick.algo, x->pick.proto,
-                  x->asked_channels);
-    stp_table_number(t, "min_channels", NULL, x->min_channels, 0);
-    stp_table_number(t, "max_channels", NULL, x->max_channels, 0);
-    stp_table_word(t, NULL, "?channels", channels);
-    explanation_put_decider(x, policy, t);
-}
-
 static bool explanation_is_shown(const struct stp_explained *x, bool has_all)
 {
     return has_all || x->decider != STP_DECIDER_NCCL;
@@ -90,7 +48,42 @@ enum stp_status stp_print_explanation(const struct stp_explanation *explanation,
     stp_table_rows(&t, "ranges");
     for (size_t i = 0; i < n; i++)
         if (explanation_is_shown(&explanation->ranges[i], has_all)) {
-            explanation_put(&explanation->ranges[i], policy, &t);
+            const struct stp_explained *x = &explanation->ranges[i];
+            char channels[32];
+
+            snprintf(channels, sizeof(channels),
+                     x->min_channels == x->max_channels ? "%d" : "%d to %d",
+                     x->min_channels, x->max_channels);
+            stp_table_row(&t);
+            stp_table_word(&t, "collective", "<collective",
+                           stp_coll_name(x->coll));
+            stp_table_count(&t, "min_bytes", "from bytes", x->min_bytes);
+            stp_table_count(&t, "max_bytes", "to bytes", x->max_bytes);
+            stp_table_ran(&t, "auto", "?<AUTO", x->auto_pick.algo,
+                          x->auto_pick.proto, 0);
+            stp_table_ran(&t, NULL, "<choice", x->pick.algo, x->pick.proto, 0);
+            stp_table_ran(&t, "choice", NULL, x->pick.algo, x->pick.proto,
+                          x->asked_channels);
+            stp_table_number(&t, "min_channels", NULL, x->min_channels, 0);
+            stp_table_number(&t, "max_channels", NULL, x->max_channels, 0);
+            stp_table_word(&t, NULL, "?channels", channels);
+
+            const char *const heading = "<decided by";
+            bool is_rule = x->decider == STP_DECIDER_RULE;
+
+            stp_table_word(&t, "decided_by", NULL,
+                           stp_decider_name(x->decider));
+            stp_table_word(&t, is_rule ? "policy" : NULL, NULL, policy);
+            stp_table_count(&t, is_rule ? "line" : NULL, NULL, x->line);
+            if (is_rule)
+                stp_table_text(&t, heading, "%s:%u", policy, x->line);
+            else if (x->decider == STP_DECIDER_PLUGIN && x->asked_channels != 0)
+                stp_table_text(&t, heading, "plugin, asks for %d channels",
+                               x->asked_channels);
+            else
+                stp_table_text(&t, heading, "%s",
+                               x->decider == STP_DECIDER_NCCL ? "NCCL"
+                                                              : "plugin");
             n_shown++;
         }
     status = stp_table_end(&t, fp, err);

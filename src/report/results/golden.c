@@ -142,18 +142,6 @@ static void golden_skip(struct golden_rest *a, struct golden_rest *b,
     *b = (struct golden_rest){b->lines + j, b->n - j};
 }
 
-static void golden_compare(struct golden_rest a, struct golden_rest b,
-                           struct stp_golden_change *change)
-{
-    while (a.n > 0 || b.n > 0) {
-        golden_skip(&a, &b, change);
-        if (a.n > 0) { /* the same line */
-            a.lines++, a.n--;
-            b.lines++, b.n--;
-        }
-    }
-}
-
 enum stp_status stp_golden_compare(const char *expected, const char *got,
                                    struct stp_golden_change *change_ret,
                                    struct stp_error *err)
@@ -165,8 +153,18 @@ enum stp_status stp_golden_compare(const char *expected, const char *got,
 
     if (lines == NULL)
         return stp_nomem(err);
-    golden_compare(golden_split(expected, '-', lines + max),
-                   golden_split(got, '+', lines + max + max_a), &change);
+
+    struct golden_rest a = golden_split(expected, '-', lines + max);
+    struct golden_rest b = golden_split(got, '+', lines + max + max_a);
+
+    while (a.n > 0 || b.n > 0) {
+        golden_skip(&a, &b, &change);
+        if (a.n > 0) { /* the same line */
+            a.lines++, a.n--;
+            b.lines++, b.n--;
+        }
+    }
+
     *change_ret = change;
     return STP_OK;
 }
@@ -179,34 +177,29 @@ void stp_golden_change_free(struct stp_golden_change *change)
 
 /* ---- printing ---- */
 
-static void golden_print_text(const struct stp_golden_change *change,
-                              const char *path, FILE *fp)
-{
-    char shown[4096];
-
-    if (change->n == 0)
-        fprintf(fp, "%s: nothing has changed\n", path);
-    else
-        fprintf(fp, "%s: %zu %s\n", path, change->n,
-                change->n == 1 ? "line differs" : "lines differ");
-    for (size_t i = 0; i < change->n && i < MAX_SHOWN; i++) {
-        const struct stp_golden_line *line = &change->lines[i];
-
-        stp_printable(line->s, line->len, shown, sizeof(shown));
-        fprintf(fp, "%c%zu: %s\n", line->sign, line->number, shown);
-    }
-    if (change->n > MAX_SHOWN)
-        fprintf(fp, "... and %zu more\n", change->n - MAX_SHOWN);
-}
-
 enum stp_status stp_print_golden_change(const struct stp_golden_change *change,
                                         const char *path, bool is_json,
                                         FILE *fp, struct stp_error *err)
 {
     struct stp_table t = stp_table_result(is_json);
 
-    if (!is_json)
-        golden_print_text(change, path, fp);
+    if (!is_json) {
+        char shown[4096];
+
+        if (change->n == 0)
+            fprintf(fp, "%s: nothing has changed\n", path);
+        else
+            fprintf(fp, "%s: %zu %s\n", path, change->n,
+                    change->n == 1 ? "line differs" : "lines differ");
+        for (size_t i = 0; i < change->n && i < MAX_SHOWN; i++) {
+            const struct stp_golden_line *line = &change->lines[i];
+
+            stp_printable(line->s, line->len, shown, sizeof(shown));
+            fprintf(fp, "%c%zu: %s\n", line->sign, line->number, shown);
+        }
+        if (change->n > MAX_SHOWN)
+            fprintf(fp, "... and %zu more\n", change->n - MAX_SHOWN);
+    }
     stp_table_word(&t, "golden", NULL, path);
     stp_table_flag(&t, "same", NULL, change->n == 0);
     stp_table_rows(&t, "differences");

@@ -12,36 +12,34 @@
 
 /* ---- the cost table ---- */
 
-static void why_put_cost(const struct stp_why *why, int algo, int proto,
-                         struct stp_table *t)
+/* NCCL cannot run all of its 21 pairs; those have no cost in either table. */
+static void why_put_costs(const struct stp_why *why, struct stp_table *t)
 {
     static const char *const choosers[] = {"-", "NCCL", "plugin", "both"};
     const struct stp_pick *alone = &why->alone.pick;
     const struct stp_pick *tuned = &why->tuned.pick;
-    float before = why->cost[algo][proto];
-    float after = why->cost_after[algo][proto];
-    bool is_alone = alone->algo == algo && alone->proto == proto;
-    bool is_tuned = tuned->algo == algo && tuned->proto == proto;
 
-    stp_table_row(t);
-    stp_table_word(t, "algorithm", NULL, stp_algo_name(algo));
-    stp_table_word(t, "protocol", NULL, stp_proto_name(proto));
-    stp_table_ran(t, NULL, "<entry", algo, proto, 0);
-    stp_table_number(t, "us", "NCCL's us", before >= 0 ? (double)before : NAN,
-                     3);
-    stp_table_number(t, "plugin_us", "plugin's us",
-                     after >= 0 ? (double)after : NAN, 3);
-    stp_table_flag(t, "changed", "<changed", before != after);
-    stp_table_word(t, NULL, "<chosen by", choosers[is_alone + 2 * is_tuned]);
-}
+    for (int i = 0; i < NCCL_NUM_ALGORITHMS * NCCL_NUM_PROTOCOLS; i++) {
+        const int a = i / NCCL_NUM_PROTOCOLS, p = i % NCCL_NUM_PROTOCOLS;
+        float before = why->cost[a][p];
+        float after = why->cost_after[a][p];
+        bool is_alone = alone->algo == a && alone->proto == p;
+        bool is_tuned = tuned->algo == a && tuned->proto == p;
 
-/* NCCL cannot run all of its 21 pairs; those have no cost in either table. */
-static void why_put_costs(const struct stp_why *why, struct stp_table *t)
-{
-    for (int a = 0; a < NCCL_NUM_ALGORITHMS; a++)
-        for (int p = 0; p < NCCL_NUM_PROTOCOLS; p++)
-            if (why->cost[a][p] >= 0 || why->cost_after[a][p] >= 0)
-                why_put_cost(why, a, p, t);
+        if (before < 0 && after < 0)
+            continue;
+        stp_table_row(t);
+        stp_table_word(t, "algorithm", NULL, stp_algo_name(a));
+        stp_table_word(t, "protocol", NULL, stp_proto_name(p));
+        stp_table_ran(t, NULL, "<entry", a, p, 0);
+        stp_table_number(t, "us", "NCCL's us",
+                         before >= 0 ? (double)before : NAN, 3);
+        stp_table_number(t, "plugin_us", "plugin's us",
+                         after >= 0 ? (double)after : NAN, 3);
+        stp_table_flag(t, "changed", "<changed", before != after);
+        stp_table_word(t, NULL, "<chosen by",
+                       choosers[is_alone + 2 * is_tuned]);
+    }
 }
 
 /* ---- runs ---- */
@@ -133,73 +131,6 @@ static enum stp_status why_print_kernels(const struct stp_why *why, FILE *fp,
 
 /* ---- decider ---- */
 
-static void why_print_decider(const struct stp_why_report *r, FILE *fp)
-{
-    char rule[4096] = "";
-
-    if (r->rule != NULL)
-        stp_printable(r->rule, strlen(r->rule), rule, sizeof(rule));
-    switch (r->why->decider) {
-    case STP_DECIDER_RULE:
-        fprintf(fp, "Decided by %s:%u: %s\n", r->policy, r->why->line, rule);
-        break;
-    case STP_DECIDER_PLUGIN:
-        fprintf(fp, "Decided by the plugin, by no line of a policy that is "
-                    "known.\n");
-        break;
-    case STP_DECIDER_NCCL:
-        if (r->policy != NULL)
-            fprintf(fp, "Decided by NCCL: no line of %s applies.\n", r->policy);
-        else
-            fprintf(fp, "Decided by NCCL: the plugin changed nothing.\n");
-        break;
-    }
-}
-
-static void why_print_limit(const struct stp_why_run *run, FILE *fp)
-{
-    if (run->limit != 0)
-        fprintf(fp,
-                "The plugin asks for %d channels, and NCCL takes no more than "
-                "its own %d, as from 2.31 on.\n",
-                run->asked_channels, run->limit);
-}
-
-static void why_print_override(const struct stp_override *o, FILE *fp)
-{
-    char name[STP_RAN_NAME];
-
-    fprintf(fp, "%s=%s is set here: ", o->name, o->value);
-    switch (o->kind) {
-    case STP_OVERRIDE_NOTHING:
-        fprintf(fp, "the same runs.\n");
-        break;
-    case STP_OVERRIDE_RUNS:
-        stp_ran_name(o->pick.algo, o->pick.proto, 0, name);
-        fprintf(fp, "it overrides that, and %s runs on %d channels.\n", name,
-                o->n_channels);
-        break;
-    case STP_OVERRIDE_FAILS:
-        fprintf(fp, "NCCL fails: %s\n", o->text);
-        break;
-    case STP_OVERRIDE_UNPLAYED:
-        fprintf(fp, "%s; mock NCCL does not play that.\n", o->text);
-        break;
-    }
-}
-
-static void why_print_overrides(const struct stp_why *why, FILE *fp)
-{
-    for (size_t i = 0; i < why->n_overrides; i++)
-        why_print_override(&why->overrides[i], fp);
-    if (why->n_overrides != 0)
-        return;
-    fprintf(fp, "Nothing that is set here overrides it: ");
-    for (size_t i = 0; stp_override_name(i) != NULL; i++)
-        fprintf(fp, "%s%s", i == 0 ? "" : ", ", stp_override_name(i));
-    fprintf(fp, " are unset.\n");
-}
-
 static enum stp_status why_print_text(const struct stp_why_report *report,
                                       FILE *fp, struct stp_error *err)
 {
@@ -220,33 +151,67 @@ static enum stp_status why_print_text(const struct stp_why_report *report,
     else
         stp_table_free(&t);
     fputc('\n', fp);
-    why_print_decider(report, fp);
-    why_print_limit(&why->tuned, fp);
-    why_print_overrides(why, fp);
+
+    char rule[4096] = "";
+
+    if (report->rule != NULL)
+        stp_printable(report->rule, strlen(report->rule), rule, sizeof(rule));
+    switch (report->why->decider) {
+    case STP_DECIDER_RULE:
+        fprintf(fp, "Decided by %s:%u: %s\n", report->policy, report->why->line,
+                rule);
+        break;
+    case STP_DECIDER_PLUGIN:
+        fprintf(fp, "Decided by the plugin, by no line of a policy that is "
+                    "known.\n");
+        break;
+    case STP_DECIDER_NCCL:
+        if (report->policy != NULL)
+            fprintf(fp, "Decided by NCCL: no line of %s applies.\n",
+                    report->policy);
+        else
+            fprintf(fp, "Decided by NCCL: the plugin changed nothing.\n");
+        break;
+    }
+
+    if (why->tuned.limit != 0)
+        fprintf(fp,
+                "The plugin asks for %d channels, and NCCL takes no more than "
+                "its own %d, as from 2.31 on.\n",
+                why->tuned.asked_channels, why->tuned.limit);
+    for (size_t i = 0; i < why->n_overrides; i++) {
+        const struct stp_override *o = &why->overrides[i];
+        char name[STP_RAN_NAME];
+
+        fprintf(fp, "%s=%s is set here: ", o->name, o->value);
+        switch (o->kind) {
+        case STP_OVERRIDE_NOTHING:
+            fprintf(fp, "the same runs.\n");
+            break;
+        case STP_OVERRIDE_RUNS:
+            stp_ran_name(o->pick.algo, o->pick.proto, 0, name);
+            fprintf(fp, "it overrides that, and %s runs on %d channels.\n",
+                    name, o->n_channels);
+            break;
+        case STP_OVERRIDE_FAILS:
+            fprintf(fp, "NCCL fails: %s\n", o->text);
+            break;
+        case STP_OVERRIDE_UNPLAYED:
+            fprintf(fp, "%s; mock NCCL does not play that.\n", o->text);
+            break;
+        }
+    }
+    if (why->n_overrides == 0) {
+        fprintf(fp, "Nothing that is set here overrides it: ");
+        for (size_t i = 0; stp_override_name(i) != NULL; i++)
+            fprintf(fp, "%s%s", i == 0 ? "" : ", ", stp_override_name(i));
+        fprintf(fp, " are unset.\n");
+    }
     STP_THEN(status, why_print_kernels(why, fp, err));
     return status;
 }
 
 /* ---- JSON ---- */
-
-static void why_json_override(cJSON *row, const struct stp_override *o)
-{
-    static const char *const kinds[] = {
-        [STP_OVERRIDE_NOTHING] = "nothing",
-        [STP_OVERRIDE_RUNS] = "runs",
-        [STP_OVERRIDE_FAILS] = "fails",
-        [STP_OVERRIDE_UNPLAYED] = "not_played",
-    };
-
-    stp_json_word(row, "variable", o->name);
-    stp_json_word(row, "value", o->value);
-    stp_json_word(row, "effect", kinds[o->kind]);
-    if (o->kind == STP_OVERRIDE_RUNS)
-        stp_json_pair(row, "choice", o->pick.algo, o->pick.proto,
-                      o->n_channels);
-    else if (o->text[0] != '\0')
-        stp_json_word(row, "text", o->text);
-}
 
 static enum stp_status why_print_json(const struct stp_why_report *report,
                                       FILE *fp, struct stp_error *err)
@@ -280,8 +245,25 @@ static enum stp_status why_print_json(const struct stp_why_report *report,
     if (why->tuned.limit != 0)
         stp_json_number(root, "channel_limit", why->tuned.limit);
     list = cJSON_AddArrayToObject(root, "overrides");
-    for (size_t i = 0; i < why->n_overrides; i++)
-        why_json_override(stp_json_row(list), &why->overrides[i]);
+    for (size_t i = 0; i < why->n_overrides; i++) {
+        cJSON *row = stp_json_row(list);
+        const struct stp_override *o = &why->overrides[i];
+        static const char *const kinds[] = {
+            [STP_OVERRIDE_NOTHING] = "nothing",
+            [STP_OVERRIDE_RUNS] = "runs",
+            [STP_OVERRIDE_FAILS] = "fails",
+            [STP_OVERRIDE_UNPLAYED] = "not_played",
+        };
+
+        stp_json_word(row, "variable", o->name);
+        stp_json_word(row, "value", o->value);
+        stp_json_word(row, "effect", kinds[o->kind]);
+        if (o->kind == STP_OVERRIDE_RUNS)
+            stp_json_pair(row, "choice", o->pick.algo, o->pick.proto,
+                          o->n_channels);
+        else if (o->text[0] != '\0')
+            stp_json_word(row, "text", o->text);
+    }
     return stp_json_finish(root, fp, err);
 }
 
