@@ -22,6 +22,8 @@
 #include "analyse/iterations.h"
 #include "report/charts/chart.h"
 
+struct cJSON;
+
 /* All that there is to write. */
 struct stp_iteration_report {
     const char *made_by; /* the first line of what has comments */
@@ -80,6 +82,13 @@ stp_print_iterations(const struct stp_iteration_summary *summary, FILE *fp,
                      struct stp_error *err);
 enum stp_status stp_print_regimes(const struct stp_iteration_report *report,
                                   FILE *fp, struct stp_error *err);
+
+/* Add the rows of settings with their arms, and those of regimes, to an object.
+ */
+void stp_put_iterations(const struct stp_iteration_summary *summary,
+                        struct cJSON *object);
+void stp_put_regimes(const struct stp_regime *regimes, size_t n,
+                     struct cJSON *object);
 
 /* All of it as one object. */
 enum stp_status

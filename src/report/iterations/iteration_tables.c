@@ -398,22 +398,13 @@ enum stp_status stp_iteration_write(const struct stp_iteration_report *report,
 
 /* ---- JSON ---- */
 
-enum stp_status
-stp_print_iterations_json(const struct stp_iteration_report *report, FILE *fp,
-                          struct stp_error *err)
+void stp_put_iterations(const struct stp_iteration_summary *summary,
+                        cJSON *object)
 {
-    const struct stp_dataset *data = &report->iterations->data;
-    cJSON *root = cJSON_CreateObject();
-    struct stp_table t;
+    struct stp_table t = stp_table_array(object, "settings");
 
-    stp_json_word(root, "made_by", report->made_by);
-    stp_json_word(root, "machine", data->machine);
-    stp_json_word(root, "gpu", data->gpu);
-    stp_json_word(root, "nccl", data->nccl);
-    stp_json_word(root, "backend", data->backend);
-    t = stp_table_array(root, "settings");
-    for (size_t i = 0; i < report->summary->n_settings; i++) {
-        const struct stp_iteration_setting *s = &report->summary->settings[i];
+    for (size_t i = 0; i < summary->n_settings; i++) {
+        const struct stp_iteration_setting *s = &summary->settings[i];
         cJSON *row = stp_table_row(&t);
         char text[STP_ITERATION_TEXT];
         struct stp_table arms;
@@ -426,11 +417,32 @@ stp_print_iterations_json(const struct stp_iteration_report *report, FILE *fp,
         arms = stp_table_array(row, "arms");
         iteration_put_arms(s, &arms);
     }
+}
+
+void stp_put_regimes(const struct stp_regime *regimes, size_t n, cJSON *object)
+{
+    struct stp_table t = stp_table_array(object, "regimes");
+
+    for (size_t i = 0; i < n; i++)
+        iteration_put_regime(&regimes[i], &t);
+}
+
+enum stp_status
+stp_print_iterations_json(const struct stp_iteration_report *report, FILE *fp,
+                          struct stp_error *err)
+{
+    const struct stp_dataset *data = &report->iterations->data;
+    cJSON *root = cJSON_CreateObject();
+
+    stp_json_word(root, "made_by", report->made_by);
+    stp_json_word(root, "machine", data->machine);
+    stp_json_word(root, "gpu", data->gpu);
+    stp_json_word(root, "nccl", data->nccl);
+    stp_json_word(root, "backend", data->backend);
+    stp_put_iterations(report->summary, root);
     if (report->looked_for_regimes) {
         stp_json_number(root, "min_gain", report->min_gain);
-        t = stp_table_array(root, "regimes");
-        for (size_t i = 0; i < report->n_regimes; i++)
-            iteration_put_regime(&report->regimes[i], &t);
+        stp_put_regimes(report->regimes, report->n_regimes, root);
     }
     return stp_json_finish(root, fp, err);
 }

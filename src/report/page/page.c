@@ -8,6 +8,7 @@
 #include "report/json.h"
 #include "report/page/page_template.h"
 #include "report/page/page_summary.h"
+#include "report/table.h"
 
 /* page.html, page.css and page.js */
 extern const char stp_page_html[];
@@ -59,18 +60,6 @@ static enum stp_status page_write(const struct stp_page_data *data,
     return status;
 }
 
-static enum stp_status page_save(const struct stp_page_data *data,
-                                 const struct stp_page_summary *summary,
-                                 const char *path, struct stp_error *err)
-{
-    struct stp_file file;
-    enum stp_status status = stp_file_begin(path, &file, err);
-
-    if (status != STP_OK)
-        return status;
-    return stp_file_end(&file, page_write(data, summary, file.fp, err), err);
-}
-
 /* ---- summary ---- */
 
 static void page_add_extreme(cJSON *root, const char *key,
@@ -93,48 +82,40 @@ static enum stp_status page_say(const struct stp_page_data *data,
                                 const struct stp_page_summary *summary,
                                 bool as_json, FILE *fp, struct stp_error *err)
 {
-    char sentence[STP_PAGE_TEXT];
+    struct stp_table t = stp_table_result(as_json);
+    char sentence[STP_PAGE_TEXT], source[STP_PAGE_TEXT];
+    cJSON *warnings;
 
     stp_page_sentence(summary, sentence);
-    if (as_json) {
-        const struct {
-            const char *key;
-            size_t n;
-        } counts[] = {
-            {"rules", summary->n_rules},
-            {"sizes", summary->n_sizes},
-            {"changed", summary->n_changed},
-            {"faster", summary->n_faster},
-            {"slower", summary->n_slower},
-            {"within_noise", summary->n_below},
-            {"not_measured", summary->n_unknown},
-        };
-        cJSON *root = cJSON_CreateObject();
-        char source[STP_PAGE_TEXT];
-        bool has_times =
-            stp_page_source_sentence(&data->sets[STP_PAGE_SWEEP], 4, source);
-        cJSON *warnings;
-
-        cJSON_AddStringToObject(root, "summary", sentence);
-        warnings = cJSON_AddArrayToObject(root, "warnings");
+    if (!as_json) {
+        fprintf(fp, "%s\n", sentence);
         for (size_t i = 0; i < data->n_warnings; i++)
-            cJSON_AddItemToArray(warnings,
-                                 cJSON_CreateString(data->warnings[i]));
-        stp_json_word(root, "run", data->run[0] != '\0' ? data->run : NULL);
-        stp_json_word(root, "source", has_times ? source : NULL);
-        cJSON_AddBoolToObject(root, "policy", summary->has_policy);
-        cJSON_AddBoolToObject(root, "verified", summary->tried);
-        for (size_t i = 0; i < sizeof(counts) / sizeof(counts[0]); i++)
-            stp_json_number(root, counts[i].key, (double)counts[i].n);
-        stp_json_number(root, "mean_gain", summary->mean_gain);
-        page_add_extreme(root, "best", &summary->best);
-        page_add_extreme(root, "worst", &summary->worst);
-        return stp_json_finish(root, fp, err);
+            fprintf(fp, "%s\n", data->warnings[i]);
+        return STP_OK;
     }
-    fprintf(fp, "%s\n", sentence);
+    stp_table_word(&t, "summary", NULL, sentence);
+    warnings = cJSON_AddArrayToObject(t.root, "warnings");
     for (size_t i = 0; i < data->n_warnings; i++)
-        fprintf(fp, "%s\n", data->warnings[i]);
-    return STP_OK;
+        cJSON_AddItemToArray(warnings, cJSON_CreateString(data->warnings[i]));
+    stp_table_word(&t, "run", NULL, data->run[0] != '\0' ? data->run : NULL);
+    stp_table_word(
+        &t, "source", NULL,
+        stp_page_source_sentence(&data->sets[STP_PAGE_SWEEP], 4, source)
+            ? source
+            : NULL);
+    stp_table_flag(&t, "policy", NULL, summary->has_policy);
+    stp_table_flag(&t, "verified", NULL, summary->tried);
+    stp_table_count(&t, "rules", NULL, summary->n_rules);
+    stp_table_count(&t, "sizes", NULL, summary->n_sizes);
+    stp_table_count(&t, "changed", NULL, summary->n_changed);
+    stp_table_count(&t, "faster", NULL, summary->n_faster);
+    stp_table_count(&t, "slower", NULL, summary->n_slower);
+    stp_table_count(&t, "within_noise", NULL, summary->n_below);
+    stp_table_count(&t, "not_measured", NULL, summary->n_unknown);
+    stp_table_number(&t, "mean_gain", NULL, summary->mean_gain, 3);
+    page_add_extreme(t.root, "best", &summary->best);
+    page_add_extreme(t.root, "worst", &summary->worst);
+    return stp_table_end(&t, fp, err);
 }
 
 enum stp_status stp_page_save(const struct stp_page_sources *sources,
@@ -143,12 +124,15 @@ enum stp_status stp_page_save(const struct stp_page_sources *sources,
 {
     struct stp_page_data data;
     struct stp_page_summary summary;
+    struct stp_file file;
     enum stp_status status = stp_page_read(sources, &data, err);
 
-    if (status == STP_OK) {
+    if (status == STP_OK)
         stp_page_sum_up(&data, &summary);
-        status = page_save(&data, &summary, path, err);
-    }
+    STP_THEN(status, stp_file_begin(path, &file, err));
+    STP_THEN(
+        status,
+        stp_file_end(&file, page_write(&data, &summary, file.fp, err), err));
     if (status == STP_OK && said != NULL)
         status = page_say(&data, &summary, as_json, said, err);
     stp_page_free(&data);

@@ -18,7 +18,13 @@ const add = (parent, tag, attributes = {}, text = '') => {
 
 const digits = value => String(Number(value.toPrecision(4)));
 const px = value => value.toFixed(1);
-const interval = of => of.gain.toFixed(3) + ' (' + of.interval + ')';
+const interval = ({gain, gain_low, gain_high, is_auto}) => gain.toFixed(3) +
+  (is_auto ? '' : gain_high === null ? ' (one round)'
+    : ` (${gain_low.toFixed(3)} to ${gain_high.toFixed(3)})`);
+const pairName = ran => ran.kernel ||
+  (ran.algorithm ? ran.algorithm + '/' + ran.protocol : '-');
+const ranName = ran => pairName(ran) +
+  (ran.algorithm && ran.channels && !ran.kernel ? '/' + ran.channels : '');
 
 // ---- axes ----
 
@@ -58,8 +64,8 @@ const sizeTicks = ({min, max}) => {
 };
 
 const sizeName = bytes => {
-  const unit = Math.min(3, Math.floor(Math.log2(bytes) / 10));
-  return bytes / 1024 ** unit + ['', 'K', 'M', 'G'][unit];
+  const unit = Math.max(0, Math.min(3, Math.floor(Math.log2(bytes) / 10)));
+  return digits(bytes / 1024 ** unit) + ['', 'K', 'M', 'G'][unit];
 };
 
 // ---- figures ----
@@ -139,7 +145,7 @@ const addReadout = ({figure, svg}, x, rows, bottom, textOf) => {
     const hit = add(svg, 'rect', {class: 'hit', x: px(from), y: TOP,
       width: px(to - from), height: bottom - TOP});
     const show = () => {
-      out.textContent = row.size + ': ' + textOf(row);
+      out.textContent = sizeName(row.bytes) + ': ' + textOf(row);
       cursor.setAttribute('d', `M${px(x.at(sizesOf(row)))} ${TOP}V${bottom}`);
     };
     hit.addEventListener('pointermove', show);
@@ -149,18 +155,20 @@ const addReadout = ({figure, svg}, x, rows, bottom, textOf) => {
 
 // The policy's gain at a row: 1 where it keeps NCCL's choice, null where its
 // arm was not measured.
-const noGain = {gain: 1, low: 1, high: 1};
-const gainOf = row => row.unmeasured ? null : row.policy || noGain;
+const noGain = {gain: 1, gain_low: 1, gain_high: 1};
+const gainOf = row =>
+  row.unmeasured ? null : row.gain === null ? noGain : row;
+const choiceOf = row => row.gain === null ? row.auto : row.choice;
 
 // Legend entries of what a panel may lack.
 const setupLegend = ({has_setups}) =>
   has_setups ? [['setup', 'fastest setup']] : [];
 
 const gainText = row => {
-  let text = `NCCL ${row.auto.ran} ${row.auto.us.toFixed(2)} us; `;
+  let text = `NCCL ${ranName(row.auto)} ${row.auto_us.toFixed(2)} us; `;
   if (row.changed)
-    text += `policy ${row.policy.ran} ${row.policy.us.toFixed(2)} us, gain ` +
-      interval(row.policy);
+    text += `policy ${ranName(row.choice)} ${row.tuned_us.toFixed(2)} us, ` +
+      `gain ${interval(row)}`;
   else if (row.unmeasured)
     text += "the policy's choice was not measured";
   else
@@ -206,9 +214,9 @@ const drawGain = (parent, panel) => {
     .map(row => [row, row.best ? row.best.gain : 1]);
   const setups = rows.filter(row => row.setup)
     .map(row => [row, row.setup.gain]);
-  // An interval of one round has no ends (low is 0, high is null).
-  const min = Math.min(0.98, ...gains.map(g => g.low || g.gain)) - 0.01;
-  const max = Math.max(1.05, ...gains.map(g => g.high ?? g.gain),
+  // An interval of one round has no ends (low is 0 or null, high is null).
+  const min = Math.min(0.98, ...gains.map(g => g.gain_low || g.gain)) - 0.01;
+  const max = Math.max(1.05, ...gains.map(g => g.gain_high ?? g.gain),
     ...[...best, ...setups].map(([, gain]) => gain)) + 0.02;
   const y = axis(min, max, bottom, TOP, false);
   const at = (row, gain) =>
@@ -221,17 +229,17 @@ const drawGain = (parent, panel) => {
   addSizes(svg, x, bottom);
   addLeftAxis(svg, y, linearTicks(y), tick => tick.toFixed(2));
   add(svg, 'path', {class: 'one', d: `M${LEFT} ${px(y.at(1))}H${RIGHT}`});
-  addLine(svg, 'band', [...along(gain => gain.high ?? max),
-    ...along(gain => gain.low).reverse()]);
+  addLine(svg, 'band', [...along(gain => gain.gain_high ?? max),
+    ...along(gain => gain.gain_low).reverse()]);
   addLine(svg, 'best', best.map(([row, gain]) => at(row, gain)));
   addLine(svg, 'setup', setups.map(([row, gain]) => at(row, gain)));
   addLine(svg, 'policy', along(gain => gain.gain));
   for (const row of rows.filter(row => row.changed))
-    addDot(svg, row.tone === 'bad' ? 'slower' : 'changed',
-      ...at(row, row.policy.gain), row.tone === 'bad' ? 5 : 3);
-  addRibbon(svg, x, rows, 'NCCL', bottom + 31, row => row.auto.pair);
+    addDot(svg, row.slower ? 'slower' : 'changed', ...at(row, row.gain),
+      row.slower ? 5 : 3);
+  addRibbon(svg, x, rows, 'NCCL', bottom + 31, row => pairName(row.auto));
   addRibbon(svg, x, rows, 'policy', bottom + 57,
-    row => row.unmeasured ? '-' : (row.policy || row.auto).pair);
+    row => row.unmeasured ? '-' : pairName(choiceOf(row)));
   addReadout(plot, x, rows, bottom, gainText);
 };
 
@@ -256,8 +264,8 @@ const drawTimes = (parent, panel, caption, unit, valueOf, axisOf) => {
     [['auto', "NCCL's own choice"], ['policy', 'policy'],
      ['changed', 'changed by it'], ['best', 'fastest arm'],
      ...setupLegend(panel), ['other', 'other arms']], 330);
-  const auto = row => row.auto.us;
-  const policy = row => (row.policy || row.auto).us;
+  const auto = row => row.auto_us;
+  const policy = row => row.tuned_us ?? row.auto_us;
   const best = row => row.best_us;
   const setup = row => row.setup?.us;
   // The axis fits these curves; those of other arms may be clipped.
@@ -271,7 +279,7 @@ const drawTimes = (parent, panel, caption, unit, valueOf, axisOf) => {
     .map(name => [name, curve(row => row.arms[name]).filter(Boolean)]);
   const box = [LEFT, TOP - 4, RIGHT - LEFT, bottom - TOP + 8];
   const text = row => `NCCL ${digits(valueOf(row, auto(row)))}` +
-    (row.policy ? `, policy ${digits(valueOf(row, policy(row)))}` : '') +
+    (row.gain !== null ? `, policy ${digits(valueOf(row, policy(row)))}` : '') +
     (best(row) ? `, fastest ${digits(valueOf(row, best(row)))}` : '') +
     (setup(row) ? `, setup ${digits(valueOf(row, setup(row)))}` : '') +
     ' ' + unit;
@@ -288,7 +296,7 @@ const drawTimes = (parent, panel, caption, unit, valueOf, axisOf) => {
   addLine(inner, 'setup', curve(setup));
   addLine(inner, 'policy', curve(policy));
   for (const row of rows.filter(row => row.changed))
-    addDot(inner, row.tone === 'bad' ? 'slower' : 'changed',
+    addDot(inner, row.slower ? 'slower' : 'changed',
       ...at(row, policy(row)), 3);
   addNames(plot.svg, arms.filter(([, points]) => points.length)
     .map(([name, points]) => [name, points[points.length - 1][1]]), bottom);
@@ -345,7 +353,8 @@ const drawSteps = (parent, caption, lines, left) => {
     `${caption}: duration of a step in percent of AUTO's`, [], bottom + 28);
   const steps = lines.map(([name, arm], i) => ({name, arm,
     y: TOP + 24 * (i + 0.5), at: 100 / arm.gain,
-    from: 100 / (arm.high ?? arm.gain), to: 100 / (arm.low || arm.gain)}));
+    from: 100 / (arm.gain_high ?? arm.gain),
+    to: 100 / (arm.gain_low || arm.gain)}));
   const min = Math.min(99.5, ...steps.map(step => step.from));
   const max = Math.max(100.5, ...steps.map(step => step.to));
   const room = 0.05 * (max - min);
@@ -354,12 +363,12 @@ const drawSteps = (parent, caption, lines, left) => {
   addBottomAxis(svg, x, linearTicks(x), bottom, tick => digits(tick) + '%');
   add(svg, 'path', {class: 'one', d: `M${px(x.at(100))} ${TOP}V${bottom}`});
   for (const {name, arm, y, at, from, to} of steps) {
-    const [paired, shorter] = [arm.pairs > 1, arm.low > 1];
-    const longer = arm.high !== null && arm.high < 1;
+    const [paired, shorter] = [arm.gain_high !== null, arm.gain_low > 1];
+    const longer = paired && arm.gain_high < 1;
     const group = add(svg, 'g', {class: 'dot' +
-      (paired && shorter ? ' shorter' : paired && longer ? ' longer' : '')});
+      (shorter ? ' shorter' : longer ? ' longer' : '')});
     add(group, 'title', {},
-      `${name}: ${arm.us.toFixed(1)} us a step, gain ${interval(arm)}`);
+      `${name}: ${arm.mean_us.toFixed(1)} us a step, gain ${interval(arm)}`);
     add(group, 'text', {x: left - 10, y: y + 5}, name);
     if (paired)
       add(group, 'path', {d: `M${px(x.at(from))} ${y}H${px(x.at(to))}`});
@@ -373,7 +382,9 @@ const drawSet = (parent, set) => {
   if (set.by_policy)
     drawSteps(parent, 'Step with the policy, a line per workload',
       set.settings.flatMap(setting => setting.arms
-        .filter(arm => arm.by_policy).map(arm => [setting.name, arm])), 270);
+        .filter(arm => arm.arm === 'plugin').map(arm => [
+          setting.setting.replaceAll('_', ' ') +
+          (set.has_ranks ? `, ${setting.nRanks} ranks` : ''), arm])), 270);
   else
     for (const setting of set.settings)
       drawSteps(parent, setting.workload,

@@ -268,16 +268,6 @@ static enum stp_status page_make_panels(struct stp_page_data *data,
     return STP_OK;
 }
 
-bool stp_page_gain(const struct stp_page_row *row, struct stp_gain *gain_ret)
-{
-    static const struct stp_gain none = {.gain = 1, .low = 1, .high = 1};
-
-    if (row->policy == NULL && row->line > 0)
-        return false;
-    *gain_ret = row->policy != NULL ? row->policy->gain : none;
-    return true;
-}
-
 const struct stp_page_set *stp_page_first_set(const struct stp_page_data *data)
 {
     const struct stp_page_set *set = &data->sets[STP_PAGE_SWEEP];

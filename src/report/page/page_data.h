@@ -91,8 +91,4 @@ const struct stp_page_set *stp_page_first_set(const struct stp_page_data *data);
 /* The fewest and the most ranks of all rows of all sets. */
 struct stp_range stp_page_ranks(const struct stp_page_data *data);
 
-/* The gain of the policy at a row, which is 1 where it keeps NCCL's choice;
- * false if its arm was not measured. */
-bool stp_page_gain(const struct stp_page_row *row, struct stp_gain *gain_ret);
-
 #endif /* STP_PAGE_DATA_H */

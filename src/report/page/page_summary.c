@@ -10,76 +10,49 @@
 
 /* ---- figures ---- */
 
-static void page_name_machine(const struct stp_page_set *set,
-                              char text[STP_PAGE_TEXT])
-{
-    unsigned min = UINT32_MAX, max = 0, nodes = 0;
-
-    for (size_t i = 0; i < set->data.n_rows; i++) {
-        const struct stp_measurement *m = &set->data.rows[i];
-
-        min = m->n_ranks < min ? m->n_ranks : min;
-        max = m->n_ranks > max ? m->n_ranks : max;
-        nodes = m->n_nodes > nodes ? m->n_nodes : nodes;
-    }
-    if (min < max)
-        stp_page_say(text, "%u to ", min);
-    if (set->data.gpu[0] != '\0')
-        stp_page_say(text, "%u x %s", max, set->data.gpu);
-    else
-        stp_page_say(text, "%u rank%s", max, max == 1 ? "" : "s");
-    if (nodes > 1)
-        stp_page_say(text, " on %u nodes", nodes);
-    if (set->data.nccl[0] != '\0')
-        stp_page_say(text, " with NCCL %s", set->data.nccl);
-}
-
-static struct stp_page_extreme page_extreme(const struct stp_point *point,
-                                            const struct stp_gain *gain)
-{
-    return (struct stp_page_extreme){*gain, point->coll, point->n_bytes,
-                                     point->n_ranks};
-}
-
 /* Keeps the largest gain at a size that was measured round by round. */
-static void page_keep_best(const struct stp_point *point,
-                           const struct stp_gain *gain, enum stp_source source,
+static void page_keep_best(const struct stp_point *p,
+                           const struct stp_comparison *arm,
                            struct stp_page_summary *s)
 {
-    if (!stp_source_is_estimate(source) && gain->gain > s->best.gain.gain)
-        s->best = page_extreme(point, gain);
+    s->n_faster++;
+    if (!stp_source_is_estimate(arm->source) &&
+        arm->gain.gain > s->best.gain.gain)
+        s->best = (struct stp_page_extreme){arm->gain, p->coll, p->n_bytes,
+                                            p->n_ranks};
 }
 
 static void page_count_row(const struct stp_page_row *row,
                            struct stp_page_summary *s)
 {
-    bool changed = row->verdict != STP_VERDICT_SAME;
-    struct stp_gain gain;
+    const struct stp_point *p = row->point;
+    const bool changed = row->verdict != STP_VERDICT_SAME;
+    const bool slower = row->verdict == STP_VERDICT_SLOWER;
+    struct stp_gain gain = {.gain = 1, .low = 1, .high = 1};
+    bool below;
 
-    if (!stp_page_gain(row, &gain)) {
+    if (row->policy == NULL && row->line > 0) {
         s->n_unknown++;
         return;
     }
+    if (row->policy != NULL)
+        gain = row->policy->gain;
     s->n_changed += changed;
     s->one_round |= changed && gain.n_pairs < 2;
     s->mean_gain += changed ? log(gain.gain) : 0;
 
-    /* Keeps the smallest gain; a loss within noise only as long as there is no
-     * other. */
-    bool slower = row->verdict == STP_VERDICT_SLOWER;
-    bool below = row->verdict == STP_VERDICT_UNSURE && gain.high < 1;
-
+    /* The smallest gain is kept; a loss within noise only as long as there is
+     * no other. */
+    below = row->verdict == STP_VERDICT_UNSURE && gain.high < 1;
     if ((slower && s->n_slower == 0) ||
         ((slower || (below && s->n_slower == 0)) &&
          gain.gain < s->worst.gain.gain))
-        s->worst = page_extreme(row->point, &gain);
+        s->worst =
+            (struct stp_page_extreme){gain, p->coll, p->n_bytes, p->n_ranks};
     s->n_slower += slower;
     s->n_below += below;
-
-    if (row->verdict != STP_VERDICT_FASTER)
-        return;
-    s->n_faster++;
-    page_keep_best(row->point, &gain, row->policy->source, s);
+    if (row->verdict == STP_VERDICT_FASTER)
+        page_keep_best(p, row->policy, s);
 }
 
 void stp_page_sum_up(const struct stp_page_data *data,
@@ -87,7 +60,9 @@ void stp_page_sum_up(const struct stp_page_data *data,
 {
     const struct stp_policy *rules = data->policies[STP_PAGE_POLICY].rules;
     const struct stp_range ranks = stp_page_ranks(data);
+    const struct stp_dataset *first = &stp_page_first_set(data)->data;
     char machine[STP_PAGE_TEXT] = "";
+    unsigned min = UINT32_MAX, max = 0, nodes = 0;
 
     *s = (struct stp_page_summary){
         .tried = data->sets[STP_PAGE_VERIFY].name != NULL,
@@ -96,23 +71,35 @@ void stp_page_sum_up(const struct stp_page_data *data,
         .best.gain.gain = 1,
         .worst.gain.gain = 1,
     };
-    page_name_machine(stp_page_first_set(data), machine);
+    for (size_t i = 0; i < first->n_rows; i++) {
+        const struct stp_measurement *m = &first->rows[i];
+
+        min = m->n_ranks < min ? m->n_ranks : min;
+        max = m->n_ranks > max ? m->n_ranks : max;
+        nodes = m->n_nodes > nodes ? m->n_nodes : nodes;
+    }
+    if (min < max)
+        stp_page_say(machine, "%u to ", min);
+    if (first->gpu[0] != '\0')
+        stp_page_say(machine, "%u x %s", max, first->gpu);
+    else
+        stp_page_say(machine, "%u rank%s", max, max == 1 ? "" : "s");
+    if (nodes > 1)
+        stp_page_say(machine, " on %u nodes", nodes);
+    if (first->nccl[0] != '\0')
+        stp_page_say(machine, " with NCCL %s", first->nccl);
     snprintf(s->machine, sizeof(s->machine), "%.127s", machine);
     s->has_policy = rules != NULL || s->tried;
     if (rules != NULL)
         s->n_rules = stp_policy_size(rules);
-    for (size_t i = 0; i < data->n_rows; i++)
+    for (size_t i = 0; i < data->n_rows; i++) {
+        const struct stp_page_row *row = &data->rows[i];
+
         if (s->has_policy)
-            page_count_row(&data->rows[i], s);
-        else {
-            /* Counts the fastest arm of a size, where there is no policy. */
-            const struct stp_page_row *row = &data->rows[i];
-            if (!(row->best == NULL || !(row->best->gain.low > 1))) {
-                s->n_faster++;
-                page_keep_best(row->swept, &row->best->gain, row->best->source,
-                               s);
-            }
-        }
+            page_count_row(row, s);
+        else if (row->best != NULL && row->best->gain.low > 1)
+            page_keep_best(row->swept, row->best, s);
+    }
     s->mean_gain = s->n_sizes > s->n_unknown
                        ? exp(s->mean_gain / (double)(s->n_sizes - s->n_unknown))
                        : 1;
@@ -161,68 +148,57 @@ static void page_say_losses(const struct stp_page_summary *s, char *text)
                      s->n_unknown);
 }
 
-static void page_say_arms(const struct stp_page_summary *s, char *text)
-{
-    char place[PAGE_PLACE];
-
-    page_name_place(s, &s->best, place);
-    if (s->n_sizes == 0)
-        stp_page_say(text, "On %s: training iterations%s.", s->machine,
-                     s->has_policy ? "; collectives alone were not measured"
-                                   : ", without a policy");
-    else if (!(s->best.gain.gain > 1))
-        stp_page_say(
-            text,
-            "On %s no arm is significantly faster than NCCL's own choice at "
-            "any of %zu sizes; there is no policy here.",
-            s->machine, s->n_sizes);
-    else
-        stp_page_say(
-            text,
-            "On %s some arm is faster than NCCL's own choice at %zu of %zu "
-            "sizes, by up to %.2fx (%s at %s); there is no policy here.",
-            s->machine, s->n_faster, s->n_sizes, s->best.gain.gain,
-            stp_coll_name(s->best.coll), place);
-}
-
 void stp_page_sentence(const struct stp_page_summary *s,
                        char text[STP_PAGE_TEXT])
 {
-    text[0] = '\0';
-    if (!s->has_policy || s->n_sizes == 0) {
-        page_say_arms(s, text);
-        return;
-    }
-    stp_page_say(text, "On %s this policy ", s->machine);
-    if (s->n_rules == 0 && !s->tried) {
-        stp_page_say(text,
-                     "has no rule: NCCL's own choice stands at all %zu sizes.",
-                     s->n_sizes);
-        return;
-    }
-
+    const char *coll = stp_coll_name(s->best.coll);
+    const double gain = s->best.gain.gain;
     char place[PAGE_PLACE];
 
-    if (s->best.gain.gain > 1) {
-        page_name_place(s, &s->best, place);
+    page_name_place(s, &s->best, place);
+    text[0] = '\0';
+    stp_page_say(text, "On %s", s->machine);
+    if (s->n_sizes == 0) {
+        stp_page_say(text, ": training iterations%s.",
+                     s->has_policy ? "; collectives alone were not measured"
+                                   : ", without a policy");
+    } else if (!s->has_policy && gain > 1) {
         stp_page_say(
             text,
-            "makes %s up to %.2fx as fast (at %s), changes %zu of %zu sizes",
-            stp_coll_name(s->best.coll), s->best.gain.gain, place, s->n_changed,
-            s->n_sizes);
-    } else if (s->n_changed > 0) {
+            " some arm is faster than NCCL's own choice at %zu of %zu sizes, "
+            "by up to %.2fx (%s at %s); there is no policy here.",
+            s->n_faster, s->n_sizes, gain, coll, place);
+    } else if (!s->has_policy) {
         stp_page_say(
-            text, "changes %zu of %zu sizes, is %s", s->n_changed, s->n_sizes,
-            s->n_faster > 0 ? "faster only at sizes that were not measured"
-                            : "significantly faster at none");
+            text,
+            " no arm is significantly faster than NCCL's own choice at "
+            "any of %zu sizes; there is no policy here.",
+            s->n_sizes);
+    } else if (s->n_rules == 0 && !s->tried) {
+        stp_page_say(text,
+                     " this policy has no rule: NCCL's own choice stands at "
+                     "all %zu sizes.",
+                     s->n_sizes);
     } else {
-        stp_page_say(text, "changes none of %zu sizes", s->n_sizes);
+        stp_page_say(text, " this policy ");
+        if (gain > 1)
+            stp_page_say(text,
+                         "makes %s up to %.2fx as fast (at %s), changes %zu "
+                         "of %zu sizes",
+                         coll, gain, place, s->n_changed, s->n_sizes);
+        else if (s->n_changed > 0)
+            stp_page_say(text, "changes %zu of %zu sizes, is %s", s->n_changed,
+                         s->n_sizes,
+                         s->n_faster > 0
+                             ? "faster only at sizes that were not measured"
+                             : "significantly faster at none");
+        else
+            stp_page_say(text, "changes none of %zu sizes", s->n_sizes);
+        page_say_losses(s, text);
+        stp_page_say(text, s->tried ? "."
+                                    : "; it was not verified: these are "
+                                      "gains of its arms in the sweep.");
     }
-
-    page_say_losses(s, text);
-    stp_page_say(text, s->tried ? "."
-                                : "; it was not verified: these are "
-                                  "gains of its arms in the sweep.");
 }
 
 void stp_page_sum_up_overlap(const struct stp_iteration_summary *iterations,

@@ -1,10 +1,12 @@
 #include "report/page/page_template.h"
 
+#include <math.h>
 #include <stdbool.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "report/html.h"
+#include "report/words.h"
 
 enum { TAG_NAME = 32 };
 
@@ -53,21 +55,67 @@ static const cJSON *template_find(const struct template_scope *scope,
     return value;
 }
 
-static void template_write_value(const struct template_tag *tag,
-                                 const cJSON *value, FILE *fp)
+/* Writes the object of a choice: its kernel, or algorithm, protocol and
+ * channels. */
+static void template_write_ran(const cJSON *ran, FILE *fp)
 {
-    if (cJSON_IsString(value) && tag->kind == '&')
+    const char *kernel =
+        cJSON_GetStringValue(cJSON_GetObjectItem(ran, "kernel"));
+    const char *algo =
+        cJSON_GetStringValue(cJSON_GetObjectItem(ran, "algorithm"));
+    const char *proto =
+        cJSON_GetStringValue(cJSON_GetObjectItem(ran, "protocol"));
+    const cJSON *n_channels = cJSON_GetObjectItem(ran, "channels");
+
+    if (kernel != NULL)
+        stp_html_text(kernel, strlen(kernel), fp);
+    else if (algo == NULL)
+        fputs("-", fp);
+    else
+        fprintf(fp, "%s/%s", algo, proto != NULL ? proto : "?");
+    if (kernel == NULL && algo != NULL && n_channels->valueint > 0)
+        fprintf(fp, "/%d", n_channels->valueint);
+}
+
+/* Writes what the tag names, in its format. */
+static void template_write(const struct template_tag *tag,
+                           const struct template_scope *scope, FILE *fp)
+{
+    const cJSON *value = template_find(scope, tag->name);
+    const double number = cJSON_IsNumber(value) ? value->valuedouble : 0;
+    const char *format = tag->format;
+    char text[2 * TAG_NAME];
+
+    if (cJSON_IsObject(value)) {
+        template_write_ran(value, fp);
+    } else if (cJSON_IsString(value) && tag->kind == '&') {
         fputs(value->valuestring, fp);
-    else if (cJSON_IsString(value))
+    } else if (cJSON_IsString(value)) {
         stp_html_text(value->valuestring, strlen(value->valuestring), fp);
-    else if (cJSON_IsNumber(value) && tag->kind == '+')
-        fprintf(fp, "%.15g %s%s", value->valuedouble, tag->format,
-                value->valuedouble == 1 ? "" : "s");
-    else if (cJSON_IsNumber(value) && tag->format[0] != '\0')
-        fprintf(fp, tag->format[0] == '+' ? "%+.*f" : "%.*f", atoi(tag->format),
-                value->valuedouble);
-    else if (cJSON_IsNumber(value))
-        fprintf(fp, "%.15g", value->valuedouble);
+    } else if (!cJSON_IsNumber(value)) {
+        return;
+    } else if (tag->kind == '+') {
+        fprintf(fp, "%.15g %s%s", number, format, number == 1 ? "" : "s");
+    } else if (strcmp(format, "interval") == 0) {
+        struct stp_gain gain = {.high = INFINITY};
+
+        snprintf(text, sizeof(text), "%s_high", tag->name);
+        if (cJSON_IsNumber(template_find(scope, text))) {
+            gain.high = template_find(scope, text)->valuedouble;
+            snprintf(text, sizeof(text), "%s_low", tag->name);
+            gain.low = template_find(scope, text)->valuedouble;
+        }
+        stp_interval_text(&gain, text);
+        fputs(text, fp);
+    } else if (strcmp(format, "size") == 0) {
+        stp_size_name((uint64_t)number, text);
+        fputs(text, fp);
+    } else if (format[0] != '\0') {
+        fprintf(fp, format[0] == '+' ? "%+.*f" : "%.*f", atoi(format),
+                strchr(format, '%') != NULL ? number * 100 : number);
+    } else {
+        fprintf(fp, "%.15g", number);
+    }
 }
 
 static bool template_is_there(const cJSON *value)
@@ -81,9 +129,6 @@ static bool template_is_there(const cJSON *value)
 
 /* Fills 'html' up to the closing tag of its section, and returns what follows;
  * writes nothing if 'fp' is NULL. */
-static const char *template_fill(const char *html,
-                                 const struct template_scope *scope, FILE *fp);
-
 static const char *template_fill(const char *html,
                                  const struct template_scope *scope, FILE *fp)
 {
@@ -110,7 +155,7 @@ static const char *template_fill(const char *html,
             }
             html = template_fill(html, scope, NULL);
         } else if (fp != NULL)
-            template_write_value(&tag, template_find(scope, tag.name), fp);
+            template_write(&tag, scope, fp);
     }
     if (fp != NULL)
         fputs(html, fp);

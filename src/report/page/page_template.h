@@ -2,8 +2,13 @@
  * page_template.h - fills an HTML template from JSON
  *
  * Tags of a template, a subset of Mustache:
- *   {{name}}    the string or number as text, which is never markup
- *   {{name:2}}  the number with two decimals; {{name:+2}} always with a sign
+ *   {{name}}    the string or number as text, which is never markup; the
+ *               object of a choice as "ring/ll128/16"
+ *   {{name:2}}  the number with two decimals; {{name:+2}} always with a sign;
+ *               {{name:2%}} in percent
+ *   {{name:size}}  bytes such as "2M"
+ *   {{name:interval}}  a gain's "0.993 to 1.012", by name_low and name_high, or
+ *               "one round"
  *   {{+name:size}}  the number and the noun: "1 size", "2 sizes"
  *   {{&name}}   the string as it is: markup, style or script
  *   {{#name}}...{{/name}}  once for each element of a list, or else once if the

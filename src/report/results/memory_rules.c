@@ -248,15 +248,17 @@ static void rules_put_calls(const struct stp_rule *rule, struct stp_table *t)
     stp_table_word(t, "collective", "<collective", stp_coll_name(rule->coll));
     stp_table_count(t, "nRanks", "ranks", rule->ranks.min);
     stp_table_word(t, "when", "<when",
-                   rule->overlap == 1 ? "overlapped" : "alone");
+                   rule->overlap < 0    ? "alone, overlapped"
+                   : rule->overlap == 1 ? "overlapped"
+                                        : "alone");
     stp_table_word(t, "memory", NULL, stp_memory_name(rule->memory));
     stp_table_count(t, "min_ctas", NULL, (uint64_t)rule->min_ctas);
     stp_table_text(t, "<register as", "%s",
                    stp_memory_text(rule->memory, rule->min_ctas, text));
 }
 
-static void rules_put_size(const struct stp_memory_rule *rule, size_t i,
-                           struct stp_table *t)
+void stp_put_memory_size(const struct stp_memory_rule *rule, size_t i,
+                         struct stp_table *t)
 {
     const struct stp_memory_evidence *e = &rule->evidence[i];
     const bool has_best = e->best[0] != '\0';
@@ -273,6 +275,8 @@ static void rules_put_size(const struct stp_memory_rule *rule, size_t i,
     stp_table_number(t, "us", "us", e->us, 2);
     stp_table_gain(t, &e->gain);
     stp_table_word(t, "best", "?<best rule", e->best);
+    stp_table_number(t, "gain_over_best", NULL,
+                     has_best ? e->gain_over_best.gain : NAN, 3);
     stp_table_text(t, "?gain over it", "%s", gain);
     stp_table_text(t, "?95% interval of that", "%s", interval);
     stp_table_word(t, "source", "<times",
@@ -286,23 +290,8 @@ enum stp_status stp_print_memory_sizes(const struct stp_memory_table *table,
 
     for (size_t i = 0; i < table->n_rules; i++)
         for (size_t k = 0; k < table->rules[i].n_evidence; k++)
-            rules_put_size(&table->rules[i], k, &t);
+            stp_put_memory_size(&table->rules[i], k, &t);
     return stp_table_end(&t, fp, err);
-}
-
-struct stp_memory_gains
-stp_memory_rule_gains(const struct stp_memory_rule *rule, bool over_best)
-{
-    struct stp_memory_gains gains = {INFINITY, 0};
-
-    for (size_t i = 0; i < rule->n_evidence; i++) {
-        const struct stp_memory_evidence *e = &rule->evidence[i];
-        const double gain = over_best ? e->gain_over_best.gain : e->gain.gain;
-
-        gains.low = fmin(gains.low, gain);
-        gains.high = fmax(gains.high, gain);
-    }
-    return gains;
 }
 
 void stp_put_memory_rules(const struct stp_memory_table *table,
@@ -310,22 +299,28 @@ void stp_put_memory_rules(const struct stp_memory_table *table,
 {
     for (size_t i = 0; i < table->n_rules; i++) {
         const struct stp_memory_rule *rule = &table->rules[i];
-        const struct stp_memory_gains gains =
-            stp_memory_rule_gains(rule, false);
-        const struct stp_memory_gains over = stp_memory_rule_gains(rule, true);
+        double low = INFINITY, high = 0, over_low = INFINITY, over_high = 0;
 
+        for (size_t k = 0; k < rule->n_evidence; k++) {
+            const struct stp_memory_evidence *e = &rule->evidence[k];
+
+            low = fmin(low, e->gain.gain);
+            high = fmax(high, e->gain.gain);
+            over_low = fmin(over_low, e->gain_over_best.gain);
+            over_high = fmax(over_high, e->gain_over_best.gain);
+        }
         stp_table_row(t);
         rules_put_calls(&rule->rule, t);
         stp_table_count(t, "min_bytes", "min bytes", rule->rule.bytes.min);
         stp_table_count(t, "max_bytes", "max bytes", rule->rule.bytes.max);
         stp_table_count(t, "sizes", "sizes", rule->n_evidence);
-        stp_table_number(t, "gain_least", NULL, gains.low, 4);
-        stp_table_number(t, "gain_most", NULL, gains.high, 4);
-        stp_table_text(t, "gains", "%.3f to %.3f", gains.low, gains.high);
-        stp_table_number(t, "gain_over_best_least", NULL, over.low, 4);
-        stp_table_number(t, "gain_over_best_most", NULL, over.high, 4);
-        stp_table_text(t, "over the best rule", "%.3f to %.3f", over.low,
-                       over.high);
+        stp_table_number(t, "gain_least", NULL, low, 4);
+        stp_table_number(t, "gain_most", NULL, high, 4);
+        stp_table_text(t, "gains", "%.3f to %.3f", low, high);
+        stp_table_number(t, "gain_over_best_least", NULL, over_low, 4);
+        stp_table_number(t, "gain_over_best_most", NULL, over_high, 4);
+        stp_table_text(t, "over the best rule", "%.3f to %.3f", over_low,
+                       over_high);
     }
 }
 

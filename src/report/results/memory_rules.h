@@ -42,20 +42,13 @@ enum stp_status stp_memory_rules_measure(
 
 void stp_memory_rules_free(struct stp_memory_rules *rules);
 
-/* The least and the greatest gain of the sizes of a rule, over plain buffers or
- * over the best rule of a policy; INFINITY and 0 without sizes. */
-struct stp_memory_gains {
-    double low, high;
-};
-
-struct stp_memory_gains
-stp_memory_rule_gains(const struct stp_memory_rule *rule, bool over_best);
-
 struct stp_table;
 
-/* A row for each rule. */
+/* A row for each rule; a row for the i-th size that a rule rests on. */
 void stp_put_memory_rules(const struct stp_memory_table *memory,
                           struct stp_table *table);
+void stp_put_memory_size(const struct stp_memory_rule *rule, size_t i,
+                         struct stp_table *table);
 
 /* Prints a row for each size that a rule rests on. */
 enum stp_status stp_print_memory_sizes(const struct stp_memory_table *table,

@@ -22,6 +22,7 @@
 struct stp_trace;
 struct stp_replay;
 struct stp_table; /* report/table.h */
+struct cJSON;
 
 /* Adds a workload to a row of JSON, without the GEMM if each size has its own.
  */
@@ -66,6 +67,20 @@ enum stp_status stp_print_gains(const struct stp_device_info *info,
                                 const struct stp_comparisons *verdicts,
                                 const char *heading, FILE *fp,
                                 struct stp_error *err);
+
+/* Adds a row: AUTO at a point, and the policy's arm (NULL: nothing is known of
+ * it) with its gain and verdict. */
+void stp_put_verdict(const struct stp_point *point,
+                     const struct stp_comparison *arm, bool has_ranks,
+                     struct stp_table *table);
+
+/* Adds an arm at a size: its name, time, gain and what NCCL ran. */
+void stp_put_arm(const struct stp_comparison *arm, uint64_t n_bytes,
+                 struct stp_table *table);
+
+/* Adds how steady AUTO was. */
+void stp_put_steadiness(const struct stp_steadiness *steadiness,
+                        struct cJSON *object);
 
 /* Adds what a point is of: "allreduce", or of iterations "overlap x 8, ratio
  * 1". */

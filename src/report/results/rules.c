@@ -82,10 +82,8 @@ static void rule_json_workloads(const struct stp_dataset *data, cJSON *root)
     }
 }
 
-static void rule_json_steadiness(const struct stp_steadiness *s, cJSON *root)
+void stp_put_steadiness(const struct stp_steadiness *s, cJSON *object)
 {
-    cJSON *object = cJSON_AddObjectToObject(root, "statistics");
-
     stp_json_number(object, "min_rounds", (double)s->min_rounds);
     stp_json_number(object, "max_rounds", (double)s->max_rounds);
     stp_json_number(object, "spread", s->spread);
@@ -130,7 +128,8 @@ enum stp_status stp_print_rules_json(const struct stp_derived *derived,
     stp_json_number(object, "single_pass", (double)count.n_single_pass);
 
     if (steadiness != NULL)
-        rule_json_steadiness(steadiness, t.root);
+        stp_put_steadiness(steadiness,
+                           cJSON_AddObjectToObject(t.root, "statistics"));
     stp_table_rows(&t, "rules");
     rule_put_all(derived, &t);
     return stp_table_end(&t, fp, err);

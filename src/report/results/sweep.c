@@ -50,10 +50,8 @@ static void sweep_put_point(const struct stp_point *p,
 }
 
 /* AUTO is the arm of a point against which there is no gain. */
-static void sweep_put_arm(const struct stp_point *p,
-                          const struct stp_comparison *c,
-                          const struct sweep_columns *shown,
-                          struct stp_table *t)
+void stp_put_arm(const struct stp_comparison *c, uint64_t n_bytes,
+                 struct stp_table *t)
 {
     bool is_auto = c->arm.kind == STP_ARM_AUTO;
     char arm[STP_ARM_NAME];
@@ -62,16 +60,17 @@ static void sweep_put_arm(const struct stp_point *p,
     stp_arm_name(&c->arm, arm);
     if (!is_auto)
         stp_interval_text(&c->gain, interval);
-    sweep_put_point(p, shown, t);
-    stp_table_word(t, NULL, "<arm", arm);
-    stp_table_number(t, NULL, "us", c->us, 2);
-    stp_table_number(t, NULL, "?algbw GB/s", stp_algbw(p->n_bytes, c->us), 2);
+    stp_table_word(t, "arm", "<arm", arm);
+    stp_table_number(t, "us", "us", c->us, 2);
+    stp_table_number(t, NULL, "?algbw GB/s", stp_algbw(n_bytes, c->us), 2);
+    if (t->format == STP_TABLE_JSON)
+        stp_table_gain(t, &c->gain);
     stp_table_number(t, NULL, "gain", is_auto ? 1 : c->gain.gain,
                      is_auto ? 0 : 3);
     stp_table_word(t, NULL, "95% interval", interval);
-    stp_table_ran_kernel(t, NULL, "?<ran as", c->ran_kernel, c->ran_algo,
+    stp_table_ran_kernel(t, "ran", "?<ran as", c->ran_kernel, c->ran_algo,
                          c->ran_proto, c->ran_channels);
-    stp_table_word(t, NULL, "<times",
+    stp_table_word(t, "source", "<times",
                    stp_source_words(c->source, c->single_pass));
 }
 
@@ -83,8 +82,10 @@ enum stp_status stp_print_sweep(const struct stp_comparisons *comparisons,
     static const struct stp_comparison no_arm;
     struct stp_table t = stp_table_begin(STP_TABLE_TEXT);
 
-    if (stp_table_headings(&t))
-        sweep_put_arm(&no_point, &no_arm, &shown, &t);
+    if (stp_table_headings(&t)) {
+        sweep_put_point(&no_point, &shown, &t);
+        stp_put_arm(&no_arm, 0, &t);
+    }
     for (size_t i = 0; i < comparisons->n_points; i++) {
         const struct stp_point *p = &comparisons->points[i];
         const struct stp_comparison own = {.arm = {.kind = STP_ARM_AUTO},
@@ -95,9 +96,12 @@ enum stp_status stp_print_sweep(const struct stp_comparisons *comparisons,
                                            .source = p->source,
                                            .single_pass = p->single_pass};
 
-        sweep_put_arm(p, &own, &shown, &t);
-        for (size_t a = 0; a < p->n_arms; a++)
-            sweep_put_arm(p, &p->arms[a], &shown, &t);
+        sweep_put_point(p, &shown, &t);
+        stp_put_arm(&own, p->n_bytes, &t);
+        for (size_t a = 0; a < p->n_arms; a++) {
+            sweep_put_point(p, &shown, &t);
+            stp_put_arm(&p->arms[a], p->n_bytes, &t);
+        }
     }
     return stp_table_end(&t, fp, err);
 }

@@ -54,13 +54,16 @@ void stp_put_subject(const struct stp_point *p, struct stp_table *t)
     stp_table_text(t, "<collective", "%s", subject);
 }
 
-static void verdict_put(const struct stp_point *p,
-                        const struct stp_comparison *c, bool has_ranks,
-                        struct stp_table *t)
+void stp_put_verdict(const struct stp_point *p, const struct stp_comparison *c,
+                     bool has_ranks, struct stp_table *t)
 {
-    enum stp_verdict verdict = stp_verify_point(p);
-    bool is_same = verdict == STP_VERDICT_SAME;
+    const bool is_same =
+        c == NULL || stp_verify_comparison(p, c) == STP_VERDICT_SAME;
+    const char *words = stp_verdict_words(p, c);
+    static const struct stp_comparison none = {
+        .us = NAN, .gain = {NAN, NAN, NAN, 0}, .ran_algo = -1, .ran_proto = -1};
 
+    c = c != NULL ? c : &none;
     stp_table_row(t);
     stp_put_subject(p, t);
     stp_table_count(t, "bytes", "bytes", p->n_bytes);
@@ -77,7 +80,7 @@ static void verdict_put(const struct stp_point *p,
     stp_table_ran_kernel(t, "choice", is_same ? NULL : "?<choice",
                          c->ran_kernel, c->ran_algo, c->ran_proto,
                          c->ran_channels);
-    stp_table_word(t, "verdict", "<verdict", stp_verdict_words(p, c));
+    stp_table_word(t, "verdict", "<verdict", words);
     stp_table_word(t, "source", NULL, stp_source_name(c->source));
     stp_table_word(t, NULL, "<times",
                    stp_source_words(c->source, c->single_pass));
@@ -102,14 +105,14 @@ static void verdict_put_all(const struct stp_device_info *info,
     const bool has_ranks = stp_have_ranks(info, all);
 
     if (stp_table_headings(t))
-        verdict_put(&no_point, &no_arm, has_ranks, t);
+        stp_put_verdict(&no_point, &no_arm, has_ranks, t);
     for (size_t i = 0; i < all->n_points; i++) {
         const struct stp_point *p = &all->points[i];
         const struct stp_comparison *c = stp_verify_arm(p);
 
         if (c != NULL && (shown == STP_VERDICTS_ALL ||
                           stp_verify_point(p) == STP_VERDICT_SLOWER))
-            verdict_put(p, c, has_ranks, t);
+            stp_put_verdict(p, c, has_ranks, t);
     }
 }
 

@@ -60,9 +60,9 @@ TEST_F(Page, RulesAreWorthWhatTheirArmsWereInTheSweep)
     const cJSON *row = At(panel, {"rows", "2"});
     EXPECT_STREQ("All-reduce", At(panel, {"name"})->valuestring);
     EXPECT_EQ(4, cJSON_GetArraySize(At(panel, {"rows"})));
-    EXPECT_STREQ("4M", At(row, {"size"})->valuestring);
-    EXPECT_EQ(100, At(row, {"auto", "us"})->valuedouble);
-    EXPECT_NEAR(1.5, At(row, {"policy", "gain"})->valuedouble, 1e-4);
+    EXPECT_EQ(4 * kMiB, At(row, {"bytes"})->valuedouble);
+    EXPECT_EQ(100, At(row, {"auto_us"})->valuedouble);
+    EXPECT_NEAR(1.5, At(row, {"gain"})->valuedouble, 1e-4);
     EXPECT_EQ(200, At(row, {"arms", "tree/ll"})->valuedouble);
     EXPECT_STREQ("ring/ll128", At(row, {"best", "arm"})->valuestring);
 }
@@ -169,9 +169,9 @@ TEST_F(Page, ShowsIterationsAndWhereAnotherArmHasTheShortestStep)
     const Json plots = Plots(page);
     const cJSON *arms = At(plots.get(), {"sets", "0", "settings", "0", "arms"});
     EXPECT_STREQ("tree/ll", At(arms, {"1", "arm"})->valuestring);
-    EXPECT_LT(1, At(arms, {"1", "low"})->valuedouble);
+    EXPECT_LT(1, At(arms, {"1", "gain_low"})->valuedouble);
     EXPECT_STREQ("ring/ll128", At(arms, {"2", "arm"})->valuestring);
-    EXPECT_GT(1, At(arms, {"2", "high"})->valuedouble);
+    EXPECT_GT(1, At(arms, {"2", "gain_high"})->valuedouble);
 }
 
 TEST_F(Page, SaysWhichFileIsWrong)
