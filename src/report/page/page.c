@@ -100,7 +100,7 @@ static enum stp_status page_say(const struct stp_page_data *data,
     stp_table_word(&t, "run", NULL, data->run[0] != '\0' ? data->run : NULL);
     stp_table_word(
         &t, "source", NULL,
-        stp_page_source_sentence(&data->sets[STP_PAGE_SWEEP], 4, source)
+        stp_page_source_sentence(&data->files[STP_PAGE_SWEEP], 4, source)
             ? source
             : NULL);
     stp_table_flag(&t, "policy", NULL, summary->has_policy);

@@ -23,32 +23,11 @@ void stp_page_say(char text[STP_PAGE_TEXT], const char *fmt, ...)
 
 /* ---- reading ---- */
 
-static enum stp_status page_read_policy(const char *path, int source,
-                                        struct stp_page_policy *policy,
-                                        struct stp_error *err)
-{
-    enum stp_status status;
-    size_t len;
-
-    policy->name = stp_base_name(path);
-    status = stp_read_file(path, STP_MAX_FILE, &policy->text, &len, err);
-    if (status == STP_OK && source == STP_PAGE_MEMORY_POLICY)
-        status =
-            stp_memory_policy_parse(policy->text, len, &policy->rules, err);
-    else if (status == STP_OK)
-        status = stp_policy_parse(policy->text, len, &policy->rules, err);
-    if (status != STP_OK)
-        return status;
-    stp_policy_hash_name(policy->rules, policy->hash);
-    stp_policy_mark_read(policy->text, len, &policy->mark);
-    return STP_OK;
-}
-
 /*
  * The file holds no single iterations, only rounds: each round is summed up as
  * one iteration of the round's median, which is all that gains need.
  */
-static enum stp_status page_sum_iterations(struct stp_page_set *set,
+static enum stp_status page_sum_iterations(struct stp_page_file *set,
                                            struct stp_error *err)
 {
     const size_t n = set->data.n_rows;
@@ -78,26 +57,42 @@ static enum stp_status page_sum_iterations(struct stp_page_set *set,
     return STP_OK;
 }
 
-static enum stp_status page_read_set(const char *path, bool iterates,
-                                     struct stp_page_set *set,
-                                     struct stp_error *err)
+static enum stp_status page_read_file(const char *path, int source,
+                                      struct stp_page_file *file,
+                                      struct stp_error *err)
 {
+    const bool iterates = source >= STP_PAGE_ITERATIONS;
     enum stp_status status;
-    size_t n;
+    size_t len, n;
 
-    set->name = stp_base_name(path);
-    status = stp_measurements_load_any(path, -1, &set->data, err);
+    file->name = stp_base_name(path);
+    if (source < STP_PAGE_SWEEP) {
+        status = stp_read_file(path, STP_MAX_FILE, &file->text, &len, err);
+        if (status != STP_OK)
+            return status;
+        status = (source == STP_PAGE_MEMORY_POLICY
+                      ? stp_memory_policy_parse
+                      : stp_policy_parse)(file->text, len, &file->rules, err);
+        if (status != STP_OK)
+            return status;
+        stp_policy_hash_name(file->rules, file->hash);
+        stp_policy_mark_read(file->text, len, &file->mark);
+        memcpy(file->run, file->mark.run, sizeof(file->run));
+        return STP_OK;
+    }
+    status = stp_measurements_load_any(path, -1, &file->data, err);
     if (status != STP_OK)
         return status;
-    if (set->data.n_rows == 0)
+    memcpy(file->run, file->data.run, sizeof(file->run));
+    if (file->data.n_rows == 0)
         return stp_fail(err, STP_ERR_SYNTAX, "no measurements in it");
-    n = stp_dataset_n_iterations(&set->data);
-    if (n != (iterates ? set->data.n_rows : 0))
+    n = stp_dataset_n_iterations(&file->data);
+    if (n != (iterates ? file->data.n_rows : 0))
         return stp_fail(err, STP_ERR_SYNTAX,
                         "%zu of %zu rows are of iterations, expected %s", n,
-                        set->data.n_rows, iterates ? "all" : "none");
-    return iterates ? page_sum_iterations(set, err)
-                    : stp_compare(&set->data, &set->comparisons, err);
+                        file->data.n_rows, iterates ? "all" : "none");
+    return iterates ? page_sum_iterations(file, err)
+                    : stp_compare(&file->data, &file->comparisons, err);
 }
 
 /* The error of a file names it. */
@@ -108,15 +103,10 @@ static enum stp_status page_read_files(const struct stp_page_sources *sources,
     for (int s = 0; s < STP_PAGE_N_SOURCES; s++) {
         const char *path = sources->path[s];
         struct stp_error bare = {0};
-        enum stp_status status = STP_OK;
+        enum stp_status status =
+            path != NULL ? page_read_file(path, s, &data->files[s], &bare)
+                         : STP_OK;
 
-        if (path == NULL)
-            continue;
-        if (s < STP_PAGE_SWEEP)
-            status = page_read_policy(path, s, &data->policies[s], &bare);
-        else
-            status = page_read_set(path, s >= STP_PAGE_ITERATIONS,
-                                   &data->sets[s], &bare);
         if (status == STP_OK)
             continue;
         if (err != NULL) {
@@ -135,29 +125,21 @@ static enum stp_status page_read_files(const struct stp_page_sources *sources,
 static int page_order_points(const struct stp_point *a,
                              const struct stp_point *b)
 {
-    struct stp_measurement kinds[2];
-    int order;
-
-    for (int i = 0; i < 2; i++) {
-        const struct stp_point *p = i == 0 ? a : b;
-
-        kinds[i] = (struct stp_measurement){.coll = p->coll,
-                                            .n_nodes = p->n_nodes,
-                                            .n_ranks = p->n_ranks,
-                                            .type = p->type,
-                                            .op = p->op,
-                                            .root = p->root,
-                                            .in_place = p->in_place};
-    }
-    order = stp_order_kinds(&kinds[0], &kinds[1]);
-    return order != 0 ? order : STP_ORDER(a->n_bytes, b->n_bytes);
+    STP_RETURN_ORDER(STP_ORDER(a->coll, b->coll));
+    STP_RETURN_ORDER(STP_ORDER(a->n_nodes, b->n_nodes));
+    STP_RETURN_ORDER(STP_ORDER(a->n_ranks, b->n_ranks));
+    STP_RETURN_ORDER(STP_ORDER(a->type, b->type));
+    STP_RETURN_ORDER(STP_ORDER(a->op, b->op));
+    STP_RETURN_ORDER(STP_ORDER(a->root, b->root));
+    STP_RETURN_ORDER(STP_ORDER(a->in_place, b->in_place));
+    return STP_ORDER(a->n_bytes, b->n_bytes);
 }
 
 /* Makes a row of each size that the sweep or the verification has. */
 static bool page_merge_sets(struct stp_page_data *data)
 {
-    const struct stp_comparisons *s = &data->sets[STP_PAGE_SWEEP].comparisons;
-    const struct stp_comparisons *t = &data->sets[STP_PAGE_VERIFY].comparisons;
+    const struct stp_comparisons *s = &data->files[STP_PAGE_SWEEP].comparisons;
+    const struct stp_comparisons *t = &data->files[STP_PAGE_VERIFY].comparisons;
     size_t i = 0, j = 0;
 
     data->rows = calloc(s->n_points + t->n_points + 1, sizeof(*data->rows));
@@ -234,7 +216,7 @@ static void page_fill_row(struct stp_page_row *row,
 static enum stp_status page_make_panels(struct stp_page_data *data,
                                         struct stp_error *err)
 {
-    const struct stp_policy *rules = data->policies[STP_PAGE_POLICY].rules;
+    const struct stp_policy *rules = data->files[STP_PAGE_POLICY].rules;
 
     data->panels = calloc(data->n_rows + 1, sizeof(*data->panels));
     if (data->panels == NULL)
@@ -242,7 +224,7 @@ static enum stp_status page_make_panels(struct stp_page_data *data,
     for (size_t i = 0; i < data->n_rows;) {
         struct stp_page_row *rows = &data->rows[i];
         const int from = rows->swept != NULL ? STP_PAGE_SWEEP : STP_PAGE_VERIFY;
-        const char *gpu = data->sets[from].data.gpu;
+        const char *gpu = data->files[from].data.gpu;
         const struct stp_shape shape = {.n_ranks = rows->point->n_ranks,
                                         .n_nodes = rows->point->n_nodes,
                                         .gpu = gpu[0] != '\0' ? gpu : NULL};
@@ -268,9 +250,9 @@ static enum stp_status page_make_panels(struct stp_page_data *data,
     return STP_OK;
 }
 
-const struct stp_page_set *stp_page_first_set(const struct stp_page_data *data)
+const struct stp_page_file *stp_page_first_set(const struct stp_page_data *data)
 {
-    const struct stp_page_set *set = &data->sets[STP_PAGE_SWEEP];
+    const struct stp_page_file *set = &data->files[STP_PAGE_SWEEP];
 
     while (set->name == NULL)
         set++;
@@ -282,8 +264,8 @@ struct stp_range stp_page_ranks(const struct stp_page_data *data)
     struct stp_range ranks = {.min = UINT64_MAX};
 
     for (int s = STP_PAGE_SWEEP; s < STP_PAGE_N_SOURCES; s++)
-        for (size_t i = 0; i < data->sets[s].data.n_rows; i++) {
-            const unsigned n = data->sets[s].data.rows[i].n_ranks;
+        for (size_t i = 0; i < data->files[s].data.n_rows; i++) {
+            const unsigned n = data->files[s].data.rows[i].n_ranks;
 
             ranks.min = n < ranks.min ? n : ranks.min;
             ranks.max = n > ranks.max ? n : ranks.max;
@@ -296,8 +278,7 @@ struct stp_range stp_page_ranks(const struct stp_page_data *data)
 static enum stp_status page_measure_memory(struct stp_page_data *data,
                                            struct stp_error *err)
 {
-    const struct stp_policy *policy =
-        data->policies[STP_PAGE_MEMORY_POLICY].rules;
+    const struct stp_policy *policy = data->files[STP_PAGE_MEMORY_POLICY].rules;
     const struct stp_derive_terms terms = {.min_gain = STP_DERIVE_MIN_GAIN};
     struct stp_comparisons compared[2] = {0};
     const struct stp_memory_situation situations[] = {
@@ -308,8 +289,8 @@ static enum stp_status page_measure_memory(struct stp_page_data *data,
         return STP_OK;
     for (int i = 0; i < 2 && status == STP_OK; i++)
         status =
-            stp_compare_registered(&data->sets[STP_PAGE_SWEEP].data,
-                                   &data->sets[STP_PAGE_ITERATIONS].data,
+            stp_compare_registered(&data->files[STP_PAGE_SWEEP].data,
+                                   &data->files[STP_PAGE_ITERATIONS].data,
                                    situations[i].overlaps, &compared[i], err);
     STP_THEN(status,
              stp_memory_rules_measure(policy, situations, 2,
@@ -322,25 +303,13 @@ static enum stp_status page_measure_memory(struct stp_page_data *data,
 
 /* ---- which files are of one run ---- */
 
-static const char *page_name(const struct stp_page_data *data, int source)
-{
-    return source < STP_PAGE_SWEEP ? data->policies[source].name
-                                   : data->sets[source].name;
-}
-
-static const char *page_run(const struct stp_page_data *data, int source)
-{
-    return source < STP_PAGE_SWEEP ? data->policies[source].mark.run
-                                   : data->sets[source].data.run;
-}
-
-/* The policy that a set verifies; NULL: the set is no verification. */
-static const struct stp_page_policy *
+/* The policy that a file verifies; NULL: it is no verification. */
+static const struct stp_page_file *
 page_verified(const struct stp_page_data *data, int source)
 {
-    return source == STP_PAGE_VERIFY ? &data->policies[STP_PAGE_POLICY]
+    return source == STP_PAGE_VERIFY ? &data->files[STP_PAGE_POLICY]
            : source == STP_PAGE_OVERLAP_VERIFY
-               ? &data->policies[STP_PAGE_OVERLAP_POLICY]
+               ? &data->files[STP_PAGE_OVERLAP_POLICY]
                : NULL;
 }
 
@@ -350,17 +319,16 @@ static void page_find_stranger(const struct stp_page_data *data, int source,
                                const char *anchor, bool is_named,
                                char why[STP_PAGE_TEXT])
 {
-    const struct stp_page_policy *policy = page_verified(data, source);
-    const struct stp_page_set *set = &data->sets[source];
-    const struct stp_page_set *first;
-    const char *run = page_run(data, source);
-    const bool is_set = source >= STP_PAGE_SWEEP;
-    const char *hash = is_set ? set->data.policy_hash : "";
+    const struct stp_page_file *policy = page_verified(data, source);
+    const struct stp_page_file *file = &data->files[source];
+    const struct stp_page_file *first;
+    const char *hash = file->data.policy_hash;
 
-    if (anchor != NULL && run[0] != '\0' && strcmp(run, data->run) != 0) {
-        stp_page_say(why, "it is of run %s, expected run %s as %s", run,
+    if (anchor != NULL && file->run[0] != '\0' &&
+        strcmp(file->run, data->run) != 0) {
+        stp_page_say(why, "it is of run %s, expected run %s as %s", file->run,
                      data->run, anchor);
-    } else if (anchor != NULL && run[0] == '\0' && hash[0] == '\0' &&
+    } else if (anchor != NULL && file->run[0] == '\0' && hash[0] == '\0' &&
                source != STP_PAGE_POLICY && !is_named) {
         /* a verification by hand names no run: its policy's hash will do */
         stp_page_say(why, "it names no run, expected run %s as %s", data->run,
@@ -371,36 +339,31 @@ static void page_find_stranger(const struct stp_page_data *data, int source,
                strcmp(hash, policy->hash) != 0) {
         stp_page_say(why, "it verifies a policy of hash %s, and %s has %s",
                      hash, policy->name, policy->hash);
-    } else if (is_set) {
+    } else if (source >= STP_PAGE_SWEEP) {
         first = stp_page_first_set(data);
-        if (strcmp(set->data.gpu, first->data.gpu) != 0 ||
-            strcmp(set->data.nccl, first->data.nccl) != 0)
+        if (strcmp(file->data.gpu, first->data.gpu) != 0 ||
+            strcmp(file->data.nccl, first->data.nccl) != 0)
             stp_page_say(why,
                          "it was measured on '%s' with NCCL %s, expected '%s' "
                          "with NCCL %s as %s",
-                         set->data.gpu, set->data.nccl, first->data.gpu,
+                         file->data.gpu, file->data.nccl, first->data.gpu,
                          first->data.nccl, first->name);
     }
 }
 
-static void page_drop_policy(struct stp_page_policy *policy)
+static void page_drop_file(struct stp_page_file *file)
 {
-    free(policy->text);
-    stp_policy_free(policy->rules);
-    *policy = (struct stp_page_policy){0};
+    free(file->text);
+    stp_policy_free(file->rules);
+    stp_comparisons_free(&file->comparisons);
+    stp_iteration_summary_free(&file->iterations);
+    stp_dataset_free(&file->data);
+    free(file->regimes);
+    *file = (struct stp_page_file){0};
 }
 
-static void page_drop_set(struct stp_page_set *set)
-{
-    stp_comparisons_free(&set->comparisons);
-    stp_iteration_summary_free(&set->iterations);
-    stp_dataset_free(&set->data);
-    free(set->regimes);
-    *set = (struct stp_page_set){0};
-}
-
-/* Leaves out policies and sets that do not belong to the others, and says so in
- * a warning, or refuses one that the user named. */
+/* Leaves out files that do not belong to the others, and says so in a warning,
+ * or refuses one that the user named. */
 static enum stp_status page_keep_own(const struct stp_page_sources *sources,
                                      struct stp_page_data *data,
                                      struct stp_error *err)
@@ -408,44 +371,40 @@ static enum stp_status page_keep_own(const struct stp_page_sources *sources,
     const char *anchor = NULL;
 
     for (int s = 0; s < STP_PAGE_N_SOURCES && anchor == NULL; s++)
-        if (page_name(data, s) != NULL && page_run(data, s)[0] != '\0') {
-            anchor = page_name(data, s);
-            memcpy(data->run, page_run(data, s), sizeof(data->run));
+        if (data->files[s].run[0] != '\0') {
+            anchor = data->files[s].name;
+            memcpy(data->run, data->files[s].run, sizeof(data->run));
         }
     for (int s = 0; s < STP_PAGE_N_SOURCES; s++) {
-        const char *name = page_name(data, s);
-        const struct stp_page_policy *policy = page_verified(data, s);
+        struct stp_page_file *file = &data->files[s];
+        const struct stp_page_file *policy = page_verified(data, s);
         char why[STP_PAGE_TEXT] = "";
 
-        if (name == NULL)
+        if (file->name == NULL)
             continue;
         page_find_stranger(data, s, anchor, sources->is_named[s], why);
         if (why[0] != '\0' && sources->is_named[s])
             return stp_fail(err, STP_ERR_RANGE,
-                            "'%.120s' does not belong to the others: %s", name,
-                            why);
+                            "'%.120s' does not belong to the others: %s",
+                            file->name, why);
         if (why[0] != '\0') {
             stp_page_say(data->warnings[data->n_warnings++],
-                         "%s is left out: %s.", name, why);
-            if (s < STP_PAGE_SWEEP)
-                page_drop_policy(&data->policies[s]);
-            else
-                page_drop_set(&data->sets[s]);
+                         "%s is left out: %s.", file->name, why);
+            page_drop_file(file);
             continue;
         }
         if (policy != NULL && policy->name != NULL &&
-            data->sets[s].data.policy_hash[0] == '\0')
+            file->data.policy_hash[0] == '\0')
             stp_page_say(data->warnings[data->n_warnings++],
                          "%s does not say which policy it verifies, as an "
                          "earlier release wrote it: it is taken to be %s.",
-                         name, policy->name);
-        policy = s < STP_PAGE_SWEEP ? &data->policies[s] : NULL;
-        if (policy != NULL && policy->mark.hash[0] != '\0' &&
-            strcmp(policy->mark.hash, policy->hash) != 0)
+                         file->name, policy->name);
+        if (file->mark.hash[0] != '\0' &&
+            strcmp(file->mark.hash, file->hash) != 0)
             stp_page_say(data->warnings[data->n_warnings++],
                          "%s was changed since it was written: its policy hash "
                          "was %s and is %s.",
-                         policy->name, policy->mark.hash, policy->hash);
+                         file->name, file->mark.hash, file->hash);
     }
     return STP_OK;
 }
@@ -465,7 +424,7 @@ enum stp_status stp_page_read(const struct stp_page_sources *sources,
     if (status != STP_OK)
         return status;
     for (int s = STP_PAGE_SWEEP; s < STP_PAGE_N_SOURCES; s++)
-        has_sets |= data->sets[s].name != NULL;
+        has_sets |= data->files[s].name != NULL;
     if (!has_sets && data->n_warnings > 0)
         return stp_fail(err, STP_ERR_RANGE, "no measurements: %s",
                         data->warnings[0]);
@@ -483,9 +442,7 @@ enum stp_status stp_page_read(const struct stp_page_sources *sources,
 void stp_page_free(struct stp_page_data *data)
 {
     for (int i = 0; i < STP_PAGE_N_SOURCES; i++)
-        page_drop_set(&data->sets[i]);
-    for (int i = 0; i < STP_PAGE_SWEEP; i++)
-        page_drop_policy(&data->policies[i]);
+        page_drop_file(&data->files[i]);
     stp_memory_rules_free(&data->memory);
     free(data->rows);
     free(data->panels);

@@ -12,19 +12,15 @@
 
 enum { STP_PAGE_TEXT = 480 };
 
-/* A policy file. */
-struct stp_page_policy {
+/* A policy, or measurements: collectives are compared, training steps summed
+ * up. */
+struct stp_page_file {
     const char *name; /* without its folder; NULL: none */
-    char *text;
+    char run[STP_RUN_NAME];
+    char *text; /* of a policy */
     struct stp_policy *rules;
     char hash[STP_POLICY_HASH_NAME]; /* of the rules */
     struct stp_policy_mark mark;     /* what the file says */
-};
-
-/* A file of measurements: collectives are compared, training steps summed up.
- */
-struct stp_page_set {
-    const char *name; /* without its folder; NULL: none */
     struct stp_dataset data;
     struct stp_comparisons comparisons;
     struct stp_iteration_summary iterations;
@@ -56,11 +52,10 @@ struct stp_page_panel {
 };
 
 struct stp_page_data {
-    const char *title;                               /* NULL: the usual one */
-    struct stp_page_policy policies[STP_PAGE_SWEEP]; /* by source */
-    struct stp_memory_rules memory;                  /* of the memory policy */
-    struct stp_page_set sets[STP_PAGE_N_SOURCES];    /* from STP_PAGE_SWEEP */
-    struct stp_page_row *rows;                       /* by panel, then size */
+    const char *title;                              /* NULL: the usual one */
+    struct stp_memory_rules memory;                 /* of the memory policy */
+    struct stp_page_file files[STP_PAGE_N_SOURCES]; /* by source */
+    struct stp_page_row *rows;                      /* by panel, then size */
     size_t n_rows;
     struct stp_page_panel *panels;
     size_t n_panels;
@@ -86,7 +81,8 @@ void stp_page_say(char text[STP_PAGE_TEXT], const char *fmt, ...)
     STP_PRINTF(2, 3);
 
 /* The first set that was read. */
-const struct stp_page_set *stp_page_first_set(const struct stp_page_data *data);
+const struct stp_page_file *
+stp_page_first_set(const struct stp_page_data *data);
 
 /* The fewest and the most ranks of all rows of all sets. */
 struct stp_range stp_page_ranks(const struct stp_page_data *data);

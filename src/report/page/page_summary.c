@@ -58,14 +58,14 @@ static void page_count_row(const struct stp_page_row *row,
 void stp_page_sum_up(const struct stp_page_data *data,
                      struct stp_page_summary *s)
 {
-    const struct stp_policy *rules = data->policies[STP_PAGE_POLICY].rules;
+    const struct stp_policy *rules = data->files[STP_PAGE_POLICY].rules;
     const struct stp_range ranks = stp_page_ranks(data);
     const struct stp_dataset *first = &stp_page_first_set(data)->data;
     char machine[STP_PAGE_TEXT] = "";
     unsigned min = UINT32_MAX, max = 0, nodes = 0;
 
     *s = (struct stp_page_summary){
-        .tried = data->sets[STP_PAGE_VERIFY].name != NULL,
+        .tried = data->files[STP_PAGE_VERIFY].name != NULL,
         .n_sizes = data->n_rows,
         .has_ranks = ranks.min < ranks.max,
         .best.gain.gain = 1,
@@ -310,7 +310,7 @@ bool stp_page_memory_sentence(const struct stp_memory_table *memory,
 
 /* ---- sources ---- */
 
-bool stp_page_source_sentence(const struct stp_page_set *sets, size_t n,
+bool stp_page_source_sentence(const struct stp_page_file *sets, size_t n,
                               char text[STP_PAGE_TEXT])
 {
     struct stp_source_count count = {0};

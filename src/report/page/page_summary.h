@@ -69,7 +69,7 @@ bool stp_page_memory_sentence(const struct stp_memory_table *memory,
 
 /* Where the times of the 'n' sets are from, how many of how many; false without
  * times. */
-bool stp_page_source_sentence(const struct stp_page_set *sets, size_t n,
+bool stp_page_source_sentence(const struct stp_page_file *sets, size_t n,
                               char text[STP_PAGE_TEXT]);
 
 /*

@@ -73,7 +73,7 @@ static void view_summary(const struct stp_page_data *data,
         int first; /* of two sets */
     } kinds[] = {{"Collectives", STP_PAGE_SWEEP},
                  {"Training steps", STP_PAGE_ITERATIONS}};
-    const char *usual = data->policies[STP_PAGE_POLICY].name != NULL
+    const char *usual = data->files[STP_PAGE_POLICY].name != NULL
                             ? "What a policy for NCCL is worth"
                             : "NCCL, timed";
     cJSON *leads = cJSON_AddArrayToObject(view, "leads");
@@ -85,7 +85,7 @@ static void view_summary(const struct stp_page_data *data,
                             data->title != NULL ? data->title : usual);
     stp_page_sentence(summary, sentence);
     view_lead(leads, sentence, summary->n_slower > 0);
-    stp_page_sum_up_overlap(&data->sets[STP_PAGE_OVERLAP_VERIFY].iterations,
+    stp_page_sum_up_overlap(&data->files[STP_PAGE_OVERLAP_VERIFY].iterations,
                             &overlap);
     if (stp_page_overlap_sentence(&overlap, sentence))
         view_lead(leads, sentence, overlap.n_slower > 0);
@@ -94,7 +94,7 @@ static void view_summary(const struct stp_page_data *data,
     for (size_t i = 0; i < data->n_warnings; i++)
         view_lead(leads, data->warnings[i], true);
     for (size_t i = 0; i < 2; i++)
-        if (stp_page_source_sentence(&data->sets[kinds[i].first], 2,
+        if (stp_page_source_sentence(&data->files[kinds[i].first], 2,
                                      sentence)) {
             cJSON *note = stp_json_row(notes);
 
@@ -314,7 +314,7 @@ static void view_workload(const struct stp_iteration_setting *s, bool has_ranks,
 static void view_steps(const struct stp_page_data *data, int source,
                        cJSON *sets)
 {
-    const struct stp_page_set *s = &data->sets[source];
+    const struct stp_page_file *s = &data->files[source];
     const struct stp_range ranks = stp_page_ranks(data);
     const bool has_ranks = ranks.min < ranks.max;
     cJSON *set, *settings, *regimes;
@@ -342,7 +342,7 @@ static void view_steps(const struct stp_page_data *data, int source,
 
 /* ---- files of measurements, and how they were measured ---- */
 
-static enum stp_status view_file(const struct stp_page_set *set,
+static enum stp_status view_file(const struct stp_page_file *set,
                                  const char *contents, cJSON *files,
                                  struct stp_error *err)
 {
@@ -402,8 +402,8 @@ enum stp_status stp_page_view(const struct stp_page_data *data,
         [STP_PAGE_ITERATIONS] = "Training steps, all arms",
         [STP_PAGE_OVERLAP_VERIFY] = "Verification of the overlap policy",
     };
-    const struct stp_policy *rules = data->policies[STP_PAGE_POLICY].rules;
-    const char *memory = data->policies[STP_PAGE_MEMORY_POLICY].name;
+    const struct stp_policy *rules = data->files[STP_PAGE_POLICY].rules;
+    const char *memory = data->files[STP_PAGE_MEMORY_POLICY].name;
     cJSON *view = cJSON_CreateObject();
     cJSON *plots = cJSON_AddObjectToObject(view, "plots");
     cJSON *panels = cJSON_AddArrayToObject(plots, "panels");
@@ -430,7 +430,7 @@ enum stp_status stp_page_view(const struct stp_page_data *data,
         view_memory(&data->memory.table, object);
     }
     for (int s = 0; s < STP_PAGE_SWEEP; s++) {
-        const struct stp_page_policy *policy = &data->policies[s];
+        const struct stp_page_file *policy = &data->files[s];
         cJSON *object;
 
         if (policy->name == NULL)
@@ -441,8 +441,8 @@ enum stp_status stp_page_view(const struct stp_page_data *data,
         cJSON_AddStringToObject(object, "text", policy->text);
     }
     for (int s = STP_PAGE_SWEEP; s < STP_PAGE_N_SOURCES; s++)
-        if (status == STP_OK && data->sets[s].name != NULL)
-            status = view_file(&data->sets[s], contents[s], files, err);
+        if (status == STP_OK && data->files[s].name != NULL)
+            status = view_file(&data->files[s], contents[s], files, err);
     if (status != STP_OK)
         cJSON_Delete(view);
     else
