@@ -218,19 +218,6 @@ TEST_F(Csv, RefusesATextThatIsNoTable)
     }
 }
 
-TEST_F(Csv, NamesAsManyColumnsAsThereIsRoomFor)
-{
-    const std::string name(100, 'n');
-    columns_.assign(4, Column(name.c_str(), STP_CSV_SKIP, 0, 0));
-
-    EXPECT_EQ(STP_ERR_SYNTAX, Read("other\n"));
-
-    const std::string error =
-        "header with 'other', expected each at most once of " + name + ", " +
-        name + ", " + name;
-    EXPECT_EQ(error.substr(0, STP_ERROR_TEXT - 1), err_.text);
-}
-
 struct HeaderCase {
     std::string text;
     bool has_it;

@@ -50,14 +50,8 @@ TEST(Types, AreNumberedAsNcclDoesAndHaveTwoNames)
                 << name;
     }
     EXPECT_EQ(STP_N_TYPES, number);
-}
-
-TEST(Types, HaveNoOtherNames)
-{
-    for (const std::string name :
-         {"", "i", "i16", "i322", "I8", "fp8", "xyz", "abcdef"})
+    for (const std::string name : {"", "i16", "i322", "I8"})
         EXPECT_EQ(-1, stp_type_from_name(name.data(), name.size())) << name;
-    EXPECT_EQ(STP_TYPE_F16, stp_type_from_name("f16,", 3));
 }
 
 TEST(Operations, AreNumberedAsNcclDoes)

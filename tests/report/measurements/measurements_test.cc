@@ -325,24 +325,6 @@ TEST_F(Measured, KernelsAndChunksComeBackAsTheyWereWritten)
     EXPECT_THAT(err_.text, HasSubstr("fewer than 40 bytes"));
 }
 
-TEST_F(Measured, JsonHasBandwidthsAndNullsForWhatNobodyKnows)
-{
-    ASSERT_EQ(STP_OK, ReadCsv("# backend: gloo\n"
-                              "collective,bytes,round,algorithm,protocol,"
-                              "nNodes,nRanks,median_us,ran_algorithm,"
-                              "ran_protocol\n"
-                              "allreduce,1000000,0,auto,auto,1,4,500,-,-\n"));
-
-    std::string json = Json(data_);
-
-    for (const char *want :
-         {"\"backend\":\t\"gloo\"", "\"algbw_gbps\":\t2,",
-          "\"busbw_gbps\":\t3,", "\"n_wrong\":\tnull", "\"algorithm\":\tnull",
-          "\"type\":\t\"bf16\"", "\"op\":\t\"sum\"", "\"in_place\":\tfalse",
-          "\"root\":\t0"})
-        EXPECT_THAT(json, HasSubstr(want));
-}
-
 TEST_F(Measured, JsonThatIsNoneIsRefusedWithItsPlace)
 {
     EXPECT_EQ(STP_ERR_SYNTAX, ReadJson("{\n \"a\": 1,\n  oops\n}\n"));

@@ -129,22 +129,6 @@ TEST_F(Nvidias, ColumnsAreNamedAsTheWriterNamesThem)
     EXPECT_THAT(Fixture(), HasSubstr(columns));
 }
 
-TEST_F(Nvidias, AverageIsTheWritersAverage)
-{
-    ASSERT_EQ(STP_OK, Parse(Fixture()));
-    stp_nccl_text_total total{};
-    Text([&](FILE *fp) {
-        for (size_t i = 0; i < data_.n_rows; i += 2) {
-            const stp_nccl_text_row row =
-                stp_nccl_text_collapse(&data_, &data_.rows[i]);
-            stp_nccl_text_write_row(&row, &total, fp);
-        }
-    });
-
-    EXPECT_EQ(50u, total.n_busbw);
-    EXPECT_NEAR(68.7203, total.busbw / total.n_busbw, 0.002);
-}
-
 // ---- rows ----
 
 stp_nccl_text_row Base()
@@ -466,24 +450,6 @@ TEST(Rows, SayTheirSourceWhereItChanges)
                    "# Source: recorded, 20 iterations in 2 rounds", "row",
                    "# Source: recorded, single pass, 20 iterations in 2 rounds",
                    "row"));
-}
-
-// As parsers in the wild read it: skip '#', split at blanks, float() of fields
-// 5 to 12.
-TEST_F(Reading, OfOursIsReadByParsersThatSplitAtBlanks)
-{
-    int n = 0;
-
-    for (const std::string &line : SplitLines(OurText())) {
-        if (line.empty() || line[0] == '#')
-            continue;
-        std::vector<std::string> words = Words(line);
-        ASSERT_EQ(13u, words.size());
-        for (size_t f : {5, 6, 7, 8})
-            EXPECT_NO_THROW((void)std::stod(words[f])) << words[f];
-        n++;
-    }
-    EXPECT_EQ(2, n);
 }
 
 } // namespace

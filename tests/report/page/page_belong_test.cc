@@ -85,11 +85,7 @@ class Belonging : public Page
             source == STP_PAGE_VERIFY || source == STP_PAGE_OVERLAP_VERIFY;
         d.AddAuto(kMiB).AddGain(kMiB, is_verdict ? kPlugin : kRingLl128, 1.5);
         if (source >= STP_PAGE_ITERATIONS)
-            for (size_t i = 0; i < d.data.n_rows; i++) {
-                d.data.rows[i].work.mode = STP_MODE_OVERLAP;
-                d.data.rows[i].work.layers = 8;
-                d.data.rows[i].work.ratio = 1;
-            }
+            MakeSteps(&d);
         const std::string policy =
             Path(kNames[source == STP_PAGE_VERIFY ? STP_PAGE_POLICY
                                                   : STP_PAGE_OVERLAP_POLICY]);

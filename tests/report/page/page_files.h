@@ -101,6 +101,16 @@ inline void AddSweep(Data *d, const std::vector<double> &gains)
     }
 }
 
+// Makes the rows training steps.
+inline void MakeSteps(Data *d)
+{
+    for (size_t i = 0; i < d->data.n_rows; i++) {
+        d->data.rows[i].work.mode = STP_MODE_OVERLAP;
+        d->data.rows[i].work.layers = 8;
+        d->data.rows[i].work.ratio = 1;
+    }
+}
+
 inline constexpr char kPolicy[] =
     "allreduce,2097152,4194304,ring,ll128,-1,1,4\n";
 

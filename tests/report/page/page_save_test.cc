@@ -145,11 +145,9 @@ TEST_F(Page, ShowsIterationsAndWhereAnotherArmHasTheShortestStep)
 {
     Data d;
     d.AddAuto(kMiB).AddGain(kMiB, kRingLl128, 0.8).AddGain(kMiB, kTreeLl, 1.25);
+    MakeSteps(&d);
     for (size_t i = 0; i < d.data.n_rows; i++) {
         stp_measurement *m = &d.data.rows[i];
-        m->work.mode = STP_MODE_OVERLAP;
-        m->work.layers = 8;
-        m->work.ratio = 1;
         m->work.gemm.m = m->work.gemm.n = m->work.gemm.k = 64;
         m->work.compute_us = 5;
         m->alone_us =
@@ -221,15 +219,6 @@ void AddSetups(Data *d)
         if (d->data.rows[i].arm.setup.memory == STP_MEMORY_SYM)
             std::snprintf(d->data.rows[i].ran_kernel, STP_KERNEL_NAME,
                           "Symmetric_A");
-}
-
-void MakeSteps(Data *d)
-{
-    for (size_t i = 0; i < d->data.n_rows; i++) {
-        d->data.rows[i].work.mode = STP_MODE_OVERLAP;
-        d->data.rows[i].work.layers = 8;
-        d->data.rows[i].work.ratio = 1;
-    }
 }
 
 TEST_F(Page, SaysWhatToRegisterAndWhatItIsWorth)

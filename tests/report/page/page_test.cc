@@ -1,6 +1,7 @@
 // The page's text in HTML, its template and its sentences.
 #include <gtest/gtest.h>
 
+#include <functional>
 #include <string>
 
 extern "C" {
@@ -119,115 +120,85 @@ stp_page_summary Summary()
     return s;
 }
 
+#define ON    "On 4 x NVIDIA H200"
+#define MAKES ON " this policy makes allgather up to 1.37x as fast (at 4 MiB"
+#define SIZES "), changes 14 of 84 sizes"
+#define NONE  ", and is slower nowhere within the 95 percent intervals"
+
 TEST(Sentence, SaysWhatThePolicyIsWorth)
 {
+    const stp_gain one{1, 0, 0, 0};
     const struct {
-        const char *name;
-        void (*change)(stp_page_summary &s);
+        std::function<void(stp_page_summary &)> change;
         const char *expect;
     } cases[] = {
-        {"faster", [](stp_page_summary &) {},
-         "On 4 x NVIDIA H200 this policy makes allgather up to 1.37x as fast "
-         "(at 4 MiB), changes 14 of 84 sizes, and is slower nowhere within the "
-         "95 percent intervals."},
-        {"slower",
-         [](stp_page_summary &s) {
+        {[](auto &) {}, MAKES SIZES NONE "."},
+        {[](auto &s) {
              s.n_slower = 2;
              s.n_below = 1;
              s.worst = {{0.8, 0.79, 0.81, 4}, ncclFuncAllReduce, 1 << 20, 4};
          },
-         "On 4 x NVIDIA H200 this policy makes allgather up to 1.37x as fast "
-         "(at 4 MiB), changes 14 of 84 sizes, and is slower at 2: at worst "
-         "allreduce takes 1.25x as long (at 1 MiB)."},
-        {"slower within the noise",
-         [](stp_page_summary &s) {
+         MAKES SIZES ", and is slower at 2: at worst allreduce takes 1.25x as "
+                     "long (at 1 MiB)."},
+        {[](auto &s) {
              s.n_below = 1;
              s.worst = {{1 / 1.004, 0.99, 0.999, 4}, ncclFuncReduce, 64, 4};
          },
-         "On 4 x NVIDIA H200 this policy makes allgather up to 1.37x as fast "
-         "(at 4 MiB), changes 14 of 84 sizes, and is slower at 1, but within "
-         "the noise: at worst reduce takes 1.004x as long (at 64 bytes)."},
-        {"one round",
-         [](stp_page_summary &s) {
+         MAKES SIZES ", and is slower at 1, but within the noise: at worst "
+                     "reduce takes 1.004x as long (at 64 bytes)."},
+        {[&](auto &s) {
              s.one_round = true;
              s.n_faster = 0;
-             s.best.gain = {1, 0, 0, 0};
+             s.best.gain = one;
          },
-         "On 4 x NVIDIA H200 this policy changes 14 of 84 sizes, is "
-         "significantly faster at none; one round has no confidence interval, "
-         "so none of this is certain."},
-        {"faster between sizes",
-         [](stp_page_summary &s) {
-             s.best.gain = {1, 0, 0, 0};
-         },
-         "On 4 x NVIDIA H200 this policy changes 14 of 84 sizes, is faster "
-         "only at sizes that were not measured, and is slower nowhere within "
-         "the 95 percent intervals."},
-        {"not measured", [](stp_page_summary &s) { s.n_unknown = 3; },
-         "On 4 x NVIDIA H200 this policy makes allgather up to 1.37x as fast "
-         "(at 4 MiB), changes 14 of 84 sizes, and is slower nowhere within the "
-         "95 percent intervals; what it chooses at 3 further sizes was not "
-         "measured."},
-        {"no change",
-         [](stp_page_summary &s) {
+         ON " this policy changes 14 of 84 sizes, is significantly faster at "
+            "none; one round has no confidence interval, so none of this is "
+            "certain."},
+        {[&](auto &s) { s.best.gain = one; },
+         ON " this policy changes 14 of 84 sizes, is faster only at sizes that "
+            "were not measured" NONE "."},
+        {[](auto &s) { s.n_unknown = 3; },
+         MAKES SIZES NONE "; what it chooses at 3 further sizes was not "
+                          "measured."},
+        {[&](auto &s) {
              s.n_changed = s.n_faster = 0;
-             s.best.gain = {1, 0, 0, 0};
+             s.best.gain = one;
          },
-         "On 4 x NVIDIA H200 this policy changes none of 84 sizes."},
-        {"no rule",
-         [](stp_page_summary &s) {
-             s.n_rules = 0;
-             s.tried = false;
-         },
-         "On 4 x NVIDIA H200 this policy has no rule: NCCL's own choice stands "
-         "at all 84 sizes."},
-        {"no policy",
-         [](stp_page_summary &s) { s.has_policy = s.tried = false; },
-         "On 4 x NVIDIA H200 some arm is faster than NCCL's own choice at 14 "
-         "of 84 sizes, by up to 1.37x (allgather at 4 MiB); there is no policy "
-         "here."},
-        {"no policy and no better arm",
-         [](stp_page_summary &s) {
+         ON " this policy changes none of 84 sizes."},
+        {[](auto &s) { s.n_rules = s.tried = 0; },
+         ON " this policy has no rule: NCCL's own choice stands at all 84 "
+            "sizes."},
+        {[](auto &s) { s.has_policy = s.tried = false; },
+         ON " some arm is faster than NCCL's own choice at 14 of 84 sizes, by "
+            "up to 1.37x (allgather at 4 MiB); there is no policy here."},
+        {[&](auto &s) {
              s.has_policy = s.tried = false;
-             s.best.gain = {1, 0, 0, 0};
+             s.best.gain = one;
          },
-         "On 4 x NVIDIA H200 no arm is significantly faster than NCCL's own "
-         "choice at any of 84 sizes; there is no policy here."},
-        {"passes of several numbers of ranks",
-         [](stp_page_summary &s) {
+         ON " no arm is significantly faster than NCCL's own choice at any of "
+            "84 sizes; there is no policy here."},
+        {[](auto &s) {
              s.has_ranks = true;
              s.best.n_ranks = 2;
              s.worst = {{0.8, 0.7, 0.9, 3}, ncclFuncAllReduce, 1 << 20, 4};
              s.n_slower = 1;
          },
-         "On 4 x NVIDIA H200 this policy makes allgather up to 1.37x as fast "
-         "(at 4 MiB on 2 ranks), changes 14 of 84 sizes, and is slower at 1: "
-         "at worst allreduce takes 1.25x as long (at 1 MiB on 4 ranks)."},
-        {"not verified", [](stp_page_summary &s) { s.tried = false; },
-         "On 4 x NVIDIA H200 this policy makes allgather up to 1.37x as fast "
-         "(at 4 MiB), changes 14 of 84 sizes, and is slower nowhere within the "
-         "95 percent intervals; it was not verified: these are gains of its "
-         "arms in the sweep."},
-        {"iterations alone",
-         [](stp_page_summary &s) {
-             s.n_sizes = 0;
-             s.has_policy = s.tried = false;
-         },
-         "On 4 x NVIDIA H200: training iterations, without a policy."},
-        {"iterations and a policy",
-         [](stp_page_summary &s) {
-             s.n_sizes = 0;
-             s.tried = false;
-         },
-         "On 4 x NVIDIA H200: training iterations; collectives alone were not "
-         "measured."},
+         MAKES " on 2 ranks" SIZES ", and is slower at 1: at worst allreduce "
+               "takes 1.25x as long (at 1 MiB on 4 ranks)."},
+        {[](auto &s) { s.tried = false; },
+         MAKES SIZES NONE "; it was not verified: these are gains of its arms "
+                          "in the sweep."},
+        {[](auto &s) { s.n_sizes = s.has_policy = s.tried = 0; },
+         ON ": training iterations, without a policy."},
+        {[](auto &s) { s.n_sizes = s.tried = 0; },
+         ON ": training iterations; collectives alone were not measured."},
     };
     for (const auto &c : cases) {
         stp_page_summary s = Summary();
         char text[STP_PAGE_TEXT];
         c.change(s);
         stp_page_sentence(&s, text);
-        EXPECT_STREQ(c.expect, text) << c.name;
+        EXPECT_STREQ(c.expect, text);
     }
 }
 
