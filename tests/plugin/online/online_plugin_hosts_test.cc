@@ -62,7 +62,6 @@ TEST_P(OnlineHosts, DoNotLearnAndAreSilentAfterTheFirstDecision)
                    : "shm");
     Set("STEPTUNE_AGREE_TIMEOUT", "60");
     options.comm_id = mock_new_comm_id();
-    options.drift = {1, NCCL_ALGO_TREE, NCCL_PROTO_LL, 1.5};
     options.step = {&call, 1, 20};
     options.before_init = Enter;
     options.done = Keep;

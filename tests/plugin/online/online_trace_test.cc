@@ -278,6 +278,69 @@ TEST_F(OnlineTraceOfKernels, AreThereThoughNoTunerDecidesOnThem)
     EXPECT_THAT(Column(kEnd), ElementsAre("9000", ""));
 }
 
+TEST_F(OnlineTrace, HasTheOrderOfLaunchesWhereTimesAreLateAndLost)
+{
+    unsetenv("STEPTUNE_INLINE"); // written by the thread
+    options_.layout = MOCK_THREADS;
+    options_.gpu_clocks = mock_job_h200_clocks;
+    options_.host = mock_job_torch_host;
+    options_.lost_events = 0.02;
+    options_.lost_channels = 0.02;
+    options_.seed = 7;
+
+    Play(2000, StartOnline("2.28", STP_PLUGIN, nullptr));
+
+    const std::vector<Fields> rows = Rows();
+    ExpectRuns(rows, false);
+    size_t n_begin = 0;
+    for (const Fields &row : rows)
+        n_begin += !row[kBegin].empty();
+    EXPECT_LT(0.9 * static_cast<double>(rows.size()), n_begin);
+    EXPECT_GT(rows.size(), n_begin);
+    EXPECT_THAT(warnings_, IsEmpty());
+}
+
+// What `steptune compare` makes of it, in jobs like those on GPUs.
+TEST_F(OnlineTrace, GivesTheTimeOfAStepWhateverIsLost)
+{
+    const struct {
+        const char *name;
+        size_t n_alike; // collectives of a step that are all alike; 0: three
+        double lost;
+        size_t n_calls; // of a step, in the trace
+    } cases[] = {
+        {"whole", 0, 0, 3}, {"lost", 0, 0.1, 3}, {"alike", 12, 0.1, 1}};
+
+    for (const auto &c : cases) {
+        SCOPED_TRACE(c.name);
+        fs::remove(Trace());
+        runs_.clear();
+        if (c.n_alike > 0)
+            calls_ = std::vector<mock_job_call>(
+                c.n_alike, After(60, ncclFuncAllReduce, 2 << 20));
+        options_.gpu_clocks = mock_job_h200_clocks;
+        options_.host = mock_job_torch_host;
+        options_.compute_noise = 0.02;
+        options_.lost_events = c.lost;
+        options_.lost_channels = c.lost / 10;
+        Play(1500, StartOnline("2.28", STP_PLUGIN, nullptr));
+        stp_trace trace{};
+        stp_job_step step{};
+        stp_error err{};
+
+        ASSERT_EQ(STP_OK, stp_trace_load(Trace().c_str(), &trace, &err));
+        ASSERT_EQ(STP_OK, stp_job_step_traced(&trace, &step, &err)) << err.text;
+        stp_trace_free(&trace);
+
+        EXPECT_EQ(c.n_calls, step.n_calls);
+        const size_t first = runs_.size() / 5, last = runs_.size() - 1;
+        const double us = (runs_[last].start_us - runs_[first].start_us) /
+                          static_cast<double>(last - first) *
+                          static_cast<double>(c.n_calls);
+        EXPECT_NEAR(us, step.time, 0.005 * us);
+    }
+}
+
 TEST_F(OnlineTrace, IsSharedByProcesses)
 {
     {

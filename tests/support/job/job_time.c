@@ -53,9 +53,6 @@ ncclResult_t mock_job_time(struct mock_job *job, size_t i)
         return rc;
     run->us = time.us;
     run->launched_us = mock_job_launched_us(job, i);
-    if (o->drift.factor > 0 && job->step >= o->drift.from &&
-        run->run.algo == o->drift.algo && run->run.proto == o->drift.proto)
-        run->us *= o->drift.factor;
 
     job_time_place_compute(job, i);
     for (size_t r = 0; r < n_ranks; r++) {

@@ -129,15 +129,6 @@ struct mock_job_options {
                              as a share of it, log-normal with mean 1 */
     double jitter_us;     /* bound of the time by which each rank enters a
                              collective late, drawn per rank */
-    /* From step 'from' on, a collective with this algorithm and protocol takes
-     * 'factor' times as long; 0: never. */
-    struct {
-        size_t from;
-        int algo;
-        int proto;
-        double factor;
-    } drift;
-
     double lost_events;   /* share of kernels whose events no rank's profiler
                              receives */
     double lost_channels; /* share of channels whose events the profiler does

@@ -108,36 +108,6 @@ TEST_F(MockJob, NoiseOfASeedNeverChanges)
     }
 }
 
-TEST_F(MockJob, DriftSlowsOneArmFromAStepOn)
-{
-    Play(6);
-    const Done before = done_;
-    const mock_run arm = before.steps[0].runs[0].run;
-    const struct {
-        size_t from;
-        int algo, proto;
-        double factor;
-        bool drifts;
-    } cases[] = {
-        {3, arm.algo, arm.proto, 2, true},
-        {3, arm.algo, arm.proto, .5, true},
-        {0, arm.algo, arm.proto, 1.25, true},
-        {3, arm.algo, arm.proto, 0, false},
-        {3, NCCL_ALGO_TREE, arm.proto, 2, false},
-        {3, arm.algo, NCCL_PROTO_LL, 2, false},
-    };
-
-    for (const auto &c : cases) {
-        options_.drift = {c.from, c.algo, c.proto, c.factor};
-        Play(6);
-        for (size_t s = 0; s < 6; s++)
-            EXPECT_DOUBLE_EQ(before.steps[s].runs[0].us *
-                                 (c.drifts && s >= c.from ? c.factor : 1),
-                             done_.steps[s].runs[0].us)
-                << s << " " << &c - cases;
-    }
-}
-
 TEST_F(MockJob, WarmUpAndEvaluationHaveTheirOwnCollectives)
 {
     const mock_job_call warm_up = After(0, ncclFuncBroadcast, 1024);
