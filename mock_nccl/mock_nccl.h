@@ -294,7 +294,7 @@ typedef void (*mock_log_sink)(void *user, ncclDebugLogLevel level,
                               unsigned long flags, const char *line);
 void mock_set_log(mock_log_sink sink, void *user);
 
-/* What the receiver that is set now receives at most: NCCL_LOG_WARN, say, so
+/* Limits the lines that the present receiver gets: to NCCL_LOG_WARN, say, so
  * that no other line is formatted, which takes a third of the time of long
  * simulations. */
 void mock_set_log_level(ncclDebugLogLevel level);

@@ -25,7 +25,7 @@ struct mock_machine {
 int mock_channel_count(const struct mock_machine_info *info,
                        const struct mock_graphs *graphs);
 
-/* Of the version of 'rules': from 2.30 on the network decides, too
+/* The count of the version of 'rules': from 2.30 on the network decides, too
  * (ncclNvlsTuning()). */
 int mock_nvls_channel_count(const struct mock_machine_info *info,
                             const struct mock_graphs *graphs,

@@ -29,8 +29,8 @@ struct overlap_comm {
     int n_computes; /* layers whose compute it follows */
 };
 
-/* Of fsdp the all-gathers of two layers come first, then a reduce-scatter and
- * an all-gather in turn, and last a reduce-scatter. */
+/* The i-th collective. In fsdp the all-gathers of two layers come first, then a
+ * reduce-scatter and an all-gather in turn, and last a reduce-scatter. */
 static struct overlap_comm overlap_get_comm(const struct overlap_layers *l,
                                             int i)
 {

@@ -80,7 +80,7 @@ size_t mock_copy_list(const struct mock_model *model, size_t share_bytes,
     return n;
 }
 
-/* Of equals the last. */
+/* The last of equals is taken. */
 const struct mock_copy *mock_copy_pick(const struct mock_copy *copies, size_t n)
 {
     const struct mock_copy *best = &copies[0];

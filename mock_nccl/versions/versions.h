@@ -178,7 +178,7 @@ struct mock_choice_rules {
     const char *scheduled;  /* line per collective, when it has its channels */
 };
 
-/* What the lack of precision of fp8 in long rings is charged on. */
+/* The lack of precision of fp8 in long rings is charged on these. */
 enum mock_fp8_penalty {
     MOCK_FP8_FREE,
     MOCK_FP8_ENTRIES, /* all entries of rings, those ruled out too */

@@ -71,7 +71,8 @@ const Machine &MachineOf(const std::string &name, int n_ranks)
     return machine;
 }
 
-// Of "allreduce 1024 e4 avg k1 r2 both fp8 reg".
+// The call that "allreduce 1024 e4 avg k1 r2 both fp8 reg" stands for: element
+// size, reduction, kind, root, windows and settings.
 mock_call CallOf(const std::string &text)
 {
     const std::vector<std::string> words = Split(text, ' ');
@@ -100,8 +101,8 @@ mock_call CallOf(const std::string &text)
     return call;
 }
 
-// A tuner of "ring/simple n4 c65536": the pair that it takes, channels, chunk.
-// It notes what it is asked in 'questions'.
+// Makes the tuner answer as "ring/simple n4 c65536" says: with a pair, channels
+// and a chunk. It notes in 'questions' what it is asked.
 void SetTuner(const std::string &text, std::string *questions)
 {
     int algo = -1, proto = -1, n_channels = 0;
