@@ -35,34 +35,26 @@ struct stp_check_count stp_count_findings(const struct stp_findings *findings,
 static void check_print_text(const struct stp_findings *findings,
                              const char *path, bool fixed, FILE *fp)
 {
-    for (size_t i = 0; i < findings->n; i++) {
-        const struct stp_finding *f = &findings->at[i];
-
-        fprintf(fp, "%s:%u:%u: %s: ", path, f->line, f->column,
-                check_level(f, fixed));
-        if (check_is_fixed(f, fixed)) {
-            /* The fix that the new file has. */
-            if (f->fix == STP_FIX_DROP)
-                fprintf(fp, "removed, since %s", f->text);
-            else
-                fprintf(fp, "now inf: %s", f->text);
-        } else
-            fputs(f->text, fp);
-        fputc('\n', fp);
-    }
-}
-
-static void check_print_count(const struct stp_check_count *n, const char *path,
-                              FILE *fp)
-{
+    const struct stp_check_count n = stp_count_findings(findings, fixed);
     const struct {
         size_t n;
         const char *one, *several;
-    } counts[] = {{n->n_fixed, "fixed", "fixed"},
-                  {n->n_warnings, "warning", "warnings"},
-                  {n->n_notes, "note", "notes"}};
+    } counts[] = {{n.n_fixed, "fixed", "fixed"},
+                  {n.n_warnings, "warning", "warnings"},
+                  {n.n_notes, "note", "notes"}};
     const char *before = "";
 
+    for (size_t i = 0; i < findings->n; i++) {
+        const struct stp_finding *f = &findings->at[i];
+        const bool is_fixed = check_is_fixed(f, fixed);
+
+        fprintf(fp, "%s:%u:%u: %s: %s%s\n", path, f->line, f->column,
+                check_level(f, fixed),
+                !is_fixed                ? ""
+                : f->fix == STP_FIX_DROP ? "removed, since "
+                                         : "now inf: ",
+                f->text);
+    }
     fprintf(fp, "%s: ", path);
     for (size_t i = 0; i < sizeof(counts) / sizeof(counts[0]); i++)
         if (counts[i].n > 0) {
@@ -80,10 +72,8 @@ enum stp_status stp_print_findings(const struct stp_findings *findings,
     struct stp_check_count count = stp_count_findings(findings, fixed);
     struct stp_table t = stp_table_result(is_json);
 
-    if (!is_json) {
+    if (!is_json)
         check_print_text(findings, path, fixed, fp);
-        check_print_count(&count, path, fp);
-    }
     stp_table_word(&t, "policy", NULL, path);
     stp_table_count(&t, "warnings", NULL, count.n_warnings);
     stp_table_count(&t, "notes", NULL, count.n_notes);

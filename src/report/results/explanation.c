@@ -5,19 +5,63 @@
 #include "report/terminal.h"
 #include "report/words.h"
 
-static bool explanation_is_shown(const struct stp_explained *x, bool has_all)
+static void explanation_put(const struct stp_explained *x, const char *policy,
+                            struct stp_table *t)
 {
-    return has_all || x->decider != STP_DECIDER_NCCL;
+    const char *const heading = "<decided by";
+    const bool is_rule = x->decider == STP_DECIDER_RULE;
+    char channels[32];
+
+    snprintf(channels, sizeof(channels),
+             x->min_channels == x->max_channels ? "%d" : "%d to %d",
+             x->min_channels, x->max_channels);
+    stp_table_row(t);
+    stp_table_word(t, "collective", "<collective", stp_coll_name(x->coll));
+    stp_table_count(t, "min_bytes", "from bytes", x->min_bytes);
+    stp_table_count(t, "max_bytes", "to bytes", x->max_bytes);
+    stp_table_ran(t, "auto", "?<AUTO", x->auto_pick.algo, x->auto_pick.proto,
+                  0);
+    stp_table_ran(t, NULL, "<choice", x->pick.algo, x->pick.proto, 0);
+    stp_table_ran(t, "choice", NULL, x->pick.algo, x->pick.proto,
+                  x->asked_channels);
+    stp_table_number(t, "min_channels", NULL, x->min_channels, 0);
+    stp_table_number(t, "max_channels", NULL, x->max_channels, 0);
+    stp_table_word(t, NULL, "?channels", channels);
+    stp_table_word(t, "decided_by", NULL, stp_decider_name(x->decider));
+    stp_table_word(t, is_rule ? "policy" : NULL, NULL, policy);
+    stp_table_count(t, is_rule ? "line" : NULL, NULL, x->line);
+    if (is_rule)
+        stp_table_text(t, heading, "%s:%u", policy, x->line);
+    else if (x->decider == STP_DECIDER_PLUGIN && x->asked_channels != 0)
+        stp_table_text(t, heading, "plugin, asks for %d channels",
+                       x->asked_channels);
+    else
+        stp_table_text(t, heading, "%s",
+                       x->decider == STP_DECIDER_NCCL ? "NCCL" : "plugin");
 }
 
-/* Says how many sizes the rows leave out. */
-static void explanation_print_rest(size_t n_shown, size_t n, FILE *out)
+enum stp_status stp_print_explanation(const struct stp_explanation *explanation,
+                                      const char *policy, bool has_table,
+                                      bool is_json, FILE *out,
+                                      struct stp_error *err)
 {
+    const bool has_all = has_table || is_json;
+    const size_t n = explanation->n_ranges;
+    struct stp_table t = stp_table_result(is_json);
     struct stp_paragraph paragraph;
+    size_t n_shown = 0;
+    enum stp_status status;
     FILE *fp;
 
+    stp_table_rows(&t, "ranges");
+    for (size_t i = 0; i < n; i++)
+        if (has_all || explanation->ranges[i].decider != STP_DECIDER_NCCL) {
+            explanation_put(&explanation->ranges[i], policy, &t);
+            n_shown++;
+        }
+    status = stp_table_end(&t, out, err);
     if (n_shown == n)
-        return;
+        return status;
     if (n_shown > 0)
         fputc('\n', out);
     fp = stp_paragraph_begin(&paragraph, out);
@@ -32,62 +76,5 @@ static void explanation_print_rest(size_t n_shown, size_t n, FILE *out)
                 "the others, which --table prints, too.",
                 n_shown, n);
     stp_paragraph_end(&paragraph);
-}
-
-enum stp_status stp_print_explanation(const struct stp_explanation *explanation,
-                                      const char *policy, bool has_table,
-                                      bool is_json, FILE *fp,
-                                      struct stp_error *err)
-{
-    const bool has_all = has_table || is_json;
-    const size_t n = explanation->n_ranges;
-    struct stp_table t = stp_table_result(is_json);
-    size_t n_shown = 0;
-    enum stp_status status;
-
-    stp_table_rows(&t, "ranges");
-    for (size_t i = 0; i < n; i++)
-        if (explanation_is_shown(&explanation->ranges[i], has_all)) {
-            const struct stp_explained *x = &explanation->ranges[i];
-            char channels[32];
-
-            snprintf(channels, sizeof(channels),
-                     x->min_channels == x->max_channels ? "%d" : "%d to %d",
-                     x->min_channels, x->max_channels);
-            stp_table_row(&t);
-            stp_table_word(&t, "collective", "<collective",
-                           stp_coll_name(x->coll));
-            stp_table_count(&t, "min_bytes", "from bytes", x->min_bytes);
-            stp_table_count(&t, "max_bytes", "to bytes", x->max_bytes);
-            stp_table_ran(&t, "auto", "?<AUTO", x->auto_pick.algo,
-                          x->auto_pick.proto, 0);
-            stp_table_ran(&t, NULL, "<choice", x->pick.algo, x->pick.proto, 0);
-            stp_table_ran(&t, "choice", NULL, x->pick.algo, x->pick.proto,
-                          x->asked_channels);
-            stp_table_number(&t, "min_channels", NULL, x->min_channels, 0);
-            stp_table_number(&t, "max_channels", NULL, x->max_channels, 0);
-            stp_table_word(&t, NULL, "?channels", channels);
-
-            const char *const heading = "<decided by";
-            bool is_rule = x->decider == STP_DECIDER_RULE;
-
-            stp_table_word(&t, "decided_by", NULL,
-                           stp_decider_name(x->decider));
-            stp_table_word(&t, is_rule ? "policy" : NULL, NULL, policy);
-            stp_table_count(&t, is_rule ? "line" : NULL, NULL, x->line);
-            if (is_rule)
-                stp_table_text(&t, heading, "%s:%u", policy, x->line);
-            else if (x->decider == STP_DECIDER_PLUGIN && x->asked_channels != 0)
-                stp_table_text(&t, heading, "plugin, asks for %d channels",
-                               x->asked_channels);
-            else
-                stp_table_text(&t, heading, "%s",
-                               x->decider == STP_DECIDER_NCCL ? "NCCL"
-                                                              : "plugin");
-            n_shown++;
-        }
-    status = stp_table_end(&t, fp, err);
-    if (!is_json)
-        explanation_print_rest(n_shown, n, fp);
     return status;
 }

@@ -113,12 +113,6 @@ static size_t golden_max_lines(const char *text)
     return n;
 }
 
-static bool golden_same_line(const struct stp_golden_line *a,
-                             const struct stp_golden_line *b)
-{
-    return a->len == b->len && memcmp(a->s, b->s, a->len) == 0;
-}
-
 /* Skips as few lines of both as it takes until they are at the same one, or at
  * their ends.  Those go to the change, *a's first. */
 static void golden_skip(struct golden_rest *a, struct golden_rest *b,
@@ -129,7 +123,9 @@ static void golden_skip(struct golden_rest *a, struct golden_rest *b,
     for (size_t apart = 0; apart <= MAX_APART && i == a->n; apart++)
         for (size_t k = 0; k <= apart; k++)
             if (k < a->n && apart - k < b->n &&
-                golden_same_line(&a->lines[k], &b->lines[apart - k])) {
+                a->lines[k].len == b->lines[apart - k].len &&
+                memcmp(a->lines[k].s, b->lines[apart - k].s, a->lines[k].len) ==
+                    0) {
                 i = k;
                 j = apart - k;
                 break;

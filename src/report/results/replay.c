@@ -80,36 +80,27 @@ static int replay_compare_all(const void *pa, const void *pb)
     return order != 0 ? order : replay_compare_places(pa, pb);
 }
 
-/* Leaves one row for all that are alike, in the order of the first of each, and
- * returns how many. */
-static size_t replay_merge(struct replay_row *rows, size_t n_rows)
-{
-    size_t n = 0;
-
-    qsort(rows, n_rows, sizeof(*rows), replay_compare_all);
-    for (size_t i = 0; i < n_rows; i++)
-        if (n > 0 && replay_compare(&rows[n - 1], &rows[i]) == 0)
-            rows[n - 1].n_calls += rows[i].n_calls;
-        else
-            rows[n++] = rows[i];
-    qsort(rows, n, sizeof(*rows), replay_compare_places);
-    return n;
-}
-
+/* Puts one row for all that are alike, in the order of the first of each. */
 static enum stp_status replay_put_merged(const struct stp_trace *trace,
                                          const struct stp_replay *replay,
                                          struct stp_table *t,
                                          struct stp_error *err)
 {
     struct replay_row *rows = calloc(trace->n_rows + 1, sizeof(*rows));
-    size_t n;
+    size_t n = 0;
 
     if (rows == NULL)
         return stp_nomem(err);
     for (size_t i = 0; i < trace->n_rows; i++)
         rows[i] = (struct replay_row){&trace->rows[i], &replay->rows[i],
                                       replay_count_calls(&trace->rows[i])};
-    n = replay_merge(rows, trace->n_rows);
+    qsort(rows, trace->n_rows, sizeof(*rows), replay_compare_all);
+    for (size_t i = 0; i < trace->n_rows; i++)
+        if (n > 0 && replay_compare(&rows[n - 1], &rows[i]) == 0)
+            rows[n - 1].n_calls += rows[i].n_calls;
+        else
+            rows[n++] = rows[i];
+    qsort(rows, n, sizeof(*rows), replay_compare_places);
     for (size_t i = 0; i < n; i++)
         replay_put(trace, replay, &rows[i], t);
     free(rows);
@@ -187,23 +178,6 @@ static uint64_t replay_count_unaligned(const struct stp_trace *trace,
     return n;
 }
 
-/* Adds the row to those of its collective, size and ranks. */
-static void replay_add_unaligned(struct replay_row *names, size_t *n_names,
-                                 const struct replay_row *row)
-{
-    const struct mock_call *call = &row->call->call;
-    size_t i = 0;
-
-    while (i < *n_names && (names[i].call->call.coll != call->coll ||
-                            names[i].call->call.n_bytes != call->n_bytes ||
-                            names[i].got->n_ranks != row->got->n_ranks))
-        i++;
-    if (i < *n_names)
-        names[i].n_calls += row->n_calls;
-    else if (i < MAX_UNALIGNED)
-        names[(*n_names)++] = *row;
-}
-
 void stp_print_unaligned(const struct stp_trace *trace,
                          const struct stp_replay *replay, FILE *fp)
 {
@@ -220,9 +194,19 @@ void stp_print_unaligned(const struct stp_trace *trace,
     for (size_t i = 0; i < trace->n_rows; i++) {
         const struct replay_row row = {&trace->rows[i], &replay->rows[i],
                                        replay_count_calls(&trace->rows[i])};
+        const struct mock_call *call = &row.call->call;
+        size_t k = 0;
 
-        if (replay_is_unaligned(&row))
-            replay_add_unaligned(names, &n_names, &row);
+        if (!replay_is_unaligned(&row))
+            continue;
+        while (k < n_names && (names[k].call->call.coll != call->coll ||
+                               names[k].call->call.n_bytes != call->n_bytes ||
+                               names[k].got->n_ranks != row.got->n_ranks))
+            k++;
+        if (k < n_names)
+            names[k].n_calls += row.n_calls;
+        else if (k < MAX_UNALIGNED)
+            names[n_names++] = row;
     }
     for (size_t i = 0; i < n_names; i++) {
         fprintf(fp,

@@ -9,30 +9,6 @@
 #include "report/results/results.h"
 #include "report/terminal.h"
 
-static double tune_report_best_gain(const struct stp_point *p)
-{
-    double best = 1;
-
-    for (size_t i = 0; i < p->n_arms; i++)
-        if (p->arms[i].arm.kind == STP_ARM_FORCED &&
-            !stp_ran_as_auto(p, &p->arms[i]))
-            best = fmax(best, p->arms[i].gain.gain);
-    return best;
-}
-
-/* The policy's gain at a swept size; 1 where it has no rule. */
-static double tune_report_policy_gain(const struct stp_point *p,
-                                      const struct stp_derived *derived)
-{
-    for (size_t i = 0; i < derived->n_rules; i++) {
-        const struct stp_derived_rule *rule = &derived->rules[i];
-
-        if (p >= rule->points && p < rule->points + rule->n_points)
-            return stp_derived_evidence(rule, p)->gain.gain;
-    }
-    return 1;
-}
-
 struct stp_regret stp_policy_regret(const struct stp_comparisons *sweep,
                                     const struct stp_derived *derived)
 {
@@ -41,11 +17,21 @@ struct stp_regret stp_policy_regret(const struct stp_comparisons *sweep,
 
     for (size_t i = 0; i < sweep->n_points; i++) {
         const struct stp_point *p = &sweep->points[i];
-        double slowdown =
-            tune_report_best_gain(p) / tune_report_policy_gain(p, derived);
+        double best = 1;
+        double gain = 1; /* of the policy; 1 where it has no rule */
 
-        sum += log(slowdown);
-        r.worst = fmax(r.worst, slowdown);
+        for (size_t a = 0; a < p->n_arms; a++)
+            if (p->arms[a].arm.kind == STP_ARM_FORCED &&
+                !stp_ran_as_auto(p, &p->arms[a]))
+                best = fmax(best, p->arms[a].gain.gain);
+        for (size_t k = 0; k < derived->n_rules && gain == 1; k++) {
+            const struct stp_derived_rule *rule = &derived->rules[k];
+
+            if (p >= rule->points && p < rule->points + rule->n_points)
+                gain = stp_derived_evidence(rule, p)->gain.gain;
+        }
+        sum += log(best / gain);
+        r.worst = fmax(r.worst, best / gain);
     }
     if (sweep->n_points > 0)
         r.mean = exp(sum / (double)sweep->n_points);
@@ -74,23 +60,18 @@ static void tune_report_write_cuts(const struct stp_derived *derived,
                 n_dropped, n_dropped == 1 ? " was" : "s were");
 }
 
+/* Writes verdicts below a heading, and how steady AUTO was. */
 static enum stp_status
-tune_report_write_verdicts(const struct stp_tune_report *r, FILE *fp,
-                           struct stp_error *err)
+tune_report_write_verdicts(const struct stp_tune_report *r,
+                           const struct stp_comparisons *verdicts,
+                           const char *heading, FILE *fp, struct stp_error *err)
 {
     enum stp_status status;
 
-    fprintf(fp, "The policy, loaded by the plugin, against AUTO\n\n");
-    status =
-        stp_print_verdicts(r->info, r->verdicts, STP_VERDICTS_ALL, fp, err);
-    STP_THEN(status, stp_print_steadiness(r->verdicts, fp, err));
-    if (status != STP_OK || r->steps->n_points == 0)
-        return status;
-    fprintf(fp,
-            "\nIterations in which compute waits for a collective, with the "
-            "policy, against AUTO\n\n");
-    status = stp_print_verdicts(r->info, r->steps, STP_VERDICTS_ALL, fp, err);
-    return status == STP_OK ? stp_print_steadiness(r->steps, fp, err) : status;
+    fprintf(fp, "%s\n\n", heading);
+    status = stp_print_verdicts(r->info, verdicts, STP_VERDICTS_ALL, fp, err);
+    STP_THEN(status, stp_print_steadiness(verdicts, fp, err));
+    return status;
 }
 
 /* Why the policy for overlap has no rule. */
@@ -130,41 +111,20 @@ tune_report_write_overlap(const struct stp_tune_report *r, FILE *fp,
         status = stp_print_rules(o->derived, fp, err);
     }
     tune_report_write_cuts(o->derived, o->n_dropped, fp);
-    if (status != STP_OK || o->verdicts->n_points == 0)
-        return status;
-    fprintf(fp, "\nIterations with it, loaded by the plugin, against AUTO\n\n");
-    status =
-        stp_print_verdicts(r->info, o->verdicts, STP_VERDICTS_ALL, fp, err);
-    return status == STP_OK ? stp_print_steadiness(o->verdicts, fp, err)
-                            : status;
-}
-
-static enum stp_status
-tune_report_write_memory(const struct stp_memory_table *memory, FILE *fp,
-                         struct stp_error *err)
-{
-    fprintf(fp,
-            "\nWhat to register, for an application that can: gains over "
-            "plain buffers with NCCL's own choice, and over the best rule\n\n");
-    if (memory->n_rules == 0)
-        return stp_print_memory_rules(memory, fp, err);
-    stp_memory_drops_write(memory, "", fp);
-    return stp_print_memory_sizes(memory, fp, err);
-}
-
-static enum stp_status tune_report_write_arms(const struct stp_tune_report *r,
-                                              FILE *fp, struct stp_error *err)
-{
-    enum stp_status status;
-
-    fprintf(fp, "\nEvery arm\n\n");
-    status = stp_print_sweep(r->sweep, fp, err);
-    return status == STP_OK ? stp_print_steadiness(r->sweep, fp, err) : status;
+    if (status == STP_OK && o->verdicts->n_points > 0)
+        status = tune_report_write_verdicts(
+            r, o->verdicts,
+            "\nIterations with it, loaded by the plugin, against AUTO", fp,
+            err);
+    return status;
 }
 
 enum stp_status stp_tune_report_save(const struct stp_tune_report *report,
                                      const char *path, struct stp_error *err)
 {
+    const struct stp_regret regret =
+        stp_policy_regret(report->sweep, report->derived);
+    const struct stp_memory_table *memory = report->memory;
     struct stp_file file;
     enum stp_status status = stp_file_begin(path, &file, err);
 
@@ -180,10 +140,6 @@ enum stp_status stp_tune_report_save(const struct stp_tune_report *report,
         "on at\nneighbouring sizes where that of its arm lies above 0.\n\n",
         report->policy_path, report->info->what, report->run,
         report->policy_hash, report->iters, report->min_gain * 100);
-
-    struct stp_regret regret =
-        stp_policy_regret(report->sweep, report->derived);
-
     fprintf(file.fp, "Rules\n\n");
     status = stp_print_rules(report->derived, file.fp, err);
     tune_report_write_cuts(report->derived, report->n_dropped, file.fp);
@@ -192,12 +148,32 @@ enum stp_status stp_tune_report_save(const struct stp_tune_report *report,
             "times as long in the\ngeometric mean, %.4f at worst.\n\n",
             regret.mean, regret.worst);
 
-    STP_THEN(status, tune_report_write_verdicts(report, file.fp, err));
+    STP_THEN(status, tune_report_write_verdicts(
+                         report, report->verdicts,
+                         "The policy, loaded by the plugin, against AUTO",
+                         file.fp, err));
+    if (status == STP_OK && report->steps->n_points > 0)
+        status = tune_report_write_verdicts(
+            report, report->steps,
+            "\nIterations in which compute waits for a collective, with the "
+            "policy, against AUTO",
+            file.fp, err);
     if (status == STP_OK && report->overlap != NULL)
         status = tune_report_write_overlap(report, file.fp, err);
-    if (status == STP_OK && report->memory != NULL)
-        status = tune_report_write_memory(report->memory, file.fp, err);
-    STP_THEN(status, tune_report_write_arms(report, file.fp, err));
+    if (status == STP_OK && memory != NULL) {
+        fprintf(file.fp,
+                "\nWhat to register, for an application that can: gains over "
+                "plain buffers with NCCL's own choice, and over the best "
+                "rule\n\n");
+        if (memory->n_rules > 0)
+            stp_memory_drops_write(memory, "", file.fp);
+        status = memory->n_rules > 0
+                     ? stp_print_memory_sizes(memory, file.fp, err)
+                     : stp_print_memory_rules(memory, file.fp, err);
+    }
+    fprintf(file.fp, "\nEvery arm\n\n");
+    STP_THEN(status, stp_print_sweep(report->sweep, file.fp, err));
+    STP_THEN(status, stp_print_steadiness(report->sweep, file.fp, err));
     return stp_file_end(&file, status, err);
 }
 
