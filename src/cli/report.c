@@ -5,7 +5,6 @@
 #include "cli/cli.h"
 #include "report/file.h"
 #include "report/page/page.h"
-#include "report/page/page_find.h"
 
 struct report_options {
     struct stp_arguments paths;

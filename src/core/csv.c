@@ -27,31 +27,11 @@ static void csv_store_whole(void *out, size_t size, int64_t value)
         memcpy(out, &value, sizeof(value));
 }
 
-static bool csv_read_number(const struct stp_csv_column *c,
-                            const struct stp_field *f, double *number)
-{
-    if (!stp_parse_double(f->s, f->len, number))
-        return false;
-    return c->kind == STP_CSV_NUMBER ||
-           (c->kind == STP_CSV_FROM_0 ? *number >= 0 : *number > 0);
-}
-
-static bool csv_read_whole(const struct stp_csv_column *c,
-                           const struct stp_field *f, void *out)
-{
-    uint64_t value;
-
-    if (!stp_parse_u64(f->s, f->len, &value) || value < c->min ||
-        value > c->max)
-        return false;
-    csv_store_whole(out, c->size, (int64_t)value);
-    return true;
-}
-
 bool stp_csv_read_field(const struct stp_csv_column *c,
                         const struct stp_field *f, void *row)
 {
     void *out = (char *)row + c->offset;
+    uint64_t whole;
 
     if (c->column_into != 0)
         *(unsigned *)((char *)row + c->column_into) = f->column;
@@ -82,13 +62,19 @@ bool stp_csv_read_field(const struct stp_csv_column *c,
         *(bool *)out = stp_field_is(f, "1");
         return *(bool *)out || stp_field_is(f, "0");
     case STP_CSV_WHOLE:
-        return csv_read_whole(c, f, out);
+        if (!stp_parse_u64(f->s, f->len, &whole) || whole < c->min ||
+            whole > c->max)
+            return false;
+        csv_store_whole(out, c->size, (int64_t)whole);
+        return true;
     case STP_CSV_SIZE:
         return stp_parse_size(f->s, f->len, out);
     case STP_CSV_NUMBER:
+        return stp_parse_double(f->s, f->len, out);
     case STP_CSV_FROM_0:
+        return stp_parse_double(f->s, f->len, out) && *(double *)out >= 0;
     case STP_CSV_POSITIVE:
-        return csv_read_number(c, f, out);
+        return stp_parse_double(f->s, f->len, out) && *(double *)out > 0;
     }
     return false;
 }
@@ -114,31 +100,25 @@ static bool csv_has_column(const struct reader *r,
     return false;
 }
 
-static enum stp_status csv_refuse_column(const struct reader *r,
-                                         const struct stp_field *f)
+static enum stp_status csv_read_header(struct reader *r,
+                                       const struct stp_field *f, size_t n)
 {
+    const struct stp_csv_column *columns = r->format->columns;
     char names[STP_ERROR_TEXT] = "";
     size_t len = 0;
 
     for (size_t i = 0; i < r->format->n_columns && len < sizeof(names); i++)
         len += (size_t)snprintf(names + len, sizeof(names) - len, "%s%s",
-                                i > 0 ? ", " : "", r->format->columns[i].name);
-    return stp_fail_at(r->err, STP_ERR_SYNTAX, r->line, f->column,
-                       "header with '%.*s', expected each at most once of %s",
-                       STP_SHOWN(f), names);
-}
-
-static enum stp_status csv_read_header(struct reader *r,
-                                       const struct stp_field *f, size_t n)
-{
-    const struct stp_csv_column *columns = r->format->columns;
-
+                                i > 0 ? ", " : "", columns[i].name);
     for (size_t i = 0; i < n && i < STP_CSV_COLUMNS; i++) {
         const struct stp_csv_column *column =
             stp_csv_find(columns, r->format->n_columns, &f[i]);
 
         if (column == NULL || csv_has_column(r, column))
-            return csv_refuse_column(r, &f[i]);
+            return stp_fail_at(
+                r->err, STP_ERR_SYNTAX, r->line, f[i].column,
+                "header with '%.*s', expected each at most once of %s",
+                STP_SHOWN(&f[i]), names);
         r->order[r->n_order++] = column;
     }
     for (size_t i = 0; i < r->format->n_columns; i++)
@@ -170,29 +150,12 @@ static enum stp_status csv_read_row(struct reader *r, const struct stp_field *f,
                                       : STP_OK;
 }
 
-static enum stp_status csv_read_line(struct reader *r, const char *line,
-                                     size_t len)
-{
-    struct stp_field fields[STP_CSV_COLUMNS];
-    size_t n;
-
-    if (len > 0 && line[0] == '#') {
-        if (r->format->comment != NULL)
-            r->format->comment(r->user, line, len);
-        return STP_OK;
-    }
-    n = stp_split(line, len, fields, STP_CSV_COLUMNS);
-    if (n == 1 && fields[0].len == 0)
-        return STP_OK;
-    return r->n_order == 0 ? csv_read_header(r, fields, n)
-                           : csv_read_row(r, fields, n);
-}
-
 enum stp_status stp_csv_read(const struct stp_csv_format *format, void *user,
                              const char *text, size_t len,
                              struct stp_error *err)
 {
     struct reader r = {.format = format, .user = user, .err = err};
+    struct stp_field fields[STP_CSV_COLUMNS];
     const char *s = text;
     const char *line;
     size_t n;
@@ -201,7 +164,15 @@ enum stp_status stp_csv_read(const struct stp_csv_format *format, void *user,
     while (status == STP_OK &&
            (line = stp_next_line(&s, text + len, &n)) != NULL) {
         r.line++;
-        status = csv_read_line(&r, line, n);
+        if (n > 0 && line[0] == '#') {
+            if (format->comment != NULL)
+                format->comment(user, line, n);
+            continue;
+        }
+        n = stp_split(line, n, fields, STP_CSV_COLUMNS);
+        if (n != 1 || fields[0].len > 0)
+            status = r.n_order == 0 ? csv_read_header(&r, fields, n)
+                                    : csv_read_row(&r, fields, n);
     }
     if (status == STP_OK && r.n_rows == 0)
         status =

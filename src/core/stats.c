@@ -60,17 +60,6 @@ static const double t975[] = {
     2.1314,  2.1199, 2.1098, 2.1009, 2.0930, 2.0860,
 };
 
-/* Fisher's expansion, Abramowitz and Stegun 26.7.5. */
-double stp_t_at(double z, size_t df)
-{
-    double n = (double)df;
-
-    return z + (pow(z, 3) + z) / (4 * n) +
-           (5 * pow(z, 5) + 16 * pow(z, 3) + 3 * z) / (96 * n * n) +
-           (3 * pow(z, 7) + 19 * pow(z, 5) + 17 * pow(z, 3) - 15 * z) /
-               (384 * n * n * n);
-}
-
 double stp_robust_stddev(double *sizes, size_t n)
 {
     qsort(sizes, n, sizeof(*sizes), stats_compare_doubles);
@@ -79,9 +68,15 @@ double stp_robust_stddev(double *sizes, size_t n)
 
 double stp_t975(size_t df)
 {
+    const double n = (double)df, z = 1.959964;
+
     if (df <= sizeof(t975) / sizeof(t975[0]))
         return t975[df - 1];
-    return stp_t_at(1.959964, df);
+    /* Fisher's expansion, Abramowitz and Stegun 26.7.5. */
+    return z + (pow(z, 3) + z) / (4 * n) +
+           (5 * pow(z, 5) + 16 * pow(z, 3) + 3 * z) / (96 * n * n) +
+           (3 * pow(z, 7) + 19 * pow(z, 5) + 17 * pow(z, 3) - 15 * z) /
+               (384 * n * n * n);
 }
 
 struct stp_gain stp_paired_gain(const double *baseline, const double *times,

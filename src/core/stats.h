@@ -39,13 +39,6 @@ double stp_robust_stddev(double *sizes, size_t n);
  */
 double stp_t975(size_t df);
 
-/*
- * The quantile of Student's t with 'df' >= 1 degrees of freedom that the normal
- * distribution has at 'z' > 0.  Within 2 percent from 6 degrees and up to
- * z = 3; with fewer it is too small.
- */
-double stp_t_at(double z, size_t df);
-
 /* How much faster: 1.05 is a twentieth more work in the same time. */
 struct stp_gain {
     double gain; /* > 1: faster */

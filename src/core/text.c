@@ -99,27 +99,12 @@ bool stp_parse_u64(const char *s, size_t len, uint64_t *value_ret)
     return true;
 }
 
-/* The power of two that a suffix stands for; 0 if it is none. */
-static unsigned text_suffix_shift(char c)
-{
-    switch (c) {
-    case 'K':
-    case 'k':
-        return 10;
-    case 'M':
-    case 'm':
-        return 20;
-    case 'G':
-    case 'g':
-        return 30;
-    default:
-        return 0;
-    }
-}
-
 bool stp_parse_size(const char *s, size_t len, uint64_t *value_ret)
 {
-    unsigned shift = len > 0 ? text_suffix_shift(s[len - 1]) : 0;
+    static const char suffixes[] = "KkMmGg";
+    const char *suffix = len > 0 ? memchr(suffixes, s[len - 1], 6) : NULL;
+    const int shift =
+        suffix != NULL ? 10 * (int)((suffix - suffixes) / 2 + 1) : 0;
     uint64_t value;
 
     if (!stp_parse_u64(s, shift != 0 ? len - 1 : len, &value) ||
@@ -161,84 +146,74 @@ static bool text_looks_decimal(const char *s, const char *end)
     return s == end;
 }
 
-/* A host application may have set a locale whose decimal point is a comma. */
-static bool text_strtod(const char *s, double *value_ret)
-{
-    locale_t c_locale = newlocale(LC_ALL_MASK, "C", (locale_t)0);
-    locale_t old;
-
-    if (c_locale == (locale_t)0)
-        return false;
-    old = uselocale(c_locale);
-    *value_ret = strtod(s, NULL);
-    uselocale(old);
-    freelocale(c_locale);
-    return true;
-}
-
 bool stp_parse_double(const char *s, size_t len, double *value_ret)
 {
     char buf[DOUBLE_MAX_LEN + 1];
+    locale_t c_locale, old;
     double value;
 
     if (len > DOUBLE_MAX_LEN || !text_looks_decimal(s, s + len))
         return false;
     memcpy(buf, s, len);
     buf[len] = '\0';
-    if (!text_strtod(buf, &value) || !isfinite(value))
+    /* a host application may have set a locale whose decimal point is a comma
+     */
+    c_locale = newlocale(LC_ALL_MASK, "C", (locale_t)0);
+    if (c_locale == (locale_t)0)
+        return false;
+    old = uselocale(c_locale);
+    value = strtod(buf, NULL);
+    uselocale(old);
+    freelocale(c_locale);
+    if (!isfinite(value))
         return false;
     *value_ret = value;
     return true;
-}
-
-/* Without fstat(), which glibc before 2.33 does not export. */
-static enum stp_status text_read_all(FILE *fp, size_t max, char **text_ret,
-                                     size_t *len_ret, struct stp_error *err)
-{
-    size_t len = 0, size = 0, n;
-    char *text = NULL;
-
-    do {
-        if (size - len < 2) {
-            char *bigger = realloc(text, size = size > 0 ? 2 * size : 1 << 16);
-
-            if (bigger == NULL) {
-                free(text);
-                return stp_nomem(err);
-            }
-            text = bigger;
-        }
-        n = fread(text + len, 1, size - len - 1, fp);
-        len += n;
-    } while (n > 0 && len <= max);
-
-    if (len <= max && !ferror(fp)) {
-        text[len] = '\0';
-        *text_ret = text;
-        *len_ret = len;
-        return STP_OK;
-    }
-    free(text);
-    if (len > max)
-        return stp_fail(err, STP_ERR_LIMIT,
-                        "is larger than %zu bytes, the most that is read", max);
-    if (errno == EISDIR)
-        return stp_fail(err, STP_ERR_IO, "is a directory");
-    return stp_fail(err, STP_ERR_IO, "cannot be read: %s", strerror(errno));
 }
 
 enum stp_status stp_read_file(const char *path, size_t max, char **text_ret,
                               size_t *len_ret, struct stp_error *err)
 {
     FILE *fp = fopen(path, "rb");
-    enum stp_status status;
+    size_t len = 0, size = 0, n;
+    char *text = NULL;
+    enum stp_status status = STP_OK;
 
     if (fp == NULL)
         return stp_fail(err, STP_ERR_IO, "cannot be opened: %s",
                         strerror(errno));
-    status = text_read_all(fp, max, text_ret, len_ret, err);
+    /* glibc before 2.33 does not export fstat() */
+    do {
+        if (size - len < 2) {
+            char *bigger = realloc(text, size = size > 0 ? 2 * size : 1 << 16);
+
+            if (bigger == NULL) {
+                status = stp_nomem(err);
+                break;
+            }
+            text = bigger;
+        }
+        n = fread(text + len, 1, size - len - 1, fp);
+        len += n;
+    } while (n > 0 && len <= max);
+    if (status == STP_OK && len > max)
+        status =
+            stp_fail(err, STP_ERR_LIMIT,
+                     "is larger than %zu bytes, the most that is read", max);
+    else if (status == STP_OK && ferror(fp))
+        status = errno == EISDIR
+                     ? stp_fail(err, STP_ERR_IO, "is a directory")
+                     : stp_fail(err, STP_ERR_IO, "cannot be read: %s",
+                                strerror(errno));
     fclose(fp);
-    return status;
+    if (status != STP_OK) {
+        free(text);
+        return status;
+    }
+    text[len] = '\0';
+    *text_ret = text;
+    *len_ret = len;
+    return STP_OK;
 }
 
 const char *stp_base_name(const char *path)

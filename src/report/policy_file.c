@@ -58,32 +58,23 @@ void stp_steadiness_write(const struct stp_steadiness *s, FILE *fp)
                 s->resolved * 100);
 }
 
-/* Whether there are times that rules may rest on. */
-static bool policy_has_rounds(const struct stp_policy_origin *origin)
-{
-    for (size_t i = 0; i < origin->data->n_rows; i++) {
-        const struct stp_measurement *m = &origin->data->rows[i];
-
-        if (stp_source_decides(m->source) &&
-            (origin->trusts_passes || !m->single_pass))
-            return true;
-    }
-    return false;
-}
-
 void stp_no_rule_write(const struct stp_policy_origin *origin, FILE *fp)
 {
     const struct stp_dataset *data = origin->data;
     struct stp_source_count count = {0};
     size_t n_modelled;
+    bool has_rounds = false; /* times that rules may rest on */
 
+    for (size_t i = 0; i < data->n_rows; i++)
+        has_rounds |= stp_source_decides(data->rows[i].source) &&
+                      (origin->trusts_passes || !data->rows[i].single_pass);
     stp_count_sources(data, &count);
     n_modelled = count.n[STP_SOURCE_MODELLED];
     if (origin->steadiness != NULL && origin->steadiness->max_rounds < 2) {
         fputs("one round says nothing of its error", fp);
         return;
     }
-    if (!policy_has_rounds(origin)) {
+    if (!has_rounds) {
         fputs("none of these times is of interleaved rounds, and a model "
               "decides nothing",
               fp);
@@ -263,39 +254,6 @@ void stp_policy_mark_read(const char *text, size_t len,
     }
 }
 
-/* The hash is of what follows, and no comment is part of it. */
-static enum stp_status policy_write_marked(const struct stp_policy_text *text,
-                                           FILE *fp, struct stp_error *err)
-{
-    char hash[STP_POLICY_HASH_NAME];
-    struct stp_policy *policy;
-    enum stp_status status =
-        stp_policy_parse_kind(text->kind, text->text, text->len, &policy, err);
-
-    if (status != STP_OK)
-        return status;
-    stp_policy_hash_name(policy, hash);
-    stp_policy_free(policy);
-    fprintf(fp, "# %s\n", text->made_by);
-    if (text->run[0] != '\0')
-        fprintf(fp, "%s%s\n", run_key, text->run);
-    fprintf(fp, "%s%s\n", hash_key, hash);
-    fwrite(text->text, 1, text->len, fp);
-    return STP_OK;
-}
-
-static enum stp_status policy_save_marked(const struct stp_policy_text *text,
-                                          const char *path,
-                                          struct stp_error *err)
-{
-    struct stp_file file;
-    enum stp_status status = stp_file_begin(path, &file, err);
-
-    if (status != STP_OK)
-        return status;
-    return stp_file_end(&file, policy_write_marked(text, file.fp, err), err);
-}
-
 enum stp_status stp_policy_text_begin(struct stp_policy_text *text,
                                       struct stp_error *err)
 {
@@ -303,13 +261,30 @@ enum stp_status stp_policy_text_begin(struct stp_policy_text *text,
     return text->fp != NULL ? STP_OK : stp_nomem(err);
 }
 
+/* The hash is of what follows, and no comment is part of it. */
 enum stp_status stp_policy_text_end(struct stp_policy_text *text,
                                     const char *path, struct stp_error *err)
 {
-    enum stp_status status = fclose(text->fp) == 0
-                                 ? policy_save_marked(text, path, err)
-                                 : stp_nomem(err);
+    char hash[STP_POLICY_HASH_NAME];
+    struct stp_policy *policy;
+    struct stp_file file;
+    enum stp_status status = fclose(text->fp) == 0 ? STP_OK : stp_nomem(err);
 
+    STP_THEN(status, stp_policy_parse_kind(text->kind, text->text, text->len,
+                                           &policy, err));
+    if (status == STP_OK) {
+        stp_policy_hash_name(policy, hash);
+        stp_policy_free(policy);
+        status = stp_file_begin(path, &file, err);
+    }
+    if (status == STP_OK) {
+        fprintf(file.fp, "# %s\n", text->made_by);
+        if (text->run[0] != '\0')
+            fprintf(file.fp, "%s%s\n", run_key, text->run);
+        fprintf(file.fp, "%s%s\n", hash_key, hash);
+        fwrite(text->text, 1, text->len, file.fp);
+        status = stp_file_commit(&file, err);
+    }
     free(text->text);
     return status;
 }

@@ -121,7 +121,7 @@ TEST(NextLine, TakesLfAndCrlfEnds)
 constexpr uint64_t kUntouched = 424242;
 constexpr char kMost[] = "18446744073709551615";
 
-// What is refused leaves the value as it was.  A suffix stands before each text
+// A refusal leaves the value as it was.  A suffix stands before each text
 // and no byte behind it, where a sanitizer sees who looks there.
 template <typename Value, typename Parse>
 void ExpectValues(

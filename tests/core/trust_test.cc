@@ -47,7 +47,7 @@ const TrustCase kCases[] = {
     {"all_write_my_policy",  {S_IFREG | 0666, kUser}, kClosed, kNamed, kUser, STP_TRUST_ALL_WRITE},
     {"all_write_roots",      {S_IFREG | 0646, kRoot}, kClosed, kNamed, kUser, STP_TRUST_ALL_WRITE},
     {"all_write_another's",  {S_IFREG | 0602, kOther}, kClosed, kNamed, kUser, STP_TRUST_ALL_WRITE},
-    // What is written, or found where the job runs.
+    // A file that is written, or found where the job runs.
     {"a_users_journal",      {kFile, kUser},  kTmp,    kFound, kUser, STP_TRUSTED},
     {"roots_journal",        {kFile, kRoot},  kTmp,    kFound, kUser, STP_TRUSTED},
     {"squashed_by_nfs",      {kFile, 65534},  kClosed, kFound, kRoot, STP_TRUSTED},

@@ -1,4 +1,4 @@
-// What is written: policies, tables, files.
+// Policies, tables and files as they are written.
 #include <gmock/gmock.h>
 #include <fcntl.h>
 #include <gtest/gtest.h>
@@ -19,7 +19,6 @@ extern "C" {
 #include "core/policy/memory_policy.h"
 #include "report/file.h"
 #include "report/memory_file.h"
-#include "report/policy_file.h"
 #include "report/table.h"
 }
 
@@ -37,12 +36,7 @@ using testing::HasSubstr;
 class Report : public InFolder
 {
   protected:
-    void TearDown() override
-    {
-        stp_dataset_free(&data_);
-    }
-
-    stp_dataset data_{};
+    const stp_dataset data_{};
 };
 
 // ---- files ----
@@ -174,70 +168,7 @@ TEST_F(File, CanBeReadByThoseWhomTheUmaskLets)
 
 // ---- policies ----
 
-stp_measurement Row(const stp_arm &arm, unsigned round, double us)
-{
-    stp_measurement m{};
-    m.coll = ncclFuncAllGather;
-    m.n_bytes = 4096;
-    m.round = round;
-    m.arm = arm;
-    m.ran_algo = NCCL_ALGO_RING;
-    m.ran_proto = arm.kind == STP_ARM_AUTO ? NCCL_PROTO_SIMPLE : arm.proto;
-    m.n_ranks = 4;
-    m.n_nodes = 1;
-    m.us.median = us;
-    return m;
-}
-
-class PolicyFileTest : public Report
-{
-  protected:
-    std::string Save(bool portable)
-    {
-        const stp_arm forced{
-            STP_ARM_FORCED, NCCL_ALGO_RING, NCCL_PROTO_LL128, 0, 0, {}};
-        for (unsigned r = 0; r < 2; r++) {
-            stp_measurement a = Row(stp_arm{}, r, 12);
-            stp_measurement b = Row(forced, r, 10);
-            stp_dataset_add(&data_, &a);
-            stp_dataset_add(&data_, &b);
-        }
-        strcpy(data_.machine, "h200x4");
-        strcpy(data_.gpu, "NVIDIA H200");
-        strcpy(data_.nccl, "2.28.9");
-        stp_comparisons all{};
-        stp_derived derived{};
-        EXPECT_EQ(STP_OK, stp_compare(&data_, &all, nullptr));
-        EXPECT_EQ(STP_OK, stp_derive(&all, 0.02, &derived, nullptr));
-        const stp_policy_origin origin{&data_, "a test", 0.02,   portable,
-                                       false,  nullptr,  nullptr};
-        EXPECT_EQ(STP_OK, stp_policy_file_save(&derived, &origin,
-                                               Path("p.conf").c_str(), &err_));
-        stp_derived_free(&derived);
-        stp_comparisons_free(&all);
-        return Read(Path("p.conf"));
-    }
-};
-
-TEST_F(PolicyFileTest, CarriesEachRulesEvidence)
-{
-    EXPECT_EQ(
-        "# a test\n"
-        "# policy hash: 182bb1dea35a2995\n"
-        "# from times of h200x4 (NVIDIA H200, NCCL 2.28.9): 4 measured\n"
-        "# A rule stands where its gain over NCCL's own choice is at least 2 "
-        "percent with 95 percent confidence, and goes on at neighbouring sizes "
-        "where its arm is faster by less, with the same confidence.\n"
-        "collective,min_bytes,max_bytes,algorithm,protocol,channels,nNodes,"
-        "nRanks,gpu\n"
-        "\n"
-        "# 4096 B: ring/simple 12.0 us -> 10.0 us, gain 1.200 (1.200 to "
-        "1.200), 2 rounds measured\n"
-        "allgather,4096,4096,ring,ll128,-1,1,4,NVIDIA H200\n",
-        Save(false));
-}
-
-class MemoryFileTest : public PolicyFileTest
+class MemoryFileTest : public Report
 {
   protected:
     std::string SaveMemory(const std::vector<stp_memory_rule> &rules,
@@ -388,63 +319,6 @@ TEST_F(MemoryFileTest, SaysThatThereIsNoRule)
                          "size.\n"
                          "collective,min_bytes,max_bytes,memory,nNodes,"
                          "nRanks\n"));
-}
-
-TEST_F(PolicyFileTest, SaysWhatTheTimesAreWorth)
-{
-    stp_measurement row = Row(stp_arm{}, 0, 12);
-    row.source = STP_SOURCE_MODELLED;
-    stp_dataset_add(&data_, &row);
-    row.source = STP_SOURCE_RECORDED;
-    row.single_pass = true;
-    stp_dataset_add(&data_, &row);
-    stp_dataset_add(&data_, &row);
-    strcpy(data_.machine, "m");
-    strcpy(data_.gpu, "g");
-    strcpy(data_.nccl, "2");
-    const stp_derived none{};
-    const stp_policy_origin origin{&data_, "a test", 0.02,   true,
-                                   false,  nullptr,  nullptr};
-    ASSERT_EQ(STP_OK, stp_policy_file_save(&none, &origin,
-                                           Path("p.conf").c_str(), &err_));
-
-    std::string text = Read(Path("p.conf"));
-    EXPECT_THAT(text,
-                HasSubstr("# from times of m (g, NCCL 2): 2 of 3 recorded, "
-                          "1 of 3 modelled, 2 of 3 in single passes\n"));
-    EXPECT_THAT(text, HasSubstr("# No rule: none of these times is of "
-                                "interleaved rounds, and a model "
-                                "decides nothing.\n"));
-}
-
-TEST_F(PolicyFileTest, IsReadByThePluginsParser)
-{
-    for (bool portable : {false, true}) {
-        Save(portable);
-        stp_policy *policy = nullptr;
-        ASSERT_EQ(STP_OK,
-                  stp_policy_load(Path("p.conf").c_str(), &policy, &err_))
-            << err_.text;
-        ASSERT_EQ(1u, stp_policy_size(policy));
-        const stp_rule *rule = stp_policy_rule(policy, 0);
-        EXPECT_EQ(ncclFuncAllGather, rule->coll);
-        EXPECT_EQ(NCCL_PROTO_LL128, rule->proto);
-        EXPECT_EQ(0, rule->n_channels);
-        if (portable)
-            EXPECT_EQ(nullptr, rule->gpu);
-        else
-            EXPECT_STREQ("NVIDIA H200", rule->gpu);
-        stp_policy_free(policy);
-        stp_dataset_free(&data_);
-    }
-}
-
-TEST_F(PolicyFileTest, InPortableFormHasNvidiasEightColumns)
-{
-    std::string text = Save(true);
-
-    EXPECT_THAT(text, HasSubstr("\nallgather,4096,4096,ring,ll128,-1,1,4\n"));
-    EXPECT_THAT(text, testing::Not(HasSubstr("collective,")));
 }
 
 // ---- tables ----

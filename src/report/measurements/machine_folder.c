@@ -1,6 +1,5 @@
 #include "report/measurements/machine_folder.h"
 
-#include <ctype.h>
 #include <inttypes.h>
 #include <stdlib.h>
 #include <string.h>
@@ -145,8 +144,9 @@ static void machine_write_row(const struct stp_measurement *m, const char *run,
 }
 
 /*
- * Of timings.csv or, with 'compute', of overlap.csv.  On GPUs all times are
- * measured; a machine in mock NCCL makes no better ones than it has.
+ * The columns are those of timings.csv or, with 'compute', of overlap.csv.  On
+ * GPUs all times are measured; a machine in mock NCCL makes no better ones than
+ * it has.
  */
 static const char *machine_columns(const struct stp_machine_record *r,
                                    bool compute)
@@ -253,16 +253,6 @@ static void machine_write_overlap(const struct stp_machine_record *r, FILE *fp)
 
 /* ---- graphs.xml ---- */
 
-static enum stp_status machine_check_graphs(const char *text,
-                                            struct stp_error *err)
-{
-    if (strstr(text, "<graphs") != NULL)
-        return STP_OK;
-    return stp_fail(err, STP_ERR_DEVICE,
-                    "NCCL wrote no search graphs: its communicator was made "
-                    "without NCCL_GRAPH_DUMP_FILE");
-}
-
 static enum stp_status machine_find_path(const struct stp_folder *folder,
                                          const char *name,
                                          char path[STP_FOLDER_PATH],
@@ -285,12 +275,13 @@ static enum stp_status machine_write_graphs(const struct stp_machine_record *r,
     size_t len = 0;
     enum stp_status status = machine_find_path(folder, graphs_xml, path, err);
 
-    if (status == STP_OK) {
-        status = stp_read_file(path, MAX_GRAPHS, &text, &len, err);
-        if (status == STP_ERR_IO)
-            return machine_check_graphs("", err);
-    }
-    STP_THEN(status, machine_check_graphs(text, err));
+    STP_THEN(status, stp_read_file(path, MAX_GRAPHS, &text, &len, err));
+    if (status == STP_ERR_IO ||
+        (status == STP_OK && strstr(text, "<graphs") == NULL))
+        status =
+            stp_fail(err, STP_ERR_DEVICE,
+                     "NCCL wrote no search graphs: its communicator was made "
+                     "without NCCL_GRAPH_DUMP_FILE");
     STP_THEN(status, stp_file_begin(path, &file, err));
     if (status == STP_OK) {
         /* "--" ends a comment in XML. */

@@ -18,24 +18,18 @@
 #define SETUPS ",chunk,ran_kernel"
 #define WORK   ",mode,compute,layers,ratio,m,n,k,compute_us,alone_us"
 
-/* Whether an arm of them is more than an algorithm, a protocol and channels. */
-static bool measurements_have_setups(const struct stp_dataset *data)
-{
-    for (size_t i = 0; i < data->n_rows; i++)
-        if (data->rows[i].arm.kind == STP_ARM_SETUP ||
-            data->rows[i].arm.chunk_bytes != 0)
-            return true;
-    return false;
-}
-
 void stp_measurements_write(const struct stp_dataset *data, const char *made_by,
                             FILE *fp)
 {
     char columns[sizeof(COLUMNS SETUPS WORK)];
     struct stp_measurement_header header;
+    bool has_setups = false; /* arms that are more than an algorithm, a protocol
+                                and channels */
 
-    snprintf(columns, sizeof(columns), COLUMNS "%s%s",
-             measurements_have_setups(data) ? SETUPS : "",
+    for (size_t i = 0; i < data->n_rows; i++)
+        has_setups |= data->rows[i].arm.kind == STP_ARM_SETUP ||
+                      data->rows[i].arm.chunk_bytes != 0;
+    snprintf(columns, sizeof(columns), COLUMNS "%s%s", has_setups ? SETUPS : "",
              stp_dataset_n_iterations(data) > 0 ? WORK : "");
     stp_measurement_header_read(columns, &header);
     fprintf(fp, "# %s\n", made_by);
@@ -187,11 +181,12 @@ enum stp_status stp_measurements_pool(struct stp_dataset *data,
     return STP_OK;
 }
 
-/* Tables in which nothing can be compared with NCCL's own choice, round by
- * round, are known by a column. */
-static enum stp_status measurements_refuse_others(const char *text, size_t len,
-                                                  struct stp_error *err)
+enum stp_status stp_measurements_read(const char *text, size_t len,
+                                      struct stp_dataset *data,
+                                      struct stp_error *err)
 {
+    /* Tables in which nothing can be compared with NCCL's own choice, round by
+     * round, are known by a column. */
     static const struct {
         const char *column, *why;
     } others[] = {
@@ -201,50 +196,23 @@ static enum stp_status measurements_refuse_others(const char *text, size_t len,
          "NVIDIA's performance data, which have no times of NCCL's own choice, "
          "expected measurements of `steptune sweep` or nccl-tests' text"},
     };
+    struct reader r = {.data.backend = "nccl"}; /* the only one at first */
+    enum stp_status status = STP_OK;
     unsigned line;
 
     for (size_t i = 0; i < sizeof(others) / sizeof(others[0]); i++)
         if (stp_csv_has_column(text, len, others[i].column, &line))
             return stp_fail_at(err, STP_ERR_SYNTAX, line, 1, "%s",
                                others[i].why);
-    return STP_OK;
-}
-
-enum stp_status stp_measurements_read(const char *text, size_t len,
-                                      struct stp_dataset *data,
-                                      struct stp_error *err)
-{
-    struct reader r = {.data.backend = "nccl"}; /* the only one at first */
-    enum stp_status status = measurements_refuse_others(text, len, err);
-
     STP_THEN(status, stp_csv_read(&format, &r, text, len, err));
     STP_THEN(status, stp_measurements_pool(data, &r.data, false, err));
     stp_dataset_free(&r.data);
     return status;
 }
 
-/* Whose reader takes a text. */
-static enum stp_status measurements_read_any(const char *text, size_t len,
-                                             int coll, struct stp_dataset *data,
-                                             struct stp_error *err)
-{
-    size_t blank = strspn(text, " \t\r\n");
-
-    if (stp_nccl_text_is(text, len))
-        return stp_nccl_text_read(text, len, coll, data, NULL, err);
-    if (coll >= 0)
-        return stp_fail(err, STP_ERR_RANGE,
-                        "measurements of Steptune, which name their "
-                        "collectives, expected text of nccl-tests for "
-                        "--collective");
-    if (blank < len && (text[blank] == '{' || text[blank] == '['))
-        return stp_measurements_read_json(text, len, data, err);
-    return stp_measurements_read(text, len, data, err);
-}
-
-static enum stp_status measurements_load(const char *path, bool any, int coll,
-                                         struct stp_dataset *data,
-                                         struct stp_error *err)
+enum stp_status stp_measurements_load(const char *path,
+                                      struct stp_dataset *data,
+                                      struct stp_error *err)
 {
     char *text;
     size_t len;
@@ -253,22 +221,34 @@ static enum stp_status measurements_load(const char *path, bool any, int coll,
 
     if (status != STP_OK)
         return status;
-    status = any ? measurements_read_any(text, len, coll, data, err)
-                 : stp_measurements_read(text, len, data, err);
+    status = stp_measurements_read(text, len, data, err);
     free(text);
     return status;
-}
-
-enum stp_status stp_measurements_load(const char *path,
-                                      struct stp_dataset *data,
-                                      struct stp_error *err)
-{
-    return measurements_load(path, false, -1, data, err);
 }
 
 enum stp_status stp_measurements_load_any(const char *path, int coll,
                                           struct stp_dataset *data,
                                           struct stp_error *err)
 {
-    return measurements_load(path, true, coll, data, err);
+    char *text;
+    size_t len, blank;
+    enum stp_status status =
+        stp_read_file(path, STP_MEASUREMENTS_MAX, &text, &len, err);
+
+    if (status != STP_OK)
+        return status;
+    blank = strspn(text, " \t\r\n");
+    if (stp_nccl_text_is(text, len))
+        status = stp_nccl_text_read(text, len, coll, data, NULL, err);
+    else if (coll >= 0)
+        status = stp_fail(err, STP_ERR_RANGE,
+                          "measurements of Steptune, which name their "
+                          "collectives, expected text of nccl-tests for "
+                          "--collective");
+    else if (blank < len && (text[blank] == '{' || text[blank] == '['))
+        status = stp_measurements_read_json(text, len, data, err);
+    else
+        status = stp_measurements_read(text, len, data, err);
+    free(text);
+    return status;
 }

@@ -166,48 +166,6 @@ static enum stp_status json_read_key(const cJSON *object, size_t n,
     return STP_OK;
 }
 
-static enum stp_status json_read_row(const cJSON *object, size_t n,
-                                     struct stp_measurement_row *row,
-                                     struct stp_error *err)
-{
-    size_t n_work = cJSON_GetObjectItemCaseSensitive(object, "mode") != NULL
-                        ? sizeof(work_keys) / sizeof(work_keys[0])
-                        : 0;
-    enum stp_status status = STP_OK;
-
-    for (size_t i = 0; i < sizeof(keys) / sizeof(keys[0]); i++)
-        STP_THEN(status, json_read_key(object, n, &keys[i], row, err));
-    for (size_t i = 0; i < n_work && status == STP_OK; i++)
-        status = json_read_key(object, n, &work_keys[i], row, err);
-    if (n_work > 0)
-        row->m.work.gemm.type = row->m.type;
-    return status;
-}
-
-static enum stp_status json_read_rows(const cJSON *rows,
-                                      struct stp_dataset *data,
-                                      struct stp_error *err)
-{
-    const cJSON *object;
-    size_t n = 0;
-
-    cJSON_ArrayForEach(object, rows)
-    {
-        struct stp_measurement_row row = {.line = 0};
-        enum stp_status status = json_read_row(object, n++, &row, err);
-
-        if (status != STP_OK)
-            return status;
-        if (stp_dataset_add(data, &row.m) != STP_OK)
-            return stp_nomem(err);
-    }
-    if (n == 0)
-        return stp_fail(err, STP_ERR_SYNTAX,
-                        "no measurements, expected an array of them under "
-                        "\"measurements\"");
-    return STP_OK;
-}
-
 static void json_read_name(const cJSON *root, const char *key, char *value,
                            size_t size)
 {
@@ -223,7 +181,9 @@ enum stp_status stp_measurements_read_json(const char *text, size_t len,
 {
     const char *end = NULL;
     cJSON *root = cJSON_ParseWithLengthOpts(text, len, &end, false);
-    enum stp_status status;
+    enum stp_status status = STP_OK;
+    const cJSON *object;
+    size_t n = 0;
 
     if (root == NULL)
         return stp_json_refuse(text, end, "steptune sweep --json prints", err);
@@ -231,9 +191,32 @@ enum stp_status stp_measurements_read_json(const char *text, size_t len,
     json_read_name(root, "gpu", data->gpu, sizeof(data->gpu));
     json_read_name(root, "nccl", data->nccl, sizeof(data->nccl));
     json_read_name(root, "backend", data->backend, sizeof(data->backend));
-    status = json_read_rows(
-        cJSON_GetObjectItemCaseSensitive(root, "measurements"), data, err);
+    cJSON_ArrayForEach(object,
+                       cJSON_GetObjectItemCaseSensitive(root, "measurements"))
+    {
+        struct stp_measurement_row row = {.line = 0};
+        size_t n_work = cJSON_GetObjectItemCaseSensitive(object, "mode") != NULL
+                            ? sizeof(work_keys) / sizeof(work_keys[0])
+                            : 0;
+
+        for (size_t i = 0; i < sizeof(keys) / sizeof(keys[0]); i++)
+            STP_THEN(status, json_read_key(object, n, &keys[i], &row, err));
+        for (size_t i = 0; i < n_work; i++)
+            STP_THEN(status,
+                     json_read_key(object, n, &work_keys[i], &row, err));
+        if (n_work > 0)
+            row.m.work.gemm.type = row.m.type;
+        if (status == STP_OK && stp_dataset_add(data, &row.m) != STP_OK)
+            status = stp_nomem(err);
+        if (status != STP_OK)
+            break;
+        n++;
+    }
     cJSON_Delete(root);
+    if (status == STP_OK && n == 0)
+        status = stp_fail(err, STP_ERR_SYNTAX,
+                          "no measurements, expected an array of them under "
+                          "\"measurements\"");
     if (status != STP_OK)
         stp_dataset_free(data);
     return status;

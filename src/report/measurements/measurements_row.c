@@ -77,11 +77,6 @@ static void row_write_run(const void *row, FILE *fp)
     fputs(((const struct stp_measurement_row *)row)->run, fp);
 }
 
-static void row_write_kernel(const void *row, FILE *fp)
-{
-    fputs(((const struct stp_measurement_row *)row)->m.ran_kernel, fp);
-}
-
 static const char *row_source_name(int source)
 {
     return stp_source_name((enum stp_source)source);
@@ -132,7 +127,7 @@ const struct stp_csv_column
      .none = "-", .none_value = -1},
     {"ran_channels", "0 to 64", CHANNELS(ran_channels)},
     {"ran_kernel", "a name of fewer than 40 bytes, or nothing",
-     .kind = STP_CSV_TEXT, INTO(ran_kernel), .write = row_write_kernel},
+     .kind = STP_CSV_TEXT, INTO(ran_kernel)},
     {"source", STP_SOURCE_WORDS,
      WORD(source, stp_source_from_name, row_source_name)},
     {"single_pass", "0 or 1", .kind = STP_CSV_FLAG, INTO(single_pass)},
@@ -177,38 +172,28 @@ void stp_measurement_row_begin(struct stp_measurement_row *row, unsigned line)
         .line = line};
 }
 
-/* Arms that force nothing stand in both columns. */
-static enum stp_status row_finish_arm(struct stp_measurement_row *r,
-                                      struct stp_error *err)
+enum stp_status stp_measurement_row_finish(struct stp_measurement_row *row,
+                                           struct stp_error *err)
 {
-    struct stp_arm *arm = &r->m.arm;
+    struct stp_arm *arm = &row->m.arm;
 
-    if (!stp_arm_equal(&r->algo_arm, &r->proto_arm))
+    /* Arms that force nothing stand in both columns. */
+    if (!stp_arm_equal(&row->algo_arm, &row->proto_arm))
         return stp_fail_at(
-            err, STP_ERR_SYNTAX, r->line, 0,
+            err, STP_ERR_SYNTAX, row->line, 0,
             "algorithm and protocol are not of one arm, expected an arm that "
             "forces none, such as auto2 or sym, in both columns or in none");
-    if (r->algo_arm.kind != STP_ARM_FORCED)
-        *arm = r->algo_arm;
+    if (row->algo_arm.kind != STP_ARM_FORCED)
+        *arm = row->algo_arm;
     else if (arm->algo == STP_ANY && arm->proto == STP_ANY &&
              arm->n_channels == 0 && arm->chunk_bytes == 0)
         *arm = (struct stp_arm){.kind = STP_ARM_AUTO};
     else
         arm->kind = STP_ARM_FORCED;
-    if (r->m.ran_algo == UNSAID) {
-        r->m.ran_algo = arm->kind == STP_ARM_FORCED ? arm->algo : -1;
-        r->m.ran_proto = arm->kind == STP_ARM_FORCED ? arm->proto : -1;
+    if (row->m.ran_algo == UNSAID) {
+        row->m.ran_algo = arm->kind == STP_ARM_FORCED ? arm->algo : -1;
+        row->m.ran_proto = arm->kind == STP_ARM_FORCED ? arm->proto : -1;
     }
-    return STP_OK;
-}
-
-enum stp_status stp_measurement_row_finish(struct stp_measurement_row *row,
-                                           struct stp_error *err)
-{
-    enum stp_status status = row_finish_arm(row, err);
-
-    if (status != STP_OK)
-        return status;
     row->m.us.mean = row->m.us.mean > 0 ? row->m.us.mean : row->m.us.median;
     row->m.us.p95 = row->m.us.p95 > 0 ? row->m.us.p95 : row->m.us.median;
     row->m.us.p99 = row->m.us.p99 > 0 ? row->m.us.p99 : row->m.us.p95;
@@ -261,16 +246,6 @@ static int64_t row_get_whole(const void *in, size_t size)
     return value;
 }
 
-/* Decimals that do for a time would make 0 of the smallest. */
-static void row_write_number(const struct stp_csv_column *c, double value,
-                             FILE *fp)
-{
-    if (c->decimals > 0 && (value == 0 || value >= 0.001))
-        fprintf(fp, "%.*f", c->decimals, value);
-    else
-        fprintf(fp, "%.9g", value);
-}
-
 void stp_measurement_header_read(const char *names,
                                  struct stp_measurement_header *header_ret)
 {
@@ -296,8 +271,13 @@ void stp_measurement_row_write(const struct stp_measurement_row *row,
 
         if (c->write != NULL)
             c->write(row, fp);
-        else if (c->kind >= STP_CSV_NUMBER)
-            row_write_number(c, *(const double *)in, fp);
+        else if (c->kind == STP_CSV_TEXT)
+            fputs(in, fp);
+        else if (c->kind >= STP_CSV_NUMBER && c->decimals > 0 &&
+                 (*(const double *)in == 0 || *(const double *)in >= 0.001))
+            fprintf(fp, "%.*f", c->decimals, *(const double *)in);
+        else if (c->kind >= STP_CSV_NUMBER) /* or a time might become 0 */
+            fprintf(fp, "%.9g", *(const double *)in);
         else if (c->kind == STP_CSV_FLAG)
             fputc(*(const bool *)in ? '1' : '0', fp);
         else if (c->none != NULL && row_get_whole(in, c->size) == c->none_value)

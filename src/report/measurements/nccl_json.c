@@ -62,29 +62,6 @@ static void nccl_json_put_place(const cJSON *result, const char *place_key,
     nccl_json_put(iters, "p99_us", "N/A", fp);
 }
 
-static unsigned nccl_json_put_results(const cJSON *results, FILE *fp)
-{
-    const cJSON *result;
-    unsigned n = 0;
-
-    fputs("# size type redop root time #wrong i_min i_p50 i_p95 i_p99 time "
-          "#wrong i_min i_p50 i_p95 i_p99\n",
-          fp);
-    cJSON_ArrayForEach(result, results)
-    {
-        nccl_json_put(result, "size", "?", fp);
-        nccl_json_put(result, "type", "?", fp);
-        nccl_json_put(result, "redop", "?", fp);
-        nccl_json_put(result, "root", "?", fp);
-        nccl_json_put_place(result, "out_of_place", "out_of_place_per_iter",
-                            fp);
-        nccl_json_put_place(result, "in_place", "in_place_per_iter", fp);
-        fputc('\n', fp);
-        n++;
-    }
-    return n;
-}
-
 enum stp_status stp_nccl_json_to_text(const char *json, size_t json_len,
                                       char **text_ret, size_t *len_ret,
                                       unsigned *n_rows_ret,
@@ -95,6 +72,7 @@ enum stp_status stp_nccl_json_to_text(const char *json, size_t json_len,
     cJSON *root = cJSON_ParseWithLengthOpts(json, json_len, &end, false);
     const cJSON *config = nccl_json_get(root, "config");
     const cJSON *version = nccl_json_get(root, "nccl_version");
+    const cJSON *item;
     const char *program;
     FILE *fp;
 
@@ -116,29 +94,40 @@ enum stp_status stp_nccl_json_to_text(const char *json, size_t json_len,
     /* A process has an entry for the first of its ranks only. */
     const unsigned n = nccl_json_get_count(config, "nthreads") *
                        nccl_json_get_count(config, "ngpus");
-    const cJSON *device;
 
-    cJSON_ArrayForEach(device, nccl_json_get(config, "devices"))
+    cJSON_ArrayForEach(item, nccl_json_get(config, "devices"))
     {
         for (unsigned i = 0; i < n; i++) {
             fputs("# Rank 0 Group", fp);
-            nccl_json_put(device, "group", "0", fp);
+            nccl_json_put(item, "group", "0", fp);
             fputs(" on", fp);
-            nccl_json_put(device, "hostname", "-", fp);
+            nccl_json_put(item, "hostname", "-", fp);
             fputs(" device 0 []", fp);
-            nccl_json_put(device, "device_info", "", fp);
+            nccl_json_put(item, "device_info", "", fp);
             fputc('\n', fp);
         }
     }
 
-    *n_rows_ret = nccl_json_put_results(nccl_json_get(root, "results"), fp);
+    fputs("# size type redop root time #wrong i_min i_p50 i_p95 i_p99 time "
+          "#wrong i_min i_p50 i_p95 i_p99\n",
+          fp);
+    *n_rows_ret = 0;
+    cJSON_ArrayForEach(item, nccl_json_get(root, "results"))
+    {
+        nccl_json_put(item, "size", "?", fp);
+        nccl_json_put(item, "type", "?", fp);
+        nccl_json_put(item, "redop", "?", fp);
+        nccl_json_put(item, "root", "?", fp);
+        nccl_json_put_place(item, "out_of_place", "out_of_place_per_iter", fp);
+        nccl_json_put_place(item, "in_place", "in_place_per_iter", fp);
+        fputc('\n', fp);
+        ++*n_rows_ret;
+    }
 
-    const cJSON *env = nccl_json_get(root, "env");
     struct stp_nccl_settings *settings = settings_ret;
-    const cJSON *item;
 
     *settings = (struct stp_nccl_settings){.has_tuner = false};
-    cJSON_ArrayForEach(item, env)
+    cJSON_ArrayForEach(item, nccl_json_get(root, "env"))
     {
         const char *s = cJSON_GetStringValue(item);
 

@@ -22,25 +22,17 @@ const char *stp_nccl_text_program(int coll)
 
 /* ---- head ---- */
 
-/* As ncclGetVersion() has it: 22809 for "2.28.9"; 0 without NCCL. */
-static int text_version_code(const char *version)
-{
-    int major = 0, minor = 0, patch = 0;
-
-    if (sscanf(version, "%d.%d.%d", &major, &minor, &patch) < 2)
-        return 0;
-    return major * 10000 + minor * 100 + patch;
-}
-
 void stp_nccl_text_write_head(const struct stp_nccl_text_run *run, int coll,
                               const struct stp_device *device, FILE *fp)
 {
     struct stp_device_info info;
+    int major = 0, minor = 0, patch = 0; /* ncclGetVersion() has 22809 */
 
     stp_device_get_info(device, &info);
+    sscanf(info.nccl, "%d.%d.%d", &major, &minor, &patch);
     fprintf(fp,
             "# steptune version %s backend=%s nccl-library=%d nodes=%u\n# %s\n",
-            run->version, info.backend, text_version_code(info.nccl),
+            run->version, info.backend, major * 10000 + minor * 100 + patch,
             info.n_nodes, info.what);
     fprintf(fp, "# " STP_NCCL_TEXT_STARTING "%s\n", programs[coll]);
     fprintf(fp, "# nThread %u nGpus %u minBytes %" PRIu64 " maxBytes %" PRIu64,
@@ -124,28 +116,23 @@ static void text_write_place(const struct stp_nccl_text_row *row,
     total->n_failed += place->n_wrong > 0;
 }
 
-static void text_write_times(const struct stp_nccl_text_times *t,
-                             struct stp_nccl_text_times *last, FILE *fp)
-{
-    if (last->rounds == t->rounds && last->iters == t->iters &&
-        last->source == t->source && last->single_pass == t->single_pass)
-        return;
-    fprintf(fp,
-            "# " STP_NCCL_TEXT_SOURCE "%s, %" PRIu64
-            " iteration%s in %u round%s\n",
-            stp_source_words(t->source, t->single_pass), t->iters,
-            t->iters == 1 ? "" : "s", t->rounds, t->rounds == 1 ? "" : "s");
-    *last = *t;
-}
-
 void stp_nccl_text_write_row(const struct stp_nccl_text_row *row,
                              struct stp_nccl_text_total *total, FILE *fp)
 {
+    const struct stp_nccl_text_times *t = &row->times;
+    const struct stp_nccl_text_times *last = &total->times;
     uint64_t count = row->n_bytes / stp_type_size(row->type);
 
     if (row->coll == ncclFuncAllGather || row->coll == ncclFuncReduceScatter)
         count /= row->n_ranks;
-    text_write_times(&row->times, &total->times, fp);
+    if (last->rounds != t->rounds || last->iters != t->iters ||
+        last->source != t->source || last->single_pass != t->single_pass)
+        fprintf(fp,
+                "# " STP_NCCL_TEXT_SOURCE "%s, %" PRIu64
+                " iteration%s in %u round%s\n",
+                stp_source_words(t->source, t->single_pass), t->iters,
+                t->iters == 1 ? "" : "s", t->rounds, t->rounds == 1 ? "" : "s");
+    total->times = *t;
     fprintf(fp, "%12" PRIu64 "  %12" PRIu64 "  %8s  %6s  %6d", row->n_bytes,
             count, stp_type_nccl_name(row->type),
             stp_coll_reduces(row->coll) ? stp_op_name(row->op) : "none",

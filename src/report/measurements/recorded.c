@@ -14,24 +14,14 @@ static const char *recorded_plural(size_t n)
 
 /* ---- differences ---- */
 
-/* The first entry of the two tables that differs, from 0; -1 for none. */
-static int recorded_find_cost(const struct stp_nccl_choice *a,
-                              const struct stp_nccl_choice *b)
-{
-    const float *p = &a->question.cost[0][0];
-    const float *q = &b->question.cost[0][0];
-
-    for (int i = 0; i < NCCL_NUM_ALGORITHMS * NCCL_NUM_PROTOCOLS; i++)
-        if (p[i] != q[i] && (p[i] >= 0 || q[i] >= 0))
-            return i;
-    return -1;
-}
-
 static void recorded_describe(const struct stp_nccl_choice *nccl,
                               const struct stp_nccl_choice *mock,
                               char text[TEXT])
 {
-    int cost = recorded_find_cost(nccl, mock);
+    enum { N_COSTS = NCCL_NUM_ALGORITHMS * NCCL_NUM_PROTOCOLS };
+    const float *p = &nccl->question.cost[0][0];
+    const float *q = &mock->question.cost[0][0];
+    int cost = 0; /* the first entry that differs */
     int n = snprintf(text, TEXT,
                      "%s %" PRIu64 " %s: NCCL %s/%s on %d channel%s, mock NCCL "
                      "%s/%s on %d",
@@ -42,13 +32,15 @@ static void recorded_describe(const struct stp_nccl_choice *nccl,
                      stp_algo_name(mock->algo), stp_proto_name(mock->proto),
                      mock->n_channels);
 
-    if (cost >= 0 && n > 0 && n < TEXT)
+    while (cost < N_COSTS &&
+           (p[cost] == q[cost] || (p[cost] < 0 && q[cost] < 0)))
+        cost++;
+    if (cost < N_COSTS && n > 0 && n < TEXT)
         snprintf(text + n, (size_t)(TEXT - n),
                  "; cost of %s/%s %.9g us, mock NCCL %.9g",
                  stp_algo_name(cost / NCCL_NUM_PROTOCOLS),
-                 stp_proto_name(cost % NCCL_NUM_PROTOCOLS),
-                 (double)(&nccl->question.cost[0][0])[cost],
-                 (double)(&mock->question.cost[0][0])[cost]);
+                 stp_proto_name(cost % NCCL_NUM_PROTOCOLS), (double)p[cost],
+                 (double)q[cost]);
 }
 
 /* The next difference from choice *at on into 'text'; false if none is left. */
@@ -79,47 +71,38 @@ size_t stp_recorded_alike(const struct stp_recorded *recorded)
 
 /* ---- printing ---- */
 
-static void recorded_print_text(const struct stp_recorded *recorded, FILE *fp)
-{
-    const struct stp_machine_record *r = recorded->record;
-    size_t n_times = stp_machine_n_times(r);
-    size_t n_alike = stp_recorded_alike(recorded);
-    char text[TEXT];
-    size_t at = 0;
-
-    fprintf(
-        fp,
-        "%s\n\n%s: %zu time%s of collectives, %zu of iterations with compute\n"
-        "%zu of %zu choices reproduced",
-        r->info.what, recorded->path, n_times, recorded_plural(n_times),
-        r->overlap.data.n_rows, n_alike, r->choices.n_rows);
-    if (n_alike < r->choices.n_rows)
-        fprintf(fp, ", %zu differ%s", r->choices.n_rows - n_alike,
-                r->choices.n_rows - n_alike == 1 ? "s" : "");
-    fputc('\n', fp);
-    for (int i = 0; i < MAX_SHOWN && recorded_find_next(recorded, &at, text);
-         i++)
-        fprintf(fp, "  %s\n", text);
-}
-
 enum stp_status stp_print_recorded(const struct stp_recorded *recorded,
                                    bool is_json, FILE *fp,
                                    struct stp_error *err)
 {
     const struct stp_machine_record *r = recorded->record;
+    const size_t n_times = stp_machine_n_times(r);
+    const size_t n_alike = stp_recorded_alike(recorded);
+    const size_t n_differ = r->choices.n_rows - n_alike;
     struct stp_table t = stp_table_result(is_json);
     char text[TEXT];
     size_t at = 0;
 
-    if (!is_json)
-        recorded_print_text(recorded, fp);
+    if (!is_json) {
+        fprintf(fp,
+                "%s\n\n%s: %zu time%s of collectives, %zu of iterations with "
+                "compute\n%zu of %zu choices reproduced",
+                r->info.what, recorded->path, n_times, recorded_plural(n_times),
+                r->overlap.data.n_rows, n_alike, r->choices.n_rows);
+        if (n_differ > 0)
+            fprintf(fp, ", %zu differ%s", n_differ, n_differ == 1 ? "s" : "");
+        fputc('\n', fp);
+        for (int i = 0;
+             i < MAX_SHOWN && recorded_find_next(recorded, &at, text); i++)
+            fprintf(fp, "  %s\n", text);
+    }
     stp_table_rows(&t, "differences");
     stp_table_word(&t, "machine", NULL, r->info.what);
     stp_table_word(&t, "folder", NULL, recorded->path);
-    stp_table_count(&t, "times", NULL, stp_machine_n_times(r));
+    stp_table_count(&t, "times", NULL, n_times);
     stp_table_count(&t, "times_of_iterations", NULL, r->overlap.data.n_rows);
     stp_table_count(&t, "choices", NULL, r->choices.n_rows);
-    stp_table_count(&t, "reproduced", NULL, stp_recorded_alike(recorded));
+    stp_table_count(&t, "reproduced", NULL, n_alike);
     while (is_json && recorded_find_next(recorded, &at, text))
         cJSON_AddItemToArray(t.list, cJSON_CreateString(text));
     return stp_table_end(&t, fp, err);

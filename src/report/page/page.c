@@ -7,7 +7,7 @@
 #include "report/file.h"
 #include "report/json.h"
 #include "report/page/page_template.h"
-#include "report/page/page_summary.h"
+#include "report/page/page_data.h"
 #include "report/table.h"
 
 /* page.html, page.css and page.js */

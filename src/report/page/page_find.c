@@ -1,4 +1,4 @@
-#include "report/page/page_find.h"
+#include "report/page/page.h"
 
 #include <dirent.h>
 #include <errno.h>

@@ -1,4 +1,4 @@
-#include "report/page/page_summary.h"
+#include "report/page/page_data.h"
 
 #include <math.h>
 #include <stdarg.h>
@@ -210,20 +210,19 @@ void stp_page_sum_up_overlap(const struct stp_iteration_summary *iterations,
 
         for (size_t a = 1; a < setting->n_arms; a++) {
             const struct stp_gain *gain = &setting->arms[a].gain;
+            const bool slower = gain->high < 1;
+            const bool beyond_noise = 1 - gain->gain > 2 * setting->noise;
 
             if (setting->arms[a].arm.kind != STP_ARM_PLUGIN)
                 continue;
             o->n++;
             o->n_faster += gain->low > 1;
+            o->n_slower += slower && beyond_noise;
+            o->n_below += slower && !beyond_noise;
             if (gain->low > 1)
                 o->best = fmax(o->best, gain->gain);
-            if (!(gain->high < 1))
-                continue;
-            o->worst = fmin(o->worst, gain->gain);
-            if (1 - gain->gain > 2 * setting->noise)
-                o->n_slower++;
-            else
-                o->n_below++;
+            if (slower)
+                o->worst = fmin(o->worst, gain->gain);
         }
     }
 }
@@ -239,8 +238,7 @@ bool stp_page_overlap_sentence(const struct stp_page_overlap *o,
     stp_page_say(text, "With the overlap policy training steps are ");
     if (o->n_faster > 0)
         stp_page_say(text,
-                     "up to %.2fx as fast: %zu of %zu workloads are "
-                     "faster, ",
+                     "up to %.2fx as fast: %zu of %zu workloads are faster, ",
                      o->best, o->n_faster, o->n);
     else
         stp_page_say(text, "significantly faster in none of %zu workloads, ",
@@ -255,54 +253,39 @@ bool stp_page_overlap_sentence(const struct stp_page_overlap *o,
     return true;
 }
 
-/* The evidence of the largest gain, of collectives alone or of training steps,
- * that is measured and beyond doubt; '*rule_ret' has it.  NULL: there is none.
- */
-static const struct stp_memory_evidence *
-page_best_memory(const struct stp_memory_table *memory, bool overlaps,
-                 const struct stp_rule **rule_ret)
-{
-    const struct stp_memory_evidence *best = NULL;
-
-    for (size_t r = 0; r < memory->n_rules; r++)
-        for (size_t i = 0; i < memory->rules[r].n_evidence; i++) {
-            const struct stp_memory_evidence *e = &memory->rules[r].evidence[i];
-
-            if (e->overlaps != overlaps || !(e->gain.low > 1) ||
-                stp_source_is_estimate(e->source) ||
-                (best != NULL && best->gain.gain >= e->gain.gain))
-                continue;
-            best = e;
-            *rule_ret = &memory->rules[r].rule;
-        }
-    return best;
-}
-
+/* The gains count that are measured and beyond doubt, of collectives alone and
+ * of training steps. */
 bool stp_page_memory_sentence(const struct stp_memory_table *memory,
                               char text[STP_PAGE_TEXT])
 {
-    const struct stp_rule *rule = NULL;
-    const struct stp_memory_evidence *alone =
-        page_best_memory(memory, false, &rule);
-    const struct stp_rule *step_rule = NULL;
-    const struct stp_memory_evidence *step =
-        page_best_memory(memory, true, &step_rule);
+    const struct stp_memory_evidence *best[2] = {NULL, NULL};
+    const char *colls[2] = {NULL, NULL};
     char size[32];
 
     text[0] = '\0';
-    if (alone == NULL && step == NULL)
+    for (size_t r = 0; r < memory->n_rules; r++)
+        for (size_t i = 0; i < memory->rules[r].n_evidence; i++) {
+            const struct stp_memory_evidence *e = &memory->rules[r].evidence[i];
+            const bool step = e->overlaps;
+
+            if (!(e->gain.low > 1) || stp_source_is_estimate(e->source) ||
+                (best[step] != NULL && best[step]->gain.gain >= e->gain.gain))
+                continue;
+            best[step] = e;
+            colls[step] = stp_coll_name(memory->rules[r].rule.coll);
+        }
+    if (best[0] == NULL && best[1] == NULL)
         return false;
     stp_page_say(text, "Registering buffers makes ");
-    if (alone != NULL) {
-        stp_size_text(alone->n_bytes, size);
-        stp_page_say(text, "%s up to %.2fx as fast (at %s)%s",
-                     stp_coll_name(rule->coll), alone->gain.gain, size,
-                     step != NULL ? ", and " : "");
+    if (best[0] != NULL) {
+        stp_size_text(best[0]->n_bytes, size);
+        stp_page_say(text, "%s up to %.2fx as fast (at %s)%s", colls[0],
+                     best[0]->gain.gain, size, best[1] != NULL ? ", and " : "");
     }
-    if (step != NULL) {
-        stp_size_text(step->n_bytes, size);
+    if (best[1] != NULL) {
+        stp_size_text(best[1]->n_bytes, size);
         stp_page_say(text, "training steps up to %.2fx as fast (%s of %s)",
-                     step->gain.gain, stp_coll_name(step_rule->coll), size);
+                     best[1]->gain.gain, colls[1], size);
     }
     stp_page_say(text, "; only an application can do that, and no tuner.");
     return true;

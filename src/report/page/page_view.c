@@ -11,7 +11,7 @@
 #include "report/charts/labels.h"
 #include "report/iterations/iteration_words.h"
 #include "report/json.h"
-#include "report/page/page_summary.h"
+#include "report/page/page_data.h"
 #include "report/results/results.h"
 #include "report/table.h"
 #include "report/words.h"

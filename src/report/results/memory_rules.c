@@ -54,30 +54,6 @@ static void rules_add_evidence(const struct stp_point *p,
         stp_arm_name(&rule->arm, e->best);
 }
 
-static void rules_add(struct gathering *g, const struct stp_derived_rule *rule,
-                      const struct stp_memory_situation *s)
-{
-    struct stp_memory_rule *out = &g->out.rules[g->out.table.n_rules++];
-    struct stp_memory_evidence *evidence = &g->out.evidence[g->n_evidence];
-
-    for (size_t i = 0; i < rule->n_points; i++)
-        rules_add_evidence(&rule->points[i],
-                           stp_derived_evidence(rule, &rule->points[i]), s,
-                           &evidence[i]);
-    g->n_evidence += rule->n_points;
-    *out = (struct stp_memory_rule){
-        .rule = {.coll = rule->coll,
-                 .memory = (int)rule->arm.setup.memory,
-                 .min_ctas = rule->arm.setup.min_ctas,
-                 .bytes = {rule->min_bytes, rule->max_bytes},
-                 .nodes = {rule->n_nodes, rule->n_nodes},
-                 .ranks = {rule->n_ranks, rule->n_ranks},
-                 .overlap = s->overlaps,
-                 .gpu = g->gpu[0] != '\0' ? g->gpu : NULL},
-        .evidence = evidence,
-        .n_evidence = rule->n_points};
-}
-
 /* Sizes at which only arms of tuners were measured say nothing, and break no
  * range. */
 static enum stp_status rules_gather(struct gathering *g,
@@ -96,8 +72,27 @@ static enum stp_status rules_gather(struct gathering *g,
         if (rules_have_memory(&s->comparisons->points[i]))
             with.points[with.n_points++] = s->comparisons->points[i];
     status = stp_derive_on(&with, &s->terms, &derived, err);
-    for (size_t i = 0; i < derived.n_rules; i++)
-        rules_add(g, &derived.rules[i], s);
+    for (size_t i = 0; i < derived.n_rules; i++) {
+        const struct stp_derived_rule *rule = &derived.rules[i];
+        struct stp_memory_evidence *evidence = &g->out.evidence[g->n_evidence];
+
+        for (size_t k = 0; k < rule->n_points; k++)
+            rules_add_evidence(&rule->points[k],
+                               stp_derived_evidence(rule, &rule->points[k]), s,
+                               &evidence[k]);
+        g->n_evidence += rule->n_points;
+        g->out.rules[g->out.table.n_rules++] = (struct stp_memory_rule){
+            .rule = {.coll = rule->coll,
+                     .memory = (int)rule->arm.setup.memory,
+                     .min_ctas = rule->arm.setup.min_ctas,
+                     .bytes = {rule->min_bytes, rule->max_bytes},
+                     .nodes = {rule->n_nodes, rule->n_nodes},
+                     .ranks = {rule->n_ranks, rule->n_ranks},
+                     .overlap = s->overlaps,
+                     .gpu = g->gpu[0] != '\0' ? g->gpu : NULL},
+            .evidence = evidence,
+            .n_evidence = rule->n_points};
+    }
     for (size_t i = 0; i < with.n_points && status == STP_OK; i++) {
         /* Adds what would be registered at a point, had it held. */
         const struct stp_point *p = &with.points[i];

@@ -394,20 +394,6 @@ constexpr char kTable[] =
     "allreduce,1000,0,auto,auto,1,4,2,bf16,sum,0,-,-\n"
     "allreduce,1000,0,tree,ll,1,4,1,bf16,sum,0,tree,ll\n";
 
-TEST_F(Measured, TableSaysNothingOfTheUsualData)
-{
-    ASSERT_EQ(STP_OK, ReadCsv(kTable)) << err_.text;
-
-    EXPECT_EQ(
-        "collective  bytes  arm        us  algbw GB/s   gain  95% interval  "
-        "ran as   times\n"
-        "allreduce    1000  auto     2.00        0.50      1                "
-        "-        measured\n"
-        "allreduce    1000  tree/ll  1.00        1.00  2.000     one round  "
-        "tree/ll  measured\n",
-        Table(data_));
-}
-
 TEST_F(Measured, TableSaysWhatDiffers)
 {
     ASSERT_EQ(STP_OK,

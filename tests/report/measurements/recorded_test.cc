@@ -1,4 +1,4 @@
-// What record says of choices that mock NCCL makes otherwise.
+// The differences that record tells between choices of NCCL and of mock NCCL.
 #include <cstring>
 #include <string>
 #include <vector>

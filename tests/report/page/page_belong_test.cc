@@ -4,7 +4,6 @@
 #include <sstream>
 
 extern "C" {
-#include "core/policy/memory_policy.h"
 #include "report/policy_file.h"
 }
 
@@ -28,7 +27,7 @@ const char *const kNames[STP_PAGE_N_SOURCES] = {
     "s.conf",       "s.conf.overlap",   "s.conf.memory",       "s.sweep.csv",
     "s.verify.csv", "s.iterations.csv", "s.overlap-verify.csv"};
 
-// What a file says.
+// The marks and the place of a file.
 struct Says {
     bool is_there = false;
     std::string run = "";
@@ -39,7 +38,7 @@ struct Says {
 
 using Set = std::array<Says, STP_PAGE_N_SOURCES>;
 
-// What tune leaves.
+// The files that tune leaves.
 Set OfOneRun()
 {
     Set set;
@@ -55,14 +54,8 @@ class Belonging : public Page
   protected:
     static std::string HashOf(const std::string &path)
     {
-        const bool is_memory = path.find(".memory") != std::string::npos;
         char hash[STP_POLICY_HASH_NAME];
-        stp_policy *policy = nullptr;
-        EXPECT_EQ(STP_OK,
-                  (is_memory ? stp_memory_policy_load : stp_policy_load)(
-                      path.c_str(), &policy, nullptr));
-        stp_policy_hash_name(policy, hash);
-        stp_policy_free(policy);
+        EXPECT_EQ(STP_OK, stp_policy_file_hash(path.c_str(), hash, nullptr));
         return hash;
     }
 

@@ -2,10 +2,6 @@
 #include <string>
 #include <vector>
 
-extern "C" {
-#include "report/page/page_find.h"
-}
-
 #include "page_files.h"
 #include "support/json_at.h"
 
@@ -25,7 +21,7 @@ size_t Count(const std::string &text, const std::string &word)
     return n;
 }
 
-// What the script of the page draws.
+// The JSON that the script of the page draws.
 Json Plots(const std::string &page)
 {
     const std::string begin = "<script type=\"application/json\" id=\"data\">";
@@ -308,7 +304,7 @@ TEST_F(Page, SaysWhatToRegisterInTrainingSteps)
     }
 }
 
-// Of DDP, whose all-reduces are in place, and of FSDP, whose others are not.
+// All-reduces of DDP are in place, the other collectives of FSDP are not.
 TEST_F(Page, ItTellsWhatRegisteringIsWorthInPlaceAndOutOfPlace)
 {
     Data ddp, fsdp;

@@ -6,7 +6,7 @@
 
 extern "C" {
 #include "report/html.h"
-#include "report/page/page_summary.h"
+#include "report/page/page_data.h"
 #include "report/page/page_template.h"
 }
 
