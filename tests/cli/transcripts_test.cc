@@ -9,12 +9,11 @@
 //
 // In what is printed "..." stands for any text, and alone on a line for any
 // lines, behind "2> " for any of standard error; a line that would be taken for
-// another kind has a backslash before it. $PWD, $FIXTURES, $PLUGINS (those of
-// tests/plugins) and $LIB (ours) stand for paths, PATH leads to what was built,
-// and no other variable is set.  A comment
-// "# needs NAME..." skips a file where a module is not built, "# slow" where
-// sanitizers make it slow.
-// STEPTUNE_UPDATE_EXPECTED=1 writes what was printed into the files.
+// another kind has a backslash before it.  $PWD, $FIXTURES, $TRANSCRIPTS,
+// $PLUGINS (those of tests/plugins) and $LIB (ours) stand for paths, PATH leads
+// to what was built, and no other variable is set.  A comment "# needs NAME..."
+// skips a file where a module is not built, "# slow" where sanitizers make it
+// slow. STEPTUNE_UPDATE_EXPECTED=1 writes what was printed into the files.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <unistd.h>
@@ -161,7 +160,7 @@ void Play(std::vector<Step> *steps)
     fs::create_directory(home);
     const std::string run = "cd '" + folder.string() +
                             "' && env -i PATH=\"$PATH\" $(env | grep -e "
-                            "_OPTIONS= -e ^GCOV) sh script 2>log";
+                            "_OPTIONS= -e ^GCOV) timeout 200 sh script 2>log";
     EXPECT_NE(-1, std::system(run.c_str()));
     for (size_t i = 0; i + 1 < steps->size(); i++) {
         Printed &got = (*steps)[i].got;

@@ -4,8 +4,6 @@
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
-#include <fcntl.h>
-#include <sys/file.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -46,25 +44,6 @@ inline size_t Count(const std::string &text, const std::string &word)
         n++;
     return n;
 }
-
-// The lock of an output, held as by another process.
-class HeldLock
-{
-  public:
-    HeldLock(const fs::path &path, const char *holder)
-        : file_(open(path.c_str(), O_RDWR | O_CREAT | O_CLOEXEC, 0666))
-    {
-        EXPECT_EQ(0, flock(file_, LOCK_EX));
-        dprintf(file_, "%s", holder);
-    }
-    ~HeldLock()
-    {
-        close(file_); // the file stays, as that of a process that died
-    }
-
-  private:
-    int file_;
-};
 
 class Cli : public testing::Test
 {
@@ -249,11 +228,6 @@ inline std::string String(const cJSON *object, const char *key)
     const char *s =
         cJSON_GetStringValue(cJSON_GetObjectItemCaseSensitive(object, key));
     return s != nullptr ? s : "";
-}
-
-inline double Number(const cJSON *object, const char *key)
-{
-    return cJSON_GetNumberValue(cJSON_GetObjectItemCaseSensitive(object, key));
 }
 
 } // namespace cli
