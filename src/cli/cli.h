@@ -111,7 +111,7 @@ bool stp_has_program(const char *name);
 /* Whether gnuplot is there; else says that there will be no plots. */
 bool stp_check_gnuplot(void);
 
-/* What moves the data of a real machine, and the module that has it. */
+/* A transport moves the data of a real machine; a module implements it. */
 struct stp_transport {
     const char *backend; /* its word of --backend; NULL ends the table */
     const char *module;

@@ -79,7 +79,8 @@ static const char *machines_link(const struct mock_machine_info *info)
     return strncmp(info->link, "NV", 2) == 0 ? "NVLink" : "PCIe";
 }
 
-/* What holds for the whole machine; of text in the first of its rows. */
+/* Writes the columns that hold for the whole machine; text has them in the
+ * first of its rows. */
 static void machines_put_machine(const struct mock_machine_info *info,
                                  const char *path, bool is_first,
                                  struct stp_table *t)

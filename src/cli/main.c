@@ -9,7 +9,7 @@
 #include "report/file.h"
 #include "report/json.h"
 
-/* Of the processes that a launcher started. */
+/* Whether all of a launcher's processes run a command, or one. */
 enum { BY_ALL = 0, BY_ONE = 1 };
 
 static const struct stp_command commands[] = {

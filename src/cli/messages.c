@@ -55,7 +55,7 @@ void stp_say_played(const char *nccl)
 
 enum { BAR = 20, REDRAW_MS = 100, TIME_TEXT = 48 };
 
-/* What the bar on the terminal counts. */
+/* The state of the progress bar on the terminal. */
 struct progress {
     const char *counted; /* NULL: nothing yet */
     size_t total;

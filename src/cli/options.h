@@ -37,7 +37,7 @@ stp_option_kind stp_option_word; /* int: by 'from_name', 'min' to 'max'; else
                                     'min' for the first of 'words' and so on */
 stp_option_kind stp_option_coll; /* int: ncclFunc_t */
 
-/* What lies at the path of a text. */
+/* The kind of file or folder at the path that a text option names. */
 enum stp_path {
     STP_PATH_NONE,
     STP_PATH_READ,         /* a file, read more than once, that no output may
@@ -97,7 +97,7 @@ struct stp_option_group {
     const char *of;         /* of these, between spaces; NULL: of all */
 };
 
-/* What is no option. */
+/* The arguments that are not options. */
 struct stp_arguments {
     char **v;
     int n;
@@ -186,7 +186,8 @@ extern const struct stp_option stp_run_table[];
 extern const char *const stp_backends[]; /* the words of its --backend */
 #define STP_RUN_HEADING "On a real machine:"
 
-/* Of struct stp_measure_options and struct stp_workload_options. */
+/* Tables that fill struct stp_measure_options and struct
+ * stp_workload_options. */
 extern const struct stp_option stp_measure_table[];
 extern const struct stp_option stp_workload_table[];
 

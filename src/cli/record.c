@@ -35,7 +35,7 @@ static const struct {
     {STP_TYPE_I8, 2, false},
 };
 
-/* What was asked for, and the arms in it. */
+/* The options of record, and the arms they name. */
 struct record_options {
     struct stp_machine_options machine;
     struct stp_measure_options measure; /* its colls are all that are meant */

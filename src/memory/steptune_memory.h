@@ -65,9 +65,9 @@ struct steptune_memory_call {
     int overlaps;           /* compute runs at the same time: 0 or 1 */
 };
 
-/* What to do with the buffers of the call, an enum steptune_memory; or -1 if no
- * collective is called so, or if there are no ranks or nodes.  Any number of
- * threads may ask at once. */
+/* Returns how to register the buffers of the call, an enum steptune_memory; or
+ * -1 if no collective is called so, or if there are no ranks or nodes. Any
+ * number of threads may ask at once. */
 int steptune_memory_ask(const struct steptune_memory_policy *policy,
                         const struct steptune_memory_call *call);
 

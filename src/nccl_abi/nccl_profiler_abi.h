@@ -153,7 +153,7 @@ typedef struct {
     };
 } ncclProfilerEvent_t;
 
-/* What recordEventState() is handed with a state. */
+/* The argument of recordEventState() that belongs to a state. */
 typedef union {
     struct {
         uint64_t pTimer; /* when the GPU was done, its clock's ns; of a phase,

@@ -151,7 +151,7 @@ typedef struct {
     double perChMaxNVLSTreeBws[NCCL_NUM_COMPCAPS_V5][NCCL_NUM_TUNING_SCALES];
 } ncclTunerConstants_v5_t;
 
-/* Those of v7 have a row for Rubin. */
+/* The constants of v7 have a row for Rubin. */
 typedef struct {
     double baseLatencies[NCCL_NUM_ALGORITHMS][NCCL_NUM_PROTOCOLS];
     double hwLatencies[NCCL_NUM_HW_LINKS][NCCL_NUM_ALGORITHMS]

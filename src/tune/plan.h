@@ -42,7 +42,7 @@ struct stp_measure_plan {
     int colls[NCCL_NUM_TUNED_FUNCS];
 };
 
-/* What a device says before it is timed. */
+/* Facts that a device states before it is timed. */
 struct stp_known {
     struct stp_device_info info;
     struct stp_sizes sizes[NCCL_NUM_TUNED_FUNCS];  /* recorded; else none */

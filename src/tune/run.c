@@ -18,7 +18,7 @@
 
 /* ---- files ---- */
 
-/* Of steptune.conf: STEM is steptune. */
+/* Names the files beside the policy; the stem of steptune.conf is steptune. */
 bool stp_tune_name_files(const char *policy, struct stp_tune_files *files)
 {
     const char *dot = strrchr(policy, '.');

@@ -19,7 +19,7 @@ struct stp_setting {
     double ratio;
 };
 
-/* Of the powers of two from the first to the last. */
+/* Settings are powers of two, from the first to the last. */
 enum {
     STP_SETTINGS_FIRST_MIB = 2,
     STP_SETTINGS_LAST_MIB = 64,

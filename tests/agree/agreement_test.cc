@@ -1,5 +1,5 @@
-// What the ranks of a communicator agree on: fingerprints, proposals and times;
-// as handles, threads and processes.
+// Tests of the agreement between the ranks of a communicator, on fingerprints,
+// proposals and times: as handles, threads and processes.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <sys/resource.h>

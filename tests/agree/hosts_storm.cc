@@ -38,7 +38,7 @@ constexpr uint32_t kTimeoutMs = 300;
 constexpr uint64_t kPrintJobs = 1000; // from one report to the next
 constexpr unsigned kPort = 29500;
 
-// Of all jobs.
+// The shape that all jobs of a storm have.
 struct Size {
     uint32_t n_hosts = 8, n_own = 2; // ranks of a host
 } size;
@@ -158,7 +158,7 @@ pid_t StartStore()
 
 enum Outcome : uint32_t { kUnknown, kFollows, kStepsAside };
 
-// What a host leaves behind, also one that is killed.
+// Shared memory that a host's ranks write to and that outlives a kill.
 struct HostSaid {
     std::atomic<uint32_t> outcome[kMaxRanks]; // of its ranks
     char why[512];                            // it steps aside

@@ -40,7 +40,7 @@ std::string StoreAt(const StoreThread &store)
     return "the store at 127.0.0.1 port " + std::to_string(store.port());
 }
 
-// What other hosts of a communicator do at the store, as a test tells them.
+// Plays the other hosts of a communicator at the store, as a test tells it.
 class Others
 {
   public:
@@ -84,7 +84,7 @@ class Others
         EXPECT_TRUE(stp_client_delete(&client_, Key(name)));
     }
 
-    // Of ranks of a host that hold the policy.
+    // Adds the rows of 'n' ranks of a host that hold the policy.
     void AppendRows(const std::string &name, size_t n, const std::string &host,
                     uint64_t policy)
     {
@@ -107,8 +107,8 @@ class Others
         print.part[STP_FINGERPRINT_POLICY] = policy;
         EXPECT_TRUE(stp_client_compare_set(
             &client_, Key("0/reference"), print.part,
-            STP_N_FINGERPRINT_DECIDES * sizeof(print.part[0]), now,
-            sizeof(now), &size));
+            STP_N_FINGERPRINT_DECIDES * sizeof(print.part[0]), now, sizeof(now),
+            &size));
         Add("0/arrived", n);
     }
 
@@ -435,7 +435,7 @@ TEST(AHostThatIsReady, AwaitsTheDecisionThatAnotherTells)
     }
 }
 
-// Of two ranks the other is not ready in time.
+// The host has two ranks, and one of them is not ready in time.
 TEST(AHostThatIsReady, DecidesAgainstAllOnceItsTimeIsOver)
 {
     StoreThread store;

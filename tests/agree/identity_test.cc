@@ -181,7 +181,7 @@ TEST(IdentitiesText, NamesAProcessOnceHoweverManyRanksItHas)
     }
 }
 
-// Of two ranks one has joined; behind their rows is one that is none of theirs.
+// One of two ranks has joined; the row behind theirs belongs to neither.
 TEST(IdentitiesText, IsOfNoRowBehindThoseOfTheRanks)
 {
     const struct {
@@ -251,8 +251,8 @@ TEST(IdentitiesOfRanks, AreEqualWhereNobodyDiffersWhoCame)
 
 // ---- hosts ----
 
-// What host "a" says of 'n' rows, one a host, of which those from 'first' on
-// hold another policy, or none.
+// Host "a"'s text for 'n' rows, one a host; the hosts from 'first' on hold
+// another policy, or none.
 std::string OfHosts(size_t n, size_t first, bool is_inactive, size_t n_ranks)
 {
     std::vector<stp_host_row> rows(n);

@@ -1,4 +1,4 @@
-// What becomes of shared memory: of dead jobs, of others' files, of a full
+// Tests of the shared memory of dead jobs, of other users' files, and of a full
 // /dev/shm.
 #include <fcntl.h>
 #include <gmock/gmock.h>
@@ -332,7 +332,8 @@ TEST_F(Segment, ThatLosesItsNameIsBegunAnew)
     stp_segment_leave(segment);
 }
 
-// Of a process that was killed as it made the file, or of another program.
+// A process killed while it makes the file leaves it so, or another program
+// does.
 TEST_F(Segment, OfAFewBytesIsBegunAnew)
 {
     for (const char *bytes : {"", "\1", "\1\1\1\1\1\1\1\1"}) {
@@ -348,7 +349,7 @@ TEST_F(Segment, OfAFewBytesIsBegunAnew)
     }
 }
 
-// Of a process that was killed as soon as it had made the file.
+// A process killed right after it has made the file leaves it empty.
 TEST_F(Segment, ThatIsEmptyIsRemovedByTheNextOfAnyId)
 {
     const std::string path = Path(id_, 2);
@@ -582,7 +583,7 @@ TEST_F(Segment, GrowsToTheLongestThatARankAsksFor)
     }
 }
 
-// Of another program, say, that is alive.
+// The file belongs to a process that is alive, perhaps of another program.
 TEST_F(Segment, OfTooSmallASizeIsNotShared)
 {
     const std::string path = Path(id_, 2);

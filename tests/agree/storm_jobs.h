@@ -37,7 +37,7 @@ struct Job {
     bool kills; // one of the processes
 };
 
-// What ranks leave behind, also those that are killed.
+// Shared memory that a rank writes to and that outlives a kill.
 struct RankSaid {
     std::atomic<uint32_t> n_told;
     std::atomic<uint32_t> n_put; // proposals
@@ -132,7 +132,7 @@ inline pid_t StartProcess(const Job &job, uint32_t process, JobSaid *said)
     _exit(0);
 }
 
-// What went wrong with those that were not killed.
+// Returns what went wrong in ranks that were not killed, or "".
 inline std::string RunProcesses(const Job &job, JobSaid *said)
 {
     schedules::Random random(job.seed);
@@ -163,7 +163,8 @@ inline std::string Number(uint32_t n)
     return std::to_string(n);
 }
 
-// What was told for each epoch, as long as anybody came to it.
+// Merges the proposals that ranks read by epoch, up to the last that any rank
+// reached; returns a fault if two ranks read different ones.
 inline std::string Merge(const Job &job, const JobSaid &said,
                          std::vector<uint32_t> *told)
 {

@@ -44,7 +44,7 @@ void PrintTo(const Scenario &scenario, std::ostream *out)
     *out << scenario.name;
 }
 
-// What stands in a folder: its files' texts by path.
+// The contents of a folder: its files' texts by path.
 using Tree = std::map<std::string, std::string>;
 
 Tree ReadTree(const fs::path &folder)
@@ -147,7 +147,7 @@ class CliFaults : public Cli, public WithParamInterface<Scenario>
         return ended;
     }
 
-    // What is wrong with it; "" if nothing is.
+    // Returns what is wrong with the process's end, or "".
     std::string Judge(const Ended &ended) const
     {
         const int code = WEXITSTATUS(ended.status);

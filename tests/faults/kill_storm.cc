@@ -49,7 +49,7 @@ struct Job {
     int victim;
 };
 
-// What a rank leaves behind, even if it is killed.
+// Shared memory that a rank writes to and that outlives a kill.
 struct RankSaid {
     std::atomic<uint32_t> n_calls;
     std::atomic<uint32_t> has_failed;
@@ -198,7 +198,7 @@ void Strike(const Job &job, const std::vector<pid_t> &pids, JobSaid *said)
     said->is_dead = 1;
 }
 
-// What is wrong with how the processes ended; "" if nothing is.
+// Returns what is wrong with how the processes ended, or "".
 std::string AwaitEnd(const Job &job, const std::vector<pid_t> &pids,
                      storms::Outcome *outcome)
 {

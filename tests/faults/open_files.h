@@ -1,4 +1,4 @@
-// What this process has open.
+// The file descriptors that this process has open.
 #ifndef OPEN_FILES_H
 #define OPEN_FILES_H
 

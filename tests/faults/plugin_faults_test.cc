@@ -47,7 +47,7 @@ class PluginFaults : public testing::TestWithParam<Scenario>
         return job.Run(s.all, kOdd, [=] { fault_follow(plan); });
     }
 
-    // What is wrong with it; "" if nothing is.
+    // Returns what is wrong with the outcome of a call, or "".
     static std::string Judge(const Outcome &out)
     {
         bool is_aside = false;
@@ -115,7 +115,7 @@ INSTANTIATE_TEST_SUITE_P(All, PluginFaults, testing::ValuesIn(kScenarios),
 
 // ---- a whole job in virtual time, whose ranks are in one process ----
 
-// What a job leaves: its files' texts by name, and its log.
+// A finished job's files, texts by name, and its log.
 struct Left {
     std::string error;
     int status; // of its process, as waitpid() has it
@@ -137,7 +137,7 @@ void PrintTo(const JobScenario &scenario, std::ostream *out)
     *out << scenario.name;
 }
 
-// Of a job of another size, which stays.
+// The learned rule belongs to a job of another size, so it must stay.
 constexpr char kLearned[] = "# steptune-online: learned while jobs ran\n"
                             "allreduce,0,1023,tree,ll,-1,1,64,H200\n";
 
@@ -163,7 +163,7 @@ class JobFaults : public InFolder,
         return left;
     }
 
-    // What is wrong with it; "" if nothing is.
+    // Returns what is wrong with the files and log of a job, or "".
     static std::string Judge(const Left &usual, const Left &left,
                              const std::vector<std::string> &changing,
                              bool is_clock = false)

@@ -112,7 +112,7 @@ inline void PrintWalk(const char *name, const std::vector<Fault> &faults,
     fflush(stdout);
 }
 
-// Of a kind and scenario; 0: as many as a test walks.
+// The limit on the calls of a kind that fail in a scenario; 0: the test's own.
 inline uint32_t most_of_a_kind = 0;
 
 inline uint32_t MostOfAKind(uint32_t in_test)

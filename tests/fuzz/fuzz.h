@@ -1,4 +1,4 @@
-// What reads bytes from outside, each as a function of these bytes: for
+// The readers of bytes from outside, each as a function of these bytes: for
 // libFuzzer (fuzz.cc), and for a test that has only the corpora (fuzz_test.cc).
 #ifndef STP_FUZZ_H
 #define STP_FUZZ_H
@@ -47,8 +47,7 @@ std::string TrainingRuns(std::string_view bytes);
 
 // ---- for the targets ----
 
-// What is wrong with the error of a failure, which must be one printable
-// sentence.
+// Returns a fault unless the error of a failure is one printable sentence.
 std::string FaultOf(const stp_error &err);
 
 // A private folder, which is removed at the end, and a file in it that becomes

@@ -1,4 +1,4 @@
-// What jobs leave behind: journals, ledgers, rewards.
+// Targets for the files that jobs leave behind: journals, ledgers, rewards.
 #include "fuzz/fuzz.h"
 
 #include <algorithm>
@@ -20,7 +20,7 @@ namespace fuzz
 namespace
 {
 
-// What is printed, and thrown away.
+// A stream whose text is thrown away.
 struct Printed {
     char *text = nullptr;
     size_t len = 0;

@@ -17,7 +17,7 @@ namespace fuzz
 namespace
 {
 
-// What is read is written, and that is read, as is what is written then.
+// The text of a dataset, which is read again and must then be written alike.
 std::string Written(const stp_dataset &data)
 {
     char *text;

@@ -50,7 +50,7 @@ std::string AskCompiled(const stp_policy *policy, const stp_shape &shape)
     return fault;
 }
 
-// What check mends is a policy.
+// Applies check's fixes, which must leave a policy that can be read.
 std::string Mend(std::string_view bytes, stp_policy_kind kind)
 {
     const stp_check_options options = {bytes.data(), bytes.size(), kind};

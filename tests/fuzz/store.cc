@@ -84,7 +84,7 @@ class Dice
                      Roll(8) == 0 ? Number() : 0);
     }
 
-    // What a rank, or rank 0, may say, and then not quite.
+    // Bytes that a rank, or rank 0, may send, with random damage.
     std::string Conversation(unsigned rank)
     {
         std::string said;

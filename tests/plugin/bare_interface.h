@@ -32,7 +32,7 @@ inline Costs CostsOf(float tree_ll, float tree_ll128, float tree_simple,
     return costs;
 }
 
-// Of any thread.
+// Log lines of all threads.
 inline std::string logged;             // warnings
 inline std::vector<std::string> infos; // other lines
 
@@ -90,7 +90,7 @@ class BareInterface : public static_plugin::StaticPlugin
         return ctx;
     }
 
-    // What the tuner leaves of the costs; versions 4 to 7 are asked alike.
+    // Costs as the tuner leaves them; versions 4 to 7 are asked alike.
     Costs Ask(void *ctx, Costs costs = CostsOf(9, 8, 7, 5),
               ncclFunc_t coll = ncclFuncAllReduce, size_t n_bytes = 64,
               int *channels = nullptr, int n_pipe_ops = 1) const

@@ -68,7 +68,7 @@ TEST_F(EntryLocale, WordsAreTheSameInTurkish)
     EXPECT_EQ(NCCL_ALGO_RING, stp_from_any_case("RING", 4, stp_algo_from_name));
 }
 
-// What is on the stack is of no account.
+// Fills the stack, so that zeros found there help no test.
 [[gnu::noinline]] void FillStack()
 {
     volatile char filled[4096];

@@ -1,4 +1,4 @@
-// What the plugins open, and what they never wait for.
+// Tests of the files that plugins open, and of waits that they avoid.
 #include <fcntl.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -35,7 +35,7 @@ struct Calls {
     int n_locks, n_kept;    // so many tries to lock find the lock kept
     int kept_error = EWOULDBLOCK;
     int64_t slept_ns; // nobody does sleep
-    // Of the next calls: at most so many bytes, or -errno.
+    // Results of the next calls: at most so many bytes, or -errno.
     std::deque<ssize_t> reads, writes;
     int n_reads;
     bool is_made_up; // what is read: of the letters in 'reads', endless

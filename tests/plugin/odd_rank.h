@@ -35,8 +35,8 @@ inline constexpr char kPolicy[] = "allreduce,0,inf,tree,ll,-1,-1,-1\n"
                                   "allgather,0,inf,ring,ll128,4,-1,-1\n"
                                   "reducescatter,0,1M,ring,ll,2,-1,-1\n";
 
-// What a rank does or has that the others do not; in its folder and process,
-// before its init.
+// The difference between the odd rank and the others, made in its folder and
+// process before its init.
 using Change = std::function<void()>;
 
 inline void Write(const char *file, const std::string &text)
@@ -114,7 +114,8 @@ class Job
     {
     }
 
-    // Of all ranks, then of the odd one.
+    // Runs a job in which 'all' changes every rank, and then 'change' the odd
+    // one.
     Outcome Run(const Change &all, int odd, const Change &change,
                 uint64_t seed = 0)
     {

@@ -110,7 +110,7 @@ const Kind kKinds[] = {
      }},
 };
 
-// What is wrong with the warnings of a job; "" if nothing.
+// Returns what is wrong with the warnings of a job, or "".
 std::string Judge(const Outcome &out, const std::string &kind, int odd,
                   bool is_aside)
 {

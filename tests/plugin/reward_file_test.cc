@@ -19,7 +19,7 @@ extern "C" {
 #include "plugin/online/reward_file.h"
 }
 
-// What others do between a look at the path and its being opened.
+// Acts as another process between a look at the path and its opening.
 namespace
 {
 std::function<void()> after_look;

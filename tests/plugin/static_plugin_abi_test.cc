@@ -1,4 +1,5 @@
-// What mock NCCL does not do with the plugin: the bare interface.
+// Tests of the plugin's bare interface, called in ways in which mock NCCL does
+// not.
 #include <array>
 #include <cfloat>
 #include <clocale>

@@ -23,7 +23,7 @@ using testing::HasSubstr;
 using testing::IsEmpty;
 using testing::Not;
 
-// Those of every layout of the interface that is in use.
+// NCCL versions for every layout of the interface that is in use.
 constexpr const char *kInUse[] = {"2.22", "2.24", "2.28", "2.30"};
 
 class StaticPluginFiles : public OnAllRanks

@@ -48,7 +48,7 @@ class InALayout : public OnAllRanks, public testing::WithParamInterface<Layout>
         return algo;
     }
 
-    // Of the communicators of this test.
+    // Names of files that the communicators of this test left.
     std::vector<std::string> LeftInSharedMemory() const
     {
         std::vector<std::string> names;

@@ -48,7 +48,7 @@ TEST_F(OnAllRanks, RanksWithDifferentFilesAllStepAside)
     }
 }
 
-// What that comparison is for: NCCL before 2.28 tells no commId to compare by.
+// NCCL before 2.28 passes no commId, so ranks cannot compare their policies.
 TEST_F(OnAllRanks, RanksWithDifferentFilesAreCaughtHereWhereTheyCannotCompare)
 {
     Policy("allreduce,0,inf,tree,ll,-1,-1,-1\n", "a");

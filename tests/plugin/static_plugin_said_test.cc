@@ -1,4 +1,4 @@
-// What the plugin says in the log and in its ledger.
+// Tests of the plugin's log lines and of its ledger.
 #include <gmock/gmock.h>
 #include <unistd.h>
 

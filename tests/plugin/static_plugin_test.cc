@@ -1,5 +1,5 @@
-// What the plugin decides in a job, among ranks that agree or do not, and which
-// settings it follows.
+// Tests of the plugin's decisions in a job, among ranks that agree or do not,
+// and of the settings that it follows.
 #include <algorithm>
 #include <cfloat>
 #include <cmath>
@@ -30,7 +30,7 @@ namespace
 
 // ---- deciding ----
 
-// What a tuner is held to where no rule matches, in every version.
+// A tuner leaves a call alone where no rule matches, in every version.
 testing::AssertionResult LeavesUnmatchedCallsAlone(const mock_outcome &out)
 {
     if (Untouched(out))
@@ -191,7 +191,7 @@ TEST_F(StaticPlugin, KeepsALedgerWhereItIsToldTo)
     EXPECT_EQ(std::size(kVersions), n);
 }
 
-// What cannot be written down is decided all the same.
+// A ledger that cannot be written stops no decision.
 TEST_F(StaticPlugin, DecidesWithoutTheFolderOfItsLedger)
 {
     Policy("allreduce,0,inf,tree,ll,-1,-1,-1\n");

@@ -44,7 +44,7 @@ static ncclResult_t join(void **context, int *mask, const char *name,
                : ncclSuccess;
 }
 
-/* What mock NCCL sets members to that a version does not have. */
+/* Mock NCCL fills members that its version does not have with the byte 0xa5. */
 static int is_unset(const void *member)
 {
     return (uintptr_t)member == UINTPTR_MAX / 0xff * 0xa5;

@@ -394,7 +394,8 @@ static void folder_path(char path[PATH])
              slash != NULL ? policy : ".");
 }
 
-/* Of this process, among those that were started together. */
+/* The path of this process's note, among processes that were started
+ * together. */
 static void note_path(char path[PATH], long pid)
 {
     char folder[PATH];

@@ -1,4 +1,4 @@
-// What an address of a store may look like, and that no password is shown.
+// Tests of the addresses of a store; no error shows a password.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 

@@ -1,4 +1,4 @@
-// What a folder as a store leaves behind, and what it refuses.
+// Tests of a folder as a store: the files it leaves, and those it refuses.
 #include <fcntl.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -89,8 +89,8 @@ TEST_F(Folder, HasAFileAKeyAndNothingElse)
     EXPECT_TRUE(stp_client_append(&client_, "append/%", "x", 1));
     EXPECT_TRUE(stp_client_add(&client_, "add", 1, &sum));
     for (int i = 0; i < 2; i++)
-        EXPECT_TRUE(stp_client_compare_set(&client_, "once", "x", 1,
-                                           now, sizeof(now), &size));
+        EXPECT_TRUE(stp_client_compare_set(&client_, "once", "x", 1, now,
+                                           sizeof(now), &size));
     EXPECT_THAT(Names(), ElementsAre("%2Fsteptune%2Fagree%2Fadd",
                                      "%2Fsteptune%2Fagree%2Fappend%2F%25",
                                      "%2Fsteptune%2Fagree%2Fonce",

@@ -153,7 +153,7 @@ class Cli : public testing::Test
         std::ofstream(dir_ / name) << text;
     }
 
-    // Those of a folder in the test's own; none if there is none.
+    // Names in a folder of the test's own; none if the folder does not exist.
     std::vector<std::string> Files(const char *folder = ".") const
     {
         std::vector<std::string> names;

@@ -26,7 +26,7 @@ class InFolder : public testing::Test
         return (dir_ / name).string();
     }
 
-    // Of a file in it, or elsewhere by its whole path.
+    // Reads a file of the folder, or one elsewhere by its whole path.
     std::string Read(const std::string &name) const
     {
         std::stringstream s;

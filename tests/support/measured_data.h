@@ -38,7 +38,7 @@ inline constexpr stp_arm kCe{STP_ARM_SETUP,           0, 0, 0, 0,
 inline constexpr stp_arm kReg{
     STP_ARM_SETUP, 0, 0, 0, 0, {STP_MEMORY_REG, 0, 0, 0}};
 
-// What NCCL runs with such buffers.
+// The kernel that NCCL runs with the arm's buffers.
 inline const char *RanKernel(const stp_arm &arm)
 {
     return arm.setup.memory == STP_MEMORY_SYM  ? "AllReduce_AGxLL_R_sum_bf16"

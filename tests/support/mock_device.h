@@ -8,7 +8,7 @@ extern "C" {
 #include "device/mock/engine_mock.h"
 }
 
-// Of a folder, or a name of fixtures/machines.
+// The path of a machine that is a folder, or a name of fixtures/machines.
 inline std::string MockPath(const std::string &machine)
 {
     return machine.find('/') == std::string::npos

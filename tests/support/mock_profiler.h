@@ -68,7 +68,7 @@ inline Lines ProfilerLines(const Log &log)
     return lines;
 }
 
-// Those without the events that got no handle.
+// The profiler's lines without the events that got no handle.
 inline Lines FollowedLines(const Log &log)
 {
     Lines lines;

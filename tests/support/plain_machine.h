@@ -58,7 +58,7 @@ inline void CopyFile(const std::filesystem::path &from,
     }
 }
 
-// Of 2 x H200, in the new folder 'to'.
+// Copies the machine of 2 x H200 to the new folder 'to'.
 inline void CopyH200x2(const std::filesystem::path &to)
 {
     const std::filesystem::path from = STP_FIXTURES "/machines/h200x2";

@@ -1,4 +1,4 @@
-// What the tests of policies share: from a policy's text to what it answers.
+// Helpers of the policies' tests: from a policy's text to its answers.
 #ifndef POLICY_TEXT_H
 #define POLICY_TEXT_H
 

@@ -140,7 +140,7 @@ inline std::string Named(unsigned rank, pid_t pid)
            std::to_string(pid) + ")";
 }
 
-// What one exchange gives, each rank giving 'size' bytes of its own.
+// Exchanges 'size' bytes of each rank; returns "ok" or a fault.
 inline std::string Exchange(const stp_world &world, size_t size = 8)
 {
     std::vector<char> mine(size, static_cast<char>('a' + world.rank % 26));
@@ -157,7 +157,7 @@ inline std::string Exchange(const stp_world &world, size_t size = 8)
     return "ok";
 }
 
-// What alive() says once it says that somebody died.
+// Waits until alive() reports a death, and returns its sentence.
 inline std::string AwaitDeath(const stp_world &world)
 {
     stp_error err{};

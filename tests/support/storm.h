@@ -1,5 +1,5 @@
-// What storms share: random jobs, one a seed, that are run and counted; what is
-// wrong with one is printed with its seed.
+// Storms run and count random jobs, one a seed; a fault is printed with the
+// seed of its job.
 #ifndef STP_TESTS_STORM_H
 #define STP_TESTS_STORM_H
 

@@ -29,7 +29,7 @@ class TemporaryFolder
     {
         return path_;
     }
-    // Of a file in it.
+    // The path of a file in the folder.
     std::string Path(const std::string &name) const
     {
         return path_ + "/" + name;

@@ -1,4 +1,4 @@
-// What is written to a file, as a string; the lines of a string; texts that
+// Text written to a file as a string, the lines of a string, and texts that
 // must stay as they are.
 #ifndef WRITTEN_H
 #define WRITTEN_H
@@ -13,7 +13,7 @@
 #include <string>
 #include <vector>
 
-// What 'write' writes to the file it is given.
+// Returns the text that 'write' writes to its file.
 template <typename Write> std::string Written(Write write)
 {
     char *text = nullptr;

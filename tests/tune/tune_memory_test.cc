@@ -1,5 +1,5 @@
-// What tune registers in iterations is measured a second time, and rules for
-// plain buffers are tried in iterations in which compute waits.
+// Tests of registration in tune: iterations with it are measured a second time,
+// and rules for plain buffers are tried in iterations in which compute waits.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -83,7 +83,7 @@ class TuneMemory : public InFolder
                               1, device, err, plugin);
     }
 
-    // Of all-reduces from 2 to 16 MiB.
+    // Tunes all-reduces from 2 to 16 MiB.
     void Tune(stp_tune_result *result)
     {
         stp_tune_host host{};

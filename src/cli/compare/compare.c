@@ -188,7 +188,7 @@ static int compare_prepare(struct stp_compare_session *s)
 
 /* ---- runs ---- */
 
-/* What a rank tells the others. */
+/* The message by which a rank tells the others how its job ended. */
 struct compare_word {
     int status; /* exit status */
     int signal;

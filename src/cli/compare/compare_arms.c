@@ -10,7 +10,7 @@
 
 #define DEFAULT_POLICY "steptune.conf"
 
-/* What a list is of. */
+/* The kinds of lists of which compare makes arms. */
 enum list_kind { LIST_POLICY, LIST_PLUGIN, LIST_NCCL, LIST_ENV };
 
 static const struct {

@@ -16,14 +16,14 @@
 
 /* ---- in a child ---- */
 
-/* What a child found, small enough to fit into a pipe. */
+/* A child's findings, small enough to fit into a pipe. */
 struct probe {
     int version;     /* of NCCL, or of the tuner; 0: none */
     char path[1024]; /* of the library */
     char text[512];  /* why there is none; else the tuner's name */
 };
 
-/* What is opened, and for which NCCL. */
+/* The library that the child opens, and the NCCL version it is for. */
 struct probe_question {
     const char *library;
     const char *version;

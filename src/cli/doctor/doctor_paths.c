@@ -181,7 +181,8 @@ static struct path_cost paths_find_cost(const struct stp_comparisons *all,
 
 /* ---- findings ---- */
 
-/* What was measured: no points, and no path, if nothing was. */
+/* The measurements of a fast path: no points, and no path, if there are
+ * none. */
 struct path_measurements {
     char path[STP_CLI_PATH];
     struct stp_dataset data;

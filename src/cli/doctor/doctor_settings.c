@@ -106,7 +106,7 @@ void stp_doctor_variables(struct stp_doctor *d)
 
 /* ---- the policies of a job ---- */
 
-/* What the rules of a policy take that a host may lack. */
+/* Rules of a policy by what they need and a host may lack. */
 struct policy_wants {
     size_t n_foreign;  /* another GPU */
     size_t n_channels; /* more channels than NCCL's own */

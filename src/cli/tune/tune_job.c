@@ -33,7 +33,7 @@ struct job_run {
     struct stp_job_end end;
 };
 
-/* What came of it. */
+/* The results of the job that tune ran. */
 struct job_result {
     struct stp_learning all; /* of all runs */
     struct stp_learning last;

@@ -16,7 +16,8 @@ extern "C" {
 namespace
 {
 
-// Those that are added where NCCL's own choice has 'own' of at most 'max'.
+// Channel counts of the arms that are added where NCCL's own choice has 'own'
+// channels of at most 'max'.
 std::vector<int> Added(unsigned max, uint8_t own)
 {
     const stp_bandit_arm none = {-1, 0, 0};
@@ -132,7 +133,7 @@ TEST(BanditGains, BeginWithWhatIsKnownOfTheArm)
     EXPECT_NEAR(.06 + .4 * .3, arm.ss, 1e-12);
 }
 
-// Of few blocks the deviation counts if it is more than 5 times the noise.
+// The deviation of few blocks counts if it is more than 5 times the noise.
 TEST(BanditError, IsOfTheNoiseOrOfTheBlocksOwnDeviation)
 {
     const struct {

@@ -10,7 +10,7 @@ namespace
 
 using namespace bandit_job;
 
-// What two arms save, and all others lose.
+// Two arms save time, all others lose some.
 Saved SavesTwo(const Arm &a, double a_us, const Arm &b, double b_us)
 {
     return [=](const Arm &arm) {

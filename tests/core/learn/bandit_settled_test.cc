@@ -1,5 +1,5 @@
-// What follows once keys have settled: tests of what was found, searches that
-// are opened again, and the set of all incumbents.
+// Tests of settled keys: arms that are tested again, searches that are opened
+// again, and the set of all incumbents.
 #include <gtest/gtest.h>
 
 #include <cmath>

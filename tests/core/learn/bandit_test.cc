@@ -1,4 +1,4 @@
-// What keys and arms are, and what epsilon-greedy decides of them.
+// Tests of keys and arms, and of the decisions of epsilon-greedy.
 #include <gmock/gmock.h>
 
 #include <algorithm>

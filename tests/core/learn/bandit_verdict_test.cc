@@ -1,4 +1,4 @@
-// What is known of arms: which win or are out by it, and what trials may cost.
+// Tests of verdicts on arms, won or out, and of the cost that trials may have.
 #include <gtest/gtest.h>
 
 #include <cmath>

@@ -1,4 +1,4 @@
-// What earlier runs of a job know, as a file.
+// Tests of the file that keeps the evidence of a job's earlier runs.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 

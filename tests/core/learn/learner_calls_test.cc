@@ -1,4 +1,4 @@
-// What a learner proposes after which call, and what it tells of that.
+// Tests of a learner's proposals by the call they follow, and of its reports.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -104,7 +104,7 @@ class Calls : public testing::Test
         stp_learner_note(learner_.get(), &note);
     }
 
-    // What earlier runs know of the arms: gains, of so many blocks.
+    // Recalls gains of a key's arms from earlier runs, each from 'n' blocks.
     void Recall(unsigned key, std::vector<double> gains, uint32_t n = 16)
     {
         for (unsigned i = 0; i < gains.size(); i++) {

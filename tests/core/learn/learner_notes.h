@@ -1,4 +1,4 @@
-// What a rank notes of a call, as a learner is told of it.
+// Notes that a rank takes of a call, in the form in which a learner gets them.
 #ifndef STP_TESTS_LEARNER_NOTES_H
 #define STP_TESTS_LEARNER_NOTES_H
 

@@ -37,8 +37,8 @@ struct Close {
     }
 };
 
-// What a call of a key takes on the GPU with an arm, with the compute before
-// the next one, us.
+// GPU time of a call of a key with an arm, with the compute before the next
+// call, in us.
 using CallUs = std::function<double(unsigned key, const Arm &arm)>;
 
 CallUs Saves(double us)
@@ -448,7 +448,7 @@ TEST_F(Job, WhoseTimesComeAfterLongLearnsByThem)
     EXPECT_EQ(kTreeLl128, InForce());
 }
 
-// Of more messages than there are keys.
+// Calls of the second message exceed the keys that a learner has.
 TEST_F(Job, WithCallsOfNoKeyLearnsOfTheOthers)
 {
     Open();

@@ -1,4 +1,4 @@
-// What fits into the 31 bits of a proposal.
+// Tests of the encoding of a proposal in 31 bits.
 #include <gtest/gtest.h>
 
 extern "C" {

@@ -1,5 +1,5 @@
-// What an application wrote about its times: which lines count, and that it
-// does not matter in which pieces they come.
+// Tests of the log to which an application writes its times: which lines count,
+// and that the pieces in which they arrive do not matter.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 

@@ -1,4 +1,4 @@
-// What one thread leaves for another.
+// Tests of the ring through which one thread passes notes to another.
 #include <gtest/gtest.h>
 
 #include <thread>

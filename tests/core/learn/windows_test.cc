@@ -131,7 +131,7 @@ TEST(Windows, CompareTheArmWithTheIncumbent)
     }
 }
 
-// Of two windows in a row the second counts.
+// The second of two windows in a row counts.
 TEST(Windows, OfATwofoldTrialAreTheLastOfEachTurn)
 {
     Windows windows(stp_windows_new());

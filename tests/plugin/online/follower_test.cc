@@ -30,7 +30,7 @@ struct Close {
 };
 using OwnedFollower = std::unique_ptr<stp_follower, Close>;
 
-// Of an agreement that says what is asked of it.
+// The follower reads an agreement whose answers the test sets.
 class Follower : public testing::Test
 {
   protected:

@@ -1,4 +1,4 @@
-// What was learned, as a policy file that several processes add to.
+// Tests of the policy file to which several processes add learned rules.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -32,7 +32,7 @@ extern "C" {
 namespace
 {
 
-// What is locked, and whether another process keeps the lock.
+// Locked files, and whether another process keeps the lock.
 struct Lock {
     bool is_kept = false;
     std::vector<ino_t> inodes{};
@@ -176,7 +176,7 @@ TEST_F(LearnedFile, KeepsWhatOthersLearned)
               "allreduce,8192,16383,tree,ll,-1,1,4,NVIDIA H200\n",
               Rules());
 
-    // What lies behind the rules is none.
+    // The count leaves out the second rule of the array.
     const stp_learned rules[] = {Rule(ncclFuncAllReduce, 8192, 1, 1),
                                  Rule(ncclFuncAllReduce, 4096, 1, 1)};
     const stp_learned_rules first = {rules, 1};

@@ -171,7 +171,7 @@ class Thinking : public testing::Test
         stp_observer_call(observer_.get(), &call, &query, &view);
     }
 
-    // What was proposed last is in force.
+    // Puts the last proposal in force.
     void Take()
     {
         stp_observer_began(observer_.get(), &agreement_.made.back(), 0, 0);

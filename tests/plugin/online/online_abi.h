@@ -74,7 +74,7 @@ class OnlineAbi : public OnlinePlugin
         void *tuner = nullptr;
     };
 
-    // Of 'n_ranks' the first 'n_present'.
+    // Makes the first 'n_present' of 'n_ranks' ranks.
     std::vector<Rank> Init(int n_ranks, int n_present, bool with_tuner = true,
                            int n_profilers = 1 << 20)
     {

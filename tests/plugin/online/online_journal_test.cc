@@ -1,4 +1,4 @@
-// What a learning plugin did, as lines of one file.
+// Tests of the journal of a learning plugin.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 

@@ -30,7 +30,7 @@ struct MemoryCase {
     long min;      // allocations
 };
 
-// What a status stands for here.
+// A call has done its work or was out of memory; it must not fail otherwise.
 bool IsDone(stp_status status)
 {
     EXPECT_THAT(status, testing::AnyOf(STP_OK, STP_ERR_NOMEM));

@@ -1,5 +1,5 @@
-// libnccl-tuner-steptune-online.so as a job has it: tuner and profiler in one.
-// What its tests share.
+// Helpers of the tests of libnccl-tuner-steptune-online.so in a job: tuner and
+// profiler in one.
 #ifndef ONLINE_PLUGIN_H
 #define ONLINE_PLUGIN_H
 

@@ -277,7 +277,7 @@ TEST_F(OnlineAbi, AHostFarAheadOfItsGpuMixesNoTimes)
 
 // ---- what is saved meanwhile ----
 
-// What was confirmed, at once, and that once.
+// A confirmed arm is saved at once, and once only.
 TEST_F(OnlineAbi, SavesWhatIsConfirmed)
 {
     Set("STEPTUNE_ARMS", "ring/simple");

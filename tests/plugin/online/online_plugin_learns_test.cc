@@ -216,8 +216,8 @@ TEST_F(OnlineLearns, AllThatWasLearnedIsComparedWithThePolicyWhereThereIsOne)
     EXPECT_EQ(0u, Count(infos_, "x as fast as with NCCL's own choice"));
 }
 
-// What it knows of an earlier run, it does not try; unless that run was of
-// other messages, or of communicators of another shape.
+// An arm known from an earlier run is not tried again, unless that run had
+// other messages or communicators of another shape.
 TEST_F(OnlineLearns, WhatEarlierRunsKnowIsNotTried)
 {
     const struct {

@@ -459,7 +459,7 @@ template <typename What> int StatusOfChild(What what)
     return status;
 }
 
-// What such a job still has when it ends.
+// Objects that such a job still holds when it ends.
 struct {
     mock_nccl *nccl;
     mock_comm *comms[2];

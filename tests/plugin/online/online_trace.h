@@ -110,7 +110,8 @@ class OnlineTraceAbi : public OnlineAbi
         }
     }
 
-    // What precedes a launch: NULL where it is not told.
+    // Starts an event that precedes a launch; NULL where the profiler does not
+    // follow it.
     void *Tell(const ncclProfilerEvent_t &what)
     {
         void *event = nullptr;

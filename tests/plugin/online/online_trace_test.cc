@@ -263,7 +263,7 @@ TEST_F(OnlineTraceOfKernels, CountWhatWasNotLearnedFrom)
     }
 }
 
-// Those of symmetric kernels, with their times, and of copy engines, without.
+// Symmetric kernels have times in the trace, and copy engines have none.
 TEST_F(OnlineTraceOfKernels, AreThereThoughNoTunerDecidesOnThem)
 {
     Run({ncclFuncAllReduce, ncclFuncAllGather});
@@ -300,7 +300,8 @@ TEST_F(OnlineTrace, HasTheOrderOfLaunchesWhereTimesAreLateAndLost)
     EXPECT_THAT(warnings_, IsEmpty());
 }
 
-// What `steptune compare` makes of it, in jobs like those on GPUs.
+// `steptune compare` finds the step's time in traces like those of jobs on
+// GPUs.
 TEST_F(OnlineTrace, GivesTheTimeOfAStepWhateverIsLost)
 {
     const struct {

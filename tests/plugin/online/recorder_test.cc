@@ -408,7 +408,7 @@ TEST_F(Recorder, EndsWithTheLastOfItsCommunicators)
     EXPECT_THAT(logged, IsEmpty());
 }
 
-// Of each trace that the process records, once.
+// The plugin says so once for each trace that the process records.
 TEST_F(Recorder, SaysThatItHasAllThatItMay)
 {
     setenv("STEPTUNE_TRACE_CALLS", "3", 1);

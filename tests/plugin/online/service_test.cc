@@ -91,7 +91,7 @@ TEST(Service, RemovesATaskThatIsNotThere)
     work.WaitForRuns(1);
 }
 
-// Of a thread, by its number: whether it waits for something.
+// Whether the thread of that number waits for something.
 bool Waits(pid_t thread)
 {
     std::ifstream stat("/proc/self/task/" + std::to_string(thread) + "/stat");

@@ -50,7 +50,7 @@ std::string Sets(double gain, int n, const std::string &comm = "1")
     return text;
 }
 
-// Of runs one after another, of which the last counts for what is in force.
+// Rules from runs one after another; only the last says what is in force.
 class Rules
 {
   public:
@@ -115,7 +115,7 @@ TEST(JobRules, OfACommunicatorThatWasNotComparedSayIt)
               r.Sentences());
 }
 
-// What runs found out adds up; the set of an earlier run counts if it is the
+// The evidence of runs adds up; the set of an earlier run counts if it is the
 // same.
 TEST(JobRules, RestOnAllRuns)
 {

@@ -49,7 +49,7 @@ inline std::string Settled(unsigned call, const std::string &arm)
                 arm == kOwn ? "0,1,1,1" : "0,1.4,1.3,1.5");
 }
 
-// What lines come to, with a head or without.
+// The learning that a journal of these lines yields, with a head or without.
 class Learning
 {
   public:

@@ -1,4 +1,4 @@
-// What a job learned, by its journal: verdicts and tables.
+// Tests of a job's journal: verdicts and tables.
 extern "C" {
 #include "report/learning/learning.h"
 }
