@@ -256,8 +256,8 @@ static bool derive_is_sure(const struct stp_derived_rule *rule,
                            const struct stp_point *p,
                            const struct stp_derive_terms *terms)
 {
-    return derive_qualifies(p, stp_derived_evidence(rule, p), terms) &&
-           derive_qualifies(p + 1, stp_derived_evidence(rule, p + 1), terms);
+    return derive_qualifies(p, stp_point_arm(p, &rule->arm), terms) &&
+           derive_qualifies(p + 1, stp_point_arm(p + 1, &rule->arm), terms);
 }
 
 enum stp_status stp_derive(const struct stp_comparisons *comparisons,
@@ -343,11 +343,4 @@ void stp_derived_free(struct stp_derived *derived)
 {
     free(derived->rules);
     memset(derived, 0, sizeof(*derived));
-}
-
-const struct stp_comparison *
-stp_derived_evidence(const struct stp_derived_rule *rule,
-                     const struct stp_point *point)
-{
-    return stp_point_arm(point, &rule->arm);
 }

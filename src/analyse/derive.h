@@ -122,9 +122,4 @@ enum stp_status stp_derive(const struct stp_comparisons *comparisons,
 
 void stp_derived_free(struct stp_derived *derived);
 
-/* What the arm of 'rule' gained at 'point', which is one of its points. */
-const struct stp_comparison *
-stp_derived_evidence(const struct stp_derived_rule *rule,
-                     const struct stp_point *point);
-
 #endif /* STP_DERIVE_H */

@@ -326,17 +326,3 @@ bool stp_next_workload(const struct stp_dataset *data,
         *next_ret = *next;
     return next != NULL;
 }
-
-enum stp_status stp_objective_select_and_compare(
-    const struct stp_dataset *data, enum stp_objective objective,
-    struct stp_comparisons *comparisons_ret, struct stp_error *err)
-{
-    struct stp_dataset selected = {0};
-    enum stp_status status =
-        stp_objective_select(data, objective, &selected, err);
-
-    STP_THEN(status,
-             stp_objective_compare(&selected, objective, comparisons_ret, err));
-    stp_dataset_free(&selected);
-    return status;
-}

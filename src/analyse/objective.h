@@ -49,11 +49,6 @@ enum stp_status stp_objective_compare(const struct stp_dataset *selected,
                                       struct stp_comparisons *comparisons_ret,
                                       struct stp_error *err);
 
-/* Both in turn; fails as either. */
-enum stp_status stp_objective_select_and_compare(
-    const struct stp_dataset *data, enum stp_objective objective,
-    struct stp_comparisons *comparisons_ret, struct stp_error *err);
-
 /*
  * Compares what decides on what to register in one of the two situations in
  * which an application asks:

@@ -113,17 +113,9 @@ bool stp_is_noisy(const struct stp_steadiness *steadiness, double min_gain)
 size_t stp_rounds_for(const struct stp_steadiness *steadiness, double min_gain)
 {
     size_t least = 1;
-    size_t enough = 2;
+    size_t enough = MAX_ROUNDS;
 
     if (isinf(steadiness->resolved))
-        return 0;
-    while (enough < MAX_ROUNDS &&
-           steadiness_get_half_interval(steadiness->scatter, enough) >
-               log1p(min_gain)) {
-        least = enough;
-        enough *= 2;
-    }
-    if (enough >= MAX_ROUNDS)
         return 0;
     while (enough - least > 1) {
         size_t n = least + (enough - least) / 2;
@@ -134,5 +126,5 @@ size_t stp_rounds_for(const struct stp_steadiness *steadiness, double min_gain)
         else
             enough = n;
     }
-    return enough;
+    return enough < MAX_ROUNDS ? enough : 0;
 }

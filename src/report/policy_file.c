@@ -100,7 +100,7 @@ static void policy_write_rule(const struct stp_derived_rule *rule,
 
     for (size_t i = 0; i < rule->n_points; i++) {
         const struct stp_point *p = &rule->points[i];
-        const struct stp_comparison *c = stp_derived_evidence(rule, p);
+        const struct stp_comparison *c = stp_point_arm(p, &rule->arm);
 
         fprintf(fp, "# %" PRIu64 " B: ", p->n_bytes);
         if (p->auto_algo < 0)

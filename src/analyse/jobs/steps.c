@@ -72,19 +72,12 @@ static void sequence_find(const struct calls *calls, struct sequence *best,
 
 /* ---- their times ---- */
 
-static int steps_compare_doubles(const void *a, const void *b)
-{
-    const double x = *(const double *)a;
-    const double y = *(const double *)b;
-
-    return (x > y) - (x < y);
-}
-
 static double steps_trimmed_mean(double *values, size_t n)
 {
     const size_t trim = n * TRIM_PERCENT / 100;
+    struct stp_summary ignored;
 
-    qsort(values, n, sizeof(*values), steps_compare_doubles);
+    stp_summarise(values, n, &ignored); /* which sorts */
     return stp_mean(values + trim, n - 2 * trim);
 }
 

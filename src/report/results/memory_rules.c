@@ -78,7 +78,7 @@ static enum stp_status rules_gather(struct gathering *g,
 
         for (size_t k = 0; k < rule->n_points; k++)
             rules_add_evidence(&rule->points[k],
-                               stp_derived_evidence(rule, &rule->points[k]), s,
+                               stp_point_arm(&rule->points[k], &rule->arm), s,
                                &evidence[k]);
         g->n_evidence += rule->n_points;
         g->out.rules[g->out.table.n_rules++] = (struct stp_memory_rule){

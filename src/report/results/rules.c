@@ -14,7 +14,7 @@ static void rule_put_evidence(const struct stp_derived_rule *rule, cJSON *row)
 
     for (size_t i = 0; i < rule->n_points; i++) {
         const struct stp_point *p = &rule->points[i];
-        const struct stp_comparison *c = stp_derived_evidence(rule, p);
+        const struct stp_comparison *c = stp_point_arm(p, &rule->arm);
 
         stp_table_row(&t);
         stp_table_count(&t, "bytes", NULL, p->n_bytes);
@@ -34,7 +34,7 @@ static void rule_put(const struct stp_derived_rule *rule, struct stp_table *t)
     char end[24] = "inf";
 
     for (size_t i = 0; i < rule->n_points; i++) {
-        double gain = stp_derived_evidence(rule, &rule->points[i])->gain.gain;
+        double gain = stp_point_arm(&rule->points[i], &rule->arm)->gain.gain;
 
         low = fmin(low, gain);
         high = fmax(high, gain);

@@ -28,7 +28,7 @@ struct stp_regret stp_policy_regret(const struct stp_comparisons *sweep,
             const struct stp_derived_rule *rule = &derived->rules[k];
 
             if (p >= rule->points && p < rule->points + rule->n_points)
-                gain = stp_derived_evidence(rule, p)->gain.gain;
+                gain = stp_point_arm(p, &rule->arm)->gain.gain;
         }
         sum += log(best / gain);
         r.worst = fmax(r.worst, best / gain);
