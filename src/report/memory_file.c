@@ -68,67 +68,6 @@ void stp_memory_drops_write(const struct stp_memory_table *table,
     }
 }
 
-static void memory_write(const struct stp_memory_table *table,
-                         const struct stp_policy_origin *origin, FILE *fp)
-{
-    struct memory_columns columns = {false, false, false};
-
-    for (size_t i = 0; i < table->n_rules; i++) {
-        const char *gpu = table->rules[i].rule.gpu;
-
-        columns.min_ctas |= table->rules[i].rule.min_ctas != 0;
-        columns.overlap |= table->rules[i].rule.overlap != -1;
-        columns.gpu |= gpu != NULL && strpbrk(gpu, ",#\n") == NULL;
-    }
-
-    fputs("# from ", fp);
-    stp_times_write(origin->data, fp);
-    fprintf(fp,
-            "# A rule stands where its gain over plain buffers with NCCL's own "
-            "choice is at least %g percent, and where it is faster than the "
-            "best rule of a policy, both with 95 percent confidence; elsewhere "
-            "buffers stay plain.\n",
-            origin->min_gain * 100);
-    if (columns.min_ctas)
-        fputs("# min_ctas is what ncclConfig_t.minCTAs of the communicator is "
-              "to be, with maxCTAs 64; 0: NCCL's own.\n",
-              fp);
-    if (columns.overlap)
-        fputs("# Times with overlap 0 are of collectives back to back, or of "
-              "an iteration less its compute; with overlap 1, of an "
-              "iteration.\n",
-              fp);
-    if (table->n_rules == 0)
-        fputs("# No rule: plain buffers are as good at every size.\n", fp);
-    stp_memory_drops_write(table, "# ", fp);
-    fprintf(fp, "collective,min_bytes,max_bytes,memory%s,nNodes,nRanks%s%s\n",
-            columns.min_ctas ? ",min_ctas" : "",
-            columns.overlap ? ",overlap" : "", columns.gpu ? ",gpu" : "");
-    for (size_t i = 0; i < table->n_rules; i++) {
-        fputc('\n', fp);
-        memory_write_evidence(&table->rules[i], fp);
-
-        const struct stp_rule *rule = &table->rules[i].rule;
-
-        fprintf(fp, "%s,%" PRIu64 ",", stp_coll_name(rule->coll),
-                rule->bytes.min);
-        if (rule->bytes.max == UINT64_MAX)
-            fputs("inf", fp);
-        else
-            fprintf(fp, "%" PRIu64, rule->bytes.max);
-        fprintf(fp, ",%s", stp_memory_name(rule->memory));
-        if (columns.min_ctas)
-            fprintf(fp, ",%d", rule->min_ctas);
-        memory_write_range(&rule->nodes, fp);
-        memory_write_range(&rule->ranks, fp);
-        if (columns.overlap)
-            fprintf(fp, ",%d", rule->overlap);
-        if (columns.gpu)
-            fprintf(fp, ",%s", rule->gpu != NULL ? rule->gpu : "*");
-        fputc('\n', fp);
-    }
-}
-
 enum stp_status stp_memory_file_save(const struct stp_memory_table *table,
                                      const struct stp_policy_origin *origin,
                                      const char *path, struct stp_error *err)
@@ -139,6 +78,64 @@ enum stp_status stp_memory_file_save(const struct stp_memory_table *table,
 
     if (stp_policy_text_begin(&text, err) != STP_OK)
         return STP_ERR_NOMEM;
-    memory_write(table, origin, text.fp);
+
+    struct memory_columns columns = {false, false, false};
+
+    for (size_t i = 0; i < table->n_rules; i++) {
+        const char *gpu = table->rules[i].rule.gpu;
+
+        columns.min_ctas |= table->rules[i].rule.min_ctas != 0;
+        columns.overlap |= table->rules[i].rule.overlap != -1;
+        columns.gpu |= gpu != NULL && strpbrk(gpu, ",#\n") == NULL;
+    }
+
+    fputs("# from ", text.fp);
+    stp_times_write(origin->data, text.fp);
+    fprintf(text.fp,
+            "# A rule stands where its gain over plain buffers with NCCL's own "
+            "choice is at least %g percent, and where it is faster than the "
+            "best rule of a policy, both with 95 percent confidence; elsewhere "
+            "buffers stay plain.\n",
+            origin->min_gain * 100);
+    if (columns.min_ctas)
+        fputs("# min_ctas is what ncclConfig_t.minCTAs of the communicator is "
+              "to be, with maxCTAs 64; 0: NCCL's own.\n",
+              text.fp);
+    if (columns.overlap)
+        fputs("# Times with overlap 0 are of collectives back to back, or of "
+              "an iteration less its compute; with overlap 1, of an "
+              "iteration.\n",
+              text.fp);
+    if (table->n_rules == 0)
+        fputs("# No rule: plain buffers are as good at every size.\n", text.fp);
+    stp_memory_drops_write(table, "# ", text.fp);
+    fprintf(text.fp,
+            "collective,min_bytes,max_bytes,memory%s,nNodes,nRanks%s%s\n",
+            columns.min_ctas ? ",min_ctas" : "",
+            columns.overlap ? ",overlap" : "", columns.gpu ? ",gpu" : "");
+    for (size_t i = 0; i < table->n_rules; i++) {
+        fputc('\n', text.fp);
+        memory_write_evidence(&table->rules[i], text.fp);
+
+        const struct stp_rule *rule = &table->rules[i].rule;
+
+        fprintf(text.fp, "%s,%" PRIu64 ",", stp_coll_name(rule->coll),
+                rule->bytes.min);
+        if (rule->bytes.max == UINT64_MAX)
+            fputs("inf", text.fp);
+        else
+            fprintf(text.fp, "%" PRIu64, rule->bytes.max);
+        fprintf(text.fp, ",%s", stp_memory_name(rule->memory));
+        if (columns.min_ctas)
+            fprintf(text.fp, ",%d", rule->min_ctas);
+        memory_write_range(&rule->nodes, text.fp);
+        memory_write_range(&rule->ranks, text.fp);
+        if (columns.overlap)
+            fprintf(text.fp, ",%d", rule->overlap);
+        if (columns.gpu)
+            fprintf(text.fp, ",%s", rule->gpu != NULL ? rule->gpu : "*");
+        fputc('\n', text.fp);
+    }
+
     return stp_policy_text_end(&text, path, err);
 }

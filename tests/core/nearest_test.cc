@@ -83,12 +83,4 @@ TEST(Nearest, NamesTheWordThatIsTheFewestEditsAway)
     }
 }
 
-TEST(Nearest, LooksAtNoByteBeforeTheWord)
-{
-    const char text[] = "bacd";
-    char hint[STP_HINT];
-
-    EXPECT_STREQ("", stp_hint_nearest(text + 1, 3, "xxabcd", hint));
-}
-
 } // namespace

@@ -72,17 +72,6 @@ TEST(Split, CountsFieldsThatItHasNoRoomFor)
     EXPECT_EQ(0u, fields[2].column) << "wrote behind the end";
 }
 
-TEST(Split, StopsAtTheLengthGiven)
-{
-    stp_field fields[4] = {};
-
-    EXPECT_EQ(2u, stp_split("ab,cd,ef", 4, fields, 4));
-    EXPECT_EQ("c", std::string(fields[1].s, fields[1].len));
-    EXPECT_EQ(2u, stp_split("a,  b", 3, fields, 4));
-    EXPECT_EQ(0u, fields[1].len);
-    EXPECT_EQ(4u, fields[1].column);
-}
-
 TEST(FieldIs, ComparesToTheLetter)
 {
     const stp_field field = {"ringer", 4, 1};
@@ -197,21 +186,6 @@ TEST(ParseDouble, TakesFiniteDecimalNumbersAndNothingElse)
            "0x1p3", "0x10", "inf",   "nan", "-inf", "infinity",
            "1e309", "1,5",  "1.2.3", "1f",  "--1",  "-1e999"},
           4242}});
-}
-
-TEST(ParseDouble, StopsAtTheLengthGiven)
-{
-    constexpr double kNone = 4242;
-    const double want[] = {kNone, kNone, -1,    kNone,   -1.2,
-                           -1.25, kNone, kNone, -.00125, -1.25e-35};
-
-    for (size_t len = 0; len < std::size(want); len++) {
-        double value = kNone;
-
-        EXPECT_EQ(want[len] != kNone,
-                  stp_parse_double("-1.25e-35", len, &value));
-        EXPECT_EQ(want[len], value);
-    }
 }
 
 TEST(ParseDouble, TakesWhatPrintfWritesAndRefusesTheEndless)

@@ -161,25 +161,6 @@ static bool page_merge_sets(struct stp_page_data *data)
     return true;
 }
 
-/* Finds the fastest arm that a tuner can choose, if it is faster than AUTO and
- * no choice that NCCL made by itself, and the fastest setup. */
-static void page_find_fastest(struct stp_page_row *row)
-{
-    for (size_t i = 0; i < row->swept->n_arms; i++) {
-        const struct stp_comparison *c = &row->swept->arms[i];
-        const bool is_setup = c->arm.kind == STP_ARM_SETUP;
-        const struct stp_comparison **best =
-            is_setup ? &row->setup : &row->best;
-
-        if (!is_setup &&
-            (c->arm.kind != STP_ARM_FORCED || stp_ran_as_auto(row->swept, c) ||
-             !(c->gain.gain > 1)))
-            continue;
-        if (*best == NULL || c->gain.gain > (*best)->gain.gain)
-            *best = c;
-    }
-}
-
 /* Looks the rule up as if NCCL had ruled out no algorithm or protocol. */
 static void page_fill_row(struct stp_page_row *row,
                           const struct stp_compiled *compiled)
@@ -192,8 +173,24 @@ static void page_fill_row(struct stp_page_row *row,
                                     .n_pipe_ops = 1};
     struct stp_choice choice;
 
-    if (row->swept != NULL)
-        page_find_fastest(row);
+    if (row->swept != NULL) {
+        /* Finds the fastest arm that a tuner can choose, if it is faster than
+         * AUTO and no choice that NCCL made by itself, and the fastest setup.
+         */
+        for (size_t i = 0; i < row->swept->n_arms; i++) {
+            const struct stp_comparison *c = &row->swept->arms[i];
+            const bool is_setup = c->arm.kind == STP_ARM_SETUP;
+            const struct stp_comparison **best =
+                is_setup ? &row->setup : &row->best;
+
+            if (!is_setup &&
+                (c->arm.kind != STP_ARM_FORCED ||
+                 stp_ran_as_auto(row->swept, c) || !(c->gain.gain > 1)))
+                continue;
+            if (*best == NULL || c->gain.gain > (*best)->gain.gain)
+                *best = c;
+        }
+    }
     if (row->tried != NULL)
         row->policy = stp_verify_arm(row->tried);
     if (compiled != NULL &&

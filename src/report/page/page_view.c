@@ -103,53 +103,7 @@ static void view_summary(const struct stp_page_data *data,
         }
 }
 
-static void view_machine(const struct stp_page_data *data, cJSON *machine)
-{
-    const struct stp_dataset *first = &stp_page_first_set(data)->data;
-    const struct stp_range n_ranks = stp_page_ranks(data);
-    char ranks[STP_PAGE_TEXT] = "";
-
-    if (n_ranks.min < n_ranks.max)
-        stp_page_say(ranks, "%" PRIu64 " to ", n_ranks.min);
-    stp_page_say(ranks, "%" PRIu64, n_ranks.max);
-    cJSON_AddStringToObject(machine, "run", data->run);
-    cJSON_AddStringToObject(machine, "name", first->machine);
-    cJSON_AddStringToObject(machine, "gpu", first->gpu);
-    cJSON_AddStringToObject(machine, "nccl", first->nccl);
-    cJSON_AddStringToObject(machine, "transport", first->backend);
-    cJSON_AddStringToObject(machine, "type", stp_type_name(first->rows->type));
-    cJSON_AddStringToObject(machine, "op", stp_op_name(first->rows->op));
-    cJSON_AddStringToObject(machine, "ranks", ranks);
-    stp_json_number(machine, "nodes", first->rows->n_nodes);
-}
-
 /* ---- collectives, size by size ---- */
-
-static void view_panel_name(const struct stp_page_data *data,
-                            const struct stp_point *p, cJSON *panel)
-{
-    bool ranks = false, data_type = false, place = false;
-    char name[STP_PAGE_TEXT] = "";
-
-    for (size_t i = 0; i < data->n_panels; i++) {
-        const struct stp_point *q = data->panels[i].rows->point;
-
-        ranks |= q->n_ranks != p->n_ranks || q->n_nodes != p->n_nodes;
-        data_type |= q->type != p->type || q->op != p->op;
-        place |= q->in_place != p->in_place;
-    }
-    stp_page_say(name, "%s", stp_coll_title(p->coll));
-    if (ranks)
-        stp_page_say(name, ", %u ranks", p->n_ranks);
-    if (ranks && p->n_nodes > 1)
-        stp_page_say(name, " on %u nodes", p->n_nodes);
-    if (data_type)
-        stp_page_say(name, ", %s %s", stp_type_name(p->type),
-                     stp_op_name(p->op));
-    if (place)
-        stp_page_say(name, p->in_place ? ", in place" : ", out of place");
-    cJSON_AddStringToObject(panel, "name", name);
-}
 
 /* Adds the row of a verdict, the sweep's times, and the fastest arms: one that
  * a tuner can choose, and a setup. */
@@ -215,7 +169,29 @@ static void view_panel(const struct stp_page_data *data,
         has_setups |= p->rows[i].setup != NULL;
         view_row(&p->rows[i], &rows);
     }
-    view_panel_name(data, first, panel);
+
+    bool ranks = false, data_type = false, place = false;
+    char name[STP_PAGE_TEXT] = "";
+
+    for (size_t i = 0; i < data->n_panels; i++) {
+        const struct stp_point *q = data->panels[i].rows->point;
+
+        ranks |= q->n_ranks != first->n_ranks || q->n_nodes != first->n_nodes;
+        data_type |= q->type != first->type || q->op != first->op;
+        place |= q->in_place != first->in_place;
+    }
+    stp_page_say(name, "%s", stp_coll_title(first->coll));
+    if (ranks)
+        stp_page_say(name, ", %u ranks", first->n_ranks);
+    if (ranks && first->n_nodes > 1)
+        stp_page_say(name, " on %u nodes", first->n_nodes);
+    if (data_type)
+        stp_page_say(name, ", %s %s", stp_type_name(first->type),
+                     stp_op_name(first->op));
+    if (place)
+        stp_page_say(name, first->in_place ? ", in place" : ", out of place");
+    cJSON_AddStringToObject(panel, "name", name);
+
     stp_json_number(panel, "n_rows", (double)p->n_rows);
     cJSON_AddBoolToObject(panel, "has_setups", has_setups);
     stp_json_number(panel, "bus_factor",
@@ -414,7 +390,25 @@ enum stp_status stp_page_view(const struct stp_page_data *data,
     enum stp_status status = view != NULL ? STP_OK : stp_nomem(err);
 
     view_summary(data, summary, view);
-    view_machine(data, cJSON_AddObjectToObject(view, "machine"));
+
+    cJSON *machine = cJSON_AddObjectToObject(view, "machine");
+    const struct stp_dataset *first = &stp_page_first_set(data)->data;
+    const struct stp_range n_ranks = stp_page_ranks(data);
+    char ranks[STP_PAGE_TEXT] = "";
+
+    if (n_ranks.min < n_ranks.max)
+        stp_page_say(ranks, "%" PRIu64 " to ", n_ranks.min);
+    stp_page_say(ranks, "%" PRIu64, n_ranks.max);
+    cJSON_AddStringToObject(machine, "run", data->run);
+    cJSON_AddStringToObject(machine, "name", first->machine);
+    cJSON_AddStringToObject(machine, "gpu", first->gpu);
+    cJSON_AddStringToObject(machine, "nccl", first->nccl);
+    cJSON_AddStringToObject(machine, "transport", first->backend);
+    cJSON_AddStringToObject(machine, "type", stp_type_name(first->rows->type));
+    cJSON_AddStringToObject(machine, "op", stp_op_name(first->rows->op));
+    cJSON_AddStringToObject(machine, "ranks", ranks);
+    stp_json_number(machine, "nodes", first->rows->n_nodes);
+
     for (size_t i = 0; i < data->n_panels; i++)
         view_panel(data, &data->panels[i], panels);
     view_steps(data, STP_PAGE_ITERATIONS, sets);

@@ -17,15 +17,6 @@ enum {
 
 /* ---- writing ---- */
 
-static bool golden_alike(const struct stp_explained *a,
-                         const struct stp_explained *b)
-{
-    return a->coll == b->coll && a->auto_pick.algo == b->auto_pick.algo &&
-           a->auto_pick.proto == b->auto_pick.proto &&
-           a->pick.algo == b->pick.algo && a->pick.proto == b->pick.proto &&
-           a->asked_channels == b->asked_channels && a->decider == b->decider;
-}
-
 static void golden_put(const struct stp_explained *from,
                        const struct stp_explained *to, struct stp_table *t)
 {
@@ -66,8 +57,13 @@ enum stp_status stp_golden_text(const struct stp_explanation *explanation,
     if (stp_table_headings(&t))
         golden_put(&none, &none, &t);
     for (size_t i = 0, first = 0; i < explanation->n_ranges; i++) {
-        if (i + 1 < explanation->n_ranges &&
-            golden_alike(&ranges[i], &ranges[i + 1]))
+        const struct stp_explained *a = &ranges[i], *b = &ranges[i + 1];
+
+        if (i + 1 < explanation->n_ranges && a->coll == b->coll &&
+            a->auto_pick.algo == b->auto_pick.algo &&
+            a->auto_pick.proto == b->auto_pick.proto &&
+            a->pick.algo == b->pick.algo && a->pick.proto == b->pick.proto &&
+            a->asked_channels == b->asked_channels && a->decider == b->decider)
             continue;
         golden_put(&ranges[first], &ranges[i], &t);
         first = i + 1;

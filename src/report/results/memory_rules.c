@@ -160,18 +160,6 @@ stp_memory_rules_derive(const struct stp_memory_situation *situations, size_t n,
 
 /* ---- measuring rules that are there ---- */
 
-/* Whether a collective was measured out of place: then that decides. */
-static bool rules_has_out_of_place(const struct stp_comparisons *all,
-                                   const struct stp_point *like)
-{
-    for (size_t i = 0; i < all->n_points; i++)
-        if (all->points[i].coll == like->coll &&
-            all->points[i].n_nodes == like->n_nodes &&
-            all->points[i].n_ranks == like->n_ranks && !all->points[i].in_place)
-            return true;
-    return false;
-}
-
 /* Adds what the rule's arm did at the sizes of one situation that it decides.
  */
 static void rules_measure(struct gathering *g, const struct stp_policy *policy,
@@ -194,8 +182,16 @@ static void rules_measure(struct gathering *g, const struct stp_policy *policy,
         const struct stp_rule *match = stp_memory_policy_match(policy, &query);
         const struct stp_comparison *c = stp_point_arm(p, &arm);
 
+        bool is_twin = false; /* of a point out of place, which decides */
+
+        for (size_t k = 0; k < s->comparisons->n_points && p->in_place; k++) {
+            const struct stp_point *q = &s->comparisons->points[k];
+
+            is_twin |= !q->in_place && q->coll == p->coll &&
+                       q->n_nodes == p->n_nodes && q->n_ranks == p->n_ranks;
+        }
         if (match == NULL || match->line != rule->rule.line || c == NULL ||
-            (p->in_place && rules_has_out_of_place(s->comparisons, p)))
+            is_twin)
             continue;
         rules_add_evidence(p, c, s, &g->out.evidence[g->n_evidence++]);
         rule->n_evidence++;

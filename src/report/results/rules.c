@@ -8,24 +8,6 @@
 #include "report/results/results.h"
 #include "report/table.h"
 
-static void rule_put_evidence(const struct stp_derived_rule *rule, cJSON *row)
-{
-    struct stp_table t = stp_table_array(row, "evidence");
-
-    for (size_t i = 0; i < rule->n_points; i++) {
-        const struct stp_point *p = &rule->points[i];
-        const struct stp_comparison *c = stp_point_arm(p, &rule->arm);
-
-        stp_table_row(&t);
-        stp_table_count(&t, "bytes", NULL, p->n_bytes);
-        stp_table_number(&t, "auto_us", NULL, p->auto_us, 3);
-        stp_table_number(&t, "us", NULL, c->us, 3);
-        stp_table_gain(&t, &c->gain);
-        stp_table_word(&t, "source", NULL, stp_source_name(c->source));
-        stp_table_flag(&t, "single_pass", NULL, c->single_pass);
-    }
-}
-
 static void rule_put(const struct stp_derived_rule *rule, struct stp_table *t)
 {
     double low = INFINITY;
@@ -64,21 +46,25 @@ static void rule_put_all(const struct stp_derived *derived, struct stp_table *t)
         rule_put(&no_rule, t);
     for (size_t i = 0; i < derived->n_rules; i++) {
         rule_put(&derived->rules[i], t);
-        if (t->format == STP_TABLE_JSON)
-            rule_put_evidence(&derived->rules[i], t->row);
-    }
-}
+        if (t->format != STP_TABLE_JSON)
+            continue;
 
-/* With a ratio, each size has a GEMM of its own. */
-static void rule_json_workloads(const struct stp_dataset *data, cJSON *root)
-{
-    struct stp_table t = stp_table_array(root, "workloads");
-    struct stp_workload work;
+        const struct stp_derived_rule *rule = &derived->rules[i];
+        struct stp_table evidence = stp_table_array(t->row, "evidence");
 
-    for (bool any = stp_next_workload(data, NULL, &work); any;
-         any = stp_next_workload(data, &work, &work)) {
-        stp_table_row(&t);
-        stp_put_workload(&work, work.ratio == 0, &t);
+        for (size_t k = 0; k < rule->n_points; k++) {
+            const struct stp_point *p = &rule->points[k];
+            const struct stp_comparison *c = stp_point_arm(p, &rule->arm);
+
+            stp_table_row(&evidence);
+            stp_table_count(&evidence, "bytes", NULL, p->n_bytes);
+            stp_table_number(&evidence, "auto_us", NULL, p->auto_us, 3);
+            stp_table_number(&evidence, "us", NULL, c->us, 3);
+            stp_table_gain(&evidence, &c->gain);
+            stp_table_word(&evidence, "source", NULL,
+                           stp_source_name(c->source));
+            stp_table_flag(&evidence, "single_pass", NULL, c->single_pass);
+        }
     }
 }
 
@@ -113,8 +99,17 @@ enum stp_status stp_print_rules_json(const struct stp_derived *derived,
     struct stp_table t = stp_table_result(true);
 
     stp_table_word(&t, "objective", NULL, stp_objective_name(objective));
-    if (objective == STP_OBJECTIVE_ITERATION)
-        rule_json_workloads(data, t.root);
+    if (objective == STP_OBJECTIVE_ITERATION) {
+        struct stp_table rows = stp_table_array(t.root, "workloads");
+        struct stp_workload work;
+
+        /* With a ratio, each size has a GEMM of its own. */
+        for (bool any = stp_next_workload(data, NULL, &work); any;
+             any = stp_next_workload(data, &work, &work)) {
+            stp_table_row(&rows);
+            stp_put_workload(&work, work.ratio == 0, &rows);
+        }
+    }
 
     /* How many times are from where. */
     cJSON *object = cJSON_AddObjectToObject(t.root, "times");

@@ -108,34 +108,45 @@ enum stp_status stp_print_sweep(const struct stp_comparisons *comparisons,
 
 /* ---- text: the best arm ---- */
 
-/* The arm with the largest gain; NULL: there is AUTO alone. */
-static const struct stp_comparison *sweep_find_best(const struct stp_point *p)
+enum stp_status stp_print_sweep_best(const struct stp_comparisons *comparisons,
+                                     FILE *out, struct stp_error *err)
 {
-    const struct stp_comparison *best = NULL;
-
-    for (size_t a = 0; a < p->n_arms; a++)
-        if (best == NULL || p->arms[a].gain.gain > best->gain.gain)
-            best = &p->arms[a];
-    return best;
-}
-
-/* The sizes at which the best arm is faster beyond doubt. */
-static void sweep_print_count(const struct stp_comparisons *comparisons,
-                              FILE *out)
-{
-    struct stp_paragraph paragraph;
-    FILE *fp = stp_paragraph_begin(&paragraph, out);
+    const struct sweep_columns shown = sweep_columns_of(comparisons);
+    struct stp_table t = stp_table_begin(STP_TABLE_TEXT);
     const struct stp_point *most = NULL;
     double gain = 1;
-    size_t n_faster = 0;
+    size_t n_faster = 0; /* beyond doubt */
     size_t n = 0;
+    struct stp_paragraph paragraph;
+    enum stp_status status;
+    FILE *fp;
 
     for (size_t i = 0; i < comparisons->n_points; i++) {
         const struct stp_point *p = &comparisons->points[i];
-        const struct stp_comparison *best = sweep_find_best(p);
+        const struct stp_comparison *best = NULL; /* the largest gain */
+        char arm[STP_ARM_NAME];
+        char interval[STP_INTERVAL];
 
-        n += best != NULL;
-        if (best == NULL || !(best->gain.low > 1) || stp_ran_as_auto(p, best))
+        for (size_t a = 0; a < p->n_arms; a++)
+            if (best == NULL || p->arms[a].gain.gain > best->gain.gain)
+                best = &p->arms[a];
+        if (best == NULL)
+            continue;
+        n++;
+        stp_arm_name(&best->arm, arm);
+        stp_interval_text(&best->gain, interval);
+        sweep_put_point(p, &shown, &t);
+        stp_table_number(&t, NULL, "AUTO us", p->auto_us, 2);
+        stp_table_number(&t, NULL, "?algbw GB/s",
+                         stp_algbw(p->n_bytes, p->auto_us), 2);
+        stp_table_ran(&t, NULL, "?<AUTO", p->auto_algo, p->auto_proto,
+                      p->auto_channels);
+        stp_table_word(&t, NULL, "<best arm", arm);
+        stp_table_number(&t, NULL, "?us", best->us, 2);
+        stp_table_number(&t, NULL, "gain", best->gain.gain, 3);
+        stp_table_word(&t, NULL, "95% interval", interval);
+        stp_table_word(&t, NULL, "<times", stp_source_name(best->source));
+        if (!(best->gain.low > 1) || stp_ran_as_auto(p, best))
             continue;
         n_faster++;
         if (best->gain.gain > gain) {
@@ -143,6 +154,10 @@ static void sweep_print_count(const struct stp_comparisons *comparisons,
             most = p;
         }
     }
+    status = stp_table_end(&t, out, err);
+    STP_THEN(status, stp_print_steadiness(comparisons, out, err));
+    fputc('\n', out);
+    fp = stp_paragraph_begin(&paragraph, out);
     fprintf(fp,
             "%zu of %zu sizes have an arm that is faster than NCCL's own "
             "choice beyond doubt",
@@ -152,42 +167,6 @@ static void sweep_print_count(const struct stp_comparisons *comparisons,
                 stp_coll_name(most->coll), most->n_bytes);
     fputs("; --format table prints every arm.", fp);
     stp_paragraph_end(&paragraph);
-}
-
-enum stp_status stp_print_sweep_best(const struct stp_comparisons *comparisons,
-                                     FILE *fp, struct stp_error *err)
-{
-    const struct sweep_columns shown = sweep_columns_of(comparisons);
-    struct stp_table t = stp_table_begin(STP_TABLE_TEXT);
-    enum stp_status status;
-
-    for (size_t i = 0; i < comparisons->n_points; i++) {
-        const struct stp_point *p = &comparisons->points[i];
-        const struct stp_comparison *best = sweep_find_best(p);
-
-        if (best != NULL) {
-            char arm[STP_ARM_NAME];
-            char interval[STP_INTERVAL];
-
-            stp_arm_name(&best->arm, arm);
-            stp_interval_text(&best->gain, interval);
-            sweep_put_point(p, &shown, &t);
-            stp_table_number(&t, NULL, "AUTO us", p->auto_us, 2);
-            stp_table_number(&t, NULL, "?algbw GB/s",
-                             stp_algbw(p->n_bytes, p->auto_us), 2);
-            stp_table_ran(&t, NULL, "?<AUTO", p->auto_algo, p->auto_proto,
-                          p->auto_channels);
-            stp_table_word(&t, NULL, "<best arm", arm);
-            stp_table_number(&t, NULL, "?us", best->us, 2);
-            stp_table_number(&t, NULL, "gain", best->gain.gain, 3);
-            stp_table_word(&t, NULL, "95% interval", interval);
-            stp_table_word(&t, NULL, "<times", stp_source_name(best->source));
-        }
-    }
-    status = stp_table_end(&t, fp, err);
-    STP_THEN(status, stp_print_steadiness(comparisons, fp, err));
-    fputc('\n', fp);
-    sweep_print_count(comparisons, fp);
     return status;
 }
 

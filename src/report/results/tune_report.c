@@ -205,36 +205,31 @@ tune_report_print_overlap(const struct stp_tune_report *r, bool has_table,
     return STP_OK;
 }
 
-static void tune_report_print_no_rule(const struct stp_tune_report *r,
-                                      FILE *out)
-{
-    struct stp_paragraph paragraph;
-    FILE *fp = stp_paragraph_begin(&paragraph, out);
-
-    fputs("The policy has no rule: ", fp);
-    if (r->n_dropped > 0)
-        fputs("each that was derived was slower somewhere, or made no step in "
-              "which compute waits shorter.",
-              fp);
-    else
-        fprintf(fp,
-                "no arm is faster than NCCL's own choice by %g percent or more "
-                "beyond doubt.",
-                r->min_gain * 100);
-    stp_paragraph_end(&paragraph);
-    fputc('\n', out);
-}
-
 enum stp_status stp_print_tuning(const struct stp_tune_report *r,
                                  bool has_table, FILE *fp,
                                  struct stp_error *err)
 {
+    struct stp_paragraph paragraph;
     enum stp_status status;
 
     stp_print_paragraph(r->info->what, fp);
     fputc('\n', fp);
-    if (r->derived->n_rules == 0)
-        tune_report_print_no_rule(r, fp);
+    if (r->derived->n_rules == 0) {
+        FILE *out = stp_paragraph_begin(&paragraph, fp);
+
+        fputs("The policy has no rule: ", out);
+        if (r->n_dropped > 0)
+            fputs("each that was derived was slower somewhere, or made no step "
+                  "in which compute waits shorter.",
+                  out);
+        else
+            fprintf(out,
+                    "no arm is faster than NCCL's own choice by %g percent or "
+                    "more beyond doubt.",
+                    r->min_gain * 100);
+        stp_paragraph_end(&paragraph);
+        fputc('\n', fp);
+    }
     status = has_table ? stp_print_verdicts(r->info, r->verdicts,
                                             STP_VERDICTS_ALL, fp, err)
                        : stp_print_gains(r->info, r->verdicts, NULL, fp, err);
