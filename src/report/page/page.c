@@ -1,8 +1,6 @@
 /* page.c - the page as a whole */
 #include "report/page/page.h"
 
-#include <stdlib.h>
-
 #include "core/names.h"
 #include "report/file.h"
 #include "report/json.h"
@@ -14,51 +12,6 @@
 extern const char stp_page_html[];
 extern const char stp_page_css[];
 extern const char stp_page_js[];
-
-/* The JSON within a script element, which no "</script>" or "<!--" in a string
- * may end. */
-static char *page_print_json(const cJSON *value)
-{
-    char *json = cJSON_PrintUnformatted(value);
-    char *safe = NULL;
-    size_t size;
-    FILE *fp = json != NULL ? open_memstream(&safe, &size) : NULL;
-
-    if (fp != NULL) {
-        for (const char *s = json; *s != '\0'; s++)
-            fprintf(fp, *s == '<' ? "\\u003c" : "%c", *s);
-        if (fclose(fp) != 0 || !stp_json_is_whole()) {
-            free(safe);
-            safe = NULL;
-        }
-    }
-    cJSON_free(json);
-    return safe;
-}
-
-static enum stp_status page_write(const struct stp_page_data *data,
-                                  const struct stp_page_summary *summary,
-                                  FILE *fp, struct stp_error *err)
-{
-    cJSON *view;
-    enum stp_status status = stp_page_view(data, summary, &view, err);
-    char *json;
-
-    if (status != STP_OK)
-        return status;
-    json = page_print_json(cJSON_GetObjectItem(view, "plots"));
-    if (json != NULL) {
-        cJSON_AddStringToObject(view, "css", stp_page_css);
-        cJSON_AddStringToObject(view, "js", stp_page_js);
-        cJSON_AddStringToObject(view, "json", json);
-        stp_page_fill(stp_page_html, view, fp);
-    }
-    if (json == NULL || !stp_json_is_whole())
-        status = stp_nomem(err);
-    free(json);
-    cJSON_Delete(view);
-    return status;
-}
 
 /* ---- summary ---- */
 
@@ -125,14 +78,22 @@ enum stp_status stp_page_save(const struct stp_page_sources *sources,
     struct stp_page_data data;
     struct stp_page_summary summary;
     struct stp_file file;
+    cJSON *view = NULL;
     enum stp_status status = stp_page_read(sources, &data, err);
 
-    if (status == STP_OK)
+    if (status == STP_OK) {
         stp_page_sum_up(&data, &summary);
+        status = stp_page_view(&data, &summary, &view, err);
+    }
     STP_THEN(status, stp_file_begin(path, &file, err));
-    STP_THEN(
-        status,
-        stp_file_end(&file, page_write(&data, &summary, file.fp, err), err));
+    if (status == STP_OK) {
+        cJSON_AddStringToObject(view, "css", stp_page_css);
+        cJSON_AddStringToObject(view, "js", stp_page_js);
+        stp_page_fill(stp_page_html, view, file.fp);
+        status = stp_file_end(
+            &file, stp_json_is_whole() ? STP_OK : stp_nomem(err), err);
+    }
+    cJSON_Delete(view);
     if (status == STP_OK && said != NULL)
         status = page_say(&data, &summary, as_json, said, err);
     stp_page_free(&data);

@@ -86,7 +86,13 @@ static void template_write(const struct template_tag *tag,
     const char *format = tag->format;
     char text[2 * TAG_NAME];
 
-    if (cJSON_IsObject(value)) {
+    if (cJSON_IsObject(value) && tag->kind == '&') {
+        char *json = cJSON_PrintUnformatted(value);
+
+        for (const char *s = json; s != NULL && *s != '\0'; s++)
+            fprintf(fp, *s == '<' ? "\\u003c" : "%c", *s);
+        cJSON_free(json);
+    } else if (cJSON_IsObject(value)) {
         template_write_ran(value, fp);
     } else if (cJSON_IsString(value) && tag->kind == '&') {
         fputs(value->valuestring, fp);

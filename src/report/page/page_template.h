@@ -10,7 +10,8 @@
  *   {{name:interval}}  a gain's "0.993 to 1.012", by name_low and name_high, or
  *               "one round"
  *   {{+name:size}}  the number and the noun: "1 size", "2 sizes"
- *   {{&name}}   the string as it is: markup, style or script
+ *   {{&name}}   the string as it is: markup, style or script; the object as
+ * JSON within a script, which no "</script>" in a string may end
  *   {{#name}}...{{/name}}  once for each element of a list, or else once if the
  *               value is there; names are looked up in the element or value
  * first
