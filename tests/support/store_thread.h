@@ -5,6 +5,7 @@
 #include <arpa/inet.h>
 #include <gtest/gtest.h>
 #include <netinet/in.h>
+#include <sys/ioctl.h>
 #include <sys/socket.h>
 #include <unistd.h>
 
@@ -93,19 +94,24 @@ class TcpStore
     struct Connection {
         int fd;
         std::thread thread;
+        std::atomic<bool> reads{false}; // a request
     };
 
     void Add(int fd)
     {
         std::lock_guard<std::mutex> lock(mutex_);
-        connections_.push_back({fd, {}});
+        Connection &mine = connections_.emplace_back();
+        mine.fd = fd;
         if (ends_)
             shutdown(fd, SHUT_RDWR);
-        Connection &mine = connections_.back();
         mine.thread = std::thread([this, fd, &mine] {
             uint8_t query;
-            while (Read(fd, &query, 1) && Serve(fd, stp_query(query)))
-                ;
+            while (recv(fd, &query, 1, MSG_PEEK) == 1) {
+                mine.reads = true;
+                if (!Read(fd, &query, 1) || !Serve(fd, stp_query(query), &mine))
+                    break;
+                mine.reads = false;
+            }
             std::lock_guard<std::mutex> ended(mutex_);
             close(fd);
             mine.fd = -1;
@@ -140,7 +146,29 @@ class TcpStore
             sizeof(size) + text.size());
     }
 
-    bool Serve(int fd, stp_query query)
+    // PyTorch's server has one thread: what it answers is after all that was
+    // sent before, also by others, who await no answer to what they set.
+    void AwaitOthers(std::unique_lock<std::mutex> *lock, const Connection *mine)
+    {
+        const auto is_heard = [mine](const Connection *c) {
+            int n = 0;
+            return c != mine && c->fd >= 0 &&
+                   (c->reads || (ioctl(c->fd, FIONREAD, &n) == 0 && n > 0));
+        };
+        std::list<const Connection *> others;
+        for (const Connection &c : connections_)
+            others.push_back(&c);
+        for (int i = 0; i < 1000; i++) {
+            others.remove_if([&](auto *c) { return !is_heard(c); });
+            if (others.empty())
+                return;
+            lock->unlock();
+            usleep(100);
+            lock->lock();
+        }
+    }
+
+    bool Serve(int fd, stp_query query, Connection *mine)
     {
         std::string key, value, expected;
         int64_t number = 0;
@@ -159,6 +187,9 @@ class TcpStore
             (hook_ && !hook_(query, key)))
             return false;
         std::unique_lock<std::mutex> lock(mutex_);
+        mine->reads = false;
+        if (query != STP_SET && query != STP_APPEND)
+            AwaitOthers(&lock, mine);
         const bool has = values_.count(key) != 0;
         const char byte = query == STP_CHECK && !has;
         switch (query) {
