@@ -129,7 +129,8 @@ struct stp_agreement_ops {
      * is frozen, or it is another number. */
     bool (*propose)(struct stp_agreement *agreement, uint32_t proposal);
 
-    /* Whether the last proposal is not taken yet; for ever once frozen. */
+    /* Whether the last proposal has not been taken yet; true for ever in a
+     * frozen agreement. */
     bool (*is_pending)(struct stp_agreement *agreement);
 
     /* The proposal of this rank's next epoch: 1 at the first call, then 2 and
@@ -138,7 +139,8 @@ struct stp_agreement_ops {
      * later epoch changes anything, either. */
     bool (*next_epoch)(struct stp_agreement *agreement, uint32_t *proposal_ret);
 
-    /* To the ranks that stay it is as if this rank were stopped. */
+    /* Leaves. The ranks that stay notice no difference from a rank that was
+     * stopped. */
     void (*leave)(struct stp_agreement *agreement);
 };
 

@@ -67,8 +67,8 @@ static bool comparison_add(struct comparison *c, const char *name, size_t n,
 
 /* ---- arriving ---- */
 
-/* All ranks of a communicator are of one generation, unless another of the same
- * id and size had not all its ranks. */
+/* Takes tickets for 'n' ranks. All ranks of a communicator are of one
+ * generation, unless another one of the same id and size lacked ranks. */
 static bool comparison_take_tickets(struct comparison *c, size_t n)
 {
     const struct stp_hosts *h = c->hosts;
@@ -91,8 +91,8 @@ static bool comparison_take_tickets(struct comparison *c, size_t n)
     return false;
 }
 
-/* Tells the store of the ranks that joined since, those of one fingerprint at
- * once. */
+/* Tells the store which ranks joined since the last time, all of one
+ * fingerprint at once. */
 static bool comparison_say_ranks(struct comparison *c)
 {
     const struct stp_hosts *h = c->hosts;
@@ -129,8 +129,8 @@ static bool comparison_say_ranks(struct comparison *c)
     }
 }
 
-/* Until all ranks of all hosts arrived, or the time is over; false if the store
- * was lost. */
+/* Waits until all ranks of all hosts have arrived or the time is over; false if
+ * the store was lost. */
 static bool comparison_gather(struct comparison *c)
 {
     const struct stp_hosts *h = c->hosts;
@@ -154,7 +154,8 @@ static bool comparison_gather(struct comparison *c)
 
 /* ---- deciding ---- */
 
-/* The decision that the store holds, for those that await it, too. */
+/* Writes the decision unless the store has one, wakes the hosts that await it,
+ * and returns the one in force. */
 static bool comparison_decide(struct comparison *c, const char *word)
 {
     char now[WORD_TEXT] = "";
@@ -170,8 +171,8 @@ static bool comparison_decide(struct comparison *c, const char *word)
     return true;
 }
 
-/* Decides that all step aside, and ends the waiting of those that do not know:
- * more ranks than there are arrive. */
+/* Decides that all step aside, and ends the wait of hosts that await more ranks
+ * by making 'arrived' larger than their number. */
 static bool comparison_refuse(struct comparison *c)
 {
     return comparison_decide(c, ASIDE) &&
@@ -202,9 +203,8 @@ static bool comparison_get_ready(struct comparison *c)
     return true;
 }
 
-/* After the store was lost, or the time was over while this host waited: what
- * is decided, on another connection.  A host without a generation has nothing
- * to settle. */
+/* Reads the decision over another connection, after the store was lost or the
+ * time was over. A host without a generation has no decision to read. */
 static void comparison_settle(struct comparison *c)
 {
     const struct stp_client lost = c->client;

@@ -44,11 +44,11 @@ struct stp_hosts {
     size_t n_ranks;                        /* of the communicator */
     const struct stp_identity *identities; /* 'n_ranks'; the first is full */
 
-    /* Whether the comparison is of no use any more. */
+    /* Whether the outcome is of no use any more. */
     bool (*is_cancelled)(void *user);
 
-    /* Whether the ranks of this host still await the outcome: then they wait
-     * until it is known. */
+    /* Whether the ranks of this host still await the outcome; from then on they
+     * wait until it is known. */
     bool (*commit)(void *user);
     void *user;
 };

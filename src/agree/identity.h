@@ -1,7 +1,7 @@
 /*
- * identity.h - who has joined an agreement, and with which fingerprint
+ * identity.h - the ranks that have joined an agreement, and their fingerprints
  *
- * A row of shared memory a rank, which it alone writes, once.
+ * Each rank has a row of shared memory, which it alone writes, once.
  */
 #ifndef STP_IDENTITY_H
 #define STP_IDENTITY_H

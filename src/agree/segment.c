@@ -69,7 +69,7 @@ static bool segment_try_lock(int fd, short type)
     return fcntl(fd, F_OFD_SETLK, &lock) == 0;
 }
 
-/* Whether it is this user's file, which no other user can open. */
+/* Whether the file is this user's, and no other user can open it. */
 static bool segment_look(int fd, struct statx *st, const char **why_ret)
 {
     struct stp_file_facts file;
@@ -87,8 +87,8 @@ static bool segment_look(int fd, struct statx *st, const char **why_ret)
     return trust == STP_TRUSTED;
 }
 
-/* Removes the files of dead jobs.  An empty one may be about to be begun, by a
- * process that finds it without a name and makes another. */
+/* Removes the files of dead jobs. An empty file may belong to a process that
+ * has just made it, which then finds it without a name and makes another. */
 static void segment_remove_dead(void)
 {
     DIR *folder = opendir(FOLDER);
@@ -118,8 +118,8 @@ static void segment_remove_dead(void)
     closedir(folder);
 }
 
-/* Room now, not a SIGBUS later; and no SIGXFSZ, which a file above the
- * process's limit would raise. */
+/* Allocates the file now, not by a SIGBUS later; and without SIGXFSZ, which a
+ * file above the process's limit would raise. */
 static int segment_allocate(int fd, size_t n_bytes)
 {
     struct rlimit limit;
@@ -153,7 +153,7 @@ static enum stp_status segment_try_open(int fd, const char *path,
     }
     if (!is_alone && st.stx_size < HEADER_BYTES)
         return segment_fail(err, "share", path, EINVAL);
-    /* A new file, or one with others in it, perhaps with less room. */
+    /* Grows a file that is new, or that ranks with less room made. */
     error = st.stx_size < n_bytes ? segment_allocate(fd, n_bytes) : 0;
     if (error != 0) {
         if (is_alone)
@@ -269,7 +269,7 @@ void stp_segment_enter(struct stp_segment *segment)
     pthread_mutex_unlock(&process.lock);
 }
 
-/* A place in a segment of this process, or in one that is added to them. */
+/* Takes a place in a segment of this process, or in a new one. */
 static enum stp_status segment_join_path(const char *path,
                                          const struct stp_segment_key *key,
                                          struct stp_segment **segment_ret,
@@ -284,8 +284,8 @@ static enum stp_status segment_join_path(const char *path,
             *segment_ret = s;
             return STP_OK;
         }
-    /* After the last place of a file is taken its name exists for a moment:
-     * then the next file has a place. */
+    /* The name of a full file exists for a moment after its last place is
+     * taken; the next file has a place. */
     for (int i = 0; i < N_TRIES; i++) {
         enum stp_status status = segment_add(path, key, segment_ret, err);
 

@@ -57,8 +57,8 @@ void *stp_segment_memory(const struct stp_segment *segment);
  * process's descriptor: its lock is of no more use. */
 bool stp_segment_is_full(struct stp_segment *segment);
 
-/* Once for each join.  NULL is allowed and does nothing.  All of this may be
- * called from any thread. */
+/* Leaves, once for each join. NULL is allowed and does nothing. All of this may
+ * be called from any thread. */
 void stp_segment_leave(struct stp_segment *segment);
 
 #endif /* STP_SEGMENT_H */

@@ -5,9 +5,9 @@
  * joined to propose, each rank's identity, then, for ranks that asked for it,
  * the board of proposals.
  *
- * With a store the outcome is what the rank that compares hosts finds there.
- * Until it has told the store that this host is ready (COMMITTED) the others
- * may lose patience with it, and then it does not.
+ * With a store, the outcome is the decision that the rank that compares hosts
+ * finds there. The other ranks may give up waiting for it until it has told the
+ * store that this host is ready (COMMITTED).
  */
 #include <stdatomic.h>
 #include <stdio.h>
@@ -138,7 +138,7 @@ static bool shm_compare(struct stp_agreement *agreement, unsigned wait_ms)
         while (shm_read_outcome(shm) <= COMMITTED &&
                stp_now_ms() < shm->patience_ms)
             nanosleep(&nap, NULL);
-        /* The rank that compares hosts and was stopped for long is given up. */
+        /* Gives up the rank that compares hosts, which was stopped for long. */
         if (!shm_move_outcome(shm, OPEN, REFUSED))
             shm_move_outcome(shm, COMMITTED, REFUSED);
         return shm_read_outcome(shm) == AGREED;
@@ -148,8 +148,8 @@ static bool shm_compare(struct stp_agreement *agreement, unsigned wait_ms)
          i++)
         nanosleep(&nap, NULL);
     if (shm_read_outcome(shm) == OPEN) {
-        /* All that have joined by now count; a rank that joins later reads what
-         * these have written. */
+        /* All ranks that have joined by now count; a rank that joins later
+         * reads their outcome. */
         const size_t n_joined = stp_segment_n_joined(shm->segment);
         const bool is_agreed =
             n_joined >= shm->n_needed &&

@@ -1,11 +1,11 @@
 /*
- * entry.h - what the application has set up for the calling thread, and a
- * plugin must not be the worse for, nor change
+ * entry.h - the state of the calling thread that belongs to the application: it
+ * must not harm a plugin, and a plugin must not change it
  *
- * Its locale may have a decimal comma, and write(2) beyond `ulimit -f` raises
- * SIGXFSZ, which ends a process.  Whatever reads or prints numbers, or writes
- * files, runs within a struct stp_entry: numbers have a point there, and such a
- * write fails instead.
+ * The application's locale may have a decimal comma, and write(2) beyond
+ * `ulimit -f` raises SIGXFSZ, which ends a process. Code that reads or prints
+ * numbers, or writes files, runs within a struct stp_entry: numbers have a
+ * point there, and such a write fails instead.
  */
 #ifndef STP_ENTRY_H
 #define STP_ENTRY_H

@@ -72,7 +72,7 @@ static int file_check(const struct statx *st, const char *path,
     return trust == STP_TRUSTED ? 0 : REFUSED + (int)trust;
 }
 
-/* -1 with errno; else *st_ret has the file's size. */
+/* Opens the file and stores its size; -1 with errno. */
 static int file_open(const char *path, int flags, struct statx *st_ret)
 {
     const int all = flags | O_NONBLOCK | O_CLOEXEC | O_NOCTTY;
@@ -137,7 +137,7 @@ int stp_file_create(char *path)
 
 /* ---- locking ---- */
 
-/* On a file system without locks nothing is waited for. */
+/* Takes the lock if it is free; a file system without locks counts as free. */
 static bool file_try_lock(int fd)
 {
     return flock(fd, LOCK_EX | LOCK_NB) == 0 ||
@@ -180,9 +180,9 @@ void stp_file_write_head(int fd, const char *head, bool *is_kept, int *error)
 
 /* ---- reading ---- */
 
-/* Reads up to the end, or 'n_known' bytes if that is not 0: the size of all
- * files but those that a file system makes up.  -1 with errno; more than 'max':
- * there are more.  *text_ret is to be freed in any case. */
+/* Reads up to the end, or 'n_known' bytes if that is not 0: the size of any
+ * file but one that a file system makes up. Returns -1 with errno, or more than
+ * 'max' if there are more bytes. *text_ret is to be freed in any case. */
 static ssize_t file_read_up_to(int fd, size_t n_known, size_t max,
                                char **text_ret)
 {

@@ -34,7 +34,7 @@ enum stp_status stp_ledger_open(const char *dir, struct stp_ledger **ledger_ret,
     fd = stp_file_create(path);
     if (fd < 0)
         return ledger_fail("make", dir, err);
-    /* All of the file is there before it is mapped: on a full disk that fails
+    /* Allocates the whole file before it is mapped, so that a full disk fails
      * here, and not with a signal later. */
     errno = posix_fallocate(fd, 0, sizeof(struct stp_ledger));
     if (errno != 0)

@@ -1,8 +1,8 @@
 /*
  * log.h - lines for NCCL's log
  *
- * Paths and words of files are whatever their author likes: a line for the log
- * holds neither line ends nor what a terminal obeys.
+ * Paths and words of files may hold any bytes: a line for the log has no line
+ * ends and no control characters.
  */
 #ifndef STP_PLUGIN_LOG_H
 #define STP_PLUGIN_LOG_H

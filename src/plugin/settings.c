@@ -66,9 +66,9 @@ enum {
     AGREE_TIMEOUT_MAX_S = 600,
 };
 
-/* The store of a job that torchrun started, or what else sets its variables:
- * torchrun's own (TORCHELASTIC_USE_AGENT_STORE), or that of rank 0's PyTorch.
- */
+/* Finds the store of a job by torchrun's variables, whichever launcher set
+ * them: torchrun's own store (TORCHELASTIC_USE_AGENT_STORE), or that of rank
+ * 0's PyTorch. */
 static bool settings_find_store(struct stp_store_address *address)
 {
     const char *host = stp_setting("MASTER_ADDR");

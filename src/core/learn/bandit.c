@@ -16,8 +16,9 @@ enum { N_RETEST = 4 }; /* blocks of a re-test */
 static const double ratio_min = 1.1; /* limits of a ratio that the cost table */
 static const double ratio_max = 2.5; /* predicts */
 
-/* While NCCL's own choice takes its turns, steps are as long as before. */
-static const double set_budget = 0.2; /* share of the budget */
+/* Trials of the set lose the gain of all incumbents while NCCL's own choice
+ * takes its turns, so they get only a share of the budget. */
+static const double set_budget = 0.2;
 static const double z_drop = 2;
 
 /* ---- strategies ---- */
@@ -332,7 +333,8 @@ static bool set_wants(struct stp_bandit *b,
         (!searched->is_settled || searched->is_retesting))
         return false;
 
-    /* Before any block the set gains what the incumbents gain each. */
+    /* Without blocks the set's expected gain is the sum of its incumbents'
+     * gains. */
     if (set->gain.n > 0)
         gain = set->gain.mean;
     else
@@ -340,7 +342,8 @@ static bool set_wants(struct stp_bandit *b,
             if (b->keys[i] != NULL && b->keys[i]->share > 0)
                 gain += b->keys[i]->incumbent_gain;
 
-    /* Whole windows of the search, for as long as the rules say. */
+    /* The set's window has whole windows of the search, and lasts confirm_us or
+     * longer. */
     n_windows = ceil(b->rules.confirm_us / (b->window * clock->call_us));
     n_calls = b->window * (unsigned)fmin(fmax(n_windows, 1),
                                          (double)(STP_CONFIRM_MAX / b->window));
@@ -353,7 +356,7 @@ static bool set_wants(struct stp_bandit *b,
     return true;
 }
 
-/* The set has changed, or the step has. */
+/* Begins a new comparison, as the set or the step has changed. */
 static void set_renew(struct stp_bandit *bandit)
 {
     bandit->set.number++;
@@ -366,8 +369,8 @@ static void set_take_block(struct stp_bandit *b, const struct stp_block *block)
     struct stp_bandit_set *set = &b->set;
     /* of each window that counts, and one before it */
     const double lost = 2 * stp_bandit_block_loss(b, block);
-    /* what each block under way was expected to lose may differ, but not the
-     * sum of them */
+    /* Blocks under way may differ in their expected losses; only the sum is
+     * exact. */
     double us = set->n_pending > 0 ? set->pending_us / set->n_pending : 0;
 
     set->n_pending -= set->n_pending > 0;
@@ -458,13 +461,13 @@ static bool search_want_trial(struct stp_bandit *b,
         return false;
     arm = &slot->arms[next];
 
-    /* Most arms need one block. */
+    /* One block decides about most arms. */
     n_blocks = slot->is_settled             ? N_RETEST
                : arm->n == 0                ? 1
                : arm->n < STP_BLOCKS_TO_WIN ? 4
                                             : STP_TRIAL_BLOCKS;
 
-    /* A block is expected to lose so much, by NCCL's cost table until the arm
+    /* The expected loss of a block comes from NCCL's cost table until the arm
      * has been measured. */
     loss = slot->share * slot->own_us *
            (fmin(fmax(arm->ratio, ratio_min), ratio_max) - 1);
@@ -500,8 +503,8 @@ static void search_choose_key(struct stp_bandit *b, uint64_t n_calls)
     }
     b->active = best;
 
-    /* A key without arms has none left, and of others earlier runs may know
-     * enough. */
+    /* A key without arms settles at once, and so does one of which earlier runs
+     * know enough. */
     if (best != STP_BANDIT_KEYS && !b->keys[best]->is_settled &&
         (best != before || !stp_bandit_any_left(b->keys[best])))
         stp_bandit_judge(b, b->keys[best], n_calls);

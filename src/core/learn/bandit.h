@@ -5,11 +5,10 @@
  * communicator.  An arm is an algorithm, a protocol and a number of channels;
  * arm 0 is always NCCL's own choice.
  *
- * A bandit decides, but its arms run only once all ranks agree: it returns what
- * it wants next (stp_bandit_wants()), is told when that is in force
- * (stp_bandit_began()), and learns from what was measured since: HALVING from
- * blocks of windows (windows.h), EPSILON from times that an application wrote,
- * the less the better.
+ * A bandit requests a trial or another incumbent (stp_bandit_wants()), is told
+ * once all ranks have it in force (stp_bandit_began()), and learns from times
+ * since then: HALVING from blocks of windows (windows.h), EPSILON from the
+ * times that an application wrote, of which less is better.
  *
  * bandit_gains.c has what was measured, bandit_left.c which arms are left and
  * which one wins (stp_bandit_judge()), bandit.c what to try next.
@@ -47,11 +46,11 @@ enum {
  * each of 20 arms.  Then channel counts, a half, a quarter and all, are arms
  * like the winner, except the count it has anyway.
  *
- * What won was compared in short windows, while other keys ran something else.
- * So the set of all incumbents is compared with NCCL's own choice for all keys,
- * in blocks of long windows (trial.h), once nothing is left to search and each
- * time that it has changed; of a set that is slower by more than 2 standard
- * errors the newest arm is dropped.
+ * Incumbents won in short windows, while other keys ran other arms. So the set
+ * of all incumbents is compared with NCCL's own choice for all keys, in blocks
+ * of long windows (trial.h), once no search is left and after each change of
+ * the set. A set that is slower by more than 2 standard errors loses its newest
+ * arm.
  */
 enum stp_strategy {
     STP_STRATEGY_HALVING, /* successive elimination with confidence bounds */
@@ -122,23 +121,23 @@ struct stp_range stp_bandit_band_range(enum stp_strategy strategy,
 /*
  * Introduces key 'key' with the cost table of its first call (NULL members: not
  * known; then only the rules' own arms) and the number of channels NCCL would
- * use (0: unknown).  Of the pairs in the table the one that NCCL takes anyway
- * is no arm.  A key that is there already, or for which there is no memory,
- * stays as it is: whatever is said of a key that was not added does nothing.
+ * use (0: unknown). The pair that NCCL takes anyway is no arm. A key that is
+ * there already stays as it is. A key without memory is not added, and calls
+ * about it do nothing.
  */
 void stp_bandit_add_key(struct stp_bandit *bandit, unsigned key,
                         const struct stp_cost_view *view,
                         unsigned max_channels);
 
-/* 'arm' ran on so many channels: NCCL's own count, if it asks for none.  Arm 0
- * says how many NCCL uses for the key, where that was not known when it was
- * added; and a count that an arm has anyway is not tried with it. */
+/* Notes that 'arm' ran on so many channels: NCCL's own count, if it asks for
+ * none. Arm 0 gives NCCL's count for the key if that was unknown before. An arm
+ * is not tried with the count that NCCL gives it anyway. */
 void stp_bandit_saw_channels(struct stp_bandit *bandit, unsigned key,
                              unsigned arm, unsigned n_channels);
 
-/* The calls of a window, and how many of them each key has: a key with 0 is
- * not tried.  Where keys have another share of the calls than before, the step
- * is another one: what was found by the old one is tested again. */
+/* Sets the calls of a window, and each key's part of them: a key with 0 is not
+ * tried. Other shares than before mean another training step, in which settled
+ * keys are tested again. */
 void stp_bandit_set_window(struct stp_bandit *bandit,
                            const unsigned shares[STP_BANDIT_KEYS],
                            unsigned n_calls);
@@ -154,17 +153,17 @@ struct stp_bandit_want {
     unsigned n_calls;  /* of a window of a trial of the set */
 };
 
-/* How much of a job has been seen. */
+/* A job's calls so far, and their pace. */
 struct stp_bandit_clock {
     uint64_t n_calls; /* of the communicator */
     double call_us;   /* mean time from call to call under the incumbents */
 };
 
 /*
- * Whether a trial or another incumbent is wanted.  Of HALVING one key is
- * searched at a time, that with the most time in collectives first; trials may
- * follow before the results of those before have arrived.  Deterministic:
- * depends on the calls of these functions and on the seed.
+ * Whether a trial or another incumbent is wanted. HALVING searches one key at a
+ * time, first the one with the most time in collectives; a trial may follow
+ * before the results of earlier trials have arrived. Deterministic: depends on
+ * the calls of these functions and on the seed.
  */
 bool stp_bandit_wants(struct stp_bandit *bandit,
                       const struct stp_bandit_clock *clock,
@@ -175,7 +174,7 @@ bool stp_bandit_wants(struct stp_bandit *bandit,
 bool stp_bandit_awaits(const struct stp_bandit *bandit, unsigned key,
                        uint64_t n_calls);
 
-/* The trial has begun, or the arm is in force. */
+/* Tells the bandit that the trial has begun, or that the arm is in force. */
 void stp_bandit_began(struct stp_bandit *bandit,
                       const struct stp_bandit_want *want);
 
@@ -183,22 +182,22 @@ void stp_bandit_began(struct stp_bandit *bandit,
 void stp_bandit_reward(struct stp_bandit *bandit, unsigned key, unsigned arm,
                        double value);
 
-/* HALVING: what earlier runs know of an arm of the key, which has not been
+/* HALVING: takes the evidence of earlier runs on an arm that has not been
  * tried: 'n' blocks, the mean logarithm of its gain over NCCL's own choice, and
- * the sum of squares about that.  An arm that NCCL rules out stays out. */
+ * the sum of squares about that. An arm that NCCL rules out stays out. */
 void stp_bandit_recall(struct stp_bandit *bandit, unsigned key,
                        const struct stp_bandit_arm *arm, uint32_t n,
                        double log_gain, double log_ss);
 
-/* HALVING: noise of a block's gain, before any block is known. */
+/* HALVING: sets the noise of a block's gain until blocks are known. */
 void stp_bandit_set_noise(struct stp_bandit *bandit, double noise);
 
 /* HALVING: the least gain of a window that a search finds, as a ratio, by the
  * noise of the last blocks. */
 double stp_bandit_least_gain(const struct stp_bandit *bandit);
 
-/* HALVING: the next block of a trial, each in turn.  One that is not complete
- * only ends the trial, if it is the last. */
+/* HALVING: takes the next block of a trial, in order. A block that is not
+ * complete does nothing but end its trial, if it is the last. */
 void stp_bandit_block(struct stp_bandit *bandit, const struct stp_block *block,
                       uint64_t n_calls);
 
@@ -226,7 +225,7 @@ struct stp_bandit_key_state {
 
 /* The set of all incumbents, HALVING only. */
 struct stp_bandit_set_state {
-    unsigned number;   /* another set has another one */
+    unsigned number;   /* differs from set to set */
     unsigned n_blocks; /* of comparison with NCCL's own choice */
     bool is_confirmed; /* in enough blocks to keep or to drop it */
     bool is_dropped;

@@ -15,7 +15,7 @@ enum stp_stage {
     STP_STAGE_CHANNELS, /* once its algorithm and protocol have settled */
 };
 
-/* Blocks of an arm of which some may still turn out not to count. */
+/* The last blocks of an arm may still be found to be disturbed. */
 enum { STP_LAST_GAINS = STP_TRIAL_BLOCKS };
 
 struct stp_bandit_try {
@@ -27,13 +27,13 @@ struct stp_bandit_try {
     uint8_t own_channels; /* NCCL's own count for it; 0: not known */
     bool is_pending;      /* its trial began, and blocks of it are to come */
     float ratio;          /* expected time over that of NCCL's own choice */
-    double pending_us;    /* what a block is expected to lose */
+    double pending_us;    /* expected loss of a block */
     uint32_t n;  /* rewards, or logarithms of gains over the incumbent */
     double mean; /* of them */
     double ss;   /* sum of squares about it */
 
-    /* HALVING: the last of these gains, oldest first, with those that do not
-     * count, and the same three of all before them. */
+    /* HALVING: the last gains, oldest first, with disturbed ones; and n, mean
+     * and ss of all gains before them. */
     unsigned n_last;
     double last[STP_LAST_GAINS];
     uint32_t n_before;
@@ -59,8 +59,8 @@ struct stp_bandit_slot {
     unsigned runner_up;
     uint8_t stage;
     uint64_t retest_at;   /* calls of the communicator */
-    uint64_t retest_wait; /* from the last to the next: doubles with each that
-                             finds nothing new */
+    uint64_t retest_wait; /* calls between re-tests; doubles when one finds
+                             nothing new */
     bool is_retesting;
     unsigned patience;     /* blocks of an arm, until it is spent; 0: as many
                               as at first */
@@ -73,8 +73,8 @@ struct stp_bandit_slot {
 struct stp_bandit_set {
     unsigned number;
     unsigned n_pending; /* blocks of trials that began */
-    double pending_us;  /* what they are expected to lose */
-    double block_us;    /* what one that is wanted is */
+    double pending_us;  /* their expected loss */
+    double block_us;    /* expected loss of the next block */
     bool is_dropped;
     struct stp_bandit_try gain; /* n, mean and ss: logarithms */
 };

@@ -108,7 +108,7 @@ static bool left_add_with_cost(const struct stp_bandit_rules *rules,
     return true;
 }
 
-/* The cheaper an arm, the sooner it is tried. */
+/* Orders arms by their cost: cheap arms are tried first. */
 static int left_order_ratios(const void *a, const void *b)
 {
     const struct stp_bandit_try *x = a;
@@ -153,8 +153,8 @@ bool stp_bandit_make_arms(const struct stp_bandit_rules *rules,
     if (rules->n_arms > 0)
         return true;
 
-    /* Without arms in the rules all pairs are arms that NCCL does not rule out,
-     * except its own choice. */
+    /* Rules without arms take all pairs that NCCL allows, except its own
+     * choice. */
     for (int a = 0; a < n_algo; a++) {
         for (int p = 0; p < view->n_proto; p++) {
             struct stp_bandit_arm arm = {.algo = (int8_t)a, .proto = (int8_t)p};
@@ -288,8 +288,8 @@ void stp_bandit_judge(struct stp_bandit *bandit, struct stp_bandit_slot *slot,
     leader = left_find_leader(slot);
     if (leader != 0 && slot->arms[leader].n >= STP_BLOCKS_TO_WIN &&
         left_is_better(bandit, &slot->arms[leader], z_in)) {
-        /* The leader becomes the incumbent: the others' gains are over it from
-         * now on. */
+        /* The leader becomes the incumbent, over which all gains are measured
+         * from now on. */
         const struct stp_bandit_try won = slot->arms[leader];
 
         slot->incumbent_gain += won.mean;
@@ -311,8 +311,8 @@ void stp_bandit_judge(struct stp_bandit *bandit, struct stp_bandit_slot *slot,
             return;
     }
 
-    /* The key settles.  Re-tests are of NCCL's own choice, or where that stays
-     * of the arm with the most promise of those that lost. */
+    /* The key settles. A re-test compares the winner with NCCL's own choice, or
+     * NCCL's own choice, if that won, with the best arm that lost. */
     slot->is_settled = slot->was_settled = true;
     slot->retest_wait = bandit->rules.retest_calls;
     slot->retest_at = n_calls + slot->retest_wait;

@@ -243,8 +243,8 @@ static void learner_find_again(struct stp_learner *l)
 
 static void learner_find(struct stp_learner *l)
 {
-    /* Samples more calls than the history would still hold when their times
-     * have arrived cannot be checked. */
+    /* The history must still hold the sampled calls when their times have
+     * arrived, or it cannot tell whether they repeat. */
     const size_t most_samples = STP_HISTORY_CALLS - 2 * LATE_CALLS;
     uint8_t keys[STP_HISTORY_CALLS / 2];
     uint64_t n_calls = learner_calls(l);
@@ -283,7 +283,7 @@ static void learner_find(struct stp_learner *l)
 
 /* ---- the window ---- */
 
-/* How many calls of the sequence are of each key. */
+/* Counts the calls of each key in a sequence. */
 static bool learner_count_shares(const struct stp_learner *l, uint64_t from,
                                  uint8_t shares[STP_BANDIT_KEYS])
 {
@@ -298,8 +298,8 @@ static bool learner_count_shares(const struct stp_learner *l, uint64_t from,
     return true;
 }
 
-/* A window to propose; false: none yet, or calls do not repeat, or no times
- * arrive. */
+/* Finds a window to propose; false if there is none yet, calls do not repeat,
+ * or no times arrive. */
 static bool learner_end_sample(struct stp_learner *l,
                                struct stp_proposal *proposal_ret)
 {
@@ -307,7 +307,7 @@ static bool learner_end_sample(struct stp_learner *l,
     unsigned shares[STP_BANDIT_KEYS];
     unsigned n_sequences;
 
-    /* All samples that will arrive have to be there. */
+    /* The last sample's time must have arrived, or be overdue. */
     if (l->begin_ns[l->n_samples - 1] == 0 &&
         learner_calls(l) <= l->sample_from + l->n_samples + LATE_CALLS)
         return false;
@@ -374,8 +374,8 @@ static void learner_take_blocks(struct stp_learner *l)
         const bool is_set = block.trial.key == STP_BANDIT_SET;
         double gain = is_set ? 1 / exp(block.gain) : exp(block.gain);
 
-        /* Its windows must have made the same calls; those of a set are longer
-         * than the history. */
+        /* A block counts only if its windows made the same calls; the windows
+         * of a set are longer than the history, which cannot check them. */
         block.is_complete &=
             is_set
                 ? l->broken_at <= block.first_call
@@ -504,8 +504,8 @@ static bool learner_want_by_bandit(struct stp_learner *l,
     return true;
 }
 
-/* Epochs are long once all has settled.  To change that alone, the arm in force
- * of a key is proposed once more. */
+/* Makes epochs long once all keys have settled. Only a proposal can tell the
+ * ranks, so the arm in force for key 0 is proposed once more. */
 static bool learner_want_long_epochs(struct stp_learner *l,
                                      struct stp_proposal *p)
 {
@@ -580,7 +580,7 @@ void stp_learner_was_refused(struct stp_learner *learner)
     else if (l->proposed.kind == STP_PROPOSE_ARM)
         l->is_settled = false;
 
-    /* A trial that never begins ends without times. */
+    /* A trial that was refused ends with blocks that have no times. */
     for (unsigned i = 0; learner_is_trial(&l->proposed) && i < want.n_blocks;
          i++) {
         const struct stp_block block = {.trial = {.key = want.key,

@@ -102,7 +102,7 @@ void stp_learner_recall(struct stp_learner *learner, unsigned key,
 /* Takes a note.  One of a key that was not added only counts as a time. */
 void stp_learner_note(struct stp_learner *learner, const struct stp_note *note);
 
-/* The application wrote a time for the key. */
+/* Takes a time for the key that the application wrote. */
 void stp_learner_reward(struct stp_learner *learner, unsigned key, double ms);
 
 /* Digests what was noted, and returns what to propose next, if it may: nothing
@@ -111,11 +111,11 @@ void stp_learner_reward(struct stp_learner *learner, unsigned key, double ms);
 bool stp_learner_wants(struct stp_learner *learner, bool may_propose,
                        struct stp_proposal *proposal_ret);
 
-/* The last proposal was not taken, and never will be. */
+/* Tells the learner that its last proposal was refused for good. */
 void stp_learner_was_refused(struct stp_learner *learner);
 
-/* Whether all calls are to be timed, not only those at which windows begin: the
- * first ones, too, which tell whether the profiler works. */
+/* Whether all calls are to be timed, or only those that begin windows. The
+ * first calls are timed, too, which tells whether the profiler works. */
 bool stp_learner_is_sampling(const struct stp_learner *learner);
 
 /* The bandit, for results. */

@@ -10,8 +10,8 @@
 #include "core/learn/bandit.h"
 
 enum {
-    /* Calls of an epoch: few while arms are tried, which with EPSILON takes the
-     * epoch. */
+    /* Calls of an epoch: few while arms are tried, as a trial of EPSILON lasts
+     * an epoch. */
     STP_EPOCH_HALVING = 4,
     STP_EPOCH_EPSILON = 8,
     STP_EPOCH_SETTLED = 256,
@@ -30,7 +30,7 @@ struct stp_proposal {
     enum stp_proposal_kind kind;
     unsigned key;              /* below STP_BANDIT_KEYS; else unused */
     unsigned index;            /* of the arm, below STP_BANDIT_ARMS */
-    struct stp_bandit_arm arm; /* that it is */
+    struct stp_bandit_arm arm; /* with this index */
     unsigned n_blocks;         /* of a trial, 1 to STP_TRIAL_BLOCKS */
     bool is_settled;           /* of an arm: epochs are long from now on */
     unsigned n_calls;          /* of a window, 1 to STP_WINDOW_MAX; of CONFIRM

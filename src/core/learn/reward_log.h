@@ -40,7 +40,8 @@ struct stp_reward_log {
 void stp_reward_log_feed(struct stp_reward_log *log, const char *bytes,
                          size_t len, stp_reward_sink sink, void *user);
 
-/* The file is read from its start: the part of a line is dropped. */
+/* Drops the part of a line that was read, as the file is read from its start
+ * again. */
 void stp_reward_log_restart(struct stp_reward_log *log);
 
 #endif /* STP_REWARD_LOG_H */

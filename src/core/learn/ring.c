@@ -3,10 +3,11 @@
 #include <stdatomic.h>
 #include <stdlib.h>
 
-/* Each end has a line of its own: the other's writes do not take it away. */
+/* Each end has a cache line of its own, which the other end's writes do not
+ * invalidate. */
 struct stp_ring {
     _Alignas(64) _Atomic uint32_t n_put;
-    uint32_t seen_taken; /* by who puts: looked up only when it seems full */
+    uint32_t seen_taken; /* n_taken when the ring last seemed full */
     _Alignas(64) _Atomic uint32_t n_taken;
     _Alignas(64) struct stp_note notes[STP_RING_SIZE];
 };

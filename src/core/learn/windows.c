@@ -11,8 +11,8 @@ enum {
     MOST_BLOCKS = 256, /* that are looked at */
 };
 
-/* A window costs so much beside its calls: an event of the profiler, and a
- * share of the time from trial to trial. */
+/* The cost of a window in addition to its calls: an event of the profiler, and
+ * a share of the time between trials. */
 static const double window_cost_us = 500;
 
 struct pending {
@@ -150,11 +150,11 @@ bool stp_windows_next(struct stp_windows *windows, uint64_t too_late,
 
 /* ---- how long a window should be ---- */
 
-/* Upper bounds of the noise of a block by those in which all windows ran alike:
- * by their gains or by their spreads, which vary by the root of 2 more, and see
- * what takes turns with the windows.  Mean squares have the stalls of GPUs in
- * them, and choose the length of a window; medians do not.  Few blocks may be
- * alike by chance.  False if there are too few. */
+/* Bounds the noise of a block by blocks whose four windows ran alike: by their
+ * gains, or by their spreads, which vary by the root of 2 more and show events
+ * that alternate with the windows. Mean squares include the stalls of GPUs, and
+ * choose the length of a window; medians do not. Few blocks may be alike by
+ * chance. False if there are too few. */
 static bool choose_noise(const uint64_t *begin_ns, size_t n,
                          struct stp_window_choice *choice)
 {
@@ -190,16 +190,16 @@ static bool choose_noise(const uint64_t *begin_ns, size_t n,
     return true;
 }
 
-/* The time in which a gain is found, up to a factor: as many blocks as the
- * square of the noise, each as long as its windows.  One long pause among the
- * calls disturbs all lengths alike. */
+/* Returns the time in which a gain is found, up to a factor: the number of
+ * blocks grows with the square of the noise, and a block lasts as long as its
+ * windows. One long pause among the calls disturbs all lengths alike. */
 static double choose_worth(const struct stp_window_choice *choice)
 {
     return choice->all_noise * choice->all_noise *
            (choice->n_calls + window_cost_us / choice->call_us);
 }
 
-/* The next longer window, of those whose noise is known. */
+/* Moves to the next longer window whose noise is known. */
 static bool choose_next(const uint64_t *begin_ns, size_t n, size_t sequence,
                         struct stp_window_choice *choice)
 {
@@ -213,8 +213,8 @@ static bool choose_next(const uint64_t *begin_ns, size_t n, size_t sequence,
     return false;
 }
 
-/* The shortest window of those that are worth about the same: many blocks tell
- * more of themselves than few. */
+/* Takes the shortest of the windows of about the best worth, as many blocks
+ * tell more about their noise than few. */
 bool stp_windows_choose(const uint64_t *begin_ns, size_t n, size_t sequence,
                         struct stp_window_choice *choice_ret)
 {

@@ -43,18 +43,20 @@ void stp_windows_free(struct stp_windows *windows);
 /* Trials that wait for times. */
 size_t stp_windows_pending(const struct stp_windows *windows);
 
-/* A trial began, after all before it.  Beyond STP_WINDOWS_TRIALS it is
- * dropped: false. */
+/* Begins a trial, after all trials before it. False if it is dropped, as
+ * STP_WINDOWS_TRIALS wait already. */
 bool stp_windows_begin(struct stp_windows *windows,
                        const struct stp_trial *trial);
 
-/* Call number 'call' began on the GPU at 'ns', above 0. */
+/* Takes the time 'ns', above 0, at which call number 'call' began on the
+ * GPU. */
 void stp_windows_time(struct stp_windows *windows, uint64_t call, uint64_t ns);
 
 /*
- * The next block, in order, whose times have arrived, or never will: times of
- * windows after it have, or it ends before call 'too_late', and times of calls
- * before that one are no longer expected.  False if there is none yet.
+ * Takes the next block in order, once its times have arrived or are no longer
+ * expected. Times are no longer expected once times of later windows have
+ * arrived, or for calls before call 'too_late'. False if there is no such block
+ * yet.
  */
 bool stp_windows_next(struct stp_windows *windows, uint64_t too_late,
                       struct stp_block *block_ret);

@@ -67,9 +67,9 @@ static void follower_enter_epoch(struct stp_follower *f)
     f->countdown = goes_on ? f->epoch_calls : UINT32_MAX;
     if (goes_on)
         return;
-    /* No later epoch changes anything, which all ranks read in the same epoch.
-     * No trial is under way, as epochs wait for its end; but what
-     * epsilon-greedy proposed last may be one, which must not stay. */
+    /* The agreement is frozen, for all ranks from the same epoch on. No trial
+     * is under way, as epochs wait for its end; but the last proposal of
+     * epsilon-greedy may be a trial, which must not stay in force. */
     if (f->keys.strategy == STP_STRATEGY_EPSILON &&
         f->epoch_calls == f->short_epoch)
         f->in_force[f->proposed_key] = (struct stp_in_force){.arm.algo = -1};
@@ -185,8 +185,8 @@ bool stp_follower_wants_time(const struct stp_follower *follower)
 
 /* ---- life ---- */
 
-/* Only what selects keys and epochs: the observer's other settings reach the
- * ranks as proposals. */
+/* Hashes only the settings that select keys and epochs: the observer's other
+ * settings reach the ranks as proposals. */
 void stp_follower_fingerprint(const struct stp_follower *f,
                               struct stp_fingerprint *fingerprint)
 {

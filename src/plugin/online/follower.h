@@ -51,13 +51,13 @@ struct stp_follower_trial {
 struct stp_follower {
     struct stp_shared_policy *policy; /* NULL: none */
     struct stp_agreement *agreement;  /* NULL: nothing is learned */
-    const char *why_not;              /* then; NULL: it may be */
+    const char *why_not;              /* nothing is learned; NULL: it is */
     struct stp_observer *observer;    /* of the rank that learns; NULL on the
                                          others */
-    bool is_checked;                  /* that all ranks take part */
-    bool takes_part;                  /* if so */
-    bool learns;                      /* likewise */
-    uint64_t n_calls;                 /* since then */
+    bool is_checked;                  /* takes_part and learns are known */
+    bool takes_part;                  /* all ranks take part */
+    bool learns;                      /* this rank is the observer */
+    uint64_t n_calls;                 /* since ranks were checked */
     uint32_t countdown;               /* calls to the next epoch */
     uint32_t epoch_calls;             /* of an epoch */
     uint32_t short_epoch;             /* of one while arms are tried */

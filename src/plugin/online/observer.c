@@ -78,8 +78,9 @@ static void recent_ask(struct recent *recent, uint64_t word)
                               memory_order_relaxed);
         atomic_store_explicit(&recent->first, at, memory_order_relaxed);
     }
-    /* If too many timed calls are not launched, NCCL asked its profiler before
-     * it was on, as it does about all calls of a group. */
+    /* Many timed calls without a launch mean that NCCL asks its profiler
+     * earlier than it was switched on, as it does about all calls of a
+     * group. */
     if (atomic_fetch_add_explicit(&recent->n_lost, 1, memory_order_relaxed) >=
         LEAD_LOST) {
         atomic_store_explicit(&recent->n_lost, 0, memory_order_relaxed);
@@ -114,8 +115,9 @@ static void observer_note_first_call(struct stp_observer *o,
             first->cost[a * first->n_proto + p] =
                 view->cost[a * view->n_proto + p];
 
-    /* The policy's answer is the cheapest, as it is to NCCL after the plugin
-     * has answered: the arm that runs anyway is not tried. */
+    /* The policy's answer becomes the cheapest entry of the noted table, as it
+     * is for NCCL after the plugin's answer, so that the arm that runs anyway
+     * is not tried. */
     if (arm->algo >= 0 && arm->algo < first->n_algo &&
         arm->proto < first->n_proto) {
         for (int i = 0; i < first->n_algo * first->n_proto; i++)
@@ -280,7 +282,7 @@ static void observer_add_keys(struct stp_observer *o)
     }
 }
 
-/* Takes no notes that come meanwhile: they may come for ever. */
+/* Takes only the notes that are there: new ones may come without end. */
 static void observer_drain(struct stp_observer *o, struct stp_ring *ring,
                            uint32_t n)
 {

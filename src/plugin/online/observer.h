@@ -37,7 +37,7 @@ void stp_observer_call(struct stp_observer *observer,
                        const struct stp_query *query,
                        const struct stp_cost_view *view);
 
-/* A proposal is in force: from call number 'call' on. */
+/* Tells the observer that a proposal is in force from call number 'call' on. */
 void stp_observer_began(struct stp_observer *observer,
                         const struct stp_proposal *proposal, uint64_t call,
                         unsigned window_calls);
@@ -49,7 +49,7 @@ bool stp_observer_is_sampling(const struct stp_observer *observer);
  * more where NCCL is given several collectives at once. */
 unsigned stp_observer_lead(const struct stp_observer *observer);
 
-/* Nothing is proposed any more, for this reason, which is not copied. */
+/* Stops all proposals for this reason, whose text is not copied. */
 void stp_observer_stop(struct stp_observer *observer, const char *why);
 
 /* ---- from NCCL's profiler, in any thread ---- */
@@ -60,8 +60,8 @@ struct stp_launch {
     uint64_t n_bytes; /* as a tuner counts them */
 };
 
-/* False if the time of it is of no use; else *token_ret is for
- * stp_observer_took(). */
+/* Takes the launch of a timed call. False if its time is of no use; else
+ * *token_ret is for stp_observer_took(). */
 bool stp_observer_launched(struct stp_observer *observer,
                            const struct stp_launch *launch,
                            uint32_t *token_ret);
@@ -77,8 +77,9 @@ enum stp_status stp_observer_begin(struct stp_observer *observer,
                                    stp_learn_sink sink, void *user,
                                    struct stp_error *err);
 
-/* Takes what earlier runs found out about arms of communicators of this shape:
- * before the first stp_observer_think(), and 'list' lives as long. */
+/* Hands over the evidence of earlier runs on communicators of this shape,
+ * before the first stp_observer_think(). 'list' must live as long as the
+ * observer. */
 void stp_observer_recall(struct stp_observer *observer,
                          const struct stp_evidence_list *list,
                          const struct stp_shape *shape);
@@ -86,7 +87,7 @@ void stp_observer_recall(struct stp_observer *observer,
 /* Digests the notes, and proposes the next trials. */
 void stp_observer_think(struct stp_observer *observer);
 
-/* Why nothing is proposed any more; NULL: it is. */
+/* Returns why proposals have stopped, or NULL. */
 const char *stp_observer_why_stopped(const struct stp_observer *observer);
 
 void stp_observer_reward(struct stp_observer *observer,

@@ -1,6 +1,6 @@
 /*
- * process_lock.h - a lock of what a process has once, which a forked child
- * starts over
+ * process_lock.h - a lock of state that a process has once, and that a forked
+ * child starts over
  *
  * A child has copies of its parent's variables, but none of its threads: a
  * thread may have held the lock, or be named in what it protects.
@@ -19,8 +19,8 @@ struct stp_process_lock { /* all 0 at first */
     pthread_mutex_t mutex;
 };
 
-/* Unlocked with pthread_mutex_unlock().  True for the first one in a process:
- * what is protected is another process's, or all 0. */
+/* Takes the lock, which pthread_mutex_unlock() gives back. True at first in a
+ * process: the protected state is another process's then, or all 0. */
 static inline bool stp_process_lock(struct stp_process_lock *lock)
 {
     pid_t pid = getpid();

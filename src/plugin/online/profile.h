@@ -15,16 +15,16 @@
 
 struct stp_profile; /* one communicator's, on one rank; opaque */
 
-/* The context that NCCL made last in this thread, if it is of 'comm_id'; NULL
- * if there is none: NCCL_PROFILER_PLUGIN does not name this plugin.  To be
- * given back with stp_profile_release(). */
+/* Takes the context that NCCL made last in this thread, if it is of 'comm_id',
+ * to be given back with stp_profile_release(). NULL if there is none:
+ * NCCL_PROFILER_PLUGIN does not name this plugin. */
 struct stp_profile *stp_profile_take(uint64_t comm_id);
 
 /* NULL is allowed. */
 void stp_profile_release(struct stp_profile *profile);
 
-/* From now on times are reported to the observer.  NULL: times are of no more
- * use, also those of collectives under way. */
+/* Reports times to the observer from now on; with NULL times are dropped, also
+ * those of collectives under way. */
 void stp_profile_attach(struct stp_profile *profile,
                         struct stp_observer *observer);
 

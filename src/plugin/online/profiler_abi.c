@@ -24,8 +24,8 @@ enum {
     /* Collectives that are timed, launched and have not begun: a host is up to
      * 1024 launches, CUDA's queue, ahead of its GPU. */
     N_FLIGHTS = 1024,
-    /* Not the phases of v7: in the kernels on which a tuner decides they do not
-     * tell waiting from moving. */
+    /* Events of phases of v7 are left out: in the kernels on which a tuner
+     * decides they do not tell waiting from moving. */
     EVENTS = NCCL_PROFILE_COLL | NCCL_PROFILE_KERNEL_CH | NCCL_PROFILE_CE_COLL,
 };
 
@@ -121,7 +121,7 @@ static bool handle_is(const void *handle, enum handle kind)
     return ((uintptr_t)handle & ((1 << HANDLE_BITS) - 1)) == (uintptr_t)kind;
 }
 
-/* 0 if it is of another kind. */
+/* Returns the number in a handle, or 0 if the handle is of another kind. */
 static uint64_t handle_number(const void *handle, enum handle kind)
 {
     return handle_is(handle, kind) ? (uintptr_t)handle >> HANDLE_BITS : 0;
@@ -157,7 +157,8 @@ void stp_profile_attach(struct stp_profile *profile,
     pthread_mutex_unlock(&profile->lock);
 }
 
-/* Under the lock.  NCCL reads it in any thread. */
+/* Sets NCCL's activation mask, which NCCL reads in any thread. Under the
+ * lock. */
 static void profile_set_mask(void)
 {
     if (process.mask != NULL)
@@ -165,7 +166,7 @@ static void profile_set_mask(void)
                          __ATOMIC_RELAXED);
 }
 
-/* One of the reasons for which a profile needs times. */
+/* Sets one of the reasons for which a profile needs times. */
 static void profile_set_want(_Atomic bool *want, bool is_wanted)
 {
     if (atomic_load_explicit(want, memory_order_relaxed) == is_wanted ||
@@ -195,7 +196,7 @@ struct stp_profile_others stp_profile_others(struct stp_profile *profile)
 
 /* ---- launches ---- */
 
-/* "ncclBfloat16"; -1 if it is not known. */
+/* Finds the type of a name such as "ncclBfloat16"; -1 if it is not known. */
 static int profile_type(const char *datatype)
 {
     static const char *const names[] = {
@@ -246,8 +247,9 @@ static bool profile_read_launch(const struct stp_profile *p,
 
 enum { CALL_GRAPH_BITS = 1, CALL_TYPE_BITS = 5 };
 
-/* The handle of a call says what its launches do not: its group, its type plus
- * 1, as launches of some functions count bytes, and whether a graph has it. */
+/* Packs into a call's handle the facts that its launches lack: its group, its
+ * type plus 1, as launches of some functions count bytes, and whether a graph
+ * captures it. */
 static void *profile_start_call(struct stp_profile *p,
                                 const ncclProfilerEvent_t *event)
 {
@@ -363,7 +365,8 @@ static ncclResult_t profile_start(struct stp_profile *p, void **handle,
         *handle = &p->group;
         break;
     case NCCL_PROFILE_GROUP_API:
-        /* for its calls, whichever communicator of it is told */
+        /* A group is numbered for its calls, whichever of its communicators is
+         * told of it. */
         if (stp_recorder_wants())
             *handle = handle_make(HANDLE_GROUP, event->groupApi.groupDepth > 1
                                                     ? stp_recorder_new_group()

@@ -23,8 +23,9 @@ enum {
     FULL = N_RECORDS / 4 * 3,
     ROOM = 1 << 16, /* bytes that are written at once */
     LINE = 256,     /* a line has at most 200 */
-    /* Channels' events come late and out of order, and some are lost: they are,
-     * once so many later collectives of the communicator have ended. */
+    /* Channels' events come late and out of order, and some are lost. They
+     * count as lost once this many later collectives of the communicator have
+     * ended. */
     N_LATER = 64,
     N_LOOKED_AT = 1024,
 };
@@ -124,7 +125,8 @@ uint64_t stp_recorder_launched(const struct stp_recorded *launched)
     atomic_store_explicit(&record->end_ns, 0, memory_order_relaxed);
     atomic_store_explicit(&record->n_ended, 0, memory_order_relaxed);
     atomic_store_explicit(&record->number, at + 1, memory_order_release);
-    /* In virtual time a thread would be too slow, and by chance. */
+    /* In virtual time the launch path writes the records: a thread would be too
+     * slow, and would write at random times. */
     if (recorder.is_inline && at % (N_RECORDS / 4) == 0) {
         stp_entry_begin(&entry);
         recorder_run(NULL);
@@ -181,7 +183,8 @@ static bool record_has_ended(const struct record *record)
     return n > 0 && n >= record->what.n_channels;
 }
 
-/* Whether a record's times will never arrive: those of later launches have. */
+/* Whether a record's missing times count as lost, as N_LATER later launches
+ * have theirs. */
 static bool recorder_is_late(uint64_t at, uint64_t head)
 {
     const struct record *record = &recorder.records[at % N_RECORDS];
@@ -237,7 +240,8 @@ static void recorder_print(const struct record *record)
         recorder_print_number(atomic_load(&record->end_ns), end));
 }
 
-/* Under the lock.  Writes what has ended, in the order of launches; or all. */
+/* Writes the launches that have ended, in order, or all of them. Under the
+ * lock. */
 static void recorder_write(bool is_last)
 {
     const uint64_t head =
@@ -260,7 +264,7 @@ static void recorder_write(bool is_last)
     recorder_flush();
 }
 
-/* Under the lock, once; likewise the next. */
+/* Logs once that the trace is full. Under the lock. */
 static void recorder_tell_limit(void)
 {
     const uint64_t most = atomic_load(&recorder.most);

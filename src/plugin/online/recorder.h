@@ -41,17 +41,18 @@ struct stp_recorded {
  */
 bool stp_recorder_open(uint64_t comm_id, int rank, ncclDebugLogger_t log);
 
-/* The last one writes what is left. */
+/* Leaves the trace; the last communicator writes the rest of it. */
 void stp_recorder_close(void);
 
 /* Whether a trace is being recorded that has room for more. */
 bool stp_recorder_wants(void);
 
-/* Notes a launch, of any thread; never waits.  Returns the number by which the
- * next two know it; 0 if there is no room. */
+/* Notes a launch in any thread, without waiting. Returns its number for the
+ * next two functions; 0 if there is no room. */
 uint64_t stp_recorder_launched(const struct stp_recorded *launched);
 
-/* A channel of it began, and ended, at 'ns' of the GPU's clock. */
+/* Notes that a channel of the launch began, or ended, at 'ns' of the GPU's
+ * clock. */
 void stp_recorder_began(uint64_t number, uint64_t ns);
 void stp_recorder_ended(uint64_t number, uint64_t ns);
 

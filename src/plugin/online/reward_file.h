@@ -28,12 +28,12 @@ enum stp_status stp_reward_file_open(const char *path,
 void stp_reward_file_close(struct stp_reward_file *file); /* NULL is allowed */
 
 /*
- * Reads what was appended since the last call, at most STP_REWARD_PIECE; of a
- * longer backlog that is there at the first look, only the lines that begin in
- * its last STP_REWARD_BACKLOG bytes.  STP_ERR_IO with a sentence once for each
- * reason why the file is not read (STP_USE_OWN of core/trust.h, or
- * unreadable), then STP_OK; each call looks anew.  What is left of a file that
- * was replaced by such a thing is read all the same.
+ * Reads the bytes that were appended since the last call, at most
+ * STP_REWARD_PIECE. A backlog at the first call is cut to the lines that begin
+ * in its last STP_REWARD_BACKLOG bytes. STP_ERR_IO with a sentence once for
+ * each reason why the file is not read (STP_USE_OWN of core/trust.h, or
+ * unreadable), then STP_OK; each call tries again. A file that such a thing
+ * replaced is read to its end all the same.
  */
 enum stp_status stp_reward_file_read(struct stp_reward_file *file,
                                      stp_reward_sink sink, void *user,

@@ -1,9 +1,8 @@
 /*
- * service.h - the one thread of a process, of all that is done beside its
- * launches
+ * service.h - the one thread of a process, for all work outside of launches
  *
- * It runs from the first task to the last.  A child of fork() has neither: it
- * starts over with its own.
+ * The thread runs while there are tasks. A child of fork() has no thread and no
+ * tasks, and starts its own.
  */
 #ifndef STP_SERVICE_H
 #define STP_SERVICE_H
@@ -27,12 +26,12 @@ enum { STP_SERVICE_MS = 10 };
  * thread to be had, and the task is not added. */
 enum stp_status stp_service_add(struct stp_task *task, struct stp_error *err);
 
-/* After this the task does not run.  Waits for as long as it runs now.  A task
- * that is not there is none of this process: nothing is done. */
+/* Removes a task, and waits while it runs. A task that is not there belongs to
+ * another process, and nothing is done. */
 void stp_service_remove(struct stp_task *task);
 
-/* At the end of the process: no task runs any more, and each is finished, and
- * stays. */
+/* Finishes all tasks at the end of the process. None runs any more, and none is
+ * removed. */
 void stp_service_end(void);
 
 #endif /* STP_SERVICE_H */
