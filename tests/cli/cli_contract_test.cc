@@ -1,5 +1,4 @@
-// steptune replay --contract: each planted tuner is caught, by name; ours and a
-// clean one pass.
+// steptune replay --contract: each planted tuner is caught, by name.
 #include "support/cli_fixture.h"
 #include "support/slow.h"
 
@@ -8,29 +7,6 @@ namespace
 
 using namespace cli;
 using namespace testing;
-
-std::string Plugin(const std::string &name)
-{
-    return STP_TEST_PLUGINS "/libnccl-tuner-" + name + ".so";
-}
-
-// Sanitizers' own handlers and reports would stand in for what is tested.
-class Contract : public Cli
-{
-  protected:
-    void SetUp() override
-    {
-        Cli::SetUp();
-        LetPluginsCrash();
-        Set("TMPDIR", dir_);
-    }
-
-    // However slow the machine is.
-    Outcome Judge(const std::string &plugin, const std::string &more = "") const
-    {
-        return Run("replay --contract " + plugin + " --time-limit 100 " + more);
-    }
-};
 
 struct Verdict {
     std::string name;
@@ -236,9 +212,17 @@ const Planted kPlanted[] = {
     {"unresolved", "loads", "undefined symbol: no_such_function", {"loads"}},
 };
 
-class PlantedTuner : public Contract,
-                     public testing::WithParamInterface<Planted>
+class PlantedTuner : public Cli, public testing::WithParamInterface<Planted>
 {
+  protected:
+    // Sanitizers' own handlers and reports would stand in for what is tested.
+    void SetUp() override
+    {
+        Cli::SetUp();
+        Set("ASAN_OPTIONS", "handle_segv=0:detect_leaks=0");
+        Set("TSAN_OPTIONS", "handle_segv=0");
+        Set("TMPDIR", dir_);
+    }
 };
 
 TEST_P(PlantedTuner, IsCaughtByName)
@@ -248,7 +232,9 @@ TEST_P(PlantedTuner, IsCaughtByName)
     // Only one that hangs is to reach a limit, however slow the machine is.
     const bool hangs = std::string(planted.name) == "planted_hangs";
     Outcome o =
-        Judge(Plugin(planted.name), hangs ? "--json --time-limit 4" : "--json");
+        Run("replay --json --contract " STP_TEST_PLUGINS "/libnccl-tuner-" +
+            std::string(planted.name) + ".so --time-limit " +
+            (hangs ? "4" : "100"));
 
     EXPECT_EQ(1, o.status) << o.err;
     std::vector<Verdict> verdicts = Verdicts(o.out);
@@ -265,172 +251,5 @@ INSTANTIATE_TEST_SUITE_P(Table, PlantedTuner, ValuesIn(kPlanted),
                          [](const auto &c) {
                              return std::string(c.param.name);
                          });
-
-TEST_F(Contract, PassesOurPlugin)
-{
-    STP_SLOW();
-    Outcome o = Judge(STP_PLUGIN, "--json --nccl 2.30");
-
-    EXPECT_EQ(0, o.status) << o.out;
-    std::vector<Verdict> verdicts = Verdicts(o.out);
-    EXPECT_THAT(NamesWith(verdicts, "FAIL"), IsEmpty()) << o.out;
-    EXPECT_THAT(NamesWith(verdicts, "skip"), IsEmpty()) << o.out;
-    EXPECT_EQ("v2 v3 v4 v5 v6 v7 in NCCL 2.21 to 2.32",
-              TextOf(verdicts, "loads"));
-    EXPECT_THAT(Files(), IsEmpty());
-}
-
-TEST_F(Contract, PassesOurPluginWithAPolicyOnManyNodes)
-{
-    STP_SLOW();
-    Write("p.conf", "allreduce,0,64K,ring,ll,0,-1,-1\n");
-
-    Outcome o = Judge(STP_PLUGIN, "--on h100n2x8 --policy p.conf --seeds 3");
-
-    EXPECT_EQ(0, o.status) << o.out;
-    EXPECT_THAT(o.out, HasSubstr("so ('steptune') in mock NCCL 2.28.9 on "
-                                 "h100n2x8\n\nok    loads  "));
-    EXPECT_THAT(o.out, HasSubstr("\nok    ranks agree                 16 "
-                                 "ranks, 3 random schedules\n"));
-    EXPECT_THAT(o.out, HasSubstr("\n27 checks: 27 ok, 0 failed, 0 skipped\n"));
-}
-
-TEST_F(Contract, PassesACleanTunerAndSkipsWhatDoesNotApply)
-{
-    STP_SLOW();
-    Outcome o = Judge(Plugin("planted_clean"));
-
-    EXPECT_EQ(0, o.status) << o.out;
-    EXPECT_THAT(o.out, HasSubstr("\nok    never negative\n"));
-    EXPECT_THAT(o.out, HasSubstr("\nskip  ranks agree on files        it does "
-                                 "not read NCCL_TUNER_CONFIG_FILE\n"));
-    EXPECT_THAT(o.out, HasSubstr("\n27 checks: 25 ok, 0 failed, 2 skipped\n"));
-    EXPECT_THAT(o.err, IsEmpty());
-}
-
-// It decides otherwise after some calls, which are the same ones on all ranks.
-TEST_F(Contract, PassesATunerThatLearns)
-{
-    STP_SLOW();
-    Outcome o = Judge(Plugin("planted_learns"), "--json");
-
-    EXPECT_EQ(0, o.status) << o.out;
-    EXPECT_THAT(NamesWith(Verdicts(o.out), "FAIL"), IsEmpty()) << o.out;
-}
-
-TEST_F(Contract, PlaysAsManyRanksAsAreAskedFor)
-{
-    STP_SLOW();
-    Outcome o = Judge(Plugin("planted_clean"), "--ranks 6 --seeds 2 --json");
-
-    EXPECT_EQ(0, o.status) << o.out;
-    EXPECT_EQ("6 ranks, 2 random schedules",
-              TextOf(Verdicts(o.out), "ranks agree"));
-}
-
-// A rule on regBuff is the policy's fault, and found all the same.
-TEST_F(Contract, FailsAPolicyByWhichRanksWouldDisagree)
-{
-    STP_SLOW();
-    Write("p.conf", "allreduce,0,inf,tree,simple,0,-1,-1,-1,1\n"
-                    "allreduce,0,inf,ring,ll,0,-1,-1,-1,0\n");
-
-    Outcome o = Judge(STP_PLUGIN, "--policy p.conf --json");
-
-    EXPECT_EQ(1, o.status);
-    EXPECT_THAT(NamesWith(Verdicts(o.out), "FAIL"),
-                ElementsAreArray({"ranks agree on regBuff"}));
-}
-
-TEST_F(Contract, SkipsTheRestWithoutATunerOrACommunicator)
-{
-    STP_SLOW();
-    Outcome missing = Judge("./no.so");
-    Outcome no_init = Judge(Plugin("init_fails_v4"));
-
-    EXPECT_EQ(1, missing.status);
-    EXPECT_THAT(missing.out,
-                HasSubstr("FAIL  loads                       NCCL 2.28.9 does "
-                          "not load it: TUNER/Plugin: Could not find: "
-                          "./no.so"));
-    EXPECT_THAT(missing.out, HasSubstr("\nskip  init                        "
-                                       "not loaded\n"));
-    EXPECT_THAT(missing.out, HasSubstr("0 ok, 1 failed, 26 skipped"));
-    EXPECT_THAT(no_init.out, HasSubstr("\nskip  quiet                       "
-                                       "no communicator could be made\n"));
-    EXPECT_THAT(no_init.out, HasSubstr("2 ok, 1 failed, 24 skipped"));
-}
-
-TEST_F(Contract, FailsAnNcclThatIsTooOldForTheTuner)
-{
-    STP_SLOW();
-    Outcome o = Judge(Plugin("planted_clean"), "--nccl 2.27 --json");
-
-    EXPECT_EQ(1, o.status);
-    EXPECT_THAT(
-        TextOf(Verdicts(o.out), "loads"),
-        StartsWith(
-            "NCCL 2.27 does not load it: TUNER/Plugin: Failed to find "));
-}
-
-// Of the versions that take it, unless one is asked for.
-TEST_F(Contract, PlaysTheOldestNcclIfTheMachinesDoesNotTakeTheTuner)
-{
-    STP_SLOW();
-    Outcome o = Judge(Plugin("echo_v6"));
-
-    EXPECT_THAT(o.out, HasSubstr("in mock NCCL 2.30 on h200x4\n"));
-    EXPECT_THAT(o.out, HasSubstr("\nok    loads                       v6 in "
-                                 "NCCL 2.30 to 2.32\n"));
-}
-
-TEST_F(Contract, LeavesNothingBehindWhenInterrupted)
-{
-    STP_SLOW();
-    std::string command = "cd '" + dir_.string() +
-                          "' && timeout -s INT 1 " STP_STEPTUNE
-                          " replay --contract " +
-                          Plugin("planted_hangs") + " >/dev/null 2>&1";
-
-    int status = std::system(command.c_str());
-
-    ASSERT_TRUE(WIFEXITED(status));
-    EXPECT_EQ(124, WEXITSTATUS(status)) << "it ended before the signal";
-    EXPECT_THAT(Files(), IsEmpty());
-}
-
-// As dlopen() does not, which searches for a name without a slash.
-TEST_F(Contract, FindsAFileThatIsHere)
-{
-    STP_SLOW();
-    fs::copy(Plugin("planted_clean"), dir_ / "x.so");
-
-    Outcome o = Run("replay --contract x.so --seeds 1 --json");
-
-    EXPECT_EQ(0, o.status) << o.err;
-    EXPECT_THAT(NamesWith(Verdicts(o.out), "FAIL"), IsEmpty());
-}
-
-TEST_F(Contract, RefusesWhatItCannotDo)
-{
-    STP_SLOW();
-    ExpectRefusals(
-        "",
-        {
-            {"replay", 2, "nothing to replay, expected --trace or --contract"},
-            {"replay --contract a.so --trace t.csv", 2,
-             "--trace has no effect with --contract"},
-            {"replay --contract a.so --plugin b.so", 2,
-             "--plugin has no effect with --contract"},
-            {"replay --contract a.so --time-limit 0", 2,
-             "--time-limit '0', expected a number from 1"},
-            {"replay --contract a.so --nccl 2.20", 1,
-             "NCCL version '2.20' is none of"},
-            {"replay --contract a.so --on nowhere", 77,
-             "no recorded machine 'nowhere'"},
-            {"replay --contract a.so --policy no.conf", 1,
-             "no.conf: cannot be opened"},
-        });
-}
 
 } // namespace

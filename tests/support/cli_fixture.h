@@ -81,13 +81,6 @@ class Cli : public testing::Test
         setenv(name.c_str(), value.c_str(), 1);
     }
 
-    // Sanitizers' own handlers would stand in for a plugin's crash.
-    void LetPluginsCrash()
-    {
-        Set("ASAN_OPTIONS", "handle_segv=0:detect_leaks=0");
-        Set("TSAN_OPTIONS", "handle_segv=0");
-    }
-
     // Runs it in the test's folder.
     Outcome Run(const std::string &arguments) const
     {
