@@ -9,7 +9,7 @@
 
 enum { NAMES = 160 };
 
-/* Whether a word of the list is 'word', or if that is NULL names the arm. */
+/* Whether the list has the word, or with NULL names the arm. */
 static bool arms_list_has(const char *list, const char *word,
                           const struct stp_arm *arm)
 {
@@ -28,8 +28,8 @@ static bool arms_list_has(const char *list, const char *word,
     return has;
 }
 
-/* Drops what the word "memory" stands for and the device lacks, but not what
- * the list names itself. */
+/* Drops arms that the word "memory" stands for and the device lacks, but not
+ * arms that the list names itself. */
 static enum stp_status arms_limit(const struct stp_device_info *info,
                                   const char *list, struct stp_arms *arms,
                                   struct stp_error *err)
@@ -212,7 +212,8 @@ static bool arms_tell_lacking(const struct stp_arm *arm,
     return ran;
 }
 
-/* Where buffers were registered, and NCCL ran what it runs without. */
+/* Warns where registered buffers had no effect: NCCL ran the same as with plain
+ * ones. */
 static void arms_tell_no_effect(const struct stp_dataset *data,
                                 enum stp_memory memory, int coll)
 {

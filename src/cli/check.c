@@ -48,8 +48,8 @@ static const struct stp_command_line check_line = {
                                   NULL},
 };
 
-/* Writes the fixed text in the place of the policy, with its permissions, which
- * keeps a name, with .orig, at any time. */
+/* Replaces the policy by the fixed text, with its permissions. The old file is
+ * kept under .orig, and one of both is there at any time. */
 static enum stp_status check_fix(const struct check_options *o, const char *csv,
                                  size_t len,
                                  const struct stp_findings *findings,

@@ -25,7 +25,7 @@ enum stp_exit {
 
 enum { STP_CLI_PATH = 4096 };
 
-/* Where commands run that play a recorded machine, unless --on names one. */
+/* The recorded machine that commands play unless --on names one. */
 #define STP_DEFAULT_MACHINE "h200x4"
 
 /* One subcommand.  run() gets argv[0] as "steptune NAME" and returns the exit
@@ -63,8 +63,8 @@ int stp_cmd_doctor(int argc, char **argv);
 enum stp_status stp_find_machine(const char *on, char path[STP_CLI_PATH],
                                  struct stp_error *err);
 
-/* The same for a command, of the default machine if 'on' is NULL: complains and
- * returns STP_EXIT_NOTHING, or returns STP_EXIT_OK. */
+/* Finds the machine for a command, the default machine if 'on' is NULL:
+ * complains and returns STP_EXIT_NOTHING, or returns STP_EXIT_OK. */
 int stp_choose_machine(const char *on, char path[STP_CLI_PATH]);
 
 struct stp_machine_list {
@@ -95,12 +95,11 @@ bool stp_is_live(const char *on, const char *backend);
 bool stp_is_on_cpus(const char *on, const char *backend);
 
 /*
- * For a command that measures: whether all is there that it takes, before it
- * begins.  Without --on and --backend that is a GPU: a recorded machine is
- * never taken for one, and 'example' is what a user would type to play one.
- * Then the module of the transport, and our static tuner if 'takes_plugin'.
- * Complains of each that is missing and returns STP_EXIT_NOTHING, or returns
- * STP_EXIT_OK.
+ * Checks before a command measures that it has all it needs. Without --on and
+ * --backend that is a GPU: a recorded machine is never taken for one, and
+ * 'example' is what a user would type to play one. It needs the module of the
+ * transport, too, and our static tuner if 'takes_plugin'. Complains of each
+ * that is missing and returns STP_EXIT_NOTHING, or returns STP_EXIT_OK.
  */
 int stp_check_needs(const char *on, const char *backend, const char *example,
                     bool takes_plugin);
@@ -208,7 +207,7 @@ int stp_run_plugin(const char *plugin, int (*run)(void *user), void *user);
 
 /* ---- measuring ---- */
 
-/* All there is to say about a device. */
+/* The options by which a device is opened. */
 struct stp_open_options {
     const struct stp_machine_options *machine;
     const struct stp_run_options *run; /* NULL: defaults */
@@ -242,8 +241,8 @@ int stp_launch(const struct stp_machine_options *machine,
                int (*body)(void *user, const struct stp_world *world),
                void *user);
 
-/* For what one process does, such as the command 'what': whether this process
- * does it.  Of several that a launcher started rank 0 does, and says so. */
+/* Whether this process runs the command 'what', which one process runs alone.
+ * If a launcher started several, rank 0 runs it, and says so. */
 bool stp_does_alone(const char *what);
 
 /*
@@ -304,8 +303,8 @@ void stp_tell_begin(const struct stp_device_info *info,
                     const struct stp_measure_options *measure,
                     const struct stp_measure_plan *plan);
 
-/* One type, which is bf16 as in training unless one was given; complains of
- * several and returns the exit status. */
+/* Chooses the one type, bf16 unless another was given; complains of several and
+ * returns the exit status. */
 int stp_choose_type(struct stp_measure_options *measure);
 
 /* A progress bar with the time left, on standard error if that is a terminal;
@@ -313,8 +312,8 @@ int stp_choose_type(struct stp_measure_options *measure);
  * stp_replay().  'user' says what is counted; NULL: sizes. */
 bool stp_progress(void *user, size_t done, size_t total);
 
-/* Wipes the bar from the terminal, for a line that is to stand there.  At the
- * end, and for messages, it wipes itself. */
+/* Wipes the bar from the terminal before a line is printed there. Messages, and
+ * the bar's end, wipe it themselves. */
 void stp_progress_clear(void);
 
 /* ---- messages ---- */

@@ -190,7 +190,7 @@ static enum stp_status load_file(const struct derive_input *input,
 
 /* ---- of comparisons ---- */
 
-/* The last line says what is in the file. */
+/* Prints the last line, which says what the file holds. */
 static void derive_print_written(const struct derive_options *o, size_t n_rules,
                                  size_t n_measurements)
 {
@@ -198,7 +198,7 @@ static void derive_print_written(const struct derive_options *o, size_t n_rules,
            n_rules == 1 ? "" : "s", n_measurements, o->output);
 }
 
-/* Keeps what is in the output, of which NULL is none. */
+/* Keeps the former text of the output, which is NULL if there is none. */
 static enum stp_status derive_keep_former(const char *output,
                                           struct stp_error *err)
 {
@@ -289,7 +289,8 @@ static enum stp_status derive_policy(const struct derive_options *o,
 
 /* ---- what to register ---- */
 
-/* Derives of both situations, as far as there are measurements. */
+/* Derives rules of collectives alone and of iterations, as far as there are
+ * measurements. */
 static enum stp_status memory_derive(const struct derive_options *o,
                                      const struct stp_dataset *data,
                                      struct stp_error *err)

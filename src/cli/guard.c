@@ -1,4 +1,4 @@
-/* guard.c - output without what a terminal obeys
+/* guard.c - output without control characters
  *
  * Names in measurements, policies, journals and machines, arguments and
  * variables may hold escape sequences, and are printed in many places.  All of

@@ -247,7 +247,7 @@ static bool iterate_progress(void *user, size_t done, size_t total)
 
 /* ---- measuring ---- */
 
-/* Adds what is recorded of a mode: the mode, and its sizes. */
+/* Adds a mode that is recorded, with its sizes. */
 static enum stp_status iterate_plan_mode(struct iterate *it, int mode)
 {
     struct stp_iterate_plan *plan = &it->plan.plan;
@@ -314,7 +314,7 @@ static enum stp_status iterate_measure(struct iterate *it)
         plan->step = &it->step.work;
     STP_THEN(status, stp_plan_iterations(&it->info, w, o->find_regimes,
                                          &it->plan, it->err));
-    /* a scan that is left to us is of all recorded iterations, if any */
+    /* A scan without options covers all recorded iterations, if any. */
     for (int mode = 0; mode < STP_N_MODES && scans_all; mode++)
         STP_THEN(status, iterate_plan_mode(it, mode));
     if (scans_all && plan->known)
@@ -395,8 +395,8 @@ static enum stp_status iterate_report(struct iterate *it, struct stp_error *err)
         return status;
     status = iterate_print(it, &f, err);
     fflush(stdout);
-    /* without gnuplot there are no plots, nor after an interrupted scan, of
-     * which they would take long */
+    /* Plots need gnuplot, and a scan that was not interrupted: they would take
+     * long. */
     if (status == STP_OK && it->draws &&
         (it->is_complete || f.summary.n_settings <= QUICK_PLOTS)) {
         status = stp_iteration_plots_save(&f.report, o->output,
@@ -419,7 +419,7 @@ struct iterate_command {
     char plugin[STP_CLI_PATH]; /* "": none */
 };
 
-/* Rank 0 writes.  gnuplot is missed before the run. */
+/* Chooses the folder that rank 0 writes, and misses gnuplot before the run. */
 static enum stp_status iterate_choose_folder(struct iterate *it)
 {
     const struct iterate_options *o = it->o;

@@ -19,8 +19,9 @@ static bool launch_names_rank(const struct stp_error *err, unsigned rank)
     return strncmp(err->text, name, (size_t)len) == 0;
 }
 
-/* The death of a process is reported by its parent or by rank 0, that of rank 0
- * by all others; all ranks know of a stop and of what is out of range. */
+/* The death of a process is reported by its parent or by rank 0, and the death
+ * of rank 0 by all others; all ranks know of a stop and of options out of
+ * range. */
 int stp_complain_in(const struct stp_world *world, enum stp_status status,
                     const struct stp_error *err)
 {
@@ -67,8 +68,8 @@ static void launch_warn(const char *text)
 }
 
 /* Joins the world of torchrun, srun or mpirun, of which --procs can only name
- * parts. Why a rank could not join it finds out itself, of itself or of rank 0;
- * the rest it has from rank 0, which tells it, too. */
+ * parts. A rank finds out by itself, or is told by rank 0, why it could not
+ * join; rank 0 tells it all other news. */
 static int launch_in_store(const struct stp_run_options *run, body_fn body,
                            void *user)
 {
@@ -97,7 +98,8 @@ static int launch_in_store(const struct stp_run_options *run, body_fn body,
     return exit_status;
 }
 
-/* One rank a process where there are several, unless the user says more. */
+/* Completes the options: one rank a process where there are several, unless the
+ * user says more. */
 static void launch_complete(const struct stp_machine_options *machine,
                             enum stp_launched by, struct stp_run_options *run)
 {

@@ -25,8 +25,8 @@ enum stp_status stp_lock_take(const char *path, bool waits,
                         path);
     while (!is_held) {
         lock.file = open(lock.path, O_RDWR | O_CREAT | O_CLOEXEC, 0666);
-        /* where no file can be made there is no lock: the output will say why
-         */
+        /* A lock that cannot be made is no fault here: the output itself will
+         * say why. */
         if (lock.file < 0)
             break;
         do

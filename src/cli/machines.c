@@ -71,7 +71,8 @@ static struct machines_record machines_look_up(const struct mock_machine *m,
 
 /* ---- rows ---- */
 
-/* NVLink, or several that end up on PCIe and between CPUs. */
+/* Names the links between GPUs: NVLink, or PCIe for all links that end up on
+ * PCIe or between CPUs. */
 static const char *machines_link(const struct mock_machine_info *info)
 {
     if (strcmp(info->link, "LOC") == 0)
@@ -105,7 +106,7 @@ static void machines_put_machine(const struct mock_machine_info *info,
                                                   : path);
 }
 
-/* Text shows what there is. */
+/* Writes a count, which text shows only if it is not 0. */
 static void machines_put_count(const char *key, const char *heading, size_t n,
                                struct stp_table *t)
 {
@@ -135,7 +136,8 @@ static void machines_put_record(const char *coll,
     machines_put_count("overlapped", "overlapped", r->n_overlaps, t);
 }
 
-/* A row a recorded collective; one of none if there is none. */
+/* Writes a row for each recorded collective, or one without a collective if
+ * there is none. */
 static void machines_put_text(const struct mock_machine *m, const char *path,
                               struct stp_table *t)
 {

@@ -51,9 +51,9 @@ static char main_name[64] = "steptune"; /* with the command */
 static int main_status = STP_EXIT_OK;
 static pid_t main_process;
 
-/* Output that is lost fails the command, and so does it where argp ends the
- * process, after --help.  A command that failed has already said why; a child,
- * which may be a plugin's, has no output of the command. */
+/* Fails the command if its output was lost, also where argp ends the process,
+ * after --help. A failed command has already said why; a child, which may be a
+ * plugin's, has no output of the command. */
 static void main_check_output(void)
 {
     struct stp_error err;

@@ -24,7 +24,7 @@ int stp_complain(const char *fmt, ...)
     va_end(va);
     stp_printable(text, strlen(text), shown, sizeof(shown));
     stp_progress_clear();
-    /* of one process in one go */
+    /* One call writes the whole line, so that lines of processes do not mix. */
     fprintf(stderr, "%s: %s\n", stp_command_name, shown);
     return STP_EXIT_FAILED;
 }

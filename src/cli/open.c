@@ -10,12 +10,12 @@
 #include "device/mock/engine_mock.h"
 #include "device/module.h"
 
-/* Sizes are rounded up to an element of every rank, of which only the opened
- * device knows how many there are. */
+/* Sizes are rounded up to an element of every rank, whose number only the
+ * opened device knows. */
 enum { LEAST_BYTES = 1 << 20 };
 
-/* Linux's and WSL's; asking CUDA takes a second, and does not survive a
- * fork. */
+/* Looks for the device files of Linux and WSL; asking CUDA takes a second, and
+ * does not survive a fork. */
 static bool open_has_gpu(void)
 {
     const char *visible = getenv("CUDA_VISIBLE_DEVICES");
@@ -29,7 +29,7 @@ static bool open_has_gpu(void)
            stp_find_module("cuda", path, NULL) == STP_OK;
 }
 
-/* The first that fits; NULL: a recorded machine. */
+/* Chooses the first transport that fits; NULL: a recorded machine. */
 static const struct stp_transport *open_choose(const char *on,
                                                const char *backend)
 {

@@ -14,7 +14,7 @@
 
 /* ---- errors ---- */
 
-/* As argp's own errors are, but with nothing that a terminal obeys. */
+/* Refuses an option as argp does, with control characters made printable. */
 static _Noreturn void option_refuse(const char *name, const char *text)
 {
     stp_complain("%s", text);
@@ -527,8 +527,8 @@ static const struct stp_option *option_find_letter(const struct stp_given *p,
     return NULL;
 }
 
-/* Whether the argument behind the word "--NAME" is its own.  Refuses a name
- * that neither the command nor argp has. */
+/* Whether the long option "--NAME" takes the next word as its argument. Refuses
+ * a name that neither the command nor argp has. */
 static bool option_meet_long(const struct stp_given *p, const char *command,
                              const char *word)
 {
@@ -540,7 +540,7 @@ static bool option_meet_long(const struct stp_given *p, const char *command,
     char hint[STP_HINT];
     size_t used = 0;
 
-    /* the first of which it is a beginning */
+    /* Take the first option that begins with the word. */
     for (int i = 0; i < p->n_argp; i++)
         if (p->argp[i].name != NULL) {
             if (found == NULL && strncmp(p->argp[i].name, name, len) == 0)
@@ -566,7 +566,8 @@ static bool option_meet_long(const struct stp_given *p, const char *command,
     return found != NULL && found->arg != NULL && name[len] == '\0';
 }
 
-/* The same of a word of letters. */
+/* Whether the last letter of a word such as "-vb" takes the next word as its
+ * argument. */
 static bool option_meet_letters(const struct stp_given *p, const char *command,
                                 const char *word)
 {
@@ -604,9 +605,9 @@ static const char *option_completes(const struct stp_option *option)
     return option_is_list(option) ? "list" : "word";
 }
 
-/* For completion/make.sh, a line an option: its names, the kind of its
- * argument, the words that it takes, and its help, with tabs between; before
- * them the arguments that are no options. */
+/* Prints for completion/make.sh the arguments that are no options, then a line
+ * an option, with tabs between: its names, the kind of its argument, the words
+ * that it takes, and its help. */
 static void option_print_all(const struct stp_given *p)
 {
     printf("\t%s\t\t\n", p->line->args_doc != NULL ? p->line->args_doc : "");
@@ -628,7 +629,8 @@ static void option_print_all(const struct stp_given *p)
     }
 }
 
-/* Refuses what argp would refuse as it is, and makes -h what --help is. */
+/* Refuses in our words what argp would refuse in its own, and makes -h what
+ * --help is. */
 static void option_look_ahead(const struct stp_given *p, int argc, char **argv)
 {
     static char help[] = "--help";

@@ -49,8 +49,8 @@ enum stp_path {
 
 enum { STP_MAX_WITHOUT = 2 };
 
-/* When an option has an effect; names are of options, without "--".  One that
- * is given without effect is refused. */
+/* Conditions under which an option has an effect; names are of options, without
+ * "--". An option that is given without effect is refused. */
 struct stp_needs {
     const char *with;                     /* is given, too; or NULL */
     const char *without[STP_MAX_WITHOUT]; /* are not; or NULL */
@@ -132,9 +132,9 @@ void stp_usage_error(const struct argp_state *state, const char *fmt, ...)
 
 /* ---- which options were given, for find_idle() ---- */
 
-/* Where the value of the option 'name' is, and how many there are: the entries
- * of a list, 1 of others; 0 if it was not given and has no default.  NULL if
- * the command has no such option. */
+/* Finds the value of the option 'name' and the number of its entries: 1 unless
+ * it is a list, 0 if it was not given and has no default. NULL if the command
+ * has no such option. */
 const void *stp_given_value(const struct stp_given *given, const char *name,
                             unsigned *n_ret);
 
@@ -151,8 +151,8 @@ const char *stp_find_idle_channels(const struct stp_given *given);
 
 enum { STP_PATH_WHY = 256 };
 
-/* Whether 'path' cannot be read or written as what it is: then 'why' says the
- * reason, behind the path. */
+/* Whether 'path' cannot be read or written as its kind says; 'why' then has the
+ * reason, to be printed behind the path. */
 bool stp_path_objects(enum stp_path kind, const char *path,
                       char why[STP_PATH_WHY]);
 

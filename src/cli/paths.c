@@ -16,7 +16,7 @@ bool stp_path_is_same(const char *a, const char *b)
            x.st_dev == y.st_dev && x.st_ino == y.st_ino;
 }
 
-/* Whether nothing can be made in the folder of 'path', which must be there
+/* Whether no file can be made in the folder of 'path'. The folder must exist
  * unless it 'may_lack' and is made, too. */
 static bool path_has_no_place(const char *path, bool may_lack,
                               char why[STP_PATH_WHY])

@@ -139,7 +139,8 @@ static enum stp_status plot_begin_text(const struct plot_options *o,
                             : status;
 }
 
-/* Unless 'status' says that writing it failed, the text becomes a file. */
+/* Ends the text, which becomes a file unless 'status' says that writing it
+ * failed. */
 static enum stp_status plot_end_text(const struct plot_options *o,
                                      struct plot_text *text,
                                      enum stp_status status,
@@ -241,8 +242,8 @@ static enum stp_status plot_measurements(struct plot_options *o,
 
 /* ---- training ---- */
 
-/* Reads the runs of all files, but those that were in an earlier file, as those
- * of benchmark_results.json are. */
+/* Reads the runs of all files, but for runs of an earlier file, such as those
+ * that benchmark_results.json repeats. */
 static enum stp_status plot_load_runs(struct plot_options *o,
                                       struct stp_train_runs *runs,
                                       struct stp_error *err)

@@ -14,8 +14,8 @@
 #include "plugin/settings.h"
 #include "report/file.h"
 
-/* A plugin that steps aside says so to NCCL only, and all that is then printed
- * is NCCL's own choice. The first warning is enough: ranks repeat it. */
+/* Prints a plugin's first warning, which ranks repeat: a plugin that steps
+ * aside tells only NCCL, and all that is printed then is NCCL's own choice. */
 static void plugin_warn(void *unused, ncclDebugLogLevel level,
                         unsigned long flags, const char *line)
 {
@@ -46,7 +46,7 @@ enum stp_status stp_set_plugin_environment(const char *machine_path,
         stp_hear_plugins();
         failed |=
             setenv("STEPTUNE_GPU", mock_machine_get_info(machine)->gpu, 1);
-        /* Often one rank stands for all, which a plugin would miss. */
+        /* One rank often stands for all, and a plugin would miss the others. */
         failed |= setenv("STEPTUNE_AGREE", "assume", 1);
         mock_machine_free(machine);
     }

@@ -21,8 +21,8 @@ static bool train_wants_to_stop(const struct stp_trainer *t)
     return t->config.go_on != NULL && !t->config.go_on(t->config.user);
 }
 
-/* Notes this rank's request in a sum over all ranks that follows, where there
- * are sums. */
+/* Adds this rank's request to stop to a sum over all ranks, if the engine has
+ * sums. */
 static bool train_write_stop(struct stp_trainer *t, double *slot)
 {
     const double n = t->info.has_data && train_wants_to_stop(t) ? 1 : 0;
@@ -31,7 +31,7 @@ static bool train_write_stop(struct stp_trainer *t, double *slot)
     return n != 0;
 }
 
-/* Stops if any rank wanted it. */
+/* Stops if the sum says that any rank wants to. */
 static void train_read_stop(struct stp_trainer *t, double n)
 {
     if (n != 0)
@@ -45,8 +45,9 @@ static void train_agree(struct stp_trainer *t)
 
 /* ---- steps ---- */
 
-/* Takes the losses of 'n' steps from 'step' on.  Every rank has the loss of
- * all, so that all fail together where it is not finite, and rank 0 says so. */
+/* Takes the losses of 'n' steps from 'step' on. Every rank has the sum of all
+ * losses, so all ranks fail together where one is not finite, and rank 0 says
+ * so. */
 static void train_take_losses(struct run *r, unsigned step, unsigned n)
 {
     struct stp_trainer *t = &r->t;
@@ -136,8 +137,8 @@ static void train_run_epoch(struct run *r, unsigned e)
 
 /* ---- the end ---- */
 
-/* Finds the accuracy.  Where a micro-batch takes long, this rank looks behind
- * each whether to stop. */
+/* Finds the accuracy. A rank whose micro-batches take long asks after each
+ * whether to stop. */
 static void train_evaluate(struct run *r)
 {
     struct stp_trainer *t = &r->t;
@@ -186,7 +187,8 @@ static enum stp_status train_begin_trace(struct run *r, struct stp_error *err)
     return engine->ops->trace_begin(engine->self, err);
 }
 
-/* Steps that neither losses nor times know of. */
+/* Runs and traces some steps after the last, which count for neither losses nor
+ * times. */
 static void train_trace(struct run *r)
 {
     struct stp_trainer *t = &r->t;
@@ -264,7 +266,7 @@ static void train_run(struct run *r)
         t->status = stp_nomem(&t->err);
     stp_trainer_fill(t);
     if (c->trace && t->status == STP_OK) {
-        /* whether there can be a trace is asked before hours of training */
+        /* A missing trace is found out before hours of training. */
         t->status = train_begin_trace(r, &t->err);
         STP_DO(t, trace_end, &result->spans);
         train_agree(t);

@@ -33,7 +33,7 @@ const struct stp_train_model *stp_train_find_model(const char *name);
 /* Weights and biases. */
 uint64_t stp_train_n_params(const struct stp_train_model *model);
 
-/* How gradients come to be those of all ranks. */
+/* How gradients are summed over all ranks. */
 enum stp_train_mode {
     STP_TRAIN_SINGLE,      /* not at all: there is one rank */
     STP_TRAIN_NAIVE,       /* after the backward pass, an all-reduce for each
@@ -88,7 +88,8 @@ struct stp_train_config {
  * 4096, 5 epochs, rate 0.01, seed 42, buckets of 25 MiB and first 1 MiB. */
 void stp_train_default(struct stp_train_config *config_ret);
 
-/* STP_ERR_RANGE, and what was expected, for what 'n_ranks' cannot train. */
+/* Checks that 'n_ranks' can train the configuration; STP_ERR_RANGE says what
+ * was expected. */
 enum stp_status stp_train_check(const struct stp_train_config *config,
                                 unsigned n_ranks, struct stp_error *err);
 
@@ -126,9 +127,9 @@ struct stp_train_result {
  * released.
  *
  * STP_ERR_RANGE as stp_train_check(), or for a type that the engine lacks;
- * STP_ERR_NOTHING without what a trace takes; STP_ERR_NOMEM for what does not
- * fit; STP_ERR_LIMIT for a loss that is not finite, and *err says in which
- * step.  *result_ret is untouched on failure.
+ * STP_ERR_NOTHING if the engine cannot trace; STP_ERR_NOMEM; STP_ERR_LIMIT for
+ * a loss that is not finite, and *err says in which step. *result_ret is
+ * untouched on failure.
  */
 enum stp_status stp_train_measure(const struct stp_engine *engine,
                                   const struct stp_train_config *config,

@@ -8,7 +8,7 @@ enum { MOST_JOBS = 1 << 20 };
 
 /* ---- the plan ---- */
 
-/* One of 'm', by its numbers in the lists; 'mode' as it is. */
+/* A configuration of 'm' by its indexes in the lists, but for 'mode'. */
 struct cell {
     unsigned gpus, repeat, model, precision, accumulate;
     int mode;

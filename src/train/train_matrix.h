@@ -58,7 +58,7 @@ void stp_train_jobs_free(struct stp_train_jobs *jobs);
 
 enum { STP_TRAIN_SKIPPED = 200 };
 
-/* Says which modes stp_train_plan() left out and where, in one line without
+/* Writes which modes stp_train_plan() left out and where, in one line without
  * newline; "" for none. */
 void stp_train_skipped(const struct stp_train_matrix *matrix,
                        char text[STP_TRAIN_SKIPPED]);

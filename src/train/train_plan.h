@@ -30,9 +30,8 @@ struct stp_train_layout {
 void stp_train_lay_out(const struct stp_train_model *model, unsigned n_ranks,
                        struct stp_train_layout *layout_ret);
 
-/* The part of the flat array that one collective sends, which is complete once
- * the backward pass has done with 'tensor'.  It goes from the last tensor to
- * the first. */
+/* The part of the flat array that one collective sends once the backward pass
+ * has finished 'tensor'. It goes from the last tensor to the first. */
 struct stp_train_chunk {
     struct stp_train_span span;
     unsigned tensor;

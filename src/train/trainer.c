@@ -93,7 +93,7 @@ static void trainer_take_memory(struct stp_trainer *t)
 typedef double (*number_fn)(const struct stp_trainer *t, unsigned tensor,
                             uint64_t i);
 
-/* Numbers go from the host's 'room'. */
+/* Fills in numbers by way of the host's 'room'. */
 static void trainer_fill(struct stp_trainer *t, void *room, void *to, int type,
                          struct stp_train_span span, unsigned tensor,
                          number_fn number)
@@ -254,7 +254,7 @@ static void trainer_multiply(struct stp_trainer *t, struct stp_product *product)
     STP_DO(t, product, STP_STREAM_MAIN, product);
 }
 
-/* Work that is noted until the next NULL belongs to this part of the step. */
+/* Begins a named part of the step, for all work noted until the next NULL. */
 static void trainer_range(struct stp_trainer *t, const char *name)
 {
     if (t->engine.ops->range != NULL)
@@ -329,8 +329,8 @@ static void trainer_send(struct stp_trainer *t, unsigned stream,
     trainer_range(t, NULL);
 }
 
-/* Sends the chunk that is complete with this tensor beside the backward pass.
- */
+/* Sends the chunk that this tensor completes, overlapped with the backward
+ * pass. */
 static void trainer_send_ready(struct stp_trainer *t, unsigned tensor)
 {
     const struct stp_train_chunk *chunk = &t->chunks[t->sent];
@@ -418,8 +418,8 @@ static void trainer_differentiate_layer(struct stp_trainer *t, unsigned l,
                                 .to = t->deltas[l % 2]});
 }
 
-/* The loss, and back from it to the gradients: the mean over the whole batch,
- * so that sums over micro-batches and ranks are all that is left. */
+/* Computes the loss and its gradients: the mean over the whole batch, so that
+ * micro-batches and ranks need only be summed. */
 static void trainer_differentiate(struct stp_trainer *t, uint64_t row,
                                   unsigned slot, bool first, bool last)
 {

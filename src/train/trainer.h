@@ -39,8 +39,8 @@ struct stp_loss_scale {
 
 void stp_loss_scale_begin(struct stp_loss_scale *s);
 
-/* A step is over, whose gradients were all finite or not: then it must not
- * have changed any weight. */
+/* Tells the scale that a step is over. 'overflow': its gradients were not all
+ * finite, and it must not have changed any weight. */
 void stp_loss_scale_tell(struct stp_loss_scale *s, bool overflow);
 
 /* ---- the trainer ---- */

@@ -61,9 +61,9 @@ bool stp_measure_has_sizes(const struct stp_measure_options *m)
            m->n_bytes != 0;
 }
 
-/* Plans the sizes of a collective: those known, those of a list, which are
- * measured themselves and no others in their place, or as all_reduce_perf does,
- * where -f outdoes -i. */
+/* Plans the sizes of a collective: those that the device knows, those of a
+ * list, measured as they are, or those of all_reduce_perf's options, where -f
+ * outdoes -i. */
 static enum stp_status plan_choose_sizes(const struct stp_known *known,
                                          const struct stp_measure_options *m,
                                          int coll, int type,
@@ -115,8 +115,8 @@ enum stp_status stp_plan_measurements(const struct stp_known *known,
     struct stp_sweep_plan *plan = &plan_ret->plan;
     enum stp_status status = STP_OK;
 
-    /* a real machine drifts, and has no time for iterations without end; what
-     * was recorded is there in so many rounds and in bf16 */
+    /* A real machine drifts, and has no time for endless iterations; a
+     * recording has its own rounds, in bf16. */
     *plan = (struct stp_sweep_plan){
         .colls = plan_ret->colls,
         .sizes = plan_ret->sizes,
@@ -139,8 +139,8 @@ enum stp_status stp_plan_measurements(const struct stp_known *known,
                 : info->is_live ? STP_TYPE_F32
                                 : STP_TYPE_BF16,
     };
-    /* the collectives: as asked, else all-reduce, or of a recorded machine
-     * those with times, else all */
+    /* The collectives are those asked for, else all-reduce on a live device,
+     * and on a recorded machine those with times, or all if none has. */
     for (unsigned i = 0; i < m->n_colls; i++)
         plan_ret->colls[plan->n_colls++] = m->colls[i];
     for (int c = 0; c < NCCL_NUM_TUNED_FUNCS && m->n_colls == 0; c++)
@@ -161,7 +161,7 @@ enum stp_status stp_plan_measurements(const struct stp_known *known,
 
 /* ---- training iterations ---- */
 
-/* Where the options leave it open. */
+/* The setting where the options leave it open. */
 static const struct stp_workload_options one_setting = {
     .modes = {STP_MODE_OVERLAP},
     .n_modes = 1,

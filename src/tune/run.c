@@ -115,8 +115,7 @@ static enum stp_status run_measure(const struct stp_tune_job *job,
     }
     r->is_begun = state.is_begun;
     STP_THEN(status, stp_tune_state_name(&state, plan, r->run, err));
-    /* the name goes with the measurements, and from them to what is made of
-     * them */
+    /* Measurements name the run, and so do the files derived from them. */
     memcpy(r->alone.data.run, r->run, sizeof(r->run));
     memcpy(r->iterated.data.run, r->run, sizeof(r->run));
     memcpy(r->overlap.data.run, r->run, sizeof(r->run));
@@ -178,15 +177,15 @@ static enum stp_status run_derive_overlap(const struct stp_tune_job *job,
     return status;
 }
 
-/* After both policies are verified, so that registering is compared with what
- * they leave. */
+/* Derives the memory policy after both policies are verified, so that
+ * registered buffers are compared with the arms of the verified policies. */
 static enum stp_status run_derive_memory(struct stp_tune_result *r,
                                          struct stp_error *err)
 {
     const size_t n = r->overlap.comparisons.n_points > 0 ? 2 : 1;
     struct stp_comparisons measured[2] = {0}, trials[2] = {0};
     struct stp_memory_situation situations[2];
-    /* what was measured when they were verified */
+    /* Registered buffers were measured again while policies were verified. */
     const struct stp_dataset *again[] = {&r->registered,
                                          &r->overlap_registered};
     enum stp_status status = STP_OK;
@@ -217,9 +216,10 @@ static enum stp_status run_derive_memory(struct stp_tune_result *r,
 
 /* ---- files of the result ---- */
 
-/* Gives a file its name by 'trial', NULL: it is written later, or removes it if
- * this run has none; the policy that had the name stays as a backup, which is
- * said, but a person's is not touched where this run makes none. */
+/* Gives the file 'trial' its name. With NULL the file is written later, or, if
+ * this run has none, an earlier run's is removed. A policy of that name is kept
+ * as a backup, and the user is told; a policy that a person wrote stays where
+ * this run makes none. */
 static enum stp_status run_publish(const struct stp_tune_job *job, bool exists,
                                    const char *trial, const char *path,
                                    struct stp_error *err)
@@ -247,7 +247,7 @@ static enum stp_status run_publish(const struct stp_tune_job *job, bool exists,
                     strerror(errno));
 }
 
-/* In a moment between two files a reader tells by the run's name which belong
+/* Between two renamed files a reader tells by the run's name which files belong
  * together. */
 static enum stp_status run_save_results(const struct stp_tune_job *job,
                                         const struct stp_tune_result *r,
@@ -298,7 +298,7 @@ static enum stp_status run_save_results(const struct stp_tune_job *job,
              run_publish(job, r->alone.exists, f->trial, f->policy, err));
     STP_THEN(status, run_publish(job, r->overlap.exists, f->overlap_trial,
                                  f->overlap_policy, err));
-    /* of a machine without arms of registered buffers there is none */
+    /* A machine without arms of registered buffers has no memory policy. */
     STP_THEN(status,
              run_publish(job, r->has_memory, NULL, f->memory_policy, err));
     if (status == STP_OK && r->has_memory)

@@ -1,4 +1,4 @@
-/* settings.c - the training iterations by which is decided */
+/* settings.c - the training iterations that decide on rules */
 #include "tune/settings.h"
 
 #include <math.h>
@@ -15,7 +15,7 @@ enum {
     N_MODES = 5,
 };
 
-/* Where nothing overlaps, how much compute there is changes little. */
+/* Without overlap the amount of compute changes little. */
 static const struct settings_mode {
     int mode;
     int colls[MAX_COLLS]; /* that an iteration has */
@@ -48,8 +48,8 @@ static const struct settings_mode *settings_find_mode(int mode, int coll)
 
 /* ---- settings ---- */
 
-/* The range of sizes that the sweep has of all collectives of a mode; false if
- * some are missing. */
+/* Finds the range of sizes that the sweep has of all collectives of a mode;
+ * false if some collectives are missing. */
 static bool settings_find_range(const struct stp_comparisons *swept,
                                 const struct settings_mode *m, unsigned n_ranks,
                                 uint64_t *begin_ret, uint64_t *end_ret)
@@ -107,7 +107,7 @@ size_t stp_settings_list(const struct stp_comparisons *swept,
     for (const struct settings_mode *m = modes; m < modes + N_MODES; m++) {
         uint64_t begin, end;
 
-        /* nothing is modelled of what only decides on what to register */
+        /* A mode that decides only on registration is not modelled. */
         if ((m->registers &&
              (info->setups == 0 || !known->modes[m->mode][m->colls[0]])) ||
             !settings_find_range(swept, m, info->n_ranks, &begin, &end))
@@ -132,7 +132,8 @@ enum stp_status stp_setting_choose_arms(const struct stp_comparisons *swept,
         settings_find_mode(setting->mode, setting->coll);
     const struct stp_point *points[MAX_COLLS];
 
-    /* the swept points of its collectives that are nearest to its size */
+    /* Take the swept points nearest to the setting's size, of each of its
+     * collectives. */
     for (size_t c = 0; c < m->n_colls; c++) {
         double least = INFINITY;
 

@@ -1,5 +1,5 @@
 /*
- * settings.h - the training iterations by which is decided
+ * settings.h - the training iterations that decide on rules
  *
  * tune measures them, and record keeps them, so that tune on a recorded machine
  * finds them there.
@@ -27,9 +27,9 @@ enum {
 };
 
 /*
- * Lists the settings of the sizes that were swept: overlapped ones, and on a
- * device that registers buffers sequential ones if it is live or has them
- * recorded, by which stp_compare_registered() decides.  Returns how many.
+ * Lists the settings of the sizes that were swept: overlapped ones, and
+ * sequential ones, by which stp_compare_registered() decides, on a device that
+ * registers buffers and is live or has them recorded. Returns how many.
  */
 size_t stp_settings_list(const struct stp_comparisons *swept,
                          const struct stp_known *known,

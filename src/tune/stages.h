@@ -7,7 +7,7 @@
 #include "tune/settings.h"
 #include "tune/tune.h"
 
-/* Whom a run tells, and where it writes. */
+/* The host and the files of a run. */
 struct stp_tune_job {
     const struct stp_tune_host *host;
     const struct stp_tune_files *files;
@@ -36,13 +36,13 @@ enum stp_status stp_tune_state_begin(const struct stp_tune_job *job,
                                      struct stp_tune_state *state,
                                      struct stp_error *err);
 
-/* Names the run after its plan and measurements, in these. */
+/* Names the run after its plan and its measurements. */
 enum stp_status stp_tune_state_name(const struct stp_tune_state *state,
                                     const struct stp_tune_plan *plan,
                                     char run_ret[STP_RUN_NAME],
                                     struct stp_error *err);
 
-/* Removes the files, when those of the result are there. */
+/* Removes the state's files once the files of the result are there. */
 void stp_tune_state_end(const struct stp_tune_files *files);
 
 /* Saves the measurements, at most a few times a second unless 'now'. */
@@ -81,16 +81,16 @@ enum stp_status stp_tune_sweep(const struct stp_tune_pass *pass,
 
 /* ---- iterate.c: which arms shorten training iterations ---- */
 
-/* How the plan has settings run; a signal ends one between rounds. */
+/* Returns the plan's terms for settings; a signal ends one between rounds. */
 struct stp_setting_terms
 stp_tune_setting_terms(const struct stp_tune_job *job,
                        const struct stp_measure_options *measure);
 
 /*
- * Measures iterations with the best arms of the sweep: overlapped ones, and on
- * a device that registers buffers sequential ones if it is live or has them
- * recorded, by which stp_compare_registered() decides.  Where the device cannot
- * or sizes are missing there are none, and 'why_not' says why.
+ * Measures iterations with the best arms of the sweep: overlapped ones, and
+ * sequential ones, by which stp_compare_registered() decides, on a device that
+ * registers buffers and is live or has them recorded. 'why_not' says why there
+ * are none, if the device cannot run them or sizes are missing.
  */
 enum stp_status stp_tune_iterate(const struct stp_tune_pass *pass,
                                  const struct stp_setting_terms *terms,

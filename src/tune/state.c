@@ -46,8 +46,8 @@ static void state_write_plan(const struct stp_tune_plan *plan,
 
 /* ---- saving ---- */
 
-/* The plan is there only with its own measurements: it goes before those of
- * another run are replaced, and comes last. */
+/* The plan exists only with its own measurements: it is removed before those of
+ * another run are replaced, and written last. */
 enum stp_status stp_tune_state_save(struct stp_tune_state *state, bool now,
                                     struct stp_error *err)
 {
@@ -98,7 +98,7 @@ enum stp_status stp_tune_state_name(const struct stp_tune_state *state,
 
     if (fp == NULL)
         return stp_nomem(err);
-    /* all that decides what the run writes */
+    /* The key holds every option that decides on the run's results. */
     fprintf(fp, "%siterate: %d\nportable: %d\n", state->plan_text,
             !plan->no_iterate, plan->portable);
     stp_measurements_write(state->swept, state->machine, fp);
@@ -114,8 +114,8 @@ enum stp_status stp_tune_state_name(const struct stp_tune_state *state,
 
 /* ---- resuming ---- */
 
-/* Loads what was measured, if it was with this plan; '*path', of a file of the
- * run, is the one that cannot be read on failure. */
+/* Loads the measurements of a run with the same plan. On failure '*path' is the
+ * file that cannot be read. */
 static enum stp_status state_resume(struct stp_tune_state *state,
                                     const char **path, struct stp_error *err)
 {

@@ -40,7 +40,7 @@ static unsigned sweep_count_rounds(const struct sweep *s, int coll,
     return n;
 }
 
-/* Measures the rounds that are missing of 'rounds', numbered on. */
+/* Measures the rounds that are missing up to 'rounds', and numbers them on. */
 static enum stp_status sweep_measure(struct sweep *s, int coll,
                                      uint64_t n_bytes,
                                      const struct stp_arms *arms,
@@ -70,8 +70,8 @@ static enum stp_status sweep_measure(struct sweep *s, int coll,
 
 /* ---- the grid ---- */
 
-/* Plans the collectives asked for, else those of data-parallel training that
- * the machine has times of, with a sentence about each other one. */
+/* Plans the collectives asked for, else those of data-parallel training. A
+ * sentence tells of each one without times on the machine. */
 static enum stp_status sweep_make_grid(struct sweep *s,
                                        struct stp_measure_options measure,
                                        struct stp_error *err)
@@ -142,8 +142,8 @@ static enum stp_status sweep_measure_grid(struct sweep *s, size_t n_passes,
 
 /* ---- where decisions change ---- */
 
-/* Measures once between all neighbours where that may decide something, and
- * counts these. */
+/* Measures a size between all neighbours where that may decide something, and
+ * counts these sizes. */
 static enum stp_status sweep_refine_once(struct sweep *s,
                                          const struct stp_comparisons *all,
                                          const struct stp_refine_terms *terms,

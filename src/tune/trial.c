@@ -106,7 +106,7 @@ enum stp_status stp_trial_require_decisions(
     for (size_t i = 0; i < comparisons->n_points && !is_decided; i++) {
         const struct stp_point *p = &comparisons->points[i];
 
-        /* in fsdp a point's collective is the all-gather */
+        /* The collective of a point of fsdp is the all-gather. */
         is_decided =
             stp_verify_point(p) != STP_VERDICT_SAME ||
             trial_has_rule(compiled, p->coll, p->n_bytes) ||
@@ -122,8 +122,8 @@ enum stp_status stp_trial_require_decisions(
                     path);
 }
 
-/* Counts the rules for each number of ranks that was measured, such as those
- * of earlier passes. */
+/* Prints how many rules apply with each number of ranks that was measured, such
+ * as those of earlier passes. */
 static enum stp_status trial_print_rules(const char *path,
                                          const struct stp_device_info *info,
                                          const struct stp_comparisons *all,
@@ -289,7 +289,8 @@ enum stp_status stp_trial_add_unseen(const struct stp_device_info *info,
         struct stp_sizes unseen;
         size_t n = 0;
 
-        /* the last size of each of the policy's ranges of this collective */
+        /* Each of the policy's ranges of this collective ends with its last
+         * size. */
         for (size_t i = 0; i < stp_policy_size(policy); i++) {
             const struct stp_rule *rule = stp_policy_rule(policy, i);
 

@@ -27,8 +27,8 @@ enum stp_status stp_trial_require_rules(const char *path,
                                         const struct stp_device_info *info,
                                         struct stp_error *err);
 
-/* Likewise a policy whose rules decide none of the messages that were
- * measured, though some apply to the machine. */
+/* Refuses a policy whose rules decide none of the measured messages, though
+ * some apply to the machine. */
 enum stp_status stp_trial_require_decisions(
     const char *path, const struct stp_device_info *info,
     const struct stp_comparisons *comparisons, struct stp_error *err);
@@ -52,10 +52,10 @@ enum stp_status stp_trial_prove(const char *path,
                                 struct stp_error *err);
 
 /*
- * Of data that have AUTO and arms of registered buffers, keeps AUTO and the arm
- * that the memory policy names for each message, as if it were the plugin's;
- * where it names none, buffers are plain.  STP_ERR_RANGE if it names none of
- * the messages.
+ * Keeps AUTO and, for each message, the arm of registered buffers that the
+ * memory policy names, as if it were the plugin's; a message without one keeps
+ * plain buffers. The data have AUTO and those arms. STP_ERR_RANGE if the policy
+ * names none of the messages.
  */
 enum stp_status stp_trial_take_memory(const struct stp_policy *memory,
                                       const struct stp_device_info *info,
@@ -68,8 +68,8 @@ enum stp_status stp_trial_add_setups(const struct stp_policy *memory,
                                      struct stp_error *err);
 
 /*
- * Adds to the sizes of each collective in '*plan' those that verify the policy
- * between them: stp_verify_sizes() with the range ends of the policy at 'path'.
+ * Adds sizes between the sizes of each collective in '*plan' that verify the
+ * policy: stp_verify_sizes() with the range ends of the policy at 'path'.
  */
 enum stp_status stp_trial_add_unseen(const struct stp_device_info *info,
                                      const char *path,

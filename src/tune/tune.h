@@ -5,10 +5,10 @@
  * policies are derived of all passes, and verified in each.  Measurements are
  * saved as they come, so that an interrupted run is resumed.
  *
- * The files of a run name it, by a hash of its plan and of all that it
- * measured, and those about a policy name the policy's hash.  They take the
- * place of an earlier run's when all is measured, and what they do not replace
- * of it is removed.
+ * The files of a run hold its name, a hash of its plan and of all its
+ * measurements, and files about a policy hold the policy's hash. They replace
+ * an earlier run's files once all is measured; the other files of that run are
+ * removed.
  */
 #ifndef STP_TUNE_H
 #define STP_TUNE_H
@@ -72,11 +72,11 @@ struct stp_tune_host {
     enum stp_status (*open)(void *user, unsigned n_ranks, const char *plugin,
                             struct stp_device *device_ret,
                             struct stp_error *err);
-    /* how far a stage is; false stops the run, in all of several processes or
-     * in none */
+    /* Tells how far a stage is; false stops the run, in all of several
+     * processes or in none. */
     bool (*progress)(void *user, enum stp_tune_stage stage, size_t done,
                      size_t total);
-    /* the same within a step */
+    /* Whether to go on, within a step of a stage. */
     bool (*goes_on)(void *user);
     /* tells the user a sentence */
     void (*tell)(void *user, const char *text);
@@ -144,8 +144,8 @@ void stp_tune_fill_report(const struct stp_tune_files *files,
                           struct stp_tune_report *report_ret,
                           struct stp_tune_overlap *overlap_ret);
 
-/* How steady the machine was, in each workload of the data: differences between
- * workloads, which 'pooled' has, are no noise. */
+/* Measures how steady the machine was in each workload of the data. 'pooled'
+ * holds differences between workloads, which are no noise. */
 enum stp_status stp_tune_measure_steadiness(
     const struct stp_dataset *data, const struct stp_comparisons *pooled,
     struct stp_steadiness *steadiness_ret, struct stp_error *err);

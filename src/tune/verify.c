@@ -45,8 +45,8 @@ static bool verify_progress(void *user, size_t done, size_t total)
            STP_OK;
 }
 
-/* Runs iterations of the settings, and appends to *data; a progress bar has
- * them if 'is_told'. */
+/* Runs iterations of the settings, and appends to *data; the progress bar
+ * counts them if 'is_told'. */
 static enum stp_status
 verify_run_settings(const struct verify *v, const struct stp_tune_plan *plan,
                     const struct stp_setting *settings, size_t n,
@@ -72,8 +72,8 @@ verify_run_settings(const struct verify *v, const struct stp_tune_plan *plan,
 
 /* ---- collectives alone ---- */
 
-/* Takes rows of registered buffers out of the policy's, and copies of the rows
- * they are to be compared with; then runs sequential iterations where
+/* Moves rows of registered buffers out of the policy's data, with copies of the
+ * rows that they are compared with; then runs sequential iterations where
  * registered buffers were measured in them. */
 static enum stp_status verify_try_registered(struct verify *v,
                                              const struct stp_tune_plan *plan,
@@ -108,9 +108,9 @@ static enum stp_status verify_try_registered(struct verify *v,
                                err);
 }
 
-/* Runs steps in which compute waits, at the sizes that the rules rest on, of
- * all collectives that jobs wait for.  Of a recorded machine only what was
- * recorded says something. */
+/* Runs steps in which compute waits, of all collectives that jobs wait
+ * for, at the sizes that the rules rest on. A recorded machine runs only
+ * recorded ones. */
 static enum stp_status verify_try_steps(struct verify *v,
                                         const struct stp_tune_plan *plan,
                                         struct stp_error *err)
@@ -140,9 +140,8 @@ static enum stp_status verify_try_steps(struct verify *v,
     return status;
 }
 
-/* Tries the sizes that were swept on so many ranks, and those between that the
- * policy decides.  Registered buffers are tried once, with the first of the
- * policies. */
+/* Tries the swept sizes on so many ranks, and sizes between them that the
+ * policy decides. Registered buffers are tried once, with the first policy. */
 static enum stp_status verify_try_alone(struct verify *v,
                                         const struct stp_tune_plan *plan,
                                         struct stp_error *err)
@@ -238,8 +237,8 @@ static enum stp_status verify_try_overlap(struct verify *v,
 
 /* ---- until no rule is slower ---- */
 
-/* Trims the rules to the sizes that hold alone and in steps; those that hold
- * nowhere are dropped.  *changed_ret: whether any did not hold. */
+/* Trims the rules to the sizes that hold alone and in steps, and drops rules
+ * that hold nowhere. *changed_ret: whether some did not hold. */
 static enum stp_status verify_trim_rules(struct stp_tune_policy *p,
                                          bool *changed_ret,
                                          struct stp_error *err)
@@ -328,8 +327,8 @@ static enum stp_status verify_until_kept(struct verify *v,
     return status;
 }
 
-/* Measures again, in turn with the policy that is left, where registered
- * buffers were faster in iterations. */
+/* Measures registered buffers again where they were faster in iterations, in
+ * turn with the trimmed policy. */
 static enum stp_status verify_registered(const struct stp_tune_job *job,
                                          const struct stp_tune_plan *plan,
                                          struct stp_tune_result *result,

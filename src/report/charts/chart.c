@@ -217,7 +217,7 @@ static enum stp_status gnuplot_script(FILE **script_ret, struct stp_error *err)
     return STP_OK;
 }
 
-/* The first error that gnuplot printed, if possible with its line. */
+/* Finds the first error that gnuplot printed, if possible with its line. */
 static void gnuplot_first_complaint(FILE *said, char *text, size_t size)
 {
     char line[STP_ERROR_TEXT];
@@ -276,7 +276,7 @@ static enum stp_status gnuplot_wait(pid_t pid, FILE *said, FILE *drawn,
     return stp_fail(err, STP_ERR_IO, "gnuplot failed: %s", text);
 }
 
-/* Runs it with the script as its input. */
+/* Runs gnuplot with the script as its input. */
 static enum stp_status gnuplot_draw(const char *program, FILE *script,
                                     FILE *drawn, struct stp_error *err)
 {

@@ -102,10 +102,10 @@ static void label_word(const struct stp_curve *c, enum label_property property,
 
 /* ---- as many properties as tell curves apart ---- */
 
-/* Whether the property tells two curves of a collective apart that have the
- * same label so far; those of different numbers of processes are apart if
- * 'by_ranks'.  Where several models of GPU are compared, all curves say which.
- */
+/* Whether the property tells apart two curves of a collective that have the
+ * same label so far. Curves with other numbers of processes are apart already
+ * if 'by_ranks'. Where several models of GPU are compared, all curves name
+ * theirs. */
 static bool label_needed(const struct stp_labelled_set *set,
                          enum label_property property, bool by_ranks)
 {
@@ -138,9 +138,9 @@ static void label_append(char label[STP_LABEL], const char *word)
              len > 0 && *word != '\0' ? ", " : "", word);
 }
 
-/* Labels the curves: with the first property always, the others as far as they
- * are needed.  Of a study curves of one series may differ in their processes,
- * which only the label says. */
+/* Labels the curves, always with the first property and with the others as far
+ * as they are needed. Curves of one series of a study may differ in their
+ * processes, which only the label says. */
 static void label_curves(struct stp_labelled_set *set,
                          const enum label_property *properties, size_t n,
                          bool is_study)

@@ -47,7 +47,7 @@ enum stp_status stp_pick_curves(const struct stp_curves *curves, int coll,
                                 size_t n_max, struct stp_labelled_set *set_ret,
                                 struct stp_error *err);
 
-/* Likewise all curves of the study: of a collective (-1: of all) under AUTO,
+/* Picks all curves of the study: those of a collective (-1: of all) under AUTO,
  * out of place where both were measured. */
 enum stp_status stp_pick_study(const struct stp_curves *curves, int coll,
                                struct stp_labelled_set *set_ret,

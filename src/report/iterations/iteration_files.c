@@ -16,7 +16,7 @@
 
 /* ---- one file ---- */
 
-/* The files beside those of times; JSON has all. */
+/* The files in addition to those of times; summary.json holds all results. */
 struct iteration_file {
     const char *name;
     enum stp_table_format format;
@@ -116,7 +116,8 @@ stp_iteration_files_write(const struct stp_iteration_report *report,
 
 /* ---- the folder ---- */
 
-/* All that is ever written into it, as patterns of fnmatch(). */
+/* Names of all files that are ever written into the folder, as patterns of
+ * fnmatch(). */
 static const char *const iteration_ours[] = {
     "iteration_times_*.txt",
     "iteration_times_*.png",

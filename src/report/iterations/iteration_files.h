@@ -24,7 +24,7 @@
 
 struct cJSON;
 
-/* All that there is to write. */
+/* The results that the files hold. */
 struct stp_iteration_report {
     const char *made_by; /* the first line of what has comments */
     const struct stp_iterations *iterations;
@@ -75,8 +75,8 @@ enum { STP_SETTING_NAME = 96 };
 void stp_iteration_setting_name(const struct stp_iteration_setting *setting,
                                 char name[STP_SETTING_NAME]);
 
-/* For people: a table of each setting with its arms; and the verdict on
- * regimes, a sentence and a row each of those with the largest gains. */
+/* Print for people a table of each setting with its arms, and the verdict on
+ * regimes: a sentence, and a row for each regime with the largest gains. */
 enum stp_status
 stp_print_iterations(const struct stp_iteration_summary *summary, FILE *fp,
                      struct stp_error *err);

@@ -97,8 +97,8 @@ static size_t iteration_find(const struct iteration_gain_set *set,
     return i;
 }
 
-/* Picks the arms that gain the most in the mean of all sizes, of those that
- * have a round with AUTO or ('all') of any. */
+/* Picks the arms with the largest mean gain over all sizes, of arms that have a
+ * round with AUTO, or of any ('all'). */
 static struct iteration_gain_set
 iteration_pick_arms(const struct iteration_group *g, bool all)
 {

@@ -26,7 +26,7 @@ enum iteration_unit {
     ONE, /* AUTO's gain, by definition */
 };
 
-/* A ratio that is met: within this part of what was asked for. */
+/* A ratio counts as met within this part of the ratio that was asked for. */
 static const double same_ratio = 0.1;
 
 /* A number by its key in CSV and JSON, its heading in Markdown and its heading
@@ -138,7 +138,7 @@ static void iteration_put_arm_name(const struct stp_iteration_arm *arm,
     stp_table_word(t, key, heading, name);
 }
 
-/* A row; in CSV the setting is part of it. */
+/* Adds a row, which in CSV names the setting. */
 static void iteration_put_arm(const struct stp_iteration_setting *setting,
                               const struct stp_iteration_arm *arm,
                               struct stp_table *t)
@@ -264,7 +264,8 @@ stp_print_iterations(const struct stp_iteration_summary *summary, FILE *fp,
 
 enum { MOST_SHOWN = 8 };
 
-/* Both arms of a regime may be AUTO: its gains are over the other arm. */
+/* Adds a regime, whose gains are over the other arm, which may be AUTO
+ * as well. */
 static void iteration_put_regime(const struct stp_regime *r,
                                  struct stp_table *t)
 {

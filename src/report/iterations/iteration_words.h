@@ -44,7 +44,7 @@ enum stp_source stp_iteration_regime_source(const struct stp_regime *regime);
 enum stp_source
 stp_iteration_source(const struct stp_iteration_setting *setting);
 
-/* Whether there is an interval: of AUTO and of one round there is none. */
+/* Whether the arm has an interval: AUTO and an arm of one round have none. */
 bool stp_iteration_interval(const struct stp_iteration_arm *arm,
                             const struct stp_gain *gain);
 

@@ -98,7 +98,7 @@ static const int point_types[] = {7, 5, 9, 13, 11, 15};
 
 /* ---- which there are ---- */
 
-/* Adds a chart, and why it is left out if it has no points. */
+/* Adds a chart, or the reason why it is left out if it has no points. */
 static enum stp_status train_chart_add(struct stp_train_charts *charts,
                                        const struct stp_train_runs *runs,
                                        int kind, const char *size,
@@ -140,7 +140,8 @@ enum stp_status stp_train_charts_find(const struct stp_train_runs *runs,
         if (status != STP_OK || whole->why != NULL ||
             !(kinds[k].each_size || kinds[k].largest))
             continue;
-        /* one of each size, or of the largest that has points */
+        /* Adds a chart of each size, or one of the largest size that has
+         * points. */
         charts.n = before;
         largest = *whole;
         for (size_t i = 0; i < sizes.n && status == STP_OK; i++) {
@@ -211,8 +212,8 @@ bool stp_train_results_begin(const char *path)
 
 /* ---- words ---- */
 
-/* Names the machine of each model of GPU by its run on the most GPUs, of which
- * fewer are a part. */
+/* Names the machine of each model of GPU by its run on the most GPUs, as runs
+ * on fewer use a part of it. */
 static void train_view_source(const struct stp_train_view *view,
                               char text[SOURCES])
 {
@@ -323,8 +324,8 @@ static void page_add_key(struct train_page *page, const char *label, size_t hue,
                   k + 1, hue, k + 1, point);
 }
 
-/* Finds the hue and the points of a series: of one of modes and GPUs those of
- * its mode and of its GPUs. */
+/* Finds the hue and the points of a series. A series of modes and GPUs has the
+ * hue of its mode and the points of its GPUs. */
 static size_t page_find_hue(const struct train_page *page, size_t series,
                             size_t *shape_ret)
 {
@@ -350,8 +351,8 @@ static double page_top(const struct stp_train_point *p)
 
 /* ---- bars ---- */
 
-/* Writes the text above a bar, and of its parts the heights without exposed
- * and without any communication, and the communication. */
+/* Writes the text above a bar. A bar of parts also gets its heights without
+ * exposed and without any communication, and the communication. */
 static void bars_write_note(const struct train_page *page,
                             const struct stp_train_point *first,
                             const struct stp_train_point *bar)

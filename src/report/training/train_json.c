@@ -88,7 +88,7 @@ enum { TRAIN_N_KEYS = sizeof(train_keys) / sizeof(train_keys[0]) };
 
 /* ---- the notebook ---- */
 
-/* Ours, and the notebook's. */
+/* Our modes, and the notebook's words for them. */
 static const char *const notebook_modes[][2] = {
     {"single", "single_gpu"},
     {"naive", "dp_naive"},
@@ -96,8 +96,8 @@ static const char *const notebook_modes[][2] = {
     {"bucketed", "ddp_builtin"},
 };
 
-/* Puts the notebook's word (to 1) in the place of our mode, or ours in the
- * place of the notebook's; any other word stays. */
+/* Translates a mode to the notebook's word (1) or to ours (0); any other word
+ * stays. */
 static void notebook_translate_mode(struct stp_train_run *run, int to)
 {
     const size_t n = sizeof(notebook_modes) / sizeof(notebook_modes[0]);
@@ -109,7 +109,7 @@ static void notebook_translate_mode(struct stp_train_run *run, int to)
         }
 }
 
-/* A row of the notebook does not say what it was made by. */
+/* Whether the notebook wrote the row: it names no program in it. */
 static bool notebook_wrote(const cJSON *row)
 {
     return cJSON_GetObjectItemCaseSensitive(row, "made_by") == NULL;
@@ -142,8 +142,8 @@ static double *notebook_list(double *list, unsigned n, double value)
     return list;
 }
 
-/* Completes a run of 'row' of which the notebook's keys were read: the words,
- * and the lists that it lacks, of unknown numbers but where nothing was
+/* Completes a run that was read by the notebook's keys: its words, and the
+ * lists that the row lacks, whose numbers are unknown unless nothing was
  * communicated. */
 static enum stp_status notebook_complete(const cJSON *row,
                                          struct stp_train_run *run,
@@ -171,8 +171,8 @@ static enum stp_status notebook_complete(const cJSON *row,
     return STP_OK;
 }
 
-/* Whether the notebook's format can say all of the run that it shows: it was
- * trained with data, in fp32, bf16 or fp16. */
+/* Whether the notebook's format can hold the whole run: it was trained with
+ * data, in fp32, bf16 or fp16. */
 static bool notebook_has(const struct stp_train_run *run)
 {
     return !isnan(run->accuracy) &&
@@ -217,7 +217,7 @@ void stp_train_write_row(cJSON *row, const struct stp_train_run *run)
     for (size_t i = 0; i < TRAIN_N_KEYS; i++)
         train_write_key(row, &train_keys[i], run);
     cJSON_AddStringToObject(row, "source", stp_source_name(run->source));
-    /* sums and shares for notebooks, which follow from the rest */
+    /* Notebooks read sums and shares, which follow from the rest. */
     cJSON_AddBoolToObject(row, "use_amp", stp_train_is_mixed(run));
     stp_json_number(row, "micro_batch_size",
                     run->batch > 0 ? run->batch / run->ga : (double)NAN);

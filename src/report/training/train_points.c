@@ -8,7 +8,7 @@
 #include "analyse/order.h"
 #include "core/stats.h"
 
-/* In the order of charts, and the modes of several GPUs by how much jobs use
+/* The modes in the order of charts; those of several GPUs by how many jobs use
  * them. */
 static const char *const modes[] = {"single",   "naive",   "interleaved",
                                     "bucketed", "sharded", NULL};
@@ -90,7 +90,7 @@ struct stp_train_view stp_train_view_of(const struct stp_train_runs *runs,
     struct stp_train_levels steps;
     size_t best = train_word_rank(modes_by_use, "");
 
-    /* of each trait the first run whose trait most runs share */
+    /* The typical run of a trait is the first whose trait most runs share. */
     for (size_t t = 0; t < STP_TRAIN_TRAITS; t++) {
         size_t most = 0;
 
@@ -270,7 +270,7 @@ static bool points_take(const struct stp_train_view *view,
             strcmp(r->mode, r->n_gpus == 1 ? "single" : view->mode) == 0);
 }
 
-/* Makes means and an interval of sums, with the sum of squares in 'low'. */
+/* Turns sums, with the sum of squares in 'low', into means and an interval. */
 static void points_conclude(struct stp_train_point *p, bool throughput)
 {
     const double n = (double)p->n, samples = p->run->n_samples;

@@ -112,7 +112,8 @@ enum stp_status stp_train_print_summary(const struct stp_train_runs *runs,
                                         FILE *fp, struct stp_error *err)
 {
     struct stp_table t = stp_table_begin(STP_TABLE_TEXT);
-    /* the machine of the most ranks, of which fewer are a part */
+    /* The heading names the machine of the most ranks, as fewer ranks use a
+     * part of it. */
     const struct stp_train_run *widest = &runs->runs[0];
     bool data = false, hidden = false; /* columns that only some runs have */
 

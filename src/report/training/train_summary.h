@@ -19,7 +19,7 @@ void stp_train_print_run(const struct stp_train_run *run, FILE *fp);
 enum stp_status stp_train_print_summary(const struct stp_train_runs *runs,
                                         FILE *fp, struct stp_error *err);
 
-/* The same for each model of GPU, below its name and its machine. */
+/* Prints a table for each model of GPU, below its name and its machine. */
 enum stp_status stp_train_print_models(const struct stp_train_runs *runs,
                                        FILE *fp, struct stp_error *err);
 
