@@ -7,10 +7,8 @@
 
 struct reader {
     const struct stp_csv_format *format;
-    void *user;
     const struct stp_csv_column *order[STP_CSV_COLUMNS];
     size_t n_order; /* 0: no header yet */
-    size_t n_rows;
     unsigned line;
     struct stp_error *err;
 };
@@ -128,37 +126,16 @@ static enum stp_status csv_read_header(struct reader *r,
     return STP_OK;
 }
 
-static enum stp_status csv_read_row(struct reader *r, const struct stp_field *f,
-                                    size_t n)
-{
-    void *row = NULL;
-
-    if (n != r->n_order)
-        return stp_fail_at(r->err, STP_ERR_SYNTAX, r->line, 1,
-                           "%zu fields, expected %zu as in the header", n,
-                           r->n_order);
-    row = r->format->begin_row(r->user, r->line);
-    if (row == NULL)
-        return stp_nomem(r->err);
-    for (size_t i = 0; i < n; i++)
-        if (!stp_csv_read_field(r->order[i], &f[i], row))
-            return stp_fail_at(r->err, STP_ERR_SYNTAX, r->line, f[i].column,
-                               "%s '%.*s', expected %s", r->order[i]->name,
-                               STP_SHOWN(&f[i]), r->order[i]->expected);
-    r->n_rows++;
-    return r->format->end_row != NULL ? r->format->end_row(r->user, row, r->err)
-                                      : STP_OK;
-}
-
 enum stp_status stp_csv_read(const struct stp_csv_format *format, void *user,
                              const char *text, size_t len,
                              struct stp_error *err)
 {
-    struct reader r = {.format = format, .user = user, .err = err};
+    struct reader r = {.format = format, .err = err};
     struct stp_field fields[STP_CSV_COLUMNS];
     const char *s = text;
     const char *line;
-    size_t n;
+    size_t n, n_rows = 0;
+    void *row;
     enum stp_status status = STP_OK;
 
     while (status == STP_OK &&
@@ -170,11 +147,30 @@ enum stp_status stp_csv_read(const struct stp_csv_format *format, void *user,
             continue;
         }
         n = stp_split(line, n, fields, STP_CSV_COLUMNS);
-        if (n != 1 || fields[0].len > 0)
-            status = r.n_order == 0 ? csv_read_header(&r, fields, n)
-                                    : csv_read_row(&r, fields, n);
+        if (n == 1 && fields[0].len == 0)
+            continue;
+        if (r.n_order == 0) {
+            status = csv_read_header(&r, fields, n);
+            continue;
+        }
+        if (n != r.n_order)
+            return stp_fail_at(err, STP_ERR_SYNTAX, r.line, 1,
+                               "%zu fields, expected %zu as in the header", n,
+                               r.n_order);
+        row = format->begin_row(user, r.line);
+        if (row == NULL)
+            return stp_nomem(err);
+        for (size_t i = 0; i < n; i++)
+            if (!stp_csv_read_field(r.order[i], &fields[i], row))
+                return stp_fail_at(err, STP_ERR_SYNTAX, r.line,
+                                   fields[i].column, "%s '%.*s', expected %s",
+                                   r.order[i]->name, STP_SHOWN(&fields[i]),
+                                   r.order[i]->expected);
+        n_rows++;
+        if (format->end_row != NULL)
+            status = format->end_row(user, row, err);
     }
-    if (status == STP_OK && r.n_rows == 0)
+    if (status == STP_OK && n_rows == 0)
         status =
             stp_fail_at(err, STP_ERR_SYNTAX, r.line, 0,
                         "no %s, expected a header line and rows", format->what);

@@ -171,34 +171,24 @@ void stp_table_flag(struct stp_table *t, const char *key, const char *heading,
         cJSON_AddBoolToObject(t->row, key, flag);
 }
 
-static void table_ran_csv(struct stp_table *t, const char *key, int algo,
-                          int proto, int n_channels)
-{
-    const char *const parts[] = {"algorithm", "protocol", "channels"};
-    char channels[16];
-    const char *const cells[] = {algo < 0 ? "" : stp_algo_name(algo),
-                                 algo < 0 ? "" : stp_proto_name(proto),
-                                 algo < 0 ? "" : channels};
-    char name[STP_TABLE_CELL];
-
-    snprintf(channels, sizeof(channels), "%d", n_channels);
-    for (size_t i = 0; i < 3; i++) {
-        snprintf(name, sizeof(name), "%s_%s", key, parts[i]);
-        table_add(t, name, cells[i]);
-    }
-}
-
 void stp_table_ran(struct stp_table *t, const char *key, const char *heading,
                    int algo, int proto, int n_channels)
 {
+    static const char *const parts[] = {"algorithm", "protocol", "channels"};
     const char *name = table_name(t, key, heading);
-    char ran[STP_RAN_NAME];
+    char ran[STP_RAN_NAME], column[STP_TABLE_CELL], channels[16];
+    const char *const cells[] = {stp_algo_name(algo), stp_proto_name(proto),
+                                 channels};
 
+    snprintf(channels, sizeof(channels), "%d", n_channels);
     stp_ran_name(algo, proto, n_channels, ran);
     if (name != NULL && t->format == STP_TABLE_JSON)
         stp_json_pair(t->row, key, algo, proto, n_channels);
     else if (name != NULL && t->format == STP_TABLE_CSV)
-        table_ran_csv(t, key, algo, proto, n_channels);
+        for (size_t i = 0; i < 3; i++) {
+            snprintf(column, sizeof(column), "%s_%s", key, parts[i]);
+            table_add(t, column, algo < 0 ? "" : cells[i]);
+        }
     else if (name != NULL)
         table_add(t, heading, ran);
 }

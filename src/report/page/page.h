@@ -36,14 +36,13 @@ struct stp_page_sources {
  * 'said' (NULL: nowhere), as one sentence and a newline, or its figures as one
  * JSON object.
  *
- * The files must be of one run, and verdicts of the policy as it is now.  What
- * does not belong is left out, and a sentence on the page and in 'said' says
- * so.
+ * The files must be of one run, and verdicts of the policy as it is now.  A
+ * file that does not belong is left out, and a sentence on the page and in
+ * 'said' says so.
  *
  * STP_ERR_RANGE without measurements, or if a file that the user named does not
- * belong; the error of reading or
- * comparing a file, whose name is in the text of *err then; STP_ERR_IO or
- * STP_ERR_NOMEM.
+ * belong; the error of reading or comparing a file, whose name is in the text
+ * of *err then; STP_ERR_IO or STP_ERR_NOMEM.
  */
 enum stp_status stp_page_save(const struct stp_page_sources *sources,
                               const char *path, bool as_json, FILE *said,

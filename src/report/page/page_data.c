@@ -95,30 +95,6 @@ static enum stp_status page_read_file(const char *path, int source,
                     : stp_compare(&file->data, &file->comparisons, err);
 }
 
-/* The error of a file names it. */
-static enum stp_status page_read_files(const struct stp_page_sources *sources,
-                                       struct stp_page_data *data,
-                                       struct stp_error *err)
-{
-    for (int s = 0; s < STP_PAGE_N_SOURCES; s++) {
-        const char *path = sources->path[s];
-        struct stp_error bare = {0};
-        enum stp_status status =
-            path != NULL ? page_read_file(path, s, &data->files[s], &bare)
-                         : STP_OK;
-
-        if (status == STP_OK)
-            continue;
-        if (err != NULL) {
-            *err = (struct stp_error){0};
-            stp_error_string(&bare, stp_base_name(path), err->text,
-                             sizeof(err->text));
-        }
-        return status;
-    }
-    return STP_OK;
-}
-
 /* ---- rows ---- */
 
 /* By panel, then size: the order of stp_compare(). */
@@ -416,8 +392,22 @@ enum stp_status stp_page_read(const struct stp_page_sources *sources,
 
     memset(data, 0, sizeof(*data));
     data->title = sources->title;
-    status = page_read_files(sources, data, err);
-    STP_THEN(status, page_keep_own(sources, data, err));
+    for (int s = 0; s < STP_PAGE_N_SOURCES; s++) {
+        const char *path = sources->path[s];
+        struct stp_error bare = {0};
+
+        if (path == NULL)
+            continue;
+        status = page_read_file(path, s, &data->files[s], &bare);
+        if (status != STP_OK && err != NULL) {
+            *err = (struct stp_error){0}; /* whose text names the file */
+            stp_error_string(&bare, stp_base_name(path), err->text,
+                             sizeof(err->text));
+        }
+        if (status != STP_OK)
+            return status;
+    }
+    status = page_keep_own(sources, data, err);
     if (status != STP_OK)
         return status;
     for (int s = STP_PAGE_SWEEP; s < STP_PAGE_N_SOURCES; s++)

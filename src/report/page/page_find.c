@@ -154,38 +154,6 @@ static enum stp_status page_find_add_folder(struct stp_page_found *found,
         folder);
 }
 
-/* Adds what lies beside the policy, or else beside the sweep, under its name.
- */
-static enum stp_status page_find_beside(struct stp_page_found *found,
-                                        struct stp_error *err)
-{
-    const char *policy = found->path[STP_PAGE_POLICY];
-    const char *sweep = found->path[STP_PAGE_SWEEP];
-    const char *base = policy[0] != '\0' ? policy : sweep;
-    const char *dot = strrchr(policy, '.');
-    size_t stem = strlen(base); /* without its extension */
-    enum stp_status status = STP_OK;
-
-    if (dot != NULL && dot > stp_base_name(policy))
-        stem = (size_t)(dot - policy);
-    if (policy[0] == '\0') {
-        if (!page_find_ends_in(sweep, kinds[STP_PAGE_SWEEP].suffix))
-            return STP_OK;
-        stem -= strlen(kinds[STP_PAGE_SWEEP].suffix);
-    }
-    for (int k = STP_PAGE_OVERLAP_POLICY; k < STP_PAGE_N_SOURCES; k++) {
-        char path[STP_PAGE_PATH];
-
-        STP_THEN(status,
-                 page_find_join(base, k < STP_PAGE_SWEEP ? strlen(base) : stem,
-                                kinds[k].suffix, path, err));
-        if (status == STP_OK && found->path[k][0] == '\0' &&
-            access(path, F_OK) == 0)
-            memcpy(found->path[k], path, sizeof(path));
-    }
-    return status;
-}
-
 enum stp_status stp_page_find(const char *const *paths, size_t n,
                               struct stp_page_found *found,
                               struct stp_error *err)
@@ -200,7 +168,32 @@ enum stp_status stp_page_find(const char *const *paths, size_t n,
         status = is_folder ? page_find_add_folder(found, paths[i], err)
                            : page_find_add_file(found, paths[i], err);
     }
-    STP_THEN(status, page_find_beside(found, err));
+
+    /* Further files lie beside the policy, or else beside the sweep, under its
+     * name. */
+    const char *policy = found->path[STP_PAGE_POLICY];
+    const char *sweep = found->path[STP_PAGE_SWEEP];
+    const char *base = policy[0] != '\0' ? policy : sweep;
+    const char *dot = strrchr(policy, '.');
+    size_t stem = strlen(base); /* without its extension */
+
+    if (dot != NULL && dot > stp_base_name(policy))
+        stem = (size_t)(dot - policy);
+    if (policy[0] == '\0')
+        stem = page_find_ends_in(sweep, kinds[STP_PAGE_SWEEP].suffix)
+                   ? stem - strlen(kinds[STP_PAGE_SWEEP].suffix)
+                   : 0;
+    for (int k = STP_PAGE_OVERLAP_POLICY; stem > 0 && k < STP_PAGE_N_SOURCES;
+         k++) {
+        char path[STP_PAGE_PATH];
+
+        STP_THEN(status,
+                 page_find_join(base, k < STP_PAGE_SWEEP ? strlen(base) : stem,
+                                kinds[k].suffix, path, err));
+        if (status == STP_OK && found->path[k][0] == '\0' &&
+            access(path, F_OK) == 0)
+            memcpy(found->path[k], path, sizeof(path));
+    }
     for (int k = 0; k < STP_PAGE_N_SOURCES; k++)
         if (found->path[k][0] != '\0')
             found->sources.path[k] = found->path[k];

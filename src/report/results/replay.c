@@ -80,33 +80,6 @@ static int replay_compare_all(const void *pa, const void *pb)
     return order != 0 ? order : replay_compare_places(pa, pb);
 }
 
-/* Puts one row for all that are alike, in the order of the first of each. */
-static enum stp_status replay_put_merged(const struct stp_trace *trace,
-                                         const struct stp_replay *replay,
-                                         struct stp_table *t,
-                                         struct stp_error *err)
-{
-    struct replay_row *rows = calloc(trace->n_rows + 1, sizeof(*rows));
-    size_t n = 0;
-
-    if (rows == NULL)
-        return stp_nomem(err);
-    for (size_t i = 0; i < trace->n_rows; i++)
-        rows[i] = (struct replay_row){&trace->rows[i], &replay->rows[i],
-                                      replay_count_calls(&trace->rows[i])};
-    qsort(rows, trace->n_rows, sizeof(*rows), replay_compare_all);
-    for (size_t i = 0; i < trace->n_rows; i++)
-        if (n > 0 && replay_compare(&rows[n - 1], &rows[i]) == 0)
-            rows[n - 1].n_calls += rows[i].n_calls;
-        else
-            rows[n++] = rows[i];
-    qsort(rows, n, sizeof(*rows), replay_compare_places);
-    for (size_t i = 0; i < n; i++)
-        replay_put(trace, replay, &rows[i], t);
-    free(rows);
-    return STP_OK;
-}
-
 /* ---- the trace ---- */
 
 /* The most frequent first. */
@@ -265,9 +238,29 @@ enum stp_status stp_print_replay(const struct stp_trace *trace,
                                  FILE *fp, struct stp_error *err)
 {
     struct stp_table t = stp_table_result(is_json);
+    const size_t n_all = is_json ? 0 : trace->n_rows;
+    struct replay_row *rows = calloc(n_all + 1, sizeof(*rows));
+    size_t n = 0;
 
-    if (!is_json && replay_put_merged(trace, replay, &t, err) != STP_OK)
-        return STP_ERR_NOMEM;
+    if (rows == NULL) {
+        stp_table_free(&t);
+        return stp_nomem(err);
+    }
+    /* In text one row stands for all that are alike, in the order of the first
+     * of each. */
+    for (size_t i = 0; i < n_all; i++)
+        rows[i] = (struct replay_row){&trace->rows[i], &replay->rows[i],
+                                      replay_count_calls(&trace->rows[i])};
+    qsort(rows, n_all, sizeof(*rows), replay_compare_all);
+    for (size_t i = 0; i < n_all; i++)
+        if (n > 0 && replay_compare(&rows[n - 1], &rows[i]) == 0)
+            rows[n - 1].n_calls += rows[i].n_calls;
+        else
+            rows[n++] = rows[i];
+    qsort(rows, n, sizeof(*rows), replay_compare_places);
+    for (size_t i = 0; i < n; i++)
+        replay_put(trace, replay, &rows[i], &t);
+    free(rows);
     stp_table_count(&t, "ranks", NULL, replay->n_ranks);
     stp_table_count(&t, "steps", NULL, replay->n_steps);
     stp_table_flag(&t, "modelled", NULL, replay->resized);

@@ -179,36 +179,14 @@ enum stp_status stp_tune_report_save(const struct stp_tune_report *report,
 
 /* ---- in short ---- */
 
-static enum stp_status
-tune_report_print_overlap(const struct stp_tune_report *r, bool has_table,
-                          FILE *fp, struct stp_error *err)
-{
-    const struct stp_tune_overlap *o = r->overlap;
-    static const char heading[] =
-        "Where communication overlaps with compute, by the time of training "
-        "iterations:";
-    struct stp_paragraph paragraph;
-
-    fputc('\n', fp);
-    if (o->derived->n_rules > 0 && !has_table)
-        return stp_print_gains(r->info, o->verdicts, heading, fp, err);
-    if (o->derived->n_rules > 0) {
-        stp_print_paragraph(heading, fp);
-        fputc('\n', fp);
-        return stp_print_verdicts(r->info, o->verdicts, STP_VERDICTS_ALL, fp,
-                                  err);
-    }
-    fp = stp_paragraph_begin(&paragraph, fp);
-    fputs("Where communication overlaps with compute ", fp);
-    tune_report_write_no_rule(o, fp);
-    stp_paragraph_end(&paragraph);
-    return STP_OK;
-}
-
 enum stp_status stp_print_tuning(const struct stp_tune_report *r,
                                  bool has_table, FILE *fp,
                                  struct stp_error *err)
 {
+    static const char heading[] =
+        "Where communication overlaps with compute, by the time of training "
+        "iterations:";
+    const struct stp_tune_overlap *o = r->overlap;
     struct stp_paragraph paragraph;
     enum stp_status status;
 
@@ -235,8 +213,23 @@ enum stp_status stp_print_tuning(const struct stp_tune_report *r,
                        : stp_print_gains(r->info, r->verdicts, NULL, fp, err);
     if (status == STP_OK && r->derived->n_rules > 0)
         stp_print_unfollowed(r->verdicts, fp);
-    if (status == STP_OK && r->overlap != NULL)
-        status = tune_report_print_overlap(r, has_table, fp, err);
+    if (status == STP_OK && o != NULL) {
+        fputc('\n', fp);
+        if (o->derived->n_rules == 0) {
+            FILE *out = stp_paragraph_begin(&paragraph, fp);
+
+            fputs("Where communication overlaps with compute ", out);
+            tune_report_write_no_rule(o, out);
+            stp_paragraph_end(&paragraph);
+        } else if (has_table) {
+            stp_print_paragraph(heading, fp);
+            fputc('\n', fp);
+            status = stp_print_verdicts(r->info, o->verdicts, STP_VERDICTS_ALL,
+                                        fp, err);
+        } else {
+            status = stp_print_gains(r->info, o->verdicts, heading, fp, err);
+        }
+    }
     if (status != STP_OK || r->memory == NULL)
         return status;
     fputc('\n', fp);

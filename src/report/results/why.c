@@ -129,15 +129,73 @@ static enum stp_status why_print_kernels(const struct stp_why *why, FILE *fp,
     return stp_table_end(&t, fp, err);
 }
 
-/* ---- decider ---- */
+/* ---- JSON ---- */
 
-static enum stp_status why_print_text(const struct stp_why_report *report,
+static enum stp_status why_print_json(const struct stp_why_report *report,
                                       FILE *fp, struct stp_error *err)
+{
+    const struct stp_why *why = report->why;
+    const bool is_rule = why->decider == STP_DECIDER_RULE;
+    cJSON *root = cJSON_CreateObject();
+    struct stp_table t;
+    cJSON *list;
+
+    stp_json_word(root, "machine", report->machine);
+    stp_json_word(root, "plugin", report->plugin);
+    stp_json_word(root, "collective", stp_coll_name(why->coll));
+    stp_json_number(root, "bytes", (double)why->n_bytes);
+    t = stp_table_array(root, "costs");
+    why_put_costs(why, &t);
+    t = stp_table_member(root, "auto");
+    why_put_run(NULL, &why->alone, &t);
+    t = stp_table_member(root, "choice");
+    why_put_run(NULL, &why->tuned, &t);
+    stp_json_word(root, "decided_by", stp_decider_name(why->decider));
+    if (is_rule) {
+        stp_json_word(root, "policy", report->policy);
+        stp_json_number(root, "line", why->line);
+        stp_json_word(root, "rule", report->rule);
+    }
+    t = stp_table_array(root, "in_windows");
+    why_put_kernels(why, &t);
+    t = stp_table_array(root, "cases");
+    why_put_cases(why, &t);
+    if (why->tuned.limit != 0)
+        stp_json_number(root, "channel_limit", why->tuned.limit);
+    list = cJSON_AddArrayToObject(root, "overrides");
+    for (size_t i = 0; i < why->n_overrides; i++) {
+        cJSON *row = stp_json_row(list);
+        const struct stp_override *o = &why->overrides[i];
+        static const char *const kinds[] = {
+            [STP_OVERRIDE_NOTHING] = "nothing",
+            [STP_OVERRIDE_RUNS] = "runs",
+            [STP_OVERRIDE_FAILS] = "fails",
+            [STP_OVERRIDE_UNPLAYED] = "not_played",
+        };
+
+        stp_json_word(row, "variable", o->name);
+        stp_json_word(row, "value", o->value);
+        stp_json_word(row, "effect", kinds[o->kind]);
+        if (o->kind == STP_OVERRIDE_RUNS)
+            stp_json_pair(row, "choice", o->pick.algo, o->pick.proto,
+                          o->n_channels);
+        else if (o->text[0] != '\0')
+            stp_json_word(row, "text", o->text);
+    }
+    return stp_json_finish(root, fp, err);
+}
+
+/* ---- text ---- */
+
+enum stp_status stp_print_why(const struct stp_why_report *report, bool is_json,
+                              FILE *fp, struct stp_error *err)
 {
     const struct stp_why *why = report->why;
     struct stp_table t = stp_table_begin(STP_TABLE_TEXT);
     enum stp_status status;
 
+    if (is_json)
+        return why_print_json(report, fp, err);
     fprintf(fp, "%s of %" PRIu64 " bytes with %s on %s\n\n",
             stp_coll_name(why->coll), why->n_bytes, report->plugin,
             report->machine);
@@ -209,67 +267,4 @@ static enum stp_status why_print_text(const struct stp_why_report *report,
     }
     STP_THEN(status, why_print_kernels(why, fp, err));
     return status;
-}
-
-/* ---- JSON ---- */
-
-static enum stp_status why_print_json(const struct stp_why_report *report,
-                                      FILE *fp, struct stp_error *err)
-{
-    const struct stp_why *why = report->why;
-    const bool is_rule = why->decider == STP_DECIDER_RULE;
-    cJSON *root = cJSON_CreateObject();
-    struct stp_table t;
-    cJSON *list;
-
-    stp_json_word(root, "machine", report->machine);
-    stp_json_word(root, "plugin", report->plugin);
-    stp_json_word(root, "collective", stp_coll_name(why->coll));
-    stp_json_number(root, "bytes", (double)why->n_bytes);
-    t = stp_table_array(root, "costs");
-    why_put_costs(why, &t);
-    t = stp_table_member(root, "auto");
-    why_put_run(NULL, &why->alone, &t);
-    t = stp_table_member(root, "choice");
-    why_put_run(NULL, &why->tuned, &t);
-    stp_json_word(root, "decided_by", stp_decider_name(why->decider));
-    if (is_rule) {
-        stp_json_word(root, "policy", report->policy);
-        stp_json_number(root, "line", why->line);
-        stp_json_word(root, "rule", report->rule);
-    }
-    t = stp_table_array(root, "in_windows");
-    why_put_kernels(why, &t);
-    t = stp_table_array(root, "cases");
-    why_put_cases(why, &t);
-    if (why->tuned.limit != 0)
-        stp_json_number(root, "channel_limit", why->tuned.limit);
-    list = cJSON_AddArrayToObject(root, "overrides");
-    for (size_t i = 0; i < why->n_overrides; i++) {
-        cJSON *row = stp_json_row(list);
-        const struct stp_override *o = &why->overrides[i];
-        static const char *const kinds[] = {
-            [STP_OVERRIDE_NOTHING] = "nothing",
-            [STP_OVERRIDE_RUNS] = "runs",
-            [STP_OVERRIDE_FAILS] = "fails",
-            [STP_OVERRIDE_UNPLAYED] = "not_played",
-        };
-
-        stp_json_word(row, "variable", o->name);
-        stp_json_word(row, "value", o->value);
-        stp_json_word(row, "effect", kinds[o->kind]);
-        if (o->kind == STP_OVERRIDE_RUNS)
-            stp_json_pair(row, "choice", o->pick.algo, o->pick.proto,
-                          o->n_channels);
-        else if (o->text[0] != '\0')
-            stp_json_word(row, "text", o->text);
-    }
-    return stp_json_finish(root, fp, err);
-}
-
-enum stp_status stp_print_why(const struct stp_why_report *report, bool is_json,
-                              FILE *fp, struct stp_error *err)
-{
-    return is_json ? why_print_json(report, fp, err)
-                   : why_print_text(report, fp, err);
 }
