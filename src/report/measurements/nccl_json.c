@@ -1,4 +1,4 @@
-#include "report/measurements/nccl_json.h"
+#include "report/measurements/nccl_text.h"
 
 #include <ctype.h>
 #include <stdio.h>
@@ -7,7 +7,6 @@
 
 #include "core/text.h"
 #include "report/json.h"
-#include "report/measurements/nccl_text.h"
 
 bool stp_nccl_json_is(const char *text, size_t len)
 {

@@ -133,7 +133,7 @@ bool stp_nccl_text_is(const char *text, size_t len);
  * Reads the 'len' bytes at 'text' into *data, which is empty: output of all
  * versions of all_reduce_perf, all_gather_perf, reduce_scatter_perf,
  * broadcast_perf and reduce_perf, several runs one after the other, or of the
- * writer; or the JSON of one run (nccl_json.h).  Times are measured, but in
+ * writer; or the JSON of one run (see below).  Times are measured, but in
  * text of the writer what it says, and modelled where it does not say.  Every
  * pass over the sizes is a round; median and percentiles are the mean where the
  * text says no more.  The log of NCCL says which pairs ran (nccl_log.h); rows
@@ -151,11 +151,34 @@ enum stp_status stp_nccl_text_read(const char *text, size_t len, int coll,
                                    struct stp_nccl_settings *settings_ret,
                                    struct stp_error *err);
 
+/*
+ * The JSON that nccl-tests write with -J FILE, from 2.17 on, is an object with
+ * "nccl_version", "args" (of which the first is the program), "env", "config"
+ * (with "iterations", "nthreads", "ngpus" and "devices") and "results": a row a
+ * size, as in the text, with "out_of_place" and "in_place" and, by --per-iter,
+ * percentiles beside them.
+ */
+
+/* Whether the text looks like that JSON. */
+bool stp_nccl_json_is(const char *text, size_t len);
+
+/*
+ * Rewrites the JSON as text of nccl-tests, without rounding any number:
+ * *text_ret, of *len_ret bytes, to be freed with free().  The last *n_rows_ret
+ * lines are the results.  *settings_ret comes from "env".  STP_ERR_SYNTAX with
+ * line and column if it is not JSON, or STP_ERR_NOMEM.
+ */
+enum stp_status stp_nccl_json_to_text(const char *json, size_t json_len,
+                                      char **text_ret, size_t *len_ret,
+                                      unsigned *n_rows_ret,
+                                      struct stp_nccl_settings *settings_ret,
+                                      struct stp_error *err);
+
 /* ---- one file a run of one arm ---- */
 
 /*
  * nccl-tests do not name the arm.  The user does (--arm), or NCCL's log between
- * the rows (nccl_log.h), or the environment in the JSON (nccl_json.h):
+ * the rows (nccl_log.h), or the environment in the JSON:
  *
  *   NCCL_ALGO or NCCL_PROTO was set    that is forced
  *   one pair at every size             that pair

@@ -7,7 +7,6 @@
 #include "core/dtype.h"
 #include "core/names.h"
 #include "core/utf8.h"
-#include "report/measurements/nccl_json.h"
 #include "report/measurements/nccl_log.h"
 #include "report/measurements/nccl_text.h"
 

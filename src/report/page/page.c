@@ -4,7 +4,6 @@
 #include "core/names.h"
 #include "report/file.h"
 #include "report/json.h"
-#include "report/page/page_template.h"
 #include "report/page/page_data.h"
 #include "report/table.h"
 

@@ -191,9 +191,6 @@ static enum stp_status page_make_panels(struct stp_page_data *data,
 {
     const struct stp_policy *rules = data->files[STP_PAGE_POLICY].rules;
 
-    data->panels = calloc(data->n_rows + 1, sizeof(*data->panels));
-    if (data->panels == NULL)
-        return stp_nomem(err);
     for (size_t i = 0; i < data->n_rows;) {
         struct stp_page_row *rows = &data->rows[i];
         const int from = rows->swept != NULL ? STP_PAGE_SWEEP : STP_PAGE_VERIFY;
@@ -217,7 +214,7 @@ static enum stp_status page_make_panels(struct stp_page_data *data,
         for (size_t k = 0; k < n; k++)
             page_fill_row(&rows[k], compiled);
         stp_compiled_free(compiled);
-        data->panels[data->n_panels++] = (struct stp_page_panel){rows, n};
+        rows->n_panel = n;
         i += n;
     }
     return STP_OK;
@@ -432,5 +429,4 @@ void stp_page_free(struct stp_page_data *data)
         page_drop_file(&data->files[i]);
     stp_memory_rules_free(&data->memory);
     free(data->rows);
-    free(data->panels);
 }

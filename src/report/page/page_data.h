@@ -45,13 +45,9 @@ struct stp_page_row {
     const struct stp_comparison *policy; /* of 'point'; NULL: no rule matches,
                                             or its arm was not measured */
     enum stp_verdict verdict;
-    unsigned line; /* of the matching rule, from 1; 0: none */
-};
-
-/* Rows that differ in size alone, ascending. */
-struct stp_page_panel {
-    const struct stp_page_row *rows;
-    size_t n_rows;
+    unsigned line;  /* of the matching rule, from 1; 0: none */
+    size_t n_panel; /* of the first of rows that differ in size alone, how many
+                       they are; 0: of the others */
 };
 
 struct stp_page_data {
@@ -60,8 +56,6 @@ struct stp_page_data {
     struct stp_page_file files[STP_PAGE_N_SOURCES]; /* by source */
     struct stp_page_row *rows;                      /* by panel, then size */
     size_t n_rows;
-    struct stp_page_panel *panels;
-    size_t n_panels;
     char run[STP_RUN_NAME]; /* that the files are of; "": they do not say */
     char warnings[STP_PAGE_N_SOURCES][STP_PAGE_TEXT]; /* sentences: what was
                                                        left out, or says less */
@@ -90,8 +84,7 @@ stp_page_first_set(const struct stp_page_data *data);
 /* The fewest and the most ranks of all rows of all sets. */
 struct stp_range stp_page_ranks(const struct stp_page_data *data);
 
-/* ---- the figures, the sentences that state them, and the template's values
- * ---- */
+/* ---- figures, sentences that state them, and the template's values ---- */
 
 /* A gain and the collective it was measured at; no pairs: there is none. */
 struct stp_page_extreme {
@@ -164,5 +157,32 @@ bool stp_page_source_sentence(const struct stp_page_file *sets, size_t n,
 enum stp_status stp_page_view(const struct stp_page_data *data,
                               const struct stp_page_summary *summary,
                               cJSON **view_ret, struct stp_error *err);
+
+/* ---- the template ---- */
+
+/*
+ * Tags of a template, a subset of Mustache:
+ *   {{name}}    the string or number as text, which is never markup; the
+ *               object of a choice as "ring/ll128/16"
+ *   {{name:2}}  the number with two decimals; {{name:+2}} always with a sign;
+ *               {{name:2%}} in percent
+ *   {{name:size}}  bytes such as "2M"
+ *   {{name:interval}}  a gain's "0.993 to 1.012", by name_low and name_high, or
+ *               "one round"
+ *   {{+name:size}}  the number and the noun: "1 size", "2 sizes"
+ *   {{&name}}   the string as it is: markup, style or script; the object as
+ *               JSON, in which no "</script>" ends the script around it
+ *   {{#name}}...{{/name}}  once for each element of a list, or else once if the
+ *               value is there; names are looked up in the value first
+ *   {{?name}}...{{/name}}  once if the value is there
+ *   {{^name}}...{{/name}}  once if it is not: absent, null, false or an empty
+ *               list
+ *
+ * Names are looked up from the innermost object outwards.
+ */
+
+/* Writes the filled template to 'fp'.  Absent names leave nothing.  The
+ * template is part of the program: its tags must be complete. */
+void stp_page_fill(const char *html, const cJSON *values, FILE *fp);
 
 #endif /* STP_PAGE_DATA_H */

@@ -1,4 +1,5 @@
-#include "report/page/page_template.h"
+/* page_template.c - fills an HTML template from JSON */
+#include "report/page/page_data.h"
 
 #include <math.h>
 #include <stdbool.h>

@@ -158,23 +158,23 @@ static void view_row(const struct stp_page_row *r, struct stp_table *rows)
 }
 
 static void view_panel(const struct stp_page_data *data,
-                       const struct stp_page_panel *p, cJSON *panels)
+                       const struct stp_page_row *rows, cJSON *panels)
 {
-    const struct stp_point *first = p->rows->point;
+    const struct stp_point *first = rows->point;
     cJSON *panel = stp_json_row(panels);
-    struct stp_table rows = stp_table_array(panel, "rows");
+    struct stp_table table = stp_table_array(panel, "rows");
     bool has_setups = false;
 
-    for (size_t i = 0; i < p->n_rows; i++) {
-        has_setups |= p->rows[i].setup != NULL;
-        view_row(&p->rows[i], &rows);
+    for (size_t i = 0; i < rows->n_panel; i++) {
+        has_setups |= rows[i].setup != NULL;
+        view_row(&rows[i], &table);
     }
 
     bool ranks = false, data_type = false, place = false;
     char name[STP_PAGE_TEXT] = "";
 
-    for (size_t i = 0; i < data->n_panels; i++) {
-        const struct stp_point *q = data->panels[i].rows->point;
+    for (size_t i = 0; i < data->n_rows; i++) {
+        const struct stp_point *q = data->rows[i].point;
 
         ranks |= q->n_ranks != first->n_ranks || q->n_nodes != first->n_nodes;
         data_type |= q->type != first->type || q->op != first->op;
@@ -192,7 +192,7 @@ static void view_panel(const struct stp_page_data *data,
         stp_page_say(name, first->in_place ? ", in place" : ", out of place");
     cJSON_AddStringToObject(panel, "name", name);
 
-    stp_json_number(panel, "n_rows", (double)p->n_rows);
+    stp_json_number(panel, "n_rows", (double)rows->n_panel);
     cJSON_AddBoolToObject(panel, "has_setups", has_setups);
     stp_json_number(panel, "bus_factor",
                     stp_bus_factor(first->coll, first->n_ranks));
@@ -409,8 +409,8 @@ enum stp_status stp_page_view(const struct stp_page_data *data,
     cJSON_AddStringToObject(machine, "ranks", ranks);
     stp_json_number(machine, "nodes", first->rows->n_nodes);
 
-    for (size_t i = 0; i < data->n_panels; i++)
-        view_panel(data, &data->panels[i], panels);
+    for (size_t i = 0; i < data->n_rows; i += data->rows[i].n_panel)
+        view_panel(data, &data->rows[i], panels);
     view_steps(data, STP_PAGE_ITERATIONS, sets);
     view_steps(data, STP_PAGE_OVERLAP_VERIFY, sets);
     cJSON_AddBoolToObject(view, "no_policy", rules == NULL);

@@ -7,7 +7,6 @@
 extern "C" {
 #include "report/html.h"
 #include "report/page/page_data.h"
-#include "report/page/page_template.h"
 }
 
 #include "nccl_tuner_abi.h"
