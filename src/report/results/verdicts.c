@@ -60,6 +60,7 @@ void stp_put_verdict(const struct stp_point *p, const struct stp_comparison *c,
     const bool is_same =
         c == NULL || stp_verify_comparison(p, c) == STP_VERDICT_SAME;
     const char *words = stp_verdict_words(p, c);
+    const char *source = c != NULL ? stp_source_name(c->source) : NULL;
     static const struct stp_comparison none = {
         .us = NAN, .gain = {NAN, NAN, NAN, 0}, .ran_algo = -1, .ran_proto = -1};
 
@@ -81,7 +82,7 @@ void stp_put_verdict(const struct stp_point *p, const struct stp_comparison *c,
                          c->ran_kernel, c->ran_algo, c->ran_proto,
                          c->ran_channels);
     stp_table_word(t, "verdict", "<verdict", words);
-    stp_table_word(t, "source", NULL, stp_source_name(c->source));
+    stp_table_word(t, "source", NULL, source);
     stp_table_word(t, NULL, "<times",
                    stp_source_words(c->source, c->single_pass));
 }
