@@ -55,7 +55,8 @@ static uint64_t *board_slot(struct stp_board *board,
     return &board->ring[epoch % step->n_slots];
 }
 
-static enum stage board_settle(struct stp_board_step *step, uint64_t head)
+static enum stage board_take_decision(struct stp_board_step *step,
+                                      uint64_t head)
 {
     step->decision = (uint32_t)(head & STP_BOARD_DECISION);
     step->is_frozen = (head & STP_BOARD_FROZEN) != 0;
@@ -74,15 +75,15 @@ static enum stage board_access_epoch(struct stp_board_step *step,
     case READ_HEAD:
         step->head = board_load(&board->head.word);
         if (board_head_epoch(step->head) == step->epoch)
-            return board_settle(step, step->head);
+            return board_take_decision(step, step->head);
         if (!board_is_behind(board_head_epoch(step->head), step->epoch))
             return READ_OWN_SLOT;
         if (step->head & STP_BOARD_FROZEN)
-            return board_settle(step, step->head);
+            return board_take_decision(step, step->head);
         return READ_LAST_SLOT;
     case READ_OWN_SLOT:
-        return board_settle(step,
-                            board_load(board_slot(board, step, step->epoch)));
+        return board_take_decision(
+            step, board_load(board_slot(board, step, step->epoch)));
     case READ_LAST_SLOT:
         /* The slot may hold the last epoch, or a later one if this rank was
          * stopped. */
@@ -128,7 +129,7 @@ static enum stage board_access_epoch(struct stp_board_step *step,
         step->next |= (uint64_t)step->epoch << 33;
         if (!board_swap(&board->head.word, step->head, step->next))
             return READ_HEAD; /* another rank moved head */
-        return board_settle(step, step->next);
+        return board_take_decision(step, step->next);
     default: /* NOTE_PROGRESS */
         /* Released after the ring was read; if others see it later, this rank
          * only looks slower than it is.  A step of a rank that is behind then

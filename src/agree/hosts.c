@@ -11,7 +11,7 @@
 
 enum {
     SETTLE_MS = 1000, /* for the store to answer after the time limit */
-    NAP_MS = 1,       /* between looks, at first */
+    POLL_MS = 1,      /* between looks, at first */
     NAP_MAX_MS = 20,
     NAP_RANKS_PER_MS = 64,
     MAX_ROWS = 1024, /* that are read to tell why */
@@ -29,10 +29,10 @@ struct comparison {
     int64_t deadline_ms; /* for all hosts to come */
     bool has_generation;
     uint64_t generation;
-    size_t n_said;    /* ranks of this host that the store knows of */
-    size_t n_arrived; /* ranks of all hosts, as last heard */
-    bool differs;     /* from the reference */
-    bool is_counted;  /* 'ready' may hold this host */
+    size_t n_published; /* ranks of this host that the store knows of */
+    size_t n_arrived;   /* ranks of all hosts, as last heard */
+    bool differs;       /* from the reference */
+    bool is_counted;    /* 'ready' may hold this host */
     char decision[WORD_TEXT];
 };
 
@@ -93,19 +93,20 @@ static bool comparison_take_tickets(struct comparison *c, size_t n)
 
 /* Tells the store which ranks joined since the last time, all of one
  * fingerprint at once. */
-static bool comparison_say_ranks(struct comparison *c)
+static bool comparison_publish_ranks(struct comparison *c)
 {
     const struct stp_hosts *h = c->hosts;
     const size_t size = STP_N_FINGERPRINT_DECIDES * sizeof(uint64_t);
 
     for (;;) {
-        const struct stp_identity *from = &h->identities[c->n_said];
+        const struct stp_identity *from = &h->identities[c->n_published];
         struct stp_host_row row;
         struct stp_fingerprint reference;
         char key[KEY_TEXT];
         size_t n = 0, size_now = 0;
 
-        while (c->n_said + n < h->n_ranks && stp_identity_is_full(&from[n]) &&
+        while (c->n_published + n < h->n_ranks &&
+               stp_identity_is_full(&from[n]) &&
                memcmp(&from[n].fingerprint, &from->fingerprint,
                       sizeof(struct stp_fingerprint)) == 0)
             n++;
@@ -125,7 +126,7 @@ static bool comparison_say_ranks(struct comparison *c)
                       memcmp(reference.part, from->fingerprint.part, size) != 0;
         if (!comparison_add(c, "arrived", n, &c->n_arrived))
             return false;
-        c->n_said += n;
+        c->n_published += n;
     }
 }
 
@@ -138,15 +139,15 @@ static bool comparison_gather(struct comparison *c)
     const unsigned max_ms =
         NAP_MAX_MS + (unsigned)(h->n_ranks / NAP_RANKS_PER_MS);
 
-    for (unsigned ms = NAP_MS;; ms = ms < max_ms / 2 ? ms * 2 : max_ms) {
-        const struct timespec nap = {.tv_nsec = ms * 1000000L};
+    for (unsigned ms = POLL_MS;; ms = ms < max_ms / 2 ? ms * 2 : max_ms) {
+        const struct timespec pause = {.tv_nsec = ms * 1000000L};
 
-        if (!comparison_say_ranks(c))
+        if (!comparison_publish_ranks(c))
             return false;
         if (c->n_arrived >= h->n_ranks || stp_now_ms() >= c->deadline_ms ||
             h->is_cancelled(h->user))
             return true;
-        nanosleep(&nap, NULL);
+        nanosleep(&pause, NULL);
         if (!comparison_add(c, "arrived", 0, &c->n_arrived))
             return false;
     }
@@ -190,7 +191,7 @@ static bool comparison_get_ready(struct comparison *c)
         !h->commit(h->user))
         return comparison_refuse(c);
     c->is_counted = true;
-    if (!comparison_add(c, "ready", c->n_said, &n_ready))
+    if (!comparison_add(c, "ready", c->n_published, &n_ready))
         return false;
     if (n_ready == h->n_ranks)
         return comparison_decide(c, FOLLOW);
@@ -205,7 +206,7 @@ static bool comparison_get_ready(struct comparison *c)
 
 /* Reads the decision over another connection, after the store was lost or the
  * time was over. A host without a generation has no decision to read. */
-static void comparison_settle(struct comparison *c)
+static void comparison_read_decision(struct comparison *c)
 {
     const struct stp_client lost = c->client;
     bool is_there = true, is_open;
@@ -285,7 +286,7 @@ bool stp_hosts_compare(const struct stp_hosts *hosts, char *why, size_t size)
 
     if (!comparison_connect(&c, c.deadline_ms + SETTLE_MS) ||
         !comparison_gather(&c) || !comparison_get_ready(&c))
-        comparison_settle(&c);
+        comparison_read_decision(&c);
     is_agreed = strcmp(c.decision, FOLLOW) == 0;
     if (!is_agreed)
         comparison_explain(&c, why, size);

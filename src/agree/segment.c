@@ -22,7 +22,7 @@
 #define LAYOUT "6" /* of the memory; another release may have another */
 
 /* Other ranks hold a lock for microseconds: two seconds are plenty. */
-enum { N_TRIES = 20000, NAP_NS = 100000, N_NAME = 96, HEADER_BYTES = 64 };
+enum { N_TRIES = 20000, POLL_NS = 100000, N_NAME = 96, HEADER_BYTES = 64 };
 
 /* Never waits: the name may be another user's device or FIFO. */
 enum { SEGMENT_OPEN = O_RDWR | O_NONBLOCK | O_NOFOLLOW | O_CLOEXEC | O_NOCTTY };
@@ -70,7 +70,7 @@ static bool segment_try_lock(int fd, short type)
 }
 
 /* Whether the file is this user's, and no other user can open it. */
-static bool segment_look(int fd, struct statx *st, const char **why_ret)
+static bool segment_check_owner(int fd, struct statx *st, const char **why_ret)
 {
     struct stp_file_facts file;
     enum stp_trust trust;
@@ -110,8 +110,8 @@ static void segment_remove_dead(void)
         fd = open(path, SEGMENT_OPEN);
         if (fd < 0)
             continue;
-        if (segment_try_lock(fd, F_WRLCK) && segment_look(fd, &st, &why) &&
-            st.stx_nlink > 0)
+        if (segment_try_lock(fd, F_WRLCK) &&
+            segment_check_owner(fd, &st, &why) && st.stx_nlink > 0)
             unlink(path);
         close(fd);
     }
@@ -141,7 +141,7 @@ static enum stp_status segment_try_open(int fd, const char *path,
     const char *why;
     struct statx st;
 
-    if (!segment_look(fd, &st, &why))
+    if (!segment_check_owner(fd, &st, &why))
         return stp_fail(err, STP_ERR_IO, "cannot trust %s: %s", path, why);
     if (!is_locked && error != EAGAIN && error != EACCES)
         return segment_fail(err, "lock", path, error);
@@ -167,7 +167,7 @@ static enum stp_status segment_try_open(int fd, const char *path,
 static enum stp_status segment_open_file(const char *path, size_t n_bytes,
                                          int *fd_ret, struct stp_error *err)
 {
-    const struct timespec nap = {.tv_nsec = NAP_NS};
+    const struct timespec pause = {.tv_nsec = POLL_NS};
 
     for (int i = 0; i < N_TRIES; i++) {
         int fd = open(path, SEGMENT_OPEN | O_CREAT, 0600);
@@ -184,7 +184,7 @@ static enum stp_status segment_open_file(const char *path, size_t n_bytes,
         close(fd);
         if (status != STP_OK)
             return status;
-        nanosleep(&nap, NULL);
+        nanosleep(&pause, NULL);
     }
     return segment_fail(err, "lock", path, EBUSY);
 }
@@ -276,7 +276,7 @@ static enum stp_status segment_join_path(const char *path,
                                          uint32_t *index_ret,
                                          struct stp_error *err)
 {
-    const struct timespec nap = {.tv_nsec = NAP_NS};
+    const struct timespec pause = {.tv_nsec = POLL_NS};
 
     for (struct stp_segment *s = process.all; s != NULL; s = s->next)
         if (s->n_mapped >= HEADER_BYTES + key->n_bytes &&
@@ -292,7 +292,7 @@ static enum stp_status segment_join_path(const char *path,
         if (status != STP_OK || segment_take_place(*segment_ret, index_ret))
             return status;
         segment_drop(*segment_ret);
-        nanosleep(&nap, NULL);
+        nanosleep(&pause, NULL);
     }
     return segment_fail(err, "join", path, EBUSY);
 }

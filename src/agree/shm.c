@@ -131,13 +131,13 @@ static bool shm_move_outcome(struct shm_agreement *shm, enum shm_outcome from,
 
 static bool shm_compare(struct stp_agreement *agreement, unsigned wait_ms)
 {
-    const struct timespec nap = {.tv_nsec = 1000000};
+    const struct timespec pause = {.tv_nsec = 1000000};
     struct shm_agreement *shm = shm_of(agreement);
 
     if (shm_has_store(shm)) {
         while (shm_read_outcome(shm) <= COMMITTED &&
                stp_now_ms() < shm->patience_ms)
-            nanosleep(&nap, NULL);
+            nanosleep(&pause, NULL);
         /* Gives up the rank that compares hosts, which was stopped for long. */
         if (!shm_move_outcome(shm, OPEN, REFUSED))
             shm_move_outcome(shm, COMMITTED, REFUSED);
@@ -146,7 +146,7 @@ static bool shm_compare(struct stp_agreement *agreement, unsigned wait_ms)
     for (unsigned i = 0; i < wait_ms && shm_read_outcome(shm) == OPEN &&
                          stp_segment_n_joined(shm->segment) < shm->n_needed;
          i++)
-        nanosleep(&nap, NULL);
+        nanosleep(&pause, NULL);
     if (shm_read_outcome(shm) == OPEN) {
         /* All ranks that have joined by now count; a rank that joins later
          * reads their outcome. */

@@ -190,8 +190,8 @@ static bool arms_have_row(const struct stp_dataset *data,
 
 /* Whether the arm ran; says for which of the collectives that were measured it
  * did not. */
-static bool arms_tell_lacking(const struct stp_arm *arm,
-                              const struct stp_dataset *data)
+static bool arms_report_lacking(const struct stp_arm *arm,
+                                const struct stp_dataset *data)
 {
     static const struct stp_arm own = {.kind = STP_ARM_AUTO};
     char name[STP_ARM_NAME];
@@ -214,8 +214,8 @@ static bool arms_tell_lacking(const struct stp_arm *arm,
 
 /* Warns where registered buffers had no effect: NCCL ran the same as with plain
  * ones. */
-static void arms_tell_no_effect(const struct stp_dataset *data,
-                                enum stp_memory memory, int coll)
+static void arms_report_no_effect(const struct stp_dataset *data,
+                                  enum stp_memory memory, int coll)
 {
     size_t n = 0, n_same = 0;
 
@@ -234,14 +234,14 @@ static void arms_tell_no_effect(const struct stp_dataset *data,
                      data->nccl);
 }
 
-int stp_tell_arms(const char *list, const struct stp_dataset *data)
+int stp_report_arms(const char *list, const struct stp_dataset *data)
 {
     struct stp_arm arm;
     size_t n = 0, n_ran = 0;
 
     for (int c = 0; c < NCCL_NUM_TUNED_FUNCS; c++) {
-        arms_tell_no_effect(data, STP_MEMORY_SYM, c);
-        arms_tell_no_effect(data, STP_MEMORY_CE, c);
+        arms_report_no_effect(data, STP_MEMORY_SYM, c);
+        arms_report_no_effect(data, STP_MEMORY_CE, c);
     }
 
     for (int channels = 1; channels <= STP_MAX_CHANNELS; channels++) {
@@ -256,7 +256,7 @@ int stp_tell_arms(const char *list, const struct stp_dataset *data)
                          most);
     }
     for (; arms_next_named(&list, &arm); n++)
-        n_ran += arms_tell_lacking(&arm, data);
+        n_ran += arms_report_lacking(&arm, data);
     if (n == 0 || n_ran > 0)
         return STP_EXIT_OK;
     return stp_complain("none of the arms that --arms names ran");

@@ -178,7 +178,7 @@ int stp_choose_policy(const char *named, bool ours, bool is_json,
 bool stp_has_policy(void);
 
 /* Prints the first warning of a plugin in mock NCCL from then on. */
-void stp_hear_plugins(void);
+void stp_print_plugin_warnings(void);
 
 /*
  * Sets the environment of a job with the policy 'policy' (NULL: the one that
@@ -243,7 +243,7 @@ int stp_launch(const struct stp_machine_options *machine,
 
 /* Whether this process runs the command 'what', which one process runs alone.
  * If a launcher started several, rank 0 runs it, and says so. */
-bool stp_does_alone(const char *what);
+bool stp_runs_command(const char *what);
 
 /*
  * For a command that runs the user's job several times: calls body() as
@@ -291,7 +291,7 @@ int stp_check_arms(const char *arms, const char *channels, const int *colls,
 /* Says which arms of the list (NULL: all) did not run, or not on as many
  * channels as were asked for, in the data of this process.  Returns the exit
  * status: a failure if none that is named ran. */
-int stp_tell_arms(const char *arms, const struct stp_dataset *data);
+int stp_report_arms(const char *arms, const struct stp_dataset *data);
 
 /* Checks that the sizes have an order; complains and returns the exit status.
  */
@@ -299,9 +299,9 @@ int stp_check_sizes(const struct stp_measure_options *measure);
 
 /* Says where collectives do not begin at -b, as each rank has whole elements.
  */
-void stp_tell_begin(const struct stp_device_info *info,
-                    const struct stp_measure_options *measure,
-                    const struct stp_measure_plan *plan);
+void stp_report_begin(const struct stp_device_info *info,
+                      const struct stp_measure_options *measure,
+                      const struct stp_measure_plan *plan);
 
 /* Chooses the one type, bf16 unless another was given; complains of several and
  * returns the exit status. */
@@ -336,6 +336,6 @@ int stp_complain(const char *fmt, ...) STP_PRINTF(1, 2);
 int stp_complain_error(const char *path, const struct stp_error *err);
 
 /* Says so if mock NCCL plays a version as an older one; NULL: none is named. */
-void stp_say_played(const char *nccl);
+void stp_print_played_version(const char *nccl);
 
 #endif /* STP_CLI_H */

@@ -105,8 +105,9 @@ static bool explain_is_ours(const struct explain *e)
 }
 
 /* Names the file that an error is about. */
-static enum stp_status explain_blame(const struct explain *e, const char *path,
-                                     enum stp_status status)
+static enum stp_status explain_name_file(const struct explain *e,
+                                         const char *path,
+                                         enum stp_status status)
 {
     const struct stp_error why = *e->err;
     char text[STP_CLI_PATH + STP_ERROR_TEXT];
@@ -185,7 +186,7 @@ static enum stp_status explain_other(struct explain *e,
     if (!is_plugin) {
         status = stp_policy_load(e->o->diff, &policy, e->err);
         if (status != STP_OK)
-            return explain_blame(e, e->o->diff, status);
+            return explain_name_file(e, e->o->diff, status);
         other.policy = policy;
         status = stp_find_plugin("steptune", plugin, e->err);
     }
@@ -231,7 +232,8 @@ static enum stp_status explain_diff(struct explain *e)
 /* ---- golden ---- */
 
 /* Writes the text, or compares it with what is there. */
-static enum stp_status explain_meet_golden(struct explain *e, const char *text)
+static enum stp_status explain_compare_golden(struct explain *e,
+                                              const char *text)
 {
     const char *path = e->o->golden;
     struct stp_golden_change change;
@@ -249,7 +251,7 @@ static enum stp_status explain_meet_golden(struct explain *e, const char *text)
     }
     status = stp_read_file(path, MAX_GOLDEN, &expected, &len, e->err);
     if (status != STP_OK)
-        return explain_blame(e, path, status);
+        return explain_name_file(e, path, status);
     status = stp_golden_compare(expected, text, &change, e->err);
     if (status == STP_OK) {
         e->differs = change.n > 0;
@@ -276,7 +278,7 @@ static enum stp_status explain_all(struct explain *e)
     if (e->o->golden != NULL) {
         status = stp_golden_text(&explanation, machine, e->options.max_bytes,
                                  &text, e->err);
-        STP_THEN(status, explain_meet_golden(e, text));
+        STP_THEN(status, explain_compare_golden(e, text));
         free(text);
     } else {
         if (!e->o->machine.json)

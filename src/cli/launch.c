@@ -116,7 +116,7 @@ static void launch_complete(const struct stp_machine_options *machine,
         run->n_gpus = 1;
 }
 
-bool stp_does_alone(const char *what)
+bool stp_runs_command(const char *what)
 {
     unsigned rank, size;
 
@@ -165,7 +165,7 @@ int stp_launch(const struct stp_machine_options *machine,
 
     /* it has all its ranks in one process */
     if (!stp_is_live(machine->on, run->backend))
-        return stp_does_alone("a recorded machine")
+        return stp_runs_command("a recorded machine")
                    ? body(user, &stp_world_of_one)
                    : STP_EXIT_OK;
     launch_complete(machine, by, run);

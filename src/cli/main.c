@@ -145,7 +145,7 @@ int main(int argc, char **argv)
     argv[1] = main_name;
     stp_command_name = main_name;
     argp_err_exit_status = STP_EXIT_USAGE;
-    if (command->is_by_one && !stp_does_alone(command->name))
+    if (command->is_by_one && !stp_runs_command(command->name))
         return STP_EXIT_OK;
     return main_status = command->run(argc - 1, argv + 1);
 }

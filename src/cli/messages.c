@@ -39,7 +39,7 @@ int stp_complain_error(const char *path, const struct stp_error *err)
     return stp_complain("%s", text);
 }
 
-void stp_say_played(const char *nccl)
+void stp_print_played_version(const char *nccl)
 {
     size_t newest = 0;
 

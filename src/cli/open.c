@@ -109,7 +109,7 @@ static enum stp_status open_recorded(const struct stp_open_options *o,
                         o->run->backend, on);
     if (stp_find_machine(on, path, err) != STP_OK)
         return STP_ERR_NOTHING;
-    stp_hear_plugins();
+    stp_print_plugin_warnings();
     return stp_mock_open(path, o->n_ranks, o->machine->seed, options,
                          engines_ret, err);
 }
@@ -187,9 +187,9 @@ int stp_check_sizes(const struct stp_measure_options *measure)
     return STP_EXIT_USAGE;
 }
 
-void stp_tell_begin(const struct stp_device_info *info,
-                    const struct stp_measure_options *measure,
-                    const struct stp_measure_plan *plan)
+void stp_report_begin(const struct stp_device_info *info,
+                      const struct stp_measure_options *measure,
+                      const struct stp_measure_plan *plan)
 {
     const struct stp_sweep_plan *p = &plan->plan;
 

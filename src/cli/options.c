@@ -529,8 +529,8 @@ static const struct stp_option *option_find_letter(const struct stp_given *p,
 
 /* Whether the long option "--NAME" takes the next word as its argument. Refuses
  * a name that neither the command nor argp has. */
-static bool option_meet_long(const struct stp_given *p, const char *command,
-                             const char *word)
+static bool option_check_long(const struct stp_given *p, const char *command,
+                              const char *word)
 {
     const size_t len = strcspn(word, "=") - 2;
     const char *name = word + 2;
@@ -568,8 +568,8 @@ static bool option_meet_long(const struct stp_given *p, const char *command,
 
 /* Whether the last letter of a word such as "-vb" takes the next word as its
  * argument. */
-static bool option_meet_letters(const struct stp_given *p, const char *command,
-                                const char *word)
+static bool option_check_letters(const struct stp_given *p, const char *command,
+                                 const char *word)
 {
     char text[64];
 
@@ -631,7 +631,7 @@ static void option_print_all(const struct stp_given *p)
 
 /* Refuses in our words what argp would refuse in its own, and makes -h what
  * --help is. */
-static void option_look_ahead(const struct stp_given *p, int argc, char **argv)
+static void option_check_words(const struct stp_given *p, int argc, char **argv)
 {
     static char help[] = "--help";
 
@@ -647,8 +647,8 @@ static void option_look_ahead(const struct stp_given *p, int argc, char **argv)
                 return;
             continue;
         }
-        if (argv[i][1] == '-' ? option_meet_long(p, argv[0], argv[i])
-                              : option_meet_letters(p, argv[0], argv[i]))
+        if (argv[i][1] == '-' ? option_check_long(p, argv[0], argv[i])
+                              : option_check_letters(p, argv[0], argv[i]))
             i++;
     }
 }
@@ -702,7 +702,7 @@ void stp_options_read(const struct stp_command_line *line, int argc,
         for (const struct stp_option *o = g->options; o->name != NULL; o++)
             option_add(&p, o, g, g->heading != NULL ? heading : 0);
     }
-    option_look_ahead(&p, argc, argv);
+    option_check_words(&p, argc, argv);
     argp_parse(&argp, argc, argv, line->is_in_order ? ARGP_IN_ORDER : 0, NULL,
                &p);
     for (int i = 0; i < p.n_rows; i++)

@@ -25,8 +25,8 @@ struct plot_options {
     unsigned n_curves; /* 0: not given */
     bool json;         /* instead of the paths of the files written */
 
-    const char *gnuplot; /* NULL: as it is found */
-    const char *blamed;  /* the file that an error is about; NULL: none */
+    const char *gnuplot;    /* NULL: as it is found */
+    const char *error_path; /* the file that an error is about; NULL: none */
 };
 
 #define AT(member) offsetof(struct plot_options, member)
@@ -212,14 +212,14 @@ static enum stp_status plot_measurements(struct plot_options *o,
     if (sets == NULL)
         return stp_nomem(err);
     for (int i = 0; i < o->files.n && status == STP_OK; i++) {
-        o->blamed = o->files.v[i];
+        o->error_path = o->files.v[i];
         for (int k = 0; k < i && status == STP_OK; k++)
-            if (stp_path_is_same(o->files.v[k], o->blamed))
+            if (stp_path_is_same(o->files.v[k], o->error_path))
                 status = stp_fail(err, STP_ERR_RANGE,
                                   "given twice, expected different files to "
                                   "compare");
-        STP_THEN(status,
-                 stp_measurements_load_any(o->blamed, o->coll, &sets[i], err));
+        STP_THEN(status, stp_measurements_load_any(o->error_path, o->coll,
+                                                   &sets[i], err));
         if (status == STP_OK && stp_dataset_n_iterations(&sets[i]) > 0)
             status = stp_fail(err, STP_ERR_SYNTAX,
                               "times of iterations, expected those of "
@@ -227,7 +227,7 @@ static enum stp_status plot_measurements(struct plot_options *o,
                               "plots iterations as it measures them");
     }
     if (status == STP_OK)
-        o->blamed = NULL;
+        o->error_path = NULL;
     STP_THEN(status, stp_curves_make(sets, (const char *const *)o->files.v, n,
                                      &curves, err));
     if (status == STP_OK) {
@@ -253,8 +253,8 @@ static enum stp_status plot_load_runs(struct plot_options *o,
     for (int i = 0; i < o->files.n && status == STP_OK; i++) {
         struct stp_train_runs some = {.n = 0};
 
-        o->blamed = o->files.v[i];
-        status = stp_train_read(o->blamed, &some, err);
+        o->error_path = o->files.v[i];
+        status = stp_train_read(o->error_path, &some, err);
         for (size_t k = 0; k < some.n && status == STP_OK; k++) {
             if (stp_train_runs_have(runs, &some.runs[k]))
                 continue;
@@ -266,7 +266,7 @@ static enum stp_status plot_load_runs(struct plot_options *o,
     }
     if (status != STP_OK)
         return status;
-    o->blamed = runs->n == 0 ? o->files.v[0] : NULL;
+    o->error_path = runs->n == 0 ? o->files.v[0] : NULL;
     if (runs->n == 0)
         return stp_fail(err, STP_ERR_SYNTAX,
                         "no runs, expected those of `steptune train`");
@@ -342,8 +342,8 @@ static enum stp_status plot_files(struct plot_options *o, struct stp_error *err)
                        : o->coll >= 0 && is_training    ? "--collective"
                                                         : NULL;
 
-    o->blamed = plot_find_file(o, stp_journal_begins);
-    if (o->blamed != NULL)
+    o->error_path = plot_find_file(o, stp_journal_begins);
+    if (o->error_path != NULL)
         return stp_fail(
             err, STP_ERR_SYNTAX,
             "a journal, which has no plots: `steptune run --online` "
@@ -367,6 +367,6 @@ int stp_cmd_plot(int argc, char **argv)
     stp_options_read(&plot_line, argc, argv, &o);
     status = plot_files(&o, &err);
     if (status != STP_OK)
-        stp_complain_error(o.blamed, &err);
+        stp_complain_error(o.error_path, &err);
     return stp_exit_status(status);
 }

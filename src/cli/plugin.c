@@ -27,7 +27,7 @@ static void plugin_warn(void *unused, ncclDebugLogLevel level,
         stp_complain("warning of the plugin: %s", line);
 }
 
-void stp_hear_plugins(void)
+void stp_print_plugin_warnings(void)
 {
     mock_set_log(plugin_warn, NULL);
     mock_set_log_level(NCCL_LOG_WARN);
@@ -43,7 +43,7 @@ enum stp_status stp_set_plugin_environment(const char *machine_path,
     if (machine_path != NULL) {
         if (mock_machine_load(machine_path, &machine) != ncclSuccess)
             return stp_fail(err, STP_ERR_DEVICE, "%s", mock_last_error());
-        stp_hear_plugins();
+        stp_print_plugin_warnings();
         failed |=
             setenv("STEPTUNE_GPU", mock_machine_get_info(machine)->gpu, 1);
         /* One rank often stands for all, and a plugin would miss the others. */
@@ -60,7 +60,8 @@ enum stp_status stp_set_plugin_environment(const char *machine_path,
 /* ---- the policy of a plugin ---- */
 
 /* Prints why a policy is used, before any result. */
-STP_PRINTF(2, 3) static void policy_tell(bool is_json, const char *fmt, ...)
+STP_PRINTF(2, 3)
+static void policy_print_choice(bool is_json, const char *fmt, ...)
 {
     char text[3 * STP_CLI_PATH];
     va_list va;
@@ -84,27 +85,30 @@ static bool policy_is_set(const struct stp_plugin_settings *settings)
 }
 
 /* The variables that chose the policy of the settings. */
-static void policy_tell_variables(const struct stp_plugin_settings *settings,
-                                  bool is_json)
+static void policy_print_variables(const struct stp_plugin_settings *settings,
+                                   bool is_json)
 {
     const char *file = stp_setting("NCCL_TUNER_CONFIG_FILE");
     const char *overlap_file = stp_setting("STEPTUNE_OVERLAP_CONFIG_FILE");
     const char *path = settings->policy_path;
 
     if (file != NULL && strcmp(file, path) == 0)
-        policy_tell(is_json, "policy %s, from NCCL_TUNER_CONFIG_FILE", path);
+        policy_print_choice(is_json, "policy %s, from NCCL_TUNER_CONFIG_FILE",
+                            path);
     else if (!settings->policy_is_named)
-        policy_tell(is_json, "policy %s, the default of the plugin", path);
+        policy_print_choice(is_json, "policy %s, the default of the plugin",
+                            path);
     else if (overlap_file != NULL)
-        policy_tell(is_json,
-                    "policy %s, from STEPTUNE_OVERLAP_CONFIG_FILE, because "
-                    "NCCL_WORKLOAD_OVERLAP is 1",
-                    path);
+        policy_print_choice(
+            is_json,
+            "policy %s, from STEPTUNE_OVERLAP_CONFIG_FILE, because "
+            "NCCL_WORKLOAD_OVERLAP is 1",
+            path);
     else
-        policy_tell(is_json,
-                    "policy %s, from NCCL_TUNER_CONFIG_FILE%s, because "
-                    "NCCL_WORKLOAD_OVERLAP is 1",
-                    path, file == NULL ? "'s default" : "");
+        policy_print_choice(is_json,
+                            "policy %s, from NCCL_TUNER_CONFIG_FILE%s, because "
+                            "NCCL_WORKLOAD_OVERLAP is 1",
+                            path, file == NULL ? "'s default" : "");
 }
 
 int stp_choose_policy(const char *named, bool ours, bool is_json,
@@ -121,7 +125,7 @@ int stp_choose_policy(const char *named, bool ours, bool is_json,
         /* the command line wins over the environment, which may differ */
         if (settings.policy_is_named &&
             strcmp(settings.policy_path, named) != 0)
-            policy_tell(
+            policy_print_choice(
                 is_json,
                 "policy %s, as named; a job with this environment takes "
                 "%s",
@@ -129,7 +133,7 @@ int stp_choose_policy(const char *named, bool ours, bool is_json,
     } else if (status == STP_OK && policy_is_set(&settings) &&
                (ours || access(settings.policy_path, R_OK) == 0)) {
         path = settings.policy_path;
-        policy_tell_variables(&settings, is_json);
+        policy_print_variables(&settings, is_json);
     } else if (named == NULL && !ours) {
         path = stp_setting("NCCL_TUNER_CONFIG_FILE");
     }

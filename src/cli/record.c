@@ -116,7 +116,7 @@ struct record {
     const struct record_options *o;
     const struct stp_world *world;
     struct stp_device device;
-    struct stp_known known;
+    struct stp_device_facts known;
     struct stp_machine_record machine;
     struct stp_choices_part parts[N_TYPES * NCCL_NUM_TUNED_FUNCS];
     size_t n_parts;
@@ -405,7 +405,7 @@ static enum stp_status record_in_folder(struct record *r)
     status = stp_world_agree(r->world, status, &r->err);
     STP_THEN(status, stp_open(&open, &r->device, &r->err));
     if (status == STP_OK) {
-        stp_know_device(&r->device, &r->known);
+        stp_get_device_facts(&r->device, &r->known);
         r->machine.info = r->known.info;
         status = record_measure(r);
         stp_device_close(&r->device);
@@ -429,7 +429,7 @@ static int record_write(struct record *r)
         stp_folder_abandon(&r->folder);
     if (status != STP_OK)
         return stp_complain_error(NULL, &r->err);
-    stp_say_played(r->machine.info.nccl);
+    stp_print_played_version(r->machine.info.nccl);
     if (record_play(r, r->o->path, true, &n_alike, &r->err) != STP_OK)
         return stp_complain("%s is there, but mock NCCL cannot play it: %s",
                             r->o->path, r->err.text);

@@ -172,7 +172,7 @@ static int replay_run(struct replay_options *o, const struct stp_trace *trace)
                  slash != NULL ? (int)(slash - o->trace) + 1 : 0, o->trace,
                  trace->policy) < STP_CLI_PATH)
         o->policy = beside;
-    stp_say_played(o->nccl);
+    stp_print_played_version(o->nccl);
     if (stp_choose_machine(o->machine.on, machine) != STP_EXIT_OK)
         return STP_EXIT_NOTHING;
     if (ours) {
@@ -225,7 +225,7 @@ static int contract_run(const struct replay_options *o)
     enum stp_status status;
     size_t n_failed;
 
-    stp_say_played(o->nccl);
+    stp_print_played_version(o->nccl);
     if (stp_choose_machine(o->machine.on, machine) != STP_EXIT_OK)
         return STP_EXIT_NOTHING;
     /* another vendor's policy may not be one that we can read */

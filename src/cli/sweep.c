@@ -174,7 +174,7 @@ struct sweep {
     const struct stp_world *world;
     struct stp_arms arms;
     struct stp_device device;
-    struct stp_known known;
+    struct stp_device_facts known;
     struct stp_measure_plan plan;
     struct stp_dataset data; /* of all passes */
     size_t n_printed;        /* rows of it that are in the text */
@@ -330,7 +330,7 @@ static enum stp_status sweep_run_plan(struct sweep *s, int type, int op)
     if (status != STP_OK)
         return status;
     if (s->world->rank == 0)
-        stp_tell_begin(info, &o->measure, &s->plan);
+        stp_report_begin(info, &o->measure, &s->plan);
     if (prints)
         sweep_print_head(s);
     stp_stop_begin();
@@ -377,7 +377,7 @@ static enum stp_status sweep_run_pass(struct sweep *s,
     if (status != STP_OK)
         return status;
     s->world = world;
-    stp_know_device(&s->device, &s->known);
+    stp_get_device_facts(&s->device, &s->known);
     for (size_t t = 0; t < n_types; t++)
         for (size_t i = 0; i < o->n_ops && status == STP_OK; i++) {
             status = sweep_run_plan(s, o->measure.types[t], o->ops[i]);
@@ -476,7 +476,7 @@ static int sweep_body(void *user, const struct stp_world *world)
                           "%zu of %zu results have wrong elements", n_wrong,
                           s.data.n_rows);
     if (status == STP_OK && world->rank == 0)
-        exit_status = stp_tell_arms(s.o->arms, &s.data);
+        exit_status = stp_report_arms(s.o->arms, &s.data);
     stp_dataset_free(&s.data);
     return status == STP_OK ? exit_status
                             : stp_complain_in(world, status, &err);

@@ -101,7 +101,7 @@ static bool verify_progress(void *user, size_t done, size_t total)
 static enum stp_status verify_run(struct verify *v)
 {
     const struct verify_options *o = v->o;
-    struct stp_known known;
+    struct stp_device_facts known;
     struct stp_measure_plan sizes;
     struct stp_workload_plan work = {.plan = {.type = o->measure.types[0],
                                               .iters = o->measure.iters,
@@ -119,11 +119,11 @@ static enum stp_status verify_run(struct verify *v)
         v->data = out.data;
         return status;
     }
-    stp_know_device(&v->device, &known);
+    stp_get_device_facts(&v->device, &known);
     status =
         stp_plan_measurements(&known, &o->measure, &v->arms, &sizes, v->err);
     if (status == STP_OK && v->world->rank == 0)
-        stp_tell_begin(&v->info, &o->measure, &sizes);
+        stp_report_begin(&v->info, &o->measure, &sizes);
     STP_THEN(status, stp_trial_add_unseen(&v->info, o->policy, &sizes, v->err));
     STP_THEN(status, stp_sweep_run(&v->device, &sizes.plan, verify_progress, v,
                                    &v->data, v->err));

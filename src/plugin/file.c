@@ -20,7 +20,7 @@ enum {
     NULL_MINOR = 3,
     PIECE = 64 << 10, /* bytes that a file of unknown size may have at first */
     N_TRIES = 500,    /* to lock a file; other ranks lock it for milliseconds */
-    NAP_NS = 1000000,
+    POLL_NS = 1000000,
 };
 
 /* ---- opening ---- */
@@ -146,12 +146,12 @@ static bool file_try_lock(int fd)
 
 bool stp_file_lock(int fd, bool *is_kept)
 {
-    const struct timespec nap = {.tv_nsec = NAP_NS};
+    const struct timespec pause = {.tv_nsec = POLL_NS};
     int n_tries = __atomic_load_n(is_kept, __ATOMIC_RELAXED) ? 1 : N_TRIES;
     bool is_locked = file_try_lock(fd);
 
     while (!is_locked && --n_tries > 0) {
-        nanosleep(&nap, NULL);
+        nanosleep(&pause, NULL);
         is_locked = file_try_lock(fd);
     }
     __atomic_store_n(is_kept, !is_locked, __ATOMIC_RELAXED);

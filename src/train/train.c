@@ -78,7 +78,7 @@ static void train_take_overflow(struct stp_trainer *t)
         return;
     STP_DO(t, download, &found, t->found, sizeof(found));
     if (t->status == STP_OK)
-        stp_loss_scale_tell(&t->scale, found != 0);
+        stp_loss_scale_update(&t->scale, found != 0);
 }
 
 /* Runs 'n' steps that go through the samples from the beginning. */

@@ -53,7 +53,7 @@ static void *trainer_take(struct stp_trainer *t, int type, uint64_t n,
     return address;
 }
 
-static void trainer_take_memory(struct stp_trainer *t)
+static void trainer_allocate(struct stp_trainer *t)
 {
     const struct stp_train_model *model = t->config.model;
     const uint64_t n = t->layout.n;
@@ -218,7 +218,7 @@ enum stp_status stp_trainer_begin(struct stp_trainer *t,
     stp_loss_scale_begin(&t->scale);
     if (config->precision != STP_PRECISION_FP16)
         t->scale.scale = 1;
-    trainer_take_memory(t);
+    trainer_allocate(t);
     status = engine->ops->agree(engine->self, t->status, &t->err);
     if (status != STP_OK && err != NULL)
         *err = t->err;
@@ -527,7 +527,7 @@ void stp_loss_scale_begin(struct stp_loss_scale *s)
     *s = (struct stp_loss_scale){.scale = STP_LOSS_SCALE_START};
 }
 
-void stp_loss_scale_tell(struct stp_loss_scale *s, bool overflow)
+void stp_loss_scale_update(struct stp_loss_scale *s, bool overflow)
 {
     if (overflow) {
         s->scale /= 2;

@@ -41,7 +41,7 @@ void stp_loss_scale_begin(struct stp_loss_scale *s);
 
 /* Tells the scale that a step is over. 'overflow': its gradients were not all
  * finite, and it must not have changed any weight. */
-void stp_loss_scale_tell(struct stp_loss_scale *s, bool overflow);
+void stp_loss_scale_update(struct stp_loss_scale *s, bool overflow);
 
 /* ---- the trainer ---- */
 

@@ -20,8 +20,8 @@ static const double live_iterations_us = 20e3;
 
 /* ---- collectives ---- */
 
-void stp_know_device(const struct stp_device *device,
-                     struct stp_known *known_ret)
+void stp_get_device_facts(const struct stp_device *device,
+                          struct stp_device_facts *known_ret)
 {
     stp_device_get_info(device, &known_ret->info);
     for (int c = 0; c < NCCL_NUM_TUNED_FUNCS; c++) {
@@ -64,7 +64,7 @@ bool stp_measure_has_sizes(const struct stp_measure_options *m)
 /* Plans the sizes of a collective: those that the device knows, those of a
  * list, measured as they are, or those of all_reduce_perf's options, where -f
  * outdoes -i. */
-static enum stp_status plan_choose_sizes(const struct stp_known *known,
+static enum stp_status plan_choose_sizes(const struct stp_device_facts *known,
                                          const struct stp_measure_options *m,
                                          int coll, int type,
                                          struct stp_sizes *sizes,
@@ -104,7 +104,7 @@ static enum stp_status plan_choose_sizes(const struct stp_known *known,
                : status;
 }
 
-enum stp_status stp_plan_measurements(const struct stp_known *known,
+enum stp_status stp_plan_measurements(const struct stp_device_facts *known,
                                       const struct stp_measure_options *m,
                                       const struct stp_arms *arms,
                                       struct stp_measure_plan *plan_ret,

@@ -43,7 +43,7 @@ struct stp_measure_plan {
 };
 
 /* Facts that a device states before it is timed. */
-struct stp_known {
+struct stp_device_facts {
     struct stp_device_info info;
     struct stp_sizes sizes[NCCL_NUM_TUNED_FUNCS];  /* recorded; else none */
     bool modes[STP_N_MODES][NCCL_NUM_TUNED_FUNCS]; /* that it can run, measured
@@ -51,15 +51,15 @@ struct stp_known {
 };
 
 /* Asks the device once. */
-void stp_know_device(const struct stp_device *device,
-                     struct stp_known *known_ret);
+void stp_get_device_facts(const struct stp_device *device,
+                          struct stp_device_facts *known_ret);
 
 /*
  * Makes a plan for a device, of the first type: sizes as asked, else those that
  * it knows, else 8 bytes to 1 GiB by factors of 2.  STP_ERR_RANGE for a size of
  * a list that the device cannot run, and other options that it cannot.
  */
-enum stp_status stp_plan_measurements(const struct stp_known *known,
+enum stp_status stp_plan_measurements(const struct stp_device_facts *known,
                                       const struct stp_measure_options *measure,
                                       const struct stp_arms *arms,
                                       struct stp_measure_plan *plan_ret,

@@ -76,7 +76,7 @@ static enum stp_status run_measure_pass(const struct stp_tune_job *job,
 
     if (status != STP_OK)
         return status;
-    stp_know_device(&device, &pass.known);
+    stp_get_device_facts(&device, &pass.known);
     r->info = pass.known.info;
     if (r->info.max_rounds == 1)
         status = stp_fail(err, STP_ERR_NOTHING,

@@ -76,7 +76,7 @@ static bool settings_find_range(const struct stp_comparisons *swept,
     return true;
 }
 
-bool stp_settings_has(const struct stp_known *known, int mode, int coll,
+bool stp_settings_has(const struct stp_device_facts *known, int mode, int coll,
                       uint64_t n_bytes)
 {
     const struct settings_mode *m = settings_find_mode(mode, coll);
@@ -98,7 +98,7 @@ void stp_settings_add(int mode, int coll, uint64_t n_bytes,
 }
 
 size_t stp_settings_list(const struct stp_comparisons *swept,
-                         const struct stp_known *known,
+                         const struct stp_device_facts *known,
                          struct stp_setting settings[STP_MAX_SETTINGS])
 {
     const struct stp_device_info *info = &known->info;

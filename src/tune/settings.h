@@ -32,12 +32,12 @@ enum {
  * registers buffers and is live or has them recorded. Returns how many.
  */
 size_t stp_settings_list(const struct stp_comparisons *swept,
-                         const struct stp_known *known,
+                         const struct stp_device_facts *known,
                          struct stp_setting settings[STP_MAX_SETTINGS]);
 
 /* Whether there are such settings of a size, and the device has what they take,
  * measured or recorded. */
-bool stp_settings_has(const struct stp_known *known, int mode, int coll,
+bool stp_settings_has(const struct stp_device_facts *known, int mode, int coll,
                       uint64_t n_bytes);
 
 /* Adds the mode's settings, of all of its ratios, at a size. */

@@ -54,7 +54,7 @@ enum stp_status stp_tune_state_save(struct stp_tune_state *state, bool now,
 struct stp_tune_pass {
     const struct stp_tune_job *job;
     const struct stp_device *device;
-    struct stp_known known;
+    struct stp_device_facts known;
     struct stp_tune_state *state;
     int64_t *stage_ms; /* of the result */
 };

@@ -78,7 +78,7 @@ static enum stp_status sweep_make_grid(struct sweep *s,
 {
     static const int trained[] = {ncclFuncAllGather, ncclFuncReduceScatter,
                                   ncclFuncAllReduce};
-    const struct stp_known *known = &s->pass->known;
+    const struct stp_device_facts *known = &s->pass->known;
     const struct stp_device_info *info = &known->info;
     const struct stp_sweep_plan *plan = &s->plan.plan;
     const unsigned n_asked = measure.n_colls;

@@ -26,7 +26,7 @@ struct verify {
     struct stp_tune_policy *policy;
     const char *path; /* of the policy until it is verified */
     const struct stp_device *device;
-    struct stp_known known;
+    struct stp_device_facts known;
     const struct stp_dataset *iterated; /* of the result */
     struct stp_dataset *registered;     /* likewise */
     bool registers; /* iterations are of registered buffers, too */
@@ -46,11 +46,11 @@ static bool verify_progress(void *user, size_t done, size_t total)
 }
 
 /* Runs iterations of the settings, and appends to *data; the progress bar
- * counts them if 'is_told'. */
+ * counts them if 'shows_progress'. */
 static enum stp_status
 verify_run_settings(const struct verify *v, const struct stp_tune_plan *plan,
                     const struct stp_setting *settings, size_t n,
-                    const struct stp_arms *arms, bool is_told,
+                    const struct stp_arms *arms, bool shows_progress,
                     struct stp_dataset *data, struct stp_error *err)
 {
     const struct stp_setting_terms terms =
@@ -62,7 +62,7 @@ verify_run_settings(const struct verify *v, const struct stp_tune_plan *plan,
         out.n_samples = 0; /* they are not used */
         status = stp_setting_run(v->device, &v->known.info, &settings[i],
                                  &terms, arms, &out, err);
-        if (status == STP_OK && is_told)
+        if (status == STP_OK && shows_progress)
             status = stp_tune_progress(v->job, STP_TUNE_VERIFY, i + 1, n, err);
     }
     free(out.sample_us);
@@ -298,7 +298,7 @@ static enum stp_status verify_try(struct verify *v,
         if (status != STP_OK)
             return status;
         v->device = &device;
-        stp_know_device(&device, &v->known);
+        stp_get_device_facts(&device, &v->known);
         status = try_pass(v, plan, err);
         stp_device_close(&device);
     }

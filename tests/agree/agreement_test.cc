@@ -22,7 +22,7 @@ extern "C" {
 #include "agree/board.h"
 }
 
-#include "agree/free_naps.h"
+#include "agree/instant_sleeps.h"
 #include "agree/storm_jobs.h"
 #include "nccl_tuner_abi.h"
 #include "support/processes.h"
@@ -281,23 +281,23 @@ TEST_F(Agreement, RefusesWhereARankIsMissingAlsoIfItJoinsLater)
 TEST_F(Agreement, WaitsAsLongAsItIsToldForARankThatDoesNotJoin)
 {
     for (unsigned ms : {0, 1, 5}) {
-        const free_naps::FreeNaps naps;
+        const instant_sleeps::InstantSleeps sleeps;
 
         EXPECT_FALSE(MayDecide(Join(2), ms));
-        EXPECT_EQ(std::vector<int64_t>(ms, 1), naps.ms);
+        EXPECT_EQ(std::vector<int64_t>(ms, 1), sleeps.ms);
         EXPECT_FALSE(MayDecide(ranks_[0], ms)) << "it is known";
-        EXPECT_EQ(ms, naps.ms.size());
+        EXPECT_EQ(ms, sleeps.ms.size());
         LeaveAll();
     }
 }
 
 TEST_F(Agreement, WaitsForNobodyOnceAllHaveJoined)
 {
-    const free_naps::FreeNaps naps;
+    const instant_sleeps::InstantSleeps sleeps;
     Join(2);
 
     EXPECT_TRUE(MayDecide(Join(2), 5));
-    EXPECT_TRUE(naps.ms.empty());
+    EXPECT_TRUE(sleeps.ms.empty());
 }
 
 TEST_F(Agreement, NeedsNoMoreRanksThanItIsTold)

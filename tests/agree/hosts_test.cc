@@ -4,7 +4,7 @@
 #include <gtest/gtest.h>
 
 #include "faults/open_files.h"
-#include "agree/free_naps.h"
+#include "agree/instant_sleeps.h"
 #include "agree/meeting_hosts.h"
 #include "support/store_thread.h"
 
@@ -17,7 +17,7 @@ extern "C" {
 namespace
 {
 
-using free_naps::FreeNaps;
+using instant_sleeps::InstantSleeps;
 using namespace meeting_hosts;
 using namespace store_thread;
 using testing::AllOf;
@@ -551,15 +551,15 @@ TEST(AHostThatAwaitsOthers, LooksForThemLessAndLessOften)
         StoreThread store;
         const uint64_t id = NewId();
         Alone host(store, id, c.n_ranks, {7}, 5000);
-        FreeNaps naps;
+        InstantSleeps sleeps;
 
         EXPECT_FALSE(host.Follows());
-        ASSERT_LT(std::size(c.ms), naps.ms.size());
+        ASSERT_LT(std::size(c.ms), sleeps.ms.size());
         EXPECT_TRUE(
-            std::equal(std::begin(c.ms), std::end(c.ms), naps.ms.begin()))
+            std::equal(std::begin(c.ms), std::end(c.ms), sleeps.ms.begin()))
             << c.n_ranks;
-        naps.ms.erase(naps.ms.begin(), naps.ms.begin() + 7);
-        EXPECT_THAT(naps.ms, Each(c.ms[7]));
+        sleeps.ms.erase(sleeps.ms.begin(), sleeps.ms.begin() + 7);
+        EXPECT_THAT(sleeps.ms, Each(c.ms[7]));
     }
 }
 
@@ -654,12 +654,12 @@ TEST(HostsWhoseComparisonIsStopped, StepAsideFiveSecondsAfterTheTimeLimit)
     Place place{store.port(), NewId(), 2, "none", 2000, true};
     place.compares = false;
     Host host(place, "a", {7});
-    FreeNaps naps;
+    InstantSleeps sleeps;
 
     EXPECT_FALSE(host.Follows());
-    EXPECT_THAT(naps.ms, Each(1));
-    EXPECT_GE(7000U, naps.ms.size());
-    EXPECT_LT(0U, naps.ms.size());
+    EXPECT_THAT(sleeps.ms, Each(1));
+    EXPECT_GE(7000U, sleeps.ms.size());
+    EXPECT_LT(0U, sleeps.ms.size());
     EXPECT_FALSE(host.rank(0)->ops->is_complete(host.rank(0)));
     EXPECT_EQ("process " + std::to_string(getpid()) +
                   ", which speaks for this host at the store, was stopped or "
@@ -676,7 +676,7 @@ TEST(HostsWhoseComparisonIsStopped, SayThatTheyHadSteppedAsideWhenItGoesOn)
     Others others(store, place.comm_id, 2);
 
     {
-        const FreeNaps naps;
+        const InstantSleeps sleeps;
         EXPECT_FALSE(host.Follows());
     }
     host.rank(0)->ops->compare_hosts(host.rank(0));
@@ -696,7 +696,7 @@ TEST(HostsWhoseComparisonIsStopped, StepAsideThoughItIsReady)
     store.Await(STP_WAIT, "decided", 1);
 
     {
-        const FreeNaps naps;
+        const InstantSleeps sleeps;
         EXPECT_FALSE(host.Follows());
     }
     others.Set("0/decided", "follow");

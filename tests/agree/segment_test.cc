@@ -37,8 +37,8 @@ int statx_error, lock_error, room_error, map_error;
 std::string nameless; // a file that loses its name while it is looked at
 
 // Other tests that run at the same time may hold a lock for a moment.
-bool naps_take_time = true;
-int64_t napped_ns;
+bool sleeps_take_time = true;
+int64_t slept_ns;
 std::function<void()> at_nap;
 
 // Other tests remove a dead job's file, too.
@@ -62,7 +62,7 @@ int __real_fcntl(int fd, int command, void *argument);
 int __real_posix_fallocate(int fd, off_t at, off_t size);
 void *__real_mmap(void *at, size_t size, int protection, int flags, int fd,
                   off_t offset);
-int __real_nanosleep(const struct timespec *nap, struct timespec *left);
+int __real_nanosleep(const struct timespec *pause, struct timespec *left);
 int __real_unlink(const char *path);
 
 int __wrap_pthread_mutex_lock(pthread_mutex_t *mutex)
@@ -102,12 +102,12 @@ int __wrap_statx(int folder, const char *path, int flags, unsigned mask,
     return 0;
 }
 
-int __wrap_nanosleep(const struct timespec *nap, struct timespec *left)
+int __wrap_nanosleep(const struct timespec *pause, struct timespec *left)
 {
-    napped_ns += nap->tv_sec * INT64_C(1000000000) + nap->tv_nsec;
+    slept_ns += pause->tv_sec * INT64_C(1000000000) + pause->tv_nsec;
     if (at_nap)
         at_nap();
-    return naps_take_time ? __real_nanosleep(nap, left) : 0;
+    return sleeps_take_time ? __real_nanosleep(pause, left) : 0;
 }
 
 int __wrap_fcntl(int fd, int command, void *argument)
@@ -145,7 +145,7 @@ class Segment : public testing::Test
         EXPECT_EQ(n_files_, CountOpenFiles()) << "a file is left open";
         EXPECT_FALSE(IsMapped());
         at_nap = nullptr;
-        naps_take_time = true;
+        sleeps_take_time = true;
     }
 
     // Whether this process has a segment of the test's in its memory.
@@ -462,12 +462,12 @@ TEST_F(Segment, MayHaveAnyDescriptor)
 TEST_F(Segment, AwaitsALockForTwoSeconds)
 {
     lock_error = EAGAIN;
-    naps_take_time = false;
-    napped_ns = 0;
+    sleeps_take_time = false;
+    slept_ns = 0;
 
     CannotJoin("cannot lock " + Path(id_, 2) + ": Device or resource busy");
 
-    EXPECT_EQ(INT64_C(2000000000), napped_ns);
+    EXPECT_EQ(INT64_C(2000000000), slept_ns);
     lock_error = 0;
     unlink(Path(id_, 2).c_str());
 }
@@ -493,11 +493,11 @@ TEST_F(Segment, AwaitsForTwoSecondsThatAFullOneHasNoName)
     for (stp_segment *&segment : full)
         ASSERT_EQ(STP_OK, stp_segment_join(&key, &segment, &index_, &err_));
     EXPECT_EQ(full[0], full[1]);
-    naps_take_time = false;
-    napped_ns = 0;
+    sleeps_take_time = false;
+    slept_ns = 0;
 
     CannotJoin("cannot join " + Path(id_, 2) + ": Device or resource busy");
-    EXPECT_EQ(INT64_C(2000000000), napped_ns);
+    EXPECT_EQ(INT64_C(2000000000), slept_ns);
     EXPECT_EQ(n_files_ + 1, CountOpenFiles());
 
     at_nap = [&] { unlink(Path(id_, 2).c_str()); };

@@ -278,7 +278,7 @@ class Pair
         }
     }
 
-    // A nap leaves nothing in the caches, which a job has between calls.
+    // A sleep leaves nothing in the caches, which a job has between calls.
     void WarmUp(int rank)
     {
         AskBlock(!rank);
@@ -288,9 +288,9 @@ class Pair
 
     static void LetItThink()
     {
-        const timespec nap = {0, kBlockNs};
+        const timespec pause = {0, kBlockNs};
 
-        nanosleep(&nap, nullptr);
+        nanosleep(&pause, nullptr);
     }
 
     // Until all sizes are settled: each arm has a reward.

@@ -197,18 +197,18 @@ TEST(LossScale, HalvesOnOverflowAndDoublesAfter2000GoodSteps)
     EXPECT_EQ(65536, s.scale);
 
     for (int i = 0; i < 1999; i++)
-        stp_loss_scale_tell(&s, false);
+        stp_loss_scale_update(&s, false);
     EXPECT_EQ(65536, s.scale);
-    stp_loss_scale_tell(&s, false);
+    stp_loss_scale_update(&s, false);
     EXPECT_EQ(131072, s.scale);
 
     for (int i = 0; i < 1999; i++)
-        stp_loss_scale_tell(&s, false);
-    stp_loss_scale_tell(&s, true);
+        stp_loss_scale_update(&s, false);
+    stp_loss_scale_update(&s, true);
     EXPECT_EQ(65536, s.scale);
-    stp_loss_scale_tell(&s, false); // the 2000 begin anew
+    stp_loss_scale_update(&s, false); // the 2000 begin anew
     EXPECT_EQ(65536, s.scale);
-    stp_loss_scale_tell(&s, true);
+    stp_loss_scale_update(&s, true);
     EXPECT_EQ(32768, s.scale);
     EXPECT_EQ(2u, s.n_skipped);
 }

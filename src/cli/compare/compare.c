@@ -222,7 +222,7 @@ static int compare_agree(struct stp_compare_session *s, int status,
 /* Chooses MASTER_PORT, on which nothing listens: each run has a rendezvous of
  * its own, as the store of torchrun's agent holds the keys of the runs before.
  */
-static int compare_meet(struct stp_compare_session *s)
+static int compare_choose_port(struct stp_compare_session *s)
 {
     struct sockaddr_in address = {.sin_family = AF_INET};
     socklen_t size = sizeof(address);
@@ -263,7 +263,7 @@ static int compare_run_rounds(struct stp_compare_session *s)
          i++) {
         if (s->world->rank == 0)
             stp_progress("runs", i, n);
-        status = compare_meet(s);
+        status = compare_choose_port(s);
         if (status == STP_EXIT_OK)
             status = stp_compare_run(s, first + i / n_places, i % n_places);
         if (status == STP_EXIT_OK)

@@ -128,7 +128,7 @@ static int attempt_read_printed(struct attempt *a)
 
 /* Says once why whole runs are compared; where a limit ends them, they all take
  * as long. */
-static int attempt_tell_no_steps(const struct attempt *a, const char *why)
+static int attempt_warn_no_steps(const struct attempt *a, const char *why)
 {
     char text[STP_ERROR_TEXT + 160];
 
@@ -156,13 +156,13 @@ static int attempt_read_trace(struct attempt *a)
 
     /* one without a row is refused by its reader */
     if (stp_trace_load(a->trace, &trace, &err) != STP_OK)
-        return attempt_tell_no_steps(
+        return attempt_warn_no_steps(
             a, "NCCL's profiler recorded no collective, which takes NCCL 2.27 "
                "or later and several ranks");
     status = stp_job_step_traced(&trace, &step, &err);
     stp_trace_free(&trace);
     if (status == STP_ERR_NOTHING)
-        return attempt_tell_no_steps(a, err.text);
+        return attempt_warn_no_steps(a, err.text);
     if (status != STP_OK)
         return stp_complain_error(NULL, &err);
     a->run.step = step.time;

@@ -111,7 +111,7 @@ int stp_cmd_doctor(int argc, char **argv)
     stp_options_read(&doctor_line, argc, argv, &o);
     if (o.backend != NULL)
         return stp_doctor_backend(o.backend, o.json);
-    if (!stp_does_alone("doctor"))
+    if (!stp_runs_command("doctor"))
         return STP_EXIT_OK;
     d.root = stp_doctor_setting("STEPTUNE_ROOT"); /* tests' own: for / */
     /* NCCL asks the user database; tests have a home of their own */
@@ -122,5 +122,5 @@ int stp_cmd_doctor(int argc, char **argv)
         return stp_complain("cannot set the environment");
     for (size_t i = 0; i < sizeof(checks) / sizeof(checks[0]); i++)
         checks[i](&d);
-    return stp_doctor_tell(&d.diagnosis, o.json);
+    return stp_doctor_print(&d.diagnosis, o.json);
 }

@@ -48,7 +48,7 @@ bool stp_doctor_ask_child(void (*body)(const void *question, void *answer),
                           char why[STP_SYMPTOM_TEXT]);
 
 /* Prints a diagnosis; returns the exit status. */
-int stp_doctor_tell(const struct stp_diagnosis *diagnosis, bool is_json);
+int stp_doctor_print(const struct stp_diagnosis *diagnosis, bool is_json);
 
 /* ---- the checks: each adds what it finds to the diagnosis ---- */
 

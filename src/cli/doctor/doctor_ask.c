@@ -61,7 +61,7 @@ bool stp_doctor_ask_child(void (*body)(const void *question, void *answer),
     return false;
 }
 
-int stp_doctor_tell(const struct stp_diagnosis *diagnosis, bool is_json)
+int stp_doctor_print(const struct stp_diagnosis *diagnosis, bool is_json)
 {
     struct stp_error err;
 

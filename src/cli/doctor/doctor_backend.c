@@ -30,7 +30,7 @@ static int backend_refuse(const struct backend_try *t, const char *why,
 
     stp_diagnose(&diagnosis, STP_SYMPTOM_PROBLEM, why, todo,
                  "%s does not work here", t->transport->backend);
-    return stp_doctor_tell(&diagnosis, t->is_json);
+    return stp_doctor_print(&diagnosis, t->is_json);
 }
 
 /* ---- in each rank ---- */
@@ -103,7 +103,7 @@ static int backend_body(void *user, const struct stp_world *world)
         " all-reduces of 8 bytes to 4 MiB, %" PRIu64 " wrong elements",
         t->transport->backend, r.n_wrong == 0 ? "works" : "computes wrongly",
         r.info.n_ranks, r.info.processor, r.n_checked, r.n_wrong);
-    return stp_doctor_tell(&diagnosis, t->is_json);
+    return stp_doctor_print(&diagnosis, t->is_json);
 }
 
 /* ---- the command ---- */

@@ -327,8 +327,8 @@ static int tune_run(const struct tuning *t, const struct stp_tune_plan *plan,
 
 /* All processes but the first write into a folder of their own, which goes when
  * they are done: their plugins read the policy there while it is verified. */
-static int tune_run_aside(const struct tuning *t,
-                          const struct stp_tune_plan *plan)
+static int tune_run_in_own_folder(const struct tuning *t,
+                                  const struct stp_tune_plan *plan)
 {
     char home[] = P_tmpdir "/steptune-tune-XXXXXX";
     char path[STP_FOLDER_PATH];
@@ -369,7 +369,7 @@ static int tune_body(void *user, const struct stp_world *world)
     plan.fresh |= world->size > 1;
     stp_stop_begin();
     if (world->rank > 0)
-        return tune_run_aside(&t, &plan);
+        return tune_run_in_own_folder(&t, &plan);
     stp_tune_name_files(o->output, &files);
     return tune_run(&t, &plan, &files);
 }

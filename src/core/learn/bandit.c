@@ -203,7 +203,7 @@ void stp_bandit_add_key(struct stp_bandit *bandit, unsigned key,
         bandit->n_keys = key + 1;
 }
 
-void stp_bandit_saw_channels(struct stp_bandit *bandit, unsigned key,
+void stp_bandit_set_channels(struct stp_bandit *bandit, unsigned key,
                              unsigned arm, unsigned n_channels)
 {
     struct stp_bandit_slot *slot = bandit_slot_with(bandit, key, arm);

@@ -132,7 +132,7 @@ void stp_bandit_add_key(struct stp_bandit *bandit, unsigned key,
 /* Notes that 'arm' ran on so many channels: NCCL's own count, if it asks for
  * none. Arm 0 gives NCCL's count for the key if that was unknown before. An arm
  * is not tried with the count that NCCL gives it anyway. */
-void stp_bandit_saw_channels(struct stp_bandit *bandit, unsigned key,
+void stp_bandit_set_channels(struct stp_bandit *bandit, unsigned key,
                              unsigned arm, unsigned n_channels);
 
 /* Sets the calls of a window, and each key's part of them: a key with 0 is not

@@ -414,7 +414,7 @@ void stp_learner_note(struct stp_learner *learner, const struct stp_note *note)
         if (learner_is_by_file(l))
             return;
         if (note->key < STP_BANDIT_KEYS && note->n_channels > 0)
-            stp_bandit_saw_channels(l->bandit, note->key, note->arm,
+            stp_bandit_set_channels(l->bandit, note->key, note->arm,
                                     note->n_channels);
         stp_windows_time(l->windows, note->call, note->t_ns);
         if (l->phase == SAMPLE && note->call >= l->sample_from &&
@@ -567,7 +567,7 @@ bool stp_learner_wants(struct stp_learner *learner, bool may_propose,
     return true;
 }
 
-void stp_learner_was_refused(struct stp_learner *learner)
+void stp_learner_refuse(struct stp_learner *learner)
 {
     struct stp_learner *l = learner;
     const struct stp_bandit_want want = learner_want_of(&l->proposed);

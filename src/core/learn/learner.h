@@ -112,7 +112,7 @@ bool stp_learner_wants(struct stp_learner *learner, bool may_propose,
                        struct stp_proposal *proposal_ret);
 
 /* Tells the learner that its last proposal was refused for good. */
-void stp_learner_was_refused(struct stp_learner *learner);
+void stp_learner_refuse(struct stp_learner *learner);
 
 /* Whether all calls are to be timed, or only those that begin windows. The
  * first calls are timed, too, which tells whether the profiler works. */

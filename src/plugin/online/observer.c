@@ -292,7 +292,7 @@ static void observer_drain(struct stp_observer *o, struct stp_ring *ring,
         stp_learner_note(o->learner, &note);
 }
 
-void stp_observer_think(struct stp_observer *observer)
+void stp_observer_run_pass(struct stp_observer *observer)
 {
     struct stp_observer *o = observer;
     struct stp_agreement *a = o->agreement;
@@ -309,7 +309,7 @@ void stp_observer_think(struct stp_observer *observer)
     if (!observer_is_stopped(o) &&
         stp_learner_wants(o->learner, !a->ops->is_pending(a), &proposal) &&
         !a->ops->propose(a, stp_proposal_pack(&proposal)))
-        stp_learner_was_refused(o->learner);
+        stp_learner_refuse(o->learner);
     atomic_store(&o->is_sampling, !observer_is_stopped(o) &&
                                       stp_learner_is_sampling(o->learner));
 }

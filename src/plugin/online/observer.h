@@ -72,20 +72,20 @@ void stp_observer_took(struct stp_observer *observer, uint32_t token,
 
 /* ---- off the launch path, one thread at a time ---- */
 
-/* Begins to learn.  'sink' is given events within stp_observer_think(). */
+/* Begins to learn.  'sink' is given events within stp_observer_run_pass(). */
 enum stp_status stp_observer_begin(struct stp_observer *observer,
                                    stp_learn_sink sink, void *user,
                                    struct stp_error *err);
 
 /* Hands over the evidence of earlier runs on communicators of this shape,
- * before the first stp_observer_think(). 'list' must live as long as the
+ * before the first stp_observer_run_pass(). 'list' must live as long as the
  * observer. */
 void stp_observer_recall(struct stp_observer *observer,
                          const struct stp_evidence_list *list,
                          const struct stp_shape *shape);
 
 /* Digests the notes, and proposes the next trials. */
-void stp_observer_think(struct stp_observer *observer);
+void stp_observer_run_pass(struct stp_observer *observer);
 
 /* Returns why proposals have stopped, or NULL. */
 const char *stp_observer_why_stopped(const struct stp_observer *observer);

@@ -225,19 +225,19 @@ static void online_process_files(struct stp_backend *b)
         online_save(b);
 }
 
-static void online_think(struct stp_backend *b)
+static void online_observe(struct stp_backend *b)
 {
     const struct stp_learn_event graphs = {.kind = STP_LEARN_GRAPHS, .key = -1};
     const struct stp_learned none = {.coll = -1};
     const char *why;
 
-    stp_observer_think(b->observer);
+    stp_observer_run_pass(b->observer);
     why = stp_observer_why_stopped(b->observer);
     if (why != NULL && online_logs_first(b, STOPPED))
         LOG(b, NCCL_LOG_WARN,
             "%s: nothing more is learned: %s; what was found stays",
             STP_TUNER_NAME, why);
-    if (b->profile != NULL && stp_profile_saw_graph(b->profile) &&
+    if (b->profile != NULL && stp_profile_take_graph(b->profile) &&
         online_logs_first(b, GRAPHS)) {
         LOG(b, NCCL_LOG_INFO,
             "%s: collectives are captured into CUDA graphs, for which NCCL "
@@ -251,7 +251,7 @@ static void online_think(struct stp_backend *b)
 /* In the process's thread. */
 static void online_run_pass(void *user)
 {
-    online_think(user);
+    online_observe(user);
     online_process_files(user);
 }
 
@@ -274,7 +274,7 @@ bool stp_backend_choose(struct stp_backend *backend,
         stp_entry_begin(&entry);
         if (++backend->n_calls % INLINE_CALLS == 0)
             online_process_files(backend);
-        online_think(backend);
+        online_observe(backend);
         stp_entry_end(&entry);
     }
     return is_decided;
@@ -450,7 +450,7 @@ void stp_backend_start(struct stp_backend *backend)
 /* The last pass, and its results. */
 static void online_finish(struct stp_backend *b)
 {
-    online_think(b);
+    online_observe(b);
     if (b->rewards != NULL)
         online_read_rewards(b);
     online_save(b);

@@ -33,7 +33,7 @@ void stp_profile_attach(struct stp_profile *profile,
 void stp_profile_want(struct stp_profile *profile, bool is_wanted);
 
 /* Whether a collective was captured into a CUDA graph; once. */
-bool stp_profile_saw_graph(struct stp_profile *profile);
+bool stp_profile_take_graph(struct stp_profile *profile);
 
 /* Collectives on which no tuner decides, among those that NCCL reported while
  * times were wanted. */

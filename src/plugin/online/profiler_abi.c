@@ -183,7 +183,7 @@ void stp_profile_want(struct stp_profile *profile, bool is_wanted)
     profile_set_want(&profile->is_wanted, is_wanted);
 }
 
-bool stp_profile_saw_graph(struct stp_profile *profile)
+bool stp_profile_take_graph(struct stp_profile *profile)
 {
     return atomic_exchange(&profile->saw_graph, false);
 }

@@ -265,7 +265,7 @@ static void recorder_write(bool is_last)
 }
 
 /* Logs once that the trace is full. Under the lock. */
-static void recorder_tell_limit(void)
+static void recorder_log_limit(void)
 {
     const uint64_t most = atomic_load(&recorder.most);
 
@@ -280,7 +280,7 @@ static void recorder_tell_limit(void)
             STP_TUNER_NAME, recorder.trace_calls);
 }
 
-static void recorder_tell_error(void)
+static void recorder_log_error(void)
 {
     if (recorder.has_told_error || recorder.error == 0)
         return;
@@ -296,8 +296,8 @@ static void recorder_run(void *unused)
     recorder_lock();
     if (recorder.n_users > 0) {
         recorder_write(false);
-        recorder_tell_limit();
-        recorder_tell_error();
+        recorder_log_limit();
+        recorder_log_error();
     }
     recorder_unlock();
 }
@@ -409,8 +409,8 @@ void stp_recorder_close(void)
         recorder_lock();
         recorder.n_users = 0;
         recorder_finish(NULL);
-        recorder_tell_limit();
-        recorder_tell_error();
+        recorder_log_limit();
+        recorder_log_error();
         atomic_store(&recorder.most, 0);
         close(recorder.fd);
         recorder_unlock();

@@ -165,8 +165,9 @@ static bool iteration_make_folders(const char *path)
 }
 
 /* Removes one of our files, or says that it is there. */
-static enum stp_status iteration_meet(const char *folder, const char *name,
-                                      bool replace, struct stp_error *err)
+static enum stp_status iteration_clear_file(const char *folder,
+                                            const char *name, bool replace,
+                                            struct stp_error *err)
 {
     char path[STP_FOLDER_PATH + 256];
     size_t i = 0;
@@ -203,7 +204,7 @@ enum stp_status stp_iteration_folder(const char *path, bool replace,
     if (dir == NULL)
         return iteration_cannot(err, "read the folder", path);
     while (status == STP_OK && (entry = readdir(dir)) != NULL)
-        status = iteration_meet(path, entry->d_name, replace, err);
+        status = iteration_clear_file(path, entry->d_name, replace, err);
     closedir(dir);
     return status;
 }

@@ -183,8 +183,8 @@ static bool iteration_add_times(struct iteration_spread *s,
 }
 
 /* The number of the arm's iterations that are on the axis. */
-static size_t iteration_within(const struct iteration_spread *s,
-                               const struct iteration_times *t)
+static size_t iteration_count_shown(const struct iteration_spread *s,
+                                    const struct iteration_times *t)
 {
     size_t n = t->n;
 
@@ -234,7 +234,7 @@ iteration_find_spread(const struct stp_iterations *iterations,
         s->n_times += t->n;
     }
     for (size_t i = 0; i < s->n; i++)
-        s->n_beyond += s->of[i].n - iteration_within(s, &s->of[i]);
+        s->n_beyond += s->of[i].n - iteration_count_shown(s, &s->of[i]);
     if (s->high <= s->low) /* all alike */
         s->high = s->low * 1.001;
     return STP_OK;
@@ -259,7 +259,7 @@ static void iteration_write_bins(const struct iteration_spread *s, size_t i,
 {
     const struct iteration_times *t = &s->of[i];
     double width = (s->high - s->low) / n_bins;
-    size_t n = iteration_within(s, t);
+    size_t n = iteration_count_shown(s, t);
     size_t at = 0;
     unsigned b = (unsigned)fmin((t->time[0] - s->low) / width, n_bins - 1);
 
@@ -282,7 +282,7 @@ static void iteration_write_steps(const struct iteration_spread *s, size_t i,
                                   struct stp_chart *chart)
 {
     const struct iteration_times *t = &s->of[i];
-    size_t n = iteration_within(s, t);
+    size_t n = iteration_count_shown(s, t);
     size_t step = n / MAX_STEPS + 1;
 
     iteration_write_time(t, t->time[0], 0, chart);

@@ -8,7 +8,7 @@
 #include "core/text.h"
 
 /* The value of a member that no column has set. */
-enum { UNSAID = -2 };
+enum { UNSET = -2 };
 
 /* ---- columns ---- */
 
@@ -164,11 +164,11 @@ void stp_measurement_row_begin(struct stp_measurement_row *row, unsigned line)
         .m = {.iters = 1,
               .type = STP_TYPE_BF16, /* of files without a column for it */
               .n_wrong = -1,
-              .ran_algo = UNSAID,
-              .source = (enum stp_source)UNSAID,
-              .work = {.mode = UNSAID,
+              .ran_algo = UNSET,
+              .source = (enum stp_source)UNSET,
+              .work = {.mode = UNSET,
                        .layers = UINT32_MAX,
-                       .compute_us = UNSAID}},
+                       .compute_us = UNSET}},
         .line = line};
 }
 
@@ -190,7 +190,7 @@ enum stp_status stp_measurement_row_finish(struct stp_measurement_row *row,
         *arm = (struct stp_arm){.kind = STP_ARM_AUTO};
     else
         arm->kind = STP_ARM_FORCED;
-    if (row->m.ran_algo == UNSAID) {
+    if (row->m.ran_algo == UNSET) {
         row->m.ran_algo = arm->kind == STP_ARM_FORCED ? arm->algo : -1;
         row->m.ran_proto = arm->kind == STP_ARM_FORCED ? arm->proto : -1;
     }
@@ -200,15 +200,15 @@ enum stp_status stp_measurement_row_finish(struct stp_measurement_row *row,
     row->m.us.min = row->m.us.min > 0 ? row->m.us.min : row->m.us.median;
     /* overlap.csv of a recorded machine is older than the other modes, and says
      * neither mode, nNodes nor source. */
-    if (row->m.work.mode == UNSAID && row->m.work.layers != UINT32_MAX &&
+    if (row->m.work.mode == UNSET && row->m.work.layers != UINT32_MAX &&
         row->m.work.compute_us >= 0) {
         row->m.work.mode = STP_MODE_OVERLAP;
-        if (row->m.source == (enum stp_source)UNSAID)
+        if (row->m.source == (enum stp_source)UNSET)
             row->m.source = STP_SOURCE_RECORDED;
         if (row->m.n_nodes == 0)
             row->m.n_nodes = 1;
     }
-    if (row->m.source == (enum stp_source)UNSAID)
+    if (row->m.source == (enum stp_source)UNSET)
         row->m.source = STP_SOURCE_MEASURED;
     if (row->m.n_nodes == 0)
         return stp_fail_at(err, STP_ERR_SYNTAX, row->line, 0,
@@ -217,7 +217,7 @@ enum stp_status stp_measurement_row_finish(struct stp_measurement_row *row,
 
     struct stp_workload *work = &row->m.work;
 
-    if (work->mode == UNSAID || work->mode == STP_MODE_ALONE) {
+    if (work->mode == UNSET || work->mode == STP_MODE_ALONE) {
         *work = (struct stp_workload){0};
         row->m.alone_us = 0;
         return STP_OK;

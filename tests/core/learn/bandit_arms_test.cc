@@ -261,7 +261,7 @@ TEST(BanditArms, AreSeenOnChannelsThatNcclChose)
     for (const auto &c : cases) {
         const bandit_job::Bandit bandit = bandit_job::Open(rules);
         bandit_job::AddKey(bandit, 0, c.max);
-        stp_bandit_saw_channels(bandit.get(), 0, c.arm, 16);
+        stp_bandit_set_channels(bandit.get(), 0, c.arm, 16);
         EXPECT_EQ(c.own_channels, bandit->keys[0]->arms[c.arm].own_channels)
             << c.max << " " << c.arm;
         EXPECT_EQ(c.max_channels, bandit->keys[0]->max_channels)

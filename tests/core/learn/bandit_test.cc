@@ -266,7 +266,7 @@ TEST(BanditKey, ThatIsNotThereIsNotAwaitedNorLearnsAnything)
             AddKey(bandit); // the first time
             stp_bandit_recall(bandit.get(), key, &arm, 16, .1, 0);
             stp_bandit_reward(bandit.get(), key, 0, 1);
-            stp_bandit_saw_channels(bandit.get(), key, 0, 8);
+            stp_bandit_set_channels(bandit.get(), key, 0, 8);
             want = {key, 0, 0, 0};
             if (key != STP_BANDIT_SET)
                 stp_bandit_began(bandit.get(), &want);

@@ -330,7 +330,7 @@ TEST_F(Calls, HaveAWindowThatIsProposedUntilItIsTaken)
     ASSERT_TRUE(Steps({0}));
     ASSERT_EQ(STP_PROPOSE_WINDOW, wanted_.kind);
     EXPECT_FALSE(Next(0));
-    stp_learner_was_refused(learner_.get());
+    stp_learner_refuse(learner_.get());
 
     ASSERT_TRUE(Next(0));
     EXPECT_EQ(STP_PROPOSE_WINDOW, wanted_.kind);
@@ -352,7 +352,7 @@ TEST_F(Calls, HaveTrialsThatAreProposedUntilTheyAreTaken)
         EXPECT_EQ(STP_PROPOSE_TRIAL, wanted_.kind);
         EXPECT_EQ(1u, wanted_.index);
         EXPECT_EQ(4u, wanted_.n_blocks);
-        stp_learner_was_refused(learner_.get());
+        stp_learner_refuse(learner_.get());
     }
 }
 
@@ -386,10 +386,10 @@ TEST_P(CallsOfKeys, HaveLongEpochsOnceAllHasSettled)
         EXPECT_EQ(NCCL_PROTO_SIMPLE, wanted_.arm.proto);
         EXPECT_TRUE(wanted_.is_settled);
         if (is_refused)
-            stp_learner_was_refused(learner_.get());
+            stp_learner_refuse(learner_.get());
     }
     Take();
-    stp_learner_was_refused(learner_.get()); // nothing
+    stp_learner_refuse(learner_.get()); // nothing
     EXPECT_FALSE(Steps(step, 20));
     ASSERT_THAT(Events(STP_LEARN_INCUMBENT), SizeIs(1));
     EXPECT_EQ(0, Events(STP_LEARN_INCUMBENT)[0].key);

@@ -169,7 +169,7 @@ class Job : public testing::Test
             n_refusals_ > 0) {
             n_refusals_--;
             has_proposal_ = false;
-            stp_learner_was_refused(learner_.get());
+            stp_learner_refuse(learner_.get());
         }
     }
 

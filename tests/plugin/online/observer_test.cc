@@ -147,7 +147,7 @@ class Thinking : public testing::Test
     std::vector<std::string> Think()
     {
         texts_.clear();
-        stp_observer_think(observer_.get());
+        stp_observer_run_pass(observer_.get());
         return texts_;
     }
 
