@@ -254,8 +254,8 @@ static bool record_setting_progress(void *user, size_t done, size_t total)
     return record_goes_on(r);
 }
 
-/* Measures those by which tune decides, with the arms that the window is in
- * favour of.  What a recorded machine does not know is no recording. */
+/* Measures the iterations by which tune decides, with the arms that the window
+ * favours. A recorded machine without them adds none. */
 static enum stp_status record_measure_iterations(struct record *r)
 {
     const struct stp_setting_terms terms = {.type = STP_TYPE_BF16,

@@ -360,8 +360,8 @@ static enum stp_status sweep_run_plan(struct sweep *s, int type, int op)
     return s->saved;
 }
 
-/* Runs a pass with the first 'n' processes, in the world of those.  Of several
- * types and operations those that the device lacks are left out. */
+/* Runs a pass with the first 'n' processes, in their own world. If several
+ * types or operations were given, those that the device lacks are left out. */
 static enum stp_status sweep_run_pass(struct sweep *s,
                                       const struct stp_world *world)
 {

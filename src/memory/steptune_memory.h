@@ -72,11 +72,11 @@ int steptune_memory_ask(const struct steptune_memory_policy *policy,
                         const struct steptune_memory_call *call);
 
 /*
- * What ncclConfig_t.minCTAs of the call's communicator should be, with maxCTAs
- * 64: the kernels of symmetric memory are faster at many sizes with more CTAs
- * than NCCL gives them.  From 1 to 64; or 0, for NCCL's own count.  An
- * application that asks for buffers of several sizes makes a communicator for
- * each answer.  -1 as steptune_memory_ask().
+ * Returns the ncclConfig_t.minCTAs that the call's communicator should have,
+ * with maxCTAs 64: the kernels of symmetric memory are faster at many sizes
+ * with more CTAs than NCCL gives them. From 1 to 64; or 0, for NCCL's own
+ * count. An application that asks for buffers of several sizes makes a
+ * communicator for each answer. -1 as steptune_memory_ask().
  */
 int steptune_memory_min_ctas(const struct steptune_memory_policy *policy,
                              const struct steptune_memory_call *call);

@@ -2,13 +2,13 @@
  * nccl_profiler_abi.h - NCCL's profiler plugin ABI, versions 4 to 7, as we
  * declare it
  *
- * Of the events only what is read here is spelled out: groups, collectives and
- * their channels.  Their members lie at the same places in all versions; only
+ * Only the events that are read here are declared: groups, collectives and
+ * their channels. Their members lie at the same places in all versions; only
  * 'type' is one byte in v4 and eight since, and v7 has more of a collective.
  *
  *   v4  NCCL 2.27.3    v5  2.28    v6  2.29.2    v7  2.31.2
  *
- * What NCCL reports of a collective, in this order:
+ * NCCL reports a collective by these events, in this order:
  *
  *   GroupApi   from its first call to ncclGroupEnd; not in v4.  In between
  *              NCCL_PROFILE_GROUP_START_STOP and NCCL_PROFILE_GROUP_END_START

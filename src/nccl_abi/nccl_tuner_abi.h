@@ -11,7 +11,7 @@
  *   v2  NCCL 2.21    v3  2.22    v4  2.24    v5  2.28    v6  2.30
  *   v7  2.32.6
  *
- * What all versions share, and headers elsewhere get wrong:
+ * All versions share these rules, which headers elsewhere get wrong:
  * - the cost table is ONE contiguous float[n_algo][n_proto] in microseconds,
  *   cast to float **.  Read it as ((float *)table)[a * n_proto + p];
  * - *n_channels is 0 on entry, and 0 means NCCL's own count.  NCCL keeps what

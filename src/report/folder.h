@@ -32,9 +32,9 @@ bool stp_folder_file(const struct stp_folder *folder, const char *name,
                      char path[STP_FOLDER_PATH]);
 
 /*
- * Puts the folder under its name.  What it replaces loses the files among the
- * NULL-terminated 'ours' and keeps all others.  On failure what stood there
- * before still does, and the temporary folder is gone.
+ * Puts the folder under its name. A folder that it replaces loses the files
+ * among the NULL-terminated 'ours' and keeps all others. On failure the old
+ * folder stays, and the temporary folder is gone.
  */
 enum stp_status stp_folder_commit(const struct stp_folder *folder,
                                   const char *const *ours,

@@ -1,4 +1,4 @@
-// The wish to stop: what a process makes of signals, in any order and thread.
+// Requests to stop: what a process makes of signals, in any order and thread.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <pthread.h>
@@ -58,7 +58,7 @@ TEST(Stop, IsWishedByTheFirstAndEndsAtTheSecond)
         {"", "goes on"},
         {"s", "stops"},
         {"t", "stops"},
-        // one wish that comes several times
+        // one request that comes several times
         {"ss", "stops"},
         {"sss", "stops"},
         {"ts", "stops"},

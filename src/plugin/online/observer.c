@@ -241,7 +241,7 @@ void stp_observer_took(struct stp_observer *observer, uint32_t token,
     stp_ring_put(observer->times, &note);
 }
 
-/* ---- thinking ---- */
+/* ---- digesting notes ---- */
 
 enum stp_status stp_observer_begin(struct stp_observer *observer,
                                    stp_learn_sink sink, void *user,

@@ -110,7 +110,7 @@ static size_t golden_max_lines(const char *text)
 }
 
 /* Skips as few lines of both as it takes until they are at the same one, or at
- * their ends.  Those go to the change, *a's first. */
+ * their ends. The skipped lines go to the change, *a's first. */
 static void golden_skip(struct golden_rest *a, struct golden_rest *b,
                         struct stp_golden_change *change)
 {

@@ -253,8 +253,8 @@ struct train_page {
     size_t n_panels, n_keys, n_lines;
 };
 
-/* Sets source, title, and the second line of the title, which names the mode
- * and the micro-batches unless they are compared. */
+/* Sets the source, the title, and its second line, which names the mode and the
+ * micro-batches unless they are compared. */
 static void page_set_words(struct train_page *page, const char *title)
 {
     const struct stp_train_view *view = &page->view;

@@ -1,7 +1,7 @@
 /*
  * train_json.h - results of the training benchmark as JSON
  *
- * A list with an object a run, in times of seconds.  Of each run: mode, n_gpus,
+ * A list with an object a run, in times of seconds.  A run has mode, n_gpus,
  * n_params, model_size, use_amp (bf16 or fp16), grad_accum_steps, epoch_times,
  * losses and comm_times (of each epoch), final_accuracy, avg_epoch_time,
  * avg_comm_time, total_time, comm_time, gpu_name; then others:

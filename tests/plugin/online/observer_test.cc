@@ -85,7 +85,7 @@ TEST_F(Observer, PrefersNoArmOfThePolicyThatIsBeyondItsTable)
     }
 }
 
-// ---- what it thinks ----
+// ---- proposals ----
 
 // "settled 0 allgather 1048576 ring/simple"
 struct Event {

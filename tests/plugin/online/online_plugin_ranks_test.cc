@@ -320,7 +320,7 @@ TEST_F(OnlineRanks, WithoutSharedMemoryOnOneRankNoneTriesAnything)
     unsetenv("TEST_SHM");
 }
 
-// ---- with a thread to think in ----
+// ---- with a thread for the observer ----
 
 TEST_F(OnlineRanks, LearnsInAThreadWhileProcessesRun)
 {
