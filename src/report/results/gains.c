@@ -99,8 +99,7 @@ enum stp_status stp_print_gains(const struct stp_device_info *info,
         status =
             stp_print_verdicts(info, verdicts, STP_VERDICTS_SLOWER, fp, err);
     } else if (status == STP_OK) {
-        stp_print_verdict_count(&count, fp);
-        stp_print_verdicts_together(verdicts, &count, fp);
+        stp_print_verdict_count(verdicts, fp);
     }
     return status;
 }

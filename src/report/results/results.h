@@ -107,17 +107,13 @@ struct stp_verdict_count {
 struct stp_verdict_count
 stp_count_verdicts(const struct stp_comparisons *comparisons);
 
-/* In a sentence. */
-void stp_print_verdict_count(const struct stp_verdict_count *count, FILE *fp);
+/* Prints the count in a sentence; and a bound of the loss at any of all sizes,
+ * in another, if there are intervals and none is slower. */
+void stp_print_verdict_count(const struct stp_comparisons *comparisons,
+                             FILE *fp);
 
 /* Where a policy that has rules changed nothing, says so. */
 void stp_print_unfollowed(const struct stp_comparisons *comparisons, FILE *fp);
-
-/* Prints what all verdicts together say of any one size: a bound of the loss,
- * in a sentence, if there are intervals and none is slower. */
-void stp_print_verdicts_together(const struct stp_comparisons *comparisons,
-                                 const struct stp_verdict_count *count,
-                                 FILE *fp);
 
 /* A row a rule. */
 enum stp_status stp_print_rules(const struct stp_derived *derived, FILE *fp,

@@ -119,15 +119,6 @@ static void verdict_put_all(const struct stp_device_info *info,
 
 /* ---- counts ---- */
 
-/* Whether no point before the i-th has its size. */
-static bool verdict_is_new_size(const struct stp_comparisons *all, size_t i)
-{
-    for (size_t k = 0; k < i; k++)
-        if (all->points[k].n_bytes == all->points[i].n_bytes)
-            return false;
-    return true;
-}
-
 struct stp_verdict_count
 stp_count_verdicts(const struct stp_comparisons *comparisons)
 {
@@ -139,6 +130,7 @@ stp_count_verdicts(const struct stp_comparisons *comparisons)
         const struct stp_point *p = &comparisons->points[i];
         enum stp_verdict verdict = stp_verify_point(p);
         double gain = 1;
+        size_t k;
 
         n.n_same += verdict == STP_VERDICT_SAME;
         n.n_faster += verdict == STP_VERDICT_FASTER;
@@ -150,7 +142,9 @@ stp_count_verdicts(const struct stp_comparisons *comparisons)
             n.n_by_model += stp_is_by_model(p, stp_verify_arm(p));
         }
         n.n_workloads += p->work.mode != STP_MODE_ALONE;
-        n.n_sizes += verdict_is_new_size(comparisons, i);
+        for (k = 0; k < i && comparisons->points[k].n_bytes != p->n_bytes; k++)
+            ;
+        n.n_sizes += k == i; /* no point before has this size */
         if (gain > best && !stp_source_is_estimate(stp_verify_arm(p)->source)) {
             best = gain;
             n.best = p;
@@ -162,8 +156,12 @@ stp_count_verdicts(const struct stp_comparisons *comparisons)
     return n;
 }
 
-void stp_print_verdict_count(const struct stp_verdict_count *count, FILE *out)
+void stp_print_verdict_count(const struct stp_comparisons *comparisons,
+                             FILE *out)
 {
+    const struct stp_verdict_count all = stp_count_verdicts(comparisons);
+    const struct stp_verdict_count *count = &all;
+    const double least = stp_verify_least_gain(comparisons);
     const size_t n = count->n_same + count->n_faster + count->n_unsure +
                      count->n_slower + count->n_equal;
     struct stp_paragraph paragraph;
@@ -193,22 +191,11 @@ void stp_print_verdict_count(const struct stp_verdict_count *count, FILE *out)
                 stp_verify_arm(best)->gain.gain, subject, best->n_bytes,
                 stp_source_name(stp_verify_arm(best)->source));
     }
-
     stp_paragraph_end(&paragraph);
-}
 
-/* Each verdict is of one size; this bounds the loss at any of them. */
-void stp_print_verdicts_together(const struct stp_comparisons *comparisons,
-                                 const struct stp_verdict_count *count,
-                                 FILE *out)
-{
-    const double least = stp_verify_least_gain(comparisons);
-    const size_t n = count->n_faster + count->n_unsure + count->n_slower +
-                     count->n_equal - count->n_by_model;
-    struct stp_paragraph paragraph;
-    FILE *fp;
-
-    if (n == 0 || least == 0 || count->n_slower > 0)
+    /* Each verdict is of one size; this bounds the loss at any of them. */
+    if (n - count->n_same == count->n_by_model || least == 0 ||
+        count->n_slower > 0)
         return;
     fp = stp_paragraph_begin(&paragraph, out);
     if (least >= 1)
@@ -241,15 +228,13 @@ enum stp_status stp_print_verdicts(const struct stp_device_info *info,
                                    enum stp_verdicts_shown shown, FILE *fp,
                                    struct stp_error *err)
 {
-    const struct stp_verdict_count count = stp_count_verdicts(comparisons);
     struct stp_table t = stp_table_begin(STP_TABLE_TEXT);
     enum stp_status status;
 
     verdict_put_all(info, comparisons, shown, &t);
     status = stp_table_end(&t, fp, err);
     fputc('\n', fp);
-    stp_print_verdict_count(&count, fp);
-    stp_print_verdicts_together(comparisons, &count, fp);
+    stp_print_verdict_count(comparisons, fp);
     return status;
 }
 
