@@ -293,7 +293,12 @@ static void view_steps(const struct stp_page_data *data, int source,
     const struct stp_page_file *s = &data->files[source];
     const struct stp_range ranks = stp_page_ranks(data);
     const bool has_ranks = ranks.min < ranks.max;
-    cJSON *set, *settings, *regimes;
+    /* Neither the template nor the script shows these, a third of a page. */
+    static const char *const hidden[] = {
+        "rounds",      "iterations",     "p50_us",         "p95_us",
+        "p99_us",      "min_us",         "exposed_us",     "alone_algbw",
+        "alone_busbw", "alone_gain_low", "alone_gain_high"};
+    cJSON *set, *settings, *regimes, *arm;
 
     if (s->name == NULL)
         return;
@@ -309,6 +314,11 @@ static void view_steps(const struct stp_page_data *data, int source,
 
         view_workload(&s->iterations.settings[i], has_ranks, setting);
         cJSON_AddTrueToObject(cJSON_GetArrayItem(arms, 0), "is_auto");
+        cJSON_ArrayForEach(arm, arms)
+        {
+            for (size_t k = 0; k < sizeof(hidden) / sizeof(hidden[0]); k++)
+                cJSON_DeleteItemFromObject(arm, hidden[k]);
+        }
     }
     regimes = cJSON_GetObjectItem(set, "regimes");
     for (size_t i = 0; i < s->n_regimes; i++)
