@@ -442,7 +442,7 @@ static void option_check_all(const struct stp_given *p,
 
         if (path == NULL)
             continue;
-        if (stp_path_objects(r->option->path, path, why))
+        if (stp_path_is_refused(r->option->path, path, why))
             stp_usage_error(state, "%s '%s' %s", option_name(r->option), path,
                             why);
         if (r->option->path != STP_PATH_READ && option_is_input(p, path))
@@ -453,7 +453,7 @@ static void option_check_all(const struct stp_given *p,
                 option_name(r->option), path);
     }
     for (int i = 0; p->line->reads && i < p->arguments.n; i++)
-        if (stp_path_objects(STP_PATH_READ, p->arguments.v[i], why))
+        if (stp_path_is_refused(STP_PATH_READ, p->arguments.v[i], why))
             stp_usage_error(state, "'%s' %s", p->arguments.v[i], why);
     if (p->line->check != NULL)
         p->line->check(p->options, state);

@@ -153,8 +153,8 @@ enum { STP_PATH_WHY = 256 };
 
 /* Whether 'path' cannot be read or written as its kind says; 'why' then has the
  * reason, to be printed behind the path. */
-bool stp_path_objects(enum stp_path kind, const char *path,
-                      char why[STP_PATH_WHY]);
+bool stp_path_is_refused(enum stp_path kind, const char *path,
+                         char why[STP_PATH_WHY]);
 
 /* Whether both are one file. */
 bool stp_path_is_same(const char *a, const char *b);

@@ -48,8 +48,8 @@ static bool path_has_no_place(const char *path, bool may_lack,
     return true;
 }
 
-bool stp_path_objects(enum stp_path kind, const char *path,
-                      char why[STP_PATH_WHY])
+bool stp_path_is_refused(enum stp_path kind, const char *path,
+                         char why[STP_PATH_WHY])
 {
     struct stat st;
     const bool is_there = stat(path, &st) == 0;

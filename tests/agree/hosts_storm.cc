@@ -159,15 +159,15 @@ pid_t StartStore()
 enum Outcome : uint32_t { kUnknown, kFollows, kStepsAside };
 
 // Shared memory that a host's ranks write to and that outlives a kill.
-struct HostSaid {
+struct HostReport {
     std::atomic<uint32_t> outcome[kMaxRanks]; // of its ranks
     char why[512];                            // it steps aside
 };
 
 struct Job {
     uint64_t seed, comm_id;
-    HostSaid *said; // of each host
-    bool differs;   // the last host, in its policy
+    HostReport *said; // of each host
+    bool differs;     // the last host, in its policy
 };
 
 void RunHost(const Job &job, uint32_t h)
@@ -175,7 +175,7 @@ void RunHost(const Job &job, uint32_t h)
     std::vector<stp_agreement *> ranks(size.n_own);
     stp_agreement_rank as{};
     stp_error err{};
-    HostSaid *said = &job.said[h];
+    HostReport *said = &job.said[h];
 
     as.comm_id = job.comm_id;
     as.host_id = h + 1;
@@ -304,7 +304,7 @@ std::string Check(const Job &job, storms::Outcome *outcome)
     for (uint32_t h = 0; h < size.n_hosts; h++)
         follows |= job.said[h].outcome[0] == kFollows;
     for (uint32_t h = 0; h < size.n_hosts; h++) {
-        const HostSaid &said = job.said[h];
+        const HostReport &said = job.said[h];
         const bool is_aside = said.outcome[0] == kStepsAside;
         for (uint32_t r = 1; r < size.n_own; r++)
             if (said.outcome[r] != kUnknown &&
@@ -356,7 +356,7 @@ storms::Outcome RunJob(const Job &job, pid_t *store)
 int Storm(uint64_t n_jobs, uint64_t from)
 {
     void *shared =
-        mmap(nullptr, kMaxHosts * sizeof(HostSaid), PROT_READ | PROT_WRITE,
+        mmap(nullptr, kMaxHosts * sizeof(HostReport), PROT_READ | PROT_WRITE,
              MAP_SHARED | MAP_ANONYMOUS, -1, 0);
     const Network network;
     pid_t store = 0;
@@ -369,7 +369,7 @@ int Storm(uint64_t n_jobs, uint64_t from)
     signal(SIGUSR2, SIG_IGN);
     const auto run = [&](uint64_t seed) {
         return RunJob({seed, (static_cast<uint64_t>(getpid()) << 32) + seed,
-                       static_cast<HostSaid *>(shared), seed % 8 == 7},
+                       static_cast<HostReport *>(shared), seed % 8 == 7},
                       &store);
     };
     const bool is_fine =

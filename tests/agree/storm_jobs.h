@@ -38,18 +38,18 @@ struct Job {
 };
 
 // Shared memory that a rank writes to and that outlives a kill.
-struct RankSaid {
+struct RankReport {
     std::atomic<uint32_t> n_told;
     std::atomic<uint32_t> n_put; // proposals
     std::atomic<uint32_t> was_complete;
     uint32_t told[kMaxEpochs];
 };
 
-struct JobSaid {
+struct JobReport {
     std::atomic<uint32_t> n_joined;
     std::atomic<uint32_t> n_failed; // to join
     std::atomic<uint32_t> is_dead;  // somebody
-    RankSaid ranks[kMaxRanks];
+    RankReport ranks[kMaxRanks];
 };
 
 struct Outcome {
@@ -67,7 +67,7 @@ inline void Stall(schedules::Random *random)
 }
 
 // NCCL's barrier, which no rank passes if one has died before it.
-inline bool PassBarrier(const Job &job, JobSaid *said)
+inline bool PassBarrier(const Job &job, JobReport *said)
 {
     while (said->n_joined < job.n_ranks) {
         if (said->is_dead != 0)
@@ -78,7 +78,7 @@ inline bool PassBarrier(const Job &job, JobSaid *said)
 }
 
 inline void ComeToAllEpochs(const Job &job, stp_agreement *agreement,
-                            schedules::Random *random, RankSaid *said)
+                            schedules::Random *random, RankReport *said)
 {
     for (uint32_t epoch = 1; epoch <= job.n_epochs; epoch++) {
         const uint32_t proposal = said->n_put + 1;
@@ -94,7 +94,7 @@ inline void ComeToAllEpochs(const Job &job, stp_agreement *agreement,
     }
 }
 
-inline void RunRank(const Job &job, uint32_t rank, JobSaid *said)
+inline void RunRank(const Job &job, uint32_t rank, JobReport *said)
 {
     schedules::Random random(job.seed * kMaxRanks + rank);
     stp_agreement *agreement = nullptr;
@@ -118,7 +118,7 @@ inline void RunRank(const Job &job, uint32_t rank, JobSaid *said)
     stp_agreement_leave(agreement);
 }
 
-inline pid_t StartProcess(const Job &job, uint32_t process, JobSaid *said)
+inline pid_t StartProcess(const Job &job, uint32_t process, JobReport *said)
 {
     const pid_t pid = fork_or_exit::Fork();
     std::vector<std::thread> threads;
@@ -133,7 +133,7 @@ inline pid_t StartProcess(const Job &job, uint32_t process, JobSaid *said)
 }
 
 // Returns what went wrong in ranks that were not killed, or "".
-inline std::string RunProcesses(const Job &job, JobSaid *said)
+inline std::string RunProcesses(const Job &job, JobReport *said)
 {
     schedules::Random random(job.seed);
     std::vector<pid_t> pids;
@@ -165,11 +165,11 @@ inline std::string Number(uint32_t n)
 
 // Merges the proposals that ranks read by epoch, up to the last that any rank
 // reached; returns a fault if two ranks read different ones.
-inline std::string Merge(const Job &job, const JobSaid &said,
+inline std::string Merge(const Job &job, const JobReport &said,
                          std::vector<uint32_t> *told)
 {
     for (uint32_t r = 0; r < job.n_ranks; r++) {
-        const RankSaid &rank = said.ranks[r];
+        const RankReport &rank = said.ranks[r];
         for (uint32_t e = 0; e < rank.n_told; e++) {
             if (e == told->size())
                 told->push_back(rank.told[e]);
@@ -183,7 +183,7 @@ inline std::string Merge(const Job &job, const JobSaid &said,
 }
 
 // Each proposal once, in order; and nothing once it is frozen.
-inline std::string CompareProposals(const Job &job, const JobSaid &said,
+inline std::string CompareProposals(const Job &job, const JobReport &said,
                                     const std::vector<uint32_t> &told)
 {
     uint32_t n_taken = 0;
@@ -206,7 +206,7 @@ inline std::string CompareProposals(const Job &job, const JobSaid &said,
     return "";
 }
 
-inline std::string CompareRanks(const Job &job, const JobSaid &said)
+inline std::string CompareRanks(const Job &job, const JobReport &said)
 {
     const uint32_t complete = said.ranks[0].was_complete;
 
@@ -220,11 +220,11 @@ inline std::string CompareRanks(const Job &job, const JobSaid &said)
 
 inline Outcome Run(const Job &job)
 {
-    void *memory = mmap(nullptr, sizeof(JobSaid), PROT_READ | PROT_WRITE,
+    void *memory = mmap(nullptr, sizeof(JobReport), PROT_READ | PROT_WRITE,
                         MAP_SHARED | MAP_ANONYMOUS, -1, 0);
     if (memory == MAP_FAILED)
         return {"no memory", false, false};
-    JobSaid *said = new (memory) JobSaid();
+    JobReport *said = new (memory) JobReport();
     std::vector<uint32_t> told;
 
     std::string fault = RunProcesses(job, said);
@@ -235,7 +235,7 @@ inline Outcome Run(const Job &job)
     if (fault.empty())
         fault = CompareRanks(job, *said);
     const bool is_complete = said->n_joined == job.n_ranks;
-    munmap(memory, sizeof(JobSaid));
+    munmap(memory, sizeof(JobReport));
     return {fault, !told.empty() && told.back() == kFrozen, is_complete};
 }
 

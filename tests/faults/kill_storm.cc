@@ -50,7 +50,7 @@ struct Job {
 };
 
 // Shared memory that a rank writes to and that outlives a kill.
-struct RankSaid {
+struct RankReport {
     std::atomic<uint32_t> n_calls;
     std::atomic<uint32_t> has_failed;
     std::atomic<uint32_t> is_aside;
@@ -58,10 +58,10 @@ struct RankSaid {
     char error[256];
 };
 
-struct JobSaid {
+struct JobReport {
     std::atomic<uint32_t> n_made;  // communicators
     std::atomic<uint32_t> is_dead; // somebody
-    RankSaid ranks[kMaxRanks];
+    RankReport ranks[kMaxRanks];
 };
 
 Job RandomJob(uint64_t seed)
@@ -104,7 +104,7 @@ void SetEnvironment(const Job &job, int rank)
         setenv("STEPTUNE_INLINE", "1", 1);
 }
 
-void Fail(RankSaid *said)
+void Fail(RankReport *said)
 {
     snprintf(said->error, sizeof(said->error), "%s", mock_last_error());
     said->has_failed = 1;
@@ -112,7 +112,7 @@ void Fail(RankSaid *said)
 
 // NCCL's barrier at the end of a communicator's init, which no rank passes if
 // one has died before it.
-bool PassBarrier(const Job &job, JobSaid *said)
+bool PassBarrier(const Job &job, JobReport *said)
 {
     const auto n_ranks = static_cast<uint32_t>(job.n_ranks);
 
@@ -130,7 +130,7 @@ uint64_t Chosen(const mock_outcome &out)
 }
 
 // The same calls on all ranks, which run as they like.
-void RunCalls(const Job &job, mock_comm *comm, int rank, RankSaid *said)
+void RunCalls(const Job &job, mock_comm *comm, int rank, RankReport *said)
 {
     std::mt19937_64 same(job.seed);
     std::mt19937_64 pace(job.seed * kMaxRanks + static_cast<uint64_t>(rank));
@@ -150,9 +150,9 @@ void RunCalls(const Job &job, mock_comm *comm, int rank, RankSaid *said)
 }
 
 void RunRank(const Job &job, const mock_machine *machine, int rank,
-             JobSaid *said)
+             JobReport *said)
 {
-    RankSaid *mine = &said->ranks[rank];
+    RankReport *mine = &said->ranks[rank];
     mock_nccl_options options{};
     options.version = "2.28";
     options.tuner_plugin = STP_ONLINE;
@@ -180,7 +180,7 @@ void RunRank(const Job &job, const mock_machine *machine, int rank,
 
 // ---- a job ----
 
-void Strike(const Job &job, const std::vector<pid_t> &pids, JobSaid *said)
+void Strike(const Job &job, const std::vector<pid_t> &pids, JobReport *said)
 {
     const pid_t pid = pids[static_cast<size_t>(job.victim)];
 
@@ -219,7 +219,7 @@ std::string AwaitEnd(const Job &job, const std::vector<pid_t> &pids,
     return wrong;
 }
 
-std::string JudgeRanks(const Job &job, const JobSaid &said,
+std::string JudgeRanks(const Job &job, const JobReport &said,
                        storms::Outcome *outcome)
 {
     std::vector<uint64_t> first;
@@ -227,7 +227,7 @@ std::string JudgeRanks(const Job &job, const JobSaid &said,
     bool is_aside = false;
 
     for (int r = 0; r < job.n_ranks; r++) {
-        const RankSaid &rank = said.ranks[r];
+        const RankReport &rank = said.ranks[r];
         is_aside |= rank.is_aside != 0;
         if (rank.has_failed)
             return "rank " + std::to_string(r) + " fails: " + rank.error;
@@ -253,12 +253,12 @@ std::string JudgeRanks(const Job &job, const JobSaid &said,
 
 storms::Outcome Run(const Job &job, const mock_machine *machine)
 {
-    void *memory = mmap(nullptr, sizeof(JobSaid), PROT_READ | PROT_WRITE,
+    void *memory = mmap(nullptr, sizeof(JobReport), PROT_READ | PROT_WRITE,
                         MAP_SHARED | MAP_ANONYMOUS, -1, 0);
     storms::Outcome outcome;
     if (memory == MAP_FAILED)
         return {"no memory"};
-    auto *said = new (memory) JobSaid();
+    auto *said = new (memory) JobReport();
     std::vector<pid_t> pids;
 
     fflush(nullptr);
@@ -277,7 +277,7 @@ storms::Outcome Run(const Job &job, const mock_machine *machine)
     outcome.wrong = AwaitEnd(job, pids, &outcome);
     if (outcome.wrong.empty())
         outcome.wrong = JudgeRanks(job, *said, &outcome);
-    munmap(memory, sizeof(JobSaid));
+    munmap(memory, sizeof(JobReport));
     return outcome;
 }
 
