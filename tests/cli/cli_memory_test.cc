@@ -1,4 +1,4 @@
-// What to register on 2 x H200: as measured, derived and played again.
+// Memory policies of 2 x H200: as measured, derived and played again.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -31,8 +31,8 @@ std::vector<std::string> RuleLines(const std::string &text)
     return rules;
 }
 
-// What a memory policy says of the sizes of training steps: "allgather 1 4 sym
-// 32", 1 being overlapped, of MiB. The alone ones without their CTAs.
+// Asks a memory policy about the sizes of training steps in MiB: "allgather 1 4
+// sym 32", where 1 is overlapped; answers of collectives alone lack CTAs.
 std::vector<std::string> MemoryAnswers(const std::string &path)
 {
     std::vector<std::string> answers;

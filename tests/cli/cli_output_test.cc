@@ -1,5 +1,4 @@
-// What becomes of outputs on a terminal; tests/cli/transcripts/output has them
-// to the letter.
+// Outputs on a terminal; tests/cli/transcripts/output has them to the letter.
 #include <pty.h>
 #include <sys/ioctl.h>
 
@@ -39,20 +38,20 @@ class Output : public Cli
         return std::regex_replace(text, std::regex("\r\n"), "\n");
     }
 
-    // What stays of it on the screen.
+    // Returns what stays on the screen.
     static std::string Screen(const std::string &text)
     {
         return std::regex_replace(text, std::regex("\r[^\n\r]*\x1b\\[K"), "");
     }
 };
 
-// What stands before the first table.
+// Returns what stands before the first table.
 std::string Head(const std::string &text)
 {
     return text.substr(0, text.find("\ncollective "));
 }
 
-// However lines are broken.
+// Returns the text on one line, however its lines are broken.
 std::string Words(const std::string &text)
 {
     return std::regex_replace(text, std::regex("[ \n]+"), " ");

@@ -59,7 +59,7 @@ std::map<Key, double> MeansOf(const std::string &path,
     return means;
 }
 
-// Those of a round come back as means of 50 draws from its spread.
+// Times of a round come back as means of 50 draws from its spread.
 TEST_F(Record, TimesAreThoseOfTheMachine)
 {
     const std::vector<const char *> key = {
@@ -113,7 +113,7 @@ TEST_F(Record, IterationsAreThoseOfTheMachine)
     }
 }
 
-// Of buffers in symmetric windows, which each setting has.
+// Every setting has times of buffers in symmetric windows.
 TEST_F(Record, IterationsOfAllModesAreThoseOfTheMachine)
 {
     STP_SLOW();
