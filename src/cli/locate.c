@@ -144,16 +144,21 @@ enum stp_status stp_list_machines(struct stp_machine_list *list_ret,
     return status;
 }
 
-bool stp_is_bundled_machine(const char *path)
+enum stp_status stp_is_bundled_machine(const char *path, bool *is_ret,
+                                       struct stp_error *err)
 {
-    char bundled[STP_CLI_PATH];
+    char bundled[STP_CLI_PATH] = "";
     size_t len;
 
-    if (!locate_bundled(bundled))
-        return false;
+    errno = 0;
+    if (!locate_bundled(bundled) && errno != 0 && errno != ENOENT)
+        return stp_fail(err, STP_ERR_IO,
+                        "cannot tell where this program's machines are: %s",
+                        strerror(errno));
     len = strlen(bundled);
-    return strncmp(path, bundled, len) == 0 && path[len] == '/' &&
-           strchr(path + len + 1, '/') == NULL;
+    *is_ret = len > 0 && strncmp(path, bundled, len) == 0 && path[len] == '/' &&
+              strchr(path + len + 1, '/') == NULL;
+    return STP_OK;
 }
 
 enum stp_status stp_find_machine(const char *on, char path[STP_CLI_PATH],

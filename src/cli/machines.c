@@ -83,7 +83,7 @@ static const char *machines_link(const struct mock_machine_info *info)
 /* Writes the columns that hold for the whole machine; text has them in the
  * first of its rows. */
 static void machines_put_machine(const struct mock_machine_info *info,
-                                 const char *path, bool is_first,
+                                 const char *found, bool is_first,
                                  struct stp_table *t)
 {
     char gpus[STP_GPUS_TEXT];
@@ -100,10 +100,7 @@ static void machines_put_machine(const struct mock_machine_info *info,
         stp_table_text(t, "<link", " ");
     }
     stp_table_text(t, "<NCCL", "%s", is_first ? info->nccl : "");
-    stp_table_text(t, "<found", "%s",
-                   !is_first                      ? ""
-                   : stp_is_bundled_machine(path) ? "bundled"
-                                                  : path);
+    stp_table_text(t, "<found", "%s", is_first ? found : "");
 }
 
 /* Writes a count, which text shows only if it is not 0. */
@@ -138,7 +135,7 @@ static void machines_put_record(const char *coll,
 
 /* Writes a row for each recorded collective, or one without a collective if
  * there is none. */
-static void machines_put_text(const struct mock_machine *m, const char *path,
+static void machines_put_text(const struct mock_machine *m, const char *found,
                               struct stp_table *t)
 {
     const struct mock_machine_info *info = mock_machine_get_info(m);
@@ -150,27 +147,26 @@ static void machines_put_text(const struct mock_machine *m, const char *path,
         if (r.n_sizes + r.n_overlaps == 0)
             continue;
         stp_table_row(t);
-        machines_put_machine(info, path, is_first, t);
+        machines_put_machine(info, found, is_first, t);
         machines_put_record(stp_coll_name(c), &r, mock_machine_rounds(m), t);
         is_first = false;
     }
     if (!is_first)
         return;
     stp_table_row(t);
-    machines_put_machine(info, path, true, t);
+    machines_put_machine(info, found, true, t);
     machines_put_record("all modelled", &(struct machines_record){0}, 0, t);
 }
 
 static void machines_put_json(const struct mock_machine *m, const char *path,
-                              struct stp_table *t)
+                              bool is_bundled, struct stp_table *t)
 {
     const struct mock_machine_info *info = mock_machine_get_info(m);
     cJSON *row = stp_table_row(t);
     struct stp_table colls;
 
     stp_table_word(t, "machine", NULL, info->name);
-    stp_table_word(t, "found", NULL,
-                   stp_is_bundled_machine(path) ? "bundled" : "path");
+    stp_table_word(t, "found", NULL, is_bundled ? "bundled" : "path");
     stp_table_word(t, "path", NULL, path);
     stp_table_word(t, "gpu", NULL, info->gpu);
     stp_table_count(t, "ranks", NULL, (uint64_t)info->n_ranks);
@@ -199,6 +195,8 @@ static enum stp_status machines_print(const struct stp_machine_list *list,
                                       struct stp_error *err)
 {
     struct stp_table t = stp_table_result(is_json);
+    enum stp_status status;
+    bool is_bundled;
 
     *all_read_ret = true;
     stp_table_rows(&t, "machines");
@@ -206,15 +204,20 @@ static enum stp_status machines_print(const struct stp_machine_list *list,
         const char *path = list->paths[i];
         struct mock_machine *m;
 
+        status = stp_is_bundled_machine(path, &is_bundled, err);
+        if (status != STP_OK) {
+            stp_table_free(&t);
+            return status;
+        }
         if (mock_machine_load(path, &m) != ncclSuccess) {
             stp_complain("%s", mock_last_error());
             *all_read_ret = false;
             continue;
         }
         if (is_json)
-            machines_put_json(m, path, &t);
+            machines_put_json(m, path, is_bundled, &t);
         else
-            machines_put_text(m, path, &t);
+            machines_put_text(m, is_bundled ? "bundled" : path, &t);
         mock_machine_free(m);
     }
     return stp_table_end(&t, stdout, err);
