@@ -302,7 +302,7 @@ enum stp_status stp_segment_join(const struct stp_segment_key *key,
                                  uint32_t *index_ret, struct stp_error *err)
 {
     char path[N_NAME];
-    struct stp_segment *segment;
+    struct stp_segment *segment = NULL;
     uint32_t index = 0;
     enum stp_status status;
 

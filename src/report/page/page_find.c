@@ -34,10 +34,10 @@ static enum stp_status page_find_join(const char *base, size_t len,
                                       const char *end, char path[STP_PAGE_PATH],
                                       struct stp_error *err)
 {
-    if (len + strlen(end) >= STP_PAGE_PATH)
+    if (snprintf(path, STP_PAGE_PATH, "%.*s%s", (int)len, base, end) >=
+        STP_PAGE_PATH)
         return stp_fail(err, STP_ERR_IO, "the path '%.60s...' is too long",
                         base);
-    snprintf(path, STP_PAGE_PATH, "%.*s%s", (int)len, base, end);
     return STP_OK;
 }
 
