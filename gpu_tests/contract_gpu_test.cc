@@ -1,4 +1,4 @@
-// What device/device.h promises, kept by the GPUs of this host: one thread a
+// The contract of device/device.h, kept by the GPUs of this host: one thread a
 // GPU, one thread for all of them, and as CUDA graphs.
 #include "device/contract.h"
 #include "gpu_engines.h"

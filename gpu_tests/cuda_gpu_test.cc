@@ -103,7 +103,8 @@ TEST_F(Cuda, SaysWhatItIs)
     EXPECT_GE(info_.compute_capability, 50);
 }
 
-// What NCCL has kernels for but rules out on this machine runs as its own.
+// An arm that NCCL has kernels for but rules out on this machine runs as NCCL's
+// own choice.
 TEST_F(Cuda, EveryArmOfEveryCollectiveRunsAsItselfAndRight)
 {
     Open();

@@ -1,4 +1,4 @@
-// What every other test here needs: a driver and a GPU.
+// Tests of the driver and the GPU that every other test here needs.
 #include <dlfcn.h>
 #include <gtest/gtest.h>
 

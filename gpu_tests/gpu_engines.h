@@ -15,7 +15,8 @@ extern "C" {
 #include "device/module.h"
 }
 
-// Those that 'options' ask for, or else all, in a world of this process alone.
+// Opens the GPUs that 'options' ask for, or else all, in a world of this
+// process alone.
 inline stp_status OpenGpus(stp_device_options *options, stp_engines *engines,
                            stp_error *err)
 {

@@ -11,8 +11,8 @@
 #include <string>
 #include <vector>
 
-// Of this host and of those in CUDA_VISIBLE_DEVICES, whichever are fewer.
-// Without CUDA, which does not survive a fork.
+// Counts the GPUs of this host or those in CUDA_VISIBLE_DEVICES, whichever are
+// fewer, without CUDA, which does not survive a fork.
 inline int CountGpus()
 {
     const char *visible = getenv("CUDA_VISIBLE_DEVICES");

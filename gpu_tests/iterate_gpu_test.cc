@@ -39,7 +39,7 @@ std::string ArmName(const stp_arm &arm)
     return name;
 }
 
-// What one case measured.
+// The measurements of one case.
 struct Measured {
     unsigned n_ranks = 0;
     std::vector<stp_measurement> rows;

@@ -82,7 +82,7 @@ class Kernels : public testing::TestWithParam<Case>
         return n;
     }
 
-    // What rank 'rank' is to get, element by element, by the host's lines.
+    // Bytes that rank 'rank' must get, computed by the host element by element.
     std::vector<unsigned char> Right(unsigned rank) const
     {
         std::vector<unsigned char> bytes(Elements() * size_);

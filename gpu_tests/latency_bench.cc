@@ -1,6 +1,6 @@
-// What the learning plugin costs a collective: one process, a thread a GPU, and
-// short blocks of all-reduces in turn on communicators whose plugin is frozen,
-// learns, or is always trying an arm.
+// Measures the cost of the learning plugin in a collective: one process, a
+// thread a GPU, and short blocks of all-reduces in turn on communicators whose
+// plugin is frozen, learns, or is always trying an arm.
 //
 //   latency_bench PLUGIN [ROUNDS [ARM]]
 //
@@ -54,8 +54,8 @@ void Check(bool ok, const char *action)
     exit(1);
 }
 
-// What the third communicator has beside the defaults: an arm that is as fast
-// as NCCL's own choice never wins, and is never told apart from it.
+// Sets the environment of a communicator's kind. The third kind tries an arm as
+// fast as NCCL's own choice, which never wins and is never told apart from it.
 void SetKind(int kind, const char *arm, const std::string &journal)
 {
     const std::pair<const char *, const char *> tries[] = {
@@ -144,8 +144,8 @@ void Run(int number, const Rank &rank, size_t n_bytes, int n_rounds,
     }
 }
 
-// Of the later half, when what learns has settled; blocks that a pause hit are
-// left out, a tenth at either end.
+// Prints the later half of the times, when learning has settled, without a
+// tenth at either end, where pauses hit.
 void Print(size_t n_bytes, const Times &times, int kind)
 {
     std::vector<double> off;

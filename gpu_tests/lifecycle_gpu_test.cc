@@ -1,5 +1,5 @@
-// What mock NCCL takes for granted, seen on a real one: when it calls a tuner,
-// in which order and in which threads.
+// Mock NCCL's assumptions, seen on a real one: when it calls a tuner, in which
+// order and in which threads.
 #include <cuda_runtime.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -60,7 +60,7 @@ class Lifecycle : public testing::Test
                   ncclCommInitAll(comms_.data(), n_, GpusOf(n_).data()));
     }
 
-    // What happened since the last time, of one kind.
+    // Returns the events of one kind since the last call.
     std::vector<witness_event> New(witness_what kind)
     {
         std::vector<witness_event> all = Events(), found;

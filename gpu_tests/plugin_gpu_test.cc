@@ -1,6 +1,6 @@
 // The static plugin in a real libnccl, on every GPU of this host.
 //
-// What NCCL chose is read from NCCL's own log (NCCL_DEBUG_SUBSYS=TUNING), a
+// NCCL's choice is read from NCCL's own log (NCCL_DEBUG_SUBSYS=TUNING), a
 // line a collective: "AllReduce: 4096 Bytes -> Algo RING proto LL ...".  A
 // process has one libnccl and that reads its environment once, so each case
 // runs in a child.

@@ -24,7 +24,7 @@ using Group = std::vector<Op>;
 
 size_t SizeOf(const Op &op); // of an element
 
-// What a tuner was asked.
+// A question that NCCL asked the tuner.
 struct Question {
     int coll;
     size_t n_bytes;
@@ -33,7 +33,7 @@ struct Question {
     int asked;                   // channels
 };
 
-// What ran on rank 0.
+// A collective as it ran on rank 0.
 struct Ran {
     std::string coll; // as NCCL writes it, in small letters
     size_t n_bytes;   // as NCCL writes it: of one rank's count

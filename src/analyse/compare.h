@@ -29,8 +29,8 @@ struct stp_comparison {
 };
 
 /* One collective of one kind of data at one size on one kind of communicator,
- * alone or in one workload.  What was measured in place is compared with AUTO
- * in place. */
+ * alone or in one workload. An arm measured in place is compared with AUTO in
+ * place. */
 struct stp_point {
     int coll;
     unsigned n_nodes;
@@ -63,7 +63,7 @@ struct stp_comparisons {
     unsigned *rounds;
 };
 
-/* What that arm did at the point, or NULL. */
+/* Returns the arm's comparison at the point, or NULL. */
 const struct stp_comparison *stp_point_arm(const struct stp_point *point,
                                            const struct stp_arm *arm);
 

@@ -46,9 +46,10 @@ struct stp_gain stp_gain_over_rule(const struct stp_point *point,
                              : registered->gain;
 }
 
-/* Whether registered buffers were faster than the policy when they were
- * measured once more at this size, if they were; what both gained then.  An arm
- * that is not there was slower in some workload, as objective.h drops those. */
+/* Whether registered buffers were faster than the policy in the second
+ * measurement of this size, if there was one; and the gains of both in it. An
+ * arm that is not there was slower in some workload, as objective.h drops
+ * those. */
 static bool derive_holds(const struct stp_point *p, const struct stp_arm *arm,
                          const struct stp_comparisons *trials,
                          double *again_ret, double *policy_ret)
@@ -70,7 +71,8 @@ static bool derive_holds(const struct stp_point *p, const struct stp_arm *arm,
     return true;
 }
 
-/* What NCCL chose by itself gains nothing, whatever its times say. */
+/* Whether the arm wins; an arm that NCCL chose by itself gains nothing,
+ * whatever its times say. */
 static bool derive_is_faster(const struct stp_point *p,
                              const struct stp_comparison *c,
                              const struct stp_derive_terms *terms)
@@ -163,8 +165,8 @@ static bool derive_shares_rules(const struct stp_point *a,
            a->n_ranks == b->n_ranks;
 }
 
-/* A rule at the one point goes on at the other, which has none, where its arm
- * is faster, be it by less than the least gain. */
+/* Extends a rule to the next point, which has none, if its arm is faster there,
+ * be it by less than the least gain. */
 static void derive_go_on(const struct stp_comparisons *all,
                          const struct stp_derive_terms *terms, choice *choices,
                          size_t from, size_t to)
@@ -301,8 +303,8 @@ enum stp_status stp_derive_on(const struct stp_comparisons *comparisons,
         free(out.rules);
         return stp_nomem(err);
     }
-    /* Nor are they told of places: what was measured in place decides only
-     * where nothing was measured out of place, which stands first. */
+    /* Tuners are not told of places, either: rows in place decide only where
+     * there are none out of place, which stand first. */
     for (size_t i = 0; i < n; i++) {
         const struct stp_point *p = &points[i];
         const bool goes_on =

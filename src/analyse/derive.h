@@ -21,18 +21,18 @@
 
 #include "analyse/compare.h"
 
-/* Where a rule is as good as the best arm: among arms that qualify, the one of
- * the size before is kept if it is within this of the best. */
+/* Two arms count as equally good within this share: among arms that qualify,
+ * the one of the size before is kept if it is within it of the best. */
 #define STP_DERIVE_SAME 0.005
 
-/* Passes of an arm that have an interval worth the name: two have one of
- * twelve standard errors. */
+/* The least number of passes of an arm with a useful interval: two passes have
+ * one of twelve standard errors. */
 enum { STP_DERIVE_PASSES = 3 };
 
-/* Of a rule that reaches beyond all sizes. */
+/* The end of a rule that reaches beyond all sizes. */
 #define STP_DERIVE_NO_END UINT64_MAX
 
-/* What a rule gains at least, unless the user says otherwise. */
+/* The least gain of a rule, unless the user says otherwise. */
 #define STP_DERIVE_MIN_GAIN 0.02
 
 struct stp_derive_terms {
@@ -74,9 +74,9 @@ struct stp_derived {
 };
 
 /*
- * Derives from what was measured out of place, if anything was.  STP_ERR_RANGE
- * if a collective was measured with several types, operations or roots, of
- * which tuners are told nothing; or STP_ERR_NOMEM.  Free with
+ * Derives rules from the rows out of place, if there are any, else from those
+ * in place. STP_ERR_RANGE if a collective was measured with several types,
+ * operations or roots, which tuners are not told; or STP_ERR_NOMEM. Free with
  * stp_derived_free().
  */
 enum stp_status stp_derive_on(const struct stp_comparisons *comparisons,
@@ -99,17 +99,17 @@ stp_derive_choice(const struct stp_point *point,
 /* Whether the arm is of registered buffers, and else NCCL's own. */
 bool stp_arm_registers(const struct stp_arm *arm);
 
-/* An arm of registered buffers that would take the place of plain ones at this
- * point, but for the trials of the terms; NULL: there is none.  Then *again_ret
- * is what it gained in these, NaN if it was slower in some workload, and
- * *policy_ret what the policy did. */
+/* Finds an arm of registered buffers that would take the place of plain ones at
+ * this point, if the terms' trials confirm it; NULL: there is none. *again_ret
+ * is then its gain in these trials, NaN if it was slower in some workload, and
+ * *policy_ret that of the policy. */
 const struct stp_comparison *
 stp_derive_refuted(const struct stp_point *point,
                    const struct stp_derive_terms *terms, double *again_ret,
                    double *policy_ret);
 
-/* What an arm of registered buffers gains over what a policy of 'min_gain' runs
- * at that point: its arm is '*rule_ret', or NULL for AUTO. */
+/* The gain of an arm of registered buffers over the arm that a policy of
+ * 'min_gain' runs at that point: '*rule_ret', or NULL for AUTO. */
 struct stp_gain stp_gain_over_rule(const struct stp_point *point,
                                    const struct stp_comparison *registered,
                                    double min_gain,

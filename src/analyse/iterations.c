@@ -15,7 +15,7 @@ struct entry {
     const double *sample_us; /* 'iters' of them */
 };
 
-/* What is being summed up. */
+/* The state of a summary in the making. */
 struct summing {
     struct entry *entries; /* by setting, arm and round */
     size_t n;
@@ -195,7 +195,8 @@ static enum stp_status iterations_sum_setting(struct summing *s,
         i += n_rows;
     }
     setting->comm_us = setting->arms[0].alone_us * e->m->work.layers;
-    /* what a second AUTO shows, or else the noise of the first one */
+    /* The resolution is the difference of a second AUTO, or else the noise of
+     * the first one. */
     setting->resolution = n_auto < 2 ? INFINITY
                                      : stp_t975(n_auto - 1) * setting->noise *
                                            sqrt(2 / (double)n_auto);

@@ -215,14 +215,15 @@ enum stp_status stp_objective_compare(const struct stp_dataset *selected,
 
 /* ---- what to register ---- */
 
-/* A collective's time, of an iteration of as many layers. */
+/* Returns the time of a collective in a sequential iteration, less the
+ * compute. */
 static double registered_behind(double us, const struct stp_workload *work)
 {
     return us / work->layers - work->compute_us;
 }
 
-/* Of collectives alone, but where sequential iterations tell of those behind
- * compute: these count within their sizes. */
+/* Compares collectives alone, and those of sequential iterations, which ran
+ * behind compute and count within their sizes. */
 static enum stp_status registered_compare_alone(
     const struct stp_dataset *alone, const struct stp_dataset *iterations,
     struct stp_comparisons *comparisons_ret, struct stp_error *err)

@@ -10,8 +10,8 @@
  * comparison, and an arm that any workload shows slower at a size is no arm
  * there.
  *
- * Rows of fsdp speak of both collectives that ran with their arm, allgather and
- * reducescatter.
+ * A row of fsdp counts for both collectives that ran with its arm, allgather
+ * and reducescatter.
  */
 #ifndef STP_OBJECTIVE_H
 #define STP_OBJECTIVE_H
@@ -31,10 +31,10 @@ const char *stp_objective_name(enum stp_objective objective);
 int stp_objective_from_name(const char *word, size_t len);
 
 /*
- * Copies what says something of the objective into *selected_ret, which is
- * empty.  An arm that forces an algorithm, a protocol or channels alone becomes
- * the pair that NCCL ran with it, since rules name both; it is left out where
- * nobody knows the pair.  STP_ERR_RANGE if nothing says anything of it, or
+ * Copies the rows that say something of the objective into *selected_ret, which
+ * is empty. An arm that forces an algorithm, a protocol or channels alone
+ * becomes the pair that NCCL ran with it, since rules name both; it is left out
+ * where nobody knows the pair. STP_ERR_RANGE if there are no such rows, or
  * STP_ERR_NOMEM; *selected_ret is empty then.
  */
 enum stp_status stp_objective_select(const struct stp_dataset *data,
@@ -50,8 +50,8 @@ enum stp_status stp_objective_compare(const struct stp_dataset *selected,
                                       struct stp_error *err);
 
 /*
- * Compares what decides on what to register in one of the two situations in
- * which an application asks:
+ * Compares the arms of registered buffers in one of the two situations in which
+ * an application asks:
  *
  *   overlapped  iterations in which compute goes on beside a collective
  *   alone       collectives for which compute waits.  A collective back to back

@@ -33,8 +33,8 @@ static bool refine_can_decide(const struct stp_comparison *c)
     return stp_arm_is_pair(&c->arm) && stp_is_evidence(c, false);
 }
 
-/* Whether more rounds could make it the one decided on: it does not qualify
- * yet, but might, and be the best then.  One round has no interval. */
+/* Whether more rounds could make the arm win: it does not qualify yet, but
+ * might, and be the best then. One round has no interval. */
 static bool refine_is_open(const struct stp_point *p,
                            const struct stp_comparison *c,
                            const struct stp_comparison *choice, double min_gain)
@@ -57,7 +57,7 @@ static bool refine_has_open(const struct stp_point *p,
 
 /* ---- sizes in between ---- */
 
-/* Of what a tuner can choose. */
+/* Returns the time of the fastest arm that a tuner can choose. */
 static double refine_find_fastest(const struct stp_point *p)
 {
     double us = p->auto_us;
@@ -77,7 +77,8 @@ static void refine_add_near(const struct stp_point *p, struct stp_arms *arms)
             refine_add_arm(arms, &p->arms[i].arm);
 }
 
-/* Where NCCL changes its mind it may do so at the wrong size. */
+/* Whether NCCL's own choice changes between the points: it may do so at the
+ * wrong size. */
 static bool refine_auto_differs(const struct stp_point *a,
                                 const struct stp_point *b)
 {

@@ -49,10 +49,10 @@ bool stp_refine_again(const struct stp_point *point,
 enum { STP_REFINE_PAIRS = 3, STP_REFINE_COUNTS = 2 };
 
 /*
- * What iterations are worth measuring with, by the times of collectives alone:
- * AUTO, AUTO once more, the best pairs in the running at all of the 'n' points
- * other than NCCL's own choice, and the best two, it included, with 8 and 16
- * channels.
+ * Lists the arms worth measuring in iterations, by the times of collectives
+ * alone: AUTO, AUTO once more, the best pairs in the running at all of the 'n'
+ * points other than NCCL's own choice, and the best two, it included, with 8
+ * and 16 channels.
  */
 void stp_refine_contenders(const struct stp_point *const *points, size_t n,
                            struct stp_arms *arms_ret);

@@ -5,7 +5,7 @@
 
 enum { MAX_ROUNDS = 1000000 };
 
-/* Of 'n' >= 1, which it sorts. */
+/* Returns the median of 'n' >= 1 values, which it sorts. */
 static double steadiness_get_median(double *values, size_t n)
 {
     struct stp_summary summary;
@@ -25,7 +25,7 @@ static double steadiness_get_half(const struct stp_gain *g)
     return log(g->high / g->gain);
 }
 
-/* half_interval() the other way round. */
+/* Inverts steadiness_get_half_interval(). */
 static double steadiness_get_scatter(const struct stp_gain *g)
 {
     return steadiness_get_half(g) * sqrt((double)g->n_pairs) /
@@ -46,7 +46,7 @@ static double steadiness_get_typical(const struct stp_comparisons *all,
     return n > 0 ? steadiness_get_median(values, n) : -1;
 }
 
-/* So many values that any of the medians has room. */
+/* Counts the values for which the largest of the medians needs room. */
 static size_t steadiness_count_values(const struct stp_comparisons *all)
 {
     size_t n = all->n_points;

@@ -34,11 +34,11 @@ const char *stp_verdict_words(const struct stp_point *point,
 bool stp_is_slower(const struct stp_point *point,
                    const struct stp_comparison *arm);
 
-/* What an arm of a point is worth. */
+/* Judges an arm at a point. */
 enum stp_verdict stp_verify_comparison(const struct stp_point *point,
                                        const struct stp_comparison *arm);
 
-/* What the plugin arm of a point is worth; SAME if it has none. */
+/* Judges the plugin arm of a point; SAME if it has none. */
 enum stp_verdict stp_verify_point(const struct stp_point *point);
 
 /*
@@ -60,7 +60,7 @@ const struct stp_comparison *stp_verify_arm(const struct stp_point *point);
  * made them shorter: a collective back to back with itself finds its data and
  * kernels warm as in no step.  Into 'parts' what is left, ascending, the rule
  * itself if it holds everywhere; one at most for each size that it rests on.
- * Returns how many.  Points of iterations in fsdp speak of both collectives.
+ * Returns how many.  A point of fsdp counts for both of its collectives.
  */
 size_t stp_verify_trim(const struct stp_comparisons *verdicts,
                        const struct stp_derived_rule *rule,

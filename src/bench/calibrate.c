@@ -12,17 +12,18 @@ enum {
     MAX_KNOWN = 512, /* recorded products */
 };
 
-/* Near enough to what was asked for. */
+/* A product within this share of the target is near enough. */
 static const double close_enough = 0.03;
 
-/* So near, a product of recorded iterations is better than one that is closer:
- * the times of the others are modelled. */
+/* Within this share of the target a recorded product is better than a closer
+ * one, whose times are modelled. */
 static const double known_enough = 0.25;
 
-/* Of the target, for the first k: what is left is for more of them. */
+/* The first k may take this share of the target, so that larger ones add the
+ * rest. */
 static const double first_share = 2. / 3;
 
-/* What is timed in one go takes no longer than this, unless it is one. */
+/* Products timed in one go take no longer than this, unless it is one. */
 static const double max_us = 100e3;
 
 /* A host launches something about every 'launch_us'.  What takes less, its
@@ -67,12 +68,12 @@ static void calibrate_note_layer(struct timing *t)
         STP_DEVICE_DO(t, collective, t->stream, &layer->colls[c], t->err);
 }
 
-/* The time of one of 'n' in a row. */
+/* Returns the time of one layer, the mean of 'n' in a row. */
 static double calibrate_run(struct timing *t, unsigned n)
 {
     if (t->n_ahead > 0) {
-        /* GPUs are busy while the layers are launched, and begin with one that
-         * does not count. */
+        /* The kernels ahead keep GPUs busy while the layers are launched; the
+         * first layer does not count. */
         for (unsigned i = 0; i < ceil(n * t->n_ahead) + AHEAD_MORE; i++)
             STP_DEVICE_DO(t, elementwise, t->stream, AHEAD_BYTES, t->err);
         calibrate_note_layer(t);
@@ -205,8 +206,8 @@ enum stp_status stp_calibrate(const struct stp_device *device,
         status = calibrate_choose_known(&f, collective, false, &is_chosen);
     if (status != STP_OK || is_chosen)
         return status;
-    /* The largest side of which the first k takes not much of the target; of
-     * all the smallest if none does. */
+    /* Takes the largest side whose first k uses little of the target, or the
+     * smallest side if none does. */
     for (size_t i = 0; i < N_SIDES; i++) {
         double first_us;
 

@@ -8,7 +8,7 @@
 #include "bench/workload.h"
 #include "device/device.h"
 
-/* What of one layer is timed; on the slowest rank, microseconds. */
+/* The work of one layer that is timed, on the slowest rank, in microseconds. */
 struct stp_layer {
     const struct stp_device *device;
     const struct stp_workload *work;

@@ -142,8 +142,8 @@ static bool iterate_is_same_run(const struct stp_device_run *a,
            a->n_channels == b->n_channels && strcmp(a->kernel, b->kernel) == 0;
 }
 
-/* How it runs: asked once, and of a plugin every time, which may change its
- * mind. */
+/* Finds how the arm runs: a plugin is asked every time, as it may change its
+ * mind, and any other arm once. */
 static void iterate_probe(struct loop *l, struct lane *lane, unsigned round)
 {
     bool is_otherwise = false;
@@ -238,7 +238,7 @@ static void iterate_measure_round(struct loop *l, unsigned round)
     STP_DEVICE_DO(l, begin_round, round, plan->rounds, l->err);
     STP_THEN(l->status, stp_time_compute(&layer, N_CALIBRATE, &us, l->err));
     if (l->status == STP_OK) {
-        /* What compute takes alone is the mean over the rounds so far, of all
+        /* The time of compute alone is the mean over the rounds so far, of all
          * rows of the setting. */
         l->compute_us += us;
         l->work.compute_us = l->compute_us / (round + 1);

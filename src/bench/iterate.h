@@ -56,7 +56,7 @@ struct stp_iterate_plan {
 
 enum { STP_ITERATE_MIN = 5 };
 
-/* What was measured: rows of times of iterations, 'iters' samples a row. */
+/* Measured iterations: rows of times, 'iters' samples a row. */
 struct stp_iterations {
     struct stp_dataset data; /* a row an arm and round, by settings */
     double *sample_us; /* of all rows, one after the other, as they came */

@@ -18,10 +18,10 @@ struct stp_sizes {
 };
 
 /*
- * What a size about 'size' is rounded to a multiple of, where nobody asked for
- * this very one: 'grain', and from 4096 of them on 16, so that whatever the
- * type, every rank's part begins at a multiple of 16 bytes, as tensors and
- * buckets do, and as nccl-tests' sizes.  NCCL moves 16 bytes at a time, and
+ * Returns the step to a multiple of which a size about 'size' is rounded if
+ * nobody asked for this very one: 'grain', and from 4096 of them on 16, so that
+ * every rank's part begins at a multiple of 16 bytes whatever the type, as
+ * tensors, buckets and nccl-tests' sizes do. NCCL moves 16 bytes at a time, and
  * goes another way where it cannot: on 2 x H200 an allgather of 512 MiB takes
  * 1.06 ms, one of 724 MiB and 12 bytes 2.22.
  */

@@ -21,7 +21,7 @@ struct lane {
     int64_t n_wrong;
 };
 
-/* What one sweep needs all the time. */
+/* The state of one sweep. */
 struct sweep {
     const struct stp_device *device;
     const struct stp_sweep_plan *plan;
@@ -51,7 +51,7 @@ static void sweep_note(struct sweep *s, const struct stp_collective *what,
     }
 }
 
-/* What a collective of a run took. */
+/* The time of a collective of a run. */
 struct span {
     double host_us; /* by the host's clock, for all of them */
     double gpu_us;  /* from event to event */
@@ -83,7 +83,7 @@ static struct span sweep_run(struct sweep *s, const struct stp_collective *what,
     return (struct span){sum.host_us / n_all, sum.gpu_us / n_all};
 }
 
-/* Long ones: one run, an event behind each. */
+/* Times long collectives: one run, an event behind each. */
 static void sweep_time_long(struct sweep *s, const struct stp_collective *what,
                             unsigned n, struct stp_summary *us_ret)
 {
@@ -93,9 +93,9 @@ static void sweep_time_long(struct sweep *s, const struct stp_collective *what,
     us_ret->mean = span.host_us;
 }
 
-/* Short ones: what events cost, the difference of the medians with them and
- * without, is taken off the times of single collectives, but not off the
- * samples. */
+/* Times short collectives: the cost of events, the difference of the medians
+ * with and without them, is taken off the times of single collectives, but not
+ * off the samples. */
 static void sweep_time_short(struct sweep *s, const struct stp_collective *what,
                              unsigned n, struct stp_summary *us_ret)
 {
@@ -121,9 +121,9 @@ static void sweep_time_short(struct sweep *s, const struct stp_collective *what,
 
 /* ---- an arm ---- */
 
-/* Finds how the arm runs, and about how long a collective takes.  Its first one
- * connects what it needs: a second one says how long they take, unless that is
- * longer than a turn. */
+/* Finds how the arm runs, and about how long a collective takes. The first one
+ * connects channels, so a second one is timed, unless the first takes longer
+ * than a turn. */
 static void sweep_probe_arm(struct sweep *s, const struct stp_collective *what,
                             struct lane *lane, unsigned round)
 {
@@ -252,8 +252,8 @@ static void sweep_measure_size(struct sweep *s, int coll, uint64_t n_bytes)
         s->data->n_rows = n_rows; /* half a size compares nothing */
 }
 
-/* Until a third of a second or so many collectives are over, which is the same
- * in every process, as times are of the slowest rank. */
+/* Runs collectives for a third of a second or up to a number that is the same
+ * in every process, as times are those of the slowest rank. */
 static void sweep_wake_device(struct sweep *s)
 {
     enum { WAKE_BYTES = 16 << 20, FEW = 2000, MANY = 20000, AT_ONCE = 100 };

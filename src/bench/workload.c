@@ -122,7 +122,7 @@ static void workload_join(struct noting *n, unsigned from, unsigned to)
 
 /* ---- modes ---- */
 
-/* Sequential, or overlapped. */
+/* Notes all layers, sequential or overlapped. */
 static void workload_note_layers(struct noting *n)
 {
     const bool overlaps = n->work->mode == STP_MODE_OVERLAP;
@@ -145,8 +145,8 @@ static void workload_note_layers(struct noting *n)
         workload_join(n, stream, STP_STREAM_MAIN);
 }
 
-/* Through all layers: each layer's parameters are gathered while the one before
- * it computes. */
+/* Notes a pass of fsdp: each layer's parameters are gathered while the layer
+ * before it computes. */
 static void workload_note_fsdp_pass(struct noting *n, const struct pass *pass,
                                     bool scatters)
 {

@@ -129,7 +129,7 @@ static void job_watch_signals(sigset_t *watched)
 
 /* ---- the child ---- */
 
-/* What the child says where it could not become the job. */
+/* The message of a child that could not become the job. */
 struct failure {
     int error;
     bool is_output;
@@ -150,7 +150,8 @@ static void job_become(const struct stp_job *job, int told)
     _exit(failure.error == ENOENT ? STP_JOB_NOT_FOUND : STP_JOB_NOT_RUN);
 }
 
-/* Nothing is told by a child that became the job. */
+/* Reads why the child could not become the job; a child that did sends
+ * nothing. */
 static enum stp_status job_read_failure(const struct stp_job *job, int told,
                                         struct stp_error *err)
 {
@@ -202,8 +203,8 @@ static void job_send(const struct running *r, int number)
     kill(r->job->output != NULL ? -r->pid : r->pid, number);
 }
 
-/* What the terminal sends goes to the job as well, and is not sent again,
- * unless the job is in a group of its own. */
+/* Passes a signal on to the job. The terminal's signals reach the job by
+ * themselves, unless it is in a group of its own. */
 static void job_pass_on(struct running *r, const siginfo_t *info)
 {
     for (int i = 0; i < N_STOPS; i++)

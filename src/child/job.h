@@ -1,8 +1,8 @@
 /*
  * job.h - runs a user's command as a job, and awaits its end
  *
- * What asks this process to stop, and other signals, go to the job, which
- * decides what to make of them: this process reports afterwards.  They stay
+ * Requests to stop this process, and other signals, go to the job, which
+ * decides what to make of them: this process reports afterwards. They stay
  * blocked here from the first job on.
  */
 #ifndef STP_JOB_H

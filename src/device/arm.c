@@ -302,7 +302,7 @@ bool stp_arm_from_name(const char *name, size_t len, struct stp_arm *arm_ret)
     return true;
 }
 
-/* What was meant by the first part of the name that is no word of one. */
+/* Suggests a word for the first part of the name that is none. */
 static const char *arm_hint(const struct stp_field *name, char hint[STP_HINT])
 {
     const char *end = name->s + name->len;

@@ -21,12 +21,12 @@ enum stp_arm_kind {
                            or in a communicator of another configuration */
 };
 
-/* Of an arm that forces the other one alone: NCCL's own choice with that, as if
- * NCCL_ALGO or NCCL_PROTO were set. */
+/* The open half of an arm that forces only an algorithm or a protocol: NCCL
+ * chooses it, as if NCCL_ALGO or NCCL_PROTO were set. */
 enum { STP_ANY = -1 };
 
-/* What an application decides before it communicates; members of 0 are what
- * NCCL does by itself. */
+/* The decisions of an application before it communicates; members of 0 leave
+ * NCCL's own. */
 struct stp_setup {
     enum stp_memory memory;
     int min_ctas; /* ncclConfig_t.minCTAs, 1 to 64 */
@@ -73,9 +73,10 @@ bool stp_arm_equal(const struct stp_arm *a, const struct stp_arm *b);
  * out, runs as NCCL's own choice. */
 bool stp_arm_ran(const struct stp_arm *arm, int algo, int proto);
 
-/* "auto", "auto2", "plugin", "ring/ll128" or "ring/ll128/16"; where one is
- * forced alone "ring", "ll128", "ll128/16", "auto/16" or "auto/chunk=128K"; of
- * setups "sym", "sym/ctas=16", "ctas=8-16" or "cga=0". */
+/* Writes an arm's name: "auto", "auto2", "plugin", "ring/ll128" or
+ * "ring/ll128/16"; an algorithm or a protocol alone is "ring", "ll128",
+ * "ll128/16", "auto/16" or "auto/chunk=128K", and a setup is "sym",
+ * "sym/ctas=16", "ctas=8-16" or "cga=0". */
 void stp_arm_name(const struct stp_arm *arm, char name[STP_ARM_NAME]);
 
 /* The words in the columns of a file for the algorithm and the protocol:

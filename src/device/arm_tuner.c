@@ -37,8 +37,8 @@ static ncclResult_t arm_tuner_init(void **context, uint64_t comm_id,
     return ncclSuccess;
 }
 
-/* The cheapest entry of those that are not forced otherwise, which NCCL would
- * take were the others not there; NULL if all of them are ruled out. */
+/* Finds the cheapest entry that is not forced otherwise, which NCCL would take
+ * if it were alone; NULL if all such entries are ruled out. */
 static float *arm_tuner_cheapest(float *cost, int n_algo, int n_proto, int algo,
                                  int proto)
 {

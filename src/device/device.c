@@ -36,7 +36,7 @@ static enum stp_status rank_reserve_all(struct rank *r, unsigned stream,
                    err);
 }
 
-/* This room and the next. */
+/* Reserves this room and the next. */
 static enum stp_status rank_reserve_pair(struct rank *r, unsigned stream,
                                          enum stp_room room, int type,
                                          uint64_t nbytes, struct stp_error *err)
@@ -217,7 +217,7 @@ static enum stp_status part_wait(struct part *p)
     return part_each(p, p->ranks[0].engine.ops->synchronise);
 }
 
-/* The threads of this process. */
+/* Waits until all threads of this process are here. */
 static enum stp_status part_meet_threads(struct part *p)
 {
     if (p->d->pool == NULL || stp_thread_pool_meet(p->d->pool))
@@ -243,9 +243,9 @@ static enum stp_status part_capture(struct part *p)
 
 /* ---- a run ---- */
 
-/* Ranks of several processes meet before a run, on the GPUs: processes start
- * later or earlier by the time of a message.  Ranks that compute late meet
- * where they do. */
+/* Synchronises ranks of several processes before a run, on the GPUs, since
+ * processes start a message's time apart. Ranks that compute late do so by
+ * themselves. */
 static enum stp_status part_meet(struct part *p)
 {
     enum stp_status status = STP_OK;
@@ -493,7 +493,7 @@ enum stp_status stp_device_begin_round(const struct stp_device *device,
                : status;
 }
 
-/* The buffers of the main stream, which nearly all runs need. */
+/* Reserves the buffers of the main stream, which nearly all runs need. */
 static enum stp_status ranks_reserve(struct stp_ranks *d, struct stp_error *err)
 {
     enum stp_status status = STP_OK;
@@ -550,7 +550,7 @@ enum stp_status stp_ranks_check_work(struct stp_ranks *d,
     if (status != STP_OK || work->kind != STP_WORK_COLLECTIVE ||
         groups->size == 0 || stp_splits_find(&d->splits, groups) != 0)
         return status;
-    /* The groups are made that are not there. */
+    /* Makes the groups that do not exist yet. */
     status = stp_rank_groups_check(groups, d->info.n_ranks, err);
     if (status == STP_OK && d->local[0].engine.ops->split == NULL)
         status = stp_fail(err, STP_ERR_RANGE,
@@ -597,8 +597,8 @@ enum stp_status stp_device_synchronise(const struct stp_device *device,
 
 /* ---- opening and closing ---- */
 
-/* After a failure ranks may hang in NCCL, and so would their end: they go with
- * the process. */
+/* Closes the ranks, but not after a failure, when they may hang in NCCL: they
+ * end with the process. */
 static void ranks_close(struct stp_ranks *d)
 {
     if (d->pool != NULL && stp_thread_pool_failed(d->pool))

@@ -142,9 +142,9 @@ struct stp_device_overlap {
 };
 
 /*
- * Those of which this device knows interleaved times, in ascending order of
- * modes and sizes: at most 'max' of them into 'overlaps'.  Returns how many
- * there are; 0 if any product is as good as any other.
+ * Lists the overlaps of which this device knows interleaved times, in ascending
+ * order of modes and sizes: at most 'max' of them into 'overlaps'. Returns how
+ * many there are; 0 if any product is as good as any other.
  */
 size_t stp_device_overlaps(const struct stp_device *device, int coll,
                            struct stp_device_overlap *overlaps, size_t max);
@@ -251,9 +251,9 @@ double stp_device_elapsed_us(const struct stp_device *device, unsigned from,
  * and the last wait, as nccl-tests counts. */
 double stp_device_wall_us(const struct stp_device *device);
 
-/* Where the times of the last run are from: the worst of all in it.
- * *single_pass_ret: whether some are of a recording that ran the arms one after
- * the other and not in interleaved rounds, so that drift is in the numbers. */
+/* Returns the worst source of the times of the last run. *single_pass_ret:
+ * whether some are of a recording that ran the arms one after the other and not
+ * in interleaved rounds, so that drift is in the numbers. */
 enum stp_source stp_device_source(const struct stp_device *device,
                                   bool *single_pass_ret);
 

@@ -29,8 +29,8 @@ struct stp_ranks {
     struct stp_program program;
     struct stp_splits splits;
     enum stp_arm_kind arm; /* that is selected */
-    /* Of the last run: n_times of each engine, the times of its events and then
-     * that of the host's clock. */
+    /* The times of the last run: n_times of each engine, first its events' and
+     * then that of the host's clock. */
     double *local_us;
     double *all_us; /* in the same memory */
     unsigned n_times;

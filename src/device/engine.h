@@ -171,8 +171,9 @@ struct stp_engine_ops {
     enum stp_status (*split)(void *self, const struct stp_rank_groups *groups,
                              struct stp_error *err);
 
-    /* Of all ranks, or of a group: all-reduce, reduce-scatter, all-gather and
-     * broadcast, of sums and maxima, as struct stp_transfer has them. */
+    /* Runs a collective of all ranks, or of a group: all-reduce,
+     * reduce-scatter, all-gather or broadcast, a sum or maximum, as struct
+     * stp_transfer has them. */
     enum stp_status (*collective)(void *self, unsigned stream,
                                   const struct stp_transfer *transfer,
                                   struct stp_error *err);
@@ -282,8 +283,8 @@ struct stp_engine_ops {
     enum stp_status (*begin_capture)(void *self, struct stp_error *err);
     enum stp_status (*end_capture)(void *self, struct stp_error *err);
     enum stp_status (*launch)(void *self, struct stp_error *err);
-    /* What the graph of one collective runs, as stp_device_run.kernel; NULL:
-     * nobody knows. */
+    /* Names the kernel in the graph of one collective, as
+     * stp_device_run.kernel; NULL: nobody knows. */
     void (*captured)(const void *self, char kernel[STP_KERNEL_NAME]);
 
     /* How long the last synchronise() took from where all ranks began; NULL: as

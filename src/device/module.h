@@ -14,7 +14,7 @@
 
 enum { STP_MODULE_ABI = 6, STP_MAX_HOST_GPUS = 16 };
 
-/* What a driver tells of the GPUs of this host. */
+/* A driver's list of the GPUs of this host. */
 struct stp_survey {
     unsigned n_gpus; /* visible; the first STP_MAX_HOST_GPUS are told */
     struct {
@@ -40,8 +40,8 @@ struct stp_module {
                             struct stp_engines *engines_ret,
                             struct stp_error *err);
 
-    /* Asks the driver; NULL of a module without GPUs.  STP_ERR_NOTHING without
-     * one, STP_ERR_DEVICE if it does not answer. */
+    /* Asks the driver; a module without GPUs has NULL. STP_ERR_NOTHING without
+     * a driver, STP_ERR_DEVICE if it does not answer. */
     enum stp_status (*survey)(struct stp_survey *survey_ret,
                               struct stp_error *err);
 };

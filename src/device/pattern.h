@@ -105,7 +105,7 @@ STP_PATTERN uint64_t stp_pattern_random(const struct stp_pattern *p,
 
 /* ---- numbers and their bits ---- */
 
-/* Of a value that the type has exactly. */
+/* Encodes a value that the type can hold exactly. */
 STP_PATTERN uint64_t stp_pattern_encode(int type, double value)
 {
     struct stp_pattern_float f = stp_pattern_format(type);
@@ -146,7 +146,7 @@ STP_PATTERN double stp_pattern_decode(int type, uint64_t bits)
 
 /* ---- inputs ---- */
 
-/* Up to which every integer is exact in the type. */
+/* Returns the number up to which every integer is exact in the type. */
 STP_PATTERN double stp_pattern_exact(int type)
 {
     return (double)((uint64_t)1 << (stp_pattern_format(type).mantissa + 1));

@@ -8,9 +8,8 @@
 #include <stddef.h>
 
 /*
- * What a time is worth, best first.  A time that is made of others is worth
- * what the worst of them is, and every file and every print of a time says its
- * source.
+ * The worth of a time, best first. A time made of others is worth as much as
+ * the worst of them, and every file and every print of a time says its source.
  *
  * Another property says whether it was taken in interleaved rounds or in a
  * single pass (struct stp_measurement): any source may be either.

@@ -124,8 +124,8 @@ static void fork_signal_all(const struct run *run, int sig)
 
 /* ---- how they end ---- */
 
-/* Whom a failed process names; without a world it is another one that failed,
- * or the memory. */
+/* Names the process that failed; without a world it is another one, or the
+ * memory. */
 static void fork_judge(struct run *run, unsigned rank, int wait_status)
 {
     const struct slot *slot = &run->slots[rank];

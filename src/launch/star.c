@@ -33,7 +33,7 @@ struct process {
 
 enum presence { ABSENT, PRESENT, LEFT };
 
-/* What is being sent to a rank. */
+/* A message on its way to a rank. */
 struct outgoing {
     const unsigned char *data;
     size_t size, n_sent;
@@ -156,8 +156,8 @@ static void peer_close(struct star *s, unsigned rank, const char *how)
     }
 }
 
-/* Sends as much as the connection takes.  What a broken one still has to say is
- * heard before it is closed. */
+/* Sends as much as the connection takes. A broken connection is read to its end
+ * before it is closed. */
 static void peer_flush(struct peer *p)
 {
     for (int i = 0; i < 2; i++)
@@ -203,8 +203,8 @@ static bool peer_begin_frame(struct star *s, struct peer *p)
     return p->body != NULL;
 }
 
-/* Takes a frame, as far as it has come: one, so that what a rank gave counts
- * before its end. */
+/* Receives a frame, as far as it has arrived: only one, so that a rank's part
+ * counts before its end. */
 static void peer_hear(struct star *s, unsigned rank)
 {
     struct peer *p = &s->peers[rank];
@@ -562,7 +562,8 @@ static bool star_receive(struct star *s, void *to, size_t size)
     return false;
 }
 
-/* Reads what all 'n' gave, or an end: that rank 0 has left, or a failure. */
+/* Reads the parts of all 'n' ranks, or an end: rank 0 has left, or a
+ * failure. */
 static void star_read(struct star *s, uint32_t n, size_t size, void *all)
 {
     struct stp_star_frame frame;
@@ -590,7 +591,7 @@ static void star_read(struct star *s, uint32_t n, size_t size, void *all)
         star_fail(s, stp_status_of(frame.n), &why);
 }
 
-/* Sends a frame; what rank 0 says meanwhile is read first. */
+/* Sends a frame; a frame that rank 0 sends meanwhile is read first. */
 static void star_send(const struct star *s, enum stp_star_kind kind, uint32_t n,
                       const void *bytes, size_t size, bool until_input,
                       int64_t deadline_ms)
@@ -726,7 +727,7 @@ static enum stp_status view_part(void *self, unsigned n,
 
 /* ---- opening ---- */
 
-/* A sentence on the ranks that are not there after so long. */
+/* Writes which ranks are not there after so long. */
 static void star_say_missing(const struct star *s, unsigned port,
                              unsigned after_ms, struct stp_error *why)
 {

@@ -30,7 +30,7 @@
 #define STP_STAR_MAGIC "steptune"
 enum { STP_STAR_VERSION = 3, STP_STAR_TOKEN = 96 };
 
-/* What a process says that comes to rank 0 ... */
+/* The introduction of a process to rank 0. */
 struct stp_star_hello {
     char magic[8];
     uint32_t version;

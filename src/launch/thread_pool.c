@@ -184,7 +184,7 @@ bool stp_thread_pool_failed(const struct stp_thread_pool *c)
     return atomic_load(&c->failed) || atomic_load(&c->lost);
 }
 
-/* Of all meetings of a job, the k-th is over once k times n have come. */
+/* The k-th meeting of a job is over once k times n arrivals are counted. */
 bool stp_thread_pool_meet(struct stp_thread_pool *c)
 {
     unsigned arrived = atomic_fetch_add(&c->n_met, 1);

@@ -41,7 +41,7 @@ bool stp_thread_pool_failed(const struct stp_thread_pool *pool);
 /* Whether stp_thread_pool_run() has returned without its threads. */
 bool stp_thread_pool_is_lost(const struct stp_thread_pool *pool);
 
-/* Ends the threads.  Those of a lost pool stay until the process ends. */
+/* Ends the threads. Threads of a lost pool stay until the process ends. */
 void stp_thread_pool_destroy(struct stp_thread_pool *pool);
 
 #endif /* STP_THREAD_POOL_H */

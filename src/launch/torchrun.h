@@ -22,7 +22,7 @@
 
 enum { STP_TORCHRUN_HOST = 256 };
 
-/* What the environment says. */
+/* A rank's place in its job, read from the launcher's variables. */
 struct stp_torchrun {
     const char *launcher; /* "torchrun", "srun" or "mpirun" */
     unsigned rank, size;

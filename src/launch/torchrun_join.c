@@ -221,7 +221,8 @@ struct attempt {
     struct stp_star_answer answer;
 };
 
-/* What is silent is tried again: rank 0 may publish another port. */
+/* Joins rank 0, whose silence ends the attempt soon: it may publish another
+ * port. */
 static bool attempt_join(struct attempt *a, const struct stp_torchrun *s,
                          int64_t deadline_ms)
 {

@@ -31,7 +31,7 @@ bool stp_socket_send(int fd, struct iovec *parts, int n_parts, bool until_input,
                      int64_t deadline_ms);
 bool stp_socket_receive(int fd, void *to, size_t size, int64_t deadline_ms);
 
-/* What has come, 1 to 'size' bytes; 0 on failure. */
+/* Returns the bytes that have arrived, 1 to 'size'; 0 on failure. */
 size_t stp_socket_receive_some(int fd, void *to, size_t size,
                                int64_t deadline_ms);
 

@@ -25,7 +25,7 @@ struct stp_store_address {
     char folder[STP_STORE_NAME];
 };
 
-/* What stp_store_parse() takes, for messages. */
+/* The addresses that stp_store_parse() takes, for messages. */
 #define STP_STORE_EXPECTED "tcpstore://HOST:PORT or file:///FOLDER"
 
 /* A TCPStore.  NOWHERE if the host is empty or too long, or the port is none

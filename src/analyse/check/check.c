@@ -132,7 +132,8 @@ static bool rules_same_pair(const struct stp_rule *earlier,
     return earlier->algo == rule->algo && earlier->proto == rule->proto;
 }
 
-/* NCCL rules these out for nobody but who forbids them. */
+/* Whether NCCL always runs the rule's pair: it rules out these pairs only for a
+ * user who forbids them. */
 static bool rules_always_decides(const struct stp_rule *earlier,
                                  const struct stp_rule *rule)
 {
@@ -215,7 +216,8 @@ static void rules_add_shadow(struct check *c, size_t i,
              f->n_others == 1 ? "es" : "", shadow->after);
 }
 
-/* Whether the earlier rules of this kind cover rule 'i', which is said. */
+/* Whether the earlier rules of this kind cover rule 'i'; if so, adds a
+ * finding. */
 static bool rules_try_shadow(struct check *c, size_t i,
                              const struct shadow *shadow, size_t n_met)
 {

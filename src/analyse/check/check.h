@@ -23,10 +23,10 @@ enum stp_check_kind {
 /* A word for programs, such as "dead".  Static. */
 const char *stp_check_kind_name(enum stp_check_kind kind);
 
-/* Or else it is a note. */
+/* Whether the finding is a warning, or else a note. */
 bool stp_check_is_warning(enum stp_check_kind kind);
 
-/* What stp_check_fix() does about it. */
+/* The change by which stp_check_fix() mends a finding. */
 enum stp_fix {
     STP_FIX_NONE,
     STP_FIX_DROP, /* removes the rule */
@@ -71,9 +71,10 @@ enum stp_status stp_check(const struct stp_check_options *options,
                           struct stp_error *err);
 
 /*
- * The policy's text with all done that the findings' fixes say; every other
- * byte stays.  Comments of rules that go stay as lines of their own.  Decides
- * as the old one, but for sizes above 4294967295 that no rule decided.
+ * Applies the fixes of the findings to the policy's text, and changes no other
+ * byte. Comments of removed rules stay as lines of their own. The result
+ * decides as the old policy, but for sizes above 4294967295 that no rule
+ * decided.
  *
  * *text_ret, of *len_ret bytes, is to be freed with free(); STP_ERR_NOMEM.
  */

@@ -1,6 +1,6 @@
 /*
- * A box less another one is up to two boxes a side.  What is left of a box is
- * compared with one coverer after the other, until nothing is left, or a part
+ * A box less another one is up to two boxes a side. The rest of a box is
+ * compared with one coverer after the other, until it is empty, or has a part
  * that no coverer meets.
  */
 #include "analyse/check/check_cover.h"
@@ -111,7 +111,7 @@ bool stp_boxes_meet(const struct stp_box *a, const struct stp_box *b,
     return cover_gpus_meet(a->gpu, b->gpu) && stp_box_exists(both_ret);
 }
 
-/* Without memory the part is lost, and false returned. */
+/* Adds a part; false if it is lost for want of memory. */
 static bool cover_push(struct parts *parts, const struct stp_box *box,
                        size_t next)
 {

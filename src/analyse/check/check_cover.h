@@ -36,7 +36,7 @@ bool stp_box_exists(const struct stp_box *box);
 /* Whether some communicator, numPipeOps, regBuff and overlap are in both. */
 bool stp_boxes_share_calls(const struct stp_box *a, const struct stp_box *b);
 
-/* What is in both; false if nothing is. */
+/* Stores the intersection of both boxes; false if it is empty. */
 bool stp_boxes_meet(const struct stp_box *a, const struct stp_box *b,
                     struct stp_box *both_ret);
 

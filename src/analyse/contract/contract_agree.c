@@ -32,7 +32,7 @@ struct tale {
     struct mock_ranks *ranks;
 };
 
-/* What all ranks do. */
+/* The calls and steps of all ranks. */
 struct script {
     struct mock_call calls[STP_N_QUESTIONS + STORY_GROUPS * GROUP];
     struct mock_step steps[STORY_STEPS];
@@ -274,7 +274,7 @@ const struct stp_story stp_stories_reg_buff[] = {
 
 /* ---- environment ---- */
 
-/* What launchers and schedulers tell a rank about itself. */
+/* Sets variables by which launchers and schedulers tell a rank its number. */
 static void agree_set_variables(void *tale, int rank)
 {
     // clang-format off

@@ -14,7 +14,7 @@
 
 /* ---- all calls ---- */
 
-/* What the user allows, as NCCL_ALGO and NCCL_PROTO. */
+/* Restrictions by the user, as NCCL_ALGO and NCCL_PROTO. */
 static const struct stp_contract_nccl restrictions[] = {
     {0},
     {.algo = "ring"},
@@ -254,7 +254,7 @@ void stp_judge_unmatched(struct stp_contract_run *run,
                           asked->text, asked->outcome->asked_channels);
 }
 
-/* With a policy that decides nothing. */
+/* Judges calls under a policy that decides nothing. */
 static void calls_judge_nothing(struct stp_contract_run *run,
                                 const struct stp_asked *asked)
 {
@@ -317,7 +317,7 @@ static const struct {
 };
 enum { N_POLICIES = sizeof(policies) / sizeof(policies[0]) };
 
-/* What would end the job, or corrupt it. */
+/* Judges answers that would end the job, or corrupt it. */
 static void calls_judge_harm(struct stp_contract_run *run,
                              const struct stp_asked *asked)
 {

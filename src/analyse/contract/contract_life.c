@@ -10,7 +10,7 @@ enum { N_RANKS = 8 }; /* contexts alive together */
 
 /* ---- loading ---- */
 
-/* What the loader says last is why there is no tuner. */
+/* Keeps the loader's last line, which says why there is no tuner. */
 static void life_keep_line(void *user, ncclDebugLogLevel level,
                            unsigned long flags, const char *line)
 {
@@ -53,7 +53,7 @@ static bool life_use_comm(struct stp_contract_run *run, struct mock_nccl *nccl,
     return tuned;
 }
 
-/* As the first one of a process. */
+/* Uses a communicator as the first one of a process. */
 static void life_use_alone(struct stp_contract_run *run, uint64_t comm_id,
                            struct stp_decisions *decisions)
 {

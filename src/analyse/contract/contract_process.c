@@ -160,7 +160,7 @@ static struct listener log_listen(struct stp_contract_run *run, bool alone)
     return listener;
 }
 
-/* Beside what NCCL logs itself. */
+/* Checks that the tuner logs nothing in addition to NCCL's own lines. */
 void stp_check_quiet(struct stp_contract_run *run)
 {
     struct listener alone = log_listen(run, true);

@@ -97,8 +97,8 @@ static int64_t run_get_ns(void)
     return (int64_t)now.tv_sec * 1000000000 + now.tv_nsec;
 }
 
-/* Its own children, too.  The group cannot be another's: the process that it is
- * named after has not been waited for. */
+/* Kills the check's process and its own children. The group cannot be
+ * another's, as the process that it is named after has not been waited for. */
 static void run_kill(struct job *job, int *status)
 {
     kill(-job->pid, SIGKILL);

@@ -73,8 +73,8 @@ enum stp_reads_file {
     STP_READS_FILE,
 };
 
-/* What a check's process leaves to the one that runs the suite, in memory that
- * both share. */
+/* The results of a check's process, in memory that it shares with the one that
+ * runs the suite. */
 struct stp_contract_slot {
     enum stp_contract_verdict verdict;
     char text[STP_CONTRACT_TEXT];
@@ -90,7 +90,7 @@ struct stp_contract_slot {
 /* Room for what a check has open at a time. */
 enum { STP_MAX_OPEN = 64 };
 
-/* What a check knows.  Its process has it for itself, but for the slot. */
+/* The state of a check, private to its process but for the slot. */
 struct stp_contract_run {
     const struct stp_contract_options *options;
     const struct stp_world *world;
@@ -128,7 +128,7 @@ _Noreturn void stp_contract_skip(struct stp_contract_run *run, const char *fmt,
                                  ...) STP_PRINTF(2, 3);
 _Noreturn void stp_contract_end(struct stp_contract_run *run);
 
-/* What is being tried, should the tuner crash or hang. */
+/* Notes the attempt under way, should the tuner crash or hang. */
 void stp_contract_at(struct stp_contract_run *run, const char *fmt, ...)
     STP_PRINTF(2, 3);
 
@@ -166,7 +166,7 @@ void stp_contract_close(struct stp_contract_run *run, struct mock_comm *comm);
 /* The same, and fails the check if finalize returned an error. */
 void stp_contract_destroy(struct stp_contract_run *run, struct mock_comm *comm);
 
-/* What one rank decided. */
+/* The decision of one rank. */
 struct stp_decision {
     ncclResult_t rc;
     int algo;

@@ -59,7 +59,7 @@ static void threads_destroy_all(struct stp_contract_run *run)
         stp_contract_destroy(run, ranks[i].comm);
 }
 
-/* One rank after the other. */
+/* Makes all ranks in turn. */
 static void threads_init_in_turn(struct stp_contract_run *run,
                                  struct mock_nccl *nccl)
 {

@@ -7,7 +7,7 @@
 #include "analyse/explain/explain.h"
 #include "bench/measurement.h"
 
-/* What one of the two does in a range. */
+/* The decision of one of the two in a range. */
 struct stp_differing {
     struct stp_pick pick;
     int asked_channels; /* 0: NCCL's own count */

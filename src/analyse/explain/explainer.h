@@ -1,7 +1,7 @@
 /*
  * explainer.h - NCCL alone and NCCL with a plugin, asked the same questions
  *
- * What explain.c and why.c share; nobody else includes it.
+ * Shared by explain.c and why.c; nobody else includes it.
  */
 #ifndef STP_EXPLAINER_H
 #define STP_EXPLAINER_H

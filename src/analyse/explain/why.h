@@ -7,7 +7,7 @@
 #include "analyse/explain/explain.h"
 #include "bench/measurement.h"
 
-/* What runs, and how long that takes. */
+/* The pair that runs, and its time. */
 struct stp_why_run {
     struct stp_pick pick;
     int asked_channels; /* by the plugin; 0: NCCL's own count */
@@ -21,7 +21,7 @@ struct stp_why_run {
     bool single_pass;       /* likewise */
 };
 
-/* What a variable comes to. */
+/* The effect of a variable. */
 enum stp_override_kind {
     STP_OVERRIDE_NOTHING,  /* the same runs as without it */
     STP_OVERRIDE_RUNS,     /* something else runs */
@@ -41,7 +41,7 @@ struct stp_override {
 
 enum { STP_MAX_OVERRIDES = 16 };
 
-/* What runs where buffers or variables are others than the message's. */
+/* A run with buffers or variables other than the message's. */
 struct stp_why_case {
     const char *where;    /* static, e.g. "in windows" */
     const char *kernel;   /* static; NULL: the pair below */

@@ -41,7 +41,7 @@ struct stp_job_run {
 /* The arm that runs at a place of a round, which has two for each arm. */
 unsigned stp_job_arm_at(unsigned round, unsigned place, unsigned n_arms);
 
-/* What an arm's runs of complete rounds show. */
+/* The results of an arm over its runs of complete rounds. */
 struct stp_job_arm {
     size_t n_runs;
     double time;          /* their mean */

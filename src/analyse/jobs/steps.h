@@ -21,16 +21,16 @@ struct stp_job_step {
 };
 
 /*
- * The time from when a sequence of collectives that a communicator repeats
- * begins on the GPU to when it begins again: a step, or a part of one that
- * repeats.  Of the communicator that repeats most collectives.  STP_ERR_NOTHING
- * if there is none, or its times are not known; or STP_ERR_NOMEM.
+ * Returns the time in which a communicator repeats a sequence of collectives,
+ * from begin to begin on the GPU: a step, or a part of one that repeats. The
+ * communicator that repeats most collectives counts. STP_ERR_NOTHING if there
+ * is none, or its times are not known; or STP_ERR_NOMEM.
  */
 enum stp_status stp_job_step_traced(const struct stp_trace *trace,
                                     struct stp_job_step *step_ret,
                                     struct stp_error *err);
 
-/* Of the 'n' >= 1 times that a job printed, which it sorts. */
+/* The step time of the 'n' >= 1 times that a job printed, which it sorts. */
 struct stp_job_step stp_job_step_printed(double *times, size_t n);
 
 #endif /* STP_JOB_STEPS_H */

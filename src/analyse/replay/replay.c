@@ -82,8 +82,8 @@ static void play_destroy(const struct play *p, size_t i)
     p->ranks[i] = NULL;
 }
 
-/* What takes another one's name is created first: that may be its parent, which
- * is created for this where it has run nothing. */
+/* Creates a communicator after the one whose name it takes: that may be its
+ * parent, which is created for this where it has run nothing. */
 static enum stp_status play_open_comm(const struct play *p, size_t i)
 {
     const struct stp_trace_comm *comm = &p->plan->trace->comms[i];
@@ -176,7 +176,7 @@ static enum stp_status replay_play_run(const struct stp_replay_plan *plan,
 
 enum { MAX_JOBS = 256, POLL_MS = 100 };
 
-/* What a process leaves to the others. */
+/* The results of a process, in memory that all share. */
 struct job {
     pid_t pid;
     atomic_uint seed; /* that it plays */

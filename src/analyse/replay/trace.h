@@ -89,10 +89,10 @@ struct stp_trace_comm {
     int n_ranks;     /* 0 if the trace does not say; of each color */
     unsigned line;   /* that it is created before */
 
-    /* Of a split with several colors, which all run its rows.  By rule: ranks
-     * that are 'stride' apart are together, n_ranks of them or, if that is 0,
-     * as many as there are.  Or by list: color[r] is that of the parent's rank
-     * r, below 0 for none, and none for ranks from n_listed on. */
+    /* The colors of a split whose parts all run its rows. By rule: ranks that
+     * are 'stride' apart are together, n_ranks of them or, if that is 0, as
+     * many as there are. Or by list: color[r] is that of the parent's rank r,
+     * below 0 for none, and none for ranks from n_listed on. */
     unsigned stride; /* 0: not by rule */
     int *color;      /* NULL: not by list */
     int n_listed;

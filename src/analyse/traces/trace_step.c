@@ -149,9 +149,9 @@ static bool step_same_row(const struct stp_trace_row *a,
            a->place.stream == b->place.stream;
 }
 
-/* Of a trace that does not say which step its rows are of, the sequence of
- * collectives that its last rows repeat is one.  borders[] is that of the rows
- * from the last on, as Knuth, Morris and Pratt match words. */
+/* A trace that does not number its steps has one in the sequence of collectives
+ * that its last rows repeat. borders[] is that of the rows from the last on, as
+ * Knuth, Morris and Pratt match words. */
 static void step_choose_repeated(struct making *m)
 {
     const struct stp_trace *t = m->trace;

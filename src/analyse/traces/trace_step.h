@@ -7,7 +7,7 @@
 #include "analyse/replay/trace.h"
 #include "bench/traced_step.h"
 
-/* What of a trace is played, and where. */
+/* The part of a trace that is played, and its place. */
 struct stp_trace_step {
     struct stp_traced_step work;
     unsigned number;  /* the step's, in the job */

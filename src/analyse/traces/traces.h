@@ -1,7 +1,7 @@
 /*
  * traces.h - traces of jobs, in our format and in those of others
  *
- * What a trace holds is told by its text, whatever its name, and a text that
+ * The text of a file tells its kind of trace, whatever its name; a text that
  * gzip compressed is read as well:
  *
  *   steptune CSV      analyse/replay/trace.h

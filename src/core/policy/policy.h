@@ -113,7 +113,7 @@ struct stp_shape {
                         match then */
 };
 
-/* What is being asked. */
+/* A question to a policy. */
 struct stp_query {
     int coll;         /* ncclFunc_t */
     uint64_t n_bytes; /* as NCCL counts them; 0 is legal */
@@ -128,7 +128,7 @@ struct stp_cost_view {
     int n_proto;
 };
 
-/* What the policy answers. */
+/* A policy's answer. */
 struct stp_choice {
     int algo;             /* NCCL_ALGO_* */
     int proto;            /* NCCL_PROTO_* */

@@ -14,7 +14,7 @@
 
 enum { STP_N_COLUMNS = 17 };
 
-/* What differs between the kinds of policy, beside their columns. */
+/* Differences between the kinds of policy, beside their columns. */
 struct stp_policy_format {
     enum stp_policy_kind kind;
     const char *least; /* the columns that a header needs, for messages */

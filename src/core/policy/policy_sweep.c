@@ -85,8 +85,8 @@ static bool policy_narrow_range(const struct stp_rule *rule,
     if (rule->gpu != NULL &&
         (shape->gpu == NULL || strcmp(rule->gpu, shape->gpu) != 0))
         return false;
-    /* Of the bytes that all ranks have, those whose share for one of 'n' ranks,
-     * rounded down, lies in 'share'; there may be none below 2^64. */
+    /* A message matches if its share for one of 'n' ranks, rounded down, lies
+     * in 'share'; there may be no such size below 2^64. */
     if (share->min > UINT64_MAX / n)
         return false;
     bytes.min = share->min * n;

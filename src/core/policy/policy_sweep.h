@@ -13,7 +13,7 @@
 #include "core/status.h"
 #include "nccl_tuner_abi.h"
 
-/* What a lookup needs of a rule. */
+/* The part of a rule that a lookup needs. */
 struct stp_candidate {
     uint32_t line;
     uint32_t chunk_bytes;

@@ -25,7 +25,8 @@ struct stp_cpu_host {
 /* Cannot fail. */
 void stp_cpu_host_get(struct stp_cpu_host *host_ret);
 
-/* Those of all ranks, by rank, for the caller to free(); all ranks call it. */
+/* Exchanges the hosts of all ranks, by rank, for the caller to free(); all
+ * ranks call it. */
 enum stp_status stp_cpu_hosts_meet(const struct stp_world *world,
                                    struct stp_cpu_host **hosts_ret,
                                    struct stp_error *err);
@@ -35,8 +36,7 @@ enum stp_status stp_cpu_hosts_meet(const struct stp_world *world,
 void stp_cpu_hosts_info(const struct stp_cpu_host *hosts, unsigned n,
                         const char *how, struct stp_device_info *info_ret);
 
-/* Of the hosts of 'n' ranks: how many there are, and how many of the ranks are
- * on that of 'rank'. */
+/* Count the hosts of 'n' ranks, and the ranks on the host of 'rank'. */
 unsigned stp_cpu_hosts_count(const struct stp_cpu_host *hosts, unsigned n);
 unsigned stp_cpu_hosts_like(const struct stp_cpu_host *hosts, unsigned n,
                             unsigned rank);

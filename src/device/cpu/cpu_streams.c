@@ -144,7 +144,7 @@ static void *lane_run(void *user)
     struct stp_cpu *e = run->cpu;
     struct stp_error err;
 
-    /* One thread meets the other ranks for all of them. */
+    /* One thread waits for the other ranks on behalf of all. */
     if (lane->first && e->link != NULL) {
         const enum stp_status met =
             e->transport->barrier(e->link, lane->stream, &err);

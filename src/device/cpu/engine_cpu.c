@@ -508,7 +508,7 @@ static const struct stp_engine_ops cpu_ops = {
 
 /* ---- opening ---- */
 
-/* Meets the hosts of all ranks. */
+/* Exchanges the hosts of all ranks. */
 static enum stp_status cpu_set_up(struct stp_cpu *e,
                                   const struct stp_device_options *options,
                                   struct stp_error *err)
@@ -556,7 +556,7 @@ enum stp_status stp_cpu_open(const struct stp_transport_ops *transport,
     e->world = options->world;
     e->time_limit_s = options->time_limit_s;
     e->max_bytes = options->max_bytes;
-    /* Each rank's status of a step comes to be known to all. */
+    /* All ranks learn the status of each one. */
     status = stp_world_agree(e->world, cpu_set_up(e, options, err), err);
     if (status == STP_OK && (e->world->size > 1 || options->measures))
         status = stp_world_agree(

@@ -211,7 +211,8 @@ void stp_cuda_setup_close(struct stp_cuda_rank *rank);
 
 /* ---- cuda_graph.c ---- */
 
-/* What NCCL runs in a graph of a collective, as stp_device_run.kernel. */
+/* Names the kernel in NCCL's graph of a collective, as
+ * stp_device_run.kernel. */
 void stp_cuda_graph_kernel(cudaGraph_t graph, char kernel[STP_KERNEL_NAME]);
 
 /* ---- cuda_rank.c, cuda_open.c ---- */

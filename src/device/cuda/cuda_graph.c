@@ -41,7 +41,7 @@ static const char *graph_kernel_name(const struct driver *driver,
                                                                    : NULL;
 }
 
-/* What a graph has of NCCL. */
+/* NCCL's part of a graph. */
 struct contents {
     bool has_copies;
     bool has_kernels;                /* but for symmetric ones */
@@ -51,7 +51,7 @@ struct contents {
 static void graph_look_at(const struct driver *driver, CUgraphNode node,
                           struct contents *contents)
 {
-    /* What symmetric kernels are called by NCCL, the second by 2.27. */
+    /* Symmetric kernels have the first prefix, and the second in NCCL 2.27. */
     static const char *const symmetric[] = {"ncclSymkDevKernel_",
                                             "ncclSymDevKernel_"};
     CUgraphNodeType type;

@@ -6,8 +6,8 @@
 
 #include <stddef.h>
 
-/* Of a symbol as CUPTI has it: demangled, without its arguments, cut to 'size'.
- * NULL is "kernel". */
+/* Writes the name of a symbol of CUPTI's: demangled, without its arguments, cut
+ * to 'size'. NULL becomes "kernel". */
 void stp_cuda_kernel_name(const char *symbol, char *name, size_t size);
 
 #endif /* STP_CUDA_NAME_H */

@@ -13,7 +13,8 @@
 
 #define EXPORT __attribute__((visibility("default")))
 
-/* Of a version of the profiler's interface, which differ in init() alone. */
+/* The events of a version of the profiler's interface; versions differ in
+ * init() alone. */
 struct plugin_events {
     ncclResult_t (*start)(void *context, void **event,
                           const ncclProfilerEvent_t *what);
@@ -167,7 +168,7 @@ EXPORT const ncclTuner_v6_t ncclTunerPlugin_v6 = {
 
 /* ---- the profiler ---- */
 
-/* Of a communicator. */
+/* The profiler's context of a communicator. */
 struct plugin_profile {
     int rank;
     void *inner; /* the context of the profiler under test; NULL: it has none */

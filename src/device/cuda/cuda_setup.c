@@ -19,7 +19,7 @@ static const struct {
                        "collectives by copy engines, expected 2.28"},
 };
 
-/* Of one rank there is nothing to register for. */
+/* A single rank has no peer to register buffers for. */
 unsigned stp_cuda_find_setups(const struct stp_cuda *d)
 {
     unsigned setups = 0;
@@ -141,7 +141,7 @@ static enum stp_status setup_call(struct stp_cuda_rank *first,
                                 name, err);
 }
 
-/* Those of a thread. */
+/* Opens the communicators of a thread's GPUs. */
 static enum stp_status setup_open_part(void *user, unsigned thread,
                                        struct stp_error *err)
 {

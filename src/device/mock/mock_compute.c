@@ -59,9 +59,9 @@ static const struct rates *compute_find_rates(int compute_capability)
 
 enum { FEW_SETTINGS = 96 }; /* of a machine: these take no memory of the heap */
 
-/* Of the recorded products that differ from the wanted one in k alone those on
- * either side of it, or the two nearest beyond which it is; k is 0 where there
- * is none. */
+/* The two recorded products that differ from the wanted one in k alone and lie
+ * on either side of it, or the two nearest if it is beyond all; k is 0 where
+ * there is none. */
 struct neighbours {
     struct mock_overlap_setting near;
     struct mock_overlap_setting far;

@@ -128,8 +128,8 @@ static bool program_runs_as_one(const struct mock_call *calls,
 }
 
 /*
- * Those of a group that ran as one are taken to last as long as one of all
- * their bytes, and those that did not run as one, one after the other.
+ * Prices a group: collectives that ran as one last as long as one collective of
+ * all their bytes, and others one after the other.
  */
 static enum stp_status program_price(const struct running *r, size_t at,
                                      size_t n, const struct mock_call *calls,
