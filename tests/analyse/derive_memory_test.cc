@@ -1,4 +1,4 @@
-// What to register, by gains over NCCL's own choice and over the best rule.
+// Buffers to register, by gains over NCCL's own choice and over the best rule.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -160,8 +160,8 @@ TEST(DeriveMemoryKernel, NamesNoCopyEnginesThatDidNotRun)
     }
 }
 
-// Of two arms that are as unsteady as NCCL's own choice, with it, the gain of
-// the one over the other is as steady as they are to each other.
+// Two arms vary together with NCCL's own choice: the gain of one over the other
+// is as steady as they are to each other.
 TEST(GainOverArm, IsOfTheRoundsOfBoth)
 {
     const std::vector<double> own{100, 140, 90, 120}; // NCCL's, by round

@@ -1,4 +1,4 @@
-// What intervals and regimes say of iterations on GPUs, and of two equal arms.
+// Intervals and regimes of iterations on GPUs, and of two equal arms.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 

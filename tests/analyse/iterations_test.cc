@@ -1,4 +1,4 @@
-// What measured iterations say of each arm, by hand-made numbers.
+// Summaries of each arm's iterations, by hand-made numbers.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 

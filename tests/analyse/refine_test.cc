@@ -32,7 +32,7 @@ struct Curve {
     std::function<double(double)> gain;
 };
 
-// What the sweep of `steptune tune` does with what refine.h says.
+// Measures what refine.h asks for, as the sweep of `steptune tune` does.
 class Machine
 {
   public:
@@ -167,7 +167,7 @@ struct Points {
     stp_arms arms{};
 };
 
-// What an application registers is no arm that a tuner could choose instead.
+// An arm of registered buffers is none that a tuner could choose instead.
 TEST(Refine, JudgesArmsOfTunersByEachOther)
 {
     Data d;

@@ -1,4 +1,4 @@
-// What NCCL is asked and chooses, as a device tells it.
+// NCCL's questions and choices, as a device reports them.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 

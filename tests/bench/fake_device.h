@@ -64,7 +64,8 @@ class FakeDevice : public FakeEngine
             snprintf(run->kernel, sizeof(run->kernel), "%s", kernel.c_str());
         }
     }
-    // Of a check: poison, then the input, which in place is there, too.
+    // A check fills memory with poison, then with its input, which is in the
+    // same memory if the collective is in place.
     void Fill(const stp_pattern &pattern, bool poison,
               const void *data) override
     {

@@ -1,4 +1,4 @@
-// What an iteration does, in which order.
+// The order of collectives and compute in an iteration.
 #include <gtest/gtest.h>
 
 #include <cstring>

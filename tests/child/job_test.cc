@@ -113,7 +113,8 @@ TEST_F(Job, SaysThatItsOutputCannotBeWritten)
                                testing::HasSubstr("No such file")));
 }
 
-// What this process blocks since its first job is its own.
+// Signals stay blocked in this process after its first job, and must not in the
+// next one.
 TEST_F(Job, BlocksNoSignalsInTheNextOne)
 {
     Process process([] {

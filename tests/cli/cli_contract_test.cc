@@ -54,7 +54,7 @@ struct Planted {
     std::vector<std::string> failed;
 };
 
-// What a single call does badly, every check of single calls meets.
+// Checks of single calls, all of which notice a fault in one call.
 const std::vector<std::string> kCalls = {
     "never fails a collective", "stays inside the table",
     "never negative",           "never revives",

@@ -34,7 +34,7 @@ const char *const kProse[] = {
     "the sizes measured",
 };
 
-// What a file or a print says its times are.
+// The sources that a file or a print claims for its times.
 struct Claims {
     int best = N_SOURCES;
     int worst = -1;
@@ -77,7 +77,7 @@ Claims ClaimsOf(std::string text)
             claims.Add(s);
     for (const char *words : {"single pass", "not interleaved"})
         claims.single_pass |= text.find(words) != std::string::npos;
-    // Of JSON: true, or a count.
+    // JSON says true, or a count.
     static const std::string key = "single_pass\":";
     for (size_t at = 0; (at = text.find(key, at)) != std::string::npos;) {
         at = text.find_first_not_of('\t', at + key.size());
@@ -105,7 +105,7 @@ int SourceOf(const std::string &word)
     return at == kWords.end() ? -1 : int(at - kWords.begin());
 }
 
-// Of a table with a column "source" in each row.
+// Claims of a table with a column "source" in each row.
 Claims ClaimsOfTable(const std::string &text, char by)
 {
     Claims claims;
@@ -130,7 +130,7 @@ Claims ClaimsOfTable(const std::string &text, char by)
     return claims;
 }
 
-// Of nccl-tests' text: each row has a line above it that says so.
+// Claims of nccl-tests' text, in a line above each row.
 Claims ClaimsOfText(const std::string &text)
 {
     const std::string mark = "# Source: ";
@@ -161,7 +161,7 @@ Claims ClaimsOfRows(const std::string &name, const std::string &text)
 
 // ---- steps ----
 
-// What a step takes and leaves.
+// The kinds of files that a step reads and writes.
 enum Kind { MACHINE, TIMES, JSON, ROUNDS, RULES, TRAINING, END };
 
 // A command; {} stands for what it takes, @ for the file or folder that it
@@ -237,7 +237,8 @@ const Step kSteps[] = {
 
 // ---- chains ----
 
-// What a step may say of its times at best, and what it must own up to.
+// The best source that a step may claim for its times, and the worst that it
+// must admit.
 struct Node {
     Kind kind;
     std::string name; // of the file or folder

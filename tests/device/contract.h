@@ -1,4 +1,4 @@
-// What device/device.h and device/engine.h promise, as tests of any transport.
+// The contracts of device/device.h and device/engine.h, as tests of transports.
 //
 // A transport opens its ranks by a RanksUnderTest; its test program
 // instantiates both suites with INSTANTIATE_TEST_SUITE_P(Name, DeviceContract,

@@ -1,4 +1,5 @@
-// What device/device.h promises of groups of ranks, as tests of any transport.
+// The contract of device/device.h on groups of ranks, as tests of any
+// transport.
 #ifndef STP_CONTRACT_GROUPS_H
 #define STP_CONTRACT_GROUPS_H
 

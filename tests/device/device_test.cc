@@ -12,7 +12,7 @@ namespace
 
 using testing::ElementsAre;
 
-// Of three processes: this one, and two with times of their own.
+// Times of three processes: this one, and two with their own.
 constexpr double kTimes[3][4] = {
     {10, 15, 40, 3}, {100, 112, 118, 5}, {7, 9, 30, 4}};
 

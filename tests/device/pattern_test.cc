@@ -146,8 +146,8 @@ template <typename T> T Combine(int op, T a, T b, bool b_less)
     }
 }
 
-// Of the first 'ranks' ranks, an average as if the others gave 0; as the
-// collective's type has it, if it can.
+// Reduces the first 'ranks' ranks, an average as if the others gave 0; in the
+// collective's type, if that holds the result.
 uint64_t Reduce(const stp_pattern &p, uint64_t i, unsigned ranks)
 {
     const bool avg = p.op == STP_OP_AVG;

@@ -31,7 +31,7 @@ using testing::MatchesRegex;
 
 using Body = std::function<int(const stp_world &)>;
 
-// What all processes of a test see.
+// Memory that all processes of a test share.
 struct Shared {
     std::atomic<int> pids[64];
     std::atomic<int> n_done;
@@ -227,7 +227,7 @@ class ForkEnd : public Fork, public testing::WithParamInterface<EndCase>
 {
 };
 
-// What the others do meanwhile.
+// Actions of the other processes meanwhile.
 const Body kOthers[] = {
     [](const stp_world &world) { return Exchange(world) == "ok" ? 0 : 1; },
     [](const stp_world &world) { return AwaitDeath(world) == "" ? 0 : 1; },

@@ -1,4 +1,4 @@
-// What processes of a star say, as bytes.
+// Messages of a star's processes, as bytes.
 #ifndef STP_STAR_FRAMES_H
 #define STP_STAR_FRAMES_H
 

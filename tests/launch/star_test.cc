@@ -1,5 +1,5 @@
-// What the processes of a run exchange, also in parts of the run, and what they
-// hear of each other's ends.
+// Tests of exchanges between the processes of a run, also in parts of the run,
+// and of the news of each other's ends.
 #include <arpa/inet.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -113,7 +113,7 @@ class Ranks
         return Named(rank, ranks_[rank].pid());
     }
 
-    // What each said, in order of rank.
+    // Returns the texts of all ranks, in order of rank.
     std::vector<std::string> Said()
     {
         std::vector<std::string> said;
@@ -523,7 +523,8 @@ TEST(Star, DoesNotWaitForAStoppedProcessToHearOfADeath)
     EXPECT_EQ(want, ranks[1].Said());
 }
 
-// What one of two ranks hears that is no rank of this run.
+// Bytes that one of two ranks receives from a process that is no rank of this
+// run.
 struct StrangeCase {
     const char *name;
     unsigned rank; // that hears it, while it awaits the other's introduction
@@ -692,7 +693,7 @@ TEST(StarPart, IsNeverEmptyNorLargerThanItsWorld)
     EXPECT_THAT(ranks.Said(), Each("0 of 2 processes, 3 of 2 processes"));
 }
 
-// Those left out wait with more than their sockets hold.
+// The processes outside the part wait with more bytes than their sockets hold.
 TEST(StarPart, DoesNotMindWhoWaitsOutside)
 {
     Ranks ranks(5, [](stp_world &world) {

@@ -1,5 +1,4 @@
-// What the environment of torchrun, srun or mpirun says, and what is wrong with
-// it.
+// Tests of the environment of torchrun, srun and mpirun, and of errors in it.
 #include <gtest/gtest.h>
 
 #include <cstdlib>

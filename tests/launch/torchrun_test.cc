@@ -128,7 +128,7 @@ class Torchrun : public testing::Test
         }
     }
 
-    // What rank 0 answers to these bytes: "closed" or "joined" or why not.
+    // Returns rank 0's answer to these bytes: "closed", "joined" or its reason.
     static std::string Ask(int fd, const std::string &bytes)
     {
         stp_star_answer answer{};
@@ -268,7 +268,7 @@ class TorchrunJob : public Torchrun
         return JobStore(listener_);
     }
 
-    // What rank 0 has published, or "" if it has not.
+    // Returns the address that rank 0 has published, or "".
     std::string Place(bool waits) const
     {
         const auto address = stp_store_at("127.0.0.1", job_port_);
@@ -337,7 +337,8 @@ TEST_F(TorchrunJob, GivesTheRanksATokenThatNobodyKnows)
     EXPECT_EQ("ok", third.Said());
 }
 
-// What has the port is no store: it closes each connection, or says something.
+// The port belongs to a process that is no store: it closes each connection, or
+// sends something.
 TEST_F(Torchrun, DoesWithoutAStoreThatDoesNotAnswer)
 {
     for (const char *said : {"", "zz"}) {

@@ -10,7 +10,8 @@
 
 using namespace mock_test;
 
-// Those of expat, which malloc() in a library of its own.
+// Expat allocates by malloc() in a library of its own, so its functions fail
+// instead.
 extern "C" {
 struct XML_ParserStruct;
 XML_ParserStruct *__real_XML_ParserCreate(const char *encoding);

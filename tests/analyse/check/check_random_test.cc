@@ -1,4 +1,4 @@
-// What check says and mends, against the definition, for random policies.
+// Check's findings and fixes for random policies, against their definition.
 #include <cstdint>
 #include <cstdlib>
 #include <random>

@@ -1,4 +1,4 @@
-// What check finds in policies, and what its fixes leave.
+// Check's findings in policies, and the text that its fixes leave.
 #include <cstdlib>
 #include <string>
 #include <vector>

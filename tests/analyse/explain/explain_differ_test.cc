@@ -136,7 +136,7 @@ TEST_F(Differ, RangesAreThoseThatBothHaveInCommon)
     }
 }
 
-// Of 819,200 and 1,024,000 the second is nearer to the middle.
+// 1,024,000 is nearer to the middle than 819,200.
 TEST_F(Differ, TimesAreOfTheRecordedSizeInTheMiddle)
 {
     Compare({{800000, 1250000, kRing, kLl}},

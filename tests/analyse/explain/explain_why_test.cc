@@ -23,7 +23,7 @@ namespace
 
 using testing::HasSubstr;
 
-// What is set, for the test at hand.
+// The environment of the test at hand.
 std::map<std::string, std::string> environment;
 
 char *Variable(const char *name)

@@ -1,4 +1,4 @@
-// What the doctor says of the GPUs that a driver tells of.
+// The doctor's findings on the GPUs that a driver lists.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <cstring>

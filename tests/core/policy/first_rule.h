@@ -1,4 +1,4 @@
-// What a policy answers, by its definition: the first rule, in file order, that
+// A policy's answer by its definition: the first rule, in file order, that
 // matches and whose pair NCCL allows.
 #ifndef FIRST_RULE_H
 #define FIRST_RULE_H

@@ -1,4 +1,4 @@
-// What a tuner decided, counted.
+// Tests of the ledger that counts a tuner's decisions.
 #include <gtest/gtest.h>
 
 #include <cstring>

@@ -93,7 +93,7 @@ TEST(PolicyLoad, SaysThatMemoryIsOut)
               }));
 }
 
-// Of rules that need more entries than there are rules.
+// The rules need more entries than there are rules.
 TEST(PolicyCompile, SaysThatMemoryIsOut)
 {
     const stp_shape shape = {8, 1, nullptr};

@@ -149,7 +149,7 @@ bool operator==(const stp_range &a, const stp_range &b)
     return a.min == b.min && a.max == b.max;
 }
 
-// What a policy of the kind does not have is at its default.
+// Members that a policy of the kind lacks have their defaults.
 bool SaysTheSame(stp_rule want, const stp_rule &got, stp_policy_kind kind)
 {
     if (kind == STP_POLICY_OF_ARMS) {
@@ -270,7 +270,8 @@ TEST(CompiledLookup, EqualsTheDefinitionForManyRules)
     }
 }
 
-// What all queries of a size are answered; equal if nothing changes.
+// Returns the rules that answer all queries of a size; equal lists mean that no
+// decision changes.
 std::vector<const stp_rule *> Answers(const stp_policy *policy,
                                       const stp_shape &shape, int coll,
                                       uint64_t n_bytes)

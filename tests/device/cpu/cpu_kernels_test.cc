@@ -1,4 +1,5 @@
-// What CPUs measure in beside collectives: matrices, and what memory bounds.
+// The compute that CPUs measure beside collectives: matrices, and kernels that
+// memory bounds.
 #include <gtest/gtest.h>
 
 #include <vector>

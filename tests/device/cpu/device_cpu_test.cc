@@ -190,7 +190,7 @@ TEST_F(DeviceCpu, StopsAtItsTimeLimit)
     EXPECT_EQ(err_.text, plan_.aborted);
 }
 
-// Of a world of this process and one that is dead.
+// A world of this process and one that is dead.
 TEST_F(DeviceCpu, StopsWhenARankDies)
 {
     stp_world_ops dying = *world_.ops;

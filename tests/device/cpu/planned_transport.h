@@ -26,7 +26,7 @@ struct Plan {
     std::condition_variable changed;
 };
 
-// Of the test that runs.
+// The plan of the test that runs.
 inline Plan *plan;
 
 inline stp_status PlanOpen(const stp_world *, unsigned, unsigned,

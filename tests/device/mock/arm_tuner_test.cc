@@ -18,7 +18,7 @@ class ArmTuner : public testing::Test
         stp_arm_tuner_set(&own_);
     }
 
-    // Of an all-reduce of 64 MiB on h200x4.
+    // Asks for an all-reduce of 64 MiB on h200x4.
     mock_outcome Ask(const char *version, int tuner_version, const char *name)
     {
         Folder folder;

@@ -96,7 +96,7 @@ class EngineMock : public testing::Test
         Ok(ops_->collective(self_, stream, &t, &err_));
     }
 
-    // Of what 'note' notes, alone.
+    // Returns the time of the work that 'note' adds, alone.
     template <typename F> double Time(const F &note)
     {
         const double from = ops_->now_us(self_);

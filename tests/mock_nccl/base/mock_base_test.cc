@@ -1,4 +1,4 @@
-// What all of mock NCCL uses: errors, log lines, names, hashes and clocks.
+// Tests of the base of mock NCCL: errors, log lines, names, hashes and clocks.
 #include <algorithm>
 #include <atomic>
 #include <cerrno>

@@ -88,7 +88,7 @@ TEST_F(Capture, FailsAsTheTunerDoes)
 
 // ---- with a profiler ----
 
-// What a launch and its call back tell the profiler.
+// Returns the profiler's lines of a launch and its call back.
 Lines Replay(mock_cuda_graph *graph, std::vector<mock_outcome> &outcomes)
 {
     Log log;

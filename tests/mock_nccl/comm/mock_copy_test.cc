@@ -119,7 +119,8 @@ INSTANTIATE_TEST_SUITE_P(
                 "AllGather_UC", 1}),
     CaseName());
 
-// What mock_comm_kernels() and mock_comm_copies() list for it.
+// Returns the kernels that mock_comm_kernels() and mock_comm_copies() list for
+// the call.
 size_t Kernels(const char *version, const char *machine, const mock_call &call,
                mock_symmetric_kernel *kernels)
 {

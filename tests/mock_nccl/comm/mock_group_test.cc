@@ -49,7 +49,8 @@ class Group : public testing::Test
         on_ask = Note;
     }
 
-    // Of another version, with a tuner of this one.
+    // Makes a communicator of another NCCL version, whose tuner has the
+    // interface 'tuner'.
     void Use(const char *version, int tuner)
     {
         comm_ = nullptr; // before its libnccl

@@ -179,8 +179,9 @@ TEST(FsdpIteration, TakesItsTime)
     }
 }
 
-// Of two layers: gather, then compute of 5 beside the second gather of 10,
-// scatter beside the second compute, scatter: 10 + 5s + 5 + 5s + 5 + 10.
+// An iteration has two layers: gather, then compute of 5 overlapped with the
+// second gather of 10, scatter overlapped with the second compute, scatter: 10
+// + 5s + 5 + 5s + 5 + 10.
 TEST_F(Modes, AnFsdpIterationSlowsBothOfItsCollectives)
 {
     const double us[] = {30 + 10 * 1.3, 30 + 10 * 1.7};
@@ -255,7 +256,7 @@ TEST_F(Modes, SettingsNameTheirs)
     EXPECT_EQ(MOCK_MODE_SEQUENTIAL, s[3].mode);
 }
 
-// What ran as a reduce-scatter is not recorded.
+// The reduce-scatter of the pair is not recorded.
 TEST_F(Modes, FsdpWithAPartOfAPairIsSkipped)
 {
     Machine machine =

@@ -177,7 +177,7 @@ TEST(CollNetSwitch, IsPassedToAV2Tuner)
     EXPECT_EQ("collnet 1 nvls 0", Told("2.21", ncclFuncAllGather));
 }
 
-// Of CollNet Chain's 8 heads 8 or 4 head NVLS channels.
+// CollNet Chain has 8 heads, and 8 or 4 of them head NVLS channels, too.
 TEST(CollNetSwitch, KeepsChainsToTheHeadsFrom2_30)
 {
     const mock_call call = Call(ncclFuncAllReduce, 1 << 20);

@@ -72,7 +72,7 @@ TEST_F(MockProfilerLife, LibraryIsClosedAfterTheLastCommunicator)
     EXPECT_EQ(nullptr, dlopen(kListener, RTLD_NOW | RTLD_NOLOAD));
 }
 
-// Of NCCL 2.31 and later: v7 has phases, which need channels.
+// NCCL 2.31 and later have phases for profilers of v7, which need channels.
 TEST_F(MockProfilerLife, PhasesOfKernelsAreForNewProfilers)
 {
     const int phases = NCCL_PROFILE_KERNEL_PHASE;

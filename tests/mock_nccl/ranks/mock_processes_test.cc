@@ -25,8 +25,8 @@ using testing::ElementsAre;
 namespace
 {
 
-// What the system does to the calls of this process, and of those that it
-// forks; the linker puts the functions below in front of libc's.
+// The system's answers to calls of this process, and of those that it forks;
+// the linker puts the functions below in front of libc's.
 struct System {
     // calls until one fails; -1: none does
     int forks = -1, sockets = -1, threads = -1, sends = -1;
@@ -126,7 +126,7 @@ int __wrap_poll(pollfd *fds, nfds_t n, int timeout_ms)
 namespace
 {
 
-// What all processes see.
+// Memory that all processes share.
 struct Shared {
     std::atomic<int> n_inits{0};
     std::atomic<pid_t> pids[4]{};
