@@ -1,8 +1,9 @@
 #!/bin/sh
 # words.sh TOP - fails if code or documents use words that CONTRIBUTING's glossary
-# replaces, or if static functions of several files share a name: none may occur
-# in four files or more, and at most 12 percent of all may share theirs; 77
-# without universal-ctags.
+# replaces, if more than one comment in 100 of a file begins with a word that
+# needs the line above, or if static functions of several files share a name:
+# none may occur in four files or more, and at most 12 percent of all may share
+# theirs; 77 without universal-ctags.
 set -eu
 cd "$1"
 bad=0
@@ -38,6 +39,30 @@ behind each layer|after each layer
 \bstp_published\b|agreement
 \bmatrix products?\b|GEMM
 END
+
+# Comments that begin with no subject: "Of all ranks", "What is left".
+find src mock_nccl gpu_tests tests \( -name '*.[ch]' -o -name '*.cc' -o -name '*.cu*' \) \
+	-exec awk '
+	function judge() {
+		if (100 * n_bad <= n)
+			return
+		printf "%d of %d comments of %s begin with Of, What, Those or Whether its, expected one in 100 at most:\n%s",
+			n_bad, n, file, lines
+		bad = 1
+	}
+	FNR == 1 { judge(); file = FILENAME; n = n_bad = goes_on = opened = 0; lines = "" }
+	{
+		line_comment = /^[ \t]*\/\//
+		begins = /\/\*/ || (/(^|[^:"])\/\// && !(goes_on && line_comment))
+		n += begins
+		if ((begins || opened) && /(\/[*\/]|^[ \t]*\*) *(Of|What|Those|Whether its) /) {
+			n_bad++
+			lines = lines FILENAME ":" FNR ":" $0 "\n"
+		}
+		opened = /^[ \t]*\/\*+$/ # the text begins in the next line
+		goes_on = line_comment && !/^[ \t]*\/\/$/
+	}
+	END { judge(); exit bad }' {} + || bad=1
 
 if ! ctags --version 2>/dev/null | grep -q 'Universal Ctags'; then
 	echo "no universal-ctags here"
