@@ -30,7 +30,7 @@ void mock_set_log_level(ncclDebugLogLevel level)
     pthread_mutex_unlock(&lock);
 }
 
-bool mock_log_is_heard(ncclDebugLogLevel level)
+bool mock_log_is_enabled(ncclDebugLogLevel level)
 {
     bool is_heard;
 

@@ -15,7 +15,7 @@ void mock_log(ncclDebugLogLevel level, unsigned long flags, const char *file,
 
 /* False if nobody receives lines of the level, so that they need not be
  * formatted. */
-bool mock_log_is_heard(ncclDebugLogLevel level);
+bool mock_log_is_enabled(ncclDebugLogLevel level);
 
 #define MOCK_INFO(flags, ...)                                                  \
     mock_log(NCCL_LOG_INFO, (flags), __FILE__, __LINE__, __VA_ARGS__)

@@ -146,7 +146,7 @@ static void comm_report(const char *text, const struct decision *d)
         {"hi", numbers[5]},
     };
 
-    if (!mock_log_is_heard(NCCL_LOG_INFO))
+    if (!mock_log_is_enabled(NCCL_LOG_INFO))
         return;
     snprintf(numbers[0], sizeof(numbers[0]), "%zu", d->n_bytes);
     snprintf(numbers[1], sizeof(numbers[1]), "%f", (double)d->us);

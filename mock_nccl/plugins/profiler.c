@@ -531,9 +531,9 @@ void mock_profile_kernel_start(const struct mock_listener *l,
 }
 
 /* NCCL leaves out phases that take no time. */
-static void profiler_tell_phases(const struct mock_listener *l, void *channel,
-                                 int number,
-                                 const struct mock_channel_time *time)
+static void profiler_report_phases(const struct mock_listener *l, void *channel,
+                                   int number,
+                                   const struct mock_channel_time *time)
 {
     static const char *const names[] = {"initial_sync", "compute",
                                         "final_sync"};
@@ -572,8 +572,8 @@ void mock_profile_kernel_stop(const struct mock_listener *l,
         ncclProfilerStateArgs_t args = {.kernelCh = {times[c].stop_ns}};
 
         if (times[c].stop_ns != 0 && outcome->has_phases)
-            profiler_tell_phases(l, handles[c], outcome->first_channel + c,
-                                 &times[c]);
+            profiler_report_phases(l, handles[c], outcome->first_channel + c,
+                                   &times[c]);
         if (handles[c] == NULL)
             continue;
         profiler_state(l, handles[c], NCCL_PROFILE_KERNEL_CH_STOP, &args);

@@ -35,7 +35,7 @@ static enum stp_status choices_probe(const struct stp_device *device,
     if (row.question.n_bytes == 0)
         return choices_fail_unknown(device, "what it asks its tuner", err);
     if (run.algo < 0 || run.proto < 0 || run.n_channels == 0) {
-        choices->n_untold[what->coll]++;
+        choices->n_unreported[what->coll]++;
         return STP_OK;
     }
     row.algo = run.algo;

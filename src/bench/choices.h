@@ -22,7 +22,7 @@ struct stp_choices {
     size_t n_rows;
     size_t capacity;
     /* collectives that ran, but of which the device told no more */
-    size_t n_untold[NCCL_NUM_TUNED_FUNCS];
+    size_t n_unreported[NCCL_NUM_TUNED_FUNCS];
 };
 
 /* Sizes of one collective and type. */

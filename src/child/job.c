@@ -82,7 +82,7 @@ static const int forwarded[] = {SIGINT,  SIGQUIT, SIGTERM, SIGHUP,
 enum {
     N_FORWARDED = sizeof(forwarded) / sizeof(forwarded[0]),
     N_STOPS = 4,
-    LOOK_S = 1,
+    CHECK_S = 1,
 };
 
 struct running {
@@ -91,7 +91,7 @@ struct running {
     sigset_t watched;
     double begin_s;
     double deadline_s; /* when it is sent the next signal; 0: never */
-    double look_s;     /* when goes_on() is called next; 0: never */
+    double check_s;    /* when goes_on() is called next; 0: never */
     struct stp_job_end end;
 };
 
@@ -135,7 +135,7 @@ struct failure {
     bool is_output;
 };
 
-static void job_become(const struct stp_job *job, int told)
+static void job_exec(const struct stp_job *job, int told)
 {
     struct failure failure = {0};
 
@@ -184,7 +184,7 @@ static enum stp_status job_start(struct running *r, struct stp_error *err)
     r->pid = stp_child_start(r->job->output != NULL);
     if (r->pid == 0) {
         close(told[0]);
-        job_become(r->job, told[1]);
+        job_exec(r->job, told[1]);
     }
     close(told[1]);
     if (r->pid < 0)
@@ -220,12 +220,12 @@ static bool job_is_due(double when_s)
 }
 
 /* Asks whether the job goes on, and signals it at the deadline. */
-static void job_look(struct running *r)
+static void job_check(struct running *r)
 {
-    if (job_is_due(r->look_s)) {
+    if (job_is_due(r->check_s)) {
         const bool goes_on = r->job->goes_on(r->job->user);
 
-        r->look_s = goes_on ? job_now_s() + LOOK_S : 0;
+        r->check_s = goes_on ? job_now_s() + CHECK_S : 0;
         if (!goes_on)
             r->deadline_s = job_now_s();
     }
@@ -240,8 +240,8 @@ static void job_look(struct running *r)
 static void job_wait(struct running *r)
 {
     const bool looks =
-        r->look_s > 0 && (r->deadline_s <= 0 || r->look_s < r->deadline_s);
-    const double due_s = looks ? r->look_s : r->deadline_s;
+        r->check_s > 0 && (r->deadline_s <= 0 || r->check_s < r->deadline_s);
+    const double due_s = looks ? r->check_s : r->deadline_s;
     double left_s = due_s - job_now_s();
     siginfo_t info;
     struct timespec left;
@@ -256,7 +256,7 @@ static void job_wait(struct running *r)
     if (number > 0 && number != SIGCHLD)
         job_pass_on(r, &info);
     if (number < 0 && errno == EAGAIN)
-        job_look(r);
+        job_check(r);
 }
 
 static void job_await(struct running *r)
@@ -287,7 +287,7 @@ enum stp_status stp_job_run(const struct stp_job *job,
     if (job->limit_s > 0)
         r.deadline_s = r.begin_s + job->limit_s;
     if (job->goes_on != NULL)
-        r.look_s = r.begin_s + LOOK_S;
+        r.check_s = r.begin_s + CHECK_S;
     job_await(&r);
     if (status == STP_OK || status == STP_ERR_NOTHING)
         *end_ret = r.end;

@@ -239,7 +239,7 @@ static bool iterate_progress(void *user, size_t done, size_t total)
             it->saved = iterate_save(it, &it->saved_err);
         stp_progress(turns, done, total);
     }
-    if (stp_world_any(it->world, stp_stop_wished() || it->saved != STP_OK,
+    if (stp_world_any(it->world, stp_stop_requested() || it->saved != STP_OK,
                       &stop, &it->saved_err) != STP_OK)
         it->saved = STP_ERR_DEVICE;
     return !stop;

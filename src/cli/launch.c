@@ -46,7 +46,7 @@ bool stp_progress_in(const struct stp_world *world, const char *counted,
 {
     struct stp_error err;
     bool stops = world->rank == 0 ? !stp_progress((void *)counted, done, total)
-                                  : stp_stop_wished();
+                                  : stp_stop_requested();
 
     return stp_world_any(world, stops, &stops, &err) == STP_OK && !stops;
 }

@@ -112,7 +112,7 @@ bool stp_progress(void *user, size_t done, size_t total)
     int64_t now_ms;
 
     if (!isatty(STDERR_FILENO))
-        return !stp_stop_wished();
+        return !stp_stop_requested();
     now_ms = stp_now_ms();
     if (p->counted != counted || p->total != total || done <= p->done)
         *p = (struct progress){.counted = counted,
@@ -125,5 +125,5 @@ bool stp_progress(void *user, size_t done, size_t total)
         stp_progress_clear();
     else if (!p->is_drawn || now_ms - p->drawn_ms >= REDRAW_MS)
         progress_draw(p, now_ms);
-    return !stp_stop_wished();
+    return !stp_stop_requested();
 }

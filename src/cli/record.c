@@ -224,7 +224,7 @@ static bool record_goes_on(struct record *r)
 {
     bool stop = true;
 
-    return stp_world_any(r->world, stp_stop_wished(), &stop, &r->err) ==
+    return stp_world_any(r->world, stp_stop_requested(), &stop, &r->err) ==
                STP_OK &&
            !stop;
 }
@@ -305,10 +305,10 @@ static enum stp_status record_measure(struct record *r)
              stp_choices_record(&r->device, r->parts, r->n_parts,
                                 record_progress, r, &to->choices, &r->err));
     for (int c = 0; c < NCCL_NUM_TUNED_FUNCS && r->world->rank == 0; c++)
-        if (to->choices.n_untold[c] > 0)
+        if (to->choices.n_unreported[c] > 0)
             stp_complain("warning: %zu choices of %s are not recorded: NCCL %s "
                          "does not tell its profiler how they run",
-                         to->choices.n_untold[c], stp_coll_name(c),
+                         to->choices.n_unreported[c], stp_coll_name(c),
                          to->info.nccl);
     STP_THEN(status, stp_sweep_run(&r->device, &r->window.plan, record_progress,
                                    r, &to->window, &r->err));

@@ -299,8 +299,8 @@ static bool sweep_progress(void *user, size_t done, size_t total)
         stp_progress(NULL, done, total);
     }
     s->n_printed = s->data.n_rows;
-    if (stp_world_any(s->world, stp_stop_wished() || s->saved != STP_OK, &stop,
-                      &s->saved_err) != STP_OK)
+    if (stp_world_any(s->world, stp_stop_requested() || s->saved != STP_OK,
+                      &stop, &s->saved_err) != STP_OK)
         s->saved = STP_ERR_DEVICE;
     return !stop;
 }

@@ -358,7 +358,7 @@ static enum stp_status session_find_traces(const struct train_session *s,
 static bool session_goes_on(void *user)
 {
     (void)user;
-    return !stp_stop_wished();
+    return !stp_stop_requested();
 }
 
 /*
@@ -390,7 +390,7 @@ static enum stp_status session_train(struct train_session *s,
         status = stp_nomem(s->err);
     if (status == STP_OK && is_first)
         status = session_load(s);
-    if (status == STP_OK && stp_stop_wished())
+    if (status == STP_OK && stp_stop_requested())
         status = stp_fail(s->err, STP_ERR_STOPPED, "stopped");
     if (status == STP_OK && is_first)
         there = session_has(s, &report);
@@ -532,7 +532,7 @@ static enum stp_status train_conclude(const struct train_session *s,
         *s->err = why;
         return printed;
     }
-    if (status == STP_ERR_STOPPED && stp_stop_wished())
+    if (status == STP_ERR_STOPPED && stp_stop_requested())
         stp_fail(s->err, status,
                  "stopped by a signal after %zu of %zu configurations%s",
                  s->n_done, s->jobs.n,

@@ -218,9 +218,9 @@ static enum stp_status part_wait(struct part *p)
 }
 
 /* Waits until all threads of this process are here. */
-static enum stp_status part_meet_threads(struct part *p)
+static enum stp_status part_synchronise_threads(struct part *p)
 {
-    if (p->d->pool == NULL || stp_thread_pool_meet(p->d->pool))
+    if (p->d->pool == NULL || stp_thread_pool_barrier(p->d->pool))
         return STP_OK;
     return stp_fail(p->err, STP_ERR_STOPPED,
                     "rank %u stopped, as another failed", p->ranks[0].rank);
@@ -235,7 +235,7 @@ static enum stp_status part_capture(struct part *p)
     enum stp_status status = part_issue_all(p);
 
     STP_THEN(status, part_wait(p));
-    STP_THEN(status, part_meet_threads(p));
+    STP_THEN(status, part_synchronise_threads(p));
     STP_THEN(status, part_each(p, ops->begin_capture));
     STP_THEN(status, part_issue_all(p));
     return status == STP_OK ? part_each(p, ops->end_capture) : status;
@@ -246,12 +246,12 @@ static enum stp_status part_capture(struct part *p)
 /* Synchronises ranks of several processes before a run, on the GPUs, since
  * processes start a message's time apart. Ranks that compute late do so by
  * themselves. */
-static enum stp_status part_meet(struct part *p)
+static enum stp_status part_synchronise_ranks(struct part *p)
 {
     enum stp_status status = STP_OK;
 
     if (p->d->world->size == 1 || p->d->info.is_late)
-        return part_meet_threads(p);
+        return part_synchronise_threads(p);
     for (unsigned i = 0; i < p->n; i++)
         STP_THEN(status, rank_reserve_all(&p->ranks[i], STP_STREAM_MAIN,
                                           STP_ROOM_MEETING, STP_TYPE_F32,
@@ -272,7 +272,7 @@ static enum stp_status part_meet(struct part *p)
     }
     status = part_group_ranks(p, false, status);
     STP_THEN(status, part_wait(p));
-    STP_THEN(status, part_meet_threads(p));
+    STP_THEN(status, part_synchronise_threads(p));
     return status;
 }
 
@@ -322,7 +322,7 @@ static enum stp_status part_time(struct part *p)
 
     if (status == STP_OK && p->run->use_graph && !p->run->replay)
         status = part_capture(p);
-    STP_THEN(status, part_meet(p));
+    STP_THEN(status, part_synchronise_ranks(p));
     start = engine->ops->now_us(engine->self);
     STP_THEN(status, p->run->use_graph ? part_each(p, engine->ops->launch)
                                        : part_issue_all(p));

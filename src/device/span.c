@@ -37,7 +37,7 @@ void stp_spans_free(struct stp_spans *spans)
     memset(spans, 0, sizeof(*spans));
 }
 
-void stp_ranges_tell(struct stp_ranges *ranges, const char *name)
+void stp_ranges_mark(struct stp_ranges *ranges, const char *name)
 {
     if (name != NULL) {
         ranges->n_opened++;

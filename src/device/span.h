@@ -58,7 +58,7 @@ struct stp_ranges {
 };
 
 /* Opens a range, or, for NULL, closes the innermost, if there is one. */
-void stp_ranges_tell(struct stp_ranges *ranges, const char *name);
+void stp_ranges_mark(struct stp_ranges *ranges, const char *name);
 
 /* The innermost. */
 struct stp_part stp_ranges_now(const struct stp_ranges *ranges);

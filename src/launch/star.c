@@ -121,8 +121,8 @@ static const char *star_name(const struct star *s, unsigned rank,
     return text;
 }
 
-static void star_blame(const struct star *s, unsigned rank, const char *how,
-                       struct stp_error *why)
+static void star_describe_rank(const struct star *s, unsigned rank,
+                               const char *how, struct stp_error *why)
 {
     char text[NAME];
 
@@ -152,7 +152,7 @@ static void peer_close(struct star *s, unsigned rank, const char *how)
         *p = (struct peer){.fd = -1};
         s->n_present--;
     } else if (p->presence == PRESENT && s->loss.text[0] == '\0') {
-        star_blame(s, rank, how, &s->loss);
+        star_describe_rank(s, rank, how, &s->loss);
     }
 }
 
@@ -205,7 +205,7 @@ static bool peer_begin_frame(struct star *s, struct peer *p)
 
 /* Receives a frame, as far as it has arrived: only one, so that a rank's part
  * counts before its end. */
-static void peer_hear(struct star *s, unsigned rank)
+static void peer_receive(struct star *s, unsigned rank)
 {
     struct peer *p = &s->peers[rank];
 
@@ -266,7 +266,7 @@ static void stranger_admit(struct star *s, unsigned i)
     struct stp_star_answer answer = {.magic = STP_STAR_MAGIC};
     struct stp_error why = {0};
     struct peer *p = NULL;
-    bool is_told;
+    bool is_sent;
 
     if (hello.version != STP_STAR_VERSION)
         stp_fail(&why, STP_ERR_DEVICE,
@@ -285,18 +285,18 @@ static void stranger_admit(struct star *s, unsigned i)
         p = &s->peers[hello.rank];
     answer.is_refused = p == NULL;
     memcpy(answer.why, why.text, sizeof(answer.why));
-    is_told = send(fd, &answer, sizeof(answer), MSG_DONTWAIT | MSG_NOSIGNAL) ==
+    is_sent = send(fd, &answer, sizeof(answer), MSG_DONTWAIT | MSG_NOSIGNAL) ==
               (ssize_t)sizeof(answer);
-    stranger_drop(s, i, p == NULL || !is_told);
+    stranger_drop(s, i, p == NULL || !is_sent);
     if (p == NULL)
         s->refusal = why;
-    if (p == NULL || !is_told)
+    if (p == NULL || !is_sent)
         return;
     *p = (struct peer){.fd = fd, .presence = PRESENT, .seen_ms = stp_now_ms()};
     s->n_present++;
 }
 
-static void stranger_hear(struct star *s, unsigned i)
+static void stranger_receive(struct star *s, unsigned i)
 {
     struct stranger *t = &s->strangers[i];
     char token[STP_STAR_TOKEN] = "";
@@ -367,11 +367,11 @@ static void star_serve(struct star *s, int timeout_ms)
             if ((polled[r].revents & POLLOUT) != 0)
                 peer_flush(&s->peers[r]);
             if ((polled[r].revents & ~POLLOUT) != 0)
-                peer_hear(s, r);
+                peer_receive(s, r);
         }
         for (unsigned i = n_strangers; i-- > 0;)
             if (polled[s->size + i].revents != 0)
-                stranger_hear(s, i);
+                stranger_receive(s, i);
         if (polled[0].revents != 0)
             star_accept(s);
     }
@@ -429,7 +429,7 @@ static enum stp_status star_fail_rank(struct star *s, unsigned rank,
 {
     struct stp_error why = {0};
 
-    star_blame(s, rank, how, &why);
+    star_describe_rank(s, rank, how, &why);
     return star_fail(s, STP_ERR_DEVICE, &why);
 }
 
@@ -728,8 +728,8 @@ static enum stp_status view_part(void *self, unsigned n,
 /* ---- opening ---- */
 
 /* Writes which ranks are not there after so long. */
-static void star_say_missing(const struct star *s, unsigned port,
-                             unsigned after_ms, struct stp_error *why)
+static void star_list_missing(const struct star *s, unsigned port,
+                              unsigned after_ms, struct stp_error *why)
 {
     const unsigned n_missing = s->size - 1 - s->n_present;
     const bool has_refused = s->refusal.text[0] != '\0';
@@ -751,7 +751,7 @@ static void star_say_missing(const struct star *s, unsigned port,
 static void star_await_all(struct star *s, const struct stp_star_options *o)
 {
     const int64_t begin_ms = stp_now_ms();
-    bool is_told = o->warn == NULL;
+    bool has_warned = o->warn == NULL;
     struct stp_error why = {0};
 
     while (s->status == STP_OK && s->n_present < s->size - 1) {
@@ -759,13 +759,13 @@ static void star_await_all(struct star *s, const struct stp_star_options *o)
         const int64_t left_ms = begin_ms + o->limit_ms - now_ms;
 
         if (left_ms <= 0) {
-            star_say_missing(s, o->port, o->limit_ms, &why);
+            star_list_missing(s, o->port, o->limit_ms, &why);
             star_fail(s, STP_ERR_DEVICE, &why);
             break;
         }
-        if (!is_told && now_ms - begin_ms >= s->silent_ms) {
-            is_told = true;
-            star_say_missing(s, o->port, s->silent_ms, &why);
+        if (!has_warned && now_ms - begin_ms >= s->silent_ms) {
+            has_warned = true;
+            star_list_missing(s, o->port, s->silent_ms, &why);
             o->warn(why.text);
         }
         star_step(s, left_ms < STEP_MS ? (int)left_ms : STEP_MS);

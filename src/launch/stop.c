@@ -68,7 +68,7 @@ void stp_stop_begin(void)
     stop_catch(SIGHUP, true);
 }
 
-bool stp_stop_wished(void)
+bool stp_stop_requested(void)
 {
     return atomic_load(&first_ms) != 0;
 }

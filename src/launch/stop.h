@@ -23,7 +23,7 @@ enum { STP_STOP_SAME_MS = 1000 };
 void stp_stop_begin(void);
 
 /* Whether a request has come since stp_stop_begin().  For any thread. */
-bool stp_stop_wished(void);
+bool stp_stop_requested(void);
 
 /*
  * The file 'path' is temporary: a signal that ends this process, in whatever

@@ -185,7 +185,7 @@ bool stp_thread_pool_failed(const struct stp_thread_pool *c)
 }
 
 /* The k-th meeting of a job is over once k times n arrivals are counted. */
-bool stp_thread_pool_meet(struct stp_thread_pool *c)
+bool stp_thread_pool_barrier(struct stp_thread_pool *c)
 {
     unsigned arrived = atomic_fetch_add(&c->n_met, 1);
     unsigned all = (arrived / c->n + 1) * c->n;

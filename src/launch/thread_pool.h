@@ -33,7 +33,7 @@ enum stp_status stp_thread_pool_run(struct stp_thread_pool *pool,
 /* A barrier, for jobs: waits until all threads of the pool have reached it.
  * They spin, so that all leave it within a microsecond.  False if the pool is
  * lost or another thread has failed: the job must then fail, too. */
-bool stp_thread_pool_meet(struct stp_thread_pool *pool);
+bool stp_thread_pool_barrier(struct stp_thread_pool *pool);
 
 /* Whether a thread has failed, for jobs that wait for other threads. */
 bool stp_thread_pool_failed(const struct stp_thread_pool *pool);

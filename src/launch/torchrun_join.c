@@ -270,9 +270,9 @@ static bool attempt_join(struct attempt *a, const struct stp_torchrun *s,
     return false;
 }
 
-static enum stp_status attempt_say(const struct attempt *a,
-                                   const struct stp_torchrun *s,
-                                   unsigned after_ms, struct stp_error *err)
+static enum stp_status attempt_explain(const struct attempt *a,
+                                       const struct stp_torchrun *s,
+                                       unsigned after_ms, struct stp_error *err)
 {
     char address[sizeof(a->address) + 4] = "";
 
@@ -293,15 +293,15 @@ static enum stp_status join_as_other(const struct stp_torchrun *s,
     const int64_t begin_ms = stp_now_ms();
     const int64_t deadline_ms = begin_ms + s->limit_ms;
     struct attempt a = {.fd = -1};
-    bool is_told = s->warn == NULL || s->local_rank > 0;
+    bool has_warned = s->warn == NULL || s->local_rank > 0;
     int pause_ms = PAUSE_MS;
 
     while (!attempt_join(&a, s, deadline_ms)) {
         if (stp_now_ms() + pause_ms >= deadline_ms)
-            return attempt_say(&a, s, s->limit_ms, err);
-        if (!is_told && stp_now_ms() >= begin_ms + STP_SILENT_MS) {
-            is_told = true;
-            attempt_say(&a, s, STP_SILENT_MS, err);
+            return attempt_explain(&a, s, s->limit_ms, err);
+        if (!has_warned && stp_now_ms() >= begin_ms + STP_SILENT_MS) {
+            has_warned = true;
+            attempt_explain(&a, s, STP_SILENT_MS, err);
             s->warn(err->text);
         }
         poll(NULL, 0, pause_ms);

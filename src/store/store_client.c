@@ -16,7 +16,7 @@ bool stp_client_fail(struct stp_client *client)
     return false;
 }
 
-bool stp_client_nap(struct stp_client *client, unsigned *ms)
+bool stp_client_sleep(struct stp_client *client, unsigned *ms)
 {
     const int64_t left_ms = client->deadline_ms - stp_now_ms();
 

@@ -91,6 +91,6 @@ bool stp_client_fail(struct stp_client *client);
 
 /* Sleeps between looks for a key, and doubles *ms, which is 1 at first, up to
  * 50.  Fails if the deadline has passed. */
-bool stp_client_nap(struct stp_client *client, unsigned *ms);
+bool stp_client_sleep(struct stp_client *client, unsigned *ms);
 
 #endif /* STP_STORE_CLIENT_H */

@@ -127,7 +127,8 @@ static bool folder_create(struct stp_client *client, const char *name,
     return is_good;
 }
 
-static bool folder_look(int fd, struct statx *st, struct stp_file_facts *facts)
+static bool folder_read_facts(int fd, struct statx *st,
+                              struct stp_file_facts *facts)
 {
     if (statx(fd, "", AT_EMPTY_PATH,
               STATX_TYPE | STATX_MODE | STATX_UID | STATX_NLINK, st) != 0)
@@ -143,8 +144,8 @@ static bool folder_trusts(struct stp_client *client, int fd, struct statx *st)
     enum stp_trust trust;
     struct statx folder_st;
 
-    if (!folder_look(fd, st, &file) ||
-        !folder_look(client->fd, &folder_st, &folder))
+    if (!folder_read_facts(fd, st, &file) ||
+        !folder_read_facts(client->fd, &folder_st, &folder))
         return folder_fail(client, "a file cannot be read");
     trust = stp_trust_file(&file, &folder, STP_USE_FOUND, geteuid());
     if (trust != STP_TRUSTED)
@@ -163,7 +164,7 @@ static bool folder_lock(struct stp_client *client, int fd, int operation,
     while (flock(fd, operation | LOCK_NB) != 0) {
         if (errno != EWOULDBLOCK && errno != EINTR)
             return folder_fail(client, "a file cannot be locked");
-        if (!stp_client_nap(client, &nap_ms))
+        if (!stp_client_sleep(client, &nap_ms))
             return false;
     }
     if (!folder_trusts(client, fd, &st))
@@ -383,7 +384,7 @@ static bool folder_get(struct stp_client *client, const char *key, void *value,
     if (!folder_name(client, key, name))
         return false;
     while (folder_read(client, name, value, max, size_ret, &is_there))
-        if (is_there || !stp_client_nap(client, &nap_ms))
+        if (is_there || !stp_client_sleep(client, &nap_ms))
             return is_there;
     return false;
 }

@@ -366,20 +366,20 @@ TEST(Ranges, AreTheInnermostThatIsOpen)
 {
     stp_ranges ranges{};
 
-    stp_ranges_tell(&ranges, nullptr); // none is open
+    stp_ranges_mark(&ranges, nullptr); // none is open
     EXPECT_EQ(nullptr, stp_ranges_now(&ranges).name);
-    stp_ranges_tell(&ranges, "backward");
-    stp_ranges_tell(&ranges, "all-reduce");
+    stp_ranges_mark(&ranges, "backward");
+    stp_ranges_mark(&ranges, "all-reduce");
     EXPECT_STREQ("all-reduce", stp_ranges_now(&ranges).name);
     EXPECT_EQ(2u, stp_ranges_now(&ranges).number);
-    stp_ranges_tell(&ranges, nullptr);
+    stp_ranges_mark(&ranges, nullptr);
     EXPECT_STREQ("backward", stp_ranges_now(&ranges).name);
     EXPECT_EQ(1u, stp_ranges_now(&ranges).number);
     for (int i = 0; i < 2 * STP_OPEN_RANGES; i++)
-        stp_ranges_tell(&ranges, "deep");
+        stp_ranges_mark(&ranges, "deep");
     EXPECT_EQ(nullptr, stp_ranges_now(&ranges).name);
     for (int i = 0; i < 2 * STP_OPEN_RANGES; i++)
-        stp_ranges_tell(&ranges, nullptr);
+        stp_ranges_mark(&ranges, nullptr);
     EXPECT_STREQ("backward", stp_ranges_now(&ranges).name);
 }
 

@@ -139,8 +139,8 @@ TEST_F(Choices, LackThoseThatTheDeviceTellsNothingOf)
     ASSERT_EQ(STP_OK, Make());
 
     EXPECT_EQ(2u, choices_.n_rows);
-    EXPECT_EQ(1u, choices_.n_untold[ncclFuncBroadcast]);
-    EXPECT_EQ(0u, choices_.n_untold[ncclFuncAllReduce]);
+    EXPECT_EQ(1u, choices_.n_unreported[ncclFuncBroadcast]);
+    EXPECT_EQ(0u, choices_.n_unreported[ncclFuncAllReduce]);
 }
 
 TEST_F(Choices, StopWhenTheyAreToldTo)

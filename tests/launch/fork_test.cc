@@ -387,7 +387,7 @@ TEST_F(ForkSignal, PassesOnASecondThatEndsWhatHasNotStopped)
     Process caller = Caller([this] {
         stp_stop_begin();
         ready_.Open();
-        while (!stp_stop_wished())
+        while (!stp_stop_requested())
             usleep(1000);
         ready_.Open();
         return WaitForEver();
@@ -410,7 +410,7 @@ TEST_F(ForkSignal, OfOneWishIsNoneTwice)
     Process caller = Caller([this, &come] {
         stp_stop_begin();
         ready_.Open();
-        while (!stp_stop_wished())
+        while (!stp_stop_requested())
             usleep(1000);
         ready_.Open();
         come.Pass();

@@ -79,7 +79,7 @@ TEST(Stop, IsWishedByTheFirstAndEndsAtTheSecond)
                 signal(number, SIG_DFL); // tests may run under nohup
                 stp_stop_begin();
                 Take(c.signals, number);
-                return std::string(stp_stop_wished() ? "stops" : "goes on");
+                return std::string(stp_stop_requested() ? "stops" : "goes on");
             });
             EXPECT_EQ(is_one ? "stops" : c.said, process.Said())
                 << number << c.signals;
@@ -92,7 +92,7 @@ TEST(Stop, LeavesSighupIgnoredWhereItIs)
         signal(SIGHUP, SIG_IGN);
         stp_stop_begin();
         raise(SIGHUP);
-        return std::string(stp_stop_wished() ? "stops" : "goes on");
+        return std::string(stp_stop_requested() ? "stops" : "goes on");
     });
 
     EXPECT_EQ("goes on", process.Said());
@@ -153,9 +153,9 @@ TEST(Stop, BeginsWithoutAWish)
         stp_stop_begin();
         raise(SIGTERM);
         stp_stop_begin();
-        std::string said = stp_stop_wished() ? "stops" : "goes on";
+        std::string said = stp_stop_requested() ? "stops" : "goes on";
         raise(SIGTERM);
-        return said + (stp_stop_wished() ? ", stops" : ", goes on");
+        return said + (stp_stop_requested() ? ", stops" : ", goes on");
     });
 
     EXPECT_EQ("goes on, stops", process.Said());
@@ -166,16 +166,16 @@ TEST(Stop, MayBeTakenByAThreadOfALibrary)
 {
     stp_stop_begin();
     std::thread library([] {
-        while (!stp_stop_wished())
+        while (!stp_stop_requested())
             usleep(1000);
     });
 
     pthread_kill(library.native_handle(), SIGTERM);
-    while (!stp_stop_wished())
+    while (!stp_stop_requested())
         usleep(1000);
 
     library.join();
-    EXPECT_TRUE(stp_stop_wished());
+    EXPECT_TRUE(stp_stop_requested());
     signal(SIGINT, SIG_DFL);
     signal(SIGTERM, SIG_DFL);
     signal(SIGHUP, SIG_DFL);

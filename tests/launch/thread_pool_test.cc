@@ -80,9 +80,9 @@ TEST_F(ThreadPool, NobodyGoesOnFromAMeetingBeforeAllAreThere)
                   Job *job = static_cast<Job *>(user);
                   for (int i = 1; i <= 50; i++) {
                       job->before++;
-                      EXPECT_TRUE(stp_thread_pool_meet(job->pool));
+                      EXPECT_TRUE(stp_thread_pool_barrier(job->pool));
                       EXPECT_GE(job->before, 4 * i);
-                      EXPECT_TRUE(stp_thread_pool_meet(job->pool));
+                      EXPECT_TRUE(stp_thread_pool_barrier(job->pool));
                   }
                   return STP_OK;
               }));
@@ -101,7 +101,7 @@ TEST_F(ThreadPool, OneThatFailsIsTheOneThatSaysWhy)
                       return stp_fail(err, STP_ERR_DEVICE, "mine fell");
                   while (!stp_thread_pool_failed(job->pool)) {
                   }
-                  EXPECT_FALSE(stp_thread_pool_meet(job->pool));
+                  EXPECT_FALSE(stp_thread_pool_barrier(job->pool));
                   return stp_fail(err, STP_ERR_STOPPED, "for another");
               }));
 

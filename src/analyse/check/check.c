@@ -295,7 +295,7 @@ static void rules_add_overlap(struct check *c, size_t i, size_t n_met)
     if (n_met > 1)
         snprintf(more, sizeof(more), ", and %zu more line%s for more of it",
                  n_met - 1, n_met == 2 ? "" : "s");
-    stp_boxes_meet(&c->boxes[c->met[0]], &c->boxes[i], &both);
+    stp_boxes_intersect(&c->boxes[c->met[0]], &c->boxes[i], &both);
     snprintf(f->text, sizeof(f->text),
              "line %u comes before this rule for %s%s, so that it decides only "
              "what is left",
@@ -335,7 +335,7 @@ static void rules_check_earlier(struct check *c, size_t i)
         for (size_t j = 0; j < i; j++)
             if (!c->idle[j] &&
                 stp_policy_rule(c->policy, j)->coll == rule->coll &&
-                stp_boxes_meet(&c->boxes[j], &c->boxes[i], &both))
+                stp_boxes_intersect(&c->boxes[j], &c->boxes[i], &both))
                 c->met[n_met++] = j;
         if (is_of_memory)
             is_shadowed = rules_try_shadow(c, i, &memory_shadow, n_met);

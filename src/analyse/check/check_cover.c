@@ -77,13 +77,13 @@ bool stp_box_exists(const struct stp_box *box)
     return ranks.min <= ranks.max;
 }
 
-static bool cover_ranges_meet(const struct stp_range *a,
-                              const struct stp_range *b)
+static bool cover_ranges_intersect(const struct stp_range *a,
+                                   const struct stp_range *b)
 {
     return a->min <= b->max && b->min <= a->max;
 }
 
-static bool cover_gpus_meet(const char *a, const char *b)
+static bool cover_gpus_intersect(const char *a, const char *b)
 {
     return a == NULL || b == NULL || strcmp(a, b) == 0;
 }
@@ -91,24 +91,24 @@ static bool cover_gpus_meet(const char *a, const char *b)
 bool stp_boxes_share_calls(const struct stp_box *a, const struct stp_box *b)
 {
     for (int s = STP_SIDE_NODES; s < STP_N_SIDES; s++)
-        if (!cover_ranges_meet(&a->side[s], &b->side[s]))
+        if (!cover_ranges_intersect(&a->side[s], &b->side[s]))
             return false;
-    return cover_gpus_meet(a->gpu, b->gpu);
+    return cover_gpus_intersect(a->gpu, b->gpu);
 }
 
-bool stp_boxes_meet(const struct stp_box *a, const struct stp_box *b,
-                    struct stp_box *both_ret)
+bool stp_boxes_intersect(const struct stp_box *a, const struct stp_box *b,
+                         struct stp_box *both_ret)
 {
     for (int s = 0; s < STP_N_SIDES; s++) {
         const struct stp_range *x = &a->side[s], *y = &b->side[s];
 
-        if (!cover_ranges_meet(x, y))
+        if (!cover_ranges_intersect(x, y))
             return false;
         both_ret->side[s].min = cover_max(x->min, y->min);
         both_ret->side[s].max = cover_min(x->max, y->max);
     }
     both_ret->gpu = a->gpu != NULL ? a->gpu : b->gpu;
-    return cover_gpus_meet(a->gpu, b->gpu) && stp_box_exists(both_ret);
+    return cover_gpus_intersect(a->gpu, b->gpu) && stp_box_exists(both_ret);
 }
 
 /* Adds a part; false if it is lost for want of memory. */
@@ -171,7 +171,7 @@ enum stp_cover stp_box_cover(const struct stp_box *box,
             /* A coverer of one GPU takes nothing off a box of any: there is
              * always another. */
             if ((by[i]->gpu != NULL && part.box.gpu == NULL) ||
-                !stp_boxes_meet(&part.box, by[i], &cut))
+                !stp_boxes_intersect(&part.box, by[i], &cut))
                 continue;
             used_ret[i] = true;
             cover = cover_push_rest(&parts, part.box, &cut, i + 1)

@@ -37,8 +37,8 @@ bool stp_box_exists(const struct stp_box *box);
 bool stp_boxes_share_calls(const struct stp_box *a, const struct stp_box *b);
 
 /* Stores the intersection of both boxes; false if it is empty. */
-bool stp_boxes_meet(const struct stp_box *a, const struct stp_box *b,
-                    struct stp_box *both_ret);
+bool stp_boxes_intersect(const struct stp_box *a, const struct stp_box *b,
+                         struct stp_box *both_ret);
 
 enum stp_cover {
     STP_COVERED,

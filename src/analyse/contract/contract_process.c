@@ -41,7 +41,7 @@ static size_t process_count_threads(void)
     return n;
 }
 
-static void process_look(struct process *p)
+static void process_record_state(struct process *p)
 {
     size_t used = 0;
 
@@ -99,14 +99,14 @@ void stp_check_process(struct stp_contract_run *run)
     struct stp_decisions ignored;
     struct mock_comm *comm;
 
-    process_look(&before);
+    process_record_state(&before);
     comm = stp_contract_comm(run, nccl, run->world->shapes[STP_SHAPE_4], 0);
     stp_contract_ask(run, comm, &ignored);
     stp_contract_destroy(run, comm);
     /* a thread that is about to end may take a moment */
     for (int i = 0; i < 100 && process_count_threads() > before.n_threads; i++)
         nanosleep(&moment, NULL);
-    process_look(&after);
+    process_record_state(&after);
     process_compare(run, &before, &after);
     stp_contract_unload(run, nccl);
     stp_contract_at(run, "exit()");

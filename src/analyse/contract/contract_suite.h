@@ -224,35 +224,35 @@ typedef void stp_judge_fn(struct stp_contract_run *run,
 stp_judge_fn stp_judge_success, stp_judge_inside, stp_judge_negative,
     stp_judge_revived, stp_judge_channels, stp_judge_unmatched;
 
-/* contract_agree.c: the communicators of entry->stories, each in a schedule of
- * each kind that mock_ranks_play() has */
+/* contract_agree.c: the communicators of entry->scenarios, each in a schedule
+ * of each kind that mock_ranks_play() has */
 stp_contract_fn stp_check_agree, stp_check_agree_children,
-    stp_check_agree_files, stp_check_stories;
+    stp_check_agree_files, stp_check_scenarios;
 
 /* Which rank finds another file than the others. */
-enum stp_odd_one { STP_FIRST_RANK, STP_SECOND_RANK, STP_LAST_RANK };
+enum stp_odd_rank { STP_FIRST_RANK, STP_SECOND_RANK, STP_LAST_RANK };
 
 /* How a communicator is made and played. */
-struct stp_story {
+struct stp_scenario {
     const char *title; /* for messages, e.g. "processes" */
     enum mock_layout layout;
     bool init_at_once;
     bool play_at_once;
     bool in_processes_too; /* likewise with a process for each rank */
-    void (*before_init)(void *tale, int rank);
-    void (*before_step)(void *tale, int rank, size_t step);
-    void (*vary)(void *tale, int rank, size_t step, struct mock_call *call);
+    void (*before_init)(void *play, int rank);
+    void (*before_step)(void *play, int rank, size_t step);
+    void (*vary)(void *play, int rank, size_t step, struct mock_call *call);
     const struct mock_death *death;
     bool then_another; /* communicator, with nobody dead in it */
 
     /* enum stp_world_file; STP_N_FILES: a file that is not there */
     int ours, theirs;
-    enum stp_odd_one odd_one; /* the rank that finds 'theirs' */
+    enum stp_odd_rank odd_rank; /* the rank that finds 'theirs' */
 };
 
-extern const struct stp_story stp_stories_threads[], stp_stories_processes[],
-    stp_stories_reg_buff[], stp_stories_environment[], stp_stories_files[],
-    stp_stories_death[];
+extern const struct stp_scenario stp_scenarios_threads[],
+    stp_scenarios_processes[], stp_scenarios_reg_buff[],
+    stp_scenarios_environment[], stp_scenarios_files[], stp_scenarios_death[];
 
 /* contract_process.c */
 stp_contract_fn stp_check_process, stp_check_quiet;
@@ -270,7 +270,7 @@ struct stp_contract_entry {
     const char *meaning;
     stp_contract_fn *fn; /* NULL: comes out of the search for versions */
     stp_judge_fn *judge;
-    const struct stp_story *stories; /* the last has no title */
+    const struct stp_scenario *scenarios; /* the last has no title */
     enum stp_contract_stage stage;
 };
 

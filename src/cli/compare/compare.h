@@ -78,7 +78,7 @@ enum stp_status stp_compare_find_numbers(const char *text, const regex_t *regex,
 void stp_compare_find_nccl(const char *text, char version[STP_COMPARE_NCCL]);
 
 /* Prints the last lines of a run's output to standard error. */
-void stp_compare_tell_output(const char *text);
+void stp_compare_print_output(const char *text);
 
 /* ---- runs ---- */
 

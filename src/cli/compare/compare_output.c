@@ -79,7 +79,7 @@ void stp_compare_find_nccl(const char *text, char version[STP_COMPARE_NCCL])
     snprintf(version, STP_COMPARE_NCCL, "%.*s", (int)strcspn(at, " \r\n"), at);
 }
 
-void stp_compare_tell_output(const char *text)
+void stp_compare_print_output(const char *text)
 {
     FILE *fp = stp_guard_output(STDERR_FILENO);
     const char *end = text + strlen(text);

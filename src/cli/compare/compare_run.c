@@ -94,7 +94,7 @@ static int attempt_complain(const struct attempt *a, const char *why)
         "run %u (%s)%s %s; the last lines of its output%s%s:", a->number,
         a->arm->label, rank, why, a->s->o->output != NULL ? ", " : "",
         a->s->o->output != NULL ? a->output : " (-o FOLDER keeps all)");
-    stp_compare_tell_output(a->text);
+    stp_compare_print_output(a->text);
     return STP_EXIT_FAILED;
 }
 

@@ -187,7 +187,8 @@ static bool tune_goes_on(void *user)
     struct stp_error err;
     bool stops = true;
 
-    return stp_world_any(t->world, stp_stop_wished(), &stops, &err) == STP_OK &&
+    return stp_world_any(t->world, stp_stop_requested(), &stops, &err) ==
+               STP_OK &&
            !stops;
 }
 

@@ -78,9 +78,9 @@ void stp_cpu_host_get(struct stp_cpu_host *host_ret)
 
 /* ---- many ---- */
 
-enum stp_status stp_cpu_hosts_meet(const struct stp_world *world,
-                                   struct stp_cpu_host **hosts_ret,
-                                   struct stp_error *err)
+enum stp_status stp_cpu_hosts_exchange(const struct stp_world *world,
+                                       struct stp_cpu_host **hosts_ret,
+                                       struct stp_error *err)
 {
     struct stp_cpu_host *hosts = calloc(world->size, sizeof(*hosts));
     struct stp_cpu_host mine;

@@ -27,9 +27,9 @@ void stp_cpu_host_get(struct stp_cpu_host *host_ret);
 
 /* Exchanges the hosts of all ranks, by rank, for the caller to free(); all
  * ranks call it. */
-enum stp_status stp_cpu_hosts_meet(const struct stp_world *world,
-                                   struct stp_cpu_host **hosts_ret,
-                                   struct stp_error *err);
+enum stp_status stp_cpu_hosts_exchange(const struct stp_world *world,
+                                       struct stp_cpu_host **hosts_ret,
+                                       struct stp_error *err);
 
 /* The info of a device on the hosts of 'n' ranks, but for the transport's name,
  * which the caller fills in; 'how' describes the transport. */

@@ -205,7 +205,7 @@ static enum stp_status cpu_trace_end(void *self, struct stp_spans *spans,
 
 static void cpu_range(void *self, const char *name)
 {
-    stp_ranges_tell(&((struct stp_cpu *)self)->trace.ranges, name);
+    stp_ranges_mark(&((struct stp_cpu *)self)->trace.ranges, name);
 }
 
 /* ---- noting ---- */
@@ -531,7 +531,7 @@ static enum stp_status cpu_set_up(struct stp_cpu *e,
     if (options->graphs_file != NULL)
         return stp_fail(err, STP_ERR_RANGE,
                         "search graphs are NCCL's: %s has none", name);
-    status = stp_cpu_hosts_meet(world, &e->hosts, err);
+    status = stp_cpu_hosts_exchange(world, &e->hosts, err);
     if (status != STP_OK)
         return status;
     e->budget = e->hosts[world->rank].available_nbytes /

@@ -48,8 +48,8 @@ struct contents {
     char symmetric[STP_KERNEL_NAME]; /* "": there is none */
 };
 
-static void graph_look_at(const struct driver *driver, CUgraphNode node,
-                          struct contents *contents)
+static void graph_read_node(const struct driver *driver, CUgraphNode node,
+                            struct contents *contents)
 {
     /* Symmetric kernels have the first prefix, and the second in NCCL 2.27. */
     static const char *const symmetric[] = {"ncclSymkDevKernel_",
@@ -94,7 +94,7 @@ void stp_cuda_graph_kernel(cudaGraph_t graph, char kernel[STP_KERNEL_NAME])
         driver.nodes(graph, nodes, &n) != CUDA_SUCCESS)
         return;
     for (size_t i = 0; i < n && i < MAX_NODES; i++)
-        graph_look_at(&driver, nodes[i], &contents);
+        graph_read_node(&driver, nodes[i], &contents);
     if (contents.symmetric[0] != '\0')
         snprintf(kernel, STP_KERNEL_NAME, "%s", contents.symmetric);
     else if (contents.has_copies && !contents.has_kernels)

@@ -6,7 +6,7 @@
 #include "nccl_tuner_abi.h"
 
 enum {
-    POLLS_PER_LOOK = 1000,
+    POLLS_PER_CHECK = 1000,
     PATIENCE_MS = 5000, /* with ranks that do not notice a failure */
 };
 
@@ -156,8 +156,8 @@ static long job_seconds_now(void)
 /* Processes that died are looked for by one rank: exchange() is its, too.  Of
  * measuring ranks the pool of device/device.c looks for them, and at the time.
  */
-static enum stp_status job_look(struct stp_cuda_rank *r, long since,
-                                struct stp_error *err)
+static enum stp_status job_check_limits(struct stp_cuda_rank *r, long since,
+                                        struct stp_error *err)
 {
     const struct stp_cuda *d = r->cuda;
     const unsigned limit_s = d->time_limit_s;
@@ -196,8 +196,8 @@ enum stp_status stp_cuda_wait(struct stp_cuda_rank *r, struct stp_error *err)
         for (unsigned n = 1; result == cudaErrorNotReady && status == STP_OK;
              n++) {
             result = cudaStreamQuery(r->stream[s]);
-            if (result == cudaErrorNotReady && n % POLLS_PER_LOOK == 0)
-                status = job_look(r, since, err);
+            if (result == cudaErrorNotReady && n % POLLS_PER_CHECK == 0)
+                status = job_check_limits(r, since, err);
         }
         if (result != cudaErrorNotReady)
             status = stp_cuda_result(r, result, "cudaStreamQuery", err);

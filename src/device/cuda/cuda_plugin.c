@@ -386,7 +386,7 @@ void stp_cuda_plugin_select(const struct stp_arm *arm)
 
 /* The profiler under test switches its own events on and off in the same mask:
  * ours goes only where it did not ask for it, too. */
-static void plugin_hear_collectives(bool on)
+static void plugin_enable_events(bool on)
 {
     int *mask = atomic_load(&plugin.mask);
     int ours = NCCL_PROFILE_COLL;
@@ -408,13 +408,13 @@ void stp_cuda_plugin_listen(int rank)
     plugin.question = (struct stp_question){0};
     plugin.run = (struct stp_device_run){.algo = -1, .proto = -1};
     pthread_mutex_unlock(&plugin.lock);
-    plugin_hear_collectives(true);
+    plugin_enable_events(true);
 }
 
 void stp_cuda_plugin_heard(struct stp_device_run *run_ret,
                            struct stp_question *question_ret)
 {
-    plugin_hear_collectives(false);
+    plugin_enable_events(false);
     pthread_mutex_lock(&plugin.lock);
     *run_ret = plugin.run;
     *question_ret = plugin.question;

@@ -438,7 +438,7 @@ void stp_cuda_trace_range(struct stp_cuda_trace *t, const char *name)
 
     if (name != NULL) {
         nvtxRangePushA(name);
-        stp_ranges_tell(&t->ranges, name);
+        stp_ranges_mark(&t->ranges, name);
         if (t->ranges.n <= STP_OPEN_RANGES)
             t->begun_us[t->ranges.n - 1] = trace_now_us();
         if (t->on)
@@ -456,6 +456,6 @@ void stp_cuda_trace_range(struct stp_cuda_trace *t, const char *name)
         snprintf(span.name, sizeof(span.name), "%s", span.range.name);
         stp_spans_add(&t->host, &span, NULL);
     }
-    stp_ranges_tell(&t->ranges, NULL);
+    stp_ranges_mark(&t->ranges, NULL);
     nvtxRangePop();
 }

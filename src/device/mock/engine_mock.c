@@ -516,7 +516,7 @@ static enum stp_status mock_trace_end(void *self, struct stp_spans *spans,
 
 static void mock_range(void *self, const char *name)
 {
-    stp_ranges_tell(&((struct engine *)self)->ranges, name);
+    stp_ranges_mark(&((struct engine *)self)->ranges, name);
 }
 
 /* ---- measuring ---- */

@@ -54,8 +54,8 @@ static void comparison_print_loss(const struct stp_job_arm *arm, char text[96])
                  arm->loss_max);
 }
 
-static void comparison_tell_loss(const struct comparison *c, unsigned number,
-                                 FILE *fp)
+static void comparison_print_loss_change(const struct comparison *c,
+                                         unsigned number, FILE *fp)
 {
     const struct stp_job_arm *base = &c->arms[0];
     const struct stp_job_arm *arm = &c->arms[number];
@@ -179,7 +179,7 @@ enum stp_status stp_print_job_comparison(const struct stp_job_runs *runs,
                 comparison_verdict(&c, i));
     }
     for (unsigned i = 1; i < runs->n_arms; i++)
-        comparison_tell_loss(&c, i, fp);
+        comparison_print_loss_change(&c, i, fp);
 
     const struct stp_job_run *run = &c.runs->runs[0];
 

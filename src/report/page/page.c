@@ -30,9 +30,10 @@ static void page_add_extreme(cJSON *root, const char *key,
     stp_json_gain(object, &extreme->gain);
 }
 
-static enum stp_status page_say(const struct stp_page_data *data,
-                                const struct stp_page_summary *summary,
-                                bool as_json, FILE *fp, struct stp_error *err)
+static enum stp_status
+page_print_summary(const struct stp_page_data *data,
+                   const struct stp_page_summary *summary, bool as_json,
+                   FILE *fp, struct stp_error *err)
 {
     struct stp_table t = stp_table_result(as_json);
     char sentence[STP_PAGE_TEXT], source[STP_PAGE_TEXT];
@@ -94,7 +95,7 @@ enum stp_status stp_page_save(const struct stp_page_sources *sources,
     }
     cJSON_Delete(view);
     if (status == STP_OK && said != NULL)
-        status = page_say(&data, &summary, as_json, said, err);
+        status = page_print_summary(&data, &summary, as_json, said, err);
     stp_page_free(&data);
     return status;
 }

@@ -11,7 +11,7 @@
 #include "nccl_tuner_abi.h"
 #include "report/measurements/measurements_csv.h"
 
-void stp_page_say(char text[STP_PAGE_TEXT], const char *fmt, ...)
+void stp_page_format(char text[STP_PAGE_TEXT], const char *fmt, ...)
 {
     size_t len = strlen(text);
     va_list args;
@@ -296,28 +296,29 @@ static void page_find_stranger(const struct stp_page_data *data, int source,
 
     if (anchor != NULL && file->run[0] != '\0' &&
         strcmp(file->run, data->run) != 0) {
-        stp_page_say(why, "it is of run %s, expected run %s as %s", file->run,
-                     data->run, anchor);
+        stp_page_format(why, "it is of run %s, expected run %s as %s",
+                        file->run, data->run, anchor);
     } else if (anchor != NULL && file->run[0] == '\0' && hash[0] == '\0' &&
                source != STP_PAGE_POLICY && !is_named) {
         /* a verification by hand names no run: its policy's hash will do */
-        stp_page_say(why, "it names no run, expected run %s as %s", data->run,
-                     anchor);
+        stp_page_format(why, "it names no run, expected run %s as %s",
+                        data->run, anchor);
     } else if (policy != NULL && policy->name == NULL && !is_named) {
-        stp_page_say(why, "the policy that it verifies is not here");
+        stp_page_format(why, "the policy that it verifies is not here");
     } else if (policy != NULL && policy->name != NULL && hash[0] != '\0' &&
                strcmp(hash, policy->hash) != 0) {
-        stp_page_say(why, "it verifies a policy of hash %s, and %s has %s",
-                     hash, policy->name, policy->hash);
+        stp_page_format(why, "it verifies a policy of hash %s, and %s has %s",
+                        hash, policy->name, policy->hash);
     } else if (source >= STP_PAGE_SWEEP) {
         first = stp_page_first_set(data);
         if (strcmp(file->data.gpu, first->data.gpu) != 0 ||
             strcmp(file->data.nccl, first->data.nccl) != 0)
-            stp_page_say(why,
-                         "it was measured on '%s' with NCCL %s, expected '%s' "
-                         "with NCCL %s as %s",
-                         file->data.gpu, file->data.nccl, first->data.gpu,
-                         first->data.nccl, first->name);
+            stp_page_format(
+                why,
+                "it was measured on '%s' with NCCL %s, expected '%s' "
+                "with NCCL %s as %s",
+                file->data.gpu, file->data.nccl, first->data.gpu,
+                first->data.nccl, first->name);
     }
 }
 
@@ -358,23 +359,24 @@ static enum stp_status page_keep_own(const struct stp_page_sources *sources,
                             "'%.120s' does not belong to the others: %s",
                             file->name, why);
         if (why[0] != '\0') {
-            stp_page_say(data->warnings[data->n_warnings++],
-                         "%s is left out: %s.", file->name, why);
+            stp_page_format(data->warnings[data->n_warnings++],
+                            "%s is left out: %s.", file->name, why);
             page_drop_file(file);
             continue;
         }
         if (policy != NULL && policy->name != NULL &&
             file->data.policy_hash[0] == '\0')
-            stp_page_say(data->warnings[data->n_warnings++],
-                         "%s does not say which policy it verifies, as an "
-                         "earlier release wrote it: it is taken to be %s.",
-                         file->name, policy->name);
+            stp_page_format(data->warnings[data->n_warnings++],
+                            "%s does not say which policy it verifies, as an "
+                            "earlier release wrote it: it is taken to be %s.",
+                            file->name, policy->name);
         if (file->mark.hash[0] != '\0' &&
             strcmp(file->mark.hash, file->hash) != 0)
-            stp_page_say(data->warnings[data->n_warnings++],
-                         "%s was changed since it was written: its policy hash "
-                         "was %s and is %s.",
-                         file->name, file->mark.hash, file->hash);
+            stp_page_format(
+                data->warnings[data->n_warnings++],
+                "%s was changed since it was written: its policy hash "
+                "was %s and is %s.",
+                file->name, file->mark.hash, file->hash);
     }
     return STP_OK;
 }

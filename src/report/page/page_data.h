@@ -74,7 +74,7 @@ enum stp_status stp_page_read(const struct stp_page_sources *sources,
 void stp_page_free(struct stp_page_data *data);
 
 /* Appends to 'text', and cuts what is too long. */
-void stp_page_say(char text[STP_PAGE_TEXT], const char *fmt, ...)
+void stp_page_format(char text[STP_PAGE_TEXT], const char *fmt, ...)
     STP_PRINTF(2, 3);
 
 /* The first set that was read. */

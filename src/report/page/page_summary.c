@@ -79,15 +79,15 @@ void stp_page_sum_up(const struct stp_page_data *data,
         nodes = m->n_nodes > nodes ? m->n_nodes : nodes;
     }
     if (min < max)
-        stp_page_say(machine, "%u to ", min);
+        stp_page_format(machine, "%u to ", min);
     if (first->gpu[0] != '\0')
-        stp_page_say(machine, "%u x %s", max, first->gpu);
+        stp_page_format(machine, "%u x %s", max, first->gpu);
     else
-        stp_page_say(machine, "%u rank%s", max, max == 1 ? "" : "s");
+        stp_page_format(machine, "%u rank%s", max, max == 1 ? "" : "s");
     if (nodes > 1)
-        stp_page_say(machine, " on %u nodes", nodes);
+        stp_page_format(machine, " on %u nodes", nodes);
     if (first->nccl[0] != '\0')
-        stp_page_say(machine, " with NCCL %s", first->nccl);
+        stp_page_format(machine, " with NCCL %s", first->nccl);
     snprintf(s->machine, sizeof(s->machine), "%.127s", machine);
     s->has_policy = rules != NULL || s->tried;
     if (rules != NULL)
@@ -130,22 +130,23 @@ static void page_say_losses(const struct stp_page_summary *s, char *text)
 
     page_name_place(s, &s->worst, place);
     if (n > 0)
-        stp_page_say(
+        stp_page_format(
             text,
             ", and is slower at %zu%s: at worst %s takes %.*fx as long (at %s)",
             n, s->n_slower > 0 ? "" : ", but within the noise",
             stp_coll_name(s->worst.coll), s->n_slower > 0 ? 2 : 3,
             1 / s->worst.gain.gain, place);
     else if (s->one_round)
-        stp_page_say(text, "; one round has no confidence interval, so none of "
-                           "this is certain");
+        stp_page_format(text,
+                        "; one round has no confidence interval, so none of "
+                        "this is certain");
     else if (s->n_changed > 0)
-        stp_page_say(text,
-                     ", and is slower nowhere within the 95 percent intervals");
+        stp_page_format(
+            text, ", and is slower nowhere within the 95 percent intervals");
     if (s->n_unknown > 0)
-        stp_page_say(text,
-                     "; what it chooses at %zu further sizes was not measured",
-                     s->n_unknown);
+        stp_page_format(
+            text, "; what it chooses at %zu further sizes was not measured",
+            s->n_unknown);
 }
 
 void stp_page_sentence(const struct stp_page_summary *s,
@@ -157,47 +158,47 @@ void stp_page_sentence(const struct stp_page_summary *s,
 
     page_name_place(s, &s->best, place);
     text[0] = '\0';
-    stp_page_say(text, "On %s", s->machine);
+    stp_page_format(text, "On %s", s->machine);
     if (s->n_sizes == 0) {
-        stp_page_say(text, ": training iterations%s.",
-                     s->has_policy ? "; collectives alone were not measured"
-                                   : ", without a policy");
+        stp_page_format(text, ": training iterations%s.",
+                        s->has_policy ? "; collectives alone were not measured"
+                                      : ", without a policy");
     } else if (!s->has_policy && gain > 1) {
-        stp_page_say(
+        stp_page_format(
             text,
             " some arm is faster than NCCL's own choice at %zu of %zu sizes, "
             "by up to %.2fx (%s at %s); there is no policy here.",
             s->n_faster, s->n_sizes, gain, coll, place);
     } else if (!s->has_policy) {
-        stp_page_say(
+        stp_page_format(
             text,
             " no arm is significantly faster than NCCL's own choice at "
             "any of %zu sizes; there is no policy here.",
             s->n_sizes);
     } else if (s->n_rules == 0 && !s->tried) {
-        stp_page_say(text,
-                     " this policy has no rule: NCCL's own choice stands at "
-                     "all %zu sizes.",
-                     s->n_sizes);
+        stp_page_format(text,
+                        " this policy has no rule: NCCL's own choice stands at "
+                        "all %zu sizes.",
+                        s->n_sizes);
     } else {
-        stp_page_say(text, " this policy ");
+        stp_page_format(text, " this policy ");
         if (gain > 1)
-            stp_page_say(text,
-                         "makes %s up to %.2fx as fast (at %s), changes %zu "
-                         "of %zu sizes",
-                         coll, gain, place, s->n_changed, s->n_sizes);
+            stp_page_format(text,
+                            "makes %s up to %.2fx as fast (at %s), changes %zu "
+                            "of %zu sizes",
+                            coll, gain, place, s->n_changed, s->n_sizes);
         else if (s->n_changed > 0)
-            stp_page_say(text, "changes %zu of %zu sizes, is %s", s->n_changed,
-                         s->n_sizes,
-                         s->n_faster > 0
-                             ? "faster only at sizes that were not measured"
-                             : "significantly faster at none");
+            stp_page_format(text, "changes %zu of %zu sizes, is %s",
+                            s->n_changed, s->n_sizes,
+                            s->n_faster > 0
+                                ? "faster only at sizes that were not measured"
+                                : "significantly faster at none");
         else
-            stp_page_say(text, "changes none of %zu sizes", s->n_sizes);
+            stp_page_format(text, "changes none of %zu sizes", s->n_sizes);
         page_say_losses(s, text);
-        stp_page_say(text, s->tried ? "."
-                                    : "; it was not verified: these are "
-                                      "gains of its arms in the sweep.");
+        stp_page_format(text, s->tried ? "."
+                                       : "; it was not verified: these are "
+                                         "gains of its arms in the sweep.");
     }
 }
 
@@ -235,18 +236,18 @@ bool stp_page_overlap_sentence(const struct stp_page_overlap *o,
     text[0] = '\0';
     if (o->n == 0)
         return false;
-    stp_page_say(text, "With the overlap policy training steps are ");
+    stp_page_format(text, "With the overlap policy training steps are ");
     if (o->n_faster > 0)
-        stp_page_say(text,
-                     "up to %.2fx as fast: %zu of %zu workloads are faster, ",
-                     o->best, o->n_faster, o->n);
+        stp_page_format(
+            text, "up to %.2fx as fast: %zu of %zu workloads are faster, ",
+            o->best, o->n_faster, o->n);
     else
-        stp_page_say(text, "significantly faster in none of %zu workloads, ",
-                     o->n);
+        stp_page_format(text, "significantly faster in none of %zu workloads, ",
+                        o->n);
     if (n == 0)
-        stp_page_say(text, "and none is slower.");
+        stp_page_format(text, "and none is slower.");
     else
-        stp_page_say(
+        stp_page_format(
             text, "and %zu %s slower%s: at worst a step takes %.3fx as long.",
             n, n == 1 ? "is" : "are",
             o->n_slower > 0 ? "" : ", but within the noise", 1 / o->worst);
@@ -276,18 +277,19 @@ bool stp_page_memory_sentence(const struct stp_memory_table *memory,
         }
     if (best[0] == NULL && best[1] == NULL)
         return false;
-    stp_page_say(text, "Registering buffers makes ");
+    stp_page_format(text, "Registering buffers makes ");
     if (best[0] != NULL) {
         stp_size_text(best[0]->n_bytes, size);
-        stp_page_say(text, "%s up to %.2fx as fast (at %s)%s", colls[0],
-                     best[0]->gain.gain, size, best[1] != NULL ? ", and " : "");
+        stp_page_format(text, "%s up to %.2fx as fast (at %s)%s", colls[0],
+                        best[0]->gain.gain, size,
+                        best[1] != NULL ? ", and " : "");
     }
     if (best[1] != NULL) {
         stp_size_text(best[1]->n_bytes, size);
-        stp_page_say(text, "training steps up to %.2fx as fast (%s of %s)",
-                     best[1]->gain.gain, colls[1], size);
+        stp_page_format(text, "training steps up to %.2fx as fast (%s of %s)",
+                        best[1]->gain.gain, colls[1], size);
     }
-    stp_page_say(text, "; only an application can do that, and no tuner.");
+    stp_page_format(text, "; only an application can do that, and no tuner.");
     return true;
 }
 
@@ -307,7 +309,7 @@ bool stp_page_source_sentence(const struct stp_page_file *sets, size_t n,
     if (n_all == 0)
         return false;
     if (count.n[STP_SOURCE_MEASURED] == n_all && count.n_single_pass == 0) {
-        stp_page_say(text, "Times were measured live.");
+        stp_page_format(text, "Times were measured live.");
         return true;
     }
 
@@ -325,21 +327,21 @@ bool stp_page_source_sentence(const struct stp_page_file *sets, size_t n,
         if (count.n[s] == 0)
             continue;
         if (stp_source_of_all(&count) == s)
-            stp_page_say(text, "All %zu times were %s", n_all, words[s]);
+            stp_page_format(text, "All %zu times were %s", n_all, words[s]);
         else if (text[0] == '\0')
-            stp_page_say(text, "Of %zu times %zu were %s", n_all, count.n[s],
-                         words[s]);
+            stp_page_format(text, "Of %zu times %zu were %s", n_all, count.n[s],
+                            words[s]);
         else
-            stp_page_say(text, ", %zu were %s", count.n[s], words[s]);
+            stp_page_format(text, ", %zu were %s", count.n[s], words[s]);
     }
     if (count.n_single_pass > 0)
-        stp_page_say(text,
-                     "; %zu of them were taken in single passes, and decide "
-                     "nothing unless they are trusted",
-                     count.n_single_pass);
+        stp_page_format(text,
+                        "; %zu of them were taken in single passes, and decide "
+                        "nothing unless they are trusted",
+                        count.n_single_pass);
 
     if (count.n[STP_SOURCE_MEASURED] < n_all)
-        stp_page_say(text, ": this is not a live measurement");
-    stp_page_say(text, ".");
+        stp_page_format(text, ": this is not a live measurement");
+    stp_page_format(text, ".");
     return true;
 }

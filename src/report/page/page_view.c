@@ -23,11 +23,12 @@ static void view_count(cJSON *object, const char *key, uint64_t min,
     char text[STP_PAGE_TEXT] = "";
 
     if (min == max)
-        stp_page_say(text, "%" PRIu64 " %s%s", min, noun, min == 1 ? "" : "s");
+        stp_page_format(text, "%" PRIu64 " %s%s", min, noun,
+                        min == 1 ? "" : "s");
     else if (max != UINT64_MAX)
-        stp_page_say(text, "%" PRIu64 " to %" PRIu64 " %ss", min, max, noun);
+        stp_page_format(text, "%" PRIu64 " to %" PRIu64 " %ss", min, max, noun);
     else if (min > 1)
-        stp_page_say(text, "%" PRIu64 " %ss or more", min, noun);
+        stp_page_format(text, "%" PRIu64 " %ss or more", min, noun);
     cJSON_AddStringToObject(object, key, text);
 }
 
@@ -180,16 +181,17 @@ static void view_panel(const struct stp_page_data *data,
         data_type |= q->type != first->type || q->op != first->op;
         place |= q->in_place != first->in_place;
     }
-    stp_page_say(name, "%s", stp_coll_title(first->coll));
+    stp_page_format(name, "%s", stp_coll_title(first->coll));
     if (ranks)
-        stp_page_say(name, ", %u ranks", first->n_ranks);
+        stp_page_format(name, ", %u ranks", first->n_ranks);
     if (ranks && first->n_nodes > 1)
-        stp_page_say(name, " on %u nodes", first->n_nodes);
+        stp_page_format(name, " on %u nodes", first->n_nodes);
     if (data_type)
-        stp_page_say(name, ", %s %s", stp_type_name(first->type),
-                     stp_op_name(first->op));
+        stp_page_format(name, ", %s %s", stp_type_name(first->type),
+                        stp_op_name(first->op));
     if (place)
-        stp_page_say(name, first->in_place ? ", in place" : ", out of place");
+        stp_page_format(name,
+                        first->in_place ? ", in place" : ", out of place");
     cJSON_AddStringToObject(panel, "name", name);
 
     stp_json_number(panel, "n_rows", (double)rows->n_panel);
@@ -221,7 +223,7 @@ static void view_rule(const struct stp_page_data *data, cJSON *panels,
             continue;
         stp_ran_name(p->auto_algo, p->auto_proto, 0, name);
         if (strstr(from, name) == NULL)
-            stp_page_say(from, "%s%s", from[0] != '\0' ? ", " : "", name);
+            stp_page_format(from, "%s%s", from[0] != '\0' ? ", " : "", name);
         if (page_row->policy == NULL)
             continue;
         if (page_row->verdict == STP_VERDICT_SAME) {
@@ -281,9 +283,9 @@ static void view_workload(const struct stp_iteration_setting *s, bool has_ranks,
 
     stp_size_text(s->like.n_bytes, size);
     stp_iteration_what(s, size, text);
-    stp_page_say(name, "%s", text);
+    stp_page_format(name, "%s", text);
     if (has_ranks)
-        stp_page_say(name, ", %u ranks", s->like.n_ranks);
+        stp_page_format(name, ", %u ranks", s->like.n_ranks);
     cJSON_AddStringToObject(object, "workload", name);
 }
 
@@ -407,8 +409,8 @@ enum stp_status stp_page_view(const struct stp_page_data *data,
     char ranks[STP_PAGE_TEXT] = "";
 
     if (n_ranks.min < n_ranks.max)
-        stp_page_say(ranks, "%" PRIu64 " to ", n_ranks.min);
-    stp_page_say(ranks, "%" PRIu64, n_ranks.max);
+        stp_page_format(ranks, "%" PRIu64 " to ", n_ranks.min);
+    stp_page_format(ranks, "%" PRIu64, n_ranks.max);
     cJSON_AddStringToObject(machine, "run", data->run);
     cJSON_AddStringToObject(machine, "name", first->machine);
     cJSON_AddStringToObject(machine, "gpu", first->gpu);
