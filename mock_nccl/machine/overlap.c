@@ -116,44 +116,61 @@ struct estimate {
     enum mock_time_source source;
 };
 
-/* The slowdown at a position of a curve along ratios or, where 'is_sizes', of
- * sizes with their ratios. Outside the recorded range the nearest applies. */
-static struct estimate overlap_estimate_at(const struct mock_curve *curve,
-                                           const struct overlap_query *w,
-                                           bool is_sizes)
+/* Outside the recorded range the nearest point applies. */
+static bool overlap_is_outside(const struct mock_span *span)
 {
-    const double at = is_sizes ? w->log_bytes : w->log_ratio;
-    const struct mock_span span = mock_curve_find(curve, at);
-    const struct mock_point *ends[] = {span.weight > 1 ? span.hi : span.lo,
-                                       span.hi};
-    const double weight = fmin(span.weight, 1);
-    struct estimate e[2];
+    return span->weight > 1 || (span->lo == span->hi && span->weight > 0);
+}
 
-    for (int i = 0; i < 2; i++) {
-        const struct mock_row *row = &ends[i]->rows[w->round];
-
-        if (i == 1 && ends[1] == ends[0])
-            e[i] = e[0];
-        else if (is_sizes)
-            e[i] = overlap_estimate_at(&ends[i]->ratios, w, false);
-        else
-            e[i] = (struct estimate){row->log_value,
-                                     mock_quantile(row, w->iteration),
-                                     ends[i]->source};
-    }
-    if (span.weight == 0)
-        return e[0];
-    e[0] = (struct estimate){
+static struct estimate overlap_mix(struct estimate lo, struct estimate hi,
+                                   double weight)
+{
+    return (struct estimate){
         .log_slowdown =
-            (1 - weight) * e[0].log_slowdown + weight * e[1].log_slowdown,
-        .spread = (1 - weight) * e[0].spread + weight * e[1].spread,
-        .source = mock_worse_source(mock_worse_source(e[0].source, e[1].source),
+            (1 - weight) * lo.log_slowdown + weight * hi.log_slowdown,
+        .spread = (1 - weight) * lo.spread + weight * hi.spread,
+        .source = mock_worse_source(mock_worse_source(lo.source, hi.source),
                                     MOCK_TIME_INTERPOLATED),
     };
-    if (ends[0] == ends[1] &&
-        (is_sizes || fabs(ends[0]->at - at) > same_log_ratio))
-        e[0].source = MOCK_TIME_MODELLED;
-    return e[0];
+}
+
+static struct estimate overlap_estimate_point(const struct mock_point *point,
+                                              const struct overlap_query *w)
+{
+    const struct mock_row *row = &point->rows[w->round];
+
+    return (struct estimate){row->log_value, mock_quantile(row, w->iteration),
+                             point->source};
+}
+
+static struct estimate overlap_estimate_size(const struct mock_point *size,
+                                             const struct overlap_query *w)
+{
+    const struct mock_span span = mock_curve_find(&size->ratios, w->log_ratio);
+    struct estimate e = overlap_estimate_point(span.hi, w);
+
+    if (span.weight == 0)
+        return e;
+    if (!overlap_is_outside(&span))
+        return overlap_mix(overlap_estimate_point(span.lo, w), e, span.weight);
+    e.source = fabs(span.hi->at - w->log_ratio) > same_log_ratio
+                   ? MOCK_TIME_MODELLED
+                   : mock_worse_source(e.source, MOCK_TIME_INTERPOLATED);
+    return e;
+}
+
+static struct estimate overlap_estimate_arm(const struct mock_arm *arm,
+                                            const struct overlap_query *w)
+{
+    const struct mock_span span = mock_curve_find(&arm->sizes, w->log_bytes);
+    struct estimate e = overlap_estimate_size(span.hi, w);
+
+    if (span.weight == 0)
+        return e;
+    if (!overlap_is_outside(&span))
+        return overlap_mix(overlap_estimate_size(span.lo, w), e, span.weight);
+    e.source = MOCK_TIME_MODELLED;
+    return e;
 }
 
 /* ---- arms ---- */
@@ -225,7 +242,7 @@ overlap_estimate_others(const struct mock_recorded *overlaps,
             mean.log_slowdown = mean.spread = n = 0;
             most = like;
         }
-        e = overlap_estimate_at(&arm->sizes, w, true);
+        e = overlap_estimate_arm(arm, w);
         mean.log_slowdown += e.log_slowdown;
         mean.spread += e.spread;
         n++;
@@ -255,7 +272,7 @@ static struct estimate overlap_estimate(const struct mock_machine *machine,
         return (struct estimate){log(default_slowdown), 1, MOCK_TIME_MODELLED};
     if (arm == NULL)
         return overlap_estimate_others(overlaps, w);
-    e = overlap_estimate_at(&arm->sizes, w, true);
+    e = overlap_estimate_arm(arm, w);
     if (arm->mode != w->mode)
         e.source = MOCK_TIME_MODELLED;
     return e;
@@ -351,7 +368,7 @@ ncclResult_t mock_machine_time_after(const struct mock_machine *machine,
     w = overlap_make_query(machine, run, MOCK_MODE_SEQUENTIAL,
                            compute_us / alone.us, round, iteration);
     arm = overlap_find_arm(overlaps, &w);
-    e = arm != NULL ? overlap_estimate_at(&arm->sizes, &w, true)
+    e = arm != NULL ? overlap_estimate_arm(arm, &w)
                     : overlap_estimate_others(overlaps, &w);
     *time_ret = alone;
     time_ret->us *= exp(e.log_slowdown) * e.spread;

@@ -14,8 +14,11 @@ struct mock_span mock_curve_find(const struct mock_curve *curve, double at)
     const struct mock_point *hi = curve->points;
     const struct mock_point *end = hi + curve->n_points;
 
-    /* the first point that is not before the position */
-    for (int n = curve->n_points; n > 0;) {
+    /* the first point that is not before the position, which most curves are
+     * too short to halve for */
+    while (curve->n_points <= 8 && hi < end && hi->at < at)
+        hi++;
+    for (int n = curve->n_points > 8 ? curve->n_points : 0; n > 0;) {
         int half = n / 2;
 
         if (hi[half].at < at) {

@@ -52,7 +52,7 @@ enum stp_status stp_program_add(struct stp_program *p,
     status = program_check_group(p, note, err);
     if (status != STP_OK)
         return status;
-    for (size_t i = 0; i < p->n_notes && !is_recorded; i++)
+    for (size_t i = p->n_notes; i-- > 0 && !is_recorded;) /* most are recent */
         is_recorded = p->notes[i].kind == STP_WORK_RECORD &&
                       p->notes[i].event == note->event;
     if (!is_recorded)
