@@ -17,9 +17,9 @@ struct stp_layer {
 };
 
 /*
- * Times a layer's compute, or all its collectives, nothing beside it: the mean
- * of 'n' in a row, or of fewer where those would take long, but at least one;
- * after others that count for nothing.  What GPUs finish sooner than a host
+ * Times a layer's compute, or all its collectives, without overlap: the mean of
+ * 'n' in a row, or of fewer where those would take long, but at least one;
+ * after others that count for nothing. Work that GPUs finish sooner than a host
  * launches it is launched ahead, so that launches are no part of its time.
  */
 enum stp_status stp_time_compute(const struct stp_layer *layer, unsigned n,

@@ -2,7 +2,7 @@
  * workload.h - what one training iteration does: compute and collectives
  *
  * Two streams, as frameworks have them; an iteration ends when both have done
- * all of it.  Of each layer:
+ * all of it.  A layer's work by mode:
  *
  *   sequential  all compute, then the layers' collectives one after the other,
  *               in one stream

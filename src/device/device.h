@@ -191,10 +191,10 @@ enum stp_status stp_device_check(const struct stp_device *device,
 
 /* ---- noting work ---- */
 
-/* A collective; STP_ERR_RANGE for groups of ranks where a transport has none,
- * and for more than STP_MAX_SPLITS ways to divide the ranks.  Those within
- * group(begin) and group(end) are one NCCL group; a device without groups runs
- * them one by one. */
+/* Notes a collective; STP_ERR_RANGE for groups of ranks where a transport has
+ * none, and for more than STP_MAX_SPLITS ways to divide the ranks. Collectives
+ * within group(begin) and group(end) are one NCCL group; a device without
+ * groups runs them one by one. */
 enum stp_status stp_device_collective(const struct stp_device *device,
                                       unsigned stream,
                                       const struct stp_collective *collective,

@@ -17,9 +17,9 @@
  * first failure; the engine can then only be closed.
  *
  * Addresses are of this engine, and mean nothing to anybody else: not to be
- * read, but byte offsets may be added to them.  Those given to operations are
- * multiples of their type's size; matrices and vectors that begin at multiples
- * of STP_ENGINE_ALIGN are faster on GPUs.
+ * read, but byte offsets may be added to them. Operands begin at multiples of
+ * their type's size; matrices and vectors that begin at multiples of
+ * STP_ENGINE_ALIGN are faster on GPUs.
  *
  * Matrices are row-major without gaps.  Types are enum stp_type: F32, F64, F16
  * and BF16, unless an operation says less.  Arithmetic is in F32 or better, and

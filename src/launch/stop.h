@@ -26,9 +26,9 @@ void stp_stop_begin(void);
 bool stp_stop_requested(void);
 
 /*
- * The file 'path' is temporary: a signal that ends this process, in whatever
- * command, removes it.  Of more than STP_STOP_FILES at a time, and of longer
- * paths than PATH_MAX, the others are left where they are.
+ * Marks the file 'path' as temporary: a signal that ends this process, in
+ * whatever command, removes it. Files beyond STP_STOP_FILES at a time, and
+ * paths longer than PATH_MAX, are left where they are.
  */
 enum { STP_STOP_FILES = 16 };
 void stp_stop_remember_file(const char *path);

@@ -59,10 +59,10 @@ static bool differ_is_like(const struct stp_differing *side,
            side->asked_channels == x->asked_channels;
 }
 
-/* Both cover the same collectives and sizes, without gaps, so that one of the
- * two ranges at hand ends first, or both end.  What both hold is added to the
- * range before if it goes on: lines of a policy that say the same end ranges,
- * too. */
+/* Lists the ranges in which both explanations decide one way each. Both cover
+ * the same collectives and sizes, without gaps, so one of the two ranges at
+ * hand ends first, or both end. A range with the same decisions as the one
+ * before extends that: equal lines of a policy end ranges, too. */
 static void differ_find_ranges(const struct stp_explanation *first,
                                const struct stp_explanation *second,
                                struct stp_differences *out)

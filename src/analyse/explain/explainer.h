@@ -42,8 +42,8 @@ enum stp_status stp_explainer_ask(struct stp_explainer *explainer, int coll,
                                   struct stp_error *err);
 
 /*
- * A communicator of the machine, in a libnccl of its own.  What is not NULL is
- * to be destroyed, the communicator first, also after STP_ERR_DEVICE.
+ * Makes a communicator of the machine, in a libnccl of its own. Both are to be
+ * destroyed unless NULL, the communicator first, also after STP_ERR_DEVICE.
  */
 enum stp_status stp_explainer_comm(const struct stp_explainer *explainer,
                                    const struct mock_nccl_options *options,

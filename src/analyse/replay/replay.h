@@ -57,8 +57,8 @@ struct stp_replay {
  * STP_ERR_DEVICE, *replay_ret untouched, if a rank disagrees with another, if a
  * collective fails, if the plugin does not load or crashes, or if a row does
  * not come out as it expects; the error's line is that of the row, where there
- * is one.  Of several schedules that fail the first is reported, whatever the
- * number of processes.  The caller has no other threads.
+ * is one. The first of several failed schedules is reported, whatever the
+ * number of processes. The caller has no other threads.
  */
 enum stp_status stp_replay(const struct stp_replay_options *options,
                            const struct stp_trace *trace,

@@ -201,9 +201,9 @@ static enum stp_status execution_skip(const struct execution *e,
 
 /* ---- collectives ---- */
 
-/* The process group, which is made when it is first named: its ranks and their
- * stride from behind the name of the collective, or as many ranks as there are.
- * Of one rank that is STP_ERR_NOTHING: there is nothing to play. */
+/* Finds the process group, and makes it when it is first named: its ranks and
+ * their stride stand behind the name of the collective, or it has all ranks. A
+ * group of one rank is STP_ERR_NOTHING: it communicates nothing. */
 static enum stp_status execution_find_comm(const struct execution *e,
                                            const struct node *node,
                                            const cJSON *values, int at,

@@ -20,10 +20,9 @@ struct stp_trace_step {
 
 /*
  * Takes the step of the most rows and, of several such steps, the last: the
- * first may be one that warms up.  Of a recording it takes the rows of the
- * first row's process.  Where the trace does not say which step rows are of,
- * the step is the sequence of collectives that the end of the trace repeats, or
- * all rows.
+ * first may be one that warms up. A recording's step has the rows of the first
+ * row's process. A trace that does not number steps has one in the sequence of
+ * collectives that its end repeats, or in all rows.
  *
  * The largest communicators have all 'n_ranks' ranks, the others
  * stp_rank_groups_cut() of theirs.  Bytes are rounded up to what the ranks of a

@@ -34,8 +34,8 @@ struct stp_range {
     uint64_t max; /* UINT64_MAX: no upper end */
 };
 
-/* One line of a policy file.  What only the other kind of policy has is at its
- * default. */
+/* One line of a policy file. Members that only the other kind of policy has are
+ * at their defaults. */
 struct stp_rule {
     int coll;       /* ncclFunc_t */
     int algo;       /* NCCL_ALGO_* */

@@ -1,6 +1,6 @@
 /*
  * Rules with equal collective, algorithm, protocol, numPipeOps and regBuff form
- * a class.  Of a class only the first rule in file order that covers a size can
+ * a class. Only the first rule of a class in file order that covers a size can
  * win there, so that while the sweep goes up through the sorted ends of all
  * rules, a heap per class is all it has to keep.
  */

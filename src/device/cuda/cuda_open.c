@@ -108,8 +108,8 @@ static cudaError_t cuda_make_buffer(struct stp_cuda_rank *r,
     return result;
 }
 
-/* Says where a rank runs.  What tells NCCL one host from another is what the
- * user says it does, or else the host's name. */
+/* Says where a rank runs. Hosts differ by NCCL_HOSTID if the user set it, else
+ * by their names. */
 static void cuda_locate_rank(const struct stp_cuda_rank *r,
                              struct stp_cuda_place *place)
 {

@@ -54,8 +54,8 @@ enum stp_status stp_cuda_setup_alloc(struct stp_cuda_rank *r, uint64_t nbytes,
     return status;
 }
 
-/* Random data to time with, as in the rooms.  Of ranks that train alloc() has
- * given it. */
+/* Makes buffers and fills them with random data, as in the rooms. Ranks that
+ * train have theirs from alloc(). */
 static enum stp_status setup_make_memories(struct stp_cuda_rank *r,
                                            struct stp_error *err)
 {

@@ -3,9 +3,9 @@
  *
  * Operations of engine.h, which defines them; all run in 'stream' of the
  * current device, whose memory the pointers name, and return at once.
- * cudaErrorNotSupported for a type, or two, that there is no kernel for.  Of no
- * elements a kernel does not run but is loaded, so that it need not be later,
- * beside a collective that waits for other GPUs.
+ * cudaErrorNotSupported for types without a kernel. A call without elements
+ * only loads its kernel, so that none is loaded later, beside a collective that
+ * waits for other GPUs.
  */
 #ifndef STP_TRAIN_KERNELS_H
 #define STP_TRAIN_KERNELS_H

@@ -53,11 +53,11 @@ stp_iteration_files_write(const struct stp_iteration_report *report,
                           const char *folder, struct stp_error *err);
 
 /*
- * Draws iteration_times_histogram, the iterations of each arm, and
- * iteration_times_ecdf, their empirical distribution functions, of each
- * setting; and gain_vs_size, each arm's gain with its interval and what it
- * gains alone, of each mode and ratio with several sizes.  Of several settings
- * the names have "_SETTING" behind them, without the size for gains.
+ * Draws for each setting iteration_times_histogram, the iterations of each arm,
+ * and iteration_times_ecdf, their empirical distribution functions; and for
+ * each mode and ratio with several sizes gain_vs_size, each arm's gain with its
+ * interval and its gain alone. With several settings the names have "_SETTING"
+ * behind them, without the size for gains.
  *
  * The folder gets all of them, drawn with 'gnuplot' (NULL: as it is found); see
  * stp_chart_save().
