@@ -72,11 +72,19 @@ static const char *derive_read_arm(const struct stp_option *option,
 
 static const char *const outputs[] = {"policy", "memory", NULL};
 
+static const char *derive_read_output(const struct stp_option *option,
+                                      const char *text, void *at)
+{
+    if (strcmp(text, "constants") == 0)
+        return "policy, which decides instead of NCCL's model, or memory";
+    return stp_option_word(option, text, at);
+}
+
 static const struct stp_option derive_table[] = {
     {"output", 'o', "FILE", stp_option_text, AT(output), .path = STP_PATH_WRITE,
      .help = "File of the policy (default: print it).  A policy "
              "that is there is kept as FILE.~1~, FILE.~2~ and so on"},
-    {"as", 0, "WHAT", stp_option_word, AT(as), .words = outputs,
+    {"as", 0, "WHAT", derive_read_output, AT(as), .words = outputs,
      .value = "policy",
      .help =
          "policy; or memory: what an application should register, by arms "
@@ -141,6 +149,10 @@ static const struct stp_command_line derive_line = {
         "files are pooled. An arm gets a rule where it beats NCCL's own choice "
         "beyond doubt; of iterations, where in addition no workload shows it "
         "slower.",
+    .gone = (const char *const[]){"on",
+                                  "no machine, which only --as constants "
+                                  "took: a policy decides instead of it",
+                                  NULL},
 };
 
 /* ---- reading ---- */
