@@ -45,11 +45,12 @@ static struct stp_curve_point curves_average_rounds(const struct entry *e,
     p.us.min = INFINITY;
     for (size_t i = 0; i < n; i++) {
         const struct stp_summary *us = &e[i].m->us;
+        const double share = 1 / (double)n;
 
-        p.us.mean += us->mean / (double)n;
-        p.us.median += us->median / (double)n;
-        p.us.p95 += us->p95 / (double)n;
-        p.us.p99 += us->p99 / (double)n;
+        p.us.mean += us->mean * share;
+        p.us.median += us->median * share;
+        p.us.p95 += us->p95 * share;
+        p.us.p99 += us->p99 * share;
         p.us.min = fmin(p.us.min, us->min);
         scratch[i] = us->mean;
         p.source = stp_source_worst(p.source, e[i].m->source);
