@@ -23,13 +23,6 @@ size_t stp_dataset_n_iterations(const struct stp_dataset *data)
     return n;
 }
 
-void stp_count_source(const struct stp_measurement *row,
-                      struct stp_source_count *count)
-{
-    count->n[row->source]++;
-    count->n_single_pass += row->single_pass;
-}
-
 int stp_source_of_all(const struct stp_source_count *count)
 {
     int found = -1;
@@ -46,8 +39,10 @@ int stp_source_of_all(const struct stp_source_count *count)
 void stp_count_sources(const struct stp_dataset *data,
                        struct stp_source_count *count)
 {
-    for (size_t i = 0; i < data->n_rows; i++)
-        stp_count_source(&data->rows[i], count);
+    for (size_t i = 0; i < data->n_rows; i++) {
+        count->n[data->rows[i].source]++;
+        count->n_single_pass += data->rows[i].single_pass;
+    }
 }
 
 void stp_dataset_free(struct stp_dataset *data)

@@ -76,14 +76,10 @@ struct stp_source_count {
     size_t n_single_pass;
 };
 
-/* Adds the row to the count, which begins with 0. */
-void stp_count_source(const struct stp_measurement *row,
-                      struct stp_source_count *count);
-
 /* The source of all that were counted; -1 if there are several, or none. */
 int stp_source_of_all(const struct stp_source_count *count);
 
-/* Adds all rows. */
+/* Adds all rows to the count, which begins with 0. */
 void stp_count_sources(const struct stp_dataset *data,
                        struct stp_source_count *count);
 

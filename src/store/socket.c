@@ -17,7 +17,8 @@ enum {
     CHECK_MS = 1000,   /* between looks for a host that is gone */
 };
 
-bool stp_socket_await(int fd, short events, int64_t deadline_ms)
+/* Waits until poll()'s events. */
+static bool socket_await(int fd, short events, int64_t deadline_ms)
 {
     struct pollfd polled = {.fd = fd, .events = events};
 
@@ -51,7 +52,7 @@ bool stp_socket_send(int fd, struct iovec *parts, int n_parts, bool until_input,
         struct pollfd polled = {.fd = fd, .events = POLLIN};
 
         if (n < 0 && (!stp_store_may_retry(errno) ||
-                      !stp_socket_await(fd, events, deadline_ms)))
+                      !socket_await(fd, events, deadline_ms)))
             return false;
         if (n < 0 && until_input && poll(&polled, 1, 0) > 0)
             return true;
@@ -69,32 +70,21 @@ bool stp_socket_send(int fd, struct iovec *parts, int n_parts, bool until_input,
     return true;
 }
 
-size_t stp_socket_receive_some(int fd, void *to, size_t size,
-                               int64_t deadline_ms)
-{
-    for (;;) {
-        ssize_t n = recv(fd, to, size, MSG_DONTWAIT);
-
-        if (n > 0)
-            return (size_t)n;
-        if (n == 0)
-            errno = ECONNRESET;
-        if (n == 0 || !stp_store_may_retry(errno) ||
-            !stp_socket_await(fd, POLLIN, deadline_ms))
-            return 0;
-    }
-}
-
 bool stp_socket_receive(int fd, void *to, size_t size, int64_t deadline_ms)
 {
     for (size_t n_received = 0; n_received < size;) {
-        const size_t n =
-            stp_socket_receive_some(fd, (unsigned char *)to + n_received,
-                                    size - n_received, deadline_ms);
+        const ssize_t n = recv(fd, (unsigned char *)to + n_received,
+                               size - n_received, MSG_DONTWAIT);
 
+        if (n > 0) {
+            n_received += (size_t)n;
+            continue;
+        }
         if (n == 0)
+            errno = ECONNRESET;
+        if (n == 0 || !stp_store_may_retry(errno) ||
+            !socket_await(fd, POLLIN, deadline_ms))
             return false;
-        n_received += n;
     }
     return true;
 }
@@ -117,7 +107,7 @@ static int socket_finish_connect(int fd, int64_t deadline_ms)
     int error = 0;
     socklen_t size = sizeof(error);
 
-    if (!stp_socket_await(fd, POLLOUT, deadline_ms) ||
+    if (!socket_await(fd, POLLOUT, deadline_ms) ||
         getsockopt(fd, SOL_SOCKET, SO_ERROR, &error, &size) != 0)
         return errno;
     if (error == 0 && socket_reached_itself(fd))

@@ -22,17 +22,10 @@ int stp_socket_connect(const char *name, unsigned port, int64_t deadline_ms,
                        char address[STP_SOCKET_ADDRESS], char *why,
                        size_t size);
 
-/* Waits until poll()'s events. */
-bool stp_socket_await(int fd, short events, int64_t deadline_ms);
-
 /* Sends the parts, which it changes.  With 'until_input' it ends, with true,
  * when something can be read. */
 bool stp_socket_send(int fd, struct iovec *parts, int n_parts, bool until_input,
                      int64_t deadline_ms);
 bool stp_socket_receive(int fd, void *to, size_t size, int64_t deadline_ms);
-
-/* Returns the bytes that have arrived, 1 to 'size'; 0 on failure. */
-size_t stp_socket_receive_some(int fd, void *to, size_t size,
-                               int64_t deadline_ms);
 
 #endif /* STP_SOCKET_H */
