@@ -82,7 +82,7 @@ static const struct stp_command_line run_line = {
            "own choice, and writes what it learned to steptune.learned.conf "
            "here (STEPTUNE_LEARNED names another file): a policy for jobs "
            "without --online. Everything it did goes to the file that "
-           "STEPTUNE_JOURNAL names, which `steptune plot` draws.\n\n"
+           "STEPTUNE_JOURNAL names, as CSV.\n\n"
            "With --record-trace the learning plugin is NCCL's profiler (NCCL "
            "2.27 and later), whatever tunes, and every collective of rank 0 of "
            "each communicator is appended to the file, at the cost of NCCL's "

@@ -2,9 +2,9 @@
  * machine_folder.h - a recorded machine, as mock NCCL reads it
  *
  * machine.csv, graphs.xml, choices.csv, and timings.csv and overlap.csv if
- * there are times.  The formats are those of mock_nccl (timings.h, overlap.h)
- * and of tests/support/recorded_choices.h.  Times that are modelled are left
- * out, and so are single passes from what is said to be interleaved.
+ * there are times.  steptune-machine(5) has the formats.  Times that are
+ * modelled are left out, and so are single passes from what is said to be
+ * interleaved.
  */
 #ifndef STP_MACHINE_FOLDER_H
 #define STP_MACHINE_FOLDER_H
