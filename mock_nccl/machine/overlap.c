@@ -263,8 +263,9 @@ static struct estimate overlap_estimate(const struct mock_machine *machine,
     bool has_overlaps = false;
     struct estimate e;
 
-    for (int i = 0; overlaps != NULL && i < overlaps->n_arms; i++)
-        has_overlaps |= overlaps->arms[i].mode != MOCK_MODE_SEQUENTIAL;
+    for (int i = 0; overlaps != NULL && i < overlaps->n_arms && !has_overlaps;
+         i++)
+        has_overlaps = overlaps->arms[i].mode != MOCK_MODE_SEQUENTIAL;
     arm = has_overlaps ? overlap_find_arm(overlaps, w) : NULL;
     if (arm == NULL && w->run->algo == MOCK_WAY_CE)
         return free_engines;

@@ -220,10 +220,44 @@ struct mock_span {
     double weight;
 };
 
-struct mock_span mock_curve_find(const struct mock_curve *curve, double at);
+static inline struct mock_span mock_curve_find(const struct mock_curve *curve,
+                                               double at)
+{
+    const struct mock_point *hi = curve->points;
+    const struct mock_point *end = hi + curve->n_points;
+
+    /* the first point that is not before the position; most curves are too
+     * short to halve */
+    if (curve->n_points <= 8) {
+        while (hi < end && hi->at < at)
+            hi++;
+    } else {
+        for (int n = curve->n_points; n > 0;) {
+            int half = n / 2;
+
+            if (hi[half].at < at) {
+                hi += half + 1;
+                n -= half + 1;
+            } else {
+                n = half;
+            }
+        }
+    }
+    if (hi < end && hi->at == at)
+        return (struct mock_span){hi, hi, 0};
+    if (hi == end)
+        hi--;
+    if (hi == curve->points)
+        return (struct mock_span){hi, hi, 1};
+    return (struct mock_span){hi - 1, hi,
+                              (at - hi[-1].at) / (hi->at - hi[-1].at)};
+}
 
 /* Sources are ordered from the most to the least reliable. */
-enum mock_time_source mock_worse_source(enum mock_time_source a,
-                                        enum mock_time_source b);
+static inline enum mock_time_source mock_worse_source(enum mock_time_source a,
+                                                      enum mock_time_source b)
+{
+    return a > b ? a : b;
+}
 
 #endif /* MOCK_RECORDED_H */

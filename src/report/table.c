@@ -139,11 +139,12 @@ void stp_table_count(struct stp_table *t, const char *key, const char *heading,
     const char *name = table_name(t, key, heading);
     char text[24];
 
-    snprintf(text, sizeof(text), "%" PRIu64, n);
-    if (name != NULL && t->format == STP_TABLE_JSON)
+    if (name != NULL && t->format == STP_TABLE_JSON) {
         stp_json_number(t->row, name, (double)n);
-    else if (name != NULL)
+    } else if (name != NULL) {
+        snprintf(text, sizeof(text), "%" PRIu64, n);
         table_add(t, name, text);
+    }
 }
 
 void stp_table_number(struct stp_table *t, const char *key, const char *heading,
@@ -152,14 +153,15 @@ void stp_table_number(struct stp_table *t, const char *key, const char *heading,
     const char *name = table_name(t, key, heading);
     char text[STP_TABLE_CELL];
 
-    if (digits < 0)
-        snprintf(text, sizeof(text), "%.9g", value);
-    else
-        snprintf(text, sizeof(text), "%.*f", digits, value);
-    if (name != NULL && t->format == STP_TABLE_JSON)
+    if (name != NULL && t->format == STP_TABLE_JSON) {
         stp_json_number(t->row, name, value);
-    else if (name != NULL)
+    } else if (name != NULL) {
+        if (digits < 0)
+            snprintf(text, sizeof(text), "%.9g", value);
+        else
+            snprintf(text, sizeof(text), "%.*f", digits, value);
         table_add(t, name, isfinite(value) ? text : table_unknown(t));
+    }
 }
 
 void stp_table_flag(struct stp_table *t, const char *key, const char *heading,
