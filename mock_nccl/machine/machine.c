@@ -277,6 +277,44 @@ static bool machine_find_file(const char *folder, const char *name,
     return stat(path_ret, &st) == 0;
 }
 
+/* Reads an overlap.csv or a timings.csv; for the former the machine must have
+ * its times. */
+static ncclResult_t machine_load_recorded(const char *path, bool is_overlap,
+                                          const struct mock_machine *machine,
+                                          struct mock_recorded **recorded_ret)
+{
+    struct mock_recorded *recorded = calloc(1, sizeof(*recorded));
+    struct mock_records records = {NULL, 0, 0};
+    ncclResult_t rc;
+    size_t n;
+
+    if (recorded == NULL)
+        return mock_fail_memory();
+    rc = mock_records_load(path, is_overlap, &machine->model, &records);
+    /* a record of fsdp becomes two */
+    n = (size_t)records.n * (is_overlap ? 2 : 1) + 1;
+    recorded->arms = calloc(n, sizeof(*recorded->arms));
+    recorded->points = calloc(n, sizeof(*recorded->points));
+    recorded->others = calloc(n, sizeof(*recorded->others));
+    recorded->rows = calloc(n, sizeof(*recorded->rows));
+    recorded->settings = calloc(n, sizeof(*recorded->settings));
+    if (rc == ncclSuccess &&
+        (recorded->arms == NULL || recorded->points == NULL ||
+         recorded->others == NULL || recorded->rows == NULL ||
+         recorded->settings == NULL))
+        rc = mock_fail_memory();
+    MOCK_THEN(rc, is_overlap
+                      ? mock_overlaps_build(path, machine, &records, recorded)
+                      : mock_timings_build(path, &records, recorded));
+    free(records.list);
+    if (rc != ncclSuccess) {
+        mock_recorded_free(recorded);
+        return rc;
+    }
+    *recorded_ret = recorded;
+    return ncclSuccess;
+}
+
 static ncclResult_t machine_load_files(const char *folder,
                                        struct mock_machine *machine)
 {
@@ -289,9 +327,9 @@ static ncclResult_t machine_load_files(const char *folder,
     MOCK_THEN(rc, machine_load_graphs(path, machine));
     MOCK_THEN(rc, machine_build_model(machine));
     if (rc == ncclSuccess && machine_find_file(folder, "timings.csv", path))
-        rc = mock_recorded_load(path, false, machine, &machine->timings);
+        rc = machine_load_recorded(path, false, machine, &machine->timings);
     if (rc == ncclSuccess && machine_find_file(folder, "overlap.csv", path))
-        rc = mock_recorded_load(path, true, machine, &machine->overlaps);
+        rc = machine_load_recorded(path, true, machine, &machine->overlaps);
     return rc;
 }
 

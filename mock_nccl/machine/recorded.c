@@ -73,42 +73,6 @@ struct mock_point *mock_recorded_add(struct mock_recorded *recorded,
     return &recorded->points[recorded->n_points - 1];
 }
 
-ncclResult_t mock_recorded_load(const char *path, bool is_overlap,
-                                const struct mock_machine *machine,
-                                struct mock_recorded **recorded_ret)
-{
-    struct mock_recorded *recorded = calloc(1, sizeof(*recorded));
-    struct mock_records records = {NULL, 0, 0};
-    ncclResult_t rc;
-    size_t n;
-
-    if (recorded == NULL)
-        return mock_fail_memory();
-    rc = mock_records_load(path, is_overlap, &machine->model, &records);
-    /* a record of fsdp becomes two */
-    n = (size_t)records.n * (is_overlap ? 2 : 1) + 1;
-    recorded->arms = calloc(n, sizeof(*recorded->arms));
-    recorded->points = calloc(n, sizeof(*recorded->points));
-    recorded->others = calloc(n, sizeof(*recorded->others));
-    recorded->rows = calloc(n, sizeof(*recorded->rows));
-    recorded->settings = calloc(n, sizeof(*recorded->settings));
-    if (rc == ncclSuccess &&
-        (recorded->arms == NULL || recorded->points == NULL ||
-         recorded->others == NULL || recorded->rows == NULL ||
-         recorded->settings == NULL))
-        rc = mock_fail_memory();
-    MOCK_THEN(rc, is_overlap
-                      ? mock_overlaps_build(path, machine, &records, recorded)
-                      : mock_timings_build(path, &records, recorded));
-    free(records.list);
-    if (rc != ncclSuccess) {
-        mock_recorded_free(recorded);
-        return rc;
-    }
-    *recorded_ret = recorded;
-    return ncclSuccess;
-}
-
 void mock_recorded_free(struct mock_recorded *recorded)
 {
     if (recorded == NULL)

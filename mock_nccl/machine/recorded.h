@@ -186,11 +186,6 @@ struct mock_recorded {
     int n_rounds;
 };
 
-/* Reads 'path', an overlap.csv or a timings.csv; for the former the machine
- * must have its times. */
-ncclResult_t mock_recorded_load(const char *path, bool is_overlap,
-                                const struct mock_machine *machine,
-                                struct mock_recorded **recorded_ret);
 void mock_recorded_free(struct mock_recorded *recorded);
 
 /* Makes *recorded, which has room for them, of the records. */

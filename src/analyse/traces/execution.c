@@ -44,7 +44,7 @@ enum { NOT_TUNED = -1, NO_WORD = -2 };
 static const struct {
     const char *name;
     int coll; /* ncclFunc_t; NOT_TUNED if NCCL asks no tuner about it */
-} words[] = {
+} collective_words[] = {
     // clang-format off
     {"allreduce", ncclFuncAllReduce},
     {"allreduce_coalesced", ncclFuncAllReduce},
@@ -268,9 +268,11 @@ static enum stp_status execution_add_collective(struct execution *e,
         const char *s = cJSON_GetStringValue(value);
 
         if (s != NULL && coll == NO_WORD) {
-            for (size_t w = 0; w < sizeof(words) / sizeof(words[0]); w++)
-                if (strcmp(words[w].name, s) == 0)
-                    coll = words[w].coll;
+            for (size_t w = 0;
+                 w < sizeof(collective_words) / sizeof(collective_words[0]);
+                 w++)
+                if (strcmp(collective_words[w].name, s) == 0)
+                    coll = collective_words[w].coll;
             word = s; /* a name that nobody knows is the last word */
             at = i;
         }
