@@ -59,7 +59,6 @@ struct stp_device_info {
     bool rotates;           /* a collective's data should lie elsewhere than the
                                data of the collective before, out of the caches */
     bool has_tf32;          /* whether stp_product.tf32 means anything */
-    bool fuses;             /* a GEMM's kernel adds the bias and runs ReLU */
     double event_us; /* about the time that an event between two collectives
                         adds to them; 0: none */
 };

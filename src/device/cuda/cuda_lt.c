@@ -164,11 +164,6 @@ const struct stp_cuda_lt_plan *stp_cuda_lt_find(const struct stp_cuda_lt *lt,
     return NULL;
 }
 
-bool stp_cuda_lt_fuses(const struct stp_cuda_lt_plan *plan)
-{
-    return plan->fused == plan->epilogue;
-}
-
 /* ---- running ---- */
 
 static cublasStatus_t lt_multiply(const struct stp_cuda_lt *lt,

@@ -29,10 +29,6 @@ enum stp_status stp_cuda_lt_make(struct stp_cuda_lt *lt,
                                  const struct stp_product *product,
                                  struct stp_error *err);
 
-/* Whether the whole epilogue is in the product's kernel: not if the library has
- * no such, or loses NaN in it. */
-bool stp_cuda_lt_fuses(const struct stp_cuda_lt_plan *plan);
-
 enum stp_status stp_cuda_lt_run(struct stp_cuda_lt *lt,
                                 const struct stp_cuda_lt_plan *plan,
                                 unsigned stream,

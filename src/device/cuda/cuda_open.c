@@ -348,8 +348,8 @@ cuda_connect_ranks(struct stp_cuda *d, const struct stp_device_options *options,
 
 /* ---- for training ---- */
 
-/* Runs a first product, on zeros in the scratch of column sums: it says whether
- * kernels include their epilogues, and has cuBLASLt load its own. */
+/* Runs a first product, on zeros in the scratch of column sums: it has
+ * cuBLASLt load its own kernels. */
 static enum stp_status cuda_try_product(struct stp_cuda_rank *r,
                                         struct stp_error *err)
 {
@@ -369,9 +369,6 @@ static enum stp_status cuda_try_product(struct stp_cuda_rank *r,
     enum stp_status status = stp_cuda_result(r, result, "cudaMemset", err);
 
     STP_THEN(status, stp_cuda_lt_make(r->lt, &product, err));
-    if (status == STP_OK && r->number == 0)
-        r->cuda->info.fuses =
-            stp_cuda_lt_fuses(stp_cuda_lt_find(r->lt, &product));
     return status;
 }
 

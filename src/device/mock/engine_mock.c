@@ -802,8 +802,7 @@ static void mock_fill_info(struct engine *e, bool measures)
         .setups = mock_setups(e->machine),
         .models_overlap =
             mock_machine_overlap_settings(e->machine, NULL, 0) == 0,
-        .has_tf32 = stp_mock_has_tf32(e->machine),
-        .fuses = true};
+        .has_tf32 = stp_mock_has_tf32(e->machine)};
     stp_printable(m->name, strlen(m->name), info->machine,
                   sizeof(info->machine));
     stp_printable(m->gpu, strlen(m->gpu), info->gpu, sizeof(info->gpu));
