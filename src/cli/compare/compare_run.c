@@ -254,8 +254,10 @@ int stp_compare_run(struct stp_compare_session *s, unsigned round,
         return stp_complain("-o: the path is too long");
     snprintf(a.trace, sizeof(a.trace), "%s/trace.csv", s->temporary);
     snprintf(a.ledger, sizeof(a.ledger), "%s/ledger", s->temporary);
-    if (attempt_start(&a, &err) != STP_OK)
+    if (attempt_start(&a, &err) != STP_OK) {
+        stp_remove_temporary(a.ledger);
         return stp_complain_error(NULL, &err);
+    }
     s->signal = a.end.signal;
     if (s->lost.text[0] != '\0')
         status = stp_complain_in(s->world, STP_ERR_DEVICE, &s->lost);
