@@ -45,10 +45,6 @@ static ncclResult_t init(void **context, uint64_t comm_id, size_t n_ranks,
                          ncclNvlDomainInfo_v5_t *domains,
                          ncclTunerConstants_v5_t *constants)
 {
-    (void)n_nodes;
-    (void)log;
-    (void)domains;
-    (void)constants;
     *context = malloc(1); /* an address of its own */
     return remember((struct witness_event){.what = WITNESS_INIT,
                                            .context = *context,
@@ -60,10 +56,6 @@ static ncclResult_t ask(void *context, ncclFunc_t coll, size_t n_bytes,
                         int n_pipe_ops, float **table, int n_algos,
                         int n_protos, int reg_buff, int *n_channels)
 {
-    (void)table;
-    (void)n_algos;
-    (void)n_protos;
-    (void)n_channels;
     return remember((struct witness_event){.what = WITNESS_ASK,
                                            .context = context,
                                            .n_bytes = n_bytes,

@@ -52,7 +52,6 @@ EXPORTED int gettimeofday(struct timeval *restrict time_ret, void *restrict tz)
 {
     struct timespec now;
 
-    (void)tz; /* obsolete */
     clock_gettime(CLOCK_REALTIME, &now);
     time_ret->tv_sec = now.tv_sec;
     time_ret->tv_usec = (suseconds_t)(now.tv_nsec / NS_PER_US);

@@ -187,7 +187,6 @@ static void graphs_on_end(void *user, const char *name)
     struct parser *p = user;
     int *per_node = &p->graphs.per_node;
 
-    (void)name;
     if (p->depth == 3) {
         p->n_channels++;
         /* other graphs list only GPUs that are heads of channels */

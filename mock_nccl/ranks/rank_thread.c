@@ -77,7 +77,6 @@ static ncclResult_t rank_thread_wait_for(struct mock_rank *rank)
 /* A thread cannot be ended: it just receives no more orders. */
 static void rank_thread_kill_it(struct mock_rank *rank)
 {
-    (void)rank;
 }
 
 static void rank_thread_stop(struct mock_rank *rank)

@@ -59,7 +59,6 @@ static const char *derive_read_arm(const struct stp_option *option,
     struct derive_input *input = &o->inputs[o->n_inputs++];
     const char *sign = strchr(text, '=');
 
-    (void)option;
     if (sign == NULL || sign[1] == '\0' ||
         !stp_arm_from_name(text, (size_t)(sign - text), &input->arm))
         return "auto=FILE or ALGORITHM/PROTOCOL[/CHANNELS]=FILE";

@@ -41,8 +41,6 @@ static char expected[256];
 const char *stp_option_flag(const struct stp_option *option, const char *text,
                             void *at)
 {
-    (void)option;
-    (void)text;
     *(bool *)at = true;
     return NULL;
 }
@@ -176,7 +174,6 @@ const char *stp_option_duration(const struct stp_option *option,
     unsigned long n = strtoul(text, &end, 10);
     const char *unit = *end != '\0' ? strchr(units, *end) : units;
 
-    (void)option;
     if (*text >= '0' && *text <= '9' && n > 0 && n <= LONGEST && unit != NULL &&
         (*end == '\0' || end[1] == '\0') &&
         n * seconds[unit - units] <= LONGEST) {

@@ -21,8 +21,6 @@ static void plugin_warn(void *unused, ncclDebugLogLevel level,
 {
     static atomic_flag has_warned = ATOMIC_FLAG_INIT;
 
-    (void)unused;
-    (void)flags;
     if (level == NCCL_LOG_WARN && !atomic_flag_test_and_set(&has_warned))
         stp_complain("warning of the plugin: %s", line);
 }

@@ -234,8 +234,6 @@ static bool record_progress(void *user, size_t done, size_t total)
     static char steps[] = "steps";
     struct record *r = user;
 
-    (void)done;
-    (void)total;
     r->n_done++;
     if (r->world->rank == 0)
         stp_progress(steps, r->n_done, r->n_total);

@@ -45,7 +45,6 @@ static const char *sweep_read_o(const struct stp_option *option,
     const bool is_all = strcmp(text, "all") == 0;
     const int op = stp_op_from_name(text, strlen(text));
 
-    (void)option;
     if (is_all || (op >= 0 && op < STP_N_OPS)) {
         o->n_ops = is_all ? STP_N_OPS : 1;
         for (int i = 0; i < (int)o->n_ops; i++)

@@ -36,7 +36,6 @@ static const char *train_read_model(const struct stp_option *option,
 {
     const struct stp_train_model *model = stp_train_find_model(text);
 
-    (void)option;
     if (model == NULL)
         return "tiny, base, large or xlarge";
     *(const struct stp_train_model **)at = model;
@@ -357,7 +356,6 @@ static enum stp_status session_find_traces(const struct train_session *s,
 
 static bool session_goes_on(void *user)
 {
-    (void)user;
     return !stp_stop_requested();
 }
 

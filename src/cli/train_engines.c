@@ -102,7 +102,6 @@ static enum stp_status engines_close_rank(void *user, unsigned thread,
     const struct stp_train_engines *e = user;
     const struct stp_engine *engine = &e->engines.all[thread];
 
-    (void)err;
     engine->ops->close(engine->self);
     return STP_OK;
 }

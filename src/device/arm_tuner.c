@@ -27,12 +27,6 @@ static ncclResult_t arm_tuner_init(void **context, uint64_t comm_id,
                                    ncclNvlDomainInfo_v5_t *nvl,
                                    ncclTunerConstants_v5_t *constants)
 {
-    (void)comm_id;
-    (void)n_ranks;
-    (void)n_nodes;
-    (void)log;
-    (void)nvl;
-    (void)constants;
     *context = NULL;
     return ncclSuccess;
 }
@@ -64,11 +58,6 @@ static ncclResult_t arm_tuner_get_coll_info(void *context, ncclFunc_t coll,
     const uint64_t word = atomic_load(&current);
     float *entry;
 
-    (void)context;
-    (void)coll;
-    (void)n_bytes;
-    (void)n_pipe_ops;
-    (void)reg_buff;
     if (word == 0)
         return ncclSuccess;
     entry =
@@ -89,12 +78,6 @@ static ncclResult_t arm_tuner_get_chunk_size(void *context, ncclFunc_t coll,
 {
     const uint64_t word = atomic_load(&current);
 
-    (void)context;
-    (void)coll;
-    (void)n_bytes;
-    (void)algo;
-    (void)proto;
-    (void)n_channels;
     if (word >> 32 != 0)
         *chunk_bytes = (size_t)(word >> 32);
     return ncclSuccess;
@@ -102,7 +85,6 @@ static ncclResult_t arm_tuner_get_chunk_size(void *context, ncclFunc_t coll,
 
 static ncclResult_t arm_tuner_finalize(void *context)
 {
-    (void)context;
     return ncclSuccess;
 }
 

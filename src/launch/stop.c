@@ -31,7 +31,6 @@ static void stop_on_signal(int number, siginfo_t *info, void *context)
     long long now = stp_now_ms();
     long long first = 0;
 
-    (void)context;
     if (atomic_load(&is_looked_at)) {
         if (atomic_compare_exchange_strong(&first_ms, &first, now))
             return;

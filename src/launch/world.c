@@ -6,16 +6,12 @@
 static enum stp_status alone_exchange(void *self, const void *mine, size_t size,
                                       void *all_ret, struct stp_error *err)
 {
-    (void)self;
-    (void)err;
     memcpy(all_ret, mine, size);
     return STP_OK;
 }
 
 static bool alone_alive(void *self, struct stp_error *err)
 {
-    (void)self;
-    (void)err;
     return true;
 }
 
@@ -23,7 +19,6 @@ static enum stp_status alone_part(void *self, unsigned n,
                                   struct stp_world *part_ret,
                                   struct stp_error *err)
 {
-    (void)self;
     if (n != 1)
         return stp_fail(err, STP_ERR_RANGE, "%u of 1 processes", n);
     stp_world_alone(part_ret);
@@ -32,7 +27,6 @@ static enum stp_status alone_part(void *self, unsigned n,
 
 static void alone_close(void *self)
 {
-    (void)self;
 }
 
 static const struct stp_world_ops alone_ops = {

@@ -21,7 +21,6 @@ enum stp_status stp_backend_open(const struct stp_comm_info *info,
     enum stp_status status = stp_shared_policy_acquire(
         settings->policy_path, &info->shape, &policy, err);
 
-    (void)log;
     if (status == STP_OK)
         *backend_ret = (struct stp_backend *)policy;
     else
@@ -47,15 +46,12 @@ unsigned stp_backend_reg_buff_line(const struct stp_backend *backend)
 
 bool stp_backend_proposes(const struct stp_backend *backend)
 {
-    (void)backend;
     return false;
 }
 
 void stp_backend_join(struct stp_backend *backend,
                       struct stp_agreement *agreement)
 {
-    (void)backend;
-    (void)agreement;
 }
 
 void stp_backend_describe(const struct stp_backend *backend, char *buf,
@@ -71,7 +67,6 @@ void stp_backend_describe(const struct stp_backend *backend, char *buf,
 
 void stp_backend_start(struct stp_backend *backend)
 {
-    (void)backend;
 }
 
 bool stp_backend_choose(struct stp_backend *backend,

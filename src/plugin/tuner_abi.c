@@ -466,8 +466,6 @@ static ncclResult_t tuner_get_chunk_size_v6(void *context, ncclFunc_t coll,
     struct context *ctx = context;
     size_t chunk = 0;
 
-    (void)n_bytes; /* of one channel, not of the message */
-    (void)n_channels;
     if (ctx != NULL)
         chunk = stp_chunk_find(&ctx->chunks, (int)coll, algo, proto);
     if (chunk != 0)

@@ -46,7 +46,6 @@ static bool folder_remove_file(void *user, const char *folder, const char *name)
 {
     char path[STP_FOLDER_PATH];
 
-    (void)user;
     return folder_join(path, folder, "/", name) && unlink(path) == 0;
 }
 

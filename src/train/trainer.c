@@ -132,7 +132,6 @@ static double trainer_feature(const struct stp_trainer *t, unsigned tensor,
 {
     const unsigned width = t->config.model->width[0];
 
-    (void)tensor;
     return stp_train_feature(t->config.seed,
                              trainer_sample(t, i / width) * width + i % width);
 }

@@ -10,8 +10,6 @@ static bool iterate_goes_on(void *user, size_t done, size_t total)
 {
     const struct stp_tune_job *job = user;
 
-    (void)done;
-    (void)total;
     return job->host->goes_on(job->host->user);
 }
 

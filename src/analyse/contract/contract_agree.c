@@ -265,7 +265,6 @@ const struct stp_scenario stp_scenarios_death[] = {
 static void agree_vary_reg_buff(void *play, int rank, size_t step,
                                 struct mock_call *call)
 {
-    (void)play;
     call->reg_buff = (int)(((size_t)rank + step) & 1);
 }
 
@@ -287,7 +286,6 @@ static void agree_set_variables(void *play, int rank)
     // clang-format on
     char value[16];
 
-    (void)play;
     snprintf(value, sizeof(value), "%d", rank);
     for (size_t i = 0; i < sizeof(names) / sizeof(names[0]); i++)
         setenv(names[i], value, 1);
@@ -295,7 +293,6 @@ static void agree_set_variables(void *play, int rank)
 
 static void agree_set_variables_again(void *play, int rank, size_t step)
 {
-    (void)step;
     agree_set_variables(play, rank);
 }
 

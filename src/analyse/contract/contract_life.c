@@ -16,8 +16,6 @@ static void life_keep_line(void *user, ncclDebugLogLevel level,
 {
     struct stp_contract_slot *slot = user;
 
-    (void)level;
-    (void)flags;
     if (strstr(line, "NCCL_TUNER_PLUGIN set ") == NULL)
         snprintf(slot->text, sizeof(slot->text), "%s", line);
 }

@@ -130,7 +130,6 @@ static void log_receive(void *user, ncclDebugLogLevel level,
 {
     struct listener *l = user;
 
-    (void)flags;
     l->n_lines++;
     l->n_warnings += level <= NCCL_LOG_WARN;
     if (l->first || level <= NCCL_LOG_WARN)

@@ -231,9 +231,6 @@ enum stp_status stp_world_open(struct stp_world *world,
 static int world_remove_entry(const char *path, const struct stat *st, int type,
                               struct FTW *ftw)
 {
-    (void)st;
-    (void)type;
-    (void)ftw;
     return remove(path), 0;
 }
 

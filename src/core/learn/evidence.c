@@ -47,7 +47,6 @@ static void *evidence_begin_row(void *user, unsigned line)
 {
     struct reading *r = user;
 
-    (void)line;
     if (r->list.n == r->room) {
         size_t room = r->room * 2 + 16;
         struct stp_evidence *more =
@@ -68,7 +67,6 @@ static enum stp_status evidence_end_row(void *user, void *row,
     struct reading *r = user;
     struct row *new = row;
 
-    (void)err;
     new->is.arm.algo = (int8_t) new->algo;
     new->is.arm.proto = (int8_t) new->proto;
     r->list.all[r->list.n++] = new->is;

@@ -166,14 +166,12 @@ enum stp_status stp_cpu_product_check(const struct stp_product *p,
 
 void stp_cpu_product_threads(unsigned n)
 {
-    (void)n;
 }
 
 enum stp_status stp_cpu_product(const struct stp_product *p,
                                 struct stp_cpu_scratch *scratch,
                                 struct stp_error *err)
 {
-    (void)scratch;
     return stp_cpu_product_check(p, err);
 }
 

@@ -58,7 +58,6 @@ static enum stp_status cpu_alloc(void *self, uint64_t nbytes,
     void **more = NULL;
     void *memory;
 
-    (void)registers; /* there are no such arms */
     if (nbytes <= left)
         more = realloc(e->memory, (e->n_memory + 1) * sizeof(*more));
     if (more == NULL)
@@ -89,8 +88,6 @@ static void cpu_release(void *self)
 static enum stp_status cpu_copy(void *self, void *to, const void *from,
                                 uint64_t nbytes, struct stp_error *err)
 {
-    (void)self;
-    (void)err;
     memcpy(to, from, nbytes);
     return STP_OK;
 }
@@ -177,14 +174,12 @@ static enum stp_status cpu_elapsed_us(const void *self, unsigned from,
 {
     const struct stp_cpu *e = self;
 
-    (void)err;
     *us_ret = e->us[to] - e->us[from];
     return STP_OK;
 }
 
 static double cpu_now_us(const void *self)
 {
-    (void)self;
     return stp_cpu_now_us();
 }
 
@@ -192,7 +187,6 @@ static double cpu_now_us(const void *self)
 
 static enum stp_status cpu_trace_begin(void *self, struct stp_error *err)
 {
-    (void)err;
     ((struct stp_cpu *)self)->trace.on = true;
     return STP_OK;
 }
@@ -397,8 +391,6 @@ static enum stp_status cpu_fill(void *self, const struct stp_pattern *pattern,
 {
     const unsigned size = stp_type_size(pattern->type);
 
-    (void)self;
-    (void)err;
     for (uint64_t i = 0; i < n; i++) {
         const uint64_t bits =
             poison ? stp_pattern_poison(pattern, pattern->rank, i)
@@ -422,8 +414,6 @@ cpu_count_wrong(void *self, const struct stp_pattern *pattern, const void *data,
 {
     const unsigned size = stp_type_size(pattern->type);
 
-    (void)self;
-    (void)err;
     *n_wrong_ret = 0;
     for (uint64_t i = 0; i < n; i++) {
         const uint64_t bits = size == 1   ? ((const uint8_t *)data)[i]

@@ -426,7 +426,6 @@ static enum stp_status cuda_close_part(void *user, unsigned thread,
 {
     struct stp_cuda *d = user;
 
-    (void)err;
     for (unsigned i = 0; i < d->n_gpus; i++)
         cuda_close_rank(&d->ranks[thread * d->n_gpus + i]);
     return STP_OK;

@@ -55,9 +55,6 @@ static ncclResult_t plugin_adapt_init(void **context, uint64_t comm_id,
                                       ncclNvlDomainInfo_v5_t *domains,
                                       ncclTunerConstants_v5_t *constants)
 {
-    (void)comm_id;
-    (void)domains;
-    (void)constants;
     return plugin.init_v4(n_ranks, n_nodes, log, context);
 }
 
@@ -66,7 +63,6 @@ static ncclResult_t plugin_adapt_ask(void *context, ncclFunc_t coll,
                                      float **table, int n_algo, int n_proto,
                                      int reg_buff, int *n_channels)
 {
-    (void)reg_buff;
     return plugin.ask_v3(context, coll, n_bytes, n_pipe_ops, table, n_algo,
                          n_proto, n_channels);
 }

@@ -413,7 +413,6 @@ static double cuda_now_us(const void *self)
 {
     struct timespec now = {0};
 
-    (void)self;
     clock_gettime(CLOCK_MONOTONIC, &now);
     return (double)now.tv_sec * 1e6 + (double)now.tv_nsec / 1e3;
 }

@@ -205,9 +205,6 @@ static void CUPTIAPI take_buffer(CUcontext context, uint32_t stream,
 {
     CUpti_Activity *record = NULL;
 
-    (void)context;
-    (void)stream;
-    (void)size;
     pthread_mutex_lock(&the.lock);
     while (valid > 0 && the.api.next(buffer, valid, &record) == CUPTI_SUCCESS)
         cupti_keep_any(record);

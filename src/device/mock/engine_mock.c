@@ -103,20 +103,12 @@ static void mock_release(void *self)
 static enum stp_status mock_upload(void *self, void *to, const void *from,
                                    uint64_t nbytes, struct stp_error *err)
 {
-    (void)self;
-    (void)to;
-    (void)from;
-    (void)nbytes;
-    (void)err;
     return STP_OK;
 }
 
 static enum stp_status mock_download(void *self, void *to, const void *from,
                                      uint64_t nbytes, struct stp_error *err)
 {
-    (void)self;
-    (void)from;
-    (void)err;
     memset(to, 0, nbytes);
     return STP_OK;
 }
@@ -124,8 +116,6 @@ static enum stp_status mock_download(void *self, void *to, const void *from,
 static enum stp_status mock_agree(void *self, enum stp_status status,
                                   struct stp_error *err)
 {
-    (void)self;
-    (void)err;
     return status;
 }
 
@@ -482,7 +472,6 @@ static enum stp_status mock_elapsed_us(const void *self, unsigned from,
 {
     const struct engine *e = self;
 
-    (void)err;
     *us_ret = e->program.event_us[to] - e->program.event_us[from];
     return STP_OK;
 }
@@ -496,7 +485,6 @@ static double mock_now_us(const void *self)
 
 static enum stp_status mock_trace_begin(void *self, struct stp_error *err)
 {
-    (void)err;
     ((struct engine *)self)->traces = true;
     return STP_OK;
 }
@@ -592,12 +580,6 @@ static enum stp_status mock_room(void *self, enum stp_room room,
                                  unsigned stream, int type, uint64_t nbytes,
                                  void **address_ret, struct stp_error *err)
 {
-    (void)self;
-    (void)room;
-    (void)stream;
-    (void)type;
-    (void)nbytes;
-    (void)err;
     *address_ret = (void *)(uintptr_t)STP_ENGINE_ALIGN;
     return STP_OK;
 }

@@ -409,7 +409,6 @@ static ncclResult_t profile_start_v5(void *context, void **handle,
 
 static ncclResult_t profile_stop(void *event)
 {
-    (void)event;
     return ncclSuccess;
 }
 
@@ -432,8 +431,6 @@ static ncclResult_t profile_init_v5(void **context, uint64_t comm_id, int *mask,
 {
     struct stp_profile *p = calloc(1, sizeof(*p));
 
-    (void)name;
-    (void)n_nodes;
     if (p == NULL)
         return ncclSystemError; /* NCCL goes on without */
     atomic_init(&p->n_users, 1);

@@ -292,7 +292,6 @@ static void recorder_log_error(void)
 
 static void recorder_run(void *unused)
 {
-    (void)unused;
     recorder_lock();
     if (recorder.n_users > 0) {
         recorder_write(false);
@@ -309,7 +308,6 @@ static void recorder_finish(void *unused)
 {
     const uint64_t n_lost = atomic_exchange(&recorder.n_lost, 0);
 
-    (void)unused;
     recorder_write(true);
     if (n_lost > 0)
         recorder.length =

@@ -34,7 +34,6 @@ static void service_unlock(void)
 /* In the thread.  One that is about to end may overlap with the next. */
 static void service_run_tasks(void *unused)
 {
-    (void)unused;
     service_lock();
     if (!service.is_passing) {
         service.is_passing = true;

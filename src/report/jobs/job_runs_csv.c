@@ -48,7 +48,6 @@ static void *runs_begin_row(void *user, unsigned line)
 {
     struct reader *r = user;
 
-    (void)line;
     r->row = (struct stp_job_run){.loss = NAN};
     return &r->row;
 }

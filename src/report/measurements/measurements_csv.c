@@ -82,7 +82,6 @@ static enum stp_status measurements_end_row(void *user, void *row,
     struct reader *r = user;
     enum stp_status status = stp_measurement_row_finish(&r->row, err);
 
-    (void)row;
     if (status != STP_OK)
         return status;
     if (stp_dataset_add(&r->data, &r->row.m) != STP_OK)

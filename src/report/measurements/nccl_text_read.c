@@ -369,8 +369,6 @@ static enum stp_status text_read_source(struct reader *r,
 static enum stp_status text_read_foot(struct reader *r,
                                       const struct stp_field *words, size_t n)
 {
-    (void)words;
-    (void)n;
     r->ended = true;
     return STP_OK;
 }
