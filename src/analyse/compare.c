@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "analyse/order.h"
+#include "analyse/wrong.h"
 #include "core/names.h"
 
 typedef const struct stp_measurement *row;
@@ -181,7 +182,7 @@ enum stp_status stp_compare(const struct stp_dataset *data,
 {
     struct stp_comparisons out = {0};
     const size_t n = data->n_rows + 1;
-    struct sorted s = {.n = data->n_rows};
+    struct sorted s = {0};
     enum stp_status status = STP_OK;
     size_t n_arms = 0;
 
@@ -197,8 +198,8 @@ enum stp_status stp_compare(const struct stp_dataset *data,
         s.rounds == NULL || out.points == NULL || out.arms == NULL ||
         out.round_us == NULL || out.rounds == NULL)
         status = stp_nomem(err);
-    for (size_t i = 0; i < s.n && status == STP_OK; i++)
-        s.rows[i] = &data->rows[i];
+    if (status == STP_OK)
+        s.n = stp_right_rows(data, true, s.rows);
     if (status == STP_OK)
         qsort(s.rows, s.n, sizeof(*s.rows), compare_order_rows);
     for (size_t i = 0, end; i < s.n && status == STP_OK; i = end) {

@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "analyse/order.h"
+#include "analyse/wrong.h"
 
 /* A row and where it is from. */
 struct entry {
@@ -70,6 +71,7 @@ enum stp_status stp_curves_make(const struct stp_dataset *sets,
     struct stp_curves out = {0};
     struct stp_curve_point *point;
     enum stp_status status = STP_OK;
+    const struct stp_measurement **rows;
     struct entry *entries;
     double *scratch;
     size_t n = 0, at = 0;
@@ -78,16 +80,19 @@ enum stp_status stp_curves_make(const struct stp_dataset *sets,
         n += sets[i].n_rows;
     entries = calloc(n + 1, sizeof(*entries));
     scratch = calloc(n + 1, sizeof(*scratch));
+    rows = calloc(n + 1, sizeof(*rows));
     out.curves = calloc(n + 1, sizeof(*out.curves));
     out.points = point = calloc(n + 1, sizeof(*out.points));
-    if (entries == NULL || scratch == NULL || out.curves == NULL ||
-        out.points == NULL) {
-        n = 0;
+    if (entries == NULL || scratch == NULL || rows == NULL ||
+        out.curves == NULL || out.points == NULL)
         status = stp_nomem(err);
+    for (size_t i = 0; i < n_sets && status == STP_OK; i++) {
+        const size_t n_right = stp_right_rows(&sets[i], false, rows);
+
+        for (size_t r = 0; r < n_right; r++)
+            entries[at++] = (struct entry){rows[r], i};
     }
-    for (size_t i = 0; i < n_sets && n > 0; i++)
-        for (size_t r = 0; r < sets[i].n_rows; r++)
-            entries[at++] = (struct entry){&sets[i].rows[r], i};
+    n = at;
     if (n > 0)
         qsort(entries, n, sizeof(*entries), curves_order_entries);
     for (size_t i = 0, end; i < n; i = end) {
@@ -110,6 +115,7 @@ enum stp_status stp_curves_make(const struct stp_dataset *sets,
     }
     free(entries);
     free(scratch);
+    free(rows);
     if (status == STP_OK)
         *curves_ret = out;
     else

@@ -37,8 +37,9 @@ struct stp_curves {
 };
 
 /*
- * Makes the curves of 'n_sets' datasets, the i-th from the file names[i]; both
- * must live as long.  STP_OK or STP_ERR_NOMEM.  Free with stp_curves_free().
+ * Makes the curves of what is right (wrong.h) in 'n_sets' datasets, the i-th
+ * from the file names[i]; both must live as long.  STP_OK or STP_ERR_NOMEM.
+ * Free with stp_curves_free().
  */
 enum stp_status stp_curves_make(const struct stp_dataset *sets,
                                 const char *const *names, size_t n_sets,

@@ -4,6 +4,7 @@
 
 #include "analyse/order.h"
 #include "analyse/verify.h"
+#include "analyse/wrong.h"
 #include "core/text.h"
 #include "nccl_tuner_abi.h"
 
@@ -74,6 +75,8 @@ enum stp_status stp_objective_select(const struct stp_dataset *data,
         struct stp_measurement m = data->rows[i];
         bool is_alone = m.work.mode == STP_MODE_ALONE;
 
+        if (!is_alone)
+            stp_take_wrong(data, &m);
         if (is_alone != wants_alone || m.work.mode == STP_MODE_TRACE ||
             !objective_name_pair(&m))
             continue;
@@ -255,6 +258,7 @@ static enum stp_status registered_compare_alone(
         m.us.p99 = registered_behind(m.us.p99, work);
         m.us.min = registered_behind(m.us.min, work);
         m.in_place = false; /* as those alone, of which they are a part */
+        stp_take_wrong(alone, &m);
         if (m.us.median > 0 && objective_name_pair(&m) && !is_other_type)
             status = objective_add_row(&p.each, &m, err);
     }
@@ -298,6 +302,7 @@ enum stp_status stp_compare_registered(const struct stp_dataset *alone,
     for (size_t i = 0; i < iterations->n_rows && status == STP_OK; i++) {
         struct stp_measurement m = iterations->rows[i];
 
+        stp_take_wrong(alone, &m);
         if ((m.work.mode == STP_MODE_OVERLAP || m.work.mode == STP_MODE_FSDP) &&
             objective_name_pair(&m))
             status = objective_add_row(&selected, &m, err);

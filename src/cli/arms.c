@@ -6,6 +6,7 @@
 #include "cli/cli.h"
 #include "core/names.h"
 #include "core/text.h"
+#include "report/words.h"
 
 enum { NAMES = 160 };
 
@@ -260,4 +261,18 @@ int stp_report_arms(const char *list, const struct stp_dataset *data)
     if (n == 0 || n_ran > 0)
         return STP_EXIT_OK;
     return stp_complain("none of the arms that --arms names ran");
+}
+
+int stp_report_wrong(const struct stp_dataset *data, bool any)
+{
+    struct stp_wrong wrong = {0};
+    char text[STP_ERROR_TEXT];
+
+    while (stp_next_wrong(data, &wrong)) {
+        stp_wrong_text(&wrong, text);
+        stp_complain("%s", text);
+    }
+    any &= wrong.like != NULL;
+    return any || stp_kind_is_wrong(data, STP_ARM_AUTO) ? STP_EXIT_FAILED
+                                                        : STP_EXIT_OK;
 }

@@ -295,6 +295,10 @@ int stp_check_arms(const char *arms, const char *channels, const int *colls,
  * status: a failure if none that is named ran. */
 int stp_report_arms(const char *arms, const struct stp_dataset *data);
 
+/* Names each arm with wrong elements.  Returns the exit status: a failure if
+ * NCCL's own choice is one of them, or 'any' is set and there is one. */
+int stp_report_wrong(const struct stp_dataset *data, bool any);
+
 /* Checks that the sizes have an order; complains and returns the exit status.
  */
 int stp_check_sizes(const struct stp_measure_options *measure);

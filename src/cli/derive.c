@@ -8,6 +8,7 @@
 #include "analyse/derive.h"
 #include "analyse/objective.h"
 #include "analyse/steadiness.h"
+#include "analyse/wrong.h"
 #include "bench/measurement.h"
 #include "cli/cli.h"
 #include "core/text.h"
@@ -262,12 +263,13 @@ static enum stp_status derive_policy(const struct derive_options *o,
     struct stp_comparisons all = {0};
     struct stp_derived derived = {0};
     struct stp_steadiness steadiness;
-    const struct stp_policy_origin origin = {.data = &selected,
-                                             .made_by = "steptune derive",
-                                             .min_gain = o->derive.min_gain,
-                                             .portable = o->derive.portable,
-                                             .trusts_passes = o->trust_passes,
-                                             .steadiness = &steadiness};
+    struct stp_wrong wrong = {0};
+    struct stp_policy_origin origin = {.data = &selected,
+                                       .made_by = "steptune derive",
+                                       .min_gain = o->derive.min_gain,
+                                       .portable = o->derive.portable,
+                                       .trusts_passes = o->trust_passes,
+                                       .steadiness = &steadiness};
     char text[STP_ERROR_TEXT];
     enum stp_status status =
         stp_objective_select(data, objective, &selected, err);
@@ -275,6 +277,9 @@ static enum stp_status derive_policy(const struct derive_options *o,
     STP_THEN(status, stp_objective_compare(&selected, objective, &all, err));
     STP_THEN(status,
              stp_tune_measure_steadiness(&selected, &all, &steadiness, err));
+    origin.all_are_wrong = stp_next_wrong(data, &wrong);
+    for (size_t i = 0; i < all.n_points; i++)
+        origin.all_are_wrong &= all.points[i].n_arms == 0;
     STP_THEN(status, stp_derive_on(&all, &terms, &derived, err));
     STP_THEN(status, derive_keep_former(o->output, err));
     if (status == STP_OK && (o->output != NULL || is_printed))
@@ -289,7 +294,7 @@ static enum stp_status derive_policy(const struct derive_options *o,
         stp_complain("warning: fewer than %d runs of an arm have no interval, "
                      "and decide nothing",
                      STP_DERIVE_PASSES);
-    if (status == STP_OK &&
+    if (status == STP_OK && !origin.all_are_wrong &&
         stp_tune_warn_of_noise(&steadiness, o->derive.min_gain, text))
         stp_complain("%s", text);
     stp_derived_free(&derived);
@@ -358,6 +363,7 @@ static int derive_run(const struct derive_options *o, struct derive_data *data)
     bool has_auto = false;
     struct stp_error err;
     enum stp_status status;
+    int exit_status;
 
     for (size_t i = 0; i < o->n_inputs; i++) {
         const struct derive_input *input = &o->inputs[i];
@@ -379,9 +385,10 @@ static int derive_run(const struct derive_options *o, struct derive_data *data)
     if (data->is_text && !has_auto)
         return stp_complain("no run of NCCL's own choice to compare with, "
                             "expected one, such as --arm auto=FILE");
+    exit_status = stp_report_wrong(&data->data, false);
     status = o->as == DERIVE_MEMORY ? memory_derive(o, &data->data, &err)
                                     : derive_policy(o, &data->data, &err);
-    return status == STP_OK ? STP_EXIT_OK : stp_complain_error(NULL, &err);
+    return status == STP_OK ? exit_status : stp_complain_error(NULL, &err);
 }
 
 int stp_cmd_derive(int argc, char **argv)

@@ -27,6 +27,7 @@ struct plot_options {
 
     const char *gnuplot;    /* NULL: as it is found */
     const char *error_path; /* the file that an error is about; NULL: none */
+    int exit_status; /* without an error: STP_EXIT_FAILED if NCCL was wrong */
 };
 
 #define AT(member) offsetof(struct plot_options, member)
@@ -225,6 +226,8 @@ static enum stp_status plot_measurements(struct plot_options *o,
                               "times of iterations, expected those of "
                               "collectives alone: `steptune iterate -o DIR` "
                               "plots iterations as it measures them");
+        if (status == STP_OK)
+            o->exit_status |= stp_report_wrong(&sets[i], false);
     }
     if (status == STP_OK)
         o->error_path = NULL;
@@ -366,7 +369,8 @@ int stp_cmd_plot(int argc, char **argv)
 
     stp_options_read(&plot_line, argc, argv, &o);
     status = plot_files(&o, &err);
-    if (status != STP_OK)
-        stp_complain_error(o.error_path, &err);
+    if (status == STP_OK)
+        return o.exit_status;
+    stp_complain_error(o.error_path, &err);
     return stp_exit_status(status);
 }

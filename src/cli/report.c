@@ -48,6 +48,7 @@ int stp_cmd_report(int argc, char **argv)
 {
     struct report_options o = {0};
     struct stp_page_found *found = malloc(sizeof(*found));
+    bool auto_is_wrong = false;
     struct stp_error err;
     enum stp_status status;
 
@@ -65,12 +66,12 @@ int stp_cmd_report(int argc, char **argv)
                               "-o '%.160s' is a file that is read, expected "
                               "another one to write",
                               o.output);
-    STP_THEN(status,
-             stp_page_save(&found->sources, o.output, o.json, stdout, &err));
+    STP_THEN(status, stp_page_save(&found->sources, o.output, o.json, stdout,
+                                   &auto_is_wrong, &err));
     free(found);
     if (status != STP_OK)
         return stp_complain_error(NULL, &err);
     if (!o.json)
         printf("Wrote %s.\n", o.output);
-    return STP_EXIT_OK;
+    return auto_is_wrong ? STP_EXIT_FAILED : STP_EXIT_OK;
 }

@@ -459,7 +459,6 @@ static int sweep_body(void *user, const struct stp_world *world)
 {
     struct stp_error err = {0};
     struct stp_error later;
-    size_t n_wrong = 0;
     struct sweep s = {.o = user, .err = &err};
     enum stp_status status = sweep_run_passes(&s, world);
     int exit_status = STP_EXIT_OK;
@@ -468,14 +467,11 @@ static int sweep_body(void *user, const struct stp_world *world)
         sweep_report(&s, status == STP_OK ? &err : &later) != STP_OK &&
         status == STP_OK)
         status = STP_ERR_IO;
-    for (size_t i = 0; i < s.data.n_rows; i++)
-        n_wrong += s.data.rows[i].n_wrong > 0;
-    if (status == STP_OK && world->rank == 0 && n_wrong > 0)
-        status = stp_fail(&err, STP_ERR_DEVICE,
-                          "%zu of %zu results have wrong elements", n_wrong,
-                          s.data.n_rows);
-    if (status == STP_OK && world->rank == 0)
+    if (status == STP_OK && world->rank == 0) {
         exit_status = stp_report_arms(s.o->arms, &s.data);
+        if (stp_report_wrong(&s.data, true) != STP_EXIT_OK)
+            exit_status = STP_EXIT_FAILED;
+    }
     stp_dataset_free(&s.data);
     return status == STP_OK ? exit_status
                             : stp_complain_in(world, status, &err);

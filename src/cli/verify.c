@@ -124,6 +124,7 @@ static enum stp_status verify_run(struct verify *v)
         stp_plan_measurements(&known, &o->measure, &v->arms, &sizes, v->err);
     if (status == STP_OK && v->world->rank == 0)
         stp_report_begin(&v->info, &o->measure, &sizes);
+    sizes.plan.check = 1;
     STP_THEN(status, stp_trial_add_unseen(&v->info, o->policy, &sizes, v->err));
     STP_THEN(status, stp_sweep_run(&v->device, &sizes.plan, verify_progress, v,
                                    &v->data, v->err));
@@ -209,7 +210,7 @@ static int verify_body(void *user, const struct stp_world *world)
     struct verify v = {.o = o, .world = world, .err = &err};
     enum stp_status status = stp_world_agree(
         world, stp_policy_file_hash(o->policy, v.hash, &err), &err);
-    size_t n_slower;
+    size_t n_failed;
 
     STP_THEN(status, verify_open(&v));
     if (status != STP_OK) {
@@ -217,7 +218,9 @@ static int verify_body(void *user, const struct stp_world *world)
         return stp_complain_in(world, status, &err);
     }
     status = verify_measure(&v);
-    n_slower = stp_count_verdicts(&v.verdicts).n_slower;
+    n_failed = stp_count_verdicts(&v.verdicts).n_slower;
+    n_failed +=
+        world->rank == 0 && stp_report_wrong(&v.data, true) != STP_EXIT_OK;
     stp_comparisons_free(&v.verdicts);
     stp_dataset_free(&v.data);
     stp_policy_free(v.memory);
@@ -226,7 +229,7 @@ static int verify_body(void *user, const struct stp_world *world)
         stp_complain_in(world, status, &err);
         return STP_EXIT_FAILED;
     }
-    return n_slower == 0 ? STP_EXIT_OK : STP_EXIT_FAILED;
+    return n_failed == 0 ? STP_EXIT_OK : STP_EXIT_FAILED;
 }
 
 int stp_cmd_verify(int argc, char **argv)

@@ -68,6 +68,10 @@ void stp_no_rule_write(const struct stp_policy_origin *origin, FILE *fp)
     for (size_t i = 0; i < data->n_rows; i++)
         has_rounds |= stp_source_decides(data->rows[i].source) &&
                       (origin->trusts_passes || !data->rows[i].single_pass);
+    if (origin->all_are_wrong) {
+        fputs("each arm has results with wrong elements", fp);
+        return;
+    }
     stp_count_sources(data, &count);
     n_modelled = count.n[STP_SOURCE_MODELLED];
     if (origin->steadiness != NULL && origin->steadiness->max_rounds < 2) {

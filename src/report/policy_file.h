@@ -16,6 +16,7 @@ struct stp_policy_origin {
                       numbers alone */
     bool trusts_passes;                      /* as in struct stp_derive_terms */
     const struct stp_steadiness *steadiness; /* NULL: left out */
+    bool all_are_wrong;  /* no arm is left that has no wrong elements */
     const char *why_not; /* nothing was measured; NULL: something was */
 };
 

@@ -1,8 +1,10 @@
 #include "report/words.h"
 
+#include <inttypes.h>
 #include <math.h>
 #include <stdbool.h>
 #include <stdio.h>
+#include <string.h>
 
 #include "core/names.h"
 
@@ -106,4 +108,25 @@ void stp_size_text(uint64_t n_bytes, char text[32])
     int unit = words_scale(&n, decimal ? 1000 : 1024);
 
     snprintf(text, 32, "%.4g %s", n, units[decimal][unit]);
+}
+
+void stp_wrong_text(const struct stp_wrong *wrong, char text[STP_ERROR_TEXT])
+{
+    const bool is_auto = wrong->like->arm.kind == STP_ARM_AUTO;
+    char arm[STP_ARM_NAME], sizes[80], name[32];
+
+    stp_arm_name(&wrong->like->arm, arm);
+    stp_size_name(wrong->bytes.min, sizes);
+    if (wrong->bytes.max > wrong->bytes.min) {
+        stp_size_name(wrong->bytes.max, name);
+        snprintf(sizes + strlen(sizes), sizeof(sizes) - strlen(sizes), " to %s",
+                 name);
+    }
+    snprintf(text, STP_ERROR_TEXT,
+             "%s: %s has %zu result%s with wrong elements, up to %" PRId64
+             " in one, at %s: %s there",
+             stp_coll_name(wrong->like->coll),
+             is_auto ? "NCCL's own choice" : arm, wrong->n_results,
+             wrong->n_results == 1 ? "" : "s", wrong->most, sizes,
+             is_auto ? "nothing is compared" : "it is left out");
 }

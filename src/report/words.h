@@ -7,8 +7,10 @@
 #include <stdint.h>
 
 #include "analyse/explain/explain.h"
+#include "analyse/wrong.h"
 #include "bench/measurement.h"
 #include "core/stats.h"
+#include "core/status.h"
 
 enum { STP_RAN_NAME = 32, STP_INTERVAL = 40, STP_SOURCES_TEXT = 256 };
 
@@ -34,6 +36,10 @@ void stp_sources_text(const struct stp_source_count *count,
 /* The same, but "modelled" if all are. */
 void stp_sources_words(const struct stp_source_count *count,
                        char text[STP_SOURCES_TEXT]);
+
+/* "allreduce: ring/ll128 has 9 results with wrong elements, up to 5000 in one,
+ * at 1M to 4M: it is left out there". */
+void stp_wrong_text(const struct stp_wrong *wrong, char text[STP_ERROR_TEXT]);
 
 /* "nccl", "rule" or "plugin". */
 const char *stp_decider_name(enum stp_decider decider);

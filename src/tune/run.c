@@ -6,6 +6,7 @@
 #include <unistd.h>
 
 #include "analyse/objective.h"
+#include "analyse/wrong.h"
 #include "core/policy/memory_policy.h"
 #include "core/text.h"
 #include "report/file.h"
@@ -13,6 +14,7 @@
 #include "report/page/page.h"
 #include "report/policy_file.h"
 #include "report/results/tune_report.h"
+#include "report/words.h"
 #include "tune/stages.h"
 #include "tune/trial.h"
 
@@ -130,8 +132,14 @@ static enum stp_status run_derive_alone(const struct stp_tune_job *job,
                                         struct stp_error *err)
 {
     const double min_gain = p->origin.min_gain;
+    struct stp_wrong wrong = {0};
     char text[STP_ERROR_TEXT];
     enum stp_status status = stp_compare(&p->data, &p->comparisons, err);
+
+    while (stp_next_wrong(&p->data, &wrong)) {
+        stp_wrong_text(&wrong, text);
+        stp_tune_tell(job, "%s", text);
+    }
 
     STP_THEN(status, stp_derive(&p->comparisons, min_gain, &p->derived, err));
     STP_THEN(status, stp_steadiness_of(&p->comparisons, &p->comparisons,
@@ -313,7 +321,7 @@ static enum stp_status run_save_results(const struct stp_tune_job *job,
     if (status == STP_OK && r->overlap.tried.n_rows > 0)
         status = stp_trial_prove(f->overlap_policy, &r->info, &r->overlap.tried,
                                  &r->overlap.verdicts, err);
-    STP_THEN(status, stp_page_save(&sources, f->page, false, NULL, err));
+    STP_THEN(status, stp_page_save(&sources, f->page, false, NULL, NULL, err));
     return status;
 }
 
@@ -366,6 +374,11 @@ enum stp_status stp_tune_run(const struct stp_tune_plan *plan,
     if (status == STP_OK && !plan->no_iterate)
         status = run_derive_overlap(&job, result, err);
     STP_THEN(status, stp_tune_verify(&job, plan, result, err));
+    if (status == STP_OK &&
+        stp_kind_is_wrong(&result->alone.tried, STP_ARM_PLUGIN))
+        status = stp_fail(err, STP_ERR_DEVICE,
+                          "with the new policy results have wrong elements at "
+                          "sizes that were not swept, so none is written");
     STP_THEN(status, run_derive_memory(result, err));
     STP_THEN(status, run_save_results(&job, result, err));
     if (status == STP_OK) {

@@ -60,6 +60,7 @@ static enum stp_status sweep_measure(struct sweep *s, int coll,
     plan.sizes = &one;
     plan.arms = arms;
     plan.rounds = rounds - have;
+    plan.check = 1;
     status = stp_sweep_run(s->pass->device, &plan, NULL, NULL, s->data, err);
     s->plan.plan.wake = false;
     for (size_t i = first; i < s->data->n_rows; i++)

@@ -172,6 +172,7 @@ static enum stp_status verify_try_alone(struct verify *v,
         status = stp_sizes_add(&grid.sizes[c - 1], p->n_bytes, 1, err);
     }
     STP_THEN(status, stp_trial_add_unseen(info, v->path, &grid, err));
+    grid.plan.check = 1;
     STP_THEN(status, stp_sweep_run(v->device, &grid.plan, verify_progress, v,
                                    &v->policy->tried, err));
     STP_THEN(status, verify_try_steps(v, plan, err));

@@ -5,6 +5,7 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "analyse/wrong.h"
 #include "cli/cli.h"
 #include "core/text.h"
 #include "launch/stop.h"
@@ -307,7 +308,10 @@ static int tune_run(const struct tuning *t, const struct stp_tune_plan *plan,
         tune_print_times(result.stage_ms);
         status = tune_print(t->o, files, &result, &err);
     }
-    exit_status = stp_exit_status(status);
+    exit_status =
+        status == STP_OK && stp_kind_is_wrong(&result.alone.data, STP_ARM_AUTO)
+            ? STP_EXIT_FAILED
+            : stp_exit_status(status);
     if (status != STP_OK)
         stp_progress_clear();
     if (status == STP_ERR_STOPPED && result.is_begun && t->world->size == 1)

@@ -73,7 +73,7 @@ page_print_summary(const struct stp_page_data *data,
 
 enum stp_status stp_page_save(const struct stp_page_sources *sources,
                               const char *path, bool as_json, FILE *said,
-                              struct stp_error *err)
+                              bool *auto_is_wrong_ret, struct stp_error *err)
 {
     struct stp_page_data data;
     struct stp_page_summary summary;
@@ -96,6 +96,8 @@ enum stp_status stp_page_save(const struct stp_page_sources *sources,
     cJSON_Delete(view);
     if (status == STP_OK && said != NULL)
         status = page_print_summary(&data, &summary, as_json, said, err);
+    if (status == STP_OK && auto_is_wrong_ret != NULL)
+        *auto_is_wrong_ret = data.auto_is_wrong;
     stp_page_free(&data);
     return status;
 }

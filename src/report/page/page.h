@@ -37,8 +37,9 @@ struct stp_page_sources {
  * JSON object.
  *
  * The files must be of one run, and verdicts of the policy as it is now.  A
- * file that does not belong is left out, and a sentence on the page and in
- * 'said' says so.
+ * file that does not belong, and each arm with wrong elements, is left out, and
+ * a sentence on the page and in 'said' says so.  *auto_is_wrong_ret (NULL is
+ * allowed) is whether NCCL's own choice is such an arm.
  *
  * STP_ERR_RANGE without measurements, or if a file that the user named does not
  * belong; the error of reading or comparing a file, whose name is in the text
@@ -46,7 +47,7 @@ struct stp_page_sources {
  */
 enum stp_status stp_page_save(const struct stp_page_sources *sources,
                               const char *path, bool as_json, FILE *said,
-                              struct stp_error *err);
+                              bool *auto_is_wrong_ret, struct stp_error *err);
 
 /* ---- which files a page is made from ---- */
 

@@ -6,10 +6,12 @@
 
 #include "analyse/objective.h"
 #include "analyse/order.h"
+#include "analyse/wrong.h"
 #include "core/policy/memory_policy.h"
 #include "core/text.h"
 #include "nccl_tuner_abi.h"
 #include "report/measurements/measurements_csv.h"
+#include "report/words.h"
 
 void stp_page_format(char text[STP_PAGE_TEXT], const char *fmt, ...)
 {
@@ -28,24 +30,31 @@ void stp_page_format(char text[STP_PAGE_TEXT], const char *fmt, ...)
  * one iteration of the round's median, which is all that gains need.
  */
 static enum stp_status page_sum_iterations(struct stp_page_file *set,
+                                           const struct stp_dataset *sweep,
                                            struct stp_error *err)
 {
     const size_t n = set->data.n_rows;
-    struct stp_iterations rounds = {.data = set->data, .n_samples = n};
+    struct stp_iterations rounds = {.data = set->data};
+    const struct stp_measurement **rows = calloc(n, sizeof(*rows));
     enum stp_status status;
 
     rounds.data.rows = calloc(n, sizeof(*rounds.data.rows));
     rounds.sample_us = calloc(n, sizeof(*rounds.sample_us));
-    if (rounds.data.rows == NULL || rounds.sample_us == NULL) {
+    if (rows == NULL || rounds.data.rows == NULL || rounds.sample_us == NULL) {
         status = stp_nomem(err);
     } else {
-        for (size_t i = 0; i < n; i++) {
-            rounds.data.rows[i] = set->data.rows[i];
+        for (size_t i = 0; i < n; i++)
+            stp_take_wrong(sweep, &set->data.rows[i]);
+        rounds.data.n_rows = rounds.n_samples =
+            stp_right_rows(&set->data, true, rows);
+        for (size_t i = 0; i < rounds.n_samples; i++) {
+            rounds.data.rows[i] = *rows[i];
             rounds.data.rows[i].iters = 1;
-            rounds.sample_us[i] = set->data.rows[i].us.median;
+            rounds.sample_us[i] = rows[i]->us.median;
         }
         status = stp_summarise_iterations(&rounds, &set->iterations, err);
     }
+    free(rows);
     free(rounds.data.rows);
     free(rounds.sample_us);
     if (status != STP_OK)
@@ -58,6 +67,7 @@ static enum stp_status page_sum_iterations(struct stp_page_file *set,
 }
 
 static enum stp_status page_read_file(const char *path, int source,
+                                      const struct stp_dataset *sweep,
                                       struct stp_page_file *file,
                                       struct stp_error *err)
 {
@@ -91,7 +101,7 @@ static enum stp_status page_read_file(const char *path, int source,
         return stp_fail(err, STP_ERR_SYNTAX,
                         "%zu of %zu rows are of iterations, expected %s", n,
                         file->data.n_rows, iterates ? "all" : "none");
-    return iterates ? page_sum_iterations(file, err)
+    return iterates ? page_sum_iterations(file, sweep, err)
                     : stp_compare(&file->data, &file->comparisons, err);
 }
 
@@ -333,6 +343,21 @@ static void page_drop_file(struct stp_page_file *file)
     *file = (struct stp_page_file){0};
 }
 
+/* Leaves room for what else a file may have a warning about. */
+static void page_name_wrong(struct stp_page_data *data,
+                            const struct stp_dataset *measured)
+{
+    struct stp_wrong wrong = {0};
+    char text[STP_ERROR_TEXT];
+
+    data->auto_is_wrong |= stp_kind_is_wrong(measured, STP_ARM_AUTO);
+    while (data->n_warnings + 2 * STP_PAGE_N_SOURCES < STP_PAGE_WARNINGS &&
+           stp_next_wrong(measured, &wrong)) {
+        stp_wrong_text(&wrong, text);
+        stp_page_format(data->warnings[data->n_warnings++], "%s.", text);
+    }
+}
+
 /* Leaves out files that do not belong to the others, and says so in a warning,
  * or refuses one that the user named. */
 static enum stp_status page_keep_own(const struct stp_page_sources *sources,
@@ -364,6 +389,10 @@ static enum stp_status page_keep_own(const struct stp_page_sources *sources,
             page_drop_file(file);
             continue;
         }
+        /* iterations take the wrong elements of a sweep, which names them */
+        if (s != STP_PAGE_ITERATIONS ||
+            data->files[STP_PAGE_SWEEP].name == NULL)
+            page_name_wrong(data, &file->data);
         if (policy != NULL && policy->name != NULL &&
             file->data.policy_hash[0] == '\0')
             stp_page_format(data->warnings[data->n_warnings++],
@@ -397,7 +426,8 @@ enum stp_status stp_page_read(const struct stp_page_sources *sources,
 
         if (path == NULL)
             continue;
-        status = page_read_file(path, s, &data->files[s], &bare);
+        status = page_read_file(path, s, &data->files[STP_PAGE_SWEEP].data,
+                                &data->files[s], &bare);
         if (status != STP_OK && err != NULL) {
             *err = (struct stp_error){0}; /* whose text names the file */
             stp_error_string(&bare, stp_base_name(path), err->text,

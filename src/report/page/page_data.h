@@ -13,7 +13,7 @@
 #include "report/policy_file.h"
 #include "report/results/memory_rules.h"
 
-enum { STP_PAGE_TEXT = 480 };
+enum { STP_PAGE_TEXT = 480, STP_PAGE_WARNINGS = 32 };
 
 /* A policy, or measurements: collectives are compared, training steps summed
  * up. */
@@ -57,9 +57,10 @@ struct stp_page_data {
     struct stp_page_row *rows;                      /* by panel, then size */
     size_t n_rows;
     char run[STP_RUN_NAME]; /* that the files are of; "": they do not say */
-    char warnings[STP_PAGE_N_SOURCES][STP_PAGE_TEXT]; /* sentences: what was
-                                                       left out, or says less */
+    char warnings[STP_PAGE_WARNINGS][STP_PAGE_TEXT]; /* sentences: what was left
+                                                        out, or says less */
     size_t n_warnings;
+    bool auto_is_wrong; /* somewhere */
 };
 
 /*

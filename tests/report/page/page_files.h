@@ -74,7 +74,7 @@ class Page : public InFolder
         FILE *fp = open_memstream(&text, &size);
         stp_error err;
         stp_status status =
-            stp_page_save(&sources, path.c_str(), false, fp, &err);
+            stp_page_save(&sources, path.c_str(), false, fp, nullptr, &err);
         std::fclose(fp);
         said_.assign(text, size);
         std::free(text);

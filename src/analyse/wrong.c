@@ -1,0 +1,113 @@
+#include "analyse/wrong.h"
+
+#include <stdlib.h>
+
+#include "analyse/order.h"
+
+typedef const struct stp_measurement *row;
+
+static int wrong_order_comms(row a, row b)
+{
+    STP_RETURN_ORDER(STP_ORDER(a->coll, b->coll));
+    STP_RETURN_ORDER(STP_ORDER(a->n_nodes, b->n_nodes));
+    return STP_ORDER(a->n_ranks, b->n_ranks);
+}
+
+static int wrong_order_rows(const void *pa, const void *pb)
+{
+    row a = *(const row *)pa;
+    row b = *(const row *)pb;
+
+    STP_RETURN_ORDER(wrong_order_comms(a, b));
+    STP_RETURN_ORDER(STP_ORDER(a->n_bytes, b->n_bytes));
+    return stp_order_arms(a, b);
+}
+
+static int wrong_order_arms(row a, row b)
+{
+    STP_RETURN_ORDER(wrong_order_comms(a, b));
+    return stp_order_arms(a, b);
+}
+
+size_t stp_right_rows(const struct stp_dataset *data, bool keeps_auto,
+                      row *rows)
+{
+    row auto_wrong = NULL;
+    bool any_is_wrong = false;
+    size_t n = 0;
+
+    for (size_t i = 0; i < data->n_rows; i++) {
+        rows[i] = &data->rows[i];
+        any_is_wrong |= rows[i]->n_wrong > 0;
+    }
+    if (!any_is_wrong)
+        return data->n_rows;
+    qsort(rows, data->n_rows, sizeof(*rows), wrong_order_rows);
+    for (size_t i = 0, end; i < data->n_rows; i = end) {
+        const bool is_auto = rows[i]->arm.kind == STP_ARM_AUTO;
+        bool is_wrong = false;
+
+        for (end = i;
+             end < data->n_rows && wrong_order_rows(&rows[i], &rows[end]) == 0;
+             end++)
+            is_wrong |= rows[end]->n_wrong > 0;
+        /* it is the first of its size */
+        if (is_wrong && is_auto)
+            auto_wrong = rows[i];
+        is_wrong |= auto_wrong != NULL &&
+                    auto_wrong->n_bytes == rows[i]->n_bytes &&
+                    wrong_order_comms(auto_wrong, rows[i]) == 0;
+        for (size_t k = i; k < end && (!is_wrong || (is_auto && keeps_auto));
+             k++)
+            rows[n++] = rows[k];
+    }
+    return n;
+}
+
+void stp_take_wrong(const struct stp_dataset *data, struct stp_measurement *m)
+{
+    for (size_t i = 0; i < data->n_rows; i++) {
+        row other = &data->rows[i];
+
+        if (other->n_wrong > m->n_wrong &&
+            wrong_order_rows(&(row){m}, &other) == 0)
+            m->n_wrong = other->n_wrong;
+    }
+}
+
+bool stp_next_wrong(const struct stp_dataset *data, struct stp_wrong *wrong)
+{
+    struct stp_wrong next = {0};
+
+    for (size_t i = 0; i < data->n_rows; i++) {
+        row m = &data->rows[i];
+        int order;
+
+        if (m->n_wrong <= 0 ||
+            (wrong->like != NULL && wrong_order_arms(m, wrong->like) <= 0))
+            continue;
+        order = next.like == NULL ? -1 : wrong_order_arms(m, next.like);
+        if (order < 0)
+            next = (struct stp_wrong){m, 0, 0, {m->n_bytes, m->n_bytes}};
+        if (order > 0)
+            continue;
+        next.n_results++;
+        if (m->n_wrong > next.most)
+            next.most = m->n_wrong;
+        if (m->n_bytes < next.bytes.min)
+            next.bytes.min = m->n_bytes;
+        if (m->n_bytes > next.bytes.max)
+            next.bytes.max = m->n_bytes;
+    }
+    if (next.like != NULL)
+        *wrong = next;
+    return next.like != NULL;
+}
+
+bool stp_kind_is_wrong(const struct stp_dataset *data, enum stp_arm_kind kind)
+{
+    for (size_t i = 0; i < data->n_rows; i++)
+        if (data->rows[i].n_wrong > 0 && data->rows[i].arm.kind == kind)
+            return true;
+    return false;
+}
