@@ -236,35 +236,69 @@ static unsigned epsilon_greedy_arm(const struct stp_bandit_slot *slot)
     return best;
 }
 
-/* The keys take turns. */
-static bool epsilon_want(struct stp_bandit *bandit,
+/* The arm runs from that call on. */
+static void epsilon_begin(struct stp_bandit_slot *slot, unsigned arm,
+                          uint64_t call)
+{
+    const uint64_t n_calls = call - slot->since;
+
+    if (slot->explores)
+        slot->turn = n_calls > 0 ? n_calls : 1;
+    else
+        slot->owed -= (int64_t)n_calls;
+    slot->explores = slot->next_explores;
+    slot->running = arm;
+    slot->since = call;
+}
+
+/* An arm that is explored stays until the next proposal is taken, which may be
+ * any number of calls.  A draw that does not explore holds for as many calls as
+ * the last exploring turn had, and calls beyond that shorten the next such
+ * turn: so the share of calls that explore is the share of draws that do.  The
+ * keys take turns. */
+static bool epsilon_want(struct stp_bandit *bandit, uint64_t n_calls,
                          struct stp_bandit_want *want_ret)
 {
-    uint64_t epoch = bandit->epoch++;
-    uint64_t seed = bandit->rules.seed;
-    unsigned keys[STP_BANDIT_KEYS], left[STP_BANDIT_ARMS];
-    unsigned n_keys = 0, n_left = 0, key, arm;
-    const struct stp_bandit_slot *slot;
+    const double epsilon = bandit->rules.epsilon;
+    const uint64_t seed = bandit->rules.seed;
 
-    for (unsigned i = 0; i < bandit->n_keys; i++)
-        if (bandit->keys[i] != NULL)
-            keys[n_keys++] = i;
-    if (n_keys == 0)
-        return false;
-    key = keys[epoch % n_keys];
-    slot = bandit->keys[key];
-    arm = epsilon_greedy_arm(slot);
-    if (stp_rng_unit(seed, 2 * epoch) < bandit->rules.epsilon) {
+    for (unsigned i = 0; i < bandit->n_keys; i++) {
+        const unsigned key = bandit->next_key++ % bandit->n_keys;
+        struct stp_bandit_slot *slot = bandit->keys[key];
+        unsigned left[STP_BANDIT_ARMS], n_left = 0, greedy, arm;
+        int64_t passed;
+
+        if (slot == NULL)
+            continue;
+        if (slot->turn == 0) {
+            slot->turn = STP_EPOCH_EPSILON;
+            slot->since = n_calls;
+        }
+        arm = greedy = epsilon_greedy_arm(slot);
+        passed = slot->explores ? 0 : (int64_t)(n_calls - slot->since);
         /* any arm that is not out: the first never is */
-        for (unsigned i = 0; i < slot->n_arms; i++)
-            if (!slot->arms[i].is_out)
-                left[n_left++] = i;
-        arm = left[(unsigned)(stp_rng_unit(seed, 2 * epoch + 1) * n_left)];
+        for (unsigned k = 0; k < slot->n_arms; k++)
+            if (!slot->arms[k].is_out)
+                left[n_left++] = k;
+        while (epsilon > 0 && slot->owed <= passed && arm == greedy) {
+            const uint64_t draw = bandit->n_draws++;
+
+            if (stp_rng_unit(seed, 2 * draw) < epsilon)
+                arm =
+                    left[(unsigned)(stp_rng_unit(seed, 2 * draw + 1) * n_left)];
+            if (arm == greedy)
+                slot->owed += (int64_t)slot->turn;
+        }
+        slot->next_explores = arm != greedy;
+        if (arm != slot->running) {
+            *want_ret = (struct stp_bandit_want){
+                .key = key, .arm = arm, .call = n_calls};
+            return true;
+        }
+        if (slot->explores || slot->next_explores)
+            epsilon_begin(slot, arm, n_calls);
     }
-    if (arm == slot->running)
-        return false;
-    *want_ret = (struct stp_bandit_want){.key = key, .arm = arm};
-    return true;
+    return false;
 }
 
 /* The variance of the logarithm of a mean. */
@@ -571,7 +605,7 @@ bool stp_bandit_wants(struct stp_bandit *bandit,
                       struct stp_bandit_want *want_ret)
 {
     return bandit->rules.strategy == STP_STRATEGY_EPSILON
-               ? epsilon_want(bandit, want_ret)
+               ? epsilon_want(bandit, clock->n_calls, want_ret)
                : search_want(bandit, clock, want_ret);
 }
 
@@ -604,7 +638,10 @@ void stp_bandit_began(struct stp_bandit *bandit,
     if (!is_halving || want->n_blocks == 0) {
         if (is_halving && slot->running != want->arm)
             set_renew(bandit);
-        slot->running = want->arm;
+        if (is_halving)
+            slot->running = want->arm;
+        else
+            epsilon_begin(slot, want->arm, want->call);
         return;
     }
     arm = &slot->arms[want->arm];

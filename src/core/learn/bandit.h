@@ -68,7 +68,7 @@ struct stp_bandit_arm {
 
 struct stp_bandit_rules {
     enum stp_strategy strategy;
-    double epsilon;  /* in [0, 1]: share of epochs that explore; EPSILON only */
+    double epsilon;  /* in [0, 1]: share of calls that explore; EPSILON only */
     double min_gain; /* NCCL's own choice stays unless windows are faster by
                         this beyond doubt; 0.002; HALVING only */
     double prune;    /* arms that NCCL's cost table puts this many times above
@@ -151,6 +151,7 @@ struct stp_bandit_want {
     unsigned n_blocks; /* of a trial, in which it takes turns with the
                           incumbent; 0: it stays */
     unsigned n_calls;  /* of a window of a trial of the set */
+    uint64_t call;     /* EPSILON: with which the arm begins */
 };
 
 /* A job's calls so far, and their pace. */

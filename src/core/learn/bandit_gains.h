@@ -50,6 +50,14 @@ struct stp_bandit_slot {
     bool is_settled;
     bool was_settled; /* ever */
 
+    /* EPSILON alone: turns, counted in calls of the communicator. */
+    bool explores;      /* the running arm was drawn */
+    bool next_explores; /* the one that is wanted was */
+    uint64_t since;     /* the call with which the running arm began */
+    uint64_t turn;      /* calls of the last exploring turn */
+    int64_t owed;       /* calls from 'since' to the next draw; while an arm is
+                           explored, from its end on */
+
     /* HALVING alone. */
     struct stp_bandit_arm own; /* the pair that NCCL's own choice has */
     double own_us;             /* what NCCL expects of it; 0: not known */
@@ -87,12 +95,13 @@ enum {
 struct stp_bandit {
     struct stp_bandit_rules rules;
     struct stp_bandit_slot *keys[STP_BANDIT_KEYS]; /* owned; NULL: not added */
-    unsigned n_keys; /* one more than the largest that was added */
-    uint64_t epoch;  /* wants; EPSILON alone */
-    double lost;     /* by trials of all keys */
-    double pending;  /* what those without times are expected to lose */
-    unsigned active; /* the key being searched; STP_BANDIT_KEYS: none */
-    unsigned window; /* calls of a window */
+    unsigned n_keys;   /* one more than the largest that was added */
+    unsigned next_key; /* whose turn it is; EPSILON alone */
+    uint64_t n_draws;  /* likewise */
+    double lost;       /* by trials of all keys */
+    double pending;    /* what those without times are expected to lose */
+    unsigned active;   /* the key being searched; STP_BANDIT_KEYS: none */
+    unsigned window;   /* calls of a window */
     struct stp_bandit_set set;
     unsigned n_promoted;
     unsigned n_reopened; /* how often searches were opened again */

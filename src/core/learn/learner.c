@@ -407,7 +407,8 @@ static void learner_take_blocks(struct stp_learner *l)
 void stp_learner_note(struct stp_learner *learner, const struct stp_note *note)
 {
     struct stp_learner *l = learner;
-    const struct stp_bandit_want now = {.key = note->key, .arm = note->arm};
+    const struct stp_bandit_want now = {
+        .key = note->key, .arm = note->arm, .call = note->call};
     uint64_t at = note->call - l->sample_from;
 
     if (note->kind == STP_NOTE_TIME) {
@@ -474,7 +475,7 @@ static struct stp_bandit_want learner_want_of(const struct stp_proposal *p)
 {
     return (struct stp_bandit_want){
         p->kind == STP_PROPOSE_CONFIRM ? STP_BANDIT_SET : p->key, p->index,
-        p->n_blocks, p->n_calls};
+        p->n_blocks, p->n_calls, 0};
 }
 
 static bool learner_want_by_bandit(struct stp_learner *l,
