@@ -160,22 +160,6 @@ static void comm_report(const char *text, const struct decision *d)
     MOCK_INFO(NCCL_TUNING, "%s", line);
 }
 
-static void comm_report_schedule(const struct mock_comm *comm,
-                                 const struct mock_call *call,
-                                 const struct mock_outcome *outcome)
-{
-    const char *text = comm->version->choice.scheduled;
-    struct decision decision = {
-        .call = call,
-        .outcome = outcome,
-        .n_bytes = mock_share_bytes(&comm->model, call->coll, call->n_bytes,
-                                    call->element_size),
-    };
-
-    if (text != NULL && comm->listener.rank == 0)
-        comm_report(text, &decision);
-}
-
 /* The sentence " NCCL_ALGO was set to ring." for a variable that is set. */
 static int comm_describe(const char *name, const char *value, char *text_ret,
                          size_t size)
@@ -374,8 +358,18 @@ ncclResult_t mock_comm_schedule(struct mock_comm *comm,
                     comm_ask_chunk(comm, &work, schedule.n_together,
                                    counts[i] * schedule.element_bytes, outcome);
     }
-    if (rc == ncclSuccess)
-        comm_report_schedule(comm, call, outcome);
+    if (rc == ncclSuccess) {
+        const char *text = comm->version->choice.scheduled;
+        struct decision decision = {
+            .call = call,
+            .outcome = outcome,
+            .n_bytes = mock_share_bytes(&comm->model, call->coll, call->n_bytes,
+                                        call->element_size),
+        };
+
+        if (text != NULL && comm->listener.rank == 0)
+            comm_report(text, &decision);
+    }
     return rc;
 }
 

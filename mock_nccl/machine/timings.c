@@ -417,30 +417,6 @@ static int timings_compare_size(const void *a_, const void *b_)
     return b->n_rounds - a->n_rounds;
 }
 
-/* Lists the sizes of all pairs of a collective, and keeps each once. */
-static void timings_merge_sizes(struct mock_recorded *timings, int coll)
-{
-    struct mock_curve *merged = &timings->sizes[coll];
-    struct mock_point *list = &timings->others[timings->n_others];
-    size_t n = 0;
-
-    for (int i = 0; i < timings->n_arms; i++) {
-        const struct mock_arm *arm = &timings->arms[i];
-
-        if (arm->coll != coll || arm->n_channels != 0)
-            continue;
-        memcpy(list + n, arm->sizes.points,
-               (size_t)arm->sizes.n_points * sizeof(*list));
-        n += (size_t)arm->sizes.n_points;
-    }
-    qsort(list, n, sizeof(*list), timings_compare_size);
-    merged->points = list;
-    for (size_t i = 0; i < n; i++)
-        if (i == 0 || list[merged->n_points - 1].n_bytes != list[i].n_bytes)
-            list[merged->n_points++] = list[i];
-    timings->n_others += (int)n;
-}
-
 ncclResult_t mock_timings_build(const char *path,
                                 const struct mock_records *records,
                                 struct mock_recorded *timings)
@@ -462,7 +438,27 @@ ncclResult_t mock_timings_build(const char *path,
         if (rc != ncclSuccess)
             return rc;
     }
-    for (int c = 0; c < NCCL_NUM_TUNED_FUNCS; c++)
-        timings_merge_sizes(timings, c);
+    for (int c = 0; c < NCCL_NUM_TUNED_FUNCS; c++) {
+        /* Lists the sizes of all pairs of a collective, and keeps each once. */
+        struct mock_curve *merged = &timings->sizes[c];
+        struct mock_point *list = &timings->others[timings->n_others];
+        size_t n = 0;
+
+        for (int i = 0; i < timings->n_arms; i++) {
+            const struct mock_arm *arm = &timings->arms[i];
+
+            if (arm->coll != c || arm->n_channels != 0)
+                continue;
+            memcpy(list + n, arm->sizes.points,
+                   (size_t)arm->sizes.n_points * sizeof(*list));
+            n += (size_t)arm->sizes.n_points;
+        }
+        qsort(list, n, sizeof(*list), timings_compare_size);
+        merged->points = list;
+        for (size_t i = 0; i < n; i++)
+            if (i == 0 || list[merged->n_points - 1].n_bytes != list[i].n_bytes)
+                list[merged->n_points++] = list[i];
+        timings->n_others += (int)n;
+    }
     return ncclSuccess;
 }

@@ -12,35 +12,30 @@ enum {
 
 /* ---- NVLS ---- */
 
-/* ncclNvlsTreeSm100Tuning() of src/transport/nvls.cc: by GPUs per node, the
- * bandwidth of the slowest NIC, for which the graph's stands, and the path from
- * GPU to NIC. */
-static void chunk_set_blackwell(struct mock_model *model,
-                                const struct mock_graph *nvls)
-{
-    int per_node = model->n_ranks / model->n_nodes;
-    bool near = nvls->type_inter <= MOCK_PATH_PXB;
-    bool fast = nvls->bw_inter >= 96;
-
-    if (nvls->bw_inter < 48)
-        return;
-    model->nvls_tree_chunk = 128 * KIB;
-    if (model->n_nodes == 2 ? per_node <= 4 : fast && per_node <= 8)
-        model->nvls_chunk = model->nvls_tree_chunk = 256 * KIB;
-    else if (model->n_nodes == 2
-                 ? per_node >= 16 || (per_node <= 8 && near && !fast)
-             : fast ? per_node >= 32
-                    : near)
-        model->nvls_tree_chunk = 64 * KIB;
-}
-
 void mock_set_nvls_chunks(struct mock_model *model,
                           const struct mock_graph *nvls)
 {
     model->nvls_chunk = 128 * KIB;
     model->nvls_tree_chunk = model->n_nodes >= 4 ? 64 * KIB : 128 * KIB;
-    if (model->compute_capability >= 100 && model->n_nodes > 1)
-        chunk_set_blackwell(model, nvls);
+    if (model->compute_capability >= 100 && model->n_nodes > 1) {
+        /* ncclNvlsTreeSm100Tuning() of src/transport/nvls.cc: by GPUs per node,
+         * the bandwidth of the slowest NIC, for which the graph's stands, and
+         * the path from GPU to NIC. */
+        int per_node = model->n_ranks / model->n_nodes;
+        bool near = nvls->type_inter <= MOCK_PATH_PXB;
+        bool fast = nvls->bw_inter >= 96;
+
+        if (nvls->bw_inter >= 48) {
+            model->nvls_tree_chunk = 128 * KIB;
+            if (model->n_nodes == 2 ? per_node <= 4 : fast && per_node <= 8)
+                model->nvls_chunk = model->nvls_tree_chunk = 256 * KIB;
+            else if (model->n_nodes == 2
+                         ? per_node >= 16 || (per_node <= 8 && near && !fast)
+                     : fast ? per_node >= 32
+                            : near)
+                model->nvls_tree_chunk = 64 * KIB;
+        }
+    }
 }
 
 /* If the bytes are fewer than 'n_chunks' chunks for each head and channel, a

@@ -104,29 +104,6 @@ static bool rank_process_receive_order(int socket, struct mock_order *order,
     return true;
 }
 
-/* Executes orders until the socket closes. */
-static void rank_process_live(struct mock_rank *rank,
-                              const struct mock_rank *others, int socket)
-{
-    struct mock_call *calls = NULL;
-    struct mock_outcome *outcomes = NULL;
-    struct mock_order order;
-
-    prctl(PR_SET_PDEATHSIG, SIGKILL);
-    for (int i = 0; i < rank->number; i++)
-        close(rank_process_get(&others[i])->socket);
-    while (rank_process_receive_order(socket, &order, &calls, &outcomes)) {
-        struct mock_kept reply;
-
-        mock_keep(&reply, mock_rank_execute(rank, &order, outcomes));
-        if (!rank_process_send_all(socket, &reply, sizeof(reply)) ||
-            !rank_process_send_all(socket, outcomes,
-                                   order.n_calls * sizeof(*outcomes)))
-            break;
-    }
-    _exit(0); /* the caller's exit handlers must not run here */
-}
-
 /* ---- the caller's end ---- */
 
 /* Reports the exit of the process. */
@@ -232,7 +209,26 @@ ncclResult_t mock_process_start(struct mock_rank *rank,
     error = errno;
     if (p->pid == 0) {
         close(sockets[0]);
-        rank_process_live(rank, others, sockets[1]);
+
+        /* Executes orders until the socket closes. */
+        const int socket = sockets[1];
+        struct mock_call *calls = NULL;
+        struct mock_outcome *outcomes = NULL;
+        struct mock_order order;
+
+        prctl(PR_SET_PDEATHSIG, SIGKILL);
+        for (int i = 0; i < rank->number; i++)
+            close(rank_process_get(&others[i])->socket);
+        while (rank_process_receive_order(socket, &order, &calls, &outcomes)) {
+            struct mock_kept reply;
+
+            mock_keep(&reply, mock_rank_execute(rank, &order, outcomes));
+            if (!rank_process_send_all(socket, &reply, sizeof(reply)) ||
+                !rank_process_send_all(socket, outcomes,
+                                       order.n_calls * sizeof(*outcomes)))
+                break;
+        }
+        _exit(0); /* the caller's exit handlers must not run here */
     }
     close(sockets[1]);
     p->carrier.ops = &ops;

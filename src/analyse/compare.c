@@ -106,30 +106,6 @@ static struct stp_gain compare_get_gain(const struct sorted *s, size_t first,
     return stp_paired_gain(s->baseline, s->times, n);
 }
 
-static void compare_arm(const struct sorted *s, size_t first, size_t auto_end,
-                        size_t i, size_t end, struct stp_comparisons *out,
-                        struct stp_comparison *c)
-{
-    memset(c, 0, sizeof(*c));
-    c->arm = s->rows[i]->arm;
-    c->ran_algo = s->rows[i]->ran_algo;
-    c->ran_proto = s->rows[i]->ran_proto;
-    c->ran_channels = s->rows[i]->ran_channels;
-    memcpy(c->ran_kernel, s->rows[i]->ran_kernel, sizeof(c->ran_kernel));
-    compare_worsen(s, first, auto_end, &c->source, &c->single_pass);
-    compare_worsen(s, i, end, &c->source, &c->single_pass);
-    c->gain =
-        compare_get_gain(s, first, auto_end, i, end, compare_get_us, &c->us);
-    /* at most as many rounds as it has rows, where its first row is among all
-     */
-    c->round_us = &out->round_us[i];
-    c->rounds = &out->rounds[i];
-    memcpy(&out->round_us[i], s->times, c->gain.n_pairs * sizeof(*s->times));
-    memcpy(&out->rounds[i], s->rounds, c->gain.n_pairs * sizeof(*s->rounds));
-    c->alone_gain = compare_get_gain(s, first, auto_end, i, end,
-                                     compare_get_alone_us, &c->alone_us);
-}
-
 /* Fills a point from the rows [first, end), its arms into 'arms'. */
 static void compare_point(const struct sorted *s, size_t first, size_t end,
                           struct stp_comparisons *out, struct stp_point *p,
@@ -169,7 +145,27 @@ static void compare_point(const struct sorted *s, size_t first, size_t end,
         size_t j = compare_find_end(s, i, end, stp_order_arms);
         struct stp_comparison *c = &arms[p->n_arms];
 
-        compare_arm(s, first, auto_end, i, j, out, c);
+        memset(c, 0, sizeof(*c));
+        c->arm = s->rows[i]->arm;
+        c->ran_algo = s->rows[i]->ran_algo;
+        c->ran_proto = s->rows[i]->ran_proto;
+        c->ran_channels = s->rows[i]->ran_channels;
+        memcpy(c->ran_kernel, s->rows[i]->ran_kernel, sizeof(c->ran_kernel));
+        compare_worsen(s, first, auto_end, &c->source, &c->single_pass);
+        compare_worsen(s, i, j, &c->source, &c->single_pass);
+        c->gain =
+            compare_get_gain(s, first, auto_end, i, j, compare_get_us, &c->us);
+        /* at most as many rounds as it has rows, where its first row is among
+         * all
+         */
+        c->round_us = &out->round_us[i];
+        c->rounds = &out->rounds[i];
+        memcpy(&out->round_us[i], s->times,
+               c->gain.n_pairs * sizeof(*s->times));
+        memcpy(&out->rounds[i], s->rounds,
+               c->gain.n_pairs * sizeof(*s->rounds));
+        c->alone_gain = compare_get_gain(s, first, auto_end, i, j,
+                                         compare_get_alone_us, &c->alone_us);
         if (c->gain.n_pairs > 0)
             p->n_arms++;
         i = j;

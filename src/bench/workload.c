@@ -122,29 +122,6 @@ static void workload_join(struct noting *n, unsigned from, unsigned to)
 
 /* ---- modes ---- */
 
-/* Notes all layers, sequential or overlapped. */
-static void workload_note_layers(struct noting *n)
-{
-    const bool overlaps = n->work->mode == STP_MODE_OVERLAP;
-    const unsigned stream = overlaps ? STP_STREAM_COMM : STP_STREAM_MAIN;
-    const unsigned layers = n->work->layers;
-
-    for (unsigned i = 0; i < layers; i++)
-        workload_compute(n, STP_STREAM_MAIN, &passes[n->work->compute].forward);
-    for (unsigned i = 0; i < layers; i++) {
-        workload_compute(n, STP_STREAM_MAIN,
-                         &passes[n->work->compute].backward);
-        if (!overlaps)
-            continue;
-        workload_join(n, STP_STREAM_MAIN, stream);
-        workload_collective(n, stream, n->what->coll);
-    }
-    for (unsigned i = 0; i < layers && !overlaps; i++)
-        workload_collective(n, stream, n->what->coll);
-    if (overlaps)
-        workload_join(n, stream, STP_STREAM_MAIN);
-}
-
 /* Notes a pass of fsdp: each layer's parameters are gathered while the layer
  * before it computes. */
 static void workload_note_fsdp_pass(struct noting *n, const struct pass *pass,
@@ -167,18 +144,6 @@ static void workload_note_fsdp_pass(struct noting *n, const struct pass *pass,
         workload_join(n, STP_STREAM_MAIN, STP_STREAM_COMM);
         workload_collective(n, STP_STREAM_COMM, ncclFuncReduceScatter);
     }
-}
-
-static void workload_note_fsdp(struct noting *n)
-{
-    int kind = n->work->compute;
-
-    workload_join(n, STP_STREAM_MAIN,
-                  STP_STREAM_COMM); /* not before the iteration */
-    if (passes[kind].forward.gemms > 0)
-        workload_note_fsdp_pass(n, &passes[kind].forward, false);
-    workload_note_fsdp_pass(n, &passes[kind].backward, true);
-    workload_join(n, STP_STREAM_COMM, STP_STREAM_MAIN);
 }
 
 /* ---- the interface ---- */
@@ -239,9 +204,36 @@ enum stp_status stp_workload_note(const struct stp_device *device,
 
     if (work->mode == STP_MODE_TRACE)
         return stp_traced_step_note(device, work->step, event, err);
-    if (work->mode == STP_MODE_FSDP)
-        workload_note_fsdp(&n);
-    else
-        workload_note_layers(&n);
+    if (work->mode == STP_MODE_FSDP) {
+        int kind = n.work->compute;
+
+        workload_join(&n, STP_STREAM_MAIN,
+                      STP_STREAM_COMM); /* not before the iteration */
+        if (passes[kind].forward.gemms > 0)
+            workload_note_fsdp_pass(&n, &passes[kind].forward, false);
+        workload_note_fsdp_pass(&n, &passes[kind].backward, true);
+        workload_join(&n, STP_STREAM_COMM, STP_STREAM_MAIN);
+    } else {
+        /* Notes all layers, sequential or overlapped. */
+        const bool overlaps = n.work->mode == STP_MODE_OVERLAP;
+        const unsigned stream = overlaps ? STP_STREAM_COMM : STP_STREAM_MAIN;
+        const unsigned layers = n.work->layers;
+
+        for (unsigned i = 0; i < layers; i++)
+            workload_compute(&n, STP_STREAM_MAIN,
+                             &passes[n.work->compute].forward);
+        for (unsigned i = 0; i < layers; i++) {
+            workload_compute(&n, STP_STREAM_MAIN,
+                             &passes[n.work->compute].backward);
+            if (!overlaps)
+                continue;
+            workload_join(&n, STP_STREAM_MAIN, stream);
+            workload_collective(&n, stream, n.what->coll);
+        }
+        for (unsigned i = 0; i < layers && !overlaps; i++)
+            workload_collective(&n, stream, n.what->coll);
+        if (overlaps)
+            workload_join(&n, stream, STP_STREAM_MAIN);
+    }
     return n.status;
 }

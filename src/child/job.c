@@ -110,23 +110,6 @@ static struct {
     sigset_t blocked;
 } before;
 
-/* Signals that are waited for, and not handled: none is lost between two looks
- * at the job. */
-static void job_watch_signals(sigset_t *watched)
-{
-    sigset_t blocked;
-
-    sigemptyset(watched);
-    sigaddset(watched, SIGCHLD);
-    for (int i = 0; i < N_FORWARDED; i++)
-        sigaddset(watched, forwarded[i]);
-    signal(SIGCHLD, SIG_DFL); /* ignored, there would be nothing to wait for */
-    sigprocmask(SIG_BLOCK, watched, &blocked);
-    if (!before.is_set)
-        before.blocked = blocked;
-    before.is_set = true;
-}
-
 /* ---- the child ---- */
 
 /* The message of a child that could not become the job. */
@@ -179,7 +162,21 @@ static enum stp_status job_start(struct running *r, struct stp_error *err)
         return stp_fail(err, STP_ERR_DEVICE, "cannot start a process: %s",
                         strerror(errno));
     fcntl(told[1], F_SETFD, FD_CLOEXEC);
-    job_watch_signals(&r->watched);
+
+    /* Signals that are waited for, and not handled: none is lost between two
+     * looks at the job. */
+    sigset_t blocked;
+
+    sigemptyset(&r->watched);
+    sigaddset(&r->watched, SIGCHLD);
+    for (int i = 0; i < N_FORWARDED; i++)
+        sigaddset(&r->watched, forwarded[i]);
+    signal(SIGCHLD, SIG_DFL); /* ignored, there would be nothing to wait for */
+    sigprocmask(SIG_BLOCK, &r->watched, &blocked);
+    if (!before.is_set)
+        before.blocked = blocked;
+    before.is_set = true;
+
     r->begin_s = job_now_s();
     r->pid = stp_child_start(r->job->output != NULL);
     if (r->pid == 0) {
@@ -203,37 +200,9 @@ static void job_send(const struct running *r, int number)
     kill(r->job->output != NULL ? -r->pid : r->pid, number);
 }
 
-/* Passes a signal on to the job. The terminal's signals reach the job by
- * themselves, unless it is in a group of its own. */
-static void job_pass_on(struct running *r, const siginfo_t *info)
-{
-    for (int i = 0; i < N_STOPS; i++)
-        if (info->si_signo == forwarded[i])
-            r->end.signal = info->si_signo;
-    if (info->si_code != SI_KERNEL || r->job->output != NULL)
-        job_send(r, info->si_signo);
-}
-
 static bool job_is_due(double when_s)
 {
     return when_s > 0 && job_now_s() >= when_s;
-}
-
-/* Asks whether the job goes on, and signals it at the deadline. */
-static void job_check(struct running *r)
-{
-    if (job_is_due(r->check_s)) {
-        const bool goes_on = r->job->goes_on(r->job->user);
-
-        r->check_s = goes_on ? job_now_s() + CHECK_S : 0;
-        if (!goes_on)
-            r->deadline_s = job_now_s();
-    }
-    if (!job_is_due(r->deadline_s))
-        return;
-    job_send(r, r->end.is_limited ? SIGKILL : SIGTERM);
-    r->end.is_limited = true;
-    r->deadline_s += STP_JOB_GRACE_S;
 }
 
 /* Waits for a signal, or until something is due. */
@@ -253,10 +222,30 @@ static void job_wait(struct running *r)
     left.tv_nsec = (long)((left_s - (double)left.tv_sec) * 1e9);
     number = due_s > 0 ? sigtimedwait(&r->watched, &info, &left)
                        : sigwaitinfo(&r->watched, &info);
-    if (number > 0 && number != SIGCHLD)
-        job_pass_on(r, &info);
-    if (number < 0 && errno == EAGAIN)
-        job_check(r);
+    if (number > 0 && number != SIGCHLD) {
+        /* Passes a signal on to the job. The terminal's signals reach the job
+         * by themselves, unless it is in a group of its own. */
+        for (int i = 0; i < N_STOPS; i++)
+            if (info.si_signo == forwarded[i])
+                r->end.signal = info.si_signo;
+        if (info.si_code != SI_KERNEL || r->job->output != NULL)
+            job_send(r, info.si_signo);
+    }
+    if (number < 0 && errno == EAGAIN) {
+        /* Asks whether the job goes on, and signals it at the deadline. */
+        if (job_is_due(r->check_s)) {
+            const bool goes_on = r->job->goes_on(r->job->user);
+
+            r->check_s = goes_on ? job_now_s() + CHECK_S : 0;
+            if (!goes_on)
+                r->deadline_s = job_now_s();
+        }
+        if (job_is_due(r->deadline_s)) {
+            job_send(r, r->end.is_limited ? SIGKILL : SIGTERM);
+            r->end.is_limited = true;
+            r->deadline_s += STP_JOB_GRACE_S;
+        }
+    }
 }
 
 static void job_await(struct running *r)

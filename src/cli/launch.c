@@ -98,24 +98,6 @@ static int launch_in_store(const struct stp_run_options *run, body_fn body,
     return exit_status;
 }
 
-/* Completes the options: one rank a process where there are several, unless the
- * user says more. */
-static void launch_complete(const struct stp_machine_options *machine,
-                            enum stp_launched by, struct stp_run_options *run)
-{
-    if (stp_is_on_cpus(machine->on, run->backend) && run->n_procs == 0 &&
-        by == STP_LAUNCHED_BY_HAND) {
-        run->n_procs = 1;
-        run->procs[0] = 2;
-    }
-    if (run->n_procs == 0 && by == STP_LAUNCHED_BY_HAND && run->n_gpus == 0)
-        return;
-    if (run->n_threads == 0)
-        run->n_threads = 1;
-    if (run->n_gpus == 0)
-        run->n_gpus = 1;
-}
-
 bool stp_runs_command(const char *what)
 {
     unsigned rank, size;
@@ -168,7 +150,20 @@ int stp_launch(const struct stp_machine_options *machine,
         return stp_runs_command("a recorded machine")
                    ? body(user, &stp_world_of_one)
                    : STP_EXIT_OK;
-    launch_complete(machine, by, run);
+    /* Completes the options: one rank a process where there are several, unless
+     * the user says more. */
+    if (stp_is_on_cpus(machine->on, run->backend) && run->n_procs == 0 &&
+        by == STP_LAUNCHED_BY_HAND) {
+        run->n_procs = 1;
+        run->procs[0] = 2;
+    }
+    if (!(run->n_procs == 0 && by == STP_LAUNCHED_BY_HAND &&
+          run->n_gpus == 0)) {
+        if (run->n_threads == 0)
+            run->n_threads = 1;
+        if (run->n_gpus == 0)
+            run->n_gpus = 1;
+    }
     if (by != STP_LAUNCHED_BY_HAND)
         return launch_in_store(run, body, user);
     plan.n = launch_count_processes(run);

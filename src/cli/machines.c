@@ -133,31 +133,6 @@ static void machines_put_record(const char *coll,
     machines_put_count("overlapped", "overlapped", r->n_overlaps, t);
 }
 
-/* Writes a row for each recorded collective, or one without a collective if
- * there is none. */
-static void machines_put_text(const struct mock_machine *m, const char *found,
-                              struct stp_table *t)
-{
-    const struct mock_machine_info *info = mock_machine_get_info(m);
-    bool is_first = true;
-
-    for (int c = 0; c < NCCL_NUM_TUNED_FUNCS; c++) {
-        const struct machines_record r = machines_look_up(m, (ncclFunc_t)c);
-
-        if (r.n_sizes + r.n_overlaps == 0)
-            continue;
-        stp_table_row(t);
-        machines_put_machine(info, found, is_first, t);
-        machines_put_record(stp_coll_name(c), &r, mock_machine_rounds(m), t);
-        is_first = false;
-    }
-    if (!is_first)
-        return;
-    stp_table_row(t);
-    machines_put_machine(info, found, true, t);
-    machines_put_record("all modelled", &(struct machines_record){0}, 0, t);
-}
-
 static void machines_put_json(const struct mock_machine *m, const char *path,
                               bool is_bundled, struct stp_table *t)
 {
@@ -216,8 +191,32 @@ static enum stp_status machines_print(const struct stp_machine_list *list,
         }
         if (is_json)
             machines_put_json(m, path, is_bundled, &t);
-        else
-            machines_put_text(m, is_bundled ? "bundled" : path, &t);
+        else {
+            /* Writes a row for each recorded collective, or one without a
+             * collective if there is none. */
+            const char *found = is_bundled ? "bundled" : path;
+            const struct mock_machine_info *info = mock_machine_get_info(m);
+            bool is_first = true;
+
+            for (int c = 0; c < NCCL_NUM_TUNED_FUNCS; c++) {
+                const struct machines_record r =
+                    machines_look_up(m, (ncclFunc_t)c);
+
+                if (r.n_sizes + r.n_overlaps == 0)
+                    continue;
+                stp_table_row(&t);
+                machines_put_machine(info, found, is_first, &t);
+                machines_put_record(stp_coll_name(c), &r,
+                                    mock_machine_rounds(m), &t);
+                is_first = false;
+            }
+            if (is_first) {
+                stp_table_row(&t);
+                machines_put_machine(info, found, true, &t);
+                machines_put_record("all modelled",
+                                    &(struct machines_record){0}, 0, &t);
+            }
+        }
         mock_machine_free(m);
     }
     return stp_table_end(&t, stdout, err);

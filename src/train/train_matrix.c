@@ -36,22 +36,6 @@ static struct stp_train_job matrix_job(const struct stp_train_matrix *m,
     return job;
 }
 
-/* Adds the jobs of one model on one count of GPUs, in one repeat. */
-static void matrix_add_model(const struct stp_train_matrix *m, struct cell *at,
-                             struct stp_train_jobs *jobs)
-{
-    const bool alone = m->gpus[at->gpus] == 1;
-
-    for (at->precision = 0; at->precision < m->n_precisions; at->precision++)
-        for (at->accumulate = 0; at->accumulate < m->n_accumulate;
-             at->accumulate++)
-            for (unsigned i = 0; i < (alone ? 1 : m->n_modes); i++) {
-                at->mode = alone ? STP_TRAIN_SINGLE : m->modes[i];
-                if (alone || at->mode != STP_TRAIN_SINGLE)
-                    jobs->jobs[jobs->n++] = matrix_job(m, at);
-            }
-}
-
 enum stp_status stp_train_plan(const struct stp_train_matrix *m,
                                struct stp_train_jobs *jobs_ret,
                                struct stp_error *err)
@@ -77,8 +61,22 @@ enum stp_status stp_train_plan(const struct stp_train_matrix *m,
         return stp_nomem(err);
     for (; at.gpus < m->n_gpus; at.gpus++)
         for (at.repeat = 0; at.repeat < m->n_repeats; at.repeat++)
-            for (at.model = 0; at.model < m->n_models; at.model++)
-                matrix_add_model(m, &at, &jobs);
+            for (at.model = 0; at.model < m->n_models; at.model++) {
+                /* Adds the jobs of one model on one count of GPUs, in one
+                 * repeat. */
+                const bool alone = m->gpus[at.gpus] == 1;
+
+                for (at.precision = 0; at.precision < m->n_precisions;
+                     at.precision++)
+                    for (at.accumulate = 0; at.accumulate < m->n_accumulate;
+                         at.accumulate++)
+                        for (unsigned i = 0; i < (alone ? 1 : m->n_modes);
+                             i++) {
+                            at.mode = alone ? STP_TRAIN_SINGLE : m->modes[i];
+                            if (alone || at.mode != STP_TRAIN_SINGLE)
+                                jobs.jobs[jobs.n++] = matrix_job(m, &at);
+                        }
+            }
     *jobs_ret = jobs;
     return STP_OK;
 }

@@ -417,31 +417,6 @@ static void trainer_differentiate_layer(struct stp_trainer *t, unsigned l,
                                 .to = t->deltas[l % 2]});
 }
 
-/* Computes the loss and its gradients: the mean over the whole batch, so that
- * micro-batches and ranks need only be summed. */
-static void trainer_differentiate(struct stp_trainer *t, uint64_t row,
-                                  unsigned slot, bool first, bool last)
-{
-    const struct stp_train_model *model = t->config.model;
-    const unsigned n = model->n_layers;
-    const struct stp_cross_entropy loss = {
-        .n = t->rows,
-        .classes = model->width[n],
-        .type = t->type,
-        .logits = t->outputs[n],
-        .label = stp_trainer_at(t->labels, STP_TYPE_I32, row),
-        .loss_scale = 1.0 / t->config.batch,
-        .gradient_scale = t->scale.scale / t->config.batch,
-        .loss = stp_trainer_at(t->losses, STP_TYPE_F64, slot),
-        .gradient = t->deltas[n % 2]};
-
-    trainer_range(t, "backward");
-    STP_DO(t, cross_entropy, STP_STREAM_MAIN, &loss);
-    for (unsigned l = n; l-- > 0;)
-        trainer_differentiate_layer(t, l, row, first ? 0 : 1, last);
-    trainer_range(t, NULL);
-}
-
 /* ---- update ---- */
 
 static void trainer_change_weights(struct stp_trainer *t)
@@ -492,8 +467,29 @@ void stp_trainer_step(struct stp_trainer *t, uint64_t row, unsigned slot,
         const uint64_t at = row + (uint64_t)i * t->rows;
 
         stp_trainer_forward(t, at);
-        trainer_differentiate(t, at, slot, i == 0,
-                              i + 1 == t->config.accumulate);
+
+        /* Computes the loss and its gradients: the mean over the whole batch,
+         * so that micro-batches and ranks need only be summed. */
+        const bool first = i == 0;
+        const bool last = i + 1 == t->config.accumulate;
+        const struct stp_train_model *model = t->config.model;
+        const unsigned n = model->n_layers;
+        const struct stp_cross_entropy loss = {
+            .n = t->rows,
+            .classes = model->width[n],
+            .type = t->type,
+            .logits = t->outputs[n],
+            .label = stp_trainer_at(t->labels, STP_TYPE_I32, at),
+            .loss_scale = 1.0 / t->config.batch,
+            .gradient_scale = t->scale.scale / t->config.batch,
+            .loss = stp_trainer_at(t->losses, STP_TYPE_F64, slot),
+            .gradient = t->deltas[n % 2]};
+
+        trainer_range(t, "backward");
+        STP_DO(t, cross_entropy, STP_STREAM_MAIN, &loss);
+        for (unsigned l = n; l-- > 0;)
+            trainer_differentiate_layer(t, l, at, first ? 0 : 1, last);
+        trainer_range(t, NULL);
     }
     switch (t->config.mode) {
     case STP_TRAIN_NAIVE: /* all after the backward pass, in its stream */

@@ -96,35 +96,6 @@ static enum stp_status run_measure_pass(const struct stp_tune_job *job,
     return status;
 }
 
-static enum stp_status run_measure(const struct stp_tune_job *job,
-                                   const struct stp_tune_plan *plan,
-                                   struct stp_tune_result *r,
-                                   struct stp_error *err)
-{
-    struct stp_tune_state state = {.swept = &r->alone.data,
-                                   .iterated = &r->iterated};
-    const size_t n_passes = plan->n_passes > 0 ? plan->n_passes : 1;
-    enum stp_status status = STP_OK;
-
-    for (size_t i = 0; i < n_passes && status == STP_OK; i++)
-        status = run_measure_pass(job, plan, i, &state, r, err);
-    if (state.is_begun) {
-        struct stp_error later;
-        enum stp_status saved =
-            stp_tune_state_save(&state, true, status == STP_OK ? err : &later);
-
-        STP_THEN(status, saved);
-    }
-    r->is_begun = state.is_begun;
-    STP_THEN(status, stp_tune_state_name(&state, plan, r->run, err));
-    /* Measurements name the run, and so do the files derived from them. */
-    memcpy(r->alone.data.run, r->run, sizeof(r->run));
-    memcpy(r->iterated.data.run, r->run, sizeof(r->run));
-    memcpy(r->overlap.data.run, r->run, sizeof(r->run));
-    free(state.plan_text);
-    return status;
-}
-
 /* ---- deriving ---- */
 
 static enum stp_status run_derive_alone(const struct stp_tune_job *job,
@@ -367,7 +338,27 @@ enum stp_status stp_tune_run(const struct stp_tune_plan *plan,
     const struct stp_policy_origin origin = {.made_by = "steptune tune",
                                              .min_gain = plan->min_gain,
                                              .portable = plan->portable};
-    enum stp_status status = run_measure(&job, plan, result, err);
+    struct stp_tune_state state = {.swept = &result->alone.data,
+                                   .iterated = &result->iterated};
+    const size_t n_passes = plan->n_passes > 0 ? plan->n_passes : 1;
+    enum stp_status status = STP_OK;
+
+    for (size_t i = 0; i < n_passes && status == STP_OK; i++)
+        status = run_measure_pass(&job, plan, i, &state, result, err);
+    if (state.is_begun) {
+        struct stp_error later;
+        enum stp_status saved =
+            stp_tune_state_save(&state, true, status == STP_OK ? err : &later);
+
+        STP_THEN(status, saved);
+    }
+    result->is_begun = state.is_begun;
+    STP_THEN(status, stp_tune_state_name(&state, plan, result->run, err));
+    /* Measurements name the run, and so do the files derived from them. */
+    memcpy(result->alone.data.run, result->run, sizeof(result->run));
+    memcpy(result->iterated.data.run, result->run, sizeof(result->run));
+    memcpy(result->overlap.data.run, result->run, sizeof(result->run));
+    free(state.plan_text);
 
     result->alone.origin = result->overlap.origin = origin;
     STP_THEN(status, run_derive_alone(&job, &result->alone, err));

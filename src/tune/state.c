@@ -22,28 +22,6 @@ static const char iterating[] = "iterations: yes\n";
 
 /* ---- the plan, in lines that must not change ---- */
 
-static void state_write_plan(const struct stp_tune_plan *plan,
-                             const struct stp_device_info *info, FILE *fp)
-{
-    const struct stp_measure_options *m = &plan->measure;
-
-    fprintf(fp, "%smachine: %s, %s, NCCL %s\nranks:", head, info->machine,
-            info->gpu, info->nccl);
-    for (unsigned i = 0; i < plan->n_passes; i++)
-        fprintf(fp, " %u", plan->ranks[i]);
-    fputs(plan->n_passes == 0 ? " all\ncollectives:" : "\ncollectives:", fp);
-    for (unsigned i = 0; i < m->n_colls; i++)
-        fprintf(fp, " %s", stp_coll_name(m->colls[i]));
-    fputs(m->n_colls == 0 ? " default\n" : "\n", fp);
-    fprintf(fp,
-            "sizes: %" PRIu64 " to %" PRIu64 ", factor %g, step %" PRIu64 "\n",
-            m->begin, m->end, m->factor, m->step);
-    fprintf(fp, "rounds: %u\niterations a round: %u\nwarmup: %u\ntype: %s\n",
-            m->rounds, m->iters, m->warmup, stp_type_name(m->types[0]));
-    fprintf(fp, "least gain: %g\nresolution: %g\nseed: %" PRIu64 "\n",
-            plan->min_gain, plan->resolution, plan->seed);
-}
-
 /* ---- saving ---- */
 
 /* The plan exists only with its own measurements: it is removed before those of
@@ -172,7 +150,25 @@ enum stp_status stp_tune_state_begin(const struct stp_tune_job *job,
     state->machine = info->what;
     if (fp == NULL)
         return stp_nomem(err);
-    state_write_plan(plan, info, fp);
+
+    const struct stp_measure_options *m = &plan->measure;
+
+    fprintf(fp, "%smachine: %s, %s, NCCL %s\nranks:", head, info->machine,
+            info->gpu, info->nccl);
+    for (unsigned i = 0; i < plan->n_passes; i++)
+        fprintf(fp, " %u", plan->ranks[i]);
+    fputs(plan->n_passes == 0 ? " all\ncollectives:" : "\ncollectives:", fp);
+    for (unsigned i = 0; i < m->n_colls; i++)
+        fprintf(fp, " %s", stp_coll_name(m->colls[i]));
+    fputs(m->n_colls == 0 ? " default\n" : "\n", fp);
+    fprintf(fp,
+            "sizes: %" PRIu64 " to %" PRIu64 ", factor %g, step %" PRIu64 "\n",
+            m->begin, m->end, m->factor, m->step);
+    fprintf(fp, "rounds: %u\niterations a round: %u\nwarmup: %u\ntype: %s\n",
+            m->rounds, m->iters, m->warmup, stp_type_name(m->types[0]));
+    fprintf(fp, "least gain: %g\nresolution: %g\nseed: %" PRIu64 "\n",
+            plan->min_gain, plan->resolution, plan->seed);
+
     if (fclose(fp) != 0)
         return stp_nomem(err);
     if (plan->fresh || access(path, F_OK) != 0)

@@ -65,31 +65,6 @@ static void process_record_state(struct process *p)
     p->n_threads = process_count_threads();
 }
 
-static void process_compare(struct stp_contract_run *run,
-                            const struct process *a, const struct process *b)
-{
-    const struct {
-        bool changed;
-        const char *name;
-    } all[] = {
-        {strcmp(a->folder, b->folder) != 0, "the working directory"},
-        {strcmp(a->locale, b->locale) != 0, "the locale"},
-        {strcmp(a->environment, b->environment) != 0, "the environment"},
-        {a->umask != b->umask, "the umask"},
-        {a->rounding != b->rounding, "the rounding of numbers"},
-        {memcmp(a->handlers, b->handlers, sizeof(a->handlers)) != 0,
-         "a signal's handler"},
-        {memcmp(&a->blocked, &b->blocked, sizeof(a->blocked)) != 0,
-         "the signals that are blocked"},
-        {a->n_threads != b->n_threads,
-         "the number of threads: one outlives the communicator"},
-    };
-
-    for (size_t i = 0; i < sizeof(all) / sizeof(all[0]); i++)
-        if (all[i].changed)
-            stp_contract_fail(run, "changed %s", all[i].name);
-}
-
 /* Ends the process as a job does, with its exit handlers. */
 void stp_check_process(struct stp_contract_run *run)
 {
@@ -107,7 +82,28 @@ void stp_check_process(struct stp_contract_run *run)
     for (int i = 0; i < 100 && process_count_threads() > before.n_threads; i++)
         nanosleep(&moment, NULL);
     process_record_state(&after);
-    process_compare(run, &before, &after);
+
+    const struct {
+        bool changed;
+        const char *name;
+    } all[] = {
+        {strcmp(before.folder, after.folder) != 0, "the working directory"},
+        {strcmp(before.locale, after.locale) != 0, "the locale"},
+        {strcmp(before.environment, after.environment) != 0, "the environment"},
+        {before.umask != after.umask, "the umask"},
+        {before.rounding != after.rounding, "the rounding of numbers"},
+        {memcmp(before.handlers, after.handlers, sizeof(before.handlers)) != 0,
+         "a signal's handler"},
+        {memcmp(&before.blocked, &after.blocked, sizeof(before.blocked)) != 0,
+         "the signals that are blocked"},
+        {before.n_threads != after.n_threads,
+         "the number of threads: one outlives the communicator"},
+    };
+
+    for (size_t i = 0; i < sizeof(all) / sizeof(all[0]); i++)
+        if (all[i].changed)
+            stp_contract_fail(run, "changed %s", all[i].name);
+
     stp_contract_unload(run, nccl);
     stp_contract_at(run, "exit()");
     run->slot->done = true;

@@ -115,27 +115,6 @@ struct policy_wants {
     const char *off;   /* that variable */
 };
 
-static struct policy_wants policy_count(const struct stp_policy *policy,
-                                        const char *gpu)
-{
-    const bool of_memory = stp_policy_get_kind(policy) == STP_POLICY_OF_MEMORY;
-    struct policy_wants wants = {.off = NULL};
-
-    for (size_t i = 0; i < stp_policy_size(policy); i++) {
-        const struct stp_rule *rule = stp_policy_rule(policy, i);
-        const char *off =
-            of_memory ? stp_doctor_off_for(stp_memory_name(rule->memory))
-                      : NULL;
-
-        wants.n_foreign += rule->gpu != NULL && strcmp(rule->gpu, gpu) != 0;
-        wants.n_channels += !of_memory && rule->n_channels > 0;
-        wants.n_hosts += !of_memory && rule->nodes.min > 1;
-        wants.n_memory += off != NULL;
-        wants.off = off != NULL ? off : wants.off;
-    }
-    return wants;
-}
-
 /* Rules for several hosts hang a job if the hosts hold others. */
 static void policy_judge_hosts(struct stp_doctor *d, const char *path, size_t n,
                                const struct stp_plugin_settings *settings)
@@ -168,8 +147,22 @@ static void policy_judge(struct stp_doctor *d, const char *kind,
 {
     const char *gpu = settings->gpu;
     const size_t n = stp_policy_size(policy);
-    const struct policy_wants wants = policy_count(policy, gpu);
     bool any_limits = false;
+    const bool of_memory = stp_policy_get_kind(policy) == STP_POLICY_OF_MEMORY;
+    struct policy_wants wants = {.off = NULL};
+
+    for (size_t i = 0; i < stp_policy_size(policy); i++) {
+        const struct stp_rule *rule = stp_policy_rule(policy, i);
+        const char *off =
+            of_memory ? stp_doctor_off_for(stp_memory_name(rule->memory))
+                      : NULL;
+
+        wants.n_foreign += rule->gpu != NULL && strcmp(rule->gpu, gpu) != 0;
+        wants.n_channels += !of_memory && rule->n_channels > 0;
+        wants.n_hosts += !of_memory && rule->nodes.min > 1;
+        wants.n_memory += off != NULL;
+        wants.off = off != NULL ? off : wants.off;
+    }
 
     if (wants.n_foreign == 0)
         stp_diagnose(&d->diagnosis, STP_SYMPTOM_OK, NULL, NULL,

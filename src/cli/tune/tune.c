@@ -270,23 +270,6 @@ static enum stp_status tune_print(const struct tune_options *o,
     return STP_OK;
 }
 
-static void tune_print_times(const int64_t *stage_ms)
-{
-    static const char *const names[STP_TUNE_N_STAGES] = {
-        [STP_TUNE_SWEEP] = "sweep",
-        [STP_TUNE_REFINE] = "refine",
-        [STP_TUNE_ITERATE] = "iterate",
-        [STP_TUNE_VERIFY] = "verify"};
-    int64_t sum = 0;
-
-    fprintf(stderr, "%s:", stp_command_name);
-    for (int s = 0; s < STP_TUNE_N_STAGES; s++) {
-        fprintf(stderr, " %s %.1f s,", names[s], (double)stage_ms[s] / 1e3);
-        sum += stage_ms[s];
-    }
-    fprintf(stderr, " %.1f s in all\n", (double)sum / 1e3);
-}
-
 /* ---- a process of the run ---- */
 
 /* The files of runs with the same stem are the same: one run at a time. */
@@ -305,7 +288,20 @@ static int tune_run(const struct tuning *t, const struct stp_tune_plan *plan,
     status = stp_world_agree(t->world, status, &err);
     STP_THEN(status, stp_tune_run(plan, &host, files, &result, &err));
     if (status == STP_OK && t->world->rank == 0) {
-        tune_print_times(result.stage_ms);
+        static const char *const names[STP_TUNE_N_STAGES] = {
+            [STP_TUNE_SWEEP] = "sweep",
+            [STP_TUNE_REFINE] = "refine",
+            [STP_TUNE_ITERATE] = "iterate",
+            [STP_TUNE_VERIFY] = "verify"};
+        int64_t sum = 0;
+
+        fprintf(stderr, "%s:", stp_command_name);
+        for (int s = 0; s < STP_TUNE_N_STAGES; s++) {
+            fprintf(stderr, " %s %.1f s,", names[s],
+                    (double)result.stage_ms[s] / 1e3);
+            sum += result.stage_ms[s];
+        }
+        fprintf(stderr, " %.1f s in all\n", (double)sum / 1e3);
         status = tune_print(t->o, files, &result, &err);
     }
     exit_status =

@@ -191,22 +191,6 @@ static struct row math_find_row(const struct stp_cross_entropy *c, uint64_t r,
     return row;
 }
 
-static void math_differentiate(const struct stp_cross_entropy *c, uint64_t r,
-                               unsigned label, const struct row *row)
-{
-    double x[BLOCK];
-
-    for (uint64_t i = 0; i < c->classes; i += BLOCK) {
-        const unsigned n = math_block_at(i, c->classes);
-
-        math_load(c->type, c->logits, r * c->classes + i, n, x);
-        for (unsigned j = 0; j < n; j++)
-            x[j] = c->gradient_scale *
-                   (exp(x[j] - row->largest) / row->exp_sum - (i + j == label));
-        math_store(c->type, c->gradient, r * c->classes + i, n, x);
-    }
-}
-
 void stp_cpu_cross_entropy(const struct stp_cross_entropy *c)
 {
     for (uint64_t r = 0; r < c->n; r++) {
@@ -217,7 +201,19 @@ void stp_cpu_cross_entropy(const struct stp_cross_entropy *c)
             c->loss_scale * (log(row.exp_sum) + row.largest - row.of_label);
         if (c->correct != NULL && row.argmax == label)
             *c->correct += 1;
-        if (c->gradient != NULL)
-            math_differentiate(c, r, label, &row);
+        if (c->gradient != NULL) {
+            double x[BLOCK];
+
+            for (uint64_t i = 0; i < c->classes; i += BLOCK) {
+                const unsigned n = math_block_at(i, c->classes);
+
+                math_load(c->type, c->logits, r * c->classes + i, n, x);
+                for (unsigned j = 0; j < n; j++)
+                    x[j] = c->gradient_scale *
+                           (exp(x[j] - row.largest) / row.exp_sum -
+                            (i + j == label));
+                math_store(c->type, c->gradient, r * c->classes + i, n, x);
+            }
+        }
     }
 }

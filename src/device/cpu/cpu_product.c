@@ -66,25 +66,6 @@ static enum stp_status product_widen(struct stp_cpu_scratch *s, int matrix,
     return status;
 }
 
-static void product_multiply(const struct stp_product *p, const void *a,
-                             const void *b, void *c)
-{
-    const enum CBLAS_TRANSPOSE ta = p->a_transposed ? CblasTrans : CblasNoTrans;
-    const enum CBLAS_TRANSPOSE tb = p->b_transposed ? CblasTrans : CblasNoTrans;
-    const int m = (int)p->gemm.m;
-    const int n = (int)p->gemm.n;
-    const int k = (int)p->gemm.k;
-    const int lda = p->a_transposed ? m : k;
-    const int ldb = p->b_transposed ? k : n;
-
-    if (p->gemm.type == STP_TYPE_F64)
-        cblas_dgemm(CblasRowMajor, ta, tb, m, n, k, 1, a, lda, b, ldb, p->beta,
-                    c, n);
-    else
-        cblas_sgemm(CblasRowMajor, ta, tb, m, n, k, 1, a, lda, b, ldb,
-                    (float)p->beta, c, n);
-}
-
 /* Row by row, in the type that BLAS has left. */
 #define EPILOGUE(name, type)                                                   \
     static void name(const struct stp_product *p, const type *bias, type *c)   \
@@ -143,7 +124,22 @@ enum stp_status stp_cpu_product(const struct stp_product *p,
     }
     if (status != STP_OK)
         return status;
-    product_multiply(p, a, b, c);
+
+    const enum CBLAS_TRANSPOSE ta = p->a_transposed ? CblasTrans : CblasNoTrans;
+    const enum CBLAS_TRANSPOSE tb = p->b_transposed ? CblasTrans : CblasNoTrans;
+    const int m = (int)p->gemm.m;
+    const int n = (int)p->gemm.n;
+    const int k = (int)p->gemm.k;
+    const int lda = p->a_transposed ? m : k;
+    const int ldb = p->b_transposed ? k : n;
+
+    if (p->gemm.type == STP_TYPE_F64)
+        cblas_dgemm(CblasRowMajor, ta, tb, m, n, k, 1, a, lda, b, ldb, p->beta,
+                    c, n);
+    else
+        cblas_sgemm(CblasRowMajor, ta, tb, m, n, k, 1, a, lda, b, ldb,
+                    (float)p->beta, c, n);
+
     status = product_finish(p, c, err);
     if (status == STP_OK && product_is_half(p->type_c))
         stp_cpu_cast(n_c, STP_TYPE_F32, c, p->type_c, p->c);

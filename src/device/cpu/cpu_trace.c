@@ -4,31 +4,6 @@
 #include "core/names.h"
 #include "device/cpu/cpu.h"
 
-/* The span begins and ends at 0 until the task ran. */
-static struct stp_span trace_make_span(const struct stp_cpu_task *task)
-{
-    const struct stp_gemm *p = &task->as.product.gemm;
-    const struct stp_transfer *t = &task->as.transfer;
-    struct stp_span span = {.kind = STP_SPAN_COMPUTE, .range = task->range};
-
-    if (task->kind == STP_CPU_COLLECTIVE) {
-        span.kind = STP_SPAN_COMMUNICATION;
-        snprintf(span.name, sizeof(span.name), "%s %s %ju elements",
-                 stp_coll_name(t->coll), stp_type_name(t->type),
-                 (uintmax_t)t->n);
-    } else if (task->kind == STP_CPU_PRODUCT) {
-        snprintf(span.name, sizeof(span.name), "product %s %u x %u x %u",
-                 stp_type_name(p->type), p->m, p->n, p->k);
-    } else {
-        snprintf(span.name, sizeof(span.name), "%s",
-                 task->kind == STP_CPU_UPDATE ? "update"
-                 : task->kind == STP_CPU_CROSS_ENTROPY
-                     ? "cross-entropy"
-                     : stp_kernel_name(task->as.kernel.kind));
-    }
-    return span;
-}
-
 enum stp_status stp_cpu_trace_reserve(struct stp_cpu *cpu,
                                       struct stp_error *err)
 {
@@ -37,7 +12,27 @@ enum stp_status stp_cpu_trace_reserve(struct stp_cpu *cpu,
 
     trace->begun = trace->spans.n;
     for (size_t i = 0; i < cpu->n_tasks && trace->on && status == STP_OK; i++) {
-        const struct stp_span span = trace_make_span(&cpu->tasks[i]);
+        /* The span begins and ends at 0 until the task ran. */
+        const struct stp_cpu_task *task = &cpu->tasks[i];
+        const struct stp_gemm *p = &task->as.product.gemm;
+        const struct stp_transfer *t = &task->as.transfer;
+        struct stp_span span = {.kind = STP_SPAN_COMPUTE, .range = task->range};
+
+        if (task->kind == STP_CPU_COLLECTIVE) {
+            span.kind = STP_SPAN_COMMUNICATION;
+            snprintf(span.name, sizeof(span.name), "%s %s %ju elements",
+                     stp_coll_name(t->coll), stp_type_name(t->type),
+                     (uintmax_t)t->n);
+        } else if (task->kind == STP_CPU_PRODUCT) {
+            snprintf(span.name, sizeof(span.name), "product %s %u x %u x %u",
+                     stp_type_name(p->type), p->m, p->n, p->k);
+        } else {
+            snprintf(span.name, sizeof(span.name), "%s",
+                     task->kind == STP_CPU_UPDATE ? "update"
+                     : task->kind == STP_CPU_CROSS_ENTROPY
+                         ? "cross-entropy"
+                         : stp_kernel_name(task->as.kernel.kind));
+        }
 
         status = stp_spans_add(&trace->spans, &span, err);
     }

@@ -194,24 +194,6 @@ static void iteration_put_arms(const struct stp_iteration_setting *setting,
         iteration_put_arm(setting, &setting->arms[a], t);
 }
 
-/* "compute alone 1180.2 us, communication alone 1230.4 us: ratio 0.959", and
- * that this is not what was asked for. */
-static void iteration_write_alone(const struct stp_iteration_setting *setting,
-                                  FILE *fp)
-{
-    const int digits = iteration_time_unit(setting) == TIME ? 2 : 1;
-    const double asked = setting->like.work.ratio;
-    const double ratio = setting->compute_us / setting->comm_us;
-
-    fprintf(fp, "compute alone %.*f us", digits, setting->compute_us);
-    if (!(setting->comm_us > 0))
-        return;
-    fprintf(fp, ", communication alone %.*f us: ratio %.3g", digits,
-            setting->comm_us, ratio);
-    if (asked > 0 && fabs(ratio / asked - 1) > same_ratio)
-        fprintf(fp, " and not %g, as no GEMM tried comes closer", asked);
-}
-
 /* Writes a setting with its arms and verdict, for terminals or in Markdown. */
 static enum stp_status
 iteration_write_setting(const struct stp_iteration_setting *s,
@@ -234,7 +216,21 @@ iteration_write_setting(const struct stp_iteration_setting *s,
     else
         fprintf(fp, "\n## %s\n\n%u rank%s; ", text, s->like.n_ranks,
                 s->like.n_ranks == 1 ? "" : "s");
-    iteration_write_alone(s, fp);
+
+    /* "compute alone 1180.2 us, communication alone 1230.4 us: ratio 0.959",
+     * and that this is not what was asked for. */
+    const int digits = iteration_time_unit(s) == TIME ? 2 : 1;
+    const double asked = s->like.work.ratio;
+    const double ratio = s->compute_us / s->comm_us;
+
+    fprintf(fp, "compute alone %.*f us", digits, s->compute_us);
+    if (!(s->comm_us <= 0)) {
+        fprintf(fp, ", communication alone %.*f us: ratio %.3g", digits,
+                s->comm_us, ratio);
+        if (asked > 0 && fabs(ratio / asked - 1) > same_ratio)
+            fprintf(fp, " and not %g, as no GEMM tried comes closer", asked);
+    }
+
     if (is_text && source != STP_SOURCE_MEASURED)
         fprintf(fp, "; %s", stp_source_name(source));
     fputs(is_text ? "\n" : ".\n\n", fp);

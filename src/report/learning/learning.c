@@ -166,25 +166,6 @@ static bool learning_make_keys(const struct stp_journal_lines *lines,
 
 /* ---- sets ---- */
 
-/* Finds the set of the line's communicator, or adds one.  There is room for as
- * many as there are communicators. */
-static struct stp_learning_set *
-learning_find_set(struct stp_learning *l, const struct stp_journal_line *line)
-{
-    struct stp_learning_set *set = l->sets;
-
-    while (set < l->sets + l->n_sets && set->comm != line->comm)
-        set++;
-    if (set == l->sets + l->n_sets) {
-        *set = (struct stp_learning_set){.comm = line->comm,
-                                         .n_nodes = line->n_nodes,
-                                         .n_ranks = line->n_ranks,
-                                         .base.algo = -1};
-        l->n_sets++;
-    }
-    return set;
-}
-
 static void set_clear(struct stp_learning_set *set)
 {
     set->n_blocks = 0;
@@ -211,32 +192,6 @@ static void set_put_arm(struct stp_learning_set *set,
     set->arms[set->n_arms].coll = line->coll;
     set->arms[set->n_arms].bytes = line->bytes;
     set->arms[set->n_arms++].arm = line->arm;
-}
-
-static void set_take_line(struct stp_learning_set *set,
-                          const struct stp_journal_line *line)
-{
-    switch (line->kind) {
-    case STP_LEARN_WINDOW:
-        set_clear(set);
-        break;
-    case STP_LEARN_INCUMBENT:
-        if (!set->is_dropped || line->arm.algo >= 0)
-            set_put_arm(set, line);
-        break;
-    case STP_LEARN_SET:
-        learning_add(log(line->gain), &set->n_blocks, &set->log_gain,
-                     &set->log_ss);
-        set->window_us +=
-            (line->value - set->window_us) / (double)set->n_blocks;
-        break;
-    case STP_LEARN_DROPPED:
-        set->is_dropped = true;
-        set->n_arms -= set->n_arms > 0;
-        break;
-    default:
-        break;
-    }
 }
 
 struct stp_learning_gain stp_learning_gain_of(size_t n_blocks, double log_gain,
@@ -295,14 +250,46 @@ enum stp_status stp_learning_sum(const struct stp_journal_lines *lines,
     }
     for (size_t i = 0; i < lines->n; i++) {
         const struct stp_journal_line *line = &lines->all[i];
-        struct stp_learning_set *set = learning_find_set(&l, line);
         struct stp_learning_key *key = NULL;
+        /* Finds the set of the line's communicator, or adds one.  There is room
+         * for as many as there are communicators. */
+        struct stp_learning_set *set = l.sets;
+
+        while (set < l.sets + l.n_sets && set->comm != line->comm)
+            set++;
+        if (set == l.sets + l.n_sets) {
+            *set = (struct stp_learning_set){.comm = line->comm,
+                                             .n_nodes = line->n_nodes,
+                                             .n_ranks = line->n_ranks,
+                                             .base.algo = -1};
+            l.n_sets++;
+        }
 
         l.n_blocks += line->kind == STP_LEARN_BLOCK && line->gain > 0;
         l.has_graphs |= line->kind == STP_LEARN_GRAPHS;
         if (line->kind == STP_LEARN_ALONE && line->value > (double)l.n_alone)
             l.n_alone = (uint64_t)fmin(line->value, max_calls);
-        set_take_line(set, line);
+        switch (line->kind) {
+        case STP_LEARN_WINDOW:
+            set_clear(set);
+            break;
+        case STP_LEARN_INCUMBENT:
+            if (!set->is_dropped || line->arm.algo >= 0)
+                set_put_arm(set, line);
+            break;
+        case STP_LEARN_SET:
+            learning_add(log(line->gain), &set->n_blocks, &set->log_gain,
+                         &set->log_ss);
+            set->window_us +=
+                (line->value - set->window_us) / (double)set->n_blocks;
+            break;
+        case STP_LEARN_DROPPED:
+            set->is_dropped = true;
+            set->n_arms -= set->n_arms > 0;
+            break;
+        default:
+            break;
+        }
         if (line->coll >= 0 && l.n > 0)
             key = bsearch(line, l.keys, l.n, sizeof(*l.keys),
                           learning_order_line_key);

@@ -343,21 +343,6 @@ static void page_drop_file(struct stp_page_file *file)
     *file = (struct stp_page_file){0};
 }
 
-/* Leaves room for what else a file may have a warning about. */
-static void page_name_wrong(struct stp_page_data *data,
-                            const struct stp_dataset *measured)
-{
-    struct stp_wrong wrong = {0};
-    char text[STP_ERROR_TEXT];
-
-    data->auto_is_wrong |= stp_kind_is_wrong(measured, STP_ARM_AUTO);
-    while (data->n_warnings + 2 * STP_PAGE_N_SOURCES < STP_PAGE_WARNINGS &&
-           stp_next_wrong(measured, &wrong)) {
-        stp_wrong_text(&wrong, text);
-        stp_page_format(data->warnings[data->n_warnings++], "%s.", text);
-    }
-}
-
 /* Leaves out files that do not belong to the others, and says so in a warning,
  * or refuses one that the user named. */
 static enum stp_status page_keep_own(const struct stp_page_sources *sources,
@@ -391,8 +376,20 @@ static enum stp_status page_keep_own(const struct stp_page_sources *sources,
         }
         /* iterations take the wrong elements of a sweep, which names them */
         if (s != STP_PAGE_ITERATIONS ||
-            data->files[STP_PAGE_SWEEP].name == NULL)
-            page_name_wrong(data, &file->data);
+            data->files[STP_PAGE_SWEEP].name == NULL) {
+            /* Leaves room for what else a file may have a warning about. */
+            struct stp_wrong wrong = {0};
+            char text[STP_ERROR_TEXT];
+
+            data->auto_is_wrong |= stp_kind_is_wrong(&file->data, STP_ARM_AUTO);
+            while (data->n_warnings + 2 * STP_PAGE_N_SOURCES <
+                       STP_PAGE_WARNINGS &&
+                   stp_next_wrong(&file->data, &wrong)) {
+                stp_wrong_text(&wrong, text);
+                stp_page_format(data->warnings[data->n_warnings++], "%s.",
+                                text);
+            }
+        }
         if (policy != NULL && policy->name != NULL &&
             file->data.policy_hash[0] == '\0')
             stp_page_format(data->warnings[data->n_warnings++],

@@ -56,28 +56,6 @@ static const cJSON *template_find(const struct template_scope *scope,
     return value;
 }
 
-/* Writes the object of a choice: its kernel, or algorithm, protocol and
- * channels. */
-static void template_write_ran(const cJSON *ran, FILE *fp)
-{
-    const char *kernel =
-        cJSON_GetStringValue(cJSON_GetObjectItem(ran, "kernel"));
-    const char *algo =
-        cJSON_GetStringValue(cJSON_GetObjectItem(ran, "algorithm"));
-    const char *proto =
-        cJSON_GetStringValue(cJSON_GetObjectItem(ran, "protocol"));
-    const cJSON *n_channels = cJSON_GetObjectItem(ran, "channels");
-
-    if (kernel != NULL)
-        stp_html_text(kernel, strlen(kernel), fp);
-    else if (algo == NULL)
-        fputs("-", fp);
-    else
-        fprintf(fp, "%s/%s", algo, proto != NULL ? proto : "?");
-    if (kernel == NULL && algo != NULL && n_channels->valueint > 0)
-        fprintf(fp, "/%d", n_channels->valueint);
-}
-
 /* Writes what the tag names, in its format. */
 static void template_write(const struct template_tag *tag,
                            const struct template_scope *scope, FILE *fp)
@@ -94,7 +72,24 @@ static void template_write(const struct template_tag *tag,
             fprintf(fp, *s == '<' ? "\\u003c" : "%c", *s);
         cJSON_free(json);
     } else if (cJSON_IsObject(value)) {
-        template_write_ran(value, fp);
+        /* Writes the object of a choice: its kernel, or algorithm, protocol and
+         * channels. */
+        const char *kernel =
+            cJSON_GetStringValue(cJSON_GetObjectItem(value, "kernel"));
+        const char *algo =
+            cJSON_GetStringValue(cJSON_GetObjectItem(value, "algorithm"));
+        const char *proto =
+            cJSON_GetStringValue(cJSON_GetObjectItem(value, "protocol"));
+        const cJSON *n_channels = cJSON_GetObjectItem(value, "channels");
+
+        if (kernel != NULL)
+            stp_html_text(kernel, strlen(kernel), fp);
+        else if (algo == NULL)
+            fputs("-", fp);
+        else
+            fprintf(fp, "%s/%s", algo, proto != NULL ? proto : "?");
+        if (kernel == NULL && algo != NULL && n_channels->valueint > 0)
+            fprintf(fp, "/%d", n_channels->valueint);
     } else if (cJSON_IsString(value) && tag->kind == '&') {
         fputs(value->valuestring, fp);
     } else if (cJSON_IsString(value)) {
