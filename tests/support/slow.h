@@ -10,11 +10,14 @@
 
 #include <gtest/gtest.h>
 
-/* The first statement of such a test.  STEPTUNE_SKIP_SLOW is set by the test
- * presets of builds with sanitizers. */
+/* STEPTUNE_SKIP_SLOW is set by the test presets of builds with sanitizers; it
+ * is read before a fixture clears the environment. */
+inline const bool kSkipsSlow = std::getenv("STEPTUNE_SKIP_SLOW") != nullptr;
+
+/* The first statement of such a test. */
 #define STP_SLOW()                                                             \
     do {                                                                       \
-        if (std::getenv("STEPTUNE_SKIP_SLOW") != nullptr)                      \
+        if (kSkipsSlow)                                                        \
             GTEST_SKIP() << "takes minutes with sanitizers, or forks";         \
     } while (0)
 

@@ -5,7 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "core/learn/bandit_left.h"
+#include "core/learn/bandit_decide.h"
 #include "core/learn/proposal.h"
 #include "core/rng.h"
 #include "core/stats.h"

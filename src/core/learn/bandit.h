@@ -10,7 +10,7 @@
  * since then: HALVING from blocks of windows (windows.h), EPSILON from the
  * times that an application wrote, of which less is better.
  *
- * bandit_gains.c has what was measured, bandit_left.c which arms are left and
+ * bandit_gains.c has what was measured, bandit_decide.c which arms are left and
  * which one wins (stp_bandit_judge()), bandit.c what to try next.
  *
  * Pure: no clock, no environment, no I/O.  One thread at a time.

@@ -8,7 +8,7 @@
 #include <vector>
 
 extern "C" {
-#include "core/learn/bandit_left.h"
+#include "core/learn/bandit_decide.h"
 }
 
 #include "core/learn/bandit_job.h"

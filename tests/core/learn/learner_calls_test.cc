@@ -9,7 +9,7 @@
 #include <vector>
 
 extern "C" {
-#include "core/learn/bandit_left.h"
+#include "core/learn/bandit_decide.h"
 #include "core/learn/learner.h"
 }
 

@@ -10,6 +10,7 @@ extern "C" {
 }
 
 #include "core/learn/bandit_job.h"
+#include "support/slow.h"
 
 namespace
 {
@@ -103,6 +104,7 @@ struct Job {
 
 TEST(EpsilonShare, IsThatOfDrawsHoweverLongACallTakes)
 {
+    STP_SLOW();
     const struct {
         double call_us; // with the best arm, and twice as long with others
         uint64_t n_calls;

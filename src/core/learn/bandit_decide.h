@@ -1,8 +1,9 @@
 /*
- * bandit_left.h - which arms of a key are left, and which has won
+ * bandit_decide.h - where a learned arm is decided: which arms of a key are
+ * left, and which has won (stp_bandit_judge())
  */
-#ifndef STP_BANDIT_LEFT_H
-#define STP_BANDIT_LEFT_H
+#ifndef STP_BANDIT_DECIDE_H
+#define STP_BANDIT_DECIDE_H
 
 #include "core/learn/bandit_gains.h"
 
@@ -55,4 +56,4 @@ void stp_bandit_reopen(struct stp_bandit *bandit);
  * be dropped with the set again and again; its key's search starts over. */
 void stp_bandit_drop_newest(struct stp_bandit *bandit);
 
-#endif /* STP_BANDIT_LEFT_H */
+#endif /* STP_BANDIT_DECIDE_H */

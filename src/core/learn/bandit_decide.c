@@ -1,5 +1,5 @@
-/* bandit_left.c - which arms of a key are left, and which has won */
-#include "core/learn/bandit_left.h"
+/* bandit_decide.c - which arms of a key are left, and which has won */
+#include "core/learn/bandit_decide.h"
 
 #include <math.h>
 #include <stdlib.h>
