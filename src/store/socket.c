@@ -59,7 +59,8 @@ bool stp_socket_send(int fd, struct iovec *parts, int n_parts, bool until_input,
         for (size_t left = n < 0 ? 0 : (size_t)n; n_parts > 0; parts++) {
             const size_t part = left < parts->iov_len ? left : parts->iov_len;
 
-            parts->iov_base = (char *)parts->iov_base + part;
+            if (part > 0) /* an empty part may be NULL */
+                parts->iov_base = (char *)parts->iov_base + part;
             parts->iov_len -= part;
             left -= part;
             if (parts->iov_len > 0)
