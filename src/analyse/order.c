@@ -3,13 +3,7 @@
 int stp_order_kinds(const struct stp_measurement *a,
                     const struct stp_measurement *b)
 {
-    STP_RETURN_ORDER(STP_ORDER(a->coll, b->coll));
-    STP_RETURN_ORDER(STP_ORDER(a->n_nodes, b->n_nodes));
-    STP_RETURN_ORDER(STP_ORDER(a->n_ranks, b->n_ranks));
-    STP_RETURN_ORDER(STP_ORDER(a->type, b->type));
-    STP_RETURN_ORDER(STP_ORDER(a->op, b->op));
-    STP_RETURN_ORDER(STP_ORDER(a->root, b->root));
-    STP_RETURN_ORDER(STP_ORDER(a->in_place, b->in_place));
+    STP_RETURN_KIND_ORDER(a, b);
     return stp_workload_order(&a->work, &b->work);
 }
 

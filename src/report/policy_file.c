@@ -162,18 +162,16 @@ static void policy_write(const struct stp_derived *derived,
     struct stp_source_count count = {0};
 
     stp_count_sources(origin->data, &count);
-    if (!(!origin->trusts_passes || count.n_single_pass == 0)) {
+    if (origin->trusts_passes && count.n_single_pass > 0) {
         fputs("# Arms ran one after the other and not in interleaved rounds: "
-              "drift "
-              "between runs is in these numbers.\n",
+              "drift between runs is in these numbers.\n",
               fp);
         if (origin->steadiness != NULL &&
             origin->steadiness->min_rounds < STP_DERIVE_PASSES)
-            fprintf(
-                fp,
-                "# Fewer than %d runs of an arm have no interval, and decide "
-                "nothing.\n",
-                STP_DERIVE_PASSES);
+            fprintf(fp,
+                    "# Fewer than %d runs of an arm have no interval, and "
+                    "decide nothing.\n",
+                    STP_DERIVE_PASSES);
     }
 
     if (stp_dataset_n_iterations(origin->data) > 0) {

@@ -111,13 +111,7 @@ static enum stp_status page_read_file(const char *path, int source,
 static int page_order_points(const struct stp_point *a,
                              const struct stp_point *b)
 {
-    STP_RETURN_ORDER(STP_ORDER(a->coll, b->coll));
-    STP_RETURN_ORDER(STP_ORDER(a->n_nodes, b->n_nodes));
-    STP_RETURN_ORDER(STP_ORDER(a->n_ranks, b->n_ranks));
-    STP_RETURN_ORDER(STP_ORDER(a->type, b->type));
-    STP_RETURN_ORDER(STP_ORDER(a->op, b->op));
-    STP_RETURN_ORDER(STP_ORDER(a->root, b->root));
-    STP_RETURN_ORDER(STP_ORDER(a->in_place, b->in_place));
+    STP_RETURN_KIND_ORDER(a, b);
     return STP_ORDER(a->n_bytes, b->n_bytes);
 }
 

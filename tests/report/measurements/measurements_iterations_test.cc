@@ -125,6 +125,35 @@ TEST_F(Measured, JsonOfIterationsIsWholeOrRefused)
     }
 }
 
+TEST_F(Measured, RecordedMachinesHaveIterations)
+{
+    const struct {
+        const char *name;
+        unsigned n_ranks;
+        size_t n_rows;
+    } cases[] = {{"h200x4", 4, 1440}, {"h200x4_full", 4, 180}};
+
+    for (const auto &c : cases) {
+        SCOPED_TRACE(c.name);
+        stp_dataset_free(&data_);
+        std::string path = std::string(STP_FIXTURES "/machines/") + c.name;
+        ASSERT_EQ(STP_OK, stp_measurements_load((path + "/overlap.csv").c_str(),
+                                                &data_, &err_))
+            << err_.text;
+        EXPECT_EQ(c.n_rows, data_.n_rows);
+        EXPECT_EQ(data_.n_rows, stp_dataset_n_iterations(&data_));
+        for (size_t i = 0; i < data_.n_rows; i++) {
+            const stp_measurement &m = data_.rows[i];
+            ASSERT_EQ(STP_MODE_OVERLAP, m.work.mode);
+            ASSERT_EQ(8u, m.work.layers);
+            ASSERT_LT(0u, m.work.gemm.k);
+            ASSERT_EQ(c.n_ranks, m.n_ranks);
+            ASSERT_EQ(1u, m.n_nodes);
+            ASSERT_LE(m.source, STP_SOURCE_RECORDED);
+        }
+    }
+}
+
 TEST_F(Measured, OnlyRecordedIterationsMayBeWithoutNodes)
 {
     EXPECT_EQ(STP_ERR_SYNTAX,

@@ -325,6 +325,24 @@ TEST_F(Measured, KernelsAndChunksComeBackAsTheyWereWritten)
     EXPECT_THAT(err_.text, HasSubstr("fewer than 40 bytes"));
 }
 
+TEST_F(Measured, JsonHasBandwidthsAndNullsForWhatNobodyKnows)
+{
+    ASSERT_EQ(STP_OK, ReadCsv("# backend: gloo\n"
+                              "collective,bytes,round,algorithm,protocol,"
+                              "nNodes,nRanks,median_us,ran_algorithm,"
+                              "ran_protocol\n"
+                              "allreduce,1000000,0,auto,auto,1,4,500,-,-\n"));
+
+    std::string json = Json(data_);
+
+    for (const char *want :
+         {"\"backend\":\t\"gloo\"", "\"algbw_gbps\":\t2,",
+          "\"busbw_gbps\":\t3,", "\"n_wrong\":\tnull", "\"algorithm\":\tnull",
+          "\"type\":\t\"bf16\"", "\"op\":\t\"sum\"", "\"in_place\":\tfalse",
+          "\"root\":\t0"})
+        EXPECT_THAT(json, HasSubstr(want));
+}
+
 TEST_F(Measured, JsonThatIsNoneIsRefusedWithItsPlace)
 {
     EXPECT_EQ(STP_ERR_SYNTAX, ReadJson("{\n \"a\": 1,\n  oops\n}\n"));
@@ -393,6 +411,20 @@ constexpr char kTable[] =
     "in_place,ran_algorithm,ran_protocol\n"
     "allreduce,1000,0,auto,auto,1,4,2,bf16,sum,0,-,-\n"
     "allreduce,1000,0,tree,ll,1,4,1,bf16,sum,0,tree,ll\n";
+
+TEST_F(Measured, TableSaysNothingOfTheUsualData)
+{
+    ASSERT_EQ(STP_OK, ReadCsv(kTable)) << err_.text;
+
+    EXPECT_EQ(
+        "collective  bytes  arm        us  algbw GB/s   gain  95% interval  "
+        "ran as   times\n"
+        "allreduce    1000  auto     2.00        0.50      1                "
+        "-        measured\n"
+        "allreduce    1000  tree/ll  1.00        1.00  2.000     one round  "
+        "tree/ll  measured\n",
+        Table(data_));
+}
 
 TEST_F(Measured, TableSaysWhatDiffers)
 {
