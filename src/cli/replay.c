@@ -48,9 +48,8 @@ static const struct stp_option replay_table[] = {
              "one that the trace names, else as the environment says, with "
              "NCCL_WORKLOAD_OVERLAP=1 the policy for overlap)"},
     {"nccl", 0, "VERSION", stp_option_text, AT(nccl),
-     .help = "NCCL to play, 2.21 to 2.32 (default: the "
-             "version that "
-             "the trace names, else the machine's)"},
+     .help = "NCCL to play, 2.21 to 2.32 (default: the version that the trace "
+             "names, else the machine's)"},
     {"seeds", 0, "K", stp_option_count, AT(n_seeds), .min = 1, .max = 1e8,
      .value = "10",
      .help = "Random schedules of the ranks, each on new communicators"},

@@ -37,8 +37,8 @@ static const struct stp_command_line report_line = {
         "rules, plots, every size, and how it was measured. PATH is a policy, "
         "beside which STEM.sweep.csv, STEM.verify.csv, STEM.iterations.csv, "
         "POLICY.overlap, POLICY.memory and STEM.overlap-verify.csv are found; "
-        "a folder of "
-        "`steptune tune` or `steptune iterate`; or files of measurements.\v"
+        "a folder of `steptune tune` or `steptune iterate`; or files of "
+        "measurements.\v"
         "Files of another run or of another policy are left out, or refused "
         "if they were named, and a sentence says so.  The page needs no "
         "network, and the same files give the same page.",

@@ -242,12 +242,13 @@ static void tuner_open(struct context *ctx, int version,
             "demands: that takes NCCL 2.28 or later and, on several "
             "hosts, torchrun's variables or "
             "STEPTUNE_AGREE=tcpstore://HOST:PORT");
-    if (stp_setting("STEPTUNE_CONSTANTS_FILE") != NULL)
-        LOG(ctx->log, NCCL_LOG_WARN,
-            "%s: STEPTUNE_CONSTANTS_FILE is no longer read: NCCL keeps its own "
-            "constants, expected a policy (NCCL_TUNER_CONFIG_FILE) instead",
-            STP_TUNER_NAME);
     tuner_join(ctx, info, &settings, version);
+    /* one rank of the host says it for all */
+    for (const struct stp_gone *gone = NULL;
+         (ctx->agreement == NULL || ctx->agreement->observes) &&
+         (gone = stp_next_gone_setting(gone)) != NULL;)
+        LOG(ctx->log, NCCL_LOG_WARN, "%s: %s is no longer read: %s",
+            STP_TUNER_NAME, gone->name, gone->instead);
     if (ctx->backend != NULL) {
         stp_backend_join(ctx->backend, ctx->agreement);
         tuner_describe(ctx, info);

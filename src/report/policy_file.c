@@ -196,8 +196,7 @@ static void policy_write(const struct stp_derived *derived,
         }
         if (has_fsdp)
             fputs("# In fsdp allgather and reducescatter ran with the same "
-                  "arm, so "
-                  "that both have its rules.\n",
+                  "arm, so that both have its rules.\n",
                   fp);
     }
     if (policy_has_gpu_column(origin))

@@ -79,6 +79,11 @@ void stp_doctor_variables(struct stp_doctor *d)
     bool any = false;
     const char *name;
 
+    for (const struct stp_gone *gone = NULL;
+         (gone = stp_next_gone_setting(gone)) != NULL;)
+        stp_diagnose(&d->diagnosis, STP_SYMPTOM_NOTE, gone->instead, "unset it",
+                     "%s is set in %s and no longer read", gone->name,
+                     stp_doctor_where(d, gone->name));
     for (size_t i = 0; (name = stp_override_name(i)) != NULL; i++) {
         const char *value = getenv(name);
         /* these remove algorithms or protocols from NCCL's table, whatever the

@@ -370,13 +370,6 @@ static void online_stop_learning(struct stp_backend *b)
 
 static void online_finish_at_exit(void *user);
 
-/* Variables that earlier builds read. */
-static const char *const fixed[] = {
-    "STEPTUNE_PRUNE",      "STEPTUNE_RETEST",  "STEPTUNE_CONFIRM",
-    "STEPTUNE_CONFIRM_MS", "STEPTUNE_PERSIST", "STEPTUNE_SAVE_MINUTES",
-    "STEPTUNE_SEED",
-};
-
 void stp_backend_start(struct stp_backend *backend)
 {
     char why[STP_PATH_SIZE + STP_ERROR_TEXT];
@@ -387,11 +380,6 @@ void stp_backend_start(struct stp_backend *backend)
 
     if (backend->observer == NULL)
         return;
-    for (size_t i = 0; i < sizeof(fixed) / sizeof(fixed[0]); i++)
-        if (stp_setting(fixed[i]) != NULL)
-            LOG(backend, NCCL_LOG_WARN,
-                "%s: %s is no longer read: it is a constant", STP_TUNER_NAME,
-                fixed[i]);
     if (backend->profile != NULL) {
         stp_profile_attach(backend->profile, backend->observer);
         stp_profile_want(backend->profile,
