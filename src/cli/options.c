@@ -458,27 +458,6 @@ static void option_check_all(const struct stp_given *p,
 
 /* ---- reading, by argp ---- */
 
-static error_t option_parse_row(struct option_row *row, const char *text,
-                                struct argp_state *state)
-{
-    const struct stp_option *option = row->option;
-    const char *wrong = option_read(row, &text);
-    char hint[STP_HINT] = "";
-
-    if (wrong != NULL) {
-        if (option->words != NULL || option->from_name != NULL ||
-            option->kind == stp_option_coll)
-            stp_hint_nearest(text, strlen(text), wrong, hint);
-        stp_usage_error(state, "%s '%s', expected %s%s", option_name(option),
-                        text, wrong, hint);
-    }
-    if (row->is_given && option_is_list(option))
-        stp_usage_error(state, "%s twice, expected one comma-separated list",
-                        option_name(option));
-    row->is_given = true;
-    return 0;
-}
-
 static error_t option_parse(int key, char *arg, struct argp_state *state)
 {
     struct stp_given *p = state->input;
@@ -505,10 +484,28 @@ static error_t option_parse(int key, char *arg, struct argp_state *state)
         break;
     }
     for (int i = 0; i < p->n_rows; i++) {
-        const struct stp_option *o = p->rows[i].option;
+        struct option_row *row = &p->rows[i];
+        const struct stp_option *o = row->option;
+        const char *text = arg;
+        const char *wrong;
+        char hint[STP_HINT] = "";
 
-        if (key == (o->key != 0 ? o->key : FIRST_KEY + i))
-            return option_parse_row(&p->rows[i], arg, state);
+        if (key != (o->key != 0 ? o->key : FIRST_KEY + i))
+            continue;
+        wrong = option_read(row, &text);
+        if (wrong != NULL) {
+            if (o->words != NULL || o->from_name != NULL ||
+                o->kind == stp_option_coll)
+                stp_hint_nearest(text, strlen(text), wrong, hint);
+            stp_usage_error(state, "%s '%s', expected %s%s", option_name(o),
+                            text, wrong, hint);
+        }
+        if (row->is_given && option_is_list(o))
+            stp_usage_error(state,
+                            "%s twice, expected one comma-separated list",
+                            option_name(o));
+        row->is_given = true;
+        return 0;
     }
     return ARGP_ERR_UNKNOWN;
 }

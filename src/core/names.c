@@ -56,21 +56,17 @@ int stp_proto_from_name(const char *word, size_t len)
     return names_find(protos, LEN(protos), word, len);
 }
 
-/* tolower() would ask the locale. */
-static char names_to_lower(char c)
-{
-    return 'A' <= c && c <= 'Z' ? (char)(c - 'A' + 'a') : c;
-}
-
 int stp_from_any_case(const char *word, size_t len,
                       int (*from_name)(const char *word, size_t len))
 {
     char small[32];
 
     if (len > sizeof(small))
-        return -1; /* no word is so long */
-    for (size_t i = 0; i < len; i++)
-        small[i] = names_to_lower(word[i]);
+        return -1;                   /* no word is so long */
+    for (size_t i = 0; i < len; i++) /* tolower() would ask the locale */
+        small[i] = 'A' <= word[i] && word[i] <= 'Z'
+                       ? (char)(word[i] - 'A' + 'a')
+                       : word[i];
     return from_name(small, len);
 }
 

@@ -42,20 +42,15 @@ static bool ledger_is_alike(const struct stp_ledger_entry *a,
            stp_ledger_class(a->min_bytes) == stp_ledger_class(b->min_bytes);
 }
 
-static uint32_t ledger_hash(const struct stp_ledger_entry *e)
-{
-    uint64_t call = stp_hash(stp_ledger_class(e->min_bytes), (uint8_t)e->coll);
-    uint64_t pair = stp_hash((uint8_t)e->algo, (uint8_t)e->proto);
-
-    return (uint32_t)stp_hash(stp_hash(call, e->line),
-                              stp_hash(pair, e->n_channels));
-}
-
 /* Where it is, or would be; NULL if there is no room. */
 static struct stp_ledger_entry *
 ledger_find(struct stp_ledger *ledger, const struct stp_ledger_entry *wanted)
 {
-    uint32_t at = ledger_hash(wanted);
+    uint64_t call =
+        stp_hash(stp_ledger_class(wanted->min_bytes), (uint8_t)wanted->coll);
+    uint64_t pair = stp_hash((uint8_t)wanted->algo, (uint8_t)wanted->proto);
+    uint32_t at = (uint32_t)stp_hash(stp_hash(call, wanted->line),
+                                     stp_hash(pair, wanted->n_channels));
 
     for (uint32_t i = 0; i < STP_LEDGER_ENTRIES; i++) {
         struct stp_ledger_entry *e =
