@@ -33,8 +33,8 @@ static const unsigned quarters[] = {2, 1, 4};
 
 /* ---- the arms of a key ---- */
 
-static bool left_is_same_arm(const struct stp_bandit_arm *a,
-                             const struct stp_bandit_arm *b)
+static bool decide_is_same_arm(const struct stp_bandit_arm *a,
+                               const struct stp_bandit_arm *b)
 {
     return a->algo == b->algo && a->proto == b->proto &&
            a->n_channels == b->n_channels;
@@ -44,7 +44,7 @@ int stp_bandit_index(const struct stp_bandit_slot *slot,
                      const struct stp_bandit_arm *arm)
 {
     for (unsigned i = 0; i < slot->n_arms; i++) {
-        if (left_is_same_arm(&slot->arms[i].arm, arm))
+        if (decide_is_same_arm(&slot->arms[i].arm, arm))
             return (int)i;
     }
     return -1;
@@ -70,32 +70,32 @@ struct stp_bandit_try *stp_bandit_add_arm(struct stp_bandit_slot *slot,
 }
 
 /* The cost of a pair; -1 if NCCL rules it out. */
-static double left_find_cost(const struct stp_cost_view *view, int algo,
-                             int proto)
+static double decide_find_cost(const struct stp_cost_view *view, int algo,
+                               int proto)
 {
     if (algo < 0 || proto < 0 || algo >= view->n_algo || proto >= view->n_proto)
         return -1;
     return view->cost[algo * view->n_proto + proto];
 }
 
-static bool left_has_costs(const struct stp_cost_view *view)
+static bool decide_has_costs(const struct stp_cost_view *view)
 {
     return view != NULL && view->cost != NULL;
 }
 
 /* Adds an arm with its cost, by which it may be pruned. */
-static bool left_add_with_cost(const struct stp_bandit_rules *rules,
-                               const struct stp_cost_view *view,
-                               const struct stp_bandit_arm *arm,
-                               struct stp_bandit_slot *slot)
+static bool decide_add_with_cost(const struct stp_bandit_rules *rules,
+                                 const struct stp_cost_view *view,
+                                 const struct stp_bandit_arm *arm,
+                                 struct stp_bandit_slot *slot)
 {
     struct stp_bandit_try *added;
     double ratio = unknown_ratio;
     bool is_banned = false;
 
-    if (left_has_costs(view)) {
-        double least = left_find_cost(view, slot->own.algo, slot->own.proto);
-        double cost = left_find_cost(view, arm->algo, arm->proto);
+    if (decide_has_costs(view)) {
+        double least = decide_find_cost(view, slot->own.algo, slot->own.proto);
+        double cost = decide_find_cost(view, arm->algo, arm->proto);
 
         if (least > 0 && cost >= 0)
             ratio = cost / least;
@@ -109,7 +109,7 @@ static bool left_add_with_cost(const struct stp_bandit_rules *rules,
 }
 
 /* Orders arms by their cost: cheap arms are tried first. */
-static int left_order_ratios(const void *a, const void *b)
+static int decide_order_ratios(const void *a, const void *b)
 {
     const struct stp_bandit_try *x = a;
     const struct stp_bandit_try *y = b;
@@ -126,7 +126,7 @@ bool stp_bandit_make_arms(const struct stp_bandit_rules *rules,
                           struct stp_bandit_slot *slot)
 {
     const struct stp_bandit_arm none = {.algo = -1};
-    const bool has_costs = left_has_costs(view);
+    const bool has_costs = decide_has_costs(view);
     const int n_algo = has_costs ? view->n_algo : 0;
     double least = -1;
 
@@ -134,7 +134,7 @@ bool stp_bandit_make_arms(const struct stp_bandit_rules *rules,
     slot->own = none;
     for (int a = 0; a < n_algo; a++) {
         for (int p = 0; p < view->n_proto; p++) {
-            double cost = left_find_cost(view, a, p);
+            double cost = decide_find_cost(view, a, p);
 
             if (cost < 0 || (least >= 0 && cost >= least))
                 continue;
@@ -148,7 +148,7 @@ bool stp_bandit_make_arms(const struct stp_bandit_rules *rules,
     if (stp_bandit_add_arm(slot, &none, STP_STAGE_PAIRS, 1) == NULL)
         return false;
     for (size_t i = 0; i < rules->n_arms; i++)
-        if (!left_add_with_cost(rules, view, &rules->arms[i], slot))
+        if (!decide_add_with_cost(rules, view, &rules->arms[i], slot))
             return false;
     if (rules->n_arms > 0)
         return true;
@@ -159,15 +159,15 @@ bool stp_bandit_make_arms(const struct stp_bandit_rules *rules,
         for (int p = 0; p < view->n_proto; p++) {
             struct stp_bandit_arm arm = {.algo = (int8_t)a, .proto = (int8_t)p};
 
-            if (left_find_cost(view, a, p) < 0 ||
-                left_is_same_arm(&arm, &slot->own))
+            if (decide_find_cost(view, a, p) < 0 ||
+                decide_is_same_arm(&arm, &slot->own))
                 continue;
-            if (!left_add_with_cost(rules, view, &arm, slot))
+            if (!decide_add_with_cost(rules, view, &arm, slot))
                 return false;
         }
     }
     qsort(slot->arms + 1, slot->n_arms - 1, sizeof(*slot->arms),
-          left_order_ratios);
+          decide_order_ratios);
     return true;
 }
 
@@ -215,7 +215,7 @@ bool stp_bandit_any_left(const struct stp_bandit_slot *slot)
 }
 
 /* The fastest arm left that was tried; 0 if there is none. */
-static unsigned left_find_leader(const struct stp_bandit_slot *slot)
+static unsigned decide_find_leader(const struct stp_bandit_slot *slot)
 {
     unsigned leader = 0;
 
@@ -235,16 +235,16 @@ double stp_bandit_least_gain(const struct stp_bandit *bandit)
 }
 
 /* Whether an arm's gain is above the least that counts by 'z' errors. */
-static bool left_is_better(const struct stp_bandit *b,
-                           const struct stp_bandit_try *arm, double z)
+static bool decide_is_better(const struct stp_bandit *b,
+                             const struct stp_bandit_try *arm, double z)
 {
     return arm->mean - z * stp_bandit_error(b, arm) > log1p(b->rules.min_gain);
 }
 
 /* Whether an arm is told apart from the leader, or need not be. */
-static bool left_is_behind(const struct stp_bandit *b,
-                           const struct stp_bandit_try *arm,
-                           const struct stp_bandit_try *leader)
+static bool decide_is_behind(const struct stp_bandit *b,
+                             const struct stp_bandit_try *arm,
+                             const struct stp_bandit_try *leader)
 {
     double e = stp_bandit_error(b, arm), e_leader = stp_bandit_error(b, leader);
     double behind = leader->mean - arm->mean;
@@ -254,28 +254,28 @@ static bool left_is_behind(const struct stp_bandit *b,
             behind + z_out * sqrt(e * e + e_leader * e_leader) < alike);
 }
 
-static unsigned left_get_patience(const struct stp_bandit_slot *slot)
+static unsigned decide_get_patience(const struct stp_bandit_slot *slot)
 {
     return slot->patience != 0 ? slot->patience : N_SPENT;
 }
 
-static void left_eliminate(const struct stp_bandit *b,
-                           struct stp_bandit_slot *slot)
+static void decide_eliminate(const struct stp_bandit *b,
+                             struct stp_bandit_slot *slot)
 {
-    unsigned leader = left_find_leader(slot);
+    unsigned leader = decide_find_leader(slot);
 
     for (unsigned i = 1; i < slot->n_arms; i++) {
         struct stp_bandit_try *arm = &slot->arms[i];
 
         if (arm->n == 0 || !stp_bandit_is_left(slot, i))
             continue;
-        arm->is_spent = arm->n >= left_get_patience(slot) &&
-                        (i != leader || !left_is_better(b, arm, z_hope));
+        arm->is_spent = arm->n >= decide_get_patience(slot) &&
+                        (i != leader || !decide_is_better(b, arm, z_hope));
         arm->is_out =
             arm->is_spent ||
             arm->mean + z_out * stp_bandit_error(b, arm) <=
                 log1p(b->rules.min_gain) ||
-            (i != leader && left_is_behind(b, arm, &slot->arms[leader]));
+            (i != leader && decide_is_behind(b, arm, &slot->arms[leader]));
     }
 }
 
@@ -284,10 +284,10 @@ void stp_bandit_judge(struct stp_bandit *bandit, struct stp_bandit_slot *slot,
 {
     unsigned leader;
 
-    left_eliminate(bandit, slot);
-    leader = left_find_leader(slot);
+    decide_eliminate(bandit, slot);
+    leader = decide_find_leader(slot);
     if (leader != 0 && slot->arms[leader].n >= STP_BLOCKS_TO_WIN &&
-        left_is_better(bandit, &slot->arms[leader], z_in)) {
+        decide_is_better(bandit, &slot->arms[leader], z_in)) {
         /* The leader becomes the incumbent, over which all gains are measured
          * from now on. */
         const struct stp_bandit_try won = slot->arms[leader];
@@ -300,7 +300,7 @@ void stp_bandit_judge(struct stp_bandit *bandit, struct stp_bandit_slot *slot,
         slot->promoted = ++bandit->n_promoted;
         for (unsigned i = 0; i < slot->n_arms; i++)
             stp_bandit_shift_gains(&slot->arms[i], won.mean);
-        left_eliminate(bandit, slot);
+        decide_eliminate(bandit, slot);
     }
     if (stp_bandit_any_left(slot))
         return;
@@ -344,7 +344,7 @@ void stp_bandit_end_retest(const struct stp_bandit *bandit,
                            uint64_t n_calls)
 {
     if (slot->arms[arm].n > 0 &&
-        left_is_better(bandit, &slot->arms[arm], z_flip)) {
+        decide_is_better(bandit, &slot->arms[arm], z_flip)) {
         stp_bandit_restart(slot);
         return;
     }
@@ -374,7 +374,7 @@ void stp_bandit_reopen(struct stp_bandit *bandit)
             any = true;
         }
         if (any) {
-            slot->patience = 2 * left_get_patience(slot);
+            slot->patience = 2 * decide_get_patience(slot);
             slot->is_settled = false;
         }
     }
