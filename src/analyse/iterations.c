@@ -262,6 +262,34 @@ void stp_iteration_summary_free(struct stp_iteration_summary *summary)
 
 /* ---- regimes ---- */
 
+/* Whether an arm was timed alone, and is another than a second AUTO. */
+static bool regime_is_timed(const struct stp_iteration_arm *arm)
+{
+    return arm->arm.kind != STP_ARM_AUTO_AGAIN && arm->alone_us > 0 &&
+           (arm->arm.kind == STP_ARM_AUTO || arm->gain.n_pairs > 0);
+}
+
+/* Whether each arm that may be the fastest alone, as 'r->alone' is not surely
+ * faster, is surely behind 'r->best' in iterations. */
+static bool regime_is_sure(const struct stp_regime *r, double min_gain,
+                           double *pairs)
+{
+    const struct stp_iteration_setting *setting = r->setting;
+
+    for (size_t a = 0; a < setting->n_arms; a++) {
+        const struct stp_iteration_arm *arm = &setting->arms[a];
+
+        if (regime_is_timed(arm) &&
+            !(iterations_get_gain(arm, r->alone, iterations_get_alone_us, pairs)
+                  .low > 1) &&
+            (arm == r->best ||
+             !(iterations_get_gain(arm, r->best, iterations_get_us, pairs)
+                   .low >= 1 + min_gain)))
+            return false;
+    }
+    return true;
+}
+
 size_t stp_find_regimes(const struct stp_iteration_summary *summary,
                         double min_gain, struct stp_regime *regimes)
 {
@@ -272,16 +300,14 @@ size_t stp_find_regimes(const struct stp_iteration_summary *summary,
         const struct stp_iteration_arm *alone = NULL, *best = NULL;
         struct stp_regime r = {.setting = setting};
 
-        /* The fastest alone, and that with the largest gain; of equal ones the
-         * first, which is AUTO if it is among them.  A second AUTO is no other
-         * arm. */
+        /* Arms with the largest gains; of equal ones the first, which is AUTO
+         * if it is among them. */
         for (size_t a = 0; a < setting->n_arms; a++) {
             const struct stp_iteration_arm *arm = &setting->arms[a];
 
-            if (arm->arm.kind == STP_ARM_AUTO_AGAIN || !(arm->alone_us > 0) ||
-                (arm->arm.kind != STP_ARM_AUTO && arm->gain.n_pairs == 0))
+            if (!regime_is_timed(arm))
                 continue;
-            if (alone == NULL || arm->alone_us < alone->alone_us)
+            if (alone == NULL || arm->alone_gain.gain > alone->alone_gain.gain)
                 alone = arm;
             if (best == NULL || arm->gain.gain > best->gain.gain)
                 best = arm;
@@ -297,7 +323,7 @@ size_t stp_find_regimes(const struct stp_iteration_summary *summary,
                                      summary->pairs);
         r.alone_gain = iterations_get_gain(
             r.best, r.alone, iterations_get_alone_us, summary->pairs);
-        if (r.gain.low >= 1 + min_gain)
+        if (regime_is_sure(&r, min_gain, summary->pairs))
             regimes[n++] = r;
     }
     return n;

@@ -86,11 +86,12 @@ struct stp_regime {
 };
 
 /*
- * Finds those where the whole interval of 'gain' is at or above 1 + min_gain;
- * 'alone_gain' says whether it is slower alone, or as fast.  Arms that NCCL ran
- * as the same algorithm and protocol with the same channels are one, and those
- * not timed alone are none.  Into 'regimes', one a setting at most; returns how
- * many.
+ * Finds those that are beyond doubt: every arm that may be the fastest alone,
+ * as the interval of the gain of 'alone' over it comes down to 1, has an
+ * interval of the gain of 'best' over it at or above 1 + min_gain.  So that of
+ * 'alone_gain' lies above 1.  Arms that NCCL ran as the same algorithm and
+ * protocol with the same channels are one, and those not timed alone are none.
+ * Into 'regimes', one a setting at most; returns how many.
  */
 size_t stp_find_regimes(const struct stp_iteration_summary *summary,
                         double min_gain, struct stp_regime *regimes);

@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <random>
 #include <vector>
 
 extern "C" {
@@ -316,11 +317,11 @@ TEST(FindRegimes, FindsWhereTheFastestAloneIsNotTheShortestIteration)
 TEST(FindRegimes, GivesIntervalsOfThePairsOfBothArms)
 {
     Iterations it; // AUTO drifts on its own
-    it.Setting(kOverlap).Row(0, kAuto, {200}, 9).Row(1, kAuto, {300}, 5);
-    it.Row(0, kTreeLl, {100}, 4).Row(1, kTreeLl, {110}, 5);
+    it.Setting(kOverlap).Row(0, kAuto, {200}, 9).Row(1, kAuto, {300}, 8.9);
+    it.Row(0, kTreeLl, {100}, 4).Row(1, kTreeLl, {110}, 4.01);
     it.Row(0, kRingLl128, {160}, 3).Row(1, kRingLl128, {174}, 3);
     const double base[] = {160, 174}, times[] = {100, 110};
-    const double slow[] = {4, 5}, fast[] = {3, 3};
+    const double slow[] = {4, 4.01}, fast[] = {3, 3};
     const stp_gain gain = stp_paired_gain(base, times, 2);
     const stp_gain alone = stp_paired_gain(slow, fast, 2);
     Summary s(it);
@@ -382,17 +383,73 @@ TEST(FindRegimes, IsSilentWhereThereIsNone)
 
 TEST(FindRegimes, IsSilentWhereTimesDoNotTell)
 {
-    Iterations noise, once, same_arm; // 5 percent in the mean, from -5 to 15
+    Iterations noise, noise_alone, once,
+        same_arm; // 5 percent in the mean, from -5 to 15
     noise.Setting(kOverlap).Row(0, kAuto, {95}, 5);
     noise.Row(1, kAuto, {105}, 5).Row(2, kAuto, {115}, 5);
     noise.Rounds(kTreeLl, 100, 6);
     once.Setting(kOverlap).Rounds(kAuto, 200, 5, 1).Rounds(kTreeLl, 100, 6, 1);
+    noise_alone.Setting(kOverlap).Row(0, kAuto, {110}, 4.5);
+    noise_alone.Row(1, kAuto, {110}, 5).Row(2, kAuto, {110}, 6.5);
+    noise_alone.Rounds(kTreeLl, 100, 6);
     same_arm.Setting(kOverlap).Rounds(kAuto, 110, 5);
     same_arm.Rounds(kAutoAgain, 100, 6).Last().ran_channels = 12;
 
     EXPECT_EQ(0u, Summary(noise).Regimes(0).size());
+    EXPECT_EQ(0u, Summary(noise_alone).Regimes(0).size());
     EXPECT_EQ(0u, Summary(once).Regimes(0).size());
     EXPECT_EQ(0u, Summary(same_arm).Regimes().size());
+}
+
+// Five arms of random true times in five noisy rounds, in which equal ones are
+// frequent: what is said is true of the times without the noise.
+TEST(FindRegimes, SaysWhatIsTrueOfRandomArms)
+{
+    enum { kSettings = 2000 };
+    const std::vector<stp_arm> arms = {
+        kAuto,
+        kTreeLl,
+        kRingLl128,
+        kRingSimple,
+        {STP_ARM_FORCED, NCCL_ALGO_TREE, NCCL_PROTO_SIMPLE, 0, 0, {}}};
+    std::mt19937 random(1);
+    std::normal_distribution<double> noise(1, 0.01);
+    auto of = [&](std::initializer_list<double> values) {
+        return values.begin()[random() % values.size()];
+    };
+    size_t n_said = 0, n_false = 0;
+
+    for (size_t i = 0; i < kSettings; i++) {
+        std::vector<double> us, alone_us;
+        Iterations it;
+        it.Setting(kOverlap);
+        for (const stp_arm &arm : arms) {
+            us.push_back(of({100, 100, 101, 105, 110}));
+            alone_us.push_back(of({10, 10, 10.1, 10.5, 11}));
+            for (unsigned round = 0; round < 5; round++)
+                it.Row(round, arm, {us.back() * noise(random)},
+                       alone_us.back() * noise(random));
+        }
+        const double fastest =
+            *std::min_element(alone_us.begin(), alone_us.end());
+        double shortest = 1e9; // iteration of the fastest alone
+        for (size_t a = 0; a < arms.size(); a++)
+            if (alone_us[a] == fastest)
+                shortest = std::min(shortest, us[a]);
+
+        const Summary s(it);
+        for (const stp_regime &r : s.Regimes(0.01)) {
+            size_t best = 0;
+            while (!stp_arm_equal(&arms[best], &r.best->arm))
+                best++;
+            n_said++;
+            n_false += alone_us[best] == fastest || us[best] >= shortest ||
+                       r.alone_gain.low <= 1;
+        }
+    }
+
+    EXPECT_LT(150u, n_said);
+    EXPECT_LE(n_false * 20, n_said) << n_false << " of " << n_said;
 }
 
 TEST(FindRegimes, ArmsThatRanAlikeAreOne)

@@ -269,11 +269,10 @@ static void iteration_put_regime(const struct stp_regime *r,
     const struct stp_gemm *g = &s->like.work.gemm;
     const bool is_text = t->format == STP_TABLE_TEXT;
     const char *source = stp_source_name(stp_iteration_regime_source(r));
-    char name[STP_SETTING_NAME], size[32], interval[STP_INTERVAL];
+    char name[STP_SETTING_NAME], size[32];
 
     stp_iteration_setting_name(s, name);
     stp_size_text(s->like.n_bytes, size);
-    stp_interval_text(&r->gain, interval);
     stp_table_row(t);
     if (is_text) {
         stp_table_text(t, "<mode", "%s", stp_mode_name(s->like.work.mode));
@@ -290,9 +289,8 @@ static void iteration_put_regime(const struct stp_regime *r,
                            is_text ? "<shortest iteration" : "<best iteration",
                            t);
     if (is_text) {
-        stp_table_number(t, NULL, "gain", r->gain.gain, 3);
-        stp_table_word(t, NULL, "95% interval", interval);
-        stp_table_number(t, NULL, "gain alone", 1 / r->alone_gain.gain, 3);
+        iteration_put_gain(t, false, true, &r->gain, false, true);
+        iteration_put_gain(t, true, true, &r->alone_gain, false, true);
         stp_table_word(t, NULL, "<times", source);
         return;
     }
