@@ -159,7 +159,8 @@ TEST_F(Cuda, RegisteredBuffersRunAsTheyShouldAndRight)
     ASSERT_EQ(2, sscanf(info_.nccl, "%d.%d", &major, &minor));
     const int copied = ncclFuncAllGather;
 
-    for (const char *name : {"reg", "sym", "ce", "sym/ctas=4", "ctas=2"})
+    for (const char *name : {"reg", "sym", "ce", "sym/ctas=4", "ctas=2",
+                             "stage", "stage/ctas=32-64"})
         for (int coll :
              {ncclFuncAllGather, ncclFuncReduceScatter, ncclFuncAllReduce}) {
             const std::string what =

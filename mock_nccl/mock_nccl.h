@@ -136,9 +136,10 @@ enum mock_time_source {
 };
 
 /*
- * How collectives of buffers that the application has registered may run,
- * beside NCCL's algorithms: numbers of mock_run.algo, with protocol and
- * channels of 0. Their times can be recorded; nothing is modelled of them.
+ * How collectives of buffers that the application has registered, or that a
+ * library stages, may run, beside NCCL's algorithms: numbers of mock_run.algo,
+ * with protocol and channels of 0. Their times can be recorded; nothing is
+ * modelled of them.
  */
 enum mock_way {
     MOCK_WAY_REG = NCCL_NUM_ALGORITHMS, /* ncclCommRegister() */
@@ -146,6 +147,10 @@ enum mock_way {
     MOCK_WAY_CE,     /* the same with CTA policy ZERO: copy engines */
     MOCK_WAY_SYM_16, /* as MOCK_WAY_SYM, in a communicator with minCTAs 16 */
     MOCK_WAY_SYM_32, /* and 32, both with maxCTAs 64 */
+    MOCK_WAY_STAGE,  /* as MOCK_WAY_SYM, with a copy of plain buffers into
+                        windows before, and one out of them after */
+    MOCK_WAY_STAGE_16,
+    MOCK_WAY_STAGE_32,
     MOCK_NUM_WAYS,
 };
 

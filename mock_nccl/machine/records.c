@@ -20,7 +20,9 @@ static const struct mock_words sources = {source_words, 5};
 
 /* The words of both columns of a way, behind those of algorithms and of
  * protocols. */
-#define WAYS "reg", "sym", "ce", "sym/ctas=16-64", "sym/ctas=32-64"
+#define WAYS                                                                   \
+    "reg", "sym", "ce", "sym/ctas=16-64", "sym/ctas=32-64", "stage",           \
+        "stage/ctas=16-64", "stage/ctas=32-64"
 static const char *const algo_words[] = {
     "tree", "ring", "collnet_direct", "collnet_chain", "nvls", "nvls_tree",
     "pat",  WAYS};
@@ -116,9 +118,10 @@ static ncclResult_t records_read_pair(const struct mock_csv *csv,
         return rc;
     way = record->proto - NCCL_NUM_PROTOCOLS + NCCL_NUM_ALGORITHMS;
     if (record->algo != way || record->n_channels != 0)
-        return mock_csv_fail(csv, record->line,
-                             "algorithm and protocol are not of one arm, "
-                             "expected reg, sym or ce in both, and channels 0");
+        return mock_csv_fail(
+            csv, record->line,
+            "algorithm and protocol are not of one arm, "
+            "expected reg, sym, ce or stage in both, and channels 0");
     record->proto = 0;
     return ncclSuccess;
 }

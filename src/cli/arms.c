@@ -240,10 +240,9 @@ int stp_report_arms(const char *list, const struct stp_dataset *data)
     struct stp_arm arm;
     size_t n = 0, n_ran = 0;
 
-    for (int c = 0; c < NCCL_NUM_TUNED_FUNCS; c++) {
-        arms_report_no_effect(data, STP_MEMORY_SYM, c);
-        arms_report_no_effect(data, STP_MEMORY_CE, c);
-    }
+    for (int c = 0; c < NCCL_NUM_TUNED_FUNCS; c++)
+        for (int memory = STP_MEMORY_SYM; memory < STP_N_MEMORIES; memory++)
+            arms_report_no_effect(data, (enum stp_memory)memory, c);
 
     for (int channels = 1; channels <= STP_MAX_CHANNELS; channels++) {
         int most = 0; /* that an arm of so many ran on */

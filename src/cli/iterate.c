@@ -57,11 +57,10 @@ static const struct stp_option iterate_table[] = {
     {"arms", 0, "LIST", stp_option_text, AT(arms),
      .help = "Arms to compare with NCCL's own choice: "
              "ALGORITHM/PROTOCOL/CHANNELS/chunk=BYTES or a part of it, all, "
-             "auto2 for NCCL's own choice once more; of what an application "
-             "chooses MEMORY/ctas=MIN-MAX/cga=SIZE or a part of it, MEMORY "
-             "being reg, sym or ce, and memory for these, sym/ctas=16-64 and "
-             "sym/ctas=32-64 (default: "
-             "auto,auto2,simple,ll128)"},
+             "auto2 for NCCL's own choice once more; of what no tuner chooses "
+             "MEMORY/ctas=MIN-MAX/cga=SIZE or a part of it, MEMORY being reg, "
+             "sym, ce or stage, and memory for these and sym and stage with "
+             "ctas=16-64 and 32-64 (default: auto,auto2,simple,ll128)"},
     {"channels", 0, "LIST", stp_option_text, AT(channels),
      .needs.find_idle = stp_find_idle_channels,
      .help = "Also every such arm with each of these channel counts"},

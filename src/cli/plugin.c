@@ -159,7 +159,8 @@ int stp_load_plugin_policy(const char *path, bool ours,
         return stp_complain("no policy for the plugin, expected "
                             "--policy or NCCL_TUNER_CONFIG_FILE");
     }
-    if (stp_file_load_policy(path, policy_ret, &err) == STP_OK)
+    if (stp_file_load_policy(STP_POLICY_OF_ARMS, path, policy_ret, &err) ==
+        STP_OK)
         return STP_EXIT_OK;
     if (ours)
         return stp_complain_error(path, &err);

@@ -89,11 +89,10 @@ static const struct stp_option sweep_table[] = {
     {"arms", 0, "LIST", stp_option_text, AT(arms),
      .help = "Arms to compare with NCCL's own choice: "
              "ALGORITHM/PROTOCOL/CHANNELS/chunk=BYTES or a part of it, all, "
-             "auto; of what an application chooses MEMORY/ctas=MIN-MAX/"
-             "cga=SIZE or a part of it, MEMORY being reg, sym or ce, and "
-             "memory for these, sym/ctas=16-64 and sym/ctas=32-64 (default "
-             "all; auto where nothing can be "
-             "forced)"},
+             "auto; of what no tuner chooses MEMORY/ctas=MIN-MAX/cga=SIZE or "
+             "a part of it, MEMORY being reg, sym, ce or stage, and memory for "
+             "these and sym and stage with ctas=16-64 and 32-64 (default all; "
+             "auto where nothing can be forced)"},
     {"channels", 0, "LIST", stp_option_text, AT(channels),
      .needs.find_idle = stp_find_idle_channels,
      .help = "Also every such arm with each of these channel counts"},

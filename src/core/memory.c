@@ -5,10 +5,9 @@
 #include "core/text.h"
 
 static const char *const words[STP_N_MEMORIES] = {
-    [STP_MEMORY_PLAIN] = "plain",
-    [STP_MEMORY_REG] = "reg",
-    [STP_MEMORY_SYM] = "sym",
-    [STP_MEMORY_CE] = "ce",
+    [STP_MEMORY_PLAIN] = "plain", [STP_MEMORY_REG] = "reg",
+    [STP_MEMORY_SYM] = "sym",     [STP_MEMORY_CE] = "ce",
+    [STP_MEMORY_STAGE] = "stage",
 };
 
 int stp_memory_from_name(const char *word, size_t len)
@@ -23,7 +22,7 @@ const char *stp_memory_name(int memory)
 
 const char *stp_memory_names(void)
 {
-    return "plain, reg, sym, ce";
+    return "plain, reg, sym, ce, stage";
 }
 
 const char *stp_memory_text(int memory, int min_ctas,

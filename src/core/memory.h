@@ -1,8 +1,9 @@
 /*
- * memory.h - what an application may do with a buffer before NCCL moves it, and
- * so which kernels or engines NCCL can move it by
+ * memory.h - where the data of a collective lie when NCCL moves them, and so
+ * which kernels or engines NCCL can move them by
  *
- * The words stand in the files steptune.conf.memory and in measurements.
+ * The words stand in the files steptune.conf.memory, steptune.conf.stage and in
+ * measurements.
  */
 #ifndef STP_MEMORY_H
 #define STP_MEMORY_H
@@ -16,6 +17,9 @@ enum stp_memory {
                          memory, which NCCL's symmetric kernels need */
     STP_MEMORY_CE,    /* windows of a communicator with CTA policy ZERO: copy
                          engines */
+    STP_MEMORY_STAGE, /* plain buffers, copied into windows of a library in
+                         front of NCCL, and out of them: as
+                         STP_MEMORY_SYM, without the application */
     STP_N_MEMORIES,
 };
 

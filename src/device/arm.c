@@ -30,8 +30,11 @@ const struct stp_setup stp_setups[STP_N_SETUPS] = {
     {.memory = STP_MEMORY_REG},
     {.memory = STP_MEMORY_SYM},
     {.memory = STP_MEMORY_CE},
+    {.memory = STP_MEMORY_STAGE},
     {.memory = STP_MEMORY_SYM, .min_ctas = 16, .max_ctas = STP_MAX_CHANNELS},
     {.memory = STP_MEMORY_SYM, .min_ctas = 32, .max_ctas = STP_MAX_CHANNELS},
+    {.memory = STP_MEMORY_STAGE, .min_ctas = 16, .max_ctas = STP_MAX_CHANNELS},
+    {.memory = STP_MEMORY_STAGE, .min_ctas = 32, .max_ctas = STP_MAX_CHANNELS},
 };
 
 struct stp_setup stp_setup_of(enum stp_memory memory, int min_ctas)

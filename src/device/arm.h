@@ -17,16 +17,17 @@ enum stp_arm_kind {
     STP_ARM_FORCED,     /* an algorithm, a protocol or both, at every size, or a
                            number of channels */
     STP_ARM_PLUGIN,     /* whatever the tuner plugin under test says */
-    STP_ARM_SETUP,      /* NCCL's own choice with buffers that are registered,
-                           or in a communicator of another configuration */
+    STP_ARM_SETUP,      /* NCCL's own choice with buffers that are registered
+                           or staged, or in a communicator of another
+                           configuration */
 };
 
 /* The open half of an arm that forces only an algorithm or a protocol: NCCL
  * chooses it, as if NCCL_ALGO or NCCL_PROTO were set. */
 enum { STP_ANY = -1 };
 
-/* The decisions of an application before it communicates; members of 0 leave
- * NCCL's own. */
+/* The decisions of an application, or of a library that stages its buffers,
+ * before it communicates; members of 0 leave NCCL's own. */
 struct stp_setup {
     enum stp_memory memory;
     int min_ctas; /* ncclConfig_t.minCTAs, 1 to 64 */
@@ -39,7 +40,7 @@ struct stp_setup {
  * alone, as enum stp_memory numbers them; those of 16 and 32 CTAs were faster
  * at many sizes with NCCL 2.28.9 on H100 and H200, whose model gives kernels of
  * symmetric memory fewer. */
-enum { STP_N_SETUPS = STP_N_MEMORIES + 2 };
+enum { STP_N_SETUPS = STP_N_MEMORIES + 4 };
 extern const struct stp_setup stp_setups[STP_N_SETUPS];
 
 struct stp_arm {
@@ -61,7 +62,7 @@ struct stp_arms {
     size_t n;
 };
 
-/* The setup of a rule of a memory policy: buffers of that memory, in a
+/* The setup of a rule of a memory or stage policy: buffers of that memory, in a
  * communicator of at least so many CTAs, or of NCCL's own count if that is 0.
  */
 struct stp_setup stp_setup_of(enum stp_memory memory, int min_ctas);

@@ -35,7 +35,7 @@ static enum steptune_memory_result memory_load(const char *path,
                  path);
         return STEPTUNE_MEMORY_NO_FILE;
     }
-    status = stp_file_load_memory_policy(path, rules, &err);
+    status = stp_file_load_policy(STP_POLICY_OF_MEMORY, path, rules, &err);
     if (status == STP_OK)
         return STEPTUNE_MEMORY_OK;
     if (size > 0)

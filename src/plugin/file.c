@@ -237,12 +237,10 @@ enum stp_status stp_file_read(const char *path, size_t max, char **text_ret,
     return stp_fail(err, STP_ERR_IO, "cannot be read: %s", strerror(error));
 }
 
-static enum stp_status
-file_load_policy(enum stp_status (*parse)(const char *csv, size_t len,
-                                          struct stp_policy **policy_ret,
-                                          struct stp_error *err),
-                 const char *path, struct stp_policy **policy_ret,
-                 struct stp_error *err)
+enum stp_status stp_file_load_policy(enum stp_policy_kind kind,
+                                     const char *path,
+                                     struct stp_policy **policy_ret,
+                                     struct stp_error *err)
 {
     char *text;
     size_t len;
@@ -251,21 +249,7 @@ file_load_policy(enum stp_status (*parse)(const char *csv, size_t len,
 
     if (status != STP_OK)
         return status;
-    status = parse(text, len, policy_ret, err);
+    status = stp_policy_parse_kind(kind, text, len, policy_ret, err);
     free(text);
     return status;
-}
-
-enum stp_status stp_file_load_policy(const char *path,
-                                     struct stp_policy **policy_ret,
-                                     struct stp_error *err)
-{
-    return file_load_policy(stp_policy_parse, path, policy_ret, err);
-}
-
-enum stp_status stp_file_load_memory_policy(const char *path,
-                                            struct stp_policy **policy_ret,
-                                            struct stp_error *err)
-{
-    return file_load_policy(stp_memory_policy_parse, path, policy_ret, err);
 }

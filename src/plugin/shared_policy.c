@@ -46,7 +46,8 @@ static enum stp_status policy_get_file(const char *path, struct file **file_ret,
         if (f == NULL)
             return stp_nomem(err);
         memcpy(f->path, path, size);
-        status = stp_file_load_policy(path, &f->policy, err);
+        status =
+            stp_file_load_policy(STP_POLICY_OF_ARMS, path, &f->policy, err);
         if (status != STP_OK) {
             free(f);
             return status;

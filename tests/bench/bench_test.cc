@@ -35,7 +35,8 @@ TEST(Arms, OfAListAreTheseOnce)
          {"auto", "tree/ll", "tree/ll128", "tree/simple", "ring/ll", "ring/ll128", "ring/simple",
           "collnet_direct/simple", "collnet_chain/simple", "nvls/simple", "nvls_tree/simple", "pat/simple"}},
         {"ring/ll,tree/ll/4", "8,16", {"auto", "ring/ll", "tree/ll/4", "ring/ll/8", "ring/ll/16"}},
-        {"sym,memory", nullptr, {"auto", "sym", "reg", "ce", "sym/ctas=16-64", "sym/ctas=32-64"}},
+        {"sym,memory", nullptr,
+         {"auto", "sym", "reg", "ce", "stage", "sym/ctas=16-64", "sym/ctas=32-64", "stage/ctas=16-64", "stage/ctas=32-64"}},
         // clang-format on
     };
 
@@ -123,6 +124,7 @@ TEST(Arms, HaveNamesThatAreRead)
         {"ll/chunk=1025", ForcedArm(any, NCCL_PROTO_LL, 0, 1025),  "auto",   "ll"},
         {"reg",           SetupArm(STP_MEMORY_REG, 0, 0, 0),       "reg",    "reg"},
         {"ce",            SetupArm(STP_MEMORY_CE, 0, 0, 0),        "ce",     "ce"},
+        {"stage/ctas=32-64", SetupArm(STP_MEMORY_STAGE, 32, 64, 0), "stage/ctas=32-64", "stage/ctas=32-64"},
         {"sym/ctas=16",   SetupArm(sym, 0, 16, 0), "sym/ctas=16", "sym/ctas=16"},
         {"sym/ctas=8-64/cga=8", SetupArm(sym, 8, 64, 9), "sym/ctas=8-64/cga=8", "sym/ctas=8-64/cga=8"},
         {"cga=0",         SetupArm(STP_MEMORY_PLAIN, 0, 0, 1),     "cga=0",  "cga=0"},
@@ -149,7 +151,7 @@ TEST(Arms, AreNoOtherNames)
 {
     // clang-format off
     for (const std::string name : {
-             "", "plain", "sym/sym", "reg/sym", "ctas=8/sym", "sym/ctas=0", "ctas=65", "ctas=9-8", "ctas=-8",
+             "", "plain", "sym/sym", "sym/stage", "staged", "reg/sym", "ctas=8/sym", "sym/ctas=0", "ctas=65", "ctas=9-8", "ctas=-8",
              "ctas=8-", "ctas=4/ctas=4", "ctas", "cga=9", "cga=", "cga=1/cga=1", "sym/ring", "ring/sym",
              "chunk=", "chunk=0", "chunk=4G", "8/chunk=64K", "ring/chunk=64K/8", "ring/chunk=64K/chunk=64K",
              "auto/", "8"}) {
@@ -169,7 +171,7 @@ TEST(Arms, OfMemoryAreAddedAsFarAsADeviceHasThem)
 
     ASSERT_EQ(STP_OK, stp_arms_add_setups(&arms, has, nullptr));
 
-    EXPECT_THAT(Names(arms), ElementsAre("auto", "sym", "sym/ctas=32-64"));
+    EXPECT_THAT(Names(arms), ElementsAre("auto", "sym", "stage/ctas=32-64"));
 }
 
 TEST(Arms, OfOneWordRanIfThatIsWhatRan)

@@ -39,14 +39,15 @@ std::vector<std::string> MemoryAnswers(const std::string &path)
     stp_policy *policy = nullptr;
     stp_error err{};
 
-    EXPECT_EQ(STP_OK, stp_memory_policy_load(path.c_str(), &policy, &err))
+    EXPECT_EQ(STP_OK, stp_policy_load_kind(STP_POLICY_OF_MEMORY, path.c_str(),
+                                           &policy, &err))
         << err.text;
     for (int coll :
          {ncclFuncAllGather, ncclFuncReduceScatter, ncclFuncAllReduce})
         for (bool overlaps : {false, true})
             for (uint64_t mib = 2; mib <= 64; mib *= 2) {
-                const stp_memory_query query{coll, mib << 20, 2,
-                                             1,    overlaps,  "NVIDIA H200"};
+                const stp_memory_query query{coll,     mib << 20,     2,    1,
+                                             overlaps, "NVIDIA H200", false};
                 const stp_rule *rule = stp_memory_policy_match(policy, &query);
                 std::ostringstream answer;
 

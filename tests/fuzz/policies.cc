@@ -66,9 +66,7 @@ std::string Mend(std::string_view bytes, stp_policy_kind kind)
                       &err) != STP_OK)
         return FaultOf(err);
     const stp_status status =
-        kind == STP_POLICY_OF_ARMS
-            ? stp_policy_parse(text, len, &policy, &err)
-            : stp_memory_policy_parse(text, len, &policy, &err);
+        stp_policy_parse_kind(kind, text, len, &policy, &err);
     if (status == STP_OK)
         stp_policy_free(policy);
     free(text);
@@ -95,27 +93,37 @@ std::string Policy(std::string_view bytes)
     return fault.empty() ? Mend(bytes, STP_POLICY_OF_ARMS) : fault;
 }
 
-std::string MemoryPolicy(std::string_view bytes)
+static std::string SetupPolicy(std::string_view bytes, stp_policy_kind kind)
 {
     stp_policy *policy;
     stp_error err{};
     std::string fault;
 
-    if (stp_memory_policy_parse(bytes.data(), bytes.size(), &policy, &err) !=
-        STP_OK)
+    if (stp_policy_parse_kind(kind, bytes.data(), bytes.size(), &policy,
+                              &err) != STP_OK)
         return FaultOf(err);
     for (const stp_shape &shape : kShapes)
         for (uint64_t n : first_rule::InterestingSizes(policy, 1))
             for (int i = 0; i < 2 * kCollectives; i++) {
-                const stp_memory_query query = {i / 2,         n,
-                                                shape.n_ranks, shape.n_nodes,
-                                                i % 2 == 1,    shape.gpu};
+                const stp_memory_query query = {
+                    i / 2,      n,         shape.n_ranks, shape.n_nodes,
+                    i % 2 == 1, shape.gpu, i % 2 == 1};
                 if (stp_memory_policy_match(policy, &query) !=
                     first_rule::Find(policy, query))
                     fault = "another rule than the first";
             }
     stp_policy_free(policy);
-    return fault.empty() ? Mend(bytes, STP_POLICY_OF_MEMORY) : fault;
+    return fault.empty() ? Mend(bytes, kind) : fault;
+}
+
+std::string MemoryPolicy(std::string_view bytes)
+{
+    return SetupPolicy(bytes, STP_POLICY_OF_MEMORY);
+}
+
+std::string StagePolicy(std::string_view bytes)
+{
+    return SetupPolicy(bytes, STP_POLICY_OF_STAGE);
 }
 
 // Whatever of 'before' the job has not learned anew is in force in 'after'.

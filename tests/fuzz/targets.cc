@@ -26,6 +26,7 @@ static const Target kTargets[] = {
     {"policy", Policy},
     {"rewards", Rewards},
     {"settings", Settings},
+    {"stage_policy", StagePolicy},
     {"store", StoreOfJob},
     {"timings", Timings},
     {"trace_csv", Trace},

@@ -357,15 +357,20 @@ TEST_F(PluginFile, PoliciesSayWhyTheyAreNotRead)
     stp_policy *policy = nullptr;
     stp_error err{};
 
-    EXPECT_EQ(STP_ERR_IO, stp_file_load_policy(fifo.c_str(), &policy, &err));
+    EXPECT_EQ(STP_ERR_IO, stp_file_load_policy(STP_POLICY_OF_ARMS, fifo.c_str(),
+                                               &policy, &err));
     EXPECT_STREQ("cannot be opened: it is a FIFO, a socket or a device, "
                  "expected a regular file",
                  err.text);
-    EXPECT_EQ(STP_ERR_IO, stp_file_load_policy(dir_.c_str(), &policy, &err));
+    EXPECT_EQ(STP_ERR_IO, stp_file_load_policy(STP_POLICY_OF_ARMS, dir_.c_str(),
+                                               &policy, &err));
     EXPECT_STREQ("is a directory", err.text);
     std::ofstream(Path("bad")) << "nonsense\n";
-    for (const auto load : {stp_file_load_policy, stp_file_load_memory_policy})
-        EXPECT_EQ(STP_ERR_SYNTAX, load(Path("bad").c_str(), &policy, &err));
+    for (const auto kind :
+         {STP_POLICY_OF_ARMS, STP_POLICY_OF_MEMORY, STP_POLICY_OF_STAGE})
+        EXPECT_EQ(
+            STP_ERR_SYNTAX,
+            stp_file_load_policy(kind, Path("bad").c_str(), &policy, &err));
     EXPECT_EQ(nullptr, policy);
 }
 
@@ -380,12 +385,14 @@ TEST_F(PluginFile, IsParsedAsWhatItIs)
     std::ofstream(Path("memory")) << "collective,memory\nreduce,sym\n";
 
     ASSERT_EQ(STP_OK,
-              stp_file_load_policy(Path("policy").c_str(), &policy, &err))
+              stp_file_load_policy(STP_POLICY_OF_ARMS, Path("policy").c_str(),
+                                   &policy, &err))
         << err.text;
     EXPECT_EQ(2u, stp_policy_size(policy));
     stp_policy_free(policy);
-    ASSERT_EQ(STP_OK, stp_file_load_memory_policy(Path("memory").c_str(),
-                                                  &policy, &err))
+    ASSERT_EQ(STP_OK,
+              stp_file_load_policy(STP_POLICY_OF_MEMORY, Path("memory").c_str(),
+                                   &policy, &err))
         << err.text;
     EXPECT_EQ(1u, stp_policy_size(policy));
     stp_policy_free(policy);

@@ -32,6 +32,7 @@ inline bool IsPlain(const std::vector<std::string> &fields, long algorithm,
     const std::string &arm = fields.at(static_cast<size_t>(algorithm));
 
     return arm != "reg" && arm != "ce" && arm.find("sym") != 0 &&
+           arm.find("stage") != 0 &&
            (mode < 0 || fields.at(static_cast<size_t>(mode)) == "overlap");
 }
 

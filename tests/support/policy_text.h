@@ -38,10 +38,9 @@ inline Policy Parse(const std::string &csv,
 {
     stp_policy *policy = nullptr;
     stp_error err{};
-    const auto parse =
-        kind == STP_POLICY_OF_ARMS ? stp_policy_parse : stp_memory_policy_parse;
 
-    EXPECT_EQ(STP_OK, parse(csv.data(), csv.size(), &policy, &err))
+    EXPECT_EQ(STP_OK, stp_policy_parse_kind(kind, csv.data(), csv.size(),
+                                            &policy, &err))
         << err.line << ":" << err.column << ": " << err.text;
     return Policy(policy);
 }

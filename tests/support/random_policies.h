@@ -31,15 +31,16 @@ inline std::string RangeText(const stp_range &range, const char *between)
            (range.max == UINT64_MAX ? "inf" : std::to_string(range.max));
 }
 
-// All columns of rules of arms, then of memory.
-inline const char *HeaderText(stp_policy_kind kind)
+// All columns of rules of a kind.
+inline std::string HeaderText(stp_policy_kind kind)
 {
-    return kind == STP_POLICY_OF_ARMS
-               ? "collective,min_bytes,max_bytes,nNodes,nRanks,gpu,algorithm,"
-                 "protocol,channels,min_bytes_per_rank,max_bytes_per_rank,"
-                 "numPipeOps,regBuff,chunk_bytes\n"
-               : "collective,min_bytes,max_bytes,nNodes,nRanks,gpu,memory,"
-                 "min_ctas,overlap\n";
+    static const char *const own[STP_N_POLICY_KINDS] = {
+        "algorithm,protocol,channels,min_bytes_per_rank,max_bytes_per_rank,"
+        "numPipeOps,regBuff,chunk_bytes\n",
+        "memory,min_ctas,overlap\n", "memory,min_ctas,graph\n"};
+
+    return std::string("collective,min_bytes,max_bytes,nNodes,nRanks,gpu,") +
+           own[kind];
 }
 
 inline std::string RuleText(const stp_rule &r, stp_policy_kind kind)
@@ -49,10 +50,12 @@ inline std::string RuleText(const stp_rule &r, stp_policy_kind kind)
         "," + RangeText(r.nodes, "-") + "," + RangeText(r.ranks, "-") + "," +
         (r.gpu != nullptr ? r.gpu : "*") + ",";
 
-    if (kind == STP_POLICY_OF_MEMORY)
+    if (kind != STP_POLICY_OF_ARMS)
         return both + stp_memory_name(static_cast<enum stp_memory>(r.memory)) +
                "," + std::to_string(r.min_ctas) + "," +
-               std::to_string(r.overlap) + "\n";
+               std::to_string(kind == STP_POLICY_OF_MEMORY ? r.overlap
+                                                           : r.graph) +
+               "\n";
     return both + stp_algo_name(r.algo) + "," + stp_proto_name(r.proto) + "," +
            std::to_string(r.n_channels) + "," +
            RangeText(r.bytes_per_rank, ",") + "," +
@@ -113,7 +116,7 @@ inline stp_range AnyRange(const std::vector<uint64_t> &ends)
     return {a, *rc::gen::weightedElement<uint64_t>({{1, UINT64_MAX}, {5, b}})};
 }
 
-inline stp_rule AnyRule(const std::vector<uint64_t> &ends)
+inline stp_rule AnyRule(stp_policy_kind kind, const std::vector<uint64_t> &ends)
 {
     const stp_range any = {1, UINT64_MAX};
     const auto of = [](std::vector<int> numbers) {
@@ -125,7 +128,10 @@ inline stp_rule AnyRule(const std::vector<uint64_t> &ends)
     rule.algo = of({0, 1, 2, 3, 4, 5, 6, 0, 1, 0, 1, 0, 1, 0, 1, 0, 1});
     rule.proto = of({0, 1, 2});
     rule.n_channels = *rc::gen::inRange(0, STP_MAX_CHANNELS + 1);
-    rule.memory = *rc::gen::inRange<int>(STP_MEMORY_PLAIN, STP_MEMORY_CE + 1);
+    rule.memory =
+        kind == STP_POLICY_OF_STAGE
+            ? of({STP_MEMORY_PLAIN, STP_MEMORY_STAGE})
+            : *rc::gen::inRange<int>(STP_MEMORY_PLAIN, STP_MEMORY_CE + 1);
     rule.min_ctas = of({0, 0, 0, 1, 16, 32, STP_MAX_CHANNELS});
     rule.bytes = AnyRange(ends);
     rule.bytes_per_rank =
@@ -137,6 +143,7 @@ inline stp_rule AnyRule(const std::vector<uint64_t> &ends)
     rule.n_pipe_ops = of({-1, -1, 1, 2, 2147483647});
     rule.reg_buff = of({-1, -1, 0, 1});
     rule.overlap = of({-1, -1, 0, 1});
+    rule.graph = of({-1, -1, 0, 1});
     rule.chunk_bytes = static_cast<uint32_t>(of({0, 0, 4096, 16 << 20, 5000}));
     rule.gpu = *rc::gen::elementOf(
         std::vector<const char *>{nullptr, nullptr, nullptr, "A", "B"});
@@ -152,9 +159,10 @@ inline rc::Gen<RandomPolicy> AnyPolicy(stp_policy_kind kind,
             *rc::gen::container<std::vector<uint64_t>>(12, AnySize());
         pool.insert(pool.end(), ends.begin(), ends.end());
         const size_t n = *rc::gen::inRange<size_t>(1, 41);
-        return RandomPolicy{
-            kind, *rc::gen::container<std::vector<stp_rule>>(
-                      n, rc::gen::exec([pool] { return AnyRule(pool); }))};
+        return RandomPolicy{kind, *rc::gen::container<std::vector<stp_rule>>(
+                                      n, rc::gen::exec([kind, pool] {
+                                          return AnyRule(kind, pool);
+                                      }))};
     });
 }
 

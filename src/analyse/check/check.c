@@ -247,6 +247,7 @@ static const char *const side_names[STP_N_SIDES] = {
     [STP_SIDE_PIPE_OPS] = "numPipeOps",
     [STP_SIDE_REG_BUFF] = "regBuff",
     [STP_SIDE_OVERLAP] = "overlap",
+    [STP_SIDE_GRAPH] = "graph",
 };
 
 struct part {
@@ -308,8 +309,8 @@ static void rules_add_overlap(struct check *c, size_t i, size_t n_met)
 static void rules_check_earlier(struct check *c, size_t i)
 {
     const struct stp_rule *rule = stp_policy_rule(c->policy, i);
-    const bool is_of_memory =
-        stp_policy_get_kind(c->policy) == STP_POLICY_OF_MEMORY;
+    const bool is_of_arms =
+        stp_policy_get_kind(c->policy) == STP_POLICY_OF_ARMS;
     bool is_shadowed = false;
     struct stp_box both;
     size_t n_met = 0;
@@ -317,7 +318,7 @@ static void rules_check_earlier(struct check *c, size_t i)
     check_spend(c, i);
     if (c->status != STP_OK)
         return;
-    if (!is_of_memory && !stp_pair_exists(rule->coll, rule->algo, rule->proto))
+    if (is_of_arms && !stp_pair_exists(rule->coll, rule->algo, rule->proto))
         check_add(c, i, STP_CHECK_NO_KERNEL,
                   stp_pair_exists(rule->coll, rule->algo, NCCL_PROTO_SIMPLE)
                       ? "protocol"
@@ -337,10 +338,10 @@ static void rules_check_earlier(struct check *c, size_t i)
                 stp_policy_rule(c->policy, j)->coll == rule->coll &&
                 stp_boxes_intersect(&c->boxes[j], &c->boxes[i], &both))
                 c->met[n_met++] = j;
-        if (is_of_memory)
+        if (!is_of_arms)
             is_shadowed = rules_try_shadow(c, i, &memory_shadow, n_met);
-        for (size_t s = 0; s < N_SHADOWS && !is_of_memory && !is_shadowed &&
-                           c->status == STP_OK;
+        for (size_t s = 0;
+             s < N_SHADOWS && is_of_arms && !is_shadowed && c->status == STP_OK;
              s++)
             is_shadowed = rules_try_shadow(c, i, &shadows[s], n_met);
         if (!is_shadowed && n_met > 0)
@@ -357,10 +358,9 @@ static void rules_add_gap(struct check *c, size_t i, size_t next)
     const struct stp_rule *rule = stp_policy_rule(c->policy, i);
     struct stp_finding *f = check_add(c, i, STP_CHECK_GAP, "max_bytes", NULL);
     const char *coll = stp_coll_name(rule->coll);
-    const char *otherwise =
-        stp_policy_get_kind(c->policy) == STP_POLICY_OF_MEMORY
-            ? "buffers stay plain"
-            : "NCCL's own choice holds";
+    const char *otherwise = stp_policy_get_kind(c->policy) == STP_POLICY_OF_ARMS
+                                ? "NCCL's own choice holds"
+                                : "buffers stay plain";
 
     if (next == c->n) {
         f->fix = rule->bytes.max == UINT32_END ? STP_FIX_END : STP_FIX_NONE;

@@ -53,6 +53,7 @@ struct stp_box stp_box_of(const struct stp_rule *rule)
                     cover_get_range(rule->n_pipe_ops, 1, INT_MAX),
                 [STP_SIDE_REG_BUFF] = cover_get_range(rule->reg_buff, 0, 1),
                 [STP_SIDE_OVERLAP] = cover_get_range(rule->overlap, 0, 1),
+                [STP_SIDE_GRAPH] = cover_get_range(rule->graph, 0, 1),
             },
         .gpu = rule->gpu,
     };

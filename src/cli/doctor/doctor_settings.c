@@ -221,7 +221,8 @@ static void policy_load(struct stp_doctor *d, const char *path, bool named,
     struct stp_policy *policy;
     struct stp_error err;
 
-    if (stp_file_load_policy(path, &policy, &err) == STP_OK) {
+    if (stp_file_load_policy(STP_POLICY_OF_ARMS, path, &policy, &err) ==
+        STP_OK) {
         policy_judge(d, "policy", path, policy, settings);
         stp_policy_free(policy);
     } else if (named || is_there) {
@@ -263,7 +264,8 @@ void stp_doctor_policy(struct stp_doctor *d)
     if (stp_settings_memory(path, &err) == STP_OK &&
         (access(path, F_OK) == 0 ||
          policy_is_named("STEPTUNE_MEMORY_CONFIG_FILE"))) {
-        if (stp_file_load_memory_policy(path, &policy, &err) == STP_OK) {
+        if (stp_file_load_policy(STP_POLICY_OF_MEMORY, path, &policy, &err) ==
+            STP_OK) {
             policy_judge(d, "memory policy", path, policy, &settings);
             stp_policy_free(policy);
         } else {

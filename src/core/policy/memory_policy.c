@@ -2,30 +2,21 @@
 
 #include <string.h>
 
-#include "core/policy/policy_columns.h"
-
-enum stp_status stp_memory_policy_parse(const char *csv, size_t len,
-                                        struct stp_policy **policy_ret,
-                                        struct stp_error *err)
-{
-    return stp_policy_parse_kind(STP_POLICY_OF_MEMORY, csv, len, policy_ret,
-                                 err);
-}
-
-enum stp_status stp_memory_policy_load(const char *path,
-                                       struct stp_policy **policy_ret,
-                                       struct stp_error *err)
-{
-    return stp_policy_load_kind(STP_POLICY_OF_MEMORY, path, policy_ret, err);
-}
-
 enum stp_policy_kind stp_policy_kind_of_file(const char *path)
 {
-    const size_t len = strlen(path), n = strlen(STP_MEMORY_SUFFIX);
+    static const char *const suffixes[STP_N_POLICY_KINDS] = {
+        [STP_POLICY_OF_MEMORY] = STP_MEMORY_SUFFIX,
+        [STP_POLICY_OF_STAGE] = STP_STAGE_SUFFIX,
+    };
+    const size_t len = strlen(path);
 
-    return len >= n && strcmp(path + len - n, STP_MEMORY_SUFFIX) == 0
-               ? STP_POLICY_OF_MEMORY
-               : STP_POLICY_OF_ARMS;
+    for (int i = STP_POLICY_OF_ARMS + 1; i < STP_N_POLICY_KINDS; i++) {
+        const size_t n = strlen(suffixes[i]);
+
+        if (len >= n && strcmp(path + len - n, suffixes[i]) == 0)
+            return (enum stp_policy_kind)i;
+    }
+    return STP_POLICY_OF_ARMS;
 }
 
 enum stp_status stp_policy_load_any(const char *path,
@@ -49,6 +40,7 @@ static bool memory_matches(const struct stp_rule *rule,
            memory_is_within(&rule->ranks, query->n_ranks) &&
            memory_is_within(&rule->nodes, query->n_nodes) &&
            (rule->overlap == -1 || rule->overlap == (int)query->overlaps) &&
+           (rule->graph == -1 || rule->graph == (int)query->captured) &&
            (rule->gpu == NULL ||
             (query->gpu != NULL && strcmp(rule->gpu, query->gpu) == 0));
 }

@@ -1,10 +1,11 @@
 /*
- * memory_policy.h - a memory policy: rules that say what the buffers of a
- * message should be registered as, read from CSV
+ * memory_policy.h - memory policies and stage policies: rules that say what the
+ * buffers of a message should be registered as, by the application or by a
+ * library that stages them
  *
- * steptune-policy(5) defines the format.  Like a policy of arms it is refused
- * as a whole for a line that does not parse.  The first rule that matches wins;
- * where none does, buffers stay plain.
+ * steptune-policy(5) defines the format.  Like a policy of arms they are
+ * refused as a whole for a line that does not parse: stp_policy_load_kind().
+ * The first rule that matches wins; where none does, buffers stay plain.
  */
 #ifndef STP_MEMORY_POLICY_H
 #define STP_MEMORY_POLICY_H
@@ -14,17 +15,9 @@
 
 /* Behind the path of a policy of arms. */
 #define STP_MEMORY_SUFFIX ".memory"
+#define STP_STAGE_SUFFIX  ".stage"
 
-/* Like stp_policy_parse(), stp_policy_load(): free with stp_policy_free(). */
-enum stp_status stp_memory_policy_parse(const char *csv, size_t len,
-                                        struct stp_policy **policy_ret,
-                                        struct stp_error *err);
-enum stp_status stp_memory_policy_load(const char *path,
-                                       struct stp_policy **policy_ret,
-                                       struct stp_error *err);
-
-/* The kind of the policy in a file of that name: of memory if it ends with
- * STP_MEMORY_SUFFIX. */
+/* The kind of the policy in a file of that name, by its suffix. */
 enum stp_policy_kind stp_policy_kind_of_file(const char *path);
 
 /* Like stp_policy_load(), of that kind. */
@@ -37,9 +30,11 @@ struct stp_memory_query {
     uint64_t n_bytes; /* as NCCL counts them for a tuner */
     size_t n_ranks;   /* >= 1 */
     size_t n_nodes;   /* >= 1 */
-    bool overlaps;    /* with compute */
+    bool overlaps;    /* with compute; no stage policy asks */
     const char *gpu;  /* model; NULL or "": not known, and rules that name one
                          do not match */
+    bool captured;    /* into a CUDA graph, which NCCL requires of all ranks or
+                         of none; no memory policy asks */
 };
 
 /* The first rule that matches, or NULL; takes time with the number of rules.

@@ -34,14 +34,14 @@ struct stp_range {
     uint64_t max; /* UINT64_MAX: no upper end */
 };
 
-/* One line of a policy file. Members that only the other kind of policy has are
+/* One line of a policy file. Members that only other kinds of policy have are
  * at their defaults. */
 struct stp_rule {
     int coll;       /* ncclFunc_t */
     int algo;       /* NCCL_ALGO_* */
     int proto;      /* NCCL_PROTO_* */
     int n_channels; /* 1 to 64; 0: NCCL's own count */
-    int memory;     /* enum stp_memory, of a memory policy */
+    int memory;     /* enum stp_memory, of a memory or stage policy */
     int min_ctas;   /* likewise: 1 to 64; 0: NCCL's own count */
     struct stp_range bytes;
     struct stp_range bytes_per_rank;
@@ -49,7 +49,8 @@ struct stp_rule {
     struct stp_range ranks;
     int n_pipe_ops;       /* from 1; -1: any */
     int reg_buff;         /* 0 or 1; -1: any */
-    int overlap;          /* 0 or 1; -1: any */
+    int overlap;          /* of a memory policy: 0 or 1; -1: any */
+    int graph;            /* of a stage policy: 0 or 1; -1: any */
     uint32_t chunk_bytes; /* 0: NCCL's own */
     const char *gpu;      /* NULL: any.  Owned by the policy. */
     unsigned line;        /* where it stands in the file, from 1 */
@@ -59,8 +60,9 @@ struct stp_policy; /* opaque; made by stp_policy_parse() */
 
 /* Each has columns of its own. */
 enum stp_policy_kind {
-    STP_POLICY_OF_ARMS,   /* read by stp_policy_parse() */
-    STP_POLICY_OF_MEMORY, /* read by stp_memory_policy_parse() */
+    STP_POLICY_OF_ARMS,   /* for tuners */
+    STP_POLICY_OF_MEMORY, /* for applications: what to register */
+    STP_POLICY_OF_STAGE,  /* for the staging library */
     STP_N_POLICY_KINDS,
 };
 
@@ -84,6 +86,17 @@ enum stp_status stp_policy_parse(const char *csv, size_t len,
 enum stp_status stp_policy_load(const char *path,
                                 struct stp_policy **policy_ret,
                                 struct stp_error *err);
+
+/* Like stp_policy_parse() and stp_policy_load(), which are for policies of
+ * arms, for any kind of policy. */
+enum stp_status stp_policy_parse_kind(enum stp_policy_kind kind,
+                                      const char *csv, size_t len,
+                                      struct stp_policy **policy_ret,
+                                      struct stp_error *err);
+enum stp_status stp_policy_load_kind(enum stp_policy_kind kind,
+                                     const char *path,
+                                     struct stp_policy **policy_ret,
+                                     struct stp_error *err);
 
 /* Frees a policy.  NULL is allowed and does nothing. */
 void stp_policy_free(struct stp_policy *policy);

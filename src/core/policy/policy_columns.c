@@ -150,6 +150,22 @@ static enum stp_status column_read_int(const struct stp_column *col,
     return STP_OK;
 }
 
+/* The words of a kind of policy among those of memory. */
+static int column_find_registered(const char *word, size_t len)
+{
+    const int memory = stp_memory_from_name(word, len);
+
+    return memory != STP_MEMORY_STAGE ? memory : -1;
+}
+
+static int column_find_staged(const char *word, size_t len)
+{
+    const int memory = stp_memory_from_name(word, len);
+
+    return memory == STP_MEMORY_PLAIN || memory == STP_MEMORY_STAGE ? memory
+                                                                    : -1;
+}
+
 /* The field up to its first '-', and what is behind: the same again if there is
  * no '-'. */
 static void column_split_range(const struct stp_field *field,
@@ -254,14 +270,16 @@ static enum stp_status column_read_gpu(const struct stp_column *col,
 #define RANGE      "-1, N, N-M or N-inf, from 1"
 #define ARMS       .kinds = 1u << STP_POLICY_OF_ARMS
 #define MEMORY     .kinds = 1u << STP_POLICY_OF_MEMORY
-#define BOTH       .kinds = (1u << STP_POLICY_OF_ARMS | 1u << STP_POLICY_OF_MEMORY)
+#define STAGE      .kinds = 1u << STP_POLICY_OF_STAGE
+#define SETUPS     .kinds = (1u << STP_POLICY_OF_MEMORY | 1u << STP_POLICY_OF_STAGE)
+#define ALL        .kinds = (1u << STP_N_POLICY_KINDS) - 1
 
 // clang-format off
 const struct stp_column stp_columns[STP_N_COLUMNS] = {
-    {"collective", "colltype", column_read_word, AT(coll), BOTH, .required = true,
+    {"collective", "colltype", column_read_word, AT(coll), ALL, .required = true,
      .from_name = stp_coll_from_name, .names = stp_coll_names},
-    {"min_bytes", "minbytes", column_read_size, AT(bytes.min), BOTH, .expected = SIZE},
-    {"max_bytes", "maxbytes", column_read_max_size, AT(bytes.max), BOTH,
+    {"min_bytes", "minbytes", column_read_size, AT(bytes.min), ALL, .expected = SIZE},
+    {"max_bytes", "maxbytes", column_read_max_size, AT(bytes.max), ALL,
      .expected = SIZE ", or inf"},
     {"algorithm", NULL, column_read_word, AT(algo), ARMS, .required = true,
      .from_name = stp_algo_from_name, .names = stp_algo_names},
@@ -269,8 +287,8 @@ const struct stp_column stp_columns[STP_N_COLUMNS] = {
      .from_name = stp_proto_from_name, .names = stp_proto_names},
     {"channels", NULL, column_read_int, AT(n_channels), ARMS,
      .expected = "-1, 0 or 1 to 64", .any = 0, .min = 0, .max = STP_MAX_CHANNELS},
-    {"nNodes", NULL, column_read_range, AT(nodes), BOTH, .expected = RANGE},
-    {"nRanks", NULL, column_read_range, AT(ranks), BOTH, .expected = RANGE},
+    {"nNodes", NULL, column_read_range, AT(nodes), ALL, .expected = RANGE},
+    {"nRanks", NULL, column_read_range, AT(ranks), ALL, .expected = RANGE},
     {"numPipeOps", NULL, column_read_int, AT(n_pipe_ops), ARMS,
      .expected = "-1 or a count from 1", .any = -1, .min = 1, .max = INT_MAX},
     {"regBuff", NULL, column_read_int, AT(reg_buff), ARMS,
@@ -282,12 +300,16 @@ const struct stp_column stp_columns[STP_N_COLUMNS] = {
     {"chunk_bytes", NULL, column_read_chunk, AT(chunk_bytes), ARMS,
      .expected = "-1, 0 or 4K to 16M"},
     {"memory", NULL, column_read_word, AT(memory), MEMORY, .required = true,
-     .from_name = stp_memory_from_name, .names = stp_memory_names},
-    {"min_ctas", NULL, column_read_int, AT(min_ctas), MEMORY,
+     .from_name = column_find_registered, .expected = "plain, reg, sym, ce"},
+    {"memory", NULL, column_read_word, AT(memory), STAGE, .required = true,
+     .from_name = column_find_staged, .expected = "plain, stage"},
+    {"min_ctas", NULL, column_read_int, AT(min_ctas), SETUPS,
      .expected = "-1, 0 or 1 to 64", .any = 0, .min = 0, .max = STP_MAX_CHANNELS},
     {"overlap", NULL, column_read_int, AT(overlap), MEMORY,
      .expected = SWITCH, .any = -1, .min = 0, .max = 1},
-    {"gpu", NULL, column_read_gpu, AT(gpu), BOTH,
+    {"graph", NULL, column_read_int, AT(graph), STAGE,
+     .expected = SWITCH, .any = -1, .min = 0, .max = 1},
+    {"gpu", NULL, column_read_gpu, AT(gpu), ALL,
      .expected = "the name of a GPU model, or * for any"},
 };
 
@@ -295,6 +317,7 @@ const struct stp_policy_format stp_policy_formats[STP_N_POLICY_KINDS] = {
     {STP_POLICY_OF_ARMS, "collective, algorithm and protocol", .max_plain = 10,
      .min_plain = 8},
     {STP_POLICY_OF_MEMORY, "collective and memory", .max_plain = 0},
+    {STP_POLICY_OF_STAGE, "collective and memory", .max_plain = 0},
 };
 // clang-format on
 

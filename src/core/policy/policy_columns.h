@@ -1,6 +1,6 @@
 /*
  * policy_columns.h - the columns of policy files and how a field of each is
- * read; only for policy_parse.c, memory_policy.c and analyse/check
+ * read; only for policy_parse.c and analyse/check
  */
 #ifndef STP_POLICY_COLUMNS_H
 #define STP_POLICY_COLUMNS_H
@@ -12,7 +12,7 @@
 #include "core/status.h"
 #include "core/text.h"
 
-enum { STP_N_COLUMNS = 17 };
+enum { STP_N_COLUMNS = 19 };
 
 /* Differences between the kinds of policy, beside their columns. */
 struct stp_policy_format {
@@ -73,16 +73,6 @@ struct stp_column_names {
 };
 const char *stp_column_names(enum stp_policy_kind kind,
                              struct stp_column_names *names);
-
-/* Like stp_policy_parse() and stp_policy_load(), for policies of any kind. */
-enum stp_status stp_policy_parse_kind(enum stp_policy_kind kind,
-                                      const char *csv, size_t len,
-                                      struct stp_policy **policy_ret,
-                                      struct stp_error *err);
-enum stp_status stp_policy_load_kind(enum stp_policy_kind kind,
-                                     const char *path,
-                                     struct stp_policy **policy_ret,
-                                     struct stp_error *err);
 
 /* Reads the cell into the rule, or refuses it. */
 enum stp_status stp_column_read(const struct stp_column *col,

@@ -27,6 +27,7 @@ static const struct stp_rule default_rule = {
     .n_pipe_ops = -1,
     .reg_buff = -1,
     .overlap = -1,
+    .graph = -1,
 };
 
 struct parser {
@@ -363,8 +364,9 @@ uint64_t stp_policy_hash(const struct stp_policy *policy)
         for (const char *s = rule->gpu; s != NULL && *s != '\0'; s++)
             hash = stp_hash(hash, (unsigned char)*s);
         hash = stp_hash(hash, rule->gpu != NULL ? 0 : 256);
-        if (stp_policy_get_kind(policy) == STP_POLICY_OF_MEMORY)
-            hash = stp_hash(hash, (uint64_t)rule->min_ctas << 16 |
+        if (stp_policy_get_kind(policy) != STP_POLICY_OF_ARMS)
+            hash = stp_hash(hash, (uint64_t)(rule->graph + 1) << 32 |
+                                      (uint64_t)rule->min_ctas << 16 |
                                       (uint64_t)rule->memory << 8 |
                                       (uint64_t)(rule->overlap + 1));
     }

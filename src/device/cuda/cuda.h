@@ -25,6 +25,7 @@ struct stp_cuda_lt; /* GEMMs, cuda_lt.h */
 enum {
     STP_CUDA_N_MEMORIES = 2, /* to send and to receive */
     STP_CUDA_SETUPS = 16,
+    STP_CUDA_STAGED = 64, /* staged calls of a group; more run plainly */
 };
 
 struct stp_cuda_room {
@@ -39,6 +40,23 @@ struct stp_cuda_setup {
     struct stp_setup setup;
     stp_nccl_comm comm;
     void *handles[STP_CUDA_N_MEMORIES]; /* of a window, or of a registration */
+};
+
+/* A copy within a GPU. */
+struct stp_cuda_copy {
+    void *to;
+    const void *from;
+    uint64_t nbytes;
+    unsigned stream;
+};
+
+/* Staged calls whose results are yet to be copied out: those of the open group,
+ * whose kernels start at its end. */
+struct stp_cuda_staging {
+    bool in_group;
+    struct stp_cuda_copy due[STP_CUDA_STAGED];
+    unsigned n_due;
+    uint64_t n_bytes; /* of each window that are in use */
 };
 
 /* One GPU, and its rank of the communicator. */
@@ -72,6 +90,7 @@ struct stp_cuda_rank {
                                       large as rooms, or given by alloc() */
     struct stp_cuda_setup setups[STP_CUDA_SETUPS];
     unsigned n_setups;
+    struct stp_cuda_staging staging;
 
     /* ---- training ---- */
     void *scratch[STP_N_STREAMS]; /* of sums of columns */
@@ -147,11 +166,11 @@ enum stp_status stp_cuda_nccl_result(const struct stp_cuda_rank *rank,
 
 /* ---- cuda_call.c ---- */
 
-/* Calls NCCL for one rank. */
+/* Calls NCCL for one rank, with 'comm' unless a split runs the collective. */
 enum stp_status stp_cuda_collective(const struct stp_cuda_rank *rank,
                                     unsigned stream,
                                     const struct stp_transfer *transfer,
-                                    struct stp_error *err);
+                                    stp_nccl_comm comm, struct stp_error *err);
 
 /* Makes events so that there is one of this number. */
 enum stp_status stp_cuda_events(struct stp_cuda_rank *rank, unsigned number,
@@ -208,6 +227,20 @@ enum stp_status stp_cuda_setup_alloc(struct stp_cuda_rank *rank,
 /* Ends all setups and frees their memory, and before them the last graph, for
  * which NCCL waits where one of them is in it.  All ranks call it. */
 void stp_cuda_setup_close(struct stp_cuda_rank *rank);
+
+/* Whether the arm stages: its collectives are stp_cuda_stage_call()s. */
+bool stp_cuda_setup_stages(const struct stp_cuda_rank *rank);
+
+/* ---- cuda_stage.c ---- */
+
+/* Copies the input into a window, runs the collective there, and copies the
+ * result out: at once, or within a group at stp_cuda_stage_end().  A collective
+ * without symmetric kernels, or for which there is no place, runs plainly. */
+enum stp_status stp_cuda_stage_call(struct stp_cuda_rank *rank, unsigned stream,
+                                    const struct stp_transfer *transfer,
+                                    struct stp_error *err);
+enum stp_status stp_cuda_stage_end(struct stp_cuda_rank *rank,
+                                   struct stp_error *err);
 
 /* ---- cuda_graph.c ---- */
 

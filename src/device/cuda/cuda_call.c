@@ -7,11 +7,10 @@
 enum stp_status stp_cuda_collective(const struct stp_cuda_rank *r,
                                     unsigned stream,
                                     const struct stp_transfer *t,
-                                    struct stp_error *err)
+                                    stp_nccl_comm whole, struct stp_error *err)
 {
     const struct stp_nccl_api *nccl = &r->cuda->nccl;
-    const stp_nccl_comm comm =
-        t->split > 0 ? r->parts[t->split - 1] : stp_cuda_setup_comm(r);
+    const stp_nccl_comm comm = t->split > 0 ? r->parts[t->split - 1] : whole;
     cudaStream_t s = r->stream[stream];
     const char *call;
     int result;

@@ -318,7 +318,10 @@ static enum stp_status cuda_collective(void *self, unsigned stream,
         return stp_fail(err, STP_ERR_RANGE,
                         "groups of ranks have no communicators of another "
                         "configuration, expected an arm without one");
-    return rank_done(r, stp_cuda_collective(r, stream, transfer, err));
+    return rank_done(r, stp_cuda_setup_stages(r)
+                            ? stp_cuda_stage_call(r, stream, transfer, err)
+                            : stp_cuda_collective(r, stream, transfer,
+                                                  stp_cuda_setup_comm(r), err));
 }
 
 /* A communicator of one rank is made, too. */
@@ -630,14 +633,21 @@ static enum stp_status cuda_count_wrong(void *self,
 
 /* ---- measuring: groups and graphs ---- */
 
+/* Takes the first rank of a thread, for all of them. */
 static enum stp_status cuda_group(void *self, bool begin, struct stp_error *err)
 {
-    const struct stp_cuda_rank *r = self;
+    struct stp_cuda_rank *r = self;
     const struct stp_nccl_api *nccl = &r->cuda->nccl;
+    enum stp_status status =
+        stp_cuda_nccl_result(r, begin ? nccl->group_start() : nccl->group_end(),
+                             begin ? "ncclGroupStart" : "ncclGroupEnd", err);
 
-    return stp_cuda_nccl_result(r,
-                                begin ? nccl->group_start() : nccl->group_end(),
-                                begin ? "ncclGroupStart" : "ncclGroupEnd", err);
+    for (unsigned i = 0; i < r->cuda->n_gpus; i++) {
+        r[i].staging.in_group = begin;
+        if (!begin)
+            STP_THEN(status, stp_cuda_stage_end(&r[i], err));
+    }
+    return status;
 }
 
 /* The other stream joins the capture, and at its end is joined again. */

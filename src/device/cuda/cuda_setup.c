@@ -17,9 +17,12 @@ static const struct {
                         "symmetric memory, expected 2.27"},
     [STP_MEMORY_CE] = {STP_NCCL_WITH_COPY_ENGINES,
                        "collectives by copy engines, expected 2.28"},
+    [STP_MEMORY_STAGE] = {STP_NCCL_WITH_WINDOWS,
+                          "symmetric memory, expected 2.27"},
 };
 
-/* A single rank has no peer to register buffers for. */
+/* A single rank has no peer to register buffers for, and nothing is staged
+ * between hosts. */
 unsigned stp_cuda_find_setups(const struct stp_cuda *d)
 {
     unsigned setups = 0;
@@ -27,7 +30,9 @@ unsigned stp_cuda_find_setups(const struct stp_cuda *d)
     for (int i = 0; i < STP_N_SETUPS; i++)
         if (i == STP_MEMORY_PLAIN ||
             (d->n_ranks > 1 &&
-             d->nccl.version >= needs[stp_setups[i].memory].version))
+             d->nccl.version >= needs[stp_setups[i].memory].version &&
+             (stp_setups[i].memory != STP_MEMORY_STAGE ||
+              d->info.n_nodes == 1)))
             setups |= 1u << i;
     return setups;
 }
@@ -187,6 +192,10 @@ enum stp_status stp_cuda_setup(struct stp_cuda *d,
                         "arm %s: NCCL %s has no %s or later",
                         stp_memory_name(setup->memory), d->info.nccl,
                         needs[setup->memory].lacks);
+    if (setup->memory == STP_MEMORY_STAGE && !d->measures)
+        return stp_fail(err, STP_ERR_RANGE,
+                        "arm stage: only measured collectives are staged here, "
+                        "expected `steptune run --stage` for a training");
     for (unsigned i = 0; i < d->n_local; i++)
         d->ranks[i].setups[n] = (struct stp_cuda_setup){.setup = *setup};
     status = stp_thread_pool_run(d->pool, setup_open_part, d, d->world, 0, err);
@@ -205,9 +214,17 @@ void *stp_cuda_setup_memory(const struct stp_cuda_rank *r, unsigned number)
 {
     const struct stp_cuda_setup *s = setup_of_arm(r);
 
-    return s != NULL && s->setup.memory != STP_MEMORY_PLAIN
+    return s != NULL && s->setup.memory != STP_MEMORY_PLAIN &&
+                   s->setup.memory != STP_MEMORY_STAGE
                ? r->memories[number].at
                : NULL;
+}
+
+bool stp_cuda_setup_stages(const struct stp_cuda_rank *r)
+{
+    const struct stp_cuda_setup *s = setup_of_arm(r);
+
+    return s != NULL && s->setup.memory == STP_MEMORY_STAGE;
 }
 
 stp_nccl_comm stp_cuda_setup_comm(const struct stp_cuda_rank *r)

@@ -121,8 +121,15 @@ static enum stp_status mock_agree(void *self, enum stp_status status,
 
 /* How those of stp_setups run. */
 static const int ways[STP_N_SETUPS] = {
-    0,           MOCK_WAY_REG,    MOCK_WAY_SYM,
-    MOCK_WAY_CE, MOCK_WAY_SYM_16, MOCK_WAY_SYM_32,
+    0,
+    MOCK_WAY_REG,
+    MOCK_WAY_SYM,
+    MOCK_WAY_CE,
+    MOCK_WAY_STAGE,
+    MOCK_WAY_SYM_16,
+    MOCK_WAY_SYM_32,
+    MOCK_WAY_STAGE_16,
+    MOCK_WAY_STAGE_32,
 };
 
 static unsigned mock_setups(const struct mock_machine *machine)

@@ -80,9 +80,10 @@ static enum stp_status page_read_file(const char *path, int source,
         status = stp_read_file(path, STP_MAX_FILE, &file->text, &len, err);
         if (status != STP_OK)
             return status;
-        status = (source == STP_PAGE_MEMORY_POLICY
-                      ? stp_memory_policy_parse
-                      : stp_policy_parse)(file->text, len, &file->rules, err);
+        status = stp_policy_parse_kind(source == STP_PAGE_MEMORY_POLICY
+                                           ? STP_POLICY_OF_MEMORY
+                                           : STP_POLICY_OF_ARMS,
+                                       file->text, len, &file->rules, err);
         if (status != STP_OK)
             return status;
         stp_policy_hash_name(file->rules, file->hash);

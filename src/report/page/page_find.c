@@ -83,7 +83,8 @@ static enum stp_status page_find_add_file(struct stp_page_found *found,
                         strerror(errno));
     if (stp_policy_load(path, &policy, &as_policy) == STP_OK) {
         stp_policy_free(policy);
-    } else if (stp_memory_policy_load(path, &policy, &as_memory) == STP_OK) {
+    } else if (stp_policy_load_kind(STP_POLICY_OF_MEMORY, path, &policy,
+                                    &as_memory) == STP_OK) {
         stp_policy_free(policy);
         kind = STP_PAGE_MEMORY_POLICY;
     } else if (stp_measurements_load_any(path, -1, &data, &as_measurements) ==

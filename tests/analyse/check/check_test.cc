@@ -47,11 +47,14 @@ Result Check(const std::string &csv, stp_policy_kind kind = STP_POLICY_OF_ARMS)
 
 TEST(Check, FindsWhatThePoliciesOfFixturesHave)
 {
-    for (const stp_policy_kind kind :
-         {STP_POLICY_OF_ARMS, STP_POLICY_OF_MEMORY})
+    const std::pair<stp_policy_kind, const char *> files[] = {
+        {STP_POLICY_OF_ARMS, "arms.txt"},
+        {STP_POLICY_OF_MEMORY, "memory.txt"},
+        {STP_POLICY_OF_STAGE, "stage.txt"}};
+
+    for (const auto &[kind, file] : files)
         for (const Block &c : ReadBlocks(
-                 std::string(STP_FIXTURES "/policies/checked/") +
-                 (kind == STP_POLICY_OF_ARMS ? "arms.txt" : "memory.txt"))) {
+                 std::string(STP_FIXTURES "/policies/checked/") + file)) {
             SCOPED_TRACE(c.head);
             EXPECT_THAT(Check(c.text, kind).found,
                         ElementsAreArray(c.expected));

@@ -42,7 +42,8 @@ inline bool Matches(const stp_rule &r, const stp_memory_query &query)
     return r.coll == query.coll && In(r.bytes, query.n_bytes) &&
            In(r.nodes, query.n_nodes) && In(r.ranks, query.n_ranks) &&
            MatchesGpu(r, query.gpu) &&
-           (r.overlap == -1 || r.overlap == query.overlaps);
+           (r.overlap == -1 || r.overlap == query.overlaps) &&
+           (r.graph == -1 || r.graph == query.captured);
 }
 
 inline bool Allows(const stp_cost_view &costs, const stp_rule &r)

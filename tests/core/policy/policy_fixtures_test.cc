@@ -39,7 +39,7 @@ std::vector<std::filesystem::path> Fixtures(const std::string &folder)
 }
 
 // The first line of each file is "# expect LINE:COLUMN: TEXT".
-void ExpectRefusals(const char *folder, decltype(stp_policy_load) *load)
+void ExpectRefusals(const char *folder, stp_policy_kind kind, int least_files)
 {
     int n_files = 0;
 
@@ -50,7 +50,8 @@ void ExpectRefusals(const char *folder, decltype(stp_policy_load) *load)
         stp_error err{};
         const std::string text = ReadFile(path);
 
-        EXPECT_EQ(STP_ERR_SYNTAX, load(path.c_str(), &policy, &err));
+        EXPECT_EQ(STP_ERR_SYNTAX,
+                  stp_policy_load_kind(kind, path.c_str(), &policy, &err));
 
         EXPECT_EQ(untouched, policy) << "output must be untouched on failure";
         EXPECT_EQ(text.substr(0, text.find('\n')),
@@ -58,17 +59,22 @@ void ExpectRefusals(const char *folder, decltype(stp_policy_load) *load)
                       std::to_string(err.column) + ": " + err.text);
         n_files++;
     }
-    EXPECT_GE(n_files, 40) << "fixtures are missing";
+    EXPECT_GE(n_files, least_files) << "fixtures are missing";
 }
 
 TEST(BadPolicyFixtures, AreRefusedWithPlaceAndReason)
 {
-    ExpectRefusals("bad", stp_policy_load);
+    ExpectRefusals("bad", STP_POLICY_OF_ARMS, 40);
 }
 
 TEST(BadMemoryPolicyFixtures, AreRefusedWithPlaceAndReason)
 {
-    ExpectRefusals("memory/bad", stp_memory_policy_load);
+    ExpectRefusals("memory/bad", STP_POLICY_OF_MEMORY, 40);
+}
+
+TEST(BadStagePolicyFixtures, AreRefusedWithPlaceAndReason)
+{
+    ExpectRefusals("stage/bad", STP_POLICY_OF_STAGE, 6);
 }
 
 // Answers "COLL BYTES NODES RANKS PIPE_OPS REG_BUFF" as
@@ -105,7 +111,8 @@ std::string Ask(const stp_policy *policy, const std::string &gpu,
     return out.str();
 }
 
-// Answers "COLL BYTES NODES RANKS OVERLAP" as stp_memory_text() does.
+// Answers "COLL BYTES NODES RANKS OVERLAP", or in place of the last whether the
+// call is captured, as stp_memory_text() does.
 std::string AskMemory(const stp_policy *policy, const std::string &gpu,
                       const std::string &question)
 {
@@ -117,6 +124,7 @@ std::string AskMemory(const stp_policy *policy, const std::string &gpu,
         query.overlaps;
     query.coll = stp_coll_from_name(coll.data(), coll.size());
     query.gpu = gpu.c_str();
+    query.captured = query.overlaps;
     if (in.fail() || query.coll < 0)
         return "cannot read the question";
     const stp_rule *rule = stp_memory_policy_match(policy, &query);
@@ -127,7 +135,7 @@ std::string AskMemory(const stp_policy *policy, const std::string &gpu,
 
 // Comments say what a file means: "# rules N", "# gpu NAME" for the questions
 // behind it, "# ask QUESTION -> ANSWER".  One without "# rules" has none.
-void ExpectAnswers(const char *folder, decltype(stp_policy_load) *load,
+void ExpectAnswers(const char *folder, stp_policy_kind kind,
                    decltype(Ask) *ask_policy, int least_files, int least_asked)
 {
     int n_files = 0, n_asked = 0;
@@ -136,7 +144,9 @@ void ExpectAnswers(const char *folder, decltype(stp_policy_load) *load,
         SCOPED_TRACE(path.filename().string());
         stp_policy *loaded = nullptr;
         stp_error err{};
-        ASSERT_EQ(STP_OK, load(path.c_str(), &loaded, &err)) << err.text;
+        ASSERT_EQ(STP_OK,
+                  stp_policy_load_kind(kind, path.c_str(), &loaded, &err))
+            << err.text;
         Policy policy(loaded);
         std::ifstream in(path);
         std::string line, gpu;
@@ -170,12 +180,17 @@ void ExpectAnswers(const char *folder, decltype(stp_policy_load) *load,
 
 TEST(GoodPolicyFixtures, MeanWhatTheirCommentsSay)
 {
-    ExpectAnswers("good", stp_policy_load, Ask, 18, 80);
+    ExpectAnswers("good", STP_POLICY_OF_ARMS, Ask, 18, 80);
 }
 
 TEST(GoodMemoryPolicyFixtures, MeanWhatTheirCommentsSay)
 {
-    ExpectAnswers("memory/good", stp_memory_policy_load, AskMemory, 12, 40);
+    ExpectAnswers("memory/good", STP_POLICY_OF_MEMORY, AskMemory, 12, 40);
+}
+
+TEST(GoodStagePolicyFixtures, MeanWhatTheirCommentsSay)
+{
+    ExpectAnswers("stage/good", STP_POLICY_OF_STAGE, AskMemory, 2, 12);
 }
 
 } // namespace

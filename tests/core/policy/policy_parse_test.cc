@@ -369,16 +369,21 @@ TEST(PolicyLoad, TakesTheKindFromTheEndOfThePath)
         {"p_memory", STP_POLICY_OF_ARMS},
         {"p.memory.csv", STP_POLICY_OF_ARMS},
         {"p.Memory", STP_POLICY_OF_ARMS},
+        {"p.stage", STP_POLICY_OF_STAGE},
+        {"p.memory.stage", STP_POLICY_OF_STAGE},
+        {"p.stage.memory", STP_POLICY_OF_MEMORY},
         {"", STP_POLICY_OF_ARMS},
     };
     const TemporaryFolder folder;
-    const std::string arms = folder.Path("p"), memory = folder.Path("p.memory");
+    const std::string arms = folder.Path("p"), memory = folder.Path("p.memory"),
+                      stage = folder.Path("p.stage");
     std::ofstream(arms) << "reduce,0,1,ring,ll,1,1,1\n";
     std::ofstream(memory) << "collective,memory\nreduce,sym\n";
+    std::ofstream(stage) << "collective,memory\nreduce,stage\n";
 
     for (const auto &[path, kind] : cases)
         EXPECT_EQ(kind, stp_policy_kind_of_file(path)) << path;
-    for (const std::string &path : {arms, memory}) {
+    for (const std::string &path : {arms, memory, stage}) {
         stp_policy *policy = nullptr;
         ASSERT_EQ(STP_OK, stp_policy_load_any(path.c_str(), &policy, nullptr));
         EXPECT_EQ(stp_policy_kind_of_file(path.c_str()),

@@ -127,7 +127,7 @@ TEST(MemoryPolicyMatch, IsNothingIfNoneOfManyRulesMatches)
     for (int i = 0; i < 64; i++)
         csv += "reduce,sym\n";
     Policy policy = Parse(csv, STP_POLICY_OF_MEMORY);
-    stp_memory_query query = {kAllReduce, 5, 8, 1, false, nullptr};
+    stp_memory_query query = {kAllReduce, 5, 8, 1, false, nullptr, false};
 
     EXPECT_EQ(nullptr, stp_memory_policy_match(policy.get(), &query));
     query.coll = ncclFuncReduce;
@@ -137,11 +137,11 @@ TEST(MemoryPolicyMatch, IsNothingIfNoneOfManyRulesMatches)
 
 // ---- against the definition ----
 
-std::tuple<int, int, int, int, int, int, int, int, uint32_t>
+std::tuple<int, int, int, int, int, int, int, int, int, uint32_t>
 Words(const stp_rule &r)
 {
     return {r.coll,       r.algo,     r.proto,   r.n_channels, r.memory,
-            r.n_pipe_ops, r.reg_buff, r.overlap, r.chunk_bytes};
+            r.n_pipe_ops, r.reg_buff, r.overlap, r.graph,      r.chunk_bytes};
 }
 
 bool operator==(const stp_range &a, const stp_range &b)
@@ -154,7 +154,6 @@ bool SaysTheSame(stp_rule want, const stp_rule &got, stp_policy_kind kind)
 {
     if (kind == STP_POLICY_OF_ARMS) {
         want.memory = got.memory;
-        want.overlap = -1;
     } else {
         want.algo = got.algo;
         want.proto = got.proto;
@@ -163,6 +162,10 @@ bool SaysTheSame(stp_rule want, const stp_rule &got, stp_policy_kind kind)
         want.n_pipe_ops = want.reg_buff = -1;
         want.chunk_bytes = 0;
     }
+    if (kind != STP_POLICY_OF_MEMORY)
+        want.overlap = -1;
+    if (kind != STP_POLICY_OF_STAGE)
+        want.graph = -1;
     return Words(want) == Words(got) && want.bytes == got.bytes &&
            want.bytes_per_rank == got.bytes_per_rank &&
            want.nodes == got.nodes && want.ranks == got.ranks &&
@@ -171,7 +174,8 @@ bool SaysTheSame(stp_rule want, const stp_rule &got, stp_policy_kind kind)
 
 TEST(PolicyParse, GivesTheRulesThatWerePrinted)
 {
-    for (stp_policy_kind kind : {STP_POLICY_OF_ARMS, STP_POLICY_OF_MEMORY})
+    for (stp_policy_kind kind :
+         {STP_POLICY_OF_ARMS, STP_POLICY_OF_MEMORY, STP_POLICY_OF_STAGE})
         EXPECT_TRUE(Holds("of printed rules", [kind] {
             const RandomPolicy random = *AnyPolicy(kind);
             Policy policy = Parse(random.Csv(), kind);
@@ -220,16 +224,17 @@ TEST(CompiledLookup, EqualsTheDefinitionForRandomPolicies)
 TEST(MemoryPolicyMatch, IsTheFirstRuleOfRandomPolicies)
 {
     EXPECT_TRUE(Holds("match", [] {
-        const stp_policy_kind kind = STP_POLICY_OF_MEMORY;
+        const stp_policy_kind kind =
+            *rc::gen::element(STP_POLICY_OF_MEMORY, STP_POLICY_OF_STAGE);
         Policy policy = Parse((*AnyPolicy(kind)).Csv(), kind);
         const stp_shape shape = AnyShape();
-        const bool overlaps = *rc::gen::arbitrary<bool>();
+        const bool is_so = *rc::gen::arbitrary<bool>();
         RC_ASSERT(bool(policy));
 
         for (uint64_t n_bytes : InterestingSizes(policy.get(), 1)) {
-            const stp_memory_query query = {kAllReduce,    n_bytes,
-                                            shape.n_ranks, shape.n_nodes,
-                                            overlaps,      shape.gpu};
+            const stp_memory_query query = {
+                kAllReduce, n_bytes,   shape.n_ranks, shape.n_nodes,
+                is_so,      shape.gpu, is_so};
             const stp_rule *want = first_rule::Find(policy.get(), query);
 
             RC_ASSERT((want == stp_memory_policy_match(policy.get(), &query)));

@@ -67,8 +67,7 @@ TEST(RegisteredBuffers, AreOnNoMachineModelled)
 {
     Machine machine = LoadMachine("h100x8");
 
-    for (int way : {MOCK_WAY_REG, MOCK_WAY_SYM, MOCK_WAY_CE, MOCK_WAY_SYM_16,
-                    MOCK_WAY_SYM_32}) {
+    for (int way = MOCK_WAY_REG; way < MOCK_NUM_WAYS; way++) {
         mock_time time{};
         const mock_run run{ncclFuncAllReduce, kMiB, way, 0, 0};
 

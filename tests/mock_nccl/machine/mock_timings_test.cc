@@ -368,6 +368,8 @@ TEST(Timings, OfRegisteredBuffersAreThoseThatWereRecorded)
                             "4,4,AllReduce_A",
                             "1024,sym/ctas=32-64,sym/ctas=32-64,0,4,w,1,10,3,3,"
                             "3,3,AllReduce_A",
+                            "1024,stage/ctas=32-64,stage/ctas=32-64,0,4,w,1,10,"
+                            "7,7,7,7,AllReduce_B",
                             "1024,reg,reg,0,4,w,1,10,8,8,8,8,"})
         text += std::string("allreduce,") + row + "\n";
     folder.Write("timings.csv", text);
@@ -377,6 +379,7 @@ TEST(Timings, OfRegisteredBuffersAreThoseThatWereRecorded)
     const mock_run halfway{ncclFuncAllReduce, 8192, MOCK_WAY_SYM, 0, 0};
     const mock_run wide{ncclFuncAllReduce, 1024, MOCK_WAY_SYM_16, 0, 0};
     const mock_run widest{ncclFuncAllReduce, 1024, MOCK_WAY_SYM_32, 0, 0};
+    const mock_run staged{ncclFuncAllReduce, 1024, MOCK_WAY_STAGE_32, 0, 0};
     const mock_run reg{ncclFuncAllReduce, 1024, MOCK_WAY_REG, 0, 0};
     const mock_run copied{ncclFuncAllReduce, 1024, MOCK_WAY_CE, 0, 0};
     mock_time time{};
@@ -385,6 +388,8 @@ TEST(Timings, OfRegisteredBuffersAreThoseThatWereRecorded)
     EXPECT_NEAR(6, At(machine, sym, .5).us, 1e-9);
     EXPECT_NEAR(4, At(machine, wide, 0).us, 1e-9);
     EXPECT_NEAR(3, At(machine, widest, 0).us, 1e-9);
+    EXPECT_NEAR(7, At(machine, staged, 0).us, 1e-9);
+    EXPECT_STREQ("AllReduce_B", At(machine, staged, 0).kernel);
     EXPECT_EQ(MOCK_TIME_RECORDED, At(machine, sym, 0).source);
     EXPECT_STREQ("AllReduce_A", At(machine, sym, 0).kernel);
     EXPECT_EQ(MOCK_TIME_INTERPOLATED, Mean(machine, larger).source);
