@@ -17,6 +17,12 @@ static const char *const vendor_words[] = {"intel", "amd", "arm", "mixed",
                                            "unknown"};
 static const struct mock_words vendors = {vendor_words, 5};
 
+/* Words in the names of GPUs that NCCL does not run on. */
+static const char *const other_gpus[] = {"AMD",   "Instinct", "Radeon",
+                                         "Intel", "Gaudi",    NULL};
+static const int capabilities[] = {60, 61, 62, 70,  72,  75,  80,  86,  87,
+                                   88, 89, 90, 100, 101, 103, 110, 120, 121};
+
 /* machine.csv; the graphs contain what is optional, or NCCL derives it from
  * them. */
 #define AT(member)     offsetof(struct mock_machine_info, member)
@@ -156,7 +162,7 @@ static ncclResult_t machine_read_row(const struct mock_csv *csv,
                                      struct mock_machine_info *info)
 {
     ncclResult_t rc;
-    int minor;
+    size_t i = 0;
 
     info->n_ranks = info->n_nodes = NOT_GIVEN;
     info->n_gpus = 0;
@@ -164,11 +170,25 @@ static ncclResult_t machine_read_row(const struct mock_csv *csv,
     rc = mock_csv_read(csv, info);
     if (rc != ncclSuccess)
         return rc;
-    if (sscanf(info->nccl, "2.%2d", &minor) != 1)
+    if (mock_version_find(info->nccl) == NULL ||
+        mock_release_is_newer(info->nccl))
         return mock_csv_fail(csv, mock_csv_line(csv),
-                             "column 'nccl': '%s' is not a version such as "
-                             "2.28.9",
+                             "column 'nccl': '%s', expected a version whose "
+                             "choices and times are known, " MOCK_VERSIONS,
                              info->nccl);
+    for (const char *const *other = other_gpus; *other != NULL; other++)
+        if (strstr(info->gpu, *other) != NULL)
+            return mock_csv_fail(csv, mock_csv_line(csv),
+                                 "column 'gpu': '%s', expected a GPU of "
+                                 "NVIDIA: nothing is known of other libraries "
+                                 "than NCCL",
+                                 info->gpu);
+    for (i = 0; capabilities[i] != info->compute_capability; i++)
+        if (i + 1 == sizeof(capabilities) / sizeof(capabilities[0]))
+            return mock_csv_fail(csv, mock_csv_line(csv),
+                                 "column 'compute_capability': %d, which no "
+                                 "GPU of NVIDIA has, expected one such as 90",
+                                 info->compute_capability);
     if (info->n_gpus > 0 && info->n_gpus >= info->n_ranks)
         return mock_csv_fail(csv, mock_csv_line(csv),
                              "column 'gpus': %d, expected fewer than column "

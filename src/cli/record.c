@@ -427,7 +427,6 @@ static int record_write(struct record *r)
         stp_folder_abandon(&r->folder);
     if (status != STP_OK)
         return stp_complain_error(NULL, &r->err);
-    stp_print_played_version(r->machine.info.nccl);
     if (record_play(r, r->o->path, true, &n_alike, &r->err) != STP_OK)
         return stp_complain("%s is there, but mock NCCL cannot play it: %s",
                             r->o->path, r->err.text);
