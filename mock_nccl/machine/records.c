@@ -65,7 +65,7 @@ static const struct mock_field record_fields[] = {
     {"op", .optional = true}, {"root", .optional = true}, {"wrong", .optional = true},
     {"in_place", .optional = true}, {"ratio", .optional = true},
     {"alone_us", .optional = true}, {"single_pass", .optional = true},
-    {"chunk", .optional = true},
+    {"chunk", .optional = true}, {"graph", .optional = true},
 };
 // clang-format on
 enum {

@@ -126,6 +126,7 @@ static void compare_point(const struct sorted *s, size_t first, size_t end,
                             .op = m->op,
                             .root = m->root,
                             .in_place = m->in_place,
+                            .graph = m->graph,
                             .work = m->work,
                             .n_bytes = m->n_bytes};
     p->auto_us = stp_mean(s->times, n);
@@ -274,7 +275,7 @@ bool stp_point_alike(const struct stp_point *a, const struct stp_point *b)
     return a->coll == b->coll && a->n_nodes == b->n_nodes &&
            a->n_ranks == b->n_ranks && a->type == b->type && a->op == b->op &&
            a->root == b->root && a->in_place == b->in_place &&
-           stp_workload_order(&a->work, &b->work) == 0;
+           a->graph == b->graph && stp_workload_order(&a->work, &b->work) == 0;
 }
 
 void stp_comparisons_free(struct stp_comparisons *comparisons)

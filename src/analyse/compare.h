@@ -39,6 +39,7 @@ struct stp_point {
     int op;   /* enum stp_op */
     unsigned root;
     bool in_place;
+    bool graph;
     struct stp_workload work; /* times are of its iterations */
     uint64_t n_bytes;
     double auto_us;  /* mean over rounds */

@@ -7,7 +7,7 @@
 #include "bench/measurement.h"
 
 /* Ends the function unless 'a' and 'b', measurements or points, are alike in
- * their collective, ranks, type, operation, root and place. */
+ * their collective, ranks, type, operation, root, place and graph. */
 #define STP_RETURN_KIND_ORDER(a, b)                                            \
     do {                                                                       \
         STP_RETURN_ORDER(STP_ORDER((a)->coll, (b)->coll));                     \
@@ -17,10 +17,11 @@
         STP_RETURN_ORDER(STP_ORDER((a)->op, (b)->op));                         \
         STP_RETURN_ORDER(STP_ORDER((a)->root, (b)->root));                     \
         STP_RETURN_ORDER(STP_ORDER((a)->in_place, (b)->in_place));             \
+        STP_RETURN_ORDER(STP_ORDER((a)->graph, (b)->graph));                   \
     } while (0)
 
-/* By collective, nodes, ranks, type, operation, root, place and workload, as
- * qsort() wants it. */
+/* By collective, nodes, ranks, type, operation, root, place, graph and
+ * workload, as qsort() wants it. */
 int stp_order_kinds(const struct stp_measurement *a,
                     const struct stp_measurement *b);
 

@@ -30,6 +30,7 @@ struct stp_measurement {
     int op;                           /* enum stp_op */
     unsigned root;
     bool in_place;
+    bool graph; /* captured into a CUDA graph, and not launched one by one */
     int64_t n_wrong; /* elements, of a checked one; -1: not checked */
     unsigned n_ranks;
     unsigned n_nodes;

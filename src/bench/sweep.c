@@ -167,6 +167,7 @@ static void sweep_measure_lane(struct sweep *s, struct stp_collective *what,
                                   .op = what->op,
                                   .root = what->root,
                                   .in_place = lane->in_place,
+                                  .graph = s->plan->graph > 0,
                                   .n_ranks = s->info.n_ranks,
                                   .n_nodes = s->info.n_nodes};
     bool is_short;

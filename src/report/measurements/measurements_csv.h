@@ -23,6 +23,7 @@
  *   op             sum, prod, min, max or avg; none where nothing is reduced
  *   root           rank; 0 where there is none
  *   in_place       1, or 0 for out of place
+ *   graph          1 if it was captured into a CUDA graph; only where a row was
  *   wrong          elements that were; empty if nobody checked
  *   source         measured, recorded, interpolated, virtual or modelled
  *   single_pass    1 if the arms ran one after the other and not in rounds
@@ -42,8 +43,8 @@
  * algorithm, protocol, nNodes, nRanks and median_us must be there, and the
  * others have defaults: channels 0, iters 1, the other times equal to the
  * median, ran_* what the arm forces, source measured, single_pass 0, type bf16,
- * op sum, root 0, in_place 0, wrong empty, backend nccl, mode alone, compute
- * gemm, and 0 for what follows.
+ * op sum, root 0, in_place 0, graph 0, wrong empty, backend nccl, mode alone,
+ * compute gemm, and 0 for what follows.
  *
  * A recorded machine's overlap.csv is read, too: with layers and compute_us but
  * without mode, it is overlap, nNodes 1 and source recorded by default.
@@ -52,9 +53,9 @@
  * nccl, backend and an array "measurements", of which each element has these
  * columns under the same names, but "arm" for algorithm, protocol and channels
  * ("auto", "ring/ll128/16"), "ran" as an object of those three, and "n_wrong";
- * null is for what nobody knows; single_pass may be missing.  Those of a
- * workload are there if there is one. algbw_gbps and busbw_gbps follow from the
- * others and are not read.
+ * null is for what nobody knows; single_pass and graph may be missing.  Those
+ * of a workload are there if there is one. algbw_gbps and busbw_gbps follow
+ * from the others and are not read.
  */
 #ifndef STP_MEASUREMENTS_CSV_H
 #define STP_MEASUREMENTS_CSV_H

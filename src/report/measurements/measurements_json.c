@@ -52,6 +52,7 @@ static const struct key keys[] = {
     {.name = "op", .expected = STP_OP_WORDS ", or null"},
     {.name = "root"},
     {.name = "in_place", .expected = "true or false"},
+    {.name = "graph", .expected = "true or false", .optional = true},
     {.name = "n_wrong",
      .column = "wrong",
      .expected = "a number of elements, or null"},

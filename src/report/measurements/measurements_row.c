@@ -136,6 +136,7 @@ const struct stp_csv_column
      .none = "none", .none_value = STP_OP_SUM, .write = row_write_op},
     {"root", "a rank from 0", COUNT(root, 0)},
     {"in_place", "0 or 1", .kind = STP_CSV_FLAG, INTO(in_place)},
+    {"graph", "0 or 1", .kind = STP_CSV_FLAG, INTO(graph)},
     {"wrong", "a number of elements, or nothing", .kind = STP_CSV_WHOLE,
      INTO(n_wrong), .max = INT64_MAX, .none = "", .none_value = -1},
     {"mode", "alone, sequential, overlap, fsdp or trace",

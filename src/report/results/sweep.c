@@ -235,6 +235,7 @@ enum stp_status stp_print_sweep_json(const struct stp_dataset *data, FILE *fp,
                        stp_coll_reduces(m->coll) ? stp_op_name(m->op) : NULL);
         stp_table_count(&t, "root", NULL, m->root);
         stp_table_flag(&t, "in_place", NULL, m->in_place);
+        stp_table_flag(&t, m->graph ? "graph" : NULL, NULL, m->graph);
         stp_table_number(&t, "n_wrong", NULL,
                          m->n_wrong < 0 ? NAN : (double)m->n_wrong, 0);
         if (!is_alone) {

@@ -293,21 +293,21 @@ TEST_F(Measured, ATimeThatNoClockCanTellComesBackToo)
 }
 
 // Only where there are such arms, as others read these files, too.
-TEST_F(Measured, KernelsAndChunksComeBackAsTheyWereWritten)
+TEST_F(Measured, KernelsChunksAndGraphsComeBackAsTheyWereWritten)
 {
     const std::string with =
         "# test\n# machine: m\n# gpu: G\n"
         "# nccl: 2.30.7\n# backend: nccl\n" +
         std::string(kHeader).substr(0, strlen(kHeader) - 1) +
-        ",chunk,ran_kernel\n";
+        ",chunk,ran_kernel,graph\n";
     const std::string times = "1,4,20,10.500,10.250,11.000,12.000,9.125,";
     const std::string rows =
         "allreduce,4096,0,sym,sym,0," + times +
-        "-,-,0,bf16,sum,0,0,0,measured,0,0,AllReduce_AGxLL_R_sum_bf16\n" +
+        "-,-,0,bf16,sum,0,0,0,measured,0,0,AllReduce_AGxLL_R_sum_bf16,1\n" +
         "allgather,4096,0,ce,ce,0," + times +
-        "-,-,0,bf16,none,0,0,0,measured,0,0,copy engines\n" +
+        "-,-,0,bf16,none,0,0,0,measured,0,0,copy engines,0\n" +
         "allreduce,4096,0,ring,simple,0," + times +
-        "ring,simple,16,bf16,sum,0,0,0,measured,0,131072,\n";
+        "ring,simple,16,bf16,sum,0,0,0,measured,0,131072,,0\n";
 
     ASSERT_EQ(STP_OK, ReadCsv(with + rows)) << err_.text;
     EXPECT_EQ(with + rows, Csv(data_));
@@ -316,12 +316,14 @@ TEST_F(Measured, KernelsAndChunksComeBackAsTheyWereWritten)
 
     EXPECT_EQ(with + rows, Csv(data_));
     EXPECT_EQ(json, Json(data_));
+    EXPECT_TRUE(data_.rows[0].graph);
+    EXPECT_FALSE(data_.rows[1].graph);
     EXPECT_EQ(131072u, data_.rows[2].arm.chunk_bytes);
     EXPECT_STREQ("copy engines", data_.rows[1].ran_kernel);
     EXPECT_EQ(STP_ERR_SYNTAX,
               ReadCsv(with + "allreduce,8,0,sym,sym,0," + times +
                       "-,-,0,bf16,sum,0,0,0,measured,0,0," +
-                      std::string(STP_KERNEL_NAME, 'x') + "\n"));
+                      std::string(STP_KERNEL_NAME, 'x') + ",0\n"));
     EXPECT_THAT(err_.text, HasSubstr("fewer than 40 bytes"));
 }
 
