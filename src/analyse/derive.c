@@ -34,6 +34,16 @@ bool stp_arm_registers(const struct stp_arm *arm)
            stp_setup_equal(&arm->setup, &of_rule);
 }
 
+bool stp_arm_is_of(const struct stp_arm *arm, enum stp_policy_kind kind)
+{
+    const bool is_staged = arm->setup.memory == STP_MEMORY_STAGE;
+
+    return kind == STP_POLICY_OF_ARMS
+               ? stp_arm_is_pair(arm)
+               : stp_arm_registers(arm) &&
+                     is_staged == (kind == STP_POLICY_OF_STAGE);
+}
+
 struct stp_gain stp_gain_over_rule(const struct stp_point *point,
                                    const struct stp_comparison *registered,
                                    double min_gain,
@@ -71,6 +81,23 @@ static bool derive_holds(const struct stp_point *p, const struct stp_arm *arm,
     return true;
 }
 
+/* Whether no iteration of the size in which compute goes on was slower: arms
+ * that are not there were. */
+static bool derive_bears_compute(const struct stp_point *p,
+                                 const struct stp_arm *arm,
+                                 const struct stp_comparisons *beside)
+{
+    for (size_t i = 0; beside != NULL && i < beside->n_points; i++) {
+        const struct stp_point *q = &beside->points[i];
+
+        if (q->coll == p->coll && q->n_nodes == p->n_nodes &&
+            q->n_ranks == p->n_ranks && q->n_bytes == p->n_bytes &&
+            stp_point_arm(q, arm) == NULL)
+            return false;
+    }
+    return true;
+}
+
 /* Whether the arm wins; an arm that NCCL chose by itself gains nothing,
  * whatever its times say. */
 static bool derive_is_faster(const struct stp_point *p,
@@ -85,9 +112,13 @@ static bool derive_is_faster(const struct stp_point *p,
 
     if (!(c->gain.low > 1) || !stp_is_evidence(c, terms->trust_passes))
         return false;
-    if (!terms->registers)
-        return stp_arm_is_pair(&c->arm) && !stp_ran_as_auto(p, c);
-    if (!stp_arm_registers(&c->arm))
+    if (!stp_arm_is_of(&c->arm, terms->kind))
+        return false;
+    if (terms->kind == STP_POLICY_OF_ARMS)
+        return !stp_ran_as_auto(p, c);
+    if (terms->kind == STP_POLICY_OF_STAGE &&
+        (c->ran_kernel[0] == '\0' ||
+         !derive_bears_compute(p, &c->arm, terms->beside)))
         return false;
     /* Copy engines must have run if they are what the arm is for.  NCCL runs
      * reductions under ce by the symmetric kernels of sym, and sym needs no
@@ -98,7 +129,9 @@ static bool derive_is_faster(const struct stp_point *p,
     /* It must be worth a communicator of its own, if it needs one: as much
      * faster than the same memory without as a rule is than NCCL's own choice.
      */
-    other = setup->min_ctas != 0 ? stp_point_arm(p, &without) : NULL;
+    other = setup->min_ctas != 0 && terms->kind == STP_POLICY_OF_MEMORY
+                ? stp_point_arm(p, &without)
+                : NULL;
     if (other != NULL &&
         !(stp_gain_over_arm(c, other).low >= 1 + terms->min_gain))
         return false;
@@ -292,8 +325,9 @@ enum stp_status stp_derive_on(const struct stp_comparisons *comparisons,
             !stp_point_alike(&p, &points[i]))
             return stp_fail(
                 err, STP_ERR_RANGE,
-                "%s was measured with several types, operations or roots, "
-                "expected one of each: no rule can tell them apart",
+                "%s was measured with several types, operations or roots, or "
+                "both in and without CUDA graphs, expected one of each: no "
+                "rule can tell them apart",
                 stp_coll_name(p.coll));
     }
     choices = calloc(n + 1, sizeof(*choices));

@@ -41,17 +41,23 @@ struct stp_derive_terms {
                           more each: drift between them may be the gain */
     bool extrapolate;  /* a rule of the two smallest sizes reaches down to 0, of
                           the two largest up to STP_DERIVE_NO_END */
-    bool registers;    /* what to register is decided, not an arm of a tuner: an
+    enum stp_policy_kind kind; /* whose rules these are.  Of memory: an
                           arm of registered buffers takes the place of plain
                           ones where it is as much faster than AUTO, and faster
                           than the arm that tuners would be given there; one of
                           more CTAs also as much faster than the same memory
-                          without, as it takes a communicator of its own */
-    const struct stp_comparisons *trials; /* of registers: AUTO, the policy and
-                          registered buffers, measured again, alone or in
+                          without, as it takes a communicator of its own.  Of
+                          stages: likewise an arm of staged buffers, where a
+                          symmetric kernel ran; each has such a communicator */
+    const struct stp_comparisons *trials; /* but for arms of tuners: AUTO, the
+                          policy and these buffers, measured again, alone or in
                           iterations as the comparisons are; where these are
                           not faster than the policy, there is no rule.  NULL:
                           they were not */
+    const struct stp_comparisons *beside; /* of stages: iterations in which
+                          compute goes on, which the staging library cannot
+                          tell from others; where some of a size were slower
+                          with an arm, there is no rule for it.  NULL: none */
 };
 
 struct stp_derived_rule {
@@ -84,6 +90,9 @@ enum stp_status stp_derive_on(const struct stp_comparisons *comparisons,
                               struct stp_derived *derived_ret,
                               struct stp_error *err);
 
+/* Whether rules of the kind can name the arm. */
+bool stp_arm_is_of(const struct stp_arm *arm, enum stp_policy_kind kind);
+
 /* Whether the arm names both an algorithm and a protocol, as rules do. */
 bool stp_arm_is_pair(const struct stp_arm *arm);
 
@@ -96,7 +105,7 @@ const struct stp_comparison *
 stp_derive_choice(const struct stp_point *point,
                   const struct stp_derive_terms *terms);
 
-/* Whether the arm is of registered buffers, and else NCCL's own. */
+/* Whether the arm is of registered or staged buffers, and else NCCL's own. */
 bool stp_arm_registers(const struct stp_arm *arm);
 
 /* Finds an arm of registered buffers that would take the place of plain ones at

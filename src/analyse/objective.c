@@ -273,7 +273,8 @@ static enum stp_status registered_compare_alone(
         for (size_t k = 0; k < n_sequential && !(below && above); k++) {
             const struct stp_measurement *s = &p.pooled.rows[k];
             const bool is_like = s->coll == m.coll && s->n_ranks == m.n_ranks &&
-                                 s->n_nodes == m.n_nodes && s->type == m.type;
+                                 s->n_nodes == m.n_nodes && s->type == m.type &&
+                                 s->graph == m.graph;
 
             below |= is_like && s->n_bytes <= m.n_bytes;
             above |= is_like && s->n_bytes >= m.n_bytes;

@@ -35,7 +35,7 @@ struct derive_data {
 };
 
 /* In the order of 'outputs'. */
-enum derive_output { DERIVE_POLICY, DERIVE_MEMORY };
+enum derive_output { DERIVE_POLICY, DERIVE_MEMORY, DERIVE_STAGE };
 
 struct derive_options {
     struct stp_derive_options derive;
@@ -70,13 +70,13 @@ static const char *derive_read_arm(const struct stp_option *option,
 
 #define AT(member) offsetof(struct derive_options, member)
 
-static const char *const outputs[] = {"policy", "memory", NULL};
+static const char *const outputs[] = {"policy", "memory", "stage", NULL};
 
 static const char *derive_read_output(const struct stp_option *option,
                                       const char *text, void *at)
 {
     if (strcmp(text, "constants") == 0)
-        return "policy, which decides instead of NCCL's model, or memory";
+        return "policy, which decides instead of NCCL's model, memory or stage";
     return stp_option_word(option, text, at);
 }
 
@@ -87,8 +87,9 @@ static const struct stp_option derive_table[] = {
     {"as", 0, "WHAT", derive_read_output, AT(as), .words = outputs,
      .value = "policy",
      .help =
-         "policy; or memory: what an application should register, by arms "
-         "reg, sym, ce, sym/ctas=16-64 and sym/ctas=32-64 (the last two become "
+         "policy; memory: what an application should register, by arms reg, "
+         "sym and ce; or stage: what the staging library should stage, by arms "
+         "stage, in and without CUDA graphs (ctas=16-64 and ctas=32-64 become "
          "rules with min_ctas)"},
     {"objective", 0, "WHAT", stp_option_word, AT(objective),
      .from_name = stp_objective_from_name, .expected = "time or iteration",
@@ -303,43 +304,37 @@ static enum stp_status derive_policy(const struct derive_options *o,
     return status;
 }
 
-/* ---- what to register ---- */
+/* ---- what to register, what to stage ---- */
 
-/* Derives rules of collectives alone and of iterations, as far as there are
- * measurements. */
+/* Derives rules of both situations, as far as there are measurements. */
 static enum stp_status memory_derive(const struct derive_options *o,
                                      const struct stp_dataset *data,
                                      struct stp_error *err)
 {
-    struct stp_comparisons compared[2] = {0};
-    struct stp_memory_situation situations[2];
+    const struct stp_memory_data from = {.alone = data, .iterations = data};
+    const struct stp_derive_terms terms = {.min_gain = o->derive.min_gain,
+                                           .trust_passes = o->trust_passes,
+                                           .extrapolate = o->extrapolate,
+                                           .kind = o->as == DERIVE_STAGE
+                                                       ? STP_POLICY_OF_STAGE
+                                                       : STP_POLICY_OF_MEMORY};
+    struct stp_memory_situations situations;
     struct stp_memory_rules rules = {0};
     const struct stp_policy_origin origin = {.data = data,
                                              .made_by = "steptune derive",
                                              .min_gain = o->derive.min_gain};
     const bool is_printed = o->output == NULL && !o->json;
-    bool is_measured = false;
-    enum stp_status status = STP_OK;
+    enum stp_status status =
+        stp_memory_situations_compare(&from, &terms, &situations, err);
 
-    for (int i = 0; i < 2 && status == STP_OK; i++) {
-        situations[i] = (struct stp_memory_situation){
-            .overlaps = i == 1,
-            .comparisons = &compared[i],
-            .terms = {.min_gain = o->derive.min_gain,
-                      .trust_passes = o->trust_passes,
-                      .extrapolate = o->extrapolate,
-                      .registers = true}};
-        status = stp_compare_registered(data, data, situations[i].overlaps,
-                                        &compared[i], err);
-        is_measured |= stp_memory_was_measured(&compared[i]);
-    }
-    if (status == STP_OK && !is_measured)
+    if (status == STP_OK && !situations.are_measured)
         status = stp_fail(err, STP_ERR_RANGE,
-                          "no times of registered buffers, expected those of "
-                          "arms reg, sym or ce: `steptune sweep --arms "
-                          "all,memory`");
+                          "no times of %s buffers, expected those of arms %s: "
+                          "`steptune sweep --arms all,memory`",
+                          o->as == DERIVE_STAGE ? "staged" : "registered",
+                          o->as == DERIVE_STAGE ? "stage" : "reg, sym or ce");
     STP_THEN(status,
-             stp_memory_rules_derive(situations, 2, data->gpu, &rules, err));
+             stp_memory_rules_derive(&situations, data->gpu, &rules, err));
     STP_THEN(status, derive_keep_former(o->output, err));
     if (status == STP_OK && (o->output != NULL || is_printed))
         status = stp_memory_file_save(&rules.table, &origin, o->output, err);
@@ -350,8 +345,7 @@ static enum stp_status memory_derive(const struct derive_options *o,
         derive_print_written(o, rules.table.n_rules, data->n_rows);
     }
     stp_memory_rules_free(&rules);
-    for (int i = 0; i < 2; i++)
-        stp_comparisons_free(&compared[i]);
+    stp_memory_situations_free(&situations);
     return status;
 }
 
@@ -386,8 +380,8 @@ static int derive_run(const struct derive_options *o, struct derive_data *data)
         return stp_complain("no run of NCCL's own choice to compare with, "
                             "expected one, such as --arm auto=FILE");
     exit_status = stp_report_wrong(&data->data, false);
-    status = o->as == DERIVE_MEMORY ? memory_derive(o, &data->data, &err)
-                                    : derive_policy(o, &data->data, &err);
+    status = o->as == DERIVE_POLICY ? derive_policy(o, &data->data, &err)
+                                    : memory_derive(o, &data->data, &err);
     return status == STP_OK ? exit_status : stp_complain_error(NULL, &err);
 }
 

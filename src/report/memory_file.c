@@ -72,7 +72,8 @@ enum stp_status stp_memory_file_save(const struct stp_memory_table *table,
                                      const struct stp_policy_origin *origin,
                                      const char *path, struct stp_error *err)
 {
-    struct stp_policy_text text = {.kind = STP_POLICY_OF_MEMORY,
+    const bool is_staged = table->kind == STP_POLICY_OF_STAGE;
+    struct stp_policy_text text = {.kind = table->kind,
                                    .made_by = origin->made_by,
                                    .run = origin->data->run};
 
@@ -94,12 +95,20 @@ enum stp_status stp_memory_file_save(const struct stp_memory_table *table,
     fprintf(text.fp,
             "# A rule stands where its gain over plain buffers with NCCL's own "
             "choice is at least %g percent, and where it is faster than the "
-            "best rule of a policy, both with 95 percent confidence; elsewhere "
-            "buffers stay plain.\n",
-            origin->min_gain * 100);
+            "best rule of a policy, both with 95 percent confidence%s; "
+            "elsewhere buffers stay plain.\n",
+            origin->min_gain * 100,
+            is_staged ? ", and where no iteration in which compute goes on is "
+                        "slower"
+                      : "");
     if (columns.min_ctas)
         fputs("# min_ctas is what ncclConfig_t.minCTAs of the communicator is "
               "to be, with maxCTAs 64; 0: NCCL's own.\n",
+              text.fp);
+    if (is_staged && table->n_rules > 0)
+        fputs("# Times with graph 0 are of collectives that are launched one "
+              "by one; with graph 1, of CUDA graphs. Both copies are in "
+              "them.\n",
               text.fp);
     if (columns.overlap)
         fputs("# Times with overlap 0 are of collectives back to back, or of "
@@ -112,7 +121,10 @@ enum stp_status stp_memory_file_save(const struct stp_memory_table *table,
     fprintf(text.fp,
             "collective,min_bytes,max_bytes,memory%s,nNodes,nRanks%s%s\n",
             columns.min_ctas ? ",min_ctas" : "",
-            columns.overlap ? ",overlap" : "", columns.gpu ? ",gpu" : "");
+            is_staged         ? ",graph"
+            : columns.overlap ? ",overlap"
+                              : "",
+            columns.gpu ? ",gpu" : "");
     for (size_t i = 0; i < table->n_rules; i++) {
         fputc('\n', text.fp);
         memory_write_evidence(&table->rules[i], text.fp);
@@ -130,8 +142,8 @@ enum stp_status stp_memory_file_save(const struct stp_memory_table *table,
             fprintf(text.fp, ",%d", rule->min_ctas);
         memory_write_range(&rule->nodes, text.fp);
         memory_write_range(&rule->ranks, text.fp);
-        if (columns.overlap)
-            fprintf(text.fp, ",%d", rule->overlap);
+        if (is_staged || columns.overlap)
+            fprintf(text.fp, ",%d", is_staged ? rule->graph : rule->overlap);
         if (columns.gpu)
             fprintf(text.fp, ",%s", rule->gpu != NULL ? rule->gpu : "*");
         fputc('\n', text.fp);

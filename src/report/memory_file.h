@@ -1,5 +1,6 @@
 /*
- * memory_file.h - a memory policy as a file, each rule with its evidence
+ * memory_file.h - a memory or stage policy as a file, each rule with its
+ * evidence
  */
 #ifndef STP_MEMORY_FILE_H
 #define STP_MEMORY_FILE_H
@@ -23,7 +24,7 @@ struct stp_memory_evidence {
 };
 
 struct stp_memory_rule {
-    struct stp_rule rule; /* of a memory policy; 'line' does not matter */
+    struct stp_rule rule;                       /* 'line' does not matter */
     const struct stp_memory_evidence *evidence; /* by size */
     size_t n_evidence;
 };
@@ -42,6 +43,7 @@ struct stp_memory_drop {
 
 /* Rules in the order in which they are to be looked up. */
 struct stp_memory_table {
+    enum stp_policy_kind kind; /* of memory or of stages */
     const struct stp_memory_rule *rules;
     size_t n_rules;
     const struct stp_memory_drop *drops;
@@ -57,7 +59,8 @@ void stp_memory_drops_write(const struct stp_memory_table *table,
  * to standard output: above each the times it rests on, and above all what made
  * it, the run of the measurements if they have one, the policy hash, the source
  * of the times, what was dropped and, without rules, that there are none.
- * Columns min_ctas, overlap and gpu are there if a rule needs them.
+ * Columns min_ctas, overlap and gpu are there if a rule needs them, and
+ * graph in a stage policy.
  */
 enum stp_status stp_memory_file_save(const struct stp_memory_table *table,
                                      const struct stp_policy_origin *origin,

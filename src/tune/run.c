@@ -161,35 +161,21 @@ static enum stp_status run_derive_overlap(const struct stp_tune_job *job,
 static enum stp_status run_derive_memory(struct stp_tune_result *r,
                                          struct stp_error *err)
 {
-    const size_t n = r->overlap.comparisons.n_points > 0 ? 2 : 1;
-    struct stp_comparisons measured[2] = {0}, trials[2] = {0};
-    struct stp_memory_situation situations[2];
     /* Registered buffers were measured again while policies were verified. */
-    const struct stp_dataset *again[] = {&r->registered,
-                                         &r->overlap_registered};
-    enum stp_status status = STP_OK;
+    const struct stp_memory_data from = {
+        .alone = &r->alone.data,
+        .iterations = &r->iterated.data,
+        .again = {&r->registered, &r->overlap_registered}};
+    const struct stp_derive_terms terms = {.min_gain = r->alone.origin.min_gain,
+                                           .kind = STP_POLICY_OF_MEMORY};
+    struct stp_memory_situations situations;
+    enum stp_status status =
+        stp_memory_situations_compare(&from, &terms, &situations, err);
 
-    r->has_memory = stp_memory_was_measured(&r->alone.comparisons);
-    if (!r->has_memory)
-        return STP_OK;
-    for (size_t i = 0; i < n && status == STP_OK; i++) {
-        situations[i] = (struct stp_memory_situation){
-            .overlaps = i == 1,
-            .comparisons = &measured[i],
-            .terms = {.min_gain = r->alone.origin.min_gain,
-                      .registers = true,
-                      .trials = &trials[i]}};
-        status = stp_compare_registered(&r->alone.data, &r->iterated.data,
-                                        i == 1, &measured[i], err);
-        STP_THEN(status, stp_compare_registered(again[i], again[i], i == 1,
-                                                &trials[i], err));
-    }
-    STP_THEN(status, stp_memory_rules_derive(situations, n, r->info.gpu,
+    r->has_memory = situations.are_measured;
+    STP_THEN(status, stp_memory_rules_derive(&situations, r->info.gpu,
                                              &r->memory, err));
-    for (size_t i = 0; i < 2; i++) {
-        stp_comparisons_free(&measured[i]);
-        stp_comparisons_free(&trials[i]);
-    }
+    stp_memory_situations_free(&situations);
     return status;
 }
 

@@ -336,7 +336,7 @@ static enum stp_status verify_registered(const struct stp_tune_job *job,
                                          struct stp_error *err)
 {
     const struct stp_derive_terms terms = {.min_gain = plan->min_gain,
-                                           .registers = true};
+                                           .kind = STP_POLICY_OF_MEMORY};
     struct stp_tune_policy again = result->overlap;
     struct verify v = {.job = job,
 

@@ -174,8 +174,8 @@ class MemoryFileTest : public Report
     std::string SaveMemory(const std::vector<stp_memory_rule> &rules,
                            const std::vector<stp_memory_drop> &drops = {})
     {
-        const stp_memory_table table{rules.data(), rules.size(), drops.data(),
-                                     drops.size()};
+        const stp_memory_table table{STP_POLICY_OF_MEMORY, rules.data(),
+                                     rules.size(), drops.data(), drops.size()};
         const stp_policy_origin origin{&data_, "a test", 0.02,  false,
                                        false,  nullptr,  false, nullptr};
         stp_policy *policy = nullptr;

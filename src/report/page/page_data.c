@@ -254,25 +254,22 @@ static enum stp_status page_measure_memory(struct stp_page_data *data,
                                            struct stp_error *err)
 {
     const struct stp_policy *policy = data->files[STP_PAGE_MEMORY_POLICY].rules;
-    const struct stp_derive_terms terms = {.min_gain = STP_DERIVE_MIN_GAIN};
-    struct stp_comparisons compared[2] = {0};
-    const struct stp_memory_situation situations[] = {
-        {false, &compared[0], terms}, {true, &compared[1], terms}};
-    enum stp_status status = STP_OK;
+    const struct stp_derive_terms terms = {.min_gain = STP_DERIVE_MIN_GAIN,
+                                           .kind = STP_POLICY_OF_MEMORY};
+    const struct stp_memory_data from = {
+        .alone = &data->files[STP_PAGE_SWEEP].data,
+        .iterations = &data->files[STP_PAGE_ITERATIONS].data};
+    struct stp_memory_situations situations;
+    enum stp_status status;
 
     if (policy == NULL)
         return STP_OK;
-    for (int i = 0; i < 2 && status == STP_OK; i++)
-        status =
-            stp_compare_registered(&data->files[STP_PAGE_SWEEP].data,
-                                   &data->files[STP_PAGE_ITERATIONS].data,
-                                   situations[i].overlaps, &compared[i], err);
+    status = stp_memory_situations_compare(&from, &terms, &situations, err);
     STP_THEN(status,
-             stp_memory_rules_measure(policy, situations, 2,
+             stp_memory_rules_measure(policy, &situations,
                                       stp_page_first_set(data)->data.gpu,
                                       &data->memory, err));
-    for (int i = 0; i < 2; i++)
-        stp_comparisons_free(&compared[i]);
+    stp_memory_situations_free(&situations);
     return status;
 }
 

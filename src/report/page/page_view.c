@@ -268,7 +268,7 @@ static void view_memory(const struct stp_memory_table *table, cJSON *memory)
             rule, "register_as",
             stp_memory_text(m->rule.memory, m->rule.min_ctas, text));
         for (size_t k = 0; k < m->n_evidence; k++)
-            stp_put_memory_size(m, k, &evidence);
+            stp_put_memory_size(table, i, k, &evidence);
     }
 }
 

@@ -4,25 +4,113 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "analyse/objective.h"
 #include "core/names.h"
 #include "core/policy/memory_policy.h"
 #include "report/table.h"
 #include "report/words.h"
 
-static bool rules_have_memory(const struct stp_point *p)
+static bool rules_have_kind(const struct stp_point *p,
+                            enum stp_policy_kind kind)
 {
     for (size_t a = 0; a < p->n_arms; a++)
-        if (stp_arm_registers(&p->arms[a].arm))
+        if (stp_arm_is_of(&p->arms[a].arm, kind))
             return true;
     return false;
 }
 
-bool stp_memory_was_measured(const struct stp_comparisons *all)
+/* ---- situations ---- */
+
+/* Copies the rows with or without graphs: collectives alone, iterations or both
+ * as far as buffers were staged in some of them. */
+static enum stp_status situations_select(const struct stp_dataset *data,
+                                         bool graph, struct stp_dataset *rows,
+                                         struct stp_error *err)
 {
-    for (size_t i = 0; i < all->n_points; i++)
-        if (rules_have_memory(&all->points[i]))
-            return true;
-    return false;
+    const size_t n = data != NULL ? data->n_rows : 0;
+    bool are_staged[2] = {false, false}; /* alone, in iterations */
+
+    *rows = (struct stp_dataset){0};
+    for (size_t i = 0; i < n; i++) {
+        const struct stp_measurement *m = &data->rows[i];
+
+        are_staged[m->work.mode != STP_MODE_ALONE] |=
+            m->graph == graph && m->arm.setup.memory == STP_MEMORY_STAGE;
+    }
+    for (size_t i = 0; i < n; i++) {
+        const struct stp_measurement *m = &data->rows[i];
+
+        if (m->graph == graph && are_staged[m->work.mode != STP_MODE_ALONE] &&
+            stp_dataset_add(rows, m) != STP_OK)
+            return stp_nomem(err);
+    }
+    return STP_OK;
+}
+
+/* Compares launched or captured collectives for a stage policy. */
+static enum stp_status
+situations_compare_staged(const struct stp_memory_data *data, int graph,
+                          struct stp_memory_situations *out,
+                          struct stp_error *err)
+{
+    struct stp_dataset alone = {0}, iterations = {0}, again = {0};
+    enum stp_status status = situations_select(data->alone, graph, &alone, err);
+
+    STP_THEN(status,
+             situations_select(data->iterations, graph, &iterations, err));
+    STP_THEN(status, situations_select(data->again[graph], graph, &again, err));
+    STP_THEN(status, stp_compare_registered(&alone, &iterations, false,
+                                            &out->compared[graph], err));
+    STP_THEN(status, stp_compare_registered(&again, &again, false,
+                                            &out->trials[graph], err));
+    STP_THEN(status, stp_compare_registered(&alone, &iterations, true,
+                                            &out->beside[graph], err));
+    stp_dataset_free(&alone);
+    stp_dataset_free(&iterations);
+    stp_dataset_free(&again);
+    return status;
+}
+
+enum stp_status stp_memory_situations_compare(
+    const struct stp_memory_data *data, const struct stp_derive_terms *terms,
+    struct stp_memory_situations *out, struct stp_error *err)
+{
+    const bool is_staged = terms->kind == STP_POLICY_OF_STAGE;
+    enum stp_status status = STP_OK;
+
+    *out = (struct stp_memory_situations){0};
+    for (int i = 0; i < 2 && status == STP_OK; i++) {
+        const struct stp_dataset *again = data->again[i];
+
+        out->all[i] =
+            (struct stp_memory_situation){.overlaps = !is_staged && i == 1,
+                                          .graph = is_staged && i == 1,
+                                          .comparisons = &out->compared[i],
+                                          .terms = *terms};
+        out->all[i].terms.trials = &out->trials[i];
+        out->all[i].terms.beside = &out->beside[i];
+        if (is_staged)
+            status = situations_compare_staged(data, i, out, err);
+        else
+            status = stp_compare_registered(data->alone, data->iterations,
+                                            i == 1, &out->compared[i], err);
+        if (!is_staged && again != NULL)
+            STP_THEN(status, stp_compare_registered(again, again, i == 1,
+                                                    &out->trials[i], err));
+        for (size_t k = 0; k < out->compared[i].n_points; k++)
+            out->are_measured |=
+                rules_have_kind(&out->compared[i].points[k], terms->kind);
+    }
+    return status;
+}
+
+void stp_memory_situations_free(struct stp_memory_situations *situations)
+{
+    for (int i = 0; i < 2; i++) {
+        stp_comparisons_free(&situations->compared[i]);
+        stp_comparisons_free(&situations->trials[i]);
+        stp_comparisons_free(&situations->beside[i]);
+    }
 }
 
 /* ---- deriving ---- */
@@ -69,11 +157,12 @@ static enum stp_status rules_gather(struct gathering *g,
         return stp_nomem(err);
     with.n_points = 0;
     for (size_t i = 0; i < s->comparisons->n_points; i++)
-        if (rules_have_memory(&s->comparisons->points[i]))
+        if (rules_have_kind(&s->comparisons->points[i], s->terms.kind))
             with.points[with.n_points++] = s->comparisons->points[i];
     status = stp_derive_on(&with, &s->terms, &derived, err);
     for (size_t i = 0; i < derived.n_rules; i++) {
         const struct stp_derived_rule *rule = &derived.rules[i];
+        const bool is_staged = s->terms.kind == STP_POLICY_OF_STAGE;
         struct stp_memory_evidence *evidence = &g->out.evidence[g->n_evidence];
 
         for (size_t k = 0; k < rule->n_points; k++)
@@ -88,7 +177,8 @@ static enum stp_status rules_gather(struct gathering *g,
                      .bytes = {rule->min_bytes, rule->max_bytes},
                      .nodes = {rule->n_nodes, rule->n_nodes},
                      .ranks = {rule->n_ranks, rule->n_ranks},
-                     .overlap = s->overlaps,
+                     .overlap = is_staged ? -1 : s->overlaps,
+                     .graph = is_staged ? s->graph : -1,
                      .gpu = g->gpu[0] != '\0' ? g->gpu : NULL},
             .evidence = evidence,
             .n_evidence = rule->n_points};
@@ -129,28 +219,20 @@ static bool rules_begin(struct gathering *g, size_t n_rules, size_t n_evidence)
            g->out.drops != NULL;
 }
 
-static size_t rules_count_points(const struct stp_memory_situation *situations,
-                                 size_t n)
-{
-    size_t n_points = 0;
-
-    for (size_t i = 0; i < n; i++)
-        n_points += situations[i].comparisons->n_points;
-    return n_points;
-}
-
 enum stp_status
-stp_memory_rules_derive(const struct stp_memory_situation *situations, size_t n,
+stp_memory_rules_derive(const struct stp_memory_situations *situations,
                         const char *gpu, struct stp_memory_rules *rules_ret,
                         struct stp_error *err)
 {
-    struct gathering g = {.gpu = gpu};
-    const size_t n_points = rules_count_points(situations, n);
+    const struct stp_memory_situation *s = situations->all;
+    struct gathering g = {.gpu = gpu, .out.table.kind = s->terms.kind};
+    const size_t n_points =
+        s[0].comparisons->n_points + s[1].comparisons->n_points;
     enum stp_status status =
         rules_begin(&g, n_points, n_points) ? STP_OK : stp_nomem(err);
 
-    for (size_t i = 0; i < n && status == STP_OK; i++)
-        status = rules_gather(&g, &situations[i], err);
+    for (int i = 0; i < 2 && status == STP_OK; i++)
+        status = rules_gather(&g, &s[i], err);
     if (status == STP_OK)
         *rules_ret = g.out;
     else
@@ -178,7 +260,8 @@ static void rules_measure(struct gathering *g, const struct stp_policy *policy,
                                                .n_ranks = p->n_ranks,
                                                .n_nodes = p->n_nodes,
                                                .overlaps = s->overlaps,
-                                               .gpu = g->gpu};
+                                               .gpu = g->gpu,
+                                               .captured = s->graph};
         const struct stp_rule *match = stp_memory_policy_match(policy, &query);
         const struct stp_comparison *c = stp_point_arm(p, &arm);
 
@@ -198,15 +281,19 @@ static void rules_measure(struct gathering *g, const struct stp_policy *policy,
     }
 }
 
-enum stp_status stp_memory_rules_measure(
-    const struct stp_policy *policy,
-    const struct stp_memory_situation *situations, size_t n, const char *gpu,
-    struct stp_memory_rules *rules_ret, struct stp_error *err)
+enum stp_status
+stp_memory_rules_measure(const struct stp_policy *policy,
+                         const struct stp_memory_situations *situations,
+                         const char *gpu, struct stp_memory_rules *rules_ret,
+                         struct stp_error *err)
 {
-    struct gathering g = {.gpu = gpu};
+    const struct stp_memory_situation *s = situations->all;
+    struct gathering g = {.gpu = gpu,
+                          .out.table.kind = stp_policy_get_kind(policy)};
     const size_t n_rules = stp_policy_size(policy);
 
-    if (!rules_begin(&g, n_rules, rules_count_points(situations, n))) {
+    if (!rules_begin(&g, n_rules,
+                     s[0].comparisons->n_points + s[1].comparisons->n_points)) {
         stp_memory_rules_free(&g.out);
         return stp_nomem(err);
     }
@@ -215,8 +302,8 @@ enum stp_status stp_memory_rules_measure(
 
         rule->rule = *stp_policy_rule(policy, i);
         rule->evidence = &g.out.evidence[g.n_evidence];
-        for (size_t s = 0; s < n; s++)
-            rules_measure(&g, policy, &situations[s], rule);
+        for (int k = 0; k < 2; k++)
+            rules_measure(&g, policy, &s[k], rule);
     }
     *rules_ret = g.out;
     return STP_OK;
@@ -232,26 +319,31 @@ void stp_memory_rules_free(struct stp_memory_rules *rules)
 
 /* ---- printing ---- */
 
-static void rules_put_calls(const struct stp_rule *rule, struct stp_table *t)
+static void rules_put_calls(const struct stp_rule *rule,
+                            enum stp_policy_kind kind, struct stp_table *t)
 {
+    /* both situations, the first alone, the second alone */
+    static const char *const words[STP_N_POLICY_KINDS][3] = {
+        [STP_POLICY_OF_MEMORY] = {"alone, overlapped", "alone", "overlapped"},
+        [STP_POLICY_OF_STAGE] = {"launched, captured", "launched", "captured"},
+    };
+    const bool is_staged = kind == STP_POLICY_OF_STAGE;
     char text[STP_MEMORY_TEXT];
 
     stp_table_word(t, "collective", "<collective", stp_coll_name(rule->coll));
     stp_table_count(t, "nRanks", "ranks", rule->ranks.min);
     stp_table_word(t, "when", "<when",
-                   rule->overlap < 0    ? "alone, overlapped"
-                   : rule->overlap == 1 ? "overlapped"
-                                        : "alone");
+                   words[kind][(is_staged ? rule->graph : rule->overlap) + 1]);
     stp_table_word(t, "memory", NULL, stp_memory_name(rule->memory));
     stp_table_count(t, "min_ctas", NULL, (uint64_t)rule->min_ctas);
-    stp_table_text(t, "<register as", "%s",
+    stp_table_text(t, is_staged ? "<stage as" : "<register as", "%s",
                    stp_memory_text(rule->memory, rule->min_ctas, text));
 }
 
-void stp_put_memory_size(const struct stp_memory_rule *rule, size_t i,
-                         struct stp_table *t)
+void stp_put_memory_size(const struct stp_memory_table *table, size_t rule,
+                         size_t i, struct stp_table *t)
 {
-    const struct stp_memory_evidence *e = &rule->evidence[i];
+    const struct stp_memory_evidence *e = &table->rules[rule].evidence[i];
     const bool has_best = e->best[0] != '\0';
     char gain[32] = "", interval[STP_INTERVAL] = "";
 
@@ -260,7 +352,7 @@ void stp_put_memory_size(const struct stp_memory_rule *rule, size_t i,
         stp_interval_text(&e->gain_over_best, interval);
     }
     stp_table_row(t);
-    rules_put_calls(&rule->rule, t);
+    rules_put_calls(&table->rules[rule].rule, table->kind, t);
     stp_table_count(t, "bytes", "bytes", e->n_bytes);
     stp_table_number(t, "plain_us", "plain us", e->auto_us, 2);
     stp_table_number(t, "us", "us", e->us, 2);
@@ -281,7 +373,7 @@ enum stp_status stp_print_memory_sizes(const struct stp_memory_table *table,
 
     for (size_t i = 0; i < table->n_rules; i++)
         for (size_t k = 0; k < table->rules[i].n_evidence; k++)
-            stp_put_memory_size(&table->rules[i], k, &t);
+            stp_put_memory_size(table, i, k, &t);
     return stp_table_end(&t, fp, err);
 }
 
@@ -301,7 +393,7 @@ void stp_put_memory_rules(const struct stp_memory_table *table,
             over_high = fmax(over_high, e->gain_over_best.gain);
         }
         stp_table_row(t);
-        rules_put_calls(&rule->rule, t);
+        rules_put_calls(&rule->rule, table->kind, t);
         stp_table_count(t, "min_bytes", "min bytes", rule->rule.bytes.min);
         stp_table_count(t, "max_bytes", "max bytes", rule->rule.bytes.max);
         stp_table_count(t, "sizes", "sizes", rule->n_evidence);

@@ -1,17 +1,41 @@
 /*
- * memory_rules.h - what to register, from measurements
+ * memory_rules.h - what to register or to stage, from measurements
  */
 #ifndef STP_MEMORY_RULES_H
 #define STP_MEMORY_RULES_H
 
 #include "report/memory_file.h"
 
-/* Measurements of one situation. */
+/* Measurements of one situation: a memory policy tells collectives that overlap
+ * with compute from others, a stage policy those in CUDA graphs. */
 struct stp_memory_situation {
-    bool overlaps; /* with compute: comparisons are of iterations */
+    bool overlaps; /* comparisons are of iterations */
+    bool graph;
     const struct stp_comparisons *comparisons;
-    struct stp_derive_terms terms; /* with registers set */
+    struct stp_derive_terms terms; /* with the kind of the policy */
 };
+
+/* Where measurements of both situations come from; NULL: there are none. */
+struct stp_memory_data {
+    const struct stp_dataset *alone, *iterations;
+    const struct stp_dataset *again[2]; /* trials of each situation */
+};
+
+/* Both situations of a kind of policy, and what they point to. */
+struct stp_memory_situations {
+    struct stp_memory_situation all[2];
+    struct stp_comparisons compared[2], trials[2], beside[2];
+    bool are_measured; /* some arm is of the kind */
+};
+
+/* Compares for both situations, by 'terms' with the kind of the policy; the
+ * terms' trials and beside are of the data.  Otherwise as
+ * stp_compare_registered(). Must not be moved; free with
+ * stp_memory_situations_free(), after a failure, too. */
+enum stp_status stp_memory_situations_compare(
+    const struct stp_memory_data *data, const struct stp_derive_terms *terms,
+    struct stp_memory_situations *situations_ret, struct stp_error *err);
+void stp_memory_situations_free(struct stp_memory_situations *situations);
 
 /* A memory policy that was derived, and what its rules rest on. */
 struct stp_memory_rules {
@@ -21,34 +45,33 @@ struct stp_memory_rules {
     struct stp_memory_drop *drops;
 };
 
-/* Whether some arm of these comparisons is of registered buffers. */
-bool stp_memory_was_measured(const struct stp_comparisons *comparisons);
-
-/* Derives the rules of all situations, those of the first one first.  'gpu' is
+/* Derives the rules of both situations, those of the first one first.  'gpu' is
  * the model that they are of, and outlives them; "" if it is not known.  Free
  * with stp_memory_rules_free(). */
 enum stp_status
-stp_memory_rules_derive(const struct stp_memory_situation *situations, size_t n,
+stp_memory_rules_derive(const struct stp_memory_situations *situations,
                         const char *gpu, struct stp_memory_rules *rules_ret,
                         struct stp_error *err);
 
-/* The rules of a memory policy as it is, which outlives them, each with what
+/* The rules of a policy as it is, which outlives them, each with what
  * was measured at sizes that it decides: of points out of place, if there are
  * any.  Likewise. */
-enum stp_status stp_memory_rules_measure(
-    const struct stp_policy *policy,
-    const struct stp_memory_situation *situations, size_t n, const char *gpu,
-    struct stp_memory_rules *rules_ret, struct stp_error *err);
+enum stp_status
+stp_memory_rules_measure(const struct stp_policy *policy,
+                         const struct stp_memory_situations *situations,
+                         const char *gpu, struct stp_memory_rules *rules_ret,
+                         struct stp_error *err);
 
 void stp_memory_rules_free(struct stp_memory_rules *rules);
 
 struct stp_table;
 
-/* A row for each rule; a row for the i-th size that a rule rests on. */
+/* A row for each rule; a row for the i-th size that the rule of a number rests
+ * on. */
 void stp_put_memory_rules(const struct stp_memory_table *memory,
                           struct stp_table *table);
-void stp_put_memory_size(const struct stp_memory_rule *rule, size_t i,
-                         struct stp_table *table);
+void stp_put_memory_size(const struct stp_memory_table *memory, size_t rule,
+                         size_t i, struct stp_table *table);
 
 /* Prints a row for each size that a rule rests on. */
 enum stp_status stp_print_memory_sizes(const struct stp_memory_table *table,

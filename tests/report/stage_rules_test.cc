@@ -1,0 +1,167 @@
+// What to stage, by random measurements whose gains are exact: derived, written
+// and read again.
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <iterator>
+#include <map>
+#include <random>
+#include <string>
+
+#include "support/measured_data.h"
+#include "support/temporary_folder.h"
+
+extern "C" {
+#include "core/policy/memory_policy.h"
+#include "report/results/memory_rules.h"
+}
+
+using namespace measured;
+
+namespace
+{
+
+constexpr stp_workload kBeside{STP_MODE_OVERLAP, 0, 8, 1, {}, 10, nullptr};
+constexpr int kColls[] = {ncclFuncAllGather, ncclFuncReduceScatter,
+                          ncclFuncAllReduce};
+constexpr int kCtas[] = {0, 16, 32};
+
+stp_arm Staged(int ctas)
+{
+    return {STP_ARM_SETUP, 0, 0, 0, 0, stp_setup_of(STP_MEMORY_STAGE, ctas)};
+}
+
+// The measurements of one collective, launched or captured.
+struct Case {
+    double tree;
+    double staged[3]; // by kCtas
+    bool has_kernel[3];
+    double beside[3]; // in iterations; 0: not measured
+};
+
+double OneOf(std::mt19937 *rng, const std::vector<double> &values)
+{
+    return values[(*rng)() % values.size()];
+}
+
+Case AnyCase(std::mt19937 *rng)
+{
+    Case c{OneOf(rng, {0, 0.9, 1.01, 1.15}), {}, {}, {}};
+    const bool iterates = (*rng)() % 2 == 0;
+
+    for (int i = 0; i < 3; i++) {
+        c.staged[i] = OneOf(rng, {0, 0.8, 1.01, 1.1, 1.3, 1.6}) + i * 0.007;
+        c.has_kernel[i] = (*rng)() % 8 != 0;
+        c.beside[i] = iterates ? OneOf(rng, {0.9, 1, 1.1}) : 0;
+    }
+    return c;
+}
+
+// The CTAs of the arm that is to be staged; -1: none.
+int WantedCtas(const Case &c)
+{
+    const double rule = c.tree >= 1.02 ? c.tree : 1;
+    double best = 0;
+    int ctas = -1;
+
+    for (int i = 0; i < 3; i++)
+        if (c.staged[i] >= 1.02 && c.staged[i] > rule && c.has_kernel[i] &&
+            c.staged[i] > best && (c.beside[i] == 0 || c.beside[i] >= 1)) {
+            best = c.staged[i];
+            ctas = kCtas[i];
+        }
+    return ctas;
+}
+
+void AddRows(Data *d, const stp_arm &arm, double gain, const char *kernel,
+             int coll, bool graph, const stp_workload &work)
+{
+    const size_t first = d->data.n_rows;
+    const double us = 100 / gain;
+
+    d->Add(1 << 20, arm, {us, us, us}, STP_SOURCE_MEASURED, coll);
+    for (size_t i = first; i < d->data.n_rows; i++) {
+        d->data.rows[i].graph = graph;
+        d->data.rows[i].work = work;
+        strcpy(d->data.rows[i].ran_kernel, kernel);
+    }
+}
+
+void AddCase(Data *d, const Case &c, int coll, bool graph)
+{
+    AddRows(d, kAuto, 1, "", coll, graph, {});
+    AddRows(d, kSymWide, 2, "AllGather_ST", coll, graph, {}); // not staged
+    if (c.tree > 0)
+        AddRows(d, kTreeLl, c.tree, "", coll, graph, {});
+    for (int i = 0; i < 3; i++)
+        if (c.staged[i] >= 0.5)
+            AddRows(d, Staged(kCtas[i]), c.staged[i],
+                    c.has_kernel[i] ? "AllGather_ST" : "", coll, graph, {});
+    if (c.beside[0] > 0)
+        AddRows(d, kAuto, 1, "", coll, graph, kBeside);
+    for (int i = 0; i < 3 && c.beside[0] > 0; i++)
+        AddRows(d, Staged(kCtas[i]), c.beside[i], "", coll, graph, kBeside);
+}
+
+// Derives a stage policy of the data, and reads what was written of it.
+stp_policy *DeriveAndRead(const Data &d, const std::string &path)
+{
+    const stp_memory_data from{&d.data, &d.data, {}};
+    stp_derive_terms terms{};
+    terms.min_gain = 0.02;
+    terms.kind = STP_POLICY_OF_STAGE;
+    stp_policy_origin origin{};
+    origin.data = &d.data;
+    origin.made_by = "a test";
+    origin.min_gain = 0.02;
+    stp_memory_situations situations;
+    stp_memory_rules rules{};
+    stp_policy *policy = nullptr;
+    stp_error err{};
+
+    EXPECT_EQ(STP_OK,
+              stp_memory_situations_compare(&from, &terms, &situations, &err))
+        << err.text;
+    EXPECT_EQ(STP_OK, stp_memory_rules_derive(&situations, "", &rules, &err));
+    EXPECT_EQ(STP_OK,
+              stp_memory_file_save(&rules.table, &origin, path.c_str(), &err));
+    EXPECT_EQ(STP_OK, stp_policy_load_any(path.c_str(), &policy, &err))
+        << err.text;
+    stp_memory_rules_free(&rules);
+    stp_memory_situations_free(&situations);
+    return policy;
+}
+
+TEST(StageRules, AreWhereStagingWinsInThatSituationAndHarmsNoStep)
+{
+    const TemporaryFolder folder;
+
+    for (unsigned seed = 0; seed < 400; seed++) {
+        std::mt19937 rng(seed);
+        std::map<std::pair<int, bool>, Case> cases;
+        Data d;
+        for (int coll : kColls)
+            for (bool graph : {false, true})
+                if (rng() % 4 != 0)
+                    AddCase(&d, cases[{coll, graph}] = AnyCase(&rng), coll,
+                            graph);
+
+        stp_policy *policy = DeriveAndRead(d, folder.Path("p.stage"));
+
+        for (int coll : kColls)
+            for (bool graph : {false, true}) {
+                const auto c = cases.find({coll, graph});
+                const stp_memory_query query{coll,  1 << 20, 4,    1,
+                                             false, "",      graph};
+                const stp_rule *rule = stp_memory_policy_match(policy, &query);
+
+                EXPECT_EQ(c == cases.end() ? -1 : WantedCtas(c->second),
+                          rule == nullptr ? -1 : rule->min_ctas)
+                    << "seed " << seed << ", collective " << coll << ", graph "
+                    << graph;
+            }
+        stp_policy_free(policy);
+    }
+}
+
+} // namespace
