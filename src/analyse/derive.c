@@ -199,7 +199,8 @@ static bool derive_shares_rules(const struct stp_point *a,
 }
 
 /* Extends a rule to the next point, which has none, if its arm is faster there,
- * be it by less than the least gain. */
+ * be it by less than the least gain; a rule that stages, which costs memory and
+ * launches, is never of less. */
 static void derive_go_on(const struct stp_comparisons *all,
                          const struct stp_derive_terms *terms, choice *choices,
                          size_t from, size_t to)
@@ -208,6 +209,7 @@ static void derive_go_on(const struct stp_comparisons *all,
     choice same;
 
     if (choices[from] == NULL || choices[to] != NULL ||
+        terms->kind == STP_POLICY_OF_STAGE ||
         !stp_point_alike(&all->points[from], p))
         return;
     same = stp_point_arm(p, &choices[from]->arm);
@@ -226,14 +228,15 @@ static bool derive_runs_arm(const struct stp_point *p,
 
 /* How far a rule of 'p' reaches towards a neighbour without one: halfway, or
  * less far if the lower end of its gain's interval, interpolated in logarithms,
- * comes down to 1 before. */
+ * comes down to 'least' before. */
 static uint64_t derive_find_reach(const struct stp_point *p, choice at_p,
-                                  const struct stp_point *neighbour)
+                                  const struct stp_point *neighbour,
+                                  double least)
 {
     choice beyond = stp_point_arm(neighbour, &at_p->arm);
     double factor = (double)neighbour->n_bytes / (double)p->n_bytes;
-    double here = log(at_p->gain.low);
-    double there = beyond != NULL ? log(beyond->gain.low) : 0;
+    double here = log(at_p->gain.low / least);
+    double there = beyond != NULL ? log(beyond->gain.low / least) : 0;
     double share = here / (here - there);
 
     if (!isfinite(there) || -there <= here)
@@ -245,20 +248,27 @@ static uint64_t derive_find_reach(const struct stp_point *p, choice at_p,
  * has a rule.  Where NCCL itself runs the rule's arm at the other, which has no
  * rule, it reaches up to that one: it changes nothing there. */
 static uint64_t derive_find_border(const struct stp_point *a, choice at_a,
-                                   const struct stp_point *b, choice at_b)
+                                   const struct stp_point *b, choice at_b,
+                                   double least)
 {
     if (at_a != NULL && at_b != NULL)
         return stp_size_between(a->n_bytes, b->n_bytes);
     if (at_b == NULL)
-        return derive_runs_arm(b, &at_a->arm) ? b->n_bytes - 1
-                                              : derive_find_reach(a, at_a, b);
-    return derive_runs_arm(a, &at_b->arm) ? a->n_bytes
-                                          : derive_find_reach(b, at_b, a);
+        return derive_runs_arm(b, &at_a->arm)
+                   ? b->n_bytes - 1
+                   : derive_find_reach(a, at_a, b, least);
+    return derive_runs_arm(a, &at_b->arm)
+               ? a->n_bytes
+               : derive_find_reach(b, at_b, a, least);
 }
 
 static void derive_make_rules(const struct stp_comparisons *all,
+                              const struct stp_derive_terms *terms,
                               const choice *choices, struct stp_derived *out)
 {
+    const double least =
+        terms->kind == STP_POLICY_OF_STAGE ? 1 + terms->min_gain : 1;
+
     for (size_t i = 0; i < all->n_points; i++) {
         const struct stp_point *p = &all->points[i];
         bool first = i == 0 || !stp_point_alike(p - 1, p);
@@ -278,11 +288,12 @@ static void derive_make_rules(const struct stp_comparisons *all,
                                           .points = p};
         rule = &out->rules[out->n_rules - 1];
         if (rule->n_points++ == 0 && !first)
-            rule->min_bytes =
-                derive_find_border(p - 1, choices[i - 1], p, choices[i]) + 1;
-        rule->max_bytes =
-            last ? p->n_bytes
-                 : derive_find_border(p, choices[i], p + 1, choices[i + 1]);
+            rule->min_bytes = derive_find_border(p - 1, choices[i - 1], p,
+                                                 choices[i], least) +
+                              1;
+        rule->max_bytes = last ? p->n_bytes
+                               : derive_find_border(p, choices[i], p + 1,
+                                                    choices[i + 1], least);
     }
 }
 
@@ -354,7 +365,7 @@ enum stp_status stp_derive_on(const struct stp_comparisons *comparisons,
         derive_go_on(comparisons, terms, choices, i - 1, i);
     for (size_t i = n; i-- > 1;)
         derive_go_on(comparisons, terms, choices, i, i - 1);
-    derive_make_rules(comparisons, choices, &out);
+    derive_make_rules(comparisons, terms, choices, &out);
     free(choices);
     /* Two sizes at an end say that it goes on like this; one does not. */
     for (size_t i = 0; i < out.n_rules && terms->extrapolate; i++) {

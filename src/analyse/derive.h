@@ -6,13 +6,14 @@
  * by times of interleaved rounds: models decide nothing, and single passes only
  * if the terms trust them.  An arm that is NCCL's own choice gains nothing.
  * Which times: objective.h.  A rule goes on at neighbouring sizes without one
- * where the interval of its arm lies above 1.
+ * where the interval of its arm lies above 1, unless it stages.
  *
  * A rule reaches halfway (geometrically) to the neighbouring measured size on
  * either side: less far if the lower end of its gain's interval, interpolated,
- * comes down to 1 before, and up to it where no other rule stands and NCCL
- * itself runs the arm.  It does not reach beyond the sizes measured unless the
- * terms say so.  Neighbouring sizes with the same arm become one rule.
+ * comes down to 1 before (for staged buffers, to 1 + min_gain), and up to it
+ * where no other rule stands and NCCL itself runs the arm.  It does not reach
+ * beyond the sizes measured unless the terms say so.  Neighbouring sizes with
+ * the same arm become one rule.
  */
 #ifndef STP_DERIVE_H
 #define STP_DERIVE_H

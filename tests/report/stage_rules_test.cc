@@ -1,8 +1,9 @@
-// What to stage, by random measurements whose gains are exact: derived, written
-// and read again.
+// Rules of stage policies from random measurements whose gains are exact:
+// derived, written and read again.
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <cmath>
 #include <iterator>
 #include <map>
 #include <random>
@@ -136,7 +137,7 @@ TEST(StageRules, AreWhereStagingWinsInThatSituationAndHarmsNoStep)
 {
     const TemporaryFolder folder;
 
-    for (unsigned seed = 0; seed < 400; seed++) {
+    for (unsigned seed = 0; seed < 120; seed++) {
         std::mt19937 rng(seed);
         std::map<std::pair<int, bool>, Case> cases;
         Data d;
@@ -160,6 +161,50 @@ TEST(StageRules, AreWhereStagingWinsInThatSituationAndHarmsNoStep)
                     << "seed " << seed << ", collective " << coll << ", graph "
                     << graph;
             }
+        stp_policy_free(policy);
+    }
+}
+
+// Gains of one arm at sizes by factors of 4, exact and straight between them in
+// logarithms.
+TEST(StageRules, ReachNowhereBelowTheLeastGain)
+{
+    const TemporaryFolder folder;
+
+    for (unsigned seed = 0; seed < 80; seed++) {
+        std::mt19937 rng(seed);
+        std::vector<double> gains;
+        Data d;
+        for (size_t i = 0; i < 5; i++) {
+            const uint64_t n_bytes = 1 << (16 + 2 * i);
+            gains.push_back(OneOf(&rng, {0.7, 0.9, 1.01, 1.05, 1.2, 1.6}));
+            d.AddAuto(n_bytes).AddGain(n_bytes, Staged(32), gains[i]);
+        }
+        for (size_t i = 0; i < d.data.n_rows; i++)
+            if (d.data.rows[i].arm.kind == STP_ARM_SETUP)
+                strcpy(d.data.rows[i].ran_kernel, "AllReduce_AGxLL_R");
+
+        stp_policy *policy = DeriveAndRead(d, folder.Path("p.stage"));
+
+        for (double x = -1; x < 5; x += 1.0 / 64) {
+            const auto n_bytes =
+                static_cast<uint64_t>(65536 * std::exp2(2 * x));
+            const stp_memory_query query{
+                ncclFuncAllReduce, n_bytes, 4, 1, false, "", false};
+            const size_t i = std::min<size_t>(x < 0 ? 0 : x, 3);
+            const double gain =
+                std::pow(gains[i], 1 - (x - i)) * std::pow(gains[i + 1], x - i);
+
+            if (stp_memory_policy_match(policy, &query) != nullptr) {
+                EXPECT_TRUE(x >= 0 && x <= 4) << seed << " " << x;
+                EXPECT_GE(gain, 1.0199) << seed << " " << n_bytes;
+            }
+            if (x == std::floor(x) && x >= 0 && x <= 4) {
+                EXPECT_EQ(gains[static_cast<size_t>(x)] > 1.02,
+                          stp_memory_policy_match(policy, &query) != nullptr)
+                    << seed << " " << n_bytes;
+            }
+        }
         stp_policy_free(policy);
     }
 }
