@@ -73,10 +73,11 @@ TEST(Compare, SeparatesCollectivesSizesAndCommunicators)
     EXPECT_EQ(8u, c.all.points[3].n_ranks);
 }
 
-TEST(Compare, SeparatesTypesOperationsRootsAndPlaces)
+TEST(Compare, SeparatesTypesOperationsRootsPlacesAndGraphs)
 {
     Data d;
     d.Add(1024, kAuto, {60, 60}).Add(1024, kTreeLl, {50, 50});
+    AddChanged(&d, [](stp_measurement *m) { m->graph = true; });
     AddChanged(&d, [](stp_measurement *m) { m->in_place = true; });
     AddChanged(&d, [](stp_measurement *m) { m->us.median *= 2, m->type = 7; });
     AddChanged(&d, [](stp_measurement *m) { m->us.median *= 2, m->op = 2; });
@@ -84,13 +85,14 @@ TEST(Compare, SeparatesTypesOperationsRootsAndPlaces)
 
     Compared c(d);
 
-    ASSERT_EQ(16u, c.all.n_points);
-    for (size_t i = 0; i < 16; i++) {
+    ASSERT_EQ(32u, c.all.n_points);
+    for (size_t i = 0; i < 32; i++) {
         const stp_point &p = c.all.points[i];
-        EXPECT_EQ(i % 2 == 1, p.in_place);
-        EXPECT_EQ(i / 2 % 2 == 1 ? 3u : 0u, p.root);
-        EXPECT_EQ(i / 4 % 2 == 1 ? 2 : 0, p.op);
-        EXPECT_EQ(i / 8 % 2 == 1 ? 7 : 0, p.type);
+        EXPECT_EQ(i % 2 == 1, p.graph);
+        EXPECT_EQ(i / 2 % 2 == 1, p.in_place);
+        EXPECT_EQ(i / 4 % 2 == 1 ? 3u : 0u, p.root);
+        EXPECT_EQ(i / 8 % 2 == 1 ? 2 : 0, p.op);
+        EXPECT_EQ(i / 16 % 2 == 1 ? 7 : 0, p.type);
         EXPECT_EQ(1u, p.n_arms);
         EXPECT_NEAR(1.2, p.arms[0].gain.gain, 1e-12);
     }
