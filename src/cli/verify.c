@@ -56,6 +56,7 @@ static const struct stp_command_line verify_line = {
              .of = "collective minbytes maxbytes stepfactor stepbytes "
                    "warmup_iters"},
             {.options = stp_machine_table, .at = AT(machine)},
+            {stp_run_table, AT(run), .of = "cudagraph"},
             {stp_workload_table, AT(work),
              .heading = "With --iterate:", .needs.with = "iterate"},
             {0}},
@@ -69,8 +70,9 @@ static const struct stp_command_line verify_line = {
            "choice: in interleaved rounds, at every size that is known or "
            "asked for, halfway between those, and at both sides of every range "
            "end; with --iterate by the time of training iterations. A policy "
-           "whose name ends with .memory says what to register, and is "
-           "compared with plain buffers. Exit "
+           "whose name ends with .memory or .stage says what to register or "
+           "to stage, and is compared with plain buffers: by its rules for "
+           "CUDA graphs with -G, else by those for launched collectives. Exit "
            "status 1 if it is slower anywhere beyond noise (where times come "
            "from NCCL's cost model in one round: slower by the model), or if "
            "none of its rules decides anything there.",
@@ -82,7 +84,8 @@ struct verify {
     const struct stp_world *world;
     struct stp_device device;
     struct stp_device_info info;
-    struct stp_policy *memory; /* that is verified; NULL: a policy of arms is */
+    struct stp_policy
+        *memory; /* or of stages, that is verified; NULL: a policy of arms is */
     struct stp_arms arms;
     struct stp_dataset data;
     struct stp_comparisons verdicts;
@@ -113,6 +116,7 @@ static enum stp_status verify_run(struct verify *v)
     if (o->iterates) {
         status = stp_plan_iterations(&v->info, &o->work, true, &work, v->err);
         work.plan.arms = &v->arms;
+        work.plan.graph = o->run.graph;
         STP_THEN(status, stp_iterate_run(&v->device, &work.plan,
                                          verify_progress, v, &out, v->err));
         free(out.sample_us); /* they are not used */
@@ -125,6 +129,7 @@ static enum stp_status verify_run(struct verify *v)
     if (status == STP_OK && v->world->rank == 0)
         stp_report_begin(&v->info, &o->measure, &sizes);
     sizes.plan.check = 1;
+    sizes.plan.graph = o->run.graph;
     STP_THEN(status, stp_trial_add_unseen(&v->info, o->policy, &sizes, v->err));
     STP_THEN(status, stp_sweep_run(&v->device, &sizes.plan, verify_progress, v,
                                    &v->data, v->err));
@@ -180,8 +185,8 @@ static enum stp_status verify_open(struct verify *v)
     enum stp_status status;
 
     v->arms = stp_trial_arms;
-    /* a memory policy takes no plugin: its arms are those of the buffers */
-    if (stp_policy_kind_of_file(o->policy) == STP_POLICY_OF_MEMORY) {
+    /* these policies take no plugin: their arms are those of the buffers */
+    if (stp_policy_kind_of_file(o->policy) != STP_POLICY_OF_ARMS) {
         v->arms.n = 1;
         status = stp_policy_load_any(o->policy, &v->memory, v->err);
         STP_THEN(status, stp_trial_add_setups(v->memory, &v->arms, v->err));

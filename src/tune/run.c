@@ -38,11 +38,13 @@ bool stp_tune_name_files(const char *policy, struct stp_tune_files *files)
         {files->policy, len, ""},
         {files->overlap_policy, len, ".overlap"},
         {files->memory_policy, len, STP_MEMORY_SUFFIX},
+        {files->stage_policy, len, STP_STAGE_SUFFIX},
         {files->trial, len, ".unverified"},
         {files->overlap_trial, len, ".overlap.unverified"},
         {files->verify, stem, ".verify.csv"},
         {files->overlap_verify, stem, ".overlap-verify.csv"},
         {files->sweep, stem, ".sweep.csv"},
+        {files->graph, stem, ".graph.csv"},
         {files->iterations, stem, ".iterations.csv"},
         {files->state, stem, ".unfinished"},
         {files->state_sweep, stem, ".unfinished.sweep.csv"},
@@ -73,8 +75,8 @@ static enum stp_status run_measure_pass(const struct stp_tune_job *job,
     struct stp_tune_pass pass = {
         .job = job, .device = &device, .state = state, .stage_ms = r->stage_ms};
     enum stp_status status = job->host->open(
-        job->host->user, plan->n_passes > 0 ? plan->ranks[i] : 0, NULL, &device,
-        err);
+        job->host->user, plan->n_passes > 0 ? plan->ranks[i] : 0, NULL, false,
+        &device, err);
 
     if (status != STP_OK)
         return status;
@@ -156,26 +158,38 @@ static enum stp_status run_derive_overlap(const struct stp_tune_job *job,
     return status;
 }
 
-/* Derives the memory policy after both policies are verified, so that
- * registered buffers are compared with the arms of the verified policies. */
+/* Derives what to register and what to stage after both policies are verified,
+ * so that these buffers are compared with the arms of the verified policies.
+ * They were measured again meanwhile, and in graphs beside the policy. */
 static enum stp_status run_derive_memory(struct stp_tune_result *r,
                                          struct stp_error *err)
 {
-    /* Registered buffers were measured again while policies were verified. */
-    const struct stp_memory_data from = {
+    struct stp_dataset alone = {0};
+    const struct stp_memory_data registered = {
         .alone = &r->alone.data,
         .iterations = &r->iterated.data,
         .again = {&r->registered, &r->overlap_registered}};
-    const struct stp_derive_terms terms = {.min_gain = r->alone.origin.min_gain,
-                                           .kind = STP_POLICY_OF_MEMORY};
-    struct stp_memory_situations situations;
+    const struct stp_memory_data staged = {
+        .alone = &alone,
+        .iterations = &r->iterated.data,
+        .again = {&r->registered, &r->captured}};
+    struct stp_derive_terms terms = {.min_gain = r->alone.origin.min_gain,
+                                     .kind = STP_POLICY_OF_MEMORY};
     enum stp_status status =
-        stp_memory_situations_compare(&from, &terms, &situations, err);
+        stp_memory_situations_compare(&registered, &terms, &r->registers, err);
 
-    r->has_memory = situations.are_measured;
-    STP_THEN(status, stp_memory_rules_derive(&situations, r->info.gpu,
+    STP_THEN(status, stp_memory_rules_derive(&r->registers, r->info.gpu,
                                              &r->memory, err));
-    stp_memory_situations_free(&situations);
+    terms.kind = STP_POLICY_OF_STAGE;
+    STP_THEN(status, stp_measurements_pool(&alone, &r->alone.data, false, err));
+    if (r->captured.n_rows > 0)
+        STP_THEN(status,
+                 stp_measurements_pool(&alone, &r->captured, false, err));
+    STP_THEN(status,
+             stp_memory_situations_compare(&staged, &terms, &r->stages, err));
+    STP_THEN(status,
+             stp_memory_rules_derive(&r->stages, r->info.gpu, &r->stage, err));
+    stp_dataset_free(&alone);
     return status;
 }
 
@@ -224,6 +238,7 @@ static enum stp_status run_save_results(const struct stp_tune_job *job,
         const char *path;
     } data[] = {
         {&r->alone.data, f->sweep},
+        {&r->captured, f->graph},
         {&r->iterated.data, f->iterations},
         {&r->alone.tried, f->verify},
         {&r->overlap.tried, f->overlap_verify},
@@ -237,7 +252,8 @@ static enum stp_status run_save_results(const struct stp_tune_job *job,
             [STP_PAGE_POLICY] = f->policy,
             [STP_PAGE_OVERLAP_POLICY] =
                 r->overlap.exists ? f->overlap_policy : NULL,
-            [STP_PAGE_MEMORY_POLICY] = r->has_memory ? f->memory_policy : NULL,
+            [STP_PAGE_MEMORY_POLICY] =
+                r->registers.are_measured ? f->memory_policy : NULL,
             [STP_PAGE_SWEEP] = f->sweep,
             [STP_PAGE_VERIFY] = r->alone.tried.n_rows > 0 ? f->verify : NULL,
             [STP_PAGE_ITERATIONS] =
@@ -245,6 +261,14 @@ static enum stp_status run_save_results(const struct stp_tune_job *job,
             [STP_PAGE_OVERLAP_VERIFY] =
                 r->overlap.tried.n_rows > 0 ? f->overlap_verify : NULL,
         }};
+    const struct {
+        bool exists;
+        const struct stp_memory_table *table;
+        const char *path;
+    } tables[] = {
+        {r->registers.are_measured, &r->memory.table, f->memory_policy},
+        {r->stage.table.n_rules > 0, &r->stage.table, f->stage_policy},
+    };
     struct stp_tune_overlap overlap;
     struct stp_tune_report report;
     enum stp_status status = STP_OK;
@@ -263,12 +287,15 @@ static enum stp_status run_save_results(const struct stp_tune_job *job,
              run_publish(job, r->alone.exists, f->trial, f->policy, err));
     STP_THEN(status, run_publish(job, r->overlap.exists, f->overlap_trial,
                                  f->overlap_policy, err));
-    /* A machine without arms of registered buffers has no memory policy. */
-    STP_THEN(status,
-             run_publish(job, r->has_memory, NULL, f->memory_policy, err));
-    if (status == STP_OK && r->has_memory)
-        status = stp_memory_file_save(&r->memory.table, &origin,
-                                      f->memory_policy, err);
+    /* A machine without arms of registered buffers has no memory policy, and
+     * where staging gains nothing there is none for it. */
+    for (size_t i = 0; i < sizeof(tables) / sizeof(tables[0]); i++) {
+        STP_THEN(status,
+                 run_publish(job, tables[i].exists, NULL, tables[i].path, err));
+        if (status == STP_OK && tables[i].exists)
+            status = stp_memory_file_save(tables[i].table, &origin,
+                                          tables[i].path, err);
+    }
     stp_tune_fill_report(f, r, &report, &overlap);
     STP_THEN(status, stp_tune_report_save(&report, f->report, err));
     /* a policy without rules has no verdicts */
@@ -311,7 +338,9 @@ void stp_tune_fill_report(const struct stp_tune_files *files,
         .steps = &r->alone.step_verdicts,
         .n_dropped = r->alone.n_dropped,
         .overlap = r->overlap.exists ? overlap_ret : NULL,
-        .memory = r->has_memory ? &r->memory.table : NULL};
+        .memory = r->registers.are_measured ? &r->memory.table : NULL,
+        .stage = r->stages.are_measured ? &r->stage.table : NULL,
+        .choices = r->stages.are_measured ? &r->stages : NULL};
 }
 
 enum stp_status stp_tune_run(const struct stp_tune_plan *plan,
@@ -344,6 +373,7 @@ enum stp_status stp_tune_run(const struct stp_tune_plan *plan,
     memcpy(result->alone.data.run, result->run, sizeof(result->run));
     memcpy(result->iterated.data.run, result->run, sizeof(result->run));
     memcpy(result->overlap.data.run, result->run, sizeof(result->run));
+    memcpy(result->captured.run, result->run, sizeof(result->run));
     free(state.plan_text);
 
     result->alone.origin = result->overlap.origin = origin;
@@ -356,6 +386,7 @@ enum stp_status stp_tune_run(const struct stp_tune_plan *plan,
         status = stp_fail(err, STP_ERR_DEVICE,
                           "with the new policy results have wrong elements at "
                           "sizes that were not swept, so none is written");
+    STP_THEN(status, stp_tune_stage(&job, plan, result, err));
     STP_THEN(status, run_derive_memory(result, err));
     STP_THEN(status, run_save_results(&job, result, err));
     if (status == STP_OK) {
@@ -383,6 +414,10 @@ void stp_tune_result_free(struct stp_tune_result *result)
     run_free_policy(&result->overlap);
     run_free_policy(&result->alone);
     stp_memory_rules_free(&result->memory);
+    stp_memory_rules_free(&result->stage);
+    stp_memory_situations_free(&result->registers);
+    stp_memory_situations_free(&result->stages);
+    stp_dataset_free(&result->captured);
     stp_dataset_free(&result->registered);
     stp_dataset_free(&result->overlap_registered);
     stp_iterations_free(&result->iterated);

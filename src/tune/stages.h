@@ -99,6 +99,15 @@ enum stp_status stp_tune_iterate(const struct stp_tune_pass *pass,
                                  char why_not[STP_ERROR_TEXT],
                                  struct stp_error *err);
 
+/* ---- stage.c ---- */
+
+/* On a live device that stages, times AUTO, the verified policy and staged
+ * buffers in CUDA graphs, into result->captured. */
+enum stp_status stp_tune_stage(const struct stp_tune_job *job,
+                               const struct stp_tune_plan *plan,
+                               struct stp_tune_result *result,
+                               struct stp_error *err);
+
 /* ---- verify.c ---- */
 
 /* Writes the policy to 'path', and reads its hash. */

@@ -240,7 +240,8 @@ enum stp_status stp_trial_take_memory(const struct stp_policy *memory,
                                                .n_nodes = row.n_nodes,
                                                .overlaps = row.work.mode !=
                                                            STP_MODE_ALONE,
-                                               .gpu = info->gpu};
+                                               .gpu = info->gpu,
+                                               .captured = row.graph};
         const struct stp_rule *rule = stp_memory_policy_match(memory, &query);
 
         if (row.arm.kind == STP_ARM_AUTO) {
@@ -265,7 +266,7 @@ enum stp_status stp_trial_take_memory(const struct stp_policy *memory,
     return n_kept > n_auto
                ? STP_OK
                : stp_fail(err, STP_ERR_RANGE,
-                          "no rule of the memory policy names a message that "
+                          "no rule of the policy names a message that "
                           "was measured, so nothing is verified");
 }
 

@@ -41,11 +41,13 @@ struct stp_tune_files {
     char policy[STP_TUNE_PATH];
     char overlap_policy[STP_TUNE_PATH];
     char memory_policy[STP_TUNE_PATH];
+    char stage_policy[STP_TUNE_PATH];
     char trial[STP_TUNE_PATH]; /* the policy until it is verified */
     char overlap_trial[STP_TUNE_PATH];
     char verify[STP_TUNE_PATH];
     char overlap_verify[STP_TUNE_PATH];
     char sweep[STP_TUNE_PATH];
+    char graph[STP_TUNE_PATH]; /* as the sweep, in CUDA graphs */
     char iterations[STP_TUNE_PATH];
     char state[STP_TUNE_PATH]; /* there while a run is not finished, and so are
                                   its measurements so far */
@@ -68,9 +70,10 @@ enum stp_tune_stage {
 
 /* The caller's part of a run. */
 struct stp_tune_host {
-    /* opens a device of so many ranks (0: all) with a plugin or NULL */
+    /* opens a device of so many ranks (0: all) with a plugin or NULL, whose
+     * work runs as CUDA graphs or without */
     enum stp_status (*open)(void *user, unsigned n_ranks, const char *plugin,
-                            struct stp_device *device_ret,
+                            bool graph, struct stp_device *device_ret,
                             struct stp_error *err);
     /* Tells how far a stage is; false stops the run, in all of several
      * processes or in none. */
@@ -111,8 +114,11 @@ struct stp_tune_result {
     struct stp_dataset registered; /* AUTO, the policy and registered buffers,
                                       in turn, to verify what to register */
     struct stp_dataset overlap_registered; /* likewise, in iterations */
-    struct stp_memory_rules memory;        /* what to register */
-    bool has_memory;              /* registered buffers were measured */
+    struct stp_dataset captured; /* AUTO, the policy and staged buffers in
+                                    CUDA graphs */
+    struct stp_memory_situations registers, stages;
+    struct stp_memory_rules memory; /* what to register */
+    struct stp_memory_rules stage;  /* what to stage */
     char why_not[STP_ERROR_TEXT]; /* there are no iterations; "" if there are */
     bool is_begun; /* after a failure: a run that can be resumed is there */
     int64_t stage_ms[STP_TUNE_N_STAGES]; /* spent */

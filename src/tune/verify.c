@@ -295,7 +295,7 @@ static enum stp_status verify_try(struct verify *v,
         struct stp_device device;
 
         status = host->open(host->user, plan->n_passes > 0 ? plan->ranks[i] : 0,
-                            plan->plugin, &device, err);
+                            plan->plugin, false, &device, err);
         if (status != STP_OK)
             return status;
         v->device = &device;

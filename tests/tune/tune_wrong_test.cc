@@ -54,8 +54,8 @@ class TuneWrong : public InFolder
         stp_tune_plan plan{};
         stp_tune_files files;
 
-        host.open = [](void *, unsigned, const char *plugin, stp_device *device,
-                       stp_error *err) {
+        host.open = [](void *, unsigned, const char *plugin, bool,
+                       stp_device *device, stp_error *err) {
             return OpenMockDevice("h200x4", 1, device, err, plugin);
         };
         host.progress = [](void *, stp_tune_stage, size_t, size_t) {

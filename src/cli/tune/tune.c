@@ -136,7 +136,7 @@ struct tuning {
 };
 
 static enum stp_status tune_open(void *user, unsigned n_ranks,
-                                 const char *plugin,
+                                 const char *plugin, bool graph,
                                  struct stp_device *device_ret,
                                  struct stp_error *err)
 {
@@ -154,6 +154,7 @@ static enum stp_status tune_open(void *user, unsigned n_ranks,
     char name[STP_CLI_PATH];
     enum stp_status status;
 
+    run.graph = graph;
     if (n_ranks > 0 && stp_is_live(machine.on, NULL)) {
         run.n_threads = n_ranks;
     } else if (n_ranks > 0) { /* "h200x2" for 2 ranks of "h200x4" */
@@ -245,8 +246,10 @@ static enum stp_status tune_print(const struct tune_options *o,
     tune_print_rules(o->output, r->alone.derived.n_rules, text);
     if (r->overlap.exists)
         tune_print_rules(f->overlap_policy, r->overlap.derived.n_rules, text);
-    if (r->has_memory)
+    if (r->registers.are_measured)
         tune_print_rules(f->memory_policy, r->memory.table.n_rules, text);
+    if (r->stage.table.n_rules > 0)
+        tune_print_rules(f->stage_policy, r->stage.table.n_rules, text);
     fprintf(text, "%s (every size and arm) and %s.", f->report, f->page);
     stp_paragraph_end(&paragraph);
     /* policies that have no rule are of no use; paths are absolute, as the
@@ -267,6 +270,10 @@ static enum stp_status tune_print(const struct tune_options *o,
                "steptune_memory.py or libsteptune_memory: "
                "steptune-policy(5)\n",
                f->memory_policy);
+    if (r->stage.table.n_rules > 0) /* which needs no application */
+        printf("Stage a job that registers nothing:  steptune run --stage=%s "
+               "-- COMMAND\n",
+               f->stage_policy);
     return STP_OK;
 }
 

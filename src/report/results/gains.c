@@ -1,8 +1,10 @@
 /* gains.c - what a policy changes, and what that gains, in a few lines */
+#include <math.h>
 #include <stdio.h>
 
 #include "analyse/verify.h"
 #include "core/names.h"
+#include "report/results/memory_rules.h"
 #include "report/results/results.h"
 #include "report/table.h"
 #include "report/terminal.h"
@@ -102,4 +104,123 @@ enum stp_status stp_print_gains(const struct stp_device_info *info,
         stp_print_verdict_count(verdicts, fp);
     }
     return status;
+}
+
+/* ---- rules, registered and staged buffers ---- */
+
+enum { MOST_CHOICES = 256 };
+
+/* Sizes in a row at which one of the three kinds of policy wins. */
+struct gain_choice {
+    const struct stp_point *first, *last, *best;
+    const struct stp_comparison *by_kind[STP_N_POLICY_KINDS]; /* at 'best' */
+    int kind;                                                 /* that wins */
+    bool graph;
+};
+
+/* Finds what each kind of policy runs at a point, and which is fastest; -1:
+ * NCCL's own choice.  In graphs the policy itself was timed. */
+static int gain_choose(const struct stp_memory_situation *s,
+                       const struct stp_point *p,
+                       const struct stp_comparison *by_kind[STP_N_POLICY_KINDS])
+{
+    static const struct stp_arm by_policy = {.kind = STP_ARM_PLUGIN};
+    struct stp_derive_terms terms = s->terms;
+    int best = -1;
+
+    for (int k = 0; k < STP_N_POLICY_KINDS; k++) {
+        const struct stp_comparison *c;
+
+        terms.kind = (enum stp_policy_kind)k;
+        c = stp_derive_choice(p, &terms);
+        if (c == NULL && k == STP_POLICY_OF_ARMS) {
+            c = stp_point_arm(p, &by_policy);
+            c = c != NULL && c->gain.low >= 1 + terms.min_gain ? c : NULL;
+        }
+        by_kind[k] = c;
+        if (c != NULL && (best < 0 || c->gain.gain > by_kind[best]->gain.gain))
+            best = k;
+    }
+    return best;
+}
+
+static size_t gain_list_choices(const struct stp_memory_situation *s,
+                                struct gain_choice *choices, size_t n)
+{
+    const struct stp_comparisons *all = s->comparisons;
+
+    for (size_t i = 0; i < all->n_points; i++) {
+        const struct stp_point *p = &all->points[i];
+        struct gain_choice *c = n > 0 ? &choices[n - 1] : NULL;
+        struct gain_choice here = {
+            .first = p, .last = p, .best = p, .graph = s->graph};
+
+        here.kind = gain_choose(s, p, here.by_kind);
+        if (here.kind < 0 || p->in_place)
+            continue;
+        if (c != NULL && c->last == p - 1 && c->kind == here.kind &&
+            stp_point_alike(c->last, p)) {
+            if (here.by_kind[here.kind]->gain.gain >
+                c->by_kind[c->kind]->gain.gain) {
+                here.first = c->first;
+                *c = here;
+            }
+            c->last = p;
+        } else if (n < MOST_CHOICES) {
+            choices[n++] = here;
+        }
+    }
+    return n;
+}
+
+enum stp_status stp_print_choices(const struct stp_memory_situations *stages,
+                                  size_t most, FILE *fp, struct stp_error *err)
+{
+    static const char *const words[STP_N_POLICY_KINDS] = {"rule", "register",
+                                                          "stage"};
+    struct gain_choice choices[MOST_CHOICES];
+    struct stp_table t = stp_table_begin(STP_TABLE_TEXT);
+    size_t n = gain_list_choices(&stages->all[0], choices, 0);
+
+    n = gain_list_choices(&stages->all[1], choices, n);
+    if (n == 0) {
+        stp_table_free(&t);
+        return STP_OK;
+    }
+    stp_print_paragraph(
+        "Which is fastest: a rule, which any job follows; staging, by "
+        "`steptune run --stage`; or registering, in an application that does "
+        "(gains over NCCL's own choice):",
+        fp);
+    fputc('\n', fp);
+    for (size_t i = 0; i < n; i++) {
+        const struct gain_choice *c = &choices[i];
+        const struct stp_comparison *win = c->by_kind[c->kind];
+        char from[32], to[32], at[32], arm[STP_ARM_NAME];
+        size_t n_better = 0;
+
+        for (size_t k = 0; k < n; k++)
+            n_better +=
+                choices[k].by_kind[choices[k].kind]->gain.gain > win->gain.gain;
+        if (n_better >= most)
+            continue;
+        stp_size_name(c->first->n_bytes, from);
+        stp_size_name(c->last->n_bytes, to);
+        stp_size_name(c->best->n_bytes, at);
+        stp_arm_name(&win->arm, arm);
+        stp_table_row(&t);
+        stp_put_subject(c->best, &t);
+        stp_table_text(&t, "?<when", "%s", c->graph ? "captured" : "launched");
+        stp_table_text(&t, "from", "%s", from);
+        stp_table_text(&t, "to", "%s", to);
+        stp_table_text(&t, "<fastest", "%s", words[c->kind]);
+        stp_table_text(&t, "<as", "%s", arm);
+        stp_table_text(&t, "at", "%s", at);
+        for (int k = 0; k < STP_N_POLICY_KINDS; k++)
+            stp_table_number(&t, words[k], words[k],
+                             c->by_kind[k] != NULL ? c->by_kind[k]->gain.gain
+                                                   : (double)NAN,
+                             3);
+    }
+    return stp_table_end(&t, fp, err);
 }

@@ -119,12 +119,49 @@ tune_report_write_overlap(const struct stp_tune_report *r, FILE *fp,
     return status;
 }
 
+/* Writes what to register and what to stage, with the sizes or in short. */
+static enum stp_status tune_report_write_setups(const struct stp_tune_report *r,
+                                                bool has_sizes, FILE *fp,
+                                                struct stp_error *err)
+{
+    enum { LINES = 5 };
+    const struct {
+        const struct stp_memory_table *table;
+        const char *heading;
+    } parts[] = {
+        {r->memory, "What to register, for an application that can (gains over "
+                    "plain buffers, and over the best rule):"},
+        {r->stage, "What to stage, by `steptune run --stage`, for a job that "
+                   "registers nothing (likewise):"},
+    };
+    enum stp_status status = STP_OK;
+
+    for (size_t i = 0; i < sizeof(parts) / sizeof(parts[0]); i++) {
+        const struct stp_memory_table *table = parts[i].table;
+
+        if (table == NULL || status != STP_OK)
+            continue;
+        fputc('\n', fp);
+        stp_print_paragraph(parts[i].heading, fp);
+        fputc('\n', fp);
+        if (has_sizes && table->n_rules > 0) {
+            stp_memory_drops_write(table, "", fp);
+            status = stp_print_memory_sizes(table, fp, err);
+        } else {
+            status = stp_print_memory_rules(table, fp, err);
+        }
+    }
+    if (status != STP_OK || r->choices == NULL)
+        return status;
+    fputc('\n', fp);
+    return stp_print_choices(r->choices, has_sizes ? SIZE_MAX : LINES, fp, err);
+}
+
 enum stp_status stp_tune_report_save(const struct stp_tune_report *report,
                                      const char *path, struct stp_error *err)
 {
     const struct stp_regret regret =
         stp_policy_regret(report->sweep, report->derived);
-    const struct stp_memory_table *memory = report->memory;
     struct stp_file file;
     enum stp_status status = stp_file_begin(path, &file, err);
 
@@ -160,17 +197,7 @@ enum stp_status stp_tune_report_save(const struct stp_tune_report *report,
             file.fp, err);
     if (status == STP_OK && report->overlap != NULL)
         status = tune_report_write_overlap(report, file.fp, err);
-    if (status == STP_OK && memory != NULL) {
-        fprintf(file.fp,
-                "\nWhat to register, for an application that can: gains over "
-                "plain buffers with NCCL's own choice, and over the best "
-                "rule\n\n");
-        if (memory->n_rules > 0)
-            stp_memory_drops_write(memory, "", file.fp);
-        status = memory->n_rules > 0
-                     ? stp_print_memory_sizes(memory, file.fp, err)
-                     : stp_print_memory_rules(memory, file.fp, err);
-    }
+    STP_THEN(status, tune_report_write_setups(report, true, file.fp, err));
     fprintf(file.fp, "\nEvery arm\n\n");
     STP_THEN(status, stp_print_sweep(report->sweep, file.fp, err));
     STP_THEN(status, stp_print_steadiness(report->sweep, file.fp, err));
@@ -230,12 +257,6 @@ enum stp_status stp_print_tuning(const struct stp_tune_report *r,
             status = stp_print_gains(r->info, o->verdicts, heading, fp, err);
         }
     }
-    if (status != STP_OK || r->memory == NULL)
-        return status;
-    fputc('\n', fp);
-    stp_print_paragraph("What to register, for an application that can "
-                        "(gains over plain buffers, and over the best rule):",
-                        fp);
-    fputc('\n', fp);
-    return stp_print_memory_rules(r->memory, fp, err);
+    return status == STP_OK ? tune_report_write_setups(r, false, fp, err)
+                            : status;
 }

@@ -42,6 +42,8 @@ struct stp_tune_report {
     const struct stp_tune_overlap *overlap; /* NULL: not asked for */
     const struct stp_memory_table *memory;  /* what to register; NULL: that was
                                                not measured */
+    const struct stp_memory_table *stage;   /* what to stage; likewise */
+    const struct stp_memory_situations *choices; /* what it rests on */
 };
 
 /* How far a policy is from the best arm at each size that was swept: the

@@ -293,5 +293,9 @@ enum stp_status stp_print_tuning_json(const struct stp_tune_report *report,
         rows = stp_table_array(t.root, "memory");
         stp_put_memory_rules(report->memory, &rows);
     }
+    if (report->stage != NULL) {
+        rows = stp_table_array(t.root, "stage");
+        stp_put_memory_rules(report->stage, &rows);
+    }
     return stp_table_end(&t, fp, err);
 }

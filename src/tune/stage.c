@@ -1,0 +1,80 @@
+/* stage.c - staged buffers in CUDA graphs, where no launch is in their time */
+#include "store/clock.h"
+#include "tune/stages.h"
+#include "tune/trial.h"
+
+enum {
+    FIRST_BYTES = 64 << 10, /* smaller messages fit no pair of copies */
+    LAST_BYTES = 64 << 20,
+    GRAPH_CALLS = 20, /* of a collective in a graph */
+};
+
+static bool stage_progress(void *user, size_t done, size_t total)
+{
+    return stp_tune_progress(user, STP_TUNE_VERIFY, done, total, NULL) ==
+           STP_OK;
+}
+
+/* Times AUTO, the policy and staged buffers in graphs, at the sizes that were
+ * swept and others between them. */
+static enum stp_status stage_measure(const struct stp_tune_job *job,
+                                     const struct stp_tune_plan *plan,
+                                     const struct stp_device *device,
+                                     struct stp_dataset *captured,
+                                     struct stp_error *err)
+{
+    struct stp_measure_options measure = plan->measure;
+    struct stp_arms arms = stp_trial_arms;
+    struct stp_device_facts known;
+    struct stp_measure_plan grid;
+    enum stp_status status = STP_OK;
+
+    stp_get_device_facts(device, &known);
+    for (int i = 0; i < STP_N_SETUPS && status == STP_OK; i++)
+        if (stp_setups[i].memory == STP_MEMORY_STAGE)
+            status =
+                stp_arms_add_setups(&arms, known.info.setups & 1u << i, err);
+    if (measure.n_bytes == 0 && measure.begin < FIRST_BYTES)
+        measure.begin = FIRST_BYTES;
+    if (measure.n_bytes == 0 && (measure.end == 0 || measure.end > LAST_BYTES))
+        measure.end = LAST_BYTES;
+    if (status != STP_OK || arms.n == stp_trial_arms.n ||
+        measure.begin > measure.end)
+        return status;
+    status = stp_plan_measurements(&known, &measure, &arms, &grid, err);
+    grid.plan.check = 1;
+    grid.plan.graph = 1;
+    grid.plan.iters = GRAPH_CALLS;
+    grid.plan.turn_us = 0;
+    STP_THEN(status, stp_sweep_run(device, &grid.plan, stage_progress,
+                                   (void *)job, captured, err));
+    return status;
+}
+
+enum stp_status stp_tune_stage(const struct stp_tune_job *job,
+                               const struct stp_tune_plan *plan,
+                               struct stp_tune_result *result,
+                               struct stp_error *err)
+{
+    const struct stp_tune_host *host = job->host;
+    const size_t n_passes = plan->n_passes > 0 ? plan->n_passes : 1;
+    int64_t clock = stp_now_ms();
+    enum stp_status status = STP_OK;
+
+    if (!result->info.is_live ||
+        (result->info.setups >> STP_MEMORY_STAGE & 1) == 0)
+        return STP_OK;
+    status = stp_trial_environment(job->files->trial, result->info.gpu, err);
+    for (size_t i = 0; i < n_passes && status == STP_OK; i++) {
+        struct stp_device device;
+
+        status = host->open(host->user, plan->n_passes > 0 ? plan->ranks[i] : 0,
+                            plan->plugin, true, &device, err);
+        if (status != STP_OK)
+            return status;
+        status = stage_measure(job, plan, &device, &result->captured, err);
+        stp_device_close(&device);
+    }
+    stp_tune_clock(result->stage_ms, STP_TUNE_VERIFY, &clock);
+    return status;
+}
