@@ -23,7 +23,7 @@ may() {
 	fi
 }
 
-abi='nccl_(tuner|profiler)_abi.h"'
+abi='nccl_(tuner|profiler|comm)_abi.h"'
 may src/nccl_abi $abi
 may src/core 'core/[a-z_0-9]+.h"' $abi
 may src/core/policy core/policy/ 'core/[a-z_0-9]+.h"' $abi

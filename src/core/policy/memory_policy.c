@@ -32,8 +32,8 @@ static bool memory_is_within(const struct stp_range *range, uint64_t value)
     return range->min <= value && value <= range->max;
 }
 
-static bool memory_matches(const struct stp_rule *rule,
-                           const struct stp_memory_query *query)
+bool stp_memory_rule_matches(const struct stp_rule *rule,
+                             const struct stp_memory_query *query)
 {
     return rule->coll == query->coll &&
            memory_is_within(&rule->bytes, query->n_bytes) &&
@@ -50,7 +50,7 @@ stp_memory_policy_match(const struct stp_policy *policy,
                         const struct stp_memory_query *query)
 {
     for (size_t i = 0; i < stp_policy_size(policy); i++)
-        if (memory_matches(stp_policy_rule(policy, i), query))
+        if (stp_memory_rule_matches(stp_policy_rule(policy, i), query))
             return stp_policy_rule(policy, i);
     return NULL;
 }

@@ -37,6 +37,9 @@ struct stp_memory_query {
                          of none; no memory policy asks */
 };
 
+bool stp_memory_rule_matches(const struct stp_rule *rule,
+                             const struct stp_memory_query *query);
+
 /* The first rule that matches, or NULL; takes time with the number of rules.
  * Any number of threads may ask at once. */
 const struct stp_rule *
