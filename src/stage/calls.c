@@ -1,0 +1,691 @@
+/*
+ * calls.c - NCCL's functions, as applications call them
+ *
+ * Each hands its call to NCCL; a collective that a rule names runs on a twin,
+ * between two copies.  Inside ncclGroupStart() and ncclGroupEnd() NCCL starts
+ * nothing before the end: copies wait in a list of the thread until then, and
+ * so do communicators that the group makes.
+ */
+#include <stdlib.h>
+#include <string.h>
+
+#include "core/dtype.h"
+#include "core/memory.h"
+#include "core/rng.h"
+#include "stage/comm.h"
+#include "stage/report.h"
+
+#define EXPORTED __attribute__((visibility("default")))
+
+struct copy {
+    void *to; /* NULL: there is none */
+    const void *from;
+    size_t n_bytes;
+};
+
+/* A call is its kernel, and this around it. */
+struct around {
+    struct stp_stage_comm *c;
+    struct stp_stage_capture capture;
+    cudaStream_t stream;
+    struct copy in, out;
+};
+
+/* The thread's group; NULL outside of one.  Static TLS is scarce, where a
+ * library is opened by name, but spares a call of ld.so's at each use. */
+static __thread struct group {
+    int depth;
+    struct around *calls;
+    size_t n_calls, calls_size;
+    struct stp_stage_birth *births;
+    size_t n_births, births_size;
+    struct stp_stage_comm **ended; /* their memory is to be freed */
+    size_t n_ended, ended_size;
+} * group __attribute__((tls_model("initial-exec")));
+
+/* Calls NCCL, or says that it has no such function. */
+#define CALL(name, ...)                                                        \
+    (stp_stage_process_open()->nccl.name != NULL                               \
+         ? stp_stage_process_open()->nccl.name(__VA_ARGS__)                    \
+         : ncclInvalidUsage)
+
+/* Room for one more item in the list at '*list', or NULL. */
+static void *group_add(void *list, size_t *n, size_t *size, size_t item_bytes)
+{
+    void *items;
+
+    memcpy(&items, list, sizeof(items));
+    if (*n == *size) {
+        const size_t more = *n == 0 ? 16 : 2 * *n;
+
+        items = realloc(items, more * item_bytes);
+        if (items == NULL)
+            return NULL;
+        memcpy(list, &items, sizeof(items));
+        *size = more;
+    }
+    return (char *)items + (*n)++ * item_bytes;
+}
+
+/* ---- operations on a stream ---- */
+
+static bool around_copy(const struct copy *copy, cudaStream_t stream)
+{
+    return copy->to == NULL ||
+           stp_stage_process_open()->cuda.copy(copy->to, copy->from,
+                                               copy->n_bytes, stream) == 0;
+}
+
+/* Both return false if CUDA refuses a copy.  Without one, whatever CUDA refuses
+ * is no matter: NCCL goes on as it would alone. */
+static bool around_begin(const struct around *a)
+{
+    bool is_pushed, is_done;
+
+    if (!stp_stage_comm_enter(a->c, &is_pushed))
+        return a->in.to == NULL;
+    is_done = (stp_stage_order_wait(&a->c->memory->order,
+                                    &stp_stage_process_open()->cuda,
+                                    &a->capture, a->stream) &&
+               around_copy(&a->in, a->stream)) ||
+              a->in.to == NULL;
+    stp_stage_comm_leave(is_pushed);
+    return is_done;
+}
+
+static bool around_end(const struct around *a)
+{
+    const struct stp_stage_cuda *cuda = &stp_stage_process_open()->cuda;
+    struct stp_stage_order *order = &a->c->memory->order;
+    bool is_pushed, is_done;
+
+    if (!stp_stage_comm_enter(a->c, &is_pushed))
+        return a->out.to == NULL;
+    /* Other calls of the group may stand in between. */
+    is_done = (group == NULL || group->n_calls < 2 ||
+               stp_stage_order_wait(order, cuda, &a->capture, a->stream)) &&
+              around_copy(&a->out, a->stream);
+    is_done &= stp_stage_order_add(order, cuda, &a->capture, a->stream);
+    stp_stage_comm_leave(is_pushed);
+    return is_done || a->out.to == NULL;
+}
+
+/* Keeps it for the end of the group; the last of a group's operations on a
+ * stream stands for those before, unless they are copies. */
+static bool around_keep(const struct around *a)
+{
+    struct around *kept =
+        group->n_calls > 0 ? &group->calls[group->n_calls - 1] : NULL;
+
+    if (kept != NULL && kept->c == a->c && kept->stream == a->stream &&
+        a->in.to == NULL)
+        return true;
+    kept = group_add(&group->calls, &group->n_calls, &group->calls_size,
+                     sizeof(*kept));
+    if (kept == NULL)
+        return false;
+    *kept = *a;
+    stp_stage_comm_retain(a->c);
+    return true;
+}
+
+/* Performs a call of NCCL on a stream: NCCL, in an expression, within what
+ * stands around it. */
+#define AROUND(a, result, expression)                                          \
+    do {                                                                       \
+        if ((a)->c->memory == NULL)                                            \
+            (result) = (expression);                                           \
+        else if (group != NULL)                                                \
+            (result) = around_keep(a) ? (expression) : ncclSystemError;        \
+        else if (!around_begin(a))                                             \
+            (result) = ncclUnhandledCudaError;                                 \
+        else if (((result) = (expression)) == ncclSuccess && !around_end(a))   \
+            (result) = ncclUnhandledCudaError;                                 \
+    } while (0)
+
+/* CALL() with all arguments in parentheses. */
+#define CALL_LIST(name, arguments)                                             \
+    (stp_stage_process_open()->nccl.name != NULL                               \
+         ? stp_stage_process_open()->nccl.name arguments                       \
+         : ncclInvalidUsage)
+
+/* Calls that are never staged keep the order of those that are. */
+#define STREAM_CALL(type, name, parameters, arguments)                         \
+    EXPORTED type name parameters                                              \
+    {                                                                          \
+        struct around a = {.c = stp_stage_comm_find(comm), .stream = stream};  \
+        type result;                                                           \
+                                                                               \
+        if (a.c == NULL)                                                       \
+            return CALL_LIST(name, arguments);                                 \
+        if (a.c->memory != NULL)                                               \
+            stp_stage_capture_read(&a.capture,                                 \
+                                   &stp_stage_process_open()->cuda, stream);   \
+        AROUND(&a, result, CALL_LIST(name, arguments));                        \
+        stp_stage_comm_release(a.c);                                           \
+        return result;                                                         \
+    }
+NCCL_STREAM_CALLS(STREAM_CALL)
+
+/* ---- staged collectives ---- */
+
+struct collective {
+    int coll; /* ncclFunc_t */
+    const void *send;
+    void *recv;
+    size_t count; /* as the call has it */
+    int type, op;
+    ncclComm_t comm;
+    cudaStream_t stream;
+};
+
+static ncclResult_t collective_run(const struct collective *k, ncclComm_t comm,
+                                   const void *send, void *recv)
+{
+    switch (k->coll) {
+    case ncclFuncAllReduce:
+        return CALL(ncclAllReduce, send, recv, k->count, k->type, k->op, comm,
+                    k->stream);
+    case ncclFuncAllGather:
+        return CALL(ncclAllGather, send, recv, k->count, k->type, comm,
+                    k->stream);
+    default:
+        return CALL(ncclReduceScatter, send, recv, k->count, k->type, k->op,
+                    comm, k->stream);
+    }
+}
+
+/* Whether NCCL has a symmetric kernel, in each version from 2.27 on. */
+static bool collective_has_kernel(const struct collective *k)
+{
+    return k->coll == ncclFuncAllGather ||
+           (k->op == NCCL_OP_SUM &&
+            (k->type == STP_TYPE_F16 || k->type == STP_TYPE_BF16 ||
+             k->type == STP_TYPE_F32));
+}
+
+/* Decides by nothing that ranks could see differently.  'n_bytes' is of the
+ * whole message; *twin_ret is set for STP_STAGE_STAGED alone. */
+static enum stp_stage_why
+collective_decide(const struct collective *k, const struct stp_stage_comm *c,
+                  uint64_t n_bytes, bool is_captured,
+                  const struct stp_stage_twin **twin_ret)
+{
+    const struct stp_rule *rule = NULL;
+    int t = 0;
+
+    if (c->why != STP_STAGE_STAGED)
+        return c->why;
+    if (n_bytes == 0 || n_bytes > c->memory->n_bytes)
+        return STP_STAGE_NO_RULE;
+    for (size_t i = 0; i < c->n_rules && rule == NULL; i++)
+        if (c->rules[i]->coll == k->coll && c->rules[i]->bytes.min <= n_bytes &&
+            n_bytes <= c->rules[i]->bytes.max &&
+            c->rules[i]->graph != !is_captured)
+            rule = c->rules[i];
+    if (rule == NULL || rule->memory == STP_MEMORY_PLAIN)
+        return STP_STAGE_NO_RULE;
+    if (!collective_has_kernel(k))
+        return STP_STAGE_NO_KERNEL;
+    if (n_bytes % (16 * (uint64_t)c->n_ranks) != 0)
+        return STP_STAGE_UNALIGNED;
+    if (group != NULL && n_bytes > c->memory->n_bytes - c->n_used)
+        return STP_STAGE_NO_PLACE;
+    while (c->twins[t].min_ctas != rule->min_ctas)
+        t++;
+    *twin_ret = &c->twins[t];
+    return STP_STAGE_STAGED;
+}
+
+/* The collective of a communicator that the library knows. */
+static ncclResult_t collective_call(const struct collective *k,
+                                    struct stp_stage_comm *c)
+{
+    const size_t size =
+        0 <= k->type && k->type < STP_N_TYPES ? stp_type_size(k->type) : 0;
+    const uint64_t part = k->count * size; /* as the call has it */
+    const uint64_t n_bytes =
+        k->coll == ncclFuncAllReduce ? part : part * (uint64_t)c->n_ranks;
+    const struct stp_stage_twin *twin = NULL;
+    struct around a = {.c = c, .stream = k->stream};
+    enum stp_stage_why why;
+    ncclResult_t result;
+
+    /* NCCL, too, asks what the stream is captured into, and fails as this. */
+    if (!stp_stage_capture_read(&a.capture, &stp_stage_process_open()->cuda,
+                                k->stream))
+        return collective_run(k, k->comm, k->send, k->recv);
+    why = collective_decide(k, c, n_bytes, a.capture.id != 0, &twin);
+    stp_stage_report_count(k->coll, k->type, n_bytes,
+                           why == STP_STAGE_STAGED ? twin->min_ctas : 0, why,
+                           a.capture.id != 0);
+    if (why == STP_STAGE_STAGED) {
+        char *place = c->memory->at + (group != NULL ? c->n_used : 0);
+        char *own = place + (size_t)c->rank * part;
+        char *from = k->coll == ncclFuncAllGather ? own : place;
+        char *to = k->coll == ncclFuncReduceScatter ? own : place;
+
+        a.in = (struct copy){from, k->send,
+                             k->coll == ncclFuncAllGather ? part : n_bytes};
+        a.out = (struct copy){
+            k->recv, to, k->coll == ncclFuncReduceScatter ? part : n_bytes};
+        AROUND(&a, result, collective_run(k, twin->comm, from, to));
+        if (group != NULL)
+            c->n_used += (n_bytes + STP_STAGE_PLACE - 1) / STP_STAGE_PLACE *
+                         STP_STAGE_PLACE;
+    } else
+        AROUND(&a, result, collective_run(k, k->comm, k->send, k->recv));
+    return result;
+}
+
+static ncclResult_t collective_stage(const struct collective *k)
+{
+    struct stp_stage_comm *c = stp_stage_comm_find(k->comm);
+    ncclResult_t result;
+
+    if (c == NULL)
+        return collective_run(k, k->comm, k->send, k->recv);
+    result = collective_call(k, c);
+    stp_stage_comm_release(c);
+    return result;
+}
+
+EXPORTED ncclResult_t ncclAllReduce(const void *send, void *recv, size_t count,
+                                    int type, int op, ncclComm_t comm,
+                                    cudaStream_t stream)
+{
+    return collective_stage(&(struct collective){
+        ncclFuncAllReduce, send, recv, count, type, op, comm, stream});
+}
+
+EXPORTED ncclResult_t ncclAllGather(const void *send, void *recv, size_t count,
+                                    int type, ncclComm_t comm,
+                                    cudaStream_t stream)
+{
+    return collective_stage(&(struct collective){
+        ncclFuncAllGather, send, recv, count, type, NCCL_OP_SUM, comm, stream});
+}
+
+EXPORTED ncclResult_t ncclReduceScatter(const void *send, void *recv,
+                                        size_t count, int type, int op,
+                                        ncclComm_t comm, cudaStream_t stream)
+{
+    return collective_stage(&(struct collective){
+        ncclFuncReduceScatter, send, recv, count, type, op, comm, stream});
+}
+
+/* ---- groups ---- */
+
+/* Ends a call of NCCL that leaves a group, with 'result': of the outermost one,
+ * which ran if 'is_run', all that waited for its end. */
+static ncclResult_t group_leave(ncclResult_t result, bool is_run)
+{
+    struct group *g = group;
+
+    if (g == NULL || --g->depth > 0)
+        return result;
+    for (size_t i = 0; i < g->n_calls; i++)
+        if (is_run && result == ncclSuccess && !around_end(&g->calls[i]))
+            result = ncclUnhandledCudaError;
+    group = NULL;
+    for (size_t i = 0; i < g->n_calls; i++) {
+        g->calls[i].c->n_used = 0;
+        stp_stage_comm_release(g->calls[i].c);
+    }
+    for (size_t i = 0; i < g->n_ended; i++) {
+        stp_stage_comm_free_memory(g->ended[i]);
+        stp_stage_comm_release(g->ended[i]);
+    }
+    for (size_t i = 0; i < g->n_births; i++) {
+        if (g->n_births > 1) /* one thread cannot wait for itself */
+            g->births[i].why = STP_STAGE_IN_GROUP;
+        if (result == ncclSuccess)
+            stp_stage_comm_open(&g->births[i]);
+    }
+    free(g->calls);
+    free(g->ended);
+    free(g->births);
+    free(g);
+    return result;
+}
+
+EXPORTED ncclResult_t ncclGroupStart(void)
+{
+    ncclResult_t result;
+
+    if (group == NULL && stp_stage_process_open()->is_on &&
+        (group = calloc(1, sizeof(*group))) == NULL)
+        return ncclSystemError;
+    if (group != NULL)
+        group->depth++;
+    result = CALL(ncclGroupStart);
+    return result == ncclSuccess ? result : group_leave(result, false);
+}
+
+EXPORTED ncclResult_t ncclGroupEnd(void)
+{
+    const bool is_outermost = group != NULL && group->depth == 1;
+    bool is_begun = true;
+    ncclResult_t result;
+
+    for (size_t i = 0; is_outermost && i < group->n_calls; i++)
+        is_begun &= around_begin(&group->calls[i]);
+    result = CALL(ncclGroupEnd);
+    return group_leave(is_begun ? result : ncclUnhandledCudaError, is_begun);
+}
+
+EXPORTED ncclResult_t ncclGroupSimulateEnd(void *info)
+{
+    return group_leave(CALL(ncclGroupSimulateEnd, info), false);
+}
+
+/* ---- communicators ---- */
+
+static uint64_t birth_key(uint64_t key)
+{
+    return key != 0 ? key : 1;
+}
+
+static uint64_t birth_hash_id(const ncclUniqueId *id, int n_ids)
+{
+    uint64_t key = (uint64_t)n_ids, word;
+
+    for (size_t i = 0; i < sizeof(*id); i += sizeof(word)) {
+        memcpy(&word, id->internal + i, sizeof(word));
+        key = stp_hash(key, word);
+    }
+    return birth_key(key);
+}
+
+/* Whether the application wants few CTAs of its communicator, or none. */
+static bool birth_is_limited(const ncclConfig_t *config)
+{
+    return config != NULL &&
+           ((config->maxCTAs != NCCL_CONFIG_UNDEF &&
+             config->maxCTAs < STP_MAX_CHANNELS) ||
+            (config->size > offsetof(ncclConfig_t, CTAPolicy) &&
+             config->CTAPolicy != NCCL_CONFIG_UNDEF &&
+             (config->CTAPolicy & NCCL_CTA_POLICY_ZERO_BIT) != 0));
+}
+
+/* Takes note of the communicator that NCCL has put into *slot, or will at the
+ * end of the group, if the call gave 'result'. */
+static void birth_note(ncclComm_t *slot, uint64_t key, enum stp_stage_why why,
+                       const ncclConfig_t *config, ncclResult_t result)
+{
+    struct stp_stage_process *p = stp_stage_process_open();
+    struct stp_stage_birth birth = {.slot = slot, .key = key, .why = why};
+    struct stp_stage_birth *kept;
+
+    if (!p->is_on || result != ncclSuccess)
+        return;
+    if (birth_is_limited(config))
+        birth.why = STP_STAGE_LIMITED;
+    if (config != NULL && config->blocking == 0)
+        birth.why = STP_STAGE_NO_WAIT;
+    if (p->cuda.ctx_get_current != NULL)
+        p->cuda.ctx_get_current(&birth.context);
+    if (group == NULL) {
+        stp_stage_comm_open(&birth);
+        return;
+    }
+    kept = group_add(&group->births, &group->n_births, &group->births_size,
+                     sizeof(birth));
+    if (kept != NULL)
+        *kept = birth;
+}
+
+EXPORTED ncclResult_t ncclCommInitRank(ncclComm_t *comm, int n_ranks,
+                                       ncclUniqueId id, int rank)
+{
+    const ncclResult_t result = CALL(ncclCommInitRank, comm, n_ranks, id, rank);
+
+    birth_note(comm, birth_hash_id(&id, 1), STP_STAGE_STAGED, NULL, result);
+    return result;
+}
+
+EXPORTED ncclResult_t ncclCommInitRankConfig(ncclComm_t *comm, int n_ranks,
+                                             ncclUniqueId id, int rank,
+                                             ncclConfig_t *config)
+{
+    const ncclResult_t result =
+        CALL(ncclCommInitRankConfig, comm, n_ranks, id, rank, config);
+
+    birth_note(comm, birth_hash_id(&id, 1), STP_STAGE_STAGED, config, result);
+    return result;
+}
+
+EXPORTED ncclResult_t ncclCommInitRankScalable(ncclComm_t *comm, int n_ranks,
+                                               int rank, int n_ids,
+                                               ncclUniqueId *ids,
+                                               ncclConfig_t *config)
+{
+    const ncclResult_t result =
+        CALL(ncclCommInitRankScalable, comm, n_ranks, rank, n_ids, ids, config);
+
+    if (result == ncclSuccess)
+        birth_note(comm, birth_hash_id(ids, n_ids), STP_STAGE_STAGED, config,
+                   result);
+    return result;
+}
+
+/* The reasons of a parent that hold for its children. */
+static enum stp_stage_why birth_inherit(const struct stp_stage_comm *parent,
+                                        const ncclConfig_t *config)
+{
+    return parent->why == STP_STAGE_LIMITED && config == NULL
+               ? STP_STAGE_LIMITED
+               : STP_STAGE_STAGED;
+}
+
+EXPORTED ncclResult_t ncclCommSplit(ncclComm_t comm, int color, int key,
+                                    ncclComm_t *child, ncclConfig_t *config)
+{
+    struct stp_stage_comm *parent = stp_stage_comm_find(comm);
+    const ncclResult_t result =
+        CALL(ncclCommSplit, comm, color, key, child, config);
+
+    if (parent == NULL)
+        return result;
+    parent->n_splits++;
+    birth_note(child,
+               birth_key(stp_hash(stp_hash(parent->key, parent->n_splits),
+                                  (uint64_t)(int64_t)color)),
+               birth_inherit(parent, config), config, result);
+    stp_stage_comm_release(parent);
+    return result;
+}
+
+/* ---- changes and ends ---- */
+
+static int shrink_compare(const void *a, const void *b)
+{
+    const int x = *(const int *)a, y = *(const int *)b;
+
+    return (x > y) - (x < y);
+}
+
+/* The key of a shrunk communicator; NCCL sorts the ranks that leave, too. */
+static uint64_t shrink_key(struct stp_stage_comm *parent, int *excluded, int n)
+{
+    uint64_t key = stp_hash(~parent->key, ++parent->n_shrinks);
+
+    if (excluded != NULL && n > 0)
+        qsort(excluded, (size_t)n, sizeof(*excluded), shrink_compare);
+    for (int i = 0; excluded != NULL && i < n; i++)
+        key = stp_hash(key, (uint64_t)excluded[i]);
+    return birth_key(key);
+}
+
+/* Lets go of a communicator that NCCL has ended, or ends with the group. */
+static void end_leave(struct stp_stage_comm *c)
+{
+    struct stp_stage_comm **kept =
+        group == NULL ? NULL
+                      : group_add(&group->ended, &group->n_ended,
+                                  &group->ended_size, sizeof(*kept));
+
+    if (kept != NULL)
+        *kept = c;
+    else if (group == NULL) {
+        stp_stage_comm_free_memory(c);
+        stp_stage_comm_release(c);
+    }
+}
+
+/* Stops staging, for good. */
+static void end_staging(struct stp_stage_comm *c, enum stp_stage_why why)
+{
+    if (c->why == STP_STAGE_STAGED)
+        c->why = why;
+}
+
+/* Tells all twins to abort, and waits for none before the group ends: what one
+ * waits for may be behind another in a stream. */
+static void end_abort_twins(struct stp_stage_comm *c)
+{
+    CALL(ncclGroupStart);
+    for (int t = 0; t < c->n_twins; t++)
+        CALL(ncclCommAbort, c->twins[t].comm);
+}
+
+static ncclResult_t end_group(ncclResult_t result)
+{
+    const ncclResult_t ended = CALL(ncclGroupEnd);
+
+    return result != ncclSuccess ? result : ended;
+}
+
+EXPORTED ncclResult_t ncclCommShrink(ncclComm_t comm, int *excluded,
+                                     int n_excluded, ncclComm_t *child,
+                                     ncclConfig_t *config, int flags)
+{
+    struct stp_stage_comm *parent = stp_stage_comm_find(comm);
+    const bool is_abort = (flags & NCCL_SHRINK_WITH_ABORT) != 0;
+    ncclResult_t result;
+
+    if (parent == NULL)
+        return CALL(ncclCommShrink, comm, excluded, n_excluded, child, config,
+                    flags);
+    if (is_abort) {
+        end_staging(parent, STP_STAGE_ENDED);
+        end_abort_twins(parent);
+        parent->n_twins = 0;
+    }
+    result =
+        CALL(ncclCommShrink, comm, excluded, n_excluded, child, config, flags);
+    if (is_abort)
+        result = end_group(result);
+    birth_note(child, shrink_key(parent, excluded, n_excluded),
+               birth_inherit(parent, config), config, result);
+    stp_stage_comm_release(parent);
+    return result;
+}
+
+EXPORTED ncclResult_t ncclCommFinalize(ncclComm_t comm)
+{
+    struct stp_stage_comm *c = stp_stage_comm_find(comm);
+
+    for (int t = 0; c != NULL && t < c->n_twins; t++)
+        CALL(ncclCommFinalize, c->twins[t].comm);
+    if (c != NULL)
+        end_staging(c, STP_STAGE_ENDED);
+    stp_stage_comm_release(c);
+    return CALL(ncclCommFinalize, comm);
+}
+
+EXPORTED ncclResult_t ncclCommDestroy(ncclComm_t comm)
+{
+    struct stp_stage_comm *c = stp_stage_comm_take(comm);
+    ncclResult_t result;
+
+    for (int t = 0; c != NULL && t < c->n_twins; t++)
+        CALL(ncclCommDestroy, c->twins[t].comm);
+    result = CALL(ncclCommDestroy, comm);
+    if (c != NULL)
+        end_leave(c);
+    return result;
+}
+
+EXPORTED ncclResult_t ncclCommAbort(ncclComm_t comm)
+{
+    struct stp_stage_comm *c = stp_stage_comm_take(comm);
+    ncclResult_t result;
+
+    if (c == NULL)
+        return CALL(ncclCommAbort, comm);
+    end_abort_twins(c);
+    result = end_group(CALL(ncclCommAbort, comm));
+    end_leave(c);
+    return result;
+}
+
+EXPORTED ncclResult_t ncclCommRevoke(ncclComm_t comm, int flags)
+{
+    struct stp_stage_comm *c = stp_stage_comm_find(comm);
+    ncclResult_t result;
+
+    if (c == NULL)
+        return CALL(ncclCommRevoke, comm, flags);
+    end_staging(c, STP_STAGE_ENDED);
+    CALL(ncclGroupStart);
+    for (int t = 0; t < c->n_twins; t++)
+        CALL(ncclCommRevoke, c->twins[t].comm, flags);
+    result = end_group(CALL(ncclCommRevoke, comm, flags));
+    stp_stage_comm_release(c);
+    return result;
+}
+
+EXPORTED ncclResult_t ncclCommSuspend(ncclComm_t comm, int flags)
+{
+    struct stp_stage_comm *c = stp_stage_comm_find(comm);
+
+    if (c != NULL)
+        end_staging(c, STP_STAGE_ENDED);
+    stp_stage_comm_release(c);
+    return CALL(ncclCommSuspend, comm, flags);
+}
+
+EXPORTED ncclResult_t ncclCommGetAsyncError(ncclComm_t comm,
+                                            ncclResult_t *error)
+{
+    struct stp_stage_comm *c = stp_stage_comm_find(comm);
+    ncclResult_t result = CALL(ncclCommGetAsyncError, comm, error), other;
+
+    for (int t = 0; c != NULL && t < c->n_twins && result == ncclSuccess &&
+                    *error == ncclSuccess;
+         t++)
+        if (CALL(ncclCommGetAsyncError, c->twins[t].comm, &other) ==
+            ncclSuccess)
+            *error = other;
+    stp_stage_comm_release(c);
+    return result;
+}
+
+EXPORTED ncclResult_t ncclCommWindowRegister(ncclComm_t comm, void *memory,
+                                             size_t n_bytes,
+                                             ncclWindow_t *window, int flags)
+{
+    struct stp_stage_comm *c = stp_stage_comm_find(comm);
+
+    if (c != NULL)
+        end_staging(c, STP_STAGE_OWN_WINDOWS);
+    stp_stage_comm_release(c);
+    return CALL(ncclCommWindowRegister, comm, memory, n_bytes, window, flags);
+}
+
+/* ---- the rest ---- */
+
+/* The two functions that return a text do so for any argument. */
+#define OTHER_CALL(type, name, parameters, arguments)                            \
+    EXPORTED type name parameters                                                \
+    {                                                                            \
+        const struct stp_stage_nccl *nccl = &stp_stage_process_open()->nccl;     \
+                                                                                 \
+        return nccl->name != NULL                                              \
+                   ? nccl->name arguments                                      \
+                   : _Generic((type)0,                                         \
+                       const char *: "there is no such function",              \
+                       default: ncclInvalidUsage); \
+    }
+NCCL_OTHER_CALLS(OTHER_CALL)

@@ -1,0 +1,139 @@
+#include "stage/order.h"
+
+#include <string.h>
+
+/* ---- captures ---- */
+
+bool stp_stage_capture_read(struct stp_stage_capture *capture,
+                            const struct stp_stage_cuda *cuda,
+                            cudaStream_t stream)
+{
+    int status = 0;
+
+    capture->id = 0;
+    capture->graph = NULL;
+    if (cuda->stream_get_capture == NULL)
+        return true; /* there are no GPUs, or nothing is staged anyway */
+    if (cuda->stream_get_capture(stream, &status, &capture->id, &capture->graph,
+                                 NULL, NULL) != 0)
+        return false;
+    if (status == 0)
+        capture->id = 0;
+    return status <= STP_STAGE_CAPTURE_ACTIVE;
+}
+
+static struct stp_stage_in_capture *order_find(struct stp_stage_order *order,
+                                               unsigned long long id)
+{
+    for (int i = 0; i < STP_STAGE_N_CAPTURES; i++)
+        if (order->captures[i].id == id)
+            return &order->captures[i];
+    return NULL;
+}
+
+/* ---- the order ---- */
+
+bool stp_stage_order_open(struct stp_stage_order *order,
+                          const struct stp_stage_cuda *cuda)
+{
+    cudaStream_t stream = NULL;
+    bool is_open;
+
+    memset(order, 0, sizeof(*order));
+    is_open = cuda->event_create(&order->done, STP_STAGE_EVENT_UNTIMED) == 0;
+    for (int i = 0; i < STP_STAGE_N_CAPTURES && is_open; i++)
+        is_open = cuda->event_create(&order->captures[i].last,
+                                     STP_STAGE_EVENT_UNTIMED) == 0;
+    /* Graphs wait only for an event that was recorded once. */
+    is_open = is_open &&
+              cuda->stream_create(&stream, STP_STAGE_STREAM_FREE) == 0 &&
+              cuda->event_record(order->done, stream) == 0;
+    if (stream != NULL)
+        cuda->stream_destroy(stream);
+    if (!is_open)
+        stp_stage_order_close(order, cuda);
+    return is_open;
+}
+
+void stp_stage_order_close(struct stp_stage_order *order,
+                           const struct stp_stage_cuda *cuda)
+{
+    for (int i = 0; i < STP_STAGE_N_CAPTURES; i++)
+        if (order->captures[i].last != NULL)
+            cuda->event_destroy(order->captures[i].last);
+    if (order->done != NULL)
+        cuda->event_destroy(order->done);
+    memset(order, 0, sizeof(*order));
+}
+
+static bool order_wait_in_capture(struct stp_stage_order *order,
+                                  const struct stp_stage_cuda *cuda,
+                                  unsigned long long id, cudaStream_t stream)
+{
+    struct stp_stage_in_capture *c = order_find(order, id);
+
+    if (c == NULL) {
+        c = &order->captures[order->n_captures++ % STP_STAGE_N_CAPTURES];
+        c->id = id;
+        c->record = NULL;
+        order->was_captured = true;
+    }
+    if (c->record == NULL)
+        return cuda->stream_wait_event(stream, order->done,
+                                       STP_STAGE_WAIT_EXTERNAL) == 0;
+    return c->stream == stream ||
+           cuda->stream_wait_event(stream, c->last, 0) == 0;
+}
+
+bool stp_stage_order_wait(struct stp_stage_order *order,
+                          const struct stp_stage_cuda *cuda,
+                          const struct stp_stage_capture *capture,
+                          cudaStream_t stream)
+{
+    if (capture->id != 0)
+        return order_wait_in_capture(order, cuda, capture->id, stream);
+    /* A graph may have been launched since, on any stream. */
+    return (order->has_stream && order->stream == stream &&
+            !order->was_captured) ||
+           cuda->stream_wait_event(stream, order->done, 0) == 0;
+}
+
+static bool order_add_in_capture(struct stp_stage_order *order,
+                                 const struct stp_stage_cuda *cuda,
+                                 const struct stp_stage_capture *capture,
+                                 cudaStream_t stream)
+{
+    struct stp_stage_in_capture *c = order_find(order, capture->id);
+    unsigned long long id;
+    const stp_stage_node *nodes;
+    stp_stage_graph graph;
+    size_t n_nodes;
+    int status;
+
+    if (c == NULL ||
+        cuda->stream_get_capture(stream, &status, &id, &graph, &nodes,
+                                 &n_nodes) != 0 ||
+        status != STP_STAGE_CAPTURE_ACTIVE)
+        return false;
+    if (c->record == NULL) {
+        if (cuda->graph_add_record(&c->record, graph, nodes, n_nodes,
+                                   order->done) != 0)
+            return false;
+    } else
+        for (size_t i = 0; i < n_nodes; i++) /* refused where it stands */
+            cuda->graph_add_edges(graph, &nodes[i], &c->record, 1);
+    c->stream = stream;
+    return cuda->event_record(c->last, stream) == 0;
+}
+
+bool stp_stage_order_add(struct stp_stage_order *order,
+                         const struct stp_stage_cuda *cuda,
+                         const struct stp_stage_capture *capture,
+                         cudaStream_t stream)
+{
+    if (capture->id != 0)
+        return order_add_in_capture(order, cuda, capture, stream);
+    order->stream = stream;
+    order->has_stream = true;
+    return cuda->event_record(order->done, stream) == 0;
+}

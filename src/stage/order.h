@@ -1,0 +1,71 @@
+/*
+ * order.h - the order of a communicator's operations, with copies
+ *
+ * NCCL runs the operations of a communicator one after the other, in the order
+ * of the calls, on whatever streams they are.  A staged operation is a copy, a
+ * kernel of another communicator and a copy; so the library keeps that order
+ * itself, as NCCL does: an event is recorded behind each operation, and an
+ * operation on another stream waits for it.  Memory that an operation is copied
+ * into is therefore free of the one before.
+ *
+ * In a graph, the first operation waits for the event, and one node records it
+ * behind all of them, at each launch: operations of two graphs, or of a graph
+ * and a stream, are in order like any others.  (NCCL does so, too.)  So one
+ * memory serves any number of graphs.
+ *
+ * One thread at a time may use an order, as NCCL has it for a communicator.
+ */
+#ifndef STP_STAGE_ORDER_H
+#define STP_STAGE_ORDER_H
+
+#include "stage/real.h"
+
+enum {
+    STP_STAGE_N_CAPTURES = 4
+}; /* that a communicator takes part in at once */
+
+/* The graph that a stream is captured into. */
+struct stp_stage_capture {
+    unsigned long long id; /* 0: it is not captured */
+    stp_stage_graph graph;
+};
+
+struct stp_stage_order {
+    stp_stage_event done; /* recorded behind the last operation */
+    cudaStream_t stream;  /* its stream, if none was captured since */
+    bool has_stream;
+    bool was_captured; /* some operation, ever */
+    struct stp_stage_in_capture {
+        unsigned long long id;
+        cudaStream_t stream;   /* of its last operation */
+        stp_stage_event last;  /* recorded behind that, within the capture */
+        stp_stage_node record; /* which records 'done'; NULL: none is over */
+    } captures[STP_STAGE_N_CAPTURES];
+    unsigned n_captures; /* ever */
+};
+
+/* False, and nothing is left, if CUDA refuses. */
+bool stp_stage_order_open(struct stp_stage_order *order,
+                          const struct stp_stage_cuda *cuda);
+void stp_stage_order_close(struct stp_stage_order *order,
+                           const struct stp_stage_cuda *cuda);
+
+/* Whether CUDA tells what the stream is captured into. */
+bool stp_stage_capture_read(struct stp_stage_capture *capture,
+                            const struct stp_stage_cuda *cuda,
+                            cudaStream_t stream);
+
+/* Makes the stream wait for the operations so far.  False if CUDA refuses. */
+bool stp_stage_order_wait(struct stp_stage_order *order,
+                          const struct stp_stage_cuda *cuda,
+                          const struct stp_stage_capture *capture,
+                          cudaStream_t stream);
+
+/* Takes what the stream was given since stp_stage_order_wait() as an operation.
+ */
+bool stp_stage_order_add(struct stp_stage_order *order,
+                         const struct stp_stage_cuda *cuda,
+                         const struct stp_stage_capture *capture,
+                         cudaStream_t stream);
+
+#endif /* STP_STAGE_ORDER_H */

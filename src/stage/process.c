@@ -1,0 +1,149 @@
+#include "stage/process.h"
+
+#include <stdarg.h>
+#include <stdatomic.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <strings.h>
+#include <unistd.h>
+
+#include "core/rng.h"
+#include "core/utf8.h"
+#include "plugin/file.h"
+#include "plugin/settings.h"
+
+enum {
+    PATIENCE_MS = 3000,
+    MEMORY_MB = 1024,
+    MAX_MB = 1 << 20,
+};
+
+/* The layout of what ranks share, and how calls are staged: ranks of different
+ * builds do not stage. */
+#define BUILD UINT64_C(1)
+
+/* The library's one global.  Its calls are NCCL's, and have no place to keep
+ * anything in. */
+static struct stp_stage_process process = {.lock = PTHREAD_MUTEX_INITIALIZER};
+
+void stp_stage_say(bool is_warning, const char *fmt, ...)
+{
+    static const char *const shown[] = {"WARN", "INFO", "TRACE"};
+    const char *level = stp_setting("NCCL_DEBUG");
+    char text[1024], printable[2048];
+    bool is_shown = false;
+    va_list va;
+
+    for (size_t i = is_warning ? 0 : 1; level != NULL && i < 3; i++)
+        is_shown |= strcasecmp(level, shown[i]) == 0;
+    if (!is_shown)
+        return;
+    va_start(va, fmt);
+    vsnprintf(text, sizeof(text), fmt, va);
+    va_end(va);
+    stp_printable(text, strlen(text), printable, sizeof(printable));
+    fprintf(stderr, "steptune-stage: pid %d: %s%s\n", (int)getpid(),
+            is_warning ? "warning: " : "", printable);
+}
+
+/* The number in a variable, 1 to 'max', or 'by_default'. */
+static unsigned long process_number(const char *name, unsigned long by_default,
+                                    unsigned long max)
+{
+    const char *text = stp_setting(name);
+    char *end = NULL;
+    unsigned long n;
+
+    if (text == NULL)
+        return by_default;
+    n = strtoul(text, &end, 10);
+    if (*end == '\0' && '0' <= text[0] && text[0] <= '9' && n >= 1 && n <= max)
+        return n;
+    stp_stage_say(true,
+                  "%s is '%s', expected a number from 1 to %lu; it is %lu",
+                  name, text, max, by_default);
+    return by_default;
+}
+
+static uint64_t process_hash(uint64_t hash, const char *text)
+{
+    for (; text != NULL && *text != '\0'; text++)
+        hash = stp_hash(hash, (unsigned char)*text);
+    return stp_hash(hash, UINT64_C(0x100));
+}
+
+static bool process_is_off(const char *name)
+{
+    const char *value = stp_setting(name);
+
+    return value != NULL && strcmp(value, "0") == 0;
+}
+
+static void process_read_rules(const char *path)
+{
+    struct stp_error err;
+    char text[STP_PATH_SIZE + STP_ERROR_TEXT];
+
+    if (stp_file_load_policy(STP_POLICY_OF_STAGE, path, &process.rules, &err) ==
+        STP_OK)
+        return;
+    process.why = STP_STAGE_REFUSED;
+    stp_error_string(&err, path, text, sizeof(text));
+    stp_stage_say(true, "no call is staged: %s", text);
+}
+
+static void process_read(void)
+{
+    const char *path = stp_setting("STEPTUNE_STAGE_FILE");
+
+    if (!stp_stage_find_nccl(&process.nccl)) {
+        fputs("steptune-stage: there is no libnccl.so.2 behind this library: "
+              "name it in STEPTUNE_NCCL\n",
+              stderr);
+        return;
+    }
+    if (path == NULL)
+        return;
+    process.is_on = true;
+    process.report = stp_setting("STEPTUNE_STAGE_REPORT");
+    process.nccl.ncclGetVersion(&process.version);
+    if (process.version < NCCL_WITH_WINDOWS)
+        process.why = STP_STAGE_OLD_NCCL;
+    else if (stp_stage_is_behind_another(&process.nccl))
+        process.why = STP_STAGE_BEHIND;
+    else if (process_is_off("NCCL_WIN_ENABLE") ||
+             process_is_off("NCCL_CUMEM_ENABLE"))
+        process.why = STP_STAGE_SWITCHED_OFF;
+    else if (!stp_stage_find_cuda(&process.cuda))
+        process.why = STP_STAGE_NO_CUDA;
+    else
+        process_read_rules(path);
+    stp_settings_gpu(process.gpu);
+    process.max_bytes =
+        process_number("STEPTUNE_STAGE_MEMORY", MEMORY_MB, MAX_MB) << 20;
+    process.patience_ms =
+        (unsigned)process_number("STEPTUNE_STAGE_WAIT", PATIENCE_MS, 600000);
+    process.part[STP_STAGE_PART_BUILD] =
+        stp_hash(BUILD, (uint64_t)process.version);
+    process.part[STP_STAGE_PART_RULES] =
+        process.rules != NULL ? stp_policy_hash(process.rules) : 0;
+    process.part[STP_STAGE_PART_SETTINGS] =
+        process_hash(process_hash(process.max_bytes, process.gpu),
+                     stp_setting("NCCL_HOSTID"));
+    if (process.why != STP_STAGE_STAGED)
+        stp_stage_say(false, "no call is staged: %s",
+                      stp_stage_why_text(process.why));
+}
+
+struct stp_stage_process *stp_stage_process_open(void)
+{
+    if (!atomic_load_explicit(&process.is_open, memory_order_acquire)) {
+        pthread_mutex_lock(&process.lock);
+        if (!process.is_open)
+            process_read();
+        process.is_open = true;
+        pthread_mutex_unlock(&process.lock);
+    }
+    return &process;
+}

@@ -1,0 +1,132 @@
+#define _GNU_SOURCE /* dladdr(), RTLD_NEXT; statx(), for older glibcs */
+#include "stage/real.h"
+
+#include <dlfcn.h>
+#include <fcntl.h>
+#include <link.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+
+/* The names that these functions have in every glibc: see plugin/old_pthread.h.
+ * Where they are not in libc, CUDA has loaded libdl. */
+#if defined(__GLIBC__) && defined(__x86_64__)
+#define OLD "GLIBC_2.2.5"
+#elif defined(__GLIBC__) && defined(__aarch64__)
+#define OLD "GLIBC_2.17"
+#endif
+#ifdef OLD
+__asm__(".symver dladdr,dladdr@" OLD);
+__asm__(".symver dlopen,dlopen@" OLD);
+__asm__(".symver dlsym,dlsym@" OLD);
+#endif
+
+enum { N_PATH = 4096 };
+
+#define LIBRARY "libnccl.so"
+
+/* Where the object that a function is in is loaded. */
+static void *real_base(const void *function)
+{
+    Dl_info info;
+
+    return dladdr(function, &info) != 0 ? info.dli_fbase : NULL;
+}
+
+static bool real_is_own(const void *function)
+{
+    /* A function of ours that no other library can stand in front of. */
+    return real_base(function) == real_base((const void *)(uintptr_t)real_base);
+}
+
+/* Whether the path is of another file than this library's. */
+static bool real_is_other(const char *path)
+{
+    struct statx own, other;
+    Dl_info info;
+
+    return statx(AT_FDCWD, path, 0, STATX_INO, &other) == 0 &&
+           !(dladdr((const void *)(uintptr_t)real_base, &info) != 0 &&
+             statx(AT_FDCWD, info.dli_fname, 0, STATX_INO, &own) == 0 &&
+             own.stx_dev_major == other.stx_dev_major &&
+             own.stx_dev_minor == other.stx_dev_minor &&
+             own.stx_ino == other.stx_ino);
+}
+
+/* Takes the path of the first libnccl.so that is loaded and not this one. */
+static int real_look_at_loaded(struct dl_phdr_info *info, size_t size,
+                               void *path)
+{
+    const char *slash = strrchr(info->dlpi_name, '/');
+    const char *name = slash != NULL ? slash + 1 : info->dlpi_name;
+
+    if (strncmp(name, LIBRARY, strlen(LIBRARY)) != 0 ||
+        !real_is_other(info->dlpi_name))
+        return 0;
+    snprintf(path, N_PATH, "%s", info->dlpi_name);
+    return 1;
+}
+
+/* Takes the path of the first libnccl.so.2 in a folder of LD_LIBRARY_PATH. */
+static bool real_look_in_folders(char *path)
+{
+    const char *folder = getenv("LD_LIBRARY_PATH");
+
+    while (folder != NULL && folder[0] != '\0') {
+        const size_t len = strcspn(folder, ":;");
+
+        snprintf(path, N_PATH, "%.*s/" LIBRARY ".2", (int)len, folder);
+        if (len > 0 && real_is_other(path))
+            return true;
+        folder += len + (folder[len] != '\0');
+    }
+    return false;
+}
+
+bool stp_stage_find_nccl(struct stp_stage_nccl *nccl)
+{
+    const char *named = getenv("STEPTUNE_NCCL");
+    char path[N_PATH];
+    void *library = NULL;
+
+    if (named != NULL && named[0] != '\0')
+        library = dlopen(named, RTLD_NOW | RTLD_LOCAL);
+    else if (dlsym(RTLD_NEXT, "ncclGetVersion") != NULL)
+        library = RTLD_NEXT;
+    else if (dl_iterate_phdr(real_look_at_loaded, path) != 0 ||
+             real_look_in_folders(path))
+        library = dlopen(path, RTLD_NOW | RTLD_LOCAL);
+    else
+        library = dlopen(LIBRARY ".2", RTLD_NOW | RTLD_LOCAL);
+    if (library == NULL)
+        return false;
+#define REAL_FIND(result, name, parameters, arguments)                         \
+    *(void **)&nccl->name = dlsym(library, #name);
+    NCCL_ALL_CALLS(REAL_FIND)
+#undef REAL_FIND
+    return nccl->ncclGetVersion != NULL &&
+           !real_is_own((const void *)(uintptr_t)nccl->ncclGetVersion);
+}
+
+bool stp_stage_find_cuda(struct stp_stage_cuda *cuda)
+{
+    void *library = dlopen("libcuda.so.1", RTLD_NOW | RTLD_LOCAL);
+    bool is_whole = library != NULL;
+
+#define REAL_FIND(member, name, parameters)                                    \
+    is_whole =                                                                 \
+        is_whole && (*(void **)&cuda->member = dlsym(library, name)) != NULL;
+    STP_STAGE_CUDA_CALLS(REAL_FIND)
+#undef REAL_FIND
+    return is_whole;
+}
+
+bool stp_stage_is_behind_another(const struct stp_stage_nccl *nccl)
+{
+    const void *first = dlsym(RTLD_DEFAULT, "ncclGroupStart");
+
+    /* Opened by name, this library stands in no scope but its user's. */
+    return first != NULL && !real_is_own(first) &&
+           first != (const void *)(uintptr_t)nccl->ncclGroupStart;
+}

@@ -1,0 +1,88 @@
+/*
+ * real.h - the NCCL and the CUDA driver that a staging library hands calls to
+ *
+ * Both are looked up at run time, so that the library is built without them.
+ * NCCL is, in this order: the file that STEPTUNE_NCCL names; what the linker
+ * would have taken next; the libnccl.so that the process has loaded, as Python
+ * does without showing it to others; the first libnccl.so.2 of LD_LIBRARY_PATH,
+ * or the system's, that is not this library.
+ *
+ * CUDA is the driver's libcuda.so.1: every process with GPUs has one, while
+ * there may be several CUDA runtimes, or one that shows no symbols.  Its
+ * functions take the same streams and events.
+ */
+#ifndef STP_STAGE_REAL_H
+#define STP_STAGE_REAL_H
+
+#include <stdbool.h>
+#include <stddef.h>
+
+#include "nccl_comm_abi.h"
+
+/* Members are called as NCCL's functions; NULL where this NCCL lacks one. */
+struct stp_stage_nccl {
+#define STP_STAGE_MEMBER(result, name, parameters, arguments)                  \
+    result(*name) parameters;
+    NCCL_ALL_CALLS(STP_STAGE_MEMBER)
+#undef STP_STAGE_MEMBER
+};
+
+typedef void *stp_stage_context; /* CUcontext */
+typedef void *stp_stage_event;   /* CUevent */
+typedef void *stp_stage_graph;   /* CUgraph */
+typedef void *stp_stage_node;    /* CUgraphNode */
+
+enum {
+    STP_STAGE_EVENT_UNTIMED = 2,  /* CU_EVENT_DISABLE_TIMING */
+    STP_STAGE_WAIT_EXTERNAL = 1,  /* CU_EVENT_WAIT_EXTERNAL */
+    STP_STAGE_STREAM_FREE = 1,    /* CU_STREAM_NON_BLOCKING */
+    STP_STAGE_CAPTURE_ACTIVE = 1, /* CU_STREAM_CAPTURE_STATUS_ACTIVE */
+    STP_STAGE_MODE_RELAXED = 2,   /* CU_STREAM_CAPTURE_MODE_RELAXED */
+};
+
+/* Results are CUresult, 0 for success. */
+#define STP_STAGE_CUDA_CALLS(X)                                                \
+    X(ctx_get_current, "cuCtxGetCurrent", (stp_stage_context * context))       \
+    X(ctx_push, "cuCtxPushCurrent_v2", (stp_stage_context context))            \
+    X(ctx_pop, "cuCtxPopCurrent_v2", (stp_stage_context * context))            \
+    X(stream_create, "cuStreamCreate",                                         \
+      (cudaStream_t * stream, unsigned flags))                                 \
+    X(stream_destroy, "cuStreamDestroy_v2", (cudaStream_t stream))             \
+    X(stream_wait_event, "cuStreamWaitEvent",                                  \
+      (cudaStream_t stream, stp_stage_event event, unsigned flags))            \
+    X(stream_get_capture, "cuStreamGetCaptureInfo_v2",                         \
+      (cudaStream_t stream, int *status, unsigned long long *id,               \
+       stp_stage_graph *graph, const stp_stage_node **nodes, size_t *n_nodes)) \
+    X(exchange_mode, "cuThreadExchangeStreamCaptureMode", (int *mode))         \
+    X(event_create, "cuEventCreate",                                           \
+      (stp_stage_event * event, unsigned flags))                               \
+    X(event_destroy, "cuEventDestroy_v2", (stp_stage_event event))             \
+    X(event_record, "cuEventRecord",                                           \
+      (stp_stage_event event, cudaStream_t stream))                            \
+    X(event_query, "cuEventQuery", (stp_stage_event event))                    \
+    X(graph_add_record, "cuGraphAddEventRecordNode",                           \
+      (stp_stage_node * node, stp_stage_graph graph,                           \
+       const stp_stage_node *after, size_t n_after, stp_stage_event event))    \
+    X(graph_add_edges, "cuGraphAddDependencies",                               \
+      (stp_stage_graph graph, const stp_stage_node *from,                      \
+       const stp_stage_node *to, size_t n))                                    \
+    X(copy, "cuMemcpyAsync",                                                   \
+      (void *to, const void *from, size_t n_bytes, cudaStream_t stream))
+
+struct stp_stage_cuda {
+#define STP_STAGE_MEMBER(member, name, parameters) int(*member) parameters;
+    STP_STAGE_CUDA_CALLS(STP_STAGE_MEMBER)
+#undef STP_STAGE_MEMBER
+};
+
+/* Fills in what is found; false where there is no NCCL at all. */
+bool stp_stage_find_nccl(struct stp_stage_nccl *nccl);
+
+/* Fills in all of it, or returns false. */
+bool stp_stage_find_cuda(struct stp_stage_cuda *cuda);
+
+/* Whether another library in front of NCCL takes the calls first, so that this
+ * one sees them changed, or only some of them. */
+bool stp_stage_is_behind_another(const struct stp_stage_nccl *nccl);
+
+#endif /* STP_STAGE_REAL_H */
