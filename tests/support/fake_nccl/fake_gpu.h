@@ -1,0 +1,74 @@
+// fake_gpu.h - GPUs that run nothing before it has to: streams are queues whose
+// operations a random choice runs, in steps, when some host thread waits.  A
+// copy that is missing, comes early or overtakes another gives wrong bytes.
+//
+// The driver functions that the staging library looks up (cuMemcpyAsync() and
+// so on) are exported with CUDA's names and meaning; what tests do as an
+// application is declared here.  All ranks are threads of one process, each
+// with a context of its own; memory is the host's.
+#ifndef FAKE_GPU_H
+#define FAKE_GPU_H
+
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "nccl_comm_abi.h"
+
+namespace fake
+{
+
+// A step of an operation came to this.
+enum class Step { kBlocked, kRan, kDone };
+
+// Work that is launched: once when the host does, then run step by step.
+struct Work {
+    virtual ~Work() = default;
+    virtual Step Run() = 0;
+};
+
+// A launch makes work: a call on a stream launches it once, a node of a
+// graph at each launch of the graph.
+using Launch = std::function<std::shared_ptr<Work>()>;
+
+// ---- one job ----
+void BeginJob(uint64_t seed, int n_threads);
+std::string EndJob(); // the first fault, or ""
+void Fault(const std::string &text);
+uint64_t Random(uint64_t below);
+uint64_t CountSymmetric(); // kernels of windows that ran, ever
+
+// ---- host threads; each of these holds the lock of all ----
+void EnterThread(int rank); // takes the context of GPU 'rank'
+void LeaveThread(bool is_dead);
+bool IsDead(int rank);
+
+// Runs GPUs until the condition holds; false if no thread of the job can do
+// anything any more.
+bool WaitUntil(const std::function<bool()> &condition);
+void Lock(const std::function<void()> &action);
+void Changed(); // something that a thread may wait for; within Lock()
+
+// ---- streams ----
+cudaStream_t NewStream();
+bool Synchronize(cudaStream_t stream); // false: it never ends
+void Enqueue(cudaStream_t stream, const Launch &launch);
+void EnqueueAction(cudaStream_t stream, std::function<void()> action);
+
+// Nodes that a stream's next operation follows, and a node that it follows
+// too, if it is captured: NCCL's order of a communicator.
+struct Node;
+uint64_t CaptureOf(cudaStream_t stream); // 0: none
+Node *EnqueueAfter(cudaStream_t stream, const Launch &launch, Node *also);
+
+void BeginCapture(cudaStream_t stream);
+struct Graph;
+Graph *EndCapture(cudaStream_t stream); // null: it was spoilt
+void LaunchGraph(Graph *graph, cudaStream_t stream);
+void Fork(cudaStream_t from, cudaStream_t to); // 'to' waits for 'from'
+
+} // namespace fake
+
+#endif // FAKE_GPU_H

@@ -1,0 +1,618 @@
+// fake_nccl.cc - an NCCL that moves bytes between the threads of a process, on
+// the GPUs of fake_gpu.h, as the real one does:
+//
+// - operations of a communicator run one after the other, in the order of the
+//   calls, also across graphs; each waits for all ranks at its begin and end,
+//   and in between reads and writes the buffers of all, piece by piece;
+// - buffers that lie in windows of that communicator are taken to stand at this
+//   rank's offset in every rank's window, whatever they do there;
+// - calls of a group start at its end; an abort acts at once and waits at the
+//   end of the group for the communicator's operations;
+// - what takes all ranks waits for them, and fails if one is dead.
+#include <algorithm>
+#include <cstdlib>
+#include <cstring>
+#include <deque>
+#include <list>
+#include <map>
+#include <set>
+
+#include "fake_gpu.h"
+#include "fake_nccl.h"
+
+#define EXPORTED extern "C" __attribute__((visibility("default")))
+
+using fake::Step;
+
+namespace
+{
+
+struct Operation; // of one rank
+
+struct Meeting { // of all ranks of a communicator, before an operation's work
+    int n_arrived = 0, n_done = 0;
+    std::vector<Operation *> ranks;
+};
+
+struct Family { // what the ranks of a communicator share
+    int n_ranks;
+    std::vector<ncclComm_t> ranks;
+    std::map<uint64_t, std::shared_ptr<Meeting>> meetings;
+    // Steps of all ranks, by their number: what each rank brought.
+    std::map<uint64_t, std::map<int, std::pair<int, int>>> steps;
+    std::map<std::pair<uint64_t, int>, std::shared_ptr<Family>> children;
+    std::set<uint64_t> failed; // steps that a rank refused
+};
+
+std::map<std::string, std::shared_ptr<Family>> families; // by unique id
+uint64_t n_ids, n_symmetric;
+
+} // namespace
+
+struct ncclComm {
+    std::shared_ptr<Family> family;
+    int rank;
+    int thread; // the rank in the job
+    uint64_t n_operations = 0, n_steps = 0;
+    bool is_aborted = false, is_twin = false;
+    std::deque<Operation *> running;
+    std::map<uint64_t, fake::Node *> last; // by capture
+    std::vector<std::pair<char *, size_t>> windows;
+};
+
+namespace
+{
+
+size_t SizeOf(int type)
+{
+    static const size_t sizes[] = {1, 1, 4, 4, 8, 8, 2, 4, 8, 2, 1, 1};
+
+    return sizes[type];
+}
+
+struct Call {
+    int coll;
+    const char *send;
+    char *recv;
+    size_t count;
+    int type, op;
+    ncclComm_t comm;
+    cudaStream_t stream;
+
+    bool Matches(const Call &other) const
+    {
+        return coll == other.coll && count == other.count &&
+               type == other.type && op == other.op;
+    }
+};
+
+struct Operation : fake::Work {
+    Call call;
+    uint64_t number;
+    int stage = 0;
+    std::shared_ptr<Meeting> meeting;
+
+    ~Operation() override
+    {
+        auto &running = call.comm->running;
+        running.erase(std::remove(running.begin(), running.end(), this),
+                      running.end());
+    }
+
+    // The offset of an address in this rank's windows, and which; -1: none.
+    long OffsetOf(const char *at, size_t *window) const
+    {
+        const auto &windows = call.comm->windows;
+
+        for (*window = 0; *window < windows.size(); ++*window)
+            if (windows[*window].first <= at &&
+                at < windows[*window].first + windows[*window].second)
+                return at - windows[*window].first;
+        return -1;
+    }
+
+    // Where another rank's buffer is, as this rank sees it.
+    char *At(int rank, bool is_send) const
+    {
+        const Call &other = meeting->ranks[rank]->call;
+        const char *own = is_send ? call.send : call.recv;
+        size_t window;
+        const long offset = OffsetOf(own, &window);
+
+        if (offset < 0)
+            return is_send ? const_cast<char *>(other.send) : other.recv;
+        if (window >= other.comm->windows.size()) {
+            fake::Fault("a rank has no such window");
+            return const_cast<char *>(own);
+        }
+        return other.comm->windows[window].first + offset;
+    }
+
+    template <typename T> void Sum(size_t from, size_t to)
+    {
+        const int n = call.comm->family->n_ranks, me = call.comm->rank;
+
+        for (size_t i = from; i < to; i++) {
+            T sum = 0;
+            for (int r = 0; r < n; r++)
+                sum = static_cast<T>(
+                    sum + reinterpret_cast<const T *>(At(r, true))[i]);
+            if (call.coll == ncclFuncReduceScatter)
+                reinterpret_cast<T *>(call.recv)[i - me * call.count] = sum;
+            else
+                for (int r = 0; r < n; r++)
+                    reinterpret_cast<T *>(At(r, false))[i] = sum;
+        }
+    }
+
+    // A quarter of this rank's share.
+    void Move(int quarter)
+    {
+        const size_t n = call.comm->family->n_ranks, me = call.comm->rank;
+        const bool is_whole = call.coll != ncclFuncAllReduce;
+        const size_t share = is_whole ? call.count : (call.count + n - 1) / n;
+        size_t from = me * share, end = is_whole ? n * share : call.count;
+        const size_t to = std::min({from + share * (quarter + 1) / 4, end});
+
+        from = std::min(from + share * quarter / 4, end);
+        if (from >= to)
+            return;
+        if (call.coll == ncclFuncAllGather) {
+            const size_t size = SizeOf(call.type);
+            size_t window;
+
+            // A rank's part of the whole; it sends from its own buffer.
+            for (size_t r = 0; r < n; r++) {
+                char *at = OffsetOf(call.recv, &window) >= 0
+                               ? At(static_cast<int>(r), false)
+                               : meeting->ranks[r]->call.recv;
+                memmove(at + from * size,
+                        call.send + (from - me * share) * size,
+                        (to - from) * size);
+            }
+        } else if (call.type == 7)
+            Sum<float>(from, to);
+        else if (SizeOf(call.type) == 4)
+            Sum<int32_t>(from, to);
+        else
+            Sum<int8_t>(from, to);
+    }
+
+    Step Run() override
+    {
+        ncclComm_t comm = call.comm;
+        Family *family = comm->family.get();
+
+        if (comm->is_aborted)
+            return Leave();
+        if (comm->running.front() != this)
+            return Step::kBlocked;
+        if (stage == 0) {
+            auto &m = family->meetings[number];
+
+            if (m == nullptr) {
+                m = std::make_shared<Meeting>();
+                m->ranks.resize(family->n_ranks);
+            }
+            meeting = m;
+            for (const Operation *other : m->ranks)
+                if (other != nullptr && !other->call.Matches(call))
+                    fake::Fault("ranks call different operations");
+            m->ranks[comm->rank] = this;
+            m->n_arrived++;
+            stage = 1;
+            return Step::kRan;
+        }
+        if (stage == 1) {
+            if (meeting->n_arrived < family->n_ranks)
+                return Step::kBlocked;
+        }
+        if (stage <= 4) {
+            size_t window;
+
+            for (const Operation *other : meeting->ranks)
+                if (other == nullptr) // it was aborted
+                    return Step::kBlocked;
+
+            if (stage == 1 && OffsetOf(call.send, &window) >= 0)
+                n_symmetric++;
+            Move(stage++ - 1);
+            if (stage == 5)
+                meeting->n_done++;
+            return Step::kRan;
+        }
+        if (meeting->n_done < family->n_ranks)
+            return Step::kBlocked;
+        family->meetings.erase(number);
+        return Leave();
+    }
+
+    Step Leave()
+    {
+        auto &running = call.comm->running;
+
+        if (meeting != nullptr)
+            meeting->ranks[call.comm->rank] = nullptr;
+        running.erase(std::remove(running.begin(), running.end(), this),
+                      running.end());
+        return Step::kDone;
+    }
+};
+
+// ---- groups ----
+
+thread_local struct {
+    int depth = 0;
+    std::vector<std::function<ncclResult_t()>> jobs;
+} group;
+
+thread_local int alloc_failures = 0, split_failures = 0;
+
+ncclResult_t RunJobs()
+{
+    auto jobs = std::move(group.jobs);
+    ncclResult_t result = ncclSuccess;
+
+    group.jobs.clear();
+    for (auto &job : jobs) {
+        const ncclResult_t one = job();
+
+        result = result == ncclSuccess ? one : result;
+    }
+    return result;
+}
+
+ncclResult_t InGroup(std::function<ncclResult_t()> job)
+{
+    group.jobs.push_back(std::move(job));
+    return group.depth > 0 ? ncclSuccess : RunJobs();
+}
+
+ncclResult_t Launch(const Call &call)
+{
+    if (call.comm->is_aborted)
+        return ncclInvalidUsage;
+    return InGroup([call]() -> ncclResult_t {
+        fake::Lock([&] {
+            ncclComm_t comm = call.comm;
+            const uint64_t id = fake::CaptureOf(call.stream);
+
+            if (comm->family->n_ranks == 1 || call.count == 0) {
+                const size_t n = call.count * SizeOf(call.type);
+
+                fake::EnqueueAction(call.stream, [call, n] {
+                    memmove(call.recv, call.send, n);
+                });
+                return;
+            }
+            fake::Node *node = fake::EnqueueAfter(
+                call.stream,
+                [call] {
+                    auto work = std::make_shared<Operation>();
+
+                    work->call = call;
+                    work->number = call.comm->n_operations++;
+                    call.comm->running.push_back(work.get());
+                    return work;
+                },
+                id != 0 ? comm->last[id] : nullptr);
+            if (id != 0)
+                comm->last[id] = node;
+        });
+        return ncclSuccess;
+    });
+}
+
+// ---- what takes all ranks ----
+
+// Waits until all ranks of a family have come to their step of this number, and
+// returns what each brought; null if one never comes.
+const std::map<int, std::pair<int, int>> *MeetAll(ncclComm_t comm, int first,
+                                                  int second)
+{
+    Family *family = comm->family.get();
+    const uint64_t number = comm->n_steps++;
+    std::map<int, std::pair<int, int>> *step = nullptr;
+    bool is_lost = false;
+
+    fake::Lock([&] {
+        step = &family->steps[number];
+        (*step)[comm->rank] = {first, second};
+        fake::Changed();
+    });
+    fake::WaitUntil([&] {
+        const bool is_whole =
+            step->size() == static_cast<size_t>(family->n_ranks);
+
+        is_lost = false;
+        for (int r = 0; r < family->n_ranks && !is_whole; r++)
+            is_lost |= step->count(r) == 0 && family->ranks[r] != nullptr &&
+                       fake::IsDead(family->ranks[r]->thread);
+        is_lost |= family->failed.count(number) > 0;
+        return is_whole || is_lost;
+    });
+    return step->size() == static_cast<size_t>(family->n_ranks) ? step
+                                                                : nullptr;
+}
+
+ncclResult_t Join(ncclComm_t *comm_ret, std::shared_ptr<Family> family,
+                  int n_ranks, int rank)
+{
+    auto *comm = new ncclComm;
+
+    fake::Lock([&] {
+        void *context;
+
+        family->n_ranks = n_ranks;
+        family->ranks.resize(n_ranks);
+        cuCtxGetCurrent(&context);
+        comm->thread =
+            static_cast<int>(reinterpret_cast<intptr_t>(context)) - 1;
+        comm->family = std::move(family);
+        comm->rank = rank;
+        comm->family->ranks[rank] = comm;
+        fake::Changed();
+    });
+    *comm_ret = comm;
+    if (MeetAll(comm, 0, 0) == nullptr)
+        return ncclRemoteError;
+    return ncclSuccess;
+}
+
+// The parts of a communicator with each colour, in the order of keys.
+ncclResult_t Divide(ncclComm_t comm, int color, int key, ncclComm_t *child)
+{
+    const uint64_t number = comm->n_steps;
+    const auto *all = MeetAll(comm, color, key);
+    std::vector<std::pair<int, int>> members;
+    std::shared_ptr<Family> family;
+
+    *child = nullptr;
+    if (all == nullptr)
+        return ncclRemoteError;
+    if (color < 0)
+        return ncclSuccess;
+    for (const auto &[rank, what] : *all)
+        if (what.first == color)
+            members.emplace_back(what.second, rank);
+    std::sort(members.begin(), members.end());
+    fake::Lock([&] {
+        auto &f = comm->family->children[{number, color}];
+
+        if (f == nullptr)
+            f = std::make_shared<Family>();
+        family = f;
+    });
+    const auto me =
+        std::find_if(members.begin(), members.end(),
+                     [&](const auto &m) { return m.second == comm->rank; });
+    return Join(child, family, static_cast<int>(members.size()),
+                static_cast<int>(me - members.begin()));
+}
+
+// Waits for the communicator's operations.
+ncclResult_t Reclaim(ncclComm_t comm)
+{
+    if (!fake::WaitUntil([comm] { return comm->running.empty(); }))
+        return ncclSystemError;
+    return ncclSuccess;
+}
+
+} // namespace
+
+// ---- for tests ----
+
+namespace fake
+{
+
+uint64_t CountSymmetric()
+{
+    return n_symmetric;
+}
+
+void FailNext(int n_allocations, int n_splits)
+{
+    alloc_failures = n_allocations;
+    split_failures = n_splits;
+}
+
+} // namespace fake
+
+// ---- NCCL's functions ----
+
+EXPORTED ncclResult_t ncclGetVersion(int *version)
+{
+    const char *text = getenv("FAKE_NCCL_VERSION");
+
+    *version = text != nullptr ? atoi(text) : 22809;
+    return ncclSuccess;
+}
+
+EXPORTED ncclResult_t ncclGetUniqueId(ncclUniqueId *id)
+{
+    memset(id, 0, sizeof(*id));
+    fake::Lock([&] {
+        snprintf(id->internal, sizeof(id->internal), "fake %d %lu",
+                 static_cast<int>(getpid()), ++n_ids);
+        families[id->internal] = std::make_shared<Family>();
+    });
+    return ncclSuccess;
+}
+
+EXPORTED const char *ncclGetErrorString(ncclResult_t)
+{
+    return "fake";
+}
+EXPORTED const char *ncclGetLastError(ncclComm_t)
+{
+    return "fake";
+}
+
+EXPORTED ncclResult_t ncclCommInitRankConfig(ncclComm_t *comm, int n_ranks,
+                                             ncclUniqueId id, int rank,
+                                             ncclConfig_t *)
+{
+    return InGroup([=]() -> ncclResult_t {
+        std::shared_ptr<Family> family;
+
+        fake::Lock([&] { family = families.at(id.internal); });
+        return Join(comm, family, n_ranks, rank);
+    });
+}
+
+EXPORTED ncclResult_t ncclCommInitRank(ncclComm_t *comm, int n_ranks,
+                                       ncclUniqueId id, int rank)
+{
+    return ncclCommInitRankConfig(comm, n_ranks, id, rank, nullptr);
+}
+
+EXPORTED ncclResult_t ncclCommSplit(ncclComm_t comm, int color, int key,
+                                    ncclComm_t *child, ncclConfig_t *)
+{
+    if (split_failures > 0) {
+        split_failures--;
+        fake::Lock([&] {
+            comm->family->failed.insert(comm->n_steps++);
+            fake::Changed();
+        });
+        return ncclSystemError;
+    }
+    return InGroup([=] { return Divide(comm, color, key, child); });
+}
+
+EXPORTED ncclResult_t ncclCommShrink(ncclComm_t comm, int *excluded, int n,
+                                     ncclComm_t *child, ncclConfig_t *, int)
+{
+    // The ranks that leave do not call: the others divide among themselves.
+    std::set<int> gone(excluded, excluded + n);
+    std::shared_ptr<Family> family;
+    std::vector<int> stay;
+
+    for (int r = 0; r < comm->family->n_ranks; r++)
+        if (gone.count(r) == 0)
+            stay.push_back(r);
+    fake::Lock([&] {
+        auto &f = comm->family->children[{1000000 + comm->n_steps, -n}];
+
+        if (f == nullptr)
+            f = std::make_shared<Family>();
+        family = f;
+    });
+    return InGroup([=] {
+        return Join(
+            child, family, static_cast<int>(stay.size()),
+            static_cast<int>(std::find(stay.begin(), stay.end(), comm->rank) -
+                             stay.begin()));
+    });
+}
+
+EXPORTED ncclResult_t ncclCommCount(const ncclComm_t comm, int *count)
+{
+    *count = comm->family->n_ranks;
+    return ncclSuccess;
+}
+
+EXPORTED ncclResult_t ncclCommUserRank(const ncclComm_t comm, int *rank)
+{
+    *rank = comm->rank;
+    return ncclSuccess;
+}
+
+EXPORTED ncclResult_t ncclCommFinalize(ncclComm_t)
+{
+    return ncclSuccess;
+}
+
+EXPORTED ncclResult_t ncclCommDestroy(ncclComm_t comm)
+{
+    return InGroup([=] { return Reclaim(comm); });
+}
+
+EXPORTED ncclResult_t ncclCommAbort(ncclComm_t comm)
+{
+    fake::Lock([&] {
+        comm->is_aborted = true;
+        fake::Changed();
+    });
+    return InGroup([=] { return Reclaim(comm); });
+}
+
+EXPORTED ncclResult_t ncclCommGetAsyncError(ncclComm_t comm,
+                                            ncclResult_t *error)
+{
+    *error = ncclSuccess;
+    fake::Lock([&] {
+        for (ncclComm_t c : comm->family->ranks)
+            if (c != nullptr && fake::IsDead(c->thread))
+                *error = ncclRemoteError;
+    });
+    return ncclSuccess;
+}
+
+EXPORTED ncclResult_t ncclMemAlloc(void **memory, size_t n_bytes)
+{
+    if (alloc_failures > 0) {
+        alloc_failures--;
+        return ncclUnhandledCudaError;
+    }
+    *memory = calloc(1, n_bytes);
+    return ncclSuccess;
+}
+
+EXPORTED ncclResult_t ncclMemFree(void *memory)
+{
+    free(memory);
+    return ncclSuccess;
+}
+
+EXPORTED ncclResult_t ncclCommWindowRegister(ncclComm_t comm, void *memory,
+                                             size_t n_bytes,
+                                             ncclWindow_t *window, int)
+{
+    return InGroup([=]() -> ncclResult_t {
+        if (MeetAll(comm, 0, 0) == nullptr)
+            return ncclRemoteError;
+        fake::Lock([&] {
+            comm->windows.emplace_back(static_cast<char *>(memory), n_bytes);
+        });
+        *window = reinterpret_cast<ncclWindow_t>(comm);
+        return MeetAll(comm, 0, 0) == nullptr ? ncclRemoteError : ncclSuccess;
+    });
+}
+
+EXPORTED ncclResult_t ncclGroupStart(void)
+{
+    group.depth++;
+    return ncclSuccess;
+}
+
+EXPORTED ncclResult_t ncclGroupEnd(void)
+{
+    if (group.depth == 0)
+        return ncclInvalidUsage;
+    return --group.depth > 0 ? ncclSuccess : RunJobs();
+}
+
+EXPORTED ncclResult_t ncclAllReduce(const void *send, void *recv, size_t count,
+                                    int type, int op, ncclComm_t comm,
+                                    cudaStream_t stream)
+{
+    return Launch({ncclFuncAllReduce, static_cast<const char *>(send),
+                   static_cast<char *>(recv), count, type, op, comm, stream});
+}
+
+EXPORTED ncclResult_t ncclAllGather(const void *send, void *recv, size_t count,
+                                    int type, ncclComm_t comm,
+                                    cudaStream_t stream)
+{
+    return Launch({ncclFuncAllGather, static_cast<const char *>(send),
+                   static_cast<char *>(recv), count, type, 0, comm, stream});
+}
+
+EXPORTED ncclResult_t ncclReduceScatter(const void *send, void *recv,
+                                        size_t count, int type, int op,
+                                        ncclComm_t comm, cudaStream_t stream)
+{
+    return Launch({ncclFuncReduceScatter, static_cast<const char *>(send),
+                   static_cast<char *>(recv), count, type, op, comm, stream});
+}
