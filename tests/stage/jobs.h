@@ -1,0 +1,708 @@
+// jobs.h - random jobs of a fake NCCL under the staging library
+//
+// A job is a program that all ranks run, a thread each: communicators, splits,
+// collectives alone, in groups and in graphs, on several streams, in place or
+// not, windows of the application's own, ends and aborts.  Each call's input is
+// written on its stream just before, each output compared on its stream just
+// behind, and the input spoilt.  In some jobs a rank has no library, other
+// rules or too little memory, or is gone from some step on.
+#ifndef STAGE_JOBS_H
+#define STAGE_JOBS_H
+
+#include <algorithm>
+#include <array>
+#include <atomic>
+#include <cstdlib>
+#include <cstring>
+#include <dlfcn.h>
+#include <filesystem>
+#include <fstream>
+#include <list>
+#include <memory>
+#include <optional>
+#include <random>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include "fake_gpu.h"
+#include "fake_nccl.h"
+#include "support/storm.h"
+#include "support/temporary_folder.h"
+
+namespace stage_jobs
+{
+
+enum { kMaxRanks = 4, kStreams = 3 };
+
+// NCCL's functions: the fake's own, or those of a library in front of it.
+struct Api {
+#define STAGE_JOBS_MEMBER(result, name, parameters, arguments)                 \
+    result(*name) parameters = nullptr;
+    NCCL_MANAGING_CALLS(STAGE_JOBS_MEMBER)
+    NCCL_STAGED_CALLS(STAGE_JOBS_MEMBER)
+    NCCL_OTHER_CALLS(STAGE_JOBS_MEMBER)
+#undef STAGE_JOBS_MEMBER
+    explicit Api(const std::string &path)
+    {
+        void *library = dlopen(path.c_str(), RTLD_NOW | RTLD_LOCAL);
+
+        if (library == nullptr)
+            throw std::runtime_error(dlerror());
+#define STAGE_JOBS_FIND(result, name, parameters, arguments)                   \
+    name = reinterpret_cast<decltype(name)>(dlsym(library, #name));
+        NCCL_MANAGING_CALLS(STAGE_JOBS_FIND)
+        NCCL_STAGED_CALLS(STAGE_JOBS_FIND)
+        NCCL_OTHER_CALLS(STAGE_JOBS_FIND)
+#undef STAGE_JOBS_FIND
+    }
+};
+
+// Copies of the library, each of which is to its ranks what a process's own
+// would be.
+class Libraries
+{
+  public:
+    Libraries()
+    {
+        const std::string rules =
+                              Write("rules", "1024,8192,stage,16,1,1-inf,-1\n"),
+                          others = Write("others",
+                                         "1024,4096,stage,16,1,2-inf,-1\n");
+
+        plain_ = std::make_unique<Api>(STP_FAKE_NCCL);
+        for (int r = 0; r < kMaxRanks; r++) {
+            calm_[r] = Load("calm" + std::to_string(r), rules, "20000");
+            hasty_[r] = Load("hasty" + std::to_string(r), rules, "60");
+        }
+        other_ = Load("other", others, "60");
+    }
+    const Api &Plain() const
+    {
+        return *plain_;
+    }
+    const Api &Calm(int rank) const
+    {
+        return *calm_[rank];
+    }
+    const Api &Hasty(int rank) const
+    {
+        return *hasty_[rank];
+    }
+    const Api &Other() const
+    {
+        return *other_;
+    }
+
+  private:
+    std::string Write(const std::string &name, const std::string &row)
+    {
+        const std::string path = folder_.Path(name);
+
+        std::ofstream(path) << "collective,min_bytes,max_bytes,memory,min_ctas,"
+                               "nNodes,nRanks,graph\n"
+                            << "allreduce," << row << "allgather," << row
+                            << "reducescatter,2048,4096,stage,32,1,2-inf,-1\n";
+        return path;
+    }
+    std::unique_ptr<Api> Load(const std::string &name, const std::string &rules,
+                              const std::string &wait)
+    {
+        const std::string path = folder_.Path(name + "-libnccl.so.2");
+        int version;
+
+        std::filesystem::copy_file(STP_STAGE, path);
+        setenv("STEPTUNE_NCCL", STP_FAKE_NCCL, 1);
+        setenv("STEPTUNE_STAGE_FILE", rules.c_str(), 1);
+        setenv("STEPTUNE_STAGE_WAIT", wait.c_str(), 1);
+        auto api = std::make_unique<Api>(path);
+        api->ncclGetVersion(&version); // reads the environment
+        return api;
+    }
+
+    TemporaryFolder folder_;
+    std::unique_ptr<Api> plain_, calm_[kMaxRanks], hasty_[kMaxRanks], other_;
+};
+
+// ---- programs ----
+
+struct Call {
+    int comm;
+    int coll; // ncclFunc_t
+    size_t count;
+    int type, op;
+    bool in_place;
+    int stream; // of the rank, below kStreams
+};
+
+struct Action {
+    enum Kind {
+        kCalls,   // alone, or one group
+        kCapture, // a graph of all of 'calls'
+        kLaunch,  // of graph 'number', on 'stream'
+        kSplit,   // communicator 'number', by 'colors'
+        kDestroy, // communicator 'number'
+        kWindows, // of the application, in communicator 'number'
+        kSync,
+    } kind;
+    std::vector<Call> calls{};
+    bool is_group = false, fills_late = false, forks = false;
+    int number = 0, stream = 0;
+    std::array<int, kMaxRanks> colors{};
+};
+
+struct Program {
+    int n_ranks = 2;
+    std::vector<std::vector<int>> members; // ranks of each communicator,
+                                           // per communicator and colour
+    std::vector<Action> actions;
+    int n_graphs = 0;
+    bool aborts = false; // at the end, without waiting
+};
+
+class Generator
+{
+  public:
+    explicit Generator(uint64_t seed) : random_(seed)
+    {
+        program_.n_ranks = 2 + static_cast<int>(Below(3));
+        std::vector<int> all(program_.n_ranks);
+
+        for (int r = 0; r < program_.n_ranks; r++)
+            all[r] = r;
+        AddComm(all);
+    }
+    uint64_t Below(uint64_t n)
+    {
+        return random_() % n;
+    }
+    Program Make()
+    {
+        const uint64_t n = 3 + Below(14);
+
+        for (uint64_t i = 0; i < n; i++)
+            AddAction();
+        program_.aborts = Below(8) == 0;
+        return program_;
+    }
+
+  private:
+    void AddComm(const std::vector<int> &ranks)
+    {
+        live_.push_back(static_cast<int>(program_.members.size()));
+        program_.members.push_back(ranks);
+    }
+    Call NewCall()
+    {
+        static const int colls[] = {ncclFuncAllReduce, ncclFuncAllGather,
+                                    ncclFuncReduceScatter};
+        static const int types[] = {7, 7, 7, 2, 0};
+        static const size_t bytes[] = {1024, 1024, 2048,  4096, 8192,
+                                       3072, 1040, 12288, 0};
+        Call c{};
+        size_t n;
+
+        c.comm = live_[Below(live_.size())];
+        n = program_.members[c.comm].size();
+        c.coll = colls[Below(3)];
+        c.type = types[Below(5)];
+        c.op = Below(10) == 0 ? 2 : 0;
+        c.count = bytes[Below(9)] / (c.type == 0 ? 1 : 4);
+        if (c.coll != ncclFuncAllReduce)
+            c.count /= n;
+        c.in_place = Below(3) == 0;
+        c.stream = static_cast<int>(Below(3) == 0 ? Below(kStreams) : 1);
+        return c;
+    }
+    void AddAction()
+    {
+        Action a{};
+        const uint64_t kind = Below(20);
+
+        if (kind < 8) {
+            a.kind = Action::kCalls;
+            a.is_group = Below(2) == 0;
+            a.fills_late = Below(4) == 0;
+            for (uint64_t i = a.is_group ? Below(4) + 1 : 1; i > 0; i--)
+                a.calls.push_back(NewCall());
+        } else if (kind < 11) {
+            a.kind = Action::kCapture;
+            a.number = program_.n_graphs++;
+            a.forks = Below(3) == 0;
+            a.is_group = Below(3) == 0;
+            for (uint64_t i = Below(4) + 1; i > 0; i--) {
+                a.calls.push_back(NewCall());
+                a.calls.back().stream =
+                    a.forks ? 1 + static_cast<int>(Below(2)) : 1;
+            }
+            graphs_.push_back(a);
+            program_.actions.push_back(a);
+            for (uint64_t i = Below(3); i > 0; i--)
+                AddLaunch();
+            return;
+        } else if (kind < 14 && !graphs_.empty()) {
+            AddLaunch();
+            return;
+        } else if (kind < 16 && program_.members.size() < 40) {
+            a.kind = Action::kSplit;
+            a.number = live_[Below(live_.size())];
+            for (int r = 0; r < program_.n_ranks; r++)
+                a.colors[r] = static_cast<int>(Below(3)) - (Below(9) == 0);
+            if (Below(2) == 0)
+                a.colors.fill(1);
+            AddChildren(a);
+        } else if (kind == 16 && live_.size() > 1) {
+            a.kind = Action::kDestroy;
+            a.number = live_.back();
+            live_.pop_back();
+            Forget(a.number);
+        } else if (kind == 17 && Below(3) == 0) {
+            a.kind = Action::kWindows;
+            a.number = live_[Below(live_.size())];
+        } else
+            a.kind = Action::kSync;
+        program_.actions.push_back(a);
+    }
+    // No graph that uses a communicator outlives it.
+    void Forget(int comm)
+    {
+        const auto uses = [comm](const Action &graph) {
+            return std::any_of(
+                graph.calls.begin(), graph.calls.end(),
+                [comm](const Call &c) { return c.comm == comm; });
+        };
+
+        graphs_.erase(std::remove_if(graphs_.begin(), graphs_.end(), uses),
+                      graphs_.end());
+        program_.actions.push_back({Action::kSync});
+    }
+    void AddLaunch()
+    {
+        Action a{};
+
+        if (graphs_.empty())
+            return;
+        a.kind = Action::kLaunch;
+        a.number = graphs_[Below(graphs_.size())].number;
+        a.stream = 1 + static_cast<int>(Below(2));
+        program_.actions.push_back(a);
+    }
+    void AddChildren(const Action &a)
+    {
+        for (int color = 0; color < 3; color++) {
+            std::vector<int> ranks;
+
+            for (int r : program_.members[a.number])
+                if (a.colors[r] == color)
+                    ranks.push_back(r);
+            AddComm(ranks);
+            if (ranks.empty()) // it is there, and nobody's
+                live_.pop_back();
+        }
+    }
+
+    std::mt19937_64 random_;
+    Program program_;
+    std::vector<int> live_;
+    std::vector<Action> graphs_; // that may be launched
+};
+
+// ---- ranks ----
+
+// Something is the matter with a rank.
+struct Oddity {
+    const Api *api;
+    int dies_at = -1; // before this action; 0: before it comes at all
+    int failed_allocations = 0, failed_splits = 0;
+};
+
+class Rank
+{
+  public:
+    Rank(const Program &program, const Oddity &oddity, int rank,
+         const ncclUniqueId &id, const std::atomic<bool> &has_dead)
+        : program_(program), oddity_(oddity), api_(*oddity.api), rank_(rank),
+          id_(id), has_dead_(has_dead), comms_(program.members.size())
+    {
+    }
+
+    void Run()
+    {
+        fake::EnterThread(rank_);
+        is_dead_ = oddity_.dies_at == 0;
+        if (!is_dead_)
+            Work();
+        fake::LeaveThread(is_dead_);
+    }
+
+  private:
+    // One use of buffers on a stream.
+    struct Use {
+        Call call;
+        std::vector<char> send, recv;
+        const char *in;
+        char *out;
+        uint64_t iteration = 0;
+    };
+
+    void Work()
+    {
+        for (int s = 0; s < kStreams; s++)
+            streams_[s] = s == 0 ? nullptr : fake::NewStream();
+        fake::FailNext(oddity_.failed_allocations, oddity_.failed_splits);
+        const bool in_group = id_.internal[8] % 2 == 0;
+        if (in_group)
+            Check(api_.ncclGroupStart(), "ncclGroupStart");
+        Check(api_.ncclCommInitRank(&comms_[0], program_.n_ranks, id_, rank_),
+              "ncclCommInitRank");
+        if (in_group)
+            Check(api_.ncclGroupEnd(), "ncclGroupEnd");
+        for (size_t i = 0; i < program_.actions.size() && !is_lost_; i++) {
+            if (static_cast<int>(i) + 1 == oddity_.dies_at) {
+                is_dead_ = true;
+                return;
+            }
+            Act(program_.actions[i]);
+        }
+        End();
+    }
+
+    void Check(ncclResult_t result, const char *what)
+    {
+        if (result == ncclSuccess)
+            return;
+        is_lost_ = true;
+        if (!has_dead_)
+            fake::Fault(std::string(what) + " of rank " +
+                        std::to_string(rank_) + " returned " +
+                        std::to_string(result));
+    }
+
+    void Sync()
+    {
+        for (int s = 0; s < kStreams && !is_lost_; s++)
+            if (!fake::Synchronize(streams_[s])) {
+                is_lost_ = true;
+                if (!has_dead_)
+                    fake::Fault("a stream of rank " + std::to_string(rank_) +
+                                " never ends");
+            }
+    }
+
+    void End()
+    {
+        const bool aborts = program_.aborts || is_lost_;
+
+        if (!aborts)
+            Sync();
+        fake::Lock([&] { ends_ = aborts || is_lost_; });
+        // One may wait behind another: all at once.
+        ncclResult_t result = api_.ncclGroupStart(), error;
+        for (ncclComm_t comm : comms_) {
+            if (comm == nullptr)
+                continue;
+            api_.ncclCommGetAsyncError(comm, &error);
+            if (ends_)
+                result = std::max(result, api_.ncclCommAbort(comm));
+            else
+                result = std::max(result, api_.ncclCommDestroy(comm));
+        }
+        if (std::max(result, api_.ncclGroupEnd()) != ncclSuccess)
+            fake::Fault("rank " + std::to_string(rank_) +
+                        " cannot end its communicators");
+    }
+
+    int RankIn(int comm) const // -1: it is no member
+    {
+        const auto &m = program_.members[comm];
+        const auto at = std::find(m.begin(), m.end(), rank_);
+
+        return at == m.end() ? -1 : static_cast<int>(at - m.begin());
+    }
+
+    // Rank 'r' sends this as element 'i'.
+    static int Value(const Use &u, int r, size_t i)
+    {
+        return static_cast<int>(
+            (u.iteration * 7 + r * 11 + i * 3 + u.call.count + u.call.coll) %
+            30);
+    }
+    static void Put(const Use &u, void *at, size_t i, int value)
+    {
+        if (u.call.type == 7)
+            static_cast<float *>(at)[i] = static_cast<float>(value);
+        else if (u.call.type == 2)
+            static_cast<int32_t *>(at)[i] = value;
+        else
+            static_cast<int8_t *>(at)[i] = static_cast<int8_t>(value);
+    }
+    static int Get(const Use &u, const void *at, size_t i)
+    {
+        if (u.call.type == 7)
+            return static_cast<int>(static_cast<const float *>(at)[i]);
+        return u.call.type == 2 ? static_cast<const int32_t *>(at)[i]
+                                : static_cast<const int8_t *>(at)[i];
+    }
+
+    size_t NumberIn(const Use &u) const // elements sent
+    {
+        return u.call.coll == ncclFuncReduceScatter
+                   ? u.call.count * program_.members[u.call.comm].size()
+                   : u.call.count;
+    }
+    size_t NumberOut(const Use &u) const
+    {
+        return u.call.coll == ncclFuncAllGather
+                   ? u.call.count * program_.members[u.call.comm].size()
+                   : u.call.count;
+    }
+
+    Use *NewUse(const Call &call)
+    {
+        Use &u = *uses_.emplace_back(std::make_unique<Use>());
+        const size_t n = program_.members[call.comm].size();
+        const size_t whole = call.count * 4 * n, me = RankIn(call.comm);
+
+        u.call = call;
+        u.send.resize(whole + 4);
+        u.recv.resize(whole + 4);
+        u.in = u.send.data();
+        u.out = u.recv.data();
+        if (call.in_place) {
+            const size_t part = call.count * (call.type == 0 ? 1 : 4);
+
+            u.out = u.send.data();
+            if (call.coll == ncclFuncAllGather)
+                u.in = u.out + me * part;
+            if (call.coll == ncclFuncReduceScatter)
+                u.out = u.send.data() + me * part;
+        }
+        return &u;
+    }
+
+    void Fill(Use *u)
+    {
+        const int me = RankIn(u->call.comm);
+        const size_t n = NumberIn(*u);
+
+        fake::EnqueueAction(streams_[u->call.stream], [u, me, n] {
+            u->iteration++;
+            for (size_t i = 0; i < n; i++)
+                Put(*u, const_cast<char *>(u->in), i, Value(*u, me, i));
+        });
+    }
+
+    void Compare(Use *u)
+    {
+        const int me = RankIn(u->call.comm),
+                  n_ranks =
+                      static_cast<int>(program_.members[u->call.comm].size());
+        const size_t n = NumberOut(*u), n_in = NumberIn(*u);
+        const std::string name = "rank " + std::to_string(rank_) +
+                                 ", collective " + std::to_string(u->call.coll);
+
+        fake::EnqueueAction(streams_[u->call.stream], [=] {
+            for (size_t i = 0; i < n && !ends_; i++) {
+                int wanted = 0;
+
+                if (u->call.coll == ncclFuncAllGather)
+                    wanted = Value(*u, static_cast<int>(i / u->call.count),
+                                   i % u->call.count);
+                for (int r = 0;
+                     r < n_ranks && u->call.coll != ncclFuncAllGather; r++)
+                    wanted += Value(*u, r,
+                                    u->call.coll == ncclFuncReduceScatter
+                                        ? me * u->call.count + i
+                                        : i);
+                if (Get(*u, u->out, i) != wanted) {
+                    fake::Fault(name + ": element " + std::to_string(i) +
+                                " of " + std::to_string(n) + " is " +
+                                std::to_string(Get(*u, u->out, i)) +
+                                ", expected " + std::to_string(wanted));
+                    break;
+                }
+            }
+            for (size_t i = 0; i < n_in; i++)
+                Put(*u, const_cast<char *>(u->in), i, 99);
+        });
+    }
+
+    void Call_(const Use &u)
+    {
+        const Call &c = u.call;
+        ncclComm_t comm = comms_[c.comm];
+        cudaStream_t stream = streams_[c.stream];
+
+        Check(
+            c.coll == ncclFuncAllReduce
+                ? api_.ncclAllReduce(u.in, u.out, c.count, c.type, c.op, comm,
+                                     stream)
+            : c.coll == ncclFuncAllGather
+                ? api_.ncclAllGather(u.in, u.out, c.count, c.type, comm, stream)
+                : api_.ncclReduceScatter(u.in, u.out, c.count, c.type, c.op,
+                                         comm, stream),
+            "a collective");
+    }
+
+    void Calls(const Action &a)
+    {
+        std::vector<Use *> uses;
+
+        for (const Call &call : a.calls)
+            if (RankIn(call.comm) >= 0)
+                uses.push_back(NewUse(call));
+        if (!a.is_group) {
+            for (Use *u : uses) {
+                Fill(u);
+                Call_(*u);
+                Compare(u);
+            }
+            return;
+        }
+        for (Use *u : uses)
+            if (!a.fills_late)
+                Fill(u);
+        Check(api_.ncclGroupStart(), "ncclGroupStart");
+        for (Use *u : uses) {
+            Call_(*u);
+            if (a.fills_late) // before NCCL begins
+                Fill(u);
+        }
+        Check(api_.ncclGroupEnd(), "ncclGroupEnd");
+        for (Use *u : uses)
+            Compare(u);
+    }
+
+    void Act(const Action &a)
+    {
+        switch (a.kind) {
+        case Action::kCalls:
+            return Calls(a);
+        case Action::kCapture:
+            fake::BeginCapture(streams_[1]);
+            if (a.forks)
+                fake::Fork(streams_[1], streams_[2]);
+            Calls(a);
+            if (a.forks)
+                fake::Fork(streams_[2], streams_[1]);
+            graphs_.push_back(fake::EndCapture(streams_[1]));
+            if (graphs_.back() == nullptr)
+                fake::Fault("a capture was spoilt");
+            return;
+        case Action::kLaunch:
+            fake::LaunchGraph(graphs_[a.number], streams_[a.stream]);
+            return;
+        case Action::kSplit:
+            return Split(a);
+        case Action::kDestroy:
+            if (comms_[a.number] != nullptr)
+                Check(api_.ncclCommDestroy(comms_[a.number]),
+                      "ncclCommDestroy");
+            comms_[a.number] = nullptr;
+            return;
+        case Action::kWindows:
+            if (comms_[a.number] != nullptr) {
+                ncclWindow_t window;
+
+                windows_.emplace_back(64);
+                Check(api_.ncclCommWindowRegister(comms_[a.number],
+                                                  windows_.back().data(), 64,
+                                                  &window, 1),
+                      "ncclCommWindowRegister");
+            }
+            return;
+        case Action::kSync:
+            return Sync();
+        }
+    }
+
+    void Split(const Action &a)
+    {
+        ncclComm_t parent = comms_[a.number], child = nullptr;
+
+        n_comms_ += 3;
+        if (parent == nullptr)
+            return;
+        Check(
+            api_.ncclCommSplit(parent, a.colors[rank_], rank_, &child, nullptr),
+            "ncclCommSplit");
+        if (a.colors[rank_] >= 0)
+            comms_[n_comms_ - 3 + a.colors[rank_]] = child;
+    }
+
+    const Program &program_;
+    const Oddity oddity_;
+    const Api &api_;
+    const int rank_;
+    const ncclUniqueId id_;
+    const std::atomic<bool> &has_dead_;
+    std::vector<ncclComm_t> comms_;
+    size_t n_comms_ = 1;
+    cudaStream_t streams_[kStreams];
+    std::vector<std::unique_ptr<Use>> uses_;
+    std::vector<fake::Graph *> graphs_;
+    std::list<std::vector<char>> windows_;
+    bool is_dead_ = false, is_lost_ = false;
+    bool ends_ = false; // without what is on its way
+};
+
+// ---- jobs ----
+
+enum class Kind { kPlain, kCalm, kOdd, kDeadly };
+
+// Runs the job of a seed; what went wrong, and what it was.
+inline storms::Outcome Run(const Libraries &libraries, uint64_t seed, Kind kind)
+{
+    Generator generator(seed);
+    const Program program = generator.Make();
+    const int n = program.n_ranks, odd = static_cast<int>(generator.Below(n));
+    const std::atomic<bool> has_dead{kind == Kind::kDeadly};
+    std::vector<std::unique_ptr<Rank>> ranks;
+    std::vector<std::thread> threads;
+    ncclUniqueId id;
+    storms::Outcome outcome;
+    const uint64_t n_symmetric = fake::CountSymmetric();
+
+    fake::BeginJob(seed, n);
+    libraries.Plain().ncclGetUniqueId(&id);
+    for (int r = 0; r < n; r++) {
+        Oddity oddity{kind == Kind::kPlain  ? &libraries.Plain()
+                      : kind == Kind::kCalm ? &libraries.Calm(r)
+                                            : &libraries.Hasty(r)};
+
+        if (kind == Kind::kOdd && r == odd)
+            switch (generator.Below(4)) {
+            case 0:
+                oddity.api = &libraries.Plain();
+                break;
+            case 1:
+                oddity.api = &libraries.Other();
+                break;
+            case 2:
+                oddity.failed_allocations = 1;
+                break;
+            default:
+                oddity.failed_splits = 1;
+                break;
+            }
+        if (kind == Kind::kDeadly && r == odd)
+            oddity.dies_at =
+                static_cast<int>(generator.Below(program.actions.size() + 1));
+        ranks.push_back(
+            std::make_unique<Rank>(program, oddity, r, id, has_dead));
+    }
+    for (auto &rank : ranks)
+        threads.emplace_back([&rank] { rank->Run(); });
+    for (std::thread &thread : threads)
+        thread.join();
+    outcome.wrong = fake::EndJob();
+    outcome.Mark(fake::CountSymmetric() > n_symmetric, "with staged calls");
+    outcome.Mark(program.aborts, "aborted");
+    outcome.Mark(program.n_graphs > 0, "with graphs");
+    outcome.Mark(program.members.size() > 1, "with splits");
+    return outcome;
+}
+
+} // namespace stage_jobs
+
+#endif // STAGE_JOBS_H
