@@ -31,7 +31,8 @@ struct stp_measurement {
     unsigned root;
     bool in_place;
     bool graph; /* captured into a CUDA graph, and not launched one by one */
-    int64_t n_wrong; /* elements, of a checked one; -1: not checked */
+    int64_t n_wrong; /* elements, of a checked one; -1: not checked; 1 also
+                        where a text says no number */
     unsigned n_ranks;
     unsigned n_nodes;
     unsigned iters; /* in this round */
@@ -49,8 +50,18 @@ struct stp_measurement {
 /* Bytes of names: eight hexadecimal digits, and sixteen. */
 enum { STP_RUN_NAME = 9, STP_POLICY_HASH_NAME = 17 };
 
+/* Where numbers of nodes are from, the better first. */
+enum stp_nodes {
+    STP_NODES_TOLD,
+    STP_NODES_HOSTS, /* counted: NCCL has fewer where NVLink joins hosts */
+    STP_NODES_UNKNOWN,
+};
+
 /* Measurements and where they are from. */
 struct stp_dataset {
+    enum stp_nodes nodes;   /* of the worst row */
+    char doubt[160];        /* a figure of the text that contradicts the others
+                               of it; "" if there is none */
     char machine[64];       /* name; "" if unknown */
     char gpu[64];           /* model; "" if unknown */
     char nccl[16];          /* version; "" if unknown */

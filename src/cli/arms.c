@@ -267,6 +267,8 @@ int stp_report_wrong(const struct stp_dataset *data, bool any)
     struct stp_wrong wrong = {0};
     char text[STP_ERROR_TEXT];
 
+    if (data->doubt[0] != '\0')
+        stp_complain("warning: %s", data->doubt);
     while (stp_next_wrong(data, &wrong)) {
         stp_wrong_text(&wrong, text);
         stp_complain("%s", text);

@@ -295,7 +295,8 @@ int stp_check_arms(const char *arms, const char *channels, const int *colls,
  * status: a failure if none that is named ran. */
 int stp_report_arms(const char *arms, const struct stp_dataset *data);
 
-/* Names each arm with wrong elements.  Returns the exit status: a failure if
+/* Says what of a text contradicts the rest of it, and names each arm with wrong
+ * elements.  Returns the exit status: a failure if
  * NCCL's own choice is one of them, or 'any' is set and there is one. */
 int stp_report_wrong(const struct stp_dataset *data, bool any);
 

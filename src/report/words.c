@@ -113,7 +113,7 @@ void stp_size_text(uint64_t n_bytes, char text[32])
 void stp_wrong_text(const struct stp_wrong *wrong, char text[STP_ERROR_TEXT])
 {
     const bool is_auto = wrong->like->arm.kind == STP_ARM_AUTO;
-    char arm[STP_ARM_NAME], sizes[80], name[32];
+    char arm[STP_ARM_NAME], sizes[80], name[32], most[40] = "";
 
     stp_arm_name(&wrong->like->arm, arm);
     stp_size_name(wrong->bytes.min, sizes);
@@ -122,11 +122,12 @@ void stp_wrong_text(const struct stp_wrong *wrong, char text[STP_ERROR_TEXT])
         snprintf(sizes + strlen(sizes), sizeof(sizes) - strlen(sizes), " to %s",
                  name);
     }
+    if (wrong->most > 1) /* of some texts 1 stands for any number */
+        snprintf(most, sizeof(most), ", up to %" PRId64 " in one", wrong->most);
     snprintf(text, STP_ERROR_TEXT,
-             "%s: %s has %zu result%s with wrong elements, up to %" PRId64
-             " in one, at %s: %s there",
+             "%s: %s has %zu result%s with wrong elements%s, at %s: %s there",
              stp_coll_name(wrong->like->coll),
              is_auto ? "NCCL's own choice" : arm, wrong->n_results,
-             wrong->n_results == 1 ? "" : "s", wrong->most, sizes,
+             wrong->n_results == 1 ? "" : "s", most, sizes,
              is_auto ? "nothing is compared" : "it is left out");
 }

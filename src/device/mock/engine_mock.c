@@ -15,7 +15,9 @@
 #include "device/mock/operation.h"
 #include "device/splits.h"
 
-enum { MAX_SETTINGS = 512 }; /* recorded iterations that products are of */
+/* Recorded iterations that products are of, and sizes of a collective: the room
+ * of all who ask for them. */
+enum { MAX_SETTINGS = 512, MAX_SIZES = 4096 };
 
 /* In the addresses of memory that is registered. */
 static const uintptr_t registered = UINTPTR_MAX / 2 + 1;
@@ -831,6 +833,14 @@ enum stp_status stp_mock_open(const char *machine_path, unsigned n_ranks,
             status = mock_fail(err);
         }
     }
+    for (int c = 0; c < NCCL_NUM_TUNED_FUNCS && status == STP_OK; c++)
+        if (mock_machine_sizes(e->machine, (ncclFunc_t)c, NULL, 0) >
+                MAX_SIZES ||
+            mock_machine_overlap_settings(e->machine, NULL, 0) > MAX_SETTINGS)
+            status = stp_fail(err, STP_ERR_LIMIT,
+                              "%s: more than %d sizes of a collective in "
+                              "timings.csv, or %d workloads in overlap.csv",
+                              machine_path, MAX_SIZES, MAX_SETTINGS);
     STP_THEN(status, mock_open_library(e, NULL, tuner, &e->own, err));
     if (options->plugin != NULL)
         STP_THEN(status,

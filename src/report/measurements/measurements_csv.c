@@ -176,6 +176,10 @@ enum stp_status stp_measurements_pool(struct stp_dataset *data,
         }
         data->rows[data->n_rows - 1].round += n_rounds;
     }
+    if (more->nodes > data->nodes)
+        data->nodes = more->nodes;
+    if (data->doubt[0] == '\0')
+        memcpy(data->doubt, more->doubt, sizeof(data->doubt));
     measurements_keep_common(data->run, more->run, n_rows == 0);
     measurements_keep_common(data->policy_hash, more->policy_hash, n_rows == 0);
     memcpy(data->machine, more->machine, sizeof(data->machine));

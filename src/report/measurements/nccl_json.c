@@ -54,6 +54,8 @@ static void nccl_json_put_place(const cJSON *result, const char *place_key,
     bool is_cpu = nccl_json_get(place, "cpu_time") != NULL;
 
     nccl_json_put(place, is_cpu ? "cpu_time" : "time", "N/A", fp);
+    nccl_json_put(place, "alg_bw", "N/A", fp);
+    nccl_json_put(place, "bus_bw", "N/A", fp);
     nccl_json_put(place, "nwrong", "N/A", fp);
     nccl_json_put(iters, "min_us", "N/A", fp);
     nccl_json_put(iters, "p50_us", "N/A", fp);
@@ -107,8 +109,8 @@ enum stp_status stp_nccl_json_to_text(const char *json, size_t json_len,
         }
     }
 
-    fputs("# size type redop root time #wrong i_min i_p50 i_p95 i_p99 time "
-          "#wrong i_min i_p50 i_p95 i_p99\n",
+    fputs("# size type redop root time algbw busbw #wrong i_min i_p50 i_p95 "
+          "i_p99 time algbw busbw #wrong i_min i_p50 i_p95 i_p99\n",
           fp);
     *n_rows_ret = 0;
     cJSON_ArrayForEach(item, nccl_json_get(root, "results"))

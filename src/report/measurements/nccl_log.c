@@ -146,6 +146,28 @@ static enum stp_status log_add_ran(struct taker *t,
     return STP_OK;
 }
 
+static enum stp_status log_add_comm(struct taker *t, const char *line,
+                                    size_t len)
+{
+    const struct stp_field ranks = log_word_after(line, len, " nRanks ");
+    const struct stp_field nodes = log_word_after(line, len, " nNodes ");
+    struct stp_nccl_log *log = &t->log;
+    const struct stp_nccl_comm *last =
+        log->n_comms > 0 ? &log->comms[log->n_comms - 1] : NULL;
+    uint64_t n_ranks, n_nodes;
+
+    if (!stp_parse_u64(ranks.s, ranks.len, &n_ranks) ||
+        !stp_parse_u64(nodes.s, nodes.len, &n_nodes) || n_nodes == 0 ||
+        n_nodes > n_ranks || n_ranks > UINT32_MAX ||
+        (last != NULL && last->n_ranks == n_ranks && last->n_nodes == n_nodes))
+        return STP_OK;
+    if (!STP_ROOM(log->comms, log->n_comms, log->comms_capacity))
+        return stp_nomem(t->err);
+    log->comms[log->n_comms++] =
+        (struct stp_nccl_comm){t->line, (unsigned)n_ranks, (unsigned)n_nodes};
+    return STP_OK;
+}
+
 static void log_read_setting(const char *line, size_t len, const char *key,
                              char value[16])
 {
@@ -172,7 +194,7 @@ static enum stp_status log_read_line(struct taker *t, const char *line,
     if (log_word_after(line, len, "TUNER/Plugin: Using ").len > 0)
         t->log.settings.has_tuner = true;
     if (algo.len == 0)
-        return STP_OK;
+        return log_add_comm(t, line, len);
     begin = end = algo.s - (sizeof(mark) - 1);
     while (begin > line && log_is_digit(begin[-1]))
         begin--;
@@ -260,6 +282,7 @@ enum stp_status stp_nccl_log_take(const char *text, size_t len, char **rest_ret,
 void stp_nccl_log_free(struct stp_nccl_log *log)
 {
     free(log->ran);
+    free(log->comms);
     memset(log, 0, sizeof(*log));
 }
 
@@ -305,4 +328,14 @@ bool stp_nccl_log_pair(const struct stp_nccl_log *log, unsigned after,
     *algo_ret = found->algo;
     *proto_ret = found->proto;
     return true;
+}
+
+const struct stp_nccl_comm *stp_nccl_log_comm(const struct stp_nccl_log *log,
+                                              unsigned line, unsigned n_ranks)
+{
+    for (size_t i = log->n_comms; i-- > 0;)
+        if (log->comms[i].line <= line &&
+            (n_ranks == 0 || log->comms[i].n_ranks == n_ranks))
+            return &log->comms[i];
+    return NULL;
 }

@@ -25,6 +25,14 @@ struct stp_nccl_ran {
     int proto;
 };
 
+/* "comm 0x1 rank 0 nRanks 72 nNodes 1 localRanks 72 localRank 0 MNNVL 1": a
+ * node is not a host where NVLink connects several. */
+struct stp_nccl_comm {
+    unsigned line;
+    unsigned n_ranks;
+    unsigned n_nodes;
+};
+
 /* How a run was set up, as far as NCCL or its environment says. */
 struct stp_nccl_settings {
     char algo[16];  /* value of NCCL_ALGO, cut; "": not set */
@@ -36,6 +44,8 @@ struct stp_nccl_log {
     struct stp_nccl_ran *ran; /* in the order of their lines */
     size_t n_ran;
     size_t capacity;
+    struct stp_nccl_comm *comms; /* likewise; of equal neighbours the first */
+    size_t n_comms, comms_capacity;
     struct stp_nccl_settings settings;
 };
 
@@ -58,5 +68,10 @@ void stp_nccl_log_free(struct stp_nccl_log *log);
 bool stp_nccl_log_pair(const struct stp_nccl_log *log, unsigned after,
                        unsigned line, int coll, uint64_t n_bytes,
                        unsigned n_ranks, int *algo_ret, int *proto_ret);
+
+/* The last communicator of 'n_ranks', 0 for any, that the lines up to 'line'
+ * log; NULL: none. */
+const struct stp_nccl_comm *stp_nccl_log_comm(const struct stp_nccl_log *log,
+                                              unsigned line, unsigned n_ranks);
 
 #endif /* STP_NCCL_LOG_H */

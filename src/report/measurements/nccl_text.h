@@ -138,7 +138,13 @@ bool stp_nccl_text_is(const char *text, size_t len);
  * pass over the sizes is a round; median and percentiles are the mean where the
  * text says no more.  The log of NCCL says which pairs ran (nccl_log.h); rows
  * of 0 bytes are skipped, and so is text between the end of a run and the
- * columns of the next.
+ * columns of the next.  Errors above those that nccl-tests allow are a wrong
+ * element, and so is each row of a run that failed and does not say where.
+ *
+ * Nodes are NCCL's if it logs them, else hosts.  Of a list of ranks that was
+ * cut, the ranks are those of NCCL's log, or the one number with which all
+ * bandwidths agree.  The first bandwidth or count that contradicts size, time
+ * and ranks is data->doubt.
  *
  * 'coll' is the collective (ncclFunc_t) of text that does not say it, as before
  * version 2.17; -1 if unknown.  *settings_ret, unless NULL, is how NCCL was set

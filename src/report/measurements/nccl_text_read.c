@@ -1,30 +1,32 @@
 /* nccl_text_read.c - the reader: the header line names the columns of rows */
+#include <inttypes.h>
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
+#include "analyse/bandwidth.h"
 #include "core/csv.h"
 #include "core/dtype.h"
 #include "core/names.h"
+#include "core/room.h"
 #include "core/utf8.h"
 #include "report/measurements/nccl_log.h"
 #include "report/measurements/nccl_text.h"
 
-enum {
-    MAX_COLUMNS = 32,
-    MAX_HOSTS = 256,
-};
+enum { MAX_COLUMNS = 32 };
 
 /* One place of a row. */
 struct place {
     double us;                                /* 0: not measured */
     double min_us, median_us, p95_us, p99_us; /* 0: the same as 'us' */
+    double algbw, busbw;                      /* GB/s; -1: not said */
     double n_wrong;                           /* -1: not checked */
     double error; /* largest difference, until 2.12; -1: not checked */
 };
 
 struct row {
     uint64_t n_bytes;
+    uint64_t count; /* UINT64_MAX: not said */
     int type;
     int op;
     unsigned root;
@@ -41,13 +43,17 @@ struct reader {
     unsigned iters;
     enum stp_source source;
     bool single_pass;
-    unsigned n_ranks;
+    unsigned n_ranks;               /* of a communicator; 0: not known */
+    unsigned n_listed;              /* ranks of all communicators */
+    uint64_t last_rank;             /* the highest number of them */
+    double least_ranks, most_ranks; /* that bandwidths so far agree with */
+    size_t begin;                   /* the first row of the run */
     unsigned round;
     uint64_t last_size;     /* of the row before; UINT64_MAX: none */
     unsigned n_nodes;       /* that our own text says; 0: as many as hosts */
     struct stp_field group; /* of the first rank */
-    struct stp_field hosts[MAX_HOSTS];
-    size_t n_hosts;
+    struct stp_field *hosts;
+    size_t n_hosts, hosts_capacity;
     const struct stp_csv_column *columns[MAX_COLUMNS];
     bool in_place[MAX_COLUMNS]; /* of the column */
     size_t n_columns;           /* 0: not named yet */
@@ -101,12 +107,16 @@ static int text_find_op(const char *word, size_t len)
     "a time above 0 out of place and one in place", .kind = STP_CSV_POSITIVE,  \
                                                     PLACE(us), .none = "N/A"
 #define ITERATION "a time above 0", .kind = STP_CSV_POSITIVE, .none = "N/A"
+#define BANDWIDTH                                                              \
+    "a number of GB/s, or N/A", .kind = STP_CSV_FROM_0, .none = "N/A",         \
+                                .none_value = -1
 
 // clang-format off
 static const struct stp_csv_column known_columns[] = {
     {"size", "a number of bytes", .kind = STP_CSV_WHOLE, ROW(n_bytes),
      .max = UINT64_MAX},
-    {"count", .kind = STP_CSV_SKIP},
+    {"count", "a number of elements", .kind = STP_CSV_WHOLE, ROW(count),
+     .max = UINT64_MAX},
     {"type", STP_TYPE_WORDS ", or nccl-tests' word for it",
      .kind = STP_CSV_WORD, ROW(type), .from_name = stp_type_from_name},
     {"redop", STP_OP_WORDS ", or none", .kind = STP_CSV_WORD, ROW(op),
@@ -115,8 +125,8 @@ static const struct stp_csv_column known_columns[] = {
      .max = UINT32_MAX, .none = "-1"},
     {"time", TIME},
     {"cputime", TIME},
-    {"algbw", .kind = STP_CSV_SKIP},
-    {"busbw", .kind = STP_CSV_SKIP},
+    {"algbw", BANDWIDTH, PLACE(algbw)},
+    {"busbw", BANDWIDTH, PLACE(busbw)},
     {"#wrong", "a number of elements, or N/A", .kind = STP_CSV_FROM_0,
      PLACE(n_wrong), .none = "N/A", .none_value = -1},
     {"error", "a number, or N/A", .kind = STP_CSV_NUMBER, PLACE(error),
@@ -144,6 +154,9 @@ static enum stp_status text_read_header(struct reader *r,
 {
     unsigned n_times = 0;
 
+    if (n == MAX_COLUMNS)
+        return stp_fail_at(r->err, STP_ERR_SYNTAX, r->line, words[n - 1].column,
+                           "more columns than nccl-tests have");
     r->ended = false;
     r->last_size = UINT64_MAX;
     for (size_t i = 0; i < n; i++) {
@@ -241,13 +254,96 @@ text_read_version(struct reader *r, const struct stp_field *words, size_t n)
     return status;
 }
 
+/* ---- what bandwidths say ---- */
+
+/* The least and the most ranks of which the printed bandwidths can be. */
+static void text_narrow_ranks(struct reader *r, const struct place *p)
+{
+    const double of_many = 2 * stp_bus_factor(r->coll, 2);
+    const double digits = 0.0051;
+    const double low = (p->busbw - digits) / (p->algbw + digits) / of_many;
+    const double high = (p->busbw + digits) / (p->algbw - digits) / of_many;
+
+    if (!(p->algbw > digits) || !(p->busbw >= 0) ||
+        stp_bus_factor(r->coll, 2) == stp_bus_factor(r->coll, 3))
+        return;
+    r->least_ranks = fmax(r->least_ranks, ceil(1 / (1 - fmin(low, 1))));
+    if (high < 1)
+        r->most_ranks = fmin(r->most_ranks, floor(1 / (1 - high)));
+}
+
+/* Keeps the first figure that contradicts the others.  Bandwidths, and the time
+ * that they are of, have two digits after the point; of long times our text has
+ * two digits.  Old tests print busbw as algbw, too. */
+static void text_check_place(struct reader *r, const struct row *row,
+                             const struct place *p)
+{
+    const unsigned n = r->n_ranks;
+    const bool is_split =
+        r->coll == ncclFuncAllGather || r->coll == ncclFuncReduceScatter;
+    const double elements = (double)row->n_bytes / stp_type_size(row->type);
+    const struct {
+        const char *name;
+        double said, ours; /* < 0: not said; NAN: not known */
+    } figures[] = {
+        {"busbw", p->busbw,
+         n > 0 ? stp_busbw(r->coll, n, row->n_bytes, p->us) : (double)NAN},
+        {"algbw", p->algbw != p->busbw ? p->algbw : -1,
+         stp_algbw(row->n_bytes, p->us)},
+        {"count", row->count != UINT64_MAX ? (double)row->count : -1,
+         !is_split ? elements
+         : n > 0   ? elements / n
+                   : (double)NAN},
+    };
+    const double slack = p->us < 1e7 ? 2e-3 + 0.006 / p->us : 0.06;
+
+    for (int i = 0; i < 3 && r->data->doubt[0] == '\0'; i++)
+        if (figures[i].said >= 0 && fabs(figures[i].said - figures[i].ours) >
+                                        slack * figures[i].ours + 0.0055)
+            snprintf(r->data->doubt, sizeof(r->data->doubt),
+                     "%s %g, but %" PRIu64
+                     " bytes in %g us among %u ranks, as the text lists, are "
+                     "%.6g",
+                     figures[i].name, figures[i].said, row->n_bytes, p->us, n,
+                     figures[i].ours);
+}
+
+/* Ends a run: rows under no list of ranks are of the one number of ranks with
+ * which all bandwidths agree. */
+static enum stp_status text_end_run(struct reader *r)
+{
+    struct stp_dataset *data = r->data;
+    const bool is_one = r->least_ranks == r->most_ranks;
+
+    for (size_t i = r->begin; i < data->n_rows; i++) {
+        if (data->rows[i].n_ranks > 0)
+            continue;
+        if (!is_one)
+            return stp_fail_at(
+                r->err, STP_ERR_SYNTAX, r->line, 1,
+                "a run without the lines that list the ranks (# Using "
+                "devices), expected them: busbw and algbw do not tell how many "
+                "there were");
+        data->rows[i].n_ranks = (unsigned)r->least_ranks;
+    }
+    r->begin = data->n_rows;
+    r->least_ranks = 2;
+    r->most_ranks = UINT32_MAX;
+    return STP_OK;
+}
+
+/* ---- runs ---- */
+
 /* Begins a run. */
 static enum stp_status
 text_read_options(struct reader *r, const struct stp_field *words, size_t n)
 {
     uint64_t iters;
 
-    r->n_ranks = 0;
+    enum stp_status status = text_end_run(r);
+
+    r->n_ranks = r->n_listed = 0;
+    r->last_rank = 0;
     r->n_hosts = 0;
     r->n_columns = 0;
     r->iters = 1;
@@ -259,16 +355,19 @@ text_read_options(struct reader *r, const struct stp_field *words, size_t n)
             stp_parse_u64(words[i].s, words[i].len, &iters) && iters > 0 &&
             iters <= UINT32_MAX)
             r->iters = (unsigned)iters;
-    return STP_OK;
+    return status;
 }
 
-static void text_add_host(struct reader *r, const struct stp_field *host)
+static enum stp_status text_add_host(struct reader *r,
+                                     const struct stp_field *host)
 {
-    for (size_t i = 0; i < r->n_hosts; i++)
+    for (size_t i = r->n_hosts; i-- > 0;) /* ranks of a host are neighbours */
         if (text_same_field(&r->hosts[i], host))
-            return;
-    if (r->n_hosts < MAX_HOSTS)
-        r->hosts[r->n_hosts++] = *host;
+            return STP_OK;
+    if (!STP_ROOM(r->hosts, r->n_hosts, r->hosts_capacity))
+        return stp_nomem(r->err);
+    r->hosts[r->n_hosts++] = *host;
+    return STP_OK;
 }
 
 /* "Rank 0 Group 0 Pid 930 on HOST device 0 [0000:00:06] NVIDIA H200"; groups
@@ -280,7 +379,13 @@ static enum stp_status text_read_rank(struct reader *r,
     const struct stp_field *last = &words[n - 1];
     struct stp_field group = none, host = none, gpu = none;
     struct stp_dataset *data = r->data;
+    enum stp_status status = STP_OK;
+    uint64_t rank;
 
+    r->n_listed++;
+    if (n > 1 && stp_parse_u64(words[1].s, words[1].len, &rank) &&
+        rank > r->last_rank)
+        r->last_rank = rank;
     for (size_t i = 2; i + 1 < n; i++)
         if (stp_field_is(&words[i], "Group"))
             group = words[i + 1];
@@ -296,13 +401,13 @@ static enum stp_status text_read_rank(struct reader *r,
         return STP_OK;
     r->n_ranks++;
     if (host.len > 0)
-        text_add_host(r, &host);
+        status = text_add_host(r, &host);
     if (r->n_hosts == 1 && data->machine[0] == '\0')
         stp_printable(r->hosts[0].s, r->hosts[0].len, data->machine,
                       sizeof(data->machine));
-    return gpu.len == 0
-               ? STP_OK
-               : text_set_name(r, &gpu, "GPU", data->gpu, sizeof(data->gpu));
+    if (status != STP_OK || gpu.len == 0)
+        return status;
+    return text_set_name(r, &gpu, "GPU", data->gpu, sizeof(data->gpu));
 }
 
 static enum stp_status
@@ -365,12 +470,20 @@ static enum stp_status text_read_source(struct reader *r,
     return STP_OK;
 }
 
-/* The lines that follow are not the run's: a table of ours, or mpirun's. */
+/* "Out of bounds values : 3 FAILED".  The lines that follow are not the run's:
+ * a table of ours, or mpirun's. */
 static enum stp_status text_read_foot(struct reader *r,
                                       const struct stp_field *words, size_t n)
 {
+    const bool is_wrong = stp_field_is(&words[n - 1], "FAILED");
+    bool is_told = false; /* which */
+
+    for (size_t i = r->begin; i < r->data->n_rows; i++)
+        is_told |= r->data->rows[i].n_wrong > 0;
+    for (size_t i = r->begin; i < r->data->n_rows && is_wrong && !is_told; i++)
+        r->data->rows[i].n_wrong = 1;
     r->ended = true;
-    return STP_OK;
+    return text_end_run(r);
 }
 
 /* Comments that are read, by how they begin after "# ". */
@@ -413,8 +526,15 @@ static const struct comment *text_find_comment(const char *line, size_t len)
 static enum stp_status text_add_place(struct reader *r, const struct row *row,
                                       bool in_place)
 {
+    /* nccl-tests' DeltaMaxValue(): of a sum of two; integers are equal */
+    static const double max_error[STP_N_TYPES] = {[STP_TYPE_F16] = 1e-2,
+                                                  [STP_TYPE_BF16] = 1e-2,
+                                                  [STP_TYPE_F32] = 1e-5,
+                                                  [STP_TYPE_F64] = 1e-12};
     const struct place *p = &row->places[in_place];
-    const unsigned n_nodes = r->n_nodes > 0 ? r->n_nodes : (unsigned)r->n_hosts;
+    const struct stp_nccl_comm *comm =
+        stp_nccl_log_comm(r->log, r->line, r->n_ranks);
+    unsigned n_nodes = r->n_nodes;
     struct stp_measurement m = {
         .coll = r->coll,
         .n_bytes = row->n_bytes,
@@ -428,7 +548,6 @@ static enum stp_status text_add_place(struct reader *r, const struct row *row,
         .in_place = in_place,
         .n_wrong = (int64_t)fmin(p->n_wrong, 1e18),
         .n_ranks = r->n_ranks,
-        .n_nodes = n_nodes > 0 ? n_nodes : 1,
         .iters = r->iters,
         .source = r->source,
         .single_pass = r->single_pass,
@@ -441,22 +560,44 @@ static enum stp_status text_add_place(struct reader *r, const struct row *row,
 
     if (!(p->us > 0) || row->n_bytes == 0)
         return STP_OK;
-    if (p->error == 0) /* any other difference may be rounding */
-        m.n_wrong = 0;
+    if (p->algbw != 0 || p->busbw != 0) /* no digits, or of nobody */
+        text_check_place(r, row, p);
+    if (r->n_ranks == 0)
+        text_narrow_ranks(r, p);
+    if (p->error >= 0) /* printed with one digit */
+        m.n_wrong = p->error > 1.0001 * max_error[row->type] *
+                                   (r->n_ranks > 1 ? r->n_ranks - 1 : 1);
+    /* NCCL's nodes are what the text says, or NCCL; else they may be hosts. */
+    if (n_nodes == 0 && comm != NULL)
+        n_nodes = comm->n_nodes;
+    if (n_nodes == 0) {
+        const bool is_whole = r->n_listed > r->last_rank && r->n_hosts > 0;
+        const enum stp_nodes nodes = !is_whole        ? STP_NODES_UNKNOWN
+                                     : r->n_hosts > 1 ? STP_NODES_HOSTS
+                                                      : STP_NODES_TOLD;
+
+        n_nodes = is_whole ? (unsigned)r->n_hosts : 1;
+        if (nodes > r->data->nodes)
+            r->data->nodes = nodes;
+    }
+    m.n_nodes = n_nodes;
     stp_nccl_log_pair(r->log, r->row_line, r->line, m.coll, m.n_bytes,
                       m.n_ranks, &m.ran_algo, &m.ran_proto);
     return stp_dataset_add(r->data, &m) == STP_OK ? STP_OK : stp_nomem(r->err);
 }
 
 /* The lines before a row that it needs. */
-static enum stp_status text_check_context(const struct reader *r)
+static enum stp_status text_check_context(struct reader *r)
 {
+    const struct stp_nccl_comm *comm = stp_nccl_log_comm(r->log, r->line, 0);
     const char *lacks = NULL;
 
+    /* The number of ranks is NCCL's, or that of bandwidths, if the list was
+     * cut. */
+    if (r->n_listed <= r->last_rank)
+        r->n_ranks = comm != NULL ? comm->n_ranks : 0;
     if (r->n_columns == 0)
         lacks = "the line that names its columns";
-    else if (r->n_ranks == 0)
-        lacks = "the lines that list the ranks (# Using devices)";
     else if (r->coll < 0)
         lacks = "what collective it is of (\"# Collective test starting\", or "
                 "--collective)";
@@ -521,8 +662,9 @@ static enum stp_status text_read_fields(const struct reader *r,
 static enum stp_status text_read_row(struct reader *r, const char *line,
                                      size_t len)
 {
-    const struct place unchecked = {.n_wrong = -1, .error = -1};
-    struct row row = {.places = {unchecked, unchecked}};
+    const struct place unchecked = {
+        .algbw = -1, .busbw = -1, .n_wrong = -1, .error = -1};
+    struct row row = {.count = UINT64_MAX, .places = {unchecked, unchecked}};
     struct stp_field words[MAX_COLUMNS];
     size_t n = text_split(line, len, words, MAX_COLUMNS);
     enum stp_status status = text_check_context(r);
@@ -589,6 +731,8 @@ static enum stp_status text_read_rest(const char *text, size_t len, int coll,
                        .said = coll,
                        .iters = 1,
                        .last_size = UINT64_MAX,
+                       .least_ranks = 2,
+                       .most_ranks = UINT32_MAX,
                        .log = log};
     const char *s = text;
     const char *line;
@@ -600,6 +744,8 @@ static enum stp_status text_read_rest(const char *text, size_t len, int coll,
         r.line++;
         status = text_read_line(&r, line, n);
     }
+    STP_THEN(status, text_end_run(&r));
+    free(r.hosts);
     if (status == STP_OK && data->n_rows == 0)
         status = stp_fail_at(err, STP_ERR_SYNTAX, r.line, 0,
                              "no rows, expected what nccl-tests print");

@@ -374,6 +374,9 @@ static enum stp_status page_keep_own(const struct stp_page_sources *sources,
             char text[STP_ERROR_TEXT];
 
             data->auto_is_wrong |= stp_kind_is_wrong(&file->data, STP_ARM_AUTO);
+            if (file->data.doubt[0] != '\0')
+                stp_page_format(data->warnings[data->n_warnings++], "%s: %s.",
+                                file->name, file->data.doubt);
             while (data->n_warnings + 2 * STP_PAGE_N_SOURCES <
                        STP_PAGE_WARNINGS &&
                    stp_next_wrong(&file->data, &wrong)) {

@@ -2,6 +2,8 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <random>
+
 #include <string>
 #include <utility>
 #include <vector>
@@ -62,15 +64,14 @@ TEST_F(Read, VersionsBefore2_17DoNotSayWhichCollective)
     EXPECT_THAT(err_.text, HasSubstr("what collective it is of"));
 }
 
-// Until 2.9 each program had its own columns, and an error in place of #wrong:
-// one above 0 may be rounding.
+// Until 2.9 each program had its own columns, and an error in place of #wrong.
 TEST_F(Read, ColumnsAreTakenByName)
 {
     EXPECT_EQ("a, Tesla V100, \n"
               "broadcast,4096,0,auto,auto,0,1,2,30,10.500,10.500,10.500,10.500,"
               "10.500,-,-,0,f16,none,1,0,0,measured,0\n"
               "broadcast,4096,0,auto,auto,0,1,2,30,9.500,9.500,9.500,9.500,9."
-              "500,-,-,0,f16,none,1,1,,measured,0\n",
+              "500,-,-,0,f16,none,1,1,0,measured,0\n",
               Rows(OPTIONS RANKS
                    "#       size         count    type    root     time   "
                    "algbw   busbw  error     time   algbw   busbw  error\n"
@@ -119,6 +120,113 @@ TEST_F(Read, EveryPassOverTheSizesIsARound)
         for (size_t i = 0; i < rounds.size(); i++)
             EXPECT_EQ(rounds[i], data_.rows[i].round);
     }
+}
+
+// Errors above those that nccl-tests allow ranks of this type are wrong; where
+// only the last line says that some are, nobody knows which are not.
+TEST_F(Read, ErrorsAndTheLastLineSayWhatIsWrong)
+{
+    const struct {
+        const char *type, *error, *foot;
+        int64_t n_wrong;
+    } cases[] = {
+        {"float", "1e-05", "0 OK", 0},     {"float", "2e-05", "0 OK", 1},
+        {"half", "1e-02", "0 OK", 0},      {"half", "2e-02", "0 OK", 1},
+        {"double", "1e-12", "0 OK", 0},    {"double", "1e-11", "0 OK", 1},
+        {"int32", "0e+00", "0 OK", 0},     {"int32", "1e+00", "0 OK", 1},
+        {"float", "N/A", "0 OK", -1},      {"float", "N/A", "3 FAILED", 1},
+        {"float", "1e-05", "1 FAILED", 1},
+    };
+
+    for (const auto &c : cases) {
+        const std::string row = std::string("1024 256 ") + c.type + " sum 5 " +
+                                "0.2 0.2 " + c.error + "\n";
+        ASSERT_EQ(STP_OK,
+                  Parse(std::string(OPTIONS RANKS) +
+                        "# size count type redop time algbw busbw "
+                        "error\n" +
+                        row + "# Out of bounds values : " + c.foot + "\n"))
+            << err_.text;
+        EXPECT_EQ(c.n_wrong, data_.rows[0].n_wrong) << row << c.foot;
+    }
+}
+
+// Runs of up to 2,000 ranks on up to 500 hosts, as nccl-tests print them.
+TEST_F(Read, FiguresOfATextAreHeldAgainstEachOther)
+{
+    static const double kOfMany[] = {0, 0, 1, 1, 2}; // factors of busbw
+    static const char *const kTests[] = {"", "", "all_gather", "reduce_scatter",
+                                         "all_reduce"};
+    size_t n_told = 0, n_refused = 0;
+    std::mt19937 random(1);
+
+    for (int run = 0; run < 500; run++) {
+        const unsigned per_host = 1 + random() % 4;
+        const unsigned n_hosts = 1 + random() % (run % 5 == 0 ? 500 : 20);
+        const unsigned n_ranks = std::max(2u, per_host * n_hosts);
+        const unsigned hosts = (n_ranks + per_host - 1) / per_host;
+        const int coll = 2 + int(random() % 3);
+        const unsigned rows = 1 + random() % 4, odd = random() % rows;
+        const double factor = kOfMany[coll] * (n_ranks - 1) / n_ranks;
+        std::string list, good, bad, log;
+
+        for (unsigned r = 0; r < n_ranks; r++)
+            list += "#  Rank " + std::to_string(r) + " Group  0 Pid 1 on h" +
+                    std::to_string(r / per_host) + " device 0 [0x01] A\n";
+        for (unsigned i = 0; i < rows; i++) {
+            const uint64_t n_bytes = (uint64_t(n_ranks) << (12 + i)) * 4;
+            const double us = 20 + random() % 1000 / 7.;
+            for (std::string *to : {&good, &bad}) {
+                char row[200];
+                const double off = to == &bad && i == odd ? 1.06 : 1;
+                std::snprintf(
+                    row, sizeof(row),
+                    "%llu %llu float sum -1 %.2f %.2f %.2f 0\n",
+                    (unsigned long long)n_bytes,
+                    (unsigned long long)n_bytes / 4 / (coll < 4 ? n_ranks : 1),
+                    us, n_bytes / us / 1e3,
+                    n_bytes / us / 1e3 * factor * off + (off > 1 ? 0.1 : 0));
+                *to += row;
+            }
+        }
+        const std::string head = std::string("# Collective test starting: ") +
+                                 kTests[coll] + "_perf\n" + OPTIONS;
+        const std::string columns =
+            "# size count type redop root time algbw busbw #wrong\n";
+        SCOPED_TRACE(list.substr(0, 200) + good);
+
+        ASSERT_EQ(STP_OK, Parse(head + list + columns + good, -1));
+        EXPECT_EQ(n_ranks, data_.rows[0].n_ranks);
+        EXPECT_EQ(hosts, data_.rows[0].n_nodes);
+        EXPECT_EQ(hosts > 1 ? STP_NODES_HOSTS : STP_NODES_TOLD, data_.nodes);
+        EXPECT_STREQ("", data_.doubt);
+
+        ASSERT_EQ(STP_OK, Parse(head + list + columns + bad, -1));
+        EXPECT_THAT(data_.doubt, HasSubstr("as the text lists"));
+
+        // NCCL counts hosts of an NVLink domain as one node.
+        log = "h0:1:2 [0] NCCL INFO comm 0x1 rank 0 nRanks " +
+              std::to_string(n_ranks) + " nNodes 1 localRanks 1\n";
+        const std::string tail = list.substr(list.rfind("#  Rank"));
+        for (const std::string &part : {list, tail}) {
+            ASSERT_EQ(STP_OK, Parse(head + part + log + columns + good, -1));
+            EXPECT_EQ(n_ranks, data_.rows[0].n_ranks);
+            EXPECT_EQ(1u, data_.rows[0].n_nodes);
+            EXPECT_EQ(STP_NODES_TOLD, data_.nodes);
+        }
+
+        // Without a list the ranks are right, or refused.
+        if (Parse(head + tail + columns + good, -1) == STP_OK) {
+            n_told++;
+            EXPECT_EQ(n_ranks, data_.rows[0].n_ranks);
+            EXPECT_EQ(STP_NODES_UNKNOWN, data_.nodes);
+        } else {
+            n_refused++;
+            EXPECT_THAT(err_.text, HasSubstr("busbw and algbw do not tell"));
+        }
+    }
+    EXPECT_LT(250u, n_told);
+    EXPECT_LT(20u, n_refused);
 }
 
 // A group of ranks is a communicator.
@@ -202,8 +310,8 @@ TEST_F(Read, RefusesWithLineColumnAndWord)
          "column 'typ', expected those of nccl-tests"},
         {OPTIONS RANKS ROW, 5, 1,
          "a row without the line that names its columns"},
-        {OPTIONS COLUMNS ROW, 3, 1,
-         "a row without the lines that list the ranks"},
+        {OPTIONS COLUMNS "8 2 float sum -1 1 N/A N/A 0 1 0 0 0\n", 3, 1,
+         "a run without the lines that list the ranks"},
         {HEAD "10x 2 float sum -1 1 1 1 0 1 1 1 0\n", 6, 1,
          "size '10x', expected a number of bytes"},
         {HEAD "8 2 flaot sum -1 1 1 1 0 1 1 1 0\n", 6, 5,
@@ -296,7 +404,7 @@ TEST_F(Read, JsonThatMeansNothingIsRefused)
         {"\"time\":10.5", "\"time\":-10.5", "results[0]: time '-10.5'"},
         {"\"nwrong\":3.0", "\"nwrong\":\"x\"", "results[0]: #wrong 'x'"},
         {"all_gather_perf", "alltoall_perf", "test 'alltoall_perf', expected"},
-        {"\"devices\"", "\"gpus\"", "a row without the lines that list"},
+        {"\"devices\"", "\"gpus\"", "a run without the lines that list"},
         {"\"results\"", "\"rows\"", "no rows, expected what nccl-tests print"},
         {"\"okay\"", "okay", "not JSON from here on"},
     };
