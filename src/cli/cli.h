@@ -131,6 +131,14 @@ enum stp_status stp_find_module(const char *name, char path[STP_CLI_PATH],
 enum stp_status stp_find_plugin(const char *name, char path[STP_CLI_PATH],
                                 struct stp_error *err);
 
+/*
+ * Prepares to stage collectives by the stage policy in the file 'rules': finds
+ * its absolute path, and the library that LD_PRELOAD is to have in front.
+ * Complains and returns the exit status.
+ */
+int stp_find_staging(const char *rules, char absolute[STP_CLI_PATH],
+                     char library[STP_CLI_PATH]);
+
 /* Makes a folder in $TMPDIR or /tmp whose name begins with 'name'; false if it
  * cannot be made. */
 bool stp_make_temporary(const char *name, char path[STP_CLI_PATH]);

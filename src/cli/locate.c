@@ -240,6 +240,31 @@ enum stp_status stp_find_plugin(const char *name, char path[STP_CLI_PATH],
     return locate_library("", file, path, err);
 }
 
+int stp_find_staging(const char *rules, char absolute[STP_CLI_PATH],
+                     char library[STP_CLI_PATH])
+{
+    struct stp_policy *policy;
+    struct stp_error err;
+
+    if (access(rules, F_OK) != 0)
+        return stp_complain("there is no stage policy '%s', expected a file "
+                            "such as steptune.conf.stage",
+                            rules);
+    if (stp_policy_load_kind(STP_POLICY_OF_STAGE, rules, &policy, &err) !=
+        STP_OK)
+        return stp_complain_error(rules, &err);
+    stp_policy_free(policy);
+    if (!stp_absolute_path(rules, absolute))
+        return stp_complain("%s: no such file", rules);
+    if (locate_library("", "libsteptune-stage.so", library, &err) != STP_OK)
+        return stp_complain_error(NULL, &err);
+    if (strpbrk(library, " :") != NULL)
+        return stp_complain("'%s' has a space or a colon, which LD_PRELOAD "
+                            "takes for the end of a path",
+                            library);
+    return STP_EXIT_OK;
+}
+
 /* ---- transports ---- */
 
 const struct stp_transport stp_transports[] = {

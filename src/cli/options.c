@@ -486,7 +486,7 @@ static error_t option_parse(int key, char *arg, struct argp_state *state)
     for (int i = 0; i < p->n_rows; i++) {
         struct option_row *row = &p->rows[i];
         const struct stp_option *o = row->option;
-        const char *text = arg;
+        const char *text = arg != NULL ? arg : o->bare;
         const char *wrong;
         char hint[STP_HINT] = "";
 
@@ -557,7 +557,8 @@ static bool option_check_long(const struct stp_given *p, const char *command,
     }
     while (found != NULL && (found->flags & OPTION_ALIAS) != 0)
         found--;
-    return found != NULL && found->arg != NULL && name[len] == '\0';
+    return found != NULL && found->arg != NULL && name[len] == '\0' &&
+           (found->flags & OPTION_ARG_OPTIONAL) == 0;
 }
 
 /* Whether the last letter of a word such as "-vb" takes the next word as its
@@ -589,7 +590,7 @@ static const char *option_completes(const struct stp_option *option)
                                            {"FILE", "file"},
                                            {"SO", "file"}};
 
-    if (option->arg == NULL)
+    if (option->arg == NULL || option->bare != NULL)
         return "none";
     for (size_t i = 0; i < sizeof(kinds) / sizeof(kinds[0]); i++)
         if (strcmp(option->arg, kinds[i][0]) == 0)
@@ -667,8 +668,9 @@ static void option_add(struct stp_given *p, const struct stp_option *o,
     else if (help != NULL)
         strcpy(help, o->help);
     p->help[p->n_rows++] = help;
-    p->argp[p->n_argp++] =
-        (struct argp_option){o->name, key, o->arg, 0, help, heading};
+    p->argp[p->n_argp++] = (struct argp_option){
+        o->name, key,    o->arg, o->bare != NULL ? OPTION_ARG_OPTIONAL : 0,
+        help,    heading};
     if (o->alias != NULL)
         p->argp[p->n_argp++] = (struct argp_option){
             o->alias, key, NULL, OPTION_ALIAS, NULL, heading};

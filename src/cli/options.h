@@ -67,6 +67,8 @@ struct stp_option {
     size_t at;                /* offset in the struct of the table */
     const char *alias;        /* another --NAME, or NULL */
     const char *value;        /* the default, as a user would give it */
+    const char *bare;         /* the value of --NAME alone, for which =ARG may
+                                 lack; NULL: it may not */
     int absent;               /* an int that is not given; if 'value' is NULL */
     double min;               /* least value */
     double max;               /* greatest value */

@@ -8,6 +8,7 @@
 #include "analyse/replay/trace.h"
 #include "cli/cli.h"
 #include "child/job.h"
+#include "core/policy/memory_policy.h"
 #include "plugin/online/online_settings.h"
 #include "plugin/online/recorder.h"
 #include "report/file.h"
@@ -30,6 +31,9 @@ struct online_run {
 struct run_options {
     const char *policy; /* NULL: see run_find_policy() */
     const char *trace;  /* NULL: none is recorded */
+    const char *stage;  /* NULL: nothing is staged; "": see run_set_stage() */
+    const char *nccl;   /* NULL: the job is linked with it */
+    char rules[STP_CLI_PATH]; /* of what is staged */
     bool json;
     bool quiet;
     bool online;
@@ -59,6 +63,14 @@ static const struct stp_option run_table[] = {
      .path = STP_PATH_WRITE,
      .help = "Record every collective of the job with its times on the GPU, "
              "with or without a policy: a trace for replay"},
+    {"stage", 0, "FILE", stp_option_text, AT(stage), .bare = "",
+     .path = STP_PATH_READ,
+     .help = "Stage collectives by a stage policy, and say how many were "
+             "(default: STEPTUNE_STAGE_FILE, else steptune.conf.stage)"},
+    {"nccl", 0, "FILE", stp_option_text, AT(nccl), .path = STP_PATH_READ,
+     .needs.with = "stage",
+     .help = "The libnccl.so.2 of a job that opens it by name, as vLLM and JAX "
+             "do"},
     {"quiet", 'q', NULL, stp_option_flag, AT(quiet),
      .help = "Print no report of the decisions"},
     {"json", 0, NULL, stp_option_flag, AT(json), .needs.without = {"quiet"},
@@ -76,7 +88,10 @@ static const struct stp_command_line run_line = {
            "on standard error what was decided, on this host. Calls are "
            "NCCL's questions to the plugin: one for collectives that it puts "
            "together, and none for the replays of a CUDA graph. Signals and "
-           "the exit status pass through.\vWith --online the plugin that "
+           "the exit status pass through. With --stage a library stands in "
+           "front of NCCL as well, which copies collectives through registered "
+           "memory where its rules say that this is faster.\vWith --online the "
+           "plugin that "
            "learns takes the place of the one that applies a policy, and is "
            "NCCL's profiler, too. It begins with the policy, or with NCCL's "
            "own choice, and writes what it learned to steptune.learned.conf "
@@ -112,6 +127,22 @@ static int run_set_plugin(const char *name, const char *plugin)
     if (before != NULL && stp_job_has(name) && strcmp(before, plugin) != 0)
         stp_complain("%s=%s is replaced for this job", name, before);
     return run_set(name, plugin);
+}
+
+/* Puts a path in front of those that a variable has. */
+static int run_set_before(const char *name, const char *path)
+{
+    const char *before = stp_job_has(name) ? getenv(name) : "";
+    const size_t size = strlen(path) + strlen(before) + 2;
+    char *text = malloc(size);
+    int status;
+
+    if (text == NULL)
+        return stp_complain("out of memory");
+    snprintf(text, size, "%s%s%s", path, before[0] != '\0' ? ":" : "", before);
+    status = run_set(name, text);
+    free(text);
+    return status;
 }
 
 /* ---- --online ---- */
@@ -213,7 +244,7 @@ static int run_find_policy(const struct run_options *o, char path[STP_CLI_PATH])
     for (int i = 0; i < (o->online ? 2 : 1) && name == NULL; i++)
         if (access(names[i], F_OK) == 0)
             name = names[i];
-    if (name == NULL && (o->online || o->trace != NULL))
+    if (name == NULL && (o->online || o->trace != NULL || o->stage != NULL))
         return STP_EXIT_OK;
     if (name == NULL)
         return stp_complain("no policy, expected --policy FILE, "
@@ -269,19 +300,56 @@ static int run_set_trace(const char *path)
     return status == STP_EXIT_OK ? run_set("STEPTUNE_TRACE", absolute) : status;
 }
 
+/* Puts the staging library in front of NCCL: before all libraries, for programs
+ * that are linked with NCCL, and under NCCL's name for others. */
+static int run_set_stage(struct run_options *o, const char *folder)
+{
+    const char *rules = o->stage;
+    char library[STP_CLI_PATH + 16], nccl[STP_CLI_PATH];
+    int status;
+
+    if (rules[0] == '\0')
+        rules = stp_job_has("STEPTUNE_STAGE_FILE")
+                    ? getenv("STEPTUNE_STAGE_FILE")
+                    : DEFAULT_POLICY STP_STAGE_SUFFIX;
+    if (o->nccl != NULL && !stp_absolute_path(o->nccl, nccl))
+        return stp_complain("--nccl: no file '%s', expected a libnccl.so.2",
+                            o->nccl);
+    status = stp_find_staging(rules, o->rules, library);
+    if (status == STP_EXIT_OK)
+        status = run_set_before("LD_PRELOAD", library);
+    if (status == STP_EXIT_OK)
+        status = run_set("STEPTUNE_STAGE_FILE", o->rules);
+    if (status == STP_EXIT_OK && folder[0] != '\0')
+        status = run_set("STEPTUNE_STAGE_REPORT", folder);
+    if (status == STP_EXIT_OK) /* else the linker's next one */
+        status = run_set("STEPTUNE_NCCL", o->nccl != NULL ? nccl : NULL);
+    if (status != STP_EXIT_OK || o->nccl == NULL)
+        return status;
+    /* LIBDIR/steptune/stage has nothing but a link with NCCL's name */
+    strcpy(strrchr(library, '/'), "/steptune/stage");
+    status = run_set_before("LD_LIBRARY_PATH", library);
+    strcat(library, "/libnccl.so.2");
+    return status == STP_EXIT_OK ? run_set("VLLM_NCCL_SO_PATH", library)
+                                 : status;
+}
+
 /* ---- after the job ---- */
 
-/* Reports on standard error.  A journal that cannot be read does not prevent
- * the rest. */
+/* Reports on standard error, also of the plugin if it 'has_tuner'. A journal,
+ * or reports of what was staged, that cannot be read do not prevent the rest.
+ */
 static void run_report(const struct run_options *o, const char *policy,
-                       const char *folder)
+                       bool has_tuner, const char *folder)
 {
     FILE *fp = stp_guard_output(STDERR_FILENO);
     struct stp_learning learning = {0};
     struct stp_learning_setting setting = {0};
     struct stp_ledgers ledgers = {0};
+    struct stp_staged staged = {0};
     struct stp_error err;
     const struct stp_learning *learned = NULL;
+    bool is_staged = o->stage != NULL;
     const char *named = policy[0] != '\0' ? policy : NULL;
     enum stp_status status =
         fp != NULL ? stp_ledgers_load(folder, &ledgers, &err) : stp_nomem(&err);
@@ -292,19 +360,26 @@ static void run_report(const struct run_options *o, const char *policy,
         else
             stp_complain_error(o->run.settings.journal, &err);
     }
+    if (is_staged && stp_staged_load(folder, o->rules, &staged, &err) != STP_OK)
+        is_staged = stp_complain_error(NULL, &err) == STP_EXIT_OK;
     if (status == STP_OK && o->json) {
-        status = stp_print_ledgers_json(&ledgers, named, learned, &setting, fp,
-                                        &err);
-    } else if (status == STP_OK) {
+        status = stp_print_ledgers_json(&ledgers, named, learned, &setting,
+                                        is_staged ? &staged : NULL, fp, &err);
+    } else if (status == STP_OK && has_tuner) {
         fprintf(fp, "%s: ", stp_command_name);
         status = stp_print_ledgers(&ledgers, named, fp, &err);
         if (status == STP_OK && learned != NULL && ledgers.n > 0)
             status = stp_print_learning(learned, &setting, fp, &err);
     }
+    if (status == STP_OK && is_staged && !o->json) {
+        fprintf(fp, "%s: ", stp_command_name);
+        status = stp_print_staged(&staged, NULL, fp, &err);
+    }
     if (fp != NULL)
         fclose(fp);
     stp_learning_free(&learning);
     stp_ledgers_free(&ledgers);
+    free(staged.calls);
     if (status != STP_OK)
         stp_complain_error(NULL, &err);
 }
@@ -330,6 +405,8 @@ int stp_cmd_run(int argc, char **argv)
         exit_status = run_set_tuner(&o, policy, folder);
     if (exit_status == STP_EXIT_OK && o.trace != NULL)
         exit_status = run_set_trace(o.trace);
+    if (exit_status == STP_EXIT_OK && o.stage != NULL)
+        exit_status = run_set_stage(&o, folder);
     if (exit_status == STP_EXIT_OK) {
         const struct stp_job job = {.argv = o.command.v};
         struct stp_job_end end = {.status = STP_EXIT_FAILED};
@@ -339,8 +416,8 @@ int stp_cmd_run(int argc, char **argv)
 
         if (!has_run)
             stp_complain_error(NULL, &err);
-        if (has_run && folder[0] != '\0' && has_tuner)
-            run_report(&o, policy, folder);
+        if (has_run && folder[0] != '\0' && (has_tuner || o.stage != NULL))
+            run_report(&o, policy, has_tuner, folder);
         /* a trace without a row is refused by its reader */
         if (has_run && o.trace != NULL &&
             stp_trace_load(o.trace, &trace, &err) != STP_OK) {

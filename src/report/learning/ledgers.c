@@ -287,7 +287,8 @@ enum stp_status stp_print_ledgers(const struct stp_ledgers *ledgers,
 enum stp_status
 stp_print_ledgers_json(const struct stp_ledgers *ledgers, const char *policy,
                        const struct stp_learning *learning,
-                       const struct stp_learning_setting *setting, FILE *fp,
+                       const struct stp_learning_setting *setting,
+                       const struct stp_staged *staged, FILE *fp,
                        struct stp_error *err)
 {
     const struct ledgers_unlisted unlisted = ledgers_count_unlisted(ledgers);
@@ -319,6 +320,8 @@ stp_print_ledgers_json(const struct stp_ledgers *ledgers, const char *policy,
                     (double)unlisted.previews);
     if (learning != NULL)
         stp_json_learning(root, learning, setting);
+    if (staged != NULL)
+        stp_print_staged(staged, root, NULL, err);
     free(sums.all);
     return stp_json_finish(root, fp, err);
 }

@@ -9,6 +9,7 @@
 #include "core/policy/ledger.h"
 #include "core/status.h"
 #include "report/learning/learning.h"
+#include "report/learning/staged.h"
 
 /* The ledgers of all communicators of a job, on all ranks of this host. */
 struct stp_ledgers {
@@ -31,7 +32,8 @@ void stp_ledgers_free(struct stp_ledgers *ledgers);
  * Prints whether the plugin was loaded, and a row a collective and power of two
  * of bytes: the decision, the line of 'policy' (NULL: none) that made it, and
  * the getCollInfo calls of all ranks.  Text, or one JSON object, which has the
- * learned arms as well ('learning' is NULL where nothing learns).
+ * learned arms and staged collectives as well (NULL where nothing learns, or is
+ * staged).
  */
 enum stp_status stp_print_ledgers(const struct stp_ledgers *ledgers,
                                   const char *policy, FILE *fp,
@@ -39,7 +41,8 @@ enum stp_status stp_print_ledgers(const struct stp_ledgers *ledgers,
 enum stp_status
 stp_print_ledgers_json(const struct stp_ledgers *ledgers, const char *policy,
                        const struct stp_learning *learning,
-                       const struct stp_learning_setting *setting, FILE *fp,
+                       const struct stp_learning_setting *setting,
+                       const struct stp_staged *staged, FILE *fp,
                        struct stp_error *err);
 
 #endif /* STP_LEDGERS_H */

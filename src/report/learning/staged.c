@@ -1,0 +1,208 @@
+#include "report/learning/staged.h"
+
+#include <dirent.h>
+#include <errno.h>
+#include <inttypes.h>
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "core/csv.h"
+#include "core/policy/policy.h"
+#include "core/room.h"
+#include "core/utf8.h"
+#include "report/table.h"
+
+static int staged_order(const void *pa, const void *pb)
+{
+    const struct stp_staged_calls *a = pa, *b = pb;
+    int order = strcmp(a->collective, b->collective);
+
+    if (order == 0)
+        order = (a->min_bytes > b->min_bytes) - (a->min_bytes < b->min_bytes);
+    if (order == 0)
+        order = strcmp(a->type, b->type);
+    return order != 0 ? order : strcmp(a->why, b->why);
+}
+
+/* Adds what the library wrote of a process. Only rows have numbers. */
+static enum stp_status staged_add_report(struct stp_staged *staged,
+                                         const char *path,
+                                         struct stp_error *err)
+{
+    char *text;
+    size_t len, n;
+    enum stp_status status =
+        stp_read_file(path, STP_MAX_FILE, &text, &len, err);
+
+    if (status != STP_OK)
+        return status;
+    staged->n_processes++;
+    for (const char *s = text, *line;
+         status == STP_OK && (line = stp_next_line(&s, text + len, &n));) {
+        struct stp_staged_calls c = {.gain = {NAN, NAN}}, *all;
+        char row[256];
+        size_t i = 0;
+
+        stp_csv_value(line, n, "# stepped aside: ", staged->aside,
+                      sizeof(staged->aside));
+        stp_printable(line, n, row, sizeof(row));
+        if (sscanf(row,
+                   "%23[^,],%23[^,],%" SCNu64 ",%" SCNu64 ",%" SCNu64
+                   ",%" SCNu64 ",%" SCNu64 ",%" SCNu64 ",%23s",
+                   c.collective, c.type, &c.min_bytes, &c.max_bytes, &c.n_ctas,
+                   &c.n_staged, &c.n_plain, &c.n_captured, c.why) < 8)
+            continue;
+        staged->n_staged += c.n_staged;
+        staged->n_all += c.n_staged + c.n_plain;
+        if (!STP_ROOM(staged->calls, staged->n, staged->capacity)) {
+            status = stp_nomem(err);
+            break;
+        }
+        all = staged->calls;
+        all[staged->n] = c;
+        while (staged_order(&all[i], &c) != 0 || all[i].n_ctas != c.n_ctas)
+            i++;
+        if (i < staged->n) {
+            all[i].n_staged += c.n_staged;
+            all[i].n_plain += c.n_plain;
+            all[i].n_captured += c.n_captured;
+        }
+        staged->n += i == staged->n;
+    }
+    free(text);
+    return status;
+}
+
+/* Takes "# BYTES B: ... gain GAIN (...) ... ROUNDS rounds SOURCE", as
+ * report/memory_file.c writes it above a rule, for collectives of that size. */
+static void staged_take_gain(struct stp_staged *staged,
+                             const struct stp_field *collective,
+                             const char *line, size_t len)
+{
+    static const char before[] = ", gain ", from[] = " rounds ";
+    const char *gain = strstr(line, before), *source = strstr(line, from);
+    uint64_t n_bytes;
+    double value;
+
+    if (gain == NULL || source == NULL || source > line + len ||
+        !stp_parse_u64(line + 2, strcspn(line + 2, " "), &n_bytes) ||
+        !stp_parse_double(gain + strlen(before),
+                          strcspn(gain + strlen(before), " "), &value))
+        return;
+    source += strlen(from);
+    for (struct stp_staged_calls *c = staged->calls;
+         c < staged->calls + staged->n; c++)
+        if (stp_field_is(collective, c->collective) && c->n_staged > 0 &&
+            n_bytes >= c->min_bytes && n_bytes <= c->max_bytes) {
+            c->gain[0] = fmin(c->gain[0], value);
+            c->gain[1] = fmax(c->gain[1], value);
+            stp_printable(source, (size_t)(line + len - source), c->source,
+                          sizeof(c->source));
+        }
+}
+
+enum stp_status stp_staged_load(const char *dir, const char *rules,
+                                struct stp_staged *staged_ret,
+                                struct stp_error *err)
+{
+    struct stp_staged staged = {.n = 0};
+    char *text = NULL;
+    size_t len, n;
+    enum stp_status status =
+        stp_read_file(rules, STP_MAX_FILE, &text, &len, err);
+    const struct dirent *entry;
+    DIR *folder = opendir(dir);
+
+    if (folder == NULL && status == STP_OK)
+        status = stp_fail(err, STP_ERR_IO, "cannot read '%.200s': %s", dir,
+                          strerror(errno));
+    while (status == STP_OK && (entry = readdir(folder)) != NULL) {
+        const size_t n_digits = strspn(entry->d_name, "0123456789");
+        char path[4096];
+
+        snprintf(path, sizeof(path), "%s/%s", dir, entry->d_name);
+        if (n_digits > 0 && strcmp(entry->d_name + n_digits, ".csv") == 0)
+            status = staged_add_report(&staged, path, err);
+    }
+    if (folder != NULL)
+        closedir(folder);
+    if (status == STP_OK && staged.n > 0)
+        qsort(staged.calls, staged.n, sizeof(*staged.calls), staged_order);
+    /* the comments between another line and a rule are the rule's */
+    for (const char *s = text, *above = text, *line, *comment;
+         status == STP_OK && (line = stp_next_line(&s, text + len, &n));) {
+        struct stp_field collective;
+
+        if (n == 0 || line[0] == '#')
+            continue;
+        stp_split(line, n, &collective, 1);
+        while ((comment = stp_next_line(&above, line, &n)) != NULL)
+            staged_take_gain(&staged, &collective, comment, n);
+        above = s;
+    }
+    free(text);
+    if (status == STP_OK)
+        *staged_ret = staged;
+    else
+        free(staged.calls);
+    return status;
+}
+
+void stp_staged_text(const struct stp_staged *staged,
+                     char text[STP_STAGED_TEXT])
+{
+    if (staged->n_processes == 0)
+        snprintf(text, STP_STAGED_TEXT,
+                 "No process called NCCL through the staging library: "
+                 "`steptune doctor PROGRAM` says how a program finds NCCL.");
+    else
+        snprintf(text, STP_STAGED_TEXT,
+                 "%" PRIu64 " of %" PRIu64
+                 " collectives were staged, in %zu process%s.%s%s",
+                 staged->n_staged, staged->n_all, staged->n_processes,
+                 staged->n_processes == 1 ? "" : "es",
+                 staged->aside[0] != '\0' ? " Stepped aside: " : "",
+                 staged->aside);
+}
+
+enum stp_status stp_print_staged(const struct stp_staged *staged, cJSON *root,
+                                 FILE *fp, struct stp_error *err)
+{
+    struct stp_table t = stp_table_begin(STP_TABLE_TEXT);
+    enum stp_status status = STP_OK;
+    char text[STP_STAGED_TEXT];
+
+    stp_staged_text(staged, text);
+    if (root == NULL) {
+        fprintf(fp, "%s\n", text);
+    } else {
+        t = stp_table_member(root, "staged");
+        stp_table_count(&t, "processes", NULL, staged->n_processes);
+        stp_table_word(&t, "what", NULL, text);
+        t = stp_table_array(t.row, "calls");
+    }
+    for (const struct stp_staged_calls *c = staged->calls;
+         c < staged->calls + staged->n; c++) {
+        stp_table_row(&t);
+        stp_table_word(&t, "collective", "<collective", c->collective);
+        stp_table_word(&t, "type", "<type", c->type);
+        stp_table_count(&t, "min_bytes", "from bytes", c->min_bytes);
+        stp_table_count(&t, "max_bytes", "to bytes", c->max_bytes);
+        stp_table_count(&t, "min_ctas", "CTAs", c->n_ctas);
+        stp_table_count(&t, "staged", "staged", c->n_staged);
+        stp_table_count(&t, "plain", "plain", c->n_plain);
+        stp_table_count(&t, "captured", "in graphs", c->n_captured);
+        stp_table_word(&t, "why_plain", "<why plain", *c->why ? c->why : NULL);
+        stp_table_number(&t, "gain", "gain", c->gain[0], 3);
+        stp_table_number(&t, "gain_to", "to", c->gain[1], 3);
+        stp_table_word(&t, "source", "<source", *c->source ? c->source : NULL);
+    }
+    if (root == NULL)
+        status = stp_table_end(&t, fp, err);
+    if (root == NULL && status == STP_OK && staged->n_staged > 0)
+        fputs("The gains are those of single collectives by which the rules "
+              "stand; `steptune compare --stage` measures the job's.\n",
+              fp);
+    return status;
+}
