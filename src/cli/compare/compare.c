@@ -38,6 +38,9 @@ static const struct stp_option compare_table[] = {
      .help = "Tuner plugins, as NCCL_TUNER_PLUGIN names them; none: no tuner"},
     {"nccl", 0, "LIST", stp_option_text, AT(nccls),
      .help = "Files libnccl.so.2, or their folders; own: the job's own"},
+    {"stage", 0, "LIST", stp_option_text, AT(stages),
+     .help = "Stage policies, by which collectives are staged; none: nothing "
+             "is"},
     {"env", 0, "NAME=LIST", option_env, AT(envs),
      .help = "Values of a variable; unset: it is not set. May be repeated"},
     {"rounds", 'n', "N", stp_option_count, AT(rounds), .value = "4", .min = 1,
@@ -94,7 +97,8 @@ static const struct stp_command_line compare_line = {
     .doc =
         "Runs a job several times, under arms that cannot be switched within a "
         "process, and says by how much each changes the time of a step: with a "
-        "policy and without (steptune.conf here, if no arm is given), other "
+        "policy and without (steptune.conf here, if no arm is given), staged "
+        "collectives, other "
         "tuner plugins, versions of NCCL, and environment variables. Only the "
         "environment of the job changes, so that torchrun, mpirun and srun "
         "start it as they always do.\vThe first value of a list is the "

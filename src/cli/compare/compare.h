@@ -24,6 +24,7 @@ struct stp_compare_options {
     const char *policies; /* lists; NULL: not given */
     const char *plugins;
     const char *nccls;
+    const char *stages;
     const char *envs[STP_COMPARE_ENVS];
     unsigned n_envs;
     unsigned rounds;
@@ -43,7 +44,8 @@ struct stp_compare_arm {
     const char *label;
     struct stp_job_variable variables[STP_COMPARE_VARIABLES];
     size_t n_variables;
-    bool has_policy; /* of ours: whether the plugin was loaded is said */
+    bool has_policy;   /* of ours: whether the plugin was loaded is said */
+    const char *stage; /* the stage policy; NULL: nothing is staged */
     char nccl[STP_COMPARE_NCCL]; /* the version that a run printed; "": none */
 };
 
@@ -97,6 +99,7 @@ struct stp_compare_session {
     struct stp_error lost; /* which process of the world is, or "" */
     bool has_told_steps;   /* that there are none */
     bool has_told_plugin;  /* that it was not loaded */
+    bool has_told_stage;   /* that nothing was staged */
 };
 
 /* Runs the job once more, or this rank's process of it, and adds the run.

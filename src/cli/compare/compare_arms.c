@@ -11,7 +11,7 @@
 #define DEFAULT_POLICY "steptune.conf"
 
 /* The kinds of lists of which compare makes arms. */
-enum list_kind { LIST_POLICY, LIST_PLUGIN, LIST_NCCL, LIST_ENV };
+enum list_kind { LIST_POLICY, LIST_PLUGIN, LIST_NCCL, LIST_STAGE, LIST_ENV };
 
 static const struct {
     const char *option;
@@ -21,6 +21,7 @@ static const struct {
     [LIST_POLICY] = {"--policy", "policy", "none"},
     [LIST_PLUGIN] = {"--plugin", "plugin", "none"},
     [LIST_NCCL] = {"--nccl", "NCCL", "own"},
+    [LIST_STAGE] = {"--stage", "stage", "none"},
     [LIST_ENV] = {"--env", NULL, "unset"},
 };
 
@@ -87,11 +88,12 @@ static int arms_read_lists(const struct stp_compare_options *o,
 {
     const char *const given[] = {[LIST_POLICY] = o->policies,
                                  [LIST_PLUGIN] = o->plugins,
-                                 [LIST_NCCL] = o->nccls};
+                                 [LIST_NCCL] = o->nccls,
+                                 [LIST_STAGE] = o->stages};
     unsigned n = 0;
     int status = STP_EXIT_OK;
 
-    for (int kind = LIST_POLICY; kind <= LIST_NCCL; kind++)
+    for (int kind = LIST_POLICY; kind < LIST_ENV; kind++)
         if (status == STP_EXIT_OK && given[kind] != NULL) {
             all[n].kind = (enum list_kind)kind;
             status = list_read(arms, &all[n++], given[kind]);
@@ -113,8 +115,8 @@ static int arms_read_lists(const struct stp_compare_options *o,
     if (n == 0) {
         if (access(DEFAULT_POLICY, F_OK) != 0)
             return stp_complain("nothing to compare, expected --policy, "
-                                "--plugin, --nccl, --env or a " DEFAULT_POLICY
-                                " here");
+                                "--plugin, --nccl, --stage, --env or "
+                                "a " DEFAULT_POLICY " here");
         all[n].kind = LIST_POLICY;
         status = list_read(arms, &all[n++], DEFAULT_POLICY);
     }
@@ -161,13 +163,27 @@ static int arm_set_policy(struct stp_compare_arms *arms,
                : status;
 }
 
+/* Puts a library in front of those that are preloaded. */
+static int arm_preload(struct stp_compare_arms *arms,
+                       struct stp_compare_arm *arm, const char *path)
+{
+    const char *before = getenv("LD_PRELOAD");
+
+    for (size_t i = 0; i < arm->n_variables; i++)
+        if (strcmp(arm->variables[i].name, "LD_PRELOAD") == 0)
+            before = arm->variables[i].value;
+    before = before != NULL && before[0] != '\0' ? before : NULL;
+    return arm_set(arm, "LD_PRELOAD",
+                   arms_keep(arms, "%s%s%s", path, before != NULL ? ":" : "",
+                             before != NULL ? before : ""));
+}
+
 /* Whatever finds libraries for the job, a preloaded one of the same name comes
  * first: PyTorch's own NCCL is found by a path that LD_LIBRARY_PATH does not
  * change. */
 static int arm_set_nccl(struct stp_compare_arms *arms,
                         struct stp_compare_arm *arm, const char *value)
 {
-    const char *before = getenv("LD_PRELOAD");
     char file[STP_CLI_PATH + 16];
     char path[STP_CLI_PATH];
     struct stat st;
@@ -179,10 +195,20 @@ static int arm_set_nccl(struct stp_compare_arms *arms,
         return stp_complain("--nccl: no file '%s', expected a libnccl.so.2 or "
                             "its folder",
                             file);
-    before = before != NULL && before[0] != '\0' ? before : NULL;
-    return arm_set(arm, "LD_PRELOAD",
-                   arms_keep(arms, "%s%s%s", path, before != NULL ? ":" : "",
-                             before != NULL ? before : ""));
+    return arm_preload(arms, arm, path);
+}
+
+static int arm_set_stage(struct stp_compare_arms *arms,
+                         struct stp_compare_arm *arm, const char *value)
+{
+    char rules[STP_CLI_PATH], library[STP_CLI_PATH];
+    const int status = stp_find_staging(value, rules, library);
+
+    if (status != STP_EXIT_OK)
+        return status;
+    arm->stage = arms_keep(arms, "%s", rules);
+    arm_set(arm, "STEPTUNE_STAGE_FILE", arm->stage);
+    return arm_preload(arms, arm, library);
 }
 
 static int arm_set_value(struct stp_compare_arms *arms,
@@ -209,6 +235,9 @@ static int arm_set_value(struct stp_compare_arms *arms,
         if (!stp_job_has("NCCL_DEBUG"))
             arm_set(arm, "NCCL_DEBUG", "VERSION");
         return is_none ? STP_EXIT_OK : arm_set_nccl(arms, arm, value);
+    case LIST_STAGE:
+        return is_none ? arm_set(arm, "STEPTUNE_STAGE_FILE", NULL)
+                       : arm_set_stage(arms, arm, value);
     case LIST_ENV:
         return arm_set(arm, list->name, is_none ? NULL : value);
     }
@@ -262,7 +291,7 @@ static int arms_add(struct stp_compare_arms *arms, const struct list *all,
 int stp_compare_make_arms(const struct stp_compare_options *o,
                           struct stp_compare_arms *arms)
 {
-    struct list all[3 + STP_COMPARE_ENVS] = {0};
+    struct list all[LIST_ENV + STP_COMPARE_ENVS] = {0};
     unsigned n = 0;
     int status = arms_read_lists(o, arms, all, &n);
 

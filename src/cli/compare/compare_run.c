@@ -52,6 +52,7 @@ static enum stp_status attempt_start(struct attempt *a, struct stp_error *err)
         bool is_set;
     } own[] = {
         {{"STEPTUNE_LEDGER", a->ledger}, a->arm->has_policy},
+        {{"STEPTUNE_STAGE_REPORT", a->ledger}, a->arm->stage != NULL},
         {{"MASTER_PORT", s->port}, has_port},
         {{"TORCHELASTIC_USE_AGENT_STORE", "False"}, has_port},
         {{"NCCL_PROFILER_PLUGIN", s->plugin}, is_traced},
@@ -196,6 +197,22 @@ static void attempt_check_plugin(struct attempt *a)
     stp_ledgers_free(&ledgers);
 }
 
+/* Likewise, that nothing was staged. */
+static void attempt_check_stage(struct attempt *a)
+{
+    struct stp_staged staged;
+    char text[STP_STAGED_TEXT];
+
+    if (a->arm->stage == NULL || a->s->has_told_stage ||
+        stp_staged_load(a->ledger, a->arm->stage, &staged, NULL) != STP_OK)
+        return;
+    stp_staged_text(&staged, text);
+    a->s->has_told_stage = staged.n_staged == 0;
+    if (staged.n_staged == 0)
+        stp_complain("run %u (%s): %s", a->number, a->arm->label, text);
+    free(staged.calls);
+}
+
 static int attempt_read(struct attempt *a)
 {
     char why[64];
@@ -230,6 +247,7 @@ static int attempt_read(struct attempt *a)
         stp_complain("run %u (%s): the last loss is no finite number",
                      a->number, a->arm->label);
     attempt_check_plugin(a);
+    attempt_check_stage(a);
     stp_compare_find_nccl(a->text, a->arm->nccl);
     a->run.wall_s = a->end.wall_s;
     a->run.is_limited = a->end.is_limited;

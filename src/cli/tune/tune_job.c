@@ -8,6 +8,7 @@
 #include <unistd.h>
 
 #include "cli/cli.h"
+#include "core/policy/memory_policy.h"
 #include "core/text.h"
 #include "child/job.h"
 #include "launch/launch.h"
@@ -198,7 +199,8 @@ static const char *job_explain(const struct job_result *r)
                "which NCCL asks a tuner once: nothing can be tried in their "
                "replays. `steptune compare --policy none,FILE -- COMMAND` "
                "measures a policy between runs, such as one of `steptune "
-               "tune` without a command";
+               "tune` without a command, and `--stage none,FILE` staged "
+               "collectives";
     if (r->last.n_alone > 0)
         return "the job's collectives repeat no sequence, so there is no "
                "equal work to compare";
@@ -224,6 +226,7 @@ static enum stp_status job_print(const struct job_run *run,
                                  const struct job_result *r,
                                  struct stp_error *err)
 {
+    char stage[STP_CLI_PATH + 16];
     const size_t n = r->rules.n;
     enum stp_status status;
 
@@ -252,6 +255,10 @@ static enum stp_status job_print(const struct job_run *run,
         printf("Run the job with it:  steptune run --policy %s -- %s\n"
                "Measure for longer:   steptune tune --resume -o %s -- %s\n",
                run->job->output, run->command, run->job->output, run->command);
+    snprintf(stage, sizeof(stage), "%s" STP_STAGE_SUFFIX, run->job->output);
+    if (access(stage, F_OK) == 0) /* what stages cannot change within a run */
+        printf("Stage, run by run:    steptune compare --stage %s -- %s\n",
+               stage, run->command);
     return status;
 }
 
