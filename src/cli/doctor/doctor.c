@@ -13,6 +13,7 @@ struct doctor_options {
     const char *backend;
     const char *measurements;
     bool json;
+    struct stp_arguments program;
 };
 
 #define AT(member) offsetof(struct doctor_options, member)
@@ -36,10 +37,15 @@ static const struct stp_option doctor_table[] = {
 
 static const struct stp_command_line doctor_line = {
     .groups = (const struct stp_option_group[]){{.options = doctor_table}, {0}},
+    .args_doc = "[PROGRAM]",
+    .arguments = AT(program),
+    .one = "program",
     .doc = "Says what is here and what would happen to a job: which GPUs, "
            "which NCCL it finds, which plugin that loads, which policy the "
            "plugin reads, which settings override it, and which switch fast "
-           "paths of NCCL off. Exit status 1 if there is a problem.",
+           "paths of NCCL off. With a program it says how that comes to its "
+           "NCCL, and so how its collectives can be staged. Exit status 1 if "
+           "there is a problem.",
 };
 
 /* ---- the host ---- */
@@ -99,7 +105,7 @@ static void (*const checks[])(struct stp_doctor *d) = {
     stp_doctor_read_conf, stp_doctor_gpus,   stp_doctor_libraries,
     stp_doctor_plugin,    stp_doctor_online, doctor_glibc,
     stp_doctor_variables, stp_doctor_paths,  stp_doctor_policy,
-    doctor_shm,
+    stp_doctor_stage,     doctor_shm,
 };
 
 int stp_cmd_doctor(int argc, char **argv)
@@ -118,6 +124,7 @@ int stp_cmd_doctor(int argc, char **argv)
     user = d.root[0] == '\0' ? getpwuid(getuid()) : NULL;
     d.home = user != NULL ? user->pw_dir : getenv("HOME");
     d.measurements = o.measurements;
+    d.program = o.program.n > 0 ? o.program.v[0] : NULL;
     if (o.policy != NULL && setenv("NCCL_TUNER_CONFIG_FILE", o.policy, 1) != 0)
         return stp_complain("cannot set the environment");
     for (size_t i = 0; i < sizeof(checks) / sizeof(checks[0]); i++)

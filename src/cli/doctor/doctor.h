@@ -17,8 +17,10 @@ struct stp_conf_setting {
 };
 
 struct stp_doctor {
-    const char *root; /* of /etc, /dev, /proc and /usr; "" but in tests */
-    char *home;       /* NULL if there is none */
+    const char *root;    /* of /etc, /dev, /proc and /usr; "" but in tests */
+    char *home;          /* NULL if there is none */
+    const char *program; /* to look at; NULL: none */
+    bool stages;         /* a stage policy is there */
     const char *measurements; /* the file; NULL: that of `steptune tune` */
     struct stp_conf_setting settings[STP_MAX_SETTINGS];
     size_t n_settings;
@@ -63,6 +65,10 @@ void stp_doctor_online(struct stp_doctor *d);
 void stp_doctor_variables(struct stp_doctor *d);
 void stp_doctor_paths(struct stp_doctor *d);
 void stp_doctor_policy(struct stp_doctor *d);
+void stp_doctor_stage(struct stp_doctor *d);
+
+/* Tells how the packages beside PyTorch's NCCL, the file 'nccl', come to it. */
+void stp_doctor_package(struct stp_doctor *d, const char *nccl);
 
 /* Whether the variable is set to what switches a fast path of NCCL off. */
 bool stp_doctor_is_off(const char *name);

@@ -178,8 +178,10 @@ static void nccl_try_pytorch(struct stp_doctor *d)
                      places[i].packages) >= (int)sizeof(pattern))
             continue;
         if (glob(pattern, 0, NULL, &found) == 0)
-            for (size_t k = 0; k < found.gl_pathc; k++)
+            for (size_t k = 0; k < found.gl_pathc; k++) {
                 nccl_try_library(d, found.gl_pathv[k], "PyTorch's");
+                stp_doctor_package(d, found.gl_pathv[k]);
+            }
         globfree(&found);
     }
 }

@@ -35,8 +35,8 @@ static const struct path_switch {
     const char *arms; /* that need it, by the first words of their names; NULL:
                          one measures them all with it or all without */
 } switches[] = {
-    {"NCCL_CUMEM_ENABLE", OFF_BY_0, WINDOWS, "sym,ce"},
-    {"NCCL_WIN_ENABLE", OFF_BY_0, WINDOWS, "sym,ce"},
+    {"NCCL_CUMEM_ENABLE", OFF_BY_0, WINDOWS, "sym,ce,stage"},
+    {"NCCL_WIN_ENABLE", OFF_BY_0, WINDOWS, "sym,ce,stage"},
     {"NCCL_LOCAL_REGISTER", OFF_BY_0, "ncclCommRegister()", "reg"},
     {"NCCL_GRAPH_REGISTER", OFF_BY_0,
      "registration of the buffers of CUDA graphs", NULL},

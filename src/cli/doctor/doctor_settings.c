@@ -153,7 +153,7 @@ static void policy_judge(struct stp_doctor *d, const char *kind,
     const char *gpu = settings->gpu;
     const size_t n = stp_policy_size(policy);
     bool any_limits = false;
-    const bool of_memory = stp_policy_get_kind(policy) == STP_POLICY_OF_MEMORY;
+    const bool of_memory = stp_policy_get_kind(policy) != STP_POLICY_OF_ARMS;
     struct policy_wants wants = {.off = NULL};
 
     for (size_t i = 0; i < stp_policy_size(policy); i++) {
@@ -198,11 +198,12 @@ static void policy_judge(struct stp_doctor *d, const char *kind,
     if (wants.n_hosts > 0)
         policy_judge_hosts(d, path, wants.n_hosts, settings);
     if (wants.n_memory > 0)
-        stp_diagnose(&d->diagnosis, STP_SYMPTOM_NOTE,
-                     "applications register buffers in vain", "unset it",
-                     "%zu of the %zu rules of memory policy %s want memory "
-                     "that %s=%s switches off",
-                     wants.n_memory, n, path, wants.off, getenv(wants.off));
+        stp_diagnose(&d->diagnosis, STP_SYMPTOM_NOTE, "these rules do nothing",
+                     "unset it",
+                     "%zu of the %zu rules of %s %s want memory that %s=%s "
+                     "switches off",
+                     wants.n_memory, n, kind, path, wants.off,
+                     getenv(wants.off));
 }
 
 static bool policy_is_named(const char *variable)
@@ -243,12 +244,39 @@ static void policy_load(struct stp_doctor *d, const char *path, bool named,
     }
 }
 
+/* Loads a policy that says how memory is registered, and says whether there is
+ * one: most jobs have none. */
+static bool policy_load_setups(struct stp_doctor *d, const char *kind,
+                               const char *variable, const char *path,
+                               const struct stp_plugin_settings *settings)
+{
+    const bool is_staged = kind[0] == 's';
+    char text[STP_CLI_PATH + STP_ERROR_TEXT];
+    struct stp_policy *policy;
+    struct stp_error err;
+
+    if (access(path, F_OK) != 0 && !policy_is_named(variable))
+        return false;
+    if (stp_file_load_policy(is_staged ? STP_POLICY_OF_STAGE
+                                       : STP_POLICY_OF_MEMORY,
+                             path, &policy, &err) == STP_OK) {
+        policy_judge(d, kind, path, policy, settings);
+        stp_policy_free(policy);
+    } else {
+        stp_error_string(&err, path, text, sizeof(text));
+        stp_diagnose(&d->diagnosis, STP_SYMPTOM_PROBLEM,
+                     is_staged ? "nothing is staged"
+                               : "applications cannot ask it what to register",
+                     "correct the file or its name", "%s %s", kind, text);
+    }
+    return true;
+}
+
 void stp_doctor_policy(struct stp_doctor *d)
 {
     struct stp_plugin_settings settings;
-    char gpus[STP_CLI_PATH], path[STP_PATH_SIZE];
-    char text[STP_CLI_PATH + STP_ERROR_TEXT];
-    struct stp_policy *policy;
+    char gpus[STP_CLI_PATH], path[STP_PATH_SIZE], stage[STP_CLI_PATH + 16];
+    const char *named;
     struct stp_error err;
 
     if (stp_settings_read(&settings, &err) != STP_OK) {
@@ -260,22 +288,15 @@ void stp_doctor_policy(struct stp_doctor *d)
     snprintf(gpus, sizeof(gpus), "%s" STP_DRIVER_GPUS, d->root);
     if (!policy_is_named("STEPTUNE_GPU"))
         stp_read_gpu(gpus, settings.gpu);
-    /* most jobs have no memory policy */
-    if (stp_settings_memory(path, &err) == STP_OK &&
-        (access(path, F_OK) == 0 ||
-         policy_is_named("STEPTUNE_MEMORY_CONFIG_FILE"))) {
-        if (stp_file_load_policy(STP_POLICY_OF_MEMORY, path, &policy, &err) ==
-            STP_OK) {
-            policy_judge(d, "memory policy", path, policy, &settings);
-            stp_policy_free(policy);
-        } else {
-            stp_error_string(&err, path, text, sizeof(text));
-            stp_diagnose(&d->diagnosis, STP_SYMPTOM_PROBLEM,
-                         "applications cannot ask it what to register",
-                         "correct the file or its name", "memory policy %s",
-                         text);
-        }
-    }
+    if (stp_settings_memory(path, &err) == STP_OK)
+        policy_load_setups(d, "memory policy", "STEPTUNE_MEMORY_CONFIG_FILE",
+                           path, &settings);
+    named = stp_doctor_setting("STEPTUNE_STAGE_FILE");
+    snprintf(stage, sizeof(stage), "%s%s",
+             named[0] != '\0' ? named : settings.policy_path,
+             named[0] != '\0' ? "" : STP_STAGE_SUFFIX);
+    d->stages = policy_load_setups(d, "stage policy", "STEPTUNE_STAGE_FILE",
+                                   stage, &settings);
     if (policy_is_named("NCCL_WORKLOAD_OVERLAP"))
         stp_diagnose(&d->diagnosis, STP_SYMPTOM_NOTE, NULL, NULL,
                      "NCCL_WORKLOAD_OVERLAP=%s: the policy is %s",
