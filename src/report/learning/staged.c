@@ -154,7 +154,7 @@ void stp_staged_text(const struct stp_staged *staged,
 {
     if (staged->n_processes == 0)
         snprintf(text, STP_STAGED_TEXT,
-                 "No process called NCCL through the staging library: "
+                 "No process made a communicator through the staging library: "
                  "`steptune doctor PROGRAM` says how a program finds NCCL.");
     else
         snprintf(text, STP_STAGED_TEXT,
