@@ -35,8 +35,9 @@ static const struct stp_command_line report_line = {
     .doc =
         "Makes one HTML page that says how much a policy gains: summary, "
         "rules, plots, every size, and how it was measured. PATH is a policy, "
-        "beside which STEM.sweep.csv, STEM.verify.csv, STEM.iterations.csv, "
-        "POLICY.overlap, POLICY.memory and STEM.overlap-verify.csv are found; "
+        "beside which STEM.sweep.csv, STEM.verify.csv, STEM.graph.csv, "
+        "STEM.iterations.csv, POLICY.overlap, POLICY.memory, POLICY.stage and "
+        "STEM.overlap-verify.csv are found; "
         "a folder of `steptune tune` or `steptune iterate`; or files of "
         "measurements.\v"
         "Files of another run or of another policy are left out, or refused "

@@ -254,8 +254,11 @@ static enum stp_status run_save_results(const struct stp_tune_job *job,
                 r->overlap.exists ? f->overlap_policy : NULL,
             [STP_PAGE_MEMORY_POLICY] =
                 r->registers.are_measured ? f->memory_policy : NULL,
+            [STP_PAGE_STAGE_POLICY] =
+                r->stage.table.n_rules > 0 ? f->stage_policy : NULL,
             [STP_PAGE_SWEEP] = f->sweep,
             [STP_PAGE_VERIFY] = r->alone.tried.n_rows > 0 ? f->verify : NULL,
+            [STP_PAGE_GRAPH] = r->captured.n_rows > 0 ? f->graph : NULL,
             [STP_PAGE_ITERATIONS] =
                 r->iterated.data.n_rows > 0 ? f->iterations : NULL,
             [STP_PAGE_OVERLAP_VERIFY] =

@@ -16,8 +16,10 @@ enum stp_page_source {
     STP_PAGE_POLICY,
     STP_PAGE_OVERLAP_POLICY, /* for steps that overlap compute */
     STP_PAGE_MEMORY_POLICY,  /* what to register */
+    STP_PAGE_STAGE_POLICY,   /* what to stage */
     STP_PAGE_SWEEP,          /* collectives alone, all arms */
     STP_PAGE_VERIFY,         /* collectives alone, AUTO and the policy */
+    STP_PAGE_GRAPH,          /* likewise in CUDA graphs, and staged buffers */
     STP_PAGE_ITERATIONS,     /* training steps, all arms: rounds.csv */
     STP_PAGE_OVERLAP_VERIFY, /* training steps, AUTO and the overlap policy */
     STP_PAGE_N_SOURCES,
@@ -63,8 +65,9 @@ struct stp_page_found {
  * Sorts the 'n' files and folders at 'paths' by content: measurements, or else
  * policies; a folder is one that `steptune tune` or `steptune iterate -o`
  * wrote.  Then adds what lies beside the policy STEM.conf and is not there yet:
- * STEM.sweep.csv, STEM.verify.csv, STEM.iterations.csv, STEM.conf.overlap,
- * STEM.conf.memory and STEM.overlap-verify.csv.
+ * STEM.sweep.csv, STEM.verify.csv, STEM.graph.csv, STEM.iterations.csv,
+ * STEM.conf.overlap, STEM.conf.memory, STEM.conf.stage and
+ * STEM.overlap-verify.csv.
  *
  * STP_ERR_SYNTAX if a file is neither, two are of one kind, or a folder has
  * nothing or several policies; STP_ERR_IO or STP_ERR_NOMEM.  The text of *err

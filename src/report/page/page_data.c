@@ -80,10 +80,11 @@ static enum stp_status page_read_file(const char *path, int source,
         status = stp_read_file(path, STP_MAX_FILE, &file->text, &len, err);
         if (status != STP_OK)
             return status;
-        status = stp_policy_parse_kind(source == STP_PAGE_MEMORY_POLICY
-                                           ? STP_POLICY_OF_MEMORY
-                                           : STP_POLICY_OF_ARMS,
-                                       file->text, len, &file->rules, err);
+        status = stp_policy_parse_kind(
+            source == STP_PAGE_MEMORY_POLICY  ? STP_POLICY_OF_MEMORY
+            : source == STP_PAGE_STAGE_POLICY ? STP_POLICY_OF_STAGE
+                                              : STP_POLICY_OF_ARMS,
+            file->text, len, &file->rules, err);
         if (status != STP_OK)
             return status;
         stp_policy_hash_name(file->rules, file->hash);
@@ -248,28 +249,37 @@ struct stp_range stp_page_ranks(const struct stp_page_data *data)
     return ranks;
 }
 
-/* ---- what to register ---- */
+/* ---- what to register, what to stage ---- */
 
-static enum stp_status page_measure_memory(struct stp_page_data *data,
+static enum stp_status page_measure_memory(const struct stp_page_data *data,
+                                           int source,
+                                           struct stp_memory_rules *rules,
                                            struct stp_error *err)
 {
-    const struct stp_policy *policy = data->files[STP_PAGE_MEMORY_POLICY].rules;
-    const struct stp_derive_terms terms = {.min_gain = STP_DERIVE_MIN_GAIN,
-                                           .kind = STP_POLICY_OF_MEMORY};
+    const struct stp_policy *policy = data->files[source].rules;
+    const struct stp_page_file *graph = &data->files[STP_PAGE_GRAPH];
+    struct stp_derive_terms terms = {.min_gain = STP_DERIVE_MIN_GAIN};
+    struct stp_dataset alone = {0};
     const struct stp_memory_data from = {
-        .alone = &data->files[STP_PAGE_SWEEP].data,
-        .iterations = &data->files[STP_PAGE_ITERATIONS].data};
-    struct stp_memory_situations situations;
+        .alone = &alone, .iterations = &data->files[STP_PAGE_ITERATIONS].data};
+    struct stp_memory_situations situations = {0};
     enum stp_status status;
 
     if (policy == NULL)
         return STP_OK;
-    status = stp_memory_situations_compare(&from, &terms, &situations, err);
+    terms.kind = stp_policy_get_kind(policy);
+    status = stp_measurements_pool(&alone, &data->files[STP_PAGE_SWEEP].data,
+                                   false, err);
+    if (terms.kind == STP_POLICY_OF_STAGE && graph->name != NULL)
+        STP_THEN(status,
+                 stp_measurements_pool(&alone, &graph->data, false, err));
     STP_THEN(status,
-             stp_memory_rules_measure(policy, &situations,
-                                      stp_page_first_set(data)->data.gpu,
-                                      &data->memory, err));
+             stp_memory_situations_compare(&from, &terms, &situations, err));
+    STP_THEN(status, stp_memory_rules_measure(
+                         policy, &situations,
+                         stp_page_first_set(data)->data.gpu, rules, err));
     stp_memory_situations_free(&situations);
+    stp_dataset_free(&alone);
     return status;
 }
 
@@ -443,7 +453,10 @@ enum stp_status stp_page_read(const struct stp_page_sources *sources,
     if (!page_merge_sets(data))
         return stp_nomem(err);
     status = page_make_panels(data, err);
-    STP_THEN(status, page_measure_memory(data, err));
+    STP_THEN(status, page_measure_memory(data, STP_PAGE_MEMORY_POLICY,
+                                         &data->memory, err));
+    STP_THEN(status, page_measure_memory(data, STP_PAGE_STAGE_POLICY,
+                                         &data->stage, err));
     return status;
 }
 
@@ -452,5 +465,6 @@ void stp_page_free(struct stp_page_data *data)
     for (int i = 0; i < STP_PAGE_N_SOURCES; i++)
         page_drop_file(&data->files[i]);
     stp_memory_rules_free(&data->memory);
+    stp_memory_rules_free(&data->stage);
     free(data->rows);
 }

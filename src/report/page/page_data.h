@@ -51,8 +51,8 @@ struct stp_page_row {
 };
 
 struct stp_page_data {
-    const char *title;                              /* NULL: the usual one */
-    struct stp_memory_rules memory;                 /* of the memory policy */
+    const char *title;                     /* NULL: the usual one */
+    struct stp_memory_rules memory, stage; /* of the policies so called */
     struct stp_page_file files[STP_PAGE_N_SOURCES]; /* by source */
     struct stp_page_row *rows;                      /* by panel, then size */
     size_t n_rows;

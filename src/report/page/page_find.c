@@ -22,8 +22,10 @@ static const struct {
     [STP_PAGE_POLICY] = {"policies", ".conf"},
     [STP_PAGE_OVERLAP_POLICY] = {"overlap policies", ".overlap"},
     [STP_PAGE_MEMORY_POLICY] = {"memory policies", STP_MEMORY_SUFFIX},
+    [STP_PAGE_STAGE_POLICY] = {"stage policies", STP_STAGE_SUFFIX},
     [STP_PAGE_SWEEP] = {"sweeps", ".sweep.csv"},
     [STP_PAGE_VERIFY] = {"measurements of a policy", ".verify.csv"},
+    [STP_PAGE_GRAPH] = {"measurements of CUDA graphs", ".graph.csv"},
     [STP_PAGE_ITERATIONS] = {"measurements of iterations", ".iterations.csv"},
     [STP_PAGE_OVERLAP_VERIFY] = {"measurements of an overlap policy",
                                  ".overlap-verify.csv"},
@@ -64,16 +66,15 @@ static enum stp_status page_find_add_file(struct stp_page_found *found,
                                           const char *path,
                                           struct stp_error *err)
 {
-    const bool is_memory =
-        page_find_ends_in(path, kinds[STP_PAGE_MEMORY_POLICY].suffix);
+    static const enum stp_page_source of_kind[STP_N_POLICY_KINDS] = {
+        STP_PAGE_POLICY, STP_PAGE_MEMORY_POLICY, STP_PAGE_STAGE_POLICY};
     const bool overlaps =
         page_find_ends_in(path, kinds[STP_PAGE_OVERLAP_POLICY].suffix);
     const bool is_measured = page_find_ends_in(path, ".csv") ||
                              page_find_ends_in(path, ".json") ||
                              page_find_ends_in(path, ".txt");
-    enum stp_page_source kind =
-        overlaps ? STP_PAGE_OVERLAP_POLICY : STP_PAGE_POLICY;
-    struct stp_error as_policy, as_memory, as_measurements;
+    enum stp_page_source kind = STP_PAGE_N_SOURCES;
+    struct stp_error as_named, as_other, as_measurements;
     char text[STP_ERROR_TEXT];
     struct stp_policy *policy = NULL;
     struct stp_dataset data = {0};
@@ -81,27 +82,37 @@ static enum stp_status page_find_add_file(struct stp_page_found *found,
     if (access(path, R_OK) != 0)
         return stp_fail(err, STP_ERR_IO, "cannot read '%.160s': %s", path,
                         strerror(errno));
-    if (stp_policy_load(path, &policy, &as_policy) == STP_OK) {
+    /* The kind that the name says comes first: all have a policy without rules.
+     */
+    for (int k = -1; k < STP_N_POLICY_KINDS && kind == STP_PAGE_N_SOURCES;
+         k++) {
+        const enum stp_policy_kind tried =
+            k < 0 ? stp_policy_kind_of_file(path) : (enum stp_policy_kind)k;
+
+        if (stp_policy_load_kind(tried, path, &policy,
+                                 k < 0 ? &as_named : &as_other) != STP_OK)
+            continue;
         stp_policy_free(policy);
-    } else if (stp_policy_load_kind(STP_POLICY_OF_MEMORY, path, &policy,
-                                    &as_memory) == STP_OK) {
-        stp_policy_free(policy);
-        kind = STP_PAGE_MEMORY_POLICY;
-    } else if (stp_measurements_load_any(path, -1, &data, &as_measurements) ==
-               STP_OK) {
+        kind = overlaps && tried == STP_POLICY_OF_ARMS ? STP_PAGE_OVERLAP_POLICY
+                                                       : of_kind[tried];
+    }
+    if (kind < STP_PAGE_N_SOURCES)
+        return page_find_add(found, kind, path, err);
+    if (stp_measurements_load_any(path, -1, &data, &as_measurements) ==
+        STP_OK) {
         const bool iterates = stp_dataset_n_iterations(&data) > 0;
 
         kind = iterates ? STP_PAGE_ITERATIONS : STP_PAGE_SWEEP;
         for (size_t i = 0; i < data.n_rows; i++)
             if (data.rows[i].arm.kind == STP_ARM_PLUGIN)
                 kind = iterates ? STP_PAGE_OVERLAP_VERIFY : STP_PAGE_VERIFY;
+        if (data.n_rows > 0 && data.rows[0].graph && !iterates)
+            kind = STP_PAGE_GRAPH;
         stp_dataset_free(&data);
     } else {
         /* The error is the one of what the file's name says that it is. */
-        stp_error_string(is_memory     ? &as_memory
-                         : is_measured ? &as_measurements
-                                       : &as_policy,
-                         path, text, sizeof(text));
+        stp_error_string(is_measured ? &as_measurements : &as_named, path, text,
+                         sizeof(text));
         return stp_fail(err, STP_ERR_SYNTAX, "%s", text);
     }
     return page_find_add(found, kind, path, err);

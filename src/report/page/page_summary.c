@@ -259,6 +259,7 @@ bool stp_page_overlap_sentence(const struct stp_page_overlap *o,
 bool stp_page_memory_sentence(const struct stp_memory_table *memory,
                               char text[STP_PAGE_TEXT])
 {
+    const bool is_staged = memory->kind == STP_POLICY_OF_STAGE;
     const struct stp_memory_evidence *best[2] = {NULL, NULL};
     const char *colls[2] = {NULL, NULL};
     char size[32];
@@ -277,7 +278,8 @@ bool stp_page_memory_sentence(const struct stp_memory_table *memory,
         }
     if (best[0] == NULL && best[1] == NULL)
         return false;
-    stp_page_format(text, "Registering buffers makes ");
+    stp_page_format(text, is_staged ? "Staging buffers makes "
+                                    : "Registering buffers makes ");
     if (best[0] != NULL) {
         stp_size_text(best[0]->n_bytes, size);
         stp_page_format(text, "%s up to %.2fx as fast (at %s)%s", colls[0],
@@ -289,7 +291,10 @@ bool stp_page_memory_sentence(const struct stp_memory_table *memory,
         stp_page_format(text, "training steps up to %.2fx as fast (%s of %s)",
                         best[1]->gain.gain, colls[1], size);
     }
-    stp_page_format(text, "; only an application can do that, and no tuner.");
+    stp_page_format(text, is_staged ? "; a job as it is can have that, by "
+                                      "`steptune run --stage`."
+                                    : "; only an application can do that, and "
+                                      "no tuner.");
     return true;
 }
 

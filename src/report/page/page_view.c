@@ -71,9 +71,11 @@ static void view_summary(const struct stp_page_data *data,
 {
     static const struct {
         const char *times;
-        int first; /* of two sets */
-    } kinds[] = {{"Collectives", STP_PAGE_SWEEP},
-                 {"Training steps", STP_PAGE_ITERATIONS}};
+        int first; /* of the sets */
+        size_t n;
+    } kinds[] = {
+        {"Collectives", STP_PAGE_SWEEP, STP_PAGE_ITERATIONS - STP_PAGE_SWEEP},
+        {"Training steps", STP_PAGE_ITERATIONS, 2}};
     const char *usual = data->files[STP_PAGE_POLICY].name != NULL
                             ? "What a policy for NCCL is worth"
                             : "NCCL, timed";
@@ -92,10 +94,12 @@ static void view_summary(const struct stp_page_data *data,
         view_lead(leads, sentence, overlap.n_slower > 0);
     if (stp_page_memory_sentence(&data->memory.table, sentence))
         view_lead(leads, sentence, false);
+    if (stp_page_memory_sentence(&data->stage.table, sentence))
+        view_lead(leads, sentence, false);
     for (size_t i = 0; i < data->n_warnings; i++)
         view_lead(leads, data->warnings[i], true);
     for (size_t i = 0; i < 2; i++)
-        if (stp_page_source_sentence(&data->files[kinds[i].first], 2,
+        if (stp_page_source_sentence(&data->files[kinds[i].first], kinds[i].n,
                                      sentence)) {
             cJSON *note = stp_json_row(notes);
 
@@ -250,11 +254,18 @@ static void view_rule(const struct stp_page_data *data, cJSON *panels,
         stp_json_number(rule, "n_same", (double)n_same);
 }
 
-/* Adds what a memory policy registers, with the sizes that speak for it. */
-static void view_memory(const struct stp_memory_table *table, cJSON *memory)
+/* Adds what a policy registers or stages, with the sizes that speak for it. */
+static void view_memory(const struct stp_page_file *file,
+                        const struct stp_memory_table *table, cJSON *list)
 {
-    struct stp_table rules = stp_table_array(memory, "rules");
+    cJSON *memory = file->name != NULL ? stp_json_row(list) : NULL;
+    struct stp_table rules;
 
+    if (file->name == NULL)
+        return;
+    cJSON_AddStringToObject(memory, "name", file->name);
+    cJSON_AddBoolToObject(memory, "stages", table->kind == STP_POLICY_OF_STAGE);
+    rules = stp_table_array(memory, "rules");
     stp_put_memory_rules(table, &rules);
     for (size_t i = 0; i < table->n_rules; i++) {
         const struct stp_memory_rule *m = &table->rules[i];
@@ -387,16 +398,17 @@ enum stp_status stp_page_view(const struct stp_page_data *data,
     static const char *const contents[STP_PAGE_N_SOURCES] = {
         [STP_PAGE_SWEEP] = "Sweep of all arms",
         [STP_PAGE_VERIFY] = "Verification of the policy",
+        [STP_PAGE_GRAPH] = "Staged buffers in CUDA graphs",
         [STP_PAGE_ITERATIONS] = "Training steps, all arms",
         [STP_PAGE_OVERLAP_VERIFY] = "Verification of the overlap policy",
     };
     const struct stp_policy *rules = data->files[STP_PAGE_POLICY].rules;
-    const char *memory = data->files[STP_PAGE_MEMORY_POLICY].name;
     cJSON *view = cJSON_CreateObject();
     cJSON *plots = cJSON_AddObjectToObject(view, "plots");
     cJSON *panels = cJSON_AddArrayToObject(plots, "panels");
     cJSON *sets = cJSON_AddArrayToObject(plots, "sets");
     cJSON *rule_list = cJSON_AddArrayToObject(view, "rules");
+    cJSON *memories = cJSON_AddArrayToObject(view, "memory");
     cJSON *policies = cJSON_AddArrayToObject(view, "policies");
     cJSON *files = cJSON_AddArrayToObject(view, "files");
     enum stp_status status = view != NULL ? STP_OK : stp_nomem(err);
@@ -429,12 +441,10 @@ enum stp_status stp_page_view(const struct stp_page_data *data,
     for (size_t i = 0; rules != NULL && i < stp_policy_size(rules); i++)
         view_rule(data, panels, stp_policy_rule(rules, i),
                   stp_json_row(rule_list));
-    if (memory != NULL) {
-        cJSON *object = cJSON_AddObjectToObject(view, "memory");
-
-        cJSON_AddStringToObject(object, "name", memory);
-        view_memory(&data->memory.table, object);
-    }
+    view_memory(&data->files[STP_PAGE_MEMORY_POLICY], &data->memory.table,
+                memories);
+    view_memory(&data->files[STP_PAGE_STAGE_POLICY], &data->stage.table,
+                memories);
     for (int s = 0; s < STP_PAGE_SWEEP; s++) {
         const struct stp_page_file *policy = &data->files[s];
         cJSON *object;

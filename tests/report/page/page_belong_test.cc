@@ -22,8 +22,9 @@ constexpr char kHash[] = "cccccccccccccccc"; // of another policy
 constexpr char kOwn[] = "own";               // of the policy that is there
 
 const char *const kNames[STP_PAGE_N_SOURCES] = {
-    "s.conf",       "s.conf.overlap",   "s.conf.memory",       "s.sweep.csv",
-    "s.verify.csv", "s.iterations.csv", "s.overlap-verify.csv"};
+    "s.conf",       "s.conf.overlap",   "s.conf.memory",
+    "s.conf.stage", "s.sweep.csv",      "s.verify.csv",
+    "s.graph.csv",  "s.iterations.csv", "s.overlap-verify.csv"};
 
 // The marks and the place of a file.
 struct Says {
@@ -41,7 +42,8 @@ Set OfOneRun()
 {
     Set set;
     for (int s = 0; s < STP_PAGE_N_SOURCES; s++) {
-        bool of_policy = s != STP_PAGE_SWEEP && s != STP_PAGE_ITERATIONS;
+        bool of_policy = s != STP_PAGE_SWEEP && s != STP_PAGE_GRAPH &&
+                         s != STP_PAGE_ITERATIONS;
         set[s] = {true, kRun, of_policy ? kOwn : kNone};
     }
     return set;
@@ -59,8 +61,9 @@ class Belonging : public Page
 
     void WritePolicy(int source, const Says &says) const
     {
-        const char *rules =
-            source == STP_PAGE_MEMORY_POLICY ? kMemory : kPolicy;
+        const char *rules = source == STP_PAGE_MEMORY_POLICY  ? kMemory
+                            : source == STP_PAGE_STAGE_POLICY ? kStage
+                                                              : kPolicy;
         const std::string path = Write(kNames[source], rules);
         const std::string hash = says.hash == kOwn ? HashOf(path) : says.hash;
         Write(kNames[source],
@@ -77,6 +80,8 @@ class Belonging : public Page
         d.AddAuto(kMiB).AddGain(kMiB, is_verdict ? kPlugin : kRingLl128, 1.5);
         if (source >= STP_PAGE_ITERATIONS)
             MakeSteps(&d);
+        for (size_t i = 0; i < d.data.n_rows; i++)
+            d.data.rows[i].graph = source == STP_PAGE_GRAPH;
         const std::string policy =
             Path(kNames[source == STP_PAGE_VERIFY ? STP_PAGE_POLICY
                                                   : STP_PAGE_OVERLAP_POLICY]);
@@ -133,8 +138,8 @@ TEST_F(Belonging, OfOneRunAndOfThePolicyAsItIs)
              for (int k = STP_PAGE_VERIFY; k < STP_PAGE_N_SOURCES; k++)
                  s[k].run = kOther;
          },
-         {"s.verify.csv" OF_OTHER, "s.iterations.csv" OF_OTHER,
-          "s.overlap-verify.csv" OF_OTHER}},
+         {"s.verify.csv" OF_OTHER, "s.graph.csv" OF_OTHER,
+          "s.iterations.csv" OF_OTHER, "s.overlap-verify.csv" OF_OTHER}},
         {"overlap policy that was removed",
          [](Set &s) {
              s[STP_PAGE_OVERLAP_VERIFY].hash = kHash;
@@ -251,6 +256,7 @@ TEST_F(Belonging, WhatTheUserNamedIsRefusedAndNothingIsNoPage)
              s[STP_PAGE_POLICY].is_there = false;
              s[STP_PAGE_OVERLAP_POLICY].is_there = false;
              s[STP_PAGE_MEMORY_POLICY].is_there = false;
+             s[STP_PAGE_STAGE_POLICY].is_there = false;
              s[STP_PAGE_VERIFY].is_there = false;
              s[STP_PAGE_OVERLAP_VERIFY].is_there = false;
              s[STP_PAGE_ITERATIONS].run = kOther;

@@ -121,6 +121,11 @@ inline constexpr char kMemory[] =
     "collective,min_bytes,max_bytes,memory,nNodes,nRanks\n"
     "allreduce,1048576,4194304,sym,1,4\n";
 
+inline constexpr char kStage[] =
+    "collective,min_bytes,max_bytes,memory,min_ctas,nNodes,nRanks,graph\n"
+    "allreduce,1048576,4194304,stage,32,1,4,0\n"
+    "allreduce,1048576,4194304,stage,16,1,4,1\n";
+
 } // namespace page
 
 #endif // PAGE_FILES_H

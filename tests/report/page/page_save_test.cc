@@ -335,6 +335,36 @@ TEST_F(Page, ItTellsWhatRegisteringIsWorthInPlaceAndOutOfPlace)
             << gain;
 }
 
+TEST_F(Page, SaysWhatToStageInGraphsAndWithout)
+{
+    Data launched, captured;
+    const stp_arm arms[] = {
+        {STP_ARM_SETUP, 0, 0, 0, 0, stp_setup_of(STP_MEMORY_STAGE, 32)},
+        {STP_ARM_SETUP, 0, 0, 0, 0, stp_setup_of(STP_MEMORY_STAGE, 16)}};
+    launched.AddAuto(2 * kMiB).AddGain(2 * kMiB, arms[0], 1.25);
+    captured.AddAuto(2 * kMiB).AddGain(2 * kMiB, arms[1], 1.75);
+    for (size_t i = 0; i < captured.data.n_rows; i++)
+        captured.data.rows[i].graph = true;
+    const std::string sweep = Save("s.sweep.csv", &launched);
+    const std::string graph = Save("s.graph.csv", &captured);
+    const std::string stage = Write("s.conf.stage", kStage);
+
+    const std::string page = Make(Sources({{STP_PAGE_STAGE_POLICY, stage},
+                                           {STP_PAGE_SWEEP, sweep},
+                                           {STP_PAGE_GRAPH, graph}}));
+
+    for (const char *text :
+         {"<h2>What to stage</h2>", "<td>launched</td>", "<td>captured</td>",
+          "<b>stage, minCTAs 16</b>", "1.250 to 1.250 at 1 size",
+          "1.750 to 1.750 at 1 size",
+          "Staging buffers makes allreduce up to 1.75x as fast (at 2 MiB); a "
+          "job "
+          "as it is can have that, by `steptune run --stage`.",
+          "<h3><code>s.conf.stage</code>, policy hash"})
+        EXPECT_THAT(page, HasSubstr(text));
+    EXPECT_THAT(page, Not(HasSubstr("What to register")));
+}
+
 TEST_F(Page, AMemoryPolicyWithoutRulesSaysSo)
 {
     Data d;
@@ -399,16 +429,21 @@ TEST_F(Page, FindsWhatLiesBesideAPolicy)
     run.AddAuto(kMiB).AddGain(kMiB, kPlugin, 1);
     Save("s.sweep.csv", &d);
     Save("s.verify.csv", &run);
+    for (size_t i = 0; i < run.data.n_rows; i++)
+        run.data.rows[i].graph = true;
+    Save("s.graph.csv", &run);
     Save("other.csv", &d);
     Write("s.conf", kPolicy);
     Write("s.conf.overlap", kPolicy);
     Write("s.conf.memory", kMemory);
+    Write("s.conf.stage", kStage);
     const std::vector<std::vector<std::string>> given = {
         {"s.conf"},
         {"."},
         {"s.sweep.csv", "s.conf"},
         {"s.conf.overlap", "."},
-        {"s.conf.memory", "s.conf"}};
+        {"s.conf.memory", "s.conf"},
+        {"s.conf.stage", "s.conf.memory", "."}};
     for (const auto &names : given) {
         std::vector<std::string> paths;
         std::vector<const char *> arguments;
@@ -427,6 +462,9 @@ TEST_F(Page, FindsWhatLiesBesideAPolicy)
                   fs::path(s.path[STP_PAGE_OVERLAP_POLICY]).filename());
         EXPECT_EQ("s.conf.memory",
                   fs::path(s.path[STP_PAGE_MEMORY_POLICY]).filename());
+        EXPECT_EQ("s.conf.stage",
+                  fs::path(s.path[STP_PAGE_STAGE_POLICY]).filename());
+        EXPECT_EQ("s.graph.csv", fs::path(s.path[STP_PAGE_GRAPH]).filename());
         EXPECT_EQ("s.sweep.csv", fs::path(s.path[STP_PAGE_SWEEP]).filename());
         EXPECT_EQ("s.verify.csv", fs::path(s.path[STP_PAGE_VERIFY]).filename());
         EXPECT_EQ(nullptr, s.path[STP_PAGE_ITERATIONS]);
