@@ -7,6 +7,7 @@
 #include "analyse/explain/explain.h"
 #include "analyse/explain/why.h"
 #include "cli/cli.h"
+#include "core/policy/memory_policy.h"
 #include "core/text.h"
 #include "report/file.h"
 #include "report/results/golden.h"
@@ -118,6 +119,53 @@ static enum stp_status explain_name_file(const struct explain *e,
 
 /* ---- why ---- */
 
+/* Asks the memory and stage policies that lie beside the policy, in both of
+ * their situations. */
+static void explain_ask_buffers(const struct stp_why *why,
+                                struct stp_why_report *report)
+{
+    static const struct {
+        enum stp_policy_kind kind;
+        const char *suffix, *when[2];
+    } kinds[] = {
+        {STP_POLICY_OF_MEMORY, STP_MEMORY_SUFFIX, {"alone", "overlapped"}},
+        {STP_POLICY_OF_STAGE, STP_STAGE_SUFFIX, {"launched", "captured"}},
+    };
+
+    for (size_t i = 0; i < 2 && report->policy != NULL; i++) {
+        struct stp_policy *policy;
+        char path[STP_CLI_PATH];
+
+        if (snprintf(path, sizeof(path), "%s%s", report->policy,
+                     kinds[i].suffix) >= STP_CLI_PATH ||
+            access(path, F_OK) != 0 ||
+            stp_policy_load_kind(kinds[i].kind, path, &policy, NULL) != STP_OK)
+            continue;
+        for (int k = 0; k < 2; k++) {
+            struct stp_why_buffers *b = &report->buffers[report->n_buffers++];
+            const struct stp_memory_query query = {
+                .coll = why->coll,
+                .n_bytes = why->n_bytes,
+                .n_ranks = (size_t)why->machine.n_ranks,
+                .n_nodes = (size_t)why->machine.n_nodes,
+                .overlaps = k == 1,
+                .gpu = why->machine.gpu,
+                .captured = k == 1};
+            const struct stp_rule *rule =
+                stp_memory_policy_match(policy, &query);
+
+            *b = (struct stp_why_buffers){.when = kinds[i].when[k]};
+            memcpy(b->path, path, sizeof(path));
+            if (rule != NULL) {
+                b->memory = rule->memory;
+                b->min_ctas = rule->min_ctas;
+                b->line = rule->line;
+            }
+        }
+        stp_policy_free(policy);
+    }
+}
+
 static enum stp_status explain_why(struct explain *e)
 {
     struct stp_explain_options one = e->options;
@@ -147,6 +195,7 @@ static enum stp_status explain_why(struct explain *e)
             rule = strndup(found, len);
     }
     report.rule = rule;
+    explain_ask_buffers(&why, &report);
     status = stp_print_why(&report, e->o->machine.json, stdout, e->err);
     free(rule);
     free(text);

@@ -206,6 +206,7 @@ enum stp_status stp_ask_why(const struct stp_explain_options *options,
     why.n_copies = mock_comm_copies(e.alone, &asked.call, why.copies);
     if (why.n_kernels != 0)
         why_play_cases(&e, options->plugin, &asked.call, &why);
+    why.machine = *mock_machine_get_info(e.machine);
     why.decider = asked.decider;
     why.line = asked.line;
     for (size_t i = 0; i < N_VARIABLES && variable != NULL; i++) {

@@ -51,6 +51,7 @@ struct stp_why_case {
 enum { STP_MAX_WHY_CASES = 4 };
 
 struct stp_why {
+    struct mock_machine_info machine;
     int coll;
     uint64_t n_bytes;
     mock_table cost;       /* NCCL's model, us; below 0 ruled out */

@@ -147,6 +147,15 @@ enum stp_status
 stp_print_differences(const struct stp_differences_report *report, bool is_json,
                       FILE *fp, struct stp_error *err);
 
+/* The buffers of a message by a memory or stage policy. */
+struct stp_why_buffers {
+    char path[4096];  /* of the policy */
+    const char *when; /* alone, overlapped, launched or captured */
+    int memory;       /* enum stp_memory */
+    int min_ctas;     /* 0: NCCL's own */
+    unsigned line;    /* of the rule; 0: none applies */
+};
+
 /* The reasons for the choice at one message size. */
 struct stp_why_report {
     const struct stp_why *why;
@@ -154,6 +163,8 @@ struct stp_why_report {
     const char *plugin;
     const char *policy; /* its path, or NULL without one */
     const char *rule;   /* the text of the line that decided, or NULL */
+    struct stp_why_buffers buffers[4];
+    size_t n_buffers;
 };
 enum stp_status stp_print_why(const struct stp_why_report *report, bool is_json,
                               FILE *fp, struct stp_error *err);

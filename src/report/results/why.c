@@ -160,6 +160,18 @@ static enum stp_status why_print_json(const struct stp_why_report *report,
     why_put_kernels(why, &t);
     t = stp_table_array(root, "cases");
     why_put_cases(why, &t);
+    if (report->n_buffers > 0)
+        t = stp_table_array(root, "buffers");
+    for (size_t i = 0; i < report->n_buffers; i++) {
+        const struct stp_why_buffers *b = &report->buffers[i];
+
+        stp_table_row(&t);
+        stp_table_word(&t, "policy", NULL, b->path);
+        stp_table_word(&t, "when", NULL, b->when);
+        stp_table_word(&t, "memory", NULL, stp_memory_name(b->memory));
+        stp_table_count(&t, "min_ctas", NULL, (uint64_t)b->min_ctas);
+        stp_table_count(&t, "line", NULL, b->line);
+    }
     if (why->tuned.limit != 0)
         stp_json_number(root, "channel_limit", why->tuned.limit);
     list = cJSON_AddArrayToObject(root, "overrides");
@@ -186,6 +198,22 @@ static enum stp_status why_print_json(const struct stp_why_report *report,
 }
 
 /* ---- text ---- */
+
+static void why_print_buffers(const struct stp_why_report *report, FILE *fp)
+{
+    char text[STP_MEMORY_TEXT];
+
+    for (size_t i = 0; i < report->n_buffers; i++) {
+        const struct stp_why_buffers *b = &report->buffers[i];
+
+        fprintf(fp, "Buffers when %s: %s, by ", b->when,
+                stp_memory_text(b->memory, b->min_ctas, text));
+        if (b->line > 0)
+            fprintf(fp, "%s:%u.\n", b->path, b->line);
+        else
+            fprintf(fp, "no line of %s.\n", b->path);
+    }
+}
 
 enum stp_status stp_print_why(const struct stp_why_report *report, bool is_json,
                               FILE *fp, struct stp_error *err)
@@ -237,6 +265,7 @@ enum stp_status stp_print_why(const struct stp_why_report *report, bool is_json,
                 "The plugin asks for %d channels, and NCCL takes no more than "
                 "its own %d, as from 2.31 on.\n",
                 why->tuned.asked_channels, why->tuned.limit);
+    why_print_buffers(report, fp);
     for (size_t i = 0; i < why->n_overrides; i++) {
         const struct stp_override *o = &why->overrides[i];
         char name[STP_RAN_NAME];
