@@ -43,11 +43,30 @@ static __thread struct group {
     size_t n_ended, ended_size;
 } * group __attribute__((tls_model("initial-exec")));
 
-/* Calls NCCL, or says that it has no such function. */
-#define CALL(name, ...)                                                        \
-    (stp_stage_process_open()->nccl.name != NULL                               \
-         ? stp_stage_process_open()->nccl.name(__VA_ARGS__)                    \
-         : ncclInvalidUsage)
+/* NCCL is at work in this thread: what it calls of its own is handed on. */
+static __thread int n_inside __attribute__((tls_model("initial-exec")));
+
+static ncclResult_t call_leave(ncclResult_t result)
+{
+    n_inside--;
+    return result;
+}
+
+/* Calls NCCL, or says that it has no such function; CALL_LIST() with all
+ * arguments in parentheses. */
+#define CALL_LIST(name, arguments)                                             \
+    (n_inside++,                                                               \
+     call_leave(stp_stage_process_open()->nccl.name != NULL                    \
+                    ? stp_stage_process_open()->nccl.name arguments            \
+                    : ncclInvalidUsage))
+#define CALL(name, ...) CALL_LIST(name, (__VA_ARGS__))
+
+/* The communicator, if the library knows it and the call is an application's.
+ */
+static struct stp_stage_comm *call_find(ncclComm_t comm)
+{
+    return n_inside == 0 ? stp_stage_comm_find(comm) : NULL;
+}
 
 /* Room for one more item in the list at '*list', or NULL. */
 static void *group_add(void *list, size_t *n, size_t *size, size_t item_bytes)
@@ -143,17 +162,11 @@ static bool around_keep(const struct around *a)
             (result) = ncclUnhandledCudaError;                                 \
     } while (0)
 
-/* CALL() with all arguments in parentheses. */
-#define CALL_LIST(name, arguments)                                             \
-    (stp_stage_process_open()->nccl.name != NULL                               \
-         ? stp_stage_process_open()->nccl.name arguments                       \
-         : ncclInvalidUsage)
-
 /* Calls that are never staged keep the order of those that are. */
 #define STREAM_CALL(type, name, parameters, arguments)                         \
     EXPORTED type name parameters                                              \
     {                                                                          \
-        struct around a = {.c = stp_stage_comm_find(comm), .stream = stream};  \
+        struct around a = {.c = call_find(comm), .stream = stream};            \
         type result;                                                           \
                                                                                \
         if (a.c == NULL)                                                       \
@@ -280,7 +293,7 @@ static ncclResult_t collective_call(const struct collective *k,
 
 static ncclResult_t collective_stage(const struct collective *k)
 {
-    struct stp_stage_comm *c = stp_stage_comm_find(k->comm);
+    struct stp_stage_comm *c = call_find(k->comm);
     ncclResult_t result;
 
     if (c == NULL)
@@ -322,7 +335,7 @@ static ncclResult_t group_leave(ncclResult_t result, bool is_run)
 {
     struct group *g = group;
 
-    if (g == NULL || --g->depth > 0)
+    if (g == NULL || n_inside > 0 || --g->depth > 0)
         return result;
     for (size_t i = 0; i < g->n_calls; i++)
         if (is_run && result == ncclSuccess && !around_end(&g->calls[i]))
@@ -353,10 +366,10 @@ EXPORTED ncclResult_t ncclGroupStart(void)
 {
     ncclResult_t result;
 
-    if (group == NULL && stp_stage_process_open()->is_on &&
+    if (group == NULL && n_inside == 0 && stp_stage_process_open()->is_on &&
         (group = calloc(1, sizeof(*group))) == NULL)
         return ncclSystemError;
-    if (group != NULL)
+    if (group != NULL && n_inside == 0)
         group->depth++;
     result = CALL(ncclGroupStart);
     return result == ncclSuccess ? result : group_leave(result, false);
@@ -364,7 +377,8 @@ EXPORTED ncclResult_t ncclGroupStart(void)
 
 EXPORTED ncclResult_t ncclGroupEnd(void)
 {
-    const bool is_outermost = group != NULL && group->depth == 1;
+    const bool is_outermost =
+        group != NULL && group->depth == 1 && n_inside == 0;
     bool is_begun = true;
     ncclResult_t result;
 
@@ -417,7 +431,7 @@ static void birth_note(ncclComm_t *slot, uint64_t key, enum stp_stage_why why,
     struct stp_stage_birth birth = {.slot = slot, .key = key, .why = why};
     struct stp_stage_birth *kept;
 
-    if (!p->is_on || result != ncclSuccess)
+    if (!p->is_on || n_inside > 0 || result != ncclSuccess)
         return;
     if (birth_is_limited(config))
         birth.why = STP_STAGE_LIMITED;
@@ -481,7 +495,7 @@ static enum stp_stage_why birth_inherit(const struct stp_stage_comm *parent,
 EXPORTED ncclResult_t ncclCommSplit(ncclComm_t comm, int color, int key,
                                     ncclComm_t *child, ncclConfig_t *config)
 {
-    struct stp_stage_comm *parent = stp_stage_comm_find(comm);
+    struct stp_stage_comm *parent = call_find(comm);
     const ncclResult_t result =
         CALL(ncclCommSplit, comm, color, key, child, config);
 
@@ -560,7 +574,7 @@ EXPORTED ncclResult_t ncclCommShrink(ncclComm_t comm, int *excluded,
                                      int n_excluded, ncclComm_t *child,
                                      ncclConfig_t *config, int flags)
 {
-    struct stp_stage_comm *parent = stp_stage_comm_find(comm);
+    struct stp_stage_comm *parent = call_find(comm);
     const bool is_abort = (flags & NCCL_SHRINK_WITH_ABORT) != 0;
     ncclResult_t result;
 
@@ -584,7 +598,7 @@ EXPORTED ncclResult_t ncclCommShrink(ncclComm_t comm, int *excluded,
 
 EXPORTED ncclResult_t ncclCommFinalize(ncclComm_t comm)
 {
-    struct stp_stage_comm *c = stp_stage_comm_find(comm);
+    struct stp_stage_comm *c = call_find(comm);
 
     for (int t = 0; c != NULL && t < c->n_twins; t++)
         CALL(ncclCommFinalize, c->twins[t].comm);
@@ -596,7 +610,7 @@ EXPORTED ncclResult_t ncclCommFinalize(ncclComm_t comm)
 
 EXPORTED ncclResult_t ncclCommDestroy(ncclComm_t comm)
 {
-    struct stp_stage_comm *c = stp_stage_comm_take(comm);
+    struct stp_stage_comm *c = n_inside == 0 ? stp_stage_comm_take(comm) : NULL;
     ncclResult_t result;
 
     for (int t = 0; c != NULL && t < c->n_twins; t++)
@@ -609,7 +623,7 @@ EXPORTED ncclResult_t ncclCommDestroy(ncclComm_t comm)
 
 EXPORTED ncclResult_t ncclCommAbort(ncclComm_t comm)
 {
-    struct stp_stage_comm *c = stp_stage_comm_take(comm);
+    struct stp_stage_comm *c = n_inside == 0 ? stp_stage_comm_take(comm) : NULL;
     ncclResult_t result;
 
     if (c == NULL)
@@ -622,7 +636,7 @@ EXPORTED ncclResult_t ncclCommAbort(ncclComm_t comm)
 
 EXPORTED ncclResult_t ncclCommRevoke(ncclComm_t comm, int flags)
 {
-    struct stp_stage_comm *c = stp_stage_comm_find(comm);
+    struct stp_stage_comm *c = call_find(comm);
     ncclResult_t result;
 
     if (c == NULL)
@@ -638,7 +652,7 @@ EXPORTED ncclResult_t ncclCommRevoke(ncclComm_t comm, int flags)
 
 EXPORTED ncclResult_t ncclCommSuspend(ncclComm_t comm, int flags)
 {
-    struct stp_stage_comm *c = stp_stage_comm_find(comm);
+    struct stp_stage_comm *c = call_find(comm);
 
     if (c != NULL)
         end_staging(c, STP_STAGE_ENDED);
@@ -649,7 +663,7 @@ EXPORTED ncclResult_t ncclCommSuspend(ncclComm_t comm, int flags)
 EXPORTED ncclResult_t ncclCommGetAsyncError(ncclComm_t comm,
                                             ncclResult_t *error)
 {
-    struct stp_stage_comm *c = stp_stage_comm_find(comm);
+    struct stp_stage_comm *c = call_find(comm);
     ncclResult_t result = CALL(ncclCommGetAsyncError, comm, error), other;
 
     for (int t = 0; c != NULL && t < c->n_twins && result == ncclSuccess &&
@@ -666,7 +680,7 @@ EXPORTED ncclResult_t ncclCommWindowRegister(ncclComm_t comm, void *memory,
                                              size_t n_bytes,
                                              ncclWindow_t *window, int flags)
 {
-    struct stp_stage_comm *c = stp_stage_comm_find(comm);
+    struct stp_stage_comm *c = call_find(comm);
 
     if (c != NULL)
         end_staging(c, STP_STAGE_OWN_WINDOWS);

@@ -5,6 +5,7 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "core/dtype.h"
 #include "core/policy/memory_policy.h"
 #include "stage/report.h"
 
@@ -12,6 +13,7 @@ enum {
     LONELY_PART = 30, /* of the time that a missing rank is waited for again */
     STEP_FACTOR = 10, /* longer for votes after steps of NCCL */
     MOST_TOLD = 20,   /* sentences in a process's log */
+    MOST_NODES = 64,  /* of a graph with one call */
 };
 
 /* ---- the communicators of the process ---- */
@@ -278,6 +280,65 @@ static bool comm_split(struct stp_stage_process *p, struct stp_stage_comm *c,
            twin->comm != NULL;
 }
 
+/* Whether all kernels of a graph are symmetric ones, of NCCL 2.27 or later. */
+static bool graph_is_symmetric(const struct stp_stage_cuda *cuda,
+                               stp_stage_graph graph)
+{
+    stp_stage_node nodes[MOST_NODES];
+    size_t n = MOST_NODES;
+    int n_kernels = 0, n_symmetric = 0, type;
+
+    if (cuda->graph_nodes(graph, nodes, &n) != 0)
+        return false;
+    for (size_t i = 0; i < n && i < MOST_NODES; i++) {
+        struct stp_stage_kernel k;
+        const char *name = NULL;
+
+        if (cuda->node_type(nodes[i], &type) != 0 ||
+            type != STP_STAGE_NODE_KERNEL)
+            continue;
+        n_kernels++;
+        if (cuda->node_kernel(nodes[i], &k) == 0 &&
+            (k.function != NULL ? cuda->function_name(&name, k.function)
+                                : cuda->kernel_name(&name, k.kernel)) == 0 &&
+            name != NULL)
+            n_symmetric += strstr(name, "ncclSymkDevKernel") != NULL ||
+                           strstr(name, "ncclSymDevKernel") != NULL;
+    }
+    return n_kernels > 0 && n_symmetric == n_kernels;
+}
+
+/* Whether NCCL takes a symmetric kernel on the twin, which no function tells:
+ * there may be no peer access, or windows switched off.  Looks at a call in a
+ * graph that never runs. */
+static bool comm_is_symmetric(struct stp_stage_process *p,
+                              const struct stp_stage_comm *c,
+                              const struct stp_stage_twin *twin)
+{
+    const size_t n_elements = 4 * (size_t)c->n_ranks;
+    stp_stage_context popped;
+    stp_stage_graph graph = NULL;
+    cudaStream_t stream;
+    bool is_symmetric = false;
+
+    if (p->cuda.ctx_push(c->memory->context) != 0)
+        return false;
+    if (p->cuda.stream_create(&stream, STP_STAGE_STREAM_FREE) == 0) {
+        is_symmetric =
+            p->cuda.begin_capture(stream, STP_STAGE_MODE_RELAXED) == 0 &&
+            p->nccl.ncclAllReduce(c->memory->at, c->memory->at, n_elements,
+                                  STP_TYPE_F32, NCCL_OP_SUM, twin->comm,
+                                  stream) == ncclSuccess;
+        is_symmetric = p->cuda.end_capture(stream, &graph) == 0 &&
+                       is_symmetric && graph_is_symmetric(&p->cuda, graph);
+        if (graph != NULL)
+            p->cuda.graph_destroy(graph);
+        p->cuda.stream_destroy(stream);
+    }
+    p->cuda.ctx_pop(&popped);
+    return is_symmetric;
+}
+
 /* Makes memory and twins, step by step with the other ranks; returns the vote
  * that failed, or STP_STAGE_N_VOTES. */
 static int comm_make_twins(struct stp_stage_process *p,
@@ -298,13 +359,13 @@ static int comm_make_twins(struct stp_stage_process *p,
         if (!stp_stage_meeting_vote(meeting, vote++, comm_split(p, c, twin),
                                     wait_ms))
             return vote - 1;
-        if (!stp_stage_meeting_vote(meeting, vote++,
-                                    p->nccl.ncclCommWindowRegister(
-                                        twin->comm, c->memory->at,
-                                        c->memory->n_bytes, &window,
-                                        NCCL_WIN_SYMMETRIC) == ncclSuccess &&
-                                        window != NULL,
-                                    wait_ms))
+        if (!stp_stage_meeting_vote(
+                meeting, vote++,
+                p->nccl.ncclCommWindowRegister(
+                    twin->comm, c->memory->at, c->memory->n_bytes, &window,
+                    NCCL_WIN_SYMMETRIC) == ncclSuccess &&
+                    window != NULL && comm_is_symmetric(p, c, twin),
+                wait_ms))
             return vote - 1;
     }
     return STP_STAGE_N_VOTES;

@@ -37,7 +37,16 @@ enum {
     STP_STAGE_WAIT_EXTERNAL = 1,  /* CU_EVENT_WAIT_EXTERNAL */
     STP_STAGE_STREAM_FREE = 1,    /* CU_STREAM_NON_BLOCKING */
     STP_STAGE_CAPTURE_ACTIVE = 1, /* CU_STREAM_CAPTURE_STATUS_ACTIVE */
+    STP_STAGE_NODE_KERNEL = 0,    /* CU_GRAPH_NODE_TYPE_KERNEL */
     STP_STAGE_MODE_RELAXED = 2,   /* CU_STREAM_CAPTURE_MODE_RELAXED */
+};
+
+struct stp_stage_kernel { /* CUDA_KERNEL_NODE_PARAMS_v2 */
+    void *function;
+    unsigned unused[8];
+    void *arguments[2];
+    void *kernel; /* where there is no function */
+    void *context;
 };
 
 /* Results are CUresult, 0 for success. */
@@ -66,6 +75,18 @@ enum {
     X(graph_add_edges, "cuGraphAddDependencies",                               \
       (stp_stage_graph graph, const stp_stage_node *from,                      \
        const stp_stage_node *to, size_t n))                                    \
+    X(begin_capture, "cuStreamBeginCapture_v2",                                \
+      (cudaStream_t stream, int mode))                                         \
+    X(end_capture, "cuStreamEndCapture",                                       \
+      (cudaStream_t stream, stp_stage_graph * graph))                          \
+    X(graph_destroy, "cuGraphDestroy", (stp_stage_graph graph))                \
+    X(graph_nodes, "cuGraphGetNodes",                                          \
+      (stp_stage_graph graph, stp_stage_node * nodes, size_t * n_nodes))       \
+    X(node_type, "cuGraphNodeGetType", (stp_stage_node node, int *type))       \
+    X(node_kernel, "cuGraphKernelNodeGetParams_v2",                            \
+      (stp_stage_node node, struct stp_stage_kernel * kernel))                 \
+    X(function_name, "cuFuncGetName", (const char **name, void *function))     \
+    X(kernel_name, "cuKernelGetName", (const char **name, void *kernel))       \
     X(copy, "cuMemcpyAsync",                                                   \
       (void *to, const void *from, size_t n_bytes, cudaStream_t stream))
 

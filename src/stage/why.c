@@ -34,7 +34,7 @@ static const struct {
     [STP_STAGE_OLD_NCCL] = {"stepped_aside",
                             "NCCL is older than 2.27 and has no windows"},
     [STP_STAGE_NO_CUDA] = {"stepped_aside",
-                           "libcuda.so.1 is missing, or older than CUDA 11.4"},
+                           "libcuda.so.1 is missing, or older than CUDA 12.3"},
     [STP_STAGE_SWITCHED_OFF] =
         {"stepped_aside", "NCCL_WIN_ENABLE=0 or NCCL_CUMEM_ENABLE=0 switches "
                           "windows off"},

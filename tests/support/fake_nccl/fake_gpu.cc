@@ -28,6 +28,7 @@ struct Event {
 
 struct Node {
     Launch launch;
+    const char *kernel = nullptr;             // its name; null: it is none
     Event *record = nullptr, *wait = nullptr; // external ones
     std::vector<Node *> after;
 };
@@ -341,7 +342,8 @@ uint64_t CaptureOf(cudaStream_t stream)
     return graph != nullptr ? graph->id : 0;
 }
 
-Node *EnqueueAfter(cudaStream_t stream, const Launch &launch, Node *also)
+Node *EnqueueAfter(cudaStream_t stream, const Launch &launch, Node *also,
+                   const char *kernel)
 {
     Locked lock;
     Stream *s = StreamOf(stream);
@@ -354,6 +356,7 @@ Node *EnqueueAfter(cudaStream_t stream, const Launch &launch, Node *also)
     }
     Node &node = s->graph->nodes.emplace_back();
     node.launch = launch;
+    node.kernel = kernel;
     node.after = s->after;
     if (also != nullptr)
         node.after.push_back(also);
@@ -628,6 +631,58 @@ EXPORTED int cuGraphAddDependencies(void *, void *const *from, void *const *to,
         after.push_back(static_cast<Node *>(from[i]));
     }
     return kOk;
+}
+
+EXPORTED int cuStreamBeginCapture_v2(cudaStream_t stream, int)
+{
+    BeginCapture(stream);
+    return kOk;
+}
+
+EXPORTED int cuStreamEndCapture(cudaStream_t stream, void **graph)
+{
+    *graph = EndCapture(stream);
+    return *graph != nullptr ? kOk : kInvalid;
+}
+
+EXPORTED int cuGraphDestroy(void *)
+{
+    return kOk;
+}
+
+EXPORTED int cuGraphGetNodes(void *graph, void **nodes, size_t *n_nodes)
+{
+    Locked lock;
+    size_t n = 0;
+
+    for (Node &node : static_cast<Graph *>(graph)->nodes)
+        if (n < *n_nodes)
+            nodes[n++] = &node;
+    *n_nodes = n;
+    return kOk;
+}
+
+EXPORTED int cuGraphNodeGetType(void *node, int *type)
+{
+    *type = static_cast<Node *>(node)->kernel != nullptr ? 0 : 1;
+    return kOk;
+}
+
+EXPORTED int cuGraphKernelNodeGetParams_v2(void *node, void *kernel)
+{
+    *static_cast<void **>(kernel) = node;
+    return kOk;
+}
+
+EXPORTED int cuFuncGetName(const char **name, void *function)
+{
+    *name = static_cast<Node *>(function)->kernel;
+    return kOk;
+}
+
+EXPORTED int cuKernelGetName(const char **, void *)
+{
+    return kInvalid;
 }
 
 EXPORTED int cuMemcpyAsync(void *to, const void *from, size_t n_bytes,

@@ -61,7 +61,8 @@ void EnqueueAction(cudaStream_t stream, std::function<void()> action);
 // too, if it is captured: NCCL's order of a communicator.
 struct Node;
 uint64_t CaptureOf(cudaStream_t stream); // 0: none
-Node *EnqueueAfter(cudaStream_t stream, const Launch &launch, Node *also);
+Node *EnqueueAfter(cudaStream_t stream, const Launch &launch, Node *also,
+                   const char *kernel = nullptr);
 
 void BeginCapture(cudaStream_t stream);
 struct Graph;

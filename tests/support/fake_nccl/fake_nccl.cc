@@ -295,7 +295,10 @@ ncclResult_t Launch(const Call &call)
                     call.comm->running.push_back(work.get());
                     return work;
                 },
-                id != 0 ? comm->last[id] : nullptr);
+                id != 0 ? comm->last[id] : nullptr,
+                comm->windows.empty() || getenv("FAKE_NCCL_NO_SYMMETRIC")
+                    ? "ncclDevKernel"
+                    : "ncclSymkDevKernel");
             if (id != 0)
                 comm->last[id] = node;
         });
