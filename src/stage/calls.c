@@ -13,7 +13,6 @@
 #include "core/memory.h"
 #include "core/rng.h"
 #include "stage/comm.h"
-#include "stage/report.h"
 
 #define EXPORTED __attribute__((visibility("default")))
 
@@ -25,8 +24,8 @@ struct copy {
 
 /* A call is its kernel, and this around it. */
 struct around {
-    struct stp_stage_comm *c;
-    struct stp_stage_capture capture;
+    struct stp_comm *c;
+    struct stp_capture capture;
     cudaStream_t stream;
     struct copy in, out;
 };
@@ -37,9 +36,9 @@ static __thread struct group {
     int depth;
     struct around *calls;
     size_t n_calls, calls_size;
-    struct stp_stage_birth *births;
+    struct stp_birth *births;
     size_t n_births, births_size;
-    struct stp_stage_comm **ended; /* their memory is to be freed */
+    struct stp_comm **ended; /* their memory is to be freed */
     size_t n_ended, ended_size;
 } * group __attribute__((tls_model("initial-exec")));
 
@@ -55,17 +54,16 @@ static ncclResult_t call_leave(ncclResult_t result)
 /* Calls NCCL, or says that it has no such function; CALL_LIST() with all
  * arguments in parentheses. */
 #define CALL_LIST(name, arguments)                                             \
-    (n_inside++,                                                               \
-     call_leave(stp_stage_process_open()->nccl.name != NULL                    \
-                    ? stp_stage_process_open()->nccl.name arguments            \
-                    : ncclInvalidUsage))
+    (n_inside++, call_leave(stp_stage()->nccl.name != NULL                     \
+                                ? stp_stage()->nccl.name arguments             \
+                                : ncclInvalidUsage))
 #define CALL(name, ...) CALL_LIST(name, (__VA_ARGS__))
 
 /* The communicator, if the library knows it and the call is an application's.
  */
-static struct stp_stage_comm *call_find(ncclComm_t comm)
+static struct stp_comm *call_find(ncclComm_t comm)
 {
-    return n_inside == 0 ? stp_stage_comm_find(comm) : NULL;
+    return n_inside == 0 ? stp_comm_find(comm) : NULL;
 }
 
 /* Room for one more item in the list at '*list', or NULL. */
@@ -91,8 +89,8 @@ static void *group_add(void *list, size_t *n, size_t *size, size_t item_bytes)
 static bool around_copy(const struct copy *copy, cudaStream_t stream)
 {
     return copy->to == NULL ||
-           stp_stage_process_open()->cuda.copy(copy->to, copy->from,
-                                               copy->n_bytes, stream) == 0;
+           stp_stage()->cuda.copy(copy->to, copy->from, copy->n_bytes,
+                                  stream) == 0;
 }
 
 /* Both return false if CUDA refuses a copy.  Without one, whatever CUDA refuses
@@ -101,31 +99,30 @@ static bool around_begin(const struct around *a)
 {
     bool is_pushed, is_done;
 
-    if (!stp_stage_comm_enter(a->c, &is_pushed))
+    if (!stp_comm_enter(a->c, &is_pushed))
         return a->in.to == NULL;
-    is_done = (stp_stage_order_wait(&a->c->memory->order,
-                                    &stp_stage_process_open()->cuda,
-                                    &a->capture, a->stream) &&
+    is_done = (stp_order_wait(&a->c->memory->order, &stp_stage()->cuda,
+                              &a->capture, a->stream) &&
                around_copy(&a->in, a->stream)) ||
               a->in.to == NULL;
-    stp_stage_comm_leave(is_pushed);
+    stp_comm_leave(is_pushed);
     return is_done;
 }
 
 static bool around_end(const struct around *a)
 {
-    const struct stp_stage_cuda *cuda = &stp_stage_process_open()->cuda;
-    struct stp_stage_order *order = &a->c->memory->order;
+    const struct stp_real_cuda *cuda = &stp_stage()->cuda;
+    struct stp_order *order = &a->c->memory->order;
     bool is_pushed, is_done;
 
-    if (!stp_stage_comm_enter(a->c, &is_pushed))
+    if (!stp_comm_enter(a->c, &is_pushed))
         return a->out.to == NULL;
     /* Other calls of the group may stand in between. */
     is_done = (group == NULL || group->n_calls < 2 ||
-               stp_stage_order_wait(order, cuda, &a->capture, a->stream)) &&
+               stp_order_wait(order, cuda, &a->capture, a->stream)) &&
               around_copy(&a->out, a->stream);
-    is_done &= stp_stage_order_add(order, cuda, &a->capture, a->stream);
-    stp_stage_comm_leave(is_pushed);
+    is_done &= stp_order_add(order, cuda, &a->capture, a->stream);
+    stp_comm_leave(is_pushed);
     return is_done || a->out.to == NULL;
 }
 
@@ -144,7 +141,7 @@ static bool around_keep(const struct around *a)
     if (kept == NULL)
         return false;
     *kept = *a;
-    stp_stage_comm_retain(a->c);
+    stp_comm_retain(a->c);
     return true;
 }
 
@@ -172,10 +169,9 @@ static bool around_keep(const struct around *a)
         if (a.c == NULL)                                                       \
             return CALL_LIST(name, arguments);                                 \
         if (a.c->memory != NULL)                                               \
-            stp_stage_capture_read(&a.capture,                                 \
-                                   &stp_stage_process_open()->cuda, stream);   \
+            stp_capture_read(&a.capture, &stp_stage()->cuda, stream);          \
         AROUND(&a, result, CALL_LIST(name, arguments));                        \
-        stp_stage_comm_release(a.c);                                           \
+        stp_comm_release(a.c);                                                 \
         return result;                                                         \
     }
 NCCL_STREAM_CALLS(STREAM_CALL)
@@ -218,61 +214,60 @@ static bool collective_has_kernel(const struct collective *k)
 }
 
 /* Decides by nothing that ranks could see differently.  'n_bytes' is of the
- * whole message; *twin_ret is set for STP_STAGE_STAGED alone. */
-static enum stp_stage_why
-collective_decide(const struct collective *k, const struct stp_stage_comm *c,
-                  uint64_t n_bytes, bool is_captured,
-                  const struct stp_stage_twin **twin_ret)
+ * whole message; *twin_ret is set for STP_STAGED alone. */
+static enum stp_plain collective_decide(const struct collective *k,
+                                        const struct stp_comm *c,
+                                        uint64_t n_bytes, bool is_captured,
+                                        const struct stp_twin **twin_ret)
 {
     const struct stp_rule *rule = NULL;
     int t = 0;
 
-    if (c->why != STP_STAGE_STAGED)
+    if (c->why != STP_STAGED)
         return c->why;
     if (n_bytes == 0 || n_bytes > c->memory->n_bytes)
-        return STP_STAGE_NO_RULE;
+        return STP_PLAIN_RULE;
     for (size_t i = 0; i < c->n_rules && rule == NULL; i++)
         if (c->rules[i]->coll == k->coll && c->rules[i]->bytes.min <= n_bytes &&
             n_bytes <= c->rules[i]->bytes.max &&
             c->rules[i]->graph != !is_captured)
             rule = c->rules[i];
     if (rule == NULL || rule->memory == STP_MEMORY_PLAIN)
-        return STP_STAGE_NO_RULE;
+        return STP_PLAIN_RULE;
     if (!collective_has_kernel(k))
-        return STP_STAGE_NO_KERNEL;
+        return STP_PLAIN_TYPE;
     if (n_bytes % (16 * (uint64_t)c->n_ranks) != 0)
-        return STP_STAGE_UNALIGNED;
+        return STP_PLAIN_UNALIGNED;
     if (group != NULL && n_bytes > c->memory->n_bytes - c->n_used)
-        return STP_STAGE_NO_PLACE;
+        return STP_PLAIN_PLACES;
     while (c->twins[t].min_ctas != rule->min_ctas)
         t++;
     *twin_ret = &c->twins[t];
-    return STP_STAGE_STAGED;
+    return STP_STAGED;
 }
 
 /* The collective of a communicator that the library knows. */
 static ncclResult_t collective_call(const struct collective *k,
-                                    struct stp_stage_comm *c)
+                                    struct stp_comm *c)
 {
     const size_t size =
         0 <= k->type && k->type < STP_N_TYPES ? stp_type_size(k->type) : 0;
     const uint64_t part = k->count * size; /* as the call has it */
     const uint64_t n_bytes =
         k->coll == ncclFuncAllReduce ? part : part * (uint64_t)c->n_ranks;
-    const struct stp_stage_twin *twin = NULL;
+    const struct stp_twin *twin = NULL;
     struct around a = {.c = c, .stream = k->stream};
-    enum stp_stage_why why;
+    enum stp_plain why;
     ncclResult_t result;
 
     /* NCCL, too, asks what the stream is captured into, and fails as this. */
-    if (!stp_stage_capture_read(&a.capture, &stp_stage_process_open()->cuda,
-                                k->stream))
+    if (!stp_capture_read(&a.capture, &stp_stage()->cuda, k->stream))
         return collective_run(k, k->comm, k->send, k->recv);
     why = collective_decide(k, c, n_bytes, a.capture.id != 0, &twin);
-    stp_stage_report_count(k->coll, k->type, n_bytes,
-                           why == STP_STAGE_STAGED ? twin->min_ctas : 0, why,
-                           a.capture.id != 0);
-    if (why == STP_STAGE_STAGED) {
+    stp_tally_count(k->coll, k->type, n_bytes,
+                    why == STP_STAGED ? twin->min_ctas : 0, why,
+                    a.capture.id != 0);
+    if (why == STP_STAGED) {
         char *place = c->memory->at + (group != NULL ? c->n_used : 0);
         char *own = place + (size_t)c->rank * part;
         char *from = k->coll == ncclFuncAllGather ? own : place;
@@ -284,8 +279,7 @@ static ncclResult_t collective_call(const struct collective *k,
             k->recv, to, k->coll == ncclFuncReduceScatter ? part : n_bytes};
         AROUND(&a, result, collective_run(k, twin->comm, from, to));
         if (group != NULL)
-            c->n_used += (n_bytes + STP_STAGE_PLACE - 1) / STP_STAGE_PLACE *
-                         STP_STAGE_PLACE;
+            c->n_used += (n_bytes + STP_PLACE - 1) / STP_PLACE * STP_PLACE;
     } else
         AROUND(&a, result, collective_run(k, k->comm, k->send, k->recv));
     return result;
@@ -293,13 +287,13 @@ static ncclResult_t collective_call(const struct collective *k,
 
 static ncclResult_t collective_stage(const struct collective *k)
 {
-    struct stp_stage_comm *c = call_find(k->comm);
+    struct stp_comm *c = call_find(k->comm);
     ncclResult_t result;
 
     if (c == NULL)
         return collective_run(k, k->comm, k->send, k->recv);
     result = collective_call(k, c);
-    stp_stage_comm_release(c);
+    stp_comm_release(c);
     return result;
 }
 
@@ -343,17 +337,17 @@ static ncclResult_t group_leave(ncclResult_t result, bool is_run)
     group = NULL;
     for (size_t i = 0; i < g->n_calls; i++) {
         g->calls[i].c->n_used = 0;
-        stp_stage_comm_release(g->calls[i].c);
+        stp_comm_release(g->calls[i].c);
     }
     for (size_t i = 0; i < g->n_ended; i++) {
-        stp_stage_comm_free_memory(g->ended[i]);
-        stp_stage_comm_release(g->ended[i]);
+        stp_comm_free_memory(g->ended[i]);
+        stp_comm_release(g->ended[i]);
     }
     for (size_t i = 0; i < g->n_births; i++) {
         if (g->n_births > 1) /* one thread cannot wait for itself */
-            g->births[i].why = STP_STAGE_IN_GROUP;
+            g->births[i].aside = "the group makes several communicators";
         if (result == ncclSuccess)
-            stp_stage_comm_open(&g->births[i]);
+            stp_comm_open(&g->births[i]);
     }
     free(g->calls);
     free(g->ended);
@@ -366,7 +360,7 @@ EXPORTED ncclResult_t ncclGroupStart(void)
 {
     ncclResult_t result;
 
-    if (group == NULL && n_inside == 0 && stp_stage_process_open()->is_on &&
+    if (group == NULL && n_inside == 0 && stp_stage()->is_on &&
         (group = calloc(1, sizeof(*group))) == NULL)
         return ncclSystemError;
     if (group != NULL && n_inside == 0)
@@ -395,9 +389,42 @@ EXPORTED ncclResult_t ncclGroupSimulateEnd(void *info)
 
 /* ---- communicators ---- */
 
-static uint64_t birth_key(uint64_t key)
+/* Whether the application wants few CTAs of its communicator, or none. */
+static bool birth_is_limited(const ncclConfig_t *config)
 {
-    return key != 0 ? key : 1;
+    return (config->maxCTAs != NCCL_CONFIG_UNDEF &&
+            config->maxCTAs < STP_MAX_CHANNELS) ||
+           (config->size > offsetof(ncclConfig_t, CTAPolicy) &&
+            config->CTAPolicy != NCCL_CONFIG_UNDEF &&
+            (config->CTAPolicy & NCCL_CTA_POLICY_ZERO_BIT) != 0);
+}
+
+/* Takes note of the communicator that NCCL has put into *slot, or will at the
+ * end of the group, if the call gave 'result'.  'parent' is NULL if there is
+ * none. */
+static void birth_note(ncclComm_t *slot, uint64_t key,
+                       const struct stp_comm *parent,
+                       const ncclConfig_t *config, ncclResult_t result)
+{
+    struct stp_stage *p = stp_stage();
+    struct stp_birth birth = {.slot = slot, .key = key | 1, .aside = p->aside};
+    struct stp_birth *kept;
+
+    if (!p->is_on || n_inside > 0 || result != ncclSuccess)
+        return;
+    birth.is_limited = config != NULL ? birth_is_limited(config)
+                                      : parent != NULL && parent->is_limited;
+    if (config != NULL && config->blocking == 0) {
+        stp_step_aside(false, "the communicator is non-blocking");
+        return; /* nothing of it can be asked yet */
+    }
+    if (p->cuda.ctx_get_current != NULL)
+        p->cuda.ctx_get_current(&birth.context);
+    if (group == NULL)
+        stp_comm_open(&birth);
+    else if ((kept = group_add(&group->births, &group->n_births,
+                               &group->births_size, sizeof(birth))) != NULL)
+        *kept = birth;
 }
 
 static uint64_t birth_hash_id(const ncclUniqueId *id, int n_ids)
@@ -408,45 +435,7 @@ static uint64_t birth_hash_id(const ncclUniqueId *id, int n_ids)
         memcpy(&word, id->internal + i, sizeof(word));
         key = stp_hash(key, word);
     }
-    return birth_key(key);
-}
-
-/* Whether the application wants few CTAs of its communicator, or none. */
-static bool birth_is_limited(const ncclConfig_t *config)
-{
-    return config != NULL &&
-           ((config->maxCTAs != NCCL_CONFIG_UNDEF &&
-             config->maxCTAs < STP_MAX_CHANNELS) ||
-            (config->size > offsetof(ncclConfig_t, CTAPolicy) &&
-             config->CTAPolicy != NCCL_CONFIG_UNDEF &&
-             (config->CTAPolicy & NCCL_CTA_POLICY_ZERO_BIT) != 0));
-}
-
-/* Takes note of the communicator that NCCL has put into *slot, or will at the
- * end of the group, if the call gave 'result'. */
-static void birth_note(ncclComm_t *slot, uint64_t key, enum stp_stage_why why,
-                       const ncclConfig_t *config, ncclResult_t result)
-{
-    struct stp_stage_process *p = stp_stage_process_open();
-    struct stp_stage_birth birth = {.slot = slot, .key = key, .why = why};
-    struct stp_stage_birth *kept;
-
-    if (!p->is_on || n_inside > 0 || result != ncclSuccess)
-        return;
-    if (birth_is_limited(config))
-        birth.why = STP_STAGE_LIMITED;
-    if (config != NULL && config->blocking == 0)
-        birth.why = STP_STAGE_NO_WAIT;
-    if (p->cuda.ctx_get_current != NULL)
-        p->cuda.ctx_get_current(&birth.context);
-    if (group == NULL) {
-        stp_stage_comm_open(&birth);
-        return;
-    }
-    kept = group_add(&group->births, &group->n_births, &group->births_size,
-                     sizeof(birth));
-    if (kept != NULL)
-        *kept = birth;
+    return key;
 }
 
 EXPORTED ncclResult_t ncclCommInitRank(ncclComm_t *comm, int n_ranks,
@@ -454,7 +443,7 @@ EXPORTED ncclResult_t ncclCommInitRank(ncclComm_t *comm, int n_ranks,
 {
     const ncclResult_t result = CALL(ncclCommInitRank, comm, n_ranks, id, rank);
 
-    birth_note(comm, birth_hash_id(&id, 1), STP_STAGE_STAGED, NULL, result);
+    birth_note(comm, birth_hash_id(&id, 1), NULL, NULL, result);
     return result;
 }
 
@@ -465,7 +454,7 @@ EXPORTED ncclResult_t ncclCommInitRankConfig(ncclComm_t *comm, int n_ranks,
     const ncclResult_t result =
         CALL(ncclCommInitRankConfig, comm, n_ranks, id, rank, config);
 
-    birth_note(comm, birth_hash_id(&id, 1), STP_STAGE_STAGED, config, result);
+    birth_note(comm, birth_hash_id(&id, 1), NULL, config, result);
     return result;
 }
 
@@ -478,35 +467,24 @@ EXPORTED ncclResult_t ncclCommInitRankScalable(ncclComm_t *comm, int n_ranks,
         CALL(ncclCommInitRankScalable, comm, n_ranks, rank, n_ids, ids, config);
 
     if (result == ncclSuccess)
-        birth_note(comm, birth_hash_id(ids, n_ids), STP_STAGE_STAGED, config,
-                   result);
+        birth_note(comm, birth_hash_id(ids, n_ids), NULL, config, result);
     return result;
-}
-
-/* The reasons of a parent that hold for its children. */
-static enum stp_stage_why birth_inherit(const struct stp_stage_comm *parent,
-                                        const ncclConfig_t *config)
-{
-    return parent->why == STP_STAGE_LIMITED && config == NULL
-               ? STP_STAGE_LIMITED
-               : STP_STAGE_STAGED;
 }
 
 EXPORTED ncclResult_t ncclCommSplit(ncclComm_t comm, int color, int key,
                                     ncclComm_t *child, ncclConfig_t *config)
 {
-    struct stp_stage_comm *parent = call_find(comm);
+    struct stp_comm *parent = call_find(comm);
     const ncclResult_t result =
         CALL(ncclCommSplit, comm, color, key, child, config);
 
     if (parent == NULL)
         return result;
-    parent->n_splits++;
     birth_note(child,
-               birth_key(stp_hash(stp_hash(parent->key, parent->n_splits),
-                                  (uint64_t)(int64_t)color)),
-               birth_inherit(parent, config), config, result);
-    stp_stage_comm_release(parent);
+               stp_hash(stp_hash(parent->key, ++parent->n_splits),
+                        (uint64_t)(int64_t)color),
+               parent, config, result);
+    stp_comm_release(parent);
     return result;
 }
 
@@ -520,7 +498,7 @@ static int shrink_compare(const void *a, const void *b)
 }
 
 /* The key of a shrunk communicator; NCCL sorts the ranks that leave, too. */
-static uint64_t shrink_key(struct stp_stage_comm *parent, int *excluded, int n)
+static uint64_t shrink_key(struct stp_comm *parent, int *excluded, int n)
 {
     uint64_t key = stp_hash(~parent->key, ++parent->n_shrinks);
 
@@ -528,35 +506,35 @@ static uint64_t shrink_key(struct stp_stage_comm *parent, int *excluded, int n)
         qsort(excluded, (size_t)n, sizeof(*excluded), shrink_compare);
     for (int i = 0; excluded != NULL && i < n; i++)
         key = stp_hash(key, (uint64_t)excluded[i]);
-    return birth_key(key);
+    return key;
 }
 
 /* Lets go of a communicator that NCCL has ended, or ends with the group. */
-static void end_leave(struct stp_stage_comm *c)
+static void end_leave(struct stp_comm *c)
 {
-    struct stp_stage_comm **kept =
-        group == NULL ? NULL
-                      : group_add(&group->ended, &group->n_ended,
-                                  &group->ended_size, sizeof(*kept));
+    struct stp_comm **kept = group == NULL
+                                 ? NULL
+                                 : group_add(&group->ended, &group->n_ended,
+                                             &group->ended_size, sizeof(*kept));
 
     if (kept != NULL)
         *kept = c;
     else if (group == NULL) {
-        stp_stage_comm_free_memory(c);
-        stp_stage_comm_release(c);
+        stp_comm_free_memory(c);
+        stp_comm_release(c);
     }
 }
 
 /* Stops staging, for good. */
-static void end_staging(struct stp_stage_comm *c, enum stp_stage_why why)
+static void end_staging(struct stp_comm *c, enum stp_plain why)
 {
-    if (c->why == STP_STAGE_STAGED)
+    if (c->why == STP_STAGED)
         c->why = why;
 }
 
 /* Tells all twins to abort, and waits for none before the group ends: what one
  * waits for may be behind another in a stream. */
-static void end_abort_twins(struct stp_stage_comm *c)
+static void end_abort_twins(struct stp_comm *c)
 {
     CALL(ncclGroupStart);
     for (int t = 0; t < c->n_twins; t++)
@@ -574,7 +552,7 @@ EXPORTED ncclResult_t ncclCommShrink(ncclComm_t comm, int *excluded,
                                      int n_excluded, ncclComm_t *child,
                                      ncclConfig_t *config, int flags)
 {
-    struct stp_stage_comm *parent = call_find(comm);
+    struct stp_comm *parent = call_find(comm);
     const bool is_abort = (flags & NCCL_SHRINK_WITH_ABORT) != 0;
     ncclResult_t result;
 
@@ -582,7 +560,7 @@ EXPORTED ncclResult_t ncclCommShrink(ncclComm_t comm, int *excluded,
         return CALL(ncclCommShrink, comm, excluded, n_excluded, child, config,
                     flags);
     if (is_abort) {
-        end_staging(parent, STP_STAGE_ENDED);
+        end_staging(parent, STP_PLAIN_ENDED);
         end_abort_twins(parent);
         parent->n_twins = 0;
     }
@@ -590,27 +568,27 @@ EXPORTED ncclResult_t ncclCommShrink(ncclComm_t comm, int *excluded,
         CALL(ncclCommShrink, comm, excluded, n_excluded, child, config, flags);
     if (is_abort)
         result = end_group(result);
-    birth_note(child, shrink_key(parent, excluded, n_excluded),
-               birth_inherit(parent, config), config, result);
-    stp_stage_comm_release(parent);
+    birth_note(child, shrink_key(parent, excluded, n_excluded), parent, config,
+               result);
+    stp_comm_release(parent);
     return result;
 }
 
 EXPORTED ncclResult_t ncclCommFinalize(ncclComm_t comm)
 {
-    struct stp_stage_comm *c = call_find(comm);
+    struct stp_comm *c = call_find(comm);
 
     for (int t = 0; c != NULL && t < c->n_twins; t++)
         CALL(ncclCommFinalize, c->twins[t].comm);
     if (c != NULL)
-        end_staging(c, STP_STAGE_ENDED);
-    stp_stage_comm_release(c);
+        end_staging(c, STP_PLAIN_ENDED);
+    stp_comm_release(c);
     return CALL(ncclCommFinalize, comm);
 }
 
 EXPORTED ncclResult_t ncclCommDestroy(ncclComm_t comm)
 {
-    struct stp_stage_comm *c = n_inside == 0 ? stp_stage_comm_take(comm) : NULL;
+    struct stp_comm *c = n_inside == 0 ? stp_comm_take(comm) : NULL;
     ncclResult_t result;
 
     for (int t = 0; c != NULL && t < c->n_twins; t++)
@@ -623,7 +601,7 @@ EXPORTED ncclResult_t ncclCommDestroy(ncclComm_t comm)
 
 EXPORTED ncclResult_t ncclCommAbort(ncclComm_t comm)
 {
-    struct stp_stage_comm *c = n_inside == 0 ? stp_stage_comm_take(comm) : NULL;
+    struct stp_comm *c = n_inside == 0 ? stp_comm_take(comm) : NULL;
     ncclResult_t result;
 
     if (c == NULL)
@@ -636,34 +614,34 @@ EXPORTED ncclResult_t ncclCommAbort(ncclComm_t comm)
 
 EXPORTED ncclResult_t ncclCommRevoke(ncclComm_t comm, int flags)
 {
-    struct stp_stage_comm *c = call_find(comm);
+    struct stp_comm *c = call_find(comm);
     ncclResult_t result;
 
     if (c == NULL)
         return CALL(ncclCommRevoke, comm, flags);
-    end_staging(c, STP_STAGE_ENDED);
+    end_staging(c, STP_PLAIN_ENDED);
     CALL(ncclGroupStart);
     for (int t = 0; t < c->n_twins; t++)
         CALL(ncclCommRevoke, c->twins[t].comm, flags);
     result = end_group(CALL(ncclCommRevoke, comm, flags));
-    stp_stage_comm_release(c);
+    stp_comm_release(c);
     return result;
 }
 
 EXPORTED ncclResult_t ncclCommSuspend(ncclComm_t comm, int flags)
 {
-    struct stp_stage_comm *c = call_find(comm);
+    struct stp_comm *c = call_find(comm);
 
     if (c != NULL)
-        end_staging(c, STP_STAGE_ENDED);
-    stp_stage_comm_release(c);
+        end_staging(c, STP_PLAIN_ENDED);
+    stp_comm_release(c);
     return CALL(ncclCommSuspend, comm, flags);
 }
 
 EXPORTED ncclResult_t ncclCommGetAsyncError(ncclComm_t comm,
                                             ncclResult_t *error)
 {
-    struct stp_stage_comm *c = call_find(comm);
+    struct stp_comm *c = call_find(comm);
     ncclResult_t result = CALL(ncclCommGetAsyncError, comm, error), other;
 
     for (int t = 0; c != NULL && t < c->n_twins && result == ncclSuccess &&
@@ -672,7 +650,7 @@ EXPORTED ncclResult_t ncclCommGetAsyncError(ncclComm_t comm,
         if (CALL(ncclCommGetAsyncError, c->twins[t].comm, &other) ==
             ncclSuccess)
             *error = other;
-    stp_stage_comm_release(c);
+    stp_comm_release(c);
     return result;
 }
 
@@ -680,11 +658,11 @@ EXPORTED ncclResult_t ncclCommWindowRegister(ncclComm_t comm, void *memory,
                                              size_t n_bytes,
                                              ncclWindow_t *window, int flags)
 {
-    struct stp_stage_comm *c = call_find(comm);
+    struct stp_comm *c = call_find(comm);
 
     if (c != NULL)
-        end_staging(c, STP_STAGE_OWN_WINDOWS);
-    stp_stage_comm_release(c);
+        end_staging(c, STP_PLAIN_OWN_WINDOWS);
+    stp_comm_release(c);
     return CALL(ncclCommWindowRegister, comm, memory, n_bytes, window, flags);
 }
 
@@ -694,7 +672,7 @@ EXPORTED ncclResult_t ncclCommWindowRegister(ncclComm_t comm, void *memory,
 #define OTHER_CALL(type, name, parameters, arguments)                            \
     EXPORTED type name parameters                                                \
     {                                                                            \
-        const struct stp_stage_nccl *nccl = &stp_stage_process_open()->nccl;     \
+        const struct stp_real_nccl *nccl = &stp_stage()->nccl;                   \
                                                                                  \
         return nccl->name != NULL                                              \
                    ? nccl->name arguments                                      \

@@ -7,39 +7,35 @@
 
 #include "core/dtype.h"
 #include "core/policy/memory_policy.h"
-#include "stage/report.h"
 
 enum {
     LONELY_PART = 30, /* of the time that a missing rank is waited for again */
     STEP_FACTOR = 10, /* longer for votes after steps of NCCL */
-    MOST_TOLD = 20,   /* sentences in a process's log */
     MOST_NODES = 64,  /* of a graph with one call */
 };
 
 /* ---- the communicators of the process ---- */
 
-static struct stp_stage_comm **comm_bucket(struct stp_stage_process *p,
-                                           ncclComm_t comm)
+static struct stp_comm **comm_bucket(struct stp_stage *p, ncclComm_t comm)
 {
     return &p->buckets[((uintptr_t)comm >> 4) * UINT64_C(0x9e3779b97f4a7c15) >>
                        56];
 }
 
 /* The link to it, which is to NULL if there is none. */
-static struct stp_stage_comm **comm_link(struct stp_stage_process *p,
-                                         ncclComm_t comm)
+static struct stp_comm **comm_link(struct stp_stage *p, ncclComm_t comm)
 {
-    struct stp_stage_comm **link = comm_bucket(p, comm);
+    struct stp_comm **link = comm_bucket(p, comm);
 
     while (*link != NULL && (*link)->comm != comm)
         link = &(*link)->next;
     return link;
 }
 
-struct stp_stage_comm *stp_stage_comm_find(ncclComm_t comm)
+struct stp_comm *stp_comm_find(ncclComm_t comm)
 {
-    struct stp_stage_process *p = stp_stage_process_open();
-    struct stp_stage_comm *c;
+    struct stp_stage *p = stp_stage();
+    struct stp_comm *c;
 
     if (!p->is_on)
         return NULL;
@@ -51,10 +47,10 @@ struct stp_stage_comm *stp_stage_comm_find(ncclComm_t comm)
     return c;
 }
 
-struct stp_stage_comm *stp_stage_comm_take(ncclComm_t comm)
+struct stp_comm *stp_comm_take(ncclComm_t comm)
 {
-    struct stp_stage_process *p = stp_stage_process_open();
-    struct stp_stage_comm **link, *c;
+    struct stp_stage *p = stp_stage();
+    struct stp_comm **link, *c;
 
     if (!p->is_on)
         return NULL;
@@ -67,18 +63,18 @@ struct stp_stage_comm *stp_stage_comm_take(ncclComm_t comm)
     return c;
 }
 
-void stp_stage_comm_retain(struct stp_stage_comm *c)
+void stp_comm_retain(struct stp_comm *c)
 {
-    struct stp_stage_process *p = stp_stage_process_open();
+    struct stp_stage *p = stp_stage();
 
     pthread_mutex_lock(&p->lock);
     c->n_users++;
     pthread_mutex_unlock(&p->lock);
 }
 
-void stp_stage_comm_release(struct stp_stage_comm *c)
+void stp_comm_release(struct stp_comm *c)
 {
-    struct stp_stage_process *p = stp_stage_process_open();
+    struct stp_stage *p = stp_stage();
     bool is_last = false, is_end = false;
 
     if (c == NULL)
@@ -91,52 +87,52 @@ void stp_stage_comm_release(struct stp_stage_comm *c)
     if (is_last)
         free(c);
     if (is_end)
-        stp_stage_report_write();
+        stp_tally_write();
 }
 
-bool stp_stage_comm_enter(const struct stp_stage_comm *c, bool *is_pushed)
+bool stp_comm_enter(const struct stp_comm *c, bool *is_pushed)
 {
-    const struct stp_stage_cuda *cuda = &stp_stage_process_open()->cuda;
-    stp_stage_context now = NULL;
+    const struct stp_real_cuda *cuda = &stp_stage()->cuda;
+    CUcontext now = NULL;
 
     *is_pushed = cuda->ctx_get_current(&now) == 0 && now != c->memory->context;
     return !*is_pushed || cuda->ctx_push(c->memory->context) == 0;
 }
 
-void stp_stage_comm_leave(bool is_pushed)
+void stp_comm_leave(bool is_pushed)
 {
-    stp_stage_context popped;
+    CUcontext popped;
 
     if (is_pushed)
-        stp_stage_process_open()->cuda.ctx_pop(&popped);
+        stp_stage()->cuda.ctx_pop(&popped);
 }
 
 /* ---- memory ---- */
 
-static void memory_free(struct stp_stage_process *p, struct stp_stage_memory *m)
+static void memory_free(struct stp_stage *p, struct stp_window *m)
 {
-    stp_stage_context popped;
+    CUcontext popped;
 
     p->cuda.ctx_push(m->context);
-    stp_stage_order_close(&m->order, &p->cuda);
+    stp_order_close(&m->order, &p->cuda);
     p->nccl.ncclMemFree(m->at);
     p->cuda.ctx_pop(&popped);
     free(m);
 }
 
 /* Frees what ended communicators have left and no operation uses any more. */
-static void memory_sweep(struct stp_stage_process *p)
+static void memory_sweep(struct stp_stage *p)
 {
-    struct stp_stage_memory *gone = NULL, **link = &p->leaving;
-    int mode = STP_STAGE_MODE_RELAXED; /* some thread may capture */
+    struct stp_window *gone = NULL, **link = &p->leaving;
+    int mode = CU_STREAM_CAPTURE_MODE_RELAXED; /* some thread may capture */
 
-    if (p->why != STP_STAGE_STAGED)
+    if (p->leaving == NULL)
         return;
     p->cuda.exchange_mode(&mode);
     pthread_mutex_lock(&p->lock);
     while (*link != NULL) {
-        struct stp_stage_memory *m = *link;
-        stp_stage_context popped;
+        struct stp_window *m = *link;
+        CUcontext popped;
         bool is_done;
 
         p->cuda.ctx_push(m->context);
@@ -152,7 +148,7 @@ static void memory_sweep(struct stp_stage_process *p)
     }
     pthread_mutex_unlock(&p->lock);
     while (gone != NULL) {
-        struct stp_stage_memory *next = gone->next;
+        struct stp_window *next = gone->next;
 
         memory_free(p, gone);
         gone = next;
@@ -160,9 +156,9 @@ static void memory_sweep(struct stp_stage_process *p)
     p->cuda.exchange_mode(&mode);
 }
 
-void stp_stage_comm_free_memory(struct stp_stage_comm *c)
+void stp_comm_free_memory(struct stp_comm *c)
 {
-    struct stp_stage_process *p = stp_stage_process_open();
+    struct stp_stage *p = stp_stage();
 
     if (c->memory == NULL)
         return;
@@ -176,11 +172,11 @@ void stp_stage_comm_free_memory(struct stp_stage_comm *c)
 
 /* Allocates 'n_bytes' for the communicator, unless that is more than the
  * process may have. */
-static bool memory_make(struct stp_stage_process *p, struct stp_stage_comm *c,
-                        size_t n_bytes, stp_stage_context context)
+static bool memory_make(struct stp_stage *p, struct stp_comm *c, size_t n_bytes,
+                        CUcontext context)
 {
-    struct stp_stage_memory *m = calloc(1, sizeof(*m));
-    stp_stage_context popped;
+    struct stp_window *m = calloc(1, sizeof(*m));
+    CUcontext popped;
     bool is_made = false;
 
     memory_sweep(p);
@@ -195,7 +191,7 @@ static bool memory_make(struct stp_stage_process *p, struct stp_stage_comm *c,
         is_made = false;
     } else {
         is_made = p->nccl.ncclMemAlloc((void **)&m->at, n_bytes) == ncclSuccess;
-        if (is_made && !stp_stage_order_open(&m->order, &p->cuda)) {
+        if (is_made && !stp_order_open(&m->order, &p->cuda)) {
             p->nccl.ncclMemFree(m->at);
             is_made = false;
         }
@@ -218,8 +214,7 @@ static bool memory_make(struct stp_stage_process *p, struct stp_stage_comm *c,
 
 /* Takes the rules that can match, and returns the bytes of the largest message
  * that one names. */
-static size_t comm_take_rules(struct stp_stage_process *p,
-                              struct stp_stage_comm *c)
+static size_t comm_take_rules(struct stp_stage *p, struct stp_comm *c)
 {
     size_t n_bytes = 0;
 
@@ -234,28 +229,26 @@ static size_t comm_take_rules(struct stp_stage_process *p,
         int t = 0;
 
         if (!stp_memory_rule_matches(rule, &query) ||
-            rule->bytes.min > STP_STAGE_MAX_MESSAGE ||
-            c->n_rules == STP_STAGE_N_RULES)
+            rule->bytes.min > STP_MAX_MESSAGE || c->n_rules == STP_N_RULES)
             continue;
         if (rule->memory != STP_MEMORY_PLAIN) {
             while (t < c->n_twins && c->twins[t].min_ctas != rule->min_ctas)
                 t++;
-            if (t == STP_STAGE_N_TWINS)
+            if (t == STP_N_TWINS)
                 continue;
             c->twins[t].min_ctas = rule->min_ctas;
             c->n_twins += t == c->n_twins;
             if (n_bytes < rule->bytes.max)
-                n_bytes = rule->bytes.max < STP_STAGE_MAX_MESSAGE
-                              ? rule->bytes.max
-                              : STP_STAGE_MAX_MESSAGE;
+                n_bytes = rule->bytes.max < STP_MAX_MESSAGE ? rule->bytes.max
+                                                            : STP_MAX_MESSAGE;
         }
         c->rules[c->n_rules++] = rule;
     }
-    return (n_bytes + STP_STAGE_PLACE - 1) / STP_STAGE_PLACE * STP_STAGE_PLACE;
+    return (n_bytes + STP_PLACE - 1) / STP_PLACE * STP_PLACE;
 }
 
-static bool comm_split(struct stp_stage_process *p, struct stp_stage_comm *c,
-                       struct stp_stage_twin *twin)
+static bool comm_split(struct stp_stage *p, struct stp_comm *c,
+                       struct stp_twin *twin)
 {
     ncclConfig_t config = {.size = sizeof(config),
                            .magic = (unsigned)NCCL_CONFIG_MAGIC,
@@ -281,21 +274,20 @@ static bool comm_split(struct stp_stage_process *p, struct stp_stage_comm *c,
 }
 
 /* Whether all kernels of a graph are symmetric ones, of NCCL 2.27 or later. */
-static bool graph_is_symmetric(const struct stp_stage_cuda *cuda,
-                               stp_stage_graph graph)
+static bool graph_is_symmetric(const struct stp_real_cuda *cuda, CUgraph graph)
 {
-    stp_stage_node nodes[MOST_NODES];
+    CUgraphNode nodes[MOST_NODES];
     size_t n = MOST_NODES;
     int n_kernels = 0, n_symmetric = 0, type;
 
     if (cuda->graph_nodes(graph, nodes, &n) != 0)
         return false;
     for (size_t i = 0; i < n && i < MOST_NODES; i++) {
-        struct stp_stage_kernel k;
+        struct stp_real_kernel k;
         const char *name = NULL;
 
         if (cuda->node_type(nodes[i], &type) != 0 ||
-            type != STP_STAGE_NODE_KERNEL)
+            type != CU_GRAPH_NODE_TYPE_KERNEL)
             continue;
         n_kernels++;
         if (cuda->node_kernel(nodes[i], &k) == 0 &&
@@ -311,21 +303,21 @@ static bool graph_is_symmetric(const struct stp_stage_cuda *cuda,
 /* Whether NCCL takes a symmetric kernel on the twin, which no function tells:
  * there may be no peer access, or windows switched off.  Looks at a call in a
  * graph that never runs. */
-static bool comm_is_symmetric(struct stp_stage_process *p,
-                              const struct stp_stage_comm *c,
-                              const struct stp_stage_twin *twin)
+static bool comm_is_symmetric(struct stp_stage *p, const struct stp_comm *c,
+                              const struct stp_twin *twin)
 {
     const size_t n_elements = 4 * (size_t)c->n_ranks;
-    stp_stage_context popped;
-    stp_stage_graph graph = NULL;
+    CUcontext popped;
+    CUgraph graph = NULL;
     cudaStream_t stream;
     bool is_symmetric = false;
 
     if (p->cuda.ctx_push(c->memory->context) != 0)
         return false;
-    if (p->cuda.stream_create(&stream, STP_STAGE_STREAM_FREE) == 0) {
+    if (p->cuda.stream_create(&stream, CU_STREAM_NON_BLOCKING) == 0) {
         is_symmetric =
-            p->cuda.begin_capture(stream, STP_STAGE_MODE_RELAXED) == 0 &&
+            p->cuda.begin_capture(stream, CU_STREAM_CAPTURE_MODE_RELAXED) ==
+                0 &&
             p->nccl.ncclAllReduce(c->memory->at, c->memory->at, n_elements,
                                   STP_TYPE_F32, NCCL_OP_SUM, twin->comm,
                                   stream) == ncclSuccess;
@@ -340,127 +332,98 @@ static bool comm_is_symmetric(struct stp_stage_process *p,
 }
 
 /* Makes memory and twins, step by step with the other ranks; returns the vote
- * that failed, or STP_STAGE_N_VOTES. */
-static int comm_make_twins(struct stp_stage_process *p,
-                           struct stp_stage_comm *c,
-                           struct stp_stage_meeting *meeting, size_t n_bytes,
-                           stp_stage_context context)
+ * that failed, or STP_N_VOTES. */
+static int comm_make_twins(struct stp_stage *p, struct stp_comm *c,
+                           struct stp_meeting *meeting, size_t n_bytes,
+                           CUcontext context)
 {
     const unsigned wait_ms = p->patience_ms * STEP_FACTOR;
-    int vote = STP_STAGE_VOTE_MEMORY;
+    int vote = STP_VOTE_MEMORY;
 
-    if (!stp_stage_meeting_vote(meeting, vote++,
-                                memory_make(p, c, n_bytes, context), wait_ms))
+    if (!stp_meeting_vote(meeting, vote++, memory_make(p, c, n_bytes, context),
+                          wait_ms))
         return vote - 1;
     for (int t = 0; t < c->n_twins; t++) {
-        struct stp_stage_twin *twin = &c->twins[t];
+        struct stp_twin *twin = &c->twins[t];
         ncclWindow_t window = NULL;
 
-        if (!stp_stage_meeting_vote(meeting, vote++, comm_split(p, c, twin),
-                                    wait_ms))
+        if (!stp_meeting_vote(meeting, vote++, comm_split(p, c, twin), wait_ms))
             return vote - 1;
-        if (!stp_stage_meeting_vote(
-                meeting, vote++,
-                p->nccl.ncclCommWindowRegister(
-                    twin->comm, c->memory->at, c->memory->n_bytes, &window,
-                    NCCL_WIN_SYMMETRIC) == ncclSuccess &&
-                    window != NULL && comm_is_symmetric(p, c, twin),
-                wait_ms))
+        if (!stp_meeting_vote(meeting, vote++,
+                              p->nccl.ncclCommWindowRegister(
+                                  twin->comm, c->memory->at, c->memory->n_bytes,
+                                  &window, NCCL_WIN_SYMMETRIC) == ncclSuccess &&
+                                  window != NULL &&
+                                  comm_is_symmetric(p, c, twin),
+                              wait_ms))
             return vote - 1;
     }
-    return STP_STAGE_N_VOTES;
-}
-
-/* Notes why a communicator is not staged, and says so: a process warns once, of
- * ranks that differ. */
-static void comm_step_aside(struct stp_stage_process *p,
-                            const struct stp_stage_comm *c, bool is_warning,
-                            const char *text)
-{
-    bool is_silent;
-
-    pthread_mutex_lock(&p->lock);
-    is_warning = is_warning && !p->has_warned;
-    p->has_warned |= is_warning;
-    is_silent = !is_warning && p->n_told++ >= MOST_TOLD;
-    if (p->aside_text[0] == '\0' || is_warning)
-        snprintf(p->aside_text, sizeof(p->aside_text), "%s", text);
-    pthread_mutex_unlock(&p->lock);
-    if (!is_silent)
-        stp_stage_say(
-            is_warning,
-            "communicator %016llx, rank %d of %d: no call is staged: %s",
-            (unsigned long long)c->key, c->rank, c->n_ranks, text);
+    return STP_N_VOTES;
 }
 
 /* Lets the ranks agree.  Whatever it made is gone again if they do not. */
-static void comm_agree(struct stp_stage_process *p, struct stp_stage_comm *c,
-                       stp_stage_context context)
+static void comm_agree(struct stp_stage *p, struct stp_comm *c,
+                       const struct stp_birth *birth)
 {
-    const size_t n_bytes =
-        c->why == STP_STAGE_STAGED ? comm_take_rules(p, c) : 0;
-    struct stp_stage_guest guest = {
+    const char *aside = birth->aside;
+    const size_t n_bytes = aside == NULL ? comm_take_rules(p, c) : 0;
+    struct stp_guest guest = {
         .key = c->key, .n_ranks = c->n_ranks, .rank = c->rank};
-    struct stp_stage_meeting *meeting;
+    struct stp_meeting *meeting;
     struct stp_error err;
     char text[STP_ERROR_TEXT];
-    bool is_warning = false;
-    int vote = STP_STAGE_VOTE_HELLO;
+    bool is_warning;
+    int vote = STP_VOTE_HELLO;
 
-    if (c->why == STP_STAGE_STAGED && n_bytes == 0)
-        c->why = STP_STAGE_NO_MATCH;
+    if (aside == NULL)
+        aside = n_bytes == 0    ? "no rule names so many ranks on one host, or "
+                                  "this GPU"
+                : c->is_limited ? "the application limits the CTAs"
+                : birth->context == NULL ? "the thread has no CUDA context"
+                                         : NULL;
     memcpy(guest.part, p->part, sizeof(guest.part));
-    guest.why = c->why;
-    if (stp_stage_meeting_join(&guest, &meeting, &err) != STP_OK) {
-        c->why = STP_STAGE_NO_MEETING;
-        comm_step_aside(p, c, true, err.text);
+    if (stp_meeting_join(&guest, &meeting, &err) != STP_OK) {
+        stp_step_aside(true, err.text);
         return;
     }
-    if (stp_stage_meeting_vote(meeting, vote, c->why == STP_STAGE_STAGED,
-                               p->was_lonely ? p->patience_ms / LONELY_PART
-                                             : p->patience_ms))
-        vote = comm_make_twins(p, c, meeting, n_bytes, context);
-    if (vote < STP_STAGE_N_VOTES) {
-        is_warning =
-            stp_stage_meeting_explain(meeting, vote, text, sizeof(text));
-        if (c->why == STP_STAGE_STAGED)
-            c->why = STP_STAGE_NOT_AGREED;
+    if (stp_meeting_vote(meeting, vote, aside == NULL,
+                         p->was_lonely ? p->patience_ms / LONELY_PART
+                                       : p->patience_ms))
+        vote = comm_make_twins(p, c, meeting, n_bytes, birth->context);
+    if (vote < STP_N_VOTES) {
+        is_warning = stp_meeting_explain(meeting, vote, text, sizeof(text));
         for (int t = 0; t < c->n_twins; t++)
             if (c->twins[t].comm != NULL)
                 p->nccl.ncclCommAbort(c->twins[t].comm);
         c->n_twins = 0;
-        stp_stage_comm_free_memory(c);
+        stp_comm_free_memory(c);
         if (is_warning)
             p->was_lonely = true;
-        comm_step_aside(p, c, is_warning, text);
-    }
-    stp_stage_meeting_leave(meeting);
+        stp_step_aside(is_warning, is_warning || aside == NULL ? text : aside);
+    } else
+        c->why = STP_STAGED;
+    stp_meeting_leave(meeting);
 }
 
-void stp_stage_comm_open(const struct stp_stage_birth *birth)
+void stp_comm_open(const struct stp_birth *birth)
 {
-    struct stp_stage_process *p = stp_stage_process_open();
-    struct stp_stage_comm *c;
+    struct stp_stage *p = stp_stage();
+    struct stp_comm *c;
 
-    if (!p->is_on || *birth->slot == NULL)
-        return;
-    c = calloc(1, sizeof(*c));
-    if (c == NULL)
+    if (*birth->slot == NULL || (c = calloc(1, sizeof(*c))) == NULL)
         return; /* the other ranks notice that this one does not come */
-    *c = (struct stp_stage_comm){
-        .comm = *birth->slot,
-        .n_users = 1,
-        .key = birth->key,
-        .why = p->why != STP_STAGE_STAGED ? p->why : birth->why};
+    *c = (struct stp_comm){.comm = *birth->slot,
+                           .n_users = 1,
+                           .key = birth->key,
+                           .is_limited = birth->is_limited,
+                           .why = STP_PLAIN_ASIDE};
     if (p->nccl.ncclCommCount(c->comm, &c->n_ranks) != ncclSuccess ||
         p->nccl.ncclCommUserRank(c->comm, &c->rank) != ncclSuccess ||
         c->n_ranks < 2) {
         free(c);
         return;
     }
-    if (c->why == STP_STAGE_STAGED && birth->context == NULL)
-        c->why = STP_STAGE_NO_CONTEXT;
-    comm_agree(p, c, birth->context);
+    comm_agree(p, c, birth);
     pthread_mutex_lock(&p->lock);
     c->next = *comm_bucket(p, c->comm);
     *comm_bucket(p, c->comm) = c;

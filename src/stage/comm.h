@@ -5,7 +5,7 @@
  * A twin is ncclCommSplit()'s copy of the application's communicator with as
  * many CTAs as a rule wants.  It is made when the communicator is, never later:
  * a first call may be captured.  The memory holds the largest message that a
- * rule names, up to STP_STAGE_MAX_MESSAGE, is registered with all twins, and is
+ * rule names, up to STP_MAX_MESSAGE, is registered with all twins, and is
  * used from its begin on by each call (several calls of one group follow one
  * another), so that the place of a call is the same on all ranks.
  */
@@ -13,72 +13,73 @@
 #define STP_STAGE_COMM_H
 
 #include "stage/order.h"
-#include "stage/process.h"
+#include "stage/stage.h"
 
 enum {
-    STP_STAGE_MAX_MESSAGE = 64
-                            << 20, /* bytes: beyond it copies cost too much */
-    STP_STAGE_N_RULES = 64,        /* of a communicator, at most */
-    STP_STAGE_PLACE = 1024,        /* a call's place begins at a multiple */
+    STP_MAX_MESSAGE = 64 << 20, /* bytes: beyond it copies cost too much */
+    STP_N_RULES = 64,           /* of a communicator, at most */
+    STP_PLACE = 1024,           /* a call's place begins at a multiple */
 };
 
 /* Memory, and the order of operations that use it.  It outlives the
  * communicator if copies are still on their way when that ends. */
-struct stp_stage_memory {
-    struct stp_stage_memory *next;
+struct stp_window {
+    struct stp_window *next;
     char *at;
     size_t n_bytes;
-    stp_stage_context context;
-    struct stp_stage_order order;
+    CUcontext context;
+    struct stp_order order;
 };
 
-struct stp_stage_comm {
-    struct stp_stage_comm *next; /* in its bucket */
-    ncclComm_t comm;             /* the application's */
-    unsigned n_users;            /* under the process's lock */
+struct stp_comm {
+    struct stp_comm *next; /* in its bucket */
+    ncclComm_t comm;       /* the application's */
+    unsigned n_users;      /* under the process's lock */
     uint64_t key;
     int n_ranks, rank;
     uint32_t n_splits, n_shrinks; /* children, which these number */
-    enum stp_stage_why why;       /* no call is staged, and why */
-    const struct stp_rule *rules[STP_STAGE_N_RULES]; /* that can match */
+    bool is_limited;              /* by the application, as children are */
+    enum stp_plain why;           /* no call is staged, unless STP_STAGED */
+    const struct stp_rule *rules[STP_N_RULES]; /* that can match */
     size_t n_rules;
-    struct stp_stage_twin {
+    struct stp_twin {
         ncclComm_t comm;
         int min_ctas;
-    } twins[STP_STAGE_N_TWINS];
+    } twins[STP_N_TWINS];
     int n_twins;
-    struct stp_stage_memory *memory; /* NULL: it has no twins */
-    size_t n_used;                   /* bytes of it, by the calls of a group */
+    struct stp_window *memory; /* NULL: it has no twins */
+    size_t n_used;             /* bytes of it, by the calls of a group */
 };
 
 /* A communicator that an application is about to get. */
-struct stp_stage_birth {
-    ncclComm_t *slot;       /* where NCCL puts it */
-    uint64_t key;           /* the same on all of its ranks */
-    enum stp_stage_why why; /* it cannot be staged, but for STP_STAGE_STAGED */
-    stp_stage_context context; /* of its GPU */
+struct stp_birth {
+    ncclComm_t *slot;  /* where NCCL puts it */
+    uint64_t key;      /* the same on all of its ranks; not 0 */
+    const char *aside; /* why it cannot be staged; NULL: it may be */
+    bool is_limited;   /* the application limits its CTAs */
+    CUcontext context; /* of its GPU */
 };
 
-/* The communicator, to be given back with stp_stage_comm_release(); NULL if the
+/* The communicator, to be given back with stp_comm_release(); NULL if the
  * library does not know it. */
-struct stp_stage_comm *stp_stage_comm_find(ncclComm_t comm);
-void stp_stage_comm_retain(struct stp_stage_comm *c);
-void stp_stage_comm_release(struct stp_stage_comm *c);
+struct stp_comm *stp_comm_find(ncclComm_t comm);
+void stp_comm_retain(struct stp_comm *c);
+void stp_comm_release(struct stp_comm *c);
 
 /* Lets the ranks agree on the new communicator '*birth->slot', NULL of which is
  * none.  All ranks call it; it takes as long as NCCL takes to split, and with a
  * rank missing STEPTUNE_STAGE_WAIT. */
-void stp_stage_comm_open(const struct stp_stage_birth *birth);
+void stp_comm_open(const struct stp_birth *birth);
 
-/* Takes it out, so that stp_stage_comm_find() finds it no more.  The caller
- * ends the twins, calls stp_stage_comm_free_memory(), and gives it back. */
-struct stp_stage_comm *stp_stage_comm_take(ncclComm_t comm);
+/* Takes it out, so that stp_comm_find() finds it no more.  The caller
+ * ends the twins, calls stp_comm_free_memory(), and gives it back. */
+struct stp_comm *stp_comm_take(ncclComm_t comm);
 
 /* Frees the memory, without waiting: later, if an operation may use it. */
-void stp_stage_comm_free_memory(struct stp_stage_comm *c);
+void stp_comm_free_memory(struct stp_comm *c);
 
 /* Calls with the context of the memory current; false if CUDA refuses. */
-bool stp_stage_comm_enter(const struct stp_stage_comm *c, bool *is_pushed);
-void stp_stage_comm_leave(bool is_pushed);
+bool stp_comm_enter(const struct stp_comm *c, bool *is_pushed);
+void stp_comm_leave(bool is_pushed);
 
 #endif /* STP_STAGE_COMM_H */

@@ -6,32 +6,29 @@
 #include <time.h>
 
 #include "agree/segment.h"
-#include "stage/why.h"
 #include "store/clock.h"
 
 enum { NO = 1, YES = 2 }; /* 0: there is no vote, no outcome yet */
 
 struct meeting_row { /* which its rank alone writes */
-    uint64_t part[STP_STAGE_N_PARTS];
-    uint32_t why;
-    _Atomic uint32_t
-        vote[STP_STAGE_N_VOTES]; /* the first: written after these */
+    uint64_t part[STP_N_PARTS];
+    _Atomic uint32_t vote[STP_N_VOTES]; /* the first: written after these */
 };
 
 struct meeting_board {
-    _Atomic uint32_t outcome[STP_STAGE_N_VOTES];
+    _Atomic uint32_t outcome[STP_N_VOTES];
     struct meeting_row rows[];
 };
 
-struct stp_stage_meeting {
+struct stp_meeting {
     struct stp_segment *segment;
     struct meeting_board *board;
     int n_ranks, rank;
 };
 
-enum stp_status stp_stage_meeting_join(const struct stp_stage_guest *guest,
-                                       struct stp_stage_meeting **meeting_ret,
-                                       struct stp_error *err)
+enum stp_status stp_meeting_join(const struct stp_guest *guest,
+                                 struct stp_meeting **meeting_ret,
+                                 struct stp_error *err)
 {
     const size_t n = (size_t)guest->n_ranks;
     const struct stp_segment_key key = {.comm_id = guest->key,
@@ -39,7 +36,7 @@ enum stp_status stp_stage_meeting_join(const struct stp_stage_guest *guest,
                                         .n_bytes =
                                             sizeof(struct meeting_board) +
                                             n * sizeof(struct meeting_row)};
-    struct stp_stage_meeting *meeting = calloc(1, sizeof(*meeting));
+    struct stp_meeting *meeting = calloc(1, sizeof(*meeting));
     struct meeting_row *row;
     uint32_t place;
     enum stp_status status;
@@ -55,43 +52,42 @@ enum stp_status stp_stage_meeting_join(const struct stp_stage_guest *guest,
     meeting->rank = guest->rank;
     meeting->board = stp_segment_memory(meeting->segment);
     row = &meeting->board->rows[guest->rank];
-    for (int i = 0; i < STP_STAGE_N_PARTS; i++)
+    for (int i = 0; i < STP_N_PARTS; i++)
         row->part[i] = guest->part[i];
-    row->why = guest->why;
     stp_segment_enter(meeting->segment);
     *meeting_ret = meeting;
     return STP_OK;
 }
 
-static uint32_t meeting_read(const struct stp_stage_meeting *meeting, int rank,
+static uint32_t meeting_read(const struct stp_meeting *meeting, int rank,
                              int vote)
 {
     return atomic_load(&meeting->board->rows[rank].vote[vote]);
 }
 
-/* The first part in which a rank differs from this one; STP_STAGE_N_PARTS:
+/* The first part in which a rank differs from this one; STP_N_PARTS:
  * none. */
-static int meeting_find_part(const struct stp_stage_meeting *meeting, int rank)
+static int meeting_find_part(const struct stp_meeting *meeting, int rank)
 {
     const struct meeting_row *rows = meeting->board->rows;
     int part = 0;
 
-    while (part < STP_STAGE_N_PARTS &&
+    while (part < STP_N_PARTS &&
            rows[rank].part[part] == rows[meeting->rank].part[part])
         part++;
     return part;
 }
 
 /* YES, NO, or 0 as long as a vote is missing. */
-static uint32_t meeting_count(const struct stp_stage_meeting *meeting, int vote)
+static uint32_t meeting_count(const struct stp_meeting *meeting, int vote)
 {
     uint32_t all = YES;
 
     for (int r = 0; r < meeting->n_ranks; r++) {
         const uint32_t one = meeting_read(meeting, r, vote);
 
-        if (one == NO || (one == YES && vote == STP_STAGE_VOTE_HELLO &&
-                          meeting_find_part(meeting, r) < STP_STAGE_N_PARTS))
+        if (one == NO || (one == YES && vote == STP_VOTE_HELLO &&
+                          meeting_find_part(meeting, r) < STP_N_PARTS))
             return NO;
         if (one == 0)
             all = 0;
@@ -99,8 +95,8 @@ static uint32_t meeting_count(const struct stp_stage_meeting *meeting, int vote)
     return all;
 }
 
-bool stp_stage_meeting_vote(struct stp_stage_meeting *meeting, int vote,
-                            bool is_yes, unsigned wait_ms)
+bool stp_meeting_vote(struct stp_meeting *meeting, int vote, bool is_yes,
+                      unsigned wait_ms)
 {
     _Atomic uint32_t *outcome = &meeting->board->outcome[vote];
     struct timespec pause = {.tv_nsec = 20000};
@@ -119,56 +115,48 @@ bool stp_stage_meeting_vote(struct stp_stage_meeting *meeting, int vote,
     return atomic_load(outcome) == YES;
 }
 
-bool stp_stage_meeting_explain(const struct stp_stage_meeting *meeting,
-                               int vote, char *text, size_t size)
+bool stp_meeting_explain(const struct stp_meeting *meeting, int vote,
+                         char *text, size_t size)
 {
-    static const char *const differs[STP_STAGE_N_PARTS] = {
-        [STP_STAGE_PART_BUILD] =
-            "another release of libsteptune-stage.so or NCCL",
-        [STP_STAGE_PART_RULES] = "other rules (STEPTUNE_STAGE_FILE)",
-        [STP_STAGE_PART_SETTINGS] = "other settings (STEPTUNE_STAGE_MEMORY, "
-                                    "STEPTUNE_GPU, NCCL_HOSTID)",
+    static const char *const differs[STP_N_PARTS] = {
+        [STP_PART_BUILD] = "another release of libsteptune-stage.so or NCCL",
+        [STP_PART_RULES] = "other rules (STEPTUNE_STAGE_FILE)",
+        [STP_PART_SETTINGS] = "other settings (STEPTUNE_STAGE_MEMORY, "
+                              "STEPTUNE_GPU, NCCL_HOSTID)",
     };
 
-    for (int r = 0; r < meeting->n_ranks; r++) {
-        const struct meeting_row *row = &meeting->board->rows[r];
-        const uint32_t one = meeting_read(meeting, r, vote);
-        int part;
+    int missing = -1;
 
-        if (one == 0) {
-            snprintf(text, size,
-                     "rank %d did not come in time: it has no "
-                     "libsteptune-stage.so or no STEPTUNE_STAGE_FILE, another "
-                     "user, /dev/shm or host, or it is gone",
-                     r);
-            return true;
-        }
-        if (vote != STP_STAGE_VOTE_HELLO && one == NO) {
-            snprintf(text, size, "rank %d could not %s", r,
-                     vote == STP_STAGE_VOTE_MEMORY ? "allocate the memory"
-                     : (vote - STP_STAGE_VOTE_TWINS) % 2 == 0
-                         ? "split the communicator"
-                         : "register the memory, or NCCL takes no symmetric "
-                           "kernel there");
-            return true;
-        }
-        part = meeting_find_part(meeting, r);
-        if (vote == STP_STAGE_VOTE_HELLO && part < STP_STAGE_N_PARTS) {
+    for (int r = 0; r < meeting->n_ranks; r++) {
+        const uint32_t one = meeting_read(meeting, r, vote);
+        const int part = one != 0 ? meeting_find_part(meeting, r) : 0;
+
+        if (one == 0)
+            missing = missing < 0 ? r : missing;
+        else if (part < STP_N_PARTS) {
             snprintf(text, size, "rank %d has %s than rank %d", r,
                      differs[part], meeting->rank);
             return true;
-        }
-        if (one == NO) {
-            snprintf(text, size, "%s",
-                     stp_stage_why_text((enum stp_stage_why)row->why));
-            return false;
+        } else if (one == NO) {
+            snprintf(text, size, "rank %d %s", r,
+                     vote == STP_VOTE_HELLO    ? "cannot"
+                     : vote == STP_VOTE_MEMORY ? "could not allocate the memory"
+                     : (vote - STP_VOTE_TWINS) % 2 == 0
+                         ? "could not split the communicator"
+                         : "could not register the memory, or NCCL takes no "
+                           "symmetric kernel there");
+            return vote != STP_VOTE_HELLO;
         }
     }
-    snprintf(text, size, "a rank came too late");
+    snprintf(text, size,
+             "rank %d did not come in time: it has no libsteptune-stage.so or "
+             "no STEPTUNE_STAGE_FILE, another user, /dev/shm or host, or is "
+             "gone",
+             missing);
     return true;
 }
 
-void stp_stage_meeting_leave(struct stp_stage_meeting *meeting)
+void stp_meeting_leave(struct stp_meeting *meeting)
 {
     if (meeting == NULL)
         return;

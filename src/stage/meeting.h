@@ -20,49 +20,48 @@
 #include "core/status.h"
 
 enum {
-    STP_STAGE_VOTE_HELLO, /* who comes, and with what */
-    STP_STAGE_VOTE_MEMORY,
-    STP_STAGE_VOTE_TWINS, /* two for each twin: it was split, then it registered
-                         the memory */
-    STP_STAGE_N_TWINS = 3, /* at most */
-    STP_STAGE_N_VOTES = STP_STAGE_VOTE_TWINS + 2 * STP_STAGE_N_TWINS,
+    STP_VOTE_HELLO, /* who comes, and with what */
+    STP_VOTE_MEMORY,
+    STP_VOTE_TWINS,  /* two for each twin: it was split, then it registered
+                          the memory */
+    STP_N_TWINS = 3, /* at most */
+    STP_N_VOTES = STP_VOTE_TWINS + 2 * STP_N_TWINS,
 };
 
 /* The parts that must be the same on all ranks. */
 enum {
-    STP_STAGE_PART_BUILD, /* this library's release, and NCCL's */
-    STP_STAGE_PART_RULES,
-    STP_STAGE_PART_SETTINGS,
-    STP_STAGE_N_PARTS,
+    STP_PART_BUILD, /* this library's release, and NCCL's */
+    STP_PART_RULES,
+    STP_PART_SETTINGS,
+    STP_N_PARTS,
 };
 
-struct stp_stage_meeting; /* opaque */
+struct stp_meeting; /* opaque */
 
-struct stp_stage_guest {
+struct stp_guest {
     uint64_t key; /* of the communicator, the same on all its ranks; not 0 */
     int n_ranks;  /* of it */
     int rank;     /* among them */
-    uint64_t part[STP_STAGE_N_PARTS];
-    uint32_t why; /* enum stp_stage_why of a rank that will vote no */
+    uint64_t part[STP_N_PARTS];
 };
 
-/* STP_OK and a meeting, to be left with stp_stage_meeting_leave(); or
+/* STP_OK and a meeting, to be left with stp_meeting_leave(); or
  * STP_ERR_IO or STP_ERR_NOMEM if the rank cannot share memory. */
-enum stp_status stp_stage_meeting_join(const struct stp_stage_guest *guest,
-                                       struct stp_stage_meeting **meeting_ret,
-                                       struct stp_error *err);
+enum stp_status stp_meeting_join(const struct stp_guest *guest,
+                                 struct stp_meeting **meeting_ret,
+                                 struct stp_error *err);
 
 /* Votes, waits for the others up to 'wait_ms', and returns the outcome, which
  * is the same on all ranks.  A rank that votes no waits for nobody. */
-bool stp_stage_meeting_vote(struct stp_stage_meeting *meeting, int vote,
-                            bool is_yes, unsigned wait_ms);
+bool stp_meeting_vote(struct stp_meeting *meeting, int vote, bool is_yes,
+                      unsigned wait_ms);
 
 /* Writes why a vote failed, as this rank sees it: "rank 2 has other rules ...".
  * True if a rank is to be named that another one may not know of: it is missing
  * or differs. */
-bool stp_stage_meeting_explain(const struct stp_stage_meeting *meeting,
-                               int vote, char *text, size_t size);
+bool stp_meeting_explain(const struct stp_meeting *meeting, int vote,
+                         char *text, size_t size);
 
-void stp_stage_meeting_leave(struct stp_stage_meeting *meeting);
+void stp_meeting_leave(struct stp_meeting *meeting);
 
 #endif /* STP_STAGE_MEETING_H */

@@ -4,9 +4,8 @@
 
 /* ---- captures ---- */
 
-bool stp_stage_capture_read(struct stp_stage_capture *capture,
-                            const struct stp_stage_cuda *cuda,
-                            cudaStream_t stream)
+bool stp_capture_read(struct stp_capture *capture,
+                      const struct stp_real_cuda *cuda, cudaStream_t stream)
 {
     int status = 0;
 
@@ -19,13 +18,13 @@ bool stp_stage_capture_read(struct stp_stage_capture *capture,
         return false;
     if (status == 0)
         capture->id = 0;
-    return status <= STP_STAGE_CAPTURE_ACTIVE;
+    return status <= CU_STREAM_CAPTURE_STATUS_ACTIVE;
 }
 
-static struct stp_stage_in_capture *order_find(struct stp_stage_order *order,
-                                               unsigned long long id)
+static struct stp_in_capture *order_find(struct stp_order *order,
+                                         unsigned long long id)
 {
-    for (int i = 0; i < STP_STAGE_N_CAPTURES; i++)
+    for (int i = 0; i < STP_N_CAPTURES; i++)
         if (order->captures[i].id == id)
             return &order->captures[i];
     return NULL;
@@ -33,32 +32,30 @@ static struct stp_stage_in_capture *order_find(struct stp_stage_order *order,
 
 /* ---- the order ---- */
 
-bool stp_stage_order_open(struct stp_stage_order *order,
-                          const struct stp_stage_cuda *cuda)
+bool stp_order_open(struct stp_order *order, const struct stp_real_cuda *cuda)
 {
     cudaStream_t stream = NULL;
     bool is_open;
 
     memset(order, 0, sizeof(*order));
-    is_open = cuda->event_create(&order->done, STP_STAGE_EVENT_UNTIMED) == 0;
-    for (int i = 0; i < STP_STAGE_N_CAPTURES && is_open; i++)
+    is_open = cuda->event_create(&order->done, CU_EVENT_DISABLE_TIMING) == 0;
+    for (int i = 0; i < STP_N_CAPTURES && is_open; i++)
         is_open = cuda->event_create(&order->captures[i].last,
-                                     STP_STAGE_EVENT_UNTIMED) == 0;
+                                     CU_EVENT_DISABLE_TIMING) == 0;
     /* Graphs wait only for an event that was recorded once. */
     is_open = is_open &&
-              cuda->stream_create(&stream, STP_STAGE_STREAM_FREE) == 0 &&
+              cuda->stream_create(&stream, CU_STREAM_NON_BLOCKING) == 0 &&
               cuda->event_record(order->done, stream) == 0;
     if (stream != NULL)
         cuda->stream_destroy(stream);
     if (!is_open)
-        stp_stage_order_close(order, cuda);
+        stp_order_close(order, cuda);
     return is_open;
 }
 
-void stp_stage_order_close(struct stp_stage_order *order,
-                           const struct stp_stage_cuda *cuda)
+void stp_order_close(struct stp_order *order, const struct stp_real_cuda *cuda)
 {
-    for (int i = 0; i < STP_STAGE_N_CAPTURES; i++)
+    for (int i = 0; i < STP_N_CAPTURES; i++)
         if (order->captures[i].last != NULL)
             cuda->event_destroy(order->captures[i].last);
     if (order->done != NULL)
@@ -66,29 +63,27 @@ void stp_stage_order_close(struct stp_stage_order *order,
     memset(order, 0, sizeof(*order));
 }
 
-static bool order_wait_in_capture(struct stp_stage_order *order,
-                                  const struct stp_stage_cuda *cuda,
+static bool order_wait_in_capture(struct stp_order *order,
+                                  const struct stp_real_cuda *cuda,
                                   unsigned long long id, cudaStream_t stream)
 {
-    struct stp_stage_in_capture *c = order_find(order, id);
+    struct stp_in_capture *c = order_find(order, id);
 
     if (c == NULL) {
-        c = &order->captures[order->n_captures++ % STP_STAGE_N_CAPTURES];
+        c = &order->captures[order->n_captures++ % STP_N_CAPTURES];
         c->id = id;
         c->record = NULL;
         order->was_captured = true;
     }
     if (c->record == NULL)
         return cuda->stream_wait_event(stream, order->done,
-                                       STP_STAGE_WAIT_EXTERNAL) == 0;
+                                       CU_EVENT_WAIT_EXTERNAL) == 0;
     return c->stream == stream ||
            cuda->stream_wait_event(stream, c->last, 0) == 0;
 }
 
-bool stp_stage_order_wait(struct stp_stage_order *order,
-                          const struct stp_stage_cuda *cuda,
-                          const struct stp_stage_capture *capture,
-                          cudaStream_t stream)
+bool stp_order_wait(struct stp_order *order, const struct stp_real_cuda *cuda,
+                    const struct stp_capture *capture, cudaStream_t stream)
 {
     if (capture->id != 0)
         return order_wait_in_capture(order, cuda, capture->id, stream);
@@ -98,22 +93,22 @@ bool stp_stage_order_wait(struct stp_stage_order *order,
            cuda->stream_wait_event(stream, order->done, 0) == 0;
 }
 
-static bool order_add_in_capture(struct stp_stage_order *order,
-                                 const struct stp_stage_cuda *cuda,
-                                 const struct stp_stage_capture *capture,
+static bool order_add_in_capture(struct stp_order *order,
+                                 const struct stp_real_cuda *cuda,
+                                 const struct stp_capture *capture,
                                  cudaStream_t stream)
 {
-    struct stp_stage_in_capture *c = order_find(order, capture->id);
+    struct stp_in_capture *c = order_find(order, capture->id);
     unsigned long long id;
-    const stp_stage_node *nodes;
-    stp_stage_graph graph;
+    const CUgraphNode *nodes;
+    CUgraph graph;
     size_t n_nodes;
     int status;
 
     if (c == NULL ||
         cuda->stream_get_capture(stream, &status, &id, &graph, &nodes,
                                  &n_nodes) != 0 ||
-        status != STP_STAGE_CAPTURE_ACTIVE)
+        status != CU_STREAM_CAPTURE_STATUS_ACTIVE)
         return false;
     if (c->record == NULL) {
         if (cuda->graph_add_record(&c->record, graph, nodes, n_nodes,
@@ -126,10 +121,8 @@ static bool order_add_in_capture(struct stp_stage_order *order,
     return cuda->event_record(c->last, stream) == 0;
 }
 
-bool stp_stage_order_add(struct stp_stage_order *order,
-                         const struct stp_stage_cuda *cuda,
-                         const struct stp_stage_capture *capture,
-                         cudaStream_t stream)
+bool stp_order_add(struct stp_order *order, const struct stp_real_cuda *cuda,
+                   const struct stp_capture *capture, cudaStream_t stream)
 {
     if (capture->id != 0)
         return order_add_in_capture(order, cuda, capture, stream);

@@ -20,52 +20,43 @@
 
 #include "stage/real.h"
 
-enum {
-    STP_STAGE_N_CAPTURES = 4
-}; /* that a communicator takes part in at once */
+enum { STP_N_CAPTURES = 4 }; /* that a communicator takes part in at once */
 
 /* The graph that a stream is captured into. */
-struct stp_stage_capture {
+struct stp_capture {
     unsigned long long id; /* 0: it is not captured */
-    stp_stage_graph graph;
+    CUgraph graph;
 };
 
-struct stp_stage_order {
-    stp_stage_event done; /* recorded behind the last operation */
-    cudaStream_t stream;  /* its stream, if none was captured since */
+struct stp_order {
+    CUevent done;        /* recorded behind the last operation */
+    cudaStream_t stream; /* its stream, if none was captured since */
     bool has_stream;
     bool was_captured; /* some operation, ever */
-    struct stp_stage_in_capture {
+    struct stp_in_capture {
         unsigned long long id;
-        cudaStream_t stream;   /* of its last operation */
-        stp_stage_event last;  /* recorded behind that, within the capture */
-        stp_stage_node record; /* which records 'done'; NULL: none is over */
-    } captures[STP_STAGE_N_CAPTURES];
+        cudaStream_t stream; /* of its last operation */
+        CUevent last;        /* recorded behind that, within the capture */
+        CUgraphNode record;  /* which records 'done'; NULL: none is over */
+    } captures[STP_N_CAPTURES];
     unsigned n_captures; /* ever */
 };
 
 /* False, and nothing is left, if CUDA refuses. */
-bool stp_stage_order_open(struct stp_stage_order *order,
-                          const struct stp_stage_cuda *cuda);
-void stp_stage_order_close(struct stp_stage_order *order,
-                           const struct stp_stage_cuda *cuda);
+bool stp_order_open(struct stp_order *order, const struct stp_real_cuda *cuda);
+void stp_order_close(struct stp_order *order, const struct stp_real_cuda *cuda);
 
 /* Whether CUDA tells what the stream is captured into. */
-bool stp_stage_capture_read(struct stp_stage_capture *capture,
-                            const struct stp_stage_cuda *cuda,
-                            cudaStream_t stream);
+bool stp_capture_read(struct stp_capture *capture,
+                      const struct stp_real_cuda *cuda, cudaStream_t stream);
 
 /* Makes the stream wait for the operations so far.  False if CUDA refuses. */
-bool stp_stage_order_wait(struct stp_stage_order *order,
-                          const struct stp_stage_cuda *cuda,
-                          const struct stp_stage_capture *capture,
-                          cudaStream_t stream);
+bool stp_order_wait(struct stp_order *order, const struct stp_real_cuda *cuda,
+                    const struct stp_capture *capture, cudaStream_t stream);
 
-/* Takes what the stream was given since stp_stage_order_wait() as an operation.
+/* Takes what the stream was given since stp_order_wait() as an operation.
  */
-bool stp_stage_order_add(struct stp_stage_order *order,
-                         const struct stp_stage_cuda *cuda,
-                         const struct stp_stage_capture *capture,
-                         cudaStream_t stream);
+bool stp_order_add(struct stp_order *order, const struct stp_real_cuda *cuda,
+                   const struct stp_capture *capture, cudaStream_t stream);
 
 #endif /* STP_STAGE_ORDER_H */

@@ -84,7 +84,7 @@ static bool real_look_in_folders(char *path)
     return false;
 }
 
-bool stp_stage_find_nccl(struct stp_stage_nccl *nccl)
+bool stp_real_find_nccl(struct stp_real_nccl *nccl)
 {
     const char *named = getenv("STEPTUNE_NCCL");
     char path[N_PATH];
@@ -109,7 +109,7 @@ bool stp_stage_find_nccl(struct stp_stage_nccl *nccl)
            !real_is_own((const void *)(uintptr_t)nccl->ncclGetVersion);
 }
 
-bool stp_stage_find_cuda(struct stp_stage_cuda *cuda)
+bool stp_real_find_cuda(struct stp_real_cuda *cuda)
 {
     void *library = dlopen("libcuda.so.1", RTLD_NOW | RTLD_LOCAL);
     bool is_whole = library != NULL;
@@ -122,7 +122,7 @@ bool stp_stage_find_cuda(struct stp_stage_cuda *cuda)
     return is_whole;
 }
 
-bool stp_stage_is_behind_another(const struct stp_stage_nccl *nccl)
+bool stp_real_is_second(const struct stp_real_nccl *nccl)
 {
     const void *first = dlsym(RTLD_DEFAULT, "ncclGroupStart");
 

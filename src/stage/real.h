@@ -20,28 +20,28 @@
 #include "nccl_comm_abi.h"
 
 /* Members are called as NCCL's functions; NULL where this NCCL lacks one. */
-struct stp_stage_nccl {
+struct stp_real_nccl {
 #define STP_STAGE_MEMBER(result, name, parameters, arguments)                  \
     result(*name) parameters;
     NCCL_ALL_CALLS(STP_STAGE_MEMBER)
 #undef STP_STAGE_MEMBER
 };
 
-typedef void *stp_stage_context; /* CUcontext */
-typedef void *stp_stage_event;   /* CUevent */
-typedef void *stp_stage_graph;   /* CUgraph */
-typedef void *stp_stage_node;    /* CUgraphNode */
+typedef void *CUcontext;   /* CUcontext */
+typedef void *CUevent;     /* CUevent */
+typedef void *CUgraph;     /* CUgraph */
+typedef void *CUgraphNode; /* CUgraphNode */
 
 enum {
-    STP_STAGE_EVENT_UNTIMED = 2,  /* CU_EVENT_DISABLE_TIMING */
-    STP_STAGE_WAIT_EXTERNAL = 1,  /* CU_EVENT_WAIT_EXTERNAL */
-    STP_STAGE_STREAM_FREE = 1,    /* CU_STREAM_NON_BLOCKING */
-    STP_STAGE_CAPTURE_ACTIVE = 1, /* CU_STREAM_CAPTURE_STATUS_ACTIVE */
-    STP_STAGE_NODE_KERNEL = 0,    /* CU_GRAPH_NODE_TYPE_KERNEL */
-    STP_STAGE_MODE_RELAXED = 2,   /* CU_STREAM_CAPTURE_MODE_RELAXED */
+    CU_EVENT_DISABLE_TIMING = 2,         /* CU_EVENT_DISABLE_TIMING */
+    CU_EVENT_WAIT_EXTERNAL = 1,          /* CU_EVENT_WAIT_EXTERNAL */
+    CU_STREAM_NON_BLOCKING = 1,          /* CU_STREAM_NON_BLOCKING */
+    CU_STREAM_CAPTURE_STATUS_ACTIVE = 1, /* CU_STREAM_CAPTURE_STATUS_ACTIVE */
+    CU_GRAPH_NODE_TYPE_KERNEL = 0,       /* CU_GRAPH_NODE_TYPE_KERNEL */
+    CU_STREAM_CAPTURE_MODE_RELAXED = 2,  /* CU_STREAM_CAPTURE_MODE_RELAXED */
 };
 
-struct stp_stage_kernel { /* CUDA_KERNEL_NODE_PARAMS_v2 */
+struct stp_real_kernel { /* CUDA_KERNEL_NODE_PARAMS_v2 */
     void *function;
     unsigned unused[8];
     void *arguments[2];
@@ -51,59 +51,57 @@ struct stp_stage_kernel { /* CUDA_KERNEL_NODE_PARAMS_v2 */
 
 /* Results are CUresult, 0 for success. */
 #define STP_STAGE_CUDA_CALLS(X)                                                \
-    X(ctx_get_current, "cuCtxGetCurrent", (stp_stage_context * context))       \
-    X(ctx_push, "cuCtxPushCurrent_v2", (stp_stage_context context))            \
-    X(ctx_pop, "cuCtxPopCurrent_v2", (stp_stage_context * context))            \
+    X(ctx_get_current, "cuCtxGetCurrent", (CUcontext * context))               \
+    X(ctx_push, "cuCtxPushCurrent_v2", (CUcontext context))                    \
+    X(ctx_pop, "cuCtxPopCurrent_v2", (CUcontext * context))                    \
     X(stream_create, "cuStreamCreate",                                         \
       (cudaStream_t * stream, unsigned flags))                                 \
     X(stream_destroy, "cuStreamDestroy_v2", (cudaStream_t stream))             \
     X(stream_wait_event, "cuStreamWaitEvent",                                  \
-      (cudaStream_t stream, stp_stage_event event, unsigned flags))            \
+      (cudaStream_t stream, CUevent event, unsigned flags))                    \
     X(stream_get_capture, "cuStreamGetCaptureInfo_v2",                         \
       (cudaStream_t stream, int *status, unsigned long long *id,               \
-       stp_stage_graph *graph, const stp_stage_node **nodes, size_t *n_nodes)) \
+       CUgraph *graph, const CUgraphNode **nodes, size_t *n_nodes))            \
     X(exchange_mode, "cuThreadExchangeStreamCaptureMode", (int *mode))         \
-    X(event_create, "cuEventCreate",                                           \
-      (stp_stage_event * event, unsigned flags))                               \
-    X(event_destroy, "cuEventDestroy_v2", (stp_stage_event event))             \
-    X(event_record, "cuEventRecord",                                           \
-      (stp_stage_event event, cudaStream_t stream))                            \
-    X(event_query, "cuEventQuery", (stp_stage_event event))                    \
+    X(event_create, "cuEventCreate", (CUevent * event, unsigned flags))        \
+    X(event_destroy, "cuEventDestroy_v2", (CUevent event))                     \
+    X(event_record, "cuEventRecord", (CUevent event, cudaStream_t stream))     \
+    X(event_query, "cuEventQuery", (CUevent event))                            \
     X(graph_add_record, "cuGraphAddEventRecordNode",                           \
-      (stp_stage_node * node, stp_stage_graph graph,                           \
-       const stp_stage_node *after, size_t n_after, stp_stage_event event))    \
+      (CUgraphNode * node, CUgraph graph, const CUgraphNode *after,            \
+       size_t n_after, CUevent event))                                         \
     X(graph_add_edges, "cuGraphAddDependencies",                               \
-      (stp_stage_graph graph, const stp_stage_node *from,                      \
-       const stp_stage_node *to, size_t n))                                    \
+      (CUgraph graph, const CUgraphNode *from, const CUgraphNode *to,          \
+       size_t n))                                                              \
     X(begin_capture, "cuStreamBeginCapture_v2",                                \
       (cudaStream_t stream, int mode))                                         \
     X(end_capture, "cuStreamEndCapture",                                       \
-      (cudaStream_t stream, stp_stage_graph * graph))                          \
-    X(graph_destroy, "cuGraphDestroy", (stp_stage_graph graph))                \
+      (cudaStream_t stream, CUgraph * graph))                                  \
+    X(graph_destroy, "cuGraphDestroy", (CUgraph graph))                        \
     X(graph_nodes, "cuGraphGetNodes",                                          \
-      (stp_stage_graph graph, stp_stage_node * nodes, size_t * n_nodes))       \
-    X(node_type, "cuGraphNodeGetType", (stp_stage_node node, int *type))       \
+      (CUgraph graph, CUgraphNode * nodes, size_t * n_nodes))                  \
+    X(node_type, "cuGraphNodeGetType", (CUgraphNode node, int *type))          \
     X(node_kernel, "cuGraphKernelNodeGetParams_v2",                            \
-      (stp_stage_node node, struct stp_stage_kernel * kernel))                 \
+      (CUgraphNode node, struct stp_real_kernel * kernel))                     \
     X(function_name, "cuFuncGetName", (const char **name, void *function))     \
     X(kernel_name, "cuKernelGetName", (const char **name, void *kernel))       \
     X(copy, "cuMemcpyAsync",                                                   \
       (void *to, const void *from, size_t n_bytes, cudaStream_t stream))
 
-struct stp_stage_cuda {
+struct stp_real_cuda {
 #define STP_STAGE_MEMBER(member, name, parameters) int(*member) parameters;
     STP_STAGE_CUDA_CALLS(STP_STAGE_MEMBER)
 #undef STP_STAGE_MEMBER
 };
 
 /* Fills in what is found; false where there is no NCCL at all. */
-bool stp_stage_find_nccl(struct stp_stage_nccl *nccl);
+bool stp_real_find_nccl(struct stp_real_nccl *nccl);
 
 /* Fills in all of it, or returns false. */
-bool stp_stage_find_cuda(struct stp_stage_cuda *cuda);
+bool stp_real_find_cuda(struct stp_real_cuda *cuda);
 
 /* Whether another library in front of NCCL takes the calls first, so that this
  * one sees them changed, or only some of them. */
-bool stp_stage_is_behind_another(const struct stp_stage_nccl *nccl);
+bool stp_real_is_second(const struct stp_real_nccl *nccl);
 
 #endif /* STP_STAGE_REAL_H */

@@ -1,4 +1,4 @@
-#include "stage/report.h"
+#include "stage/stage.h"
 
 #include <inttypes.h>
 #include <stdio.h>
@@ -9,16 +9,15 @@
 #include "core/names.h"
 #include "plugin/file.h"
 #include "plugin/settings.h"
-#include "stage/process.h"
 
-void stp_stage_report_count(int coll, int type, uint64_t n_bytes, int ctas,
-                            enum stp_stage_why why, bool is_captured)
+void stp_tally_count(int coll, int type, uint64_t n_bytes, int ctas,
+                     enum stp_plain why, bool is_captured)
 {
-    struct stp_stage_process *p = stp_stage_process_open();
+    struct stp_stage *p = stp_stage();
     const int log2_bytes = n_bytes == 0 ? 0 : 63 - __builtin_clzll(n_bytes);
-    struct stp_stage_row *row = p->rows;
+    struct stp_tally *row = p->rows;
 
-    if (p->report == NULL)
+    if (p->report[0] == '\0')
         return;
     pthread_mutex_lock(&p->lock);
     while (row < p->rows + p->n_rows &&
@@ -26,8 +25,8 @@ void stp_stage_report_count(int coll, int type, uint64_t n_bytes, int ctas,
             row->log2_bytes != log2_bytes || row->ctas != ctas ||
             row->why != why))
         row++;
-    if (row == p->rows + p->n_rows && p->n_rows < STP_STAGE_N_ROWS) {
-        *row = (struct stp_stage_row){coll, type, log2_bytes, ctas, why, 0, 0};
+    if (row == p->rows + p->n_rows && p->n_rows < STP_N_ROWS) {
+        *row = (struct stp_tally){coll, type, log2_bytes, ctas, why, 0, 0};
         p->n_rows++;
     }
     if (row < p->rows + p->n_rows) {
@@ -37,19 +36,28 @@ void stp_stage_report_count(int coll, int type, uint64_t n_bytes, int ctas,
     pthread_mutex_unlock(&p->lock);
 }
 
-static void report_print(const struct stp_stage_process *p, FILE *fp)
+static void report_print(const struct stp_stage *p, FILE *fp)
 {
+    static const char *const words[STP_N_PLAINS] = {
+        [STP_STAGED] = "",
+        [STP_PLAIN_RULE] = "rule",
+        [STP_PLAIN_TYPE] = "type",
+        [STP_PLAIN_UNALIGNED] = "unaligned",
+        [STP_PLAIN_PLACES] = "places",
+        [STP_PLAIN_OWN_WINDOWS] = "own_windows",
+        [STP_PLAIN_ENDED] = "ended",
+        [STP_PLAIN_ASIDE] = "stepped_aside",
+    };
+
     fputs("# calls of NCCL, by kind, and how many were staged\n", fp);
-    if (p->aside_text[0] != '\0' || p->why != STP_STAGE_STAGED)
-        fprintf(fp, "# stepped aside: %s\n",
-                p->why != STP_STAGE_STAGED ? stp_stage_why_text(p->why)
-                                           : p->aside_text);
+    if (p->aside_text[0] != '\0')
+        fprintf(fp, "# stepped aside: %s\n", p->aside_text);
     fputs("collective,type,bytes_from,bytes_to,ctas,calls_staged,calls_plain,"
           "captured,why\n",
           fp);
     for (size_t i = 0; i < p->n_rows; i++) {
-        const struct stp_stage_row *row = &p->rows[i];
-        const bool is_staged = row->why == STP_STAGE_STAGED;
+        const struct stp_tally *row = &p->rows[i];
+        const bool is_staged = row->why == STP_STAGED;
         const uint64_t from = UINT64_C(1) << row->log2_bytes;
 
         fprintf(fp,
@@ -58,20 +66,20 @@ static void report_print(const struct stp_stage_process *p, FILE *fp)
                 stp_coll_name(row->coll), stp_type_name(row->type),
                 row->log2_bytes == 0 ? 0 : from, 2 * from - 1, row->ctas,
                 is_staged ? row->n_calls : 0, is_staged ? 0 : row->n_calls,
-                row->n_captured, stp_stage_why_word(row->why));
+                row->n_captured, words[row->why]);
     }
 }
 
-void stp_stage_report_write(void)
+void stp_tally_write(void)
 {
-    struct stp_stage_process *p = stp_stage_process_open();
+    struct stp_stage *p = stp_stage();
     char path[STP_PATH_SIZE], temporary[STP_PATH_SIZE + 8];
     bool is_written;
     FILE *fp;
     int fd;
 
     /* A child of fork() has its parent's counts, which are not its own. */
-    if (p->report == NULL || p->pid != (int)getpid() ||
+    if (p->report[0] == '\0' || p->pid != (int)getpid() ||
         snprintf(path, sizeof(path), "%s/%d.csv", p->report, p->pid) >=
             (int)sizeof(path))
         return;
@@ -81,7 +89,7 @@ void stp_stage_report_write(void)
     if (fp == NULL) {
         if (fd >= 0)
             close(fd);
-        stp_stage_say(true, "cannot write %s", path);
+        stp_say(true, "cannot write %s", path);
         return;
     }
     pthread_mutex_lock(&p->lock);
@@ -90,11 +98,6 @@ void stp_stage_report_write(void)
     is_written = fclose(fp) == 0;
     if (!is_written || rename(temporary, path) != 0) {
         unlink(temporary);
-        stp_stage_say(true, "cannot write %s", path);
+        stp_say(true, "cannot write %s", path);
     }
-}
-
-__attribute__((destructor)) static void report_at_exit(void)
-{
-    stp_stage_report_write();
 }

@@ -1,4 +1,4 @@
-#include "stage/process.h"
+#include "stage/stage.h"
 
 #include <stdarg.h>
 #include <stdatomic.h>
@@ -16,6 +16,7 @@
 enum {
     PATIENCE_MS = 3000,
     MEMORY_MB = 1024,
+    MOST_TOLD = 20, /* communicators that step aside, in the log */
     MAX_MB = 1 << 20,
 };
 
@@ -25,9 +26,9 @@ enum {
 
 /* The library's one global.  Its calls are NCCL's, and have no place to keep
  * anything in. */
-static struct stp_stage_process process = {.lock = PTHREAD_MUTEX_INITIALIZER};
+static struct stp_stage process = {.lock = PTHREAD_MUTEX_INITIALIZER};
 
-void stp_stage_say(bool is_warning, const char *fmt, ...)
+void stp_say(bool is_warning, const char *fmt, ...)
 {
     static const char *const shown[] = {"WARN", "INFO", "TRACE"};
     const char *level = stp_setting("NCCL_DEBUG");
@@ -47,6 +48,21 @@ void stp_stage_say(bool is_warning, const char *fmt, ...)
             is_warning ? "warning: " : "", printable);
 }
 
+void stp_step_aside(bool is_warning, const char *text)
+{
+    bool is_silent;
+
+    pthread_mutex_lock(&process.lock);
+    is_warning = is_warning && !process.has_warned;
+    process.has_warned |= is_warning;
+    is_silent = !is_warning && process.n_told++ >= MOST_TOLD;
+    if (process.aside_text[0] == '\0' || is_warning)
+        snprintf(process.aside_text, sizeof(process.aside_text), "%s", text);
+    pthread_mutex_unlock(&process.lock);
+    if (!is_silent)
+        stp_say(is_warning, "no call of a communicator is staged: %s", text);
+}
+
 /* The number in a variable, 1 to 'max', or 'by_default'. */
 static unsigned long process_number(const char *name, unsigned long by_default,
                                     unsigned long max)
@@ -60,9 +76,8 @@ static unsigned long process_number(const char *name, unsigned long by_default,
     n = strtoul(text, &end, 10);
     if (*end == '\0' && '0' <= text[0] && text[0] <= '9' && n >= 1 && n <= max)
         return n;
-    stp_stage_say(true,
-                  "%s is '%s', expected a number from 1 to %lu; it is %lu",
-                  name, text, max, by_default);
+    stp_say(true, "%s is '%s', expected a number from 1 to %lu; it is %lu",
+            name, text, max, by_default);
     return by_default;
 }
 
@@ -88,16 +103,17 @@ static void process_read_rules(const char *path)
     if (stp_file_load_policy(STP_POLICY_OF_STAGE, path, &process.rules, &err) ==
         STP_OK)
         return;
-    process.why = STP_STAGE_REFUSED;
+    process.aside = "the file of rules (STEPTUNE_STAGE_FILE) is refused";
     stp_error_string(&err, path, text, sizeof(text));
-    stp_stage_say(true, "no call is staged: %s", text);
+    stp_say(true, "no call is staged: %s", text);
 }
 
 static void process_read(void)
 {
     const char *path = stp_setting("STEPTUNE_STAGE_FILE");
+    const char *report;
 
-    if (!stp_stage_find_nccl(&process.nccl)) {
+    if (!stp_real_find_nccl(&process.nccl)) {
         fputs("steptune-stage: there is no libnccl.so.2 behind this library: "
               "name it in STEPTUNE_NCCL\n",
               stderr);
@@ -106,17 +122,21 @@ static void process_read(void)
     if (path == NULL)
         return;
     process.is_on = true;
-    process.report = stp_setting("STEPTUNE_STAGE_REPORT");
+    report = stp_setting("STEPTUNE_STAGE_REPORT");
+    snprintf(process.report, sizeof(process.report), "%s",
+             report != NULL ? report : "");
     process.nccl.ncclGetVersion(&process.version);
     if (process.version < NCCL_WITH_WINDOWS)
-        process.why = STP_STAGE_OLD_NCCL;
-    else if (stp_stage_is_behind_another(&process.nccl))
-        process.why = STP_STAGE_BEHIND;
+        process.aside = "NCCL is older than 2.27 and has no windows";
+    else if (stp_real_is_second(&process.nccl))
+        process.aside =
+            "another library in LD_PRELOAD takes NCCL's calls first";
     else if (process_is_off("NCCL_WIN_ENABLE") ||
              process_is_off("NCCL_CUMEM_ENABLE"))
-        process.why = STP_STAGE_SWITCHED_OFF;
-    else if (!stp_stage_find_cuda(&process.cuda))
-        process.why = STP_STAGE_NO_CUDA;
+        process.aside =
+            "NCCL_WIN_ENABLE=0 or NCCL_CUMEM_ENABLE=0 switches windows off";
+    else if (!stp_real_find_cuda(&process.cuda))
+        process.aside = "libcuda.so.1 is missing, or older than CUDA 12.3";
     else
         process_read_rules(path);
     stp_settings_gpu(process.gpu);
@@ -124,19 +144,15 @@ static void process_read(void)
         process_number("STEPTUNE_STAGE_MEMORY", MEMORY_MB, MAX_MB) << 20;
     process.patience_ms =
         (unsigned)process_number("STEPTUNE_STAGE_WAIT", PATIENCE_MS, 600000);
-    process.part[STP_STAGE_PART_BUILD] =
-        stp_hash(BUILD, (uint64_t)process.version);
-    process.part[STP_STAGE_PART_RULES] =
+    process.part[STP_PART_BUILD] = stp_hash(BUILD, (uint64_t)process.version);
+    process.part[STP_PART_RULES] =
         process.rules != NULL ? stp_policy_hash(process.rules) : 0;
-    process.part[STP_STAGE_PART_SETTINGS] =
+    process.part[STP_PART_SETTINGS] =
         process_hash(process_hash(process.max_bytes, process.gpu),
                      stp_setting("NCCL_HOSTID"));
-    if (process.why != STP_STAGE_STAGED)
-        stp_stage_say(false, "no call is staged: %s",
-                      stp_stage_why_text(process.why));
 }
 
-struct stp_stage_process *stp_stage_process_open(void)
+struct stp_stage *stp_stage(void)
 {
     if (!atomic_load_explicit(&process.is_open, memory_order_acquire)) {
         pthread_mutex_lock(&process.lock);
@@ -146,4 +162,12 @@ struct stp_stage_process *stp_stage_process_open(void)
         pthread_mutex_unlock(&process.lock);
     }
     return &process;
+}
+
+/* A process may never have called NCCL: LD_PRELOAD loads the library into all
+ * that a job starts. */
+__attribute__((destructor)) static void stage_end(void)
+{
+    if (process.is_open)
+        stp_tally_write();
 }
