@@ -11,7 +11,8 @@
 enum {
     LONELY_PART = 30, /* of the time that a missing rank is waited for again */
     STEP_FACTOR = 10, /* longer for votes after steps of NCCL */
-    MOST_NODES = 64,  /* of a graph with one call */
+    SPARE_BYTES = 512 << 20, /* of a GPU, for NCCL */
+    MOST_NODES = 64,         /* of a graph with one call */
 };
 
 /* ---- the communicators of the process ---- */
@@ -171,26 +172,27 @@ void stp_comm_free_memory(struct stp_comm *c)
 }
 
 /* Allocates 'n_bytes' for the communicator, unless that is more than the
- * process may have. */
+ * process may have, or would leave too little for twins: a rank that has no
+ * memory left within ncclCommSplit() would hold up the others. */
 static bool memory_make(struct stp_stage *p, struct stp_comm *c, size_t n_bytes,
                         CUcontext context)
 {
     struct stp_window *m = calloc(1, sizeof(*m));
     CUcontext popped;
-    bool is_made = false;
+    size_t left = 0, all;
+    bool has_room, is_made;
 
     memory_sweep(p);
     pthread_mutex_lock(&p->lock);
-    if (m != NULL && n_bytes <= p->max_bytes - p->n_bytes) {
-        is_made = true;
+    has_room = n_bytes <= p->max_bytes - p->n_bytes;
+    if (has_room)
         p->n_bytes += n_bytes;
-    }
     pthread_mutex_unlock(&p->lock);
-    if (!is_made || p->cuda.ctx_push(context) != 0) {
-        n_bytes = is_made ? n_bytes : 0;
-        is_made = false;
-    } else {
-        is_made = p->nccl.ncclMemAlloc((void **)&m->at, n_bytes) == ncclSuccess;
+    is_made = has_room && m != NULL && p->cuda.ctx_push(context) == 0;
+    if (is_made) {
+        is_made = p->cuda.memory_left(&left, &all) == 0 &&
+                  left >= n_bytes + SPARE_BYTES &&
+                  p->nccl.ncclMemAlloc((void **)&m->at, n_bytes) == ncclSuccess;
         if (is_made && !stp_order_open(&m->order, &p->cuda)) {
             p->nccl.ncclMemFree(m->at);
             is_made = false;
@@ -204,7 +206,7 @@ static bool memory_make(struct stp_stage *p, struct stp_comm *c, size_t n_bytes,
         return true;
     }
     pthread_mutex_lock(&p->lock);
-    p->n_bytes -= n_bytes;
+    p->n_bytes -= has_room ? n_bytes : 0;
     pthread_mutex_unlock(&p->lock);
     free(m);
     return false;

@@ -85,6 +85,7 @@ struct stp_real_kernel { /* CUDA_KERNEL_NODE_PARAMS_v2 */
       (CUgraphNode node, struct stp_real_kernel * kernel))                     \
     X(function_name, "cuFuncGetName", (const char **name, void *function))     \
     X(kernel_name, "cuKernelGetName", (const char **name, void *kernel))       \
+    X(memory_left, "cuMemGetInfo_v2", (size_t * free, size_t * all))           \
     X(copy, "cuMemcpyAsync",                                                   \
       (void *to, const void *from, size_t n_bytes, cudaStream_t stream))
 
