@@ -30,7 +30,7 @@ stp_deb(steptune steptune
   "libnccl-tuner-steptune ${same}")
 set(CPACK_DEBIAN_STEPTUNE_PACKAGE_SUGGESTS "gnuplot-nox, steptune-gloo")
 stp_deb(plugins libnccl-tuner-steptune
-  "tuner plugins for NCCL that apply and learn policies")
+  "tuner plugins for NCCL, and a library that stages its collectives")
 stp_deb(dev steptune-dev
   "mock NCCL for tests of tuner plugins, and headers of libsteptune_memory"
   "steptune ${same}" "libnccl-tuner-steptune ${same}" "libexpat1-dev (>= 2.4)")
