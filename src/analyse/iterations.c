@@ -66,23 +66,11 @@ static size_t iterations_count_equal(const struct entry *e, size_t n,
 
 /* ---- gains ---- */
 
-typedef double time_of(const struct stp_iteration_round *round);
-
-static double iterations_get_us(const struct stp_iteration_round *round)
-{
-    return round->us;
-}
-
-static double iterations_get_alone_us(const struct stp_iteration_round *round)
-{
-    return round->alone_us;
-}
-
 /* The gain of 'arm' over 'base' by rounds that both have; 'pairs' is scratch
  * for two values a round. */
 static struct stp_gain iterations_get_gain(const struct stp_iteration_arm *base,
                                            const struct stp_iteration_arm *arm,
-                                           time_of *us, double *pairs)
+                                           bool alone, double *pairs)
 {
     double *times = pairs + base->n_rounds;
     size_t n = 0;
@@ -91,9 +79,12 @@ static struct stp_gain iterations_get_gain(const struct stp_iteration_arm *base,
         const struct stp_iteration_round *x = &base->rounds[b];
         const struct stp_iteration_round *y = &arm->rounds[a];
 
-        if (x->round == y->round && us(x) > 0 && us(y) > 0) {
-            pairs[n] = us(x);
-            times[n++] = us(y);
+        const double x_us = alone ? x->alone_us : x->us;
+        const double y_us = alone ? y->alone_us : y->us;
+
+        if (x->round == y->round && x_us > 0 && y_us > 0) {
+            pairs[n] = x_us;
+            times[n++] = y_us;
         }
         b += x->round <= y->round;
         a += y->round <= x->round;
@@ -154,10 +145,9 @@ static void iterations_sum_arm(struct summing *s, const struct entry *e,
     arm->gain = arm->alone_gain = none;
     if (arm == setting->arms)
         return;
-    arm->gain = iterations_get_gain(setting->arms, arm, iterations_get_us,
-                                    s->out.pairs);
-    arm->alone_gain = iterations_get_gain(
-        setting->arms, arm, iterations_get_alone_us, s->out.pairs);
+    arm->gain = iterations_get_gain(setting->arms, arm, false, s->out.pairs);
+    arm->alone_gain =
+        iterations_get_gain(setting->arms, arm, true, s->out.pairs);
 }
 
 /* ---- one setting ---- */
@@ -280,11 +270,10 @@ static bool regime_is_sure(const struct stp_regime *r, double min_gain,
         const struct stp_iteration_arm *arm = &setting->arms[a];
 
         if (regime_is_timed(arm) &&
-            !(iterations_get_gain(arm, r->alone, iterations_get_alone_us, pairs)
-                  .low > 1) &&
+            !(iterations_get_gain(arm, r->alone, true, pairs).low > 1) &&
             (arm == r->best ||
-             !(iterations_get_gain(arm, r->best, iterations_get_us, pairs)
-                   .low >= 1 + min_gain)))
+             !(iterations_get_gain(arm, r->best, false, pairs).low >=
+               1 + min_gain)))
             return false;
     }
     return true;
@@ -319,10 +308,9 @@ size_t stp_find_regimes(const struct stp_iteration_summary *summary,
             continue;
         r.alone = alone;
         r.best = best;
-        r.gain = iterations_get_gain(r.alone, r.best, iterations_get_us,
-                                     summary->pairs);
-        r.alone_gain = iterations_get_gain(
-            r.best, r.alone, iterations_get_alone_us, summary->pairs);
+        r.gain = iterations_get_gain(r.alone, r.best, false, summary->pairs);
+        r.alone_gain =
+            iterations_get_gain(r.best, r.alone, true, summary->pairs);
         if (regime_is_sure(&r, min_gain, summary->pairs))
             regimes[n++] = r;
     }

@@ -3,6 +3,7 @@
 #include <stdlib.h>
 
 #include "analyse/order.h"
+#include "nccl_tuner_abi.h"
 
 typedef const struct stp_measurement *row;
 
@@ -68,9 +69,14 @@ void stp_take_wrong(const struct stp_dataset *data, struct stp_measurement *m)
 {
     for (size_t i = 0; i < data->n_rows; i++) {
         row other = &data->rows[i];
+        struct stp_measurement like = *m;
 
+        /* an iteration of fsdp has collectives of both kinds */
+        if (m->work.mode == STP_MODE_FSDP &&
+            other->coll == ncclFuncReduceScatter)
+            like.coll = other->coll;
         if (other->n_wrong > m->n_wrong &&
-            wrong_order_rows(&(row){m}, &other) == 0)
+            wrong_order_rows(&(row){&like}, &other) == 0)
             m->n_wrong = other->n_wrong;
     }
 }

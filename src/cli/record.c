@@ -5,11 +5,13 @@
 #include <string.h>
 #include <sys/stat.h>
 
+#include "analyse/wrong.h"
 #include "cli/cli.h"
 #include "core/names.h"
 #include "device/mock/engine_mock.h"
 #include "launch/stop.h"
 #include "report/measurements/machine_folder.h"
+#include "report/measurements/measurements_csv.h"
 #include "tune/settings.h"
 
 /* ---- defaults: on 2 GPUs 80 seconds of recording ---- */
@@ -130,46 +132,29 @@ struct record {
     struct stp_error err;
 };
 
-static uint64_t record_first_size(const struct record_options *o,
-                                  uint64_t otherwise)
-{
-    return o->measure.begin ? o->measure.begin : otherwise;
-}
-
-static uint64_t record_last_size(const struct record_options *o,
-                                 uint64_t otherwise)
-{
-    return o->measure.end ? o->measure.end : otherwise;
-}
-
-/* From size to size by 'steps' steps of -f. */
-static double record_factor(const struct record_options *o, int steps)
-{
-    double f = o->measure.factor > 0 ? o->measure.factor : 2;
-
-    return steps == 1 ? f : f * f;
-}
-
 /* Plans the choices: of each collective and type a range of sizes, for some
  * types with one between each two. */
 static enum stp_status record_plan_choices(struct record *r)
 {
+    const struct stp_measure_options *asked = &r->o->measure;
+    const double factor = asked->factor > 0 ? asked->factor : 2;
     struct stp_sizes *between = malloc(sizeof(*between));
     enum stp_status status = between != NULL ? STP_OK : stp_nomem(&r->err);
 
-    for (size_t c = 0; c < r->o->measure.n_colls; c++)
+    for (size_t c = 0; c < asked->n_colls; c++)
         for (int t = 0; t < N_TYPES && status == STP_OK; t++) {
             struct stp_choices_part *part = &r->parts[r->n_parts++];
             const int type = choice_types[t].type;
             const uint64_t grain =
-                stp_size_grain(&r->machine.info, r->o->measure.colls[c], type);
+                stp_size_grain(&r->machine.info, asked->colls[c], type);
 
-            part->coll = r->o->measure.colls[c];
+            part->coll = asked->colls[c];
             part->type = type;
             status = stp_sizes_add_geometric(
-                &part->sizes, record_first_size(r->o, 8),
-                record_last_size(r->o, max_size),
-                record_factor(r->o, choice_types[t].steps), grain, &r->err);
+                &part->sizes, asked->begin > 0 ? asked->begin : 8,
+                asked->end > 0 ? asked->end : max_size,
+                choice_types[t].steps == 1 ? factor : factor * factor, grain,
+                &r->err);
             *between = part->sizes;
             for (size_t i = 1;
                  choice_types[t].between && i < between->n && status == STP_OK;
@@ -205,13 +190,14 @@ static enum stp_status record_plan_times(struct record *r)
             r->window.sizes[c].n = 0;
         r->n_total += r->window.sizes[c].n;
     }
-    m.begin = record_first_size(r->o, first_sweep_size);
-    m.end = record_last_size(r->o, last_sweep_size);
-    m.factor = record_factor(r->o, 2);
+    m.begin = m.begin > 0 ? m.begin : first_sweep_size;
+    m.end = m.end > 0 ? m.end : last_sweep_size;
+    m.factor = m.factor > 0 ? m.factor * m.factor : 4;
     m.step = 0;
     m.rounds = 1;
     STP_THEN(status, stp_plan_measurements(&r->known, &m, &r->o->sweep_arms,
                                            &r->sweep, &r->err));
+    r->window.plan.check = r->sweep.plan.check = 1;
     for (size_t c = 0; c < r->sweep.plan.n_colls; c++)
         r->n_total += r->sweep.sizes[c].n;
     return status;
@@ -316,6 +302,49 @@ static enum stp_status record_measure(struct record *r)
     return status;
 }
 
+/* Leaves out the times of arms that are out by the results that were checked,
+ * as wrong.h tells: those of an arm with channels as well where the arm without
+ * is. */
+static void record_drop_wrong(struct stp_dataset *data,
+                              const struct stp_dataset *checked)
+{
+    size_t n = 0;
+
+    for (size_t i = 0; i < data->n_rows; i++) {
+        struct stp_measurement m = data->rows[i];
+
+        stp_take_wrong(checked, &m);
+        m.arm.n_channels = 0;
+        stp_take_wrong(checked, &m);
+        m.arm = (struct stp_arm){.kind = STP_ARM_AUTO};
+        stp_take_wrong(checked, &m);
+        if (m.n_wrong <= 0)
+            data->rows[n++] = data->rows[i];
+    }
+    data->n_rows = n;
+}
+
+/* Names arms with wrong results, and leaves out their times.  Returns the exit
+ * status. */
+static int record_report_wrong(struct stp_machine_record *m)
+{
+    struct stp_dataset checked = {0};
+    int exit_status = STP_EXIT_OK;
+    struct stp_error err;
+
+    if (stp_measurements_pool(&checked, &m->window, false, &err) != STP_OK ||
+        stp_measurements_pool(&checked, &m->sweep, false, &err) != STP_OK)
+        exit_status = stp_complain_error(NULL, &err);
+    else if (stp_report_wrong(&checked, true) != STP_EXIT_OK) {
+        exit_status = STP_EXIT_FAILED;
+        record_drop_wrong(&m->window, &checked);
+        record_drop_wrong(&m->sweep, &checked);
+        record_drop_wrong(&m->overlap.data, &checked);
+    }
+    stp_dataset_free(&checked);
+    return exit_status;
+}
+
 /* ---- the folder ---- */
 
 static const char made_by[] = "steptune " STP_VERSION " record";
@@ -416,10 +445,10 @@ static enum stp_status record_in_folder(struct record *r)
 /* Writes the folder, and says how it plays. */
 static int record_write(struct record *r)
 {
+    struct stp_machine_record *m = &r->machine;
+    const int exit_status = record_report_wrong(m);
     size_t n_alike = 0;
-    enum stp_status status =
-        stp_machine_write(&r->machine, &r->folder, &r->err);
-
+    enum stp_status status = stp_machine_write(m, &r->folder, &r->err);
     STP_THEN(status, record_fit_channels(r));
     if (status == STP_OK)
         status = stp_folder_commit(&r->folder, stp_machine_files, &r->err);
@@ -430,7 +459,7 @@ static int record_write(struct record *r)
     if (record_play(r, r->o->path, true, &n_alike, &r->err) != STP_OK)
         return stp_complain("%s is there, but mock NCCL cannot play it: %s",
                             r->o->path, r->err.text);
-    return n_alike == r->machine.choices.n_rows ? STP_EXIT_OK : STP_EXIT_FAILED;
+    return n_alike == m->choices.n_rows ? exit_status : STP_EXIT_FAILED;
 }
 
 /* One process, or one of several. */

@@ -148,8 +148,24 @@ void stp_folder_abandon(const struct stp_folder *folder)
 
 enum stp_status stp_folder_make(const char *path, struct stp_error *err)
 {
-    if (mkdir(path, 0777) == 0 || errno == EEXIST)
+    char part[STP_FOLDER_PATH];
+    bool is_made = true;
+    struct stat st;
+
+    snprintf(part, sizeof(part), "%s", path);
+    for (char *s = strchr(part, '/'); is_made && s != NULL;
+         s = strchr(s + 1, '/')) {
+        *s = '\0';
+        is_made = s == part || mkdir(part, 0777) == 0 || errno == EEXIST;
+        *s = '/';
+    }
+    if (is_made && mkdir(path, 0777) == 0)
         return STP_OK;
+    if (is_made && errno == EEXIST && stat(path, &st) == 0) {
+        if (S_ISDIR(st.st_mode))
+            return STP_OK;
+        errno = ENOTDIR;
+    }
     return stp_fail(err, STP_ERR_IO, "cannot make the folder '%.160s': %s",
                     path, strerror(errno));
 }

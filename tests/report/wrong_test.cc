@@ -11,6 +11,7 @@
 extern "C" {
 #include "analyse/curves.h"
 #include "analyse/objective.h"
+#include "analyse/wrong.h"
 #include "report/measurements/measurements_csv.h"
 #include "report/measurements/nccl_text.h"
 #include "report/results/results.h"
@@ -26,7 +27,7 @@ constexpr unsigned kRounds = 3;
 const struct {
     stp_arm arm;
     double us;
-} kArms[] = {{kAuto, 100}, {kRingLl128, 50}, {kTreeLl, 80}};
+} kArms[] = {{kAuto, 100}, {kRingLl128, 50}, {kTreeLl, 80}, {kSym, 40}};
 
 std::vector<uint64_t> Sizes()
 {
@@ -72,9 +73,12 @@ Places Right(const stp_dataset &data)
 
 // ---- formats ----
 
-// A run of all_reduce_perf with one arm, its rounds as passes.
-std::string Perf(const stp_dataset &data, const stp_arm &arm, bool as_json)
+// A run of all_reduce_perf with one arm, its rounds as passes; until 2.12 with
+// errors in place of wrong elements.
+std::string Perf(const stp_dataset &data, const stp_arm &arm,
+                 const std::string &format)
 {
+    const bool as_json = format == "nccl_json", is_old = format == "old_text";
     std::string text =
         as_json
             ? "{\"version\":2,\"args\":[\"all_reduce_perf\"],\"nccl_version\":"
@@ -83,8 +87,9 @@ std::string Perf(const stp_dataset &data, const stp_arm &arm, bool as_json)
               "\"device_info\":\"NVIDIA H200\"}]},\"results\":["
             : "# Collective test starting: all_reduce_perf\n# Using devices\n"
               "#  Rank  0 Group  0 Pid 1 on  a device  0 [0x1] NVIDIA H200\n"
-              "# size count type redop root time algbw busbw #wrong time algbw "
-              "busbw #wrong\n";
+              "# size count type redop root time algbw busbw " +
+                  std::string(is_old ? "error time algbw busbw error\n"
+                                     : "#wrong time algbw busbw #wrong\n");
     const char *comma = "";
     for (unsigned round = 0; round < kRounds; round++)
         for (size_t i = 0; i < data.n_rows; i++) {
@@ -94,11 +99,12 @@ std::string Perf(const stp_dataset &data, const stp_arm &arm, bool as_json)
                 continue;
             std::snprintf(
                 row, sizeof(row),
-                as_json ? "%s{\"size\":%d,\"count\":%d,\"type\":\"float\","
-                          "\"redop\":\"sum\",\"root\":\"-1\","
-                          "\"out_of_place\":{\"time\":%g,\"nwrong\":%d},"
-                          "\"in_place\":{\"time\":%g,\"nwrong\":0}}"
-                        : "%s%d %d float sum -1 %g 0 0 %d %g 0 0 0\n",
+                as_json  ? "%s{\"size\":%d,\"count\":%d,\"type\":\"float\","
+                           "\"redop\":\"sum\",\"root\":\"-1\","
+                           "\"out_of_place\":{\"time\":%g,\"nwrong\":%d},"
+                           "\"in_place\":{\"time\":%g,\"nwrong\":0}}"
+                : is_old ? "%s%d %d half sum -1 %g 0 0 %d %g 0 0 1e-07\n"
+                         : "%s%d %d float sum -1 %g 0 0 %d %g 0 0 0\n",
                 comma, int(m.n_bytes), int(m.n_bytes / 4), m.us.median,
                 int(m.n_wrong), m.us.median);
             text += row;
@@ -123,8 +129,7 @@ class Wrong : public InFolder, public testing::WithParamInterface<const char *>
             std::fclose(fp);
         } else {
             for (const auto &arm : kArms) {
-                const std::string text =
-                    Perf(d.data, arm.arm, format == "nccl_json");
+                const std::string text = Perf(d.data, arm.arm, format);
                 stp_error err{};
                 EXPECT_EQ(STP_OK,
                           stp_nccl_text_add(text.data(), text.size(), -1,
@@ -166,8 +171,8 @@ Places Drawn(const Data &d)
     return places;
 }
 
-// The measured sizes within rules.
-Places Ruled(const Data &d)
+// The measured sizes within rules, of a policy or of what to register.
+Places Ruled(const Data &d, bool registers)
 {
     stp_derive_terms terms{};
     stp_comparisons all{};
@@ -175,11 +180,15 @@ Places Ruled(const Data &d)
     Places places;
     terms.min_gain = 0.02;
     terms.trust_passes = true;
+    terms.kind = registers ? STP_POLICY_OF_MEMORY : STP_POLICY_OF_ARMS;
     stp_dataset selected{};
     EXPECT_EQ(STP_OK, stp_objective_select(&d.data, STP_OBJECTIVE_TIME,
                                            &selected, nullptr));
-    EXPECT_EQ(STP_OK, stp_objective_compare(&selected, STP_OBJECTIVE_TIME, &all,
-                                            nullptr));
+    EXPECT_EQ(STP_OK, registers
+                          ? stp_compare_registered(&d.data, &d.data, false,
+                                                   &all, nullptr)
+                          : stp_objective_compare(&selected, STP_OBJECTIVE_TIME,
+                                                  &all, nullptr));
     EXPECT_EQ(STP_OK, stp_derive_on(&all, &terms, &derived, nullptr));
     for (size_t i = 0; i < derived.n_rules; i++)
         for (const uint64_t n_bytes : Sizes())
@@ -194,7 +203,7 @@ Places Ruled(const Data &d)
 
 TEST_P(Wrong, ArmsAreOutAtTheirSizeInAllThatIsMade)
 {
-    size_t n_rules = 0;
+    size_t n_rules[2] = {};
     for (unsigned seed = 1; seed <= 50; seed++) {
         SCOPED_TRACE(seed);
         Data measured, read;
@@ -206,17 +215,20 @@ TEST_P(Wrong, ArmsAreOutAtTheirSizeInAllThatIsMade)
         for (const uint64_t n_bytes : Sizes())
             right.erase({"auto", n_bytes});
         EXPECT_EQ(right, ComparedArms(read));
-        for (const auto &place : Ruled(read)) {
-            n_rules++;
-            EXPECT_EQ(1u, right.count(place))
-                << place.first << " at " << place.second;
-        }
+        for (const bool registers : {false, true})
+            for (const auto &place : Ruled(read, registers)) {
+                n_rules[registers]++;
+                EXPECT_EQ(1u, right.count(place))
+                    << place.first << " at " << place.second;
+            }
     }
-    EXPECT_LT(100u, n_rules) << "right arms get their rules";
+    for (const size_t n : n_rules)
+        EXPECT_LT(100u, n) << "right arms get their rules";
 }
 
 INSTANTIATE_TEST_SUITE_P(Formats, Wrong,
-                         testing::Values("csv", "json", "text", "nccl_json"),
+                         testing::Values("csv", "json", "text", "old_text",
+                                         "nccl_json"),
                          [](const testing::TestParamInfo<const char *> &test) {
                              return std::string(test.param);
                          });
@@ -261,6 +273,26 @@ TEST(WrongAlone, DecidesNothingByIterationsEither)
             stp_comparisons_free(all);
         }
         stp_dataset_free(&selected);
+    }
+}
+
+TEST(WrongAlone, IsThatOfEitherCollectiveOfFsdp)
+{
+    for (const int coll :
+         {ncclFuncAllGather, ncclFuncReduceScatter, ncclFuncAllReduce}) {
+        Data d;
+        d.AddAuto(1024).AddGain(1024, kSym, 1.5);
+        stp_measurement step = d.data.rows[d.data.n_rows - 1];
+        for (size_t i = 0; i < d.data.n_rows; i++)
+            d.data.rows[i].coll = coll;
+        d.data.rows[d.data.n_rows - 1].n_wrong = 7;
+        step.coll = ncclFuncAllGather;
+        step.n_wrong = -1;
+        step.work.mode = STP_MODE_FSDP;
+
+        stp_take_wrong(&d.data, &step);
+
+        EXPECT_EQ(coll == ncclFuncAllReduce ? -1 : 7, step.n_wrong) << coll;
     }
 }
 

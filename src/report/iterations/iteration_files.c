@@ -5,7 +5,6 @@
 #include <fnmatch.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/stat.h>
 #include <unistd.h>
 
 #include "core/text.h"
@@ -143,27 +142,6 @@ static enum stp_status iteration_cannot(struct stp_error *err,
                     strerror(errno));
 }
 
-/* Makes the folder and those above it.  Fails as mkdir() does. */
-static bool iteration_make_folders(const char *path)
-{
-    char part[STP_FOLDER_PATH];
-    struct stat st;
-
-    snprintf(part, sizeof(part), "%s", path);
-    for (char *s = strchr(part + 1, '/'); s != NULL; s = strchr(s + 1, '/')) {
-        *s = '\0';
-        if (mkdir(part, 0777) != 0 && errno != EEXIST)
-            return false;
-        *s = '/';
-    }
-    if (mkdir(path, 0777) == 0)
-        return true;
-    if (errno != EEXIST || stat(path, &st) != 0)
-        return false;
-    errno = ENOTDIR;
-    return S_ISDIR(st.st_mode);
-}
-
 /* Removes one of our files, or says that it is there. */
 static enum stp_status iteration_clear_file(const char *folder,
                                             const char *name, bool replace,
@@ -189,15 +167,16 @@ static enum stp_status iteration_clear_file(const char *folder,
 enum stp_status stp_iteration_folder(const char *path, bool replace,
                                      struct stp_error *err)
 {
-    enum stp_status status = STP_OK;
     const struct dirent *entry;
+    enum stp_status status;
     DIR *dir;
 
     if (strlen(path) >= STP_FOLDER_PATH)
         return stp_fail(err, STP_ERR_IO, "the path '%.60s...' is too long",
                         path);
-    if (!iteration_make_folders(path))
-        return iteration_cannot(err, "make the folder", path);
+    status = stp_folder_make(path, err);
+    if (status != STP_OK)
+        return status;
     if (access(path, W_OK | X_OK) != 0)
         return iteration_cannot(err, "write into the folder", path);
     dir = opendir(path);

@@ -135,17 +135,6 @@ static int log_find_coll(const char *line, size_t len)
     return -1;
 }
 
-static enum stp_status log_add_ran(struct taker *t,
-                                   const struct stp_nccl_ran *ran)
-{
-    struct stp_nccl_log *log = &t->log;
-
-    if (!STP_ROOM(log->ran, log->n_ran, log->capacity))
-        return stp_nomem(t->err);
-    log->ran[log->n_ran++] = *ran;
-    return STP_OK;
-}
-
 static enum stp_status log_add_comm(struct taker *t, const char *line,
                                     size_t len)
 {
@@ -203,7 +192,12 @@ static enum stp_status log_read_line(struct taker *t, const char *line,
     ran.coll = log_find_coll(line, len);
     ran.algo = log_parse_word(&algo, NCCL_NUM_ALGORITHMS, stp_algo_from_name);
     ran.proto = log_parse_word(&proto, NCCL_NUM_PROTOCOLS, stp_proto_from_name);
-    return ran.algo < 0 || ran.proto < 0 ? STP_OK : log_add_ran(t, &ran);
+    if (ran.algo < 0 || ran.proto < 0)
+        return STP_OK;
+    if (!STP_ROOM(t->log.ran, t->log.n_ran, t->log.capacity))
+        return stp_nomem(t->err);
+    t->log.ran[t->log.n_ran++] = ran;
+    return STP_OK;
 }
 
 /* ---- the rest ---- */

@@ -35,9 +35,10 @@ struct stp_nccl_comm {
 
 /* How a run was set up, as far as NCCL or its environment says. */
 struct stp_nccl_settings {
-    char algo[16];  /* value of NCCL_ALGO, cut; "": not set */
-    char proto[16]; /* likewise NCCL_PROTO */
-    bool has_tuner; /* a tuner plugin was loaded */
+    char algo[16];   /* value of NCCL_ALGO, cut; "": not set */
+    char proto[16];  /* likewise NCCL_PROTO */
+    bool has_tuner;  /* a tuner plugin was loaded */
+    bool names_arms; /* the text is ours, which does */
 };
 
 struct stp_nccl_log {

@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "analyse/bandwidth.h"
+#include "analyse/order.h"
 #include "core/dtype.h"
 
 static const char *const programs[NCCL_NUM_TUNED_FUNCS] = {
@@ -155,15 +156,6 @@ void stp_nccl_text_write_foot(const struct stp_nccl_text_total *total, int coll,
 
 /* ---- rounds into rows ---- */
 
-static bool text_is_like(const struct stp_measurement *a,
-                         const struct stp_measurement *b)
-{
-    return a->coll == b->coll && a->n_bytes == b->n_bytes &&
-           a->type == b->type && a->op == b->op && a->root == b->root &&
-           a->n_ranks == b->n_ranks && a->n_nodes == b->n_nodes &&
-           stp_arm_equal(&a->arm, &b->arm);
-}
-
 static struct stp_nccl_text_place
 text_collapse_place(const struct stp_dataset *data,
                     const struct stp_measurement *like, bool in_place,
@@ -176,8 +168,12 @@ text_collapse_place(const struct stp_dataset *data,
 
     for (size_t i = 0; i < data->n_rows; i++) {
         const struct stp_measurement *m = &data->rows[i];
+        struct stp_measurement other = *m;
 
-        if (m->in_place != in_place || !text_is_like(m, like))
+        other.in_place = like->in_place;
+        if (m->in_place != in_place || m->n_bytes != like->n_bytes ||
+            stp_order_kinds(&other, like) != 0 ||
+            !stp_arm_equal(&m->arm, &like->arm))
             continue;
         sum += m->us.mean;
         n++;

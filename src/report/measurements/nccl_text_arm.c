@@ -77,57 +77,30 @@ static enum stp_status arm_find(const struct stp_dataset *data,
     return STP_OK;
 }
 
-/* Whether the text is ours, which names its arms. */
-static bool arm_is_named(const char *text, size_t len)
-{
-    static const char version[] = "# steptune version ";
-    const char *s = text;
-    const char *line;
-    size_t n;
-
-    while ((line = stp_next_line(&s, text + len, &n)) != NULL)
-        if (n >= sizeof(version) - 1 &&
-            memcmp(line, version, sizeof(version) - 1) == 0)
-            return true;
-    return false;
-}
-
-static bool arm_differs(const struct stp_measurement *m,
-                        const struct stp_arm *arm)
-{
-    return arm->kind == STP_ARM_FORCED &&
-           ((m->ran_algo >= 0 && arm->algo != STP_ANY &&
-             m->ran_algo != arm->algo) ||
-            (m->ran_proto >= 0 && arm->proto != STP_ANY &&
-             m->ran_proto != arm->proto));
-}
-
-/* Whether nobody knows the pair that this arm was, and rules name pairs. */
-static bool arm_is_unknown(const struct stp_measurement *m,
-                           const struct stp_arm *arm)
-{
-    return arm->kind == STP_ARM_FORCED &&
-           ((arm->algo == STP_ANY && m->ran_algo < 0) ||
-            (arm->proto == STP_ANY && m->ran_proto < 0));
-}
-
 /* Makes all rows those of 'arm'. */
 static enum stp_status arm_set(struct stp_dataset *data,
                                const struct stp_arm *arm, struct stp_error *err)
 {
+    const bool is_forced = arm->kind == STP_ARM_FORCED;
     char name[STP_ARM_NAME];
 
     stp_arm_name(arm, name);
     for (size_t i = 0; i < data->n_rows; i++) {
         struct stp_measurement *m = &data->rows[i];
+        const bool has_algo = m->ran_algo >= 0, has_proto = m->ran_proto >= 0;
 
-        if (arm_differs(m, arm))
+        if (is_forced &&
+            ((has_algo && arm->algo != STP_ANY && m->ran_algo != arm->algo) ||
+             (has_proto && arm->proto != STP_ANY &&
+              m->ran_proto != arm->proto)))
             return stp_fail(err, STP_ERR_RANGE,
                             "arm %s, but NCCL ran %s/%s at %" PRIu64
                             " bytes, expected what was forced",
                             name, stp_algo_name(m->ran_algo),
                             stp_proto_name(m->ran_proto), m->n_bytes);
-        if (arm_is_unknown(m, arm))
+        /* nobody knows the pair that this arm was, and rules name pairs */
+        if (is_forced && ((!has_algo && arm->algo == STP_ANY) ||
+                          (!has_proto && arm->proto == STP_ANY)))
             return stp_fail(
                 err, STP_ERR_RANGE,
                 "arm %s, but NCCL did not log which pair that was at %" PRIu64
@@ -166,22 +139,21 @@ enum stp_status stp_nccl_text_add(const char *text, size_t len, int coll,
                                   struct stp_dataset *data,
                                   struct stp_error *err)
 {
-    bool names_arms = arm_is_named(text, len);
     struct stp_dataset more = {0};
-    struct stp_nccl_settings settings;
+    struct stp_nccl_settings settings = {0};
     struct stp_arm found;
     enum stp_status status =
         stp_nccl_text_read(text, len, coll, &more, &settings, err);
 
-    if (status == STP_OK && names_arms && arm != NULL)
+    if (status == STP_OK && settings.names_arms && arm != NULL)
         status =
             stp_fail(err, STP_ERR_RANGE,
                      "this text names its arms, expected it without --arm");
-    if (status == STP_OK && !names_arms && arm == NULL) {
+    if (status == STP_OK && !settings.names_arms && arm == NULL) {
         status = arm_find(&more, &settings, &found, err);
         arm = &found;
     }
-    if (status == STP_OK && !names_arms)
+    if (status == STP_OK && !settings.names_arms)
         status = arm_set(&more, arm, err);
     for (size_t i = 0; i < more.n_rows; i++)
         more.rows[i].single_pass = true;

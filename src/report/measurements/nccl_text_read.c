@@ -43,6 +43,7 @@ struct reader {
     unsigned iters;
     enum stp_source source;
     bool single_pass;
+    bool names_arms;                /* text of ours */
     unsigned n_ranks;               /* of a communicator; 0: not known */
     unsigned n_listed;              /* ranks of all communicators */
     uint64_t last_rank;             /* the highest number of them */
@@ -143,12 +144,6 @@ static const struct stp_csv_column known_columns[] = {
 
 enum { N_KNOWN = sizeof(known_columns) / sizeof(known_columns[0]) };
 
-static bool text_is_time(const struct stp_csv_column *c)
-{
-    return c->kind == STP_CSV_POSITIVE &&
-           c->offset == offsetof(struct place, us);
-}
-
 static enum stp_status text_read_header(struct reader *r,
                                         const struct stp_field *words, size_t n)
 {
@@ -163,7 +158,8 @@ static enum stp_status text_read_header(struct reader *r,
         const struct stp_csv_column *column =
             stp_csv_find(known_columns, N_KNOWN, &words[i]);
 
-        n_times += column != NULL && text_is_time(column);
+        n_times += column != NULL && column->kind == STP_CSV_POSITIVE &&
+                   column->offset == offsetof(struct place, us);
         if (column == NULL || n_times > 2)
             return stp_fail_at(r->err, STP_ERR_SYNTAX, r->line, words[i].column,
                                "column '%.*s', expected those of nccl-tests, "
@@ -237,6 +233,7 @@ text_read_version(struct reader *r, const struct stp_field *words, size_t n)
     struct stp_field value;
     uint64_t nodes;
 
+    r->names_arms |= stp_field_is(&words[0], "steptune");
     r->source = stp_field_is(&words[0], "steptune") ? STP_SOURCE_MODELLED
                                                     : STP_SOURCE_MEASURED;
     r->single_pass = false;
@@ -618,27 +615,20 @@ static bool text_read_field(const struct reader *r, size_t column,
         is_of_place ? (void *)&row->places[r->in_place[column]] : (void *)row);
 }
 
-/* Until 2.18 the redop of collectives that reduce nothing is blank: the root
- * stands where the operation would. */
-static bool text_lacks_op(const struct reader *r, const struct stp_field *words,
-                          size_t n)
-{
-    uint64_t root;
-
-    for (size_t c = 0; c < r->n_columns && c < n; c++)
-        if (strcmp(r->columns[c]->name, "redop") == 0)
-            return stp_field_is(&words[c], "-1") ||
-                   stp_parse_u64(words[c].s, words[c].len, &root);
-    return false;
-}
-
 static enum stp_status text_read_fields(const struct reader *r,
                                         const struct stp_field *words, size_t n,
                                         struct row *row)
 {
-    bool lacks_op = text_lacks_op(r, words, n);
+    bool lacks_op = false;
+    uint64_t root;
     size_t w = 0;
 
+    /* Until 2.18 the redop of collectives that reduce nothing is blank: the
+     * root stands where the operation would. */
+    for (size_t c = 0; c < r->n_columns && c < n; c++)
+        lacks_op |= strcmp(r->columns[c]->name, "redop") == 0 &&
+                    (stp_field_is(&words[c], "-1") ||
+                     stp_parse_u64(words[c].s, words[c].len, &root));
     for (size_t c = 0; c < r->n_columns; c++) {
         if (lacks_op && strcmp(r->columns[c]->name, "redop") == 0)
             continue;
@@ -723,6 +713,7 @@ bool stp_nccl_text_is(const char *text, size_t len)
 static enum stp_status text_read_rest(const char *text, size_t len, int coll,
                                       const struct stp_nccl_log *log,
                                       struct stp_dataset *data,
+                                      bool *names_arms_ret,
                                       struct stp_error *err)
 {
     struct reader r = {.data = data,
@@ -746,6 +737,7 @@ static enum stp_status text_read_rest(const char *text, size_t len, int coll,
     }
     STP_THEN(status, text_end_run(&r));
     free(r.hosts);
+    *names_arms_ret = r.names_arms;
     if (status == STP_OK && data->n_rows == 0)
         status = stp_fail_at(err, STP_ERR_SYNTAX, r.line, 0,
                              "no rows, expected what nccl-tests print");
@@ -768,7 +760,8 @@ static enum stp_status text_read_json(const char *json, size_t json_len,
 
     if (status != STP_OK)
         return status;
-    status = text_read_rest(text, len, coll, &log, data, &reason);
+    status = text_read_rest(text, len, coll, &log, data,
+                            &settings_ret->names_arms, &reason);
     for (size_t i = 0; i < len; i++)
         n_lines += text[i] == '\n';
     free(text);
@@ -793,9 +786,10 @@ static enum stp_status text_read_text(const char *text, size_t len, int coll,
 
     if (status != STP_OK)
         return status;
-    status = text_read_rest(rest, rest_len, coll, &log, data, err);
-    free(rest);
     *settings_ret = log.settings;
+    status = text_read_rest(rest, rest_len, coll, &log, data,
+                            &settings_ret->names_arms, err);
+    free(rest);
     stp_nccl_log_free(&log);
     return status;
 }
