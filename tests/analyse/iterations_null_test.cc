@@ -41,8 +41,8 @@ class Recorded : public testing::Test
         const std::string path =
             std::string(STP_FIXTURES "/iterations/") + name;
 
-        ASSERT_EQ(STP_OK,
-                  stp_measurements_load(path.c_str(), &all_.data, &err_))
+        ASSERT_EQ(STP_OK, stp_measurements_load_any(path.c_str(), -1,
+                                                    &all_.data, &err_))
             << err_.text;
         all_.sample_us = static_cast<double *>(
             calloc(all_.data.n_rows, sizeof(*all_.sample_us)));

@@ -218,22 +218,6 @@ enum stp_status stp_measurements_read(const char *text, size_t len,
     return status;
 }
 
-enum stp_status stp_measurements_load(const char *path,
-                                      struct stp_dataset *data,
-                                      struct stp_error *err)
-{
-    char *text;
-    size_t len;
-    enum stp_status status =
-        stp_read_file(path, STP_MEASUREMENTS_MAX, &text, &len, err);
-
-    if (status != STP_OK)
-        return status;
-    status = stp_measurements_read(text, len, data, err);
-    free(text);
-    return status;
-}
-
 enum stp_status stp_measurements_load_any(const char *path, int coll,
                                           struct stp_dataset *data,
                                           struct stp_error *err)

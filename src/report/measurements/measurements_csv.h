@@ -97,16 +97,12 @@ enum stp_status stp_measurements_pool(struct stp_dataset *data,
                                       bool by_arm, struct stp_error *err);
 
 /*
- * Appends the rows of the file 'path' to *data, as further rounds, and takes
- * over machine, gpu, nccl and backend; STP_ERR_SYNTAX with line and column if
- * it is not such a file, or if it is from another GPU, NCCL or backend than
- * what *data already holds.  *data is as it was after a failure.
+ * Appends the rows of the 'len' bytes of CSV at 'text' to *data, as further
+ * rounds, and takes over machine, gpu, nccl and backend; STP_ERR_SYNTAX with
+ * line and column if it is no CSV of ours, or if it is from another GPU, NCCL
+ * or backend than what *data already holds.  *data is as it was after a
+ * failure.
  */
-enum stp_status stp_measurements_load(const char *path,
-                                      struct stp_dataset *data,
-                                      struct stp_error *err);
-
-/* Like stp_measurements_load(), of the 'len' bytes at 'text'. */
 enum stp_status stp_measurements_read(const char *text, size_t len,
                                       struct stp_dataset *data,
                                       struct stp_error *err);

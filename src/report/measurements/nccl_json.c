@@ -39,11 +39,11 @@ static void nccl_json_put(const cJSON *object, const char *key,
         fprintf(fp, " %s", missing);
 }
 
-static unsigned nccl_json_get_count(const cJSON *object, const char *key)
+static double nccl_json_get_count(const cJSON *object, const char *key)
 {
-    const double n = cJSON_GetNumberValue(nccl_json_get(object, key));
+    const cJSON *value = nccl_json_get(object, key);
 
-    return n >= 1 && n < 65536 ? (unsigned)n : 1;
+    return value != NULL ? cJSON_GetNumberValue(value) : 1;
 }
 
 static void nccl_json_put_place(const cJSON *result, const char *place_key,
@@ -74,11 +74,21 @@ enum stp_status stp_nccl_json_to_text(const char *json, size_t json_len,
     const cJSON *config = nccl_json_get(root, "config");
     const cJSON *version = nccl_json_get(root, "nccl_version");
     const cJSON *item;
+    /* A process has an entry for the first of its ranks only. */
+    const double n = nccl_json_get_count(config, "nthreads") *
+                     nccl_json_get_count(config, "ngpus");
     const char *program;
     FILE *fp;
 
     if (root == NULL)
         return stp_json_refuse(json, end, "nccl-tests write with -J", err);
+    if (!(n >= 1 && n <= 1024)) {
+        cJSON_Delete(root);
+        return stp_fail(err, STP_ERR_SYNTAX,
+                        "config with nthreads times ngpus %g, expected 1 to "
+                        "1024 ranks a process",
+                        n);
+    }
     fp = open_memstream(text_ret, len_ret);
     if (fp == NULL) {
         cJSON_Delete(root);
@@ -92,13 +102,9 @@ enum stp_status stp_nccl_json_to_text(const char *json, size_t json_len,
     fprintf(fp, "\n# nccl-tests version ? nccl-library=%.0f\n",
             cJSON_IsNumber(version) ? version->valuedouble : 0);
 
-    /* A process has an entry for the first of its ranks only. */
-    const unsigned n = nccl_json_get_count(config, "nthreads") *
-                       nccl_json_get_count(config, "ngpus");
-
     cJSON_ArrayForEach(item, nccl_json_get(config, "devices"))
     {
-        for (unsigned i = 0; i < n; i++) {
+        for (unsigned i = 0; i < (unsigned)n; i++) {
             fputs("# Rank 0 Group", fp);
             nccl_json_put(item, "group", "0", fp);
             fputs(" on", fp);

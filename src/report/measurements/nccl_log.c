@@ -47,19 +47,6 @@ static size_t log_find_host_end(const char *line, size_t i)
     return i;
 }
 
-/* The last bytes of a row may stand against the host: "-1vm", "0vm", "N/Avm".
- */
-static size_t log_number_len(const char *word, size_t len)
-{
-    size_t n = len > 0 && word[0] == '-';
-
-    if (len >= 3 && memcmp(word, "N/A", 3) == 0)
-        return 3;
-    while (n < len && log_is_digit(word[n]))
-        n++;
-    return n;
-}
-
 /* Where in the line a log begins; 'len' if nowhere. */
 static size_t nccl_log_find(struct taker *t, const char *line, size_t len)
 {
@@ -81,8 +68,15 @@ static size_t nccl_log_find(struct taker *t, const char *line, size_t len)
             if (known->len > 0 && end - begin >= known->len &&
                 memcmp(line + end - known->len, known->s, known->len) == 0)
                 return end - known->len;
-            if (begin > 0)
-                return begin + log_number_len(line + begin, end - begin);
+            if (begin > 0) {
+                /* A row may end against the host: "-1vm", "0vm", "N/Avm". */
+                if (end - begin >= 3 && memcmp(line + begin, "N/A", 3) == 0)
+                    return begin + 3;
+                begin += line[begin] == '-';
+                while (begin < end && log_is_digit(line[begin]))
+                    begin++;
+                return begin;
+            }
             if (known->len == 0)
                 *known = (struct stp_field){line, end, 1};
             return 0;

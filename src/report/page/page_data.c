@@ -394,6 +394,10 @@ static enum stp_status page_keep_own(const struct stp_page_sources *sources,
                 stp_page_format(data->warnings[data->n_warnings++], "%s.",
                                 text);
             }
+            if (stp_next_wrong(&file->data, &wrong))
+                stp_page_format(data->warnings[data->n_warnings++],
+                                "%s has further arms with wrong elements.",
+                                file->name);
         }
         if (policy != NULL && policy->name != NULL &&
             file->data.policy_hash[0] == '\0')

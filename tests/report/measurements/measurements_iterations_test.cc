@@ -137,8 +137,9 @@ TEST_F(Measured, RecordedMachinesHaveIterations)
         SCOPED_TRACE(c.name);
         stp_dataset_free(&data_);
         std::string path = std::string(STP_FIXTURES "/machines/") + c.name;
-        ASSERT_EQ(STP_OK, stp_measurements_load((path + "/overlap.csv").c_str(),
-                                                &data_, &err_))
+        ASSERT_EQ(STP_OK,
+                  stp_measurements_load_any((path + "/overlap.csv").c_str(), -1,
+                                            &data_, &err_))
             << err_.text;
         EXPECT_EQ(c.n_rows, data_.n_rows);
         EXPECT_EQ(data_.n_rows, stp_dataset_n_iterations(&data_));

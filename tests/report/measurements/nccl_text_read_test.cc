@@ -406,6 +406,7 @@ TEST_F(Read, JsonThatMeansNothingIsRefused)
         {"all_gather_perf", "alltoall_perf", "test 'alltoall_perf', expected"},
         {"\"devices\"", "\"gpus\"", "a run without the lines that list"},
         {"\"results\"", "\"rows\"", "no rows, expected what nccl-tests print"},
+        {"\"ngpus\":2", "\"ngpus\":2000", "ngpus 2000, expected 1 to 1024"},
         {"\"okay\"", "okay", "not JSON from here on"},
     };
 
