@@ -88,10 +88,12 @@ ncclResult_t mock_ranks_shrink(struct mock_ranks *parent,
  * rank 1. */
 void mock_ranks_destroy(struct mock_ranks *ranks);
 
-/* A step of every rank: a group, or one collective. */
+/* A step of every rank: a group, one collective, or, if 'apart', several that
+ * follow one another. */
 struct mock_step {
     const struct mock_call *calls;
     size_t n; /* >= 1 */
+    bool apart;
 };
 
 struct mock_script {
@@ -108,12 +110,16 @@ struct mock_script {
      * of *user from the time of its fork. */
     void (*before_step)(void *user, int rank, size_t step);
 
+    /* NULL, or a function that runs there before each collective or group, of
+     * which it receives the first call. */
+    void (*before_call)(void *user, int rank, const struct mock_call *call);
+
     /* NULL, or a function that receives the outcome of call 'i' of a step from
      * the rank that reached it first; of several children, one from each. It
      * runs in the caller's thread. */
     void (*decided)(void *user, size_t step, size_t i,
                     const struct mock_outcome *outcome);
-    void *user; /* argument of all three functions */
+    void *user; /* argument of all these functions */
 
     /* NULL, or a rank that ends before one of its steps. A process is killed; a
      * thread takes no further part in this script and later ones. The other

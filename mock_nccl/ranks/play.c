@@ -87,10 +87,12 @@ static void play_prepare_step(struct play *p, int rank)
     player->order = (struct mock_order){.task = MOCK_STEP,
                                         .comm = p->ranks->comm,
                                         .before_step = p->script->before_step,
+                                        .before_call = p->script->before_call,
                                         .user = p->script->user,
                                         .step = player->at,
                                         .calls = player->calls,
-                                        .n_calls = step->n};
+                                        .n_calls = step->n,
+                                        .apart = step->apart};
 }
 
 static void play_deactivate(struct play *p, int place)

@@ -44,14 +44,19 @@ ncclResult_t mock_rank_execute(struct mock_rank *rank,
                                const struct mock_order *order,
                                struct mock_outcome *outcomes)
 {
-    ncclResult_t rc;
+    const size_t n = order->apart ? 1 : order->n_calls; /* at a time */
+    ncclResult_t rc = ncclSuccess;
 
     switch (order->task) {
     case MOCK_STEP:
         if (order->before_step != NULL)
             order->before_step(order->user, rank->number, order->step);
-        rc = mock_comm_group(rank->comms[order->comm], order->calls,
-                             order->n_calls, outcomes);
+        for (size_t i = 0; i < order->n_calls && rc == ncclSuccess; i += n) {
+            if (order->before_call != NULL)
+                order->before_call(order->user, rank->number, &order->calls[i]);
+            rc = mock_comm_group(rank->comms[order->comm], &order->calls[i], n,
+                                 &outcomes[i]);
+        }
         mock_clock_shift(0);
         return rc;
     case MOCK_RUN:

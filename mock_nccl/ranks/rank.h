@@ -27,11 +27,13 @@ struct mock_order {
     const struct mock_machine *machine; /* machine of a new communicator */
     void (*before)(void *user, int rank);
     void (*before_step)(void *user, int rank, size_t step);
+    void (*before_call)(void *user, int rank, const struct mock_call *call);
     ncclResult_t (*run)(void *user, int rank);
     void *user;
     size_t step;
     const struct mock_call *calls;
     size_t n_calls;
+    bool apart; /* no group */
 };
 
 struct mock_rank {

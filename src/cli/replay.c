@@ -24,6 +24,8 @@ struct replay_options {
     unsigned n_jobs;
     int layout; /* enum mock_layout */
     const char *contract;
+    const char *check;
+    unsigned seed; /* 0: draw one */
     unsigned time_limit_s;
 };
 
@@ -68,9 +70,16 @@ static const struct stp_option replay_table[] = {
      .help = "Instead of a trace: put this tuner plugin through all that NCCL "
              "may do to it, and print a verdict per line (with --on, --ranks, "
              "--nccl, --policy, --seeds)"},
+    {"seed", 0, "N", stp_option_count, AT(seed), .min = 1, .max = UINT32_MAX,
+     .needs.with = "contract",
+     .help = "Seed of the random sizes of --contract (default: another each "
+             "time, which is printed)"},
+    {"check", 0, "NAME", stp_option_text, AT(check), .needs.with = "contract",
+     .help = "Only this check of --contract, such as \"ranks agree\""},
     {"time-limit", 0, "SECONDS", stp_option_count, AT(time_limit_s), .min = 1,
      .max = 86400, .value = "30", .needs.with = "contract",
-     .help = "Time limit of each check of --contract"},
+     .help = "Time limit of each check of --contract, which gives each call "
+             "0.75 s"},
     {0},
 };
 
@@ -218,6 +227,8 @@ static int contract_run(const struct replay_options *o)
                                            .policy = o->policy,
                                            .n_ranks = o->n_ranks,
                                            .n_seeds = o->n_seeds,
+                                           .seed = o->seed,
+                                           .only = o->check,
                                            .time_limit_s = o->time_limit_s};
     struct stp_contract contract;
     struct stp_error err;
@@ -231,6 +242,8 @@ static int contract_run(const struct replay_options *o)
     if (o->policy != NULL && access(o->policy, R_OK) != 0)
         return stp_complain("%s: cannot be opened: %s", o->policy,
                             strerror(errno));
+    if (options.seed == 0)
+        options.seed = 1 + mock_new_comm_id() % UINT32_MAX;
     unsetenv("NCCL_WORKLOAD_OVERLAP"); /* each check has a policy of its own */
     if (stp_set_plugin_environment(machine, NULL, &err) != STP_OK)
         return stp_complain_error(NULL, &err);
@@ -242,10 +255,10 @@ static int contract_run(const struct replay_options *o)
         return stp_complain_error(NULL, &err);
     n_failed = stp_contract_count(&contract, STP_CONTRACT_FAIL);
     if (!o->machine.json)
-        printf("%s%s%s%s in mock NCCL %s on %s\n\n", o->contract,
-               contract.name[0] != '\0' ? " ('" : "", contract.name,
-               contract.name[0] != '\0' ? "')" : "", contract.nccl,
-               contract.machine);
+        printf("%s%s%s%s in mock NCCL %s on %s, --seed %" PRIu64 "\n\n",
+               o->contract, contract.name[0] != '\0' ? " ('" : "",
+               contract.name, contract.name[0] != '\0' ? "')" : "",
+               contract.nccl, contract.machine, contract.seed);
     status = stp_print_contract(&contract, o->machine.json, stdout, &err);
     stp_contract_free(&contract);
     if (status != STP_OK)

@@ -6,6 +6,7 @@
  */
 #include <dirent.h>
 #include <fcntl.h>
+#include <math.h>
 #include <pthread.h>
 #include <sched.h>
 #include <signal.h>
@@ -21,7 +22,7 @@
 
 /* A communicator. */
 struct planted {
-    size_t n_ranks;
+    size_t n_ranks, n_nodes;
     uint64_t comm_id;
     ncclDebugLogger_t log;
     ncclResult_t result; /* of the current init or call */
@@ -290,30 +291,11 @@ ASK(by_reg_buff)
     planted_choose(call, call->reg_buff);
 }
 
-ASK(channels_200)
-{
-    planted_take(call, NCCL_ALGO_RING, NCCL_PROTO_SIMPLE, 200);
-}
-
-ASK(crashes)
-{
-    if (call->n_bytes == (size_t)16 << 30)
-        raise(SIGSEGV);
-    planted_decide(call);
-}
-
 /* As a division by their number would, by a signal too. */
 ASK(needs_operations)
 {
     if (call->n_pipe_ops == 0)
         raise(SIGSEGV);
-    planted_decide(call);
-}
-
-ASK(exits)
-{
-    if (call->n_bytes == (size_t)16 << 30)
-        exit(3);
     planted_decide(call);
 }
 
@@ -341,13 +323,6 @@ ASK(global_context)
     size_t n = latest_global_context;
 
     planted_take(call, NCCL_ALGO_RING, NCCL_PROTO_SIMPLE, n < 64 ? (int)n : 64);
-}
-
-ASK(hangs)
-{
-    while (call->n_pipe_ops == 64)
-        pause();
-    planted_decide(call);
 }
 
 static pthread_mutex_t lock_last_in_first_out = PTHREAD_MUTEX_INITIALIZER;
@@ -448,39 +423,301 @@ FINALIZE(remembers_the_dead)
     free(self);
 }
 
-ASK(returns_error)
+/* ---- faults in one place ---- */
+
+/* A place: all calls within bounds.  PLANTED in the environment has the kind of
+ * fault, then the bounds: "exits,coll=4,min=2097152,max=2097152,pipe=2,reg=1".
+ * Those that are not named are no bounds. */
+struct place {
+    const struct kind *kind;
+    long long coll, min, max, pipe, reg, ranks, nodes;
+};
+
+struct here {
+    struct planted *self;
+    const struct planted_call *call;
+};
+
+static atomic_int number_here;     /* of communicators and calls in the place */
+static _Atomic size_t latest_here; /* communicator's ranks */
+static atomic_int over_here;       /* communicators that were finalized */
+
+static void here_exits(const struct here *h)
 {
-    if (call->n_bytes > (size_t)1 << 30)
-        self->result = ncclInvalidArgument;
-    else
+    exit(3);
+}
+
+static void here_crashes(const struct here *h)
+{
+    raise(SIGSEGV);
+}
+
+static void here_hangs(const struct here *h)
+{
+    for (;;)
+        pause();
+}
+
+static void here_spins(const struct here *h)
+{
+    for (volatile int i = 0;; i++)
+        ;
+}
+
+static void here_sleeps(const struct here *h)
+{
+    const struct timespec second = {1, 0};
+
+    nanosleep(&second, NULL);
+}
+
+static void here_fails(const struct here *h)
+{
+    h->self->result = ncclInvalidArgument;
+}
+
+static void here_writes_behind(const struct here *h)
+{
+    h->call->table[h->call->n_algos][NCCL_PROTO_LL] = 1;
+}
+
+static void here_writes_before(const struct here *h)
+{
+    h->call->table[-1][NCCL_PROTO_SIMPLE] = 1;
+}
+
+static void here_asks_100(const struct here *h)
+{
+    planted_take(h->call, NCCL_ALGO_RING, NCCL_PROTO_SIMPLE, 100);
+}
+
+static void here_asks_below(const struct here *h)
+{
+    planted_take(h->call, NCCL_ALGO_RING, NCCL_PROTO_SIMPLE, -2);
+}
+
+static void here_only_channels(const struct here *h)
+{
+    *h->call->n_channels = 4;
+}
+
+/* Writes to the first entry that NCCL has, or has not, ruled out; the cost is
+ * too high to be chosen, so that no harm hides the fault. */
+static void here_write(const struct here *h, int ruled_out, float cost)
+{
+    for (int i = 0; i < h->call->n_algos * NCCL_NUM_PROTOCOLS; i++)
+        if ((h->call->table[0][i] < 0) == ruled_out) {
+            h->call->table[0][i] = cost;
+            return;
+        }
+}
+
+static void here_revives(const struct here *h)
+{
+    here_write(h, 1, 1e9f);
+}
+
+static void here_rules_out(const struct here *h)
+{
+    here_write(h, 0, -1);
+}
+
+static void here_writes_nan(const struct here *h)
+{
+    here_write(h, 0, NAN);
+}
+
+static void here_leaves_nothing(const struct here *h)
+{
+    for (int i = 0; i < h->call->n_algos * NCCL_NUM_PROTOCOLS; i++)
+        h->call->table[0][i] = -1;
+}
+
+/* Makes one of three valid decisions that differ at any size. */
+static void here_choose(const struct here *h, long long number)
+{
+    planted_take(h->call, NCCL_ALGO_RING, (int)(number % NCCL_NUM_PROTOCOLS),
+                 0);
+}
+
+static void here_by_context(const struct here *h)
+{
+    here_choose(h, h->self->number);
+}
+
+static void here_by_count(const struct here *h)
+{
+    here_choose(h, number_here++);
+}
+
+static void here_by_process(const struct here *h)
+{
+    here_choose(h, getpid());
+}
+
+static void here_by_clock(const struct here *h)
+{
+    struct timespec now;
+
+    clock_gettime(CLOCK_MONOTONIC, &now);
+    here_choose(h, now.tv_nsec);
+}
+
+static void here_by_reg_buff(const struct here *h)
+{
+    here_choose(h, h->call->reg_buff);
+}
+
+static void here_by_variable(const struct here *h)
+{
+    const char *rank = getenv("LOCAL_RANK");
+
+    here_choose(h, rank != NULL ? atoi(rank) : 0);
+}
+
+static void here_by_file(const struct here *h)
+{
+    here_choose(h, planted_policy(planted_policy_path()));
+}
+
+static void here_by_latest(const struct here *h)
+{
+    here_choose(h, (long long)latest_here);
+}
+
+static void here_by_life(const struct here *h)
+{
+    here_choose(h, over_here > 0);
+}
+
+static void here_prints(const struct here *h)
+{
+    printf("asked about %zu bytes\n", h->call->n_bytes);
+}
+
+static void here_complains(const struct here *h)
+{
+    fprintf(stderr, "asked about %zu bytes\n", h->call->n_bytes);
+}
+
+static void here_logs(const struct here *h)
+{
+    h->self->log(NCCL_LOG_INFO, NCCL_TUNING, "planted.c", 1,
+                 "asked about %zu bytes", h->call->n_bytes);
+}
+
+static void here_keeps_file(const struct here *h)
+{
+    (void)!open("/dev/null", O_RDONLY);
+}
+
+static void here_sets_variable(const struct here *h)
+{
+    setenv("PLANTED_HERE", "1", 1);
+}
+
+static void here_leaves_folder(const struct here *h)
+{
+    (void)!chdir("/");
+}
+
+static void here_ignores_signal(const struct here *h)
+{
+    signal(SIGUSR1, SIG_IGN);
+}
+
+static void here_splits_words(const struct here *h)
+{
+    char list[] = "ring,simple";
+
+    strtok(list, ",");
+}
+
+#define KIND(name)                                                             \
+    {                                                                          \
+#name, here_##name                                                     \
+    }
+static const struct kind {
+    const char *name;
+    void (*fn)(const struct here *h);
+} kinds[] = {
+    KIND(exits),          KIND(crashes),       KIND(hangs),
+    KIND(spins),          KIND(sleeps),        KIND(fails),
+    KIND(writes_behind),  KIND(writes_before), KIND(asks_100),
+    KIND(asks_below),     KIND(only_channels), KIND(revives),
+    KIND(rules_out),      KIND(writes_nan),    KIND(leaves_nothing),
+    KIND(by_context),     KIND(by_count),      KIND(by_process),
+    KIND(by_clock),       KIND(by_reg_buff),   KIND(by_variable),
+    KIND(by_file),        KIND(by_latest),     KIND(by_life),
+    KIND(prints),         KIND(complains),     KIND(logs),
+    KIND(keeps_file),     KIND(sets_variable), KIND(leaves_folder),
+    KIND(ignores_signal), KIND(splits_words),
+};
+
+static struct place place;
+static pthread_once_t once_place = PTHREAD_ONCE_INIT;
+
+static void place_read(void)
+{
+    struct {
+        const char *name;
+        long long *number;
+    } bounds[] = {
+        {"coll=", &place.coll},   {"min=", &place.min},
+        {"max=", &place.max},     {"pipe=", &place.pipe},
+        {"reg=", &place.reg},     {"ranks=", &place.ranks},
+        {"nodes=", &place.nodes},
+    };
+    const char *text = getenv("PLANTED") != NULL ? getenv("PLANTED") : "";
+
+    for (size_t i = 0; i < sizeof(bounds) / sizeof(bounds[0]); i++) {
+        const char *at = strstr(text, bounds[i].name);
+
+        *bounds[i].number =
+            at != NULL ? atoll(at + strlen(bounds[i].name)) : -1;
+    }
+    place.kind = NULL;
+    for (size_t i = 0; i < sizeof(kinds) / sizeof(kinds[0]); i++)
+        if (strncmp(text, kinds[i].name, strcspn(text, ",")) == 0 &&
+            strlen(kinds[i].name) == strcspn(text, ","))
+            place.kind = &kinds[i];
+}
+
+static int place_has(const struct place *p, const struct planted *self,
+                     const struct planted_call *call)
+{
+    return p->kind != NULL &&
+           (p->coll < 0 || p->coll == (long long)call->coll) &&
+           (p->min < 0 || p->min <= (long long)call->n_bytes) &&
+           (p->max < 0 || p->max >= (long long)call->n_bytes) &&
+           (p->pipe < 0 || p->pipe == call->n_pipe_ops) &&
+           (p->reg < 0 || p->reg == call->reg_buff) &&
+           (p->ranks < 0 || p->ranks == (long long)self->n_ranks) &&
+           (p->nodes < 0 || p->nodes == (long long)self->n_nodes);
+}
+
+INIT(here)
+{
+    pthread_once(&once_place, place_read);
+    self->number = number_here++;
+    latest_here = self->n_ranks;
+}
+
+ASK(here)
+{
+    const struct here here = {self, call};
+
+    if (!place_has(&place, self, call)) {
         planted_decide(call);
+        return;
+    }
+    place.kind->fn(&here);
 }
 
-ASK(revives)
+FINALIZE(here)
 {
-    planted_decide(call);
-    call->table[NCCL_ALGO_NVLS][NCCL_PROTO_SIMPLE] = 1e9f;
-}
-
-ASK(talks)
-{
-    self->log(NCCL_LOG_INFO, NCCL_TUNING, "talks.c", 1, "asked about %zu bytes",
-              call->n_bytes);
-    planted_decide(call);
-}
-
-ASK(writes_minus_one)
-{
-    if (planted_take(call, NCCL_ALGO_RING, NCCL_PROTO_SIMPLE, 8) &&
-        call->table[NCCL_ALGO_TREE][NCCL_PROTO_LL] >= 0)
-        call->table[NCCL_ALGO_TREE][NCCL_PROTO_LL] = -1;
-}
-
-ASK(writes_outside)
-{
-    planted_decide(call);
-    if (call->n_bytes == (size_t)16 << 30)
-        call->table[call->n_algos][NCCL_PROTO_LL] = 1;
+    over_here++;
+    free(self);
 }
 
 /* ---- the table: name, init, getCollInfo and finalize ---- */
@@ -515,23 +752,16 @@ ASK(writes_outside)
 #define PLANTED_by_rank_variable "by rank variable", FAULT(by_rank_variable, by_rank_variable, correctly)
 /* Decides by regBuff, which may differ between ranks. */
 #define PLANTED_by_reg_buff "by regBuff", FAULT(correctly, by_reg_buff, correctly)
-/* Asks for more channels than NCCL's field holds. */
-#define PLANTED_channels_200 "200 channels", FAULT(correctly, channels_200, correctly)
 /* A tuner without a fault. */
 #define PLANTED_clean "clean", FAULT(correctly, correctly, correctly)
-/* Crashes, for 16 GiB.  By a signal: a sanitizer would report what usually
- * leads to it. */
-#define PLANTED_crashes "crashes", FAULT(correctly, crashes, correctly)
-/* Exits the process, for 16 GiB. */
-#define PLANTED_exits "exits", FAULT(correctly, exits, correctly)
 /* Has an unfinished v6 part. */
 #define PLANTED_fails_in_v6 "fails in v6", FAULT(correctly, correctly, correctly)
 /* Fails its communicator if its policy is missing. */
 #define PLANTED_fails_without_policy "fails without policy", FAULT(fails_without_policy, fails_without_policy, correctly)
+/* Has a fault in one place, both as PLANTED says. */
+#define PLANTED_here "here", FAULT(here, here, here)
 /* Stores only the latest communicator. */
 #define PLANTED_global_context "global context", FAULT(global_context, global_context, correctly)
-/* Does not return from a call in a large group. */
-#define PLANTED_hangs "hangs", FAULT(correctly, hangs, correctly)
 /* Requires that communicators end in the reverse order of their inits. */
 #define PLANTED_last_in_first_out "last in, first out", FAULT(last_in_first_out, correctly, last_in_first_out)
 /* Not a fault: decides differently from some call on, as all ranks of a
@@ -546,19 +776,8 @@ ASK(writes_outside)
 /* Creates a file during its lifetime, and fails if it finds the file of a rank
  * that was killed. */
 #define PLANTED_remembers_the_dead "remembers the dead", FAULT(remembers_the_dead, correctly, remembers_the_dead)
-/* Returns an error above 1 GiB, where it has no rule. */
-#define PLANTED_returns_error "returns error", FAULT(correctly, returns_error, correctly)
-/* Writes a cost for nvls/simple, even if NCCL has ruled it out.  The cost is too
- * high to be chosen: the fault is detected without harm. */
-#define PLANTED_revives "revives", FAULT(correctly, revives, correctly)
 /* Splits its settings by a function that all threads share. */
 #define PLANTED_splits_words "splits words", FAULT(splits_words, correctly, correctly)
-/* Logs each call. */
-#define PLANTED_talks "talks", FAULT(correctly, talks, correctly)
-/* Rules out tree/ll its own way, as only NCCL may. */
-#define PLANTED_writes_minus_one "writes -1", FAULT(correctly, writes_minus_one, correctly)
-/* Has one algorithm more than NCCL, for 16 GiB. */
-#define PLANTED_writes_outside "writes outside", FAULT(correctly, writes_outside, correctly)
 // clang-format on
 
 struct planted_fault {
@@ -585,6 +804,7 @@ static ncclResult_t init_v5(void **context, uint64_t comm_id, size_t n_ranks,
     if (self == NULL)
         return ncclSystemError;
     self->n_ranks = n_ranks;
+    self->n_nodes = n_nodes;
     self->comm_id = comm_id;
     self->log = log;
     *context = self;

@@ -10,6 +10,7 @@
 
 #include <stdbool.h>
 #include <stddef.h>
+#include <stdint.h>
 
 #include "core/status.h"
 
@@ -40,6 +41,8 @@ struct stp_contract_options {
                                  NVIDIA's example tuner */
     unsigned n_ranks;         /* of the machine; 0 for as many as it has */
     unsigned n_seeds;         /* random schedules of the ranks, >= 1 */
+    uint64_t seed;            /* of random sizes */
+    const char *only;         /* NULL, or the name of the one check to run */
     unsigned time_limit_s;    /* for each check, >= 1 */
 };
 
@@ -49,14 +52,16 @@ struct stp_contract {
     char name[64]; /* that the tuner gives itself; "" if it did not load */
     char nccl[16]; /* the version that most checks played */
     char machine[64];
+    uint64_t seed; /* of the options */
 };
 
 /*
  * Runs all checks, several at a time, and fills *contract_ret, to be freed with
  * stp_contract_free().  A tuner that fails checks is no error: STP_ERR_DEVICE
  * is for a machine that cannot be read, STP_ERR_IO for temporary files or
- * processes that cannot be had.  On SIGINT and SIGTERM its processes and files
- * go away, and then the caller as if it had not caught the signal.
+ * processes that cannot be had, STP_ERR_RANGE for no check of the name.  On
+ * SIGINT and SIGTERM its processes and files go away, and then the caller as if
+ * it had not caught the signal.
  *
  * The caller must have no other threads, and no child processes of its own.
  */

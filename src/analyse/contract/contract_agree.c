@@ -9,15 +9,19 @@
  */
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 
 #include "analyse/contract/contract_suite.h"
+#include "core/rng.h"
 
 enum {
     SCENARIO_GROUPS = 10,
-    SCENARIO_STEPS = STP_N_QUESTIONS + SCENARIO_GROUPS,
     SCENARIO_SEEDS = 4, /* of checks that do more than change the schedule: one
                             of each kind that mock_ranks_play() has */
+    AT_ONCE_SEEDS = 2,  /* which have no schedule, but other calls */
     GROUP = 3,          /* collectives of a group */
+    BULK = 24,          /* calls of a step, at most */
+    MORE_BULK = 200,
 };
 
 #define HOUR (3600 * (int64_t)1000000000) /* in ns */
@@ -29,13 +33,9 @@ struct play {
     const struct mock_machine *machine;
     int odd_rank; /* rank */
     uint64_t seed;
+    size_t turn; /* scripts that were played before */
+    bool more;   /* calls */
     struct mock_ranks *ranks;
-};
-
-/* The calls and steps of all ranks. */
-struct script {
-    struct mock_call calls[STP_N_QUESTIONS + SCENARIO_GROUPS * GROUP];
-    struct mock_step steps[SCENARIO_STEPS];
 };
 
 /* ---- one scenario ---- */
@@ -43,43 +43,110 @@ struct script {
 /* Fails the check, after the ranks are destroyed as a job would. */
 static void scenario_fail(struct play *play, const char *where)
 {
-    stp_contract_set(play->run->slot, STP_CONTRACT_FAIL, "%s%s%s",
-                     play->scenario.title, where, mock_last_error());
+    const struct mock_call *call = &play->run->slot->call;
+    const bool has_size = strstr(mock_last_error(), " bytes: ") != NULL;
+    char text[STP_CALL_TEXT] = "";
+
+    if (call->n_bytes != 0 && !has_size)
+        stp_contract_describe(call, text);
+    stp_contract_set(play->run->slot, STP_CONTRACT_FAIL, "%s%s%s%s%s",
+                     play->scenario.title, where, text,
+                     text[0] != '\0' ? ": " : "", mock_last_error());
     if (play->ranks != NULL)
         mock_ranks_destroy(play->ranks);
     stp_contract_end(play->run);
 }
 
-static void scenario_play(struct play *play, struct mock_ranks *ranks,
-                          uint64_t seed, const struct mock_death *death)
+/* Of ranks that run in turn, the one whose turn it is notes its call. */
+static void scenario_note(void *opaque, int rank, const struct mock_call *call)
+{
+    const struct play *play = opaque;
+
+    if (!play->scenario.play_at_once)
+        stp_contract_begin_call(play->run, call);
+}
+
+static void scenario_vary(void *opaque, int rank, size_t step,
+                          struct mock_call *call)
+{
+    struct play *play = opaque;
+
+    if (play->scenario.vary != NULL)
+        play->scenario.vary(play, rank, step, call);
+    if (play->scenario.play_at_once)
+        stp_contract_begin_call(play->run, call);
+}
+
+/* Plays calls that follow one another, and groups after them.  A step is of
+ * several calls where the ranks' threads or processes would wait at each. */
+static void scenario_play_calls(struct play *play, struct mock_ranks *ranks,
+                                const struct mock_call *calls, size_t n_alone,
+                                size_t n_groups, const struct mock_death *death)
 {
     const struct stp_scenario *scenario = &play->scenario;
-    struct script s;
-    const struct mock_script script = {.steps = s.steps,
-                                       .n_steps = SCENARIO_STEPS,
-                                       .vary = scenario->vary,
-                                       .before_step = scenario->before_step,
-                                       .user = play,
-                                       .death = death,
-                                       .at_once = scenario->play_at_once};
+    const bool in_bulk =
+        scenario->layout != MOCK_ONE_THREAD && !scenario->play_at_once;
+    struct mock_step *steps = calloc(n_alone + n_groups, sizeof(*steps));
+    struct mock_script script = {.steps = steps,
+                                 .vary = scenario_vary,
+                                 .before_step = scenario->before_step,
+                                 .before_call = scenario_note,
+                                 .user = play,
+                                 .death = death,
+                                 .at_once = scenario->play_at_once};
+    const size_t n = n_alone + n_groups * GROUP;
     char where[48];
 
-    for (size_t i = 0; i < STP_N_QUESTIONS; i++) {
-        s.calls[i] = stp_contract_question(i);
-        s.steps[i] = (struct mock_step){&s.calls[i], 1};
-    }
-    for (size_t g = 0; g < SCENARIO_GROUPS; g++) {
-        struct mock_call *calls = &s.calls[STP_N_QUESTIONS + g * GROUP];
+    if (steps == NULL)
+        stp_contract_fail(play->run, "out of memory");
+    for (size_t i = 0; i < n; i += steps[script.n_steps++].n) {
+        struct mock_step *step = &steps[script.n_steps];
 
-        for (size_t i = 0; i < GROUP; i++)
-            calls[i] = stp_contract_question((g * 7 + i * 5) % STP_N_QUESTIONS);
-        s.steps[STP_N_QUESTIONS + g] = (struct mock_step){calls, GROUP};
+        *step = (struct mock_step){&calls[i], GROUP, .apart = i < n_alone};
+        if (step->apart)
+            step->n = in_bulk ? 1 + stp_rng(play->seed, i) %
+                                        (play->more ? MORE_BULK : BULK)
+                              : 1;
+        if (step->apart && step->n > n_alone - i)
+            step->n = n_alone - i;
     }
-    stp_contract_at(play->run, "%s, schedule %u", scenario->title,
-                    (unsigned)seed);
-    snprintf(where, sizeof(where), ", schedule %u: ", (unsigned)seed);
-    if (mock_ranks_play(ranks, &script, seed) != ncclSuccess)
+    stp_contract_at(play->run, ", %s, schedule %u", scenario->title,
+                    (unsigned)play->seed);
+    snprintf(where, sizeof(where), ", schedule %u: ", (unsigned)play->seed);
+    if (mock_ranks_play(ranks, &script, play->seed) != ncclSuccess)
         scenario_fail(play, where);
+    stp_contract_at(play->run, "%s", scenario->title);
+    free(steps);
+}
+
+/* Every other question is in some other way than a lone call of plain buffers,
+ * and others are in the next script. */
+static void scenario_play(struct play *play, struct mock_ranks *ranks,
+                          const struct mock_death *death)
+{
+    struct mock_call calls[STP_N_LONE + SCENARIO_GROUPS * GROUP];
+    const uint64_t seed = play->run->options->seed;
+    const size_t turn = play->turn++;
+
+    for (size_t i = 0; i < STP_N_LONE; i++)
+        calls[i] =
+            stp_contract_question(seed, i + (i + turn) % 2 * STP_N_LONE, turn);
+    for (size_t i = 0; i < SCENARIO_GROUPS * GROUP; i++)
+        calls[STP_N_LONE + i] = stp_contract_question(
+            seed, stp_rng(seed + turn, i) % STP_N_LONE, 0);
+    scenario_play_calls(play, ranks, calls, STP_N_LONE, SCENARIO_GROUPS, death);
+}
+
+static void scenario_play_more(struct play *play, struct mock_ranks *ranks)
+{
+    struct mock_call *calls = calloc(STP_N_MORE, sizeof(*calls));
+
+    if (calls == NULL)
+        stp_contract_fail(play->run, "out of memory");
+    for (size_t i = 0; i < STP_N_MORE; i++)
+        calls[i] = stp_contract_one_of_more(play->run->options->seed, i);
+    scenario_play_calls(play, ranks, calls, STP_N_MORE, 0, NULL);
+    free(calls);
 }
 
 static void scenario_open(struct play *play, struct mock_nccl *nccl)
@@ -104,7 +171,10 @@ static void scenario_live(struct play *play, const struct mock_death *death)
     struct mock_nccl *nccl = stp_contract_open(play->run);
 
     scenario_open(play, nccl);
-    scenario_play(play, play->ranks, play->seed, death);
+    if (play->more)
+        scenario_play_more(play, play->ranks);
+    else
+        scenario_play(play, play->ranks, death);
     stp_contract_at(play->run, "%s, finalize", play->scenario.title);
     mock_ranks_destroy(play->ranks);
     play->ranks = NULL;
@@ -134,7 +204,9 @@ static void scenario_run(struct stp_contract_run *run,
     struct play play = scenario_begin(run, scenario);
 
     for (int layouts = 1 + scenario->in_processes_too; layouts > 0; layouts--) {
-        for (unsigned seed = 0; seed < n_seeds; seed++) {
+        for (unsigned seed = 0;
+             seed < (scenario->play_at_once ? AT_ONCE_SEEDS : n_seeds);
+             seed++) {
             play.seed = seed;
             scenario_live(&play, scenario->death);
             if (scenario->then_another)
@@ -142,6 +214,13 @@ static void scenario_run(struct stp_contract_run *run,
         }
         play.scenario.layout = MOCK_PROCESSES;
     }
+    play.scenario.layout =
+        scenario->in_processes_too ? MOCK_PROCESSES : scenario->layout;
+    play.machine = run->world->shapes[STP_SHAPE_4];
+    play.more = true;
+    play.seed = 0;
+    if (scenario->asks_more)
+        scenario_live(&play, NULL);
 }
 
 void stp_check_scenarios(struct stp_contract_run *run)
@@ -158,7 +237,8 @@ void stp_check_scenarios(struct stp_contract_run *run)
 
 /* ---- layouts ---- */
 
-static const struct stp_scenario one_thread = {.title = "one thread"};
+static const struct stp_scenario one_thread = {.title = "one thread",
+                                               .asks_more = true};
 
 void stp_check_agree(struct stp_contract_run *run)
 {
@@ -181,7 +261,7 @@ const struct stp_scenario stp_scenarios_threads[] = {
 };
 
 const struct stp_scenario stp_scenarios_processes[] = {
-    {.title = "processes", .layout = MOCK_PROCESSES},
+    {.title = "processes", .layout = MOCK_PROCESSES, .asks_more = true},
     {.title = "processes, all at once",
      .layout = MOCK_PROCESSES,
      .init_at_once = true,
@@ -216,22 +296,22 @@ void stp_check_agree_children(struct stp_contract_run *run)
                                               &children[c])) != ncclSuccess)
                 scenario_fail(&play, is_split ? ", split: " : ", shrink: ");
         }
-        scenario_play(&play, play.ranks, 0, NULL);
-        for (int c = 0; c < N_CHILDREN; c++)
-            scenario_play(&play, children[c], (uint64_t)c, NULL);
+        scenario_play(&play, play.ranks, NULL);
+        for (int c = 0; c < N_CHILDREN; c++, play.seed++)
+            scenario_play(&play, children[c], NULL);
         /* Over all ranks, of which only some have been in other children: a
          * tuner that numbers communicators has seen more of them there. */
         stp_contract_at(run, "init of a child over all ranks");
         if (mock_ranks_split(play.ranks, play.machine, 0, &late) != ncclSuccess)
             scenario_fail(&play, ", split over all ranks: ");
-        scenario_play(&play, late, 3, NULL);
+        scenario_play(&play, late, NULL);
         mock_ranks_destroy(late);
         mock_ranks_destroy(children[2]);
-        scenario_play(&play, children[3], 1, NULL);
+        scenario_play(&play, children[3], NULL);
         mock_ranks_destroy(play.ranks); /* before its children */
         play.ranks = NULL;
         mock_ranks_destroy(children[0]);
-        scenario_play(&play, children[1], 2, NULL);
+        scenario_play(&play, children[1], NULL);
         mock_ranks_destroy(children[1]);
         mock_ranks_destroy(children[3]);
         stp_contract_unload(run, nccl);
@@ -241,7 +321,7 @@ void stp_check_agree_children(struct stp_contract_run *run)
 /* ---- deaths ---- */
 
 static const struct mock_death at_once = {.rank = 1, .step = 0};
-static const struct mock_death later = {.rank = 0, .step = SCENARIO_STEPS / 2};
+static const struct mock_death later = {.rank = 0, .step = 60};
 
 const struct stp_scenario stp_scenarios_death[] = {
     {.title = "threads, one ends early",
@@ -269,7 +349,9 @@ static void agree_vary_reg_buff(void *play, int rank, size_t step,
 }
 
 const struct stp_scenario stp_scenarios_reg_buff[] = {
-    {.title = "ranks with different regBuff", .vary = agree_vary_reg_buff},
+    {.title = "ranks with different regBuff",
+     .vary = agree_vary_reg_buff,
+     .asks_more = true},
     {0},
 };
 
@@ -301,7 +383,8 @@ const struct stp_scenario stp_scenarios_environment[] = {
     {.title = "processes",
      .layout = MOCK_PROCESSES,
      .before_init = agree_set_variables,
-     .before_step = agree_set_variables_again},
+     .before_step = agree_set_variables_again,
+     .asks_more = true},
     {0},
 };
 
@@ -360,6 +443,7 @@ static void agree_write_before_step(void *opaque, int rank, size_t step)
 
 const struct stp_scenario stp_scenarios_files[] = {
     {.title = "the last rank found another policy",
+     .asks_more = true,
      FOUND(STP_LAST_RANK, STP_FILE_RING)},
     {.title = "the first rank found another policy",
      FOUND(STP_FIRST_RANK, STP_FILE_RING)},

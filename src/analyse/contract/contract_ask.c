@@ -1,4 +1,5 @@
 /* contract_ask.c - verdicts, communicators and questions that checks share */
+#include <math.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -7,13 +8,14 @@
 
 #include "analyse/contract/contract_suite.h"
 #include "core/names.h"
+#include "core/rng.h"
 #include "core/text.h"
 
 /* ---- verdicts ---- */
 
-static void ask_set_verdict(struct stp_contract_slot *slot,
-                            enum stp_contract_verdict verdict,
-                            const char *about, const char *fmt, va_list args)
+void stp_contract_vset(struct stp_contract_slot *slot,
+                       enum stp_contract_verdict verdict, const char *about,
+                       const char *fmt, va_list args)
 {
     char text[STP_CONTRACT_TEXT];
 
@@ -22,7 +24,7 @@ static void ask_set_verdict(struct stp_contract_slot *slot,
     slot->verdict = verdict;
     vsnprintf(text, sizeof(text), fmt, args);
     if (about != NULL)
-        snprintf(slot->text, sizeof(slot->text), "%.64s: %.440s", about, text);
+        snprintf(slot->text, sizeof(slot->text), "%.160s: %.340s", about, text);
     else
         memcpy(slot->text, text, sizeof(text));
     for (char *s = slot->text; *s != '\0'; s++)
@@ -36,7 +38,7 @@ void stp_contract_set(struct stp_contract_slot *slot,
     va_list args;
 
     va_start(args, fmt);
-    ask_set_verdict(slot, verdict, NULL, fmt, args);
+    stp_contract_vset(slot, verdict, NULL, fmt, args);
     va_end(args);
 }
 
@@ -61,7 +63,7 @@ void stp_contract_fail(struct stp_contract_run *run, const char *fmt, ...)
     va_list args;
 
     va_start(args, fmt);
-    ask_set_verdict(run->slot, STP_CONTRACT_FAIL, run->about, fmt, args);
+    stp_contract_vset(run->slot, STP_CONTRACT_FAIL, run->about, fmt, args);
     va_end(args);
     stp_contract_end(run);
 }
@@ -71,7 +73,7 @@ void stp_contract_skip(struct stp_contract_run *run, const char *fmt, ...)
     va_list args;
 
     va_start(args, fmt);
-    ask_set_verdict(run->slot, STP_CONTRACT_SKIP, NULL, fmt, args);
+    stp_contract_vset(run->slot, STP_CONTRACT_SKIP, NULL, fmt, args);
     va_end(args);
     stp_contract_end(run);
 }
@@ -83,6 +85,8 @@ void stp_contract_at(struct stp_contract_run *run, const char *fmt, ...)
     size_t len;
     va_list args;
 
+    run->slot->call.n_bytes = 0;
+    atomic_fetch_add(&run->slot->n_attempts, 1);
     va_start(args, fmt);
     vsnprintf(at, sizeof(run->slot->at), fmt, args);
     va_end(args);
@@ -90,6 +94,13 @@ void stp_contract_at(struct stp_contract_run *run, const char *fmt, ...)
     if (policy != NULL && policy[0] != '\0')
         snprintf(at + len, sizeof(run->slot->at) - len, ", with policy %s",
                  stp_base_name(policy));
+}
+
+void stp_contract_begin_call(struct stp_contract_run *run,
+                             const struct mock_call *call)
+{
+    run->slot->call = *call;
+    atomic_fetch_add(&run->slot->n_attempts, 1);
 }
 
 /* ---- NCCL and communicators ---- */
@@ -111,7 +122,8 @@ struct mock_nccl *stp_contract_open_as(struct stp_contract_run *run,
         .version = how->version != NULL ? how->version : run->nccl,
         .tuner_plugin = how->alone ? "none" : run->options->plugin,
         .algo = how->algo,
-        .proto = how->proto};
+        .proto = how->proto,
+        .collnet = how->collnet};
     struct mock_nccl *nccl;
 
     if (mock_nccl_create(&options, &nccl) != ncclSuccess)
@@ -171,7 +183,7 @@ void stp_contract_destroy(struct stp_contract_run *run, struct mock_comm *comm)
 void stp_contract_needs_file(struct stp_contract_run *run)
 {
     if (run->reads_file == STP_READS_NO_FILE)
-        stp_contract_skip(run, "it does not read NCCL_TUNER_CONFIG_FILE");
+        stp_contract_skip(run, "no answer changed with NCCL_TUNER_CONFIG_FILE");
     if (run->reads_file == STP_READS_UNKNOWN)
         stp_contract_skip(run,
                           "it did not survive being asked whether it reads "
@@ -215,27 +227,76 @@ static void ask_describe_decision(const struct stp_decision *d, char text[96])
 
 /* ---- questions ---- */
 
-struct mock_call stp_contract_question(size_t i)
+size_t stp_contract_size(uint64_t seed, size_t i)
 {
-    static const size_t sizes[] = {8,       1024,    65536,    262144,
-                                   1048576, 9536512, 67108864, 1073741824};
+    static const int sides[] = {0, -1, 1, -2, 2, -4, 4, -8, 8};
+    const size_t n_powers = 35 * 9, n_steps = 28 * 64;
+    const size_t n_random = STP_N_SIZES - n_powers - n_steps - 9 * 99;
+    size_t size;
 
-    return (struct mock_call){.coll = (ncclFunc_t)(i % NCCL_NUM_TUNED_FUNCS),
-                              .n_bytes = sizes[i / NCCL_NUM_TUNED_FUNCS]};
+    if (i < n_powers) {
+        size = (size_t)1 << i / 9;
+        return size > 8 ? size + (size_t)sides[i % 9] : i % 9 + 1;
+    }
+    i -= n_powers;
+    if (i < n_random)
+        return (size_t)exp2(34 * stp_rng_unit(seed, i));
+    i -= n_random;
+    if (i < n_steps)
+        return (64 + i % 64) << i / 64;
+    i -= n_steps;
+    size = 1 + i % 99;
+    for (i /= 99; i > 0; i--)
+        size *= 10;
+    return size;
+}
+
+void stp_contract_set_way(struct mock_call *call, size_t way)
+{
+    static const int n_pipe_ops[STP_N_WAYS / 2] = {
+        1, 2, 3, 4, 5, 6, 7, 8, 16, 32, 64, 128, 9, 10, 11, 12, 13, 14, 15, 24};
+
+    call->n_pipe_ops = n_pipe_ops[way / 2];
+    call->reg_buff = way % 2;
+}
+
+struct mock_call stp_contract_question(uint64_t seed, size_t i, size_t turn)
+{
+    struct mock_call call = {.coll = (ncclFunc_t)(i % NCCL_NUM_TUNED_FUNCS),
+                             .n_bytes = stp_contract_size(
+                                 seed, i % STP_N_LONE / NCCL_NUM_TUNED_FUNCS)};
+
+    stp_contract_set_way(&call, i < STP_N_LONE ? 0
+                                               : 1 + stp_rng(seed + turn, i) %
+                                                         (STP_N_WAYS - 1));
+    return call;
+}
+
+struct mock_call stp_contract_one_of_more(uint64_t seed, size_t i)
+{
+    const size_t n_sized = STP_N_SIZES * NCCL_NUM_TUNED_FUNCS;
+    const size_t n = i < n_sized ? i : (i - n_sized) % STP_N_LONE;
+    struct mock_call call = {
+        .coll = (ncclFunc_t)(n % NCCL_NUM_TUNED_FUNCS),
+        .n_bytes = stp_contract_size(seed, n / NCCL_NUM_TUNED_FUNCS)};
+
+    stp_contract_set_way(&call, i < n_sized ? 0 : (i - n_sized) / STP_N_LONE);
+    return call;
 }
 
 void stp_contract_ask(struct stp_contract_run *run, struct mock_comm *comm,
-                      struct stp_decisions *decisions)
+                      bool in_thread, struct stp_decisions *decisions)
 {
     struct mock_outcome outcome;
-    char text[STP_CALL_TEXT];
 
+    if (!in_thread)
+        stp_contract_at(run, "%s", "");
     for (size_t i = 0; i < STP_N_QUESTIONS; i++) {
-        struct mock_call call = stp_contract_question(i);
+        struct mock_call call = stp_contract_question(run->options->seed, i, 0);
         ncclResult_t rc;
 
-        if (run != NULL)
-            stp_contract_at(run, "%s", stp_contract_describe(&call, text));
+        if (!in_thread)
+            stp_contract_begin_call(run, &call);
         rc = mock_comm_collective(comm, &call, &outcome);
         decisions->of[i] =
             (struct stp_decision){.rc = rc,
@@ -253,7 +314,7 @@ void stp_contract_same(struct stp_contract_run *run,
     char call_text[STP_CALL_TEXT], first[96], second[96];
 
     for (size_t i = 0; i < STP_N_QUESTIONS; i++) {
-        struct mock_call call = stp_contract_question(i);
+        struct mock_call call = stp_contract_question(run->options->seed, i, 0);
 
         if (memcmp(&a->of[i], &b->of[i], sizeof(a->of[i])) == 0)
             continue;

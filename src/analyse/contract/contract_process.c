@@ -27,11 +27,13 @@ struct process {
     void (*handlers[N_SIGNALS])(int);
     sigset_t blocked;
     size_t n_threads;
+    size_t n_files;
 };
 
-static size_t process_count_threads(void)
+/* The entries of a folder of /proc/self. */
+static size_t process_count(const char *folder)
 {
-    DIR *dir = opendir("/proc/self/task");
+    DIR *dir = opendir(folder);
     size_t n = 0;
 
     while (dir != NULL && readdir(dir) != NULL)
@@ -40,6 +42,8 @@ static size_t process_count_threads(void)
         closedir(dir);
     return n;
 }
+
+#define TASKS "/proc/self/task"
 
 static void process_record_state(struct process *p)
 {
@@ -62,7 +66,8 @@ static void process_record_state(struct process *p)
             p->handlers[s] = action.sa_handler;
     }
     sigprocmask(SIG_SETMASK, NULL, &p->blocked);
-    p->n_threads = process_count_threads();
+    p->n_threads = process_count(TASKS);
+    p->n_files = process_count("/proc/self/fd");
 }
 
 /* Ends the process as a job does, with its exit handlers. */
@@ -76,10 +81,10 @@ void stp_check_process(struct stp_contract_run *run)
 
     process_record_state(&before);
     comm = stp_contract_comm(run, nccl, run->world->shapes[STP_SHAPE_4], 0);
-    stp_contract_ask(run, comm, &ignored);
+    stp_contract_ask(run, comm, false, &ignored);
     stp_contract_destroy(run, comm);
     /* a thread that is about to end may take a moment */
-    for (int i = 0; i < 100 && process_count_threads() > before.n_threads; i++)
+    for (int i = 0; i < 100 && process_count(TASKS) > before.n_threads; i++)
         nanosleep(&moment, NULL);
     process_record_state(&after);
 
@@ -98,6 +103,8 @@ void stp_check_process(struct stp_contract_run *run)
          "the signals that are blocked"},
         {before.n_threads != after.n_threads,
          "the number of threads: one outlives the communicator"},
+        {before.n_files != after.n_files,
+         "the number of open files: one outlives the communicator"},
     };
 
     for (size_t i = 0; i < sizeof(all) / sizeof(all[0]); i++)
@@ -112,13 +119,15 @@ void stp_check_process(struct stp_contract_run *run)
 
 /* ---- the log ---- */
 
-enum { N_QUIET_CALLS = 200, MAX_WARNINGS = 5 };
+enum { N_ASKED = 2, MAX_WARNINGS = 5 };
 
+/* What a communicator logs, and writes to standard output and error. */
 struct listener {
-    size_t n_lines; /* while calls are made */
+    struct mock_comm *comm;
+    size_t n_lines;
     size_t n_warnings;
-    bool first;     /* the next line is the first of a call, */
-    char line[160]; /* and this was the last one of those */
+    off_t n_bytes;
+    char line[160]; /* a call's first, which is the tuner's, or a warning */
 };
 
 static void log_receive(void *user, ncclDebugLogLevel level,
@@ -126,47 +135,68 @@ static void log_receive(void *user, ncclDebugLogLevel level,
 {
     struct listener *l = user;
 
-    l->n_lines++;
     l->n_warnings += level <= NCCL_LOG_WARN;
-    if (l->first || level <= NCCL_LOG_WARN)
+    if (l->n_lines++ == 0 || level <= NCCL_LOG_WARN)
         snprintf(l->line, sizeof(l->line), "%s", line);
-    l->first = false;
 }
 
-/* All that is logged from init on, with the tuner or without. */
-static struct listener log_listen(struct stp_contract_run *run, bool alone)
+static void log_listen(struct listener *listener, const struct mock_call *call)
 {
-    struct mock_nccl *nccl =
-        stp_contract_open_as(run, &(struct stp_contract_nccl){.alone = alone});
-    struct listener listener = {0};
-    struct mock_comm *comm;
+    const off_t before = lseek(STDOUT_FILENO, 0, SEEK_CUR);
+    struct mock_outcome outcome;
 
-    mock_set_log(log_receive, &listener);
-    comm = stp_contract_comm(run, nccl, run->world->shapes[STP_SHAPE_4], 0);
-    listener.n_lines = 0;
-    for (size_t i = 0; i < N_QUIET_CALLS; i++) {
-        struct mock_call call = stp_contract_question(0);
-        struct mock_outcome outcome;
-
-        listener.first = true;
-        mock_comm_collective(comm, &call, &outcome);
-    }
+    listener->n_lines = 0;
+    mock_set_log(log_receive, listener);
+    mock_comm_collective(listener->comm, call, &outcome);
     mock_set_log(NULL, NULL);
-    return listener;
+    fflush(stdout);
+    listener->n_bytes = lseek(STDOUT_FILENO, 0, SEEK_CUR) - before;
 }
 
-/* Checks that the tuner logs nothing in addition to NCCL's own lines. */
+/* Checks that the tuner says nothing of a call that was made before, and little
+ * of any other, in addition to NCCL's own lines. */
 void stp_check_quiet(struct stp_contract_run *run)
 {
-    struct listener alone = log_listen(run, true);
-    struct listener tuned = log_listen(run, false);
+    struct listener tuned = {0}, alone = {0};
+    char text[STP_CALL_TEXT];
 
-    if (tuned.n_lines >= alone.n_lines + N_QUIET_CALLS / 2)
-        stp_contract_fail(run, "%d calls logged %zu lines, such as '%s'",
-                          N_QUIET_CALLS, tuned.n_lines - alone.n_lines,
-                          tuned.line);
-    if (tuned.n_warnings > alone.n_warnings + MAX_WARNINGS)
-        stp_contract_fail(run,
-                          "%zu warnings for one communicator, such as '%s'",
-                          tuned.n_warnings - alone.n_warnings, tuned.line);
+    for (int i = 0; i < 2; i++) {
+        struct listener *l = i == 0 ? &alone : &tuned;
+        struct mock_nccl *nccl = stp_contract_open_as(
+            run, &(struct stp_contract_nccl){.alone = i == 0});
+
+        mock_set_log(log_receive, l);
+        l->comm =
+            stp_contract_comm(run, nccl, run->world->shapes[STP_SHAPE_4], 0);
+    }
+    stp_contract_at(run, "%s", "");
+    for (size_t i = 0; i < STP_N_MORE; i++) {
+        const struct mock_call call =
+            stp_contract_one_of_more(run->options->seed, i);
+        int n_logged = 0, n_written = 0; /* calls */
+
+        stp_contract_begin_call(run, &call);
+        log_listen(&alone, &call);
+        for (int n = 0; n < N_ASKED; n++) {
+            log_listen(&tuned, &call);
+            n_logged += tuned.n_lines > alone.n_lines;
+            n_written += tuned.n_bytes > 0;
+        }
+        if (n_logged < N_ASKED && n_written < N_ASKED &&
+            tuned.n_warnings <= alone.n_warnings + MAX_WARNINGS)
+            continue;
+        stp_contract_describe(&call, text);
+        if (n_logged == N_ASKED)
+            stp_contract_fail(run, "%s: each call is logged, by '%s'", text,
+                              tuned.line);
+        if (n_written == N_ASKED)
+            stp_contract_fail(run,
+                              "%s: each call writes to standard output or "
+                              "error, %jd bytes the last time",
+                              text, (intmax_t)tuned.n_bytes);
+        if (tuned.n_warnings > alone.n_warnings + MAX_WARNINGS)
+            stp_contract_fail(
+                run, "%s: the %zuth warning of one communicator: '%s'", text,
+                tuned.n_warnings - alone.n_warnings, tuned.line);
+    }
 }

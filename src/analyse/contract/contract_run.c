@@ -26,7 +26,10 @@ struct job {
     stp_contract_fn *fn;
     struct stp_contract_run run;
     int pid; /* 0 if it does not run */
-    int64_t deadline_ns;
+    int64_t began_ns;
+    unsigned n_attempts; /* at the last look, */
+    int64_t looked_ns;   /* which was then, */
+    int64_t stuck_ns;    /* and for how long that had not changed */
 };
 
 static void run_get_output(const struct stp_contract_run *run,
@@ -38,10 +41,11 @@ static void run_get_output(const struct stp_contract_run *run,
 
 /* A check that ended otherwise than by returning. */
 static void run_judge_end(struct stp_contract_run *run, int status,
-                          bool timed_out)
+                          double timed_out_s)
 {
     struct stp_contract_slot *slot = run->slot;
-    char path[OUTPUT_PATH], how[96];
+    char path[OUTPUT_PATH], how[96], at[STP_CALL_TEXT + STP_CONTRACT_TEXT];
+    char call[STP_CALL_TEXT] = "";
     char said[256] = ""; /* a sanitizer's summary, else the last line */
     const char *line, *next;
     char *text;
@@ -56,9 +60,9 @@ static void run_judge_end(struct stp_contract_run *run, int status,
                 snprintf(said, sizeof(said), "%.*s", (int)n, line);
         free(text);
     }
-    if (timed_out)
-        snprintf(how, sizeof(how), "did not come back within %u s",
-                 run->options->time_limit_s);
+    if (timed_out_s > 0)
+        snprintf(how, sizeof(how), "did not come back within %g s",
+                 timed_out_s);
     else if (stp_child_crash(status) != NULL)
         snprintf(how, sizeof(how), "crashed (%s)", stp_child_crash(status));
     else if (!slot->done || WEXITSTATUS(status) != 0)
@@ -71,9 +75,12 @@ static void run_judge_end(struct stp_contract_run *run, int status,
     if (slot->verdict == STP_CONTRACT_FAIL) /* that came first */
         return;
     slot->verdict = STP_CONTRACT_OK;
+    if (slot->call.n_bytes != 0)
+        stp_contract_describe(&slot->call, call);
+    snprintf(at, sizeof(at), "%s%.*s", call, STP_CONTRACT_TEXT, slot->at);
     stp_contract_set(slot, STP_CONTRACT_FAIL, "%s%s%s%s%s", how,
-                     slot->at[0] != '\0' && how[0] != '\0' ? " in " : "",
-                     how[0] != '\0' ? slot->at : "",
+                     at[0] != '\0' && how[0] != '\0' ? " in " : "",
+                     how[0] != '\0' ? at : "",
                      said[0] != '\0' && how[0] != '\0' ? ": " : "", said);
 }
 
@@ -115,6 +122,30 @@ static void run_kill_all(struct job *jobs, size_t n)
             run_kill(&jobs[i], &status);
 }
 
+enum { LOOK_NS = 50000000, MAX_LOOK_NS = 2 * LOOK_NS, NS_PER_MS = 1000000 };
+
+/* Looks at a job that has not ended.  Returns the limit in seconds that it is
+ * beyond, or 0.  Where looks come late, because others take the processors,
+ * only a part of the time counts against a call. */
+static double run_find_timeout(struct job *job)
+{
+    const struct stp_contract_slot *slot = job->run.slot;
+    const unsigned limit_s = job->run.options->time_limit_s;
+    const unsigned n = atomic_load(&slot->n_attempts);
+    const int64_t now = run_get_ns(), since = now - job->looked_ns;
+
+    if (n != job->n_attempts || slot->call.n_bytes == 0)
+        job->stuck_ns = 0;
+    else
+        job->stuck_ns += since < MAX_LOOK_NS ? since : MAX_LOOK_NS;
+    job->n_attempts = n;
+    job->looked_ns = now;
+    if (job->stuck_ns > STP_MAX_CALL_MS * (int64_t)NS_PER_MS)
+        return STP_MAX_CALL_MS / 1000.0;
+    return now - job->began_ns > limit_s * (int64_t)1000 * NS_PER_MS ? limit_s
+                                                                     : 0;
+}
+
 /*
  * Runs all jobs, several at a time, and leaves verdicts in their slots, also of
  * crashes, hangs and exits.  False if a signal came (*signal_ret; the mask of
@@ -124,7 +155,7 @@ static void run_kill_all(struct job *jobs, size_t n)
 static bool run_jobs(struct job *jobs, size_t n, const sigset_t *blocked,
                      const sigset_t *unblocked, int *signal_ret)
 {
-    const struct timespec a_while = {0, 50000000};
+    const struct timespec a_while = {0, LOOK_NS};
     const long n_processors = sysconf(_SC_NPROCESSORS_ONLN);
     const size_t max = n_processors > 0 ? (size_t)n_processors : 1;
     size_t next = 0;
@@ -145,9 +176,7 @@ static bool run_jobs(struct job *jobs, size_t n, const sigset_t *blocked,
                 run_kill_all(jobs, n);
                 return false;
             }
-            job->deadline_ns =
-                run_get_ns() +
-                (int64_t)job->run.options->time_limit_s * 1000000000;
+            job->began_ns = job->looked_ns = run_get_ns();
             next++;
             n_running++;
         }
@@ -159,6 +188,7 @@ static bool run_jobs(struct job *jobs, size_t n, const sigset_t *blocked,
         for (size_t i = 0; i < next; i++) {
             struct job *job = &jobs[i];
             siginfo_t info = {0};
+            double timed_out_s;
             bool has_ended;
             int status;
 
@@ -167,12 +197,13 @@ static bool run_jobs(struct job *jobs, size_t n, const sigset_t *blocked,
             has_ended = waitid(P_PID, (id_t)job->pid, &info,
                                WEXITED | WNOHANG | WNOWAIT) != 0 ||
                         info.si_pid != 0;
-            if (!has_ended && run_get_ns() < job->deadline_ns) {
+            timed_out_s = has_ended ? 0 : run_find_timeout(job);
+            if (!has_ended && timed_out_s == 0) {
                 n_running++;
                 continue;
             }
             run_kill(job, &status);
-            run_judge_end(&job->run, status, !has_ended);
+            run_judge_end(&job->run, status, timed_out_s);
         }
     }
     run_kill_all(jobs, n);
@@ -187,14 +218,20 @@ struct suite {
     struct stp_world world;
     struct stp_contract_run common;  /* what all checks are given */
     struct stp_contract_slot *slots; /* shared: one a check, then one for the
-                                        probe, or one a version */
-    struct job jobs[STP_N_CONTRACT_CHECKS + 1];
+                                        probe, one for all calls and what judges
+                                        say of them; or one a version */
+    struct job jobs[STP_N_CONTRACT_CHECKS + 2];
     sigset_t blocked, unblocked;
     int signal; /* that ended it; 0 if none did */
     char loads[STP_MAX_NCCL][STP_CONTRACT_TEXT]; /* why not, by version */
 };
 
-enum { N_SLOTS = STP_N_CONTRACT_CHECKS + 1, PROBE = STP_N_CONTRACT_CHECKS };
+enum {
+    PROBE = STP_N_CONTRACT_CHECKS,
+    CALLS,
+    JUDGED, /* and on: those of the checks that have judges */
+    N_SLOTS = JUDGED + STP_N_CONTRACT_CHECKS,
+};
 
 const char *stp_contract_verdict_name(enum stp_contract_verdict verdict)
 {
@@ -222,6 +259,7 @@ static struct job suite_get_job(const struct suite *s, int number,
 {
     struct job job = {.fn = fn, .run = s->common};
 
+    job.run.judged = &s->slots[JUDGED];
     job.run.entry = &stp_contract_checks[number % STP_N_CONTRACT_CHECKS];
     job.run.number = number;
     job.run.slot = &s->slots[number];
@@ -314,6 +352,14 @@ static void suite_choose_nccl(struct suite *s)
 
 /* ---- stages ---- */
 
+/* Whether a check is left out. */
+static bool suite_leaves_out(const struct suite *s, int i)
+{
+    return s->options->only != NULL &&
+           stp_contract_checks[i].stage != STP_STAGE_BASIC &&
+           strcmp(s->options->only, stp_contract_checks[i].name) != 0;
+}
+
 /* Runs a stage's checks behind the 'n' jobs that there are. */
 static enum stp_status suite_run_stage(struct suite *s,
                                        enum stp_contract_stage stage, size_t n,
@@ -321,7 +367,7 @@ static enum stp_status suite_run_stage(struct suite *s,
 {
     for (int i = 0; i < STP_N_CONTRACT_CHECKS; i++)
         if (stp_contract_checks[i].stage == stage &&
-            stp_contract_checks[i].fn != NULL)
+            stp_contract_checks[i].fn != NULL && !suite_leaves_out(s, i))
             s->jobs[n++] = suite_get_job(s, i, stp_contract_checks[i].fn);
     return suite_run_jobs(s, n, err);
 }
@@ -337,6 +383,7 @@ static void suite_skip(struct suite *s, bool basic_too, const char *why)
 static enum stp_status suite_run_all(struct suite *s, struct stp_error *err)
 {
     enum stp_status status = suite_find_versions(s, err);
+    bool has_judged = false;
 
     if (status != STP_OK)
         return status;
@@ -357,7 +404,21 @@ static enum stp_status suite_run_all(struct suite *s, struct stp_error *err)
         s->common.inits_race |=
             stp_contract_checks[i].stage == STP_STAGE_INITS &&
             s->slots[i].verdict == STP_CONTRACT_FAIL;
-    STP_THEN(status, suite_run_stage(s, STP_STAGE_MOST, 0, err));
+    for (int i = 0; i < STP_N_CONTRACT_CHECKS; i++)
+        has_judged |=
+            stp_contract_checks[i].judge != NULL && !suite_leaves_out(s, i);
+    s->jobs[0] = suite_get_job(s, CALLS, stp_check_calls);
+    STP_THEN(status, suite_run_stage(s, STP_STAGE_MOST, has_judged, err));
+    for (int i = 0; i < STP_N_CONTRACT_CHECKS; i++) {
+        const struct stp_contract_slot *judged = &s->slots[JUDGED + i];
+
+        if (judged->verdict == STP_CONTRACT_OK) /* until the calls ended */
+            judged = &s->slots[CALLS];
+        if (suite_leaves_out(s, i))
+            stp_contract_set(&s->slots[i], STP_CONTRACT_SKIP, "not asked for");
+        else if (stp_contract_checks[i].judge != NULL)
+            stp_contract_set(&s->slots[i], judged->verdict, "%s", judged->text);
+    }
     return status;
 }
 
@@ -372,14 +433,24 @@ enum stp_status stp_contract_run(const struct stp_contract_options *options,
     struct suite *s = calloc(1, sizeof(*s));
     struct stp_contract c = {
         .n_checks = STP_N_CONTRACT_CHECKS,
+        .seed = options->seed,
         .checks = calloc(STP_N_CONTRACT_CHECKS, sizeof(*c.checks))};
     struct mock_nccl *nccl;
     enum stp_status status = STP_OK;
+    size_t named = 0;
 
-    if (s == NULL || c.checks == NULL) {
+    while (options->only != NULL && named < STP_N_CONTRACT_CHECKS &&
+           strcmp(stp_contract_checks[named].name, options->only) != 0)
+        named++;
+    if (named == STP_N_CONTRACT_CHECKS)
+        status = stp_fail(err, STP_ERR_RANGE,
+                          "no check is named '%.100s', expected one that "
+                          "--contract prints",
+                          options->only);
+    if (s == NULL || c.checks == NULL || status != STP_OK) {
         free(s);
         free(c.checks);
-        return stp_nomem(err);
+        return status != STP_OK ? status : stp_nomem(err);
     }
     s->options = options;
     /* While it runs, signals are waited for, so that processes and files can go

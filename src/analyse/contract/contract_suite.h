@@ -5,6 +5,8 @@
 #ifndef STP_CONTRACT_SUITE_H
 #define STP_CONTRACT_SUITE_H
 
+#include <stdarg.h>
+#include <stdatomic.h>
 #include <stdint.h>
 
 #include "analyse/contract/contract.h"
@@ -20,13 +22,16 @@ enum {
 /* Machines that are made up, so that every tuner meets them, whatever machine
  * was asked for. */
 enum stp_shape_index {
-    STP_SHAPE_1,    /* one rank: NCCL asks no tuner */
-    STP_SHAPE_2,    /* two ranks */
-    STP_SHAPE_4,    /* four */
-    STP_SHAPE_NVLS, /* eight, with NVLS */
-    STP_SHAPE_2X8,  /* two nodes: fp8 makes entries of -1024 */
-    STP_SHAPE_4X8,  /* four nodes */
-    STP_N_SHAPES,
+    STP_SHAPE_1,       /* one rank: NCCL asks no tuner */
+    STP_SHAPE_2,       /* two ranks */
+    STP_SHAPE_4,       /* four */
+    STP_SHAPE_NVLS,    /* eight, with NVLS */
+    STP_SHAPE_2X8,     /* two nodes: fp8 makes entries of -1024 */
+    STP_SHAPE_4X8,     /* four nodes */
+    STP_SHAPE_COLLNET, /* two nodes whose network reduces, which few tuners
+                          have met */
+    STP_SHAPE_OTHERS,  /* other numbers of ranks and nodes */
+    STP_N_SHAPES = STP_SHAPE_OTHERS + 10,
 };
 
 /* Files of a run, all in one temporary folder. */
@@ -79,6 +84,8 @@ struct stp_contract_slot {
     enum stp_contract_verdict verdict;
     char text[STP_CONTRACT_TEXT];
     char at[STP_CONTRACT_TEXT]; /* the attempt under way */
+    struct mock_call call;      /* of it; n_bytes 0: none */
+    atomic_uint n_attempts;     /* so far: a check without new ones hangs */
     bool done;
     /* of single stages */
     int tuner_version;
@@ -86,6 +93,8 @@ struct stp_contract_slot {
     bool usable; /* a communicator could be made */
     enum stp_reads_file reads_file;
 };
+
+enum { STP_MAX_CALL_MS = 750 };
 
 /* Room for what a check has open at a time. */
 enum { STP_MAX_OPEN = 64 };
@@ -105,6 +114,8 @@ struct stp_contract_run {
                         to others whatever they do is chance */
     int number;      /* of the check */
     struct stp_contract_slot *slot;
+    struct stp_contract_slot *judged; /* by number of the check, what judges
+                                         say */
 
     const char *about; /* before the text of a failure; NULL: nothing */
     struct mock_comm *comms[STP_MAX_OPEN]; /* open, and closed at the end */
@@ -113,10 +124,14 @@ struct stp_contract_run {
 
 typedef void stp_contract_fn(struct stp_contract_run *run);
 
-/* The slot's verdict, unless it has another than OK. */
+/* The slot's verdict, unless it has another than OK; 'about' of it, or NULL,
+ * comes first. */
 void stp_contract_set(struct stp_contract_slot *slot,
                       enum stp_contract_verdict verdict, const char *fmt, ...)
     STP_PRINTF(3, 4);
+void stp_contract_vset(struct stp_contract_slot *slot,
+                       enum stp_contract_verdict verdict, const char *about,
+                       const char *fmt, va_list args) STP_PRINTF(4, 0);
 
 /* ---- for checks ---- */
 
@@ -128,9 +143,14 @@ _Noreturn void stp_contract_skip(struct stp_contract_run *run, const char *fmt,
                                  ...) STP_PRINTF(2, 3);
 _Noreturn void stp_contract_end(struct stp_contract_run *run);
 
-/* Notes the attempt under way, should the tuner crash or hang. */
+/* Notes the attempt under way, should the tuner crash or hang: what is done, or
+ * what follows the words on a call. */
 void stp_contract_at(struct stp_contract_run *run, const char *fmt, ...)
     STP_PRINTF(2, 3);
+
+/* Notes the call that begins: it has STP_MAX_CALL_MS until the next note. */
+void stp_contract_begin_call(struct stp_contract_run *run,
+                             const struct mock_call *call);
 
 /* Skips the check if the tuner reads no policies. */
 void stp_contract_needs_file(struct stp_contract_run *run);
@@ -143,6 +163,7 @@ struct stp_contract_nccl {
     const char *version;
     const char *algo;
     const char *proto;
+    bool collnet;
     bool alone; /* without the tuner */
 };
 
@@ -175,20 +196,47 @@ struct stp_decision {
     int n_channels;
 };
 
-enum { STP_N_QUESTIONS = 40 };
+/*
+ * The sizes of calls.  The first STP_N_SIZES_FIRST are those that every check
+ * asks: powers of two from 1 byte to 16 GiB, with 1, 2, 4 and 8 bytes less
+ * and more, and random ones.  More random ones follow, a step every 64th of an
+ * octave, and numbers of two decimal digits.
+ */
+enum {
+    STP_N_SIZES_FIRST = 35 * 9 + 16,
+    STP_N_SIZES = STP_N_SIZES_FIRST + 240 + 28 * 64 + 9 * 99,
+};
+size_t stp_contract_size(uint64_t seed, size_t i);
+
+/* Calls differ in the number of operations, of which NCCL tells as numPipeOps,
+ * and in regBuff: a way is both.  The first is a lone call of plain buffers. */
+enum { STP_N_WAYS_FIRST = 18, STP_N_WAYS = 40 };
+void stp_contract_set_way(struct mock_call *call, size_t way);
+
+/* Questions: each collective and size of the first ones, by a lone call of
+ * plain buffers, then once more in some other way, which 'turn' changes. */
+enum {
+    STP_N_LONE = STP_N_SIZES_FIRST * NCCL_NUM_TUNED_FUNCS,
+    STP_N_QUESTIONS = 2 * STP_N_LONE,
+};
+struct mock_call stp_contract_question(uint64_t seed, size_t i, size_t turn);
+
+/* More calls: of all sizes, and of the first ones in the first ways. */
+enum {
+    STP_N_MORE =
+        STP_N_SIZES * NCCL_NUM_TUNED_FUNCS + STP_N_WAYS_FIRST * STP_N_LONE,
+};
+struct mock_call stp_contract_one_of_more(uint64_t seed, size_t i);
 
 /* The decisions of one rank on all questions. */
 struct stp_decisions {
     struct stp_decision of[STP_N_QUESTIONS];
 };
 
-/* A few calls of each kind and size, the same at each call of it. */
-struct mock_call stp_contract_question(size_t i);
-
-/* Asks all of them.  'run' is NULL in threads, which cannot name the attempt
- * under way. */
+/* Asks all of them.  'in_thread': several threads do, none of which notes the
+ * attempt under way. */
 void stp_contract_ask(struct stp_contract_run *run, struct mock_comm *comm,
-                      struct stp_decisions *decisions);
+                      bool in_thread, struct stp_decisions *decisions);
 
 /* Fails the check if the decisions differ.  'when' and 'then' say how they came
  * about: "at first", "after a reload". */
@@ -213,14 +261,14 @@ stp_contract_fn stp_check_complete, stp_check_init, stp_check_reload,
     stp_check_stays_loaded, stp_check_finalize, stp_check_contexts,
     stp_check_threads_init, stp_check_threads_ask;
 
-/* contract_calls.c: all calls, of which entry->judge judges each */
-stp_contract_fn stp_check_calls, stp_check_unmatched, stp_check_policies,
+/* contract_calls.c: all calls, which all judges of the list of checks judge */
+stp_contract_fn stp_check_calls, stp_check_empty, stp_check_policies,
     stp_check_versions;
 
 struct stp_asked;
-/* Fails the check if the call did what it must not. */
-typedef void stp_judge_fn(struct stp_contract_run *run,
-                          const struct stp_asked *asked);
+/* Says by stp_contract_set() of asked->slot if the call did what it must
+ * not. */
+typedef void stp_judge_fn(const struct stp_asked *asked);
 stp_judge_fn stp_judge_success, stp_judge_inside, stp_judge_negative,
     stp_judge_revived, stp_judge_channels, stp_judge_unmatched;
 
@@ -239,6 +287,7 @@ struct stp_scenario {
     bool init_at_once;
     bool play_at_once;
     bool in_processes_too; /* likewise with a process for each rank */
+    bool asks_more;        /* on a machine of four ranks, all sizes and ways */
     void (*before_init)(void *play, int rank);
     void (*before_step)(void *play, int rank, size_t step);
     void (*vary)(void *play, int rank, size_t step, struct mock_call *call);
@@ -268,13 +317,16 @@ enum stp_contract_stage {
 struct stp_contract_entry {
     const char *name;
     const char *meaning;
-    stp_contract_fn *fn; /* NULL: comes out of the search for versions */
-    stp_judge_fn *judge;
+    stp_contract_fn *fn;
+    stp_judge_fn *judge; /* in the process of stp_check_calls() */
     const struct stp_scenario *scenarios; /* the last has no title */
     enum stp_contract_stage stage;
 };
 
-enum { STP_N_CONTRACT_CHECKS = 27, STP_CONTRACT_LOADS = 0 };
+enum {
+    STP_CONTRACT_LOADS = 0,
+    STP_N_CONTRACT_CHECKS = 27,
+};
 extern const struct stp_contract_entry
     stp_contract_checks[STP_N_CONTRACT_CHECKS];
 

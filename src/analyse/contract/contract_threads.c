@@ -6,10 +6,11 @@
 
 #include "analyse/contract/contract_suite.h"
 
-enum { N_THREADS = 8, N_ROUNDS = 10, N_LOOPS = 50 };
+enum { N_THREADS = 8, N_ROUNDS = 10, N_LOOPS = 5 };
 
 /* One rank, in its own thread. */
 struct rank {
+    struct stp_contract_run *run;
     struct mock_nccl *nccl;
     const struct mock_machine *machine;
     uint64_t comm_id;
@@ -47,6 +48,7 @@ static void threads_set_up(struct stp_contract_run *run, struct mock_nccl *nccl)
     uint64_t comm_id = mock_new_comm_id();
 
     for (int i = 0; i < N_THREADS; i++) {
+        ranks[i].run = run;
         ranks[i].nccl = nccl;
         ranks[i].machine = run->world->shapes[STP_SHAPE_NVLS];
         ranks[i].comm_id = comm_id;
@@ -72,7 +74,7 @@ static void threads_init_in_turn(struct stp_contract_run *run,
 static void threads_ask_in_turn(struct stp_contract_run *run)
 {
     for (int i = 0; i < N_THREADS; i++)
-        stp_contract_ask(run, ranks[i].comm, &ranks[i].before);
+        stp_contract_ask(run, ranks[i].comm, false, &ranks[i].before);
 }
 
 /* ---- state of libc ---- */
@@ -156,7 +158,7 @@ void stp_check_threads_init(struct stp_contract_run *run)
             if (ranks[i].rc != ncclSuccess)
                 stp_contract_fail(run, "with %d inits at once: %s", N_THREADS,
                                   ranks[i].why);
-            stp_contract_ask(run, ranks[i].comm, &later);
+            stp_contract_ask(run, ranks[i].comm, false, &later);
             stp_contract_same(run, &in_turn, "after inits in turn", &later,
                               "after inits at once");
         }
@@ -173,7 +175,7 @@ static void *threads_ask(void *opaque)
 
     pthread_barrier_wait(rank->barrier);
     for (int i = 0; i < N_LOOPS; i++)
-        stp_contract_ask(NULL, rank->comm, &rank->loops[i]);
+        stp_contract_ask(rank->run, rank->comm, true, &rank->loops[i]);
     return NULL;
 }
 

@@ -64,6 +64,17 @@ static const struct {
     [STP_SHAPE_NVLS] = {"8 ranks with NVLS", 8, 1, 16},
     [STP_SHAPE_2X8] = {"2 nodes of 8 ranks", 16, 2, 0},
     [STP_SHAPE_4X8] = {"4 nodes of 8 ranks", 32, 4, 0},
+    [STP_SHAPE_COLLNET] = {"2 nodes with CollNet", 16, 2, 8},
+    [STP_SHAPE_OTHERS] = {"3 ranks", 3, 1, 0},
+    {"5 ranks", 5, 1, 0},
+    {"6 ranks", 6, 1, 0},
+    {"7 ranks", 7, 1, 0},
+    {"16 nodes of 1 rank", 16, 16, 0},
+    {"3 nodes of 4 ranks", 12, 3, 0},
+    {"3 nodes of 8 ranks", 24, 3, 16},
+    {"8 nodes of 8 ranks", 64, 8, 16},
+    {"32 nodes of 8 ranks", 256, 32, 16},
+    {"256 nodes of 8 ranks", 2048, 256, 16},
 };
 
 /* ---- files ---- */
@@ -147,6 +158,10 @@ static enum stp_status world_make_shape(struct stp_world *world, int i,
         world_write_graph(fp, 1, 1, N_CHANNELS, per_node); /* balanced tree */
         if (shapes[i].n_nvls_channels > 0)
             world_write_graph(fp, 3, 5, N_CHANNELS, 1);
+        if (i == STP_SHAPE_COLLNET) {
+            world_write_graph(fp, 2, 3, N_CHANNELS, per_node);
+            world_write_graph(fp, 4, 6, N_CHANNELS, per_node);
+        }
         fputs("</graphs>\n", fp);
         whole = ferror(fp) == 0;
         whole &= fclose(fp) == 0;

@@ -36,6 +36,7 @@ enum stp_status stp_print_contract(const struct stp_contract *contract,
     stp_table_word(&t, "tuner", NULL, contract->name);
     stp_table_word(&t, "nccl", NULL, contract->nccl);
     stp_table_word(&t, "machine", NULL, contract->machine);
+    stp_table_count(&t, "seed", NULL, contract->seed);
     stp_table_rows(&t, "checks");
     for (size_t i = 0; i < contract->n_checks; i++) {
         const struct stp_contract_check *check = &contract->checks[i];

@@ -38,6 +38,8 @@ class ContractSuite : public testing::Test
                                   .policy = nullptr,
                                   .n_ranks = 0,
                                   .n_seeds = 2,
+                                  .seed = 1,
+                                  .only = nullptr,
                                   .time_limit_s = 30};
     stp_contract contract_{};
     stp_error err_{};
