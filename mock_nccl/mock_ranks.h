@@ -88,17 +88,17 @@ ncclResult_t mock_ranks_shrink(struct mock_ranks *parent,
  * rank 1. */
 void mock_ranks_destroy(struct mock_ranks *ranks);
 
-/* A step of every rank: a group, one collective, or, if 'apart', several that
- * follow one another. */
+/* A step of every rank: a group, or one collective. */
 struct mock_step {
     const struct mock_call *calls;
     size_t n; /* >= 1 */
-    bool apart;
 };
 
 struct mock_script {
     const struct mock_step *steps;
     size_t n_steps;
+    size_t n_apart; /* of these steps, from the first on, are no groups: their
+                       collectives follow one another */
 
     /* NULL, or a function that changes a call of a step for one rank, in
      * attributes that may differ between ranks (reg_buff). It runs in the

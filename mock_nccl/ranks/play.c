@@ -84,15 +84,16 @@ static void play_prepare_step(struct play *p, int rank)
         for (size_t i = 0; i < step->n; i++)
             p->script->vary(p->script->user, play_get_rank(p, rank)->number,
                             player->at, &player->calls[i]);
-    player->order = (struct mock_order){.task = MOCK_STEP,
-                                        .comm = p->ranks->comm,
-                                        .before_step = p->script->before_step,
-                                        .before_call = p->script->before_call,
-                                        .user = p->script->user,
-                                        .step = player->at,
-                                        .calls = player->calls,
-                                        .n_calls = step->n,
-                                        .apart = step->apart};
+    player->order =
+        (struct mock_order){.task = MOCK_STEP,
+                            .comm = p->ranks->comm,
+                            .before_step = p->script->before_step,
+                            .before_call = p->script->before_call,
+                            .user = p->script->user,
+                            .step = player->at,
+                            .calls = player->calls,
+                            .n_calls = step->n,
+                            .apart = player->at < p->script->n_apart};
 }
 
 static void play_deactivate(struct play *p, int place)

@@ -168,6 +168,57 @@ TEST_F(InOneThread, DieBeforeTheirStepAndForAllLaterScripts)
     }
 }
 
+// ---- collectives that follow one another ----
+
+TEST_F(InOneThread, AskForEachCollectiveOfAStepThatIsNoGroup)
+{
+    static std::vector<size_t> before;
+    std::vector<size_t> asked;
+    mock_call calls[] = {Call(ncclFuncAllReduce, 1 << 20),
+                         Call(ncclFuncAllReduce, 2 << 20)};
+    steps_ = {{calls, 2}, {calls, 2}};
+    script_.steps = steps_.data();
+    script_.n_steps = 2;
+    script_.n_apart = 1;
+    script_.before_call = [](void *, int, const mock_call *call) {
+        before.push_back(call->n_bytes);
+    };
+    before.clear();
+    decide = [&](int, size_t n_bytes, int, Table, int *) {
+        asked.push_back(n_bytes);
+    };
+
+    ASSERT_EQ(ncclSuccess, mock_ranks_play(ranks_.get(), &script_, 3));
+
+    // rank after rank; those of the group become one
+    std::vector<size_t> of_all, of_group;
+    for (int rank = 0; rank < 4; rank++) {
+        of_all.insert(of_all.end(), {1 << 20, 2 << 20, 3 << 20});
+        of_group.insert(of_group.end(), {1 << 20, 2 << 20, 1 << 20});
+    }
+    EXPECT_EQ(of_all, asked);
+    EXPECT_EQ(of_group, before);
+}
+
+TEST_F(InOneThread, StopAtTheFirstOfThemThatDiffers)
+{
+    mock_call calls[] = {Call(ncclFuncAllReduce, 1 << 20),
+                         Call(ncclFuncAllReduce, 4096),
+                         Call(ncclFuncAllReduce, 1 << 20)};
+    steps_ = {{calls, 3}};
+    script_.steps = steps_.data();
+    script_.n_steps = script_.n_apart = 1;
+    decide = [](int rank, size_t n_bytes, int, Table table, int *) {
+        if (rank == 1 && n_bytes == 4096)
+            table[NCCL_ALGO_TREE][NCCL_PROTO_LL] = 0;
+    };
+
+    EXPECT_EQ(ncclInternalError, mock_ranks_play(ranks_.get(), &script_, 3));
+
+    EXPECT_THAT(mock_last_error(),
+                testing::StartsWith("step 0, allreduce of 4096 bytes: "));
+}
+
 // ---- clocks ----
 
 TEST_F(InOneThread, ShiftTheirClocksForOneInitOrStepOnly)
