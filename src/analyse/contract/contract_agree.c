@@ -100,15 +100,16 @@ static void scenario_play_calls(struct play *play, struct mock_ranks *ranks,
     if (steps == NULL)
         stp_contract_fail(play->run, "out of memory");
     for (size_t i = 0; i < n; i += steps[script.n_steps++].n) {
-        struct mock_step *step = &steps[script.n_steps];
+        const bool apart = i < n_alone;
+        const size_t bulk = !in_bulk ? 1
+                                     : 1 + stp_rng(play->seed, i) %
+                                               (play->more ? MORE_BULK : BULK);
 
-        *step = (struct mock_step){&calls[i], GROUP, .apart = i < n_alone};
-        if (step->apart)
-            step->n = in_bulk ? 1 + stp_rng(play->seed, i) %
-                                        (play->more ? MORE_BULK : BULK)
-                              : 1;
-        if (step->apart && step->n > n_alone - i)
-            step->n = n_alone - i;
+        steps[script.n_steps] =
+            (struct mock_step){&calls[i], !apart               ? GROUP
+                                          : bulk < n_alone - i ? bulk
+                                                               : n_alone - i};
+        script.n_apart += apart;
     }
     stp_contract_at(play->run, ", %s, schedule %u", scenario->title,
                     (unsigned)play->seed);

@@ -132,7 +132,7 @@ void stp_check_init(struct stp_contract_run *run)
         stp_contract_unload(run, nccl);
     }
     stp_contract_set(run->slot, STP_CONTRACT_OK,
-                     "%zu machines, 1 to 32 ranks and more", n - 1);
+                     "%zu machines, 1 to 2048 ranks", n - 1);
 }
 
 /* ---- loaded again, and never unloaded ---- */
