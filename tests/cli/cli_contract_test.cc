@@ -78,13 +78,15 @@ const Planted kPlanted[] = {
      {"ranks agree on files"}},
     {"planted_fails_without_policy",
      "survives any policy",
-     "/nonexistent/policy.conf: on h200x4: tuner 'fails without policy': init "
+     "init on h200x4, /nonexistent/policy.conf, with policy policy.conf: tuner "
+     "'fails without policy': init "
      "returned 5 (ncclInvalidUsage)",
      {"leaves unmatched untouched", "survives any policy",
       "ranks agree on files"}},
     {"one_channel",
      "leaves unmatched untouched",
-     "broadcast of 1 bytes on h200x4: sets channels to 1, though it changes no "
+     "broadcast of 1 bytes on h200x4, with policy base.conf: sets channels to "
+     "1, though it changes no "
      "cost",
      {"leaves unmatched untouched"}},
     {"planted_global_context",
@@ -94,8 +96,7 @@ const Planted kPlanted[] = {
      {"contexts apart", "ranks of children agree"}},
     {"planted_busy_init",
      "thread-safe init",
-     "with 8 inits at once: tuner 'busy init': init returned 2 "
-     "(ncclSystemError)",
+     "all inits at once: rank ",
      {"thread-safe init"}},
     {"planted_splits_words",
      "thread-safe init",
@@ -130,7 +131,10 @@ const Planted kPlanted[] = {
      "finalize in any order",
      "crashed (Aborted) in finalize",
      {}},
-    {"planted_busy_call", "thread-safe calls", " all at once", {}},
+    {"planted_busy_call",
+     "thread-safe calls",
+     "all calls at once, schedule ",
+     {}},
     {"planted_by_count",
      "ranks agree",
      "one thread, schedule 0: step 14, ",
@@ -150,7 +154,8 @@ const Planted kPlanted[] = {
      {"all NCCL versions"}},
     {"planted_fails_in_v6",
      "all NCCL versions",
-     "NCCL 2.30 (tuner v6): broadcast of 1 bytes on h200x4: tuner 'fails in "
+     "broadcast of 1 bytes on h200x4, NCCL 2.30 (tuner v6), with policy "
+     "base.conf: tuner 'fails in "
      "v6': getCollInfo returned 3 (ncclInternalError)",
      {"all NCCL versions"}},
     {"planted_leaves_handler",
@@ -159,7 +164,8 @@ const Planted kPlanted[] = {
      {"leaves the process alone"}},
     {"init_fails_v4",
      "init",
-     "on h200x4: tuner 'init fails': init returned 5 (ncclInvalidUsage); NCCL "
+     "init on h200x4, with policy base.conf: tuner 'init fails': init returned "
+     "5 (ncclInvalidUsage); NCCL "
      "would then crash in ncclCommAbort",
      {"init"}},
     {"no_symbol", "loads", "-no_symbol.so is unsupported", {"loads"}},

@@ -32,8 +32,7 @@ struct stp_contract_check {
 
 struct stp_contract_options {
     const char *plugin;       /* as NCCL_TUNER_PLUGIN */
-    const char *machine_path; /* as mock_machine_load() takes it; the machines
-                                 in the same folder are used, too */
+    const char *machine_path; /* as mock_machine_load() takes it */
     const char *nccl;         /* version, or NULL for the machine's, or the
                                  newest that takes the tuner */
     const char *policy;       /* as NCCL_TUNER_CONFIG_FILE; NULL for one that

@@ -20,8 +20,6 @@ enum {
                             of each kind that mock_ranks_play() has */
     AT_ONCE_SEEDS = 2,  /* which have no schedule, but other calls */
     GROUP = 3,          /* collectives of a group */
-    BULK = 24,          /* calls of a step, at most */
-    MORE_BULK = 200,
 };
 
 #define HOUR (3600 * (int64_t)1000000000) /* in ns */
@@ -34,7 +32,7 @@ struct play {
     int odd_rank; /* rank */
     uint64_t seed;
     size_t turn; /* scripts that were played before */
-    bool more;   /* calls */
+    bool more;   /* of the calls that there are */
     struct mock_ranks *ranks;
 };
 
@@ -57,60 +55,69 @@ static void scenario_fail(struct play *play, const char *where)
     stp_contract_end(play->run);
 }
 
-/* Of ranks that run in turn, the one whose turn it is notes its call. */
 static void scenario_note(void *opaque, int rank, const struct mock_call *call)
 {
     const struct play *play = opaque;
 
-    if (!play->scenario.play_at_once)
-        stp_contract_begin_call(play->run, call);
+    stp_contract_begin_call(play->run, call);
 }
 
-static void scenario_vary(void *opaque, int rank, size_t step,
-                          struct mock_call *call)
+/* The calls of a script: all that there are if 'more', else questions, every
+ * other of which is in some way, others in the next script.  After 'n' of them
+ * come those of the groups. */
+static struct mock_call *scenario_choose_calls(struct play *play, size_t n)
 {
-    struct play *play = opaque;
+    const uint64_t seed = play->run->options->seed;
+    struct mock_call *calls =
+        calloc(n + SCENARIO_GROUPS * GROUP, sizeof(*calls));
 
-    if (play->scenario.vary != NULL)
-        play->scenario.vary(play, rank, step, call);
-    if (play->scenario.play_at_once)
-        stp_contract_begin_call(play->run, call);
+    if (calls == NULL)
+        stp_contract_fail(play->run, "out of memory");
+    for (size_t i = 0; i < n; i++)
+        calls[i] = play->more ? stp_contract_call(seed, i)
+                              : stp_contract_question(
+                                    seed, i + (i + play->turn) % 2 * STP_N_LONE,
+                                    play->turn);
+    for (size_t i = n; i < n + SCENARIO_GROUPS * GROUP; i++)
+        calls[i] =
+            stp_contract_call(seed, stp_rng(seed + play->turn, i) % STP_N_LONE);
+    play->turn++;
+    return calls;
 }
 
-/* Plays calls that follow one another, and groups after them.  A step is of
- * several calls where the ranks' threads or processes would wait at each. */
-static void scenario_play_calls(struct play *play, struct mock_ranks *ranks,
-                                const struct mock_call *calls, size_t n_alone,
-                                size_t n_groups, const struct mock_death *death)
+/* Calls that follow one another, and groups after them.  A step is of several
+ * calls where ranks' threads or processes would wait at each. */
+static void scenario_play(struct play *play, struct mock_ranks *ranks,
+                          const struct mock_death *death)
 {
     const struct stp_scenario *scenario = &play->scenario;
-    const bool in_bulk =
-        scenario->layout != MOCK_ONE_THREAD && !scenario->play_at_once;
-    struct mock_step *steps = calloc(n_alone + n_groups, sizeof(*steps));
-    struct mock_script script = {.steps = steps,
-                                 .vary = scenario_vary,
-                                 .before_step = scenario->before_step,
-                                 .before_call = scenario_note,
-                                 .user = play,
-                                 .death = death,
-                                 .at_once = scenario->play_at_once};
-    const size_t n = n_alone + n_groups * GROUP;
+    const size_t n = play->more ? STP_N_MORE : STP_N_LONE;
+    const bool in_bulk = scenario->layout != MOCK_ONE_THREAD;
+    struct mock_call *calls = scenario_choose_calls(play, n);
+    struct mock_step *steps = calloc(n + SCENARIO_GROUPS, sizeof(*steps));
+    struct mock_script script = {
+        .steps = steps,
+        .vary = scenario->vary,
+        .before_step = scenario->before_step,
+        .before_call = scenario->play_at_once ? NULL : scenario_note,
+        .user = play,
+        .death = death,
+        .at_once = scenario->play_at_once};
     char where[48];
 
     if (steps == NULL)
         stp_contract_fail(play->run, "out of memory");
-    for (size_t i = 0; i < n; i += steps[script.n_steps++].n) {
-        const bool apart = i < n_alone;
-        const size_t bulk = !in_bulk ? 1
-                                     : 1 + stp_rng(play->seed, i) %
-                                               (play->more ? MORE_BULK : BULK);
+    for (size_t i = 0; i < n; i += steps[script.n_apart++].n) {
+        size_t bulk = 1 + stp_rng(play->seed, i) % (play->more ? 200 : 24);
 
-        steps[script.n_steps] =
-            (struct mock_step){&calls[i], !apart               ? GROUP
-                                          : bulk < n_alone - i ? bulk
-                                                               : n_alone - i};
-        script.n_apart += apart;
+        if (!in_bulk || bulk > n - i)
+            bulk = in_bulk ? n - i : 1;
+        steps[script.n_apart] = (struct mock_step){&calls[i], bulk};
     }
+    script.n_steps = script.n_apart + SCENARIO_GROUPS;
+    for (size_t g = 0; g < SCENARIO_GROUPS; g++)
+        steps[script.n_apart + g] =
+            (struct mock_step){&calls[n + g * GROUP], GROUP};
     stp_contract_at(play->run, ", %s, schedule %u", scenario->title,
                     (unsigned)play->seed);
     snprintf(where, sizeof(where), ", schedule %u: ", (unsigned)play->seed);
@@ -118,35 +125,6 @@ static void scenario_play_calls(struct play *play, struct mock_ranks *ranks,
         scenario_fail(play, where);
     stp_contract_at(play->run, "%s", scenario->title);
     free(steps);
-}
-
-/* Every other question is in some other way than a lone call of plain buffers,
- * and others are in the next script. */
-static void scenario_play(struct play *play, struct mock_ranks *ranks,
-                          const struct mock_death *death)
-{
-    struct mock_call calls[STP_N_LONE + SCENARIO_GROUPS * GROUP];
-    const uint64_t seed = play->run->options->seed;
-    const size_t turn = play->turn++;
-
-    for (size_t i = 0; i < STP_N_LONE; i++)
-        calls[i] =
-            stp_contract_question(seed, i + (i + turn) % 2 * STP_N_LONE, turn);
-    for (size_t i = 0; i < SCENARIO_GROUPS * GROUP; i++)
-        calls[STP_N_LONE + i] = stp_contract_question(
-            seed, stp_rng(seed + turn, i) % STP_N_LONE, 0);
-    scenario_play_calls(play, ranks, calls, STP_N_LONE, SCENARIO_GROUPS, death);
-}
-
-static void scenario_play_more(struct play *play, struct mock_ranks *ranks)
-{
-    struct mock_call *calls = calloc(STP_N_MORE, sizeof(*calls));
-
-    if (calls == NULL)
-        stp_contract_fail(play->run, "out of memory");
-    for (size_t i = 0; i < STP_N_MORE; i++)
-        calls[i] = stp_contract_one_of_more(play->run->options->seed, i);
-    scenario_play_calls(play, ranks, calls, STP_N_MORE, 0, NULL);
     free(calls);
 }
 
@@ -169,13 +147,10 @@ static void scenario_open(struct play *play, struct mock_nccl *nccl)
 
 static void scenario_live(struct play *play, const struct mock_death *death)
 {
-    struct mock_nccl *nccl = stp_contract_open(play->run);
+    struct mock_nccl *nccl = stp_contract_open(play->run, NULL);
 
     scenario_open(play, nccl);
-    if (play->more)
-        scenario_play_more(play, play->ranks);
-    else
-        scenario_play(play, play->ranks, death);
+    scenario_play(play, play->ranks, death);
     stp_contract_at(play->run, "%s, finalize", play->scenario.title);
     mock_ranks_destroy(play->ranks);
     play->ranks = NULL;
@@ -200,14 +175,15 @@ static struct play scenario_begin(struct stp_contract_run *run,
 }
 
 static void scenario_run(struct stp_contract_run *run,
-                         const struct stp_scenario *scenario, unsigned n_seeds)
+                         const struct stp_scenario *scenario)
 {
+    const unsigned n_seeds = scenario->takes_seeds    ? run->options->n_seeds
+                             : scenario->play_at_once ? AT_ONCE_SEEDS
+                                                      : SCENARIO_SEEDS;
     struct play play = scenario_begin(run, scenario);
 
     for (int layouts = 1 + scenario->in_processes_too; layouts > 0; layouts--) {
-        for (unsigned seed = 0;
-             seed < (scenario->play_at_once ? AT_ONCE_SEEDS : n_seeds);
-             seed++) {
+        for (unsigned seed = 0; seed < n_seeds; seed++) {
             play.seed = seed;
             scenario_live(&play, scenario->death);
             if (scenario->then_another)
@@ -226,37 +202,33 @@ static void scenario_run(struct stp_contract_run *run,
 
 void stp_check_scenarios(struct stp_contract_run *run)
 {
-    for (const struct stp_scenario *s = run->entry->scenarios; s->title != NULL;
-         s++) {
+    const struct stp_scenario *s = run->entry->scenarios;
+
+    if (s == stp_scenarios_files)
+        stp_contract_needs_file(run);
+    for (; s->title != NULL; s++) {
         if (run->inits_race && s->init_at_once && s->layout != MOCK_PROCESSES)
             stp_contract_set(run->slot, STP_CONTRACT_OK,
                              "without inits at once, which are not safe");
         else
-            scenario_run(run, s, SCENARIO_SEEDS);
+            scenario_run(run, s);
+        if (s->takes_seeds)
+            stp_contract_set(
+                run->slot, STP_CONTRACT_OK, "%d ranks, %u random schedules",
+                mock_machine_get_info(scenario_begin(run, s).machine)->n_ranks,
+                run->options->n_seeds);
     }
 }
 
 /* ---- layouts ---- */
 
-static const struct stp_scenario one_thread = {.title = "one thread",
-                                               .asks_more = true};
-
-void stp_check_agree(struct stp_contract_run *run)
-{
-    struct play play = scenario_begin(run, &one_thread);
-
-    scenario_run(run, &one_thread, run->options->n_seeds);
-    stp_contract_set(
-        run->slot, STP_CONTRACT_OK, "%d ranks, %u random schedules",
-        mock_machine_get_info(play.machine)->n_ranks, run->options->n_seeds);
-}
+const struct stp_scenario stp_scenarios_one_thread[] = {
+    {.title = "one thread", .asks_more = true, .takes_seeds = true},
+    {0},
+};
 
 const struct stp_scenario stp_scenarios_threads[] = {
     {.title = "threads", .layout = MOCK_THREADS},
-    {.title = "threads, all inits at once",
-     .layout = MOCK_THREADS,
-     .init_at_once = true,
-     .play_at_once = true},
     {.title = "one thread after inits at once", .init_at_once = true},
     {0},
 };
@@ -280,10 +252,11 @@ void stp_check_agree_children(struct stp_contract_run *run)
 {
     const struct mock_machine *small = run->world->shapes[STP_SHAPE_2];
     const struct stp_scenario scenarios[] = {
-        one_thread, {.title = "processes", .layout = MOCK_PROCESSES}};
+        {.title = "one thread"},
+        {.title = "processes", .layout = MOCK_PROCESSES}};
 
     for (size_t i = 0; i < sizeof(scenarios) / sizeof(scenarios[0]); i++) {
-        struct mock_nccl *nccl = stp_contract_open(run);
+        struct mock_nccl *nccl = stp_contract_open(run, NULL);
         struct play play = scenario_begin(run, &scenarios[i]);
         struct mock_ranks *children[N_CHILDREN], *late;
 
@@ -462,9 +435,3 @@ const struct stp_scenario stp_scenarios_files[] = {
      .odd_rank = STP_LAST_RANK},
     {0},
 };
-
-void stp_check_agree_files(struct stp_contract_run *run)
-{
-    stp_contract_needs_file(run);
-    stp_check_scenarios(run);
-}

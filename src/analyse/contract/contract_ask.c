@@ -1,5 +1,4 @@
 /* contract_ask.c - verdicts, communicators and questions that checks share */
-#include <math.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -13,20 +12,14 @@
 
 /* ---- verdicts ---- */
 
-void stp_contract_vset(struct stp_contract_slot *slot,
-                       enum stp_contract_verdict verdict, const char *about,
-                       const char *fmt, va_list args)
+static void ask_set_verdict(struct stp_contract_slot *slot,
+                            enum stp_contract_verdict verdict, const char *fmt,
+                            va_list args)
 {
-    char text[STP_CONTRACT_TEXT];
-
     if (slot->verdict != STP_CONTRACT_OK)
         return;
     slot->verdict = verdict;
-    vsnprintf(text, sizeof(text), fmt, args);
-    if (about != NULL)
-        snprintf(slot->text, sizeof(slot->text), "%.160s: %.340s", about, text);
-    else
-        memcpy(slot->text, text, sizeof(text));
+    vsnprintf(slot->text, sizeof(slot->text), fmt, args);
     for (char *s = slot->text; *s != '\0'; s++)
         if (*s == '\n')
             *s = ' ';
@@ -38,7 +31,7 @@ void stp_contract_set(struct stp_contract_slot *slot,
     va_list args;
 
     va_start(args, fmt);
-    stp_contract_vset(slot, verdict, NULL, fmt, args);
+    ask_set_verdict(slot, verdict, fmt, args);
     va_end(args);
 }
 
@@ -63,7 +56,7 @@ void stp_contract_fail(struct stp_contract_run *run, const char *fmt, ...)
     va_list args;
 
     va_start(args, fmt);
-    stp_contract_vset(run->slot, STP_CONTRACT_FAIL, run->about, fmt, args);
+    ask_set_verdict(run->slot, STP_CONTRACT_FAIL, fmt, args);
     va_end(args);
     stp_contract_end(run);
 }
@@ -73,7 +66,7 @@ void stp_contract_skip(struct stp_contract_run *run, const char *fmt, ...)
     va_list args;
 
     va_start(args, fmt);
-    stp_contract_vset(run->slot, STP_CONTRACT_SKIP, NULL, fmt, args);
+    ask_set_verdict(run->slot, STP_CONTRACT_SKIP, fmt, args);
     va_end(args);
     stp_contract_end(run);
 }
@@ -114,27 +107,24 @@ void stp_contract_begin_call(struct stp_contract_run *run,
             break;                                                             \
         }
 
-struct mock_nccl *stp_contract_open_as(struct stp_contract_run *run,
-                                       const struct stp_contract_nccl *how)
+struct mock_nccl *stp_contract_open(struct stp_contract_run *run,
+                                    const struct stp_contract_nccl *how)
 {
+    static const struct stp_contract_nccl plain;
+    const struct stp_contract_nccl *h = how != NULL ? how : &plain;
     /* versions that do not know the word "none" find no such library */
     const struct mock_nccl_options options = {
-        .version = how->version != NULL ? how->version : run->nccl,
-        .tuner_plugin = how->alone ? "none" : run->options->plugin,
-        .algo = how->algo,
-        .proto = how->proto,
-        .collnet = how->collnet};
+        .version = h->version != NULL ? h->version : run->nccl,
+        .tuner_plugin = h->alone ? "none" : run->options->plugin,
+        .algo = h->algo,
+        .proto = h->proto,
+        .collnet = h->collnet};
     struct mock_nccl *nccl;
 
     if (mock_nccl_create(&options, &nccl) != ncclSuccess)
         stp_contract_fail(run, "%s", mock_last_error());
     ASK_REPLACE(run->nccls, NULL, nccl)
     return nccl;
-}
-
-struct mock_nccl *stp_contract_open(struct stp_contract_run *run)
-{
-    return stp_contract_open_as(run, &(struct stp_contract_nccl){0});
 }
 
 void stp_contract_unload(struct stp_contract_run *run, struct mock_nccl *nccl)
@@ -151,18 +141,15 @@ struct mock_comm *stp_contract_comm(struct stp_contract_run *run,
     const struct mock_machine_info *info = mock_machine_get_info(machine);
     struct mock_comm *comm;
 
-    stp_contract_at(run, "init on %s", info->name);
+    stp_contract_at(run, "init on %s%s%s", info->name,
+                    run->about != NULL ? ", " : "",
+                    run->about != NULL ? run->about : "");
     if (mock_comm_create(nccl, machine,
                          comm_id != 0 ? comm_id : mock_new_comm_id(),
                          &comm) != ncclSuccess)
-        stp_contract_fail(run, "on %s: %s", info->name, mock_last_error());
-    stp_contract_adopt(run, comm);
-    return comm;
-}
-
-void stp_contract_adopt(struct stp_contract_run *run, struct mock_comm *comm)
-{
+        stp_contract_fail(run, "%s: %s", run->slot->at, mock_last_error());
     ASK_REPLACE(run->comms, NULL, comm)
+    return comm;
 }
 
 void stp_contract_close(struct stp_contract_run *run, struct mock_comm *comm)
@@ -227,76 +214,39 @@ static void ask_describe_decision(const struct stp_decision *d, char text[96])
 
 /* ---- questions ---- */
 
-size_t stp_contract_size(uint64_t seed, size_t i)
-{
-    static const int sides[] = {0, -1, 1, -2, 2, -4, 4, -8, 8};
-    const size_t n_powers = 35 * 9, n_steps = 28 * 64;
-    const size_t n_random = STP_N_SIZES - n_powers - n_steps - 9 * 99;
-    size_t size;
-
-    if (i < n_powers) {
-        size = (size_t)1 << i / 9;
-        return size > 8 ? size + (size_t)sides[i % 9] : i % 9 + 1;
-    }
-    i -= n_powers;
-    if (i < n_random)
-        return (size_t)exp2(34 * stp_rng_unit(seed, i));
-    i -= n_random;
-    if (i < n_steps)
-        return (64 + i % 64) << i / 64;
-    i -= n_steps;
-    size = 1 + i % 99;
-    for (i /= 99; i > 0; i--)
-        size *= 10;
-    return size;
-}
-
-void stp_contract_set_way(struct mock_call *call, size_t way)
+struct mock_call stp_contract_call(uint64_t seed, size_t i)
 {
     static const int n_pipe_ops[STP_N_WAYS / 2] = {
         1, 2, 3, 4, 5, 6, 7, 8, 16, 32, 64, 128, 9, 10, 11, 12, 13, 14, 15, 24};
+    const size_t n = i < STP_N_SIZED ? i : (i - STP_N_SIZED) % STP_N_LONE;
+    const size_t way = i < STP_N_SIZED ? 0 : 1 + (i - STP_N_SIZED) / STP_N_LONE;
 
-    call->n_pipe_ops = n_pipe_ops[way / 2];
-    call->reg_buff = way % 2;
+    return (struct mock_call){.coll = (ncclFunc_t)(n % NCCL_NUM_TUNED_FUNCS),
+                              .n_bytes =
+                                  stp_probe(seed, n / NCCL_NUM_TUNED_FUNCS),
+                              .n_pipe_ops = n_pipe_ops[way / 2],
+                              .reg_buff = way % 2};
 }
 
 struct mock_call stp_contract_question(uint64_t seed, size_t i, size_t turn)
 {
-    struct mock_call call = {.coll = (ncclFunc_t)(i % NCCL_NUM_TUNED_FUNCS),
-                             .n_bytes = stp_contract_size(
-                                 seed, i % STP_N_LONE / NCCL_NUM_TUNED_FUNCS)};
+    const size_t way = stp_rng(seed + turn, i) % (STP_N_WAYS - 1);
 
-    stp_contract_set_way(&call, i < STP_N_LONE ? 0
-                                               : 1 + stp_rng(seed + turn, i) %
-                                                         (STP_N_WAYS - 1));
-    return call;
-}
-
-struct mock_call stp_contract_one_of_more(uint64_t seed, size_t i)
-{
-    const size_t n_sized = STP_N_SIZES * NCCL_NUM_TUNED_FUNCS;
-    const size_t n = i < n_sized ? i : (i - n_sized) % STP_N_LONE;
-    struct mock_call call = {
-        .coll = (ncclFunc_t)(n % NCCL_NUM_TUNED_FUNCS),
-        .n_bytes = stp_contract_size(seed, n / NCCL_NUM_TUNED_FUNCS)};
-
-    stp_contract_set_way(&call, i < n_sized ? 0 : (i - n_sized) / STP_N_LONE);
-    return call;
+    return stp_contract_call(
+        seed, i < STP_N_LONE ? i : STP_N_SIZED + (way - 1) * STP_N_LONE + i);
 }
 
 void stp_contract_ask(struct stp_contract_run *run, struct mock_comm *comm,
-                      bool in_thread, struct stp_decisions *decisions)
+                      struct stp_decisions *decisions)
 {
     struct mock_outcome outcome;
 
-    if (!in_thread)
-        stp_contract_at(run, "%s", "");
+    stp_contract_at(run, "%s", "");
     for (size_t i = 0; i < STP_N_QUESTIONS; i++) {
         struct mock_call call = stp_contract_question(run->options->seed, i, 0);
         ncclResult_t rc;
 
-        if (!in_thread)
-            stp_contract_begin_call(run, &call);
+        stp_contract_begin_call(run, &call);
         rc = mock_comm_collective(comm, &call, &outcome);
         decisions->of[i] =
             (struct stp_decision){.rc = rc,

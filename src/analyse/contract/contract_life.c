@@ -46,7 +46,7 @@ static bool life_use_comm(struct stp_contract_run *run, struct mock_nccl *nccl,
         stp_contract_comm(run, nccl, run->world->machine, comm_id);
     bool tuned = mock_comm_tuner_version(comm) != 0;
 
-    stp_contract_ask(run, comm, false, decisions);
+    stp_contract_ask(run, comm, decisions);
     stp_contract_destroy(run, comm);
     return tuned;
 }
@@ -55,7 +55,7 @@ static bool life_use_comm(struct stp_contract_run *run, struct mock_nccl *nccl,
 static void life_use_alone(struct stp_contract_run *run, uint64_t comm_id,
                            struct stp_decisions *decisions)
 {
-    struct mock_nccl *nccl = stp_contract_open(run);
+    struct mock_nccl *nccl = stp_contract_open(run, NULL);
 
     life_use_comm(run, nccl, comm_id, decisions);
     stp_contract_unload(run, nccl);
@@ -75,17 +75,16 @@ void stp_check_probe(struct stp_contract_run *run)
     bool reads = false;
 
     for (int i = 0; i < N_CASES; i++) {
-        struct mock_nccl *nccl = stp_contract_open(run);
+        struct mock_nccl *nccl = stp_contract_open(run, NULL);
         struct mock_comm *comm;
 
         stp_write_policy(path, cases[i][0], 1);
         stp_contract_set_policy(path);
         comm = stp_contract_comm(run, nccl, run->world->machine, comm_id);
         run->slot->usable = true;
-        stp_contract_ask(run, comm, false,
-                         &decisions[i]); /* it may look only now */
+        stp_contract_ask(run, comm, &decisions[i]); /* it may look only now */
         stp_write_policy(path, cases[i][1], 2);
-        stp_contract_ask(run, comm, false, &decisions[i]);
+        stp_contract_ask(run, comm, &decisions[i]);
         stp_contract_close(run, comm);
         stp_contract_unload(run, nccl);
         reads |= memcmp(&decisions[0], &decisions[i], sizeof(*decisions)) != 0;
@@ -104,7 +103,7 @@ void stp_check_complete(struct stp_contract_run *run)
 
         if (run->tuner_versions[v] == 0)
             continue;
-        nccl = stp_contract_open_as(run, &how);
+        nccl = stp_contract_open(run, &how);
         stp_contract_at(run, "init");
         if (mock_comm_create(nccl, run->world->machine, mock_new_comm_id(),
                              &comm) == ncclSuccess)
@@ -118,21 +117,17 @@ void stp_check_complete(struct stp_contract_run *run)
 
 void stp_check_init(struct stp_contract_run *run)
 {
-    const struct stp_world *world = run->world;
-    const size_t n = 1 + STP_N_SHAPES + world->n_beside;
+    for (int i = -1; i < STP_N_SHAPES; i++) {
+        struct mock_nccl *nccl = stp_contract_open(run, NULL);
 
-    for (size_t i = 0; i < n; i++) {
-        const struct mock_machine *machine =
-            i == 0              ? world->machine
-            : i <= STP_N_SHAPES ? world->shapes[i - 1]
-                                : world->beside[i - 1 - STP_N_SHAPES];
-        struct mock_nccl *nccl = stp_contract_open(run);
-
-        stp_contract_destroy(run, stp_contract_comm(run, nccl, machine, 0));
+        stp_contract_destroy(
+            run, stp_contract_comm(
+                     run, nccl,
+                     i < 0 ? run->world->machine : run->world->shapes[i], 0));
         stp_contract_unload(run, nccl);
     }
-    stp_contract_set(run->slot, STP_CONTRACT_OK,
-                     "%zu machines, 1 to 2048 ranks", n - 1);
+    stp_contract_set(run->slot, STP_CONTRACT_OK, "%d machines, 1 to 2048 ranks",
+                     1 + STP_N_SHAPES);
 }
 
 /* ---- loaded again, and never unloaded ---- */
@@ -158,7 +153,7 @@ static void life_use_often(struct stp_contract_run *run, struct mock_nccl *nccl,
 
 void stp_check_reload(struct stp_contract_run *run)
 {
-    struct mock_nccl *nccl = stp_contract_open(run);
+    struct mock_nccl *nccl = stp_contract_open(run, NULL);
     struct stp_decisions first;
     uint64_t comm_id = mock_new_comm_id();
 
@@ -169,7 +164,7 @@ void stp_check_reload(struct stp_contract_run *run)
 void stp_check_stays_loaded(struct stp_contract_run *run)
 {
     const struct mock_machine *machine = run->world->machine;
-    struct mock_nccl *nccl = stp_contract_open(run);
+    struct mock_nccl *nccl = stp_contract_open(run, NULL);
     struct stp_decisions first;
     uint64_t comm_id = mock_new_comm_id();
     struct mock_comm *a, *b;
@@ -189,7 +184,7 @@ void stp_check_stays_loaded(struct stp_contract_run *run)
  * order of ncclCommDestroy() in a process of many GPUs; this twice. */
 void stp_check_finalize(struct stp_contract_run *run)
 {
-    struct mock_nccl *nccl = stp_contract_open(run);
+    struct mock_nccl *nccl = stp_contract_open(run, NULL);
     struct stp_decisions first, later;
     uint64_t comm_id = mock_new_comm_id();
 
@@ -219,13 +214,13 @@ static void life_ask_and_compare(struct stp_contract_run *run,
 {
     struct stp_decisions now;
 
-    stp_contract_ask(run, comm, false, &now);
+    stp_contract_ask(run, comm, &now);
     stp_contract_same(run, alone, "as the only communicator", &now, then);
 }
 
 void stp_check_contexts(struct stp_contract_run *run)
 {
-    struct mock_nccl *nccl = stp_contract_open(run);
+    struct mock_nccl *nccl = stp_contract_open(run, NULL);
     struct stp_decisions alone, ignored;
     uint64_t comm_id = mock_new_comm_id();
     struct mock_comm *comm;
@@ -241,7 +236,7 @@ void stp_check_contexts(struct stp_contract_run *run)
         snprintf(then, sizeof(then), "beside one of %.60s", name);
         other = stp_contract_comm(run, nccl, machine, 0);
         life_ask_and_compare(run, comm, &alone, then);
-        stp_contract_ask(run, other, false, &ignored);
+        stp_contract_ask(run, other, &ignored);
         life_ask_and_compare(run, comm, &alone, then);
         stp_contract_destroy(run, other);
         snprintf(then, sizeof(then), "after one of %.60s was finalized", name);

@@ -356,7 +356,6 @@ static void suite_choose_nccl(struct suite *s)
 static bool suite_leaves_out(const struct suite *s, int i)
 {
     return s->options->only != NULL &&
-           stp_contract_checks[i].stage != STP_STAGE_BASIC &&
            strcmp(s->options->only, stp_contract_checks[i].name) != 0;
 }
 
@@ -367,7 +366,8 @@ static enum stp_status suite_run_stage(struct suite *s,
 {
     for (int i = 0; i < STP_N_CONTRACT_CHECKS; i++)
         if (stp_contract_checks[i].stage == stage &&
-            stp_contract_checks[i].fn != NULL && !suite_leaves_out(s, i))
+            stp_contract_checks[i].fn != NULL &&
+            (stage == STP_STAGE_BASIC || !suite_leaves_out(s, i)))
             s->jobs[n++] = suite_get_job(s, i, stp_contract_checks[i].fn);
     return suite_run_jobs(s, n, err);
 }
@@ -383,7 +383,7 @@ static void suite_skip(struct suite *s, bool basic_too, const char *why)
 static enum stp_status suite_run_all(struct suite *s, struct stp_error *err)
 {
     enum stp_status status = suite_find_versions(s, err);
-    bool has_judged = false;
+    bool has_judged = false, has_any = false;
 
     if (status != STP_OK)
         return status;
@@ -404,9 +404,16 @@ static enum stp_status suite_run_all(struct suite *s, struct stp_error *err)
         s->common.inits_race |=
             stp_contract_checks[i].stage == STP_STAGE_INITS &&
             s->slots[i].verdict == STP_CONTRACT_FAIL;
-    for (int i = 0; i < STP_N_CONTRACT_CHECKS; i++)
+    for (int i = 0; i < STP_N_CONTRACT_CHECKS; i++) {
+        has_any |= !suite_leaves_out(s, i);
         has_judged |=
             stp_contract_checks[i].judge != NULL && !suite_leaves_out(s, i);
+    }
+    if (!has_any)
+        return stp_fail(err, STP_ERR_RANGE,
+                        "no check is named '%.100s', expected one that "
+                        "--contract prints",
+                        s->options->only);
     s->jobs[0] = suite_get_job(s, CALLS, stp_check_calls);
     STP_THEN(status, suite_run_stage(s, STP_STAGE_MOST, has_judged, err));
     for (int i = 0; i < STP_N_CONTRACT_CHECKS; i++) {
@@ -414,7 +421,8 @@ static enum stp_status suite_run_all(struct suite *s, struct stp_error *err)
 
         if (judged->verdict == STP_CONTRACT_OK) /* until the calls ended */
             judged = &s->slots[CALLS];
-        if (suite_leaves_out(s, i))
+        if (suite_leaves_out(s, i) &&
+            stp_contract_checks[i].stage != STP_STAGE_BASIC)
             stp_contract_set(&s->slots[i], STP_CONTRACT_SKIP, "not asked for");
         else if (stp_contract_checks[i].judge != NULL)
             stp_contract_set(&s->slots[i], judged->verdict, "%s", judged->text);
@@ -437,20 +445,11 @@ enum stp_status stp_contract_run(const struct stp_contract_options *options,
         .checks = calloc(STP_N_CONTRACT_CHECKS, sizeof(*c.checks))};
     struct mock_nccl *nccl;
     enum stp_status status = STP_OK;
-    size_t named = 0;
 
-    while (options->only != NULL && named < STP_N_CONTRACT_CHECKS &&
-           strcmp(stp_contract_checks[named].name, options->only) != 0)
-        named++;
-    if (named == STP_N_CONTRACT_CHECKS)
-        status = stp_fail(err, STP_ERR_RANGE,
-                          "no check is named '%.100s', expected one that "
-                          "--contract prints",
-                          options->only);
-    if (s == NULL || c.checks == NULL || status != STP_OK) {
+    if (s == NULL || c.checks == NULL) {
         free(s);
         free(c.checks);
-        return status != STP_OK ? status : stp_nomem(err);
+        return stp_nomem(err);
     }
     s->options = options;
     /* While it runs, signals are waited for, so that processes and files can go

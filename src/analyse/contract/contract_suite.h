@@ -10,12 +10,12 @@
 #include <stdint.h>
 
 #include "analyse/contract/contract.h"
+#include "analyse/probes.h"
 #include "mock_nccl.h"
 #include "mock_ranks.h"
 
 enum {
-    STP_MAX_NCCL = 16,   /* versions that a tuner is tried with */
-    STP_MAX_BESIDE = 64, /* machines in the folder of the one asked for */
+    STP_MAX_NCCL = 16, /* versions that a tuner is tried with */
     STP_PATH = 4096,
 };
 
@@ -50,8 +50,6 @@ struct stp_world {
     char files[STP_N_FILES][STP_PATH + 32];
     struct mock_machine *machine; /* the one asked for */
     struct mock_machine *shapes[STP_N_SHAPES];
-    struct mock_machine *beside[STP_MAX_BESIDE];
-    size_t n_beside;
 };
 
 /* Makes the folder and its files, and loads the machines.  With 'n_ranks' other
@@ -117,21 +115,17 @@ struct stp_contract_run {
     struct stp_contract_slot *judged; /* by number of the check, what judges
                                          say */
 
-    const char *about; /* before the text of a failure; NULL: nothing */
+    const char *about; /* goes with the machine's name; NULL: nothing */
     struct mock_comm *comms[STP_MAX_OPEN]; /* open, and closed at the end */
     struct mock_nccl *nccls[STP_MAX_OPEN];
 };
 
 typedef void stp_contract_fn(struct stp_contract_run *run);
 
-/* The slot's verdict, unless it has another than OK; 'about' of it, or NULL,
- * comes first. */
+/* The slot's verdict, unless it has another than OK. */
 void stp_contract_set(struct stp_contract_slot *slot,
                       enum stp_contract_verdict verdict, const char *fmt, ...)
     STP_PRINTF(3, 4);
-void stp_contract_vset(struct stp_contract_slot *slot,
-                       enum stp_contract_verdict verdict, const char *about,
-                       const char *fmt, va_list args) STP_PRINTF(4, 0);
 
 /* ---- for checks ---- */
 
@@ -167,11 +161,10 @@ struct stp_contract_nccl {
     bool alone; /* without the tuner */
 };
 
-/* NCCL with the tuner, and as 'how' says; fails the check if it cannot be
- * had. */
-struct mock_nccl *stp_contract_open(struct stp_contract_run *run);
-struct mock_nccl *stp_contract_open_as(struct stp_contract_run *run,
-                                       const struct stp_contract_nccl *how);
+/* NCCL with the tuner, and as 'how' says unless NULL; fails the check if it
+ * cannot be had. */
+struct mock_nccl *stp_contract_open(struct stp_contract_run *run,
+                                    const struct stp_contract_nccl *how);
 void stp_contract_unload(struct stp_contract_run *run, struct mock_nccl *nccl);
 
 /* One rank of a communicator, with a new commId if 'comm_id' is 0; fails the
@@ -180,8 +173,6 @@ struct mock_comm *stp_contract_comm(struct stp_contract_run *run,
                                     struct mock_nccl *nccl,
                                     const struct mock_machine *machine,
                                     uint64_t comm_id);
-/* Takes a communicator that was made elsewhere into the list of those open. */
-void stp_contract_adopt(struct stp_contract_run *run, struct mock_comm *comm);
 /* Destroys a communicator of the list. */
 void stp_contract_close(struct stp_contract_run *run, struct mock_comm *comm);
 /* The same, and fails the check if finalize returned an error. */
@@ -197,46 +188,32 @@ struct stp_decision {
 };
 
 /*
- * The sizes of calls.  The first STP_N_SIZES_FIRST are those that every check
- * asks: powers of two from 1 byte to 16 GiB, with 1, 2, 4 and 8 bytes less
- * and more, and random ones.  More random ones follow, a step every 64th of an
- * octave, and numbers of two decimal digits.
+ * The calls, by number: each collective of each size by itself, with plain
+ * buffers, of which every check asks STP_N_LONE, those of the first sizes; then
+ * these in other ways: numPipeOps and regBuff, to STP_N_MORE in 17 of them.
  */
 enum {
-    STP_N_SIZES_FIRST = 35 * 9 + 16,
-    STP_N_SIZES = STP_N_SIZES_FIRST + 240 + 28 * 64 + 9 * 99,
+    STP_N_WAYS = 40,
+    STP_N_LONE = STP_N_FIRST_PROBES * NCCL_NUM_TUNED_FUNCS,
+    STP_N_SIZED = STP_N_PROBES * NCCL_NUM_TUNED_FUNCS,
+    STP_N_MORE = STP_N_SIZED + 17 * STP_N_LONE,
+    STP_N_CALLS = STP_N_SIZED + (STP_N_WAYS - 1) * STP_N_LONE,
 };
-size_t stp_contract_size(uint64_t seed, size_t i);
+struct mock_call stp_contract_call(uint64_t seed, size_t i);
 
-/* Calls differ in the number of operations, of which NCCL tells as numPipeOps,
- * and in regBuff: a way is both.  The first is a lone call of plain buffers. */
-enum { STP_N_WAYS_FIRST = 18, STP_N_WAYS = 40 };
-void stp_contract_set_way(struct mock_call *call, size_t way);
-
-/* Questions: each collective and size of the first ones, by a lone call of
- * plain buffers, then once more in some other way, which 'turn' changes. */
-enum {
-    STP_N_LONE = STP_N_SIZES_FIRST * NCCL_NUM_TUNED_FUNCS,
-    STP_N_QUESTIONS = 2 * STP_N_LONE,
-};
+/* Questions: the STP_N_LONE, and each once more in a way that 'turn' changes.
+ */
+enum { STP_N_QUESTIONS = 2 * STP_N_LONE };
 struct mock_call stp_contract_question(uint64_t seed, size_t i, size_t turn);
-
-/* More calls: of all sizes, and of the first ones in the first ways. */
-enum {
-    STP_N_MORE =
-        STP_N_SIZES * NCCL_NUM_TUNED_FUNCS + STP_N_WAYS_FIRST * STP_N_LONE,
-};
-struct mock_call stp_contract_one_of_more(uint64_t seed, size_t i);
 
 /* The decisions of one rank on all questions. */
 struct stp_decisions {
     struct stp_decision of[STP_N_QUESTIONS];
 };
 
-/* Asks all of them.  'in_thread': several threads do, none of which notes the
- * attempt under way. */
+/* Asks all of them. */
 void stp_contract_ask(struct stp_contract_run *run, struct mock_comm *comm,
-                      bool in_thread, struct stp_decisions *decisions);
+                      struct stp_decisions *decisions);
 
 /* Fails the check if the decisions differ.  'when' and 'then' say how they came
  * about: "at first", "after a reload". */
@@ -259,7 +236,7 @@ stp_contract_fn stp_check_loads, stp_check_probe;
 /* contract_life.c and contract_threads.c */
 stp_contract_fn stp_check_complete, stp_check_init, stp_check_reload,
     stp_check_stays_loaded, stp_check_finalize, stp_check_contexts,
-    stp_check_threads_init, stp_check_threads_ask;
+    stp_check_threads;
 
 /* contract_calls.c: all calls, which all judges of the list of checks judge */
 stp_contract_fn stp_check_calls, stp_check_empty, stp_check_policies,
@@ -274,8 +251,7 @@ stp_judge_fn stp_judge_success, stp_judge_inside, stp_judge_negative,
 
 /* contract_agree.c: the communicators of entry->scenarios, each in a schedule
  * of each kind that mock_ranks_play() has */
-stp_contract_fn stp_check_agree, stp_check_agree_children,
-    stp_check_agree_files, stp_check_scenarios;
+stp_contract_fn stp_check_scenarios, stp_check_agree_children;
 
 /* Which rank finds another file than the others. */
 enum stp_odd_rank { STP_FIRST_RANK, STP_SECOND_RANK, STP_LAST_RANK };
@@ -287,6 +263,7 @@ struct stp_scenario {
     bool init_at_once;
     bool play_at_once;
     bool in_processes_too; /* likewise with a process for each rank */
+    bool takes_seeds;      /* as many as the options say */
     bool asks_more;        /* on a machine of four ranks, all sizes and ways */
     void (*before_init)(void *play, int rank);
     void (*before_step)(void *play, int rank, size_t step);
@@ -299,7 +276,8 @@ struct stp_scenario {
     enum stp_odd_rank odd_rank; /* the rank that finds 'theirs' */
 };
 
-extern const struct stp_scenario stp_scenarios_threads[],
+extern const struct stp_scenario stp_scenarios_inits[], stp_scenarios_calls[],
+    stp_scenarios_one_thread[], stp_scenarios_threads[],
     stp_scenarios_processes[], stp_scenarios_reg_buff[],
     stp_scenarios_environment[], stp_scenarios_files[], stp_scenarios_death[];
 

@@ -1,5 +1,4 @@
 /* contract_world.c - the files and machines that the contract suite plays on */
-#include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <ftw.h>
@@ -176,51 +175,23 @@ static enum stp_status world_make_shape(struct stp_world *world, int i,
 
 /* ---- all of it ---- */
 
-/* Loads the machine that was asked for, and those beside it.  A folder that
- * cannot be read is no machine. */
-static enum stp_status world_load_machines(struct stp_world *world,
-                                           const char *path, unsigned n_ranks,
-                                           struct stp_error *err)
-{
-    struct mock_machine *resized = NULL;
-    char beside[2 * STP_PATH], info[2 * STP_PATH + 16];
-    struct dirent *entry;
-    struct stat st;
-    DIR *dir;
-
-    if (mock_machine_load(path, &world->machine) != ncclSuccess ||
-        (n_ranks != 0 && mock_machine_resize(world->machine, (int)n_ranks,
-                                             &resized) != ncclSuccess))
-        return stp_fail(err, STP_ERR_DEVICE, "%s", mock_last_error());
-    if (resized != NULL) {
-        mock_machine_free(world->machine);
-        world->machine = resized;
-    }
-    snprintf(beside, sizeof(beside), "%s/..", path);
-    dir = opendir(beside);
-    while (dir != NULL && world->n_beside < STP_MAX_BESIDE &&
-           (entry = readdir(dir)) != NULL) {
-        snprintf(beside, sizeof(beside), "%s/../%s", path, entry->d_name);
-        snprintf(info, sizeof(info), "%s/machine.csv", beside);
-        world->n_beside +=
-            entry->d_name[0] != '.' && stat(info, &st) == 0 &&
-            mock_machine_load(beside, &world->beside[world->n_beside]) ==
-                ncclSuccess;
-    }
-    if (dir != NULL)
-        closedir(dir);
-    return STP_OK;
-}
-
 enum stp_status stp_world_open(struct stp_world *world,
                                const char *machine_path, unsigned n_ranks,
                                struct stp_error *err)
 {
     const char *tmp = getenv("TMPDIR");
-    enum stp_status status;
+    struct mock_machine *resized = NULL;
+    enum stp_status status = STP_OK;
 
     memset(world, 0, sizeof(*world));
-    status = world_load_machines(world, machine_path, n_ranks, err);
+    if (mock_machine_load(machine_path, &world->machine) != ncclSuccess ||
+        (n_ranks != 0 && mock_machine_resize(world->machine, (int)n_ranks,
+                                             &resized) != ncclSuccess))
+        status = stp_fail(err, STP_ERR_DEVICE, "%s", mock_last_error());
+    if (resized != NULL) {
+        mock_machine_free(world->machine);
+        world->machine = resized;
+    }
     snprintf(world->folder, sizeof(world->folder),
              "%.4000s/steptune-contract-XXXXXX", tmp != NULL ? tmp : "/tmp");
     if (status == STP_OK && mkdtemp(world->folder) == NULL)
@@ -254,8 +225,6 @@ void stp_world_close(struct stp_world *world)
     mock_machine_free(world->machine);
     for (int i = 0; i < STP_N_SHAPES; i++)
         mock_machine_free(world->shapes[i]);
-    for (size_t i = 0; i < world->n_beside; i++)
-        mock_machine_free(world->beside[i]);
     if (world->folder[0] != '\0')
         nftw(world->folder, world_remove_entry, 8, FTW_DEPTH | FTW_PHYS);
     memset(world, 0, sizeof(*world));
