@@ -8,6 +8,7 @@
 #include <string.h>
 
 #include "core/csv.h"
+#include "core/names.h"
 #include "core/policy/policy.h"
 #include "core/room.h"
 #include "core/utf8.h"
@@ -77,8 +78,8 @@ static enum stp_status staged_add_report(struct stp_staged *staged,
 /* Takes "# BYTES B: ... gain GAIN (...) ... ROUNDS rounds SOURCE", as
  * report/memory_file.c writes it above a rule, for collectives of that size. */
 static void staged_take_gain(struct stp_staged *staged,
-                             const struct stp_field *collective,
-                             const char *line, size_t len)
+                             const struct stp_rule *rule, const char *line,
+                             size_t len)
 {
     static const char before[] = ", gain ", from[] = " rounds ";
     const char *gain = strstr(line, before), *source = strstr(line, from);
@@ -93,8 +94,12 @@ static void staged_take_gain(struct stp_staged *staged,
     source += strlen(from);
     for (struct stp_staged_calls *c = staged->calls;
          c < staged->calls + staged->n; c++)
-        if (stp_field_is(collective, c->collective) && c->n_staged > 0 &&
-            n_bytes >= c->min_bytes && n_bytes <= c->max_bytes) {
+        if (strcmp(stp_coll_name(rule->coll), c->collective) == 0 &&
+            c->n_staged > 0 && (uint64_t)rule->min_ctas == c->n_ctas &&
+            n_bytes >= c->min_bytes && n_bytes <= c->max_bytes &&
+            (rule->graph == -1 ||
+             (rule->graph == 1 ? c->n_captured > 0
+                               : c->n_captured < c->n_staged))) {
             c->gain[0] = fmin(c->gain[0], value);
             c->gain[1] = fmax(c->gain[1], value);
             stp_printable(source, (size_t)(line + len - source), c->source,
@@ -107,13 +112,16 @@ enum stp_status stp_staged_load(const char *dir, const char *rules,
                                 struct stp_error *err)
 {
     struct stp_staged staged = {.n = 0};
+    struct stp_policy *policy = NULL;
     char *text = NULL;
-    size_t len, n;
+    size_t len, n, next = 0;
+    unsigned number = 0;
     enum stp_status status =
-        stp_read_file(rules, STP_MAX_FILE, &text, &len, err);
+        stp_policy_load_kind(STP_POLICY_OF_STAGE, rules, &policy, err);
     const struct dirent *entry;
     DIR *folder = opendir(dir);
 
+    STP_THEN(status, stp_read_file(rules, STP_MAX_FILE, &text, &len, err));
     if (folder == NULL && status == STP_OK)
         status = stp_fail(err, STP_ERR_IO, "cannot read '%.200s': %s", dir,
                           strerror(errno));
@@ -122,26 +130,27 @@ enum stp_status stp_staged_load(const char *dir, const char *rules,
         char path[4096];
 
         snprintf(path, sizeof(path), "%s/%s", dir, entry->d_name);
-        if (n_digits > 0 && strcmp(entry->d_name + n_digits, ".csv") == 0)
+        if (strcmp(entry->d_name + n_digits, ".csv") == 0)
             status = staged_add_report(&staged, path, err);
     }
     if (folder != NULL)
         closedir(folder);
     if (status == STP_OK && staged.n > 0)
         qsort(staged.calls, staged.n, sizeof(*staged.calls), staged_order);
-    /* the comments between another line and a rule are the rule's */
+    /* the lines between the rule before and a rule are the rule's */
     for (const char *s = text, *above = text, *line, *comment;
-         status == STP_OK && (line = stp_next_line(&s, text + len, &n));) {
-        struct stp_field collective;
+         status == STP_OK && next < stp_policy_size(policy) &&
+         (line = stp_next_line(&s, text + len, &n));) {
+        const struct stp_rule *rule = stp_policy_rule(policy, next);
 
-        if (n == 0 || line[0] == '#')
+        if (rule->line != ++number)
             continue;
-        stp_split(line, n, &collective, 1);
+        next++;
         while ((comment = stp_next_line(&above, line, &n)) != NULL)
-            staged_take_gain(&staged, &collective, comment, n);
-        above = s;
+            staged_take_gain(&staged, rule, comment, n);
     }
     free(text);
+    stp_policy_free(policy);
     if (status == STP_OK)
         *staged_ret = staged;
     else
@@ -154,8 +163,9 @@ void stp_staged_text(const struct stp_staged *staged,
 {
     if (staged->n_processes == 0)
         snprintf(text, STP_STAGED_TEXT,
-                 "No process made a communicator through the staging library: "
-                 "`steptune doctor PROGRAM` says how a program finds NCCL.");
+                 "No process said what it staged: it was killed, or made no "
+                 "communicator through the library. `steptune doctor PROGRAM` "
+                 "says how a program finds NCCL.");
     else
         snprintf(text, STP_STAGED_TEXT,
                  "%" PRIu64 " of %" PRIu64
