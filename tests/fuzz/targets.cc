@@ -27,6 +27,7 @@ static const Target kTargets[] = {
     {"rewards", Rewards},
     {"settings", Settings},
     {"stage_policy", StagePolicy},
+    {"stage_report", StageReport},
     {"store", StoreOfJob},
     {"timings", Timings},
     {"trace_csv", Trace},

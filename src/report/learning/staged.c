@@ -86,7 +86,8 @@ static void staged_take_gain(struct stp_staged *staged,
     uint64_t n_bytes;
     double value;
 
-    if (gain == NULL || source == NULL || source > line + len ||
+    if (gain == NULL || source == NULL || source < gain ||
+        source > line + len ||
         !stp_parse_u64(line + 2, strcspn(line + 2, " "), &n_bytes) ||
         !stp_parse_double(gain + strlen(before),
                           strcspn(gain + strlen(before), " "), &value))
