@@ -380,15 +380,13 @@ static int derive_run(const struct derive_options *o, struct derive_data *data)
         return stp_complain("no run of NCCL's own choice to compare with, "
                             "expected one, such as --arm auto=FILE");
     if (data->data.nodes == STP_NODES_UNKNOWN)
-        return stp_complain(
-            "the list of ranks is not whole, so that nobody knows how many "
-            "nodes there were, expected all of it (# Using devices), or NCCL's "
-            "log of the run (NCCL_DEBUG=INFO)");
+        return stp_complain("the list of ranks is not whole, which tells the "
+                            "nodes, expected all of it (# Using devices), or "
+                            "NCCL's log of the run (NCCL_DEBUG=INFO)");
     if (data->data.nodes == STP_NODES_HOSTS &&
         strncmp(data->data.gpu, "NVIDIA GB", 9) == 0)
-        stp_complain("warning: nNodes is the number of hosts, but NCCL counts "
-                     "those of an NVLink domain as one node: its log of the "
-                     "run (NCCL_DEBUG=INFO) says what it was");
+        stp_complain("warning: nNodes counts hosts, but NCCL those of an "
+                     "NVLink domain as one: its log of a run tells them");
     exit_status = stp_report_wrong(&data->data, false);
     status = o->as == DERIVE_POLICY ? derive_policy(o, &data->data, &err)
                                     : memory_derive(o, &data->data, &err);

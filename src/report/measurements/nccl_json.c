@@ -131,18 +131,22 @@ enum stp_status stp_nccl_json_to_text(const char *json, size_t json_len,
         ++*n_rows_ret;
     }
 
-    struct stp_nccl_settings *settings = settings_ret;
+    if (cJSON_GetNumberValue(
+            nccl_json_get(nccl_json_get(root, "out_of_bounds"), "count")) > 0) {
+        fputs("# Out of bounds values : ? FAILED\n", fp);
+        ++*n_rows_ret;
+    }
 
-    *settings = (struct stp_nccl_settings){.has_tuner = false};
+    *settings_ret = (struct stp_nccl_settings){.has_tuner = false};
     cJSON_ArrayForEach(item, nccl_json_get(root, "env"))
     {
         const char *s = cJSON_GetStringValue(item);
 
         if (s == NULL)
             continue;
-        sscanf(s, "NCCL_ALGO=%15s", settings->algo);
-        sscanf(s, "NCCL_PROTO=%15s", settings->proto);
-        settings->has_tuner |= strncmp(s, "NCCL_TUNER_PLUGIN=", 18) == 0;
+        sscanf(s, "NCCL_ALGO=%15s", settings_ret->algo);
+        sscanf(s, "NCCL_PROTO=%15s", settings_ret->proto);
+        settings_ret->has_tuner |= strncmp(s, "NCCL_TUNER_PLUGIN=", 18) == 0;
     }
 
     cJSON_Delete(root);

@@ -281,16 +281,14 @@ static void text_check_place(struct reader *r, const struct row *row,
     const double elements = (double)row->n_bytes / stp_type_size(row->type);
     const struct {
         const char *name;
-        double said, ours; /* < 0: not said; NAN: not known */
+        double said, ours; /* < 0: not said; not finite: not known */
     } figures[] = {
         {"busbw", p->busbw,
          n > 0 ? stp_busbw(r->coll, n, row->n_bytes, p->us) : (double)NAN},
         {"algbw", p->algbw != p->busbw ? p->algbw : -1,
          stp_algbw(row->n_bytes, p->us)},
         {"count", row->count != UINT64_MAX ? (double)row->count : -1,
-         !is_split ? elements
-         : n > 0   ? elements / n
-                   : (double)NAN},
+         is_split ? elements / n : elements},
     };
     const double slack = p->us < 1e7 ? 2e-3 + 0.006 / p->us : 0.06;
 

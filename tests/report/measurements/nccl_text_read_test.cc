@@ -393,6 +393,18 @@ TEST_F(Read, JsonOfNcclTestsSaysTheSame)
     EXPECT_STREQ("nccl", data_.backend);
 }
 
+TEST_F(Read, JsonThatFailedWithoutSayingWhereIsWrongInEachRow)
+{
+    std::string json = kJson;
+    json.replace(json.find("3.0"), 3, "0.0");
+    json.replace(json.find("\"count\":0"), 9, "\"count\":1");
+
+    ASSERT_EQ(STP_OK, Parse(json, -1)) << err_.text;
+
+    for (size_t i = 0; i < data_.n_rows; i++)
+        EXPECT_EQ(1, data_.rows[i].n_wrong);
+}
+
 TEST_F(Read, JsonThatMeansNothingIsRefused)
 {
     const struct {
