@@ -300,8 +300,12 @@ static int run_set_trace(const char *path)
     return status == STP_EXIT_OK ? run_set("STEPTUNE_TRACE", absolute) : status;
 }
 
-/* Puts the staging library in front of NCCL: before all libraries, for programs
- * that are linked with NCCL, and under NCCL's name for others. */
+/*
+ * Puts the staging library in front of NCCL: before all libraries, for programs
+ * that are linked with NCCL.  For others it must also be the first that was
+ * loaded under NCCL's name, since a program may load its own NCCL by a path and
+ * then open that name, as JAX does; NCCL behind it has what it lacks.
+ */
 static int run_set_stage(struct run_options *o, const char *folder)
 {
     const char *rules = o->stage;
@@ -315,7 +319,15 @@ static int run_set_stage(struct run_options *o, const char *folder)
     if (o->nccl != NULL && !stp_absolute_path(o->nccl, nccl))
         return stp_complain("--nccl: no file '%s', expected a libnccl.so.2",
                             o->nccl);
+    if (o->nccl != NULL && strpbrk(nccl, " :") != NULL)
+        return stp_complain("--nccl: '%s' has a space or a colon, which "
+                            "LD_PRELOAD takes for the end of a path",
+                            nccl);
     status = stp_find_staging(rules, o->rules, library);
+    if (status == STP_EXIT_OK && o->nccl != NULL)
+        status = run_set_before("LD_PRELOAD", nccl);
+    if (status == STP_EXIT_OK && o->nccl != NULL)
+        status = run_set_before("LD_PRELOAD", "libnccl.so.2");
     if (status == STP_EXIT_OK)
         status = run_set_before("LD_PRELOAD", library);
     if (status == STP_EXIT_OK)

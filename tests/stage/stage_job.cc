@@ -1,8 +1,12 @@
 // stage_job.cc - stage_job BYTES...: a job that is linked with the fake NCCL.
 // Two ranks, threads with a GPU each, sum floats of each size five times; the
-// last sum must be right.
+// last sum must be right.  stage_job opens FILE: a program that loads its NCCL
+// by a path, and then opens libnccl.so.2; it prints what it got.
+#include <dlfcn.h>
+
 #include <cstdio>
 #include <cstdlib>
+#include <cstring>
 #include <thread>
 #include <vector>
 
@@ -43,10 +47,24 @@ void Run(int rank, ncclUniqueId id, const std::vector<size_t> &sizes)
     fake::LeaveThread(false);
 }
 
+int Open(const char *path)
+{
+    Dl_info info{};
+
+    if (dlopen(path, RTLD_NOW) == nullptr)
+        return 1;
+    dladdr(dlsym(dlopen("libnccl.so.2", RTLD_NOW), "ncclGetVersion"), &info);
+    printf("%s\n", info.dli_fname);
+    return 0;
+}
+
 } // namespace
 
 int main(int argc, char **argv)
 {
+    if (argc == 3 && strcmp(argv[1], "opens") == 0)
+        return Open(argv[2]);
+
     std::vector<size_t> sizes;
     std::vector<std::thread> ranks;
     ncclUniqueId id;

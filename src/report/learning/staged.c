@@ -183,6 +183,7 @@ enum stp_status stp_print_staged(const struct stp_staged *staged, cJSON *root,
     struct stp_table t = stp_table_begin(STP_TABLE_TEXT);
     enum stp_status status = STP_OK;
     char text[STP_STAGED_TEXT];
+    bool any_gain = false;
 
     stp_staged_text(staged, text);
     if (root == NULL) {
@@ -195,6 +196,7 @@ enum stp_status stp_print_staged(const struct stp_staged *staged, cJSON *root,
     }
     for (const struct stp_staged_calls *c = staged->calls;
          c < staged->calls + staged->n; c++) {
+        any_gain |= !isnan(c->gain[0]);
         stp_table_row(&t);
         stp_table_word(&t, "collective", "<collective", c->collective);
         stp_table_word(&t, "type", "<type", c->type);
@@ -211,7 +213,7 @@ enum stp_status stp_print_staged(const struct stp_staged *staged, cJSON *root,
     }
     if (root == NULL)
         status = stp_table_end(&t, fp, err);
-    if (root == NULL && status == STP_OK && staged->n_staged > 0)
+    if (root == NULL && status == STP_OK && any_gain)
         fputs("The gains are those of single collectives by which the rules "
               "stand; `steptune compare --stage` measures the job's.\n",
               fp);
