@@ -242,7 +242,8 @@ static ncclResult_t csv_read_number(const struct mock_csv *csv, int field,
     double time = 0;
     ncclResult_t rc = csv_get_text(csv, field, &text);
 
-    if (rc != ncclSuccess)
+    if (rc != ncclSuccess || (column->kind == MOCK_FIELD_TIME &&
+                              column->optional && text[0] == '\0'))
         return rc;
     errno = 0;
     if (column->kind == MOCK_FIELD_TIME)

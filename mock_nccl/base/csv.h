@@ -34,7 +34,7 @@ struct mock_field {
     long long max;
     const struct mock_words *words;
     const char *extra; /* or NULL */
-    bool optional;     /* the file may lack the column */
+    bool optional;     /* the file may lack the column, and a row a time */
 };
 
 /* Opens 'path' and reads its header. 'fields' is kept. */

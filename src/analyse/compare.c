@@ -106,6 +106,17 @@ static struct stp_gain compare_get_gain(const struct sorted *s, size_t first,
     return stp_paired_gain(s->baseline, s->times, n);
 }
 
+struct stp_gain stp_gain_of_source(struct stp_gain gain, enum stp_source source,
+                                   bool single_pass)
+{
+    if (source == STP_SOURCE_MODELLED ||
+        (source != STP_SOURCE_MEASURED && single_pass)) {
+        gain.low = 0;
+        gain.high = INFINITY;
+    }
+    return gain;
+}
+
 /* Fills a point from the rows [first, end), its arms into 'arms'. */
 static void compare_point(const struct sorted *s, size_t first, size_t end,
                           struct stp_comparisons *out, struct stp_point *p,
@@ -167,6 +178,7 @@ static void compare_point(const struct sorted *s, size_t first, size_t end,
                c->gain.n_pairs * sizeof(*s->rounds));
         c->alone_gain = compare_get_gain(s, first, auto_end, i, j,
                                          compare_get_alone_us, &c->alone_us);
+        c->gain = stp_gain_of_source(c->gain, c->source, c->single_pass);
         if (c->gain.n_pairs > 0)
             p->n_arms++;
         i = j;
@@ -258,7 +270,9 @@ struct stp_gain stp_gain_over_arm(const struct stp_comparison *one,
     if (n > 0)
         gain = stp_paired_gain(baseline, times, n);
     free(baseline);
-    return gain;
+    return stp_gain_of_source(gain,
+                              stp_source_worst(one->source, other->source),
+                              one->single_pass || other->single_pass);
 }
 
 bool stp_ran_as_auto(const struct stp_point *point,

@@ -17,7 +17,8 @@ struct stp_comparison {
     int ran_channels;
     char ran_kernel[STP_KERNEL_NAME]; /* as of a measurement */
     double us;                        /* mean over its rounds */
-    struct stp_gain gain;             /* over AUTO, by rounds that have both */
+    struct stp_gain gain;             /* over AUTO, by rounds that have both, as
+                                         stp_gain_of_source() leaves it */
     const double *round_us; /* its times in those gain.n_pairs rounds, ascending
                                by round */
     const unsigned *rounds; /* their numbers */
@@ -63,6 +64,12 @@ struct stp_comparisons {
     double *round_us;            /* of all arms */
     unsigned *rounds;
 };
+
+/* A gain of times from there: without its interval, from 0 to infinity, where
+ * no rounds were taken.  A model repeats itself, and a single pass that was
+ * recorded was taken once. */
+struct stp_gain stp_gain_of_source(struct stp_gain gain, enum stp_source source,
+                                   bool single_pass);
 
 /* Returns the arm's comparison at the point, or NULL. */
 const struct stp_comparison *stp_point_arm(const struct stp_point *point,

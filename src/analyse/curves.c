@@ -7,6 +7,9 @@
 #include "analyse/order.h"
 #include "analyse/wrong.h"
 
+/* So many stand for a round of more iterations. */
+enum { MAX_SAMPLES = 100 };
+
 /* A row and where it is from. */
 struct entry {
     const struct stp_measurement *m;
@@ -35,24 +38,43 @@ static int curves_order_entries(const void *pa, const void *pb)
     return STP_ORDER(a->m, b->m);
 }
 
-static struct stp_curve_point curves_average_rounds(const struct entry *e,
-                                                    size_t n, double *scratch)
+/* The time that a share 'at' of a round's iterations takes at most. */
+static double curves_get_quantile(const struct stp_summary *us, double at)
+{
+    static const double shares[] = {0, 0.5, 0.95, 0.99, 1};
+    const double p99 = us->p99 > 0 ? us->p99 : us->p95;
+    const double times[] = {us->min, us->median, us->p95, p99,
+                            p99 + (p99 - us->p95) / 4};
+    int i = 1;
+
+    while (at > shares[i])
+        i++;
+    return times[i - 1] + (times[i] - times[i - 1]) * (at - shares[i - 1]) /
+                              (shares[i] - shares[i - 1]);
+}
+
+/* 'scratch' is for MAX_SAMPLES values a round. */
+static struct stp_curve_point curves_pool_rounds(const struct entry *e,
+                                                 size_t n, double *scratch)
 {
     struct stp_curve_point p = {.n_bytes = e->m->n_bytes,
                                 .n_rounds = (unsigned)n,
                                 .n_wrong = -1,
                                 .source = STP_SOURCE_MEASURED};
+    bool knows_p95 = true, knows_p99 = true;
+    struct stp_summary all = e->m->us;
+    size_t n_samples = 0;
 
     p.us.min = INFINITY;
     for (size_t i = 0; i < n; i++) {
         const struct stp_summary *us = &e[i].m->us;
-        const double share = 1 / (double)n;
 
-        p.us.mean += us->mean * share;
-        p.us.median += us->median * share;
-        p.us.p95 += us->p95 * share;
-        p.us.p99 += us->p99 * share;
+        p.us.mean += us->mean / (double)n;
+        p.us.median += us->median / (double)n;
         p.us.min = fmin(p.us.min, us->min);
+        p.n_iterations += e[i].m->iters;
+        knows_p95 &= e[i].m->iters == 1 || (us->p95 > 0 && us->min > 0);
+        knows_p99 &= e[i].m->iters == 1 || us->p99 > 0;
         scratch[i] = us->mean;
         p.source = stp_source_worst(p.source, e[i].m->source);
         p.single_pass |= e[i].m->single_pass;
@@ -60,6 +82,21 @@ static struct stp_curve_point curves_average_rounds(const struct entry *e,
             p.n_wrong = e[i].m->n_wrong;
     }
     p.noise = stp_stddev(scratch, n) / p.us.mean;
+    for (size_t i = 0; i < n && knows_p95; i++) {
+        const unsigned last =
+            (e[i].m->iters < MAX_SAMPLES ? e[i].m->iters : MAX_SAMPLES) - 1;
+
+        for (unsigned k = 0; k <= last; k++)
+            scratch[n_samples++] =
+                last == 0 ? e[i].m->us.median
+                          : curves_get_quantile(&e[i].m->us, (double)k / last);
+    }
+    if (n_samples > 0 && n > 1)
+        stp_summarise(scratch, n_samples, &all);
+    p.us.p95 = knows_p95 ? all.p95 : (double)NAN;
+    p.us.p99 = knows_p95 && knows_p99 ? all.p99 : (double)NAN;
+    stp_summary_limit(&p.us,
+                      p.source == STP_SOURCE_MODELLED ? 0 : p.n_iterations);
     return p;
 }
 
@@ -79,7 +116,7 @@ enum stp_status stp_curves_make(const struct stp_dataset *sets,
     for (size_t i = 0; i < n_sets; i++)
         n += sets[i].n_rows;
     entries = calloc(n + 1, sizeof(*entries));
-    scratch = calloc(n + 1, sizeof(*scratch));
+    scratch = calloc((n + 1) * MAX_SAMPLES, sizeof(*scratch));
     rows = calloc(n + 1, sizeof(*rows));
     out.curves = calloc(n + 1, sizeof(*out.curves));
     out.points = point = calloc(n + 1, sizeof(*out.points));
@@ -108,7 +145,7 @@ enum stp_status stp_curves_make(const struct stp_dataset *sets,
                                    .data = &sets[e->set],
                                    .file = names[e->set]};
         c = &out.curves[out.n_curves - 1];
-        *point = curves_average_rounds(e, end - i, scratch);
+        *point = curves_pool_rounds(e, end - i, scratch);
         c->like.source = stp_source_worst(c->like.source, point->source);
         c->n_points++;
         point++;

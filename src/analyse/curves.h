@@ -9,12 +9,12 @@
 /* One size. */
 struct stp_curve_point {
     uint64_t n_bytes;
-    struct stp_summary us; /* the rounds' means, medians and percentiles,
-                              averaged: files do not hold the single times that
-                              percentiles of all rounds would be of; and the
-                              least of all rounds */
+    struct stp_summary us; /* the rounds' means and medians, averaged; the rest
+                              of the iterations of all rounds, NaN where there
+                              are too few, or the times are modelled */
     double noise; /* standard deviation of the rounds' means over their mean */
     unsigned n_rounds;
+    uint64_t n_iterations;  /* of all rounds */
     int64_t n_wrong;        /* the most of any round; -1: never checked */
     enum stp_source source; /* the worst of all rounds */
     bool single_pass;       /* of some round */
@@ -37,6 +37,9 @@ struct stp_curves {
 };
 
 /*
+ * Files hold no single times: those of a round are taken to lie evenly between
+ * its least, its median and its percentiles, and as far on beyond p99.
+ *
  * Makes the curves of what is right (wrong.h) in 'n_sets' datasets, the i-th
  * from the file names[i]; both must live as long.  STP_OK or STP_ERR_NOMEM.
  * Free with stp_curves_free().

@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "analyse/bandwidth.h"
+#include "analyse/compare.h"
 #include "analyse/order.h"
 #include "core/names.h"
 
@@ -73,6 +74,7 @@ static struct stp_gain iterations_get_gain(const struct stp_iteration_arm *base,
                                            bool alone, double *pairs)
 {
     double *times = pairs + base->n_rounds;
+    struct stp_gain gain;
     size_t n = 0;
 
     for (unsigned b = 0, a = 0; b < base->n_rounds && a < arm->n_rounds;) {
@@ -89,7 +91,12 @@ static struct stp_gain iterations_get_gain(const struct stp_iteration_arm *base,
         b += x->round <= y->round;
         a += y->round <= x->round;
     }
-    return stp_paired_gain(pairs, times, n);
+    gain = stp_paired_gain(pairs, times, n);
+    /* collectives alone may be recorded where iterations are modelled */
+    return alone
+               ? gain
+               : stp_gain_of_source(
+                     gain, stp_source_worst(base->source, arm->source), false);
 }
 
 /* ---- one arm ---- */
@@ -132,7 +139,13 @@ static void iterations_sum_arm(struct summing *s, const struct entry *e,
     arm->n_rounds = (unsigned)n;
     s->n_rounds += n;
     stp_summarise(s->pool, arm->n_iterations, &arm->us);
+    stp_summary_limit(
+        &arm->us, arm->source == STP_SOURCE_MODELLED ? 0 : arm->n_iterations);
+    /* Noise explains a little that is missing; nothing explains more. */
     arm->exposed_us = arm->us.mean - setting->compute_us;
+    if (arm->exposed_us < 0)
+        arm->exposed_us =
+            -arm->exposed_us <= 2 * setting->noise * arm->us.mean ? 0 : NAN;
     /* All bytes of a layer's collectives over the time that they take alone;
      * those of a trace are of several sizes. */
     if (first->work.mode != STP_MODE_TRACE && arm->alone_us > 0)
@@ -187,9 +200,10 @@ static enum stp_status iterations_sum_setting(struct summing *s,
     setting->comm_us = setting->arms[0].alone_us * e->m->work.layers;
     /* The resolution is the difference of a second AUTO, or else the noise of
      * the first one. */
-    setting->resolution = n_auto < 2 ? INFINITY
-                                     : stp_t975(n_auto - 1) * setting->noise *
-                                           sqrt(2 / (double)n_auto);
+    setting->resolution =
+        n_auto < 2 || setting->arms[0].source == STP_SOURCE_MODELLED
+            ? INFINITY
+            : stp_t975(n_auto - 1) * setting->noise * sqrt(2 / (double)n_auto);
     for (size_t i = setting->n_arms; i-- > 1;) {
         const struct stp_iteration_arm *arm = &setting->arms[i];
 

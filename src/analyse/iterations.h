@@ -24,10 +24,13 @@ struct stp_iteration_arm {
     enum stp_source source;
     unsigned n_rounds;
     size_t n_iterations;   /* of all rounds */
-    struct stp_summary us; /* of all of them */
+    struct stp_summary us; /* of all of them; percentiles are NaN of too few
+                              and of modelled ones, which do not spread */
     struct stp_gain gain;  /* of the rounds' medians */
     double exposed_us;     /* the mean without the compute alone: time in
-                              which an iteration waits for communication */
+                              which an iteration waits for communication; 0 if
+                              below by up to 2 standard deviations of AUTO's
+                              rounds, NaN if by more */
     double alone_us;       /* of one layer's collectives alone, mean over
                               rounds; 0: not measured */
     double algbw;          /* of those, GB/s: all their bytes over the time */

@@ -41,7 +41,8 @@ static double steadiness_get_typical(const struct stp_comparisons *all,
 
     for (size_t i = 0; i < all->n_points; i++)
         for (size_t a = 0; a < all->points[i].n_arms; a++)
-            if (all->points[i].arms[a].gain.n_pairs >= 2)
+            if (all->points[i].arms[a].gain.n_pairs >= 2 &&
+                isfinite(all->points[i].arms[a].gain.high))
                 values[n++] = of(&all->points[i].arms[a].gain);
     return n > 0 ? steadiness_get_median(values, n) : -1;
 }

@@ -9,6 +9,10 @@ enum {
     /* Where it is not: runs without events, of which one may be disturbed. */
     N_PLAIN_RUNS = 3,
     MAX_LANES = 2 * STP_MAX_ARMS,
+    /* A turn has several, if in no more than this time: five rounds tell p95.
+     */
+    N_SEVERAL = 4,
+    SEVERAL_US = 400 * 1000,
 };
 
 /* One arm in one place, at the size that is being measured. */
@@ -188,8 +192,13 @@ static void sweep_measure_lane(struct sweep *s, struct stp_collective *what,
 
         if (warmup * lane->us > turn_us / 4)
             warmup = (unsigned)(turn_us / 4 / lane->us);
-        if (fits < n)
-            n = fits < 1 ? 1 : (unsigned)fits;
+        if (fits < n) {
+            unsigned least = n < N_SEVERAL ? n : N_SEVERAL;
+
+            if (least * lane->us > SEVERAL_US)
+                least = 1;
+            n = fits < least ? least : (unsigned)fits;
+        }
     }
     if (warmup > 0) {
         sweep_note(s, what, warmup, 0);

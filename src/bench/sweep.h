@@ -41,8 +41,8 @@ struct stp_sweep_plan {
     unsigned arm_places;  /* of the other arms; of those in auto_places */
     unsigned graph;       /* launches of a CUDA graph of the iterations, for a
                              device opened with graphs; else 0 */
-    double turn_us; /* 'iters' are as many as fit into this time, at least one;
-                       0: no limit */
+    double turn_us; /* 'iters' are as many as fit into this time, but at least 4
+                       that take no more than 0.4 s, or one; 0: no limit */
     unsigned check; /* so many iterations of every arm at every size, every
                        element of them, in the first round */
     bool rotate;    /* begin each round with another arm: on machines that

@@ -176,6 +176,7 @@ struct sweep {
     struct stp_measure_plan plan;
     struct stp_dataset data; /* of all passes */
     size_t n_printed;        /* rows of it that are in the text */
+    unsigned n_passes;       /* so far */
     size_t n_saved;          /* rows of it that were in the file at last */
     int coll;                /* of the section that is being printed */
     struct stp_nccl_text_total total;
@@ -214,6 +215,10 @@ static void sweep_print_head(struct sweep *s)
 {
     const struct stp_sweep_plan *plan = &s->plan.plan;
     const struct stp_sizes *sizes = &plan->sizes[0];
+    const struct stp_measure_options *m = &s->o->measure;
+    const bool has_their_sizes = /* of a list, or of the machine */
+        m->n_bytes > 0 ||
+        (!stp_measure_has_sizes(m) && s->known.sizes[plan->colls[0]].n > 0);
     const struct stp_nccl_text_run run = {
         .version = STP_VERSION,
         .n_threads = s->o->run.n_threads > 0 ? s->o->run.n_threads
@@ -223,10 +228,10 @@ static void sweep_print_head(struct sweep *s)
         .n_gpus = s->o->run.n_gpus > 0 ? s->o->run.n_gpus : 1,
         .min_bytes = sizes->size[0],
         .max_bytes = sizes->size[sizes->n - 1],
-        .factor = s->o->measure.factor > 0 ? s->o->measure.factor
-                  : s->o->measure.step > 0 ? 0
-                                           : 2,
-        .step_bytes = s->o->measure.step,
+        .factor = m->factor > 0                    ? m->factor
+                  : m->step > 0 || has_their_sizes ? 0
+                                                   : 2,
+        .step_bytes = m->step,
         .warmup = plan->warmup,
         .iters = plan->iters,
         .up_to = plan->turn_us > 0,
@@ -358,6 +363,23 @@ static enum stp_status sweep_run_plan(struct sweep *s, int type, int op)
     return s->saved;
 }
 
+/* Says what numbers of processes there were so far, if several. */
+static void sweep_say_passes(struct sweep *s)
+{
+    char *what = s->known.info.what, last[sizeof(s->known.info.what)];
+    size_t len = 0;
+
+    memcpy(last, what, sizeof(last));
+    for (unsigned i = 0; i <= s->n_passes && s->n_passes > 0; i++)
+        len += (size_t)snprintf(
+            &what[len], sizeof(last) - len, "%u%s", s->o->run.procs[i],
+            i < s->n_passes ? ", "
+                            : " processes, one number "
+                              "after the other, the last: ");
+    snprintf(&what[len], sizeof(last) - len, "%s", last);
+    s->n_passes++;
+}
+
 /* Runs a pass with the first 'n' processes, in their own world. If several
  * types or operations were given, those that the device lacks are left out. */
 static enum stp_status sweep_run_pass(struct sweep *s,
@@ -376,6 +398,7 @@ static enum stp_status sweep_run_pass(struct sweep *s,
         return status;
     s->world = world;
     stp_get_device_facts(&s->device, &s->known);
+    sweep_say_passes(s);
     for (size_t t = 0; t < n_types; t++)
         for (size_t i = 0; i < o->n_ops && status == STP_OK; i++) {
             status = sweep_run_plan(s, o->measure.types[t], o->ops[i]);

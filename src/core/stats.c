@@ -27,9 +27,17 @@ void stp_summarise(double *values, size_t n, struct stp_summary *summary_ret)
     qsort(values, n, sizeof(*values), stats_compare_doubles);
     summary_ret->mean = stp_mean(values, n);
     summary_ret->median = stats_percentile(values, n, 0.5);
-    summary_ret->p95 = stats_percentile(values, n, 0.95);
-    summary_ret->p99 = stats_percentile(values, n, 0.99);
+    summary_ret->p95 = n > 1 ? stats_percentile(values, n, 0.95) : (double)NAN;
+    summary_ret->p99 = n > 1 ? stats_percentile(values, n, 0.99) : (double)NAN;
     summary_ret->min = values[0];
+}
+
+void stp_summary_limit(struct stp_summary *summary, size_t n)
+{
+    if (n < STP_LEAST_P95)
+        summary->p95 = NAN;
+    if (n < STP_LEAST_P99)
+        summary->p99 = NAN;
 }
 
 double stp_mean(const double *values, size_t n)

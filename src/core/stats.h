@@ -6,7 +6,8 @@
 
 #include <stddef.h>
 
-/* A sample, summed up.  In the unit of the sample. */
+/* A sample, summed up.  In the unit of the sample.  What is not known, such as
+ * percentiles of one value, is NaN. */
 struct stp_summary {
     double mean;
     double median;
@@ -14,6 +15,12 @@ struct stp_summary {
     double p99;
     double min;
 };
+
+/* How many values a percentile needs, so that one is expected above it. */
+enum { STP_LEAST_P95 = 20, STP_LEAST_P99 = 100 };
+
+/* Takes percentiles out that 'n' values do not tell. */
+void stp_summary_limit(struct stp_summary *summary, size_t n);
 
 /*
  * Sums up the 'n' >= 1 finite values, which it sorts.  Percentiles are

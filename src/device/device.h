@@ -35,7 +35,7 @@ struct stp_device_info {
     char processor[96]; /* the GPU, or where there is none the CPU's model */
     char nccl[16];      /* version; "" without NCCL */
     char backend[16];   /* the transport: "nccl" or "gloo" */
-    char what[320];     /* one line for the top of every output: which machine,
+    char what[640];     /* one line for the top of every output: which machine,
                            and whether its times are measured or recorded */
     unsigned rank;      /* of all; here the first of this process */
     unsigned n_ranks;

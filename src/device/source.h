@@ -27,6 +27,13 @@ enum stp_source {
 
 #define STP_SOURCE_WORDS "measured, recorded, interpolated, virtual or modelled"
 
+/* How good a model is: model_worth_test holds the figures. */
+#define STP_MODEL_WORDS                                                        \
+    "A modelled machine shows what NCCL would choose, not what is fast: on "   \
+    "recorded machines the model is off by 9 to 33 percent (median of AUTO), " \
+    "its best arm is the best in 46 of 63 to 124 of 140 cases, and modelled "  \
+    "overlap has the sign of a gain right in 83 of 125"
+
 /* One of STP_SOURCE_WORDS. */
 const char *stp_source_name(enum stp_source source);
 

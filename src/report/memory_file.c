@@ -100,7 +100,8 @@ enum stp_status stp_memory_file_save(const struct stp_memory_table *table,
             origin->min_gain * 100,
             is_staged ? ", and where no iteration in which compute goes on is "
                         "slower"
-                      : "");
+                      : ", and goes on at neighbouring sizes where it is "
+                        "faster than both by less, with the same confidence");
     if (columns.min_ctas)
         fputs("# min_ctas is what ncclConfig_t.minCTAs of the communicator is "
               "to be, with maxCTAs 64; 0: NCCL's own.\n",

@@ -23,7 +23,7 @@ void stp_ran_name(int algo, int proto, int n_channels, char name[STP_RAN_NAME])
 void stp_interval_text(const struct stp_gain *gain, char text[STP_INTERVAL])
 {
     if (isinf(gain->high))
-        snprintf(text, STP_INTERVAL, "one round");
+        snprintf(text, STP_INTERVAL, gain->n_pairs < 2 ? "one round" : "-");
     else
         snprintf(text, STP_INTERVAL, "%.3f to %.3f", gain->low, gain->high);
 }
@@ -97,6 +97,14 @@ void stp_size_name(uint64_t n_bytes, char name[32])
     int unit = words_scale(&n, 1024);
 
     snprintf(name, 32, "%.4g%s", n, units[unit]);
+}
+
+void stp_range_names(const struct stp_range *range, char from[32], char to[32])
+{
+    stp_size_name(range->min, from);
+    snprintf(to, 32, "no end");
+    if (range->max != UINT64_MAX)
+        stp_size_name(range->max, to);
 }
 
 void stp_size_text(uint64_t n_bytes, char text[32])

@@ -18,11 +18,15 @@ enum { STP_RAN_NAME = 32, STP_INTERVAL = 40, STP_SOURCES_TEXT = 256 };
  * "-" if 'algo' is negative: unknown. */
 void stp_ran_name(int algo, int proto, int n_channels, char name[STP_RAN_NAME]);
 
-/* "0.993 to 1.012"; "one round" has no interval. */
+/* "0.993 to 1.012"; without an interval "one round", or of more rounds "-". */
 void stp_interval_text(const struct stp_gain *gain, char text[STP_INTERVAL]);
 
 /* "8", "1K", "1.5M", "1G": powers of two. */
 void stp_size_name(uint64_t n_bytes, char name[32]);
+
+/* The ends of a range of sizes, for every table: "2M", and "19M" or "no end".
+ */
+void stp_range_names(const struct stp_range *range, char from[32], char to[32]);
 
 /* For sentences: "1 MB", "1.5 MiB", "8 bytes": powers of ten where the size is
  * a round number of them. */

@@ -12,8 +12,8 @@ bool stp_tune_warn_of_noise(const struct stp_steadiness *steadiness,
 
     if (!isfinite(steadiness->resolved)) {
         snprintf(text, STP_ERROR_TEXT,
-                 "warning: one round says nothing of its error, expected %d or "
-                 "more",
+                 "warning: one round, one pass or a model says nothing of its "
+                 "error, expected %d rounds or more",
                  STP_DERIVE_PASSES);
         return true;
     }

@@ -172,9 +172,10 @@ enum stp_status stp_trial_print(const char *path,
     fputc('\n', fp);
     if (status != STP_OK)
         return status;
-    status = has_table ? stp_print_verdicts(info, comparisons, STP_VERDICTS_ALL,
-                                            fp, err)
-                       : stp_print_gains(info, comparisons, NULL, fp, err);
+    status =
+        has_table
+            ? stp_print_verdicts(info, comparisons, STP_VERDICTS_ALL, fp, err)
+            : stp_print_gains(info, comparisons, path, NULL, fp, err);
     if (status == STP_OK)
         stp_print_unfollowed(comparisons, fp);
     return status;

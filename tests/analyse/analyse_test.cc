@@ -78,8 +78,8 @@ TEST(Verify, JudgesAPoint)
     EXPECT_EQ(STP_VERDICT_SLOWER, stp_verify_point(&Compared(d).all.points[0]));
 }
 
-// One modelled round has no interval, but no noise either.
-TEST(Verify, JudgesOneRoundByTheModelAlone)
+// Modelled rounds have no interval, but no noise either.
+TEST(Verify, JudgesModelledTimesByTheModelAlone)
 {
     const struct {
         const char *name;
@@ -93,7 +93,7 @@ TEST(Verify, JudgesOneRoundByTheModelAlone)
         {"faster", STP_SOURCE_MODELLED, STP_SOURCE_MODELLED, {99}, STP_VERDICT_FASTER, "faster by the model"},
         {"equal", STP_SOURCE_MODELLED, STP_SOURCE_MODELLED, {100}, STP_VERDICT_EQUAL, "equal by the model"},
         {"several rounds", STP_SOURCE_MODELLED, STP_SOURCE_MODELLED, {101, 101, 101}, STP_VERDICT_SLOWER,
-         "SLOWER"},
+         "SLOWER by the model"},
         {"recorded", STP_SOURCE_RECORDED, STP_SOURCE_RECORDED, {101}, STP_VERDICT_UNSURE, "unsure"},
         {"virtual", STP_SOURCE_VIRTUAL, STP_SOURCE_VIRTUAL, {50}, STP_VERDICT_UNSURE, "unsure"},
         {"against a recorded one", STP_SOURCE_RECORDED, STP_SOURCE_MODELLED, {50}, STP_VERDICT_UNSURE,

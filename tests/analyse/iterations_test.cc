@@ -142,8 +142,7 @@ TEST(SummariseIterations, PoolsTheIterationsOfAllRounds)
     EXPECT_EQ(7u, tree.n_iterations);
     EXPECT_DOUBLE_EQ(40, tree.us.mean);
     EXPECT_DOUBLE_EQ(40, tree.us.median);
-    EXPECT_DOUBLE_EQ(67, tree.us.p95);
-    EXPECT_DOUBLE_EQ(69.4, tree.us.p99);
+    EXPECT_TRUE(std::isnan(tree.us.p95)) << "of 7 iterations";
     EXPECT_DOUBLE_EQ(10, tree.us.min);
     EXPECT_EQ(0u, tree.rounds[0].round);
     EXPECT_DOUBLE_EQ(35, tree.rounds[0].us);

@@ -205,10 +205,11 @@ TEST_F(Sweep, ATurnHasAsManyIterationsAsFitIntoItsTime)
         double us, turn_us;
         unsigned iters, warmup;
     } cases[] = {
-        {10, 1000, 5, 3}, // all of them
-        {10, 30, 3, 0},   // a quarter of the time to warm up
-        {10, 44, 4, 1},   //
-        {1000, 10, 1, 0}, // at least one
+        {10, 1000, 5, 3},  // all of them
+        {10, 44, 4, 1},    // a quarter of the time to warm up
+        {1000, 10, 4, 0},  // at least several,
+        {1e5, 10, 4, 0},   // if they fit into 0.4 s,
+        {1.1e5, 10, 1, 0}, // else one
     };
     stp_arms_parse("auto", &arms_, nullptr);
     plan_.rounds = 1;

@@ -19,8 +19,14 @@ TEST(Summary, SortsAndInterpolatesPercentiles)
     } cases[] = {
         {{5, 1, 4, 2, 3}, 3, 3, 4.8, 4.96, 1},
         {{3, 1}, 2, 2, 2.9, 2.98, 1},
-        {{7}, 7, 7, 7, 7, 7},
     };
+    double one = 7;
+    stp_summary single;
+
+    stp_summarise(&one, 1, &single);
+    EXPECT_EQ(7, single.median);
+    EXPECT_EQ(7, single.min);
+    EXPECT_TRUE(std::isnan(single.p95) && std::isnan(single.p99));
     for (const auto &c : cases) {
         std::vector<double> values = c.values;
         stp_summary s;

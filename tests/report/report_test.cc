@@ -207,8 +207,9 @@ class MemoryFileTest : public Report
         "# from times of a machine without a name: \n"
         "# A rule stands where its gain over plain buffers with NCCL's own "
         "choice is at least 2 percent, and where it is faster than the best "
-        "rule of a policy, both with 95 percent confidence; elsewhere buffers "
-        "stay plain.\n";
+        "rule of a policy, both with 95 percent confidence, and goes on at "
+        "neighbouring sizes where it is faster than both by less, with the "
+        "same confidence; elsewhere buffers stay plain.\n";
 };
 
 TEST_F(MemoryFileTest, SaysWhatWasDroppedAndWhy)

@@ -524,7 +524,7 @@ static void mock_rank_line(const void *self, unsigned rank, char *line,
     const struct engine *e = self;
     const struct mock_machine_info *m = mock_machine_get_info(e->machine);
 
-    snprintf(line, size, " Rank %2u on %10s device %2d %s, in mock NCCL", rank,
+    snprintf(line, size, " Rank %2u on %10s device %2d [mock_nccl] %s", rank,
              m->name, (int)rank % (m->n_ranks / m->n_nodes), m->gpu);
 }
 
@@ -772,10 +772,11 @@ static void mock_fill_info(struct engine *e, bool measures)
 {
     static const char *const times[2][2] = {
         {"modelled times of collectives and compute, in virtual time: nothing "
-         "was trained",
+         "was trained. " STP_MODEL_WORDS,
          "collectives of a recorded machine in mock NCCL, modelled compute, in "
          "virtual time: nothing was trained"},
-        {"times modelled by NCCL's cost model, nothing measured",
+        {"times modelled by NCCL's cost model, nothing "
+         "measured. " STP_MODEL_WORDS,
          "a recorded machine in mock NCCL, not a live measurement"},
     };
     const struct mock_machine_info *m = mock_machine_get_info(e->machine);

@@ -146,7 +146,7 @@ static void plot_set_bands(const struct stp_labelled_set *set,
     snprintf(label, sizeof(label), "%s%s",
              n > 0 ? "Median time (us)" : kinds[kind].label,
              n > 0 && n <= MAX_BANDS
-                 ? "; shaded to p95 and p99 of auto, averaged over rounds"
+                 ? "; shaded to p95 and p99 of auto, of all rounds"
                  : "");
     stp_chart_text(chart, "ylabel", label);
 }

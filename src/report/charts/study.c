@@ -102,9 +102,11 @@ static void study_put_point(struct stp_table *t, const struct stp_labelled *l,
     study_put_number(t, "busbw_gbps", "busbw GB/s", study_busbw(l->curve, p),
                      3);
     stp_table_count(t, "rounds", "rounds", p->n_rounds);
+    stp_table_count(t, "iterations", "iterations", p->n_iterations);
     stp_table_number(t, "wrong", "wrong",
                      p->n_wrong >= 0 ? (double)p->n_wrong : (double)NAN, 0);
     stp_table_word(t, "source", NULL, stp_source_name(p->source));
+    stp_table_count(t, "single_pass", NULL, p->single_pass);
     stp_table_word(t, NULL, "<times",
                    stp_source_words(p->source, p->single_pass));
 }
@@ -117,12 +119,14 @@ static void study_put_config(struct stp_table *t, const struct stp_labelled *l)
     const struct stp_curve_point *near_100mb = stp_study_100mb(c);
     struct study_peak peak = study_find_peak(c);
     char first[32], last[32], at[32];
-    double worst = 0;
-    double fastest = INFINITY;
+    double worst = NAN, fastest = INFINITY;
+    bool single_pass = false;
 
     for (size_t i = 0; i < c->n_points; i++) {
-        worst = fmax(worst, c->points[i].noise);
+        if (c->points[i].n_rounds > 1)
+            worst = fmax(worst, c->points[i].noise);
         fastest = fmin(fastest, c->points[i].us.mean);
+        single_pass |= c->points[i].single_pass;
     }
     stp_size_text(c->points[0].n_bytes, first);
     stp_size_text(c->points[c->n_points - 1].n_bytes, last);
@@ -134,8 +138,9 @@ static void study_put_config(struct stp_table *t, const struct stp_labelled *l)
         t, NULL, "about 100 MB, ms",
         near_100mb != NULL ? near_100mb->us.mean / 1e3 : (double)NAN, 3);
     stp_table_text(t, "peak busbw GB/s (at)", "%.3f (%s)", peak.gbps, at);
-    stp_table_text(t, "noisiest size", "%.1f%%", worst * 100);
-    stp_table_word(t, NULL, "<times", stp_source_name(c->like.source));
+    stp_table_number(t, NULL, "noisiest size, %", worst * 100, 1);
+    stp_table_word(t, NULL, "<times",
+                   stp_source_words(c->like.source, single_pass));
 }
 
 /* The decimals with which the value has 'digits' digits: 1200, 1.25. */
@@ -397,7 +402,11 @@ static enum stp_status study_write_analysis(const struct stp_labelled_set *set,
 {
     struct stp_labelled *room = calloc(set->n + 1, sizeof(*room));
     enum stp_status status = room != NULL ? STP_OK : stp_nomem(err);
+    char source[STP_LABEL * 4];
     bool any = false;
+
+    stp_source_line(set, source, sizeof(source));
+    fprintf(fp, "Times of %s.\n\n", source);
 
     for (int c = NCCL_NUM_TUNED_FUNCS; c-- > 0 && status == STP_OK;) {
         struct stp_labelled_set some = {.all = room};
@@ -430,8 +439,9 @@ static const struct {
         {"full_results", "md",
          "# Every file, collective, number of processes and size, under the "
          "library's own choice\n\n"
-         "Mean, median, p95 and p99 are those of a round, averaged over the "
-         "rounds; min is the least of all rounds.\n\n",
+         "Mean and median are those of a round, averaged over the rounds; p95, "
+         "p99 and min are those of the iterations of all rounds, p95 from 20 "
+         "iterations on and p99 from 100 on.\n\n",
          ""},
     [STP_STUDY_CSV] = {"combined_benchmark", "csv", "", ""},
     [STP_STUDY_SUMMARY] =

@@ -414,7 +414,7 @@ iteration_make_gains(const struct stp_iteration_report *report,
         for (size_t i = 0; i < g->n; i++)
             for (size_t a = 0; a < g->settings[i].n_arms; a++) {
                 const struct stp_iteration_arm *arm = &g->settings[i].arms[a];
-                const bool known = stp_iteration_interval(arm, &arm->gain);
+                const bool known = isfinite(arm->gain.high);
 
                 if (!stp_arm_equal(&arm->arm, &set.of[c].arm) ||
                     arm->gain.n_pairs == 0)

@@ -67,8 +67,7 @@ static void iteration_put_gain(struct stp_table *t, bool alone, bool wide,
         {"gain", "gain_low", "gain_high"},
         {"alone_gain", "alone_gain_low", "alone_gain_high"}};
     const char *const heading = alone ? "alone gain" : "gain";
-    const bool ends =
-        is_known && !is_auto && gain->n_pairs > 1 && isfinite(gain->high);
+    const bool ends = is_known && !is_auto && isfinite(gain->high);
     char interval[STP_INTERVAL] = "";
 
     if (!is_auto)
@@ -268,7 +267,8 @@ static void iteration_put_regime(const struct stp_regime *r,
     const struct stp_iteration_setting *s = r->setting;
     const struct stp_gemm *g = &s->like.work.gemm;
     const bool is_text = t->format == STP_TABLE_TEXT;
-    const char *source = stp_source_name(stp_iteration_regime_source(r));
+    const char *source =
+        stp_source_name(stp_source_worst(r->alone->source, r->best->source));
     char name[STP_SETTING_NAME], size[32];
 
     stp_iteration_setting_name(s, name);

@@ -130,13 +130,6 @@ void stp_iteration_origin(const struct stp_dataset *data,
 
 /* ---- verdicts ---- */
 
-bool stp_iteration_interval(const struct stp_iteration_arm *arm,
-                            const struct stp_gain *gain)
-{
-    return arm->arm.kind != STP_ARM_AUTO && gain->n_pairs > 1 &&
-           isfinite(gain->high);
-}
-
 /* The arms other than NCCL's own choice, counted by their intervals. */
 struct iteration_count {
     size_t n, n_slower, n_without; /* all, slower for sure, without interval */
@@ -151,7 +144,7 @@ iteration_count_arms(const struct stp_iteration_setting *s)
 
     for (size_t i = 0; i < s->n_arms; i++) {
         const struct stp_iteration_arm *arm = &s->arms[i];
-        bool sure = stp_iteration_interval(arm, &arm->gain);
+        bool sure = isfinite(arm->gain.high);
 
         if (arm->arm.kind == STP_ARM_AUTO ||
             arm->arm.kind == STP_ARM_AUTO_AGAIN)
@@ -191,7 +184,7 @@ void stp_iteration_verdict(const struct stp_iteration_setting *setting,
                  name, arm->gain.gain, interval);
     else if (c.n_without == c.n)
         snprintf(text, STP_ITERATION_TEXT,
-                 "One round does not tell an arm from AUTO.");
+                 "Neither one round nor a model tells an arm from AUTO.");
     else if (c.n_slower == c.n)
         snprintf(text, STP_ITERATION_TEXT,
                  "AUTO has the shortest iterations: %s, the next, is %.3f "
@@ -213,27 +206,12 @@ void stp_iteration_verdict(const struct stp_iteration_setting *setting,
              setting->arms[0].n_rounds, fmax(percent, 0.01));
 }
 
-enum stp_source stp_iteration_regime_source(const struct stp_regime *regime)
-{
-    return regime->alone->source > regime->best->source ? regime->alone->source
-                                                        : regime->best->source;
-}
-
 void stp_iteration_regime_text(const struct stp_iteration_report *report,
                                char text[STP_ITERATION_TEXT])
 {
     size_t n = report->summary->n_settings;
     const char *s = n == 1 ? "" : "s";
-    size_t n_modelled = 0;
-    char modelled[80] = "";
 
-    for (size_t i = 0; i < report->n_regimes; i++)
-        n_modelled += stp_iteration_regime_source(&report->regimes[i]) ==
-                      STP_SOURCE_MODELLED;
-    if (n_modelled > 0)
-        snprintf(modelled, sizeof(modelled),
-                 "; %zu of them by modelled times, which decide nothing",
-                 n_modelled);
     if (report->n_regimes == 0)
         snprintf(text, STP_ITERATION_TEXT,
                  "None among %zu setting%s: nowhere is the arm that is the "
@@ -243,8 +221,8 @@ void stp_iteration_regime_text(const struct stp_iteration_report *report,
         snprintf(text, STP_ITERATION_TEXT,
                  "In %zu of %zu setting%s the arm that is the fastest alone is "
                  "not the one with the shortest iteration, by at least %g "
-                 "percent%s.",
-                 report->n_regimes, n, s, report->min_gain * 100, modelled);
+                 "percent.",
+                 report->n_regimes, n, s, report->min_gain * 100);
 }
 
 /* ---- samples ---- */

@@ -37,16 +37,9 @@ void stp_iteration_verdict(const struct stp_iteration_setting *setting,
 void stp_iteration_regime_text(const struct stp_iteration_report *report,
                                char text[STP_ITERATION_TEXT]);
 
-/* The worse source of a regime's arms. */
-enum stp_source stp_iteration_regime_source(const struct stp_regime *regime);
-
 /* The worst source among a setting's arms. */
 enum stp_source
 stp_iteration_source(const struct stp_iteration_setting *setting);
-
-/* Whether the arm has an interval: AUTO and an arm of one round have none. */
-bool stp_iteration_interval(const struct stp_iteration_arm *arm,
-                            const struct stp_gain *gain);
 
 /* ---- samples ---- */
 

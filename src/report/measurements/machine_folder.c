@@ -1,6 +1,7 @@
 #include "report/measurements/machine_folder.h"
 
 #include <inttypes.h>
+#include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -137,7 +138,7 @@ static void machine_write_row(const struct stp_measurement *m, const char *run,
     double factor = us->min > us->mean ? us->mean / us->median : 1;
 
     us->median *= factor;
-    us->p95 *= factor;
+    us->p95 = (isnan(us->p95) ? us->median : us->p95) * factor;
     us->min *= factor;
     row.m.round += first_round;
     stp_measurement_row_write(&row, header, fp);

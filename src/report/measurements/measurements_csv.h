@@ -17,7 +17,8 @@
  *   nNodes nRanks  of the communicator
  *   iters          collectives timed in this row
  *   mean_us median_us p95_us p99_us min_us    of one collective, or of one
- *                  iteration; slowest rank
+ *                  iteration; slowest rank; the last three are empty where
+ *                  nobody knows, as percentiles of one iteration
  *   ran_algorithm ran_protocol ran_channels   what NCCL ran; "-": not known
  *   type           f32, bf16, ...; nccl-tests' words are read, too
  *   op             sum, prod, min, max or avg; none where nothing is reduced
@@ -41,10 +42,10 @@
  *
  * When read, columns may stand in any order; collective, bytes, round,
  * algorithm, protocol, nNodes, nRanks and median_us must be there, and the
- * others have defaults: channels 0, iters 1, the other times equal to the
- * median, ran_* what the arm forces, source measured, single_pass 0, type bf16,
- * op sum, root 0, in_place 0, graph 0, wrong empty, backend nccl, mode alone,
- * compute gemm, and 0 for what follows.
+ * others have defaults: channels 0, iters 1, the mean equal to the median, no
+ * other times, ran_* what the arm forces, source measured, single_pass 0, type
+ * bf16, op sum, root 0, in_place 0, graph 0, wrong empty, backend nccl, mode
+ * alone, compute gemm, and 0 for what follows.
  *
  * A recorded machine's overlap.csv is read, too: with layers and compute_us but
  * without mode, it is overlap, nNodes 1 and source recorded by default.

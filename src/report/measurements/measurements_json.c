@@ -205,6 +205,7 @@ enum stp_status stp_measurements_read_json(const char *text, size_t len,
         for (size_t i = 0; i < n_work; i++)
             STP_THEN(status,
                      json_read_key(object, n, &work_keys[i], &row, err));
+        stp_measurement_row_forget(&row.m);
         if (n_work > 0)
             row.m.work.gemm.type = row.m.type;
         if (status == STP_OK && stp_dataset_add(data, &row.m) != STP_OK)

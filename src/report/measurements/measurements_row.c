@@ -1,6 +1,7 @@
 #include "report/measurements/measurements_row.h"
 
 #include <inttypes.h>
+#include <math.h>
 #include <string.h>
 
 #include "core/dtype.h"
@@ -116,9 +117,9 @@ const struct stp_csv_column
     {"iters", FROM_1, COUNT(iters, 1)},
     {"mean_us", TIME(us.mean)},
     {"median_us", TIME(us.median), .required = true},
-    {"p95_us", TIME(us.p95)},
-    {"p99_us", TIME(us.p99)},
-    {"min_us", TIME(us.min)},
+    {"p95_us", TIME(us.p95), .none = ""},
+    {"p99_us", TIME(us.p99), .none = ""},
+    {"min_us", TIME(us.min), .none = ""},
     {"ran_algorithm", "an algorithm or -", WORD(ran_algo, stp_algo_from_name,
      stp_algo_name),
      .none = "-", .none_value = -1},
@@ -173,6 +174,14 @@ void stp_measurement_row_begin(struct stp_measurement_row *row, unsigned line)
         .line = line};
 }
 
+void stp_measurement_row_forget(struct stp_measurement *m)
+{
+    m->us.p95 = m->us.p95 > 0 ? m->us.p95 : (double)NAN;
+    m->us.p99 = m->us.p99 > 0 ? m->us.p99 : (double)NAN;
+    if (!(m->us.min > 0))
+        m->us.min = m->iters == 1 ? m->us.median : (double)NAN;
+}
+
 enum stp_status stp_measurement_row_finish(struct stp_measurement_row *row,
                                            struct stp_error *err)
 {
@@ -196,9 +205,7 @@ enum stp_status stp_measurement_row_finish(struct stp_measurement_row *row,
         row->m.ran_proto = arm->kind == STP_ARM_FORCED ? arm->proto : -1;
     }
     row->m.us.mean = row->m.us.mean > 0 ? row->m.us.mean : row->m.us.median;
-    row->m.us.p95 = row->m.us.p95 > 0 ? row->m.us.p95 : row->m.us.median;
-    row->m.us.p99 = row->m.us.p99 > 0 ? row->m.us.p99 : row->m.us.p95;
-    row->m.us.min = row->m.us.min > 0 ? row->m.us.min : row->m.us.median;
+    stp_measurement_row_forget(&row->m);
     /* overlap.csv of a recorded machine is older than the other modes, and says
      * neither mode, nNodes nor source. */
     if (row->m.work.mode == UNSET && row->m.work.layers != UINT32_MAX &&
@@ -274,6 +281,8 @@ void stp_measurement_row_write(const struct stp_measurement_row *row,
             c->write(row, fp);
         else if (c->kind == STP_CSV_TEXT)
             fputs(in, fp);
+        else if (c->kind >= STP_CSV_NUMBER && isnan(*(const double *)in))
+            ;
         else if (c->kind >= STP_CSV_NUMBER && c->decimals > 0 &&
                  (*(const double *)in == 0 || *(const double *)in >= 0.001))
             fprintf(fp, "%.*f", c->decimals, *(const double *)in);

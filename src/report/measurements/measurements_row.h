@@ -31,6 +31,9 @@ void stp_measurement_row_begin(struct stp_measurement_row *row, unsigned line);
 enum stp_status stp_measurement_row_finish(struct stp_measurement_row *row,
                                            struct stp_error *err);
 
+/* Takes what is not above 0, as nobody said it, for not known (NaN). */
+void stp_measurement_row_forget(struct stp_measurement *m);
+
 /* The columns of a file to be written, in their order. */
 struct stp_measurement_header {
     const struct stp_csv_column *columns[STP_N_MEASUREMENT_COLUMNS];

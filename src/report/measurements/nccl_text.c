@@ -40,8 +40,10 @@ void stp_nccl_text_write_head(const struct stp_nccl_text_run *run, int coll,
             run->n_threads, run->n_gpus, run->min_bytes, run->max_bytes);
     if (run->factor > 0)
         fprintf(fp, " step: %g(factor)", run->factor);
-    else
+    else if (run->step_bytes > 0)
         fprintf(fp, " step: %" PRIu64 "(bytes)", run->step_bytes);
+    else
+        fputs(" step: several", fp);
     fprintf(fp,
             " warmup iters: %u iters: %s%u agg iters: %u validation: %u graph: "
             "%u rounds: %u\n#\n",

@@ -39,7 +39,7 @@ struct stp_nccl_text_run {
     uint64_t min_bytes;
     uint64_t max_bytes;
     double factor;       /* from size to size; 0: 'step' */
-    uint64_t step_bytes; /* from size to size */
+    uint64_t step_bytes; /* likewise; 0 as well: the sizes have several */
     unsigned warmup;
     unsigned iters;     /* of a round */
     unsigned agg_iters; /* collectives an NCCL group; 1: none */
@@ -135,11 +135,12 @@ bool stp_nccl_text_is(const char *text, size_t len);
  * broadcast_perf and reduce_perf, several runs one after the other, or of the
  * writer; or the JSON of one run (see below).  Times are measured, but in
  * text of the writer what it says, and modelled where it does not say.  Every
- * pass over the sizes is a round; median and percentiles are the mean where the
- * text says no more.  The log of NCCL says which pairs ran (nccl_log.h); rows
- * of 0 bytes are skipped, and so is text between the end of a run and the
- * columns of the next.  Errors above those that nccl-tests allow are a wrong
- * element, and so is each row of a run that failed and does not say where.
+ * pass over the sizes is a round; the median is the mean, and percentiles and
+ * the least are not known, where the text says no more.  The log of NCCL says
+ * which pairs ran (nccl_log.h); rows of 0 bytes are skipped, and so is text
+ * between the end of a run and the columns of the next.  Errors above those
+ * that nccl-tests allow are a wrong element, and so is each row of a run that
+ * failed and does not say where.
  *
  * Nodes are NCCL's if it logs them, else hosts.  Of a list of ranks that was
  * cut, the ranks are those of NCCL's log, or the one number with which all

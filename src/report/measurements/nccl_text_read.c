@@ -10,6 +10,7 @@
 #include "core/names.h"
 #include "core/room.h"
 #include "core/utf8.h"
+#include "report/measurements/measurements_row.h"
 #include "report/measurements/nccl_log.h"
 #include "report/measurements/nccl_text.h"
 
@@ -18,7 +19,7 @@ enum { MAX_COLUMNS = 32 };
 /* One place of a row. */
 struct place {
     double us;                                /* 0: not measured */
-    double min_us, median_us, p95_us, p99_us; /* 0: the same as 'us' */
+    double min_us, median_us, p95_us, p99_us; /* 0: not said */
     double algbw, busbw;                      /* GB/s; -1: not said */
     double n_wrong;                           /* -1: not checked */
     double error; /* largest difference, until 2.12; -1: not checked */
@@ -548,13 +549,14 @@ static enum stp_status text_add_place(struct reader *r, const struct row *row,
         .single_pass = r->single_pass,
         .us = {.mean = p->us,
                .median = p->median_us > 0 ? p->median_us : p->us,
-               .p95 = p->p95_us > 0 ? p->p95_us : p->us,
-               .p99 = p->p99_us > 0 ? p->p99_us : p->us,
-               .min = p->min_us > 0 ? p->min_us : p->us},
+               .p95 = p->p95_us,
+               .p99 = p->p99_us,
+               .min = p->min_us},
     };
 
     if (!(p->us > 0) || row->n_bytes == 0)
         return STP_OK;
+    stp_measurement_row_forget(&m);
     if (p->algbw != 0 || p->busbw != 0) /* no digits, or of nobody */
         text_check_place(r, row, p);
     if (r->n_ranks == 0)

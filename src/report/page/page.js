@@ -18,8 +18,9 @@ const add = (parent, tag, attributes = {}, text = '') => {
 
 const digits = value => String(Number(value.toPrecision(4)));
 const px = value => value.toFixed(1);
-const interval = ({gain, gain_low, gain_high, is_auto}) => gain.toFixed(3) +
-  (is_auto ? '' : gain_high === null ? ' (one round)'
+const interval = ({gain, gain_low, gain_high, rounds, is_auto}) => gain.toFixed(3) +
+  (is_auto ? '' : gain_high === null
+    ? (rounds < 2 ? ' (one round)' : ' (no interval)')
     : ` (${gain_low.toFixed(3)} to ${gain_high.toFixed(3)})`);
 const pairName = ran => ran.kernel ||
   (ran.algorithm ? ran.algorithm + '/' + ran.protocol : '-');

@@ -13,7 +13,7 @@
 #include "report/policy_file.h"
 #include "report/results/memory_rules.h"
 
-enum { STP_PAGE_TEXT = 480, STP_PAGE_WARNINGS = 32 };
+enum { STP_PAGE_TEXT = 800, STP_PAGE_WARNINGS = 32 };
 
 /* A policy, or measurements: collectives are compared, training steps summed
  * up. */
@@ -107,7 +107,7 @@ struct stp_page_summary {
     size_t n_below;   /* changed sizes whose whole interval is below 1, but by
                          no more than the noise */
     size_t n_unknown; /* sizes at which a rule's arm was not measured */
-    bool one_round;   /* there are no intervals */
+    bool no_interval; /* of some changed size */
     bool has_ranks;   /* not all sizes are of as many ranks */
     struct stp_page_extreme best;  /* the largest gain of the policy, or of an
                                       arm if there is no policy; gain 1: none */
@@ -168,8 +168,8 @@ enum stp_status stp_page_view(const struct stp_page_data *data,
  *   {{name:2}}  the number with two decimals; {{name:+2}} always with a sign;
  *               {{name:2%}} in percent
  *   {{name:size}}  bytes such as "2M"
- *   {{name:interval}}  a gain's "0.993 to 1.012", by name_low and name_high, or
- *               "one round"
+ *   {{name:interval}}  a gain's "0.993 to 1.012", by name_low, name_high and
+ *               rounds, or "one round" or "-"
  *   {{+name:size}}  the number and the noun: "1 size", "2 sizes"
  *   {{&name}}   the string as it is: markup, style or script; the object as
  *               JSON, in which no "</script>" ends the script around it

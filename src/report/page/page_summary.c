@@ -38,7 +38,7 @@ static void page_count_row(const struct stp_page_row *row,
     if (row->policy != NULL)
         gain = row->policy->gain;
     s->n_changed += changed;
-    s->one_round |= changed && gain.n_pairs < 2;
+    s->no_interval |= changed && isinf(gain.high);
     s->mean_gain += changed ? log(gain.gain) : 0;
 
     /* The smallest gain is kept; a loss within noise only as long as there is
@@ -136,13 +136,12 @@ static void page_say_losses(const struct stp_page_summary *s, char *text)
             n, s->n_slower > 0 ? "" : ", but within the noise",
             stp_coll_name(s->worst.coll), s->n_slower > 0 ? 2 : 3,
             1 / s->worst.gain.gain, place);
-    else if (s->one_round)
+    else if (s->no_interval)
         stp_page_format(text,
-                        "; one round has no confidence interval, so none of "
-                        "this is certain");
+                        "; one round and modelled times have no confidence "
+                        "interval, so not all of this is certain");
     else if (s->n_changed > 0)
-        stp_page_format(
-            text, ", and is slower nowhere within the 95 percent intervals");
+        stp_page_format(text, ", and is nowhere measurably slower");
     if (s->n_unknown > 0)
         stp_page_format(
             text, "; what it chooses at %zu further sizes was not measured",
@@ -245,7 +244,7 @@ bool stp_page_overlap_sentence(const struct stp_page_overlap *o,
         stp_page_format(text, "significantly faster in none of %zu workloads, ",
                         o->n);
     if (n == 0)
-        stp_page_format(text, "and none is slower.");
+        stp_page_format(text, "and none is measurably slower.");
     else
         stp_page_format(
             text, "and %zu %s slower%s: at worst a step takes %.3fx as long.",
@@ -348,5 +347,7 @@ bool stp_page_source_sentence(const struct stp_page_file *sets, size_t n,
     if (count.n[STP_SOURCE_MEASURED] < n_all)
         stp_page_format(text, ": this is not a live measurement");
     stp_page_format(text, ".");
+    if (count.n[STP_SOURCE_MODELLED] > 0)
+        stp_page_format(text, " " STP_MODEL_WORDS ".");
     return true;
 }

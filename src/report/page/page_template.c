@@ -99,7 +99,9 @@ static void template_write(const struct template_tag *tag,
     } else if (tag->kind == '+') {
         fprintf(fp, "%.15g %s%s", number, format, number == 1 ? "" : "s");
     } else if (strcmp(format, "interval") == 0) {
-        struct stp_gain gain = {.high = INFINITY};
+        const cJSON *rounds = template_find(scope, "rounds");
+        struct stp_gain gain = {
+            .high = INFINITY, .n_pairs = rounds != NULL ? rounds->valueint : 0};
 
         snprintf(text, sizeof(text), "%s_high", tag->name);
         if (cJSON_IsNumber(template_find(scope, text))) {

@@ -36,13 +36,11 @@ static void view_count(cJSON *object, const char *key, uint64_t min,
 static void view_range(cJSON *rule, const char *key,
                        const struct stp_range *range)
 {
-    char from[32], to[32] = "no end", text[80];
+    char from[32], to[32], text[80];
 
     if (range->min == 0 && range->max == UINT64_MAX)
         return;
-    stp_size_name(range->min, from);
-    if (range->max != UINT64_MAX)
-        stp_size_name(range->max, to);
+    stp_range_names(range, from, to);
     snprintf(text, sizeof(text), "%s to %s", from, to);
     cJSON_AddStringToObject(rule, key, text);
 }
@@ -308,9 +306,9 @@ static void view_steps(const struct stp_page_data *data, int source,
     const bool has_ranks = ranks.min < ranks.max;
     /* Neither the template nor the script shows these, a third of a page. */
     static const char *const hidden[] = {
-        "rounds",      "iterations",     "p50_us",         "p95_us",
-        "p99_us",      "min_us",         "exposed_us",     "alone_algbw",
-        "alone_busbw", "alone_gain_low", "alone_gain_high"};
+        "iterations",     "p50_us",         "p95_us",      "p99_us",
+        "min_us",         "exposed_us",     "alone_algbw", "alone_busbw",
+        "alone_gain_low", "alone_gain_high"};
     cJSON *set, *settings, *regimes, *arm;
 
     if (s->name == NULL)

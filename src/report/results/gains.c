@@ -4,6 +4,7 @@
 
 #include "analyse/verify.h"
 #include "core/names.h"
+#include "core/policy/memory_policy.h"
 #include "report/results/memory_rules.h"
 #include "report/results/results.h"
 #include "report/table.h"
@@ -23,12 +24,28 @@ static bool gain_is_changed(const struct stp_point *p)
     return stp_verify_point(p) != STP_VERDICT_SAME;
 }
 
-/* Prints a row for each range: sizes in a row, of one collective or of one
- * workload, at which NCCL runs the same with a policy, and something else
- * without.  The best of them is at a size that was not interpolated, if there
- * is one. */
+/* The first rule that can decide the point; NULL if there is none. */
+static const struct stp_rule *gain_find_rule(const struct stp_policy *policy,
+                                             const struct stp_point *p)
+{
+    for (size_t i = 0; i < stp_policy_size(policy); i++) {
+        const struct stp_rule *r = stp_policy_rule(policy, i);
+
+        if (r->coll == p->coll && p->n_bytes >= r->bytes.min &&
+            p->n_bytes <= r->bytes.max && p->n_ranks >= r->ranks.min &&
+            p->n_ranks <= r->ranks.max && p->n_nodes >= r->nodes.min &&
+            p->n_nodes <= r->nodes.max)
+            return r;
+    }
+    return NULL;
+}
+
+/* Prints a row for each rule that changes what NCCL runs, and for each size at
+ * which no rule does.  The best size of a rule is one that was not
+ * interpolated, if there is one. */
 static enum stp_status gain_print_ranges(const struct stp_device_info *info,
                                          const struct stp_comparisons *all,
+                                         const struct stp_policy *policy,
                                          const char *heading, FILE *fp,
                                          struct stp_error *err)
 {
@@ -39,30 +56,29 @@ static enum stp_status gain_print_ranges(const struct stp_device_info *info,
     enum stp_status status;
 
     for (const struct stp_point *p = all->points, *next; p < end; p = next) {
+        const struct stp_rule *rule = gain_find_rule(policy, p);
+        const struct stp_range bytes = {p->n_bytes, p->n_bytes};
         const struct stp_point *best = p;
         const struct stp_comparison *c = stp_verify_arm(p);
-        const struct stp_comparison *first = c;
         char from[32], to[32], at[32], interval[STP_INTERVAL];
 
         next = p + 1;
         if (!gain_is_changed(p))
             continue;
-        for (; next < end && gain_is_changed(next) && stp_point_alike(p, next);
+        for (; rule != NULL && next < end && stp_point_alike(p, next) &&
+               gain_find_rule(policy, next) == rule;
              next++) {
             const struct stp_comparison *d = stp_verify_arm(next);
 
-            if (d->ran_algo != first->ran_algo ||
-                d->ran_proto != first->ran_proto)
-                break;
-            if (gain_is_seen(next) != gain_is_seen(best)
-                    ? gain_is_seen(next)
-                    : d->gain.gain > c->gain.gain) {
+            if (gain_is_changed(next) &&
+                (gain_is_seen(next) != gain_is_seen(best)
+                     ? gain_is_seen(next)
+                     : d->gain.gain > c->gain.gain)) {
                 best = next;
                 c = d;
             }
         }
-        stp_size_name(p->n_bytes, from);
-        stp_size_name(next[-1].n_bytes, to);
+        stp_range_names(rule != NULL ? &rule->bytes : &bytes, from, to);
         stp_size_name(best->n_bytes, at);
         stp_interval_text(&c->gain, interval);
         stp_table_row(&t);
@@ -75,7 +91,8 @@ static enum stp_status gain_print_ranges(const struct stp_device_info *info,
         stp_table_text(&t, "gain", "%.3fx", c->gain.gain);
         stp_table_text(&t, "95% interval", "%s", interval);
         stp_table_text(&t, "?at", "%s", at);
-        stp_table_text(&t, "<times", "%s", stp_source_name(c->source));
+        stp_table_text(&t, "<times", "%s",
+                       stp_source_words(c->source, c->single_pass));
         has_rows = true;
     }
     if (!has_rows)
@@ -89,13 +106,16 @@ static enum stp_status gain_print_ranges(const struct stp_device_info *info,
 
 enum stp_status stp_print_gains(const struct stp_device_info *info,
                                 const struct stp_comparisons *verdicts,
-                                const char *heading, FILE *fp,
+                                const char *path, const char *heading, FILE *fp,
                                 struct stp_error *err)
 {
     const struct stp_verdict_count count = stp_count_verdicts(verdicts);
-    enum stp_status status =
-        gain_print_ranges(info, verdicts, heading, fp, err);
+    struct stp_policy *policy = NULL;
+    enum stp_status status = stp_policy_load_any(path, &policy, err);
 
+    STP_THEN(status,
+             gain_print_ranges(info, verdicts, policy, heading, fp, err));
+    stp_policy_free(policy);
     if (status == STP_OK && count.n_slower > 0) {
         fputs("Slower than NCCL's own choice:\n\n", fp);
         status =

@@ -60,12 +60,13 @@ enum stp_status stp_print_verdicts(const struct stp_device_info *info,
                                    enum stp_verdicts_shown shown, FILE *fp,
                                    struct stp_error *err);
 
-/* The same in short: a row for each range of sizes at which the policy changes
- * what runs, a row for each size at which it is slower, and the counts.
- * 'heading' says what the ranges are of; NULL: of collectives alone. */
+/* The same in short: a row for each rule of the policy in the file 'path' that
+ * changes what runs, with the rule's own ends, a row for each size at which it
+ * is slower, and the counts.  'heading' says what the rows are of; NULL: of
+ * collectives alone. */
 enum stp_status stp_print_gains(const struct stp_device_info *info,
-                                const struct stp_comparisons *verdicts,
-                                const char *heading, FILE *fp,
+                                const struct stp_comparisons *comparisons,
+                                const char *path, const char *heading, FILE *fp,
                                 struct stp_error *err);
 
 /* Adds a row: AUTO at a point, and the policy's arm (NULL: nothing is known of

@@ -125,7 +125,6 @@ enum stp_status stp_print_sweep_best(const struct stp_comparisons *comparisons,
         const struct stp_point *p = &comparisons->points[i];
         const struct stp_comparison *best = NULL; /* the largest gain */
         char arm[STP_ARM_NAME];
-        char interval[STP_INTERVAL];
 
         for (size_t a = 0; a < p->n_arms; a++)
             if (best == NULL || p->arms[a].gain.gain > best->gain.gain)
@@ -134,7 +133,6 @@ enum stp_status stp_print_sweep_best(const struct stp_comparisons *comparisons,
             continue;
         n++;
         stp_arm_name(&best->arm, arm);
-        stp_interval_text(&best->gain, interval);
         sweep_put_point(p, &shown, &t);
         stp_table_number(&t, NULL, "AUTO us", p->auto_us, 2);
         stp_table_number(&t, NULL, "?algbw GB/s",
@@ -143,9 +141,9 @@ enum stp_status stp_print_sweep_best(const struct stp_comparisons *comparisons,
                       p->auto_channels);
         stp_table_word(&t, NULL, "<best arm", arm);
         stp_table_number(&t, NULL, "?us", best->us, 2);
-        stp_table_number(&t, NULL, "gain", best->gain.gain, 3);
-        stp_table_word(&t, NULL, "95% interval", interval);
-        stp_table_word(&t, NULL, "<times", stp_source_name(best->source));
+        stp_table_gain(&t, &best->gain);
+        stp_table_word(&t, NULL, "<times",
+                       stp_source_words(best->source, best->single_pass));
         if (!(best->gain.low > 1) || stp_ran_as_auto(p, best))
             continue;
         n_faster++;

@@ -237,7 +237,8 @@ enum stp_status stp_print_tuning(const struct stp_tune_report *r,
     }
     status = has_table ? stp_print_verdicts(r->info, r->verdicts,
                                             STP_VERDICTS_ALL, fp, err)
-                       : stp_print_gains(r->info, r->verdicts, NULL, fp, err);
+                       : stp_print_gains(r->info, r->verdicts, r->policy_path,
+                                         NULL, fp, err);
     if (status == STP_OK && r->derived->n_rules > 0)
         stp_print_unfollowed(r->verdicts, fp);
     if (status == STP_OK && o != NULL) {
@@ -254,7 +255,8 @@ enum stp_status stp_print_tuning(const struct stp_tune_report *r,
             status = stp_print_verdicts(r->info, o->verdicts, STP_VERDICTS_ALL,
                                         fp, err);
         } else {
-            status = stp_print_gains(r->info, o->verdicts, heading, fp, err);
+            status = stp_print_gains(r->info, o->verdicts, o->policy_path,
+                                     heading, fp, err);
         }
     }
     return status == STP_OK ? tune_report_write_setups(r, false, fp, err)

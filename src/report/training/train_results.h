@@ -31,7 +31,7 @@ struct stp_train_run {
                               STP_TRAIN_AMP */
     char gradients[8];     /* likewise: the type that they are sent as */
     char gpu[96];          /* model of the GPU, or of the CPU */
-    char made_by[320];     /* machine and libraries, in a line */
+    char made_by[640];     /* machine and libraries, in a line */
     unsigned n_gpus;       /* from 1 */
     unsigned ga;           /* micro-batches of a step, from 1 */
     unsigned batch;        /* samples of a step, of all GPUs; 0: unknown */

@@ -69,6 +69,7 @@ TEST(StudyTexts, AnalysisComparesOnlyWhatIsComparable)
               Auto(2097152, 4, 2000)});
 
     EXPECT_EQ(
+        "Times of pc, gloo, measured.\n\n"
         "gloo with 2 processes takes 1 ms for 1 MB.\n"
         "Bus bandwidth: gloo with 4 processes peaks at 1.573 GB/s (2 MiB) "
         "and is within 10 percent of that from 2 MiB on.\n",
@@ -81,7 +82,9 @@ TEST(StudyTexts, AnalysisNamesTheGpusOfSeveralModels)
     Curves c({Head("h", "NVIDIA H200", "", "nccl") + Auto(1000000, 4, 20),
               Head("a", "NVIDIA A100", "", "nccl") + Auto(1000000, 8, 40)});
 
-    EXPECT_EQ("nccl, H200 with 4 processes takes 20 us for 1 MB.\n"
+    EXPECT_EQ("Times of h, NVIDIA H200, nccl, measured; a, NVIDIA A100, nccl, "
+              "measured.\n\n"
+              "nccl, H200 with 4 processes takes 20 us for 1 MB.\n"
               "Bus bandwidth: nccl, H200 with 4 processes peaks at 75 "
               "GB/s (1 MB) and is within 10 percent of that from 1 MB on; "
               "nccl, A100 with 8 processes peaks at 43.75 GB/s (1 MB) "
@@ -96,7 +99,7 @@ TEST(StudyTexts, AnalysisIsAParagraphACollective)
                      Row("allgather", 1000000, 0, "auto,auto", 2, 500)}),
              STP_STUDY_ANALYSIS);
 
-    EXPECT_THAT(text, StartsWith("All-reduce:\n"
+    EXPECT_THAT(text, StartsWith("Times of pc, gloo, measured.\n\nAll-reduce:\n"
                                  "gloo with 2 processes takes 1 ms for 1 MB.\n"
                                  "Bus bandwidth: "));
     EXPECT_THAT(text, HasSubstr("on.\n\nAll-gather:\n"

@@ -127,7 +127,7 @@ const SentenceCase kSentences[] = {
     {"one round",
      {{"ll", kOneRound}},
      INFINITY,
-     "One round does not tell an arm from AUTO."},
+     "Neither one round nor a model tells an arm from AUTO."},
     {"nothing to compare with",
      {{"auto2", kFaster}},
      0.01,
@@ -196,24 +196,6 @@ TEST_F(IterationTables, TheVerdictIsShort)
         EXPECT_NE(std::string::npos, next) << gain;
         at = next;
     }
-}
-
-TEST_F(IterationTables, AModelDecidesNothing)
-{
-    Iterations its;
-    AddOverlap(its);
-    its.report_.looked_for_regimes = true;
-    its.report_.min_gain = 0.02;
-    its.Arm("tree/ll", {{1000}}).source = STP_SOURCE_MODELLED;
-    its.Regime(0, 0, 1, {1.1, 1.08, 1.12, 2}, {1, 1, 1, 2});
-    its.Regime(0, 0, 3, {1.1, 1.08, 1.12, 2}, {1, 1, 1, 2});
-    char text[STP_ITERATION_TEXT];
-
-    stp_iteration_regime_text(&its.Report(), text);
-    EXPECT_STREQ("In 2 of 1 setting the arm that is the fastest alone is not "
-                 "the one with the shortest iteration, by at least 2 percent; "
-                 "1 of them by modelled times, which decide nothing.",
-                 text);
 }
 
 TEST_F(IterationTables, WithoutARegimeASentenceSaysSo)

@@ -55,10 +55,10 @@ class Read : public Measured
 TEST_F(Read, VersionsBefore2_17DoNotSayWhichCollective)
 {
     EXPECT_EQ("a, Tesla V100, \n"
-              "allreduce,1024,0,auto,auto,0,1,2,30,10.500,10.500,10.500,10.500,"
-              "10.500,-,-,0,f32,sum,0,0,0,measured,0\n"
-              "allreduce,1024,0,auto,auto,0,1,2,30,9.500,9.500,9.500,9.500,9."
-              "500,-,-,0,f32,sum,0,1,0,measured,0\n",
+              "allreduce,1024,0,auto,auto,0,1,2,30,10.500,10.500,,,,-,-,0,f32,"
+              "sum,0,0,0,measured,0\n"
+              "allreduce,1024,0,auto,auto,0,1,2,30,9.500,9.500,,,,-,-,0,f32,"
+              "sum,0,1,0,measured,0\n",
               Rows(HEAD ROW));
     EXPECT_EQ(STP_ERR_SYNTAX, Parse(HEAD ROW, -1));
     EXPECT_THAT(err_.text, HasSubstr("what collective it is of"));
@@ -68,10 +68,10 @@ TEST_F(Read, VersionsBefore2_17DoNotSayWhichCollective)
 TEST_F(Read, ColumnsAreTakenByName)
 {
     EXPECT_EQ("a, Tesla V100, \n"
-              "broadcast,4096,0,auto,auto,0,1,2,30,10.500,10.500,10.500,10.500,"
-              "10.500,-,-,0,f16,none,1,0,0,measured,0\n"
-              "broadcast,4096,0,auto,auto,0,1,2,30,9.500,9.500,9.500,9.500,9."
-              "500,-,-,0,f16,none,1,1,0,measured,0\n",
+              "broadcast,4096,0,auto,auto,0,1,2,30,10.500,10.500,,,,-,-,0,f16,"
+              "none,1,0,0,measured,0\n"
+              "broadcast,4096,0,auto,auto,0,1,2,30,9.500,9.500,,,,-,-,0,f16,"
+              "none,1,1,0,measured,0\n",
               Rows(OPTIONS RANKS
                    "#       size         count    type    root     time   "
                    "algbw   busbw  error     time   algbw   busbw  error\n"
@@ -83,9 +83,9 @@ TEST_F(Read, PerIterationColumnsGivePercentiles)
 {
     EXPECT_EQ(
         "a, Tesla V100, \n"
-        "allreduce,64,0,auto,auto,0,1,2,30,5.500,5.500,5.500,8.500,4.500,-,-,0,"
+        "allreduce,64,0,auto,auto,0,1,2,30,5.500,5.500,,8.500,4.500,-,-,0,"
         "f32,sum,0,0,0,measured,0\n"
-        "allreduce,64,0,auto,auto,0,1,2,30,6.500,6.500,6.500,7.000,6.000,-,-,0,"
+        "allreduce,64,0,auto,auto,0,1,2,30,6.500,6.500,,7.000,6.000,-,-,0,"
         "f32,sum,0,1,1,measured,0\n",
         Rows(OPTIONS RANKS
              "# size count type redop root time algbw busbw #wrong i_min "
@@ -97,10 +97,10 @@ TEST_F(Read, PerIterationColumnsGivePercentiles)
 TEST_F(Read, NothingUnderRedopIsNoOperation)
 {
     EXPECT_EQ("a, Tesla V100, \n"
-              "allgather,1024,0,auto,auto,0,1,2,30,10.500,10.500,10.500,10.500,"
-              "10.500,-,-,0,f32,none,0,0,0,measured,0\n"
-              "allgather,1024,0,auto,auto,0,1,2,30,9.500,9.500,9.500,9.500,9."
-              "500,-,-,0,f32,none,0,1,,measured,0\n",
+              "allgather,1024,0,auto,auto,0,1,2,30,10.500,10.500,,,,-,-,0,f32,"
+              "none,0,0,0,measured,0\n"
+              "allgather,1024,0,auto,auto,0,1,2,30,9.500,9.500,,,,-,-,0,f32,"
+              "none,0,1,,measured,0\n",
               Rows(HEAD "1024  128  float          -1  10.5  0.1  0.1 "
                         " 0  9.5  0.1  0.1  N/A\n",
                    ncclFuncAllGather));
@@ -234,13 +234,13 @@ TEST_F(Read, RunsMayFollowEachOtherWithOtherRanks)
 {
     EXPECT_EQ(
         "a, Tesla V100, \n"
-        "allgather,1024,0,auto,auto,0,1,2,30,10.500,10.500,10.500,10.500,10."
-        "500,-,-,0,f32,none,0,0,0,measured,0\n"
-        "allgather,1024,0,auto,auto,0,1,2,30,9.500,9.500,9.500,9.500,9.500,-,-,"
+        "allgather,1024,0,auto,auto,0,1,2,30,10.500,10.500,,,,-,-,0,f32,none,0,"
+        "0,0,measured,0\n"
+        "allgather,1024,0,auto,auto,0,1,2,30,9.500,9.500,,,,-,-,"
         "0,f32,none,0,1,0,measured,0\n"
-        "allreduce,1024,0,auto,auto,0,3,3,30,10.500,10.500,10.500,10.500,10."
-        "500,-,-,0,f32,sum,0,0,0,measured,0\n"
-        "allreduce,1024,0,auto,auto,0,3,3,30,9.500,9.500,9.500,9.500,9.500,-,-,"
+        "allreduce,1024,0,auto,auto,0,3,3,30,10.500,10.500,,,,-,-,0,f32,sum,0,"
+        "0,0,measured,0\n"
+        "allreduce,1024,0,auto,auto,0,3,3,30,9.500,9.500,,,,-,-,"
         "0,f32,sum,0,1,0,measured,0\n",
         Rows("# Collective test starting: all_gather_perf\n" HEAD ROW
              "# Collective test starting: all_reduce_perf\n" OPTIONS
@@ -385,10 +385,10 @@ TEST_F(Read, JsonOfNcclTestsSaysTheSame)
     EXPECT_EQ("a, NVIDIA H200, 2.28.9\n"
               "allgather,1024,0,auto,auto,0,2,4,30,10.500,10.250,11.000,12.000,"
               "9.500,-,-,0,f32,none,0,0,,measured,0\n"
-              "allgather,1024,0,auto,auto,0,2,4,30,9.500,9.500,9.500,9.500,9."
-              "500,-,-,0,f32,none,0,1,3,measured,0\n"
-              "allgather,512,1,auto,auto,0,2,4,30,4.500,4.500,4.500,4.500,4."
-              "500,-,-,0,f16,none,1,1,0,measured,0\n",
+              "allgather,1024,0,auto,auto,0,2,4,30,9.500,9.500,,,,-,-,0,f32,"
+              "none,0,1,3,measured,0\n"
+              "allgather,512,1,auto,auto,0,2,4,30,4.500,4.500,,,,-,-,0,f16,"
+              "none,1,1,0,measured,0\n",
               Rows(kJson, -1));
     EXPECT_STREQ("nccl", data_.backend);
 }

@@ -84,6 +84,7 @@ TEST(Template, IsFilled)
          "ring/ll/4 tree/simple - A&lt;B&gt;"},
         {"{{g:interval}}", R"({"g": 1, "g_low": 0.9, "g_high": 1.25})",
          "0.900 to 1.250"},
+        {"{{g:interval}}", R"({"g": 1, "g_high": null, "rounds": 4})", "-"},
         {"{{g:interval}}", R"({"g": 1, "g_low": 0, "g_high": null})",
          "one round"},
         {"{{+a:size}}, {{+b:size}}", R"({"a": 1, "b": 0})", "1 size, 0 sizes"},
@@ -123,7 +124,7 @@ stp_page_summary Summary()
 #define ON    "On 4 x NVIDIA H200"
 #define MAKES ON " this policy makes allgather up to 1.37x as fast (at 4 MiB"
 #define SIZES "), changes 14 of 84 sizes"
-#define NONE  ", and is slower nowhere within the 95 percent intervals"
+#define NONE  ", and is nowhere measurably slower"
 
 TEST(Sentence, SaysWhatThePolicyIsWorth)
 {
@@ -147,13 +148,13 @@ TEST(Sentence, SaysWhatThePolicyIsWorth)
          MAKES SIZES ", and is slower at 1, but within the noise: at worst "
                      "reduce takes 1.004x as long (at 64 bytes)."},
         {[&](auto &s) {
-             s.one_round = true;
+             s.no_interval = true;
              s.n_faster = 0;
              s.best.gain = one;
          },
          ON " this policy changes 14 of 84 sizes, is significantly faster at "
-            "none; one round has no confidence interval, so none of this is "
-            "certain."},
+            "none; one round and modelled times have no confidence interval, "
+            "so not all of this is certain."},
         {[&](auto &s) { s.best.gain = one; },
          ON " this policy changes 14 of 84 sizes, is faster only at sizes that "
             "were not measured" NONE "."},
@@ -210,7 +211,7 @@ TEST(Sentence, SaysWhatTheOverlapPolicyIsWorth)
     } cases[] = {
         {{36, 7, 0, 0, 1.179, 1},
          "With the overlap policy training steps are up to 1.18x as fast: 7 of "
-         "36 workloads are faster, and none is slower."},
+         "36 workloads are faster, and none is measurably slower."},
         {{36, 7, 2, 1, 1.179, 0.8},
          "With the overlap policy training steps are up to 1.18x as fast: 7 of "
          "36 workloads are faster, and 2 are slower: at worst a step takes "
