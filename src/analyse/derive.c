@@ -175,6 +175,29 @@ stp_derive_choice(const struct stp_point *point,
 }
 
 const struct stp_comparison *
+stp_derive_unsure(const struct stp_point *point,
+                  const struct stp_derive_terms *terms)
+{
+    const struct stp_comparison *decided = stp_derive_choice(point, terms);
+    const struct stp_comparison *best = NULL;
+    double least =
+        (1 + terms->min_gain) * (decided != NULL ? decided->gain.gain : 1);
+
+    for (size_t i = 0; i < point->n_arms; i++) {
+        const struct stp_comparison *c = &point->arms[i];
+
+        if (!stp_arm_is_of(&c->arm, terms->kind) ||
+            !stp_is_evidence(c, terms->trust_passes) ||
+            stp_ran_as_auto(point, c) || c->gain.low >= 1 + terms->min_gain ||
+            c->gain.gain < least)
+            continue;
+        best = c;
+        least = c->gain.gain;
+    }
+    return best;
+}
+
+const struct stp_comparison *
 stp_derive_refuted(const struct stp_point *point,
                    const struct stp_derive_terms *terms, double *again_ret,
                    double *policy_ret)

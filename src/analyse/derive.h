@@ -106,6 +106,13 @@ const struct stp_comparison *
 stp_derive_choice(const struct stp_point *point,
                   const struct stp_derive_terms *terms);
 
+/* The arm that would take NCCL's place there if its gain were its mean, which
+ * its interval does not say, and be more than 'min_gain' faster than the arm
+ * that is decided on; NULL: there is none. */
+const struct stp_comparison *
+stp_derive_unsure(const struct stp_point *point,
+                  const struct stp_derive_terms *terms);
+
 /* Whether the arm is of registered or staged buffers, and else NCCL's own. */
 bool stp_arm_registers(const struct stp_arm *arm);
 

@@ -117,27 +117,6 @@ bool stp_refine_between(const struct stp_point *a, const struct stp_point *b,
     return arms_ret->n > 1;
 }
 
-/* ---- more rounds ---- */
-
-bool stp_refine_again(const struct stp_point *point,
-                      const struct stp_refine_terms *terms,
-                      struct stp_arms *arms_ret)
-{
-    const struct stp_comparison *choice =
-        refine_get_choice(point, terms->min_gain);
-
-    refine_begin_arms(arms_ret);
-    for (size_t i = 0; i < point->n_arms; i++) {
-        const struct stp_comparison *c = &point->arms[i];
-        bool may_win = choice != NULL && refine_can_decide(c) &&
-                       c->gain.high >= choice->gain.low;
-
-        if (may_win || refine_is_open(point, c, choice, terms->min_gain))
-            refine_add_arm(arms_ret, &c->arm);
-    }
-    return arms_ret->n > 1;
-}
-
 /* ---- iterations ---- */
 
 /* The fastest pair, with NCCL's own channels, that is not taken yet and that

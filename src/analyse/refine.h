@@ -36,15 +36,6 @@ bool stp_refine_between(const struct stp_point *a, const struct stp_point *b,
                         const struct stp_refine_terms *terms, uint64_t grain,
                         uint64_t *size_ret, struct stp_arms *arms_ret);
 
-/*
- * Whether further rounds at a point narrow what a decision rests on: an arm
- * qualifies there or may.  If so *arms_ret is AUTO and the arms that may be the
- * one decided on.
- */
-bool stp_refine_again(const struct stp_point *point,
-                      const struct stp_refine_terms *terms,
-                      struct stp_arms *arms_ret);
-
 /* At most so many pairs, and so many channel counts of the best two. */
 enum { STP_REFINE_PAIRS = 3, STP_REFINE_COUNTS = 2 };
 

@@ -69,7 +69,7 @@ enum stp_status stp_steadiness_of(const struct stp_comparisons *each,
     double *values = calloc(steadiness_count_values(each) +
                                 steadiness_count_values(pooled) + 1,
                             sizeof(*values));
-    size_t n_drifts = 0;
+    size_t n_spreads = 0, n_drifts = 0;
     double half;
 
     if (values == NULL)
@@ -80,11 +80,14 @@ enum stp_status stp_steadiness_of(const struct stp_comparisons *each,
         s.min_rounds = n < s.min_rounds ? n : s.min_rounds;
         s.max_rounds = n > s.max_rounds ? n : s.max_rounds;
     }
-    for (size_t i = 0; i < each->n_points; i++) {
-        values[i] = each->points[i].noise;
+    /* A size of one round, at which nothing was to be found out, has none. */
+    for (size_t i = 0; i < each->n_points; i++)
+        if (each->points[i].n_rounds > 1)
+            values[n_spreads++] = each->points[i].noise;
+    if (n_spreads > 0)
+        s.spread = steadiness_get_median(values, n_spreads);
+    for (size_t i = 0; i < n_spreads; i++)
         s.worst_spread = fmax(s.worst_spread, values[i]);
-    }
-    s.spread = steadiness_get_median(values, each->n_points);
     for (size_t i = 0; i < each->n_points; i++) {
         double drift = each->points[i].drift;
 

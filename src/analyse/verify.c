@@ -10,6 +10,8 @@ static const double equal_times = 1e-6;
 /* A gain that is a loss without an interval, as of a single pass that drifts.
  */
 static const double far_slower = 0.75;
+/* The upper end of an interval over its lower one. */
+static const double widest = 1.25;
 
 bool stp_is_by_model(const struct stp_point *point,
                      const struct stp_comparison *arm)
@@ -77,16 +79,29 @@ enum stp_verdict stp_verify_point(const struct stp_point *point)
     return c == NULL ? STP_VERDICT_SAME : stp_verify_comparison(point, c);
 }
 
-double stp_verify_least_gain(const struct stp_comparisons *verdicts)
+double stp_verify_least_gain(const struct stp_comparisons *verdicts,
+                             const struct stp_point **wide_ret,
+                             size_t *n_wide_ret)
 {
     double least = INFINITY;
 
+    *wide_ret = NULL;
+    *n_wide_ret = 0;
     for (size_t i = 0; i < verdicts->n_points; i++) {
         const struct stp_point *p = &verdicts->points[i];
+        const struct stp_gain *g;
 
-        if (stp_verify_point(p) != STP_VERDICT_SAME &&
-            !stp_is_by_model(p, stp_verify_arm(p)))
-            least = fmin(least, stp_verify_arm(p)->gain.low);
+        if (stp_verify_point(p) == STP_VERDICT_SAME ||
+            stp_is_by_model(p, stp_verify_arm(p)))
+            continue;
+        g = &stp_verify_arm(p)->gain;
+        if (g->low >= 1 || g->high <= widest * g->low) {
+            least = fmin(least, g->low);
+            continue;
+        }
+        ++*n_wide_ret;
+        if (*wide_ret == NULL || g->low < stp_verify_arm(*wide_ret)->gain.low)
+            *wide_ret = p;
     }
     return isfinite(least) ? least : 1;
 }

@@ -45,9 +45,14 @@ enum stp_verdict stp_verify_point(const struct stp_point *point);
  * The least gain that any plugin arm that did not run as AUTO may have, with 95
  * percent confidence in all of them together: it is above the lower end of its
  * own interval, and so is not below the least of all lower ends.  Not of those
- * by the model; 1 if there are none, 0 if one has a single round.
+ * by the model; 1 if there are none.  A choice that may be slower, with an
+ * interval wider than a fourth, or of a single round, says nothing of how much:
+ * these do not count,
+ * and *wide_ret is the one with the least lower end, NULL if there is none.
  */
-double stp_verify_least_gain(const struct stp_comparisons *verdicts);
+double stp_verify_least_gain(const struct stp_comparisons *verdicts,
+                             const struct stp_point **wide_ret,
+                             size_t *n_wide_ret);
 
 /* The plugin arm of a point, or NULL. */
 const struct stp_comparison *stp_verify_arm(const struct stp_point *point);

@@ -16,7 +16,10 @@ enum {
     ALONE_SHARE = 4, /* of a turn's iterations: so much shorter */
     LIVE_FIT = 3,    /* turns in which a layer's collectives are timed */
     MAX_FIT = 9,     /* likewise, rounds of a recorded machine */
+    MAX_FITS = 3,
 };
+
+static const double same_fit = 0.1; /* of the times of a product */
 
 /* One arm, in the setting that is being measured. */
 struct lane {
@@ -49,7 +52,10 @@ struct loop {
     unsigned iters;
     unsigned n_alone;
     size_t first_row;
-    double compute_us; /* the rounds' sum */
+    size_t first_sample;
+    struct stp_rounds rounds;
+    double compute_us[STP_ROUNDS_MOST]; /* of each round, at last */
+    size_t n_turns;                     /* that are yet to be reported */
     struct lane lanes[STP_MAX_ARMS];
     struct stp_device_run *own; /* of each of them, under AUTO */
 };
@@ -213,10 +219,13 @@ static void iterate_measure_lane(struct loop *l, struct lane *lane,
 
 /* ---- rounds ---- */
 
+/* Further rounds count none. */
 static void iterate_report_turns(struct loop *l, size_t n)
 {
     if (l->status != STP_OK)
         return;
+    n = n < l->n_turns ? n : l->n_turns;
+    l->n_turns -= n;
     l->n_done += n;
     if (l->progress != NULL && !l->progress(l->user, l->n_done, l->n_total))
         l->status = stp_fail(
@@ -224,34 +233,50 @@ static void iterate_report_turns(struct loop *l, size_t n)
             l->n_done / l->plan->arms->n, l->n_total / l->plan->arms->n);
 }
 
+/* The time of compute alone is the mean over the rounds so far that were not
+ * disturbed, of all rows of the setting. */
+static void iterate_set_compute(struct loop *l)
+{
+    struct stp_dataset *data = &l->out->data;
+    double sum = 0;
+    unsigned n = 0;
+
+    for (unsigned k = 0; k < l->rounds.n_run && k < STP_ROUNDS_MOST; k++)
+        if (!l->rounds.is_disturbed[k]) {
+            sum += l->compute_us[k];
+            n++;
+        }
+    if (n > 0)
+        l->work.compute_us = sum / n;
+    for (size_t i = l->first_row; i < data->n_rows; i++)
+        data->rows[i].work.compute_us = l->work.compute_us;
+}
+
 /* A round that ends early leaves nothing: its arms could not be compared. */
-static void iterate_measure_round(struct loop *l, unsigned round)
+static void iterate_measure_round(struct loop *l, unsigned round, unsigned at)
 {
     const struct stp_iterate_plan *plan = l->plan;
+    const bool is_planned = l->n_turns > 0;
     size_t n = plan->arms->n;
-    size_t first = plan->rotate ? round * n / plan->rounds : 0;
+    size_t first = plan->rotate ? at * n / plan->rounds : 0;
     struct stp_dataset *data = &l->out->data;
     size_t n_rows = data->n_rows;
     size_t n_samples = l->out->n_samples;
     const struct stp_layer layer = iterate_layer(l);
-    double us = 0;
 
-    STP_DEVICE_DO(l, begin_round, round, plan->rounds, l->err);
-    STP_THEN(l->status, stp_time_compute(&layer, N_CALIBRATE, &us, l->err));
-    if (l->status == STP_OK) {
-        /* The time of compute alone is the mean over the rounds so far, of all
-         * rows of the setting. */
-        l->compute_us += us;
-        l->work.compute_us = l->compute_us / (round + 1);
-        for (size_t i = l->first_row; i < data->n_rows; i++)
-            data->rows[i].work.compute_us = l->work.compute_us;
-    }
+    STP_DEVICE_DO(l, begin_round, at, plan->rounds, l->err);
+    STP_THEN(l->status,
+             stp_time_compute(&layer, N_CALIBRATE,
+                              &l->compute_us[round % STP_ROUNDS_MOST], l->err));
+    if (l->status == STP_OK)
+        iterate_set_compute(l);
     for (size_t i = 0; i < n && l->status == STP_OK; i++) {
         struct lane *lane = &l->lanes[(first + i) % n];
 
-        if (!lane->ruled_out)
+        if (!lane->ruled_out &&
+            stp_rounds_has(&l->rounds, lane->arm, l->what.in_place))
             iterate_measure_lane(l, lane, round);
-        if (i + 1 < n)
+        if (i + 1 < n && is_planned)
             iterate_report_turns(l, 1);
     }
     if (l->status == STP_OK) {
@@ -297,6 +322,26 @@ static double iterate_time_comm(struct loop *l)
     return summary.median;
 }
 
+/* Fits the product to the time of the collectives.  Where that may have been
+ * disturbed, the product is timed once more, and fitted again if it takes
+ * another time. */
+static void iterate_fit_compute(struct loop *l, double comm_us)
+{
+    const struct stp_layer layer = iterate_layer(l);
+    double us = 0;
+
+    for (int i = 0; i < MAX_FITS && l->status == STP_OK; i++) {
+        l->status = stp_calibrate(l->device, &l->what, l->work.ratio * comm_us,
+                                  &l->work, l->err);
+        if (!l->info.repeats_rounds)
+            return;
+        STP_DEVICE_DO(l, begin_round, 0, l->plan->rounds, l->err);
+        STP_THEN(l->status, stp_time_compute(&layer, N_CALIBRATE, &us, l->err));
+        if (fabs(us / l->work.compute_us - 1) < same_fit)
+            return;
+    }
+}
+
 /* Chooses the product, and how often a turn runs what. */
 static void iterate_choose_compute(struct loop *l)
 {
@@ -311,9 +356,7 @@ static void iterate_choose_compute(struct loop *l)
     if (l->status == STP_OK)
         comm_us = iterate_time_comm(l);
     if (l->work.ratio > 0)
-        STP_THEN(l->status,
-                 stp_calibrate(l->device, &l->what, l->work.ratio * comm_us,
-                               &l->work, l->err));
+        iterate_fit_compute(l, comm_us);
     else {
         const struct stp_layer layer = iterate_layer(l);
 
@@ -378,9 +421,11 @@ static void iterate_measure_setting(struct loop *l)
 {
     const struct stp_iterate_plan *plan = l->plan;
     bool is_repeated = false;
+    unsigned round, at;
 
     l->first_row = l->out->data.n_rows;
-    l->compute_us = 0;
+    l->first_sample = l->out->n_samples;
+    l->n_turns = plan->rounds * plan->arms->n;
     for (size_t i = 0; i < plan->arms->n; i++)
         l->lanes[i] = (struct lane){.arm = &plan->arms->arm[i]};
     STP_DEVICE_DO(l, begin_round, 0, plan->rounds, l->err);
@@ -396,12 +441,18 @@ static void iterate_measure_setting(struct loop *l)
             g->m == l->work.gemm.m && g->n == l->work.gemm.n &&
             g->k == l->work.gemm.k && g->type == l->work.gemm.type;
     }
-    if (l->status == STP_OK && is_repeated) {
-        iterate_report_turns(l, plan->rounds * plan->arms->n);
+    stp_rounds_begin(plan->rounds, &plan->terms, &l->info, &l->out->data,
+                     &l->rounds);
+    while (l->status == STP_OK && !is_repeated &&
+           stp_rounds_next(&l->rounds, &round, &at))
+        iterate_measure_round(l, round, at);
+    if (l->status != STP_OK)
         return;
-    }
-    for (unsigned r = 0; r < plan->rounds && l->status == STP_OK; r++)
-        iterate_measure_round(l, r);
+    iterate_set_compute(l);
+    stp_rounds_end(&l->rounds, l->out->sample_us + l->first_sample,
+                   &l->out->n_samples);
+    if (l->n_turns > 0)
+        iterate_report_turns(l, l->n_turns);
 }
 
 size_t stp_iterate_settings(const struct stp_device *device,

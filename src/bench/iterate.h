@@ -14,6 +14,7 @@
 #define STP_ITERATE_H
 
 #include "bench/measurement.h"
+#include "bench/rounds.h"
 #include "bench/sizes.h"
 #include "bench/sweep.h"
 #include "bench/traced_step.h"
@@ -31,16 +32,17 @@ struct stp_iterate_plan {
                                       the ranks can share evenly */
     const double *ratios;          /* > 0 */
     size_t n_ratios;
-    const struct stp_gemm *gemm;  /* of a layer, of 'type'; NULL: several */
-    bool known;                   /* those of stp_device_overlaps() */
-    int compute;                  /* enum stp_compute */
-    int coll;                     /* ncclFunc_t, of sequential and overlap */
-    const struct stp_arms *arms;  /* AUTO is the first */
-    unsigned layers[STP_N_MODES]; /* of each mode, >= 1 */
-    unsigned rounds;              /* >= 1 */
-    unsigned warmup;              /* iterations before the timed ones, at most
-                                     'turn_us' of them but one */
-    unsigned iters;               /* timed iterations an arm and round, >= 1 */
+    const struct stp_gemm *gemm;   /* of a layer, of 'type'; NULL: several */
+    bool known;                    /* those of stp_device_overlaps() */
+    int compute;                   /* enum stp_compute */
+    int coll;                      /* ncclFunc_t, of sequential and overlap */
+    const struct stp_arms *arms;   /* AUTO is the first */
+    unsigned layers[STP_N_MODES];  /* of each mode, >= 1 */
+    unsigned rounds;               /* >= 1 */
+    struct stp_rounds_terms terms; /* all 0: every arm has all rounds */
+    unsigned warmup;               /* iterations before the timed ones, at most
+                                      'turn_us' of them but one */
+    unsigned iters;                /* timed iterations an arm and round, >= 1 */
     double turn_us; /* 'iters' are as many as fit into this time, but at least
                        STP_ITERATE_MIN; 0: no limit */
     unsigned graph; /* launches of a CUDA graph of the iterations, for a device

@@ -72,6 +72,8 @@ struct stp_dataset {
     struct stp_measurement *rows;
     size_t n_rows;
     size_t capacity;
+    size_t n_again;     /* rounds that ran again, as rounds.h says; not saved */
+    size_t n_disturbed; /* likewise, that were disturbed, and stayed */
 };
 
 /* Appends a copy of '*row'.  STP_ERR_NOMEM leaves the data as they were. */

@@ -32,6 +32,7 @@ struct sweep {
     struct stp_device_info info;
     struct lane lanes[MAX_LANES];
     size_t n_lanes;
+    struct stp_rounds rounds; /* of a size */
     unsigned n_launches;
     double *sample_us; /* plan->iters of every launch */
     uint64_t n_checks; /* the same in all processes, as rows are not: some were
@@ -235,6 +236,7 @@ static void sweep_measure_size(struct sweep *s, int coll, uint64_t n_bytes)
     const struct stp_arms *arms = s->plan->arms;
     const unsigned rounds = s->plan->rounds;
     size_t n_rows = s->data->n_rows;
+    unsigned round, at;
 
     s->n_lanes = 0;
     for (size_t a = 0; a < arms->n; a++) {
@@ -247,18 +249,22 @@ static void sweep_measure_size(struct sweep *s, int coll, uint64_t n_bytes)
                 s->lanes[s->n_lanes++] = (struct lane){
                     .arm = &arms->arm[a], .in_place = in, .n_wrong = -1};
     }
-    for (unsigned r = 0; r < rounds; r++) {
-        size_t first = s->plan->rotate ? r * s->n_lanes / rounds : 0;
+    stp_rounds_begin(rounds, &s->plan->terms, &s->info, s->data, &s->rounds);
+    while (s->status == STP_OK && stp_rounds_next(&s->rounds, &round, &at)) {
+        size_t first = s->plan->rotate ? at * s->n_lanes / rounds : 0;
 
-        STP_DEVICE_DO(s, begin_round, r, rounds, s->err);
+        STP_DEVICE_DO(s, begin_round, at, rounds, s->err);
         for (size_t i = 0; i < s->n_lanes && s->status == STP_OK; i++) {
             struct lane *lane = &s->lanes[(first + i) % s->n_lanes];
 
-            if (!lane->ruled_out)
-                sweep_measure_lane(s, &what, lane, r);
+            if (!lane->ruled_out &&
+                stp_rounds_has(&s->rounds, lane->arm, lane->in_place))
+                sweep_measure_lane(s, &what, lane, round);
         }
     }
-    if (s->status != STP_OK)
+    if (s->status == STP_OK)
+        stp_rounds_end(&s->rounds, NULL, NULL);
+    else
         s->data->n_rows = n_rows; /* half a size compares nothing */
 }
 

@@ -16,6 +16,7 @@
 #define STP_SWEEP_H
 
 #include "bench/measurement.h"
+#include "bench/rounds.h"
 #include "bench/sizes.h"
 #include "device/arm.h"
 #include "device/device.h"
@@ -32,6 +33,7 @@ struct stp_sweep_plan {
     const struct stp_sizes *sizes; /* one list a collective */
     const struct stp_arms *arms;   /* AUTO is the first */
     unsigned rounds;               /* >= 1 */
+    struct stp_rounds_terms terms; /* all 0: every arm has all rounds */
     unsigned warmup;               /* collectives before the timed ones */
     unsigned iters;       /* timed collectives an arm and round, >= 1 */
     int type;             /* enum stp_type */

@@ -142,6 +142,7 @@ enum stp_status stp_open(const struct stp_open_options *o,
         .world = o->world != NULL ? o->world : &stp_world_of_one,
         .plugin = o->plugin,
         .measures = true,
+        .stalls = o->machine->stalls,
         .max_bytes = o->max_bytes > LEAST_BYTES ? o->max_bytes : LEAST_BYTES,
         .graphs_file = o->graphs_file};
     struct stp_engines engines;

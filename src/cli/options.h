@@ -163,11 +163,12 @@ bool stp_path_is_same(const char *a, const char *b);
 
 /* ---- tables that several commands have ---- */
 
-/* --on, --json, --seed: where to measure */
+/* --on, --json, --seed, --stalls: where to measure */
 struct stp_machine_options {
     const char *on; /* NULL: GPUs */
     bool json;
     uint64_t seed;
+    double stalls; /* share of rounds that are disturbed */
 };
 extern const struct stp_option stp_machine_table[];
 

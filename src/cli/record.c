@@ -263,7 +263,7 @@ static enum stp_status record_measure_iterations(struct record *r)
     for (size_t i = 0; i < n && status == STP_OK; i++) {
         struct stp_arms arms;
 
-        status = stp_setting_choose_arms(&swept, &r->machine.info, &settings[i],
+        status = stp_setting_choose_arms(&swept, 0, &r->machine.info, &settings[i],
                                          &arms, &r->err);
         STP_THEN(status,
                  stp_setting_run(&r->device, &r->machine.info, &settings[i],
@@ -294,6 +294,7 @@ static enum stp_status record_measure(struct record *r)
                          "does not tell its profiler how they run",
                          to->choices.n_unreported[c], stp_coll_name(c),
                          to->info.nccl);
+    r->window.plan.terms.is_exact = r->sweep.plan.terms.is_exact = true;
     STP_THEN(status, stp_sweep_run(&r->device, &r->window.plan, record_progress,
                                    r, &to->window, &r->err));
     STP_THEN(status, stp_sweep_run(&r->device, &r->sweep.plan, record_progress,

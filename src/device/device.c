@@ -481,11 +481,13 @@ enum stp_status stp_device_begin_round(const struct stp_device *device,
 {
     const struct rank *first = &device->ranks->local[0];
     enum stp_status status = STP_OK;
+    struct stp_device_info info;
     bool any;
 
+    stp_device_get_info(device, &info);
     if (first->engine.ops->begin_round != NULL)
         status = RANK_DO(first, begin_round, round, n_rounds, err);
-    if (status == STP_OK && round >= n_rounds)
+    if (status == STP_OK && round >= n_rounds && !info.repeats_rounds)
         status =
             stp_fail(err, STP_ERR_RANGE, "round %u of %u", round, n_rounds);
     return status == STP_OK

@@ -43,6 +43,7 @@ struct stp_device_info {
     unsigned n_nodes;
     unsigned max_rounds; /* interleaved rounds that a recorded machine holds: a
                             further round would count one twice.  0: no limit */
+    bool repeats_rounds; /* one that was disturbed can be measured again */
     int compute_capability; /* 80, 90, 100; 0 without a GPU */
     char cpu_vendor[16];    /* intel, amd, arm, mixed or unknown */
     bool is_live;           /* times drift: measured here and now */
@@ -153,7 +154,8 @@ size_t stp_device_overlaps(const struct stp_device *device, int coll,
 bool stp_device_knows_mode(const struct stp_device *device, int mode, int coll);
 
 /* Begins round 'round' of 'n_rounds': all ranks meet, and times until the next
- * call are compared with each other. */
+ * call are compared with each other.  A device that repeats rounds takes higher
+ * numbers, too: round + n_rounds is that round again. */
 enum stp_status stp_device_begin_round(const struct stp_device *device,
                                        unsigned round, unsigned n_rounds,
                                        struct stp_error *err);

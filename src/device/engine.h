@@ -319,6 +319,10 @@ struct stp_device_options {
 
     /* ---- measuring ---- */
     bool measures;           /* for stp_device_open(), not for training */
+    double stalls;           /* share of the rounds of a recorded machine that
+                                something disturbs */
+    bool endless;            /* its rounds are drawn from the recorded ones, as
+                                many as are asked for, as if it were live */
     uint64_t max_bytes;      /* of the largest collective */
     bool graph;              /* noted work runs as CUDA graphs */
     const char *graphs_file; /* where NCCL is to write its search graphs, or

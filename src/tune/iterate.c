@@ -15,10 +15,11 @@ static bool iterate_goes_on(void *user, size_t done, size_t total)
 
 struct stp_setting_terms
 stp_tune_setting_terms(const struct stp_tune_job *job,
-                       const struct stp_measure_options *measure)
+                       const struct stp_tune_plan *plan)
 {
-    return (struct stp_setting_terms){.type = measure->types[0],
-                                      .rounds = measure->rounds,
+    return (struct stp_setting_terms){.type = plan->measure.types[0],
+                                      .rounds = plan->measure.rounds,
+                                      .min_gain = plan->min_gain,
                                       .progress = iterate_goes_on,
                                       .user = (void *)job};
 }
@@ -67,8 +68,9 @@ static enum stp_status iterate_measure(const struct stp_tune_pass *pass,
 
         if (!iterate_has_setting(&out->data, &settings[i], info->n_ranks)) {
             out->n_samples = 0; /* they are not used */
-            status =
-                stp_setting_choose_arms(swept, info, &settings[i], &arms, err);
+            status = stp_setting_choose_arms(
+                swept, info->max_rounds == 0 ? terms->min_gain : 0, info,
+                &settings[i], &arms, err);
             STP_THEN(status, stp_setting_run(pass->device, info, &settings[i],
                                              terms, &arms, out, err));
             if (status != STP_OK)

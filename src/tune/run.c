@@ -8,6 +8,7 @@
 #include "analyse/objective.h"
 #include "analyse/wrong.h"
 #include "core/policy/memory_policy.h"
+#include "core/room.h"
 #include "core/text.h"
 #include "report/file.h"
 #include "report/measurements/measurements_csv.h"
@@ -69,8 +70,7 @@ static enum stp_status run_measure_pass(const struct stp_tune_job *job,
                                         struct stp_tune_result *r,
                                         struct stp_error *err)
 {
-    const struct stp_setting_terms terms =
-        stp_tune_setting_terms(job, &plan->measure);
+    const struct stp_setting_terms terms = stp_tune_setting_terms(job, plan);
     struct stp_device device;
     struct stp_tune_pass pass = {
         .job = job, .device = &device, .state = state, .stage_ms = r->stage_ms};
@@ -158,6 +158,70 @@ static enum stp_status run_derive_overlap(const struct stp_tune_job *job,
     return status;
 }
 
+static int run_order_unsure(const void *pa, const void *pb)
+{
+    const struct stp_tune_unsure *a = pa, *b = pb;
+
+    return (a->gain.gain < b->gain.gain) - (a->gain.gain > b->gain.gain);
+}
+
+/* Whether a rule stands at that size. */
+static bool run_has_rule(const struct stp_tune_result *r,
+                         const struct stp_point *p, enum stp_policy_kind kind,
+                         bool overlaps)
+{
+    const struct stp_derived *derived =
+        overlaps ? &r->overlap.derived : &r->alone.derived;
+    bool has = false;
+
+    for (size_t i = 0; i < derived->n_rules && kind == STP_POLICY_OF_ARMS;
+         i++) {
+        const struct stp_derived_rule *rule = &derived->rules[i];
+
+        has |= rule->coll == p->coll && rule->n_ranks == p->n_ranks &&
+               rule->min_bytes <= p->n_bytes && p->n_bytes <= rule->max_bytes;
+    }
+    for (size_t i = 0;
+         i < r->memory.table.n_rules && kind != STP_POLICY_OF_ARMS; i++) {
+        const struct stp_rule *rule = &r->memory.table.rules[i].rule;
+
+        has |= rule->coll == p->coll && (rule->overlap == 1) == overlaps &&
+               rule->ranks.min <= p->n_ranks && p->n_ranks <= rule->ranks.max &&
+               rule->bytes.min <= p->n_bytes && p->n_bytes <= rule->bytes.max;
+    }
+    return has;
+}
+
+/* Adds what the comparisons leave open, and sorts. */
+static enum stp_status run_add_unsure(struct stp_tune_result *r,
+                                      const struct stp_comparisons *all,
+                                      enum stp_policy_kind kind, bool overlaps,
+                                      struct stp_error *err)
+{
+    const struct stp_derive_terms terms = {.min_gain = r->alone.origin.min_gain,
+                                           .kind = kind};
+
+    for (size_t i = 0; i < all->n_points; i++) {
+        const struct stp_point *p = &all->points[i];
+        const struct stp_comparison *c = stp_derive_unsure(p, &terms);
+
+        if (c == NULL || run_has_rule(r, p, kind, overlaps))
+            continue;
+        if (!STP_ROOM(r->unsure, r->n_unsure, r->unsure_capacity))
+            return stp_nomem(err);
+        r->unsure[r->n_unsure++] =
+            (struct stp_tune_unsure){.coll = p->coll,
+                                     .n_bytes = p->n_bytes,
+                                     .n_ranks = p->n_ranks,
+                                     .overlaps = overlaps,
+                                     .arm = c->arm,
+                                     .gain = c->gain};
+    }
+    if (r->n_unsure > 0)
+        qsort(r->unsure, r->n_unsure, sizeof(*r->unsure), run_order_unsure);
+    return STP_OK;
+}
+
 /* Derives what to register and what to stage after both policies are verified,
  * so that these buffers are compared with the arms of the verified policies.
  * They were measured again meanwhile, and in graphs beside the policy. */
@@ -190,6 +254,9 @@ static enum stp_status run_derive_memory(struct stp_tune_result *r,
     STP_THEN(status,
              stp_memory_rules_derive(&r->stages, r->info.gpu, &r->stage, err));
     stp_dataset_free(&alone);
+    for (int i = 0; i < 2; i++)
+        STP_THEN(status, run_add_unsure(r, r->registers.all[i].comparisons,
+                                        STP_POLICY_OF_MEMORY, i == 1, err));
     return status;
 }
 
@@ -319,6 +386,11 @@ void stp_tune_fill_report(const struct stp_tune_files *files,
                           struct stp_tune_report *report_ret,
                           struct stp_tune_overlap *overlap_ret)
 {
+    const struct stp_dataset *data[] = {
+        &r->alone.data,        &r->iterated.data, &r->alone.tried,
+        &r->alone.steps,       &r->overlap.tried, &r->registered,
+        &r->overlap_registered};
+
     *overlap_ret =
         (struct stp_tune_overlap){.policy_path = files->overlap_policy,
                                   .policy_hash = r->overlap.hash,
@@ -343,7 +415,13 @@ void stp_tune_fill_report(const struct stp_tune_files *files,
         .overlap = r->overlap.exists ? overlap_ret : NULL,
         .memory = r->registers.are_measured ? &r->memory.table : NULL,
         .stage = r->stages.are_measured ? &r->stage.table : NULL,
-        .choices = r->stages.are_measured ? &r->stages : NULL};
+        .choices = r->stages.are_measured ? &r->stages : NULL,
+        .unsure = r->unsure,
+        .n_unsure = r->n_unsure};
+    for (size_t i = 0; i < sizeof(data) / sizeof(*data); i++) {
+        report_ret->n_again += data[i]->n_again;
+        report_ret->n_disturbed += data[i]->n_disturbed;
+    }
 }
 
 enum stp_status stp_tune_run(const struct stp_tune_plan *plan,
@@ -389,6 +467,10 @@ enum stp_status stp_tune_run(const struct stp_tune_plan *plan,
         status = stp_fail(err, STP_ERR_DEVICE,
                           "with the new policy results have wrong elements at "
                           "sizes that were not swept, so none is written");
+    STP_THEN(status, run_add_unsure(result, &result->alone.comparisons,
+                                    STP_POLICY_OF_ARMS, false, err));
+    STP_THEN(status, run_add_unsure(result, &result->overlap.comparisons,
+                                    STP_POLICY_OF_ARMS, true, err));
     STP_THEN(status, stp_tune_stage(&job, plan, result, err));
     STP_THEN(status, run_derive_memory(result, err));
     STP_THEN(status, run_save_results(&job, result, err));
@@ -421,6 +503,7 @@ void stp_tune_result_free(struct stp_tune_result *result)
     stp_memory_situations_free(&result->registers);
     stp_memory_situations_free(&result->stages);
     stp_dataset_free(&result->captured);
+    free(result->unsure);
     stp_dataset_free(&result->registered);
     stp_dataset_free(&result->overlap_registered);
     stp_iterations_free(&result->iterated);

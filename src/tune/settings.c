@@ -3,12 +3,15 @@
 
 #include <math.h>
 
+#include "analyse/derive.h"
 #include "analyse/refine.h"
 #include "tune/plan.h"
 
 enum {
     MiB = 1 << 20,
     LIVE_ROUNDS = 5,
+    FEW_ROUNDS = 3,   /* that show an arm slower beyond doubt */
+    MOST_ROUNDS = 12, /* of an arm that is unsure */
     WARMUP = 3,
     MAX_COLLS = 2,
     MAX_RATIOS = 3,
@@ -35,6 +38,13 @@ static const struct settings_mode {
     {STP_MODE_SEQUENTIAL, {ncclFuncAllGather}, 1, {1}, 1, true},
     {STP_MODE_SEQUENTIAL, {ncclFuncReduceScatter}, 1, {1}, 1, true},
 };
+
+/* Registered buffers that take more than this of AUTO's time alone are not
+ * tried in iterations in which compute waits. */
+static const double near_alone = 1.1;
+
+/* Enough for a turn whose arm has several rounds. */
+static const double turn_us = 12e3;
 
 static const struct settings_mode *settings_find_mode(int mode, int coll)
 {
@@ -122,7 +132,33 @@ size_t stp_settings_list(const struct stp_comparisons *swept,
 
 /* ---- one of them ---- */
 
+/* Adds the pair that a rule for collectives alone would run. */
+static void settings_add_rule(const struct stp_point *point, double min_gain,
+                              struct stp_arms *arms)
+{
+    const struct stp_comparison *rule = stp_derive_choice(
+        point, &(struct stp_derive_terms){.min_gain = min_gain});
+
+    if (rule != NULL)
+        arms->arm[arms->n++] = rule->arm;
+}
+
+/* Whether registered buffers are not much slower than AUTO in some collective
+ * of the setting; true if nobody knows. */
+static bool settings_is_near(const struct stp_point *const *points, size_t n,
+                             const struct stp_arm *arm, double near)
+{
+    for (size_t i = 0; i < n; i++) {
+        const struct stp_comparison *c = stp_point_arm(points[i], arm);
+
+        if (c == NULL || c->gain.gain >= 1 / near)
+            return true;
+    }
+    return n == 0;
+}
+
 enum stp_status stp_setting_choose_arms(const struct stp_comparisons *swept,
+                                        double min_gain,
                                         const struct stp_device_info *info,
                                         const struct stp_setting *setting,
                                         struct stp_arms *arms_ret,
@@ -131,6 +167,7 @@ enum stp_status stp_setting_choose_arms(const struct stp_comparisons *swept,
     const struct settings_mode *m =
         settings_find_mode(setting->mode, setting->coll);
     const struct stp_point *points[MAX_COLLS];
+    enum stp_status status = STP_OK;
 
     /* Take the swept points nearest to the setting's size, of each of its
      * collectives. */
@@ -150,8 +187,38 @@ enum stp_status stp_setting_choose_arms(const struct stp_comparisons *swept,
             }
         }
     }
-    stp_refine_contenders(points, m->n_colls, arms_ret);
-    return stp_arms_add_setups(arms_ret, info->setups, err);
+    if (min_gain > 0 && m->registers) {
+        arms_ret->n = 2;
+        arms_ret->arm[0] = (struct stp_arm){.kind = STP_ARM_AUTO};
+        arms_ret->arm[1] = (struct stp_arm){.kind = STP_ARM_AUTO_AGAIN};
+        settings_add_rule(points[0], min_gain, arms_ret);
+    } else {
+        stp_refine_contenders(points, m->n_colls, arms_ret);
+    }
+    if (!(min_gain > 0))
+        return stp_arms_add_setups(arms_ret, info->setups, err);
+    for (unsigned i = 0; i < STP_N_SETUPS; i++) {
+        const struct stp_arm arm = {.kind = STP_ARM_SETUP,
+                                    .setup = stp_setups[i]};
+
+        if ((info->setups >> i & 1) != 0 &&
+            (arm.setup.memory == STP_MEMORY_STAGE || /* tried in graphs later */
+             settings_is_near(points, m->n_colls, &arm,
+                              m->registers ? near_alone : STP_REFINE_NEAR)) &&
+            status == STP_OK)
+            status = stp_arms_add_setups(arms_ret, 1u << i, err);
+    }
+    return status;
+}
+
+struct stp_rounds_terms stp_setting_rounds(const struct stp_device_info *info,
+                                           unsigned rounds, double min_gain)
+{
+    return info->max_rounds == 0 && rounds == 0 && min_gain > 0
+               ? (struct stp_rounds_terms){.few = FEW_ROUNDS,
+                                           .most = MOST_ROUNDS,
+                                           .min_gain = min_gain}
+               : (struct stp_rounds_terms){.is_exact = !(min_gain > 0)};
 }
 
 enum stp_status stp_setting_run(const struct stp_device *device,
@@ -175,7 +242,10 @@ enum stp_status stp_setting_run(const struct stp_device *device,
 
     if (plan.plan.rounds == 0 && info->max_rounds == 0)
         plan.plan.rounds = LIVE_ROUNDS;
+    plan.plan.terms = stp_setting_rounds(info, terms->rounds, terms->min_gain);
     status = stp_plan_iterations(info, &work, false, &plan, err);
+    if (terms->min_gain > 0 && plan.plan.turn_us > turn_us)
+        plan.plan.turn_us = turn_us;
     plan.plan.arms = arms;
     plan.plan.coll = setting->coll;
     plan.plan.in_place = setting->coll == ncclFuncAllReduce; /* as jobs do */

@@ -44,9 +44,15 @@ bool stp_settings_has(const struct stp_device_facts *known, int mode, int coll,
 void stp_settings_add(int mode, int coll, uint64_t n_bytes,
                       struct stp_setting *settings, size_t *n);
 
-/* The best arms of the sweep at the setting's size, and those of registered
- * buffers that the device has. */
+/*
+ * The best arms of the sweep at the setting's size, and those of registered
+ * buffers that the device has.  With a 'min_gain' above 0 only those that may
+ * decide something: in sequential iterations, which are for registered buffers,
+ * the pair that a rule of that gain would run, and of registered buffers those
+ * that are not much slower alone.
+ */
 enum stp_status stp_setting_choose_arms(const struct stp_comparisons *swept,
+                                        double min_gain,
                                         const struct stp_device_info *info,
                                         const struct stp_setting *setting,
                                         struct stp_arms *arms_ret,
@@ -55,9 +61,17 @@ enum stp_status stp_setting_choose_arms(const struct stp_comparisons *swept,
 struct stp_setting_terms {
     int type;
     unsigned rounds; /* 0: as many as are recorded, or 5 */
+    double min_gain; /* of a rule: arms that cannot have it stop early, and
+                        those that are unsure go on, unless 'rounds' are given;
+                        0: all arms have as many rounds, as in a recording */
     stp_sweep_progress progress;
     void *user;
 };
+
+/* The terms of rounds on a device of unlimited ones, of which 'rounds' were
+ * asked for, or 0: as for collectives alone that are verified. */
+struct stp_rounds_terms stp_setting_rounds(const struct stp_device_info *info,
+                                           unsigned rounds, double min_gain);
 
 /* Runs one setting with these arms, and appends to *out. */
 enum stp_status stp_setting_run(const struct stp_device *device,

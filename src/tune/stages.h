@@ -73,7 +73,7 @@ void stp_tune_clock(int64_t *stage_ms, enum stp_tune_stage stage,
                     int64_t *since_ms);
 
 /* sweep.c: measures collectives alone: a grid, then where decisions change,
- * then more rounds of the arms that decide.  Appends to *data. */
+ * with more rounds of arms that promise a gain.  Appends to *data. */
 enum stp_status stp_tune_sweep(const struct stp_tune_pass *pass,
                                const struct stp_tune_plan *plan,
                                struct stp_dataset *data, unsigned *iters_ret,
@@ -84,7 +84,7 @@ enum stp_status stp_tune_sweep(const struct stp_tune_pass *pass,
 /* Returns the plan's terms for settings; a signal ends one between rounds. */
 struct stp_setting_terms
 stp_tune_setting_terms(const struct stp_tune_job *job,
-                       const struct stp_measure_options *measure);
+                       const struct stp_tune_plan *plan);
 
 /*
  * Measures iterations with the best arms of the sweep: overlapped ones, and

@@ -169,6 +169,8 @@ enum stp_status stp_tune_state_begin(const struct stp_tune_job *job,
             m->rounds, m->iters, m->warmup, stp_type_name(m->types[0]));
     fprintf(fp, "least gain: %g\nresolution: %g\nseed: %" PRIu64 "\n",
             plan->min_gain, plan->resolution, plan->seed);
+    if (plan->stalls > 0)
+        fprintf(fp, "stalls: %g\n", plan->stalls);
 
     if (fclose(fp) != 0)
         return stp_nomem(err);

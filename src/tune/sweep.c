@@ -1,5 +1,5 @@
-/* sweep.c - collectives alone: a grid of sizes, and more sizes and rounds where
- * they decide something */
+/* sweep.c - collectives alone: a grid of sizes, and more sizes where they
+ * decide something */
 #include "analyse/refine.h"
 #include "core/names.h"
 #include "store/clock.h"
@@ -8,7 +8,7 @@
 enum {
     GRID_FACTOR = 4,
     GRID_ROUNDS = 3, /* on a machine of unlimited rounds */
-    LIVE_ROUNDS = 8, /* where they decide something */
+    MOST_ROUNDS = 8, /* where they would decide something */
     MAX_WAVES = 16,  /* of refinement; each halves the gap between sizes */
 };
 
@@ -60,7 +60,7 @@ static enum stp_status sweep_measure(struct sweep *s, int coll,
     plan.sizes = &one;
     plan.arms = arms;
     plan.rounds = rounds - have;
-    plan.check = 1;
+    plan.check = have == 0; /* once a size */
     status = stp_sweep_run(s->pass->device, &plan, NULL, NULL, s->data, err);
     s->plan.plan.wake = false;
     for (size_t i = first; i < s->data->n_rows; i++)
@@ -75,7 +75,7 @@ static enum stp_status sweep_measure(struct sweep *s, int coll,
  * sentence tells of each one without times on the machine. */
 static enum stp_status sweep_make_grid(struct sweep *s,
                                        struct stp_measure_options measure,
-                                       struct stp_error *err)
+                                       double min_gain, struct stp_error *err)
 {
     static const int trained[] = {ncclFuncAllGather, ncclFuncReduceScatter,
                                   ncclFuncAllReduce};
@@ -107,8 +107,12 @@ static enum stp_status sweep_make_grid(struct sweep *s,
                           "%s is left out: it was not timed on machine '%s'",
                           stp_coll_name(trained[i]), info->machine);
     status = stp_plan_measurements(known, &measure, NULL, &s->plan, err);
-    s->rounds = info->max_rounds == 0 && measure.rounds == 0 ? GRID_ROUNDS
-                                                             : plan->rounds;
+    s->rounds = plan->rounds;
+    if (info->max_rounds == 0 && measure.rounds == 0) {
+        s->rounds = GRID_ROUNDS;
+        s->plan.plan.terms = (struct stp_rounds_terms){.most = MOST_ROUNDS,
+                                                       .min_gain = min_gain};
+    }
     return status;
 }
 
@@ -173,48 +177,22 @@ static enum stp_status sweep_refine_once(struct sweep *s,
     return status;
 }
 
-/* Measures more rounds of the arms that decide. */
-static enum stp_status sweep_narrow(struct sweep *s,
-                                    const struct stp_comparisons *all,
-                                    const struct stp_refine_terms *terms,
-                                    unsigned rounds, struct stp_error *err)
-{
-    const struct stp_device_info *info = &s->pass->known.info;
-    enum stp_status status = STP_OK;
-
-    if (info->max_rounds > 0)
-        return STP_OK; /* all were measured */
-    for (size_t i = 0; i < all->n_points && status == STP_OK; i++) {
-        const struct stp_point *p = &all->points[i];
-        struct stp_arms arms;
-
-        if (p->n_ranks == info->n_ranks && stp_refine_again(p, terms, &arms))
-            status = sweep_measure(s, p->coll, p->n_bytes, &arms, rounds, err);
-        STP_THEN(status, stp_tune_progress(s->pass->job, STP_TUNE_REFINE, i + 1,
-                                           all->n_points, err));
-    }
-    return status;
-}
-
-/* Refines in waves until there are no new sizes, then narrows. */
+/* Refines in waves until there are no new sizes. */
 static enum stp_status sweep_refine(struct sweep *s,
                                     const struct stp_refine_terms *terms,
-                                    unsigned rounds, struct stp_error *err)
+                                    struct stp_error *err)
 {
     enum stp_status status = STP_OK;
-    bool is_last = false;
     size_t n = 1;
 
-    for (int wave = 0; !is_last && status == STP_OK; wave++) {
+    for (int wave = 0; n > 0 && wave < MAX_WAVES && status == STP_OK; wave++) {
         struct stp_comparisons all;
 
-        is_last = n == 0 || wave == MAX_WAVES;
         status = stp_compare(s->data, &all, err);
         if (status != STP_OK)
             return status;
         n = 0;
-        status = is_last ? sweep_narrow(s, &all, terms, rounds, err)
-                         : sweep_refine_once(s, &all, terms, &n, err);
+        status = sweep_refine_once(s, &all, terms, &n, err);
         stp_comparisons_free(&all);
     }
     return status;
@@ -227,16 +205,15 @@ enum stp_status stp_tune_sweep(const struct stp_tune_pass *pass,
 {
     const struct stp_refine_terms terms = {.min_gain = plan->min_gain,
                                            .resolution = plan->resolution};
-    const unsigned rounds =
-        plan->measure.rounds > 0 ? plan->measure.rounds : LIVE_ROUNDS;
     struct sweep s = {.pass = pass, .data = data};
     int64_t clock = stp_now_ms();
-    enum stp_status status = sweep_make_grid(&s, plan->measure, err);
+    enum stp_status status =
+        sweep_make_grid(&s, plan->measure, plan->min_gain, err);
 
     STP_THEN(status, sweep_measure_grid(&s, plan->n_passes, err));
     stp_tune_clock(pass->stage_ms, STP_TUNE_SWEEP, &clock);
     if (status == STP_OK && !s.own_sizes)
-        status = sweep_refine(&s, &terms, rounds, err);
+        status = sweep_refine(&s, &terms, err);
     stp_tune_clock(pass->stage_ms, STP_TUNE_REFINE, &clock);
     if (status == STP_OK)
         *iters_ret = s.plan.plan.iters;

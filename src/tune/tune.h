@@ -17,7 +17,7 @@
 #include "analyse/derive.h"
 #include "analyse/steadiness.h"
 #include "report/policy_file.h"
-#include "report/results/memory_rules.h"
+#include "report/results/tune_report.h"
 #include "tune/plan.h"
 
 enum { STP_TUNE_PATH = 4096 };
@@ -32,6 +32,7 @@ struct stp_tune_plan {
     bool no_iterate;
     bool fresh;         /* an interrupted run is not resumed */
     uint64_t seed;      /* of a recorded machine; a run is resumed with it */
+    double stalls;      /* share of its rounds that are disturbed; likewise */
     const char *plugin; /* our static tuner */
 };
 
@@ -119,6 +120,9 @@ struct stp_tune_result {
     struct stp_memory_situations registers, stages;
     struct stp_memory_rules memory; /* what to register */
     struct stp_memory_rules stage;  /* what to stage */
+    struct stp_tune_unsure *unsure; /* by gain, the largest first */
+    size_t n_unsure;
+    size_t unsure_capacity;
     char why_not[STP_ERROR_TEXT]; /* there are no iterations; "" if there are */
     bool is_begun; /* after a failure: a run that can be resumed is there */
     int64_t stage_ms[STP_TUNE_N_STAGES]; /* spent */
@@ -140,9 +144,6 @@ enum stp_status stp_tune_run(const struct stp_tune_plan *plan,
                              struct stp_error *err);
 
 void stp_tune_result_free(struct stp_tune_result *result);
-
-struct stp_tune_report; /* report/results/tune_report.h */
-struct stp_tune_overlap;
 
 /* Fills a report, which points to the result and to '*overlap_ret'. */
 void stp_tune_fill_report(const struct stp_tune_files *files,

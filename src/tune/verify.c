@@ -3,7 +3,9 @@
 #include <string.h>
 
 #include "analyse/verify.h"
+#include "nccl_tuner_abi.h"
 #include "report/policy_file.h"
+#include "report/results/memory_rules.h"
 #include "store/clock.h"
 #include "tune/stages.h"
 #include "tune/trial.h"
@@ -29,39 +31,120 @@ struct verify {
     struct stp_device_facts known;
     const struct stp_dataset *iterated; /* of the result */
     struct stp_dataset *registered;     /* likewise */
+    const struct stp_derived *memory;   /* rules for registered and staged
+                                           buffers, as they are if they hold */
+    size_t n_memory;
     bool registers; /* iterations are of registered buffers, too */
     unsigned n_tries;
 };
+
+enum { N_KINDS = 2 };
+static const enum stp_policy_kind kinds[N_KINDS] = {STP_POLICY_OF_MEMORY,
+                                                    STP_POLICY_OF_STAGE};
+
+/* Registered buffers whose gain comes so near to the best at a size are
+ * measured again with it. */
+static const double near_best = 0.95;
 
 typedef enum stp_status verify_try_fn(struct verify *v,
                                       const struct stp_tune_plan *plan,
                                       struct stp_error *err);
 
-static bool verify_progress(void *user, size_t done, size_t total)
+/* Whether time counts: a recorded machine has as many rounds as it has, and
+ * they take none. */
+static bool verify_saves_time(const struct verify *v)
 {
-    const struct verify *v = user;
-
-    return stp_tune_progress(v->job, STP_TUNE_VERIFY, done, total, NULL) ==
-           STP_OK;
+    return v->known.info.max_rounds == 0;
 }
 
-/* Runs iterations of the settings, and appends to *data; the progress bar
+/* Whether the rows are there already. */
+static bool verify_has(const struct verify *v, const struct stp_dataset *data,
+                       int mode, int coll, uint64_t n_bytes)
+{
+    bool has = false;
+
+    for (size_t i = 0; i < data->n_rows && !has; i++) {
+        const struct stp_measurement *m = &data->rows[i];
+
+        has = m->work.mode == mode && m->coll == coll &&
+              m->n_bytes == n_bytes && m->n_ranks == v->known.info.n_ranks;
+    }
+    return has;
+}
+
+/* The rule that decides a size, or NULL. */
+static const struct stp_derived_rule *
+verify_find_rule(const struct stp_derived *derived, int coll, unsigned n_ranks,
+                 uint64_t n_bytes)
+{
+    for (size_t i = 0; i < derived->n_rules; i++) {
+        const struct stp_derived_rule *rule = &derived->rules[i];
+
+        if (rule->coll == coll && rule->n_ranks == n_ranks &&
+            rule->min_bytes <= n_bytes && n_bytes <= rule->max_bytes)
+            return rule;
+    }
+    return NULL;
+}
+
+/* Adds the arms of registered buffers that may become a rule at a size: all
+ * where they take no time. */
+static enum stp_status verify_add_setups(const struct verify *v, int coll,
+                                         uint64_t n_bytes,
+                                         struct stp_arms *arms,
+                                         struct stp_error *err)
+{
+    const struct stp_device_info *info = &v->known.info;
+    enum stp_status status = STP_OK;
+
+    if (!verify_saves_time(v))
+        return stp_arms_add_setups(arms, info->setups, err);
+    for (size_t m = 0; m < v->n_memory; m++) {
+        const struct stp_derived_rule *rule =
+            verify_find_rule(&v->memory[m], coll, info->n_ranks, n_bytes);
+
+        for (size_t i = 0; rule != NULL && i < rule->n_points; i++) {
+            const struct stp_point *p = &rule->points[i];
+            const double best = stp_point_arm(p, &rule->arm)->gain.gain;
+
+            for (size_t a = 0; a < p->n_arms && p->n_bytes == n_bytes; a++)
+                if (stp_arm_registers(&p->arms[a].arm) && status == STP_OK &&
+                    p->arms[a].gain.gain >= near_best * best)
+                    status =
+                        stp_arms_add_setup(arms, &p->arms[a].arm.setup, err);
+        }
+    }
+    return status;
+}
+
+/* Runs iterations of the settings that are not there, and appends to *data;
+ * with registered buffers, if so, only those that they decide. The progress bar
  * counts them if 'shows_progress'. */
 static enum stp_status
 verify_run_settings(const struct verify *v, const struct stp_tune_plan *plan,
                     const struct stp_setting *settings, size_t n,
-                    const struct stp_arms *arms, bool shows_progress,
+                    bool registers, bool shows_progress,
                     struct stp_dataset *data, struct stp_error *err)
 {
-    const struct stp_setting_terms terms =
-        stp_tune_setting_terms(v->job, &plan->measure);
+    const struct stp_setting_terms terms = stp_tune_setting_terms(v->job, plan);
     struct stp_iterations out = {.data = *data};
+    const size_t n_there = data->n_rows;
     enum stp_status status = STP_OK;
 
     for (size_t i = 0; i < n && status == STP_OK; i++) {
+        const struct stp_setting *s = &settings[i];
+        const struct stp_dataset before = {.rows = out.data.rows,
+                                           .n_rows = n_there};
+        struct stp_arms arms = stp_trial_arms;
+
+        if (registers)
+            status = verify_add_setups(v, s->coll, s->n_bytes, &arms, err);
+        if ((registers && arms.n == stp_trial_arms.n) ||
+            verify_has(v, &before, s->mode, s->coll, s->n_bytes))
+            continue;
         out.n_samples = 0; /* they are not used */
-        status = stp_setting_run(v->device, &v->known.info, &settings[i],
-                                 &terms, arms, &out, err);
+        STP_THEN(status, stp_setting_run(v->device, &v->known.info, s, &terms,
+                                         &arms, &out, err));
         if (status == STP_OK && shows_progress)
             status = stp_tune_progress(v->job, STP_TUNE_VERIFY, i + 1, n, err);
     }
@@ -78,7 +161,6 @@ verify_run_settings(const struct verify *v, const struct stp_tune_plan *plan,
 static enum stp_status verify_try_registered(struct verify *v,
                                              const struct stp_tune_plan *plan,
                                              size_t first,
-                                             const struct stp_arms *arms,
                                              struct stp_error *err)
 {
     struct stp_dataset *tried = &v->policy->tried;
@@ -104,7 +186,7 @@ static enum stp_status verify_try_registered(struct verify *v,
             stp_settings_add(row->work.mode, row->coll, row->n_bytes, settings,
                              &n);
     }
-    return verify_run_settings(v, plan, settings, n, arms, false, v->registered,
+    return verify_run_settings(v, plan, settings, n, true, false, v->registered,
                                err);
 }
 
@@ -131,8 +213,7 @@ static enum stp_status verify_try_steps(struct verify *v,
                 stp_settings_add(STP_MODE_SEQUENTIAL, rule->coll,
                                  rule->points[k].n_bytes, settings, &n);
     }
-    status = verify_run_settings(v, plan, settings, n, &stp_trial_arms, true,
-                                 steps, err);
+    status = verify_run_settings(v, plan, settings, n, false, true, steps, err);
     for (size_t i = 0; i < steps->n_rows; i++)
         if (stp_source_decides(steps->rows[i].source))
             steps->rows[n_kept++] = steps->rows[i];
@@ -140,8 +221,54 @@ static enum stp_status verify_try_steps(struct verify *v,
     return status;
 }
 
+/* Tries the sizes of the grid that are not there yet: results are checked, and
+ * times narrowed down, where a rule decides. Registered buffers are tried once,
+ * with the first policy. */
+static enum stp_status verify_try_sizes(struct verify *v,
+                                        const struct stp_tune_plan *plan,
+                                        struct stp_measure_plan *grid,
+                                        struct stp_error *err)
+{
+    const struct stp_device_info *info = &v->known.info;
+    struct stp_dataset *tried = &v->policy->tried;
+    const struct stp_dataset before = {.rows = tried->rows,
+                                       .n_rows = tried->n_rows};
+    const size_t n_colls = grid->plan.n_colls;
+    enum stp_status status = STP_OK;
+    size_t n = 0, done = 0;
+
+    for (size_t c = 0; c < n_colls; c++)
+        n += grid->sizes[c].n;
+    for (size_t c = 0; c < n_colls; c++)
+        for (size_t i = 0; i < grid->sizes[c].n && status == STP_OK; i++) {
+            const int coll = grid->colls[c];
+            const uint64_t n_bytes = grid->sizes[c].size[i];
+            const struct stp_sizes one = {.size = {n_bytes}, .n = 1};
+            struct stp_sweep_plan of_size = grid->plan;
+            struct stp_arms arms = stp_trial_arms;
+
+            if (v->n_tries == 1)
+                status = verify_add_setups(v, coll, n_bytes, &arms, err);
+            of_size.colls = &coll;
+            of_size.n_colls = 1;
+            of_size.sizes = &one;
+            of_size.arms = &arms;
+            of_size.wake &= done == 0;
+            of_size.terms =
+                stp_setting_rounds(info, plan->measure.rounds, plan->min_gain);
+            of_size.check = verify_find_rule(&v->policy->derived, coll,
+                                             info->n_ranks, n_bytes) != NULL;
+            if (!verify_has(v, &before, STP_MODE_ALONE, coll, n_bytes))
+                STP_THEN(status, stp_sweep_run(v->device, &of_size, NULL, NULL,
+                                               tried, err));
+            STP_THEN(status, stp_tune_progress(v->job, STP_TUNE_VERIFY, ++done,
+                                               n, err));
+        }
+    return status;
+}
+
 /* Tries the swept sizes on so many ranks, and sizes between them that the
- * policy decides. Registered buffers are tried once, with the first policy. */
+ * policy decides. */
 static enum stp_status verify_try_alone(struct verify *v,
                                         const struct stp_tune_plan *plan,
                                         struct stp_error *err)
@@ -149,14 +276,10 @@ static enum stp_status verify_try_alone(struct verify *v,
     const struct stp_comparisons *all = &v->policy->comparisons;
     const struct stp_device_info *info = &v->known.info;
     const size_t first = v->policy->tried.n_rows;
-    struct stp_arms arms = stp_trial_arms;
     struct stp_measure_plan grid;
-    enum stp_status status = STP_OK;
+    enum stp_status status = stp_plan_measurements(&v->known, &plan->measure,
+                                                   &stp_trial_arms, &grid, err);
 
-    if (v->n_tries == 1)
-        status = stp_arms_add_setups(&arms, info->setups, err);
-    STP_THEN(status, stp_plan_measurements(&v->known, &plan->measure, &arms,
-                                           &grid, err));
     grid.plan.n_colls = 0;
     for (size_t i = 0; i < all->n_points && status == STP_OK; i++) {
         const struct stp_point *p = &all->points[i];
@@ -172,12 +295,10 @@ static enum stp_status verify_try_alone(struct verify *v,
         status = stp_sizes_add(&grid.sizes[c - 1], p->n_bytes, 1, err);
     }
     STP_THEN(status, stp_trial_add_unseen(info, v->path, &grid, err));
-    grid.plan.check = 1;
-    STP_THEN(status, stp_sweep_run(v->device, &grid.plan, verify_progress, v,
-                                   &v->policy->tried, err));
+    STP_THEN(status, verify_try_sizes(v, plan, &grid, err));
     STP_THEN(status, verify_try_steps(v, plan, err));
-    return status == STP_OK && arms.n > stp_trial_arms.n
-               ? verify_try_registered(v, plan, first, &arms, err)
+    return status == STP_OK && v->n_tries == 1 && info->setups != 0
+               ? verify_try_registered(v, plan, first, err)
                : status;
 }
 
@@ -213,8 +334,6 @@ static enum stp_status verify_try_overlap(struct verify *v,
 {
     const struct stp_comparisons *all = &v->policy->comparisons;
     struct stp_setting settings[STP_MAX_SETTINGS];
-    struct stp_arms arms = stp_trial_arms;
-    enum stp_status status = STP_OK;
     size_t n = 0;
 
     for (size_t i = 0; i < all->n_points; i++) {
@@ -229,46 +348,103 @@ static enum stp_status verify_try_overlap(struct verify *v,
                                stp_size_between(p->n_bytes, p[1].n_bytes),
                                settings, &n);
     }
-    if (v->registers)
-        status = stp_arms_add_setups(&arms, v->known.info.setups, err);
-    STP_THEN(status, verify_run_settings(v, plan, settings, n, &arms, true,
-                                         &v->policy->tried, err));
-    return status;
+    return verify_run_settings(v, plan, settings, n, v->registers, true,
+                               &v->policy->tried, err);
 }
 
 /* ---- until no rule is slower ---- */
 
-/* Trims the rules to the sizes that hold alone and in steps, and drops rules
- * that hold nowhere. *changed_ret: whether some did not hold. */
+/* Leaves out rows of sizes at which the trimmed rules decide otherwise than
+ * those that were tried: only these are tried again. */
+static void verify_keep_rows(struct stp_dataset *data,
+                             const struct stp_derived *before,
+                             const struct stp_derived *after)
+{
+    size_t n_kept = 0;
+
+    for (size_t i = 0; i < data->n_rows; i++) {
+        const struct stp_measurement *m = &data->rows[i];
+        bool is_same = true;
+
+        for (int c = 0; c < 1 + (m->work.mode == STP_MODE_FSDP); c++) {
+            const int coll = c == 0 ? m->coll : (int)ncclFuncReduceScatter;
+            const struct stp_derived_rule *was =
+                verify_find_rule(before, coll, m->n_ranks, m->n_bytes);
+            const struct stp_derived_rule *is =
+                verify_find_rule(after, coll, m->n_ranks, m->n_bytes);
+
+            is_same &= was == NULL || is == NULL
+                           ? was == is
+                           : stp_arm_equal(&was->arm, &is->arm);
+        }
+        if (is_same)
+            data->rows[n_kept++] = *m;
+    }
+    data->n_rows = n_kept;
+}
+
+/* Whether the size lies between sizes of steps of its collective. */
+static bool verify_is_within(const struct stp_comparisons *steps,
+                             const struct stp_point *p)
+{
+    bool below = false, above = false;
+
+    for (size_t i = 0; i < steps->n_points; i++) {
+        const struct stp_point *s = &steps->points[i];
+        const bool is_like = s->coll == p->coll && s->n_ranks == p->n_ranks;
+
+        below |= is_like && s->n_bytes <= p->n_bytes;
+        above |= is_like && s->n_bytes >= p->n_bytes;
+    }
+    return below && above;
+}
+
+/* Trims the rules to the sizes that hold alone and, within the sizes of steps,
+ * in these, and drops rules that hold nowhere. *changed_ret: whether some did
+ * not hold. */
 static enum stp_status verify_trim_rules(struct stp_tune_policy *p,
                                          bool *changed_ret,
                                          struct stp_error *err)
 {
     const struct stp_derived *all = &p->derived;
+    const struct stp_comparisons *verdicts = &p->verdicts;
+    const struct stp_comparisons *steps = &p->step_verdicts;
     const size_t n_most = p->comparisons.n_points + 1;
     struct stp_derived_rule *alone = calloc(n_most, sizeof(*alone));
     struct stp_derived kept = {.rules = calloc(n_most, sizeof(*kept.rules))};
+    struct stp_comparisons waits = {
+        .points = calloc(verdicts->n_points + steps->n_points + 1,
+                         sizeof(*waits.points))};
     bool changed = false;
 
-    if (kept.rules == NULL || alone == NULL) {
+    if (kept.rules == NULL || alone == NULL || waits.points == NULL) {
         free(kept.rules);
         free(alone);
+        free(waits.points);
         return stp_nomem(err);
     }
+    for (size_t i = 0; i < steps->n_points; i++)
+        waits.points[waits.n_points++] = steps->points[i];
+    for (size_t i = 0; i < verdicts->n_points; i++)
+        if (!verify_is_within(steps, &verdicts->points[i]))
+            waits.points[waits.n_points++] = verdicts->points[i];
     for (size_t i = 0; i < all->n_rules; i++) {
         const struct stp_derived_rule *rule = &all->rules[i];
         struct stp_derived_rule *parts = &kept.rules[kept.n_rules];
-        const size_t n_alone = stp_verify_trim(&p->verdicts, rule, alone);
+        const size_t n_alone = stp_verify_trim(verdicts, rule, alone);
         size_t n = 0;
 
         for (size_t k = 0; k < n_alone; k++)
-            n += stp_verify_trim(&p->step_verdicts, &alone[k], &parts[n]);
+            n += stp_verify_trim(&waits, &alone[k], &parts[n]);
         changed |= n != 1 || parts->min_bytes != rule->min_bytes ||
                    parts->max_bytes != rule->max_bytes;
         p->n_dropped += n == 0;
         kept.n_rules += n;
     }
     free(alone);
+    free(waits.points);
+    verify_keep_rows(&p->tried, all, &kept);
+    verify_keep_rows(&p->steps, all, &kept);
     stp_derived_free(&p->derived);
     p->derived = kept;
     *changed_ret = changed;
@@ -289,8 +465,6 @@ static enum stp_status verify_try(struct verify *v,
     v->n_tries++;
     stp_comparisons_free(&p->verdicts);
     stp_comparisons_free(&p->step_verdicts);
-    stp_dataset_free(&p->tried);
-    stp_dataset_free(&p->steps);
     for (size_t i = 0; i < n_passes && status == STP_OK; i++) {
         struct stp_device device;
 
@@ -300,6 +474,10 @@ static enum stp_status verify_try(struct verify *v,
             return status;
         v->device = &device;
         stp_get_device_facts(&device, &v->known);
+        if (i == 0 && !verify_saves_time(v)) {
+            stp_dataset_free(&p->tried);
+            stp_dataset_free(&p->steps);
+        }
         status = try_pass(v, plan, err);
         stp_device_close(&device);
     }
@@ -342,6 +520,8 @@ static enum stp_status verify_registered(const struct stp_tune_job *job,
 
                        .policy = &again,
                        .path = job->files->overlap_trial,
+                       .memory = &again.derived,
+                       .n_memory = 1,
                        .registers = true};
     enum stp_status status;
 
@@ -375,10 +555,31 @@ enum stp_status stp_tune_verify(const struct stp_tune_job *job,
 
                              .policy = &result->overlap,
                              .path = job->files->overlap_trial};
+    const struct stp_memory_data data = {.alone = &result->alone.data,
+                                         .iterations = &result->iterated.data};
+    struct stp_memory_situations measured[N_KINDS] = {0};
+    struct stp_derived memory[N_KINDS] = {0};
     int64_t clock = stp_now_ms();
-    enum stp_status status = verify_until_kept(&alone, plan, result->info.gpu,
-                                               verify_try_alone, err);
+    enum stp_status status = STP_OK;
 
+    for (size_t i = 0; i < N_KINDS && status == STP_OK; i++) {
+        const struct stp_derive_terms terms = {.min_gain = plan->min_gain,
+                                               .kind = kinds[i]};
+
+        status =
+            stp_memory_situations_compare(&data, &terms, &measured[i], err);
+        if (status == STP_OK && measured[i].are_measured)
+            status = stp_derive_on(measured[i].all[0].comparisons,
+                                   &measured[i].all[0].terms, &memory[i], err);
+    }
+    alone.memory = memory;
+    alone.n_memory = N_KINDS;
+    STP_THEN(status, verify_until_kept(&alone, plan, result->info.gpu,
+                                       verify_try_alone, err));
+    for (size_t i = 0; i < N_KINDS; i++) {
+        stp_derived_free(&memory[i]);
+        stp_memory_situations_free(&measured[i]);
+    }
     /* without rules there is nothing to try: NCCL chooses */
     if (status == STP_OK && result->overlap.derived.n_rules > 0)
         status = verify_until_kept(&overlap, plan, result->info.gpu,

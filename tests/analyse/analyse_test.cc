@@ -261,14 +261,20 @@ TEST(Verify, SaysOfAllSizesTogetherHowMuchSlowerOneMayBe)
         const char *name;
         std::vector<Trial> trials;
         double want;
+        uint64_t wide_bytes; // of the one that says nothing; 0: none
     } cases[] = {
-        {"nothing decided", {}, 1},
-        {"without error", {{1, kFaster}, {2, {95, 95, 95}}}, 100 / 95.},
-        {"one round", {{1, kFaster}, {2, {90}}}, 0},
+        {"nothing decided", {}, 1, 0},
+        {"without error", {{1, kFaster}, {2, {95, 95, 95}}}, 100 / 95., 0},
+        {"one round", {{1, {95, 95, 95}}, {2, {90}}}, 100 / 95., 2},
+        {"rounds that differ too much",
+         {{1, {95, 95, 95}}, {2, {60, 100, 180}}, {3, {80, 100, 130}}},
+         100 / 95.,
+         2},
         // the mean of the logarithms less 4.3027 standard errors
         {"of one the interval",
-         {{1, {100, 110, 121}}, {2, kFaster}, {3, kFaster}},
-         std::exp(-std::log(1.1) * (1 + 4.3027 / std::sqrt(3)))},
+         {{1, {100, 102, 104.04}}, {2, kFaster}, {3, kFaster}},
+         std::exp(-std::log(1.02) * (1 + 4.3027 / std::sqrt(3))),
+         0},
     };
     for (const Case &c : cases) {
         Data d;
@@ -279,8 +285,12 @@ TEST(Verify, SaysOfAllSizesTogetherHowMuchSlowerOneMayBe)
             if (d.data.rows[i].arm.kind == STP_ARM_PLUGIN)
                 d.data.rows[i].ran_proto = NCCL_PROTO_LL;
         Compared verdicts(d);
-        EXPECT_NEAR(c.want, stp_verify_least_gain(&verdicts.all), 1e-9)
+        const stp_point *wide;
+        size_t n_wide;
+        EXPECT_NEAR(c.want,
+                    stp_verify_least_gain(&verdicts.all, &wide, &n_wide), 1e-9)
             << c.name;
+        EXPECT_EQ(c.wide_bytes, wide != nullptr ? wide->n_bytes : 0) << c.name;
     }
 }
 

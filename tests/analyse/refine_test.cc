@@ -241,40 +241,6 @@ TEST(Refine, MeasuresBetweenTwoSizesWhatMayBeDecided)
     }
 }
 
-TEST(Refine, WantsMoreRoundsOfWhatMayBeDecidedOn)
-{
-    struct Case {
-        const char *what;
-        std::vector<double> ll128, tree; // us; AUTO takes 100
-        std::vector<std::string> arms;   // besides auto
-    } cases[] = {
-        {"one clear winner", {80, 80, 80}, {95, 95, 95}, {"ring/ll128"}},
-        {"two about as good",
-         {80, 81, 80},
-         {81, 80, 80},
-         {"tree/ll", "ring/ll128"}},
-        {"one that may win", {99, 92, 99}, {120, 120, 120}, {"ring/ll128"}},
-        {"nothing", {99.5, 99.5, 99.5}, {120, 120, 120}, {}},
-    };
-    for (const Case &c : cases) {
-        SCOPED_TRACE(c.what);
-        Data d;
-        d.AddAuto(1000)
-            .Add(1000, kRingLl128, c.ll128)
-            .Add(1000, kTreeLl, c.tree);
-        Compared all(d);
-        const stp_refine_terms terms{0.02, 1.4};
-        stp_arms arms;
-
-        EXPECT_EQ(!c.arms.empty(),
-                  stp_refine_again(&all.all.points[0], &terms, &arms));
-
-        std::vector<std::string> names = Names(arms);
-        names.erase(names.begin());
-        EXPECT_THAT(names, testing::UnorderedElementsAreArray(c.arms));
-    }
-}
-
 TEST(Refine, IteratesWithTheBestAndTheirChannels)
 {
     Data d; // AUTO runs ring/simple

@@ -104,7 +104,7 @@ static const struct stp_command_line tune_line = {
             {stp_derive_table, AT(derive), .needs.find_idle = tune_find_command,
              .of = "min-gain"},
             {stp_machine_table, AT(machine),
-             .needs.find_idle = tune_find_command, .of = "on seed"},
+             .needs.find_idle = tune_find_command, .of = "on seed stalls"},
             {job_table, .heading = "Tuning in a job:",
              .needs.find_idle = tune_find_machine},
             {0}},
@@ -404,6 +404,7 @@ int stp_cmd_tune(int argc, char **argv)
     o.plan.min_gain = o.derive.min_gain;
     o.plan.portable = o.derive.portable;
     o.plan.seed = o.machine.seed;
+    o.plan.stalls = o.machine.stalls;
     exit_status = stp_choose_type(&o.plan.measure);
     if (exit_status == STP_EXIT_OK)
         exit_status = stp_check_sizes(&o.plan.measure);

@@ -256,6 +256,7 @@ static void cuda_fill_info(struct stp_cuda *d, const char *replaced)
     info->n_nodes = cuda_count_different(
         d, offsetof(struct stp_cuda_place, host), sizeof(d->places->host));
     info->is_live = true;
+    info->repeats_rounds = true;
     info->has_data = true;
     info->has_arms = stp_cuda_plugin_has_tuner();
     info->setups = stp_cuda_find_setups(d);

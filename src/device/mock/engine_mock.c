@@ -12,6 +12,7 @@
 #include "device/arm_tuner.h"
 #include "device/mock/mock_compute.h"
 #include "device/mock/mock_program.h"
+#include "device/mock/mock_round.h"
 #include "device/mock/operation.h"
 #include "device/splits.h"
 
@@ -50,6 +51,7 @@ struct engine {
     bool registers; /* alloc() registered some; else rooms, which all are */
     struct stp_mock_program program;
     struct stp_virtual_time time;
+    struct stp_mock_round round;
     struct stp_mock_compute *computes; /* of noted work; of collectives 0 */
     struct label *labels;              /* one each */
     size_t n_noted;
@@ -180,6 +182,7 @@ static enum stp_status mock_select_arm(void *self, const struct stp_arm *arm,
     status = mock_find_way(e->machine, arm, &e->program.way, err);
     if (status != STP_OK)
         return status;
+    stp_mock_round_select(&e->round, &e->time);
     e->use_plugin = arm->kind == STP_ARM_PLUGIN;
     stp_arm_tuner_set(arm);
     return STP_OK;
@@ -564,12 +567,14 @@ static enum stp_status mock_begin_round(void *self, unsigned round,
                                         struct stp_error *err)
 {
     struct engine *e = self;
+    const unsigned most = e->info.max_rounds;
 
-    if (round >= n_rounds || n_rounds > e->info.max_rounds)
+    if (most > 0 &&
+        ((round >= n_rounds && !e->info.repeats_rounds) || n_rounds > most))
         return stp_fail(err, STP_ERR_RANGE,
                         "%u rounds, but machine '%s' was recorded in %u",
                         n_rounds, e->info.machine, e->info.max_rounds);
-    e->time.round = (round + 0.5) / n_rounds;
+    stp_mock_round_begin(&e->round, round, most > 0 ? n_rounds : 0, &e->time);
     return STP_OK;
 }
 
@@ -857,8 +862,13 @@ enum stp_status stp_mock_open(const char *machine_path, unsigned n_ranks,
     e->memory = stp_mock_memory(e->machine);
     if (e->memory == 0)
         e->memory = UINT64_MAX;
-    e->time = (struct stp_virtual_time){.seed = seed,
-                                        .round = options->measures ? 0 : 0.5};
+    e->time = (struct stp_virtual_time){
+        .seed = seed, .round = options->measures ? 0 : 0.5, .stall = 1};
+    e->round = (struct stp_mock_round){.stalls = options->stalls,
+                                       .n_other_draws = UINT64_MAX / 2};
+    e->info.repeats_rounds = options->stalls > 0 || options->endless;
+    if (options->endless)
+        e->info.max_rounds = 0;
     *engines_ret = (struct stp_engines){.all = {{.ops = &mock_ops, .self = e}},
                                         .n_per_thread = 1};
     return STP_OK;

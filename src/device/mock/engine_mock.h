@@ -9,6 +9,11 @@
  * recorded rounds, a different one for each k up to
  * stp_device_info.max_rounds.
  *
+ * With stalls that share of the rounds is disturbed, as on real machines: it
+ * takes 1.5 to 3 times as long, all arms in half of these rounds, each by its
+ * own factor, and one arm alone in the others.  Round k may then be measured
+ * again: its times are the recorded ones, its stalls new.
+ *
  * GEMMs take the times of mock_compute.h, all other kernels that of their bytes
  * through memory.  Compute overlapped with a collective slows both down as
  * recorded in overlap.csv; elsewhere as on another machine

@@ -375,6 +375,8 @@ enum stp_status stp_mock_run(struct stp_mock_program *p,
             if (program_computes(&p->noted.notes[i]))
                 status = program_price_compute(&r, i);
     }
+    for (size_t i = 0; i < p->noted.n_notes; i++)
+        p->tasks[i].us *= time->stall;
     if (status == STP_OK)
         time->now_us =
             stp_run_streams(p->tasks, p->noted.n_notes, time->now_us,

@@ -57,6 +57,7 @@ struct stp_virtual_time {
     uint64_t seed;
     uint64_t n_draws; /* of the spread so far */
     double round;     /* in [0, 1), which recorded round */
+    double stall;     /* factor on all times; 1: none */
     double now_us;
 };
 

@@ -8,6 +8,9 @@
 #include "report/policy_file.h"
 #include "report/results/results.h"
 #include "report/terminal.h"
+#include "report/words.h"
+
+enum { N_SHORT = 3 }; /* of what is not sure */
 
 struct stp_regret stp_policy_regret(const struct stp_comparisons *sweep,
                                     const struct stp_derived *derived)
@@ -157,6 +160,54 @@ static enum stp_status tune_report_write_setups(const struct stp_tune_report *r,
     return stp_print_choices(r->choices, has_sizes ? SIZE_MAX : LINES, fp, err);
 }
 
+/* Names what is not sure, at most so many, and says what it might be worth; and
+ * how many rounds were disturbed. */
+static void tune_report_write_doubts(const struct stp_tune_report *r,
+                                     size_t n_most, FILE *fp)
+{
+    struct stp_paragraph paragraph;
+    FILE *out;
+
+    if (r->n_unsure > 0) {
+        fputc('\n', fp);
+        out = stp_paragraph_begin(&paragraph, fp);
+        fputs("Not sure:", out);
+        for (size_t i = 0; i < r->n_unsure && i < n_most; i++) {
+            const struct stp_tune_unsure *u = &r->unsure[i];
+            char arm[STP_ARM_NAME], size[32];
+
+            stp_arm_name(&u->arm, arm);
+            stp_size_name(u->n_bytes, size);
+            fprintf(out,
+                    "%s %s of %s%s with %s %.3fx (%.3f to %.3f) after %zu "
+                    "rounds",
+                    i > 0 ? ";" : "", stp_coll_name(u->coll), size,
+                    u->overlaps ? " overlapped" : "", arm, u->gain.gain,
+                    u->gain.low, u->gain.high, u->gain.n_pairs);
+            if (u->n_ranks != r->info->n_ranks)
+                fprintf(out, " on %u ranks", u->n_ranks);
+        }
+        if (r->n_unsure > n_most)
+            fprintf(out, "; and %zu of smaller gains, which the report names",
+                    r->n_unsure - n_most);
+        fputc('.', out);
+        stp_paragraph_end(&paragraph);
+    }
+    if (r->n_again == 0)
+        return;
+    fputc('\n', fp);
+    out = stp_paragraph_begin(&paragraph, fp);
+    fprintf(out, "%zu round%s disturbed and ran again", r->n_again,
+            r->n_again == 1 ? " was" : "s were");
+    if (r->n_disturbed > 0)
+        fprintf(out,
+                "; %zu, disturbed each time, still count%s, and the intervals "
+                "there are wide",
+                r->n_disturbed, r->n_disturbed == 1 ? "s" : "");
+    fputc('.', out);
+    stp_paragraph_end(&paragraph);
+}
+
 enum stp_status stp_tune_report_save(const struct stp_tune_report *report,
                                      const char *path, struct stp_error *err)
 {
@@ -198,6 +249,7 @@ enum stp_status stp_tune_report_save(const struct stp_tune_report *report,
     if (status == STP_OK && report->overlap != NULL)
         status = tune_report_write_overlap(report, file.fp, err);
     STP_THEN(status, tune_report_write_setups(report, true, file.fp, err));
+    tune_report_write_doubts(report, SIZE_MAX, file.fp);
     fprintf(file.fp, "\nEvery arm\n\n");
     STP_THEN(status, stp_print_sweep(report->sweep, file.fp, err));
     STP_THEN(status, stp_print_steadiness(report->sweep, file.fp, err));
@@ -259,6 +311,8 @@ enum stp_status stp_print_tuning(const struct stp_tune_report *r,
                                      heading, fp, err);
         }
     }
-    return status == STP_OK ? tune_report_write_setups(r, false, fp, err)
-                            : status;
+    STP_THEN(status, tune_report_write_setups(r, false, fp, err));
+    if (status == STP_OK)
+        tune_report_write_doubts(r, N_SHORT, fp);
+    return status;
 }

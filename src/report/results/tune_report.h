@@ -26,6 +26,16 @@ struct stp_tune_overlap {
     size_t n_dropped;
 };
 
+/* An arm that would become a rule if its gain were its mean. */
+struct stp_tune_unsure {
+    int coll;
+    uint64_t n_bytes;
+    unsigned n_ranks;
+    bool overlaps;
+    struct stp_arm arm;
+    struct stp_gain gain;
+};
+
 struct stp_tune_report {
     const struct stp_device_info *info;
     const char *run;
@@ -44,6 +54,10 @@ struct stp_tune_report {
                                                not measured */
     const struct stp_memory_table *stage;   /* what to stage; likewise */
     const struct stp_memory_situations *choices; /* what it rests on */
+    const struct stp_tune_unsure *unsure; /* by gain, the largest first */
+    size_t n_unsure;
+    size_t n_again;     /* rounds that were disturbed, and ran again */
+    size_t n_disturbed; /* that were disturbed each time, and stayed */
 };
 
 /* How far a policy is from the best arm at each size that was swept: the

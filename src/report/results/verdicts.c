@@ -161,11 +161,14 @@ void stp_print_verdict_count(const struct stp_comparisons *comparisons,
 {
     const struct stp_verdict_count all = stp_count_verdicts(comparisons);
     const struct stp_verdict_count *count = &all;
-    const double least = stp_verify_least_gain(comparisons);
+    const struct stp_point *wide;
+    size_t n_wide;
+    const double least = stp_verify_least_gain(comparisons, &wide, &n_wide);
     const size_t n = count->n_same + count->n_faster + count->n_unsure +
                      count->n_slower + count->n_equal;
     struct stp_paragraph paragraph;
     FILE *fp = stp_paragraph_begin(&paragraph, out);
+    size_t n_sure;
 
     if (count->n_workloads > 0)
         fprintf(fp, "%zu workload%s of %zu size%s", n, n == 1 ? "" : "s",
@@ -194,18 +197,30 @@ void stp_print_verdict_count(const struct stp_comparisons *comparisons,
     stp_paragraph_end(&paragraph);
 
     /* Each verdict is of one size; this bounds the loss at any of them. */
-    if (n - count->n_same == count->n_by_model || least == 0 ||
-        count->n_slower > 0)
+    n_sure = n - count->n_same - count->n_by_model - n_wide;
+    if (count->n_slower > 0 || n_sure + n_wide == 0)
         return;
     fp = stp_paragraph_begin(&paragraph, out);
-    if (least >= 1)
+    if (n_sure > 0 && least >= 1)
         fputs("Every choice that is not NCCL's own is faster", fp);
-    else
+    else if (n_sure > 0)
         fprintf(fp,
                 "No choice that is not NCCL's own is slower by more than %.1f "
                 "percent",
                 (1 - least) * 100);
-    fputs(", with 95 percent confidence in all of them together.", fp);
+    if (n_sure > 0)
+        fputs(", with 95 percent confidence in all of them together.", fp);
+    if (n_wide > 0) {
+        verdict_name_subject(wide, subject);
+        fprintf(fp,
+                "%s%zu %s not sure to a fourth, and not in this: at worst %s, "
+                "%" PRIu64 " bytes, %.3fx (%.3f to %.3f).",
+                n_sure > 0 ? "  " : "", n_wide,
+                n_wide == 1 ? "choice is" : "choices are", subject,
+                wide->n_bytes, stp_verify_arm(wide)->gain.gain,
+                stp_verify_arm(wide)->gain.low,
+                stp_verify_arm(wide)->gain.high);
+    }
     stp_paragraph_end(&paragraph);
 }
 

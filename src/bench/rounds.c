@@ -1,0 +1,352 @@
+#include "bench/rounds.h"
+
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+/* Six standard deviations, by the median size of a deviation. */
+static const double far_in_spreads = 6 * 1.4826;
+
+/* ---- lanes: what runs once a round ---- */
+
+static size_t rounds_find_lane(const struct stp_rounds *r,
+                               const struct stp_arm *arm, bool in_place)
+{
+    size_t i = 0;
+
+    while (i < r->n_lanes &&
+           (r->lanes[i].in_place != in_place ||
+            !stp_arm_equal(&r->data->rows[r->lanes[i].row].arm, arm)))
+        i++;
+    return i;
+}
+
+/* Adds lanes that new rows brought. */
+static void rounds_find_lanes(struct stp_rounds *r)
+{
+    for (; r->n_seen < r->data->n_rows; r->n_seen++) {
+        const struct stp_measurement *m = &r->data->rows[r->n_seen];
+
+        if (rounds_find_lane(r, &m->arm, m->in_place) == r->n_lanes &&
+            r->n_lanes < STP_ROUNDS_LANES)
+            r->lanes[r->n_lanes++] = (struct stp_rounds_lane){
+                .row = r->n_seen, .in_place = m->in_place};
+    }
+}
+
+/* ---- rounds that were disturbed ---- */
+
+/* Logarithms of times, by lane and round, NaN where there is none; then what is
+ * left of them. */
+struct grid {
+    size_t n_lanes;
+    unsigned n_rounds;
+    double *left;
+    double *shift;   /* of each round, what its lanes have in common */
+    double *scratch; /* room for all */
+    double spread;   /* of all */
+};
+
+static double *grid_at(const struct grid *g, size_t lane, unsigned round)
+{
+    return &g->left[lane * g->n_rounds + round];
+}
+
+/* The median of the finite ones of 'n' values, or of their sizes, 'step' apart:
+ * of an even number the smaller one of the middle, so that half of the rounds
+ * may be disturbed.  0 if there are none. */
+static double grid_get_median(const struct grid *g, const double *from,
+                              size_t n, size_t step, bool of_sizes)
+{
+    struct stp_summary summary;
+    size_t n_found = 0;
+
+    for (size_t i = 0; i < n; i++)
+        if (isfinite(from[i * step]))
+            g->scratch[n_found++] =
+                of_sizes ? fabs(from[i * step]) : from[i * step];
+    if (n_found == 0)
+        return 0;
+    stp_summarise(g->scratch, n_found, &summary); /* sorts */
+    return g->scratch[(n_found - 1) / 2];
+}
+
+/* How far 'n' values may be out; 'least' and 'most' whatever their spread. */
+static double grid_get_limit(const struct grid *g, const double *from, size_t n,
+                             double least, double most)
+{
+    const double own = grid_get_median(g, from, n, 1, true);
+
+    return fmin(most, fmax(least, far_in_spreads * fmax(own, g->spread)));
+}
+
+/* Takes the median of each lane off its times, and then that of each round. */
+static void grid_reduce(struct grid *g)
+{
+    double median;
+
+    for (size_t i = 0; i < g->n_lanes; i++) {
+        median = grid_get_median(g, grid_at(g, i, 0), g->n_rounds, 1, false);
+        for (unsigned k = 0; k < g->n_rounds; k++)
+            *grid_at(g, i, k) -= median;
+    }
+    for (unsigned k = 0; k < g->n_rounds; k++) {
+        g->shift[k] = grid_get_median(g, grid_at(g, 0, k), g->n_lanes,
+                                      g->n_rounds, false);
+        for (size_t i = 0; i < g->n_lanes; i++)
+            *grid_at(g, i, k) -= g->shift[k];
+    }
+    median = grid_get_median(g, g->shift, g->n_rounds, 1, false);
+    for (unsigned k = 0; k < g->n_rounds; k++)
+        g->shift[k] -= median;
+    g->spread = grid_get_median(g, g->left, g->n_lanes * g->n_rounds, 1, true);
+}
+
+/* Marks rounds in which a lane is far out, unless that is its nature, and
+ * rounds that are longer or shorter as a whole. */
+static void grid_mark(const struct grid *g, struct stp_rounds *r)
+{
+    const bool is_pair = g->n_lanes <= 2; /* both are far out, or neither */
+    double limit = grid_get_limit(g, g->shift, g->n_rounds, STP_ROUNDS_SHIFT,
+                                  2 * STP_ROUNDS_SHIFT);
+
+    for (unsigned k = 0; k < g->n_rounds; k++)
+        r->is_disturbed[k] = fabs(g->shift[k]) > limit;
+    for (size_t i = 0; i < g->n_lanes; i++) {
+        bool is_far[STP_ROUNDS_MOST] = {false};
+        unsigned n_alone = 0;
+
+        limit = grid_get_limit(g, grid_at(g, i, 0), g->n_rounds, STP_ROUNDS_FAR,
+                               STP_ROUNDS_SURE);
+        for (unsigned k = 0; k < g->n_rounds; k++) {
+            is_far[k] = fabs(*grid_at(g, i, k)) > limit;
+            n_alone += is_far[k] && fabs(g->shift[k]) <= STP_ROUNDS_FAR;
+        }
+        if (is_pair ? n_alone >= 4 && 5 * n_alone >= 2 * g->n_rounds
+                    : n_alone >= 3 && 3 * n_alone > g->n_rounds)
+            continue;
+        for (unsigned k = 0; k < g->n_rounds; k++)
+            r->is_disturbed[k] |= is_far[k];
+    }
+}
+
+/* Finds the rounds that were disturbed, and counts the others; without memory
+ * none was. */
+static unsigned rounds_count_good(struct stp_rounds *r)
+{
+    const size_t n = r->n_lanes * r->n_run;
+    struct grid g = {.n_lanes = r->n_lanes, .n_rounds = r->n_run};
+    unsigned n_good = 0;
+
+    memset(r->is_disturbed, 0, sizeof(r->is_disturbed));
+    if (!r->repeats || r->n_run < 3)
+        return r->n_run;
+    g.left = calloc(2 * n + r->n_run + 1, sizeof(*g.left));
+    if (g.left == NULL)
+        return r->n_run;
+    g.shift = g.left + n;
+    g.scratch = g.shift + r->n_run;
+    for (size_t i = 0; i < n; i++)
+        g.left[i] = NAN;
+    for (size_t i = r->first; i < r->data->n_rows; i++) {
+        const struct stp_measurement *m = &r->data->rows[i];
+
+        *grid_at(&g, rounds_find_lane(r, &m->arm, m->in_place), m->round) =
+            log(m->us.median);
+    }
+    grid_reduce(&g);
+    grid_mark(&g, r);
+    free(g.left);
+    for (unsigned k = 0; k < r->n_run; k++)
+        n_good += !r->is_disturbed[k];
+    return n_good;
+}
+
+/* ---- arms that stop, and arms that go on ---- */
+
+/* In a sequential iteration only what it takes beyond its compute is the
+ * arm's. */
+static double rounds_get_us(const struct stp_measurement *m)
+{
+    return m->us.median - (m->work.mode == STP_MODE_SEQUENTIAL
+                               ? m->work.layers * m->work.compute_us
+                               : 0);
+}
+
+/* The gain of a lane over the AUTO of its rounds, but those disturbed. */
+static struct stp_gain rounds_get_gain(const struct stp_rounds *r, size_t lane)
+{
+    static const struct stp_arm own = {.kind = STP_ARM_AUTO};
+    const size_t base = rounds_find_lane(r, &own, r->lanes[lane].in_place);
+    double us[2][STP_ROUNDS_MOST] = {{0}};
+    size_t n = 0;
+
+    for (size_t i = r->first; i < r->data->n_rows; i++) {
+        const struct stp_measurement *m = &r->data->rows[i];
+        const size_t of = rounds_find_lane(r, &m->arm, m->in_place);
+
+        if (of == lane || of == base)
+            us[of == lane][m->round] = rounds_get_us(m);
+    }
+    for (unsigned k = 0; k < r->n_run; k++)
+        if (!r->is_disturbed[k] && us[0][k] > 0 && us[1][k] > 0) {
+            us[0][n] = us[0][k];
+            us[1][n++] = us[1][k];
+        }
+    return stp_paired_gain(us[0], us[1], n);
+}
+
+/* Whether further rounds would settle what is open: whether a policy does harm
+ * or good, or whether an arm that promises a gain has it. */
+static bool rounds_is_unsure(const struct stp_gain *g, bool is_policy,
+                             double min_gain)
+{
+    if (is_policy)
+        return g->low < 1 && g->high > 1 &&
+               (g->low < 1 - min_gain || g->high > 1 + min_gain);
+    return g->gain >= 1 + min_gain && g->low < 1 + min_gain;
+}
+
+/* Stops lanes of which enough is known; false if that is all of them. A plugin
+ * that ran as AUTO is nothing to measure, but goes on beside others. */
+static bool rounds_stop_lanes(struct stp_rounds *r)
+{
+    const struct stp_measurement *base = &r->data->rows[r->first];
+    bool any_goes_on = false;
+
+    for (size_t i = 0; i < r->n_lanes; i++) {
+        struct stp_rounds_lane *lane = &r->lanes[i];
+        const struct stp_measurement *m = &r->data->rows[lane->row];
+        const bool is_policy = m->arm.kind == STP_ARM_PLUGIN;
+        struct stp_gain g;
+
+        if (m->arm.kind == STP_ARM_AUTO || m->arm.kind == STP_ARM_AUTO_AGAIN ||
+            (is_policy && m->ran_algo >= 0 && m->ran_algo == base->ran_algo &&
+             m->ran_proto == base->ran_proto &&
+             m->ran_channels == base->ran_channels))
+            continue;
+        g = rounds_get_gain(r, i);
+        if (r->n_until == r->terms.few)
+            lane->is_stopped |= !is_policy && g.n_pairs > 1 && g.high < 1;
+        if (r->n_until == r->rounds)
+            lane->is_stopped |=
+                !rounds_is_unsure(&g, is_policy, r->terms.min_gain);
+        any_goes_on |= !lane->is_stopped;
+    }
+    return any_goes_on;
+}
+
+/* ---- the rounds of a setting ---- */
+
+unsigned stp_rounds_spare(unsigned rounds)
+{
+    return rounds / 2 > 3 ? rounds / 2 : 3;
+}
+
+void stp_rounds_begin(unsigned rounds, const struct stp_rounds_terms *terms,
+                      const struct stp_device_info *info,
+                      struct stp_dataset *data, struct stp_rounds *r)
+{
+    const bool is_long = (rounds > terms->most ? rounds : terms->most) +
+                             stp_rounds_spare(rounds) >
+                         STP_ROUNDS_MOST;
+
+    memset(r, 0, sizeof(*r));
+    r->terms = *terms;
+    r->rounds = rounds;
+    if (info->max_rounds > 0 || terms->few >= rounds || is_long)
+        r->terms.few = 0;
+    if (info->max_rounds > 0 || terms->most < rounds || is_long)
+        r->terms.most = rounds;
+    r->repeats = info->repeats_rounds && !is_long;
+    r->data = data;
+    r->first = r->n_seen = data->n_rows;
+    r->n_until = r->terms.few > 0 ? 1 : rounds;
+}
+
+bool stp_rounds_next(struct stp_rounds *r, unsigned *round_ret,
+                     unsigned *at_ret)
+{
+    const struct stp_rounds_terms *t = &r->terms;
+
+    rounds_find_lanes(r);
+    for (;;) {
+        if (r->n_run < r->n_until ||
+            (rounds_count_good(r) < r->n_until &&
+             r->n_run < r->n_until + stp_rounds_spare(r->rounds))) {
+            bool is_there[STP_ROUNDS_MOST] = {false};
+            unsigned at = 0;
+
+            *round_ret = *at_ret = r->n_run++;
+            if (!r->repeats)
+                return true;
+            for (unsigned k = 0; k < *round_ret; k++)
+                is_there[r->at[k]] |= !r->is_disturbed[k];
+            while (is_there[at])
+                at++;
+            *at_ret = at;
+            for (unsigned k = 0; k < *round_ret; k++)
+                if (r->at[k] == at)
+                    *at_ret = at + r->rounds;
+            r->at[*round_ret] = at;
+            return true;
+        }
+        if (r->n_until == t->most || !rounds_stop_lanes(r))
+            return false;
+        r->n_until = r->n_until < t->few      ? t->few
+                     : r->n_until < r->rounds ? r->rounds
+                                              : t->most;
+    }
+}
+
+bool stp_rounds_has(const struct stp_rounds *r, const struct stp_arm *arm,
+                    bool in_place)
+{
+    const size_t lane = rounds_find_lane(r, arm, in_place);
+
+    return lane == r->n_lanes || !r->lanes[lane].is_stopped;
+}
+
+void stp_rounds_end(struct stp_rounds *r, double *samples, size_t *n_samples)
+{
+    unsigned number[STP_ROUNDS_MOST], n = 0;
+    size_t n_rows = r->first, n_kept = 0, at = 0;
+
+    if (!r->repeats)
+        return;
+    for (unsigned k = 0; k < r->n_run; k++)
+        n += !r->is_disturbed[k];
+    r->data->n_again += r->n_run > r->n_until ? r->n_run - r->n_until : 0;
+    for (unsigned k = 0; k < r->n_run && r->terms.is_exact && n < r->n_until;
+         k++) {
+        r->data->n_disturbed += r->is_disturbed[k];
+        n += r->is_disturbed[k];
+        r->is_disturbed[k] = false;
+    }
+    if (n < 2 || 2 * n < r->rounds) {
+        r->data->n_disturbed += r->n_run - n;
+        return;
+    }
+    n = 0;
+    for (unsigned k = 0; k < r->n_run; k++) {
+        r->is_disturbed[k] |= n == r->n_until; /* nor is it needed */
+        number[k] = n;
+        n += !r->is_disturbed[k];
+    }
+    for (size_t i = r->first; i < r->data->n_rows; i++) {
+        struct stp_measurement m = r->data->rows[i];
+
+        if (!r->is_disturbed[m.round]) {
+            if (samples != NULL)
+                memmove(samples + n_kept, samples + at,
+                        m.iters * sizeof(*samples));
+            n_kept += m.iters;
+            m.round = number[m.round];
+            r->data->rows[n_rows++] = m;
+        }
+        at += m.iters;
+    }
+    r->data->n_rows = n_rows;
+    if (n_samples != NULL)
+        *n_samples -= at - n_kept;
+}
