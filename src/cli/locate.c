@@ -246,7 +246,7 @@ int stp_find_staging(const char *rules, char absolute[STP_CLI_PATH],
     struct stp_policy *policy;
     struct stp_error err;
 
-    if (access(rules, F_OK) != 0)
+    if (!stp_absolute_path(rules, absolute))
         return stp_complain("there is no stage policy '%s', expected a file "
                             "such as steptune.conf.stage",
                             rules);
@@ -254,8 +254,6 @@ int stp_find_staging(const char *rules, char absolute[STP_CLI_PATH],
         STP_OK)
         return stp_complain_error(rules, &err);
     stp_policy_free(policy);
-    if (!stp_absolute_path(rules, absolute))
-        return stp_complain("%s: no such file", rules);
     if (locate_library("", "libsteptune-stage.so", library, &err) != STP_OK)
         return stp_complain_error(NULL, &err);
     if (strpbrk(library, " :") != NULL)

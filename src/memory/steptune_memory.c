@@ -56,7 +56,8 @@ int steptune_memory_open(const char *path,
     if (policy == NULL)
         stp_nomem(&err);
     if (policy == NULL ||
-        (path == NULL && stp_settings_memory(found, &err) != STP_OK)) {
+        (path == NULL &&
+         stp_settings_setups(STP_POLICY_OF_MEMORY, found, &err) != STP_OK)) {
         snprintf(text, size, "%s", err.text);
         free(policy);
         return STEPTUNE_MEMORY_FAILED;

@@ -131,16 +131,20 @@ settings_read_agreement(struct stp_plugin_settings *settings,
                     shown);
 }
 
-enum stp_status stp_settings_memory(char path[STP_PATH_SIZE],
+enum stp_status stp_settings_setups(enum stp_policy_kind kind,
+                                    char path[STP_PATH_SIZE],
                                     struct stp_error *err)
 {
-    const char *named = stp_setting("STEPTUNE_MEMORY_CONFIG_FILE");
+    const bool stages = kind == STP_POLICY_OF_STAGE;
+    const char *named = stp_setting(stages ? "STEPTUNE_STAGE_FILE"
+                                           : "STEPTUNE_MEMORY_CONFIG_FILE");
     const char *policy = stp_setting("NCCL_TUNER_CONFIG_FILE");
 
     if (named != NULL)
         return settings_set_path(path, named, "", err);
     return settings_set_path(path, policy != NULL ? policy : DEFAULT_POLICY,
-                             STP_MEMORY_SUFFIX, err);
+                             stages ? STP_STAGE_SUFFIX : STP_MEMORY_SUFFIX,
+                             err);
 }
 
 void stp_settings_gpu(char gpu[STP_GPU_SIZE])

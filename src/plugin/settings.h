@@ -13,6 +13,7 @@
 #include <stddef.h>
 
 #include "agree/agreement.h"
+#include "core/policy/policy.h"
 #include "core/status.h"
 #include "plugin/gpu.h"
 
@@ -45,11 +46,12 @@ enum stp_status stp_settings_read(struct stp_plugin_settings *settings_ret,
                                   struct stp_error *err);
 
 /*
- * The memory policy that applications read: $STEPTUNE_MEMORY_CONFIG_FILE, else
- * the one beside $NCCL_TUNER_CONFIG_FILE or its default.  STP_ERR_LIMIT, and
- * 'path' undefined, if that is too long.
+ * The memory or the stage policy: $STEPTUNE_MEMORY_CONFIG_FILE or
+ * $STEPTUNE_STAGE_FILE, else the one beside $NCCL_TUNER_CONFIG_FILE or its
+ * default.  STP_ERR_LIMIT, and 'path' undefined, if that is too long.
  */
-enum stp_status stp_settings_memory(char path[STP_PATH_SIZE],
+enum stp_status stp_settings_setups(enum stp_policy_kind kind,
+                                    char path[STP_PATH_SIZE],
                                     struct stp_error *err);
 
 /* The GPU's model: $STEPTUNE_GPU, else as the driver reports it. */

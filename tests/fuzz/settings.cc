@@ -86,8 +86,9 @@ std::string Settings(std::string_view bytes)
     fault += stp_online_settings_read(1, &online, &err) != STP_OK
                  ? FaultOf(err)
                  : CheckOnline(online);
-    if (stp_settings_memory(path, &err) != STP_OK)
-        fault += FaultOf(err);
+    for (stp_policy_kind kind : {STP_POLICY_OF_MEMORY, STP_POLICY_OF_STAGE})
+        if (stp_settings_setups(kind, path, &err) != STP_OK)
+            fault += FaultOf(err);
     if (stp_torchrun_read(&torchrun, &err) != STP_OK)
         fault += FaultOf(err);
     if (stp_launcher_rank(8) >= 8)

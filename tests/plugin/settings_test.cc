@@ -169,26 +169,32 @@ TEST_F(Settings, NamesAreNoneUnlessTheyAreGiven)
     EXPECT_STREQ("job7", set_->store.run);
 }
 
-TEST_F(Settings, TheMemoryPolicyIsBesideTheOtherUnlessItIsNamed)
+TEST_F(Settings, MemoryAndStagePoliciesAreBesideTheOtherUnlessTheyAreNamed)
 {
     const struct {
         const char *policy;
-        const char *memory;
-        const char *path;
+        const char *named;
+        const char *memory, *stage;
     } cases[] = {
-        {"", "", "nccl_tuner.conf.memory"},
-        {"/etc/job.conf", "", "/etc/job.conf.memory"},
-        {"/etc/job.conf", "/tmp/memory", "/tmp/memory"},
+        {"", "", "nccl_tuner.conf.memory", "nccl_tuner.conf.stage"},
+        {"/etc/job.conf", "", "/etc/job.conf.memory", "/etc/job.conf.stage"},
+        {"/etc/job.conf", "/tmp/rules", "/tmp/rules", "/tmp/rules"},
     };
 
     for (const auto &c : cases) {
         char path[STP_PATH_SIZE];
         stp_error err{};
         setenv("NCCL_TUNER_CONFIG_FILE", c.policy, 1);
-        setenv("STEPTUNE_MEMORY_CONFIG_FILE", c.memory, 1);
+        setenv("STEPTUNE_MEMORY_CONFIG_FILE", c.named, 1);
+        unsetenv("STEPTUNE_STAGE_FILE");
 
-        EXPECT_EQ(STP_OK, stp_settings_memory(path, &err)) << err.text;
-        EXPECT_STREQ(c.path, path);
+        EXPECT_EQ(STP_OK,
+                  stp_settings_setups(STP_POLICY_OF_MEMORY, path, &err));
+        EXPECT_STREQ(c.memory, path);
+        setenv("STEPTUNE_STAGE_FILE", c.named, 1);
+        unsetenv("STEPTUNE_MEMORY_CONFIG_FILE");
+        EXPECT_EQ(STP_OK, stp_settings_setups(STP_POLICY_OF_STAGE, path, &err));
+        EXPECT_STREQ(c.stage, path);
     }
 }
 

@@ -244,39 +244,39 @@ static void policy_load(struct stp_doctor *d, const char *path, bool named,
     }
 }
 
-/* Loads a policy that says how memory is registered, and says whether there is
- * one: most jobs have none. */
-static bool policy_load_setups(struct stp_doctor *d, const char *kind,
-                               const char *variable, const char *path,
+/* Examines the policy that says how memory is registered, and says whether
+ * there is one: most jobs have none. */
+static bool policy_load_setups(struct stp_doctor *d, enum stp_policy_kind kind,
                                const struct stp_plugin_settings *settings)
 {
-    const bool is_staged = kind[0] == 's';
-    char text[STP_CLI_PATH + STP_ERROR_TEXT];
+    const bool stages = kind == STP_POLICY_OF_STAGE;
+    const char *noun = stages ? "stage policy" : "memory policy";
+    char path[STP_PATH_SIZE], text[STP_CLI_PATH + STP_ERROR_TEXT];
     struct stp_policy *policy;
     struct stp_error err;
 
-    if (access(path, F_OK) != 0 && !policy_is_named(variable))
+    if (stp_settings_setups(kind, path, &err) != STP_OK ||
+        (access(path, F_OK) != 0 &&
+         !policy_is_named(stages ? "STEPTUNE_STAGE_FILE"
+                                 : "STEPTUNE_MEMORY_CONFIG_FILE")))
         return false;
-    if (stp_file_load_policy(is_staged ? STP_POLICY_OF_STAGE
-                                       : STP_POLICY_OF_MEMORY,
-                             path, &policy, &err) == STP_OK) {
-        policy_judge(d, kind, path, policy, settings);
+    if (stp_file_load_policy(kind, path, &policy, &err) == STP_OK) {
+        policy_judge(d, noun, path, policy, settings);
         stp_policy_free(policy);
-    } else {
-        stp_error_string(&err, path, text, sizeof(text));
-        stp_diagnose(&d->diagnosis, STP_SYMPTOM_PROBLEM,
-                     is_staged ? "nothing is staged"
-                               : "applications cannot ask it what to register",
-                     "correct the file or its name", "%s %s", kind, text);
+        return true;
     }
+    stp_error_string(&err, path, text, sizeof(text));
+    stp_diagnose(&d->diagnosis, STP_SYMPTOM_PROBLEM,
+                 stages ? "nothing is staged"
+                        : "applications cannot ask it what to register",
+                 "correct the file or its name", "%s %s", noun, text);
     return true;
 }
 
 void stp_doctor_policy(struct stp_doctor *d)
 {
     struct stp_plugin_settings settings;
-    char gpus[STP_CLI_PATH], path[STP_PATH_SIZE], stage[STP_CLI_PATH + 16];
-    const char *named;
+    char gpus[STP_CLI_PATH];
     struct stp_error err;
 
     if (stp_settings_read(&settings, &err) != STP_OK) {
@@ -288,15 +288,8 @@ void stp_doctor_policy(struct stp_doctor *d)
     snprintf(gpus, sizeof(gpus), "%s" STP_DRIVER_GPUS, d->root);
     if (!policy_is_named("STEPTUNE_GPU"))
         stp_read_gpu(gpus, settings.gpu);
-    if (stp_settings_memory(path, &err) == STP_OK)
-        policy_load_setups(d, "memory policy", "STEPTUNE_MEMORY_CONFIG_FILE",
-                           path, &settings);
-    named = stp_doctor_setting("STEPTUNE_STAGE_FILE");
-    snprintf(stage, sizeof(stage), "%s%s",
-             named[0] != '\0' ? named : settings.policy_path,
-             named[0] != '\0' ? "" : STP_STAGE_SUFFIX);
-    d->stages = policy_load_setups(d, "stage policy", "STEPTUNE_STAGE_FILE",
-                                   stage, &settings);
+    policy_load_setups(d, STP_POLICY_OF_MEMORY, &settings);
+    d->stages = policy_load_setups(d, STP_POLICY_OF_STAGE, &settings);
     if (policy_is_named("NCCL_WORKLOAD_OVERLAP"))
         stp_diagnose(&d->diagnosis, STP_SYMPTOM_NOTE, NULL, NULL,
                      "NCCL_WORKLOAD_OVERLAP=%s: the policy is %s",

@@ -14,16 +14,11 @@
 #include "core/utf8.h"
 #include "report/table.h"
 
-static int staged_order(const void *pa, const void *pb)
+/* By collective, size and type. */
+static int staged_order(const void *a, const void *b)
 {
-    const struct stp_staged_calls *a = pa, *b = pb;
-    int order = strcmp(a->collective, b->collective);
-
-    if (order == 0)
-        order = (a->min_bytes > b->min_bytes) - (a->min_bytes < b->min_bytes);
-    if (order == 0)
-        order = strcmp(a->type, b->type);
-    return order != 0 ? order : strcmp(a->why, b->why);
+    return strcmp(((const struct stp_staged_calls *)a)->key,
+                  ((const struct stp_staged_calls *)b)->key);
 }
 
 /* Adds what the library wrote of a process. Only rows have numbers. */
@@ -54,6 +49,8 @@ static enum stp_status staged_add_report(struct stp_staged *staged,
                    c.collective, c.type, &c.min_bytes, &c.max_bytes, &c.n_ctas,
                    &c.n_staged, &c.n_plain, &c.n_captured, c.why) < 8)
             continue;
+        snprintf(c.key, sizeof(c.key), "%s %020ju %s %s %ju", c.collective,
+                 (uintmax_t)c.min_bytes, c.type, c.why, (uintmax_t)c.n_ctas);
         staged->n_staged += c.n_staged;
         staged->n_all += c.n_staged + c.n_plain;
         if (!STP_ROOM(staged->calls, staged->n, staged->capacity)) {
@@ -62,7 +59,7 @@ static enum stp_status staged_add_report(struct stp_staged *staged,
         }
         all = staged->calls;
         all[staged->n] = c;
-        while (staged_order(&all[i], &c) != 0 || all[i].n_ctas != c.n_ctas)
+        while (strcmp(all[i].key, c.key) != 0)
             i++;
         if (i < staged->n) {
             all[i].n_staged += c.n_staged;

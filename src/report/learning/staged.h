@@ -13,6 +13,7 @@
 
 /* The collectives of one kind in all processes, each counted by each rank. */
 struct stp_staged_calls {
+    char key[128]; /* the same in no other row */
     char collective[24], type[24];
     char why[24];                  /* plain ones are; "": none is */
     uint64_t min_bytes, max_bytes; /* as NCCL counts them for a tuner */
