@@ -318,6 +318,9 @@ void stp_report_begin(const struct stp_device_info *info,
                       const struct stp_measure_options *measure,
                       const struct stp_measure_plan *plan);
 
+/* Says how many rounds were disturbed, if any was. */
+void stp_report_again(const struct stp_dataset *data);
+
 /* Chooses the one type, bf16 unless another was given; complains of several and
  * returns the exit status. */
 int stp_choose_type(struct stp_measure_options *measure);

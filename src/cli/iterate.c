@@ -465,8 +465,10 @@ static int iterate_body(void *user, const struct stp_world *world)
         iterate_report(it, status == STP_OK ? &err : &later) != STP_OK &&
         status == STP_OK)
         status = STP_ERR_IO;
-    if (status == STP_OK && world->rank == 0)
+    if (status == STP_OK && world->rank == 0) {
         exit_status = stp_report_arms(c->o.arms, &it->out.data);
+        stp_report_again(&it->out.data);
+    }
     stp_iterations_free(&it->out);
     stp_trace_step_free(&it->step);
     free(it);

@@ -9,6 +9,7 @@
 #include "core/names.h"
 #include "device/mock/engine_mock.h"
 #include "device/module.h"
+#include "report/words.h"
 
 /* Sizes are rounded up to an element of every rank, whose number only the
  * opened device knows. */
@@ -202,6 +203,14 @@ void stp_report_begin(const struct stp_device_info *info,
                          measure->begin, stp_coll_name(p->colls[c]),
                          p->sizes[c].size[0],
                          stp_size_grain(info, p->colls[c], p->type));
+}
+
+void stp_report_again(const struct stp_dataset *data)
+{
+    char text[STP_SOURCES_TEXT];
+
+    if (stp_again_text(data->n_again, data->n_disturbed, text))
+        stp_complain("%s", text);
 }
 
 int stp_choose_type(struct stp_measure_options *measure)

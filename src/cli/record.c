@@ -263,8 +263,8 @@ static enum stp_status record_measure_iterations(struct record *r)
     for (size_t i = 0; i < n && status == STP_OK; i++) {
         struct stp_arms arms;
 
-        status = stp_setting_choose_arms(&swept, 0, &r->machine.info, &settings[i],
-                                         &arms, &r->err);
+        status = stp_setting_choose_arms(&swept, 0, &r->machine.info,
+                                         &settings[i], &arms, &r->err);
         STP_THEN(status,
                  stp_setting_run(&r->device, &r->machine.info, &settings[i],
                                  &terms, &arms, &r->machine.overlap, &r->err));

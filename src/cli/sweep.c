@@ -491,6 +491,7 @@ static int sweep_body(void *user, const struct stp_world *world)
         status = STP_ERR_IO;
     if (status == STP_OK && world->rank == 0) {
         exit_status = stp_report_arms(s.o->arms, &s.data);
+        stp_report_again(&s.data);
         if (stp_report_wrong(&s.data, true) != STP_EXIT_OK)
             exit_status = STP_EXIT_FAILED;
     }

@@ -32,6 +32,11 @@ void stp_range_names(const struct stp_range *range, char from[32], char to[32]);
  * a round number of them. */
 void stp_size_text(uint64_t n_bytes, char text[32]);
 
+/* "3 rounds were disturbed and ran again", and how many stayed; false if none
+ * was disturbed. */
+bool stp_again_text(size_t n_again, size_t n_disturbed,
+                    char text[STP_SOURCES_TEXT]);
+
 /* How many times are from where: "960 modelled", or "88 of 960 recorded, 872 of
  * 960 modelled"; and ", 12 of 960 in single passes" if some are. */
 void stp_sources_text(const struct stp_source_count *count,

@@ -44,7 +44,7 @@ static const struct settings_mode {
 static const double near_alone = 1.1;
 
 /* Enough for a turn whose arm has several rounds. */
-static const double turn_us = 12e3;
+static const double turn_us = 10e3;
 
 static const struct settings_mode *settings_find_mode(int mode, int coll)
 {

@@ -151,7 +151,6 @@ void stp_cpu_hosts_info(const struct stp_cpu_host *hosts, unsigned n,
     struct stp_device_info info = {.n_ranks = n,
                                    .n_nodes = stp_cpu_hosts_count(hosts, n),
                                    .is_live = true,
-                                   .repeats_rounds = true,
                                    .has_data = true,
                                    .is_late = true};
     const char *vendor = host->vendor;

@@ -166,6 +166,7 @@ static void tune_report_write_doubts(const struct stp_tune_report *r,
                                      size_t n_most, FILE *fp)
 {
     struct stp_paragraph paragraph;
+    char text[STP_SOURCES_TEXT];
     FILE *out;
 
     if (r->n_unsure > 0) {
@@ -193,19 +194,10 @@ static void tune_report_write_doubts(const struct stp_tune_report *r,
         fputc('.', out);
         stp_paragraph_end(&paragraph);
     }
-    if (r->n_again == 0)
-        return;
-    fputc('\n', fp);
-    out = stp_paragraph_begin(&paragraph, fp);
-    fprintf(out, "%zu round%s disturbed and ran again", r->n_again,
-            r->n_again == 1 ? " was" : "s were");
-    if (r->n_disturbed > 0)
-        fprintf(out,
-                "; %zu, disturbed each time, still count%s, and the intervals "
-                "there are wide",
-                r->n_disturbed, r->n_disturbed == 1 ? "s" : "");
-    fputc('.', out);
-    stp_paragraph_end(&paragraph);
+    if (stp_again_text(r->n_again, r->n_disturbed, text)) {
+        fputc('\n', fp);
+        stp_print_paragraph(text, fp);
+    }
 }
 
 enum stp_status stp_tune_report_save(const struct stp_tune_report *report,
