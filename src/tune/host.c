@@ -33,3 +33,17 @@ void stp_tune_clock(int64_t *stage_ms, enum stp_tune_stage stage,
     stage_ms[stage] += now - *since_ms;
     *since_ms = now;
 }
+
+bool stp_tune_has(const struct stp_dataset *data, int mode, int coll,
+                  uint64_t n_bytes, unsigned n_ranks)
+{
+    bool has = false;
+
+    for (size_t i = 0; i < data->n_rows && !has; i++) {
+        const struct stp_measurement *m = &data->rows[i];
+
+        has = m->work.mode == mode && m->coll == coll &&
+              m->n_bytes == n_bytes && m->n_ranks == n_ranks;
+    }
+    return has;
+}

@@ -132,17 +132,6 @@ size_t stp_settings_list(const struct stp_comparisons *swept,
 
 /* ---- one of them ---- */
 
-/* Adds the pair that a rule for collectives alone would run. */
-static void settings_add_rule(const struct stp_point *point, double min_gain,
-                              struct stp_arms *arms)
-{
-    const struct stp_comparison *rule = stp_derive_choice(
-        point, &(struct stp_derive_terms){.min_gain = min_gain});
-
-    if (rule != NULL)
-        arms->arm[arms->n++] = rule->arm;
-}
-
 /* Whether registered buffers are not much slower than AUTO in some collective
  * of the setting; true if nobody knows. */
 static bool settings_is_near(const struct stp_point *const *points, size_t n,
@@ -167,6 +156,7 @@ enum stp_status stp_setting_choose_arms(const struct stp_comparisons *swept,
     const struct settings_mode *m =
         settings_find_mode(setting->mode, setting->coll);
     const struct stp_point *points[MAX_COLLS];
+    const struct stp_comparison *rule;
     enum stp_status status = STP_OK;
 
     /* Take the swept points nearest to the setting's size, of each of its
@@ -191,7 +181,10 @@ enum stp_status stp_setting_choose_arms(const struct stp_comparisons *swept,
         arms_ret->n = 2;
         arms_ret->arm[0] = (struct stp_arm){.kind = STP_ARM_AUTO};
         arms_ret->arm[1] = (struct stp_arm){.kind = STP_ARM_AUTO_AGAIN};
-        settings_add_rule(points[0], min_gain, arms_ret);
+        rule = stp_derive_choice(
+            points[0], &(struct stp_derive_terms){.min_gain = min_gain});
+        if (rule != NULL)
+            arms_ret->arm[arms_ret->n++] = rule->arm;
     } else {
         stp_refine_contenders(points, m->n_colls, arms_ret);
     }

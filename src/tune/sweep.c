@@ -16,55 +16,37 @@ struct sweep {
     const struct stp_tune_pass *pass;
     struct stp_dataset *data;
     struct stp_measure_plan plan; /* of the grid */
-    unsigned rounds;              /* of the grid */
     bool own_sizes; /* the machine has times of its own sizes only: there is
                        nothing to measure between them */
 };
 
 /* ---- one size ---- */
 
-/* How many rounds of AUTO the data have. */
-static unsigned sweep_count_rounds(const struct sweep *s, int coll,
-                                   uint64_t n_bytes)
+static bool sweep_has(const struct sweep *s, int coll, uint64_t n_bytes)
 {
-    unsigned n = 0;
-
-    for (size_t i = 0; i < s->data->n_rows; i++) {
-        const struct stp_measurement *m = &s->data->rows[i];
-
-        if (m->coll == coll && m->n_bytes == n_bytes &&
-            m->n_ranks == s->pass->known.info.n_ranks &&
-            m->arm.kind == STP_ARM_AUTO && m->round >= n)
-            n = m->round + 1;
-    }
-    return n;
+    return stp_tune_has(s->data, STP_MODE_ALONE, coll, n_bytes,
+                        s->pass->known.info.n_ranks);
 }
 
-/* Measures the rounds that are missing up to 'rounds', and numbers them on. */
+/* Measures a size that is not there yet. */
 static enum stp_status sweep_measure(struct sweep *s, int coll,
                                      uint64_t n_bytes,
                                      const struct stp_arms *arms,
-                                     unsigned rounds, struct stp_error *err)
+                                     struct stp_error *err)
 {
-    const unsigned have = sweep_count_rounds(s, coll, n_bytes);
-    const size_t first = s->data->n_rows;
-    struct stp_sizes one = {.n = 1};
+    const struct stp_sizes one = {.size = {n_bytes}, .n = 1};
     struct stp_sweep_plan plan = s->plan.plan;
     enum stp_status status;
 
-    if (have >= rounds)
+    if (sweep_has(s, coll, n_bytes))
         return STP_OK;
-    one.size[0] = n_bytes;
     plan.colls = &coll;
     plan.n_colls = 1;
     plan.sizes = &one;
     plan.arms = arms;
-    plan.rounds = rounds - have;
-    plan.check = have == 0; /* once a size */
+    plan.check = 1;
     status = stp_sweep_run(s->pass->device, &plan, NULL, NULL, s->data, err);
     s->plan.plan.wake = false;
-    for (size_t i = first; i < s->data->n_rows; i++)
-        s->data->rows[i].round += have;
     return status == STP_OK ? stp_tune_state_save(s->pass->state, false, err)
                             : status;
 }
@@ -81,7 +63,6 @@ static enum stp_status sweep_make_grid(struct sweep *s,
                                   ncclFuncAllReduce};
     const struct stp_device_facts *known = &s->pass->known;
     const struct stp_device_info *info = &known->info;
-    const struct stp_sweep_plan *plan = &s->plan.plan;
     const unsigned n_asked = measure.n_colls;
     bool knows_any = false;
     enum stp_status status;
@@ -107,9 +88,8 @@ static enum stp_status sweep_make_grid(struct sweep *s,
                           "%s is left out: it was not timed on machine '%s'",
                           stp_coll_name(trained[i]), info->machine);
     status = stp_plan_measurements(known, &measure, NULL, &s->plan, err);
-    s->rounds = plan->rounds;
     if (info->max_rounds == 0 && measure.rounds == 0) {
-        s->rounds = GRID_ROUNDS;
+        s->plan.plan.rounds = GRID_ROUNDS;
         s->plan.plan.terms = (struct stp_rounds_terms){.most = MOST_ROUNDS,
                                                        .min_gain = min_gain};
     }
@@ -129,8 +109,7 @@ static enum stp_status sweep_measure_grid(struct sweep *s, size_t n_passes,
              stp_arms_add_setups(&all, s->pass->known.info.setups, err));
     for (size_t c = 0; c < plan->n_colls; c++)
         for (size_t i = 0; i < plan->sizes[c].n; i++, total++)
-            there += sweep_count_rounds(s, plan->colls[c],
-                                        plan->sizes[c].size[i]) > 0;
+            there += sweep_has(s, plan->colls[c], plan->sizes[c].size[i]);
     if (there > 0)
         stp_tune_tell(job, "continuing %s: %zu of %zu sizes are there%s",
                       job->files->state_sweep, there, total,
@@ -138,7 +117,7 @@ static enum stp_status sweep_measure_grid(struct sweep *s, size_t n_passes,
     for (size_t c = 0; c < plan->n_colls; c++)
         for (size_t i = 0; i < plan->sizes[c].n && status == STP_OK; i++) {
             status = sweep_measure(s, plan->colls[c], plan->sizes[c].size[i],
-                                   &all, s->rounds, err);
+                                   &all, err);
             STP_THEN(status, stp_tune_progress(job, STP_TUNE_SWEEP, ++done,
                                                total, err));
         }
@@ -168,8 +147,7 @@ static enum stp_status sweep_refine_once(struct sweep *s,
                                 &arms))
             continue;
         status = stp_arms_add_setups(&arms, info->setups, err);
-        STP_THEN(status,
-                 sweep_measure(s, p->coll, size, &arms, s->rounds, err));
+        STP_THEN(status, sweep_measure(s, p->coll, size, &arms, err));
         STP_THEN(status, stp_tune_progress(s->pass->job, STP_TUNE_REFINE, i + 1,
                                            all->n_points, err));
         ++*n;

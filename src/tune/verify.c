@@ -57,21 +57,6 @@ static bool verify_saves_time(const struct verify *v)
     return v->known.info.max_rounds == 0;
 }
 
-/* Whether the rows are there already. */
-static bool verify_has(const struct verify *v, const struct stp_dataset *data,
-                       int mode, int coll, uint64_t n_bytes)
-{
-    bool has = false;
-
-    for (size_t i = 0; i < data->n_rows && !has; i++) {
-        const struct stp_measurement *m = &data->rows[i];
-
-        has = m->work.mode == mode && m->coll == coll &&
-              m->n_bytes == n_bytes && m->n_ranks == v->known.info.n_ranks;
-    }
-    return has;
-}
-
 /* The rule that decides a size, or NULL. */
 static const struct stp_derived_rule *
 verify_find_rule(const struct stp_derived *derived, int coll, unsigned n_ranks,
@@ -140,7 +125,8 @@ verify_run_settings(const struct verify *v, const struct stp_tune_plan *plan,
         if (registers)
             status = verify_add_setups(v, s->coll, s->n_bytes, &arms, err);
         if ((registers && arms.n == stp_trial_arms.n) ||
-            verify_has(v, &before, s->mode, s->coll, s->n_bytes))
+            stp_tune_has(&before, s->mode, s->coll, s->n_bytes,
+                         v->known.info.n_ranks))
             continue;
         out.n_samples = 0; /* they are not used */
         STP_THEN(status, stp_setting_run(v->device, &v->known.info, s, &terms,
@@ -258,7 +244,8 @@ static enum stp_status verify_try_sizes(struct verify *v,
                 stp_setting_rounds(info, plan->measure.rounds, plan->min_gain);
             of_size.check = verify_find_rule(&v->policy->derived, coll,
                                              info->n_ranks, n_bytes) != NULL;
-            if (!verify_has(v, &before, STP_MODE_ALONE, coll, n_bytes))
+            if (!stp_tune_has(&before, STP_MODE_ALONE, coll, n_bytes,
+                              info->n_ranks))
                 STP_THEN(status, stp_sweep_run(v->device, &of_size, NULL, NULL,
                                                tried, err));
             STP_THEN(status, stp_tune_progress(v->job, STP_TUNE_VERIFY, ++done,
