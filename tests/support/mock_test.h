@@ -96,6 +96,8 @@ inline std::vector<Row> ReadCsv(const std::string &path)
             continue;
         for (std::string field; std::getline(split, field, ',');)
             fields.push_back(field);
+        if (line.back() == ',')
+            fields.emplace_back();
         if (names.empty()) {
             names = fields;
             continue;
