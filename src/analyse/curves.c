@@ -7,8 +7,7 @@
 #include "analyse/order.h"
 #include "analyse/wrong.h"
 
-/* So many stand for a round of more iterations. */
-enum { MAX_SAMPLES = 100 };
+enum { MAX_SAMPLES = 100 }; /* that stand for a round of more iterations */
 
 /* A row and where it is from. */
 struct entry {
@@ -53,7 +52,6 @@ static double curves_get_quantile(const struct stp_summary *us, double at)
                               (shares[i] - shares[i - 1]);
 }
 
-/* 'scratch' is for MAX_SAMPLES values a round. */
 static struct stp_curve_point curves_pool_rounds(const struct entry *e,
                                                  size_t n, double *scratch)
 {

@@ -7,8 +7,7 @@
 /* Modelled times that differ by less than this part differ in rounding. */
 static const double equal_times = 1e-6;
 
-/* A gain that is a loss without an interval, as of a single pass that drifts.
- */
+/* A gain that is a loss without an interval, as a single pass has. */
 static const double far_slower = 0.75;
 /* The upper end of an interval over its lower one. */
 static const double widest = 1.25;

@@ -183,6 +183,21 @@ TEST(SummariseIterations, ExposesWhatIsNotCompute)
     EXPECT_DOUBLE_EQ(3, s[0].arms[1].exposed_us);
 }
 
+// Twice the spread of AUTO's rounds is 5.66: 5 may be noise, and 6 is not.
+TEST(SummariseIterations, ExposedTimeIsNeverBelowNothing)
+{
+    for (const double compute_us : {90., 105., 106.}) {
+        Iterations it;
+        it.Setting(kOverlap).Row(0, kAuto, {98}).Row(1, kAuto, {102});
+        for (size_t i = 0; i < it.all.data.n_rows; i++)
+            it.all.data.rows[i].work.compute_us = compute_us / kOverlap.layers;
+        const double exposed = Summary(it)[0].arms[0].exposed_us;
+        EXPECT_EQ(compute_us == 106, std::isnan(exposed)) << compute_us;
+        EXPECT_TRUE(std::isnan(exposed) ||
+                    std::fabs(exposed - std::max(0., 100 - compute_us)) < 1e-9);
+    }
+}
+
 // ---- collectives alone ----
 
 TEST(SummariseIterations, SaysHowFastCollectivesAreAlone)
