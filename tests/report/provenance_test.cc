@@ -32,7 +32,6 @@ struct Case {
     stp_source source;
     bool single_pass;
     unsigned n_rounds, iters;
-    // What they allow.
     bool has_interval() const
     {
         return n_rounds > 1 && source != STP_SOURCE_MODELLED &&
