@@ -117,7 +117,8 @@ enum stp_status stp_memory_file_save(const struct stp_memory_table *table,
               "iteration.\n",
               text.fp);
     if (table->n_rules == 0)
-        fputs("# No rule: plain buffers are as good at every size.\n", text.fp);
+        fputs("# No rule: plain buffers are as good at every size timed.\n",
+              text.fp);
     stp_memory_drops_write(table, "# ", text.fp);
     fprintf(text.fp,
             "collective,min_bytes,max_bytes,memory%s,nNodes,nRanks%s%s\n",

@@ -90,8 +90,8 @@ void stp_no_rule_write(const struct stp_policy_origin *origin, FILE *fp)
                 "by the others ",
                 n_modelled, data->n_rows);
     fputs(stp_dataset_n_iterations(data) > 0
-              ? "no arm makes iterations shorter beyond doubt at any size"
-              : "NCCL's own choice is as good at every size",
+              ? "no arm makes iterations shorter beyond doubt at any size timed"
+              : "NCCL's own choice is as good at every size timed",
           fp);
 }
 

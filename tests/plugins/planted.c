@@ -427,10 +427,11 @@ FINALIZE(remembers_the_dead)
 
 /* A place: all calls within bounds.  PLANTED in the environment has the kind of
  * fault, then the bounds: "exits,coll=4,min=2097152,max=2097152,pipe=2,reg=1".
- * Those that are not named are no bounds. */
+ * Those that are not named are no bounds; with "only=1" nothing is decided
+ * elsewhere. */
 struct place {
     const struct kind *kind;
-    long long coll, min, max, pipe, reg, ranks, nodes;
+    long long coll, min, max, pipe, reg, ranks, nodes, only;
 };
 
 struct here {
@@ -666,7 +667,7 @@ static void place_read(void)
         {"coll=", &place.coll},   {"min=", &place.min},
         {"max=", &place.max},     {"pipe=", &place.pipe},
         {"reg=", &place.reg},     {"ranks=", &place.ranks},
-        {"nodes=", &place.nodes},
+        {"nodes=", &place.nodes}, {"only=", &place.only},
     };
     const char *text = getenv("PLANTED") != NULL ? getenv("PLANTED") : "";
 
@@ -707,11 +708,10 @@ ASK(here)
 {
     const struct here here = {self, call};
 
-    if (!place_has(&place, self, call)) {
+    if (place_has(&place, self, call))
+        place.kind->fn(&here);
+    else if (place.only < 0)
         planted_decide(call);
-        return;
-    }
-    place.kind->fn(&here);
 }
 
 FINALIZE(here)

@@ -107,7 +107,7 @@ enum stp_status stp_differ(const struct stp_explanation *first,
                            struct stp_differences *out_ret,
                            struct stp_error *err)
 {
-    struct stp_differences out = {0};
+    struct stp_differences out = {.n_sizes = first->n_sizes};
     struct mock_machine *machine;
 
     if (mock_machine_load(machine_path, &machine) != ncclSuccess)

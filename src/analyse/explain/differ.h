@@ -15,7 +15,8 @@ struct stp_differing {
     double us;          /* recorded at at_bytes; NAN if nobody has */
 };
 
-/* Sizes for all of which the two do two different things. */
+/* Sizes at all of which, as far as they were asked, the two do two different
+ * things. */
 struct stp_difference {
     int coll;
     uint64_t min_bytes;
@@ -31,6 +32,7 @@ struct stp_difference {
 struct stp_differences {
     struct stp_difference *ranges; /* by collective, then ascending */
     size_t n_ranges;
+    size_t n_sizes; /* asked of each collective, of the first of the two */
 };
 
 /*

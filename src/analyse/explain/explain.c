@@ -1,19 +1,21 @@
 #include "analyse/explain/explain.h"
 
-#include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "analyse/explain/explainer.h"
+#include "analyse/probes.h"
 #include "core/room.h"
 
-enum { PROBES_PER_OCTAVE = 16 };
+enum { SEED = 1 }; /* of random sizes: a plugin is explained alike each time */
 
 struct explain {
     struct stp_explainer explainer;
     uint64_t grain;     /* one element a rank */
     uint64_t max_bytes; /* a multiple of it */
     struct stp_explanation out;
+    uint64_t *sizes; /* to ask of a collective, multiples of the grain */
+    size_t n_sizes, capacity;
     enum stp_status status; /* of the first failure */
     struct stp_error *err;
 };
@@ -110,6 +112,50 @@ static void explain_advance(struct explain *e, int coll, uint64_t n_bytes)
     }
 }
 
+/* Adds a size, or the multiples of the grain beside it. */
+static void explain_add_size(struct explain *e, uint64_t n_bytes)
+{
+    for (uint64_t size = n_bytes / e->grain * e->grain;
+         size < n_bytes + e->grain; size += e->grain) {
+        if (size == 0 || size > e->max_bytes)
+            continue;
+        if (STP_ROOM(e->sizes, e->n_sizes, e->capacity))
+            e->sizes[e->n_sizes++] = size;
+        else
+            e->status = stp_nomem(e->err);
+    }
+}
+
+static int explain_compare_sizes(const void *a, const void *b)
+{
+    const uint64_t x = *(const uint64_t *)a, y = *(const uint64_t *)b;
+
+    return (x > y) - (x < y);
+}
+
+/* Both ends, all probes, larger ones, and range ends of the policy. */
+static void explain_choose_sizes(struct explain *e, int coll)
+{
+    const struct stp_compiled *compiled = e->explainer.compiled;
+    uint64_t end = 0;
+
+    e->n_sizes = 0;
+    explain_add_size(e, e->grain);
+    explain_add_size(e, e->max_bytes);
+    for (size_t i = 0; i < STP_N_PROBES; i++)
+        explain_add_size(e, stp_probe(SEED, i));
+    for (uint64_t size = UINT64_C(1) << 34; size < e->max_bytes;
+         size += size / 64)
+        explain_add_size(e, size);
+    while (compiled != NULL && end < e->max_bytes) {
+        end = stp_compiled_next_break(compiled, coll, end);
+        if (end <= e->max_bytes)
+            explain_add_size(e, end);
+    }
+    if (e->status == STP_OK)
+        qsort(e->sizes, e->n_sizes, sizeof(*e->sizes), explain_compare_sizes);
+}
+
 enum stp_status stp_explain(const struct stp_explain_options *options,
                             struct stp_explanation *out_ret,
                             struct stp_error *err)
@@ -122,32 +168,24 @@ enum stp_status stp_explain(const struct stp_explain_options *options,
     e.grain = stp_explainer_grain(&e.explainer);
     e.max_bytes = options->max_bytes / e.grain * e.grain;
     for (int coll = 0; coll < NCCL_NUM_TUNED_FUNCS; coll++) {
-        const struct stp_compiled *compiled = e.explainer.compiled;
-        uint64_t at = e.grain;
         struct stp_explained x;
 
         if (options->coll >= 0 && options->coll != coll)
             continue;
-        x = explain_ask(&e, coll, at);
+        explain_choose_sizes(&e, coll);
+        if (e.status != STP_OK)
+            break;
+        x = explain_ask(&e, coll, e.sizes[0]);
         explain_append(&e, &x);
-        while (at < e.max_bytes && e.status == STP_OK) {
-            /* a step on, or to a range end of the policy on the way */
-            uint64_t next =
-                (uint64_t)((double)at * exp2(1.0 / PROBES_PER_OCTAVE));
-            const uint64_t end =
-                compiled != NULL ? stp_compiled_next_break(compiled, coll, at)
-                                 : UINT64_MAX;
-
-            if (end < next)
-                next = (end + e.grain - 1) / e.grain * e.grain;
-            next = next / e.grain * e.grain;
-            if (next <= at)
-                next = at + e.grain;
-            at = next > e.max_bytes ? e.max_bytes : next;
-            explain_advance(&e, coll, at);
-        }
+        e.out.n_sizes = 1;
+        for (size_t i = 1; i < e.n_sizes && e.status == STP_OK; i++)
+            if (e.sizes[i] != e.sizes[i - 1]) {
+                explain_advance(&e, coll, e.sizes[i]);
+                e.out.n_sizes++;
+            }
     }
     stp_explainer_close(&e.explainer);
+    free(e.sizes);
     if (e.status == STP_OK)
         *out_ret = e.out;
     else

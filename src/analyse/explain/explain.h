@@ -21,7 +21,8 @@ struct stp_pick {
 
 bool stp_pick_equal(struct stp_pick a, struct stp_pick b);
 
-/* Sizes from 'min_bytes' to 'max_bytes', for all of which the same happens. */
+/* Sizes from 'min_bytes' to 'max_bytes', at all of which the same happened that
+ * were asked. */
 struct stp_explained {
     int coll;
     uint64_t min_bytes;
@@ -40,6 +41,8 @@ struct stp_explanation {
     struct stp_explained *ranges; /* by collective, then ascending */
     size_t n_ranges;
     size_t capacity;
+    size_t n_sizes; /* that were asked of the last collective, and of others but
+                       for range ends of the policy; not those of bisection */
 };
 
 struct stp_explain_options {
@@ -53,9 +56,9 @@ struct stp_explain_options {
 
 /*
  * Asks the plugin through mock NCCL, about every collective from one element a
- * rank (bf16) up to max_bytes, and finds the switch points by bisection:
- * between probes a sixteenth of an octave apart and at every range end of the
- * policy.
+ * rank (bf16) up to max_bytes, at the sizes of probes.h, their neighbours and
+ * the range ends of the policy, and finds the switch points between two of them
+ * by bisection.  What it does between two that agree is not known.
  *
  * STP_ERR_DEVICE if the plugin cannot be loaded or fails a collective; *out_ret
  * is untouched then.  Free with stp_explanation_free().

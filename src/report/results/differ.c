@@ -13,13 +13,17 @@ stp_print_differences(const struct stp_differences_report *report, bool is_json,
     struct stp_table t = stp_table_result(is_json);
 
     if (!is_json)
-        fprintf(fp, "%s and %s decide %s on %s\n%s", report->first,
-                report->second, all->n_ranges == 0 ? "the same" : "differently",
-                report->machine, all->n_ranges == 0 ? "" : "\n");
+        fprintf(fp,
+                all->n_ranges == 0
+                    ? "%s and %s decide the same on %s at %zu sizes of each "
+                      "collective\n"
+                    : "%s and %s decide differently on %s\n\n",
+                report->first, report->second, report->machine, all->n_sizes);
     stp_table_word(&t, "machine", NULL, report->machine);
     stp_table_word(&t, "first", NULL, report->first);
     stp_table_word(&t, "second", NULL, report->second);
     stp_table_flag(&t, "same", NULL, all->n_ranges == 0);
+    stp_table_count(&t, "sizes_asked", NULL, all->n_sizes);
     stp_table_rows(&t, "differences");
     for (size_t i = 0; i < all->n_ranges; i++) {
         const struct stp_difference *d = &all->ranges[i];

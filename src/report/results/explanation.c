@@ -53,6 +53,7 @@ enum stp_status stp_print_explanation(const struct stp_explanation *explanation,
     enum stp_status status;
     FILE *fp;
 
+    stp_table_count(&t, "sizes_asked", NULL, explanation->n_sizes);
     stp_table_rows(&t, "ranges");
     for (size_t i = 0; i < n; i++)
         if (has_all || explanation->ranges[i].decider != STP_DECIDER_NCCL) {
@@ -60,21 +61,28 @@ enum stp_status stp_print_explanation(const struct stp_explanation *explanation,
             n_shown++;
         }
     status = stp_table_end(&t, out, err);
-    if (n_shown == n)
+    if (is_json)
         return status;
     if (n_shown > 0)
         fputc('\n', out);
     fp = stp_paragraph_begin(&paragraph, out);
     if (n_shown == 0)
         fprintf(fp,
-                "NCCL's own choice stands in all %zu ranges, which --table "
-                "prints.",
+                "NCCL's own choice stands wherever it was asked: %zu "
+                "ranges, which --table prints. ",
                 n);
-    else
+    else if (n_shown < n)
         fprintf(fp,
-                "%zu of %zu ranges; NCCL's own choice stands in "
-                "the others, which --table prints, too.",
+                "%zu of %zu ranges; NCCL's own choice stands wherever it was "
+                "asked in the others, which --table prints, too. ",
                 n_shown, n);
+    fprintf(fp,
+            "Each collective was asked at %zu sizes: powers of two, 64 sizes "
+            "an octave, decimal numbers%s, their neighbours, and 256 at "
+            "random. Switch points between two of them were found by "
+            "bisection.",
+            explanation->n_sizes,
+            policy != NULL ? ", the policy's range ends" : "");
     stp_paragraph_end(&paragraph);
     return status;
 }

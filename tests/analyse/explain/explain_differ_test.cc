@@ -56,8 +56,8 @@ class Differ : public testing::Test
     {
         std::vector<stp_explained> a = Explained(first);
         std::vector<stp_explained> b = Explained(second);
-        const stp_explanation x{a.data(), a.size(), a.size()};
-        const stp_explanation y{b.data(), b.size(), b.size()};
+        const stp_explanation x{a.data(), a.size(), a.size(), 1};
+        const stp_explanation y{b.data(), b.size(), b.size(), 1};
 
         stp_differences_free(&all_);
         ASSERT_EQ(STP_OK, stp_differ(&x, &y, STP_FIXTURES "/machines/h200x4",
