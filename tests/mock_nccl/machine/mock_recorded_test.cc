@@ -143,7 +143,7 @@ TEST(MachineTime, RefusesWhatHasNone)
         {{ncclFuncAllReduce, 8, MOCK_NUM_WAYS, 0, 0},
          0,
          0,
-         "no time for collective 4, algorithm 12 and protocol 0"},
+         "no time for collective 4, algorithm 15 and protocol 0"},
         {{ncclFuncAllReduce, 8, 1, NCCL_NUM_PROTOCOLS, 0},
          0,
          0,
