@@ -14,6 +14,18 @@ static int wrong_order_comms(row a, row b)
     return STP_ORDER(a->n_ranks, b->n_ranks);
 }
 
+/* Both runs of AUTO in a round are of one arm. */
+static bool wrong_is_auto(row m)
+{
+    return m->arm.kind == STP_ARM_AUTO || m->arm.kind == STP_ARM_AUTO_AGAIN;
+}
+
+static int wrong_order_names(row a, row b)
+{
+    STP_RETURN_ORDER(STP_ORDER(!wrong_is_auto(a), !wrong_is_auto(b)));
+    return wrong_is_auto(a) ? 0 : stp_order_arms(a, b);
+}
+
 static int wrong_order_rows(const void *pa, const void *pb)
 {
     row a = *(const row *)pa;
@@ -21,13 +33,13 @@ static int wrong_order_rows(const void *pa, const void *pb)
 
     STP_RETURN_ORDER(wrong_order_comms(a, b));
     STP_RETURN_ORDER(STP_ORDER(a->n_bytes, b->n_bytes));
-    return stp_order_arms(a, b);
+    return wrong_order_names(a, b);
 }
 
 static int wrong_order_arms(row a, row b)
 {
     STP_RETURN_ORDER(wrong_order_comms(a, b));
-    return stp_order_arms(a, b);
+    return wrong_order_names(a, b);
 }
 
 size_t stp_right_rows(const struct stp_dataset *data, bool keeps_auto,
@@ -45,7 +57,7 @@ size_t stp_right_rows(const struct stp_dataset *data, bool keeps_auto,
         return data->n_rows;
     qsort(rows, data->n_rows, sizeof(*rows), wrong_order_rows);
     for (size_t i = 0, end; i < data->n_rows; i = end) {
-        const bool is_auto = rows[i]->arm.kind == STP_ARM_AUTO;
+        const bool is_auto = wrong_is_auto(rows[i]);
         bool is_wrong = false;
 
         for (end = i;
@@ -58,9 +70,9 @@ size_t stp_right_rows(const struct stp_dataset *data, bool keeps_auto,
         is_wrong |= auto_wrong != NULL &&
                     auto_wrong->n_bytes == rows[i]->n_bytes &&
                     wrong_order_comms(auto_wrong, rows[i]) == 0;
-        for (size_t k = i; k < end && (!is_wrong || (is_auto && keeps_auto));
-             k++)
-            rows[n++] = rows[k];
+        for (size_t k = i; k < end; k++)
+            if (!is_wrong || (keeps_auto && rows[k]->arm.kind == STP_ARM_AUTO))
+                rows[n++] = rows[k];
     }
     return n;
 }
@@ -112,8 +124,12 @@ bool stp_next_wrong(const struct stp_dataset *data, struct stp_wrong *wrong)
 
 bool stp_kind_is_wrong(const struct stp_dataset *data, enum stp_arm_kind kind)
 {
-    for (size_t i = 0; i < data->n_rows; i++)
-        if (data->rows[i].n_wrong > 0 && data->rows[i].arm.kind == kind)
+    for (size_t i = 0; i < data->n_rows; i++) {
+        row m = &data->rows[i];
+
+        if (m->n_wrong > 0 &&
+            (wrong_is_auto(m) ? kind == STP_ARM_AUTO : kind == m->arm.kind))
             return true;
+    }
     return false;
 }

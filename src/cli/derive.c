@@ -329,8 +329,12 @@ static enum stp_status memory_derive(const struct derive_options *o,
 
     if (status == STP_OK && !situations.are_measured)
         status = stp_fail(err, STP_ERR_RANGE,
-                          "no times of %s buffers, expected those of arms %s: "
-                          "`steptune sweep --arms all,memory`",
+                          "no %s of %s buffers, expected those of arms "
+                          "%s: `steptune sweep --arms all,memory`",
+                          stp_kind_is_wrong(data, STP_ARM_SETUP) ||
+                                  stp_kind_is_wrong(data, STP_ARM_AUTO)
+                              ? "right results"
+                              : "times",
                           o->as == DERIVE_STAGE ? "staged" : "registered",
                           o->as == DERIVE_STAGE ? "stage" : "reg, sym or ce");
     STP_THEN(status,

@@ -117,7 +117,8 @@ enum stp_status stp_memory_file_save(const struct stp_memory_table *table,
               "iteration.\n",
               text.fp);
     if (table->n_rules == 0)
-        fputs("# No rule: plain buffers are as good at every size timed.\n",
+        fputs("# No rule: no buffers gain enough beyond doubt at any size "
+              "timed.\n",
               text.fp);
     stp_memory_drops_write(table, "# ", text.fp);
     fprintf(text.fp,

@@ -34,7 +34,8 @@ void stp_times_write(const struct stp_dataset *data, FILE *fp)
     if (stp_dataset_n_iterations(data) > 0)
         fputs("iterations on ", fp);
     if (data->machine[0] != '\0')
-        fprintf(fp, "%s (%s, NCCL %s)", data->machine, data->gpu, data->nccl);
+        fprintf(fp, "%s (%s%s%s)", data->machine, data->gpu,
+                data->nccl[0] != '\0' ? ", NCCL " : "", data->nccl);
     else
         fputs("a machine without a name", fp);
     fprintf(fp, ": %s\n", sources);
@@ -69,7 +70,8 @@ void stp_no_rule_write(const struct stp_policy_origin *origin, FILE *fp)
         has_rounds |= stp_source_decides(data->rows[i].source) &&
                       (origin->trusts_passes || !data->rows[i].single_pass);
     if (origin->all_are_wrong) {
-        fputs("each arm has results with wrong elements", fp);
+        fputs("at no size NCCL's own choice and another arm have right results",
+              fp);
         return;
     }
     stp_count_sources(data, &count);
@@ -91,7 +93,7 @@ void stp_no_rule_write(const struct stp_policy_origin *origin, FILE *fp)
                 n_modelled, data->n_rows);
     fputs(stp_dataset_n_iterations(data) > 0
               ? "no arm makes iterations shorter beyond doubt at any size timed"
-              : "NCCL's own choice is as good at every size timed",
+              : "no arm gains enough beyond doubt at any size timed",
           fp);
 }
 

@@ -136,7 +136,8 @@ void stp_size_text(uint64_t n_bytes, char text[32])
 
 void stp_wrong_text(const struct stp_wrong *wrong, char text[STP_ERROR_TEXT])
 {
-    const bool is_auto = wrong->like->arm.kind == STP_ARM_AUTO;
+    const bool is_auto = wrong->like->arm.kind == STP_ARM_AUTO ||
+                         wrong->like->arm.kind == STP_ARM_AUTO_AGAIN;
     char arm[STP_ARM_NAME], sizes[80], name[32], most[40] = "";
 
     stp_arm_name(&wrong->like->arm, arm);

@@ -317,8 +317,8 @@ TEST_F(MemoryFileTest, SaysThatThereIsNoRule)
 {
     EXPECT_THAT(SaveMemory({}),
                 EndsWith(head_ +
-                         "# No rule: plain buffers are as good at every "
-                         "size.\n"
+                         "# No rule: no buffers gain enough beyond doubt at "
+                         "any size timed.\n"
                          "collective,min_bytes,max_bytes,memory,nNodes,"
                          "nRanks\n"));
 }

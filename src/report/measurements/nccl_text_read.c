@@ -102,6 +102,17 @@ static int text_find_op(const char *word, size_t len)
                                         : stp_op_from_name(word, len);
 }
 
+/* A result that is no number is as far from right as can be. */
+static bool text_read_error(const struct stp_field *f, void *place)
+{
+    double *error = &((struct place *)place)->error;
+
+    *error = stp_field_is(f, "N/A") ? -1 : (double)INFINITY;
+    return isfinite(*error) || stp_field_is(f, "nan") ||
+           stp_field_is(f, "-nan") || stp_field_is(f, "inf") ||
+           stp_parse_double(f->s, f->len, error);
+}
+
 #define ROW(member)   STP_CSV_INTO(row, member)
 #define PLACE(member) STP_CSV_INTO(place, member)
 
@@ -131,8 +142,8 @@ static const struct stp_csv_column known_columns[] = {
     {"busbw", BANDWIDTH, PLACE(busbw)},
     {"#wrong", "a number of elements, or N/A", .kind = STP_CSV_FROM_0,
      PLACE(n_wrong), .none = "N/A", .none_value = -1},
-    {"error", "a number, or N/A", .kind = STP_CSV_NUMBER, PLACE(error),
-     .none = "N/A", .none_value = -1},
+    {"error", "a number, nan, inf or N/A", .read = text_read_error,
+     PLACE(error)},
     {"i_min", ITERATION, PLACE(min_us)},
     {"i_max", .kind = STP_CSV_SKIP},
     {"i_p50", ITERATION, PLACE(median_us)}, /* out of JSON */
@@ -608,7 +619,7 @@ static bool text_read_field(const struct reader *r, size_t column,
                             const struct stp_field *word, struct row *row)
 {
     const struct stp_csv_column *c = r->columns[column];
-    bool is_of_place = c->kind >= STP_CSV_NUMBER;
+    bool is_of_place = c->kind >= STP_CSV_NUMBER || c->read != NULL;
 
     return stp_csv_read_field(
         c, word,

@@ -211,7 +211,7 @@ const drawGain = (parent, panel) => {
     [['policy', 'policy'], ['band', '95 percent interval'],
      ['slower', 'slower'], ['best', 'fastest arm'], ...setupLegend(panel)], 338);
   const svg = plot.svg, gains = rows.map(gainOf).filter(Boolean);
-  const best = rows.filter(row => row.swept)
+  const best = rows.filter(row => row.compared)
     .map(row => [row, row.best ? row.best.gain : 1]);
   const setups = rows.filter(row => row.setup)
     .map(row => [row, row.setup.gain]);

@@ -165,6 +165,7 @@ static void page_fill_row(struct stp_page_row *row,
             const struct stp_comparison **best =
                 is_setup ? &row->setup : &row->best;
 
+            row->is_compared |= c->arm.kind == STP_ARM_FORCED;
             if (!is_setup &&
                 (c->arm.kind != STP_ARM_FORCED ||
                  stp_ran_as_auto(row->swept, c) || !(c->gain.gain > 1)))

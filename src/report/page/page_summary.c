@@ -95,6 +95,7 @@ void stp_page_sum_up(const struct stp_page_data *data,
     for (size_t i = 0; i < data->n_rows; i++) {
         const struct stp_page_row *row = &data->rows[i];
 
+        s->n_compared += row->is_compared;
         if (s->has_policy)
             page_count_row(row, s);
         else if (row->best != NULL && row->best->gain.low > 1)
@@ -167,13 +168,19 @@ void stp_page_sentence(const struct stp_page_summary *s,
             text,
             " some arm is faster than NCCL's own choice at %zu of %zu sizes, "
             "by up to %.2fx (%s at %s); there is no policy here.",
-            s->n_faster, s->n_sizes, gain, coll, place);
+            s->n_faster, s->n_compared, gain, coll, place);
+    } else if (!s->has_policy && s->n_compared == 0) {
+        stp_page_format(text,
+                        " no arm that a tuner can choose was compared with "
+                        "NCCL's own choice at any of %zu sizes; there is no "
+                        "policy here.",
+                        s->n_sizes);
     } else if (!s->has_policy) {
         stp_page_format(
             text,
-            " no arm is significantly faster than NCCL's own choice at "
-            "any of %zu sizes; there is no policy here.",
-            s->n_sizes);
+            " no arm that a tuner can choose is significantly faster than "
+            "NCCL's own choice at any of %zu sizes; there is no policy here.",
+            s->n_compared);
     } else if (s->n_rules == 0 && !s->tried) {
         stp_page_format(text,
                         " this policy has no rule: NCCL's own choice stands at "

@@ -126,6 +126,7 @@ static void view_row(const struct stp_page_row *r, struct stp_table *rows)
     stp_table_flag(rows, "faster", NULL, r->verdict == STP_VERDICT_FASTER);
     stp_table_flag(rows, "slower", NULL, r->verdict == STP_VERDICT_SLOWER);
     stp_table_flag(rows, "swept", NULL, r->swept != NULL);
+    stp_table_flag(rows, "compared", NULL, r->is_compared);
     stp_table_flag(rows, "unmeasured", NULL, r->policy == NULL && r->line > 0);
     stp_table_number(rows, "auto_gbps", NULL,
                      stp_busbw(p->coll, p->n_ranks, p->n_bytes, p->auto_us), 2);

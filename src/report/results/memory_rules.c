@@ -413,7 +413,9 @@ enum stp_status stp_print_memory_rules(const struct stp_memory_table *table,
     struct stp_table t = stp_table_begin(STP_TABLE_TEXT);
 
     if (table->n_rules == 0)
-        fputs("Nothing: plain buffers are as good at every size timed.\n", fp);
+        fputs("Nothing: no other buffers gain enough beyond doubt at any size "
+              "timed.\n",
+              fp);
     stp_put_memory_rules(table, &t);
     stp_memory_drops_write(table, "", fp);
     return stp_table_end(&t, fp, err);

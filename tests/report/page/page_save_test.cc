@@ -374,7 +374,7 @@ TEST_F(Page, AMemoryPolicyWithoutRulesSaysSo)
     const std::string with = Make(
         Sources({{STP_PAGE_MEMORY_POLICY, memory}, {STP_PAGE_SWEEP, sweep}}));
 
-    EXPECT_THAT(with, HasSubstr("<p>Nothing: plain buffers are as good at "));
+    EXPECT_THAT(with, HasSubstr("<p>Nothing: no other buffers gain enough "));
     EXPECT_THAT(with, Not(HasSubstr("Registering buffers makes")));
     EXPECT_THAT(Make(Sources({{STP_PAGE_SWEEP, sweep}})),
                 Not(HasSubstr("What to register")));

@@ -113,6 +113,7 @@ stp_page_summary Summary()
     s.has_policy = s.tried = true;
     s.n_rules = 4;
     s.n_sizes = 84;
+    s.n_compared = 80;
     s.n_changed = 14;
     s.n_faster = 14;
     s.best = {{1.371, 1.36, 1.38, 4}, ncclFuncAllGather, 4 << 20, 4};
@@ -170,14 +171,21 @@ TEST(Sentence, SaysWhatThePolicyIsWorth)
          ON " this policy has no rule: NCCL's own choice stands at all 84 "
             "sizes."},
         {[](auto &s) { s.has_policy = s.tried = false; },
-         ON " some arm is faster than NCCL's own choice at 14 of 84 sizes, by "
+         ON " some arm is faster than NCCL's own choice at 14 of 80 sizes, by "
             "up to 1.37x (allgather at 4 MiB); there is no policy here."},
         {[&](auto &s) {
              s.has_policy = s.tried = false;
              s.best.gain = one;
          },
-         ON " no arm is significantly faster than NCCL's own choice at any of "
-            "84 sizes; there is no policy here."},
+         ON " no arm that a tuner can choose is significantly faster than "
+            "NCCL's own choice at any of 80 sizes; there is no policy here."},
+        {[&](auto &s) {
+             s.has_policy = s.tried = false;
+             s.n_compared = 0;
+             s.best.gain = one;
+         },
+         ON " no arm that a tuner can choose was compared with NCCL's own "
+            "choice at any of 84 sizes; there is no policy here."},
         {[](auto &s) {
              s.has_ranks = true;
              s.best.n_ranks = 2;
