@@ -182,6 +182,8 @@ TEST_F(Cuda, RegisteredBuffersRunAsTheyShouldAndRight)
             }
             EXPECT_EQ(0u, CountWrong(coll, 1 << 20)) << what;
             EXPECT_EQ(0u, CountWrong(coll, kMaxBytes)) << what;
+            for (uint64_t n : {5, 98305, 131073}) /* parts that are padded */
+                EXPECT_EQ(0u, CountWrong(coll, n * 2 * info_.n_ranks)) << what;
         }
     const stp_device_run own = Probe(kAuto, ncclFuncAllReduce, 1 << 20);
     EXPECT_STREQ("", own.kernel);

@@ -3,6 +3,7 @@
 #include <stdio.h>
 
 #include "core/text.h"
+#include "nccl_tuner_abi.h"
 
 static const char *const words[STP_N_MEMORIES] = {
     [STP_MEMORY_PLAIN] = "plain", [STP_MEMORY_REG] = "reg",
@@ -35,4 +36,16 @@ const char *stp_memory_text(int memory, int min_ctas,
     else
         snprintf(text, STP_MEMORY_TEXT, "%s, minCTAs %d", name, min_ctas);
     return text;
+}
+
+uint64_t stp_memory_padded(int coll, unsigned n_ranks, int min_ctas,
+                           uint64_t n_bytes)
+{
+    const uint64_t round =
+        8192 * (uint64_t)min_ctas * (coll == ncclFuncAllGather ? 1 : n_ranks);
+    uint64_t unit = 16;
+
+    if (round > 0 && n_bytes >= round / 4)
+        unit = n_bytes % round > round / 2 ? round : round / 4;
+    return (n_bytes + unit - 1) / unit * unit;
 }

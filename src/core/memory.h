@@ -9,6 +9,7 @@
 #define STP_MEMORY_H
 
 #include <stddef.h>
+#include <stdint.h>
 
 enum stp_memory {
     STP_MEMORY_PLAIN, /* nothing: memory of cudaMalloc() */
@@ -37,5 +38,21 @@ const char *stp_memory_names(void);
 enum { STP_MEMORY_TEXT = 32 };
 const char *stp_memory_text(int memory, int min_ctas,
                             char text[STP_MEMORY_TEXT]);
+
+/*
+ * The bytes that a staged collective has in its window, of 'n_bytes' that its
+ * call has: of the message of an all-reduce, else of a rank's part.
+ *
+ * NCCL's symmetric kernels move 16 bytes a lane in whole rounds alone, which
+ * are 8 KiB for each CTA (and for each rank of those, if they sum).  What is
+ * left over goes with 4 bytes a lane in quarters of a round, and then element
+ * by element, which may take as long as several rounds (NCCL 2.28.9,
+ * src/device/symmetric).  So a rest of more than half a round is filled up to
+ * a round, and a smaller one to a quarter or to half of one; a message of less
+ * than a quarter, or of NCCL's own count of CTAs, to 16 bytes.  At most twice
+ * 'n_bytes', or 16.
+ */
+uint64_t stp_memory_padded(int coll, unsigned n_ranks, int min_ctas,
+                           uint64_t n_bytes);
 
 #endif /* STP_MEMORY_H */

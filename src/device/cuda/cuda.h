@@ -42,11 +42,13 @@ struct stp_cuda_setup {
     void *handles[STP_CUDA_N_MEMORIES]; /* of a window, or of a registration */
 };
 
-/* A copy within a GPU. */
+/* A copy within a GPU, of rows. */
 struct stp_cuda_copy {
-    void *to;
-    const void *from;
-    uint64_t nbytes;
+    char *to;
+    const char *from;
+    uint64_t to_pitch, from_pitch; /* bytes from row to row */
+    uint64_t width;                /* bytes of a row */
+    uint64_t n_rows;
     unsigned stream;
 };
 

@@ -671,8 +671,10 @@ static enum stp_status cuda_begin_capture(void *self, struct stp_error *err)
     if (status != STP_OK)
         return status;
     r->captures = true;
+    /* Other ranks of the thread may still capture when this one's graph is made
+     * ready, which stricter modes forbid. */
     result = cudaStreamBeginCapture(r->stream[STP_STREAM_MAIN],
-                                    cudaStreamCaptureModeThreadLocal);
+                                    cudaStreamCaptureModeRelaxed);
     STP_CUDA_THEN(result,
                   rank_fork_stream(r, STP_STREAM_MAIN, STP_STREAM_COMM));
     return rank_called(r, result, "cudaStreamBeginCapture", err);
