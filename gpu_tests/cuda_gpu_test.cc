@@ -64,9 +64,9 @@ class Cuda : public DeviceFixture
 
     uint64_t CountWrong(int coll, uint64_t n_bytes)
     {
-        uint64_t n_wrong = UINT64_MAX;
-        Ok(Check(Make(coll, n_bytes, STP_TYPE_BF16), 7, &n_wrong));
-        return n_wrong;
+        stp_found found{UINT64_MAX, 0};
+        Ok(Check(Make(coll, n_bytes, STP_TYPE_BF16), 7, &found));
+        return found.n_wrong;
     }
 
     stp_device_options options_{};

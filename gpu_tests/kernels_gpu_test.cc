@@ -48,17 +48,18 @@ class Kernels : public testing::TestWithParam<Case>
                     /*ranks*/ 4,
                     /*block*/ kElements / 4,
                     /*seed*/ 42,
-                    0};
+                    0,
+                    /*rounds*/ true};
         size_ = stp_type_size(pattern_.type);
         ASSERT_EQ(cudaSuccess, cudaMalloc(&data_, kElements * size_));
-        ASSERT_EQ(cudaSuccess, cudaMalloc(reinterpret_cast<void **>(&n_wrong_),
-                                          sizeof(*n_wrong_)));
+        ASSERT_EQ(cudaSuccess, cudaMalloc(reinterpret_cast<void **>(&found_),
+                                          sizeof(*found_)));
     }
 
     void TearDown() override
     {
         cudaFree(data_);
-        cudaFree(n_wrong_);
+        cudaFree(found_);
     }
 
     // Elements of what a rank gets.
@@ -70,16 +71,19 @@ class Kernels : public testing::TestWithParam<Case>
                    : kElements;
     }
 
-    unsigned long long CountWrong(unsigned rank)
+    stp_found Examine(unsigned rank)
     {
-        unsigned long long n = 0;
-        cudaMemset(n_wrong_, 0, sizeof(*n_wrong_));
-        EXPECT_EQ(cudaSuccess,
-                  stp_kernel_count_wrong(&pattern_, rank, data_, Elements(),
-                                         n_wrong_, nullptr));
-        EXPECT_EQ(cudaSuccess,
-                  cudaMemcpy(&n, n_wrong_, sizeof(n), cudaMemcpyDeviceToHost));
-        return n;
+        stp_found found{};
+        cudaMemset(found_, 0, sizeof(*found_));
+        EXPECT_EQ(cudaSuccess, stp_kernel_examine(&pattern_, rank, data_,
+                                                  Elements(), found_, nullptr));
+        EXPECT_EQ(cudaSuccess, cudaMemcpy(&found, found_, sizeof(found),
+                                          cudaMemcpyDeviceToHost));
+        return found;
+    }
+    uint64_t CountWrong(unsigned rank)
+    {
+        return Examine(rank).n_wrong;
     }
 
     // Bytes that rank 'rank' must get, computed by the host element by element.
@@ -110,7 +114,7 @@ class Kernels : public testing::TestWithParam<Case>
     stp_pattern pattern_{};
     unsigned size_ = 0;
     void *data_ = nullptr;
-    unsigned long long *n_wrong_ = nullptr;
+    stp_found *found_ = nullptr;
 };
 
 TEST_P(Kernels, FillAsTheHostWould)
@@ -134,10 +138,18 @@ TEST_P(Kernels, CountEveryWrongElementAndNoOther)
     ASSERT_EQ(cudaSuccess, cudaMemcpy(data_, bytes.data(), bytes.size(),
                                       cudaMemcpyHostToDevice));
     EXPECT_EQ(0u, CountWrong(2));
+    stp_found want{};
+    for (uint64_t i = 0; i < Elements(); i++) {
+        uint64_t bits = 0;
+        memcpy(&bits, &bytes[i * size_], size_);
+        stp_pattern_examine(&pattern_, 2, i, bits, &want);
+    }
+    EXPECT_EQ(want.bits, Examine(2).bits);
 
-    for (uint64_t i : {uint64_t{0}, Elements() / 2, Elements() - 1})
-        for (unsigned b = 0; b < size_; b++)
-            bytes[i * size_ + b] ^= 0x7f;
+    for (uint64_t i : {uint64_t{0}, Elements() / 2, Elements() - 1}) {
+        const uint64_t bits = stp_pattern_poison(&pattern_, 2, i);
+        memcpy(&bytes[i * size_], &bits, size_);
+    }
     ASSERT_EQ(cudaSuccess, cudaMemcpy(data_, bytes.data(), bytes.size(),
                                       cudaMemcpyHostToDevice));
     EXPECT_EQ(3u, CountWrong(2));

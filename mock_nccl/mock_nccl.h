@@ -167,6 +167,9 @@ struct mock_run {
     int n_channels; /* a tuner's request; 0 for NCCL's own count */
 };
 
+/* Whether sums have the bits that they have under NCCL's own choice. */
+enum mock_bits { MOCK_BITS_UNKNOWN, MOCK_BITS_SAME, MOCK_BITS_OTHER };
+
 struct mock_time {
     double us;
     enum mock_time_source source; /* the worst of all it is made of */
@@ -174,6 +177,7 @@ struct mock_time {
     const char *kernel;  /* of a way, at the nearest recorded size: what was
                             recorded to have run; "" if that was an algorithm.
                             The machine's */
+    enum mock_bits bits; /* as recorded of just that size and channel count */
 };
 
 /*

@@ -4,13 +4,14 @@
  * timings.csv has one row per size, pair, channel count and pass:
  *
  *   collective,bytes,algorithm,protocol,channels,nRanks,run,round,iters,
- *   mean_us,median_us,p95_us,min_us[,source][,ran_kernel]
+ *   mean_us,median_us,p95_us,min_us[,source][,ran_kernel][,bits]
  *
  * 'run' is a word; 'round' counts from 1 in an interleaved run, in which every
  * round measures everything once, and is 0 for a single pass. algorithm and
  * protocol "auto" (always both, with channels 0) are NCCL's own choice.
  * "reg", "sym" and "ce" (likewise) are of buffers that were registered, and
  * 'ran_kernel' is what ran there, if it was no algorithm.
+ * 'bits' says whether results were those of auto to the bit: same, other or -.
  * 'source' is there where this machine was recorded on another in mock NCCL,
  * and says what that one's times were: recorded, interpolated, virtual or
  * modelled.
@@ -84,6 +85,7 @@ struct mock_record {
     enum mock_time_source source; /* of a recording on GPUs RECORDED */
     size_t n_iterations;
     char kernel[40]; /* of a way: what ran */
+    enum mock_bits bits;
     double mean;
     double median;
     double p95;
@@ -146,6 +148,7 @@ struct mock_point {
                             paired with another */
     enum mock_time_source source; /* the worst of its rows */
     char kernel[40];              /* as of a record, of its last row */
+    enum mock_bits bits;          /* OTHER if any row is, then SAME */
     struct mock_curve ratios;     /* of iterations, at this size */
 };
 

@@ -10,13 +10,26 @@
 /* ---- one row ---- */
 
 /* The columns that are not read as their fields say. */
-enum { ALGORITHM = 2, PROTOCOL, RANKS = 5, RUN, SOURCE = 13, KERNEL, LAYERS };
+enum {
+    ALGORITHM = 2,
+    PROTOCOL,
+    RANKS = 5,
+    RUN,
+    SOURCE = 13,
+    KERNEL,
+    BITS,
+    LAYERS
+};
 enum { MODE = LAYERS + 5, COMPUTE_KIND, TYPE, RAN_ALGORITHM, RAN_PROTOCOL };
 
 /* As files of steptune name them. */
 static const char *const source_words[] = {
     "measured", "recorded", "interpolated", "virtual", "modelled"};
 static const struct mock_words sources = {source_words, 5};
+
+/* enum mock_bits */
+static const char *const bits_words[] = {"-", "same", "other"};
+static const struct mock_words all_bits = {bits_words, 3};
 
 /* The words of both columns of a way, behind those of algorithms and of
  * protocols. */
@@ -50,6 +63,7 @@ static const struct mock_field record_fields[] = {
     [SOURCE] = {"source", .words = &sources, .optional = true},
     [KERNEL] = {"ran_kernel", .kind = MOCK_FIELD_TEXT, .at = AT(kernel),
      .max = sizeof(((struct mock_record *)0)->kernel), .optional = true},
+    [BITS] = {"bits", .kind = MOCK_FIELD_WORD, .at = AT(bits), .words = &all_bits, .optional = true},
     /* from here on in overlap.csv only, those after MODE by `steptune iterate` */
     [LAYERS] = {"layers", MOCK_FIELD_INT, AT(n_layers), .min = 1, .max = 1 << 16},
     {"compute_us", MOCK_FIELD_TIME, .at = AT(compute_us)},
@@ -374,6 +388,7 @@ void mock_records_pool(struct mock_records *records)
             mean.min += r->min;
             mean.log_slowdown += r->log_slowdown;
             mean.source = mock_worse_source(mean.source, r->source);
+            mean.bits = r->bits > mean.bits ? r->bits : mean.bits;
         }
         mean.mean /= n;
         mean.median /= n;

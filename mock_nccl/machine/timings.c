@@ -210,6 +210,20 @@ bool mock_machine_has_way(const struct mock_machine *machine, ncclFunc_t coll,
     return timings_has_pair(machine, &run);
 }
 
+/* Reads whether bits are NCCL's own: nothing is interpolated. */
+static enum mock_bits timings_get_bits(const struct mock_pair *pair,
+                                       int n_channels, double log_bytes)
+{
+    for (int i = 0; i < pair->n_arms; i++)
+        if (pair->arms[i].n_channels == n_channels) {
+            const struct mock_span span =
+                mock_curve_find(&pair->arms[i].sizes, log_bytes);
+
+            return span.weight == 0 ? span.lo->bits : MOCK_BITS_UNKNOWN;
+        }
+    return MOCK_BITS_UNKNOWN;
+}
+
 /* The recorded time, but for its value: the span of sizes, and the factor of
  * the channel count. */
 static struct mock_time
@@ -225,6 +239,8 @@ timings_look_up(const struct mock_machine *machine, const struct mock_run *run,
     struct mock_time time = {
         .source = MOCK_TIME_RECORDED,
         .kernel = (span.weight < .5 ? span.lo : span.hi)->kernel,
+        .bits = timings_get_bits(
+            pair, run->n_channels == n_own ? 0 : run->n_channels, log_bytes),
     };
 
     *span_ret = span;
@@ -382,6 +398,7 @@ static ncclResult_t timings_add_arm(const char *path,
         point->is_single_pass = r->round == 0 || point->n_rounds == 1;
         point->source = mock_worse_source(point->source, r->source);
         memcpy(point->kernel, r->kernel, sizeof(point->kernel));
+        point->bits = r->bits > point->bits ? r->bits : point->bits;
         if (r->n_channels == 0 || point->n_rounds == 1)
             timings->n_rows++;
         row = &timings->rows[timings->n_rows - 1];

@@ -23,6 +23,34 @@ size_t stp_dataset_n_iterations(const struct stp_dataset *data)
     return n;
 }
 
+bool stp_dataset_knows_bits(const struct stp_dataset *data)
+{
+    bool knows = false;
+
+    for (size_t i = 0; i < data->n_rows; i++)
+        knows |= data->rows[i].bits == STP_BITS_OTHER ||
+                 (data->rows[i].bits == STP_BITS_SAME &&
+                  data->rows[i].arm.kind != STP_ARM_AUTO);
+    return knows;
+}
+
+/* enum stp_bits */
+static const char *const bits_names[] = {"-", "same", "other"};
+
+const char *stp_bits_name(int bits)
+{
+    return bits_names[bits];
+}
+
+int stp_bits_from_name(const char *word, size_t len)
+{
+    for (int i = 0; i <= STP_BITS_OTHER; i++)
+        if (strlen(bits_names[i]) == len &&
+            memcmp(bits_names[i], word, len) == 0)
+            return i;
+    return -1;
+}
+
 int stp_source_of_all(const struct stp_source_count *count)
 {
     int found = -1;

@@ -31,8 +31,9 @@ struct stp_measurement {
     unsigned root;
     bool in_place;
     bool graph; /* captured into a CUDA graph, and not launched one by one */
-    int64_t n_wrong; /* elements, of a checked one; -1: not checked; 1 also
-                        where a text says no number */
+    int64_t n_wrong;    /* elements, of a checked one; -1: not checked; 1 also
+                           where a text says no number */
+    enum stp_bits bits; /* of what was checked, against AUTO out of place */
     unsigned n_ranks;
     unsigned n_nodes;
     unsigned iters; /* in this round */
@@ -75,6 +76,14 @@ struct stp_dataset {
     size_t n_again;     /* rounds that ran again, as rounds.h says; not saved */
     size_t n_disturbed; /* likewise, that were disturbed, and stayed */
 };
+
+/* Whether a row knows whether its bits are AUTO's, other than one of AUTO of
+ * which they are. */
+bool stp_dataset_knows_bits(const struct stp_dataset *data);
+
+/* "same", "other" or "-", and the value of such a word or -1. */
+const char *stp_bits_name(int bits);
+int stp_bits_from_name(const char *word, size_t len);
 
 /* Appends a copy of '*row'.  STP_ERR_NOMEM leaves the data as they were. */
 enum stp_status stp_dataset_add(struct stp_dataset *data,

@@ -13,6 +13,8 @@ enum {
      */
     N_SEVERAL = 4,
     SEVERAL_US = 400 * 1000,
+    MAX_SEEDS = 32, /* enough for 8 ranks: of more ranks some of an order */
+    MAX_TYPES = 5,
 };
 
 /* One arm in one place, at the size that is being measured. */
@@ -23,6 +25,7 @@ struct lane {
     double us;      /* about what a collective takes */
     struct stp_device_run ran;
     int64_t n_wrong;
+    enum stp_bits bits;
 };
 
 /* The state of one sweep. */
@@ -35,8 +38,9 @@ struct sweep {
     struct stp_rounds rounds; /* of a size */
     unsigned n_launches;
     double *sample_us; /* plan->iters of every launch */
-    uint64_t n_checks; /* the same in all processes, as rows are not: some were
-                          left out of earlier runs */
+    /* of AUTO at this size, out of place if it is measured there: of checked
+     * results, and of those whose data round */
+    uint64_t checked_bits, rounded_bits[MAX_TYPES][MAX_SEEDS];
     struct stp_dataset *data;
     enum stp_status status; /* of the first failure */
     struct stp_error *err;
@@ -126,6 +130,56 @@ static void sweep_time_short(struct sweep *s, const struct stp_collective *what,
 
 /* ---- an arm ---- */
 
+/* Checks a collective, counts its wrong elements, and compares its bits with
+ * those of AUTO, which come first, unless 'auto_bits' is NULL. */
+static void sweep_check_once(struct sweep *s, const struct stp_collective *what,
+                             uint64_t seed, bool rounds, uint64_t *auto_bits,
+                             struct lane *lane)
+{
+    struct stp_found found = {0};
+
+    STP_DEVICE_DO(s, check, what, s->plan->seed + seed, rounds, &found, s->err);
+    if ((int64_t)found.n_wrong > lane->n_wrong)
+        lane->n_wrong = (int64_t)found.n_wrong; /* the most of any */
+    if (auto_bits != NULL && lane == s->lanes)
+        *auto_bits = found.bits;
+    if (auto_bits != NULL && *auto_bits != found.bits)
+        lane->bits = STP_BITS_OTHER;
+}
+
+/* Checks results, and compares their bits with AUTO's: all arms get the same
+ * data. */
+static void sweep_check_arm(struct sweep *s, const struct stp_collective *what,
+                            struct lane *lane)
+{
+    const int types[MAX_TYPES] = {what->type, STP_TYPE_F32, STP_TYPE_BF16,
+                                  STP_TYPE_F16, STP_TYPE_F64};
+    const unsigned n_seeds = stp_pattern_n_seeds(s->info.n_ranks);
+    const bool compares = s->plan->arms->n > 1 && stp_coll_reduces(what->coll);
+    struct stp_collective sum = *what;
+
+    lane->bits = lane->ran.bits; /* recorded */
+    if (!s->info.has_data || s->plan->check == 0)
+        return;
+    lane->bits = STP_BITS_SAME;
+    for (unsigned i = 0; i < s->plan->check; i++)
+        sweep_check_once(s, what, i, false, i > 0 ? NULL : &s->checked_bits,
+                         lane);
+    sum.op = STP_OP_SUM;
+    for (int t = 0; t < MAX_TYPES && compares; t++) {
+        sum.type = types[t];
+        if (stp_type_is_integer(sum.type) || (t > 0 && sum.type == what->type))
+            continue;
+        if (stp_collective_check(&sum, s->info.n_ranks, UINT64_MAX, NULL) !=
+            STP_OK)
+            continue; /* no whole number of elements */
+        for (unsigned i = 0; i < n_seeds && i < MAX_SEEDS &&
+                             lane->bits == STP_BITS_SAME && s->status == STP_OK;
+             i++)
+            sweep_check_once(s, &sum, i, true, &s->rounded_bits[t][i], lane);
+    }
+}
+
 /* Finds how the arm runs, and about how long a collective takes. The first one
  * connects channels, so a second one is timed, unless the first takes longer
  * than a turn. */
@@ -140,16 +194,7 @@ static void sweep_probe_arm(struct sweep *s, const struct stp_collective *what,
                       !stp_arm_ran(lane->arm, lane->ran.algo, lane->ran.proto);
     if (round > 0 || lane->ruled_out)
         return;
-    for (unsigned i = 0;
-         s->info.has_data && i < s->plan->check && s->status == STP_OK; i++) {
-        uint64_t n_wrong = 0;
-
-        /* the most elements that were wrong in any of those checked */
-        STP_DEVICE_DO(s, check, what, s->plan->seed + s->n_checks++, &n_wrong,
-                      s->err);
-        if ((int64_t)n_wrong > lane->n_wrong)
-            lane->n_wrong = (int64_t)n_wrong;
-    }
+    sweep_check_arm(s, what, lane);
     lane->us = lane->ran.us;
     if ((turn_us == 0 && s->info.event_us == 0) ||
         (turn_us > 0 && lane->us > turn_us))
@@ -220,6 +265,7 @@ static void sweep_measure_lane(struct sweep *s, struct stp_collective *what,
     row.source = lane->ran.source;
     row.single_pass = lane->ran.single_pass;
     row.n_wrong = lane->n_wrong;
+    row.bits = lane->bits;
     if (stp_dataset_add(s->data, &row) != STP_OK)
         s->status = stp_nomem(s->err);
 }

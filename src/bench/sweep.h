@@ -46,7 +46,10 @@ struct stp_sweep_plan {
     double turn_us; /* 'iters' are as many as fit into this time, but at least 4
                        that take no more than 0.4 s, or one; 0: no limit */
     unsigned check; /* so many iterations of every arm at every size, every
-                       element of them, in the first round */
+                       element of them, in the first round; and if any, more
+                       whose bits are compared with AUTO's: sums of its type
+                       and of floats of 16, 32 and 64 bits, as tuners are not
+                       told of types, of data that show the order of a sum */
     bool rotate;    /* begin each round with another arm: on machines that
                        drift */
     bool wake;      /* run some tenths of a second first, on a live GPU: its

@@ -26,6 +26,7 @@
 #include "core/status.h"
 #include "device/arm.h"
 #include "device/call.h"
+#include "device/pattern.h"
 #include "nccl_tuner_abi.h"
 
 /* The machine of a run, or of one rank of it. */
@@ -84,6 +85,13 @@ enum {
 enum { STP_KERNEL_NAME = 40 };
 #define STP_COPY_ENGINES "copy engines"
 
+/* Whether results of an arm are those of NCCL's own choice to the bit. */
+enum stp_bits {
+    STP_BITS_UNKNOWN, /* nobody compared them */
+    STP_BITS_SAME,
+    STP_BITS_OTHER,
+};
+
 /* How a collective ran. */
 struct stp_device_run {
     int algo;       /* NCCL_ALGO_*, or -1 if the device cannot tell, or NCCL ran
@@ -98,6 +106,8 @@ struct stp_device_run {
                                      STP_COPY_ENGINES; else "" */
     bool is_unknown; /* no time of the arm is recorded for this collective, so
                         that it cannot run; other members mean nothing */
+    enum stp_bits bits; /* as a recorded machine has it; UNKNOWN on a device
+                           with data, which can be checked */
 };
 
 /* The question that NCCL asked its tuner about a collective. */
@@ -182,12 +192,15 @@ enum stp_status stp_device_probe(const struct stp_device *device,
 /*
  * Runs the collective once, on fresh random data of 'seed' and into poisoned
  * output, and compares every element on every rank that gets a result with its
- * expected value (device/pattern.h).  *n_wrong_ret is the number of wrong ones
- * on all ranks.  A device without data says 0.
+ * expected value (device/pattern.h); 'rounds': of data that show the order of
+ * operations, and to within their rounding.  *found_ret is what is found on all
+ * ranks: its bits are equal for equal seeds and results.  A device without data
+ * says 0.
  */
 enum stp_status stp_device_check(const struct stp_device *device,
                                  const struct stp_collective *collective,
-                                 uint64_t seed, uint64_t *n_wrong_ret,
+                                 uint64_t seed, bool rounds,
+                                 struct stp_found *found_ret,
                                  struct stp_error *err);
 
 /* ---- noting work ---- */

@@ -86,17 +86,19 @@ static enum stp_status ranks_check_part(void *user, unsigned thread,
                                          c->n_send, err));
             continue;
         }
-        r->n_wrong = 0;
+        r->found = (struct stp_found){0};
         if (coll != ncclFuncReduce || is_root)
-            status = RANK_DO(r, count_wrong, &pattern, t.out, c->n_recv,
-                             &r->n_wrong, err);
+            status =
+                RANK_DO(r, examine, &pattern, t.out, c->n_recv, &r->found, err);
+        r->found.bits = stp_pattern_mix(r->found.bits, r->rank + 1);
     }
     return status;
 }
 
 enum stp_status stp_device_check(const struct stp_device *device,
                                  const struct stp_collective *collective,
-                                 uint64_t seed, uint64_t *n_wrong_ret,
+                                 uint64_t seed, bool rounds,
+                                 struct stp_found *found_ret,
                                  struct stp_error *err)
 {
     struct stp_ranks *d = device->ranks;
@@ -110,15 +112,16 @@ enum stp_status stp_device_check(const struct stp_device *device,
                     .op = collective->op,
                     .root = collective->root,
                     .ranks = stp_collective_ranks(collective, d->info.n_ranks),
-                    .seed = seed}};
+                    .seed = seed,
+                    .rounds = rounds}};
     enum stp_status status = stp_ranks_check_work(d, &work, err);
-    uint64_t all[STP_MAX_PROCESSES];
-    uint64_t mine = 0;
+    struct stp_found all[STP_MAX_PROCESSES];
+    struct stp_found mine = {0};
 
     if (status != STP_OK)
         return status;
-    if (!d->info.has_data) {
-        *n_wrong_ret = 0; /* there are no bytes in virtual time */
+    if (!d->info.has_data) { /* there are no bytes in virtual time */
+        *found_ret = mine;
         return STP_OK;
     }
     stp_pattern_sizes(&check.pattern, collective->n_bytes, &check.n_send,
@@ -127,14 +130,18 @@ enum stp_status stp_device_check(const struct stp_device *device,
     STP_THEN(status, stp_ranks_run_one(d, collective, false, err));
     check.counts = true;
     STP_THEN(status, stp_ranks_do(d, ranks_check_part, &check, err));
-    for (unsigned i = 0; i < d->n_local; i++)
-        mine += d->local[i].n_wrong;
+    for (unsigned i = 0; i < d->n_local; i++) {
+        mine.n_wrong += d->local[i].found.n_wrong;
+        mine.bits += d->local[i].found.bits;
+    }
     STP_THEN(status, d->world->ops->exchange(d->world->self, &mine,
                                              sizeof(mine), all, err));
     if (status != STP_OK)
         return status;
-    *n_wrong_ret = 0;
-    for (unsigned i = 0; i < d->world->size; i++)
-        *n_wrong_ret += all[i];
+    *found_ret = (struct stp_found){0};
+    for (unsigned i = 0; i < d->world->size; i++) {
+        found_ret->n_wrong += all[i].n_wrong;
+        found_ret->bits += all[i].bits;
+    }
     return STP_OK;
 }

@@ -13,7 +13,7 @@ struct rank {
     struct stp_engine engine;
     unsigned rank; /* of all */
     void *room[STP_N_STREAMS][STP_N_ROOMS];
-    uint64_t n_wrong; /* elements that the last check found */
+    struct stp_found found; /* by the last check */
 };
 
 struct stp_ranks {

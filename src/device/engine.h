@@ -256,12 +256,12 @@ struct stp_engine_ops {
                             bool poison, void *data, uint64_t n,
                             struct stp_error *err);
 
-    /* At once: how many of 'n' elements are wrong as pattern->rank's result. */
-    enum stp_status (*count_wrong)(void *self,
-                                   const struct stp_pattern *pattern,
-                                   const void *data, uint64_t n,
-                                   uint64_t *n_wrong_ret,
-                                   struct stp_error *err);
+    /* At once: what is found in 'n' elements that are to be pattern->rank's
+     * result. */
+    enum stp_status (*examine)(void *self, const struct stp_pattern *pattern,
+                               const void *data, uint64_t n,
+                               struct stp_found *found_ret,
+                               struct stp_error *err);
 
     /* As stp_device_probe(), where no collective need run for it; else NULL:
      * then listen() and heard(), or NULL, are around a collective that runs. */

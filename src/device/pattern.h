@@ -9,6 +9,16 @@
  * the type counts), the tolerance is what rounding at each step can amount to.
  * Integers are random in all bits, as NCCL's arithmetic wraps around.
  *
+ * Where the data are to show the order of a sum, no element is exact.  One in a
+ * few is random in all bits of its mantissa.  In the others a pair of ranks
+ * gives a large number and its negative, and the rest a number so small that
+ * adding it to the large one changes nothing: what comes out is the number of
+ * ranks that were added outside of the smallest part of the sum that has both.
+ * These numbers, of all pairs, determine the order of a sum (Xie et al., FPRev:
+ * Revealing the Order of Floating-Point Accumulation, 2025).  With each seed an
+ * element is another pair's, so that stp_pattern_n_seeds() seeds in a row show
+ * the order of every element.
+ *
  * For C and, inline, for CUDA: the same lines run on both.
  */
 #ifndef STP_PATTERN_H
@@ -39,6 +49,14 @@ struct stp_pattern {
                        reducescatter; of the buffer otherwise */
     uint64_t seed;
     unsigned rank; /* whose data a device fills in and counts */
+    bool rounds;   /* sums and products show their order */
+};
+
+/* The findings in a result.  Begin with 0. */
+struct stp_found {
+    uint64_t n_wrong; /* elements */
+    uint64_t bits;    /* a hash of the bits of every element in its place: a
+                         sum, in whatever order they are counted */
 };
 
 /* Bits of a floating-point type. */
@@ -93,14 +111,19 @@ STP_PATTERN bool stp_pattern_is_signed(int type)
 }
 
 /* Sebastiano Vigna's splitmix64, one step from a counter. */
-STP_PATTERN uint64_t stp_pattern_random(const struct stp_pattern *p,
-                                        unsigned rank, uint64_t i)
+STP_PATTERN uint64_t stp_pattern_mix(uint64_t seed, uint64_t counter)
 {
-    uint64_t z = p->seed + (i * 65536 + rank + 1) * 0x9e3779b97f4a7c15u;
+    uint64_t z = seed + counter * 0x9e3779b97f4a7c15u;
 
     z = (z ^ (z >> 30)) * 0xbf58476d1ce4e5b9u;
     z = (z ^ (z >> 27)) * 0x94d049bb133111ebu;
     return z ^ (z >> 31);
+}
+
+STP_PATTERN uint64_t stp_pattern_random(const struct stp_pattern *p,
+                                        unsigned rank, uint64_t i)
+{
+    return stp_pattern_mix(p->seed, i * 65536 + rank + 1);
 }
 
 /* ---- numbers and their bits ---- */
@@ -172,13 +195,61 @@ STP_PATTERN bool stp_pattern_multiplies(const struct stp_pattern *p)
            p->op == STP_OP_PROD;
 }
 
-/* Powers of two only where few enough ranks have one to stay in range. */
+/* Whether the data show the order of operations. */
+STP_PATTERN bool stp_pattern_rounds(const struct stp_pattern *p)
+{
+    return p->rounds && !stp_pattern_is_integer(p->type) &&
+           (stp_pattern_sums(p) || stp_pattern_multiplies(p));
+}
+
+/* Returns how many seeds show the order of a sum of so many ranks.  Two numbers
+ * have no order. */
+STP_PATTERN unsigned stp_pattern_n_seeds(unsigned ranks)
+{
+    return ranks > 2 ? 1 + ranks * (ranks - 1) / 2 : 1;
+}
+
+/* The input of data that round. */
+STP_PATTERN double stp_pattern_rounding_input(const struct stp_pattern *p,
+                                              unsigned rank, uint64_t i)
+{
+    const uint64_t random = stp_pattern_random(p, rank, i);
+    const int mantissa = stp_pattern_format(p->type).mantissa;
+    const unsigned n = stp_pattern_n_seeds(p->ranks);
+    const unsigned pair =
+        (unsigned)((stp_pattern_mix(0, i) % n + p->seed % n) % n);
+    unsigned first, second;
+    double large = 4;
+
+    if (pair == 0 || stp_pattern_multiplies(p)) {
+        const uint64_t bits = (random >> 8) & (((uint64_t)1 << mantissa) - 1);
+        const double value =
+            ldexp((double)(bits | (uint64_t)1 << mantissa),
+                  -mantissa - (int)(random & (stp_pattern_sums(p) ? 3 : 1)));
+
+        return random >> 63 ? -value : value;
+    }
+    first = (pair - 1) % p->ranks;
+    second = (first + 1 + (pair - 1) / p->ranks) % p->ranks;
+    if (rank != first && rank != second)
+        return ldexp(1, -mantissa);
+    /* Half a unit in its last place is more than all small numbers, as far as
+     * types of eight bits go. */
+    for (unsigned all = 1; all < p->ranks && all < 64; all *= 2)
+        large *= 2;
+    return rank == first ? large : -large;
+}
+
+/* Powers of two, and factors that round, only where few enough ranks have one
+ * to stay in range. */
 STP_PATTERN double stp_pattern_float_input(const struct stp_pattern *p,
                                            unsigned rank, uint64_t i)
 {
     uint64_t random = stp_pattern_random(p, rank, i);
     double limit;
 
+    if (stp_pattern_rounds(p) && (stp_pattern_sums(p) || rank < 6))
+        return stp_pattern_rounding_input(p, rank, i);
     if (stp_pattern_multiplies(p)) {
         double power = 1;
 
@@ -272,7 +343,7 @@ STP_PATTERN uint64_t stp_pattern_reduce_integers(const struct stp_pattern *p,
     return stp_pattern_cut(p->type, result);
 }
 
-/* How far a floating-point result may be off. */
+/* How far a floating-point result of exact data may be off. */
 STP_PATTERN double stp_pattern_tolerance(const struct stp_pattern *p)
 {
     double limit = stp_pattern_limit(p);
@@ -288,6 +359,29 @@ STP_PATTERN double stp_pattern_tolerance(const struct stp_pattern *p)
                    p->ranks * limit <= stp_pattern_exact(p->type)
                ? 0
                : (p->ranks + 2) * unit * limit;
+}
+
+/*
+ * How far element 'i' of a result may be off, as its inputs have it: for data
+ * that round twice the bound of any order of operations, exp((n + 1) u) - 1
+ * times the sum, or product, of absolute values (Higham, Accuracy and Stability
+ * of Numerical Algorithms, 4.2), and n of the smallest numbers for underflow.
+ */
+STP_PATTERN double stp_pattern_slack(const struct stp_pattern *p, uint64_t i)
+{
+    double size = stp_pattern_multiplies(p) ? 1 : 0;
+
+    if (!stp_pattern_rounds(p))
+        return stp_pattern_tolerance(p);
+    for (unsigned r = 0; r < p->ranks; r++) {
+        double x = fabs(stp_pattern_float_input(p, r, i));
+
+        size = stp_pattern_multiplies(p) ? size * x : size + x;
+    }
+    if (p->op == STP_OP_AVG)
+        size /= p->ranks;
+    return 2 * size * expm1((p->ranks + 1) / stp_pattern_exact(p->type)) +
+           p->ranks * stp_pattern_decode(p->type, 1);
 }
 
 /* Whether 'bits' is right as element 'i' of the output of 'rank'. */
@@ -307,7 +401,16 @@ STP_PATTERN bool stp_pattern_right(const struct stp_pattern *p, unsigned rank,
         return bits == stp_pattern_reduce_integers(p, i);
     got = stp_pattern_decode(p->type, bits);
     return fabs(got - stp_pattern_reduce_floats(p, i)) <=
-           stp_pattern_tolerance(p);
+           stp_pattern_slack(p, i);
+}
+
+/* Adds element 'i' of the output of 'rank' to what was found. */
+STP_PATTERN void stp_pattern_examine(const struct stp_pattern *p, unsigned rank,
+                                     uint64_t i, uint64_t bits,
+                                     struct stp_found *found)
+{
+    found->n_wrong += !stp_pattern_right(p, rank, i, bits);
+    found->bits += stp_pattern_mix(bits, stp_pattern_mix(0, i + 1));
 }
 
 /* The poison that fills the output: wrong everywhere. */

@@ -39,9 +39,15 @@ class Fake : public FakeEngine
     void Probe(const stp_collective &collective, stp_device_run *run,
                stp_question *question) override
     {
-        *run = {
-            NCCL_ALGO_RING, NCCL_PROTO_LL, 8, STP_SOURCE_MEASURED, 1, false, {},
-            false};
+        *run = {NCCL_ALGO_RING,
+                NCCL_PROTO_LL,
+                8,
+                STP_SOURCE_MEASURED,
+                1,
+                false,
+                {},
+                false,
+                STP_BITS_UNKNOWN};
         *question = {};
         question->n_bytes = collective.n_bytes;
         question->n_pipe_ops = 1;

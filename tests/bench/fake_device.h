@@ -18,7 +18,9 @@ class FakeDevice : public FakeEngine
     size_t fail_at = SIZE_MAX; // the call that fails
     uint64_t n_wrong = 0;
     std::vector<uint64_t> seeds; // of what was checked
-    double event_us = 0;         // what a record adds
+    // the bits of the results; of what the arm computes of such data
+    std::function<uint64_t(const stp_arm &, const stp_pattern &)> bits;
+    double event_us = 0; // what a record adds
     double probe_us = 1;
     std::string kernel; // that setups run
     double wait_us = 0; // until the host knows of the end
@@ -58,7 +60,8 @@ class FakeDevice : public FakeEngine
                 probe_us,
                 false,
                 {},
-                false};
+                false,
+                STP_BITS_UNKNOWN};
         if (arm_.kind == STP_ARM_SETUP) {
             run->algo = run->proto = -1;
             snprintf(run->kernel, sizeof(run->kernel), "%s", kernel.c_str());
@@ -76,9 +79,9 @@ class FakeDevice : public FakeEngine
         log.push_back(data == poisoned_ ? "check in" : "check");
         seeds.push_back(pattern.seed);
     }
-    uint64_t CountWrong() const override
+    stp_found Examine(const stp_pattern &pattern) override
     {
-        return n_wrong;
+        return {n_wrong, bits ? bits(arm_, pattern) : 0};
     }
     stp_status Collective(unsigned, const stp_transfer &,
                           stp_error *err) override

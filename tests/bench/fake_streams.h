@@ -77,7 +77,8 @@ class FakeStreams : public FakeEngine
                 1,
                 false,
                 {},
-                false};
+                false,
+                STP_BITS_UNKNOWN};
         log.push_back(Arm());
     }
     stp_status Collective(unsigned stream, const stp_transfer &t,

@@ -1,8 +1,10 @@
 /*
  * steptune_wrong.c - steptune with devices that compute wrong results: of the
  * arm that WRONG names, "sym" or "ring/ll128@1048576" at that size alone, each
- * check of every device finds 5000 wrong elements
+ * check of every device finds 5000 wrong elements; those of the arms that OTHER
+ * names, in words, have other bits
  */
+#include <stdbool.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -22,7 +24,8 @@ enum stp_status __wrap_stp_device_select_arm(const struct stp_device *device,
                                              struct stp_error *err);
 enum stp_status __wrap_stp_device_check(const struct stp_device *device,
                                         const struct stp_collective *what,
-                                        uint64_t seed, uint64_t *n_wrong_ret,
+                                        uint64_t seed, bool rounds,
+                                        struct stp_found *found_ret,
                                         struct stp_error *err);
 
 /* Recorded machines, too, have data to check. */
@@ -41,22 +44,36 @@ enum stp_status __wrap_stp_device_select_arm(const struct stp_device *device,
     return __real_stp_device_select_arm(device, arm, err);
 }
 
-enum stp_status __wrap_stp_device_check(const struct stp_device *device,
-                                        const struct stp_collective *what,
-                                        uint64_t seed, uint64_t *n_wrong_ret,
-                                        struct stp_error *err)
+/* Whether the variable names the selected arm, at that size or at all. */
+static bool is_named(const char *variable, uint64_t n_bytes)
 {
-    const char *wrong = getenv("WRONG");
+    const char *word = getenv(variable);
     char name[STP_ARM_NAME];
     size_t len;
 
     stp_arm_name(&selected, name);
     len = strlen(name);
-    *n_wrong_ret = 0;
-    if (wrong != NULL && strncmp(wrong, name, len) == 0 &&
-        (wrong[len] == '\0' ||
-         (wrong[len] == '@' &&
-          strtoull(wrong + len + 1, NULL, 10) == what->n_bytes)))
-        *n_wrong_ret = 5000;
+    for (; word != NULL && *word != '\0'; word += strspn(word, " ")) {
+        const char *end = word + strcspn(word, " ");
+
+        if (strncmp(word, name, len) == 0 &&
+            (word + len == end ||
+             (word[len] == '@' &&
+              strtoull(word + len + 1, NULL, 10) == n_bytes)))
+            return true;
+        word = end;
+    }
+    return false;
+}
+
+enum stp_status __wrap_stp_device_check(const struct stp_device *device,
+                                        const struct stp_collective *what,
+                                        uint64_t seed, bool rounds,
+                                        struct stp_found *found_ret,
+                                        struct stp_error *err)
+{
+    *found_ret = (struct stp_found){
+        .n_wrong = is_named("WRONG", what->n_bytes) ? 5000 : 0,
+        .bits = is_named("OTHER", what->n_bytes)};
     return STP_OK;
 }

@@ -282,6 +282,32 @@ TEST_P(DeviceContract, TakesVectorsOfAnyLength)
     }
 }
 
+// Equal results have equal hashes, and others others.
+TEST_P(DeviceContract, HashesResults)
+{
+    if (!info_.has_data)
+        GTEST_SKIP() << "no data to hash";
+    for (int coll : {ncclFuncAllReduce, ncclFuncReduceScatter,
+                     ncclFuncAllGather, ncclFuncBroadcast, ncclFuncReduce}) {
+        std::map<uint64_t, int> seen;
+        for (int repeat = 0; repeat < 2; repeat++)
+            for (uint64_t seed : {1, 2})
+                for (const bool rounds : {false, true}) {
+                    stp_found found{};
+                    stp_collective c = Count(coll, 101);
+                    c.in_place = repeat == 1;
+                    Ok(stp_device_check(&device_, &c, seed, rounds, &found,
+                                        &err_));
+                    EXPECT_EQ(0u, found.n_wrong);
+                    seen[found.bits]++;
+                }
+        // data without a sum do not round
+        EXPECT_EQ(stp_coll_reduces(coll) && info_.n_ranks > 1 ? 4u : 2u,
+                  seen.size())
+            << stp_coll_name(coll);
+    }
+}
+
 // Refused work is not noted.
 TEST_P(DeviceContract, RefusesVectorsThatMemoryDoesNotHold)
 {

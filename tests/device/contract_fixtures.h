@@ -10,6 +10,7 @@
 #include <cstdlib>
 #include <cstring>
 #include <limits>
+#include <map>
 #include <memory>
 #include <string>
 #include <thread>
@@ -121,15 +122,15 @@ class DeviceContract : public DeviceFixture,
     // Whether it runs, and if so, whether it is right.
     bool IsRightUnlessRefused(const stp_collective &collective)
     {
-        uint64_t n_wrong = kUntouched;
+        stp_found found{kUntouched, 0};
 
-        const stp_status status = Check(collective, ++seed_, &n_wrong);
+        const stp_status status = Check(collective, ++seed_, &found);
         if (status == STP_OK) {
-            EXPECT_EQ(0u, n_wrong);
+            EXPECT_EQ(0u, found.n_wrong);
             return true;
         }
         ExpectRefusal(status);
-        EXPECT_EQ(kUntouched, n_wrong);
+        EXPECT_EQ(kUntouched, found.n_wrong);
         return false;
     }
 

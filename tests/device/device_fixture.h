@@ -62,9 +62,10 @@ class DeviceFixture : public testing::Test
         return run;
     }
     stp_status Check(const stp_collective &collective, uint64_t seed,
-                     uint64_t *n_wrong)
+                     stp_found *found, bool rounds = false)
     {
-        return stp_device_check(&device_, &collective, seed, n_wrong, &err_);
+        return stp_device_check(&device_, &collective, seed, rounds, found,
+                                &err_);
     }
 
     void Note(unsigned stream, const stp_collective &collective)

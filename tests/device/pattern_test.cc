@@ -1,8 +1,11 @@
 // The data that collectives are checked with: exact, and never right by chance.
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <cmath>
 #include <cstdint>
+#include <map>
+#include <random>
 #include <string>
 #include <vector>
 
@@ -317,6 +320,152 @@ INSTANTIATE_TEST_SUITE_P(Shapes, PatternOf, testing::ValuesIn(kShapes),
                              return "coll" + std::to_string(c.param.coll) +
                                     "_of_" + std::to_string(c.param.ranks);
                          });
+
+/* ---- data that show the order of a sum ---- */
+
+// To the nearest number of a type, ties to even.
+double Round(int type, double x)
+{
+    int exponent;
+    if (x == 0)
+        return x;
+    frexp(x, &exponent);
+    const int last = exponent - 1 - stp_pattern_format(type).mantissa;
+    return ldexp(nearbyint(ldexp(x, -last)), last);
+}
+
+// Ranks, in the order in which they are added: "((0+2)+1)".
+struct Tree {
+    unsigned rank = 0;
+    std::vector<Tree> parts; // none, or two
+
+    // Equal for trees that compute the same: a+b is b+a.
+    std::string Name() const
+    {
+        if (parts.empty())
+            return std::to_string(rank);
+        const std::string a = parts[0].Name();
+        const std::string b = parts[1].Name();
+        return "(" + std::min(a, b) + "+" + std::max(a, b) + ")";
+    }
+    double Sum(const stp_pattern &p, uint64_t i) const
+    {
+        return parts.empty()
+                   ? stp_pattern_decode(p.type, stp_pattern_input(&p, rank, i))
+                   : Round(p.type, parts[0].Sum(p, i) + parts[1].Sum(p, i));
+    }
+};
+
+Tree RandomTree(unsigned ranks, std::mt19937_64 *random)
+{
+    std::vector<Tree> trees(ranks);
+    for (unsigned r = 0; r < ranks; r++)
+        trees[r].rank = r;
+    while (trees.size() > 1) {
+        Tree sum;
+        for (int k = 0; k < 2; k++) {
+            const auto at = trees.begin() + (*random)() % trees.size();
+            sum.parts.push_back(*at);
+            trees.erase(at);
+        }
+        trees.push_back(sum);
+    }
+    return trees[0];
+}
+
+stp_pattern Rounding(int type, int op, unsigned ranks)
+{
+    return {ncclFuncAllReduce, type, op, 0, ranks, 4096, 9, 0, true};
+}
+
+// The bits of one element under all seeds in a row.
+std::vector<uint64_t> Bits(stp_pattern p, const Tree &tree, uint64_t i)
+{
+    std::vector<uint64_t> all;
+    for (unsigned k = 0; k < stp_pattern_n_seeds(p.ranks); k++, p.seed++) {
+        stp_found found{};
+        stp_pattern_examine(&p, 0, i,
+                            stp_pattern_encode(p.type, tree.Sum(p, i)), &found);
+        EXPECT_EQ(0u, found.n_wrong) << "every order is right";
+        all.push_back(found.bits);
+    }
+    return all;
+}
+
+TEST(Pattern, TellsEveryOrderOfASumFromEveryOtherByASingleElement)
+{
+    std::mt19937_64 random(1);
+
+    for (int type = STP_TYPE_F16; type < STP_N_TYPES; type++)
+        for (unsigned ranks : {2u, 3u, 4u, 5u, 7u, 8u}) {
+            const stp_pattern p = Rounding(type, STP_OP_SUM, ranks);
+            std::map<std::string, std::vector<uint64_t>> by_tree;
+            std::map<std::vector<uint64_t>, std::string> by_bits;
+            for (int k = 0; k < 60; k++) {
+                const Tree tree = RandomTree(ranks, &random);
+                const std::vector<uint64_t> bits = Bits(p, tree, 17);
+                EXPECT_EQ(bits,
+                          by_tree.insert({tree.Name(), bits}).first->second);
+                EXPECT_EQ(tree.Name(),
+                          by_bits.insert({bits, tree.Name()}).first->second)
+                    << stp_type_name(type) << " of " << ranks;
+            }
+        }
+}
+
+TEST(Pattern, ShowsOtherOperationsByAllElementsTogether)
+{
+    const stp_pattern p = Rounding(STP_TYPE_F32, STP_OP_PROD, 4);
+    stp_found found[2]{};
+
+    for (uint64_t i = 0; i < 64; i++)
+        for (unsigned last : {0u, 3u}) {
+            float product = 1;
+            for (unsigned r = 0; r < 4; r++)
+                if (r != last)
+                    product *= static_cast<float>(stp_pattern_decode(
+                        p.type, stp_pattern_input(&p, r, i)));
+            product *= static_cast<float>(
+                stp_pattern_decode(p.type, stp_pattern_input(&p, last, i)));
+            stp_pattern_examine(&p, 0, i, stp_pattern_encode(p.type, product),
+                                &found[last / 3]);
+        }
+    EXPECT_EQ(0u, found[0].n_wrong + found[1].n_wrong);
+    EXPECT_NE(found[0].bits, found[1].bits);
+}
+
+TEST(Pattern, HashesBitsInTheirPlaces)
+{
+    const stp_pattern p = Rounding(STP_TYPE_I32, STP_OP_SUM, 2);
+    const uint64_t values[] = {1, 2};
+    stp_found all[3]{};
+
+    for (uint64_t i = 0; i < 2; i++) {
+        stp_pattern_examine(&p, 0, i, values[i], &all[0]);
+        stp_pattern_examine(&p, 0, 1 - i, values[1 - i], &all[1]);
+        stp_pattern_examine(&p, 0, i, values[1 - i], &all[2]);
+    }
+
+    EXPECT_EQ(all[0].bits, all[1].bits) << "whatever is counted first";
+    EXPECT_NE(all[0].bits, all[2].bits);
+}
+
+TEST(Pattern, RoundsOnlyWhereThereIsAnOrder)
+{
+    for (int type = 0; type < STP_N_TYPES; type++)
+        for (int op = 0; op < STP_N_OPS; op++) {
+            const stp_pattern p = Rounding(type, op, 8);
+            stp_pattern exact = p;
+            bool is_other = false;
+            exact.rounds = false;
+            for (uint64_t i = 0; i < 100; i++)
+                is_other |= stp_pattern_input(&p, 3, i) !=
+                            stp_pattern_input(&exact, 3, i);
+            EXPECT_EQ(!stp_type_is_integer(type) && op != STP_OP_MIN &&
+                          op != STP_OP_MAX,
+                      is_other);
+        }
+}
 
 TEST(Pattern, ToleratesRoundingButNoMore)
 {

@@ -69,9 +69,9 @@ class FakeEngine
     virtual void Fill(const stp_pattern &, bool, const void *)
     {
     }
-    virtual uint64_t CountWrong() const
+    virtual stp_found Examine(const stp_pattern &)
     {
-        return 0;
+        return {};
     }
 
     // A device of 'world' whose one rank here this is; closed with Close().
@@ -174,9 +174,9 @@ class FakeEngine
             Self(self)->Fill(*pattern, poison, data);
             return STP_OK;
         };
-        ops->count_wrong = [](void *self, const stp_pattern *, const void *,
-                              uint64_t, uint64_t *n_wrong, stp_error *) {
-            *n_wrong = Self(self)->CountWrong();
+        ops->examine = [](void *self, const stp_pattern *pattern, const void *,
+                          uint64_t, stp_found *found, stp_error *) {
+            *found = Self(self)->Examine(*pattern);
             return STP_OK;
         };
     }

@@ -67,11 +67,11 @@ static enum stp_status backend_run(const struct backend_try *t,
         bool is_over = false;
 
         while (status == STP_OK && !is_over) {
-            uint64_t n_wrong = 0;
+            struct stp_found found = {0};
 
             status = stp_device_check(&device, &collective, r->n_checked++,
-                                      &n_wrong, err);
-            r->n_wrong += n_wrong;
+                                      false, &found, err);
+            r->n_wrong += found.n_wrong;
             STP_THEN(status,
                      stp_world_any(world,
                                    world->rank == 0 &&

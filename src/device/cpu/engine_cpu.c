@@ -409,19 +409,19 @@ static enum stp_status cpu_fill(void *self, const struct stp_pattern *pattern,
 }
 
 static enum stp_status
-cpu_count_wrong(void *self, const struct stp_pattern *pattern, const void *data,
-                uint64_t n, uint64_t *n_wrong_ret, struct stp_error *err)
+cpu_examine(void *self, const struct stp_pattern *pattern, const void *data,
+            uint64_t n, struct stp_found *found_ret, struct stp_error *err)
 {
     const unsigned size = stp_type_size(pattern->type);
 
-    *n_wrong_ret = 0;
+    *found_ret = (struct stp_found){0};
     for (uint64_t i = 0; i < n; i++) {
         const uint64_t bits = size == 1   ? ((const uint8_t *)data)[i]
                               : size == 2 ? ((const uint16_t *)data)[i]
                               : size == 4 ? ((const uint32_t *)data)[i]
                                           : ((const uint64_t *)data)[i];
 
-        *n_wrong_ret += !stp_pattern_right(pattern, pattern->rank, i, bits);
+        stp_pattern_examine(pattern, pattern->rank, i, bits, found_ret);
     }
     return STP_OK;
 }
@@ -491,7 +491,7 @@ static const struct stp_engine_ops cpu_ops = {
     .check = cpu_check,
     .room = cpu_room,
     .fill = cpu_fill,
-    .count_wrong = cpu_count_wrong,
+    .examine = cpu_examine,
     .ran_us = cpu_ran_us,
     .close = cpu_close,
 };

@@ -82,7 +82,7 @@ struct stp_cuda_rank {
     uint64_t free_bytes; /* next to the buffers, when it was opened */
     struct stp_cuda_room rooms[STP_N_STREAMS][STP_N_ROOMS];
     char captured[STP_KERNEL_NAME]; /* what the last graph runs */
-    unsigned long long *n_wrong;    /* on the GPU */
+    struct stp_found *found;        /* on the GPU */
     cudaGraphExec_t graph;
     bool captures;
 

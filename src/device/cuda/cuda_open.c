@@ -169,7 +169,7 @@ static enum stp_status cuda_open_rank(struct stp_cuda *d,
     if (status != STP_OK)
         return status;
 
-    result = cudaMalloc((void **)&r->n_wrong, sizeof(*r->n_wrong));
+    result = cudaMalloc((void **)&r->found, sizeof(*r->found));
     STP_CUDA_THEN(result,
                   cudaMalloc(&rooms[STP_ROOM_MEETING].at, sizeof(float)));
     STP_CUDA_THEN(result, cuda_make_buffer(r, STP_ROOM_SEND));
@@ -412,7 +412,7 @@ static void cuda_close_rank(struct stp_cuda_rank *r)
             r->cuda->nccl.comm_destroy(r->parts[i]);
     if (r->comm != NULL)
         r->cuda->nccl.comm_destroy(r->comm);
-    cudaFree(r->n_wrong);
+    cudaFree(r->found);
     for (unsigned s = 0; s < STP_N_STREAMS; s++) {
         cudaFree(r->scratch[s]);
         for (unsigned i = 0; i < STP_N_ROOMS; i++)

@@ -607,27 +607,24 @@ static enum stp_status cuda_fill(void *self, const struct stp_pattern *pattern,
         "filling buffers", err);
 }
 
-static enum stp_status cuda_count_wrong(void *self,
-                                        const struct stp_pattern *pattern,
-                                        const void *data, uint64_t n,
-                                        uint64_t *n_wrong_ret,
-                                        struct stp_error *err)
+static enum stp_status
+cuda_examine(void *self, const struct stp_pattern *pattern, const void *data,
+             uint64_t n, struct stp_found *found_ret, struct stp_error *err)
 {
     struct stp_cuda_rank *r = self;
     cudaStream_t s = r->stream[STP_STREAM_MAIN];
     const enum stp_status status = rank_begin(r, err);
-    unsigned long long n_wrong = 0;
     cudaError_t result;
 
     if (status != STP_OK)
         return status;
-    result = cudaMemsetAsync(r->n_wrong, 0, sizeof(*r->n_wrong), s);
-    STP_CUDA_THEN(result, stp_kernel_count_wrong(pattern, pattern->rank, data,
-                                                 n, r->n_wrong, s));
-    STP_CUDA_THEN(result, cudaMemcpyAsync(&n_wrong, r->n_wrong, sizeof(n_wrong),
-                                          cudaMemcpyDeviceToHost, s));
+    result = cudaMemsetAsync(r->found, 0, sizeof(*r->found), s);
+    STP_CUDA_THEN(result, stp_kernel_examine(pattern, pattern->rank, data, n,
+                                             r->found, s));
+    STP_CUDA_THEN(result,
+                  cudaMemcpyAsync(found_ret, r->found, sizeof(*found_ret),
+                                  cudaMemcpyDeviceToHost, s));
     STP_CUDA_THEN(result, cudaStreamSynchronize(s));
-    *n_wrong_ret = n_wrong;
     return rank_called(r, result, "checking results", err);
 }
 
@@ -754,7 +751,7 @@ const struct stp_engine_ops stp_cuda_ops = {
     .room = cuda_room,
     .prepare = cuda_prepare,
     .fill = cuda_fill,
-    .count_wrong = cuda_count_wrong,
+    .examine = cuda_examine,
     .listen = cuda_listen,
     .heard = cuda_heard,
     .group = cuda_group,

@@ -72,16 +72,23 @@ __global__ void Poison(stp_pattern p, unsigned rank, void *data, uint64_t n)
         Store(data, bits, i, stp_pattern_poison(&p, rank, i));
 }
 
-__global__ void CountWrong(stp_pattern p, unsigned rank, const void *data,
-                           uint64_t n, unsigned long long *n_wrong)
+__device__ void Add(uint64_t *sum, uint64_t value)
+{
+    static_assert(sizeof(*sum) == sizeof(unsigned long long), "as atomicAdd()");
+    atomicAdd(reinterpret_cast<unsigned long long *>(sum), value);
+}
+
+__global__ void Examine(stp_pattern p, unsigned rank, const void *data,
+                        uint64_t n, stp_found *found)
 {
     const int bits = stp_pattern_bits(p.type);
-    unsigned long long wrong = 0;
+    stp_found mine = {};
 
     for (uint64_t i = First(); i < n; i += Step())
-        wrong += !stp_pattern_right(&p, rank, i, Load(data, bits, i));
-    if (wrong > 0)
-        atomicAdd(n_wrong, wrong);
+        stp_pattern_examine(&p, rank, i, Load(data, bits, i), &mine);
+    if (mine.n_wrong > 0)
+        Add(&found->n_wrong, mine.n_wrong);
+    Add(&found->bits, mine.bits);
 }
 
 /* The first 4 * n_fours floats four at a time, and then the rest. */
@@ -124,14 +131,13 @@ cudaError_t stp_kernel_poison(const struct stp_pattern *pattern, unsigned rank,
     return cudaGetLastError();
 }
 
-cudaError_t stp_kernel_count_wrong(const struct stp_pattern *pattern,
-                                   unsigned rank, const void *data, uint64_t n,
-                                   unsigned long long *n_wrong,
-                                   cudaStream_t stream)
+cudaError_t stp_kernel_examine(const struct stp_pattern *pattern, unsigned rank,
+                               const void *data, uint64_t n,
+                               struct stp_found *found, cudaStream_t stream)
 {
     if (n > 0)
-        CountWrong<<<Blocks(n), THREADS, 0, stream>>>(*pattern, rank, data, n,
-                                                      n_wrong);
+        Examine<<<Blocks(n), THREADS, 0, stream>>>(*pattern, rank, data, n,
+                                                   found);
     return cudaGetLastError();
 }
 

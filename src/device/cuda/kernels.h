@@ -19,12 +19,11 @@ cudaError_t stp_kernel_fill(const struct stp_pattern *pattern, unsigned rank,
 cudaError_t stp_kernel_poison(const struct stp_pattern *pattern, unsigned rank,
                               void *data, uint64_t n, cudaStream_t stream);
 
-/* Adds to *n_wrong how many of 'n' elements are wrong as the output of 'rank'.
- */
-cudaError_t stp_kernel_count_wrong(const struct stp_pattern *pattern,
-                                   unsigned rank, const void *data, uint64_t n,
-                                   unsigned long long *n_wrong,
-                                   cudaStream_t stream);
+/* Adds to *found, on the GPU, what is found in 'n' elements that are to be the
+ * output of 'rank'. */
+cudaError_t stp_kernel_examine(const struct stp_pattern *pattern, unsigned rank,
+                               const void *data, uint64_t n,
+                               struct stp_found *found, cudaStream_t stream);
 
 /* x[i] - y[i] into y[i], of 'n' floats: as much work as their sum, but done
  * twice it is undone, so that data stay the same however often it runs. */

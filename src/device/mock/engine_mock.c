@@ -629,7 +629,8 @@ static enum stp_status mock_probe(void *self, const struct stp_collective *c,
                                        .n_channels = out.n_channels,
                                        .source = stp_mock_source(time.source),
                                        .single_pass = time.is_single_pass,
-                                       .us = time.us};
+                                       .us = time.us,
+                                       .bits = (enum stp_bits)time.bits};
     if (e->program.way != 0) {
         run_ret->algo = run_ret->proto = -1;
         run_ret->n_channels = 0;

@@ -63,9 +63,9 @@ class DeviceCpu : public DeviceFixture
 
     uint64_t CountWrong(const stp_collective &collective)
     {
-        uint64_t n_wrong = UINT64_MAX;
-        Ok(Check(collective, 3, &n_wrong));
-        return n_wrong;
+        stp_found found{UINT64_MAX, 0};
+        Ok(Check(collective, 3, &found));
+        return found.n_wrong;
     }
 
     void Note(unsigned stream, uint64_t n)
@@ -94,11 +94,11 @@ TEST_F(DeviceCpu, CountsEveryWrongElement)
 TEST_F(DeviceCpu, ChecksWithTheDataOfASeed)
 {
     std::vector<float> of_seed[3];
-    uint64_t n_wrong = 1;
+    stp_found found{};
     Open();
 
     for (unsigned i = 0; i < 3; i++) {
-        Ok(Check(Floats(100), 40 + 2 * (i % 2), &n_wrong));
+        Ok(Check(Floats(100), 40 + 2 * (i % 2), &found));
         of_seed[i] = plan_.input;
     }
 

@@ -351,6 +351,44 @@ TEST(Timings, HaveTheSourceThatTheirRecordingNames)
     }
 }
 
+// Bits are known of just the size and the number of channels that were
+// recorded.
+TEST(Timings, TellBitsOnlyOfWhatWasRecorded)
+{
+    Folder folder;
+    std::string text(kTimingsHeader, strlen(kTimingsHeader) - 1);
+    text += ",bits\n";
+    for (const char *row : {"1024,ring,ll,0,4,w,1,10,9,9,9,9,same",
+                            "1024,ring,ll,0,4,w,2,10,9,9,9,9,-",
+                            "1024,ring,ll,2,4,w,1,10,9,9,9,9,other",
+                            "4096,ring,ll,0,4,w,1,10,9,9,9,9,same",
+                            "16384,ring,ll,0,4,w,1,10,9,9,9,9,same",
+                            "16384,ring,ll,0,4,w,2,10,9,9,9,9,other",
+                            "65536,ring,ll,0,4,w,1,10,9,9,9,9,-"})
+        text += std::string("allreduce,") + row + "\n";
+    folder.Write("timings.csv", text);
+    Machine machine = LoadFolder(folder.Path());
+    const struct {
+        size_t n_bytes;
+        int n_channels;
+        mock_bits bits;
+    } cases[] = {
+        {1024, 0, MOCK_BITS_SAME},    {1024, 2, MOCK_BITS_OTHER},
+        {1024, 3, MOCK_BITS_UNKNOWN}, {2048, 0, MOCK_BITS_UNKNOWN},
+        {4096, 0, MOCK_BITS_SAME},    {4096, 2, MOCK_BITS_UNKNOWN},
+        {16384, 0, MOCK_BITS_OTHER},  {65536, 0, MOCK_BITS_UNKNOWN},
+        {512, 0, MOCK_BITS_UNKNOWN},  {1 << 20, 0, MOCK_BITS_UNKNOWN},
+    };
+
+    for (const auto &c : cases) {
+        const mock_run run{ncclFuncAllReduce, c.n_bytes, NCCL_ALGO_RING,
+                           NCCL_PROTO_LL, c.n_channels};
+        EXPECT_EQ(c.bits, Mean(machine, run).bits)
+            << c.n_bytes << " " << c.n_channels;
+        EXPECT_EQ(c.bits, At(machine, run, 0).bits);
+    }
+}
+
 // Registered buffers have times of their own, of which nothing is modelled.
 TEST(Timings, OfRegisteredBuffersAreThoseThatWereRecorded)
 {
