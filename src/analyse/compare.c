@@ -15,6 +15,7 @@ typedef const struct stp_measurement *row;
 struct sorted {
     row *rows;
     size_t n;
+    row *checks;      /* the same, as stp_order_checks() has them */
     double *baseline; /* scratch: a value a round of one arm */
     double *times;
     unsigned *rounds;
@@ -117,6 +118,30 @@ struct stp_gain stp_gain_of_source(struct stp_gain gain, enum stp_source source,
     return gain;
 }
 
+/* Joins what the rows of a size say of an arm there. */
+static enum stp_bits compare_find_bits(const struct sorted *s, row m)
+{
+    enum stp_bits bits = STP_BITS_UNKNOWN;
+    struct stp_measurement first = *m; /* in the order of the checks */
+    row like = &first;
+    size_t begin = 0, end = s->n;
+
+    first.arm = (struct stp_arm){.kind = STP_ARM_AUTO};
+    if (m->work.mode == STP_MODE_FSDP)
+        first.coll = ncclFuncReduceScatter;
+    while (begin < end) {
+        const size_t middle = begin + (end - begin) / 2;
+
+        if (stp_order_checks(&s->checks[middle], &like) < 0)
+            begin = middle + 1;
+        else
+            end = middle;
+    }
+    for (; begin < s->n && s->checks[begin]->n_bytes == m->n_bytes; begin++)
+        bits = stp_join_bits(bits, m, s->checks[begin]);
+    return bits;
+}
+
 /* Fills a point from the rows [first, end), its arms into 'arms'. */
 static void compare_point(const struct sorted *s, size_t first, size_t end,
                           struct stp_comparisons *out, struct stp_point *p,
@@ -165,6 +190,7 @@ static void compare_point(const struct sorted *s, size_t first, size_t end,
         memcpy(c->ran_kernel, s->rows[i]->ran_kernel, sizeof(c->ran_kernel));
         compare_worsen(s, first, auto_end, &c->source, &c->single_pass);
         compare_worsen(s, i, j, &c->source, &c->single_pass);
+        c->bits = compare_find_bits(s, s->rows[i]);
         c->gain =
             compare_get_gain(s, first, auto_end, i, j, compare_get_us, &c->us);
         /* at most as many rounds as it has rows, where its first row is among
@@ -196,6 +222,7 @@ enum stp_status stp_compare(const struct stp_dataset *data,
     size_t n_arms = 0;
 
     s.rows = calloc(n, sizeof(*s.rows));
+    s.checks = calloc(n, sizeof(*s.checks));
     s.baseline = calloc(n, sizeof(*s.baseline));
     s.times = calloc(n, sizeof(*s.times));
     s.rounds = calloc(n, sizeof(*s.rounds));
@@ -203,14 +230,17 @@ enum stp_status stp_compare(const struct stp_dataset *data,
     out.arms = calloc(n, sizeof(*out.arms));
     out.round_us = calloc(n, sizeof(*out.round_us));
     out.rounds = calloc(n, sizeof(*out.rounds));
-    if (s.rows == NULL || s.baseline == NULL || s.times == NULL ||
-        s.rounds == NULL || out.points == NULL || out.arms == NULL ||
-        out.round_us == NULL || out.rounds == NULL)
+    if (s.rows == NULL || s.checks == NULL || s.baseline == NULL ||
+        s.times == NULL || s.rounds == NULL || out.points == NULL ||
+        out.arms == NULL || out.round_us == NULL || out.rounds == NULL)
         status = stp_nomem(err);
     if (status == STP_OK)
         s.n = stp_right_rows(data, true, s.rows);
-    if (status == STP_OK)
+    if (status == STP_OK) {
+        memcpy(s.checks, s.rows, s.n * sizeof(*s.rows));
         qsort(s.rows, s.n, sizeof(*s.rows), compare_order_rows);
+        qsort(s.checks, s.n, sizeof(*s.checks), stp_order_checks);
+    }
     for (size_t i = 0, end; i < s.n && status == STP_OK; i = end) {
         struct stp_point *p = &out.points[out.n_points++];
         row m = s.rows[i];
@@ -231,6 +261,7 @@ enum stp_status stp_compare(const struct stp_dataset *data,
         n_arms += p->n_arms;
     }
     free(s.rows);
+    free(s.checks);
     free(s.baseline);
     free(s.times);
     free(s.rounds);
@@ -290,6 +321,23 @@ bool stp_point_alike(const struct stp_point *a, const struct stp_point *b)
            a->n_ranks == b->n_ranks && a->type == b->type && a->op == b->op &&
            a->root == b->root && a->in_place == b->in_place &&
            a->graph == b->graph && stp_workload_order(&a->work, &b->work) == 0;
+}
+
+void stp_keep_same_bits(struct stp_comparisons *comparisons)
+{
+    for (size_t i = 0; i < comparisons->n_points; i++) {
+        struct stp_point *p = &comparisons->points[i];
+        struct stp_comparison *arms =
+            comparisons->arms + (p->arms - comparisons->arms);
+        const size_t n = p->n_arms;
+
+        p->n_arms = 0;
+        for (size_t a = 0; a < n; a++)
+            if (arms[a].bits == STP_BITS_SAME ||
+                (arms[a].bits == STP_BITS_UNKNOWN &&
+                 !stp_coll_reduces(p->coll)))
+                arms[p->n_arms++] = arms[a];
+    }
 }
 
 void stp_comparisons_free(struct stp_comparisons *comparisons)

@@ -27,6 +27,8 @@ struct stp_comparison {
     struct stp_gain alone_gain; /* likewise; no pairs if not measured */
     enum stp_source source;     /* the worse of its own and AUTO's */
     bool single_pass;           /* some of its or AUTO's times */
+    enum stp_bits bits; /* whether it computes AUTO's, in all that was measured
+                           of it at this size (wrong.h) */
 };
 
 /* One collective of one kind of data at one size on one kind of communicator,
@@ -96,6 +98,10 @@ bool stp_point_alike(const struct stp_point *a, const struct stp_point *b);
 enum stp_status stp_compare(const struct stp_dataset *data,
                             struct stp_comparisons *comparisons_ret,
                             struct stp_error *err);
+
+/* Leaves out arms that are not known to compute NCCL's own bits, but for those
+ * of collectives that only move data. */
+void stp_keep_same_bits(struct stp_comparisons *comparisons);
 
 void stp_comparisons_free(struct stp_comparisons *comparisons);
 

@@ -285,6 +285,16 @@ static uint64_t derive_find_border(const struct stp_point *a, choice at_a,
                : derive_find_reach(b, at_b, a, least);
 }
 
+/* Whether a rule of the arm at 'p' may reach towards a neighbour. */
+static bool derive_may_reach(const struct stp_point *p,
+                             const struct stp_arm *arm,
+                             const struct stp_point *neighbour,
+                             const struct stp_derive_terms *terms)
+{
+    return !terms->same_bits || !stp_coll_reduces(p->coll) ||
+           (p->n_ranks == 2 && stp_point_arm(neighbour, arm) != NULL);
+}
+
 static void derive_make_rules(const struct stp_comparisons *all,
                               const struct stp_derive_terms *terms,
                               const choice *choices, struct stp_derived *out)
@@ -300,6 +310,8 @@ static void derive_make_rules(const struct stp_comparisons *all,
 
         if (choices[i] == NULL)
             continue;
+        first = first || !derive_may_reach(p, &choices[i]->arm, p - 1, terms);
+        last = last || !derive_may_reach(p, &choices[i]->arm, p + 1, terms);
         if (first || choices[i - 1] == NULL ||
             !stp_arm_equal(&choices[i - 1]->arm, &choices[i]->arm))
             out->rules[out->n_rules++] =
@@ -327,15 +339,6 @@ static bool derive_is_sure(const struct stp_derived_rule *rule,
 {
     return derive_qualifies(p, stp_point_arm(p, &rule->arm), terms) &&
            derive_qualifies(p + 1, stp_point_arm(p + 1, &rule->arm), terms);
-}
-
-enum stp_status stp_derive(const struct stp_comparisons *comparisons,
-                           double min_gain, struct stp_derived *derived_ret,
-                           struct stp_error *err)
-{
-    const struct stp_derive_terms terms = {.min_gain = min_gain};
-
-    return stp_derive_on(comparisons, &terms, derived_ret, err);
 }
 
 enum stp_status stp_derive_on(const struct stp_comparisons *comparisons,
@@ -396,7 +399,8 @@ enum stp_status stp_derive_on(const struct stp_comparisons *comparisons,
         const struct stp_point *first = rule->points;
         const struct stp_point *last = first + rule->n_points - 1;
 
-        if (rule->n_points < 2)
+        if (rule->n_points < 2 ||
+            (terms->same_bits && stp_coll_reduces(rule->coll)))
             continue;
         if ((first == points || !stp_point_alike(first - 1, first)) &&
             derive_is_sure(rule, first, terms))

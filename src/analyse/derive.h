@@ -14,6 +14,12 @@
  * where no other rule stands and NCCL itself runs the arm.  It does not reach
  * beyond the sizes measured unless the terms say so.  Neighbouring sizes with
  * the same arm become one rule.
+ *
+ * Where bits must stay NCCL's own, a rule of a collective that reduces stands
+ * at the measured sizes alone: between two of them an element may lie in
+ * another part of a ring or on another channel, and be summed in another order.
+ * Sums of two ranks have no order, and are interpolated where the arm is the
+ * same to the bit at both sizes.
  */
 #ifndef STP_DERIVE_H
 #define STP_DERIVE_H
@@ -40,6 +46,8 @@ struct stp_derive_terms {
     double min_gain;   /* >= 0; 0.02 is 2 percent */
     bool trust_passes; /* single passes decide, too, of STP_DERIVE_PASSES or
                           more each: drift between them may be the gain */
+    bool same_bits;    /* of comparisons that stp_keep_same_bits() left: no rule
+                          reaches to where bits may be others */
     bool extrapolate;  /* a rule of the two smallest sizes reaches down to 0, of
                           the two largest up to STP_DERIVE_NO_END */
     enum stp_policy_kind kind; /* whose rules these are.  Of memory: an
@@ -131,11 +139,6 @@ struct stp_gain stp_gain_over_rule(const struct stp_point *point,
                                    const struct stp_comparison *registered,
                                    double min_gain,
                                    const struct stp_comparison **rule_ret);
-
-/* Like stp_derive_on() with 'min_gain' alone. */
-enum stp_status stp_derive(const struct stp_comparisons *comparisons,
-                           double min_gain, struct stp_derived *derived_ret,
-                           struct stp_error *err);
 
 void stp_derived_free(struct stp_derived *derived);
 

@@ -42,8 +42,8 @@ enum stp_status stp_objective_select(const struct stp_dataset *data,
                                      struct stp_dataset *selected_ret,
                                      struct stp_error *err);
 
-/* Compares what stp_objective_select() gave, for stp_derive(); otherwise like
- * stp_compare().  Points are of no workload. */
+/* Compares what stp_objective_select() gave, for stp_derive_on(); otherwise
+ * like stp_compare().  Points are of no workload. */
 enum stp_status stp_objective_compare(const struct stp_dataset *selected,
                                       enum stp_objective objective,
                                       struct stp_comparisons *comparisons_ret,

@@ -26,7 +26,7 @@ static int wrong_order_names(row a, row b)
     return wrong_is_auto(a) ? 0 : stp_order_arms(a, b);
 }
 
-static int wrong_order_rows(const void *pa, const void *pb)
+int stp_order_checks(const void *pa, const void *pb)
 {
     row a = *(const row *)pa;
     row b = *(const row *)pb;
@@ -55,13 +55,13 @@ size_t stp_right_rows(const struct stp_dataset *data, bool keeps_auto,
     }
     if (!any_is_wrong)
         return data->n_rows;
-    qsort(rows, data->n_rows, sizeof(*rows), wrong_order_rows);
+    qsort(rows, data->n_rows, sizeof(*rows), stp_order_checks);
     for (size_t i = 0, end; i < data->n_rows; i = end) {
         const bool is_auto = wrong_is_auto(rows[i]);
         bool is_wrong = false;
 
         for (end = i;
-             end < data->n_rows && wrong_order_rows(&rows[i], &rows[end]) == 0;
+             end < data->n_rows && stp_order_checks(&rows[i], &rows[end]) == 0;
              end++)
             is_wrong |= rows[end]->n_wrong > 0;
         /* it is the first of its size */
@@ -77,6 +77,20 @@ size_t stp_right_rows(const struct stp_dataset *data, bool keeps_auto,
     return n;
 }
 
+enum stp_bits stp_join_bits(enum stp_bits bits, row m, row other)
+{
+    const int coll =
+        m->work.mode == STP_MODE_FSDP ? ncclFuncReduceScatter : m->coll;
+    const bool is_own = wrong_is_auto(other) && other->bits == STP_BITS_OTHER;
+
+    return other->bits > bits && other->n_bytes == m->n_bytes &&
+                   other->coll == coll && other->n_nodes == m->n_nodes &&
+                   other->n_ranks == m->n_ranks &&
+                   (is_own || stp_order_arms(m, other) == 0)
+               ? other->bits
+               : bits;
+}
+
 void stp_take_wrong(const struct stp_dataset *data, struct stp_measurement *m)
 {
     for (size_t i = 0; i < data->n_rows; i++) {
@@ -88,9 +102,12 @@ void stp_take_wrong(const struct stp_dataset *data, struct stp_measurement *m)
             other->coll == ncclFuncReduceScatter)
             like.coll = other->coll;
         if (other->n_wrong > m->n_wrong &&
-            wrong_order_rows(&(row){&like}, &other) == 0)
+            stp_order_checks(&(row){&like}, &other) == 0)
             m->n_wrong = other->n_wrong;
+        m->bits = stp_join_bits(m->bits, m, other);
     }
+    if (m->work.mode == STP_MODE_FSDP && m->bits != STP_BITS_SAME)
+        m->bits = STP_BITS_OTHER;
 }
 
 bool stp_next_wrong(const struct stp_dataset *data, struct stp_wrong *wrong)

@@ -17,7 +17,22 @@
 size_t stp_right_rows(const struct stp_dataset *data, bool keeps_auto,
                       const struct stp_measurement **rows);
 
-/* Gives a row the wrong elements that its arm has at its size in the data. */
+/* Orders pointers to rows by collective, communicator, size and arm, as qsort()
+ * wants it. */
+int stp_order_checks(const void *a, const void *b);
+
+/*
+ * Joins to 'bits' what another row says of a row's arm at its size: it is OTHER
+ * if any row denies that it computes NCCL's own bits, or that NCCL's own choice
+ * does, else SAME if any says so.  Of fsdp it is the reduce-scatter's: its
+ * all-gather gains nothing by itself.
+ */
+enum stp_bits stp_join_bits(enum stp_bits bits, const struct stp_measurement *m,
+                            const struct stp_measurement *other);
+
+/* Gives a row the wrong elements that its arm has at its size in the data, and
+ * whether it computes NCCL's own bits there; of fsdp OTHER unless it is known
+ * to. */
 void stp_take_wrong(const struct stp_dataset *data, struct stp_measurement *m);
 
 /* One arm of one collective on one kind of communicator. */

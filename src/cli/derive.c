@@ -239,6 +239,8 @@ static enum stp_status derive_print(const struct derive_options *o,
     stp_steadiness_write(origin->steadiness,
                          stp_paragraph_begin(&paragraph, stdout));
     stp_paragraph_end(&paragraph);
+    if (origin->same_bits)
+        stp_print_paragraph(stp_same_bits_text(origin->data), stdout);
     if (derived->n_rules == 0) {
         fputs("No rule: ", stdout);
         stp_no_rule_write(origin, stdout);
@@ -255,8 +257,10 @@ static enum stp_status derive_policy(const struct derive_options *o,
                                      const struct stp_dataset *data,
                                      struct stp_error *err)
 {
+    const bool same_bits = o->derive.bits == STP_BITS_SAME;
     const struct stp_derive_terms terms = {.min_gain = o->derive.min_gain,
                                            .trust_passes = o->trust_passes,
+                                           .same_bits = same_bits,
                                            .extrapolate = o->extrapolate};
     const enum stp_objective objective = (enum stp_objective)o->objective;
     const bool is_printed = o->output == NULL && !o->json;
@@ -270,6 +274,7 @@ static enum stp_status derive_policy(const struct derive_options *o,
                                        .min_gain = o->derive.min_gain,
                                        .portable = o->derive.portable,
                                        .trusts_passes = o->trust_passes,
+                                       .same_bits = same_bits,
                                        .steadiness = &steadiness};
     char text[STP_ERROR_TEXT];
     enum stp_status status =
@@ -281,6 +286,8 @@ static enum stp_status derive_policy(const struct derive_options *o,
     origin.all_are_wrong = stp_next_wrong(data, &wrong);
     for (size_t i = 0; i < all.n_points; i++)
         origin.all_are_wrong &= all.points[i].n_arms == 0;
+    if (same_bits)
+        stp_keep_same_bits(&all);
     STP_THEN(status, stp_derive_on(&all, &terms, &derived, err));
     STP_THEN(status, derive_keep_former(o->output, err));
     if (status == STP_OK && (o->output != NULL || is_printed))
@@ -312,17 +319,19 @@ static enum stp_status memory_derive(const struct derive_options *o,
                                      struct stp_error *err)
 {
     const struct stp_memory_data from = {.alone = data, .iterations = data};
-    const struct stp_derive_terms terms = {.min_gain = o->derive.min_gain,
-                                           .trust_passes = o->trust_passes,
-                                           .extrapolate = o->extrapolate,
-                                           .kind = o->as == DERIVE_STAGE
-                                                       ? STP_POLICY_OF_STAGE
-                                                       : STP_POLICY_OF_MEMORY};
+    const struct stp_derive_terms terms = {
+        .min_gain = o->derive.min_gain,
+        .trust_passes = o->trust_passes,
+        .extrapolate = o->extrapolate,
+        .same_bits = o->derive.bits == STP_BITS_SAME,
+        .kind =
+            o->as == DERIVE_STAGE ? STP_POLICY_OF_STAGE : STP_POLICY_OF_MEMORY};
     struct stp_memory_situations situations;
     struct stp_memory_rules rules = {0};
     const struct stp_policy_origin origin = {.data = data,
                                              .made_by = "steptune derive",
-                                             .min_gain = o->derive.min_gain};
+                                             .min_gain = o->derive.min_gain,
+                                             .same_bits = terms.same_bits};
     const bool is_printed = o->output == NULL && !o->json;
     enum stp_status status =
         stp_memory_situations_compare(&from, &terms, &situations, err);

@@ -331,8 +331,11 @@ static enum stp_status explain_all(struct explain *e)
         free(text);
     } else {
         if (!e->o->machine.json)
-            printf("%s on %s, one collective at a time\n\n", e->options.plugin,
-                   machine);
+            printf("%s on %s, one collective at a time%s\n\n",
+                   e->options.plugin, machine,
+                   e->policy != NULL && stp_policy_same_bits(e->policy)
+                       ? "; the policy keeps the bits of NCCL's own choice"
+                       : "");
         status = stp_print_explanation(&explanation, e->o->policy, e->o->table,
                                        e->o->machine.json, stdout, e->err);
     }

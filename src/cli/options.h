@@ -198,6 +198,7 @@ extern const struct stp_option stp_workload_table[];
 struct stp_derive_options {
     double min_gain; /* 0.02 is 2 percent */
     bool portable;   /* only the columns of NVIDIA's example tuner */
+    int bits;        /* enum stp_bits: SAME, or UNKNOWN for any */
 };
 extern const struct stp_option stp_derive_table[];
 

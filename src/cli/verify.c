@@ -90,6 +90,7 @@ struct verify {
     struct stp_dataset data;
     struct stp_comparisons verdicts;
     char hash[STP_POLICY_HASH_NAME];
+    bool same_bits; /* the policy promises them */
     struct stp_error *err;
 };
 
@@ -167,6 +168,8 @@ static enum stp_status verify_measure(struct verify *v)
     if (status == STP_OK && v->memory == NULL)
         status = stp_trial_require_decisions(o->policy, &v->info, &v->verdicts,
                                              v->err);
+    if (status == STP_OK && v->same_bits)
+        status = stp_trial_require_bits(&v->data, v->err);
     return status;
 }
 
@@ -213,9 +216,16 @@ static int verify_body(void *user, const struct stp_world *world)
     const struct verify_options *o = user;
     struct stp_error err;
     struct verify v = {.o = o, .world = world, .err = &err};
+    struct stp_policy *policy = NULL;
     enum stp_status status = stp_world_agree(
-        world, stp_policy_file_hash(o->policy, v.hash, &err), &err);
+        world, stp_policy_load_any(o->policy, &policy, &err), &err);
     size_t n_failed;
+
+    if (policy != NULL) {
+        stp_policy_hash_name(policy, v.hash);
+        v.same_bits = stp_policy_same_bits(policy);
+        stp_policy_free(policy);
+    }
 
     STP_THEN(status, verify_open(&v));
     if (status != STP_OK) {

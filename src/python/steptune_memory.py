@@ -48,6 +48,7 @@ Setup = collections.namedtuple("Setup", "memory min_ctas")
 _INF = 2**64 - 1
 _MAX_LINE = 4096
 _BOM = b"\xef\xbb\xbf"
+_BITS = b"# bits:"  # results keep their bits: of a policy as a whole
 
 
 class Refused(ValueError):
@@ -190,6 +191,9 @@ class _Reader:
                            "return"), (_BOM, "a byte order mark")):
             if byte in line:
                 self.refuse(line.index(byte) + 1, f"{name}, expected text")
+        if line.startswith(_BITS) and line != _BITS + b" same":
+            self.refuse(len(_BITS) + 1, "bits of another word, expected the "
+                        "line '# bits: same', or no line of bits")
         fields = _split(line.split(b"#")[0])
         if fields[0][0] == b"" and len(fields) == 1:
             return

@@ -90,6 +90,7 @@ enum stp_status stp_memory_file_save(const struct stp_memory_table *table,
         columns.gpu |= gpu != NULL && strpbrk(gpu, ",#\n") == NULL;
     }
 
+    stp_same_bits_write(origin, text.fp);
     fputs("# from ", text.fp);
     stp_times_write(origin->data, text.fp);
     fprintf(text.fp,

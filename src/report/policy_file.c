@@ -41,6 +41,24 @@ void stp_times_write(const struct stp_dataset *data, FILE *fp)
     fprintf(fp, ": %s\n", sources);
 }
 
+const char *stp_same_bits_text(const struct stp_dataset *data)
+{
+    for (size_t i = 0; i < data->n_rows; i++)
+        if (stp_coll_reduces(data->rows[i].coll) &&
+            data->rows[i].bits != STP_BITS_UNKNOWN)
+            return "Results keep the bits of NCCL's own choice: a rule of a "
+                   "sum stands only at sizes at which its arm was measured to "
+                   "add in the same order, one collective at a time.";
+    return "Results keep the bits of NCCL's own choice: nobody compared those "
+           "of sums here, so that only collectives that move data have rules.";
+}
+
+void stp_same_bits_write(const struct stp_policy_origin *origin, FILE *fp)
+{
+    if (origin->same_bits)
+        fprintf(fp, "# bits: same\n# %s\n", stp_same_bits_text(origin->data));
+}
+
 void stp_steadiness_write(const struct stp_steadiness *s, FILE *fp)
 {
     if (s->min_rounds < s->max_rounds)
@@ -91,10 +109,20 @@ void stp_no_rule_write(const struct stp_policy_origin *origin, FILE *fp)
                 "%zu of %zu times are modelled, and a model decides nothing; "
                 "by the others ",
                 n_modelled, data->n_rows);
-    fputs(stp_dataset_n_iterations(data) > 0
+    fputs(origin->same_bits
+              ? "no arm that keeps the bits gains enough beyond doubt at any "
+                "size timed"
+          : stp_dataset_n_iterations(data) > 0
               ? "no arm makes iterations shorter beyond doubt at any size timed"
               : "no arm gains enough beyond doubt at any size timed",
           fp);
+}
+
+/* Whether the rule decides only about a collective by itself: a sum in a group
+ * lies on other channels than one of its size alone. */
+static bool policy_is_alone(const struct stp_derived_rule *rule)
+{
+    return stp_coll_reduces(rule->coll) && rule->n_ranks > 2;
 }
 
 static void policy_write_rule(const struct stp_derived_rule *rule,
@@ -130,6 +158,8 @@ static void policy_write_rule(const struct stp_derived_rule *rule,
             stp_proto_name(rule->arm.proto),
             rule->arm.n_channels == 0 ? -1 : rule->arm.n_channels,
             rule->n_nodes, rule->n_ranks);
+    if (origin->same_bits)
+        fputs(policy_is_alone(rule) ? ",1" : ",-1", fp);
     if (policy_has_gpu_column(origin))
         fprintf(fp, ",%s", origin->data->gpu);
     fprintf(fp, "\n");
@@ -138,6 +168,7 @@ static void policy_write_rule(const struct stp_derived_rule *rule,
 static void policy_write(const struct stp_derived *derived,
                          const struct stp_policy_origin *origin, FILE *fp)
 {
+    stp_same_bits_write(origin, fp);
     if (origin->why_not != NULL) {
         fprintf(fp,
                 "# No rule: %s, so NCCL's own choice stands where "
@@ -202,9 +233,10 @@ static void policy_write(const struct stp_derived *derived,
                   fp);
     }
     if (policy_has_gpu_column(origin))
-        fputs("collective,min_bytes,max_bytes,algorithm,protocol,channels,"
-              "nNodes,nRanks,gpu\n",
-              fp);
+        fprintf(fp,
+                "collective,min_bytes,max_bytes,algorithm,protocol,channels,"
+                "nNodes,nRanks,%sgpu\n",
+                origin->same_bits ? "numPipeOps," : "");
 
     if (derived->n_rules == 0) {
         fputs("# No rule: ", fp);

@@ -16,6 +16,7 @@ struct stp_policy_origin {
                       numbers alone */
     bool trusts_passes;                      /* as in struct stp_derive_terms */
     const struct stp_steadiness *steadiness; /* NULL: left out */
+    bool same_bits;                          /* as in struct stp_derive_terms */
     bool all_are_wrong;  /* no arm is left that has no wrong elements */
     const char *why_not; /* nothing was measured; NULL: something was */
 };
@@ -24,6 +25,14 @@ struct stp_policy_origin {
  * of 40 modelled" and a newline, of workloads "times of iterations on h200x4
  * ...": their sources. */
 void stp_times_write(const struct stp_dataset *data, FILE *fp);
+
+/* A sentence on what it means that bits stay NCCL's own, of these measurements.
+ * Static storage. */
+const char *stp_same_bits_text(const struct stp_dataset *data);
+
+/* Writes the line that says that bits stay NCCL's own, if they do, and that
+ * sentence. */
+void stp_same_bits_write(const struct stp_policy_origin *origin, FILE *fp);
 
 /* Writes "4 rounds, ...", without a newline: how steady the machine was. */
 void stp_steadiness_write(const struct stp_steadiness *steadiness, FILE *fp);

@@ -20,6 +20,7 @@ stp_tune_setting_terms(const struct stp_tune_job *job,
     return (struct stp_setting_terms){.type = plan->measure.types[0],
                                       .rounds = plan->measure.rounds,
                                       .min_gain = plan->min_gain,
+                                      .same_bits = plan->same_bits,
                                       .progress = iterate_goes_on,
                                       .user = (void *)job};
 }
@@ -101,6 +102,8 @@ enum stp_status stp_tune_iterate(const struct stp_tune_pass *pass,
         status = stp_compare(data, &swept, err);
         if (status == STP_OK)
             n = stp_settings_list(&swept, &pass->known, settings);
+        if (terms->same_bits)
+            stp_keep_same_bits(&swept);
     }
     while (n_overlapped < n &&
            settings[n_overlapped].mode != STP_MODE_SEQUENTIAL)

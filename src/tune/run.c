@@ -100,11 +100,18 @@ static enum stp_status run_measure_pass(const struct stp_tune_job *job,
 
 /* ---- deriving ---- */
 
+/* The terms of a policy of arms. */
+static struct stp_derive_terms run_terms(const struct stp_policy_origin *origin)
+{
+    return (struct stp_derive_terms){.min_gain = origin->min_gain,
+                                     .same_bits = origin->same_bits};
+}
+
 static enum stp_status run_derive_alone(const struct stp_tune_job *job,
                                         struct stp_tune_policy *p,
                                         struct stp_error *err)
 {
-    const double min_gain = p->origin.min_gain;
+    const struct stp_derive_terms terms = run_terms(&p->origin);
     struct stp_wrong wrong = {0};
     char text[STP_ERROR_TEXT];
     enum stp_status status = stp_compare(&p->data, &p->comparisons, err);
@@ -114,12 +121,16 @@ static enum stp_status run_derive_alone(const struct stp_tune_job *job,
         stp_tune_tell(job, "%s", text);
     }
 
-    STP_THEN(status, stp_derive(&p->comparisons, min_gain, &p->derived, err));
+    if (terms.same_bits && status == STP_OK) {
+        stp_tune_tell(job, "%s", stp_same_bits_text(&p->data));
+        stp_keep_same_bits(&p->comparisons);
+    }
+    STP_THEN(status, stp_derive_on(&p->comparisons, &terms, &p->derived, err));
     STP_THEN(status, stp_steadiness_of(&p->comparisons, &p->comparisons,
                                        &p->steadiness, err));
     if (status != STP_OK)
         return status;
-    if (stp_tune_warn_of_noise(&p->steadiness, min_gain, text))
+    if (stp_tune_warn_of_noise(&p->steadiness, terms.min_gain, text))
         stp_tune_tell(job, "%s", text);
     p->exists = true;
     return stp_tune_save_policy(p, job->files->trial, err);
@@ -130,6 +141,7 @@ static enum stp_status run_derive_overlap(const struct stp_tune_job *job,
                                           struct stp_error *err)
 {
     struct stp_tune_policy *p = &r->overlap;
+    const struct stp_derive_terms terms = run_terms(&p->origin);
     const char *path = job->files->overlap_trial;
     size_t n = 0;
     enum stp_status status = STP_OK;
@@ -139,8 +151,10 @@ static enum stp_status run_derive_overlap(const struct stp_tune_job *job,
         status = stp_objective_select(&r->iterated.data,
                                       STP_OBJECTIVE_ITERATION, &p->data, err);
     for (size_t i = 0; i < p->data.n_rows && status == STP_OK; i++)
-        if (p->data.rows[i].work.mode != STP_MODE_SEQUENTIAL)
+        if (p->data.rows[i].work.mode != STP_MODE_SEQUENTIAL) {
+            stp_take_wrong(&r->alone.data, &p->data.rows[i]);
             p->data.rows[n++] = p->data.rows[i];
+        }
     p->data.n_rows = n;
     /* a policy without rules leaves NCCL alone */
     if (status == STP_OK && p->data.n_rows == 0) {
@@ -152,8 +166,9 @@ static enum stp_status run_derive_overlap(const struct stp_tune_job *job,
                                            &p->comparisons, err));
     STP_THEN(status, stp_tune_measure_steadiness(&p->data, &p->comparisons,
                                                  &p->steadiness, err));
-    STP_THEN(status,
-             stp_derive(&p->comparisons, p->origin.min_gain, &p->derived, err));
+    if (terms.same_bits && status == STP_OK)
+        stp_keep_same_bits(&p->comparisons);
+    STP_THEN(status, stp_derive_on(&p->comparisons, &terms, &p->derived, err));
     STP_THEN(status, stp_tune_save_policy(p, path, err));
     return status;
 }
@@ -238,6 +253,7 @@ static enum stp_status run_derive_memory(struct stp_tune_result *r,
         .iterations = &r->iterated.data,
         .again = {&r->registered, &r->captured}};
     struct stp_derive_terms terms = {.min_gain = r->alone.origin.min_gain,
+                                     .same_bits = r->alone.origin.same_bits,
                                      .kind = STP_POLICY_OF_MEMORY};
     enum stp_status status =
         stp_memory_situations_compare(&registered, &terms, &r->registers, err);
@@ -310,10 +326,11 @@ static enum stp_status run_save_results(const struct stp_tune_job *job,
         {&r->alone.tried, f->verify},
         {&r->overlap.tried, f->overlap_verify},
     };
-    const struct stp_policy_origin origin = {.data = &r->alone.data,
-                                             .made_by = "steptune tune",
-                                             .min_gain =
-                                                 r->alone.origin.min_gain};
+    const struct stp_policy_origin origin = {
+        .data = &r->alone.data,
+        .made_by = "steptune tune",
+        .min_gain = r->alone.origin.min_gain,
+        .same_bits = r->alone.origin.same_bits};
     const struct stp_page_sources sources = {
         .path = {
             [STP_PAGE_POLICY] = f->policy,
@@ -416,6 +433,9 @@ void stp_tune_fill_report(const struct stp_tune_files *files,
         .memory = r->registers.are_measured ? &r->memory.table : NULL,
         .stage = r->stages.are_measured ? &r->stage.table : NULL,
         .choices = r->stages.are_measured ? &r->stages : NULL,
+        .same_bits = r->alone.origin.same_bits
+                         ? stp_same_bits_text(&r->alone.data)
+                         : NULL,
         .unsure = r->unsure,
         .n_unsure = r->n_unsure};
     for (size_t i = 0; i < sizeof(data) / sizeof(*data); i++) {
@@ -433,7 +453,8 @@ enum stp_status stp_tune_run(const struct stp_tune_plan *plan,
     const struct stp_tune_job job = {host, files};
     const struct stp_policy_origin origin = {.made_by = "steptune tune",
                                              .min_gain = plan->min_gain,
-                                             .portable = plan->portable};
+                                             .portable = plan->portable,
+                                             .same_bits = plan->same_bits};
     struct stp_tune_state state = {.swept = &result->alone.data,
                                    .iterated = &result->iterated};
     const size_t n_passes = plan->n_passes > 0 ? plan->n_passes : 1;
@@ -467,6 +488,8 @@ enum stp_status stp_tune_run(const struct stp_tune_plan *plan,
         status = stp_fail(err, STP_ERR_DEVICE,
                           "with the new policy results have wrong elements at "
                           "sizes that were not swept, so none is written");
+    if (status == STP_OK && plan->same_bits)
+        status = stp_trial_require_bits(&result->alone.tried, err);
     STP_THEN(status, run_add_unsure(result, &result->alone.comparisons,
                                     STP_POLICY_OF_ARMS, false, err));
     STP_THEN(status, run_add_unsure(result, &result->overlap.comparisons,

@@ -64,6 +64,7 @@ struct stp_setting_terms {
     double min_gain; /* of a rule: arms that cannot have it stop early, and
                         those that are unsure go on, unless 'rounds' are given;
                         0: all arms have as many rounds, as in a recording */
+    bool same_bits;  /* of arms that keep the bits of NCCL's own choice */
     stp_sweep_progress progress;
     void *user;
 };

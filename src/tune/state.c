@@ -77,8 +77,9 @@ enum stp_status stp_tune_state_name(const struct stp_tune_state *state,
     if (fp == NULL)
         return stp_nomem(err);
     /* The key holds every option that decides on the run's results. */
-    fprintf(fp, "%siterate: %d\nportable: %d\n", state->plan_text,
-            !plan->no_iterate, plan->portable);
+    fprintf(fp, "%siterate: %d\nportable: %d\n%s", state->plan_text,
+            !plan->no_iterate, plan->portable,
+            plan->same_bits ? "bits: same\n" : "");
     stp_measurements_write(state->swept, state->machine, fp);
     stp_measurements_write(&state->iterated->data, state->machine, fp);
     if (fclose(fp) != 0)

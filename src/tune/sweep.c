@@ -18,6 +18,7 @@ struct sweep {
     struct stp_measure_plan plan; /* of the grid */
     bool own_sizes; /* the machine has times of its own sizes only: there is
                        nothing to measure between them */
+    bool same_bits; /* of the plan */
 };
 
 /* ---- one size ---- */
@@ -169,6 +170,8 @@ static enum stp_status sweep_refine(struct sweep *s,
         status = stp_compare(s->data, &all, err);
         if (status != STP_OK)
             return status;
+        if (s->same_bits)
+            stp_keep_same_bits(&all);
         n = 0;
         status = sweep_refine_once(s, &all, terms, &n, err);
         stp_comparisons_free(&all);
@@ -183,7 +186,7 @@ enum stp_status stp_tune_sweep(const struct stp_tune_pass *pass,
 {
     const struct stp_refine_terms terms = {.min_gain = plan->min_gain,
                                            .resolution = plan->resolution};
-    struct sweep s = {.pass = pass, .data = data};
+    struct sweep s = {.pass = pass, .data = data, .same_bits = plan->same_bits};
     int64_t clock = stp_now_ms();
     enum stp_status status =
         sweep_make_grid(&s, plan->measure, plan->min_gain, err);

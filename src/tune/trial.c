@@ -6,6 +6,7 @@
 
 #include "analyse/derive.h"
 #include "analyse/verify.h"
+#include "core/names.h"
 #include "core/policy/memory_policy.h"
 #include "nccl_tuner_abi.h"
 #include "report/file.h"
@@ -120,6 +121,31 @@ enum stp_status stp_trial_require_decisions(
                     "%.120s: no rule decides a message that was measured, so "
                     "nothing is verified",
                     path);
+}
+
+enum stp_status stp_trial_require_bits(const struct stp_dataset *tried,
+                                       struct stp_error *err)
+{
+    const struct stp_measurement *first = NULL;
+    size_t n = 0, n_compared = 0;
+
+    for (size_t i = 0; i < tried->n_rows; i++) {
+        const struct stp_measurement *m = &tried->rows[i];
+
+        if (m->arm.kind != STP_ARM_PLUGIN)
+            continue;
+        n_compared += m->bits != STP_BITS_UNKNOWN;
+        n += m->bits == STP_BITS_OTHER;
+        first = n == 1 && m->bits == STP_BITS_OTHER ? m : first;
+    }
+    if (first == NULL)
+        return STP_OK;
+    return stp_fail(err, STP_ERR_DEVICE,
+                    "results of the policy have other bits than those of "
+                    "NCCL's own choice in %zu of %zu measurements, such as %s "
+                    "of %llu bytes, expected the same in all",
+                    n, n_compared, stp_coll_name(first->coll),
+                    (unsigned long long)first->n_bytes);
 }
 
 /* Prints how many rules apply with each number of ranks that was measured, such

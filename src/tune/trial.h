@@ -33,6 +33,11 @@ enum stp_status stp_trial_require_decisions(
     const char *path, const struct stp_device_info *info,
     const struct stp_comparisons *comparisons, struct stp_error *err);
 
+/* Refuses a policy under which a sum has other bits than under NCCL's own
+ * choice, of those that were compared: STP_ERR_DEVICE. */
+enum stp_status stp_trial_require_bits(const struct stp_dataset *tried,
+                                       struct stp_error *err);
+
 /* Prints how steady that machine was, how many rules of the policy 'path' apply
  * to it with the ranks that were measured, every verdict if 'has_table' or in
  * short, and their sum. */

@@ -28,7 +28,8 @@ struct stp_tune_plan {
     unsigned n_passes;                  /* 0: one, of all ranks */
     double resolution;                  /* factor between sizes; > 1 */
     double min_gain;                    /* of a rule */
-    bool portable; /* only the columns of NVIDIA's example tuner */
+    bool portable;  /* only the columns of NVIDIA's example tuner */
+    bool same_bits; /* rules keep the bits of NCCL's own choice */
     bool no_iterate;
     bool fresh;         /* an interrupted run is not resumed */
     uint64_t seed;      /* of a recorded machine; a run is resumed with it */

@@ -501,6 +501,7 @@ static enum stp_status verify_registered(const struct stp_tune_job *job,
                                          struct stp_error *err)
 {
     const struct stp_derive_terms terms = {.min_gain = plan->min_gain,
+                                           .same_bits = plan->same_bits,
                                            .kind = STP_POLICY_OF_MEMORY};
     struct stp_tune_policy again = result->overlap;
     struct verify v = {.job = job,
@@ -551,6 +552,7 @@ enum stp_status stp_tune_verify(const struct stp_tune_job *job,
 
     for (size_t i = 0; i < N_KINDS && status == STP_OK; i++) {
         const struct stp_derive_terms terms = {.min_gain = plan->min_gain,
+                                               .same_bits = plan->same_bits,
                                                .kind = kinds[i]};
 
         status =

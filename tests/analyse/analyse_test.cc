@@ -32,7 +32,9 @@ TEST(Regret, ComparesThePolicyWithTheBestArmOfEachSize)
     d.AddAuto(1600).AddGain(1600, kRingSimple, 1.3); // AUTO by another name
     Compared c(d);
     stp_derived derived{};
-    ASSERT_EQ(STP_OK, stp_derive(&c.all, 0.02, &derived, nullptr));
+    stp_derive_terms terms{};
+    terms.min_gain = 0.02;
+    ASSERT_EQ(STP_OK, stp_derive_on(&c.all, &terms, &derived, nullptr));
 
     stp_regret r = stp_policy_regret(&c.all, &derived);
 

@@ -50,10 +50,10 @@ TEST_P(DeriveMemory, NamesWhatIsWorthIt)
         Add(&again, size.n_bytes, kSym, size.sym_again);
     }
     const Compared all(measured), trials(again);
-    const stp_derive_terms arms{0.02,    false,  false, STP_POLICY_OF_ARMS,
-                                nullptr, nullptr};
+    const stp_derive_terms arms{
+        0.02, false, false, false, STP_POLICY_OF_ARMS, nullptr, nullptr};
     const stp_derive_terms memory{
-        0.02, false, false, STP_POLICY_OF_MEMORY, &trials.all, nullptr};
+        0.02, false, false, false, STP_POLICY_OF_MEMORY, &trials.all, nullptr};
     const auto none = [](const stp_derived_rule &) { return ""; };
 
     EXPECT_EQ(GetParam().memory, Rules(all.all, memory, none));
@@ -86,9 +86,10 @@ INSTANTIATE_TEST_SUITE_P(Table, DeriveMemory, testing::Values(
 
 std::vector<std::string> MemoryRules(const Data &d)
 {
-    return Rules(Compared(d).all,
-                 {0.02, false, false, STP_POLICY_OF_MEMORY, nullptr, nullptr},
-                 [](const stp_derived_rule &) { return ""; });
+    return Rules(
+        Compared(d).all,
+        {0.02, false, false, false, STP_POLICY_OF_MEMORY, nullptr, nullptr},
+        [](const stp_derived_rule &) { return ""; });
 }
 
 // NCCL's own algorithm is no arm of registered buffers.

@@ -31,8 +31,8 @@ std::vector<std::string> Rules(const Data &data, const stp_derive_terms &terms)
                            });
 }
 
-constexpr stp_derive_terms kPlain{0.02,    false,  false, STP_POLICY_OF_ARMS,
-                                  nullptr, nullptr};
+constexpr stp_derive_terms kPlain{
+    0.02, false, false, false, STP_POLICY_OF_ARMS, nullptr, nullptr};
 
 // Gains over AUTO's 100 us, in rounds without error; 0: not measured.
 struct SizeRow {
@@ -77,7 +77,7 @@ GainCase Reach(const char *name, std::vector<double> gains,
              {1600, gains[2], 0},
              {6400, gains[3], 0}},
             std::move(want),
-            {0.02, false, true, STP_POLICY_OF_ARMS, nullptr, nullptr}};
+            {0.02, false, false, true, STP_POLICY_OF_ARMS, nullptr, nullptr}};
 }
 
 // clang-format off
@@ -101,8 +101,8 @@ INSTANTIATE_TEST_SUITE_P(Table, DeriveGains, testing::Values(
              {"4: 100-200 tree/ll", "4: 201-400 ring/ll128"}},
     GainCase{"below_the_least_gain", {{100, 1.019, 0}}, {}},
     GainCase{"above_the_least_gain", {{100, 1.021, 0}}, {"4: 100-100 tree/ll"}},
-    GainCase{"below_another_least_gain", {{100, 1.021, 0}}, {}, {0.03, false, false, STP_POLICY_OF_ARMS, nullptr, nullptr}},
-    GainCase{"no_least_gain", {{100, 1.001, 0}}, {"4: 100-100 tree/ll"}, {0, false, false, STP_POLICY_OF_ARMS, nullptr, nullptr}},
+    GainCase{"below_another_least_gain", {{100, 1.021, 0}}, {}, {0.03, false, false, false, STP_POLICY_OF_ARMS, nullptr, nullptr}},
+    GainCase{"no_least_gain", {{100, 1.001, 0}}, {"4: 100-100 tree/ll"}, {0, false, false, false, STP_POLICY_OF_ARMS, nullptr, nullptr}},
     Reach("both_ends", {1.1, 1.1, 1.1, 1.1}, {"4: 0-inf tree/ll"}),
     Reach("low_end", {1.1, 1.1, 1, 1}, {"4: 0-800 tree/ll"}),
     Reach("high_end", {1, 1, 1.1, 1.1}, {"4: 801-inf tree/ll"}),
@@ -110,7 +110,7 @@ INSTANTIATE_TEST_SUITE_P(Table, DeriveGains, testing::Values(
     Reach("middle", {1, 1.1, 1.1, 1}, {"4: 201-3200 tree/ll"}),
     Reach("gain_in_doubt_at_the_second", {1.1, 1.019, 1, 1}, {"4: 100-800 tree/ll"}),
     GainCase{"no_reach_between_arms", {{100, 1.1, 0}, {400, 0, 1.1}},
-             {"4: 100-200 tree/ll", "4: 201-400 ring/ll128"}, {0.02, false, true, STP_POLICY_OF_ARMS, nullptr, nullptr}}),
+             {"4: 100-200 tree/ll", "4: 201-400 ring/ll128"}, {0.02, false, false, true, STP_POLICY_OF_ARMS, nullptr, nullptr}}),
     [](const auto &c) { return std::string(c.param.name); });
 // clang-format on
 
@@ -196,8 +196,8 @@ TEST(DeriveTerms, DecidesByTimesThatLeaveNoDoubt)
         d.Add(64, kAuto, std::vector<double>(c.us.size(), 100),
               c.source == model ? live : c.source);
         d.Add(64, kTreeLl, c.us, c.source);
-        EXPECT_EQ(c.n_rules, Rules(d, {0.02, c.trust, false, STP_POLICY_OF_ARMS,
-                                       nullptr, nullptr})
+        EXPECT_EQ(c.n_rules, Rules(d, {0.02, c.trust, false, false,
+                                       STP_POLICY_OF_ARMS, nullptr, nullptr})
                                  .size())
             << c.us.size() << " of source " << stp_source_name(c.source)
             << ", single pass " << c.single_pass << ", trusted " << c.trust;
@@ -217,9 +217,9 @@ TEST(DeriveTerms, EveryCollectiveAndNumberOfRanksHasRulesOfItsOwn)
 
     EXPECT_THAT(Rules(d, kPlain),
                 ElementsAre("4: 100-400 tree/ll", "8: 401-800 tree/ll"));
-    EXPECT_THAT(
-        Rules(d, {0.02, false, true, STP_POLICY_OF_ARMS, nullptr, nullptr}),
-        ElementsAre("4: 0-inf tree/ll", "8: 401-800 tree/ll"));
+    EXPECT_THAT(Rules(d, {0.02, false, false, true, STP_POLICY_OF_ARMS, nullptr,
+                          nullptr}),
+                ElementsAre("4: 0-inf tree/ll", "8: 401-800 tree/ll"));
     d.Add(9, kAuto, {9, 9}, STP_SOURCE_MEASURED, ncclFuncReduceScatter);
     d.Add(9, kTreeLl, {8, 8}, STP_SOURCE_MEASURED, ncclFuncReduceScatter);
     EXPECT_THAT(Rules(d, kPlain),
@@ -252,7 +252,7 @@ TEST(DeriveTerms, RefusesWhatNoRuleCanTellApart)
     stp_derived out{};
     stp_error err{};
 
-    EXPECT_EQ(STP_ERR_RANGE, stp_derive(&c.all, 0.02, &out, &err));
+    EXPECT_EQ(STP_ERR_RANGE, stp_derive_on(&c.all, &kPlain, &out, &err));
 
     EXPECT_STREQ(
         "allreduce was measured with several types, operations or "

@@ -69,7 +69,7 @@ class Objective : public testing::Test
     {
         return measured::Rules(
             Compare(d),
-            {0.02, false, false, STP_POLICY_OF_ARMS, nullptr, nullptr},
+            {0.02, false, false, false, STP_POLICY_OF_ARMS, nullptr, nullptr},
             [](const stp_derived_rule &r) {
                 return std::to_string(r.coll) + " ";
             });
@@ -169,7 +169,9 @@ TEST(Derive, KnowsNoRuleForAnArmThatIsNoPair)
     Compared c(d);
     stp_derived derived{};
 
-    ASSERT_EQ(STP_OK, stp_derive(&c.all, 0.02, &derived, nullptr));
+    stp_derive_terms terms{};
+    terms.min_gain = 0.02;
+    ASSERT_EQ(STP_OK, stp_derive_on(&c.all, &terms, &derived, nullptr));
 
     EXPECT_EQ(0u, derived.n_rules);
     stp_derived_free(&derived);

@@ -167,7 +167,7 @@ std::string LearnedPolicy(std::string_view bytes)
                               1.2,
                               1.3,
                               40};
-    const stp_learned_rules learned = {&rule, 1};
+    const stp_learned_rules learned = {&rule, 1, false};
     const std::string path = WriteFile("learned.conf", bytes);
     stp_policy *before = nullptr;
     stp_policy *after = nullptr;

@@ -8,6 +8,7 @@
 
 #include "analyse/check/check_cover.h"
 #include "analyse/check/check_text.h"
+#include "core/dtype.h"
 #include "core/names.h"
 #include "core/policy/policy_columns.h"
 #include "core/room.h"
@@ -50,6 +51,7 @@ static const struct {
     [STP_CHECK_FALLBACK] = {"fallback", false},
     [STP_CHECK_OVERLAP] = {"overlap", false},
     [STP_CHECK_GAP] = {"gap", false},
+    [STP_CHECK_BITS] = {"bits", true},
 };
 
 const char *stp_check_kind_name(enum stp_check_kind kind)
@@ -415,6 +417,27 @@ static void rules_check_gap(struct check *c, size_t i)
         rules_add_gap(c, i, next);
 }
 
+/* ---- bits ---- */
+
+/* Finds rules of sums that decide about more than a measured size of one
+ * collective, where nobody knows in which order they are added. */
+static void rules_check_bits(struct check *c, size_t i)
+{
+    const struct stp_rule *rule = stp_policy_rule(c->policy, i);
+    const bool is_ordered = rule->ranks.min != 2 || rule->ranks.max != 2;
+    const bool is_range = rule->bytes.min != rule->bytes.max;
+    const bool is_group =
+        c->out.policy_kind == STP_POLICY_OF_ARMS && rule->n_pipe_ops != 1;
+
+    if (stp_policy_same_bits(c->policy) && stp_coll_reduces(rule->coll) &&
+        is_ordered && (is_range || is_group))
+        check_add(c, i, STP_CHECK_BITS, is_range ? "max_bytes" : "numPipeOps",
+                  "sums of more than two ranks keep the bits of NCCL's own "
+                  "choice at sizes at which they were compared, one collective "
+                  "at a time: this rule decides about %s",
+                  is_range ? "a range of sizes" : "groups of collectives");
+}
+
 /* ---- the check ---- */
 
 enum stp_status stp_check(const struct stp_check_options *options,
@@ -448,6 +471,8 @@ enum stp_status stp_check(const struct stp_check_options *options,
         rules_check_earlier(&c, i);
     for (size_t i = 0; i < c.n && c.status == STP_OK; i++)
         rules_check_gap(&c, i);
+    for (size_t i = 0; i < c.n && c.status == STP_OK; i++)
+        rules_check_bits(&c, i);
     free(c.boxes);
     free(c.idle);
     free(c.met);

@@ -17,6 +17,8 @@ enum stp_check_kind {
     STP_CHECK_FALLBACK,  /* decides where NCCL lacks the pairs before it */
     STP_CHECK_OVERLAP,   /* an earlier rule decides a part of it */
     STP_CHECK_GAP,       /* sizes above it that no rule decides */
+    STP_CHECK_BITS,      /* decides about sums that may get other bits, in a
+                            policy that promises the same */
     STP_N_CHECK_KINDS,
 };
 

@@ -399,10 +399,12 @@ int stp_cmd_tune(int argc, char **argv)
             .limit_s = o.limit_s,
             .resume = o.resume,
             .portable = o.derive.portable,
+            .same_bits = o.derive.bits == STP_BITS_SAME,
             .json = o.machine.json,
         });
     o.plan.min_gain = o.derive.min_gain;
     o.plan.portable = o.derive.portable;
+    o.plan.same_bits = o.derive.bits == STP_BITS_SAME;
     o.plan.seed = o.machine.seed;
     o.plan.stalls = o.machine.stalls;
     exit_status = stp_choose_type(&o.plan.measure);

@@ -114,7 +114,15 @@ static int job_begin_journal(struct job_run *run)
     run->journal_from = st.st_size;
     if (job_load(run, 0, &before, &err) != STP_OK)
         return stp_complain_error(run->journal, &err);
-    if (before.n == 0) {
+    for (size_t i = 0; i < before.n && run->job->same_bits; i++)
+        for (size_t a = 1; a < before.keys[i].n_arms; a++)
+            if (stp_coll_reduces(before.keys[i].coll) &&
+                before.keys[i].arms[a].n_blocks > 0)
+                status = stp_fail(&err, STP_ERR_RANGE,
+                                  "%s tried arms for sums, expected one of a "
+                                  "run with --bits same to resume with that",
+                                  run->journal);
+    if (status != STP_OK || before.n == 0) {
         run->evidence[0] = '\0';
     } else {
         status = stp_file_begin(run->evidence, &file, &err);
@@ -140,6 +148,7 @@ static int job_run(struct job_run *run)
         {"STEPTUNE_FREEZE", NULL},
         {"STEPTUNE_WARM_START", "none"},
         {"STEPTUNE_THOROUGH", "1"},
+        {"STEPTUNE_BITS", run->job->same_bits ? "same" : NULL},
         {"STEPTUNE_JOURNAL", run->journal},
         {"STEPTUNE_LEARNED", run->learned},
         {"STEPTUNE_EVIDENCE",
@@ -268,6 +277,7 @@ static int job_finish(struct job_run *run, const struct job_result *r)
     const struct stp_job_origin origin = {
         .command = run->command,
         .gpu = r->gpu[0] != '\0' ? r->gpu : NULL,
+        .same_bits = run->job->same_bits,
     };
     const char *why = job_explain(r);
     struct stp_error err;

@@ -12,6 +12,7 @@ struct stp_tune_job {
     unsigned limit_s;   /* after which the job is stopped; 0: never */
     bool resume;        /* adds to the journal of earlier runs */
     bool portable;      /* a policy with NVIDIA's columns only */
+    bool same_bits;     /* sums keep the bits of NCCL's own choice */
     bool json;
 };
 

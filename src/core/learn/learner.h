@@ -40,6 +40,7 @@ int stp_learn_objective_from_name(const char *word, size_t len); /* -1 */
 struct stp_learner_rules {
     struct stp_bandit_rules bandit; /* HALVING with gpu, EPSILON with file */
     enum stp_learn_objective objective;
+    bool same_bits; /* nothing is tried for collectives that reduce */
 };
 
 /* Events, for logs and journals. */

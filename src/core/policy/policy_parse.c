@@ -16,6 +16,7 @@ struct stp_policy {
     struct stp_rule *rules;
     size_t n_rules;
     size_t capacity;
+    bool same_bits;
     struct stp_gpu_name *gpus;
 };
 
@@ -202,6 +203,27 @@ static enum stp_status policy_check_bytes(const struct parser *p,
     return STP_OK;
 }
 
+/* Reads a line that begins with '#': one that is about bits must be "# bits:
+ * same", as a word that nobody reads would be believed. */
+static enum stp_status policy_read_comment(const struct parser *p,
+                                           const char *line, size_t len)
+{
+    static const char key[] = "# bits:";
+    struct stp_field value = {line + strlen(key), len - strlen(key),
+                              (unsigned)strlen(key) + 1};
+    struct stp_shown shown;
+
+    if (len < strlen(key) || memcmp(line, key, strlen(key)) != 0)
+        return STP_OK;
+    if (!stp_field_is(&value, " same"))
+        return stp_fail_at(p->err, STP_ERR_SYNTAX, p->line, value.column,
+                           "bits '%s', expected the line '%s same', or no line "
+                           "of bits",
+                           stp_show(&value, &shown), key);
+    p->policy->same_bits = true;
+    return STP_OK;
+}
+
 static enum stp_status policy_read_line(struct parser *p, const char *line,
                                         size_t len)
 {
@@ -220,6 +242,8 @@ static enum stp_status policy_read_line(struct parser *p, const char *line,
     if (status != STP_OK)
         return status;
     comment = memchr(line, '#', len);
+    if (comment == line)
+        return policy_read_comment(p, line, len);
     if (comment != NULL)
         len = (size_t)(comment - line);
 
@@ -335,6 +359,11 @@ enum stp_policy_kind stp_policy_get_kind(const struct stp_policy *policy)
     return policy->format->kind;
 }
 
+bool stp_policy_same_bits(const struct stp_policy *policy)
+{
+    return policy->same_bits;
+}
+
 /* ---- hash ---- */
 
 static uint64_t policy_mix_range(uint64_t hash, const struct stp_range *range)
@@ -370,5 +399,7 @@ uint64_t stp_policy_hash(const struct stp_policy *policy)
                                       (uint64_t)rule->memory << 8 |
                                       (uint64_t)(rule->overlap + 1));
     }
+    if (policy->same_bits)
+        hash = stp_hash(hash, STP_N_POLICY_KINDS);
     return hash != 0 ? hash : 1;
 }

@@ -4,6 +4,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 
+#include "core/dtype.h"
 #include "core/rng.h"
 #include "plugin/shared_policy.h"
 
@@ -85,6 +86,8 @@ static bool follower_ask_policy(const struct stp_follower *f,
                                 struct stp_choice *choice_ret)
 {
     return f->policy != NULL &&
+           (!f->same_bits || !stp_coll_reduces(query->coll) ||
+            stp_shared_policy_same_bits(f->policy)) &&
            stp_compiled_lookup(stp_shared_policy_compiled(f->policy), query,
                                view, choice_ret);
 }
@@ -190,8 +193,8 @@ bool stp_follower_wants_time(const struct stp_follower *follower)
 void stp_follower_fingerprint(const struct stp_follower *f,
                               struct stp_fingerprint *fingerprint)
 {
-    fingerprint->part[STP_FINGERPRINT_SETTINGS] =
-        stp_hash(f->keys.strategy, f->short_epoch);
+    fingerprint->part[STP_FINGERPRINT_SETTINGS] = stp_hash(
+        f->keys.strategy, f->short_epoch + ((uint64_t)f->same_bits << 32));
     fingerprint->part[STP_FINGERPRINT_POLICY] = 1;
     if (f->policy == NULL)
         return;
@@ -201,7 +204,7 @@ void stp_follower_fingerprint(const struct stp_follower *f,
 }
 
 enum stp_status stp_follower_open(const struct stp_comm_info *info,
-                                  const char *policy_path,
+                                  const char *policy_path, bool same_bits,
                                   const struct stp_learner_rules *rules,
                                   struct stp_follower **follower_ret,
                                   struct stp_error *err)
@@ -228,6 +231,8 @@ enum stp_status stp_follower_open(const struct stp_comm_info *info,
             ? "communicators of several hosts are not learned in, they follow "
               "the policy"
             : NULL;
+    f->same_bits = same_bits || (f->policy != NULL &&
+                                 stp_shared_policy_same_bits(f->policy));
     if (rules != NULL)
         f->keys.strategy = rules->bandit.strategy;
     f->short_epoch = f->keys.strategy == STP_STRATEGY_EPSILON
@@ -242,6 +247,9 @@ void stp_follower_join(struct stp_follower *follower,
                        struct stp_agreement *agreement,
                        const struct stp_learner_rules *rules)
 {
+    struct stp_learner_rules all = *rules;
+
+    all.same_bits = follower->same_bits;
     if (follower->why_not != NULL)
         return;
     if (agreement == NULL || !agreement->proposes) {
@@ -250,7 +258,7 @@ void stp_follower_join(struct stp_follower *follower,
     }
     follower->agreement = agreement;
     if (agreement->observes)
-        follower->observer = stp_observer_new(rules, agreement);
+        follower->observer = stp_observer_new(&all, agreement);
 }
 
 void stp_follower_describe(const struct stp_follower *follower, char *buf,
@@ -269,8 +277,10 @@ void stp_follower_describe(const struct stp_follower *follower, char *buf,
         snprintf(buf, size, "nothing is learned: %s; %s", follower->why_not,
                  base);
     else
-        snprintf(buf, size, "%s, beginning with %s",
-                 follower->observer != NULL ? "learns" : "follows", base);
+        snprintf(buf, size, "%s%s, beginning with %s",
+                 follower->observer != NULL ? "learns" : "follows",
+                 follower->same_bits ? ", but no sums, whose bits stay" : "",
+                 base);
 }
 
 void stp_follower_close(struct stp_follower *follower)

@@ -51,6 +51,8 @@ struct stp_follower_trial {
 struct stp_follower {
     struct stp_shared_policy *policy; /* NULL: none */
     struct stp_agreement *agreement;  /* NULL: nothing is learned */
+    bool same_bits;                   /* sums keep NCCL's own bits: only rules
+                                         of a policy that promises them decide */
     const char *why_not;              /* nothing is learned; NULL: it is */
     struct stp_observer *observer;    /* of the rank that learns; NULL on the
                                          others */
@@ -68,10 +70,11 @@ struct stp_follower {
     struct stp_follower_trial trial;
 };
 
-/* 'policy_path' NULL: none; 'rules' NULL: nothing is to be learned.  Allocates,
+/* 'policy_path' NULL: none; 'same_bits': sums keep NCCL's own bits, as they do
+ * if the policy says so; 'rules' NULL: nothing is to be learned.  Allocates,
  * and fails as stp_shared_policy_acquire(). */
 enum stp_status stp_follower_open(const struct stp_comm_info *info,
-                                  const char *policy_path,
+                                  const char *policy_path, bool same_bits,
                                   const struct stp_learner_rules *rules,
                                   struct stp_follower **follower_ret,
                                   struct stp_error *err);

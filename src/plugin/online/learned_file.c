@@ -25,6 +25,8 @@ static const char head[] = STP_LEARNED_MAGIC
     "# it has its gain over what ran before, and the 95 percent "
     "interval.\n" COLUMNS "\n";
 
+static const char bits[] = "# bits: same"; /* not above a rule, as of one */
+
 static bool is_lock_kept; /* of a folder, by another process */
 
 struct job {
@@ -97,7 +99,7 @@ static void learned_keep_rules(const struct job *job, char *old, FILE *fp)
                     line);
             room -= n;
         }
-        comment = *line == '#' ? line : "";
+        comment = *line == '#' && strcmp(line, bits) != 0 ? line : "";
     }
 }
 
@@ -146,7 +148,10 @@ static enum stp_status learned_read_old(const struct job *job, FILE *fp,
     return status;
 }
 
-static enum stp_status learned_keep_old(const struct job *job, FILE *to)
+/* *same_bits_ret: whether all old rules keep the bits of sums, or there are
+ * none. */
+static enum stp_status learned_keep_old(const struct job *job, FILE *to,
+                                        bool *same_bits_ret)
 {
     int fd = stp_file_open(job->path, O_RDONLY);
     FILE *from = fd >= 0 ? fdopen(fd, "r") : NULL;
@@ -160,8 +165,10 @@ static enum stp_status learned_keep_old(const struct job *job, FILE *to)
         return stp_nomem(job->err);
     }
     status = learned_read_old(job, from, &old);
-    if (status == STP_OK)
+    if (status == STP_OK) {
+        *same_bits_ret = *old == '\0' || strstr(old, bits) != NULL;
         learned_keep_rules(job, old, to);
+    }
     free(old);
     fclose(from);
     return status;
@@ -175,7 +182,7 @@ static enum stp_status learned_write_temporary(const struct job *job)
     enum stp_status status;
     FILE *fp;
     int fd;
-    bool ok;
+    bool ok, same_bits = true;
 
     snprintf(temporary, sizeof(temporary), "%s.XXXXXX", job->path);
     fd = stp_file_create(temporary);
@@ -189,7 +196,9 @@ static enum stp_status learned_write_temporary(const struct job *job)
     }
     fchmod(fd, 0644);
     fputs(head, fp);
-    status = learned_keep_old(job, fp);
+    status = learned_keep_old(job, fp, &same_bits);
+    if (job->learned->same_bits && same_bits)
+        fprintf(fp, "%s\n", bits);
     learned_end_rule(job, end);
     for (size_t i = 0; i < job->learned->n; i++) {
         const struct stp_learned *rule = &job->learned->rules[i];

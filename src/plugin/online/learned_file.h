@@ -19,6 +19,8 @@
 struct stp_learned_rules {
     const struct stp_learned *rules;
     size_t n;
+    bool same_bits; /* these change no bits of sums.  The file says so unless it
+                       has rules of a job that did not */
 };
 
 /*

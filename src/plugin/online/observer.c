@@ -4,6 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "core/dtype.h"
 #include "core/learn/ring.h"
 #include "core/rng.h"
 #include "nccl_tuner_abi.h"
@@ -267,8 +268,11 @@ static void observer_add_keys(struct stp_observer *o)
     while (o->n_added < n) {
         unsigned key = o->n_added++;
         const struct first_call *first = &o->first[key];
-        const struct stp_cost_view view = {first->cost, first->n_algo,
-                                           first->n_proto};
+        /* A sum whose bits stay looks as if NCCL had no other choice. */
+        const bool is_kept =
+            o->rules.same_bits && stp_coll_reduces(first->coll);
+        const struct stp_cost_view view = {
+            first->cost, is_kept ? 0 : first->n_algo, first->n_proto};
 
         stp_learner_add_key(o->learner, key, &view, 0);
         for (size_t i = 0; o->evidence != NULL && i < o->evidence->n; i++) {

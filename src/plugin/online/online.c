@@ -152,7 +152,7 @@ static void online_take_event(void *user, const struct stp_learn_event *event)
 static void online_save(struct stp_backend *b)
 {
     struct stp_learned *rules = calloc(MAX_LEARNED, sizeof(*rules));
-    struct stp_learned_rules learned = {rules, 0};
+    struct stp_learned_rules learned = {rules, 0, b->follower->same_bits};
     struct stp_error err;
     enum stp_status status = rules != NULL ? STP_OK : stp_nomem(&err);
 
@@ -309,7 +309,7 @@ enum stp_status stp_backend_open(const struct stp_comm_info *info,
         b->pid = getpid();
         b->saved_ns = stp_now_ns();
         b->profile = stp_profile_take(info->comm_id);
-        status = stp_follower_open(info, policy_path,
+        status = stp_follower_open(info, policy_path, b->set.rules.same_bits,
                                    b->set.is_frozen ? NULL : &b->set.rules,
                                    &b->follower, err);
         if (status != STP_OK && policy_path != NULL)

@@ -151,11 +151,14 @@ static enum stp_status settings_read_words(struct stp_online_settings *s,
 {
     const char *strategy = stp_setting("STEPTUNE_STRATEGY");
     const char *objective = stp_setting("STEPTUNE_OBJECTIVE");
+    const char *bits = stp_setting("STEPTUNE_BITS");
     int strategy_number = STP_STRATEGY_HALVING;
     int objective_number = STP_LEARN_AUTO;
 
     if (strategy != NULL)
         strategy_number = stp_strategy_from_name(strategy, strlen(strategy));
+    if (bits != NULL && strcmp(bits, "same") != 0)
+        return settings_refuse("STEPTUNE_BITS", "same", err);
     if (strategy_number < 0)
         return settings_refuse("STEPTUNE_STRATEGY", "halving or epsilon", err);
     if (objective != NULL)
@@ -180,6 +183,7 @@ static enum stp_status settings_read_words(struct stp_online_settings *s,
     s->rules.bandit =
         stp_bandit_rules_default((enum stp_strategy)strategy_number);
     s->rules.objective = (enum stp_learn_objective)objective_number;
+    s->rules.same_bits = bits != NULL;
     return STP_OK;
 }
 

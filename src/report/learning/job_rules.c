@@ -233,6 +233,11 @@ enum stp_status stp_job_rules_save(const struct stp_job_rules *rules,
         return STP_ERR_NOMEM;
     if (gpu != NULL && strpbrk(gpu, ",#\n") != NULL)
         gpu = NULL;
+    if (origin->same_bits)
+        fputs("# bits: same\n"
+              "# Nothing was tried for sums, whose bits stay those of NCCL's "
+              "own choice.\n",
+              text.fp);
     rules_write(rules, gpu, text.fp);
     snprintf(made_by, sizeof(made_by), "steptune tune -- %s", origin->command);
     return stp_policy_text_end(&text, path, err);

@@ -52,6 +52,7 @@ void stp_job_evidence_write(const struct stp_learning *all, FILE *fp);
 struct stp_job_origin {
     const char *command; /* that was run, to be named in a comment */
     const char *gpu;     /* of the rules; NULL: any */
+    bool same_bits;      /* sums kept the bits of NCCL's own choice */
 };
 
 /* Writes the rules to the policy file 'path', whole or not at all: above each

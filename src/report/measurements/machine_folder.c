@@ -119,10 +119,6 @@ static void machine_write_choices(const struct stp_machine_record *r, FILE *fp)
 #define COLUMNS                                                                \
     "collective,bytes,algorithm,protocol,channels,nRanks,run,round,iters,"     \
     "mean_us,median_us,p95_us,min_us"
-#define SOURCE       ",source"
-#define KERNEL       ",ran_kernel"
-#define OVER_COMPUTE ",layers,compute_us,m,n,k,mode"
-
 /*
  * Single collectives have an event behind each, those that the mean is of have
  * not: where the quickest of them took longer than that mean, all of them are
@@ -145,21 +141,34 @@ static void machine_write_row(const struct stp_measurement *m, const char *run,
 }
 
 /*
- * The columns are those of timings.csv or, with 'compute', of overlap.csv.  On
- * GPUs all times are measured; a machine in mock NCCL makes no better ones than
- * it has.
+ * Reads the columns of timings.csv or, with 'compute', of overlap.csv.  On GPUs
+ * all times are measured; a machine in mock NCCL makes no better ones than it
+ * has.
  */
-static const char *machine_columns(const struct stp_machine_record *r,
-                                   bool compute)
+static void machine_read_header(const struct stp_machine_record *r,
+                                bool compute,
+                                struct stp_measurement_header *header)
 {
-    static const char *const columns[2][2][2] = {
-        {{COLUMNS SOURCE, COLUMNS SOURCE KERNEL}, {COLUMNS, COLUMNS KERNEL}},
-        {{COLUMNS SOURCE OVER_COMPUTE, COLUMNS SOURCE KERNEL OVER_COMPUTE},
-         {COLUMNS OVER_COMPUTE, COLUMNS KERNEL OVER_COMPUTE}},
-    };
+    static const char all[] = COLUMNS ",source,ran_kernel,bits,layers,"
+                                      "compute_us,m,n,k,mode";
     const bool has_kernels = (r->info.setups >> STP_MEMORY_REG) != 0;
+    const bool knows_bits = !compute && (stp_dataset_knows_bits(&r->window) ||
+                                         stp_dataset_knows_bits(&r->sweep));
+    char columns[sizeof(all)];
 
-    return columns[compute][r->info.is_live][has_kernels];
+    snprintf(columns, sizeof(columns), COLUMNS "%s%s%s%s",
+             r->info.is_live ? "" : ",source", has_kernels ? ",ran_kernel" : "",
+             knows_bits ? ",bits" : "",
+             compute ? ",layers,compute_us,m,n,k,mode" : "");
+    stp_measurement_header_read(columns, header);
+}
+
+static void machine_write_names(const struct stp_measurement_header *header,
+                                FILE *fp)
+{
+    for (size_t i = 0; i < header->n; i++)
+        fprintf(fp, "%s%s", i > 0 ? "," : "", header->columns[i]->name);
+    fputc('\n', fp);
 }
 
 static void machine_explain_source(const struct stp_machine_record *r, FILE *fp)
@@ -186,7 +195,9 @@ static size_t machine_write_runs(const struct stp_machine_record *r, FILE *fp)
     struct stp_measurement_header header;
     size_t n = 0;
 
-    stp_measurement_header_read(machine_columns(r, false), &header);
+    machine_read_header(r, false, &header);
+    if (fp != NULL)
+        machine_write_names(&header, fp);
     for (size_t k = 0; k < sizeof(runs) / sizeof(runs[0]); k++)
         for (size_t i = 0; i < runs[k].data->n_rows; i++) {
             const struct stp_measurement *m = &runs[k].data->rows[i];
@@ -221,7 +232,6 @@ static void machine_write_timings(const struct stp_machine_record *r, FILE *fp)
         "max over ranks, microseconds. channels 0: NCCL's own count.\n",
         fp);
     machine_explain_source(r, fp);
-    fprintf(fp, "%s\n", machine_columns(r, false));
     machine_write_runs(r, fp);
 }
 
@@ -229,10 +239,9 @@ static void machine_write_timings(const struct stp_machine_record *r, FILE *fp)
 
 static void machine_write_overlap(const struct stp_machine_record *r, FILE *fp)
 {
-    const char *columns = machine_columns(r, true);
     struct stp_measurement_header header;
 
-    stp_measurement_header_read(columns, &header);
+    machine_read_header(r, true, &header);
     machine_write_head(r, "iterations of compute and bf16 sums", fp);
     fprintf(fp,
             "# An iteration of mode overlap is `layers` times a GEMM, each "
@@ -247,7 +256,7 @@ static void machine_write_overlap(const struct stp_machine_record *r, FILE *fp)
             "Times are per iteration, max over ranks, microseconds. channels "
             "0: NCCL's own count.\n");
     machine_explain_source(r, fp);
-    fprintf(fp, "%s\n", columns);
+    machine_write_names(&header, fp);
     for (size_t i = 0; i < r->overlap.data.n_rows; i++)
         machine_write_row(&r->overlap.data.rows[i], "overlap", 1, &header, fp);
 }

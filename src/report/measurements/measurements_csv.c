@@ -15,6 +15,7 @@
     "collective,bytes,round,algorithm,protocol,channels,nNodes,nRanks,iters,"  \
     "mean_us,median_us,p95_us,p99_us,min_us,ran_algorithm,ran_protocol,"       \
     "ran_channels,type,op,root,in_place,wrong,source,single_pass"
+#define BITS   ",bits"
 #define SETUPS ",chunk,ran_kernel"
 #define GRAPH  ",graph"
 #define WORK   ",mode,compute,layers,ratio,m,n,k,compute_us,alone_us"
@@ -22,7 +23,7 @@
 void stp_measurements_write(const struct stp_dataset *data, const char *made_by,
                             FILE *fp)
 {
-    char columns[sizeof(COLUMNS SETUPS GRAPH WORK)];
+    char columns[sizeof(COLUMNS BITS SETUPS GRAPH WORK)];
     struct stp_measurement_header header;
     bool has_setups = false; /* arms that are more than an algorithm, a protocol
                                 and channels */
@@ -33,8 +34,9 @@ void stp_measurements_write(const struct stp_dataset *data, const char *made_by,
                       data->rows[i].arm.chunk_bytes != 0;
         has_graphs |= data->rows[i].graph;
     }
-    snprintf(columns, sizeof(columns), COLUMNS "%s%s%s",
-             has_setups ? SETUPS : "", has_graphs ? GRAPH : "",
+    snprintf(columns, sizeof(columns), COLUMNS "%s%s%s%s",
+             stp_dataset_knows_bits(data) ? BITS : "", has_setups ? SETUPS : "",
+             has_graphs ? GRAPH : "",
              stp_dataset_n_iterations(data) > 0 ? WORK : "");
     stp_measurement_header_read(columns, &header);
     fprintf(fp, "# %s\n", made_by);

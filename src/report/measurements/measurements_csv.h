@@ -44,8 +44,8 @@
  * algorithm, protocol, nNodes, nRanks and median_us must be there, and the
  * others have defaults: channels 0, iters 1, the mean equal to the median, no
  * other times, ran_* what the arm forces, source measured, single_pass 0, type
- * bf16, op sum, root 0, in_place 0, graph 0, wrong empty, backend nccl, mode
- * alone, compute gemm, and 0 for what follows.
+ * bf16, op sum, root 0, in_place 0, graph 0, wrong empty, bits -, backend nccl,
+ * mode alone, compute gemm, and 0 for what follows.
  *
  * A recorded machine's overlap.csv is read, too: with layers and compute_us but
  * without mode, it is overlap, nNodes 1 and source recorded by default.
@@ -54,9 +54,9 @@
  * nccl, backend and an array "measurements", of which each element has these
  * columns under the same names, but "arm" for algorithm, protocol and channels
  * ("auto", "ring/ll128/16"), "ran" as an object of those three, and "n_wrong";
- * null is for what nobody knows; single_pass and graph may be missing.  Those
- * of a workload are there if there is one. algbw_gbps and busbw_gbps follow
- * from the others and are not read.
+ * null is for what nobody knows; single_pass, graph and bits may be missing.
+ * Those of a workload are there if there is one. algbw_gbps and busbw_gbps
+ * follow from the others and are not read.
  */
 #ifndef STP_MEASUREMENTS_CSV_H
 #define STP_MEASUREMENTS_CSV_H

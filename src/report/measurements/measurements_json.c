@@ -56,6 +56,7 @@ static const struct key keys[] = {
     {.name = "n_wrong",
      .column = "wrong",
      .expected = "a number of elements, or null"},
+    {.name = "bits", .expected = "same, other or null", .optional = true},
 };
 
 /* The keys of iterations: a row has all of them, or none. */

@@ -140,6 +140,8 @@ const struct stp_csv_column
     {"graph", "0 or 1", .kind = STP_CSV_FLAG, INTO(graph)},
     {"wrong", "a number of elements, or nothing", .kind = STP_CSV_WHOLE,
      INTO(n_wrong), .max = INT64_MAX, .none = "", .none_value = -1},
+    {"bits", "same, other or -", WORD(bits, stp_bits_from_name, stp_bits_name),
+     .none = "-", .none_value = STP_BITS_UNKNOWN},
     {"mode", "alone, sequential, overlap, fsdp or trace",
      WORD(work.mode, stp_mode_from_name, stp_mode_name)},
     {"compute", "gemm or training", WORD(work.compute, stp_compute_from_name,

@@ -19,7 +19,7 @@ struct stp_measurement_row {
     const char *run; /* of a recorded machine, as it is written */
 };
 
-enum { STP_N_MEASUREMENT_COLUMNS = 37 };
+enum { STP_N_MEASUREMENT_COLUMNS = 38 };
 extern const struct stp_csv_column
     stp_measurement_columns[STP_N_MEASUREMENT_COLUMNS];
 

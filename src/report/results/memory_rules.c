@@ -100,6 +100,8 @@ enum stp_status stp_memory_situations_compare(
         for (size_t k = 0; k < out->compared[i].n_points; k++)
             out->are_measured |=
                 rules_have_kind(&out->compared[i].points[k], terms->kind);
+        if (terms->same_bits)
+            stp_keep_same_bits(&out->compared[i]);
     }
     return status;
 }
@@ -143,7 +145,7 @@ static void rules_add_evidence(const struct stp_point *p,
 }
 
 /* Sizes at which only arms of tuners were measured say nothing, and break no
- * range. */
+ * range; but where bits are to stay, those of memory may have been left out. */
 static enum stp_status rules_gather(struct gathering *g,
                                     const struct stp_memory_situation *s,
                                     struct stp_error *err)
@@ -157,7 +159,8 @@ static enum stp_status rules_gather(struct gathering *g,
         return stp_nomem(err);
     with.n_points = 0;
     for (size_t i = 0; i < s->comparisons->n_points; i++)
-        if (rules_have_kind(&s->comparisons->points[i], s->terms.kind))
+        if (s->terms.same_bits ||
+            rules_have_kind(&s->comparisons->points[i], s->terms.kind))
             with.points[with.n_points++] = s->comparisons->points[i];
     status = stp_derive_on(&with, &s->terms, &derived, err);
     for (size_t i = 0; i < derived.n_rules; i++) {

@@ -15,7 +15,7 @@
 
 /* The columns that tell points from each other, or from the usual data. */
 struct sweep_columns {
-    bool ranks, type, op, place;
+    bool ranks, type, op, place, bits;
 };
 
 static struct sweep_columns sweep_columns_of(const struct stp_comparisons *all)
@@ -29,6 +29,8 @@ static struct sweep_columns sweep_columns_of(const struct stp_comparisons *all)
         shown.type |= p->type != STP_TYPE_BF16;
         shown.op |= stp_coll_reduces(p->coll) && p->op != STP_OP_SUM;
         shown.place |= p->in_place != all->points[0].in_place;
+        for (size_t a = 0; a < p->n_arms; a++)
+            shown.bits |= p->arms[a].bits != STP_BITS_UNKNOWN;
     }
     return shown;
 }
@@ -47,6 +49,14 @@ static void sweep_put_point(const struct stp_point *p,
                    stp_coll_reduces(p->coll) ? stp_op_name(p->op) : NULL);
     stp_table_word(t, NULL, shown->place ? "<place" : NULL,
                    p->in_place ? "in" : "out of");
+}
+
+/* Whether the arm computes the bits of NCCL's own choice. */
+static void sweep_put_bits(enum stp_bits bits,
+                           const struct sweep_columns *shown,
+                           struct stp_table *t)
+{
+    stp_table_word(t, NULL, shown->bits ? "<bits" : NULL, stp_bits_name(bits));
 }
 
 /* AUTO is the arm of a point against which there is no gain. */
@@ -85,6 +95,7 @@ enum stp_status stp_print_sweep(const struct stp_comparisons *comparisons,
     if (stp_table_headings(&t)) {
         sweep_put_point(&no_point, &shown, &t);
         stp_put_arm(&no_arm, 0, &t);
+        sweep_put_bits(STP_BITS_UNKNOWN, &shown, &t);
     }
     for (size_t i = 0; i < comparisons->n_points; i++) {
         const struct stp_point *p = &comparisons->points[i];
@@ -98,9 +109,11 @@ enum stp_status stp_print_sweep(const struct stp_comparisons *comparisons,
 
         sweep_put_point(p, &shown, &t);
         stp_put_arm(&own, p->n_bytes, &t);
+        sweep_put_bits(STP_BITS_SAME, &shown, &t);
         for (size_t a = 0; a < p->n_arms; a++) {
             sweep_put_point(p, &shown, &t);
             stp_put_arm(&p->arms[a], p->n_bytes, &t);
+            sweep_put_bits(p->arms[a].bits, &shown, &t);
         }
     }
     return stp_table_end(&t, fp, err);
@@ -144,6 +157,7 @@ enum stp_status stp_print_sweep_best(const struct stp_comparisons *comparisons,
         stp_table_gain(&t, &best->gain);
         stp_table_word(&t, NULL, "<times",
                        stp_source_words(best->source, best->single_pass));
+        sweep_put_bits(best->bits, &shown, &t);
         if (!(best->gain.low > 1) || stp_ran_as_auto(p, best))
             continue;
         n_faster++;
@@ -191,6 +205,7 @@ enum stp_status stp_print_sweep_json(const struct stp_dataset *data, FILE *fp,
                                      struct stp_error *err)
 {
     struct stp_table t = stp_table_result(true);
+    const bool knows_bits = stp_dataset_knows_bits(data);
 
     stp_table_word(&t, "machine", NULL, data->machine);
     stp_table_word(&t, "gpu", NULL, data->gpu);
@@ -236,6 +251,10 @@ enum stp_status stp_print_sweep_json(const struct stp_dataset *data, FILE *fp,
         stp_table_flag(&t, m->graph ? "graph" : NULL, NULL, m->graph);
         stp_table_number(&t, "n_wrong", NULL,
                          m->n_wrong < 0 ? NAN : (double)m->n_wrong, 0);
+        if (knows_bits)
+            stp_table_word(&t, "bits", NULL,
+                           m->bits != STP_BITS_UNKNOWN ? stp_bits_name(m->bits)
+                                                       : NULL);
         if (!is_alone) {
             stp_put_workload(&m->work, true, &t);
             stp_table_number(&t, "compute_us", NULL, m->work.compute_us, 3);

@@ -220,6 +220,8 @@ enum stp_status stp_tune_report_save(const struct stp_tune_report *report,
         "on at\nneighbouring sizes where that of its arm lies above 0.\n\n",
         report->policy_path, report->info->what, report->run,
         report->policy_hash, report->iters, report->min_gain * 100);
+    if (report->same_bits != NULL)
+        fprintf(file.fp, "%s\n\n", report->same_bits);
     fprintf(file.fp, "Rules\n\n");
     status = stp_print_rules(report->derived, file.fp, err);
     tune_report_write_cuts(report->derived, report->n_dropped, file.fp);

@@ -422,6 +422,25 @@ TEST(PolicyHash, IgnoresHowTheRulesAreWritten)
         EXPECT_EQ(want, Hash(csv)) << csv;
 }
 
+TEST(PolicyHash, CoversThePromiseOfTheSameBits)
+{
+    const std::string rule = "allreduce,1024,1048576,ring,simple,0,1,8\n";
+    const std::string line = "# bits: same\n";
+
+    EXPECT_FALSE(stp_policy_same_bits(Parse(rule).get()));
+    EXPECT_NE(Hash(rule), Hash(line + rule));
+    for (const std::string &csv :
+         {line + rule, rule + line, "# a\r\n# bits: same\r\n" + rule}) {
+        EXPECT_TRUE(stp_policy_same_bits(Parse(csv).get())) << csv;
+        EXPECT_EQ(Hash(line + rule), Hash(csv));
+    }
+    for (const char *other : {"#bits: any\n", " # bits: any\n",
+                              "## bits: any\n", "# bits same\n"}) {
+        EXPECT_FALSE(stp_policy_same_bits(Parse(other + rule).get())) << other;
+        EXPECT_EQ(Hash(rule), Hash(other + rule));
+    }
+}
+
 TEST(PolicyHash, DependsOnEveryField)
 {
     const std::string header =

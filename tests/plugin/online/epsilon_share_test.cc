@@ -34,7 +34,7 @@ struct Job {
             rank.proposes = true;
             EXPECT_EQ(STP_OK,
                       stp_agreement_join(&rank, &agreements_[r], nullptr));
-            EXPECT_EQ(STP_OK, stp_follower_open(&info, nullptr, &rules_,
+            EXPECT_EQ(STP_OK, stp_follower_open(&info, nullptr, false, &rules_,
                                                 &ranks_[r], nullptr));
             stp_follower_join(ranks_[r], agreements_[r], &rules_);
             if (ranks_[r]->observer != nullptr)

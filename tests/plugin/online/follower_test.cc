@@ -5,6 +5,7 @@
 #include <filesystem>
 #include <fstream>
 #include <memory>
+#include <set>
 #include <string>
 #include <vector>
 
@@ -46,8 +47,8 @@ class Follower : public testing::Test
     void Join()
     {
         stp_follower *follower = nullptr;
-        EXPECT_EQ(STP_OK, stp_follower_open(&info_, nullptr, &rules_, &follower,
-                                            nullptr));
+        EXPECT_EQ(STP_OK, stp_follower_open(&info_, nullptr, false, &rules_,
+                                            &follower, nullptr));
         owned_.reset(follower);
         follower_ = follower;
         stp_follower_join(follower_, &asked_.base, &rules_);
@@ -379,7 +380,7 @@ TEST(FollowerAlone, SaysWhyItsCommunicatorCannotLearn)
         info.comm_id = c.comm_id;
         info.shape = {8, c.n_nodes, nullptr};
         rules.objective = c.objective;
-        ASSERT_EQ(STP_OK, stp_follower_open(&info, nullptr,
+        ASSERT_EQ(STP_OK, stp_follower_open(&info, nullptr, false,
                                             c.has_rules ? &rules : nullptr,
                                             &follower, nullptr));
         EXPECT_STREQ(c.why_not, follower->why_not);
@@ -438,8 +439,8 @@ TEST_F(Follower, DescribesWhatItDoes)
                               "allreduce,0,1,tree,ll,0,1,2\n"}) {
         char text[512], hash[32];
         std::ofstream(path) << rules;
-        ASSERT_EQ(STP_OK, stp_follower_open(&info_, path.c_str(), nullptr,
-                                            &follower, &err))
+        ASSERT_EQ(STP_OK, stp_follower_open(&info_, path.c_str(), false,
+                                            nullptr, &follower, &err))
             << err.text;
         const OwnedFollower owned(follower);
         stp_follower_describe(follower, text, sizeof(text));
@@ -472,7 +473,7 @@ TEST_F(Follower, HasAFingerprintOfWhatItsRanksMustHaveAlike)
               epsilon.part[STP_FINGERPRINT_SETTINGS]);
 
     std::ofstream(path) << "allreduce,0,1,tree,ll,0,1,2\n";
-    ASSERT_EQ(STP_OK, stp_follower_open(&info_, path.c_str(), &rules_,
+    ASSERT_EQ(STP_OK, stp_follower_open(&info_, path.c_str(), false, &rules_,
                                         &follower, &err));
     const OwnedFollower owned(follower);
     stp_follower_fingerprint(follower, &served);
@@ -483,6 +484,52 @@ TEST_F(Follower, HasAFingerprintOfWhatItsRanksMustHaveAlike)
     EXPECT_EQ(stp_shared_policy_hash(follower->policy),
               served.part[STP_FINGERPRINT_FILE]);
     std::filesystem::remove(path);
+}
+
+// ---- sums that keep their bits ----
+
+TEST_F(Follower, LetsOnlyAPolicyThatKeepsTheBitsDecideAboutSums)
+{
+    const struct {
+        bool is_set, promises;
+        bool decides[2]; // about an all-gather and an all-reduce
+        bool same_bits;
+    } cases[] = {
+        {false, false, {true, true}, false},
+        {true, false, {true, false}, true},
+        {false, true, {true, true}, true},
+        {true, true, {true, true}, true},
+    };
+    const TemporaryFolder folder;
+    const std::string path = folder.Path("policy.conf");
+    const bandit_job::Costs costs;
+    const stp_cost_view view = costs.View();
+    std::set<uint64_t> fingerprints[2];
+
+    for (const auto &c : cases) {
+        stp_follower *follower = nullptr;
+        stp_fingerprint fingerprint{};
+        std::ofstream(path) << (c.promises ? "# bits: same\n" : "")
+                            << "allgather,0,inf,ring,ll128,-1,-1,-1\n"
+                               "allreduce,0,inf,ring,ll128,-1,-1,-1\n";
+        ASSERT_EQ(STP_OK, stp_follower_open(&info_, path.c_str(), c.is_set,
+                                            &rules_, &follower, nullptr));
+        const OwnedFollower owned(follower);
+        EXPECT_EQ(c.same_bits, follower->same_bits);
+        stp_follower_fingerprint(follower, &fingerprint);
+        fingerprints[c.same_bits].insert(
+            fingerprint.part[STP_FINGERPRINT_SETTINGS]);
+        for (int i = 0; i < 2; i++) {
+            const stp_query query{
+                i == 0 ? ncclFuncAllGather : ncclFuncAllReduce, 1 << 20, 1, 0};
+            stp_choice choice{};
+            EXPECT_EQ(c.decides[i],
+                      stp_follower_choose(follower, &query, &view, &choice));
+        }
+    }
+    EXPECT_EQ(1u, fingerprints[0].size());
+    EXPECT_EQ(1u, fingerprints[1].size());
+    EXPECT_NE(fingerprints[0], fingerprints[1]) << "ranks must be alike";
 }
 
 // ---- ranks that are too far apart ----

@@ -115,9 +115,10 @@ class LearnedFile : public testing::Test
     }
 
     stp_status Save(std::vector<stp_learned> rules, size_t n_ranks = 4,
-                    const char *gpu = "NVIDIA H200")
+                    const char *gpu = "NVIDIA H200", bool same_bits = false)
     {
-        const stp_learned_rules learned = {rules.data(), rules.size()};
+        const stp_learned_rules learned = {rules.data(), rules.size(),
+                                           same_bits};
         const stp_shape shape = {n_ranks, 1, gpu};
         return stp_learned_save(path_.c_str(), &learned, &shape, &err_);
     }
@@ -179,13 +180,37 @@ TEST_F(LearnedFile, KeepsWhatOthersLearned)
     // The count leaves out the second rule of the array.
     const stp_learned rules[] = {Rule(ncclFuncAllReduce, 8192, 1, 1),
                                  Rule(ncclFuncAllReduce, 4096, 1, 1)};
-    const stp_learned_rules first = {rules, 1};
+    const stp_learned_rules first = {rules, 1, false};
     const stp_shape shape = {4, 1, "NVIDIA H200"};
     ASSERT_EQ(STP_OK, stp_learned_save(path_.c_str(), &first, &shape, &err_));
     EXPECT_EQ("allreduce,4096,8191,ring,ll128,-1,1,4,NVIDIA H200\n"
               "allreduce,4096,8191,ring,simple,-1,1,8,NVIDIA H200\n"
               "allreduce,8192,16383,ring,ll128,-1,1,4,NVIDIA H200\n",
               Rules());
+}
+
+TEST_F(LearnedFile, PromisesTheSameBitsOnlyIfAllOfItsRulesKeepThem)
+{
+    auto promises = [&] {
+        stp_policy *policy = nullptr;
+        EXPECT_EQ(STP_OK, stp_policy_load(path_.c_str(), &policy, &err_));
+        const bool same_bits = stp_policy_same_bits(policy);
+        stp_policy_free(policy);
+        return same_bits;
+    };
+    auto save = [&](uint64_t min, bool same_bits) {
+        return Save({Rule(ncclFuncAllGather, min, 1, 1)}, 4, "NVIDIA H200",
+                    same_bits);
+    };
+
+    ASSERT_EQ(STP_OK, save(4096, true));
+    EXPECT_TRUE(promises());
+    ASSERT_EQ(STP_OK, save(8192, true)); // by the next job, too
+    EXPECT_TRUE(promises());
+    ASSERT_EQ(STP_OK, save(16384, false)); // by one that need not
+    EXPECT_FALSE(promises());
+    ASSERT_EQ(STP_OK, save(32768, true)); // whose rules are still there
+    EXPECT_FALSE(promises());
 }
 
 TEST_F(LearnedFile, ReplacesWhatItKnowsBetter)

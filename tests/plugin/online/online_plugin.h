@@ -22,7 +22,7 @@ inline constexpr const char *kOnlineVariables[] = {
     "STEPTUNE_WARM_START", "STEPTUNE_FREEZE",      "STEPTUNE_JOURNAL",
     "STEPTUNE_INLINE",     "STEPTUNE_LEARNED",     "NCCL_TUNER_EPS",
     "STEPTUNE_EVIDENCE",   "STEPTUNE_TRACE",       "NCCL_TUNER_REWARD_FILE",
-    "STEPTUNE_SEED",       "STEPTUNE_TRACE_CALLS",
+    "STEPTUNE_SEED",       "STEPTUNE_TRACE_CALLS", "STEPTUNE_BITS",
 };
 
 // How many of 'lines' contain 'text'.

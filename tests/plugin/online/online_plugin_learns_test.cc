@@ -119,6 +119,47 @@ TEST_F(OnlineLearns, ComparesWindowsOfWholeSteps)
     EXPECT_LE(1u, Count(infos_, "ring/ll128, steps are 1."));
 }
 
+// The plugin cannot see what sums compute, so that NCCL's own choice of them
+// stays: whichever way it is told, and however much it explores.
+TEST_F(OnlineLearns, WhereBitsAreToStayNothingIsTriedForSums)
+{
+    for (const bool by_policy : {false, true})
+        for (const bool explores : {false, true}) {
+            SCOPED_TRACE(std::to_string(by_policy) + std::to_string(explores));
+            const std::string rewards = (dir_ / "rewards.log").string();
+            Forget();
+            SetUp();
+            fs::remove(Journal());
+            Set("STEPTUNE_JOURNAL", Journal());
+            options_ = {};
+            if (by_policy)
+                Policy("# bits: same\nreduce,0,1,ring,ll128,-1,-1,-1\n");
+            else
+                Set("STEPTUNE_BITS", "same");
+            if (explores) {
+                ForceExploration();
+                Set("NCCL_TUNER_REWARD_FILE", rewards);
+                options_.reward_file = rewards.c_str();
+            } else {
+                Set("STEPTUNE_THOROUGH", "1");
+            }
+
+            Play(explores ? 300 : 2000,
+                 StartOnline("2.28", explores ? nullptr : STP_PLUGIN));
+
+            const std::vector<std::string> lines = LinesOf(Journal());
+            const std::string tried = "(trial|incumbent|block|reward),[0-9]+,";
+            const std::string pair = ",[0-9]+,[0-9]+,(ring|tree),";
+            EXPECT_THAT(lines,
+                        Contains(ContainsRegex(tried + "allgather" + pair)));
+            EXPECT_THAT(lines, Not(Contains(
+                                   ContainsRegex(tried + "allreduce" + pair))));
+            EXPECT_THAT(LinesOf(Learned()), Contains("# bits: same"));
+            EXPECT_THAT(LinesOf(Learned()),
+                        Not(Contains(HasSubstr("allreduce,"))));
+        }
+}
+
 // A policy's own answer is what runs before: no trial of it, and of all else.
 TEST_F(OnlineLearns, WhatThePolicySaysIsNotTried)
 {

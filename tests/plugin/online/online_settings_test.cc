@@ -17,11 +17,12 @@ namespace
 {
 
 const char *const variables[] = {
-    "STEPTUNE_STRATEGY", "STEPTUNE_OBJECTIVE",     "STEPTUNE_ARMS",
-    "NCCL_TUNER_EPS",    "NCCL_TUNER_REWARD_FILE", "STEPTUNE_MIN_GAIN",
-    "STEPTUNE_BUDGET",   "STEPTUNE_WARM_START",    "STEPTUNE_FREEZE",
-    "STEPTUNE_LEARNED",  "STEPTUNE_JOURNAL",       "STEPTUNE_INLINE",
-    "STEPTUNE_THOROUGH", "STEPTUNE_TRACE",         "STEPTUNE_TRACE_CALLS",
+    "STEPTUNE_STRATEGY",    "STEPTUNE_OBJECTIVE", "STEPTUNE_ARMS",
+    "STEPTUNE_BITS",        "NCCL_TUNER_EPS",     "NCCL_TUNER_REWARD_FILE",
+    "STEPTUNE_MIN_GAIN",    "STEPTUNE_BUDGET",    "STEPTUNE_WARM_START",
+    "STEPTUNE_FREEZE",      "STEPTUNE_LEARNED",   "STEPTUNE_JOURNAL",
+    "STEPTUNE_INLINE",      "STEPTUNE_THOROUGH",  "STEPTUNE_TRACE",
+    "STEPTUNE_TRACE_CALLS",
 
     "STEPTUNE_EVIDENCE",
 };
@@ -178,6 +179,7 @@ TEST_F(OnlineSettings, RefusesWhatMeansNothing)
     const Refusal cases[] = {
         {"STEPTUNE_STRATEGY", "ucb", "halving or epsilon"},
         {"STEPTUNE_OBJECTIVE", "time", "auto, gpu or file"},
+        {"STEPTUNE_BITS", "other", "same"},
         {"NCCL_TUNER_EPS", "1.5", "a number from 0 to 1"},
         {"NCCL_TUNER_EPS", "nan", "a number from 0 to 1"},
         {"NCCL_TUNER_EPS", "0.1x", "a number from 0 to 1"},

@@ -192,7 +192,7 @@ class JobFiles : public InFolder
 TEST_F(JobFiles, AreAPolicyWithItsEvidence)
 {
     Rules r("", Wins(kRing, 1.1, 6) + Sets(1.08, 8));
-    const stp_job_origin origin = {"torchrun train.py", "NVIDIA H200"};
+    const stp_job_origin origin = {"torchrun train.py", "NVIDIA H200", false};
 
     ASSERT_EQ(STP_OK, stp_job_rules_save(&r.rules, &origin,
                                          Path("p.conf").c_str(), &err_));
@@ -217,7 +217,7 @@ TEST_F(JobFiles, NameNoGpuThatIsNotKnownOrCannotBeWritten)
     Rules r("", Wins(kRing, 1.1, 6));
 
     for (const char *gpu : {(const char *)nullptr, "a,b", "a#b"}) {
-        const stp_job_origin origin = {"job", gpu};
+        const stp_job_origin origin = {"job", gpu, false};
 
         ASSERT_EQ(STP_OK, stp_job_rules_save(&r.rules, &origin,
                                              Path("p.conf").c_str(), &err_));
