@@ -5,11 +5,17 @@
 # rules (16 and 32 CTAs) is, eagerly and in CUDA graphs.  Fails if a result is
 # wrong, if nothing was staged, or if the log of either has a warning of the
 # library.  ROUNDS=0: one short run alone, with the kernels that NCCL took.
+#
+# Ranks are threads of a process, which wait for one another's locks in CUDA, or,
+# with LAUNCH="mpirun -n 4" and programs that were built with MPI=1, processes.
+# SIZES="-b 512K -e 32M -f 2" are nccl-tests' options of sizes.
 set -u
 library=$1 folder=$2 ranks=${3:-4} rounds=${4:-2}
 tmp=$(mktemp -d)
 trap 'rm -rf "$tmp"' EXIT
 bad=0
+threads="-t $ranks -p 1"
+[ -z "${LAUNCH:-}" ] || threads="-t 1"
 
 for ctas in 16 32; do
 	{
@@ -31,7 +37,9 @@ run() {
 			export LD_PRELOAD="$library" STEPTUNE_STAGE_FILE="$tmp/$rules.conf.stage" \
 				STEPTUNE_STAGE_REPORT="$tmp/report" NCCL_DEBUG="${DEBUG:-WARN}"
 		fi
-		timeout 120 "$folder/${program}_perf" -t "$ranks" -g 1 -d bfloat16 -c 1 "$@"
+		# Without -p 1 a thread makes all communicators in a group, and none is staged.
+		# shellcheck disable=SC2086 # a command and its options
+		timeout 120 ${LAUNCH:-} "$folder/${program}_perf" -g 1 -d bfloat16 -c 1 $threads "$@"
 	) >"$tmp/$name.log" 2>&1 || {
 		echo "$name: status $?"
 		tail -20 "$tmp/$name.log"
@@ -58,7 +66,7 @@ for mode in "-n 20 -w 5" "-n 20 -w 2 -G 20"; do
 		for round in $(seq "$rounds"); do
 			for rules in plain 16 32; do
 				# shellcheck disable=SC2086 # options
-				run "$rules.$round" $program $rules -b 512K -e 32M -f 2 $mode
+				run "$rules.$round" $program $rules ${SIZES:--b 512K -e 32M -f 2} $mode
 			done
 		done
 		echo "$program, $ranks ranks, $mode: us plain and staged (16, 32 CTAs), out of place and in place"
