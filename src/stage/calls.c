@@ -12,6 +12,7 @@
 #include "core/dtype.h"
 #include "core/memory.h"
 #include "core/rng.h"
+#include "plugin/old_pthread.h"
 #include "stage/comm.h"
 
 #define EXPORTED __attribute__((visibility("default")))
@@ -19,7 +20,8 @@
 struct copy {
     void *to; /* NULL: there is none */
     const void *from;
-    size_t n_bytes;
+    size_t n_bytes, n_rows;      /* of a row, and how many */
+    size_t to_pitch, from_pitch; /* bytes from row to row */
 };
 
 /* A call is its kernel, and this around it. */
@@ -27,6 +29,7 @@ struct around {
     struct stp_comm *c;
     struct stp_capture capture;
     cudaStream_t stream;
+    bool is_staged;
     struct copy in, out;
 };
 
@@ -88,25 +91,39 @@ static void *group_add(void *list, size_t *n, size_t *size, size_t item_bytes)
 
 static bool around_copy(const struct copy *copy, cudaStream_t stream)
 {
-    return copy->to == NULL ||
-           stp_stage()->cuda.copy(copy->to, copy->from, copy->n_bytes,
-                                  stream) == 0;
+    const struct stp_real_cuda *cuda = &stp_stage()->cuda;
+    const struct stp_real_rows rows = {
+        .from = {.kind = CU_MEMORYTYPE_UNIFIED,
+                 .at = copy->from,
+                 .pitch = copy->from_pitch},
+        .to = {.kind = CU_MEMORYTYPE_UNIFIED,
+               .at = copy->to,
+               .pitch = copy->to_pitch},
+        .n_bytes = copy->n_bytes,
+        .n_rows = copy->n_rows,
+    };
+
+    if (copy->to == NULL)
+        return true;
+    if (copy->from_pitch == copy->to_pitch)
+        return cuda->copy(copy->to, copy->from, copy->n_bytes * copy->n_rows,
+                          stream) == 0;
+    return cuda->copy_rows(&rows, stream) == 0;
 }
 
-/* Both return false if CUDA refuses a copy.  Without one, whatever CUDA refuses
+/* Both return false if CUDA refuses what a staged call needs.  For others that
  * is no matter: NCCL goes on as it would alone. */
 static bool around_begin(const struct around *a)
 {
     bool is_pushed, is_done;
 
     if (!stp_comm_enter(a->c, &is_pushed))
-        return a->in.to == NULL;
-    is_done = (stp_order_wait(&a->c->memory->order, &stp_stage()->cuda,
-                              &a->capture, a->stream) &&
-               around_copy(&a->in, a->stream)) ||
-              a->in.to == NULL;
+        return !a->is_staged;
+    is_done = stp_order_wait(&a->c->memory->order, &stp_stage()->cuda,
+                             &a->capture, a->stream) &&
+              around_copy(&a->in, a->stream);
     stp_comm_leave(is_pushed);
-    return is_done;
+    return is_done || !a->is_staged;
 }
 
 static bool around_end(const struct around *a)
@@ -116,14 +133,14 @@ static bool around_end(const struct around *a)
     bool is_pushed, is_done;
 
     if (!stp_comm_enter(a->c, &is_pushed))
-        return a->out.to == NULL;
+        return !a->is_staged;
     /* Other calls of the group may stand in between. */
     is_done = (group == NULL || group->n_calls < 2 ||
                stp_order_wait(order, cuda, &a->capture, a->stream)) &&
               around_copy(&a->out, a->stream);
     is_done &= stp_order_add(order, cuda, &a->capture, a->stream);
     stp_comm_leave(is_pushed);
-    return is_done || a->out.to == NULL;
+    return is_done || !a->is_staged;
 }
 
 /* Keeps it for the end of the group; the last of a group's operations on a
@@ -134,7 +151,7 @@ static bool around_keep(const struct around *a)
         group->n_calls > 0 ? &group->calls[group->n_calls - 1] : NULL;
 
     if (kept != NULL && kept->c == a->c && kept->stream == a->stream &&
-        a->in.to == NULL)
+        !a->is_staged)
         return true;
     kept = group_add(&group->calls, &group->n_calls, &group->calls_size,
                      sizeof(*kept));
@@ -213,19 +230,35 @@ static bool collective_has_kernel(const struct collective *k)
              k->type == STP_TYPE_F32));
 }
 
-/* Decides by nothing that ranks could see differently.  'n_bytes' is of the
- * whole message; *twin_ret is set for STP_STAGED alone. */
-static enum stp_plain collective_decide(const struct collective *k,
-                                        const struct stp_comm *c,
-                                        uint64_t n_bytes, bool is_captured,
-                                        const struct stp_twin **twin_ret)
+/* Parts of the whole message: those of ranks, or one. */
+static size_t collective_parts(const struct collective *k,
+                               const struct stp_comm *c)
 {
+    return k->coll == ncclFuncAllReduce ? 1 : (size_t)c->n_ranks;
+}
+
+/* How a call is staged. */
+struct plan {
+    const struct stp_twin *twin;
+    size_t padded;  /* bytes that its count comes to in the memory */
+    size_t n_bytes; /* of the whole message there */
+};
+
+/* Decides by nothing that ranks could see differently.  'part' is the call's
+ * count in bytes; *plan is set for STP_STAGED alone. */
+static enum stp_plain collective_decide(const struct collective *k,
+                                        const struct stp_comm *c, uint64_t part,
+                                        bool is_captured, struct plan *plan)
+{
+    const size_t n_parts = collective_parts(k, c);
+    const uint64_t n_bytes = part * n_parts;
     const struct stp_rule *rule = NULL;
+    size_t padded;
     int t = 0;
 
     if (c->why != STP_STAGED)
         return c->why;
-    if (n_bytes == 0 || n_bytes > c->memory->n_bytes)
+    if (n_bytes == 0 || n_bytes > STP_MAX_MESSAGE)
         return STP_PLAIN_RULE;
     for (size_t i = 0; i < c->n_rules && rule == NULL; i++)
         if (c->rules[i]->coll == k->coll && c->rules[i]->bytes.min <= n_bytes &&
@@ -236,14 +269,55 @@ static enum stp_plain collective_decide(const struct collective *k,
         return STP_PLAIN_RULE;
     if (!collective_has_kernel(k))
         return STP_PLAIN_TYPE;
-    if (n_bytes % (16 * (uint64_t)c->n_ranks) != 0)
-        return STP_PLAIN_UNALIGNED;
-    if (group != NULL && n_bytes > c->memory->n_bytes - c->n_used)
+    padded =
+        stp_memory_padded(k->coll, (unsigned)c->n_ranks, rule->min_ctas, part);
+    if (n_parts * padded > c->memory->n_bytes - (group != NULL ? c->n_used : 0))
         return STP_PLAIN_PLACES;
     while (c->twins[t].min_ctas != rule->min_ctas)
         t++;
-    *twin_ret = &c->twins[t];
+    *plan = (struct plan){&c->twins[t], padded, n_parts * padded};
     return STP_STAGED;
+}
+
+/* Runs a collective on a twin: 'part' is the call's count in bytes. */
+static ncclResult_t collective_run_staged(const struct collective *k,
+                                          struct around *a, size_t part,
+                                          size_t size, const struct plan *plan)
+{
+    struct stp_comm *c = a->c;
+    const size_t n = collective_parts(k, c), padded = plan->padded;
+    char *place = c->memory->at + (group != NULL ? c->n_used : 0);
+    char *own = place + (size_t)c->rank * padded;
+    const bool is_gather = k->coll == ncclFuncAllGather;
+    const bool is_scatter = k->coll == ncclFuncReduceScatter;
+    const bool is_half =
+        padded == part && stp_stage()->version >= NCCL_WITH_ONE_WINDOW;
+    struct collective staged = *k;
+    ncclResult_t result;
+
+    staged.count = padded / size;
+    staged.send = is_gather ? own : place;
+    staged.recv = is_scatter ? own : place;
+    a->in = (struct copy){
+        (void *)(uintptr_t)staged.send, k->send, part, is_scatter ? n : 1,
+        is_scatter ? padded : part,     part};
+    a->out = (struct copy){k->recv, staged.recv,
+                           part,    is_gather ? n : 1,
+                           part,    is_gather ? padded : part};
+    if (is_half && is_gather) {
+        staged.send = k->send;
+        a->in.to = NULL;
+    }
+    if (is_half && is_scatter) {
+        staged.recv = k->recv;
+        a->out.to = NULL;
+    }
+    a->is_staged = true;
+    AROUND(a, result,
+           collective_run(&staged, plan->twin->comm, staged.send, staged.recv));
+    if (group != NULL)
+        c->n_used += (plan->n_bytes + STP_PLACE - 1) / STP_PLACE * STP_PLACE;
+    return result;
 }
 
 /* The collective of a communicator that the library knows. */
@@ -253,9 +327,7 @@ static ncclResult_t collective_call(const struct collective *k,
     const size_t size =
         0 <= k->type && k->type < STP_N_TYPES ? stp_type_size(k->type) : 0;
     const uint64_t part = k->count * size; /* as the call has it */
-    const uint64_t n_bytes =
-        k->coll == ncclFuncAllReduce ? part : part * (uint64_t)c->n_ranks;
-    const struct stp_twin *twin = NULL;
+    struct plan plan = {.twin = NULL};
     struct around a = {.c = c, .stream = k->stream};
     enum stp_plain why;
     ncclResult_t result;
@@ -263,25 +335,13 @@ static ncclResult_t collective_call(const struct collective *k,
     /* NCCL, too, asks what the stream is captured into, and fails as this. */
     if (!stp_capture_read(&a.capture, &stp_stage()->cuda, k->stream))
         return collective_run(k, k->comm, k->send, k->recv);
-    why = collective_decide(k, c, n_bytes, a.capture.id != 0, &twin);
-    stp_tally_count(k->coll, k->type, n_bytes,
-                    why == STP_STAGED ? twin->min_ctas : 0, why,
+    why = collective_decide(k, c, part, a.capture.id != 0, &plan);
+    stp_tally_count(k->coll, k->type, part * collective_parts(k, c),
+                    why == STP_STAGED ? plan.twin->min_ctas : 0, why,
                     a.capture.id != 0);
-    if (why == STP_STAGED) {
-        char *place = c->memory->at + (group != NULL ? c->n_used : 0);
-        char *own = place + (size_t)c->rank * part;
-        char *from = k->coll == ncclFuncAllGather ? own : place;
-        char *to = k->coll == ncclFuncReduceScatter ? own : place;
-
-        a.in = (struct copy){from, k->send,
-                             k->coll == ncclFuncAllGather ? part : n_bytes};
-        a.out = (struct copy){
-            k->recv, to, k->coll == ncclFuncReduceScatter ? part : n_bytes};
-        AROUND(&a, result, collective_run(k, twin->comm, from, to));
-        if (group != NULL)
-            c->n_used += (n_bytes + STP_PLACE - 1) / STP_PLACE * STP_PLACE;
-    } else
-        AROUND(&a, result, collective_run(k, k->comm, k->send, k->recv));
+    if (why == STP_STAGED)
+        return collective_run_staged(k, &a, part, size, &plan);
+    AROUND(&a, result, collective_run(k, k->comm, k->send, k->recv));
     return result;
 }
 
@@ -339,10 +399,8 @@ static ncclResult_t group_leave(ncclResult_t result, bool is_run)
         g->calls[i].c->n_used = 0;
         stp_comm_release(g->calls[i].c);
     }
-    for (size_t i = 0; i < g->n_ended; i++) {
-        stp_comm_free_memory(g->ended[i]);
+    for (size_t i = 0; i < g->n_ended; i++)
         stp_comm_release(g->ended[i]);
-    }
     for (size_t i = 0; i < g->n_births; i++) {
         if (g->n_births > 1) /* one thread cannot wait for itself */
             g->births[i].aside = "the group makes several communicators";
@@ -519,10 +577,8 @@ static void end_leave(struct stp_comm *c)
 
     if (kept != NULL)
         *kept = c;
-    else if (group == NULL) {
-        stp_comm_free_memory(c);
+    else if (group == NULL)
         stp_comm_release(c);
-    }
 }
 
 /* Stops staging, for good. */
@@ -532,13 +588,31 @@ static void end_staging(struct stp_comm *c, enum stp_plain why)
         c->why = why;
 }
 
-/* Tells all twins to abort, and waits for none before the group ends: what one
- * waits for may be behind another in a stream. */
-static void end_abort_twins(struct stp_comm *c)
+/* Leaves twins and memory as they are if operations are on their way: NCCL's
+ * symmetric kernels do not look at an abort, and wait for ever for a rank that
+ * never comes, as would a thread that waits for them. */
+static void end_leave_busy(struct stp_comm *c)
 {
-    CALL(ncclGroupStart);
-    for (int t = 0; t < c->n_twins; t++)
-        CALL(ncclCommAbort, c->twins[t].comm);
+    if (c->is_left || stp_comm_is_idle(c))
+        return;
+    c->is_left = true;
+    if (!stp_stage()->has_left)
+        stp_say(true,
+                "staged operations of a communicator of %d ranks are not done, "
+                "and NCCL's symmetric kernels do not end by an abort: unless "
+                "the other ranks come, their streams wait for ever, and the "
+                "process has to end",
+                c->n_ranks);
+    stp_stage()->has_left = true;
+}
+
+/* Ends all twins that are not left. */
+static void end_twins(const struct stp_comm *c, ncclResult_t (*end)(ncclComm_t))
+{
+    n_inside++;
+    for (int t = 0; c != NULL && t < c->n_twins && !c->is_left; t++)
+        end(c->twins[t].comm);
+    n_inside--;
 }
 
 static ncclResult_t end_group(ncclResult_t result)
@@ -561,8 +635,10 @@ EXPORTED ncclResult_t ncclCommShrink(ncclComm_t comm, int *excluded,
                     flags);
     if (is_abort) {
         end_staging(parent, STP_PLAIN_ENDED);
-        end_abort_twins(parent);
-        parent->n_twins = 0;
+        end_leave_busy(parent);
+        CALL(ncclGroupStart);
+        end_twins(parent, stp_stage()->nccl.ncclCommAbort);
+        parent->n_twins = parent->is_left ? parent->n_twins : 0;
     }
     result =
         CALL(ncclCommShrink, comm, excluded, n_excluded, child, config, flags);
@@ -578,8 +654,7 @@ EXPORTED ncclResult_t ncclCommFinalize(ncclComm_t comm)
 {
     struct stp_comm *c = call_find(comm);
 
-    for (int t = 0; c != NULL && t < c->n_twins; t++)
-        CALL(ncclCommFinalize, c->twins[t].comm);
+    end_twins(c, stp_stage()->nccl.ncclCommFinalize);
     if (c != NULL)
         end_staging(c, STP_PLAIN_ENDED);
     stp_comm_release(c);
@@ -591,25 +666,48 @@ EXPORTED ncclResult_t ncclCommDestroy(ncclComm_t comm)
     struct stp_comm *c = n_inside == 0 ? stp_comm_take(comm) : NULL;
     ncclResult_t result;
 
-    for (int t = 0; c != NULL && t < c->n_twins; t++)
-        CALL(ncclCommDestroy, c->twins[t].comm);
+    end_twins(c, stp_stage()->nccl.ncclCommDestroy);
     result = CALL(ncclCommDestroy, comm);
     if (c != NULL)
         end_leave(c);
     return result;
 }
 
+/* Tells all to abort, and waits for none before the group ends: what one
+ * waits for may be behind another in a stream. */
+static ncclResult_t end_abort(struct stp_comm *c)
+{
+    ncclResult_t result;
+
+    CALL(ncclGroupStart);
+    end_twins(c, stp_stage()->nccl.ncclCommAbort);
+    result = end_group(CALL(ncclCommAbort, c->comm));
+    end_leave(c);
+    return result;
+}
+
+static void *end_abort_later(void *c)
+{
+    end_abort(c);
+    return NULL;
+}
+
+/* Waits for nothing while a staged operation of any communicator is on its way:
+ * this one's may be behind it in a stream. */
 EXPORTED ncclResult_t ncclCommAbort(ncclComm_t comm)
 {
     struct stp_comm *c = n_inside == 0 ? stp_comm_take(comm) : NULL;
-    ncclResult_t result;
+    pthread_t thread;
 
     if (c == NULL)
         return CALL(ncclCommAbort, comm);
-    end_abort_twins(c);
-    result = end_group(CALL(ncclCommAbort, comm));
-    end_leave(c);
-    return result;
+    end_leave_busy(c);
+    if (!c->is_left && stp_comm_is_idle(NULL))
+        return end_abort(c);
+    if (pthread_create(&thread, NULL, end_abort_later, c) != 0)
+        return ncclSystemError;
+    pthread_detach(thread);
+    return ncclSuccess;
 }
 
 EXPORTED ncclResult_t ncclCommRevoke(ncclComm_t comm, int flags)
@@ -620,8 +718,9 @@ EXPORTED ncclResult_t ncclCommRevoke(ncclComm_t comm, int flags)
     if (c == NULL)
         return CALL(ncclCommRevoke, comm, flags);
     end_staging(c, STP_PLAIN_ENDED);
+    end_leave_busy(c);
     CALL(ncclGroupStart);
-    for (int t = 0; t < c->n_twins; t++)
+    for (int t = 0; t < c->n_twins && !c->is_left; t++)
         CALL(ncclCommRevoke, c->twins[t].comm, flags);
     result = end_group(CALL(ncclCommRevoke, comm, flags));
     stp_comm_release(c);

@@ -13,6 +13,7 @@ enum {
     STEP_FACTOR = 10, /* longer for votes after steps of NCCL */
     SPARE_BYTES = 512 << 20, /* of a GPU, for NCCL */
     MOST_NODES = 64,         /* of a graph with one call */
+    ROUND = 8192,            /* bytes of a CTA, see stp_memory_padded() */
 };
 
 /* ---- the communicators of the process ---- */
@@ -58,8 +59,10 @@ struct stp_comm *stp_comm_take(ncclComm_t comm)
     pthread_mutex_lock(&p->lock);
     link = comm_link(p, comm);
     c = *link;
-    if (c != NULL) /* the table's user is the caller's now */
+    if (c != NULL) { /* the table's user is the caller's now */
         *link = c->next;
+        c->is_taken = true;
+    }
     pthread_mutex_unlock(&p->lock);
     return c;
 }
@@ -71,24 +74,6 @@ void stp_comm_retain(struct stp_comm *c)
     pthread_mutex_lock(&p->lock);
     c->n_users++;
     pthread_mutex_unlock(&p->lock);
-}
-
-void stp_comm_release(struct stp_comm *c)
-{
-    struct stp_stage *p = stp_stage();
-    bool is_last = false, is_end = false;
-
-    if (c == NULL)
-        return;
-    pthread_mutex_lock(&p->lock);
-    is_last = --c->n_users == 0;
-    if (is_last)
-        is_end = --p->n_comms == 0;
-    pthread_mutex_unlock(&p->lock);
-    if (is_last)
-        free(c);
-    if (is_end)
-        stp_tally_write();
 }
 
 bool stp_comm_enter(const struct stp_comm *c, bool *is_pushed)
@@ -115,31 +100,57 @@ static void memory_free(struct stp_stage *p, struct stp_window *m)
     CUcontext popped;
 
     p->cuda.ctx_push(m->context);
+    for (int t = 0; t < m->n_left; t++)
+        p->nccl.ncclCommAbort(m->left[t]);
     stp_order_close(&m->order, &p->cuda);
     p->nccl.ncclMemFree(m->at);
     p->cuda.ctx_pop(&popped);
     free(m);
 }
 
+static bool memory_is_done(const struct stp_stage *p,
+                           const struct stp_window *m)
+{
+    CUcontext popped;
+    bool is_done;
+
+    p->cuda.ctx_push(m->context);
+    is_done = p->cuda.event_query(m->order.done) == 0;
+    p->cuda.ctx_pop(&popped);
+    return is_done;
+}
+
+bool stp_comm_is_idle(const struct stp_comm *c)
+{
+    struct stp_stage *p = stp_stage();
+    int mode = CU_STREAM_CAPTURE_MODE_RELAXED; /* some thread may capture */
+    bool is_idle = true;
+
+    p->cuda.exchange_mode(&mode);
+    pthread_mutex_lock(&p->lock);
+    for (const struct stp_window *m = p->windows; m != NULL; m = m->next)
+        is_idle &= (c != NULL && m != c->memory) || memory_is_done(p, m);
+    is_idle &= c == NULL || c->memory == NULL ||
+               c->n_users == (c->is_taken ? 1 : 2); /* the table and a caller */
+    pthread_mutex_unlock(&p->lock);
+    p->cuda.exchange_mode(&mode);
+    return is_idle;
+}
+
 /* Frees what ended communicators have left and no operation uses any more. */
 static void memory_sweep(struct stp_stage *p)
 {
-    struct stp_window *gone = NULL, **link = &p->leaving;
+    struct stp_window *gone = NULL, **link = &p->windows;
     int mode = CU_STREAM_CAPTURE_MODE_RELAXED; /* some thread may capture */
 
-    if (p->leaving == NULL)
+    if (p->windows == NULL)
         return;
     p->cuda.exchange_mode(&mode);
     pthread_mutex_lock(&p->lock);
     while (*link != NULL) {
         struct stp_window *m = *link;
-        CUcontext popped;
-        bool is_done;
 
-        p->cuda.ctx_push(m->context);
-        is_done = p->cuda.event_query(m->order.done) == 0;
-        p->cuda.ctx_pop(&popped);
-        if (is_done) {
+        if (m->is_leaving && memory_is_done(p, m)) {
             *link = m->next;
             m->next = gone;
             gone = m;
@@ -157,15 +168,18 @@ static void memory_sweep(struct stp_stage *p)
     p->cuda.exchange_mode(&mode);
 }
 
-void stp_comm_free_memory(struct stp_comm *c)
+/* Frees the communicator's memory, without waiting: later, if an operation may
+ * use it. */
+static void memory_leave(struct stp_stage *p, struct stp_comm *c)
 {
-    struct stp_stage *p = stp_stage();
+    struct stp_window *m = c->memory;
 
-    if (c->memory == NULL)
+    if (m == NULL)
         return;
     pthread_mutex_lock(&p->lock);
-    c->memory->next = p->leaving;
-    p->leaving = c->memory;
+    for (; c->is_left && m->n_left < c->n_twins; m->n_left++)
+        m->left[m->n_left] = c->twins[m->n_left].comm;
+    m->is_leaving = true;
     c->memory = NULL;
     pthread_mutex_unlock(&p->lock);
     memory_sweep(p);
@@ -202,7 +216,10 @@ static bool memory_make(struct stp_stage *p, struct stp_comm *c, size_t n_bytes,
     if (is_made) {
         m->n_bytes = n_bytes;
         m->context = context;
-        c->memory = m;
+        pthread_mutex_lock(&p->lock);
+        m->next = p->windows;
+        p->windows = c->memory = m;
+        pthread_mutex_unlock(&p->lock);
         return true;
     }
     pthread_mutex_lock(&p->lock);
@@ -212,13 +229,33 @@ static bool memory_make(struct stp_stage *p, struct stp_comm *c, size_t n_bytes,
     return false;
 }
 
+void stp_comm_release(struct stp_comm *c)
+{
+    struct stp_stage *p = stp_stage();
+    bool is_last = false, is_end = false;
+
+    if (c == NULL)
+        return;
+    pthread_mutex_lock(&p->lock);
+    is_last = --c->n_users == 0;
+    if (is_last)
+        is_end = --p->n_comms == 0;
+    pthread_mutex_unlock(&p->lock);
+    if (is_last) {
+        memory_leave(p, c);
+        free(c);
+    }
+    if (is_end)
+        stp_tally_write();
+}
+
 /* ---- a new communicator ---- */
 
 /* Takes the rules that can match, and returns the bytes of the largest message
  * that one names. */
 static size_t comm_take_rules(struct stp_stage *p, struct stp_comm *c)
 {
-    size_t n_bytes = 0;
+    size_t n_bytes = 0, most;
 
     for (size_t i = 0; i < stp_policy_size(p->rules); i++) {
         const struct stp_rule *rule = stp_policy_rule(p->rules, i);
@@ -240,9 +277,12 @@ static size_t comm_take_rules(struct stp_stage *p, struct stp_comm *c)
                 continue;
             c->twins[t].min_ctas = rule->min_ctas;
             c->n_twins += t == c->n_twins;
-            if (n_bytes < rule->bytes.max)
-                n_bytes = rule->bytes.max < STP_MAX_MESSAGE ? rule->bytes.max
-                                                            : STP_MAX_MESSAGE;
+            most = rule->bytes.max < STP_MAX_MESSAGE ? rule->bytes.max
+                                                     : STP_MAX_MESSAGE;
+            /* With what is added to each rank's part: half a round or less. */
+            most += (size_t)(c->n_ranks * c->n_ranks) * ROUND / 2 *
+                    (size_t)(rule->min_ctas > 0 ? rule->min_ctas : 1);
+            n_bytes = n_bytes < most ? most : n_bytes;
         }
         c->rules[c->n_rules++] = rule;
     }
@@ -398,7 +438,7 @@ static void comm_agree(struct stp_stage *p, struct stp_comm *c,
             if (c->twins[t].comm != NULL)
                 p->nccl.ncclCommAbort(c->twins[t].comm);
         c->n_twins = 0;
-        stp_comm_free_memory(c);
+        memory_leave(p, c);
         if (is_warning)
             p->was_lonely = true;
         stp_step_aside(is_warning, is_warning || aside == NULL ? text : aside);

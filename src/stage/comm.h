@@ -19,6 +19,7 @@ enum {
     STP_MAX_MESSAGE = 64 << 20, /* bytes: beyond it copies cost too much */
     STP_N_RULES = 64,           /* of a communicator, at most */
     STP_PLACE = 1024,           /* a call's place begins at a multiple */
+
 };
 
 /* Memory, and the order of operations that use it.  It outlives the
@@ -29,6 +30,9 @@ struct stp_window {
     size_t n_bytes;
     CUcontext context;
     struct stp_order order;
+    bool is_leaving;              /* to be freed when no operation uses it, */
+    ncclComm_t left[STP_N_TWINS]; /* with these twins */
+    int n_left;
 };
 
 struct stp_comm {
@@ -49,6 +53,8 @@ struct stp_comm {
     int n_twins;
     struct stp_window *memory; /* NULL: it has no twins */
     size_t n_used;             /* bytes of it, by the calls of a group */
+    bool is_taken;             /* out of the table */
+    bool is_left; /* ended with operations on their way, and twins */
 };
 
 /* A communicator that an application is about to get. */
@@ -72,11 +78,14 @@ void stp_comm_release(struct stp_comm *c);
 void stp_comm_open(const struct stp_birth *birth);
 
 /* Takes it out, so that stp_comm_find() finds it no more.  The caller
- * ends the twins, calls stp_comm_free_memory(), and gives it back. */
+ * ends the twins, or leaves them, and gives it back.  When nobody has it any
+ * more its memory is freed, without waiting: later, if an operation uses it. */
 struct stp_comm *stp_comm_take(ncclComm_t comm);
 
-/* Frees the memory, without waiting: later, if an operation may use it. */
-void stp_comm_free_memory(struct stp_comm *c);
+/* Whether no operation of the communicator is on its way, nor a thread but the
+ * caller's in a call; NULL: no operation of any that is or was in the process.
+ */
+bool stp_comm_is_idle(const struct stp_comm *c);
 
 /* Calls with the context of the memory current; false if CUDA refuses. */
 bool stp_comm_enter(const struct stp_comm *c, bool *is_pushed);

@@ -73,6 +73,7 @@ static bool order_wait_in_capture(struct stp_order *order,
         c = &order->captures[order->n_captures++ % STP_N_CAPTURES];
         c->id = id;
         c->record = NULL;
+        c->n_ends = 0;
         order->was_captured = true;
     }
     if (c->record == NULL)
@@ -114,9 +115,15 @@ static bool order_add_in_capture(struct stp_order *order,
         if (cuda->graph_add_record(&c->record, graph, nodes, n_nodes,
                                    order->done) != 0)
             return false;
-    } else
+    } else {
+        /* This operation follows the last one, and stands for it. */
+        for (size_t i = 0; i < c->n_ends; i++)
+            cuda->graph_remove_edges(graph, &c->ends[i], &c->record, 1);
         for (size_t i = 0; i < n_nodes; i++) /* refused where it stands */
             cuda->graph_add_edges(graph, &nodes[i], &c->record, 1);
+    }
+    c->n_ends = n_nodes <= STP_N_ENDS ? n_nodes : 0;
+    memcpy(c->ends, nodes, c->n_ends * sizeof(*nodes));
     c->stream = stream;
     return cuda->event_record(c->last, stream) == 0;
 }

@@ -20,7 +20,10 @@
 
 #include "stage/real.h"
 
-enum { STP_N_CAPTURES = 4 }; /* that a communicator takes part in at once */
+enum {
+    STP_N_CAPTURES = 4, /* that a communicator takes part in at once */
+    STP_N_ENDS = 4,     /* nodes of a stream, at the end of an operation */
+};
 
 /* The graph that a stream is captured into. */
 struct stp_capture {
@@ -38,6 +41,8 @@ struct stp_order {
         cudaStream_t stream; /* of its last operation */
         CUevent last;        /* recorded behind that, within the capture */
         CUgraphNode record;  /* which records 'done'; NULL: none is over */
+        CUgraphNode ends[STP_N_ENDS]; /* that it follows: of the last one */
+        size_t n_ends;                /* 0: they are not known */
     } captures[STP_N_CAPTURES];
     unsigned n_captures; /* ever */
 };

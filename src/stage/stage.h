@@ -20,10 +20,9 @@ enum { STP_N_BUCKETS = 256, STP_N_ROWS = 512 };
 /* A call is staged, or why it is handed on unchanged. */
 enum stp_plain {
     STP_STAGED,
-    STP_PLAIN_RULE, /* no rule names the message */
-    STP_PLAIN_TYPE, /* NCCL has no symmetric kernel for type and operation */
-    STP_PLAIN_UNALIGNED, /* a rank's part is no multiple of 16 bytes */
-    STP_PLAIN_PLACES,    /* a group's messages are more than the window holds */
+    STP_PLAIN_RULE,   /* no rule names the message */
+    STP_PLAIN_TYPE,   /* NCCL has no symmetric kernel for type and operation */
+    STP_PLAIN_PLACES, /* a group's messages are more than the window holds */
     STP_PLAIN_OWN_WINDOWS, /* the application registers windows of its own */
     STP_PLAIN_ENDED,       /* the communicator was revoked or suspended */
     STP_PLAIN_ASIDE,       /* its ranks did not agree to stage, or cannot */
@@ -55,11 +54,12 @@ struct stp_stage {
 
     pthread_mutex_t lock; /* of all that follows; held across no call of NCCL */
     struct stp_comm *buckets[STP_N_BUCKETS];
-    struct stp_window *leaving; /* to be freed when no operation uses it */
+    struct stp_window *windows; /* of all, and those that ended ones left */
     size_t n_bytes;             /* of memory */
     size_t n_comms;
     bool was_lonely;      /* a rank was missing: do not wait so long again */
     bool has_warned;      /* that ranks differ */
+    bool has_left;        /* operations, and warned of it */
     unsigned n_told;      /* sentences in the log, of other reasons */
     int pid;              /* that made communicators */
     char aside_text[400]; /* why a communicator stepped aside */

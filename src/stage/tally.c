@@ -42,7 +42,6 @@ static void report_print(const struct stp_stage *p, FILE *fp)
         [STP_STAGED] = "",
         [STP_PLAIN_RULE] = "rule",
         [STP_PLAIN_TYPE] = "type",
-        [STP_PLAIN_UNALIGNED] = "unaligned",
         [STP_PLAIN_PLACES] = "places",
         [STP_PLAIN_OWN_WINDOWS] = "own_windows",
         [STP_PLAIN_ENDED] = "ended",

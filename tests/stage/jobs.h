@@ -35,6 +35,9 @@ namespace stage_jobs
 
 enum { kMaxRanks = 4, kStreams = 3 };
 
+// NCCL before and since it takes symmetric kernels with one window.
+inline const char *const kVersion = "22809", *const kLater = "23007";
+
 // NCCL's functions: the fake's own, or those of a library in front of it.
 struct Api {
 #define STAGE_JOBS_MEMBER(result, name, parameters, arguments)                 \
@@ -73,6 +76,8 @@ class Libraries
         plain_ = std::make_unique<Api>(STP_FAKE_NCCL);
         for (int r = 0; r < kMaxRanks; r++) {
             calm_[r] = Load("calm" + std::to_string(r), rules, "20000");
+            later_[r] =
+                Load("later" + std::to_string(r), rules, "20000", kLater);
             hasty_[r] = Load("hasty" + std::to_string(r), rules, "60");
         }
         other_ = Load("other", others, "60");
@@ -81,9 +86,9 @@ class Libraries
     {
         return *plain_;
     }
-    const Api &Calm(int rank) const
+    const Api &Calm(int rank, const char *version) const
     {
-        return *calm_[rank];
+        return version == kLater ? *later_[rank] : *calm_[rank];
     }
     const Api &Hasty(int rank) const
     {
@@ -106,22 +111,25 @@ class Libraries
         return path;
     }
     std::unique_ptr<Api> Load(const std::string &name, const std::string &rules,
-                              const std::string &wait)
+                              const std::string &wait,
+                              const char *version = kVersion)
     {
         const std::string path = folder_.Path(name + "-libnccl.so.2");
-        int version;
+        int number;
 
         std::filesystem::copy_file(STP_STAGE, path);
         setenv("STEPTUNE_NCCL", STP_FAKE_NCCL, 1);
         setenv("STEPTUNE_STAGE_FILE", rules.c_str(), 1);
         setenv("STEPTUNE_STAGE_WAIT", wait.c_str(), 1);
+        setenv("FAKE_NCCL_VERSION", version, 1);
         auto api = std::make_unique<Api>(path);
-        api->ncclGetVersion(&version); // reads the environment
+        api->ncclGetVersion(&number); // reads the environment
         return api;
     }
 
     TemporaryFolder folder_;
-    std::unique_ptr<Api> plain_, calm_[kMaxRanks], hasty_[kMaxRanks], other_;
+    std::unique_ptr<Api> plain_, calm_[kMaxRanks], later_[kMaxRanks],
+        hasty_[kMaxRanks], other_;
 };
 
 // ---- programs ----
@@ -662,12 +670,15 @@ inline storms::Outcome Run(const Libraries &libraries, uint64_t seed, Kind kind)
     ncclUniqueId id;
     storms::Outcome outcome;
     const uint64_t n_symmetric = fake::CountSymmetric();
+    const char *version =
+        kind == Kind::kCalm && seed % 2 == 0 ? kLater : kVersion;
 
+    setenv("FAKE_NCCL_VERSION", version, 1);
     fake::BeginJob(seed, n);
     libraries.Plain().ncclGetUniqueId(&id);
     for (int r = 0; r < n; r++) {
         Oddity oddity{kind == Kind::kPlain  ? &libraries.Plain()
-                      : kind == Kind::kCalm ? &libraries.Calm(r)
+                      : kind == Kind::kCalm ? &libraries.Calm(r, version)
                                             : &libraries.Hasty(r)};
 
         if (kind == Kind::kOdd && r == odd)

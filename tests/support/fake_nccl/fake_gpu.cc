@@ -57,6 +57,7 @@ struct {
     uint64_t state = 1;
     uint64_t version = 1, stuck = 0; // stuck: the version at which all waited
     uint64_t waited_at = 0; // the version that n_waiting threads saw last
+    uint64_t n_jobs = 0;
     int n_threads = 0, n_waiting = 0;
     std::set<int> dead;
     std::string fault;
@@ -109,14 +110,18 @@ struct ActionWork : Work {
 struct CopyWork : Work { // in two steps
     char *to;
     const char *from;
-    size_t n_bytes, n_done = 0;
+    size_t n_bytes, n_rows = 1, to_pitch = 0, from_pitch = 0;
+    bool is_half_done = false;
     Step Run() override
     {
-        const size_t n = n_done == 0 ? (n_bytes + 1) / 2 : n_bytes - n_done;
+        const size_t begin = is_half_done ? (n_bytes + 1) / 2 : 0;
+        const size_t end = is_half_done ? n_bytes : (n_bytes + 1) / 2;
 
-        memcpy(to + n_done, from + n_done, n);
-        n_done += n;
-        return n_done == n_bytes ? Step::kDone : Step::kRan;
+        for (size_t r = 0; r < n_rows; r++)
+            memcpy(to + r * to_pitch + begin, from + r * from_pitch + begin,
+                   end - begin);
+        is_half_done = !is_half_done;
+        return is_half_done ? Step::kRan : Step::kDone;
     }
 };
 
@@ -205,20 +210,22 @@ void BeginJob(uint64_t seed, int n_threads)
     gpu.fault.clear();
 }
 
-std::string EndJob()
-{
-    Locked lock;
-
-    gpu.default_streams.clear();
-    gpu.streams.clear();
-    gpu.graphs.clear();
-    return gpu.fault;
-}
-
 void Changed()
 {
     gpu.version++;
     gpu.changed.notify_all();
+}
+
+std::string EndJob()
+{
+    Locked lock;
+
+    gpu.n_jobs++; // threads that still wait for it give up
+    gpu.default_streams.clear();
+    gpu.streams.clear();
+    gpu.graphs.clear();
+    Changed();
+    return gpu.fault;
 }
 
 void EnterThread(int rank)
@@ -291,8 +298,9 @@ bool WaitUntil(const std::function<bool()> &condition)
     std::unique_lock<std::mutex> lock(gpu.mutex);
 
     is_locked = true;
+    const uint64_t job = gpu.n_jobs;
     bool holds = condition();
-    while (!holds) {
+    while (!holds && gpu.n_jobs == job) {
         if (RunOneStep()) {
             gpu.changed.notify_all();
         } else {
@@ -302,16 +310,18 @@ bool WaitUntil(const std::function<bool()> &condition)
                 gpu.waited_at = seen;
                 gpu.n_waiting = 0;
             }
-            if (++gpu.n_waiting >= gpu.n_threads) {
+            // A library's own thread is none of the job's.
+            gpu.n_waiting += context != 0;
+            if (gpu.n_waiting >= gpu.n_threads) {
                 gpu.stuck = seen;
                 gpu.changed.notify_all();
             }
-            while (gpu.version == seen && gpu.stuck != seen)
+            while (gpu.version == seen && (gpu.stuck != seen || context == 0))
                 gpu.changed.wait(lock);
             if (gpu.stuck == gpu.version && !condition())
                 break;
         }
-        holds = condition();
+        holds = gpu.n_jobs == job && condition();
     }
     is_locked = false;
     return holds;
@@ -633,6 +643,23 @@ EXPORTED int cuGraphAddDependencies(void *, void *const *from, void *const *to,
     return kOk;
 }
 
+EXPORTED int cuGraphRemoveDependencies(void *, void *const *from,
+                                       void *const *to, size_t n)
+{
+    Locked lock;
+
+    for (size_t i = 0; i < n; i++) {
+        auto &after = static_cast<Node *>(to[i])->after;
+        const auto at =
+            std::find(after.begin(), after.end(), static_cast<Node *>(from[i]));
+
+        if (at == after.end())
+            return kInvalid;
+        after.erase(at);
+    }
+    return kOk;
+}
+
 EXPORTED int cuStreamBeginCapture_v2(cudaStream_t stream, int)
 {
     BeginCapture(stream);
@@ -700,6 +727,39 @@ EXPORTED int cuMemcpyAsync(void *to, const void *from, size_t n_bytes,
         work->to = static_cast<char *>(to);
         work->from = static_cast<const char *>(from);
         work->n_bytes = n_bytes;
+        return work;
+    });
+    return kOk;
+}
+
+struct Side { // of CUDA_MEMCPY2D_v2
+    size_t x, y;
+    int kind;
+    const void *host, *at, *array;
+    size_t pitch;
+};
+
+struct Rows {
+    Side from, to;
+    size_t n_bytes, n_rows;
+};
+
+EXPORTED int cuMemcpy2DAsync_v2(const Rows *rows, cudaStream_t stream)
+{
+    const Rows r = *rows;
+
+    if (r.from.kind != 4 || r.to.kind != 4 || r.from.pitch < r.n_bytes ||
+        r.to.pitch < r.n_bytes)
+        return kInvalid;
+    Enqueue(stream, [=] {
+        auto work = std::make_shared<CopyWork>();
+
+        work->to = static_cast<char *>(const_cast<void *>(r.to.at));
+        work->from = static_cast<const char *>(r.from.at);
+        work->n_bytes = r.n_bytes;
+        work->n_rows = r.n_rows;
+        work->to_pitch = r.to.pitch;
+        work->from_pitch = r.from.pitch;
         return work;
     });
     return kOk;

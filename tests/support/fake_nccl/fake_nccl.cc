@@ -6,8 +6,9 @@
 //   and in between reads and writes the buffers of all, piece by piece;
 // - buffers that lie in windows of that communicator are taken to stand at this
 //   rank's offset in every rank's window, whatever they do there;
-// - calls of a group start at its end; an abort acts at once and waits at the
-//   end of the group for the communicator's operations;
+// - calls of a group start at its end; an abort acts at once, but for symmetric
+//   kernels, and waits at the end of the group for the communicator's
+//   operations;
 // - what takes all ranks waits for them, and fails if one is dead.
 #include <algorithm>
 #include <cstdlib>
@@ -54,7 +55,8 @@ struct ncclComm {
     int rank;
     int thread; // the rank in the job
     uint64_t n_operations = 0, n_steps = 0;
-    bool is_aborted = false, is_twin = false;
+    bool is_aborted = false;
+    int version; // of the NCCL that made it
     std::deque<Operation *> running;
     std::map<uint64_t, fake::Node *> last; // by capture
     std::vector<std::pair<char *, size_t>> windows;
@@ -109,6 +111,17 @@ struct Operation : fake::Work {
                 at < windows[*window].first + windows[*window].second)
                 return at - windows[*window].first;
         return -1;
+    }
+
+    bool IsSymmetric() const
+    {
+        size_t window;
+        const bool sends = OffsetOf(call.send, &window) >= 0,
+                   receives = OffsetOf(call.recv, &window) >= 0;
+
+        if (call.comm->version < 22902 || call.coll == ncclFuncAllReduce)
+            return sends && receives;
+        return call.coll == ncclFuncAllGather ? receives : sends;
     }
 
     // Where another rank's buffer is, as this rank sees it.
@@ -183,7 +196,8 @@ struct Operation : fake::Work {
         ncclComm_t comm = call.comm;
         Family *family = comm->family.get();
 
-        if (comm->is_aborted)
+        // A symmetric kernel does not look whether it is to end.
+        if (comm->is_aborted && !IsSymmetric())
             return Leave();
         if (comm->running.front() != this)
             return Step::kBlocked;
@@ -208,13 +222,11 @@ struct Operation : fake::Work {
                 return Step::kBlocked;
         }
         if (stage <= 4) {
-            size_t window;
-
             for (const Operation *other : meeting->ranks)
                 if (other == nullptr) // it was aborted
                     return Step::kBlocked;
 
-            if (stage == 1 && OffsetOf(call.send, &window) >= 0)
+            if (stage == 1 && IsSymmetric())
                 n_symmetric++;
             Move(stage++ - 1);
             if (stage == 5)
@@ -342,6 +354,8 @@ ncclResult_t Join(ncclComm_t *comm_ret, std::shared_ptr<Family> family,
                   int n_ranks, int rank)
 {
     auto *comm = new ncclComm;
+
+    ncclGetVersion(&comm->version);
 
     fake::Lock([&] {
         void *context;
