@@ -322,6 +322,13 @@ int mock_release_find(const char *version);
  * played. */
 bool mock_release_is_newer(const char *version);
 
+/* Checks what NCCL_ALGO and NCCL_PROTO, NULL for unset, leave on any machine.
+ * Fails with ncclInvalidUsage, and names the words or collectives, where this
+ * version, as of mock_nccl_options, refuses a value or leaves a collective
+ * without an algorithm, which then fails when it is called. */
+ncclResult_t mock_release_check(const char *version, const char *algo,
+                                const char *proto);
+
 /* The default constants of the cost model of a version, by its number. */
 void mock_release_constants(int release,
                             ncclTunerConstants_v7_t *constants_ret);

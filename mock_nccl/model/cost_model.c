@@ -219,11 +219,8 @@ void mock_model_build(struct mock_model *model,
     model->collnet = in.collnet;
     mock_set_nvls_chunks(model, &graphs->graph[MOCK_GRAPH_NVLS]);
     cost_model_set_threads(model, &graphs->graph[MOCK_GRAPH_RING]);
-    /* a list of algorithms has no symmetric kernel */
-    for (int c = 0; c < NCCL_NUM_TUNED_FUNCS; c++)
-        for (int a = 0; a < NCCL_NUM_ALGORITHMS; a++)
-            model->no_symmetric[c] |=
-                rules->symmetric_by_algo && user->algo[c][a] == MOCK_USE_NO;
+    memcpy(model->no_symmetric, user->no_symmetric,
+           sizeof(model->no_symmetric));
     if (info->n_ranks == 1)
         return; /* NCCL never uses the others */
     for (int c = 0; c < NCCL_NUM_TUNED_FUNCS; c++)

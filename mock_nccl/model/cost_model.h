@@ -26,6 +26,9 @@ struct mock_user_choice {
     /* CollNet is in use: the user has enabled it, the machine has graphs for it
      * and several nodes, and the network reduces and gathers. */
     bool collnet;
+
+    /* NCCL_ALGO rules symmetric kernels out */
+    bool no_symmetric[NCCL_NUM_TUNED_FUNCS];
 };
 
 /*
@@ -41,6 +44,11 @@ struct mock_user_choice {
  * matter, but spaces do; separators may be doubled. An empty value and an empty
  * list of exceptions differ: "" has no effect, "^" allows everything, LL128
  * included.
+ *
+ * From 2.31 on a collective has the choice of all that it would have without
+ * either variable, until a list of either has a word for it.  Then NCCL_ALGO,
+ * unless empty, leaves it no more algorithms than its own list says: none, if
+ * only NCCL_PROTO names the collective.
  *
  * Before 2.24 a value is one list for all collectives, in which NCCL skips
  * unknown words, PAT before 2.23 among them; an empty value is an empty list,
@@ -66,8 +74,7 @@ struct mock_model {
     bool all_nvlink; /* one node, whose GPUs are all joined by NVLink, or are
                         one that ranks share */
     bool ring_leaves_gpu; /* rings have links between GPUs: ranks share none */
-    /* NCCL_ALGO rules symmetric kernels out (from 2.31 on) */
-    bool no_symmetric[NCCL_NUM_TUNED_FUNCS];
+    bool no_symmetric[NCCL_NUM_TUNED_FUNCS]; /* see above */
     int n_channels;
     int n_nvls_channels;
     float nvls_network;  /* GB/s between nodes of an NVLS channel */

@@ -1,10 +1,12 @@
 #include "model/cost_model.h"
 
+#include <stdio.h>
 #include <string.h>
 #include <strings.h>
 
 #include "base/log.h"
 #include "base/names.h"
+#include "model/select.h"
 
 /* One of the two variables, and the destination of its value. */
 struct variable {
@@ -13,6 +15,7 @@ struct variable {
     const char *kind; /* the kind of word that is expected */
     const struct mock_words *words;
     enum mock_use *uses; /* words->n_words uses per collective */
+    bool *has_word; /* per collective: a list of either variable has a word */
     bool plain; /* the value is one list for all collectives, with unknown words
                    skipped */
 };
@@ -60,8 +63,9 @@ static ncclResult_t user_choice_refuse(const struct variable *v,
 
 /* Sets the uses of one collective. */
 static ncclResult_t choice_apply_list(const struct variable *v,
-                                      struct part list, enum mock_use *uses)
+                                      struct part list, int coll)
 {
+    enum mock_use *uses = v->uses + coll * v->words->n_words;
     bool except = list.len != 0 && *list.at == '^';
     struct part word;
 
@@ -79,6 +83,7 @@ static ncclResult_t choice_apply_list(const struct variable *v,
         if (i < 0)
             return user_choice_refuse(v, word, v->kind);
         uses[i] = except ? MOCK_USE_NO : MOCK_USE_YES;
+        v->has_word[coll] = true;
     }
     return ncclSuccess;
 }
@@ -89,7 +94,7 @@ static ncclResult_t choice_apply_to_all(const struct variable *v,
     ncclResult_t rc = ncclSuccess;
 
     for (int c = 0; c < NCCL_NUM_TUNED_FUNCS && rc == ncclSuccess; c++)
-        rc = choice_apply_list(v, list, v->uses + c * v->words->n_words);
+        rc = choice_apply_list(v, list, c);
     return rc;
 }
 
@@ -114,27 +119,29 @@ static ncclResult_t choice_parse_entry(const struct variable *v,
     c = user_choice_find_word(&mock_variable_colls, coll);
     if (c < 0)
         return user_choice_refuse(v, coll, "is no collective");
-    return choice_apply_list(v, list, v->uses + c * v->words->n_words);
+    return choice_apply_list(v, list, c);
 }
 
 ncclResult_t mock_user_choice_parse(const struct mock_version *version,
                                     const char *algo, const char *proto,
                                     struct mock_user_choice *choice_ret)
 {
-    struct mock_user_choice choice;
+    const struct mock_choice_rules *rules = &version->choice;
+    const bool narrows = rules->narrows_named && algo != NULL && *algo != '\0';
+    bool has_word[NCCL_NUM_TUNED_FUNCS] = {false};
+    struct mock_user_choice choice = {.collnet = false};
     const struct variable variables[] = {
         /* in NCCL's order */
         {"NCCL_PROTO", proto, "is no protocol", &mock_variable_protos,
-         choice.proto[0], version->choice.plain_lists},
+         choice.proto[0], has_word, rules->plain_lists},
         {"NCCL_ALGO", algo, "is no algorithm", &mock_variable_algos,
-         choice.algo[0], version->choice.plain_lists},
+         choice.algo[0], has_word, rules->plain_lists},
     };
     ncclResult_t rc = ncclSuccess;
 
-    choice.collnet = false;
     for (int c = 0; c < NCCL_NUM_TUNED_FUNCS; c++) {
         for (int a = 0; a < NCCL_NUM_ALGORITHMS; a++)
-            choice.algo[c][a] = MOCK_USE_YES;
+            choice.algo[c][a] = narrows ? MOCK_USE_NO : MOCK_USE_YES;
         for (int p = 0; p < NCCL_NUM_PROTOCOLS; p++)
             choice.proto[c][p] =
                 p == NCCL_PROTO_LL128 ? MOCK_USE_IF_SAFE : MOCK_USE_YES;
@@ -154,7 +161,49 @@ ncclResult_t mock_user_choice_parse(const struct mock_version *version,
             while (rc == ncclSuccess && choice_next_part(&rest, ';', &entry))
                 rc = choice_parse_entry(v, entry);
     }
+    for (int c = 0; c < NCCL_NUM_TUNED_FUNCS && rules->narrows_named; c++) {
+        choice.no_symmetric[c] = narrows && has_word[c];
+        if (has_word[c])
+            continue;
+        for (int a = 0; a < NCCL_NUM_ALGORITHMS; a++)
+            choice.algo[c][a] = MOCK_USE_YES;
+        for (int p = 0; p < NCCL_NUM_PROTOCOLS; p++)
+            if (choice.proto[c][p] == MOCK_USE_NO)
+                choice.proto[c][p] = MOCK_USE_YES;
+    }
     if (rc == ncclSuccess)
         *choice_ret = choice;
     return rc;
+}
+
+ncclResult_t mock_release_check(const char *name, const char *algo,
+                                const char *proto)
+{
+    const struct mock_version *version = mock_version_find(name);
+    struct mock_user_choice choice;
+    char starved[128] = "";
+    ncclResult_t rc = mock_user_choice_parse(version, algo, proto, &choice);
+
+    if (rc != ncclSuccess || version->model.ring_backup)
+        return rc;
+    for (int c = 0; c < NCCL_NUM_TUNED_FUNCS; c++) {
+        size_t len = strlen(starved);
+        bool any = false;
+
+        for (int a = 0; a < version->n_algos; a++)
+            for (int p = 0; p < NCCL_NUM_PROTOCOLS; p++)
+                any |= mock_kernel_exists(c, a, p) &&
+                       choice.algo[c][a] != MOCK_USE_NO &&
+                       choice.proto[c][p] != MOCK_USE_NO;
+        if (!any)
+            snprintf(starved + len, sizeof(starved) - len, "%s%s",
+                     len != 0 ? ", " : "", mock_word(&mock_colls, c));
+    }
+    if (starved[0] == '\0')
+        return ncclSuccess;
+    return mock_fail(ncclInvalidUsage, "%s%s%s%s%s: nothing is left for %s",
+                     algo != NULL ? "NCCL_ALGO=" : "", algo != NULL ? algo : "",
+                     algo != NULL && proto != NULL ? " and " : "",
+                     proto != NULL ? "NCCL_PROTO=" : "",
+                     proto != NULL ? proto : "", starved);
 }

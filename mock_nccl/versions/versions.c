@@ -129,6 +129,7 @@ enum { LIBRARY_NAME_SIZE = 255 }; /* from 2.26 on */
               : (v) < MOCK_2_31 ? MOCK_COPIES_INTO : MOCK_COPIES_ASKED, \
     .rearch = (v) >= MOCK_2_31, \
     .plain_lists = (v) < MOCK_2_24, \
+    .narrows_named = (v) >= MOCK_2_31, \
     .symmetric_avg = (v) >= MOCK_2_30, \
     .symmetric_avg_everywhere = (v) < MOCK_2_32_6, \
     .ignores_symmetric_error = (v) >= MOCK_2_30, \
@@ -204,7 +205,6 @@ enum { NVLS_TREE_CORRECTIONS = 24 };
     .max_chain_ranks = (v) < MOCK_2_28 ? 0 : MAX_COLLNET_RANKS, \
     .symmetric_even = (v) >= MOCK_2_31, \
     .symmetric_scatters = (v) >= MOCK_2_31, \
-    .symmetric_by_algo = (v) >= MOCK_2_31, \
     .symmetric_tma = (v) >= MOCK_2_31, \
     .fine_cells = (v) < MOCK_2_23, \
     .weighs_ll = (v) >= MOCK_2_26, \

@@ -160,6 +160,7 @@ struct mock_choice_rules {
     enum mock_copies copies;
     bool rearch;        /* NCCL_ENQUEUE_REARCH_ENABLE is known */
     bool plain_lists;   /* NCCL_ALGO and NCCL_PROTO: see cost_model.h */
+    bool narrows_named; /* they narrow what they name: see there */
     bool symmetric_avg; /* symmetric kernels support avg of a reducescatter */
     bool symmetric_avg_everywhere; /* and of an allreduce */
     bool ignores_symmetric_error;  /* a tuner's error about such a kernel is
@@ -277,7 +278,6 @@ struct mock_model_rules {
                             last is taken, not the first */
     bool symmetric_scatters; /* those of a reducescatter have times of their own
                                 on Blackwell */
-    bool symmetric_by_algo;  /* NCCL_ALGO rules them out */
     bool symmetric_tma;      /* some move data by TMA on Blackwell */
 
     /* channels */

@@ -8,6 +8,8 @@
 #include "cli/doctor/doctor.h"
 #include "core/policy/memory_policy.h"
 #include "core/text.h"
+#include "device/cuda/nccl_api.h"
+#include "mock_nccl.h"
 #include "plugin/file.h"
 #include "plugin/settings.h"
 
@@ -74,6 +76,25 @@ void stp_doctor_read_conf(struct stp_doctor *d)
 
 /* ---- variables ---- */
 
+/* Tells which versions of NCCL here refuse the two variables, or are left
+ * without an algorithm for a collective. */
+static void settings_judge_choice(struct stp_doctor *d)
+{
+    char name[16];
+
+    for (size_t i = 0; i < d->n_versions; i++) {
+        stp_nccl_version_name(d->versions[i], name);
+        if (mock_release_find(name) >= 0 &&
+            mock_release_check(name, getenv("NCCL_ALGO"),
+                               getenv("NCCL_PROTO")) != ncclSuccess)
+            stp_diagnose(&d->diagnosis, STP_SYMPTOM_PROBLEM,
+                         "it is an error of the communicator, or of each such "
+                         "collective, and ends the job",
+                         "name what each collective may use, or unset it",
+                         "NCCL %s fails with %s", name, mock_last_error());
+    }
+}
+
 void stp_doctor_variables(struct stp_doctor *d)
 {
     bool any = false;
@@ -104,6 +125,7 @@ void stp_doctor_variables(struct stp_doctor *d)
             "BYTES`",
             "%s=%s is set in %s", name, value, stp_doctor_where(d, name));
     }
+    settings_judge_choice(d);
     if (!any)
         stp_diagnose(&d->diagnosis, STP_SYMPTOM_OK, NULL, NULL,
                      "no variable overrides the plugin");

@@ -20,9 +20,11 @@ using testing::ElementsAre;
 namespace
 {
 
-mock_nccl_options Options(const char *algo, const char *proto)
+mock_nccl_options Options(const char *algo, const char *proto,
+                          const char *version = nullptr)
 {
     mock_nccl_options options{};
+    options.version = version;
     options.algo = algo;
     options.proto = proto;
     return options;
@@ -43,9 +45,9 @@ std::string Open(const mock_table table)
 
 // The open entries for a collective of 1 MiB that succeeds or fails.
 std::string OpenOn(const Machine &machine, ncclFunc_t coll, const char *algo,
-                   const char *proto)
+                   const char *proto, const char *version = nullptr)
 {
-    Nccl nccl = MakeNccl(Options(algo, proto));
+    Nccl nccl = MakeNccl(Options(algo, proto, version));
     Comm comm = MakeComm(nccl, machine);
     mock_call call = Call(coll, 1 << 20);
     mock_outcome outcome;
@@ -118,6 +120,42 @@ const ChoiceCase kChoiceCases[] = {
 // clang-format on
 INSTANTIATE_TEST_SUITE_P(Table, UserChoice, testing::ValuesIn(kChoiceCases),
                          CaseName());
+
+// From 2.31 on NCCL_ALGO takes everything from what only NCCL_PROTO names.
+class UserChoiceByName : public testing::TestWithParam<ChoiceCase>
+{
+};
+
+TEST_P(UserChoiceByName, NarrowsOnlyWhatAListHasAWordFor)
+{
+    const ChoiceCase &c = GetParam();
+    Machine machine = LoadMachine("h100x8");
+
+    for (const char *version : {"2.31", "2.32.3", "2.32"}) {
+        EXPECT_EQ(c.all_reduce,
+                  OpenOn(machine, ncclFuncAllReduce, c.algo, c.proto, version));
+        EXPECT_EQ(c.all_gather,
+                  OpenOn(machine, ncclFuncAllGather, c.algo, c.proto, version));
+    }
+}
+
+// clang-format off
+const ChoiceCase kNamedCases[] = {
+    {"algorithm_alone", "allreduce:tree", nullptr, TREE, RING " " NVLS},
+    {"protocol_alone", nullptr, "simple", "tree/simple ring/simple nvls/simple", "ring/simple nvls/simple"},
+    {"algorithm_of_one_and_protocol_of_all", "allreduce:tree", "simple", "tree/simple", ""},
+    {"algorithm_of_one_and_protocol_of_it", "allreduce:tree", "allreduce:simple", "tree/simple", RING " " NVLS},
+    {"algorithm_of_one_and_protocol_of_another", "allreduce:tree", "allgather:simple", TREE, ""},
+    {"all_but_none_and_protocol", "^", "simple", "tree/simple ring/simple nvls/simple", "ring/simple nvls/simple"},
+    {"empty_and_protocol", "", "simple", "tree/simple ring/simple nvls/simple", "ring/simple nvls/simple"},
+    {"separator_and_protocol", ";", "allreduce:simple", "", RING " " NVLS},
+    {"commas_alone", ",", ",", TREE " " RING " " NVLS, RING " " NVLS},
+    {"comma_for_one", "allreduce:,", "simple", "", ""},
+    {"list_of_all_without_the_other", "ring;allreduce:tree", "simple", "tree/simple", "ring/simple"},
+};
+// clang-format on
+INSTANTIATE_TEST_SUITE_P(Table, UserChoiceByName,
+                         testing::ValuesIn(kNamedCases), CaseName());
 
 TEST(UserChoice, IsEverythingIfUnsetButLl128OnlyWhereItIsSafe)
 {
