@@ -5,7 +5,9 @@
 #include <string.h>
 
 #include "bench/sizes.h"
+#include "core/memory.h"
 #include "core/names.h"
+#include "nccl_tuner_abi.h"
 
 /* The arm that is decided on at a point; NULL: NCCL's own choice stands. */
 typedef const struct stp_comparison *choice;
@@ -251,15 +253,14 @@ static bool derive_runs_arm(const struct stp_point *p,
 
 /* How far a rule of 'p' reaches towards a neighbour without one: halfway, or
  * less far if the lower end of its gain's interval, interpolated in logarithms,
- * comes down to 'least' before. */
+ * comes down to 1 before. */
 static uint64_t derive_find_reach(const struct stp_point *p, choice at_p,
-                                  const struct stp_point *neighbour,
-                                  double least)
+                                  const struct stp_point *neighbour)
 {
     choice beyond = stp_point_arm(neighbour, &at_p->arm);
     double factor = (double)neighbour->n_bytes / (double)p->n_bytes;
-    double here = log(at_p->gain.low / least);
-    double there = beyond != NULL ? log(beyond->gain.low / least) : 0;
+    double here = log(at_p->gain.low);
+    double there = beyond != NULL ? log(beyond->gain.low) : 0;
     double share = here / (here - there);
 
     if (!isfinite(there) || -there <= here)
@@ -267,22 +268,106 @@ static uint64_t derive_find_reach(const struct stp_point *p, choice at_p,
     return (uint64_t)((double)p->n_bytes * pow(factor, share));
 }
 
-/* The last size below the border between two neighbours, of which at least one
- * has a rule.  Where NCCL itself runs the rule's arm at the other, which has no
- * rule, it reaches up to that one: it changes nothing there. */
-static uint64_t derive_find_border(const struct stp_point *a, choice at_a,
-                                   const struct stp_point *b, choice at_b,
-                                   double least)
+/* The border between two neighbours: the last size of the rule of the one, and
+ * the first of the rule of the other. */
+struct border {
+    uint64_t last, first;
+};
+
+/* Where NCCL itself runs the rule's arm at the other, which has no rule, the
+ * rule reaches up to that one: it changes nothing there. */
+static struct border derive_find_border(const struct stp_point *a, choice at_a,
+                                        const struct stp_point *b, choice at_b)
 {
+    uint64_t last;
+
     if (at_a != NULL && at_b != NULL)
-        return stp_size_between(a->n_bytes, b->n_bytes);
-    if (at_b == NULL)
-        return derive_runs_arm(b, &at_a->arm)
-                   ? b->n_bytes - 1
-                   : derive_find_reach(a, at_a, b, least);
-    return derive_runs_arm(a, &at_b->arm)
-               ? a->n_bytes
-               : derive_find_reach(b, at_b, a, least);
+        last = stp_size_between(a->n_bytes, b->n_bytes);
+    else if (at_b == NULL)
+        last = derive_runs_arm(b, &at_a->arm) ? b->n_bytes - 1
+                                              : derive_find_reach(a, at_a, b);
+    else
+        last = derive_runs_arm(a, &at_b->arm) ? a->n_bytes
+                                              : derive_find_reach(b, at_b, a);
+    return (struct border){last, last + 1};
+}
+
+/* The time of 'n_bytes' on the line through those of 'a' and 'b', and beyond
+ * them as there. */
+static double derive_time_between(const struct stp_point *a, double us_a,
+                                  const struct stp_point *b, double us_b,
+                                  uint64_t n_bytes)
+{
+    const double at = (double)n_bytes - (double)a->n_bytes;
+    const double all = (double)b->n_bytes - (double)a->n_bytes;
+
+    return us_a + (us_b - us_a) * fmin(at / all, 1);
+}
+
+/* The least gain that an arm of buffers has between 'from' and 'to', which lie
+ * between two points: of the shortest time of NCCL's own choice, on the line
+ * between the points or, if it chose differently there, as at the better of
+ * them, over the longest of the arm, whose messages are padded if they are
+ * staged. 0: nobody knows. */
+static double derive_least_gain(const struct stp_point *a,
+                                const struct stp_point *b,
+                                const struct stp_arm *arm, uint64_t from,
+                                uint64_t to)
+{
+    const bool chose_alike =
+        a->auto_algo >= 0 && a->auto_algo == b->auto_algo &&
+        a->auto_proto == b->auto_proto && a->auto_channels == b->auto_channels;
+    const uint64_t n_parts = a->coll == ncclFuncAllReduce ? 1 : a->n_ranks;
+    const uint64_t staged =
+        n_parts * stp_memory_padded(a->coll, a->n_ranks, arm->setup.min_ctas,
+                                    (to + n_parts - 1) / n_parts);
+    choice at_a = stp_point_arm(a, arm), at_b = stp_point_arm(b, arm);
+    double plain = fmin(a->auto_us, b->auto_us);
+
+    if (at_a == NULL || at_b == NULL)
+        return 0;
+    if (chose_alike)
+        plain = derive_time_between(a, a->auto_us, b, b->auto_us, from);
+    return plain / derive_time_between(
+                       a, a->auto_us / at_a->gain.low, b,
+                       b->auto_us / at_b->gain.low,
+                       arm->setup.memory == STP_MEMORY_STAGE ? staged : to);
+}
+
+/* Between two sizes with rules for buffers each of them goes on as long as its
+ * gain is certain to be 'least', and so long as the other does, half of the
+ * way.  At a size without a rule there is none between. */
+static struct border derive_find_certain(const struct stp_point *a, choice at_a,
+                                         const struct stp_point *b, choice at_b,
+                                         double least)
+{
+    enum { N_STEPS = 256 };
+    const uint64_t middle = stp_size_between(a->n_bytes, b->n_bytes);
+    struct border border = {a->n_bytes, b->n_bytes};
+    uint64_t step[N_STEPS + 1];
+
+    if (at_a == NULL || at_b == NULL)
+        return border;
+    for (int i = 0; i <= N_STEPS; i++)
+        step[i] = a->n_bytes +
+                  (uint64_t)((double)(b->n_bytes - a->n_bytes) * i / N_STEPS);
+    for (int i = 1;
+         i <= N_STEPS &&
+         derive_least_gain(a, b, &at_a->arm, step[i - 1], step[i]) >= least;
+         i++)
+        border.last = step[i] < b->n_bytes ? step[i] : b->n_bytes - 1;
+    for (int i = N_STEPS;
+         i >= 1 &&
+         derive_least_gain(a, b, &at_b->arm, step[i - 1], step[i]) >= least;
+         i--)
+        border.first = step[i - 1] + 1;
+    if (border.last >= border.first) {
+        border.last = middle < border.first  ? border.first - 1
+                      : middle < border.last ? middle
+                                             : border.last;
+        border.first = border.last + 1;
+    }
+    return border;
 }
 
 /* Whether a rule of the arm at 'p' may reach towards a neighbour. */
@@ -301,34 +386,45 @@ static void derive_make_rules(const struct stp_comparisons *all,
 {
     const double least =
         terms->kind == STP_POLICY_OF_STAGE ? 1 + terms->min_gain : 1;
+    struct stp_derived_rule *rule = NULL;
+    struct border border;
 
     for (size_t i = 0; i < all->n_points; i++) {
         const struct stp_point *p = &all->points[i];
-        bool first = i == 0 || !stp_point_alike(p - 1, p);
-        bool last = i + 1 == all->n_points || !stp_point_alike(p, p + 1);
-        struct stp_derived_rule *rule;
+        const bool first = i == 0 || !stp_point_alike(p - 1, p);
+        const bool last = i + 1 == all->n_points || !stp_point_alike(p, p + 1);
 
-        if (choices[i] == NULL)
-            continue;
-        first = first || !derive_may_reach(p, &choices[i]->arm, p - 1, terms);
-        last = last || !derive_may_reach(p, &choices[i]->arm, p + 1, terms);
-        if (first || choices[i - 1] == NULL ||
-            !stp_arm_equal(&choices[i - 1]->arm, &choices[i]->arm))
+        if (first)
+            border = (struct border){p->n_bytes, p->n_bytes};
+        if (choices[i] != NULL &&
+            (first || choices[i - 1] == NULL ||
+             !stp_arm_equal(&choices[i - 1]->arm, &choices[i]->arm) ||
+             border.first > border.last + 1))
             out->rules[out->n_rules++] =
                 (struct stp_derived_rule){.coll = p->coll,
                                           .n_nodes = p->n_nodes,
                                           .n_ranks = p->n_ranks,
-                                          .min_bytes = p->n_bytes,
+                                          .min_bytes = border.first,
                                           .arm = choices[i]->arm,
                                           .points = p};
+        if (last)
+            border.last = p->n_bytes;
+        else if (choices[i] != NULL || choices[i + 1] != NULL)
+            border =
+                terms->kind == STP_POLICY_OF_ARMS
+                    ? derive_find_border(p, choices[i], p + 1, choices[i + 1])
+                    : derive_find_certain(p, choices[i], p + 1, choices[i + 1],
+                                          least);
+        if (!last && choices[i + 1] != NULL &&
+            !derive_may_reach(p + 1, &choices[i + 1]->arm, p, terms))
+            border.first = p[1].n_bytes;
+        if (choices[i] == NULL)
+            continue;
+        if (!last && !derive_may_reach(p, &choices[i]->arm, p + 1, terms))
+            border.last = p->n_bytes;
         rule = &out->rules[out->n_rules - 1];
-        if (rule->n_points++ == 0 && !first)
-            rule->min_bytes = derive_find_border(p - 1, choices[i - 1], p,
-                                                 choices[i], least) +
-                              1;
-        rule->max_bytes = last ? p->n_bytes
-                               : derive_find_border(p, choices[i], p + 1,
-                                                    choices[i + 1], least);
+        rule->n_points++;
+        rule->max_bytes = border.last;
     }
 }
 

@@ -8,12 +8,15 @@
  * Which times: objective.h.  A rule goes on at neighbouring sizes without one
  * where the interval of its arm lies above 1, unless it stages.
  *
- * A rule reaches halfway (geometrically) to the neighbouring measured size on
- * either side: less far if the lower end of its gain's interval, interpolated,
- * comes down to 1 before (for staged buffers, to 1 + min_gain), and up to it
- * where no other rule stands and NCCL itself runs the arm.  It does not reach
+ * A rule for tuners reaches halfway (geometrically) to the neighbouring
+ * measured size on either side: less far if the lower end of its gain's
+ * interval, interpolated, comes down to 1 before, and up to it where no other
+ * rule stands and NCCL itself runs the arm.  One for buffers ends at the last
+ * size where it was measured to gain, and between two sizes with rules it
+ * stands where the gain is certain: NCCL's own choice may change between them,
+ * and the arm may take as long as for the padded message.  Rules do not reach
  * beyond the sizes measured unless the terms say so.  Neighbouring sizes with
- * the same arm become one rule.
+ * the same arm become one rule where it stands at all sizes between.
  *
  * Where bits must stay NCCL's own, a rule of a collective that reduces stands
  * at the measured sizes alone: between two of them an element may lie in

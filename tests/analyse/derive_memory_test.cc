@@ -2,9 +2,13 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <random>
 #include <string>
 #include <vector>
 
+extern "C" {
+#include "core/memory.h"
+}
 #include "support/measured_data.h"
 
 using namespace measured;
@@ -64,10 +68,10 @@ TEST_P(DeriveMemory, NamesWhatIsWorthIt)
 INSTANTIATE_TEST_SUITE_P(Table, DeriveMemory, testing::Values(
     MemoryCase{"where_it_is_faster_than_nccls_own_choice",
                {{100, 0, 0, 1.1, 0, 0}, {400, 0, 0, 0.9, 0, 0}},
-               {"100-193 sym"}, {}},
+               {"100-100 sym"}, {}},
     MemoryCase{"and_than_the_best_rule",
                {{100, 1.1, 0, 1.2, 0, 0}, {400, 1.2, 0, 1.1, 0, 0}},
-               {"100-200 sym"}, {"100-400 tree/ll"}},
+               {"100-100 sym"}, {"100-400 tree/ll"}},
     MemoryCase{"by_the_least_gain_of_rules",
                {{100, 0, 0, 1.01, 0, 0}}, {}, {}},
     MemoryCase{"the_fastest_way_to_register",
@@ -76,7 +80,7 @@ INSTANTIATE_TEST_SUITE_P(Table, DeriveMemory, testing::Values(
                {{100, 1.1, 1, 1, 0, 0}}, {}, {"100-100 tree/ll"}},
     MemoryCase{"only_where_it_was_faster_again",
                {{100, 1.1, 0, 1.2, 1.1, 1.15}, {400, 1.1, 0, 1.2, 1.1, 1.05}},
-               {"100-200 sym"}, {"100-400 tree/ll"}},
+               {"100-100 sym"}, {"100-400 tree/ll"}},
     MemoryCase{"not_if_it_is_gone_as_slower_in_a_workload",
                {{100, 0, 0, 1.2, 1, 0}}, {}, {}},
     MemoryCase{"and_faster_than_nccl_where_no_policy_ran",
@@ -92,17 +96,103 @@ std::vector<std::string> MemoryRules(const Data &d)
         [](const stp_derived_rule &) { return ""; });
 }
 
-// NCCL's own algorithm is no arm of registered buffers.
-TEST(DeriveMemoryRange, EndsBeforeASizeWhereNcclRunsATree)
-{
-    Data d;
-    d.AddAuto(100).AddGain(100, kSym, 1.1).AddAuto(400).AddGain(400, kSym, 1);
-    for (size_t i = 0; i < d.data.n_rows; i++) {
-        d.data.rows[i].ran_algo = NCCL_ALGO_TREE;
-        d.data.rows[i].ran_proto = NCCL_PROTO_LL;
+// How long the collectives of some machine take, in us.
+struct Machine {
+    int coll;
+    uint64_t changes; // NCCL's own choice, from this size on
+    double latency[2], us_of_mib[2], staged_latency[2], staged_us_of_mib[2];
+
+    // NCCL never takes less for more.
+    double Plain(uint64_t n) const
+    {
+        return n < changes ? Line(latency[0], us_of_mib[0], n)
+                           : Line(latency[1], us_of_mib[1], n - changes) +
+                                 Line(latency[0], us_of_mib[0], changes);
     }
 
-    EXPECT_EQ(std::vector<std::string>{"100-200 sym"}, MemoryRules(d));
+    // In whole parts of rounds.
+    double Staged(int wide, uint64_t n) const
+    {
+        const uint64_t parts = coll == ncclFuncAllReduce ? 1 : 4;
+        return Line(staged_latency[wide], staged_us_of_mib[wide],
+                    parts * stp_memory_padded(coll, 4, wide ? 32 : 16,
+                                              (n + parts - 1) / parts));
+    }
+
+    static double Line(double latency, double us_of_mib, uint64_t n)
+    {
+        return latency + us_of_mib * static_cast<double>(n) / (1 << 20);
+    }
+};
+
+constexpr stp_arm kStage[] = {
+    {STP_ARM_SETUP, 0, 0, 0, 0, {STP_MEMORY_STAGE, 16, 64, 0}},
+    {STP_ARM_SETUP, 0, 0, 0, 0, {STP_MEMORY_STAGE, 32, 64, 0}}};
+
+// Whatever lies between two sizes that were measured.
+TEST(DeriveStage, NoRuleGainsLessThanItMustAtAnySize)
+{
+    const int colls[] = {ncclFuncAllReduce, ncclFuncAllGather,
+                         ncclFuncReduceScatter};
+    std::mt19937_64 random(46);
+    const auto draw = [&](double low, double high) {
+        return std::uniform_real_distribution<>(low, high)(random);
+    };
+    int n_wide = 0;
+
+    for (int i = 0; i < 300; i++) {
+        const Machine machine{colls[i % 3],
+                              uint64_t{1} << (16 + random() % 10),
+                              {draw(8, 20), draw(0, 9)},
+                              {draw(4, 12), draw(2, 12)},
+                              {draw(8, 20), draw(8, 20)},
+                              {draw(2, 9), draw(2, 9)}};
+        Data d;
+
+        for (uint64_t n = 64 << 10; n <= 32 << 20; n *= 2) {
+            const double plain = machine.Plain(n);
+            d.Add(n, kAuto, {plain, plain, plain}, STP_SOURCE_MEASURED,
+                  machine.coll);
+            for (int wide : {0, 1}) {
+                const double us = machine.Staged(wide, n);
+                d.Add(n, kStage[wide], {us, us, us}, STP_SOURCE_MEASURED,
+                      machine.coll);
+            }
+        }
+        for (size_t k = 0; k < d.data.n_rows; k++) {
+            stp_measurement &m = d.data.rows[k];
+            if (m.n_bytes < machine.changes && m.arm.kind == STP_ARM_AUTO)
+                m.ran_proto = NCCL_PROTO_LL;
+            if (m.arm.kind == STP_ARM_SETUP)
+                strcpy(m.ran_kernel, "AllGather_ST");
+        }
+        const Compared all(d);
+        stp_derived derived{};
+        stp_derive_terms terms{};
+        terms.min_gain = 0.02;
+        terms.kind = STP_POLICY_OF_STAGE;
+        ASSERT_EQ(STP_OK, stp_derive_on(&all.all, &terms, &derived, nullptr));
+        for (size_t k = 0; k < derived.n_rules; k++) {
+            const stp_derived_rule &rule = derived.rules[k];
+            const int wide = rule.arm.setup.min_ctas == 32;
+            n_wide += rule.max_bytes > rule.min_bytes;
+            for (int j = 0; j < 200; j++) {
+                uint64_t n = rule.min_bytes +
+                             random() % (rule.max_bytes - rule.min_bytes + 1);
+                if (j == 0)
+                    n = rule.min_bytes;
+                ASSERT_GE(machine.Plain(n) / machine.Staged(wide, n),
+                          1.02 - 1e-9)
+                    << i << ": " << n << " of " << rule.min_bytes << " to "
+                    << rule.max_bytes << ", wide " << wide;
+            }
+            if (k > 0) {
+                EXPECT_GT(rule.min_bytes, derived.rules[k - 1].max_bytes);
+            }
+        }
+        stp_derived_free(&derived);
+    }
+    EXPECT_GT(n_wide, 100);
 }
 
 // A communicator of its own, for as much as a rule must gain.

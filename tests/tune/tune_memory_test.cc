@@ -155,7 +155,7 @@ TEST_F(TuneMemory, DropsWhatDoesNotHoldAndSaysWhy)
     Tune(&result);
 
     EXPECT_THAT(Rules(result), ElementsAre("2097152-16777216 sym alone",
-                                           "2097152-5931641 sym overlapped"));
+                                           "2097152-4194304 sym overlapped"));
     EXPECT_EQ(2u, result.memory.table.n_drops);
     for (const char *file : {"t.conf.memory", "t.report.txt"})
         for (const char *bytes : {"8388608", "16777216"})
@@ -184,7 +184,7 @@ TEST_F(TuneMemory, DropsWhatThePolicyIsAsFastAs)
     Tune(&result);
 
     EXPECT_THAT(Rules(result), ElementsAre("2097152-16777216 sym alone",
-                                           "2965821-16777216 sym overlapped"));
+                                           "4194304-16777216 sym overlapped"));
     EXPECT_THAT(Read("t.conf.memory"),
                 ContainsRegex("\n# Dropped: sym for allreduce of 2097152 bytes "
                               "on 2 ranks overlapped with compute, gain 1.[1-9]"

@@ -360,32 +360,35 @@ static void rules_add_gap(struct check *c, size_t i, size_t next)
     const struct stp_rule *rule = stp_policy_rule(c->policy, i);
     struct stp_finding *f = check_add(c, i, STP_CHECK_GAP, "max_bytes", NULL);
     const char *coll = stp_coll_name(rule->coll);
-    const char *otherwise = stp_policy_get_kind(c->policy) == STP_POLICY_OF_ARMS
-                                ? "NCCL's own choice holds"
-                                : "buffers stay plain";
 
     if (next == c->n) {
         f->fix = rule->bytes.max == UINT32_END ? STP_FIX_END : STP_FIX_NONE;
         snprintf(f->text, sizeof(f->text),
                  "no rule decides %s above %" PRIu64 " bytes, so that %s "
                  "there; inf would have no end",
-                 coll, rule->bytes.max, otherwise);
+                 coll, rule->bytes.max,
+                 stp_policy_get_kind(c->policy) == STP_POLICY_OF_ARMS
+                     ? "NCCL's own choice holds"
+                     : "buffers stay plain");
         return;
     }
     check_add_other(c, next, f);
     snprintf(f->text, sizeof(f->text),
              "no rule decides %s from %" PRIu64 " to %" PRIu64
-             " bytes, between this rule and line %u, so that %s there",
+             " bytes, between this rule and line %u, so that NCCL's own choice "
+             "holds there",
              coll, rule->bytes.max + 1,
-             c->boxes[next].side[STP_SIDE_BYTES].min - 1, f->others[0],
-             otherwise);
+             c->boxes[next].side[STP_SIDE_BYTES].min - 1, f->others[0]);
 }
 
-/* Derived policies end where nobody measured, and mean it; an end of 32 bits is
- * one that somebody took for the largest number. */
+/* Derived policies end where nobody measured, and mean it, and those of buffers
+ * also between sizes where no gain is certain; an end of 32 bits is one that
+ * somebody took for the largest number. */
 static void rules_check_gap(struct check *c, size_t i)
 {
     const int coll = stp_policy_rule(c->policy, i)->coll;
+    const bool is_of_arms =
+        stp_policy_get_kind(c->policy) == STP_POLICY_OF_ARMS;
     uint64_t end = c->boxes[i].side[STP_SIDE_BYTES].max;
     struct stp_box above = c->boxes[i]; /* what it would match without end */
     uint64_t limit = 0;                 /* 2^64: where 'next' begins */
@@ -413,7 +416,8 @@ static void rules_check_gap(struct check *c, size_t i)
         }
     }
     above.side[STP_SIDE_BYTES] = (struct stp_range){end + 1, limit - 1};
-    if ((next == c->n ? end >= UINT32_END : !told) && stp_box_exists(&above))
+    if ((next == c->n ? end >= UINT32_END : is_of_arms && !told) &&
+        stp_box_exists(&above))
         rules_add_gap(c, i, next);
 }
 
