@@ -68,17 +68,16 @@ class Libraries
   public:
     Libraries()
     {
-        const std::string rules =
-                              Write("rules", "1024,8192,stage,16,1,1-inf,-1\n"),
-                          others = Write("others",
-                                         "1024,4096,stage,16,1,2-inf,-1\n");
+        const std::string rules = Write("rules", "8192", "1-inf"),
+                          of_three = Write("of_three", "8192", "3-inf"),
+                          others = Write("others", "4096", "2-inf");
 
         plain_ = std::make_unique<Api>(STP_FAKE_NCCL);
         for (int r = 0; r < kMaxRanks; r++) {
             calm_[r] = Load("calm" + std::to_string(r), rules, "20000");
             later_[r] =
                 Load("later" + std::to_string(r), rules, "20000", kLater);
-            hasty_[r] = Load("hasty" + std::to_string(r), rules, "60");
+            hasty_[r] = Load("hasty" + std::to_string(r), of_three, "60");
         }
         other_ = Load("other", others, "60");
     }
@@ -100,14 +99,17 @@ class Libraries
     }
 
   private:
-    std::string Write(const std::string &name, const std::string &row)
+    std::string Write(const std::string &name, const std::string &most,
+                      const std::string &ranks)
     {
         const std::string path = folder_.Path(name);
+        const std::string row = ",stage,16,1," + ranks + ",-1\n";
 
-        std::ofstream(path) << "collective,min_bytes,max_bytes,memory,min_ctas,"
-                               "nNodes,nRanks,graph\n"
-                            << "allreduce," << row << "allgather," << row
-                            << "reducescatter,2048,4096,stage,32,1,2-inf,-1\n";
+        std::ofstream(path)
+            << "collective,min_bytes,max_bytes,memory,min_ctas,"
+               "nNodes,nRanks,graph\n"
+            << "allreduce,1024," << most << row << "allgather,1024," << most
+            << row << "reducescatter,2048,4096,stage,32,1," << ranks << ",-1\n";
         return path;
     }
     std::unique_ptr<Api> Load(const std::string &name, const std::string &rules,
@@ -444,6 +446,10 @@ class Rank
         else
             static_cast<int8_t *>(at)[i] = static_cast<int8_t>(value);
     }
+    static size_t SizeOf(const Use &u)
+    {
+        return u.call.type == 0 ? 1 : 4;
+    }
     static int Get(const Use &u, const void *at, size_t i)
     {
         if (u.call.type == 7)
@@ -473,11 +479,11 @@ class Rank
 
         u.call = call;
         u.send.resize(whole + 4);
-        u.recv.resize(whole + 4);
+        u.recv.resize(whole + 64);
         u.in = u.send.data();
         u.out = u.recv.data();
         if (call.in_place) {
-            const size_t part = call.count * (call.type == 0 ? 1 : 4);
+            const size_t part = call.count * SizeOf(u);
 
             u.out = u.send.data();
             if (call.coll == ncclFuncAllGather)
@@ -530,6 +536,10 @@ class Rank
                     break;
                 }
             }
+            const auto end = u->recv.begin() + n * SizeOf(*u);
+            if (!u->call.in_place &&
+                std::any_of(end, u->recv.end(), [](char c) { return c != 0; }))
+                fake::Fault(name + " writes behind its output");
             for (size_t i = 0; i < n_in; i++)
                 Put(*u, const_cast<char *>(u->in), i, 99);
         });
@@ -693,7 +703,7 @@ inline storms::Outcome Run(const Libraries &libraries, uint64_t seed, Kind kind)
                 oddity.failed_allocations = 1;
                 break;
             default:
-                oddity.failed_splits = 1;
+                oddity.failed_splits = n > 2; // of a twin, not of a child
                 break;
             }
         if (kind == Kind::kDeadly && r == odd)
