@@ -79,6 +79,10 @@ enum stp_status stp_compare_find_numbers(const char *text, const regex_t *regex,
 /* The version that NCCL says it has, or "". */
 void stp_compare_find_nccl(const char *text, char version[STP_COMPARE_NCCL]);
 
+/* Whether it is nccl-tests' text, or has it, and says that results are wrong.
+ */
+bool stp_compare_is_wrong(const char *text);
+
 /* Prints the last lines of a run's output to standard error. */
 void stp_compare_print_output(const char *text);
 

@@ -79,6 +79,24 @@ void stp_compare_find_nccl(const char *text, char version[STP_COMPARE_NCCL])
     snprintf(version, STP_COMPARE_NCCL, "%.*s", (int)strcspn(at, " \r\n"), at);
 }
 
+bool stp_compare_is_wrong(const char *text)
+{
+    static const char failed[] = "FAILED", values[] = "Out of bounds values ";
+    const char *end = text + strlen(text);
+    const char *line;
+    size_t len;
+    bool is_wrong = false;
+
+    while (!is_wrong && (line = stp_next_line(&text, end, &len)) != NULL) {
+        const char *at = strstr(line, values);
+
+        is_wrong =
+            at != NULL && at < line + len && len >= strlen(failed) &&
+            strncmp(line + len - strlen(failed), failed, strlen(failed)) == 0;
+    }
+    return is_wrong;
+}
+
 void stp_compare_print_output(const char *text)
 {
     FILE *fp = stp_guard_output(STDERR_FILENO);

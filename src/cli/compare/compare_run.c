@@ -231,6 +231,8 @@ static int attempt_read(struct attempt *a)
             snprintf(why, sizeof(why), "ended with status %d", a->end.status);
         status = attempt_complain(a, why);
     }
+    if (status == STP_EXIT_OK && stp_compare_is_wrong(a->text))
+        status = attempt_complain(a, "computed wrong results");
     if (a->s->world->rank > 0)
         return status;
     if (status == STP_EXIT_OK)
