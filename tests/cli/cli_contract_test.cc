@@ -162,6 +162,15 @@ const Planted kPlanted[] = {
      "leaves the process alone",
      "changed a signal's handler",
      {"leaves the process alone"}},
+    {"planted_leaves_memory",
+     "leaves the process alone",
+     "changed the memory that is taken: each communicator leaves some of it",
+     {"leaves the process alone"}},
+    {"planted_fails_later",
+     "leaves the process alone",
+     "init on 4 ranks, with policy base.conf: tuner 'fails later': init "
+     "returned 2 (ncclSystemError)",
+     {"leaves the process alone"}},
     {"init_fails_v4",
      "init",
      "init on h200x4, with policy base.conf: tuner 'init fails': init returned "

@@ -14,6 +14,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/resource.h>
 #include <sys/stat.h>
 #include <time.h>
 #include <unistd.h>
@@ -352,6 +353,18 @@ ASK(learns)
                              self->number++ >= CALLS_TO_LEARN);
 }
 
+static atomic_uint n_inits_fails_later;
+
+INIT(fails_later)
+{
+    if (atomic_fetch_add(&n_inits_fails_later, 1) >= 500)
+        self->result = ncclSystemError;
+}
+
+FINALIZE(leaves_memory)
+{
+}
+
 INIT(leaves_handler)
 {
     signal(SIGUSR1, SIG_IGN);
@@ -627,6 +640,23 @@ static void here_ignores_signal(const struct here *h)
     signal(SIGUSR1, SIG_IGN);
 }
 
+static void here_sets_timer(const struct here *h)
+{
+    alarm(3600);
+}
+
+static void here_limits_cores(const struct here *h)
+{
+    setrlimit(RLIMIT_CORE, &(struct rlimit){0, 0});
+}
+
+static void *volatile kept_here;
+
+static void here_keeps_memory(const struct here *h)
+{
+    kept_here = malloc(1 << 16);
+}
+
 static void here_splits_words(const struct here *h)
 {
     char list[] = "ring,simple";
@@ -652,7 +682,8 @@ static const struct kind {
     KIND(by_file),        KIND(by_latest),     KIND(by_life),
     KIND(prints),         KIND(complains),     KIND(logs),
     KIND(keeps_file),     KIND(sets_variable), KIND(leaves_folder),
-    KIND(ignores_signal), KIND(splits_words),
+    KIND(ignores_signal), KIND(splits_words),  KIND(sets_timer),
+    KIND(limits_cores),   KIND(keeps_memory),
 };
 
 static struct place place;
@@ -767,6 +798,10 @@ FINALIZE(here)
 /* Not a fault: decides differently from some call on, as all ranks of a
  * communicator of eight do that learn together. */
 #define PLANTED_learns "learns", FAULT(correctly, learns, correctly)
+/* Fails where a process has made 500 communicators. */
+#define PLANTED_fails_later "fails later", FAULT(fails_later, correctly, correctly)
+/* Never frees what it took for a communicator. */
+#define PLANTED_leaves_memory "leaves memory", FAULT(correctly, correctly, leaves_memory)
 /* Ignores a signal for the whole process. */
 #define PLANTED_leaves_handler "leaves handler", FAULT(leaves_handler, correctly, correctly)
 /* Crashes where a call is of no operations, as from NCCL 2.31 on. */

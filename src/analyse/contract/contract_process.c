@@ -4,11 +4,14 @@
 #include <dirent.h>
 #include <fenv.h>
 #include <locale.h>
+#include <malloc.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/resource.h>
 #include <sys/stat.h>
+#include <sys/time.h>
 #include <time.h>
 #include <unistd.h>
 
@@ -44,7 +47,11 @@ static const char *const parts[] = {
     "the signals that are blocked",
     "the number of threads: one outlives the communicator",
     "the number of open files: one outlives the communicator",
+    "a limit of the process's resources",
+    "a timer, which will end the process or interrupt its calls",
+    "the memory that is taken: each communicator leaves some of it",
 };
+enum { PART_MEMORY = 11, LEAST_LEAK = 24, N_COMMS = 1024 };
 enum { N_PARTS = sizeof(parts) / sizeof(parts[0]) };
 
 static uint64_t process_hash(uint64_t hash, const void *data, size_t size)
@@ -63,6 +70,8 @@ static void process_record_state(uint64_t hashes[N_PARTS])
     const mode_t mask = umask(0);
     char folder[STP_PATH] = "";
     struct sigaction action;
+    struct itimerval timer;
+    struct rlimit limit;
     sigset_t blocked;
 
     memset(hashes, 0, N_PARTS * sizeof(*hashes));
@@ -83,26 +92,48 @@ static void process_record_state(uint64_t hashes[N_PARTS])
     hashes[6] = process_hash(0, &blocked, sizeof(blocked));
     hashes[7] = process_count(TASKS);
     hashes[8] = process_count("/proc/self/fd");
+    for (int r = 0; r < RLIM_NLIMITS; r++)
+        if (getrlimit(r, &limit) == 0)
+            hashes[9] = process_hash(hashes[9], &limit, sizeof(limit));
+    for (int t = ITIMER_REAL; t <= ITIMER_PROF; t++)
+        if (getitimer(t, &timer) == 0)
+            hashes[10] += timerisset(&timer.it_value);
+#if __GLIBC_PREREQ(2, 33)
+    hashes[PART_MEMORY] = mallinfo2().uordblks;
+#endif
 }
 
-/* Ends the process as a job does, with its exit handlers. */
+/* Makes communicators one after the other beside one that stays, and asks about
+ * collectives in the first and the last.  Ends the process as a job does, with
+ * its exit handlers. */
 void stp_check_process(struct stp_contract_run *run)
 {
-    uint64_t before[N_PARTS], after[N_PARTS];
+    const struct mock_machine *machine = run->world->shapes[STP_SHAPE_4];
+    uint64_t before[N_PARTS], first[N_PARTS], after[N_PARTS];
     const struct timespec moment = {0, 10000000};
     struct mock_nccl *nccl = stp_contract_open(run, NULL);
     struct stp_decisions ignored;
-    struct mock_comm *comm;
+    struct mock_comm *stays, *comm;
 
     process_record_state(before);
-    comm = stp_contract_comm(run, nccl, run->world->shapes[STP_SHAPE_4], 0);
-    stp_contract_ask(run, comm, &ignored);
-    stp_contract_destroy(run, comm);
+    stays = stp_contract_comm(run, nccl, machine, 0);
+    for (int i = 0; i < N_COMMS; i++) {
+        comm = stp_contract_comm(run, nccl, machine, 0);
+        if (i == 0 || i == N_COMMS - 1)
+            stp_contract_ask(run, comm, &ignored);
+        stp_contract_close(run, comm);
+        if (i == 0)
+            process_record_state(first);
+    }
+    stp_contract_destroy(run, stays);
     /* a thread that is about to end may take a moment */
     for (int i = 0; i < 100 && process_count(TASKS) > before[7]; i++)
         nanosleep(&moment, NULL);
     process_record_state(after);
 
+    /* free memory that malloc() keeps for a thread counts as taken */
+    if (after[PART_MEMORY] < first[PART_MEMORY] + N_COMMS * LEAST_LEAK)
+        after[PART_MEMORY] = before[PART_MEMORY];
     for (int i = 0; i < N_PARTS; i++)
         if (before[i] != after[i])
             stp_contract_fail(run, "changed %s", parts[i]);

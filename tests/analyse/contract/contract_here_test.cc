@@ -85,6 +85,9 @@ const Kind kKinds[] = {
     {"sets_variable", "leaves the process alone", kMemory, false},
     {"leaves_folder", "leaves the process alone", kMemory, false},
     {"ignores_signal", "leaves the process alone", kMemory, false},
+    {"sets_timer", "leaves the process alone", kMemory, false},
+    {"limits_cores", "leaves the process alone", kMemory, false},
+    {"keeps_memory", "leaves the process alone", kMemory, false},
     {"asks_100", "all NCCL versions", kCalls},
     {"revives", "all NCCL versions", kCalls},
 };
