@@ -7,6 +7,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/prctl.h>
 #include <sys/wait.h>
 #include <time.h>
 #include <unistd.h>
@@ -83,6 +84,8 @@ enum {
     N_FORWARDED = sizeof(forwarded) / sizeof(forwarded[0]),
     N_STOPS = 4,
     CHECK_S = 1,
+    MAX_OTHERS = 64, /* children of this process that are no job's */
+    N_SWEEPS = 500,  /* a millisecond each */
 };
 
 struct running {
@@ -91,7 +94,10 @@ struct running {
     sigset_t watched;
     double begin_s;
     double deadline_s; /* when it is sent the next signal; 0: never */
+    int next;          /* that signal */
     double check_s;    /* when goes_on() is called next; 0: never */
+    long others[MAX_OTHERS];
+    size_t n_others;
     struct stp_job_end end;
 };
 
@@ -123,6 +129,14 @@ static void job_exec(const struct stp_job *job, int told)
     struct failure failure = {0};
 
     sigprocmask(SIG_SETMASK, &before.blocked, NULL);
+    if (job->body != NULL) {
+        int status;
+
+        close(told);
+        status = job->body(job->user);
+        fflush(NULL);
+        _exit(status);
+    }
     failure.is_output = job->output != NULL && !stp_child_redirect(job->output);
     if (!failure.is_output &&
         stp_job_set(job->variables, job->n_variables, NULL) == STP_OK)
@@ -228,8 +242,18 @@ static void job_wait(struct running *r)
         for (int i = 0; i < N_STOPS; i++)
             if (info.si_signo == forwarded[i])
                 r->end.signal = info.si_signo;
-        if (info.si_code != SI_KERNEL || r->job->output != NULL)
-            job_send(r, info.si_signo);
+        if (info.si_code != SI_KERNEL || r->job->output != NULL ||
+            r->job->body != NULL)
+            job_send(r, r->job->body != NULL && r->end.signal != 0
+                            ? SIGKILL
+                            : info.si_signo);
+        if (r->end.signal != 0 && r->job->output != NULL) {
+            const double stop_s = job_now_s() + STP_JOB_STOP_MS / 1e3;
+
+            if (r->deadline_s <= 0 || stop_s < r->deadline_s)
+                r->deadline_s = stop_s;
+            r->next = SIGKILL;
+        }
     }
     if (number < 0 && errno == EAGAIN) {
         /* Asks whether the job goes on, and signals it at the deadline. */
@@ -241,10 +265,57 @@ static void job_wait(struct running *r)
                 r->deadline_s = job_now_s();
         }
         if (job_is_due(r->deadline_s)) {
-            job_send(r, r->end.is_limited ? SIGKILL : SIGTERM);
-            r->end.is_limited = true;
+            job_send(r, r->next);
+            r->end.is_limited |= r->end.signal == 0;
+            r->next = SIGKILL;
             r->deadline_s += STP_JOB_GRACE_S;
         }
+    }
+}
+
+/* Lists children of this process but for those that were there before. */
+static size_t job_read_children(const struct running *r, long *children,
+                                size_t max)
+{
+    char path[64];
+    FILE *fp;
+    long pid;
+    size_t n = 0;
+
+    snprintf(path, sizeof(path), "/proc/self/task/%ld/children",
+             (long)getpid());
+    fp = fopen(path, "re");
+    while (fp != NULL && n < max && fscanf(fp, "%ld", &pid) == 1) {
+        size_t i = 0;
+
+        while (i < r->n_others && r->others[i] != pid)
+            i++;
+        if (i == r->n_others)
+            children[n++] = pid;
+    }
+    if (fp != NULL)
+        fclose(fp);
+    return n;
+}
+
+/* Kills what the job left behind: its group, and those that have left it, whose
+ * parent is this process once their own is gone. */
+static void job_sweep(const struct running *r)
+{
+    const struct timespec pause = {.tv_nsec = 1000000};
+    long children[MAX_OTHERS];
+    size_t n;
+
+    job_send(r, SIGKILL);
+    for (int i = 0; i < N_SWEEPS; i++) {
+        n = job_read_children(r, children, MAX_OTHERS);
+        if (n == 0)
+            return;
+        for (size_t c = 0; c < n; c++) {
+            kill((pid_t)children[c], SIGKILL);
+            waitpid((pid_t)children[c], NULL, WNOHANG);
+        }
+        nanosleep(&pause, NULL);
     }
 }
 
@@ -261,16 +332,21 @@ static void job_await(struct running *r)
     else
         r->end.status = WIFSIGNALED(status) ? STP_JOB_SIGNAL + WTERMSIG(status)
                                             : WEXITSTATUS(status);
-    if (r->end.is_limited && r->job->output != NULL)
-        job_send(r, SIGKILL); /* what it left behind */
+    if (r->job->output != NULL)
+        job_sweep(r);
 }
 
 enum stp_status stp_job_run(const struct stp_job *job,
                             struct stp_job_end *end_ret, struct stp_error *err)
 {
-    struct running r = {.job = job};
-    enum stp_status status = job_start(&r, err);
+    struct running r = {.job = job, .next = SIGTERM};
+    enum stp_status status;
 
+    if (job->output != NULL) {
+        prctl(PR_SET_CHILD_SUBREAPER, 1);
+        r.n_others = job_read_children(&r, r.others, MAX_OTHERS);
+    }
+    status = job_start(&r, err);
     if (r.pid <= 0)
         return status;
     if (job->limit_s > 0)

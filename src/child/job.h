@@ -3,7 +3,8 @@
  *
  * Requests to stop this process, and other signals, go to the job, which
  * decides what to make of them: this process reports afterwards. They stay
- * blocked here from the first job on.
+ * blocked here from the first job on. A job with an output of its own is killed
+ * STP_JOB_STOP_MS after such a request, and all that it started ends with it.
  */
 #ifndef STP_JOB_H
 #define STP_JOB_H
@@ -30,7 +31,10 @@ enum stp_status stp_job_set(const struct stp_job_variable *variables, size_t n,
 enum { STP_JOB_NOT_RUN = 126, STP_JOB_NOT_FOUND = 127, STP_JOB_SIGNAL = 128 };
 
 struct stp_job {
-    char **argv; /* the command; NULL behind the last */
+    char **argv;             /* the command; NULL behind the last */
+    int (*body)(void *user); /* what a child of this process does, and its exit
+                                status, where there is no 'argv'; a request to
+                                stop kills it */
     const struct stp_job_variable *variables; /* of the job alone */
     size_t n_variables;
     const char *output; /* the file that gets what it prints, while its input is
@@ -63,7 +67,10 @@ struct stp_job_end {
  * has STP_JOB_NOT_RUN or STP_JOB_NOT_FOUND.  On the first two *end_ret is
  * untouched.
  */
-enum { STP_JOB_GRACE_S = 40 }; /* torchrun gives its workers 30 */
+enum {
+    STP_JOB_GRACE_S = 40, /* torchrun gives its workers 30 */
+    STP_JOB_STOP_MS = 700,
+};
 enum stp_status stp_job_run(const struct stp_job *job,
                             struct stp_job_end *end_ret, struct stp_error *err);
 

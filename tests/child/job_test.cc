@@ -176,6 +176,69 @@ TEST_F(Job, IsEndedByItsLimit)
     EXPECT_EQ("begun\n", Output());
 }
 
+// A group or a session of its own keeps nothing alive.
+TEST_F(Job, EndsWithAllThatItLeftBehind)
+{
+    static const char *const commands[] = {
+        "sleep 100 & echo $!",
+        "trap '' TERM HUP; sleep 100 & echo $!",
+        "setsid sh -c 'echo $$; exec sleep 100' &",
+        "(setsid sh -c 'echo $$; (setsid sh -c \"echo \\$\\$; exec sleep "
+        "100\")' &)",
+    };
+
+    for (const std::string command : commands) {
+        SCOPED_TRACE(command);
+        stp_job job{};
+        job.output = output_.c_str();
+
+        EXPECT_EQ("3", Run((command + "\nuntil [ -s " + output_ +
+                            " ]; do sleep 0.01; done; exit 3")
+                               .c_str(),
+                           job));
+        std::stringstream left(Output());
+        int n = 0;
+        for (pid_t pid = 0; left >> pid; n++) {
+            EXPECT_EQ(-1, kill(pid, 0)) << pid;
+            EXPECT_EQ(ESRCH, errno);
+        }
+        EXPECT_LT(0, n);
+    }
+}
+
+TEST_F(Job, OfItsOwnOutputCannotRefuseToStop)
+{
+    stp_job job{};
+    job.output = output_.c_str();
+
+    EXPECT_EQ(
+        "137 signal 15",
+        Run("trap '' TERM; kill -TERM $PPID; while :; do sleep 1; done", job));
+}
+
+TEST_F(Job, IsWhatAChildDoesUntilItIsToStop)
+{
+    const struct {
+        int (*body)(void *);
+        const char *end;
+    } cases[] = {
+        {[](void *) -> int { return 7; }, "7"},
+        {[](void *) -> int {
+             signal(SIGTERM, SIG_IGN);
+             kill(getppid(), SIGTERM);
+             for (;;)
+                 pause();
+         },
+         "137 signal 15"},
+    };
+
+    for (const auto &c : cases) {
+        stp_job job{};
+        job.body = c.body;
+        EXPECT_EQ(c.end, Run("", job));
+    }
+}
+
 // As by its limit.
 TEST_F(Job, IsEndedWhenItIsNotToGoOn)
 {

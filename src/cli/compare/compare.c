@@ -1,9 +1,11 @@
 /* compare.c - `steptune compare` */
+#define _GNU_SOURCE /* MAP_ANONYMOUS */
 #include <netinet/in.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/mman.h>
 #include <sys/socket.h>
 #include <unistd.h>
 
@@ -362,15 +364,15 @@ static int compare_run_session(struct stp_compare_session *s)
 static int compare_body(void *user, const struct stp_world *world)
 {
     struct stp_compare_options o = *(const struct stp_compare_options *)user;
-    struct stp_compare_session *s = calloc(1, sizeof(*s));
+    const size_t size =
+        sizeof(struct stp_compare_session) + sizeof(struct stp_compare_arms);
+    struct stp_compare_session *s = mmap(NULL, size, PROT_READ | PROT_WRITE,
+                                         MAP_SHARED | MAP_ANONYMOUS, -1, 0);
     int status;
 
-    if (s != NULL)
-        s->arms = calloc(1, sizeof(*s->arms));
-    if (s == NULL || s->arms == NULL) {
-        free(s);
+    if (s == MAP_FAILED)
         return stp_complain("out of memory");
-    }
+    s->arms = (struct stp_compare_arms *)(s + 1);
     if (world->rank > 0)
         o.output = NULL;
     s->o = &o;
@@ -382,8 +384,7 @@ static int compare_body(void *user, const struct stp_world *world)
         status = stp_complain("no folder can be made in TMPDIR or /tmp");
     }
     stp_job_runs_free(&s->runs);
-    free(s->arms);
-    free(s);
+    munmap(s, size);
     if (status != STP_EXIT_OK && world->size > 1)
         exit(status);
     return status;

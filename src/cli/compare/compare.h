@@ -70,30 +70,38 @@ int stp_compare_make_arms(const struct stp_compare_options *o,
  * with it in static storage. */
 const char *stp_compare_compile(const char *pattern, regex_t *regex_ret);
 
-/* The numbers of the first group, wherever the text matches, in *numbers_ret,
- * to be freed; NAN for what is no finite number.  STP_ERR_NOMEM. */
-enum stp_status stp_compare_find_numbers(const char *text, const regex_t *regex,
-                                         double **numbers_ret, size_t *n_ret,
-                                         struct stp_error *err);
+/* The facts that an output tells. */
+struct stp_compare_found {
+    double *times; /* of the first steps, to be freed */
+    size_t n;      /* at most 2^20 */
+    bool is_wrong; /* nccl-tests, in it, says so of results */
+    bool has_loss;
+    double loss;                 /* the last; NAN: no finite number */
+    char nccl[STP_COMPARE_NCCL]; /* the version that NCCL says it has, or "" */
+};
 
-/* The version that NCCL says it has, or "". */
-void stp_compare_find_nccl(const char *text, char version[STP_COMPARE_NCCL]);
-
-/* Whether it is nccl-tests' text, or has it, and says that results are wrong.
- */
-bool stp_compare_is_wrong(const char *text);
+/* Reads a file line by line, in time linear in its size and in bounded memory.
+ * A number is the first group of an expression, wherever it matches in a line;
+ * 'step_time' may be NULL.  STP_ERR_IO. */
+enum stp_status stp_compare_read_output(const char *path,
+                                        const regex_t *step_time,
+                                        const regex_t *loss,
+                                        struct stp_compare_found *found_ret,
+                                        struct stp_error *err);
 
 /* Prints the last lines of a run's output to standard error. */
-void stp_compare_print_output(const char *text);
+void stp_compare_print_output(const char *path);
 
 /* ---- runs ---- */
 
+/* With its arms in memory that children share, which read outcomes of runs. */
 struct stp_compare_session {
     const struct stp_compare_options *o;
     struct stp_compare_arms *arms;
     regex_t step_time; /* if there is one */
     regex_t loss;
     struct stp_job_runs runs;
+    struct stp_job_run run;       /* the one under way */
     char plugin[STP_CLI_PATH];    /* that records */
     char folder[STP_CLI_PATH];    /* of outputs */
     char temporary[STP_CLI_PATH]; /* of what is read and removed */

@@ -1,4 +1,5 @@
 /* compare_output.c - what a run of a compared job printed */
+#define _GNU_SOURCE /* memrchr() */
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -8,7 +9,21 @@
 #include "cli/compare/compare.h"
 #include "core/text.h"
 
-enum { LAST_LINES = 12 };
+enum {
+    PIECE = 4096, /* bytes of a line that are looked at together */
+    MAX_TIMES = 1 << 20,
+    LAST_LINES = 12,
+    LAST_BYTES = 1 << 14, /* that these lines are looked for in */
+};
+
+/* The part of a line that expressions see. */
+struct piece {
+    FILE *fp;
+    size_t n;     /* bytes of 'text' */
+    size_t end;   /* of the piece in it; what is behind belongs to the next */
+    bool goes_on; /* the line does not end with this piece */
+    char text[PIECE + 1];
+};
 
 const char *stp_compare_compile(const char *pattern, regex_t *regex_ret)
 {
@@ -25,91 +40,122 @@ const char *stp_compare_compile(const char *pattern, regex_t *regex_ret)
     return "it has no group such as ([0-9.]+)";
 }
 
-enum stp_status stp_compare_find_numbers(const char *text, const regex_t *regex,
-                                         double **numbers_ret, size_t *n_ret,
-                                         struct stp_error *err)
+/* Reads on up to the end of a line, which a carriage return is, too, or cuts a
+ * longer one at a blank. */
+static bool piece_next(struct piece *p)
 {
-    double *numbers = NULL;
-    size_t n = 0, capacity = 0;
+    int c = 0;
+
+    p->n -= p->end;
+    memmove(p->text, p->text + p->end, p->n);
+    while (p->n < PIECE && (c = getc_unlocked(p->fp)) != EOF && c != '\n' &&
+           c != '\r' && c != '\0')
+        p->text[p->n++] = (char)c;
+    p->end = p->n;
+    p->goes_on = p->n == PIECE;
+    if (p->goes_on) {
+        const char *blank = memrchr(p->text, ' ', PIECE);
+
+        blank = blank != NULL ? blank : memrchr(p->text, ',', PIECE);
+        p->end = blank != NULL ? (size_t)(blank - p->text) + 1 : PIECE;
+    }
+    return c != EOF || p->n > 0;
+}
+
+/* Reports the numbers of the first group, wherever a piece matches; NAN for
+ * what is no finite number. */
+static void piece_match(const char *text, const regex_t *regex, int flags,
+                        void (*report)(struct stp_compare_found *, double),
+                        struct stp_compare_found *found)
+{
     regmatch_t match[2];
-    int flags = 0;
 
     while (regexec(regex, text, 2, match, flags) == 0) {
-        double number;
+        double number = NAN;
 
-        if (n == capacity) {
-            double *more;
-
-            capacity = capacity > 0 ? 2 * capacity : 64;
-            more = realloc(numbers, capacity * sizeof(*numbers));
-            if (more == NULL) {
-                free(numbers);
-                return stp_nomem(err);
-            }
-            numbers = more;
-        }
-        number = NAN;
         if (match[1].rm_so >= 0)
             stp_parse_double(text + match[1].rm_so,
                              (size_t)(match[1].rm_eo - match[1].rm_so),
                              &number);
-        numbers[n++] = number;
+        report(found, number);
         /* an empty match goes on behind the next character */
-        if (match[0].rm_eo == match[0].rm_so && text[match[0].rm_eo] == '\0')
+        text += match[0].rm_eo;
+        if (match[0].rm_eo == match[0].rm_so && *text++ == '\0')
             break;
-        flags = match[0].rm_eo > 0 && text[match[0].rm_eo - 1] == '\n'
-                    ? 0
-                    : REG_NOTBOL;
-        text += match[0].rm_eo + (match[0].rm_eo == match[0].rm_so);
+        flags |= REG_NOTBOL;
     }
-    *numbers_ret = numbers;
-    *n_ret = n;
+}
+
+static void found_add_time(struct stp_compare_found *found, double time)
+{
+    if (!isnan(time) && found->n < MAX_TIMES)
+        found->times[found->n++] = time;
+}
+
+static void found_add_loss(struct stp_compare_found *found, double loss)
+{
+    found->has_loss = true;
+    found->loss = loss;
+}
+
+enum stp_status stp_compare_read_output(const char *path,
+                                        const regex_t *step_time,
+                                        const regex_t *loss,
+                                        struct stp_compare_found *found,
+                                        struct stp_error *err)
+{
+    static const char said[] = "NCCL version ", failed[] = "FAILED";
+    struct piece p = {.fp = fopen(path, "re")};
+    int flags = 0;
+
+    *found = (struct stp_compare_found){
+        .times = calloc(MAX_TIMES, sizeof(double)), .loss = NAN};
+    if (found->times == NULL || p.fp == NULL) {
+        if (p.fp != NULL)
+            fclose(p.fp);
+        return stp_fail(err, STP_ERR_IO, "cannot read '%.140s'", path);
+    }
+    while (piece_next(&p)) {
+        const char kept = p.text[p.end];
+        const char *at;
+
+        p.text[p.end] = '\0';
+        at = found->nccl[0] == '\0' ? strstr(p.text, said) : NULL;
+        if (at != NULL)
+            snprintf(found->nccl, STP_COMPARE_NCCL, "%.*s",
+                     (int)strcspn(at + strlen(said), " "), at + strlen(said));
+        found->is_wrong |= strstr(p.text, "Out of bounds values ") != NULL &&
+                           p.end >= strlen(failed) &&
+                           strcmp(p.text + p.end - strlen(failed), failed) == 0;
+        flags |= p.goes_on ? REG_NOTEOL : 0;
+        if (step_time != NULL)
+            piece_match(p.text, step_time, flags, found_add_time, found);
+        piece_match(p.text, loss, flags, found_add_loss, found);
+        flags = p.goes_on ? REG_NOTBOL : 0;
+        p.text[p.end] = kept;
+    }
+    fclose(p.fp);
     return STP_OK;
 }
 
-void stp_compare_find_nccl(const char *text, char version[STP_COMPARE_NCCL])
+void stp_compare_print_output(const char *path)
 {
-    static const char said[] = "NCCL version ";
-    const char *at = strstr(text, said);
-
-    version[0] = '\0';
-    if (at == NULL)
-        return;
-    at += strlen(said);
-    snprintf(version, STP_COMPARE_NCCL, "%.*s", (int)strcspn(at, " \r\n"), at);
-}
-
-bool stp_compare_is_wrong(const char *text)
-{
-    static const char failed[] = "FAILED", values[] = "Out of bounds values ";
-    const char *end = text + strlen(text);
-    const char *line;
+    FILE *out = stp_guard_output(STDERR_FILENO), *in = fopen(path, "re");
+    char text[LAST_BYTES];
+    const char *at, *end, *line;
     size_t len;
-    bool is_wrong = false;
-
-    while (!is_wrong && (line = stp_next_line(&text, end, &len)) != NULL) {
-        const char *at = strstr(line, values);
-
-        is_wrong =
-            at != NULL && at < line + len && len >= strlen(failed) &&
-            strncmp(line + len - strlen(failed), failed, strlen(failed)) == 0;
-    }
-    return is_wrong;
-}
-
-void stp_compare_print_output(const char *text)
-{
-    FILE *fp = stp_guard_output(STDERR_FILENO);
-    const char *end = text + strlen(text);
-    const char *at = end > text && end[-1] == '\n' ? end - 1 : end;
     int n = 0;
-    const char *line;
-    size_t len;
 
+    if (in != NULL && fseek(in, -LAST_BYTES, SEEK_END) != 0)
+        rewind(in); /* it is shorter */
+    end = text + (in != NULL ? fread(text, 1, LAST_BYTES, in) : 0);
+    at = end > text && end[-1] == '\n' ? end - 1 : end;
     while (at > text && (at[-1] != '\n' || ++n < LAST_LINES))
         at--;
-    while (fp != NULL && (line = stp_next_line(&at, end, &len)) != NULL)
-        fprintf(fp, "  | %.*s\n", (int)len, line);
-    if (fp != NULL)
-        fclose(fp);
+    while (out != NULL && (line = stp_next_line(&at, end, &len)) != NULL)
+        fprintf(out, "  | %.*s\n", (int)len, line);
+    if (out != NULL)
+        fclose(out);
+    if (in != NULL)
+        fclose(in);
 }

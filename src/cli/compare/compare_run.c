@@ -12,7 +12,7 @@
 #include "plugin/online/recorder.h"
 #include "report/learning/ledgers.h"
 
-enum { MAX_OUTPUT = 1 << 30 };
+enum { MAX_OUTPUT = 1 << 30 }; /* bytes */
 
 /* Collectives of a process that are recorded: more make no step more certain,
  * and eight processes share a file. */
@@ -27,19 +27,26 @@ struct attempt {
     char trace[STP_CLI_PATH + 16];
     char ledger[STP_CLI_PATH + 16];
     struct stp_job_end end;
-    struct stp_job_run run;
-    char *text; /* the output */
 };
 
 /* ---- the job ---- */
+
+static bool attempt_has_room(const struct attempt *a)
+{
+    struct stat st;
+
+    return stat(a->output, &st) != 0 || st.st_size <= MAX_OUTPUT;
+}
 
 /* Where a rank's process of the job has failed, that rank ends, and the others
  * end theirs. */
 static bool attempt_goes_on(void *user)
 {
-    struct stp_compare_session *s = user;
+    const struct attempt *a = user;
+    const struct stp_world *world = a->s->world;
 
-    return s->world->ops->alive(s->world->self, &s->lost);
+    return attempt_has_room(a) &&
+           (world->size == 1 || world->ops->alive(world->self, &a->s->lost));
 }
 
 static enum stp_status attempt_start(struct attempt *a, struct stp_error *err)
@@ -68,10 +75,9 @@ static enum stp_status attempt_start(struct attempt *a, struct stp_error *err)
         .n_variables = a->arm->n_variables,
         .output = a->output,
         .limit_s = s->o->limit_s,
-        .goes_on = s->world->size > 1 ? attempt_goes_on : NULL,
-        .user = s,
+        .goes_on = attempt_goes_on,
+        .user = a,
     };
-    enum stp_status status;
 
     memcpy(variables, a->arm->variables, job.n_variables * sizeof(*variables));
     for (size_t i = 0; i < N_OWN; i++)
@@ -79,10 +85,7 @@ static enum stp_status attempt_start(struct attempt *a, struct stp_error *err)
             variables[job.n_variables++] = own[i].variable;
     unlink(a->trace);
     mkdir(a->ledger, 0700);
-    status = stp_job_run(&job, &a->end, err);
-    STP_THEN(status,
-             stp_read_file(a->output, MAX_OUTPUT, &a->text, &(size_t){0}, err));
-    return status;
+    return stp_job_run(&job, &a->end, err);
 }
 
 static int attempt_complain(const struct attempt *a, const char *why)
@@ -95,37 +98,11 @@ static int attempt_complain(const struct attempt *a, const char *why)
         "run %u (%s)%s %s; the last lines of its output%s%s:", a->number,
         a->arm->label, rank, why, a->s->o->output != NULL ? ", " : "",
         a->s->o->output != NULL ? a->output : " (-o FOLDER keeps all)");
-    stp_compare_print_output(a->text);
+    stp_compare_print_output(a->output);
     return STP_EXIT_FAILED;
 }
 
 /* ---- what it shows ---- */
-
-static int attempt_read_printed(struct attempt *a)
-{
-    struct stp_job_step step = {0};
-    struct stp_error err;
-    double *times;
-    size_t n_found, n = 0;
-
-    if (stp_compare_find_numbers(a->text, &a->s->step_time, &times, &n_found,
-                                 &err) != STP_OK)
-        return stp_complain_error(NULL, &err);
-    for (size_t i = 0; i < n_found; i++)
-        if (!isnan(times[i]))
-            times[n++] = times[i];
-    if (n > 0)
-        step = stp_job_step_printed(times, n);
-    free(times);
-    if (n == 0)
-        return attempt_complain(a, "printed nothing that --step-time matches");
-    if (!(step.time > 0))
-        return attempt_complain(a, "printed times of steps that are not above "
-                                   "0");
-    a->run.step = step.time;
-    a->run.steps = (unsigned)step.n_steps;
-    return STP_EXIT_OK;
-}
 
 /* Says once why whole runs are compared; where a limit ends them, they all take
  * as long. */
@@ -148,10 +125,9 @@ static int attempt_warn_no_steps(const struct attempt *a, const char *why)
     return STP_EXIT_OK;
 }
 
-static int attempt_read_trace(struct attempt *a)
+static int attempt_read_trace(struct attempt *a, struct stp_job_step *step)
 {
     struct stp_trace trace;
-    struct stp_job_step step;
     struct stp_error err;
     enum stp_status status;
 
@@ -160,16 +136,11 @@ static int attempt_read_trace(struct attempt *a)
         return attempt_warn_no_steps(
             a, "NCCL's profiler recorded no collective, which takes NCCL 2.27 "
                "or later and several ranks");
-    status = stp_job_step_traced(&trace, &step, &err);
+    status = stp_job_step_traced(&trace, step, &err);
     stp_trace_free(&trace);
     if (status == STP_ERR_NOTHING)
         return attempt_warn_no_steps(a, err.text);
-    if (status != STP_OK)
-        return stp_complain_error(NULL, &err);
-    a->run.step = step.time;
-    a->run.steps = (unsigned)step.n_steps;
-    a->run.calls = (unsigned)step.n_calls;
-    return STP_EXIT_OK;
+    return status == STP_OK ? STP_EXIT_OK : stp_complain_error(NULL, &err);
 }
 
 /* Says once that a policy was not loaded, and so makes no difference. */
@@ -213,47 +184,82 @@ static void attempt_check_stage(struct attempt *a)
     free(staged.calls);
 }
 
-static int attempt_read(struct attempt *a)
+/* Reads the outcome, in the child. */
+static int attempt_read(void *user)
 {
+    struct attempt *a = user;
+    struct stp_compare_session *s = a->s;
+    const regex_t *step_time = s->o->step_time != NULL ? &s->step_time : NULL;
+    struct stp_compare_found found;
+    const int signal = a->end.status - STP_JOB_SIGNAL;
+    struct stp_job_step step = {0};
     char why[64];
     struct stp_error err;
-    double *losses;
-    size_t n;
     int status = STP_EXIT_OK;
 
-    if (a->end.status != 0 && !a->end.is_limited) {
-        const int signal = a->end.status - STP_JOB_SIGNAL;
-
+    if (!attempt_has_room(a))
+        status = attempt_complain(a, "printed more than 1 GiB");
+    else if (a->end.status != 0 && !a->end.is_limited) {
+        snprintf(why, sizeof(why), "ended with status %d", a->end.status);
         if (signal > 0)
             snprintf(why, sizeof(why), "was ended by signal %d (%s)", signal,
                      strsignal(signal));
-        else
-            snprintf(why, sizeof(why), "ended with status %d", a->end.status);
         status = attempt_complain(a, why);
     }
-    if (status == STP_EXIT_OK && stp_compare_is_wrong(a->text))
+    if (status == STP_EXIT_OK &&
+        stp_compare_read_output(a->output, step_time, &s->loss, &found, &err) !=
+            STP_OK)
+        status = stp_complain_error(NULL, &err);
+    else if (status == STP_EXIT_OK && found.is_wrong)
         status = attempt_complain(a, "computed wrong results");
-    if (a->s->world->rank > 0)
+    if (s->world->rank > 0 || status != STP_EXIT_OK)
         return status;
-    if (status == STP_EXIT_OK)
-        status = a->s->o->step_time != NULL ? attempt_read_printed(a)
-                                            : attempt_read_trace(a);
+    if (step_time == NULL)
+        status = attempt_read_trace(a, &step);
+    else if (found.n == 0)
+        status = attempt_complain(a, "printed nothing that --step-time "
+                                     "matches");
+    else
+        step = stp_job_step_printed(found.times, found.n);
+    if (found.n > 0 && !(step.time > 0))
+        status = attempt_complain(a, "printed times of steps that are not "
+                                     "above 0");
+    s->run.step = step.time;
+    s->run.steps = (unsigned)step.n_steps;
+    s->run.calls = (unsigned)step.n_calls;
     if (status != STP_EXIT_OK)
         return status;
-    if (stp_compare_find_numbers(a->text, &a->s->loss, &losses, &n, &err) !=
-        STP_OK)
-        return stp_complain_error(NULL, &err);
-    a->run.loss = n > 0 ? losses[n - 1] : NAN;
-    free(losses);
-    if (n > 0 && isnan(a->run.loss))
+    a->s->run.loss = found.loss;
+    if (found.has_loss && isnan(found.loss))
         stp_complain("run %u (%s): the last loss is no finite number",
                      a->number, a->arm->label);
     attempt_check_plugin(a);
     attempt_check_stage(a);
-    stp_compare_find_nccl(a->text, a->arm->nccl);
-    a->run.wall_s = a->end.wall_s;
-    a->run.is_limited = a->end.is_limited;
-    return STP_EXIT_OK;
+    memcpy(a->arm->nccl, found.nccl, sizeof(found.nccl));
+    return status;
+}
+
+/* Has a child read the outcome, as an expression may take any time: a request
+ * to stop ends the child. */
+static int attempt_take(struct attempt *a)
+{
+    const struct stp_job reader = {.body = attempt_read, .user = a};
+    struct stp_job_end end;
+    struct stp_error err;
+
+    a->s->run.wall_s = a->end.wall_s;
+    a->s->run.is_limited = a->end.is_limited;
+    if (stp_job_run(&reader, &end, &err) != STP_OK)
+        return stp_complain_error(NULL, &err);
+    a->s->signal = end.signal;
+    if (end.signal != 0)
+        return STP_EXIT_OK;
+    if (end.status > STP_JOB_SIGNAL)
+        return attempt_complain(a, "could not be read to its end");
+    return end.status == STP_EXIT_OK &&
+                   stp_job_runs_add(&a->s->runs, &a->s->run, &err) != STP_OK
+               ? stp_complain_error(NULL, &err)
+               : end.status;
 }
 
 int stp_compare_run(struct stp_compare_session *s, unsigned round,
@@ -264,29 +270,24 @@ int stp_compare_run(struct stp_compare_session *s, unsigned round,
         .s = s,
         .arm = &s->arms->all[arm],
         .number = (unsigned)s->runs.n + 1,
-        .run = {.round = round, .place = place, .arm = arm, .loss = NAN},
     };
     struct stp_error err;
-    int status;
+    int status = STP_EXIT_OK;
 
     if (snprintf(a.output, sizeof(a.output), "%s/round%u-place%u-arm%u.txt",
                  s->folder, round, place, arm) >= (int)sizeof(a.output))
         return stp_complain("-o: the path is too long");
     snprintf(a.trace, sizeof(a.trace), "%s/trace.csv", s->temporary);
     snprintf(a.ledger, sizeof(a.ledger), "%s/ledger", s->temporary);
-    if (attempt_start(&a, &err) != STP_OK) {
-        stp_remove_temporary(a.ledger);
-        return stp_complain_error(NULL, &err);
-    }
+    s->run = (struct stp_job_run){
+        .round = round, .place = place, .arm = arm, .loss = NAN};
+    if (attempt_start(&a, &err) != STP_OK)
+        status = stp_complain_error(NULL, &err);
     s->signal = a.end.signal;
     if (s->lost.text[0] != '\0')
         status = stp_complain_in(s->world, STP_ERR_DEVICE, &s->lost);
-    else
-        status = s->signal == 0 ? attempt_read(&a) : STP_EXIT_OK;
-    if (status == STP_EXIT_OK && s->signal == 0 &&
-        stp_job_runs_add(&s->runs, &a.run, &err) != STP_OK)
-        status = stp_complain_error(NULL, &err);
+    else if (status == STP_EXIT_OK && s->signal == 0)
+        status = attempt_take(&a);
     stp_remove_temporary(a.ledger);
-    free(a.text);
     return status;
 }
