@@ -77,6 +77,8 @@ struct mock_machine_info {
     const char *link;    /* the farthest between GPUs of a node that rings use,
                             as NCCL names it: "NVL", "PIX", "SYS", ... */
     bool resized;        /* see mock_machine_resize() */
+    bool assumes_tree;   /* graphs.xml has rings alone, and trees are assumed to
+                            have their channels, links and bandwidth */
 };
 
 /*

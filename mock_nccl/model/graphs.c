@@ -232,7 +232,8 @@ ncclResult_t mock_graphs_load(const char *path, int per_node,
 {
     struct parser p = {.path = path, .graphs.per_node = per_node};
     FILE *file = fopen(path, "r");
-    int missing = -1;
+    struct mock_graph *ring = &p.graphs.graph[MOCK_GRAPH_RING];
+    struct mock_graph *tree = &p.graphs.graph[MOCK_GRAPH_TREE];
     ncclResult_t rc;
 
     if (file == NULL)
@@ -245,13 +246,20 @@ ncclResult_t mock_graphs_load(const char *path, int per_node,
     XML_SetUserData(p.xml, &p);
     XML_SetElementHandler(p.xml, graphs_on_start, graphs_on_end);
     rc = graphs_parse(&p, file);
-    for (int id = MOCK_GRAPH_TREE; id >= MOCK_GRAPH_RING; id--)
-        if (rc == ncclSuccess && p.graphs.graph[id].n_channels == 0)
-            missing = id;
-    if (missing >= 0)
-        rc = mock_fail(ncclInvalidArgument, "%s: no channels in graph %d (%s)",
-                       path, missing,
-                       missing == MOCK_GRAPH_RING ? "ring" : "tree");
+    if (rc == ncclSuccess && ring->n_channels == 0)
+        rc =
+            mock_fail(ncclInvalidArgument, "%s: no channels in graph %d (ring)",
+                      path, MOCK_GRAPH_RING);
+    p.graphs.assumes_tree = tree->n_channels == 0;
+    if (p.graphs.assumes_tree) {
+        *tree = *ring;
+        tree->pattern = p.graphs.per_node == 1 ? MOCK_PATTERN_TREE
+                                               : MOCK_PATTERN_BALANCED_TREE;
+    }
+    /* NCCL tunes with the channels that both have */
+    if (tree->n_channels < ring->n_channels)
+        ring->n_channels = tree->n_channels;
+    tree->n_channels = ring->n_channels;
     for (int id = 0; id < MOCK_N_GRAPHS && rc == ncclSuccess; id++) {
         const struct mock_graph *graphs = p.graphs.graph;
 

@@ -34,11 +34,15 @@ enum mock_path {
 /* Its name in the file. */
 const char *mock_path_name(enum mock_path path);
 
-enum { MOCK_PATTERN_TREE = 3 }; /* not balanced, not split */
+enum {
+    MOCK_PATTERN_BALANCED_TREE = 1, /* what NCCL looks for first */
+    MOCK_PATTERN_TREE = 3,          /* not balanced, not split */
+};
 
 struct mock_graph {
     int pattern;
-    int n_channels; /* number of search channels: half of the communicator's */
+    int n_channels; /* number of search channels: half of the communicator's;
+                       of rings and trees as many as both have */
     float bw_intra; /* GB/s a channel */
     float bw_inter;
     float latency_inter; /* latency of the network itself, us; 0 if the file has
@@ -54,14 +58,16 @@ struct mock_graph {
 struct mock_graphs {
     /* all 0 for graphs that the file lacks */
     struct mock_graph graph[MOCK_N_GRAPHS];
-    int per_node;    /* number of GPUs in rings and trees: a file describes one
-                        node */
-    bool on_network; /* rings or trees leave the node through NICs */
+    int per_node; /* number of GPUs in rings and trees: a file describes one
+                     node */
+    bool assumes_tree; /* the file has rings alone, for which NCCL searches
+                          trees: they are assumed to be like the rings */
+    bool on_network;   /* rings or trees leave the node through NICs */
 };
 
 /*
- * Reads 'path', which must contain rings and trees over the same number of
- * GPUs: 'per_node', unless that is 0.
+ * Reads 'path', which must contain rings, and trees if any over the same
+ * number of GPUs: 'per_node', unless that is 0.
  */
 ncclResult_t mock_graphs_load(const char *path, int per_node,
                               struct mock_graphs *graphs_ret);

@@ -809,8 +809,9 @@ static void mock_fill_info(struct engine *e, bool measures)
     snprintf(info->backend, sizeof(info->backend), "nccl");
     snprintf(info->cpu_vendor, sizeof(info->cpu_vendor), "%s", m->cpu_vendor);
     stp_gpus_text(info->n_ranks, info->n_gpus, info->gpu, gpus);
-    snprintf(info->what, sizeof(info->what), "%s%s: %s, NCCL %s; %s",
-             info->machine, m->resized ? " resized" : "", gpus, m->nccl,
+    snprintf(info->what, sizeof(info->what), "%s%s%s: %s, NCCL %s; %s",
+             info->machine, m->resized ? " resized" : "",
+             m->assumes_tree ? " with assumed trees" : "", gpus, m->nccl,
              times[measures][mock_machine_has_timings(e->machine)]);
 }
 

@@ -1,4 +1,5 @@
 // Machine folders: valid and invalid files.
+#include <cstring>
 #include <gmock/gmock.h>
 
 #include "support/mock_folder.h"
@@ -298,7 +299,6 @@ const BrokenCase kBrokenGraphs[] = {
     {"other_number_of_gpus", kOpen + Graph("0", "", "<channel><gpu/><gpu/></channel>") + kClose,
      ":2: a channel of 2 GPUs, but a node has 4"},
     {"no_ring", kOpen + Graph("1") + kClose, ": no channels in graph 0 (ring)"},
-    {"no_tree", kOpen + Graph("0") + kClose, ": no channels in graph 1 (tree)"},
 };
 // clang-format on
 INSTANTIATE_TEST_SUITE_P(Table, BrokenGraphs, testing::ValuesIn(kBrokenGraphs),
@@ -375,6 +375,102 @@ const LinkCase kLinks[] = {
 };
 // clang-format on
 INSTANTIATE_TEST_SUITE_P(Table, Links, testing::ValuesIn(kLinks), CaseName());
+
+// ---- channels of rings and trees ----
+
+// Rings or trees over GPUs of PCIe, of 12 GB/s a channel.
+std::string Pcie(int id, int pattern, int n_channels)
+{
+    return "<graph id=\"" + std::to_string(id) + "\" pattern=\"" +
+           std::to_string(pattern) + "\" nchannels=\"" +
+           std::to_string(n_channels) +
+           "\" speedintra=\"12\" speedinter=\"12\" typeintra=\"SYS\" "
+           "typeinter=\"PIX\" samechannels=\"0\">" +
+           Channels(n_channels) + "</graph>\n";
+}
+
+mock_outcome OnPcie(const std::string &graphs, const char *version)
+{
+    Folder folder;
+    folder.Write("graphs.xml", kOpen + graphs + kClose);
+    folder.Write("machine.csv", "gpu,compute_capability,cpu_vendor,nccl\n"
+                                "NVIDIA A100 80GB PCIe,80,amd,2.28.9\n");
+    Machine machine = LoadFolder(folder.Path());
+    mock_nccl_options options{};
+    options.version = version;
+    Nccl nccl = MakeNccl(options);
+    Comm comm = MakeComm(nccl, machine);
+    const mock_call call = Call(ncclFuncAllReduce, 4 << 20);
+    mock_outcome outcome{};
+
+    EXPECT_EQ(ncclSuccess, mock_comm_collective(comm.get(), &call, &outcome));
+    return outcome;
+}
+
+// NCCL tunes with the fewer of the two, as after a search of one tree channel,
+// or on the graphs of Azure's image for 4 A100, which have 2 and 4.
+TEST(RingsAndTrees, HaveTheChannelsOfTheFewer)
+{
+    const char *version;
+
+    for (size_t i = 0; (version = mock_release_name(i)) != nullptr; i++) {
+        const mock_outcome both =
+            OnPcie(Pcie(0, 4, 2) + Pcie(1, 1, 2), version);
+        for (const auto &n : {std::pair(2, 4), std::pair(5, 2)}) {
+            const mock_outcome got =
+                OnPcie(Pcie(0, 4, n.first) + Pcie(1, 1, n.second), version);
+            EXPECT_EQ(0, std::memcmp(both.cost, got.cost, sizeof(got.cost)))
+                << version << " " << n.first << " " << n.second;
+            EXPECT_EQ(both.n_channels, got.n_channels) << version;
+        }
+    }
+    const mock_outcome azure = OnPcie(Pcie(0, 4, 2) + Pcie(1, 1, 4), "2.28");
+    EXPECT_EQ("575.141",
+              Printed(azure.cost[NCCL_ALGO_TREE][NCCL_PROTO_SIMPLE]));
+    EXPECT_EQ("304.744",
+              Printed(azure.cost[NCCL_ALGO_RING][NCCL_PROTO_SIMPLE]));
+    EXPECT_EQ(NCCL_ALGO_RING, azure.algo);
+}
+
+// Files for NCCL_GRAPH_FILE may have rings alone; NCCL searches the trees.
+TEST(RingsAndTrees, OfRingsAloneAreAlike)
+{
+    const mock_outcome both = OnPcie(Pcie(0, 4, 2) + Pcie(1, 1, 2), "2.28");
+    const mock_outcome rings = OnPcie(Pcie(0, 4, 2), "2.28");
+
+    EXPECT_EQ(0, std::memcmp(both.cost, rings.cost, sizeof(both.cost)));
+}
+
+TEST(RingsAndTrees, OfPublicFilesWithRingsAlonePlay)
+{
+    const std::string channels[] = {
+        "<channel><net dev=\"0\"/><gpu dev=\"0\"/><net dev=\"1\"/></channel>",
+        "<channel><net dev=\"2\"/><gpu dev=\"0\"/><net dev=\"3\"/></channel>"};
+
+    for (const int n : {1, 2, 4, 8}) {
+        Folder folder;
+        std::string graph =
+            "<graphs version=\"1\"><graph id=\"0\" pattern=\"4\" "
+            "crossnic=\"1\" nchannels=\"" +
+            std::to_string(n) +
+            "\" speedintra=\"0.24\" speedinter=\"0.24\" latencyinter=\"0\" "
+            "typeintra=\"LOC\" typeinter=\"P2C\" samechannels=\"1\">";
+        for (int c = 0; c < n; c++)
+            graph += channels[c % 2];
+        folder.Write("graphs.xml", graph + "</graph>" + kClose);
+        folder.Write("machine.csv",
+                     "gpu,compute_capability,nodes,cpu_vendor,nccl\n"
+                     "NVIDIA GB10,121,3,arm,2.28.9\n");
+        Machine machine = LoadFolder(folder.Path());
+        ASSERT_TRUE(machine);
+
+        mock_outcome got = OnMachine(machine, Call(ncclFuncAllReduce, 1 << 20));
+
+        EXPECT_TRUE(mock_machine_get_info(machine.get())->assumes_tree);
+        EXPECT_LT(0, got.cost[NCCL_ALGO_TREE][NCCL_PROTO_SIMPLE]);
+        EXPECT_EQ(2 * n, mock_machine_get_info(machine.get())->n_channels);
+    }
+}
 
 TEST(OneRank, CallsNoTuner)
 {
